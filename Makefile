@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+#
+# The front door: everything a person needs. CMake, Kbuild and QEMU's meson do the work behind it.
+
+BUILD  := $(CURDIR)/build
+BOARD  ?= pc
+CONFIG ?= RelWithDebInfo
+# Output of the scripts that is meant for other scripts.
+QUIET  := >/dev/null
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build qemu kernel-stock kernel-debug module module-debug demo check bench clean
+
+help: ## shows this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## installs the Debian packages that are missing
+	@scripts/setup.sh
+
+build: $(BUILD)/build.ninja ## libraries, compiler, tools, chip model, tests: build/bin, build/lib
+	@cmake --build $(BUILD)
+
+$(BUILD)/build.ninja:
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(CONFIG)
+
+qemu: ## QEMU 10.0 with the NPU, in the cache (needs: build)
+	@qemu-device/qemu/build.sh $(QUIET)
+
+kernel-stock: ## Debian's Linux 6.12 for the emulated board, in the cache
+	@scripts/kernel-stock.sh $(QUIET)
+
+kernel-debug: ## Linux 6.12 with KASAN and lockdep, in the cache (10 minutes, once)
+	@scripts/kernel-debug.sh $(QUIET)
+
+module: ## the driver for the stock kernel: build/kernel/npu.ko
+	@scripts/module.sh stock
+
+module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
+	@scripts/module.sh debug
+
+demo: ## reads handwritten digits on the NPU of an emulated board (BOARD=sim: in the process)
+	@scripts/demo.sh $(BOARD)
+
+check: ## builds and runs every test
+	@scripts/check.sh
+
+bench: build ## the chip's engines against bare oneDNN calls of the same layers, as ratios
+	@$(BUILD)/bin/bench_engines
+
+clean: ## removes what was built here; the cache stays
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan

@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Writes npu_compat_config.h: what this kernel's headers offer, found by compiling, not by version.
+#
+#   npu_compat_probe.sh OUTPUT COMPILER [FLAG...]
+
+output=$1
+shift
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+
+compiles() {
+	cat >"$dir/probe.c"
+	"$@" -Werror -Wno-unused -fsyntax-only "$dir/probe.c" >"$dir/log" 2>&1
+}
+
+probe() {
+	name=$1
+	shift
+	if compiles "$@"; then
+		echo "#define $name 1" >>"$dir/config.h"
+	else
+		echo "/* $name is not there */" >>"$dir/config.h"
+	fi
+}
+
+echo "/* Made by npu_compat_probe.sh. */" >"$dir/config.h"
+
+# Without this one every other answer would be worthless.
+compiles "$@" <<'C' || { cat "$dir/log" >&2; echo "$0: these flags compile nothing" >&2; exit 1; }
+#include <linux/module.h>
+#include <drm/gpu_scheduler.h>
+#include <drm/ttm/ttm_bo.h>
+C
+
+probe NPU_HAVE_GPU_BUDDY "$@" <<'C'
+#include <linux/gpu_buddy.h>
+void f(struct gpu_buddy *mm, struct list_head *list);
+void f(struct gpu_buddy *mm, struct list_head *list) { gpu_buddy_free_list(mm, list, 0); }
+C
+
+probe NPU_HAVE_SCHED_INIT_ARGS "$@" <<'C'
+#include <drm/gpu_scheduler.h>
+int f(struct drm_gpu_scheduler *s);
+int f(struct drm_gpu_scheduler *s)
+{ struct drm_sched_init_args a = { .num_rqs = 1 }; return drm_sched_init(s, &a); }
+C
+
+probe NPU_HAVE_SCHED_JOB_CLIENT_ID "$@" <<'C'
+#include <drm/gpu_scheduler.h>
+int f(struct drm_sched_job *j, struct drm_sched_entity *e);
+int f(struct drm_sched_job *j, struct drm_sched_entity *e)
+{ return drm_sched_job_init(j, e, 1, NULL, 1ull); }
+C
+
+probe NPU_HAVE_SCHED_NO_HANG "$@" <<'C'
+#include <drm/gpu_scheduler.h>
+int f(void);
+int f(void) { return DRM_GPU_SCHED_STAT_NO_HANG; }
+C
+
+probe NPU_HAVE_TTM_BO_FINI "$@" <<'C'
+#include <drm/ttm/ttm_bo.h>
+void f(struct ttm_buffer_object *bo);
+void f(struct ttm_buffer_object *bo) { ttm_bo_fini(bo); }
+C
+
+probe NPU_HAVE_DRIVER_DATE "$@" <<'C'
+#include <drm/drm_drv.h>
+char *f(struct drm_driver *d);
+char *f(struct drm_driver *d) { return d->date; }
+C
+
+mv "$dir/config.h" "$output"

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Contexts: a hardware queue, a scheduler that feeds it, a fence page, and what became of the jobs.
+ *
+ * The end of a context has two parts. npu_ctx_kill() stops the card and gives back whatever belongs
+ * to the card; it runs once, from the ioctl, the end of the file or the end of the device. The
+ * memory of the structure goes with the last reference, which a fence in a foreign hand may hold.
+ */
+#include <linux/capability.h>
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include <drm/drm_print.h>
+#include <drm/drm_utils.h>
+
+#include "npu_ctx.h"
+#include "npu_drv.h"
+#include "npu_job.h"
+
+static void npu_ctx_release(struct kref *kref)
+{
+	struct npu_ctx *ctx = container_of(kref, struct npu_ctx, kref);
+
+	put_page(ctx->fence_page);
+	kfree_rcu(ctx, rcu);
+}
+
+/**
+ * npu_ctx_put - drop a reference; does not sleep
+ * @ctx: context
+ */
+void npu_ctx_put(struct npu_ctx *ctx)
+{
+	kref_put(&ctx->kref, npu_ctx_release);
+}
+
+/**
+ * npu_ctx_lookup - find a context
+ * @file: file
+ * @id: its id
+ *
+ * Returns it with a reference, or NULL.
+ */
+struct npu_ctx *npu_ctx_lookup(struct drm_file *file, u32 id)
+{
+	struct npu_file *nfile = to_npu_file(file);
+	struct npu_ctx *ctx;
+
+	xa_lock(&nfile->ctxs);
+	ctx = xa_load(&nfile->ctxs, id);
+	if (ctx)
+		npu_ctx_get(ctx);
+	xa_unlock(&nfile->ctxs);
+
+	return ctx;
+}
+
+/* Fence page */
+
+/*
+ * An ordinary page with its own reference count, so that a mapping can outlive context and card.
+ * The card writes and the user reads without a call in between; where that needs cache maintenance
+ * the page is no use, and being a hint, need not be.
+ */
+static int npu_ctx_init_fence_page(struct npu_ctx *ctx)
+{
+	struct device *dev = ctx->npu->drm.dev;
+
+	ctx->fence_page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	if (!ctx->fence_page)
+		return -ENOMEM;
+
+	ctx->fence_dma = dma_map_page(dev, ctx->fence_page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	if (dma_mapping_error(dev, ctx->fence_dma)) {
+		put_page(ctx->fence_page);
+		return -ENOMEM;
+	}
+
+	return 0;
+}
+
+static vm_fault_t npu_fence_page_fault(struct vm_fault *vmf)
+{
+	struct npu_ctx *ctx = vmf->vma->vm_private_data;
+
+	if (vmf->pgoff != ctx->id)
+		return VM_FAULT_SIGBUS;
+
+	get_page(ctx->fence_page);
+	vmf->page = ctx->fence_page;
+
+	return 0;
+}
+
+static void npu_fence_page_open(struct vm_area_struct *vma)
+{
+	npu_ctx_get(vma->vm_private_data);
+}
+
+static void npu_fence_page_close(struct vm_area_struct *vma)
+{
+	npu_ctx_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct npu_fence_page_ops = {
+	.fault = npu_fence_page_fault,
+	.open = npu_fence_page_open,
+	.close = npu_fence_page_close,
+};
+
+/**
+ * npu_ctx_mmap_fence - map the fence page of a context
+ * @file: caller
+ * @vma: mapping; its offset in pages is the context's id
+ */
+int npu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
+{
+	struct npu_ctx *ctx;
+
+	if (vma->vm_pgoff > NPU_MAX_CTX_ID || vma_pages(vma) != 1)
+		return -EINVAL;
+	if (vma->vm_flags & VM_WRITE)
+		return -EACCES;
+
+	ctx = npu_ctx_lookup(file, vma->vm_pgoff);
+	if (!ctx)
+		return -ENOENT;
+
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
+	vma->vm_private_data = ctx;
+	vma->vm_ops = &npu_fence_page_ops;
+
+	return 0;
+}
+
+/* Creation */
+
+static int npu_ctx_init_sched(struct npu_ctx *ctx)
+{
+	struct npu_device *npu = ctx->npu;
+	const struct npu_sched_config config = {
+		.ops = &npu_sched_ops,
+		.submit_wq = npu->submit_wq,
+		.timeout_wq = npu->timeout_wq,
+		.credit_limit = NPU_RING_JOBS,
+		.timeout = msecs_to_jiffies(max(READ_ONCE(npu_timeout_ms), 1u)),
+		.name = "npu",
+		.dev = npu->drm.dev,
+	};
+	struct drm_gpu_scheduler *sched = &ctx->sched;
+	int ret;
+
+	ret = npu_sched_init(sched, &config);
+	if (ret)
+		return ret;
+
+	ret = drm_sched_entity_init(&ctx->entity, 0, &sched, 1, NULL);
+	if (ret)
+		drm_sched_fini(sched);
+
+	return ret;
+}
+
+static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm)
+{
+	struct npu_ctx *ctx;
+	int ret;
+
+	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL);
+	if (!ctx)
+		return ERR_PTR(-ENOMEM);
+
+	kref_init(&ctx->kref);
+	ctx->npu = npu;
+	spin_lock_init(&ctx->fence_lock);
+	ctx->fence_context = dma_fence_context_alloc(1);
+	mutex_init(&ctx->kill_lock);
+	mutex_init(&ctx->submit_lock);
+	init_waitqueue_head(&ctx->wait);
+
+	ret = npu_ctx_init_fence_page(ctx);
+	if (ret) {
+		kfree(ctx);
+		return ERR_PTR(ret);
+	}
+	ctx->vm = npu_vm_get(vm);
+
+	return ctx;
+}
+
+/* Undo npu_ctx_new(), or the same part at the end of a context. */
+static void npu_ctx_drop(struct npu_ctx *ctx)
+{
+	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	npu_vm_put(ctx->vm);
+	ctx->vm = NULL;
+}
+
+static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm, u32 priority,
+				      u32 core_mask)
+{
+	struct npu_ctx *ctx;
+	int ret;
+
+	ctx = npu_ctx_new(npu, vm);
+	if (IS_ERR(ctx))
+		return ctx;
+	ctx->core_mask = core_mask;
+
+	ret = npu_ctx_init_sched(ctx);
+	if (ret)
+		goto err_drop;
+
+	ret = npu_hw_queue_create(&ctx->queue, ctx, priority, core_mask);
+	if (ret)
+		goto err_sched;
+
+	return ctx;
+
+err_sched:
+	drm_sched_entity_fini(&ctx->entity);
+	drm_sched_fini(&ctx->sched);
+err_drop:
+	npu_ctx_drop(ctx);
+	npu_ctx_put(ctx);
+	return ERR_PTR(ret);
+}
+
+/**
+ * npu_ioctl_ctx_create - DRM_IOCTL_NPU_CTX_CREATE
+ * @drm: device
+ * @data: struct drm_npu_ctx_create
+ * @file: caller
+ */
+int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct npu_device *npu = to_npu_device(drm);
+	struct npu_file *nfile = to_npu_file(file);
+	struct drm_npu_ctx_create *args = data;
+	u32 all = GENMASK(npu->info.cores - 1, 0), id;
+	struct npu_vm *vm;
+	struct npu_ctx *ctx;
+	int ret, idx;
+
+	if (args->flags || args->core_mask & ~all || args->priority > DRM_NPU_PRIORITY_REALTIME)
+		return -EINVAL;
+	if (args->priority >= DRM_NPU_PRIORITY_HIGH && !capable(CAP_SYS_NICE))
+		return -EACCES;
+
+	vm = npu_file_vm(file);
+	if (IS_ERR(vm))
+		return PTR_ERR(vm);
+
+	/* Entered, so that a device that goes away sees either no context or a whole one. */
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+	ctx = npu_ctx_create(npu, vm, args->priority, args->core_mask ?: all);
+	npu_device_exit(idx);
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx);
+
+	/* An entry without content first: nobody may find a context that does not know its id. */
+	ret = xa_alloc(&nfile->ctxs, &id, NULL, XA_LIMIT(1, NPU_MAX_CTX_ID), GFP_KERNEL);
+	if (ret) {
+		npu_ctx_kill(ctx, -ECANCELED);
+		npu_ctx_put(ctx);
+		return ret;
+	}
+	ctx->id = id;
+	args->ctx_id = id;
+	args->fence_offset = (u64)id << PAGE_SHIFT;
+	xa_store(&nfile->ctxs, id, ctx, GFP_KERNEL);
+
+	return 0;
+}
+
+/* The end */
+
+/*
+ * End what the scheduler has not started, with -ESRCH. Its work rests meanwhile: taking a job puts
+ * the entity back into the run queue, also one that is just being removed, and then both would take
+ * the next job.
+ */
+static void npu_ctx_stop_sched(struct npu_ctx *ctx)
+{
+	/* A watchdog of before may still start the work, later ones see the flag. */
+	WRITE_ONCE(ctx->sched_stopped, true);
+	cancel_delayed_work_sync(&ctx->sched.work_tdr);
+	drm_sched_wqueue_stop(&ctx->sched);
+
+	npu_sched_drop_dependency(&ctx->entity);
+	drm_sched_entity_fini(&ctx->entity);
+}
+
+/* All fences are signalled: let the scheduler free its jobs. Only then may it end. */
+static void npu_ctx_drain_sched(struct npu_ctx *ctx)
+{
+	/* A watchdog may have a job in hand, which it puts back without starting the work. */
+	cancel_delayed_work_sync(&ctx->sched.work_tdr);
+	WRITE_ONCE(ctx->sched_stopped, false);
+	drm_sched_wqueue_start(&ctx->sched);
+	wait_event(ctx->wait, !atomic_read(&ctx->sched_jobs));
+
+	/* One that is just putting its job back would start the work of a dead scheduler. */
+	cancel_delayed_work_sync(&ctx->sched.work_tdr);
+	drm_sched_fini(&ctx->sched);
+}
+
+/**
+ * npu_ctx_kill - stop a context and give back what it has of the card
+ * @ctx: context
+ * @error: what unfinished jobs end with
+ */
+void npu_ctx_kill(struct npu_ctx *ctx, int error)
+{
+	mutex_lock(&ctx->kill_lock);
+	if (ctx->killed)
+		goto out;
+
+	/* No more submissions: those that wait for room are woken, those at work are waited for. */
+	WRITE_ONCE(ctx->dead, error);
+	wake_up_all(&ctx->wait);
+	mutex_lock(&ctx->submit_lock);
+	mutex_unlock(&ctx->submit_lock);
+
+	/* No more jobs from the scheduler, then no more work on the card, then no more jobs. */
+	npu_ctx_stop_sched(ctx);
+	npu_hw_queue_shutdown(&ctx->queue, error);
+	npu_ctx_drain_sched(ctx);
+
+	npu_hw_queue_destroy(&ctx->queue);
+	npu_ctx_drop(ctx);
+	WRITE_ONCE(ctx->killed, true);
+	wake_up_all(&ctx->wait);
+out:
+	mutex_unlock(&ctx->kill_lock);
+}
+
+static struct npu_ctx *npu_ctx_first(struct npu_device *npu)
+{
+	struct npu_ctx *ctx = NULL;
+	u32 i;
+
+	mutex_lock(&npu->hw_lock);
+	for (i = 0; i < npu->info.queues && !ctx; i++) {
+		if (npu->queues[i])
+			ctx = npu_ctx_get(npu->queues[i]->ctx);
+	}
+	mutex_unlock(&npu->hw_lock);
+
+	return ctx;
+}
+
+/**
+ * npu_ctx_kill_all - end all contexts of a device that goes away
+ * @npu: device, unplugged
+ * @error: what unfinished jobs end with
+ */
+void npu_ctx_kill_all(struct npu_device *npu, int error)
+{
+	struct npu_ctx *ctx;
+
+	while ((ctx = npu_ctx_first(npu))) {
+		npu_ctx_kill(ctx, error);
+		npu_ctx_put(ctx);
+	}
+}
+
+/**
+ * npu_ctx_close - end all contexts of a file
+ * @file: file that is being closed
+ */
+void npu_ctx_close(struct drm_file *file)
+{
+	struct npu_file *nfile = to_npu_file(file);
+	struct npu_ctx *ctx;
+	unsigned long id;
+
+	xa_for_each(&nfile->ctxs, id, ctx) {
+		npu_ctx_kill(ctx, -ECANCELED);
+		npu_ctx_put(ctx);
+	}
+	xa_destroy(&nfile->ctxs);
+}
+
+/**
+ * npu_ioctl_ctx_destroy - DRM_IOCTL_NPU_CTX_DESTROY
+ * @drm: device
+ * @data: struct drm_npu_ctx_destroy
+ * @file: caller
+ */
+int npu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_ctx_destroy *args = data;
+	struct npu_ctx *ctx;
+
+	if (args->pad)
+		return -EINVAL;
+
+	ctx = xa_erase(&to_npu_file(file)->ctxs, args->ctx_id);
+	if (!ctx)
+		return -ENOENT;
+
+	npu_ctx_kill(ctx, -ECANCELED);
+	npu_ctx_put(ctx);
+
+	return 0;
+}
+
+/* Questions */
+
+/**
+ * npu_ioctl_ctx_query - DRM_IOCTL_NPU_CTX_QUERY
+ * @drm: device
+ * @data: struct drm_npu_ctx_query
+ * @file: caller
+ */
+int npu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_ctx_query *args = data;
+	struct npu_ctx *ctx;
+	unsigned long flags;
+
+	if (args->pad)
+		return -EINVAL;
+
+	ctx = npu_ctx_lookup(file, args->ctx_id);
+	if (!ctx)
+		return -ENOENT;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	args->submitted = ctx->submitted;
+	args->completed = ctx->completed;
+	args->errors = ctx->errors;
+	args->victims = ctx->victims;
+	args->fault = ctx->fault;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	npu_ctx_put(ctx);
+
+	return 0;
+}
+
+static bool npu_ctx_is_completed(struct npu_ctx *ctx, u64 seqno)
+{
+	unsigned long flags;
+	bool done;
+
+	/* With the lock, completion and the signalling of the fence are one step. */
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	done = ctx->completed >= seqno;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	return done || READ_ONCE(ctx->killed);
+}
+
+static int npu_ctx_wait(struct npu_ctx *ctx, struct drm_npu_wait *args)
+{
+	struct npu_result *result;
+	unsigned long flags;
+	long left;
+
+	left = wait_event_interruptible_timeout(ctx->wait, npu_ctx_is_completed(ctx, args->seqno),
+						drm_timeout_abs_to_jiffies(args->timeout_ns));
+	if (left < 0)
+		return left;
+	if (!left)
+		return -ETIME;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	if (ctx->completed < args->seqno) {
+		spin_unlock_irqrestore(&ctx->queue.lock, flags);
+		return READ_ONCE(ctx->dead);
+	}
+	result = &ctx->results[args->seqno % NPU_CTX_RESULTS];
+	args->known = result->seqno == args->seqno;
+	args->cycles = args->known ? result->cycles : 0;
+	args->error = args->known ? result->error : 0;
+	if (args->known)
+		args->fault = result->fault;
+	else
+		memset(&args->fault, 0, sizeof(args->fault));
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	return 0;
+}
+
+/**
+ * npu_ioctl_wait - DRM_IOCTL_NPU_WAIT
+ * @drm: device
+ * @data: struct drm_npu_wait
+ * @file: caller
+ */
+int npu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_wait *args = data;
+	struct npu_ctx *ctx;
+	unsigned long flags;
+	u64 submitted;
+	int ret;
+
+	if (args->pad)
+		return -EINVAL;
+
+	ctx = npu_ctx_lookup(file, args->ctx_id);
+	if (!ctx)
+		return -ENOENT;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	submitted = ctx->submitted;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	if (!args->seqno || args->seqno > submitted)
+		ret = -EINVAL;
+	else
+		ret = npu_ctx_wait(ctx, args);
+	npu_ctx_put(ctx);
+
+	return ret;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_CTX_H
+#define NPU_CTX_H
+
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/wait.h>
+
+#include <drm/gpu_scheduler.h>
+
+#include "npu_device.h"
+#include "npu_hw_queue.h"
+#include "npu_vm.h"
+
+struct drm_device;
+struct drm_file;
+struct vm_area_struct;
+
+/* Jobs whose results are remembered, see struct drm_npu_wait. */
+#define NPU_CTX_RESULTS		256
+
+/* Jobs that a context can have unfinished before a submission waits. */
+#define NPU_CTX_MAX_JOBS	64
+
+/** struct npu_result - how a job ended */
+struct npu_result {
+	/** @seqno: the job; 0: none yet */
+	u64 seqno;
+
+	/** @cycles: modelled cycles */
+	u64 cycles;
+
+	/** @error: 0 or negative errno */
+	int error;
+
+	/** @fault: what the card said, all zero where it had nothing to say */
+	struct drm_npu_fault fault;
+};
+
+/** struct npu_ctx - a context: a queue of the card and its scheduler */
+struct npu_ctx {
+	/** @kref: the file, unfinished calls, jobs, fences and mappings of the fence page */
+	struct kref kref;
+
+	/** @rcu: fences are read under RCU, and lead here */
+	struct rcu_head rcu;
+
+	/** @npu: device; valid until killed, and while jobs exist */
+	struct npu_device *npu;
+
+	/** @vm: address space; NULL once killed */
+	struct npu_vm *vm;
+
+	/** @id: in the file */
+	u32 id;
+
+	/** @core_mask: cores for its jobs */
+	u32 core_mask;
+
+	/** @queue: queue of the card; the lock in it protects the results below */
+	struct npu_hw_queue queue;
+
+	/** @sched: scheduler with @entity as its only entity */
+	struct drm_gpu_scheduler sched;
+
+	/** @entity: jobs on their way to @sched */
+	struct drm_sched_entity entity;
+
+	/** @sched_stopped: nobody may start the work of @sched; written under @kill_lock */
+	bool sched_stopped;
+
+	/** @fence_lock: lock of the hardware fences; inside of the queue's lock */
+	spinlock_t fence_lock;
+
+	/** @fence_context: timeline of the hardware fences */
+	u64 fence_context;
+
+	/** @fence_page: struct npu_fence that the card writes, mapped by users */
+	struct page *fence_page;
+
+	/** @fence_dma: its bus address; unmapped once killed */
+	dma_addr_t fence_dma;
+
+	/** @kill_lock: serialises npu_ctx_kill() */
+	struct mutex kill_lock;
+
+	/** @killed: queue and scheduler are gone, under @kill_lock */
+	bool killed;
+
+	/** @dead: what submissions end with once the context is being killed, else 0 */
+	int dead;
+
+	/** @submit_lock: keeps numbers, scheduler and waits for room in one order */
+	struct mutex submit_lock;
+
+	/** @wait: woken when a job is finished, or freed */
+	wait_queue_head_t wait;
+
+	/** @sched_jobs: jobs that were given to the card and that the scheduler has not freed */
+	atomic_t sched_jobs;
+
+	/** @submitted: last number given; under the queue's lock, written under @submit_lock too */
+	u64 submitted;
+
+	/** @completed: all jobs up to this one are finished; under the queue's lock */
+	u64 completed;
+
+	/** @errors: jobs that failed through their own fault; under the queue's lock */
+	u64 errors;
+
+	/** @victims: jobs lost for the fault of another; under the queue's lock */
+	u64 victims;
+
+	/** @fault: last fault; under the queue's lock */
+	struct drm_npu_fault fault;
+
+	/** @results: ring of results by number; under the queue's lock */
+	struct npu_result results[NPU_CTX_RESULTS];
+};
+
+static inline struct npu_ctx *npu_ctx_get(struct npu_ctx *ctx)
+{
+	kref_get(&ctx->kref);
+
+	return ctx;
+}
+
+void npu_ctx_put(struct npu_ctx *ctx);
+struct npu_ctx *npu_ctx_lookup(struct drm_file *file, u32 id);
+void npu_ctx_kill(struct npu_ctx *ctx, int error);
+void npu_ctx_kill_all(struct npu_device *npu, int error);
+void npu_ctx_close(struct drm_file *file);
+int npu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma);
+
+int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *file);
+int npu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *file);
+int npu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *file);
+int npu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file);
+
+#endif

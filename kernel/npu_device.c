@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The card as a whole: identity, reset, start and stop, sensors.
+ */
+#include <linux/iopoll.h>
+
+#include <drm/drm_print.h>
+
+#include "npu_device.h"
+
+/* A reset ends within one bounded step of a command; a software model on a busy host is slow. */
+#define NPU_RESET_TIMEOUT_US	(5 * USEC_PER_SEC)
+#define NPU_RESET_POLL_US	100
+
+/**
+ * npu_device_enter - begin to touch the card
+ * @npu: device
+ * @idx: cookie for npu_device_exit()
+ *
+ * Returns false when the card is gone or given up: then nothing may be read or written.
+ */
+bool npu_device_enter(struct npu_device *npu, int *idx)
+{
+	if (!drm_dev_enter(&npu->drm, idx))
+		return false;
+
+	if (READ_ONCE(npu->wedged)) {
+		drm_dev_exit(*idx);
+		return false;
+	}
+
+	return true;
+}
+
+void npu_device_exit(int idx)
+{
+	drm_dev_exit(idx);
+}
+
+static void npu_device_read_info(struct npu_device *npu)
+{
+	struct drm_npu_dev_info *info = &npu->info;
+	struct pci_dev *pdev = to_pci_dev(npu->drm.dev);
+
+	info->chip_id = npu_read(npu, NPU_REG_ID);
+	info->hw_version = npu_read(npu, NPU_REG_HW_VERSION);
+	info->isa_version = npu_read(npu, NPU_REG_ISA_VERSION);
+	info->features = npu_read(npu, NPU_REG_FEATURES);
+	info->cores = npu_read(npu, NPU_REG_CORES);
+	info->queues = npu_read(npu, NPU_REG_QUEUES);
+	info->lmem_bytes = npu_read(npu, NPU_REG_LMEM_BYTES);
+	info->clock_khz = npu_read(npu, NPU_REG_CLOCK_KHZ);
+	info->ddr_bytes = npu_read64(npu, NPU_REG_DDR_BYTES);
+	info->mac_ic = npu_read(npu, NPU_REG_MAC_IC);
+	info->mac_oc = npu_read(npu, NPU_REG_MAC_OC);
+	info->mac_pixels = npu_read(npu, NPU_REG_MAC_PIXELS);
+	info->lmem_bw = npu_read(npu, NPU_REG_LMEM_BW);
+	info->ew_lanes = npu_read(npu, NPU_REG_EW_LANES);
+	info->tiu_fixed = npu_read(npu, NPU_REG_TIU_FIXED);
+	info->gdma_fixed = npu_read(npu, NPU_REG_GDMA_FIXED);
+	info->ddr_latency = npu_read(npu, NPU_REG_DDR_LATENCY);
+	info->ddr_bw = npu_read(npu, NPU_REG_DDR_BW);
+	info->pci_domain = pci_domain_nr(pdev->bus);
+	info->pci_bus = pdev->bus->number;
+	info->pci_device = PCI_SLOT(pdev->devfn);
+	info->pci_function = PCI_FUNC(pdev->devfn);
+
+	npu->asids = npu_read(npu, NPU_REG_ASIDS);
+	npu->max_ring_log2 = npu_read(npu, NPU_REG_MAX_RING_LOG2);
+	npu->irq.hw_vectors = npu_read(npu, NPU_REG_VECTORS);
+}
+
+/**
+ * npu_device_identify - read and check the identity registers
+ * @npu: device
+ *
+ * The values size arrays and loops of the driver, so none is believed without a look.
+ */
+int npu_device_identify(struct npu_device *npu)
+{
+	const struct drm_npu_dev_info *info = &npu->info;
+
+	npu_device_read_info(npu);
+
+	if (info->chip_id != NPU_CHIP_ID) {
+		drm_err(&npu->drm, "chip id %#x, expected %#x\n", info->chip_id, NPU_CHIP_ID);
+		return -ENODEV;
+	}
+	if (info->hw_version >> 16 != NPU_HW_VERSION >> 16) {
+		drm_err(&npu->drm, "hardware version %#x is not supported\n", info->hw_version);
+		return -ENODEV;
+	}
+	if (!info->cores || info->cores > NPU_MAX_CORES ||
+	    !info->queues || info->queues > NPU_MAX_QUEUES ||
+	    !npu->asids || npu->asids > NPU_MAX_ASIDS || !npu->irq.hw_vectors ||
+	    !info->clock_khz || npu_read(npu, NPU_REG_VA_BITS) != NPU_VA_BITS) {
+		drm_err(&npu->drm, "impossible capabilities: %u cores, %u queues, %u asids, %u vectors, %u kHz\n",
+			info->cores, info->queues, npu->asids, npu->irq.hw_vectors,
+			info->clock_khz);
+		return -ENODEV;
+	}
+	if (info->ddr_bytes > pci_resource_len(to_pci_dev(npu->drm.dev), NPU_PCI_BAR_DDR)) {
+		drm_err(&npu->drm, "%llu bytes of DDR do not fit the BAR\n", info->ddr_bytes);
+		return -ENODEV;
+	}
+
+	return 0;
+}
+
+/**
+ * npu_device_reset - reset the card and wait until it is ready
+ * @npu: device
+ *
+ * Afterwards the card does nothing, knows nothing and accesses no memory. The DDR keeps its
+ * contents.
+ */
+int npu_device_reset(struct npu_device *npu)
+{
+	u32 ctrl, status;
+	int ret;
+
+	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_RESET);
+	ret = read_poll_timeout(npu_read, ctrl, !(ctrl & NPU_CTRL_RESET) || npu_is_gone(ctrl),
+				NPU_RESET_POLL_US, NPU_RESET_TIMEOUT_US, false, npu, NPU_REG_CTRL);
+	if (ret || npu_is_gone(ctrl))
+		return -EIO;
+
+	ret = read_poll_timeout(npu_read, status, status & NPU_STATUS_READY, NPU_RESET_POLL_US,
+				NPU_RESET_TIMEOUT_US, false, npu, NPU_REG_STATUS);
+	if (ret || npu_is_gone(status))
+		return -EIO;
+
+	return 0;
+}
+
+/**
+ * npu_device_start - bring a card that was reset to work
+ * @npu: device
+ */
+void npu_device_start(struct npu_device *npu)
+{
+	npu_write64(npu, NPU_REG_ASID_TABLE, npu->mmu.asid_table);
+	npu_write(npu, NPU_REG_EVENT_ENABLE,
+		  NPU_EVENT_STATUS_INVALIDATED | NPU_EVENT_STATUS_QUEUE_ERROR |
+		  NPU_EVENT_STATUS_FATAL | NPU_EVENT_STATUS_ECC | NPU_EVENT_STATUS_THERMAL);
+	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
+}
+
+/**
+ * npu_device_stop - make sure that the card does not touch memory any more
+ * @npu: device
+ */
+void npu_device_stop(struct npu_device *npu)
+{
+	if (npu_device_reset(npu))
+		drm_warn(&npu->drm, "the card does not answer a reset\n");
+
+	/* What does not obey a reset is cut off from the bus. */
+	pci_clear_master(to_pci_dev(npu->drm.dev));
+}
+
+/**
+ * npu_device_status - read sensors and counters
+ * @npu: device, entered
+ * @info: answer
+ */
+void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
+{
+	u32 core;
+
+	BUILD_BUG_ON(DRM_NPU_MAX_CORES != NPU_MAX_CORES);
+
+	memset(info, 0, sizeof(*info));
+	info->temperature_mc = (s32)npu_read(npu, NPU_REG_TEMP_MC);
+	info->power_mw = npu_read(npu, NPU_REG_POWER_MW);
+	info->voltage_mv = npu_read(npu, NPU_REG_VOLTAGE_MV);
+	info->clock_khz = npu_read(npu, NPU_REG_CUR_CLOCK_KHZ);
+	info->ecc_corrected = npu_read(npu, NPU_REG_ECC_CORRECTED);
+	info->ecc_uncorrected = npu_read(npu, NPU_REG_ECC_UNCORRECTED);
+	info->resets = READ_ONCE(npu->resets);
+	info->core_busy = npu_read(npu, NPU_REG_CORE_BUSY);
+
+	for (core = 0; core < npu->info.cores; core++) {
+		info->busy_cycles[core] =
+			npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_BUSY_CYCLES));
+		info->jobs[core] = npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOBS));
+	}
+}

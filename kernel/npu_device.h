@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_DEVICE_H
+#define NPU_DEVICE_H
+
+#include <linux/bitmap.h>
+#include <linux/io.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/workqueue.h>
+
+#include <drm/drm_device.h>
+#include <drm/drm_drv.h>
+#include <drm/npu_accel.h>
+
+#include "npu_regs.h"
+
+#include "npu_irq.h"
+#include "npu_mem.h"
+#include "npu_mmu.h"
+
+struct npu_hw_queue;
+
+/**
+ * struct npu_device - one card
+ *
+ * Lives until the last reference to @drm is gone, which can be long after the card itself is.
+ */
+struct npu_device {
+	/** @drm: base class; its parent device is the card's PCI function */
+	struct drm_device drm;
+
+	/** @regs: BAR0; valid inside npu_device_enter() and during probe and remove */
+	void __iomem *regs;
+
+	/** @ddr: BAR2, write-combined; valid as @regs */
+	void __iomem *ddr;
+
+	/** @ddr_phys: CPU physical address of BAR2 */
+	resource_size_t ddr_phys;
+
+	/** @info: what the identity registers said, constant after probe */
+	struct drm_npu_dev_info info;
+
+	/** @asids: entries of the ASID table, constant after probe */
+	u32 asids;
+
+	/** @max_ring_log2: largest ring, constant after probe */
+	u32 max_ring_log2;
+
+	/** @mem: card and system memory */
+	struct npu_mem mem;
+
+	/** @mmu: page tables and invalidation */
+	struct npu_mmu mmu;
+
+	/** @irq: interrupt vectors */
+	struct npu_irq irq;
+
+	/**
+	 * @hw_lock: serialises whatever starts, stops or resets queues and the card; held over
+	 * waits for the card, never over waits for a job, never while memory is allocated
+	 */
+	struct mutex hw_lock;
+
+	/** @queues: queue pairs in use, by number; written under @hw_lock */
+	struct npu_hw_queue *queues[NPU_MAX_QUEUES];
+
+	/** @running: queues that had a job on a core when a reset began; under @hw_lock */
+	DECLARE_BITMAP(running, NPU_MAX_QUEUES);
+
+	/** @resets: device resets since probe; written under @hw_lock */
+	u32 resets;
+
+	/** @wedged: even a reset did not help, the card is left alone; written under @hw_lock */
+	bool wedged;
+
+	/** @submit_wq: runs the submission and cleanup work of all schedulers */
+	struct workqueue_struct *submit_wq;
+
+	/** @timeout_wq: ordered, runs the watchdogs of all schedulers, so that they never race */
+	struct workqueue_struct *timeout_wq;
+
+	/** @event_work: sees to events that need a sleeping context */
+	struct work_struct event_work;
+};
+
+static inline struct npu_device *to_npu_device(struct drm_device *drm)
+{
+	return container_of(drm, struct npu_device, drm);
+}
+
+static inline u32 npu_read(struct npu_device *npu, u32 reg)
+{
+	return readl(npu->regs + reg);
+}
+
+static inline u64 npu_read64(struct npu_device *npu, u32 reg)
+{
+	return readq(npu->regs + reg);
+}
+
+static inline void npu_write(struct npu_device *npu, u32 reg, u32 value)
+{
+	writel(value, npu->regs + reg);
+}
+
+static inline void npu_write64(struct npu_device *npu, u32 reg, u64 value)
+{
+	writeq(value, npu->regs + reg);
+}
+
+/* What a register of an absent or dead card reads as. */
+static inline bool npu_is_gone(u32 value)
+{
+	return value == ~0u;
+}
+
+bool npu_device_enter(struct npu_device *npu, int *idx);
+void npu_device_exit(int idx);
+
+int npu_device_identify(struct npu_device *npu);
+int npu_device_reset(struct npu_device *npu);
+void npu_device_start(struct npu_device *npu);
+void npu_device_stop(struct npu_device *npu);
+void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info);
+
+#endif

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The driver: PCI probe and remove, files, table of ioctls.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+
+#include <drm/drm_accel.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_ioctl.h>
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+
+#include "npu_ctx.h"
+#include "npu_debugfs.h"
+#include "npu_device.h"
+#include "npu_drv.h"
+#include "npu_gem.h"
+#include "npu_hwmon.h"
+#include "npu_job.h"
+#include "npu_query.h"
+#include "npu_recover.h"
+#include "npu_submit.h"
+#include "npu_vm.h"
+
+#define NPU_DRIVER_MAJOR	1
+#define NPU_DRIVER_MINOR	0
+
+unsigned int npu_timeout_ms = 5000;
+module_param_named(timeout_ms, npu_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(timeout_ms, "time between two looks of the watchdog at a job, for new contexts");
+
+unsigned int npu_job_limit_ms = 600000;
+module_param_named(job_limit_ms, npu_job_limit_ms, uint, 0644);
+MODULE_PARM_DESC(job_limit_ms, "time that even a job that makes progress may run, 0: no limit");
+
+unsigned int npu_budget_ms = 60000;
+module_param_named(budget_ms, npu_budget_ms, uint, 0644);
+MODULE_PARM_DESC(budget_ms, "modelled time of a job without a budget of its own, 0: no limit");
+
+struct workqueue_struct *npu_release_wq;
+
+/* Files */
+
+static int npu_open(struct drm_device *drm, struct drm_file *file)
+{
+	struct npu_file *nfile;
+
+	nfile = kzalloc(sizeof(*nfile), GFP_KERNEL);
+	if (!nfile)
+		return -ENOMEM;
+
+	nfile->npu = to_npu_device(drm);
+	mutex_init(&nfile->lock);
+	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
+	file->driver_priv = nfile;
+
+	return 0;
+}
+
+static void npu_postclose(struct drm_device *drm, struct drm_file *file)
+{
+	struct npu_file *nfile = to_npu_file(file);
+
+	npu_ctx_close(file);
+
+	/* Whoever has seen the file closed finds its memory free. */
+	flush_workqueue(npu_release_wq);
+
+	npu_vm_put(nfile->vm);
+	mutex_destroy(&nfile->lock);
+	kfree(nfile);
+}
+
+/**
+ * npu_file_vm - address space of a file
+ * @file: file
+ *
+ * Made when first asked for: a file that only asks questions needs none.
+ */
+struct npu_vm *npu_file_vm(struct drm_file *file)
+{
+	struct npu_file *nfile = to_npu_file(file);
+	struct npu_vm *vm = READ_ONCE(nfile->vm);
+
+	if (vm)
+		return vm;
+
+	mutex_lock(&nfile->lock);
+	vm = nfile->vm;
+	if (!vm) {
+		vm = npu_vm_create(nfile->npu);
+		if (!IS_ERR(vm))
+			WRITE_ONCE(nfile->vm, vm);
+	}
+	mutex_unlock(&nfile->lock);
+
+	return vm;
+}
+
+static int npu_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	struct drm_file *file = filp->private_data;
+
+	if (drm_dev_is_unplugged(file->minor->dev))
+		return -ENODEV;
+	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
+		return npu_ctx_mmap_fence(file, vma);
+
+	return drm_gem_mmap(filp, vma);
+}
+
+static const struct file_operations npu_fops = {
+	.owner = THIS_MODULE,
+	.open = accel_open,
+	.release = drm_release,
+	.unlocked_ioctl = drm_ioctl,
+	.compat_ioctl = drm_compat_ioctl,
+	.poll = drm_poll,
+	.read = drm_read,
+	.llseek = noop_llseek,
+	.mmap = npu_mmap,
+	.show_fdinfo = drm_show_fdinfo,
+	.fop_flags = FOP_UNSIGNED_OFFSET,
+};
+
+static const struct drm_ioctl_desc npu_ioctls[] = {
+	DRM_IOCTL_DEF_DRV(NPU_DEV_QUERY, npu_ioctl_dev_query, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_CREATE, npu_ioctl_bo_create, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_INFO, npu_ioctl_bo_info, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_SYNC, npu_ioctl_bo_sync, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_SEAL, npu_ioctl_bo_seal, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_WAIT, npu_ioctl_bo_wait, 0),
+	DRM_IOCTL_DEF_DRV(NPU_CTX_CREATE, npu_ioctl_ctx_create, 0),
+	DRM_IOCTL_DEF_DRV(NPU_CTX_DESTROY, npu_ioctl_ctx_destroy, 0),
+	DRM_IOCTL_DEF_DRV(NPU_CTX_QUERY, npu_ioctl_ctx_query, 0),
+	DRM_IOCTL_DEF_DRV(NPU_SUBMIT, npu_ioctl_submit, 0),
+	DRM_IOCTL_DEF_DRV(NPU_WAIT, npu_ioctl_wait, 0),
+};
+
+/*
+ * History of the interface, see also uapi/drm/npu_accel.h:
+ * 1.0: devices, buffers, contexts, submission, wait
+ */
+static const struct drm_driver npu_driver = {
+	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
+			   DRIVER_SYNCOBJ_TIMELINE,
+	.open = npu_open,
+	.postclose = npu_postclose,
+	.show_fdinfo = npu_show_fdinfo,
+	.ioctls = npu_ioctls,
+	.num_ioctls = ARRAY_SIZE(npu_ioctls),
+	.fops = &npu_fops,
+	.name = "npu",
+	.desc = "QNPU neural processing unit",
+#ifdef NPU_HAVE_DRIVER_DATE
+	.date = "20260101",
+#endif
+	.major = NPU_DRIVER_MAJOR,
+	.minor = NPU_DRIVER_MINOR,
+};
+
+/* Probe */
+
+static int npu_probe_bars(struct npu_device *npu, struct pci_dev *pdev)
+{
+	int ret;
+
+	ret = pcim_enable_device(pdev);
+	if (ret)
+		return ret;
+
+	ret = pcim_request_all_regions(pdev, "npu");
+	if (ret)
+		return ret;
+
+	if (pci_resource_len(pdev, NPU_PCI_BAR_REGS) < NPU_BAR_REGS_BYTES) {
+		drm_err(&npu->drm, "BAR %u is too small\n", NPU_PCI_BAR_REGS);
+		return -ENODEV;
+	}
+
+	npu->regs = pcim_iomap(pdev, NPU_PCI_BAR_REGS, NPU_BAR_REGS_BYTES);
+	npu->ddr_phys = pci_resource_start(pdev, NPU_PCI_BAR_DDR);
+	npu->ddr = devm_ioremap_wc(&pdev->dev, npu->ddr_phys,
+				   pci_resource_len(pdev, NPU_PCI_BAR_DDR));
+	if (!npu->regs || !npu->ddr)
+		return -ENOMEM;
+
+	return dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(52));
+}
+
+static void npu_destroy_wq(struct drm_device *drm, void *wq)
+{
+	destroy_workqueue(wq);
+}
+
+/* The workqueue ends with the device. */
+static int npu_adopt_wq(struct npu_device *npu, struct workqueue_struct *wq)
+{
+	return wq ? drmm_add_action_or_reset(&npu->drm, npu_destroy_wq, wq) : -ENOMEM;
+}
+
+static int npu_probe_software(struct npu_device *npu)
+{
+	int ret;
+
+	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
+	if (ret)
+		return ret;
+
+	npu->submit_wq = alloc_workqueue("npu-submit", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	ret = npu_adopt_wq(npu, npu->submit_wq);
+	if (ret)
+		return ret;
+	npu->timeout_wq = alloc_ordered_workqueue("npu-timeout", WQ_MEM_RECLAIM);
+	ret = npu_adopt_wq(npu, npu->timeout_wq);
+	if (ret)
+		return ret;
+	INIT_WORK(&npu->event_work, npu_recover_event_work);
+
+	npu->info.va_start = NPU_VA_START;
+	npu->info.va_end = NPU_VA_END;
+	npu->info.max_regions = NPU_MAX_REGIONS;
+	npu->info.max_jobs = NPU_SUBMIT_MAX_JOBS;
+	npu->info.max_in_flight = NPU_CTX_MAX_JOBS;
+
+	ret = npu_mmu_init(npu);
+	if (ret)
+		return ret;
+
+	return npu_mem_init(npu);
+}
+
+static int npu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct npu_device *npu;
+	int ret;
+
+	npu = devm_drm_dev_alloc(&pdev->dev, &npu_driver, struct npu_device, drm);
+	if (IS_ERR(npu))
+		return PTR_ERR(npu);
+	pci_set_drvdata(pdev, npu);
+
+	ret = npu_probe_bars(npu, pdev);
+	if (ret)
+		return ret;
+
+	/* Whatever the card did for its last driver ends before it may access memory for us. */
+	ret = npu_device_reset(npu);
+	if (ret) {
+		drm_err(&npu->drm, "the card does not answer a reset\n");
+		return ret;
+	}
+	ret = npu_device_identify(npu);
+	if (ret)
+		return ret;
+	ret = npu_probe_software(npu);
+	if (ret)
+		return ret;
+
+	pci_set_master(pdev);
+	ret = npu_irq_init(npu);
+	if (ret)
+		return ret;
+	npu_device_start(npu);
+
+	npu_debugfs_init(npu);
+	ret = npu_hwmon_init(npu);
+	if (ret)
+		goto err_stop;
+	ret = drm_dev_register(&npu->drm, 0);
+	if (ret)
+		goto err_stop;
+
+	drm_info(&npu->drm, "QNPU1: %u cores, %u KiB local memory each, %llu MiB DDR, %u queues, %u vectors\n",
+		 npu->info.cores, npu->info.lmem_bytes / SZ_1K, npu->info.ddr_bytes / SZ_1M,
+		 npu->info.queues, npu->irq.count);
+
+	return 0;
+
+err_stop:
+	npu_device_stop(npu);
+	npu_irq_fini(npu);
+	return ret;
+}
+
+/*
+ * Nobody is told to go away: files stay open, their calls fail with -ENODEV, unfinished jobs end
+ * with -ENODEV, and mappings show harmless pages.
+ */
+static void npu_remove(struct pci_dev *pdev)
+{
+	struct npu_device *npu = pci_get_drvdata(pdev);
+
+	drm_dev_unplug(&npu->drm);
+	npu_device_stop(npu);
+	npu_irq_fini(npu);
+	cancel_work_sync(&npu->event_work);
+	npu_ctx_kill_all(npu, -ENODEV);
+	npu_mem_release_dma(npu);
+}
+
+static void npu_shutdown(struct pci_dev *pdev)
+{
+	npu_remove(pdev);
+}
+
+static void npu_reset_prepare(struct pci_dev *pdev)
+{
+	npu_recover_reset_prepare(pci_get_drvdata(pdev));
+}
+
+static void npu_reset_done(struct pci_dev *pdev)
+{
+	npu_recover_reset_done(pci_get_drvdata(pdev));
+}
+
+static const struct pci_error_handlers npu_err_handler = {
+	.reset_prepare = npu_reset_prepare,
+	.reset_done = npu_reset_done,
+};
+
+static const struct pci_device_id npu_pci_ids[] = {
+	{ PCI_DEVICE(NPU_PCI_VENDOR_ID, NPU_PCI_DEVICE_ID) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, npu_pci_ids);
+
+static struct pci_driver npu_pci_driver = {
+	.name = "npu",
+	.id_table = npu_pci_ids,
+	.probe = npu_probe,
+	.remove = npu_remove,
+	.shutdown = npu_shutdown,
+	.err_handler = &npu_err_handler,
+};
+
+static int __init npu_init(void)
+{
+	int ret;
+
+	npu_release_wq = alloc_workqueue("npu-release", WQ_UNBOUND, 0);
+	if (!npu_release_wq)
+		return -ENOMEM;
+
+	ret = pci_register_driver(&npu_pci_driver);
+	if (ret)
+		destroy_workqueue(npu_release_wq);
+
+	return ret;
+}
+
+static void __exit npu_exit(void)
+{
+	pci_unregister_driver(&npu_pci_driver);
+	destroy_workqueue(npu_release_wq);
+}
+
+module_init(npu_init);
+module_exit(npu_exit);
+
+MODULE_DESCRIPTION("QNPU neural processing unit");
+MODULE_LICENSE("GPL");

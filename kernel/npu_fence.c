@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hardware fences.
+ *
+ * A fence can outlive the file, the context and the card: others hold it in syncobjs and sync
+ * files. Each holds a reference to its context and to the module.
+ */
+#include <linux/dma-fence-chain.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "npu_ctx.h"
+#include "npu_fence.h"
+
+static struct npu_hw_fence *to_npu_hw_fence(struct dma_fence *fence)
+{
+	return container_of(fence, struct npu_hw_fence, base);
+}
+
+static const char *npu_fence_driver_name(struct dma_fence *fence)
+{
+	return "npu";
+}
+
+static const char *npu_fence_timeline_name(struct dma_fence *fence)
+{
+	return "npu-queue";
+}
+
+static void npu_fence_release(struct dma_fence *base)
+{
+	struct npu_hw_fence *fence = to_npu_hw_fence(base);
+
+	npu_ctx_put(fence->ctx);
+	dma_fence_free(base);
+	module_put(THIS_MODULE);
+}
+
+static const struct dma_fence_ops npu_fence_ops = {
+	.get_driver_name = npu_fence_driver_name,
+	.get_timeline_name = npu_fence_timeline_name,
+	.release = npu_fence_release,
+};
+
+/**
+ * npu_fence_create - make a fence that is ready to be armed
+ * @ctx: context
+ *
+ * Everything that can fail is done here, so that running a job cannot. The seqno comes later:
+ * numbers are given in the order of submission.
+ */
+struct dma_fence *npu_fence_create(struct npu_ctx *ctx)
+{
+	struct npu_hw_fence *fence;
+
+	fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+	if (!fence)
+		return NULL;
+
+	/* The caller runs in an ioctl of this module. */
+	__module_get(THIS_MODULE);
+	fence->ctx = npu_ctx_get(ctx);
+	dma_fence_init(&fence->base, &npu_fence_ops, &ctx->fence_lock, ctx->fence_context, 0);
+
+	return &fence->base;
+}
+
+/**
+ * npu_fence_arm - number a fence, before anybody else sees it
+ * @fence: fence
+ * @seqno: its number
+ */
+void npu_fence_arm(struct dma_fence *fence, u64 seqno)
+{
+	fence->seqno = seqno;
+}
+
+/**
+ * npu_fence_error - the error that a signalled fence carries
+ * @fence: fence, also a point of a timeline
+ *
+ * Points of a timeline are links of a chain, which carry no error themselves.
+ */
+int npu_fence_error(struct dma_fence *fence)
+{
+	int status = dma_fence_get_status(dma_fence_chain_contained(fence));
+
+	return status < 0 ? status : 0;
+}

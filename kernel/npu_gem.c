@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Buffers: GEM objects over TTM.
+ *
+ * A CPU mapping holds a reference to the GEM object, not to TTM's alone: a buffer is unpinned when
+ * its last GEM reference goes, and must not move as long as anybody can see it.
+ */
+#include <linux/dma-map-ops.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include <drm/drm_print.h>
+#include <drm/drm_utils.h>
+#include <drm/ttm/ttm_tt.h>
+
+#include "npu_device.h"
+#include "npu_drv.h"
+#include "npu_gem.h"
+#include "npu_vm.h"
+
+/* Pages mapped at one fault: mappings are mostly read or written from end to end. */
+#define NPU_FAULT_PAGES	64
+
+/* Larger requests are nonsense, and could overflow sums of sizes. */
+#define NPU_BO_MAX_SIZE	BIT_ULL(40)
+
+static void npu_bo_destroy(struct ttm_buffer_object *tbo)
+{
+	struct npu_bo *bo = to_npu_bo(tbo);
+
+	drm_gem_object_release(&tbo->base);
+	kfree(bo);
+}
+
+static void npu_gem_free(struct drm_gem_object *obj)
+{
+	struct npu_bo *bo = gem_to_npu_bo(obj);
+
+	/* Only TTM's own trylocks compete for the lock of an object without references. */
+	dma_resv_lock(obj->resv, NULL);
+	ttm_bo_unpin(&bo->tbo);
+	dma_resv_unlock(obj->resv);
+
+	npu_ttm_bo_put(&bo->tbo);
+}
+
+static int npu_gem_open(struct drm_gem_object *obj, struct drm_file *file)
+{
+	struct npu_vm *vm = npu_file_vm(file);
+
+	return IS_ERR(vm) ? PTR_ERR(vm) : npu_vm_bind(vm, gem_to_npu_bo(obj));
+}
+
+static void npu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
+{
+	struct npu_vm *vm = npu_file_vm(file);
+
+	if (!IS_ERR(vm))
+		npu_vm_unbind(vm, gem_to_npu_bo(obj));
+}
+
+static struct dma_buf *npu_gem_export(struct drm_gem_object *obj, int flags)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static int npu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
+{
+	/* Pages are inserted by frame number, which a private copy-on-write mapping cannot have. */
+	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
+		return -EINVAL;
+	if (READ_ONCE(gem_to_npu_bo(obj)->sealed))
+		return -EACCES;
+
+	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
+
+	return 0;
+}
+
+static vm_fault_t npu_gem_fault(struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct npu_bo *bo = to_npu_bo(vma->vm_private_data);
+	vm_fault_t ret;
+	int idx;
+
+	ret = ttm_bo_vm_reserve(&bo->tbo, vmf);
+	if (ret)
+		return ret;
+
+	if (bo->sealed) {
+		ret = VM_FAULT_SIGBUS;
+	} else if (drm_dev_enter(bo->tbo.base.dev, &idx)) {
+		ret = ttm_bo_vm_fault_reserved(vmf, vma->vm_page_prot, NPU_FAULT_PAGES);
+		drm_dev_exit(idx);
+	} else {
+		ret = ttm_bo_vm_dummy_page(vmf, vma->vm_page_prot);
+	}
+
+	/* TTM has dropped the lock where it asks for a retry after a wait. */
+	if (ret == VM_FAULT_RETRY && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
+		return ret;
+
+	dma_resv_unlock(bo->tbo.base.resv);
+
+	return ret;
+}
+
+static const struct vm_operations_struct npu_gem_vm_ops = {
+	.fault = npu_gem_fault,
+	.open = drm_gem_vm_open,
+	.close = drm_gem_vm_close,
+};
+
+static const struct drm_gem_object_funcs npu_gem_funcs = {
+	.free = npu_gem_free,
+	.open = npu_gem_open,
+	.close = npu_gem_close,
+	.export = npu_gem_export,
+	.mmap = npu_gem_mmap,
+	.vm_ops = &npu_gem_vm_ops,
+};
+
+static struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
+{
+	const struct ttm_place place = {
+		.mem_type = flags & DRM_NPU_BO_CARD ? TTM_PL_VRAM : TTM_PL_TT,
+	};
+	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
+	struct ttm_operation_ctx ctx = { .interruptible = true, .gfp_retry_mayfail = true };
+	bool no_space = false;
+	struct npu_bo *bo;
+	int ret;
+
+	/* GEM and TTM take fault handling and GEM references for one: the same pointer is both. */
+	BUILD_BUG_ON(offsetof(struct ttm_buffer_object, base));
+
+	bo = kzalloc(sizeof(*bo), GFP_KERNEL);
+	if (!bo)
+		return ERR_PTR(-ENOMEM);
+
+	bo->flags = flags;
+	bo->no_space = &no_space;
+	spin_lock_init(&bo->vma_lock);
+	INIT_LIST_HEAD(&bo->vmas);
+	bo->tbo.base.funcs = &npu_gem_funcs;
+	drm_gem_private_object_init(&npu->drm, &bo->tbo.base, size);
+
+	/* On failure the object is gone. TTM says "no memory" also where the card is full. */
+	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_device, &placement, 0,
+				   &ctx, NULL, NULL, npu_bo_destroy);
+	if (ret)
+		return ERR_PTR(no_space ? -ENOSPC : ret);
+
+	bo->no_space = NULL;
+	ttm_bo_pin(&bo->tbo);
+	ttm_bo_unreserve(&bo->tbo);
+
+	return bo;
+}
+
+/**
+ * npu_ioctl_bo_create - DRM_IOCTL_NPU_BO_CREATE
+ * @drm: device
+ * @data: struct drm_npu_bo_create
+ * @file: caller
+ */
+int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct npu_device *npu = to_npu_device(drm);
+	struct drm_npu_bo_create *args = data;
+	struct npu_bo *bo;
+	int ret, idx;
+	u64 size;
+
+	if (args->flags != DRM_NPU_BO_CARD && args->flags != DRM_NPU_BO_SYSTEM)
+		return -EINVAL;
+	if (!args->size)
+		return -EINVAL;
+	if (args->size > NPU_BO_MAX_SIZE)
+		return args->flags & DRM_NPU_BO_CARD ? -ENOSPC : -ENOMEM;
+
+	/* Entered, so that nothing is mapped for DMA behind the back of a device that goes away. */
+	size = PAGE_ALIGN(args->size);
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+	bo = npu_bo_create(npu, size, args->flags);
+	npu_device_exit(idx);
+	if (IS_ERR(bo))
+		return PTR_ERR(bo);
+
+	ret = drm_gem_handle_create(file, &bo->tbo.base, &args->handle);
+	if (ret)
+		goto out;
+
+	args->size = size;
+	args->mmap_offset = drm_vma_node_offset_addr(&bo->tbo.base.vma_node);
+	ret = npu_vm_address(file, bo, &args->va);
+out:
+	drm_gem_object_put(&bo->tbo.base);
+	return ret;
+}
+
+/**
+ * npu_ioctl_bo_info - DRM_IOCTL_NPU_BO_INFO
+ * @drm: device
+ * @data: struct drm_npu_bo_info
+ * @file: caller
+ */
+int npu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_bo_info *args = data;
+	struct drm_gem_object *obj;
+	struct npu_bo *bo;
+	int ret;
+
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+
+	bo = gem_to_npu_bo(obj);
+	args->flags = bo->flags | (READ_ONCE(bo->sealed) ? DRM_NPU_BO_SEALED : 0);
+	args->size = obj->size;
+	args->mmap_offset = drm_vma_node_offset_addr(&obj->vma_node);
+	ret = npu_vm_address(file, bo, &args->va);
+	drm_gem_object_put(obj);
+
+	return ret;
+}
+
+/* Cache maintenance, page by page: TTM's DMA mappings have whatever size it found pages of. */
+static void npu_bo_sync_pages(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
+{
+	struct device *dev = bo->tbo.base.dev->dev;
+	u64 at, first = round_down(args->offset, PAGE_SIZE), end = args->offset + args->size;
+	const dma_addr_t *dma = bo->tbo.ttm->dma_address;
+
+	for (at = first; at < end; at += PAGE_SIZE) {
+		dma_addr_t addr = dma[at >> PAGE_SHIFT];
+
+		if (args->direction & DRM_NPU_SYNC_TO_DEVICE)
+			dma_sync_single_for_device(dev, addr, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		if (args->direction & DRM_NPU_SYNC_FROM_DEVICE)
+			dma_sync_single_for_cpu(dev, addr, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		cond_resched();
+	}
+}
+
+/**
+ * npu_ioctl_bo_sync - DRM_IOCTL_NPU_BO_SYNC
+ * @drm: device
+ * @data: struct drm_npu_bo_sync
+ * @file: caller
+ */
+int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_bo_sync *args = data;
+	struct drm_gem_object *obj;
+	struct npu_bo *bo;
+	int idx, ret = 0;
+
+	if (!args->direction ||
+	    args->direction & ~(DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE))
+		return -EINVAL;
+
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+	bo = gem_to_npu_bo(obj);
+
+	if (args->offset > obj->size || args->size > obj->size - args->offset) {
+		ret = -EINVAL;
+	} else if (bo->flags & DRM_NPU_BO_CARD) {
+		mb(); /* drains write-combining buffers; the card's memory needs nothing else */
+	} else if (!drm_dev_enter(drm, &idx)) {
+		ret = -ENODEV;
+	} else {
+		if (dma_dev_need_sync(drm->dev))
+			npu_bo_sync_pages(bo, args);
+		drm_dev_exit(idx);
+	}
+	drm_gem_object_put(obj);
+
+	return ret;
+}
+
+/**
+ * npu_ioctl_bo_seal - DRM_IOCTL_NPU_BO_SEAL
+ * @drm: device
+ * @data: struct drm_npu_bo_seal
+ * @file: caller
+ */
+int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_bo_seal *args = data;
+	struct drm_gem_object *obj;
+	struct npu_bo *bo;
+	int ret;
+
+	if (args->pad)
+		return -EINVAL;
+
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+	bo = gem_to_npu_bo(obj);
+
+	ret = dma_resv_lock_interruptible(obj->resv, NULL);
+	if (ret)
+		goto out;
+
+	if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_WRITE)) {
+		ret = -EBUSY;
+	} else if (!bo->sealed) {
+		WRITE_ONCE(bo->sealed, true);
+		ttm_bo_unmap_virtual(&bo->tbo);
+		npu_vm_protect(bo);
+	}
+	dma_resv_unlock(obj->resv);
+out:
+	drm_gem_object_put(obj);
+	return ret;
+}
+
+/**
+ * npu_ioctl_bo_wait - DRM_IOCTL_NPU_BO_WAIT
+ * @drm: device
+ * @data: struct drm_npu_bo_wait
+ * @file: caller
+ */
+int npu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_bo_wait *args = data;
+	struct drm_gem_object *obj;
+	long ret;
+
+	if (args->pad)
+		return -EINVAL;
+
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+
+	ret = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_BOOKKEEP, true,
+				    drm_timeout_abs_to_jiffies(args->timeout_ns));
+	drm_gem_object_put(obj);
+
+	return ret > 0 ? 0 : ret ?: -ETIME;
+}
+
+/**
+ * npu_gem_usage - what a file has handles of
+ * @file: file
+ * @usage: answer
+ */
+void npu_gem_usage(struct drm_file *file, struct npu_gem_usage *usage)
+{
+	struct drm_gem_object *obj;
+	int id;
+
+	memset(usage, 0, sizeof(*usage));
+
+	spin_lock(&file->table_lock);
+	idr_for_each_entry(&file->object_idr, obj, id) {
+		bool card = gem_to_npu_bo(obj)->flags & DRM_NPU_BO_CARD;
+		bool active = !dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP);
+
+		*(card ? &usage->card : &usage->system) += obj->size;
+		if (active)
+			*(card ? &usage->card_active : &usage->system_active) += obj->size;
+		usage->largest = max_t(u64, usage->largest, obj->size);
+	}
+	spin_unlock(&file->table_lock);
+}

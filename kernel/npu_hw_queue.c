@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Queue pairs: ring arithmetic, completions, enable and disable.
+ *
+ * A queue finishes its jobs in order. A job that must not run (a failed in-fence) takes its place
+ * in the list of jobs nevertheless, and is finished when all before it are: otherwise its fence
+ * would tell those who wait for a buffer that earlier jobs are done, too.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/iopoll.h>
+
+#include <drm/drm_print.h>
+
+#include "npu_ctx.h"
+#include "npu_device.h"
+#include "npu_hw_queue.h"
+#include "npu_job.h"
+#include "npu_recover.h"
+
+/* A disable waits for one bounded step of a command; a software model on a busy host is slow. */
+#define NPU_QUEUE_TIMEOUT_US	(5 * USEC_PER_SEC)
+#define NPU_QUEUE_POLL_US	50
+
+static u32 npu_queue_read(struct npu_hw_queue *queue, u32 reg)
+{
+	return npu_read(queue->npu, NPU_QUEUE_REG(queue->index, reg));
+}
+
+static void npu_queue_write(struct npu_hw_queue *queue, u32 reg, u32 value)
+{
+	npu_write(queue->npu, NPU_QUEUE_REG(queue->index, reg), value);
+}
+
+static void npu_queue_write64(struct npu_hw_queue *queue, u32 reg, u64 value)
+{
+	npu_write64(queue->npu, NPU_QUEUE_REG(queue->index, reg), value);
+}
+
+static void npu_doorbell(struct npu_hw_queue *queue, u32 reg, u32 value)
+{
+	npu_write(queue->npu, NPU_DOORBELL_REG(queue->index, reg), value);
+}
+
+static u32 npu_ring_next(u32 index)
+{
+	return (index + 1) & (NPU_RING_ENTRIES - 1);
+}
+
+/**
+ * npu_hw_queue_status - the queue's STATUS register
+ * @queue: queue, its device entered
+ */
+u32 npu_hw_queue_status(struct npu_hw_queue *queue)
+{
+	return npu_queue_read(queue, NPU_QUEUE_STATUS);
+}
+
+/**
+ * npu_hw_queue_abort - ask the card to kill a job
+ * @queue: queue, its device entered
+ * @seqno: the job; nothing happens if it is not on the card
+ */
+void npu_hw_queue_abort(struct npu_hw_queue *queue, u64 seqno)
+{
+	npu_queue_write64(queue, NPU_QUEUE_ABORT_JOB, seqno);
+}
+
+/**
+ * npu_hw_queue_fail - give up a queue that the card has stopped with an error
+ * @queue: queue
+ * @error: what its jobs end with, now and in future
+ */
+void npu_hw_queue_fail(struct npu_hw_queue *queue, int error)
+{
+	npu_hw_queue_suspend(queue);
+	npu_queue_write(queue, NPU_QUEUE_CTRL, 0);
+	npu_hw_queue_fail_all(queue, error);
+}
+
+/* Submission */
+
+/* Write descriptor and entry of a job; the caller rings the doorbell. */
+static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_kjob *job)
+{
+	u32 slot = queue->sq_tail;
+	struct npu_sqe *sqe = &queue->rings->sq[slot];
+
+	memcpy(queue->rings->desc[slot], job->desc, job->desc_bytes);
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->job_id = job->seqno;
+	sqe->desc_addr = queue->rings_dma + offsetof(struct npu_rings, desc) +
+			 (u64)slot * NPU_DESC_BYTES;
+	sqe->desc_bytes = job->desc_bytes;
+
+	queue->sq_tail = npu_ring_next(slot);
+}
+
+/* Finish jobs at the head of the list that the card does not see. */
+static void npu_hw_queue_finish_skipped(struct npu_hw_queue *queue)
+{
+	struct npu_kjob *job, *next;
+
+	list_for_each_entry_safe(job, next, &queue->jobs, link) {
+		if (!job->skip_error)
+			break;
+		list_del_init(&job->link);
+		npu_job_finish(job, job->skip_error, NULL);
+	}
+}
+
+/**
+ * npu_hw_queue_push - give a job to the card
+ * @queue: queue; the scheduler's credits guarantee a free entry
+ * @job: job, its fence armed
+ * @error: if not 0, the job is not run and ends with this error, in its turn
+ */
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int error)
+{
+	unsigned long flags;
+	bool entered;
+	int idx;
+
+	entered = npu_device_enter(queue->npu, &idx);
+
+	spin_lock_irqsave(&queue->lock, flags);
+	job->skip_error = queue->error ?: error;
+	list_add_tail(&job->link, &queue->jobs);
+
+	if (job->skip_error) {
+		npu_hw_queue_finish_skipped(queue);
+	} else if (queue->enabled && entered) {
+		npu_hw_queue_write(queue, job);
+		/* A doorbell is an ordered write: entry and descriptor are visible before it. */
+		npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
+	}
+	/* Else a reset is in progress, or the end of the device: they see to the list. */
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	if (entered)
+		npu_device_exit(idx);
+}
+
+/* Completion */
+
+static void npu_hw_queue_complete(struct npu_hw_queue *queue, const struct npu_cqe *cqe)
+{
+	struct npu_kjob *job = list_first_entry_or_null(&queue->jobs, struct npu_kjob, link);
+
+	/* Jobs that the card does not see never stay at the head: this is the job that runs. */
+	if (!job || job->seqno != cqe->job_id) {
+		drm_err_ratelimited(&queue->npu->drm,
+				    "queue %u: completion of job %llu, which is not the next\n",
+				    queue->index, cqe->job_id);
+		return;
+	}
+
+	list_del_init(&job->link);
+	npu_job_finish(job, npu_job_error(job, cqe), cqe);
+	npu_hw_queue_finish_skipped(queue);
+}
+
+static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue)
+{
+	struct npu_cqe *entry, cqe;
+	bool any = false;
+
+	for (;;) {
+		entry = &queue->rings->cq[queue->cq_head];
+		if ((READ_ONCE(entry->phase) & NPU_CQE_PHASE) != queue->cq_phase)
+			break;
+		dma_rmb(); /* the rest of the entry after its phase */
+		cqe = *entry;
+
+		queue->cq_head = npu_ring_next(queue->cq_head);
+		if (!queue->cq_head)
+			queue->cq_phase ^= NPU_CQE_PHASE;
+		npu_hw_queue_complete(queue, &cqe);
+		any = true;
+	}
+
+	return any;
+}
+
+/**
+ * npu_hw_queue_process - take new completions
+ * @queue: queue
+ *
+ * Called by interrupt handlers, and by the watchdog in case an interrupt got lost.
+ */
+bool npu_hw_queue_process(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+	bool any = false;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (queue->enabled) {
+		any = npu_hw_queue_process_locked(queue);
+		if (any)
+			npu_doorbell(queue, NPU_DOORBELL_CQ_HEAD, queue->cq_head);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return any;
+}
+
+/* Enable and disable, under hw_lock */
+
+static int npu_hw_queue_enable(struct npu_hw_queue *queue)
+{
+	u32 status;
+	int ret;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	memset(queue->rings->cq, 0, sizeof(queue->rings->cq));
+	queue->sq_tail = 0;
+	queue->cq_head = 0;
+	queue->cq_phase = NPU_CQE_PHASE;
+
+	npu_queue_write64(queue, NPU_QUEUE_SQ_BASE,
+			  queue->rings_dma + offsetof(struct npu_rings, sq));
+	npu_queue_write64(queue, NPU_QUEUE_CQ_BASE,
+			  queue->rings_dma + offsetof(struct npu_rings, cq));
+	npu_queue_write64(queue, NPU_QUEUE_FENCE_ADDR, queue->ctx->fence_dma);
+	npu_queue_write(queue, NPU_QUEUE_SQ_LOG2, NPU_RING_LOG2);
+	npu_queue_write(queue, NPU_QUEUE_CQ_LOG2, NPU_RING_LOG2);
+	npu_queue_write(queue, NPU_QUEUE_ASID, queue->ctx->vm->space.asid);
+	npu_queue_write(queue, NPU_QUEUE_PRIORITY, queue->priority);
+	npu_queue_write(queue, NPU_QUEUE_CORE_MASK, queue->core_mask);
+	npu_queue_write(queue, NPU_QUEUE_VECTOR, queue->vector->index);
+	npu_queue_write(queue, NPU_QUEUE_CTRL, NPU_QUEUE_CTRL_ENABLE);
+
+	ret = read_poll_timeout(npu_queue_read, status, status, NPU_QUEUE_POLL_US,
+				NPU_QUEUE_TIMEOUT_US, false, queue, NPU_QUEUE_STATUS);
+	if (ret || npu_is_gone(status) || !(status & NPU_QUEUE_STATUS_ENABLED) ||
+	    status & NPU_QUEUE_STATUS_ERROR) {
+		drm_err(&queue->npu->drm, "queue %u: not enabled, status %#x\n", queue->index,
+			status);
+		return -EIO;
+	}
+
+	return 0;
+}
+
+/* Returns 0 when the card no longer touches the queue's memory. */
+static int npu_hw_queue_disable(struct npu_hw_queue *queue)
+{
+	u32 status;
+	int ret;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	npu_queue_write(queue, NPU_QUEUE_CTRL, 0);
+	ret = read_poll_timeout(npu_queue_read, status, !status || npu_is_gone(status),
+				NPU_QUEUE_POLL_US, NPU_QUEUE_TIMEOUT_US, false, queue,
+				NPU_QUEUE_STATUS);
+	if (ret)
+		drm_err(&queue->npu->drm, "queue %u: not disabled, status %#x\n", queue->index,
+			status);
+
+	return ret;
+}
+
+/* Around a device reset, under hw_lock */
+
+/**
+ * npu_hw_queue_suspend - take what is complete, then leave the card alone
+ * @queue: queue
+ */
+void npu_hw_queue_suspend(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (queue->enabled)
+		npu_hw_queue_process_locked(queue);
+	queue->enabled = false;
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/* Write all jobs that wait for the card to the empty ring. */
+static void npu_hw_queue_refill(struct npu_hw_queue *queue)
+{
+	struct npu_kjob *job;
+
+	list_for_each_entry(job, &queue->jobs, link) {
+		if (!job->skip_error)
+			npu_hw_queue_write(queue, job);
+	}
+	npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
+}
+
+/**
+ * npu_hw_queue_resume - put a suspended queue to work on a card that was reset
+ * @queue: queue
+ * @lost: the first job was on a core when the card was reset; it is lost. The others have not
+ *	begun and are submitted again.
+ */
+void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
+{
+	struct npu_kjob *job;
+	unsigned long flags;
+	int ret;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	if (queue->error)
+		return;
+
+	ret = npu_hw_queue_enable(queue);
+	if (ret) {
+		npu_hw_queue_fail_all(queue, ret);
+		return;
+	}
+
+	spin_lock_irqsave(&queue->lock, flags);
+	job = list_first_entry_or_null(&queue->jobs, struct npu_kjob, link);
+	if (job && lost) {
+		list_del_init(&job->link);
+		npu_job_finish(job, npu_job_error(job, NULL), NULL);
+		npu_hw_queue_finish_skipped(queue);
+	}
+	queue->enabled = true;
+	npu_hw_queue_refill(queue);
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/**
+ * npu_hw_queue_fail_all - end all jobs, now and in future
+ * @queue: queue that the card does not serve any more
+ * @error: what they end with
+ */
+void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error)
+{
+	struct npu_kjob *job, *next;
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->enabled = false;
+	queue->error = error;
+	list_for_each_entry_safe(job, next, &queue->jobs, link) {
+		list_del_init(&job->link);
+		npu_job_finish(job, job->skip_error ?: error, NULL);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/* Life */
+
+static int npu_hw_queue_claim(struct npu_device *npu, struct npu_hw_queue *queue)
+{
+	u32 i;
+
+	lockdep_assert_held(&npu->hw_lock);
+
+	for (i = 0; i < npu->info.queues; i++) {
+		if (!npu->queues[i]) {
+			queue->index = i;
+			return 0;
+		}
+	}
+
+	return -ENOSPC;
+}
+
+/**
+ * npu_hw_queue_create - take a queue of the card and enable it
+ * @queue: queue, zeroed
+ * @ctx: owner, with address space and fence page
+ * @priority: for the arbiter
+ * @core_mask: cores for its jobs
+ *
+ * -ENOSPC: all queues are in use.
+ */
+int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 priority,
+			u32 core_mask)
+{
+	struct npu_device *npu = ctx->npu;
+	int ret, idx;
+
+	queue->npu = npu;
+	queue->ctx = ctx;
+	queue->priority = priority;
+	queue->core_mask = core_mask;
+	spin_lock_init(&queue->lock);
+	INIT_LIST_HEAD(&queue->link);
+	INIT_LIST_HEAD(&queue->jobs);
+
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+
+	queue->rings = dma_alloc_coherent(npu->drm.dev, sizeof(*queue->rings), &queue->rings_dma,
+					  GFP_KERNEL);
+	if (!queue->rings) {
+		npu_device_exit(idx);
+		return -ENOMEM;
+	}
+
+	mutex_lock(&npu->hw_lock);
+	ret = npu_hw_queue_claim(npu, queue);
+	if (!ret) {
+		queue->vector = npu_irq_vector_of_queue(npu, queue->index);
+		ret = npu_hw_queue_enable(queue);
+		/* One that does not start may have started in part: it must not use the rings. */
+		if (ret)
+			npu_hw_queue_disable(queue);
+	}
+	if (!ret) {
+		queue->enabled = true;
+		npu->queues[queue->index] = queue;
+		npu_irq_add_queue(queue->vector, queue);
+	}
+	mutex_unlock(&npu->hw_lock);
+
+	if (ret)
+		dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings,
+				  queue->rings_dma);
+	npu_device_exit(idx);
+
+	return ret;
+}
+
+/**
+ * npu_hw_queue_shutdown - stop the card's work on a queue and end all its jobs
+ * @queue: queue
+ * @error: what unfinished jobs end with
+ *
+ * On return the card touches neither the queue's memory nor any for its jobs.
+ */
+void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error)
+{
+	struct npu_device *npu = queue->npu;
+	unsigned long flags;
+	bool stuck = false;
+	u32 resets = 0;
+	int idx;
+
+	/* From here on nothing brings the queue back, a reset of the card neither. */
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->error = queue->error ?: error;
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	if (npu_device_enter(npu, &idx)) {
+		mutex_lock(&npu->hw_lock);
+		resets = npu->resets;
+		npu_hw_queue_suspend(queue);
+		if (!npu->wedged)
+			stuck = npu_hw_queue_disable(queue);
+		mutex_unlock(&npu->hw_lock);
+		npu_device_exit(idx);
+	}
+
+	if (stuck)
+		npu_recover_device(npu, resets);
+	npu_hw_queue_fail_all(queue, error);
+}
+
+/**
+ * npu_hw_queue_destroy - give the queue back to the card
+ * @queue: queue, shut down, without jobs
+ */
+void npu_hw_queue_destroy(struct npu_hw_queue *queue)
+{
+	struct npu_device *npu = queue->npu;
+
+	npu_irq_remove_queue(queue->vector, queue);
+	mutex_lock(&npu->hw_lock);
+	npu->queues[queue->index] = NULL;
+	mutex_unlock(&npu->hw_lock);
+
+	dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings, queue->rings_dma);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_HW_QUEUE_H
+#define NPU_HW_QUEUE_H
+
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "npu_regs.h"
+
+struct npu_ctx;
+struct npu_device;
+struct npu_kjob;
+struct npu_vector;
+
+/* Entries of both rings; one stays free, since a full ring looks like an empty one. */
+#define NPU_RING_LOG2		5
+#define NPU_RING_ENTRIES	BIT(NPU_RING_LOG2)
+#define NPU_RING_JOBS		(NPU_RING_ENTRIES - 1)
+
+/* Room of a descriptor with one stream, kept a multiple of the 64 bytes that the card asks for. */
+#define NPU_DESC_BYTES \
+	ALIGN(sizeof(struct npu_job) + sizeof(struct npu_stream) + \
+	      NPU_MAX_REGIONS * sizeof(struct npu_region), 64)
+
+/** struct npu_rings - DMA memory of a queue, one allocation */
+struct npu_rings {
+	/** @cq: completion ring, written by the card */
+	struct npu_cqe cq[NPU_RING_ENTRIES];
+
+	/** @sq: submission ring */
+	struct npu_sqe sq[NPU_RING_ENTRIES];
+
+	/** @desc: a job descriptor for each entry of @sq */
+	u8 desc[NPU_RING_ENTRIES][NPU_DESC_BYTES] __aligned(64);
+};
+
+/** struct npu_hw_queue - a queue pair of the card */
+struct npu_hw_queue {
+	/** @npu: device */
+	struct npu_device *npu;
+
+	/** @ctx: owner */
+	struct npu_ctx *ctx;
+
+	/** @index: number of the queue */
+	u32 index;
+
+	/** @core_mask: cores for its jobs */
+	u32 core_mask;
+
+	/** @priority: for the arbiter */
+	u32 priority;
+
+	/** @vector: interrupt of its completions */
+	struct npu_vector *vector;
+
+	/** @link: in the vector's list, under its lock */
+	struct list_head link;
+
+	/** @rings: DMA memory, coherent */
+	struct npu_rings *rings;
+
+	/** @rings_dma: its bus address */
+	dma_addr_t rings_dma;
+
+	/** @lock: protects all below and the results of the context; taken by interrupt handlers */
+	spinlock_t lock;
+
+	/** @sq_tail: next entry of the submission ring to be written */
+	u32 sq_tail;
+
+	/** @cq_head: next entry of the completion ring to be read */
+	u32 cq_head;
+
+	/** @cq_phase: phase bit that a new completion has */
+	u32 cq_phase;
+
+	/** @jobs: jobs that are not finished, in order; also those that the card never sees */
+	struct list_head jobs;
+
+	/** @enabled: the card takes entries */
+	bool enabled;
+
+	/** @error: what new jobs end with, once the queue is shut down for good; 0 before */
+	int error;
+};
+
+int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 priority,
+			u32 core_mask);
+void npu_hw_queue_destroy(struct npu_hw_queue *queue);
+void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error);
+
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int error);
+bool npu_hw_queue_process(struct npu_hw_queue *queue);
+
+void npu_hw_queue_suspend(struct npu_hw_queue *queue);
+void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost);
+void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error);
+u32 npu_hw_queue_status(struct npu_hw_queue *queue);
+void npu_hw_queue_abort(struct npu_hw_queue *queue, u64 seqno);
+void npu_hw_queue_fail(struct npu_hw_queue *queue, int error);
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * MSI-X vectors: number 0 carries the card's events, the others the completions of groups of
+ * queues (number 0 also those, where the system has only one vector to give).
+ *
+ * Completions are taken in the hard handler: it is short, and a job's latency is what users see.
+ */
+#include <linux/interrupt.h>
+
+#include <drm/drm_print.h>
+
+#include "npu_device.h"
+#include "npu_hw_queue.h"
+#include "npu_irq.h"
+
+static void npu_irq_events(struct npu_device *npu)
+{
+	u32 events = npu_read(npu, NPU_REG_EVENT_STATUS);
+
+	if (!events || npu_is_gone(events))
+		return;
+
+	/* Cleared before it is acted on: what happens from here on raises the vector again. */
+	npu_write(npu, NPU_REG_EVENT_STATUS, events);
+
+	if (events & NPU_EVENT_STATUS_INVALIDATED)
+		npu_mmu_invalidated(npu);
+	if (events & NPU_EVENT_STATUS_ECC)
+		dev_warn_ratelimited(npu->drm.dev, "memory error\n");
+	if (events & NPU_EVENT_STATUS_THERMAL)
+		dev_warn_ratelimited(npu->drm.dev, "temperature limit passed\n");
+	if (events & (NPU_EVENT_STATUS_QUEUE_ERROR | NPU_EVENT_STATUS_FATAL))
+		queue_work(npu->timeout_wq, &npu->event_work);
+}
+
+static irqreturn_t npu_irq_handler(int irq, void *data)
+{
+	struct npu_vector *vector = data;
+	struct npu_hw_queue *queue;
+
+	if (!vector->index)
+		npu_irq_events(vector->npu);
+
+	spin_lock(&vector->lock);
+	list_for_each_entry(queue, &vector->queues, link)
+		npu_hw_queue_process(queue);
+	spin_unlock(&vector->lock);
+
+	return IRQ_HANDLED;
+}
+
+/**
+ * npu_irq_init - allocate and request the vectors
+ * @npu: device
+ */
+int npu_irq_init(struct npu_device *npu)
+{
+	struct pci_dev *pdev = to_pci_dev(npu->drm.dev);
+	u32 want = min_t(u32, npu->irq.hw_vectors, NPU_MAX_VECTORS);
+	struct npu_vector *vector;
+	int count, i, ret;
+
+	want = min_t(u32, want, npu->info.queues + 1);
+	count = pci_alloc_irq_vectors(pdev, 1, want, PCI_IRQ_MSIX);
+	if (count < 0) {
+		drm_err(&npu->drm, "no MSI-X vector: %d\n", count);
+		return count;
+	}
+
+	for (i = 0; i < count; i++) {
+		vector = &npu->irq.vectors[i];
+		vector->npu = npu;
+		vector->index = i;
+		spin_lock_init(&vector->lock);
+		INIT_LIST_HEAD(&vector->queues);
+		vector->irq = pci_irq_vector(pdev, i);
+
+		ret = request_irq(vector->irq, npu_irq_handler, 0, "npu", vector);
+		if (ret)
+			goto err;
+		npu->irq.count = i + 1;
+	}
+
+	return 0;
+
+err:
+	npu_irq_fini(npu);
+	return ret;
+}
+
+/**
+ * npu_irq_fini - free the vectors; no handler runs afterwards
+ * @npu: device
+ */
+void npu_irq_fini(struct npu_device *npu)
+{
+	while (npu->irq.count) {
+		struct npu_vector *vector = &npu->irq.vectors[--npu->irq.count];
+
+		free_irq(vector->irq, vector);
+	}
+	pci_free_irq_vectors(to_pci_dev(npu->drm.dev));
+}
+
+/**
+ * npu_irq_vector_of_queue - the vector that serves a queue
+ * @npu: device
+ * @queue: number of the queue
+ */
+struct npu_vector *npu_irq_vector_of_queue(struct npu_device *npu, u32 queue)
+{
+	u32 others = npu->irq.count - 1;
+
+	return &npu->irq.vectors[others ? 1 + queue % others : 0];
+}
+
+void npu_irq_add_queue(struct npu_vector *vector, struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
+	list_add_tail(&queue->link, &vector->queues);
+	spin_unlock_irqrestore(&vector->lock, flags);
+}
+
+void npu_irq_remove_queue(struct npu_vector *vector, struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
+	list_del_init(&queue->link);
+	spin_unlock_irqrestore(&vector->lock, flags);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_JOB_H
+#define NPU_JOB_H
+
+#include <linux/list.h>
+#include <linux/workqueue.h>
+
+#include <drm/gpu_scheduler.h>
+
+#include "npu_regs.h"
+
+struct dma_fence;
+struct drm_device;
+struct drm_file;
+struct npu_ctx;
+struct npu_vma;
+
+/* Jobs of one submission. */
+#define NPU_SUBMIT_MAX_JOBS	64
+
+/* Syncobjs of one job, in or out. */
+#define NPU_JOB_MAX_SYNCS	256
+
+/** struct npu_watch - what the watchdog knows about a job; used by its work only */
+struct npu_watch {
+	/** @running: the job was seen on a core */
+	bool running;
+
+	/** @since: when that was first, jiffies */
+	unsigned long since;
+
+	/** @commands: commands that it had retired at the last look */
+	u64 commands;
+
+	/** @progress: the card's PROGRESS at the last look */
+	u64 progress;
+
+	/** @idle: looks in a row at which the card had nothing to do, and yet did not begin it */
+	u32 idle;
+
+	/** @revivals: resets of the card because of that */
+	u32 revivals;
+
+	/** @doubts: grows with each look in a row at which it did not surely make progress */
+	u32 doubts;
+};
+
+/** struct npu_out_sync - a syncobj that gets a job's fence */
+struct npu_out_sync {
+	/** @syncobj: with a reference */
+	struct drm_syncobj *syncobj;
+
+	/** @chain: link for a timeline, NULL for a binary one */
+	struct dma_fence_chain *chain;
+
+	/** @point: point of the timeline */
+	u64 point;
+};
+
+/**
+ * struct npu_kjob - a job in the driver
+ *
+ * Constant from its submission on, if not said otherwise. The scheduler's free_job() ends its life.
+ */
+struct npu_kjob {
+	/** @base: the scheduler's part */
+	struct drm_sched_job base;
+
+	/** @ctx: context; kept by @fence */
+	struct npu_ctx *ctx;
+
+	/** @seqno: number in the context, and its id for the card */
+	u64 seqno;
+
+	/** @fence: hardware fence, with a reference */
+	struct dma_fence *fence;
+
+	/** @link: in the queue's list of unfinished jobs, under its lock */
+	struct list_head link;
+
+	/** @skip_error: not 0: the card does not see this job; under the queue's lock */
+	int skip_error;
+
+	/** @started: run_job() was called; the scheduler's work only */
+	bool started;
+
+	/** @timed_out: the watchdog has killed it; set before the card is told */
+	bool timed_out;
+
+	/** @explicit: no implicit fences */
+	bool explicit;
+
+	/** @desc: descriptor as the card wants it */
+	void *desc;
+
+	/** @desc_bytes: its size */
+	u32 desc_bytes;
+
+	/** @region_count: entries of @vmas */
+	u32 region_count;
+
+	/** @write_mask: regions that the job may write */
+	u64 write_mask;
+
+	/** @vmas: mapping of each region, with a reference */
+	struct npu_vma *vmas[NPU_MAX_REGIONS];
+
+	/** @in_count: entries of @in_fences */
+	u32 in_count;
+
+	/** @in_fences: fences whose errors cancel the job, with references */
+	struct dma_fence **in_fences;
+
+	/** @out_count: entries of @out_syncs */
+	u32 out_count;
+
+	/** @out_syncs: used until the job is queued, then freed */
+	struct npu_out_sync *out_syncs;
+
+	/** @watch: the watchdog's */
+	struct npu_watch watch;
+
+	/** @release_work: frees what needs locks that the scheduler's work must not wait for */
+	struct work_struct release_work;
+};
+
+static inline struct npu_kjob *to_npu_kjob(struct drm_sched_job *base)
+{
+	return container_of(base, struct npu_kjob, base);
+}
+
+extern const struct drm_sched_backend_ops npu_sched_ops;
+
+int npu_job_error(const struct npu_kjob *job, const struct npu_cqe *cqe);
+void npu_job_finish(struct npu_kjob *job, int error, const struct npu_cqe *cqe);
+void npu_job_put_resources(struct npu_kjob *job);
+
+#endif

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory: TTM with two places, the card's DDR (TTM_PL_VRAM, a buddy allocator) and system memory
+ * that the card may see (TTM_PL_TT).
+ *
+ * Buffers are pinned from creation to the end: the page tables of the card point at them. TTM
+ * nevertheless owns placement, population, fault handling and freeing, so that eviction needs a
+ * move callback that copies and a page-table update, and nothing else.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+#include <drm/ttm/ttm_tt.h>
+
+#include "npu_device.h"
+#include "npu_gem.h"
+#include "npu_mem.h"
+
+/* Bytes cleared between two chances for others to run. */
+#define NPU_CLEAR_STEP	SZ_2M
+
+/** struct npu_card_resource - a piece of DDR */
+struct npu_card_resource {
+	/** @base: TTM's part */
+	struct ttm_resource base;
+
+	/** @blocks: buddy blocks, in the order of the buffer's pages */
+	struct list_head blocks;
+};
+
+static struct npu_device *ttm_to_npu(struct ttm_device *ttm)
+{
+	return container_of(ttm, struct npu_device, mem.ttm);
+}
+
+static struct npu_card_resource *to_card_resource(struct ttm_resource *res)
+{
+	return container_of(res, struct npu_card_resource, base);
+}
+
+static struct npu_card_manager *to_card_manager(struct ttm_resource_manager *man)
+{
+	return container_of(man, struct npu_card_manager, base);
+}
+
+static struct npu_system_manager *to_system_manager(struct ttm_resource_manager *man)
+{
+	return container_of(man, struct npu_system_manager, base);
+}
+
+/* Card DDR */
+
+static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
+			  const struct ttm_place *place, struct ttm_resource **out)
+{
+	struct npu_card_manager *card = to_card_manager(man);
+	struct npu_card_resource *res;
+	int ret;
+
+	res = kzalloc(sizeof(*res), GFP_KERNEL);
+	if (!res)
+		return -ENOMEM;
+
+	ttm_resource_init(tbo, place, &res->base);
+	INIT_LIST_HEAD(&res->blocks);
+
+	/* The allocator takes a request beyond its size for a mistake. */
+	ret = -ENOSPC;
+	mutex_lock(&card->lock);
+	if (tbo->base.size <= card->buddy.size)
+		ret = npu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
+					     PAGE_SIZE, &res->blocks, 0);
+	mutex_unlock(&card->lock);
+	if (ret) {
+		if (ret == -ENOSPC && to_npu_bo(tbo)->no_space)
+			*to_npu_bo(tbo)->no_space = true;
+		ttm_resource_fini(man, &res->base);
+		kfree(res);
+		return ret;
+	}
+
+	res->base.bus.caching = ttm_write_combined;
+	*out = &res->base;
+
+	return 0;
+}
+
+static void npu_card_free(struct ttm_resource_manager *man, struct ttm_resource *base)
+{
+	struct npu_card_manager *card = to_card_manager(man);
+	struct npu_card_resource *res = to_card_resource(base);
+
+	mutex_lock(&card->lock);
+	npu_buddy_free_list(&card->buddy, &res->blocks);
+	mutex_unlock(&card->lock);
+
+	ttm_resource_fini(man, &res->base);
+	kfree(res);
+}
+
+static const struct ttm_resource_manager_func npu_card_funcs = {
+	.alloc = npu_card_alloc,
+	.free = npu_card_free,
+};
+
+/* The block that holds a byte of a resource, and where in it. */
+static struct npu_buddy_block *npu_card_block(struct npu_device *npu, struct ttm_resource *base,
+					      u64 *offset)
+{
+	struct npu_card_resource *res = to_card_resource(base);
+	struct npu_buddy_block *block;
+	u64 bytes;
+
+	list_for_each_entry(block, &res->blocks, link) {
+		bytes = npu_buddy_block_size(&npu->mem.card.buddy, block);
+		if (*offset < bytes)
+			return block;
+		*offset -= bytes;
+	}
+
+	return NULL;
+}
+
+/**
+ * npu_mem_card_space - how full the card is
+ * @npu: device
+ * @space: answer
+ *
+ * The allocator does not tell its largest free block, so a block of each size is asked for, from
+ * large to small. A refusal costs a look at a few list heads.
+ */
+void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space)
+{
+	struct npu_card_manager *card = &npu->mem.card;
+	u64 size;
+
+	mutex_lock(&card->lock);
+	space->total = card->buddy.size;
+	space->free = card->buddy.avail;
+	space->largest = 0;
+
+	for (size = rounddown_pow_of_two(card->buddy.size);
+	     size >= PAGE_SIZE && !space->largest; size >>= 1) {
+		LIST_HEAD(blocks);
+
+		if (size > space->free ||
+		    npu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, size, size, &blocks,
+					   0))
+			continue;
+		space->largest = size;
+		npu_buddy_free_list(&card->buddy, &blocks);
+	}
+	mutex_unlock(&card->lock);
+}
+
+/* System memory */
+
+static u64 npu_system_limit(void)
+{
+	/* The rest of the system has to live, too. */
+	return ((u64)totalram_pages() << PAGE_SHIFT) / 4 * 3;
+}
+
+static int npu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
+			    const struct ttm_place *place, struct ttm_resource **out)
+{
+	struct npu_system_manager *system = to_system_manager(man);
+	struct ttm_resource *res;
+
+	if (atomic64_add_return(tbo->base.size, &system->used) > npu_system_limit()) {
+		atomic64_sub(tbo->base.size, &system->used);
+		return -ENOSPC;
+	}
+
+	res = kzalloc(sizeof(*res), GFP_KERNEL);
+	if (!res) {
+		atomic64_sub(tbo->base.size, &system->used);
+		return -ENOMEM;
+	}
+
+	ttm_resource_init(tbo, place, res);
+	*out = res;
+
+	return 0;
+}
+
+static void npu_system_free(struct ttm_resource_manager *man, struct ttm_resource *res)
+{
+	atomic64_sub(res->size, &to_system_manager(man)->used);
+	ttm_resource_fini(man, res);
+	kfree(res);
+}
+
+static const struct ttm_resource_manager_func npu_system_funcs = {
+	.alloc = npu_system_alloc,
+	.free = npu_system_free,
+};
+
+/* TTM's callbacks */
+
+static struct ttm_tt *npu_tt_create(struct ttm_buffer_object *tbo, u32 page_flags)
+{
+	struct ttm_tt *tt = kzalloc(sizeof(*tt), GFP_KERNEL);
+
+	if (!tt)
+		return NULL;
+
+	/* With an array of bus addresses, so that TTM maps for DMA what it allocates. */
+	if (ttm_sg_tt_init(tt, tbo, page_flags, ttm_cached)) {
+		kfree(tt);
+		return NULL;
+	}
+
+	return tt;
+}
+
+static void npu_tt_destroy(struct ttm_device *ttm, struct ttm_tt *tt)
+{
+	ttm_tt_fini(tt);
+	kfree(tt);
+}
+
+/* Freshly allocated DDR holds what its last owner left. */
+static int npu_card_clear(struct npu_device *npu, struct ttm_resource *base)
+{
+	struct npu_card_resource *res = to_card_resource(base);
+	struct npu_buddy_block *block;
+	u64 at, end;
+	int idx;
+
+	list_for_each_entry(block, &res->blocks, link) {
+		at = npu_buddy_block_offset(block);
+		end = at + npu_buddy_block_size(&npu->mem.card.buddy, block);
+
+		while (at < end) {
+			u64 stop = min(end, at + NPU_CLEAR_STEP);
+
+			if (!npu_device_enter(npu, &idx))
+				return -ENODEV;
+			for (; at < stop; at += sizeof(u64))
+				__raw_writeq(0, npu->ddr + at);
+			npu_device_exit(idx);
+			cond_resched();
+		}
+	}
+	wmb(); /* the zeros before anyone is told where they are */
+
+	return 0;
+}
+
+static int npu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_operation_ctx *ctx,
+			struct ttm_resource *new_mem, struct ttm_place *hop)
+{
+	int ret;
+
+	/* Pinned buffers never move, so this is a buffer's first place. */
+	if (tbo->resource)
+		return -EBUSY;
+
+	if (new_mem->mem_type == TTM_PL_VRAM) {
+		ret = npu_card_clear(ttm_to_npu(tbo->bdev), new_mem);
+		if (ret)
+			return ret;
+	}
+	ttm_bo_move_null(tbo, new_mem);
+
+	return 0;
+}
+
+static void npu_ttm_evict_flags(struct ttm_buffer_object *tbo, struct ttm_placement *placement)
+{
+	/* Only buffers that wait for their destruction are not pinned: nothing is to be kept. */
+	placement->num_placement = 0;
+}
+
+static bool npu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const struct ttm_place *place)
+{
+	return tbo->deleted && ttm_bo_eviction_valuable(tbo, place);
+}
+
+static int npu_ttm_io_mem_reserve(struct ttm_device *ttm, struct ttm_resource *res)
+{
+	struct npu_device *npu = ttm_to_npu(ttm);
+	struct npu_buddy_block *block;
+	u64 offset = 0;
+
+	if (res->mem_type != TTM_PL_VRAM)
+		return 0;
+
+	block = npu_card_block(npu, res, &offset);
+	res->bus.offset = npu->ddr_phys + npu_buddy_block_offset(block);
+	res->bus.is_iomem = true;
+	res->bus.caching = ttm_write_combined;
+
+	return 0;
+}
+
+static unsigned long npu_ttm_io_mem_pfn(struct ttm_buffer_object *tbo, unsigned long page)
+{
+	struct npu_device *npu = ttm_to_npu(tbo->bdev);
+	u64 offset = (u64)page << PAGE_SHIFT;
+	struct npu_buddy_block *block;
+
+	block = npu_card_block(npu, tbo->resource, &offset);
+
+	return PHYS_PFN(npu->ddr_phys + npu_buddy_block_offset(block) + offset);
+}
+
+static const struct ttm_device_funcs npu_ttm_funcs = {
+	.ttm_tt_create = npu_tt_create,
+	.ttm_tt_destroy = npu_tt_destroy,
+	.move = npu_ttm_move,
+	.evict_flags = npu_ttm_evict_flags,
+	.eviction_valuable = npu_ttm_eviction_valuable,
+	.io_mem_reserve = npu_ttm_io_mem_reserve,
+	.io_mem_pfn = npu_ttm_io_mem_pfn,
+};
+
+/**
+ * npu_mem_run - where a buffer's bytes are for the card
+ * @bo: buffer, placed and pinned
+ * @offset: first byte, page aligned, inside the buffer
+ * @run: address of that byte and how far addresses go on without a jump
+ */
+void npu_mem_run(struct npu_bo *bo, u64 offset, struct npu_mem_run *run)
+{
+	struct ttm_buffer_object *tbo = &bo->tbo;
+	struct npu_device *npu = ttm_to_npu(tbo->bdev);
+	u64 left = tbo->base.size - offset;
+	struct npu_buddy_block *block;
+	const dma_addr_t *dma;
+	u64 pages, n = 1;
+
+	if (tbo->resource->mem_type == TTM_PL_VRAM) {
+		block = npu_card_block(npu, tbo->resource, &offset);
+		run->addr = npu_buddy_block_offset(block) + offset;
+		run->bytes = min(left, npu_buddy_block_size(&npu->mem.card.buddy, block) - offset);
+		return;
+	}
+
+	dma = tbo->ttm->dma_address + (offset >> PAGE_SHIFT);
+	pages = left >> PAGE_SHIFT;
+	while (n < pages && dma[n] == dma[n - 1] + PAGE_SIZE)
+		n++;
+	run->addr = dma[0];
+	run->bytes = n << PAGE_SHIFT;
+}
+
+/* Set-up */
+
+static void npu_mem_fini(struct drm_device *drm, void *arg)
+{
+	struct npu_mem *mem = arg;
+
+	ttm_resource_manager_set_used(&mem->system.base, false);
+	ttm_resource_manager_evict_all(&mem->ttm, &mem->system.base);
+	ttm_resource_manager_cleanup(&mem->system.base);
+	ttm_set_driver_manager(&mem->ttm, TTM_PL_TT, NULL);
+
+	ttm_resource_manager_set_used(&mem->card.base, false);
+	ttm_resource_manager_evict_all(&mem->ttm, &mem->card.base);
+	ttm_resource_manager_cleanup(&mem->card.base);
+	ttm_set_driver_manager(&mem->ttm, TTM_PL_VRAM, NULL);
+
+	ttm_device_fini(&mem->ttm);
+	npu_buddy_fini(&mem->card.buddy);
+	mutex_destroy(&mem->card.lock);
+}
+
+/**
+ * npu_mem_init - set memory management up
+ * @npu: device, its page tables already have their part of the DDR
+ */
+int npu_mem_init(struct npu_device *npu)
+{
+	struct npu_mem *mem = &npu->mem;
+	struct ttm_resource_manager *man;
+	int ret;
+
+	mutex_init(&mem->card.lock);
+	ret = npu_buddy_init(&mem->card.buddy, npu->mmu.reserved_start, PAGE_SIZE);
+	if (ret)
+		return ret;
+
+	ret = ttm_device_init(&mem->ttm, &npu_ttm_funcs, npu->drm.dev,
+			      npu->drm.anon_inode->i_mapping, npu->drm.vma_offset_manager, false,
+			      false);
+	if (ret) {
+		npu_buddy_fini(&mem->card.buddy);
+		return ret;
+	}
+
+	man = &mem->card.base;
+	man->func = &npu_card_funcs;
+	ttm_resource_manager_init(man, &mem->ttm, npu->mmu.reserved_start);
+	ttm_set_driver_manager(&mem->ttm, TTM_PL_VRAM, man);
+	ttm_resource_manager_set_used(man, true);
+
+	man = &mem->system.base;
+	man->func = &npu_system_funcs;
+	man->use_tt = true;
+	ttm_resource_manager_init(man, &mem->ttm, npu_system_limit());
+	ttm_set_driver_manager(&mem->ttm, TTM_PL_TT, man);
+	ttm_resource_manager_set_used(man, true);
+
+	return drmm_add_action_or_reset(&npu->drm, npu_mem_fini, mem);
+}
+
+/**
+ * npu_mem_release_dma - undo all DMA mappings of buffers, because the device goes away
+ * @npu: device, unplugged, its card stopped
+ */
+void npu_mem_release_dma(struct npu_device *npu)
+{
+	ttm_device_clear_dma_mappings(&npu->mem.ttm);
+}

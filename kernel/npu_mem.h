@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_MEM_H
+#define NPU_MEM_H
+
+#include <linux/atomic.h>
+#include <linux/mutex.h>
+
+#include <drm/ttm/ttm_device.h>
+#include <drm/ttm/ttm_placement.h>
+#include <drm/ttm/ttm_resource.h>
+
+#include "npu_compat.h"
+
+struct npu_device;
+struct npu_bo;
+
+/** struct npu_card_manager - the card's DDR below the page tables */
+struct npu_card_manager {
+	/** @base: TTM's part */
+	struct ttm_resource_manager base;
+
+	/** @buddy: which parts are free, under @lock */
+	struct npu_buddy buddy;
+
+	/** @lock: protects @buddy */
+	struct mutex lock;
+};
+
+/** struct npu_system_manager - system memory that the card may see */
+struct npu_system_manager {
+	/** @base: TTM's part */
+	struct ttm_resource_manager base;
+
+	/** @used: bytes in use */
+	atomic64_t used;
+};
+
+/** struct npu_mem - memory of a card */
+struct npu_mem {
+	/** @ttm: memory manager of both kinds */
+	struct ttm_device ttm;
+
+	/** @card: card DDR, TTM_PL_VRAM */
+	struct npu_card_manager card;
+
+	/** @system: system memory, TTM_PL_TT */
+	struct npu_system_manager system;
+};
+
+/** struct npu_card_space - how full the card's DDR is, bytes */
+struct npu_card_space {
+	/** @total: that buffers can have */
+	u64 total;
+
+	/** @free: not in use */
+	u64 free;
+
+	/** @largest: largest free block */
+	u64 largest;
+};
+
+/** struct npu_mem_run - a stretch of a buffer that is contiguous for the card */
+struct npu_mem_run {
+	/** @addr: DDR offset or bus address */
+	u64 addr;
+
+	/** @bytes: length */
+	u64 bytes;
+};
+
+int npu_mem_init(struct npu_device *npu);
+void npu_mem_release_dma(struct npu_device *npu);
+void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space);
+void npu_mem_run(struct npu_bo *bo, u64 offset, struct npu_mem_run *run);
+
+#endif

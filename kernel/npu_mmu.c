@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Page tables and TLB.
+ *
+ * Tables live at the end of the card's DDR, out of the reach of buffers. The driver keeps the tree
+ * of tables in its own memory as well, so that it never reads over the bus.
+ *
+ * The card caches invalid translations, too: every change is followed by an invalidation, and
+ * nothing is done with memory or tables before that is complete.
+ */
+#include <linux/log2.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+
+#include "npu_device.h"
+#include "npu_gem.h"
+#include "npu_mmu.h"
+#include "npu_recover.h"
+
+#define NPU_TABLE_BYTES		SZ_4K
+#define NPU_TABLE_SHIFT		12
+#define NPU_INDEX_BITS		9
+#define NPU_ROOT_LEVEL		(NPU_PT_LEVELS - 1)
+#define NPU_LARGE_LEVEL		1
+
+/* An invalidation waits for accesses, not for jobs; a software model on a busy host is slow. */
+#define NPU_INV_TIMEOUT		(5 * HZ)
+
+/** struct npu_pt - the driver's view of one table */
+struct npu_pt {
+	/** @addr: DDR offset */
+	u64 addr;
+
+	/** @used: valid entries */
+	u32 used;
+
+	/** @level: 3 for the root to 0 */
+	u32 level;
+
+	/** @link: in a list of tables to be freed */
+	struct list_head link;
+
+	/** @leaf: entries that are valid leaves */
+	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES);
+
+	/** @child: tables below; only above level 0 */
+	struct npu_pt *child[];
+};
+
+static u32 npu_level_shift(u32 level)
+{
+	return NPU_TABLE_SHIFT + level * NPU_INDEX_BITS;
+}
+
+static u32 npu_index(u64 va, u32 level)
+{
+	return (va >> npu_level_shift(level)) & (NPU_PT_ENTRIES - 1);
+}
+
+static void npu_pt_write(struct npu_device *npu, struct npu_pt *pt, u32 index, u64 entry)
+{
+	int idx;
+
+	if (!npu_device_enter(npu, &idx))
+		return;
+	writeq(entry, npu->ddr + pt->addr + index * sizeof(u64));
+	npu_device_exit(idx);
+}
+
+static struct npu_pt *npu_pt_alloc(struct npu_device *npu, u32 level)
+{
+	struct npu_pt *pt;
+	u32 i, children = level ? NPU_PT_ENTRIES : 0;
+	int page;
+
+	pt = kzalloc(struct_size(pt, child, children), GFP_KERNEL);
+	if (!pt)
+		return NULL;
+
+	page = ida_alloc_max(&npu->mmu.tables, npu->mmu.table_count - 1, GFP_KERNEL);
+	if (page < 0) {
+		kfree(pt);
+		return NULL;
+	}
+
+	atomic_inc(&npu->mmu.tables_used);
+	pt->addr = npu->mmu.tables_start + (u64)page * NPU_TABLE_BYTES;
+	pt->level = level;
+	INIT_LIST_HEAD(&pt->link);
+	for (i = 0; i < NPU_PT_ENTRIES; i++)
+		npu_pt_write(npu, pt, i, 0);
+
+	return pt;
+}
+
+static void npu_pt_free(struct npu_device *npu, struct npu_pt *pt)
+{
+	u32 page = (pt->addr - npu->mmu.tables_start) / NPU_TABLE_BYTES;
+
+	ida_free(&npu->mmu.tables, page);
+	atomic_dec(&npu->mmu.tables_used);
+	kfree(pt);
+}
+
+static void npu_pt_free_tree(struct npu_device *npu, struct npu_pt *pt)
+{
+	u32 i;
+
+	for (i = 0; pt->level && i < NPU_PT_ENTRIES; i++) {
+		if (pt->child[i])
+			npu_pt_free_tree(npu, pt->child[i]);
+	}
+	npu_pt_free(npu, pt);
+}
+
+/* Invalidation */
+
+static bool npu_inv_is_done(struct npu_device *npu, u32 generation, u32 ticket)
+{
+	u32 done;
+
+	if (READ_ONCE(npu->mmu.generation) != generation)
+		return true;
+
+	/* Both counters wrap. A card that is gone reads as ones, which has to end the wait, too. */
+	done = npu_read(npu, NPU_REG_INV_DONE);
+
+	return (s32)(done - ticket) >= 0 || npu_is_gone(npu_read(npu, NPU_REG_ID));
+}
+
+/*
+ * Invalidate a range and wait until the card uses no old translation. Zero bytes stand for the
+ * whole address space with its root. A card that does not answer is reset: that invalidates, too.
+ */
+static void npu_space_invalidate(struct npu_space *space, u64 va, u64 bytes)
+{
+	struct npu_device *npu = space->npu;
+	struct npu_mmu *mmu = &npu->mmu;
+	u32 generation, ticket, resets;
+	long left;
+	int idx;
+
+	if (!npu_device_enter(npu, &idx))
+		return;
+
+	mutex_lock(&mmu->inv_lock);
+	resets = READ_ONCE(npu->resets);
+	generation = mmu->generation;
+	wmb(); /* the entries, which are write-combined, before the command */
+	npu_write64(npu, NPU_REG_INV_ADDR, va);
+	npu_write64(npu, NPU_REG_INV_BYTES, bytes);
+	npu_write(npu, NPU_REG_INV_ASID, space->asid);
+	ticket = npu_read(npu, NPU_REG_INV_ISSUED);
+	mutex_unlock(&mmu->inv_lock);
+
+	left = wait_event_timeout(mmu->inv_wait, npu_inv_is_done(npu, generation, ticket),
+				  NPU_INV_TIMEOUT);
+	npu_device_exit(idx);
+
+	if (!left) {
+		drm_err(&npu->drm, "invalidation %u of asid %u is not answered\n", ticket,
+			space->asid);
+		npu_recover_device(npu, resets);
+	}
+}
+
+/**
+ * npu_mmu_invalidated - the card has completed invalidations
+ * @npu: device
+ *
+ * Called by the interrupt handler.
+ */
+void npu_mmu_invalidated(struct npu_device *npu)
+{
+	wake_up_all(&npu->mmu.inv_wait);
+}
+
+/**
+ * npu_mmu_forget - the card has lost its translations in a reset
+ * @npu: device
+ *
+ * Whoever waits for an invalidation has what it waits for.
+ */
+void npu_mmu_forget(struct npu_device *npu)
+{
+	mutex_lock(&npu->mmu.inv_lock);
+	WRITE_ONCE(npu->mmu.generation, npu->mmu.generation + 1);
+	mutex_unlock(&npu->mmu.inv_lock);
+	wake_up_all(&npu->mmu.inv_wait);
+}
+
+/* Mapping */
+
+/* The table at @level that maps @va, made where it is missing. */
+static struct npu_pt *npu_space_table(struct npu_space *space, u64 va, u32 level)
+{
+	struct npu_pt *pt = space->root, *next;
+	u32 index;
+
+	while (pt->level > level) {
+		index = npu_index(va, pt->level);
+		next = pt->child[index];
+		if (!next) {
+			next = npu_pt_alloc(space->npu, pt->level - 1);
+			if (!next)
+				return NULL;
+			pt->child[index] = next;
+			pt->used++;
+			wmb(); /* the empty table before the entry that leads to it */
+			npu_pt_write(space->npu, pt, index, next->addr | NPU_PTE_VALID);
+		}
+		pt = next;
+	}
+
+	return pt;
+}
+
+static int npu_space_set(struct npu_space *space, u64 va, u32 level, u64 entry)
+{
+	struct npu_pt *pt = npu_space_table(space, va, level);
+	u32 index;
+
+	if (!pt)
+		return -ENOMEM;
+
+	index = npu_index(va, level);
+	if (!__test_and_set_bit(index, pt->leaf))
+		pt->used++;
+	npu_pt_write(space->npu, pt, index, entry);
+
+	return 0;
+}
+
+static bool npu_can_be_large(u64 va, u64 addr, u64 bytes)
+{
+	return IS_ALIGNED(va | addr, SZ_2M) && bytes >= SZ_2M;
+}
+
+static int npu_space_map_run(struct npu_space *space, u64 va, const struct npu_mem_run *run,
+			     u64 flags)
+{
+	u64 at, step;
+	u32 level;
+	int ret;
+
+	for (at = 0; at < run->bytes; at += step) {
+		u64 entry = (run->addr + at) | flags | NPU_PTE_VALID;
+
+		if (npu_can_be_large(va + at, run->addr + at, run->bytes - at)) {
+			level = NPU_LARGE_LEVEL;
+			entry |= NPU_PTE_LARGE;
+		} else {
+			level = 0;
+		}
+		step = BIT_ULL(npu_level_shift(level));
+
+		ret = npu_space_set(space, va + at, level, entry);
+		if (ret)
+			return ret;
+	}
+
+	return 0;
+}
+
+/**
+ * npu_space_map - map a buffer, or change the flags of its mapping
+ * @space: address space
+ * @va: address, aligned as npu_vm_bind() does it
+ * @bo: buffer, pinned
+ * @flags: NPU_PTE_WRITE or NPU_PTE_CONST
+ *
+ * On return the card uses the new translations. On error nothing is mapped. Changing flags needs
+ * no tables and does not fail.
+ */
+int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, u64 flags)
+{
+	u64 size = bo->tbo.base.size, offset;
+	struct npu_mem_run run;
+	int ret;
+
+	if (bo->flags & DRM_NPU_BO_SYSTEM)
+		flags |= NPU_PTE_SYSTEM;
+
+	for (offset = 0; offset < size; offset += run.bytes) {
+		npu_mem_run(bo, offset, &run);
+		if ((run.addr | (run.addr + run.bytes - 1)) & ~(NPU_PTE_ADDR | (SZ_4K - 1))) {
+			ret = -ERANGE;
+			goto err;
+		}
+		ret = npu_space_map_run(space, va + offset, &run, flags);
+		if (ret)
+			goto err;
+	}
+	npu_space_invalidate(space, va, size);
+
+	return 0;
+
+err:
+	npu_space_unmap(space, va, size);
+	return ret;
+}
+
+/* What one step of npu_space_unmap() found out. */
+struct npu_unmap {
+	/* tables without entries, freed after the invalidation */
+	struct list_head empty;
+	/* the range to invalidate, grown to all that an empty table covered */
+	u64 start;
+	u64 end;
+};
+
+/* Clear the leaf at @va, and tables that become empty on the way up; returns the bytes passed. */
+static u64 npu_space_clear(struct npu_space *space, u64 va, struct npu_unmap *unmap)
+{
+	struct npu_pt *path[NPU_PT_LEVELS] = {};
+	struct npu_pt *pt = space->root;
+	u64 span;
+	u32 level, index;
+
+	for (;;) {
+		level = pt->level;
+		index = npu_index(va, level);
+		path[level] = pt;
+		if (!level || test_bit(index, pt->leaf) || !pt->child[index])
+			break;
+		pt = pt->child[index];
+	}
+
+	span = BIT_ULL(npu_level_shift(level));
+	if (!__test_and_clear_bit(index, pt->leaf))
+		return span - (va & (span - 1));
+
+	npu_pt_write(space->npu, pt, index, 0);
+	pt->used--;
+
+	while (!path[level]->used && level < NPU_ROOT_LEVEL) {
+		struct npu_pt *parent = path[level + 1];
+		u64 covered = BIT_ULL(npu_level_shift(level + 1));
+
+		index = npu_index(va, level + 1);
+		list_add(&path[level]->link, &unmap->empty);
+		unmap->start = min(unmap->start, round_down(va, covered));
+		unmap->end = max(unmap->end, round_down(va, covered) + covered);
+		parent->child[index] = NULL;
+		parent->used--;
+		npu_pt_write(space->npu, parent, index, 0);
+		level++;
+	}
+
+	return span;
+}
+
+/**
+ * npu_space_unmap - take a mapping away
+ * @space: address space
+ * @va: start
+ * @bytes: size, whole pages; parts of it may not be mapped
+ *
+ * On return the card makes no more access through it.
+ */
+void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes)
+{
+	struct npu_unmap unmap = { .start = va, .end = va + bytes };
+	struct npu_pt *pt, *next;
+	u64 at;
+
+	INIT_LIST_HEAD(&unmap.empty);
+	for (at = va; at < va + bytes;)
+		at += npu_space_clear(space, at, &unmap);
+
+	npu_space_invalidate(space, unmap.start, unmap.end - unmap.start);
+
+	list_for_each_entry_safe(pt, next, &unmap.empty, link)
+		npu_pt_free(space->npu, pt);
+}
+
+/* Address spaces */
+
+static void npu_asid_write(struct npu_space *space, u64 root)
+{
+	struct npu_device *npu = space->npu;
+	u64 entry = npu->mmu.asid_table + space->asid * sizeof(struct npu_asid_entry);
+	int idx;
+
+	if (!npu_device_enter(npu, &idx))
+		return;
+	wmb(); /* the root table before the entry that leads to it */
+	writeq(root, npu->ddr + entry + offsetof(struct npu_asid_entry, root));
+	writeq(0, npu->ddr + entry + offsetof(struct npu_asid_entry, reserved));
+	npu_device_exit(idx);
+}
+
+/**
+ * npu_space_init - make an empty address space
+ * @space: address space
+ * @npu: device
+ *
+ * -ENOSPC: the card has no more address spaces.
+ */
+int npu_space_init(struct npu_space *space, struct npu_device *npu)
+{
+	int asid;
+
+	space->npu = npu;
+	asid = ida_alloc_max(&npu->mmu.asids, npu->asids - 1, GFP_KERNEL);
+	if (asid < 0)
+		return asid;
+	space->asid = asid;
+
+	space->root = npu_pt_alloc(npu, NPU_ROOT_LEVEL);
+	if (!space->root) {
+		ida_free(&npu->mmu.asids, asid);
+		return -ENOMEM;
+	}
+
+	atomic_inc(&npu->mmu.asids_used);
+	npu_asid_write(space, space->root->addr | NPU_ASID_VALID);
+	npu_space_invalidate(space, 0, 0);
+
+	return 0;
+}
+
+/**
+ * npu_space_fini - give an address space up
+ * @space: address space; no queue uses it any more
+ */
+void npu_space_fini(struct npu_space *space)
+{
+	struct npu_device *npu = space->npu;
+
+	npu_asid_write(space, 0);
+	npu_space_invalidate(space, 0, 0);
+	npu_pt_free_tree(npu, space->root);
+	ida_free(&npu->mmu.asids, space->asid);
+	atomic_dec(&npu->mmu.asids_used);
+}
+
+/* Set-up */
+
+static void npu_mmu_fini(struct drm_device *drm, void *arg)
+{
+	struct npu_mmu *mmu = arg;
+
+	ida_destroy(&mmu->tables);
+	ida_destroy(&mmu->asids);
+	mutex_destroy(&mmu->inv_lock);
+}
+
+/**
+ * npu_mmu_init - divide the DDR and clear the ASID table
+ * @npu: device, identified, its BARs mapped
+ *
+ * Tables get one part in 64 of the DDR: enough to map eight times the DDR with small pages.
+ */
+int npu_mmu_init(struct npu_device *npu)
+{
+	struct npu_mmu *mmu = &npu->mmu;
+	u64 ddr = round_down(npu->info.ddr_bytes, NPU_TABLE_BYTES);
+	u64 asid_bytes = round_up((u64)npu->asids * sizeof(struct npu_asid_entry),
+				  NPU_TABLE_BYTES);
+	u64 table_bytes = round_down(max_t(u64, ddr / 64, SZ_1M), NPU_TABLE_BYTES);
+	u64 at;
+
+	if (ddr < 4 * (asid_bytes + table_bytes)) {
+		drm_err(&npu->drm, "%llu bytes of DDR are not enough\n", npu->info.ddr_bytes);
+		return -ENODEV;
+	}
+
+	mmu->reserved_start = ddr - asid_bytes - table_bytes;
+	mmu->asid_table = mmu->reserved_start;
+	mmu->tables_start = mmu->asid_table + asid_bytes;
+	mmu->table_count = table_bytes / NPU_TABLE_BYTES;
+	ida_init(&mmu->tables);
+	ida_init(&mmu->asids);
+	mutex_init(&mmu->inv_lock);
+	init_waitqueue_head(&mmu->inv_wait);
+
+	for (at = 0; at < asid_bytes; at += sizeof(u64))
+		writeq(0, npu->ddr + mmu->asid_table + at);
+	wmb(); /* before the card is told where the table is */
+
+	return drmm_add_action_or_reset(&npu->drm, npu_mmu_fini, mmu);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_MMU_H
+#define NPU_MMU_H
+
+#include <linux/atomic.h>
+#include <linux/idr.h>
+#include <linux/mutex.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+
+struct npu_bo;
+struct npu_device;
+struct npu_pt;
+
+/** struct npu_mmu - page tables of a card */
+struct npu_mmu {
+	/** @reserved_start: DDR offset from which on the DDR belongs to tables */
+	u64 reserved_start;
+
+	/** @asid_table: DDR offset of the ASID table */
+	u64 asid_table;
+
+	/** @tables_start: DDR offset of the first table */
+	u64 tables_start;
+
+	/** @table_count: tables that fit */
+	u32 table_count;
+
+	/** @tables: tables in use, as index from @tables_start; locks itself */
+	struct ida tables;
+
+	/** @tables_used: how many that are */
+	atomic_t tables_used;
+
+	/** @asids: address spaces in use; locks itself */
+	struct ida asids;
+
+	/** @asids_used: how many that are */
+	atomic_t asids_used;
+
+	/** @inv_lock: protects the invalidation registers and writes of @generation */
+	struct mutex inv_lock;
+
+	/** @generation: moves with each device reset, which forgets all translations */
+	u32 generation;
+
+	/** @inv_wait: woken when invalidations complete */
+	wait_queue_head_t inv_wait;
+};
+
+/**
+ * struct npu_space - an address space of the card
+ *
+ * All of it is protected by the lock of the struct npu_vm that embeds it.
+ */
+struct npu_space {
+	/** @npu: device */
+	struct npu_device *npu;
+
+	/** @root: level 3 table */
+	struct npu_pt *root;
+
+	/** @asid: its number */
+	u32 asid;
+};
+
+int npu_mmu_init(struct npu_device *npu);
+void npu_mmu_invalidated(struct npu_device *npu);
+void npu_mmu_forget(struct npu_device *npu);
+
+int npu_space_init(struct npu_space *space, struct npu_device *npu);
+void npu_space_fini(struct npu_space *space);
+int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, u64 flags);
+void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes);
+
+#endif

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Questions about the device: the query ioctl and fdinfo.
+ */
+#include <linux/math64.h>
+#include <linux/uaccess.h>
+
+#include <drm/drm_file.h>
+#include <drm/drm_print.h>
+
+#include "npu_device.h"
+#include "npu_drv.h"
+#include "npu_gem.h"
+#include "npu_query.h"
+#include "npu_vm.h"
+
+static int npu_query_memory(struct drm_file *file, struct drm_npu_memory_info *info)
+{
+	struct npu_card_space space;
+	struct npu_gem_usage usage;
+
+	npu_mem_card_space(to_npu_file(file)->npu, &space);
+	npu_gem_usage(file, &usage);
+
+	info->card_total = space.total;
+	info->card_free = space.free;
+	info->card_largest = space.largest;
+	info->file_card = usage.card;
+	info->file_system = usage.system;
+	info->file_largest = usage.largest;
+
+	return 0;
+}
+
+static int npu_query_status(struct npu_device *npu, struct drm_npu_status_info *info)
+{
+	int idx;
+
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+	npu_device_status(npu, info);
+	npu_device_exit(idx);
+
+	return 0;
+}
+
+/**
+ * npu_ioctl_dev_query - DRM_IOCTL_NPU_DEV_QUERY
+ * @drm: device
+ * @data: struct drm_npu_dev_query
+ * @file: caller
+ */
+int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct npu_device *npu = to_npu_device(drm);
+	struct drm_npu_dev_query *args = data;
+	void __user *to = u64_to_user_ptr(args->pointer);
+	union {
+		struct drm_npu_memory_info memory;
+		struct drm_npu_status_info status;
+	} answer = {};
+	const void *from = &answer;
+	u32 size, room = args->size;
+	int ret = 0;
+
+	switch (args->type) {
+	case DRM_NPU_QUERY_DEV:
+		from = &npu->info;
+		size = sizeof(npu->info);
+		break;
+	case DRM_NPU_QUERY_MEMORY:
+		size = sizeof(answer.memory);
+		if (to)
+			ret = npu_query_memory(file, &answer.memory);
+		break;
+	case DRM_NPU_QUERY_STATUS:
+		size = sizeof(answer.status);
+		if (to)
+			ret = npu_query_status(npu, &answer.status);
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (ret)
+		return ret;
+
+	args->size = size;
+	if (!to)
+		return 0;
+
+	if (copy_to_user(to, from, min(room, size)))
+		return -EFAULT;
+	if (room > size && clear_user(to + size, room - size))
+		return -EFAULT;
+
+	return 0;
+}
+
+static void npu_show_memory(struct drm_printer *p, const char *region, u64 total, u64 active)
+{
+	const struct drm_memory_stats stats = {
+		.private = total,
+		.resident = total,
+		.active = active,
+	};
+
+	drm_print_memory_stats(p, &stats, DRM_GEM_OBJECT_RESIDENT, region);
+}
+
+/**
+ * npu_show_fdinfo - what a file uses, as Documentation/gpu/drm-usage-stats.rst has it
+ * @p: where to
+ * @file: file
+ *
+ * Engine time is modelled time: that of the chip, not of the host that plays it.
+ */
+void npu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
+{
+	struct npu_file *nfile = to_npu_file(file);
+	struct npu_device *npu = nfile->npu;
+	struct npu_vm *vm = READ_ONCE(nfile->vm);
+	u64 cycles = vm ? atomic64_read(&vm->cycles) : 0;
+	struct npu_gem_usage usage;
+
+	drm_printf(p, "drm-engine-npu:\t%llu ns\n",
+		   mul_u64_u32_div(cycles, NSEC_PER_MSEC, npu->info.clock_khz));
+	drm_printf(p, "drm-engine-capacity-npu:\t%u\n", npu->info.cores);
+	drm_printf(p, "drm-cycles-npu:\t%llu\n", cycles);
+	drm_printf(p, "drm-maxfreq-npu:\t%u KHz\n", npu->info.clock_khz);
+	drm_printf(p, "npu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
+
+	npu_gem_usage(file, &usage);
+	npu_show_memory(p, "card", usage.card, usage.card_active);
+	npu_show_memory(p, "system", usage.system, usage.system_active);
+}

@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Submission: what user space asks for is copied, checked and made into jobs; when all of a
+ * submission's jobs are ready, they are queued in a step that cannot fail.
+ *
+ * Every structure is copied once, and only the copy is looked at.
+ */
+#include <linux/dma-fence-chain.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include <drm/drm_exec.h>
+#include <drm/drm_print.h>
+#include <drm/drm_syncobj.h>
+
+#include "npu_ctx.h"
+#include "npu_device.h"
+#include "npu_drv.h"
+#include "npu_fence.h"
+#include "npu_gem.h"
+#include "npu_job.h"
+#include "npu_submit.h"
+#include "npu_vm.h"
+
+/* An element of a user's array may grow in later versions, but not without end. */
+#define NPU_MAX_STRIDE	1024
+
+/* Fences that one context can have on a buffer: its last reader and its last writer. */
+#define NPU_FENCES_OF_CTX	2
+
+/* Copying */
+
+static bool npu_stride_is_valid(u32 stride, size_t size)
+{
+	return stride >= size && stride <= NPU_MAX_STRIDE && IS_ALIGNED(stride, sizeof(u64));
+}
+
+/* Copy element @i of a user's array; what the kernel does not know of it must be zero. */
+static int npu_copy_element(void *to, size_t size, u64 array, u32 stride, u32 i)
+{
+	int ret;
+
+	ret = copy_struct_from_user(to, size, u64_to_user_ptr(array + (u64)i * stride), stride);
+
+	return ret == -E2BIG ? -EINVAL : ret;
+}
+
+/* A range inside of something of a given size, without overflow. */
+static bool npu_range_is_inside(u64 offset, u64 bytes, u64 size)
+{
+	return offset <= size && bytes <= size - offset;
+}
+
+/* Regions */
+
+static int npu_job_add_region(struct npu_kjob *job, struct drm_file *file,
+			      const struct drm_npu_region *args, struct npu_region *region)
+{
+	struct npu_vm *vm = npu_file_vm(file);
+	struct drm_gem_object *obj;
+	struct npu_vma *vma;
+	u32 index = job->region_count;
+
+	if (IS_ERR(vm))
+		return PTR_ERR(vm);
+	if (!args->access || args->access & ~(DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE))
+		return -EINVAL;
+
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+	vma = npu_vma_find(vm, gem_to_npu_bo(obj));
+	drm_gem_object_put(obj);
+	if (!vma)
+		return -ENOENT;
+
+	/* From here on the job has the reference. */
+	job->vmas[index] = vma;
+	job->region_count++;
+
+	if (!args->size || !npu_range_is_inside(args->offset, args->size, vma->bo->tbo.base.size))
+		return -EINVAL;
+
+	region->va = vma->node.start + args->offset;
+	region->bytes = args->size;
+	region->access = args->access;
+	if (args->access & DRM_NPU_REGION_WRITE)
+		job->write_mask |= BIT_ULL(index);
+
+	return 0;
+}
+
+static int npu_job_add_regions(struct npu_kjob *job, struct drm_file *file,
+			       const struct drm_npu_job *args, struct npu_region *regions)
+{
+	struct drm_npu_region region;
+	u32 i;
+	int ret;
+
+	if (args->region_count && !npu_stride_is_valid(args->region_stride, sizeof(region)))
+		return -EINVAL;
+
+	for (i = 0; i < args->region_count; i++) {
+		ret = npu_copy_element(&region, sizeof(region), args->regions,
+				       args->region_stride, i);
+		if (ret)
+			return ret;
+		ret = npu_job_add_region(job, file, &region, &regions[i]);
+		if (ret)
+			return ret;
+	}
+
+	return 0;
+}
+
+/* Streams */
+
+static int npu_check_stream(const struct npu_kjob *job, const struct npu_region *regions,
+			    u32 region, u32 count, u64 offset)
+{
+	if (!count)
+		return region || offset ? -EINVAL : 0;
+
+	if (count > NPU_MAX_STREAM_COMMANDS || region >= job->region_count ||
+	    !(regions[region].access & NPU_ACCESS_READ) || !IS_ALIGNED(offset, NPU_CMD_BYTES) ||
+	    !npu_range_is_inside(offset, (u64)count * NPU_CMD_BYTES, regions[region].bytes))
+		return -EINVAL;
+
+	return 0;
+}
+
+static int npu_job_add_stream(const struct npu_kjob *job, const struct drm_npu_job *args,
+			      const struct npu_region *regions, struct npu_stream *stream)
+{
+	struct drm_npu_stream user;
+	int ret;
+
+	if (!npu_stride_is_valid(args->stream_stride, sizeof(user)))
+		return -EINVAL;
+
+	ret = npu_copy_element(&user, sizeof(user), args->streams, args->stream_stride, 0);
+	if (ret)
+		return ret;
+
+	ret = npu_check_stream(job, regions, user.tiu_region, user.tiu_count, user.tiu_offset);
+	if (ret)
+		return ret;
+	ret = npu_check_stream(job, regions, user.gdma_region, user.gdma_count, user.gdma_offset);
+	if (ret)
+		return ret;
+
+	stream->tiu_offset = user.tiu_offset;
+	stream->gdma_offset = user.gdma_offset;
+	stream->tiu_count = user.tiu_count;
+	stream->gdma_count = user.gdma_count;
+	stream->tiu_region = user.tiu_region;
+	stream->gdma_region = user.gdma_region;
+
+	return 0;
+}
+
+static int npu_job_add_profile(const struct npu_kjob *job, const struct drm_npu_job *args,
+			       const struct npu_region *regions, struct npu_job *desc)
+{
+	const struct npu_region *region;
+
+	if (!args->profile_bytes)
+		return args->profile_region || args->profile_offset ? -EINVAL : 0;
+
+	if (args->profile_region >= job->region_count ||
+	    args->profile_bytes < sizeof(struct npu_profile_header) ||
+	    !IS_ALIGNED(args->profile_offset, sizeof(u64)))
+		return -EINVAL;
+
+	region = &regions[args->profile_region];
+	if (!(region->access & NPU_ACCESS_WRITE) ||
+	    !npu_range_is_inside(args->profile_offset, args->profile_bytes, region->bytes))
+		return -EINVAL;
+
+	desc->flags |= NPU_JOB_PROFILE;
+	desc->profile_region = args->profile_region;
+	desc->profile_offset = args->profile_offset;
+	desc->profile_bytes = args->profile_bytes;
+
+	return 0;
+}
+
+/* Modelled cycles that a job may use if it sets itself no limit. */
+static u64 npu_default_budget(const struct npu_device *npu)
+{
+	return (u64)READ_ONCE(npu_budget_ms) * npu->info.clock_khz;
+}
+
+static int npu_job_build(struct npu_kjob *job, struct drm_file *file,
+			 const struct drm_npu_job *args)
+{
+	struct npu_ctx *ctx = job->ctx;
+	struct npu_region *regions;
+	struct npu_stream *stream;
+	struct npu_job *desc;
+	int ret;
+
+	job->desc_bytes = sizeof(*desc) + sizeof(*stream) + args->region_count * sizeof(*regions);
+	job->desc = kzalloc(job->desc_bytes, GFP_KERNEL);
+	if (!job->desc)
+		return -ENOMEM;
+
+	desc = job->desc;
+	stream = (void *)(desc + 1);
+	regions = (void *)(stream + 1);
+
+	ret = npu_job_add_regions(job, file, args, regions);
+	if (ret)
+		return ret;
+	ret = npu_job_add_stream(job, args, regions, stream);
+	if (ret)
+		return ret;
+
+	desc->magic = NPU_JOB_MAGIC;
+	desc->version = NPU_JOB_VERSION;
+	desc->flags = NPU_JOB_IRQ;
+	desc->stream_count = 1;
+	desc->region_count = args->region_count;
+	desc->core_mask = args->core_mask ?: ctx->core_mask;
+	desc->budget = args->budget ?: npu_default_budget(ctx->npu);
+
+	return npu_job_add_profile(job, args, regions, desc);
+}
+
+/* Syncobjs */
+
+static int npu_job_add_in_sync(struct npu_kjob *job, struct drm_file *file,
+			       const struct drm_npu_sync *sync)
+{
+	struct dma_fence *fence;
+	int ret;
+
+	ret = drm_syncobj_find_fence(file, sync->handle, sync->point, 0, &fence);
+	if (ret)
+		return ret;
+
+	job->in_fences[job->in_count++] = fence;
+
+	/* Consumes a reference, also when it fails. */
+	return drm_sched_job_add_dependency(&job->base, dma_fence_get(fence));
+}
+
+static int npu_job_add_out_sync(struct npu_kjob *job, struct drm_file *file,
+				const struct drm_npu_sync *sync)
+{
+	struct npu_out_sync *out = &job->out_syncs[job->out_count];
+
+	out->syncobj = drm_syncobj_find(file, sync->handle);
+	if (!out->syncobj)
+		return -ENOENT;
+	job->out_count++;
+
+	if (!sync->point)
+		return 0;
+
+	out->point = sync->point;
+	out->chain = dma_fence_chain_alloc();
+
+	return out->chain ? 0 : -ENOMEM;
+}
+
+static int npu_job_add_syncs(struct npu_kjob *job, struct drm_file *file,
+			     const struct drm_npu_job *args)
+{
+	u32 i, count = args->in_sync_count + args->out_sync_count;
+	struct drm_npu_sync sync;
+	int ret;
+
+	if (count && !npu_stride_is_valid(args->sync_stride, sizeof(sync)))
+		return -EINVAL;
+
+	job->in_fences = kcalloc(args->in_sync_count, sizeof(*job->in_fences), GFP_KERNEL);
+	job->out_syncs = kcalloc(args->out_sync_count, sizeof(*job->out_syncs), GFP_KERNEL);
+	if (!job->in_fences || !job->out_syncs)
+		return -ENOMEM;
+
+	for (i = 0; i < count; i++) {
+		bool in = i < args->in_sync_count;
+
+		ret = npu_copy_element(&sync, sizeof(sync), in ? args->in_syncs : args->out_syncs,
+				       args->sync_stride, in ? i : i - args->in_sync_count);
+		if (ret)
+			return ret;
+		if (sync.flags)
+			return -EINVAL;
+
+		if (in)
+			ret = npu_job_add_in_sync(job, file, &sync);
+		else
+			ret = npu_job_add_out_sync(job, file, &sync);
+		if (ret)
+			return ret;
+	}
+
+	return 0;
+}
+
+/* Jobs */
+
+static int npu_job_check(const struct npu_ctx *ctx, const struct drm_npu_job *args)
+{
+	if (args->pad || args->flags & ~DRM_NPU_JOB_EXPLICIT || args->stream_count != 1 ||
+	    args->region_count > NPU_MAX_REGIONS || args->in_sync_count > NPU_JOB_MAX_SYNCS ||
+	    args->out_sync_count > NPU_JOB_MAX_SYNCS || args->core_mask & ~ctx->core_mask)
+		return -EINVAL;
+
+	return 0;
+}
+
+/* Undo npu_job_create() for a job that was not queued. */
+static void npu_job_discard(struct npu_kjob *job)
+{
+	drm_sched_job_cleanup(&job->base);
+	npu_job_put_resources(job);
+}
+
+static struct npu_kjob *npu_job_create(struct npu_ctx *ctx, struct drm_file *file,
+				       const struct drm_npu_job *args)
+{
+	struct npu_kjob *job;
+	int ret;
+
+	ret = npu_job_check(ctx, args);
+	if (ret)
+		return ERR_PTR(ret);
+
+	job = kzalloc(sizeof(*job), GFP_KERNEL);
+	if (!job)
+		return ERR_PTR(-ENOMEM);
+
+	INIT_LIST_HEAD(&job->link);
+	job->ctx = ctx;
+	job->explicit = args->flags & DRM_NPU_JOB_EXPLICIT;
+	job->fence = npu_fence_create(ctx);
+	if (!job->fence) {
+		kfree(job);
+		return ERR_PTR(-ENOMEM);
+	}
+
+	ret = npu_sched_job_init(&job->base, &ctx->entity, ctx, file->client_id);
+	if (ret) {
+		npu_job_put_resources(job);
+		return ERR_PTR(ret);
+	}
+
+	ret = npu_job_build(job, file, args);
+	if (!ret)
+		ret = npu_job_add_syncs(job, file, args);
+	if (ret) {
+		npu_job_discard(job);
+		return ERR_PTR(ret);
+	}
+
+	return job;
+}
+
+/* Queueing */
+
+/** struct npu_batch - the jobs of one submission */
+struct npu_batch {
+	/** @ctx: context, with a reference */
+	struct npu_ctx *ctx;
+
+	/** @jobs: the jobs, owned until they are queued */
+	struct npu_kjob **jobs;
+
+	/** @count: jobs made */
+	u32 count;
+
+	/** @first: number of the first job, once queued */
+	u64 first;
+};
+
+static bool npu_ctx_has_room(struct npu_ctx *ctx, u32 count)
+{
+	unsigned long flags;
+	bool room;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	room = ctx->submitted - ctx->completed + count <= NPU_CTX_MAX_JOBS;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	return room || READ_ONCE(ctx->dead);
+}
+
+static int npu_batch_lock_buffers(struct npu_batch *batch, struct drm_exec *exec)
+{
+	u32 i, r;
+	int ret = 0;
+
+	drm_exec_until_all_locked(exec) {
+		for (i = 0; i < batch->count; i++) {
+			struct npu_kjob *job = batch->jobs[i];
+
+			for (r = 0; r < job->region_count; r++) {
+				ret = drm_exec_prepare_obj(exec, &job->vmas[r]->bo->tbo.base,
+							   NPU_FENCES_OF_CTX);
+				drm_exec_retry_on_contention(exec);
+				if (ret)
+					return ret;
+			}
+		}
+	}
+
+	return ret;
+}
+
+/* What can only be known with the buffers locked. */
+static int npu_job_check_buffers(struct npu_kjob *job)
+{
+	u32 r;
+	int ret;
+
+	for (r = 0; r < job->region_count; r++) {
+		struct npu_bo *bo = job->vmas[r]->bo;
+		bool write = job->write_mask & BIT_ULL(r);
+
+		if (write && bo->sealed)
+			return -EACCES;
+		if (job->explicit)
+			continue;
+		ret = drm_sched_job_add_implicit_dependencies(&job->base, &bo->tbo.base, write);
+		if (ret)
+			return ret;
+	}
+
+	return 0;
+}
+
+static void npu_job_publish(struct npu_kjob *job)
+{
+	struct dma_fence *fence = &job->base.s_fence->finished;
+	u32 i;
+
+	for (i = 0; i < job->region_count; i++) {
+		bool write = job->write_mask & BIT_ULL(i);
+
+		dma_resv_add_fence(job->vmas[i]->bo->tbo.base.resv, fence,
+				   write ? DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
+	}
+
+	for (i = 0; i < job->out_count; i++) {
+		struct npu_out_sync *out = &job->out_syncs[i];
+
+		if (out->chain)
+			drm_syncobj_add_point(out->syncobj, out->chain, fence, out->point);
+		else
+			drm_syncobj_replace_fence(out->syncobj, fence);
+		out->chain = NULL;
+	}
+}
+
+/* Number the job and let its fence be seen: from here on it has to be pushed. */
+static void npu_job_commit(struct npu_kjob *job)
+{
+	struct npu_ctx *ctx = job->ctx;
+	unsigned long flags;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	job->seqno = ++ctx->submitted;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	npu_fence_arm(job->fence, job->seqno);
+	drm_sched_job_arm(&job->base);
+	npu_job_publish(job);
+}
+
+/* The job can be gone on return. */
+static void npu_job_push(struct npu_kjob *job)
+{
+	/* A job can outlive its file, and even the card; the module is kept by its fence. */
+	drm_dev_get(&job->ctx->npu->drm);
+	drm_sched_entity_push_job(&job->base);
+}
+
+/* Reserve the buffers of all jobs, and give them the jobs' fences. */
+static int npu_batch_commit(struct npu_batch *batch)
+{
+	struct drm_exec exec;
+	u32 i;
+	int ret;
+
+	drm_exec_init(&exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
+	ret = npu_batch_lock_buffers(batch, &exec);
+	for (i = 0; i < batch->count && !ret; i++)
+		ret = npu_job_check_buffers(batch->jobs[i]);
+
+	/* No way back from here. */
+	if (!ret) {
+		batch->first = batch->ctx->submitted + 1;
+		for (i = 0; i < batch->count; i++)
+			npu_job_commit(batch->jobs[i]);
+	}
+	drm_exec_fini(&exec);
+
+	return ret;
+}
+
+static int npu_batch_queue(struct npu_batch *batch)
+{
+	struct npu_ctx *ctx = batch->ctx;
+	u32 i;
+	int ret;
+
+	ret = mutex_lock_interruptible(&ctx->submit_lock);
+	if (ret)
+		return ret;
+
+	ret = wait_event_interruptible(ctx->wait, npu_ctx_has_room(ctx, batch->count));
+	if (!ret)
+		ret = READ_ONCE(ctx->dead);
+	if (!ret)
+		ret = npu_batch_commit(batch);
+
+	/*
+	 * Only now that the buffers are unlocked: a job keeps its buffers, and is perhaps finished
+	 * at once. A buffer's last reference must not go while others of the lot are locked.
+	 */
+	for (i = 0; i < batch->count && !ret; i++)
+		npu_job_push(batch->jobs[i]);
+	mutex_unlock(&ctx->submit_lock);
+
+	return ret;
+}
+
+static int npu_batch_create_jobs(struct npu_batch *batch, struct drm_file *file,
+				 const struct drm_npu_submit *args)
+{
+	struct drm_npu_job job_args;
+	struct npu_kjob *job;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < args->job_count; i++) {
+		ret = npu_copy_element(&job_args, sizeof(job_args), args->jobs, args->job_stride,
+				       i);
+		if (ret)
+			return ret;
+
+		job = npu_job_create(batch->ctx, file, &job_args);
+		if (IS_ERR(job))
+			return PTR_ERR(job);
+		batch->jobs[batch->count++] = job;
+	}
+
+	return 0;
+}
+
+/* Where user space wants the number of job @i. */
+static u64 __user *npu_seqno_pointer(const struct drm_npu_submit *args, u32 i)
+{
+	return u64_to_user_ptr(args->jobs + (u64)i * args->job_stride +
+			       offsetof(struct drm_npu_job, seqno));
+}
+
+static int npu_write_seqnos(const struct drm_npu_submit *args, u64 first)
+{
+	u32 i;
+
+	for (i = 0; i < args->job_count; i++) {
+		if (put_user(first ? first + i : 0, npu_seqno_pointer(args, i)))
+			return -EFAULT;
+	}
+
+	return 0;
+}
+
+/**
+ * npu_ioctl_submit - DRM_IOCTL_NPU_SUBMIT
+ * @drm: device
+ * @data: struct drm_npu_submit
+ * @file: caller
+ */
+int npu_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_submit *args = data;
+	struct npu_batch batch = {};
+	u32 i;
+	int ret;
+
+	if (args->flags || !args->job_count || args->job_count > NPU_SUBMIT_MAX_JOBS ||
+	    !npu_stride_is_valid(args->job_stride, sizeof(struct drm_npu_job)))
+		return -EINVAL;
+
+	batch.ctx = npu_ctx_lookup(file, args->ctx_id);
+	if (!batch.ctx)
+		return -ENOENT;
+
+	batch.jobs = kcalloc(args->job_count, sizeof(*batch.jobs), GFP_KERNEL);
+	if (!batch.jobs) {
+		npu_ctx_put(batch.ctx);
+		return -ENOMEM;
+	}
+
+	ret = npu_batch_create_jobs(&batch, file, args);
+	/* Memory that cannot be written is found now, when nothing is queued yet. */
+	if (!ret)
+		ret = npu_write_seqnos(args, 0);
+	if (!ret)
+		ret = npu_batch_queue(&batch);
+	if (ret) {
+		for (i = 0; i < batch.count; i++)
+			npu_job_discard(batch.jobs[i]);
+	} else {
+		ret = npu_write_seqnos(args, batch.first);
+	}
+
+	kfree(batch.jobs);
+	npu_ctx_put(batch.ctx);
+
+	return ret;
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Address spaces of files.
+ *
+ * The kernel chooses addresses. Behind each buffer lies a gap that nothing is mapped in, so that an
+ * access beyond a buffer never meets the next one.
+ */
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include "npu_device.h"
+#include "npu_drv.h"
+#include "npu_gem.h"
+#include "npu_vm.h"
+
+#define NPU_VA_GUARD	SZ_64K
+
+/**
+ * npu_vm_create - make an empty address space
+ * @npu: device
+ */
+struct npu_vm *npu_vm_create(struct npu_device *npu)
+{
+	struct npu_vm *vm;
+	int ret;
+
+	vm = kzalloc(sizeof(*vm), GFP_KERNEL);
+	if (!vm)
+		return ERR_PTR(-ENOMEM);
+
+	ret = npu_space_init(&vm->space, npu);
+	if (ret) {
+		kfree(vm);
+		return ERR_PTR(ret);
+	}
+
+	kref_init(&vm->kref);
+	vm->npu = npu;
+	mutex_init(&vm->lock);
+	drm_mm_init(&vm->mm, NPU_VA_START, NPU_VA_END - NPU_VA_START);
+
+	return vm;
+}
+
+static void npu_vm_release(struct kref *kref)
+{
+	struct npu_vm *vm = container_of(kref, struct npu_vm, kref);
+
+	npu_space_fini(&vm->space);
+	drm_mm_takedown(&vm->mm);
+	mutex_destroy(&vm->lock);
+	kfree(vm);
+}
+
+/**
+ * npu_vm_put - drop a reference; may sleep
+ * @vm: address space or NULL
+ */
+void npu_vm_put(struct npu_vm *vm)
+{
+	if (vm)
+		kref_put(&vm->kref, npu_vm_release);
+}
+
+/**
+ * npu_vma_find - look a buffer up in an address space
+ * @vm: address space
+ * @bo: buffer
+ *
+ * Returns the mapping with a reference, or NULL.
+ */
+struct npu_vma *npu_vma_find(struct npu_vm *vm, struct npu_bo *bo)
+{
+	struct npu_vma *vma, *found = NULL;
+
+	spin_lock(&bo->vma_lock);
+	list_for_each_entry(vma, &bo->vmas, link) {
+		if (vma->vm == vm && kref_get_unless_zero(&vma->kref)) {
+			found = vma;
+			break;
+		}
+	}
+	spin_unlock(&bo->vma_lock);
+
+	return found;
+}
+
+static void npu_vma_release(struct kref *kref)
+{
+	struct npu_vma *vma = container_of(kref, struct npu_vma, kref);
+	struct npu_vm *vm = vma->vm;
+	struct npu_bo *bo = vma->bo;
+
+	spin_lock(&bo->vma_lock);
+	list_del(&vma->link);
+	spin_unlock(&bo->vma_lock);
+
+	/* After this the card has no access any more, and address and memory may be reused. */
+	mutex_lock(&vm->lock);
+	npu_space_unmap(&vm->space, vma->node.start, bo->tbo.base.size);
+	drm_mm_remove_node(&vma->node);
+	mutex_unlock(&vm->lock);
+
+	kfree(vma);
+	drm_gem_object_put(&bo->tbo.base);
+	npu_vm_put(vm);
+}
+
+/**
+ * npu_vma_put - drop a reference; may sleep, takes the address space's lock
+ * @vma: mapping
+ */
+void npu_vma_put(struct npu_vma *vma)
+{
+	kref_put(&vma->kref, npu_vma_release);
+}
+
+static u64 npu_vm_flags(const struct npu_bo *bo)
+{
+	return bo->sealed ? NPU_PTE_CONST : NPU_PTE_WRITE;
+}
+
+static int npu_vma_map(struct npu_vma *vma)
+{
+	struct npu_vm *vm = vma->vm;
+	u64 size = vma->bo->tbo.base.size;
+	u64 align = size >= SZ_2M ? SZ_2M : SZ_64K;
+	int ret;
+
+	mutex_lock(&vm->lock);
+	ret = drm_mm_insert_node_generic(&vm->mm, &vma->node,
+					 round_up(size, SZ_64K) + NPU_VA_GUARD, align, 0,
+					 DRM_MM_INSERT_BEST);
+	if (ret) {
+		ret = ret == -ENOSPC ? -ENOMEM : ret;
+		goto out;
+	}
+
+	ret = npu_space_map(&vm->space, vma->node.start, vma->bo, npu_vm_flags(vma->bo));
+	if (ret)
+		drm_mm_remove_node(&vma->node);
+out:
+	mutex_unlock(&vm->lock);
+	return ret;
+}
+
+/**
+ * npu_vm_bind - give a buffer an address, for a new handle
+ * @vm: address space
+ * @bo: buffer, its reservation lock not held
+ *
+ * A buffer has one address in an address space, however many handles it has.
+ */
+int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo)
+{
+	struct npu_vma *vma;
+	int ret;
+
+	/* The lock keeps sealing out between the choice of flags and the entry in the list. */
+	ret = dma_resv_lock_interruptible(bo->tbo.base.resv, NULL);
+	if (ret)
+		return ret;
+
+	vma = npu_vma_find(vm, bo);
+	if (vma)
+		goto out;
+
+	vma = kzalloc(sizeof(*vma), GFP_KERNEL);
+	if (!vma) {
+		ret = -ENOMEM;
+		goto out;
+	}
+
+	kref_init(&vma->kref);
+	vma->vm = vm;
+	vma->bo = bo;
+	ret = npu_vma_map(vma);
+	if (ret) {
+		kfree(vma);
+		goto out;
+	}
+
+	npu_vm_get(vm);
+	drm_gem_object_get(&bo->tbo.base);
+	spin_lock(&bo->vma_lock);
+	list_add(&vma->link, &bo->vmas);
+	spin_unlock(&bo->vma_lock);
+out:
+	dma_resv_unlock(bo->tbo.base.resv);
+	return ret;
+}
+
+/**
+ * npu_vm_unbind - take the address back, for a handle that goes
+ * @vm: address space
+ * @bo: buffer
+ *
+ * Unfinished jobs keep the mapping until they are finished.
+ */
+void npu_vm_unbind(struct npu_vm *vm, struct npu_bo *bo)
+{
+	struct npu_vma *vma = npu_vma_find(vm, bo);
+
+	if (!vma)
+		return;
+
+	/* The one that was just found, and the handle's. */
+	npu_vma_put(vma);
+	npu_vma_put(vma);
+}
+
+/**
+ * npu_vm_protect - make all mappings of a sealed buffer constant
+ * @bo: buffer, sealed, its reservation lock held
+ */
+void npu_vm_protect(struct npu_bo *bo)
+{
+	struct npu_vma *vma, *prev = NULL;
+
+	dma_resv_assert_held(bo->tbo.base.resv);
+
+	/* New mappings need the reservation lock; a reference keeps the place in the list. */
+	spin_lock(&bo->vma_lock);
+	list_for_each_entry(vma, &bo->vmas, link) {
+		if (!kref_get_unless_zero(&vma->kref))
+			continue;
+		spin_unlock(&bo->vma_lock);
+
+		if (prev)
+			npu_vma_put(prev);
+		prev = vma;
+
+		mutex_lock(&vma->vm->lock);
+		npu_space_map(&vma->vm->space, vma->node.start, bo, npu_vm_flags(bo));
+		mutex_unlock(&vma->vm->lock);
+
+		spin_lock(&bo->vma_lock);
+	}
+	spin_unlock(&bo->vma_lock);
+
+	if (prev)
+		npu_vma_put(prev);
+}
+
+/**
+ * npu_vm_address - device address of a buffer for a file
+ * @file: file
+ * @bo: buffer
+ * @va: answer
+ */
+int npu_vm_address(struct drm_file *file, struct npu_bo *bo, u64 *va)
+{
+	struct npu_vm *vm = npu_file_vm(file);
+	struct npu_vma *vma;
+
+	if (IS_ERR(vm))
+		return PTR_ERR(vm);
+
+	vma = npu_vma_find(vm, bo);
+	if (!vma)
+		return -ENOENT;
+
+	*va = vma->node.start;
+	npu_vma_put(vma);
+
+	return 0;
+}

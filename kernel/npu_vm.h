@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_VM_H
+#define NPU_VM_H
+
+#include <linux/atomic.h>
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/sizes.h>
+
+#include <drm/drm_mm.h>
+
+#include "npu_mmu.h"
+
+struct drm_file;
+struct npu_bo;
+struct npu_device;
+
+/* Below 4 GiB is nothing, so that a truncated address never hits. */
+#define NPU_VA_START	SZ_4G
+#define NPU_VA_END	BIT_ULL(NPU_VA_BITS)
+
+/** struct npu_vm - address space of a file */
+struct npu_vm {
+	/** @kref: the file, its contexts and each mapping hold references */
+	struct kref kref;
+
+	/** @npu: device */
+	struct npu_device *npu;
+
+	/** @lock: protects @mm and @space; inside of reservation locks */
+	struct mutex lock;
+
+	/** @mm: addresses in use */
+	struct drm_mm mm;
+
+	/** @space: page tables */
+	struct npu_space space;
+
+	/** @cycles: modelled cycles of the file's finished jobs */
+	atomic64_t cycles;
+
+	/** @jobs: the file's finished jobs */
+	atomic64_t jobs;
+};
+
+/** struct npu_vma - a buffer in an address space */
+struct npu_vma {
+	/** @kref: each handle and each unfinished job hold a reference */
+	struct kref kref;
+
+	/** @vm: address space, with a reference */
+	struct npu_vm *vm;
+
+	/** @bo: buffer, with a reference */
+	struct npu_bo *bo;
+
+	/** @link: in the buffer's list, under its vma_lock */
+	struct list_head link;
+
+	/** @node: place, guard gap included; under the address space's lock */
+	struct drm_mm_node node;
+};
+
+struct npu_vm *npu_vm_create(struct npu_device *npu);
+void npu_vm_put(struct npu_vm *vm);
+int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo);
+void npu_vm_unbind(struct npu_vm *vm, struct npu_bo *bo);
+void npu_vm_protect(struct npu_bo *bo);
+int npu_vm_address(struct drm_file *file, struct npu_bo *bo, u64 *va);
+
+struct npu_vma *npu_vma_find(struct npu_vm *vm, struct npu_bo *bo);
+void npu_vma_put(struct npu_vma *vma);
+
+static inline struct npu_vm *npu_vm_get(struct npu_vm *vm)
+{
+	kref_get(&vm->kref);
+
+	return vm;
+}
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Synchronisation, and the runtime's side of it.
+#include <cerrno>
+
+#include "handle.h"
+
+using namespace npu::bm;
+
+bm_status_t bm_thread_sync(bm_handle_t handle) {
+  const auto h = find(handle);
+  return h ? npu_bm_status(h->sync_thread(), __func__) : bad_handle(__func__);
+}
+
+bm_status_t bm_handle_sync(bm_handle_t handle) {
+  const auto h = find(handle);
+  return h ? npu_bm_status(h->sync_all(), __func__) : bad_handle(__func__);
+}
+
+bm_status_t bm_device_sync(bm_handle_t handle) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  int first = 0;
+  for (const auto &other : handles_of(h->device())) {
+    const int err = other->sync_all();
+    if (!first) first = err;
+  }
+  return npu_bm_status(first, __func__);
+}
+
+bm_status_t bm_set_sync_timeout(bm_handle_t handle, int timeout) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  h->timeout_ms = timeout;
+  return BM_SUCCESS;
+}
+
+int npu_bm_device(bm_handle_t handle, npu_device **device) {
+  const auto h = find_referenced(handle);
+  if (!h || !device) return -EINVAL;
+  *device = h->npu();
+  return 0;
+}
+
+int npu_bm_thread_context(bm_handle_t handle, npu_context **context) {
+  const auto h = find_referenced(handle);
+  return h && context ? h->thread_context(context) : -EINVAL;
+}
+
+int npu_bm_record(bm_handle_t handle, npu_context *context, uint64_t seqno) {
+  return npu_bm_record_release(handle, context, seqno, nullptr, nullptr);
+}
+
+int npu_bm_record_release(bm_handle_t handle, npu_context *context, uint64_t seqno, void (*release)(void *arg),
+                          void *arg) {
+  const auto h = find_referenced(handle);
+  return h && context ? h->record(context, seqno, release, arg) : -EINVAL;
+}
+
+int npu_bm_reap(bm_handle_t handle, bool wait) {
+  const auto h = find_referenced(handle);
+  return h ? h->reap(wait) : -EINVAL;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef NPU_H
+#define NPU_H
+
+/*
+ * libnpu: devices, buffers, contexts, jobs. A thin layer over the npu accel driver (transport "drm") or over the chip model in this process
+ * (transport "sim"); NPU_DEVICE=drm|sim|auto chooses, auto takes sim only where the machine has no accel node of this driver.
+ *
+ * Errors: functions that return int return 0 or a negative errno value; npu_last_error() then has a text for the calling thread that names what, where and
+ * what was expected. Nothing aborts, nothing prints unless NPU_LOG or npu_set_log() asks for it.
+ * Threads: everything may be called by any number of threads at once, except that an object must not be destroyed while another thread uses it.
+ * Ownership: objects are reference counted where a _ref function exists; a device outlives its buffers and contexts by itself. NULL is allowed in
+ * every _close, _unref and _destroy.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <npu_accel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NPU_API __attribute__((visibility("default")))
+
+typedef struct npu_device npu_device;
+typedef struct npu_bo npu_bo;
+typedef struct npu_context npu_context;
+
+/* ---- errors and news ---- */
+
+/* Text of the calling thread's last failed call; "" if none failed yet. Valid until the thread's next failing call. */
+NPU_API const char *npu_last_error(void);
+
+#define NPU_LOG_DEBUG 0
+#define NPU_LOG_INFO 1
+#define NPU_LOG_WARNING 2
+#define NPU_LOG_ERROR 3
+#define NPU_LOG_OFF 4
+
+/* One line, without newline. */
+typedef void (*npu_log_fn)(void *arg, int level, const char *text);
+
+/* Lines of at least `level` go to fn (NULL: standard error). Default: NPU_LOG_OFF, or the environment's NPU_LOG=debug|info|warning|error. */
+NPU_API void npu_set_log(int level, npu_log_fn fn, void *arg);
+
+/* ---- devices ---- */
+
+/* Number of devices, 0 if there are none; negative: a device node exists but cannot be opened (-EACCES), or NPU_DEVICE is wrong (-EINVAL). */
+NPU_API int npu_device_count(void);
+
+/*
+ * Opens device `index`. Within a process all opens of one index share one device file, hence one address space; close as often as opened. -ENODEV: no such device.
+ * The sim transport takes its properties from NPU_SIM="cores=2,lmem=8M,ddr=512M,queues=64,backend=auto", all optional.
+ */
+NPU_API int npu_device_open(unsigned int index, npu_device **device);
+NPU_API npu_device *npu_device_ref(npu_device *device);
+NPU_API void npu_device_close(npu_device *device);
+
+/* "drm" or "sim". */
+NPU_API const char *npu_device_transport(const npu_device *device);
+NPU_API int npu_device_info(npu_device *device, struct drm_npu_dev_info *info);
+NPU_API int npu_device_memory(npu_device *device, struct drm_npu_memory_info *info);
+NPU_API int npu_device_status(npu_device *device, struct drm_npu_status_info *info);
+
+/* ---- buffers ---- */
+
+/*
+ * Creates a zeroed buffer; size in bytes is rounded up to pages; flags: exactly one of DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM. -ENOSPC, -ENOMEM: the text says requested,
+ * free and largest block. A buffer is freed when its last reference is gone and no job uses it.
+ */
+NPU_API int npu_bo_create(npu_device *device, uint64_t size, uint32_t flags, npu_bo **bo);
+NPU_API npu_bo *npu_bo_ref(npu_bo *bo);
+NPU_API void npu_bo_unref(npu_bo *bo);
+NPU_API uint64_t npu_bo_size(const npu_bo *bo);
+NPU_API uint32_t npu_bo_flags(const npu_bo *bo);
+/* Device address, page aligned, fixed for the buffer's life, never 0. */
+NPU_API uint64_t npu_bo_address(const npu_bo *bo);
+NPU_API npu_device *npu_bo_device(const npu_bo *bo);
+
+/* The buffer that contains a device address, with a new reference, and the offset in it. -ENOENT: no buffer of this process contains it. */
+NPU_API int npu_bo_find(npu_device *device, uint64_t address, npu_bo **bo, uint64_t *offset);
+
+/* Maps the whole buffer, read-write. Mappings are counted: the first maps, the last unmap unmaps, equal pointers meanwhile. -EACCES: sealed. */
+NPU_API int npu_bo_map(npu_bo *bo, void **ptr);
+NPU_API void npu_bo_unmap(npu_bo *bo);
+
+/* Cache maintenance of [offset, offset + size): direction DRM_NPU_SYNC_TO_DEVICE after CPU writes, DRM_NPU_SYNC_FROM_DEVICE before CPU reads. */
+NPU_API int npu_bo_sync(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction);
+/* Constant for the rest of its life: no CPU mapping any more, jobs only read it. -EBUSY: a job that writes it is unfinished. */
+NPU_API int npu_bo_seal(npu_bo *bo);
+/* Waits until no unfinished job uses the buffer. timeout_ns is relative, negative: for ever. -ETIME. */
+NPU_API int npu_bo_wait(npu_bo *bo, int64_t timeout_ns);
+
+/* ---- contexts and jobs ---- */
+
+/* priority DRM_NPU_PRIORITY_, core_mask 0: all cores. -ENOSPC: all queues of the card are taken. */
+NPU_API int npu_context_create(npu_device *device, uint32_t priority, uint32_t core_mask, npu_context **context);
+/* Unfinished jobs are aborted. */
+NPU_API void npu_context_destroy(npu_context *context);
+/* Submitted, completed, errors, last fault. */
+NPU_API int npu_context_state(npu_context *context, struct drm_npu_ctx_query *state);
+
+struct npu_job_region {
+	npu_bo *bo;
+	uint64_t offset; /* any alignment */
+	uint64_t size;   /* not 0 */
+	uint32_t access; /* DRM_NPU_REGION_ flags */
+	uint32_t reserved;
+};
+
+/* A job of a context of the same device. */
+struct npu_job_fence {
+	npu_context *context;
+	uint64_t seqno;
+};
+
+struct npu_job_desc {
+	const struct npu_job_region *regions;
+	const struct drm_npu_stream *streams;
+	const struct npu_job_fence *in_fences; /* jobs that must have finished without error; else this one ends with -ECANCELED */
+	uint32_t region_count;
+	uint32_t stream_count;
+	uint32_t in_fence_count;
+	uint32_t flags;          /* DRM_NPU_JOB_ flags */
+	uint32_t core_mask;      /* 0: the context's */
+	uint32_t profile_region; /* if profile_bytes is not 0 */
+	uint64_t profile_offset;
+	uint64_t budget; /* modelled cycles, 0: the driver's default */
+	uint32_t profile_bytes;
+	uint32_t reserved;
+};
+
+/*
+ * Submits jobs in order; *seqno is the number of the last one (they are consecutive). Everything passed may be reused at once; the buffers are kept
+ * alive by the job. Blocks while too many jobs of the context are unfinished. A failing call has submitted nothing.
+ */
+NPU_API int npu_submit(npu_context *context, const struct npu_job_desc *jobs, unsigned int count, uint64_t *seqno);
+
+struct npu_result {
+	int32_t error;   /* 0, or the negative errno with which the job ended */
+	uint32_t known;  /* cycles, error and fault are valid (kept for the last 256 jobs of a context) */
+	uint64_t cycles; /* modelled cycles */
+	struct drm_npu_fault fault;
+};
+
+/*
+ * Waits until job seqno of the context is finished: 0, or -ETIME (timeout_ns is relative, 0: just look, negative: for ever). Whether the job failed stands in
+ * result (may be NULL); the text of npu_last_error() is not touched by a failed job: npu_describe_fault() makes one.
+ */
+NPU_API int npu_wait(npu_context *context, uint64_t seqno, int64_t timeout_ns, struct npu_result *result);
+
+/* One line like "TIU command 17, region 3, offset 0x8000 size 0x100 beyond the region". Returns the length as snprintf does. */
+NPU_API int npu_describe_fault(const struct drm_npu_fault *fault, char *text, size_t bytes);
+
+/* ---- copies; synchronous; any alignment; through the card's DMA and a pinned staging buffer where that is faster ---- */
+
+NPU_API int npu_write(npu_bo *bo, uint64_t offset, const void *data, uint64_t size);
+NPU_API int npu_read(npu_bo *bo, uint64_t offset, void *data, uint64_t size);
+NPU_API int npu_copy(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src_offset, uint64_t size);
+/* Fills with a repeated value of value_bytes (1, 2, 4 or 8) bytes; size is a multiple of it. */
+NPU_API int npu_fill(npu_bo *bo, uint64_t offset, uint64_t size, uint64_t value, unsigned int value_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NPU_H */

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "internal.h"
+
+namespace npu {
+namespace {
+
+/// Requested, free, largest block, owner: what a person needs to know when memory ran out.
+int out_of_memory(npu_device *device, int error, uint64_t size, uint32_t flags) {
+  drm_npu_memory_info m{};
+  if (npu_device_memory(device, &m)) m = {};
+  const std::string in_card = bytes_text(m.file_card), largest = bytes_text(m.file_largest);
+  if (flags & DRM_NPU_BO_CARD)
+    return fail(
+        error,
+        "device %u is out of memory: requested %s, free %s of %s, largest free block %s; this process holds %s "
+        "(its largest buffer: %s), others %s",
+        device->index, bytes_text(size).c_str(), bytes_text(m.card_free).c_str(), bytes_text(m.card_total).c_str(),
+        bytes_text(m.card_largest).c_str(), in_card.c_str(), largest.c_str(),
+        bytes_text(m.card_total - m.card_free - std::min<uint64_t>(m.file_card, m.card_total - m.card_free)).c_str());
+  return fail(error,
+              "not enough system memory or device addresses for a buffer of %s; this process' system buffers hold %s",
+              bytes_text(size).c_str(), bytes_text(m.file_system).c_str());
+}
+
+/// bo->map_mutex is held uniquely.
+void unmap_locked(npu_bo *bo) {
+  if (bo->ptr) bo->device->transport->bo_unmap(bo->device->file, bo->handle, bo->ptr, bo->size);
+  bo->ptr = nullptr;
+}
+
+void destroy(npu_bo *bo) {
+  npu_device *device = bo->device;
+  if (bo->owns_device) {
+    std::lock_guard lock(device->bos_mutex);
+    device->bos.erase(bo->va);
+  }
+  unmap_locked(bo);
+  device->transport->bo_close(device->file, bo->handle);
+  if (bo->owns_device) device_unref(device);
+  delete bo;
+}
+
+bool range_ok(const npu_bo *bo, uint64_t offset, uint64_t size) {
+  return offset <= bo->size && size <= bo->size - offset;
+}
+
+}  // namespace
+
+int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo) {
+  drm_npu_bo_create args{};
+  args.size = size;
+  args.flags = flags;
+  if (int err = device->transport->bo_create(device->file, &args)) {
+    if (err == -ENOSPC || err == -ENOMEM) return out_of_memory(device, err, size, flags);
+    return fail(err, "cannot create a buffer of %s with flags %#x: %s", bytes_text(size).c_str(), flags,
+                strerror(-err));
+  }
+  auto *b = new npu_bo{};
+  b->device = device;
+  b->owns_device = owns_device;
+  b->refs = 1;
+  b->handle = args.handle;
+  b->flags = flags;
+  b->size = args.size;
+  b->va = args.va;
+  b->mmap_offset = args.mmap_offset;
+  if (owns_device) {
+    npu_device_ref(device);
+    std::lock_guard lock(device->bos_mutex);
+    device->bos[b->va] = b;
+  }
+  *bo = b;
+  return 0;
+}
+
+}  // namespace npu
+
+int npu_bo_create(npu_device *device, uint64_t size, uint32_t flags, npu_bo **bo) {
+  if (bo) *bo = nullptr;
+  if (!device || !bo) return npu::fail(-EINVAL, "npu_bo_create: no device or no place for the buffer");
+  if (!size) return npu::fail(-EINVAL, "npu_bo_create: a buffer has at least 1 byte");
+  if (flags != DRM_NPU_BO_CARD && flags != DRM_NPU_BO_SYSTEM)
+    return npu::fail(-EINVAL, "npu_bo_create: flags %#x: expected exactly one of DRM_NPU_BO_CARD and DRM_NPU_BO_SYSTEM",
+                     flags);
+  return npu::bo_create(device, size, flags, true, bo);
+}
+
+npu_bo *npu_bo_ref(npu_bo *bo) {
+  bo->refs.fetch_add(1, std::memory_order_relaxed);
+  return bo;
+}
+
+void npu_bo_unref(npu_bo *bo) {
+  if (bo && bo->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) npu::destroy(bo);
+}
+
+uint64_t npu_bo_size(const npu_bo *bo) { return bo->size; }
+
+uint32_t npu_bo_flags(const npu_bo *bo) { return bo->flags; }
+
+uint64_t npu_bo_address(const npu_bo *bo) { return bo->va; }
+
+npu_device *npu_bo_device(const npu_bo *bo) { return bo->device; }
+
+int npu_bo_find(npu_device *device, uint64_t address, npu_bo **bo, uint64_t *offset) {
+  if (!device || !bo) return npu::fail(-EINVAL, "npu_bo_find: no device or no place for the buffer");
+  *bo = nullptr;
+  std::lock_guard lock(device->bos_mutex);
+  auto it = device->bos.upper_bound(address);
+  if (it != device->bos.begin() && address - (--it)->first < it->second->size) {
+    npu_bo *found = it->second;
+    // A buffer whose last reference is going at this moment is none any more.
+    unsigned int refs = found->refs.load(std::memory_order_relaxed);
+    while (refs && !found->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acq_rel)) continue;
+    if (refs) {
+      *bo = found;
+      if (offset) *offset = address - found->va;
+      return 0;
+    }
+  }
+  return npu::fail(-ENOENT, "device address %#llx belongs to no buffer of this process", (unsigned long long)address);
+}
+
+int npu_bo_map(npu_bo *bo, void **ptr) {
+  if (!bo || !ptr) return npu::fail(-EINVAL, "npu_bo_map: no buffer or no place for the pointer");
+  *ptr = nullptr;
+  std::unique_lock lock(bo->map_mutex);
+  if (bo->sealed) return npu::fail(-EACCES, "npu_bo_map: the buffer is sealed");
+  if (!bo->ptr) {
+    npu_device *d = bo->device;
+    if (int err = d->transport->bo_map(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->ptr)) {
+      bo->ptr = nullptr;
+      return npu::fail(err, "npu_bo_map: %s at %#llx: %s", npu::bytes_text(bo->size).c_str(),
+                       (unsigned long long)bo->va, strerror(-err));
+    }
+  }
+  bo->maps++;
+  *ptr = bo->ptr;
+  return 0;
+}
+
+void npu_bo_unmap(npu_bo *bo) {
+  if (!bo) return;
+  std::unique_lock lock(bo->map_mutex);
+  if (bo->maps && !--bo->maps && !bo->kept) npu::unmap_locked(bo);
+}
+
+int npu_bo_sync(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
+  if (!bo) return npu::fail(-EINVAL, "npu_bo_sync: no buffer");
+  if (!npu::range_ok(bo, offset, size))
+    return npu::fail(-EINVAL, "npu_bo_sync: offset %#llx size %#llx is beyond the buffer's %#llx bytes",
+                     (unsigned long long)offset, (unsigned long long)size, (unsigned long long)bo->size);
+  drm_npu_bo_sync args{};
+  args.handle = bo->handle;
+  args.direction = direction;
+  args.offset = offset;
+  args.size = size;
+  if (int err = bo->device->transport->bo_sync(bo->device->file, &args))
+    return npu::fail(err, "npu_bo_sync: direction %#x: %s", direction, strerror(-err));
+  return 0;
+}
+
+int npu_bo_seal(npu_bo *bo) {
+  if (!bo) return npu::fail(-EINVAL, "npu_bo_seal: no buffer");
+  std::unique_lock lock(bo->map_mutex);
+  if (bo->kept) {
+    bo->kept = false;
+    if (!bo->maps) npu::unmap_locked(bo);
+  }
+  npu_device *d = bo->device;
+  drm_npu_bo_seal args{};
+  args.handle = bo->handle;
+  int err = d->transport->bo_seal(d->file, &args);
+  if (err == -EBUSY) {
+    // A job whose end npu_wait() saw on the fence page may be unfinished for the driver for another moment.
+    constexpr int64_t kMoment = 10 * 1000000;
+    drm_npu_bo_wait wait{};
+    wait.handle = bo->handle;
+    wait.timeout_ns = npu::deadline_of(kMoment);
+    if (!d->transport->bo_wait(d->file, &wait)) err = d->transport->bo_seal(d->file, &args);
+  }
+  if (err)
+    return npu::fail(err, "npu_bo_seal: %s",
+                     err == -EBUSY ? "a job that writes the buffer is unfinished" : strerror(-err));
+  bo->sealed = true;
+  return 0;
+}
+
+int npu_bo_wait(npu_bo *bo, int64_t timeout_ns) {
+  if (!bo) return npu::fail(-EINVAL, "npu_bo_wait: no buffer");
+  drm_npu_bo_wait args{};
+  args.handle = bo->handle;
+  args.timeout_ns = npu::deadline_of(timeout_ns);
+  if (int err = bo->device->transport->bo_wait(bo->device->file, &args))
+    return npu::fail(err, "npu_bo_wait: %s", err == -ETIME ? "unfinished jobs still use the buffer" : strerror(-err));
+  return 0;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "internal.h"
+#include "transports.h"
+
+namespace npu {
+namespace {
+
+/// Open devices of this process, one file each. Never destroyed.
+struct Registry {
+  std::mutex mutex;
+  std::map<unsigned int, npu_device *> open;  // under mutex
+};
+
+Registry &registry() {
+  static auto *const r = new Registry;
+  return *r;
+}
+
+int no_device(unsigned int index, const npu_transport *transport, int count) {
+  if (count) return fail(-ENODEV, "no NPU device %u: this machine has %d", index, count);
+  return fail(-ENODEV, "no NPU device: %s",
+              !strcmp(transport->name, "drm")
+                  ? "there is no /dev/accel/accel* node of the npu driver (is npu.ko loaded, is the card there?)"
+                  : "the simulator is not available");
+}
+
+/// registry().mutex is held.
+int open_locked(unsigned int index, npu_device **device) {
+  Registry &r = registry();
+  // A child process does not share its parent's file: it has no part in the address space, nor the simulator's threads.
+  if (const auto it = r.open.find(index); it != r.open.end() && it->second->pid == getpid()) {
+    it->second->refs++;
+    *device = it->second;
+    return 0;
+  }
+  const npu_transport *transport = nullptr;
+  int count = 0;
+  if (int err = choose_transport(&transport, &count)) return err;
+  if (index >= static_cast<unsigned int>(count)) return no_device(index, transport, count);
+  char why[256] = "unknown reason";
+  npu_transport_file *file = nullptr;
+  if (int err = transport->open(index, &file, why, sizeof(why)))
+    return fail(err, "cannot open NPU device %u (%s): %s", index, transport->name, why);
+  auto *d = new npu_device;
+  d->transport = transport;
+  d->file = file;
+  d->index = index;
+  d->pid = getpid();
+  d->refs = 1;
+  r.open[index] = d;
+  *device = d;
+  log(NPU_LOG_INFO, "opened device %u by transport %s", index, transport->name);
+  return 0;
+}
+
+template <typename Answer>
+int query(npu_device *device, uint32_t type, const char *what, Answer *info) {
+  if (!device || !info) return fail(-EINVAL, "%s: no device or no place for the answer", what);
+  drm_npu_dev_query args{};
+  args.type = type;
+  args.size = sizeof(*info);
+  args.pointer = reinterpret_cast<uintptr_t>(info);
+  if (int err = device->transport->dev_query(device->file, &args))
+    return fail(err, "%s: device %u: %s", what, device->index, strerror(-err));
+  return 0;
+}
+
+}  // namespace
+
+void device_unref(npu_device *device) {
+  {
+    std::lock_guard lock(registry().mutex);
+    if (--device->refs) return;
+    // Closed with the lock held: whoever opens the same device next gets a file that is not in the way of this one.
+    auto &open = registry().open;
+    if (const auto it = open.find(device->index); it != open.end() && it->second == device) open.erase(it);
+    device->engine.reset();
+    device->transport->close(device->file);
+  }
+  delete device;
+}
+
+}  // namespace npu
+
+int npu_device_count(void) {
+  const npu_transport *transport = nullptr;
+  int count = 0;
+  const int err = npu::choose_transport(&transport, &count);
+  return err ? err : count;
+}
+
+int npu_device_open(unsigned int index, npu_device **device) {
+  if (!device) return npu::fail(-EINVAL, "npu_device_open: no place for the device");
+  *device = nullptr;
+  std::lock_guard lock(npu::registry().mutex);
+  return npu::open_locked(index, device);
+}
+
+npu_device *npu_device_ref(npu_device *device) {
+  std::lock_guard lock(npu::registry().mutex);
+  device->refs++;
+  return device;
+}
+
+void npu_device_close(npu_device *device) {
+  if (device) npu::device_unref(device);
+}
+
+const char *npu_device_transport(const npu_device *device) { return device->transport->name; }
+
+int npu_device_info(npu_device *device, struct drm_npu_dev_info *info) {
+  return npu::query(device, DRM_NPU_QUERY_DEV, "npu_device_info", info);
+}
+
+int npu_device_memory(npu_device *device, struct drm_npu_memory_info *info) {
+  return npu::query(device, DRM_NPU_QUERY_MEMORY, "npu_device_memory", info);
+}
+
+int npu_device_status(npu_device *device, struct drm_npu_status_info *info) {
+  return npu::query(device, DRM_NPU_QUERY_STATUS, "npu_device_status", info);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// How libnpu reaches a chip. A transport is a table of functions with the driver's own structures
+// (uapi/drm/npu_accel.h): the kernel driver is one, the chip model in this process another. Nothing above this table
+// knows which one it has.
+#ifndef NPU_TRANSPORT_H
+#define NPU_TRANSPORT_H
+
+#include <npu_accel.h>
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+/// Changes with every change of the table that is not an addition at its end.
+constexpr uint32_t kNpuTransportAbi = 1;
+
+/// A device file of a transport.
+struct npu_transport_file;
+
+/// What a context has besides its id.
+struct npu_transport_context {
+  uint32_t id;
+  uint32_t sync;           ///< timeline sync object whose point N signals with job N; goes into drm_npu_job's syncs
+  const void *fence_page;  ///< struct npu_fence of uapi/hw, written by the chip, read only
+  uint32_t max_in_flight;
+};
+
+/// Functions return 0 or a negative errno; arguments and meanings are those of the ioctls of the same names. All may be
+/// called by any threads at once. `why` receives a sentence when opening fails, since nothing else can explain that.
+struct npu_transport {
+  uint32_t abi;    ///< kNpuTransportAbi
+  uint32_t bytes;  ///< size of the table: later fields exist if it covers them
+  const char *name;
+
+  int (*count)(char *why, size_t why_bytes);
+  int (*open)(unsigned int index, npu_transport_file **file, char *why, size_t why_bytes);
+  void (*close)(npu_transport_file *file);
+  /// Name and version of the driver, one line.
+  int (*driver)(npu_transport_file *file, int version[3], char *name, size_t name_bytes);
+
+  int (*dev_query)(npu_transport_file *file, drm_npu_dev_query *args);
+  int (*bo_create)(npu_transport_file *file, drm_npu_bo_create *args);
+  int (*bo_close)(npu_transport_file *file, uint32_t handle);
+  int (*bo_info)(npu_transport_file *file, drm_npu_bo_info *args);
+  int (*bo_map)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
+  void (*bo_unmap)(npu_transport_file *file, uint32_t handle, void *ptr, uint64_t size);
+  int (*bo_sync)(npu_transport_file *file, drm_npu_bo_sync *args);
+  int (*bo_seal)(npu_transport_file *file, drm_npu_bo_seal *args);
+  int (*bo_wait)(npu_transport_file *file, drm_npu_bo_wait *args);
+
+  int (*ctx_create)(npu_transport_file *file, drm_npu_ctx_create *args, npu_transport_context *context);
+  void (*ctx_destroy)(npu_transport_file *file, const npu_transport_context *context);
+  int (*ctx_query)(npu_transport_file *file, drm_npu_ctx_query *args);
+  int (*submit)(npu_transport_file *file, drm_npu_submit *args);
+  int (*wait)(npu_transport_file *file, drm_npu_wait *args);
+};
+
+/// The kernel driver.
+const npu_transport *npu_drm_transport();
+
+/// The only symbol of libnpu-sim.so.
+typedef const npu_transport *(*npu_transport_entry)();
+#define NPU_SIM_ENTRY "npu_sim_transport"
+}
+
+#endif  // NPU_TRANSPORT_H

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Which transport: NPU_DEVICE=drm|sim|auto.
+#include "transports.h"
+
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "internal.h"
+
+namespace npu {
+namespace {
+
+constexpr size_t kWhy = 256;
+
+struct Sim {
+  const npu_transport *table = nullptr;
+  std::string why;
+};
+
+std::string beside_this_library(const char *name) {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<void *>(&npu_device_count), &info) || !info.dli_fname) return name;
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? name : path.substr(0, slash + 1) + name;
+}
+
+/// Loaded once, for ever: its threads may run until the process ends.
+const Sim &sim() {
+  static const Sim *const loaded = [] {
+    auto *s = new Sim;
+    const std::string path = beside_this_library("libnpu-sim.so");
+    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+      s->why = "the simulator cannot be loaded: " + std::string(dlerror());
+      return s;
+    }
+    const auto entry = reinterpret_cast<npu_transport_entry>(dlsym(library, NPU_SIM_ENTRY));
+    const npu_transport *table = entry ? entry() : nullptr;
+    if (table && table->abi == kNpuTransportAbi && table->bytes >= sizeof(npu_transport))
+      s->table = table;
+    else
+      s->why = path + " belongs to another version of libnpu";
+    return s;
+  }();
+  return *loaded;
+}
+
+}  // namespace
+
+int choose_transport(const npu_transport **transport, int *count) {
+  const char *text = getenv("NPU_DEVICE");
+  const std::string wish = text && *text ? text : "auto";
+  if (wish != "drm" && wish != "sim" && wish != "auto")
+    return fail(-EINVAL, "NPU_DEVICE=%s: expected drm, sim or auto", wish.c_str());
+  *count = 0;
+  if (wish != "sim") {
+    char why[kWhy] = "";
+    *transport = npu_drm_transport();
+    const int found = (*transport)->count(why, sizeof(why));
+    if (found < 0) return fail(found, "%s", why);
+    *count = found;
+    if (found || wish == "drm") return 0;
+  }
+  const Sim &s = sim();
+  if (s.table) {
+    *transport = s.table;
+    *count = 1;
+    if (wish == "auto") log(NPU_LOG_DEBUG, "no accel node of the npu driver: using the simulator");
+    return 0;
+  }
+  if (wish == "sim") return fail(-ENODEV, "%s", s.why.c_str());
+  log(NPU_LOG_DEBUG, "%s", s.why.c_str());
+  return 0;
+}
+
+}  // namespace npu

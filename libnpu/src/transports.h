@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#ifndef NPU_TRANSPORTS_H
+#define NPU_TRANSPORTS_H
+
+#include "transport.h"
+
+namespace npu {
+
+/// The transport that NPU_DEVICE chooses, and how many devices it has. 0, or a negative errno with a text in
+/// npu_last_error(); no device is no error.
+int choose_transport(const npu_transport **transport, int *count);
+
+}  // namespace npu
+
+#endif  // NPU_TRANSPORTS_H

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Interface between the chip's control (streams, checks, memory) and its arithmetic.
+#ifndef NPU_MODEL_BACKEND_H
+#define NPU_MODEL_BACKEND_H
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "npu_isa.h"
+
+namespace npu::model {
+
+/// A read-only operand that may be streamed from memory: weights or B of MATMUL.
+struct Streamed {
+  /// Returns the operand's bytes in one piece, valid until the command ends, or nullptr when translation failed (then the back end
+  /// returns false at once). `fetch` may copy; a back end that has a packed copy of constant data need not call it.
+  const void *(*fetch)(void *arg);
+  void *arg;
+  uint64_t bytes;
+  /// Constant (sealed) data has an identity: equal (asid, va, bytes) means equal contents until forget(asid). Otherwise constant is false.
+  bool constant;
+  uint32_t asid;
+  uint64_t va;
+};
+
+/// Executes TIU commands whose fields, bounds and budget the control has already checked. Operands are dense and element-aligned. Thread-safe: one
+/// thread a core calls at the same time. Each call returns false only when a Streamed operand could not be fetched.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char *name() const = 0;
+  /// psum is nullptr without PSUM_IN, bias nullptr without BIAS; out may equal psum.
+  virtual bool conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum, void *out) = 0;
+  virtual bool matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum, void *out) = 0;
+  virtual void pool(const npu_cmd_pool &c, const void *in, void *out) = 0;
+  /// b is nullptr with B_IMM.
+  virtual void eltwise(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) = 0;
+  virtual void unary(const npu_cmd_unary &c, const void *in, void *out) = 0;
+  virtual void softmax(const npu_cmd_softmax &c, const void *in, void *out) = 0;
+  /// Drops every packed copy of that address space; when it returns no later call uses one. Never blocks for longer than a command.
+  virtual void forget(uint32_t asid) = 0;
+};
+
+/// The definition of each command: plain loops.
+std::unique_ptr<Backend> make_reference_backend();
+/// oneDNN for CONV and MATMUL, the reference for the rest; nullptr with the reason in `why` when the shared object or CPU cannot do it.
+std::unique_ptr<Backend> make_onednn_backend(std::string &why);
+/// Runs both, compares each result within the documented bound, calls report(text) at the first difference of a command; keeps the reference's result.
+std::unique_ptr<Backend> make_shadow_backend(std::unique_ptr<Backend> fast, void (*report)(void *arg, const char *text), void *arg);
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_BACKEND_H

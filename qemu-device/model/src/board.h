@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The board as the chip sees it: bus, interrupts, trace. Never called with a lock of the model held.
+#ifndef NPU_MODEL_BOARD_H
+#define NPU_MODEL_BOARD_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "../include/npu_model.h"
+#include "npu_regs.h"
+
+namespace npu::model {
+
+class Board {
+ public:
+  Board(const npu_model_board &calls, void *opaque) : calls_(calls), opaque_(opaque) {}
+
+  bool read(uint64_t addr, void *buf, size_t bytes) const { return calls_.dma_read(opaque_, addr, buf, bytes) == 0; }
+  bool write(uint64_t addr, const void *buf, size_t bytes) const {
+    return calls_.dma_write(opaque_, addr, buf, bytes) == 0;
+  }
+  void interrupt(unsigned vector) const { calls_.interrupt(opaque_, vector); }
+
+  bool tracing() const { return calls_.trace != nullptr; }
+  void trace(const char *kind, const char *text) const {
+    if (tracing()) calls_.trace(opaque_, kind, text);
+  }
+
+ private:
+  npu_model_board calls_;
+  void *opaque_;
+};
+
+/// EVENT_STATUS and EVENT_ENABLE: vector 0 rises when an enabled bit goes from 0 to 1.
+class Events {
+ public:
+  explicit Events(const Board &board) : board_(board) {}
+
+  void raise(uint32_t bit) {
+    const uint32_t before = status_.fetch_or(bit);
+    if (!(before & bit) && (enable_.load() & bit)) board_.interrupt(0);
+  }
+  uint32_t status() const { return status_.load(); }
+  void clear(uint32_t bits) { status_.fetch_and(~bits); }
+  uint32_t enabled() const { return enable_.load(); }
+  void enable(uint32_t bits) { enable_.store(bits & kAll); }
+  void reset() {
+    status_.store(0);
+    enable_.store(0);
+  }
+
+ private:
+  static constexpr uint32_t kAll = NPU_EVENT_STATUS_INVALIDATED | NPU_EVENT_STATUS_QUEUE_ERROR |
+                                   NPU_EVENT_STATUS_FATAL | NPU_EVENT_STATUS_ECC | NPU_EVENT_STATUS_THERMAL;
+  const Board &board_;
+  std::atomic<uint32_t> status_{0};
+  std::atomic<uint32_t> enable_{0};
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_BOARD_H

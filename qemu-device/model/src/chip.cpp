@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+#include "chip.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
+
+namespace npu::model {
+
+/// A register access at the chip's state: what it sets in motion happens when the lock is free again.
+class Chip::Guard {
+ public:
+  explicit Guard(Chip &chip) : chip_(chip), lock_(chip.mutex_) {}
+  ~Guard() {
+    const Deferred deferred = std::exchange(chip_.deferred_, {});
+    lock_.unlock();
+    chip_.deliver(deferred);
+  }
+  Guard(const Guard &) = delete;
+  Guard &operator=(const Guard &) = delete;
+
+ private:
+  Chip &chip_;
+  Lock lock_;
+};
+
+Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> backend)
+    : config_(config),
+      board_(board),
+      backend_(std::move(backend)),
+      events_(board_),
+      mmu_(config_, config.cores, [this](Mmu::Moved moved) { mmu_moved(moved); }),
+      sensors_(config.cores, config.clock_khz),
+      arbiter_(config.queues),
+      running_(config.cores) {
+  for (unsigned i = 0; i < config.cores; ++i)
+    cores_.push_back(std::make_unique<Core>(i, config_, mmu_, board_, *backend_));
+  for (unsigned i = 0; i < config.queues; ++i) queues_.push_back(std::make_unique<Queue>(i));
+}
+
+// ---- threads ----
+
+void Chip::thread_main(unsigned index) {
+  if (index < config_.cores)
+    worker(index);
+  else if (index == config_.cores)
+    front_end();
+}
+
+void Chip::stop() {
+  Guard guard(*this);
+  stopping_ = true;
+  for (Queue *q : running_)
+    if (q) q->request_stop(Stop::Drop);
+  for (unsigned t = 0; t < thread_count(); ++t) wake(t);
+}
+
+/// A core's thread: jobs for the core, and between two jobs at most one step of a queue, so that neither starves the
+/// other.
+void Chip::worker(unsigned core) {
+  Lock lock(mutex_);
+  bool served = false;
+  while (!stopping_) {
+    if (!served && serve_one(core, lock)) {
+      served = true;
+      continue;
+    }
+    served = false;
+    if (start_job(core, lock)) continue;
+    if (list_.empty()) sleep(core, lock);
+  }
+}
+
+void Chip::front_end() {
+  const unsigned self = config_.cores;
+  Lock lock(mutex_);
+  while (!stopping_) {
+    if (forget_)
+      forget(lock);
+    else if (!serve_one(self, lock))
+      sleep(self, lock);
+  }
+}
+
+/// Waits until wake() names the thread. What is still to be delivered comes first; then the caller looks again.
+void Chip::sleep(unsigned thread, Lock &lock) {
+  if (deferred_.wake || deferred_.events || !deferred_.news.empty()) {
+    const Deferred deferred = std::exchange(deferred_, {});
+    lock.unlock();
+    deliver(deferred);
+    lock.lock();
+    return;
+  }
+  idle_ |= 1u << thread;
+  wake_[thread].wait(lock, [&] { return stopping_ || !(idle_ >> thread & 1); });
+}
+
+void Chip::wake(unsigned thread) {
+  idle_ &= ~(1u << thread);
+  deferred_.wake |= 1u << thread;
+}
+
+/// Every job that waits for a core which sleeps wakes one.
+void Chip::wake_for_ready() {
+  if (!enabled_) return;
+  const uint32_t cores = (1u << config_.cores) - 1;
+  arbiter_.for_each([&](uint32_t mask) {
+    if (const uint32_t asleep = idle_ & mask & cores) wake(static_cast<unsigned>(std::countr_zero(asleep)));
+  });
+}
+
+void Chip::deliver(const Deferred &deferred) {
+  for (uint32_t bits = deferred.wake; bits; bits &= bits - 1) wake_[std::countr_zero(bits)].notify_one();
+  for (uint32_t bits = deferred.events; bits; bits &= bits - 1) events_.raise(bits & -bits);
+  for (const auto &[kind, text] : deferred.news) board_.trace(kind, text.c_str());
+}
+
+void Chip::news(const char *kind, const char *format, ...) {
+  if (!board_.tracing()) return;
+  char text[256];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  deferred_.news.emplace_back(kind, text);
+}
+
+/// Runs f without the lock. False when the device was reset meanwhile: then queues and jobs are no longer what they
+/// were.
+template <class F>
+bool Chip::unlocked(Lock &lock, F f) {
+  const uint64_t resets = resets_;
+  const Deferred deferred = std::exchange(deferred_, {});
+  ++active_;
+  lock.unlock();
+  deliver(deferred);
+  f();
+  lock.lock();
+  --active_;
+  if (resetting_ && active_ == 0) finish_reset();
+  return resets_ == resets && !resetting_;
+}
+
+void Chip::mmu_moved(Mmu::Moved moved) {
+  if (moved.done) events_.raise(NPU_EVENT_STATUS_INVALIDATED);
+  if (!moved.forget) return;
+  Guard guard(*this);
+  forget_ = true;
+  wake(config_.cores);
+}
+
+/// Lets the back end drop copies whose identity is gone.
+void Chip::forget(Lock &lock) {
+  forget_ = false;
+  lock.unlock();
+  for (uint32_t identity : mmu_.take_forgotten()) backend_->forget(identity);
+  lock.lock();
+}
+
+// ---- jobs ----
+
+/// Takes one step of the queue that has waited longest.
+bool Chip::serve_one(unsigned thread, Lock &lock) {
+  if (list_.empty()) return false;
+  Queue &q = *list_.front();
+  list_.pop_front();
+  q.listed = false;
+  wake_for_ready();  // this thread may be away for a while
+  step(q, thread, lock);
+  return true;
+}
+
+/// Puts a queue that can take a step where a thread finds it, preferably one whose core may run the job.
+void Chip::list(Queue &q) {
+  if (q.listed || !q.can_step() || resetting_) return;
+  q.listed = true;
+  list_.push_back(&q);
+  const uint32_t asleep = idle_ & static_cast<uint32_t>(q.config.core_mask);
+  if (asleep)
+    wake(static_cast<unsigned>(std::countr_zero(asleep)));
+  else if (idle_ >> config_.cores & 1)
+    wake(config_.cores);
+}
+
+/// One completion and one fetch at most.
+void Chip::step(Queue &q, unsigned thread, Lock &lock) {
+  if (q.phase == Queue::Phase::Done && q.can_step() && !complete(q, lock)) return;
+  if (q.phase == Queue::Phase::Idle && q.can_step() && !fetch(q, thread, lock)) return;
+  list(q);
+}
+
+/// True when a disable has waited for the calling thread to give the queue back.
+bool Chip::owned_no_more(Queue &q) {
+  if (!q.disabling) return false;
+  q.halt();
+  return true;
+}
+
+bool Chip::complete(Queue &q, Lock &lock) {
+  q.phase = Queue::Phase::Completing;
+  bool written = false;
+  if (!unlocked(lock, [&] {
+        written = q.complete(board_);
+        if (written && q.interrupt) board_.interrupt(static_cast<unsigned>(q.config.vector));
+      }))
+    return false;
+  q.phase = Queue::Phase::Idle;
+  if (owned_no_more(q)) return false;
+  if (written)
+    q.advance();
+  else
+    fail(q);
+  return written;
+}
+
+bool Chip::fetch(Queue &q, unsigned thread, Lock &lock) {
+  q.phase = Queue::Phase::Fetching;
+  q.abort_id = 0;
+  Queue::Fetched fetched = Queue::Fetched::RingError;
+  if (!unlocked(lock, [&] { fetched = q.fetch(board_); })) return false;
+  q.phase = Queue::Phase::Idle;
+  if (owned_no_more(q)) return false;
+  if (fetched == Queue::Fetched::RingError) {
+    fail(q);
+    return false;
+  }
+  q.sq_head = (q.sq_head + 1) & (q.sq_size() - 1);
+  if (fetched == Queue::Fetched::Bad) {
+    finish(q, q.result);
+  } else if (q.abort_id == q.job.id) {
+    finish(q, {.error = {.status = NPU_STATUS_ABORTED}});
+  } else {
+    q.phase = Queue::Phase::Ready;
+    q.stop = Stop::None;
+    arbiter_.add(q.index, q.job.core_mask, static_cast<uint32_t>(q.config.priority));
+    // The calling thread arbitrates next: nobody else need wake for a job that it may take itself.
+    if (!(q.job.core_mask >> thread & 1)) wake_for_ready();
+  }
+  return true;
+}
+
+void Chip::finish(Queue &q, const JobResult &result) {
+  q.result = result;
+  q.errors += result.error ? 1 : 0;
+  q.phase = Queue::Phase::Done;
+  news("job_done", "queue %u job %llu status %u cycles %llu", q.index, static_cast<unsigned long long>(q.job.id),
+       result.error.status, static_cast<unsigned long long>(result.cycles));
+}
+
+/// Runs the job that the arbiter has for the core. False when there is none.
+bool Chip::start_job(unsigned core, Lock &lock) {
+  if (!enabled_ || resetting_) return false;
+  const int picked = arbiter_.pick(core);
+  if (picked < 0) return false;
+  Queue &q = *queues_[static_cast<unsigned>(picked)];
+  q.phase = Queue::Phase::Running;
+  running_[core] = &q;
+  news("job_start", "queue %u job %llu core %u", q.index, static_cast<unsigned long long>(q.job.id), core);
+  wake_for_ready();
+  JobResult result;
+  if (!unlocked(lock, [&] { result = cores_[core]->run(q.job, q.index, q.stop); })) return true;
+  running_[core] = nullptr;
+  if (owned_no_more(q) || stopping_) return true;
+  finish(q, result);
+  step(q, core, lock);
+  return true;
+}
+
+// ---- the device ----
+
+bool Chip::enabled() const {
+  Lock lock(mutex_);
+  return enabled_;
+}
+
+void Chip::enable(bool on) {
+  Guard guard(*this);
+  if (resetting_) return;
+  enabled_ = on;
+  wake_for_ready();
+}
+
+void Chip::reset() {
+  Guard guard(*this);
+  if (resetting_) return;
+  resetting_ = true;
+  enabled_ = false;
+  for (Queue *q : running_)
+    if (q) q->request_stop(Stop::Drop);
+  arbiter_.clear();
+  list_.clear();
+  if (active_ == 0) finish_reset();
+}
+
+/// No thread is at work any more: everything as after power-on.
+void Chip::finish_reset() {
+  for (auto &q : queues_) q->power_on();
+  std::fill(running_.begin(), running_.end(), nullptr);
+  for (auto &core : cores_) core->reset();
+  if (mmu_.reset()) {
+    forget_ = true;
+    wake(config_.cores);
+  }
+  events_.reset();
+  sensors_.reset();
+  news("reset", "done");
+  ++resets_;
+  resetting_ = false;
+}
+
+void Chip::core_reset(uint32_t mask) {
+  Guard guard(*this);
+  for (unsigned c = 0; c < config_.cores; ++c)
+    if (mask >> c & 1 && running_[c]) running_[c]->request_stop(Stop::CoreReset);
+}
+
+uint32_t Chip::core_busy() const {
+  Lock lock(mutex_);
+  uint32_t mask = 0;
+  for (unsigned c = 0; c < config_.cores; ++c) mask |= running_[c] ? 1u << c : 0;
+  return mask;
+}
+
+uint64_t Chip::progress() const {
+  uint64_t sum = 0;
+  for (const auto &c : cores_) sum += c->counters().progress.load(std::memory_order_relaxed);
+  return sum;
+}
+
+Sensors &Chip::sensors() {
+  uint64_t busy = 0;
+  for (const auto &c : cores_) busy += c->counters().busy_cycles.load(std::memory_order_relaxed);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  sensors_.sample(busy, std::chrono::duration<double>(now).count());
+  return sensors_;
+}
+
+// ---- queues ----
+
+uint64_t Chip::queue_config(unsigned queue, uint64_t QueueConfig::*field) const {
+  Lock lock(mutex_);
+  return queues_[queue]->config.*field;
+}
+
+void Chip::set_queue_config(unsigned queue, uint64_t QueueConfig::*field, uint64_t value) {
+  Lock lock(mutex_);
+  Queue &q = *queues_[queue];
+  if (q.status() == 0) q.config.*field = value;
+}
+
+bool Chip::queue_control(unsigned queue) const {
+  Lock lock(mutex_);
+  return queues_[queue]->control;
+}
+
+void Chip::set_queue_control(unsigned queue, bool on) {
+  Guard guard(*this);
+  Queue &q = *queues_[queue];
+  if (resetting_ || on == q.control || (on && q.status() != 0)) return;
+  q.control = on;
+  if (on)
+    enable_queue(q);
+  else
+    disable_queue(q);
+}
+
+void Chip::enable_queue(Queue &q) {
+  if (!q.config.legal(config_)) return fail(q);
+  q.start();
+  news("queue_enable", "queue %u asid %u priority %u cores 0x%x", q.index, static_cast<unsigned>(q.config.asid),
+       static_cast<unsigned>(q.config.priority), static_cast<unsigned>(q.config.core_mask));
+}
+
+void Chip::disable_queue(Queue &q) {
+  news("queue_disable", "queue %u", q.index);
+  switch (q.phase) {
+    case Queue::Phase::Ready:
+      arbiter_.remove(q.index);
+      [[fallthrough]];
+    case Queue::Phase::Idle:
+    case Queue::Phase::Done:
+      return q.halt();
+    case Queue::Phase::Running:
+      q.request_stop(Stop::Drop);
+      [[fallthrough]];
+    case Queue::Phase::Fetching:
+    case Queue::Phase::Completing:
+      q.disabling = true;
+  }
+}
+
+/// Stops a queue for good: nothing more is fetched or started until it is disabled.
+void Chip::fail(Queue &q) {
+  q.error = true;
+  if (q.phase == Queue::Phase::Ready) arbiter_.remove(q.index);
+  deferred_.events |= NPU_EVENT_STATUS_QUEUE_ERROR;
+  news("queue_error", "queue %u", q.index);
+}
+
+uint32_t Chip::queue_status(unsigned queue) const {
+  Lock lock(mutex_);
+  return queues_[queue]->status();
+}
+
+uint32_t Chip::sq_head(unsigned queue) const {
+  Lock lock(mutex_);
+  return queues_[queue]->sq_head;
+}
+
+uint32_t Chip::cq_tail(unsigned queue) const {
+  Lock lock(mutex_);
+  return queues_[queue]->cq_tail;
+}
+
+void Chip::abort_job(unsigned queue, uint64_t id) {
+  Guard guard(*this);
+  Queue &q = *queues_[queue];
+  if (q.phase == Queue::Phase::Fetching) {
+    q.abort_id = id;
+  } else if (q.phase == Queue::Phase::Running && q.job.id == id) {
+    q.request_stop(Stop::Aborted);
+  } else if (q.phase == Queue::Phase::Ready && q.job.id == id && !q.error) {
+    arbiter_.remove(q.index);
+    finish(q, {.error = {.status = NPU_STATUS_ABORTED}});
+    list(q);
+  }
+}
+
+void Chip::submit(unsigned queue, uint32_t tail) {
+  Guard guard(*this);
+  Queue &q = *queues_[queue];
+  if (!q.enabled || q.disabling || q.error) return;
+  if (tail >= q.sq_size()) return fail(q);
+  q.sq_tail = tail;
+  list(q);
+}
+
+void Chip::consumed(unsigned queue, uint32_t head) {
+  Guard guard(*this);
+  Queue &q = *queues_[queue];
+  if (!q.enabled || q.disabling || q.error) return;
+  if (head >= q.cq_size()) return fail(q);
+  q.cq_head = head;
+  list(q);
+}
+
+}  // namespace npu::model

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// The chip: queues, arbiter, cores and the threads that move jobs between them.
+//
+// One lock guards the state of queues, arbiter and device; it is never held across a callback, a transfer or a command.
+// Register accesses take it for a moment and wake threads. There is one thread a core, which also fetches and completes
+// jobs, and a front-end thread that does these while all cores are busy.
+#ifndef NPU_MODEL_CHIP_H
+#define NPU_MODEL_CHIP_H
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arbiter.h"
+#include "backend.h"
+#include "board.h"
+#include "config.h"
+#include "core.h"
+#include "mmu.h"
+#include "queue.h"
+#include "sensors.h"
+
+namespace npu::model {
+
+class Chip {
+ public:
+  Chip(const Config &config, const Board &board, std::unique_ptr<Backend> backend);
+
+  // ---- threads ----
+  unsigned thread_count() const { return config_.cores + 1; }
+  void thread_main(unsigned index);
+  void stop();
+
+  // ---- what the registers reach; all may be called from any thread ----
+  const Config &config() const { return config_; }
+  const Board &board() const { return board_; }
+  Events &events() { return events_; }
+  Mmu &mmu() { return mmu_; }
+  const Backend &backend() const { return *backend_; }
+
+  bool enabled() const;
+  void enable(bool on);
+  bool resetting() const { return resetting_.load(); }
+  void reset();
+  void core_reset(uint32_t mask);
+  uint32_t core_busy() const;
+  uint64_t progress() const;
+  const CoreCounters &core(unsigned index) const { return cores_[index]->counters(); }
+  /// Brings the sensors up to date.
+  Sensors &sensors();
+
+  uint64_t queue_config(unsigned queue, uint64_t QueueConfig::*field) const;
+  void set_queue_config(unsigned queue, uint64_t QueueConfig::*field, uint64_t value);
+  bool queue_control(unsigned queue) const;
+  void set_queue_control(unsigned queue, bool on);
+  uint32_t queue_status(unsigned queue) const;
+  uint32_t sq_head(unsigned queue) const;
+  uint32_t cq_tail(unsigned queue) const;
+  void abort_job(unsigned queue, uint64_t id);
+  void submit(unsigned queue, uint32_t tail);    ///< doorbell SQ_TAIL
+  void consumed(unsigned queue, uint32_t head);  ///< doorbell CQ_HEAD
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  class Guard;
+  /// What has to happen once the lock is free.
+  struct Deferred {
+    uint32_t wake = 0;    ///< threads
+    uint32_t events = 0;  ///< EVENT_STATUS bits
+    std::vector<std::pair<const char *, std::string>> news;
+  };
+
+  void worker(unsigned core);
+  void front_end();
+  void sleep(unsigned thread, Lock &lock);
+  template <class F>
+  bool unlocked(Lock &lock, F f);
+  void deliver(const Deferred &deferred);
+  bool serve_one(unsigned thread, Lock &lock);
+  bool start_job(unsigned core, Lock &lock);
+  void step(Queue &q, unsigned thread, Lock &lock);
+  bool complete(Queue &q, Lock &lock);
+  bool fetch(Queue &q, unsigned thread, Lock &lock);
+  void finish(Queue &q, const JobResult &result);
+  bool owned_no_more(Queue &q);
+  void list(Queue &q);
+  void fail(Queue &q);
+  void enable_queue(Queue &q);
+  void disable_queue(Queue &q);
+  void wake(unsigned thread);
+  void wake_for_ready();
+  void finish_reset();
+  void forget(Lock &lock);
+  void mmu_moved(Mmu::Moved moved);
+  void news(const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+  const Config config_;
+  const Board board_;
+  const std::unique_ptr<Backend> backend_;
+  Events events_;
+  Mmu mmu_;
+  Sensors sensors_;
+  std::vector<std::unique_ptr<Core>> cores_;
+
+  mutable std::mutex mutex_;            // guards all below
+  std::atomic<bool> resetting_{false};  // written under the lock
+  uint64_t resets_ = 0;
+  bool enabled_ = false;
+  bool stopping_ = false;
+  bool forget_ = false;  // the MMU has identities to forget
+  Deferred deferred_;
+  unsigned active_ = 0;  // threads that work without the lock; a reset is done when there is none
+  uint32_t idle_ = 0;    // threads that sleep, a bit each
+  std::vector<std::unique_ptr<Queue>> queues_;
+  std::deque<Queue *> list_;  // queues with a step to take
+  Arbiter arbiter_;
+  std::vector<Queue *> running_;  // by core
+  std::condition_variable wake_[NPU_MAX_CORES + 1];
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_CHIP_H

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Element-wise work on vectors: the same results as the reference, exactly for arithmetic and within the documented
+// bound for functions. The best form for the host's CPU is chosen once.
+#ifndef NPU_MODEL_COMPUTE_ONEDNN_KERNELS_H
+#define NPU_MODEL_COMPUTE_ONEDNN_KERNELS_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "npu_isa.h"
+
+namespace npu::model::fast {
+
+/// The loops that are compiled once for each kind of CPU.
+struct Kernels {
+  /// out[i] = a[i * a_step] op b[i * b_step]; a step is 0 or 1; out may equal an operand.
+  void (*combine)(uint8_t op, const float *a, size_t a_step, const float *b, size_t b_step, float *out, size_t count);
+  /// out may equal in.
+  void (*activate)(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count);
+  /// out[c] = op over `rows` * `cols` cells of `channels` floats, `row_step` and `col_step` floats apart; sums are
+  /// divided by `count`.
+  void (*pool)(uint8_t op, const float *in, size_t rows, size_t row_step, size_t cols, size_t col_step, float count,
+               float *out, size_t channels);
+  void (*softmax)(uint8_t op, const float *in, float *out, size_t count);
+  /// Largest magnitude; infinite if an element is not finite.
+  float (*largest)(const float *x, size_t count);
+};
+
+extern const Kernels kKernelsBaseline;
+extern const Kernels kKernelsAvx2;
+extern const Kernels kKernelsAvx512;
+const Kernels &kernels();
+
+void activate(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count);
+float largest(const float *x, size_t count);
+void pool(const npu_cmd_pool &c, const float *in, float *out);
+void eltwise(const npu_cmd_eltwise &c, const float *a, const float *b, float *out);
+void softmax(const npu_cmd_softmax &c, const float *in, float *out);
+
+}  // namespace npu::model::fast
+
+#endif  // NPU_MODEL_COMPUTE_ONEDNN_KERNELS_H

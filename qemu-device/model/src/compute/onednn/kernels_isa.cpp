@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// The vector loops. Compiled once for each kind of CPU, with NPU_KERNELS the name of the table; therefore every
+// function here is local to this file and none comes from a header: an inline function compiled for AVX-512 must not
+// become the program's only copy.
+#include "kernels.h"
+
+namespace npu::model::fast {
+namespace {
+
+// Independent sums in a reduction, so that it fills vectors without changing with their width.
+constexpr size_t kLanes = 32;
+
+inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+inline float of_bits(uint32_t x) { return __builtin_bit_cast(float, x); }
+
+// exp(x) within 2 ULP: 2^n * exp(r), |r| <= ln(2) / 2. NaN stays NaN. Results below 2^-126 lose bits, which the bounds
+// allow.
+inline float exp_approx(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the rounded number in the low bits
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  const float shifted = x * 1.44269504f + kRound;
+  const float n = shifted - kRound;
+  // ln(2) in two parts; the first has few bits, so that its product with n is exact.
+  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r + 1.0f;
+  // 2^n in two factors: n reaches beyond the exponents of normal floats on both sides.
+  const int32_t whole = static_cast<int32_t>(bits_of(shifted) - bits_of(kRound));
+  const int32_t half = whole >> 1;
+  const float scale_a = of_bits(static_cast<uint32_t>(half + 127) << 23);
+  const float scale_b = of_bits(static_cast<uint32_t>(whole - half + 127) << 23);
+  return p * scale_a * scale_b;
+}
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + exp_approx(-x)); }
+
+// Near zero an odd polynomial (interpolated at Chebyshev nodes), elsewhere by exp, whose argument is cut where tanh
+// is 1.
+inline float tanh_approx(float x) {
+  const float size = of_bits(bits_of(x) & 0x7fffffffu);
+  const float z = x * x;
+  float p = -0.00609671417f;
+  p = p * z + 0.020997179f;
+  p = p * z - 0.0538509096f;
+  p = p * z + 0.133327697f;
+  p = p * z - 0.333333289f;
+  const float small = x + x * (z * p);
+  const float cut = size > 20.0f ? 20.0f : size;
+  const float large = 1.0f - 2.0f / (exp_approx(2.0f * cut) + 1.0f);
+  const float with_sign = of_bits(bits_of(large) | (bits_of(x) & 0x80000000u));
+  return size < 0.625f ? small : with_sign;
+}
+
+// As numerics.h defines them. Equal values differ at most in the sign of zero, which their bits combine to.
+inline float maximum(float a, float b) {
+  const float other = (a > b) | (a != a) ? a : b;
+  return a == b ? of_bits(bits_of(a) & bits_of(b)) : other;
+}
+inline float minimum(float a, float b) {
+  const float other = (a < b) | (a != a) ? a : b;
+  return a == b ? of_bits(bits_of(a) | bits_of(b)) : other;
+}
+
+template <class Op>
+void combine_loop(const float *a, size_t a_step, const float *b, size_t b_step, float *out, size_t count, Op op) {
+  // Only an operand at the very place of the result may overlap it, so iterations are independent.
+  if (a_step && b_step) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) out[i] = op(a[i], b[i]);
+  } else if (a_step) {
+    const float y = *b;
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) out[i] = op(a[i], y);
+  } else if (b_step) {
+    const float x = *a;
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) out[i] = op(x, b[i]);
+  } else {
+    const float value = op(*a, *b);
+    for (size_t i = 0; i < count; ++i) out[i] = value;
+  }
+}
+
+void combine_span(uint8_t op, const float *a, size_t a_step, const float *b, size_t b_step, float *out, size_t count) {
+  const auto loop = [&](auto f) { combine_loop(a, a_step, b, b_step, out, count, f); };
+  switch (op) {
+    case NPU_ELTWISE_ADD:
+      return loop([](float x, float y) { return x + y; });
+    case NPU_ELTWISE_SUB:
+      return loop([](float x, float y) { return x - y; });
+    case NPU_ELTWISE_MUL:
+      return loop([](float x, float y) { return x * y; });
+    case NPU_ELTWISE_DIV:
+      return loop([](float x, float y) { return x / y; });
+    case NPU_ELTWISE_MAX:
+      return loop([](float x, float y) { return maximum(x, y); });
+    default:
+      return loop([](float x, float y) { return minimum(x, y); });
+  }
+}
+
+template <class Function>
+void map_loop(const float *in, float *out, size_t count, Function f) {
+#pragma GCC ivdep
+  for (size_t i = 0; i < count; ++i) out[i] = f(in[i]);
+}
+
+void activate_span(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count) {
+  const auto loop = [&](auto f) { map_loop(in, out, count, f); };
+  switch (act) {
+    case NPU_ACT_RELU:
+      return loop([](float x) { return x <= 0.0f ? 0.0f : x; });
+    case NPU_ACT_CLIP:
+      return loop([=](float x) {
+        const float low = x < act_a ? act_a : x;
+        return low > act_b ? act_b : low;
+      });
+    case NPU_ACT_LEAKY_RELU:
+      return loop([=](float x) { return x < 0.0f ? act_a * x : x; });
+    case NPU_ACT_SIGMOID:
+      return loop([](float x) { return sigmoid(x); });
+    case NPU_ACT_TANH:
+      return loop([](float x) { return tanh_approx(x); });
+    default:
+      if (in != out) __builtin_memcpy(out, in, count * sizeof *in);
+  }
+}
+
+template <class Op>
+void pool_loop(const float *in, size_t rows, size_t row_step, size_t cols, size_t col_step, float *out, size_t channels,
+               Op op) {
+  __builtin_memcpy(out, in, channels * sizeof *in);
+  for (size_t y = 0; y < rows; ++y)
+    for (size_t x = y == 0 ? 1 : 0; x < cols; ++x) {
+      const float *cell = in + y * row_step + x * col_step;
+#pragma GCC ivdep
+      for (size_t c = 0; c < channels; ++c) out[c] = op(out[c], cell[c]);
+    }
+}
+
+void pool_window(uint8_t op, const float *in, size_t rows, size_t row_step, size_t cols, size_t col_step, float count,
+                 float *out, size_t channels) {
+  if (op == NPU_POOL_MAX)
+    return pool_loop(in, rows, row_step, cols, col_step, out, channels, [](float a, float b) { return maximum(a, b); });
+  pool_loop(in, rows, row_step, cols, col_step, out, channels, [](float a, float b) { return a + b; });
+  for (size_t c = 0; c < channels; ++c) out[c] /= count;
+}
+
+// Sum of exp(x - top) in double: the sum of many small terms keeps its bits. Each term goes to `terms` unless that is
+// null.
+double exp_sum(const float *in, float top, float *terms, size_t count) {
+  double lanes[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    float e[kLanes];
+    for (size_t l = 0; l < kLanes; ++l) e[l] = exp_approx(in[i + l] - top);
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] += static_cast<double>(e[l]);
+    if (terms) __builtin_memcpy(terms + i, e, sizeof e);
+  }
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  for (; i < count; ++i) {
+    const float e = exp_approx(in[i] - top);
+    sum += static_cast<double>(e);
+    if (terms) terms[i] = e;
+  }
+  return sum;
+}
+
+void softmax_row(uint8_t op, const float *in, float *out, size_t count) {
+  float lanes[kLanes];
+  for (float &lane : lanes) lane = -__builtin_inff();
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] = in[i + l] > lanes[l] ? in[i + l] : lanes[l];
+  float top = -__builtin_inff();
+  for (const float lane : lanes) top = lane > top ? lane : top;
+  for (; i < count; ++i) top = in[i] > top ? in[i] : top;
+
+  if (op == NPU_SOFTMAX_LOG) {
+    const float log_sum = static_cast<float>(__builtin_log(exp_sum(in, top, nullptr, count)));
+#pragma GCC ivdep
+    for (size_t j = 0; j < count; ++j) out[j] = in[j] - top - log_sum;
+    return;
+  }
+  const double inverse = 1.0 / exp_sum(in, top, out, count);
+  for (size_t j = 0; j < count; ++j) out[j] = static_cast<float>(out[j] * inverse);
+}
+
+float largest_magnitude(const float *x, size_t count) {
+  uint32_t lanes[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) {
+      const uint32_t size = bits_of(x[i + l]) & 0x7fffffffu;
+      lanes[l] = size > lanes[l] ? size : lanes[l];
+    }
+  uint32_t top = 0;
+  for (const uint32_t lane : lanes) top = lane > top ? lane : top;
+  for (; i < count; ++i) {
+    const uint32_t size = bits_of(x[i]) & 0x7fffffffu;
+    top = size > top ? size : top;
+  }
+  return top >= 0x7f800000u ? __builtin_inff() : of_bits(top);
+}
+
+}  // namespace
+
+extern const Kernels NPU_KERNELS = {combine_span, activate_span, pool_window, softmax_row, largest_magnitude};
+
+}  // namespace npu::model::fast

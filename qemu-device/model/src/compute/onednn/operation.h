@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// oneDNN primitives of one thread: created once for a shape, kept with their memory objects, bounded in number.
+#ifndef NPU_MODEL_COMPUTE_ONEDNN_OPERATION_H
+#define NPU_MODEL_COMPUTE_ONEDNN_OPERATION_H
+
+#include <array>
+#include <dnnl.hpp>
+#include <list>
+#include <unordered_map>
+
+#include "npu_isa.h"
+#include "packed_cache.h"
+
+namespace npu::model {
+
+/// The process' engine.
+const dnnl::engine &cpu_engine();
+
+/// Everything that a primitive depends on.
+struct Shape {
+  enum Kind : uint32_t { Conv, Matmul };
+  Kind kind;
+  int64_t n, ih, iw, ic, oc, oh, ow;  ///< Matmul: n rows, ic inner size, oc columns
+  int64_t kh, kw, sh, sw, dh, dw, groups;
+  int64_t top, left, bottom, right;  ///< padding
+  bool bias, sum, trans_b;           ///< sum: the result is added to what the destination holds
+  uint8_t act;                       ///< fused: NONE, RELU, CLIP or LEAKY_RELU
+  float act_a, act_b;
+
+  static Shape matmul(int64_t m, int64_t k, int64_t n, bool trans_b);
+  bool operator==(const Shape &) const = default;
+};
+
+/// A primitive with its memory objects: belongs to one thread.
+class Operation {
+ public:
+  explicit Operation(const Shape &shape);
+
+  /// False: oneDNN has nothing but its `ref` implementation for this shape.
+  bool usable() const { return usable_; }
+  /// The packed form of the weights, a key for copies of them.
+  const std::shared_ptr<const Layout> &layout() const { return layout_; }
+  size_t packed_bytes() const { return packed_.get_size(); }
+  /// Memory in packed form for run(). Made once for weights that are kept: attaching memory writes its padding.
+  dnnl::memory packed_memory(void *data) const { return {packed_, cpu_engine(), data}; }
+  /// Brings plain weights, at any alignment, into packed form.
+  void pack(const void *plain, const dnnl::memory &packed);
+  void run(const void *in, const dnnl::memory &weights, const void *bias, void *out);
+
+ private:
+  template <class PrimitiveDesc>
+  void adopt(PrimitiveDesc &&pd, bool bias);
+  void create_conv(const Shape &shape);
+  void create_matmul(const Shape &shape);
+
+  bool usable_ = false;
+  dnnl::memory::desc plain_, packed_;
+  std::shared_ptr<const Layout> layout_;
+  dnnl::primitive primitive_, reorder_;
+  dnnl::memory in_, bias_, out_, scratchpad_, plain_memory_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+/// What one thread keeps. A primitive that was not used for long is dropped.
+class ThreadState {
+ public:
+  static ThreadState &current();
+
+  Operation &operation(const Shape &shape);
+  dnnl::stream &stream() { return stream_; }
+  AlignedBuffer packed;      ///< weights that are not constant, for the length of a command
+  AlignedBuffer cropped;     ///< part of an input that padding cuts away from
+  AlignedBuffer scratchpad;  ///< of the primitives
+
+ private:
+  ThreadState();
+
+  struct Hash {
+    size_t operator()(const Shape &s) const;
+  };
+  dnnl::stream stream_;
+  std::list<std::pair<Shape, Operation>> operations_;  // most recently used first
+  std::unordered_map<Shape, std::list<std::pair<Shape, Operation>>::iterator, Hash> index_;
+};
+
+/// While it lives, oneDNN works on the calling thread only.
+class SingleThread {
+ public:
+  SingleThread();
+  ~SingleThread();
+  SingleThread(const SingleThread &) = delete;
+  SingleThread &operator=(const SingleThread &) = delete;
+
+ private:
+  const int before_;
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_COMPUTE_ONEDNN_OPERATION_H

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// Packed copies of constant operands, by address space and address. Knows nothing of oneDNN.
+#ifndef NPU_MODEL_COMPUTE_ONEDNN_PACKED_CACHE_H
+#define NPU_MODEL_COMPUTE_ONEDNN_PACKED_CACHE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace npu::model {
+
+/// Memory aligned for vector loads. Growing loses the contents.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(size_t bytes) { reserve(bytes); }
+  void *reserve(size_t bytes);
+  void *data() const { return data_.get(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(void *p) const;
+  };
+  std::unique_ptr<void, Free> data_;
+  size_t bytes_ = 0;
+};
+
+/// A packed copy. Its maker may derive from it to keep what belongs to the copy.
+struct Packed {
+  explicit Packed(size_t size) : data(size) {}
+  virtual ~Packed() = default;
+  const AlignedBuffer data;
+  double reach = 0;  ///< largest sum of weight magnitudes of an output channel; infinite where one is not finite
+};
+
+/// A description of source and packed layout; equal words mean interchangeable copies.
+using Layout = std::vector<int64_t>;
+
+struct PackedKey {
+  uint32_t asid;
+  uint64_t va, bytes;
+  uint64_t part;  ///< which matrix of a batch
+  std::shared_ptr<const Layout> layout;
+  bool operator==(const PackedKey &o) const {
+    return asid == o.asid && va == o.va && bytes == o.bytes && part == o.part && *layout == *o.layout;
+  }
+};
+
+/// Thread-safe. A copy in use lives on after forget() or eviction, until its user lets go of it.
+class PackedCache {
+ public:
+  using Ref = std::shared_ptr<const Packed>;
+
+  explicit PackedCache(size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  Ref find(const PackedKey &key);
+  /// To be asked for before the operand is read: insert() with a ticket from before a forget() does nothing, as the
+  /// copy may be of the old contents.
+  uint64_t ticket(uint32_t asid);
+  void insert(const PackedKey &key, Ref packed, uint64_t ticket);
+  void forget(uint32_t asid);
+  size_t bytes() const;
+
+ private:
+  struct Hash {
+    size_t operator()(const PackedKey &k) const {
+      return (k.va ^ k.bytes << 20 ^ uint64_t{k.asid} << 48 ^ k.part * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
+    }
+  };
+  using Entry = std::pair<PackedKey, Ref>;
+
+  void drop(std::list<Entry>::iterator entry);  // with mutex_ held
+
+  const size_t max_bytes_;
+  mutable std::mutex mutex_;  // protects everything below
+  std::list<Entry> entries_;  // most recently used first
+  std::unordered_map<PackedKey, std::list<Entry>::iterator, Hash> index_;
+  std::unordered_map<uint32_t, uint64_t> tickets_;  // forgets of each ASID
+  size_t bytes_ = 0;
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_COMPUTE_ONEDNN_PACKED_CACHE_H

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// What the model and the module with the oneDNN back end agree on.
+#ifndef NPU_MODEL_COMPUTE_ONEDNN_MODULE_H
+#define NPU_MODEL_COMPUTE_ONEDNN_MODULE_H
+
+#include <cstddef>
+
+#include "backend.h"
+
+namespace npu::model {
+
+inline constexpr char kOnednnModule[] = "libnpu-onednn.so";
+inline constexpr char kOnednnCreate[] = "npu_onednn_create";
+/// Counts changes of backend.h: a module of another build is refused.
+inline constexpr uint32_t kOnednnInterface = 1;
+
+/// Returns a back end that the caller deletes, or nullptr with a text in `why`. Throws nothing.
+using OnednnCreate = Backend *(uint32_t interface, char *why, size_t why_bytes);
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_COMPUTE_ONEDNN_MODULE_H

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// ELTWISE, UNARY and SOFTMAX as they are defined. Transcendental functions are computed in double and rounded once.
+#include <limits>
+
+#include "numerics.h"
+#include "reference.h"
+
+namespace npu::model::reference {
+namespace {
+
+float activate_one(uint8_t act, float a, float b, float x) {
+  switch (act) {
+    case NPU_ACT_RELU:
+      return relu(x);
+    case NPU_ACT_CLIP:
+      return clip(x, a, b);
+    case NPU_ACT_LEAKY_RELU:
+      return leaky_relu(x, a);
+    case NPU_ACT_SIGMOID:
+      return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(x))));
+    case NPU_ACT_TANH:
+      return static_cast<float>(std::tanh(static_cast<double>(x)));
+    default:
+      return x;
+  }
+}
+
+float combine(uint8_t op, float a, float b) {
+  switch (op) {
+    case NPU_ELTWISE_ADD:
+      return a + b;
+    case NPU_ELTWISE_SUB:
+      return a - b;
+    case NPU_ELTWISE_MUL:
+      return a * b;
+    case NPU_ELTWISE_DIV:
+      return a / b;
+    case NPU_ELTWISE_MAX:
+      return maximum(a, b);
+    default:
+      return minimum(a, b);
+  }
+}
+
+}  // namespace
+
+void activate(uint8_t act, float act_a, float act_b, float *x, size_t count) {
+  if (act == NPU_ACT_NONE) return;
+  for (size_t i = 0; i < count; ++i) x[i] = activate_one(act, act_a, act_b, x[i]);
+}
+
+void eltwise(const npu_cmd_eltwise &c, const float *a, const float *b, float *out) {
+  const bool imm = c.flags & NPU_ELTWISEF_B_IMM;
+  const auto offset = [](const uint32_t(&stride)[5], const size_t(&i)[5]) {
+    size_t at = 0;
+    for (int d = 0; d < 5; ++d) at += i[d] * stride[d];
+    return at;
+  };
+  size_t i[5];
+  for (i[0] = 0; i[0] < c.dims[0]; ++i[0])
+    for (i[1] = 0; i[1] < c.dims[1]; ++i[1])
+      for (i[2] = 0; i[2] < c.dims[2]; ++i[2])
+        for (i[3] = 0; i[3] < c.dims[3]; ++i[3])
+          for (i[4] = 0; i[4] < c.dims[4]; ++i[4]) {
+            const float y = imm ? c.imm : b[offset(c.b_stride, i)];
+            const float z = combine(c.subop, a[offset(c.a_stride, i)], y);
+            *out++ = activate_one(c.act, c.act_a, c.act_b, z);
+          }
+}
+
+void unary(const npu_cmd_unary &c, const float *in, float *out) {
+  for (size_t i = 0; i < c.count; ++i) out[i] = activate_one(c.subop, c.act_a, c.act_b, in[i]);
+}
+
+void softmax(const npu_cmd_softmax &c, const float *in, float *out) {
+  for (size_t row = 0; row < c.rows; ++row, in += c.cols, out += c.cols) {
+    double top = -std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < c.cols; ++i) top = std::max(top, static_cast<double>(in[i]));
+    double sum = 0;
+    for (size_t i = 0; i < c.cols; ++i) sum += std::exp(in[i] - top);
+    const double log_sum = std::log(sum);
+    for (size_t i = 0; i < c.cols; ++i) {
+      const double x = in[i] - top;
+      out[i] = static_cast<float>(c.subop == NPU_SOFTMAX_LOG ? x - log_sum : std::exp(x) / sum);
+    }
+  }
+}
+
+}  // namespace npu::model::reference

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// A core: local memory, two engines, and the loop that runs a job's two streams in modelled order on one thread.
+#ifndef NPU_MODEL_CORE_H
+#define NPU_MODEL_CORE_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "backend.h"
+#include "board.h"
+#include "config.h"
+#include "error.h"
+#include "gdma.h"
+#include "job.h"
+#include "memory.h"
+#include "mmu.h"
+#include "tiu.h"
+
+namespace npu::model {
+
+/// How a job ended. start_cycle and core are those of the completion entry.
+struct JobResult {
+  Error error;
+  uint8_t core = 0xff;
+  uint64_t start_cycle = 0;
+  uint64_t cycles = 0;
+};
+
+/// The registers of a core. Written by its thread, read by any.
+struct CoreCounters {
+  std::atomic<uint64_t> busy_cycles{0};
+  std::atomic<uint64_t> engine_cycles[2]{};  ///< NPU_ENGINE_
+  std::atomic<uint64_t> jobs{0};
+  std::atomic<uint64_t> job_id{0};
+  std::atomic<uint32_t> queue{0};
+  std::atomic<uint32_t> retired[2]{};
+  std::atomic<uint64_t> progress{0};
+
+  void reset();
+};
+
+class Core {
+ public:
+  Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend);
+
+  /// Runs a job to its end, or until `stop` is set. Only the core's thread calls this.
+  JobResult run(const Job &job, unsigned queue, const std::atomic<Stop> &stop);
+
+  const CoreCounters &counters() const { return counters_; }
+  /// Power-on values. Precondition: no job runs.
+  void reset() { counters_.reset(); }
+
+ private:
+  friend class Execution;
+
+  const unsigned index_;
+  const Config &config_;
+  const Board &board_;
+  LocalMemory local_;
+  Memory memory_;
+  Gdma gdma_;
+  Tiu tiu_;
+  CoreCounters counters_;
+};
+
+/// Called by a comparing back end, on the core's thread, when two back ends disagree: the command then fails with
+/// INTERNAL.
+void report_mismatch(const char *text);
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_CORE_H

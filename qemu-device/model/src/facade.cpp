@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// The C interface: configuration, ownership, nothing throws.
+#pragma GCC visibility push(default)
+#include "../include/npu_model.h"
+#pragma GCC visibility pop
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "chip.h"
+#include "registers.h"
+
+struct npu_model {
+  npu_model(const npu::model::Config &config, const npu::model::Board &board,
+            std::unique_ptr<npu::model::Backend> backend)
+      : chip(config, board, std::move(backend)), registers(chip) {}
+
+  npu::model::Chip chip;
+  npu::model::Registers registers;
+};
+
+namespace npu::model {
+namespace {
+
+constexpr uint32_t kMaxLmem = 256u << 20;
+constexpr uint32_t kMaxVectors = 2048;  // of MSI-X
+
+/// Why a chip cannot be made.
+struct Refusal {
+  int error = 0;
+  std::string text;
+
+  explicit operator bool() const { return error != 0; }
+};
+
+Refusal refuse(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Refusal refuse(int error, const char *format, ...) {
+  char text[256];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return {error, text};
+}
+
+/// A number of the configuration: zero leaves the default.
+struct Number {
+  const char *name;
+  uint32_t given;
+  uint32_t low, high;
+  uint32_t *to;
+};
+
+Refusal take_numbers(const npu_model_config &c, Config &out) {
+  constexpr uint32_t kAny = UINT32_MAX;
+  const Number numbers[] = {
+      {"cores", c.cores, 1, NPU_MAX_CORES, &out.cores},
+      {"queues", c.queues, 1, NPU_MAX_QUEUES, &out.queues},
+      {"asids", c.asids, 1, NPU_MAX_ASIDS, &out.asids},
+      {"vectors", c.vectors, 1, kMaxVectors, &out.vectors},
+      {"lmem_bytes", c.lmem_bytes, kPageBytes, kMaxLmem, &out.lmem_bytes},
+      {"clock_khz", c.clock_khz, 1, kAny, &out.clock_khz},
+      {"mac_ic", c.mac_ic, 1, kAny, &out.cost.mac_ic},
+      {"mac_oc", c.mac_oc, 1, kAny, &out.cost.mac_oc},
+      {"mac_pixels", c.mac_pixels, 1, kAny, &out.cost.mac_pixels},
+      {"lmem_bw", c.lmem_bw, 1, kAny, &out.cost.lmem_bw},
+      {"ew_lanes", c.ew_lanes, 1, kAny, &out.cost.ew_lanes},
+      {"tiu_fixed", c.tiu_fixed, 1, kAny, &out.cost.tiu_fixed},
+      {"gdma_fixed", c.gdma_fixed, 1, kAny, &out.cost.gdma_fixed},
+      {"ddr_latency", c.ddr_latency, 1, kAny, &out.cost.ddr_latency},
+      {"ddr_bw", c.ddr_bw, 1, kAny, &out.cost.ddr_bw},
+  };
+  for (const Number &n : numbers) {
+    if (n.given == 0) continue;
+    if (n.given < n.low || n.given > n.high)
+      return refuse(-EINVAL, "%s is %u, has to be %u to %u", n.name, n.given, n.low, n.high);
+    *n.to = n.given;
+  }
+  if (out.lmem_bytes % kPageBytes)
+    return refuse(-EINVAL, "lmem_bytes is %u, has to be a multiple of %u", out.lmem_bytes, kPageBytes);
+  return {};
+}
+
+Refusal take_config(const npu_model_config *c, Config &out) {
+  if (!c) return refuse(-EINVAL, "no configuration");
+  if (c->abi != NPU_MODEL_ABI) return refuse(-EINVAL, "abi is %u, this library has %u", c->abi, NPU_MODEL_ABI);
+  if (!c->board || !c->board->dma_read || !c->board->dma_write || !c->board->interrupt)
+    return refuse(-EINVAL, "board: dma_read, dma_write and interrupt have to be there");
+  if (Refusal r = take_numbers(*c, out)) return r;
+  if (!c->ddr || reinterpret_cast<uintptr_t>(c->ddr) % kPageBytes)
+    return refuse(-EINVAL, "ddr is %p, has to be page aligned", c->ddr);
+  constexpr uint64_t kMaxDdr = NPU_PTE_ADDR + kPageBytes;
+  if (c->ddr_bytes == 0 || c->ddr_bytes % kPageBytes || c->ddr_bytes > kMaxDdr)
+    return refuse(-EINVAL, "ddr_bytes is %llu, has to be a multiple of %u up to 2^52",
+                  static_cast<unsigned long long>(c->ddr_bytes), kPageBytes);
+  out.ddr = static_cast<uint8_t *>(c->ddr);
+  out.ddr_bytes = c->ddr_bytes;
+  return {};
+}
+
+void tell_mismatch(void *, const char *text) { report_mismatch(text); }
+
+Refusal make_backend(const char *name, std::unique_ptr<Backend> &out) {
+  const std::string wanted = name && *name ? name : "auto";
+  if (wanted == "reference") {
+    out = make_reference_backend();
+    return {};
+  }
+  if (wanted != "auto" && wanted != "onednn" && wanted != "shadow")
+    return refuse(-EINVAL, "backend \"%s\": has to be auto, reference, onednn or shadow", wanted.c_str());
+  std::string why;
+  out = make_onednn_backend(why);
+  if (!out && wanted != "auto") return refuse(-ENOENT, "backend \"%s\": %s", wanted.c_str(), why.c_str());
+  if (!out) out = make_reference_backend();
+  if (wanted == "shadow") out = make_shadow_backend(std::move(out), tell_mismatch, nullptr);
+  return {};
+}
+
+Refusal create(const npu_model_config *c, npu_model *&out) {
+  Config config;
+  if (Refusal r = take_config(c, config)) return r;
+  std::unique_ptr<Backend> backend;
+  if (Refusal r = make_backend(c->backend, backend)) return r;
+  out = new npu_model(config, Board(*c->board, c->opaque), std::move(backend));
+  return {};
+}
+
+}  // namespace
+}  // namespace npu::model
+
+extern "C" {
+
+struct npu_model *npu_model_create(const struct npu_model_config *config, int *error, char *message,
+                                   size_t message_bytes) {
+  npu_model *model = nullptr;
+  npu::model::Refusal refusal;
+  try {
+    refusal = npu::model::create(config, model);
+  } catch (const std::bad_alloc &) {
+    refusal = {-ENOMEM, "out of memory"};
+  }
+  if (error) *error = refusal.error;
+  if (message && message_bytes) std::snprintf(message, message_bytes, "%s", refusal.text.c_str());
+  return model;
+}
+
+void npu_model_destroy(struct npu_model *model) { delete model; }
+
+unsigned int npu_model_thread_count(const struct npu_model *model) { return model->chip.thread_count(); }
+
+void npu_model_thread_main(struct npu_model *model, unsigned int index) { model->chip.thread_main(index); }
+
+void npu_model_stop(struct npu_model *model) { model->chip.stop(); }
+
+uint64_t npu_model_read(struct npu_model *model, uint64_t offset, unsigned int size) {
+  return model->registers.read(offset, size);
+}
+
+void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, unsigned int size) {
+  model->registers.write(offset, value, size);
+}
+
+void npu_model_reset(struct npu_model *model) { model->chip.reset(); }
+
+const char *npu_model_backend(const struct npu_model *model) { return model->chip.backend().name(); }
+
+}  // extern "C"

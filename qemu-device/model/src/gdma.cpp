@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include "gdma.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "npu_cost.hpp"
+
+namespace npu::model {
+
+namespace {
+
+constexpr uint64_t kTileBytes = 256 * 1024;  // of a strided transfer: stays in the second cache
+constexpr uint64_t kRowBytes =
+    4 * 1024 * 1024;                // of a dense one: long enough for memory speed, short enough to stop soon
+constexpr uint64_t kLongRow = 512;  // bytes from which a row is worth a translation of its own
+constexpr uint64_t kTileElements = 16 * 1024;  // of a transfer in strict order
+
+Strided shape_of(const uint32_t (&dims)[6], const int32_t (&dst)[6], const int32_t (&src)[6], uint32_t size) {
+  Strided s;
+  s.count = 6;
+  s.size = size;
+  for (unsigned i = 0; i < 6; ++i) {
+    s.dims[i] = dims[i];
+    s.dst[i] = int64_t{dst[i]} * size;
+    s.src[i] = int64_t{src[i]} * size;
+  }
+  s.squeeze();
+  return s;
+}
+
+/// Calls f(dst offset, src offset) for each combination of the dimensions in `order`, until it returns a fault.
+template <class F>
+Fault walk(const Strided &s, const int64_t (&dst)[Strided::kDims], const int64_t (&src)[Strided::kDims],
+           const unsigned *order, unsigned n, int64_t to, int64_t from, const F &f) {
+  if (n == 0) return f(to, from);
+  const unsigned k = order[0];
+  for (uint64_t i = 0; i < s.dims[k]; ++i, to += dst[k], from += src[k])
+    if (Fault fault = walk(s, dst, src, order + 1, n - 1, to, from, f)) return fault;
+  return {};
+}
+
+constexpr unsigned kInOrder[Strided::kDims] = {0, 1, 2, 3, 4, 5};
+
+}  // namespace
+
+Outcome Gdma::locate(const Operand &o, uint64_t offset, const Job &job, Side &side) const {
+  side.local = o.local();
+  side.base = offset;
+  if (side.local) return {};
+  uint64_t low;
+  const Fault fault = region_address(job, o.region, o.offset, o.bytes, o.write, low);
+  side.base = low + (offset - o.offset);
+  return {fault, o.write ? Operands::kDst : Operands::kSrc};
+}
+
+/// Cuts a transfer into tiles of at most `limit` elements (a suffix of its dimensions, the last one of them cut) and
+/// runs each as a step of its own.
+template <class Each>
+Outcome Gdma::tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each each) {
+  unsigned cut = shape.count - 1;
+  uint64_t inside = 1;
+  while (cut > 0 && inside * shape.dims[cut] <= limit) inside *= shape.dims[cut--];
+  const uint64_t chunk = std::max<uint64_t>(1, std::min(shape.dims[cut], limit / inside));
+  Tile tile{shape, 0, 0};
+  tile.shape.count = shape.count - cut;
+  std::copy_n(shape.dims + cut, tile.shape.count, tile.shape.dims);
+  std::copy_n(shape.dst + cut, tile.shape.count, tile.shape.dst);
+  std::copy_n(shape.src + cut, tile.shape.count, tile.shape.src);
+  uint64_t index[Strided::kDims] = {};
+  for (;;) {
+    tile.dst = tile.src = 0;
+    for (unsigned i = 0; i <= cut; ++i) {
+      tile.dst += static_cast<int64_t>(index[i]) * shape.dst[i];
+      tile.src += static_cast<int64_t>(index[i]) * shape.src[i];
+    }
+    tile.shape.dims[0] = std::min(chunk, shape.dims[cut] - index[cut]);
+    Fault fault;
+    {
+      Memory::Section section(memory_);
+      fault = each(tile);
+    }
+    if (fault) return {fault, fault.write ? Operands::kDst : Operands::kSrc};
+    index[cut] += tile.shape.dims[0];
+    unsigned k = cut;
+    for (; index[k] == shape.dims[k]; ++index[--k]) {
+      if (k == 0) return {};
+      index[k] = 0;
+    }
+    if (!pace.step()) return {{}, 0, true};
+  }
+}
+
+Outcome Gdma::copy(const npu_cmd_copy &c, const Operands &ops, const Job &job, const Pace &pace) {
+  Side src, dst;
+  if (Outcome o = locate(ops.at[Operands::kSrc], c.src_offset, job, src)) return o;
+  if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
+  Strided shape = shape_of(c.dims, c.dst_stride, c.src_stride, hw::cost_detail::dtype_bytes(c.src_dtype));
+  if (shape.may_overlap())
+    return tiles(shape, kTileElements, pace, [&](const Tile &t) { return copy_each(dst, src, t); });
+  int64_t dst_first = 0, src_first = 0;
+  shape.normalise(dst_first, src_first);
+  dst.base += static_cast<uint64_t>(dst_first);
+  src.base += static_cast<uint64_t>(src_first);
+  const bool dense = shape.dense_dst() && shape.dense_src();
+  const uint64_t limit = (dense ? kRowBytes : kTileBytes) / shape.size;
+  return tiles(shape, limit, pace, [&](const Tile &t) { return copy_tile(dst, src, t); });
+}
+
+Outcome Gdma::fill(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace) {
+  Side dst;
+  if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
+  // The order of equal elements does not matter, so an overlap does not either. The source's strides only take part in
+  // joining dimensions.
+  Strided shape = shape_of(c.dims, c.dst_stride, c.dst_stride, hw::cost_detail::dtype_bytes(c.dst_dtype));
+  for (unsigned i = 0; i < shape.count; ++i)
+    if (shape.dst[i] == 0) shape.dims[i] = 1;
+  int64_t first = 0, unused = 0;
+  shape.normalise(first, unused);
+  dst.base += static_cast<uint64_t>(first);
+  return tiles(shape, kTileBytes / shape.size, pace, [&](const Tile &t) { return fill_tile(dst, t, c.value); });
+}
+
+/// The side's first element as a host pointer, if all that the tile spans there lies in local memory or contiguously in
+/// DDR.
+uint8_t *Gdma::direct(const Side &side, int64_t first, const Strided &shape, const int64_t (&stride)[6], bool write) {
+  const uint64_t at = side.base + static_cast<uint64_t>(first);
+  if (side.local) return local_.at(at);
+  const Hull h = hull(shape, stride);
+  const uint64_t span = static_cast<uint64_t>(h.high - h.low);
+  // Looking at the pages in between has to cost less than translating each row.
+  if (span / kPageBytes > 64 + 4 * shape.elements()) return nullptr;
+  Fault hole;  // a page that no element touches may be missing
+  uint8_t *low = memory_.contiguous(at + static_cast<uint64_t>(h.low), span, write, hole);
+  return low ? low - h.low : nullptr;
+}
+
+Fault Gdma::copy_row(const Side &dst, int64_t dst_at, const Side &src, int64_t src_at, uint64_t bytes) {
+  const uint64_t to = dst.base + static_cast<uint64_t>(dst_at), from = src.base + static_cast<uint64_t>(src_at);
+  if (dst.local && src.local) {
+    std::memmove(local_.at(to), local_.at(from), bytes);
+    return {};
+  }
+  if (dst.local) return memory_.read(from, local_.at(to), bytes);
+  if (src.local) return memory_.write(to, local_.at(from), bytes);
+  return memory_.copy(to, from, bytes);
+}
+
+/// Element by element in the order of the command: destinations that overlap, where the last write wins.
+Fault Gdma::copy_each(const Side &dst, const Side &src, const Tile &t) {
+  return walk(t.shape, t.shape.dst, t.shape.src, kInOrder, t.shape.count, t.dst, t.src,
+              [&](int64_t to, int64_t from) { return copy_row(dst, to, src, from, t.shape.size); });
+}
+
+Fault Gdma::copy_tile(const Side &dst, const Side &src, const Tile &t) {
+  const Strided &s = t.shape;
+  const unsigned inner = s.count - 1;
+  const uint64_t row = s.dims[inner] * s.size;
+  if (s.dst[inner] == s.size && s.src[inner] == s.size && (s.count == 1 || row >= kLongRow))
+    return walk(s, s.dst, s.src, kInOrder, inner, t.dst, t.src,
+                [&](int64_t to, int64_t from) { return copy_row(dst, to, src, from, row); });
+  View from;
+  std::copy_n(s.src, s.count, from.stride);
+  from.data = direct(src, t.src, s, s.src, false);
+  if (!from.data)
+    if (Fault fault = gather(src.base + static_cast<uint64_t>(t.src), s, s.src, from)) return fault;
+  if (uint8_t *to = direct(dst, t.dst, s, s.dst, true)) {
+    move_elements(s, to, from);
+    return {};
+  }
+  Strided dense = s;
+  for (unsigned i = s.count; i-- > 0;)
+    dense.dst[i] = i + 1 == s.count ? s.size : dense.dst[i + 1] * static_cast<int64_t>(s.dims[i + 1]);
+  uint8_t *stage = out_.reserve(s.bytes());
+  if (!stage) return {NPU_STATUS_INTERNAL, true, 0};
+  move_elements(dense, stage, from);
+  return scatter(dst.base + static_cast<uint64_t>(t.dst), s, stage);
+}
+
+Fault Gdma::fill_tile(const Side &dst, const Tile &t, uint64_t value) {
+  const Strided &s = t.shape;
+  if (uint8_t *to = direct(dst, t.dst, s, s.dst, true)) {
+    fill_elements(s, to, value);
+    return {};
+  }
+  uint8_t *stage = out_.reserve(s.bytes());
+  if (!stage) return {NPU_STATUS_INTERNAL, true, 0};
+  Strided row;
+  row.count = 1;
+  row.size = s.size;
+  row.dims[0] = s.elements();
+  row.dst[0] = s.size;
+  fill_elements(row, stage, value);
+  return scatter(dst.base + static_cast<uint64_t>(t.dst), s, stage);
+}
+
+/// Reads the elements of a side that has no pointer into a buffer, in the order of their addresses and in pieces as
+/// long as they are dense.
+Fault Gdma::gather(uint64_t va, const Strided &s, const int64_t (&stride)[6], View &view) {
+  unsigned order[Strided::kDims], n = 0;
+  for (unsigned i = 0; i < s.count; ++i)
+    if (stride[i] != 0) order[n++] = i;
+  sort_dims(order, n, [&](unsigned a, unsigned b) { return std::abs(stride[a]) > std::abs(stride[b]); });
+  int64_t up[Strided::kDims] = {}, low = 0, step = s.size, first = 0;
+  uint64_t bytes = s.size;
+  for (unsigned k = n; k-- > 0; step *= static_cast<int64_t>(s.dims[order[k]])) {
+    const unsigned i = order[k];
+    const int64_t last = static_cast<int64_t>(s.dims[i] - 1);
+    up[i] = std::abs(stride[i]);
+    view.stride[i] = stride[i] < 0 ? -step : step;
+    if (stride[i] < 0) {
+      low += stride[i] * last;
+      first += step * last;
+    }
+    bytes *= s.dims[i];
+  }
+  for (unsigned i = 0; i < s.count; ++i)
+    if (stride[i] == 0) view.stride[i] = 0;
+  uint64_t row = s.size;
+  while (n > 0 && static_cast<uint64_t>(up[order[n - 1]]) == row) row *= s.dims[order[--n]];
+  uint8_t *to = in_.reserve(bytes);
+  if (!to) return {NPU_STATUS_INTERNAL, false, va};
+  view.data = to + first;
+  return walk(s, up, up, order, n, low, low, [&](int64_t at, int64_t) {
+    const Fault fault = memory_.read(va + static_cast<uint64_t>(at), to, row);
+    to += row;
+    return fault;
+  });
+}
+
+/// Writes a dense copy of the destination's elements to where they belong; their strides descend.
+Fault Gdma::scatter(uint64_t va, const Strided &s, const uint8_t *dense) {
+  unsigned n = s.count;
+  uint64_t row = s.size;
+  while (n > 0 && static_cast<uint64_t>(s.dst[n - 1]) == row) row *= s.dims[--n];
+  return walk(s, s.dst, s.dst, kInOrder, n, 0, 0, [&](int64_t at, int64_t) {
+    const Fault fault = memory_.write(va + static_cast<uint64_t>(at), dense, row);
+    dense += row;
+    return fault;
+  });
+}
+
+}  // namespace npu::model

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// The DMA unit: strided copies and fills between memory and local memory.
+#ifndef NPU_MODEL_GDMA_H
+#define NPU_MODEL_GDMA_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "job.h"
+#include "memory.h"
+#include "strided.h"
+#include "validate.h"
+
+namespace npu::model {
+
+/// How the execution of a checked command ended: with a fault of one of its operands, or early because the job has to
+/// stop.
+struct Outcome {
+  Fault fault;
+  unsigned operand = 0;  ///< Operands::Place of the fault
+  bool stopped = false;
+
+  explicit operator bool() const { return fault || stopped; }
+};
+
+/// What a long command looks at between two of its steps.
+struct Pace {
+  const std::atomic<Stop> &stop;
+  std::atomic<uint64_t> &progress;
+
+  /// One bounded step is done; false when the job has to stop.
+  bool step() const {
+    progress.fetch_add(1, std::memory_order_relaxed);
+    return !stopped();
+  }
+  bool stopped() const { return stop.load(std::memory_order_relaxed) != Stop::None; }
+};
+
+class Gdma {
+ public:
+  Gdma(Memory &memory, LocalMemory &local) : memory_(memory), local_(local) {}
+
+  Outcome copy(const npu_cmd_copy &c, const Operands &ops, const Job &job, const Pace &pace);
+  Outcome fill(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace);
+
+ private:
+  /// One side of a transfer: local memory, or memory from `base` on.
+  struct Side {
+    bool local = false;
+    uint64_t base = 0;  ///< local address or virtual address of the first element
+  };
+  struct Tile {
+    Strided shape;
+    int64_t dst = 0, src = 0;  ///< byte offsets of its first element from the sides' bases
+  };
+
+  Outcome locate(const Operand &o, uint64_t offset, const Job &job, Side &side) const;
+  template <class Each>
+  Outcome tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each each);
+  Fault copy_tile(const Side &dst, const Side &src, const Tile &t);
+  Fault copy_row(const Side &dst, int64_t dst_at, const Side &src, int64_t src_at, uint64_t bytes);
+  Fault copy_each(const Side &dst, const Side &src, const Tile &t);
+  Fault fill_tile(const Side &dst, const Tile &t, uint64_t value);
+  uint8_t *direct(const Side &side, int64_t first, const Strided &shape, const int64_t (&stride)[6], bool write);
+  Fault gather(uint64_t va, const Strided &shape, const int64_t (&stride)[6], View &view);
+  Fault scatter(uint64_t va, const Strided &shape, const uint8_t *dense);
+
+  Memory &memory_;
+  LocalMemory &local_;
+  Buffer in_;
+  Buffer out_;
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_GDMA_H

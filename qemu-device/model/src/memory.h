@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// A core's access to memory by virtual address: translation, runs of contiguous pages, DDR pointers and bus transfers.
+#ifndef NPU_MODEL_MEMORY_H
+#define NPU_MODEL_MEMORY_H
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "board.h"
+#include "config.h"
+#include "error.h"
+#include "mmu.h"
+
+namespace npu::model {
+
+/// A growing aligned buffer; never throws.
+class Buffer {
+ public:
+  /// At least that many bytes, or nullptr when the host has none. Contents are lost.
+  uint8_t *reserve(uint64_t bytes);
+  /// Gives memory beyond a reasonable size back.
+  void trim();
+
+ private:
+  struct Free {
+    void operator()(uint8_t *p) const { std::free(p); }
+  };
+  std::unique_ptr<uint8_t, Free> data_;
+  uint64_t bytes_ = 0;
+};
+
+/// One core's view of its job's address space. Owned by the core's thread.
+class Memory {
+ public:
+  Memory(const Config &config, Mmu &mmu, const Board &board, unsigned slot)
+      : ddr_(config.ddr), mmu_(mmu), board_(board), slot_(slot) {}
+
+  /// An access section: all accesses lie inside one, no pointer survives it, and an invalidation waits for those that
+  /// began before it. Keep them short: a command, or a chunk of one.
+  class Section {
+   public:
+    explicit Section(Memory &memory) : memory_(memory) {
+      memory_.mmu_.begin(memory_.slot_, memory_.asid_, memory_.tlb_);
+    }
+    ~Section() { memory_.mmu_.end(memory_.slot_); }
+    Section(const Section &) = delete;
+    Section &operator=(const Section &) = delete;
+
+   private:
+    Memory &memory_;
+  };
+
+  /// Physically contiguous bytes.
+  struct Run {
+    uint8_t *data = nullptr;  ///< DDR; nullptr: system memory
+    uint64_t bus = 0;
+    uint64_t bytes = 0;
+  };
+
+  void set_asid(uint32_t asid) { asid_ = asid; }
+
+  Fault read(uint64_t va, void *buf, uint64_t bytes);
+  /// As read(), for memory that software may be writing at this moment. `done`: bytes read before the fault.
+  Fault fetch(uint64_t va, void *buf, uint64_t bytes, uint64_t &done);
+  Fault write(uint64_t va, const void *buf, uint64_t bytes);
+  /// Memory to memory.
+  Fault copy(uint64_t dst, uint64_t src, uint64_t bytes);
+
+  /// The contiguous run at va, at most `limit` bytes.
+  Fault run(uint64_t va, uint64_t limit, bool write, Run &out);
+  /// A pointer when the whole range is contiguous in DDR, else nullptr: then `fault` tells whether the range has a
+  /// hole.
+  uint8_t *contiguous(uint64_t va, uint64_t bytes, bool write, Fault &fault);
+  /// Translates the range without an access; `constant` is true when all of it is const DDR pages.
+  Fault probe(uint64_t va, uint64_t bytes, bool &constant);
+  /// True if equal `identity` (and va, bytes) stands for equal contents.
+  bool constant(uint64_t va, uint64_t bytes, uint32_t &identity);
+
+ private:
+  template <class Copy>
+  Fault read_with(uint64_t va, void *buf, uint64_t bytes, uint64_t &done, Copy copy);
+  Fault bus_read(uint64_t va, const Run &run, void *buf, uint64_t &done);
+  Fault bus_write(uint64_t va, const Run &run, const void *buf);
+  Fault transfer(uint64_t dst, const Run &to, uint64_t src, const Run &from);
+
+  uint8_t *const ddr_;
+  Mmu &mmu_;
+  const Board &board_;
+  const unsigned slot_;
+  uint32_t asid_ = 0;
+  Tlb tlb_;
+  Buffer bounce_;
+};
+
+/// A core's local memory: reads as zero at the start of every job. Only what was written is cleared.
+class LocalMemory {
+ public:
+  explicit LocalMemory(uint32_t bytes);
+  ~LocalMemory();
+  LocalMemory(const LocalMemory &) = delete;
+  LocalMemory &operator=(const LocalMemory &) = delete;
+
+  uint8_t *at(uint64_t offset) { return data_ + offset; }
+  uint32_t size() const { return bytes_; }
+  /// Bytes below `end` may have been written.
+  void dirty(uint64_t end) {
+    if (end > dirty_) dirty_ = end;
+  }
+  void clear();
+
+ private:
+  const uint32_t bytes_;
+  uint8_t *const data_;
+  uint64_t dirty_ = 0;
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_MEMORY_H

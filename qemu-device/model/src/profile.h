@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Profile records of a job: collected while it runs, written to its buffer at its end. docs/hardware.md section 4.4.
+#ifndef NPU_MODEL_PROFILE_H
+#define NPU_MODEL_PROFILE_H
+
+#include <cstdint>
+#include <vector>
+
+#include "error.h"
+#include "job.h"
+#include "memory.h"
+#include "npu_cost.hpp"
+#include "validate.h"
+
+namespace npu::model {
+
+class Profile {
+ public:
+  Profile(const Job &job, unsigned core) : job_(job), core_(static_cast<uint8_t>(core)), on_(job.profiled()) {}
+
+  /// Checks the buffer before the job runs: REGION_ACCESS, REGION_BOUNDS.
+  Error check() const;
+  void begin(unsigned engine, uint32_t index, const Command &command, const hw::Cost &cost, uint64_t now) {
+    if (on_) start(engine, index, command, cost, now);
+  }
+  void retire(unsigned engine, uint64_t now) {
+    if (on_) finish(engine, now);
+  }
+  /// Writes header and records.
+  Error write(Memory &memory, uint64_t cycles);
+
+ private:
+  struct Stream {
+    std::vector<npu_profile> records;
+    npu_profile current{};
+    uint64_t total = 0;
+  };
+
+  void start(unsigned engine, uint32_t index, const Command &command, const hw::Cost &cost, uint64_t now);
+  void finish(unsigned engine, uint64_t now);
+  uint64_t room() const { return (job_.header.profile_bytes - sizeof(npu_profile_header)) / sizeof(npu_profile); }
+
+  const Job &job_;
+  const uint8_t core_;
+  const bool on_;
+  Stream streams_[2];
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_PROFILE_H

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// A queue pair: its registers, the job it has in hand, and the transfers between it and system memory. docs/hardware.md
+// section 4.
+#ifndef NPU_MODEL_QUEUE_H
+#define NPU_MODEL_QUEUE_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "board.h"
+#include "config.h"
+#include "core.h"
+#include "error.h"
+#include "job.h"
+
+namespace npu::model {
+
+/// The registers that software may write while the queue is off, under their register names.
+struct QueueConfig {
+  uint64_t sq_base = 0, cq_base = 0, fence_addr = 0;
+  uint64_t sq_log2 = 0, cq_log2 = 0, asid = 0, priority = 0, core_mask = 0, vector = 0;
+
+  bool legal(const Config &config) const;
+};
+
+/// A queue has one job in hand. Its phase says who owns job and result: in Fetching, Running and Completing the one
+/// thread that is at it, without a lock; in the others nobody. All fields but these two, and the phase itself, are
+/// guarded by the chip's lock; `config` changes only while the queue is off.
+struct Queue {
+  enum class Phase {
+    Idle,        ///< no job
+    Fetching,    ///< a thread reads submission entry and descriptor
+    Ready,       ///< the arbiter has it
+    Running,     ///< a core has it
+    Done,        ///< the completion waits for room in its ring or for a thread
+    Completing,  ///< a thread writes completion and fence
+  };
+  enum class Fetched { Job, Bad, RingError };
+
+  explicit Queue(unsigned number) : index(number) {}
+
+  const unsigned index;
+  QueueConfig config;
+  bool control = false;    ///< CTRL.ENABLE as written
+  bool enabled = false;    ///< STATUS.ENABLED
+  bool disabling = false;  ///< waits for the thread that owns the job
+  bool error = false;      ///< STATUS.ERROR
+  bool listed = false;     ///< waits for a thread to take its next step
+  Phase phase = Phase::Idle;
+  uint32_t sq_head = 0, sq_tail = 0;
+  uint32_t cq_head = 0, cq_tail = 0;
+  uint32_t pass = 1;      ///< phase bit of the entries written now
+  uint64_t errors = 0;    ///< for the fence
+  uint64_t abort_id = 0;  ///< ABORT_JOB written while fetching
+  Job job;
+  JobResult result;
+  bool interrupt = false;  ///< the completion raises the vector
+  std::atomic<Stop> stop{Stop::None};
+
+  uint32_t sq_size() const { return 1u << config.sq_log2; }
+  uint32_t cq_size() const { return 1u << config.cq_log2; }
+  bool cq_full() const { return ((cq_tail + 1) & (cq_size() - 1)) == cq_head; }
+  uint32_t status() const;
+  /// Is there a step that a thread could take now?
+  bool can_step() const;
+
+  void power_on();
+  void start();    ///< enable: empty rings, phase 1
+  void halt();     ///< off; the configuration stays
+  void advance();  ///< the completion was written
+  /// Asks the running job to end; a Drop is final.
+  void request_stop(Stop reason);
+
+  /// Reads the next entry and its descriptor into `job`; for Bad, `result` says what is wrong with them.
+  Fetched fetch(const Board &board);
+  /// Writes completion and fence of `result`. False on a bus error.
+  bool complete(const Board &board);
+
+ private:
+  npu_cqe completion() const;
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_QUEUE_H

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "strided.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace npu::model {
+
+namespace {
+
+constexpr uint64_t kBlock = 32;  // elements of a side of a transposed block: both sides of it stay in the first cache
+
+/// Calls f(dst offset, src offset) for each combination of the dimensions in `outer`.
+template <class F>
+void for_each(const Strided &s, const int64_t (&src)[Strided::kDims], const unsigned *outer, unsigned n, int64_t d_at,
+              int64_t s_at, F f) {
+  if (n == 0) {
+    f(d_at, s_at);
+    return;
+  }
+  const unsigned k = outer[0];
+  for (uint64_t i = 0; i < s.dims[k]; ++i, d_at += s.dst[k], s_at += src[k])
+    for_each(s, src, outer + 1, n - 1, d_at, s_at, f);
+}
+
+/// A matrix of elements of type T, copied block by block so that the cache lines of both sides are used whole.
+template <class T>
+void move_matrix(uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, int64_t d_row, int64_t d_col,
+                 int64_t s_row, int64_t s_col) {
+  for (uint64_t r0 = 0; r0 < rows; r0 += kBlock)
+    for (uint64_t c0 = 0; c0 < cols; c0 += kBlock) {
+      const uint64_t r1 = std::min(rows, r0 + kBlock), c1 = std::min(cols, c0 + kBlock);
+      for (uint64_t r = r0; r < r1; ++r) {
+        uint8_t *d = dst + static_cast<int64_t>(r) * d_row + static_cast<int64_t>(c0) * d_col;
+        const uint8_t *s = src + static_cast<int64_t>(r) * s_row + static_cast<int64_t>(c0) * s_col;
+        for (uint64_t c = c0; c < c1; ++c, d += d_col, s += s_col) std::memcpy(d, s, sizeof(T));
+      }
+    }
+}
+
+void move_matrix(uint32_t size, uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, int64_t d_row,
+                 int64_t d_col, int64_t s_row, int64_t s_col) {
+  switch (size) {
+    case 1:
+      return move_matrix<uint8_t>(dst, src, rows, cols, d_row, d_col, s_row, s_col);
+    case 2:
+      return move_matrix<uint16_t>(dst, src, rows, cols, d_row, d_col, s_row, s_col);
+    case 4:
+      return move_matrix<uint32_t>(dst, src, rows, cols, d_row, d_col, s_row, s_col);
+    default:
+      return move_matrix<uint64_t>(dst, src, rows, cols, d_row, d_col, s_row, s_col);
+  }
+}
+
+/// Fills one row of n elements that lie `stride` bytes apart.
+void fill_row(uint8_t *dst, uint64_t n, int64_t stride, uint32_t size, uint64_t value) {
+  if (size == 1 && stride == 1) {
+    std::memset(dst, static_cast<int>(value), n);
+    return;
+  }
+  for (; n; --n, dst += stride) std::memcpy(dst, &value, size);
+}
+
+}  // namespace
+
+uint64_t Strided::elements() const {
+  uint64_t n = 1;
+  for (unsigned i = 0; i < count; ++i) n *= dims[i];
+  return n;
+}
+
+void Strided::squeeze() {
+  unsigned n = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (dims[i] == 1) continue;
+    dims[n] = dims[i];
+    dst[n] = dst[i];
+    src[n++] = src[i];
+  }
+  if (n == 0) {
+    dims[0] = 1;
+    dst[0] = src[0] = size;
+    n = 1;
+  }
+  count = n;
+}
+
+bool Strided::may_overlap() const {
+  unsigned order[kDims];
+  for (unsigned i = 0; i < count; ++i) order[i] = i;
+  sort_dims(order, count, [&](unsigned a, unsigned b) { return std::abs(dst[a]) < std::abs(dst[b]); });
+  // Each dimension has to step over all that the smaller ones reach.
+  __extension__ typedef __int128 i128;
+  i128 reach = size;
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned k = order[i];
+    if (dims[k] == 1) continue;
+    const i128 step = std::abs(dst[k]);
+    if (step < reach) return true;
+    reach += step * (dims[k] - 1);
+  }
+  return false;
+}
+
+void Strided::normalise(int64_t &dst_first, int64_t &src_first) {
+  squeeze();
+  for (unsigned i = 0; i < count; ++i) {
+    if (dst[i] >= 0) continue;
+    const int64_t last = static_cast<int64_t>(dims[i] - 1);
+    dst_first += dst[i] * last;
+    src_first += src[i] * last;
+    dst[i] = -dst[i];
+    src[i] = -src[i];
+  }
+  for (unsigned i = 1; i < count; ++i)
+    for (unsigned j = i; j > 0 && dst[j - 1] < dst[j]; --j) {
+      std::swap(dims[j - 1], dims[j]);
+      std::swap(dst[j - 1], dst[j]);
+      std::swap(src[j - 1], src[j]);
+    }
+  unsigned n = 0;
+  for (unsigned i = 1; i < count; ++i) {
+    const int64_t inner = static_cast<int64_t>(dims[i]);
+    if (dst[n] == dst[i] * inner && src[n] == src[i] * inner) {
+      dims[n] *= dims[i];
+    } else {
+      dims[++n] = dims[i];
+    }
+    dst[n] = dst[i];
+    src[n] = src[i];
+  }
+  count = n + 1;
+}
+
+Hull hull(const Strided &shape, const int64_t (&stride)[Strided::kDims]) {
+  Hull h{0, shape.size};
+  for (unsigned i = 0; i < shape.count; ++i) {
+    const int64_t reach = stride[i] * static_cast<int64_t>(shape.dims[i] - 1);
+    (reach < 0 ? h.low : h.high) += reach;
+  }
+  return h;
+}
+
+void move_elements(const Strided &s, uint8_t *dst, const View &src) {
+  const unsigned inner = s.count - 1;  // the destination's strides descend
+  unsigned outer[Strided::kDims], n = 0;
+  if (s.dst[inner] == s.size && src.stride[inner] == s.size) {
+    for (unsigned i = 0; i < inner; ++i) outer[n++] = i;
+    const uint64_t bytes = s.dims[inner] * s.size;
+    for_each(s, src.stride, outer, n, 0, 0, [&](int64_t d, int64_t f) { std::memmove(dst + d, src.data + f, bytes); });
+    return;
+  }
+  // The matrix of the destination's innermost dimension and the one in which the source is closest.
+  unsigned row = inner;
+  for (unsigned i = 0; i < inner; ++i)
+    if (src.stride[i] != 0 && (row == inner || std::abs(src.stride[i]) < std::abs(src.stride[row]))) row = i;
+  for (unsigned i = 0; i < inner; ++i)
+    if (i != row) outer[n++] = i;
+  const uint64_t rows = row == inner ? 1 : s.dims[row];
+  const int64_t d_row = row == inner ? 0 : s.dst[row], s_row = row == inner ? 0 : src.stride[row];
+  for_each(s, src.stride, outer, n, 0, 0, [&](int64_t d, int64_t f) {
+    move_matrix(s.size, dst + d, src.data + f, rows, s.dims[inner], d_row, s.dst[inner], s_row, src.stride[inner]);
+  });
+}
+
+void fill_elements(const Strided &s, uint8_t *dst, uint64_t value) {
+  unsigned outer[Strided::kDims], n = 0;
+  for (unsigned i = 0; i + 1 < s.count; ++i) outer[n++] = i;
+  for_each(s, s.dst, outer, n, 0, 0,
+           [&](int64_t d, int64_t) { fill_row(dst + d, s.dims[s.count - 1], s.dst[s.count - 1], s.size, value); });
+}
+
+}  // namespace npu::model

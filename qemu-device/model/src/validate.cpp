@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: MIT
+#include "validate.h"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "npu_cost.hpp"
+#include "npu_isa.hpp"
+
+namespace npu::model {
+
+namespace {
+
+using hw::cost_detail::dtype_bytes;
+using hw::cost_detail::mul;
+__extension__ typedef __int128 i128;
+
+Error error_at(uint16_t status, unsigned byte) {
+  Error e;
+  e.status = status;
+  e.offset = byte;
+  return e;
+}
+Error bad_field(unsigned byte) { return error_at(NPU_STATUS_BAD_FIELD, byte); }
+
+// ---- opcode, reserved bytes ----
+
+/// A command's description with the bytes that must be zero as words.
+struct Known {
+  const hw::Command *command = nullptr;
+  uint64_t reserved[NPU_CMD_BYTES / 8] = {};
+  uint64_t subops = 1;  ///< bit for each sub-operation that this chip has
+};
+
+/// Sub-operations beyond these exist as encodings only.
+unsigned last_subop(const hw::Command &c) {
+  switch (c.opcode) {
+    case NPU_OP_ELTWISE:
+      return NPU_ELTWISE_MIN;
+    case NPU_OP_UNARY:
+      return NPU_ACT_TANH;
+    default:
+      return c.subops.empty() ? 0 : static_cast<unsigned>(c.subops.back().value);
+  }
+}
+
+std::array<Known, 256> make_known() {
+  std::array<Known, 256> table;
+  for (const hw::Command &c : hw::kCommands) {
+    if (c.reserved) continue;
+    Known &k = table[c.opcode];
+    k.command = &c;
+    k.subops = (uint64_t{2} << last_subop(c)) - 1;
+    uint8_t mask[NPU_CMD_BYTES];
+    for (unsigned i = 0; i < NPU_CMD_BYTES; ++i) mask[i] = c.used_bytes[i / 64] >> (i % 64) & 1 ? 0 : 0xff;
+    std::memcpy(k.reserved, mask, sizeof mask);
+  }
+  return table;
+}
+
+const Known &known(uint8_t opcode) {
+  static const std::array<Known, 256> table = make_known();
+  return table[opcode];
+}
+
+bool belongs(hw::EngineKind kind, unsigned engine) {
+  return kind == hw::EngineKind::Any || (kind == hw::EngineKind::Tiu) == (engine == NPU_ENGINE_TIU);
+}
+
+Error check_encoding(const Command &c, unsigned engine) {
+  const npu_cmd &head = c.head();
+  const Known &k = known(head.opcode);
+  if (!k.command || !belongs(k.command->engine, engine) || head.subop >= 64 || !(k.subops >> head.subop & 1))
+    return error_at(NPU_STATUS_BAD_OPCODE, 0);
+  if (const uint16_t bad = head.flags & ~k.command->flags_allowed)
+    return error_at(NPU_STATUS_RESERVED_BITS, offsetof(npu_cmd, flags) + (bad & 0xff ? 0 : 1));
+  uint64_t words[NPU_CMD_BYTES / 8], any = 0;
+  std::memcpy(words, c.bytes, sizeof words);
+  for (unsigned i = 0; i < std::size(words); ++i) any |= words[i] & k.reserved[i];
+  if (any)
+    return error_at(NPU_STATUS_RESERVED_BITS, static_cast<unsigned>(hw::find_reserved_byte(*k.command, c.bytes)));
+  return {};
+}
+
+// ---- fields ----
+
+/// A rule for a field, or for each of a run of equal fields that follow each other.
+struct Rule {
+  enum Kind : uint8_t { NotZero, Float32, FusedAct, ZeroWithout, Zero, CopyType } kind;
+  uint8_t offset;
+  uint8_t bytes;
+  uint8_t count = 1;
+  uint16_t flag = 0;  ///< ZeroWithout: the flag that gives the field a meaning
+};
+
+uint64_t field(const Command &c, unsigned offset, unsigned bytes) {
+  uint64_t v = 0;
+  std::memcpy(&v, c.bytes + offset, bytes);
+  return v;
+}
+
+bool obeys(const Rule &r, const Command &c, uint64_t v) {
+  switch (r.kind) {
+    case Rule::NotZero:
+      return v != 0;
+    case Rule::Float32:
+      return v == NPU_DTYPE_F32;
+    case Rule::FusedAct:
+      return v <= NPU_ACT_TANH;
+    case Rule::ZeroWithout:
+      return v == 0 || (c.head().flags & r.flag);
+    case Rule::Zero:
+      return v == 0;
+    case Rule::CopyType:
+      return dtype_bytes(static_cast<uint8_t>(v)) != 0;
+  }
+  return false;
+}
+
+Error check_rules(std::span<const Rule> rules, const Command &c) {
+  for (const Rule &r : rules)
+    for (unsigned i = 0; i < r.count; ++i) {
+      const unsigned at = r.offset + i * r.bytes;
+      if (!obeys(r, c, field(c, at, r.bytes))) return bad_field(at);
+    }
+  return {};
+}
+
+#define AT(type, member) static_cast<uint8_t>(offsetof(type, member)), sizeof(type::member)
+
+constexpr Rule kConvRules[] = {
+    {Rule::ZeroWithout, AT(npu_cmd_conv, psum_addr), 1, NPU_CONV_PSUM_IN},
+    {Rule::Float32, AT(npu_cmd_conv, in_dtype), 3},
+    {Rule::FusedAct, AT(npu_cmd_conv, act)},
+    {Rule::ZeroWithout, AT(npu_cmd_conv, param_offset), 1, NPU_CONV_BIAS},
+    {Rule::ZeroWithout, AT(npu_cmd_conv, param_region), 1, NPU_CONV_BIAS},
+    {Rule::NotZero, AT(npu_cmd_conv, n), 7},   // n, ih, iw, ic, oc, oh, ow
+    {Rule::NotZero, AT(npu_cmd_conv, kh), 6},  // kh, kw, sh, sw, dh, dw
+    {Rule::NotZero, AT(npu_cmd_conv, groups)},
+    {Rule::Zero, AT(npu_cmd_conv, in_zp), 2},
+};
+constexpr Rule kMatmulRules[] = {
+    {Rule::ZeroWithout, AT(npu_cmd_matmul, psum_addr), 1, NPU_CONV_PSUM_IN},
+    {Rule::Float32, AT(npu_cmd_matmul, in_dtype), 3},
+    {Rule::FusedAct, AT(npu_cmd_matmul, act)},
+    {Rule::ZeroWithout, AT(npu_cmd_matmul, param_offset), 1, NPU_CONV_BIAS},
+    {Rule::ZeroWithout, AT(npu_cmd_matmul, param_region), 1, NPU_CONV_BIAS},
+    {Rule::NotZero, AT(npu_cmd_matmul, batch), 4},  // batch, m, k, n
+    {Rule::Zero, AT(npu_cmd_matmul, in_zp), 2},
+};
+constexpr Rule kPoolRules[] = {
+    {Rule::Float32, AT(npu_cmd_pool, dtype)}, {Rule::NotZero, AT(npu_cmd_pool, n), 4},  // n, ih, iw, c
+    {Rule::NotZero, AT(npu_cmd_pool, oh), 2},                                           // oh, ow
+    {Rule::NotZero, AT(npu_cmd_pool, kh), 6}, {Rule::ZeroWithout, AT(npu_cmd_pool, pad_b), 2, NPU_POOLF_COUNT_PAD},
+};
+constexpr Rule kEltwiseRules[] = {
+    {Rule::Float32, AT(npu_cmd_eltwise, dtype)},
+    {Rule::FusedAct, AT(npu_cmd_eltwise, act)},
+    {Rule::NotZero, static_cast<uint8_t>(offsetof(npu_cmd_eltwise, dims)), 4, 5},
+    {Rule::ZeroWithout, AT(npu_cmd_eltwise, imm), 1, NPU_ELTWISEF_B_IMM},
+};
+constexpr Rule kImmediateRules[] = {
+    {Rule::Zero, AT(npu_cmd_eltwise, b_addr)},
+    {Rule::Zero, static_cast<uint8_t>(offsetof(npu_cmd_eltwise, b_stride)), 4, 5},
+};
+constexpr Rule kUnaryRules[] = {
+    {Rule::NotZero, AT(npu_cmd_unary, count)},
+    {Rule::Float32, AT(npu_cmd_unary, in_dtype)},
+    {Rule::Float32, AT(npu_cmd_unary, out_dtype)},
+};
+constexpr Rule kSoftmaxRules[] = {
+    {Rule::NotZero, AT(npu_cmd_softmax, rows)},
+    {Rule::Float32, AT(npu_cmd_softmax, dtype)},
+    {Rule::NotZero, AT(npu_cmd_softmax, cols)},
+};
+constexpr Rule kCopyRules[] = {
+    {Rule::CopyType, AT(npu_cmd_copy, src_dtype)},
+    {Rule::CopyType, AT(npu_cmd_copy, dst_dtype)},
+    {Rule::NotZero, static_cast<uint8_t>(offsetof(npu_cmd_copy, dims)), 4, 6},
+};
+constexpr Rule kFillRules[] = {
+    {Rule::CopyType, AT(npu_cmd_fill, dst_dtype)},
+    {Rule::NotZero, static_cast<uint8_t>(offsetof(npu_cmd_fill, dims)), 4, 6},
+};
+
+#undef AT
+
+/// Parameters of an activation; in every command that has one they lie at the same place.
+Error check_act(const Command &c, uint8_t act) {
+  constexpr unsigned a = offsetof(npu_cmd_conv, act_a), b = offsetof(npu_cmd_conv, act_b);
+  static_assert(a == offsetof(npu_cmd_matmul, act_a) && a == offsetof(npu_cmd_eltwise, act_a) &&
+                a == offsetof(npu_cmd_unary, act_a));
+  float low, high;
+  std::memcpy(&low, c.bytes + a, sizeof low);
+  std::memcpy(&high, c.bytes + b, sizeof high);
+  if (act == NPU_ACT_CLIP) {
+    if (std::isnan(high)) return bad_field(b);
+    return low <= high ? Error{} : bad_field(a);
+  }
+  if (act != NPU_ACT_LEAKY_RELU && field(c, a, 4)) return bad_field(a);
+  return field(c, b, 4) ? bad_field(b) : Error{};
+}
+
+/// The demands on flags that CONV and MATMUL share.
+Error check_product(const Command &c, uint8_t act) {
+  const uint16_t flags = c.head().flags;
+  if (flags & NPU_CONV_PSUM_OUT) {
+    if (flags & NPU_CONV_BIAS) return bad_field(offsetof(npu_cmd_conv, flags));
+    if (act != NPU_ACT_NONE) return bad_field(offsetof(npu_cmd_conv, act));
+  }
+  return check_act(c, act);
+}
+
+/// One axis of a pooling window.
+struct Axis {
+  int64_t in, out, kernel, stride, dilation, pad;
+};
+
+enum class Window { Full, EmptyFirst, EmptyLast };
+
+/// Does every window along the axis have a cell inside the image? Windows start ever later, so the first and the last
+/// decide, but for gaps of a dilation wider than the image; those repeat with a period of at most `dilation` windows.
+Window find_empty_window(const Axis &x) {
+  if ((x.out - 1) * x.stride - x.pad >= x.in) return Window::EmptyLast;
+  if (x.pad > (x.kernel - 1) * x.dilation) return Window::EmptyFirst;
+  if (x.dilation <= x.in) return Window::Full;
+  const int64_t above = x.pad > 0 ? std::min((x.pad + x.stride - 1) / x.stride, x.out) : 0;
+  for (int64_t o = 0; o < std::min(above, x.dilation); ++o) {
+    const int64_t before = x.pad - o * x.stride;  // cells of the window's start before the image
+    if ((x.dilation - before % x.dilation) % x.dilation >= x.in) return Window::EmptyFirst;
+  }
+  return Window::Full;
+}
+
+Error check_windows(const npu_cmd_pool &p) {
+  switch (find_empty_window({p.ih, p.oh, p.kh, p.sh, p.dh, p.pad_t})) {
+    case Window::EmptyFirst:
+      return bad_field(offsetof(npu_cmd_pool, pad_t));
+    case Window::EmptyLast:
+      return bad_field(offsetof(npu_cmd_pool, oh));
+    case Window::Full:
+      break;
+  }
+  switch (find_empty_window({p.iw, p.ow, p.kw, p.sw, p.dw, p.pad_l})) {
+    case Window::EmptyFirst:
+      return bad_field(offsetof(npu_cmd_pool, pad_l));
+    case Window::EmptyLast:
+      return bad_field(offsetof(npu_cmd_pool, ow));
+    case Window::Full:
+      break;
+  }
+  return {};
+}
+
+Error check_dims(const uint32_t (&dims)[6]) {
+  uint64_t n = 1;
+  for (uint32_t d : dims) n = mul(n, d);
+  return n >> 32 ? bad_field(offsetof(npu_cmd_copy, dims)) : Error{};
+}
+
+// ---- operands ----
+
+/// An operand before its checks: the lowest byte may lie below 0.
+struct Extent {
+  i128 low = 0;
+  i128 bytes = 0;
+};
+
+/// Places operands and checks them: first all local ones, then those in regions.
+class Placer {
+ public:
+  Placer(const Job &job, uint32_t lmem_bytes, Operands &operands) : job_(job), lmem_(lmem_bytes), ops_(operands) {}
+
+  void local(Operands::Place place, uint64_t addr, uint64_t bytes, bool write = false) {
+    any(place, NPU_REGION_LOCAL, 4, {addr, bytes}, write);
+  }
+  void any(Operands::Place place, uint8_t region, uint32_t align, Extent extent, bool write = false) {
+    ops_.at[place] = {
+        true, write, region, static_cast<uint8_t>(align), static_cast<uint64_t>(extent.low), clamp(extent.bytes)};
+    outside_[place] = extent.low < 0 || extent.low >> 64 != 0 || extent.bytes >> 64 != 0;
+  }
+
+  Error check() const {
+    for (unsigned i = 0; i < Operands::kCount; ++i)
+      if (ops_.at[i].used && ops_.at[i].local())
+        if (Error e = check_local(i)) return e;
+    for (unsigned i = 0; i < Operands::kCount; ++i)
+      if (ops_.at[i].used && !ops_.at[i].local())
+        if (Error e = check_memory(i)) return e;
+    return {};
+  }
+
+ private:
+  static uint64_t clamp(i128 bytes) { return bytes >> 64 ? UINT64_MAX : static_cast<uint64_t>(bytes); }
+
+  Error check_local(unsigned place) const {
+    const Operand &o = ops_.at[place];
+    Error e = describe(o);
+    if (o.offset % o.align)
+      e.status = NPU_STATUS_UNALIGNED;
+    else if (outside_[place] || o.offset > lmem_ || o.bytes > lmem_ - o.offset)
+      e.status = NPU_STATUS_LMEM_BOUNDS;
+    return e;
+  }
+
+  Error check_memory(unsigned place) const {
+    const Operand &o = ops_.at[place];
+    Error e = check_region(job_, o.region, o.offset, o.bytes, o.write ? NPU_ACCESS_WRITE : NPU_ACCESS_READ);
+    if (!e && outside_[place]) {
+      e = describe(o);
+      e.status = NPU_STATUS_REGION_BOUNDS;
+    }
+    return e;
+  }
+
+  static Error describe(const Operand &o) {
+    Error e;
+    e.region = o.region;
+    e.offset = o.offset;
+    e.bytes = saturate32(o.bytes);
+    e.access = o.write ? NPU_ACCESS_WRITE : NPU_ACCESS_READ;
+    return e;
+  }
+
+  const Job &job_;
+  const uint64_t lmem_;
+  Operands &ops_;
+  bool outside_[Operands::kCount] = {};  // of what 64 bits hold
+};
+
+constexpr uint64_t kF32 = 4;
+
+Error check_conv(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_conv>(bytes.bytes);
+  if (Error e = check_rules(kConvRules, bytes)) return e;
+  if (c.ic % c.groups || c.oc % c.groups) return bad_field(offsetof(npu_cmd_conv, groups));
+  if (Error e = check_product(bytes, c.act)) return e;
+  const uint64_t out = mul(c.n, c.oh, c.ow, c.oc, kF32);
+  p.local(Operands::kIn, c.in_addr, mul(c.n, c.ih, c.iw, c.ic, kF32));
+  p.local(Operands::kOut, c.out_addr, out, true);
+  if (c.flags & NPU_CONV_PSUM_IN) p.local(Operands::kPsum, c.psum_addr, out);
+  p.any(Operands::kWeights, c.wgt_region, kF32, {c.wgt_offset, mul(c.oc, c.kh, c.kw, c.ic / c.groups, kF32)});
+  if (c.flags & NPU_CONV_BIAS) p.any(Operands::kParam, c.param_region, kF32, {c.param_offset, mul(c.oc, kF32)});
+  return p.check();
+}
+
+/// Bytes from the first to behind the last of `batch` matrices.
+uint64_t batched(uint64_t batch, uint64_t stride, uint64_t rows, uint64_t cols) {
+  return mul(hw::cost_detail::add(mul(batch - 1, stride), mul(rows, cols)), kF32);
+}
+
+Error check_matmul(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_matmul>(bytes.bytes);
+  if (Error e = check_rules(kMatmulRules, bytes)) return e;
+  if (Error e = check_product(bytes, c.act)) return e;
+  const uint64_t out = mul(c.batch, c.m, c.n, kF32);
+  p.local(Operands::kIn, c.in_addr, batched(c.batch, c.a_batch_stride, c.m, c.k));
+  p.local(Operands::kOut, c.out_addr, out, true);
+  if (c.flags & NPU_CONV_PSUM_IN) p.local(Operands::kPsum, c.psum_addr, out);
+  p.any(Operands::kWeights, c.wgt_region, kF32, {c.wgt_offset, batched(c.batch, c.b_batch_stride, c.k, c.n)});
+  if (c.flags & NPU_CONV_BIAS) p.any(Operands::kParam, c.param_region, kF32, {c.param_offset, mul(c.n, kF32)});
+  return p.check();
+}
+
+Error check_pool(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_pool>(bytes.bytes);
+  if (Error e = check_rules(kPoolRules, bytes)) return e;
+  if (Error e = check_windows(c)) return e;
+  p.local(Operands::kIn, c.in_addr, mul(c.n, c.ih, c.iw, c.c, kF32));
+  p.local(Operands::kOut, c.out_addr, mul(c.n, c.oh, c.ow, c.c, kF32), true);
+  return p.check();
+}
+
+/// Bytes that the elements of a broadcast operand span.
+Extent spanned(uint32_t addr, const uint32_t (&dims)[5], const uint32_t (&stride)[5]) {
+  i128 last = 0;
+  for (unsigned i = 0; i < 5; ++i) last += i128{dims[i] - 1} * stride[i];
+  return {addr, (last + 1) * i128{kF32}};
+}
+
+Error check_eltwise(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_eltwise>(bytes.bytes);
+  const bool immediate = c.flags & NPU_ELTWISEF_B_IMM;
+  if (Error e = check_rules(kEltwiseRules, bytes)) return e;
+  if (immediate)
+    if (Error e = check_rules(kImmediateRules, bytes)) return e;
+  if (Error e = check_act(bytes, c.act)) return e;
+  uint64_t out = kF32;
+  for (uint32_t d : c.dims) out = mul(out, d);
+  p.any(Operands::kA, NPU_REGION_LOCAL, kF32, spanned(c.a_addr, c.dims, c.a_stride));
+  if (!immediate) p.any(Operands::kB, NPU_REGION_LOCAL, kF32, spanned(c.b_addr, c.dims, c.b_stride));
+  p.local(Operands::kResult, c.out_addr, out, true);
+  return p.check();
+}
+
+Error check_unary(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_unary>(bytes.bytes);
+  if (Error e = check_rules(kUnaryRules, bytes)) return e;
+  if (Error e = check_act(bytes, c.subop)) return e;
+  p.local(Operands::kIn, c.in_addr, mul(c.count, kF32));
+  p.local(Operands::kOut, c.out_addr, mul(c.count, kF32), true);
+  return p.check();
+}
+
+Error check_softmax(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_softmax>(bytes.bytes);
+  if (Error e = check_rules(kSoftmaxRules, bytes)) return e;
+  p.local(Operands::kIn, c.in_addr, mul(c.rows, c.cols, kF32));
+  p.local(Operands::kOut, c.out_addr, mul(c.rows, c.cols, kF32), true);
+  return p.check();
+}
+
+/// Bytes from the lowest to the highest element of one side of a transfer.
+Extent spanned(uint64_t offset, const uint32_t (&dims)[6], const int32_t (&stride)[6], uint32_t size) {
+  i128 low = 0, high = 0;
+  for (unsigned i = 0; i < 6; ++i) {
+    const i128 reach = i128{dims[i] - 1} * stride[i];
+    (reach < 0 ? low : high) += reach;
+  }
+  return {i128{offset} + low * size, (high - low + 1) * size};
+}
+
+Error check_copy(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_copy>(bytes.bytes);
+  if (Error e = check_rules(kCopyRules, bytes)) return e;
+  if (c.dst_dtype != c.src_dtype) return bad_field(offsetof(npu_cmd_copy, dst_dtype));
+  if (Error e = check_dims(c.dims)) return e;
+  const uint32_t size = dtype_bytes(c.src_dtype);
+  p.any(Operands::kSrc, c.src_region, size, spanned(c.src_offset, c.dims, c.src_stride, size));
+  p.any(Operands::kDst, c.dst_region, size, spanned(c.dst_offset, c.dims, c.dst_stride, size), true);
+  return p.check();
+}
+
+Error check_fill(const Command &bytes, Placer &p) {
+  const auto c = hw::decode<npu_cmd_fill>(bytes.bytes);
+  if (Error e = check_rules(kFillRules, bytes)) return e;
+  const uint32_t size = dtype_bytes(c.dst_dtype);
+  if (size < 8 && c.value >> (size * 8)) return bad_field(offsetof(npu_cmd_fill, value));
+  if (Error e = check_dims(c.dims)) return e;
+  p.any(Operands::kDst, c.dst_region, size, spanned(c.dst_offset, c.dims, c.dst_stride, size), true);
+  return p.check();
+}
+
+}  // namespace
+
+Error check_command(const Command &command, unsigned engine, const Job &job, uint32_t lmem_bytes, Operands &operands) {
+  operands = {};
+  if (Error e = check_encoding(command, engine)) return e;
+  Placer placer(job, lmem_bytes, operands);
+  switch (command.head().opcode) {
+    case NPU_OP_CONV:
+      return check_conv(command, placer);
+    case NPU_OP_MATMUL:
+      return check_matmul(command, placer);
+    case NPU_OP_POOL:
+      return check_pool(command, placer);
+    case NPU_OP_ELTWISE:
+      return check_eltwise(command, placer);
+    case NPU_OP_UNARY:
+      return check_unary(command, placer);
+    case NPU_OP_SOFTMAX:
+      return check_softmax(command, placer);
+    case NPU_OP_COPY:
+      return check_copy(command, placer);
+    case NPU_OP_FILL:
+      return check_fill(command, placer);
+    default:
+      return {};
+  }
+}
+
+}  // namespace npu::model

@@ -1,0 +1,227 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Builds QEMU 10.0 with the NPU device of this directory, in the cache. Prints the path of the binary.
+# A change of the device rebuilds in seconds; a change of the chip model's inside rebuilds nothing, since
+# the model is a shared library that is found when QEMU starts.
+#
+#   build.sh          build what is missing, print the binary's path
+#   build.sh --print  only print the path; fails where the binary is not built
+#
+# NPU_QEMU_TARBALL=FILE uses a QEMU 10.0 source archive that is already here (its checksum is compared).
+
+NPU_STEP=qemu
+# shellcheck source=../../scripts/lib.sh
+. "$(dirname "$0")/../../scripts/lib.sh"
+
+BASE=$NPU_CACHE/qemu
+DEVICE=$NPU_TOP/qemu-device/qemu
+FACADE=$NPU_TOP/qemu-device/model/include/npu_model.h
+
+# Source archives whose contents were looked at; another 10.0.x is taken on the word of the archive's signed index.
+known_checksum() {
+    case $1 in
+        qemu_10.0.13+ds.orig.tar.xz) echo 6a0888e806c2ffc0c5f0733e974f9aea55491950d3c47c98669c8b236dde59ae ;;
+    esac
+}
+
+FLAGS=(--target-list=x86_64-softmmu --without-default-features --enable-tcg --enable-kvm
+    --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs --enable-trace-backends=log
+    --disable-docs --disable-tools --disable-guest-agent --disable-install-blobs --disable-download
+    --disable-werror --disable-debug-info)
+
+device_files() {
+    find "$DEVICE" -maxdepth 1 -type f \( -name '*.c' -o -name '*.h' -o -name meson.build -o -name Kconfig \
+        -o -name trace-events \) | sort
+}
+
+# Corrections to QEMU itself; each says in its head what for.
+patch_files() { find "$DEVICE/patches" -name '*.patch' | sort; }
+
+# Headers that the device sees beside QEMU's own: the model's facade and the chip's registers.
+contract_headers() { ls "$FACADE" "$NPU_TOP"/uapi/hw/*.h; }
+
+key() {
+    {
+        basename "$1"
+        echo "${FLAGS[*]}"
+        { device_files; patch_files; } | xargs -d '\n' sha256sum | sed 's| .*/| |'
+        contract_headers | xargs -d '\n' sha256sum | sed 's| .*/| |'
+    } | hash_of
+}
+
+source_dir() {
+    local mark
+    for mark in $(printf '%s\n' "$BASE"/source-10.0.*/.complete | sort -V); do
+        [ ! -e "$mark" ] || dirname "$mark"
+    done | tail -n 1
+}
+
+# --- source ---------------------------------------------------------------------------------------
+
+# Downloads the source archive that Debian 13 ships into $1; prints its file name and the index's checksum.
+download_source() {
+    local uri name size sum
+    apt_refresh
+    read -r uri name size sum < <(apt_private --print-uris --download-only --tar-only source qemu 2>/dev/null) || true
+    case ${name:-} in
+        qemu_10.0.*.orig.tar.xz) ;;
+        *) die "the archive offers no source of QEMU 10.0 (found: ${name:-nothing})" \
+            "take qemu-10.0.x.tar.xz from elsewhere and set NPU_QEMU_TARBALL to it" ;;
+    esac
+    say "downloading $name ($((size / 1000000)) MB)"
+    (cd "$1" && apt_private --download-only --tar-only source qemu >/dev/null </dev/null) ||
+        die "cannot download $name; is there a network?"
+    echo "$name ${sum#SHA256:} ${uri:+}"
+}
+
+fetch_source() {
+    local incoming=$BASE/incoming name sum wanted actual version
+    rm -rf "$incoming"
+    mkdir -p "$incoming"
+    if [ -n "${NPU_QEMU_TARBALL:-}" ]; then
+        [ -r "$NPU_QEMU_TARBALL" ] || die "NPU_QEMU_TARBALL names a file that cannot be read: $NPU_QEMU_TARBALL"
+        name=$(basename "$NPU_QEMU_TARBALL")
+        cp "$NPU_QEMU_TARBALL" "$incoming/$name"
+        sum=${NPU_QEMU_SHA256:-}
+    else
+        local answer
+        answer=$(download_source "$incoming")
+        read -r name sum <<<"$answer"
+    fi
+    wanted=$(known_checksum "$name")
+    wanted=${wanted:-$sum}
+    [ -n "$wanted" ] || die "no checksum is known for $name" "set NPU_QEMU_SHA256 to the one its publisher gives"
+    actual=$(sha256sum "$incoming/$name" | cut -d' ' -f1)
+    [ "$actual" = "$wanted" ] || die "wrong checksum of $name" "expected SHA-256 $wanted" "found            $actual"
+    say "unpacking $name"
+    mkdir "$incoming/tree"
+    tar -C "$incoming/tree" --strip-components=1 -xf "$incoming/$name"
+    version=$(cat "$incoming/tree/VERSION")
+    add_hooks "$incoming/tree"
+    rm -rf "$BASE/source-$version"
+    mv "$incoming/tree" "$BASE/source-$version"
+    touch "$BASE/source-$version/.complete"
+    rm -rf "$incoming"
+}
+
+# The three places where QEMU has to know about a new directory, and the files that Debian's archive lacks.
+add_hooks() {
+    local tree=$1 blob
+    echo "subdir('npu')" >>"$tree/hw/misc/meson.build"
+    echo 'source npu/Kconfig' >>"$tree/hw/misc/Kconfig"
+    sed -i "s|^    'hw/misc',|&\n    'hw/misc/npu',|" "$tree/meson.build"
+    grep -q "'hw/misc/npu'" "$tree/meson.build" || die "QEMU's list of trace-events directories has changed"
+    for blob in aarch64-code arm-code arm-vars riscv-code riscv-vars i386-code i386-secure-code i386-vars \
+        x86_64-code x86_64-secure-code loongarch64-code loongarch64-vars x86_64-microvm; do
+        [ -e "$tree/pc-bios/edk2-$blob.fd.bz2" ] || : | bzip2 >"$tree/pc-bios/edk2-$blob.fd.bz2"
+    done
+}
+
+# --- build ----------------------------------------------------------------------------------------
+
+# Once for each patch and tree.
+apply_patches() {
+    local tree=$1 file mark
+    for file in $(patch_files); do
+        mark=$tree/.patch-$(hash_of <"$file")
+        [ ! -e "$mark" ] || continue
+        say "patching QEMU: $(basename "$file")"
+        logged "$BASE/patch.log" patch --directory="$tree" --strip=1 --forward --batch --input="$file"
+        touch "$mark"
+    done
+}
+
+# Copies changed files only, so that ninja rebuilds only what depends on them; removes what is gone.
+sync_files() {
+    local target=$1 file name
+    shift
+    mkdir -p "$target"
+    for file in "$@"; do
+        cmp -s "$file" "$target/$(basename "$file")" || cp "$file" "$target/"
+    done
+    for file in "$target"/*; do
+        [ -f "$file" ] || continue
+        name=$(basename "$file")
+        printf '%s\n' "$@" | grep -q "/$name\$" || rm -f "$file"
+    done
+}
+
+# The model as the device's meson.build finds it: pkg-config file, library and headers at one place in the
+# cache, so that the configured build directory serves every checkout. The linker's flags are written so
+# that meson sees no path in them, or it would note it in the binary, which then runs with this copy.
+stage_model() {
+    local stage=$BASE/model library=$NPU_BUILD/lib/libnpumodel.so
+    [ -e "$library" ] || die "the chip model is not built: $library is missing" "run: make build"
+    mkdir -p "$stage/lib/pkgconfig"
+    cmp -s "$library" "$stage/lib/libnpumodel.so" || cp -L "$library" "$stage/lib/libnpumodel.so"
+    ln -sfn libnpumodel.so "$stage/lib/$(soname "$library")"
+    mapfile -t headers < <(contract_headers)
+    sync_files "$stage/include" "${headers[@]}"
+    cat >"$stage/lib/pkgconfig/npumodel.pc" <<PC
+Name: npumodel
+Description: model of the NPU
+Version: 1
+Cflags: -I$stage/include
+Libs: -Wl,-L$stage/lib,-lnpumodel
+PC
+}
+
+soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\].*/\1/p'; }
+
+configure() {
+    local tree=$1 build=$2
+    [ ! -e "$build/build.ninja" ] || return 0
+    rm -rf "$build"
+    mkdir -p "$build"
+    say "configuring QEMU ${tree##*source-}"
+    (cd "$build" && logged "$BASE/configure.log" "$tree/configure" --python="$NPU_PYTHON" "${FLAGS[@]}")
+}
+
+# Debian 12's meson is too old for QEMU 10; the backport is unpacked, not installed.
+fetch_meson() {
+    [ ! -e "$BASE/meson/.complete" ] || return 0
+    rm -rf "$BASE/meson"
+    apt_unpack "$BASE/meson" meson/bookworm-backports python3-pycotap/bookworm-backports
+    touch "$BASE/meson/.complete"
+}
+
+build() {
+    local tree=$1 binary=$2 build=$BASE/build-${1##*source-}
+    fetch_meson
+    export PYTHONPATH=$BASE/meson/usr/lib/python3/dist-packages
+    export PATH=$BASE/meson/usr/bin:$PATH
+    stage_model
+    export PKG_CONFIG_PATH=$BASE/model/lib/pkgconfig
+    mapfile -t files < <(device_files)
+    sync_files "$tree/hw/misc/npu" "${files[@]}"
+    apply_patches "$tree"
+    configure "$tree" "$build"
+    say "building QEMU with the device (seconds after a change, about 4 minutes the first time); log: $BASE/build.log"
+    logged "$BASE/build.log" nice ninja -C "$build" -j"${NPU_JOBS:-$(nproc)}" qemu-system-x86_64
+    mkdir -p "$(dirname "$binary")"
+    cp "$build/qemu-system-x86_64" "$binary.new"
+    strip --strip-debug "$binary.new"
+    mv "$binary.new" "$binary"
+    # one binary per state of the device is enough for some checkouts; older ones can be built again
+    ls -dt "$BASE"/bin/*/ | tail -n +9 | xargs -r rm -rf
+    say "built $binary"
+}
+
+main() {
+    local tree binary
+    [ -e "$DEVICE/meson.build" ] || die "there is no device in $DEVICE (its meson.build is missing)"
+    tree=$(source_dir)
+    if [ -z "$tree" ] || [ ! -x "$BASE/bin/$(key "$tree")/qemu-system-x86_64" ]; then
+        [ "${1:-}" != --print ] || die "QEMU with the device is not built" "run: make qemu"
+        for program in gcc ninja pkg-config readelf bzip2; do need_program "$program"; done
+        cache_lock qemu
+        [ -n "$tree" ] || fetch_source
+        tree=$(source_dir)
+        binary=$BASE/bin/$(key "$tree")/qemu-system-x86_64
+        [ -x "$binary" ] || build "$tree" "$binary"
+    fi
+    echo "$BASE/bin/$(key "$tree")/qemu-system-x86_64"
+}
+
+main "$@"

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "builder.h"
+
+#include <sha256.h>
+
+#include <cstring>
+
+#include "container.h"
+#include "npu_isa.h"
+
+namespace npu::bmodel {
+
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+void align(std::vector<uint8_t> &v, size_t to) { v.resize((v.size() + to - 1) / to * to); }
+
+template <class T>
+uint32_t append(std::vector<uint8_t> &v, const T *data, size_t n) {
+  const auto at = static_cast<uint32_t>(v.size());
+  const auto *p = reinterpret_cast<const uint8_t *>(data);
+  v.insert(v.end(), p, p + n * sizeof(T));
+  return at;
+}
+
+/// Header, tables and TIU commands of a stage's program.
+std::vector<uint8_t> program_binary(const StageDesc &s) {
+  npu_program_header h{};
+  h.magic = NPU_PROGRAM_MAGIC;
+  h.version = NPU_PROGRAM_VERSION;
+  h.header_bytes = sizeof h;
+  h.isa_version = NPU_ISA_VERSION;
+  h.chip_id = NPU_CHIP_ID;
+  h.lmem_bytes = s.lmem_bytes;
+  h.cycles = s.cycles;
+  std::memcpy(h.cost, s.cost, sizeof h.cost);
+  std::vector<uint8_t> out(sizeof h);
+  h.region_count = static_cast<uint32_t>(s.regions.size());
+  h.region_offset = append(out, s.regions.data(), s.regions.size());
+  h.alias_count = static_cast<uint32_t>(s.aliases.size());
+  h.alias_offset = append(out, s.aliases.data(), s.aliases.size());
+  h.layer_count = static_cast<uint32_t>(s.layers.size());
+  h.layer_offset = static_cast<uint32_t>(out.size());
+  for (const std::string &name : s.layers) {
+    const auto size = static_cast<uint32_t>(name.size());
+    append(out, &size, 1);
+    append(out, name.data(), name.size());
+  }
+  align(out, NPU_CMD_BYTES);
+  h.commands_offset = static_cast<uint32_t>(out.size());
+  std::memcpy(out.data(), &h, sizeof h);
+  out.insert(out.end(), s.tiu.begin(), s.tiu.end());
+  return out;
+}
+
+class Writer {
+ public:
+  explicit Writer(const ModelDesc &model) : model_(model) {}
+
+  std::string write(std::vector<uint8_t> &out) {
+    std::vector<Offset<fb::Net>> nets;
+    uint64_t neuron = 0;
+    for (const NetDesc &n : model_.nets) {
+      std::vector<Offset<fb::NetParameter>> stages;
+      for (const StageDesc &s : n.stages) {
+        stages.push_back(stage(s));
+        neuron = std::max(neuron, s.ctx_bytes);
+      }
+      nets.push_back(fb::CreateNetDirect(b_, n.name.c_str(), nullptr, nullptr, &stages, 0, n.addr_mode));
+    }
+    b_.Finish(fb::CreateModelDirect(b_, "B", std::string(kVersion).c_str(), model_.time.c_str(),
+                                    std::string(kChip).c_str(), &nets, neuron, 0, 1));
+    align(blob_, 8);
+    if (blob_.size() > 0xffffffffu) return "the model has more than 4 GiB of binary data, the container's limit";
+    FileHeader h{};
+    h.magic = kMagic;
+    h.header_size = sizeof h;
+    h.flatbuffers_size = b_.GetSize();
+    h.binary_size = static_cast<uint32_t>(blob_.size());
+    out.clear();
+    append(out, &h, 1);
+    append(out, b_.GetBufferPointer(), b_.GetSize());
+    out.insert(out.end(), blob_.begin(), blob_.end());
+    return {};
+  }
+
+ private:
+  fb::Binary add(const std::vector<uint8_t> &bytes) {
+    align(blob_, 128);
+    const fb::Binary b(blob_.size(), bytes.size());
+    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
+    return b;
+  }
+
+  std::vector<Offset<fb::Tensor>> tensors(const std::vector<TensorDesc> &list) {
+    std::vector<Offset<fb::Tensor>> out;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const TensorDesc &t = list[i];
+      std::vector<Offset<fb::Shape>> shape{fb::CreateShapeDirect(b_, &t.shape)};
+      out.push_back(fb::CreateTensorDirect(b_, t.name.c_str(), t.dtype, 0, t.address, t.bytes, &shape, 0, t.scale, 0, 0,
+                                           t.zero_point, 0, static_cast<int32_t>(i)));
+    }
+    return out;
+  }
+
+  std::vector<Offset<fb::CmdGroup>> groups(const StageDesc &s, const fb::Binary &tiu, const fb::Binary &gdma) {
+    const auto nt = static_cast<uint32_t>(s.tiu.size() / NPU_CMD_BYTES),
+               ng = static_cast<uint32_t>(s.gdma.size() / NPU_CMD_BYTES);
+    return {fb::CreateCmdGroup(b_, nt, ng, &tiu, &gdma, static_cast<uint32_t>(tiu.size()),
+                               static_cast<uint32_t>(gdma.size()))};
+  }
+
+  Offset<fb::CoeffMem> coeff(const StageDesc &s) {
+    std::vector<uint8_t> digest(SHA256_DIGEST_LENGTH);
+    SHA256_CTX ctx;
+    SHA256Init(&ctx);
+    SHA256Update(&ctx, s.coeff.data(), s.coeff.size());
+    SHA256Final(digest.data(), &ctx);
+    const fb::Binary data = add(s.coeff);
+    return fb::CreateCoeffMemDirect(b_, kCoeffAddress, &digest, &data);
+  }
+
+  Offset<fb::NetParameter> stage(const StageDesc &s) {
+    const fb::Binary tiu = add(program_binary(s)), gdma = add(s.gdma);
+    std::vector<Offset<fb::CoreCommands>> cores;
+    auto list = groups(s, tiu, gdma);
+    cores.push_back(fb::CreateCoreCommandsDirect(b_, &list));
+    auto sub_in = tensors(s.inputs), sub_out = tensors(s.outputs);
+    auto sub_groups = groups(s, tiu, gdma);
+    std::vector<Offset<fb::SubNet>> subs{fb::CreateSubNetDirect(b_, 0, &sub_groups, nullptr, &sub_in, &sub_out, 0, 0, 0,
+                                                                0, 0, 0, nullptr, 0, 0, &cores)};
+    auto inputs = tensors(s.inputs), outputs = tensors(s.outputs);
+    auto cmds = groups(s, tiu, gdma);
+    std::vector<uint64_t> ctx_sizes{s.ctx_bytes};
+    Offset<fb::CoeffMem> coeff_mem = s.coeff.empty() ? Offset<fb::CoeffMem>() : coeff(s);
+    return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, 0, 0, 0, &cmds,
+                                        nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr, 1, s.io_address,
+                                        s.io_bytes);
+  }
+
+  const ModelDesc &model_;
+  FlatBufferBuilder b_;
+  std::vector<uint8_t> blob_;
+};
+
+}  // namespace
+
+std::string build(const ModelDesc &model, std::vector<uint8_t> &out) {
+  if (model.nets.empty()) return "a model needs a network";
+  for (const NetDesc &n : model.nets) {
+    if (n.name.empty()) return "a network needs a name";
+    if (n.stages.empty()) return "network '" + n.name + "' has no stage";
+    for (const StageDesc &s : n.stages)
+      if (s.tiu.size() % NPU_CMD_BYTES || s.gdma.size() % NPU_CMD_BYTES)
+        return "network '" + n.name + "': commands have 128 bytes each";
+  }
+  return Writer(model).write(out);
+}
+
+}  // namespace npu::bmodel

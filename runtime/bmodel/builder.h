@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Writing a .bmodel: plain descriptions in, container bytes out.
+#ifndef NPU_BMODEL_BUILDER_H
+#define NPU_BMODEL_BUILDER_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+namespace npu::bmodel {
+
+/// Linear file addresses: coefficients first, then input and output tensors, then activation memory.
+inline constexpr uint64_t kCoeffAddress = 0x100000000ull;
+
+struct TensorDesc {
+  std::string name;
+  uint32_t dtype = 0;           ///< bm_data_type_t
+  std::vector<uint64_t> shape;  ///< at most 8 dims; a scalar has none
+  uint64_t address = 0;         ///< linear file address
+  uint64_t bytes = 0;
+  float scale = 1.0f;
+  int32_t zero_point = 0;
+};
+
+/// One stage (one set of static shapes) of a network.
+struct StageDesc {
+  std::vector<TensorDesc> inputs, outputs;
+  std::vector<uint8_t> coeff;             ///< contents, at kCoeffAddress
+  uint64_t io_address = 0, io_bytes = 0;  ///< range that holds all input and output tensors
+  uint64_t ctx_address = 0, ctx_bytes = 0;
+  // the program
+  uint64_t lmem_bytes = 0, cycles = 0;
+  uint32_t cost[9] = {};
+  std::vector<npu_program_region> regions;
+  std::vector<npu_program_alias> aliases;
+  std::vector<std::string> layers;
+  std::vector<uint8_t> tiu, gdma;  ///< commands, 128 bytes each
+};
+
+struct NetDesc {
+  std::string name;
+  int32_t addr_mode = 0;
+  std::vector<StageDesc> stages;
+};
+
+struct ModelDesc {
+  std::vector<NetDesc> nets;
+  std::string time;  ///< creation time as text; empty for reproducible files
+};
+
+/// Serialises to container bytes. Returns an empty string on success, else what is wrong with the description.
+std::string build(const ModelDesc &model, std::vector<uint8_t> &out);
+
+}  // namespace npu::bmodel
+
+#endif  // NPU_BMODEL_BUILDER_H

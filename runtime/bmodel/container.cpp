@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#include "container.h"
+
+#include <fcntl.h>
+#include <sha256.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace npu::bmodel {
+
+namespace {
+
+template <class T>
+size_t count(const T *vector) {
+  return vector ? vector->size() : 0;
+}
+
+std::string number(uint64_t v) { return std::to_string(v); }
+
+/// Calls visit(binary, what) for every Binary in the model.
+template <class Visit>
+void for_each_binary(const fb::Model &model, Visit visit) {
+  auto commands = [&](const flatbuffers::Vector<flatbuffers::Offset<fb::CmdGroup>> *groups) {
+    for (size_t i = 0; i < count(groups); ++i) {
+      visit(groups->Get(i)->binary_bdc(), "TIU commands");
+      visit(groups->Get(i)->binary_gdma(), "GDMA commands");
+    }
+  };
+  auto plain = [&](const flatbuffers::Vector<const fb::Binary *> *list, const char *what) {
+    for (size_t i = 0; i < count(list); ++i) visit(list->Get(i), what);
+  };
+  if (model.kernel_module()) visit(model.kernel_module()->binary(), "kernel module");
+  if (model.cpuop_module()) visit(model.cpuop_module()->binary(), "CPU operator module");
+  for (size_t n = 0; n < count(model.net()); ++n) {
+    const fb::Net &net = *model.net()->Get(n);
+    for (size_t s = 0; s < count(net.parameter()); ++s) {
+      const fb::NetParameter &p = *net.parameter()->Get(s);
+      commands(p.cmd_group());
+      visit(p.net_profile(), "profile");
+      visit(p.binary_ir(), "IR");
+      visit(p.net_stat(), "statistics");
+      visit(p.tensor_loc(), "tensor locations");
+      if (p.coeff_mem()) visit(p.coeff_mem()->binary_coeff(), "coefficients");
+      for (size_t i = 0; i < count(p.sub_net()); ++i) {
+        const fb::SubNet &sub = *p.sub_net()->Get(i);
+        commands(sub.cmd_group());
+        for (size_t k = 0; k < count(sub.cpu_param()); ++k) visit(sub.cpu_param()->Get(k)->binary_param(), "CPU layer");
+        for (size_t k = 0; k < count(sub.core_commands()); ++k) {
+          const fb::CoreCommands &core = *sub.core_commands()->Get(k);
+          commands(core.gdma_tiu_commands());
+          plain(core.sdma_commands(), "SDMA commands");
+          plain(core.hau_commands(), "HAU commands");
+          plain(core.cdma_commands(), "CDMA commands");
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Container::~Container() {
+  if (mapping_) munmap(mapping_, mapped_bytes_);
+}
+
+std::unique_ptr<Container> Container::open(const std::string &path, std::string &error) {
+  std::unique_ptr<Container> c(new Container);
+  c->name_ = path;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    error = path + ": cannot open: " + std::strerror(errno);
+    return nullptr;
+  }
+  struct stat st {};
+  const bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+  if (!regular || st.st_size < static_cast<off_t>(sizeof(FileHeader))) {
+    ::close(fd);
+    error = path + (regular ? ": not a bmodel: " + number(st.st_size) + " bytes, shorter than the 64-byte header"
+                            : ": not a regular file");
+    return nullptr;
+  }
+  void *p = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  const int map_errno = errno;
+  ::close(fd);
+  if (p == MAP_FAILED) {
+    error = path + ": cannot map: " + std::strerror(map_errno);
+    return nullptr;
+  }
+  c->mapping_ = p;
+  c->mapped_bytes_ = static_cast<size_t>(st.st_size);
+  const std::string why = c->parse({static_cast<const uint8_t *>(p), c->mapped_bytes_});
+  if (why.empty()) return c;
+  error = path + ": " + why;
+  return nullptr;
+}
+
+std::unique_ptr<Container> Container::from_memory(const void *data, size_t size, std::string &error) {
+  std::unique_ptr<Container> c(new Container);
+  c->name_ = "(memory)";
+  auto bytes = std::span(static_cast<const uint8_t *>(data), data ? size : 0);
+  if (reinterpret_cast<uintptr_t>(data) % alignof(uint64_t)) {
+    c->aligned_.assign(bytes.begin(), bytes.end());  // flatbuffers wants its scalars aligned
+    bytes = c->aligned_;
+  }
+  const std::string why = c->parse(bytes);
+  if (why.empty()) return c;
+  error = c->name_ + ": " + why;
+  return nullptr;
+}
+
+std::string Container::parse(std::span<const uint8_t> bytes) {
+  FileHeader h;
+  if (bytes.size() < sizeof h)
+    return "not a bmodel: " + number(bytes.size()) + " bytes, shorter than the 64-byte header";
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.magic != kMagic) return "not a bmodel: the first four bytes are not the magic number 0xff55aaee";
+  if (h.header_size != sizeof h) return "header size is " + number(h.header_size) + ", expected 64";
+  const uint64_t need = sizeof h + uint64_t{h.flatbuffers_size} + h.binary_size;
+  if (need > bytes.size())
+    return "truncated: the header announces " + number(need) + " bytes, there are " + number(bytes.size());
+  const uint8_t *flat = bytes.data() + sizeof h;
+  flatbuffers::Verifier verifier(flat, h.flatbuffers_size, 64, 1000000);
+  if (h.flatbuffers_size < 8 || !fb::VerifyModelBuffer(verifier)) return "corrupt: the flatbuffer part does not verify";
+  model_ = fb::GetModel(flat);
+  blob_ = bytes.subspan(sizeof h + h.flatbuffers_size, h.binary_size);
+  return check_binaries();
+}
+
+std::string Container::check_binaries() const {
+  std::string bad;
+  for_each_binary(*model_, [&](const fb::Binary *b, const char *what) {
+    if (!b || !bad.empty()) return;
+    // The verifier does not check the alignment of structs in vectors.
+    if (reinterpret_cast<uintptr_t>(b) % alignof(fb::Binary) != 0)
+      bad = std::string("corrupt: the entry of ") + what + " is misaligned";
+    else if (b->start() > blob_.size() || b->size() > blob_.size() - b->start())
+      bad = std::string("corrupt: ") + what + " at " + number(b->start()) + " with " + number(b->size()) +
+            " bytes lie beyond the " + number(blob_.size()) + " bytes of binary data";
+  });
+  if (!bad.empty()) return bad;
+  if (count(model_->net()) == 0) return "no network inside";
+  for (const fb::Net *net : *model_->net())
+    if (!net->name() || net->name()->size() == 0) return "corrupt: a network has no name";
+  return {};
+}
+
+std::span<const uint8_t> Container::binary(const fb::Binary *b) const {
+  if (!b) return {};
+  return blob_.subspan(b->start(), b->size());
+}
+
+std::string Container::verify_hashes() const {
+  for (const fb::Net *net : *model_->net())
+    for (size_t s = 0; s < count(net->parameter()); ++s) {
+      const fb::CoeffMem *coeff = net->parameter()->Get(s)->coeff_mem();
+      if (!coeff) continue;
+      const auto data = binary(coeff->binary_coeff());
+      const std::string where = "network '" + net->name()->str() + "' stage " + number(s);
+      if (data.empty()) continue;
+      if (count(coeff->check_code()) != SHA256_DIGEST_LENGTH)
+        return name_ + ": cannot be verified: the file has no SHA-256 of the coefficients of " + where;
+      uint8_t digest[SHA256_DIGEST_LENGTH];
+      SHA256_CTX ctx;
+      SHA256Init(&ctx);
+      SHA256Update(&ctx, data.data(), data.size());
+      SHA256Final(digest, &ctx);
+      if (std::memcmp(digest, coeff->check_code()->data(), sizeof digest) != 0)
+        return name_ + ": corrupt: the coefficients of " + where + " do not have the SHA-256 that the file states";
+    }
+  return {};
+}
+
+uint32_t dtype_bytes(uint32_t dtype) {
+  static constexpr uint32_t kBytes[] = {4, 2, 1, 1, 2, 2, 4, 4, 2};  // F32 F16 S8 U8 S16 U16 S32 U32 BF16
+  return dtype < std::size(kBytes) ? kBytes[dtype] : 0;
+}
+
+}  // namespace npu::bmodel

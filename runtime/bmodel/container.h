@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Reading a .bmodel: a 64-byte header, the flatbuffer, the blob that its Binary entries index. Everything is verified
+// before anyone sees it.
+#ifndef NPU_BMODEL_CONTAINER_H
+#define NPU_BMODEL_CONTAINER_H
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bmodel_generated.h"
+#include "program.h"
+
+namespace npu::bmodel {
+
+inline constexpr uint32_t kMagic = 0xFF55AAEEu;
+inline constexpr std::string_view kChip = "QNPU1";
+inline constexpr std::string_view kVersion = "2.2";
+
+struct FileHeader {
+  uint32_t magic;
+  uint32_t header_size;
+  uint32_t flatbuffers_size;
+  uint32_t binary_size;
+  uint32_t reserved[12];
+};
+static_assert(sizeof(FileHeader) == 64);
+
+/// A model file or buffer. The views that it hands out live as long as it does. Immutable after opening, hence
+/// thread-safe.
+class Container {
+ public:
+  /// Maps a file read-only. Returns nullptr and sets `error` to a text that names the file and what is wrong with it.
+  static std::unique_ptr<Container> open(const std::string &path, std::string &error);
+  /// Reads from memory of the caller that outlives the container.
+  static std::unique_ptr<Container> from_memory(const void *data, size_t size, std::string &error);
+  ~Container();
+  Container(const Container &) = delete;
+  Container &operator=(const Container &) = delete;
+
+  const fb::Model &model() const { return *model_; }
+  /// Contents of a Binary; empty for a null one. Its range was checked at opening.
+  std::span<const uint8_t> binary(const fb::Binary *b) const;
+  /// Name of the file, or "(memory)".
+  const std::string &name() const { return name_; }
+  /// Compares every coefficient blob with its SHA-256. Returns an empty string or which differs or has none.
+  std::string verify_hashes() const;
+
+ private:
+  Container() = default;
+  std::string parse(std::span<const uint8_t> bytes);
+  std::string check_binaries() const;
+
+  std::string name_;
+  void *mapping_ = nullptr;
+  size_t mapped_bytes_ = 0;
+  std::vector<uint8_t> aligned_;
+  std::span<const uint8_t> blob_;
+  const fb::Model *model_ = nullptr;
+};
+
+/// The program inside a command binary, verified; views into the container.
+struct Program {
+  npu_program_header header;
+  std::vector<npu_program_region> regions;
+  std::vector<npu_program_alias> aliases;
+  std::vector<std::string_view> layers;
+  std::span<const uint8_t> tiu, gdma;  ///< commands
+};
+
+/// Whether the model was compiled for this kind of chip. Returns an empty string or what it was compiled for.
+std::string check_chip(const Container &container);
+
+/// Finds and checks the program of a stage: header, tables, regions against the stage's tensors, coefficients and
+/// memory sizes. Returns an empty string or what is wrong.
+std::string read_program(const Container &container, const fb::Net &net, const fb::NetParameter &stage,
+                         Program &program);
+
+/// Bytes of an element of a bm_data_type_t, 0 for an unknown one.
+uint32_t dtype_bytes(uint32_t dtype);
+
+}  // namespace npu::bmodel
+
+#endif  // NPU_BMODEL_CONTAINER_H

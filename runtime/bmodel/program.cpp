@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+// Checks the program in a command binary against itself and against the stage that it belongs to.
+#include <cstring>
+
+#include "container.h"
+#include "npu_isa.h"
+
+namespace npu::bmodel {
+
+namespace {
+
+std::string number(uint64_t v) { return std::to_string(v); }
+
+/// Copies `count` elements from a table at `offset` of the binary; false when it does not lie before the commands.
+template <class T>
+bool read_table(std::span<const uint8_t> bytes, uint32_t offset, uint32_t count, std::vector<T> &out) {
+  if (offset > bytes.size() || uint64_t{count} * sizeof(T) > bytes.size() - offset) return false;
+  out.resize(count);
+  if (count) std::memcpy(out.data(), bytes.data() + offset, count * sizeof(T));
+  return true;
+}
+
+bool read_layers(std::span<const uint8_t> bytes, const npu_program_header &h, std::vector<std::string_view> &out) {
+  uint64_t at = h.layer_offset;
+  for (uint32_t i = 0; i < h.layer_count; ++i) {
+    uint32_t size;
+    if (at + sizeof size > bytes.size()) return false;
+    std::memcpy(&size, bytes.data() + at, sizeof size);
+    at += sizeof size;
+    if (size > bytes.size() - at) return false;
+    out.emplace_back(reinterpret_cast<const char *>(bytes.data() + at), size);
+    at += size;
+  }
+  return true;
+}
+
+std::string check_header(std::span<const uint8_t> bytes, npu_program_header &h) {
+  if (bytes.size() < sizeof h)
+    return "the command binary has " + number(bytes.size()) + " bytes, too few for its header";
+  std::memcpy(&h, bytes.data(), sizeof h);
+  if (h.magic != NPU_PROGRAM_MAGIC) return "the command binary does not begin with a QNPU1 program header";
+  if (h.version != NPU_PROGRAM_VERSION || h.header_bytes != sizeof h)
+    return "program header version " + number(h.version) + " with " + number(h.header_bytes) +
+           " bytes, expected version 1 with 128";
+  if (h.chip_id != NPU_CHIP_ID)
+    return "compiled for chip id " + number(h.chip_id) + ", expected " + number(NPU_CHIP_ID);
+  if (h.isa_version != NPU_ISA_VERSION)
+    return "compiled for ISA version " + number(h.isa_version) + ", this runtime has " + number(NPU_ISA_VERSION);
+  if (h.commands_offset % NPU_CMD_BYTES != 0 || h.commands_offset < sizeof h || h.commands_offset > bytes.size())
+    return "commands begin at " + number(h.commands_offset) + ", which is not inside the binary";
+  for (uint32_t r : h.reserved)
+    if (r) return "reserved words of the program header are not zero";
+  return {};
+}
+
+/// Tensor `index` of a list, or nullptr.
+const fb::Tensor *tensor(const flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>> *list, uint32_t index) {
+  return list && index < list->size() ? list->Get(index) : nullptr;
+}
+
+uint64_t tensor_bytes(const fb::Tensor &t) {
+  uint64_t n = dtype_bytes(t.data_type());
+  if (t.shape() && t.shape()->size() && t.shape()->Get(0)->dim())
+    for (uint64_t d : *t.shape()->Get(0)->dim())
+      if (__builtin_mul_overflow(n, d, &n)) return ~uint64_t{0};
+  return n;
+}
+
+std::string check_region(const Container &c, const fb::NetParameter &stage, const npu_program_region &r) {
+  uint64_t limit = 0;
+  switch (r.kind) {
+    case NPU_PROGRAM_COEFF:
+      limit = stage.coeff_mem() ? c.binary(stage.coeff_mem()->binary_coeff()).size() : 0;
+      if (r.access != NPU_ACCESS_READ) return "coefficients are written";
+      break;
+    case NPU_PROGRAM_CTX:
+      limit = stage.ctx_size();
+      break;
+    case NPU_PROGRAM_INPUT:
+    case NPU_PROGRAM_OUTPUT: {
+      const fb::Tensor *t = tensor(r.kind == NPU_PROGRAM_INPUT ? stage.input_tensor() : stage.output_tensor(), r.index);
+      if (!t) return "tensor number " + number(r.index) + " does not exist";
+      if (r.kind == NPU_PROGRAM_INPUT && r.access != NPU_ACCESS_READ) return "an input is written";
+      limit = tensor_bytes(*t);
+      break;
+    }
+    default:
+      return "kind " + number(r.kind) + " is unknown";
+  }
+  if (r.access == 0 || (r.access & ~(NPU_ACCESS_READ | NPU_ACCESS_WRITE)))
+    return "access " + number(r.access) + " is unknown";
+  if (r.bytes == 0 || r.bytes > limit) return number(r.bytes) + " bytes, what it stands for has " + number(limit);
+  if (r.reserved0 || r.reserved1) return "reserved words are not zero";
+  return {};
+}
+
+std::string check_tensor(const fb::Tensor &t, const char *what) {
+  const std::string name = t.name() ? t.name()->str() : "";
+  if (name.empty()) return std::string("an ") + what + " has no name";
+  const std::string who = std::string(what) + " '" + name + "'";
+  const auto *dims = t.shape() && t.shape()->size() ? t.shape()->Get(0)->dim() : nullptr;
+  if (!dims) return who + " has no shape";
+  if (dims->size() > 8) return who + " has more than 8 dims";
+  // The verifier checks the alignment of a vector's length, not of its 64-bit elements.
+  if (reinterpret_cast<uintptr_t>(dims->Data()) % alignof(uint64_t) != 0) return who + " has a misaligned shape";
+  for (uint64_t d : *dims)
+    if (d == 0 || d > 0x7fffffff) return who + " has the dim " + number(d);
+  const uint64_t bytes = tensor_bytes(t);
+  if (bytes == 0 || bytes > 0xffffffffu) return who + " has an unknown type or more than 4 GiB";
+  return {};
+}
+
+std::string check_tensors(const flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>> *list, const char *what) {
+  if (!list || list->size() == 0) return std::string("no ") + what;
+  for (const fb::Tensor *t : *list) {
+    const std::string why = check_tensor(*t, what);
+    if (!why.empty()) return why;
+  }
+  return {};
+}
+
+/// The stage's only group of commands: of the first sub-network, or of the stage itself.
+const fb::CmdGroup *only_group(const fb::NetParameter &stage, std::string &why) {
+  const auto *groups = stage.cmd_group();
+  if (stage.sub_net() && stage.sub_net()->size() > 0) {
+    const fb::SubNet &sub = *stage.sub_net()->Get(0);
+    if (stage.sub_net()->size() > 1 || sub.subnet_mode() != 0) {
+      why = "more than one sub-network, or one that is not for the NPU: not supported by this runtime";
+      return nullptr;
+    }
+    if (sub.core_commands() && sub.core_commands()->size() > 0) {
+      if (sub.core_commands()->size() > 1) {
+        why = "compiled for " + number(sub.core_commands()->size()) + " cores, this runtime runs one";
+        return nullptr;
+      }
+      groups = sub.core_commands()->Get(0)->gdma_tiu_commands();
+    } else if (sub.cmd_group() && sub.cmd_group()->size() > 0) {
+      groups = sub.cmd_group();
+    }
+  }
+  if (!groups || groups->size() != 1) {
+    why = number(groups ? groups->size() : 0) + " command groups, expected 1";
+    return nullptr;
+  }
+  return groups->Get(0);
+}
+
+std::string check_stage(const Container &container, const fb::NetParameter &stage, Program &program) {
+  std::string why = check_tensors(stage.input_tensor(), "input");
+  if (why.empty()) why = check_tensors(stage.output_tensor(), "output");
+  if (!why.empty()) return why;
+  const fb::CmdGroup *group = only_group(stage, why);
+  if (!group) return why;
+  const auto bytes = container.binary(group->binary_bdc());
+  npu_program_header &h = program.header;
+  why = check_header(bytes, h);
+  if (!why.empty()) return why;
+  const auto head = bytes.first(h.commands_offset);
+  if (h.region_count > NPU_MAX_REGIONS - 2 || !read_table(head, h.region_offset, h.region_count, program.regions) ||
+      !read_table(head, h.alias_offset, h.alias_count, program.aliases) || !read_layers(head, h, program.layers))
+    return "a table of the program header does not lie between header and commands";
+  for (size_t i = 0; i < program.regions.size(); ++i) {
+    why = check_region(container, stage, program.regions[i]);
+    if (!why.empty()) return "region " + number(i) + ": " + why;
+  }
+  for (const npu_program_alias &a : program.aliases)
+    if (!tensor(stage.output_tensor(), a.output) || !tensor(stage.input_tensor(), a.input))
+      return "an alias names a tensor that does not exist";
+  program.tiu = bytes.subspan(h.commands_offset);
+  program.gdma = container.binary(group->binary_gdma());
+  if (program.tiu.size() != uint64_t{group->bdc_num()} * NPU_CMD_BYTES ||
+      program.gdma.size() != uint64_t{group->gdma_num()} * NPU_CMD_BYTES)
+    return "the numbers of commands and the sizes of their binaries differ";
+  return {};
+}
+
+}  // namespace
+
+std::string check_chip(const Container &container) {
+  const fb::Model &m = container.model();
+  if (m.chip() && m.chip()->string_view() == kChip) return {};
+  return container.name() + ": compiled for " + (m.chip() ? m.chip()->str() : "an unnamed chip") + ", this device is " +
+         std::string(kChip);
+}
+
+std::string read_program(const Container &container, const fb::Net &net, const fb::NetParameter &stage,
+                         Program &program) {
+  const std::string wrong_chip = check_chip(container);
+  if (!wrong_chip.empty()) return wrong_chip;
+  const std::string why = check_stage(container, stage, program);
+  return why.empty() ? why : container.name() + ": network '" + net.name()->str() + "': " + why;
+}
+
+}  // namespace npu::bmodel

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Commands in the order of a sequential program. Waits and the regions of temporary storages are filled in later.
+#ifndef NPU_COMPILER_EMITTER_H
+#define NPU_COMPILER_EMITTER_H
+
+#include <cstring>
+
+#include "lowered.h"
+#include "npu_cost.hpp"
+
+namespace npu::compiler {
+
+struct Command {
+  alignas(8) uint8_t bytes[NPU_CMD_BYTES] = {};
+  bool gdma = false;
+  int src_storage = -1, dst_storage = -1;  ///< storages in memory that its region operands mean; -1: none
+};
+
+/// Numbers of regions until the final table is known.
+inline constexpr uint8_t kRegionCoeff = 0;
+
+/// One end of a transfer: a storage in memory (then base is an offset in it) or local memory.
+struct End {
+  int storage = -1;
+  int64_t base = 0;  ///< bytes
+  Strides strides;
+};
+
+class Emitter {
+ public:
+  explicit Emitter(std::vector<uint8_t> &coeff) : coeff(coeff) {}
+
+  /// A strided copy in as few commands as possible; the dimensions are listed in the order that costs memory least.
+  void copy(const Shape &dims, const End &src, const End &dst);
+  void fill(const Shape &dims, float value, const End &dst);
+
+  template <class T>
+  void tiu(T &cmd) {
+    cmd.layer = layer;
+    Command c;
+    std::memcpy(c.bytes, &cmd, sizeof cmd);
+    commands.push_back(c);
+  }
+
+  std::vector<Command> commands;
+  std::vector<uint8_t> &coeff;
+  uint32_t layer = 0;
+
+ private:
+  void push_copy(const Shape &dims, const End &src, const End &dst);
+};
+
+/// The dtype of everything that this compiler emits.
+inline constexpr uint8_t kF32 = NPU_DTYPE_F32;
+
+uint8_t act_code(const graph::Activation &act);
+
+/// Sets act, act_a and act_b of a command.
+template <class T>
+void set_activation(T &cmd, const graph::Activation &act) {
+  cmd.act = act_code(act);
+  const bool one = act.kind == graph::ActKind::Clip || act.kind == graph::ActKind::LeakyRelu;
+  cmd.act_a = one ? act.a : 0;
+  cmd.act_b = act.kind == graph::ActKind::Clip ? act.b : 0;
+}
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_EMITTER_H

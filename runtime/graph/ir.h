@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// The compiler's neutral representation of a network: typed operators on tensors of known shape.
+//
+// A Graph owns values and nodes; both are named by index and never removed, only orphaned (Graph::compact drops what is
+// dead). Nodes stand in execution order. Operator-set versions, default attributes and optional inputs of ONNX are
+// resolved by the importer and do not appear here.
+#ifndef NPU_GRAPH_IR_H
+#define NPU_GRAPH_IR_H
+
+#include <array>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tensor.h"
+
+namespace npu::graph {
+
+using ValueId = int;
+inline constexpr ValueId kNoValue = -1;
+
+enum class Op : uint8_t {
+  Conv,     ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; the latter two constant
+  MatMul,   ///< a [..., m, k], b [..., k, n], optional constant bias [n]
+  Pool,     ///< x [n, c, spatial...]
+  Binary,   ///< a, b with numpy broadcasting
+  Unary,    ///< x: an activation alone
+  Softmax,  ///< x
+  Transpose,  ///< x
+  Reshape,    ///< x; the new shape is that of the result
+  Concat,     ///< any number
+  Slice,      ///< x
+  Pad,        ///< x, with a constant
+  Expand,     ///< x, broadcast to the shape of the result
+  Gather,     ///< x, constant indices
+  Cast,       ///< x; constants only
+};
+
+const char *op_name(Op op);
+
+/// Numbers equal NPU_ACT_.
+enum class ActKind : uint8_t { None, Relu, Clip, LeakyRelu, Sigmoid, Tanh };
+
+struct Activation {
+  ActKind kind = ActKind::None;
+  float a = 0, b = 0;
+};
+
+/// Numbers equal NPU_ELTWISE_.
+enum class BinaryKind : uint8_t { Add, Sub, Mul, Div, Max, Min };
+
+/// A sliding window over one or two spatial dimensions; a missing second one has kernel 1, stride 1, no padding.
+struct Window {
+  std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, begin{0, 0}, end{0, 0};
+  /// Distance from the first to behind the last cell that a window sees.
+  int64_t extent(int i) const { return (kernel[i] - 1) * dilation[i] + 1; }
+};
+
+struct ConvAttrs {
+  Window window;
+  int64_t groups = 1;
+  Activation act;
+};
+struct PoolAttrs {
+  Window window;
+  bool max = true;
+  bool count_pad = false;  ///< averages: padding counts in the divisor,
+  std::array<int64_t, 2> counted_end{0,
+                                     0};  ///< behind the data only that much; window.end has also what ceil_mode adds
+};
+struct MatMulAttrs {
+  Activation act;
+};
+struct BinaryAttrs {
+  BinaryKind kind = BinaryKind::Add;
+  Activation act;
+};
+struct UnaryAttrs {
+  Activation act;
+};
+struct SoftmaxAttrs {
+  int axis = -1;
+  bool log = false;
+};
+struct TransposeAttrs {
+  std::vector<int> perm;
+};
+struct ConcatAttrs {
+  int axis = 0;
+};
+struct SliceAttrs {
+  std::vector<int64_t> start, step;
+};  ///< one of each a dimension; a step may be negative
+struct PadAttrs {
+  std::vector<int64_t> begin, end;
+  float value = 0;
+};
+struct GatherAttrs {
+  int axis = 0;
+};
+struct CastAttrs {
+  Dtype to = Dtype::F32;
+};
+struct ShapeAttrs {
+  Shape shape;
+};  ///< Reshape, Expand
+
+using Attrs = std::variant<std::monostate, ConvAttrs, PoolAttrs, MatMulAttrs, BinaryAttrs, UnaryAttrs, SoftmaxAttrs,
+                           TransposeAttrs, ConcatAttrs, SliceAttrs, PadAttrs, GatherAttrs, CastAttrs, ShapeAttrs>;
+
+struct Value {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  Shape shape;
+  TensorPtr constant;  ///< null unless known at compile time
+};
+
+/// Where a node of the ONNX file went, for the report.
+struct Source {
+  std::string name, type;
+  std::string fate;  ///< empty: see the commands that carry its tag
+};
+
+struct Node {
+  Op op = Op::Unary;
+  int source = 0;  ///< index in Graph::sources
+  std::vector<ValueId> inputs;
+  ValueId output = kNoValue;
+  Attrs attrs;
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs, outputs;
+  std::vector<std::string> output_names;  ///< one an output: a value may be several outputs, or an input as well
+  std::vector<Source> sources;
+
+  ValueId add_value(Value value) {
+    values.push_back(std::move(value));
+    return static_cast<ValueId>(values.size()) - 1;
+  }
+  ValueId add_constant(TensorPtr tensor, std::string value_name = {});
+  const Value &operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Value &operator[](ValueId id) { return values[static_cast<size_t>(id)]; }
+
+  bool is_constant(ValueId id) const { return (*this)[id].constant != nullptr; }
+  bool is_output(ValueId id) const;
+  /// How often nodes read a value, and outputs name it.
+  std::vector<int> use_counts() const;
+  /// Index of the node that makes each value, -1 for inputs and constants.
+  std::vector<int> producers() const;
+};
+
+/// The shape and type of a node's result, from its operands and attributes; checks everything that the rest of the
+/// compiler relies on.
+Status infer(const Graph &graph, const Node &node, Dtype &dtype, Shape &shape);
+
+}  // namespace npu::graph
+
+#endif  // NPU_GRAPH_IR_H

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "bind.h"
+
+#include "npu_isa.h"
+
+namespace npurt {
+
+namespace {
+
+bool overlap(const Place &a, const Place &b) {
+  return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
+}
+
+npu_job_region region(const Bo &bo, uint64_t offset, uint64_t size, uint32_t access) {
+  return {bo.get(), offset, size, access, 0};
+}
+
+npu_job_region whole(const Bo &bo) { return region(bo, 0, npu_bo_size(bo.get()), DRM_NPU_REGION_READ); }
+
+npu_job_desc job(const std::vector<npu_job_region> &regions, const drm_npu_stream &stream, uint32_t core_mask) {
+  npu_job_desc j{};
+  j.regions = regions.data();
+  j.region_count = static_cast<uint32_t>(regions.size());
+  j.streams = &stream;
+  j.stream_count = 1;
+  j.core_mask = core_mask;
+  return j;
+}
+
+}  // namespace
+
+Reason locate(npu_device *device, const bm_device_mem_t &mem, uint64_t bytes, Place &place) {
+  place.address = bm_mem_get_device_addr(mem);
+  place.bytes = bytes;
+  const uint64_t size = bm_mem_get_device_size(mem);
+  if (size < bytes)
+    return "its device memory has " + std::to_string(size) + " bytes, the tensor needs " + std::to_string(bytes);
+  npu_bo *bo;
+  if (npu_bo_find(device, place.address, &bo, &place.offset) != 0) return npu_last_error();
+  place.bo.reset(bo);
+  const uint64_t left = npu_bo_size(bo) - place.offset;
+  if (left < bytes)
+    return "its device memory ends " + std::to_string(left) + " bytes behind its address, the tensor needs " +
+           std::to_string(bytes);
+  return {};
+}
+
+Reason Binder::stage_outputs(npu_device *device) {
+  for (const npu_program_alias &a : stage_.aliases) {
+    if (staged_[a.output] || !overlap(outputs_[a.output], inputs_[a.input])) continue;
+    Bo &bo = scratch_.staging[a.output];
+    if (!bo) {
+      npu_bo *p;
+      if (npu_bo_create(device, stage_.outputs[a.output].bytes, DRM_NPU_BO_CARD, &p) != 0)
+        return std::string("memory for an output that shares memory with an input: ") + npu_last_error();
+      bo.reset(p);
+    }
+    staged_[a.output] = true;
+  }
+  return {};
+}
+
+npu_job_region Binder::bind_region(const npu_program_region &r) const {
+  switch (r.kind) {
+    case NPU_PROGRAM_COEFF:
+      return region(stage_.coeff, 0, r.bytes, r.access);
+    case NPU_PROGRAM_CTX:
+      return region(scratch_.ctx, 0, r.bytes, r.access);
+    case NPU_PROGRAM_INPUT:
+      return region(inputs_[r.index].bo, inputs_[r.index].offset, r.bytes, r.access);
+    default:
+      if (staged_[r.index]) return region(scratch_.staging[r.index], 0, r.bytes, r.access);
+      return region(outputs_[r.index].bo, outputs_[r.index].offset, r.bytes, r.access);
+  }
+}
+
+/// One small job for each staged output; jobs of a context run in order.
+void Binder::add_copies(Jobs &out) const {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!staged_[i]) continue;
+    const uint64_t bytes = stage_.outputs[i].bytes;
+    out.copy_regions.push_back({whole(stage_.code), region(scratch_.staging[i], 0, bytes, DRM_NPU_REGION_READ),
+                                region(outputs_[i].bo, outputs_[i].offset, bytes, DRM_NPU_REGION_WRITE)});
+    drm_npu_stream s{};
+    s.gdma_count = 1;
+    s.gdma_offset = stage_.copy_offset + i * NPU_CMD_BYTES;
+    out.copy_streams.push_back(s);
+  }
+}
+
+void Binder::bind(uint32_t core_mask, Jobs &out) const {
+  for (const npu_program_region &r : stage_.regions) out.regions.push_back(bind_region(r));
+  const auto code = static_cast<uint32_t>(out.regions.size());
+  out.regions.push_back(whole(stage_.code));
+  out.stream.tiu_count = stage_.tiu_count;
+  out.stream.gdma_count = stage_.gdma_count;
+  if (stage_.tiu_count) out.stream.tiu_region = code;
+  if (stage_.gdma_count) {
+    out.stream.gdma_region = code;
+    out.stream.gdma_offset = stage_.gdma_offset;
+  }
+  add_copies(out);
+  out.jobs.push_back(job(out.regions, out.stream, core_mask));
+  for (size_t i = 0; i < out.copy_regions.size(); ++i)
+    out.jobs.push_back(job(out.copy_regions[i], out.copy_streams[i], core_mask));
+}
+
+}  // namespace npurt

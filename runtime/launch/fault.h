@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// What a job that failed on the card did, in the network's own terms.
+#ifndef NPURT_FAULT_H
+#define NPURT_FAULT_H
+
+#include "runtime.h"
+
+namespace npurt {
+
+/// "network 'x': the job failed: ...: TIU command 17, region 3 ... (region 3 is output 0 'y'; layer 'conv1')".
+Reason fault_text(const Launched &launched, const npu_result &result);
+
+}  // namespace npurt
+
+#endif  // NPURT_FAULT_H

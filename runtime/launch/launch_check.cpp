@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "launch_check.h"
+
+#include <bit>
+
+namespace npurt {
+
+namespace {
+
+std::string shape_text(const bm_shape_t &s) {
+  std::string out = "[";
+  for (int i = 0; i < s.num_dims && i < BM_MAX_DIMS_NUM; ++i) out += (i ? "," : "") + std::to_string(s.dims[i]);
+  return out + "]";
+}
+
+}  // namespace
+
+std::string at(const Network &net, const char *what, size_t i, const TensorInfo &t) {
+  return "network '" + net.name() + "' " + what + " " + std::to_string(i) + " ('" + t.name + "'): ";
+}
+
+Reason check_counts(const Network &net, size_t inputs, size_t outputs) {
+  const bm_net_info_t &info = *net.info();
+  if (inputs == static_cast<size_t>(info.input_num) && outputs == static_cast<size_t>(info.output_num)) return {};
+  return "network '" + net.name() + "' has " + std::to_string(info.input_num) + " inputs and " +
+         std::to_string(info.output_num) + " outputs, the launch has " + std::to_string(inputs) + " and " +
+         std::to_string(outputs);
+}
+
+Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorInfo &t = net.stages()[0]->inputs[i];
+    if (inputs[i].dtype != t.dtype)
+      return at(net, "input", i, t) + "type " + dtype_name(inputs[i].dtype) + ", expected " + dtype_name(t.dtype);
+    if (inputs[i].st_mode != BM_STORE_1N)
+      return at(net, "input", i, t) + "store mode " + std::to_string(inputs[i].st_mode) + ", expected BM_STORE_1N";
+    if (inputs[i].shape.num_dims < 0 || inputs[i].shape.num_dims > BM_MAX_DIMS_NUM)
+      return at(net, "input", i, t) + std::to_string(inputs[i].shape.num_dims) + " dims, at most 8 are possible";
+  }
+  return {};
+}
+
+Reason check_store_modes(const Network &net, std::span<const bm_tensor_t> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i].st_mode != BM_STORE_1N)
+      return at(net, "output", i, net.stages()[0]->outputs[i]) + "store mode " + std::to_string(outputs[i].st_mode) +
+             ", expected BM_STORE_1N";
+  return {};
+}
+
+Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, const Stage *&stage) {
+  const int index = net.find_stage(shapes.data(), static_cast<int>(shapes.size()));
+  if (index >= 0) {
+    stage = net.stages()[static_cast<size_t>(index)].get();
+    return {};
+  }
+  std::string text = "network '" + net.name() + "': no stage has the input shapes";
+  for (const bm_shape_t &s : shapes) text += " " + shape_text(s);
+  text += "; expected";
+  for (size_t s = 0; s < net.stages().size(); ++s) {
+    if (s) text += " or";
+    for (const TensorInfo &t : net.stages()[s]->inputs) text += " " + shape_text(t.shape);
+  }
+  return text;
+}
+
+Reason choose_cores(const Network &net, std::span<const int> list, uint32_t cores_of_card, uint32_t &mask) {
+  mask = 0;
+  for (const int core : list) {
+    if (core < 0 || static_cast<uint32_t>(core) >= cores_of_card)
+      return "core " + std::to_string(core) + " does not exist: the card has cores 0 to " +
+             std::to_string(cores_of_card - 1);
+    if (std::popcount(mask) < net.info()->core_num) mask |= 1u << core;
+  }
+  return {};
+}
+
+}  // namespace npurt

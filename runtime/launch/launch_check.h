@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// What a launch must agree with before anything is bound: counts, types, store modes, shapes, cores.
+#ifndef NPURT_LAUNCH_CHECK_H
+#define NPURT_LAUNCH_CHECK_H
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "network.h"
+
+namespace npurt {
+
+/// "network 'x' input 0 ('name'): ", the beginning of every complaint about a tensor.
+std::string at(const Network &net, const char *what, size_t i, const TensorInfo &t);
+
+Reason check_counts(const Network &net, size_t inputs, size_t outputs);
+Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs);
+/// The store modes that a caller wants for the outputs.
+Reason check_store_modes(const Network &net, std::span<const bm_tensor_t> outputs);
+/// The stage for inputs of these shapes.
+Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, const Stage *&stage);
+/// The mask for a list of cores: its first core_num different ones; 0 (any) for an empty list.
+Reason choose_cores(const Network &net, std::span<const int> list, uint32_t cores_of_card, uint32_t &mask);
+
+}  // namespace npurt
+
+#endif  // NPURT_LAUNCH_CHECK_H

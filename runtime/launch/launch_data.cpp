@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// The synchronous launch with data in system memory.
+#include <cstdlib>
+
+#include "fault.h"
+#include "launch_check.h"
+#include "runtime.h"
+
+namespace npurt {
+
+namespace {
+
+/// Device memory for the length of a call.
+class DeviceTensors {
+ public:
+  explicit DeviceTensors(bm_handle_t handle) : handle_(handle) {}
+  ~DeviceTensors() {
+    for (const bm_tensor_t &t : tensors) bm_free_device(handle_, t.device_mem);
+  }
+  Reason add(const TensorInfo &info) {
+    bm_tensor_t t{info.dtype, info.shape, bm_mem_null(), BM_STORE_1N};
+    if (bm_malloc_device_byte(handle_, &t.device_mem, static_cast<unsigned int>(info.bytes)) != BM_SUCCESS)
+      return npu_last_error();
+    tensors.push_back(t);
+    return {};
+  }
+  std::vector<bm_tensor_t> tensors;
+
+ private:
+  bm_handle_t handle_;
+};
+
+/// Waits for a launch; the reason names the job's fault.
+Reason wait_for(const Launched &launched) {
+  for (uint64_t seqno = launched.main_seqno; seqno <= launched.seqno; ++seqno) {
+    npu_result result{};
+    if (npu_wait(launched.context, seqno, -1, &result) != 0) return npu_last_error();
+    if (result.known && result.error != 0) return fault_text(launched, result);
+  }
+  return {};
+}
+
+Reason upload_inputs(bm_handle_t handle, const Network &net, const Stage &stage, std::span<void *const> datas,
+                     DeviceTensors &in) {
+  for (size_t i = 0; i < datas.size(); ++i) {
+    const TensorInfo &t = stage.inputs[i];
+    if (!datas[i]) return at(net, "input", i, t) + "null pointer";
+    const Reason why = in.add(t);
+    if (!why.empty()) return at(net, "input", i, t) + why;
+    if (bm_memcpy_s2d(handle, in.tensors.back().device_mem, datas[i]) != BM_SUCCESS)
+      return at(net, "input", i, t) + npu_last_error();
+  }
+  return {};
+}
+
+Reason read_outputs(bm_handle_t handle, const Network &net, const Stage &stage, const std::vector<bm_tensor_t> &tensors,
+                    std::span<void *> datas, bool user_mem) {
+  std::vector<std::unique_ptr<void, decltype(&std::free)>> own;
+  for (size_t i = 0; i < datas.size(); ++i) {
+    const TensorInfo &t = stage.outputs[i];
+    void *dst = user_mem ? datas[i] : std::malloc(t.bytes);
+    if (!user_mem) own.emplace_back(dst, std::free);
+    if (!dst) return at(net, "output", i, t) + (user_mem ? "null pointer" : "out of system memory");
+    if (bm_memcpy_d2s_partial(handle, dst, tensors[i].device_mem, static_cast<unsigned int>(t.bytes)) != BM_SUCCESS)
+      return at(net, "output", i, t) + npu_last_error();
+  }
+  for (size_t i = 0; i < own.size(); ++i) datas[i] = own[i].release();
+  return {};
+}
+
+}  // namespace
+
+Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas,
+                            std::span<const bm_shape_t> input_shapes, std::span<void *> output_datas,
+                            std::span<bm_shape_t> output_shapes, bool user_mem) {
+  Reason why;
+  const Network *net = find(name, why);
+  if (!net) return why;
+  why = check_counts(*net, input_datas.size(), output_datas.size());
+  if (!why.empty()) return why;
+  const Stage *stage;
+  why = choose_stage(*net, {input_shapes.begin(), input_shapes.end()}, stage);
+  if (!why.empty()) return why;
+  DeviceTensors in(handle_), out(handle_);
+  why = upload_inputs(handle_, *net, *stage, input_datas, in);
+  for (size_t i = 0; why.empty() && i < output_datas.size(); ++i) {
+    why = out.add(stage->outputs[i]);
+    if (!why.empty()) why = at(*net, "output", i, stage->outputs[i]) + why;
+  }
+  if (!why.empty()) return why;
+  Launched launched;
+  why = launch(name, in.tensors, out.tensors, {true, false, {}}, &launched);
+  if (why.empty()) why = wait_for(launched);
+  if (why.empty()) why = read_outputs(handle_, *net, *stage, out.tensors, output_datas, user_mem);
+  for (size_t i = 0; why.empty() && i < output_shapes.size(); ++i) output_shapes[i] = stage->outputs[i].shape;
+  return why;
+}
+
+}  // namespace npurt

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Activation memory of one network: what a launch needs for itself until its job is finished.
+#ifndef NPURT_POOL_H
+#define NPURT_POOL_H
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "error.h"
+#include "handles.h"
+
+namespace npurt {
+
+/// Buffers that one launch uses: activation memory and, where an output shares memory with an input that is still
+/// needed, stages for outputs.
+struct Scratch {
+  Bo ctx;                   ///< null when the network needs none
+  std::vector<Bo> staging;  ///< one an output, null until needed
+};
+
+/// Thread-safe. A scratch comes back when the fence of its job signals, not when someone synchronises: it is taken
+/// again as soon as its job is finished.
+class Pool {
+ public:
+  Pool(npu_device *device, uint64_t ctx_bytes, size_t outputs)
+      : device_(device), ctx_bytes_(ctx_bytes), outputs_(outputs) {}
+  /// Waits for all jobs.
+  ~Pool();
+
+  void set_limit(int limit);
+  /// Finds a finished scratch, or makes one, or waits for the oldest job when `limit` are in use or memory is short.
+  Reason acquire(Scratch **scratch);
+  /// The scratch is used by job `seqno` of `context` from now on; context null: it is free at once.
+  void release(Scratch *scratch, npu_context *context, uint64_t seqno);
+
+ private:
+  struct Entry {
+    Scratch scratch;
+    npu_context *context = nullptr;  ///< job that uses it; null: none
+    uint64_t seqno = 0;
+    uint64_t order = 0;
+    bool taken = false;  ///< between acquire and release
+  };
+  bool try_acquire(Scratch **scratch);
+  Reason create(Scratch **scratch, bool &short_of_memory);
+
+  npu_device *device_;
+  const uint64_t ctx_bytes_;
+  const size_t outputs_;
+  std::mutex mutex_;                  // guards what follows
+  std::condition_variable released_;  // a release() happened
+  std::vector<std::unique_ptr<Entry>> entries_;
+  size_t limit_ = 16;
+  uint64_t order_ = 0;
+};
+
+}  // namespace npurt
+
+#endif  // NPURT_POOL_H

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Builds everything and runs every test: what `make check` does. Each step writes its output to a log and counts its tests; a step that ends badly counts
+# as failed whatever it printed, and a step that ran no test has failed. The last line is "N passed, N failed".
+#
+#   check.sh              all steps
+#   check.sh NAME...      only the steps whose names contain one of these words
+
+NPU_STEP=check
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+set +e
+cd "$NPU_TOP" || exit 1
+
+LOGS=$NPU_BUILD/check
+JOBS=$(nproc)
+WANTED=("$@")
+passed=0
+failed=0
+number=0
+failures=()
+mkdir -p "$LOGS"
+started=$SECONDS
+
+wanted() {
+    local word
+    [ ${#WANTED[@]} -eq 0 ] && return 0
+    for word in "${WANTED[@]}"; do case $1 in *"$word"*) return 0 ;; esac; done
+    return 1
+}
+
+# Counts of a log: the sum of its "N passed, N failed" lines; where it has none, of the closing lines of ctest and unittest.
+counts() {
+    awk '
+        match($0, /[0-9]+ passed, [0-9]+ failed/) {
+            split(substr($0, RSTART, RLENGTH), w, /[ ,]+/); plain_p += w[1]; plain_f += w[3] }
+        /tests passed, [0-9]+ tests failed out of [0-9]+/ {
+            match($0, /[0-9]+ tests failed out of [0-9]+/); split(substr($0, RSTART, RLENGTH), w, " "); f += w[1]; p += w[6] - w[1] }
+        /^Ran [0-9]+ tests? in/ { ran = $2 }
+        /^OK/ && ran { p += ran; ran = 0 }
+        /^FAILED \(/ && ran { n = 0; while (match($0, /(failures|errors)=[0-9]+/)) {
+            split(substr($0, RSTART, RLENGTH), w, "="); n += w[2]; $0 = substr($0, RSTART + RLENGTH) } f += n; p += ran - n; ran = 0 }
+        END { if (plain_p + plain_f) print plain_p, plain_f; else print p + 0, f + 0 }' "$1"
+}
+
+# step NAME SECONDS COMMAND...: a test step.
+step() {
+    local name=$1 limit=$2 status p f begun=$SECONDS log
+    shift 2
+    wanted "$name" || return 0
+    number=$((number + 1))
+    log=$LOGS/$(printf '%02d' "$number")-$name.log
+    printf '%-34s ' "$name"
+    timeout --kill-after=30 "$limit" bash -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    read -r p f < <(counts "$log")
+    if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+    if [ $((p + f)) -eq 0 ]; then f=1; echo "no test ran" >>"$log"; fi
+    passed=$((passed + p))
+    failed=$((failed + f))
+    printf '%5d passed, %d failed  (%d s)\n' "$p" "$f" $((SECONDS - begun))
+    if [ "$f" -ne 0 ]; then
+        failures+=("$name (status $status): $log")
+        tail -n 30 "$log" | sed 's/^/    | /'
+    fi
+}
+
+# must NAME SECONDS COMMAND...: something that later steps need; counts as one test.
+must() { step "$1" "$2" succeeds "${@:3}"; }
+
+# succeeds COMMAND...: one test.
+succeeds() { "$@" && echo "1 passed, 0 failed"; }
+
+run_ctest() { ctest --test-dir "$1" --output-on-failure -j "$JOBS" "${@:2}"; }
+
+# sanitized DIR SANITIZERS TARGET... -- CTEST-ARGUMENT...: builds these targets once more (none: all) and runs their tests, with the chip's reference back end. -O1, because
+# the compiler's time is most of this step.
+sanitized() {
+    local dir=$1 sanitizers=$2 targets=()
+    shift 2
+    while [ "$1" != -- ]; do targets+=("$1") && shift; done
+    shift
+    cmake -S . -B "$dir" -G Ninja -DNPU_SANITIZE="$sanitizers" -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" &&
+        ninja -C "$dir" "${targets[@]}" && run_ctest "$dir" "$@"
+}
+
+qemu_device() { NPU_QEMU=$(qemu-device/qemu/build.sh --print) "$NPU_PYTHON" tests/qemu/test_device.py; }
+
+export -f succeeds run_ctest sanitized qemu_device
+export JOBS NPU_PYTHON
+
+# Programs of the tests with the label "thread", and what these load.
+THREAD_TARGETS=(npu-sim npu_model_test npu_libnpu_test npu_runtime_test npu_runtime_c_test npu_bmrt_test_test bmrt_test bmodel_seeds)
+
+must setup 1200 make -s setup
+must generated-files 60 uapi/hw/generate.py --check
+step files 120 tests/static/spdx.sh
+must build 1800 make -s build
+must qemu 1800 make -s qemu
+must kernel-stock 900 make -s kernel-stock
+must module 600 make -s module
+step arrows 120 tests/static/arrows.py "$NPU_BUILD"
+step unit 1200 run_ctest "$NPU_BUILD"
+step oracle 300 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data "$NPU_PYTHON" -W error -m unittest discover -s tests/oracle
+step networks-sim 900 "$NPU_PYTHON" tests/conformance/run_nets.py --quick
+step demo-sim 300 succeeds make -s demo BOARD=sim
+step qemu-device 600 qemu_device
+step npu-vm 900 tests/env/test_npu_vm.sh
+step demo 300 succeeds make -s demo
+step guest-stock 900 tests/guest/check.sh stock
+step guest-iommu 900 tests/guest/check.sh iommu
+step guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
+step guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest
+step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined --
+step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
+must kernel-debug 2400 make -s kernel-debug
+step driver-static 900 tests/static/driver.sh
+step guest-debug 1800 tests/guest/check.sh debug
+
+echo
+for line in "${failures[@]}"; do echo "failed: $line"; done
+echo "logs: $LOGS, $((SECONDS - started)) s"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

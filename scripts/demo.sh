@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Reads handwritten digits on the NPU: what `make demo` does. The first run sets everything up, which takes minutes; later runs find it in the cache.
+#
+#   demo.sh [pc|sim]    pc: an emulated board with Linux and npu.ko; sim: the chip model in the process, no kernel and no QEMU
+
+NPU_STEP=demo
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$NPU_TOP"
+
+BOARD=${1:-pc}
+WORK=$NPU_BUILD/demo
+NET=$NPU_TOP/networks/digits
+case $BOARD in
+    pc) STEPS=7 ;;
+    sim) STEPS=4 ;;
+    *) die "unknown board '$BOARD'" "there are: pc, sim" ;;
+esac
+number=0
+
+headline() {
+    number=$((number + 1))
+    printf '\n\033[1m[%d/%d] %s\033[0m\n' "$number" "$STEPS" "$1"
+}
+
+headline "packages (Debian 12; installs only what is missing)"
+make -s setup
+headline "libraries, compiler, tools, chip model"
+make -s build
+if [ "$BOARD" = pc ]; then
+    headline "QEMU with the NPU (built once, about 3 minutes; cached)"
+    make -s qemu
+    headline "Linux 6.12 from Debian for the board (downloaded once; cached)"
+    make -s kernel-stock
+    headline "driver npu.ko"
+    make -s module
+fi
+headline "compiling networks/digits/digits.onnx for the NPU"
+mkdir -p "$WORK"
+"$NPU_BUILD/bin/npuc" "$NET/digits.onnx" -o "$WORK/digits.bmodel"
+
+if [ "$BOARD" = sim ]; then
+    headline "reading digits on the chip model in this process"
+    export NPU_DEVICE=sim
+    "$NPU_BUILD/bin/npu-smi"
+    exec "$NPU_BUILD/bin/digits" "$WORK/digits.bmodel" "$NET"
+fi
+
+headline "booting the emulated board"
+cp "$NET/test_images.bin" "$NET/test_labels.bin" "$WORK/"
+cat >"$WORK/run.sh" <<'RUN'
+set -e
+dmesg | grep -E 'npu( |:)' | head -n 4
+npu-smi
+digits digits.bmodel .
+RUN
+exec tools/npu-vm --share "$WORK" --timeout 120 --env NPU_DEVICE=drm -- sh run.sh

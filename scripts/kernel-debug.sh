@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Builds the debug kernel of the emulated board into the cache: Debian's linux-source-6.12 with
+# kernel/debug.config over allnoconfig. Prints the path of an env file (KDIR, KIMAGE, KVERSION, ...).
+# Keyed by source version and configuration, so that a change of the driver never builds it again.
+#
+#   kernel-debug.sh          build what is missing, print the env file's path
+#   kernel-debug.sh --env    only print the path; fails where the kernel is not built
+
+NPU_STEP=kernel-debug
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+BASE=$NPU_CACHE/kernel-debug
+FRAGMENT=$NPU_TOP/kernel/debug.config
+PACKAGE=linux-source-6.12
+
+# DRM's libraries have no prompt in Kconfig: only a driver that selects them switches them on. This entry
+# stands in for our driver, which is then built out of tree against the result.
+parts_kconfig() {
+    cat <<'KCONFIG'
+# SPDX-License-Identifier: GPL-2.0-only
+config DRM_ACCEL_NPU_PARTS
+	bool "Parts of DRM that an out-of-tree accel driver uses"
+	depends on DRM_ACCEL && MMU
+	select DRM_TTM
+	select DRM_TTM_HELPER
+	select DRM_SCHED
+	select DRM_EXEC
+	select DRM_GPUVM
+	select DRM_BUDDY
+	select DRM_GEM_SHMEM_HELPER
+	select DEV_COREDUMP
+	select WANT_DEV_COREDUMP
+	select SYNC_FILE
+KCONFIG
+}
+
+newest_source() {
+    local mark
+    for mark in $(printf '%s\n' "$BASE"/source-*/.complete | sort -V); do
+        [ ! -e "$mark" ] || dirname "$mark"
+    done | tail -n 1
+}
+
+# Unpacks the source once per package version; the version is the directory's name.
+fetch_source() {
+    local incoming
+    SOURCE=$(newest_source)
+    [ -z "$SOURCE" ] || return 0
+    need_program xz
+    incoming=$BASE/incoming
+    rm -rf "$incoming"
+    mkdir -p "$incoming"
+    apt_unpack "$incoming/package" "$PACKAGE"
+    say "unpacking the kernel source"
+    tar -C "$incoming" -xf "$incoming/package/usr/src/$PACKAGE.tar.xz"
+    mkdir -p "$incoming/$PACKAGE/drivers/accel/npu"
+    parts_kconfig >"$incoming/$PACKAGE/drivers/accel/npu/Kconfig"
+    sed -i 's|^source "drivers/accel/qaic/Kconfig"|&\nsource "drivers/accel/npu/Kconfig"|' \
+        "$incoming/$PACKAGE/drivers/accel/Kconfig"
+    SOURCE=$BASE/source-$(make -s -C "$incoming/$PACKAGE" kernelversion)
+    rm -rf "$SOURCE"
+    mv "$incoming/$PACKAGE" "$SOURCE"
+    touch "$SOURCE/.complete"
+    rm -rf "$incoming"
+}
+
+configure() {
+    local line name missing=()
+    logged "$OBJ/config.log" make -C "$SOURCE" O="$OBJ" ARCH=x86_64 \
+        KCONFIG_ALLCONFIG="$FRAGMENT" allnoconfig
+    # A line of the fragment that Kconfig dropped would be a checker that silently does not run.
+    while read -r line; do
+        name=${line%%=*}
+        grep -qxF "$line" "$OBJ/.config" || missing+=("$name")
+    done < <(grep '^CONFIG_' "$FRAGMENT")
+    [ ${#missing[@]} -eq 0 ] ||
+        die "the kernel's configuration does not take: ${missing[*]}" "see $FRAGMENT and $OBJ/.config"
+}
+
+write_env() {
+    cat >"$OBJ/npu.env" <<ENV
+KDIR=$OBJ
+KIMAGE=$OBJ/arch/x86/boot/bzImage
+KVERSION=$(cat "$OBJ/include/config/kernel.release")
+KMODULES=
+KCONFIG=$OBJ/.config
+KSOURCE=$SOURCE
+CHECKPATCH=$SOURCE/scripts/checkpatch.pl
+ENV
+}
+
+# An object directory is found again by what went into it.
+key() { { basename "$SOURCE"; parts_kconfig; cat "$FRAGMENT"; gcc -dumpfullversion; } | hash_of; }
+
+built_env() {
+    SOURCE=$(newest_source)
+    [ -n "$SOURCE" ] || return 1
+    OBJ=$BASE/obj-$(key)
+    [ -e "$OBJ/npu.env" ]
+}
+
+main() {
+    if built_env; then
+        echo "$OBJ/npu.env"
+        return
+    fi
+    [ "${1:-}" != --env ] || die "the debug kernel is not built" "run: make kernel-debug"
+    for program in gcc bison flex bc make; do need_program "$program"; done
+    cache_lock kernel-debug
+    fetch_source
+    OBJ=$BASE/obj-$(key)
+    mkdir -p "$OBJ"
+    configure
+    say "building Linux $(basename "$SOURCE") with KASAN and lockdep (about 8 minutes with 2 jobs); log: $OBJ/build.log"
+    logged "$OBJ/build.log" nice make -C "$SOURCE" O="$OBJ" ARCH=x86_64 -j"${NPU_JOBS:-$(nproc)}" bzImage modules
+    write_env
+    say "built $OBJ/arch/x86/boot/bzImage"
+    echo "$OBJ/npu.env"
+}
+
+main "$@"

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Puts Debian's stock Linux 6.12 (image, modules, headers, kbuild) into the cache, unpacked, not installed.
+# Prints the path of an env file: KDIR, KIMAGE, KVERSION, KMODULES.
+#
+#   kernel-stock.sh           fetch what is missing, print the env file's path
+#   kernel-stock.sh --env     only print the path; fails where the kernel is not in the cache
+#   kernel-stock.sh --update  look whether the archive has a newer one
+
+NPU_STEP=kernel-stock
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+BASE=$NPU_CACHE/kernel-stock
+IMAGE_META=linux-image-6.12-amd64
+HEADERS_META=linux-headers-6.12-amd64
+
+newest_env() { printf '%s\n' "$BASE"/*/npu.env | sort -V | tail -n 1; }
+
+# The packages expect to live in /; inside the cache their absolute paths have to be made relative to it.
+relocate() {
+    local root=$1 version=$2 src=$1/usr/src common name
+    common=$(find "$src" -maxdepth 1 -name 'linux-headers-*-common' | head -n 1)
+    [ -n "$common" ] || die "the headers package has no common part in $src"
+    sed -i "s|/usr/src/|$src/|g" "$src/linux-headers-$version/Makefile"
+    [ ! -e "$src/linux-headers-$version/.kernelvariables" ] ||
+        sed -i "s|/usr/src/|$src/|g" "$src/linux-headers-$version/.kernelvariables"
+    for name in scripts tools; do
+        ln -sfn "$(echo "$root"/usr/lib/linux-kbuild-*)/$name" "$common/$name"
+        ln -sfn "$(echo "$root"/usr/lib/linux-kbuild-*)/$name" "$src/linux-headers-$version/$name"
+    done
+}
+
+write_env() {
+    local root=$1 version=$2
+    cat >"$root/npu.env" <<ENV
+KDIR=$root/usr/src/linux-headers-$version
+KIMAGE=$root/boot/vmlinuz-$version
+KVERSION=$version
+KMODULES=$root/lib/modules/$version
+KCONFIG=$root/boot/config-$version
+ENV
+}
+
+# The common headers and kbuild that the headers package of this architecture depends on.
+header_parts() {
+    local headers=$1
+    apt_resolve "$headers" linux-headers-
+    apt_resolve "$headers" linux-kbuild-
+}
+
+fetch() {
+    local image headers version root parts
+    image=$(apt_resolve "$IMAGE_META" linux-image-)
+    headers=$(apt_resolve "$HEADERS_META" linux-headers-)
+    [ -n "$image" ] && [ -n "$headers" ] ||
+        die "the archive has no $IMAGE_META" "Debian 12's security suite carries it; is it among apt's sources?"
+    version=${image#linux-image-}
+    root=$BASE/$version
+    [ ! -e "$root/npu.env" ] || return 0
+    mapfile -t parts < <(header_parts "$headers")
+    [ ${#parts[@]} -eq 2 ] || die "$headers does not name its common headers and linux-kbuild"
+    rm -rf "$root"
+    apt_unpack "$root" "$image" "$headers" "${parts[@]}"
+    [ -e "$root/boot/vmlinuz-$version" ] || die "$image holds no kernel image" "looked in $root/boot"
+    relocate "$root" "$version"
+    depmod -b "$root" "$version"
+    write_env "$root" "$version"
+    say "Linux $version is in $root"
+}
+
+main() {
+    local env
+    env=$(newest_env)
+    if [ ! -e "$env" ] || [ "${1:-}" = --update ]; then
+        [ "${1:-}" != --env ] || die "the stock kernel is not in the cache" "run: make kernel-stock"
+        PATH=$PATH:/usr/sbin:/sbin
+        need_program depmod
+        cache_lock kernel-stock
+        fetch
+        env=$(newest_env)
+    fi
+    echo "$env"
+}
+
+main "$@"

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# What the set-up scripts share: where the cache is, how they talk, and how they ask apt for packages
+# that are unpacked into the cache instead of being installed. Sourced, never run.
+
+set -euo pipefail
+
+NPU_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+NPU_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/npu
+# shellcheck disable=SC2034  # used by the scripts that source this file
+NPU_BUILD=${NPU_BUILD:-$NPU_TOP/build}
+
+# Every generated source needs Debian's own python3 and its modules; another one may come first on PATH.
+# shellcheck disable=SC2034
+NPU_PYTHON=/usr/bin/python3
+
+say() { printf '[%s] %s\n' "$NPU_STEP" "$*" >&2; }
+
+die() {
+    local line
+    printf '[%s] error: %s\n' "$NPU_STEP" "$1" >&2
+    shift
+    for line in "$@"; do printf '[%s]        %s\n' "$NPU_STEP" "$line" >&2; done
+    exit 1
+}
+
+need_program() {
+    command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: make setup"
+}
+
+# Runs a long command with its output in a log; on failure shows the end of that log.
+logged() {
+    local log=$1 status=0
+    shift
+    mkdir -p "$(dirname "$log")"
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    if [ "$status" -ne 0 ]; then
+        tail -n 25 "$log" >&2
+        die "'$1' failed with status $status" "whole output: $log"
+    fi
+}
+
+# Only one process at a time may fill one part of the cache; the others wait for it.
+cache_lock() {
+    mkdir -p "$NPU_CACHE"
+    exec 9>"$NPU_CACHE/.lock-$1"
+    flock -n 9 || { say "waiting for another process that fills the cache ($1)"; flock 9; }
+}
+
+# One hash over files (contents and names relative to the current directory) and strings.
+hash_of() { sha256sum | cut -c1-16; }
+
+# --- apt, asked privately -----------------------------------------------------------------------
+# A package index of our own in the cache, so that nothing of the system's changes and no root is
+# needed. Its sources are the URIs that apt already uses here, with the suites that we ask for.
+
+apt_private() {
+    local root=$NPU_CACHE/apt
+    apt-get -qq \
+        -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=- \
+        -o Dir::State="$root/state" -o Dir::State::status=/var/lib/dpkg/status \
+        -o Dir::Cache="$root/cache" -o APT::Sandbox::User="$(id -un)" \
+        -o Acquire::Languages=none -o Acquire::Retries=3 -o Debug::NoLocking=1 "$@"
+}
+
+# "origin|codename|URI" of every index that apt uses here. An apt that never read its indexes knows none
+# of this (container images are shipped so): then they are read into the cache first.
+apt_targets() {
+    local format='$(ORIGIN)|$(CODENAME)|$(REPO_URI)' lists=$NPU_CACHE/apt/system found
+    found=$(apt-get indextargets --format "$format" 2>/dev/null || true)
+    if [ -z "$found" ]; then
+        mkdir -p "$lists/partial"
+        apt-get -qq -o Dir::State::Lists="$lists" -o APT::Sandbox::User="$(id -un)" -o Acquire::Languages=none \
+            -o Dir::Cache="$NPU_CACHE/apt/cache" update >"$NPU_CACHE/apt/update.log" 2>&1 </dev/null || true
+        found=$(apt-get -o Dir::State::Lists="$lists" indextargets --format "$format" 2>/dev/null || true)
+    fi
+    echo "$found"
+}
+
+# The base URI of the Debian archive with codename $1 among the indexes $2.
+apt_uri_of() {
+    awk -F'|' -v name="$1" '$1 ~ /^Debian/ && $2 == name { print $3; exit }' <<<"$2"
+}
+
+apt_write_sources() {
+    local targets main security keyring=/usr/share/keyrings/debian-archive-keyring.gpg option=
+    targets=$(apt_targets)
+    main=$(apt_uri_of bookworm "$targets")
+    security=$(apt_uri_of bookworm-security "$targets")
+    [ -n "$main" ] || die "apt here has no Debian 12 (bookworm) archive in its index" \
+        "this set-up is made for Debian 12; if it is one, run: apt-get update"
+    [ -n "$security" ] || die "apt here has no bookworm-security suite, which carries Linux 6.12" \
+        "add it to apt's sources and run: apt-get update"
+    [ -e "$keyring" ] && option="[signed-by=$keyring] "
+    {
+        echo "deb $option$main bookworm main"
+        echo "deb $option$security bookworm-security main"
+        echo "deb $option$main bookworm-backports main"
+        echo "deb-src $option$main trixie main"
+    } >"$NPU_CACHE/apt/sources.list"
+}
+
+# Brings the private index up to date, at most once per hour.
+apt_refresh() {
+    local root=$NPU_CACHE/apt
+    [ -z "$(find "$root/updated" -mmin -60 2>/dev/null)" ] || return 0
+    mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial"
+    apt_write_sources
+    say "reading the package index (into $root)"
+    apt_private update >"$root/update.log" 2>&1 </dev/null || {
+        tail -n 5 "$root/update.log" >&2
+        die "the package index cannot be read; is there a network?"
+    }
+    touch "$root/updated"
+}
+
+# apt_unpack DIR PACKAGE[=VERSION|/SUITE]...: downloads (checked by apt) and unpacks, installs nothing.
+apt_unpack() {
+    local dir=$1 debs deb
+    shift
+    apt_refresh
+    debs=$(mktemp -d "$NPU_CACHE/debs.XXXXXX")
+    say "downloading $*"
+    (cd "$debs" && apt_private download "$@" </dev/null) ||
+        { rm -rf "$debs"; die "cannot download: $*" "is there a network, and has the archive this package?"; }
+    mkdir -p "$dir"
+    for deb in "$debs"/*.deb; do
+        dpkg-deb -x "$deb" "$dir" || { rm -rf "$debs"; die "cannot unpack $(basename "$deb")"; }
+    done
+    rm -rf "$debs"
+}
+
+# The package that a metapackage like linux-image-6.12-amd64 stands for now.
+apt_resolve() {
+    apt_refresh
+    apt-cache -o Dir::Etc::SourceList="$NPU_CACHE/apt/sources.list" -o Dir::Etc::SourceParts=- \
+        -o Dir::State="$NPU_CACHE/apt/state" -o Dir::State::status=/var/lib/dpkg/status \
+        -o Dir::Cache="$NPU_CACHE/apt/cache" depends "$1" 2>/dev/null |
+        awk -v prefix="$2" '$1 == "Depends:" && index($2, prefix) == 1 { print $2; exit }'
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko.
+# Further arguments go to make (W=1, C=1, ...). The objects of the two kernels are kept apart, and the
+# checkout stays clean: each is built in a folder of links to kernel/ and uapi/.
+
+NPU_STEP=module
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# Links every source file into the object folder; links whose source is gone are removed.
+link_sources() {
+    local from=$1 to=$2
+    mkdir -p "$to"
+    find "$to" -xtype l -delete
+    cp -rsf "$from"/. "$to"
+}
+
+main() {
+    local kernel=${1:-} name folder env
+    case $kernel in
+        stock) name=npu.ko ;;
+        debug) name=npu-debug.ko ;;
+        *) die "usage: module.sh stock|debug [MAKE ARGUMENT...]" ;;
+    esac
+    shift
+    [ -e "$NPU_TOP/kernel/Makefile" ] || die "there is no driver in kernel/ (its Makefile is missing)"
+    env=$("$NPU_TOP/scripts/kernel-$kernel.sh")
+    # shellcheck source=/dev/null
+    . "$env"
+    folder=$NPU_BUILD/kernel/$kernel
+    link_sources "$NPU_TOP/kernel" "$folder/kernel"
+    link_sources "$NPU_TOP/uapi" "$folder/uapi"
+    say "building the driver for Linux $KVERSION"
+    PATH=$PATH:/usr/sbin:/sbin make -C "$KDIR" M="$folder/kernel" -j"${NPU_JOBS:-$(nproc)}" \
+        CONFIG_DRM_ACCEL_NPU=m "$@" modules >"$folder/build.log" 2>&1 || {
+        cat "$folder/build.log" >&2
+        die "the driver does not build for Linux $KVERSION" "whole output: $folder/build.log"
+    }
+    grep -E 'warning:|error:' "$folder/build.log" >&2 || true
+    [ -e "$folder/kernel/npu.ko" ] || die "kernel/Makefile made no npu.ko"
+    cmp -s "$folder/kernel/npu.ko" "$NPU_BUILD/kernel/$name" || cp "$folder/kernel/npu.ko" "$NPU_BUILD/kernel/$name"
+}
+
+main "$@"

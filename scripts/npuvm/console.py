@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""Reads the kernel's console and notices what a healthy kernel never prints."""
+
+import re
+
+# Only what the kernel itself prints counts: it begins with a time stamp.
+_STAMP = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )"
+
+_SIGNS = (
+    r"-+\[ cut here \]-+",
+    r"WARNING: ",
+    r"BUG\b",
+    r"kernel BUG at",
+    r"Oops\b",
+    r"Kernel panic",
+    r"general protection fault",
+    r"KASAN:",
+    r"UBSAN:",
+    r"ODEBUG:",
+    r"DMA-API:.*(?:device driver|mapped|leak)",
+    r"INFO: task .* blocked for more than",
+    r"INFO: (?:possible|trying to register)",
+    r"(?:rcu: )?INFO: rcu.*(?:stall|detected)",
+    r"watchdog: BUG",
+    r"refcount_t: ",
+    r"list_(?:add|del) corruption",
+    r"Objects remaining",
+    r"kmemleak: [1-9]\d* new suspected",
+    r"(?:BUG: )?Bad (?:page|rss)",
+    r"Voluntary context switch within RCU",
+    r"Internal error",
+    r"workqueue lockup",
+)
+
+_SPLAT = re.compile(_STAMP + r"(?:.*: )?(?:" + "|".join(_SIGNS) + ")")
+# What a healthy kernel says about the processor it booted on.
+_HARMLESS = re.compile(_STAMP + r"(?:Spectre|MDS|TAA|MMIO|SRBDS|RETBleed|GDS|x86/)")
+
+
+class Console:
+    """Keeps the console in a file, and in `splat` the first line that shows a sick kernel."""
+
+    def __init__(self, path):
+        self.path = path
+        self.splat = None
+        self._file = open(path, "wb")
+        self._rest = b""
+
+    def feed(self, data):
+        self._file.write(data)
+        self._file.flush()
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for raw in lines:
+            line = raw.decode("utf-8", "replace").rstrip("\r")
+            if not _SPLAT.match(line) or _HARMLESS.match(line):
+                continue
+            if self.splat is None or self.splat.endswith("[ cut here ]------------"):
+                self.splat = line
+
+    def close(self):
+        self._file.close()
+
+    def tail(self, count):
+        with open(self.path, encoding="utf-8", errors="replace") as file:
+            return [line.rstrip() for line in file.readlines()[-count:]]

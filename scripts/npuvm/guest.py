@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""What the guest sees: its initial file system, the folders of the host, and the command to run.
+
+User space is busybox; programs of the build and of the host run from read-only shared folders under the
+paths that they have on the host, so that nothing has to be copied, whatever libraries they use.
+"""
+
+import hashlib
+import os
+import shlex
+import tempfile
+
+from . import BoardError
+from .cpio import Archive
+from .kernel import module_content
+
+BUSYBOX = "/bin/busybox"
+INIT = os.path.join(os.path.dirname(__file__), "init.sh")
+SHARE = "/mnt/share"
+
+_KEPT_IMAGES = 8
+_HOST_LIB_LINKS = ("x86_64-linux-gnu", "i386-linux-gnu", "ld-linux.so.2")
+_PASSWD = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+_GROUP = "root:x:0:\nuser:x:1000:\nrender:x:105:\nnogroup:x:65534:\n"
+
+
+class Folder:
+    """A folder of the host that the guest mounts."""
+
+    def __init__(self, tag, source, target, writable=False):
+        self.tag = tag
+        self.source = source
+        self.target = target
+        self.writable = writable
+
+
+def folders(top, build, share):
+    """All folders that a board shows, outermost first. What another one shows already is left out."""
+    found = []
+    for tag, path in (("usr", "/usr"), ("checkout", top), ("build", build)):
+        inside = any(os.path.commonpath([path, other.source]) == other.source for other in found)
+        if not inside and os.path.isdir(path):
+            found.append(Folder(tag, path, path))
+    if share is not None:
+        if not os.path.isdir(share):
+            raise BoardError(f"--share {share}: there is no such folder")
+        found.append(Folder("share", os.path.abspath(share), SHARE, writable=True))
+    return found
+
+
+def base_image(cache, modules):
+    """The part of the initial file system that depends only on kernel, busybox and init; cached."""
+    key = hashlib.sha256()
+    for path in [BUSYBOX, INIT, __file__] + modules:
+        if not os.path.exists(path):
+            raise BoardError(f"{path} is missing; run: make setup")
+        state = os.stat(path)
+        key.update(f"{path} {state.st_size} {state.st_mtime_ns}\n".encode())
+    folder = os.path.join(cache, "initramfs")
+    cached = os.path.join(folder, key.hexdigest()[:16] + ".cpio")
+    if not os.path.exists(cached):
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(_base_archive(modules).bytes())
+        os.replace(file.name, cached)
+        _prune(folder)
+    with open(cached, "rb") as file:
+        return file.read()
+
+
+def _prune(folder):
+    """Keeps the newest; another board may be removing the same ones."""
+    states = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
+    for _, path in states[:-_KEPT_IMAGES]:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+def _read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _base_archive(modules):
+    archive = Archive()
+    for path in ("proc", "sys", "dev", "tmp", "run", "root", "mnt", "usr", "etc", "var", "lib"):
+        archive.add_dir(path)
+    archive.add_device("dev/console", 5, 1)
+    archive.add_file("bin/busybox", _read(BUSYBOX), 0o755)
+    archive.add_link("bin/sh", "busybox")
+    archive.add_link("bin/bash", "/usr/bin/bash")
+    archive.add_file("init", _read(INIT), 0o755)
+    archive.add_file("etc/passwd", _PASSWD.encode())
+    archive.add_file("etc/group", _GROUP.encode())
+    for name in _HOST_LIB_LINKS:
+        archive.add_link(f"lib/{name}", f"/usr/lib/{name}")
+    for name in ("lib64", "lib32"):
+        archive.add_link(name, f"/usr/{name}")
+    if os.path.exists("/etc/ld.so.cache"):
+        archive.add_file("etc/ld.so.cache", _read("/etc/ld.so.cache"))
+    for name in sorted(os.listdir("/etc/alternatives")):
+        path = os.path.join("/etc/alternatives", name)
+        if os.path.islink(path):
+            archive.add_link(path, os.readlink(path))
+    for number, path in enumerate(modules):
+        name = os.path.basename(path).split(".ko")[0]
+        archive.add_file(f"modules/{number:02d}-{name}.ko", module_content(path))
+    return archive
+
+
+def call_image(settings, mounts, command, environment):
+    """The part that differs from call to call."""
+    archive = Archive()
+    lines = [f"{folder.tag} {'rw' if folder.writable else 'ro'} {folder.target}\n" for folder in mounts]
+    archive.add_file("npu/mounts", "".join(lines).encode())
+    values = "".join(f"{key}={shlex.quote(str(value))}\n" for key, value in settings.items())
+    archive.add_file("npu/settings", values.encode())
+    exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in environment.items())
+    script = f"#!/bin/sh\n{exports}exec {shlex.join(command)}\n"
+    archive.add_file("npu/command", script.encode(), 0o755)
+    return archive.bytes()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""The kernel that a board boots, and the modules that go into its initial file system."""
+
+import lzma
+import os
+import subprocess
+
+from . import BoardError
+
+# What the guest's own plumbing needs where the kernel has it as modules: shared folders.
+_PLUMBING = ("9p", "9pnet_virtio")
+
+
+class Kernel:
+    """A kernel described by the env file that scripts/kernel-NAME.sh prints."""
+
+    def __init__(self, name, top):
+        self.name = name
+        script = os.path.join(top, "scripts", f"kernel-{name}.sh")
+        found = subprocess.run([script, "--env"], capture_output=True, text=True, check=False)
+        if found.returncode != 0:
+            raise BoardError(f"the {name} kernel is not there; run: make kernel-{name}")
+        values = _read_env(found.stdout.strip())
+        self.image = values["KIMAGE"]
+        self.version = values["KVERSION"]
+        self._modules = values["KMODULES"]
+
+    def driver_path(self, build):
+        return os.path.join(build, "kernel", "npu.ko" if self.name == "stock" else "npu-debug.ko")
+
+    def driver_target(self):
+        return "module" if self.name == "stock" else "module-debug"
+
+    def module_files(self, driver, extra):
+        """Paths of all modules to insert before the driver, in order; empty where they are built in."""
+        if not self._modules:
+            return []
+        table = _dependencies(os.path.join(self._modules, "modules.dep"))
+        wanted = list(_PLUMBING) + list(extra)
+        if driver and os.path.exists(driver):
+            wanted += _depends_of(driver)
+        builtin = _builtin(os.path.join(self._modules, "modules.builtin"))
+        ordered = []
+        for name in wanted:
+            name = name.replace("-", "_")
+            if name in table:
+                for path in table[name]:
+                    if path not in ordered:
+                        ordered.append(path)
+            elif name not in builtin:
+                raise BoardError(f"kernel {self.version} has no module {name}")
+        return [os.path.join(self._modules, path) for path in ordered]
+
+
+def module_content(path):
+    """The plain ELF file; the guest's insmod reads no compressed ones."""
+    opener = lzma.open if path.endswith(".xz") else open
+    with opener(path, "rb") as file:
+        return file.read()
+
+
+def _read_env(path):
+    values = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            key, _, value = line.rstrip("\n").partition("=")
+            values[key] = value
+    return values
+
+
+def _module_name(path):
+    return os.path.basename(path).split(".ko")[0].replace("-", "_")
+
+
+def _dependencies(path):
+    """Module name -> files in the order of insertion (modules.dep lists the nearest dependency first)."""
+    table = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            module, _, needs = line.partition(":")
+            table[_module_name(module)] = list(reversed(needs.split())) + [module]
+    return table
+
+
+def _builtin(path):
+    with open(path, encoding="utf-8") as file:
+        return {_module_name(line.strip()) for line in file}
+
+
+def _depends_of(driver):
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    answer = subprocess.run(["modinfo", "-F", "depends", driver], capture_output=True, text=True,
+                            check=False, env={**os.environ, "PATH": path})
+    if answer.returncode != 0:
+        raise BoardError(f"{driver} is not a kernel module: {answer.stderr.strip()}")
+    return [name for name in answer.stdout.strip().split(",") if name]

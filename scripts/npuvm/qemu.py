@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""The command line of QEMU for a board."""
+
+import os
+import subprocess
+
+from . import BoardError
+
+# The guest's side of each channel is a virtio port of this name; "console" is a serial port instead.
+CHANNELS = ("control", "stdout", "stderr")
+
+_FIRMWARE = ("/usr/share/qemu", "/usr/share/seabios")
+
+
+def binary(top, build):
+    """Path of the QEMU with the NPU device."""
+    override = os.environ.get("NPU_QEMU")
+    if override:
+        return override
+    script = os.path.join(top, "qemu-device", "qemu", "build.sh")
+    found = subprocess.run([script, "--print"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        raise BoardError("QEMU with this checkout's NPU device is not built; run: make qemu")
+    model = os.path.join(build, "lib", "libnpumodel.so")
+    if not os.path.exists(model):
+        raise BoardError(f"the chip model is not built ({model} is missing); run: make build")
+    return found.stdout.strip()
+
+
+def environment(options):
+    """QEMU finds the chip model where the build put it, so that a changed model needs no new QEMU."""
+    libraries = [os.path.join(options.build, "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, libraries))}
+
+
+def _machine(options):
+    # TCG runs everywhere; the kernel's mitigations cost boot time and protect nothing here.
+    return ["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(options.smp),
+            "-m", options.memory, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
+            "-no-reboot"]
+
+
+def kernel_arguments(options):
+    words = ["console=ttyS0", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "tsc=reliable",
+             "random.trust_cpu=on", "rdinit=/init"]
+    if options.iommu:
+        words.append("intel_iommu=on")
+    if options.kmemleak:
+        words.append("kmemleak=on")
+    words += options.append
+    return " ".join(words)
+
+
+def _channel_arguments(channels, tty):
+    found = ["-chardev", f"socket,id=console,fd={channels['console']}", "-serial", "chardev:console",
+             "-device", "virtio-serial-pci,max_ports=8"]
+    for number, name in enumerate(CHANNELS, start=1):
+        found += ["-chardev", f"socket,id={name},fd={channels[name]}",
+                  "-device", f"virtserialport,chardev={name},name={name},nr={number}"]
+    if tty:
+        found += ["-chardev", f"socket,id=tty,fd={channels['tty']}",
+                  "-device", "virtconsole,chardev=tty,name=tty,nr=7"]
+    return found
+
+
+def _folder_arguments(folders):
+    found = []
+    for folder in folders:
+        mode = "off" if folder.writable else "on"
+        found += ["-fsdev", f"local,id={folder.tag},path={_escaped(folder.source)},security_model=none,"
+                            f"readonly={mode},multidevs=remap",
+                  "-device", f"virtio-9p-pci,fsdev={folder.tag},mount_tag={folder.tag}"]
+    return found
+
+
+def _escaped(value):
+    """QEMU separates options by commas and reads two as one that is meant."""
+    return value.replace(",", ",,")
+
+
+def _card_arguments(options):
+    found = []
+    for number in range(options.cards):
+        found += ["-device", f"pcie-root-port,id=rp{number},chassis={number + 1},slot={number + 1}",
+                  "-device", ",".join([f"npu,id=npu{number},bus=rp{number}"] + options.device)]
+    return found
+
+
+def command(options, kernel, initrd, channels, folders):
+    """The whole command line. `channels` maps names to file descriptors that QEMU inherits."""
+    line = [binary(options.top, options.build)]
+    for path in _FIRMWARE:
+        line += ["-L", path]
+    line += _machine(options)
+    line += ["-kernel", kernel.image, "-initrd", initrd, "-append", kernel_arguments(options)]
+    if options.iommu:
+        # has to come before every device whose memory accesses it translates
+        line += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
+    line += _channel_arguments(channels, options.interactive)
+    line += _folder_arguments(folders)
+    line += _card_arguments(options)
+    if options.qmp:
+        line += ["-qmp", f"unix:{_escaped(options.qmp)},server=on,wait=off"]
+    return line + options.qemu_arg

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""One run of a board: starts QEMU, carries bytes between it and the caller, watches time and health."""
+
+import ctypes
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import time
+import tty
+
+from . import BoardError
+from .qemu import CHANNELS
+
+# Limits in seconds for what takes about three on an idle machine; a loaded one may be far slower.
+BOOT_LIMIT = 300
+OFF_LIMIT = 300
+# How long a board may go on when its kernel has shown a splat, so that all of it reaches the log.
+SPLAT_GRACE = 30
+
+_PR_SET_PDEATHSIG = 1
+_END_OF_INPUT = b"\x04"
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Session:
+    """State of a running board. run() returns the command's status or raises BoardError."""
+
+    def __init__(self, console, limit, interactive):
+        self._console = console
+        self._limit = limit
+        self._interactive = interactive
+        self._selector = selectors.DefaultSelector()
+        self._ends = {}
+        self._messages = b""
+        self._status = None
+        self._failure = None
+        self._off = False
+        self._process = None
+        self._terminal = None
+        self._phase = "boot"
+        self._deadline = time.monotonic() + BOOT_LIMIT
+
+    def open_channels(self):
+        """Makes the socket pairs; returns the descriptors that QEMU inherits, by name."""
+        inherited = {}
+        names = ("console",) + CHANNELS + (("tty",) if self._interactive else ())
+        for name in names:
+            ours, theirs = socket.socketpair()
+            self._ends[name] = ours
+            inherited[name] = theirs.detach()
+            self._selector.register(ours, selectors.EVENT_READ, name)
+        return inherited
+
+    def run(self, line, environment, inherited, log_path):
+        with open(log_path, "wb") as log:
+            self._process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                             pass_fds=tuple(inherited.values()), env=environment,
+                                             preexec_fn=_die_with_parent)
+        for descriptor in inherited.values():
+            os.close(descriptor)
+        try:
+            self._carry()
+        finally:
+            self._give_terminal_back()
+            if self._process.poll() is None:
+                self._process.kill()
+            self._process.wait()
+        return self._verdict(log_path)
+
+    def _take_terminal(self):
+        """In an interactive session keys go to the guest, one by one where they come from a terminal."""
+        self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, "keys")
+        if sys.stdin.isatty():
+            self._terminal = termios.tcgetattr(sys.stdin)
+            tty.setraw(sys.stdin)
+
+    def _give_terminal_back(self):
+        if self._terminal is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._terminal)
+
+    # --- carrying -------------------------------------------------------------------------------
+
+    def _carry(self):
+        """Until QEMU has closed every channel, or a limit is over."""
+        open_channels = set(self._ends)
+        while open_channels:
+            for key, _ in self._selector.select(timeout=0.5):
+                name = key.data
+                data = os.read(key.fd, 65536) if name == "keys" else self._receive(name)
+                if data:
+                    self._handle(name, data)
+                    continue
+                self._selector.unregister(key.fileobj)
+                open_channels.discard(name)
+                if name == "keys":
+                    self._ends["tty"].sendall(_END_OF_INPUT)
+            self._watch_time()
+            if self._failure and self._process.poll() is None:
+                self._process.kill()
+
+    def _receive(self, name):
+        try:
+            return self._ends[name].recv(65536)
+        except ConnectionResetError:
+            return b""
+
+    def _handle(self, name, data):
+        if name == "console":
+            self._console.feed(data)
+            self._watch_health()
+        elif name == "control":
+            self._messages += data
+            *lines, self._messages = self._messages.split(b"\n")
+            for line in lines:
+                self._obey(line.decode("utf-8", "replace"))
+        elif name == "stderr":
+            _write(sys.stderr, data)
+        elif name == "keys":
+            self._ends["tty"].sendall(data)
+        else:
+            _write(sys.stdout, data)
+
+    def _obey(self, message):
+        word, _, rest = message.partition(" ")
+        if word == "ready":
+            self._enter("command", self._limit)
+            if self._interactive:
+                self._take_terminal()
+        elif word == "status":
+            self._status = int(rest)
+            self._enter("end", OFF_LIMIT)
+        elif word == "failed":
+            self._failure = self._failure or rest
+        elif word == "off":
+            self._off = True
+
+    # --- watching -------------------------------------------------------------------------------
+
+    def _watch_health(self):
+        if self._console.splat:
+            self._enter("splat", SPLAT_GRACE)
+
+    def _enter(self, phase, limit):
+        """Nothing follows a splat."""
+        if self._phase != "splat":
+            self._phase, self._deadline = phase, time.monotonic() + limit
+
+    def _watch_time(self):
+        if time.monotonic() < self._deadline or self._failure:
+            return
+        self._failure = {
+            "boot": f"the board did not boot within {BOOT_LIMIT} s",
+            "command": f"the command did not end within {self._limit:g} s",
+            "end": f"the board did not switch off within {OFF_LIMIT} s after the command",
+            "splat": f"the kernel reported: {self._console.splat}",
+        }[self._phase]
+
+    def _verdict(self, log_path):
+        if self._console.splat:
+            raise BoardError(f"the kernel reported: {self._console.splat}")
+        if self._failure:
+            raise BoardError(self._failure)
+        if self._status is None or not self._off:
+            with open(log_path, encoding="utf-8", errors="replace") as log:
+                said = log.read().strip()
+            raise BoardError(f"QEMU ended with status {self._process.returncode} before the "
+                             + ("board switched off" if self._status is not None else "command did")
+                             + (f": {said}" if said else ""))
+        return self._status
+
+
+def _write(stream, data):
+    stream.buffer.write(data)
+    stream.flush()

@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Compiles networks with npuc, runs them with bmrt_test, and compares with the oracle's results.
+
+The networks are those of tests/oracle/gen_nets.py, each once for every size of local memory; with
+NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in DIR/ref). A result is right
+when |a-b| <= 1e-3 * max(1, max|b|), and for trained networks also the class is the same. The modelled cycles must be those
+that npuc predicted.
+
+Without --guest the chip model in the process runs them, with as much local memory as they were compiled for; with --guest
+the card of one emulated board (tools/npu-vm) runs all. Prints a line for each failure; the last line is "N passed, N failed".
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import json
+import os
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+ORACLE = os.path.join(TOP, "tests", "oracle")
+ACCURACY = "1e-3"
+DEFAULT_SIZES = "65536,262144,default"
+# The trained networks that this compiler has to handle (fp32, the operators that npuc knows).
+SHARED = ["mnist-cntk", "mnist-onnxmlir", "iris-mlp-b1", "hello-sine-fp32"]
+EXPORTED = "output_ref_data.dat.bmrt_test"
+STEP_SECONDS = 300
+
+
+class Case:
+    """A network, a size of local memory, and reference data: one test."""
+
+    def __init__(self, name, onnx, reference, size, directory, same_class=False):
+        self.name = "%s (local memory %s)" % (name, size)
+        self.onnx, self.reference, self.size, self.directory = onnx, reference, size, directory
+        self.same_class = same_class
+        self.failure = None
+
+
+def run(command, environment=None):
+    """(exit code, output); a command that hangs is stopped."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=STEP_SECONDS, check=False,
+                              env={**os.environ, **(environment or {})})
+    except subprocess.TimeoutExpired as error:
+        return -1, "%s\nstopped after %d s" % ((error.stdout or b"").decode(errors="replace"), STEP_SECONDS)
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def checked(command):
+    """Runs a step that all others need; ends the program if it fails."""
+    code, output = run(command)
+    if code:
+        sys.exit("run_nets: %s ended with status %d:\n%s" % (" ".join(command), code, output))
+
+
+def last_line(output):
+    """The line that says what failed."""
+    lines = [line for line in output.strip().splitlines() if line.strip()]
+    wanted = [line for line in lines if "error" in line.lower() or line.startswith(("bmrt_test:", "npuc:"))]
+    return (wanted or lines or ["no output"])[-1]
+
+
+def generated_cases(work, level, only, sizes):
+    """The oracle's networks."""
+    nets = os.path.join(work, "nets")
+    checked([sys.executable, os.path.join(ORACLE, "gen_nets.py"), nets, "--" + level] +
+            [arg for pattern in only for arg in ("--only", pattern)])
+    with open(os.path.join(nets, "manifest.json"), encoding="utf-8") as file:
+        names = [entry["dir"] for entry in json.load(file)]
+    return [Case(name, os.path.join(nets, name, "model.onnx"), os.path.join(nets, name), size,
+                 os.path.join(work, "cases", size, name)) for size in sizes for name in names]
+
+
+def shared_cases(work, models, only, sizes):
+    """Trained networks, a case for each reference."""
+    cases = []
+    for model in SHARED:
+        onnx = os.path.join(models, "models", model + ".onnx")
+        if not os.path.exists(onnx):
+            sys.exit("run_nets: %s does not exist (NPU_SHARED_MODELS=%s)" % (onnx, models))
+        references = sorted(f for f in os.listdir(os.path.join(models, "ref"))
+                            if f.startswith(model + "__") and f.endswith(".npz"))
+        if not references:
+            sys.exit("run_nets: %s/ref has no results for %s" % (models, model))
+        for reference in references:
+            name = reference[:-len(".npz")]
+            if only and not any(fnmatch.fnmatchcase(name, pattern) for pattern in only):
+                continue
+            directory = os.path.join(work, "shared", name)
+            checked([sys.executable, os.path.join(ORACLE, "shared_case.py"), os.path.join(models, "ref", reference), onnx,
+                     directory])
+            cases += [Case(name, onnx, directory, size, os.path.join(work, "cases", size, name), True) for size in sizes]
+    return cases
+
+
+def compile_case(case, bin_dir):
+    """The context directory of a case, complete."""
+    os.makedirs(case.directory, exist_ok=True)
+    for name in ("input_ref_data.dat", "output_ref_data.dat"):
+        shutil.copy(os.path.join(case.reference, name), case.directory)
+    command = [os.path.join(bin_dir, "npuc"), case.onnx, "-o", os.path.join(case.directory, "compilation.bmodel")]
+    if case.size != "default":
+        command += ["--lmem", case.size]
+    code, output = run(command)
+    if code:
+        case.failure = "npuc ended with status %d: %s" % (code, last_line(output))
+
+
+def test_command(program, directory):
+    return [program, "--context_dir", directory, "--accuracy_f", ACCURACY, "--export_output"]
+
+
+def predicted_cycles(path):
+    """The prediction in the program header of a bmodel (runtime/bmodel/program.h)."""
+    with open(path, "rb") as file:
+        data = file.read()
+    return struct.unpack_from("<Q", data, data.index(b"QPRG") + 24)[0]
+
+
+def judge(case, code, output):
+    """Takes a test's exit code and output over into the case."""
+    if code:
+        case.failure = "bmrt_test ended with status %d: %s" % (code, last_line(output))
+        return
+    if "cmp success" not in output:
+        case.failure = "bmrt_test compared nothing: %s" % last_line(output)
+        return
+    predicted = predicted_cycles(os.path.join(case.directory, "compilation.bmodel"))
+    if "modelled cycles %d " % predicted not in output:
+        case.failure = "npuc predicted %d cycles: %s" % (
+            predicted, next((line for line in output.splitlines() if "modelled cycles" in line), "no cycles printed"))
+    elif case.same_class:
+        got, expected = (np.fromfile(os.path.join(case.directory, name), "<f4") for name in (EXPORTED, "output_ref_data.dat"))
+        if got.argmax() != expected.argmax():
+            case.failure = "class %d, expected %d" % (got.argmax(), expected.argmax())
+
+
+def run_in_process(case, bin_dir):
+    """On the chip model, with the local memory that the network was compiled for."""
+    environment = {"NPU_DEVICE": os.environ.get("NPU_DEVICE", "sim")}
+    if case.size != "default":
+        options = [o for o in os.environ.get("NPU_SIM", "").split(",") if o and not o.startswith("lmem=")]
+        environment["NPU_SIM"] = ",".join(options + ["lmem=" + case.size])
+    judge(case, *run(test_command(os.path.join(bin_dir, "bmrt_test"), case.directory), environment))
+
+
+GUEST_SCRIPT = """# Runs every case on the board; results go to files beside it.
+{lines}
+: > {done}
+"""
+
+
+def run_in_guest(cases, work):
+    """All cases in one boot."""
+    lines = []
+    for case in cases:
+        inside = os.path.relpath(case.directory, work)
+        command = " ".join(shlex.quote(word) for word in test_command("bmrt_test", inside))
+        lines.append("%s > %s/log 2>&1; echo $? > %s/status" % (command, shlex.quote(inside), shlex.quote(inside)))
+    with open(os.path.join(work, "run.sh"), "w", encoding="utf-8") as file:
+        file.write(GUEST_SCRIPT.format(lines="\n".join(lines), done="done"))
+    limit = 60 + 2 * len(cases)
+    done = subprocess.run([os.path.join(TOP, "tools", "npu-vm"), "--share", work, "--timeout", str(limit), "--env",
+                           "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"], check=False)
+    if done.returncode or not os.path.exists(os.path.join(work, "done")):
+        print("the board ended with status %d before all was run" % done.returncode)
+    for case in cases:
+        try:
+            with open(os.path.join(case.directory, "status"), encoding="utf-8") as file:
+                code = int(file.read())
+            with open(os.path.join(case.directory, "log"), encoding="utf-8", errors="replace") as file:
+                judge(case, code, file.read())
+        except (OSError, ValueError):
+            case.failure = "was not run on the board"
+    return done.returncode
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    level = parser.add_mutually_exclusive_group()
+    level.add_argument("--quick", action="store_const", dest="level", const="quick", help="about 60 networks (the default)")
+    level.add_argument("--full", action="store_const", dest="level", const="full", help="about 300")
+    parser.add_argument("--lmem", default=DEFAULT_SIZES, metavar="SIZES",
+                        help="sizes of local memory in bytes, separated by commas (default: %s)" % DEFAULT_SIZES)
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to take, may be repeated")
+    parser.add_argument("--guest", action="store_true", help="run on an emulated board")
+    parser.add_argument("--bin", default=os.path.join(TOP, "build", "bin"), metavar="DIR", help="where npuc and bmrt_test are")
+    parser.add_argument("--keep", metavar="DIR", help="work in DIR and leave everything there")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
+    options = parser.parse_args()
+    options.sizes = options.lmem.split(",")
+    for size in options.sizes:
+        if size != "default" and not size.isdigit():
+            parser.error("--lmem %s: expected numbers of bytes or the word default" % options.lmem)
+    return options
+
+
+def conform(options, work):
+    """Returns the program's exit status."""
+    cases = generated_cases(work, options.level or "quick", options.only, options.sizes)
+    models = os.environ.get("NPU_SHARED_MODELS")
+    if models:
+        cases += shared_cases(work, models, options.only, options.sizes)
+    else:
+        print("NPU_SHARED_MODELS is not set: no trained networks")
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda case: compile_case(case, options.bin), cases))
+        compiled = [case for case in cases if not case.failure]
+        board = 0
+        if options.guest:
+            board = run_in_guest(compiled, work) if compiled else 0
+        else:
+            list(pool.map(lambda case: run_in_process(case, options.bin), compiled))
+    failed = [case for case in cases if case.failure]
+    for case in failed:
+        print("%s: %s" % (case.name, case.failure))
+    print("%d passed, %d failed" % (len(cases) - len(failed), len(failed)))
+    return 1 if failed or board or not cases else 0
+
+
+def main():
+    options = parse()
+    for program in ("npuc", "bmrt_test"):
+        if not os.access(os.path.join(options.bin, program), os.X_OK):
+            sys.exit("run_nets: %s/%s does not exist: build first, or give --bin" % (options.bin, program))
+    if options.keep:
+        os.makedirs(options.keep, exist_ok=True)
+        return conform(options, os.path.realpath(options.keep))
+    with tempfile.TemporaryDirectory(prefix="npu-nets-") as work:
+        return conform(options, work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The driver's tests on an emulated board; prints "N passed, N failed" at the end.
+#
+#   check.sh stock    a few rounds on Debian's kernel
+#   check.sh iommu    the same behind an emulated IOMMU
+#   check.sh debug    all rounds under KASAN, lockdep and kmemleak
+
+cd "$(dirname "$0")/../.." || exit 1
+run=$PWD/tests/guest/run.sh
+case ${1:-} in
+    stock) exec tools/npu-vm --kernel stock --timeout 850 -- "$run" --quick ;;
+    iommu) exec tools/npu-vm --kernel stock --iommu --timeout 550 -- "$run" --quick ;;
+    debug)
+        make -s module-debug || exit 1
+        exec tools/npu-vm --kernel debug --memory 3G --kmemleak --timeout 1750 -- "$run" --debug
+        ;;
+    *)
+        echo "usage: check.sh stock|iommu|debug" >&2
+        exit 2
+        ;;
+esac

@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Loads and unloads the module, binds and unbinds the card, and looks whether it works afterwards.
+#
+#   modules.sh [ROUNDS]
+#
+# Prints the same closing line as the other tests.
+
+rounds=${1:-50}
+here=$(dirname "$(readlink -f "$0")")
+bin=${NPU_GUEST_TESTS:-$here/../../../build/bin/tests/guest}
+ko=${NPU_KO:-$here/../../../build/kernel/npu.ko}
+driver=/sys/bus/pci/drivers/npu
+passed=0
+failed=0
+
+check() {
+	if "$@" >/tmp/npu-modules.log 2>&1; then
+		passed=$((passed + 1))
+	else
+		cat /tmp/npu-modules.log
+		echo "FAILED: $*"
+		failed=$((failed + 1))
+	fi
+}
+
+card() { for f in "$driver"/0000:*; do basename "$f"; done | head -n 1; }
+works() { "$bin/device"; }
+
+# A file that is open holds the module.
+busy_while_open() {
+	exec 5</dev/accel/accel0
+	rmmod npu 2>/dev/null && return 1
+	exec 5<&-
+	works
+}
+
+load_and_unload() {
+	i=0
+	while [ $i -lt "$rounds" ]; do
+		rmmod npu || return 1
+		[ ! -e /dev/accel/accel0 ] || return 1
+		insmod "$ko" || return 1
+		[ -e /dev/accel/accel0 ] || return 1
+		i=$((i + 1))
+	done
+	works
+}
+
+bind_and_unbind() {
+	address=$(card)
+	i=0
+	while [ $i -lt "$rounds" ]; do
+		echo "$address" >$driver/unbind || return 1
+		[ ! -e /dev/accel/accel0 ] || return 1
+		echo "$address" >$driver/bind || return 1
+		[ -e /dev/accel/accel0 ] || return 1
+		i=$((i + 1))
+	done
+	works
+}
+
+remove_and_rescan() {
+	address=$(card)
+	echo 1 >"/sys/bus/pci/devices/$address/remove" || return 1
+	[ ! -e /dev/accel/accel0 ] || return 1
+	echo 1 >/sys/bus/pci/rescan || return 1
+	[ -e /dev/accel/accel0 ] || return 1
+	works
+}
+
+check busy_while_open
+check load_and_unload
+check bind_and_unbind
+check remove_and_rescan
+
+if [ $failed -gt 0 ]; then
+	echo "[  FAILED  ] $failed test(s)"
+fi
+echo "[  PASSED  ] $passed test(s)"
+[ $failed -eq 0 ]

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Device queries: sizes, contents, zeroed rest, wrong arguments. */
+#include <drm.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+static int fd;
+
+static int set_up(void **state) {
+  (void)state;
+  fd = npu_open();
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  return close(fd);
+}
+
+static int query(uint32_t type, uint32_t size, void *pointer, uint32_t *out) {
+  struct drm_npu_dev_query args = {.type = type, .size = size, .pointer = (uintptr_t)pointer};
+  int ret = raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &args);
+
+  if (out) *out = args.size;
+  return ret;
+}
+
+static void version_is_1_0(void **state) {
+  struct drm_version version = {0};
+
+  (void)state;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VERSION, &version), 0);
+  assert_int_equal(version.version_major, 1);
+  assert_true(version.version_minor >= 0);
+}
+
+static void null_pointer_asks_for_the_size(void **state) {
+  uint32_t size;
+
+  (void)state;
+  assert_int_equal(query(DRM_NPU_QUERY_DEV, 0, NULL, &size), 0);
+  assert_int_equal(size, sizeof(struct drm_npu_dev_info));
+  assert_int_equal(query(DRM_NPU_QUERY_MEMORY, 0, NULL, &size), 0);
+  assert_int_equal(size, sizeof(struct drm_npu_memory_info));
+  assert_int_equal(query(DRM_NPU_QUERY_STATUS, 0, NULL, &size), 0);
+  assert_int_equal(size, sizeof(struct drm_npu_status_info));
+}
+
+static void info_describes_the_chip(void **state) {
+  struct drm_npu_dev_info info;
+
+  (void)state;
+  npu_info(fd, &info);
+  assert_int_equal(info.chip_id, NPU_CHIP_ID);
+  assert_int_equal(info.hw_version, NPU_HW_VERSION);
+  assert_int_equal(info.isa_version, NPU_ISA_VERSION);
+  assert_in_range(info.cores, 1, NPU_MAX_CORES);
+  assert_in_range(info.queues, 1, NPU_MAX_QUEUES);
+  assert_true(info.lmem_bytes && info.lmem_bytes % 4096 == 0);
+  assert_true(info.ddr_bytes >= MIB(16));
+  assert_true(info.va_start < info.va_end && info.va_end <= 1ull << NPU_VA_BITS);
+  assert_true(info.mac_ic && info.mac_oc && info.mac_pixels && info.ddr_bw && info.clock_khz);
+  assert_int_equal(info.max_regions, NPU_MAX_REGIONS);
+  assert_int_equal(info.max_jobs, 64);
+  assert_int_equal(info.max_in_flight, 64);
+}
+
+static void status_shows_sensors(void **state) {
+  struct drm_npu_status_info info;
+
+  (void)state;
+  assert_int_equal(query(DRM_NPU_QUERY_STATUS, sizeof(info), &info, NULL), 0);
+  assert_in_range(info.temperature_mc, 1000, 150000);
+  assert_true(info.voltage_mv > 0);
+  assert_true(info.clock_khz > 0);
+}
+
+static void short_answers_are_cut_and_long_ones_zeroed(void **state) {
+  struct drm_npu_dev_info info;
+  uint8_t room[sizeof(info) + 64];
+  uint32_t size;
+
+  (void)state;
+  npu_info(fd, &info);
+
+  memset(room, 0xee, sizeof(room));
+  assert_int_equal(query(DRM_NPU_QUERY_DEV, 12, room, &size), 0);
+  assert_int_equal(size, sizeof(info));
+  assert_memory_equal(room, &info, 12);
+  for (size_t i = 12; i < sizeof(room); i++) assert_int_equal(room[i], 0xee);
+
+  assert_int_equal(query(DRM_NPU_QUERY_DEV, sizeof(room), room, &size), 0);
+  assert_int_equal(size, sizeof(info));
+  assert_memory_equal(room, &info, sizeof(info));
+  for (size_t i = sizeof(info); i < sizeof(room); i++) assert_int_equal(room[i], 0);
+}
+
+static void wrong_queries_are_refused(void **state) {
+  struct drm_npu_dev_info info;
+
+  (void)state;
+  assert_int_equal(query(3, sizeof(info), &info, NULL), -EINVAL);
+  assert_int_equal(query(~0u, sizeof(info), &info, NULL), -EINVAL);
+  assert_int_equal(query(DRM_NPU_QUERY_DEV, sizeof(info), (void *)8, NULL), -EFAULT);
+}
+
+static void unknown_ioctls_are_refused(void **state) {
+  struct drm_npu_wait args = {0};
+
+  (void)state;
+  assert_true(raw_ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 0x0b, struct drm_npu_wait), &args) < 0);
+  assert_true(raw_ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 0x5f, struct drm_npu_wait), &args) < 0);
+}
+
+static void fdinfo_names_driver_and_memory(void **state) {
+  static const char *const keys[] = {"drm-driver:\tnpu", "drm-pdev:", "drm-engine-npu:", "drm-total-card:\t4 KiB",
+                                     "drm-total-system:\t8 KiB"};
+  char path[64], text[4096];
+  struct bo card, system;
+  FILE *file;
+  size_t n;
+
+  (void)state;
+  bo_create(fd, 4096, DRM_NPU_BO_CARD, &card);
+  bo_create(fd, 8192, DRM_NPU_BO_SYSTEM, &system);
+  snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+  file = fopen(path, "r");
+  assert_non_null(file);
+  n = fread(text, 1, sizeof(text) - 1, file);
+  text[n] = 0;
+  fclose(file);
+  for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+    if (!strstr(text, keys[i])) fail_msg("fdinfo lacks '%s':\n%s", keys[i], text);
+  bo_destroy(fd, &card);
+  bo_destroy(fd, &system);
+}
+
+static void hwmon_shows_temperature(void **state) {
+  char path[96], name[32];
+  long value = 0;
+
+  (void)state;
+  for (int i = 0; i < 16; i++) {
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/sys/class/hwmon/hwmon%d/name", i);
+    file = fopen(path, "r");
+    if (!file) continue;
+    if (fscanf(file, "%31s", name) != 1) name[0] = 0;
+    fclose(file);
+    if (strcmp(name, "npu")) continue;
+
+    snprintf(path, sizeof(path), "/sys/class/hwmon/hwmon%d/temp1_input", i);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &value), 1);
+    fclose(file);
+    break;
+  }
+  assert_in_range(value, 1000, 150000);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(version_is_1_0),
+      cmocka_unit_test(null_pointer_asks_for_the_size),
+      cmocka_unit_test(info_describes_the_chip),
+      cmocka_unit_test(status_shows_sensors),
+      cmocka_unit_test(short_answers_are_cut_and_long_ones_zeroed),
+      cmocka_unit_test(wrong_queries_are_refused),
+      cmocka_unit_test(unknown_ioctls_are_refused),
+      cmocka_unit_test(fdinfo_names_driver_and_memory),
+      cmocka_unit_test(hwmon_shows_temperature),
+  };
+
+  return cmocka_run_group_tests_name("device", tests, set_up, tear_down);
+}

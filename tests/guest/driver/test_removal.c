@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* The card is taken from under its users, or reset under them. Argument: how often (10). */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <libgen.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define DRIVER "/sys/bus/pci/drivers/npu/"
+
+static int rounds = 10;
+static char device[32]; /* PCI address */
+
+static int set_up(void **state) {
+  glob_t found;
+  uint32_t ctx;
+  int fd;
+
+  (void)state;
+  assert_int_equal(glob(DRIVER "0000:*", 0, NULL, &found), 0);
+  snprintf(device, sizeof(device), "%s", basename(found.gl_pathv[0]));
+  globfree(&found);
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  return close(fd);
+}
+
+static void write_file(const char *path, const char *text) {
+  int fd = open(path, O_WRONLY);
+
+  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+    fail_msg("%s: %s", path, strerror(errno));
+  close(fd);
+}
+
+/* A file with everything in use: buffers of both kinds, mapped, a fence page, jobs on the way. */
+struct user {
+  int fd;
+  uint32_t ctx;
+  uint32_t syncobj;
+  uint64_t first, last;
+  struct bo card, system;
+  struct stream stream;
+  volatile struct npu_fence *fence;
+};
+
+static void user_start(struct user *user) {
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct job job;
+
+  user->fd = npu_open();
+  assert_int_equal(raw_ctx_create(user->fd, &args), 0);
+  user->ctx = args.ctx_id;
+  user->fence = mmap(NULL, 4096, PROT_READ, MAP_SHARED, user->fd, args.fence_offset);
+  assert_ptr_not_equal((void *)user->fence, MAP_FAILED);
+  user->syncobj = syncobj_create(user->fd);
+  bo_create_mapped(user->fd, MIB(1), DRM_NPU_BO_CARD, &user->card);
+  bo_create_mapped(user->fd, MIB(1), DRM_NPU_BO_SYSTEM, &user->system);
+  memset(user->card.map, 1, MIB(1));
+  memset(user->system.map, 1, MIB(1));
+  stream_create(user->fd, 2, &user->stream);
+  stream_slow_copy(&user->stream, 1, FOREVER_MS);
+  stream_nop(&user->stream, 0);
+
+  /* The first never ends by itself, the others are empty. */
+  job_init(&job);
+  job_gdma(&job, &user->stream);
+  job_region(&job, &user->system, RW);
+  job.stream.gdma_count = 1;
+  job.args.budget = UINT64_MAX;
+  user->first = submit(user->fd, user->ctx, &job);
+  job.stream.gdma_offset = NPU_CMD_BYTES;
+  submit(user->fd, user->ctx, &job);
+  job_out(&job, user->syncobj, 0);
+  user->last = submit(user->fd, user->ctx, &job);
+}
+
+/* Until the first job is on its core. */
+static void user_wait_for_core(const struct user *user) {
+  for (int tries = 0; tries < 1000; tries++) {
+    struct drm_npu_status_info info;
+    struct drm_npu_dev_query query = {
+        .type = DRM_NPU_QUERY_STATUS, .size = sizeof(info), .pointer = (uintptr_t)&info};
+
+    assert_int_equal(raw_ioctl(user->fd, DRM_IOCTL_NPU_DEV_QUERY, &query), 0);
+    if (info.core_busy) return;
+    usleep(10000);
+  }
+  fail_msg("the job does not begin");
+}
+
+static void user_end(struct user *user) {
+  munmap((void *)user->fence, 4096);
+  bo_unmap(&user->card);
+  bo_unmap(&user->system);
+  bo_unmap(&user->stream.bo);
+  close(user->fd);
+}
+
+static void everything_ends_with_the_device(void **state) {
+  struct drm_npu_dev_query query = {.type = DRM_NPU_QUERY_DEV};
+  struct drm_npu_wait wait;
+  struct user user;
+  struct bo bo;
+  int fd;
+
+  (void)state;
+  for (int i = 0; i < rounds; i++) {
+    user_start(&user);
+    if (i & 1) user_wait_for_core(&user);
+    write_file(DRIVER "unbind", device);
+
+    /* Calls fail, nothing hangs, nothing that was mapped kills who touches it. */
+    assert_int_equal(raw_ioctl(user.fd, DRM_IOCTL_NPU_DEV_QUERY, &query), -ENODEV);
+    assert_int_equal(raw_bo_create(user.fd, 4096, DRM_NPU_BO_CARD, &bo), -ENODEV);
+    assert_int_equal(raw_wait(user.fd, user.ctx, user.last, 0, &wait), -ENODEV);
+    *(volatile uint8_t *)user.card.map = 1;
+    *(volatile uint8_t *)user.system.map = 1;
+    *(volatile uint8_t *)(user.system.map + MIB(1) - 1) = 1;
+    assert_true(user.fence->seqno <= user.last);
+    user_end(&user);
+
+    write_file(DRIVER "bind", device);
+    fd = npu_open();
+    run_nop(fd, ctx_create(fd));
+    close(fd);
+  }
+}
+
+static void probe_and_remove_without_users(void **state) {
+  (void)state;
+  for (int i = 0; i < rounds; i++) {
+    int fd;
+
+    write_file(DRIVER "unbind", device);
+    assert_false(npu_try_open(&fd));
+    write_file(DRIVER "bind", device);
+  }
+}
+
+/* A reset costs the job on the core, and nothing else. */
+static void a_reset_costs_one_job(void **state) {
+  char path[96];
+
+  (void)state;
+  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", device);
+  for (int i = 0; i < rounds; i++) {
+    struct drm_npu_ctx_query query;
+    struct drm_npu_wait wait;
+    struct user user;
+
+    user_start(&user);
+    user_wait_for_core(&user);
+    write_file(path, "1");
+
+    wait_result(user.fd, user.ctx, user.first, &wait);
+    assert_int_equal(wait.error, -ECANCELED);
+    assert_int_equal(wait.fault.status, NPU_STATUS_ABORTED);
+    assert_int_equal(wait.fault.engine, NPU_ENGINE_NONE);
+    wait_ok(user.fd, user.ctx, user.first + 1);
+    wait_ok(user.fd, user.ctx, user.last);
+    assert_int_equal(user.system.map[0], 1);
+    assert_int_equal(user.card.map[MIB(1) - 1], 1);
+    ctx_query(user.fd, user.ctx, &query);
+    assert_int_equal(query.victims, 1);
+    assert_int_equal(query.errors, 0);
+    run_nop(user.fd, user.ctx);
+    user_end(&user);
+  }
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(everything_ends_with_the_device),
+      cmocka_unit_test(probe_and_remove_without_users),
+      cmocka_unit_test(a_reset_costs_one_job),
+  };
+
+  if (argc > 1) rounds = atoi(argv[1]);
+  return cmocka_run_group_tests_name("removal", tests, set_up, NULL);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Many of everything, and many at once. Argument: how many buffers (10000). */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+
+static int rounds = 10000;
+static int fd;
+static uint32_t ctx;
+
+static int set_up(void **state) {
+  (void)state;
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  ctx_destroy(fd, ctx);
+  return close(fd);
+}
+
+static void buffers_come_and_go(void **state) {
+  struct drm_npu_memory_info before, after;
+  struct bo bo[16];
+  uint32_t random = 1;
+
+  (void)state;
+  npu_memory(fd, &before);
+  for (int i = 0; i < 16; i++) bo_create(fd, 4096, DRM_NPU_BO_CARD, &bo[i]);
+  for (int i = 0; i < rounds; i++) {
+    struct bo *one = &bo[i % 16];
+
+    random = random * 1103515245 + 12345;
+    bo_destroy(fd, one);
+    bo_create(fd, 1 + (random >> 8) % KIB(64), random & 0x40 ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM, one);
+  }
+  for (int i = 0; i < 16; i++) bo_destroy(fd, &bo[i]);
+  npu_memory(fd, &after);
+  assert_memory_equal(&before, &after, sizeof(before));
+}
+
+static void contexts_come_and_go(void **state) {
+  (void)state;
+  for (int i = 0; i < rounds / 20; i++) {
+    uint32_t id = ctx_create(fd);
+
+    run_nop(fd, id);
+    ctx_destroy(fd, id);
+  }
+}
+
+/* Threads on one file; they may only tell by return value: failing is for the main thread. */
+static volatile int stop;
+
+static void *create_and_close(void *arg) {
+  unsigned seed = (unsigned)(uintptr_t)arg;
+
+  for (long errors = 0;;) {
+    struct bo bo;
+    void *map;
+
+    if (stop) return (void *)errors;
+    if (raw_bo_create(fd, 4096 * (1 + rand_r(&seed) % 64), 1 + (rand_r(&seed) & 1), &bo)) {
+      errors++;
+      continue;
+    }
+    map = mmap(NULL, bo.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, bo.mmap_offset);
+    if (map == MAP_FAILED) {
+      errors++;
+    } else {
+      *(volatile char *)map = 1;
+      munmap(map, bo.size);
+    }
+    if (raw_gem_close(fd, bo.handle)) errors++;
+  }
+}
+
+/* Closes whatever handle there may be, seals, asks: others' calls must fail cleanly, not more. */
+static void *meddle(void *arg) {
+  int other = (int)(intptr_t)arg;
+  unsigned seed = 5;
+
+  while (!stop) {
+    struct drm_npu_bo_info info = {.handle = rand_r(&seed) % 32};
+
+    raw_ioctl(other, DRM_IOCTL_NPU_BO_INFO, &info);
+    raw_bo_seal(other, info.handle);
+    raw_gem_close(other, rand_r(&seed) % 32);
+    raw_ctx_destroy(other, rand_r(&seed) % 8);
+  }
+  return NULL;
+}
+
+static void *submit_and_wait(void *arg) {
+  int own = (int)(intptr_t)arg;
+  unsigned seed = 9;
+
+  while (!stop) {
+    struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+    struct drm_npu_wait wait;
+    struct bo a, b;
+    struct job job;
+
+    if (raw_ctx_create(own, &args)) continue;
+    if (raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &a)) continue;
+    if (!raw_bo_create(own, 65536, DRM_NPU_BO_CARD, &b)) {
+      job_init(&job);
+      job_region(&job, &a, DRM_NPU_REGION_READ);
+      job_region(&job, &b, RW);
+      job.stream.gdma_count = 1; /* zeros: BAD_OPCODE */
+      for (int i = 0; i < 20; i++) {
+        if (raw_submit(own, args.ctx_id, &job)) break;
+        if (rand_r(&seed) & 1) raw_wait(own, args.ctx_id, job.args.seqno, 1000, &wait);
+      }
+      raw_gem_close(own, b.handle);
+    }
+    raw_gem_close(own, a.handle);
+    raw_ctx_destroy(own, args.ctx_id);
+  }
+  return NULL;
+}
+
+static void threads_share_a_file(void **state) {
+  struct drm_npu_memory_info before, after;
+  pthread_t threads[4];
+  void *errors;
+
+  (void)state;
+  npu_memory(fd, &before);
+  stop = 0;
+  for (uintptr_t i = 0; i < 4; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, create_and_close, (void *)(i + 1)), 0);
+  for (int i = 0; i < rounds / 20; i++) run_nop(fd, ctx);
+  stop = 1;
+  for (int i = 0; i < 4; i++) {
+    pthread_join(threads[i], &errors);
+    assert_int_equal((intptr_t)errors, 0);
+  }
+  npu_memory(fd, &after);
+  assert_memory_equal(&before, &after, sizeof(before));
+}
+
+static void threads_destroy_what_others_use(void **state) {
+  struct drm_npu_memory_info before, after;
+  pthread_t threads[4];
+  int own = npu_open();
+
+  (void)state;
+  npu_memory(fd, &before);
+  stop = 0;
+  pthread_create(&threads[0], NULL, submit_and_wait, (void *)(intptr_t)own);
+  pthread_create(&threads[1], NULL, submit_and_wait, (void *)(intptr_t)own);
+  pthread_create(&threads[2], NULL, meddle, (void *)(intptr_t)own);
+  pthread_create(&threads[3], NULL, meddle, (void *)(intptr_t)own);
+  for (int i = 0; i < rounds / 20; i++) run_nop(fd, ctx);
+  stop = 1;
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  close(own);
+  npu_memory(fd, &after);
+  assert_int_equal(before.card_free, after.card_free);
+  run_nop(fd, ctx);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(buffers_come_and_go),
+      cmocka_unit_test(contexts_come_and_go),
+      cmocka_unit_test(threads_share_a_file),
+      cmocka_unit_test(threads_destroy_what_others_use),
+  };
+
+  if (argc > 1) rounds = atoi(argv[1]);
+  return cmocka_run_group_tests_name("stress", tests, set_up, tear_down);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory allocations of the kernel fail at random in the middle of every call: calls fail cleanly, nothing is lost, all works
+ * afterwards. Needs a kernel with CONFIG_FAILSLAB. Argument: rounds (300).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define FAULTS "/sys/kernel/debug/"
+
+static int rounds = 300;
+
+static void write_number(const char *path, long value) {
+  FILE *file = fopen(path, "w");
+
+  if (!file) fail_msg("%s: %s", path, strerror(errno));
+  fprintf(file, "%ld", value);
+  if (fclose(file)) fail_msg("%s: %s", path, strerror(errno));
+}
+
+/* One allocation in `in` of this task fails, of both kinds. */
+static void fail_one_in(long in) {
+  static const char *const kinds[] = {"failslab", "fail_page_alloc"};
+  char path[96];
+
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof(path), FAULTS "%s/task-filter", kinds[i]);
+    write_number(path, 1);
+    snprintf(path, sizeof(path), FAULTS "%s/verbose", kinds[i]);
+    write_number(path, 0);
+    snprintf(path, sizeof(path), FAULTS "%s/times", kinds[i]);
+    write_number(path, -1);
+    snprintf(path, sizeof(path), FAULTS "%s/ignore-gfp-wait", kinds[i]);
+    write_number(path, 0);
+    snprintf(path, sizeof(path), FAULTS "%s/probability", kinds[i]);
+    write_number(path, in ? 100 / in : 0);
+  }
+}
+
+/* Switching it off is a call that may fail, too; its file is opened while nothing fails. */
+static void faults(int on) {
+  static int switch_fd = -1;
+
+  if (switch_fd < 0) switch_fd = open("/proc/self/make-it-fail", O_WRONLY);
+  assert_true(switch_fd >= 0);
+  for (int tries = 0; pwrite(switch_fd, on ? "1" : "0", 1, 0) != 1; tries++) assert_true(tries < 1000);
+}
+
+/* All calls in a row, each of which may fail, with what the earlier ones gave. Returns how many failed. */
+static int all_calls(int fd, const struct stream *stream) {
+  struct drm_npu_ctx_create ctx = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct drm_npu_wait wait;
+  struct bo card, system;
+  struct job job;
+  int failed = 0, has_ctx, has_card, has_system;
+
+  has_ctx = !raw_ctx_create(fd, &ctx);
+  has_card = !raw_bo_create(fd, MIB(2) + KIB(68), DRM_NPU_BO_CARD, &card);
+  has_system = !raw_bo_create(fd, KIB(132), DRM_NPU_BO_SYSTEM, &system);
+  failed += !has_ctx + !has_card + !has_system;
+  if (has_system) {
+    void *map = mmap(NULL, system.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, system.mmap_offset);
+
+    failed += map == MAP_FAILED;
+    if (map != MAP_FAILED) munmap(map, system.size);
+  }
+  if (has_ctx && has_card && has_system) {
+    job_init(&job);
+    job_gdma(&job, stream);
+    job_region(&job, &card, RW);
+    job_region(&job, &system, RW);
+    failed += raw_submit(fd, ctx.ctx_id, &job) != 0;
+    if (job.args.seqno) assert_int_equal(raw_wait(fd, ctx.ctx_id, job.args.seqno, FOREVER_MS, &wait), 0);
+  }
+  /* What ends something never fails. */
+  if (has_card) assert_int_equal(raw_gem_close(fd, card.handle), 0);
+  if (has_system) assert_int_equal(raw_gem_close(fd, system.handle), 0);
+  if (has_ctx) assert_int_equal(raw_ctx_destroy(fd, ctx.ctx_id), 0);
+  return failed;
+}
+
+static void failing_allocations_leave_nothing(void **state) {
+  struct drm_npu_memory_info before, after;
+  int fd = npu_open(), failed = 0;
+  struct stream stream;
+
+  (void)state;
+  npu_memory(fd, &before);
+  stream_create(fd, 1, &stream);
+  stream_fill(&stream, 1, 0, 100, 1);
+  for (int i = 0; i < rounds; i++) {
+    fail_one_in(i % 3 == 0 ? 5 : i % 3 == 1 ? 20 : 50);
+    faults(1);
+    failed += all_calls(fd, &stream);
+    faults(0);
+  }
+  fail_one_in(0);
+  assert_int_equal(all_calls(fd, &stream), 0);
+  stream_destroy(fd, &stream);
+  npu_memory(fd, &after);
+  assert_memory_equal(&before, &after, sizeof(before));
+  close(fd);
+  /* Otherwise this test tests nothing. */
+  assert_true(failed > rounds / 4);
+}
+
+static void failing_opens_leave_nothing(void **state) {
+  struct bo bo;
+  int failed = 0;
+
+  (void)state;
+  for (int i = 0; i < rounds; i++) {
+    int fd;
+
+    fail_one_in(10);
+    faults(1);
+    fd = open("/dev/accel/accel0", O_RDWR);
+    if (fd < 0) {
+      failed++;
+    } else {
+      failed += raw_bo_create(fd, 4096, DRM_NPU_BO_CARD, &bo) != 0;
+      close(fd);
+    }
+    faults(0);
+  }
+  fail_one_in(0);
+  assert_true(failed > 0);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(failing_allocations_leave_nothing),
+      cmocka_unit_test(failing_opens_leave_nothing),
+  };
+
+  if (argc > 1) rounds = atoi(argv[1]);
+  return cmocka_run_group_tests_name("unwind", tests, NULL, NULL);
+}

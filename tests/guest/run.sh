@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Runs the driver's tests inside the emulated board, and prints "N passed, N failed" at the end.
+#
+#   run.sh           everything, as often as it takes to find leaks and races
+#   run.sh --debug   likewise, fewer of what the debug kernel makes slow
+#   run.sh --quick   everything, a few times each
+#   run.sh NAME...   only these tests
+#
+# Needs root, the module loaded or its path in $NPU_KO, and the build's bin/tests/guest.
+
+here=$(dirname "$(readlink -f "$0")")
+bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
+passed=0
+failed=0
+kills=200 buffers=10000 removals=25 loads=50 unwinds=300
+case ${1:-} in
+--quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 && shift ;;
+--debug) buffers=4000 && shift ;;
+esac
+wanted=" $* "
+
+# run NAME COMMAND...: a cmocka program, or a script that prints the same lines at its end.
+run() {
+	name=$1
+	shift
+	case $wanted in "  " | *" $name "*) ;; *) return ;; esac
+	echo "== $name"
+	timeout 900 "$@" >/tmp/npu-test.log 2>&1
+	status=$?
+	cat /tmp/npu-test.log
+	p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test(s).*/\1/p' /tmp/npu-test.log | tail -n 1)
+	f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test(s).*/\1/p' /tmp/npu-test.log | tail -n 1)
+	p=${p:-0} f=${f:-0}
+	# A program that dies, hangs or runs nothing has failed, whatever it printed before.
+	[ "$f" -gt 0 ] || [ $status -eq 0 ] || f=1
+	[ $((p + f)) -gt 0 ] || f=1
+	passed=$((passed + p))
+	failed=$((failed + f))
+	[ "$f" -eq 0 ] || echo "FAILED: $name (status $status)"
+}
+
+run device "$bin/device"
+run buffers "$bin/buffers"
+run jobs "$bin/jobs"
+run submit_args "$bin/submit_args"
+run fences "$bin/fences"
+run faults "$bin/faults"
+run watchdog "$bin/watchdog"
+run isolation "$bin/isolation"
+run kill "$bin/kill" $kills
+run stress "$bin/stress" $buffers
+# The library: the program that passes over the simulator on the host passes over the driver.
+for group in device bo job fault copy threads process bm_memory bm_launch; do
+	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
+done
+run removal "$bin/removal" $removals
+# Allocations can only be made to fail by a kernel that is built for it.
+if [ -d /sys/kernel/debug/failslab ]; then
+	run unwind "$bin/unwind" $unwinds
+else
+	echo "== unwind is for the debug kernel"
+fi
+run modules "$here/driver/modules.sh" $loads
+
+# A warning of the kernel is a failure, even if every test was content.
+if dmesg | grep -E 'WARNING:|BUG:|KASAN|possible circular|INFO: task .* blocked' >/tmp/npu-splat; then
+	cat /tmp/npu-splat
+	failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ] && [ $passed -gt 0 ]

@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The runtime's tests inside the emulated board, over the driver: the programs that pass over the simulator on the host. Prints "N passed, N failed" at the end.
+
+bin=$(dirname "$(readlink -f "$0")")/../../build/bin
+export NPU_DEVICE=drm
+passed=0
+failed=0
+
+# run COMMAND...: a GoogleTest or cmocka program.
+run() {
+	echo "== $*"
+	timeout 600 "$@" >/tmp/runtime.log 2>&1
+	status=$?
+	p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' /tmp/runtime.log | tail -n 1)
+	f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p' /tmp/runtime.log | tail -n 1)
+	p=${p:-0} f=${f:-0}
+	[ "$f" -gt 0 ] || [ $status -eq 0 ] || f=1
+	[ $((p + f)) -gt 0 ] || f=1
+	[ "$f" -eq 0 ] || cat /tmp/runtime.log
+	passed=$((passed + p))
+	failed=$((failed + f))
+}
+
+run "$bin/npu_runtime_test"
+run "$bin/npu_bmrt_test_test"
+"$bin/bmodel_seeds" /tmp/seeds >/dev/null || failed=$((failed + 1))
+run "$bin/npu_runtime_c_test" /tmp/seeds/sample.bmodel
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ] && [ $passed -gt 0 ]

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Holds the arrows between the parts (docs/architecture.md): what each folder may include, and what each built object may need.
+
+usage: arrows.py [BUILD]     BUILD: build folder, default: build
+"""
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# folder -> project headers that its sources must not include (regular expressions on the text of the #include)
+DRIVER = r"npu_accel\.h|drm.*\.h"
+LIBRARY = r"(.*/)?npu\.h|bmlib_runtime\.h|npu_bm_internal\.h"
+RUNTIME = r"bmdef\.h|bmruntime_.*\.h"
+MODEL = r"npu_model\.h"
+CHIP = r"npu_regs\.h|npu_isa\.hp?p?|npu_cost\.hpp"
+FORBIDDEN = [
+    ("uapi/hw", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
+    ("uapi/drm", "|".join([LIBRARY, RUNTIME, MODEL, CHIP])),
+    ("kernel", "|".join([LIBRARY, RUNTIME, MODEL, r"npu_isa.*"])),
+    ("qemu-device/model", "|".join([DRIVER, LIBRARY, RUNTIME])),
+    ("qemu-device/qemu", "|".join([DRIVER, LIBRARY, RUNTIME])),
+    ("libnpu/src", "|".join([RUNTIME, MODEL])),
+    ("libnpu/bmlib", "|".join([RUNTIME, MODEL])),
+    ("libnpu/sim", RUNTIME),
+    ("runtime/bmodel", "|".join([DRIVER, LIBRARY, MODEL])),
+    ("runtime/graph", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
+    ("runtime/cpu", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
+    ("runtime/compiler", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
+    ("runtime/launch", "|".join([MODEL, r"onnx.*"])),
+]
+
+# object in the build -> libraries that it must not need, directly or through others
+NEEDED = [
+    ("lib/libnpu.so", r"libnpumodel|libdnnl|libprotobuf|libonnx|libnpurt|libnpuc"),
+    ("lib/libbmlib.so", r"libnpumodel|libdnnl|libprotobuf|libonnx|libnpurt|libnpuc"),
+    ("lib/libnpurt.so", r"libnpumodel|libdnnl|libprotobuf|libonnx|libnpuc"),
+    ("lib/libnpumodel.so", r"libdrm|libdnnl|libnpu\.|libnpurt|libprotobuf"),
+    ("bin/npuc", r"libnpu\.|libdrm|libnpumodel|libnpurt|libbmlib|libdnnl"),
+    ("bin/bmrt_test", r"libprotobuf|libonnx|libdnnl|libnpumodel"),
+    ("bin/npu-smi", r"libprotobuf|libonnx|libdnnl|libnpumodel|libnpurt"),
+]
+
+
+def includes(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        for number, line in enumerate(f, 1):
+            m = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+            if m:
+                yield number, m.group(1)
+
+
+def check_includes(folder, forbidden):
+    """Offending lines; None when there was nothing to look at."""
+    bad, seen = [], 0
+    for root, _, names in os.walk(os.path.join(TOP, folder)):
+        for name in names:
+            if not re.search(r"\.(c|h|cpp|hpp)$", name):
+                continue
+            seen += 1
+            path = os.path.join(root, name)
+            for number, header in includes(path):
+                base = header.rsplit("/", 1)[-1]
+                if re.fullmatch(forbidden, header) or re.fullmatch(forbidden, base):
+                    if folder == "kernel" and base != "npu_isa.h" and header.startswith(("drm/", "linux/")):
+                        continue
+                    bad.append(f"{os.path.relpath(path, TOP)}:{number}: includes {header}")
+    return bad if seen else None
+
+
+def needed(path, env):
+    out = subprocess.run(["ldd", path], capture_output=True, text=True, env=env, check=False).stdout
+    return [line.split()[0] for line in out.splitlines() if line.strip()]
+
+
+def main():
+    build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(TOP, "build"))
+    env = dict(os.environ, LD_LIBRARY_PATH=os.path.join(build, "lib"))
+    passed = failed = 0
+    for folder, forbidden in FORBIDDEN:
+        bad = check_includes(folder, forbidden)
+        if bad is None:
+            bad = [f"{folder}: no source files"]
+        passed, failed = (passed + 1, failed) if not bad else (passed, failed + 1)
+        for line in bad:
+            print("FAIL", line)
+    for name, forbidden in NEEDED:
+        path = os.path.join(build, name)
+        bad = [f"{name} is not built"] if not os.path.exists(path) else \
+            [f"{name} needs {lib}" for lib in needed(path, env) if re.match(forbidden, lib)]
+        passed, failed = (passed + 1, failed) if not bad else (passed, failed + 1)
+        for line in bad:
+            print("FAIL", line)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

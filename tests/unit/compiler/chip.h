@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Runs compiled programs on the chip model, without runtime, library or driver.
+#ifndef NPU_TEST_COMPILER_CHIP_H
+#define NPU_TEST_COMPILER_CHIP_H
+
+#include "machine.h"
+#include "npuc.h"
+
+namespace npu::test {
+
+struct ChipResult {
+  std::vector<std::vector<float>> outputs;
+  uint64_t cycles = 0;
+};
+
+/// Memory that a program must not rely on is filled with NaNs first: activations and outputs. `lmem`: of the chip.
+ChipResult run_on_chip(const bmodel::StageDesc &stage, const std::vector<std::vector<float>> &inputs, int64_t lmem);
+
+}  // namespace npu::test
+
+#endif  // NPU_TEST_COMPILER_CHIP_H

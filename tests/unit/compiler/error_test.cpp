@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// What the compiler says about files and options that it cannot use. Nothing here may crash, whatever the bytes.
+#include <gtest/gtest.h>
+
+#include "npuc.h"
+#include "onnx_builder.h"
+
+namespace npu::test {
+namespace {
+
+std::string message(const std::string &file, const compiler::Options &options = {}) {
+  compiler::Compiled out;
+  return compiler::compile_onnx(file.data(), file.size(), options, out).message();
+}
+
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+OnnxBuilder small() {
+  OnnxBuilder b;
+  const std::string y =
+      b.op("Relu", {b.op("Conv", {b.input({1, 2, 5, 5}, "picture"), b.weights({3, 2, 3, 3}), b.weights({3})})});
+  b.output(b.op("Softmax", {b.op("Flatten", {y})}));
+  return b;
+}
+
+TEST(Files, ThatAreNoOnnxFile) {
+  EXPECT_SAYS(message(""), "empty");
+  EXPECT_SAYS(message("#!/bin/sh\necho hello\n"), "not an ONNX file");
+  EXPECT_SAYS(message(std::string(4096, '\xff')), "not an ONNX file");
+  EXPECT_SAYS(message(std::string(4096, '\0')), "not an ONNX file");
+  compiler::Compiled out;
+  EXPECT_SAYS(compiler::compile_onnx_file("/nonexistent/model.onnx", {}, out).message(),
+              "cannot open /nonexistent/model.onnx: No such file");
+  EXPECT_SAYS(compiler::compile_onnx_file("/", {}, out).message(), "/: ");
+}
+
+TEST(Files, EveryTruncationIsAnErrorOrTheWholeNetwork) {
+  const std::string whole = small().bytes();
+  ASSERT_EQ(message(whole), "");
+  for (size_t n = 0; n < whole.size(); ++n) (void)message(whole.substr(0, n));
+  EXPECT_NE(message(whole.substr(0, whole.size() / 2)), "");
+}
+
+TEST(Files, WithDamagedBytesNeverCrash) {
+  const std::string whole = small().bytes();
+  uint32_t random = 7;
+  size_t refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string damaged = whole;
+    for (int k = 0; k <= i % 3; ++k) {
+      random = random * 1664525u + 1013904223u;
+      damaged[(random >> 8) % damaged.size()] = static_cast<char>(random >> 24);
+    }
+    refused += !message(damaged).empty();
+  }
+  EXPECT_GT(refused, 100u);
+}
+
+TEST(Files, ExternalDataIsNamed) {
+  OnnxBuilder b = small();
+  auto &t = *b.model.mutable_graph()->mutable_initializer(0);
+  t.set_data_location(onnx::TensorProto::EXTERNAL);
+  EXPECT_SAYS(message(b.bytes()), "external data");
+  EXPECT_SAYS(message(b.bytes()), t.name());
+}
+
+TEST(Files, TensorsWhoseDataDoesNotFitTheirShape) {
+  OnnxBuilder b = small();
+  b.model.mutable_graph()->mutable_initializer(0)->set_dims(0, 4);
+  EXPECT_SAYS(message(b.bytes()), "needs 72 elements, the file has 54");
+  b.model.mutable_graph()->mutable_initializer(0)->set_dims(0, -3);
+  EXPECT_SAYS(message(b.bytes()), "negative or too large");
+  b.model.mutable_graph()->mutable_initializer(0)->set_dims(0, INT64_MAX);
+  EXPECT_SAYS(message(b.bytes()), "negative or too large");
+}
+
+TEST(Files, HugeInputs) {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.input({1 << 20, 1 << 20}, "big")}));
+  EXPECT_SAYS(message(b.bytes()), "input 'big'");
+  EXPECT_SAYS(message(b.bytes()), "more than");
+}
+
+TEST(Files, HugeResults) {
+  OnnxBuilder b;
+  b.output(b.op("Add", {b.input({1 << 18, 1}), b.input({1, 1 << 18})}));
+  EXPECT_SAYS(message(b.bytes()), "Add_0");
+}
+
+TEST(Files, OperatorSetsOutsideTheRange) {
+  EXPECT_SAYS(message(OnnxBuilder(5).bytes()), "not an ONNX file");  // no outputs
+  for (int64_t opset : {5, 99}) {
+    OnnxBuilder b(opset);
+    b.output(b.op("Relu", {b.input({3})}));
+    EXPECT_SAYS(message(b.bytes()), "operator set " + std::to_string(opset));
+  }
+}
+
+TEST(Operators, ThatAreMissingAreAllNamedAtOnce) {
+  OnnxBuilder b;
+  std::string x = b.op("Erf", {b.input({2, 3})});
+  b.named("first");
+  x = b.op("Relu", {x});
+  x = b.op("Whatever", {x});
+  b.named("second").model.mutable_graph()->mutable_node(2)->set_domain("com.example");
+  b.output(b.op("LSTM", {x}));
+  b.named("third");
+  b.op("Loop", {x});  // nobody needs it
+  const std::string text = message(b.bytes());
+  EXPECT_SAYS(text, "3 nodes");
+  EXPECT_SAYS(text, "Erf 'first'");
+  EXPECT_SAYS(text, "com.example.Whatever 'second'");
+  EXPECT_SAYS(text, "LSTM 'third'");
+  EXPECT_EQ(text.find("Relu"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Loop"), std::string::npos) << text;
+}
+
+TEST(Operators, UnsupportedFormsAreAllNamedAtOnce) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 2, 4, 4, 4});
+  const std::string pooled = b.op("MaxPool", {x});
+  b.attr("kernel_shape", std::vector<int64_t>{2, 2, 2}).named("three_dimensions").output(pooled);
+  b.output(b.op("Conv", {b.input({1, 2, 5, 5}), b.input({1, 2, 3, 3}, "late")}));
+  b.named("weights_late");
+  b.output(b.op("Relu", {pooled}));
+  const std::string text = message(b.bytes());
+  EXPECT_SAYS(text, "2 nodes cannot be compiled");
+  EXPECT_SAYS(text, "MaxPool 'three_dimensions'");
+  EXPECT_SAYS(text, "Conv 'weights_late'");
+  EXPECT_SAYS(text, "'late'");
+}
+
+TEST(Operators, ShapesThatDoNotFitNameTheNode) {
+  OnnxBuilder b;
+  b.output(b.op("MatMul", {b.input({2, 3}), b.input({4, 5})}));
+  b.named("product");
+  EXPECT_SAYS(message(b.bytes()), "MatMul 'product': operands [2, 3] and [4, 5]");
+}
+
+OnnxBuilder with_batch() {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.input({1, 3}, "x")}));
+  b.model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_param("N");
+  return b;
+}
+
+TEST(Shapes, OpenDimensionsAreNamedWithTheOptionThatSetsThem) {
+  const std::string text = message(with_batch().bytes());
+  EXPECT_SAYS(text, "input 'x' has shape [N, 3]");
+  EXPECT_SAYS(text, "--shape x=1,3");
+}
+
+TEST(Shapes, GivenOnesAreUsed) {
+  compiler::Options options;
+  ASSERT_TRUE(compiler::parse_shape("x=4,3", options.shapes).ok());
+  compiler::Compiled out;
+  const std::string file = with_batch().bytes();
+  const Status status = compiler::compile_onnx(file.data(), file.size(), options, out);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(out.net.stages[0].inputs[0].shape, (std::vector<uint64_t>{4, 3}));
+  EXPECT_EQ(out.net.stages[0].outputs[0].shape, (std::vector<uint64_t>{4, 3}));
+}
+
+TEST(Shapes, GivenOnesThatContradictTheFile) {
+  const auto with = [](const char *text) {
+    compiler::Options options;
+    EXPECT_TRUE(compiler::parse_shape(text, options.shapes).ok());
+    return message(with_batch().bytes(), options);
+  };
+  EXPECT_SAYS(with("x=4,5"), "the model has [N, 3]");
+  EXPECT_SAYS(with("x=4"), "1 dimensions");
+  EXPECT_SAYS(with("y=4,3"), "the inputs are 'x'");
+}
+
+TEST(Options, LocalMemoryOutsideTheRange) {
+  for (int64_t bytes : {int64_t{0}, int64_t{4096}, int64_t{65536 + 1}, int64_t{1} << 40}) {
+    compiler::Options options;
+    options.lmem_bytes = bytes;
+    EXPECT_SAYS(message(small().bytes(), options), "local memory of " + std::to_string(bytes));
+  }
+}
+
+TEST(Options, SizesAndShapesAsPeopleTypeThem) {
+  int64_t n = 0;
+  EXPECT_TRUE(compiler::parse_size("64K", n) && n == 65536);
+  EXPECT_TRUE(compiler::parse_size("8MiB", n) && n == 8 << 20);
+  EXPECT_TRUE(compiler::parse_size("65536", n) && n == 65536);
+  for (const char *bad : {"", "K", "-1", "8X", "9999999999999M", "8 M"})
+    EXPECT_FALSE(compiler::parse_size(bad, n)) << bad;
+  std::map<std::string, graph::Shape> shapes;
+  EXPECT_TRUE(compiler::parse_shape("a=b=1,2", shapes).ok());
+  EXPECT_EQ(shapes.at("a=b"), (graph::Shape{1, 2}));
+  for (const char *bad : {"", "x", "=1", "x=", "x=1,", "x=0", "x=-1", "x=1,,2", "x=a", "a=b=3"})
+    EXPECT_FALSE(compiler::parse_shape(bad, shapes).ok()) << bad;
+}
+
+}  // namespace
+}  // namespace npu::test

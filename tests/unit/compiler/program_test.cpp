@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+// Properties of compiled programs: synchronisation, determinism, aliases, tags, text form.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "assembler.h"
+#include "check_sync.h"
+#include "chip.h"
+#include "npu_cost.hpp"
+#include "onnx_builder.h"
+#include "text.h"
+
+namespace npu::test {
+namespace {
+
+bmodel::StageDesc compile(const OnnxBuilder &b, int64_t lmem = 64 << 10) {
+  compiler::Options options;
+  options.lmem_bytes = lmem;
+  compiler::Compiled out;
+  const std::string file = b.bytes();
+  const Status status = compiler::compile_onnx(file.data(), file.size(), options, out);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return status.ok() ? out.net.stages[0] : bmodel::StageDesc{};
+}
+
+/// Large enough to be cut into many tiles in 64 KiB.
+OnnxBuilder tiled() {
+  OnnxBuilder b;
+  std::string x = b.op("Conv", {b.input({1, 8, 60, 60}), b.weights({16, 8, 3, 3}), b.weights({16})});
+  x = b.op("Relu", {x});
+  x = b.op("MaxPool", {x});
+  b.attr("kernel_shape", std::vector<int64_t>{2, 2}).attr("strides", std::vector<int64_t>{2, 2});
+  x = b.op("Add", {x, b.weights({16, 1, 1})});
+  b.output(b.op("Sigmoid", {b.op("MatMul", {b.op("Flatten", {x}), b.weights({16 * 29 * 29, 7})})}));
+  return b;
+}
+
+uint32_t wait_of(const std::vector<uint8_t> &stream, size_t i) {
+  uint32_t wait;
+  std::memcpy(&wait, stream.data() + i * NPU_CMD_BYTES + offsetof(npu_cmd, wait), sizeof wait);
+  return wait;
+}
+
+void set_wait(std::vector<uint8_t> &stream, size_t i, uint32_t wait) {
+  std::memcpy(stream.data() + i * NPU_CMD_BYTES + offsetof(npu_cmd, wait), &wait, sizeof wait);
+}
+
+TEST(Synchronisation, CompiledProgramsAreOrdered) {
+  const bmodel::StageDesc stage = compile(tiled());
+  EXPECT_GT(stage.gdma.size() / NPU_CMD_BYTES, 20u);
+  EXPECT_EQ(compiler::check_sync(stage.tiu, stage.gdma).message(), "");
+}
+
+/// The scheduler sets no wait that is not needed, so that each one that is taken away is a race, unless an earlier
+/// command waits as long.
+TEST(Synchronisation, EveryWaitThatIsTakenAwayIsFound) {
+  const bmodel::StageDesc stage = compile(tiled());
+  size_t tried = 0;
+  for (int engine = 0; engine < 2; ++engine) {
+    const std::vector<uint8_t> &stream = engine ? stage.gdma : stage.tiu;
+    uint32_t before = 0;
+    for (size_t i = 0; i < stream.size() / NPU_CMD_BYTES; ++i) {
+      const uint32_t wait = wait_of(stream, i);
+      if (wait > before) {
+        bmodel::StageDesc broken = stage;
+        set_wait(engine ? broken.gdma : broken.tiu, i, wait - 1);
+        EXPECT_FALSE(compiler::check_sync(broken.tiu, broken.gdma).ok())
+            << (engine ? "GDMA " : "TIU ") << i << " waits for " << wait - 1 << " instead of " << wait;
+        ++tried;
+      }
+      before = std::max(before, wait);
+    }
+  }
+  EXPECT_GT(tried, 20u);
+}
+
+TEST(Synchronisation, EnginesThatWaitForEachOtherAreFound) {
+  bmodel::StageDesc stage = compile(tiled());
+  set_wait(stage.gdma, 0, 1);
+  EXPECT_NE(compiler::check_sync(stage.tiu, stage.gdma).message().find("for ever"), std::string::npos);
+}
+
+TEST(Programs, EqualInputGivesEqualBytes) {
+  const std::string file = tiled().bytes();
+  std::vector<uint8_t> first, second;
+  for (auto *out : {&first, &second}) {
+    compiler::Compiled compiled;
+    ASSERT_TRUE(compiler::compile_onnx(file.data(), file.size(), {}, compiled).ok());
+    ASSERT_TRUE(compiler::write_bmodel(compiled, *out).ok());
+  }
+  EXPECT_EQ(first, second);
+}
+
+TEST(Programs, PredictedCyclesStandInTheStage) {
+  const bmodel::StageDesc stage = compile(tiled());
+  const ChipResult result = run_on_chip(stage, {std::vector<float>(8 * 60 * 60, 0.5f)}, 64 << 10);
+  EXPECT_EQ(result.cycles, stage.cycles);
+  EXPECT_GT(stage.cycles, 1000u);
+}
+
+TEST(Programs, DoubleBufferingOverlapsTheEngines) {
+  const bmodel::StageDesc stage = compile(tiled());
+  uint64_t alone = 0;
+  for (int engine = 0; engine < 2; ++engine) {
+    const std::vector<uint8_t> &stream = engine ? stage.gdma : stage.tiu;
+    for (size_t at = 0; at < stream.size(); at += NPU_CMD_BYTES) {
+      uint8_t bytes[NPU_CMD_BYTES];
+      std::memcpy(bytes, stream.data() + at, sizeof bytes);
+      alone += hw::uncontended(hw::command_cost(bytes, engine, {}), {});
+    }
+  }
+  EXPECT_LT(stage.cycles * 10, alone * 9) << "one command after another would take " << alone;
+}
+
+/// With the memory of an output that no alias forbids filled over the input's, the result is the same.
+TEST(Aliases, OutputsWrittenBeforeAnInputIsDeadAreListed) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 4, 90, 90}), y = b.op("Relu", {x});
+  b.output(y).output(b.op("Sigmoid", {x}));
+  const bmodel::StageDesc stage = compile(b);
+  ASSERT_GE(stage.aliases.size(), 1u);
+  EXPECT_EQ(stage.aliases[0].output, 0);
+  EXPECT_EQ(stage.aliases[0].input, 0);
+}
+
+TEST(Aliases, AnInputThatIsReadAtOnceMayBeOverwritten) {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.input({1, 4, 9, 9})}));
+  EXPECT_TRUE(compile(b).aliases.empty());
+}
+
+/// Runs with input and output in the same memory wherever the stage's facts allow it.
+TEST(Aliases, FactsHoldOnTheChip) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 4, 20, 20});
+  const std::string y = b.op("Conv", {x, b.weights({4, 4, 3, 3})});
+  b.attr("pads", std::vector<int64_t>{1, 1, 1, 1}).output(b.op("Tanh", {y}));
+  const bmodel::StageDesc stage = compile(b, 8 << 20);
+  ASSERT_TRUE(stage.aliases.empty());
+  std::vector<float> input(4 * 20 * 20);
+  std::minstd_rand random(3);
+  for (float &f : input) f = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
+  const std::vector<float> apart = run_on_chip(stage, {input}, 8 << 20).outputs[0];
+
+  Machine machine;
+  JobSpec job;
+  const Area shared = machine.allocate(input.size() * sizeof(float));
+  machine.put(shared, 0, input.data(), input.size() * sizeof(float));
+  for (const npu_program_region &r : stage.regions) {
+    Area area = shared;
+    if (r.kind == NPU_PROGRAM_COEFF) {
+      area = machine.allocate(r.bytes);
+      machine.put(area, 0, stage.coeff.data(), r.bytes);
+    }
+    job.regions.push_back(area.region(r.access));
+  }
+  for (int engine : {NPU_ENGINE_TIU, NPU_ENGINE_GDMA}) {
+    const std::vector<uint8_t> &stream = engine == NPU_ENGINE_GDMA ? stage.gdma : stage.tiu;
+    for (size_t at = 0; at < stream.size(); at += NPU_CMD_BYTES) {
+      Cmd c;
+      std::memcpy(c.bytes.data(), stream.data() + at, NPU_CMD_BYTES);
+      job.stream[engine].push_back(c);
+    }
+  }
+  ASSERT_STATUS(machine.run(job), NPU_STATUS_OK);
+  std::vector<float> together(apart.size());
+  machine.get(shared, 0, together.data(), together.size() * sizeof(float));
+  EXPECT_EQ(together, apart);
+}
+
+TEST(Programs, LayerTagsAreNamesOfNodes) {
+  OnnxBuilder b;
+  const std::string y = b.op("Conv", {b.input({1, 1, 8, 8}), b.weights({2, 1, 3, 3})});
+  b.named("edges").output(b.op("MaxPool", {y}));
+  b.attr("kernel_shape", std::vector<int64_t>{2, 2}).named("smaller");
+  const bmodel::StageDesc stage = compile(b);
+  std::vector<std::string> seen;
+  for (size_t i = 0; i < stage.tiu.size() / NPU_CMD_BYTES; ++i) {
+    uint32_t layer;
+    std::memcpy(&layer, stage.tiu.data() + i * NPU_CMD_BYTES + offsetof(npu_cmd, layer), sizeof layer);
+    ASSERT_LT(layer, stage.layers.size());
+    seen.push_back(stage.layers[layer]);
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{"edges", "smaller"}));
+}
+
+/// The chip's own assembler reads what --dump-asm writes and comes to the same bytes.
+TEST(Text, AssemblesToTheSameCommands) {
+  const bmodel::StageDesc stage = compile(tiled());
+  assembly::Program program;
+  const auto error = assembly::assemble(compiler::disassemble(stage.tiu, stage.gdma, stage.layers), program);
+  ASSERT_FALSE(error) << error->line << ": " << error->message;
+  ASSERT_EQ(program.cores.size(), 1u);
+  const auto flat = [](const std::vector<assembly::CommandBytes> &commands) {
+    std::vector<uint8_t> out;
+    for (const auto &c : commands) out.insert(out.end(), c.begin(), c.end());
+    return out;
+  };
+  EXPECT_EQ(flat(program.cores[0].tiu), stage.tiu);
+  EXPECT_EQ(flat(program.cores[0].gdma), stage.gdma);
+}
+
+}  // namespace
+}  // namespace npu::test

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+// Sizes and structures that strain tiling, in the smallest local memory and in the usual one. The expected values come
+// from the evaluator, which oracle_test.cpp holds to numpy.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "cases.h"
+#include "chip.h"
+#include "evaluate.h"
+#include "importer.h"
+#include "onnx_builder.h"
+
+namespace npu::test {
+namespace {
+
+struct Net {
+  const char *name;
+  std::function<void(OnnxBuilder &)> build;
+  int64_t opset = 13;
+};
+
+using B = OnnxBuilder;
+using Ints = std::vector<int64_t>;
+
+void conv(B &b, const Dims &x, const Dims &w, const Ints &pads) {
+  const std::string y = b.op("Conv", {b.input(x), b.weights(w), b.weights({w[0]})});
+  b.attr("pads", pads).output(y);
+}
+
+void unary(B &b, const char *type, const Dims &x, int64_t axis) {
+  const std::string y = b.op(type, {b.input(x)});
+  b.attr("axis", axis).output(y);
+}
+
+void global(B &b, const char *type, const Dims &x) { b.output(b.op(type, {b.input(x)})); }
+
+void matmul(B &b, const Dims &x, const Dims &y) { b.output(b.op("MatMul", {b.input(x), b.input(y)})); }
+
+void transpose(B &b, const Dims &x, const Ints &perm) {
+  const std::string y = b.op("Transpose", {b.input(x)});
+  b.attr("perm", perm).output(y);
+}
+
+void pool(B &b, const char *type, const Dims &x, const Ints &kernel, const Ints &strides, const Ints &pads) {
+  const std::string y = b.op(type, {b.input(x)});
+  b.attr("kernel_shape", kernel).attr("strides", strides).attr("pads", pads).output(y);
+}
+
+void channel_shuffle(B &b) {
+  const std::string x = b.op("Conv", {b.input({1, 3, 9, 9}), b.weights({8, 3, 3, 3})});
+  const std::string split = b.op("Transpose", {b.op("Reshape", {x, b.ints({1, 4, 2, 7, 7})})});
+  b.attr("perm", Ints{0, 2, 1, 3, 4});
+  const std::string back = b.op("Reshape", {split, b.ints({1, 8, 7, 7})});
+  b.output(b.op("Conv", {back, b.weights({5, 8, 1, 1})}));
+}
+
+void dense_block(B &b) {
+  std::string x = b.input({1, 6, 11, 13});
+  for (int i = 0; i < 3; ++i) {
+    const std::string y = b.op("Relu", {b.op("Conv", {x, b.weights({4, 6 + 4 * i, 1, 1})})});
+    x = b.op("Concat", {x, y});
+    b.attr("axis", int64_t{1});
+  }
+  b.output(x).output(b.op("GlobalAveragePool", {x}));
+}
+
+void moves(B &b) {
+  const std::string x = b.input({2, 6, 5, 7});
+  const std::string s = b.op("Slice", {x, b.ints({5, 1}), b.ints({-7, 6}), b.ints({1, 3}), b.ints({-2, 2})});
+  b.output(s);
+  const std::string g = b.op("Gather", {x, b.ints({4, 0, 0, 3, -1})});
+  b.attr("axis", int64_t{2}).output(g);
+  b.output(b.op("Expand", {b.op("Unsqueeze", {x, b.ints({2})}), b.ints({2, 6, 3, 5, 7})}));
+  const std::string p = b.op("Pad", {x, b.ints({0, 1, 2, -1, 0, 0, 3, 2}), b.scalar(0.75f)});
+  b.output(p);
+  b.output(b.op("Relu", {p}));
+  const std::string r = b.op("Resize", {x, "", b.weights({0}), b.ints({2, 6, 10, 9})});
+  b.attr("mode", "nearest").attr("coordinate_transformation_mode", "half_pixel").output(r);
+  const std::string d = b.op("SpaceToDepth", {b.op("Slice", {x, b.ints({0, 0}), b.ints({4, 6}), b.ints({2, 3})})});
+  b.attr("blocksize", int64_t{2}).output(d);
+}
+
+void same_everywhere(B &b) {
+  const std::string x = b.input({3, 5});
+  const std::string i = b.op("Identity", {x});
+  const std::string y = b.op("Relu", {x}), z = b.op("Identity", {y});
+  b.output(i)
+      .output(y)
+      .output(z)
+      .output(b.op("Reshape", {y, b.ints({5, 3})}))
+      .output(b.op("Add", {b.scalar(1), b.scalar(2)}));
+}
+
+void hard(B &b) {
+  const std::string x = b.input({1, 4, 6, 5});
+  b.output(b.op("HardSwish", {x})).output(b.op("HardSigmoid", {x})).output(b.op("Neg", {x}));
+  b.output(b.op("Sum", {x, x, b.weights({5})}))
+      .output(b.op("Max", {x, b.scalar(0.25f)}))
+      .output(b.op("Min", {x, b.weights({6, 1})}));
+}
+
+/// Tensors of 50 KiB with lives that cross: in 64 KiB of local memory they go to memory and come back.
+void crossing_lives(B &b) {
+  const std::string x = b.input({1, 8, 40, 40});
+  std::vector<std::string> all{x};
+  for (int i = 0; i < 6; ++i) {
+    std::string y = b.op("Conv", {all.back(), b.weights({8, 8, 3, 3})});
+    b.attr("pads", Ints{1, 1, 1, 1});
+    y = b.op("Tanh", {y});
+    if (i >= 2) y = b.op("Add", {y, all[static_cast<size_t>(i) - 1]});
+    all.push_back(y);
+  }
+  std::string sum = b.op("Mul", {all[1], all[6]});
+  sum = b.op("Sub", {sum, all[3]});
+  b.output(b.op("Add", {sum, all[5]}));
+}
+
+/// Operands that are read again after an operator that could have overwritten them.
+void read_again(B &b, const Dims &dims) {
+  const std::string y = b.op("Conv", {b.input(dims), b.weights({dims[1], dims[1], 1, 1})});
+  const std::string s = b.op("Sigmoid", {y}), t = b.op("Tanh", {y}), soft = b.op("Softmax", {y});
+  const std::string p = b.op("Mul", {s, t}), q = b.op("Sub", {p, y});
+  b.output(q).output(b.op("Add", {b.op("Mul", {q, q}), soft}));
+  b.output(b.op("Add", {b.op("Relu", {q}), p}));
+}
+
+const Net kNets[] = {
+    {"crossing_lives", crossing_lives},
+    {"read_again",
+     [](B &b) {
+       read_again(b, {1, 3, 7, 6});
+     }},
+    {"read_again_large",
+     [](B &b) {
+       read_again(b, {1, 4, 50, 41});
+     }},
+    {"conv_wide_rows",
+     [](B &b) {
+       conv(b, {1, 2, 3, 20000}, {3, 2, 3, 3}, {1, 1, 1, 1});
+     }},
+    {"conv_kernel_beyond_local_memory",
+     [](B &b) {
+       conv(b, {1, 1, 205, 203}, {2, 1, 200, 200}, {0, 0, 3, 2});
+     }},
+    {"conv_pads_beyond_the_picture",
+     [](B &b) {
+       conv(b, {1, 2, 3, 3}, {3, 2, 2, 2}, {9, 7, 8, 6});
+     }},
+    {"conv_negative_pads",
+     [](B &b) {
+       conv(b, {1, 3, 9, 9}, {4, 3, 3, 3}, {-1, 1, 2, -2});
+     }},
+    {"conv_many_channels",
+     [](B &b) {
+       conv(b, {1, 3000, 3, 3}, {70, 3000, 3, 3}, {1, 1, 1, 1});
+     }},
+    {"conv_batches",
+     [](B &b) {
+       conv(b, {7, 5, 6, 6}, {3, 5, 3, 3}, {1, 1, 1, 1});
+     }},
+    {"average_of_a_large_picture",
+     [](B &b) {
+       global(b, "GlobalAveragePool", {1, 2, 301, 293});
+     }},
+    {"maximum_of_a_large_picture",
+     [](B &b) {
+       global(b, "GlobalMaxPool", {2, 3, 201, 209});
+     }},
+    {"average_in_three_dimensions",
+     [](B &b) {
+       global(b, "GlobalAveragePool", {2, 3, 4, 5, 6});
+     }},
+    {"pool_window_beyond_local_memory",
+     [](B &b) {
+       pool(b, "AveragePool", {1, 1, 260, 250}, {150, 140}, {50, 60}, {7, 8, 9, 10});
+     }},
+    {"pool_long",
+     [](B &b) {
+       pool(b, "MaxPool", {2, 40, 3000}, {5}, {3}, {2, 1});
+     }},
+    {"softmax_long_rows",
+     [](B &b) {
+       unary(b, "Softmax", {2, 40000}, -1);
+     }},
+    {"log_softmax_long_rows",
+     [](B &b) {
+       unary(b, "LogSoftmax", {2, 40000}, 1);
+     }},
+    {"softmax_outer_axis",
+     [](B &b) {
+       unary(b, "Softmax", {20000, 3}, 0);
+     }},
+    {"matmul_long_sums",
+     [](B &b) {
+       matmul(b, {2, 50000}, {50000, 3});
+     }},
+    {"matmul_batches_broadcast",
+     [](B &b) {
+       matmul(b, {2, 1, 5, 7}, {3, 7, 4});
+     }},
+    {"matmul_batches_crossed",
+     [](B &b) {
+       matmul(b, {2, 1, 2, 3, 4}, {1, 3, 2, 4, 5});
+     }},
+    {"matmul_vectors", [](B &b) { matmul(b, {9}, {9}); }},
+    {"matmul_many_batches",
+     [](B &b) {
+       matmul(b, {300, 9, 11}, {300, 11, 8});
+     }},
+    {"transpose_large",
+     [](B &b) {
+       transpose(b, {700, 300}, {1, 0});
+     }},
+    {"transpose_six",
+     [](B &b) {
+       transpose(b, {2, 3, 4, 5, 6, 7}, {5, 1, 3, 0, 4, 2});
+     }},
+    {"transpose_eight",
+     [](B &b) {
+       transpose(b, {2, 3, 2, 3, 2, 3, 2, 3}, {7, 5, 3, 1, 6, 4, 2, 0});
+     }},
+    {"binary_seven_dims",
+     [](B &b) {
+       b.output(b.op("Mul", {b.input({2, 1, 3, 1, 4, 1, 5}), b.input({1, 3, 1, 2, 1, 3, 1})}));
+     }},
+    {"binary_large_outer_product",
+     [](B &b) {
+       b.output(b.op("Sub", {b.input({300, 1}), b.input({1, 900})}));
+     }},
+    {"channel_shuffle", channel_shuffle},
+    {"dense_block", dense_block},
+    {"moves", moves},
+    {"same_everywhere", same_everywhere},
+    {"hard", hard, 14},
+};
+
+class Sizes : public testing::TestWithParam<std::tuple<Net, int64_t>> {};
+
+TEST_P(Sizes, ChipAgreesWithEvaluator) {
+  const auto &[net, lmem] = GetParam();
+  OnnxBuilder builder(net.opset);
+  net.build(builder);
+  const std::string file = builder.bytes();
+  compiler::Options options;
+  options.lmem_bytes = lmem;
+  compiler::Compiled compiled;
+  Status status = compiler::compile_onnx(file.data(), file.size(), options, compiled);
+  ASSERT_TRUE(status.ok()) << status.message();
+  graph::RawModel raw;
+  graph::Graph g;
+  ASSERT_TRUE(graph::read_onnx(file.data(), file.size(), raw).ok());
+  ASSERT_TRUE(graph::import_model(raw, {{}, cpu::fold_node}, g).ok());
+  std::vector<graph::Tensor> inputs, outputs;
+  std::vector<std::vector<float>> values;
+  uint32_t random = 99;
+  for (graph::ValueId v : g.inputs) {
+    auto &x = values.emplace_back(static_cast<size_t>(graph::element_count(g[v].shape)));
+    for (float &f : x) f = static_cast<float>((random = random * 1664525u + 1013904223u) >> 8) / 8388608.0f - 1.0f;
+    inputs.push_back(*graph::make_f32(g[v].shape, x));
+  }
+  ASSERT_TRUE(cpu::evaluate_graph(g, inputs, outputs).ok());
+  const bmodel::StageDesc &stage = compiled.net.stages[0];
+  EXPECT_LE(stage.lmem_bytes, static_cast<uint64_t>(lmem));
+  const ChipResult result = run_on_chip(stage, values, lmem);
+  EXPECT_EQ(result.cycles, stage.cycles);
+  ASSERT_EQ(result.outputs.size(), outputs.size());
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const std::vector<float> want(outputs[k].as<float>(), outputs[k].as<float>() + outputs[k].count());
+    // Without a floor: a softmax over many columns has only small numbers.
+    EXPECT_EQ(compare(result.outputs[k], want, 1e-4, 0), "") << "output " << k;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Nets, Sizes, testing::Combine(testing::ValuesIn(kNets), testing::Values(int64_t{64} << 10, int64_t{8} << 20)),
+    [](const auto &p) {
+      return std::string(std::get<0>(p.param).name) + "_" + std::to_string(std::get<1>(p.param) >> 10) + "KiB";
+    });
+
+}  // namespace
+}  // namespace npu::test

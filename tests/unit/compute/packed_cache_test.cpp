@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// The store of packed copies: bound, order of eviction, forgetting.
+#include "onednn/packed_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace npu::test {
+namespace {
+
+using model::PackedCache;
+using model::PackedKey;
+
+const auto kLayout = std::make_shared<const model::Layout>(model::Layout{1, 2, 3});
+
+PackedKey key(uint32_t asid, uint64_t va) { return {asid, va, 4096, 0, kLayout}; }
+PackedCache::Ref copy(size_t bytes) { return std::make_shared<model::Packed>(bytes); }
+
+TEST(PackedCache, DropsTheLeastRecentlyUsedBeyondItsBound) {
+  PackedCache cache(4 * 1024);
+  for (uint64_t va : {1, 2, 3, 4}) cache.insert(key(1, va), copy(1024), cache.ticket(1));
+  EXPECT_TRUE(cache.find(key(1, 1)));
+  cache.insert(key(1, 5), copy(1024), cache.ticket(1));
+  EXPECT_FALSE(cache.find(key(1, 2)));
+  for (uint64_t va : {1, 3, 4, 5}) EXPECT_TRUE(cache.find(key(1, va))) << va;
+  EXPECT_EQ(cache.bytes(), 4096u);
+  cache.insert(key(1, 6), copy(2048), cache.ticket(1));
+  EXPECT_LE(cache.bytes(), 4096u);
+  cache.insert(key(1, 7), copy(8192), cache.ticket(1));
+  EXPECT_FALSE(cache.find(key(1, 7))) << "larger than the bound";
+  EXPECT_TRUE(cache.find(key(1, 6)));
+}
+
+TEST(PackedCache, TellsKeysApart) {
+  PackedCache cache(1 << 20);
+  cache.insert(key(1, 1), copy(64), cache.ticket(1));
+  EXPECT_FALSE(cache.find(key(2, 1)));
+  EXPECT_FALSE(cache.find(key(1, 2)));
+  PackedKey other = key(1, 1);
+  other.bytes = 8192;
+  EXPECT_FALSE(cache.find(other));
+  other = key(1, 1);
+  other.part = 1;
+  EXPECT_FALSE(cache.find(other));
+  other = key(1, 1);
+  other.layout = std::make_shared<const model::Layout>(model::Layout{1, 2, 4});
+  EXPECT_FALSE(cache.find(other));
+  other.layout = std::make_shared<const model::Layout>(*kLayout);
+  EXPECT_TRUE(cache.find(other)) << "equal layouts are one";
+}
+
+TEST(PackedCache, ForgetsOneAddressSpaceAndRefusesCopiesFromBefore) {
+  PackedCache cache(1 << 20);
+  cache.insert(key(1, 1), copy(64), cache.ticket(1));
+  cache.insert(key(2, 1), copy(64), cache.ticket(2));
+  const auto in_use = cache.find(key(1, 1));
+  const uint64_t old = cache.ticket(1);
+  cache.forget(1);
+  EXPECT_FALSE(cache.find(key(1, 1)));
+  EXPECT_TRUE(cache.find(key(2, 1)));
+  EXPECT_EQ(cache.bytes(), 64u);
+  EXPECT_NE(in_use->data.data(), nullptr);
+  cache.insert(key(1, 1), copy(64), old);
+  EXPECT_FALSE(cache.find(key(1, 1)));
+  cache.insert(key(1, 1), copy(64), cache.ticket(1));
+  EXPECT_TRUE(cache.find(key(1, 1)));
+}
+
+TEST(PackedCache, ThreadsMayDoEverythingAtOnce) {
+  PackedCache cache(16 * 64);
+  const auto work = [&](uint32_t asid) {
+    for (int i = 0; i < 5000; ++i) {
+      const PackedKey k = key(asid, i % 20);
+      if (!cache.find(k)) cache.insert(k, copy(64), cache.ticket(asid));
+      if (i % 97 == 0) cache.forget(i % 2);
+    }
+  };
+  std::thread a(work, 0), b(work, 1), c(work, 0);
+  a.join();
+  b.join();
+  c.join();
+  EXPECT_LE(cache.bytes(), 16u * 64);
+}
+
+}  // namespace
+}  // namespace npu::test

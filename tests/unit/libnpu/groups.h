@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* The groups of tests; each returns the number of failures. */
+#ifndef NPU_TEST_GROUPS_H
+#define NPU_TEST_GROUPS_H
+
+#include "support.h"
+
+int device_tests(void);
+int bo_tests(void);
+int job_tests(void);
+int fault_tests(void);
+int copy_tests(void);
+int thread_tests(void);
+int process_tests(void);
+int bm_memory_tests(void);
+int bm_launch_tests(void);
+
+/* Programs of their own inside the test program: process_test.c starts it again with one of these names. -1: no such
+ * name. */
+int run_child(const char *name);
+
+#endif /* NPU_TEST_GROUPS_H */

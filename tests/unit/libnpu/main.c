@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* npu_libnpu_test [GROUP...]: all groups, or the named ones. The number of failures decides the exit status. */
+#include <stdio.h>
+#include <string.h>
+
+#include "groups.h"
+
+static const struct {
+  const char *name;
+  int (*run)(void);
+} groups[] = {
+    {"device", device_tests},
+    {"bo", bo_tests},
+    {"job", job_tests},
+    {"fault", fault_tests},
+    {"copy", copy_tests},
+    {"threads", thread_tests},
+    {"process", process_tests},
+    {"bm_memory", bm_memory_tests},
+    {"bm_launch", bm_launch_tests},
+};
+enum { GROUPS = sizeof(groups) / sizeof(groups[0]) };
+
+static int run_group(const char *name) {
+  for (int i = 0; i < GROUPS; i++)
+    if (!strcmp(groups[i].name, name)) return groups[i].run();
+  fprintf(stderr, "no group of tests is called %s\n", name);
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  int failures = 0;
+
+  if (argc == 3 && !strcmp(argv[1], "--child")) return run_child(argv[2]);
+  for (int i = 1; i < argc; i++) failures += run_group(argv[i]);
+  for (int i = 0; i < GROUPS && argc == 1; i++) failures += groups[i].run();
+  return failures ? 1 : 0;
+}

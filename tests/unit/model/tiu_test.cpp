@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+// The tensor unit's operands: where weights and bias come from, what may be kept of them, what happens when they fault.
+// Arithmetic has its own tests.
+#include <cstdlib>
+#include <random>
+
+#include "machine.h"
+
+namespace npu::test {
+namespace {
+
+constexpr uint32_t kM = 4, kK = 300, kN = 70;
+constexpr uint64_t kWeightBytes = uint64_t{kK} * kN * 4;
+
+/// A job that multiplies a row block by weights in region 0 with a bias in region 1, from input region 2 to output
+/// region 3.
+class Product {
+ public:
+  Product(Machine &m, Place place, uint32_t asid = 0, uint64_t lead = 0, uint64_t flags = NPU_PTE_WRITE)
+      : m_(m),
+        weights(area(place, kWeightBytes, asid, lead, flags)),
+        bias(area(place, kN * 4, asid, lead, flags)),
+        in_(m.allocate(kM * kK * 4, Place::Card, asid)),
+        out_(m.allocate(kM * kN * 4, Place::Card, asid)) {
+    std::mt19937 rng(7);
+    for (auto *v : {&a, &b, &c})
+      for (float &x : *v)
+        x = static_cast<float>(static_cast<int>(rng() % 17) - 8);  // sums of small integers are exact in any order
+    m.put(in_, 0, a.data(), a.size() * 4);
+    store();
+  }
+
+  void store() {
+    m_.put(weights, 0, b.data(), b.size() * 4);
+    m_.put(bias, 0, c.data(), c.size() * 4);
+  }
+
+  JobSpec job() const {
+    JobSpec j;
+    j.regions = {weights.region(NPU_ACCESS_READ), bias.region(NPU_ACCESS_READ), in_.region(), out_.region()};
+    npu_cmd_copy load = with<npu_cmd_copy>([](npu_cmd_copy &x) {
+      x.src_region = 2;
+      x.dst_region = NPU_REGION_LOCAL;
+      std::fill_n(x.dims, 6, 1u);
+      x.dims[5] = kM * kK;
+      x.src_stride[5] = x.dst_stride[5] = 1;
+    });
+    npu_cmd_copy save = load;
+    save.src_region = NPU_REGION_LOCAL;
+    save.src_offset = 65536;
+    save.dst_region = 3;
+    save.dims[5] = kM * kN;
+    save.wait = 1;
+    j.gdma(load).gdma(save);
+    j.tiu(with<npu_cmd_matmul>([](npu_cmd_matmul &x) {
+      x.flags = NPU_CONV_BIAS;
+      x.wait = 1;
+      x.batch = 1;
+      x.m = kM;
+      x.k = kK;
+      x.n = kN;
+      x.out_addr = 65536;
+      x.param_region = 1;
+    }));
+    return j;
+  }
+
+  std::vector<float> expected() const {
+    std::vector<float> r(kM * kN);
+    for (uint32_t i = 0; i < kM; ++i)
+      for (uint32_t j = 0; j < kN; ++j) {
+        double sum = c[j];
+        for (uint32_t k = 0; k < kK; ++k) sum += double{a[i * kK + k]} * b[k * kN + j];
+        r[i * kN + j] = static_cast<float>(sum);
+      }
+    return r;
+  }
+
+  std::vector<float> result() {
+    std::vector<float> r(kM * kN);
+    m_.get(out_, 0, r.data(), r.size() * 4);
+    return r;
+  }
+
+  std::vector<float> a = std::vector<float>(kM * kK), b = std::vector<float>(kK * kN), c = std::vector<float>(kN);
+
+ private:
+  Area area(Place place, uint64_t bytes, uint32_t asid, uint64_t lead, uint64_t flags) {
+    Area x = m_.allocate(lead + bytes, place, asid, flags);
+    x.va += lead;
+    x.bytes = bytes;
+    return x;
+  }
+
+  Machine &m_;
+
+ public:
+  const Area weights, bias;
+
+ private:
+  const Area in_, out_;
+};
+
+class Weights : public testing::TestWithParam<const char *> {
+ protected:
+  void SetUp() override {
+    setenv("NPU_MODEL_LIBDIR", NPU_TEST_LIBDIR, 0);
+  }  // the module lies beside the libraries, not beside this program
+};
+
+TEST_P(Weights, ComeFromAnywhereAtAnyAlignment) {
+  Machine m({.backend = GetParam()});
+  for (Place place : kPlaces)
+    for (uint64_t lead : {0, 4, 2, 4093}) {
+      Product p(m, place, 0, lead);
+      ASSERT_STATUS(m.run(p.job()), NPU_STATUS_OK);
+      ASSERT_EQ(p.result(), p.expected()) << static_cast<int>(place) << " " << lead;
+    }
+}
+
+TEST_P(Weights, ChangedOnesAreSeenAtOnce) {
+  // Not const: no copy may be kept.
+  Machine m({.backend = GetParam()});
+  for (Place place : kPlaces) {
+    Product p(m, place);
+    for (unsigned i = 0; i < 4; ++i) {
+      for (float &x : p.b) x += 1;
+      p.store();
+      ASSERT_STATUS(m.run(p.job()), NPU_STATUS_OK);
+      ASSERT_EQ(p.result(), p.expected());
+    }
+  }
+}
+
+TEST_P(Weights, ConstOnesAreSeenAfterInvalidation) {
+  Machine m({.backend = GetParam()});
+  for (Place place : kPlaces)
+    for (unsigned round = 0; round < 3; ++round) {
+      Product p(m, place, 0, round * 4, NPU_PTE_CONST);
+      for (unsigned i = 0; i < 4; ++i) {
+        for (unsigned again = 0; again < 3; ++again) {
+          ASSERT_STATUS(m.run(p.job()), NPU_STATUS_OK);
+          ASSERT_EQ(p.result(), p.expected());
+        }
+        for (float &x : p.b) x += 1;
+        p.store();
+        // Other ranges and other address spaces in between; then the one that matters, by range or as a whole.
+        m.wait_invalidated(m.invalidate(1));
+        m.wait_invalidated(m.invalidate(0, 0x1000, kPage));
+        m.wait_invalidated(i % 2 ? m.invalidate(0) : m.invalidate(0, p.weights.va + kWeightBytes / 2, 1));
+      }
+    }
+}
+
+TEST_P(Weights, EqualAddressesOfTwoSpacesAreTwoThings) {
+  Machine m({.backend = GetParam()});
+  Product one(m, Place::Card, 1, 0, NPU_PTE_CONST), two(m, Place::Card, 2, 0, NPU_PTE_CONST);
+  for (float &x : two.b) x *= 2;
+  two.store();
+  // Space 2 sees its weights at the address of space 1's.
+  for (uint64_t at = 0; at < kWeightBytes; at += kPage)
+    m.map(2, one.weights.va + at, m.physical(2, two.weights.va + at), NPU_PTE_CONST);
+  JobSpec other = two.job();
+  other.regions[0] = one.weights.region(NPU_ACCESS_READ);
+  for (unsigned i = 0; i < 3; ++i) {
+    ASSERT_STATUS(m.queue(1, {.asid = 1}).run(one.job()), NPU_STATUS_OK);
+    ASSERT_EQ(one.result(), one.expected());
+    ASSERT_STATUS(m.queue(2, {.asid = 2}).run(other), NPU_STATUS_OK);
+    ASSERT_EQ(two.result(), two.expected());
+  }
+}
+
+TEST_P(Weights, FaultsArePrecise) {
+  Machine m({.backend = GetParam()});
+  for (Place place : {Place::Card, Place::CardScattered, Place::System, Place::SystemScattered}) {
+    Product p(m, place, 0, 100);
+    const uint64_t page = (p.weights.va + 3 * kPage) & ~(kPage - 1), good = m.load(m.entry_of(0, page));
+    m.unmap(0, page);
+    m.wait_invalidated(m.invalidate(0));
+    npu_cqe c = m.run(p.job());
+    EXPECT_STATUS(c, NPU_STATUS_PAGE_FAULT);
+    EXPECT_EQ(c.fault_addr, page);
+    EXPECT_EQ(c.region, 0u);
+    EXPECT_EQ(c.offset, 0u);
+    EXPECT_EQ(c.bytes, kWeightBytes);
+    EXPECT_EQ(c.engine, NPU_ENGINE_TIU);
+    EXPECT_EQ(c.command, 0u);
+    m.store(m.entry_of(0, page), good);
+    const uint64_t bias = p.bias.va & ~(kPage - 1), good_bias = m.load(m.entry_of(0, bias));
+    m.unmap(0, bias);
+    m.wait_invalidated(m.invalidate(0));
+    c = m.run(p.job());
+    EXPECT_STATUS(c, NPU_STATUS_PAGE_FAULT);
+    EXPECT_EQ(c.fault_addr, p.bias.va);
+    EXPECT_EQ(c.region, 1u);
+    m.store(m.entry_of(0, bias), good_bias);
+    m.wait_invalidated(m.invalidate(0));
+    EXPECT_STATUS(m.run(p.job()), NPU_STATUS_OK);
+    EXPECT_EQ(p.result(), p.expected());
+  }
+}
+
+TEST_P(Weights, BusErrorIsPrecise) {
+  Machine m({.backend = GetParam()});
+  Product p(m, Place::System);
+  const uint64_t page = p.weights.va + 5 * kPage;
+  m.board.poison(m.physical(0, page));
+  const npu_cqe c = m.run(p.job());
+  EXPECT_STATUS(c, NPU_STATUS_DMA_ERROR);
+  EXPECT_EQ(c.fault_addr, page);
+  m.board.cure(m.physical(0, page));
+  EXPECT_STATUS(m.run(p.job()), NPU_STATUS_OK);
+  EXPECT_EQ(p.result(), p.expected());
+}
+
+TEST_P(Weights, InvalidationWaitsForTheCommandThatStreams) {
+  Machine m({.backend = GetParam()});
+  Product p(m, Place::System);
+  m.board.block(m.physical(0, p.weights.va + kPage));
+  TestQueue &q = m.queue(0);
+  q.submit(p.job());
+  m.board.wait_blocked();
+  const uint32_t ticket = m.invalidate(0);
+  EXPECT_NE(m.r32(NPU_REG_INV_DONE), ticket);
+  m.board.release();
+  m.wait_invalidated(ticket);
+  EXPECT_STATUS(q.wait(), NPU_STATUS_OK);
+  EXPECT_EQ(p.result(), p.expected());
+}
+
+INSTANTIATE_TEST_SUITE_P(Backend, Weights,
+                         testing::ValuesIn(std::initializer_list<const char *>{
+#ifdef NPU_TEST_ONEDNN
+                             "reference", "onednn", "shadow"
+#else
+                                               "reference"
+#endif
+                         }),
+                         [](const auto &info) { return std::string(info.param); });
+
+TEST(Operands, EachPointwiseCommandGetsItsOwn) {
+  Machine m;
+  const Area in = m.allocate(kPage), out = m.allocate(4 * kPage);
+  std::vector<float> x(64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) - 20;
+  m.put(in, 0, x.data(), 256);
+  JobSpec j;
+  j.regions = {in.region(), out.region()};
+  npu_cmd_copy load = with<npu_cmd_copy>([](npu_cmd_copy &c) {
+    c.dst_region = NPU_REGION_LOCAL;
+    c.dst_offset = 512;
+    std::fill_n(c.dims, 6, 1u);
+    c.dims[5] = 64;
+    c.src_stride[5] = c.dst_stride[5] = 1;
+  });
+  j.gdma(load);
+  j.tiu(with<npu_cmd_unary>([](npu_cmd_unary &c) {
+    c.subop = NPU_ACT_RELU;
+    c.wait = 1;
+    c.in_addr = 512;
+    c.out_addr = 1024;
+    c.count = 64;
+  }));
+  j.tiu(with<npu_cmd_eltwise>([](npu_cmd_eltwise &c) {  // 4 x 16, minus its first row
+    c.subop = NPU_ELTWISE_SUB;
+    c.a_addr = 512;
+    c.b_addr = 512;
+    c.out_addr = 2048;
+    std::fill_n(c.dims, 5, 1u);
+    c.dims[3] = 4;
+    c.dims[4] = 16;
+    c.a_stride[3] = 16;
+    c.a_stride[4] = c.b_stride[4] = 1;
+  }));
+  j.tiu(with<npu_cmd_pool>([](npu_cmd_pool &c) {  // 8 x 8, 2 x 2 windows
+    c.subop = NPU_POOL_MAX;
+    c.in_addr = 512;
+    c.out_addr = 4096;
+    c.n = c.c = 1;
+    c.ih = c.iw = 8;
+    c.oh = c.ow = 4;
+    c.kh = c.kw = c.sh = c.sw = 2;
+    c.dh = c.dw = 1;
+  }));
+  j.tiu(with<npu_cmd_softmax>([](npu_cmd_softmax &c) {
+    c.in_addr = 512;
+    c.out_addr = 8192;
+    c.rows = 32;
+    c.cols = 2;
+  }));
+  npu_cmd_copy save = load;
+  save.wait = 4;
+  save.src_region = NPU_REGION_LOCAL;
+  save.dst_region = 1;
+  save.src_offset = save.dst_offset = 0;
+  save.dims[5] = 3 * 1024;
+  j.gdma(save);
+  ASSERT_STATUS(m.run(j), NPU_STATUS_OK);
+  std::vector<float> r(3 * 1024);
+  m.get(out, 0, r.data(), r.size() * 4);
+  for (unsigned i = 0; i < 64; ++i) {
+    EXPECT_EQ(r[256 + i], std::max(x[i], 0.0f));
+    EXPECT_EQ(r[512 + i], x[i] - x[i % 16]);
+  }
+  for (unsigned y = 0; y < 4; ++y)
+    for (unsigned k = 0; k < 4; ++k) EXPECT_EQ(r[1024 + y * 4 + k], x[(2 * y + 1) * 8 + 2 * k + 1]);
+  for (unsigned i = 0; i < 32; ++i) EXPECT_NEAR(r[2048 + 2 * i], 0.26894142f, 1e-6);
+}
+
+}  // namespace
+}  // namespace npu::test

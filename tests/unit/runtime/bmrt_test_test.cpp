@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+// bmrt_test: its comparison, its command line, and the program as a whole (exit codes, messages).
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "compare.h"
+#include "models.h"
+#include "options.h"
+
+namespace {
+
+using bmrt_test::compare;
+using bmrt_test::Comparison;
+using bmrt_test::Options;
+using Floats = std::vector<float>;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Comparison floats(const Floats &got, const Floats &expected, double accuracy = 1e-2) {
+  return compare(BM_FLOAT32, got.data(), expected.data(), got.size(), {accuracy, 0});
+}
+
+TEST(Compare, FloatsAreRelativeToTheLargestExpectedOne) {
+  EXPECT_TRUE(floats({0.009f}, {0.0f}).equal);
+  EXPECT_FALSE(floats({0.011f}, {0.0f}).equal);
+  EXPECT_TRUE(floats({0.9f, 100.0f}, {0.0f, 100.0f}).equal);  // 1e-2 * 100
+  EXPECT_FALSE(floats({1.1f, 100.0f}, {0.0f, 100.0f}).equal);
+  EXPECT_FALSE(floats({0.0f, 1000.0f}, {0.0f, 1.0f}).equal);  // what was got does not count
+  EXPECT_TRUE(floats({1.0f}, {1.0f}, 0).equal);
+  EXPECT_FALSE(floats({std::nextafter(1.0f, 2.0f)}, {1.0f}, 0).equal);
+}
+
+TEST(Compare, NotANumberAndInfinityAreOnlyEqualToThemselves) {
+  EXPECT_TRUE(floats({kNan, kInf, -kInf}, {kNan, kInf, -kInf}).equal);
+  EXPECT_FALSE(floats({kNan}, {0.0f}).equal);
+  EXPECT_FALSE(floats({0.0f}, {kNan}).equal);
+  EXPECT_FALSE(floats({kInf}, {-kInf}).equal);
+  EXPECT_FALSE(floats({5.0f, kInf}, {0.0f, kInf}).equal);  // an infinity does not widen the limit
+}
+
+TEST(Compare, DescribesTheFirstAndTheLargestDifference) {
+  const int dims[] = {2, 3};
+  bm_shape_t shape;
+  bmrt_shape(&shape, dims, 2);
+  const Comparison c = floats({0, 0, 0, 0, 0.5f, 3}, {0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(c.mismatches, 2u);
+  EXPECT_EQ(bmrt_test::describe(c, shape),
+            "element 4 (index [1,1]): got 0.5, expected 0, difference 0.5 is above 0.01; 2 of 6 elements differ, "
+            "the largest difference is 3 at element 5 (got 3, expected 0)");
+}
+
+TEST(Compare, IntegersHaveAToleranceOfTheirOwn) {
+  const int8_t got[] = {-128, 127, 3}, expected[] = {-128, 126, 3};
+  EXPECT_FALSE(compare(BM_INT8, got, expected, 3, {1e-2, 0}).equal);
+  EXPECT_TRUE(compare(BM_INT8, got, expected, 3, {1e-2, 1}).equal);
+  const uint8_t high[] = {255}, low[] = {0};
+  EXPECT_EQ(compare(BM_UINT8, high, low, 1, {1e-2, 0}).largest.difference, 255);
+  const int32_t a[] = {-2000000000}, b[] = {2000000000};
+  EXPECT_EQ(compare(BM_INT32, a, b, 1, {1e-2, 0}).largest.difference, 4e9);
+}
+
+TEST(Compare, ReadsHalfFormats) {
+  const uint16_t f16[] = {0x3c00, 0xc000, 0x0001, 0x7c00, 0x7bff}, same[] = {0x3c00, 0xc000, 0x0001, 0x7c00, 0x7bff};
+  EXPECT_TRUE(compare(BM_FLOAT16, f16, same, 5, {0, 0}).equal);
+  const uint16_t one[] = {0x3c00}, two[] = {0x4000};
+  EXPECT_EQ(compare(BM_FLOAT16, one, two, 1, {0, 0}).first.difference, 1.0);
+  const uint16_t bf[] = {0x3f80}, bf2[] = {0xbf80};
+  EXPECT_EQ(compare(BM_BFLOAT16, bf, bf2, 1, {0, 0}).first.difference, 2.0);
+}
+
+std::optional<int> parse(std::vector<const char *> args, Options &o) {
+  args.insert(args.begin(), "bmrt_test");
+  return bmrt_test::parse_options(static_cast<int>(args.size()), args.data(), o);
+}
+
+TEST(OptionsTest, HasTheDocumentedDefaults) {
+  Options o;
+  EXPECT_FALSE(parse({"--context_dir", "/d"}, o));
+  EXPECT_EQ(o.bmodel, "/d/compilation.bmodel");
+  EXPECT_TRUE(o.compare);
+  EXPECT_EQ(o.accuracy_f, 1e-2);
+  EXPECT_EQ(o.accuracy_i, 0);
+  Options plain;
+  EXPECT_FALSE(parse({"--bmodel", "m"}, plain));
+  EXPECT_FALSE(plain.compare);
+}
+
+TEST(OptionsTest, ReadsLists) {
+  Options o;
+  EXPECT_FALSE(parse({"--bmodel", "m", "--net_idx", "0", "--shapes", "[1,3,28,28],[1,10]", "--core_list", "1,0"}, o));
+  ASSERT_EQ(o.shapes.size(), 2u);
+  EXPECT_EQ(o.shapes[0].num_dims, 4);
+  EXPECT_EQ(o.shapes[0].dims[3], 28);
+  EXPECT_EQ(o.shapes[1].dims[1], 10);
+  EXPECT_EQ(o.cores, (std::vector<int>{1, 0}));
+}
+
+TEST(OptionsTest, RefusesWhatMakesNoSense) {
+  const std::vector<std::vector<const char *>> bad = {
+      {},
+      {"--bmodel", "m", "--context_dir", "d"},
+      {"--bmodel", "m", "--compare", "1"},
+      {"--bmodel", "m", "--compare", "2"},
+      {"--bmodel", "m", "--loopnum", "0"},
+      {"--bmodel", "m", "--thread_num", "x"},
+      {"--bmodel", "m", "--shapes", "[1,2"},
+      {"--bmodel", "m", "--shapes", "[1,2]"},
+      {"--bmodel", "m", "--net_idx", "0", "--shapes", "1,2"},
+      {"--bmodel", "m", "--net_idx", "0", "--shapes", "[1,2],"},
+      {"--bmodel", "m", "--net_idx", "0", "--shapes", "[0]"},
+      {"--bmodel", "m", "--unknown"},
+  };
+  for (const auto &args : bad) {
+    Options o;
+    EXPECT_EQ(parse(args, o), std::optional<int>(bmrt_test::kUsage)) << (args.empty() ? "" : args.back());
+  }
+}
+
+// ---- the program
+
+class Program : public testing::Test {
+ protected:
+  void SetUp() override {
+    char path[] = "/tmp/bmrt-test-XXXXXX";
+    ASSERT_TRUE(mkdtemp(path));
+    dir_ = path;
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  void write(const std::string &name, const void *data, size_t bytes) {
+    std::ofstream(dir_ + "/" + name, std::ios::binary)
+        .write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
+  }
+  void write(const std::string &name, const Floats &v) { write(name, v.data(), v.size() * sizeof(float)); }
+  void model(const std::vector<uint8_t> &bytes) { write("compilation.bmodel", bytes.data(), bytes.size()); }
+
+  /// Exit code; all output in `text`.
+  int run(const std::string &args) {
+    const std::string command = std::string(BMRT_TEST_PROGRAM) + " " + args + " 2>&1";
+    text.clear();
+    FILE *p = popen(command.c_str(), "r");
+    for (int c; (c = fgetc(p)) != EOF;) text += static_cast<char>(c);
+    const int status = pclose(p);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  bool printed(const std::string &part) const { return text.find(part) != std::string::npos; }
+
+  std::string dir_, text;
+};
+
+const Floats kX{1, 2, 3, 4, 5, 6, 7, 8}, kY{4, 5, 6, 7, 8, 9, 10, 11};
+
+std::vector<uint8_t> plus_model() {
+  return test_models::file({test_models::net("plus", {test_models::plus({1, 8}, 3)})});
+}
+
+TEST_F(Program, ComparesAContextDirectory) {
+  model(plus_model());
+  write("input_ref_data.dat", kX);
+  write("output_ref_data.dat", kY);
+  EXPECT_EQ(run("--context_dir " + dir_ + " --loopnum 2 --thread_num 2 --calculate_times 3"), 0) << text;
+  EXPECT_TRUE(printed("net[0] stage[0], launch total time is ")) << text;
+  EXPECT_TRUE(printed(" us (npu ")) << text;
+  EXPECT_TRUE(printed("+++ The network[0] stage[0] cmp success +++")) << text;
+  EXPECT_TRUE(printed("modelled cycles ")) << text;
+  for (const char *what : {"load bmodel time(s): ", "load input time(s): ", "calculate time(s): ", "compare time(s): "})
+    EXPECT_TRUE(printed(what)) << text;
+}
+
+TEST_F(Program, NamesTheFirstMismatch) {
+  model(plus_model());
+  write("input_ref_data.dat", kX);
+  Floats wrong = kY;
+  wrong[3] += 1;
+  wrong[6] -= 2;
+  write("output_ref_data.dat", wrong);
+  EXPECT_EQ(run("--context_dir " + dir_), 4) << text;
+  EXPECT_TRUE(printed("+++ The network[0] stage[0] cmp failed +++")) << text;
+  EXPECT_TRUE(printed("output 0 'y': element 3 (index [0,3]): got 7, expected 8, difference 1 is above 0.11")) << text;
+  EXPECT_TRUE(printed("the largest difference is 2 at element 6")) << text;
+  EXPECT_EQ(run("--context_dir " + dir_ + " --compare 0"), 0) << text;
+  EXPECT_EQ(run("--context_dir " + dir_ + " --accuracy_f 0.2"), 0) << text;
+}
+
+TEST_F(Program, ExportsOutputs) {
+  model(plus_model());
+  write("input_ref_data.dat", kX);
+  EXPECT_EQ(run("--context_dir " + dir_ + " --compare 0 --export_output"), 0) << text;
+  std::ifstream file(dir_ + "/output_ref_data.dat.bmrt_test", std::ios::binary);
+  Floats got(9);
+  file.read(reinterpret_cast<char *>(got.data()), 9 * sizeof(float));
+  ASSERT_EQ(file.gcount(), 32);
+  got.resize(8);
+  EXPECT_EQ(got, kY);
+}
+
+TEST_F(Program, RunsAModelWithZeros) {
+  model(test_models::sample());
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel"), 0) << text;
+  for (const char *net : {"net[0] ", "net[1] ", "net[2] ", "net[3] "}) EXPECT_TRUE(printed(net)) << text;
+  EXPECT_FALSE(printed("cmp")) << text;
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --net_idx 2"), 0) << text;
+  EXPECT_TRUE(printed("net[2] ")) << text;
+  EXPECT_FALSE(printed("net[1] ")) << text;
+}
+
+TEST_F(Program, TakesTheDataOfTheChosenNetworkFromTheWhole) {
+  model(test_models::file(
+      {test_models::net("a", {test_models::plus({1, 8}, 3)}), test_models::net("b", {test_models::plus({4}, 1)})}));
+  Floats in = kX, out = kY;
+  in.insert(in.end(), {1, 2, 3, 4});
+  out.insert(out.end(), {2, 3, 4, 5});
+  write("input_ref_data.dat", in);
+  write("output_ref_data.dat", out);
+  EXPECT_EQ(run("--context_dir " + dir_), 0) << text;
+  EXPECT_EQ(run("--context_dir " + dir_ + " --net_idx 1 --core_list 0"), 0) << text;
+  EXPECT_TRUE(printed("+++ The network[1] stage[0] cmp success +++")) << text;
+  EXPECT_EQ(run("--context_dir " + dir_ + " --net_idx 0 --shapes [8]"), 0) << text;
+}
+
+TEST_F(Program, TellsFailuresApart) {
+  EXPECT_EQ(run(""), 1) << text;
+  EXPECT_EQ(run("--help"), 0) << text;
+  EXPECT_EQ(run("--version"), 0) << text;
+  EXPECT_TRUE(printed("bmrt_test ")) << text;
+  EXPECT_EQ(run("--bmodel /nonexistent"), 2) << text;
+  EXPECT_TRUE(printed("/nonexistent: cannot open: No such file")) << text;
+  model(plus_model());
+  EXPECT_EQ(run("--context_dir " + dir_), 2) << text;
+  EXPECT_TRUE(printed("/input_ref_data.dat: cannot open")) << text;
+  write("input_ref_data.dat", Floats{1, 2});
+  EXPECT_EQ(run("--context_dir " + dir_), 2) << text;
+  EXPECT_TRUE(printed("input_ref_data.dat: has 8 bytes, the tensors of the model need 32")) << text;
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --devid 7"), 2) << text;
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --net_idx 1"), 2) << text;
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --net_idx 0 --shapes [9]"), 3) << text;
+  EXPECT_TRUE(printed("no stage has the input shapes [9]; expected [1,8]")) << text;
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --core_list 77"), 3) << text;
+  model(test_models::file({test_models::net("bad", {test_models::overrun(4)})}));
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel"), 3) << text;
+  EXPECT_TRUE(printed("net[0] 'bad' stage[0]: ")) << text;
+  EXPECT_TRUE(printed("GDMA command 0, region 0")) << text;
+}
+
+}  // namespace

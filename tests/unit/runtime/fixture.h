@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// A device handle and a runtime for each test, and short ways to launch.
+#ifndef TEST_RUNTIME_FIXTURE_H
+#define TEST_RUNTIME_FIXTURE_H
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "bmruntime_interface.h"
+#include "models.h"
+#include "npu.h"
+
+namespace test_runtime {
+
+/// Device memory of a test: filled from floats, read back as floats, freed at the end.
+class DeviceFloats {
+ public:
+  DeviceFloats(bm_handle_t handle, const std::vector<float> &values);
+  ~DeviceFloats() { bm_free_device(handle_, mem_); }
+  DeviceFloats(const DeviceFloats &) = delete;
+  DeviceFloats &operator=(const DeviceFloats &) = delete;
+
+  const bm_device_mem_t &mem() const { return mem_; }
+  std::vector<float> read() const;
+  /// A descriptor of part of it, as programs make them.
+  bm_device_mem_t part(unsigned int offset, unsigned int bytes) const;
+
+ private:
+  bm_handle_t handle_;
+  bm_device_mem_t mem_;
+};
+
+bm_tensor_t tensor(const bm_device_mem_t &mem, const std::vector<int> &dims, bm_data_type_t dtype = BM_FLOAT32);
+bm_shape_t shape(const std::vector<int> &dims);
+std::vector<float> read(bm_handle_t handle, const bm_device_mem_t &mem);
+
+bool contains(const std::string &text, const std::string &part);
+
+class RuntimeTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+  /// Loads from memory; false leaves the reason in bmrt_last_error().
+  bool load(const std::vector<uint8_t> &bytes);
+  /// One input tensor, one output in memory of the caller.
+  bool launch(const char *net, const bm_tensor_t &in, bm_tensor_t &out, bool user_mem = true);
+  /// Loads the sample and checks that "plus" gives the right result: the device is fit for use.
+  void expect_working();
+  drm_npu_memory_info memory() const;
+
+  bm_handle_t handle = nullptr;
+  void *p_bmrt = nullptr;
+  npu_device *device = nullptr;
+};
+
+}  // namespace test_runtime
+
+#endif  // TEST_RUNTIME_FIXTURE_H

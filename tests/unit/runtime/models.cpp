@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+#include "models.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "npu_isa.hpp"
+#include "npu_regs.h"
+
+namespace test_models {
+
+using npu::bmodel::NetDesc;
+using npu::bmodel::StageDesc;
+using npu::bmodel::TensorDesc;
+
+namespace {
+
+constexpr uint64_t kIo = npu::bmodel::kCoeffAddress + 0x1000000;
+constexpr uint64_t kCtx = kIo + 0x1000000;
+
+uint64_t bytes_of(const TensorDesc &t) {
+  uint64_t n = t.dtype == 2 || t.dtype == 3 ? 1 : 4;
+  for (const uint64_t d : t.shape) n *= d;
+  return n;
+}
+
+TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype) {
+  TensorDesc t;
+  t.name = name;
+  t.dtype = dtype;
+  t.shape = std::move(shape);
+  t.bytes = bytes_of(t);
+  return t;
+}
+
+template <class Command>
+void append(std::vector<uint8_t> &to, const Command &c) {
+  const auto *p = reinterpret_cast<const uint8_t *>(&c);
+  to.insert(to.end(), p, p + sizeof c);
+}
+
+npu_cmd_eltwise eltwise(uint8_t subop, uint32_t a, uint32_t to, uint32_t count, uint32_t wait) {
+  auto c = npu::hw::make<npu_cmd_eltwise>();
+  c.subop = subop;
+  c.wait = wait;
+  c.a_addr = a;
+  c.out_addr = to;
+  c.dtype = NPU_DTYPE_F32;
+  for (uint32_t &d : c.dims) d = 1;
+  c.dims[4] = count;
+  c.a_stride[4] = 1;
+  return c;
+}
+
+}  // namespace
+
+Stage &Stage::input(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype) {
+  desc.inputs.push_back(tensor(name, std::move(shape), dtype));
+  return *this;
+}
+
+Stage &Stage::output(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype) {
+  desc.outputs.push_back(tensor(name, std::move(shape), dtype));
+  return *this;
+}
+
+Stage &Stage::ctx(uint64_t bytes) {
+  desc.ctx_address = kCtx;
+  desc.ctx_bytes = bytes;
+  return *this;
+}
+
+Stage &Stage::coeff(const std::vector<float> &values) {
+  desc.coeff.resize(values.size() * sizeof(float));
+  std::memcpy(desc.coeff.data(), values.data(), desc.coeff.size());
+  return *this;
+}
+
+Stage &Stage::alias(uint16_t output, uint16_t input) {
+  desc.aliases.push_back({output, input, 0});
+  return *this;
+}
+
+Stage &Stage::copy(uint8_t from, uint64_t from_offset, uint8_t to, uint64_t to_offset, uint32_t count, uint32_t wait) {
+  auto c = npu::hw::make<npu_cmd_copy>();
+  c.wait = wait;
+  c.src_region = from;
+  c.dst_region = to;
+  c.src_offset = from_offset;
+  c.dst_offset = to_offset;
+  c.src_dtype = c.dst_dtype = NPU_DTYPE_F32;
+  for (uint32_t &d : c.dims) d = 1;
+  c.dims[5] = count;
+  c.src_stride[5] = c.dst_stride[5] = 1;
+  append(desc.gdma, c);
+  return *this;
+}
+
+Stage &Stage::apply(uint8_t subop, uint32_t a, float constant, uint32_t to, uint32_t count, uint32_t wait) {
+  npu_cmd_eltwise c = eltwise(subop, a, to, count, wait);
+  c.flags = NPU_ELTWISEF_B_IMM;
+  c.imm = constant;
+  append(desc.tiu, c);
+  return *this;
+}
+
+Stage &Stage::add(uint32_t a, uint32_t b, uint32_t to, uint32_t count, uint32_t wait) {
+  npu_cmd_eltwise c = eltwise(NPU_ELTWISE_ADD, a, to, count, wait);
+  c.b_addr = b;
+  c.b_stride[4] = 1;
+  append(desc.tiu, c);
+  return *this;
+}
+
+StageDesc Stage::finish() {
+  uint64_t at = kIo;
+  auto region = [&](uint8_t kind, uint8_t access, size_t index, uint64_t address, uint64_t bytes) {
+    desc.regions.push_back({kind, access, static_cast<uint16_t>(index), 0, address, bytes, 0});
+  };
+  auto place = [&](std::vector<TensorDesc> &list, uint8_t kind, uint8_t access) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      list[i].address = at;
+      region(kind, access, i, at, list[i].bytes);
+      at += (list[i].bytes + 4095) / 4096 * 4096;
+    }
+  };
+  place(desc.inputs, NPU_PROGRAM_INPUT, NPU_ACCESS_READ);
+  place(desc.outputs, NPU_PROGRAM_OUTPUT, NPU_ACCESS_WRITE);
+  desc.io_address = kIo;
+  desc.io_bytes = at - kIo;
+  if (desc.ctx_bytes) region(NPU_PROGRAM_CTX, NPU_ACCESS_READ | NPU_ACCESS_WRITE, 0, kCtx, desc.ctx_bytes);
+  if (!desc.coeff.empty()) region(NPU_PROGRAM_COEFF, NPU_ACCESS_READ, 0, npu::bmodel::kCoeffAddress, desc.coeff.size());
+  desc.lmem_bytes = 4096;
+  desc.layers = {"first", "second"};
+  return desc;
+}
+
+StageDesc plus(const std::vector<uint64_t> &shape, float constant) {
+  Stage s;
+  s.input("x", shape).output("y", shape);
+  const auto count = static_cast<uint32_t>(s.desc.inputs[0].bytes / 4);
+  s.copy(s.in(0), 0, NPU_REGION_LOCAL, 0, count);
+  s.apply(NPU_ELTWISE_ADD, 0, constant, 2048, count, 1);
+  s.copy(NPU_REGION_LOCAL, 2048, s.out(0), 0, count, 1);
+  return s.finish();
+}
+
+StageDesc affine(uint32_t count) {
+  std::vector<float> w;
+  for (uint32_t i = 0; i < count; ++i) w.push_back(static_cast<float>(i + 1));
+  Stage s;
+  s.input("x", {count}).output("y", {count}).ctx(8192).coeff(w);
+  s.copy(s.in(0), 0, s.ctx(), 4096, count);
+  s.copy(s.ctx(), 4096, NPU_REGION_LOCAL, 0, count);
+  s.copy(s.coeff(), 0, NPU_REGION_LOCAL, 1024, count);
+  s.apply(NPU_ELTWISE_MUL, 0, 2.0f, 2048, count, 3);
+  s.add(2048, 1024, 3072, count, 3);
+  s.copy(NPU_REGION_LOCAL, 3072, s.ctx(), 0, count, 2);
+  s.copy(s.ctx(), 0, s.out(0), 0, count);
+  return s.finish();
+}
+
+StageDesc keep(uint32_t count, bool alias_facts) {
+  Stage s;
+  s.input("a", {count}).output("inc", {count}).output("keep", {count});
+  if (alias_facts) s.alias(0, 0).alias(1, 0);
+  s.copy(s.in(0), 0, NPU_REGION_LOCAL, 0, count);
+  s.apply(NPU_ELTWISE_ADD, 0, 1.0f, 2048, count, 1);
+  s.copy(NPU_REGION_LOCAL, 2048, s.out(0), 0, count, 1);
+  s.copy(s.in(0), 0, NPU_REGION_LOCAL, 1024, count);
+  s.copy(NPU_REGION_LOCAL, 1024, s.out(1), 0, count);
+  return s.finish();
+}
+
+StageDesc sum() {
+  Stage s;
+  s.input("a", {1, 4}).input("b", {2, 2}).output("c", {4});
+  s.copy(s.in(0), 0, NPU_REGION_LOCAL, 0, 4);
+  s.copy(s.in(1), 0, NPU_REGION_LOCAL, 1024, 4);
+  s.add(0, 1024, 2048, 4, 2);
+  s.copy(NPU_REGION_LOCAL, 2048, s.out(0), 0, 4, 1);
+  return s.finish();
+}
+
+StageDesc overrun(uint32_t count) {
+  Stage s;
+  s.input("x", {count}).output("y", {count});
+  s.copy(s.in(0), 4, NPU_REGION_LOCAL, 0, count);
+  return s.finish();
+}
+
+StageDesc deadlock() {
+  Stage s;
+  s.input("x", {4}).output("y", {4});
+  s.copy(s.in(0), 0, s.out(0), 0, 4, 7);
+  return s.finish();
+}
+
+NetDesc net(const std::string &name, std::vector<StageDesc> stages) { return {name, 0, std::move(stages)}; }
+
+std::vector<uint8_t> file(std::vector<NetDesc> nets) {
+  std::vector<uint8_t> bytes;
+  const std::string why = npu::bmodel::build({std::move(nets), ""}, bytes);
+  if (why.empty()) return bytes;
+  std::fprintf(stderr, "test model: %s\n", why.c_str());
+  std::abort();
+}
+
+std::vector<uint8_t> sample() {
+  return file(
+      {net("plus", {plus({1, 8}, 3)}), net("affine", {affine(16)}), net("keep", {keep(4, true)}), net("sum", {sum()})});
+}
+
+}  // namespace test_models

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Small hand-assembled models: what the container and launch tests (and the fuzzer's seeds) are made of.
+#ifndef TEST_RUNTIME_MODELS_H
+#define TEST_RUNTIME_MODELS_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "builder.h"
+
+namespace test_models {
+
+/// Assembles a stage command by command. Declare all tensors first: the region numbers follow from them.
+class Stage {
+ public:
+  Stage &input(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype = 0);
+  Stage &output(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype = 0);
+  Stage &ctx(uint64_t bytes);
+  Stage &coeff(const std::vector<float> &values);
+  /// Output may be written before input is dead.
+  Stage &alias(uint16_t output, uint16_t input);
+
+  // Regions; local memory is NPU_REGION_LOCAL.
+  uint8_t in(size_t i) const { return static_cast<uint8_t>(i); }
+  uint8_t out(size_t i) const { return static_cast<uint8_t>(desc.inputs.size() + i); }
+  uint8_t ctx() const { return static_cast<uint8_t>(desc.inputs.size() + desc.outputs.size()); }
+  uint8_t coeff() const { return static_cast<uint8_t>(ctx() + (desc.ctx_bytes ? 1 : 0)); }
+
+  /// GDMA: `count` floats. Byte offsets. `wait`: TIU commands that must have retired.
+  Stage &copy(uint8_t from, uint64_t from_offset, uint8_t to, uint64_t to_offset, uint32_t count, uint32_t wait = 0);
+  /// TIU: local floats at `a` OP constant, to `to`. `wait`: GDMA commands that must have retired.
+  Stage &apply(uint8_t subop, uint32_t a, float constant, uint32_t to, uint32_t count, uint32_t wait);
+  /// TIU: local floats at `a` + those at `b`, to `to`.
+  Stage &add(uint32_t a, uint32_t b, uint32_t to, uint32_t count, uint32_t wait);
+  /// Fills in addresses, regions and the header's facts.
+  npu::bmodel::StageDesc finish();
+
+  npu::bmodel::StageDesc desc;
+};
+
+/// y = x + constant, elementwise, through local memory; no alias facts. Network names are the caller's choice.
+npu::bmodel::StageDesc plus(const std::vector<uint64_t> &shape, float constant);
+/// y = 2 * x + w, w = 1, 2, 3 ... from the coefficients, by way of activation memory.
+npu::bmodel::StageDesc affine(uint32_t count);
+/// Two outputs: inc = a + 1 is written before a is read again for keep = a. alias_facts: as a compiler states them.
+npu::bmodel::StageDesc keep(uint32_t count, bool alias_facts);
+/// Two inputs [1,4] float32 `a` and [2,2] float32 `b`, one output: a + b.
+npu::bmodel::StageDesc sum();
+/// Reads 4 bytes beyond its input.
+npu::bmodel::StageDesc overrun(uint32_t count);
+/// GDMA waits for a TIU command that does not exist.
+npu::bmodel::StageDesc deadlock();
+
+npu::bmodel::NetDesc net(const std::string &name, std::vector<npu::bmodel::StageDesc> stages);
+/// Container bytes; a description that cannot be built ends the test program.
+std::vector<uint8_t> file(std::vector<npu::bmodel::NetDesc> nets);
+/// "plus" [1,8], "affine" [16], "keep" [4], "sum".
+std::vector<uint8_t> sample();
+
+}  // namespace test_models
+
+#endif  // TEST_RUNTIME_MODELS_H

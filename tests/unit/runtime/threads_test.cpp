@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// Many threads, many runtimes, many launches in flight, and lifetimes that cross.
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "fixture.h"
+
+namespace {
+
+using test_models::affine;
+using test_models::file;
+using test_models::net;
+using test_models::plus;
+using test_models::sample;
+using namespace test_runtime;
+using Floats = std::vector<float>;
+using ThreadsTest = RuntimeTest;
+
+Floats input_of(int thread, int round) {
+  Floats v(16);
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(thread * 1000 + round) + static_cast<float>(i) / 16;
+  return v;
+}
+
+Floats output_of(const Floats &x) {
+  Floats y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i] + static_cast<float>(i + 1);
+  return y;
+}
+
+/// `rounds` launches of "affine", `in_flight` at a time, each with its own data; counts wrong results and failures.
+void hammer(bm_handle_t handle, void *p_bmrt, int thread, int rounds, int in_flight, std::atomic<int> &wrong) {
+  std::vector<std::unique_ptr<DeviceFloats>> x, y;
+  for (int i = 0; i < in_flight; ++i) {
+    x.push_back(std::make_unique<DeviceFloats>(handle, Floats(16)));
+    y.push_back(std::make_unique<DeviceFloats>(handle, Floats(16)));
+  }
+  for (int round = 0; round < rounds; round += in_flight) {
+    for (int i = 0; i < in_flight; ++i) {
+      Floats values = input_of(thread, round + i);
+      const auto k = static_cast<size_t>(i);
+      if (bm_memcpy_s2d(handle, x[k]->mem(), values.data()) != BM_SUCCESS) ++wrong;
+      const bm_tensor_t in = tensor(x[k]->mem(), {16});
+      bm_tensor_t out = tensor(y[k]->mem(), {16});
+      if (!bmrt_launch_tensor_ex(p_bmrt, "affine", &in, 1, &out, 1, true, false)) ++wrong;
+    }
+    if (bm_thread_sync(handle) != BM_SUCCESS) ++wrong;
+    for (int i = 0; i < in_flight; ++i)
+      if (y[static_cast<size_t>(i)]->read() != output_of(input_of(thread, round + i))) ++wrong;
+  }
+}
+
+void hammer_with(bm_handle_t handle, void *p_bmrt, int threads, int rounds, int in_flight) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) all.emplace_back([&, t] { hammer(handle, p_bmrt, t, rounds, in_flight, wrong); });
+  for (std::thread &t : all) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(ThreadsTest, EightThreadsShareANetwork) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  hammer_with(handle, p_bmrt, 8, 200, 4);
+}
+
+TEST_F(ThreadsTest, OneActivationBufferIsEnough) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  ASSERT_TRUE(bmrt_set_max_launches(p_bmrt, 1)) << bmrt_last_error();
+  hammer_with(handle, p_bmrt, 8, 40, 4);
+}
+
+/// Activation memory that `launches` unsynchronised launches of "affine" (8192 bytes each) made the runtime take.
+uint64_t pool_growth(bm_handle_t handle, npu_device *device, void *p_bmrt, int launches) {
+  drm_npu_memory_info before{}, after{};
+  const DeviceFloats x(handle, Floats(16)), y(handle, Floats(16));
+  EXPECT_EQ(npu_device_memory(device, &before), 0);
+  for (int i = 0; i < launches; ++i) {
+    const bm_tensor_t in = tensor(x.mem(), {16});
+    bm_tensor_t out = tensor(y.mem(), {16});
+    EXPECT_TRUE(bmrt_launch_tensor_ex(p_bmrt, "affine", &in, 1, &out, 1, true, false)) << bmrt_last_error();
+  }
+  EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(npu_device_memory(device, &after), 0);
+  return after.file_card - before.file_card;
+}
+
+TEST_F(ThreadsTest, ThePoolKeepsToItsLimit) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  EXPECT_LE(pool_growth(handle, device, p_bmrt, 200), 16u * 8192u);
+  void *const small = bmrt_create(handle);
+  ASSERT_TRUE(small);
+  ASSERT_TRUE(bmrt_set_max_launches(small, 1));
+  const auto bytes = sample();
+  ASSERT_TRUE(bmrt_load_bmodel_data(small, bytes.data(), bytes.size())) << bmrt_last_error();
+  EXPECT_LE(pool_growth(handle, device, small, 100), 8192u);
+  EXPECT_FALSE(bmrt_set_max_launches(small, 0));
+  EXPECT_TRUE(contains(bmrt_last_error(), "0 launches, at least 1 is needed")) << bmrt_last_error();
+  bmrt_destroy(small);
+}
+
+TEST_F(ThreadsTest, RuntimesDoNotDisturbEachOther) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  void *const other = bmrt_create(handle);
+  ASSERT_TRUE(other);
+  const auto bytes = file({net("affine", {affine(16)})});
+  ASSERT_TRUE(bmrt_load_bmodel_data(other, bytes.data(), bytes.size())) << bmrt_last_error();
+  EXPECT_EQ(bmrt_get_network_number(other), 1);
+  std::atomic<int> wrong{0};
+  std::thread first([&] { hammer(handle, p_bmrt, 1, 100, 4, wrong); });
+  std::thread second([&] { hammer(handle, other, 2, 100, 4, wrong); });
+  first.join();
+  second.join();
+  bmrt_destroy(other);
+  EXPECT_EQ(wrong, 0);
+  hammer_with(handle, p_bmrt, 1, 8, 4);
+}
+
+TEST_F(ThreadsTest, LoadingWhileOthersLaunch) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  std::atomic<int> wrong{0};
+  std::thread launcher([&] { hammer(handle, p_bmrt, 1, 100, 4, wrong); });
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(load(file({net("more" + std::to_string(i), {plus({4}, 1)})}))) << bmrt_last_error();
+  launcher.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(bmrt_get_network_number(p_bmrt), 14);
+}
+
+TEST_F(ThreadsTest, DestroyWaitsForUnfinishedLaunches) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  const DeviceFloats x(handle, input_of(1, 1)), y(handle, Floats(16));
+  const bm_tensor_t in = tensor(x.mem(), {16});
+  bm_tensor_t out = tensor(y.mem(), {16});
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(launch("affine", in, out)) << bmrt_last_error();
+  bmrt_destroy(p_bmrt);
+  p_bmrt = nullptr;
+  EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(y.read(), output_of(input_of(1, 1)));
+}
+
+TEST_F(ThreadsTest, TheHandleMayBeFreedBeforeTheRuntime) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  bm_handle_t keep;  // the memory of this test
+  ASSERT_EQ(bm_dev_request(&keep, 0), BM_SUCCESS);
+  {
+    const DeviceFloats x(keep, input_of(1, 1)), y(keep, Floats(16));
+    const bm_tensor_t in = tensor(x.mem(), {16});
+    bm_tensor_t out = tensor(y.mem(), {16});
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(launch("affine", in, out)) << bmrt_last_error();
+    bm_dev_free(handle);
+    // Launches still work, but there is no handle any more to allocate outputs with.
+    EXPECT_TRUE(launch("affine", in, out)) << bmrt_last_error();
+    bm_tensor_t none{};
+    EXPECT_FALSE(launch("affine", in, none, false));
+    bmrt_destroy(p_bmrt);
+    EXPECT_EQ(y.read(), output_of(input_of(1, 1)));
+  }
+  bm_dev_free(keep);
+  handle = nullptr;
+  p_bmrt = nullptr;
+}
+
+TEST_F(ThreadsTest, ThreadsThatEndWithoutASyncLoseNothing) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  const DeviceFloats x(handle, input_of(3, 3)), y(handle, Floats(16));
+  for (int i = 0; i < 30; ++i)
+    std::thread([&] {
+      const bm_tensor_t in = tensor(x.mem(), {16});
+      bm_tensor_t out = tensor(y.mem(), {16});
+      EXPECT_TRUE(launch("affine", in, out)) << bmrt_last_error();
+    }).join();
+  EXPECT_EQ(bm_handle_sync(handle), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(y.read(), output_of(input_of(3, 3)));
+}
+
+}  // namespace

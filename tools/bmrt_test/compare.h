@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Comparing an output with its reference.
+#ifndef BMRT_TEST_COMPARE_H
+#define BMRT_TEST_COMPARE_H
+
+#include <cstdint>
+#include <string>
+
+#include "bmruntime_interface.h"
+
+namespace bmrt_test {
+
+struct Tolerance {
+  double accuracy_f = 1e-2;
+  long long accuracy_i = 0;
+};
+
+/// An element that differs, or the one that differs most.
+struct Element {
+  uint64_t index = 0;
+  double got = 0, expected = 0;
+  double difference = 0;  ///< |got - expected|; infinite if just one is NaN or they are different infinities
+};
+
+struct Comparison {
+  bool equal = true;
+  uint64_t mismatches = 0;
+  double limit = 0;  ///< what |got - expected| may be
+  Element first;     ///< first mismatch
+  Element largest;   ///< largest difference, mismatch or not
+};
+
+/*
+ * Floating point: got and expected agree if |got - expected| <= accuracy_f * max(1, max |expected|), the maximum taken
+ * over the finite elements of the tensor; NaN agrees with NaN, an infinity with itself. Integers: if |got - expected|
+ * <= accuracy_i.
+ */
+Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
+                   const Tolerance &tolerance);
+
+/// "element 17 (index [0,1,3]): got 1.5, expected 1.25, difference 0.25 is above 0.0125; ..."
+std::string describe(const Comparison &c, const bm_shape_t &shape);
+
+}  // namespace bmrt_test
+
+#endif  // BMRT_TEST_COMPARE_H

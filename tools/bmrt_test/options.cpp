@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+namespace bmrt_test {
+
+namespace {
+
+/// "[1,3,224]" at `at`; moves `at` behind it.
+bool parse_shape(const std::string &text, size_t &at, bm_shape_t &shape) {
+  int dims[BM_MAX_DIMS_NUM], count = 0;
+  if (at >= text.size() || text[at++] != '[') return false;
+  while (at < text.size() && text[at] != ']') {
+    char *end;
+    const long v = std::strtol(text.c_str() + at, &end, 10);
+    if (end == text.c_str() + at || v < 1 || v > 0x7fffffff || count == BM_MAX_DIMS_NUM) return false;
+    dims[count++] = static_cast<int>(v);
+    at = static_cast<size_t>(end - text.c_str());
+    if (at < text.size() && text[at] == ',') ++at;
+  }
+  if (at++ >= text.size()) return false;
+  bmrt_shape(&shape, dims, count);
+  return true;
+}
+
+std::string check(const Options &o, bool compare_given) {
+  if (o.bmodel.empty() == o.context_dir.empty()) return "exactly one of --bmodel and --context_dir is needed";
+  if (compare_given && o.compare && o.context_dir.empty())
+    return "--compare 1 needs the reference data of --context_dir";
+  if (!o.shapes.empty() && o.network < 0) return "--shapes needs --net_idx: they are the input shapes of one network";
+  return {};
+}
+
+}  // namespace
+
+bool parse_shapes(const std::string &text, std::vector<bm_shape_t> &out) {
+  out.clear();
+  size_t at = 0;
+  do {
+    bm_shape_t shape;
+    if (!out.empty() && text[at] == ',') ++at;
+    if (!parse_shape(text, at, shape)) return false;
+    out.push_back(shape);
+  } while (at < text.size());
+  return true;
+}
+
+std::optional<int> parse_options(int argc, const char *const *argv, Options &out) {
+  CLI::App app{"Runs the networks of a .bmodel on the NPU and compares their outputs with reference data.",
+               "bmrt_test"};
+  int compare = -1;
+  std::string shapes;
+  app.add_option("--bmodel", out.bmodel, "model to run with inputs of zeros; nothing is compared");
+  app.add_option("--context_dir", out.context_dir,
+                 "directory with compilation.bmodel, input_ref_data.dat and output_ref_data.dat");
+  app.add_option("--loopnum", out.loops, "how often everything is repeated")->check(CLI::Range(1, 1000000000));
+  app.add_option("--thread_num", out.threads, "threads that do the same at once")->check(CLI::Range(1, 1024));
+  app.add_option("--calculate_times", out.calculate_times, "launches in flight in each loop")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--devid", out.device, "device number")->check(CLI::Range(0, 65535));
+  app.add_option("--net_idx", out.network, "only this network, from 0 in the order of the file")
+      ->check(CLI::Range(0, 1000000));
+  app.add_option("--stage_idx", out.stage, "only this stage, from 0")->check(CLI::Range(0, 1000000));
+  app.add_option("--shapes", shapes, "input shapes, [1,3,224,224],[1,10]; default: the stage's (needs --net_idx)");
+  app.add_option("--core_list", out.cores, "cores to run on, 0,1; default: any")->delimiter(',');
+  app.add_option("--compare", compare, "0: do not compare with output_ref_data.dat; default 1 with --context_dir")
+      ->check(CLI::Range(0, 1));
+  app.add_option("--accuracy_f", out.accuracy_f,
+                 "floating point: |got - expected| may be this much times max(1, largest |expected| of the tensor)")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e30));
+  app.add_option("--accuracy_i", out.accuracy_i, "integers: |got - expected| may be this much")
+      ->capture_default_str()
+      ->check(CLI::Range(0ll, 1ll << 40));
+  app.add_flag("--export_output", out.export_output,
+               "write the outputs to output_ref_data.dat.bmrt_test in --context_dir, or here");
+  app.set_version_flag("--version", "bmrt_test " BMRT_TEST_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    return app.exit(e) == 0 ? kSuccess : kUsage;
+  }
+  out.compare = compare < 0 ? !out.context_dir.empty() : compare == 1;
+  std::string why;
+  if (!shapes.empty() && !parse_shapes(shapes, out.shapes))
+    why = "--shapes " + shapes + ": expected [1,3,224,224] for each input, separated by commas";
+  if (why.empty()) why = check(out, compare >= 0);
+  if (why.empty()) {
+    if (!out.context_dir.empty()) out.bmodel = out.context_dir + "/compilation.bmodel";
+    return std::nullopt;
+  }
+  std::fprintf(stderr, "bmrt_test: %s\nRun with --help for more information.\n", why.c_str());
+  return kUsage;
+}
+
+}  // namespace bmrt_test

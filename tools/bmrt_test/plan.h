@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// What is to be run: the chosen networks and stages of a loaded model, and their parts of the reference data.
+#ifndef BMRT_TEST_PLAN_H
+#define BMRT_TEST_PLAN_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "options.h"
+
+namespace bmrt_test {
+
+struct TensorPlan {
+  std::string name;
+  bm_data_type_t dtype;
+  bm_shape_t shape;
+  uint64_t bytes;
+  uint64_t offset;  ///< in the reference data
+};
+
+/// One stage of one network.
+struct Case {
+  int network, stage;
+  std::string name;
+  std::vector<TensorPlan> inputs, outputs;
+};
+
+struct Plan {
+  std::vector<Case> cases;
+  std::vector<uint8_t> input_data;   ///< reference inputs, or zeros
+  std::vector<uint8_t> output_data;  ///< reference outputs; empty: nothing to compare with
+};
+
+/// Fills `plan`; returns an empty string, or what is wrong with options or reference files.
+std::string make_plan(void *p_bmrt, const Options &options, Plan &plan);
+
+}  // namespace bmrt_test
+
+#endif  // BMRT_TEST_PLAN_H

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// Processes with a card open: the drm keys in /proc/PID/fdinfo.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string_view>
+
+#include "report.h"
+
+namespace npu::smi {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
+}
+
+/// "64 MiB", "5 KiB", "123", "77 ns"
+uint64_t number(std::string_view text) {
+  uint64_t value = 0;
+  text = trim(text);
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return 0;
+  const std::string_view unit = trim(std::string_view(rest, static_cast<size_t>(text.data() + text.size() - rest)));
+  return unit == "KiB" ? value << 10 : unit == "MiB" ? value << 20 : value;
+}
+
+/// True when the file belongs to the npu driver.
+bool read_fdinfo(const fs::path &path, Client &client) {
+  std::ifstream in(path);
+  std::map<std::string, std::string, std::less<>> keys;
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(':');
+    if (colon != line.npos) keys[line.substr(0, colon)] = trim(std::string_view(line).substr(colon + 1));
+  }
+  if (keys["drm-driver"] != "npu") return false;
+  client.bus = keys["drm-pdev"];
+  client.client = number(keys["drm-client-id"]);
+  client.card_bytes = number(keys["drm-resident-card"]);
+  client.system_bytes = number(keys["drm-resident-system"]);
+  client.engine_ns = number(keys["drm-engine-npu"]);
+  client.jobs = number(keys["npu-jobs"]);
+  return true;
+}
+
+std::string process_name(const fs::path &process) {
+  std::ifstream in(process / "comm");
+  std::string name;
+  std::getline(in, name);
+  return name;
+}
+
+void add_process(const fs::path &process, long pid, std::vector<Client> &clients) {
+  std::error_code error;
+  const size_t before = clients.size();
+  for (const auto &entry : fs::directory_iterator(process / "fdinfo", error)) {
+    Client client;
+    if (!read_fdinfo(entry.path(), client)) continue;
+    // A duplicated descriptor is the same file.
+    const bool known = std::any_of(clients.begin() + static_cast<std::ptrdiff_t>(before), clients.end(),
+                                   [&](const Client &c) { return c.client == client.client && c.bus == client.bus; });
+    if (known) continue;
+    client.pid = pid;
+    client.process = process_name(process);
+    clients.push_back(std::move(client));
+  }
+}
+
+}  // namespace
+
+std::vector<Client> find_clients(const std::string &proc) {
+  std::vector<Client> clients;
+  std::error_code error;
+  for (const auto &entry : fs::directory_iterator(proc, error)) {
+    const std::string name = entry.path().filename().string();
+    long pid = 0;
+    const auto [rest, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (bad == std::errc() && rest == name.data() + name.size()) add_process(entry.path(), pid, clients);
+  }
+  std::sort(clients.begin(), clients.end(),
+            [](const Client &a, const Client &b) { return a.pid != b.pid ? a.pid < b.pid : a.client < b.client; });
+  return clients;
+}
+
+}  // namespace npu::smi

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef _UAPI_NPU_ACCEL_H_
+#define _UAPI_NPU_ACCEL_H_
+
+#include "drm.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/*
+ * User space interface of the npu accel driver.
+ *
+ * How it evolves: an ioctl number never changes its meaning. Structures grow only at the end (the DRM core zero-extends shorter ones);
+ * new meaning comes by flags and query types. Every pad, reserved field and unknown flag must be zero, otherwise the call fails with -EINVAL.
+ * Arrays are passed as a user pointer, a count and the stride of an element, so that elements may grow, too.
+ *
+ * Addresses: each file has its own NPU address space. The kernel chooses a buffer's device address when the buffer is created.
+ *
+ * Errors common to all calls: -EFAULT bad user pointer, -EINVAL bad argument, -ENOENT no such handle or context, -ENODEV the card is gone.
+ *
+ * History
+ * 1.0: devices, buffers, contexts, submission, wait
+ */
+
+#define DRM_NPU_DEV_QUERY	0x00
+#define DRM_NPU_BO_CREATE	0x01
+#define DRM_NPU_BO_INFO		0x02
+#define DRM_NPU_BO_SYNC		0x03
+#define DRM_NPU_BO_SEAL		0x04
+#define DRM_NPU_BO_WAIT		0x05
+#define DRM_NPU_CTX_CREATE	0x06
+#define DRM_NPU_CTX_DESTROY	0x07
+#define DRM_NPU_CTX_QUERY	0x08
+#define DRM_NPU_SUBMIT		0x09
+#define DRM_NPU_WAIT		0x0a
+
+/**
+ * struct drm_npu_dev_query - ask about the device
+ *
+ * With a NULL @pointer the call only returns the size of the answer in @size. Otherwise min(@size, size of the answer) bytes are copied and the
+ * rest of the user's buffer is zeroed.
+ */
+struct drm_npu_dev_query {
+	/** @type: DRM_NPU_QUERY_ type */
+	__u32 type;
+	/** @size: in: bytes at @pointer; out: bytes of the answer */
+	__u32 size;
+	/** @pointer: user pointer to the answer, or 0 */
+	__u64 pointer;
+};
+
+#define DRM_NPU_QUERY_DEV	0	/* struct drm_npu_dev_info */
+#define DRM_NPU_QUERY_MEMORY	1	/* struct drm_npu_memory_info */
+#define DRM_NPU_QUERY_STATUS	2	/* struct drm_npu_status_info */
+
+/** struct drm_npu_dev_info - what never changes while the device is bound */
+struct drm_npu_dev_info {
+	__u32 chip_id;		/* NPU_CHIP_ID */
+	__u32 hw_version;
+	__u32 isa_version;
+	__u32 features;		/* NPU_FEATURE_ */
+	__u32 cores;
+	__u32 queues;		/* contexts that can exist at once on the card */
+	__u32 lmem_bytes;	/* of each core */
+	__u32 clock_khz;
+	__u64 ddr_bytes;
+	__u64 va_start;		/* device addresses of buffers lie in [va_start, va_end) */
+	__u64 va_end;
+	__u32 mac_ic;		/* cost model parameters, see docs/hardware.md section 8 */
+	__u32 mac_oc;
+	__u32 mac_pixels;
+	__u32 lmem_bw;
+	__u32 ew_lanes;
+	__u32 tiu_fixed;
+	__u32 gdma_fixed;
+	__u32 ddr_latency;
+	__u32 ddr_bw;
+	__u32 max_regions;	/* regions of a job */
+	__u32 max_jobs;		/* jobs of one submission */
+	__u32 max_in_flight;	/* jobs that a context can have unfinished before a submission waits */
+	__u32 pci_domain;
+	__u32 pci_bus;
+	__u32 pci_device;
+	__u32 pci_function;
+};
+
+/** struct drm_npu_memory_info - card memory and system memory in use, bytes */
+struct drm_npu_memory_info {
+	__u64 card_total;
+	__u64 card_free;
+	__u64 card_largest;	/* largest free block */
+	__u64 file_card;	/* of the asking file */
+	__u64 file_system;
+	__u64 file_largest;	/* size of the asking file's largest buffer */
+};
+
+#define DRM_NPU_MAX_CORES	8
+
+/** struct drm_npu_status_info - sensors and counters */
+struct drm_npu_status_info {
+	__s32 temperature_mc;	/* thousandths of a degree Celsius */
+	__u32 power_mw;
+	__u32 voltage_mv;
+	__u32 clock_khz;	/* present clock */
+	__u32 ecc_corrected;
+	__u32 ecc_uncorrected;
+	__u32 resets;		/* device resets since the driver bound */
+	__u32 core_busy;	/* mask of cores with a job */
+	__u64 busy_cycles[DRM_NPU_MAX_CORES];	/* modelled cycles since reset */
+	__u64 jobs[DRM_NPU_MAX_CORES];		/* jobs completed since reset */
+};
+
+#define DRM_NPU_BO_CARD		0x1	/* place in the card's DDR, mapped write-combined */
+#define DRM_NPU_BO_SYSTEM	0x2	/* place in system memory, mapped cached */
+
+/**
+ * struct drm_npu_bo_create - create a buffer, filled with zeros
+ *
+ * Exactly one of DRM_NPU_BO_CARD and DRM_NPU_BO_SYSTEM. -ENOSPC: not enough card memory (DRM_NPU_QUERY_MEMORY says how much there is); -ENOMEM: not
+ * enough system memory or address space.
+ */
+struct drm_npu_bo_create {
+	/** @size: in: bytes, not 0; out: rounded up to pages */
+	__u64 size;
+	/** @flags: DRM_NPU_BO_ flags */
+	__u32 flags;
+	/** @handle: out: GEM handle */
+	__u32 handle;
+	/** @va: out: device address */
+	__u64 va;
+	/** @mmap_offset: out: offset for mmap of the device node */
+	__u64 mmap_offset;
+};
+
+/** struct drm_npu_bo_info - what a handle is */
+struct drm_npu_bo_info {
+	__u32 handle;
+	/** @flags: out: DRM_NPU_BO_ flags, DRM_NPU_BO_SEALED */
+	__u32 flags;
+	__u64 size;		/* out */
+	__u64 va;		/* out */
+	__u64 mmap_offset;	/* out */
+};
+
+#define DRM_NPU_BO_SEALED	0x100	/* drm_npu_bo_info.flags: sealed */
+
+#define DRM_NPU_SYNC_TO_DEVICE		0x1	/* the CPU wrote: make it visible to the chip */
+#define DRM_NPU_SYNC_FROM_DEVICE	0x2	/* the chip wrote: make it visible to the CPU */
+
+/** struct drm_npu_bo_sync - cache maintenance of a range; waits for nobody */
+struct drm_npu_bo_sync {
+	__u32 handle;
+	/** @direction: DRM_NPU_SYNC_ flags, at least one */
+	__u32 direction;
+	__u64 offset;
+	/** @size: bytes; offset + size at most the buffer's size */
+	__u64 size;
+};
+
+/**
+ * struct drm_npu_bo_seal - make a buffer constant for the rest of its life
+ *
+ * CPU mappings are taken away (a later access is SIGBUS), mmap is refused with -EACCES, jobs may only read. -EBUSY: a job that writes it is
+ * unfinished. Sealing twice is no error.
+ */
+struct drm_npu_bo_seal {
+	__u32 handle;
+	__u32 pad;
+};
+
+/** struct drm_npu_bo_wait - wait until no unfinished job uses a buffer; -ETIME */
+struct drm_npu_bo_wait {
+	__u32 handle;
+	__u32 pad;
+	/** @timeout_ns: absolute, CLOCK_MONOTONIC */
+	__s64 timeout_ns;
+};
+
+#define DRM_NPU_PRIORITY_LOW		0
+#define DRM_NPU_PRIORITY_NORMAL		1
+#define DRM_NPU_PRIORITY_HIGH		2	/* needs CAP_SYS_NICE */
+#define DRM_NPU_PRIORITY_REALTIME	3	/* needs CAP_SYS_NICE */
+
+/**
+ * struct drm_npu_ctx_create - create a context: a queue of the card with an order of its own
+ *
+ * Jobs of a context begin and end in the order of their submission. -ENOSPC: all queues of the card are in use; -EACCES: priority.
+ */
+struct drm_npu_ctx_create {
+	__u32 priority;
+	/** @core_mask: cores that its jobs may use, 0: all */
+	__u32 core_mask;
+	__u32 flags;		/* 0 */
+	/** @ctx_id: out, not 0 */
+	__u32 ctx_id;
+	/** @fence_offset: out: mmap offset of the fence page (one page, read only, struct npu_fence at its start) */
+	__u64 fence_offset;
+};
+
+struct drm_npu_ctx_destroy {
+	__u32 ctx_id;
+	__u32 pad;
+};
+
+/** struct drm_npu_fault - what went wrong with a job; all zero for a job that did not fail */
+struct drm_npu_fault {
+	__u64 seqno;
+	__u64 offset;		/* see NPU_STATUS_ in hw/npu_regs.h */
+	__u64 fault_addr;	/* device address */
+	__u32 status;		/* NPU_STATUS_ */
+	__u32 engine;		/* NPU_ENGINE_ */
+	__u32 core;
+	__u32 command;		/* index in its stream, ~0u: none */
+	__u32 region;		/* index in the job's regions, 0xff local memory, 0x1ff none */
+	__u32 access;		/* DRM_NPU_REGION_ flags of the failing access */
+	__u32 bytes;		/* size of the failing access */
+	__u32 pad;
+};
+
+/** struct drm_npu_ctx_query - state of a context */
+struct drm_npu_ctx_query {
+	__u32 ctx_id;
+	__u32 pad;
+	__u64 submitted;	/* out: seqno of the last submitted job */
+	__u64 completed;	/* out: seqno up to which all jobs are finished */
+	__u64 errors;		/* out: jobs that failed through their own fault */
+	__u64 victims;		/* out: innocent jobs lost to a reset, or cancelled for a failed in-fence */
+	/** @fault: out: the last failure */
+	struct drm_npu_fault fault;
+};
+
+#define DRM_NPU_REGION_READ	0x1
+#define DRM_NPU_REGION_WRITE	0x2
+
+/** struct drm_npu_region - a part of a buffer that a job's commands address as (region, offset) */
+struct drm_npu_region {
+	__u32 handle;
+	__u32 access;		/* DRM_NPU_REGION_ flags, at least one */
+	__u64 offset;
+	__u64 size;		/* not 0; offset + size at most the buffer's size */
+};
+
+/** struct drm_npu_stream - the two command streams of one core; a stream with count 0 has region and offset 0 */
+struct drm_npu_stream {
+	__u32 tiu_region;	/* index in the job's regions, readable */
+	__u32 gdma_region;
+	__u32 tiu_count;	/* commands */
+	__u32 gdma_count;
+	__u64 tiu_offset;	/* bytes from the region's start, multiple of 128 */
+	__u64 gdma_offset;
+};
+
+/** struct drm_npu_sync - a syncobj; point 0 for a binary one */
+struct drm_npu_sync {
+	__u32 handle;
+	__u32 flags;		/* 0 */
+	__u64 point;
+};
+
+#define DRM_NPU_JOB_EXPLICIT	0x1	/* no implicit fences: only in_syncs order this job */
+
+/**
+ * struct drm_npu_job - one job
+ *
+ * It starts when all in_syncs and, unless DRM_NPU_JOB_EXPLICIT, the implicit fences of its buffers have signalled. If one of the in_syncs carries an
+ * error the job does not run and ends with -ECANCELED. Its own fence carries the job's error.
+ */
+struct drm_npu_job {
+	__u64 regions;			/* user pointer to struct drm_npu_region */
+	__u64 streams;			/* user pointer to struct drm_npu_stream, one a core */
+	__u64 in_syncs;			/* user pointer to struct drm_npu_sync */
+	__u64 out_syncs;		/* user pointer to struct drm_npu_sync */
+	__u32 region_count;
+	__u32 region_stride;
+	__u32 stream_count;		/* 1; more need NPU_FEATURE_GANG */
+	__u32 stream_stride;
+	__u32 in_sync_count;
+	__u32 out_sync_count;
+	__u32 sync_stride;		/* of both arrays */
+	__u32 flags;			/* DRM_NPU_JOB_ flags */
+	__u32 core_mask;		/* within the context's; 0: that */
+	__u32 profile_region;		/* index of a writable region, if profile_bytes is not 0 */
+	__u64 profile_offset;
+	__u32 profile_bytes;		/* 0: no profile */
+	__u32 pad;
+	__u64 budget;			/* modelled cycles; 0: no limit of its own (the driver's default applies) */
+	__u64 seqno;			/* out: this job's number in its context, from 1 */
+};
+
+/**
+ * struct drm_npu_submit - submit jobs to a context
+ *
+ * All jobs are checked before the first is queued; a failing call has queued nothing. Blocks while the context has max_in_flight unfinished jobs
+ * (-EINTR on a signal). -ECANCELED: the context is being destroyed.
+ */
+struct drm_npu_submit {
+	__u32 ctx_id;
+	__u32 flags;		/* 0 */
+	__u64 jobs;		/* user pointer to struct drm_npu_job, written back */
+	__u32 job_count;
+	__u32 job_stride;
+};
+
+/**
+ * struct drm_npu_wait - wait for a job of a context
+ *
+ * Returns 0 when the job is finished, whatever its result, -ETIME when it is not by @timeout_ns, -EINVAL for a @seqno that was not submitted yet. Cycles and fault
+ * are remembered for the last 256 jobs of a context; for older ones known is 0.
+ */
+struct drm_npu_wait {
+	__u32 ctx_id;
+	__u32 pad;
+	__u64 seqno;
+	/** @timeout_ns: absolute, CLOCK_MONOTONIC */
+	__s64 timeout_ns;
+	__u64 cycles;		/* out: modelled cycles */
+	__s32 error;		/* out: 0, or the negative errno that the job's fence carries */
+	__u32 known;		/* out: 1 if cycles, error and fault are valid */
+	struct drm_npu_fault fault;	/* out */
+};
+
+#define DRM_IOCTL_NPU_DEV_QUERY		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_DEV_QUERY, struct drm_npu_dev_query)
+#define DRM_IOCTL_NPU_BO_CREATE		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_CREATE, struct drm_npu_bo_create)
+#define DRM_IOCTL_NPU_BO_INFO		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_INFO, struct drm_npu_bo_info)
+#define DRM_IOCTL_NPU_BO_SYNC		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_SYNC, struct drm_npu_bo_sync)
+#define DRM_IOCTL_NPU_BO_SEAL		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_SEAL, struct drm_npu_bo_seal)
+#define DRM_IOCTL_NPU_BO_WAIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_WAIT, struct drm_npu_bo_wait)
+#define DRM_IOCTL_NPU_CTX_CREATE	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_CREATE, struct drm_npu_ctx_create)
+#define DRM_IOCTL_NPU_CTX_DESTROY	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_CTX_DESTROY, struct drm_npu_ctx_destroy)
+#define DRM_IOCTL_NPU_CTX_QUERY		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_QUERY, struct drm_npu_ctx_query)
+#define DRM_IOCTL_NPU_SUBMIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_submit)
+#define DRM_IOCTL_NPU_WAIT		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_WAIT, struct drm_npu_wait)
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* _UAPI_NPU_ACCEL_H_ */

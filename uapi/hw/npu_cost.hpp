@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+// Modelled time: docs/hardware.md section 8 as code, linked by the chip model and by the compiler alike.
+#ifndef NPU_HW_COST_HPP
+#define NPU_HW_COST_HPP
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "npu_isa.hpp"
+
+namespace npu::hw {
+
+/// Cost model parameters; defaults are those of the chip. Read from the registers of the same names.
+struct CostParams {
+  uint32_t mac_ic = 32, mac_oc = 32, mac_pixels = 2, lmem_bw = 512, ew_lanes = 128;
+  uint32_t tiu_fixed = 32, gdma_fixed = 32, ddr_latency = 200, ddr_bw = 64;
+};
+
+/// Cost of one command, all saturated at 2^62.
+struct Cost {
+  uint64_t cycles = 0;       ///< compute cycles (TIU) or the fixed part (GDMA)
+  uint64_t flow_bytes = 0;   ///< memory flow as the model counts it, 0: none
+  uint64_t macs = 0;
+  bool flow_after = false;   ///< the flow starts after `cycles` (GDMA), not with them (TIU)
+};
+
+namespace cost_detail {
+
+using u128 = unsigned __int128;
+inline constexpr uint64_t kMax = uint64_t{1} << 62;
+
+constexpr uint64_t saturate(u128 v) { return v > kMax ? kMax : static_cast<uint64_t>(v); }
+constexpr uint64_t mul(uint64_t a, uint64_t b) { return saturate(u128{a} * b); }
+template <class... T>
+constexpr uint64_t mul(uint64_t a, uint64_t b, T... rest) { return mul(mul(a, b), static_cast<uint64_t>(rest)...); }
+constexpr uint64_t add(uint64_t a, uint64_t b) { return saturate(u128{a} + b); }
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+constexpr uint64_t round64(uint64_t bytes) { return mul(ceil_div(bytes, 64), 64); }
+
+constexpr bool is_slow(uint8_t act) { return act == NPU_ACT_SIGMOID || act == NPU_ACT_TANH; }
+constexpr uint64_t fused(uint8_t act, uint64_t elements, const CostParams &p) {
+  return is_slow(act) ? mul(4, ceil_div(elements, p.ew_lanes)) : 0;
+}
+
+constexpr uint32_t dtype_bytes(uint8_t t) {
+  switch (t) {
+    case NPU_DTYPE_S8: case NPU_DTYPE_U8: return 1;
+    case NPU_DTYPE_F16: case NPU_DTYPE_BF16: case NPU_DTYPE_S16: case NPU_DTYPE_U16: return 2;
+    case NPU_DTYPE_F32: case NPU_DTYPE_S32: case NPU_DTYPE_U32: return 4;
+    case NPU_DTYPE_B64: return 8;
+    default: return 0;
+  }
+}
+
+/// Adds an operand that is either in local memory or streamed.
+constexpr void operand(uint8_t region, uint64_t bytes, uint64_t &local, uint64_t &flow) {
+  if (region == NPU_REGION_LOCAL) local = add(local, bytes);
+  else flow = add(flow, round64(bytes));
+}
+
+inline Cost conv(const npu_cmd_conv &c, const CostParams &p) {
+  const uint64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+  const uint64_t g = icg == 1 && ocg == 1 ? ceil_div(c.groups, p.mac_oc)
+                                          : mul(c.groups, ceil_div(icg, p.mac_ic), ceil_div(ocg, p.mac_oc));
+  const uint64_t pixels = mul(c.n, c.oh, c.ow), taps = mul(c.kh, c.kw), out = mul(pixels, c.oc);
+  uint64_t local = add(mul(c.n, c.ih, c.iw, c.ic, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype))), flow = 0;
+  if (c.flags & NPU_CONV_PSUM_IN) local = add(local, mul(out, 4));
+  operand(c.wgt_region, mul(c.oc, taps, icg, dtype_bytes(c.wgt_dtype)), local, flow);
+  if (c.flags & NPU_CONV_BIAS) operand(c.param_region, mul(c.oc, 4), local, flow);
+  const uint64_t mac = ceil_div(mul(pixels, taps, g), p.mac_pixels);
+  const uint64_t busy = add(std::max(mac, ceil_div(local, p.lmem_bw)), fused(c.act, out, p));
+  return {add(p.tiu_fixed, busy), flow, mul(out, taps, icg), false};
+}
+
+inline Cost matmul(const npu_cmd_matmul &c, const CostParams &p) {
+  const uint64_t rows = mul(c.batch, c.m), out = mul(rows, c.n);
+  uint64_t local = add(mul(c.a_batch_stride ? c.batch : 1, c.m, c.k, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype)));
+  uint64_t flow = 0;
+  if (c.flags & NPU_CONV_PSUM_IN) local = add(local, mul(out, 4));
+  operand(c.wgt_region, mul(c.b_batch_stride ? c.batch : 1, c.k, c.n, dtype_bytes(c.wgt_dtype)), local, flow);
+  if (c.flags & NPU_CONV_BIAS) operand(c.param_region, mul(c.n, 4), local, flow);
+  const uint64_t mac = ceil_div(mul(rows, ceil_div(c.k, p.mac_ic), ceil_div(c.n, p.mac_oc)), p.mac_pixels);
+  const uint64_t busy = add(std::max(mac, ceil_div(local, p.lmem_bw)), fused(c.act, out, p));
+  return {add(p.tiu_fixed, busy), flow, mul(out, c.k), false};
+}
+
+inline Cost simple(uint64_t passes, uint64_t elements, uint64_t local, uint64_t extra, const CostParams &p) {
+  const uint64_t busy = std::max(mul(passes, ceil_div(elements, p.ew_lanes)), ceil_div(local, p.lmem_bw));
+  return {add(p.tiu_fixed, add(busy, extra)), 0, 0, false};
+}
+
+inline Cost pool(const npu_cmd_pool &c, const CostParams &p) {
+  const uint64_t out = mul(c.n, c.oh, c.ow, c.c), size = dtype_bytes(c.dtype);
+  return simple(mul(c.kh, c.kw), out, add(mul(c.n, c.ih, c.iw, c.c, size), mul(out, size)), 0, p);
+}
+
+inline Cost eltwise(const npu_cmd_eltwise &c, const CostParams &p) {
+  uint64_t out = 1, a = 1, b = c.flags & NPU_ELTWISEF_B_IMM ? 0 : 1;
+  for (int i = 0; i < 5; ++i) {
+    out = mul(out, c.dims[i]);
+    if (c.a_stride[i]) a = mul(a, c.dims[i]);
+    if (c.b_stride[i]) b = mul(b, c.dims[i]);
+  }
+  const uint64_t local = mul(add(out, add(a, b)), dtype_bytes(c.dtype));
+  return simple(c.subop == NPU_ELTWISE_DIV ? 4 : 1, out, local, fused(c.act, out, p), p);
+}
+
+inline Cost unary(const npu_cmd_unary &c, const CostParams &p) {
+  const uint64_t local = mul(c.count, dtype_bytes(c.in_dtype) + dtype_bytes(c.out_dtype));
+  return simple(is_slow(c.subop) ? 4 : 1, c.count, local, 0, p);
+}
+
+inline Cost softmax(const npu_cmd_softmax &c, const CostParams &p) {
+  const uint64_t n = mul(c.rows, c.cols);
+  return simple(8, n, mul(n, 2 * dtype_bytes(c.dtype)), 0, p);
+}
+
+/// Bytes of one memory side of a strided transfer: rows, each rounded up to 64 bytes.
+inline uint64_t side_bytes(const uint32_t (&dims)[6], const int32_t (&stride)[6], uint32_t size) {
+  uint64_t run = 1, total = 1;
+  bool dense = true;
+  for (int i = 5; i >= 0; --i) {
+    total = mul(total, dims[i]);
+    if (dims[i] == 1) continue;
+    dense = dense && stride[i] > 0 && static_cast<uint64_t>(stride[i]) == run;
+    if (dense) run = mul(run, dims[i]);
+  }
+  return mul(total / run, round64(mul(run, size)));
+}
+
+inline uint64_t local_bytes(const uint32_t (&dims)[6], uint32_t size) {
+  uint64_t n = size;
+  for (uint32_t d : dims) n = mul(n, d);
+  return n;
+}
+
+inline Cost transfer(uint64_t flow, uint64_t local, bool memory, const CostParams &p) {
+  if (memory) return {add(p.gdma_fixed, p.ddr_latency), flow, 0, true};
+  return {add(p.gdma_fixed, ceil_div(local, p.lmem_bw)), 0, 0, true};
+}
+
+inline Cost copy(const npu_cmd_copy &c, const CostParams &p) {
+  const bool src = c.src_region != NPU_REGION_LOCAL, dst = c.dst_region != NPU_REGION_LOCAL;
+  const uint32_t ssize = dtype_bytes(c.src_dtype), dsize = dtype_bytes(c.dst_dtype);
+  const uint64_t flow = add(src ? side_bytes(c.dims, c.src_stride, ssize) : 0, dst ? side_bytes(c.dims, c.dst_stride, dsize) : 0);
+  return transfer(flow, add(local_bytes(c.dims, ssize), local_bytes(c.dims, dsize)), src || dst, p);
+}
+
+inline Cost fill(const npu_cmd_fill &c, const CostParams &p) {
+  const bool dst = c.dst_region != NPU_REGION_LOCAL;
+  const uint32_t size = dtype_bytes(c.dst_dtype);
+  return transfer(dst ? side_bytes(c.dims, c.dst_stride, size) : 0, local_bytes(c.dims, size), dst, p);
+}
+
+}  // namespace cost_detail
+
+/// Cost of a command whose fields are legal (docs/hardware.md section 6.1). `gdma` tells the engine, for NOP.
+inline Cost command_cost(const uint8_t (&bytes)[NPU_CMD_BYTES], bool gdma, const CostParams &p) {
+  using namespace cost_detail;
+  switch (bytes[0]) {
+    case NPU_OP_CONV: return conv(decode<npu_cmd_conv>(bytes), p);
+    case NPU_OP_MATMUL: return matmul(decode<npu_cmd_matmul>(bytes), p);
+    case NPU_OP_POOL: return pool(decode<npu_cmd_pool>(bytes), p);
+    case NPU_OP_ELTWISE: return eltwise(decode<npu_cmd_eltwise>(bytes), p);
+    case NPU_OP_UNARY: return unary(decode<npu_cmd_unary>(bytes), p);
+    case NPU_OP_SOFTMAX: return softmax(decode<npu_cmd_softmax>(bytes), p);
+    case NPU_OP_COPY: return copy(decode<npu_cmd_copy>(bytes), p);
+    case NPU_OP_FILL: return fill(decode<npu_cmd_fill>(bytes), p);
+    default: return {gdma ? p.gdma_fixed : p.tiu_fixed, 0, 0, gdma};
+  }
+}
+
+/// Cycles of a command alone, its flow at the full bandwidth: what a budget counts.
+inline uint64_t uncontended(const Cost &c, const CostParams &p) {
+  using namespace cost_detail;
+  const uint64_t flow = ceil_div(c.flow_bytes, p.ddr_bw);
+  return c.flow_after ? add(c.cycles, flow) : std::max(c.cycles, flow);
+}
+
+/// The replay of section 8.3, driven from outside: the owner offers each engine its next command and learns when commands retire.
+/// Engines are numbered core * 2 + engine. Time is in cycles from job start.
+class Replay {
+ public:
+  explicit Replay(const CostParams &params, unsigned cores) : p_(params), engines_(cores * 2) {}
+
+  uint64_t now() const { return now_; }
+  bool busy(unsigned engine) const { return engines_[engine].active; }
+  bool any_busy() const {
+    return std::any_of(engines_.begin(), engines_.end(), [](const Engine &e) { return e.active; });
+  }
+
+  /// The engine begins a command now. Precondition: !busy(engine).
+  void begin(unsigned engine, const Cost &c) {
+    Engine &e = engines_[engine];
+    e.active = true;
+    e.fixed_end = now_ + c.cycles;
+    e.flow = static_cast<cost_detail::u128>(c.flow_bytes) * kUnits;
+    e.flow_after = c.flow_after;
+  }
+
+  /// True once for each command of the engine that ends at now().
+  bool retire(unsigned engine) {
+    Engine &e = engines_[engine];
+    if (!e.active || e.fixed_end > now_ || e.flow != 0) return false;
+    e.active = false;
+    return true;
+  }
+
+  /// Moves the clock to the next end of a fixed part or flow. Precondition: any_busy() and nothing left to retire.
+  void advance() {
+    using namespace cost_detail;
+    unsigned flows = 0;
+    for (const Engine &e : engines_) flows += flowing(e);
+    const u128 rate = flows ? u128{p_.ddr_bw} * kUnits / flows : 0;
+    u128 step = std::numeric_limits<uint64_t>::max();
+    for (const Engine &e : engines_) {
+      if (!e.active) continue;
+      if (e.fixed_end > now_) step = std::min<u128>(step, e.fixed_end - now_);
+      if (flowing(e)) step = std::min<u128>(step, (e.flow + rate - 1) / rate);
+    }
+    for (Engine &e : engines_)
+      if (flowing(e)) e.flow -= std::min<u128>(e.flow, rate * step);
+    now_ += static_cast<uint64_t>(step);
+  }
+
+ private:
+  static constexpr uint64_t kUnits = 720720;  // least common multiple of 1 to 16
+  struct Engine {
+    bool active = false, flow_after = false;
+    uint64_t fixed_end = 0;
+    cost_detail::u128 flow = 0;
+  };
+  bool flowing(const Engine &e) const { return e.active && e.flow != 0 && (!e.flow_after || e.fixed_end <= now_); }
+
+  CostParams p_;
+  std::vector<Engine> engines_;
+  uint64_t now_ = 0;
+};
+
+/// A command of a stream as `simulate` sees it.
+struct TimedCommand {
+  Cost cost;
+  uint32_t wait = 0;
+};
+
+/// The two streams of one core.
+struct TimedCore {
+  std::vector<TimedCommand> stream[2];  ///< NPU_ENGINE_TIU, NPU_ENGINE_GDMA
+};
+
+struct Span {
+  uint64_t start = 0, end = 0;
+};
+
+struct Timeline {
+  uint64_t cycles = 0;
+  bool deadlock = false;
+  std::vector<std::vector<Span>> spans;  ///< [core * 2 + engine][command]
+};
+
+/// Predicts the modelled time of a job exactly.
+inline Timeline simulate(const std::vector<TimedCore> &cores, const CostParams &params) {
+  const unsigned engines = static_cast<unsigned>(cores.size()) * 2;
+  Replay replay(params, static_cast<unsigned>(cores.size()));
+  Timeline t;
+  t.spans.resize(engines);
+  std::vector<uint32_t> begun(engines), retired(engines);
+  auto stream = [&](unsigned e) -> const std::vector<TimedCommand> & { return cores[e / 2].stream[e % 2]; };
+  for (unsigned e = 0; e < engines; ++e) t.spans[e].resize(stream(e).size());
+  for (;;) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (unsigned e = 0; e < engines; ++e)
+        if (replay.retire(e)) {
+          t.spans[e][retired[e]++].end = replay.now();
+          t.cycles = replay.now();
+          changed = true;
+        }
+      for (unsigned e = 0; e < engines; ++e) {
+        if (replay.busy(e) || begun[e] == stream(e).size()) continue;
+        const TimedCommand &c = stream(e)[begun[e]];
+        if (retired[e ^ 1] < c.wait) continue;
+        t.spans[e][begun[e]++].start = replay.now();
+        replay.begin(e, c.cost);
+        changed = true;
+      }
+    }
+    if (!replay.any_busy()) break;
+    replay.advance();
+  }
+  for (unsigned e = 0; e < engines; ++e) t.deadlock |= retired[e] != stream(e).size();
+  return t;
+}
+
+}  // namespace npu::hw
+
+#endif  // NPU_HW_COST_HPP
