@@ -32,6 +32,7 @@ class Codegen {
         out_(out),
         emitter_(lowered.coeff),
         lmem_(lmem_bytes),
+        tensors_from_(lmem_bytes),
         places_(lowered.storages.size()),
         dirty_(lowered.storages.size()),
         in_memory_(lowered.storages.size()),
@@ -52,6 +53,7 @@ class Codegen {
                              " bytes of local memory");
     }
     out_.commands = std::move(emitter_.commands);
+    out_.gap_bytes = std::max<int64_t>(tensors_from_ - buffers_to_, 0);
     return {};
   }
 
@@ -228,14 +230,17 @@ class Codegen {
     report.lmem_bytes = lmem_.size() - lmem_.free_bytes();
     out_.reports.push_back(report);
     for (size_t k = 0; k < c.buffers.size(); ++k) {
-      out_.lmem_bytes = std::max(out_.lmem_bytes, c.buffers[k] + c.plan.buffers[k]);
+      buffers_to_ = std::max(buffers_to_, c.buffers[k] + c.plan.buffers[k]);
       lmem_.give(c.buffers[k], c.plan.buffers[k]);
     }
     if (donor >= 0) places_[static_cast<size_t>(donor)] = {};
     for (size_t s = 0; s < places_.size(); ++s)
-      if (places_[s].local)
-        out_.lmem_bytes = std::max(out_.lmem_bytes,
-                                   static_cast<int64_t>(places_[s].addr) + LmemAllocator::rounded(storage(s).bytes()));
+      if (places_[s].local) {
+        const int64_t start = places_[s].addr;
+        tensors_from_ = std::min(tensors_from_, start);
+        out_.lmem_bytes = std::max(out_.lmem_bytes, start + LmemAllocator::rounded(storage(s).bytes()));
+      }
+    out_.lmem_bytes = std::max(out_.lmem_bytes, buffers_to_);
     if (places_[out].local)
       dirty_[out] = true;
     else
@@ -257,6 +262,8 @@ class Codegen {
   Generated &out_;
   Emitter emitter_;
   LmemAllocator lmem_;
+  int64_t buffers_to_ = 0;  ///< end of the highest tile buffer so far
+  int64_t tensors_from_;    ///< start of the lowest tensor so far
   std::vector<Place> places_;
   std::vector<bool> dirty_;      ///< newer in local memory than in memory
   std::vector<bool> in_memory_;  ///< has (at least in part) been written to memory

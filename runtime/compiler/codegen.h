@@ -20,6 +20,8 @@ struct Generated {
   std::vector<Command> commands;
   std::vector<OpReport> reports;
   int64_t lmem_bytes = 0;  ///< high-water mark
+  /// Bytes between the highest tile buffer and the lowest tensor that nothing ever uses; 0 where the two meet.
+  int64_t gap_bytes = 0;
 };
 
 Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, Generated &out);

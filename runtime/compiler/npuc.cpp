@@ -157,14 +157,41 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   r.ctx_bytes = stage.ctx_bytes;
 }
 
-Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
+/// A network's program for a given size of local memory.
+struct Program {
   Lowered lowered;
-  NPU_TRY(lower(g, lowered));
   Generated generated;
-  NPU_TRY(generate(lowered, g.sources, options.lmem_bytes, generated));
   Bound bound;
-  NPU_TRY(bind_memory(lowered, generated.commands, bound));
-  const Streams streams = schedule(generated.commands);
+  Streams streams;
+};
+
+Status make_program(const graph::Graph &g, const Lowered &lowered, int64_t lmem_bytes, Program &out) {
+  out.lowered = lowered;
+  NPU_TRY(generate(out.lowered, g.sources, lmem_bytes, out.generated));
+  NPU_TRY(bind_memory(out.lowered, out.generated.commands, out.bound));
+  out.streams = schedule(out.generated.commands);
+  return {};
+}
+
+/// Tile buffers grow from below and tensors from above, so that a program that leaves room between them says that it
+/// needs all of local memory. Without that room it runs on smaller cards, too, and is as fast.
+Status make_compact_program(const graph::Graph &g, const Lowered &lowered, int64_t lmem_bytes, Program &out) {
+  NPU_TRY(make_program(g, lowered, lmem_bytes, out));
+  const int64_t needed = std::max(lmem_bytes - out.generated.gap_bytes / 4096 * 4096, kMinLmemBytes);
+  if (needed >= lmem_bytes) return {};
+  Program smaller;
+  if (make_program(g, lowered, needed, smaller).ok() &&
+      smaller.streams.timeline.cycles <= out.streams.timeline.cycles)
+    out = std::move(smaller);
+  return {};
+}
+
+Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
+  Lowered all;
+  NPU_TRY(lower(g, all));
+  Program program;
+  NPU_TRY(make_compact_program(g, all, options.lmem_bytes, program));
+  auto &[lowered, generated, bound, streams] = program;
   bmodel::StageDesc stage;
   stage.tiu = flat(streams.tiu);
   stage.gdma = flat(streams.gdma);

@@ -47,6 +47,21 @@ void set_wait(std::vector<uint8_t> &stream, size_t i, uint32_t wait) {
   std::memcpy(stream.data() + i * NPU_CMD_BYTES + offsetof(npu_cmd, wait), &wait, sizeof wait);
 }
 
+/// A network that is compiled for more local memory than it has a use for asks for what it uses, and is as fast.
+TEST(LocalMemory, OnlyWhatIsUsedIsNeeded) {
+  OnnxBuilder b;
+  std::string x = b.op("Conv", {b.input({1, 3, 40, 40}), b.weights({16, 3, 3, 3}), b.weights({16})});
+  x = b.op("Conv", {x, b.weights({8, 16, 3, 3}), b.weights({8})});
+  b.output(b.op("Relu", {x}));
+  const bmodel::StageDesc large = compile(b, 8 << 20);
+  ASSERT_LT(large.lmem_bytes, uint64_t{512} << 10);
+  const auto roomy = static_cast<int64_t>((large.lmem_bytes + 4095) / 4096 * 4096);
+  EXPECT_EQ(compile(b, roomy).cycles, large.cycles);
+  std::vector<float> image(3 * 40 * 40);
+  for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 17) - 8;
+  EXPECT_EQ(run_on_chip(large, {image}, roomy).cycles, large.cycles);
+}
+
 TEST(Synchronisation, CompiledProgramsAreOrdered) {
   const bmodel::StageDesc stage = compile(tiled());
   EXPECT_GT(stage.gdma.size() / NPU_CMD_BYTES, 20u);
