@@ -20,6 +20,7 @@ passed=0
 failed=0
 number=0
 failures=()
+logs=()
 mkdir -p "$LOGS"
 started=$SECONDS
 
@@ -62,6 +63,7 @@ step() {
     printf '%5d passed, %d failed  (%d s)\n' "$p" "$f" $((SECONDS - begun))
     if [ "$f" -ne 0 ]; then
         failures+=("$name (status $status): $log")
+        logs+=("$log")
         tail -n 30 "$log" | sed 's/^/    | /'
     fi
 }
@@ -73,6 +75,12 @@ must() { step "$1" "$2" succeeds "${@:3}"; }
 succeeds() { "$@" && echo "1 passed, 0 failed"; }
 
 run_ctest() { ctest --test-dir "$1" --output-on-failure -j "$JOBS" "${@:2}"; }
+
+# culprits LOG: the lines that name what failed, a few of them, for whoever sees only the end of the output.
+culprits() {
+    grep -nE '^not ok|FAILED|^FAIL|^(FAIL|ERROR):|npu-vm: |\*\*\*Failed|\*\*\*Timeout|kernel reported|[^a-z]error: |AddressSanitizer|ThreadSanitizer' "$1" | cut -c1-200 | head -n 12 |
+        sed 's/^/    | /'
+}
 
 # sanitized DIR SANITIZERS TARGET... -- CTEST-ARGUMENT...: builds these targets once more (none: all) and runs their tests, with the chip's reference back end. -O1, because
 # the compiler's time is most of this step.
@@ -119,7 +127,10 @@ step driver-static 900 tests/static/driver.sh
 step guest-debug 1800 tests/guest/check.sh debug
 
 echo
-for line in "${failures[@]}"; do echo "failed: $line"; done
+for i in "${!failures[@]}"; do
+    echo "failed: ${failures[$i]}"
+    culprits "${logs[$i]}"
+done
 echo "logs: $LOGS, $((SECONDS - started)) s"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
