@@ -17,6 +17,7 @@
 #include "npu_ctx.h"
 #include "npu_drv.h"
 #include "npu_job.h"
+#include "npu_trace.h"
 
 static void npu_ctx_release(struct kref *kref)
 {
@@ -270,6 +271,7 @@ int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *fi
 	ctx->id = id;
 	args->ctx_id = id;
 	args->fence_offset = (u64)id << PAGE_SHIFT;
+	trace_npu_ctx_create(ctx);
 	xa_store(&nfile->ctxs, id, ctx, GFP_KERNEL);
 
 	return 0;
@@ -320,6 +322,7 @@ void npu_ctx_kill(struct npu_ctx *ctx, int error)
 
 	/* No more submissions: those that wait for room are woken, those at work are waited for. */
 	WRITE_ONCE(ctx->dead, error);
+	trace_npu_ctx_kill(ctx);
 	wake_up_all(&ctx->wait);
 	mutex_lock(&ctx->submit_lock);
 	mutex_unlock(&ctx->submit_lock);

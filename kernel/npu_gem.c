@@ -16,6 +16,7 @@
 #include "npu_device.h"
 #include "npu_drv.h"
 #include "npu_gem.h"
+#include "npu_trace.h"
 #include "npu_vm.h"
 
 /* Pages mapped at one fault: mappings are mostly read or written from end to end. */
@@ -28,6 +29,7 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 {
 	struct npu_bo *bo = to_npu_bo(tbo);
 
+	trace_npu_bo_free(bo);
 	drm_gem_object_release(&tbo->base);
 	kfree(bo);
 }
@@ -153,6 +155,7 @@ static struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
 		return ERR_PTR(no_space ? -ENOSPC : ret);
 
 	bo->no_space = NULL;
+	trace_npu_bo_create(bo);
 	ttm_bo_pin(&bo->tbo);
 	ttm_bo_unreserve(&bo->tbo);
 

@@ -16,6 +16,7 @@
 #include "npu_hw_queue.h"
 #include "npu_job.h"
 #include "npu_recover.h"
+#include "npu_trace.h"
 
 /* A disable waits for one bounded step of a command; a software model on a busy host is slow. */
 #define NPU_QUEUE_TIMEOUT_US	(5 * USEC_PER_SEC)
@@ -125,6 +126,7 @@ void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int err
 	spin_lock_irqsave(&queue->lock, flags);
 	job->skip_error = queue->error ?: error;
 	list_add_tail(&job->link, &queue->jobs);
+	trace_npu_job_run(job, queue->sq_tail, job->skip_error);
 
 	if (job->skip_error) {
 		npu_hw_queue_finish_skipped(queue);

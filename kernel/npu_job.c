@@ -14,6 +14,7 @@
 #include "npu_fence.h"
 #include "npu_job.h"
 #include "npu_recover.h"
+#include "npu_trace.h"
 #include "npu_vm.h"
 
 /* Errors */
@@ -113,6 +114,7 @@ void npu_job_finish(struct npu_kjob *job, int error, const struct npu_cqe *cqe)
 	lockdep_assert_held(&ctx->queue.lock);
 
 	npu_job_record(job, error, cqe);
+	trace_npu_job_done(job, error, cqe);
 	if (error)
 		dma_fence_set_error(fence, error);
 	dma_fence_signal(fence);
@@ -147,8 +149,10 @@ static struct dma_fence *npu_sched_prepare_job(struct drm_sched_job *base,
 
 	for (i = 0; i < job->in_count; i++) {
 		fence = npu_job_own_fence(job, job->in_fences[i]);
-		if (fence)
+		if (fence) {
+			trace_npu_job_wait(job, fence);
 			return fence;
+		}
 	}
 
 	return NULL;

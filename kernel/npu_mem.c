@@ -18,6 +18,7 @@
 #include "npu_device.h"
 #include "npu_gem.h"
 #include "npu_mem.h"
+#include "npu_trace.h"
 
 /* Bytes cleared between two chances for others to run. */
 #define NPU_CLEAR_STEP	SZ_2M
@@ -260,6 +261,8 @@ static int npu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_op
 	if (tbo->resource)
 		return -EBUSY;
 
+	trace_npu_bo_move(to_npu_bo(tbo), tbo->resource ? (int)tbo->resource->mem_type : -1,
+			  new_mem->mem_type);
 	if (new_mem->mem_type == TTM_PL_VRAM) {
 		ret = npu_card_clear(ttm_to_npu(tbo->bdev), new_mem);
 		if (ret)

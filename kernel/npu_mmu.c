@@ -19,6 +19,7 @@
 #include "npu_gem.h"
 #include "npu_mmu.h"
 #include "npu_recover.h"
+#include "npu_trace.h"
 
 #define NPU_TABLE_BYTES		SZ_4K
 #define NPU_TABLE_SHIFT		12
@@ -154,11 +155,13 @@ static void npu_space_invalidate(struct npu_space *space, u64 va, u64 bytes)
 	npu_write64(npu, NPU_REG_INV_BYTES, bytes);
 	npu_write(npu, NPU_REG_INV_ASID, space->asid);
 	ticket = npu_read(npu, NPU_REG_INV_ISSUED);
+	trace_npu_invalidate(npu, space->asid, va, bytes, ticket);
 	mutex_unlock(&mmu->inv_lock);
 
 	left = wait_event_timeout(mmu->inv_wait, npu_inv_is_done(npu, generation, ticket),
 				  NPU_INV_TIMEOUT);
 	npu_device_exit(idx);
+	trace_npu_invalidate_done(npu, space->asid, ticket, left);
 
 	if (!left) {
 		drm_err(&npu->drm, "invalidation %u of asid %u is not answered\n", ticket,

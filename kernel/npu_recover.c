@@ -17,6 +17,7 @@
 #include "npu_drv.h"
 #include "npu_job.h"
 #include "npu_recover.h"
+#include "npu_trace.h"
 
 /* What an order to stop may take: one bounded step of a command, on a busy host. */
 #define NPU_STOP_TIMEOUT	(2 * HZ)
@@ -131,12 +132,14 @@ static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *v
 
 	WRITE_ONCE(job->timed_out, true);
 
+	trace_npu_job_abort(job, view->core);
 	npu_hw_queue_abort(&job->ctx->queue, job->seqno);
 	if (npu_recover_wait(job))
 		return;
 
 	drm_warn(&npu->drm, "core %u does not abort job %llu: resetting the core\n", view->core,
 		 job->seqno);
+	trace_npu_core_reset(job, view->core);
 	npu_write(npu, NPU_REG_CORE_RESET, BIT(view->core));
 	if (npu_recover_wait(job))
 		return;
@@ -224,6 +227,7 @@ static void npu_recover_give_up(struct npu_device *npu)
 	drm_err(&npu->drm, "the card does not come back from a reset: given up\n");
 
 	WRITE_ONCE(npu->wedged, true);
+	trace_npu_device_lost(npu);
 	pci_clear_master(to_pci_dev(npu->drm.dev));
 	for (i = 0; i < npu->info.queues; i++) {
 		if (npu->queues[i])
@@ -242,6 +246,7 @@ static void npu_recover_begin(struct npu_device *npu)
 
 	lockdep_assert_held(&npu->hw_lock);
 
+	trace_npu_device_reset(npu);
 	bitmap_zero(npu->running, NPU_MAX_QUEUES);
 	for (i = 0; i < npu->info.queues; i++) {
 		queue = npu->queues[i];
@@ -272,6 +277,8 @@ static void npu_recover_finish(struct npu_device *npu)
 		if (npu->queues[i])
 			npu_hw_queue_resume(npu->queues[i], test_bit(i, npu->running));
 	}
+	if (!ret)
+		trace_npu_device_restart(npu);
 }
 
 /**

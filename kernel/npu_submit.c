@@ -20,6 +20,7 @@
 #include "npu_gem.h"
 #include "npu_job.h"
 #include "npu_submit.h"
+#include "npu_trace.h"
 #include "npu_vm.h"
 
 /* An element of a user's array may grow in later versions, but not without end. */
@@ -467,6 +468,7 @@ static void npu_job_commit(struct npu_kjob *job)
 
 	npu_fence_arm(job->fence, job->seqno);
 	drm_sched_job_arm(&job->base);
+	trace_npu_job_submit(job);
 	npu_job_publish(job);
 }
 

@@ -42,6 +42,7 @@ run() {
 }
 
 run device "$bin/device"
+run observe "$bin/observe"
 run buffers "$bin/buffers"
 run jobs "$bin/jobs"
 run submit_args "$bin/submit_args"

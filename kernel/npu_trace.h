@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM npu
+
+#if !defined(NPU_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define NPU_TRACE_H
+
+/*
+ * Events under /sys/kernel/tracing/events/npu, described in docs/uapi.md.
+ *
+ * A job is known by its hardware fence, "fence=CONTEXT:SEQNO": the context of the fence is
+ * unique in the system, the number is the one that user space got from the submission.
+ * npu_job_submit names the scheduler's fence, too ("sched="), which leads to the events of
+ * gpu_scheduler, and the dma_fence events name both.
+ */
+#include <linux/tracepoint.h>
+
+#include "npu_ctx.h"
+#include "npu_device.h"
+#include "npu_gem.h"
+#include "npu_hw_queue.h"
+#include "npu_job.h"
+
+/* Jobs */
+
+TRACE_EVENT(npu_job_submit,
+	TP_PROTO(struct npu_kjob *job),
+	TP_ARGS(job),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(job->ctx->npu->drm.dev))
+		__field(u64, context)
+		__field(u64, seqno)
+		__field(u64, sched_context)
+		__field(u64, sched_seqno)
+		__field(u32, ctx)
+		__field(u32, queue)
+		__field(u32, regions)
+		__field(u32, in_fences)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->context = job->fence->context;
+		__entry->seqno = job->seqno;
+		__entry->sched_context = job->base.s_fence->finished.context;
+		__entry->sched_seqno = job->base.s_fence->finished.seqno;
+		__entry->ctx = job->ctx->id;
+		__entry->queue = job->ctx->queue.index;
+		__entry->regions = job->region_count;
+		__entry->in_fences = job->in_count;
+	),
+	TP_printk("dev=%s fence=%llu:%llu sched=%llu:%llu ctx=%u queue=%u regions=%u in_fences=%u",
+		  __get_str(dev), __entry->context, __entry->seqno, __entry->sched_context,
+		  __entry->sched_seqno, __entry->ctx, __entry->queue, __entry->regions,
+		  __entry->in_fences)
+);
+
+TRACE_EVENT(npu_job_wait,
+	TP_PROTO(struct npu_kjob *job, struct dma_fence *in),
+	TP_ARGS(job, in),
+	TP_STRUCT__entry(
+		__field(u64, context)
+		__field(u64, seqno)
+		__field(u64, in_context)
+		__field(u64, in_seqno)
+	),
+	TP_fast_assign(
+		__entry->context = job->fence->context;
+		__entry->seqno = job->seqno;
+		__entry->in_context = in->context;
+		__entry->in_seqno = in->seqno;
+	),
+	TP_printk("fence=%llu:%llu waits for fence=%llu:%llu", __entry->context, __entry->seqno,
+		  __entry->in_context, __entry->in_seqno)
+);
+
+/* Given to the card; with an error: not given to it, because of that error. */
+TRACE_EVENT(npu_job_run,
+	TP_PROTO(struct npu_kjob *job, u32 tail, int error),
+	TP_ARGS(job, tail, error),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(job->ctx->npu->drm.dev))
+		__field(u64, context)
+		__field(u64, seqno)
+		__field(u32, queue)
+		__field(u32, tail)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->context = job->fence->context;
+		__entry->seqno = job->seqno;
+		__entry->queue = job->ctx->queue.index;
+		__entry->tail = tail;
+		__entry->error = error;
+	),
+	TP_printk("dev=%s fence=%llu:%llu queue=%u tail=%u error=%d", __get_str(dev),
+		  __entry->context, __entry->seqno, __entry->queue, __entry->tail, __entry->error)
+);
+
+/*
+ * Finished, its fence is about to signal. The card says in its completion when the job started:
+ * cycles of the core's counter. All of this is zero for a job that the card did not finish.
+ */
+TRACE_EVENT(npu_job_done,
+	TP_PROTO(struct npu_kjob *job, int error, const struct npu_cqe *cqe),
+	TP_ARGS(job, error, cqe),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(job->ctx->npu->drm.dev))
+		__field(u64, context)
+		__field(u64, seqno)
+		__field(u64, start)
+		__field(u64, cycles)
+		__field(u32, queue)
+		__field(u32, core)
+		__field(u32, status)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->context = job->fence->context;
+		__entry->seqno = job->seqno;
+		__entry->start = cqe ? cqe->start_cycle : 0;
+		__entry->cycles = cqe ? cqe->end_cycle - cqe->start_cycle : 0;
+		__entry->queue = job->ctx->queue.index;
+		__entry->core = cqe ? cqe->core : 0;
+		__entry->status = cqe ? cqe->status : 0;
+		__entry->error = error;
+	),
+	TP_printk("dev=%s fence=%llu:%llu queue=%u core=%u status=%u error=%d start=%llu cycles=%llu",
+		  __get_str(dev), __entry->context, __entry->seqno, __entry->queue, __entry->core,
+		  __entry->status, __entry->error, __entry->start, __entry->cycles)
+);
+
+/* Recovery */
+
+DECLARE_EVENT_CLASS(npu_job_recovery,
+	TP_PROTO(struct npu_kjob *job, u32 core),
+	TP_ARGS(job, core),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(job->ctx->npu->drm.dev))
+		__field(u64, context)
+		__field(u64, seqno)
+		__field(u32, queue)
+		__field(u32, core)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->context = job->fence->context;
+		__entry->seqno = job->seqno;
+		__entry->queue = job->ctx->queue.index;
+		__entry->core = core;
+	),
+	TP_printk("dev=%s fence=%llu:%llu queue=%u core=%u", __get_str(dev), __entry->context,
+		  __entry->seqno, __entry->queue, __entry->core)
+);
+
+/* The watchdog asks the card to kill a job. */
+DEFINE_EVENT(npu_job_recovery, npu_job_abort,
+	TP_PROTO(struct npu_kjob *job, u32 core),
+	TP_ARGS(job, core)
+);
+
+/* That did not help: its core is reset. */
+DEFINE_EVENT(npu_job_recovery, npu_core_reset,
+	TP_PROTO(struct npu_kjob *job, u32 core),
+	TP_ARGS(job, core)
+);
+
+DECLARE_EVENT_CLASS(npu_device_event,
+	TP_PROTO(struct npu_device *npu),
+	TP_ARGS(npu),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(npu->drm.dev))
+		__field(u32, resets)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->resets = npu->resets;
+	),
+	TP_printk("dev=%s resets=%u", __get_str(dev), __entry->resets)
+);
+
+/* A reset of the card, whoever asked for it, has begun. */
+DEFINE_EVENT(npu_device_event, npu_device_reset,
+	TP_PROTO(struct npu_device *npu),
+	TP_ARGS(npu)
+);
+
+/* It works again, and its queues go on. */
+DEFINE_EVENT(npu_device_event, npu_device_restart,
+	TP_PROTO(struct npu_device *npu),
+	TP_ARGS(npu)
+);
+
+/* It does not, and is given up. */
+DEFINE_EVENT(npu_device_event, npu_device_lost,
+	TP_PROTO(struct npu_device *npu),
+	TP_ARGS(npu)
+);
+
+/* Contexts */
+
+DECLARE_EVENT_CLASS(npu_ctx,
+	TP_PROTO(struct npu_ctx *ctx),
+	TP_ARGS(ctx),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(ctx->npu->drm.dev))
+		__field(u64, context)
+		__field(u32, ctx)
+		__field(u32, queue)
+		__field(u32, priority)
+		__field(u32, core_mask)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->context = ctx->fence_context;
+		__entry->ctx = ctx->id;
+		__entry->queue = ctx->queue.index;
+		__entry->priority = ctx->queue.priority;
+		__entry->core_mask = ctx->core_mask;
+		__entry->error = ctx->dead;
+	),
+	TP_printk("dev=%s fence=%llu ctx=%u queue=%u priority=%u cores=%#x error=%d",
+		  __get_str(dev), __entry->context, __entry->ctx, __entry->queue,
+		  __entry->priority, __entry->core_mask, __entry->error)
+);
+
+DEFINE_EVENT(npu_ctx, npu_ctx_create,
+	TP_PROTO(struct npu_ctx *ctx),
+	TP_ARGS(ctx)
+);
+
+/* Its queue is about to be taken away; error is what its unfinished jobs end with. */
+DEFINE_EVENT(npu_ctx, npu_ctx_kill,
+	TP_PROTO(struct npu_ctx *ctx),
+	TP_ARGS(ctx)
+);
+
+/* Buffers and address spaces */
+
+DECLARE_EVENT_CLASS(npu_bo,
+	TP_PROTO(struct npu_bo *bo),
+	TP_ARGS(bo),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(bo->tbo.base.dev->dev))
+		__field(const void *, bo)
+		__field(u64, size)
+		__field(u32, flags)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->bo = bo;
+		__entry->size = bo->tbo.base.size;
+		__entry->flags = bo->flags;
+	),
+	TP_printk("dev=%s bo=%p size=%llu flags=%#x", __get_str(dev), __entry->bo, __entry->size,
+		  __entry->flags)
+);
+
+DEFINE_EVENT(npu_bo, npu_bo_create,
+	TP_PROTO(struct npu_bo *bo),
+	TP_ARGS(bo)
+);
+
+DEFINE_EVENT(npu_bo, npu_bo_free,
+	TP_PROTO(struct npu_bo *bo),
+	TP_ARGS(bo)
+);
+
+/* Places are numbers of TTM: 0 host, 1 host and seen by the card, 2 card; -1: nowhere. */
+TRACE_EVENT(npu_bo_move,
+	TP_PROTO(struct npu_bo *bo, int from, int to),
+	TP_ARGS(bo, from, to),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(bo->tbo.base.dev->dev))
+		__field(const void *, bo)
+		__field(u64, size)
+		__field(int, from)
+		__field(int, to)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->bo = bo;
+		__entry->size = bo->tbo.base.size;
+		__entry->from = from;
+		__entry->to = to;
+	),
+	TP_printk("dev=%s bo=%p size=%llu from=%d to=%d", __get_str(dev), __entry->bo,
+		  __entry->size, __entry->from, __entry->to)
+);
+
+/* The card is asked to forget translations. Zero bytes stand for the whole address space. */
+TRACE_EVENT(npu_invalidate,
+	TP_PROTO(struct npu_device *npu, u32 asid, u64 va, u64 bytes, u32 ticket),
+	TP_ARGS(npu, asid, va, bytes, ticket),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(npu->drm.dev))
+		__field(u64, va)
+		__field(u64, bytes)
+		__field(u32, asid)
+		__field(u32, ticket)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->va = va;
+		__entry->bytes = bytes;
+		__entry->asid = asid;
+		__entry->ticket = ticket;
+	),
+	TP_printk("dev=%s asid=%u va=%#llx bytes=%#llx ticket=%u", __get_str(dev), __entry->asid,
+		  __entry->va, __entry->bytes, __entry->ticket)
+);
+
+/* It has, or nobody waits any longer: then the card is reset. */
+TRACE_EVENT(npu_invalidate_done,
+	TP_PROTO(struct npu_device *npu, u32 asid, u32 ticket, bool answered),
+	TP_ARGS(npu, asid, ticket, answered),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(npu->drm.dev))
+		__field(u32, asid)
+		__field(u32, ticket)
+		__field(bool, answered)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->asid = asid;
+		__entry->ticket = ticket;
+		__entry->answered = answered;
+	),
+	TP_printk("dev=%s asid=%u ticket=%u answered=%d", __get_str(dev), __entry->asid,
+		  __entry->ticket, __entry->answered)
+);
+
+#endif
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE npu_trace
+#include <trace/define_trace.h>
