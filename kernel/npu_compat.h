@@ -147,6 +147,15 @@ static inline void npu_sched_drop_dependency(struct drm_sched_entity *entity)
 		cpu_relax();
 }
 
+/* No pages from the DMA API's pools, none below 4 GiB. */
+#ifdef NPU_HAVE_TTM_ALLOC_FLAGS
+#define npu_ttm_device_init(ttm, funcs, dev, mapping, offsets) \
+	ttm_device_init(ttm, funcs, dev, mapping, offsets, 0)
+#else
+#define npu_ttm_device_init(ttm, funcs, dev, mapping, offsets) \
+	ttm_device_init(ttm, funcs, dev, mapping, offsets, false, false)
+#endif
+
 #ifdef NPU_HAVE_TTM_BO_FINI
 #define npu_ttm_bo_put ttm_bo_fini
 #else

@@ -66,6 +66,13 @@ void f(struct ttm_buffer_object *bo);
 void f(struct ttm_buffer_object *bo) { ttm_bo_fini(bo); }
 C
 
+probe NPU_HAVE_TTM_ALLOC_FLAGS "$@" <<'C'
+#include <drm/ttm/ttm_device.h>
+int f(struct ttm_device *d, const struct ttm_device_funcs *o);
+int f(struct ttm_device *d, const struct ttm_device_funcs *o)
+{ return ttm_device_init(d, o, NULL, NULL, NULL, 0u); }
+C
+
 probe NPU_HAVE_DRIVER_DATE "$@" <<'C'
 #include <drm/drm_drv.h>
 char *f(struct drm_driver *d);

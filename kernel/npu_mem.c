@@ -388,9 +388,8 @@ int npu_mem_init(struct npu_device *npu)
 	if (ret)
 		return ret;
 
-	ret = ttm_device_init(&mem->ttm, &npu_ttm_funcs, npu->drm.dev,
-			      npu->drm.anon_inode->i_mapping, npu->drm.vma_offset_manager, false,
-			      false);
+	ret = npu_ttm_device_init(&mem->ttm, &npu_ttm_funcs, npu->drm.dev,
+				  npu->drm.anon_inode->i_mapping, npu->drm.vma_offset_manager);
 	if (ret) {
 		npu_buddy_fini(&mem->card.buddy);
 		return ret;
