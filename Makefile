@@ -9,7 +9,7 @@ CONFIG ?= RelWithDebInfo
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug module module-debug demo check bench clean
+.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo check bench clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,9 @@ kernel-stock: ## Debian's Linux 6.12 for the emulated board, in the cache
 
 kernel-debug: ## Linux 6.12 with KASAN and lockdep, in the cache (10 minutes, once)
 	@scripts/kernel-debug.sh $(QUIET)
+
+kernel-newest: ## source of the newest Linux that Debian has, in the cache, to compile the driver against
+	@scripts/kernel-newest.sh $(QUIET)
 
 module: ## the driver for the stock kernel: build/kernel/npu.ko
 	@scripts/module.sh stock

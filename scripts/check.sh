@@ -123,6 +123,7 @@ step guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --g
 step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined --
 step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
 must kernel-debug 2400 make -s kernel-debug
+must kernel-newest 900 make -s kernel-newest
 step driver-static 900 tests/static/driver.sh
 step guest-debug 1800 tests/guest/check.sh debug
 

@@ -53,10 +53,14 @@ hash_of() { sha256sum | cut -c1-16; }
 
 # --- apt, asked privately -----------------------------------------------------------------------
 # A package index of our own in the cache, so that nothing of the system's changes and no root is
-# needed. Its sources are the URIs that apt already uses here, with the suites that we ask for.
+# needed. Its sources are the URIs that apt already uses here, with the suites that we ask for: those of
+# Debian 12, or, for a script that sets NPU_APT_SUITE, that suite alone, in an index of its own.
+
+apt_root() { echo "$NPU_CACHE/apt${NPU_APT_SUITE:+-$NPU_APT_SUITE}"; }
 
 apt_private() {
-    local root=$NPU_CACHE/apt
+    local root
+    root=$(apt_root)
     apt-get -qq \
         -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=- \
         -o Dir::State="$root/state" -o Dir::State::status=/var/lib/dpkg/status \
@@ -93,17 +97,20 @@ apt_write_sources() {
     [ -n "$security" ] || die "apt here has no bookworm-security suite, which carries Linux 6.12" \
         "add it to apt's sources and run: apt-get update"
     [ -e "$keyring" ] && option="[signed-by=$keyring] "
-    {
+    if [ -n "${NPU_APT_SUITE:-}" ]; then
+        echo "deb $option$main $NPU_APT_SUITE main"
+    else
         echo "deb $option$main bookworm main"
         echo "deb $option$security bookworm-security main"
         echo "deb $option$main bookworm-backports main"
         echo "deb-src $option$main trixie main"
-    } >"$NPU_CACHE/apt/sources.list"
+    fi >"$(apt_root)/sources.list"
 }
 
 # Brings the private index up to date, at most once per hour.
 apt_refresh() {
-    local root=$NPU_CACHE/apt
+    local root
+    root=$(apt_root)
     [ -z "$(find "$root/updated" -mmin -60 2>/dev/null)" ] || return 0
     mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial"
     apt_write_sources
@@ -131,11 +138,17 @@ apt_unpack() {
     rm -rf "$debs"
 }
 
+# apt-cache on the private index.
+apt_ask() {
+    local root
+    root=$(apt_root)
+    apt_refresh
+    apt-cache -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State="$root/state" \
+        -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$root/cache" "$@" 2>/dev/null
+}
+
 # The package that a metapackage like linux-image-6.12-amd64 stands for now.
 apt_resolve() {
-    apt_refresh
-    apt-cache -o Dir::Etc::SourceList="$NPU_CACHE/apt/sources.list" -o Dir::Etc::SourceParts=- \
-        -o Dir::State="$NPU_CACHE/apt/state" -o Dir::State::status=/var/lib/dpkg/status \
-        -o Dir::Cache="$NPU_CACHE/apt/cache" depends "$1" 2>/dev/null |
+    apt_ask depends "$1" |
         awk -v prefix="$2" '$1 == "Depends:" && index($2, prefix) == 1 { print $2; exit }'
 }

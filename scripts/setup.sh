@@ -52,6 +52,7 @@ bc|kernel build
 libelf-dev|kernel build
 libssl-dev|kernel build
 sparse|static checks of the driver
+coccinelle|static checks of the driver
 seabios|firmware of the emulated board
 qemu-system-data|firmware of the emulated board
 python3|generators, npu-vm, QEMU build
