@@ -144,6 +144,7 @@ void File::status_info(drm_npu_status_info &info) {
   info.ecc_corrected = chip_->read32(NPU_REG_ECC_CORRECTED);
   info.ecc_uncorrected = chip_->read32(NPU_REG_ECC_UNCORRECTED);
   info.core_busy = chip_->read32(NPU_REG_CORE_BUSY);
+  info.fan_rpm = chip_->read32(NPU_REG_FAN_RPM);
   const uint32_t cores = std::min<uint32_t>(chip_->read32(NPU_REG_CORES), DRM_NPU_MAX_CORES);
   for (uint32_t i = 0; i < cores; i++) {
     info.busy_cycles[i] = chip_->read64(NPU_CORE_REG(i, NPU_CORE_BUSY_CYCLES));

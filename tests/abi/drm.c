@@ -76,7 +76,7 @@ AT(struct drm_npu_memory_info, file_card, 24);
 AT(struct drm_npu_memory_info, file_system, 32);
 AT(struct drm_npu_memory_info, file_largest, 40);
 
-SIZE(struct drm_npu_status_info, 160);
+SIZE(struct drm_npu_status_info, 176);
 AT(struct drm_npu_status_info, temperature_mc, 0);
 AT(struct drm_npu_status_info, power_mw, 4);
 AT(struct drm_npu_status_info, voltage_mv, 8);
@@ -87,6 +87,10 @@ AT(struct drm_npu_status_info, resets, 24);
 AT(struct drm_npu_status_info, core_busy, 28);
 AT(struct drm_npu_status_info, busy_cycles, 32);
 AT(struct drm_npu_status_info, jobs, 96);
+AT(struct drm_npu_status_info, fan_rpm, 160);
+AT(struct drm_npu_status_info, core_resets, 164);
+AT(struct drm_npu_status_info, aborted_jobs, 168);
+AT(struct drm_npu_status_info, thermal_events, 172);
 
 SIZE(struct drm_npu_bo_create, 32);
 AT(struct drm_npu_bo_create, size, 0);

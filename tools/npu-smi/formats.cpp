@@ -48,9 +48,11 @@ std::string client_row(const Card &card, const Client &c) {
 std::string table(const Report &report, const std::string &version) {
   std::string out = "npu-smi " + version;
   for (const Card &c : report.cards)
-    out += format("\ncard %u: driver %s, transport %s, resets %u, local memory %llu KiB a core, %u queues", c.index,
-                  c.driver.c_str(), c.transport.c_str(), c.status.resets,
-                  static_cast<unsigned long long>(c.info.lmem_bytes >> 10), c.info.queues);
+    out += format(
+        "\ncard %u: driver %s, transport %s, resets %u (of cores %u), jobs aborted %u, fan %u rpm, local memory %llu "
+        "KiB a core, %u queues",
+        c.index, c.driver.c_str(), c.transport.c_str(), c.status.resets, c.status.core_resets, c.status.aborted_jobs,
+        c.status.fan_rpm, static_cast<unsigned long long>(c.info.lmem_bytes >> 10), c.info.queues);
   out += "\n" + std::string(kRule);
   out +=
       "| Card | Chip    | Bus          | Cores | Clock            | Temp    | Power   | Memory used        | Util | "
@@ -132,6 +134,10 @@ std::string card_json(const Card &c) {
                  member("ecc_corrected", c.status.ecc_corrected),
                  member("ecc_uncorrected", c.status.ecc_uncorrected),
                  member("resets", c.status.resets),
+                 member("core_resets", c.status.core_resets),
+                 member("aborted_jobs", c.status.aborted_jobs),
+                 member("thermal_events", c.status.thermal_events),
+                 member("fan_rpm", c.status.fan_rpm),
                  member("busy_cycles", array(cycles)),
                  member("jobs", array(jobs)),
                  member("processes", array(clients))});

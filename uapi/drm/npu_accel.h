@@ -109,6 +109,10 @@ struct drm_npu_status_info {
 	__u32 core_busy;	/* mask of cores with a job */
 	__u64 busy_cycles[DRM_NPU_MAX_CORES];	/* modelled cycles since reset */
 	__u64 jobs[DRM_NPU_MAX_CORES];		/* jobs completed since reset */
+	__u32 fan_rpm;
+	__u32 core_resets;	/* resets of single cores since the driver bound */
+	__u32 aborted_jobs;	/* jobs that the driver's watchdog has killed since then */
+	__u32 thermal_events;	/* times that the temperature limit was passed, either way, since then */
 };
 
 #define DRM_NPU_BO_CARD		0x1	/* place in the card's DDR, mapped write-combined */

@@ -155,6 +155,8 @@
 #define NPU_REG_CUR_CLOCK_KHZ 0x30cu  /* 32 bits, ro: present clock */
 #define NPU_REG_ECC_CORRECTED 0x310u  /* 32 bits, ro: corrected memory errors */
 #define NPU_REG_ECC_UNCORRECTED 0x314u  /* 32 bits, ro: uncorrected memory errors */
+#define NPU_REG_FAN_RPM 0x318u  /* 32 bits, ro: speed of the fan, turns a minute */
+#define NPU_REG_CLOCK_SELECT 0x31cu  /* 32 bits, rw: clock state: 0 full, 1 half, 2 a quarter of CLOCK_KHZ; other values are ignored */
 
 /* counters of a core, since power-on */
 #define NPU_CORE_BASE 0x400u

@@ -88,10 +88,12 @@ const Reg kDevice[] = {
     {NPU_REG_INV_DONE, 32, READ_ONLY(c.mmu().done())},
     {NPU_REG_TEMP_MC, 32, READ_ONLY(static_cast<uint32_t>(c.sensors().temperature_mc()))},
     {NPU_REG_POWER_MW, 32, READ_ONLY(c.sensors().power_mw())},
-    {NPU_REG_VOLTAGE_MV, 32, READ_ONLY(Sensors::kVoltageMv)},
-    {NPU_REG_CUR_CLOCK_KHZ, 32, READ_ONLY(c.config().clock_khz)},
+    {NPU_REG_VOLTAGE_MV, 32, READ_ONLY(c.sensors().voltage_mv())},
+    {NPU_REG_CUR_CLOCK_KHZ, 32, READ_ONLY(c.sensors().clock_khz())},
     {NPU_REG_ECC_CORRECTED, 32, READ_ONLY(0)},
     {NPU_REG_ECC_UNCORRECTED, 32, READ_ONLY(0)},
+    {NPU_REG_FAN_RPM, 32, READ_ONLY(c.sensors().fan_rpm())},
+    {NPU_REG_CLOCK_SELECT, 32, GET(c.sensors().selected()), SET(c.sensors().select(low32(v)))},
 };
 
 const Reg kCore[] = {

@@ -6,7 +6,7 @@
 
 namespace npu::model {
 
-Sensors::Sensors(unsigned cores, uint32_t clock_khz) : cores_(cores), hz_(clock_khz * 1000.0) {}
+Sensors::Sensors(unsigned cores, uint32_t clock_khz) : cores_(cores), clock_khz_(clock_khz), hz_(clock_khz * 1000.0) {}
 
 void Sensors::sample(uint64_t busy_cycles, double now) {
   std::lock_guard lock(mutex_);
@@ -15,7 +15,8 @@ void Sensors::sample(uint64_t busy_cycles, double now) {
   if (last_ != 0) {
     const double busy = busy_cycles > busy_ ? static_cast<double>(busy_cycles - busy_) : 0;
     const double load = std::min(1.0, busy / (passed * hz_ * cores_));
-    power_ = kIdleMw + load * cores_ * kCoreMw;
+    const double clocked = kClockedIdleMw + load * cores_ * kCoreMw;
+    power_ = kIdleMw - kClockedIdleMw + clocked / (1 << state_);
     const double settled = kAmbientMc + power_ * kMcPerMw;
     temperature_ = settled + (temperature_ - settled) * std::exp(-passed / kThermalSeconds);
   }
@@ -27,6 +28,7 @@ void Sensors::reset() {
   std::lock_guard lock(mutex_);
   // The counters restart; heat stays.
   busy_ = 0;
+  state_ = 0;
 }
 
 int32_t Sensors::temperature_mc() const {
@@ -37,6 +39,31 @@ int32_t Sensors::temperature_mc() const {
 uint32_t Sensors::power_mw() const {
   std::lock_guard lock(mutex_);
   return static_cast<uint32_t>(std::lround(power_));
+}
+
+uint32_t Sensors::fan_rpm() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<uint32_t>(std::clamp(std::lround(900 + (temperature_ - kAmbientMc) / 1000 * 60), 900l, 4500l));
+}
+
+void Sensors::select(uint64_t state) {
+  std::lock_guard lock(mutex_);
+  if (state < kClockStates) state_ = static_cast<unsigned>(state);
+}
+
+uint32_t Sensors::selected() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+uint32_t Sensors::clock_khz() const {
+  std::lock_guard lock(mutex_);
+  return clock_khz_ >> state_;
+}
+
+uint32_t Sensors::voltage_mv() const {
+  std::lock_guard lock(mutex_);
+  return 800 - 100 * state_;
 }
 
 }  // namespace npu::model

@@ -13,7 +13,8 @@ class Sensors {
   static constexpr double kIdleMw = 4000, kCoreMw = 6000;    // board without work; each core at full load
   static constexpr double kAmbientMc = 30000, kMcPerMw = 3;  // 3 K/W to the air
   static constexpr double kThermalSeconds = 8, kIntervalSeconds = 0.25;
-  static constexpr uint32_t kVoltageMv = 800;
+  static constexpr double kClockedIdleMw = 2000;             // of kIdleMw, what follows the clock
+  static constexpr unsigned kClockStates = 3;
 
   Sensors(unsigned cores, uint32_t clock_khz);
 
@@ -24,13 +25,22 @@ class Sensors {
 
   int32_t temperature_mc() const;
   uint32_t power_mw() const;
+  uint32_t fan_rpm() const;
+
+  /// Chooses a clock state; unknown ones are ignored.
+  void select(uint64_t state);
+  uint32_t selected() const;
+  uint32_t clock_khz() const;
+  uint32_t voltage_mv() const;
 
  private:
   const double cores_;
+  const uint32_t clock_khz_;
   const double hz_;
   mutable std::mutex mutex_;  // guards all below
   double last_ = 0;           // 0: no sample yet
   uint64_t busy_ = 0;
+  unsigned state_ = 0;  // the clock is halved so often
   double power_ = kIdleMw;
   double temperature_ = kAmbientMc + kIdleMw * kMcPerMw;
 };

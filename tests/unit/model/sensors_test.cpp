@@ -51,5 +51,37 @@ TEST(Sensors, TemperatureSettlesAndFallsAgain) {
   EXPECT_NEAR(s.temperature_mc(), 42000, 2);
 }
 
+TEST(Sensors, FanFollowsTheTemperature) {
+  Sensors s(2, 1000000);
+  EXPECT_EQ(s.fan_rpm(), 900u + 12 * 60);
+  s.sample(0, 1);
+  s.sample(200'000'000'000, 101);
+  EXPECT_NEAR(s.fan_rpm(), 900 + 48 * 60, 2);
+}
+
+TEST(Sensors, FanHasALimit) {
+  Sensors s(8, 1000000);
+  s.sample(0, 1);
+  s.sample(800'000'000'000, 101);
+  EXPECT_EQ(s.fan_rpm(), 4500u);
+}
+
+TEST(Sensors, ClockStatesChangeClockVoltageAndPower) {
+  Sensors s(2, 1000000);
+  s.sample(0, 1);
+  s.select(2);
+  EXPECT_EQ(s.clock_khz(), 250000u);
+  EXPECT_EQ(s.voltage_mv(), 600u);
+  s.sample(0, 2);
+  EXPECT_EQ(s.power_mw(), 2500u);
+  s.select(1);
+  s.sample(2'000'000'000, 3);
+  EXPECT_EQ(s.power_mw(), 2000u + 1000 + 2 * 3000);
+  s.select(3);
+  EXPECT_EQ(s.selected(), 1u) << "there is no such state";
+  s.reset();
+  EXPECT_EQ(s.clock_khz(), 1000000u);
+}
+
 }  // namespace
 }  // namespace npu::test
