@@ -89,6 +89,7 @@ static int npu_show_memory(struct seq_file *m, void *data)
 	seq_printf(m, "card total %llu\n", space.total);
 	seq_printf(m, "card free %llu\n", space.free);
 	seq_printf(m, "card largest %llu\n", space.largest);
+	seq_printf(m, "card evicted %llu\n", (u64)atomic64_read(&npu->mem.evicted));
 	seq_printf(m, "system used %llu\n", (u64)atomic64_read(&npu->mem.system.used));
 	seq_printf(m, "tables used %d of %u\n", atomic_read(&npu->mmu.tables_used),
 		   npu->mmu.table_count);

@@ -2,8 +2,8 @@
 /*
  * Buffers: GEM objects over TTM.
  *
- * A CPU mapping holds a reference to the GEM object, not to TTM's alone: a buffer is unpinned when
- * its last GEM reference goes, and must not move as long as anybody can see it.
+ * Handles, CPU mappings and unfinished jobs hold references to the GEM object, which holds the one
+ * reference to TTM's.
  */
 #include <linux/dma-map-ops.h>
 #include <linux/mm.h>
@@ -31,19 +31,13 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 
 	trace_npu_bo_free(bo);
 	drm_gem_object_release(&tbo->base);
+	mutex_destroy(&bo->vma_lock);
 	kfree(bo);
 }
 
 static void npu_gem_free(struct drm_gem_object *obj)
 {
-	struct npu_bo *bo = gem_to_npu_bo(obj);
-
-	/* Only TTM's own trylocks compete for the lock of an object without references. */
-	dma_resv_lock(obj->resv, NULL);
-	ttm_bo_unpin(&bo->tbo);
-	dma_resv_unlock(obj->resv);
-
-	npu_ttm_bo_put(&bo->tbo);
+	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
 }
 
 static int npu_gem_open(struct drm_gem_object *obj, struct drm_file *file)
@@ -125,12 +119,14 @@ static const struct drm_gem_object_funcs npu_gem_funcs = {
 
 static struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
 {
-	const struct ttm_place place = {
-		.mem_type = flags & DRM_NPU_BO_CARD ? TTM_PL_VRAM : TTM_PL_TT,
+	/* Creation evicts nobody: what finds no room on the card comes there when it is used. */
+	static const struct ttm_place places[] = {
+		{ .mem_type = TTM_PL_VRAM, .flags = TTM_PL_FLAG_DESIRED },
+		{ .mem_type = TTM_PL_TT, .flags = TTM_PL_FLAG_FALLBACK },
+		{ .mem_type = TTM_PL_TT },
 	};
-	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
+	struct ttm_placement placement = { .placement = places, .num_placement = 2 };
 	struct ttm_operation_ctx ctx = { .interruptible = true, .gfp_retry_mayfail = true };
-	bool no_space = false;
 	struct npu_bo *bo;
 	int ret;
 
@@ -141,22 +137,22 @@ static struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
 
+	if (flags & DRM_NPU_BO_SYSTEM)
+		placement = (struct ttm_placement) { .placement = &places[2], .num_placement = 1 };
 	bo->flags = flags;
-	bo->no_space = &no_space;
-	spin_lock_init(&bo->vma_lock);
+	bo->mem_type = NPU_BO_NOWHERE;
+	mutex_init(&bo->vma_lock);
 	INIT_LIST_HEAD(&bo->vmas);
 	bo->tbo.base.funcs = &npu_gem_funcs;
 	drm_gem_private_object_init(&npu->drm, &bo->tbo.base, size);
 
-	/* On failure the object is gone. TTM says "no memory" also where the card is full. */
+	/* On failure the object is gone. */
 	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_device, &placement, 0,
 				   &ctx, NULL, NULL, npu_bo_destroy);
 	if (ret)
-		return ERR_PTR(no_space ? -ENOSPC : ret);
+		return ERR_PTR(ret);
 
-	bo->no_space = NULL;
 	trace_npu_bo_create(bo);
-	ttm_bo_pin(&bo->tbo);
 	ttm_bo_unreserve(&bo->tbo);
 
 	return bo;
@@ -185,6 +181,8 @@ int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 
 	/* Entered, so that nothing is mapped for DMA behind the back of a device that goes away. */
 	size = PAGE_ALIGN(args->size);
+	if (args->flags & DRM_NPU_BO_CARD && size > npu_mem_card_bytes(npu))
+		return -ENOSPC;
 	if (!npu_device_enter(npu, &idx))
 		return -ENODEV;
 	bo = npu_bo_create(npu, size, args->flags);
@@ -202,6 +200,18 @@ int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 out:
 	drm_gem_object_put(&bo->tbo.base);
 	return ret;
+}
+
+static u32 npu_bo_info_flags(const struct npu_bo *bo)
+{
+	u32 flags = bo->flags;
+
+	if (READ_ONCE(bo->sealed))
+		flags |= DRM_NPU_BO_SEALED;
+	if (npu_bo_is_evicted(bo))
+		flags |= DRM_NPU_BO_EVICTED;
+
+	return flags;
 }
 
 /**
@@ -222,7 +232,7 @@ int npu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 		return -ENOENT;
 
 	bo = gem_to_npu_bo(obj);
-	args->flags = bo->flags | (READ_ONCE(bo->sealed) ? DRM_NPU_BO_SEALED : 0);
+	args->flags = npu_bo_info_flags(bo);
 	args->size = obj->size;
 	args->mmap_offset = drm_vma_node_offset_addr(&obj->vma_node);
 	ret = npu_vm_address(file, bo, &args->va);
@@ -274,7 +284,11 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 	if (args->offset > obj->size || args->size > obj->size - args->offset) {
 		ret = -EINVAL;
 	} else if (bo->flags & DRM_NPU_BO_CARD) {
-		mb(); /* drains write-combining buffers; the card's memory needs nothing else */
+		/*
+		 * Drains write-combining buffers; the card's memory needs nothing else. One that is
+		 * elsewhere has its caches seen to when it moves.
+		 */
+		mb();
 	} else if (!drm_dev_enter(drm, &idx)) {
 		ret = -ENODEV;
 	} else {
@@ -365,12 +379,15 @@ void npu_gem_usage(struct drm_file *file, struct npu_gem_usage *usage)
 
 	spin_lock(&file->table_lock);
 	idr_for_each_entry(&file->object_idr, obj, id) {
-		bool card = gem_to_npu_bo(obj)->flags & DRM_NPU_BO_CARD;
+		const struct npu_bo *bo = gem_to_npu_bo(obj);
+		bool card = bo->flags & DRM_NPU_BO_CARD;
 		bool active = !dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP);
 
 		*(card ? &usage->card : &usage->system) += obj->size;
 		if (active)
 			*(card ? &usage->card_active : &usage->system_active) += obj->size;
+		if (npu_bo_is_evicted(bo))
+			usage->evicted += obj->size;
 		usage->largest = max_t(u64, usage->largest, obj->size);
 	}
 	spin_unlock(&file->table_lock);

@@ -3,10 +3,13 @@
 #define NPU_GEM_H
 
 #include <linux/list.h>
-#include <linux/spinlock.h>
+#include <linux/mutex.h>
 
 #include <drm/drm_gem.h>
+#include <drm/npu_accel.h>
 #include <drm/ttm/ttm_bo.h>
+#include <drm/ttm/ttm_placement.h>
+#include <drm/ttm/ttm_resource.h>
 
 struct drm_device;
 struct drm_file;
@@ -23,20 +26,29 @@ struct npu_bo {
 	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
 
-	/** @no_space: set to true when the card is full; the creator's, NULL after creation */
-	bool *no_space;
+	/** @refused: the card had no room for it at the last try; under the reservation lock */
+	bool refused;
 
-	/** @vma_lock: protects @vmas */
-	spinlock_t vma_lock;
+	/** @mem_type: where it is, TTM_PL_ or NPU_BO_NOWHERE; written under the reservation lock */
+	u32 mem_type;
 
-	/** @vmas: address spaces that the buffer is mapped in */
+	/** @vma_lock: protects @vmas; inside of the reservation lock, outside of npu_vm.lock */
+	struct mutex vma_lock;
+
+	/** @vmas: address spaces that the buffer has an address in */
 	struct list_head vmas;
 };
 
+/* A buffer that has not got memory yet, or any more. */
+#define NPU_BO_NOWHERE	U32_MAX
+
 /** struct npu_gem_usage - memory that a file has handles of, bytes */
 struct npu_gem_usage {
-	/** @card: card memory */
+	/** @card: card memory, wherever it is at present */
 	u64 card;
+
+	/** @evicted: part of @card that is in system memory at present */
+	u64 evicted;
 
 	/** @system: system memory */
 	u64 system;
@@ -59,6 +71,26 @@ static inline struct npu_bo *to_npu_bo(struct ttm_buffer_object *tbo)
 static inline struct npu_bo *gem_to_npu_bo(struct drm_gem_object *obj)
 {
 	return container_of(obj, struct npu_bo, tbo.base);
+}
+
+/* Bytes that a buffer has, or wants, of the card. */
+static inline u64 npu_bo_card_bytes(const struct npu_bo *bo)
+{
+	return bo->flags & DRM_NPU_BO_CARD ? bo->tbo.base.size : 0;
+}
+
+/* Is a card buffer in system memory? Without the reservation lock the answer is soon old. */
+static inline bool npu_bo_is_evicted(const struct npu_bo *bo)
+{
+	return bo->flags & DRM_NPU_BO_CARD && READ_ONCE(bo->mem_type) == TTM_PL_TT;
+}
+
+/* Is a buffer where jobs use it? With the reservation lock held. */
+static inline bool npu_bo_is_home(const struct npu_bo *bo)
+{
+	return bo->tbo.resource &&
+	       bo->tbo.resource->mem_type ==
+		       (bo->flags & DRM_NPU_BO_CARD ? TTM_PL_VRAM : TTM_PL_TT);
 }
 
 int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);

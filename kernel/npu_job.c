@@ -14,6 +14,7 @@
 #include "npu_fence.h"
 #include "npu_job.h"
 #include "npu_recover.h"
+#include "npu_residency.h"
 #include "npu_trace.h"
 #include "npu_vm.h"
 
@@ -203,6 +204,7 @@ void npu_job_put_resources(struct npu_kjob *job)
 
 	for (i = 0; i < job->region_count; i++)
 		npu_vma_put(job->vmas[i]);
+	npu_residency_wake(job->ctx->npu);
 
 	kfree(job->desc);
 	dma_fence_put(job->fence);

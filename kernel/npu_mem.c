@@ -3,11 +3,13 @@
  * Memory: TTM with two places, the card's DDR (TTM_PL_VRAM, a buddy allocator) and system memory
  * that the card may see (TTM_PL_TT).
  *
- * Buffers are pinned from creation to the end: the page tables of the card point at them. TTM
- * nevertheless owns placement, population, fault handling and freeing, so that eviction needs a
- * move callback that copies and a page-table update, and nothing else.
+ * Buffers for the card begin there if there is room, else in system memory. They come to the card
+ * when a submission needs them, and go when they are idle and others need the room: npu_residency.c
+ * asks for the moves, the move callback here makes them. A move takes the buffer out of all address
+ * spaces first. Buffers for system memory never move.
  */
 #include <linux/dma-mapping.h>
+#include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -19,9 +21,10 @@
 #include "npu_gem.h"
 #include "npu_mem.h"
 #include "npu_trace.h"
+#include "npu_vm.h"
 
-/* Bytes cleared between two chances for others to run. */
-#define NPU_CLEAR_STEP	SZ_2M
+/* Bytes cleared or copied between two chances for others to run. */
+#define NPU_CPU_STEP	SZ_2M
 
 /** struct npu_card_resource - a piece of DDR */
 struct npu_card_resource {
@@ -68,7 +71,10 @@ static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_ob
 	ttm_resource_init(tbo, place, &res->base);
 	INIT_LIST_HEAD(&res->blocks);
 
-	/* The allocator takes a request beyond its size for a mistake. */
+	/*
+	 * The allocator takes a request beyond its size for a mistake. It serves from the largest
+	 * blocks down, each aligned to its size: 2 MiB entries are used wherever there is room.
+	 */
 	ret = -ENOSPC;
 	mutex_lock(&card->lock);
 	if (tbo->base.size <= card->buddy.size)
@@ -76,8 +82,7 @@ static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_ob
 					     PAGE_SIZE, &res->blocks, 0);
 	mutex_unlock(&card->lock);
 	if (ret) {
-		if (ret == -ENOSPC && to_npu_bo(tbo)->no_space)
-			*to_npu_bo(tbo)->no_space = true;
+		to_npu_bo(tbo)->refused = ret == -ENOSPC;
 		ttm_resource_fini(man, &res->base);
 		kfree(res);
 		return ret;
@@ -126,6 +131,15 @@ static struct npu_buddy_block *npu_card_block(struct npu_device *npu, struct ttm
 }
 
 /**
+ * npu_mem_card_bytes - DDR that buffers can have
+ * @npu: device
+ */
+u64 npu_mem_card_bytes(struct npu_device *npu)
+{
+	return npu->mem.card.buddy.size;
+}
+
+/**
  * npu_mem_card_space - how full the card is
  * @npu: device
  * @space: answer
@@ -170,8 +184,10 @@ static int npu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_
 {
 	struct npu_system_manager *system = to_system_manager(man);
 	struct ttm_resource *res;
+	u64 used = atomic64_add_return(tbo->base.size, &system->used);
 
-	if (atomic64_add_return(tbo->base.size, &system->used) > npu_system_limit()) {
+	/* The limit is for what is new. Eviction must not fail, and only swaps places. */
+	if (!tbo->resource && used > npu_system_limit()) {
 		atomic64_sub(tbo->base.size, &system->used);
 		return -ENOSPC;
 	}
@@ -237,7 +253,7 @@ static int npu_card_clear(struct npu_device *npu, struct ttm_resource *base)
 		end = at + npu_buddy_block_size(&npu->mem.card.buddy, block);
 
 		while (at < end) {
-			u64 stop = min(end, at + NPU_CLEAR_STEP);
+			u64 stop = min(end, at + NPU_CPU_STEP);
 
 			if (!npu_device_enter(npu, &idx))
 				return -ENODEV;
@@ -252,36 +268,177 @@ static int npu_card_clear(struct npu_device *npu, struct ttm_resource *base)
 	return 0;
 }
 
-static int npu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_operation_ctx *ctx,
-			struct ttm_resource *new_mem, struct ttm_place *hop)
+/* Copy pages between a stretch of DDR and system memory. */
+static void npu_card_copy_pages(struct npu_device *npu, u64 card, struct page **pages, u64 count,
+				bool out)
 {
-	int ret;
+	void *page;
+	u64 i;
 
-	/* Pinned buffers never move, so this is a buffer's first place. */
-	if (tbo->resource)
-		return -EBUSY;
-
-	trace_npu_bo_move(to_npu_bo(tbo), tbo->resource ? (int)tbo->resource->mem_type : -1,
-			  new_mem->mem_type);
-	if (new_mem->mem_type == TTM_PL_VRAM) {
-		ret = npu_card_clear(ttm_to_npu(tbo->bdev), new_mem);
-		if (ret)
-			return ret;
+	for (i = 0; i < count; i++, card += PAGE_SIZE) {
+		page = kmap_local_page(pages[i]);
+		if (out)
+			memcpy_fromio(page, npu->ddr + card, PAGE_SIZE);
+		else
+			memcpy_toio(npu->ddr + card, page, PAGE_SIZE);
+		kunmap_local(page);
 	}
-	ttm_bo_move_null(tbo, new_mem);
+}
+
+/* Copy a buffer's contents between the card and its pages. */
+static int npu_card_copy(struct npu_device *npu, struct ttm_resource *base, struct page **pages,
+			 bool out)
+{
+	struct npu_card_resource *res = to_card_resource(base);
+	struct npu_buddy_block *block;
+	u64 at, end, step;
+	int idx;
+
+	list_for_each_entry(block, &res->blocks, link) {
+		at = npu_buddy_block_offset(block);
+		end = at + npu_buddy_block_size(&npu->mem.card.buddy, block);
+
+		for (; at < end; at += step) {
+			step = min(end - at, NPU_CPU_STEP);
+			if (!npu_device_enter(npu, &idx))
+				return -ENODEV;
+			npu_card_copy_pages(npu, at, pages, step >> PAGE_SHIFT, out);
+			npu_device_exit(idx);
+			pages += step >> PAGE_SHIFT;
+			cond_resched();
+		}
+	}
+	wmb(); /* the copy before anyone is told where it is */
 
 	return 0;
 }
 
-static void npu_ttm_evict_flags(struct ttm_buffer_object *tbo, struct ttm_placement *placement)
+/* Where the CPU writes and the card reads through a bounce buffer, or the other way round. */
+static void npu_tt_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_device)
 {
-	/* Only buffers that wait for their destruction are not pinned: nothing is to be kept. */
-	placement->num_placement = 0;
+	struct device *dev = npu->drm.dev;
+	u32 i;
+
+	if (!dma_dev_need_sync(dev))
+		return;
+
+	for (i = 0; i < tt->num_pages; i++) {
+		if (for_device)
+			dma_sync_single_for_device(dev, tt->dma_address[i], PAGE_SIZE,
+						   DMA_BIDIRECTIONAL);
+		else
+			dma_sync_single_for_cpu(dev, tt->dma_address[i], PAGE_SIZE,
+						DMA_BIDIRECTIONAL);
+	}
 }
 
+/* A buffer's first place. TTM has zeroed pages of system memory. */
+static int npu_move_first(struct npu_device *npu, struct ttm_buffer_object *tbo,
+			  struct ttm_resource *to)
+{
+	int ret;
+
+	if (to->mem_type == TTM_PL_VRAM) {
+		ret = npu_card_clear(npu, to);
+		if (ret)
+			return ret;
+	}
+	ttm_bo_move_null(tbo, to);
+
+	return 0;
+}
+
+static int npu_move_contents(struct npu_device *npu, struct ttm_buffer_object *tbo,
+			     struct ttm_resource *to)
+{
+	bool out = to->mem_type == TTM_PL_TT;
+	int ret;
+
+	if (!out)
+		npu_tt_sync(npu, tbo->ttm, false);
+	ret = npu_card_copy(npu, out ? tbo->resource : to, tbo->ttm->pages, out);
+	if (ret)
+		return ret;
+	if (out)
+		npu_tt_sync(npu, tbo->ttm, true);
+
+	if (out)
+		atomic64_inc(&npu->mem.evictions);
+	ttm_bo_move_sync_cleanup(tbo, to);
+
+	return 0;
+}
+
+/* Say where a buffer is now, for those who ask without its lock. */
+static void npu_move_account(struct npu_device *npu, struct npu_bo *bo, u32 mem_type)
+{
+	bool was_out = npu_bo_is_evicted(bo), is_out;
+
+	WRITE_ONCE(bo->mem_type, mem_type);
+	is_out = npu_bo_is_evicted(bo);
+	if (is_out && !was_out)
+		atomic64_add(bo->tbo.base.size, &npu->mem.evicted);
+	if (was_out && !is_out)
+		atomic64_sub(bo->tbo.base.size, &npu->mem.evicted);
+}
+
+static int npu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_operation_ctx *ctx,
+			struct ttm_resource *new_mem, struct ttm_place *hop)
+{
+	struct npu_device *npu = ttm_to_npu(tbo->bdev);
+	struct npu_bo *bo = to_npu_bo(tbo);
+	struct ttm_resource *old = tbo->resource;
+	int from = old ? (int)old->mem_type : -1;
+	bool card = new_mem->mem_type == TTM_PL_VRAM || (old && old->mem_type == TTM_PL_VRAM);
+	int ret;
+
+	if (!old) {
+		ret = npu_move_first(npu, tbo, new_mem);
+		goto out;
+	}
+
+	/* Pages that the card may not see have no bus addresses. */
+	if (card && (new_mem->mem_type == TTM_PL_SYSTEM || old->mem_type == TTM_PL_SYSTEM)) {
+		*hop = (struct ttm_place) { .mem_type = TTM_PL_TT };
+		return -EMULTIHOP;
+	}
+
+	ret = ttm_bo_wait_ctx(tbo, ctx);
+	if (ret)
+		return ret;
+	npu_vm_unmap(bo);
+
+	if (card)
+		ret = npu_move_contents(npu, tbo, new_mem);
+	else
+		ttm_bo_move_null(tbo, new_mem);
+out:
+	if (!ret) {
+		trace_npu_bo_move(bo, from, new_mem->mem_type);
+		npu_move_account(npu, bo, new_mem->mem_type);
+	}
+
+	return ret;
+}
+
+static void npu_ttm_delete_mem_notify(struct ttm_buffer_object *tbo)
+{
+	npu_move_account(ttm_to_npu(tbo->bdev), to_npu_bo(tbo), NPU_BO_NOWHERE);
+}
+
+static void npu_ttm_evict_flags(struct ttm_buffer_object *tbo, struct ttm_placement *placement)
+{
+	static const struct ttm_place system = { .mem_type = TTM_PL_TT };
+
+	placement->placement = &system;
+	placement->num_placement = 1;
+}
+
+/* Only the card is made free, and only of what is idle: nobody waits for jobs with locks held. */
 static bool npu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const struct ttm_place *place)
 {
-	return tbo->deleted && ttm_bo_eviction_valuable(tbo, place);
+	return tbo->resource->mem_type == TTM_PL_VRAM &&
+	       dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP);
 }
 
 static int npu_ttm_io_mem_reserve(struct ttm_device *ttm, struct ttm_resource *res)
@@ -316,6 +473,7 @@ static const struct ttm_device_funcs npu_ttm_funcs = {
 	.ttm_tt_create = npu_tt_create,
 	.ttm_tt_destroy = npu_tt_destroy,
 	.move = npu_ttm_move,
+	.delete_mem_notify = npu_ttm_delete_mem_notify,
 	.evict_flags = npu_ttm_evict_flags,
 	.eviction_valuable = npu_ttm_eviction_valuable,
 	.io_mem_reserve = npu_ttm_io_mem_reserve,
@@ -324,7 +482,7 @@ static const struct ttm_device_funcs npu_ttm_funcs = {
 
 /**
  * npu_mem_run - where a buffer's bytes are for the card
- * @bo: buffer, placed and pinned
+ * @bo: buffer, its reservation lock held
  * @offset: first byte, page aligned, inside the buffer
  * @run: address of that byte and how far addresses go on without a jump
  */
@@ -383,6 +541,8 @@ int npu_mem_init(struct npu_device *npu)
 	struct ttm_resource_manager *man;
 	int ret;
 
+	init_rwsem(&mem->turns);
+	init_waitqueue_head(&mem->freed_wait);
 	mutex_init(&mem->card.lock);
 	ret = npu_buddy_init(&mem->card.buddy, npu->mmu.reserved_start, PAGE_SIZE);
 	if (ret)

@@ -4,6 +4,8 @@
 
 #include <linux/atomic.h>
 #include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <linux/wait.h>
 
 #include <drm/ttm/ttm_device.h>
 #include <drm/ttm/ttm_placement.h>
@@ -45,6 +47,21 @@ struct npu_mem {
 
 	/** @system: system memory, TTM_PL_TT */
 	struct npu_system_manager system;
+
+	/** @turns: who may lock several buffers, and who may evict, see npu_residency.c */
+	struct rw_semaphore turns;
+
+	/** @freed: jobs that have freed their buffers; wraps */
+	atomic_t freed;
+
+	/** @freed_wait: woken when @freed moves */
+	wait_queue_head_t freed_wait;
+
+	/** @evicted: bytes of card buffers that are in system memory at present */
+	atomic64_t evicted;
+
+	/** @evictions: moves out of the card since the driver was bound */
+	atomic64_t evictions;
 };
 
 /** struct npu_card_space - how full the card's DDR is, bytes */
@@ -70,6 +87,7 @@ struct npu_mem_run {
 
 int npu_mem_init(struct npu_device *npu);
 void npu_mem_release_dma(struct npu_device *npu);
+u64 npu_mem_card_bytes(struct npu_device *npu);
 void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space);
 void npu_mem_run(struct npu_bo *bo, u64 offset, struct npu_mem_run *run);
 

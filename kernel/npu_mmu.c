@@ -272,7 +272,7 @@ static int npu_space_map_run(struct npu_space *space, u64 va, const struct npu_m
  * npu_space_map - map a buffer, or change the flags of its mapping
  * @space: address space
  * @va: address, aligned as npu_vm_bind() does it
- * @bo: buffer, pinned
+ * @bo: buffer, its reservation lock held
  * @flags: NPU_PTE_WRITE or NPU_PTE_CONST
  *
  * On return the card uses the new translations. On error nothing is mapped. Changing flags needs
@@ -284,7 +284,7 @@ int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, u64 flags)
 	struct npu_mem_run run;
 	int ret;
 
-	if (bo->flags & DRM_NPU_BO_SYSTEM)
+	if (bo->tbo.resource->mem_type != TTM_PL_VRAM)
 		flags |= NPU_PTE_SYSTEM;
 
 	for (offset = 0; offset < size; offset += run.bytes) {

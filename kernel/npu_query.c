@@ -16,10 +16,11 @@
 
 static int npu_query_memory(struct drm_file *file, struct drm_npu_memory_info *info)
 {
+	struct npu_device *npu = to_npu_file(file)->npu;
 	struct npu_card_space space;
 	struct npu_gem_usage usage;
 
-	npu_mem_card_space(to_npu_file(file)->npu, &space);
+	npu_mem_card_space(npu, &space);
 	npu_gem_usage(file, &usage);
 
 	info->card_total = space.total;
@@ -28,6 +29,10 @@ static int npu_query_memory(struct drm_file *file, struct drm_npu_memory_info *i
 	info->file_card = usage.card;
 	info->file_system = usage.system;
 	info->file_largest = usage.largest;
+	info->file_evicted = usage.evicted;
+	info->file_card_max = space.total;
+	info->card_evicted = atomic64_read(&npu->mem.evicted);
+	info->evictions = atomic64_read(&npu->mem.evictions);
 
 	return 0;
 }
@@ -96,11 +101,12 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 	return 0;
 }
 
-static void npu_show_memory(struct drm_printer *p, const char *region, u64 total, u64 active)
+static void npu_show_memory(struct drm_printer *p, const char *region, u64 total, u64 resident,
+			    u64 active)
 {
 	const struct drm_memory_stats stats = {
 		.private = total,
-		.resident = total,
+		.resident = resident,
 		.active = active,
 	};
 
@@ -130,6 +136,7 @@ void npu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	drm_printf(p, "npu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
 
 	npu_gem_usage(file, &usage);
-	npu_show_memory(p, "card", usage.card, usage.card_active);
-	npu_show_memory(p, "system", usage.system, usage.system_active);
+	npu_show_memory(p, "card", usage.card, usage.card - usage.evicted, usage.card_active);
+	npu_show_memory(p, "system", usage.system, usage.system + usage.evicted,
+			usage.system_active);
 }

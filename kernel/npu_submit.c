@@ -19,6 +19,7 @@
 #include "npu_fence.h"
 #include "npu_gem.h"
 #include "npu_job.h"
+#include "npu_residency.h"
 #include "npu_submit.h"
 #include "npu_trace.h"
 #include "npu_vm.h"
@@ -411,6 +412,46 @@ static int npu_batch_lock_buffers(struct npu_batch *batch, struct drm_exec *exec
 	return ret;
 }
 
+static int npu_batch_make_resident(struct npu_batch *batch, struct npu_residency *residency)
+{
+	u32 i, r;
+	int ret;
+
+	for (i = 0; i < batch->count; i++) {
+		for (r = 0; r < batch->jobs[i]->region_count; r++) {
+			ret = npu_residency_add(residency, batch->jobs[i]->vmas[r]);
+			if (ret)
+				return ret;
+		}
+	}
+
+	return 0;
+}
+
+/* Lock all buffers, once they are all where the jobs use them. */
+static int npu_batch_lock(struct npu_batch *batch, struct npu_residency *residency,
+			  struct drm_exec *exec)
+{
+	int ret;
+
+	do {
+		ret = READ_ONCE(batch->ctx->dead) ?: npu_residency_begin(residency);
+		if (ret)
+			return ret;
+
+		drm_exec_init(exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
+		ret = npu_batch_lock_buffers(batch, exec);
+		if (!ret)
+			ret = npu_batch_make_resident(batch, residency);
+		if (ret) {
+			drm_exec_fini(exec);
+			ret = npu_residency_retry(residency, ret);
+		}
+	} while (ret == -EAGAIN);
+
+	return ret;
+}
+
 /* What can only be known with the buffers locked. */
 static int npu_job_check_buffers(struct npu_kjob *job)
 {
@@ -483,12 +524,15 @@ static void npu_job_push(struct npu_kjob *job)
 /* Reserve the buffers of all jobs, and give them the jobs' fences. */
 static int npu_batch_commit(struct npu_batch *batch)
 {
+	struct npu_residency residency = { .npu = batch->ctx->npu };
 	struct drm_exec exec;
 	u32 i;
 	int ret;
 
-	drm_exec_init(&exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
-	ret = npu_batch_lock_buffers(batch, &exec);
+	ret = npu_batch_lock(batch, &residency, &exec);
+	if (ret)
+		return ret;
+
 	for (i = 0; i < batch->count && !ret; i++)
 		ret = npu_job_check_buffers(batch->jobs[i]);
 
@@ -499,6 +543,7 @@ static int npu_batch_commit(struct npu_batch *batch)
 			npu_job_commit(batch->jobs[i]);
 	}
 	drm_exec_fini(&exec);
+	npu_residency_end(&residency);
 
 	return ret;
 }

@@ -73,14 +73,14 @@ struct npu_vma *npu_vma_find(struct npu_vm *vm, struct npu_bo *bo)
 {
 	struct npu_vma *vma, *found = NULL;
 
-	spin_lock(&bo->vma_lock);
+	mutex_lock(&bo->vma_lock);
 	list_for_each_entry(vma, &bo->vmas, link) {
 		if (vma->vm == vm && kref_get_unless_zero(&vma->kref)) {
 			found = vma;
 			break;
 		}
 	}
-	spin_unlock(&bo->vma_lock);
+	mutex_unlock(&bo->vma_lock);
 
 	return found;
 }
@@ -91,15 +91,19 @@ static void npu_vma_release(struct kref *kref)
 	struct npu_vm *vm = vma->vm;
 	struct npu_bo *bo = vma->bo;
 
-	spin_lock(&bo->vma_lock);
-	list_del(&vma->link);
-	spin_unlock(&bo->vma_lock);
-
-	/* After this the card has no access any more, and address and memory may be reused. */
+	/*
+	 * After this the card has no access any more, and address and memory may be reused. Until
+	 * then the mapping stays in the list, where whoever moves the buffer looks.
+	 */
+	mutex_lock(&bo->vma_lock);
 	mutex_lock(&vm->lock);
-	npu_space_unmap(&vm->space, vma->node.start, bo->tbo.base.size);
+	if (vma->mapped)
+		npu_space_unmap(&vm->space, vma->node.start, bo->tbo.base.size);
 	drm_mm_remove_node(&vma->node);
+	vm->card -= npu_bo_card_bytes(bo);
 	mutex_unlock(&vm->lock);
+	list_del(&vma->link);
+	mutex_unlock(&bo->vma_lock);
 
 	kfree(vma);
 	drm_gem_object_put(&bo->tbo.base);
@@ -120,27 +124,81 @@ static u64 npu_vm_flags(const struct npu_bo *bo)
 	return bo->sealed ? NPU_PTE_CONST : NPU_PTE_WRITE;
 }
 
-static int npu_vma_map(struct npu_vma *vma)
+static int npu_vma_map_locked(struct npu_vma *vma)
+{
+	int ret;
+
+	dma_resv_assert_held(vma->bo->tbo.base.resv);
+	lockdep_assert_held(&vma->vm->lock);
+
+	if (vma->mapped)
+		return 0;
+
+	ret = npu_space_map(&vma->vm->space, vma->node.start, vma->bo, npu_vm_flags(vma->bo));
+	vma->mapped = !ret;
+
+	return ret;
+}
+
+/**
+ * npu_vma_map - let the page tables show a buffer at its address
+ * @vma: mapping with a reference; the buffer is where it belongs, its reservation lock held
+ */
+int npu_vma_map(struct npu_vma *vma)
+{
+	int ret;
+
+	mutex_lock(&vma->vm->lock);
+	ret = npu_vma_map_locked(vma);
+	mutex_unlock(&vma->vm->lock);
+
+	return ret;
+}
+
+/*
+ * Choose an address. Card buffers of one address space never are more than the card holds, so that
+ * all of them fit at once.
+ */
+static int npu_vma_place(struct npu_vma *vma)
 {
 	struct npu_vm *vm = vma->vm;
 	u64 size = vma->bo->tbo.base.size;
 	u64 align = size >= SZ_2M ? SZ_2M : SZ_64K;
+	u64 card = vm->card + npu_bo_card_bytes(vma->bo);
 	int ret;
 
-	mutex_lock(&vm->lock);
+	lockdep_assert_held(&vm->lock);
+
+	if (card > npu_mem_card_bytes(vm->npu))
+		return -ENOSPC;
+
 	ret = drm_mm_insert_node_generic(&vm->mm, &vma->node,
 					 round_up(size, SZ_64K) + NPU_VA_GUARD, align, 0,
 					 DRM_MM_INSERT_BEST);
-	if (ret) {
-		ret = ret == -ENOSPC ? -ENOMEM : ret;
-		goto out;
-	}
-
-	ret = npu_space_map(&vm->space, vma->node.start, vma->bo, npu_vm_flags(vma->bo));
 	if (ret)
-		drm_mm_remove_node(&vma->node);
-out:
+		return ret == -ENOSPC ? -ENOMEM : ret;
+	vm->card = card;
+
+	return 0;
+}
+
+/* A card buffer that is elsewhere is mapped when it comes back. */
+static int npu_vma_init(struct npu_vma *vma)
+{
+	struct npu_vm *vm = vma->vm;
+	int ret;
+
+	mutex_lock(&vm->lock);
+	ret = npu_vma_place(vma);
+	if (!ret && npu_bo_is_home(vma->bo)) {
+		ret = npu_vma_map_locked(vma);
+		if (ret) {
+			drm_mm_remove_node(&vma->node);
+			vm->card -= npu_bo_card_bytes(vma->bo);
+		}
+	}
 	mutex_unlock(&vm->lock);
+
 	return ret;
 }
 
@@ -174,7 +232,7 @@ int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo)
 	kref_init(&vma->kref);
 	vma->vm = vm;
 	vma->bo = bo;
-	ret = npu_vma_map(vma);
+	ret = npu_vma_init(vma);
 	if (ret) {
 		kfree(vma);
 		goto out;
@@ -182,9 +240,9 @@ int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo)
 
 	npu_vm_get(vm);
 	drm_gem_object_get(&bo->tbo.base);
-	spin_lock(&bo->vma_lock);
+	mutex_lock(&bo->vma_lock);
 	list_add(&vma->link, &bo->vmas);
-	spin_unlock(&bo->vma_lock);
+	mutex_unlock(&bo->vma_lock);
 out:
 	dma_resv_unlock(bo->tbo.base.resv);
 	return ret;
@@ -215,31 +273,42 @@ void npu_vm_unbind(struct npu_vm *vm, struct npu_bo *bo)
  */
 void npu_vm_protect(struct npu_bo *bo)
 {
-	struct npu_vma *vma, *prev = NULL;
+	struct npu_vma *vma;
 
 	dma_resv_assert_held(bo->tbo.base.resv);
 
-	/* New mappings need the reservation lock; a reference keeps the place in the list. */
-	spin_lock(&bo->vma_lock);
+	mutex_lock(&bo->vma_lock);
 	list_for_each_entry(vma, &bo->vmas, link) {
-		if (!kref_get_unless_zero(&vma->kref))
-			continue;
-		spin_unlock(&bo->vma_lock);
-
-		if (prev)
-			npu_vma_put(prev);
-		prev = vma;
-
 		mutex_lock(&vma->vm->lock);
-		npu_space_map(&vma->vm->space, vma->node.start, bo, npu_vm_flags(bo));
+		if (vma->mapped)
+			npu_space_map(&vma->vm->space, vma->node.start, bo, npu_vm_flags(bo));
 		mutex_unlock(&vma->vm->lock);
-
-		spin_lock(&bo->vma_lock);
 	}
-	spin_unlock(&bo->vma_lock);
+	mutex_unlock(&bo->vma_lock);
+}
 
-	if (prev)
-		npu_vma_put(prev);
+/**
+ * npu_vm_unmap - take a buffer's memory out of all address spaces, because it moves
+ * @bo: buffer without unfinished jobs, its reservation lock held
+ *
+ * The addresses stay the buffer's. On return the card has no access to the memory any more.
+ */
+void npu_vm_unmap(struct npu_bo *bo)
+{
+	struct npu_vma *vma;
+
+	dma_resv_assert_held(bo->tbo.base.resv);
+
+	/* The list has also the mappings that nobody refers to any more and that are just going. */
+	mutex_lock(&bo->vma_lock);
+	list_for_each_entry(vma, &bo->vmas, link) {
+		mutex_lock(&vma->vm->lock);
+		if (vma->mapped)
+			npu_space_unmap(&vma->vm->space, vma->node.start, bo->tbo.base.size);
+		vma->mapped = false;
+		mutex_unlock(&vma->vm->lock);
+	}
+	mutex_unlock(&bo->vma_lock);
 }
 
 /**

@@ -27,7 +27,7 @@ struct npu_vm {
 	/** @npu: device */
 	struct npu_device *npu;
 
-	/** @lock: protects @mm and @space; inside of reservation locks */
+	/** @lock: protects @mm, @space and @card; inside of reservation and mapping locks */
 	struct mutex lock;
 
 	/** @mm: addresses in use */
@@ -35,6 +35,9 @@ struct npu_vm {
 
 	/** @space: page tables */
 	struct npu_space space;
+
+	/** @card: bytes of card buffers that have an address here, wherever they are at present */
+	u64 card;
 
 	/** @cycles: modelled cycles of the file's finished jobs */
 	atomic64_t cycles;
@@ -57,6 +60,12 @@ struct npu_vma {
 	/** @link: in the buffer's list, under its vma_lock */
 	struct list_head link;
 
+	/**
+	 * @mapped: the page tables show the buffer; under the address space's lock, and changed
+	 * only with the buffer's reservation lock held, except at the very end
+	 */
+	bool mapped;
+
 	/** @node: place, guard gap included; under the address space's lock */
 	struct drm_mm_node node;
 };
@@ -66,9 +75,11 @@ void npu_vm_put(struct npu_vm *vm);
 int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo);
 void npu_vm_unbind(struct npu_vm *vm, struct npu_bo *bo);
 void npu_vm_protect(struct npu_bo *bo);
+void npu_vm_unmap(struct npu_bo *bo);
 int npu_vm_address(struct drm_file *file, struct npu_bo *bo, u64 *va);
 
 struct npu_vma *npu_vma_find(struct npu_vm *vm, struct npu_bo *bo);
+int npu_vma_map(struct npu_vma *vma);
 void npu_vma_put(struct npu_vma *vma);
 
 static inline struct npu_vm *npu_vm_get(struct npu_vm *vm)

@@ -133,6 +133,7 @@ void File::memory_info(drm_npu_memory_info &info) {
   info.card_largest = ddr_space_->largest();
   info.file_card = card_used_;
   info.file_system = system_used_;
+  info.file_card_max = card_total_;
   for (const auto &[handle, bo] : bos_) info.file_largest = std::max<uint64_t>(info.file_largest, bo->size);
 }
 

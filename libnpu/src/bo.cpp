@@ -13,14 +13,15 @@ int out_of_memory(npu_device *device, int error, uint64_t size, uint32_t flags) 
   drm_npu_memory_info m{};
   if (npu_device_memory(device, &m)) m = {};
   const std::string in_card = bytes_text(m.file_card), largest = bytes_text(m.file_largest);
+  const uint64_t used = uint64_t{m.card_total} - m.card_free;
   if (flags & DRM_NPU_BO_CARD)
     return fail(
         error,
-        "device %u is out of memory: requested %s, free %s of %s, largest free block %s; this process holds %s "
-        "(its largest buffer: %s), others %s",
+        "device %u is out of memory: requested %s, free %s of %s, largest free block %s; this process holds %s of at "
+        "most %s (its largest buffer: %s), others %s",
         device->index, bytes_text(size).c_str(), bytes_text(m.card_free).c_str(), bytes_text(m.card_total).c_str(),
-        bytes_text(m.card_largest).c_str(), in_card.c_str(), largest.c_str(),
-        bytes_text(m.card_total - m.card_free - std::min<uint64_t>(m.file_card, m.card_total - m.card_free)).c_str());
+        bytes_text(m.card_largest).c_str(), in_card.c_str(), bytes_text(m.file_card_max).c_str(), largest.c_str(),
+        bytes_text(used - std::min<uint64_t>(m.file_card - m.file_evicted, used)).c_str());
   return fail(error,
               "not enough system memory or device addresses for a buffer of %s; this process' system buffers hold %s",
               bytes_text(size).c_str(), bytes_text(m.file_system).c_str());

@@ -68,13 +68,17 @@ AT(struct drm_npu_dev_info, pci_bus, 108);
 AT(struct drm_npu_dev_info, pci_device, 112);
 AT(struct drm_npu_dev_info, pci_function, 116);
 
-SIZE(struct drm_npu_memory_info, 48);
+SIZE(struct drm_npu_memory_info, 80);
 AT(struct drm_npu_memory_info, card_total, 0);
 AT(struct drm_npu_memory_info, card_free, 8);
 AT(struct drm_npu_memory_info, card_largest, 16);
 AT(struct drm_npu_memory_info, file_card, 24);
 AT(struct drm_npu_memory_info, file_system, 32);
 AT(struct drm_npu_memory_info, file_largest, 40);
+AT(struct drm_npu_memory_info, file_card_max, 48);
+AT(struct drm_npu_memory_info, file_evicted, 56);
+AT(struct drm_npu_memory_info, card_evicted, 64);
+AT(struct drm_npu_memory_info, evictions, 72);
 
 SIZE(struct drm_npu_status_info, 176);
 AT(struct drm_npu_status_info, temperature_mc, 0);

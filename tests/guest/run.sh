@@ -14,10 +14,10 @@ here=$(dirname "$(readlink -f "$0")")
 bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
 passed=0
 failed=0
-kills=200 buffers=10000 removals=25 loads=50 unwinds=300
+kills=200 buffers=10000 removals=25 loads=50 unwinds=300 evictions=2
 case ${1:-} in
---quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 && shift ;;
---debug) buffers=4000 && shift ;;
+--quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 evictions=1 && shift ;;
+--debug) buffers=4000 evictions=1 && shift ;;
 esac
 wanted=" $* "
 
@@ -50,6 +50,7 @@ run fences "$bin/fences"
 run faults "$bin/faults"
 run watchdog "$bin/watchdog"
 run isolation "$bin/isolation"
+run eviction "$bin/eviction" $evictions
 run kill "$bin/kill" $kills
 run stress "$bin/stress" $buffers
 # The library: the program that passes over the simulator on the host passes over the driver.

@@ -90,9 +90,13 @@ struct drm_npu_memory_info {
 	__u64 card_total;
 	__u64 card_free;
 	__u64 card_largest;	/* largest free block */
-	__u64 file_card;	/* of the asking file */
+	__u64 file_card;	/* card buffers of the asking file, also those that are in system memory at present */
 	__u64 file_system;
 	__u64 file_largest;	/* size of the asking file's largest buffer */
+	__u64 file_card_max;	/* limit of file_card: -ENOSPC beyond it */
+	__u64 file_evicted;	/* part of file_card that is in system memory at present */
+	__u64 card_evicted;	/* the same of all files */
+	__u64 evictions;	/* moves of buffers out of the card since the driver was bound */
 };
 
 #define DRM_NPU_MAX_CORES	8
@@ -115,14 +119,15 @@ struct drm_npu_status_info {
 	__u32 thermal_events;	/* times that the temperature limit was passed, either way, since then */
 };
 
-#define DRM_NPU_BO_CARD		0x1	/* place in the card's DDR, mapped write-combined */
+#define DRM_NPU_BO_CARD		0x1	/* for the card's DDR, mapped write-combined while it is there */
 #define DRM_NPU_BO_SYSTEM	0x2	/* place in system memory, mapped cached */
 
 /**
  * struct drm_npu_bo_create - create a buffer, filled with zeros
  *
- * Exactly one of DRM_NPU_BO_CARD and DRM_NPU_BO_SYSTEM. -ENOSPC: not enough card memory (DRM_NPU_QUERY_MEMORY says how much there is); -ENOMEM: not
- * enough system memory or address space.
+ * Exactly one of DRM_NPU_BO_CARD and DRM_NPU_BO_SYSTEM. A card buffer is on the card whenever a job uses it; while it is idle it may be moved to system memory
+ * because others need the room, which nobody but DRM_IOCTL_NPU_BO_INFO tells. One file can have as many card buffers as fit the card at once. -ENOSPC: beyond
+ * that (DRM_NPU_QUERY_MEMORY has the figures); -ENOMEM: not enough system memory or address space.
  */
 struct drm_npu_bo_create {
 	/** @size: in: bytes, not 0; out: rounded up to pages */
@@ -140,14 +145,16 @@ struct drm_npu_bo_create {
 /** struct drm_npu_bo_info - what a handle is */
 struct drm_npu_bo_info {
 	__u32 handle;
-	/** @flags: out: DRM_NPU_BO_ flags, DRM_NPU_BO_SEALED */
+	/** @flags: out: DRM_NPU_BO_ flags and states */
 	__u32 flags;
 	__u64 size;		/* out */
 	__u64 va;		/* out */
 	__u64 mmap_offset;	/* out */
 };
 
-#define DRM_NPU_BO_SEALED	0x100	/* drm_npu_bo_info.flags: sealed */
+/* States, only in drm_npu_bo_info.flags */
+#define DRM_NPU_BO_SEALED	0x100	/* constant, see DRM_IOCTL_NPU_BO_SEAL */
+#define DRM_NPU_BO_EVICTED	0x200	/* for the card, but in system memory at the moment */
 
 #define DRM_NPU_SYNC_TO_DEVICE		0x1	/* the CPU wrote: make it visible to the chip */
 #define DRM_NPU_SYNC_FROM_DEVICE	0x2	/* the chip wrote: make it visible to the CPU */

@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Zeroing and moving of memory by the card.
+ *
+ * The driver is a client of its own card: it has an address space, in which buffers' part of the
+ * DDR is mapped from end to end, and the card's last queue, to which it submits jobs of FILL and
+ * COPY commands like anybody else, only with the highest priority. Watchdog and resets treat them
+ * as any other job. What the card cannot do, because it was reset in the middle or is busy with
+ * long jobs on all cores, the CPU does: both kinds of operations can be begun again. A card with a
+ * single queue leaves it to its users, and the CPU does everything.
+ */
+#include <linux/dma-fence.h>
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include <drm/drm_print.h>
+#include <drm/ttm/ttm_tt.h>
+
+#include "npu_copy.h"
+#include "npu_ctx.h"
+#include "npu_device.h"
+#include "npu_fence.h"
+#include "npu_gem.h"
+#include "npu_isa.h"
+#include "npu_job.h"
+#include "npu_mem.h"
+#include "npu_vm.h"
+
+/* Commands of one job: a slot is a page. */
+#define NPU_COPY_COMMANDS	(PAGE_SIZE / NPU_CMD_BYTES)
+
+/* How long an operation may wait for a core before the CPU takes it over. */
+#define NPU_COPY_PATIENCE	(HZ / 2)
+
+/* Regions of the driver's jobs. */
+enum {
+	NPU_COPY_REGION_COMMANDS,
+	NPU_COPY_REGION_CARD,
+	NPU_COPY_REGION_SYSTEM,
+	NPU_COPY_REGIONS,
+};
+
+/** struct npu_copy_op - one job of the driver's own */
+struct npu_copy_op {
+	/** @base: fence; signals when memory is as asked for, whoever did it */
+	struct dma_fence base;
+
+	/** @npu: device */
+	struct npu_device *npu;
+
+	/** @cb: on the job's fence */
+	struct dma_fence_cb cb;
+
+	/** @work: finishes what the card has not done */
+	struct work_struct work;
+
+	/** @job_fence: the job's fence, with a reference */
+	struct dma_fence *job_fence;
+
+	/** @slot: slot with the commands */
+	u32 slot;
+
+	/** @clear: memory to be zeroed is in @runs; else the one who waits does it */
+	bool clear;
+
+	/** @count: entries of @runs, and commands */
+	u32 count;
+
+	/** @runs: pieces of card memory */
+	struct npu_mem_run runs[NPU_COPY_COMMANDS];
+};
+
+static struct npu_copy_op *to_npu_copy_op(struct dma_fence *fence)
+{
+	return container_of(fence, struct npu_copy_op, base);
+}
+
+/* Fences */
+
+static const char *npu_copy_driver_name(struct dma_fence *fence)
+{
+	return "npu";
+}
+
+static const char *npu_copy_timeline_name(struct dma_fence *fence)
+{
+	return "npu-copy";
+}
+
+static void npu_copy_op_release(struct dma_fence *fence)
+{
+	struct npu_copy_op *op = to_npu_copy_op(fence);
+
+	dma_fence_put(op->job_fence);
+	dma_fence_free(fence);
+	module_put(THIS_MODULE);
+}
+
+static const struct dma_fence_ops npu_copy_fence_ops = {
+	.get_driver_name = npu_copy_driver_name,
+	.get_timeline_name = npu_copy_timeline_name,
+	.release = npu_copy_op_release,
+};
+
+/* Slots */
+
+static int npu_copy_try_slot(struct npu_copy *copy)
+{
+	unsigned long flags;
+	u32 slot;
+
+	spin_lock_irqsave(&copy->slots_lock, flags);
+	slot = find_first_zero_bit(copy->slots, NPU_COPY_SLOTS);
+	if (slot < NPU_COPY_SLOTS)
+		__set_bit(slot, copy->slots);
+	spin_unlock_irqrestore(&copy->slots_lock, flags);
+
+	return slot < NPU_COPY_SLOTS ? slot : -EBUSY;
+}
+
+static void npu_copy_put_slot(struct npu_copy *copy, u32 slot)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&copy->slots_lock, flags);
+	__clear_bit(slot, copy->slots);
+	spin_unlock_irqrestore(&copy->slots_lock, flags);
+	wake_up(&copy->slots_wait);
+}
+
+/* Operations */
+
+static struct npu_copy_op *npu_copy_op_create(struct npu_device *npu, bool clear)
+{
+	struct npu_copy *copy = &npu->copy;
+	struct npu_copy_op *op;
+	int slot;
+
+	op = kzalloc(sizeof(*op), GFP_KERNEL);
+	if (!op)
+		return NULL;
+
+	/* Whoever has a slot never waits for anything but the card. */
+	wait_event(copy->slots_wait, (slot = npu_copy_try_slot(copy)) >= 0);
+
+	/* The caller runs in an ioctl of this module. */
+	__module_get(THIS_MODULE);
+	op->npu = npu;
+	op->slot = slot;
+	op->clear = clear;
+	dma_fence_init(&op->base, &npu_copy_fence_ops, &copy->fence_lock, copy->fence_context, 0);
+
+	return op;
+}
+
+static void npu_copy_op_finish(struct npu_copy_op *op, int error)
+{
+	if (error)
+		dma_fence_set_error(&op->base, error);
+	dma_fence_signal(&op->base);
+	dma_fence_put(&op->base);
+}
+
+static void npu_copy_op_work(struct work_struct *work)
+{
+	struct npu_copy_op *op = container_of(work, struct npu_copy_op, work);
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; i < op->count && !ret; i++)
+		ret = npu_mem_cpu_clear(op->npu, op->runs[i].addr, op->runs[i].bytes);
+	npu_copy_op_finish(op, ret);
+}
+
+static void npu_copy_op_done(struct dma_fence *fence, struct dma_fence_cb *cb)
+{
+	struct npu_copy_op *op = container_of(cb, struct npu_copy_op, cb);
+	struct npu_copy *copy = &op->npu->copy;
+	int error = fence->error;
+
+	atomic_dec(&copy->pending);
+	npu_copy_put_slot(copy, op->slot);
+	if (!error)
+		atomic64_inc(&copy->by_card);
+
+	if (error && op->clear) {
+		atomic64_inc(&copy->by_cpu);
+		queue_work(copy->wq, &op->work);
+	} else {
+		npu_copy_op_finish(op, error);
+	}
+}
+
+static void *npu_copy_command(struct npu_copy_op *op, const struct npu_mem_run *run)
+{
+	void *commands = op->npu->copy.commands + op->slot * PAGE_SIZE;
+	void *command = commands + op->count * NPU_CMD_BYTES;
+
+	op->runs[op->count++] = *run;
+	memset(command, 0, NPU_CMD_BYTES);
+
+	return command;
+}
+
+/* Buffers are whole pages, so everything is moved in words of 8 bytes. */
+static void npu_copy_shape(u32 dims[6], u64 bytes)
+{
+	u32 i;
+
+	for (i = 0; i < 5; i++)
+		dims[i] = 1;
+	dims[5] = bytes / sizeof(u64);
+}
+
+static void npu_copy_add_fill(struct npu_copy_op *op, const struct npu_mem_run *run)
+{
+	struct npu_cmd_fill *cmd = npu_copy_command(op, run);
+
+	cmd->opcode = NPU_OP_FILL;
+	cmd->dst_region = NPU_COPY_REGION_CARD;
+	cmd->dst_offset = run->addr;
+	cmd->dst_dtype = NPU_DTYPE_B64;
+	cmd->dst_stride[5] = 1;
+	npu_copy_shape(cmd->dims, run->bytes);
+}
+
+static void npu_copy_add_copy(struct npu_copy_op *op, const struct npu_mem_run *run, u64 offset,
+			      bool out)
+{
+	struct npu_cmd_copy *cmd = npu_copy_command(op, run);
+
+	cmd->opcode = NPU_OP_COPY;
+	cmd->src_region = out ? NPU_COPY_REGION_CARD : NPU_COPY_REGION_SYSTEM;
+	cmd->src_offset = out ? run->addr : offset;
+	cmd->dst_region = out ? NPU_COPY_REGION_SYSTEM : NPU_COPY_REGION_CARD;
+	cmd->dst_offset = out ? offset : run->addr;
+	cmd->src_dtype = NPU_DTYPE_B64;
+	cmd->dst_dtype = NPU_DTYPE_B64;
+	cmd->src_stride[5] = 1;
+	cmd->dst_stride[5] = 1;
+	npu_copy_shape(cmd->dims, run->bytes);
+}
+
+/* Jobs */
+
+static void npu_copy_fill_desc(struct npu_copy_op *op, struct npu_job *desc,
+			       const struct drm_mm_node *window)
+{
+	struct npu_copy *copy = &op->npu->copy;
+	struct npu_stream *stream = (void *)(desc + 1);
+	struct npu_region *regions = (void *)(stream + 1);
+
+	desc->magic = NPU_JOB_MAGIC;
+	desc->version = NPU_JOB_VERSION;
+	desc->flags = NPU_JOB_IRQ;
+	desc->stream_count = 1;
+	desc->region_count = window ? NPU_COPY_REGIONS : NPU_COPY_REGION_SYSTEM;
+
+	stream->gdma_region = NPU_COPY_REGION_COMMANDS;
+	stream->gdma_count = op->count;
+
+	regions[NPU_COPY_REGION_COMMANDS] = (struct npu_region) {
+		.va = copy->commands_node.start + op->slot * PAGE_SIZE,
+		.bytes = PAGE_SIZE,
+		.access = NPU_ACCESS_READ,
+	};
+	regions[NPU_COPY_REGION_CARD] = (struct npu_region) {
+		.va = copy->card.start,
+		.bytes = npu_mem_card_bytes(op->npu),
+		.access = NPU_ACCESS_READ | NPU_ACCESS_WRITE,
+	};
+	if (window)
+		regions[NPU_COPY_REGION_SYSTEM] = (struct npu_region) {
+			.va = window->start,
+			.bytes = window->size,
+			.access = NPU_ACCESS_READ | NPU_ACCESS_WRITE,
+		};
+}
+
+static struct npu_kjob *npu_copy_job_create(struct npu_copy_op *op,
+					    const struct drm_mm_node *window)
+{
+	struct npu_ctx *ctx = op->npu->copy.ctx;
+	struct npu_kjob *job;
+	int ret;
+
+	job = npu_job_alloc(ctx, 0);
+	if (IS_ERR(job))
+		return job;
+
+	job->desc_bytes = sizeof(struct npu_job) + sizeof(struct npu_stream) +
+			  (window ? NPU_COPY_REGIONS : NPU_COPY_REGION_SYSTEM) *
+			  sizeof(struct npu_region);
+	job->desc = kzalloc(job->desc_bytes, GFP_KERNEL);
+	if (!job->desc) {
+		ret = -ENOMEM;
+		goto err;
+	}
+	npu_copy_fill_desc(op, job->desc, window);
+
+	return job;
+
+err:
+	npu_job_discard(job);
+	return ERR_PTR(ret);
+}
+
+/* Queue an operation. Its job's callback has a reference, and so has the caller. */
+static int npu_copy_op_queue(struct npu_copy_op *op, const struct drm_mm_node *window)
+{
+	struct npu_copy *copy = &op->npu->copy;
+	struct npu_ctx *ctx = copy->ctx;
+	struct npu_kjob *job;
+
+	job = npu_copy_job_create(op, window);
+	if (IS_ERR(job))
+		return PTR_ERR(job);
+
+	mutex_lock(&ctx->submit_lock);
+	if (READ_ONCE(ctx->dead)) {
+		mutex_unlock(&ctx->submit_lock);
+		npu_job_discard(job);
+		return -ENODEV;
+	}
+
+	npu_job_arm(job);
+	op->job_fence = dma_fence_get(&job->base.s_fence->finished);
+	INIT_WORK(&op->work, npu_copy_op_work);
+	dma_fence_get(&op->base);
+	atomic_inc(&copy->pending);
+	dma_fence_add_callback(op->job_fence, &op->cb, npu_copy_op_done);
+	npu_job_push(job);
+	mutex_unlock(&ctx->submit_lock);
+
+	queue_delayed_work(copy->wq, &copy->nudge, NPU_COPY_PATIENCE);
+
+	return 0;
+}
+
+/* Queue it, or forget it. */
+static int npu_copy_op_start(struct npu_copy_op *op, const struct drm_mm_node *window)
+{
+	int ret = npu_copy_op_queue(op, window);
+
+	if (!ret)
+		return 0;
+
+	npu_copy_put_slot(&op->npu->copy, op->slot);
+	dma_fence_put(&op->base);
+
+	return ret;
+}
+
+static int npu_copy_op_wait(struct npu_copy_op *op)
+{
+	int ret;
+
+	dma_fence_wait(&op->base, false);
+	ret = op->base.error;
+	dma_fence_put(&op->base);
+
+	return ret;
+}
+
+/*
+ * Operations wait for a core like any job, and a job of a user may run for long. That must not keep
+ * others from their memory: what waits is taken back, and the CPU does it.
+ */
+static void npu_copy_nudge(struct work_struct *work)
+{
+	struct npu_copy *copy = container_of(to_delayed_work(work), struct npu_copy, nudge);
+	struct npu_ctx *ctx = copy->ctx;
+	unsigned long flags;
+	u64 next;
+	int idx;
+
+	if (!atomic_read(&copy->pending))
+		return;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	next = ctx->completed + 1;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	if (next == copy->seen_next && npu_device_enter(ctx->npu, &idx)) {
+		if (!(npu_hw_queue_status(&ctx->queue) & NPU_QUEUE_STATUS_RUNNING))
+			npu_hw_queue_abort(&ctx->queue, next);
+		npu_device_exit(idx);
+	}
+	copy->seen_next = next;
+	queue_delayed_work(copy->wq, &copy->nudge, NPU_COPY_PATIENCE);
+}
+
+/* What users of this file ask for */
+
+/**
+ * npu_copy_clear - let the card zero new card memory
+ * @npu: device
+ * @to: the memory
+ *
+ * Returns a fence that signals when all of it is zero, with a reference, or an error: then nothing
+ * is to be expected of the card, and the caller has to do it.
+ */
+struct dma_fence *npu_copy_clear(struct npu_device *npu, struct ttm_resource *to)
+{
+	struct npu_mem_run run;
+	struct npu_copy_op *op = NULL;
+	u64 offset;
+	int ret;
+
+	if (!npu->copy.ctx)
+		return ERR_PTR(-EOPNOTSUPP);
+
+	for (offset = 0; offset < to->size; offset += run.bytes) {
+		if (op && op->count == NPU_COPY_COMMANDS) {
+			ret = npu_copy_op_start(op, NULL) ?: npu_copy_op_wait(op);
+			if (ret)
+				return ERR_PTR(ret);
+			op = NULL;
+		}
+		if (!op)
+			op = npu_copy_op_create(npu, true);
+		if (!op)
+			return ERR_PTR(-ENOMEM);
+		npu_mem_card_run(npu, to, offset, &run);
+		npu_copy_add_fill(op, &run);
+	}
+
+	ret = npu_copy_op_start(op, NULL);
+
+	return ret ? ERR_PTR(ret) : &op->base;
+}
+
+/* Copy between DDR and a window in the driver's address space that shows the buffer's pages. */
+static int npu_copy_through(struct npu_device *npu, struct ttm_resource *card,
+			    const struct drm_mm_node *window, bool out)
+{
+	struct npu_mem_run run;
+	struct npu_copy_op *op;
+	u64 offset = 0;
+	int ret = 0;
+
+	while (offset < card->size && !ret) {
+		op = npu_copy_op_create(npu, false);
+		if (!op)
+			return -ENOMEM;
+		for (; op->count < NPU_COPY_COMMANDS && offset < card->size; offset += run.bytes) {
+			npu_mem_card_run(npu, card, offset, &run);
+			npu_copy_add_copy(op, &run, offset, out);
+		}
+		ret = npu_copy_op_start(op, window) ?: npu_copy_op_wait(op);
+	}
+
+	return ret;
+}
+
+/**
+ * npu_copy_move - let the card copy a buffer between its memory and system memory
+ * @npu: device
+ * @bo: buffer, its reservation lock held, its pages of system memory populated
+ * @card: its memory on the card
+ * @out: away from the card
+ *
+ * Returns when it is done, or with an error: then the caller has to do it.
+ */
+int npu_copy_move(struct npu_device *npu, struct npu_bo *bo, struct ttm_resource *card, bool out)
+{
+	struct npu_vm *vm = npu->copy.vm;
+	struct drm_mm_node window = {};
+	int ret;
+
+	if (!npu->copy.ctx)
+		return -EOPNOTSUPP;
+
+	mutex_lock(&vm->lock);
+	ret = drm_mm_insert_node_generic(&vm->mm, &window, card->size, SZ_2M, 0,
+					 DRM_MM_INSERT_BEST);
+	if (!ret) {
+		ret = npu_space_map_system(&vm->space, window.start, bo, NPU_PTE_WRITE);
+		if (ret)
+			drm_mm_remove_node(&window);
+	}
+	mutex_unlock(&vm->lock);
+	if (ret)
+		return ret;
+
+	ret = npu_copy_through(npu, card, &window, out);
+
+	mutex_lock(&vm->lock);
+	npu_space_unmap(&vm->space, window.start, card->size);
+	drm_mm_remove_node(&window);
+	mutex_unlock(&vm->lock);
+
+	return ret;
+}
+
+/**
+ * npu_copy_user_queues - queues of the card that contexts can have
+ * @npu: device
+ */
+u32 npu_copy_user_queues(struct npu_device *npu)
+{
+	return npu->info.queues - (npu->info.queues > 1);
+}
+
+/* Set-up */
+
+static int npu_copy_map(struct npu_device *npu, struct drm_mm_node *node,
+			const struct npu_mem_run *run, u64 flags)
+{
+	struct npu_vm *vm = npu->copy.vm;
+	int ret;
+
+	mutex_lock(&vm->lock);
+	ret = drm_mm_insert_node_generic(&vm->mm, node, run->bytes, SZ_2M, 0, DRM_MM_INSERT_BEST);
+	if (!ret) {
+		ret = npu_space_map_run(&vm->space, node->start, run, flags);
+		if (ret)
+			drm_mm_remove_node(node);
+	}
+	mutex_unlock(&vm->lock);
+
+	return ret;
+}
+
+static void npu_copy_unmap(struct npu_device *npu, struct drm_mm_node *node)
+{
+	struct npu_vm *vm = npu->copy.vm;
+
+	if (!drm_mm_node_allocated(node))
+		return;
+
+	mutex_lock(&vm->lock);
+	npu_space_unmap(&vm->space, node->start, node->size);
+	drm_mm_remove_node(node);
+	mutex_unlock(&vm->lock);
+}
+
+static int npu_copy_init_vm(struct npu_device *npu)
+{
+	struct npu_copy *copy = &npu->copy;
+	const struct npu_mem_run card = { .bytes = npu_mem_card_bytes(npu) };
+	struct npu_mem_run commands = { .bytes = NPU_COPY_SLOTS * PAGE_SIZE };
+	int ret;
+
+	copy->commands = dma_alloc_coherent(npu->drm.dev, commands.bytes, &copy->commands_dma,
+					    GFP_KERNEL);
+	if (!copy->commands)
+		return -ENOMEM;
+	commands.addr = copy->commands_dma;
+
+	ret = npu_copy_map(npu, &copy->card, &card, NPU_PTE_WRITE);
+	if (ret)
+		return ret;
+
+	return npu_copy_map(npu, &copy->commands_node, &commands, NPU_PTE_SYSTEM);
+}
+
+static void npu_copy_drop(struct npu_device *npu)
+{
+	struct npu_copy *copy = &npu->copy;
+
+	if (copy->vm) {
+		npu_copy_unmap(npu, &copy->commands_node);
+		npu_copy_unmap(npu, &copy->card);
+		npu_vm_put(copy->vm);
+		copy->vm = NULL;
+	}
+	if (copy->commands)
+		dma_free_coherent(npu->drm.dev, NPU_COPY_SLOTS * PAGE_SIZE, copy->commands,
+				  copy->commands_dma);
+	copy->commands = NULL;
+	if (copy->wq)
+		destroy_workqueue(copy->wq);
+	copy->wq = NULL;
+}
+
+/**
+ * npu_copy_init - take a queue and an address space of the card
+ * @npu: device, at work
+ */
+int npu_copy_init(struct npu_device *npu)
+{
+	struct npu_copy *copy = &npu->copy;
+	struct npu_ctx *ctx;
+	int ret;
+
+	spin_lock_init(&copy->slots_lock);
+	spin_lock_init(&copy->fence_lock);
+	init_waitqueue_head(&copy->slots_wait);
+	INIT_DELAYED_WORK(&copy->nudge, npu_copy_nudge);
+	copy->fence_context = dma_fence_context_alloc(1);
+	if (npu_copy_user_queues(npu) == npu->info.queues)
+		return 0;
+
+	copy->wq = alloc_workqueue("npu-copy", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!copy->wq)
+		return -ENOMEM;
+
+	copy->vm = npu_vm_create(npu);
+	if (IS_ERR(copy->vm)) {
+		ret = PTR_ERR(copy->vm);
+		copy->vm = NULL;
+		goto err;
+	}
+	ret = npu_copy_init_vm(npu);
+	if (ret)
+		goto err;
+
+	ctx = npu_ctx_create_internal(npu, copy->vm);
+	if (IS_ERR(ctx)) {
+		ret = PTR_ERR(ctx);
+		goto err;
+	}
+	copy->ctx = ctx;
+
+	return 0;
+
+err:
+	npu_copy_drop(npu);
+	return ret;
+}
+
+/**
+ * npu_copy_fini - finish all operations, and give queue and address space back
+ * @npu: device, unplugged, or about to be given up by probe
+ */
+void npu_copy_fini(struct npu_device *npu)
+{
+	struct npu_copy *copy = &npu->copy;
+
+	if (!copy->ctx)
+		return;
+
+	npu_ctx_kill(copy->ctx, -ENODEV);
+	cancel_delayed_work_sync(&copy->nudge);
+	flush_workqueue(copy->wq);
+	npu_ctx_put(copy->ctx);
+	npu_copy_drop(npu);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_COPY_H
+#define NPU_COPY_H
+
+#include <linux/atomic.h>
+#include <linux/bitmap.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include <drm/drm_mm.h>
+
+struct dma_fence;
+struct npu_bo;
+struct npu_ctx;
+struct npu_device;
+struct npu_vm;
+struct ttm_resource;
+
+/* Jobs that can be on their way at once: what a ring takes. */
+#define NPU_COPY_SLOTS	31
+
+/** struct npu_copy - the driver's own queue of the card, which zeroes and moves memory */
+struct npu_copy {
+	/** @vm: its address space; NULL: the CPU does everything */
+	struct npu_vm *vm;
+
+	/** @ctx: its queue; NULL where @vm is */
+	struct npu_ctx *ctx;
+
+	/** @card: where buffers' part of the DDR is mapped in @vm */
+	struct drm_mm_node card;
+
+	/** @commands: a page of commands for each slot, coherent */
+	void *commands;
+
+	/** @commands_dma: its bus address */
+	dma_addr_t commands_dma;
+
+	/** @commands_node: where it is mapped in @vm */
+	struct drm_mm_node commands_node;
+
+	/** @slots: slots in use */
+	DECLARE_BITMAP(slots, NPU_COPY_SLOTS);
+
+	/** @slots_lock: protects @slots; taken by fence callbacks */
+	spinlock_t slots_lock;
+
+	/** @slots_wait: woken when a slot becomes free */
+	wait_queue_head_t slots_wait;
+
+	/** @fence_lock: of the operations' fences */
+	spinlock_t fence_lock;
+
+	/** @fence_context: timeline of the operations, which may finish in any order */
+	u64 fence_context;
+
+	/** @pending: operations on the card */
+	atomic_t pending;
+
+	/** @wq: runs what the CPU has to finish, and @nudge */
+	struct workqueue_struct *wq;
+
+	/** @nudge: takes operations back that wait for a core too long */
+	struct delayed_work nudge;
+
+	/** @by_card: operations that the card did since the driver was bound */
+	atomic64_t by_card;
+
+	/** @by_cpu: operations that the CPU did, since the card could not, or was too busy */
+	atomic64_t by_cpu;
+};
+
+int npu_copy_init(struct npu_device *npu);
+void npu_copy_fini(struct npu_device *npu);
+u32 npu_copy_user_queues(struct npu_device *npu);
+
+struct dma_fence *npu_copy_clear(struct npu_device *npu, struct ttm_resource *to);
+int npu_copy_move(struct npu_device *npu, struct npu_bo *bo, struct ttm_resource *card, bool out);
+
+#endif
