@@ -55,9 +55,6 @@ struct npu_copy_op {
 	/** @work: finishes what the card has not done */
 	struct work_struct work;
 
-	/** @job_fence: the job's fence, with a reference */
-	struct dma_fence *job_fence;
-
 	/** @slot: slot with the commands */
 	u32 slot;
 
@@ -70,11 +67,6 @@ struct npu_copy_op {
 	/** @runs: pieces of card memory */
 	struct npu_mem_run runs[NPU_COPY_COMMANDS];
 };
-
-static struct npu_copy_op *to_npu_copy_op(struct dma_fence *fence)
-{
-	return container_of(fence, struct npu_copy_op, base);
-}
 
 /* Fences */
 
@@ -90,9 +82,6 @@ static const char *npu_copy_timeline_name(struct dma_fence *fence)
 
 static void npu_copy_op_release(struct dma_fence *fence)
 {
-	struct npu_copy_op *op = to_npu_copy_op(fence);
-
-	dma_fence_put(op->job_fence);
 	dma_fence_free(fence);
 	module_put(THIS_MODULE);
 }
@@ -131,6 +120,25 @@ static void npu_copy_put_slot(struct npu_copy *copy, u32 slot)
 
 /* Operations */
 
+static void npu_copy_op_finish(struct npu_copy_op *op, int error)
+{
+	if (error)
+		dma_fence_set_error(&op->base, error);
+	dma_fence_signal(&op->base);
+	dma_fence_put(&op->base);
+}
+
+static void npu_copy_op_work(struct work_struct *work)
+{
+	struct npu_copy_op *op = container_of(work, struct npu_copy_op, work);
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; i < op->count && !ret; i++)
+		ret = npu_mem_cpu_clear(op->npu, op->runs[i].addr, op->runs[i].bytes);
+	npu_copy_op_finish(op, ret);
+}
+
 static struct npu_copy_op *npu_copy_op_create(struct npu_device *npu, bool clear)
 {
 	struct npu_copy *copy = &npu->copy;
@@ -149,28 +157,10 @@ static struct npu_copy_op *npu_copy_op_create(struct npu_device *npu, bool clear
 	op->npu = npu;
 	op->slot = slot;
 	op->clear = clear;
+	INIT_WORK(&op->work, npu_copy_op_work);
 	dma_fence_init(&op->base, &npu_copy_fence_ops, &copy->fence_lock, copy->fence_context, 0);
 
 	return op;
-}
-
-static void npu_copy_op_finish(struct npu_copy_op *op, int error)
-{
-	if (error)
-		dma_fence_set_error(&op->base, error);
-	dma_fence_signal(&op->base);
-	dma_fence_put(&op->base);
-}
-
-static void npu_copy_op_work(struct work_struct *work)
-{
-	struct npu_copy_op *op = container_of(work, struct npu_copy_op, work);
-	int ret = 0;
-	u32 i;
-
-	for (i = 0; i < op->count && !ret; i++)
-		ret = npu_mem_cpu_clear(op->npu, op->runs[i].addr, op->runs[i].bytes);
-	npu_copy_op_finish(op, ret);
 }
 
 static void npu_copy_op_done(struct dma_fence *fence, struct dma_fence_cb *cb)
@@ -325,11 +315,9 @@ static int npu_copy_op_queue(struct npu_copy_op *op, const struct drm_mm_node *w
 	}
 
 	npu_job_arm(job);
-	op->job_fence = dma_fence_get(&job->base.s_fence->finished);
-	INIT_WORK(&op->work, npu_copy_op_work);
 	dma_fence_get(&op->base);
 	atomic_inc(&copy->pending);
-	dma_fence_add_callback(op->job_fence, &op->cb, npu_copy_op_done);
+	dma_fence_add_callback(&job->base.s_fence->finished, &op->cb, npu_copy_op_done);
 	npu_job_push(job);
 	mutex_unlock(&ctx->submit_lock);
 
@@ -375,41 +363,31 @@ static void npu_copy_nudge(struct work_struct *work)
 	u64 next;
 	int idx;
 
-	if (!atomic_read(&copy->pending))
+	/* With nothing on its way there may not even be a queue any more. */
+	if (!ctx || !atomic_read(&copy->pending))
 		return;
 
 	spin_lock_irqsave(&ctx->queue.lock, flags);
 	next = ctx->completed + 1;
 	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 
-	if (next == copy->seen_next && npu_device_enter(ctx->npu, &idx)) {
+	if (next == copy->stuck && npu_device_enter(ctx->npu, &idx)) {
 		if (!(npu_hw_queue_status(&ctx->queue) & NPU_QUEUE_STATUS_RUNNING))
 			npu_hw_queue_abort(&ctx->queue, next);
 		npu_device_exit(idx);
 	}
-	copy->seen_next = next;
+	copy->stuck = next;
 	queue_delayed_work(copy->wq, &copy->nudge, NPU_COPY_PATIENCE);
 }
 
 /* What users of this file ask for */
 
-/**
- * npu_copy_clear - let the card zero new card memory
- * @npu: device
- * @to: the memory
- *
- * Returns a fence that signals when all of it is zero, with a reference, or an error: then nothing
- * is to be expected of the card, and the caller has to do it.
- */
-struct dma_fence *npu_copy_clear(struct npu_device *npu, struct ttm_resource *to)
+static struct dma_fence *npu_copy_clear_through(struct npu_device *npu, struct ttm_resource *to)
 {
 	struct npu_mem_run run;
 	struct npu_copy_op *op = NULL;
 	u64 offset;
 	int ret;
-
-	if (!npu->copy.ctx)
-		return ERR_PTR(-EOPNOTSUPP);
 
 	for (offset = 0; offset < to->size; offset += run.bytes) {
 		if (op && op->count == NPU_COPY_COMMANDS) {
@@ -429,6 +407,26 @@ struct dma_fence *npu_copy_clear(struct npu_device *npu, struct ttm_resource *to
 	ret = npu_copy_op_start(op, NULL);
 
 	return ret ? ERR_PTR(ret) : &op->base;
+}
+
+/**
+ * npu_copy_clear - let the card zero new card memory
+ * @npu: device
+ * @to: the memory
+ *
+ * Returns a fence that signals when all of it is zero, with a reference, or an error: then nothing
+ * is to be expected of the card, and the caller has to do it.
+ */
+struct dma_fence *npu_copy_clear(struct npu_device *npu, struct ttm_resource *to)
+{
+	struct npu_copy *copy = &npu->copy;
+	struct dma_fence *fence;
+
+	down_read(&copy->gate);
+	fence = copy->ctx ? npu_copy_clear_through(npu, to) : ERR_PTR(-EOPNOTSUPP);
+	up_read(&copy->gate);
+
+	return fence;
 }
 
 /* Copy between DDR and a window in the driver's address space that shows the buffer's pages. */
@@ -454,29 +452,18 @@ static int npu_copy_through(struct npu_device *npu, struct ttm_resource *card,
 	return ret;
 }
 
-/**
- * npu_copy_move - let the card copy a buffer between its memory and system memory
- * @npu: device
- * @bo: buffer, its reservation lock held, its pages of system memory populated
- * @card: its memory on the card
- * @out: away from the card
- *
- * Returns when it is done, or with an error: then the caller has to do it.
- */
-int npu_copy_move(struct npu_device *npu, struct npu_bo *bo, struct ttm_resource *card, bool out)
+static int npu_copy_move_through(struct npu_device *npu, struct npu_bo *bo,
+				 struct ttm_resource *card, bool out)
 {
 	struct npu_vm *vm = npu->copy.vm;
 	struct drm_mm_node window = {};
 	int ret;
 
-	if (!npu->copy.ctx)
-		return -EOPNOTSUPP;
-
 	mutex_lock(&vm->lock);
 	ret = drm_mm_insert_node_generic(&vm->mm, &window, card->size, SZ_2M, 0,
 					 DRM_MM_INSERT_BEST);
 	if (!ret) {
-		ret = npu_space_map_system(&vm->space, window.start, bo, NPU_PTE_WRITE);
+		ret = npu_space_map(&vm->space, window.start, bo, true, NPU_PTE_WRITE);
 		if (ret)
 			drm_mm_remove_node(&window);
 	}
@@ -490,6 +477,29 @@ int npu_copy_move(struct npu_device *npu, struct npu_bo *bo, struct ttm_resource
 	npu_space_unmap(&vm->space, window.start, card->size);
 	drm_mm_remove_node(&window);
 	mutex_unlock(&vm->lock);
+
+	return ret;
+}
+
+/**
+ * npu_copy_move - let the card copy a buffer between its memory and system memory
+ * @npu: device
+ * @bo: buffer, its reservation lock held, its pages of system memory populated
+ * @card: its memory on the card
+ * @out: away from the card
+ *
+ * Returns when it is done, or with an error: then the caller has to do it.
+ */
+int npu_copy_move(struct npu_device *npu, struct npu_bo *bo, struct ttm_resource *card, bool out)
+{
+	struct npu_copy *copy = &npu->copy;
+	int ret;
+
+	down_read(&copy->gate);
+	ret = copy->ctx ? npu_copy_move_through(npu, bo, card, out) : -EOPNOTSUPP;
+	up_read(&copy->gate);
+	if (ret)
+		atomic64_inc(&copy->by_cpu);
 
 	return ret;
 }
@@ -514,7 +524,7 @@ static int npu_copy_map(struct npu_device *npu, struct drm_mm_node *node,
 	mutex_lock(&vm->lock);
 	ret = drm_mm_insert_node_generic(&vm->mm, node, run->bytes, SZ_2M, 0, DRM_MM_INSERT_BEST);
 	if (!ret) {
-		ret = npu_space_map_run(&vm->space, node->start, run, flags);
+		ret = npu_space_map_fixed(&vm->space, node->start, run, flags);
 		if (ret)
 			drm_mm_remove_node(node);
 	}
@@ -585,6 +595,7 @@ int npu_copy_init(struct npu_device *npu)
 	struct npu_ctx *ctx;
 	int ret;
 
+	init_rwsem(&copy->gate);
 	spin_lock_init(&copy->slots_lock);
 	spin_lock_init(&copy->fence_lock);
 	init_waitqueue_head(&copy->slots_wait);
@@ -629,12 +640,19 @@ void npu_copy_fini(struct npu_device *npu)
 {
 	struct npu_copy *copy = &npu->copy;
 
-	if (!copy->ctx)
+	struct npu_ctx *ctx = copy->ctx;
+
+	if (!ctx)
 		return;
 
-	npu_ctx_kill(copy->ctx, -ENODEV);
+	/* Operations end, then whoever waits for one leaves, and nobody comes in any more. */
+	npu_ctx_kill(ctx, -ENODEV);
+	down_write(&copy->gate);
+	copy->ctx = NULL;
+	up_write(&copy->gate);
+
 	cancel_delayed_work_sync(&copy->nudge);
 	flush_workqueue(copy->wq);
-	npu_ctx_put(copy->ctx);
+	npu_ctx_put(ctx);
 	npu_copy_drop(npu);
 }

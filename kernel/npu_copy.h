@@ -4,6 +4,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
+#include <linux/rwsem.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -23,11 +24,14 @@ struct ttm_resource;
 
 /** struct npu_copy - the driver's own queue of the card, which zeroes and moves memory */
 struct npu_copy {
-	/** @vm: its address space; NULL: the CPU does everything */
-	struct npu_vm *vm;
+	/** @gate: held for reading by those who use the queue, for writing to take it away */
+	struct rw_semaphore gate;
 
-	/** @ctx: its queue; NULL where @vm is */
+	/** @ctx: queue, NULL: the CPU does everything; written under @gate */
 	struct npu_ctx *ctx;
+
+	/** @vm: its address space */
+	struct npu_vm *vm;
 
 	/** @card: where buffers' part of the DDR is mapped in @vm */
 	struct drm_mm_node card;
@@ -64,6 +68,9 @@ struct npu_copy {
 
 	/** @nudge: takes operations back that wait for a core too long */
 	struct delayed_work nudge;
+
+	/** @stuck: the job that was next when @nudge last looked; used by it only */
+	u64 stuck;
 
 	/** @by_card: operations that the card did since the driver was bound */
 	atomic64_t by_card;

@@ -163,8 +163,9 @@ static int npu_ctx_init_sched(struct npu_ctx *ctx)
 	return ret;
 }
 
-static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm)
+static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm, bool internal)
 {
+	static struct lock_class_key internal_key;
 	struct npu_ctx *ctx;
 	int ret;
 
@@ -178,6 +179,10 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm)
 	ctx->fence_context = dma_fence_context_alloc(1);
 	mutex_init(&ctx->kill_lock);
 	mutex_init(&ctx->submit_lock);
+	ctx->internal = internal;
+	/* Buffers move in submissions of users: the driver's own lock is inside of theirs. */
+	if (internal)
+		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "npu_copy_submit");
 	init_waitqueue_head(&ctx->wait);
 
 	ret = npu_ctx_init_fence_page(ctx);
@@ -199,12 +204,12 @@ static void npu_ctx_drop(struct npu_ctx *ctx)
 }
 
 static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm, u32 priority,
-				      u32 core_mask)
+				      u32 core_mask, bool internal)
 {
 	struct npu_ctx *ctx;
 	int ret;
 
-	ctx = npu_ctx_new(npu, vm);
+	ctx = npu_ctx_new(npu, vm, internal);
 	if (IS_ERR(ctx))
 		return ctx;
 	ctx->core_mask = core_mask;
@@ -226,6 +231,19 @@ err_drop:
 	npu_ctx_drop(ctx);
 	npu_ctx_put(ctx);
 	return ERR_PTR(ret);
+}
+
+/**
+ * npu_ctx_create_internal - create a context for the driver itself
+ * @npu: device
+ * @vm: its address space
+ *
+ * It has the card's last queue, which users cannot have.
+ */
+struct npu_ctx *npu_ctx_create_internal(struct npu_device *npu, struct npu_vm *vm)
+{
+	return npu_ctx_create(npu, vm, DRM_NPU_PRIORITY_REALTIME,
+			      GENMASK(npu->info.cores - 1, 0), true);
 }
 
 /**
@@ -256,7 +274,7 @@ int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *fi
 	/* Entered, so that a device that goes away sees either no context or a whole one. */
 	if (!npu_device_enter(npu, &idx))
 		return -ENODEV;
-	ctx = npu_ctx_create(npu, vm, args->priority, args->core_mask ?: all);
+	ctx = npu_ctx_create(npu, vm, args->priority, args->core_mask ?: all, false);
 	npu_device_exit(idx);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);

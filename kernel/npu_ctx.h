@@ -54,6 +54,9 @@ struct npu_ctx {
 	/** @id: in the file */
 	u32 id;
 
+	/** @internal: the driver's own, see npu_copy.c; nobody outside sees its fences */
+	bool internal;
+
 	/** @core_mask: cores for its jobs */
 	u32 core_mask;
 
@@ -125,6 +128,7 @@ static inline struct npu_ctx *npu_ctx_get(struct npu_ctx *ctx)
 	return ctx;
 }
 
+struct npu_ctx *npu_ctx_create_internal(struct npu_device *npu, struct npu_vm *vm);
 void npu_ctx_put(struct npu_ctx *ctx);
 struct npu_ctx *npu_ctx_lookup(struct drm_file *file, u32 id);
 void npu_ctx_kill(struct npu_ctx *ctx, int error);

@@ -36,7 +36,7 @@ static int npu_show_queues(struct seq_file *m, void *data)
 
 	seq_puts(m, "queue asid priority cores submitted completed errors victims tail head\n");
 	mutex_lock(&npu->hw_lock);
-	for (i = 0; i < npu->info.queues; i++) {
+	for (i = 0; i < npu_copy_user_queues(npu); i++) {
 		if (npu->queues[i])
 			npu_show_queue(m, npu->queues[i]);
 	}

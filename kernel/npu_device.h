@@ -14,6 +14,7 @@
 
 #include "npu_regs.h"
 
+#include "npu_copy.h"
 #include "npu_irq.h"
 #include "npu_mem.h"
 #include "npu_mmu.h"
@@ -49,6 +50,9 @@ struct npu_device {
 
 	/** @mem: card and system memory */
 	struct npu_mem mem;
+
+	/** @copy: zeroes and moves memory */
+	struct npu_copy copy;
 
 	/** @mmu: page tables and invalidation */
 	struct npu_mmu mmu;

@@ -13,6 +13,7 @@
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
+#include "npu_copy.h"
 #include "npu_ctx.h"
 #include "npu_debugfs.h"
 #include "npu_device.h"
@@ -265,21 +266,26 @@ static int npu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		return ret;
 	npu_device_start(npu);
+	ret = npu_copy_init(npu);
+	if (ret)
+		goto err_stop;
 
 	npu_debugfs_init(npu);
 	ret = npu_hwmon_init(npu);
 	if (ret)
-		goto err_stop;
+		goto err_copy;
 	ret = drm_dev_register(&npu->drm, 0);
 	if (ret)
-		goto err_stop;
+		goto err_copy;
 
 	drm_info(&npu->drm, "QNPU1: %u cores, %u KiB local memory each, %llu MiB DDR, %u queues, %u vectors\n",
 		 npu->info.cores, npu->info.lmem_bytes / SZ_1K, npu->info.ddr_bytes / SZ_1M,
-		 npu->info.queues, npu->irq.count);
+		 npu_copy_user_queues(npu), npu->irq.count);
 
 	return 0;
 
+err_copy:
+	npu_copy_fini(npu);
 err_stop:
 	npu_device_stop(npu);
 	npu_irq_fini(npu);
@@ -298,6 +304,7 @@ static void npu_remove(struct pci_dev *pdev)
 	npu_device_stop(npu);
 	npu_irq_fini(npu);
 	cancel_work_sync(&npu->event_work);
+	npu_copy_fini(npu);
 	npu_ctx_kill_all(npu, -ENODEV);
 	npu_mem_release_dma(npu);
 }

@@ -3,7 +3,8 @@
  * Hardware fences.
  *
  * A fence can outlive the file, the context and the card: others hold it in syncobjs and sync
- * files. Each holds a reference to its context and to the module.
+ * files. Each holds a reference to its context and to the module; those of the driver's own context
+ * never leave it, and would keep the module from being unloaded.
  */
 #include <linux/dma-fence-chain.h>
 #include <linux/module.h>
@@ -31,9 +32,12 @@ static void npu_fence_release(struct dma_fence *base)
 {
 	struct npu_hw_fence *fence = to_npu_hw_fence(base);
 
+	bool internal = fence->ctx->internal;
+
 	npu_ctx_put(fence->ctx);
 	dma_fence_free(base);
-	module_put(THIS_MODULE);
+	if (!internal)
+		module_put(THIS_MODULE);
 }
 
 static const struct dma_fence_ops npu_fence_ops = {
@@ -58,7 +62,8 @@ struct dma_fence *npu_fence_create(struct npu_ctx *ctx)
 		return NULL;
 
 	/* The caller runs in an ioctl of this module. */
-	__module_get(THIS_MODULE);
+	if (!ctx->internal)
+		__module_get(THIS_MODULE);
 	fence->ctx = npu_ctx_get(ctx);
 	dma_fence_init(&fence->base, &npu_fence_ops, &ctx->fence_lock, ctx->fence_context, 0);
 

@@ -37,6 +37,8 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 
 static void npu_gem_free(struct drm_gem_object *obj)
 {
+	/* Whoever has closed a buffer finds its memory free, even if it was still being zeroed. */
+	dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false, MAX_SCHEDULE_TIMEOUT);
 	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
 }
 

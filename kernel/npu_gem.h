@@ -85,6 +85,12 @@ static inline bool npu_bo_is_evicted(const struct npu_bo *bo)
 	return bo->flags & DRM_NPU_BO_CARD && READ_ONCE(bo->mem_type) == TTM_PL_TT;
 }
 
+/* Is a buffer in system memory? With the reservation lock held. */
+static inline bool npu_bo_is_in_system(const struct npu_bo *bo)
+{
+	return bo->tbo.resource->mem_type != TTM_PL_VRAM;
+}
+
 /* Is a buffer where jobs use it? With the reservation lock held. */
 static inline bool npu_bo_is_home(const struct npu_bo *bo)
 {

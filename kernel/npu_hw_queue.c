@@ -11,6 +11,7 @@
 
 #include <drm/drm_print.h>
 
+#include "npu_copy.h"
 #include "npu_ctx.h"
 #include "npu_device.h"
 #include "npu_hw_queue.h"
@@ -353,11 +354,15 @@ void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error)
 
 static int npu_hw_queue_claim(struct npu_device *npu, struct npu_hw_queue *queue)
 {
-	u32 i;
+	u32 i = 0, end = npu_copy_user_queues(npu);
 
 	lockdep_assert_held(&npu->hw_lock);
 
-	for (i = 0; i < npu->info.queues; i++) {
+	if (queue->ctx->internal) {
+		i = end;
+		end = npu->info.queues;
+	}
+	for (; i < end; i++) {
 		if (!npu->queues[i]) {
 			queue->index = i;
 			return 0;

@@ -18,6 +18,80 @@
 #include "npu_trace.h"
 #include "npu_vm.h"
 
+/* Life before the card */
+
+/**
+ * npu_job_alloc - make an empty job
+ * @ctx: context
+ * @client_id: who asks, for traces
+ */
+struct npu_kjob *npu_job_alloc(struct npu_ctx *ctx, u64 client_id)
+{
+	struct npu_kjob *job;
+	int ret;
+
+	job = kzalloc(sizeof(*job), GFP_KERNEL);
+	if (!job)
+		return ERR_PTR(-ENOMEM);
+
+	INIT_LIST_HEAD(&job->link);
+	job->ctx = ctx;
+	job->fence = npu_fence_create(ctx);
+	if (!job->fence) {
+		kfree(job);
+		return ERR_PTR(-ENOMEM);
+	}
+
+	ret = npu_sched_job_init(&job->base, &ctx->entity, ctx, client_id);
+	if (ret) {
+		npu_job_put_resources(job);
+		return ERR_PTR(ret);
+	}
+
+	return job;
+}
+
+/**
+ * npu_job_discard - undo npu_job_alloc() for a job that was not armed
+ * @job: job
+ */
+void npu_job_discard(struct npu_kjob *job)
+{
+	drm_sched_job_cleanup(&job->base);
+	npu_job_put_resources(job);
+}
+
+/**
+ * npu_job_arm - number a job; from here on it has to be pushed
+ * @job: job, complete; the context's submit_lock is held until it is pushed
+ */
+void npu_job_arm(struct npu_kjob *job)
+{
+	struct npu_ctx *ctx = job->ctx;
+	unsigned long flags;
+
+	lockdep_assert_held(&ctx->submit_lock);
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	job->seqno = ++ctx->submitted;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	npu_fence_arm(job->fence, job->seqno);
+	drm_sched_job_arm(&job->base);
+	trace_npu_job_submit(job);
+}
+
+/**
+ * npu_job_push - give a job to the scheduler
+ * @job: job, armed; it can be gone on return
+ */
+void npu_job_push(struct npu_kjob *job)
+{
+	/* A job can outlive its file, and even the card; the module is kept by its fence. */
+	drm_dev_get(&job->ctx->npu->drm);
+	drm_sched_entity_push_job(&job->base);
+}
+
 /* Errors */
 
 /**

@@ -135,4 +135,9 @@ int npu_job_error(const struct npu_kjob *job, const struct npu_cqe *cqe);
 void npu_job_finish(struct npu_kjob *job, int error, const struct npu_cqe *cqe);
 void npu_job_put_resources(struct npu_kjob *job);
 
+struct npu_kjob *npu_job_alloc(struct npu_ctx *ctx, u64 client_id);
+void npu_job_discard(struct npu_kjob *job);
+void npu_job_arm(struct npu_kjob *job);
+void npu_job_push(struct npu_kjob *job);
+
 #endif

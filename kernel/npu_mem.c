@@ -17,6 +17,7 @@
 #include <drm/drm_print.h>
 #include <drm/ttm/ttm_tt.h>
 
+#include "npu_copy.h"
 #include "npu_device.h"
 #include "npu_gem.h"
 #include "npu_mem.h"
@@ -25,6 +26,9 @@
 
 /* Bytes cleared or copied between two chances for others to run. */
 #define NPU_CPU_STEP	SZ_2M
+
+/* From this size on the card zeroes new memory: before, the CPU is done before the card begins. */
+#define NPU_CLEAR_BY_CARD	SZ_256K
 
 /** struct npu_card_resource - a piece of DDR */
 struct npu_card_resource {
@@ -240,28 +244,25 @@ static void npu_tt_destroy(struct ttm_device *ttm, struct ttm_tt *tt)
 	kfree(tt);
 }
 
-/* Freshly allocated DDR holds what its last owner left. */
-static int npu_card_clear(struct npu_device *npu, struct ttm_resource *base)
+/**
+ * npu_mem_cpu_clear - zero card memory without the card's help
+ * @npu: device
+ * @at: DDR offset
+ * @bytes: size
+ */
+int npu_mem_cpu_clear(struct npu_device *npu, u64 at, u64 bytes)
 {
-	struct npu_card_resource *res = to_card_resource(base);
-	struct npu_buddy_block *block;
-	u64 at, end;
+	u64 end = at + bytes, stop;
 	int idx;
 
-	list_for_each_entry(block, &res->blocks, link) {
-		at = npu_buddy_block_offset(block);
-		end = at + npu_buddy_block_size(&npu->mem.card.buddy, block);
-
-		while (at < end) {
-			u64 stop = min(end, at + NPU_CPU_STEP);
-
-			if (!npu_device_enter(npu, &idx))
-				return -ENODEV;
-			for (; at < stop; at += sizeof(u64))
-				__raw_writeq(0, npu->ddr + at);
-			npu_device_exit(idx);
-			cond_resched();
-		}
+	while (at < end) {
+		stop = min(end, at + NPU_CPU_STEP);
+		if (!npu_device_enter(npu, &idx))
+			return -ENODEV;
+		for (; at < stop; at += sizeof(u64))
+			__raw_writeq(0, npu->ddr + at);
+		npu_device_exit(idx);
+		cond_resched();
 	}
 	wmb(); /* the zeros before anyone is told where they are */
 
@@ -332,6 +333,37 @@ static void npu_tt_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_devi
 	}
 }
 
+/*
+ * Freshly allocated DDR holds what its last owner left. The card zeroes it while the caller goes on;
+ * whoever wants to see it, CPU or job, waits for the fence.
+ */
+static int npu_move_clear(struct npu_device *npu, struct ttm_buffer_object *tbo,
+			  struct ttm_resource *to)
+{
+	struct dma_fence *fence;
+	struct npu_mem_run run;
+	u64 offset;
+	int ret;
+
+	if (to->size >= NPU_CLEAR_BY_CARD) {
+		fence = npu_copy_clear(npu, to);
+		if (!IS_ERR(fence)) {
+			dma_resv_add_fence(tbo->base.resv, fence, DMA_RESV_USAGE_KERNEL);
+			dma_fence_put(fence);
+			return 0;
+		}
+	}
+
+	for (offset = 0; offset < to->size; offset += run.bytes) {
+		npu_mem_card_run(npu, to, offset, &run);
+		ret = npu_mem_cpu_clear(npu, run.addr, run.bytes);
+		if (ret)
+			return ret;
+	}
+
+	return 0;
+}
+
 /* A buffer's first place. TTM has zeroed pages of system memory. */
 static int npu_move_first(struct npu_device *npu, struct ttm_buffer_object *tbo,
 			  struct ttm_resource *to)
@@ -339,7 +371,7 @@ static int npu_move_first(struct npu_device *npu, struct ttm_buffer_object *tbo,
 	int ret;
 
 	if (to->mem_type == TTM_PL_VRAM) {
-		ret = npu_card_clear(npu, to);
+		ret = npu_move_clear(npu, tbo, to);
 		if (ret)
 			return ret;
 	}
@@ -348,19 +380,26 @@ static int npu_move_first(struct npu_device *npu, struct ttm_buffer_object *tbo,
 	return 0;
 }
 
+/*
+ * In system memory the pages are what counts, not what a bounce buffer of the DMA mapping may hold:
+ * CPU mappings show the pages.
+ */
 static int npu_move_contents(struct npu_device *npu, struct ttm_buffer_object *tbo,
 			     struct ttm_resource *to)
 {
 	bool out = to->mem_type == TTM_PL_TT;
+	struct ttm_resource *card = out ? tbo->resource : to;
 	int ret;
 
 	if (!out)
+		npu_tt_sync(npu, tbo->ttm, true);
+	ret = npu_copy_move(npu, to_npu_bo(tbo), card, out);
+	if (out && !ret)
 		npu_tt_sync(npu, tbo->ttm, false);
-	ret = npu_card_copy(npu, out ? tbo->resource : to, tbo->ttm->pages, out);
+	if (ret)
+		ret = npu_card_copy(npu, card, tbo->ttm->pages, out);
 	if (ret)
 		return ret;
-	if (out)
-		npu_tt_sync(npu, tbo->ttm, true);
 
 	if (out)
 		atomic64_inc(&npu->mem.evictions);
@@ -481,29 +520,40 @@ static const struct ttm_device_funcs npu_ttm_funcs = {
 };
 
 /**
+ * npu_mem_card_run - where bytes of card memory are
+ * @npu: device
+ * @res: the memory
+ * @offset: first byte, inside of it
+ * @run: DDR offset of that byte and how far addresses go on without a jump
+ */
+void npu_mem_card_run(struct npu_device *npu, struct ttm_resource *res, u64 offset,
+		      struct npu_mem_run *run)
+{
+	struct npu_buddy_block *block = npu_card_block(npu, res, &offset);
+
+	run->addr = npu_buddy_block_offset(block) + offset;
+	run->bytes = npu_buddy_block_size(&npu->mem.card.buddy, block) - offset;
+}
+
+/**
  * npu_mem_run - where a buffer's bytes are for the card
  * @bo: buffer, its reservation lock held
+ * @system: ask for its pages of system memory, else for its card memory
  * @offset: first byte, page aligned, inside the buffer
  * @run: address of that byte and how far addresses go on without a jump
  */
-void npu_mem_run(struct npu_bo *bo, u64 offset, struct npu_mem_run *run)
+void npu_mem_run(struct npu_bo *bo, bool system, u64 offset, struct npu_mem_run *run)
 {
 	struct ttm_buffer_object *tbo = &bo->tbo;
-	struct npu_device *npu = ttm_to_npu(tbo->bdev);
-	u64 left = tbo->base.size - offset;
-	struct npu_buddy_block *block;
+	u64 pages = (tbo->base.size - offset) >> PAGE_SHIFT, n = 1;
 	const dma_addr_t *dma;
-	u64 pages, n = 1;
 
-	if (tbo->resource->mem_type == TTM_PL_VRAM) {
-		block = npu_card_block(npu, tbo->resource, &offset);
-		run->addr = npu_buddy_block_offset(block) + offset;
-		run->bytes = min(left, npu_buddy_block_size(&npu->mem.card.buddy, block) - offset);
+	if (!system) {
+		npu_mem_card_run(ttm_to_npu(tbo->bdev), tbo->resource, offset, run);
 		return;
 	}
 
 	dma = tbo->ttm->dma_address + (offset >> PAGE_SHIFT);
-	pages = left >> PAGE_SHIFT;
 	while (n < pages && dma[n] == dma[n - 1] + PAGE_SIZE)
 		n++;
 	run->addr = dma[0];

@@ -89,6 +89,9 @@ int npu_mem_init(struct npu_device *npu);
 void npu_mem_release_dma(struct npu_device *npu);
 u64 npu_mem_card_bytes(struct npu_device *npu);
 void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space);
-void npu_mem_run(struct npu_bo *bo, u64 offset, struct npu_mem_run *run);
+void npu_mem_run(struct npu_bo *bo, bool system, u64 offset, struct npu_mem_run *run);
+void npu_mem_card_run(struct npu_device *npu, struct ttm_resource *res, u64 offset,
+		      struct npu_mem_run *run);
+int npu_mem_cpu_clear(struct npu_device *npu, u64 at, u64 bytes);
 
 #endif

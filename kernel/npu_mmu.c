@@ -242,12 +242,15 @@ static bool npu_can_be_large(u64 va, u64 addr, u64 bytes)
 	return IS_ALIGNED(va | addr, SZ_2M) && bytes >= SZ_2M;
 }
 
-static int npu_space_map_run(struct npu_space *space, u64 va, const struct npu_mem_run *run,
+static int npu_space_set_run(struct npu_space *space, u64 va, const struct npu_mem_run *run,
 			     u64 flags)
 {
 	u64 at, step;
 	u32 level;
 	int ret;
+
+	if ((run->addr | (run->addr + run->bytes - 1)) & ~(NPU_PTE_ADDR | (SZ_4K - 1)))
+		return -ERANGE;
 
 	for (at = 0; at < run->bytes; at += step) {
 		u64 entry = (run->addr + at) | flags | NPU_PTE_VALID;
@@ -269,31 +272,49 @@ static int npu_space_map_run(struct npu_space *space, u64 va, const struct npu_m
 }
 
 /**
+ * npu_space_map_fixed - map memory that is not a buffer's
+ * @space: address space
+ * @va: address
+ * @run: the memory
+ * @flags: NPU_PTE_WRITE, NPU_PTE_SYSTEM
+ *
+ * Otherwise as npu_space_map().
+ */
+int npu_space_map_fixed(struct npu_space *space, u64 va, const struct npu_mem_run *run, u64 flags)
+{
+	int ret = npu_space_set_run(space, va, run, flags);
+
+	if (ret)
+		npu_space_unmap(space, va, run->bytes);
+	else
+		npu_space_invalidate(space, va, run->bytes);
+
+	return ret;
+}
+
+/**
  * npu_space_map - map a buffer, or change the flags of its mapping
  * @space: address space
  * @va: address, aligned as npu_vm_bind() does it
  * @bo: buffer, its reservation lock held
+ * @system: its pages of system memory, else its card memory
  * @flags: NPU_PTE_WRITE or NPU_PTE_CONST
  *
  * On return the card uses the new translations. On error nothing is mapped. Changing flags needs
  * no tables and does not fail.
  */
-int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, u64 flags)
+int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, bool system, u64 flags)
 {
 	u64 size = bo->tbo.base.size, offset;
 	struct npu_mem_run run;
 	int ret;
 
-	if (bo->tbo.resource->mem_type != TTM_PL_VRAM)
+	if (system)
 		flags |= NPU_PTE_SYSTEM;
 
 	for (offset = 0; offset < size; offset += run.bytes) {
-		npu_mem_run(bo, offset, &run);
-		if ((run.addr | (run.addr + run.bytes - 1)) & ~(NPU_PTE_ADDR | (SZ_4K - 1))) {
-			ret = -ERANGE;
-			goto err;
-		}
-		ret = npu_space_map_run(space, va + offset, &run, flags);
+		npu_mem_run(bo, system, offset, &run);
+		ret = npu_space_set_run(space, va + offset, &run, flags);
 		if (ret)
 			goto err;
 	}

@@ -10,6 +10,7 @@
 
 struct npu_bo;
 struct npu_device;
+struct npu_mem_run;
 struct npu_pt;
 
 /** struct npu_mmu - page tables of a card */
@@ -70,7 +71,8 @@ void npu_mmu_forget(struct npu_device *npu);
 
 int npu_space_init(struct npu_space *space, struct npu_device *npu);
 void npu_space_fini(struct npu_space *space);
-int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, u64 flags);
+int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, bool system, u64 flags);
+int npu_space_map_fixed(struct npu_space *space, u64 va, const struct npu_mem_run *run, u64 flags);
 void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes);
 
 #endif

@@ -61,17 +61,18 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 	struct drm_npu_dev_query *args = data;
 	void __user *to = u64_to_user_ptr(args->pointer);
 	union {
+		struct drm_npu_dev_info dev;
 		struct drm_npu_memory_info memory;
 		struct drm_npu_status_info status;
 	} answer = {};
-	const void *from = &answer;
 	u32 size, room = args->size;
 	int ret = 0;
 
 	switch (args->type) {
 	case DRM_NPU_QUERY_DEV:
-		from = &npu->info;
-		size = sizeof(npu->info);
+		size = sizeof(answer.dev);
+		answer.dev = npu->info;
+		answer.dev.queues = npu_copy_user_queues(npu);
 		break;
 	case DRM_NPU_QUERY_MEMORY:
 		size = sizeof(answer.memory);
@@ -93,7 +94,7 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 	if (!to)
 		return 0;
 
-	if (copy_to_user(to, from, min(room, size)))
+	if (copy_to_user(to, &answer, min(room, size)))
 		return -EFAULT;
 	if (room > size && clear_user(to + size, room - size))
 		return -EFAULT;

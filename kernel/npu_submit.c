@@ -21,7 +21,6 @@
 #include "npu_job.h"
 #include "npu_residency.h"
 #include "npu_submit.h"
-#include "npu_trace.h"
 #include "npu_vm.h"
 
 /* An element of a user's array may grow in later versions, but not without end. */
@@ -314,13 +313,6 @@ static int npu_job_check(const struct npu_ctx *ctx, const struct drm_npu_job *ar
 	return 0;
 }
 
-/* Undo npu_job_create() for a job that was not queued. */
-static void npu_job_discard(struct npu_kjob *job)
-{
-	drm_sched_job_cleanup(&job->base);
-	npu_job_put_resources(job);
-}
-
 static struct npu_kjob *npu_job_create(struct npu_ctx *ctx, struct drm_file *file,
 				       const struct drm_npu_job *args)
 {
@@ -331,24 +323,10 @@ static struct npu_kjob *npu_job_create(struct npu_ctx *ctx, struct drm_file *fil
 	if (ret)
 		return ERR_PTR(ret);
 
-	job = kzalloc(sizeof(*job), GFP_KERNEL);
-	if (!job)
-		return ERR_PTR(-ENOMEM);
-
-	INIT_LIST_HEAD(&job->link);
-	job->ctx = ctx;
+	job = npu_job_alloc(ctx, file->client_id);
+	if (IS_ERR(job))
+		return job;
 	job->explicit = args->flags & DRM_NPU_JOB_EXPLICIT;
-	job->fence = npu_fence_create(ctx);
-	if (!job->fence) {
-		kfree(job);
-		return ERR_PTR(-ENOMEM);
-	}
-
-	ret = npu_sched_job_init(&job->base, &ctx->entity, ctx, file->client_id);
-	if (ret) {
-		npu_job_put_resources(job);
-		return ERR_PTR(ret);
-	}
 
 	ret = npu_job_build(job, file, args);
 	if (!ret)
@@ -464,9 +442,13 @@ static int npu_job_check_buffers(struct npu_kjob *job)
 
 		if (write && bo->sealed)
 			return -EACCES;
+		/* Nobody sees memory before it is zeroed. */
 		if (job->explicit)
-			continue;
-		ret = drm_sched_job_add_implicit_dependencies(&job->base, &bo->tbo.base, write);
+			ret = drm_sched_job_add_resv_dependencies(&job->base, bo->tbo.base.resv,
+								  DMA_RESV_USAGE_KERNEL);
+		else
+			ret = drm_sched_job_add_implicit_dependencies(&job->base, &bo->tbo.base,
+								      write);
 		if (ret)
 			return ret;
 	}
@@ -500,25 +482,8 @@ static void npu_job_publish(struct npu_kjob *job)
 /* Number the job and let its fence be seen: from here on it has to be pushed. */
 static void npu_job_commit(struct npu_kjob *job)
 {
-	struct npu_ctx *ctx = job->ctx;
-	unsigned long flags;
-
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	job->seqno = ++ctx->submitted;
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
-
-	npu_fence_arm(job->fence, job->seqno);
-	drm_sched_job_arm(&job->base);
-	trace_npu_job_submit(job);
+	npu_job_arm(job);
 	npu_job_publish(job);
-}
-
-/* The job can be gone on return. */
-static void npu_job_push(struct npu_kjob *job)
-{
-	/* A job can outlive its file, and even the card; the module is kept by its fence. */
-	drm_dev_get(&job->ctx->npu->drm);
-	drm_sched_entity_push_job(&job->base);
 }
 
 /* Reserve the buffers of all jobs, and give them the jobs' fences. */

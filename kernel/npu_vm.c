@@ -134,7 +134,8 @@ static int npu_vma_map_locked(struct npu_vma *vma)
 	if (vma->mapped)
 		return 0;
 
-	ret = npu_space_map(&vma->vm->space, vma->node.start, vma->bo, npu_vm_flags(vma->bo));
+	ret = npu_space_map(&vma->vm->space, vma->node.start, vma->bo,
+			    npu_bo_is_in_system(vma->bo), npu_vm_flags(vma->bo));
 	vma->mapped = !ret;
 
 	return ret;
@@ -281,7 +282,8 @@ void npu_vm_protect(struct npu_bo *bo)
 	list_for_each_entry(vma, &bo->vmas, link) {
 		mutex_lock(&vma->vm->lock);
 		if (vma->mapped)
-			npu_space_map(&vma->vm->space, vma->node.start, bo, npu_vm_flags(bo));
+			npu_space_map(&vma->vm->space, vma->node.start, bo,
+				      npu_bo_is_in_system(bo), npu_vm_flags(bo));
 		mutex_unlock(&vma->vm->lock);
 	}
 	mutex_unlock(&bo->vma_lock);
