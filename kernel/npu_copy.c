@@ -158,7 +158,9 @@ static struct npu_copy_op *npu_copy_op_create(struct npu_device *npu, bool clear
 	op->slot = slot;
 	op->clear = clear;
 	INIT_WORK(&op->work, npu_copy_op_work);
-	dma_fence_init(&op->base, &npu_copy_fence_ops, &copy->fence_lock, copy->fence_context, 0);
+	/* A timeline each: the CPU can finish one before those that began earlier. */
+	dma_fence_init(&op->base, &npu_copy_fence_ops, &copy->fence_lock,
+		       dma_fence_context_alloc(1), 1);
 
 	return op;
 }
@@ -600,7 +602,6 @@ int npu_copy_init(struct npu_device *npu)
 	spin_lock_init(&copy->fence_lock);
 	init_waitqueue_head(&copy->slots_wait);
 	INIT_DELAYED_WORK(&copy->nudge, npu_copy_nudge);
-	copy->fence_context = dma_fence_context_alloc(1);
 	if (npu_copy_user_queues(npu) == npu->info.queues)
 		return 0;
 

@@ -57,9 +57,6 @@ struct npu_copy {
 	/** @fence_lock: of the operations' fences */
 	spinlock_t fence_lock;
 
-	/** @fence_context: timeline of the operations, which may finish in any order */
-	u64 fence_context;
-
 	/** @pending: operations on the card */
 	atomic_t pending;
 
