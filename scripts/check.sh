@@ -21,6 +21,8 @@ failed=0
 number=0
 failures=()
 logs=()
+asides=()
+aside_logs=()
 mkdir -p "$LOGS"
 started=$SECONDS
 
@@ -45,27 +47,68 @@ counts() {
         END { if (plain_p + plain_f) print plain_p, plain_f; else print p + 0, f + 0 }' "$1"
 }
 
-# step NAME SECONDS COMMAND...: a test step.
-step() {
-    local name=$1 limit=$2 status p f begun=$SECONDS log
+# run LOG SECONDS COMMAND...: a step's command, with its output in a log; prints its status, passed and failed tests, and seconds.
+run() {
+    local log=$1 limit=$2 status p f begun=$SECONDS
     shift 2
-    wanted "$name" || return 0
-    number=$((number + 1))
-    log=$LOGS/$(printf '%02d' "$number")-$name.log
-    printf '%-34s ' "$name"
     timeout --kill-after=30 "$limit" bash -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null
     status=$?
     read -r p f < <(counts "$log")
     if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     if [ $((p + f)) -eq 0 ]; then f=1; echo "no test ran" >>"$log"; fi
-    passed=$((passed + p))
-    failed=$((failed + f))
-    printf '%5d passed, %d failed  (%d s)\n' "$p" "$f" $((SECONDS - begun))
-    if [ "$f" -ne 0 ]; then
-        failures+=("$name (status $status): $log")
-        logs+=("$log")
-        tail -n 30 "$log" | sed 's/^/    | /'
+    echo "$status $p $f $((SECONDS - begun))"
+}
+
+# report NAME LOG STATUS PASSED FAILED SECONDS: adds up, and shows the end of the log of what failed.
+report() {
+    passed=$((passed + $4))
+    failed=$((failed + $5))
+    printf '%-34s %5d passed, %d failed  (%d s)\n' "$1" "$4" "$5" "$6"
+    if [ "$5" -ne 0 ]; then
+        failures+=("$1 (status $3): $2")
+        logs+=("$2")
+        tail -n 30 "$2" | sed 's/^/    | /'
     fi
+}
+
+new_log() {
+    number=$((number + 1))
+    log=$LOGS/$(printf '%02d' "$number")-$1.log
+}
+
+# step NAME SECONDS COMMAND...: a test step.
+step() {
+    local log name=$1 result
+    wanted "$name" || return 0
+    new_log "$name"
+    [ ! -t 1 ] || printf '%s...\r' "$name"
+    read -ra result < <(run "$log" "${@:2}")
+    report "$name" "$log" "${result[@]}"
+}
+
+# aside NAME SECONDS COMMAND...: a test step beside the following ones, and after earlier ones of its kind: boards that boot and wait leave a core to others.
+aside() {
+    local log name=$1
+    wanted "$name" || return 0
+    new_log "$name"
+    asides+=("$name")
+    aside_logs+=("$log")
+    (
+        flock 8
+        run "$log" "${@:2}" >"$log.result"
+    ) 8>"$LOGS/.aside" &
+}
+
+# together: waits for the steps aside, and reports them.
+together() {
+    local i result
+    wait
+    for i in "${!asides[@]}"; do
+        read -ra result <"${aside_logs[$i]}.result"
+        report "${asides[$i]}" "${aside_logs[$i]}" "${result[@]}"
+    done
+    asides=()
+    aside_logs=()
 }
 
 # must NAME SECONDS COMMAND...: something that later steps need; counts as one test.
@@ -107,24 +150,28 @@ step files 120 tests/static/spdx.sh
 must build 1800 make -s build
 must qemu 1800 make -s qemu
 must kernel-stock 900 make -s kernel-stock
+must kernel-debug 2400 make -s kernel-debug
+must kernel-newest 900 make -s kernel-newest
 must module 600 make -s module
+
+aside npu-vm 900 tests/env/test_npu_vm.sh
+aside driver-static 900 tests/static/driver.sh
 step arrows 120 tests/static/arrows.py "$NPU_BUILD"
 step unit 1200 run_ctest "$NPU_BUILD"
 step oracle 300 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data "$NPU_PYTHON" -W error -m unittest discover -s tests/oracle
 step networks-sim 900 "$NPU_PYTHON" tests/conformance/run_nets.py --quick
 step demo-sim 300 succeeds make -s demo BOARD=sim
 step qemu-device 600 qemu_device
-step npu-vm 900 tests/env/test_npu_vm.sh
 step demo 300 succeeds make -s demo
-step guest-stock 900 tests/guest/check.sh stock
-step guest-iommu 900 tests/guest/check.sh iommu
 step guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
 step guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest
+together
+
+aside guest-stock 900 tests/guest/check.sh stock
+aside guest-iommu 900 tests/guest/check.sh iommu
 step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined --
 step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
-must kernel-debug 2400 make -s kernel-debug
-must kernel-newest 900 make -s kernel-newest
-step driver-static 900 tests/static/driver.sh
+together
 step guest-debug 1800 tests/guest/check.sh debug
 
 echo
