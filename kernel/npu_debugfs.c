@@ -2,6 +2,7 @@
 /*
  * debugfs: what is in use.
  */
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 
 #include <drm/drm_debugfs.h>
@@ -9,6 +10,9 @@
 #include "npu_ctx.h"
 #include "npu_debugfs.h"
 #include "npu_device.h"
+#include "npu_drv.h"
+#include "npu_gem.h"
+#include "npu_vm.h"
 
 static struct npu_device *npu_of_seq_file(struct seq_file *m)
 {
@@ -98,7 +102,122 @@ static int npu_show_memory(struct seq_file *m, void *data)
 	return 0;
 }
 
+static void npu_show_client(struct seq_file *m, struct drm_file *file)
+{
+	struct npu_gem_usage usage;
+	struct task_struct *task;
+	struct npu_ctx *ctx;
+	unsigned long id;
+	u32 contexts = 0;
+	struct pid *pid;
+
+	xa_for_each(&to_npu_file(file)->ctxs, id, ctx)
+		contexts++;
+	npu_gem_usage(file, &usage);
+
+	rcu_read_lock();
+	pid = rcu_dereference(file->pid);
+	task = pid_task(pid, PIDTYPE_TGID);
+	seq_printf(m, "%llu %d %s %u %llu %llu\n", file->client_id, pid_vnr(pid),
+		   task ? task->comm : "-", contexts, usage.card, usage.system);
+	rcu_read_unlock();
+}
+
+static int npu_show_clients(struct seq_file *m, void *data)
+{
+	struct npu_device *npu = npu_of_seq_file(m);
+	struct drm_file *file;
+	int ret;
+
+	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
+	if (ret)
+		return ret;
+	seq_puts(m, "client pid command contexts card system\n");
+	list_for_each_entry(file, &npu->drm.filelist, lhead)
+		npu_show_client(m, file);
+	mutex_unlock(&npu->drm.filelist_mutex);
+
+	return 0;
+}
+
+static void npu_show_file_buffers(struct seq_file *m, struct drm_file *file)
+{
+	struct drm_gem_object *obj;
+	int handle;
+
+	spin_lock(&file->table_lock);
+	idr_for_each_entry(&file->object_idr, obj, handle) {
+		struct npu_bo *bo = gem_to_npu_bo(obj);
+		const struct ttm_resource *res = READ_ONCE(bo->tbo.resource);
+
+		seq_printf(m, "%llu %d %zu %s %s%s%s\n", file->client_id, handle, obj->size,
+			   bo->flags & DRM_NPU_BO_CARD ? "card" : "system",
+			   res && res->mem_type == TTM_PL_VRAM ? "card" : "system",
+			   READ_ONCE(bo->sealed) ? " sealed" : "",
+			   dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP) ? "" :
+										" busy");
+	}
+	spin_unlock(&file->table_lock);
+}
+
+/* Every handle; a buffer that two files have is listed twice. */
+static int npu_show_buffers(struct seq_file *m, void *data)
+{
+	struct npu_device *npu = npu_of_seq_file(m);
+	struct drm_file *file;
+	int ret;
+
+	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
+	if (ret)
+		return ret;
+	seq_puts(m, "client handle bytes asked is state\n");
+	list_for_each_entry(file, &npu->drm.filelist, lhead)
+		npu_show_file_buffers(m, file);
+	mutex_unlock(&npu->drm.filelist_mutex);
+
+	return 0;
+}
+
+static void npu_show_vm(struct seq_file *m, u64 client, struct npu_vm *vm)
+{
+	struct npu_space_usage usage;
+	u32 level;
+
+	mutex_lock(&vm->lock);
+	npu_space_usage(&vm->space, &usage);
+	mutex_unlock(&vm->lock);
+
+	seq_printf(m, "%llu %u", client, vm->space.asid);
+	for (level = 0; level < NPU_PT_LEVELS; level++)
+		seq_printf(m, " %u", usage.tables[level]);
+	seq_printf(m, " %u %u\n", usage.small, usage.large);
+}
+
+static int npu_show_page_tables(struct seq_file *m, void *data)
+{
+	struct npu_device *npu = npu_of_seq_file(m);
+	struct drm_file *file;
+	struct npu_vm *vm;
+	int ret;
+
+	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
+	if (ret)
+		return ret;
+	seq_puts(m, "client asid tables0 tables1 tables2 tables3 pages blocks\n");
+	list_for_each_entry(file, &npu->drm.filelist, lhead) {
+		vm = READ_ONCE(to_npu_file(file)->vm);
+		if (!IS_ERR_OR_NULL(vm))
+			npu_show_vm(m, file->client_id, vm);
+	}
+	mutex_unlock(&npu->drm.filelist_mutex);
+
+	return 0;
+}
+
 static const struct drm_debugfs_info npu_debugfs_files[] = {
+	{ "clients", npu_show_clients, 0 },
+	{ "buffers", npu_show_buffers, 0 },
+	{ "page_tables", npu_show_page_tables, 0 },
 	{ "queues", npu_show_queues, 0 },
 	{ "card", npu_show_card, 0 },
 	{ "memory", npu_show_memory, 0 },

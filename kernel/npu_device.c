@@ -143,6 +143,7 @@ void npu_device_start(struct npu_device *npu)
 	npu_write(npu, NPU_REG_EVENT_ENABLE,
 		  NPU_EVENT_STATUS_INVALIDATED | NPU_EVENT_STATUS_QUEUE_ERROR |
 		  NPU_EVENT_STATUS_FATAL | NPU_EVENT_STATUS_ECC | NPU_EVENT_STATUS_THERMAL);
+	npu_write(npu, NPU_REG_CLOCK_SELECT, READ_ONCE(npu->clock.state));
 	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
 }
 
@@ -179,6 +180,10 @@ void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
 	info->ecc_uncorrected = npu_read(npu, NPU_REG_ECC_UNCORRECTED);
 	info->resets = READ_ONCE(npu->resets);
 	info->core_busy = npu_read(npu, NPU_REG_CORE_BUSY);
+	info->fan_rpm = npu_read(npu, NPU_REG_FAN_RPM);
+	info->core_resets = atomic_read(&npu->counters.core_resets);
+	info->aborted_jobs = atomic_read(&npu->counters.aborted_jobs);
+	info->thermal_events = atomic_read(&npu->counters.thermal_events);
 
 	for (core = 0; core < npu->info.cores; core++) {
 		info->busy_cycles[core] =

@@ -2,6 +2,7 @@
 #ifndef NPU_DEVICE_H
 #define NPU_DEVICE_H
 
+#include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/io.h>
 #include <linux/mutex.h>
@@ -15,11 +16,25 @@
 #include "npu_regs.h"
 
 #include "npu_copy.h"
+#include "npu_devfreq.h"
 #include "npu_irq.h"
 #include "npu_mem.h"
 #include "npu_mmu.h"
+#include "npu_sysfs.h"
 
 struct npu_hw_queue;
+
+/** struct npu_counters - what happened since probe */
+struct npu_counters {
+	/** @core_resets: resets of single cores */
+	atomic_t core_resets;
+
+	/** @aborted_jobs: jobs that the watchdog has killed */
+	atomic_t aborted_jobs;
+
+	/** @thermal_events: times that the temperature limit was passed, either way */
+	atomic_t thermal_events;
+};
 
 /**
  * struct npu_device - one card
@@ -77,6 +92,18 @@ struct npu_device {
 
 	/** @wedged: even a reset did not help, the card is left alone; written under @hw_lock */
 	bool wedged;
+
+	/** @counters: for those who watch */
+	struct npu_counters counters;
+
+	/** @utilisation: likewise */
+	struct npu_utilisation utilisation;
+
+	/** @load: what devfreq looks at */
+	struct npu_load load;
+
+	/** @clock: what it chooses */
+	struct npu_clock clock;
 
 	/** @submit_wq: runs the submission and cleanup work of all schedulers */
 	struct workqueue_struct *submit_wq;

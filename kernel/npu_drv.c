@@ -16,6 +16,7 @@
 #include "npu_copy.h"
 #include "npu_ctx.h"
 #include "npu_debugfs.h"
+#include "npu_devfreq.h"
 #include "npu_device.h"
 #include "npu_drv.h"
 #include "npu_gem.h"
@@ -24,6 +25,7 @@
 #include "npu_query.h"
 #include "npu_recover.h"
 #include "npu_submit.h"
+#include "npu_sysfs.h"
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
@@ -227,6 +229,10 @@ static int npu_probe_software(struct npu_device *npu)
 	npu->info.max_jobs = NPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = NPU_CTX_MAX_JOBS;
 
+	npu_load_init(&npu->load);
+	ret = npu_sysfs_init(npu);
+	if (ret)
+		return ret;
 	ret = npu_mmu_init(npu);
 	if (ret)
 		return ret;
@@ -271,6 +277,7 @@ static int npu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		goto err_stop;
 
 	npu_debugfs_init(npu);
+	npu_devfreq_init(npu);
 	ret = npu_hwmon_init(npu);
 	if (ret)
 		goto err_copy;
@@ -342,6 +349,7 @@ static struct pci_driver npu_pci_driver = {
 	.remove = npu_remove,
 	.shutdown = npu_shutdown,
 	.err_handler = &npu_err_handler,
+	.dev_groups = npu_sysfs_groups,
 };
 
 static int __init npu_init(void)
@@ -370,3 +378,4 @@ module_exit(npu_exit);
 
 MODULE_DESCRIPTION("QNPU neural processing unit");
 MODULE_LICENSE("GPL");
+MODULE_SOFTDEP("pre: governor_simpleondemand");

@@ -128,6 +128,8 @@ void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int err
 	job->skip_error = queue->error ?: error;
 	list_add_tail(&job->link, &queue->jobs);
 	trace_npu_job_run(job, queue->sq_tail, job->skip_error);
+	if (!job->skip_error)
+		npu_load_begin(&queue->npu->load);
 
 	if (job->skip_error) {
 		npu_hw_queue_finish_skipped(queue);

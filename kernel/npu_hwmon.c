@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Temperature, power and voltage for sensors(1).
+ * Temperature, power, voltage and fan for sensors(1).
  */
 #include <linux/hwmon.h>
 #include <linux/units.h>
@@ -8,21 +8,33 @@
 #include "npu_device.h"
 #include "npu_hwmon.h"
 
+/* See docs/hardware.md, section 2.3. */
+#define NPU_IDLE_MW	4000u
+#define NPU_CORE_MW	6000u
+#define NPU_FAN_MAX_RPM	4500
+
 static umode_t npu_hwmon_is_visible(const void *data, enum hwmon_sensor_types type, u32 attr,
 				    int channel)
 {
 	return 0444;
 }
 
-static int npu_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 attr, int channel,
-			  long *value)
+/* What the hardware guide promises, and needs no question to the card. */
+static int npu_hwmon_limit(struct npu_device *npu, enum hwmon_sensor_types type, u32 attr,
+			   long *value)
 {
-	struct npu_device *npu = dev_get_drvdata(dev);
-	int idx, ret = 0;
+	if (type == hwmon_power && attr == hwmon_power_max)
+		*value = (NPU_IDLE_MW + npu->info.cores * NPU_CORE_MW) * MICROWATT_PER_MILLIWATT;
+	else if (type == hwmon_fan && attr == hwmon_fan_max)
+		*value = NPU_FAN_MAX_RPM;
+	else
+		return -EOPNOTSUPP;
 
-	if (!npu_device_enter(npu, &idx))
-		return -ENODEV;
+	return 0;
+}
 
+static int npu_hwmon_sensor(struct npu_device *npu, enum hwmon_sensor_types type, long *value)
+{
 	switch (type) {
 	case hwmon_temp:
 		*value = (s32)npu_read(npu, NPU_REG_TEMP_MC);
@@ -33,24 +45,66 @@ static int npu_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 
 	case hwmon_in:
 		*value = npu_read(npu, NPU_REG_VOLTAGE_MV);
 		break;
-	default:
-		ret = -EOPNOTSUPP;
+	case hwmon_fan:
+		*value = npu_read(npu, NPU_REG_FAN_RPM);
 		break;
+	default:
+		return -EOPNOTSUPP;
 	}
+
+	return 0;
+}
+
+static bool npu_hwmon_is_input(enum hwmon_sensor_types type, u32 attr)
+{
+	return (type == hwmon_temp && attr == hwmon_temp_input) ||
+	       (type == hwmon_power && attr == hwmon_power_input) ||
+	       (type == hwmon_in && attr == hwmon_in_input) ||
+	       (type == hwmon_fan && attr == hwmon_fan_input);
+}
+
+static int npu_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 attr, int channel,
+			  long *value)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	int idx, ret;
+
+	if (!npu_hwmon_is_input(type, attr))
+		return npu_hwmon_limit(npu, type, attr, value);
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+	ret = npu_hwmon_sensor(npu, type, value);
 	npu_device_exit(idx);
 
 	return ret;
 }
 
+static int npu_hwmon_read_string(struct device *dev, enum hwmon_sensor_types type, u32 attr,
+				 int channel, const char **label)
+{
+	static const char * const labels[hwmon_max] = {
+		[hwmon_temp] = "chip",
+		[hwmon_power] = "board",
+		[hwmon_in] = "core",
+		[hwmon_fan] = "fan",
+	};
+
+	*label = labels[type];
+
+	return 0;
+}
+
 static const struct hwmon_ops npu_hwmon_ops = {
 	.is_visible = npu_hwmon_is_visible,
 	.read = npu_hwmon_read,
+	.read_string = npu_hwmon_read_string,
 };
 
 static const struct hwmon_channel_info * const npu_hwmon_channels[] = {
-	HWMON_CHANNEL_INFO(temp, HWMON_T_INPUT),
-	HWMON_CHANNEL_INFO(power, HWMON_P_INPUT),
-	HWMON_CHANNEL_INFO(in, HWMON_I_INPUT),
+	HWMON_CHANNEL_INFO(temp, HWMON_T_INPUT | HWMON_T_LABEL),
+	HWMON_CHANNEL_INFO(power, HWMON_P_INPUT | HWMON_P_MAX | HWMON_P_LABEL),
+	HWMON_CHANNEL_INFO(in, HWMON_I_INPUT | HWMON_I_LABEL),
+	HWMON_CHANNEL_INFO(fan, HWMON_F_INPUT | HWMON_F_MAX | HWMON_F_LABEL),
 	NULL
 };
 

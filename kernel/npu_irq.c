@@ -27,8 +27,10 @@ static void npu_irq_events(struct npu_device *npu)
 		npu_mmu_invalidated(npu);
 	if (events & NPU_EVENT_STATUS_ECC)
 		dev_warn_ratelimited(npu->drm.dev, "memory error\n");
-	if (events & NPU_EVENT_STATUS_THERMAL)
+	if (events & NPU_EVENT_STATUS_THERMAL) {
+		atomic_inc(&npu->counters.thermal_events);
 		dev_warn_ratelimited(npu->drm.dev, "temperature limit passed\n");
+	}
 	if (events & (NPU_EVENT_STATUS_QUEUE_ERROR | NPU_EVENT_STATUS_FATAL))
 		queue_work(npu->timeout_wq, &npu->event_work);
 }

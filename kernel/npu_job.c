@@ -156,7 +156,7 @@ static void npu_job_record(struct npu_kjob *job, int error, const struct npu_cqe
 	result->error = error;
 	if (cqe) {
 		result->cycles = cqe->end_cycle - cqe->start_cycle;
-		atomic64_add(result->cycles, &ctx->vm->cycles);
+		npu_vm_account(ctx->vm, cqe->core, result->cycles);
 	}
 
 	if (error) {
@@ -188,6 +188,8 @@ void npu_job_finish(struct npu_kjob *job, int error, const struct npu_cqe *cqe)
 
 	lockdep_assert_held(&ctx->queue.lock);
 
+	if (!job->skip_error)
+		npu_load_end(&ctx->npu->load);
 	npu_job_record(job, error, cqe);
 	trace_npu_job_done(job, error, cqe);
 	if (error)

@@ -462,6 +462,29 @@ void npu_space_fini(struct npu_space *space)
 	atomic_dec(&npu->mmu.asids_used);
 }
 
+static void npu_pt_count(const struct npu_pt *pt, struct npu_space_usage *usage)
+{
+	u32 i, leaves = bitmap_weight(pt->leaf, NPU_PT_ENTRIES);
+
+	usage->tables[pt->level]++;
+	*(pt->level ? &usage->large : &usage->small) += leaves;
+	for (i = 0; pt->level && i < NPU_PT_ENTRIES; i++) {
+		if (pt->child[i])
+			npu_pt_count(pt->child[i], usage);
+	}
+}
+
+/**
+ * npu_space_usage - count tables and leaves
+ * @space: address space, its lock held
+ * @usage: answer
+ */
+void npu_space_usage(const struct npu_space *space, struct npu_space_usage *usage)
+{
+	memset(usage, 0, sizeof(*usage));
+	npu_pt_count(space->root, usage);
+}
+
 /* Set-up */
 
 static void npu_mmu_fini(struct drm_device *drm, void *arg)

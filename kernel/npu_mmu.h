@@ -8,6 +8,8 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+#include "npu_regs.h"
+
 struct npu_bo;
 struct npu_device;
 struct npu_mem_run;
@@ -65,6 +67,18 @@ struct npu_space {
 	u32 asid;
 };
 
+/** struct npu_space_usage - what an address space consists of */
+struct npu_space_usage {
+	/** @tables: tables of each level */
+	u32 tables[NPU_PT_LEVELS];
+
+	/** @small: leaves that map a page */
+	u32 small;
+
+	/** @large: leaves that map a block */
+	u32 large;
+};
+
 int npu_mmu_init(struct npu_device *npu);
 void npu_mmu_invalidated(struct npu_device *npu);
 void npu_mmu_forget(struct npu_device *npu);
@@ -74,5 +88,6 @@ void npu_space_fini(struct npu_space *space);
 int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, bool system, u64 flags);
 int npu_space_map_fixed(struct npu_space *space, u64 va, const struct npu_mem_run *run, u64 flags);
 void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes);
+void npu_space_usage(const struct npu_space *space, struct npu_space_usage *usage);
 
 #endif

@@ -126,14 +126,17 @@ void npu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	struct npu_file *nfile = to_npu_file(file);
 	struct npu_device *npu = nfile->npu;
 	struct npu_vm *vm = READ_ONCE(nfile->vm);
-	u64 cycles = vm ? atomic64_read(&vm->cycles) : 0;
 	struct npu_gem_usage usage;
+	u32 core;
+	u64 cycles;
 
-	drm_printf(p, "drm-engine-npu:\t%llu ns\n",
-		   mul_u64_u32_div(cycles, NSEC_PER_MSEC, npu->info.clock_khz));
-	drm_printf(p, "drm-engine-capacity-npu:\t%u\n", npu->info.cores);
-	drm_printf(p, "drm-cycles-npu:\t%llu\n", cycles);
-	drm_printf(p, "drm-maxfreq-npu:\t%u KHz\n", npu->info.clock_khz);
+	for (core = 0; core < npu->info.cores; core++) {
+		cycles = vm ? atomic64_read(&vm->cycles[core]) : 0;
+		drm_printf(p, "drm-engine-core%u:\t%llu ns\n", core,
+			   mul_u64_u32_div(cycles, NSEC_PER_MSEC, npu->info.clock_khz));
+		drm_printf(p, "drm-cycles-core%u:\t%llu\n", core, cycles);
+		drm_printf(p, "drm-maxfreq-core%u:\t%u KHz\n", core, npu->info.clock_khz);
+	}
 	drm_printf(p, "npu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
 
 	npu_gem_usage(file, &usage);

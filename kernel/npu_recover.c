@@ -133,6 +133,7 @@ static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *v
 	WRITE_ONCE(job->timed_out, true);
 
 	trace_npu_job_abort(job, view->core);
+	atomic_inc(&npu->counters.aborted_jobs);
 	npu_hw_queue_abort(&job->ctx->queue, job->seqno);
 	if (npu_recover_wait(job))
 		return;
@@ -140,6 +141,7 @@ static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *v
 	drm_warn(&npu->drm, "core %u does not abort job %llu: resetting the core\n", view->core,
 		 job->seqno);
 	trace_npu_core_reset(job, view->core);
+	atomic_inc(&npu->counters.core_resets);
 	npu_write(npu, NPU_REG_CORE_RESET, BIT(view->core));
 	if (npu_recover_wait(job))
 		return;

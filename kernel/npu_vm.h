@@ -10,6 +10,7 @@
 #include <drm/drm_mm.h>
 
 #include "npu_mmu.h"
+#include "npu_regs.h"
 
 struct drm_file;
 struct npu_bo;
@@ -39,8 +40,8 @@ struct npu_vm {
 	/** @card: bytes of card buffers that have an address here, wherever they are at present */
 	u64 card;
 
-	/** @cycles: modelled cycles of the file's finished jobs */
-	atomic64_t cycles;
+	/** @cycles: modelled cycles of the file's finished jobs, by core */
+	atomic64_t cycles[NPU_MAX_CORES];
 
 	/** @jobs: the file's finished jobs */
 	atomic64_t jobs;
@@ -81,6 +82,13 @@ int npu_vm_address(struct drm_file *file, struct npu_bo *bo, u64 *va);
 struct npu_vma *npu_vma_find(struct npu_vm *vm, struct npu_bo *bo);
 int npu_vma_map(struct npu_vma *vma);
 void npu_vma_put(struct npu_vma *vma);
+
+/* The card says which core it was; it is not to be trusted with an index. */
+static inline void npu_vm_account(struct npu_vm *vm, u32 core, u64 cycles)
+{
+	if (core < NPU_MAX_CORES)
+		atomic64_add(cycles, &vm->cycles[core]);
+}
 
 static inline struct npu_vm *npu_vm_get(struct npu_vm *vm)
 {

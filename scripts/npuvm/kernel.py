@@ -3,6 +3,7 @@
 
 import lzma
 import os
+import re
 import subprocess
 
 from . import BoardError
@@ -88,9 +89,17 @@ def _builtin(path):
 
 
 def _depends_of(driver):
+    """What must be inserted first; also what makes the driver do more where it is there (softdep: pre)."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     answer = subprocess.run(["modinfo", "-F", "depends", driver], capture_output=True, text=True,
                             check=False, env={**os.environ, "PATH": path})
     if answer.returncode != 0:
         raise BoardError(f"{driver} is not a kernel module: {answer.stderr.strip()}")
-    return [name for name in answer.stdout.strip().split(",") if name]
+    return [name for name in answer.stdout.strip().split(",") if name] + _wishes_of(driver)
+
+
+def _wishes_of(driver):
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    answer = subprocess.run(["modinfo", "-F", "softdep", driver], capture_output=True, text=True,
+                            check=False, env={**os.environ, "PATH": path})
+    return re.findall(r"pre: (\S+)", answer.stdout)

@@ -43,7 +43,9 @@ bool read_fdinfo(const fs::path &path, Client &client) {
   client.client = number(keys["drm-client-id"]);
   client.card_bytes = number(keys["drm-resident-card"]);
   client.system_bytes = number(keys["drm-resident-system"]);
-  client.engine_ns = number(keys["drm-engine-npu"]);
+  // One engine a core.
+  for (auto at = keys.lower_bound("drm-engine-core"); at != keys.end() && at->first.starts_with("drm-engine-core"); ++at)
+    client.engine_ns += number(at->second);
   client.jobs = number(keys["npu-jobs"]);
   return true;
 }

@@ -122,7 +122,7 @@ static void unknown_ioctls_are_refused(void **state) {
 }
 
 static void fdinfo_names_driver_and_memory(void **state) {
-  static const char *const keys[] = {"drm-driver:\tnpu", "drm-pdev:", "drm-engine-npu:", "drm-total-card:\t4 KiB",
+  static const char *const keys[] = {"drm-driver:\tnpu", "drm-pdev:", "drm-engine-core0:", "drm-total-card:\t4 KiB",
                                      "drm-total-system:\t8 KiB"};
   char path[64], text[4096];
   struct bo card, system;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What the driver lets others see: trace events, sysfs, hwmon, fdinfo, debugfs. */
-#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -94,6 +94,7 @@ static void failures_and_waits_are_told(void **state) {
   struct drm_npu_wait wait;
   struct stream stream;
   struct job bad, follower;
+  struct bo bo;
   const char *line;
   char fence[64];
   char *text;
@@ -101,9 +102,10 @@ static void failures_and_waits_are_told(void **state) {
   (void)state;
   calibrate(fd, ctx);
   stream_create(fd, 2, &stream);
+  bo_create(fd, KIB(4), DRM_NPU_BO_SYSTEM, &bo);
   job_init(&bad);
   job_gdma(&bad, &stream);
-  job_region(&bad, &stream.bo, RW);
+  job_region(&bad, &bo, RW);
   stream_slow_copy(&stream, 1, 100);
   stream_fill(&stream, 1, 0, 1 << 20, 0); /* beyond the region */
   bad.stream.gdma_count = 2;
@@ -131,6 +133,7 @@ static void failures_and_waits_are_told(void **state) {
   must_find(line, "npu_job_run:", fence, "error=-125");
   must_find(line, "npu_job_done:", fence, "error=-125");
   free(text);
+  bo_destroy(fd, &bo);
   stream_destroy(fd, &stream);
   syncobj_destroy(fd, syncobj);
 }
@@ -175,12 +178,348 @@ static void contexts_are_told(void **state) {
   free(text);
 }
 
+/* Files */
+
+/* Content of a file below the card's PCI function; ends the test where it is not there. */
+static void read_pci(const char *name, char *text, size_t size) {
+  struct drm_npu_dev_info info;
+  char path[192];
+  FILE *file;
+
+  npu_info(fd, &info);
+  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%u/%s", info.pci_domain, info.pci_bus, info.pci_device,
+           info.pci_function, name);
+  file = fopen(path, "r");
+  if (!file) fail_msg("%s: %s", path, strerror(errno));
+  text[fread(text, 1, size - 1, file)] = 0;
+  fclose(file);
+}
+
+static unsigned long long pci_number(const char *name) {
+  char text[256];
+
+  read_pci(name, text, sizeof(text));
+  return strtoull(text, NULL, 10);
+}
+
+static void status(struct drm_npu_status_info *info) {
+  struct drm_npu_dev_query args = {.type = DRM_NPU_QUERY_STATUS, .size = sizeof(*info), .pointer = (uintptr_t)info};
+
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &args), 0);
+}
+
+static void attributes_agree_with_queries(void **state) {
+  struct drm_npu_status_info now;
+  struct drm_npu_dev_info info;
+  unsigned long long jobs = 0;
+  char text[256], *at = text;
+
+  (void)state;
+  npu_info(fd, &info);
+  read_pci("npu/hw_version", text, sizeof(text));
+  assert_string_equal(text, "1.0\n");
+  assert_int_equal(pci_number("npu/isa_version"), info.isa_version);
+  assert_int_equal(pci_number("npu/cores"), info.cores);
+  assert_int_equal(pci_number("npu/queues"), info.queues);
+  assert_int_equal(pci_number("npu/max_clock_khz"), info.clock_khz);
+  assert_true(pci_number("npu/clock_khz") <= info.clock_khz);
+
+  run_nop(fd, ctx);
+  status(&now);
+  read_pci("npu/jobs", text, sizeof(text));
+  for (uint32_t i = 0; i < info.cores; i++) {
+    unsigned long long n = strtoull(at, &at, 10);
+
+    assert_int_equal(n, now.jobs[i]);
+    jobs += n;
+  }
+  assert_true(jobs > 0);
+  assert_string_equal(at, "\n");
+  assert_int_equal(pci_number("npu/busy_cycles"), now.busy_cycles[0]);
+  assert_int_equal(pci_number("npu/resets"), now.resets);
+  assert_int_equal(pci_number("npu/core_resets"), now.core_resets);
+  assert_int_equal(pci_number("npu/aborted_jobs"), now.aborted_jobs);
+  assert_int_equal(pci_number("npu/thermal_events"), now.thermal_events);
+  assert_int_equal(pci_number("npu/ecc_corrected"), now.ecc_corrected);
+  assert_int_equal(pci_number("npu/ecc_uncorrected"), now.ecc_uncorrected);
+}
+
+/* A job that keeps the board busy for about `ms`. */
+struct work {
+  struct stream stream;
+  struct bo bo;
+  struct job job;
+};
+
+static void work_create(struct work *work, uint32_t ms) {
+  stream_create(fd, 1, &work->stream);
+  stream_slow_copy(&work->stream, 1, ms);
+  bo_create(fd, KIB(4), DRM_NPU_BO_SYSTEM, &work->bo);
+  job_init(&work->job);
+  job_gdma(&work->job, &work->stream);
+  job_region(&work->job, &work->bo, RW);
+}
+
+static void work_destroy(struct work *work) {
+  bo_destroy(fd, &work->bo);
+  stream_destroy(fd, &work->stream);
+}
+
+static void utilisation_rises_and_falls(void **state) {
+  unsigned long long busiest = 0, n;
+  struct stream stream;
+  struct job job;
+  struct bo bo;
+  char text[256];
+
+  (void)state;
+  /* What the chip takes many cycles for and the emulation little time. */
+  bo_create(fd, MIB(16), DRM_NPU_BO_CARD, &bo);
+  stream_create(fd, 64, &stream);
+  for (int i = 0; i < 64; i++) stream_fill(&stream, 1, 0, MIB(16), 1);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &bo, RW);
+  usleep(300000);
+  pci_number("npu/utilization");
+  for (int i = 0; i < 5 && !busiest; i++) {
+    run_ok(fd, ctx, &job);
+    usleep(250000);
+    read_pci("npu/utilization", text, sizeof(text));
+    for (char *at = text; *at && *at != '\n';) {
+      n = strtoull(at, &at, 10);
+      assert_true(n <= 100);
+      if (n > busiest) busiest = n;
+    }
+  }
+  assert_true(busiest > 0);
+  usleep(300000);
+  pci_number("npu/utilization");
+  usleep(300000);
+  assert_int_equal(pci_number("npu/utilization"), 0);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+}
+
+/* The folder that devfreq has made for the card. */
+static int devfreq_folder(char *path, size_t size) {
+  struct drm_npu_dev_info info;
+
+  npu_info(fd, &info);
+  snprintf(path, size, "/sys/class/devfreq/%04x:%02x:%02x.%u", info.pci_domain, info.pci_bus, info.pci_device, info.pci_function);
+  return !access(path, F_OK);
+}
+
+static unsigned long clock_after(unsigned long wanted, struct work *work) {
+  unsigned long khz = 0;
+
+  for (int i = 0; i < 50 && khz != wanted; i++) {
+    if (work) submit(fd, ctx, &work->job);
+    usleep(250000);
+    khz = pci_number("npu/clock_khz");
+    if (work) wait_ok(fd, ctx, work->job.args.seqno);
+  }
+  return khz;
+}
+
+static void clock_follows_the_load(void **state) {
+  struct drm_npu_dev_info info;
+  struct work work;
+  char path[96];
+
+  (void)state;
+  npu_info(fd, &info);
+  /* A kernel without devfreq, such as the debug kernel, leaves the clock alone. */
+  if (!devfreq_folder(path, sizeof(path))) {
+    if (!access("/sys/class/devfreq", F_OK)) fail_msg("devfreq does not know the card");
+    assert_int_equal(pci_number("npu/clock_khz"), info.clock_khz);
+    return;
+  }
+  work_create(&work, 600);
+  assert_int_equal(clock_after(info.clock_khz / 4, NULL), info.clock_khz / 4);
+  assert_int_equal(clock_after(info.clock_khz, &work), info.clock_khz);
+  assert_int_equal(clock_after(info.clock_khz / 4, NULL), info.clock_khz / 4);
+  work_destroy(&work);
+}
+
+static FILE *hwmon_file(const char *name) {
+  char path[96], kind[32];
+
+  for (int i = 0; i < 16; i++) {
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/sys/class/hwmon/hwmon%d/name", i);
+    file = fopen(path, "r");
+    if (!file) continue;
+    if (fscanf(file, "%31s", kind) != 1) kind[0] = 0;
+    fclose(file);
+    if (strcmp(kind, "npu")) continue;
+    snprintf(path, sizeof(path), "/sys/class/hwmon/hwmon%d/%s", i, name);
+    file = fopen(path, "r");
+    if (!file) fail_msg("%s: %s", path, strerror(errno));
+    return file;
+  }
+  fail_msg("no hwmon device of the driver");
+  return NULL;
+}
+
+static long hwmon_number(const char *name) {
+  FILE *file = hwmon_file(name);
+  long value;
+
+  assert_int_equal(fscanf(file, "%ld", &value), 1);
+  fclose(file);
+  return value;
+}
+
+static void hwmon_label(const char *name, const char *label) {
+  FILE *file = hwmon_file(name);
+  char text[32] = "";
+
+  assert_int_equal(fscanf(file, "%31s", text), 1);
+  fclose(file);
+  assert_string_equal(text, label);
+}
+
+static void sensors_have_values_labels_and_limits(void **state) {
+  struct drm_npu_status_info now;
+  struct drm_npu_dev_info info;
+
+  (void)state;
+  npu_info(fd, &info);
+  status(&now);
+  hwmon_label("temp1_label", "chip");
+  hwmon_label("power1_label", "board");
+  hwmon_label("in0_label", "core");
+  hwmon_label("fan1_label", "fan");
+  assert_int_equal(hwmon_number("power1_max"), (4 + 6 * info.cores) * 1000000);
+  assert_in_range(hwmon_number("power1_input"), 2000000, hwmon_number("power1_max"));
+  assert_in_range(hwmon_number("in0_input"), 600, 800);
+  assert_int_equal(hwmon_number("fan1_max"), 4500);
+  assert_in_range(hwmon_number("fan1_input"), 900, 4500);
+  /* 60 turns for each degree above 30. */
+  assert_in_range(now.fan_rpm, 900 + (now.temperature_mc - 30000) * 60 / 1000 - 61, 900 + (now.temperature_mc - 30000) * 60 / 1000 + 61);
+}
+
+/* Text of a debugfs file of the card. */
+static void read_debugfs(const char *name, char *text, size_t size) {
+  struct drm_npu_dev_info info;
+  char path[128];
+
+  if (access("/sys/kernel/debug/accel", F_OK))
+    assert_int_equal(mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL), 0);
+  npu_info(fd, &info);
+  /* Named after the minor, or after the device. */
+  for (int i = -1; i < 64; i++) {
+    FILE *file;
+
+    if (i < 0)
+      snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%04x:%02x:%02x.%u/%s", info.pci_domain, info.pci_bus,
+               info.pci_device, info.pci_function, name);
+    else
+      snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%d/%s", i, name);
+    file = fopen(path, "r");
+    if (!file) continue;
+    text[fread(text, 1, size - 1, file)] = 0;
+    fclose(file);
+    return;
+  }
+  fail_msg("no debugfs file '%s'", name);
+}
+
+static unsigned count_lines(const char *text, const char *what) {
+  unsigned n = 0;
+
+  for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) n++;
+  return n;
+}
+
+static void debugfs_shows_buffers_and_tables(void **state) {
+  static char text[65536], before[65536];
+  struct bo card, system;
+
+  (void)state;
+  read_debugfs("buffers", before, sizeof(before));
+  bo_create(fd, 12345, DRM_NPU_BO_CARD, &card);
+  bo_create(fd, MIB(2), DRM_NPU_BO_SYSTEM, &system);
+  read_debugfs("buffers", text, sizeof(text));
+  assert_int_equal(count_lines(text, " 16384 card card"), count_lines(before, " 16384 card card") + 1);
+  assert_int_equal(count_lines(text, " 2097152 system system"), count_lines(before, " 2097152 system system") + 1);
+  assert_int_equal(raw_bo_seal(fd, card.handle), 0);
+  read_debugfs("buffers", text, sizeof(text));
+  assert_non_null(strstr(text, " 16384 card card sealed\n"));
+
+  read_debugfs("page_tables", text, sizeof(text));
+  assert_int_equal(count_lines(text, "\n") > 1, 1);
+  read_debugfs("queues", text, sizeof(text));
+  assert_true(count_lines(text, "\n") > 1);
+  read_debugfs("card", text, sizeof(text));
+  assert_non_null(strstr(text, "core 0:"));
+  read_debugfs("clients", text, sizeof(text));
+  assert_non_null(strstr(text, "observe"));
+  bo_destroy(fd, &card);
+  bo_destroy(fd, &system);
+}
+
+static unsigned long long fdinfo_number(const char *key) {
+  unsigned long long value = ~0ull;
+  char path[64], line[256];
+  FILE *file;
+
+  snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+  file = fopen(path, "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file))
+    if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':') value = strtoull(line + strlen(key) + 1, NULL, 10);
+  fclose(file);
+  if (value == ~0ull) fail_msg("fdinfo has no %s", key);
+  return value;
+}
+
+static void fdinfo_has_the_time_of_each_core(void **state) {
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct drm_npu_dev_info info;
+  struct drm_npu_wait wait;
+  struct stream stream;
+  struct job job;
+
+  (void)state;
+  npu_info(fd, &info);
+  stream_create(fd, 1, &stream);
+  stream_nop(&stream, 0);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  for (uint32_t core = 0; core < info.cores; core++) {
+    unsigned long long before, jobs = fdinfo_number("npu-jobs");
+    char cycles[32], time[32];
+
+    snprintf(cycles, sizeof(cycles), "drm-cycles-core%u", core);
+    snprintf(time, sizeof(time), "drm-engine-core%u", core);
+    before = fdinfo_number(cycles);
+    args.core_mask = 1u << core;
+    assert_int_equal(raw_ctx_create(fd, &args), 0);
+    wait_result(fd, args.ctx_id, submit(fd, args.ctx_id, &job), &wait);
+    ctx_destroy(fd, args.ctx_id);
+    assert_true(wait.cycles > 0);
+    assert_int_equal(fdinfo_number(cycles), before + wait.cycles);
+    assert_int_equal(fdinfo_number("npu-jobs"), jobs + 1);
+    assert_int_equal(fdinfo_number(time), (before + wait.cycles) * 1000000 / info.clock_khz);
+  }
+  stream_destroy(fd, &stream);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_job_is_followed_from_submission_to_completion),
       cmocka_unit_test(failures_and_waits_are_told),
       cmocka_unit_test(life_of_a_buffer_is_told),
       cmocka_unit_test(contexts_are_told),
+      cmocka_unit_test(attributes_agree_with_queries),
+      cmocka_unit_test(utilisation_rises_and_falls),
+      cmocka_unit_test(clock_follows_the_load),
+      cmocka_unit_test(sensors_have_values_labels_and_limits),
+      cmocka_unit_test(debugfs_shows_buffers_and_tables),
+      cmocka_unit_test(fdinfo_has_the_time_of_each_core),
   };
 
   return cmocka_run_group_tests_name("observe", tests, set_up, tear_down);

@@ -30,7 +30,7 @@ class Clients : public testing::Test {
 
   static std::string info(const std::string &driver, const std::string &client) {
     return "pos:\t0\nflags:\t02\ndrm-driver:\t" + driver + "\ndrm-client-id:\t" + client +
-           "\ndrm-pdev:\t0000:01:00.0\ndrm-engine-npu:\t1500000 ns\nnpu-jobs:\t7\ndrm-resident-card:\t64 MiB\n"
+           "\ndrm-pdev:\t0000:01:00.0\ndrm-engine-core0:\t1000000 ns\ndrm-engine-core1:\t500000 ns\nnpu-jobs:\t7\ndrm-resident-card:\t64 MiB\n"
            "drm-resident-system:\t5 KiB\n";
   }
 

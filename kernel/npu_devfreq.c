@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The card's clock, lowered by devfreq's governor while there is little to do.
+ *
+ * Without devfreq, or without the governor, the card stays at its full clock.
+ */
+#include <linux/devfreq.h>
+#include <linux/pm_opp.h>
+
+#include <drm/drm_print.h>
+
+#include "npu_devfreq.h"
+#include "npu_device.h"
+
+/* Between two looks of the governor. */
+#define NPU_DEVFREQ_POLL_MS	100
+
+/* Of the slowest clock state, and more for each faster one. */
+#define NPU_UVOLT_MIN		600000
+#define NPU_UVOLT_STEP		100000
+
+/* Load */
+
+static void npu_load_update(struct npu_load *load)
+{
+	ktime_t now = ktime_get();
+
+	lockdep_assert_held(&load->lock);
+
+	if (load->jobs)
+		load->busy = ktime_add(load->busy, ktime_sub(now, load->since));
+	load->since = now;
+}
+
+void npu_load_init(struct npu_load *load)
+{
+	spin_lock_init(&load->lock);
+}
+
+/**
+ * npu_load_begin - the card gets a job
+ * @load: load
+ */
+void npu_load_begin(struct npu_load *load)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&load->lock, flags);
+	npu_load_update(load);
+	load->jobs++;
+	spin_unlock_irqrestore(&load->lock, flags);
+}
+
+/**
+ * npu_load_end - the card has finished a job, or it was taken away
+ * @load: load
+ */
+void npu_load_end(struct npu_load *load)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&load->lock, flags);
+	npu_load_update(load);
+	load->jobs--;
+	spin_unlock_irqrestore(&load->lock, flags);
+}
+
+static ktime_t npu_load_busy(struct npu_load *load)
+{
+	unsigned long flags;
+	ktime_t busy;
+
+	spin_lock_irqsave(&load->lock, flags);
+	npu_load_update(load);
+	busy = load->busy;
+	spin_unlock_irqrestore(&load->lock, flags);
+
+	return busy;
+}
+
+/* devfreq */
+
+static unsigned long npu_clock_hz(const struct npu_clock *clock)
+{
+	return clock->hz[NPU_CLOCK_STATES - 1 - READ_ONCE(clock->state)];
+}
+
+static int npu_devfreq_target(struct device *dev, unsigned long *freq, u32 flags)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	u32 i = 0;
+	int idx;
+
+	while (i < NPU_CLOCK_STATES - 1 && npu->clock.hz[i] < *freq)
+		i++;
+	WRITE_ONCE(npu->clock.state, NPU_CLOCK_STATES - 1 - i);
+	*freq = npu->clock.hz[i];
+
+	/* A reset in this moment gives the card the same state. A card that is gone has none. */
+	if (npu_device_enter(npu, &idx)) {
+		npu_write(npu, NPU_REG_CLOCK_SELECT, npu->clock.state);
+		npu_device_exit(idx);
+	}
+
+	return 0;
+}
+
+static int npu_devfreq_status(struct device *dev, struct devfreq_dev_status *status)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	struct npu_clock *clock = &npu->clock;
+	ktime_t now = ktime_get(), busy = npu_load_busy(&npu->load);
+
+	status->current_frequency = npu_clock_hz(clock);
+	status->total_time = ktime_to_us(ktime_sub(now, clock->asked));
+	status->busy_time = ktime_to_us(ktime_sub(busy, clock->busy));
+	clock->asked = now;
+	clock->busy = busy;
+
+	return 0;
+}
+
+static int npu_devfreq_current(struct device *dev, unsigned long *freq)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+
+	*freq = npu_clock_hz(&npu->clock);
+
+	return 0;
+}
+
+static struct devfreq_dev_profile npu_devfreq_profile(struct npu_device *npu)
+{
+	return (struct devfreq_dev_profile) {
+		.initial_freq = npu_clock_hz(&npu->clock),
+		.polling_ms = NPU_DEVFREQ_POLL_MS,
+		.timer = DEVFREQ_TIMER_DELAYED,
+		.target = npu_devfreq_target,
+		.get_dev_status = npu_devfreq_status,
+		.get_cur_freq = npu_devfreq_current,
+	};
+}
+
+static void npu_devfreq_remove_opps(void *dev)
+{
+	dev_pm_opp_remove_all_dynamic(dev);
+}
+
+/* The clock states, with the voltages of docs/hardware.md. */
+static int npu_devfreq_add_opps(struct npu_device *npu)
+{
+	struct device *dev = npu->drm.dev;
+	u32 i;
+	int ret;
+
+	ret = devm_add_action(dev, npu_devfreq_remove_opps, dev);
+	for (i = 0; i < NPU_CLOCK_STATES && !ret; i++)
+		ret = dev_pm_opp_add(dev, npu->clock.hz[i], NPU_UVOLT_MIN + i * NPU_UVOLT_STEP);
+
+	return ret;
+}
+
+/**
+ * npu_devfreq_init - let devfreq choose the clock, until the driver lets go of the card
+ * @npu: device, started
+ */
+void npu_devfreq_init(struct npu_device *npu)
+{
+	struct devfreq_dev_profile *profile;
+	struct devfreq *devfreq;
+	u32 i;
+
+	/* A clock so slow, which only an emulator can have, has no states that differ. */
+	if (npu->info.clock_khz < BIT(NPU_CLOCK_STATES))
+		return;
+
+	for (i = 0; i < NPU_CLOCK_STATES; i++)
+		npu->clock.hz[i] = (npu->info.clock_khz >> (NPU_CLOCK_STATES - 1 - i)) * 1000ul;
+	npu->clock.asked = ktime_get();
+
+	profile = devm_kmalloc(npu->drm.dev, sizeof(*profile), GFP_KERNEL);
+	if (!profile || npu_devfreq_add_opps(npu))
+		return;
+	*profile = npu_devfreq_profile(npu);
+
+	devfreq = devm_devfreq_add_device(npu->drm.dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
+	if (IS_ERR(devfreq))
+		drm_dbg(&npu->drm, "the clock stays at its highest: %ld\n", PTR_ERR(devfreq));
+}

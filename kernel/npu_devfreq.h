@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_DEVFREQ_H
+#define NPU_DEVFREQ_H
+
+#include <linux/ktime.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+struct npu_device;
+
+/* Clock states of the card, see docs/hardware.md: full, half, a quarter. */
+#define NPU_CLOCK_STATES	3
+
+/**
+ * struct npu_load - how long the card had work, by the clock on the wall
+ *
+ * Cycles will not do to choose a clock by: they are counted when a job ends, and say how long it
+ * would have taken the chip that is modelled.
+ */
+struct npu_load {
+	/** @lock: protects all below; taken by interrupt handlers, inside of a queue's lock */
+	spinlock_t lock;
+
+	/** @jobs: jobs that the card has and has not finished */
+	u32 jobs;
+
+	/** @since: when @busy was brought up to date */
+	ktime_t since;
+
+	/** @busy: time with such jobs until then */
+	ktime_t busy;
+};
+
+/** struct npu_clock - the card's clock */
+struct npu_clock {
+	/** @state: clock state; written by devfreq under its lock, restored after a reset */
+	u32 state;
+
+	/** @hz: frequencies, ascending, so state 0 comes last; constant after probe */
+	unsigned long hz[NPU_CLOCK_STATES];
+
+	/** @asked: when devfreq last asked for the load; under its lock */
+	ktime_t asked;
+
+	/** @busy: what the load was then */
+	ktime_t busy;
+};
+
+void npu_load_init(struct npu_load *load);
+void npu_load_begin(struct npu_load *load);
+void npu_load_end(struct npu_load *load);
+
+void npu_devfreq_init(struct npu_device *npu);
+
+#endif

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Attributes of the PCI function, in its folder "npu"; docs/uapi.md describes each.
+ */
+#include <linux/device.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+
+#include <drm/drm_managed.h>
+
+#include "npu_device.h"
+#include "npu_sysfs.h"
+
+/* Shorter intervals say little, since a core's cycles are counted when a job ends. */
+#define NPU_INTERVAL_NS		(250 * NSEC_PER_MSEC)
+
+static int npu_sysfs_status(struct device *dev, struct drm_npu_status_info *info)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	int idx;
+
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+	npu_device_status(npu, info);
+	npu_device_exit(idx);
+
+	return 0;
+}
+
+/* What a card is, and does not change. */
+#define NPU_INFO_ATTR(_name, _format, ...)						\
+static ssize_t _name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+{											\
+	const struct npu_device *npu = dev_get_drvdata(dev);				\
+	const struct drm_npu_dev_info *info = &npu->info;				\
+											\
+	return sysfs_emit(buf, _format "\n", __VA_ARGS__);				\
+}											\
+static DEVICE_ATTR_RO(_name)
+
+NPU_INFO_ATTR(hw_version, "%u.%u", info->hw_version >> 16, info->hw_version & 0xffff);
+NPU_INFO_ATTR(isa_version, "%u", info->isa_version);
+NPU_INFO_ATTR(cores, "%u", info->cores);
+NPU_INFO_ATTR(queues, "%u", info->queues);
+NPU_INFO_ATTR(max_clock_khz, "%u", info->clock_khz);
+
+/* What the card, or the driver, says now. */
+#define NPU_STATUS_ATTR(_name, _field)							\
+static ssize_t _name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+{											\
+	struct drm_npu_status_info info;						\
+	int ret = npu_sysfs_status(dev, &info);						\
+											\
+	return ret ?: sysfs_emit(buf, "%u\n", info._field);				\
+}											\
+static DEVICE_ATTR_RO(_name)
+
+NPU_STATUS_ATTR(clock_khz, clock_khz);
+NPU_STATUS_ATTR(ecc_corrected, ecc_corrected);
+NPU_STATUS_ATTR(ecc_uncorrected, ecc_uncorrected);
+NPU_STATUS_ATTR(resets, resets);
+NPU_STATUS_ATTR(core_resets, core_resets);
+NPU_STATUS_ATTR(aborted_jobs, aborted_jobs);
+NPU_STATUS_ATTR(thermal_events, thermal_events);
+
+static ssize_t npu_sysfs_counters(struct device *dev, char *buf, size_t offset)
+{
+	const struct npu_device *npu = dev_get_drvdata(dev);
+	struct drm_npu_status_info info;
+	const u64 *counters = (void *)&info + offset;
+	ssize_t length = 0;
+	u32 core;
+	int ret;
+
+	ret = npu_sysfs_status(dev, &info);
+	if (ret)
+		return ret;
+
+	for (core = 0; core < npu->info.cores; core++)
+		length += sysfs_emit_at(buf, length, "%llu%c", counters[core],
+					core + 1 < npu->info.cores ? ' ' : '\n');
+
+	return length;
+}
+
+static ssize_t busy_cycles_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return npu_sysfs_counters(dev, buf, offsetof(struct drm_npu_status_info, busy_cycles));
+}
+static DEVICE_ATTR_RO(busy_cycles);
+
+static ssize_t jobs_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return npu_sysfs_counters(dev, buf, offsetof(struct drm_npu_status_info, jobs));
+}
+static DEVICE_ATTR_RO(jobs);
+
+/* Close the interval if it was long enough. A reset of the card starts its counters again. */
+static void npu_utilisation_update(struct npu_device *npu, const struct drm_npu_status_info *info)
+{
+	struct npu_utilisation *util = &npu->utilisation;
+	u64 now = ktime_get_ns(), passed = now - util->since, all;
+	u32 core;
+
+	lockdep_assert_held(&util->lock);
+
+	if (util->since && passed < NPU_INTERVAL_NS)
+		return;
+
+	all = max(mul_u64_u32_div(passed, npu->info.clock_khz, NSEC_PER_MSEC), 1ull);
+	for (core = 0; core < npu->info.cores; core++) {
+		u64 cycles = info->busy_cycles[core], last = util->cycles[core];
+		u64 busy = cycles >= last ? cycles - last : cycles;
+
+		util->percent[core] = util->since ? div64_u64(min(busy, all) * 100, all) : 0;
+		util->cycles[core] = cycles;
+	}
+	util->since = now;
+}
+
+static ssize_t utilization_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	struct drm_npu_status_info info;
+	ssize_t length = 0;
+	u32 core;
+	int ret;
+
+	ret = npu_sysfs_status(dev, &info);
+	if (ret)
+		return ret;
+
+	mutex_lock(&npu->utilisation.lock);
+	npu_utilisation_update(npu, &info);
+	for (core = 0; core < npu->info.cores; core++)
+		length += sysfs_emit_at(buf, length, "%u%c", npu->utilisation.percent[core],
+					core + 1 < npu->info.cores ? ' ' : '\n');
+	mutex_unlock(&npu->utilisation.lock);
+
+	return length;
+}
+static DEVICE_ATTR_RO(utilization);
+
+static struct attribute *npu_sysfs_attrs[] = {
+	&dev_attr_hw_version.attr,
+	&dev_attr_isa_version.attr,
+	&dev_attr_cores.attr,
+	&dev_attr_queues.attr,
+	&dev_attr_max_clock_khz.attr,
+	&dev_attr_clock_khz.attr,
+	&dev_attr_utilization.attr,
+	&dev_attr_busy_cycles.attr,
+	&dev_attr_jobs.attr,
+	&dev_attr_resets.attr,
+	&dev_attr_core_resets.attr,
+	&dev_attr_aborted_jobs.attr,
+	&dev_attr_thermal_events.attr,
+	&dev_attr_ecc_corrected.attr,
+	&dev_attr_ecc_uncorrected.attr,
+	NULL
+};
+
+static const struct attribute_group npu_sysfs_group = {
+	.name = "npu",
+	.attrs = npu_sysfs_attrs,
+};
+
+/* Made by the driver core after probe, taken away before remove. */
+const struct attribute_group *npu_sysfs_groups[] = {
+	&npu_sysfs_group,
+	NULL
+};
+
+/**
+ * npu_sysfs_init - prepare what the attributes need
+ * @npu: device
+ */
+int npu_sysfs_init(struct npu_device *npu)
+{
+	return drmm_mutex_init(&npu->drm, &npu->utilisation.lock);
+}
