@@ -9,7 +9,7 @@ CONFIG ?= RelWithDebInfo
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo check bench clean
+.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo check bench fuzz-kernel clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,9 @@ check: ## builds and runs every test
 
 bench: build ## the chip's engines against bare oneDNN calls of the same layers, as ratios
 	@$(BUILD)/bin/bench_engines
+
+fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SEED=number]
+	@tests/fuzz/kernel/run.sh $(or $(SECONDS),600) $(or $(SEED),-)
 
 clean: ## removes what was built here; the cache stays
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan

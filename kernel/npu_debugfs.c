@@ -148,11 +148,11 @@ static void npu_show_file_buffers(struct seq_file *m, struct drm_file *file)
 	spin_lock(&file->table_lock);
 	idr_for_each_entry(&file->object_idr, obj, handle) {
 		struct npu_bo *bo = gem_to_npu_bo(obj);
-		const struct ttm_resource *res = READ_ONCE(bo->tbo.resource);
+		u32 place = READ_ONCE(bo->mem_type);
 
 		seq_printf(m, "%llu %d %zu %s %s%s%s\n", file->client_id, handle, obj->size,
 			   bo->flags & DRM_NPU_BO_CARD ? "card" : "system",
-			   res && res->mem_type == TTM_PL_VRAM ? "card" : "system",
+			   place == TTM_PL_VRAM ? "card" : place == NPU_BO_NOWHERE ? "-" : "system",
 			   READ_ONCE(bo->sealed) ? " sealed" : "",
 			   dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP) ? "" :
 										" busy");

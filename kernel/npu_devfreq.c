@@ -185,5 +185,5 @@ void npu_devfreq_init(struct npu_device *npu)
 
 	devfreq = devm_devfreq_add_device(npu->drm.dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
 	if (IS_ERR(devfreq))
-		drm_dbg(&npu->drm, "the clock stays at its highest: %ld\n", PTR_ERR(devfreq));
+		drm_dbg(&npu->drm, "the clock stays at its highest: %pe\n", devfreq);
 }

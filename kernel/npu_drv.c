@@ -115,12 +115,65 @@ static int npu_mmap(struct file *filp, struct vm_area_struct *vma)
 	return drm_gem_mmap(filp, vma);
 }
 
+/*
+ * DRM's own calls that make sense here. Some of the others take it for granted that a file has a
+ * display master, which those of accel nodes have not, and crash: DRM_IOCTL_GET_MAGIC and
+ * DRM_IOCTL_GET_UNIQUE do so in 6.12.
+ */
+static bool npu_ioctl_is_allowed(unsigned int cmd)
+{
+	unsigned int nr = DRM_IOCTL_NR(cmd);
+
+	if (nr >= DRM_COMMAND_BASE && nr < DRM_COMMAND_END)
+		return true;
+
+	switch (nr) {
+	case DRM_IOCTL_NR(DRM_IOCTL_VERSION):
+	case DRM_IOCTL_NR(DRM_IOCTL_GET_CAP):
+	case DRM_IOCTL_NR(DRM_IOCTL_GEM_CLOSE):
+	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_HANDLE_TO_FD):
+	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_FD_TO_HANDLE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_CREATE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_DESTROY):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_WAIT):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_RESET):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_SIGNAL):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_QUERY):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TRANSFER):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_EVENTFD):
+#ifdef DRM_IOCTL_SET_CLIENT_NAME
+	case DRM_IOCTL_NR(DRM_IOCTL_SET_CLIENT_NAME):
+#endif
+		return true;
+	default:
+		return false;
+	}
+}
+
+static long npu_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return npu_ioctl_is_allowed(cmd) ? drm_ioctl(filp, cmd, arg) : -EACCES;
+}
+
+#ifdef CONFIG_COMPAT
+static long npu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return npu_ioctl_is_allowed(cmd) ? drm_compat_ioctl(filp, cmd, arg) : -EACCES;
+}
+#else
+#define npu_compat_ioctl NULL
+#endif
+
 static const struct file_operations npu_fops = {
 	.owner = THIS_MODULE,
 	.open = accel_open,
 	.release = drm_release,
-	.unlocked_ioctl = drm_ioctl,
-	.compat_ioctl = drm_compat_ioctl,
+	.unlocked_ioctl = npu_ioctl,
+	.compat_ioctl = npu_compat_ioctl,
 	.poll = drm_poll,
 	.read = drm_read,
 	.llseek = noop_llseek,

@@ -14,10 +14,10 @@ here=$(dirname "$(readlink -f "$0")")
 bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
 passed=0
 failed=0
-kills=200 buffers=10000 removals=25 loads=50 unwinds=300 evictions=2
+kills=200 buffers=10000 removals=25 loads=50 unwinds=300 evictions=2 fuzz=60
 case ${1:-} in
---quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 evictions=1 && shift ;;
---debug) buffers=4000 evictions=1 && shift ;;
+--quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 evictions=1 fuzz=8 && shift ;;
+--debug) buffers=4000 evictions=1 fuzz=30 && shift ;;
 esac
 wanted=" $* "
 
@@ -57,6 +57,7 @@ run stress "$bin/stress" $buffers
 for group in device bo job fault copy threads process bm_memory bm_launch; do
 	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
 done
+run fuzz "$bin/fuzz" $fuzz
 run removal "$bin/removal" $removals
 # Allocations can only be made to fail by a kernel that is built for it.
 if [ -d /sys/kernel/debug/failslab ]; then

@@ -26,7 +26,8 @@ trap 'rm -rf "$work"' EXIT
 build() {
     rm -rf "$work/build"
     NPU_BUILD=$work/build scripts/module.sh "$@" >"$work/log" 2>&1 || echo "the build ended with status $?" >>"$work/log"
-    grep -E 'warning:|error:|ended with status' "$work/log" >"$work/complaints"
+    # Not our fault: this machine's compiler is not the one, to the letter, that built Debian's kernel.
+    grep -E 'warning:|error:|ended with status' "$work/log" | grep -v 'warning: the compiler differs from' >"$work/complaints"
     [ -e "$work/build/kernel/$1/kernel/npu.ko" ] || echo "no npu.ko" >>"$work/complaints"
 }
 

@@ -121,6 +121,19 @@ static void unknown_ioctls_are_refused(void **state) {
   assert_true(raw_ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 0x5f, struct drm_npu_wait), &args) < 0);
 }
 
+/* The kernel's own code for these crashes on an accel node, so the driver must not let them pass. */
+static void calls_for_display_masters_are_refused(void **state) {
+  struct drm_unique unique = {0};
+  struct drm_auth auth = {0};
+
+  (void)state;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_GET_MAGIC, &auth), -EACCES);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_GET_UNIQUE, &unique), -EACCES);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_AUTH_MAGIC, &auth), -EACCES);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SET_MASTER, NULL), -EACCES);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_DROP_MASTER, NULL), -EACCES);
+}
+
 static void fdinfo_names_driver_and_memory(void **state) {
   static const char *const keys[] = {"drm-driver:\tnpu", "drm-pdev:", "drm-engine-core0:", "drm-total-card:\t4 KiB",
                                      "drm-total-system:\t8 KiB"};
@@ -178,6 +191,7 @@ int main(void) {
       cmocka_unit_test(short_answers_are_cut_and_long_ones_zeroed),
       cmocka_unit_test(wrong_queries_are_refused),
       cmocka_unit_test(unknown_ioctls_are_refused),
+      cmocka_unit_test(calls_for_display_masters_are_refused),
       cmocka_unit_test(fdinfo_names_driver_and_memory),
       cmocka_unit_test(hwmon_shows_temperature),
   };

@@ -209,7 +209,7 @@ static void status(struct drm_npu_status_info *info) {
 }
 
 static void attributes_agree_with_queries(void **state) {
-  struct drm_npu_status_info now;
+  struct drm_npu_status_info now, later;
   struct drm_npu_dev_info info;
   unsigned long long jobs = 0;
   char text[256], *at = text;
@@ -227,15 +227,16 @@ static void attributes_agree_with_queries(void **state) {
   run_nop(fd, ctx);
   status(&now);
   read_pci("npu/jobs", text, sizeof(text));
+  status(&later); /* the driver may have jobs of its own */
   for (uint32_t i = 0; i < info.cores; i++) {
     unsigned long long n = strtoull(at, &at, 10);
 
-    assert_int_equal(n, now.jobs[i]);
+    assert_in_range(n, now.jobs[i], later.jobs[i]);
     jobs += n;
   }
   assert_true(jobs > 0);
   assert_string_equal(at, "\n");
-  assert_int_equal(pci_number("npu/busy_cycles"), now.busy_cycles[0]);
+  assert_true(pci_number("npu/busy_cycles") >= now.busy_cycles[0]);
   assert_int_equal(pci_number("npu/resets"), now.resets);
   assert_int_equal(pci_number("npu/core_resets"), now.core_resets);
   assert_int_equal(pci_number("npu/aborted_jobs"), now.aborted_jobs);

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A stateful fuzzer of the driver's interface, to be run inside of the board: many processes with random, mostly meaningful, calls in random
+ * order, which now and then are spoiled, killed, reset or run out of memory. Afterwards nothing may be left in use and the card must work;
+ * the kernel log is for the caller to look at.
+ *
+ *   fuzz SECONDS [SEED [PROCESSES]]
+ *
+ * The seed is printed. With the same seed each thread makes the same choices; in which order the threads' calls meet is up to the scheduler.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+#include "random.h"
+#include "worker.h"
+
+#define MAX_PROCESSES 64
+/* One process lives so long; then another takes its place. */
+#define LIFE_MS 4000
+/* What a process may take to end: jobs are limited, and the watchdog is set to be quick. */
+#define END_MS 120000
+
+static int64_t seconds = 10;
+static uint64_t seed;
+static int processes = 6;
+static volatile uint64_t *total; /* calls, shared with the workers */
+
+static void in_use(char *text, size_t size) {
+  FILE *file = popen("cat /sys/kernel/debug/accel/*/memory /sys/kernel/debug/accel/*/queues | "
+                     "grep -e card -e system -e tables -e asids -e '^[0-9]'", "r");
+  size_t n;
+
+  assert_non_null(file);
+  n = fread(text, 1, size - 1, file);
+  text[n] = 0;
+  assert_int_equal(pclose(file), 0);
+}
+
+static void write_text(const char *path, const char *text) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+  if (fd < 0) return;
+  if (write(fd, text, strlen(text)) < 0) fprintf(stderr, "%s: %s\n", path, strerror(errno));
+  close(fd);
+}
+
+/* Where the kernel can fail allocations, it is to do so for whoever asks for it, in all kinds of them, and to be silent about it. */
+static void arm_faults(void) {
+  static const char *const kinds[] = {"failslab", "fail_page_alloc"};
+  char path[96];
+
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof(path), "/sys/kernel/debug/%s/ignore-gfp-wait", kinds[i]);
+    write_text(path, "0");
+    snprintf(path, sizeof(path), "/sys/kernel/debug/%s/verbose", kinds[i]);
+    write_text(path, "0");
+  }
+}
+
+static pid_t start(uint64_t worker_seed) {
+  static struct worker worker;
+  pid_t pid = fork();
+
+  if (pid) return pid;
+  worker.seed = worker_seed;
+  worker.end_ms = now_ms() + LIFE_MS;
+  __atomic_fetch_add(total, worker_run(&worker), __ATOMIC_RELAXED);
+  _exit(0);
+}
+
+/* The worker's kernel stacks, for a process that does not end. */
+static void show_stack(pid_t pid) {
+  char command[128];
+
+  snprintf(command, sizeof(command), "cat /proc/%d/task/*/comm /proc/%d/task/*/stack >&2", (int)pid, (int)pid);
+  if (system(command)) fprintf(stderr, "no stack of %d\n", (int)pid);
+}
+
+/* Ends with a failure if the process does not end in time, or was ended by a signal that nobody sent. */
+static void collect(pid_t pid, int killed) {
+  int64_t end = now_ms() + END_MS;
+  int status;
+
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    if (now_ms() > end) {
+      show_stack(pid);
+      fail_msg("seed %llu: process %d does not end", (unsigned long long)seed, (int)pid);
+    }
+    usleep(10000);
+  }
+  if (!killed && !(WIFEXITED(status) && !WEXITSTATUS(status)))
+    fail_msg("seed %llu: process %d ended with status %#x", (unsigned long long)seed, (int)pid, status);
+}
+
+static void reset_the_card(void) { write_text("/sys/bus/pci/devices/0000:01:00.0/reset", "1"); }
+
+static void many_processes_break_nothing(void **state) {
+  static struct { pid_t pid; int killed; int64_t end; } slots[MAX_PROCESSES];
+  char before[4096], after[4096];
+  int64_t end = now_ms() + seconds * 1000;
+  uint64_t started = 0;
+  struct random r;
+
+  (void)state;
+  printf("seed %llu, %lld s, %d processes\n", (unsigned long long)seed, (long long)seconds, processes);
+  fflush(stdout);
+  random_seed(&r, seed);
+  in_use(before, sizeof(before));
+  while (now_ms() < end) {
+    for (int i = 0; i < processes; i++) {
+      if (!slots[i].pid) {
+        slots[i].pid = start(seed * 1000 + started++);
+        slots[i].killed = one_in(&r, 3);
+        slots[i].end = now_ms() + (slots[i].killed ? (int64_t)below(&r, LIFE_MS) : LIFE_MS);
+        assert_true(slots[i].pid > 0);
+      } else if (now_ms() > slots[i].end) {
+        if (slots[i].killed) kill(slots[i].pid, SIGKILL);
+        collect(slots[i].pid, slots[i].killed);
+        slots[i].pid = 0;
+      }
+    }
+    if (one_in(&r, 500)) reset_the_card();
+    usleep(20000);
+  }
+  for (int i = 0; i < processes; i++)
+    if (slots[i].pid) collect(slots[i].pid, slots[i].killed);
+  for (int tries = 0; tries < 200; tries++) {
+    in_use(after, sizeof(after));
+    if (!strcmp(before, after)) break;
+    usleep(100000);
+  }
+  printf("%llu processes, %llu calls of those that were not killed\n", (unsigned long long)started, (unsigned long long)*total);
+  if (strcmp(before, after)) fail_msg("seed %llu: before:\n%safter:\n%s", (unsigned long long)seed, before, after);
+  assert_true(*total > 0);
+}
+
+static void the_card_still_works(void **state) {
+  int fd = npu_open();
+  uint32_t ctx = ctx_create(fd);
+
+  (void)state;
+  for (int i = 0; i < 10; i++) run_nop(fd, ctx);
+  ctx_destroy(fd, ctx);
+  close(fd);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  if (access("/sys/kernel/debug/accel", F_OK)) mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+  total = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(total != MAP_FAILED);
+  arm_faults();
+  set_parameter("timeout_ms", 500);
+  set_parameter("job_limit_ms", 3000);
+  set_parameter("budget_ms", 20);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  set_parameter("timeout_ms", 5000);
+  set_parameter("job_limit_ms", 600000);
+  set_parameter("budget_ms", 60000);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(many_processes_break_nothing),
+      cmocka_unit_test(the_card_still_works),
+  };
+
+  seed = (uint64_t)time(NULL);
+  if (argc > 1) seconds = atoll(argv[1]);
+  if (argc > 2 && strcmp(argv[2], "-")) seed = strtoull(argv[2], NULL, 0);
+  if (argc > 3) processes = atoi(argv[3]);
+  if (seconds < 1 || processes < 1 || processes > MAX_PROCESSES) {
+    fprintf(stderr, "usage: %s SECONDS [SEED [PROCESSES]]\n", argv[0]);
+    return 2;
+  }
+  return cmocka_run_group_tests_name("fuzz", tests, set_up, tear_down);
+}
