@@ -41,8 +41,14 @@ static DEVICE_ATTR_RO(_name)
 NPU_INFO_ATTR(hw_version, "%u.%u", info->hw_version >> 16, info->hw_version & 0xffff);
 NPU_INFO_ATTR(isa_version, "%u", info->isa_version);
 NPU_INFO_ATTR(cores, "%u", info->cores);
-NPU_INFO_ATTR(queues, "%u", info->queues);
 NPU_INFO_ATTR(max_clock_khz, "%u", info->clock_khz);
+
+/* Those that contexts can have. */
+static ssize_t queues_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", npu_copy_user_queues(dev_get_drvdata(dev)));
+}
+static DEVICE_ATTR_RO(queues);
 
 /* What the card, or the driver, says now. */
 #define NPU_STATUS_ATTR(_name, _field)							\
