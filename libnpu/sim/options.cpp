@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The environment's NPU_SIM: "cores=2,lmem=8M,ddr=512M,queues=64,backend=auto", all optional.
+// The environment's NPU_SIM: "cores=2,lmem=8M,ddr=512M,queues=64,backend=auto,cards=1,cache=coherent", all optional.
 #include <npu_regs.h>
 
 #include <cctype>
@@ -44,10 +44,12 @@ struct NumberOption {
 };
 
 constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kMaxCards = 32;
 
 const NumberOption kNumbers[] = {
     {"cores", 1, NPU_MAX_CORES, 1, [](Options &o, uint64_t v) { o.cores = static_cast<uint32_t>(v); }},
     {"queues", 1, NPU_MAX_QUEUES, 1, [](Options &o, uint64_t v) { o.queues = static_cast<uint32_t>(v); }},
+    {"cards", 1, kMaxCards, 1, [](Options &o, uint64_t v) { o.cards = static_cast<uint32_t>(v); }},
     {"lmem", kPage, 256 * kMiB, kPage, [](Options &o, uint64_t v) { o.lmem_bytes = static_cast<uint32_t>(v); }},
     {"ddr", 4 * kMiB, 1024 * 1024 * kMiB, kPage, [](Options &o, uint64_t v) { o.ddr_bytes = v; }},
 };
@@ -56,6 +58,12 @@ bool set_option(std::string_view key, std::string_view value, Options &options, 
   if (key == "backend") {
     options.backend = value;
     return true;
+  }
+  if (key == "cache") {
+    options.strict_cache = value == "strict";
+    if (options.strict_cache || value == "coherent") return true;
+    why = "NPU_SIM: cache=" + std::string(value) + ": expected coherent or strict";
+    return false;
   }
   for (const NumberOption &n : kNumbers) {
     if (key != n.key) continue;
@@ -69,7 +77,7 @@ bool set_option(std::string_view key, std::string_view value, Options &options, 
           (n.multiple > 1 ? ", a multiple of " + std::to_string(n.multiple) : "");
     return false;
   }
-  why = "NPU_SIM: unknown key \"" + std::string(key) + "\"; there are cores, lmem, ddr, queues, backend";
+  why = "NPU_SIM: unknown key \"" + std::string(key) + "\"; there are cores, lmem, ddr, queues, backend, cards, cache";
   return false;
 }
 

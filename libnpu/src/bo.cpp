@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "internal.h"
+#include "private.h"
 
 namespace npu {
 namespace {
@@ -33,6 +34,16 @@ void unmap_locked(npu_bo *bo) {
   bo->ptr = nullptr;
 }
 
+void unmap_uncached_locked(npu_bo *bo) {
+  if (bo->uncached) bo->device->transport->bo_unmap(bo->device->file, bo->handle, bo->uncached, bo->size);
+  bo->uncached = nullptr;
+}
+
+int map_error(const npu_bo *bo, const char *where, int error) {
+  return fail(error, "%s: %s at %#llx: %s", where, bytes_text(bo->size).c_str(), (unsigned long long)bo->va,
+              strerror(-error));
+}
+
 void destroy(npu_bo *bo) {
   npu_device *device = bo->device;
   if (bo->owns_device) {
@@ -40,6 +51,7 @@ void destroy(npu_bo *bo) {
     device->bos.erase(bo->va);
   }
   unmap_locked(bo);
+  unmap_uncached_locked(bo);
   device->transport->bo_close(device->file, bo->handle);
   if (bo->owns_device) device_unref(device);
   delete bo;
@@ -50,6 +62,15 @@ bool range_ok(const npu_bo *bo, uint64_t offset, uint64_t size) {
 }
 
 }  // namespace
+
+int map_uncached_locked(npu_bo *bo) {
+  if (bo->uncached) return 0;
+  npu_device *d = bo->device;
+  const int err = d->transport->bo_map_uncached(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->uncached);
+  if (!err) return 0;
+  bo->uncached = nullptr;
+  return map_error(bo, "uncached mapping", err);
+}
 
 int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo) {
   drm_npu_bo_create args{};
@@ -135,8 +156,7 @@ int npu_bo_map(npu_bo *bo, void **ptr) {
     npu_device *d = bo->device;
     if (int err = d->transport->bo_map(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->ptr)) {
       bo->ptr = nullptr;
-      return npu::fail(err, "npu_bo_map: %s at %#llx: %s", npu::bytes_text(bo->size).c_str(),
-                       (unsigned long long)bo->va, strerror(-err));
+      return npu::map_error(bo, "npu_bo_map", err);
     }
   }
   bo->maps++;
@@ -148,6 +168,29 @@ void npu_bo_unmap(npu_bo *bo) {
   if (!bo) return;
   std::unique_lock lock(bo->map_mutex);
   if (bo->maps && !--bo->maps && !bo->kept) npu::unmap_locked(bo);
+}
+
+int npu_private_bo_map_uncached(npu_bo *bo, void **ptr) {
+  if (!bo || !ptr) return npu::fail(-EINVAL, "uncached mapping: no buffer or no place for the pointer");
+  if (!bo->device->cached) return npu_bo_map(bo, ptr);
+  std::unique_lock lock(bo->map_mutex);
+  *ptr = nullptr;
+  if (bo->sealed) return npu::fail(-EACCES, "uncached mapping: the buffer is sealed");
+  if (int err = npu::map_uncached_locked(bo)) return err;
+  bo->uncached_maps++;
+  *ptr = bo->uncached;
+  return 0;
+}
+
+void npu_private_bo_unmap_uncached(npu_bo *bo) {
+  if (!bo) return;
+  if (!bo->device->cached) {
+    npu_bo_unmap(bo);
+    return;
+  }
+  // The mapping itself stays for copies.
+  std::unique_lock lock(bo->map_mutex);
+  if (bo->uncached_maps) bo->uncached_maps--;
 }
 
 int npu_bo_sync(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
@@ -172,6 +215,7 @@ int npu_bo_seal(npu_bo *bo) {
     bo->kept = false;
     if (!bo->maps) npu::unmap_locked(bo);
   }
+  if (!bo->uncached_maps) npu::unmap_uncached_locked(bo);
   npu_device *d = bo->device;
   drm_npu_bo_seal args{};
   args.handle = bo->handle;

@@ -33,6 +33,7 @@ class Mapping {
  public:
   int open(npu_bo *bo) {
     bo_ = bo;
+    if (bo->device->cached) return open_uncached();
     lock_ = std::shared_lock(bo->map_mutex);
     if (bo->ptr && !bo->sealed) return 0;
     lock_.unlock();
@@ -50,9 +51,24 @@ class Mapping {
     if (lock_.owns_lock()) lock_.unlock();
     if (counted_) npu_bo_unmap(bo_);
   }
-  uint8_t *data() const { return static_cast<uint8_t *>(bo_->ptr); }
+  uint8_t *data() const { return static_cast<uint8_t *>(bo_->device->cached ? bo_->uncached : bo_->ptr); }
+  /// Around the accesses; nothing where there is no cache in between.
+  int sync(uint64_t offset, uint64_t size, uint32_t direction) const {
+    return bo_->device->cached ? 0 : npu_bo_sync(bo_, offset, size, direction);
+  }
 
  private:
+  /// A program's own mapping is a copy: like the card's DMA, we go past it.
+  int open_uncached() {
+    {
+      std::unique_lock unique(bo_->map_mutex);
+      if (bo_->sealed) return fail(-EACCES, "the buffer was sealed");
+      if (int err = map_uncached_locked(bo_)) return err;
+    }
+    lock_ = std::shared_lock(bo_->map_mutex);
+    return bo_->sealed ? fail(-EACCES, "the buffer was sealed") : 0;
+  }
+
   npu_bo *bo_ = nullptr;
   std::shared_lock<std::shared_mutex> lock_;
   bool counted_ = false;
@@ -65,9 +81,9 @@ int by_mapping(const Side &s) {
   if (int err = npu_bo_wait(s.bo, -1)) return err;
   if (s.from) {
     memcpy(mapping.data() + s.offset, s.from, s.size);
-    return npu_bo_sync(s.bo, s.offset, s.size, DRM_NPU_SYNC_TO_DEVICE);
+    return mapping.sync(s.offset, s.size, DRM_NPU_SYNC_TO_DEVICE);
   }
-  if (int err = npu_bo_sync(s.bo, s.offset, s.size, DRM_NPU_SYNC_FROM_DEVICE)) return err;
+  if (int err = mapping.sync(s.offset, s.size, DRM_NPU_SYNC_FROM_DEVICE)) return err;
   memcpy(s.to, mapping.data() + s.offset, s.size);
   return 0;
 }
@@ -143,7 +159,7 @@ int fill_by_mapping(npu_bo *bo, uint64_t offset, uint64_t size, uint64_t value, 
   if (int err = npu_bo_wait(bo, -1)) return err;
   uint8_t *to = mapping.data() + offset;
   for (uint64_t i = 0; i < size; i += value_bytes) memcpy(to + i, &value, value_bytes);
-  return npu_bo_sync(bo, offset, size, DRM_NPU_SYNC_TO_DEVICE);
+  return mapping.sync(offset, size, DRM_NPU_SYNC_TO_DEVICE);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ int open_locked(unsigned int index, npu_device **device) {
   auto *d = new npu_device;
   d->transport = transport;
   d->file = file;
+  d->cached = transport->cached && transport->cached(file);
   d->index = index;
   d->pid = getpid();
   d->refs = 1;

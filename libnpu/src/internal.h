@@ -24,6 +24,8 @@ namespace npu {
 /// Keeps the text for npu_last_error() of this thread, logs it at debug level, and returns error (negative).
 int fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/// A line for whoever asked for it by other means than the log's level.
+void tell(int level, const char *text);
 /// "412.5 MiB"
 std::string bytes_text(uint64_t bytes);
 
@@ -59,6 +61,7 @@ class CopyRates {
 struct npu_device {
   const npu_transport *transport;
   npu_transport_file *file;
+  bool cached;  // npu_transport.cached
   unsigned int index;
   int pid;            // process that opened it
   unsigned int refs;  // under the registry's mutex
@@ -85,8 +88,11 @@ struct npu_bo {
   std::shared_mutex map_mutex;
   void *ptr;          // under map_mutex
   unsigned int maps;  // npu_bo_map() calls not yet undone, under map_mutex
-  bool kept;          // the mapping is also kept for small copies, under map_mutex
-  bool sealed;        // under map_mutex
+  // The memory itself, where ptr is a copy (npu_transport.cached): kept for copies until the end or the seal.
+  void *uncached;              // under map_mutex
+  unsigned int uncached_maps;  // under map_mutex
+  bool kept;                   // the mapping is also kept for small copies, under map_mutex
+  bool sealed;                 // under map_mutex
 };
 
 struct npu_context {
@@ -113,6 +119,8 @@ void device_unref(npu_device *device);
 // ---- bo.cpp ----
 
 int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo);
+/// The memory itself, where npu_bo_map() gives a copy; negative errno.
+int map_uncached_locked(npu_bo *bo);
 
 // ---- context.cpp ----
 

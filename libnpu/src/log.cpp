@@ -36,14 +36,8 @@ Sink &sink() {
 
 }  // namespace
 
-void log(int level, const char *format, ...) {
+void tell(int level, const char *text) {
   Sink &s = sink();
-  if (level < s.level.load(std::memory_order_relaxed)) return;
-  char text[640];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text, sizeof(text), format, args);
-  va_end(args);
   npu_log_fn fn;
   void *arg;
   {
@@ -55,6 +49,16 @@ void log(int level, const char *format, ...) {
     fn(arg, level, text);
   else
     fprintf(stderr, "npu: %s\n", text);
+}
+
+void log(int level, const char *format, ...) {
+  if (level < sink().level.load(std::memory_order_relaxed)) return;
+  char text[640];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  tell(level, text);
 }
 
 }  // namespace npu

@@ -54,6 +54,16 @@ struct npu_transport {
   int (*ctx_query)(npu_transport_file *file, drm_npu_ctx_query *args);
   int (*submit)(npu_transport_file *file, drm_npu_submit *args);
   int (*wait)(npu_transport_file *file, drm_npu_wait *args);
+
+  // Optional, null where mappings need no copy.
+
+  /// Whether bo_map gives copies of the memory, which only bo_sync brings up to date, either way: a CPU cache that
+  /// nothing but software keeps coherent.
+  bool (*cached)(npu_transport_file *file);
+  /// A mapping of the memory itself, undone by bo_unmap.
+  int (*bo_map_uncached)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
+  /// Where the file tells what it noticed, a sentence a call, from any thread in any call of the file.
+  void (*on_report)(void (*report)(const char *text));
 };
 
 /// The kernel driver.

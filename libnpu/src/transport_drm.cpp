@@ -202,6 +202,9 @@ const npu_transport kTable = {
     ctx_query,
     submit,
     wait,
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 }  // namespace

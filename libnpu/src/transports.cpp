@@ -23,7 +23,10 @@ struct Sim {
 std::string beside_this_library(const char *name) {
   Dl_info info{};
   if (!dladdr(reinterpret_cast<void *>(&npu_device_count), &info) || !info.dli_fname) return name;
-  const std::string path = info.dli_fname;
+  // Also where a program found the library by a symbolic link from elsewhere.
+  char *const real = realpath(info.dli_fname, nullptr);
+  const std::string path = real ? real : info.dli_fname;
+  free(real);
   const size_t slash = path.rfind('/');
   return slash == path.npos ? name : path.substr(0, slash + 1) + name;
 }
@@ -40,10 +43,12 @@ const Sim &sim() {
     }
     const auto entry = reinterpret_cast<npu_transport_entry>(dlsym(library, NPU_SIM_ENTRY));
     const npu_transport *table = entry ? entry() : nullptr;
-    if (table && table->abi == kNpuTransportAbi && table->bytes >= sizeof(npu_transport))
+    if (table && table->abi == kNpuTransportAbi && table->bytes >= sizeof(npu_transport)) {
       s->table = table;
-    else
+      if (table->on_report) table->on_report([](const char *text) { tell(NPU_LOG_WARNING, text); });
+    } else {
       s->why = path + " belongs to another version of libnpu";
+    }
     return s;
   }();
   return *loaded;
@@ -68,7 +73,9 @@ int choose_transport(const npu_transport **transport, int *count) {
   const Sim &s = sim();
   if (s.table) {
     *transport = s.table;
-    *count = 1;
+    char why[kWhy] = "";
+    *count = s.table->count(why, sizeof(why));
+    if (*count < 0) return fail(*count, "%s", why);
     if (wish == "auto") log(NPU_LOG_DEBUG, "no accel node of the npu driver: using the simulator");
     return 0;
   }

@@ -36,6 +36,9 @@ static int set_up(void **state) {
   program_gdma(&bad, 0x7f);
   program_init(&slow, device);
   program_long(&slow, 4 * MIB);
+  program_flush(&good);
+  program_flush(&bad);
+  program_flush(&slow);
   return 0;
 }
 

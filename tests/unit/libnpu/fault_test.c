@@ -154,6 +154,7 @@ static void a_budget_that_is_too_small(void **state) {
 
   (void)state;
   for (int i = 0; i < 3; i++) program_copy(&p, 0, 0, BYTES);
+  program_flush(&p);
   MUST(npu_submit(context, &job, 1, &seqno));
   good = must_wait(context, seqno);
   assert_int_equal(good.error, 0);

@@ -419,6 +419,7 @@ static void a_profile_is_written(void **state) {
                              .profile_region = 3,
                              .profile_offset = 8,
                              .profile_bytes = 1024};
+  program_flush(&p);
   MUST(npu_submit(context, &job, 1, &seqno));
   const struct npu_result result = must_wait(context, seqno);
   assert_int_equal(result.error, 0);

@@ -49,6 +49,7 @@ static void start_much(void) {
     commands[i].dims[5] = HALF;
     commands[i].src_stride[5] = commands[i].dst_stride[5] = 1;
   }
+  CHECK(!npu_bo_sync(left_program, 0, COMMANDS * NPU_CMD_BYTES, DRM_NPU_SYNC_TO_DEVICE));
   struct npu_job_region regions[] = {{left_program, 0, COMMANDS * NPU_CMD_BYTES, DRM_NPU_REGION_READ, 0},
                                      {left_bo, 0, 2 * HALF, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE, 0}};
   struct drm_npu_stream stream = {.gdma_count = COMMANDS};

@@ -71,6 +71,8 @@ void program_free(struct program *p) {
   npu_bo_unref(p->bo);
 }
 
+void program_flush(const struct program *p) { MUST(npu_bo_sync(p->bo, 0, npu_bo_size(p->bo), DRM_NPU_SYNC_TO_DEVICE)); }
+
 static void *append(struct program *p, unsigned int opcode) {
   struct npu_cmd *command = (void *)(p->commands + (size_t)(p->gdma_count + p->tiu_count) * NPU_CMD_BYTES);
 
@@ -127,7 +129,7 @@ int submit_after(npu_context *context, const struct program *p, npu_bo *dst, npu
   if (src)
     regions[job.region_count++] =
         (struct npu_job_region){.bo = src, .size = npu_bo_size(src), .access = DRM_NPU_REGION_READ};
-  MUST(npu_bo_sync(p->bo, 0, npu_bo_size(p->bo), DRM_NPU_SYNC_TO_DEVICE));
+  program_flush(p);
   return npu_submit(context, &job, 1, seqno);
 }
 

@@ -62,6 +62,8 @@ struct program {
 
 void program_init(struct program *p, npu_device *device);
 void program_free(struct program *p);
+/* The card is going to read what was appended; submit_program() and submit_after() do it themselves. */
+void program_flush(const struct program *p);
 /* Appends a zeroed command and returns it. All GDMA commands come before all TIU commands. */
 void *program_gdma(struct program *p, unsigned int opcode);
 void *program_tiu(struct program *p, unsigned int opcode);

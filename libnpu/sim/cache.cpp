@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "cache.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace npu::sim {
+namespace {
+
+constexpr uint64_t kStep = 256;  // compared at once
+constexpr size_t kWriters = 64;  // remembered
+
+/// Calls use(i) for every byte of [offset, offset + size) in which a and b differ.
+template <typename Use>
+void each_difference(const uint8_t *a, const uint8_t *b, uint64_t offset, uint64_t size, Use use) {
+  const uint64_t end = offset + size;
+  for (uint64_t at = offset; at < end;) {
+    const uint64_t piece = std::min(kStep, end - at);
+    if (memcmp(a + at, b + at, piece) != 0)
+      for (uint64_t i = at; i < at + piece; i++)
+        if (a[i] != b[i]) use(i);
+    at += piece;
+  }
+}
+
+Difference compare(const uint8_t *a, const uint8_t *b, uint64_t offset, uint64_t size) {
+  Difference d;
+  each_difference(a, b, offset, size, [&](uint64_t i) {
+    if (!d.count++) d.first = i;
+  });
+  return d;
+}
+
+}  // namespace
+
+std::unique_ptr<Shadow> Shadow::create(uint8_t *memory, uint64_t bytes) {
+  void *cpu = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (cpu == MAP_FAILED) return nullptr;
+  std::unique_ptr<Shadow> shadow(new Shadow(memory, static_cast<uint8_t *>(cpu), bytes));
+  memcpy(shadow->base_.data(), memory, bytes);
+  memcpy(cpu, shadow->base_.data(), bytes);
+  return shadow;
+}
+
+Shadow::~Shadow() {
+  if (cpu_) munmap(cpu_, bytes_);
+}
+
+void Shadow::flush(uint64_t offset, uint64_t size) {
+  each_difference(cpu_, base_.data(), offset, size, [this](uint64_t i) { memory_[i] = base_[i] = cpu_[i]; });
+}
+
+Difference Shadow::invalidate(uint64_t offset, uint64_t size) {
+  const Difference lost = dirty(offset, size);
+  memcpy(base_.data() + offset, memory_ + offset, size);
+  memcpy(cpu_ + offset, base_.data() + offset, size);
+  return lost;
+}
+
+Difference Shadow::dirty(uint64_t offset, uint64_t size) const { return compare(cpu_, base_.data(), offset, size); }
+
+Difference Shadow::stale(uint64_t offset, uint64_t size) const { return compare(memory_, base_.data(), offset, size); }
+
+void Shadow::wrote(const Writer &writer) {
+  if (writers_.size() == kWriters) writers_.erase(writers_.begin());
+  writers_.push_back(writer);
+}
+
+std::string Shadow::writer_of(uint64_t offset) const {
+  const auto it = std::find_if(writers_.rbegin(), writers_.rend(),
+                               [&](const Writer &w) { return offset >= w.offset && offset - w.offset < w.size; });
+  if (it == writers_.rend()) return "";
+  return "job " + std::to_string(it->seqno) + " of context " + std::to_string(it->context);
+}
+
+std::string text_of(const Difference &difference) {
+  char text[80];
+  snprintf(text, sizeof(text), "%llu byte%s from offset %#llx on", static_cast<unsigned long long>(difference.count),
+           difference.count == 1 ? "" : "s", static_cast<unsigned long long>(difference.first));
+  return text;
+}
+
+}  // namespace npu::sim
