@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 
 #include "../src/private.h"
-#include "handle.h"
+#include "memory.h"
 
 using namespace npu::bm;
 
@@ -47,6 +48,33 @@ int misc_of(npu_device *device, bm_misc_info *misc) {
   return 0;
 }
 
+int heap_of(npu_device *device, bm_heap_stat_byte_t *heap) {
+  drm_npu_memory_info memory{};
+  drm_npu_dev_info info{};
+  if (int err = npu_device_memory(device, &memory)) return err;
+  if (int err = npu_device_info(device, &info)) return err;
+  *heap = {};
+  heap->mem_total = memory.card_total;
+  heap->mem_avail = memory.card_free;
+  heap->mem_used = memory.card_total - memory.card_free;
+  heap->mem_start_addr = info.va_start;
+  return 0;
+}
+
+/// Whether memory is ours; then its heap is the only one.
+template <typename Descriptor>
+bm_status_t heap_id(const char *where, bm_handle_t handle, const Descriptor *pmem, unsigned int *heapid) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(where);
+  if (!pmem || !heapid) return npu_bm_status(fail(-EINVAL, "no descriptor or no place for the answer"), where);
+  Place place;
+  const int err = place.find(*h, memory_of(*pmem), 0, 0);
+  if (!err) *heapid = 0;
+  return npu_bm_status(err, where);
+}
+
+bm_status_t no_place(const char *where) { return npu_bm_status(fail(-EINVAL, "no place for the answer"), where); }
+
 }  // namespace
 
 bm_status_t bm_dev_getcount(int *count) {
@@ -85,4 +113,83 @@ bm_status_t bm_get_chipid(bm_handle_t handle, unsigned int *p_chipid) {
   const bm_status_t status = bm_get_misc_info(handle, &misc);
   if (status == BM_SUCCESS) *p_chipid = misc.chipid;
   return status;
+}
+
+bm_status_t bm_get_gmem_total_heap_num(bm_handle_t handle, unsigned int *heap_num) {
+  if (!find(handle)) return bad_handle(__func__);
+  if (!heap_num) return no_place(__func__);
+  *heap_num = 1;
+  return BM_SUCCESS;
+}
+
+bm_status_t bm_get_gmem_heap_stat_byte_by_id(bm_handle_t handle, bm_heap_stat_byte_t *pheap_byte,
+                                             unsigned int heap_id) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  if (!pheap_byte) return no_place(__func__);
+  if (heap_id) return npu_bm_status(fail(-EINVAL, "heap %u: there is one, number 0", heap_id), __func__);
+  return npu_bm_status(heap_of(h->npu(), pheap_byte), __func__);
+}
+
+bm_status_t bm_get_gmem_heap_id(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int *heapid) {
+  return heap_id(__func__, handle, pmem, heapid);
+}
+bm_status_t sg_get_gmem_heap_id(bm_handle_t handle, sg_device_mem_t *pmem, unsigned int *heapid) {
+  return heap_id(__func__, handle, pmem, heapid);
+}
+bm_status_t bm_get_gmem_heap_id_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, unsigned int *heapid) {
+  return heap_id(__func__, handle, pmem, heapid);
+}
+
+bm_status_t bm_get_driver_version(bm_handle_t handle, int *driver_version) {
+  bm_misc_info misc{};
+  if (!driver_version) return no_place(__func__);
+  const bm_status_t status = bm_get_misc_info(handle, &misc);
+  if (status == BM_SUCCESS) *driver_version = static_cast<int>(misc.driver_version);
+  return status;
+}
+
+bm_status_t bm_get_board_name(bm_handle_t handle, char *name) {
+  if (!find(handle)) return bad_handle(__func__);
+  if (!name) return no_place(__func__);
+  constexpr char kName[] = "QNPU1";
+  memcpy(name, kName, sizeof(kName));
+  return BM_SUCCESS;
+}
+
+bm_status_t bm_get_tpu_scalar_num(bm_handle_t handle, unsigned int *core_num) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  if (!core_num) return no_place(__func__);
+  drm_npu_dev_info info{};
+  const int err = npu_device_info(h->npu(), &info);
+  if (!err) *core_num = info.cores;
+  return npu_bm_status(err, __func__);
+}
+
+bm_status_t bm_get_card_id(bm_handle_t handle, unsigned int *card_id) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  if (!card_id) return no_place(__func__);
+  *card_id = static_cast<unsigned int>(h->devid());
+  return BM_SUCCESS;
+}
+
+bm_status_t bm_get_card_num(unsigned int *card_num) {
+  if (!card_num) return no_place(__func__);
+  int count = 0;
+  const bm_status_t status = bm_dev_getcount(&count);
+  *card_num = static_cast<unsigned int>(count);
+  return status;
+}
+
+bm_status_t bm_get_chip_num_from_card(unsigned int card_id, unsigned int *chip_num, unsigned int *dev_start_index) {
+  if (!chip_num || !dev_start_index) return no_place(__func__);
+  const int count = npu_device_count();
+  if (count < 0) return npu_bm_status(count, __func__);
+  if (card_id >= static_cast<unsigned int>(count))
+    return npu_bm_status(fail(-EINVAL, "card %u: this machine has %d", card_id, count), __func__);
+  *chip_num = 1;
+  *dev_start_index = card_id;
+  return BM_SUCCESS;
 }

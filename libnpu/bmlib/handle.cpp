@@ -48,6 +48,13 @@ std::string failure_text(uint64_t seqno, const npu_result &result) {
 
 }  // namespace
 
+Timer::Timer(Profile::Copies &copies) : copies_(copies), start_(now_ns()) {}
+
+Timer::~Timer() {
+  copies_.ns += static_cast<uint64_t>(now_ns() - start_);
+  copies_.count++;
+}
+
 Handle::~Handle() {
   for (npu_context *context : contexts_) npu_context_destroy(context);
 }
@@ -98,6 +105,7 @@ int Handle::record(npu_context *context, uint64_t seqno, void (*release)(void *a
   Lock lock(mutex_);
   const uint64_t number = this_thread.number;
   Thread &thread = mine();
+  profile.sent++;
   thread.pending.push_back(std::make_shared<Launch>(Launch{context, seqno, next_order_++, release, arg}));
   // Results are remembered for so many jobs only: a program that never syncs still gets its first error.
   while (thread.pending.size() > kPrune && !complete(lock, number, thread.pending.front(), 0)) continue;
@@ -123,6 +131,12 @@ int Handle::complete(Lock &lock, uint64_t number, const std::shared_ptr<Launch> 
     break;
   }
   if (!thread) return 0;
+  profile.completed++;
+  if (!waited && result.known && !result.error) {
+    profile.cycles += result.cycles;
+    thread->has_last = true;
+    thread->last_cycles = result.cycles;
+  }
   if (waited) {
     result.error = waited;
     result.known = 1;
@@ -206,6 +220,14 @@ int Handle::reap(bool wait) {
   if (!oldest) return 0;
   complete(lock, owner, oldest, -1);
   return 1;
+}
+
+bool Handle::last_cycles(uint64_t *cycles) {
+  Lock lock(mutex_);
+  const auto it = threads_.find(this_thread.number);
+  if (it == threads_.end() || !it->second.has_last) return false;
+  *cycles = it->second.last_cycles;
+  return true;
 }
 
 void Handle::thread_gone(uint64_t number) {

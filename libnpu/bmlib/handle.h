@@ -17,6 +17,15 @@
 
 namespace npu::bm {
 
+/// A mapping that a program got, with a reference of the buffer.
+struct Mapping {
+  npu_bo *bo;
+  uint64_t size;    // of the descriptor
+  uint64_t offset;  // of its first byte in the buffer
+  bool cached;
+};
+void unmap(const Mapping &mapping);
+
 /// A device of this process: what all its handles share.
 class Device {
  public:
@@ -34,16 +43,39 @@ class Device {
   void add(npu_bo *bo);
   /// Gives up the allocation that begins at the address; nullptr if there is none.
   npu_bo *remove(uint64_t address);
-  /// A mapping that the program got, with a reference of its own.
-  void add_mapping(void *ptr, npu_bo *bo);
-  npu_bo *remove_mapping(void *ptr);
+  void add_mapping(void *ptr, const Mapping &mapping);
+  bool remove_mapping(void *ptr, Mapping *mapping);
+  /// The device address behind an address in a mapping.
+  bool find_mapped(const void *ptr, uint64_t *address);
 
  private:
   npu_device *device_;
   const int pid_ = getpid();
   std::mutex mutex_;
-  std::map<uint64_t, npu_bo *> allocations_;  // under mutex_
-  std::multimap<void *, npu_bo *> mappings_;  // under mutex_
+  std::map<uint64_t, npu_bo *> allocations_;       // under mutex_
+  std::multimap<const void *, Mapping> mappings_;  // under mutex_
+};
+
+/// What bm_get_profile() tells about a handle.
+struct Profile {
+  struct Copies {
+    std::atomic<uint64_t> ns{0}, count{0};
+  };
+  Copies in, out;
+  std::atomic<uint64_t> sent{0}, completed{0}, cycles{0};
+};
+
+/// Counts a copy and the time until the end of its scope.
+class Timer {
+ public:
+  explicit Timer(Profile::Copies &copies);
+  ~Timer();
+  Timer(const Timer &) = delete;
+  Timer &operator=(const Timer &) = delete;
+
+ private:
+  Profile::Copies &copies_;
+  const int64_t start_;
 };
 
 /// One recorded launch. Whoever takes it out of its thread's list deals with its end.
@@ -63,6 +95,8 @@ struct Thread {
   int error = 0;             // first one that bm_thread_sync() has not reported yet
   std::string text;          // of that error
   bool told_others = false;  // bm_handle_sync() has reported it
+  bool has_last = false;     // a launch has completed whose cycles are known:
+  uint64_t last_cycles = 0;
 };
 
 class Handle : public std::enable_shared_from_this<Handle> {
@@ -78,6 +112,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   int devid() const { return devid_; }
   uint64_t id() const { return id_; }
   std::atomic<int> timeout_ms{0};
+  Profile profile;
 
   int thread_context(npu_context **context);
   int record(npu_context *context, uint64_t seqno, void (*release)(void *arg), void *arg);
@@ -86,6 +121,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   int sync_thread();
   int sync_all();
   void thread_gone(uint64_t thread);
+  /// Cycles of the calling thread's last completed launch; false: there is none.
+  bool last_cycles(uint64_t *cycles);
 
  private:
   using Lock = std::unique_lock<std::mutex>;

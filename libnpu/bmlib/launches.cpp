@@ -16,6 +16,32 @@ bm_status_t bm_handle_sync(bm_handle_t handle) {
   return h ? npu_bm_status(h->sync_all(), __func__) : bad_handle(__func__);
 }
 
+namespace {
+
+/// BM_SUCCESS when the handle's card has such a core; else the error, logged.
+bm_status_t check_core(const char *where, bm_handle_t handle, int core_id) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(where);
+  drm_npu_dev_info info{};
+  if (int err = npu_device_info(h->npu(), &info)) return npu_bm_status(err, where);
+  if (core_id >= 0 && static_cast<uint32_t>(core_id) < info.cores) return BM_SUCCESS;
+  return npu_bm_status(fail(-EINVAL, "core %d: expected 0 to %u", core_id, info.cores - 1), where);
+}
+
+}  // namespace
+
+bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id) {
+  const bm_status_t status = check_core(__func__, handle, core_id);
+  return status == BM_SUCCESS ? bm_thread_sync(handle) : status;
+}
+
+bm_status_t bm_handle_sync_from_core(bm_handle_t handle, int core_id) {
+  const bm_status_t status = check_core(__func__, handle, core_id);
+  return status == BM_SUCCESS ? bm_handle_sync(handle) : status;
+}
+
+void bm_flush(bm_handle_t handle) { bm_thread_sync(handle); }
+
 bm_status_t bm_device_sync(bm_handle_t handle) {
   const auto h = find(handle);
   if (!h) return bad_handle(__func__);

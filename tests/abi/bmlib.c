@@ -55,6 +55,69 @@ AT(bm_device_mem_u64_t, flags, 16);
 AT(bm_device_mem_u64_t, size, 24);
 SIZE(bm_system_mem_u64_t, 32);
 
+SIZE(sg_device_mem_t, 32);
+AT(sg_device_mem_t, u.device.device_addr, 0);
+AT(sg_device_mem_t, u.device.reserved, 8);
+AT(sg_device_mem_t, u.device.dmabuf_fd, 12);
+AT(sg_device_mem_t, u.system.system_addr, 0);
+AT(sg_device_mem_t, flags, 16);
+AT(sg_device_mem_t, size, 24);
+SIZE(sg_system_mem_t, 32);
+
+SIZE(bm_heap_stat_byte_t, 40);
+AT(bm_heap_stat_byte_t, heap_id, 0);
+AT(bm_heap_stat_byte_t, mem_total, 8);
+AT(bm_heap_stat_byte_t, mem_avail, 16);
+AT(bm_heap_stat_byte_t, mem_used, 24);
+AT(bm_heap_stat_byte_t, mem_start_addr, 32);
+
+SIZE(bm_profile_t, 64);
+AT(bm_profile_t, cdma_in_time, 0);
+AT(bm_profile_t, cdma_in_counter, 8);
+AT(bm_profile_t, cdma_out_time, 16);
+AT(bm_profile_t, cdma_out_counter, 24);
+AT(bm_profile_t, tpu_process_time, 32);
+AT(bm_profile_t, tpu1_process_time, 40);
+AT(bm_profile_t, sent_api_counter, 48);
+AT(bm_profile_t, completed_api_counter, 56);
+
+VALUE(BM1682_CHIPID_BIT_MASK, 1);
+VALUE(BM1684_CHIPID_BIT_MASK, 2);
+VALUE(BM1686_CHIPID_BIT_MASK, 4);
+VALUE(MODULE_CDMA, 0);
+VALUE(MODULE_GDMA, 1);
+VALUE(MODULE_TPU, 2);
+VALUE(MODULE_SMMU, 3);
+VALUE(MODULE_SRAM, 4);
+VALUE(MODULE_END, 5);
+VALUE(PERF_MONITOR_GDMA, 0);
+VALUE(PERF_MONITOR_TPU, 1);
+VALUE(BMCPU_IDLE, 0);
+VALUE(BMCPU_RUNNING, 1);
+VALUE(BMCPU_FAULT, 2);
+VALUE(BMCPU_EXEC_OPT_NO_FLUSH_CACHE, 1);
+
+SIZE(bm_perf_monitor_t, 16);
+AT(bm_perf_monitor_t, buffer_start_addr, 0);
+AT(bm_perf_monitor_t, buffer_size, 8);
+AT(bm_perf_monitor_t, monitor_id, 12);
+
+SIZE(struct bm_module, 80);
+AT(struct bm_module, lib_name, 0);
+AT(struct bm_module, md5, 64);
+
+SIZE2(boot_loader_version, 32, 16);
+AT2(boot_loader_version, bl1_version, 0, 0);
+AT2(boot_loader_version, bl2_version, 8, 4);
+AT2(boot_loader_version, bl31_version, 16, 8);
+AT2(boot_loader_version, uboot_version, 24, 12);
+
+SIZE2(tpu_launch_param_t, 24, 16);
+AT(tpu_launch_param_t, core_id, 0);
+AT(tpu_launch_param_t, func_id, 4);
+AT2(tpu_launch_param_t, param_data, 8, 8);
+AT2(tpu_launch_param_t, param_size, 16, 12);
+
 SIZE(bm_heap_stat_t, 12);
 AT(bm_heap_stat_t, mem_total, 0);
 AT(bm_heap_stat_t, mem_avail, 4);
@@ -90,4 +153,9 @@ bm_status_t map_as_documented(bm_handle_t handle, bm_device_mem_t *mem, void **p
 bm_status_t map_as_declared(bm_handle_t handle, bm_device_mem_t *mem, unsigned long long *address);
 bm_status_t map_as_declared(bm_handle_t handle, bm_device_mem_t *mem, unsigned long long *address) {
   return bm_mem_mmap_device_mem(handle, mem, address);
+}
+bm_status_t map_uncached(bm_handle_t handle, bm_device_mem_t *mem, void **pointer, unsigned long long *address);
+bm_status_t map_uncached(bm_handle_t handle, bm_device_mem_t *mem, void **pointer, unsigned long long *address) {
+  const bm_status_t status = bm_mem_mmap_device_mem_no_cache(handle, mem, (uint64_t *)pointer);
+  return status == BM_SUCCESS ? bm_mem_mmap_device_mem_no_cache(handle, mem, address) : status;
 }

@@ -54,7 +54,7 @@ run eviction "$bin/eviction" $evictions
 run kill "$bin/kill" $kills
 run stress "$bin/stress" $buffers
 # The library: the program that passes over the simulator on the host passes over the driver.
-for group in device bo job fault copy threads process bm_memory bm_launch; do
+for group in device bo job fault copy threads process bm_memory bm_launch bm_wide bm_sensor bm_not_supported cache; do
 	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
 done
 run fuzz "$bin/fuzz" $fuzz

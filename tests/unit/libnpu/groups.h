@@ -14,6 +14,10 @@ int thread_tests(void);
 int process_tests(void);
 int bm_memory_tests(void);
 int bm_launch_tests(void);
+int bm_wide_tests(void);
+int bm_sensor_tests(void);
+int bm_not_supported_tests(void);
+int cache_tests(void);
 
 /* Programs of their own inside the test program: process_test.c starts it again with one of these names. -1: no such
  * name. */

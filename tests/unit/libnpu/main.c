@@ -18,6 +18,10 @@ static const struct {
     {"process", process_tests},
     {"bm_memory", bm_memory_tests},
     {"bm_launch", bm_launch_tests},
+    {"bm_wide", bm_wide_tests},
+    {"bm_sensor", bm_sensor_tests},
+    {"bm_not_supported", bm_not_supported_tests},
+    {"cache", cache_tests},
 };
 enum { GROUPS = sizeof(groups) / sizeof(groups[0]) };
 
