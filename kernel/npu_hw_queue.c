@@ -481,3 +481,7 @@ void npu_hw_queue_destroy(struct npu_hw_queue *queue)
 
 	dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings, queue->rings_dma);
 }
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)
+#include "npu_hw_queue_test.c"
+#endif

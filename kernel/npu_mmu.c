@@ -531,3 +531,7 @@ int npu_mmu_init(struct npu_device *npu)
 
 	return drmm_add_action_or_reset(&npu->drm, npu_mmu_fini, mmu);
 }
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)
+#include "npu_mmu_test.c"
+#endif

@@ -627,3 +627,7 @@ int npu_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 
 	return ret;
 }
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)
+#include "npu_submit_test.c"
+#endif

@@ -14,7 +14,7 @@ case ${1:-} in
     iommu) exec tools/npu-vm --kernel stock --iommu --timeout 550 -- "$run" --quick ;;
     debug)
         make -s module-debug || exit 1
-        exec tools/npu-vm --kernel debug --memory 3G --kmemleak --timeout 1750 -- "$run" --debug
+        exec tools/npu-vm --kernel debug --memory 3G --kmemleak --append kunit.enable=1 --timeout 1750 -- "$run" --debug
         ;;
     *)
         echo "usage: check.sh stock|iommu|debug" >&2

@@ -65,6 +65,12 @@ if [ -d /sys/kernel/debug/failslab ]; then
 else
 	echo "== unwind is for the debug kernel"
 fi
+# Built into the module where the kernel can run them.
+if [ -d /sys/kernel/debug/kunit ]; then
+	run kunit "$here/driver/kunit.sh"
+else
+	echo "== kunit is for the debug kernel"
+fi
 run modules "$here/driver/modules.sh" $loads
 
 # A warning of the kernel is a failure, even if every test was content.

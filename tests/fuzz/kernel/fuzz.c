@@ -24,6 +24,7 @@
 
 #include <cmocka.h>
 
+#include "alloc_fail.h"
 #include "npu_raw.h"
 #include "random.h"
 #include "worker.h"
@@ -58,19 +59,6 @@ static void write_text(const char *path, const char *text) {
   close(fd);
 }
 
-/* Where the kernel can fail allocations, it is to do so for whoever asks for it, in all kinds of them, and to be silent about it. */
-static void arm_faults(void) {
-  static const char *const kinds[] = {"failslab", "fail_page_alloc"};
-  char path[96];
-
-  for (int i = 0; i < 2; i++) {
-    snprintf(path, sizeof(path), "/sys/kernel/debug/%s/ignore-gfp-wait", kinds[i]);
-    write_text(path, "0");
-    snprintf(path, sizeof(path), "/sys/kernel/debug/%s/verbose", kinds[i]);
-    write_text(path, "0");
-  }
-}
-
 static pid_t start(uint64_t worker_seed) {
   static struct worker worker;
   pid_t pid = fork();
@@ -86,6 +74,7 @@ static pid_t start(uint64_t worker_seed) {
 static void show_stack(pid_t pid) {
   char command[128];
 
+  write_text("/proc/sysrq-trigger", "l"); /* who runs, into the log */
   snprintf(command, sizeof(command), "cat /proc/%d/task/*/comm /proc/%d/task/*/stack >&2", (int)pid, (int)pid);
   if (system(command)) fprintf(stderr, "no stack of %d\n", (int)pid);
 }
@@ -163,7 +152,7 @@ static int set_up(void **state) {
   if (access("/sys/kernel/debug/accel", F_OK)) mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
   total = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(total != MAP_FAILED);
-  arm_faults();
+  alloc_fail_begin(); /* workers make them fail, where the kernel can */
   set_parameter("timeout_ms", 500);
   set_parameter("job_limit_ms", 3000);
   set_parameter("budget_ms", 20);

@@ -15,39 +15,12 @@
 
 #include <cmocka.h>
 
+#include "alloc_fail.h"
 #include "npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
-#define FAULTS "/sys/kernel/debug/"
 
 static int rounds = 300;
-
-static void write_number(const char *path, long value) {
-  FILE *file = fopen(path, "w");
-
-  if (!file) fail_msg("%s: %s", path, strerror(errno));
-  fprintf(file, "%ld", value);
-  if (fclose(file)) fail_msg("%s: %s", path, strerror(errno));
-}
-
-/* One allocation in `in` of this task fails, of both kinds. */
-static void fail_one_in(long in) {
-  static const char *const kinds[] = {"failslab", "fail_page_alloc"};
-  char path[96];
-
-  for (int i = 0; i < 2; i++) {
-    snprintf(path, sizeof(path), FAULTS "%s/task-filter", kinds[i]);
-    write_number(path, 1);
-    snprintf(path, sizeof(path), FAULTS "%s/verbose", kinds[i]);
-    write_number(path, 0);
-    snprintf(path, sizeof(path), FAULTS "%s/times", kinds[i]);
-    write_number(path, -1);
-    snprintf(path, sizeof(path), FAULTS "%s/ignore-gfp-wait", kinds[i]);
-    write_number(path, 0);
-    snprintf(path, sizeof(path), FAULTS "%s/probability", kinds[i]);
-    write_number(path, in ? 100 / in : 0);
-  }
-}
 
 /* Switching it off is a call that may fail, too; its file is opened while nothing fails. */
 static void faults(int on) {
@@ -101,12 +74,12 @@ static void failing_allocations_leave_nothing(void **state) {
   stream_create(fd, 1, &stream);
   stream_fill(&stream, 1, 0, 100, 1);
   for (int i = 0; i < rounds; i++) {
-    fail_one_in(i % 3 == 0 ? 5 : i % 3 == 1 ? 20 : 50);
+    alloc_fail_one_in(i % 3 == 0 ? 5 : i % 3 == 1 ? 20 : 50);
     faults(1);
     failed += all_calls(fd, &stream);
     faults(0);
   }
-  fail_one_in(0);
+  alloc_fail_one_in(0);
   assert_int_equal(all_calls(fd, &stream), 0);
   stream_destroy(fd, &stream);
   npu_memory(fd, &after);
@@ -124,7 +97,7 @@ static void failing_opens_leave_nothing(void **state) {
   for (int i = 0; i < rounds; i++) {
     int fd;
 
-    fail_one_in(10);
+    alloc_fail_one_in(10);
     faults(1);
     fd = open("/dev/accel/accel0", O_RDWR);
     if (fd < 0) {
@@ -135,7 +108,7 @@ static void failing_opens_leave_nothing(void **state) {
     }
     faults(0);
   }
-  fail_one_in(0);
+  alloc_fail_one_in(0);
   assert_true(failed > 0);
 }
 

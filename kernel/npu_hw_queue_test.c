@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of the rings; part of npu_hw_queue.c. The card's side is played by the test.
+ */
+#include <kunit/device.h>
+#include <kunit/test.h>
+
+static int npu_ring_test_init(struct kunit *test)
+{
+	struct npu_hw_queue *queue = kunit_kzalloc(test, sizeof(*queue), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, queue);
+	queue->npu = kunit_kzalloc(test, sizeof(*queue->npu), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, queue->npu);
+	queue->rings = kunit_kzalloc(test, sizeof(*queue->rings), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, queue->rings);
+	queue->npu->drm.dev = kunit_device_register(test, "npu");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, queue->npu->drm.dev);
+
+	spin_lock_init(&queue->lock);
+	INIT_LIST_HEAD(&queue->jobs);
+	queue->rings_dma = 0x12340000;
+	queue->cq_phase = NPU_CQE_PHASE;
+	test->priv = queue;
+
+	return 0;
+}
+
+static void npu_ring_test_next(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, npu_ring_next(0), 1);
+	KUNIT_EXPECT_EQ(test, npu_ring_next(NPU_RING_ENTRIES - 2), NPU_RING_ENTRIES - 1);
+	KUNIT_EXPECT_EQ(test, npu_ring_next(NPU_RING_ENTRIES - 1), 0);
+}
+
+/* Offsets that the card sees: rings and descriptors aligned, and nothing on top of each other. */
+static void npu_ring_test_layout(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, offsetof(struct npu_rings, cq) % 64, 0);
+	KUNIT_EXPECT_EQ(test, offsetof(struct npu_rings, sq) % 64, 0);
+	KUNIT_EXPECT_EQ(test, offsetof(struct npu_rings, desc) % 64, 0);
+	KUNIT_EXPECT_EQ(test, NPU_DESC_BYTES % 64, 0);
+	KUNIT_EXPECT_LT(test, NPU_RING_JOBS, NPU_RING_ENTRIES);
+}
+
+/* Three times around: each job's entry and descriptor lie in the slot that the tail was at. */
+static void npu_ring_test_entries(struct kunit *test)
+{
+	struct npu_hw_queue *queue = test->priv;
+	struct npu_kjob *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
+	u64 desc[8] = {};
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, job);
+	job->desc = desc;
+	job->desc_bytes = sizeof(desc);
+
+	for (i = 0; i < 3 * NPU_RING_ENTRIES; i++) {
+		u32 slot = i % NPU_RING_ENTRIES;
+		const struct npu_sqe *sqe = &queue->rings->sq[slot];
+
+		job->seqno = 1000 + i;
+		desc[0] = i;
+		npu_hw_queue_write(queue, job);
+
+		KUNIT_EXPECT_EQ(test, queue->sq_tail, (slot + 1) % NPU_RING_ENTRIES);
+		KUNIT_EXPECT_EQ(test, sqe->job_id, 1000 + i);
+		KUNIT_EXPECT_EQ(test, sqe->desc_bytes, sizeof(desc));
+		KUNIT_EXPECT_EQ(test, sqe->desc_addr, queue->rings_dma +
+				offsetof(struct npu_rings, desc) + slot * NPU_DESC_BYTES);
+		KUNIT_EXPECT_EQ(test, *(u64 *)queue->rings->desc[slot], i);
+	}
+}
+
+static bool npu_ring_test_process(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+	bool any;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	any = npu_hw_queue_process_locked(queue);
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return any;
+}
+
+/*
+ * Only entries with the phase of the present round are taken, each once; and a completion that
+ * nobody waits for, which a broken card may write, harms nobody.
+ */
+static void npu_ring_test_phase(struct kunit *test)
+{
+	struct npu_hw_queue *queue = test->priv;
+	u32 i, phase = NPU_CQE_PHASE;
+
+	KUNIT_EXPECT_FALSE(test, npu_ring_test_process(queue));
+	for (i = 0; i < 3 * NPU_RING_ENTRIES; i++) {
+		u32 slot = i % NPU_RING_ENTRIES;
+		struct npu_cqe *cqe = &queue->rings->cq[slot];
+
+		KUNIT_EXPECT_EQ(test, queue->cq_head, slot);
+		KUNIT_EXPECT_EQ(test, queue->cq_phase, phase);
+		cqe->job_id = i + 1;
+		cqe->phase = phase;
+		KUNIT_EXPECT_TRUE(test, npu_ring_test_process(queue));
+		KUNIT_EXPECT_FALSE(test, npu_ring_test_process(queue));
+		if (slot == NPU_RING_ENTRIES - 1)
+			phase ^= NPU_CQE_PHASE;
+	}
+
+	/* Two at once. */
+	queue->rings->cq[0].phase = phase;
+	queue->rings->cq[1].phase = phase;
+	KUNIT_EXPECT_TRUE(test, npu_ring_test_process(queue));
+	KUNIT_EXPECT_EQ(test, queue->cq_head, 2);
+}
+
+static struct kunit_case npu_ring_test_cases[] = {
+	KUNIT_CASE(npu_ring_test_next),
+	KUNIT_CASE(npu_ring_test_layout),
+	KUNIT_CASE(npu_ring_test_entries),
+	KUNIT_CASE(npu_ring_test_phase),
+	{ }
+};
+
+static struct kunit_suite npu_ring_test_suite = {
+	.name = "npu_ring",
+	.init = npu_ring_test_init,
+	.test_cases = npu_ring_test_cases,
+};
+kunit_test_suite(npu_ring_test_suite);

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of the page tables; part of npu_mmu.c.
+ *
+ * The card is some memory. What the driver writes there is read by a walk that follows the hardware
+ * guide and knows nothing of the driver's own tree.
+ */
+#include <kunit/device.h>
+#include <kunit/test.h>
+
+#define NPU_TEST_TABLES		64
+#define NPU_TEST_ASIDS		4
+#define NPU_TEST_DDR		((NPU_TEST_TABLES + 1) * NPU_TABLE_BYTES)
+
+/** struct npu_mmu_test - a card without hardware, and an address space */
+struct npu_mmu_test {
+	/** @npu: device; only what page tables need is set */
+	struct npu_device *npu;
+
+	/** @ddr: its memory, as the test sees it */
+	u8 *ddr;
+
+	/** @space: address space */
+	struct npu_space space;
+};
+
+static int npu_mmu_test_init(struct kunit *test)
+{
+	struct npu_mmu_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	struct npu_device *npu = kunit_kzalloc(test, sizeof(*npu), GFP_KERNEL);
+	u8 *regs = kunit_kzalloc(test, SZ_4K, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_NOT_NULL(test, npu);
+	KUNIT_ASSERT_NOT_NULL(test, regs);
+	t->ddr = kunit_kzalloc(test, NPU_TEST_DDR, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t->ddr);
+
+	t->npu = npu;
+	npu->drm.dev = kunit_device_register(test, "npu");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, npu->drm.dev);
+	npu->regs = (void __iomem *)regs;
+	npu->ddr = (void __iomem *)t->ddr;
+	npu->asids = NPU_TEST_ASIDS;
+	npu->mmu.asid_table = 0;
+	npu->mmu.tables_start = NPU_TABLE_BYTES;
+	npu->mmu.table_count = NPU_TEST_TABLES;
+	ida_init(&npu->mmu.tables);
+	ida_init(&npu->mmu.asids);
+	mutex_init(&npu->mmu.inv_lock);
+	init_waitqueue_head(&npu->mmu.inv_wait);
+	test->priv = t;
+	KUNIT_ASSERT_EQ(test, npu_space_init(&t->space, npu), 0);
+
+	return 0;
+}
+
+static void npu_mmu_test_exit(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+
+	npu_space_fini(&t->space);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.asids_used), 0);
+	ida_destroy(&t->npu->mmu.tables);
+	ida_destroy(&t->npu->mmu.asids);
+	mutex_destroy(&t->npu->mmu.inv_lock);
+}
+
+static u64 npu_test_word(const struct npu_mmu_test *t, u64 addr)
+{
+	return le64_to_cpup((const __le64 *)(t->ddr + addr));
+}
+
+/* What the card makes of an address: the leaf's entry with the offset in it, or 0. */
+static u64 npu_test_walk(struct npu_mmu_test *t, u64 va)
+{
+	u64 entry = npu_test_word(t, t->npu->mmu.asid_table + t->space.asid * 16);
+	int shift;
+
+	if (!(entry & NPU_ASID_VALID))
+		return 0;
+
+	entry &= NPU_ASID_ROOT;
+	for (shift = 39; shift >= 12; shift -= 9) {
+		entry = npu_test_word(t, entry + ((va >> shift) & 511) * 8);
+		if (!(entry & NPU_PTE_VALID) || entry & NPU_PTE_RESERVED)
+			return 0;
+		if (shift == 21 && entry & NPU_PTE_LARGE)
+			return entry + (va & (SZ_2M - SZ_4K));
+		entry &= shift == 12 ? ~0ull : NPU_PTE_ADDR;
+	}
+
+	return entry;
+}
+
+static void npu_test_expect_mapped(struct kunit *test, u64 va, u64 addr, u64 bytes, u64 flags)
+{
+	u64 at;
+
+	for (at = 0; at < bytes; at += SZ_4K) {
+		u64 entry = npu_test_walk(test->priv, va + at) & ~NPU_PTE_LARGE;
+
+		KUNIT_ASSERT_EQ_MSG(test, entry, (addr + at) | flags | NPU_PTE_VALID, "at %#llx",
+				    va + at);
+	}
+	KUNIT_EXPECT_EQ(test, npu_test_walk(test->priv, va - SZ_4K), 0);
+	KUNIT_EXPECT_EQ(test, npu_test_walk(test->priv, va + bytes), 0);
+}
+
+static struct npu_space_usage npu_test_usage(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	struct npu_space_usage usage;
+
+	npu_space_usage(&t->space, &usage);
+
+	return usage;
+}
+
+static void npu_mmu_test_pages(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run run = { .addr = 0x123456000, .bytes = 5 * SZ_4K };
+	u64 va = 0x7fedcba98000;
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &run, NPU_PTE_WRITE), 0);
+	npu_test_expect_mapped(test, va, run.addr, run.bytes, NPU_PTE_WRITE);
+	npu_space_unmap(&t->space, va, run.bytes);
+	KUNIT_EXPECT_EQ(test, npu_test_walk(t, va), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
+}
+
+/* From one table to the next on every level: the last page below 512 GiB and the first above. */
+static void npu_mmu_test_crosses_tables(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run run = { .addr = 0x1000, .bytes = 2 * SZ_4K };
+	u64 va = BIT_ULL(39) - SZ_4K;
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &run, NPU_PTE_SYSTEM), 0);
+	npu_test_expect_mapped(test, va, run.addr, run.bytes, NPU_PTE_SYSTEM);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 7);
+	npu_space_unmap(&t->space, va, run.bytes);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
+}
+
+/* Only where address and memory are aligned, and never beyond the end. */
+static void npu_mmu_test_blocks(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run aligned = { .addr = SZ_4M, .bytes = SZ_4M + SZ_4K };
+	const struct npu_mem_run askew = { .addr = SZ_4M + SZ_4K, .bytes = SZ_2M };
+	u64 va = SZ_4G;
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &aligned, 0), 0);
+	npu_test_expect_mapped(test, va, aligned.addr, aligned.bytes, 0);
+	KUNIT_EXPECT_EQ(test, npu_test_usage(test).large, 2);
+	KUNIT_EXPECT_EQ(test, npu_test_usage(test).small, 1);
+	npu_space_unmap(&t->space, va, aligned.bytes);
+	KUNIT_EXPECT_EQ(test, npu_test_usage(test).large, 0);
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &askew, 0), 0);
+	npu_test_expect_mapped(test, va, askew.addr, askew.bytes, 0);
+	KUNIT_EXPECT_EQ(test, npu_test_usage(test).large, 0);
+	KUNIT_EXPECT_EQ(test, npu_test_usage(test).small, 512);
+	npu_space_unmap(&t->space, va, askew.bytes);
+}
+
+/* A neighbour in the same table stays. */
+static void npu_mmu_test_unmaps_only_its_own(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run first = { .addr = SZ_1M, .bytes = SZ_4K };
+	const struct npu_mem_run second = { .addr = SZ_8M, .bytes = 3 * SZ_4K };
+	u64 va = SZ_4G;
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &first, 0), 0);
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va + SZ_64K, &second, 0), 0);
+	npu_space_unmap(&t->space, va, first.bytes);
+	KUNIT_EXPECT_EQ(test, npu_test_walk(t, va), 0);
+	npu_test_expect_mapped(test, va + SZ_64K, second.addr, second.bytes, 0);
+	npu_space_unmap(&t->space, va + SZ_64K, second.bytes);
+}
+
+/* An address that no entry can hold, and the end of the tables: nothing stays mapped. */
+static void npu_mmu_test_refuses(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run far = { .addr = BIT_ULL(52) - SZ_4K, .bytes = 2 * SZ_4K };
+	const struct npu_mem_run page = { .addr = 0, .bytes = SZ_4K };
+	u64 va = SZ_4G;
+	int n = 0, ret;
+
+	KUNIT_EXPECT_EQ(test, npu_space_map_fixed(&t->space, va, &far, 0), -ERANGE);
+	npu_space_unmap(&t->space, va, far.bytes);
+
+	/* Each of these needs three more tables. */
+	do {
+		ret = npu_space_map_fixed(&t->space, va + n * BIT_ULL(39), &page, 0);
+	} while (!ret && ++n < NPU_TEST_TABLES);
+	KUNIT_EXPECT_EQ(test, ret, -ENOMEM);
+	KUNIT_EXPECT_EQ(test, n, (NPU_TEST_TABLES - 1) / 3);
+	KUNIT_EXPECT_EQ(test, npu_test_walk(t, va + n * BIT_ULL(39)), 0);
+	while (n--)
+		npu_space_unmap(&t->space, va + n * BIT_ULL(39), SZ_4K);
+}
+
+static void npu_mmu_test_asids(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	struct npu_space others[NPU_TEST_ASIDS];
+	u32 i;
+
+	for (i = 0; i < NPU_TEST_ASIDS - 1; i++)
+		KUNIT_ASSERT_EQ(test, npu_space_init(&others[i], t->npu), 0);
+	KUNIT_EXPECT_EQ(test, npu_space_init(&others[i], t->npu), -ENOSPC);
+	while (i--)
+		npu_space_fini(&others[i]);
+}
+
+static void npu_mmu_test_indices(struct kunit *test)
+{
+	u64 va = (1ull << 39) + (2ull << 30) + (3ull << 21) + (4ull << 12) + 5;
+	u32 level;
+
+	for (level = 0; level < NPU_PT_LEVELS; level++)
+		KUNIT_EXPECT_EQ(test, npu_index(va, level), 4 - level);
+	KUNIT_EXPECT_EQ(test, npu_index(BIT_ULL(48) - 1, NPU_ROOT_LEVEL), 511);
+	KUNIT_EXPECT_FALSE(test, npu_can_be_large(SZ_2M, SZ_2M, SZ_2M - SZ_4K));
+	KUNIT_EXPECT_FALSE(test, npu_can_be_large(SZ_2M, SZ_1M, SZ_2M));
+	KUNIT_EXPECT_FALSE(test, npu_can_be_large(SZ_1M, SZ_2M, SZ_2M));
+	KUNIT_EXPECT_TRUE(test, npu_can_be_large(SZ_2M, SZ_4M, SZ_2M));
+}
+
+/* Tickets wrap; a reset of the card answers all of them, and so does a card that is gone. */
+static void npu_mmu_test_tickets(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	struct npu_device *npu = t->npu;
+
+	npu_write(npu, NPU_REG_INV_DONE, 5);
+	KUNIT_EXPECT_TRUE(test, npu_inv_is_done(npu, 0, 5));
+	KUNIT_EXPECT_TRUE(test, npu_inv_is_done(npu, 0, 0xfffffff0));
+	KUNIT_EXPECT_FALSE(test, npu_inv_is_done(npu, 0, 6));
+	npu_write(npu, NPU_REG_INV_DONE, 0xffffffff);
+	KUNIT_EXPECT_FALSE(test, npu_inv_is_done(npu, 0, 0));
+	KUNIT_EXPECT_TRUE(test, npu_inv_is_done(npu, 1, 0));
+	npu_write(npu, NPU_REG_ID, 0xffffffff);
+	KUNIT_EXPECT_TRUE(test, npu_inv_is_done(npu, 0, 0));
+	npu_write(npu, NPU_REG_ID, 0);
+	npu_write(npu, NPU_REG_INV_DONE, 0);
+}
+
+static struct kunit_case npu_mmu_test_cases[] = {
+	KUNIT_CASE(npu_mmu_test_indices),
+	KUNIT_CASE(npu_mmu_test_pages),
+	KUNIT_CASE(npu_mmu_test_crosses_tables),
+	KUNIT_CASE(npu_mmu_test_blocks),
+	KUNIT_CASE(npu_mmu_test_unmaps_only_its_own),
+	KUNIT_CASE(npu_mmu_test_refuses),
+	KUNIT_CASE(npu_mmu_test_asids),
+	KUNIT_CASE(npu_mmu_test_tickets),
+	{ }
+};
+
+static struct kunit_suite npu_mmu_test_suite = {
+	.name = "npu_mmu",
+	.init = npu_mmu_test_init,
+	.exit = npu_mmu_test_exit,
+	.test_cases = npu_mmu_test_cases,
+};
+kunit_test_suite(npu_mmu_test_suite);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocations of the kernel that fail: for kernels with CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and debugfs mounted. */
+#ifndef NPU_TEST_ALLOC_FAIL_H
+#define NPU_TEST_ALLOC_FAIL_H
+
+#include <stdbool.h>
+
+/* False where this kernel cannot do it. Afterwards nothing fails before one of the following calls says so. */
+bool alloc_fail_begin(void);
+
+/* The nth allocation that this thread makes from now on fails, of slabs and pages together; 0: none. */
+void alloc_fail_nth(unsigned nth);
+
+/* Ends it. True if the allocation has failed, false if there were fewer. */
+bool alloc_fail_end(void);
+
+/* One allocation in `in` fails, of tasks with /proc/self/make-it-fail; 0: none. */
+void alloc_fail_one_in(long in);
+
+#endif
