@@ -253,6 +253,8 @@ static void npu_bo_sync_pages(struct npu_bo *bo, const struct drm_npu_bo_sync *a
 	for (at = first; at < end; at += PAGE_SIZE) {
 		dma_addr_t addr = dma[at >> PAGE_SHIFT];
 
+		if (!dma_need_sync(dev, addr))
+			continue;
 		if (args->direction & DRM_NPU_SYNC_TO_DEVICE)
 			dma_sync_single_for_device(dev, addr, PAGE_SIZE, DMA_BIDIRECTIONAL);
 		if (args->direction & DRM_NPU_SYNC_FROM_DEVICE)

@@ -324,6 +324,8 @@ static void npu_tt_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_devi
 		return;
 
 	for (i = 0; i < tt->num_pages; i++) {
+		if (!dma_need_sync(dev, tt->dma_address[i]))
+			continue;
 		if (for_device)
 			dma_sync_single_for_device(dev, tt->dma_address[i], PAGE_SIZE,
 						   DMA_BIDIRECTIONAL);
