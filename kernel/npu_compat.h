@@ -162,4 +162,16 @@ static inline void npu_sched_drop_dependency(struct drm_sched_entity *entity)
 #define npu_ttm_bo_put ttm_bo_put
 #endif
 
+#ifdef NPU_HAVE_DMA_BUF_INVALIDATE
+#define npu_dma_buf_moving dma_buf_invalidate_mappings
+#else
+#define npu_dma_buf_moving dma_buf_move_notify
+#endif
+
+#ifdef NPU_HAVE_UNQUOTED_NS
+#define NPU_IMPORT_DMA_BUF() MODULE_IMPORT_NS(DMA_BUF)
+#else
+#define NPU_IMPORT_DMA_BUF() MODULE_IMPORT_NS("DMA_BUF")
+#endif
+
 #endif

@@ -22,6 +22,7 @@
 #include "npu_gem.h"
 #include "npu_hwmon.h"
 #include "npu_job.h"
+#include "npu_prime.h"
 #include "npu_query.h"
 #include "npu_recover.h"
 #include "npu_submit.h"
@@ -208,6 +209,8 @@ static const struct drm_driver npu_driver = {
 	.show_fdinfo = npu_show_fdinfo,
 	.ioctls = npu_ioctls,
 	.num_ioctls = ARRAY_SIZE(npu_ioctls),
+	.gem_prime_import = npu_prime_import,
+	.gem_prime_import_sg_table = npu_prime_import_sg_table,
 	.fops = &npu_fops,
 	.name = "npu",
 	.desc = "QNPU neural processing unit",

@@ -5,10 +5,12 @@
  * Handles, CPU mappings and unfinished jobs hold references to the GEM object, which holds the one
  * reference to TTM's.
  */
+#include <linux/dma-buf.h>
 #include <linux/dma-map-ops.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include <drm/drm_prime.h>
 #include <drm/drm_print.h>
 #include <drm/drm_utils.h>
 #include <drm/ttm/ttm_tt.h>
@@ -16,21 +18,24 @@
 #include "npu_device.h"
 #include "npu_drv.h"
 #include "npu_gem.h"
+#include "npu_prime.h"
 #include "npu_trace.h"
 #include "npu_vm.h"
 
 /* Pages mapped at one fault: mappings are mostly read or written from end to end. */
 #define NPU_FAULT_PAGES	64
 
-/* Larger requests are nonsense, and could overflow sums of sizes. */
-#define NPU_BO_MAX_SIZE	BIT_ULL(40)
-
 static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 {
 	struct npu_bo *bo = to_npu_bo(tbo);
 
 	trace_npu_bo_free(bo);
+	if (tbo->base.import_attach)
+		drm_prime_gem_destroy(&tbo->base, tbo->sg);
 	drm_gem_object_release(&tbo->base);
+	/* TTM has used the exporter's lock until now. */
+	if (bo->dma_buf)
+		dma_buf_put(bo->dma_buf);
 	mutex_destroy(&bo->vma_lock);
 	kfree(bo);
 }
@@ -38,7 +43,9 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 static void npu_gem_free(struct drm_gem_object *obj)
 {
 	/* Whoever has closed a buffer finds its memory free, even if it was still being zeroed. */
-	dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false, MAX_SCHEDULE_TIMEOUT);
+	if (!gem_to_npu_bo(obj)->dma_buf)
+		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
+				      MAX_SCHEDULE_TIMEOUT);
 	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
 }
 
@@ -57,13 +64,11 @@ static void npu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 		npu_vm_unbind(vm, gem_to_npu_bo(obj));
 }
 
-static struct dma_buf *npu_gem_export(struct drm_gem_object *obj, int flags)
-{
-	return ERR_PTR(-EOPNOTSUPP);
-}
-
 static int npu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
+	if (obj->import_attach)
+		return npu_prime_mmap(obj, vma);
+
 	/* Pages are inserted by frame number, which a private copy-on-write mapping cannot have. */
 	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return -EINVAL;
@@ -114,10 +119,62 @@ static const struct drm_gem_object_funcs npu_gem_funcs = {
 	.free = npu_gem_free,
 	.open = npu_gem_open,
 	.close = npu_gem_close,
-	.export = npu_gem_export,
+	.export = npu_prime_export,
 	.mmap = npu_gem_mmap,
 	.vm_ops = &npu_gem_vm_ops,
 };
+
+static struct npu_bo *npu_bo_alloc(struct npu_device *npu, u64 size, u32 flags)
+{
+	struct npu_bo *bo;
+
+	/* GEM and TTM take fault handling and GEM references for one: the same pointer is both. */
+	BUILD_BUG_ON(offsetof(struct ttm_buffer_object, base));
+
+	bo = kzalloc(sizeof(*bo), GFP_KERNEL);
+	if (!bo)
+		return NULL;
+
+	bo->flags = flags;
+	bo->mem_type = NPU_BO_NOWHERE;
+	mutex_init(&bo->vma_lock);
+	INIT_LIST_HEAD(&bo->vmas);
+	bo->tbo.base.funcs = &npu_gem_funcs;
+	drm_gem_private_object_init(&npu->drm, &bo->tbo.base, size);
+
+	return bo;
+}
+
+/**
+ * npu_bo_create_import - make a buffer of memory that belongs to an exporter
+ * @npu: device
+ * @dma_buf: the exporter's, its reservation lock held
+ * @sg: the memory, mapped for the card
+ */
+struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_buf,
+				    struct sg_table *sg)
+{
+	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
+	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
+	struct ttm_operation_ctx ctx = { .interruptible = true };
+	struct npu_bo *bo;
+	int ret;
+
+	bo = npu_bo_alloc(npu, dma_buf->size, DRM_NPU_BO_SYSTEM);
+	if (!bo)
+		return ERR_PTR(-ENOMEM);
+
+	get_dma_buf(dma_buf);
+	bo->dma_buf = dma_buf;
+	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_sg, &placement, 0, &ctx,
+				   sg, dma_buf->resv, npu_bo_destroy);
+	if (ret)
+		return ERR_PTR(ret);
+
+	trace_npu_bo_create(bo);
+
+	return bo;
+}
 
 static struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
 {
@@ -132,21 +189,11 @@ static struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
 	struct npu_bo *bo;
 	int ret;
 
-	/* GEM and TTM take fault handling and GEM references for one: the same pointer is both. */
-	BUILD_BUG_ON(offsetof(struct ttm_buffer_object, base));
-
-	bo = kzalloc(sizeof(*bo), GFP_KERNEL);
+	bo = npu_bo_alloc(npu, size, flags);
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
-
 	if (flags & DRM_NPU_BO_SYSTEM)
 		placement = (struct ttm_placement) { .placement = &places[2], .num_placement = 1 };
-	bo->flags = flags;
-	bo->mem_type = NPU_BO_NOWHERE;
-	mutex_init(&bo->vma_lock);
-	INIT_LIST_HEAD(&bo->vmas);
-	bo->tbo.base.funcs = &npu_gem_funcs;
-	drm_gem_private_object_init(&npu->drm, &bo->tbo.base, size);
 
 	/* On failure the object is gone. */
 	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_device, &placement, 0,
@@ -212,6 +259,8 @@ static u32 npu_bo_info_flags(const struct npu_bo *bo)
 		flags |= DRM_NPU_BO_SEALED;
 	if (npu_bo_is_evicted(bo))
 		flags |= DRM_NPU_BO_EVICTED;
+	if (bo->dma_buf)
+		flags |= DRM_NPU_BO_IMPORTED;
 
 	return flags;
 }
@@ -263,6 +312,50 @@ static void npu_bo_sync_pages(struct npu_bo *bo, const struct drm_npu_bo_sync *a
 	}
 }
 
+static int npu_bo_sync_system(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
+{
+	struct drm_device *drm = bo->tbo.base.dev;
+	int idx;
+
+	if (!drm_dev_enter(drm, &idx))
+		return -ENODEV;
+	if (dma_dev_need_sync(drm->dev))
+		npu_bo_sync_pages(bo, args);
+	drm_dev_exit(idx);
+
+	return 0;
+}
+
+/**
+ * npu_bo_sync - cache maintenance
+ * @bo: buffer, its reservation lock not held
+ * @args: what, inside of the buffer
+ */
+int npu_bo_sync(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
+{
+	int ret;
+
+	if (bo->dma_buf)
+		return npu_prime_sync(bo, args->direction);
+	if (bo->flags & DRM_NPU_BO_SYSTEM)
+		return npu_bo_sync_system(bo, args);
+
+	ret = dma_resv_lock_interruptible(bo->tbo.base.resv, NULL);
+	if (ret)
+		return ret;
+
+	/*
+	 * On the card: drains write-combining buffers, its memory needs nothing else. One that has
+	 * made room for others has its caches seen to when it comes back.
+	 */
+	mb();
+	if (npu_bo_is_home(bo) && npu_bo_is_in_system(bo))
+		ret = npu_bo_sync_system(bo, args);
+	dma_resv_unlock(bo->tbo.base.resv);
+
+	return ret;
+}
+
 /**
  * npu_ioctl_bo_sync - DRM_IOCTL_NPU_BO_SYNC
  * @drm: device
@@ -273,8 +366,7 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_bo_sync *args = data;
 	struct drm_gem_object *obj;
-	struct npu_bo *bo;
-	int idx, ret = 0;
+	int ret;
 
 	if (!args->direction ||
 	    args->direction & ~(DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE))
@@ -283,23 +375,11 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
-	bo = gem_to_npu_bo(obj);
 
-	if (args->offset > obj->size || args->size > obj->size - args->offset) {
+	if (args->offset > obj->size || args->size > obj->size - args->offset)
 		ret = -EINVAL;
-	} else if (bo->flags & DRM_NPU_BO_CARD) {
-		/*
-		 * Drains write-combining buffers; the card's memory needs nothing else. One that is
-		 * elsewhere has its caches seen to when it moves.
-		 */
-		mb();
-	} else if (!drm_dev_enter(drm, &idx)) {
-		ret = -ENODEV;
-	} else {
-		if (dma_dev_need_sync(drm->dev))
-			npu_bo_sync_pages(bo, args);
-		drm_dev_exit(idx);
-	}
+	else
+		ret = npu_bo_sync(gem_to_npu_bo(obj), args);
 	drm_gem_object_put(obj);
 
 	return ret;
@@ -330,7 +410,10 @@ int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
 	if (ret)
 		goto out;
 
-	if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_WRITE)) {
+	if (bo->dma_buf) {
+		ret = -EOPNOTSUPP;
+	} else if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_WRITE) ||
+		   npu_prime_is_attached(bo)) {
 		ret = -EBUSY;
 	} else if (!bo->sealed) {
 		WRITE_ONCE(bo->sealed, true);

@@ -11,9 +11,15 @@
 #include <drm/ttm/ttm_placement.h>
 #include <drm/ttm/ttm_resource.h>
 
+/* Larger requests are nonsense, and could overflow sums of sizes. */
+#define NPU_BO_MAX_SIZE	BIT_ULL(40)
+
+struct dma_buf;
 struct drm_device;
 struct drm_file;
 struct drm_printer;
+struct npu_device;
+struct sg_table;
 
 /** struct npu_bo - a buffer */
 struct npu_bo {
@@ -22,6 +28,9 @@ struct npu_bo {
 
 	/** @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, constant */
 	u32 flags;
+
+	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
+	struct dma_buf *dma_buf;
 
 	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
@@ -91,12 +100,18 @@ static inline bool npu_bo_is_in_system(const struct npu_bo *bo)
 	return bo->tbo.resource->mem_type != TTM_PL_VRAM;
 }
 
-/* Is a buffer where jobs use it? With the reservation lock held. */
+/*
+ * Is a buffer where jobs use it? With the reservation lock held. A card buffer that another device
+ * uses, too, is where that one can reach it.
+ */
 static inline bool npu_bo_is_home(const struct npu_bo *bo)
 {
-	return bo->tbo.resource &&
-	       bo->tbo.resource->mem_type ==
-		       (bo->flags & DRM_NPU_BO_CARD ? TTM_PL_VRAM : TTM_PL_TT);
+	if (!bo->tbo.resource)
+		return false;
+	if (bo->flags & DRM_NPU_BO_CARD && !bo->tbo.pin_count)
+		return bo->tbo.resource->mem_type == TTM_PL_VRAM;
+
+	return bo->flags & DRM_NPU_BO_CARD || bo->tbo.resource->mem_type == TTM_PL_TT;
 }
 
 int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
@@ -105,6 +120,9 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file);
 int npu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
 
+struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_buf,
+				    struct sg_table *sg);
+int npu_bo_sync(struct npu_bo *bo, const struct drm_npu_bo_sync *args);
 void npu_gem_usage(struct drm_file *file, struct npu_gem_usage *usage);
 
 #endif

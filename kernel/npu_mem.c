@@ -14,6 +14,7 @@
 #include <linux/slab.h>
 
 #include <drm/drm_managed.h>
+#include <drm/drm_prime.h>
 #include <drm/drm_print.h>
 #include <drm/ttm/ttm_tt.h>
 
@@ -21,6 +22,7 @@
 #include "npu_device.h"
 #include "npu_gem.h"
 #include "npu_mem.h"
+#include "npu_prime.h"
 #include "npu_trace.h"
 #include "npu_vm.h"
 
@@ -190,8 +192,11 @@ static int npu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_
 	struct ttm_resource *res;
 	u64 used = atomic64_add_return(tbo->base.size, &system->used);
 
-	/* The limit is for what is new. Eviction must not fail, and only swaps places. */
-	if (!tbo->resource && used > npu_system_limit()) {
+	/*
+	 * The limit is for what is new. Eviction must not fail, and only swaps places; what is
+	 * imported is counted by those who made it, and here to be seen.
+	 */
+	if (!tbo->resource && tbo->type != ttm_bo_type_sg && used > npu_system_limit()) {
 		atomic64_sub(tbo->base.size, &system->used);
 		return -ENOSPC;
 	}
@@ -236,6 +241,21 @@ static struct ttm_tt *npu_tt_create(struct ttm_buffer_object *tbo, u32 page_flag
 	}
 
 	return tt;
+}
+
+static int npu_tt_populate(struct ttm_device *ttm, struct ttm_tt *tt,
+			   struct ttm_operation_ctx *ctx)
+{
+	if (!(tt->page_flags & TTM_TT_FLAG_EXTERNAL))
+		return ttm_pool_alloc(&ttm->pool, tt, ctx);
+
+	return drm_prime_sg_to_dma_addr_array(tt->sg, tt->dma_address, tt->num_pages);
+}
+
+static void npu_tt_unpopulate(struct ttm_device *ttm, struct ttm_tt *tt)
+{
+	if (!(tt->page_flags & TTM_TT_FLAG_EXTERNAL))
+		ttm_pool_free(&ttm->pool, tt);
 }
 
 static void npu_tt_destroy(struct ttm_device *ttm, struct ttm_tt *tt)
@@ -447,6 +467,7 @@ static int npu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_op
 	ret = ttm_bo_wait_ctx(tbo, ctx);
 	if (ret)
 		return ret;
+	npu_prime_moving(bo);
 	npu_vm_unmap(bo);
 
 	if (card)
@@ -512,6 +533,8 @@ static unsigned long npu_ttm_io_mem_pfn(struct ttm_buffer_object *tbo, unsigned 
 
 static const struct ttm_device_funcs npu_ttm_funcs = {
 	.ttm_tt_create = npu_tt_create,
+	.ttm_tt_populate = npu_tt_populate,
+	.ttm_tt_unpopulate = npu_tt_unpopulate,
 	.ttm_tt_destroy = npu_tt_destroy,
 	.move = npu_ttm_move,
 	.delete_mem_notify = npu_ttm_delete_mem_notify,

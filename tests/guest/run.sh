@@ -51,6 +51,7 @@ run faults "$bin/faults"
 run watchdog "$bin/watchdog"
 run isolation "$bin/isolation"
 run eviction "$bin/eviction" $evictions $spots
+run prime "$bin/prime"
 run kill "$bin/kill" $kills
 run stress "$bin/stress" $buffers
 # The library: the program that passes over the simulator on the host passes over the driver.

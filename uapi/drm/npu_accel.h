@@ -155,6 +155,7 @@ struct drm_npu_bo_info {
 /* States, only in drm_npu_bo_info.flags */
 #define DRM_NPU_BO_SEALED	0x100	/* constant, see DRM_IOCTL_NPU_BO_SEAL */
 #define DRM_NPU_BO_EVICTED	0x200	/* for the card, but in system memory at the moment */
+#define DRM_NPU_BO_IMPORTED	0x400	/* the memory belongs to the exporter of a dma-buf */
 
 #define DRM_NPU_SYNC_TO_DEVICE		0x1	/* the CPU wrote: make it visible to the chip */
 #define DRM_NPU_SYNC_FROM_DEVICE	0x2	/* the chip wrote: make it visible to the CPU */
@@ -173,7 +174,7 @@ struct drm_npu_bo_sync {
  * struct drm_npu_bo_seal - make a buffer constant for the rest of its life
  *
  * CPU mappings are taken away (a later access is SIGBUS), mmap is refused with -EACCES, jobs may only read. -EBUSY: a job that writes it is
- * unfinished. Sealing twice is no error.
+ * unfinished, or another device is attached to its dma-buf. -EOPNOTSUPP: an imported buffer. Sealing twice is no error.
  */
 struct drm_npu_bo_seal {
 	__u32 handle;

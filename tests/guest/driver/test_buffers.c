@@ -281,17 +281,6 @@ static void seal_and_wait_check_their_arguments(void **state) {
   bo_destroy(fd, &bo);
 }
 
-static void buffers_cannot_be_exported_yet(void **state) {
-  struct drm_prime_handle prime = {0};
-  struct bo bo;
-
-  (void)state;
-  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  prime.handle = bo.handle;
-  assert_true(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime) < 0);
-  bo_destroy(fd, &bo);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(new_memory_is_zero_even_where_it_was_used),
@@ -307,7 +296,6 @@ int main(void) {
       cmocka_unit_test(sync_checks_its_range),
       cmocka_unit_test(a_sealed_buffer_cannot_be_touched),
       cmocka_unit_test(seal_and_wait_check_their_arguments),
-      cmocka_unit_test(buffers_cannot_be_exported_yet),
   };
 
   return cmocka_run_group_tests_name("buffers", tests, set_up, tear_down);

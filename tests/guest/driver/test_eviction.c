@@ -345,7 +345,7 @@ static void busy_buffers_are_waited_for(void **state) {
   owner_open(&a, 10, total, 3);
   owner_open(&b, 20, total, 3);
   stream_create(a.fd, 1, &slow);
-  stream_slow_copy(&slow, 0, 60000); /* until its context is destroyed */
+  stream_slow_copy(&slow, 0, 10000000); /* as long as can be: until its context is destroyed */
   job_init(&job);
   job_region(&job, &a.page, RW);
   for (int i = 0; i < 3; i++) job_region(&job, &a.bo[i], DRM_NPU_REGION_READ);

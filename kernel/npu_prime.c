@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Buffers that are shared with others by dma-buf.
+ *
+ * Export: other devices reach system memory only. A card buffer that one of them maps moves there,
+ * and stays as long as the importer cannot follow moves; jobs use it where it is. An importer that
+ * can is told before a move, and maps it anew.
+ *
+ * Import: the exporter keeps the memory in place while it is attached, so it is mapped once. Moves,
+ * CPU mappings and caches of such a buffer are the exporter's business.
+ */
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include <drm/drm_prime.h>
+#include <drm/ttm/ttm_tt.h>
+
+#include "npu_compat.h"
+#include "npu_device.h"
+#include "npu_gem.h"
+#include "npu_prime.h"
+
+NPU_IMPORT_DMA_BUF();
+
+static struct npu_bo *npu_bo_of(struct dma_buf *dma_buf)
+{
+	return gem_to_npu_bo(dma_buf->priv);
+}
+
+/* To where other devices reach it. */
+static int npu_prime_to_system(struct npu_bo *bo)
+{
+	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
+	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
+	struct ttm_operation_ctx ctx = { .gfp_retry_mayfail = true };
+
+	return ttm_bo_validate(&bo->tbo, &placement, &ctx);
+}
+
+/* Export */
+
+static int npu_prime_pin(struct dma_buf_attachment *attach)
+{
+	struct npu_bo *bo = npu_bo_of(attach->dmabuf);
+	int ret = npu_prime_to_system(bo);
+
+	if (!ret)
+		ttm_bo_pin(&bo->tbo);
+
+	return ret;
+}
+
+static void npu_prime_unpin(struct dma_buf_attachment *attach)
+{
+	ttm_bo_unpin(&npu_bo_of(attach->dmabuf)->tbo);
+}
+
+static struct sg_table *npu_prime_map(struct dma_buf_attachment *attach,
+				      enum dma_data_direction direction)
+{
+	struct npu_bo *bo = npu_bo_of(attach->dmabuf);
+	struct drm_device *drm = bo->tbo.base.dev;
+	struct sg_table *sg;
+	int ret, idx;
+
+	/* Nobody writes what is sealed. */
+	if (bo->sealed && direction != DMA_TO_DEVICE)
+		return ERR_PTR(-EACCES);
+	if (!drm_dev_enter(drm, &idx))
+		return ERR_PTR(-ENODEV);
+
+	ret = npu_prime_to_system(bo);
+	if (ret) {
+		sg = ERR_PTR(ret);
+		goto out;
+	}
+
+	sg = drm_prime_pages_to_sg(drm, bo->tbo.ttm->pages, bo->tbo.ttm->num_pages);
+	if (IS_ERR(sg))
+		goto out;
+
+	ret = dma_map_sgtable(attach->dev, sg, direction, 0);
+	if (ret) {
+		sg_free_table(sg);
+		kfree(sg);
+		sg = ERR_PTR(ret);
+	}
+out:
+	drm_dev_exit(idx);
+	return sg;
+}
+
+static void npu_prime_unmap(struct dma_buf_attachment *attach, struct sg_table *sg,
+			    enum dma_data_direction direction)
+{
+	dma_unmap_sgtable(attach->dev, sg, direction, 0);
+	sg_free_table(sg);
+	kfree(sg);
+}
+
+static int npu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
+{
+	struct npu_bo *bo = npu_bo_of(dma_buf);
+	const struct drm_npu_bo_sync args = { .direction = direction, .size = dma_buf->size };
+
+	return npu_bo_sync(bo, &args);
+}
+
+static int npu_prime_begin_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
+{
+	return npu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_FROM_DEVICE);
+}
+
+static int npu_prime_end_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
+{
+	return npu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_TO_DEVICE);
+}
+
+static const struct dma_buf_ops npu_dma_buf_ops = {
+	.pin = npu_prime_pin,
+	.unpin = npu_prime_unpin,
+	.map_dma_buf = npu_prime_map,
+	.unmap_dma_buf = npu_prime_unmap,
+	.begin_cpu_access = npu_prime_begin_cpu_access,
+	.end_cpu_access = npu_prime_end_cpu_access,
+	.release = drm_gem_dmabuf_release,
+	.mmap = drm_gem_dmabuf_mmap,
+};
+
+/**
+ * npu_prime_export - make a dma-buf of a buffer
+ * @obj: the buffer, not an imported one
+ * @flags: DRM_CLOEXEC, DRM_RDWR
+ */
+struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags)
+{
+	struct dma_buf_export_info info = {
+		.exp_name = KBUILD_MODNAME,
+		.owner = THIS_MODULE,
+		.ops = &npu_dma_buf_ops,
+		.size = obj->size,
+		.flags = flags,
+		.priv = obj,
+		.resv = obj->resv,
+	};
+
+	return drm_gem_dmabuf_export(obj->dev, &info);
+}
+
+/**
+ * npu_prime_is_attached - does another device have access to a buffer?
+ * @bo: buffer, its reservation lock held
+ */
+bool npu_prime_is_attached(struct npu_bo *bo)
+{
+	struct dma_buf *dma_buf = READ_ONCE(bo->tbo.base.dma_buf);
+
+	return dma_buf && !list_empty(&dma_buf->attachments);
+}
+
+/**
+ * npu_prime_moving - tell importers that a buffer moves
+ * @bo: buffer, its reservation lock held
+ */
+void npu_prime_moving(struct npu_bo *bo)
+{
+	if (npu_prime_is_attached(bo))
+		npu_dma_buf_moving(bo->tbo.base.dma_buf);
+}
+
+/* Import */
+
+/**
+ * npu_prime_import - make a buffer of a dma-buf
+ * @drm: device
+ * @dma_buf: dma-buf
+ *
+ * One of the same card is the buffer that it was made of.
+ */
+struct drm_gem_object *npu_prime_import(struct drm_device *drm, struct dma_buf *dma_buf)
+{
+	struct drm_gem_object *obj;
+	int idx;
+
+	if (dma_buf->ops == &npu_dma_buf_ops) {
+		obj = dma_buf->priv;
+		if (obj->dev == drm) {
+			drm_gem_object_get(obj);
+			return obj;
+		}
+	}
+
+	/* Nothing is mapped for DMA behind the back of a device that goes away. */
+	if (!drm_dev_enter(drm, &idx))
+		return ERR_PTR(-ENODEV);
+	obj = drm_gem_prime_import(drm, dma_buf);
+	drm_dev_exit(idx);
+
+	return obj;
+}
+
+/**
+ * npu_prime_import_sg_table - make a buffer of what an exporter has mapped for the card
+ * @drm: device
+ * @attach: the card's attachment to the dma-buf
+ * @sg: its memory
+ */
+struct drm_gem_object *npu_prime_import_sg_table(struct drm_device *drm,
+						 struct dma_buf_attachment *attach,
+						 struct sg_table *sg)
+{
+	struct dma_buf *dma_buf = attach->dmabuf;
+	struct npu_bo *bo;
+
+	if (!PAGE_ALIGNED(dma_buf->size) || dma_buf->size > NPU_BO_MAX_SIZE)
+		return ERR_PTR(-EINVAL);
+
+	dma_resv_lock(dma_buf->resv, NULL);
+	bo = npu_bo_create_import(to_npu_device(drm), dma_buf, sg);
+	dma_resv_unlock(dma_buf->resv);
+
+	return IS_ERR(bo) ? ERR_CAST(bo) : &bo->tbo.base;
+}
+
+/**
+ * npu_prime_mmap - map an imported buffer: its exporter does
+ * @obj: buffer
+ * @vma: mapping with a reference to @obj, which it does not need
+ */
+int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
+{
+	int ret;
+
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_private_data = NULL;
+	vma->vm_ops = NULL;
+	ret = dma_buf_mmap(obj->import_attach->dmabuf, vma, 0);
+	if (!ret)
+		drm_gem_object_put(obj);
+
+	return ret;
+}
+
+/**
+ * npu_prime_sync - cache maintenance of an imported buffer: its exporter knows
+ * @bo: buffer
+ * @direction: DRM_NPU_SYNC_ flags
+ */
+int npu_prime_sync(struct npu_bo *bo, u32 direction)
+{
+	struct dma_buf *dma_buf = bo->tbo.base.import_attach->dmabuf;
+	int ret = 0;
+
+	if (direction & DRM_NPU_SYNC_TO_DEVICE) {
+		ret = dma_buf_begin_cpu_access(dma_buf, DMA_TO_DEVICE);
+		if (!ret)
+			ret = dma_buf_end_cpu_access(dma_buf, DMA_TO_DEVICE);
+	}
+	if (!ret && direction & DRM_NPU_SYNC_FROM_DEVICE)
+		ret = dma_buf_begin_cpu_access(dma_buf, DMA_FROM_DEVICE);
+
+	return ret;
+}

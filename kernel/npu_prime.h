@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_PRIME_H
+#define NPU_PRIME_H
+
+#include <linux/types.h>
+
+struct dma_buf;
+struct dma_buf_attachment;
+struct drm_device;
+struct drm_gem_object;
+struct npu_bo;
+struct sg_table;
+struct vm_area_struct;
+
+struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags);
+struct drm_gem_object *npu_prime_import(struct drm_device *drm, struct dma_buf *dma_buf);
+struct drm_gem_object *npu_prime_import_sg_table(struct drm_device *drm,
+						 struct dma_buf_attachment *attach,
+						 struct sg_table *sg);
+int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma);
+int npu_prime_sync(struct npu_bo *bo, u32 direction);
+bool npu_prime_is_attached(struct npu_bo *bo);
+void npu_prime_moving(struct npu_bo *bo);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers shared by dma-buf: with other processes, with another device's memory (udmabuf), after their end. */
+#define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <linux/udmabuf.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+
+static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
+static int fd;
+static uint32_t ctx;
+
+static int set_up(void **state) {
+  (void)state;
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  ctx_destroy(fd, ctx);
+  return close(fd);
+}
+
+static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
+  return p[0] == value && !memcmp(p, p + 1, size - 1);
+}
+
+static int raw_export(int file, uint32_t handle, uint32_t flags, int *dma_buf) {
+  struct drm_prime_handle args = {.handle = handle, .flags = flags, .fd = -1};
+  int ret = raw_ioctl(file, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
+
+  *dma_buf = args.fd;
+  return ret;
+}
+
+static int export_of(int file, const struct bo *bo) {
+  int dma_buf;
+
+  assert_int_equal(raw_export(file, bo->handle, DRM_CLOEXEC | DRM_RDWR, &dma_buf), 0);
+  return dma_buf;
+}
+
+static int raw_import(int file, int dma_buf, uint32_t *handle) {
+  struct drm_prime_handle args = {.fd = dma_buf};
+  int ret = raw_ioctl(file, DRM_IOCTL_PRIME_FD_TO_HANDLE, &args);
+
+  *handle = args.handle;
+  return ret;
+}
+
+static struct drm_npu_bo_info info_of(int file, uint32_t handle) {
+  struct drm_npu_bo_info info = {.handle = handle};
+
+  assert_int_equal(raw_ioctl(file, DRM_IOCTL_NPU_BO_INFO, &info), 0);
+  return info;
+}
+
+static void import_to(int file, int dma_buf, struct bo *bo) {
+  struct drm_npu_bo_info info;
+  uint32_t handle;
+
+  assert_int_equal(raw_import(file, dma_buf, &handle), 0);
+  info = info_of(file, handle);
+  *bo = (struct bo){.handle = handle, .size = info.size, .va = info.va, .mmap_offset = info.mmap_offset};
+}
+
+/* A job fills a buffer with a value. */
+static int fill_with(int file, uint32_t id, const struct bo *bo, uint8_t value) {
+  struct drm_npu_wait wait;
+  struct stream stream;
+  struct job job;
+  int ret;
+
+  stream_create(file, 1, &stream);
+  stream_fill(&stream, 0, 0, (uint32_t)bo->size, value);
+  job_init(&job);
+  job_region(&job, bo, RW);
+  job_gdma(&job, &stream);
+  ret = raw_submit(file, id, &job);
+  if (!ret) {
+    wait_result(file, id, job.args.seqno, &wait);
+    ret = wait.error;
+  }
+  stream_destroy(file, &stream);
+  return ret;
+}
+
+static void sync_access(int dma_buf, uint64_t flags) {
+  struct dma_buf_sync args = {.flags = flags};
+
+  assert_int_equal(ioctl(dma_buf, DMA_BUF_IOCTL_SYNC, &args), 0);
+}
+
+static void an_import_into_the_same_file_is_the_same_buffer(void **state) {
+  struct bo bo, same;
+  int dma_buf, again;
+
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    bo_create(fd, MIB(1), kinds[k], &bo);
+    dma_buf = export_of(fd, &bo);
+    again = export_of(fd, &bo);
+    import_to(fd, dma_buf, &same);
+    assert_int_equal(same.handle, bo.handle);
+    import_to(fd, again, &same);
+    assert_int_equal(same.handle, bo.handle);
+    assert_int_equal(same.va, bo.va);
+    assert_int_equal(info_of(fd, bo.handle).flags, kinds[k]);
+    close(dma_buf);
+    close(again);
+    bo_destroy(fd, &bo);
+  }
+}
+
+/* Another file has the same memory at an address of its own, and its jobs and mappings work. */
+static void two_files_share_a_buffer(void **state) {
+  int other = npu_open();
+  uint32_t other_ctx = ctx_create(other);
+  struct bo bo, shared;
+
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    int dma_buf;
+
+    bo_create_mapped(fd, MIB(3), kinds[k], &bo);
+    dma_buf = export_of(fd, &bo);
+    import_to(other, dma_buf, &shared);
+    close(dma_buf);
+    assert_int_equal(info_of(other, shared.handle).flags, kinds[k]);
+    bo_map(other, &shared);
+    assert_int_equal(fill_with(other, other_ctx, &shared, 0x5a), 0);
+    assert_true(is_filled(bo.map, bo.size, 0x5a));
+    assert_int_equal(fill_with(fd, ctx, &bo, 0xa5), 0);
+    assert_true(is_filled(shared.map, shared.size, 0xa5));
+    /* The exporter closes it; it lives on. */
+    bo_destroy(fd, &bo);
+    assert_int_equal(fill_with(other, other_ctx, &shared, 0x11), 0);
+    assert_true(is_filled(shared.map, shared.size, 0x11));
+    bo_destroy(other, &shared);
+  }
+  close(other);
+}
+
+static void the_dma_buf_itself_can_be_mapped(void **state) {
+  struct bo bo;
+
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    int dma_buf;
+    uint8_t *map;
+
+    bo_create(fd, MIB(1), kinds[k], &bo);
+    dma_buf = export_of(fd, &bo);
+    map = mmap(NULL, bo.size, PROT_READ | PROT_WRITE, MAP_SHARED, dma_buf, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    sync_access(dma_buf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW);
+    assert_true(is_filled(map, bo.size, 0));
+    memset(map, 3, bo.size);
+    sync_access(dma_buf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
+    assert_int_equal(fill_with(fd, ctx, &bo, 0x77), 0);
+    sync_access(dma_buf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
+    assert_true(is_filled(map, bo.size, 0x77));
+    sync_access(dma_buf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
+    /* A seal takes this mapping away, too. */
+    assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
+    assert_ptr_equal(mmap(NULL, bo.size, PROT_READ, MAP_SHARED, dma_buf, 0), MAP_FAILED);
+    if (!fork()) {
+      signal(SIGBUS, SIG_DFL);
+      _exit(*(volatile uint8_t *)map);
+    } else {
+      int status;
+
+      assert_true(wait(&status) > 0);
+      assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+    }
+    munmap(map, bo.size);
+    close(dma_buf);
+    bo_destroy(fd, &bo);
+  }
+}
+
+/* What is sealed stays so for those who import it. */
+static void a_shared_seal_holds_for_all(void **state) {
+  int other = npu_open();
+  uint32_t other_ctx = ctx_create(other);
+  struct bo bo, shared;
+  int dma_buf;
+
+  (void)state;
+  bo_create(fd, MIB(1), DRM_NPU_BO_CARD, &bo);
+  dma_buf = export_of(fd, &bo);
+  import_to(other, dma_buf, &shared);
+  assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
+  assert_int_equal(info_of(other, shared.handle).flags, DRM_NPU_BO_CARD | DRM_NPU_BO_SEALED);
+  assert_int_equal(fill_with(other, other_ctx, &shared, 1), -EACCES);
+  close(dma_buf);
+  close(other);
+  bo_destroy(fd, &bo);
+}
+
+static void send_fd(int socket, int file) {
+  char c = 1, control[CMSG_SPACE(sizeof(int))] = {0};
+  struct iovec io = {.iov_base = &c, .iov_len = 1};
+  struct msghdr message = {
+      .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(head), &file, sizeof(file));
+  if (sendmsg(socket, &message, 0) != 1) _exit(9);
+}
+
+static int receive_fd(int socket) {
+  char c, control[CMSG_SPACE(sizeof(int))];
+  struct iovec io = {.iov_base = &c, .iov_len = 1};
+  struct msghdr message = {
+      .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+  int file;
+
+  assert_int_equal(recvmsg(socket, &message, 0), 1);
+  assert_non_null(CMSG_FIRSTHDR(&message));
+  memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(file));
+  return file;
+}
+
+/* The exporter is killed: what it shared stays, what it did not goes, and in the end all of it. */
+static void a_killed_exporter_leaves_what_it_shared(void **state) {
+  struct drm_npu_memory_info before, after;
+  int sockets[2], status;
+
+  (void)state;
+  npu_memory(fd, &before);
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  for (int k = 0; k < 2; k++) {
+    struct bo shared;
+    pid_t pid = fork();
+    int dma_buf;
+
+    if (!pid) {
+      int own = npu_open();
+      struct bo bo, secret;
+
+      bo_create_mapped(own, MIB(4), kinds[k], &bo);
+      bo_create(own, MIB(8), DRM_NPU_BO_CARD, &secret);
+      memset(bo.map, 0x42, bo.size);
+      send_fd(sockets[1], export_of(own, &bo));
+      for (;;) pause();
+    }
+    dma_buf = receive_fd(sockets[0]);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    import_to(fd, dma_buf, &shared);
+    close(dma_buf);
+    bo_map(fd, &shared);
+    assert_true(is_filled(shared.map, shared.size, 0x42));
+    assert_int_equal(fill_with(fd, ctx, &shared, 0x24), 0);
+    assert_true(is_filled(shared.map, shared.size, 0x24));
+    bo_destroy(fd, &shared);
+  }
+  npu_memory(fd, &after);
+  assert_int_equal(before.card_free, after.card_free);
+  close(sockets[0]);
+  close(sockets[1]);
+}
+
+static int make_udmabuf(uint64_t size, uint8_t **map) {
+  struct udmabuf_create args = {.flags = UDMABUF_FLAGS_CLOEXEC, .size = size};
+  int device = open("/dev/udmabuf", O_RDWR), dma_buf;
+
+  if (device < 0) fail_msg("/dev/udmabuf: %s", strerror(errno));
+  args.memfd = (uint32_t)memfd_create("npu", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+  assert_int_equal(ftruncate((int)args.memfd, (off_t)size), 0);
+  assert_int_equal(fcntl((int)args.memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, (int)args.memfd, 0);
+  assert_ptr_not_equal(*map, MAP_FAILED);
+  dma_buf = ioctl(device, UDMABUF_CREATE, &args);
+  assert_true(dma_buf >= 0);
+  close((int)args.memfd);
+  close(device);
+  return dma_buf;
+}
+
+static void foreign_memory_is_used_by_jobs(void **state) {
+  const uint64_t size = MIB(2) + 4096 * 3;
+  struct drm_npu_memory_info before, after;
+  struct bo bo, again;
+  uint8_t *map;
+  int dma_buf = make_udmabuf(size, &map);
+
+  (void)state;
+  npu_memory(fd, &before);
+  memset(map, 7, size);
+  import_to(fd, dma_buf, &bo);
+  assert_int_equal(bo.size, size);
+  assert_int_equal(info_of(fd, bo.handle).flags, DRM_NPU_BO_SYSTEM | DRM_NPU_BO_IMPORTED);
+  import_to(fd, dma_buf, &again);
+  assert_int_equal(again.handle, bo.handle);
+  assert_int_equal(fill_with(fd, ctx, &bo, 0x99), 0);
+  bo_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE);
+  assert_true(is_filled(map, size, 0x99));
+  memset(map, 8, size);
+  bo_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE);
+  bo_map(fd, &bo);
+  assert_true(is_filled(bo.map, size, 8));
+  assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
+  /* It can be handed on. */
+  int handed = export_of(fd, &bo);
+  close(dma_buf);
+  close(handed);
+  assert_int_equal(fill_with(fd, ctx, &bo, 0x31), 0);
+  assert_true(is_filled(map, size, 0x31));
+  bo_destroy(fd, &bo);
+  munmap(map, size);
+  for (int i = 0; i < 100; i++) {
+    npu_memory(fd, &after);
+    if (after.file_system == before.file_system) break;
+    usleep(20000);
+  }
+  assert_memory_equal(&before, &after, sizeof(before));
+}
+
+static void imports_outlive_their_file_descriptors_many_times(void **state) {
+  (void)state;
+  for (int i = 0; i < 50; i++) {
+    int own = npu_open();
+    uint32_t id = ctx_create(own);
+    uint8_t *map;
+    int dma_buf = make_udmabuf(MIB(1), &map);
+    struct stream stream;
+    struct job job;
+    struct bo bo;
+
+    import_to(own, dma_buf, &bo);
+    close(dma_buf);
+    stream_create(own, 1, &stream);
+    stream_fill(&stream, 0, 0, (uint32_t)bo.size, 1);
+    job_init(&job);
+    job_region(&job, &bo, RW);
+    job_gdma(&job, &stream);
+    for (int k = 0; k < 8; k++) submit(own, id, &job);
+    bo_unmap(&stream.bo);
+    munmap(map, MIB(1));
+    close(own); /* with jobs in flight */
+  }
+}
+
+static void wrong_shares_are_refused(void **state) {
+  uint32_t handle;
+  int dma_buf, pipe_fds[2];
+
+  (void)state;
+  assert_int_equal(raw_export(fd, 0x7fffffff, DRM_CLOEXEC, &dma_buf), -ENOENT);
+  assert_int_equal(raw_import(fd, -1, &handle), -EBADF);
+  assert_int_equal(pipe(pipe_fds), 0);
+  assert_int_equal(raw_import(fd, pipe_fds[0], &handle), -EINVAL);
+  close(pipe_fds[0]);
+  close(pipe_fds[1]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_import_into_the_same_file_is_the_same_buffer),
+      cmocka_unit_test(two_files_share_a_buffer),
+      cmocka_unit_test(the_dma_buf_itself_can_be_mapped),
+      cmocka_unit_test(a_shared_seal_holds_for_all),
+      cmocka_unit_test(a_killed_exporter_leaves_what_it_shared),
+      cmocka_unit_test(foreign_memory_is_used_by_jobs),
+      cmocka_unit_test(imports_outlive_their_file_descriptors_many_times),
+      cmocka_unit_test(wrong_shares_are_refused),
+  };
+
+  return cmocka_run_group_tests_name("prime", tests, set_up, tear_down);
+}
