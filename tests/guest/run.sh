@@ -14,10 +14,10 @@ here=$(dirname "$(readlink -f "$0")")
 bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
 passed=0
 failed=0
-kills=200 buffers=10000 removals=25 loads=50 unwinds=300 evictions=2 spots=1 fuzz=60
+kills=200 buffers=10000 removals=25 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60
 case ${1:-} in
---quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 evictions=1 fuzz=8 && shift ;;
---debug) buffers=4000 evictions=1 spots=16 fuzz=30 && shift ;;
+--quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 && shift ;;
+--debug) buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 && shift ;;
 esac
 wanted=" $* "
 
@@ -52,6 +52,7 @@ run watchdog "$bin/watchdog"
 run isolation "$bin/isolation"
 run eviction "$bin/eviction" $evictions $spots
 run prime "$bin/prime"
+run memory_reuse "$bin/memory_reuse" $reuses
 run kill "$bin/kill" $kills
 run stress "$bin/stress" $buffers
 # The library: the program that passes over the simulator on the host passes over the driver.
