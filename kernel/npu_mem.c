@@ -356,8 +356,8 @@ static void npu_tt_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_devi
 }
 
 /*
- * Freshly allocated DDR holds what its last owner left. The card zeroes it while the caller goes on;
- * whoever wants to see it, CPU or job, waits for the fence.
+ * Freshly allocated DDR holds what its last owner left. The card zeroes it while the caller goes
+ * on; whoever wants to see it, CPU or job, waits for the fence.
  */
 static int npu_move_clear(struct npu_device *npu, struct ttm_buffer_object *tbo,
 			  struct ttm_resource *to)

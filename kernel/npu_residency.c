@@ -7,9 +7,9 @@
  * to bring them home has a turn:
  *
  * - in a shared turn it takes what is free on the card;
- * - where that is not enough it begins again with a turn of its own, and moves idle buffers out, the
- *   least recently used ones first. Nobody else holds locks of several buffers meanwhile, so two
- *   that need the whole card do not take it from each other piece by piece for ever;
+ * - where that is not enough it begins again with a turn of its own, and moves idle buffers out,
+ *   the least recently used ones first. Nobody else holds locks of several buffers meanwhile, so
+ *   two that need the whole card do not take it from each other piece by piece for ever;
  * - where too much is busy it lets go of everything, waits until jobs have finished, and begins
  *   again. Nobody waits for a job with the locks of buffers held.
  *
