@@ -5,11 +5,12 @@
 BUILD  := $(CURDIR)/build
 BOARD  ?= pc
 CONFIG ?= RelWithDebInfo
+PREFIX ?= /usr/local
 # Output of the scripts that is meant for other scripts.
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo check bench fuzz-kernel clean
+.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo check bench install fuzz-kernel clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +53,9 @@ bench: build ## the chip's engines against bare oneDNN calls of the same layers,
 
 fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SEED=number]
 	@tests/fuzz/kernel/run.sh $(or $(SECONDS),600) $(or $(SEED),-)
+
+install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)
 
 clean: ## removes what was built here; the cache stays
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan

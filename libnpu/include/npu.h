@@ -156,6 +156,8 @@ NPU_API int npu_describe_fault(const struct drm_npu_fault *fault, char *text, si
 
 /* ---- copies; synchronous; any alignment; through the card's DMA and a pinned staging buffer where that is faster ---- */
 
+/* Between a buffer and the process, or between two buffers of one device; ranges of one buffer may overlap. A copy waits for the jobs that were submitted before it and
+ * use the buffers. -EACCES: the buffer to be written is sealed. */
 NPU_API int npu_write(npu_bo *bo, uint64_t offset, const void *data, uint64_t size);
 NPU_API int npu_read(npu_bo *bo, uint64_t offset, void *data, uint64_t size);
 NPU_API int npu_copy(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src_offset, uint64_t size);

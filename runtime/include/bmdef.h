@@ -32,6 +32,27 @@ typedef enum bm_data_type_e {
  * elements in 32-bit words. */
 typedef enum bm_store_mode_e { BM_STORE_1N = 0, BM_STORE_2N = 1, BM_STORE_4N = 2 } bm_store_mode_t;
 
+/* Flags of a runtime. */
+typedef enum bm_runtime_flag_e {
+  BM_RUNTIME_AUTO = 0,
+  BM_RUNTIME_SHARE_MEM = 1 << 0,
+  BM_RUNTIME_CHECK_MEM = 1 << 1, /* compare a model's coefficients with their SHA-256 */
+  BM_RUNTIME_SHARE_DYNMEM = 1 << 2,
+  BM_RUNTIME_SOC_CMDBUF_MEM = 1 << 3,
+  BM_RUNTIME_FREE_COEFF = 1 << 4,
+  BM_RUNTIME_NEURON_MEM_IN_PRE_ALLOC = 1 << 5,
+  BM_RUNTIME_YIELD_TO_KERNEL_TASK = 1 << 6
+} bm_runtime_flag_t;
+
+/* bm_net_info_t.addr_mode: where inputs and outputs lie. */
+typedef enum {
+  ADDR_MODE_BASIC = 0,    /* in memory that all networks of a runtime share */
+  ADDR_MODE_IO_ALONE = 1, /* in memory of their own */
+  ADDR_MODE_IO_TAG = 2,
+  ADDR_MODE_IO_TAG_FUSE = 3,
+  ADDR_MODE_IO_RELOC = 4
+} addr_mode_t;
+
 #define BM_MAX_DIMS_NUM 8
 
 /* dims[0] is the outermost; num_dims 0 is a scalar. */
@@ -39,6 +60,11 @@ typedef struct bm_shape_s {
   int num_dims;
   int dims[BM_MAX_DIMS_NUM];
 } bm_shape_t;
+
+typedef struct bm_shape_ex_s {
+  bm_shape_t shape;
+  int elem_num;
+} bm_shape_ex_t;
 
 /* A tensor in device memory. */
 typedef struct bm_tensor_s {
@@ -79,6 +105,45 @@ typedef struct bm_net_info_s {
   int core_num;      /* cores that the network was compiled for */
   int32_t addr_mode; /* 0 basic, 1 io_alone, 2 io_tag */
 } bm_net_info_t;
+
+/* A launch as data: what bmrt_launch_tensor_ex would have sent to the device. */
+typedef struct api_info_s {
+  uint32_t *api_id;
+  size_t api_id_size;
+  uint8_t **api_data;
+  size_t api_data_size;
+  size_t *api_data_subsize;
+  uint32_t *input_addr_offset; /* where the addresses of inputs stand in api_data */
+  size_t input_addr_offset_number;
+  uint32_t *output_addr_offset;
+  size_t output_addr_offset_number;
+} api_info_c;
+
+/* Memory that a model needs, or that a program gives for it. */
+typedef struct {
+  int64_t addr __attribute__((aligned(8))); /* device address; -1: none */
+  uint64_t size __attribute__((aligned(8)));
+  int type; /* 0 device, 1 host */
+  int number;
+  char reserved[124];
+} memory_t;
+
+typedef struct {
+  memory_t instruction_mem;
+  memory_t variable_instruction_mem;
+  memory_t neuron_mem; /* activations */
+  memory_t coeff_mem;
+  memory_t io_mem;
+  memory_t reserved[4];
+} mem_info_t;
+
+typedef struct bm_coeff_info_s {
+  char path[256];
+  bm_device_mem_t device_mem;
+} bm_coeff_info_t;
+
+/* Decrypts a model: gets bytes and their number, returns malloc()ed bytes and sets their number. */
+typedef uint8_t *(*decrypt_func)(const uint8_t *, uint64_t, uint64_t *);
 
 #ifdef __cplusplus
 }

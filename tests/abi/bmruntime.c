@@ -20,6 +20,53 @@ VALUE(BM_STORE_2N, 1);
 VALUE(BM_STORE_4N, 2);
 VALUE(BM_MAX_DIMS_NUM, 8);
 
+VALUE(BM_RUNTIME_AUTO, 0);
+VALUE(BM_RUNTIME_SHARE_MEM, 1);
+VALUE(BM_RUNTIME_CHECK_MEM, 2);
+VALUE(BM_RUNTIME_SHARE_DYNMEM, 4);
+VALUE(BM_RUNTIME_SOC_CMDBUF_MEM, 8);
+VALUE(BM_RUNTIME_FREE_COEFF, 16);
+VALUE(BM_RUNTIME_NEURON_MEM_IN_PRE_ALLOC, 32);
+VALUE(BM_RUNTIME_YIELD_TO_KERNEL_TASK, 64);
+VALUE(ADDR_MODE_BASIC, 0);
+VALUE(ADDR_MODE_IO_ALONE, 1);
+VALUE(ADDR_MODE_IO_TAG, 2);
+VALUE(ADDR_MODE_IO_TAG_FUSE, 3);
+VALUE(ADDR_MODE_IO_RELOC, 4);
+
+SIZE(bm_shape_ex_t, 40);
+AT(bm_shape_ex_t, elem_num, 36);
+
+SIZE2(api_info_c, 72, 36);
+AT2(api_info_c, api_id, 0, 0);
+AT2(api_info_c, api_id_size, 8, 4);
+AT2(api_info_c, api_data, 16, 8);
+AT2(api_info_c, api_data_size, 24, 12);
+AT2(api_info_c, api_data_subsize, 32, 16);
+AT2(api_info_c, input_addr_offset, 40, 20);
+AT2(api_info_c, input_addr_offset_number, 48, 24);
+AT2(api_info_c, output_addr_offset, 56, 28);
+AT2(api_info_c, output_addr_offset_number, 64, 32);
+
+SIZE(memory_t, 152);
+AT(memory_t, addr, 0);
+AT(memory_t, size, 8);
+AT(memory_t, type, 16);
+AT(memory_t, number, 20);
+AT(memory_t, reserved, 24);
+
+SIZE(mem_info_t, 1368);
+AT(mem_info_t, instruction_mem, 0);
+AT(mem_info_t, variable_instruction_mem, 152);
+AT(mem_info_t, neuron_mem, 304);
+AT(mem_info_t, coeff_mem, 456);
+AT(mem_info_t, io_mem, 608);
+AT(mem_info_t, reserved, 760);
+
+SIZE(bm_coeff_info_t, 280);
+AT(bm_coeff_info_t, path, 0);
+AT(bm_coeff_info_t, device_mem, 256);
+
 SIZE(bm_data_type_t, 4);
 SIZE(bm_store_mode_t, 4);
 

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Installs a build below a temporary DESTDIR, and uses it from there as a stranger would: programs are compiled by pkg-config, and everything runs without the build tree
+# and the checkout. Prints "N passed, N failed".
+#
+#   install.sh BUILD CHECKOUT
+
+build=$1 top=$2
+prefix=/opt/qnpu
+dest=$(mktemp -d) || exit 1
+trap 'rm -rf "$dest"' EXIT
+passed=0 failed=0
+
+# is WHAT COMMAND...
+is() {
+    local what=$1 out
+    shift
+    if out=$("$@" 2>&1); then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'not ok: %s\n%s\n' "$what" "$out"
+    fi
+}
+
+DESTDIR=$dest cmake --install "$build" --prefix $prefix >"$dest.log" 2>&1 || { cat "$dest.log"; rm -f "$dest.log"; echo "0 passed, 1 failed"; exit 1; }
+rm -f "$dest.log"
+root=$dest$prefix
+export PKG_CONFIG_PATH=$root/lib/pkgconfig
+
+# Nothing from the environment of the build: the simulator is what is installed, or nothing.
+clean() { env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$root/lib" NPU_DEVICE=sim NPU_SIM=backend=reference "$@"; }
+
+for file in bin/npuc bin/npu-smi bin/npu-asm bin/bmrt_test include/bmlib_runtime.h include/bmlib_not_supported.h include/npu.h include/npu_accel.h \
+    include/bmruntime_interface.h include/bmdef.h lib/libnpu.so lib/libnpu.so.1 lib/libbmlib.so lib/libbmlib.so.0 lib/libnpurt.so lib/libnpurt.so.1 lib/libbmrt.so \
+    lib/libnpu-sim.so lib/libnpumodel.so.1 lib/pkgconfig/npu.pc lib/pkgconfig/bmlib.pc lib/pkgconfig/npurt.pc lib/pkgconfig/bmrt.pc lib/udev/rules.d/60-npu.rules \
+    share/man/man1/npuc.1 share/man/man1/npu-vm.1 share/man/man3/bm_memcpy_s2d.3 share/man/man3/npu_submit.3 share/man/man3/bmrt_launch_tensor_ex.3; do
+    is "$file is installed" test -s "$root/$file"
+done
+
+# The tree holds nothing else that runs or could be linked with.
+is "no test program, no static library" sh -c "! find '$root' -name '*test*' ! -name 'bmrt_test*' ! -name testing.md -o -name '*.a' | grep ."
+is "no internal header" sh -c "! find '$root/include' -name '*internal*' -o -name '*private*' | grep ."
+is "no path of the build tree" sh -c "! grep -rl --include='*.pc' --include='*.h' --include='*.3' -e '$build' -e '$top' '$root' | grep ."
+is "no run path of the build tree" sh -c "for f in '$root'/lib/*.so '$root'/bin/*; do readelf -d \"\$f\" | grep -E 'R(UN)?PATH' | grep -v '\\[\\\$ORIGIN' ; done | grep . && exit 1; exit 0"
+is "links lead to what is there" sh -c "! find '$root' -xtype l | grep ."
+
+# Names in the libraries: what programs record, and versions of symbols.
+soname() { readelf -d "$root/lib/$1" | grep -q "SONAME.*\[$2\]"; }
+is "soname of libnpu" soname libnpu.so libnpu.so.1
+is "soname of libbmlib" soname libbmlib.so libbmlib.so.0
+is "soname of libbmrt" soname libbmrt.so libnpurt.so.1
+for symbol in libnpu.so:npu_submit@@NPU_1.0 libbmlib.so:bm_memcpy_s2d@@BMLIB_1.0 libbmrt.so:bmrt_create@@NPURT_1.0; do
+    is "${symbol#*:}" sh -c "nm -D '$root/lib/${symbol%%:*}' | grep -q ' T ${symbol#*:}\$'"
+done
+
+# A program in C and in C++, for BMLIB and for the runtime under both of its names.
+cc=${CC:-cc} cxx=${CXX:-c++}
+is "a C program compiles" sh -c "$cc -std=c99 -Wall -Wextra -pedantic -Werror '$top/tests/abi/user.c' -o '$dest/user-c' \$(pkg-config --cflags --libs bmlib)"
+is "a C program runs" clean "$dest/user-c"
+is "a C++ program compiles" sh -c "$cxx -x c++ -std=c++11 -Wall -Wextra -pedantic -Werror '$top/tests/abi/user.c' -o '$dest/user-c++' \$(pkg-config --cflags --libs bmlib)"
+is "a C++ program runs" clean "$dest/user-c++"
+printf '#include <bmruntime_interface.h>\nint main(void) { bm_handle_t h; void *rt; if (bm_dev_request(&h, 0)) return 1; rt = bmrt_create(h); bmrt_destroy(rt); bm_dev_free(h); return !rt; }\n' \
+    >"$dest/rt.c"
+for package in npurt bmrt; do
+    is "a program of the runtime compiles by $package" sh -c "$cc '$dest/rt.c' -o '$dest/rt' \$(pkg-config --cflags --libs $package bmlib)"
+    is "a program of the runtime runs by $package" clean "$dest/rt"
+done
+is "a program compiles with the vendor's names" sh -c "$cc -I'$root/include' '$dest/rt.c' -o '$dest/rt' -L'$root/lib' -lbmrt -lbmlib \$(pkg-config --cflags --libs-only-L libdrm) -Wl,-rpath-link,'$root/lib'"
+is "and runs" clean "$dest/rt"
+
+# The simulator that it uses is the installed one, however the library was found.
+uses_installed_sim() { clean env LD_DEBUG=files "$@" 2>&1 | grep -o '/[^ ]*libnpu-sim.so' | sort -u | grep -qx "$root/lib/libnpu-sim.so"; }
+is "the simulator beside the library" uses_installed_sim "$dest/user-c"
+mkdir "$dest/elsewhere" && ln -s "$root"/lib/libnpu.so.1 "$root"/lib/libbmlib.so.0 "$dest/elsewhere/"
+found_by_links() { env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$dest/elsewhere" NPU_DEVICE=sim NPU_SIM=backend=reference "$dest/user-c"; }
+is "the simulator when the library was found by a link" found_by_links
+
+# Tools find their libraries without help.
+tool() { env -i PATH=/usr/bin:/bin NPU_DEVICE=sim NPU_SIM=backend=reference "$@"; }
+is "npu-smi runs" tool "$root/bin/npu-smi" --json
+is "npuc compiles a network" tool "$root/bin/npuc" "$top/networks/digits/digits.onnx" -o "$dest/digits.bmodel" -q
+is "bmrt_test runs it" tool "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
+is "it runs with the fast back end, too" env -i PATH=/usr/bin:/bin NPU_DEVICE=sim "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
+if command -v man >/dev/null; then
+    is "man finds a page of a function" sh -c "MANPATH='$root/share/man' man -P cat 3 bm_memcpy_s2d | grep -q 'copies beyond'"
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
