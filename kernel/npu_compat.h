@@ -7,6 +7,7 @@
  * npu_compat_probe.sh, which asks the compiler: version numbers lie where distributions backport.
  */
 #include <linux/dma-fence.h>
+#include <linux/io_uring/cmd.h>
 #include <linux/processor.h>
 #include <linux/rcupdate.h>
 
@@ -154,6 +155,40 @@ static inline void npu_sched_drop_dependency(struct drm_sched_entity *entity)
 #else
 #define npu_ttm_device_init(ttm, funcs, dev, mapping, offsets) \
 	ttm_device_init(ttm, funcs, dev, mapping, offsets, false, false)
+#endif
+
+#ifdef NPU_HAVE_URING_SQE_CMD_TYPE
+#define npu_io_uring_sqe_cmd(sqe, type)	io_uring_sqe_cmd(sqe, type)
+#else
+#define npu_io_uring_sqe_cmd(sqe, type)	((const type *)io_uring_sqe_cmd(sqe))
+#endif
+
+static inline void npu_io_uring_cmd_done(struct io_uring_cmd *cmd, int ret,
+					 unsigned int issue_flags)
+{
+#ifdef NPU_HAVE_URING_DONE_RES2
+	io_uring_cmd_done(cmd, ret, 0, issue_flags);
+#else
+	io_uring_cmd_done(cmd, ret, issue_flags);
+#endif
+}
+
+/*
+ * NPU_IO_URING_TASK_WORK(name, func) - make func(struct io_uring_cmd *cmd, unsigned int issue_flags)
+ * the callback @name for io_uring_cmd_do_in_task_lazy()
+ */
+#ifdef NPU_HAVE_URING_TW_REQ
+#define NPU_IO_URING_TASK_WORK(name, func)						\
+static void name(struct io_tw_req tw_req, io_tw_token_t tw)				\
+{											\
+	func(io_uring_cmd_from_tw(tw_req), IO_URING_CMD_TASK_WORK_ISSUE_FLAGS);		\
+}
+#else
+#define NPU_IO_URING_TASK_WORK(name, func)						\
+static void name(struct io_uring_cmd *cmd, unsigned int issue_flags)			\
+{											\
+	func(cmd, issue_flags);								\
+}
 #endif
 
 #ifdef NPU_HAVE_TTM_BO_FINI

@@ -90,4 +90,22 @@ char *f(struct drm_driver *d);
 char *f(struct drm_driver *d) { return d->date; }
 C
 
+probe NPU_HAVE_URING_SQE_CMD_TYPE "$@" <<'C'
+#include <linux/io_uring/cmd.h>
+const u64 *f(const struct io_uring_sqe *sqe);
+const u64 *f(const struct io_uring_sqe *sqe) { return io_uring_sqe_cmd(sqe, u64); }
+C
+
+probe NPU_HAVE_URING_DONE_RES2 "$@" <<'C'
+#include <linux/io_uring/cmd.h>
+void f(struct io_uring_cmd *cmd);
+void f(struct io_uring_cmd *cmd) { io_uring_cmd_done(cmd, 0, 0, 0); }
+C
+
+probe NPU_HAVE_URING_TW_REQ "$@" <<'C'
+#include <linux/io_uring/cmd.h>
+struct io_uring_cmd *f(struct io_tw_req req);
+struct io_uring_cmd *f(struct io_tw_req req) { return io_uring_cmd_from_tw(req); }
+C
+
 mv "$dir/config.h" "$output"

@@ -27,6 +27,7 @@
 #include "npu_recover.h"
 #include "npu_submit.h"
 #include "npu_sysfs.h"
+#include "npu_uring.h"
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
@@ -180,6 +181,7 @@ static const struct file_operations npu_fops = {
 	.llseek = noop_llseek,
 	.mmap = npu_mmap,
 	.show_fdinfo = drm_show_fdinfo,
+	.uring_cmd = npu_uring_cmd,
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 

@@ -91,6 +91,35 @@ int npu_residency_add(struct npu_residency *residency, struct npu_vma *vma)
 }
 
 /**
+ * npu_residency_try_begin - take a shared turn if that needs no waiting
+ * @residency: attempt
+ */
+bool npu_residency_try_begin(struct npu_residency *residency)
+{
+	return down_read_trylock(&residency->npu->mem.turns);
+}
+
+/**
+ * npu_residency_try_add - the same as npu_residency_add() for a buffer that is where jobs use it
+ * @vma: mapping of the buffer with a reference, the buffer's reservation lock held
+ *
+ * -EAGAIN: it is elsewhere.
+ */
+int npu_residency_try_add(struct npu_vma *vma)
+{
+	struct npu_bo *bo = vma->bo;
+
+	dma_resv_assert_held(bo->tbo.base.resv);
+
+	if (!npu_bo_is_home(bo) || !vma->mapped)
+		return -EAGAIN;
+	if (bo->flags & DRM_NPU_BO_CARD)
+		ttm_bo_move_to_lru_tail_unlocked(&bo->tbo);
+
+	return 0;
+}
+
+/**
  * npu_residency_end - give the turn back
  * @residency: attempt
  */

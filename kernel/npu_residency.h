@@ -25,6 +25,8 @@ struct npu_residency {
 
 int npu_residency_begin(struct npu_residency *residency);
 int npu_residency_add(struct npu_residency *residency, struct npu_vma *vma);
+bool npu_residency_try_begin(struct npu_residency *residency);
+int npu_residency_try_add(struct npu_vma *vma);
 void npu_residency_end(struct npu_residency *residency);
 int npu_residency_retry(struct npu_residency *residency, int error);
 void npu_residency_wake(struct npu_device *npu);

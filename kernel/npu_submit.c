@@ -354,6 +354,12 @@ struct npu_batch {
 
 	/** @first: number of the first job, once queued */
 	u64 first;
+
+	/** @fences: gets a reference to the fence of each job, or NULL */
+	struct dma_fence **fences;
+
+	/** @nonblock: -EAGAIN instead of waiting for room or for a lock */
+	bool nonblock;
 };
 
 static bool npu_ctx_has_room(struct npu_ctx *ctx, u32 count)
@@ -430,6 +436,56 @@ static int npu_batch_lock(struct npu_batch *batch, struct npu_residency *residen
 	return ret;
 }
 
+/*
+ * The same without waiting for anybody, for which drm_exec has no form. The ticket tells the
+ * buffers that are locked already from those that somebody else has locked.
+ */
+static int npu_vma_trylock(struct npu_vma *vma, struct ww_acquire_ctx *ticket)
+{
+	struct dma_resv *resv = vma->bo->tbo.base.resv;
+	int ret;
+
+	if (dma_resv_locking_ctx(resv) != ticket && !ww_mutex_trylock(&resv->lock, ticket))
+		return -EAGAIN;
+
+	ret = npu_residency_try_add(vma);
+	if (ret)
+		return ret;
+
+	return dma_resv_reserve_fences(resv, NPU_FENCES_OF_CTX);
+}
+
+static int npu_batch_trylock_buffers(struct npu_batch *batch, struct ww_acquire_ctx *ticket)
+{
+	u32 i, r;
+	int ret = 0;
+
+	for (i = 0; i < batch->count && !ret; i++) {
+		struct npu_kjob *job = batch->jobs[i];
+
+		for (r = 0; r < job->region_count && !ret; r++)
+			ret = npu_vma_trylock(job->vmas[r], ticket);
+	}
+
+	return ret;
+}
+
+static void npu_batch_unlock_buffers(struct npu_batch *batch, struct ww_acquire_ctx *ticket)
+{
+	u32 i, r;
+
+	for (i = 0; i < batch->count; i++) {
+		struct npu_kjob *job = batch->jobs[i];
+
+		for (r = 0; r < job->region_count; r++) {
+			struct dma_resv *resv = job->vmas[r]->bo->tbo.base.resv;
+
+			if (dma_resv_locking_ctx(resv) == ticket)
+				dma_resv_unlock(resv);
+		}
+	}
+}
+
 /* What can only be known with the buffers locked. */
 static int npu_job_check_buffers(struct npu_kjob *job)
 {
@@ -486,31 +542,96 @@ static void npu_job_commit(struct npu_kjob *job)
 	npu_job_publish(job);
 }
 
-/* Reserve the buffers of all jobs, and give them the jobs' fences. */
+/* With all buffers locked: give them the jobs' fences. */
+static int npu_batch_commit_locked(struct npu_batch *batch)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < batch->count; i++) {
+		ret = npu_job_check_buffers(batch->jobs[i]);
+		if (ret)
+			return ret;
+	}
+
+	/* No way back from here. */
+	batch->first = batch->ctx->submitted + 1;
+	for (i = 0; i < batch->count; i++) {
+		npu_job_commit(batch->jobs[i]);
+		if (batch->fences)
+			batch->fences[i] =
+				dma_fence_get(&batch->jobs[i]->base.s_fence->finished);
+	}
+
+	return 0;
+}
+
 static int npu_batch_commit(struct npu_batch *batch)
 {
 	struct npu_residency residency = { .npu = batch->ctx->npu };
 	struct drm_exec exec;
-	u32 i;
 	int ret;
 
 	ret = npu_batch_lock(batch, &residency, &exec);
 	if (ret)
 		return ret;
 
-	for (i = 0; i < batch->count && !ret; i++)
-		ret = npu_job_check_buffers(batch->jobs[i]);
-
-	/* No way back from here. */
-	if (!ret) {
-		batch->first = batch->ctx->submitted + 1;
-		for (i = 0; i < batch->count; i++)
-			npu_job_commit(batch->jobs[i]);
-	}
+	ret = npu_batch_commit_locked(batch);
 	drm_exec_fini(&exec);
 	npu_residency_end(&residency);
 
 	return ret;
+}
+
+static int npu_batch_try_commit(struct npu_batch *batch)
+{
+	struct npu_residency residency = { .npu = batch->ctx->npu };
+	struct ww_acquire_ctx ticket;
+	int ret;
+
+	if (!npu_residency_try_begin(&residency))
+		return -EAGAIN;
+
+	ww_acquire_init(&ticket, &reservation_ww_class);
+	ret = npu_batch_trylock_buffers(batch, &ticket);
+	if (!ret)
+		ret = npu_batch_commit_locked(batch);
+	npu_batch_unlock_buffers(batch, &ticket);
+	ww_acquire_fini(&ticket);
+	npu_residency_end(&residency);
+
+	return ret;
+}
+
+/* Get the context's lock, with room for the jobs. */
+static int npu_batch_lock_ctx(struct npu_batch *batch)
+{
+	struct npu_ctx *ctx = batch->ctx;
+	int ret;
+
+	ret = mutex_lock_interruptible(&ctx->submit_lock);
+	if (ret)
+		return ret;
+
+	ret = wait_event_interruptible(ctx->wait, npu_ctx_has_room(ctx, batch->count));
+	if (ret)
+		mutex_unlock(&ctx->submit_lock);
+
+	return ret;
+}
+
+/* Whoever waits for room has the lock, so nobody is overtaken by those that cannot wait. */
+static int npu_batch_trylock_ctx(struct npu_batch *batch)
+{
+	struct npu_ctx *ctx = batch->ctx;
+
+	if (!mutex_trylock(&ctx->submit_lock))
+		return -EAGAIN;
+	if (npu_ctx_has_room(ctx, batch->count))
+		return 0;
+	mutex_unlock(&ctx->submit_lock);
+
+	return -EAGAIN;
 }
 
 static int npu_batch_queue(struct npu_batch *batch)
@@ -519,15 +640,13 @@ static int npu_batch_queue(struct npu_batch *batch)
 	u32 i;
 	int ret;
 
-	ret = mutex_lock_interruptible(&ctx->submit_lock);
+	ret = batch->nonblock ? npu_batch_trylock_ctx(batch) : npu_batch_lock_ctx(batch);
 	if (ret)
 		return ret;
 
-	ret = wait_event_interruptible(ctx->wait, npu_ctx_has_room(ctx, batch->count));
+	ret = READ_ONCE(ctx->dead);
 	if (!ret)
-		ret = READ_ONCE(ctx->dead);
-	if (!ret)
-		ret = npu_batch_commit(batch);
+		ret = batch->nonblock ? npu_batch_try_commit(batch) : npu_batch_commit(batch);
 
 	/*
 	 * Only now that the buffers are unlocked: a job keeps its buffers, and is perhaps finished
@@ -583,6 +702,74 @@ static int npu_write_seqnos(const struct drm_npu_submit *args, u64 first)
 }
 
 /**
+ * npu_submit_check - the checks of a submission that need no context
+ * @args: private copy of what user space asks for
+ *
+ * Afterwards the number of jobs is believed.
+ */
+int npu_submit_check(const struct drm_npu_submit *args)
+{
+	if (args->flags || !args->job_count || args->job_count > NPU_SUBMIT_MAX_JOBS ||
+	    !npu_stride_is_valid(args->job_stride, sizeof(struct drm_npu_job)))
+		return -EINVAL;
+
+	return 0;
+}
+
+static int npu_batch_submit(struct npu_batch *batch, struct drm_file *file,
+			    const struct drm_npu_submit *args)
+{
+	u32 i;
+	int ret;
+
+	/* All the work for nothing is spared where it can be foreseen. */
+	if (batch->nonblock && !npu_ctx_has_room(batch->ctx, args->job_count))
+		return -EAGAIN;
+
+	ret = npu_batch_create_jobs(batch, file, args);
+	/* Memory that cannot be written is found now, when nothing is queued yet. */
+	if (!ret)
+		ret = npu_write_seqnos(args, 0);
+	if (!ret)
+		ret = npu_batch_queue(batch);
+	if (!ret)
+		return npu_write_seqnos(args, batch->first);
+
+	for (i = 0; i < batch->count; i++)
+		npu_job_discard(batch->jobs[i]);
+
+	return ret;
+}
+
+/**
+ * npu_submit - submit jobs
+ * @file: caller
+ * @args: private copy of what user space asks for, npu_submit_check() passed
+ * @nonblock: return -EAGAIN where the call would wait for room in the context, or for a lock
+ * @fences: room for the fences of all jobs, zeroed, or NULL; the caller puts those that it finds,
+ *	after an error too
+ */
+int npu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool nonblock,
+	       struct dma_fence **fences)
+{
+	struct npu_batch batch = { .fences = fences, .nonblock = nonblock };
+	int ret = -ENOMEM;
+
+	batch.ctx = npu_ctx_lookup(file, args->ctx_id);
+	if (!batch.ctx)
+		return -ENOENT;
+
+	batch.jobs = kcalloc(args->job_count, sizeof(*batch.jobs), GFP_KERNEL);
+	if (batch.jobs)
+		ret = npu_batch_submit(&batch, file, args);
+
+	kfree(batch.jobs);
+	npu_ctx_put(batch.ctx);
+
+	return ret;
+}
+
+/**
  * npu_ioctl_submit - DRM_IOCTL_NPU_SUBMIT
  * @drm: device
  * @data: struct drm_npu_submit
@@ -591,41 +778,13 @@ static int npu_write_seqnos(const struct drm_npu_submit *args, u64 first)
 int npu_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_submit *args = data;
-	struct npu_batch batch = {};
-	u32 i;
 	int ret;
 
-	if (args->flags || !args->job_count || args->job_count > NPU_SUBMIT_MAX_JOBS ||
-	    !npu_stride_is_valid(args->job_stride, sizeof(struct drm_npu_job)))
-		return -EINVAL;
+	ret = npu_submit_check(args);
+	if (ret)
+		return ret;
 
-	batch.ctx = npu_ctx_lookup(file, args->ctx_id);
-	if (!batch.ctx)
-		return -ENOENT;
-
-	batch.jobs = kcalloc(args->job_count, sizeof(*batch.jobs), GFP_KERNEL);
-	if (!batch.jobs) {
-		npu_ctx_put(batch.ctx);
-		return -ENOMEM;
-	}
-
-	ret = npu_batch_create_jobs(&batch, file, args);
-	/* Memory that cannot be written is found now, when nothing is queued yet. */
-	if (!ret)
-		ret = npu_write_seqnos(args, 0);
-	if (!ret)
-		ret = npu_batch_queue(&batch);
-	if (ret) {
-		for (i = 0; i < batch.count; i++)
-			npu_job_discard(batch.jobs[i]);
-	} else {
-		ret = npu_write_seqnos(args, batch.first);
-	}
-
-	kfree(batch.jobs);
-	npu_ctx_put(batch.ctx);
-
-	return ret;
+	return npu_submit(file, args, false, NULL);
 }
 
 #if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)

@@ -2,8 +2,16 @@
 #ifndef NPU_SUBMIT_H
 #define NPU_SUBMIT_H
 
+#include <linux/types.h>
+
+struct dma_fence;
 struct drm_device;
 struct drm_file;
+struct drm_npu_submit;
+
+int npu_submit_check(const struct drm_npu_submit *args);
+int npu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool nonblock,
+	       struct dma_fence **fences);
 
 int npu_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file);
 

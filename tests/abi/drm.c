@@ -205,6 +205,11 @@ AT(struct drm_npu_submit, jobs, 8);
 AT(struct drm_npu_submit, job_count, 16);
 AT(struct drm_npu_submit, job_stride, 20);
 
+SIZE(struct drm_npu_uring_submit, 16);
+AT(struct drm_npu_uring_submit, submit, 0);
+AT(struct drm_npu_uring_submit, flags, 8);
+AT(struct drm_npu_uring_submit, pad, 12);
+
 SIZE(struct drm_npu_wait, 96);
 AT(struct drm_npu_wait, ctx_id, 0);
 AT(struct drm_npu_wait, pad, 4);

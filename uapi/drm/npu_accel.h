@@ -315,6 +315,22 @@ struct drm_npu_submit {
 };
 
 /**
+ * struct drm_npu_uring_submit - the submission through io_uring: the cmd field of an IORING_OP_URING_CMD whose cmd_op is DRM_NPU_URING_SUBMIT
+ *
+ * The completion comes when all jobs of the submission are finished; its result is the first error that a job's fence carries, or 0. If the submission
+ * itself fails it comes at once, with what the ioctl would return. The memory at @submit and all that it leads to
+ * belongs to the kernel until the completion; then the numbers of the jobs stand in it, as with the ioctl.
+ *
+ * The submitter never waits: where the context is full or a lock is taken, a worker of io_uring submits, and requests to the same context may overtake each other then. The end of
+ * the ring, and execve() of the task that submitted, complete the request with -ECANCELED (-EINTR where a worker waited); jobs that were submitted go on.
+ */
+struct drm_npu_uring_submit {
+	__u64 submit;		/* user pointer to struct drm_npu_submit */
+	__u32 flags;		/* 0 */
+	__u32 pad;
+};
+
+/**
  * struct drm_npu_wait - wait for a job of a context
  *
  * Returns 0 when the job is finished, whatever its result, -ETIME when it is not by @timeout_ns, -EINVAL for a @seqno that was not submitted yet. Cycles and fault
@@ -343,6 +359,9 @@ struct drm_npu_wait {
 #define DRM_IOCTL_NPU_CTX_QUERY		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_QUERY, struct drm_npu_ctx_query)
 #define DRM_IOCTL_NPU_SUBMIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_submit)
 #define DRM_IOCTL_NPU_WAIT		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_WAIT, struct drm_npu_wait)
+
+/* cmd_op of IORING_OP_URING_CMD; not an ioctl */
+#define DRM_NPU_URING_SUBMIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_uring_submit)
 
 #if defined(__cplusplus)
 }

@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Submission through io_uring: results, thousands in flight, all kinds of rings, rings and processes that end
+ * with requests in flight, and submitters that are never made to wait.
+ */
+#include <errno.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define MAX_IN_FLIGHT 64 /* of one context */
+
+#ifndef IORING_SETUP_SINGLE_ISSUER
+#define IORING_SETUP_SINGLE_ISSUER (1U << 12)
+#endif
+#ifndef IORING_SETUP_DEFER_TASKRUN
+#define IORING_SETUP_DEFER_TASKRUN (1U << 13)
+#endif
+
+static int fd;
+static uint32_t ctx;
+
+static int set_up(void **state) {
+  (void)state;
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  ctx_destroy(fd, ctx);
+  return close(fd);
+}
+
+/* Requests */
+
+struct request {
+  struct drm_npu_submit args;
+  struct job job;
+};
+
+static void request_init(struct request *request, uint32_t context, const struct stream *stream) {
+  job_init(&request->job);
+  job_gdma(&request->job, stream);
+  request->args = (struct drm_npu_submit){.ctx_id = context,
+                                          .jobs = (uintptr_t)&request->job.args,
+                                          .job_count = 1,
+                                          .job_stride = sizeof(request->job.args)};
+}
+
+/* The inline command: liburing declares it without a size. */
+static void set_entry(struct io_uring_sqe *sqe, const struct drm_npu_uring_submit *entry) {
+  memcpy((uint8_t *)sqe + offsetof(struct io_uring_sqe, cmd), entry, sizeof(*entry));
+}
+
+static void prepare(struct io_uring *ring, int file, const void *args, uint64_t tag) {
+  struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+  struct drm_npu_uring_submit entry = {.submit = (uintptr_t)args};
+
+  assert_non_null(sqe);
+  io_uring_prep_rw(IORING_OP_URING_CMD, sqe, file, NULL, 0, 0);
+  sqe->cmd_op = DRM_NPU_URING_SUBMIT;
+  sqe->user_data = tag;
+  set_entry(sqe, &entry);
+}
+
+static void push(struct io_uring *ring, int file, struct request *request) {
+  prepare(ring, file, &request->args, (uintptr_t)request);
+  assert_int_equal(io_uring_submit(ring), 1);
+}
+
+static int next_result(struct io_uring *ring) {
+  struct __kernel_timespec limit = {.tv_sec = FOREVER_MS / 1000};
+  struct io_uring_cqe *cqe;
+  int ret, res;
+
+  ret = io_uring_wait_cqe_timeout(ring, &cqe, &limit);
+  if (ret) fail_msg("no completion: %s", strerror(-ret));
+  res = cqe->res;
+  io_uring_cqe_seen(ring, cqe);
+  return res;
+}
+
+static int result_of(struct io_uring *ring, struct request *request) {
+  push(ring, fd, request);
+  return next_result(ring);
+}
+
+static void ring_create(struct io_uring *ring, unsigned entries, unsigned flags) {
+  int ret = io_uring_queue_init(entries, ring, flags);
+
+  if (ret) fail_msg("io_uring_queue_init(%u, %#x): %s", entries, flags, strerror(-ret));
+}
+
+/* Streams */
+
+static void nop_stream(struct stream *stream) {
+  stream_create(fd, 1, stream);
+  stream_nop(stream, 0);
+}
+
+static void failing_stream(struct stream *stream) {
+  struct npu_cmd *cmd;
+
+  stream_create(fd, 1, stream);
+  cmd = stream_next(stream);
+  cmd->opcode = 0xfe;
+}
+
+/* Region 0 is the stream, region 1 what it moves. */
+static void slow_request(struct request *request, int file, uint32_t context, struct stream *stream, struct bo *bo,
+                         uint32_t ms) {
+  stream_create(file, 1, stream);
+  bo_create(file, 4096, DRM_NPU_BO_SYSTEM, bo);
+  stream_slow_copy(stream, 1, ms);
+  request_init(request, context, stream);
+  job_region(&request->job, bo, RW);
+}
+
+/* Results */
+
+static void a_job_completes(void **state) {
+  struct request request;
+  struct io_uring ring;
+  struct stream stream;
+
+  (void)state;
+  ring_create(&ring, 8, 0);
+  nop_stream(&stream);
+  request_init(&request, ctx, &stream);
+  assert_int_equal(result_of(&ring, &request), 0);
+  assert_int_not_equal(request.job.args.seqno, 0);
+  wait_ok(fd, ctx, request.job.args.seqno);
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &stream);
+}
+
+static void the_first_error_is_the_result(void **state) {
+  struct stream good, bad, budget;
+  struct drm_npu_job jobs[3];
+  struct request request, wrong, slow;
+  struct io_uring ring;
+
+  (void)state;
+  ring_create(&ring, 8, 0);
+  nop_stream(&good);
+  failing_stream(&bad);
+  request_init(&request, ctx, &good);
+  request_init(&wrong, ctx, &bad);
+  assert_int_equal(result_of(&ring, &wrong), -EIO);
+
+  jobs[0] = request.job.args;
+  jobs[1] = wrong.job.args;
+  jobs[2] = request.job.args;
+  request.args.jobs = (uintptr_t)jobs;
+  request.args.job_count = 3;
+  request.args.job_stride = sizeof(jobs[0]);
+  assert_int_equal(result_of(&ring, &request), -EIO);
+  assert_int_equal(jobs[2].seqno, jobs[0].seqno + 2);
+  jobs[1] = jobs[0];
+  assert_int_equal(result_of(&ring, &request), 0);
+
+  nop_stream(&budget);
+  request_init(&slow, ctx, &budget);
+  slow.job.args.budget = 1;
+  assert_int_equal(result_of(&ring, &slow), -ETIME);
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &good);
+  stream_destroy(fd, &bad);
+  stream_destroy(fd, &budget);
+}
+
+static void failed_in_fences_cancel(void **state) {
+  uint32_t syncobj = syncobj_create(fd);
+  struct request wrong, next;
+  struct stream good, bad;
+  struct io_uring ring;
+
+  (void)state;
+  ring_create(&ring, 8, 0);
+  nop_stream(&good);
+  failing_stream(&bad);
+  request_init(&wrong, ctx, &bad);
+  request_init(&next, ctx, &good);
+  job_out(&wrong.job, syncobj, 0);
+  job_in(&next.job, syncobj, 0);
+  assert_int_equal(result_of(&ring, &wrong), -EIO);
+  assert_int_equal(result_of(&ring, &next), -ECANCELED);
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &good);
+  stream_destroy(fd, &bad);
+  syncobj_destroy(fd, syncobj);
+}
+
+/* Arguments */
+
+static int result_of_entry(struct io_uring *ring, uint32_t op, struct drm_npu_uring_submit entry) {
+  struct io_uring_sqe *sqe;
+
+  prepare(ring, fd, NULL, 0);
+  sqe = &ring->sq.sqes[(ring->sq.sqe_tail - 1) & *ring->sq.kring_mask];
+  sqe->cmd_op = op;
+  set_entry(sqe, &entry);
+  assert_int_equal(io_uring_submit(ring), 1);
+  return next_result(ring);
+}
+
+static void bad_arguments_are_refused(void **state) {
+  struct drm_npu_ctx_query before, after;
+  struct drm_npu_uring_submit entry;
+  struct request request;
+  struct io_uring ring;
+  struct stream stream;
+  void *hole;
+
+  (void)state;
+  ring_create(&ring, 8, 0);
+  nop_stream(&stream);
+  request_init(&request, ctx, &stream);
+  hole = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(hole != MAP_FAILED);
+  ctx_query(fd, ctx, &before);
+
+#define REFUSED(expected, op, change)                                 \
+  do {                                                                \
+    entry = (struct drm_npu_uring_submit){.submit = (uintptr_t)&request.args}; \
+    request_init(&request, ctx, &stream);                             \
+    change;                                                           \
+    assert_int_equal(result_of_entry(&ring, op, entry), expected);    \
+  } while (0)
+  REFUSED(-EOPNOTSUPP, DRM_NPU_URING_SUBMIT + 1, (void)0);
+  REFUSED(-EOPNOTSUPP, DRM_IOCTL_NPU_SUBMIT, (void)0);
+  REFUSED(-EOPNOTSUPP, 0, (void)0);
+  REFUSED(-EINVAL, DRM_NPU_URING_SUBMIT, entry.flags = 1);
+  REFUSED(-EINVAL, DRM_NPU_URING_SUBMIT, entry.pad = 1);
+  REFUSED(-EFAULT, DRM_NPU_URING_SUBMIT, entry.submit = 0);
+  REFUSED(-EFAULT, DRM_NPU_URING_SUBMIT, entry.submit = (uintptr_t)hole);
+  REFUSED(-EFAULT, DRM_NPU_URING_SUBMIT, entry.submit = 1ull << 63);
+  REFUSED(-EINVAL, DRM_NPU_URING_SUBMIT, request.args.flags = 1);
+  REFUSED(-EINVAL, DRM_NPU_URING_SUBMIT, request.args.job_count = 0);
+  REFUSED(-EINVAL, DRM_NPU_URING_SUBMIT, request.args.job_count = ~0u);
+  REFUSED(-ENOENT, DRM_NPU_URING_SUBMIT, request.args.ctx_id = ~0u);
+  REFUSED(-EFAULT, DRM_NPU_URING_SUBMIT, request.args.jobs = (uintptr_t)hole);
+  REFUSED(-EFAULT, DRM_NPU_URING_SUBMIT, request.job.args.regions = (uintptr_t)hole);
+  REFUSED(-ENOENT, DRM_NPU_URING_SUBMIT, request.job.regions[0].handle = 9999);
+  REFUSED(-EINVAL, DRM_NPU_URING_SUBMIT, request.job.args.pad = 1);
+#undef REFUSED
+
+  ctx_query(fd, ctx, &after);
+  assert_int_equal(after.submitted, before.submitted);
+  request_init(&request, ctx, &stream);
+  assert_int_equal(result_of(&ring, &request), 0);
+  munmap(hole, 4096);
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &stream);
+}
+
+/* A job description that cannot be written is found before anything is queued, here too. */
+static void read_only_jobs_are_refused(void **state) {
+  struct drm_npu_ctx_query before, after;
+  struct request request;
+  struct io_uring ring;
+  struct stream stream;
+  void *page;
+
+  (void)state;
+  ring_create(&ring, 8, 0);
+  nop_stream(&stream);
+  request_init(&request, ctx, &stream);
+  page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(page != MAP_FAILED);
+  memcpy(page, &request.job.args, sizeof(request.job.args));
+  assert_int_equal(mprotect(page, 4096, PROT_READ), 0);
+  request.args.jobs = (uintptr_t)page;
+  ctx_query(fd, ctx, &before);
+  assert_int_equal(result_of(&ring, &request), -EFAULT);
+  ctx_query(fd, ctx, &after);
+  assert_int_equal(after.submitted, before.submitted);
+  munmap(page, 4096);
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &stream);
+}
+
+/* Thousands in flight, on every kind of ring */
+
+#define CONTEXTS 4
+
+static void flood(unsigned ring_flags, unsigned count) {
+  struct request *requests = calloc(count, sizeof(*requests));
+  uint32_t contexts[CONTEXTS];
+  struct drm_npu_ctx_query query;
+  struct io_uring ring;
+  struct stream stream;
+  unsigned sent = 0;
+  uint64_t sum = 0;
+
+  assert_non_null(requests);
+  nop_stream(&stream);
+  for (unsigned i = 0; i < CONTEXTS; i++) contexts[i] = ctx_create(fd);
+  ring_create(&ring, count, ring_flags);
+  for (unsigned i = 0; i < count; i++) {
+    request_init(&requests[i], contexts[i % CONTEXTS], &stream);
+    prepare(&ring, fd, &requests[i].args, i);
+  }
+  while (sent < count) {
+    int ret = io_uring_submit(&ring);
+
+    assert_true(ret > 0);
+    sent += (unsigned)ret;
+  }
+  for (unsigned i = 0; i < count; i++) assert_int_equal(next_result(&ring), 0);
+  for (unsigned i = 0; i < count; i++) sum += requests[i].job.args.seqno;
+  for (unsigned i = 0; i < CONTEXTS; i++) {
+    ctx_query(fd, contexts[i], &query);
+    assert_int_equal(query.completed, count / CONTEXTS);
+    sum -= query.completed * (query.completed + 1) / 2;
+    ctx_destroy(fd, contexts[i]);
+  }
+  assert_int_equal(sum, 0); /* each number was given once */
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &stream);
+  free(requests);
+}
+
+static void thousands_are_in_flight(void **state) {
+  (void)state;
+  flood(0, 4096);
+}
+
+static void rings_may_defer_task_work(void **state) {
+  (void)state;
+  flood(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, 2048);
+}
+
+static void rings_may_have_a_submitting_thread(void **state) {
+  (void)state;
+  flood(IORING_SETUP_SQPOLL, 2048);
+}
+
+/* Polled rings are for files that can be polled. */
+static void polled_rings_are_refused(void **state) {
+  struct request request;
+  struct io_uring ring;
+  struct stream stream;
+
+  (void)state;
+  ring_create(&ring, 8, IORING_SETUP_IOPOLL);
+  nop_stream(&stream);
+  request_init(&request, ctx, &stream);
+  assert_int_equal(result_of(&ring, &request), -EOPNOTSUPP);
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &stream);
+}
+
+/* A job that waits for buffers that others lock all the time goes to a worker of the ring. */
+static struct {
+  struct job job;
+  bool stop;
+  uint32_t ctx;
+} locker;
+
+static void *lock_buffers(void *unused) {
+  (void)unused;
+  while (!__atomic_load_n(&locker.stop, __ATOMIC_RELAXED)) {
+    if (raw_submit(fd, locker.ctx, &locker.job)) return "submit";
+  }
+  return NULL;
+}
+
+static void contended_buffers(void **state) {
+  struct request requests[32];
+  struct io_uring ring;
+  struct stream stream;
+  struct bo bos[16];
+  pthread_t thread;
+  void *complaint;
+
+  (void)state;
+  ring_create(&ring, 64, 0);
+  nop_stream(&stream);
+  job_init(&locker.job);
+  job_gdma(&locker.job, &stream);
+  locker.stop = false;
+  locker.ctx = ctx_create(fd);
+  for (int i = 0; i < 16; i++) {
+    bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bos[i]);
+    job_region(&locker.job, &bos[i], RW);
+  }
+  assert_int_equal(pthread_create(&thread, NULL, lock_buffers, NULL), 0);
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < 32; i++) {
+      request_init(&requests[i], ctx, &stream);
+      for (int b = 15; b >= 0; b--) job_region(&requests[i].job, &bos[b], RW);
+      prepare(&ring, fd, &requests[i].args, 0);
+    }
+    assert_int_equal(io_uring_submit(&ring), 32);
+    for (int i = 0; i < 32; i++) assert_int_equal(next_result(&ring), 0);
+  }
+  __atomic_store_n(&locker.stop, true, __ATOMIC_RELAXED);
+  assert_int_equal(pthread_join(thread, &complaint), 0);
+  assert_null(complaint);
+  ctx_destroy(fd, locker.ctx);
+  for (int i = 0; i < 16; i++) bo_destroy(fd, &bos[i]);
+  io_uring_queue_exit(&ring);
+  stream_destroy(fd, &stream);
+}
+
+/* Nobody waits in io_uring_enter: what does not fit the context waits in a worker. */
+static void submitters_are_never_blocked(void **state) {
+  enum { EXTRA = 32 };
+  struct request requests[MAX_IN_FLIGHT + EXTRA];
+  struct drm_npu_ctx_query query;
+  struct stream stream;
+  struct io_uring ring;
+  struct bo bo;
+  int64_t took;
+
+  (void)state;
+  ring_create(&ring, 256, 0);
+  slow_request(&requests[0], fd, ctx, &stream, &bo, 50);
+  for (int i = 1; i < MAX_IN_FLIGHT + EXTRA; i++) {
+    requests[i] = requests[0];
+    requests[i].job.args.regions = (uintptr_t)requests[i].job.regions;
+    requests[i].job.args.streams = (uintptr_t)&requests[i].job.stream;
+    requests[i].args.jobs = (uintptr_t)&requests[i].job.args;
+  }
+  requests[0].job.args.regions = (uintptr_t)requests[0].job.regions;
+  took = now_ms();
+  for (int i = 0; i < MAX_IN_FLIGHT + EXTRA; i++) push(&ring, fd, &requests[i]);
+  took = now_ms() - took;
+  ctx_query(fd, ctx, &query);
+  /* The jobs take 50 ms each; to submit the last by waiting would take 32 of them. */
+  assert_true(query.completed < query.submitted);
+  assert_true(took < EXTRA * 50 / 2);
+  for (int i = 0; i < MAX_IN_FLIGHT + EXTRA; i++) assert_int_equal(next_result(&ring), 0);
+  io_uring_queue_exit(&ring);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+}
+
+/* Ends */
+
+static void rings_end_with_jobs_in_flight(void **state) {
+  (void)state;
+  for (int round = 0; round < 10; round++) {
+    struct request requests[8];
+    struct io_uring ring;
+    struct stream stream;
+    struct bo bo;
+
+    ring_create(&ring, 16, round & 1 ? IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN : 0);
+    slow_request(&requests[0], fd, ctx, &stream, &bo, 20);
+    push(&ring, fd, &requests[0]);
+    for (int i = 1; i < 8; i++) {
+      request_init(&requests[i], ctx, &stream);
+      job_region(&requests[i].job, &bo, RW);
+      push(&ring, fd, &requests[i]);
+    }
+    io_uring_queue_exit(&ring);
+    for (int i = 0; i < 8; i++) wait_ok(fd, ctx, requests[i].job.args.seqno); /* the jobs go on */
+    bo_destroy(fd, &bo);
+    stream_destroy(fd, &stream);
+  }
+}
+
+/* Requests that wait for room are not submitted any more when their ring is gone. */
+static void rings_end_with_requests_that_wait(void **state) {
+  enum { COUNT = MAX_IN_FLIGHT + 16 };
+  struct request *requests = calloc(COUNT, sizeof(*requests));
+  struct drm_npu_ctx_query query;
+  uint32_t full = ctx_create(fd);
+  struct io_uring ring;
+  struct stream stream;
+  struct bo bo;
+
+  (void)state;
+  assert_non_null(requests);
+  ring_create(&ring, 256, 0);
+  slow_request(&requests[0], fd, full, &stream, &bo, 100);
+  push(&ring, fd, &requests[0]);
+  for (int i = 1; i < COUNT; i++) {
+    request_init(&requests[i], full, &stream);
+    job_region(&requests[i].job, &bo, RW);
+    push(&ring, fd, &requests[i]);
+  }
+  io_uring_queue_exit(&ring);
+  usleep(500000);
+  ctx_query(fd, full, &query);
+  assert_in_range(query.submitted, MAX_IN_FLIGHT, COUNT - 1);
+  wait_ok(fd, full, 1);
+  ctx_destroy(fd, full);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+  free(requests);
+}
+
+/* The results of a thread that has ended come to the ring all the same. */
+struct short_lived {
+  struct io_uring ring;
+  struct request request;
+};
+
+static void *submit_and_end(void *arg) {
+  struct short_lived *life = arg;
+
+  prepare(&life->ring, fd, &life->request.args, 7);
+  return (void *)(intptr_t)io_uring_submit(&life->ring);
+}
+
+static void requests_outlive_their_thread(void **state) {
+  struct short_lived life;
+  struct stream stream;
+  pthread_t thread;
+  struct bo bo;
+  void *sent;
+
+  (void)state;
+  ring_create(&life.ring, 8, 0);
+  slow_request(&life.request, fd, ctx, &stream, &bo, 200);
+  assert_int_equal(pthread_create(&thread, NULL, submit_and_end, &life), 0);
+  assert_int_equal(pthread_join(thread, &sent), 0);
+  assert_int_equal((intptr_t)sent, 1);
+  assert_int_equal(next_result(&life.ring), 0);
+  wait_ok(fd, ctx, life.request.job.args.seqno);
+  io_uring_queue_exit(&life.ring);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+}
+
+/* Whoever executes another program loses its requests, and whoever has the ring, too, is told. */
+static void requests_end_with_their_program(void **state) {
+  struct drm_npu_ctx_query query;
+  struct request request;
+  struct io_uring ring;
+  struct stream stream;
+  struct bo bo;
+  int status;
+  pid_t pid;
+
+  (void)state;
+  ring_create(&ring, 8, 0);
+  slow_request(&request, fd, ctx, &stream, &bo, 500);
+  pid = fork();
+  assert_true(pid >= 0);
+  if (!pid) {
+    prepare(&ring, fd, &request.args, 7);
+    if (io_uring_submit(&ring) != 1) _exit(1);
+    execl("/usr/bin/true", "true", (char *)NULL);
+    _exit(2);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_int_equal(next_result(&ring), -ECANCELED);
+  ctx_query(fd, ctx, &query);
+  wait_ok(fd, ctx, query.submitted); /* the job went on */
+  io_uring_queue_exit(&ring);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+}
+
+static void contexts_end_with_requests_in_flight(void **state) {
+  struct request requests[40];
+  uint32_t doomed = ctx_create(fd);
+  struct io_uring ring;
+  struct stream stream;
+  struct bo bo;
+
+  (void)state;
+  ring_create(&ring, 64, 0);
+  slow_request(&requests[0], fd, doomed, &stream, &bo, 2000);
+  push(&ring, fd, &requests[0]);
+  for (int i = 1; i < 40; i++) {
+    request_init(&requests[i], doomed, &stream);
+    job_region(&requests[i].job, &bo, RW);
+    push(&ring, fd, &requests[i]);
+  }
+  ctx_destroy(fd, doomed);
+  for (int i = 0; i < 40; i++) {
+    int res = next_result(&ring);
+
+    if (res != -ECANCELED && res != -ESRCH) fail_msg("request %d: %d", i, res);
+  }
+  io_uring_queue_exit(&ring);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+}
+
+/* A request keeps its file. */
+static void files_last_as_long_as_their_requests(void **state) {
+  struct request request;
+  int other = npu_open();
+  struct io_uring ring;
+  struct stream stream;
+  struct bo bo;
+
+  (void)state;
+  ring_create(&ring, 8, 0);
+  slow_request(&request, other, ctx_create(other), &stream, &bo, 100);
+  push(&ring, other, &request);
+  bo_unmap(&stream.bo);
+  assert_int_equal(close(other), 0);
+  assert_int_equal(next_result(&ring), 0);
+  io_uring_queue_exit(&ring);
+}
+
+static void child(int pipe_fd) {
+  struct request *requests = calloc(200, sizeof(*requests));
+  int file = open("/dev/null", 0);
+  struct io_uring ring;
+  struct stream stream;
+  uint32_t context;
+  struct bo bo;
+
+  close(file);
+  if (!requests || !npu_try_open(&file)) _exit(1);
+  context = ctx_create(file);
+  ring_create(&ring, 256, 0);
+  slow_request(&requests[0], file, context, &stream, &bo, 50);
+  push(&ring, file, &requests[0]);
+  for (int i = 1; i < 200; i++) {
+    request_init(&requests[i], context, &stream);
+    job_region(&requests[i].job, &bo, RW);
+    push(&ring, file, &requests[i]);
+  }
+  if (write(pipe_fd, "x", 1) != 1) _exit(1);
+  for (;;) pause();
+}
+
+static void processes_are_killed_with_requests_in_flight(void **state) {
+  struct drm_npu_memory_info before, after;
+
+  (void)state;
+  npu_memory(fd, &before);
+  for (int round = 0; round < 10; round++) {
+    int ends[2], status;
+    char byte;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) child(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    close(ends[0]);
+    close(ends[1]);
+  }
+  run_nop(fd, ctx);
+  /* The kernel takes a ring apart after its process is gone. */
+  for (int i = 0; i < 100; i++) {
+    npu_memory(fd, &after);
+    if (after.card_free == before.card_free) break;
+    usleep(50000);
+  }
+  assert_int_equal(after.card_free, before.card_free);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_job_completes),
+      cmocka_unit_test(the_first_error_is_the_result),
+      cmocka_unit_test(failed_in_fences_cancel),
+      cmocka_unit_test(bad_arguments_are_refused),
+      cmocka_unit_test(read_only_jobs_are_refused),
+      cmocka_unit_test(thousands_are_in_flight),
+      cmocka_unit_test(rings_may_defer_task_work),
+      cmocka_unit_test(rings_may_have_a_submitting_thread),
+      cmocka_unit_test(polled_rings_are_refused),
+      cmocka_unit_test(contended_buffers),
+      cmocka_unit_test(submitters_are_never_blocked),
+      cmocka_unit_test(rings_end_with_jobs_in_flight),
+      cmocka_unit_test(rings_end_with_requests_that_wait),
+      cmocka_unit_test(requests_outlive_their_thread),
+      cmocka_unit_test(requests_end_with_their_program),
+      cmocka_unit_test(contexts_end_with_requests_in_flight),
+      cmocka_unit_test(files_last_as_long_as_their_requests),
+      cmocka_unit_test(processes_are_killed_with_requests_in_flight),
+  };
+
+  return cmocka_run_group_tests_name("uring", tests, set_up, tear_down);
+}
