@@ -4,6 +4,7 @@
 #define NPU_HW_COST_HPP
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -239,10 +240,25 @@ class Replay {
   uint64_t now_ = 0;
 };
 
+/// The semaphores of a job.
+class Semaphores {
+ public:
+  bool at_least(uint32_t sem, uint32_t value) const { return count_[sem] >= value; }
+  void add(uint32_t sem, uint32_t value) {
+    const uint64_t sum = uint64_t{count_[sem]} + value;
+    count_[sem] = static_cast<uint32_t>(std::min<uint64_t>(sum, std::numeric_limits<uint32_t>::max()));
+  }
+
+ private:
+  std::array<uint32_t, NPU_MAX_SEMAPHORES> count_{};
+};
+
 /// A command of a stream as `simulate` sees it.
 struct TimedCommand {
   Cost cost;
   uint32_t wait = 0;
+  uint8_t opcode = NPU_OP_NOP;   ///< matters for SEM_SIGNAL and SEM_WAIT only
+  uint32_t sem = 0, value = 0;   ///< theirs; sem below NPU_MAX_SEMAPHORES
 };
 
 /// The two streams of one core.
@@ -267,6 +283,7 @@ inline Timeline simulate(const std::vector<TimedCore> &cores, const CostParams &
   Timeline t;
   t.spans.resize(engines);
   std::vector<uint32_t> begun(engines), retired(engines);
+  Semaphores semaphores;
   auto stream = [&](unsigned e) -> const std::vector<TimedCommand> & { return cores[e / 2].stream[e % 2]; };
   for (unsigned e = 0; e < engines; ++e) t.spans[e].resize(stream(e).size());
   for (;;) {
@@ -274,6 +291,8 @@ inline Timeline simulate(const std::vector<TimedCore> &cores, const CostParams &
       changed = false;
       for (unsigned e = 0; e < engines; ++e)
         if (replay.retire(e)) {
+          const TimedCommand &c = stream(e)[retired[e]];
+          if (c.opcode == NPU_OP_SEM_SIGNAL) semaphores.add(c.sem, c.value);
           t.spans[e][retired[e]++].end = replay.now();
           t.cycles = replay.now();
           changed = true;
@@ -282,6 +301,7 @@ inline Timeline simulate(const std::vector<TimedCore> &cores, const CostParams &
         if (replay.busy(e) || begun[e] == stream(e).size()) continue;
         const TimedCommand &c = stream(e)[begun[e]];
         if (retired[e ^ 1] < c.wait) continue;
+        if (c.opcode == NPU_OP_SEM_WAIT && !semaphores.at_least(c.sem, c.value)) continue;
         t.spans[e][begun[e]++].start = replay.now();
         replay.begin(e, c.cost);
         changed = true;

@@ -82,8 +82,8 @@
 
 /* Opcodes. */
 #define NPU_OP_NOP 0x01u  /* ANY */
-#define NPU_OP_SEM_SIGNAL 0x02u  /* ANY, reserved for a later ISA version */
-#define NPU_OP_SEM_WAIT 0x03u  /* ANY, reserved for a later ISA version */
+#define NPU_OP_SEM_SIGNAL 0x02u  /* ANY */
+#define NPU_OP_SEM_WAIT 0x03u  /* ANY */
 #define NPU_OP_CONV 0x10u  /* TIU */
 #define NPU_OP_MATMUL 0x11u  /* TIU */
 #define NPU_OP_POOL 0x12u  /* TIU */
@@ -115,7 +115,7 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd, flags) == 2, "npu_cmd.flags");
 NPU_HW_ASSERT(offsetof(struct npu_cmd, wait) == 4, "npu_cmd.wait");
 NPU_HW_ASSERT(offsetof(struct npu_cmd, layer) == 8, "npu_cmd.layer");
 
-/* Add value to a semaphore of the job. */
+/* Adds value to a semaphore of the job when it retires (section 5.5). */
 struct npu_cmd_sem_signal {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -123,8 +123,8 @@ struct npu_cmd_sem_signal {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t sem;  /* semaphore */
-	uint32_t value;  /* increment */
+	uint32_t sem;  /* semaphore, below SEMAPHORES */
+	uint32_t value;  /* increment, not 0; the semaphore saturates */
 	uint8_t pad1[104];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_sem_signal) == 128, "npu_cmd_sem_signal: size");
@@ -136,7 +136,7 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_signal, layer) == 8, "npu_cmd_sem_sign
 NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_signal, sem) == 16, "npu_cmd_sem_signal.sem");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_signal, value) == 20, "npu_cmd_sem_signal.value");
 
-/* Wait until a semaphore is at least value. */
+/* Begins when a semaphore of the job is at least value (section 5.5). */
 struct npu_cmd_sem_wait {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -144,8 +144,8 @@ struct npu_cmd_sem_wait {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t sem;  /* semaphore */
-	uint32_t value;  /* threshold */
+	uint32_t sem;  /* semaphore, below SEMAPHORES */
+	uint32_t value;  /* threshold, not 0 */
 	uint8_t pad1[104];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_sem_wait) == 128, "npu_cmd_sem_wait: size");

@@ -266,9 +266,9 @@ inline constexpr Field kFields_SCATTER[] = {
 inline constexpr Command kCommands[] = {
     {"NOP", 0x01, EngineKind::Any, false, 0, {}, {}, {},
      {0xfffu, 0x0u}},
-    {"SEM_SIGNAL", 0x02, EngineKind::Any, true, 0, {}, {}, kFields_SEM_SIGNAL,
+    {"SEM_SIGNAL", 0x02, EngineKind::Any, false, 0, {}, {}, kFields_SEM_SIGNAL,
      {0xff0fffu, 0x0u}},
-    {"SEM_WAIT", 0x03, EngineKind::Any, true, 0, {}, {}, kFields_SEM_WAIT,
+    {"SEM_WAIT", 0x03, EngineKind::Any, false, 0, {}, {}, kFields_SEM_WAIT,
      {0xff0fffu, 0x0u}},
     {"CONV", 0x10, EngineKind::Tiu, false, 0x7, {}, k_npu_conv_flags, kFields_CONV,
      {0xfff3ffffffff0fffu, 0xffffffffffffffu}},

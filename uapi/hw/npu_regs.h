@@ -28,6 +28,7 @@
 #define NPU_MAX_QUEUES 256u  /* largest value of the QUEUES register */
 #define NPU_MAX_ASIDS 1024u  /* largest value of the ASIDS register; ASID 0 is a normal one */
 #define NPU_MAX_REGIONS 64u  /* regions of one job */
+#define NPU_MAX_SEMAPHORES 32u  /* largest value of the SEMAPHORES register */
 #define NPU_MAX_STREAM_COMMANDS 0x1000000u  /* commands of one stream */
 #define NPU_REGION_LOCAL 0xffu  /* region number that stands for the core's local memory */
 #define NPU_REGION_NONE 0x1ffu  /* completion: no region was involved */
@@ -221,7 +222,7 @@ struct npu_job {
 	uint32_t magic;  /* NPU_JOB_MAGIC */
 	uint16_t version;  /* NPU_JOB_VERSION */
 	uint16_t flags;  /* NPU_JOB_ flags */
-	uint32_t stream_count;  /* cores that the job takes, at least 1; above 1 needs NPU_FEATURE_GANG */
+	uint32_t stream_count;  /* cores that the job takes, at least 1, at most those of the core mask; above 1 needs NPU_FEATURE_GANG */
 	uint32_t region_count;  /* 0 to NPU_MAX_REGIONS */
 	uint32_t core_mask;  /* cores that it may use, within the queue's CORE_MASK; 0: that mask */
 	uint32_t profile_region;  /* region of the profile buffer (writable); 0 unless NPU_JOB_PROFILE */
@@ -291,7 +292,7 @@ struct npu_cqe {
 	uint32_t region;  /* failing access: region, NPU_REGION_LOCAL or NPU_REGION_NONE */
 	uint16_t status;  /* NPU_STATUS_ */
 	uint8_t engine;  /* NPU_ENGINE_ */
-	uint8_t core;  /* core number, 0xff: none */
+	uint8_t core;  /* core number (of a job that did not fail, its lowest), 0xff: none */
 	uint32_t sq_head;  /* submission entries up to this ring index may be reused */
 	uint32_t phase;  /* NPU_CQE_ bits */
 };

@@ -14,20 +14,44 @@ void Arbiter::clear() {
   std::fill(served_.begin(), served_.end(), 0);
 }
 
-int Arbiter::pick(unsigned core) {
+uint32_t Arbiter::reserved() const {
+  uint32_t mask = 0;
+  for (const Waiting &w : waiting_) mask |= w.reserved;
+  return mask;
+}
+
+/// Two jobs that collect cores at the same time want none in common: neither can have what the other needs.
+bool Arbiter::may_reserve(const Waiting &w) const {
+  return std::none_of(waiting_.begin(), waiting_.end(), [&](const Waiting &other) {
+    return &other != &w && other.reserved && other.core_mask & w.core_mask;
+  });
+}
+
+/// The job that gets the core: one that collects cores and wants it, else the one of the highest rank.
+Arbiter::Waiting *Arbiter::choose(unsigned core) {
   Waiting *best = nullptr;
   for (Waiting &w : waiting_) {
-    if (!(w.core_mask >> core & 1)) continue;
+    if (!w.wants(core)) continue;
+    if (w.reserved) return &w;
+    if (w.cores > 1 && !may_reserve(w)) continue;
     const uint32_t mine = w.weight + w.age, its = best ? best->weight + best->age : 0;
     if (!best || mine > its || (mine == its && served_[w.queue] < served_[best->queue])) best = &w;
   }
-  if (!best) return -1;
+  return best;
+}
+
+std::optional<Arbiter::Grant> Arbiter::pick(unsigned core) {
+  if (reserved() >> core & 1) return std::nullopt;
+  Waiting *const best = choose(core);
+  if (!best) return std::nullopt;
   for (Waiting &w : waiting_)
-    if (&w != best && w.core_mask >> core & 1) w.age = std::min(w.age + 1, kMaxAge);
-  const unsigned queue = best->queue;
-  served_[queue] = ++clock_;
+    if (&w != best && w.wants(core)) w.age = std::min(w.age + 1, kMaxAge);
+  best->reserved |= 1u << core;
+  if (best->lacks()) return std::nullopt;
+  const Grant grant{best->queue, best->reserved};
+  served_[best->queue] = ++clock_;
   waiting_.erase(waiting_.begin() + (best - waiting_.data()));
-  return static_cast<int>(queue);
+  return grant;
 }
 
 }  // namespace npu::model

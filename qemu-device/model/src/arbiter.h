@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Which queue's job a free core gets: priority with ageing. docs/hardware.md section 4.2.
+// Which queue's job a free core gets: priority with ageing, and cores reserved for jobs that need several.
+// docs/hardware.md section 4.2.
 #ifndef NPU_MODEL_ARBITER_H
 #define NPU_MODEL_ARBITER_H
 
+#include <bit>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace npu::model {
@@ -14,30 +17,49 @@ class Arbiter {
   static constexpr uint32_t kPriorityWeight = 8;
   static constexpr uint32_t kMaxAge = 64;
 
+  /// A job that may begin, and the cores that it has.
+  struct Grant {
+    unsigned queue;
+    uint32_t cores;
+  };
+
   explicit Arbiter(unsigned queues) : served_(queues) {}
 
-  /// The queue has a job for the cores in the mask.
-  void add(unsigned queue, uint32_t core_mask, uint32_t priority) {
-    waiting_.push_back({queue, core_mask, priority * kPriorityWeight, 0});
+  /// The queue has a job for `cores` of the cores in the mask, which has at least as many.
+  void add(unsigned queue, uint32_t core_mask, unsigned cores, uint32_t priority) {
+    waiting_.push_back({queue, core_mask, cores, priority * kPriorityWeight, 0, 0});
   }
+  /// Gives reserved cores back, too.
   void remove(unsigned queue);
   void clear();
 
-  /// Takes the job for this core, or returns -1. Those passed over grow older.
-  int pick(unsigned core);
-  /// Calls f(core mask) for each waiting job, in the order of their arrival.
+  /// Offers a free core: to the job that gets it, if that job now has all its cores. Otherwise the core is reserved or
+  /// nobody wants it.
+  std::optional<Grant> pick(unsigned core);
+  /// Cores that are reserved for jobs which need more.
+  uint32_t reserved() const;
+  /// Calls f(core mask, cores that it lacks) for each waiting job, in the order of their arrival.
   template <class F>
   void for_each(F f) const {
-    for (const Waiting &w : waiting_) f(w.core_mask);
+    for (const Waiting &w : waiting_) f(w.core_mask & ~w.reserved, w.lacks());
   }
 
  private:
   struct Waiting {
     unsigned queue;
     uint32_t core_mask;
+    unsigned cores;
     uint32_t weight;
     uint32_t age;
+    uint32_t reserved;
+
+    bool wants(unsigned core) const { return core_mask >> core & 1; }
+    unsigned lacks() const { return cores - static_cast<unsigned>(std::popcount(reserved)); }
   };
+
+  Waiting *choose(unsigned core);
+  bool may_reserve(const Waiting &w) const;
+
   std::vector<Waiting> waiting_;
   std::vector<uint64_t> served_;  ///< per queue: when it was served last
   uint64_t clock_ = 0;

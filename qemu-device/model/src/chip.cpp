@@ -102,12 +102,20 @@ void Chip::wake(unsigned thread) {
   deferred_.wake |= 1u << thread;
 }
 
-/// Every job that waits for a core which sleeps wakes one.
+/// Cores that have a job or are kept for one.
+uint32_t Chip::taken() const {
+  uint32_t mask = arbiter_.reserved();
+  for (unsigned c = 0; c < config_.cores; ++c) mask |= running_[c] ? 1u << c : 0;
+  return mask;
+}
+
+/// Every job that waits for cores which sleep wakes as many as it lacks.
 void Chip::wake_for_ready() {
   if (!enabled_) return;
-  const uint32_t cores = (1u << config_.cores) - 1;
-  arbiter_.for_each([&](uint32_t mask) {
-    if (const uint32_t asleep = idle_ & mask & cores) wake(static_cast<unsigned>(std::countr_zero(asleep)));
+  const uint32_t cores = ((1u << config_.cores) - 1) & ~taken();
+  arbiter_.for_each([&](uint32_t mask, unsigned lacks) {
+    for (; lacks; --lacks)
+      if (const uint32_t asleep = idle_ & mask & cores) wake(static_cast<unsigned>(std::countr_zero(asleep)));
   });
 }
 
@@ -234,9 +242,9 @@ bool Chip::fetch(Queue &q, unsigned thread, Lock &lock) {
   } else {
     q.phase = Queue::Phase::Ready;
     q.stop = Stop::None;
-    arbiter_.add(q.index, q.job.core_mask, static_cast<uint32_t>(q.config.priority));
+    arbiter_.add(q.index, q.job.core_mask, q.job.cores(), static_cast<uint32_t>(q.config.priority));
     // The calling thread arbitrates next: nobody else need wake for a job that it may take itself.
-    if (!(q.job.core_mask >> thread & 1)) wake_for_ready();
+    if (q.job.cores() > 1 || !((q.job.core_mask & ~taken()) >> thread & 1)) wake_for_ready();
   }
   return true;
 }
@@ -249,19 +257,29 @@ void Chip::finish(Queue &q, const JobResult &result) {
        result.error.status, static_cast<unsigned long long>(result.cycles));
 }
 
-/// Runs the job that the arbiter has for the core. False when there is none.
+/// Runs the job that the arbiter has for the core, alone or as the last of several. False when there is none.
 bool Chip::start_job(unsigned core, Lock &lock) {
-  if (!enabled_ || resetting_) return false;
-  const int picked = arbiter_.pick(core);
-  if (picked < 0) return false;
-  Queue &q = *queues_[static_cast<unsigned>(picked)];
+  if (!enabled_ || resetting_ || running_[core]) return false;
+  const uint32_t reserved = arbiter_.reserved();
+  const auto grant = arbiter_.pick(core);
+  if (!grant) {
+    if (arbiter_.reserved() != reserved) wake_for_ready();  // others that sleep may make up the number
+    return false;
+  }
+  Queue &q = *queues_[grant->queue];
   q.phase = Queue::Phase::Running;
-  running_[core] = &q;
-  news("job_start", "queue %u job %llu core %u", q.index, static_cast<unsigned long long>(q.job.id), core);
+  std::vector<Core *> cores;
+  for (unsigned c = 0; c < config_.cores; ++c) {
+    if (!(grant->cores >> c & 1)) continue;
+    running_[c] = &q;
+    cores.push_back(cores_[c].get());
+  }
+  news("job_start", "queue %u job %llu cores 0x%x", q.index, static_cast<unsigned long long>(q.job.id), grant->cores);
   wake_for_ready();
   JobResult result;
-  if (!unlocked(lock, [&] { result = cores_[core]->run(q.job, q.index, q.stop); })) return true;
-  running_[core] = nullptr;
+  if (!unlocked(lock, [&] { result = run_job(cores, q.job, q.index, q.stop); })) return true;
+  std::replace(running_.begin(), running_.end(), &q, static_cast<Queue *>(nullptr));
+  if (cores.size() > 1) wake_for_ready();
   if (owned_no_more(q) || stopping_) return true;
   finish(q, result);
   step(q, core, lock);
@@ -377,7 +395,7 @@ void Chip::disable_queue(Queue &q) {
   news("queue_disable", "queue %u", q.index);
   switch (q.phase) {
     case Queue::Phase::Ready:
-      arbiter_.remove(q.index);
+      withdraw(q);
       [[fallthrough]];
     case Queue::Phase::Idle:
     case Queue::Phase::Done:
@@ -391,10 +409,16 @@ void Chip::disable_queue(Queue &q) {
   }
 }
 
+/// Takes a job back from the arbiter; others may have the cores that were kept for it.
+void Chip::withdraw(Queue &q) {
+  arbiter_.remove(q.index);
+  wake_for_ready();
+}
+
 /// Stops a queue for good: nothing more is fetched or started until it is disabled.
 void Chip::fail(Queue &q) {
   q.error = true;
-  if (q.phase == Queue::Phase::Ready) arbiter_.remove(q.index);
+  if (q.phase == Queue::Phase::Ready) withdraw(q);
   deferred_.events |= NPU_EVENT_STATUS_QUEUE_ERROR;
   news("queue_error", "queue %u", q.index);
 }
@@ -422,7 +446,7 @@ void Chip::abort_job(unsigned queue, uint64_t id) {
   } else if (q.phase == Queue::Phase::Running && q.job.id == id) {
     q.request_stop(Stop::Aborted);
   } else if (q.phase == Queue::Phase::Ready && q.job.id == id && !q.error) {
-    arbiter_.remove(q.index);
+    withdraw(q);
     finish(q, {.error = {.status = NPU_STATUS_ABORTED}});
     list(q);
   }

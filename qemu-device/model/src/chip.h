@@ -3,7 +3,8 @@
 //
 // One lock guards the state of queues, arbiter and device; it is never held across a callback, a transfer or a command.
 // Register accesses take it for a moment and wake threads. There is one thread a core, which also fetches and completes
-// jobs, and a front-end thread that does these while all cores are busy.
+// jobs, and a front-end thread that does these while all cores are busy. A job of several cores is run by the thread of
+// the core that it got last; the threads of its other cores serve queues meanwhile.
 #ifndef NPU_MODEL_CHIP_H
 #define NPU_MODEL_CHIP_H
 
@@ -91,10 +92,12 @@ class Chip {
   bool owned_no_more(Queue &q);
   void list(Queue &q);
   void fail(Queue &q);
+  void withdraw(Queue &q);
   void enable_queue(Queue &q);
   void disable_queue(Queue &q);
   void wake(unsigned thread);
   void wake_for_ready();
+  uint32_t taken() const;
   void finish_reset();
   void forget(Lock &lock);
   void mmu_moved(Mmu::Moved moved);
@@ -120,7 +123,7 @@ class Chip {
   std::vector<std::unique_ptr<Queue>> queues_;
   std::deque<Queue *> list_;  // queues with a step to take
   Arbiter arbiter_;
-  std::vector<Queue *> running_;  // by core
+  std::vector<Queue *> running_;  // by core; a job of several cores is there for each
   std::condition_variable wake_[NPU_MAX_CORES + 1];
 };
 

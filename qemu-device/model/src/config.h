@@ -13,7 +13,7 @@ namespace npu::model {
 inline constexpr uint32_t kPageBytes = 1u << NPU_PAGE_SHIFT;
 inline constexpr uint32_t kBlockBytes = 1u << NPU_BLOCK_SHIFT;
 inline constexpr uint32_t kMaxRingLog2 = 16;
-inline constexpr uint32_t kFeatures = 0;  // none of NPU_FEATURE_ yet
+inline constexpr uint32_t kFeatures = NPU_FEATURE_GANG;
 
 struct Config {
   uint32_t cores = 2;

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "npu_cost.hpp"
 #include "npu_isa.hpp"
@@ -28,106 +29,46 @@ void CoreCounters::reset() {
   for (auto *c : {&queue, &retired[0], &retired[1]}) c->store(0);
 }
 
-/// One job on one core.
-class Execution {
+/// A core's part in a job: its two streams, and how far they are.
+class Lane {
  public:
-  Execution(Core &core, const Job &job, const std::atomic<Stop> &stop)
+  Lane(Core &core, const Job &job, unsigned place, const std::atomic<Stop> &stop)
       : core_(core),
         job_(job),
         pace_{stop, core.counters_.progress},
-        streams_{{job, NPU_ENGINE_TIU}, {job, NPU_ENGINE_GDMA}},
-        replay_(core.config_.cost, 1),
-        profile_(job, core.index_) {}
+        streams_{{job, place, NPU_ENGINE_TIU}, {job, place, NPU_ENGINE_GDMA}} {}
 
-  JobResult run() {
-    JobResult result;
-    result.core = static_cast<uint8_t>(core_.index_);
-    result.start_cycle = core_.counters_.busy_cycles.load(std::memory_order_relaxed);
-    result.error = profile_.check();
-    const bool profile = !result.error;
-    if (!result.error) result.error = loop();
-    result.cycles = replay_.now();
-    for (unsigned e = 0; e < kEngines; ++e)
-      if (replay_.busy(e)) engines_[e].cycles += replay_.now() - engines_[e].start;
-    if (profile && pace_.stop.load() <= Stop::Aborted) {
-      const Error late = profile_.write(core_.memory_, result.cycles);
-      if (!result.error) result.error = late;
-    }
-    account(result.cycles);
-    return result;
-  }
-
- private:
   struct Engine {
     uint32_t begun = 0;
     uint32_t retired = 0;
     uint64_t budget = 0;  ///< uncontended cycles used
     uint64_t start = 0;   ///< of the command in progress
     uint64_t cycles = 0;  ///< at work
+    bool signals = false;  ///< the command in progress is a SEM_SIGNAL
+    uint32_t sem = 0, value = 0;
   };
 
-  /// The replay of docs/hardware.md section 8.3: a command takes effect when it begins.
-  Error loop() {
+  uint8_t core() const { return static_cast<uint8_t>(core_.index_); }
+  Engine &engine(unsigned e) { return engines_[e]; }
+  bool finished(unsigned e) const { return engines_[e].begun == streams_[e].count(); }
+  bool stopped() const { return pace_.stopped(); }
+  Memory &memory() { return core_.memory_; }
+
+  Error check_streams() const {
     for (const Stream &s : streams_)
       if (Error e = s.check()) return e;
-    for (;;) {
-      for (bool changed = true; changed;) {
-        changed = retire();
-        for (unsigned e = 0; e < kEngines; ++e) {
-          bool begun = false;
-          if (Error error = begin(e, begun)) return error;
-          changed |= begun;
-        }
-      }
-      if (!replay_.any_busy()) return deadlock();
-      replay_.advance();
-    }
-  }
-
-  bool retire() {
-    bool any = false;
-    for (unsigned e = 0; e < kEngines; ++e) {
-      if (!replay_.retire(e)) continue;
-      Engine &x = engines_[e];
-      ++x.retired;
-      x.cycles += replay_.now() - x.start;
-      core_.counters_.retired[e].store(x.retired, std::memory_order_relaxed);
-      core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
-      profile_.retire(e, replay_.now());
-      any = true;
-    }
-    return any;
-  }
-
-  /// Nothing runs any more: the end of the job, or engines that wait for commands that will not come.
-  Error deadlock() const {
-    for (unsigned e = 0; e < kEngines; ++e)
-      if (engines_[e].begun != streams_[e].count()) return named(error(NPU_STATUS_DEADLOCK), e);
     return {};
   }
 
-  /// Begins the engine's next command if it may.
-  Error begin(unsigned e, bool &begun) {
-    Engine &x = engines_[e];
-    if (replay_.busy(e) || x.begun == streams_[e].count()) return {};
-    if (pace_.stopped()) return stopped();
-    if (Error error = streams_[e].seek(core_.memory_, x.begun)) return error;
-    const Command &command = streams_[e].current();
-    if (engines_[e ^ 1].retired < command.head().wait) return {};
-    Operands operands;
-    if (Error error = check_command(command, e, job_, core_.local_.size(), operands)) return named(error, e);
-    const hw::CostParams &params = core_.config_.cost;
-    const hw::Cost cost = hw::command_cost(command.bytes, e == NPU_ENGINE_GDMA, params);
-    const uint64_t alone = hw::uncontended(cost, params);
-    if (job_.header.budget && alone > job_.header.budget - x.budget) return named(error(NPU_STATUS_BUDGET), e);
-    x.budget += job_.header.budget ? alone : 0;
-    if (Error error = execute(command, operands)) return killed(error) ? error : named(error, e);
-    profile_.begin(e, x.begun, command, cost, replay_.now());
-    x.start = replay_.now();
-    ++x.begun;
-    replay_.begin(e, cost);
-    begun = true;
+  /// Finds the engine's next command; its `wait` is not looked at.
+  Error seek(unsigned e, const Command *&command) {
+    if (Error error = streams_[e].seek(core_.memory_, engines_[e].begun)) return error;
+    command = &streams_[e].current();
     return {};
+  }
+  bool waits(unsigned e, const Command &command) const { return engines_[e ^ 1].retired < command.head().wait; }
+  Error check(unsigned e, const Command &command, Operands &operands) const {
+    return check_command(command, e, job_, core_.local_.size(), operands);
   }
 
   Error execute(const Command &command, const Operands &operands) {
@@ -136,6 +77,8 @@ class Execution {
     Outcome outcome;
     switch (command.head().opcode) {
       case NPU_OP_NOP:
+      case NPU_OP_SEM_SIGNAL:
+      case NPU_OP_SEM_WAIT:
         return {};
       case NPU_OP_COPY:
         outcome = core_.gdma_.copy(hw::decode<npu_cmd_copy>(command.bytes), operands, job_, pace_);
@@ -151,34 +94,16 @@ class Execution {
           return error(NPU_STATUS_INTERNAL);
         }
     }
-    if (outcome.stopped) return stopped();
+    if (outcome.stopped) return stop_error();
     return outcome.fault ? failed(outcome.fault, operands.at[outcome.operand]) : Error{};
   }
 
-  /// A kill is nobody's fault: it names no command.
-  static bool killed(const Error &e) { return e.status == NPU_STATUS_ABORTED || e.status == NPU_STATUS_CORE_RESET; }
-  static Error error(uint16_t status) {
-    Error e;
-    e.status = status;
-    return e;
-  }
-  Error stopped() const {
-    return error(pace_.stop.load() == Stop::CoreReset ? NPU_STATUS_CORE_RESET : NPU_STATUS_ABORTED);
-  }
-  static Error failed(const Fault &fault, const Operand &o) {
-    Error e = error(fault.status);
-    e.region = o.region;
-    e.offset = o.offset;
-    e.bytes = saturate32(o.bytes);
-    e.access = o.write ? NPU_ACCESS_WRITE : NPU_ACCESS_READ;
-    e.fault_addr = fault.addr;
-    return e;
-  }
-  /// Adds the engine and the command that it was about to begin.
-  Error named(Error e, unsigned engine) const {
-    e.engine = static_cast<uint8_t>(engine);
-    e.command = engines_[engine].begun;
-    return e;
+  void retired(unsigned e, uint64_t now) {
+    Engine &x = engines_[e];
+    ++x.retired;
+    x.cycles += now - x.start;
+    core_.counters_.retired[e].store(x.retired, std::memory_order_relaxed);
+    core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
   }
 
   void account(uint64_t cycles) {
@@ -188,12 +113,176 @@ class Execution {
     c.jobs.fetch_add(1, std::memory_order_relaxed);
   }
 
+  /// A kill is nobody's fault: it names no command.
+  static bool killed(const Error &e) { return e.status == NPU_STATUS_ABORTED || e.status == NPU_STATUS_CORE_RESET; }
+  static Error error(uint16_t status) {
+    Error e;
+    e.status = status;
+    return e;
+  }
+  Error stop_error() const {
+    return error(pace_.stop.load() == Stop::CoreReset ? NPU_STATUS_CORE_RESET : NPU_STATUS_ABORTED);
+  }
+  /// Adds the engine and the command that it was about to begin.
+  Error named(Error e, unsigned engine) const {
+    e.engine = static_cast<uint8_t>(engine);
+    e.command = engines_[engine].begun;
+    return e;
+  }
+
+ private:
+  static Error failed(const Fault &fault, const Operand &o) {
+    Error e = error(fault.status);
+    e.region = o.region;
+    e.offset = o.offset;
+    e.bytes = saturate32(o.bytes);
+    e.access = o.write ? NPU_ACCESS_WRITE : NPU_ACCESS_READ;
+    e.fault_addr = fault.addr;
+    return e;
+  }
+
   Core &core_;
   const Job &job_;
   const Pace pace_;
   Stream streams_[kEngines];
   Engine engines_[kEngines];
+};
+
+/// One job on its cores. Engines are numbered place * 2 + engine.
+class Execution {
+ public:
+  Execution(std::span<Core *const> cores, const Job &job, const std::atomic<Stop> &stop)
+      : job_(job),
+        stop_(stop),
+        params_(cores[0]->config_.cost),
+        first_(*cores[0]),
+        replay_(params_, static_cast<unsigned>(cores.size())),
+        profile_(job) {
+    lanes_.reserve(cores.size());
+    for (unsigned i = 0; i < cores.size(); ++i) lanes_.emplace_back(*cores[i], job, i, stop);
+  }
+
+  JobResult run() {
+    JobResult result;
+    result.core = lanes_[0].core();
+    result.start_cycle = first_.counters_.busy_cycles.load(std::memory_order_relaxed);
+    result.error = profile_.check();
+    const bool profile = !result.error;
+    if (!result.error) result.error = loop(result.core);
+    result.cycles = replay_.now();
+    for (unsigned e = 0; e < engines(); ++e)
+      if (replay_.busy(e)) at(e).cycles += replay_.now() - at(e).start;
+    if (profile && stop_.load() <= Stop::Aborted) {
+      const Error late = profile_.write(lanes_[0].memory(), result.cycles);
+      if (!result.error) result.error = late;
+    }
+    for (Lane &lane : lanes_) lane.account(result.cycles);
+    return result;
+  }
+
+ private:
+  unsigned engines() const { return static_cast<unsigned>(lanes_.size()) * kEngines; }
+  Lane &lane(unsigned e) { return lanes_[e / kEngines]; }
+  Lane::Engine &at(unsigned e) { return lane(e).engine(e % kEngines); }
+
+  /// The replay of docs/hardware.md section 8.3: a command takes effect when it begins. `core` is the one that an error
+  /// comes from.
+  Error loop(uint8_t &core) {
+    const uint8_t lowest = core;
+    for (Lane &l : lanes_) {
+      core = l.core();
+      if (Error e = l.check_streams()) return e;
+    }
+    for (;;) {
+      for (bool changed = true; changed;) {
+        changed = retire();
+        for (unsigned e = 0; e < engines(); ++e) {
+          bool begun = false;
+          core = lane(e).core();
+          if (Error error = begin(e, begun)) return error;
+          changed |= begun;
+        }
+      }
+      core = lowest;
+      if (!replay_.any_busy()) return deadlock(core);
+      replay_.advance();
+    }
+  }
+
+  bool retire() {
+    bool any = false;
+    for (unsigned e = 0; e < engines(); ++e) {
+      if (!replay_.retire(e)) continue;
+      Lane::Engine &x = at(e);
+      if (x.signals) semaphores_.add(x.sem, x.value);
+      lane(e).retired(e % kEngines, replay_.now());
+      profile_.retire(e, replay_.now());
+      any = true;
+    }
+    return any;
+  }
+
+  /// Nothing runs any more: the end of the job, or engines that wait for what will not come.
+  Error deadlock(uint8_t &core) {
+    for (unsigned e = 0; e < engines(); ++e) {
+      if (lane(e).finished(e % kEngines)) continue;
+      core = lane(e).core();
+      return lane(e).named(Lane::error(NPU_STATUS_DEADLOCK), e % kEngines);
+    }
+    return {};
+  }
+
+  /// Begins the engine's next command if it may.
+  Error begin(unsigned number, bool &begun) {
+    const unsigned e = number % kEngines;
+    Lane &lane = this->lane(number);
+    Lane::Engine &x = lane.engine(e);
+    if (replay_.busy(number) || lane.finished(e)) return {};
+    if (lane.stopped()) return lane.stop_error();
+    const Command *found;
+    if (Error error = lane.seek(e, found)) return error;
+    const Command &command = *found;
+    if (lane.waits(e, command)) return {};
+    Operands operands;
+    if (Error error = lane.check(e, command, operands)) return lane.named(error, e);
+    if (waits_for_semaphore(command)) return {};
+    const hw::Cost cost = hw::command_cost(command.bytes, e == NPU_ENGINE_GDMA, params_);
+    const uint64_t alone = hw::uncontended(cost, params_);
+    if (job_.header.budget && alone > job_.header.budget - x.budget)
+      return lane.named(Lane::error(NPU_STATUS_BUDGET), e);
+    x.budget += job_.header.budget ? alone : 0;
+    if (Error error = lane.execute(command, operands)) return Lane::killed(error) ? error : lane.named(error, e);
+    profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
+    note_signal(command, x);
+    x.start = replay_.now();
+    ++x.begun;
+    replay_.begin(number, cost);
+    begun = true;
+    return {};
+  }
+
+  bool waits_for_semaphore(const Command &command) const {
+    if (command.head().opcode != NPU_OP_SEM_WAIT) return false;
+    const auto c = hw::decode<npu_cmd_sem_wait>(command.bytes);
+    return !semaphores_.at_least(c.sem, c.value);
+  }
+
+  /// Remembers what the semaphore gets when the command retires.
+  static void note_signal(const Command &command, Lane::Engine &x) {
+    x.signals = command.head().opcode == NPU_OP_SEM_SIGNAL;
+    if (!x.signals) return;
+    const auto c = hw::decode<npu_cmd_sem_signal>(command.bytes);
+    x.sem = c.sem;
+    x.value = c.value;
+  }
+
+  const Job &job_;
+  const std::atomic<Stop> &stop_;
+  const hw::CostParams &params_;
+  const Core &first_;
+  std::vector<Lane> lanes_;
   hw::Replay replay_;
+  hw::Semaphores semaphores_;
   Profile profile_;
 };
 
@@ -206,22 +295,26 @@ Core::Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, B
       gdma_(memory_, local_),
       tiu_(memory_, local_, backend) {}
 
-JobResult Core::run(const Job &job, unsigned queue, const std::atomic<Stop> &stop) {
+void Core::prepare(const Job &job, unsigned queue) {
   counters_.job_id.store(job.id, std::memory_order_relaxed);
   counters_.queue.store(queue, std::memory_order_relaxed);
   for (auto &r : counters_.retired) r.store(0, std::memory_order_relaxed);
   local_.clear();
   memory_.set_asid(job.asid);
+}
+
+JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop) {
+  for (Core *core : cores) core->prepare(job, queue);
   JobResult result;
   try {
-    result = Execution(*this, job, stop).run();
+    result = Execution(cores, job, stop).run();
   } catch (const std::exception &) {
     // The host ran out of memory, or the arithmetic failed: this job's misfortune, not the chip's.
-    result.core = static_cast<uint8_t>(index_);
-    result.start_cycle = counters_.busy_cycles.load(std::memory_order_relaxed);
+    result.core = static_cast<uint8_t>(cores[0]->index_);
+    result.start_cycle = cores[0]->counters_.busy_cycles.load(std::memory_order_relaxed);
     result.error.status = NPU_STATUS_INTERNAL;
   }
-  tiu_.trim();
+  for (Core *core : cores) core->tiu_.trim();
   return result;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A core: local memory, two engines, and the loop that runs a job's two streams in modelled order on one thread.
+// A core: local memory and two engines; and the loop that runs all streams of a job, whatever cores they are on, in
+// modelled order on one thread.
 #ifndef NPU_MODEL_CORE_H
 #define NPU_MODEL_CORE_H
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "backend.h"
 #include "board.h"
@@ -18,7 +20,7 @@
 
 namespace npu::model {
 
-/// How a job ended. start_cycle and core are those of the completion entry.
+/// How a job ended. start_cycle (of the job's first core) and core are those of the completion entry.
 struct JobResult {
   Error error;
   uint8_t core = 0xff;
@@ -43,15 +45,16 @@ class Core {
  public:
   Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend);
 
-  /// Runs a job to its end, or until `stop` is set. Only the core's thread calls this.
-  JobResult run(const Job &job, unsigned queue, const std::atomic<Stop> &stop);
-
   const CoreCounters &counters() const { return counters_; }
   /// Power-on values. Precondition: no job runs.
   void reset() { counters_.reset(); }
 
  private:
+  friend class Lane;
   friend class Execution;
+  friend JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop);
+
+  void prepare(const Job &job, unsigned queue);
 
   const unsigned index_;
   const Config &config_;
@@ -62,6 +65,10 @@ class Core {
   Tiu tiu_;
   CoreCounters counters_;
 };
+
+/// Runs a job to its end, or until `stop` is set. Stream i of the job is for the i-th of the cores, which are in order;
+/// they belong to the calling thread until the function returns.
+JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop);
 
 /// Called by a comparing back end, on the core's thread, when two back ends disagree: the command then fails with
 /// INTERNAL.

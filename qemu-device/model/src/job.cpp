@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
@@ -37,11 +38,12 @@ std::optional<uint64_t> broken(std::initializer_list<Demand> demands) {
 
 std::optional<uint64_t> check_header(const npu_job &h, uint32_t queue_mask) {
   const bool profile = h.flags & NPU_JOB_PROFILE;
+  const unsigned cores = std::min<unsigned>(std::popcount(h.core_mask ? h.core_mask : queue_mask), NPU_MAX_CORES);
   return broken({
       {h.magic == NPU_JOB_MAGIC, offsetof(npu_job, magic)},
       {h.version == NPU_JOB_VERSION, offsetof(npu_job, version)},
       {(h.flags & ~(NPU_JOB_PROFILE | NPU_JOB_IRQ)) == 0, offsetof(npu_job, flags)},
-      {h.stream_count == 1, offsetof(npu_job, stream_count)},  // more needs NPU_FEATURE_GANG
+      {h.stream_count >= 1 && h.stream_count <= cores, offsetof(npu_job, stream_count)},
       {h.region_count <= NPU_MAX_REGIONS, offsetof(npu_job, region_count)},
       {(h.core_mask & ~queue_mask) == 0, offsetof(npu_job, core_mask)},
       {profile || h.profile_region == 0, offsetof(npu_job, profile_region)},
@@ -102,8 +104,11 @@ Error parse_descriptor(const npu_sqe &entry, std::span<const uint8_t> descriptor
   const uint64_t streams = sizeof job.header, regions = streams + job.header.stream_count * sizeof(npu_stream);
   if (size != regions + job.header.region_count * sizeof(npu_region))
     return malformed(offsetof(npu_sqe, desc_bytes), sizeof entry);
-  std::memcpy(&job.stream, &descriptor[streams], sizeof job.stream);
-  if (auto byte = check_stream(job.stream)) return malformed(streams + *byte, size);
+  for (uint32_t i = 0; i < job.header.stream_count; ++i) {
+    const uint64_t at = streams + i * sizeof(npu_stream);
+    std::memcpy(&job.streams[i], &descriptor[at], sizeof(npu_stream));
+    if (auto byte = check_stream(job.streams[i])) return malformed(at + *byte, size);
+  }
   for (uint32_t i = 0; i < job.header.region_count; ++i) {
     const uint64_t at = regions + i * sizeof(npu_region);
     std::memcpy(&job.regions[i], &descriptor[at], sizeof(npu_region));

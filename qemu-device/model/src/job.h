@@ -15,12 +15,13 @@ namespace npu::model {
 /// A job as the core runs it.
 struct Job {
   npu_job header{};
-  npu_stream stream{};
+  std::array<npu_stream, NPU_MAX_CORES> streams{};  ///< header.stream_count of them, one a core
   std::array<npu_region, NPU_MAX_REGIONS> regions{};
   uint64_t id = 0;
   uint32_t asid = 0;
   uint32_t core_mask = 0;
 
+  unsigned cores() const { return header.stream_count; }
   bool profiled() const { return header.flags & NPU_JOB_PROFILE; }
   bool interrupts() const { return header.flags & NPU_JOB_IRQ; }
 };

@@ -11,7 +11,8 @@ Error Profile::check() const {
   return check_region(job_, h.profile_region, h.profile_offset, h.profile_bytes, NPU_ACCESS_WRITE);
 }
 
-void Profile::start(unsigned engine, uint32_t index, const Command &command, const hw::Cost &cost, uint64_t now) {
+void Profile::start(unsigned engine, unsigned core, uint32_t index, const Command &command, const hw::Cost &cost,
+                    uint64_t now) {
   const npu_cmd &head = command.head();
   npu_profile &r = streams_[engine].current;
   r = {};
@@ -20,8 +21,8 @@ void Profile::start(unsigned engine, uint32_t index, const Command &command, con
   r.macs = cost.macs;
   r.command = index;
   r.layer = head.layer;
-  r.engine = static_cast<uint8_t>(engine);
-  r.core = core_;
+  r.engine = static_cast<uint8_t>(engine % 2);
+  r.core = static_cast<uint8_t>(core);
   r.opcode = head.opcode;
   r.subop = head.subop;
 }
@@ -36,13 +37,14 @@ void Profile::finish(unsigned engine, uint64_t now) {
 Error Profile::write(Memory &memory, uint64_t cycles) {
   if (!on_) return {};
   const npu_job &h = job_.header;
-  uint64_t counts[2], left = room(), total = 0;
-  for (unsigned e = 0; e < 2; ++e) {
-    counts[e] = std::min<uint64_t>(left, streams_[e].records.size());
-    left -= counts[e];
-    total += streams_[e].total;
+  std::vector<npu_profile> records;
+  uint64_t total = 0;
+  for (const Stream &s : streams_) {
+    const uint64_t fit = std::min<uint64_t>(room() - records.size(), s.records.size());
+    records.insert(records.end(), s.records.begin(), s.records.begin() + static_cast<std::ptrdiff_t>(fit));
+    total += s.total;
   }
-  const uint64_t written = counts[0] + counts[1];
+  const uint64_t written = records.size();
   npu_profile_header head{};
   head.records = static_cast<uint32_t>(written);
   head.dropped = static_cast<uint32_t>(total - written);
@@ -53,9 +55,7 @@ Error Profile::write(Memory &memory, uint64_t cycles) {
   Fault fault = region_address(job_, h.profile_region, h.profile_offset, bytes, true, va);
   Memory::Section section(memory);
   if (!fault) fault = memory.write(va, &head, sizeof head);
-  va += sizeof head;
-  for (unsigned e = 0; !fault && e < 2; va += counts[e++] * sizeof(npu_profile))
-    fault = memory.write(va, streams_[e].records.data(), counts[e] * sizeof(npu_profile));
+  if (!fault && written) fault = memory.write(va + sizeof head, records.data(), written * sizeof(npu_profile));
   Error error;
   if (!fault) return error;
   error.status = fault.status;

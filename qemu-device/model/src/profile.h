@@ -16,12 +16,14 @@ namespace npu::model {
 
 class Profile {
  public:
-  Profile(const Job &job, unsigned core) : job_(job), core_(static_cast<uint8_t>(core)), on_(job.profiled()) {}
+  explicit Profile(const Job &job) : job_(job), on_(job.profiled()), streams_(job.cores() * 2) {}
 
   /// Checks the buffer before the job runs: REGION_ACCESS, REGION_BOUNDS.
   Error check() const;
-  void begin(unsigned engine, uint32_t index, const Command &command, const hw::Cost &cost, uint64_t now) {
-    if (on_) start(engine, index, command, cost, now);
+  /// Engines are numbered place * 2 + engine; `core` is the number of the core at that place.
+  void begin(unsigned engine, unsigned core, uint32_t index, const Command &command, const hw::Cost &cost,
+             uint64_t now) {
+    if (on_) start(engine, core, index, command, cost, now);
   }
   void retire(unsigned engine, uint64_t now) {
     if (on_) finish(engine, now);
@@ -36,14 +38,14 @@ class Profile {
     uint64_t total = 0;
   };
 
-  void start(unsigned engine, uint32_t index, const Command &command, const hw::Cost &cost, uint64_t now);
+  void start(unsigned engine, unsigned core, uint32_t index, const Command &command, const hw::Cost &cost,
+             uint64_t now);
   void finish(unsigned engine, uint64_t now);
   uint64_t room() const { return (job_.header.profile_bytes - sizeof(npu_profile_header)) / sizeof(npu_profile); }
 
   const Job &job_;
-  const uint8_t core_;
   const bool on_;
-  Stream streams_[2];
+  std::vector<Stream> streams_;
 };
 
 }  // namespace npu::model

@@ -58,7 +58,7 @@ const Reg kDevice[] = {
     {NPU_REG_ASIDS, 32, READ_ONLY(c.config().asids)},
     {NPU_REG_VA_BITS, 32, READ_ONLY(NPU_VA_BITS)},
     {NPU_REG_LMEM_BYTES, 32, READ_ONLY(c.config().lmem_bytes)},
-    {NPU_REG_SEMAPHORES, 32, READ_ONLY(0)},
+    {NPU_REG_SEMAPHORES, 32, READ_ONLY(NPU_MAX_SEMAPHORES)},
     {NPU_REG_DDR_BYTES, 64, READ_ONLY(c.config().ddr_bytes)},
     {NPU_REG_CLOCK_KHZ, 32, READ_ONLY(c.config().clock_khz)},
     {NPU_REG_MAX_RING_LOG2, 32, READ_ONLY(kMaxRingLog2)},

@@ -5,12 +5,12 @@
 
 namespace npu::model {
 
-Stream::Stream(const Job &job, unsigned engine)
+Stream::Stream(const Job &job, unsigned place, unsigned engine)
     : job_(job),
       engine_(engine),
-      region_(engine == NPU_ENGINE_TIU ? job.stream.tiu_region : job.stream.gdma_region),
-      offset_(engine == NPU_ENGINE_TIU ? job.stream.tiu_offset : job.stream.gdma_offset),
-      count_(engine == NPU_ENGINE_TIU ? job.stream.tiu_count : job.stream.gdma_count) {}
+      region_(engine == NPU_ENGINE_TIU ? job.streams[place].tiu_region : job.streams[place].gdma_region),
+      offset_(engine == NPU_ENGINE_TIU ? job.streams[place].tiu_offset : job.streams[place].gdma_offset),
+      count_(engine == NPU_ENGINE_TIU ? job.streams[place].tiu_count : job.streams[place].gdma_count) {}
 
 Error Stream::named(Error error, uint32_t command) const {
   error.engine = static_cast<uint8_t>(engine_);

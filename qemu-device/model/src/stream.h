@@ -15,7 +15,8 @@ namespace npu::model {
 
 class Stream {
  public:
-  Stream(const Job &job, unsigned engine);
+  /// The stream of an engine (NPU_ENGINE_) in the job's `place`-th pair.
+  Stream(const Job &job, unsigned place, unsigned engine);
 
   uint32_t count() const { return count_; }
   /// Region, alignment and bounds of the whole stream, before its first command.

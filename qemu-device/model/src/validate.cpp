@@ -444,6 +444,14 @@ Error check_fill(const Command &bytes, Placer &p) {
   return p.check();
 }
 
+Error check_semaphore(const Command &bytes) {
+  const auto c = hw::decode<npu_cmd_sem_wait>(bytes.bytes);
+  static_assert(offsetof(npu_cmd_sem_signal, sem) == offsetof(npu_cmd_sem_wait, sem));
+  static_assert(offsetof(npu_cmd_sem_signal, value) == offsetof(npu_cmd_sem_wait, value));
+  if (c.sem >= NPU_MAX_SEMAPHORES) return bad_field(offsetof(npu_cmd_sem_wait, sem));
+  return c.value ? Error{} : bad_field(offsetof(npu_cmd_sem_wait, value));
+}
+
 }  // namespace
 
 Error check_command(const Command &command, unsigned engine, const Job &job, uint32_t lmem_bytes, Operands &operands) {
@@ -451,6 +459,9 @@ Error check_command(const Command &command, unsigned engine, const Job &job, uin
   if (Error e = check_encoding(command, engine)) return e;
   Placer placer(job, lmem_bytes, operands);
   switch (command.head().opcode) {
+    case NPU_OP_SEM_SIGNAL:
+    case NPU_OP_SEM_WAIT:
+      return check_semaphore(command);
     case NPU_OP_CONV:
       return check_conv(command, placer);
     case NPU_OP_MATMUL:

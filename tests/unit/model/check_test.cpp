@@ -169,15 +169,17 @@ TEST_F(Checks, LegalCommandsRun) {
 }
 
 TEST_F(Checks, OpcodesBelongToTheirEngine) {
-  const Cmd commands[] = {conv(), matmul(), pool(), eltwise(), unary(), softmax(), copy(), fill(), nop()};
+  const Cmd post = with<npu_cmd_sem_signal>([](npu_cmd_sem_signal &c) { c.value = 1; });
+  const Cmd commands[] = {conv(), matmul(), pool(), eltwise(), unary(), softmax(), copy(), fill(), nop(), post};
   for (unsigned engine : {kTiu, kGdma})
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
+      if (opcode == NPU_OP_SEM_WAIT) continue;  // is known to both, and waits
       Cmd c;
       bool legal = false;
       for (const Cmd &known : commands)
         if (known.bytes[0] == opcode) {
           c = known;
-          legal = opcode == NPU_OP_NOP || (opcode >= NPU_OP_COPY) == (engine == kGdma);
+          legal = opcode <= NPU_OP_SEM_SIGNAL || (opcode >= NPU_OP_COPY) == (engine == kGdma);
         }
       c.bytes[0] = static_cast<uint8_t>(opcode);
       if (legal)

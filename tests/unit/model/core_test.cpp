@@ -59,7 +59,8 @@ class CoreTest : public testing::Test {
     job_.header.region_count = 1;
     job_.regions[0].bytes = kBlock;
     job_.regions[0].access = NPU_ACCESS_READ;
-    job_.stream.tiu_count = 2;
+    job_.header.stream_count = 1;
+    job_.streams[0].tiu_count = 2;
     npu_cmd_matmul c = hw::make<npu_cmd_matmul>();
     c.flags = NPU_CONV_BIAS;
     c.batch = c.m = 1;
@@ -74,7 +75,10 @@ class CoreTest : public testing::Test {
 
   void store(uint64_t at, uint64_t v) { std::memcpy(ddr_ + at, &v, sizeof v); }
   uint8_t *memory(uint64_t at) { return ddr_ + kBlock + at; }
-  JobResult run() { return core_.run(job_, 0, stop_); }
+  JobResult run() {
+    Core *const cores[] = {&core_};
+    return run_job(cores, job_, 0, stop_);
+  }
 
   uint8_t *const ddr_;
   const Config config_;

@@ -319,29 +319,32 @@ Prepared Machine::prepare(uint32_t asid, const JobSpec &job) {
   h.magic = NPU_JOB_MAGIC;
   h.version = NPU_JOB_VERSION;
   h.flags = job.flags;
-  h.stream_count = 1;
+  h.stream_count = job.cores();
   h.core_mask = job.core_mask;
   h.budget = job.budget;
   h.profile_region = job.profile_region;
   h.profile_offset = job.profile_offset;
   h.profile_bytes = job.profile_bytes;
   std::vector<npu_region> regions = job.regions;
-  npu_stream s{};
-  for (unsigned e = 0; e < 2; ++e) {
-    const auto &commands = job.stream[e];
+  std::vector<npu_stream> streams(job.cores());
+  for (unsigned n = 0; n < 2 * job.cores(); ++n) {
+    const unsigned core = n / 2, e = n % 2;
+    const auto &commands = core ? job.more[core - 1][e] : job.stream[e];
     if (commands.empty()) continue;
     const Area area = allocate(commands.size() * NPU_CMD_BYTES, Place::Card, asid, 0);
     put(area, 0, commands.data(), area.bytes);
-    p.stream_va[e] = area.va;
+    if (!core) p.stream_va[e] = area.va;
+    npu_stream &s = streams[core];
     (e == kTiu ? s.tiu_region : s.gdma_region) = static_cast<uint8_t>(regions.size());
     (e == kTiu ? s.tiu_count : s.gdma_count) = static_cast<uint32_t>(commands.size());
     regions.push_back(area.region(NPU_ACCESS_READ));
   }
   h.region_count = static_cast<uint32_t>(regions.size());
-  std::vector<uint8_t> d(sizeof h + sizeof s + regions.size() * sizeof(npu_region));
+  const size_t head = sizeof h + streams.size() * sizeof(npu_stream);
+  std::vector<uint8_t> d(head + regions.size() * sizeof(npu_region));
   std::memcpy(&d[0], &h, sizeof h);
-  std::memcpy(&d[sizeof h], &s, sizeof s);
-  if (!regions.empty()) std::memcpy(&d[sizeof h + sizeof s], regions.data(), regions.size() * sizeof(npu_region));
+  std::memcpy(&d[sizeof h], streams.data(), head - sizeof h);
+  if (!regions.empty()) std::memcpy(&d[head], regions.data(), regions.size() * sizeof(npu_region));
   p.bytes = static_cast<uint32_t>(d.size());
   if (job.edit) job.edit(d);
   p.desc = bus_copy(d.data(), d.size());

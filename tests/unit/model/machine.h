@@ -71,6 +71,7 @@ inline constexpr Place kPlaces[] = {Place::Card, Place::CardScattered, Place::Ca
 struct JobSpec {
   std::vector<npu_region> regions;
   std::vector<Cmd> stream[2];  ///< kTiu, kGdma
+  std::vector<std::array<std::vector<Cmd>, 2>> more;  ///< the same for the job's further cores
   uint64_t budget = 0;
   uint32_t core_mask = 0;
   uint16_t flags = NPU_JOB_IRQ;
@@ -80,6 +81,12 @@ struct JobSpec {
 
   JobSpec &tiu(const Cmd &c) { return stream[kTiu].push_back(c), *this; }
   JobSpec &gdma(const Cmd &c) { return stream[kGdma].push_back(c), *this; }
+  unsigned cores() const { return 1 + static_cast<unsigned>(more.size()); }
+  /// The commands of an engine of the core-th core, which is made if it is the next.
+  std::vector<Cmd> &at(unsigned core, unsigned engine) {
+    if (core > more.size()) more.resize(core);
+    return core ? more[core - 1][engine] : stream[engine];
+  }
 };
 
 /// A descriptor in system memory.

@@ -295,7 +295,7 @@ TEST(Descriptor, EachMalformedHeaderFieldIsNamed) {
   expect_bad_descriptor<uint16_t>(4, 2, 4);
   expect_bad_descriptor<uint16_t>(6, 4, 6);
   expect_bad_descriptor<uint32_t>(8, 0, 8);
-  expect_bad_descriptor<uint32_t>(8, 2, 8);
+  expect_bad_descriptor<uint32_t>(8, 3, 8);
   expect_bad_descriptor<uint32_t>(12, 65, 12);
   expect_bad_descriptor<uint32_t>(16, 4, 16);
   expect_bad_descriptor<uint32_t>(20, 1, 20);

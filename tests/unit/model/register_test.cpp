@@ -10,13 +10,13 @@ TEST(Registers, IdentityAndLimits) {
   EXPECT_EQ(m.r32(0x000), 0x55504e51u);
   EXPECT_EQ(m.r32(0x004), 0x00010000u);
   EXPECT_EQ(m.r32(0x008), 1u);
-  EXPECT_EQ(m.r32(0x00c), 0u);
+  EXPECT_EQ(m.r32(0x00c), NPU_FEATURE_GANG);
   EXPECT_EQ(m.r32(0x010), 3u);
   EXPECT_EQ(m.r32(0x014), 7u);
   EXPECT_EQ(m.r32(0x018), 5u);
   EXPECT_EQ(m.r32(0x01c), 48u);
   EXPECT_EQ(m.r32(0x020), 64u * 1024);
-  EXPECT_EQ(m.r32(0x024), 0u);
+  EXPECT_EQ(m.r32(0x024), 32u);
   EXPECT_EQ(m.r64(0x028), 16u << 20);
   EXPECT_EQ(m.r32(0x030), 1000000u);
   EXPECT_EQ(m.r32(0x038), 16u);
