@@ -18,9 +18,9 @@ struct npu_vector;
 #define NPU_RING_ENTRIES	BIT(NPU_RING_LOG2)
 #define NPU_RING_JOBS		(NPU_RING_ENTRIES - 1)
 
-/* Room of a descriptor with one stream, kept a multiple of the 64 bytes that the card asks for. */
+/* Room of the largest descriptor, kept a multiple of the 64 bytes that the card asks for. */
 #define NPU_DESC_BYTES \
-	ALIGN(sizeof(struct npu_job) + sizeof(struct npu_stream) + \
+	ALIGN(sizeof(struct npu_job) + NPU_MAX_CORES * sizeof(struct npu_stream) + \
 	      NPU_MAX_REGIONS * sizeof(struct npu_region), 64)
 
 /** struct npu_rings - DMA memory of a queue, one allocation */

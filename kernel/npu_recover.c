@@ -37,10 +37,10 @@
 /* Resets of the card for one job that it does not begin, before the queue is given up. */
 #define NPU_MAX_REVIVALS	2
 
-/** struct npu_core_view - a job on a core, as registers show it */
+/** struct npu_core_view - a job on its cores, as registers show it */
 struct npu_core_view {
-	/** @core: number */
-	u32 core;
+	/** @cores: mask of its cores */
+	u32 cores;
 
 	/** @others: other cores are busy, too */
 	bool others;
@@ -52,13 +52,14 @@ struct npu_core_view {
 	u64 progress;
 };
 
-/* Find the core that a job runs on. */
+/* Find the cores that a job runs on: while one works, others may wait for it. */
 static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
 {
 	struct npu_device *npu = job->ctx->npu;
 	u32 busy = npu_read(npu, NPU_REG_CORE_BUSY);
 	u32 core;
 
+	memset(view, 0, sizeof(*view));
 	if (npu_is_gone(busy))
 		return false;
 
@@ -68,15 +69,14 @@ static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
 		    npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOB_ID)) != job->seqno)
 			continue;
 
-		view->core = core;
-		view->others = busy & ~BIT(core);
-		view->commands = (u64)npu_read(npu, NPU_CORE_REG(core, NPU_CORE_TIU_COMMAND)) +
-				 npu_read(npu, NPU_CORE_REG(core, NPU_CORE_GDMA_COMMAND));
-		view->progress = npu_read64(npu, NPU_REG_PROGRESS);
-		return true;
+		view->cores |= BIT(core);
+		view->commands += npu_read(npu, NPU_CORE_REG(core, NPU_CORE_TIU_COMMAND));
+		view->commands += npu_read(npu, NPU_CORE_REG(core, NPU_CORE_GDMA_COMMAND));
 	}
+	view->others = busy & ~view->cores;
+	view->progress = npu_read64(npu, NPU_REG_PROGRESS);
 
-	return false;
+	return view->cores;
 }
 
 /* Does a running job seem to move? */
@@ -132,21 +132,21 @@ static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *v
 
 	WRITE_ONCE(job->timed_out, true);
 
-	trace_npu_job_abort(job, view->core);
+	trace_npu_job_abort(job, view->cores);
 	atomic_inc(&npu->counters.aborted_jobs);
 	npu_hw_queue_abort(&job->ctx->queue, job->seqno);
 	if (npu_recover_wait(job))
 		return;
 
-	drm_warn(&npu->drm, "core %u does not abort job %llu: resetting the core\n", view->core,
+	drm_warn(&npu->drm, "cores %#x do not abort job %llu: resetting them\n", view->cores,
 		 job->seqno);
-	trace_npu_core_reset(job, view->core);
+	trace_npu_core_reset(job, view->cores);
 	atomic_inc(&npu->counters.core_resets);
-	npu_write(npu, NPU_REG_CORE_RESET, BIT(view->core));
+	npu_write(npu, NPU_REG_CORE_RESET, view->cores);
 	if (npu_recover_wait(job))
 		return;
 
-	drm_warn(&npu->drm, "core %u does not reset: resetting the card\n", view->core);
+	drm_warn(&npu->drm, "cores %#x do not reset: resetting the card\n", view->cores);
 	npu_recover_device(npu, resets);
 }
 
@@ -196,8 +196,8 @@ static void npu_recover_look(struct npu_kjob *job)
 	if (npu_recover_moved(job, &view) && !npu_recover_over_limit(job))
 		return;
 
-	drm_warn(&npu->drm, "queue %u, job %llu: no end in sight on core %u, after %llu commands\n",
-		 job->ctx->queue.index, job->seqno, view.core, view.commands);
+	drm_warn(&npu->drm, "queue %u, job %llu: no end in sight on cores %#x, after %llu commands\n",
+		 job->ctx->queue.index, job->seqno, view.cores, view.commands);
 	npu_recover_kill(job, &view);
 }
 

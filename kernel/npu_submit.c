@@ -130,16 +130,13 @@ static int npu_check_stream(const struct npu_kjob *job, const struct npu_region 
 	return 0;
 }
 
-static int npu_job_add_stream(const struct npu_kjob *job, const struct drm_npu_job *args,
+static int npu_job_add_stream(const struct npu_kjob *job, const struct drm_npu_job *args, u32 i,
 			      const struct npu_region *regions, struct npu_stream *stream)
 {
 	struct drm_npu_stream user;
 	int ret;
 
-	if (!npu_stride_is_valid(args->stream_stride, sizeof(user)))
-		return -EINVAL;
-
-	ret = npu_copy_element(&user, sizeof(user), args->streams, args->stream_stride, 0);
+	ret = npu_copy_element(&user, sizeof(user), args->streams, args->stream_stride, i);
 	if (ret)
 		return ret;
 
@@ -156,6 +153,24 @@ static int npu_job_add_stream(const struct npu_kjob *job, const struct drm_npu_j
 	stream->gdma_count = user.gdma_count;
 	stream->tiu_region = user.tiu_region;
 	stream->gdma_region = user.gdma_region;
+
+	return 0;
+}
+
+static int npu_job_add_streams(const struct npu_kjob *job, const struct drm_npu_job *args,
+			       const struct npu_region *regions, struct npu_stream *streams)
+{
+	u32 i;
+	int ret;
+
+	if (!npu_stride_is_valid(args->stream_stride, sizeof(struct drm_npu_stream)))
+		return -EINVAL;
+
+	for (i = 0; i < args->stream_count; i++) {
+		ret = npu_job_add_stream(job, args, i, regions, &streams[i]);
+		if (ret)
+			return ret;
+	}
 
 	return 0;
 }
@@ -197,30 +212,31 @@ static int npu_job_build(struct npu_kjob *job, struct drm_file *file,
 {
 	struct npu_ctx *ctx = job->ctx;
 	struct npu_region *regions;
-	struct npu_stream *stream;
+	struct npu_stream *streams;
 	struct npu_job *desc;
 	int ret;
 
-	job->desc_bytes = sizeof(*desc) + sizeof(*stream) + args->region_count * sizeof(*regions);
+	job->desc_bytes = sizeof(*desc) + args->stream_count * sizeof(*streams) +
+			  args->region_count * sizeof(*regions);
 	job->desc = kzalloc(job->desc_bytes, GFP_KERNEL);
 	if (!job->desc)
 		return -ENOMEM;
 
 	desc = job->desc;
-	stream = (void *)(desc + 1);
-	regions = (void *)(stream + 1);
+	streams = (void *)(desc + 1);
+	regions = (void *)(streams + args->stream_count);
 
 	ret = npu_job_add_regions(job, file, args, regions);
 	if (ret)
 		return ret;
-	ret = npu_job_add_stream(job, args, regions, stream);
+	ret = npu_job_add_streams(job, args, regions, streams);
 	if (ret)
 		return ret;
 
 	desc->magic = NPU_JOB_MAGIC;
 	desc->version = NPU_JOB_VERSION;
 	desc->flags = NPU_JOB_IRQ;
-	desc->stream_count = 1;
+	desc->stream_count = args->stream_count;
 	desc->region_count = args->region_count;
 	desc->core_mask = args->core_mask ?: ctx->core_mask;
 	desc->budget = args->budget ?: npu_default_budget(ctx->npu);
@@ -305,12 +321,17 @@ static int npu_job_add_syncs(struct npu_kjob *job, struct drm_file *file,
 
 static int npu_job_check(const struct npu_ctx *ctx, const struct drm_npu_job *args)
 {
-	if (args->pad || args->flags & ~DRM_NPU_JOB_EXPLICIT || args->stream_count != 1 ||
+	u32 cores = hweight32(args->core_mask ?: ctx->core_mask);
+
+	if (args->pad || args->flags & ~DRM_NPU_JOB_EXPLICIT ||
 	    args->region_count > NPU_MAX_REGIONS || args->in_sync_count > NPU_JOB_MAX_SYNCS ||
 	    args->out_sync_count > NPU_JOB_MAX_SYNCS || args->core_mask & ~ctx->core_mask)
 		return -EINVAL;
 
-	return 0;
+	if (!(ctx->npu->info.features & NPU_FEATURE_GANG))
+		cores = 1;
+
+	return args->stream_count && args->stream_count <= cores ? 0 : -EINVAL;
 }
 
 static struct npu_kjob *npu_job_create(struct npu_ctx *ctx, struct drm_file *file,

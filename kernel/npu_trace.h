@@ -134,36 +134,36 @@ TRACE_EVENT(npu_job_done,
 /* Recovery */
 
 DECLARE_EVENT_CLASS(npu_job_recovery,
-	TP_PROTO(struct npu_kjob *job, u32 core),
-	TP_ARGS(job, core),
+	TP_PROTO(struct npu_kjob *job, u32 cores),
+	TP_ARGS(job, cores),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(job->ctx->npu->drm.dev))
 		__field(u64, context)
 		__field(u64, seqno)
 		__field(u32, queue)
-		__field(u32, core)
+		__field(u32, cores)
 	),
 	TP_fast_assign(
 		__assign_str(dev);
 		__entry->context = job->fence->context;
 		__entry->seqno = job->seqno;
 		__entry->queue = job->ctx->queue.index;
-		__entry->core = core;
+		__entry->cores = cores;
 	),
-	TP_printk("dev=%s fence=%llu:%llu queue=%u core=%u", __get_str(dev), __entry->context,
-		  __entry->seqno, __entry->queue, __entry->core)
+	TP_printk("dev=%s fence=%llu:%llu queue=%u cores=%#x", __get_str(dev), __entry->context,
+		  __entry->seqno, __entry->queue, __entry->cores)
 );
 
 /* The watchdog asks the card to kill a job. */
 DEFINE_EVENT(npu_job_recovery, npu_job_abort,
-	TP_PROTO(struct npu_kjob *job, u32 core),
-	TP_ARGS(job, core)
+	TP_PROTO(struct npu_kjob *job, u32 cores),
+	TP_ARGS(job, cores)
 );
 
-/* That did not help: its core is reset. */
+/* That did not help: its cores are reset. */
 DEFINE_EVENT(npu_job_recovery, npu_core_reset,
-	TP_PROTO(struct npu_kjob *job, u32 core),
-	TP_ARGS(job, core)
+	TP_PROTO(struct npu_kjob *job, u32 cores),
+	TP_ARGS(job, cores)
 );
 
 DECLARE_EVENT_CLASS(npu_device_event,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Submission: everything that a program passes is copied, then checked, then used.
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -43,7 +44,9 @@ void append(std::vector<uint8_t> &bytes, const T &value) {
 
 bool job_args_ok(const drm_npu_job &args, uint32_t context_mask) {
   if (args.pad || args.flags & ~DRM_NPU_JOB_EXPLICIT || args.core_mask & ~context_mask) return false;
-  if (args.region_count > NPU_MAX_REGIONS || args.stream_count != 1) return false;
+  if (args.region_count > NPU_MAX_REGIONS) return false;
+  const int cores = std::popcount(args.core_mask ? args.core_mask : context_mask);
+  if (!args.stream_count || args.stream_count > static_cast<uint32_t>(cores)) return false;
   if (args.in_sync_count > kMaxSyncs || args.out_sync_count > kMaxSyncs) return false;
   return array_ok<drm_npu_region>(args.regions, args.region_stride, args.region_count) &&
          array_ok<drm_npu_stream>(args.streams, args.stream_stride, args.stream_count) &&
@@ -58,13 +61,13 @@ bool profile_ok(const drm_npu_job &args, const std::vector<npu_region> &regions)
          within(args.profile_offset, args.profile_bytes, regions[args.profile_region].bytes);
 }
 
-void encode(const drm_npu_job &args, uint64_t default_budget, const npu_stream &stream,
+void encode(const drm_npu_job &args, uint64_t default_budget, const std::vector<npu_stream> &streams,
             const std::vector<npu_region> &regions, Job &job) {
   npu_job header{};
   header.magic = NPU_JOB_MAGIC;
   header.version = NPU_JOB_VERSION;
   header.flags = NPU_JOB_IRQ | (args.profile_bytes ? NPU_JOB_PROFILE : 0);
-  header.stream_count = 1;
+  header.stream_count = static_cast<uint32_t>(streams.size());
   header.region_count = static_cast<uint32_t>(regions.size());
   header.core_mask = args.core_mask;
   header.profile_region = args.profile_region;
@@ -72,7 +75,7 @@ void encode(const drm_npu_job &args, uint64_t default_budget, const npu_stream &
   header.profile_offset = args.profile_offset;
   header.profile_bytes = args.profile_bytes;
   append(job.descriptor, header);
-  append(job.descriptor, stream);
+  for (const npu_stream &stream : streams) append(job.descriptor, stream);
   for (const npu_region &region : regions) append(job.descriptor, region);
 }
 
@@ -94,19 +97,22 @@ int File::check_job(const Context &context, const drm_npu_job &args, Job &job) {
     job.bos.emplace_back(bo, writes);
     if (strict_) job.uses.push_back({bo, r.offset, r.size, (r.access & DRM_NPU_REGION_READ) != 0, writes});
   }
-  drm_npu_stream s;
-  if (!fetch(args.streams, args.stream_stride, 0, s)) return -EINVAL;
-  if (!stream_ok(s.tiu_region, s.tiu_count, s.tiu_offset, regions)) return -EINVAL;
-  if (!stream_ok(s.gdma_region, s.gdma_count, s.gdma_offset, regions)) return -EINVAL;
+  std::vector<npu_stream> streams;
+  for (uint32_t i = 0; i < args.stream_count; i++) {
+    drm_npu_stream s;
+    if (!fetch(args.streams, args.stream_stride, i, s)) return -EINVAL;
+    if (!stream_ok(s.tiu_region, s.tiu_count, s.tiu_offset, regions)) return -EINVAL;
+    if (!stream_ok(s.gdma_region, s.gdma_count, s.gdma_offset, regions)) return -EINVAL;
+    npu_stream &stream = streams.emplace_back();
+    stream.tiu_offset = s.tiu_offset;
+    stream.gdma_offset = s.gdma_offset;
+    stream.tiu_count = s.tiu_count;
+    stream.gdma_count = s.gdma_count;
+    stream.tiu_region = static_cast<uint8_t>(s.tiu_region);
+    stream.gdma_region = static_cast<uint8_t>(s.gdma_region);
+  }
   if (!profile_ok(args, regions)) return -EINVAL;
-  npu_stream stream{};
-  stream.tiu_offset = s.tiu_offset;
-  stream.gdma_offset = s.gdma_offset;
-  stream.tiu_count = s.tiu_count;
-  stream.gdma_count = s.gdma_count;
-  stream.tiu_region = static_cast<uint8_t>(s.tiu_region);
-  stream.gdma_region = static_cast<uint8_t>(s.gdma_region);
-  encode(args, kDefaultBudgetMs * chip_->read32(NPU_REG_CLOCK_KHZ), stream, regions, job);
+  encode(args, kDefaultBudgetMs * chip_->read32(NPU_REG_CLOCK_KHZ), streams, regions, job);
   return 0;
 }
 

@@ -280,12 +280,12 @@ struct drm_npu_sync {
  */
 struct drm_npu_job {
 	__u64 regions;			/* user pointer to struct drm_npu_region */
-	__u64 streams;			/* user pointer to struct drm_npu_stream, one a core */
+	__u64 streams;			/* user pointer to struct drm_npu_stream, one a core; stream i is for the i-th lowest of the job's cores */
 	__u64 in_syncs;			/* user pointer to struct drm_npu_sync */
 	__u64 out_syncs;		/* user pointer to struct drm_npu_sync */
 	__u32 region_count;
 	__u32 region_stride;
-	__u32 stream_count;		/* 1; more need NPU_FEATURE_GANG */
+	__u32 stream_count;		/* cores that the job takes, all at once: 1 to those in its mask; more than 1 need NPU_FEATURE_GANG */
 	__u32 stream_stride;
 	__u32 in_sync_count;
 	__u32 out_sync_count;

@@ -77,7 +77,8 @@ static void job_fields(void **state) {
   BROKEN(-EINVAL, job.args.flags = 2);
   BROKEN(-EINVAL, job.args.flags = 0x80000000u);
   BROKEN(-EINVAL, job.args.stream_count = 0);
-  BROKEN(-EINVAL, job.args.stream_count = 2);
+  BROKEN(-EINVAL, job.args.stream_count = 9);
+  BROKEN(-EINVAL, job.args.stream_count = 2; job.args.core_mask = 1);
   BROKEN(-EINVAL, job.args.stream_count = ~0u);
   BROKEN(-EINVAL, job.args.region_count = NPU_MAX_REGIONS + 1);
   BROKEN(-EINVAL, job.args.region_count = ~0u);

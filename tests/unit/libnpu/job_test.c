@@ -219,7 +219,8 @@ static void bad_jobs_are_refused(void **state) {
     MUST_FAIL(npu_submit(context, &job, 1, &seqno), EINVAL, "npu_submit");                   \
   } while (0)
   REFUSED(job.stream_count = 0);
-  REFUSED(job.stream_count = 2);
+  REFUSED(job.stream_count = 9);
+  REFUSED(job.stream_count = 2; job.core_mask = 1);
   REFUSED(job.flags = 0x2);
   REFUSED(job.core_mask = 0x100);
   REFUSED(job.reserved = 1);

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs of several cores: semaphores, deadlock, faults, profiles, their way through the arbiter, the watchdog. */
+#include <drm.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define CORES 2
+
+static int fd;
+static uint32_t ctx;
+
+static int set_up(void **state) {
+  struct drm_npu_dev_info info;
+
+  (void)state;
+  fd = npu_open();
+  npu_info(fd, &info);
+  assert_true(info.features & NPU_FEATURE_GANG);
+  assert_true(info.cores >= CORES);
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  ctx_destroy(fd, ctx);
+  return close(fd);
+}
+
+/* A job whose DMA units do all the work: one stream a core, in buffers of their own. */
+struct gang {
+  struct stream dma[CORES];
+  struct drm_npu_stream streams[CORES];
+  struct job job;
+};
+
+static void gang_create(struct gang *gang) {
+  memset(gang, 0, sizeof(*gang));
+  for (int i = 0; i < CORES; i++) stream_create(fd, 32, &gang->dma[i]);
+  job_init(&gang->job);
+  gang->job.args.streams = (uintptr_t)gang->streams;
+  gang->job.args.stream_count = CORES;
+  gang->job.args.core_mask = (1 << CORES) - 1;
+}
+
+/* To be called once the regions of the data are there, and the commands. */
+static void gang_finish(struct gang *gang) {
+  for (int i = 0; i < CORES; i++) {
+    if (!gang->dma[i].count) continue;
+    gang->streams[i].gdma_region = job_region(&gang->job, &gang->dma[i].bo, DRM_NPU_REGION_READ);
+    gang->streams[i].gdma_count = gang->dma[i].count;
+  }
+}
+
+static void gang_destroy(struct gang *gang) {
+  for (int i = 0; i < CORES; i++) stream_destroy(fd, &gang->dma[i]);
+}
+
+static void semaphore(struct stream *stream, uint8_t opcode, uint32_t sem, uint32_t value) {
+  struct npu_cmd_sem_wait *cmd = stream_next(stream);
+
+  cmd->opcode = opcode;
+  cmd->sem = sem;
+  cmd->value = value;
+}
+
+static void cores_hand_data_over(void **state) {
+  struct gang gang;
+  struct bo from, middle, to;
+
+  (void)state;
+  gang_create(&gang);
+  bo_create_mapped(fd, 4096, DRM_NPU_BO_SYSTEM, &from);
+  bo_create(fd, 4096, DRM_NPU_BO_CARD, &middle);
+  bo_create_mapped(fd, 4096, DRM_NPU_BO_SYSTEM, &to);
+  for (int i = 0; i < 4096; i++) from.map[i] = (uint8_t)(i * 5 + 1);
+  job_region(&gang.job, &from, DRM_NPU_REGION_READ);
+  job_region(&gang.job, &middle, RW);
+  job_region(&gang.job, &to, DRM_NPU_REGION_WRITE);
+  for (uint32_t i = 0; i < 4; i++) {
+    if (i) semaphore(&gang.dma[0], NPU_OP_SEM_WAIT, 1, i);
+    stream_copy(&gang.dma[0], 0, i * 1024, 1, i * 1024, 1024);
+    semaphore(&gang.dma[0], NPU_OP_SEM_SIGNAL, 0, 1);
+    semaphore(&gang.dma[1], NPU_OP_SEM_WAIT, 0, i + 1);
+    stream_copy(&gang.dma[1], 1, i * 1024, 2, i * 1024, 1024);
+    semaphore(&gang.dma[1], NPU_OP_SEM_SIGNAL, 1, 1);
+  }
+  gang_finish(&gang);
+  for (int round = 0; round < 20; round++) {
+    memset(to.map, 0, 4096);
+    run_ok(fd, ctx, &gang.job);
+    assert_memory_equal(to.map, from.map, 4096);
+  }
+  bo_destroy(fd, &from);
+  bo_destroy(fd, &middle);
+  bo_destroy(fd, &to);
+  gang_destroy(&gang);
+}
+
+static void run_failing(struct gang *gang, uint32_t status, struct drm_npu_fault *fault) {
+  struct drm_npu_wait wait;
+
+  wait_result(fd, ctx, submit(fd, ctx, &gang->job), &wait);
+  assert_int_equal(wait.error, -EIO);
+  assert_int_equal(wait.fault.status, status);
+  *fault = wait.fault;
+  run_nop(fd, ctx);
+}
+
+static void deadlocks_end_at_once(void **state) {
+  struct drm_npu_fault fault;
+  struct gang gang;
+
+  (void)state;
+  gang_create(&gang);
+  stream_nop(&gang.dma[0], 0);
+  semaphore(&gang.dma[1], NPU_OP_SEM_WAIT, 3, 1);
+  gang_finish(&gang);
+  run_failing(&gang, NPU_STATUS_DEADLOCK, &fault);
+  assert_int_equal(fault.core, 1);
+  assert_int_equal(fault.engine, NPU_ENGINE_GDMA);
+  assert_int_equal(fault.command, 0);
+  gang_destroy(&gang);
+}
+
+static void a_fault_of_one_core_ends_all(void **state) {
+  struct drm_npu_fault fault;
+  struct gang gang;
+  struct bo bo;
+
+  (void)state;
+  gang_create(&gang);
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  job_region(&gang.job, &bo, RW);
+  semaphore(&gang.dma[0], NPU_OP_SEM_WAIT, 0, 1);
+  stream_nop(&gang.dma[1], 0);
+  stream_fill(&gang.dma[1], 0, 4000, 200, 1);
+  semaphore(&gang.dma[1], NPU_OP_SEM_SIGNAL, 0, 1);
+  gang_finish(&gang);
+  run_failing(&gang, NPU_STATUS_REGION_BOUNDS, &fault);
+  assert_int_equal(fault.core, 1);
+  assert_int_equal(fault.command, 1);
+  assert_int_equal(fault.region, 0);
+  assert_int_equal(fault.offset, 4000);
+  bo_destroy(fd, &bo);
+  gang_destroy(&gang);
+}
+
+static void profiles_show_each_core(void **state) {
+  const struct npu_profile *records;
+  const struct npu_profile_header *head;
+  struct gang gang;
+  struct bo bo;
+
+  (void)state;
+  gang_create(&gang);
+  bo_create_mapped(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  job_region(&gang.job, &bo, DRM_NPU_REGION_WRITE);
+  for (int core = 0; core < CORES; core++)
+    for (int i = 0; i <= core; i++) stream_nop(&gang.dma[core], 0);
+  gang_finish(&gang);
+  gang.job.args.profile_region = 0;
+  gang.job.args.profile_bytes = 4096;
+  run_ok(fd, ctx, &gang.job);
+  head = (const void *)bo.map;
+  records = (const void *)(head + 1);
+  assert_int_equal(head->records, 3);
+  assert_int_equal(records[0].core, 0);
+  assert_int_equal(records[1].core, 1);
+  assert_int_equal(records[2].core, 1);
+  assert_int_equal(records[2].command, 1);
+  bo_destroy(fd, &bo);
+  gang_destroy(&gang);
+}
+
+/* Two contexts keep a core each busy with short jobs; a gang gets its turn, again and again. */
+static void short_jobs_do_not_starve_gangs(void **state) {
+  enum { SHORT = 60, GANGS = 5 };
+  uint32_t pinned[CORES];
+  struct stream stream;
+  uint64_t last[CORES];
+  struct gang gang;
+  struct job job;
+  struct bo bo;
+
+  (void)state;
+  gang_create(&gang);
+  stream_nop(&gang.dma[0], 0);
+  stream_nop(&gang.dma[1], 0);
+  gang_finish(&gang);
+  stream_create(fd, 1, &stream);
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  stream_slow_copy(&stream, 1, 10);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &bo, RW);
+  job.args.flags = DRM_NPU_JOB_EXPLICIT;
+  for (int core = 0; core < CORES; core++) {
+    struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL, .core_mask = 1u << core};
+
+    assert_int_equal(raw_ctx_create(fd, &args), 0);
+    pinned[core] = args.ctx_id;
+    for (int i = 0; i < SHORT; i++) last[core] = submit(fd, pinned[core], &job);
+  }
+  for (int i = 0; i < GANGS; i++) run_ok(fd, ctx, &gang.job);
+  /* The gangs are through, the short jobs are not: they had to let them pass. */
+  for (int core = 0; core < CORES; core++) {
+    struct drm_npu_ctx_query query;
+
+    ctx_query(fd, pinned[core], &query);
+    assert_true(query.completed < last[core]);
+    wait_ok(fd, pinned[core], last[core]);
+    ctx_destroy(fd, pinned[core]);
+  }
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+  gang_destroy(&gang);
+}
+
+/* One core waits while another works: the watchdog sees a job that makes progress. */
+static void waiting_cores_do_not_alarm_the_watchdog(void **state) {
+  uint32_t watched;
+  struct gang gang;
+  struct bo bo;
+
+  (void)state;
+  set_parameter("timeout_ms", 50);
+  watched = ctx_create(fd);
+  set_parameter("timeout_ms", 5000);
+  gang_create(&gang);
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  job_region(&gang.job, &bo, RW);
+  semaphore(&gang.dma[0], NPU_OP_SEM_WAIT, 0, 1);
+  stream_slow_copy(&gang.dma[1], 0, 3000);
+  semaphore(&gang.dma[1], NPU_OP_SEM_SIGNAL, 0, 1);
+  gang_finish(&gang);
+  run_ok(fd, watched, &gang.job);
+  ctx_destroy(fd, watched);
+  bo_destroy(fd, &bo);
+  gang_destroy(&gang);
+}
+
+static void more_cores_than_there_are_are_refused(void **state) {
+  struct drm_npu_ctx_create one = {.priority = DRM_NPU_PRIORITY_NORMAL, .core_mask = 1};
+  struct gang gang;
+
+  (void)state;
+  gang_create(&gang);
+  assert_int_equal(raw_ctx_create(fd, &one), 0);
+  gang.job.args.core_mask = 0;
+  assert_int_equal(raw_submit(fd, one.ctx_id, &gang.job), -EINVAL);
+  gang.job.args.core_mask = 2;
+  assert_int_equal(raw_submit(fd, ctx, &gang.job), -EINVAL);
+  gang.job.args.core_mask = 3;
+  gang.streams[1].gdma_region = 7; /* no commands, and no such region */
+  assert_int_equal(raw_submit(fd, ctx, &gang.job), -EINVAL);
+  gang.streams[1].gdma_region = 0;
+  run_ok(fd, ctx, &gang.job);
+  ctx_destroy(fd, one.ctx_id);
+  gang_destroy(&gang);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(cores_hand_data_over),
+      cmocka_unit_test(deadlocks_end_at_once),
+      cmocka_unit_test(a_fault_of_one_core_ends_all),
+      cmocka_unit_test(profiles_show_each_core),
+      cmocka_unit_test(short_jobs_do_not_starve_gangs),
+      cmocka_unit_test(waiting_cores_do_not_alarm_the_watchdog),
+      cmocka_unit_test(more_cores_than_there_are_are_refused),
+  };
+
+  return cmocka_run_group_tests_name("gang", tests, set_up, tear_down);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sync files out of and into syncobjs: they order jobs of different files, can be polled, and carry errors; points
+ * of timelines as well as binary ones, and whole arrays of both.
+ */
+#include <drm.h>
+#include <errno.h>
+#include <linux/sync_file.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+
+static int fd, other; /* two files of the node */
+static uint32_t ctx, other_ctx;
+
+static int set_up(void **state) {
+  (void)state;
+  fd = npu_open();
+  other = npu_open();
+  ctx = ctx_create(fd);
+  other_ctx = ctx_create(other);
+  calibrate(fd, ctx);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  ctx_destroy(fd, ctx);
+  ctx_destroy(other, other_ctx);
+  return close(fd) | close(other);
+}
+
+/* Syncobjs and sync files */
+
+static int export_file(int file, uint32_t syncobj) {
+  struct drm_syncobj_handle args = {
+      .handle = syncobj, .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE, .fd = -1};
+
+  assert_int_equal(raw_ioctl(file, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &args), 0);
+  return args.fd;
+}
+
+static void import_file(int file, uint32_t syncobj, int sync_file) {
+  struct drm_syncobj_handle args = {
+      .handle = syncobj, .flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE, .fd = sync_file};
+
+  assert_int_equal(raw_ioctl(file, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &args), 0);
+}
+
+/* A point of a timeline goes through a binary syncobj: sync files know no points. */
+static void transfer(int file, uint32_t from, uint64_t from_point, uint32_t to, uint64_t to_point) {
+  struct drm_syncobj_transfer args = {
+      .src_handle = from, .dst_handle = to, .src_point = from_point, .dst_point = to_point};
+
+  assert_int_equal(raw_ioctl(file, DRM_IOCTL_SYNCOBJ_TRANSFER, &args), 0);
+}
+
+static int file_status(int sync_file) {
+  struct sync_file_info info = {0};
+
+  assert_int_equal(ioctl(sync_file, SYNC_IOC_FILE_INFO, &info), 0);
+  return info.status;
+}
+
+static bool file_signals(int sync_file, int ms) {
+  struct pollfd pollfd = {.fd = sync_file, .events = POLLIN};
+
+  return poll(&pollfd, 1, ms) == 1;
+}
+
+/* Jobs */
+
+/* Of the other file: takes its time, or fails. */
+struct other_job {
+  struct stream stream;
+  struct bo bo;
+  struct job job;
+};
+
+static void other_slow(struct other_job *job, uint32_t ms) {
+  stream_create(other, 2, &job->stream);
+  bo_create(other, 4096, DRM_NPU_BO_SYSTEM, &job->bo);
+  stream_slow_copy(&job->stream, 1, ms);
+  job_init(&job->job);
+  job_gdma(&job->job, &job->stream);
+  job_region(&job->job, &job->bo, RW);
+}
+
+static void other_failing(struct other_job *job) {
+  struct npu_cmd *cmd;
+
+  other_slow(job, 50);
+  cmd = stream_next(&job->stream);
+  cmd->opcode = 0xfe;
+  job->job.stream.gdma_count = 2;
+}
+
+static void other_destroy(struct other_job *job) {
+  bo_destroy(other, &job->bo);
+  stream_destroy(other, &job->stream);
+}
+
+static void nop_job(struct stream *stream, struct job *job) {
+  stream_create(fd, 1, stream);
+  stream_nop(stream, 0);
+  job_init(job);
+  job_gdma(job, stream);
+}
+
+static void files_order_jobs_of_different_files(void **state) {
+  uint32_t out = syncobj_create(other), in = syncobj_create(fd);
+  struct other_job slow;
+  struct stream stream;
+  struct job job;
+  int sync_file;
+
+  (void)state;
+  nop_job(&stream, &job);
+  other_slow(&slow, 300);
+  job_out(&slow.job, out, 0);
+  job_in(&job, in, 0);
+  for (int i = 0; i < 3; i++) {
+    uint64_t first = submit(other, other_ctx, &slow.job);
+    struct drm_npu_wait wait;
+    uint64_t second;
+
+    sync_file = export_file(other, out);
+    assert_int_equal(file_status(sync_file), 0);
+    assert_false(file_signals(sync_file, 0));
+    import_file(fd, in, sync_file);
+    second = submit(fd, ctx, &job);
+    assert_int_equal(raw_wait(fd, ctx, second, 50, &wait), -ETIME);
+    wait_ok(fd, ctx, second);
+    assert_int_equal(raw_wait(other, other_ctx, first, 0, &wait), 0);
+    assert_true(file_signals(sync_file, 0));
+    assert_int_equal(file_status(sync_file), 1);
+    close(sync_file);
+  }
+  other_destroy(&slow);
+  stream_destroy(fd, &stream);
+  syncobj_destroy(other, out);
+  syncobj_destroy(fd, in);
+}
+
+static void files_can_be_polled(void **state) {
+  uint32_t out = syncobj_create(other);
+  struct other_job slow;
+  int sync_file;
+
+  (void)state;
+  other_slow(&slow, 200);
+  job_out(&slow.job, out, 0);
+  submit(other, other_ctx, &slow.job);
+  sync_file = export_file(other, out);
+  assert_false(file_signals(sync_file, 20));
+  assert_true(file_signals(sync_file, FOREVER_MS));
+  assert_int_equal(file_status(sync_file), 1);
+  close(sync_file);
+  other_destroy(&slow);
+  syncobj_destroy(other, out);
+}
+
+static void files_carry_errors(void **state) {
+  uint32_t out = syncobj_create(other), in = syncobj_create(fd), end = syncobj_create(fd);
+  struct other_job wrong;
+  struct stream stream;
+  struct drm_npu_wait wait;
+  struct job job;
+  int sync_file;
+
+  (void)state;
+  nop_job(&stream, &job);
+  other_failing(&wrong);
+  job_out(&wrong.job, out, 0);
+  job_in(&job, in, 0);
+  job_out(&job, end, 0);
+  for (int late = 0; late < 2; late++) { /* imported before and after the failure */
+    uint64_t first = submit(other, other_ctx, &wrong.job);
+
+    sync_file = export_file(other, out);
+    if (late) wait_result(other, other_ctx, first, &wait);
+    import_file(fd, in, sync_file);
+    wait_result(fd, ctx, submit(fd, ctx, &job), &wait);
+    assert_int_equal(wait.error, -ECANCELED);
+    assert_int_equal(file_status(sync_file), -EIO);
+    assert_int_equal(syncobj_status(fd, end), -ECANCELED);
+    close(sync_file);
+  }
+  run_nop(fd, ctx);
+  other_destroy(&wrong);
+  stream_destroy(fd, &stream);
+  syncobj_destroy(other, out);
+  syncobj_destroy(fd, in);
+  syncobj_destroy(fd, end);
+}
+
+static void points_of_timelines_become_files(void **state) {
+  uint32_t timeline = syncobj_create(other), binary = syncobj_create(other);
+  uint32_t into = syncobj_create(fd), mine = syncobj_create(fd);
+  struct other_job slow;
+  struct stream stream;
+  struct job job;
+  int sync_file;
+
+  (void)state;
+  nop_job(&stream, &job);
+  other_slow(&slow, 100);
+  job_out(&slow.job, timeline, 0);
+  job_in(&job, mine, 0);
+  for (uint64_t point = 10; point < 40; point += 10) {
+    struct drm_npu_wait wait;
+    uint64_t first;
+
+    slow.job.out[0].point = point;
+    first = submit(other, other_ctx, &slow.job);
+    transfer(other, timeline, point, binary, 0);
+    sync_file = export_file(other, binary);
+    import_file(fd, into, sync_file);
+    transfer(fd, into, 0, mine, point + 1);
+    job.in[0].point = point + 1;
+    wait_ok(fd, ctx, submit(fd, ctx, &job));
+    assert_int_equal(raw_wait(other, other_ctx, first, 0, &wait), 0);
+    close(sync_file);
+  }
+  other_destroy(&slow);
+  stream_destroy(fd, &stream);
+  syncobj_destroy(other, timeline);
+  syncobj_destroy(other, binary);
+  syncobj_destroy(fd, into);
+  syncobj_destroy(fd, mine);
+}
+
+/* Merged files signal when all are done, with the error of any. */
+static void merged_files_carry_errors(void **state) {
+  uint32_t a = syncobj_create(other), b = syncobj_create(other), in = syncobj_create(fd);
+  uint32_t second_ctx = ctx_create(other);
+  struct other_job wrong, slow;
+  struct sync_merge_data merge = {.name = "both"};
+  struct drm_npu_wait wait;
+  struct stream stream;
+  struct job job;
+  int first;
+
+  (void)state;
+  nop_job(&stream, &job);
+  other_failing(&wrong);
+  other_slow(&slow, 200);
+  job_out(&wrong.job, a, 0);
+  job_out(&slow.job, b, 0);
+  job_in(&job, in, 0);
+  submit(other, other_ctx, &wrong.job);
+  submit(other, second_ctx, &slow.job);
+  first = export_file(other, a);
+  merge.fd2 = export_file(other, b);
+  assert_int_equal(ioctl(first, SYNC_IOC_MERGE, &merge), 0);
+  assert_true(file_signals(first, FOREVER_MS));
+  assert_false(file_signals(merge.fence, 0));
+  import_file(fd, in, merge.fence);
+  wait_result(fd, ctx, submit(fd, ctx, &job), &wait);
+  assert_int_equal(wait.error, -ECANCELED);
+  close(first);
+  close(merge.fd2);
+  close(merge.fence);
+  ctx_destroy(other, second_ctx);
+  other_destroy(&wrong);
+  other_destroy(&slow);
+  stream_destroy(fd, &stream);
+  syncobj_destroy(other, a);
+  syncobj_destroy(other, b);
+  syncobj_destroy(fd, in);
+}
+
+/* Many in- and out-syncs of both kinds at once; each out-sync has the fence. */
+static void arrays_of_syncobjs(void **state) {
+  enum { COUNT = JOB_MAX_SYNCS };
+  uint32_t in[COUNT], out[COUNT];
+  struct stream stream, slow;
+  struct job job, before;
+  struct bo bo;
+
+  (void)state;
+  nop_job(&stream, &job);
+  stream_create(fd, 1, &slow);
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  stream_slow_copy(&slow, 1, 100);
+  job_init(&before);
+  job_gdma(&before, &slow);
+  job_region(&before, &bo, RW);
+  before.args.flags = job.args.flags = DRM_NPU_JOB_EXPLICIT;
+  for (uint32_t i = 0; i < COUNT; i++) {
+    in[i] = syncobj_create(fd);
+    out[i] = syncobj_create(fd);
+    job_out(&before, in[i], i % 2 ? i : 0);
+    job_in(&job, in[i], i % 2 ? i : 0);
+    job_out(&job, out[i], i % 2 ? 100 + i : 0);
+  }
+  submit(fd, ctx, &before);
+  submit(fd, ctx, &job);
+  assert_int_equal(raw_syncobj_wait(fd, out[0], 0, 0), -ETIME);
+  for (uint32_t i = 0; i < COUNT; i++)
+    assert_int_equal(raw_syncobj_wait(fd, out[i], i % 2 ? 100 + i : 0, FOREVER_MS), 0);
+  for (uint32_t i = 0; i < COUNT; i++) {
+    syncobj_destroy(fd, in[i]);
+    syncobj_destroy(fd, out[i]);
+  }
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &slow);
+  stream_destroy(fd, &stream);
+}
+
+/* A point that nobody has submitted yet is no fence to wait for. */
+static void points_of_the_future_are_refused(void **state) {
+  uint32_t timeline = syncobj_create(fd);
+  struct stream stream;
+  struct job job;
+
+  (void)state;
+  nop_job(&stream, &job);
+  job_in(&job, timeline, 5);
+  assert_int_equal(raw_submit(fd, ctx, &job), -EINVAL);
+  job.in[0].point = 0;
+  assert_int_equal(raw_submit(fd, ctx, &job), -EINVAL);
+  stream_destroy(fd, &stream);
+  syncobj_destroy(fd, timeline);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(files_order_jobs_of_different_files),
+      cmocka_unit_test(files_can_be_polled),
+      cmocka_unit_test(files_carry_errors),
+      cmocka_unit_test(points_of_timelines_become_files),
+      cmocka_unit_test(merged_files_carry_errors),
+      cmocka_unit_test(arrays_of_syncobjs),
+      cmocka_unit_test(points_of_the_future_are_refused),
+  };
+
+  return cmocka_run_group_tests_name("syncfile", tests, set_up, tear_down);
+}
