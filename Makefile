@@ -48,8 +48,9 @@ demo: ## reads handwritten digits on the NPU of an emulated board (BOARD=sim: in
 check: ## builds and runs every test
 	@scripts/check.sh
 
-bench: build ## the chip's engines against bare oneDNN calls of the same layers, as ratios
+bench: build qemu module ## ratios: the chip's engines against bare oneDNN calls; jobs and buffers on an emulated board against what else it can do
 	@$(BUILD)/bin/bench_engines
+	@tests/bench/guest.py
 
 fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SEED=number]
 	@tests/fuzz/kernel/run.sh $(or $(SECONDS),600) $(or $(SEED),-)

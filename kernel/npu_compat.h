@@ -174,7 +174,7 @@ static inline void npu_io_uring_cmd_done(struct io_uring_cmd *cmd, int ret,
 }
 
 /*
- * NPU_IO_URING_TASK_WORK(name, func) - make func(struct io_uring_cmd *cmd, unsigned int issue_flags)
+ * NPU_IO_URING_TASK_WORK(name, func) - make func(cmd, issue_flags)
  * the callback @name for io_uring_cmd_do_in_task_lazy()
  */
 #ifdef NPU_HAVE_URING_TW_REQ

@@ -214,6 +214,26 @@ static int npu_show_page_tables(struct seq_file *m, void *data)
 	return 0;
 }
 
+/* Not for everybody: each read interrupts the machine. */
+static int npu_show_irq_test(struct seq_file *m, void *data)
+{
+	struct npu_device *npu = npu_of_seq_file(m);
+	u64 ns;
+	int ret, idx;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+
+	ret = npu_irq_test(npu, &ns);
+	npu_device_exit(idx);
+	if (!ret)
+		seq_printf(m, "%llu\n", ns);
+
+	return ret;
+}
+
 static const struct drm_debugfs_info npu_debugfs_files[] = {
 	{ "clients", npu_show_clients, 0 },
 	{ "buffers", npu_show_buffers, 0 },
@@ -221,6 +241,7 @@ static const struct drm_debugfs_info npu_debugfs_files[] = {
 	{ "queues", npu_show_queues, 0 },
 	{ "card", npu_show_card, 0 },
 	{ "memory", npu_show_memory, 0 },
+	{ "irq_test", npu_show_irq_test, 0 },
 };
 
 /**

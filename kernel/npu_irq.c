@@ -7,6 +7,7 @@
  */
 #include <linux/interrupt.h>
 
+#include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
 #include "npu_device.h"
@@ -17,6 +18,8 @@ static void npu_irq_events(struct npu_device *npu)
 {
 	u32 events = npu_read(npu, NPU_REG_EVENT_STATUS);
 
+	if (!events)
+		complete(&npu->irq.tested);
 	if (!events || npu_is_gone(events))
 		return;
 
@@ -52,6 +55,28 @@ static irqreturn_t npu_irq_handler(int irq, void *data)
 }
 
 /**
+ * npu_irq_test - let the card raise a vector, and wait for it
+ * @npu: device, entered
+ * @ns: time from the register to the woken thread: what no job can be faster than
+ */
+int npu_irq_test(struct npu_device *npu, u64 *ns)
+{
+	struct npu_irq *irq = &npu->irq;
+	unsigned long left;
+	u64 start;
+
+	mutex_lock(&irq->test_lock);
+	reinit_completion(&irq->tested);
+	start = ktime_get_ns();
+	npu_write(npu, NPU_REG_IRQ_TEST, 0);
+	left = wait_for_completion_timeout(&irq->tested, HZ);
+	*ns = ktime_get_ns() - start;
+	mutex_unlock(&irq->test_lock);
+
+	return left ? 0 : -ETIMEDOUT;
+}
+
+/**
  * npu_irq_init - allocate and request the vectors
  * @npu: device
  */
@@ -61,6 +86,11 @@ int npu_irq_init(struct npu_device *npu)
 	u32 want = min_t(u32, npu->irq.hw_vectors, NPU_MAX_VECTORS);
 	struct npu_vector *vector;
 	int count, i, ret;
+
+	init_completion(&npu->irq.tested);
+	ret = drmm_mutex_init(&npu->drm, &npu->irq.test_lock);
+	if (ret)
+		return ret;
 
 	want = min_t(u32, want, npu->info.queues + 1);
 	count = pci_alloc_irq_vectors(pdev, 1, want, PCI_IRQ_MSIX);

@@ -2,7 +2,9 @@
 #ifndef NPU_IRQ_H
 #define NPU_IRQ_H
 
+#include <linux/completion.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
@@ -40,9 +42,16 @@ struct npu_irq {
 
 	/** @vectors: the vectors */
 	struct npu_vector vectors[NPU_MAX_VECTORS];
+
+	/** @test_lock: one test at a time */
+	struct mutex test_lock;
+
+	/** @tested: vector 0 was raised without an event */
+	struct completion tested;
 };
 
 int npu_irq_init(struct npu_device *npu);
+int npu_irq_test(struct npu_device *npu, u64 *ns);
 void npu_irq_fini(struct npu_device *npu);
 struct npu_vector *npu_irq_vector_of_queue(struct npu_device *npu, u32 queue);
 void npu_irq_add_queue(struct npu_vector *vector, struct npu_hw_queue *queue);
