@@ -34,6 +34,7 @@
 #include "qemu/thread.h"
 #include "qemu/units.h"
 #include "qapi/error.h"
+#include "qapi/visitor.h"
 #include "exec/address-spaces.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pci_device.h"
@@ -69,7 +70,9 @@ struct NpuState {
 
     /* Set by realize, constant afterwards. */
     MemoryRegion regs;
+    MemoryRegion ddr_bar;           /* ddr, or dead_ddr above it */
     MemoryRegion ddr;
+    MemoryRegion dead_ddr;          /* of a dead card; enabled under the BQL */
     struct npu_model_config config;
     uint64_t lmem;                  /* property; goes to config.lmem_bytes */
     char *backend;                  /* property; goes to config.backend */
@@ -85,6 +88,9 @@ struct NpuState {
     unsigned int users;             /* threads that run, and the device */
     bool gone;                      /* unplugged; set under the BQL */
     bool behind_iommu;              /* set by reset, under the BQL */
+
+    /* Under the BQL: faults that are wanted before there is a model. */
+    uint64_t early_faults[NPU_MODEL_FAULT_COUNT];
 };
 
 /* A number that the user may choose, and the register that shows it. */
@@ -302,9 +308,40 @@ static const MemoryRegionOps npu_mmio_ops = {
     .impl = { .min_access_size = 4, .max_access_size = 8 },
 };
 
+static uint64_t npu_dead_read(void *opaque, hwaddr offset, unsigned size)
+{
+    return UINT64_MAX;
+}
+
+static void npu_dead_write(void *opaque, hwaddr offset, uint64_t value,
+                           unsigned size)
+{
+}
+
+static const MemoryRegionOps npu_dead_ops = {
+    .read = npu_dead_read,
+    .write = npu_dead_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .impl = { .min_access_size = 1, .max_access_size = 8 },
+};
+
+static bool npu_is_dead(NpuState *s)
+{
+    return s->model && npu_model_fault(s->model, NPU_MODEL_FAULT_DEAD);
+}
+
+static uint32_t npu_read_config(PCIDevice *pdev, uint32_t addr, int len)
+{
+    return npu_is_dead(NPU(pdev)) ? UINT32_MAX
+                                  : pci_default_read_config(pdev, addr, len);
+}
+
 static void npu_write_config(PCIDevice *pdev, uint32_t addr, uint32_t val,
                              int len)
 {
+    if (npu_is_dead(NPU(pdev))) {
+        return;
+    }
     pci_default_write_config(pdev, addr, val, len);
     pcie_cap_flr_write_config(pdev, addr, val, len);
     pcie_aer_write_config(pdev, addr, val, len);
@@ -425,6 +462,78 @@ static void npu_reset_hold(Object *obj, ResetType type)
     bitmap_test_and_clear_atomic(s->irq_pending, 0, s->config.vectors);
 }
 
+/* --- faults -------------------------------------------------------------- */
+
+static void npu_get_fault(Object *obj, Visitor *v, const char *name,
+                          void *opaque, Error **errp)
+{
+    NpuState *s = NPU(obj);
+    unsigned fault = GPOINTER_TO_UINT(opaque);
+    uint64_t value = s->model ? npu_model_fault(s->model, fault)
+                              : s->early_faults[fault];
+
+    visit_type_uint64(v, name, &value, errp);
+}
+
+static bool npu_apply_fault(NpuState *s, unsigned fault, uint64_t value,
+                            Error **errp)
+{
+    if (npu_model_set_fault(s->model, fault, value)) {
+        error_setg(errp, "npu: property 'fault-%s' cannot be %" PRIu64,
+                   npu_model_fault_name(fault), value);
+        return false;
+    }
+    trace_npu_fault(npu_model_fault_name(fault), value);
+    memory_region_set_enabled(&s->dead_ddr, npu_is_dead(s));
+    return true;
+}
+
+static void npu_set_fault(Object *obj, Visitor *v, const char *name,
+                          void *opaque, Error **errp)
+{
+    NpuState *s = NPU(obj);
+    unsigned fault = GPOINTER_TO_UINT(opaque);
+    uint64_t value;
+
+    if (!visit_type_uint64(v, name, &value, errp)) {
+        return;
+    }
+    if (s->model) {
+        npu_apply_fault(s, fault, value, errp);
+    } else {
+        s->early_faults[fault] = value;
+    }
+}
+
+static bool npu_apply_early_faults(NpuState *s, Error **errp)
+{
+    unsigned fault;
+
+    for (fault = 0; fault < NPU_MODEL_FAULT_COUNT; fault++) {
+        if (s->early_faults[fault] &&
+            !npu_apply_fault(s, fault, s->early_faults[fault], errp)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void npu_add_faults(ObjectClass *klass)
+{
+    unsigned fault;
+
+    for (fault = 0; fault < NPU_MODEL_FAULT_COUNT; fault++) {
+        g_autofree char *name = g_strdup_printf("fault-%s",
+                                                npu_model_fault_name(fault));
+
+        object_class_property_add(klass, name, "uint64", npu_get_fault,
+                                  npu_set_fault, NULL,
+                                  GUINT_TO_POINTER(fault));
+        object_class_property_set_description(klass, name,
+                                              npu_model_fault_text(fault));
+    }
+}
+
 static bool npu_check_properties(NpuState *s, Error **errp)
 {
     size_t i;
@@ -471,6 +580,12 @@ static bool npu_create_model(NpuState *s, Error **errp)
                                           s->config.ddr_bytes, errp)) {
         return false;
     }
+    memory_region_init_io(&s->dead_ddr, OBJECT(s), &npu_dead_ops, s,
+                          "npu-dead", s->config.ddr_bytes);
+    memory_region_set_enabled(&s->dead_ddr, false);
+    memory_region_init(&s->ddr_bar, OBJECT(s), "npu-bar2", s->config.ddr_bytes);
+    memory_region_add_subregion(&s->ddr_bar, 0, &s->ddr);
+    memory_region_add_subregion_overlap(&s->ddr_bar, 0, &s->dead_ddr, 1);
     s->config.abi = NPU_MODEL_ABI;
     s->config.lmem_bytes = s->lmem;
     s->config.ddr = memory_region_get_ram_ptr(&s->ddr);
@@ -525,7 +640,7 @@ static bool npu_init_pci(NpuState *s, Error **errp)
     pci_register_bar(pdev, NPU_PCI_BAR_DDR,
                      PCI_BASE_ADDRESS_SPACE_MEMORY |
                      PCI_BASE_ADDRESS_MEM_TYPE_64 |
-                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->ddr);
+                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->ddr_bar);
     if (msix_init_exclusive_bar(pdev, s->config.vectors, NPU_PCI_BAR_MSIX,
                                 errp)) {
         return false;
@@ -547,7 +662,7 @@ static void npu_realize(PCIDevice *pdev, Error **errp)
     if (!npu_check_properties(s, errp) || !npu_create_model(s, errp)) {
         return;
     }
-    if (!npu_init_pci(s, errp)) {
+    if (!npu_apply_early_faults(s, errp) || !npu_init_pci(s, errp)) {
         npu_model_destroy(s->model);
         s->model = NULL;
         return;
@@ -632,6 +747,7 @@ static void npu_class_init(ObjectClass *klass, void *data)
 
     pc->realize = npu_realize;
     pc->exit = npu_exit;
+    pc->config_read = npu_read_config;
     pc->config_write = npu_write_config;
     pc->vendor_id = NPU_PCI_VENDOR_ID;
     pc->device_id = NPU_PCI_DEVICE_ID;
@@ -645,6 +761,7 @@ static void npu_class_init(ObjectClass *klass, void *data)
     set_bit(DEVICE_CATEGORY_MISC, dc->categories);
     device_class_set_props(dc, npu_properties);
     npu_describe_properties(klass);
+    npu_add_faults(klass);
 }
 
 static const TypeInfo npu_type_info = {

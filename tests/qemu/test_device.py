@@ -463,6 +463,148 @@ class BehindIommu(DeviceTest):
         self.assertEqual(self.machine.close(), (0, ""))
 
 
+class Faults(DeviceTest):
+    """Properties fault-NAME, at the start and while the machine runs. What each does to the chip is the model's test."""
+
+    def fault(self, name, value=None):
+        where = {"path": "/machine/peripheral/npu0", "property": "fault-" + name}
+        if value is None:
+            return self.machine.command("qom-get", **where)
+        return self.machine.command("qom-set", value=value, **where)
+
+    def begin(self, device=NPU_ARGUMENTS):
+        self.start(device)
+        self.prepare_jobs()
+
+    def submit_nop(self):
+        self.card.submit([self.NOP_REGION])
+
+    def wait_until_taken(self, name):
+        wait_for(lambda: self.fault(name) == 0, "the fault to be taken")
+
+    def test_all_are_properties_with_a_description(self):
+        self.begin()
+        found = {p["name"]: p for p in self.machine.command("device-list-properties", typename="npu")}
+        names = [name for name in found if name.startswith("fault-")]
+        self.assertGreaterEqual(len(names), 14)
+        for name in names:
+            self.assertEqual(found[name]["type"], "uint64")
+            self.assertTrue(found[name]["description"], name)
+            self.assertEqual(self.fault(name[len("fault-"):]), 0)
+
+    def test_a_hang_wanted_from_the_start(self):
+        self.begin(NPU_ARGUMENTS + ",fault-hang=1")
+        self.submit_nop()
+        self.wait_until_taken("hang")
+        time.sleep(0.05)
+        self.assertEqual(self.card.queue_reg("STATUS"), C["QUEUE_STATUS_ENABLED"] | C["QUEUE_STATUS_RUNNING"])
+        self.card.set_queue_reg("ABORT_JOB", 100, 8)
+        self.assertEqual(self.card.completion()["status"], C["STATUS_ABORTED"])
+        self.assertEqual(self.card.run([self.NOP_REGION])["status"], C["STATUS_OK"])
+
+    def test_stuck_cores(self):
+        for name, means in (("stuck-abort", lambda: self.card.set_reg("CORE_RESET", 1)),
+                            ("stuck-core", lambda: self.card.set_reg("CTRL", C["CTRL_RESET"])),
+                            ("stuck-device", lambda: self.fault("stuck-device", 0))):
+            with self.subTest(name):
+                if name == "stuck-abort":
+                    self.start()
+                self.prepare_jobs()
+                self.fault(name, 1)
+                self.submit_nop()
+                self.wait_until_taken(name)
+                self.card.set_queue_reg("CTRL", 0)
+                if name != "stuck-abort":
+                    self.card.set_reg("CORE_RESET", 1)
+                if name == "stuck-device":
+                    self.card.set_reg("CTRL", C["CTRL_RESET"])
+                    time.sleep(0.05)
+                    self.assertEqual(self.card.reg("STATUS"), 0)
+                else:
+                    self.assertTrue(self.card.queue_reg("STATUS") & C["QUEUE_STATUS_RUNNING"])
+                means()
+                wait_for(lambda: self.card.reg("STATUS") and not self.card.reg("CORE_BUSY"), "the core")
+
+    def test_lost_interrupts(self):
+        self.begin()
+        mailbox = self.machine.allocate(PAGE)
+        self.card.enable_msix()
+        self.card.aim_vector(3, mailbox, 0xABC)
+        self.fault("lost-interrupts", 2)
+        for _ in range(2):
+            self.card.set_reg("IRQ_TEST", 3)
+        self.assertEqual((self.machine.read(mailbox, 4), self.fault("lost-interrupts")), (0, 0))
+        self.card.set_reg("IRQ_TEST", 3)
+        wait_for(lambda: self.machine.read(mailbox, 4) == 0xABC, "the message")
+
+    def test_corrupt_completions(self):
+        self.begin()
+        self.fault("corrupt-id", 1)
+        self.assertNotEqual(self.card.run([self.NOP_REGION])["job_id"], 100)
+        self.fault("corrupt-status", 1)
+        self.assertGreater(self.card.run([self.NOP_REGION])["status"], C["STATUS_INTERNAL"])
+        self.fault("corrupt-phase", 1)
+        self.submit_nop()
+        wait_for(lambda: self.card.queue_reg("CQ_TAIL") == 3, "CQ_TAIL")
+        self.assertEqual(self.machine.read(self.card.cq + 2 * 64 + 60, 4) & 1, 0)
+
+    def test_memory_errors(self):
+        self.begin()
+        stream = self.machine.allocate(PAGE)
+        self.machine.put(stream, Command.fill((1, 0), 64))
+        self.card.map(0x2000, stream, SYSTEM)
+        self.card.map(0x3000, self.card.ddr_page(), C["PTE_WRITE"])
+        self.card.invalidate()
+        self.fault("ecc-uncorrected", 1)
+        found = self.card.run([(0x2000, PAGE, Card.READ), (0x3000, PAGE, Card.WRITE)])
+        self.assertEqual((found["status"], found["fault_addr"]), (C["STATUS_ECC"], 0x3000))
+        self.fault("ecc-corrected", 5)
+        self.assertEqual((self.card.reg("ECC_UNCORRECTED"), self.card.reg("ECC_CORRECTED")), (1, 5))
+        self.assertTrue(self.card.reg("EVENT_STATUS") & C["EVENT_STATUS_ECC"])
+
+    def test_temperature(self):
+        self.begin()
+        self.fault("temperature", 100000)
+        self.assertEqual((self.card.reg("TEMP_MC"), self.card.reg("CUR_CLOCK_KHZ")), (100000, 500000))
+        self.assertTrue(self.card.reg("EVENT_STATUS") & C["EVENT_STATUS_THERMAL"])
+        self.fault("temperature", 0)
+        self.assertEqual(self.card.reg("CUR_CLOCK_KHZ"), 1000000)
+
+    def test_fatal(self):
+        self.begin()
+        self.fault("fatal", 1)
+        self.assertTrue(self.card.reg("STATUS") & C["STATUS_FATAL"])
+        self.submit_nop()
+        self.card.set_reg("CTRL", C["CTRL_RESET"])
+        self.card.wait_ready()
+        self.assertFalse(self.card.reg("STATUS") & C["STATUS_FATAL"])
+
+    def test_dead_card(self):
+        self.begin()
+        self.machine.write(BAR_DDR + 8, 0x1234, 8)
+        self.fault("dead", 1)
+        self.assertEqual((self.card.reg("ID"), self.card.config.read(0, 4)), (0xFFFFFFFF, 0xFFFFFFFF))
+        self.assertEqual(self.machine.read(BAR_DDR + 8, 8), (1 << 64) - 1)
+        self.machine.write(BAR_DDR + 8, 0x5678, 8)
+        self.card.config.write(0x10, 0, 4)
+        self.card.set_reg("CTRL", C["CTRL_RESET"])
+        self.fault("dead", 0)
+        self.assertEqual((self.card.reg("ID"), self.machine.read(BAR_DDR + 8, 8)), (C["CHIP_ID"], 0x1234))
+        self.assertEqual(self.card.run([self.NOP_REGION])["status"], C["STATUS_OK"])
+
+    def test_unplugging_a_dead_card(self):
+        self.begin()
+        self.submit_long_job()
+        self.fault("dead", 1)
+        self.unplug()
+        wait_for(lambda: not self.machine.threads(), "the threads to leave")
+
+    def test_a_wrong_value_is_refused(self):
+        self.begin()
+        with self.assertRaisesRegex(RuntimeError, "'fault-dead' cannot be 2"):
+            self.fault("dead", 2)
+
+
 class Plugging(DeviceTest):
     def assert_gone(self):
         wait_for(lambda: not self.machine.threads(), "the threads to leave")

@@ -44,6 +44,8 @@
 #define NPU_CHIP_ID 0x55504e51u  /* "QNPU", value of the ID register */
 #define NPU_ISA_VERSION 1u  /* value of the ISA_VERSION register */
 #define NPU_HW_VERSION 0x00010000u  /* major << 16 | minor */
+#define NPU_TEMP_LIMIT_MC 95000u  /* temperature from which on the clock is throttled, thousandths of a degree Celsius */
+#define NPU_TEMP_RESUME_MC 90000u  /* temperature below which it is no longer */
 
 /* Status of a completed job (completion entry, fence page). */
 #define NPU_STATUS_OK 0u  /* all commands of all streams retired */
@@ -135,13 +137,13 @@
 #define NPU_STATUS_FATAL 0x2u  /* only a device reset helps */
 #define NPU_REG_CORE_RESET 0x108u  /* 32 bits, wo: mask of cores to reset; their jobs complete with CORE_RESET */
 #define NPU_REG_CORE_BUSY 0x10cu  /* 32 bits, ro: mask of cores with a job */
-#define NPU_REG_PROGRESS 0x110u  /* 64 bits, ro: commands retired by all cores and steps made inside long ones since power-on; a watchdog looks here before it blames a job */
+#define NPU_REG_PROGRESS 0x110u  /* 64 bits, ro: commands retired by all cores and steps made inside long ones since power-on */
 #define NPU_REG_EVENT_STATUS 0x180u  /* 32 bits, rw1c: pending events; vector 0 is raised when a bit that EVENT_ENABLE allows becomes set */
 #define NPU_EVENT_STATUS_INVALIDATED 0x1u  /* INV_DONE moved */
 #define NPU_EVENT_STATUS_QUEUE_ERROR 0x2u  /* a queue stopped: see its STATUS */
 #define NPU_EVENT_STATUS_FATAL 0x4u  /* STATUS.FATAL became set */
 #define NPU_EVENT_STATUS_ECC 0x8u  /* memory error counted */
-#define NPU_EVENT_STATUS_THERMAL 0x10u  /* temperature limit passed, either way */
+#define NPU_EVENT_STATUS_THERMAL 0x10u  /* the clock was throttled for the temperature, or is no longer */
 #define NPU_REG_EVENT_ENABLE 0x184u  /* 32 bits, rw: events that raise vector 0 */
 #define NPU_REG_IRQ_TEST 0x188u  /* 32 bits, wo: raise the vector whose number is written, at once */
 #define NPU_REG_ASID_TABLE 0x200u  /* 64 bits, rw: DDR offset of the ASID table (ASIDS entries of 16 bytes), page aligned */
@@ -153,7 +155,7 @@
 #define NPU_REG_TEMP_MC 0x300u  /* 32 bits, ro: chip temperature, thousandths of a degree Celsius, signed */
 #define NPU_REG_POWER_MW 0x304u  /* 32 bits, ro: board power, mW, modelled from the busy cycles of the last interval */
 #define NPU_REG_VOLTAGE_MV 0x308u  /* 32 bits, ro: core voltage, mV */
-#define NPU_REG_CUR_CLOCK_KHZ 0x30cu  /* 32 bits, ro: present clock */
+#define NPU_REG_CUR_CLOCK_KHZ 0x30cu  /* 32 bits, ro: present clock: that of CLOCK_SELECT, half of it while throttled */
 #define NPU_REG_ECC_CORRECTED 0x310u  /* 32 bits, ro: corrected memory errors */
 #define NPU_REG_ECC_UNCORRECTED 0x314u  /* 32 bits, ro: uncorrected memory errors */
 #define NPU_REG_FAN_RPM 0x318u  /* 32 bits, ro: speed of the fan, turns a minute */
@@ -171,6 +173,7 @@
 #define NPU_CORE_QUEUE 0x28u  /* 32 bits, ro: its queue */
 #define NPU_CORE_TIU_COMMAND 0x2cu  /* 32 bits, ro: TIU commands of the job retired */
 #define NPU_CORE_GDMA_COMMAND 0x30u  /* 32 bits, ro: GDMA commands of the job retired */
+#define NPU_CORE_PROGRESS 0x38u  /* 64 bits, ro: commands retired by this core and steps made inside long ones since power-on; a watchdog looks here before it blames a job */
 
 /* one queue pair; all but CTRL and ABORT_JOB may be written only while STATUS is 0 */
 #define NPU_QUEUE_BASE 0x10000u
@@ -189,7 +192,7 @@
 #define NPU_QUEUE_CTRL_ENABLE 0x1u  /* 0 to 1: start with empty rings, phase 1. 1 to 0: the running job is aborted, nothing more is fetched, no completion is written after STATUS reads 0 */
 #define NPU_QUEUE_STATUS 0x34u  /* 32 bits, ro: queue state */
 #define NPU_QUEUE_STATUS_ENABLED 0x1u  /* set by enable; cleared when a disable is complete */
-#define NPU_QUEUE_STATUS_RUNNING 0x2u  /* a job of this queue is on a core */
+#define NPU_QUEUE_STATUS_RUNNING 0x2u  /* a job of this queue has begun and its completion is not yet written */
 #define NPU_QUEUE_STATUS_ERROR 0x4u  /* stopped: illegal configuration, doorbell out of range or ring unreadable; cleared by disable */
 #define NPU_QUEUE_SQ_HEAD 0x38u  /* 32 bits, ro: next entry to be fetched, ring index */
 #define NPU_QUEUE_CQ_TAIL 0x3cu  /* 32 bits, ro: next entry to be written, ring index */

@@ -76,6 +76,36 @@ void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, u
 /* The bus was reset (power-on values, as CTRL.RESET); returns at once, complete when STATUS.READY reads 1. */
 void npu_model_reset(struct npu_model *model);
 
+/*
+ * Faults on demand, docs/hardware.md section 9. Some are counted: the value is how many events are still to be spoiled. Others act at once when they are
+ * set, or are states.
+ */
+enum npu_model_fault {
+	NPU_MODEL_FAULT_HANG,
+	NPU_MODEL_FAULT_STUCK_ABORT,
+	NPU_MODEL_FAULT_STUCK_CORE,
+	NPU_MODEL_FAULT_STUCK_DEVICE,
+	NPU_MODEL_FAULT_HANG_AFTER,
+	NPU_MODEL_FAULT_LOST_INTERRUPTS,
+	NPU_MODEL_FAULT_CORRUPT_ID,
+	NPU_MODEL_FAULT_CORRUPT_STATUS,
+	NPU_MODEL_FAULT_CORRUPT_PHASE,
+	NPU_MODEL_FAULT_ECC_UNCORRECTED,
+	NPU_MODEL_FAULT_ECC_CORRECTED,
+	NPU_MODEL_FAULT_TEMPERATURE,
+	NPU_MODEL_FAULT_FATAL,
+	NPU_MODEL_FAULT_DEAD,
+	NPU_MODEL_FAULT_COUNT
+};
+
+/* Name ("hang") and description of a fault, for properties of the board; NULL for none such. */
+const char *npu_model_fault_name(unsigned int fault);
+const char *npu_model_fault_text(unsigned int fault);
+
+/* -EINVAL: no such fault, or a value that it cannot have. 0 clears a fault; what stands still because of it goes on. */
+int npu_model_set_fault(struct npu_model *model, unsigned int fault, uint64_t value);
+uint64_t npu_model_fault(const struct npu_model *model, unsigned int fault);
+
 /* Name of the back end in use: "reference", "onednn", "shadow". */
 const char *npu_model_backend(const struct npu_model *model);
 

@@ -8,19 +8,26 @@
 #include <cstdint>
 
 #include "../include/npu_model.h"
+#include "faults.h"
 #include "npu_regs.h"
 
 namespace npu::model {
 
 class Board {
  public:
-  Board(const npu_model_board &calls, void *opaque) : calls_(calls), opaque_(opaque) {}
+  Board(const npu_model_board &calls, void *opaque, Faults &faults)
+      : calls_(calls), opaque_(opaque), faults_(&faults) {}
 
-  bool read(uint64_t addr, void *buf, size_t bytes) const { return calls_.dma_read(opaque_, addr, buf, bytes) == 0; }
-  bool write(uint64_t addr, const void *buf, size_t bytes) const {
-    return calls_.dma_write(opaque_, addr, buf, bytes) == 0;
+  bool read(uint64_t addr, void *buf, size_t bytes) const {
+    return !faults_->dead() && calls_.dma_read(opaque_, addr, buf, bytes) == 0;
   }
-  void interrupt(unsigned vector) const { calls_.interrupt(opaque_, vector); }
+  bool write(uint64_t addr, const void *buf, size_t bytes) const {
+    return !faults_->dead() && calls_.dma_write(opaque_, addr, buf, bytes) == 0;
+  }
+  void interrupt(unsigned vector) const {
+    if (!faults_->dead() && !faults_->take(NPU_MODEL_FAULT_LOST_INTERRUPTS)) calls_.interrupt(opaque_, vector);
+  }
+  Faults &faults() const { return *faults_; }
 
   bool tracing() const { return calls_.trace != nullptr; }
   void trace(const char *kind, const char *text) const {
@@ -30,6 +37,7 @@ class Board {
  private:
   npu_model_board calls_;
   void *opaque_;
+  Faults *faults_;
 };
 
 /// EVENT_STATUS and EVENT_ENABLE: vector 0 rises when an enabled bit goes from 0 to 1.

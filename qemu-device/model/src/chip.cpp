@@ -54,6 +54,7 @@ void Chip::stop() {
   stopping_ = true;
   for (Queue *q : running_)
     if (q) q->request_stop(Stop::Drop);
+  release_all(Obeys::Nothing);
   for (unsigned t = 0; t < thread_count(); ++t) wake(t);
 }
 
@@ -215,11 +216,9 @@ bool Chip::complete(Queue &q, Lock &lock) {
       }))
     return false;
   q.phase = Queue::Phase::Idle;
+  if (written) q.advance();
   if (owned_no_more(q)) return false;
-  if (written)
-    q.advance();
-  else
-    fail(q);
+  if (!written) fail(q);
   return written;
 }
 
@@ -252,6 +251,10 @@ bool Chip::fetch(Queue &q, unsigned thread, Lock &lock) {
 void Chip::finish(Queue &q, const JobResult &result) {
   q.result = result;
   q.errors += result.error ? 1 : 0;
+  if (result.error.status == NPU_STATUS_ECC) {
+    ++ecc_uncorrected_;
+    deferred_.events |= NPU_EVENT_STATUS_ECC;
+  }
   q.phase = Queue::Phase::Done;
   news("job_done", "queue %u job %llu status %u cycles %llu", q.index, static_cast<unsigned long long>(q.job.id),
        result.error.status, static_cast<unsigned long long>(result.cycles));
@@ -259,7 +262,7 @@ void Chip::finish(Queue &q, const JobResult &result) {
 
 /// Runs the job that the arbiter has for the core, alone or as the last of several. False when there is none.
 bool Chip::start_job(unsigned core, Lock &lock) {
-  if (!enabled_ || resetting_ || running_[core]) return false;
+  if (!enabled_ || resetting_ || running_[core] || board_.faults().get(NPU_MODEL_FAULT_FATAL)) return false;
   const uint32_t reserved = arbiter_.reserved();
   const auto grant = arbiter_.pick(core);
   if (!grant) {
@@ -274,6 +277,8 @@ bool Chip::start_job(unsigned core, Lock &lock) {
     running_[c] = &q;
     cores.push_back(cores_[c].get());
   }
+  if (Obeys obeys; board_.faults().take_hang(obeys))
+    cores[0]->hang().arm(obeys, board_.faults().get(NPU_MODEL_FAULT_HANG_AFTER));
   news("job_start", "queue %u job %llu cores 0x%x", q.index, static_cast<unsigned long long>(q.job.id), grant->cores);
   wake_for_ready();
   JobResult result;
@@ -307,6 +312,7 @@ void Chip::reset() {
   enabled_ = false;
   for (Queue *q : running_)
     if (q) q->request_stop(Stop::Drop);
+  release_all(Obeys::DeviceReset);
   arbiter_.clear();
   list_.clear();
   if (active_ == 0) finish_reset();
@@ -323,6 +329,8 @@ void Chip::finish_reset() {
   }
   events_.reset();
   sensors_.reset();
+  ecc_corrected_ = ecc_uncorrected_ = 0;
+  board_.faults().set(NPU_MODEL_FAULT_FATAL, 0);
   news("reset", "done");
   ++resets_;
   resetting_ = false;
@@ -331,7 +339,23 @@ void Chip::finish_reset() {
 void Chip::core_reset(uint32_t mask) {
   Guard guard(*this);
   for (unsigned c = 0; c < config_.cores; ++c)
-    if (mask >> c & 1 && running_[c]) running_[c]->request_stop(Stop::CoreReset);
+    if (mask >> c & 1 && running_[c]) stop_job(*running_[c], Stop::CoreReset, Obeys::CoreReset);
+}
+
+/// Asks the running job of a queue to end, also where it stands still.
+void Chip::stop_job(Queue &q, Stop reason, Obeys means) {
+  q.request_stop(reason);
+  for (unsigned c = 0; c < config_.cores; ++c)
+    if (running_[c] == &q) cores_[c]->hang().release(means);
+}
+
+void Chip::release_all(Obeys means) {
+  for (auto &core : cores_) core->hang().release(means);
+}
+
+uint32_t Chip::status() const {
+  if (resetting_) return 0;
+  return NPU_STATUS_READY | (board_.faults().get(NPU_MODEL_FAULT_FATAL) ? NPU_STATUS_FATAL : 0);
 }
 
 uint32_t Chip::core_busy() const {
@@ -352,7 +376,38 @@ Sensors &Chip::sensors() {
   for (const auto &c : cores_) busy += c->counters().busy_cycles.load(std::memory_order_relaxed);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   sensors_.sample(busy, std::chrono::duration<double>(now).count());
+  throttle_event();
   return sensors_;
+}
+
+void Chip::throttle_event() {
+  if (sensors_.take_throttle_change()) events_.raise(NPU_EVENT_STATUS_THERMAL);
+}
+
+// ---- faults ----
+
+void Chip::set_fault(unsigned fault, uint64_t value) {
+  Faults &faults = board_.faults();
+  switch (fault) {
+    case NPU_MODEL_FAULT_ECC_CORRECTED:  // happens now, nothing stays
+      ecc_corrected_ += static_cast<uint32_t>(value);
+      if (value) events_.raise(NPU_EVENT_STATUS_ECC);
+      return;
+    case NPU_MODEL_FAULT_TEMPERATURE:
+      faults.set(fault, value);
+      sensors_.force(static_cast<int32_t>(value));
+      return throttle_event();
+    case NPU_MODEL_FAULT_FATAL:
+      faults.set(fault, value);
+      if (value) return events_.raise(NPU_EVENT_STATUS_FATAL);
+      break;
+    default:
+      faults.set(fault, value);
+  }
+  Guard guard(*this);
+  for (auto &core : cores_)
+    if (value == 0 && fault <= NPU_MODEL_FAULT_STUCK_DEVICE) core->hang().forgive(static_cast<Obeys>(fault));
+  wake_for_ready();
 }
 
 // ---- queues ----
@@ -401,7 +456,7 @@ void Chip::disable_queue(Queue &q) {
     case Queue::Phase::Done:
       return q.halt();
     case Queue::Phase::Running:
-      q.request_stop(Stop::Drop);
+      stop_job(q, Stop::Drop, Obeys::Abort);
       [[fallthrough]];
     case Queue::Phase::Fetching:
     case Queue::Phase::Completing:
@@ -444,7 +499,7 @@ void Chip::abort_job(unsigned queue, uint64_t id) {
   if (q.phase == Queue::Phase::Fetching) {
     q.abort_id = id;
   } else if (q.phase == Queue::Phase::Running && q.job.id == id) {
-    q.request_stop(Stop::Aborted);
+    stop_job(q, Stop::Aborted, Obeys::Abort);
   } else if (q.phase == Queue::Phase::Ready && q.job.id == id && !q.error) {
     withdraw(q);
     finish(q, {.error = {.status = NPU_STATUS_ABORTED}});

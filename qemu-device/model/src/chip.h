@@ -48,6 +48,7 @@ class Chip {
   bool enabled() const;
   void enable(bool on);
   bool resetting() const { return resetting_.load(); }
+  uint32_t status() const;
   void reset();
   void core_reset(uint32_t mask);
   uint32_t core_busy() const;
@@ -55,6 +56,10 @@ class Chip {
   const CoreCounters &core(unsigned index) const { return cores_[index]->counters(); }
   /// Brings the sensors up to date.
   Sensors &sensors();
+  uint32_t ecc_corrected() const { return ecc_corrected_.load(); }
+  uint32_t ecc_uncorrected() const { return ecc_uncorrected_.load(); }
+  /// Sets a fault of docs/hardware.md section 9, and does what it does at once.
+  void set_fault(unsigned fault, uint64_t value);
 
   uint64_t queue_config(unsigned queue, uint64_t QueueConfig::*field) const;
   void set_queue_config(unsigned queue, uint64_t QueueConfig::*field, uint64_t value);
@@ -98,6 +103,9 @@ class Chip {
   void wake(unsigned thread);
   void wake_for_ready();
   uint32_t taken() const;
+  void stop_job(Queue &q, Stop reason, Obeys means);
+  void release_all(Obeys means);
+  void throttle_event();
   void finish_reset();
   void forget(Lock &lock);
   void mmu_moved(Mmu::Moved moved);
@@ -110,6 +118,7 @@ class Chip {
   Mmu mmu_;
   Sensors sensors_;
   std::vector<std::unique_ptr<Core>> cores_;
+  std::atomic<uint32_t> ecc_corrected_{0}, ecc_uncorrected_{0};
 
   mutable std::mutex mutex_;            // guards all below
   std::atomic<bool> resetting_{false};  // written under the lock

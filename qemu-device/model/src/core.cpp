@@ -106,6 +106,23 @@ class Lane {
     core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
   }
 
+  /// An injected memory error hits the first operand in memory.
+  Error memory_error(const Operands &operands) const {
+    Faults &faults = core_.board_.faults();
+    if (!faults.get(NPU_MODEL_FAULT_ECC_UNCORRECTED)) return {};
+    for (const Operand &o : operands.at) {
+      uint64_t va = 0;
+      if (!o.used || o.local() || region_address(job_, o.region, o.offset, o.bytes, o.write, va)) continue;
+      if (faults.take(NPU_MODEL_FAULT_ECC_UNCORRECTED)) return failed({NPU_STATUS_ECC, o.write, va}, o);
+    }
+    return {};
+  }
+
+  /// Where the core is to hang, stands still until somebody releases it.
+  void hang() {
+    if (core_.hang_.due(uint64_t{engines_[0].begun} + engines_[1].begun)) core_.hang_.wait();
+  }
+
   void account(uint64_t cycles) {
     CoreCounters &c = core_.counters_;
     c.busy_cycles.fetch_add(cycles, std::memory_order_relaxed);
@@ -238,6 +255,7 @@ class Execution {
     Lane &lane = this->lane(number);
     Lane::Engine &x = lane.engine(e);
     if (replay_.busy(number) || lane.finished(e)) return {};
+    lane.hang();
     if (lane.stopped()) return lane.stop_error();
     const Command *found;
     if (Error error = lane.seek(e, found)) return error;
@@ -245,6 +263,7 @@ class Execution {
     if (lane.waits(e, command)) return {};
     Operands operands;
     if (Error error = lane.check(e, command, operands)) return lane.named(error, e);
+    if (Error error = lane.memory_error(operands)) return lane.named(error, e);
     if (waits_for_semaphore(command)) return {};
     const hw::Cost cost = hw::command_cost(command.bytes, e == NPU_ENGINE_GDMA, params_);
     const uint64_t alone = hw::uncontended(cost, params_);
@@ -314,7 +333,10 @@ JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, 
     result.start_cycle = cores[0]->counters_.busy_cycles.load(std::memory_order_relaxed);
     result.error.status = NPU_STATUS_INTERNAL;
   }
-  for (Core *core : cores) core->tiu_.trim();
+  for (Core *core : cores) {
+    core->tiu_.trim();
+    core->hang_.disarm();
+  }
   return result;
 }
 

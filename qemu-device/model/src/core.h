@@ -46,6 +46,7 @@ class Core {
   Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend);
 
   const CoreCounters &counters() const { return counters_; }
+  Hang &hang() { return hang_; }
   /// Power-on values. Precondition: no job runs.
   void reset() { counters_.reset(); }
 
@@ -64,6 +65,7 @@ class Core {
   Gdma gdma_;
   Tiu tiu_;
   CoreCounters counters_;
+  Hang hang_;
 };
 
 /// Runs a job to its end, or until `stop` is set. Stream i of the job is for the i-th of the cores, which are in order;

@@ -32,7 +32,7 @@ struct Fault {
   explicit operator bool() const { return status != NPU_STATUS_OK; }
 };
 
-/// Why a running job has to end early. The values above None are final once set, except that Drop overrides.
+/// Why a running job has to end early. Later ones override earlier ones.
 enum class Stop : uint8_t {
   None,
   Aborted,    ///< ABORT_JOB: completes with ABORTED

@@ -15,13 +15,53 @@
 #include "registers.h"
 
 struct npu_model {
-  npu_model(const npu::model::Config &config, const npu::model::Board &board,
+  npu_model(const npu::model::Config &config, const npu_model_board &board, void *opaque,
             std::unique_ptr<npu::model::Backend> backend)
-      : chip(config, board, std::move(backend)), registers(chip) {}
+      : chip(config, {board, opaque, faults}, std::move(backend)), registers(chip) {}
 
+  npu::model::Faults faults;
   npu::model::Chip chip;
   npu::model::Registers registers;
 };
+
+namespace npu::model {
+namespace {
+
+struct FaultInfo {
+  const char *name, *text;
+};
+constexpr FaultInfo kFaults[NPU_MODEL_FAULT_COUNT] = {
+    {"hang", "next jobs that stand still until they are aborted"},
+    {"stuck-abort", "next jobs that stand still and do not obey an abort"},
+    {"stuck-core", "next jobs that stand still and do not obey a core reset"},
+    {"stuck-device", "next jobs that stand still and do not obey a device reset"},
+    {"hang-after", "commands that jobs which stand still begin before"},
+    {"lost-interrupts", "next interrupts that are lost"},
+    {"corrupt-id", "next completions with a wrong job id"},
+    {"corrupt-status", "next completions with nonsense in all fields but id and phase"},
+    {"corrupt-phase", "next completions with a wrong phase bit"},
+    {"ecc-uncorrected", "next jobs whose first memory access meets an uncorrectable error"},
+    {"ecc-corrected", "counts so many corrected memory errors at once"},
+    {"temperature", "chip temperature, thousandths of a degree Celsius; 0: as modelled"},
+    {"fatal", "1: STATUS.FATAL, until the next device reset"},
+    {"dead", "1: reads are all ones, writes are ignored, no bus access, no interrupt"},
+};
+constexpr uint64_t kMaxTemperature = 200000;
+
+bool fault_value_ok(unsigned fault, uint64_t value) {
+  switch (fault) {
+    case NPU_MODEL_FAULT_TEMPERATURE:
+      return value <= kMaxTemperature;
+    case NPU_MODEL_FAULT_FATAL:
+    case NPU_MODEL_FAULT_DEAD:
+      return value <= 1;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+}  // namespace npu::model
 
 namespace npu::model {
 namespace {
@@ -125,7 +165,7 @@ Refusal create(const npu_model_config *c, npu_model *&out) {
   if (Refusal r = take_config(c, config)) return r;
   std::unique_ptr<Backend> backend;
   if (Refusal r = make_backend(c->backend, backend)) return r;
-  out = new npu_model(config, Board(*c->board, c->opaque), std::move(backend));
+  out = new npu_model(config, *c->board, c->opaque, std::move(backend));
   return {};
 }
 
@@ -157,14 +197,33 @@ void npu_model_thread_main(struct npu_model *model, unsigned int index) { model-
 void npu_model_stop(struct npu_model *model) { model->chip.stop(); }
 
 uint64_t npu_model_read(struct npu_model *model, uint64_t offset, unsigned int size) {
+  if (model->faults.dead()) return size == 4 ? UINT32_MAX : UINT64_MAX;
   return model->registers.read(offset, size);
 }
 
 void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, unsigned int size) {
-  model->registers.write(offset, value, size);
+  if (!model->faults.dead()) model->registers.write(offset, value, size);
 }
 
 void npu_model_reset(struct npu_model *model) { model->chip.reset(); }
+
+const char *npu_model_fault_name(unsigned int fault) {
+  return fault < NPU_MODEL_FAULT_COUNT ? npu::model::kFaults[fault].name : nullptr;
+}
+
+const char *npu_model_fault_text(unsigned int fault) {
+  return fault < NPU_MODEL_FAULT_COUNT ? npu::model::kFaults[fault].text : nullptr;
+}
+
+int npu_model_set_fault(struct npu_model *model, unsigned int fault, uint64_t value) {
+  if (fault >= NPU_MODEL_FAULT_COUNT || !npu::model::fault_value_ok(fault, value)) return -EINVAL;
+  model->chip.set_fault(fault, value);
+  return 0;
+}
+
+uint64_t npu_model_fault(const struct npu_model *model, unsigned int fault) {
+  return fault < NPU_MODEL_FAULT_COUNT ? model->faults.get(fault) : 0;
+}
 
 const char *npu_model_backend(const struct npu_model *model) { return model->chip.backend().name(); }
 

@@ -31,7 +31,7 @@ bool QueueConfig::legal(const Config &c) const {
 }
 
 uint32_t Queue::status() const {
-  return (enabled ? NPU_QUEUE_STATUS_ENABLED : 0) | (phase == Phase::Running ? NPU_QUEUE_STATUS_RUNNING : 0) |
+  return (enabled ? NPU_QUEUE_STATUS_ENABLED : 0) | (begun() ? NPU_QUEUE_STATUS_RUNNING : 0) |
          (error ? NPU_QUEUE_STATUS_ERROR : 0);
 }
 
@@ -67,11 +67,9 @@ void Queue::advance() {
 }
 
 void Queue::request_stop(Stop reason) {
-  Stop none = Stop::None;
-  if (reason == Stop::Drop)
-    stop.store(reason);
-  else
-    stop.compare_exchange_strong(none, reason);
+  Stop before = stop.load();
+  while (before < reason && !stop.compare_exchange_weak(before, reason)) {
+  }
 }
 
 Queue::Fetched Queue::fetch(const Board &board) {
@@ -119,7 +117,8 @@ npu_cqe Queue::completion() const {
 }
 
 bool Queue::complete(const Board &board) {
-  const npu_cqe c = completion();
+  npu_cqe c = completion();
+  board.faults().corrupt(c);
   const uint64_t at = config.cq_base + uint64_t{cq_tail} * sizeof c;
   constexpr size_t kPhase = offsetof(npu_cqe, phase), kSeqno = sizeof(npu_fence::seqno);
   publish();

@@ -60,6 +60,7 @@ struct Queue {
   uint32_t sq_size() const { return 1u << config.sq_log2; }
   uint32_t cq_size() const { return 1u << config.cq_log2; }
   bool cq_full() const { return ((cq_tail + 1) & (cq_size() - 1)) == cq_head; }
+  bool begun() const { return phase >= Phase::Running; }
   uint32_t status() const;
   /// Is there a step that a thread could take now?
   bool can_step() const;
@@ -68,7 +69,7 @@ struct Queue {
   void start();    ///< enable: empty rings, phase 1
   void halt();     ///< off; the configuration stays
   void advance();  ///< the completion was written
-  /// Asks the running job to end; a Drop is final.
+  /// Asks the running job to end; the strongest reason counts.
   void request_stop(Stop reason);
 
   /// Reads the next entry and its descriptor into `job`; for Bad, `result` says what is wrong with them.

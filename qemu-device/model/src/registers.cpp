@@ -73,7 +73,7 @@ const Reg kDevice[] = {
     {NPU_REG_DDR_LATENCY, 32, READ_ONLY(c.config().cost.ddr_latency)},
     {NPU_REG_DDR_BW, 32, READ_ONLY(c.config().cost.ddr_bw)},
     {NPU_REG_CTRL, 32, read_control, write_control},
-    {NPU_REG_STATUS, 32, READ_ONLY(c.resetting() ? 0 : NPU_STATUS_READY)},
+    {NPU_REG_STATUS, 32, READ_ONLY(c.status())},
     {NPU_REG_CORE_RESET, 32, nullptr, SET(c.core_reset(low32(v)))},
     {NPU_REG_CORE_BUSY, 32, READ_ONLY(c.core_busy())},
     {NPU_REG_PROGRESS, 64, READ_ONLY(c.progress())},
@@ -90,8 +90,8 @@ const Reg kDevice[] = {
     {NPU_REG_POWER_MW, 32, READ_ONLY(c.sensors().power_mw())},
     {NPU_REG_VOLTAGE_MV, 32, READ_ONLY(c.sensors().voltage_mv())},
     {NPU_REG_CUR_CLOCK_KHZ, 32, READ_ONLY(c.sensors().clock_khz())},
-    {NPU_REG_ECC_CORRECTED, 32, READ_ONLY(0)},
-    {NPU_REG_ECC_UNCORRECTED, 32, READ_ONLY(0)},
+    {NPU_REG_ECC_CORRECTED, 32, READ_ONLY(c.ecc_corrected())},
+    {NPU_REG_ECC_UNCORRECTED, 32, READ_ONLY(c.ecc_uncorrected())},
     {NPU_REG_FAN_RPM, 32, READ_ONLY(c.sensors().fan_rpm())},
     {NPU_REG_CLOCK_SELECT, 32, GET(c.sensors().selected()), SET(c.sensors().select(low32(v)))},
 };
@@ -105,6 +105,7 @@ const Reg kCore[] = {
     {NPU_CORE_QUEUE, 32, COUNTER(queue)},
     {NPU_CORE_TIU_COMMAND, 32, COUNTER(retired[NPU_ENGINE_TIU])},
     {NPU_CORE_GDMA_COMMAND, 32, COUNTER(retired[NPU_ENGINE_GDMA])},
+    {NPU_CORE_PROGRESS, 64, COUNTER(progress)},
 };
 
 const Reg kQueue[] = {

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "npu_regs.h"
 
 namespace npu::model {
 
@@ -22,6 +25,24 @@ void Sensors::sample(uint64_t busy_cycles, double now) {
   }
   last_ = now;
   busy_ = busy_cycles;
+  throttle();
+}
+
+void Sensors::throttle() {
+  const bool before = throttled_;
+  throttled_ = temperature() >= (throttled_ ? NPU_TEMP_RESUME_MC : NPU_TEMP_LIMIT_MC);
+  changed_ |= throttled_ != before;
+}
+
+void Sensors::force(int32_t temperature_mc) {
+  std::lock_guard lock(mutex_);
+  forced_ = temperature_mc;
+  throttle();
+}
+
+bool Sensors::take_throttle_change() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(changed_, false);
 }
 
 void Sensors::reset() {
@@ -33,7 +54,7 @@ void Sensors::reset() {
 
 int32_t Sensors::temperature_mc() const {
   std::lock_guard lock(mutex_);
-  return static_cast<int32_t>(std::lround(temperature_));
+  return static_cast<int32_t>(std::lround(temperature()));
 }
 
 uint32_t Sensors::power_mw() const {
@@ -43,7 +64,7 @@ uint32_t Sensors::power_mw() const {
 
 uint32_t Sensors::fan_rpm() const {
   std::lock_guard lock(mutex_);
-  return static_cast<uint32_t>(std::clamp(std::lround(900 + (temperature_ - kAmbientMc) / 1000 * 60), 900l, 4500l));
+  return static_cast<uint32_t>(std::clamp(std::lround(900 + (temperature() - kAmbientMc) / 1000 * 60), 900l, 4500l));
 }
 
 void Sensors::select(uint64_t state) {
@@ -58,7 +79,7 @@ uint32_t Sensors::selected() const {
 
 uint32_t Sensors::clock_khz() const {
   std::lock_guard lock(mutex_);
-  return clock_khz_ >> state_;
+  return clock_khz_ >> (state_ + (throttled_ ? 1 : 0));
 }
 
 uint32_t Sensors::voltage_mv() const {

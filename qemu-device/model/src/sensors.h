@@ -23,17 +23,26 @@ class Sensors {
   void sample(uint64_t busy_cycles, double now);
   void reset();
 
+  /// The temperature, whatever the power; 0: as modelled.
+  void force(int32_t temperature_mc);
+
   int32_t temperature_mc() const;
+  /// True once after the chip became too hot, or cold enough again.
+  bool take_throttle_change();
   uint32_t power_mw() const;
   uint32_t fan_rpm() const;
 
   /// Chooses a clock state; unknown ones are ignored.
   void select(uint64_t state);
   uint32_t selected() const;
+  /// That of the state, halved once more from NPU_TEMP_LIMIT_MC on, until it is colder than NPU_TEMP_RESUME_MC.
   uint32_t clock_khz() const;
   uint32_t voltage_mv() const;
 
  private:
+  double temperature() const { return forced_ ? forced_ : temperature_; }
+  void throttle();
+
   const double cores_;
   const uint32_t clock_khz_;
   const double hz_;
@@ -43,6 +52,9 @@ class Sensors {
   unsigned state_ = 0;  // the clock is halved so often
   double power_ = kIdleMw;
   double temperature_ = kAmbientMc + kIdleMw * kMcPerMw;
+  double forced_ = 0;
+  bool throttled_ = false;
+  bool changed_ = false;
 };
 
 }  // namespace npu::model

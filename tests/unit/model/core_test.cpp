@@ -47,7 +47,7 @@ class CoreTest : public testing::Test {
   CoreTest()
       : ddr_(static_cast<uint8_t *>(std::aligned_alloc(kBlock, 2 * kBlock))),
         config_(make()),
-        board_(calls(), this),
+        board_(calls(), this, faults_),
         mmu_(config_, 1, [](Mmu::Moved) {}),
         core_(0, config_, mmu_, board_, backend_) {
     std::memset(ddr_, 0, 2 * kBlock);
@@ -82,6 +82,7 @@ class CoreTest : public testing::Test {
 
   uint8_t *const ddr_;
   const Config config_;
+  Faults faults_;
   const Board board_;
   Mmu mmu_;
   FakeBackend backend_;

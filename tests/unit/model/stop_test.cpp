@@ -196,7 +196,8 @@ TEST_F(Stop, DisableWhileFetchingAndWhileCompleting) {
     q.submit(p);
     m.board.wait_blocked();
     m.w32(NPU_QUEUE_REG(q.number(), NPU_QUEUE_CTRL), 0);
-    EXPECT_EQ(q.status(), NPU_QUEUE_STATUS_ENABLED);
+    const uint32_t running = completing ? NPU_QUEUE_STATUS_RUNNING : 0;  // until the completion is written
+    EXPECT_EQ(q.status(), NPU_QUEUE_STATUS_ENABLED | running);
     m.board.release();
     q.wait_off();
     q.enable();
