@@ -141,6 +141,7 @@ mount_folders
 [ "$KMEMLEAK" = no ] || forget_leaks_of_boot
 [ "$LOAD" = no ] || load_driver
 export PATH="$BUILD_BIN:$PATH" LD_LIBRARY_PATH="$BUILD_LIB" NPU_KO
+[ "$MACHINE" = no ] || export NPU_MACHINE="$(port machine)"
 # An open terminal keeps what is typed before the shell reads it.
 [ "$INTERACTIVE" = no ] || exec 4<>"$TTY"
 cd "$CWD" || fail "there is no folder $CWD"

@@ -57,6 +57,11 @@ def _channel_arguments(channels, tty):
     for number, name in enumerate(CHANNELS, start=1):
         found += ["-chardev", f"socket,id={name},fd={channels[name]}",
                   "-device", f"virtserialport,chardev={name},name={name},nr={number}"]
+    if "machine" in channels:
+        found += ["-chardev", f"socket,id=machine,fd={channels['machine']}",
+                  "-device", "virtserialport,chardev=machine,name=machine,nr=6",
+                  "-chardev", f"socket,id=monitor,fd={channels['monitor']}",
+                  "-mon", "chardev=monitor,mode=control"]
     if tty:
         found += ["-chardev", f"socket,id=tty,fd={channels['tty']}",
                   "-device", "virtconsole,chardev=tty,name=tty,nr=7"]

@@ -13,6 +13,7 @@ import time
 import tty
 
 from . import BoardError
+from .machine import MachineControl
 from .qemu import CHANNELS
 
 # Limits in seconds for what takes about three on an idle machine; a loaded one may be far slower.
@@ -44,18 +45,23 @@ class Session:
         self._off = False
         self._process = None
         self._terminal = None
+        self._machine = None
         self._phase = "boot"
         self._deadline = time.monotonic() + BOOT_LIMIT
 
-    def open_channels(self):
-        """Makes the socket pairs; returns the descriptors that QEMU inherits, by name."""
+    def open_channels(self, control=False):
+        """Makes the socket pairs; returns the descriptors that QEMU inherits, by name. `control`: the command may
+        control the machine."""
         inherited = {}
         names = ("console",) + CHANNELS + (("tty",) if self._interactive else ())
+        names += ("machine", "monitor") if control else ()
         for name in names:
             ours, theirs = socket.socketpair()
             self._ends[name] = ours
             inherited[name] = theirs.detach()
             self._selector.register(ours, selectors.EVENT_READ, name)
+        if control:
+            self._machine = MachineControl(self._ends["machine"], self._ends["monitor"])
         return inherited
 
     def run(self, line, environment, inherited, log_path):
@@ -120,6 +126,10 @@ class Session:
             *lines, self._messages = self._messages.split(b"\n")
             for line in lines:
                 self._obey(line.decode("utf-8", "replace"))
+        elif name == "machine":
+            self._machine.ask(data)
+        elif name == "monitor":
+            self._machine.answer(data)
         elif name == "stderr":
             _write(sys.stderr, data)
         elif name == "keys":

@@ -141,6 +141,14 @@ PY
     check "no QEMU is left behind" not pgrep -f "unix:$WORK/qmp"
 }
 
+test_control() {
+    bare --control -- sh -c 'exec 3<>$NPU_MACHINE; for c in query-status no-such-command query-name; do echo "{\"execute\": \"$c\"}" >&3; read -r answer <&3; echo "$answer"; done; echo nonsense >&3; head -n 1 <&3'
+    check "the command controls the machine" prints '"status": "running"'
+    check "what QEMU refuses is answered, too" prints '"class": "CommandNotFound"'
+    check "a line that is no JSON is answered" prints 'this is not a line of JSON'
+    check "each line has one answer" is "$(wc -l <"$WORK/out")" 4
+}
+
 # --- sick boards -----------------------------------------------------------------------------------
 
 # sick KERNEL KIND PATTERN NAME: the module makes the kernel sick, the command itself ends well.
@@ -206,6 +214,7 @@ group_launcher() {
     test_interactive
     test_leftovers
     test_qmp
+    test_control
     test_iommu
     test_panic
     test_hang

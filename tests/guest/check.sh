@@ -10,11 +10,11 @@
 cd "$(dirname "$0")/../.." || exit 1
 run=$PWD/tests/guest/run.sh
 case ${1:-} in
-    stock) exec tools/npu-vm --kernel stock --timeout 850 -- "$run" --quick ;;
-    iommu) exec tools/npu-vm --kernel stock --iommu --timeout 550 -- "$run" --quick ;;
+    stock) exec tools/npu-vm --kernel stock --control --timeout 850 -- "$run" --quick ;;
+    iommu) exec tools/npu-vm --kernel stock --iommu --control --timeout 550 -- "$run" --quick ;;
     debug)
         make -s module-debug || exit 1
-        exec tools/npu-vm --kernel debug --memory 3G --kmemleak --append kunit.enable=1 --timeout 1750 -- "$run" --debug
+        exec tools/npu-vm --kernel debug --memory 3G --kmemleak --append kunit.enable=1 --control --timeout 1750 -- "$run" --debug
         ;;
     *)
         echo "usage: check.sh stock|iommu|debug" >&2
