@@ -37,7 +37,9 @@ def _machine(options):
     # TCG runs everywhere; the kernel's mitigations cost boot time and protect nothing here.
     return ["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(options.smp),
             "-m", options.memory, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
-            "-no-reboot"]
+            "-no-reboot",
+            # ports that are plugged as PCI Express has it; ACPI's way leaves their links down
+            "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off"]
 
 
 def kernel_arguments(options):
