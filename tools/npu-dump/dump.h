@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Dumps of the driver (docs/uapi.md, "Dumps") made readable. Functions keep no state and throw nothing but
+// std::bad_alloc.
+#ifndef NPU_TOOLS_DUMP_H
+#define NPU_TOOLS_DUMP_H
+
+#include <string>
+#include <string_view>
+
+namespace npu::dump {
+
+inline constexpr unsigned kVersion = 1;
+
+/// The dump with commands disassembled, ring entries taken apart and empty ones left out. Lines that are not known stay
+/// as they are. `error` says why it is none (or none of this version), or that it is cut off.
+std::string decode(std::string_view text, std::string &error);
+
+}  // namespace npu::dump
+
+#endif  // NPU_TOOLS_DUMP_H

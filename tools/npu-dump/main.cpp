@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// npu-dump: what the driver has dumped, readable. Ends with 0, 1 for a dump that is none or cut off (or where there is
+// none), 2 for bad usage.
+#include <dirent.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "dump.h"
+
+namespace {
+
+constexpr char kUsage[] =
+    "usage: npu-dump [FILE]       show a dump; without FILE the one that the kernel has\n"
+    "       npu-dump --raw        that one as it is\n"
+    "       npu-dump --discard    make room for the next one\n";
+constexpr char kFolder[] = "/sys/class/devcoredump";
+
+int fail(const std::string &file, const char *what) {
+  std::fprintf(stderr, "npu-dump: %s: %s\n", file.c_str(), what);
+  return 1;
+}
+
+bool read(const std::string &name, std::string &text) {
+  std::ifstream in(name, std::ios::binary);
+  if (!in) return false;
+  text.assign(std::istreambuf_iterator<char>(in), {});
+  return !in.bad();
+}
+
+/// The file of a dump of ours that the kernel keeps; empty where there is none.
+std::string find_dump() {
+  DIR *folder = opendir(kFolder);
+  std::string found, text;
+  while (const dirent *entry = folder ? readdir(folder) : nullptr) {
+    const std::string name = std::string(kFolder) + "/" + entry->d_name + "/data";
+    if (entry->d_name[0] != '.' && read(name, text) && text.starts_with("npu-coredump ")) found = name;
+  }
+  if (folder) closedir(folder);
+  return found;
+}
+
+int show(const std::string &name, bool raw) {
+  std::string text, error;
+  if (!read(name, text)) return fail(name, std::strerror(errno));
+  const std::string readable = npu::dump::decode(text, error);
+  std::fputs((raw ? text : readable).c_str(), stdout);
+  return error.empty() ? 0 : fail(name, error.c_str());
+}
+
+int discard(const std::string &name) {
+  std::ofstream out(name);
+  out << '1';
+  out.close();
+  return out ? 0 : fail(name, std::strerror(errno));
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const std::string word = argc == 2 ? argv[1] : "";
+  const bool raw = word == "--raw", drop = word == "--discard";
+  if (argc > 2 || (word.starts_with("-") && !raw && !drop)) {
+    std::fputs(kUsage, word == "--help" ? stdout : stderr);
+    return word == "--help" ? 0 : 2;
+  }
+  if (!word.empty() && !raw && !drop) return show(word, false);
+  const std::string name = find_dump();
+  if (name.empty()) return fail(kFolder, "there is no dump of an NPU");
+  return drop ? discard(name) : show(name, raw);
+}
