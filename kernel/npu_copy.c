@@ -605,7 +605,8 @@ int npu_copy_init(struct npu_device *npu)
 	if (npu_copy_user_queues(npu) == npu->info.queues)
 		return 0;
 
-	copy->wq = alloc_workqueue("npu-copy", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	copy->wq = alloc_workqueue("npu-copy", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE,
+				   0);
 	if (!copy->wq)
 		return -ENOMEM;
 

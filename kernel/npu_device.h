@@ -16,6 +16,7 @@
 #include "npu_regs.h"
 
 #include "npu_copy.h"
+#include "npu_coredump.h"
 #include "npu_devfreq.h"
 #include "npu_irq.h"
 #include "npu_mem.h"
@@ -90,6 +91,12 @@ struct npu_device {
 	/** @resets: device resets since probe; written under @hw_lock */
 	u32 resets;
 
+	/** @offline: after an error of the bus, until it is repaired; written under @hw_lock */
+	bool offline;
+
+	/** @offline_since: when that began, jiffies */
+	unsigned long offline_since;
+
 	/** @wedged: even a reset did not help, the card is left alone; written under @hw_lock */
 	bool wedged;
 
@@ -111,8 +118,20 @@ struct npu_device {
 	/** @timeout_wq: ordered, runs the watchdogs of all schedulers, so that they never race */
 	struct workqueue_struct *timeout_wq;
 
+	/** @lies: completions since the last reset that could not be true; under @hw_lock */
+	u32 lies;
+
 	/** @event_work: sees to events that need a sleeping context */
 	struct work_struct event_work;
+
+	/** @pulse_work: looks at a card that says nothing */
+	struct delayed_work pulse_work;
+
+	/** @coredump: the dump that is being made */
+	struct npu_coredump coredump;
+
+	/** @lost_work: tells user space when the card is lost */
+	struct work_struct lost_work;
 };
 
 static inline struct npu_device *to_npu_device(struct drm_device *drm)

@@ -22,6 +22,7 @@
 #include "npu_gem.h"
 #include "npu_hwmon.h"
 #include "npu_job.h"
+#include "npu_pm.h"
 #include "npu_prime.h"
 #include "npu_query.h"
 #include "npu_recover.h"
@@ -52,6 +53,9 @@ struct workqueue_struct *npu_release_wq;
 static int npu_open(struct drm_device *drm, struct drm_file *file)
 {
 	struct npu_file *nfile;
+
+	if (READ_ONCE(to_npu_device(drm)->wedged))
+		return -ENODEV;
 
 	nfile = kzalloc(sizeof(*nfile), GFP_KERNEL);
 	if (!nfile)
@@ -105,11 +109,19 @@ struct npu_vm *npu_file_vm(struct drm_file *file)
 	return vm;
 }
 
+/* A card that is lost answers like one that is gone. */
+static int npu_check_lost(struct file *filp)
+{
+	struct drm_file *file = filp->private_data;
+
+	return READ_ONCE(to_npu_device(file->minor->dev)->wedged) ? -ENODEV : 0;
+}
+
 static int npu_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct drm_file *file = filp->private_data;
 
-	if (drm_dev_is_unplugged(file->minor->dev))
+	if (drm_dev_is_unplugged(file->minor->dev) || npu_check_lost(filp))
 		return -ENODEV;
 	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
 		return npu_ctx_mmap_fence(file, vma);
@@ -156,15 +168,20 @@ static bool npu_ioctl_is_allowed(unsigned int cmd)
 	}
 }
 
+static int npu_ioctl_check(struct file *filp, unsigned int cmd)
+{
+	return npu_ioctl_is_allowed(cmd) ? npu_check_lost(filp) : -EACCES;
+}
+
 static long npu_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return npu_ioctl_is_allowed(cmd) ? drm_ioctl(filp, cmd, arg) : -EACCES;
+	return npu_ioctl_check(filp, cmd) ?: drm_ioctl(filp, cmd, arg);
 }
 
 #ifdef CONFIG_COMPAT
 static long npu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return npu_ioctl_is_allowed(cmd) ? drm_compat_ioctl(filp, cmd, arg) : -EACCES;
+	return npu_ioctl_check(filp, cmd) ?: drm_compat_ioctl(filp, cmd, arg);
 }
 #else
 #define npu_compat_ioctl NULL
@@ -271,15 +288,20 @@ static int npu_probe_software(struct npu_device *npu)
 	if (ret)
 		return ret;
 
-	npu->submit_wq = alloc_workqueue("npu-submit", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	npu->submit_wq = alloc_workqueue("npu-submit",
+					 WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE, 0);
 	ret = npu_adopt_wq(npu, npu->submit_wq);
 	if (ret)
 		return ret;
-	npu->timeout_wq = alloc_ordered_workqueue("npu-timeout", WQ_MEM_RECLAIM);
+	npu->timeout_wq = alloc_ordered_workqueue("npu-timeout",
+						  WQ_MEM_RECLAIM | WQ_FREEZABLE);
 	ret = npu_adopt_wq(npu, npu->timeout_wq);
 	if (ret)
 		return ret;
 	INIT_WORK(&npu->event_work, npu_recover_event_work);
+	INIT_DELAYED_WORK(&npu->pulse_work, npu_recover_pulse_work);
+	INIT_WORK(&npu->lost_work, npu_recover_lost_work);
+	npu_coredump_init(npu);
 
 	npu->info.va_start = NPU_VA_START;
 	npu->info.va_end = NPU_VA_END;
@@ -343,6 +365,9 @@ static int npu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		goto err_copy;
 
+	pci_save_state(pdev);
+	npu_recover_pulse(npu);
+
 	drm_info(&npu->drm, "QNPU1: %u cores, %u KiB local memory each, %llu MiB DDR, %u queues, %u vectors\n",
 		 npu->info.cores, npu->info.lmem_bytes / SZ_1K, npu->info.ddr_bytes / SZ_1M,
 		 npu_copy_user_queues(npu), npu->irq.count);
@@ -370,7 +395,10 @@ static void npu_remove(struct pci_dev *pdev)
 	npu_irq_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	npu_copy_fini(npu);
+	cancel_delayed_work_sync(&npu->pulse_work);
+	cancel_work_sync(&npu->lost_work);
 	npu_ctx_kill_all(npu, -ENODEV);
+	npu_coredump_fini(npu);
 	npu_mem_release_dma(npu);
 }
 
@@ -378,21 +406,6 @@ static void npu_shutdown(struct pci_dev *pdev)
 {
 	npu_remove(pdev);
 }
-
-static void npu_reset_prepare(struct pci_dev *pdev)
-{
-	npu_recover_reset_prepare(pci_get_drvdata(pdev));
-}
-
-static void npu_reset_done(struct pci_dev *pdev)
-{
-	npu_recover_reset_done(pci_get_drvdata(pdev));
-}
-
-static const struct pci_error_handlers npu_err_handler = {
-	.reset_prepare = npu_reset_prepare,
-	.reset_done = npu_reset_done,
-};
 
 static const struct pci_device_id npu_pci_ids[] = {
 	{ PCI_DEVICE(NPU_PCI_VENDOR_ID, NPU_PCI_DEVICE_ID) },
@@ -408,13 +421,14 @@ static struct pci_driver npu_pci_driver = {
 	.shutdown = npu_shutdown,
 	.err_handler = &npu_err_handler,
 	.dev_groups = npu_sysfs_groups,
+	.driver.pm = pm_sleep_ptr(&npu_pm_ops),
 };
 
 static int __init npu_init(void)
 {
 	int ret;
 
-	npu_release_wq = alloc_workqueue("npu-release", WQ_UNBOUND, 0);
+	npu_release_wq = alloc_workqueue("npu-release", WQ_UNBOUND | WQ_FREEZABLE, 0);
 	if (!npu_release_wq)
 		return -ENOMEM;
 

@@ -12,6 +12,7 @@
 #include <drm/drm_print.h>
 
 #include "npu_copy.h"
+#include "npu_coredump.h"
 #include "npu_ctx.h"
 #include "npu_device.h"
 #include "npu_hw_queue.h"
@@ -147,38 +148,90 @@ void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int err
 
 /* Completion */
 
+/* What a completion says of a job whose true result is not known. */
+static const struct npu_cqe npu_unknown = {
+	.status = NPU_STATUS_INTERNAL,
+	.engine = NPU_ENGINE_NONE,
+	.core = 0xff,
+	.command = NPU_COMMAND_NONE,
+	.region = NPU_REGION_NONE,
+};
+
+static struct npu_kjob *npu_hw_queue_first(struct npu_hw_queue *queue)
+{
+	return list_first_entry_or_null(&queue->jobs, struct npu_kjob, link);
+}
+
+/*
+ * Can a completion be true? Jobs that the card does not see never stay at the head of the list: the
+ * first one is the job that runs.
+ */
+static bool npu_cqe_is_sane(struct npu_hw_queue *queue, const struct npu_cqe *cqe)
+{
+	const struct npu_kjob *job = npu_hw_queue_first(queue);
+
+	return job && job->seqno == cqe->job_id &&
+	       cqe->status <= NPU_STATUS_INTERNAL &&
+	       (cqe->engine <= NPU_ENGINE_GDMA || cqe->engine == NPU_ENGINE_NONE) &&
+	       (cqe->core < queue->npu->info.cores || cqe->core == 0xff) &&
+	       (cqe->region <= NPU_REGION_LOCAL || cqe->region == NPU_REGION_NONE) &&
+	       cqe->end_cycle >= cqe->start_cycle && cqe->sq_head < NPU_RING_ENTRIES &&
+	       !(cqe->phase & ~(NPU_CQE_PHASE | NPU_CQE_ACCESS_READ | NPU_CQE_ACCESS_WRITE));
+}
+
+/* The first job is finished as a completion says; without one it was on a core and is lost. */
 static void npu_hw_queue_complete(struct npu_hw_queue *queue, const struct npu_cqe *cqe)
 {
-	struct npu_kjob *job = list_first_entry_or_null(&queue->jobs, struct npu_kjob, link);
-
-	/* Jobs that the card does not see never stay at the head: this is the job that runs. */
-	if (!job || job->seqno != cqe->job_id) {
-		drm_err_ratelimited(&queue->npu->drm,
-				    "queue %u: completion of job %llu, which is not the next\n",
-				    queue->index, cqe->job_id);
-		return;
-	}
+	struct npu_kjob *job = npu_hw_queue_first(queue);
 
 	list_del_init(&job->link);
+	if (cqe)
+		npu_coredump_fault(job, cqe);
 	npu_job_finish(job, npu_job_error(job, cqe), cqe);
 	npu_hw_queue_finish_skipped(queue);
 }
 
+/* Copy the next completion; false if the card has not written it. */
+static bool npu_hw_queue_peek(struct npu_hw_queue *queue, struct npu_cqe *cqe)
+{
+	const struct npu_cqe *entry = &queue->rings->cq[queue->cq_head];
+
+	if ((READ_ONCE(entry->phase) & NPU_CQE_PHASE) != queue->cq_phase)
+		return false;
+	dma_rmb(); /* the rest of the entry after its phase */
+	*cqe = *entry;
+
+	return true;
+}
+
+static void npu_hw_queue_consume(struct npu_hw_queue *queue)
+{
+	queue->cq_head = npu_ring_next(queue->cq_head);
+	if (!queue->cq_head)
+		queue->cq_phase ^= NPU_CQE_PHASE;
+}
+
+/*
+ * A completion that cannot be true ends nothing: the card may still be at work on the job whose it
+ * seems to be. The queue is stopped and settled in a sleeping context.
+ */
+static void npu_hw_queue_distrust(struct npu_hw_queue *queue)
+{
+	WRITE_ONCE(queue->distrusted, true);
+	queue_work(queue->npu->timeout_wq, &queue->npu->event_work);
+}
+
 static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue)
 {
-	struct npu_cqe *entry, cqe;
+	struct npu_cqe cqe;
 	bool any = false;
 
-	for (;;) {
-		entry = &queue->rings->cq[queue->cq_head];
-		if ((READ_ONCE(entry->phase) & NPU_CQE_PHASE) != queue->cq_phase)
+	while (!queue->distrusted && npu_hw_queue_peek(queue, &cqe)) {
+		if (!npu_cqe_is_sane(queue, &cqe)) {
+			npu_hw_queue_distrust(queue);
 			break;
-		dma_rmb(); /* the rest of the entry after its phase */
-		cqe = *entry;
-
-		queue->cq_head = npu_ring_next(queue->cq_head);
-		if (!queue->cq_head)
-			queue->cq_phase ^= NPU_CQE_PHASE;
+		}
+		npu_hw_queue_consume(queue);
 		npu_hw_queue_complete(queue, &cqe);
 		any = true;
 	}
@@ -208,6 +261,31 @@ bool npu_hw_queue_process(struct npu_hw_queue *queue)
 	return any;
 }
 
+/**
+ * npu_hw_queue_is_behind - has the card written a completion that cannot be seen?
+ * @queue: queue, its device entered
+ *
+ * If so, the queue takes no more of them until npu_hw_queue_settle().
+ */
+bool npu_hw_queue_is_behind(struct npu_hw_queue *queue)
+{
+	u32 tail = npu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
+	unsigned long flags;
+	bool behind;
+
+	npu_hw_queue_process(queue);
+	spin_lock_irqsave(&queue->lock, flags);
+	/* Not one that came meanwhile, nor one that is taken before the card says so. */
+	behind = queue->enabled && tail < NPU_RING_ENTRIES && tail != queue->cq_head &&
+		 npu_ring_next(tail) != queue->cq_head &&
+		 tail == npu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
+	if (behind)
+		queue->distrusted = true;
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return behind;
+}
+
 /* Enable and disable, under hw_lock */
 
 static int npu_hw_queue_enable(struct npu_hw_queue *queue)
@@ -221,6 +299,7 @@ static int npu_hw_queue_enable(struct npu_hw_queue *queue)
 	queue->sq_tail = 0;
 	queue->cq_head = 0;
 	queue->cq_phase = NPU_CQE_PHASE;
+	queue->distrusted = false;
 
 	npu_queue_write64(queue, NPU_QUEUE_SQ_BASE,
 			  queue->rings_dma + offsetof(struct npu_rings, sq));
@@ -268,21 +347,124 @@ static int npu_hw_queue_disable(struct npu_hw_queue *queue)
 
 /* Around a device reset, under hw_lock */
 
+/*
+ * Go through all completions that the card says it has written. Each belongs to the next job,
+ * whatever it says: where it cannot be true, the job's result is not known.
+ */
+static void npu_hw_queue_sort_out(struct npu_hw_queue *queue, u32 tail)
+{
+	struct npu_cqe cqe;
+
+	while (queue->cq_head != tail && npu_hw_queue_first(queue)) {
+		bool sane = npu_hw_queue_peek(queue, &cqe) && npu_cqe_is_sane(queue, &cqe);
+
+		npu_hw_queue_consume(queue);
+		npu_hw_queue_complete(queue, sane ? &cqe : &npu_unknown);
+	}
+}
+
+/*
+ * Take what is complete while the card's arbiter is off. Returns true when the first job of those
+ * that are left is on a core: that is certain then. No other one has begun.
+ */
+static bool npu_hw_queue_account(struct npu_hw_queue *queue)
+{
+	struct npu_kjob *first;
+	bool running;
+	u32 tail;
+
+	do {
+		tail = npu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
+		running = npu_hw_queue_status(queue) & NPU_QUEUE_STATUS_RUNNING;
+	} while (tail != npu_queue_read(queue, NPU_QUEUE_CQ_TAIL));
+
+	if (npu_ring_next(tail) == queue->cq_head)
+		running = false; /* its completion is taken, and the card is about to say so */
+	else if (tail < NPU_RING_ENTRIES)
+		npu_hw_queue_sort_out(queue, tail);
+
+	first = npu_hw_queue_first(queue);
+	npu_hw_queue_process_locked(queue);
+
+	return running && first && npu_hw_queue_first(queue) == first;
+}
+
 /**
  * npu_hw_queue_suspend - take what is complete, then leave the card alone
  * @queue: queue
+ *
+ * Returns true when the first of its jobs is on a core, provided that the card's arbiter is off.
  */
-void npu_hw_queue_suspend(struct npu_hw_queue *queue)
+bool npu_hw_queue_suspend(struct npu_hw_queue *queue)
 {
 	unsigned long flags;
+	bool running = false;
 
 	lockdep_assert_held(&queue->npu->hw_lock);
 
 	spin_lock_irqsave(&queue->lock, flags);
 	if (queue->enabled)
-		npu_hw_queue_process_locked(queue);
+		running = npu_hw_queue_account(queue);
 	queue->enabled = false;
 	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return running;
+}
+
+/**
+ * npu_hw_queue_dump - dump the next job of a queue, whose completions are not trusted
+ * @queue: queue, its device entered, under hw_lock: so the job stays
+ * @reason: why
+ */
+void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason)
+{
+	struct npu_kjob *job;
+	unsigned long flags;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	spin_lock_irqsave(&queue->lock, flags);
+	job = npu_hw_queue_first(queue);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (job)
+		npu_coredump_kill(job, reason);
+}
+
+/**
+ * npu_hw_queue_settle - stop a queue that has lied, and find out what became of its jobs
+ * @queue: queue; the card's arbiter is off
+ *
+ * Those that are left in its list have not begun. Fails when the card does not stop.
+ */
+int npu_hw_queue_settle(struct npu_hw_queue *queue)
+{
+	struct npu_kjob *running = NULL;
+	unsigned long flags;
+	u32 tail;
+	int ret;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (npu_hw_queue_account(queue))
+		running = npu_hw_queue_first(queue);
+	queue->enabled = false;
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	ret = npu_hw_queue_disable(queue);
+	if (ret)
+		return ret;
+
+	/* What was on a core is lost, unless it was faster than the order to stop. */
+	tail = npu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
+	spin_lock_irqsave(&queue->lock, flags);
+	if (tail < NPU_RING_ENTRIES)
+		npu_hw_queue_sort_out(queue, tail);
+	if (running && npu_hw_queue_first(queue) == running)
+		npu_hw_queue_complete(queue, NULL);
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return 0;
 }
 
 /* Write all jobs that wait for the card to the empty ring. */
@@ -305,7 +487,6 @@ static void npu_hw_queue_refill(struct npu_hw_queue *queue)
  */
 void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
 {
-	struct npu_kjob *job;
 	unsigned long flags;
 	int ret;
 
@@ -321,12 +502,8 @@ void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
 	}
 
 	spin_lock_irqsave(&queue->lock, flags);
-	job = list_first_entry_or_null(&queue->jobs, struct npu_kjob, link);
-	if (job && lost) {
-		list_del_init(&job->link);
-		npu_job_finish(job, npu_job_error(job, NULL), NULL);
-		npu_hw_queue_finish_skipped(queue);
-	}
+	if (lost && npu_hw_queue_first(queue))
+		npu_hw_queue_complete(queue, NULL);
 	queue->enabled = true;
 	npu_hw_queue_refill(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
@@ -408,7 +585,7 @@ int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 pri
 	}
 
 	mutex_lock(&npu->hw_lock);
-	ret = npu_hw_queue_claim(npu, queue);
+	ret = npu->offline ? -EAGAIN : npu_hw_queue_claim(npu, queue);
 	if (!ret) {
 		queue->vector = npu_irq_vector_of_queue(npu, queue->index);
 		ret = npu_hw_queue_enable(queue);
@@ -455,7 +632,8 @@ void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error)
 		mutex_lock(&npu->hw_lock);
 		resets = npu->resets;
 		npu_hw_queue_suspend(queue);
-		if (!npu->wedged)
+		/* A card that is offline has no access to memory, and is reset before it has. */
+		if (!npu->wedged && !npu->offline)
 			stuck = npu_hw_queue_disable(queue);
 		mutex_unlock(&npu->hw_lock);
 		npu_device_exit(idx);

@@ -82,6 +82,9 @@ struct npu_hw_queue {
 	/** @enabled: the card takes entries */
 	bool enabled;
 
+	/** @distrusted: a completion could not be true; none is taken until that is settled */
+	bool distrusted;
+
 	/** @error: what new jobs end with, once the queue is shut down for good; 0 before */
 	int error;
 };
@@ -94,7 +97,10 @@ void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error);
 void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int error);
 bool npu_hw_queue_process(struct npu_hw_queue *queue);
 
-void npu_hw_queue_suspend(struct npu_hw_queue *queue);
+bool npu_hw_queue_suspend(struct npu_hw_queue *queue);
+void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason);
+int npu_hw_queue_settle(struct npu_hw_queue *queue);
+bool npu_hw_queue_is_behind(struct npu_hw_queue *queue);
 void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost);
 void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error);
 u32 npu_hw_queue_status(struct npu_hw_queue *queue);

@@ -14,7 +14,14 @@
 #include "npu_hw_queue.h"
 #include "npu_irq.h"
 
-static void npu_irq_events(struct npu_device *npu)
+/**
+ * npu_irq_look - see to the card's events
+ * @npu: device, entered
+ *
+ * An event whose interrupt was lost raises none again until it is cleared: so this is called now
+ * and then without one, too.
+ */
+void npu_irq_look(struct npu_device *npu)
 {
 	u32 events = npu_read(npu, NPU_REG_EVENT_STATUS);
 
@@ -29,10 +36,15 @@ static void npu_irq_events(struct npu_device *npu)
 	if (events & NPU_EVENT_STATUS_INVALIDATED)
 		npu_mmu_invalidated(npu);
 	if (events & NPU_EVENT_STATUS_ECC)
-		dev_warn_ratelimited(npu->drm.dev, "memory error\n");
+		dev_warn_ratelimited(npu->drm.dev,
+				     "memory errors: %u corrected, %u not correctable\n",
+				     npu_read(npu, NPU_REG_ECC_CORRECTED),
+				     npu_read(npu, NPU_REG_ECC_UNCORRECTED));
 	if (events & NPU_EVENT_STATUS_THERMAL) {
 		atomic_inc(&npu->counters.thermal_events);
-		dev_warn_ratelimited(npu->drm.dev, "temperature limit passed\n");
+		dev_warn_ratelimited(npu->drm.dev, "temperature %d m°C, clock %u kHz\n",
+				     (s32)npu_read(npu, NPU_REG_TEMP_MC),
+				     npu_read(npu, NPU_REG_CUR_CLOCK_KHZ));
 	}
 	if (events & (NPU_EVENT_STATUS_QUEUE_ERROR | NPU_EVENT_STATUS_FATAL))
 		queue_work(npu->timeout_wq, &npu->event_work);
@@ -44,7 +56,7 @@ static irqreturn_t npu_irq_handler(int irq, void *data)
 	struct npu_hw_queue *queue;
 
 	if (!vector->index)
-		npu_irq_events(vector->npu);
+		npu_irq_look(vector->npu);
 
 	spin_lock(&vector->lock);
 	list_for_each_entry(queue, &vector->queues, link)

@@ -29,10 +29,7 @@ struct npu_watch {
 	/** @since: when that was first, jiffies */
 	unsigned long since;
 
-	/** @commands: commands that it had retired at the last look */
-	u64 commands;
-
-	/** @progress: the card's PROGRESS at the last look */
+	/** @progress: sum of its cores' PROGRESS at the last look */
 	u64 progress;
 
 	/** @idle: looks in a row at which the card had nothing to do, and yet did not begin it */
@@ -41,7 +38,7 @@ struct npu_watch {
 	/** @revivals: resets of the card because of that */
 	u32 revivals;
 
-	/** @doubts: grows with each look in a row at which it did not surely make progress */
+	/** @doubts: looks in a row at which it had made no progress */
 	u32 doubts;
 };
 

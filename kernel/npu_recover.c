@@ -8,10 +8,12 @@
  * card. Jobs of others that a reset of the card costs end with -ECANCELED; those that had not begun
  * are submitted again.
  */
+#include <linux/iopoll.h>
 #include <linux/jiffies.h>
 
 #include <drm/drm_print.h>
 
+#include "npu_coredump.h"
 #include "npu_ctx.h"
 #include "npu_device.h"
 #include "npu_drv.h"
@@ -23,13 +25,10 @@
 #define NPU_STOP_TIMEOUT	(2 * HZ)
 
 /*
- * Doubts before a job counts as stuck. Where other cores make progress, this one may do so, too, in
- * the middle of a long command: that raises hardly any. A look at which nothing moves raises more,
- * but once is not enough: the host may have been elsewhere.
+ * Looks in a row without progress before a job counts as stuck. One is not enough: the host may
+ * have been elsewhere.
  */
-#define NPU_MAX_DOUBTS		24
-#define NPU_DOUBTS_OTHERS	1
-#define NPU_DOUBTS_NOBODY	12
+#define NPU_MAX_DOUBTS		2
 
 /* Looks in a row at an idle card that does not begin a job, before the card is reset. */
 #define NPU_MAX_IDLE		2
@@ -37,22 +36,33 @@
 /* Resets of the card for one job that it does not begin, before the queue is given up. */
 #define NPU_MAX_REVIVALS	2
 
+/* Completions that cannot be true, before the card is reset: it has lost its mind. */
+#define NPU_MAX_LIES		4
+
+/* What a job on a core may take when the system goes to sleep. */
+#define NPU_SLEEP_TIMEOUT_US	(10 * USEC_PER_SEC)
+
+/* How long a repair of the bus may take; nobody tells when it has failed. */
+#define NPU_REPAIR_TIMEOUT	(30 * HZ)
+
+/* How often a card that says nothing is looked at. */
+#define NPU_PULSE		HZ
+
+static bool npu_recover_is_gone(struct npu_device *npu);
+
 /** struct npu_core_view - a job on its cores, as registers show it */
 struct npu_core_view {
-	/** @cores: mask of its cores */
+	/** @cores: mask of the cores that it runs on */
 	u32 cores;
 
-	/** @others: other cores are busy, too */
-	bool others;
-
-	/** @commands: commands of the job that are retired */
+	/** @commands: commands of the job that are retired, of all its cores */
 	u64 commands;
 
-	/** @progress: the card's PROGRESS */
+	/** @progress: sum of its cores' PROGRESS */
 	u64 progress;
 };
 
-/* Find the cores that a job runs on: while one works, others may wait for it. */
+/* Find the cores that a job runs on. */
 static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
 {
 	struct npu_device *npu = job->ctx->npu;
@@ -60,9 +70,6 @@ static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
 	u32 core;
 
 	memset(view, 0, sizeof(*view));
-	if (npu_is_gone(busy))
-		return false;
-
 	for (core = 0; core < npu->info.cores; core++) {
 		if (!(busy & BIT(core)) ||
 		    npu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE)) != job->ctx->queue.index ||
@@ -70,11 +77,10 @@ static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
 			continue;
 
 		view->cores |= BIT(core);
-		view->commands += npu_read(npu, NPU_CORE_REG(core, NPU_CORE_TIU_COMMAND));
-		view->commands += npu_read(npu, NPU_CORE_REG(core, NPU_CORE_GDMA_COMMAND));
+		view->commands += (u64)npu_read(npu, NPU_CORE_REG(core, NPU_CORE_TIU_COMMAND)) +
+				  npu_read(npu, NPU_CORE_REG(core, NPU_CORE_GDMA_COMMAND));
+		view->progress += npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_PROGRESS));
 	}
-	view->others = busy & ~view->cores;
-	view->progress = npu_read64(npu, NPU_REG_PROGRESS);
 
 	return view->cores;
 }
@@ -83,23 +89,15 @@ static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
 static bool npu_recover_moved(struct npu_kjob *job, const struct npu_core_view *view)
 {
 	struct npu_watch *watch = &job->watch;
-	bool own = view->commands != watch->commands;
-	bool any = view->progress != watch->progress;
+	bool moved = view->progress != watch->progress;
 
-	watch->commands = view->commands;
 	watch->progress = view->progress;
-
 	if (!watch->running) {
 		watch->running = true;
 		watch->since = jiffies;
 		return true;
 	}
-
-	/* PROGRESS is the sum of all cores: steps inside a long command are only certain alone. */
-	if (own || (any && !view->others))
-		watch->doubts = 0;
-	else
-		watch->doubts += any ? NPU_DOUBTS_OTHERS : NPU_DOUBTS_NOBODY;
+	watch->doubts = moved ? 0 : watch->doubts + 1;
 
 	return watch->doubts < NPU_MAX_DOUBTS;
 }
@@ -131,6 +129,9 @@ static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *v
 	u32 resets = READ_ONCE(npu->resets);
 
 	WRITE_ONCE(job->timed_out, true);
+	mutex_lock(&npu->hw_lock);
+	npu_coredump_kill(job, "watchdog");
+	mutex_unlock(&npu->hw_lock);
 
 	trace_npu_job_abort(job, view->cores);
 	atomic_inc(&npu->counters.aborted_jobs);
@@ -159,6 +160,10 @@ static void npu_recover_lost(struct npu_kjob *job)
 	struct npu_device *npu = job->ctx->npu;
 	struct npu_watch *watch = &job->watch;
 
+	if (npu_hw_queue_is_behind(&job->ctx->queue)) {
+		queue_work(npu->timeout_wq, &npu->event_work);
+		return;
+	}
 	if (npu_read(npu, NPU_REG_CORE_BUSY)) {
 		watch->idle = 0;
 		return;
@@ -184,8 +189,11 @@ static void npu_recover_look(struct npu_kjob *job)
 	struct npu_device *npu = job->ctx->npu;
 	struct npu_core_view view;
 
+	if (npu_recover_is_gone(npu))
+		return;
+	npu_irq_look(npu);
 	if (npu_hw_queue_process(&job->ctx->queue))
-		drm_warn_once(&npu->drm, "a completion interrupt was lost\n");
+		drm_dbg(&npu->drm, "a completion interrupt was lost\n");
 	if (dma_fence_is_signaled(job->fence) || job->skip_error)
 		return;
 
@@ -222,11 +230,16 @@ enum drm_gpu_sched_stat npu_recover_timedout_job(struct drm_sched_job *base)
 
 /* Device reset */
 
-static void npu_recover_give_up(struct npu_device *npu)
+/* Nothing helps any more: all jobs and calls, now and in future, end with -ENODEV. */
+static void npu_recover_give_up(struct npu_device *npu, const char *why)
 {
 	u32 i;
 
-	drm_err(&npu->drm, "the card does not come back from a reset: given up\n");
+	lockdep_assert_held(&npu->hw_lock);
+
+	if (npu->wedged)
+		return;
+	drm_err(&npu->drm, "%s: the card is lost\n", why);
 
 	WRITE_ONCE(npu->wedged, true);
 	trace_npu_device_lost(npu);
@@ -235,11 +248,42 @@ static void npu_recover_give_up(struct npu_device *npu)
 		if (npu->queues[i])
 			npu_hw_queue_fail_all(npu->queues[i], -ENODEV);
 	}
+	npu_mmu_forget(npu);
+	schedule_work(&npu->lost_work);
+}
+
+/**
+ * npu_recover_lost_work - tell user space that the card is lost
+ * @work: the device's lost_work
+ *
+ * As drm_dev_wedged_event() would, which knows no accel nodes.
+ */
+void npu_recover_lost_work(struct work_struct *work)
+{
+	struct npu_device *npu = container_of(work, struct npu_device, lost_work);
+	char *env[] = { "WEDGED=rebind,bus-reset", NULL };
+
+	kobject_uevent_env(&npu->drm.accel->kdev->kobj, KOBJ_CHANGE, env);
+}
+
+/* A card whose identity reads as ones has died, or was pulled. Gives it up. */
+static bool npu_recover_is_gone(struct npu_device *npu)
+{
+	if (!npu_is_gone(npu_read(npu, NPU_REG_ID)))
+		return false;
+
+	mutex_lock(&npu->hw_lock);
+	/* Not while it is being reset, by us or by the PCI core. */
+	if (!npu->offline && npu_is_gone(npu_read(npu, NPU_REG_ID)))
+		npu_recover_give_up(npu, "the card does not answer");
+	mutex_unlock(&npu->hw_lock);
+
+	return true;
 }
 
 /*
  * Leave the card alone, and remember which queues have a job on a core: what they wrote so far is
- * not known, so these jobs are lost.
+ * not known, so these jobs are lost. No job begins any more before that is asked.
  */
 static void npu_recover_begin(struct npu_device *npu)
 {
@@ -249,13 +293,11 @@ static void npu_recover_begin(struct npu_device *npu)
 	lockdep_assert_held(&npu->hw_lock);
 
 	trace_npu_device_reset(npu);
+	npu_write(npu, NPU_REG_CTRL, 0);
 	bitmap_zero(npu->running, NPU_MAX_QUEUES);
 	for (i = 0; i < npu->info.queues; i++) {
 		queue = npu->queues[i];
-		if (!queue)
-			continue;
-		npu_hw_queue_suspend(queue);
-		if (npu_hw_queue_status(queue) & NPU_QUEUE_STATUS_RUNNING)
+		if (queue && npu_hw_queue_suspend(queue))
 			__set_bit(i, npu->running);
 	}
 }
@@ -267,12 +309,12 @@ static void npu_recover_finish(struct npu_device *npu)
 
 	lockdep_assert_held(&npu->hw_lock);
 
-	ret = npu_device_reset(npu);
-	WRITE_ONCE(npu->resets, npu->resets + 1);
+	ret = npu->wedged ? -ENODEV : npu_device_reset(npu);
+	npu->lies = 0;
 	if (!ret)
 		npu_device_start(npu);
 	else
-		npu_recover_give_up(npu);
+		npu_recover_give_up(npu, "it does not come back from a reset");
 	npu_mmu_forget(npu);
 
 	for (i = 0; i < npu->info.queues && !ret; i++) {
@@ -281,6 +323,14 @@ static void npu_recover_finish(struct npu_device *npu)
 	}
 	if (!ret)
 		trace_npu_device_restart(npu);
+}
+
+static void npu_recover_reset(struct npu_device *npu)
+{
+	drm_warn(&npu->drm, "device reset\n");
+	npu_recover_begin(npu);
+	WRITE_ONCE(npu->resets, npu->resets + 1);
+	npu_recover_finish(npu);
 }
 
 /**
@@ -299,7 +349,102 @@ void npu_recover_reset_prepare(struct npu_device *npu)
  */
 void npu_recover_reset_done(struct npu_device *npu)
 {
+	WRITE_ONCE(npu->resets, npu->resets + 1);
 	npu_recover_finish(npu);
+	mutex_unlock(&npu->hw_lock);
+}
+
+/**
+ * npu_recover_lose - the card will not come back
+ * @npu: device
+ * @why: for the log
+ */
+void npu_recover_lose(struct npu_device *npu, const char *why)
+{
+	mutex_lock(&npu->hw_lock);
+	npu->offline = false;
+	npu_recover_give_up(npu, why);
+	mutex_unlock(&npu->hw_lock);
+}
+
+/* Wait until no queue has a job on a core; nothing begins meanwhile. */
+static int npu_recover_rest(struct npu_device *npu)
+{
+	u32 i, status;
+	int ret = 0;
+
+	npu_write(npu, NPU_REG_CTRL, 0);
+	for (i = 0; i < npu->info.queues && !ret; i++) {
+		if (npu->queues[i])
+			ret = read_poll_timeout(npu_hw_queue_status, status,
+						!(status & NPU_QUEUE_STATUS_RUNNING),
+						USEC_PER_MSEC, NPU_SLEEP_TIMEOUT_US, false,
+						npu->queues[i]);
+	}
+	if (ret)
+		npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
+
+	return ret;
+}
+
+/**
+ * npu_recover_sleep - bring the card to rest before it loses its state
+ * @npu: device; nobody else is at work on it
+ *
+ * Jobs that are on a core are waited for. -EBUSY: one takes too long; then all goes on.
+ */
+int npu_recover_sleep(struct npu_device *npu)
+{
+	int ret = 0;
+
+	mutex_lock(&npu->hw_lock);
+	if (!npu->wedged && npu_recover_rest(npu)) {
+		drm_warn(&npu->drm, "a job does not end: the card stays awake\n");
+		ret = -EBUSY;
+	} else if (!npu->wedged) {
+		npu_recover_begin(npu);
+		npu_device_reset(npu);
+	}
+	mutex_unlock(&npu->hw_lock);
+
+	return ret;
+}
+
+/**
+ * npu_recover_offline - the bus has failed, and the card with it
+ * @npu: device
+ *
+ * It makes no access to memory until npu_recover_wake().
+ */
+void npu_recover_offline(struct npu_device *npu)
+{
+	mutex_lock(&npu->hw_lock);
+	if (!npu->wedged) {
+		npu_recover_begin(npu);
+		npu->offline = true;
+		npu->offline_since = jiffies;
+		pci_clear_master(to_pci_dev(npu->drm.dev));
+	}
+	mutex_unlock(&npu->hw_lock);
+}
+
+/**
+ * npu_recover_wake - go on with a card that was at rest or offline
+ * @npu: device
+ * @reset: that was a reset, which cost jobs
+ *
+ * What has not begun is given to the card again.
+ */
+void npu_recover_wake(struct npu_device *npu, bool reset)
+{
+	mutex_lock(&npu->hw_lock);
+	npu->offline = false;
+	if (!npu->wedged) {
+		pci_set_master(to_pci_dev(npu->drm.dev));
+		if (reset)
+			WRITE_ONCE(npu->resets, npu->resets + 1);
+		npu_recover_finish(npu);
+	}
 	mutex_unlock(&npu->hw_lock);
 }
 
@@ -317,31 +462,102 @@ void npu_recover_device(struct npu_device *npu, u32 resets)
 		return;
 
 	mutex_lock(&npu->hw_lock);
-	if (npu->resets == resets && !npu->wedged) {
-		drm_warn(&npu->drm, "device reset\n");
-		npu_recover_begin(npu);
-		npu_recover_finish(npu);
-	}
+	if (npu->resets == resets && !npu->wedged && !npu->offline)
+		npu_recover_reset(npu);
 	mutex_unlock(&npu->hw_lock);
 
 	npu_device_exit(idx);
 }
 
+/*
+ * A queue with a completion that cannot be true. No job begins while it is stopped and its
+ * completions are sorted out, so that it is certain which jobs have run; then it goes on.
+ */
+static void npu_recover_liar(struct npu_device *npu, struct npu_hw_queue *queue)
+{
+	int ret;
+
+	drm_err(&npu->drm, "queue %u: a completion that cannot be true\n", queue->index);
+	npu_hw_queue_dump(queue, "a completion that cannot be true");
+
+	npu_write(npu, NPU_REG_CTRL, 0);
+	ret = npu_hw_queue_settle(queue);
+	if (ret || ++npu->lies >= NPU_MAX_LIES) {
+		npu_recover_reset(npu);
+		return;
+	}
+	npu_hw_queue_resume(queue, false);
+	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
+}
+
+static void npu_recover_queue(struct npu_device *npu, struct npu_hw_queue *queue)
+{
+	u32 status;
+
+	if (READ_ONCE(queue->distrusted)) {
+		npu_recover_liar(npu, queue);
+		return;
+	}
+
+	status = npu_hw_queue_status(queue);
+	if (npu_is_gone(status) || !(status & NPU_QUEUE_STATUS_ERROR))
+		return;
+	drm_err(&npu->drm, "queue %u has stopped with an error\n", queue->index);
+	npu_hw_queue_fail(queue, -EIO);
+}
+
 static void npu_recover_queues(struct npu_device *npu)
 {
-	u32 i, status;
+	u32 i;
 
 	mutex_lock(&npu->hw_lock);
-	for (i = 0; i < npu->info.queues; i++) {
-		if (!npu->queues[i])
-			continue;
-		status = npu_hw_queue_status(npu->queues[i]);
-		if (npu_is_gone(status) || !(status & NPU_QUEUE_STATUS_ERROR))
-			continue;
-		drm_err(&npu->drm, "queue %u has stopped with an error\n", i);
-		npu_hw_queue_fail(npu->queues[i], -EIO);
+	for (i = 0; i < npu->info.queues && !npu->wedged && !npu->offline; i++) {
+		if (npu->queues[i])
+			npu_recover_queue(npu, npu->queues[i]);
 	}
 	mutex_unlock(&npu->hw_lock);
+}
+
+static void npu_recover_process(struct npu_device *npu)
+{
+	u32 i;
+
+	mutex_lock(&npu->hw_lock);
+	if (npu->offline && time_after(jiffies, npu->offline_since + NPU_REPAIR_TIMEOUT))
+		npu_recover_give_up(npu, "the bus is not repaired");
+	for (i = 0; i < npu->info.queues; i++) {
+		if (npu->queues[i])
+			npu_hw_queue_process(npu->queues[i]);
+	}
+	mutex_unlock(&npu->hw_lock);
+}
+
+/**
+ * npu_recover_pulse_work - look at a card that may have died, or whose interrupts may be lost
+ * @work: the device's pulse_work
+ */
+void npu_recover_pulse_work(struct work_struct *work)
+{
+	struct npu_device *npu = container_of(to_delayed_work(work), struct npu_device, pulse_work);
+	int idx;
+
+	if (!npu_device_enter(npu, &idx))
+		return;
+	if (!npu_recover_is_gone(npu))
+		npu_irq_look(npu);
+	npu_recover_process(npu);
+	npu_device_exit(idx);
+
+	npu_recover_pulse(npu);
+}
+
+/**
+ * npu_recover_pulse - see to it that npu_recover_pulse_work() runs
+ * @npu: device
+ */
+void npu_recover_pulse(struct npu_device *npu)
+{
+	queue_delayed_work(system_freezable_wq, &npu->pulse_work, NPU_PULSE);
 }
 
 /**

@@ -11,8 +11,15 @@ struct work_struct;
 
 enum drm_gpu_sched_stat npu_recover_timedout_job(struct drm_sched_job *base);
 void npu_recover_device(struct npu_device *npu, u32 resets);
+void npu_recover_lose(struct npu_device *npu, const char *why);
+int npu_recover_sleep(struct npu_device *npu);
+void npu_recover_wake(struct npu_device *npu, bool reset);
+void npu_recover_offline(struct npu_device *npu);
 void npu_recover_reset_prepare(struct npu_device *npu);
 void npu_recover_reset_done(struct npu_device *npu);
 void npu_recover_event_work(struct work_struct *work);
+void npu_recover_lost_work(struct work_struct *work);
+void npu_recover_pulse_work(struct work_struct *work);
+void npu_recover_pulse(struct npu_device *npu);
 
 #endif

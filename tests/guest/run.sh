@@ -8,15 +8,16 @@
 #   run.sh --quick   everything, a few times each
 #   run.sh NAME...   only these tests
 #
+# Some tests break the card: they need npu-vm --control.
 # Needs root, the module loaded or its path in $NPU_KO, and the build's bin/tests/guest.
 
 here=$(dirname "$(readlink -f "$0")")
 bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
 passed=0
 failed=0
-kills=200 buffers=10000 removals=25 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60
+kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60
 case ${1:-} in
---quick) kills=20 buffers=1000 removals=5 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 && shift ;;
+--quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 && shift ;;
 --debug) buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 && shift ;;
 esac
 wanted=" $* "
@@ -64,6 +65,9 @@ for group in device bo job fault copy threads process bm_memory bm_launch bm_wid
 	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
 done
 run fuzz "$bin/fuzz" $fuzz
+run recovery "$bin/recovery"
+run coredump "$bin/coredump"
+run hotplug "$bin/hotplug" $plugs
 run removal "$bin/removal" $removals
 # Allocations can only be made to fail by a kernel that is built for it.
 if [ -d /sys/kernel/debug/failslab ]; then

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The machine around the card, as the board's maker controls it: faults of the card (docs/hardware.md section 9) and plugging, by QEMU's machine
+ * protocol on the port that npu-vm --control names in $NPU_MACHINE. What does not work ends the test.
+ */
+#ifndef NPU_MACHINE_H
+#define NPU_MACHINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One command with its arguments, both JSON; the answer goes to `answer`, if that is not NULL. */
+void machine_command(const char *command, const char *arguments, char *answer, size_t size);
+
+void fault_set(const char *name, uint64_t value);
+uint64_t fault_left(const char *name);
+void fault_wait(const char *name); /* until a counted fault is taken */
+void faults_clear(void);
+
+/* The card's PCI address, while the driver is bound to it. */
+const char *card_address(void);
+void card_unbind(const char *address);
+void card_bind(const char *address); /* and waits for the node */
+void write_file(const char *path, const char *text);
+int try_write_file(const char *path, const char *text); /* 0 or a negative errno */
+
+#endif

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+/* A card that misbehaves: each step of recovery is taken when it is needed, costs the guilty, and nobody else. */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_machine.h"
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define TIMEOUT_MS 200
+#define DEFAULT_TIMEOUT_MS 5000
+
+static int fd;
+static struct bo bo;
+static struct stream nops, slow;
+static uint32_t bad, good; /* contexts: who is hit, and a bystander */
+
+static int set_up(void **state) {
+  uint32_t ctx;
+
+  (void)state;
+  set_parameter("timeout_ms", TIMEOUT_MS);
+  faults_clear();
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  ctx_destroy(fd, ctx);
+  stream_create(fd, 8, &nops);
+  for (int i = 0; i < 8; i++) stream_nop(&nops, 0);
+  stream_create(fd, 1, &slow);
+  stream_slow_copy(&slow, 1, 300);
+  bo_create_mapped(fd, 4096, DRM_NPU_BO_CARD, &bo);
+  bad = ctx_create(fd);
+  good = ctx_create(fd);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  faults_clear();
+  set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
+  bo_unmap(&bo);
+  bo_unmap(&nops.bo);
+  bo_unmap(&slow.bo);
+  return close(fd);
+}
+
+static void status(struct drm_npu_status_info *info) {
+  struct drm_npu_dev_query args = {
+      .type = DRM_NPU_QUERY_STATUS, .size = sizeof(*info), .pointer = (uintptr_t)info};
+
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &args), 0);
+}
+
+static uint32_t resets(void) {
+  struct drm_npu_status_info info;
+
+  status(&info);
+  return info.resets;
+}
+
+static void nop_job(struct job *job) {
+  job_init(job);
+  job_gdma(job, &nops);
+}
+
+static void slow_job(struct job *job) {
+  job_init(job);
+  job_gdma(job, &slow);
+  job_region(job, &bo, RW);
+  job->args.flags = DRM_NPU_JOB_EXPLICIT;
+}
+
+static uint64_t submit_nops(uint32_t ctx) {
+  struct job job;
+
+  nop_job(&job);
+  return submit(fd, ctx, &job);
+}
+
+/* A job of `bad` stands still because of a fault. */
+static uint64_t stand_still(const char *fault) {
+  uint64_t seqno;
+
+  fault_set("hang-after", 3);
+  fault_set(fault, 1);
+  seqno = submit_nops(bad);
+  fault_wait(fault);
+  return seqno;
+}
+
+struct counts {
+  uint64_t errors, victims;
+};
+
+static struct counts counts(uint32_t ctx) {
+  struct drm_npu_ctx_query query;
+
+  ctx_query(fd, ctx, &query);
+  return (struct counts){query.errors, query.victims};
+}
+
+/* The counters of both contexts since `before`. */
+static void assert_guilt(const struct counts before[2], uint64_t errors, uint64_t victims) {
+  struct counts b = counts(bad), g = counts(good);
+
+  assert_int_equal(b.errors - before[0].errors, errors);
+  assert_int_equal(b.victims - before[0].victims, 0);
+  assert_int_equal(g.errors - before[1].errors, 0);
+  assert_int_equal(g.victims - before[1].victims, victims);
+}
+
+static void assert_killed(uint64_t seqno, uint32_t how) {
+  struct drm_npu_wait wait;
+
+  wait_result(fd, bad, seqno, &wait);
+  assert_int_equal(wait.error, -ETIME);
+  assert_int_equal(wait.fault.seqno, seqno);
+  assert_int_equal(wait.fault.status, how);
+}
+
+static void a_hanging_job_is_aborted(void **state) {
+  struct counts before[2] = {counts(bad), counts(good)};
+  uint32_t had = resets();
+  uint64_t seqno, next;
+
+  (void)state;
+  seqno = stand_still("hang");
+  next = submit_nops(bad);
+  for (int i = 0; i < 20; i++) run_nop(fd, good);
+  assert_killed(seqno, NPU_STATUS_ABORTED);
+  wait_ok(fd, bad, next);
+  assert_guilt(before, 1, 0);
+  assert_int_equal(resets(), had);
+}
+
+static void a_stuck_core_is_reset(void **state) {
+  struct counts before[2] = {counts(bad), counts(good)};
+  uint32_t had = resets();
+  uint64_t seqno, next;
+  struct job job;
+
+  (void)state;
+  seqno = stand_still("stuck-abort");
+  next = submit_nops(bad);
+  slow_job(&job);
+  run_ok(fd, good, &job);
+  assert_killed(seqno, NPU_STATUS_CORE_RESET);
+  wait_ok(fd, bad, next);
+  assert_guilt(before, 1, 0);
+  assert_int_equal(resets(), had);
+}
+
+/* The reset costs the job on the other core, but none of those that wait. */
+static void a_card_that_does_not_reset_a_core_is_reset(void **state) {
+  struct counts before[2] = {counts(bad), counts(good)};
+  uint64_t seqno, next, hit, others[4];
+  uint32_t had = resets();
+  struct drm_npu_wait wait;
+  struct job job;
+
+  (void)state;
+  seqno = stand_still("stuck-core");
+  next = submit_nops(bad);
+  {
+    struct stream forever;
+
+    stream_create(fd, 1, &forever);
+    stream_slow_copy(&forever, 1, FOREVER_MS);
+    job_init(&job);
+    job_gdma(&job, &forever);
+    job_region(&job, &bo, RW);
+    job.args.flags = DRM_NPU_JOB_EXPLICIT;
+    job.args.budget = UINT64_MAX;
+    hit = submit(fd, good, &job);
+    for (int i = 0; i < 4; i++) others[i] = submit_nops(good);
+    assert_killed(seqno, NPU_STATUS_ABORTED);
+    wait_result(fd, good, hit, &wait);
+    stream_destroy(fd, &forever);
+  }
+  assert_int_equal(wait.error, -ECANCELED);
+  assert_int_equal(wait.fault.status, NPU_STATUS_ABORTED);
+  for (int i = 0; i < 4; i++) wait_ok(fd, good, others[i]);
+  wait_ok(fd, bad, next);
+  assert_guilt(before, 1, 1);
+  assert_int_equal(resets(), had + 1);
+}
+
+#define CROWD 16
+
+static void sixteen_others_wait_in_the_arbiter(void **state) {
+  static const char *const fault[] = {"hang", "stuck-abort"};
+  static const uint32_t how[] = {NPU_STATUS_ABORTED, NPU_STATUS_CORE_RESET};
+  struct counts before[2] = {counts(bad), counts(good)};
+  uint32_t ctx[CROWD], had = resets();
+  uint64_t seqno[CROWD][4];
+  struct job job;
+
+  (void)state;
+  for (int i = 0; i < CROWD; i++) ctx[i] = ctx_create(fd);
+  for (int round = 0; round < 2; round++) {
+    uint64_t stuck = stand_still(fault[round]);
+
+    slow_job(&job);
+    for (int k = 0; k < 4; k++)
+      for (int i = 0; i < CROWD; i++) seqno[i][k] = k & 1 ? submit(fd, ctx[i], &job) : submit_nops(ctx[i]);
+    assert_killed(stuck, how[round]);
+    for (int i = 0; i < CROWD; i++)
+      for (int k = 0; k < 4; k++) wait_ok(fd, ctx[i], seqno[i][k]);
+  }
+  for (int i = 0; i < CROWD; i++) {
+    struct counts c = counts(ctx[i]);
+
+    assert_int_equal(c.errors + c.victims, 0);
+    ctx_destroy(fd, ctx[i]);
+  }
+  assert_guilt(before, 2, 0);
+  assert_int_equal(resets(), had);
+}
+
+static void a_lost_interrupt_is_noticed(void **state) {
+  uint32_t had = resets();
+
+  (void)state;
+  set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
+  {
+    uint32_t ctx = ctx_create(fd);
+    int64_t start = now_ms();
+
+    fault_set("lost-interrupts", 1);
+    run_nop(fd, ctx);
+    assert_true(now_ms() - start < 4000);
+    run_nop(fd, ctx);
+    ctx_destroy(fd, ctx);
+  }
+  /* That of an event, too: the end of an invalidation, which the end of a context asks for. */
+  for (int i = 0; i < 3; i++) {
+    int64_t start = now_ms();
+    struct bo more;
+
+    faults_clear();
+    fault_set("lost-interrupts", 1);
+    bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &more);
+    bo_destroy(fd, &more);
+    run_nop(fd, good);
+    assert_true(now_ms() - start < 4000);
+  }
+  faults_clear();
+  set_parameter("timeout_ms", TIMEOUT_MS);
+  assert_int_equal(resets(), had);
+}
+
+/* The result of one job is unknown, that of the others is not. */
+static void a_completion_that_cannot_be_true(void **state) {
+  static const char *const kinds[] = {"corrupt-id", "corrupt-status", "corrupt-phase"};
+  struct counts before[2] = {counts(bad), counts(good)};
+  uint32_t had = resets();
+  struct drm_npu_wait wait;
+
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    uint64_t hit, behind[10];
+
+    fault_set(kinds[i], 1);
+    hit = submit_nops(bad);
+    for (int k = 0; k < 10; k++) behind[k] = submit_nops(bad);
+    for (int k = 0; k < 10; k++) run_nop(fd, good);
+    wait_result(fd, bad, hit, &wait);
+    assert_int_equal(wait.error, -EIO);
+    assert_int_equal(wait.fault.seqno, hit);
+    assert_int_equal(wait.fault.status, NPU_STATUS_INTERNAL);
+    for (int k = 0; k < 10; k++) wait_ok(fd, bad, behind[k]);
+    run_nop(fd, bad);
+  }
+  assert_guilt(before, 3, 0);
+  assert_int_equal(resets(), had);
+
+  /* Who lies again and again is not trusted with a restart of its queue only. */
+  fault_set("corrupt-id", 1);
+  wait_result(fd, bad, submit_nops(bad), &wait);
+  assert_int_equal(wait.error, -EIO);
+  run_nop(fd, bad);
+  run_nop(fd, good);
+  assert_int_equal(resets(), had + 1);
+}
+
+static void a_memory_error_ends_one_job(void **state) {
+  struct counts before[2] = {counts(bad), counts(good)};
+  struct drm_npu_status_info had, now;
+  struct drm_npu_wait wait;
+  struct job job;
+
+  (void)state;
+  status(&had);
+  fault_set("ecc-uncorrected", 1);
+  slow_job(&job);
+  wait_result(fd, bad, submit(fd, bad, &job), &wait);
+  assert_int_equal(wait.error, -EIO);
+  assert_int_equal(wait.fault.status, NPU_STATUS_ECC);
+  assert_int_equal(wait.fault.engine, NPU_ENGINE_GDMA);
+  assert_int_equal(wait.fault.region, 1);
+  assert_int_equal(wait.fault.fault_addr, bo.va);
+  fault_set("ecc-corrected", 3);
+  run_nop(fd, bad);
+  run_nop(fd, good);
+  status(&now);
+  assert_int_equal(now.ecc_uncorrected, had.ecc_uncorrected + 1);
+  assert_int_equal(now.ecc_corrected, had.ecc_corrected + 3);
+  assert_int_equal(now.resets, had.resets);
+  assert_guilt(before, 1, 0);
+}
+
+static void a_hot_card_goes_on(void **state) {
+  struct drm_npu_status_info info;
+  struct drm_npu_dev_info card;
+  struct job job;
+
+  (void)state;
+  npu_info(fd, &card);
+  slow_job(&job);
+  submit(fd, bad, &job);
+  fault_set("temperature", 101000);
+  status(&info);
+  assert_int_equal(info.temperature_mc, 101000);
+  assert_true(info.clock_khz <= card.clock_khz / 2); /* less where the driver saves power besides */
+  wait_ok(fd, bad, job.args.seqno);
+  fault_set("temperature", 0);
+  status(&info);
+  assert_true(info.temperature_mc < NPU_TEMP_RESUME_MC);
+}
+
+static void a_fatal_error_is_a_reset(void **state) {
+  struct counts before[2] = {counts(bad), counts(good)};
+  uint32_t had = resets();
+  uint64_t seqno;
+
+  (void)state;
+  fault_set("fatal", 1);
+  seqno = submit_nops(bad);
+  wait_ok(fd, bad, seqno);
+  run_nop(fd, good);
+  assert_guilt(before, 0, 0);
+  assert_int_equal(resets(), had + 1);
+}
+
+/* Losing the card */
+
+static int listen_uevents(void) {
+  struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1};
+  int sock = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+
+  assert_true(sock >= 0);
+  assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof(address)), 0);
+  return sock;
+}
+
+/* Waits for the event of a node that says so. */
+static void wait_uevent(int sock, const char *variable) {
+  int64_t end = now_ms() + 10000;
+
+  while (now_ms() < end) {
+    struct pollfd waiting = {.fd = sock, .events = POLLIN};
+    char text[4096];
+    ssize_t n;
+
+    if (poll(&waiting, 1, 100) < 1) continue;
+    n = recv(sock, text, sizeof(text) - 1, 0);
+    if (n <= 0) continue;
+    text[n] = 0;
+    if (!strstr(text, "change@") || !strstr(text, "accel")) continue;
+    for (const char *at = text; at < text + n; at += strlen(at) + 1)
+      if (!strcmp(at, variable)) return;
+  }
+  fail_msg("no uevent says %s", variable);
+}
+
+static void assert_everything_is_enodev(uint32_t ctx, uint64_t seqno) {
+  struct drm_npu_dev_query query = {.type = DRM_NPU_QUERY_DEV};
+  struct drm_npu_ctx_create create = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct drm_npu_ctx_query ctx_args = {.ctx_id = ctx};
+  struct drm_npu_wait wait;
+  struct job job;
+  struct bo more;
+  int other;
+
+  nop_job(&job);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &query), -ENODEV);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_CTX_QUERY, &ctx_args), -ENODEV);
+  assert_int_equal(raw_bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &more), -ENODEV);
+  assert_int_equal(raw_ctx_create(fd, &create), -ENODEV);
+  assert_int_equal(raw_ctx_destroy(fd, ctx), -ENODEV);
+  assert_int_equal(raw_submit(fd, ctx, &job), -ENODEV);
+  assert_int_equal(raw_wait(fd, ctx, seqno, 0, &wait), -ENODEV);
+  assert_int_equal(raw_bo_seal(fd, bo.handle), -ENODEV);
+  assert_false(npu_try_open(&other));
+  *(volatile uint8_t *)bo.map = 1; /* harmless */
+}
+
+/* With faults cleared, a new start makes the card usable again. */
+static void start_again(const char *address) {
+  assert_int_equal(tear_down(NULL), 0);
+  card_unbind(address);
+  card_bind(address);
+  assert_int_equal(set_up(NULL), 0);
+  run_nop(fd, good);
+}
+
+static void lose_card(const char *fault, bool stuck, int64_t limit_ms) {
+  char address[32];
+  uint64_t first, last;
+  int sock = listen_uevents();
+  int64_t start;
+  struct job job;
+
+  snprintf(address, sizeof(address), "%s", card_address());
+  if (stuck) {
+    first = stand_still(fault);
+  } else {
+    first = stand_still("hang");
+    fault_set(fault, 1);
+  }
+  start = now_ms();
+  nop_job(&job);
+  if (raw_submit(fd, good, &job)) job.args.seqno = 0; /* it was quick */
+  last = job.args.seqno;
+  wait_uevent(sock, "WEDGED=rebind,bus-reset");
+  assert_true(now_ms() - start < limit_ms);
+  close(sock);
+  assert_everything_is_enodev(bad, first);
+  assert_everything_is_enodev(good, last ? last : 1);
+  start_again(address);
+}
+
+static void a_card_that_ignores_a_reset_is_lost(void **state) {
+  (void)state;
+  lose_card("stuck-device", true, 30000);
+}
+
+static void a_dead_card_is_lost_at_once(void **state) {
+  (void)state;
+  set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
+  lose_card("dead", false, 4000);
+}
+
+/* Whoever waits is woken with the error. */
+static void waiters_learn_of_the_loss(void **state) {
+  struct drm_npu_wait wait;
+  char address[32];
+  uint64_t seqno;
+  int64_t start;
+
+  (void)state;
+  snprintf(address, sizeof(address), "%s", card_address());
+  seqno = stand_still("hang");
+  fault_set("dead", 1);
+  start = now_ms();
+  assert_int_equal(raw_wait(fd, bad, seqno, FOREVER_MS, &wait), 0);
+  assert_int_equal(wait.error, -ENODEV);
+  assert_true(now_ms() - start < 4000);
+  start_again(address);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_hanging_job_is_aborted),
+      cmocka_unit_test(a_stuck_core_is_reset),
+      cmocka_unit_test(a_card_that_does_not_reset_a_core_is_reset),
+      cmocka_unit_test(sixteen_others_wait_in_the_arbiter),
+      cmocka_unit_test(a_lost_interrupt_is_noticed),
+      cmocka_unit_test(a_completion_that_cannot_be_true),
+      cmocka_unit_test(a_memory_error_ends_one_job),
+      cmocka_unit_test(a_hot_card_goes_on),
+      cmocka_unit_test(a_fatal_error_is_a_reset),
+      cmocka_unit_test(a_card_that_ignores_a_reset_is_lost),
+      cmocka_unit_test(a_dead_card_is_lost_at_once),
+      cmocka_unit_test(waiters_learn_of_the_loss),
+  };
+
+  return cmocka_run_group_tests_name("recovery", tests, set_up, tear_down);
+}
