@@ -188,7 +188,7 @@ static void short_jobs_do_not_starve_gangs(void **state) {
   enum { SHORT = 60, GANGS = 5 };
   uint32_t pinned[CORES];
   struct stream stream;
-  uint64_t last[CORES];
+  uint64_t last[CORES], last_gang = 0;
   struct gang gang;
   struct job job;
   struct bo bo;
@@ -200,7 +200,7 @@ static void short_jobs_do_not_starve_gangs(void **state) {
   gang_finish(&gang);
   stream_create(fd, 1, &stream);
   bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  stream_slow_copy(&stream, 1, 10);
+  stream_slow_copy(&stream, 1, 40);
   job_init(&job);
   job_gdma(&job, &stream);
   job_region(&job, &bo, RW);
@@ -212,7 +212,8 @@ static void short_jobs_do_not_starve_gangs(void **state) {
     pinned[core] = args.ctx_id;
     for (int i = 0; i < SHORT; i++) last[core] = submit(fd, pinned[core], &job);
   }
-  for (int i = 0; i < GANGS; i++) run_ok(fd, ctx, &gang.job);
+  for (int i = 0; i < GANGS; i++) last_gang = submit(fd, ctx, &gang.job);
+  wait_ok(fd, ctx, last_gang);
   /* The gangs are through, the short jobs are not: they had to let them pass. */
   for (int core = 0; core < CORES; core++) {
     struct drm_npu_ctx_query query;

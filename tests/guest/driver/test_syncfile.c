@@ -126,10 +126,10 @@ static void files_order_jobs_of_different_files(void **state) {
 
   (void)state;
   nop_job(&stream, &job);
-  other_slow(&slow, 300);
+  other_slow(&slow, 2000);
   job_out(&slow.job, out, 0);
   job_in(&job, in, 0);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 2; i++) {
     uint64_t first = submit(other, other_ctx, &slow.job);
     struct drm_npu_wait wait;
     uint64_t second;
@@ -139,7 +139,7 @@ static void files_order_jobs_of_different_files(void **state) {
     assert_false(file_signals(sync_file, 0));
     import_file(fd, in, sync_file);
     second = submit(fd, ctx, &job);
-    assert_int_equal(raw_wait(fd, ctx, second, 50, &wait), -ETIME);
+    assert_int_equal(raw_wait(fd, ctx, second, 1, &wait), -ETIME);
     wait_ok(fd, ctx, second);
     assert_int_equal(raw_wait(other, other_ctx, first, 0, &wait), 0);
     assert_true(file_signals(sync_file, 0));
@@ -158,11 +158,11 @@ static void files_can_be_polled(void **state) {
   int sync_file;
 
   (void)state;
-  other_slow(&slow, 200);
+  other_slow(&slow, 2000);
   job_out(&slow.job, out, 0);
   submit(other, other_ctx, &slow.job);
   sync_file = export_file(other, out);
-  assert_false(file_signals(sync_file, 20));
+  assert_false(file_signals(sync_file, 1));
   assert_true(file_signals(sync_file, FOREVER_MS));
   assert_int_equal(file_status(sync_file), 1);
   close(sync_file);
@@ -254,7 +254,7 @@ static void merged_files_carry_errors(void **state) {
   (void)state;
   nop_job(&stream, &job);
   other_failing(&wrong);
-  other_slow(&slow, 200);
+  other_slow(&slow, 2000);
   job_out(&wrong.job, a, 0);
   job_out(&slow.job, b, 0);
   job_in(&job, in, 0);
@@ -292,7 +292,7 @@ static void arrays_of_syncobjs(void **state) {
   nop_job(&stream, &job);
   stream_create(fd, 1, &slow);
   bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  stream_slow_copy(&slow, 1, 100);
+  stream_slow_copy(&slow, 1, 2000);
   job_init(&before);
   job_gdma(&before, &slow);
   job_region(&before, &bo, RW);

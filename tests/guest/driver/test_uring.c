@@ -553,7 +553,7 @@ static void requests_end_with_their_program(void **state) {
 
   (void)state;
   ring_create(&ring, 8, 0);
-  slow_request(&request, fd, ctx, &stream, &bo, 500);
+  slow_request(&request, fd, ctx, &stream, &bo, 3000);
   pid = fork();
   assert_true(pid >= 0);
   if (!pid) {
