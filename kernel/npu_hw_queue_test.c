@@ -128,4 +128,5 @@ static struct kunit_suite npu_ring_test_suite = {
 	.init = npu_ring_test_init,
 	.test_cases = npu_ring_test_cases,
 };
+
 kunit_test_suite(npu_ring_test_suite);

@@ -270,4 +270,5 @@ static struct kunit_suite npu_mmu_test_suite = {
 	.exit = npu_mmu_test_exit,
 	.test_cases = npu_mmu_test_cases,
 };
+
 kunit_test_suite(npu_mmu_test_suite);

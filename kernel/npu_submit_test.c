@@ -81,4 +81,5 @@ static struct kunit_suite npu_submit_test_suite = {
 	.name = "npu_submit",
 	.test_cases = npu_submit_test_cases,
 };
+
 kunit_test_suite(npu_submit_test_suite);

@@ -15,10 +15,10 @@ here=$(dirname "$(readlink -f "$0")")
 bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
 passed=0
 failed=0
-kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60
+kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60 classes=200 contexts=10000
 case ${1:-} in
---quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 && shift ;;
---debug) buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 && shift ;;
+--quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 classes=40 contexts=500 && shift ;;
+--debug) buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=2000 && shift ;;
 esac
 wanted=" $* "
 
@@ -64,6 +64,8 @@ run stress "$bin/stress" $buffers
 for group in device bo job fault copy threads process bm_memory bm_launch bm_wide bm_sensor bm_not_supported cache; do
 	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
 done
+run attack "$bin/attack" $contexts
+run bugclass "$bin/bugclass" $classes
 run fuzz "$bin/fuzz" $fuzz
 run recovery "$bin/recovery"
 run coredump "$bin/coredump"

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes that want all of the card for themselves, or what is no longer theirs. Attacks on memory are in isolation.
+ * Argument: contexts in turn (10000).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+#include "usage.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define HOGS 8
+#define HOG_JOB_MS 40
+
+static int rounds = 10000;
+static int fd;
+static uint32_t ctx;
+
+static int set_up(void **state) {
+  (void)state;
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  ctx_destroy(fd, ctx);
+  return close(fd);
+}
+
+static void slow_job(int file, uint32_t ms, struct stream *stream, struct bo *bo, struct job *job) {
+  stream_create(file, 1, stream);
+  stream_slow_copy(stream, 1, ms);
+  bo_create(file, KIB(4), DRM_NPU_BO_SYSTEM, bo);
+  job_init(job);
+  job_gdma(job, stream);
+  job_region(job, bo, RW);
+}
+
+/* Fills a context with jobs, again and again, until it is killed. */
+static void hog(void) {
+  struct stream stream;
+  struct job job;
+  struct bo bo;
+  uint32_t id;
+  int file;
+
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  file = npu_open();
+  id = ctx_create(file);
+  slow_job(file, HOG_JOB_MS, &stream, &bo, &job);
+  for (;;) raw_submit(file, id, &job); /* blocks where there is no more room */
+}
+
+/* Jobs that the card has finished. */
+static uint64_t jobs_done(void) {
+  struct drm_npu_status_info info;
+  struct drm_npu_dev_query args = {.type = DRM_NPU_QUERY_STATUS, .size = sizeof(info), .pointer = (uintptr_t)&info};
+  uint64_t sum = 0;
+
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &args), 0);
+  for (int i = 0; i < DRM_NPU_MAX_CORES; i++) sum += info.jobs[i];
+  return sum;
+}
+
+static void a_job_that_starves_the_others(void **state) {
+  uint64_t worst = 0;
+  pid_t pids[HOGS];
+
+  (void)state;
+  for (int i = 0; i < HOGS; i++) {
+    pids[i] = fork();
+    if (!pids[i]) hog();
+    assert_true(pids[i] > 0);
+  }
+  usleep(1000000);
+  for (int i = 0; i < 10; i++) {
+    uint64_t before = jobs_done(), others;
+
+    run_nop(fd, ctx);
+    others = jobs_done() - before;
+    if (others > worst) worst = others;
+  }
+  for (int i = 0; i < HOGS; i++) {
+    kill(pids[i], SIGKILL);
+    waitpid(pids[i], NULL, 0);
+  }
+  printf("beside %d full contexts, a job waited for at most %llu others\n", HOGS, (unsigned long long)worst);
+  /* Each context has 64 jobs waiting; in the order of submission all of them would come first. */
+  assert_true(worst < HOGS * 8);
+}
+
+static void contexts_beyond_the_cap(void **state) {
+  struct drm_npu_ctx_create args;
+  static uint32_t ids[NPU_MAX_QUEUES];
+  struct drm_npu_dev_info info;
+  char before[USAGE_BYTES];
+
+  (void)state;
+  npu_info(fd, &info);
+  usage_take(before);
+  for (int round = 0; round < 3; round++) {
+    uint32_t count = 0;
+    int ret;
+
+    for (;;) {
+      args = (struct drm_npu_ctx_create){.priority = DRM_NPU_PRIORITY_NORMAL};
+      ret = raw_ctx_create(fd, &args);
+      if (ret) break;
+      assert_true(count < info.queues);
+      ids[count++] = args.ctx_id;
+    }
+    assert_int_equal(ret, -ENOSPC);
+    assert_int_equal(count, info.queues - 1); /* one is the test's own */
+    for (int i = 0; i < 100; i++) assert_int_equal(raw_ctx_create(fd, &args), -ENOSPC);
+    run_nop(fd, ids[count - 1]);
+    while (count) ctx_destroy(fd, ids[--count]);
+  }
+  usage_expect(before);
+}
+
+static void ten_thousand_contexts_in_turn(void **state) {
+  char before[USAGE_BYTES];
+
+  (void)state;
+  usage_take(before);
+  for (int i = 0; i < rounds; i++) {
+    uint32_t id = ctx_create(fd);
+
+    if (i % 100 == 0) run_nop(fd, id);
+    ctx_destroy(fd, id);
+  }
+  usage_expect(before);
+}
+
+/* Opens, makes a context if there is one left, submits, and forks until there are enough. */
+static void bomb(int depth) {
+  int file;
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct stream stream;
+  struct job job;
+
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int i = 0; i < 2 && depth; i++) {
+    if (fork()) continue;
+    depth--;
+    i = -1; /* the child goes on as if it were the first */
+  }
+  if (npu_try_open(&file) && !raw_ctx_create(file, &args)) {
+    stream_create(file, 1, &stream);
+    stream_nop(&stream, 0);
+    job_init(&job);
+    job_gdma(&job, &stream);
+    for (int i = 0; i < 200; i++) raw_submit(file, args.ctx_id, &job);
+  }
+  while (wait(NULL) > 0) continue;
+}
+
+static void a_fork_bomb_of_submitters(void **state) {
+  char before[USAGE_BYTES];
+
+  (void)state;
+  usage_take(before);
+  for (int round = 0; round < 3; round++) {
+    pid_t pid = fork();
+
+    if (!pid) {
+      bomb(5); /* 63 processes */
+      _exit(0);
+    }
+    assert_true(pid > 0);
+    usleep(500000);
+    run_nop(fd, ctx); /* others still get their turn */
+    if (round) kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+  }
+  usage_expect(before);
+  run_nop(fd, ctx);
+}
+
+/* A buffer whose handle is closed while a job writes it; its successor gets the handle, but nothing of what the job writes. */
+static void reused_handles(void **state) {
+  struct stream stream;
+  struct bo old, new;
+  struct job job;
+  int reused = 0;
+
+  (void)state;
+  stream_create(fd, 2, &stream);
+  stream_slow_copy(&stream, 1, 30);
+  stream_fill(&stream, 1, 0, KIB(64), 0xee);
+  for (int i = 0; i < 20; i++) {
+    uint64_t seqno;
+
+    bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &old);
+    job_init(&job);
+    job_gdma(&job, &stream);
+    job_region(&job, &old, RW);
+    seqno = submit(fd, ctx, &job);
+    assert_int_equal(raw_gem_close(fd, old.handle), 0);
+    bo_create_mapped(fd, KIB(64), DRM_NPU_BO_SYSTEM, &new);
+    reused += new.handle == old.handle;
+    assert_int_not_equal(new.va, old.va);
+    wait_ok(fd, ctx, seqno);
+    for (uint64_t k = 0; k < new.size; k++) assert_int_equal(new.map[k], 0);
+    bo_destroy(fd, &new);
+  }
+  assert_true(reused > 0);
+  stream_destroy(fd, &stream);
+}
+
+static void stale_and_foreign_context_ids(void **state) {
+  uint32_t id = ctx_create(fd), again;
+  int other = npu_open();
+  struct drm_npu_ctx_query query = {.ctx_id = id};
+  struct drm_npu_wait wait;
+  struct stream stream;
+  struct job job;
+
+  (void)state;
+  stream_create(fd, 1, &stream);
+  stream_nop(&stream, 0);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  for (int i = 0; i < 5; i++) run_ok(fd, id, &job);
+
+  /* Of somebody else. */
+  assert_int_equal(raw_submit(other, id, &job), -ENOENT);
+  assert_int_equal(raw_wait(other, id, 1, 0, &wait), -ENOENT);
+  assert_int_equal(raw_ioctl(other, DRM_IOCTL_NPU_CTX_QUERY, &query), -ENOENT);
+  assert_int_equal(raw_ctx_destroy(other, id), -ENOENT);
+  assert_true(mmap(NULL, 4096, PROT_READ, MAP_SHARED, other, (off_t)id << 12) == MAP_FAILED);
+  assert_int_equal(errno, ENOENT);
+
+  /* Of one that is no more. */
+  ctx_destroy(fd, id);
+  assert_int_equal(raw_submit(fd, id, &job), -ENOENT);
+  assert_int_equal(raw_wait(fd, id, 1, 0, &wait), -ENOENT);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_CTX_QUERY, &query), -ENOENT);
+  assert_int_equal(raw_ctx_destroy(fd, id), -ENOENT);
+  assert_true(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, (off_t)id << 12) == MAP_FAILED);
+
+  /* Its successor begins at the beginning. */
+  again = ctx_create(fd);
+  assert_int_equal(again, id);
+  ctx_query(fd, again, &query);
+  assert_int_equal(query.submitted, 0);
+  assert_int_equal(query.completed, 0);
+  assert_int_equal(raw_wait(fd, again, 1, 0, &wait), -EINVAL);
+  assert_int_equal(submit(fd, again, &job), 1);
+  wait_ok(fd, again, 1);
+  ctx_destroy(fd, again);
+  stream_destroy(fd, &stream);
+  close(other);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_job_that_starves_the_others), cmocka_unit_test(contexts_beyond_the_cap),
+      cmocka_unit_test(ten_thousand_contexts_in_turn), cmocka_unit_test(a_fork_bomb_of_submitters),
+      cmocka_unit_test(reused_handles),                cmocka_unit_test(stale_and_foreign_context_ids),
+  };
+
+  if (argc > 1) rounds = atoi(argv[1]);
+  return cmocka_run_group_tests_name("attack", tests, set_up, tear_down);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* The driver's own account of what is in use, for tests that must leave nothing behind. Needs root. */
+#ifndef NPU_TEST_USAGE_H
+#define NPU_TEST_USAGE_H
+
+#define USAGE_BYTES 4096
+
+/* Memory, page tables, address spaces and queues, as text. */
+void usage_take(char text[USAGE_BYTES]);
+/* Ends the test if it is not the same again after a while. */
+void usage_expect(const char *before);
+
+#endif
