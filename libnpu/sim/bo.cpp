@@ -130,6 +130,7 @@ int File::bo_map(uint32_t handle, uint64_t size, bool shadow, void **ptr) {
 
 void File::bo_unmap(uint32_t handle, void *ptr, uint64_t size) {
   Lock lock(mutex_);
+  progress();  // so that jobs whose end the program has seen on the fence page are known as writers
   const auto bo = find_bo(handle);
   if (bo) bo->mappings.erase(ptr);
   const auto shadow = bo ? bo->shadows.find(ptr) : std::map<void *, std::unique_ptr<Shadow>>::iterator();
