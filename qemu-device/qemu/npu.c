@@ -584,8 +584,6 @@ static bool npu_create_model(NpuState *s, Error **errp)
                           "npu-dead", s->config.ddr_bytes);
     memory_region_set_enabled(&s->dead_ddr, false);
     memory_region_init(&s->ddr_bar, OBJECT(s), "npu-bar2", s->config.ddr_bytes);
-    memory_region_add_subregion(&s->ddr_bar, 0, &s->ddr);
-    memory_region_add_subregion_overlap(&s->ddr_bar, 0, &s->dead_ddr, 1);
     s->config.abi = NPU_MODEL_ABI;
     s->config.lmem_bytes = s->lmem;
     s->config.ddr = memory_region_get_ram_ptr(&s->ddr);
@@ -655,6 +653,19 @@ static bool npu_init_pci(NpuState *s, Error **errp)
     return true;
 }
 
+/* A region in a container holds a reference to the device until it leaves. */
+static void npu_fill_ddr_bar(NpuState *s)
+{
+    memory_region_add_subregion(&s->ddr_bar, 0, &s->ddr);
+    memory_region_add_subregion_overlap(&s->ddr_bar, 0, &s->dead_ddr, 1);
+}
+
+static void npu_empty_ddr_bar(NpuState *s)
+{
+    memory_region_del_subregion(&s->ddr_bar, &s->dead_ddr);
+    memory_region_del_subregion(&s->ddr_bar, &s->ddr);
+}
+
 static void npu_realize(PCIDevice *pdev, Error **errp)
 {
     NpuState *s = NPU(pdev);
@@ -667,6 +678,7 @@ static void npu_realize(PCIDevice *pdev, Error **errp)
         s->model = NULL;
         return;
     }
+    npu_fill_ddr_bar(s);
     s->irq_pending = bitmap_new(s->config.vectors);
     s->irq_bh = qemu_bh_new_guarded(npu_irq_bh, s,
                                     &DEVICE(s)->mem_reentrancy_guard);
@@ -685,6 +697,7 @@ static void npu_exit(PCIDevice *pdev)
     trace_npu_unplug();
     qatomic_set(&s->gone, true);
     npu_model_stop(s->model);
+    npu_empty_ddr_bar(s);
     pcie_aer_exit(pdev);
     pcie_cap_exit(pdev);
     msix_uninit_exclusive_bar(pdev);
