@@ -396,6 +396,7 @@ int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
 	struct drm_npu_bo_seal *args = data;
 	struct drm_gem_object *obj;
 	struct npu_bo *bo;
+	long wait;
 	int ret;
 
 	if (args->pad)
@@ -406,7 +407,9 @@ int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
 		return -ENOENT;
 	bo = gem_to_npu_bo(obj);
 
-	ret = dma_resv_lock_interruptible(obj->resv, NULL);
+	/* The driver's own writing, the zeros of a new buffer, is no reason to refuse. */
+	wait = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true, MAX_SCHEDULE_TIMEOUT);
+	ret = wait < 0 ? wait : dma_resv_lock_interruptible(obj->resv, NULL);
 	if (ret)
 		goto out;
 

@@ -252,9 +252,15 @@ void calibrate(int fd, uint32_t ctx) {
   for (;; bytes *= 2) {
     stream.count = 0;
     add_slow_copy(&stream, 1, bytes);
-    took = now_ms();
-    run_ok(fd, ctx, &job);
-    took = now_ms() - took;
+    /* The best of some: a host that was elsewhere makes the card look slow. */
+    took = INT64_MAX;
+    for (int i = 0; i < 4 && took >= 50; i++) {
+      int64_t began = now_ms(), ms;
+
+      run_ok(fd, ctx, &job);
+      ms = now_ms() - began;
+      if (ms < took) took = ms;
+    }
     if (took >= 50 || bytes >= 1u << 30) break;
   }
   slow_bytes_per_ms = bytes / (took + 1) + 1;

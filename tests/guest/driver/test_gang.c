@@ -187,10 +187,10 @@ static void profiles_show_each_core(void **state) {
 static void short_jobs_do_not_starve_gangs(void **state) {
   enum { SHORT = 60, GANGS = 5 };
   uint32_t pinned[CORES];
-  struct stream stream;
+  struct stream stream, plug;
   uint64_t last[CORES], last_gang = 0;
   struct gang gang;
-  struct job job;
+  struct job job, first;
   struct bo bo;
 
   (void)state;
@@ -205,11 +205,19 @@ static void short_jobs_do_not_starve_gangs(void **state) {
   job_gdma(&job, &stream);
   job_region(&job, &bo, RW);
   job.args.flags = DRM_NPU_JOB_EXPLICIT;
+  /* A long one holds each core until all others are submitted. */
+  stream_create(fd, 1, &plug);
+  stream_slow_copy(&plug, 1, 2000);
+  job_init(&first);
+  job_gdma(&first, &plug);
+  job_region(&first, &bo, RW);
+  first.args.flags = DRM_NPU_JOB_EXPLICIT;
   for (int core = 0; core < CORES; core++) {
     struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL, .core_mask = 1u << core};
 
     assert_int_equal(raw_ctx_create(fd, &args), 0);
     pinned[core] = args.ctx_id;
+    submit(fd, pinned[core], &first);
     for (int i = 0; i < SHORT; i++) last[core] = submit(fd, pinned[core], &job);
   }
   for (int i = 0; i < GANGS; i++) last_gang = submit(fd, ctx, &gang.job);
@@ -220,10 +228,13 @@ static void short_jobs_do_not_starve_gangs(void **state) {
 
     ctx_query(fd, pinned[core], &query);
     assert_true(query.completed < last[core]);
+  }
+  for (int core = 0; core < CORES; core++) {
     wait_ok(fd, pinned[core], last[core]);
     ctx_destroy(fd, pinned[core]);
   }
   bo_destroy(fd, &bo);
+  stream_destroy(fd, &plug);
   stream_destroy(fd, &stream);
   gang_destroy(&gang);
 }

@@ -275,6 +275,7 @@ static void a_completion_that_cannot_be_true(void **state) {
     fault_set(kinds[i], 1);
     hit = submit_nops(bad);
     for (int k = 0; k < 10; k++) behind[k] = submit_nops(bad);
+    fault_wait(kinds[i]); /* or it would hit whoever is done first */
     for (int k = 0; k < 10; k++) run_nop(fd, good);
     wait_result(fd, bad, hit, &wait);
     assert_int_equal(wait.error, -EIO);
