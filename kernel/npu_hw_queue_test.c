@@ -72,47 +72,53 @@ static void npu_ring_test_entries(struct kunit *test)
 	}
 }
 
-static bool npu_ring_test_process(struct npu_hw_queue *queue)
-{
-	unsigned long flags;
-	bool any;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	any = npu_hw_queue_process_locked(queue);
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return any;
-}
-
-/*
- * Only entries with the phase of the present round are taken, each once; and a completion that
- * nobody waits for, which a broken card may write, harms nobody.
- */
+/* Only entries with the phase of the present round are taken, each once. */
 static void npu_ring_test_phase(struct kunit *test)
 {
 	struct npu_hw_queue *queue = test->priv;
 	u32 i, phase = NPU_CQE_PHASE;
+	struct npu_cqe cqe;
 
-	KUNIT_EXPECT_FALSE(test, npu_ring_test_process(queue));
 	for (i = 0; i < 3 * NPU_RING_ENTRIES; i++) {
 		u32 slot = i % NPU_RING_ENTRIES;
-		struct npu_cqe *cqe = &queue->rings->cq[slot];
+		struct npu_cqe *entry = &queue->rings->cq[slot];
 
 		KUNIT_EXPECT_EQ(test, queue->cq_head, slot);
 		KUNIT_EXPECT_EQ(test, queue->cq_phase, phase);
-		cqe->job_id = i + 1;
-		cqe->phase = phase;
-		KUNIT_EXPECT_TRUE(test, npu_ring_test_process(queue));
-		KUNIT_EXPECT_FALSE(test, npu_ring_test_process(queue));
+		KUNIT_EXPECT_FALSE(test, npu_hw_queue_peek(queue, &cqe));
+		entry->job_id = i + 1;
+		entry->phase = phase;
+		KUNIT_EXPECT_TRUE(test, npu_hw_queue_peek(queue, &cqe));
+		KUNIT_EXPECT_EQ(test, cqe.job_id, i + 1);
+		npu_hw_queue_consume(queue);
 		if (slot == NPU_RING_ENTRIES - 1)
 			phase ^= NPU_CQE_PHASE;
 	}
+}
 
-	/* Two at once. */
-	queue->rings->cq[0].phase = phase;
-	queue->rings->cq[1].phase = phase;
-	KUNIT_EXPECT_TRUE(test, npu_ring_test_process(queue));
-	KUNIT_EXPECT_EQ(test, queue->cq_head, 2);
+static void npu_ring_test_no_work(struct work_struct *work)
+{
+}
+
+/* A completion that nobody waits for is not taken, and nothing after it. */
+static void npu_ring_test_distrust(struct kunit *test)
+{
+	struct npu_hw_queue *queue = test->priv;
+	unsigned long flags;
+	bool any;
+
+	queue->npu->timeout_wq = system_wq;
+	INIT_WORK(&queue->npu->event_work, npu_ring_test_no_work);
+	queue->rings->cq[0].phase = NPU_CQE_PHASE;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	any = npu_hw_queue_process_locked(queue);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	flush_work(&queue->npu->event_work);
+
+	KUNIT_EXPECT_FALSE(test, any);
+	KUNIT_EXPECT_TRUE(test, queue->distrusted);
+	KUNIT_EXPECT_EQ(test, queue->cq_head, 0);
 }
 
 static struct kunit_case npu_ring_test_cases[] = {
@@ -120,6 +126,7 @@ static struct kunit_case npu_ring_test_cases[] = {
 	KUNIT_CASE(npu_ring_test_layout),
 	KUNIT_CASE(npu_ring_test_entries),
 	KUNIT_CASE(npu_ring_test_phase),
+	KUNIT_CASE(npu_ring_test_distrust),
 	{ }
 };
 

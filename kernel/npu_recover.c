@@ -261,7 +261,7 @@ static void npu_recover_give_up(struct npu_device *npu, const char *why)
 void npu_recover_lost_work(struct work_struct *work)
 {
 	struct npu_device *npu = container_of(work, struct npu_device, lost_work);
-	char *env[] = { "WEDGED=rebind,bus-reset", NULL };
+	char *env[2] = { "WEDGED=rebind,bus-reset" };
 
 	kobject_uevent_env(&npu->drm.accel->kdev->kobj, KOBJ_CHANGE, env);
 }

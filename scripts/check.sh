@@ -165,14 +165,15 @@ step qemu-device 600 qemu_device
 step demo 300 succeeds make -s demo
 step guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
 step guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest
-together
-
-aside guest-stock 900 tests/guest/check.sh stock
-aside guest-iommu 900 tests/guest/check.sh iommu
 step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined --
 step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
 together
+
+# Two boards at a time, and no compiler beside them: they test what happens when time runs out.
+aside guest-stock 900 tests/guest/check.sh stock
+aside guest-iommu 900 tests/guest/check.sh iommu
 step guest-debug 1800 tests/guest/check.sh debug
+together
 
 echo
 for i in "${!failures[@]}"; do
