@@ -247,19 +247,18 @@ int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
  * npu_prime_sync - cache maintenance of an imported buffer: its exporter knows
  * @bo: buffer
  * @direction: DRM_NPU_SYNC_ flags
+ *
+ * In both directions, whatever is asked for: exporters map their memory for the first one that they
+ * hear of, and may use that mapping for all others.
  */
 int npu_prime_sync(struct npu_bo *bo, u32 direction)
 {
 	struct dma_buf *dma_buf = bo->tbo.base.import_attach->dmabuf;
-	int ret = 0;
+	int ret;
 
-	if (direction & DRM_NPU_SYNC_TO_DEVICE) {
-		ret = dma_buf_begin_cpu_access(dma_buf, DMA_TO_DEVICE);
-		if (!ret)
-			ret = dma_buf_end_cpu_access(dma_buf, DMA_TO_DEVICE);
-	}
-	if (!ret && direction & DRM_NPU_SYNC_FROM_DEVICE)
-		ret = dma_buf_begin_cpu_access(dma_buf, DMA_FROM_DEVICE);
+	ret = dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+	if (!ret && direction & DRM_NPU_SYNC_TO_DEVICE)
+		ret = dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
 
 	return ret;
 }
