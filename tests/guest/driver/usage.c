@@ -12,6 +12,25 @@
 
 #include <cmocka.h>
 
+/* Queues in use, the driver's own among them. */
+static int queues_used(void) {
+  FILE *file = popen("grep -c '^[0-9]' /sys/kernel/debug/accel/*/queues", "r");
+  int count = 0;
+
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%d", &count), 1);
+  assert_int_equal(pclose(file), 0);
+  return count;
+}
+
+void usage_settle(int contexts) {
+  char text[USAGE_BYTES];
+
+  usage_take(text);
+  for (int tries = 0; tries < 300 && queues_used() > contexts + 1; tries++) usleep(100000);
+  assert_int_equal(queues_used(), contexts + 1);
+}
+
 void usage_take(char text[USAGE_BYTES]) {
   FILE *file;
   size_t n;

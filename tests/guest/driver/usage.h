@@ -9,5 +9,7 @@
 void usage_take(char text[USAGE_BYTES]);
 /* Ends the test if it is not the same again after a while. */
 void usage_expect(const char *before);
+/* Waits until nobody but the caller has contexts: processes that an earlier test has killed may still be on their way out. */
+void usage_settle(int contexts);
 
 #endif
