@@ -405,6 +405,23 @@ void npu_ctx_close(struct drm_file *file)
 	xa_destroy(&nfile->ctxs);
 }
 
+/*
+ * Take a context out of the table. The entry of one that is just being created is left alone:
+ * erasing that would give its id away a second time, and the first context would be lost.
+ */
+static struct npu_ctx *npu_ctx_take(struct npu_file *nfile, u32 id)
+{
+	struct npu_ctx *ctx;
+
+	xa_lock(&nfile->ctxs);
+	ctx = xa_load(&nfile->ctxs, id);
+	if (ctx)
+		__xa_erase(&nfile->ctxs, id);
+	xa_unlock(&nfile->ctxs);
+
+	return ctx;
+}
+
 /**
  * npu_ioctl_ctx_destroy - DRM_IOCTL_NPU_CTX_DESTROY
  * @drm: device
@@ -419,7 +436,7 @@ int npu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *f
 	if (args->pad)
 		return -EINVAL;
 
-	ctx = xa_erase(&to_npu_file(file)->ctxs, args->ctx_id);
+	ctx = npu_ctx_take(to_npu_file(file), args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
 
