@@ -117,6 +117,11 @@ static void failing_opens_leave_nothing(void **state) {
   assert_true(failed > 0);
 }
 
+static int set_up(void **state) {
+  (void)state;
+  return alloc_fail_begin() ? 0 : -1;
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(failing_allocations_leave_nothing),
@@ -124,5 +129,5 @@ int main(int argc, char **argv) {
   };
 
   if (argc > 1) rounds = atoi(argv[1]);
-  return cmocka_run_group_tests_name("unwind", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("unwind", tests, set_up, NULL);
 }
