@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sync_file.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -391,6 +392,7 @@ int syncobj_status(int fd, uint32_t handle) {
   struct sync_file_info info = {0};
 
   MUST(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &args));
+  poll(&(struct pollfd){.fd = args.fd, .events = POLLIN}, 1, FOREVER_MS);
   MUST(raw_ioctl(args.fd, SYNC_IOC_FILE_INFO, &info));
   close(args.fd);
   if (info.status < 0) return info.status;

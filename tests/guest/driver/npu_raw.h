@@ -99,7 +99,7 @@ void run_nop(int fd, uint32_t ctx); /* the whole line still works */
 uint32_t syncobj_create(int fd);
 void syncobj_destroy(int fd, uint32_t handle);
 int raw_syncobj_wait(int fd, uint32_t handle, uint64_t point, int64_t ms);
-/* Errno of the fence of a syncobj, through a sync file: 0 fine, 1 not signalled, negative: error. */
+/* Waits for the fence of a syncobj, through a sync file, and tells its errno: 0 fine, 1 does not signal, negative: error. */
 int syncobj_status(int fd, uint32_t handle);
 
 int64_t deadline_ns(int64_t ms);

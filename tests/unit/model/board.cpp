@@ -77,6 +77,11 @@ void TestBoard::release() {
   changed_.notify_all();
 }
 
+void TestBoard::on_interrupt(std::function<void(unsigned)> f) {
+  std::lock_guard lock(mutex_);
+  on_interrupt_ = std::move(f);
+}
+
 std::vector<std::pair<uint64_t, size_t>> TestBoard::take_writes() {
   std::lock_guard lock(mutex_);
   return std::exchange(writes_, {});
@@ -125,7 +130,12 @@ int TestBoard::dma_write(void *opaque, uint64_t addr, const void *buf, size_t by
 void TestBoard::interrupt(void *opaque, unsigned vector) {
   auto *self = static_cast<TestBoard *>(opaque);
   self->interrupts_.at(vector).fetch_add(1);
-  if (self->on_interrupt_) self->on_interrupt_(vector);
+  std::function<void(unsigned)> f;
+  {
+    std::lock_guard lock(self->mutex_);
+    f = self->on_interrupt_;
+  }
+  if (f) f(vector);
 }
 
 void TestBoard::trace(void *opaque, const char *kind, const char *text) {

@@ -44,7 +44,7 @@ class TestBoard {
 
   unsigned interrupts(unsigned vector) const { return interrupts_[vector].load(); }
   /// Called inside each interrupt callback.
-  void on_interrupt(std::function<void(unsigned)> f) { on_interrupt_ = std::move(f); }
+  void on_interrupt(std::function<void(unsigned)> f);
   uint64_t transfers() const { return transfers_.load(); }
   /// Bus addresses and sizes of the writes since the last call.
   std::vector<std::pair<uint64_t, size_t>> take_writes();

@@ -180,7 +180,7 @@ TEST_F(Faults, CompletionsAreCorrupt) {
   works(q);
 
   set(NPU_MODEL_FAULT_CORRUPT_PHASE, 1);
-  const uint32_t tail = q.reg(NPU_QUEUE_CQ_TAIL);
+  const uint32_t tail = q.reg(NPU_QUEUE_SQ_HEAD);  // one completion an entry; CQ_TAIL follows what was written
   q.submit(job());
   eventually([&] { return q.reg(NPU_QUEUE_CQ_TAIL) == tail + 1; }, "the completion to be written");
   EXPECT_FALSE(q.poll());
