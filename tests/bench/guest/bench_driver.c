@@ -210,8 +210,15 @@ static uint64_t rate_batch(struct worker *w, int depth, double end) {
   return done;
 }
 
+static struct io_uring_sqe *next_sqe(struct io_uring *ring) {
+  struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+  if (!sqe) die("the ring has no free entry");
+  return sqe;
+}
+
 static void uring_push(struct worker *w, uint64_t slot) {
-  struct io_uring_sqe *sqe = io_uring_get_sqe(&w->ring);
+  struct io_uring_sqe *sqe = next_sqe(&w->ring);
   const struct drm_npu_uring_submit entry = {.submit = (uintptr_t)&w->submits[slot]};
 
   io_uring_prep_rw(IORING_OP_URING_CMD, sqe, w->fd, NULL, 0, 0);
@@ -220,41 +227,15 @@ static void uring_push(struct worker *w, uint64_t slot) {
   memcpy((uint8_t *)sqe + offsetof(struct io_uring_sqe, cmd), &entry, sizeof(entry));
 }
 
-static uint64_t rate_uring(struct worker *w, int depth, double end) {
+/* Waits for one completion, or (lazy: fewer, larger turns) until half of them are there; then takes all that are there. */
+static uint64_t uring_turns(struct worker *w, int depth, double end, int lazy) {
   uint64_t done = 0;
   int flying = 0;
 
   for (int i = 0; i < depth; i++, flying++) uring_push(w, (uint64_t)i);
   while (flying) {
     const int more = now_us() < end;
-    struct io_uring_cqe *cqe;
-    unsigned head, seen = 0;
-
-    /* All that are there, but wait for one only. */
-    if (io_uring_submit_and_wait(&w->ring, 1) < 0) die("io_uring");
-    io_uring_for_each_cqe(&w->ring, head, cqe) {
-      check(cqe->res, "completion");
-      seen++;
-      flying--;
-      if (!more) continue;
-      uring_push(w, cqe->user_data);
-      flying++;
-    }
-    io_uring_cq_advance(&w->ring, seen);
-    if (more) done += seen;
-  }
-  return done;
-}
-
-/* The same, but waits until half of them are there: fewer, larger turns. */
-static uint64_t rate_uring_lazy(struct worker *w, int depth, double end) {
-  uint64_t done = 0;
-  int flying = 0;
-
-  for (int i = 0; i < depth; i++, flying++) uring_push(w, (uint64_t)i);
-  while (flying) {
-    const int more = now_us() < end;
-    const unsigned want = (unsigned)(more && flying > 1 ? flying / 2 : flying);
+    const unsigned want = !lazy ? 1 : (unsigned)(more && flying > 1 ? flying / 2 : flying);
     struct io_uring_cqe *cqe;
     unsigned head, seen = 0;
 
@@ -272,6 +253,9 @@ static uint64_t rate_uring_lazy(struct worker *w, int depth, double end) {
   }
   return done;
 }
+
+static uint64_t rate_uring(struct worker *w, int depth, double end) { return uring_turns(w, depth, end, 0); }
+static uint64_t rate_uring_lazy(struct worker *w, int depth, double end) { return uring_turns(w, depth, end, 1); }
 
 static const struct way {
   const char *name;
@@ -384,7 +368,7 @@ static void bench_buffers(void) {
 /* ---- NVMe passthrough: reads of one block from a disk without a medium ---- */
 
 static void nvme_push(struct io_uring *ring, int fd, int nsid, void *block, uint64_t slot) {
-  struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+  struct io_uring_sqe *sqe = next_sqe(ring);
   struct nvme_uring_cmd cmd = {.opcode = 0x02, .nsid = (uint32_t)nsid, .addr = (uintptr_t)block, .data_len = 512};
 
   memset(sqe, 0, 2 * sizeof(*sqe));

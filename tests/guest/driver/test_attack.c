@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
 #include "usage.h"
 
@@ -26,22 +27,6 @@
 #define HOG_JOB_MS 40
 
 static int rounds = 10000;
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 static void slow_job(int file, uint32_t ms, struct stream *stream, struct bo *bo, struct job *job) {
   stream_create(file, 1, stream);

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
@@ -31,22 +32,6 @@
 
 static int rounds = 2;
 static uint64_t stride = PAGE;
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 /* One process' buffers, all of the same size, each with contents of its own. */
 struct owner {

@@ -11,24 +11,8 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
-
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 static void empty_jobs_are_numbered_from_one(void **state) {
   uint32_t own = ctx_create(fd);

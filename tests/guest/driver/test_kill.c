@@ -13,27 +13,12 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
 static int rounds = 200;
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 /* The driver's own account of what is in use: memory, page tables, address spaces. */
 static void in_use(char *text, size_t size) {

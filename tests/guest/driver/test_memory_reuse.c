@@ -16,28 +16,13 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define BLOCK MIB(16)
 
 static int rounds = 40;
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
   return p[0] == value && !memcmp(p, p + 1, size - 1);

@@ -11,27 +11,12 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
 static int rounds = 10000;
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 static void buffers_come_and_go(void **state) {
   struct drm_npu_memory_info before, after;

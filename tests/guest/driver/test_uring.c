@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
@@ -28,23 +29,6 @@
 #ifndef IORING_SETUP_DEFER_TASKRUN
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13)
 #endif
-
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 /* Requests */
 

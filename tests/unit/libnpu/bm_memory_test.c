@@ -7,33 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "groups.h"
-
-static bm_handle_t handle;
-
-#define OK(call) assert_int_equal(call, BM_SUCCESS)
-
-/* Keeps the log quiet where errors are wanted; the last line is in `logged`. */
-static char logged[1024];
-static void keep_line(const char *tag, int level, const char *fmt, va_list args) {
-  assert_string_equal(tag, "bmlib");
-  assert_int_equal(level, BMLIB_LOG_ERROR);
-  vsnprintf(logged, sizeof(logged), fmt, args);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  bmlib_log_set_callback(keep_line);
-  *logged = 0;
-  return bm_dev_request(&handle, 0);
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  bm_dev_free(handle);
-  bmlib_log_set_callback(NULL);
-  return 0;
-}
+#include "bm_fixture.h"
 
 static bm_device_mem_t must_malloc(unsigned int size) {
   bm_device_mem_t mem;

@@ -4,29 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "groups.h"
-
-static bm_handle_t handle;
-static char logged[256];
-
-static void keep_line(const char *tag, int level, const char *fmt, va_list args) {
-  (void)tag;
-  (void)level;
-  vsnprintf(logged, sizeof(logged), fmt, args);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  bmlib_log_set_callback(keep_line);
-  return bm_dev_request(&handle, 0);
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  bm_dev_free(handle);
-  bmlib_log_set_callback(NULL);
-  return 0;
-}
+#include "bm_fixture.h"
 
 /* The call returns this, and the log has the function's name and the reason. */
 #define SAYS(expected, name, ...)                   \

@@ -6,32 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "groups.h"
-
-static bm_handle_t handle;
-
-#define OK(call) assert_int_equal(call, BM_SUCCESS)
-
-static char logged[1024];
-static void keep_line(const char *tag, int level, const char *fmt, va_list args) {
-  (void)tag;
-  (void)level;
-  vsnprintf(logged, sizeof(logged), fmt, args);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  bmlib_log_set_callback(keep_line);
-  *logged = 0;
-  return bm_dev_request(&handle, 0);
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  bm_dev_free(handle);
-  bmlib_log_set_callback(NULL);
-  return 0;
-}
+#include "bm_fixture.h"
 
 /* One test a type of descriptor: everything that a family has. Plain numbers differ (unsigned int or unsigned long
  * long). */
