@@ -123,7 +123,9 @@ static void npu_show_client(struct seq_file *m, struct drm_file *file)
 	rcu_read_unlock();
 }
 
-static int npu_show_clients(struct seq_file *m, void *data)
+/* A line of heads, and the lines of every open file. */
+static int npu_show_files(struct seq_file *m, const char *heads,
+			  void (*show)(struct seq_file *m, struct drm_file *file))
 {
 	struct npu_device *npu = npu_of_seq_file(m);
 	struct drm_file *file;
@@ -132,12 +134,17 @@ static int npu_show_clients(struct seq_file *m, void *data)
 	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
 	if (ret)
 		return ret;
-	seq_puts(m, "client pid command contexts card system\n");
+	seq_puts(m, heads);
 	list_for_each_entry(file, &npu->drm.filelist, lhead)
-		npu_show_client(m, file);
+		show(m, file);
 	mutex_unlock(&npu->drm.filelist_mutex);
 
 	return 0;
+}
+
+static int npu_show_clients(struct seq_file *m, void *data)
+{
+	return npu_show_files(m, "client pid command contexts card system\n", npu_show_client);
 }
 
 static void npu_show_file_buffers(struct seq_file *m, struct drm_file *file)
@@ -163,31 +170,23 @@ static void npu_show_file_buffers(struct seq_file *m, struct drm_file *file)
 /* Every handle; a buffer that two files have is listed twice. */
 static int npu_show_buffers(struct seq_file *m, void *data)
 {
-	struct npu_device *npu = npu_of_seq_file(m);
-	struct drm_file *file;
-	int ret;
-
-	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
-	if (ret)
-		return ret;
-	seq_puts(m, "client handle bytes asked is state\n");
-	list_for_each_entry(file, &npu->drm.filelist, lhead)
-		npu_show_file_buffers(m, file);
-	mutex_unlock(&npu->drm.filelist_mutex);
-
-	return 0;
+	return npu_show_files(m, "client handle bytes asked is state\n", npu_show_file_buffers);
 }
 
-static void npu_show_vm(struct seq_file *m, u64 client, struct npu_vm *vm)
+static void npu_show_vm(struct seq_file *m, struct drm_file *file)
 {
+	struct npu_vm *vm = READ_ONCE(to_npu_file(file)->vm);
 	struct npu_space_usage usage;
 	u32 level;
+
+	if (IS_ERR_OR_NULL(vm))
+		return;
 
 	mutex_lock(&vm->lock);
 	npu_space_usage(&vm->space, &usage);
 	mutex_unlock(&vm->lock);
 
-	seq_printf(m, "%llu %u", client, vm->space.asid);
+	seq_printf(m, "%llu %u", file->client_id, vm->space.asid);
 	for (level = 0; level < NPU_PT_LEVELS; level++)
 		seq_printf(m, " %u", usage.tables[level]);
 	seq_printf(m, " %u %u\n", usage.small, usage.large);
@@ -195,23 +194,8 @@ static void npu_show_vm(struct seq_file *m, u64 client, struct npu_vm *vm)
 
 static int npu_show_page_tables(struct seq_file *m, void *data)
 {
-	struct npu_device *npu = npu_of_seq_file(m);
-	struct drm_file *file;
-	struct npu_vm *vm;
-	int ret;
-
-	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
-	if (ret)
-		return ret;
-	seq_puts(m, "client asid tables0 tables1 tables2 tables3 pages blocks\n");
-	list_for_each_entry(file, &npu->drm.filelist, lhead) {
-		vm = READ_ONCE(to_npu_file(file)->vm);
-		if (!IS_ERR_OR_NULL(vm))
-			npu_show_vm(m, file->client_id, vm);
-	}
-	mutex_unlock(&npu->drm.filelist_mutex);
-
-	return 0;
+	return npu_show_files(m, "client asid tables0 tables1 tables2 tables3 pages blocks\n",
+			      npu_show_vm);
 }
 
 /* Not for everybody: each read interrupts the machine. */
