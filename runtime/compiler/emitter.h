@@ -64,6 +64,25 @@ void set_activation(T &cmd, const graph::Activation &act) {
   cmd.act_b = act.kind == graph::ActKind::Clip ? act.b : 0;
 }
 
+/// What a convolution or matrix multiply does with its sums at local address `to`: those that are not the first of an
+/// output begin with the partial sums there; the last one adds the bias (at `bias` in the coefficients) and activates.
+template <class T>
+void set_sums(T &cmd, const LoweredOp &op, uint32_t to, bool first, bool last, int64_t bias) {
+  if (!first) {
+    cmd.flags |= NPU_CONV_PSUM_IN;
+    cmd.psum_addr = to;
+  }
+  if (!last) {
+    cmd.flags |= NPU_CONV_PSUM_OUT;
+    return;
+  }
+  set_activation(cmd, op.act);
+  if (!op.bias) return;
+  cmd.flags |= NPU_CONV_BIAS;
+  cmd.param_region = kRegionCoeff;
+  cmd.param_offset = static_cast<uint64_t>(bias);
+}
+
 }  // namespace npu::compiler
 
 #endif  // NPU_COMPILER_EMITTER_H

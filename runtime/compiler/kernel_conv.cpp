@@ -284,19 +284,7 @@ class Conv final : public Kernel {
     c.oc = static_cast<uint32_t>(box[3]);
     c.wgt_region = run.tile.local_weights ? NPU_REGION_LOCAL : kRegionCoeff;
     c.wgt_offset = static_cast<uint64_t>(run.tile.local_weights ? run.weights_at + block - run.weights_offset : block);
-    if (!first) {
-      c.flags |= NPU_CONV_PSUM_IN;
-      c.psum_addr = to;
-    }
-    if (!last) {
-      c.flags |= NPU_CONV_PSUM_OUT;
-      return;
-    }
-    set_activation(c, op_.act);
-    if (!op_.bias) return;
-    c.flags |= NPU_CONV_BIAS;
-    c.param_region = kRegionCoeff;
-    c.param_offset = static_cast<uint64_t>(run.bias_offset + oc * kElementBytes);
+    set_sums(c, op_, to, first, last, run.bias_offset + oc * kElementBytes);
   }
 
   const KernelContext c_;

@@ -158,7 +158,7 @@ class MatMul final : public Kernel {
         c.wgt_region = kRegionCoeff;
         c.wgt_offset = static_cast<uint64_t>(run.blocks[block++]);
       }
-      set_ends(run, c, to, k == 0, k + ks == k_, at[2]);
+      set_sums(c, op_, to, k == 0, k + ks == k_, run.bias_offset + at[2] * kElementBytes);
       run.emitter.tiu(c);
     }
     if (!direct) run.emitter.copy(out, buffer_end(to, out), c_.end(y_, at));
@@ -174,22 +174,6 @@ class MatMul final : public Kernel {
     } else {
       c.wgt_offset = operand(run, run.b, *b_, start, b_box(now));
     }
-  }
-
-  void set_ends(const Run &run, npu_cmd_matmul &c, uint32_t to, bool first, bool last, int64_t n) const {
-    if (!first) {
-      c.flags |= NPU_CONV_PSUM_IN;
-      c.psum_addr = to;
-    }
-    if (!last) {
-      c.flags |= NPU_CONV_PSUM_OUT;
-      return;
-    }
-    set_activation(c, op_.act);
-    if (!op_.bias) return;
-    c.flags |= NPU_CONV_BIAS;
-    c.param_region = kRegionCoeff;
-    c.param_offset = static_cast<uint64_t>(run.bias_offset + n * kElementBytes);
   }
 
   const KernelContext c_;
