@@ -492,12 +492,34 @@ static bool npu_ctx_is_completed(struct npu_ctx *ctx, u64 seqno)
 	return done || READ_ONCE(ctx->killed);
 }
 
+/*
+ * A short job is finished before its waiter could sleep and be woken again. So the one that is next
+ * to finish is looked for a while first, unless somebody else wants the processor.
+ */
+static void npu_ctx_busywait(struct npu_ctx *ctx, const struct drm_npu_wait *args)
+{
+	s64 now = ktime_get_ns();
+	s64 end = min(args->timeout_ns, now + READ_ONCE(npu_busywait_us) * NSEC_PER_USEC);
+	int idx;
+
+	if (now >= end || !npu_device_enter(ctx->npu, &idx))
+		return;
+
+	while (READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
+	       !signal_pending(current) && (s64)ktime_get_ns() < end) {
+		npu_hw_queue_process(&ctx->queue);
+		cpu_relax();
+	}
+	npu_device_exit(idx);
+}
+
 static int npu_ctx_wait(struct npu_ctx *ctx, struct drm_npu_wait *args)
 {
 	struct npu_result *result;
 	unsigned long flags;
 	long left;
 
+	npu_ctx_busywait(ctx, args);
 	left = wait_event_interruptible_timeout(ctx->wait, npu_ctx_is_completed(ctx, args->seqno),
 						drm_timeout_abs_to_jiffies(args->timeout_ns));
 	if (left < 0)

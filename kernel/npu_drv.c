@@ -46,6 +46,10 @@ unsigned int npu_budget_ms = 60000;
 module_param_named(budget_ms, npu_budget_ms, uint, 0644);
 MODULE_PARM_DESC(budget_ms, "modelled time of a job without a budget of its own, 0: no limit");
 
+unsigned int npu_busywait_us = 100;
+module_param_named(busywait_us, npu_busywait_us, uint, 0644);
+MODULE_PARM_DESC(busywait_us, "time that a waiter looks for a short job before it sleeps, 0: sleeps at once");
+
 struct workqueue_struct *npu_release_wq;
 
 /* Files */

@@ -41,6 +41,7 @@ struct npu_vm *npu_file_vm(struct drm_file *file);
 extern struct workqueue_struct *npu_release_wq;
 
 extern unsigned int npu_timeout_ms;
+extern unsigned int npu_busywait_us;
 extern unsigned int npu_job_limit_ms;
 extern unsigned int npu_budget_ms;
 

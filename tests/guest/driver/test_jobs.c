@@ -2,11 +2,14 @@
 /* Contexts and jobs that work: results in memory, order, numbers, waits, the fence page, profiles. */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -291,6 +294,42 @@ static void waits_time_out_and_buffers_are_busy_meanwhile(void **state) {
   stream_destroy(fd, &stream);
 }
 
+static void on_alarm(int signal) { (void)signal; }
+
+/* However long a waiter may look for its job before it sleeps: its time runs out, signals reach it, it sees the job. */
+static void waiters_that_look_first_can_be_interrupted(void **state) {
+  const struct sigaction action = {.sa_handler = on_alarm};
+  const struct itimerval soon = {.it_value.tv_usec = 50000};
+  struct drm_npu_wait wait = {.ctx_id = ctx};
+  struct stream stream;
+  struct bo bo;
+  struct job job;
+
+  (void)state;
+  set_parameter("busywait_us", 4000000000u);
+  stream_create(fd, 1, &stream);
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  stream_slow_copy(&stream, 1, 2000);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE);
+  wait.seqno = submit(fd, ctx, &job);
+  assert_int_equal(raw_wait(fd, ctx, wait.seqno, 20, &wait), -ETIME);
+  assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+  wait.timeout_ns = deadline_ns(FOREVER_MS);
+  assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+  assert_int_equal(ioctl(fd, DRM_IOCTL_NPU_WAIT, &wait), -1); /* not restarted: no SA_RESTART */
+  assert_int_equal(errno, EINTR);
+  assert_int_equal(raw_wait(fd, ctx, wait.seqno, 0, &wait), -ETIME);
+  wait_ok(fd, ctx, wait.seqno);
+
+  set_parameter("busywait_us", 0);
+  run_nop(fd, ctx);
+  set_parameter("busywait_us", 100);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+}
+
 /* Handles may go while the job runs: it keeps what it uses. */
 static void buffers_may_be_closed_while_a_job_uses_them(void **state) {
   struct stream stream;
@@ -478,6 +517,7 @@ int main(void) {
       cmocka_unit_test(cycles_repeat_exactly),
       cmocka_unit_test(wait_checks_its_arguments),
       cmocka_unit_test(waits_time_out_and_buffers_are_busy_meanwhile),
+      cmocka_unit_test(waiters_that_look_first_can_be_interrupted),
       cmocka_unit_test(buffers_may_be_closed_while_a_job_uses_them),
       cmocka_unit_test(the_fence_page_follows_the_jobs),
       cmocka_unit_test(profiles_have_a_record_per_command),

@@ -31,6 +31,7 @@ static int set_up(void **state) {
 
   (void)state;
   set_parameter("timeout_ms", TIMEOUT_MS);
+  set_parameter("busywait_us", 0); /* a waiter that looks for itself would not miss an interrupt */
   faults_clear();
   fd = npu_open();
   ctx = ctx_create(fd);
@@ -49,6 +50,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   (void)state;
   faults_clear();
+  set_parameter("busywait_us", 100);
   set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
   bo_unmap(&bo);
   bo_unmap(&nops.bo);
