@@ -49,6 +49,7 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
   struct drm_npu_wait wait;
   struct stream stream;
   struct job job;
+  uint32_t out = syncobj_create(fd);
   char *text;
 
   (void)state;
@@ -57,11 +58,12 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
   job_init(&job);
   job_gdma(&job, &stream);
   run_ok(fd, ctx, &job);
+  job_out(&job, out, 0);
 
   trace_begin(events, COUNT(events));
   submit(fd, ctx, &job);
   wait_result(fd, ctx, job.args.seqno, &wait);
-  usleep(100000); /* what the scheduler does after the job */
+  assert_int_equal(syncobj_status(fd, out), 0); /* the scheduler knows it, too */
   text = trace_end();
 
   snprintf(seqno, sizeof(seqno), ":%llu sched=", (unsigned long long)job.args.seqno);
@@ -85,6 +87,7 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
   snprintf(sched_context, sizeof(sched_context), "context=%llu ", trace_number(submit_line, "sched="));
   must_find(signalled, "dma_fence_signaled:", sched_context, NULL);
   free(text);
+  syncobj_destroy(fd, out);
   stream_destroy(fd, &stream);
 }
 

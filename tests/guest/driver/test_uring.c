@@ -403,34 +403,51 @@ static void contended_buffers(void **state) {
   stream_destroy(fd, &stream);
 }
 
+enum { EXTRA = 32, TOO_MANY = MAX_IN_FLIGHT + EXTRA };
+
+/* More requests than a context holds, each a job of so many milliseconds. */
+static void push_too_many(struct io_uring *ring, struct request *requests, uint32_t to, struct stream *stream, struct bo *bo,
+                          uint32_t ms) {
+  ring_create(ring, 256, 0);
+  slow_request(&requests[0], fd, to, stream, bo, ms);
+  push(ring, fd, &requests[0]);
+  for (int i = 1; i < TOO_MANY; i++) {
+    request_init(&requests[i], to, stream);
+    job_region(&requests[i].job, bo, RW);
+    push(ring, fd, &requests[i]);
+  }
+}
+
 /* Nobody waits in io_uring_enter: what does not fit the context waits in a worker. */
 static void submitters_are_never_blocked(void **state) {
-  enum { EXTRA = 32 };
-  struct request requests[MAX_IN_FLIGHT + EXTRA];
+  static struct request requests[TOO_MANY];
   struct drm_npu_ctx_query query;
+  uint32_t full = ctx_create(fd);
   struct stream stream;
   struct io_uring ring;
   struct bo bo;
-  int64_t took;
 
   (void)state;
-  ring_create(&ring, 256, 0);
-  slow_request(&requests[0], fd, ctx, &stream, &bo, 50);
-  for (int i = 1; i < MAX_IN_FLIGHT + EXTRA; i++) {
-    requests[i] = requests[0];
-    requests[i].job.args.regions = (uintptr_t)requests[i].job.regions;
-    requests[i].job.args.streams = (uintptr_t)&requests[i].job.stream;
-    requests[i].args.jobs = (uintptr_t)&requests[i].job.args;
-  }
-  requests[0].job.args.regions = (uintptr_t)requests[0].job.regions;
-  took = now_ms();
-  for (int i = 0; i < MAX_IN_FLIGHT + EXTRA; i++) push(&ring, fd, &requests[i]);
-  took = now_ms() - took;
-  ctx_query(fd, ctx, &query);
-  /* The jobs take 50 ms each; to submit the last by waiting would take 32 of them. */
-  assert_true(query.completed < query.submitted);
-  assert_true(took < EXTRA * 50 / 2);
-  for (int i = 0; i < MAX_IN_FLIGHT + EXTRA; i++) assert_int_equal(next_result(&ring), 0);
+  push_too_many(&ring, requests, full, &stream, &bo, 500);
+  ctx_query(fd, full, &query);
+  /* To submit the last one by waiting would take until 32 jobs are done, 16 seconds. */
+  assert_true(query.submitted < TOO_MANY);
+  ctx_destroy(fd, full);
+  for (int i = 0; i < TOO_MANY; i++) assert_true(next_result(&ring) <= 0);
+  io_uring_queue_exit(&ring);
+  bo_destroy(fd, &bo);
+  stream_destroy(fd, &stream);
+}
+
+static void requests_that_wait_for_room_get_it(void **state) {
+  static struct request requests[TOO_MANY];
+  struct stream stream;
+  struct io_uring ring;
+  struct bo bo;
+
+  (void)state;
+  push_too_many(&ring, requests, ctx, &stream, &bo, 10);
+  for (int i = 0; i < TOO_MANY; i++) assert_int_equal(next_result(&ring), 0);
   io_uring_queue_exit(&ring);
   bo_destroy(fd, &bo);
   stream_destroy(fd, &stream);
@@ -700,6 +717,7 @@ int main(void) {
       cmocka_unit_test(polled_rings_are_refused),
       cmocka_unit_test(contended_buffers),
       cmocka_unit_test(submitters_are_never_blocked),
+      cmocka_unit_test(requests_that_wait_for_room_get_it),
       cmocka_unit_test(rings_end_with_jobs_in_flight),
       cmocka_unit_test(rings_end_with_requests_that_wait),
       cmocka_unit_test(requests_outlive_their_thread),
