@@ -60,9 +60,22 @@ NPU_API void npu_device_close(npu_device *device);
 
 /* "drm" or "sim". */
 NPU_API const char *npu_device_transport(const npu_device *device);
-NPU_API int npu_device_info(npu_device *device, struct drm_npu_dev_info *info);
-NPU_API int npu_device_memory(npu_device *device, struct drm_npu_memory_info *info);
-NPU_API int npu_device_status(npu_device *device, struct drm_npu_status_info *info);
+
+/*
+ * What the device knows of itself: fills the first `bytes` of the answer to DRM_NPU_QUERY_..., and zeroes what goes beyond it, so that programs and libraries
+ * that were built with different versions of the structures understand each other. -EINVAL: no such query.
+ */
+NPU_API int npu_device_query(npu_device *device, uint32_t query, void *answer, size_t bytes);
+
+static inline int npu_device_info(npu_device *device, struct drm_npu_dev_info *info) {
+  return npu_device_query(device, DRM_NPU_QUERY_DEV, info, sizeof(*info));
+}
+static inline int npu_device_memory(npu_device *device, struct drm_npu_memory_info *info) {
+  return npu_device_query(device, DRM_NPU_QUERY_MEMORY, info, sizeof(*info));
+}
+static inline int npu_device_status(npu_device *device, struct drm_npu_status_info *info) {
+  return npu_device_query(device, DRM_NPU_QUERY_STATUS, info, sizeof(*info));
+}
 
 /* ---- buffers ---- */
 

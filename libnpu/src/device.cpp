@@ -59,18 +59,6 @@ int open_locked(unsigned int index, npu_device **device) {
   return 0;
 }
 
-template <typename Answer>
-int query(npu_device *device, uint32_t type, const char *what, Answer *info) {
-  if (!device || !info) return fail(-EINVAL, "%s: no device or no place for the answer", what);
-  drm_npu_dev_query args{};
-  args.type = type;
-  args.size = sizeof(*info);
-  args.pointer = reinterpret_cast<uintptr_t>(info);
-  if (int err = device->transport->dev_query(device->file, &args))
-    return fail(err, "%s: device %u: %s", what, device->index, strerror(-err));
-  return 0;
-}
-
 }  // namespace
 
 void device_unref(npu_device *device) {
@@ -114,14 +102,14 @@ void npu_device_close(npu_device *device) {
 
 const char *npu_device_transport(const npu_device *device) { return device->transport->name; }
 
-int npu_device_info(npu_device *device, struct drm_npu_dev_info *info) {
-  return npu::query(device, DRM_NPU_QUERY_DEV, "npu_device_info", info);
-}
-
-int npu_device_memory(npu_device *device, struct drm_npu_memory_info *info) {
-  return npu::query(device, DRM_NPU_QUERY_MEMORY, "npu_device_memory", info);
-}
-
-int npu_device_status(npu_device *device, struct drm_npu_status_info *info) {
-  return npu::query(device, DRM_NPU_QUERY_STATUS, "npu_device_status", info);
+int npu_device_query(npu_device *device, uint32_t query, void *answer, size_t bytes) {
+  if (!device || !answer) return npu::fail(-EINVAL, "npu_device_query: no device or no place for answer %u", query);
+  if (bytes > UINT32_MAX) return npu::fail(-EINVAL, "npu_device_query: %zu bytes for answer %u", bytes, query);
+  drm_npu_dev_query args{};
+  args.type = query;
+  args.size = static_cast<uint32_t>(bytes);
+  args.pointer = reinterpret_cast<uintptr_t>(answer);
+  if (int err = device->transport->dev_query(device->file, &args))
+    return npu::fail(err, "npu_device_query: device %u, answer %u: %s", device->index, query, strerror(-err));
+  return 0;
 }

@@ -74,6 +74,23 @@ static void wrong_choice_of_transport(void **state) {
     unsetenv("NPU_DEVICE");
 }
 
+static void the_answer_fits_old_and_new_programs(npu_device *device, const struct drm_npu_dev_info *info) {
+  struct {
+    struct drm_npu_dev_info info;
+    uint64_t more;
+  } later;
+  struct drm_npu_dev_info earlier;
+
+  memset(&earlier, 0x55, sizeof(earlier));
+  MUST(npu_device_query(device, DRM_NPU_QUERY_DEV, &earlier, 8));
+  assert_memory_equal(&earlier, info, 8);
+  assert_int_equal(((uint8_t *)&earlier)[8], 0x55);
+  memset(&later, 0x55, sizeof(later));
+  MUST(npu_device_query(device, DRM_NPU_QUERY_DEV, &later, sizeof(later)));
+  assert_memory_equal(&later.info, info, sizeof(*info));
+  assert_int_equal(later.more, 0);
+}
+
 static void info_is_plausible(void **state) {
   npu_device *device = must_open();
   struct drm_npu_dev_info info;
@@ -90,7 +107,9 @@ static void info_is_plausible(void **state) {
   assert_true(info.clock_khz && info.mac_ic && info.mac_oc && info.mac_pixels && info.lmem_bw && info.ew_lanes);
   assert_int_equal(info.max_regions, NPU_MAX_REGIONS);
   assert_true(info.max_jobs >= 1 && info.max_in_flight >= info.max_jobs);
-  MUST_FAIL(npu_device_info(device, NULL), EINVAL, "npu_device_info");
+  MUST_FAIL(npu_device_info(device, NULL), EINVAL, "npu_device_query: no device or no place for answer 0");
+  MUST_FAIL(npu_device_query(device, 77, &info, sizeof(info)), EINVAL, "device 0, answer 77");
+  the_answer_fits_old_and_new_programs(device, &info);
   npu_device_close(device);
 }
 
