@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Measures the driver on an emulated board and prints a table of ratios.
+"""Measures driver and libraries on an emulated board and prints a table of ratios.
 
 usage: guest.py [--json FILE] [NPU-VM OPTION...]
 
@@ -14,24 +14,57 @@ import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
+
+from net_builder import Builder  # pylint: disable=wrong-import-position
+
+BENCH = os.path.join(TOP, "build", "bench")
+BIN = os.path.join(TOP, "build", "bin")
 DISK = ["--module", "nvme", "--qemu-arg", "-drive", "--qemu-arg", "driver=null-co,size=1G,if=none,id=nothing",
         "--qemu-arg", "-device", "--qemu-arg", "nvme,serial=nothing,drive=nothing"]
 DEPTHS = (1, 8, 64)
 PROCESSES = (1, 4, 16)
 
 
+def output(what, *command):
+    """Standard output of a program that has to work."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{what} ended with status {done.returncode}")
+    return done.stdout
+
+
+def compiled(name, onnx):
+    """Path of a network's .bmodel."""
+    path = os.path.join(BENCH, name + ".bmodel")
+    output("npuc", os.path.join(BIN, "npuc"), onnx, "-o", path)
+    return path
+
+
+def large_network():
+    """A network that is hardly more than its 64 MiB of weights."""
+    net = Builder("large", 1)
+    net.output(net.op("MatMul", net.input([1, 4096]), net.weights([4096, 4096], 4096)))
+    path = os.path.join(BENCH, "large.onnx")
+    with open(path, "wb") as file:
+        file.write(net.graph.serialize())
+    return path
+
+
 def measure(options):
     """All figures by name, as (value, unit). One that is measured twice counts with the smaller value."""
+    os.makedirs(BENCH, exist_ok=True)
+    models = [compiled("large", large_network()),
+              compiled("digits", os.path.join(TOP, "networks", "digits", "digits.onnx"))]
     script = os.path.join(TOP, "tests", "bench", "guest", "run.sh")
-    command = [os.path.join(TOP, "tools", "npu-vm"), "--timeout", "600", *DISK, *options, "--", script]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    text = output("bench_runtime", os.path.join(BIN, "tests", "guest", "bench_runtime"), "memcpy")
+    text += output("the board's run", os.path.join(TOP, "tools", "npu-vm"), "--timeout", "600", *DISK, *options, "--",
+                   script, *models)
     figures = {}
-    for line in done.stdout.splitlines():
+    for line in text.splitlines():
         name, value, unit = line.split()
         value = float(value)
         figures[name] = (min(value, figures[name][0]) if name in figures else value, unit)
-    if done.returncode != 0:
-        raise SystemExit(f"the board's run ended with status {done.returncode}")
     return figures
 
 
@@ -60,6 +93,20 @@ def ratios(figures):
         for place in ("system", "card"):
             rows.append((f"create, map, touch, free {size} of {place} memory", "a memfd of the same size",
                          value(f"bo_{place}_{size}") / value(f"memfd_{size}"), None))
+    for name, what in (("s2d", "bm_memcpy_s2d, 64 MiB"), ("d2s", "bm_memcpy_d2s, 64 MiB"), ("d2d", "bm_memcpy_d2d, 64 MiB"),
+                       ("pinned_s2d", "to the card from pinned memory, 64 MiB"),
+                       ("pinned_d2s", "from the card to pinned memory, 64 MiB"), ("guest_memcpy", "memcpy in the guest, 64 MiB")):
+        rows.append((what, "memcpy on the host", value(name) / value("host_memcpy"),
+                     (">=", 0.8) if name.startswith("pinned") else None))
+    rows.append(("bmrt_create and load, 64 MiB of weights", "read(2) of the file", value("load_model") / value("read_model"),
+                 ("<=", 1.2)))
+    base = value("launches_depth1_threads1")
+    rows.append(("bmrt_launch of digits, launch to sync", "empty job, submit and wait by ioctl",
+                 1e6 / base / value("latency_wait"), None))
+    for depth in (1, 16):
+        for threads in (1, 2, 4):
+            rows.append((f"launches a second, {depth} a sync, {threads} threads", "one launch a sync, one thread",
+                         value(f"launches_depth{depth}_threads{threads}") / base, None))
     return rows
 
 
@@ -80,7 +127,7 @@ def host():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--json", default=os.path.join(TOP, "build", "bench", "guest.json"))
+    parser.add_argument("--json", default=os.path.join(BENCH, "guest.json"))
     options, rest = parser.parse_known_args()
     figures = measure(rest)
     rows = ratios(figures)
