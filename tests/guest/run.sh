@@ -43,6 +43,7 @@ run() {
 }
 
 run device "$bin/device"
+run uapi_examples "$bin/uapi_examples"
 run observe "$bin/observe"
 run buffers "$bin/buffers"
 run jobs "$bin/jobs"
