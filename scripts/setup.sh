@@ -32,6 +32,7 @@ libprotobuf-dev|ONNX format, for the compiler
 flatbuffers-compiler|bmodel format
 libflatbuffers-dev|bmodel format
 libmd-dev|checksums in bmodel files
+libncurses-dev|live view of npu-smi
 libonnx-testdata|ONNX conformance tests, for the oracle of our tests
 libcli11-dev|command lines of the tools
 nlohmann-json3-dev|JSON output of the tools
@@ -58,6 +59,7 @@ qemu-system-data|firmware of the emulated board
 python3|generators, npu-vm, QEMU build
 python3-venv|QEMU build
 python3-numpy|reference results in tests
+python3-pyte|terminal in which the live view of npu-smi is tested
 libglib2.0-dev|QEMU build
 libpixman-1-dev|QEMU build
 zlib1g-dev|QEMU build

@@ -3,7 +3,8 @@
 #
 # The runtime's tests inside the emulated board, over the driver: the programs that pass over the simulator on the host. Prints "N passed, N failed" at the end.
 
-bin=$(dirname "$(readlink -f "$0")")/../../build/bin
+here=$(dirname "$(readlink -f "$0")")
+bin=$here/../../build/bin
 export NPU_DEVICE=drm
 passed=0
 failed=0
@@ -25,6 +26,7 @@ run() {
 
 run "$bin/npu_runtime_test"
 run "$bin/npu_bmrt_test_test"
+run "$here/smi.sh" "$bin"
 "$bin/bmodel_seeds" /tmp/seeds >/dev/null || failed=$((failed + 1))
 run "$bin/npu_runtime_c_test" /tmp/seeds/sample.bmodel
 echo "$passed passed, $failed failed"

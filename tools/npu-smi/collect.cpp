@@ -3,19 +3,18 @@
 #include <npu_regs.h>
 #include <unistd.h>
 
-#include <bit>
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "../../libnpu/src/private.h"
 #include "report.h"
 
 namespace npu::smi {
 namespace {
-
-constexpr unsigned int kSamples = 20;
-constexpr unsigned int kSampleUs = 5000;
 
 struct Close {
   void operator()(npu_device *device) const { npu_device_close(device); }
@@ -39,18 +38,6 @@ std::string bus_name(const drm_npu_dev_info &info) {
   return text;
 }
 
-/// Share of the cores that were at work over a tenth of a second.
-int sample_utilisation(npu_device *device, Card &card) {
-  unsigned int busy = 0;
-  for (unsigned int i = 0; i < kSamples; i++) {
-    if (int err = npu_device_status(device, &card.status)) return err;
-    busy += static_cast<unsigned int>(std::popcount(card.status.core_busy));
-    if (i + 1 < kSamples) usleep(kSampleUs);
-  }
-  card.utilisation = card.info.cores ? 100 * busy / (kSamples * card.info.cores) : 0;
-  return 0;
-}
-
 /// A card that only this process can reach: there is no other to ask.
 Client myself(const Card &card) {
   Client client;
@@ -61,49 +48,124 @@ Client myself(const Card &card) {
   return client;
 }
 
-int collect_card(unsigned int index, const std::vector<Client> &clients, Card &card) {
+/// A card that is looked at.
+struct Watched {
+  Device device;
+  Card card;
+  std::vector<unsigned int> busy;  ///< of each core: samples in which it was at work
+  unsigned int samples = 0;
+  uint64_t jobs_before = 0;
+};
+
+uint64_t all_jobs(const Card &card) {
+  uint64_t sum = 0;
+  for (unsigned int i = 0; i < card.info.cores && i < DRM_NPU_MAX_CORES; i++) sum += card.status.jobs[i];
+  return sum;
+}
+
+int identify(unsigned int index, Watched &w) {
   npu_device *opened = nullptr;
-  if (int err = npu_device_open(index, &opened)) return err;
-  const Device device(opened);
   int version[3] = {};
   char driver[64] = "";
+  Card &card = w.card;
   card.index = index;
-  card.transport = npu_device_transport(device.get());
-  if (int err = npu_private_driver(device.get(), version, driver, sizeof(driver))) return err;
-  if (int err = npu_device_info(device.get(), &card.info)) return err;
-  if (int err = npu_device_memory(device.get(), &card.memory)) return err;
+  if (int err = npu_device_open(index, &opened)) return err;
+  w.device.reset(opened);
+  card.transport = npu_device_transport(opened);
+  if (int err = npu_private_driver(opened, version, driver, sizeof(driver))) return err;
+  if (int err = npu_device_info(opened, &card.info)) return err;
+  if (int err = npu_device_status(opened, &card.status)) return err;
   card.driver = std::string(driver) + " " + std::to_string(version[0]) + "." + std::to_string(version[1]) + "." +
                 std::to_string(version[2]);
   card.chip = chip_name(card.info);
   card.bus = bus_name(card.info);
+  w.busy.resize(std::min<size_t>(card.info.cores, DRM_NPU_MAX_CORES));
+  w.jobs_before = all_jobs(card);
+  return 0;
+}
+
+void sample(Watched &w) {
+  if (!w.card.lost.empty()) return;
+  if (npu_device_status(w.device.get(), &w.card.status)) {
+    w.card.lost = npu_last_error();
+    return;
+  }
+  for (size_t core = 0; core < w.busy.size(); core++) w.busy[core] += w.card.status.core_busy >> core & 1;
+  w.samples++;
+}
+
+/// Samples all cards until the window is over; returns how long it was.
+unsigned int watch(const Look &look, std::vector<Watched> &cards) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now(), end = begin + std::chrono::milliseconds(look.window_ms);
+  const auto step = std::chrono::milliseconds(std::clamp(look.window_ms / 20, 5u, 20u));
+  do {
+    for (Watched &w : cards) sample(w);
+    if (look.stop && look.stop()) break;
+    std::this_thread::sleep_for(step);
+  } while (Clock::now() < end);
+  return static_cast<unsigned int>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count());
+}
+
+/// What clients have done since they were seen before.
+void subtract(const std::vector<Client> &before, std::vector<Client> &now) {
+  for (Client &c : now)
+    for (const Client &b : before) {
+      if (b.client != c.client || b.bus != c.bus || b.pid != c.pid) continue;
+      c.window_ns = c.engine_ns - std::min(b.engine_ns, c.engine_ns);
+      c.window_jobs = c.jobs - std::min(b.jobs, c.jobs);
+    }
+}
+
+void finish(const std::vector<Client> &clients, Watched &w) {
+  Card &card = w.card;
+  unsigned int sum = 0;
+  if (card.lost.empty() && npu_device_memory(w.device.get(), &card.memory)) card.lost = npu_last_error();
+  if (!card.lost.empty()) return;
+  for (const unsigned int busy : w.busy) {
+    card.core_util.push_back(w.samples ? 100 * busy / w.samples : 0);
+    sum += busy;
+  }
+  if (w.samples && !w.busy.empty())
+    card.utilisation = 100 * sum / (w.samples * static_cast<unsigned int>(w.busy.size()));
+  card.window_jobs = all_jobs(card) - std::min(w.jobs_before, all_jobs(card));
   if (card.bus.empty()) card.clients.push_back(myself(card));
   for (const Client &client : clients)
-    if (!card.bus.empty() && client.bus == card.bus) card.clients.push_back(client);
-  return sample_utilisation(device.get(), card);
+    if (!card.bus.empty() && client.bus == card.bus && client.pid != getpid()) card.clients.push_back(client);
 }
 
 }  // namespace
 
-int collect(int only, Report &report, std::string &why) {
+int collect(const Look &look, Report &report, std::string &why) {
   const int count = npu_device_count();
-  if (count < 0 || count == 0 || only >= count) {
+  if (count <= 0 || look.only >= count) {
     // Opening has the sentence for each of these.
     npu_device *device = nullptr;
-    const int err = npu_device_open(only < 0 ? 0 : static_cast<unsigned int>(only), &device);
+    const int err = npu_device_open(look.only < 0 ? 0 : static_cast<unsigned int>(look.only), &device);
     npu_device_close(device);
     why = npu_last_error();
     return err ? err : -ENODEV;
   }
-  // Before our own files are open.
-  const std::vector<Client> clients = find_clients("/proc");
+  const std::vector<Client> before = find_clients("/proc");
+  std::vector<Watched> cards;
+  int last = 0;
   for (int i = 0; i < count; i++) {
-    if (only >= 0 && i != only) continue;
-    Card card;
-    if (int err = collect_card(static_cast<unsigned int>(i), clients, card)) {
-      why = npu_last_error();
-      return err;
+    if (look.only >= 0 && i != look.only) continue;
+    Watched &w = cards.emplace_back();
+    if (const int err = identify(static_cast<unsigned int>(i), w)) {
+      w.card.lost = why = npu_last_error();
+      last = err;
     }
-    report.cards.push_back(std::move(card));
+  }
+  if (std::all_of(cards.begin(), cards.end(), [](const Watched &w) { return !w.card.lost.empty(); })) return last;
+  report.window_ms = watch(look, cards);
+  std::vector<Client> clients = find_clients("/proc");
+  subtract(before, clients);
+  report.cards.clear();
+  for (Watched &w : cards) {
+    finish(clients, w);
+    report.cards.push_back(std::move(w.card));
   }
   return 0;
 }

@@ -5,9 +5,6 @@
 #include "report.h"
 
 namespace npu::smi {
-namespace {
-
-std::string format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 std::string format(const char *format, ...) {
   char text[512];
@@ -18,7 +15,11 @@ std::string format(const char *format, ...) {
   return text;
 }
 
-unsigned long long mib(uint64_t bytes) { return (bytes + (1 << 19)) >> 20; }
+uint64_t mib(uint64_t bytes) { return (bytes + (1 << 19)) >> 20; }
+
+namespace {
+
+unsigned long long ull(uint64_t value) { return value; }
 
 const char *or_dash(const std::string &text) { return text.empty() ? "-" : text.c_str(); }
 
@@ -30,29 +31,32 @@ const char kClientRule[] =
     "-+\n";
 
 std::string card_row(const Card &c) {
+  if (!c.lost.empty()) return format("| %4u | %-105.105s |\n", c.index, ("lost: " + c.lost).c_str());
   return format(
       "| %4u | %-7s | %-12s | %5u | %7.0f MHz%s | %5.1f C | %5.1f W | %6llu / %-5llu MiB | %3u %% | %2u/%-2u |\n",
       c.index, c.chip.c_str(), or_dash(c.bus), c.info.cores, c.status.clock_khz / 1e3,
       c.status.core_busy ? " busy" : " idle", c.status.temperature_mc / 1e3, c.status.power_mw / 1e3,
-      mib(c.memory.card_total - c.memory.card_free), mib(c.memory.card_total), c.utilisation, c.status.ecc_corrected,
+      ull(mib(c.memory.card_total - c.memory.card_free)), ull(mib(c.memory.card_total)), c.utilisation, c.status.ecc_corrected,
       c.status.ecc_uncorrected);
 }
 
 std::string client_row(const Card &card, const Client &c) {
   return format("| %4u | %7ld | %-16.16s | %11.1f MiB | %11.1f MiB | %10llu | %24.3f ms |\n", card.index, c.pid,
                 c.process.c_str(), static_cast<double>(c.card_bytes) / (1 << 20),
-                static_cast<double>(c.system_bytes) / (1 << 20), static_cast<unsigned long long>(c.jobs),
+                static_cast<double>(c.system_bytes) / (1 << 20), ull(c.jobs),
                 static_cast<double>(c.engine_ns) / 1e6);
 }
 
 std::string table(const Report &report, const std::string &version) {
   std::string out = "npu-smi " + version;
-  for (const Card &c : report.cards)
+  for (const Card &c : report.cards) {
+    if (!c.lost.empty()) continue;
     out += format(
         "\ncard %u: driver %s, transport %s, resets %u (of cores %u), jobs aborted %u, fan %u rpm, local memory %llu "
         "KiB a core, %u queues",
         c.index, c.driver.c_str(), c.transport.c_str(), c.status.resets, c.status.core_resets, c.status.aborted_jobs,
-        c.status.fan_rpm, static_cast<unsigned long long>(c.info.lmem_bytes >> 10), c.info.queues);
+        c.status.fan_rpm, ull(c.info.lmem_bytes >> 10), c.info.queues);
+  }
   out += "\n" + std::string(kRule);
   out +=
       "| Card | Chip    | Bus          | Cores | Clock            | Temp    | Power   | Memory used        | Util | "
@@ -109,12 +113,14 @@ std::string client_json(const Client &c) {
 }
 
 std::string card_json(const Card &c) {
-  std::vector<std::string> clients, cycles, jobs;
+  std::vector<std::string> clients, cycles, jobs, utils;
+  for (const unsigned int util : c.core_util) utils.push_back(std::to_string(util));
   for (const Client &client : c.clients) clients.push_back(client_json(client));
   for (uint32_t i = 0; i < c.info.cores && i < DRM_NPU_MAX_CORES; i++) {
     cycles.push_back(std::to_string(c.status.busy_cycles[i]));
     jobs.push_back(std::to_string(c.status.jobs[i]));
   }
+  if (!c.lost.empty()) return object({member("card", c.index), member("lost", quoted(c.lost))});
   return object({member("card", c.index),
                  member("chip", quoted(c.chip)),
                  member("transport", quoted(c.transport)),
@@ -131,6 +137,7 @@ std::string card_json(const Card &c) {
                  member("memory_free", c.memory.card_free),
                  member("memory_largest", c.memory.card_largest),
                  member("utilisation", c.utilisation),
+                 member("core_utilisation", array(utils)),
                  member("ecc_corrected", c.status.ecc_corrected),
                  member("ecc_uncorrected", c.status.ecc_uncorrected),
                  member("resets", c.status.resets),
@@ -149,10 +156,122 @@ std::string json(const Report &report, const std::string &version) {
   return object({member("version", quoted(version)), member("cards", array(cards))}) + "\n";
 }
 
+// ---- details ----
+
+std::string entry(int depth, const std::string &name, const std::string &value) {
+  return std::string(static_cast<size_t>(4 * depth), ' ') + format("%-*s : ", 36 - 4 * depth, name.c_str()) + value + "\n";
+}
+
+std::string version_text(uint32_t v) { return format("%u.%u", v >> 16, v & 0xffff); }
+
+std::string details_of_cores(const Card &c) {
+  std::string out = "    Cores\n";
+  for (size_t i = 0; i < c.core_util.size(); i++)
+    out += entry(2, format("Core %zu", i),
+                 format("%u %%, %llu jobs, %llu modelled cycles", c.core_util[i], ull(c.status.jobs[i]),
+                        ull(c.status.busy_cycles[i])));
+  return out;
+}
+
+std::string details_of_clients(const Card &c) {
+  std::string out = "    Processes\n";
+  for (const Client &p : c.clients)
+    out += entry(2, format("PID %ld", p.pid),
+                 format("%s, card %llu MiB, system %llu MiB, %llu jobs, %.3f ms", p.process.c_str(), ull(mib(p.card_bytes)),
+                        ull(mib(p.system_bytes)), ull(p.jobs), static_cast<double>(p.engine_ns) / 1e6));
+  if (c.clients.empty()) out += entry(2, "None", "no process has the card open");
+  return out;
+}
+
+std::string details_of(const Card &c) {
+  std::string out = format("Card %u\n", c.index);
+  if (!c.lost.empty()) return out + entry(1, "Lost", c.lost);
+  out += entry(1, "Chip", c.chip) + entry(1, "Hardware version", version_text(c.info.hw_version)) +
+         entry(1, "Instruction set version", std::to_string(c.info.isa_version)) + entry(1, "Driver", c.driver) +
+         entry(1, "Transport", c.transport) + entry(1, "Bus", or_dash(c.bus)) +
+         entry(1, "Queues", std::to_string(c.info.queues)) +
+         entry(1, "Local memory of a core", format("%u KiB", c.info.lmem_bytes >> 10));
+  out += "    Memory\n" + entry(2, "Total", format("%llu MiB", ull(mib(c.memory.card_total)))) +
+         entry(2, "Used", format("%llu MiB", ull(mib(c.memory.card_total - c.memory.card_free)))) +
+         entry(2, "Free", format("%llu MiB", ull(mib(c.memory.card_free)))) +
+         entry(2, "Largest free block", format("%llu MiB", ull(mib(c.memory.card_largest)))) +
+         entry(2, "Evicted to system memory", format("%llu MiB", ull(mib(c.memory.card_evicted)))) +
+         entry(2, "Evictions", std::to_string(c.memory.evictions));
+  out += "    Sensors\n" + entry(2, "Temperature", format("%.1f C", c.status.temperature_mc / 1e3)) +
+         entry(2, "Power", format("%.1f W", c.status.power_mw / 1e3)) +
+         entry(2, "Voltage", format("%.3f V", c.status.voltage_mv / 1e3)) +
+         entry(2, "Fan", format("%u rpm", c.status.fan_rpm)) +
+         entry(2, "Clock", format("%.0f MHz of %.0f MHz", c.status.clock_khz / 1e3, c.info.clock_khz / 1e3));
+  out += "    Errors\n" + entry(2, "Memory, corrected", std::to_string(c.status.ecc_corrected)) +
+         entry(2, "Memory, uncorrected", std::to_string(c.status.ecc_uncorrected)) +
+         entry(2, "Jobs aborted", std::to_string(c.status.aborted_jobs)) +
+         entry(2, "Core resets", std::to_string(c.status.core_resets)) +
+         entry(2, "Card resets", std::to_string(c.status.resets)) +
+         entry(2, "Thermal events", std::to_string(c.status.thermal_events));
+  return out + details_of_cores(c) + details_of_clients(c);
+}
+
+std::string details(const Report &report, const std::string &) {
+  std::string out;
+  for (const Card &c : report.cards) out += details_of(c);
+  return out;
+}
+
+// ---- streams ----
+
+double per_second(uint64_t count, const Report &report) {
+  return report.window_ms ? 1e3 * static_cast<double>(count) / report.window_ms : 0;
+}
+
+std::string dmon_head() {
+  return "# card  util  mem   temp  power  clock    fan  ecc   jobs\n"
+         "#  idx     %    %      C      W    MHz    rpm  c+u    1/s\n";
+}
+
+std::string dmon(const Report &report, const std::string &) {
+  std::string out;
+  for (const Card &c : report.cards) {
+    if (!c.lost.empty()) {
+      out += format("%6u  lost: %s\n", c.index, c.lost.c_str());
+      continue;
+    }
+    const uint64_t used = c.memory.card_total - c.memory.card_free;
+    out += format("%6u %5u %4llu %6.1f %6.1f %6.0f %6u %4u %6.0f\n", c.index, c.utilisation,
+                  ull(c.memory.card_total ? 100 * used / c.memory.card_total : 0), c.status.temperature_mc / 1e3,
+                  c.status.power_mw / 1e3, c.status.clock_khz / 1e3, c.status.fan_rpm,
+                  c.status.ecc_corrected + c.status.ecc_uncorrected, per_second(c.window_jobs, report));
+  }
+  return out;
+}
+
+std::string pmon_head() {
+  return "# card      pid   card  system    jobs  engine  command\n"
+         "#  idx        #    MiB     MiB     1/s    ms/s  name\n";
+}
+
+std::string pmon(const Report &report, const std::string &) {
+  std::string out;
+  for (const Card &c : report.cards) {
+    if (!c.lost.empty()) out += format("%6u  lost: %s\n", c.index, c.lost.c_str());
+    if (c.lost.empty() && c.clients.empty()) out += format("%6u        -      -       -       -       -  -\n", c.index);
+    for (const Client &p : c.clients)
+      out += format("%6u %8ld %6llu %7llu %7.0f %7.1f  %s\n", c.index, p.pid, ull(mib(p.card_bytes)),
+                    ull(mib(p.system_bytes)), per_second(p.window_jobs, report),
+                    per_second(p.window_ns, report) / 1e6, p.process.c_str());
+  }
+  return out;
+}
+
 }  // namespace
 
 const std::vector<Format> &formats() {
-  static const std::vector<Format> all = {{nullptr, table}, {"--json", json}};
+  static const std::vector<Format> all = {
+      {nullptr, "a table", table, nullptr},
+      {"--json", "for programs", json, nullptr},
+      {"-q", "everything, a line each", details, nullptr},
+      {"dmon", "a line a card, again and again", dmon, dmon_head},
+      {"pmon", "a line a process, again and again", pmon, pmon_head},
+  };
   return all;
 }
 

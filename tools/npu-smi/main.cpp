@@ -1,76 +1,204 @@
 // SPDX-License-Identifier: MIT
-// npu-smi: what the cards of this machine are and do, once.
+// npu-smi: what the cards of this machine are and do, once, again and again, or live.
+#include <unistd.h>
+
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "report.h"
 
 namespace {
 
+using npu::smi::Format;
+using npu::smi::Look;
+using npu::smi::Report;
+
 constexpr int kNoDevice = 1;
 constexpr int kUsage = 2;
+constexpr unsigned int kHeadEvery = 20;  // lines of a stream
 
-const char kHelp[] =
-    "usage: npu-smi [--json] [-i CARD] [--version] [--help]\n"
-    "Shows the NPU cards of this machine, once: driver, chip, memory, clock, temperature, power, utilisation, "
-    "processes.\n"
-    "  --json      for programs\n"
-    "  -i CARD     this card only\n"
-    "  --version   version of this program\n"
-    "Exit status: 0, 1 when there is no card or it cannot be used, 2 for a wrong option.\n"
-    "NPU_DEVICE=drm|sim|auto chooses between the driver and the simulator.\n";
+const char kTitle[] = "npu-smi " NPU_VERSION;
+
+volatile sig_atomic_t interrupted = 0;
 
 struct Arguments {
-  const npu::smi::Format *format = &npu::smi::formats().front();
+  const Format *format = &npu::smi::formats().front();
+  std::vector<size_t> columns;  ///< of --query
   int card = -1;
-  bool help = false;
-  bool version = false;
+  int loop = -1;   ///< seconds; negative: once
+  int count = -1;  ///< of reports; negative: no end
+  bool live = false, reset = false, head = true, help = false, version = false;
 };
 
-bool parse_card(const char *text, int &card) {
-  const char *end = text + strlen(text);
-  const auto [rest, error] = std::from_chars(text, end, card);
-  return error == std::errc() && rest == end && card >= 0;
+std::string help() {
+  std::string text =
+      "usage: npu-smi [live | dmon | pmon] [OPTION...]\n"
+      "Shows the NPU cards of this machine: driver, chip, memory, clock, temperature, power, utilisation, errors, "
+      "processes.\n"
+      "  (nothing)          a table, once\n"
+      "  live               the whole screen, until q is pressed\n";
+  for (const Format &f : npu::smi::formats())
+    if (f.option) text += npu::smi::format("  %-18s %s\n", f.option, f.help);
+  return text +
+         "  --query=COLUMN,... CSV with these columns; --query=help lists them\n"
+         "  --no-head          no line of heads above CSV, dmon and pmon\n"
+         "  -i CARD            this card only\n"
+         "  --loop=SECONDS     again and again, with so much time between (live, dmon, pmon: 1)\n"
+         "  --count=N          at most so many times\n"
+         "  --reset            resets the card (with -i; needs root): jobs on its cores are lost, all else stays\n"
+         "  --version          version of this program\n"
+         "  --help             this text\n"
+         "Exit status: 0, 1 when there is no card or it cannot be used, 2 for a wrong option.\n"
+         "NPU_DEVICE=drm|sim|auto chooses between the driver and the simulator.\n";
 }
 
-/// False: the option at *bad is not understood.
-bool parse(int argc, char **argv, Arguments &arguments, const char **bad) {
-  for (int i = 1; i < argc; i++) {
-    *bad = argv[i];
-    bool known = false;
-    for (const auto &format : npu::smi::formats()) {
-      if (!format.option || strcmp(argv[i], format.option)) continue;
-      arguments.format = &format;
-      known = true;
-    }
-    if (!strcmp(argv[i], "--help")) known = arguments.help = true;
-    if (!strcmp(argv[i], "--version")) known = arguments.version = true;
-    if (!strcmp(argv[i], "-i") && i + 1 < argc) known = parse_card(argv[++i], arguments.card);
-    if (!known) return false;
+bool parse_number(const char *text, int &value) {
+  const char *end = text + strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, value);
+  return error == std::errc() && rest == end && value >= 0;
+}
+
+/// The value of "--name=value", or nullptr.
+const char *value_of(const char *argument, const char *name) {
+  const size_t length = strlen(name);
+  return strncmp(argument, name, length) ? nullptr : argument + length;
+}
+
+/// One argument without a value of its own.
+bool parse_word(const char *word, Arguments &a) {
+  for (const Format &format : npu::smi::formats()) {
+    if (!format.option || strcmp(word, format.option)) continue;
+    a.format = &format;
+    return true;
   }
+  const struct {
+    const char *word;
+    bool *flag;
+  } flags[] = {{"live", &a.live}, {"--reset", &a.reset}, {"--help", &a.help}, {"--version", &a.version}};
+  for (const auto &f : flags)
+    if (!strcmp(word, f.word)) return *f.flag = true;
+  if (strcmp(word, "--no-head")) return false;
+  a.head = false;
   return true;
+}
+
+/// Empty, or what is wrong.
+std::string parse(int argc, char **argv, Arguments &a) {
+  for (int i = 1; i < argc; i++) {
+    const std::string word = argv[i];
+    const char *value;
+    std::string bad;
+    bool known;
+    if (word == "-i" && i + 1 < argc)
+      known = parse_number(argv[++i], a.card);
+    else if ((value = value_of(argv[i], "--loop=")))
+      known = parse_number(value, a.loop);
+    else if ((value = value_of(argv[i], "--count=")))
+      known = parse_number(value, a.count);
+    else if ((value = value_of(argv[i], "--query=")) && strcmp(value, "help")) {
+      if (!npu::smi::parse_columns(value, a.columns, bad))
+        return "--query: no column '" + bad + "'; the columns are\n" + npu::smi::describe_columns();
+      known = true;
+    } else if (value)
+      known = a.help = true;
+    else
+      known = parse_word(argv[i], a);
+    if (!known) return word + ": not understood\n" + help();
+  }
+  if (a.reset && a.card < 0) return "--reset: which card? (-i CARD)\n";
+  return "";
+}
+
+/// Says what there is; returns whether all cards could tell.
+bool tell(const Arguments &a, const Report &report, unsigned int lines) {
+  const bool head = a.head && lines % kHeadEvery == 0;
+  std::string text;
+  if (!a.columns.empty())
+    text = (a.head && !lines ? npu::smi::csv_head(a.columns) : "") + npu::smi::csv(report, a.columns);
+  else
+    text = (head && a.format->head ? a.format->head() : "") + a.format->write(report, NPU_VERSION);
+  fputs(text.c_str(), stdout);
+  fflush(stdout);
+  bool all = true;
+  for (const npu::smi::Card &card : report.cards) {
+    if (card.lost.empty()) continue;
+    all = false;
+    fprintf(stderr, "npu-smi: card %u: %s\n", card.index, card.lost.c_str());
+  }
+  return all;
+}
+
+int tell_often(const Arguments &a, Look look) {
+  const bool stream = a.format->head != nullptr;
+  const int seconds = a.loop >= 0 ? a.loop : stream ? 1 : -1;
+  const int count = a.count >= 0 ? a.count : seconds >= 0 ? -1 : 1;
+  unsigned int lines = 0;
+  bool all = true;
+  look.stop = [] { return interrupted != 0; };
+  // A stream tells of the time between its lines, all else of a short while.
+  if (stream && seconds > 0) look.window_ms = 1000u * static_cast<unsigned int>(seconds);
+  for (int i = 0; (count < 0 || i < count) && !interrupted; i++) {
+    if (i && !stream && seconds > 0) sleep(static_cast<unsigned int>(seconds));
+    Report report;
+    std::string why;
+    if (npu::smi::collect(look, report, why)) {
+      fprintf(stderr, "npu-smi: %s\n", why.c_str());
+      return kNoDevice;
+    }
+    if (interrupted && i) break;
+    all = tell(a, report, lines);
+    lines += static_cast<unsigned int>(report.cards.size());
+  }
+  return all ? 0 : kNoDevice;
+}
+
+/// Asks the PCI core for a reset of the card's function.
+int reset(int index) {
+  Report report;
+  std::string why;
+  if (npu::smi::collect({.only = index, .window_ms = 0, .stop = {}}, report, why)) {
+    fprintf(stderr, "npu-smi: %s\n", why.c_str());
+    return kNoDevice;
+  }
+  const std::string bus = report.cards.front().bus, path = "/sys/bus/pci/devices/" + bus + "/reset";
+  if (bus.empty()) {
+    fprintf(stderr, "npu-smi: card %d is on no bus: there is nothing to reset\n", index);
+    return kNoDevice;
+  }
+  std::ofstream file(path);
+  file << "1" << std::flush;
+  if (!file) {
+    fprintf(stderr, "npu-smi: %s: %s\n", path.c_str(), strerror(errno));
+    return kNoDevice;
+  }
+  printf("card %d (%s) was reset\n", index, bus.c_str());
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  Arguments arguments;
-  const char *bad = nullptr;
-  if (!parse(argc, argv, arguments, &bad)) {
-    fprintf(stderr, "npu-smi: %s: not understood\n%s", bad, kHelp);
+  Arguments a;
+  if (const std::string wrong = parse(argc, argv, a); !wrong.empty()) {
+    fprintf(stderr, "npu-smi: %s", wrong.c_str());
     return kUsage;
   }
-  if (arguments.help || arguments.version) {
-    printf("%s", arguments.help ? kHelp : "npu-smi " NPU_VERSION "\n");
+  if (a.help || a.version) {
+    printf("%s", a.version ? "npu-smi " NPU_VERSION "\n" : (help() + "columns of --query:\n" + npu::smi::describe_columns()).c_str());
     return 0;
   }
-  npu::smi::Report report;
-  std::string why;
-  if (npu::smi::collect(arguments.card, report, why)) {
-    fprintf(stderr, "npu-smi: %s\n", why.c_str());
-    return kNoDevice;
+  if (a.reset) return reset(a.card);
+  Look look{.only = a.card, .window_ms = 100, .stop = {}};
+  if (a.live) {
+    std::string why;
+    look.window_ms = a.loop > 0 ? 1000u * static_cast<unsigned int>(a.loop) : 1000;
+    const int status = npu::smi::live(look, std::string(kTitle) + "   q: quit", why);
+    if (status) fprintf(stderr, "npu-smi: %s\n", why.c_str());
+    return status;
   }
-  fputs(arguments.format->write(report, NPU_VERSION).c_str(), stdout);
-  return 0;
+  signal(SIGINT, [](int) { interrupted = 1; });
+  return tell_often(a, look);
 }

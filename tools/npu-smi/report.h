@@ -6,6 +6,7 @@
 #include <npu_accel.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,13 @@ struct Client {
   uint64_t system_bytes = 0;
   uint64_t engine_ns = 0;  ///< modelled time
   uint64_t jobs = 0;
+  uint64_t window_ns = 0;    ///< modelled time of the last window
+  uint64_t window_jobs = 0;  ///< jobs of the last window
 };
 
 struct Card {
   unsigned int index = 0;
+  std::string lost;  ///< why there is nothing to tell (the card went away), "" normally
   std::string transport;
   std::string driver;  ///< "npu 1.0.0"
   std::string bus;     ///< "0000:01:00.0", "" where there is no bus
@@ -32,17 +36,26 @@ struct Card {
   drm_npu_dev_info info{};
   drm_npu_memory_info memory{};
   drm_npu_status_info status{};
-  unsigned int utilisation = 0;  ///< percent of the cores at work, sampled
+  unsigned int utilisation = 0;         ///< percent of the cores at work in the window
+  std::vector<unsigned int> core_util;  ///< percent of the window in which each core was at work
+  uint64_t window_jobs = 0;             ///< jobs that all cores have finished in the window
   std::vector<Client> clients;
 };
 
 struct Report {
   std::vector<Card> cards;
+  unsigned int window_ms = 0;  ///< how long was looked
 };
 
-/// Looks at all cards, or at one (only >= 0). Takes a tenth of a second a card. 0, or a negative errno with a sentence
-/// in `why`.
-int collect(int only, Report &report, std::string &why);
+struct Look {
+  int only = -1;                 ///< this card, or all
+  unsigned int window_ms = 100;  ///< how long to look: utilisation is sampled meanwhile
+  std::function<bool()> stop;    ///< asked now and then; true ends the window early
+};
+
+/// Looks at the cards for a while. A card that goes away meanwhile is in the report as lost. 0, or a negative errno with
+/// a sentence in `why` when there is no card at all.
+int collect(const Look &look, Report &report, std::string &why);
 
 /// Files of the npu driver that processes have open, from proc (normally "/proc"); what cannot be read is left out.
 std::vector<Client> find_clients(const std::string &proc);
@@ -50,9 +63,27 @@ std::vector<Client> find_clients(const std::string &proc);
 /// One way of telling; the table of them is formats().
 struct Format {
   const char *option;  ///< "--json", nullptr for the default
+  const char *help;
   std::string (*write)(const Report &report, const std::string &version);
+  std::string (*head)();  ///< of a stream of lines, which goes on until it is stopped; nullptr for the others
 };
 const std::vector<Format> &formats();
+
+/// Columns of --query, as CSV. False: `bad` is none of them.
+bool parse_columns(const std::string &list, std::vector<size_t> &columns, std::string &bad);
+std::string csv_head(const std::vector<size_t> &columns);
+std::string csv(const Report &report, const std::vector<size_t> &columns);
+/// A line for each column: name, unit, meaning.
+std::string describe_columns();
+
+/// The live view as lines, at most rows of them and none longer than columns.
+std::vector<std::string> screen(const Report &report, const std::string &title, size_t rows, size_t columns);
+/// Shows it in the terminal until q is pressed. 0, or 1 with a sentence in `why` when there is no card any more.
+int live(Look look, const std::string &title, std::string &why);
+
+/// printf to a string.
+std::string format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint64_t mib(uint64_t bytes);
 
 }  // namespace npu::smi
 

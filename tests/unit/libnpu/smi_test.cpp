@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 namespace npu::smi {
 namespace {
@@ -106,6 +108,105 @@ TEST(Formats, JsonQuotesNames) {
   EXPECT_NE(text.find(R"("process": "a \"b\"\u000a")"), text.npos) << text;
   EXPECT_NE(text.find(R"("temperature_mc": 42500)"), text.npos);
   EXPECT_NE(text.find(R"("memory_free": 461373440)"), text.npos);
+}
+
+const Format &format_of(const std::string &option) {
+  for (const Format &f : formats())
+    if (f.option && f.option == option) return f;
+  ADD_FAILURE() << option;
+  return formats()[0];
+}
+
+Report lost() {
+  Report report = example();
+  report.cards.push_back(report.cards[0]);
+  report.cards[1].index = 1;
+  report.cards[1].lost = "No such device";
+  return report;
+}
+
+TEST(Formats, DetailsHaveALineForEverything) {
+  const std::string text = format_of("-q").write(lost(), "1");
+  for (const char *part : {"Card 0\n", "    Chip                             : QNPU1\n",
+                           "        Used                         : 64 MiB\n",
+                           "        Temperature                  : 42.5 C\n", "PID 321", "Card 1\n    Lost "})
+    EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
+}
+
+TEST(Formats, StreamsTellOfTheWindow) {
+  Report report = example();
+  report.window_ms = 500;
+  report.cards[0].window_jobs = 100;
+  report.cards[0].clients[0].window_jobs = 50;
+  report.cards[0].clients[0].window_ns = 10000000;
+  EXPECT_EQ(format_of("dmon").write(report, "1"),
+            "     0     0   12   42.5    5.2   1000      0    0    200\n");
+  report.cards[0].clients[0].process = "infer";
+  EXPECT_EQ(format_of("pmon").write(report, "1"), "     0      321     64       0     100    20.0  infer\n");
+  // A line of values has as many columns as the heads.
+  for (const char *option : {"dmon", "pmon"}) {
+    std::istringstream heads(format_of(option).head()), values(format_of(option).write(report, "1"));
+    std::string first, line;
+    std::getline(heads, first);
+    std::istringstream names(first.substr(1));
+    const std::vector<std::string> a{std::istream_iterator<std::string>(names), {}},
+        b{std::istream_iterator<std::string>(values), {}};
+    EXPECT_EQ(a.size(), b.size()) << option;
+  }
+}
+
+TEST(Formats, LostCardsAreTold) {
+  for (const Format &f : formats())
+    EXPECT_NE(f.write(lost(), "1").find("No such device"), std::string::npos) << (f.option ? f.option : "table");
+}
+
+TEST(Query, ColumnsComeAsAskedFor) {
+  std::vector<size_t> columns;
+  std::string bad;
+  ASSERT_TRUE(parse_columns("memory.used,index,temperature", columns, bad));
+  EXPECT_EQ(csv_head(columns), "memory.used [MiB],index,temperature [mC]\n");
+  EXPECT_EQ(csv(lost(), columns), "64,0,42500\nlost,1,lost\n");
+  EXPECT_FALSE(parse_columns("index,", columns, bad));
+  EXPECT_EQ(bad, "");
+  EXPECT_FALSE(parse_columns("index,nonsense,chip", columns, bad));
+  EXPECT_EQ(bad, "nonsense");
+}
+
+TEST(Query, FieldsAreQuotedWhereTheyMustBe) {
+  Report report = example();
+  report.cards[0].chip = "a \"b\", c";
+  std::vector<size_t> columns;
+  std::string bad;
+  ASSERT_TRUE(parse_columns("chip", columns, bad));
+  EXPECT_EQ(csv(report, columns), "\"a \"\"b\"\", c\"\n");
+}
+
+TEST(Screen, HasCardsAndProcessesThatDoMostFirst) {
+  Report report = example();
+  report.window_ms = 1000;
+  report.cards[0].core_util = {100, 50};
+  Client busy;
+  busy.pid = 99;
+  busy.process = "busy\x1b[2J";
+  busy.window_ns = 500000000;
+  report.cards[0].clients.push_back(busy);
+  const auto lines = screen(report, "title", 40, 120);
+  std::string all;
+  for (const std::string &line : lines) all += line + "\n";
+  EXPECT_NE(all.find("core 0  [########################] 100 %"), all.npos) << all;
+  EXPECT_NE(all.find("core 1  [############            ]  50 %"), all.npos) << all;
+  EXPECT_NE(all.find("] 64 of 504 MiB"), all.npos) << all;
+  EXPECT_LT(all.find("  99 "), all.find(" 321 ")) << all;
+  EXPECT_NE(all.find("50.0 %  busy?[2J"), all.npos) << all;
+}
+
+TEST(Screen, FitsEveryTerminal) {
+  for (size_t rows : {1, 2, 5, 10, 50})
+    for (size_t columns : {1, 10, 40, 200}) {
+      const auto lines = screen(lost(), "title", rows, columns);
+      EXPECT_LE(lines.size(), rows);
+      for (const std::string &line : lines) EXPECT_LE(line.size(), columns);
+    }
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# smi.sh BIN: npu-smi beside a program that uses the card, on a card that is reset, and on one that goes away. Prints lines as cmocka's programs do.
+
+bin=$1
+out=/tmp/smi
+passed=0
+failed=0
+mkdir -p $out
+export NPU_DEVICE=drm
+
+# is NAME COMMAND...: one test.
+is() {
+	name=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "[  FAILED  ] $name"
+		tail -n 20 $out/*
+	fi
+}
+
+# has FILE PATTERN
+has() { grep -Eq "$2" $out/"$1"; }
+
+# ends STATUS COMMAND...
+ends() {
+	wanted=$1
+	shift
+	timeout 60 "$@" >$out/last 2>&1
+	[ $? -eq "$wanted" ]
+}
+
+"$bin/bmodel_seeds" $out/seeds >$out/seeds.log || exit 1
+model=$out/seeds/sample.bmodel
+
+(while [ ! -e $out/enough ]; do "$bin/bmrt_test" --bmodel $model --loopnum 200; done) >$out/user.log 2>&1 &
+user=$!
+"$bin/npu-smi" dmon --count=5 >$out/dmon 2>&1
+"$bin/npu-smi" pmon --count=5 >$out/pmon 2>&1
+touch $out/enough
+wait $user
+is "dmon sees jobs" has dmon '^ +0 .* [1-9][0-9]*$'
+is "pmon sees the process and its jobs" has pmon '^ +0 +[0-9]+ .* [1-9][0-9]* +[0-9.]+  bmrt_test'
+is "pmon does not list itself" sh -c "! grep -q npu-smi $out/pmon"
+
+chmod 755 $out
+is "anybody may look" ends 0 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-smi" -q
+is "only root may reset" ends 1 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-smi" --reset -i 0
+is "the reason is told" has last 'reset: Permission denied'
+is "root may reset" ends 0 "$bin/npu-smi" --reset -i 0
+is "the card works afterwards" ends 0 "$bin/bmrt_test" --bmodel $model
+
+device=$(basename "$(readlink -f /sys/class/accel/accel0/device)")
+driver=/sys/bus/pci/drivers/npu
+(
+	timeout 60 "$bin/npu-smi" dmon
+	echo "status $?"
+) >$out/vanish 2>&1 &
+user=$!
+sleep 2
+echo "$device" >$driver/unbind
+wait $user
+is "a card that goes away ends it" has vanish '^status 1$'
+is "and it says so" has vanish '^npu-smi: '
+echo "$device" >$driver/bind
+is "and it is there again" ends 0 "$bin/npu-smi"
+
+rm -rf $out
+[ $failed -eq 0 ] || echo "[  FAILED  ] $failed test(s), listed above"
+echo "[  PASSED  ] $passed test(s)."
+[ $failed -eq 0 ]
