@@ -26,6 +26,7 @@
 #include "npu_gem.h"
 #include "npu_job.h"
 #include "npu_mem.h"
+#include "npu_userptr.h"
 #include "npu_vm.h"
 
 /* First line of a dump: raised when lines change their meaning. */
@@ -266,6 +267,7 @@ static int npu_dump_read_page(struct npu_device *npu, struct npu_bo *bo, u64 at,
 	struct ttm_buffer_object *tbo = &bo->tbo;
 	u64 page = round_down(at, PAGE_SIZE);
 	struct npu_mem_run run;
+	struct page **pages;
 
 	if (!tbo->resource)
 		return -ENODATA;
@@ -276,9 +278,11 @@ static int npu_dump_read_page(struct npu_device *npu, struct npu_bo *bo, u64 at,
 		return 0;
 	}
 
-	if (!tbo->ttm || !tbo->ttm->pages || !tbo->ttm->pages[at >> PAGE_SHIFT])
+	pages = bo->userptr && bo->userptr->pages ? bo->userptr->pages :
+		tbo->ttm ? tbo->ttm->pages : NULL;
+	if (!pages || !pages[at >> PAGE_SHIFT])
 		return -ENODATA;
-	memcpy_from_page(to, tbo->ttm->pages[at >> PAGE_SHIFT], at - page, bytes);
+	memcpy_from_page(to, pages[at >> PAGE_SHIFT], at - page, bytes);
 
 	return 0;
 }

@@ -29,6 +29,7 @@
 #include "npu_submit.h"
 #include "npu_sysfs.h"
 #include "npu_uring.h"
+#include "npu_userptr.h"
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
@@ -218,6 +219,7 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
 	DRM_IOCTL_DEF_DRV(NPU_CTX_QUERY, npu_ioctl_ctx_query, 0),
 	DRM_IOCTL_DEF_DRV(NPU_SUBMIT, npu_ioctl_submit, 0),
 	DRM_IOCTL_DEF_DRV(NPU_WAIT, npu_ioctl_wait, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_USERPTR, npu_ioctl_bo_userptr, 0),
 };
 
 /*

@@ -20,6 +20,7 @@
 #include "npu_gem.h"
 #include "npu_prime.h"
 #include "npu_trace.h"
+#include "npu_userptr.h"
 #include "npu_vm.h"
 
 /* Pages mapped at one fault: mappings are mostly read or written from end to end. */
@@ -46,6 +47,8 @@ static void npu_gem_free(struct drm_gem_object *obj)
 	if (!gem_to_npu_bo(obj)->dma_buf)
 		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
 				      MAX_SCHEDULE_TIMEOUT);
+	/* Nor do pages stay pinned until TTM's work comes to it: the card has no access any more. */
+	npu_userptr_destroy(gem_to_npu_bo(obj)->userptr);
 	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
 }
 
@@ -68,6 +71,8 @@ static int npu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
 	if (obj->import_attach)
 		return npu_prime_mmap(obj, vma);
+	if (gem_to_npu_bo(obj)->userptr)
+		return -EOPNOTSUPP;
 
 	/* Pages are inserted by frame number, which a private copy-on-write mapping cannot have. */
 	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
@@ -176,7 +181,44 @@ struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_
 	return bo;
 }
 
-static struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
+/**
+ * npu_bo_create_pinned - make a buffer of pages that somebody else has pinned and mapped
+ * @npu: device
+ * @size: bytes
+ * @flags: see struct npu_bo
+ * @sg: the memory, mapped for the card
+ */
+struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
+				    struct sg_table *sg)
+{
+	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
+	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
+	struct ttm_operation_ctx ctx = { .interruptible = true };
+	struct npu_bo *bo;
+	int ret;
+
+	bo = npu_bo_alloc(npu, size, flags);
+	if (!bo)
+		return ERR_PTR(-ENOMEM);
+
+	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_sg, &placement, 0, &ctx,
+				   sg, NULL, npu_bo_destroy);
+	if (ret)
+		return ERR_PTR(ret);
+
+	trace_npu_bo_create(bo);
+	ttm_bo_unreserve(&bo->tbo);
+
+	return bo;
+}
+
+/**
+ * npu_bo_create - make a buffer with memory of its own, filled with zeros
+ * @npu: device, entered
+ * @size: bytes, multiple of a page
+ * @flags: see struct npu_bo
+ */
+struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
 {
 	/* Creation evicts nobody: what finds no room on the card comes there when it is used. */
 	static const struct ttm_place places[] = {
@@ -285,7 +327,7 @@ int npu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 	bo = gem_to_npu_bo(obj);
 	args->flags = npu_bo_info_flags(bo);
 	args->size = obj->size;
-	args->mmap_offset = drm_vma_node_offset_addr(&obj->vma_node);
+	args->mmap_offset = bo->userptr ? 0 : drm_vma_node_offset_addr(&obj->vma_node);
 	ret = npu_vm_address(file, bo, &args->va);
 	drm_gem_object_put(obj);
 
@@ -297,6 +339,7 @@ static void npu_bo_sync_pages(struct npu_bo *bo, const struct drm_npu_bo_sync *a
 {
 	struct device *dev = bo->tbo.base.dev->dev;
 	u64 at, first = round_down(args->offset, PAGE_SIZE), end = args->offset + args->size;
+	enum dma_data_direction direction = npu_userptr_direction(bo->userptr);
 	const dma_addr_t *dma = bo->tbo.ttm->dma_address;
 
 	for (at = first; at < end; at += PAGE_SIZE) {
@@ -305,9 +348,9 @@ static void npu_bo_sync_pages(struct npu_bo *bo, const struct drm_npu_bo_sync *a
 		if (!dma_need_sync(dev, addr))
 			continue;
 		if (args->direction & DRM_NPU_SYNC_TO_DEVICE)
-			dma_sync_single_for_device(dev, addr, PAGE_SIZE, DMA_BIDIRECTIONAL);
+			dma_sync_single_for_device(dev, addr, PAGE_SIZE, direction);
 		if (args->direction & DRM_NPU_SYNC_FROM_DEVICE)
-			dma_sync_single_for_cpu(dev, addr, PAGE_SIZE, DMA_BIDIRECTIONAL);
+			dma_sync_single_for_cpu(dev, addr, PAGE_SIZE, direction);
 		cond_resched();
 	}
 }
@@ -326,6 +369,21 @@ static int npu_bo_sync_system(struct npu_bo *bo, const struct drm_npu_bo_sync *a
 	return 0;
 }
 
+/* Between the memory of the caller and the buffer, and between that and the card. */
+static int npu_bo_sync_bounce(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
+{
+	int ret = 0;
+
+	if (args->direction & DRM_NPU_SYNC_TO_DEVICE)
+		ret = npu_userptr_copy_in(bo, args->offset, args->size);
+	if (!ret)
+		ret = npu_bo_sync_system(bo, args);
+	if (!ret && args->direction & DRM_NPU_SYNC_FROM_DEVICE)
+		ret = npu_userptr_copy_out(bo, args->offset, args->size);
+
+	return ret;
+}
+
 /**
  * npu_bo_sync - cache maintenance
  * @bo: buffer, its reservation lock not held
@@ -337,6 +395,8 @@ int npu_bo_sync(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
 
 	if (bo->dma_buf)
 		return npu_prime_sync(bo, args->direction);
+	if (bo->flags & DRM_NPU_BO_BOUNCE)
+		return npu_bo_sync_bounce(bo, args);
 	if (bo->flags & DRM_NPU_BO_SYSTEM)
 		return npu_bo_sync_system(bo, args);
 
@@ -413,7 +473,7 @@ int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
 	if (ret)
 		goto out;
 
-	if (bo->dma_buf) {
+	if (bo->dma_buf || bo->userptr) {
 		ret = -EOPNOTSUPP;
 	} else if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_WRITE) ||
 		   npu_prime_is_attached(bo)) {

@@ -19,6 +19,7 @@ struct drm_device;
 struct drm_file;
 struct drm_printer;
 struct npu_device;
+struct npu_userptr;
 struct sg_table;
 
 /** struct npu_bo - a buffer */
@@ -26,11 +27,17 @@ struct npu_bo {
 	/** @tbo: base class; TTM's object, and in it the GEM object */
 	struct ttm_buffer_object tbo;
 
-	/** @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, constant */
+	/**
+	 * @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, and what the latter is with memory of a
+	 * process: DRM_NPU_BO_PINNED or DRM_NPU_BO_BOUNCE, and DRM_NPU_BO_READONLY; constant
+	 */
 	u32 flags;
 
 	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
 	struct dma_buf *dma_buf;
+
+	/** @userptr: memory of a process that it was made of, owned; NULL for others */
+	struct npu_userptr *userptr;
 
 	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
@@ -120,6 +127,9 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file);
 int npu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
 
+struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags);
+struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
+				    struct sg_table *sg);
 struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_buf,
 				    struct sg_table *sg);
 int npu_bo_sync(struct npu_bo *bo, const struct drm_npu_bo_sync *args);

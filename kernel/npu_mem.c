@@ -12,6 +12,7 @@
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include <drm/drm_managed.h>
 #include <drm/drm_prime.h>
@@ -24,6 +25,7 @@
 #include "npu_mem.h"
 #include "npu_prime.h"
 #include "npu_trace.h"
+#include "npu_userptr.h"
 #include "npu_vm.h"
 
 /* Bytes cleared or copied between two chances for others to run. */
@@ -179,9 +181,13 @@ void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space)
 
 /* System memory */
 
-static u64 npu_system_limit(void)
+/**
+ * npu_mem_system_bytes - system memory that buffers can have
+ *
+ * The rest of the system has to live, too.
+ */
+u64 npu_mem_system_bytes(void)
 {
-	/* The rest of the system has to live, too. */
 	return ((u64)totalram_pages() << PAGE_SHIFT) / 4 * 3;
 }
 
@@ -196,7 +202,7 @@ static int npu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_
 	 * The limit is for what is new. Eviction must not fail, and only swaps places; what is
 	 * imported is counted by those who made it, and here to be seen.
 	 */
-	if (!tbo->resource && tbo->type != ttm_bo_type_sg && used > npu_system_limit()) {
+	if (!tbo->resource && !to_npu_bo(tbo)->dma_buf && used > npu_mem_system_bytes()) {
 		atomic64_sub(tbo->base.size, &system->used);
 		return -ENOSPC;
 	}
@@ -591,6 +597,9 @@ static void npu_mem_fini(struct drm_device *drm, void *arg)
 {
 	struct npu_mem *mem = arg;
 
+	/* Buffers with memory of others are freed by TTM's work, which needs the managers. */
+	flush_workqueue(mem->ttm.wq);
+
 	ttm_resource_manager_set_used(&mem->system.base, false);
 	ttm_resource_manager_evict_all(&mem->ttm, &mem->system.base);
 	ttm_resource_manager_cleanup(&mem->system.base);
@@ -603,6 +612,7 @@ static void npu_mem_fini(struct drm_device *drm, void *arg)
 
 	ttm_device_fini(&mem->ttm);
 	npu_buddy_fini(&mem->card.buddy);
+	mutex_destroy(&mem->pinned_lock);
 	mutex_destroy(&mem->card.lock);
 }
 
@@ -616,6 +626,8 @@ int npu_mem_init(struct npu_device *npu)
 	struct ttm_resource_manager *man;
 	int ret;
 
+	INIT_LIST_HEAD(&mem->pinned);
+	mutex_init(&mem->pinned_lock);
 	init_rwsem(&mem->turns);
 	init_waitqueue_head(&mem->freed_wait);
 	mutex_init(&mem->card.lock);
@@ -639,7 +651,7 @@ int npu_mem_init(struct npu_device *npu)
 	man = &mem->system.base;
 	man->func = &npu_system_funcs;
 	man->use_tt = true;
-	ttm_resource_manager_init(man, &mem->ttm, npu_system_limit());
+	ttm_resource_manager_init(man, &mem->ttm, npu_mem_system_bytes());
 	ttm_set_driver_manager(&mem->ttm, TTM_PL_TT, man);
 	ttm_resource_manager_set_used(man, true);
 
@@ -652,5 +664,6 @@ int npu_mem_init(struct npu_device *npu)
  */
 void npu_mem_release_dma(struct npu_device *npu)
 {
+	npu_userptr_release_dma(npu);
 	ttm_device_clear_dma_mappings(&npu->mem.ttm);
 }

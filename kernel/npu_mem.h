@@ -3,6 +3,7 @@
 #define NPU_MEM_H
 
 #include <linux/atomic.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
 #include <linux/wait.h>
@@ -48,6 +49,12 @@ struct npu_mem {
 	/** @system: system memory, TTM_PL_TT */
 	struct npu_system_manager system;
 
+	/** @pinned: memory of processes that is mapped for DMA, under @pinned_lock */
+	struct list_head pinned;
+
+	/** @pinned_lock: protects @pinned and the mappings of what is in it; nothing inside of it */
+	struct mutex pinned_lock;
+
 	/** @turns: who may lock several buffers, and who may evict, see npu_residency.c */
 	struct rw_semaphore turns;
 
@@ -87,6 +94,7 @@ struct npu_mem_run {
 
 int npu_mem_init(struct npu_device *npu);
 void npu_mem_release_dma(struct npu_device *npu);
+u64 npu_mem_system_bytes(void);
 u64 npu_mem_card_bytes(struct npu_device *npu);
 void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space);
 void npu_mem_run(struct npu_bo *bo, bool system, u64 offset, struct npu_mem_run *run);

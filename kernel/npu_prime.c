@@ -133,6 +133,8 @@ static const struct dma_buf_ops npu_dma_buf_ops = {
  * npu_prime_export - make a dma-buf of a buffer
  * @obj: the buffer, not an imported one
  * @flags: DRM_CLOEXEC, DRM_RDWR
+ *
+ * Memory of a process is not for others: they could keep it pinned at the cost of that process.
  */
 struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags)
 {
@@ -145,6 +147,9 @@ struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags)
 		.priv = obj,
 		.resv = obj->resv,
 	};
+
+	if (gem_to_npu_bo(obj)->userptr)
+		return ERR_PTR(-EOPNOTSUPP);
 
 	return drm_gem_dmabuf_export(obj->dev, &info);
 }

@@ -517,7 +517,7 @@ static int npu_job_check_buffers(struct npu_kjob *job)
 		struct npu_bo *bo = job->vmas[r]->bo;
 		bool write = job->write_mask & BIT_ULL(r);
 
-		if (write && bo->sealed)
+		if (write && (bo->sealed || bo->flags & DRM_NPU_BO_READONLY))
 			return -EACCES;
 		/* Nobody sees memory before it is zeroed. */
 		if (job->explicit)

@@ -121,7 +121,11 @@ void npu_vma_put(struct npu_vma *vma)
 
 static u64 npu_vm_flags(const struct npu_bo *bo)
 {
-	return bo->sealed ? NPU_PTE_CONST : NPU_PTE_WRITE;
+	/* Constant is what nobody writes; memory that only jobs do not write is not. */
+	if (bo->sealed)
+		return NPU_PTE_CONST;
+
+	return bo->flags & DRM_NPU_BO_READONLY ? 0 : NPU_PTE_WRITE;
 }
 
 static int npu_vma_map_locked(struct npu_vma *vma)

@@ -116,6 +116,13 @@ AT(struct drm_npu_bo_sync, direction, 4);
 AT(struct drm_npu_bo_sync, offset, 8);
 AT(struct drm_npu_bo_sync, size, 16);
 
+SIZE(struct drm_npu_bo_userptr, 32);
+AT(struct drm_npu_bo_userptr, addr, 0);
+AT(struct drm_npu_bo_userptr, size, 8);
+AT(struct drm_npu_bo_userptr, flags, 16);
+AT(struct drm_npu_bo_userptr, handle, 20);
+AT(struct drm_npu_bo_userptr, va, 24);
+
 SIZE(struct drm_npu_bo_seal, 8);
 AT(struct drm_npu_bo_seal, handle, 0);
 AT(struct drm_npu_bo_seal, pad, 4);

@@ -58,6 +58,7 @@ run watchdog "$bin/watchdog"
 run isolation "$bin/isolation"
 run eviction "$bin/eviction" $evictions $spots
 run prime "$bin/prime"
+run userptr "$bin/userptr"
 run memory_reuse "$bin/memory_reuse" $reuses
 run kill "$bin/kill" $kills
 run stress "$bin/stress" $buffers

@@ -34,6 +34,7 @@ extern "C" {
 #define DRM_NPU_CTX_QUERY	0x08
 #define DRM_NPU_SUBMIT		0x09
 #define DRM_NPU_WAIT		0x0a
+#define DRM_NPU_BO_USERPTR	0x0b
 
 /**
  * struct drm_npu_dev_query - ask about the device
@@ -156,11 +157,19 @@ struct drm_npu_bo_info {
 #define DRM_NPU_BO_SEALED	0x100	/* constant, see DRM_IOCTL_NPU_BO_SEAL */
 #define DRM_NPU_BO_EVICTED	0x200	/* for the card, but in system memory at the moment */
 #define DRM_NPU_BO_IMPORTED	0x400	/* the memory belongs to the exporter of a dma-buf */
+#define DRM_NPU_BO_PINNED	0x800	/* DRM_IOCTL_NPU_BO_USERPTR: the memory is that of a process */
+#define DRM_NPU_BO_BOUNCE	0x1000	/* DRM_IOCTL_NPU_BO_USERPTR: memory of its own, DRM_IOCTL_NPU_BO_SYNC copies */
+#define DRM_NPU_BO_READONLY	0x2000	/* jobs may only read it */
 
 #define DRM_NPU_SYNC_TO_DEVICE		0x1	/* the CPU wrote: make it visible to the chip */
 #define DRM_NPU_SYNC_FROM_DEVICE	0x2	/* the chip wrote: make it visible to the CPU */
 
-/** struct drm_npu_bo_sync - cache maintenance of a range; waits for nobody */
+/**
+ * struct drm_npu_bo_sync - cache maintenance of a range; waits for nobody
+ *
+ * Of a DRM_NPU_BO_BOUNCE buffer it copies the range from (TO_DEVICE) or to (FROM_DEVICE, nothing for a read-only one) the memory of the process: -EPERM in
+ * any other process, -EFAULT where that memory is not accessible (part of the range may be copied then).
+ */
 struct drm_npu_bo_sync {
 	__u32 handle;
 	/** @direction: DRM_NPU_SYNC_ flags, at least one */
@@ -170,11 +179,36 @@ struct drm_npu_bo_sync {
 	__u64 size;
 };
 
+#define DRM_NPU_USERPTR_READONLY	0x1	/* jobs only read; the memory may be read-only for the process, too */
+#define DRM_NPU_USERPTR_BOUNCE		0x2	/* rather a bounce buffer than an error, where the memory cannot be pinned */
+
+/**
+ * struct drm_npu_bo_userptr - make a system buffer of memory of the calling process
+ *
+ * The pages behind the range at this moment are pinned, and are the buffer's until its end, whatever becomes of the range. They count against RLIMIT_MEMLOCK
+ * of the process (VmPin; not with CAP_IPC_LOCK). -EFAULT: part of the range is not mapped, or not with the access that is needed; -EOPNOTSUPP: it cannot be
+ * pinned for long (mappings of devices, shared writable mappings of files on disk); -ENOMEM: RLIMIT_MEMLOCK, or not enough memory. With
+ * DRM_NPU_USERPTR_BOUNCE the last two give a buffer with memory of its own instead, filled with zeros, see DRM_NPU_BO_BOUNCE; DRM_IOCTL_NPU_BO_INFO
+ * tells which of them it became. Such buffers cannot be mapped, sealed or exported: -EOPNOTSUPP.
+ */
+struct drm_npu_bo_userptr {
+	/** @addr: multiple of the page size */
+	__u64 addr;
+	/** @size: bytes, multiple of the page size, not 0 */
+	__u64 size;
+	/** @flags: DRM_NPU_USERPTR_ flags */
+	__u32 flags;
+	/** @handle: out: GEM handle */
+	__u32 handle;
+	/** @va: out: device address */
+	__u64 va;
+};
+
 /**
  * struct drm_npu_bo_seal - make a buffer constant for the rest of its life
  *
  * CPU mappings are taken away (a later access is SIGBUS), mmap is refused with -EACCES, jobs may only read. -EBUSY: a job that writes it is
- * unfinished, or another device is attached to its dma-buf. -EOPNOTSUPP: an imported buffer. Sealing twice is no error.
+ * unfinished, or another device is attached to its dma-buf. -EOPNOTSUPP: an imported buffer, or memory of a process. Sealing twice is no error.
  */
 struct drm_npu_bo_seal {
 	__u32 handle;
@@ -359,6 +393,7 @@ struct drm_npu_wait {
 #define DRM_IOCTL_NPU_CTX_QUERY		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_QUERY, struct drm_npu_ctx_query)
 #define DRM_IOCTL_NPU_SUBMIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_submit)
 #define DRM_IOCTL_NPU_WAIT		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_WAIT, struct drm_npu_wait)
+#define DRM_IOCTL_NPU_BO_USERPTR	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_USERPTR, struct drm_npu_bo_userptr)
 
 /* cmd_op of IORING_OP_URING_CMD; not an ioctl */
 #define DRM_NPU_URING_SUBMIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_uring_submit)

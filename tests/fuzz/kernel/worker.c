@@ -179,6 +179,31 @@ static void create_buffer(struct thread *t) {
   t->w->bos[t->file][i].handle = args.handle;
 }
 
+/* Of the worker's mappings, whatever they are, of new memory, or of nothing. */
+static void create_userptr(struct thread *t) {
+  struct drm_npu_bo_userptr args = {.flags = (uint32_t)below(&t->r, 4)};
+  int i = slot(t), k = slot(t);
+  uint64_t size = t->w->maps[k].size & ~4095ull, pages = size / 4096, first = below(&t->r, pages);
+
+  if (t->w->bos[t->file][i].handle) close_buffer(t);
+  if (!size || one_in(&t->r, 3)) {
+    size = 4096 * (1 + below(&t->r, 64));
+    t->w->maps[k].at = mmap(NULL, size, PROT_READ | (one_in(&t->r, 5) ? 0 : PROT_WRITE),
+                            MAP_ANONYMOUS | (one_in(&t->r, 2) ? MAP_SHARED : MAP_PRIVATE), -1, 0);
+    if (t->w->maps[k].at == MAP_FAILED) t->w->maps[k].at = NULL;
+    t->w->maps[k].size = size;
+    first = 0, pages = size / 4096;
+  }
+  args.addr = (uintptr_t)t->w->maps[k].at + 4096 * first;
+  args.size = 4096 * (1 + below(&t->r, pages - first));
+  if (one_in(&t->r, 20)) args.addr = odd_number(&t->r) & ~4095ull;
+  if (CALL(t, DRM_IOCTL_NPU_BO_USERPTR, args)) return;
+  t->w->bos[t->file][i].size = args.size;
+  t->w->bos[t->file][i].offset = 0;
+  t->w->bos[t->file][i].va = args.va;
+  t->w->bos[t->file][i].handle = args.handle;
+}
+
 static void buffer_info(struct thread *t) {
   struct drm_npu_bo_info args = {.handle = t->w->bos[t->file][slot(t)].handle};
 
@@ -474,6 +499,7 @@ static const struct {
   void (*run)(struct thread *);
 } steps[] = {
     {2, close_file},  {2, look},        {1, fork_child},    {2, query},       {14, create_buffer}, {5, close_buffer},
+    {6, create_userptr},
     {3, buffer_info}, {5, sync_buffer}, {3, seal_buffer},   {4, wait_buffer}, {3, share_buffer},   {8, map_something},
     {8, touch},       {4, change_mapping}, {6, create_ctx}, {3, destroy_ctx}, {2, query_ctx},      {8, wait_job},
     {24, submit_jobs}, {3, create_syncobj}, {2, destroy_syncobj}, {4, use_syncobj}, {4, anything},

@@ -45,19 +45,21 @@ static void write_file(const char *path, const char *text) {
   close(fd);
 }
 
-/* A file with everything in use: buffers of both kinds, mapped, a fence page, jobs on the way. */
+/* A file with everything in use: buffers of both kinds, mapped, memory of the process, a fence page, jobs on the way. */
 struct user {
   int fd;
   uint32_t ctx;
   uint32_t syncobj;
   uint64_t first, last;
-  struct bo card, system;
+  struct bo card, system, pinned;
+  uint8_t *memory; /* behind the last one */
   struct stream stream;
   volatile struct npu_fence *fence;
 };
 
 static void user_start(struct user *user) {
   struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct drm_npu_bo_userptr userptr = {.size = MIB(1)};
   struct job job;
 
   user->fd = npu_open();
@@ -70,6 +72,12 @@ static void user_start(struct user *user) {
   bo_create_mapped(user->fd, MIB(1), DRM_NPU_BO_SYSTEM, &user->system);
   memset(user->card.map, 1, MIB(1));
   memset(user->system.map, 1, MIB(1));
+  user->memory = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(user->memory, MAP_FAILED);
+  memset(user->memory, 1, MIB(1));
+  userptr.addr = (uintptr_t)user->memory;
+  assert_int_equal(raw_ioctl(user->fd, DRM_IOCTL_NPU_BO_USERPTR, &userptr), 0);
+  user->pinned = (struct bo){.handle = userptr.handle, .size = userptr.size, .va = userptr.va};
   stream_create(user->fd, 2, &user->stream);
   stream_slow_copy(&user->stream, 1, FOREVER_MS);
   stream_nop(&user->stream, 0);
@@ -78,6 +86,7 @@ static void user_start(struct user *user) {
   job_init(&job);
   job_gdma(&job, &user->stream);
   job_region(&job, &user->system, RW);
+  job_region(&job, &user->pinned, RW);
   job.stream.gdma_count = 1;
   job.args.budget = UINT64_MAX;
   user->first = submit(user->fd, user->ctx, &job);
@@ -106,6 +115,7 @@ static void user_end(struct user *user) {
   bo_unmap(&user->card);
   bo_unmap(&user->system);
   bo_unmap(&user->stream.bo);
+  munmap(user->memory, MIB(1));
   close(user->fd);
 }
 
@@ -130,6 +140,7 @@ static void everything_ends_with_the_device(void **state) {
     *(volatile uint8_t *)user.system.map = 1;
     *(volatile uint8_t *)(user.system.map + MIB(1) - 1) = 1;
     assert_true(user.fence->seqno <= user.last);
+    user.memory[MIB(1) - 1]++;
     user_end(&user);
 
     write_file(DRIVER "bind", device);

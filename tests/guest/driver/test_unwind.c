@@ -37,12 +37,15 @@ static int all_calls(int fd, const struct stream *stream) {
   struct drm_npu_wait wait;
   struct bo card, system;
   struct job job;
-  int failed = 0, has_ctx, has_card, has_system;
+  static uint8_t memory[KIB(64)] __attribute__((aligned(4096)));
+  struct drm_npu_bo_userptr userptr = {.addr = (uintptr_t)memory, .size = sizeof(memory)};
+  int failed = 0, has_ctx, has_card, has_system, has_pinned;
 
   has_ctx = !raw_ctx_create(fd, &ctx);
   has_card = !raw_bo_create(fd, MIB(2) + KIB(68), DRM_NPU_BO_CARD, &card);
   has_system = !raw_bo_create(fd, KIB(132), DRM_NPU_BO_SYSTEM, &system);
-  failed += !has_ctx + !has_card + !has_system;
+  has_pinned = !raw_ioctl(fd, DRM_IOCTL_NPU_BO_USERPTR, &userptr);
+  failed += !has_ctx + !has_card + !has_system + !has_pinned;
   if (has_system) {
     void *map = mmap(NULL, system.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, system.mmap_offset);
 
@@ -60,6 +63,7 @@ static int all_calls(int fd, const struct stream *stream) {
   /* What ends something never fails. */
   if (has_card) assert_int_equal(raw_gem_close(fd, card.handle), 0);
   if (has_system) assert_int_equal(raw_gem_close(fd, system.handle), 0);
+  if (has_pinned) assert_int_equal(raw_gem_close(fd, userptr.handle), 0);
   if (has_ctx) assert_int_equal(raw_ctx_destroy(fd, ctx.ctx_id), 0);
   return failed;
 }

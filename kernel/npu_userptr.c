@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Buffers of memory that belongs to a process.
+ *
+ * Its pages are pinned for as long as the buffer lives. The pins keep the pages themselves: munmap,
+ * truncation and the end of the process take them out of the process, not out of the buffer. After
+ * fork() the parent keeps the pinned pages, and the child gets copies at once instead of sharing
+ * them until somebody writes (that is what pins are, as opposed to references).
+ *
+ * What cannot be pinned can have a bounce buffer: an ordinary system buffer, and BO_SYNC copies
+ * between it and the process.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include <drm/drm_prime.h>
+#include <drm/ttm/ttm_tt.h>
+
+#include "npu_device.h"
+#include "npu_gem.h"
+#include "npu_userptr.h"
+#include "npu_vm.h"
+
+/* Pages pinned at one go. */
+#define NPU_PIN_PAGES	(SZ_16M >> PAGE_SHIFT)
+
+/* Accounting, as for memory that is registered with RDMA devices: VmPin of the process */
+
+static int npu_userptr_charge(struct npu_userptr *userptr)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	u64 pinned = atomic64_add_return(userptr->count, &userptr->mm->pinned_vm);
+
+	if (pinned <= limit || capable(CAP_IPC_LOCK))
+		return 0;
+	atomic64_sub(userptr->count, &userptr->mm->pinned_vm);
+
+	return -ENOMEM;
+}
+
+static void npu_userptr_uncharge(struct npu_userptr *userptr)
+{
+	atomic64_sub(userptr->count, &userptr->mm->pinned_vm);
+}
+
+/* Pinning */
+
+/*
+ * Pinning says -EFAULT whatever is wrong. Here is told apart what is wrong with the range and what
+ * is wrong with its memory; pinning has the last word, since all of this can change meanwhile.
+ */
+static int npu_userptr_check(const struct npu_userptr *userptr)
+{
+	unsigned long need = userptr->readonly ? VM_READ : VM_READ | VM_WRITE;
+	unsigned long at = userptr->addr, end = at + (userptr->count << PAGE_SHIFT);
+	VMA_ITERATOR(vmi, userptr->mm, at);
+	struct vm_area_struct *vma;
+	bool special = false;
+
+	if (mmap_read_lock_killable(userptr->mm))
+		return -EINTR;
+	for_each_vma_range(vmi, vma, end) {
+		if (vma->vm_start > at || (vma->vm_flags & need) != need)
+			break;
+		if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+			special = true;
+		at = vma->vm_end;
+	}
+	mmap_read_unlock(userptr->mm);
+
+	if (at < end)
+		return -EFAULT;
+
+	return special ? -EOPNOTSUPP : 0;
+}
+
+static void npu_userptr_unpin(struct npu_userptr *userptr, unsigned long count)
+{
+	unpin_user_pages_dirty_lock(userptr->pages, count, !userptr->readonly);
+	kvfree(userptr->pages);
+	userptr->pages = NULL;
+}
+
+static int npu_userptr_pin_pages(struct npu_userptr *userptr)
+{
+	unsigned int flags = FOLL_LONGTERM | (userptr->readonly ? 0 : FOLL_WRITE);
+	unsigned long done = 0;
+	int ret;
+
+	while (done < userptr->count) {
+		ret = pin_user_pages_fast(userptr->addr + (done << PAGE_SHIFT),
+					  min(userptr->count - done, NPU_PIN_PAGES), flags,
+					  userptr->pages + done);
+		if (ret <= 0) {
+			npu_userptr_unpin(userptr, done);
+			/* The range was all right: it is the kind of memory. */
+			return ret == -EFAULT || !ret ? -EOPNOTSUPP : ret;
+		}
+		done += ret;
+		cond_resched();
+	}
+
+	return 0;
+}
+
+static int npu_userptr_pin(struct npu_userptr *userptr)
+{
+	int ret;
+
+	ret = npu_userptr_check(userptr);
+	if (ret)
+		return ret;
+	ret = npu_userptr_charge(userptr);
+	if (ret)
+		return ret;
+
+	userptr->pages = kvmalloc_array(userptr->count, sizeof(*userptr->pages),
+					GFP_KERNEL | __GFP_NOWARN);
+	ret = userptr->pages ? npu_userptr_pin_pages(userptr) : -ENOMEM;
+	if (ret)
+		npu_userptr_uncharge(userptr);
+
+	return ret;
+}
+
+/* For the card */
+
+/**
+ * npu_userptr_direction - how the memory of a buffer is mapped for DMA
+ * @userptr: memory of a process, or NULL for memory of the buffer's own
+ */
+enum dma_data_direction npu_userptr_direction(const struct npu_userptr *userptr)
+{
+	return userptr && userptr->pages && userptr->readonly ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
+}
+
+static int npu_userptr_map(struct npu_userptr *userptr)
+{
+	struct npu_device *npu = userptr->npu;
+	struct sg_table *sg;
+	int ret;
+
+	sg = drm_prime_pages_to_sg(&npu->drm, userptr->pages, userptr->count);
+	if (IS_ERR(sg))
+		return PTR_ERR(sg);
+
+	ret = dma_map_sgtable(npu->drm.dev, sg, npu_userptr_direction(userptr), 0);
+	if (ret) {
+		sg_free_table(sg);
+		kfree(sg);
+		return ret == -EREMOTEIO ? -EIO : ret;
+	}
+
+	userptr->sg = sg;
+	mutex_lock(&npu->mem.pinned_lock);
+	list_add(&userptr->link, &npu->mem.pinned);
+	mutex_unlock(&npu->mem.pinned_lock);
+
+	return 0;
+}
+
+static void npu_userptr_unmap_locked(struct npu_userptr *userptr)
+{
+	lockdep_assert_held(&userptr->npu->mem.pinned_lock);
+
+	dma_unmap_sgtable(userptr->npu->drm.dev, userptr->sg, npu_userptr_direction(userptr), 0);
+	list_del_init(&userptr->link);
+}
+
+static void npu_userptr_unmap(struct npu_userptr *userptr)
+{
+	struct npu_mem *mem = &userptr->npu->mem;
+
+	if (!userptr->sg)
+		return;
+
+	mutex_lock(&mem->pinned_lock);
+	if (!list_empty(&userptr->link))
+		npu_userptr_unmap_locked(userptr);
+	mutex_unlock(&mem->pinned_lock);
+
+	sg_free_table(userptr->sg);
+	kfree(userptr->sg);
+}
+
+/**
+ * npu_userptr_release_dma - undo the DMA mappings of all memory of processes
+ * @npu: device that goes away, its card stopped
+ *
+ * The pages stay pinned until their buffers are closed.
+ */
+void npu_userptr_release_dma(struct npu_device *npu)
+{
+	struct npu_userptr *userptr, *next;
+
+	mutex_lock(&npu->mem.pinned_lock);
+	list_for_each_entry_safe(userptr, next, &npu->mem.pinned, link)
+		npu_userptr_unmap_locked(userptr);
+	mutex_unlock(&npu->mem.pinned_lock);
+}
+
+/* Life */
+
+static struct npu_userptr *npu_userptr_create(struct npu_device *npu,
+					      const struct drm_npu_bo_userptr *args)
+{
+	struct npu_userptr *userptr = kzalloc(sizeof(*userptr), GFP_KERNEL);
+
+	if (!userptr)
+		return NULL;
+
+	userptr->npu = npu;
+	userptr->mm = current->mm;
+	userptr->addr = args->addr;
+	userptr->readonly = args->flags & DRM_NPU_USERPTR_READONLY;
+	userptr->count = args->size >> PAGE_SHIFT;
+	INIT_LIST_HEAD(&userptr->link);
+	mmgrab(userptr->mm);
+
+	return userptr;
+}
+
+/**
+ * npu_userptr_destroy - let go of the memory of a process; may sleep
+ * @userptr: memory that the card has no access to any more, or NULL
+ */
+void npu_userptr_destroy(struct npu_userptr *userptr)
+{
+	if (!userptr)
+		return;
+
+	npu_userptr_unmap(userptr);
+	if (userptr->pages) {
+		npu_userptr_unpin(userptr, userptr->count);
+		npu_userptr_uncharge(userptr);
+	}
+	mmdrop(userptr->mm);
+	kfree(userptr);
+}
+
+/* Bounce buffers */
+
+/*
+ * Copy a part of a page. The device is entered only where nobody can make the kernel wait: the
+ * memory of a process may be one whose faults another process answers, or does not.
+ */
+static int npu_userptr_copy_page(struct npu_bo *bo, u64 at, u32 bytes, void *stage, bool in)
+{
+	void __user *user = u64_to_user_ptr(bo->userptr->addr + at);
+	int idx;
+
+	if (in && copy_from_user(stage, user, bytes))
+		return -EFAULT;
+
+	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
+		return -ENODEV;
+	if (in)
+		memcpy_to_page(bo->tbo.ttm->pages[at >> PAGE_SHIFT], offset_in_page(at), stage,
+			       bytes);
+	else
+		memcpy_from_page(stage, bo->tbo.ttm->pages[at >> PAGE_SHIFT], offset_in_page(at),
+				 bytes);
+	drm_dev_exit(idx);
+
+	return !in && copy_to_user(user, stage, bytes) ? -EFAULT : 0;
+}
+
+static int npu_userptr_copy(struct npu_bo *bo, u64 offset, u64 bytes, bool in)
+{
+	u64 at, end = offset + bytes;
+	void *stage;
+	int ret = 0;
+	u32 step;
+
+	/* Addresses mean something in the process that gave them, and nowhere else. */
+	if (current->mm != bo->userptr->mm)
+		return -EPERM;
+
+	stage = kmalloc(PAGE_SIZE, GFP_KERNEL);
+	if (!stage)
+		return -ENOMEM;
+
+	for (at = offset; at < end && !ret; at += step) {
+		step = min_t(u64, end - at, PAGE_SIZE - offset_in_page(at));
+		ret = fatal_signal_pending(current) ?
+			      -EINTR :
+			      npu_userptr_copy_page(bo, at, step, stage, in);
+		cond_resched();
+	}
+	kfree(stage);
+
+	return ret;
+}
+
+/**
+ * npu_userptr_copy_in - copy what the process has to its bounce buffer
+ * @bo: bounce buffer
+ * @offset: first byte
+ * @bytes: how many, inside of the buffer
+ */
+int npu_userptr_copy_in(struct npu_bo *bo, u64 offset, u64 bytes)
+{
+	return npu_userptr_copy(bo, offset, bytes, true);
+}
+
+/**
+ * npu_userptr_copy_out - copy what a bounce buffer has to its process
+ * @bo: bounce buffer
+ * @offset: first byte
+ * @bytes: how many, inside of the buffer
+ *
+ * What jobs cannot write has nothing that the process does not have.
+ */
+int npu_userptr_copy_out(struct npu_bo *bo, u64 offset, u64 bytes)
+{
+	return bo->userptr->readonly ? 0 : npu_userptr_copy(bo, offset, bytes, false);
+}
+
+/* Creation */
+
+static struct npu_bo *npu_userptr_bo_pinned(struct npu_userptr *userptr)
+{
+	struct npu_device *npu = userptr->npu;
+	u32 flags = DRM_NPU_BO_SYSTEM | DRM_NPU_BO_PINNED;
+	struct npu_bo *bo;
+	int ret, idx;
+
+	if (userptr->readonly)
+		flags |= DRM_NPU_BO_READONLY;
+
+	/* Entered, so that nothing is mapped for DMA behind the back of a device that goes away. */
+	if (!npu_device_enter(npu, &idx))
+		return ERR_PTR(-ENODEV);
+	ret = npu_userptr_map(userptr);
+	if (ret)
+		bo = ERR_PTR(ret);
+	else
+		bo = npu_bo_create_pinned(npu, (u64)userptr->count << PAGE_SHIFT, flags,
+					  userptr->sg);
+	npu_device_exit(idx);
+
+	return bo;
+}
+
+static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr)
+{
+	struct npu_device *npu = userptr->npu;
+	u32 flags = DRM_NPU_BO_SYSTEM | DRM_NPU_BO_BOUNCE;
+	struct npu_bo *bo;
+	int idx;
+
+	if (userptr->readonly)
+		flags |= DRM_NPU_BO_READONLY;
+
+	if (!npu_device_enter(npu, &idx))
+		return ERR_PTR(-ENODEV);
+	bo = npu_bo_create(npu, (u64)userptr->count << PAGE_SHIFT, flags);
+	npu_device_exit(idx);
+
+	return bo;
+}
+
+static struct npu_bo *npu_userptr_bo(struct npu_userptr *userptr, bool bounce)
+{
+	int ret = npu_userptr_pin(userptr);
+
+	if (!ret)
+		return npu_userptr_bo_pinned(userptr);
+	if (bounce && (ret == -EOPNOTSUPP || ret == -ENOMEM))
+		return npu_userptr_bo_bounce(userptr);
+
+	return ERR_PTR(ret);
+}
+
+static int npu_userptr_check_args(struct npu_device *npu, const struct drm_npu_bo_userptr *args)
+{
+	u64 end;
+
+	if (args->flags & ~(DRM_NPU_USERPTR_READONLY | DRM_NPU_USERPTR_BOUNCE))
+		return -EINVAL;
+	if (!args->size || !PAGE_ALIGNED(args->addr) || !PAGE_ALIGNED(args->size) ||
+	    check_add_overflow(args->addr, args->size, &end))
+		return -EINVAL;
+	if (!access_ok(u64_to_user_ptr(args->addr), args->size))
+		return -EFAULT;
+
+	return args->size > npu_mem_system_bytes() ? -ENOMEM : 0;
+}
+
+/**
+ * npu_ioctl_bo_userptr - DRM_IOCTL_NPU_BO_USERPTR
+ * @drm: device
+ * @data: struct drm_npu_bo_userptr
+ * @file: caller
+ */
+int npu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct npu_device *npu = to_npu_device(drm);
+	struct drm_npu_bo_userptr *args = data;
+	struct npu_userptr *userptr;
+	struct npu_bo *bo;
+	int ret;
+
+	ret = npu_userptr_check_args(npu, args);
+	if (ret)
+		return ret;
+
+	userptr = npu_userptr_create(npu, args);
+	if (!userptr)
+		return -ENOMEM;
+	bo = npu_userptr_bo(userptr, args->flags & DRM_NPU_USERPTR_BOUNCE);
+	if (IS_ERR(bo)) {
+		npu_userptr_destroy(userptr);
+		return PTR_ERR(bo);
+	}
+
+	bo->userptr = userptr;
+	ret = drm_gem_handle_create(file, &bo->tbo.base, &args->handle);
+	if (!ret)
+		ret = npu_vm_address(file, bo, &args->va);
+	drm_gem_object_put(&bo->tbo.base);
+
+	return ret;
+}

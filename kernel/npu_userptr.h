@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef NPU_USERPTR_H
+#define NPU_USERPTR_H
+
+#include <linux/dma-direction.h>
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct drm_device;
+struct drm_file;
+struct mm_struct;
+struct npu_bo;
+struct npu_device;
+struct page;
+struct sg_table;
+
+/**
+ * struct npu_userptr - memory of a process that a buffer was made of
+ *
+ * Constant if not said otherwise.
+ */
+struct npu_userptr {
+	/** @npu: device */
+	struct npu_device *npu;
+
+	/** @mm: whose memory; a reference to the structure only, the process may be gone */
+	struct mm_struct *mm;
+
+	/** @addr: where it was when the buffer was made */
+	u64 addr;
+
+	/** @readonly: jobs do not write it */
+	bool readonly;
+
+	/** @pages: its pages, pinned; NULL for a bounce buffer */
+	struct page **pages;
+
+	/** @count: entries of @pages */
+	unsigned long count;
+
+	/** @sg: the pages for the card */
+	struct sg_table *sg;
+
+	/**
+	 * @link: in npu_mem.pinned while @sg is mapped for DMA, under npu_mem.pinned_lock; else
+	 * empty
+	 */
+	struct list_head link;
+};
+
+int npu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *file);
+
+enum dma_data_direction npu_userptr_direction(const struct npu_userptr *userptr);
+int npu_userptr_copy_in(struct npu_bo *bo, u64 offset, u64 bytes);
+int npu_userptr_copy_out(struct npu_bo *bo, u64 offset, u64 bytes);
+void npu_userptr_destroy(struct npu_userptr *userptr);
+void npu_userptr_release_dma(struct npu_device *npu);
+
+#endif

@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers of memory of the process: pinned, accounted, or behind a bounce buffer. */
+#define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS */
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+#include "usage.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define PINNED (DRM_NPU_BO_SYSTEM | DRM_NPU_BO_PINNED)
+#define BOUNCE (DRM_NPU_BO_SYSTEM | DRM_NPU_BO_BOUNCE)
+#define PAGE 4096ull
+#define NOBODY 65534
+
+static int fd;
+static uint32_t ctx;
+
+static int set_up(void **state) {
+  (void)state;
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  ctx_destroy(fd, ctx);
+  return close(fd);
+}
+
+static int raw_userptr(int file, const void *addr, uint64_t size, uint32_t flags, struct bo *bo) {
+  struct drm_npu_bo_userptr args = {.addr = (uintptr_t)addr, .size = size, .flags = flags};
+  int ret = raw_ioctl(file, DRM_IOCTL_NPU_BO_USERPTR, &args);
+
+  *bo = (struct bo){.handle = args.handle, .size = size, .va = args.va};
+  return ret;
+}
+
+static uint32_t flags_of(int file, const struct bo *bo) {
+  struct drm_npu_bo_info info = {.handle = bo->handle};
+
+  assert_int_equal(raw_ioctl(file, DRM_IOCTL_NPU_BO_INFO, &info), 0);
+  assert_int_equal(info.size, bo->size);
+  assert_int_equal(info.va, bo->va);
+  assert_int_equal(info.mmap_offset, 0);
+  return info.flags;
+}
+
+static int raw_sync(int file, const struct bo *bo, uint32_t direction, uint64_t offset, uint64_t size) {
+  struct drm_npu_bo_sync args = {.handle = bo->handle, .direction = direction, .offset = offset, .size = size};
+
+  return raw_ioctl(file, DRM_IOCTL_NPU_BO_SYNC, &args);
+}
+
+static uint8_t *anonymous(uint64_t size, int prot, int flags) {
+  uint8_t *p = mmap(NULL, size, prot, MAP_ANONYMOUS | flags, -1, 0);
+
+  assert_ptr_not_equal(p, MAP_FAILED);
+  return p;
+}
+
+static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
+  return p[0] == value && !memcmp(p, p + 1, size - 1);
+}
+
+static void fill_pattern(uint8_t *p, uint64_t size, uint32_t seed) {
+  for (uint64_t i = 0; i < size; i++) p[i] = (uint8_t)((i * 2654435761u + seed) >> 13);
+}
+
+/* A job that copies between buffers, with a delay before. Returns its errno at submission. */
+static int raw_copy(int file, uint32_t id, const struct bo *from, const struct bo *to, uint64_t bytes, uint32_t delay_ms,
+                    struct job *job) {
+  static struct stream stream; /* one for each job would be closed too early */
+  uint8_t a, b;
+  int ret;
+
+  stream_create(file, 2, &stream);
+  job_init(job);
+  job_gdma(job, &stream);
+  a = (uint8_t)job_region(job, from, DRM_NPU_REGION_READ);
+  b = (uint8_t)job_region(job, to, RW);
+  if (delay_ms) stream_slow_copy(&stream, b, delay_ms);
+  stream_copy(&stream, a, 0, b, 0, (uint32_t)bytes);
+  job->stream.gdma_count = stream.count;
+  ret = raw_submit(file, id, job);
+  stream_destroy(file, &stream); /* the job keeps it */
+  return ret;
+}
+
+static void copy(int file, uint32_t id, const struct bo *from, const struct bo *to, uint64_t bytes) {
+  struct job job;
+
+  assert_int_equal(raw_copy(file, id, from, to, bytes, 0, &job), 0);
+  wait_ok(file, id, job.args.seqno);
+}
+
+static int fill(int file, uint32_t id, const struct bo *bo, uint8_t value) {
+  struct drm_npu_wait wait;
+  struct stream stream;
+  struct job job;
+  int ret;
+
+  stream_create(file, 1, &stream);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  stream_fill(&stream, (uint8_t)job_region(&job, bo, RW), 0, (uint32_t)bo->size, value);
+  job.stream.gdma_count = 1;
+  ret = raw_submit(file, id, &job);
+  if (!ret) {
+    wait_result(file, id, job.args.seqno, &wait);
+    ret = wait.error;
+  }
+  stream_destroy(file, &stream);
+  return ret;
+}
+
+/* What the process has pinned, as the kernel says. */
+static uint64_t pinned_bytes(void) {
+  unsigned long long kib = 0;
+  bool found = false;
+  char line[256];
+  FILE *file = fopen("/proc/self/status", "r");
+
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file)) found |= sscanf(line, "VmPin: %llu", &kib) == 1;
+  fclose(file);
+  assert_true(found);
+  return kib << 10;
+}
+
+/* Pins that were taken and not given back, of the whole system: the kernel's own count, which it adds up now and then. */
+static long long pins_held(void) {
+  long long acquired = -1, released = -1;
+  char line[256];
+  FILE *file = fopen("/proc/vmstat", "r");
+
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file)) {
+    sscanf(line, "nr_foll_pin_acquired %lld", &acquired);
+    sscanf(line, "nr_foll_pin_released %lld", &released);
+  }
+  fclose(file);
+  assert_true(acquired >= 0 && released >= 0);
+  return acquired - released;
+}
+
+static void expect_pins(uint64_t bytes) {
+  const long long held = (long long)(bytes / PAGE);
+
+  for (int tries = 0; tries < 200 && pins_held() != held; tries++) usleep(100000);
+  assert_int_equal(pins_held(), held);
+}
+
+/* A finished job lets go of its buffers a moment after it is known to be finished. */
+static void expect_pinned(uint64_t bytes) {
+  for (int tries = 0; tries < 100 && pinned_bytes() != bytes; tries++) usleep(100000);
+  assert_int_equal(pinned_bytes(), bytes);
+}
+
+static void jobs_read_and_write_memory_of_the_process(void **state) {
+  const uint64_t size = MIB(3) + 3 * PAGE;
+  uint8_t *from = anonymous(size, PROT_READ | PROT_WRITE, MAP_PRIVATE), *to;
+  struct bo a, b;
+
+  (void)state;
+  to = anonymous(size, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  fill_pattern(from, size, 1);
+  assert_int_equal(raw_userptr(fd, from, size, 0, &a), 0);
+  assert_int_equal(raw_userptr(fd, to, size, 0, &b), 0);
+  assert_int_equal(flags_of(fd, &a), PINNED);
+  assert_int_equal(pinned_bytes(), 2 * size);
+  expect_pins(2 * size);
+
+  for (uint32_t round = 0; round < 3; round++) {
+    bo_sync(fd, &a, DRM_NPU_SYNC_TO_DEVICE);
+    copy(fd, ctx, &a, &b, size);
+    bo_sync(fd, &b, DRM_NPU_SYNC_FROM_DEVICE);
+    assert_memory_equal(from, to, size);
+    fill_pattern(from, size, 7 + round);
+  }
+
+  bo_destroy(fd, &a);
+  expect_pinned(size);
+  bo_destroy(fd, &b);
+  expect_pinned(0);
+  expect_pins(0);
+  munmap(from, size);
+  munmap(to, size);
+}
+
+/* The same pages in two buffers, and one of them in part. */
+static void buffers_may_overlap(void **state) {
+  uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  struct bo all, part;
+
+  (void)state;
+  assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &all), 0);
+  assert_int_equal(raw_userptr(fd, p + 16 * PAGE, 16 * PAGE, 0, &part), 0);
+  assert_int_equal(pinned_bytes(), MIB(1) + 16 * PAGE);
+  assert_int_equal(fill(fd, ctx, &all, 0x11), 0);
+  assert_int_equal(fill(fd, ctx, &part, 0x22), 0);
+  assert_true(is_filled(p, 16 * PAGE, 0x11));
+  assert_true(is_filled(p + 16 * PAGE, 16 * PAGE, 0x22));
+  assert_true(is_filled(p + 32 * PAGE, MIB(1) - 32 * PAGE, 0x11));
+  bo_destroy(fd, &all);
+  assert_int_equal(fill(fd, ctx, &part, 0x33), 0);
+  assert_true(is_filled(p + 16 * PAGE, 16 * PAGE, 0x33));
+  bo_destroy(fd, &part);
+  expect_pinned(0);
+  munmap(p, MIB(1));
+}
+
+/* Shared memory of a file; truncation takes the pages out of the file, not out of the buffer. */
+static void truncation_leaves_the_pages_to_the_buffer(void **state) {
+  int file = memfd_create("npu", MFD_CLOEXEC);
+  struct bo bo, out;
+  struct job job;
+  uint8_t *p;
+
+  (void)state;
+  assert_int_equal(ftruncate(file, MIB(1)), 0);
+  p = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  memset(p, 0x44, MIB(1));
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
+  assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+  assert_int_equal(flags_of(fd, &bo), PINNED);
+  assert_int_equal(raw_copy(fd, ctx, &bo, &out, MIB(1), 300, &job), 0);
+  assert_int_equal(ftruncate(file, 0), 0); /* while it is in use */
+  wait_ok(fd, ctx, job.args.seqno);
+  assert_true(is_filled(out.map, MIB(1), 0x44));
+  assert_int_equal(ftruncate(file, MIB(1)), 0);
+  assert_true(is_filled(p, MIB(1), 0)); /* new pages, which the card does not see */
+  assert_int_equal(fill(fd, ctx, &bo, 0x55), 0);
+  assert_true(is_filled(p, MIB(1), 0));
+  bo_destroy(fd, &bo);
+  bo_destroy(fd, &out);
+  munmap(p, MIB(1));
+  close(file);
+}
+
+static void unmapped_memory_stays_the_buffers(void **state) {
+  struct bo bo, out;
+
+  (void)state;
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
+  for (int during = 0; during < 2; during++) {
+    uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE), *again;
+    struct job job;
+
+    memset(p, 0x66 + during, MIB(1));
+    assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+    if (!during) assert_int_equal(munmap(p, MIB(1)), 0);
+    assert_int_equal(raw_copy(fd, ctx, &bo, &out, MIB(1), 300, &job), 0);
+    if (during) assert_int_equal(munmap(p, MIB(1)), 0);
+    again = mmap(p, MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    assert_ptr_equal(again, p);
+    memset(again, 0x01, MIB(1));
+    wait_ok(fd, ctx, job.args.seqno);
+    assert_true(is_filled(out.map, MIB(1), (uint8_t)(0x66 + during)));
+    assert_int_equal(fill(fd, ctx, &bo, 0x77), 0);
+    assert_true(is_filled(again, MIB(1), 0x01));
+    bo_destroy(fd, &bo);
+    munmap(again, MIB(1));
+  }
+  bo_destroy(fd, &out);
+  expect_pinned(0);
+}
+
+/* After fork() the buffer stays with the parent's memory, whoever writes first. */
+static void the_parent_keeps_its_memory_over_a_fork(void **state) {
+  uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  int go[2], done[2], status;
+  struct bo bo, out;
+  pid_t pid;
+  char c = 1;
+
+  (void)state;
+  memset(p, 0x10, MIB(1));
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
+  assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+  assert_int_equal(pipe(go), 0);
+  assert_int_equal(pipe(done), 0);
+  pid = fork();
+  if (!pid) {
+    /* What a child writes first must not take the page away from the parent. */
+    bool fine = pinned_bytes() == 0;
+
+    memset(p, 0x20, MIB(1) / 2);
+    if (write(done[1], &c, 1) != 1 || read(go[0], &c, 1) != 1) _exit(9);
+    fine = fine && is_filled(p, MIB(1) / 2, 0x20) && is_filled(p + MIB(1) / 2, MIB(1) / 2, 0x10);
+    _exit(fine ? 0 : 1);
+  }
+  assert_int_equal(read(done[0], &c, 1), 1);
+  assert_true(is_filled(p, MIB(1), 0x10));
+  copy(fd, ctx, &bo, &out, MIB(1)); /* the card sees the parent's memory, not the child's */
+  assert_true(is_filled(out.map, MIB(1), 0x10));
+  memset(p, 0x30, MIB(1)); /* and goes on to, now that the parent writes */
+  copy(fd, ctx, &bo, &out, MIB(1));
+  assert_true(is_filled(out.map, MIB(1), 0x30));
+  assert_int_equal(fill(fd, ctx, &bo, 0x40), 0);
+  assert_true(is_filled(p, MIB(1), 0x40));
+  assert_int_equal(write(go[1], &c, 1), 1);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  for (int i = 0; i < 2; i++) close(go[i]), close(done[i]);
+  bo_destroy(fd, &bo);
+  bo_destroy(fd, &out);
+  munmap(p, MIB(1));
+}
+
+/* Runs a function in a child that is nobody in particular and may lock this much. */
+static int as_nobody(uint64_t limit, int (*function)(void)) {
+  struct rlimit memlock = {.rlim_cur = limit, .rlim_max = limit};
+  int status;
+  pid_t pid = fork();
+
+  if (!pid) {
+    if (setrlimit(RLIMIT_MEMLOCK, &memlock) || setgid(NOBODY) || setuid(NOBODY)) _exit(99);
+    _exit(function());
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  if (!WIFEXITED(status)) fail_msg("signal %d", WTERMSIG(status));
+  return WEXITSTATUS(status);
+}
+
+#define CHECK(what) \
+  if (!(what)) return __LINE__ & 0xff
+
+static int fills_its_limit(void) {
+  uint8_t *p = mmap(NULL, MIB(2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  int own = open("/dev/accel/accel0", O_RDWR);
+  struct bo a, b, c;
+
+  CHECK(own >= 0 && p != MAP_FAILED);
+  for (int round = 0; round < 3; round++) {
+    CHECK(raw_userptr(own, p, MIB(2), 0, &a) == -ENOMEM);
+    CHECK(pinned_bytes() == 0);
+    CHECK(!raw_userptr(own, p, MIB(1) - PAGE, 0, &a));
+    CHECK(!raw_userptr(own, p, PAGE, 0, &b)); /* the same page counts twice */
+    CHECK(pinned_bytes() == MIB(1));
+    CHECK(raw_userptr(own, p + MIB(1), PAGE, 0, &c) == -ENOMEM);
+    CHECK(raw_userptr(own, p + MIB(1), PAGE, DRM_NPU_USERPTR_READONLY, &c) == -ENOMEM);
+    CHECK(!raw_userptr(own, p + MIB(1), PAGE, DRM_NPU_USERPTR_BOUNCE, &c));
+    CHECK(flags_of(own, &c) == BOUNCE);
+    CHECK(pinned_bytes() == MIB(1));
+    CHECK(!raw_gem_close(own, a.handle));
+    CHECK(pinned_bytes() == PAGE);
+    CHECK(!raw_gem_close(own, b.handle));
+    CHECK(!raw_gem_close(own, c.handle));
+    CHECK(pinned_bytes() == 0);
+  }
+  /* The end of the file gives back, too. */
+  CHECK(!raw_userptr(own, p, MIB(1), 0, &a));
+  close(own);
+  CHECK(pinned_bytes() == 0);
+  return 0;
+}
+
+static void the_limit_of_locked_memory_holds(void **state) {
+  struct rlimit old, none = {0};
+  struct bo bo;
+  uint8_t *p;
+
+  (void)state;
+  assert_int_equal(as_nobody(MIB(1), fills_its_limit), 0);
+  expect_pins(0);
+
+  /* Who may lock memory anyway is not bound by it. */
+  p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
+  none.rlim_max = old.rlim_max;
+  assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &none), 0);
+  assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+  assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &old), 0);
+  assert_int_equal(flags_of(fd, &bo), PINNED);
+  bo_destroy(fd, &bo);
+  munmap(p, MIB(1));
+}
+
+static void wrong_ranges_are_refused(void **state) {
+  uint8_t *p = anonymous(16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  const uint32_t bounce = DRM_NPU_USERPTR_BOUNCE;
+  struct bo bo;
+
+  (void)state;
+  assert_int_equal(munmap(p + 8 * PAGE, PAGE), 0);
+  for (uint32_t flags = 0; flags <= bounce; flags += bounce) {
+    assert_int_equal(raw_userptr(fd, p, 0, flags, &bo), -EINVAL);
+    assert_int_equal(raw_userptr(fd, p + 1, PAGE, flags, &bo), -EINVAL);
+    assert_int_equal(raw_userptr(fd, p, PAGE + 8, flags, &bo), -EINVAL);
+    assert_int_equal(raw_userptr(fd, p, UINT64_MAX, flags, &bo), -EINVAL);
+    assert_int_equal(raw_userptr(fd, p, -PAGE, flags, &bo), -EINVAL);
+    assert_int_equal(raw_userptr(fd, p, 1ull << 40, flags, &bo), -ENOMEM);
+    assert_int_equal(raw_userptr(fd, (void *)-MIB(1), MIB(1), flags, &bo), -EINVAL);
+    assert_int_equal(raw_userptr(fd, (void *)-MIB(2), MIB(1), flags, &bo), -EFAULT);
+    assert_int_equal(raw_userptr(fd, (void *)0xffff888000000000ull, MIB(1), flags, &bo), -EFAULT);
+    assert_int_equal(raw_userptr(fd, (void *)0x7ffffffff000ull, 2 * PAGE, flags, &bo), -EFAULT);
+    assert_int_equal(raw_userptr(fd, NULL, PAGE, flags, &bo), -EFAULT);
+    assert_int_equal(raw_userptr(fd, p, 16 * PAGE, flags, &bo), -EFAULT); /* a hole */
+    assert_int_equal(raw_userptr(fd, p + 8 * PAGE, PAGE, flags, &bo), -EFAULT);
+  }
+  assert_int_equal(raw_userptr(fd, p, PAGE, 4, &bo), -EINVAL);
+  assert_int_equal(raw_userptr(fd, p, PAGE, ~0u, &bo), -EINVAL);
+  assert_int_equal(mprotect(p, PAGE, PROT_NONE), 0);
+  assert_int_equal(raw_userptr(fd, p, PAGE, DRM_NPU_USERPTR_READONLY | bounce, &bo), -EFAULT);
+  assert_int_equal(pinned_bytes(), 0);
+  expect_pins(0);
+  munmap(p, 16 * PAGE);
+}
+
+static void read_only_memory_is_only_read(void **state) {
+  uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  struct bo bo, out;
+
+  (void)state;
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
+  /* Memory that nobody has written yet: what is written later is seen, too. */
+  assert_int_equal(raw_userptr(fd, p, MIB(1), DRM_NPU_USERPTR_READONLY, &bo), 0);
+  assert_int_equal(flags_of(fd, &bo), PINNED | DRM_NPU_BO_READONLY);
+  memset(p, 0x51, MIB(1));
+  bo_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
+  copy(fd, ctx, &bo, &out, MIB(1));
+  assert_true(is_filled(out.map, MIB(1), 0x51));
+  assert_int_equal(fill(fd, ctx, &bo, 1), -EACCES);
+  assert_true(is_filled(p, MIB(1), 0x51));
+  bo_destroy(fd, &bo);
+
+  assert_int_equal(mprotect(p, MIB(1), PROT_READ), 0);
+  assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), -EFAULT);
+  assert_int_equal(raw_userptr(fd, p, MIB(1), DRM_NPU_USERPTR_BOUNCE, &bo), -EFAULT);
+  assert_int_equal(raw_userptr(fd, p, MIB(1), DRM_NPU_USERPTR_READONLY, &bo), 0);
+  memset(out.map, 0, MIB(1));
+  copy(fd, ctx, &bo, &out, MIB(1));
+  assert_true(is_filled(out.map, MIB(1), 0x51));
+  bo_destroy(fd, &bo);
+  bo_destroy(fd, &out);
+  munmap(p, MIB(1));
+}
+
+static void what_others_could_keep_is_refused(void **state) {
+  uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  struct bo bo, card;
+
+  (void)state;
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_CARD, &card);
+  for (int k = 0; k < 2; k++) {
+    struct drm_prime_handle export = {.flags = DRM_CLOEXEC | DRM_RDWR};
+    struct drm_npu_bo_info info = {0};
+    int refused = 0;
+
+    assert_int_equal(raw_userptr(fd, k ? card.map : p, MIB(1), DRM_NPU_USERPTR_BOUNCE, &bo), 0);
+    assert_int_equal(flags_of(fd, &bo), k ? BOUNCE : PINNED);
+    export.handle = bo.handle;
+    assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &export), -EOPNOTSUPP);
+    assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
+    /* Nobody tells its mmap offset, but it is near the last buffer's. */
+    info.handle = card.handle;
+    assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_INFO, &info), 0);
+    for (int page = -4096; page < 4096; page++) {
+      off_t offset = (off_t)(info.mmap_offset + (uint64_t)((int64_t)page * (int64_t)PAGE));
+      void *map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, offset);
+
+      if (map == MAP_FAILED) {
+        refused += errno == EOPNOTSUPP;
+        continue;
+      }
+      assert_int_equal(page, 0);
+      munmap(map, PAGE);
+    }
+    assert_int_equal(refused, 1);
+    bo_destroy(fd, &bo);
+  }
+  bo_destroy(fd, &card);
+  munmap(p, MIB(1));
+}
+
+/* Mappings of a device have no pages that could be pinned. */
+static void a_bounce_buffer_is_copied_by_sync(void **state) {
+  const uint64_t size = KIB(256);
+  struct bo card, bo, out;
+  int status;
+  pid_t pid;
+
+  (void)state;
+  bo_create_mapped(fd, size, DRM_NPU_BO_CARD, &card);
+  bo_create_mapped(fd, size, DRM_NPU_BO_SYSTEM, &out);
+  assert_int_equal(raw_userptr(fd, card.map, size, 0, &bo), -EOPNOTSUPP);
+  assert_int_equal(raw_userptr(fd, card.map, size, DRM_NPU_USERPTR_READONLY, &bo), -EOPNOTSUPP);
+  assert_int_equal(raw_userptr(fd, card.map, size, DRM_NPU_USERPTR_BOUNCE, &bo), 0);
+  assert_int_equal(flags_of(fd, &bo), BOUNCE);
+  assert_int_equal(pinned_bytes(), 0);
+
+  memset(card.map, 0x61, size);
+  copy(fd, ctx, &bo, &out, size);
+  assert_true(is_filled(out.map, size, 0)); /* nothing happens by itself */
+  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE, 100, 9000), 0);
+  copy(fd, ctx, &bo, &out, size);
+  assert_true(is_filled(out.map, 100, 0));
+  assert_true(is_filled(out.map + 100, 9000, 0x61));
+  assert_true(is_filled(out.map + 9100, size - 9100, 0));
+
+  assert_int_equal(fill(fd, ctx, &bo, 0x71), 0);
+  assert_true(is_filled(card.map, size, 0x61));
+  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 4095, 4098), 0);
+  assert_true(is_filled(card.map, 4095, 0x61));
+  assert_true(is_filled(card.map + 4095, 4098, 0x71));
+  assert_true(is_filled(card.map + 8193, size - 8193, 0x61));
+  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size), 0);
+  assert_true(is_filled(card.map, size, 0x71));
+  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, size, 1), -EINVAL);
+
+  /* The addresses are those of this process. */
+  pid = fork();
+  if (!pid)
+    _exit(raw_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE, 0, size) == -EPERM &&
+                  raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size) == -EPERM
+              ? 0
+              : 1);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+
+  bo_destroy(fd, &card); /* and its mapping: now there is nothing */
+  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE, 0, size), -EFAULT);
+  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size), -EFAULT);
+  bo_destroy(fd, &bo);
+  bo_destroy(fd, &out);
+}
+
+/* A folder on a disk that is not made of memory: the host's, which check.sh shares. */
+static bool disk_folder(char *path, size_t size) {
+  FILE *file = fopen("/proc/mounts", "r");
+  char device[256], target[256], type[64], options[512];
+  bool found = false;
+
+  assert_non_null(file);
+  while (!found && fscanf(file, "%255s %255s %63s %511s %*d %*d", device, target, type, options) == 4)
+    if (!strcmp(type, "9p") && !strncmp(options, "rw", 2)) found = snprintf(path, size, "%s/userptr-test", target) > 0;
+  fclose(file);
+  return found;
+}
+
+static void file_mappings_are_bounced(void **state) {
+  const uint64_t size = KIB(64);
+  char path[320];
+  uint8_t *p;
+  struct bo bo;
+  int file;
+
+  (void)state;
+  if (!disk_folder(path, sizeof(path))) {
+    print_message("NO FILE SYSTEM WITH A DISK HERE: npu-vm --share gives one\n");
+    skip();
+  }
+  file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  assert_true(file >= 0);
+  assert_int_equal(ftruncate(file, (off_t)size), 0);
+
+  /* A private copy is memory like any other. */
+  p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  assert_int_equal(raw_userptr(fd, p, size, 0, &bo), 0);
+  assert_int_equal(flags_of(fd, &bo), PINNED);
+  assert_int_equal(fill(fd, ctx, &bo, 0x12), 0);
+  assert_true(is_filled(p, size, 0x12));
+  bo_destroy(fd, &bo);
+  munmap(p, size);
+
+  /* The card would write behind the back of who writes the file out. */
+  p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  assert_int_equal(raw_userptr(fd, p, size, 0, &bo), -EOPNOTSUPP);
+  assert_int_equal(raw_userptr(fd, p, size, DRM_NPU_USERPTR_BOUNCE, &bo), 0);
+  assert_int_equal(flags_of(fd, &bo), BOUNCE);
+  assert_int_equal(fill(fd, ctx, &bo, 0x13), 0);
+  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size), 0);
+  assert_true(is_filled(p, size, 0x13));
+  bo_destroy(fd, &bo);
+  munmap(p, size);
+  close(file);
+  unlink(path);
+}
+
+/* 2 MiB pages, where the kernel has them, become blocks of the card's page tables (not behind an IOMMU). */
+static void huge_pages_are_used(void **state) {
+  uint8_t *all = anonymous(MIB(8), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  uint8_t *p = (uint8_t *)(((uintptr_t)all + MIB(2) - 1) & ~(uintptr_t)(MIB(2) - 1));
+  struct bo bo;
+
+  (void)state;
+  assert_int_equal(madvise(p, MIB(4), MADV_HUGEPAGE), 0);
+  fill_pattern(p, MIB(4), 5);
+  assert_int_equal(raw_userptr(fd, p, MIB(4), 0, &bo), 0);
+  assert_int_equal(bo.va % MIB(2), 0);
+  assert_int_equal(flags_of(fd, &bo), PINNED);
+  assert_int_equal(fill(fd, ctx, &bo, 0x3c), 0);
+  assert_true(is_filled(p, MIB(4), 0x3c));
+  /* Splitting the page under the buffer changes nothing. */
+  assert_int_equal(munmap(p + MIB(1), MIB(1)), 0);
+  assert_int_equal(fill(fd, ctx, &bo, 0x3d), 0);
+  assert_true(is_filled(p, MIB(1), 0x3d));
+  assert_true(is_filled(p + MIB(2), MIB(2), 0x3d));
+  bo_destroy(fd, &bo);
+  expect_pinned(0);
+  munmap(all, MIB(8));
+}
+
+static void killed_processes_leave_no_pins(void **state) {
+  char before[USAGE_BYTES];
+  uint8_t *shared = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED);
+
+  (void)state;
+  usage_take(before);
+  for (int i = 0; i < 10; i++) {
+    int ready[2], status;
+    pid_t pid;
+    char c = 1;
+
+    assert_int_equal(pipe(ready), 0);
+    pid = fork();
+    if (!pid) {
+      int own = npu_open();
+      uint32_t id = ctx_create(own);
+      uint8_t *p = anonymous(MIB(4), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+      struct bo a, b, bounce, card;
+      struct job job;
+
+      assert_int_equal(raw_userptr(own, p, MIB(4), 0, &a), 0);
+      assert_int_equal(raw_userptr(own, shared, MIB(1), 0, &b), 0);
+      bo_create_mapped(own, MIB(1), DRM_NPU_BO_CARD, &card);
+      assert_int_equal(raw_userptr(own, card.map, MIB(1), DRM_NPU_USERPTR_BOUNCE, &bounce), 0);
+      for (int k = 0; k < 8; k++) assert_int_equal(raw_copy(own, id, &a, &b, MIB(1), 50, &job), 0);
+      if (write(ready[1], &c, 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    close(ready[0]);
+    usleep((unsigned)i * 9000);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+  }
+  expect_pins(0);
+  usage_expect(before);
+  munmap(shared, MIB(1));
+  run_nop(fd, ctx);
+}
+
+/* Closed while a job uses it: the pages stay pinned until the card has let go of them. */
+static void a_closed_buffer_is_pinned_until_its_job_ends(void **state) {
+  uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  struct bo bo, out;
+  struct job job;
+
+  (void)state;
+  memset(p, 0x2e, MIB(1));
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
+  assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+  assert_int_equal(raw_copy(fd, ctx, &bo, &out, MIB(1), 500, &job), 0);
+  assert_int_equal(raw_gem_close(fd, bo.handle), 0);
+  assert_int_equal(pinned_bytes(), MIB(1));
+  wait_ok(fd, ctx, job.args.seqno);
+  assert_true(is_filled(out.map, MIB(1), 0x2e));
+  expect_pins(0);
+  expect_pinned(0);
+  bo_destroy(fd, &out);
+  munmap(p, MIB(1));
+}
+
+/* Commands may stand there, too. */
+static void commands_run_from_memory_of_the_process(void **state) {
+  uint8_t *p = anonymous(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  struct stream stream = {0};
+  struct bo out;
+  struct job job;
+
+  (void)state;
+  bo_create_mapped(fd, KIB(64), DRM_NPU_BO_SYSTEM, &out);
+  assert_int_equal(raw_userptr(fd, p, PAGE, DRM_NPU_USERPTR_READONLY, &stream.bo), 0);
+  stream.bo.map = p;
+  stream_fill(&stream, 1, 0, KIB(64), 0x29);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &out, RW);
+  run_ok(fd, ctx, &job);
+  assert_true(is_filled(out.map, KIB(64), 0x29));
+  stream.bo.map = NULL;
+  bo_destroy(fd, &stream.bo);
+  bo_destroy(fd, &out);
+  munmap(p, PAGE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(jobs_read_and_write_memory_of_the_process),
+      cmocka_unit_test(commands_run_from_memory_of_the_process),
+      cmocka_unit_test(buffers_may_overlap),
+      cmocka_unit_test(truncation_leaves_the_pages_to_the_buffer),
+      cmocka_unit_test(unmapped_memory_stays_the_buffers),
+      cmocka_unit_test(the_parent_keeps_its_memory_over_a_fork),
+      cmocka_unit_test(the_limit_of_locked_memory_holds),
+      cmocka_unit_test(wrong_ranges_are_refused),
+      cmocka_unit_test(read_only_memory_is_only_read),
+      cmocka_unit_test(what_others_could_keep_is_refused),
+      cmocka_unit_test(a_bounce_buffer_is_copied_by_sync),
+      cmocka_unit_test(file_mappings_are_bounced),
+      cmocka_unit_test(huge_pages_are_used),
+      cmocka_unit_test(a_closed_buffer_is_pinned_until_its_job_ends),
+      cmocka_unit_test(killed_processes_leave_no_pins),
+  };
+
+  return cmocka_run_group_tests_name("userptr", tests, set_up, tear_down);
+}
