@@ -163,7 +163,8 @@ static int npu_ctx_init_sched(struct npu_ctx *ctx)
 	return ret;
 }
 
-static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm, bool internal)
+static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
+				   struct npu_user *user)
 {
 	static struct lock_class_key internal_key;
 	struct npu_ctx *ctx;
@@ -179,9 +180,9 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm, bo
 	ctx->fence_context = dma_fence_context_alloc(1);
 	mutex_init(&ctx->kill_lock);
 	mutex_init(&ctx->submit_lock);
-	ctx->internal = internal;
+	ctx->internal = !user;
 	/* Buffers move in submissions of users: the driver's own lock is inside of theirs. */
-	if (internal)
+	if (ctx->internal)
 		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "npu_copy_submit");
 	init_waitqueue_head(&ctx->wait);
 
@@ -191,6 +192,8 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm, bo
 		return ERR_PTR(ret);
 	}
 	ctx->vm = npu_vm_get(vm);
+	if (user)
+		ctx->user = npu_user_get(user);
 
 	return ctx;
 }
@@ -201,17 +204,29 @@ static void npu_ctx_drop(struct npu_ctx *ctx)
 	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
 	npu_vm_put(ctx->vm);
 	ctx->vm = NULL;
+	if (ctx->user)
+		npu_quota_uncharge(ctx->user, NPU_QUOTA_CONTEXTS, 1);
+	npu_user_put(ctx->user);
+	ctx->user = NULL;
 }
 
-static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm, u32 priority,
-				      u32 core_mask, bool internal)
+static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm,
+				      struct npu_user *user, u32 priority, u32 core_mask)
 {
 	struct npu_ctx *ctx;
 	int ret;
 
-	ctx = npu_ctx_new(npu, vm, internal);
-	if (IS_ERR(ctx))
+	if (user) {
+		ret = npu_quota_charge(user, NPU_QUOTA_CONTEXTS, 1);
+		if (ret)
+			return ERR_PTR(ret);
+	}
+	ctx = npu_ctx_new(npu, vm, user);
+	if (IS_ERR(ctx)) {
+		if (user)
+			npu_quota_uncharge(user, NPU_QUOTA_CONTEXTS, 1);
 		return ctx;
+	}
 	ctx->core_mask = core_mask;
 
 	ret = npu_ctx_init_sched(ctx);
@@ -242,8 +257,8 @@ err_drop:
  */
 struct npu_ctx *npu_ctx_create_internal(struct npu_device *npu, struct npu_vm *vm)
 {
-	return npu_ctx_create(npu, vm, DRM_NPU_PRIORITY_REALTIME,
-			      GENMASK(npu->info.cores - 1, 0), true);
+	return npu_ctx_create(npu, vm, NULL, DRM_NPU_PRIORITY_REALTIME,
+			      GENMASK(npu->info.cores - 1, 0));
 }
 
 /**
@@ -274,7 +289,7 @@ int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *fi
 	/* Entered, so that a device that goes away sees either no context or a whole one. */
 	if (!npu_device_enter(npu, &idx))
 		return -ENODEV;
-	ctx = npu_ctx_create(npu, vm, args->priority, args->core_mask ?: all, false);
+	ctx = npu_ctx_create(npu, vm, nfile->user, args->priority, args->core_mask ?: all);
 	npu_device_exit(idx);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);

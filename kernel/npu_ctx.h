@@ -51,6 +51,9 @@ struct npu_ctx {
 	/** @vm: address space; NULL once killed */
 	struct npu_vm *vm;
 
+	/** @user: who it is charged to, with a reference; NULL if @internal, and once killed */
+	struct npu_user *user;
+
 	/** @id: in the file */
 	u32 id;
 

@@ -198,6 +198,13 @@ static int npu_show_page_tables(struct seq_file *m, void *data)
 			      npu_show_vm);
 }
 
+static int npu_show_users(struct seq_file *m, void *data)
+{
+	npu_quota_show(npu_of_seq_file(m), m);
+
+	return 0;
+}
+
 /* Not for everybody: each read interrupts the machine. */
 static int npu_show_irq_test(struct seq_file *m, void *data)
 {
@@ -225,6 +232,7 @@ static const struct drm_debugfs_info npu_debugfs_files[] = {
 	{ "queues", npu_show_queues, 0 },
 	{ "card", npu_show_card, 0 },
 	{ "memory", npu_show_memory, 0 },
+	{ "users", npu_show_users, 0 },
 	{ "irq_test", npu_show_irq_test, 0 },
 };
 

@@ -21,6 +21,7 @@
 #include "npu_irq.h"
 #include "npu_mem.h"
 #include "npu_mmu.h"
+#include "npu_quota.h"
 #include "npu_sysfs.h"
 
 struct npu_hw_queue;
@@ -66,6 +67,9 @@ struct npu_device {
 
 	/** @mem: card and system memory */
 	struct npu_mem mem;
+
+	/** @quotas: what users may have of it */
+	struct npu_quotas quotas;
 
 	/** @copy: zeroes and moves memory */
 	struct npu_copy copy;

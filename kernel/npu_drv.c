@@ -2,6 +2,7 @@
 /*
  * The driver: PCI probe and remove, files, table of ioctls.
  */
+#include <linux/cred.h>
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
 #include <linux/pci.h>
@@ -67,6 +68,11 @@ static int npu_open(struct drm_device *drm, struct drm_file *file)
 		return -ENOMEM;
 
 	nfile->npu = to_npu_device(drm);
+	nfile->user = npu_user_find(nfile->npu, current_euid());
+	if (!nfile->user) {
+		kfree(nfile);
+		return -ENOMEM;
+	}
 	mutex_init(&nfile->lock);
 	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
 	file->driver_priv = nfile;
@@ -84,6 +90,7 @@ static void npu_postclose(struct drm_device *drm, struct drm_file *file)
 	flush_workqueue(npu_release_wq);
 
 	npu_vm_put(nfile->vm);
+	npu_user_put(nfile->user);
 	mutex_destroy(&nfile->lock);
 	kfree(nfile);
 }
@@ -316,6 +323,9 @@ static int npu_probe_software(struct npu_device *npu)
 	npu->info.max_in_flight = NPU_CTX_MAX_JOBS;
 
 	npu_load_init(&npu->load);
+	ret = npu_quota_init(npu);
+	if (ret)
+		return ret;
 	ret = npu_sysfs_init(npu);
 	if (ret)
 		return ret;

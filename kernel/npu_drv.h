@@ -8,8 +8,9 @@
 
 #include <drm/drm_file.h>
 
-struct npu_vm;
 struct npu_device;
+struct npu_user;
+struct npu_vm;
 struct workqueue_struct;
 
 /* Identifiers of contexts are page numbers of their fence pages, below those of GEM objects. */
@@ -19,6 +20,9 @@ struct workqueue_struct;
 struct npu_file {
 	/** @npu: device */
 	struct npu_device *npu;
+
+	/** @user: who has opened it, with a reference */
+	struct npu_user *user;
 
 	/** @lock: protects the creation of @vm */
 	struct mutex lock;

@@ -37,6 +37,9 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 	/* TTM has used the exporter's lock until now. */
 	if (bo->dma_buf)
 		dma_buf_put(bo->dma_buf);
+	if (bo->user)
+		npu_quota_uncharge(bo->user, NPU_QUOTA_MEMORY, tbo->base.size);
+	npu_user_put(bo->user);
 	mutex_destroy(&bo->vma_lock);
 	kfree(bo);
 }
@@ -47,7 +50,7 @@ static void npu_gem_free(struct drm_gem_object *obj)
 	if (!gem_to_npu_bo(obj)->dma_buf)
 		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
 				      MAX_SCHEDULE_TIMEOUT);
-	/* Nor do pages stay pinned until TTM's work comes to it: the card has no access any more. */
+	/* Nor do pages stay pinned until TTM's work comes: the card has no access any more. */
 	npu_userptr_destroy(gem_to_npu_bo(obj)->userptr);
 	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
 }
@@ -215,10 +218,11 @@ struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
 /**
  * npu_bo_create - make a buffer with memory of its own, filled with zeros
  * @npu: device, entered
+ * @user: who it is for
  * @size: bytes, multiple of a page
  * @flags: see struct npu_bo
  */
-struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
+struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_user *user, u64 size, u32 flags)
 {
 	/* Creation evicts nobody: what finds no room on the card comes there when it is used. */
 	static const struct ttm_place places[] = {
@@ -231,9 +235,15 @@ struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags)
 	struct npu_bo *bo;
 	int ret;
 
+	ret = npu_quota_charge(user, NPU_QUOTA_MEMORY, size);
+	if (ret)
+		return ERR_PTR(ret);
 	bo = npu_bo_alloc(npu, size, flags);
-	if (!bo)
+	if (!bo) {
+		npu_quota_uncharge(user, NPU_QUOTA_MEMORY, size);
 		return ERR_PTR(-ENOMEM);
+	}
+	bo->user = npu_user_get(user);
 	if (flags & DRM_NPU_BO_SYSTEM)
 		placement = (struct ttm_placement) { .placement = &places[2], .num_placement = 1 };
 
@@ -276,7 +286,7 @@ int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 		return -ENOSPC;
 	if (!npu_device_enter(npu, &idx))
 		return -ENODEV;
-	bo = npu_bo_create(npu, size, args->flags);
+	bo = npu_bo_create(npu, to_npu_file(file)->user, size, args->flags);
 	npu_device_exit(idx);
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);

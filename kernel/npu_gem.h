@@ -19,6 +19,7 @@ struct drm_device;
 struct drm_file;
 struct drm_printer;
 struct npu_device;
+struct npu_user;
 struct npu_userptr;
 struct sg_table;
 
@@ -35,6 +36,9 @@ struct npu_bo {
 
 	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
 	struct dma_buf *dma_buf;
+
+	/** @user: who it is charged to, with a reference; NULL for memory of others */
+	struct npu_user *user;
 
 	/** @userptr: memory of a process that it was made of, owned; NULL for others */
 	struct npu_userptr *userptr;
@@ -127,7 +131,7 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file);
 int npu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
 
-struct npu_bo *npu_bo_create(struct npu_device *npu, u64 size, u32 flags);
+struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_user *user, u64 size, u32 flags);
 struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
 				    struct sg_table *sg);
 struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_buf,

@@ -52,6 +52,30 @@ struct npu_kjob *npu_job_alloc(struct npu_ctx *ctx, u64 client_id)
 }
 
 /**
+ * npu_job_charge - count a job for a user until it is finished
+ * @job: job
+ * @user: who submits it
+ */
+int npu_job_charge(struct npu_kjob *job, struct npu_user *user)
+{
+	int ret = npu_quota_charge(user, NPU_QUOTA_JOBS, 1);
+
+	if (ret)
+		return ret;
+	job->user = npu_user_get(user);
+	job->charged = true;
+
+	return 0;
+}
+
+static void npu_job_uncharge(struct npu_kjob *job)
+{
+	if (job->charged)
+		npu_quota_uncharge(job->user, NPU_QUOTA_JOBS, 1);
+	job->charged = false;
+}
+
+/**
  * npu_job_discard - undo npu_job_alloc() for a job that was not armed
  * @job: job
  */
@@ -190,6 +214,8 @@ void npu_job_finish(struct npu_kjob *job, int error, const struct npu_cqe *cqe)
 
 	if (!job->skip_error)
 		npu_load_end(&ctx->npu->load);
+	/* Before anyone knows: who has waited for a job can submit the next one. */
+	npu_job_uncharge(job);
 	npu_job_record(job, error, cqe);
 	trace_npu_job_done(job, error, cqe);
 	if (error)
@@ -282,6 +308,8 @@ void npu_job_put_resources(struct npu_kjob *job)
 		npu_vma_put(job->vmas[i]);
 	npu_residency_wake(job->ctx->npu);
 
+	npu_job_uncharge(job);
+	npu_user_put(job->user);
 	kfree(job->desc);
 	dma_fence_put(job->fence);
 	kfree(job);

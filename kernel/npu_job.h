@@ -13,6 +13,7 @@ struct dma_fence;
 struct drm_device;
 struct drm_file;
 struct npu_ctx;
+struct npu_user;
 struct npu_vma;
 
 /* Jobs of one submission. */
@@ -65,6 +66,12 @@ struct npu_kjob {
 
 	/** @ctx: context; kept by @fence */
 	struct npu_ctx *ctx;
+
+	/** @user: who it is charged to, with a reference; NULL for the driver's own */
+	struct npu_user *user;
+
+	/** @charged: it still is; until it is finished, or freed if that never happens */
+	bool charged;
 
 	/** @seqno: number in the context, and its id for the card */
 	u64 seqno;
@@ -133,6 +140,7 @@ void npu_job_finish(struct npu_kjob *job, int error, const struct npu_cqe *cqe);
 void npu_job_put_resources(struct npu_kjob *job);
 
 struct npu_kjob *npu_job_alloc(struct npu_ctx *ctx, u64 client_id);
+int npu_job_charge(struct npu_kjob *job, struct npu_user *user);
 void npu_job_discard(struct npu_kjob *job);
 void npu_job_arm(struct npu_kjob *job);
 void npu_job_push(struct npu_kjob *job);

@@ -349,7 +349,9 @@ static struct npu_kjob *npu_job_create(struct npu_ctx *ctx, struct drm_file *fil
 		return job;
 	job->explicit = args->flags & DRM_NPU_JOB_EXPLICIT;
 
-	ret = npu_job_build(job, file, args);
+	ret = npu_job_charge(job, to_npu_file(file)->user);
+	if (!ret)
+		ret = npu_job_build(job, file, args);
 	if (!ret)
 		ret = npu_job_add_syncs(job, file, args);
 	if (ret) {

@@ -22,9 +22,16 @@
 #include <drm/ttm/ttm_tt.h>
 
 #include "npu_device.h"
+#include "npu_drv.h"
 #include "npu_gem.h"
 #include "npu_userptr.h"
 #include "npu_vm.h"
+
+/*
+ * Caches are BO_SYNC's business, and the same pages may be in several buffers: a mapping must not
+ * write or read them behind the back of the process.
+ */
+#define NPU_USERPTR_DMA_ATTRS	DMA_ATTR_SKIP_CPU_SYNC
 
 /* Pages pinned at one go. */
 #define NPU_PIN_PAGES	(SZ_16M >> PAGE_SHIFT)
@@ -58,10 +65,11 @@ static int npu_userptr_check(const struct npu_userptr *userptr)
 {
 	unsigned long need = userptr->readonly ? VM_READ : VM_READ | VM_WRITE;
 	unsigned long at = userptr->addr, end = at + (userptr->count << PAGE_SHIFT);
-	VMA_ITERATOR(vmi, userptr->mm, at);
 	struct vm_area_struct *vma;
+	struct vma_iterator vmi;
 	bool special = false;
 
+	vma_iter_init(&vmi, userptr->mm, at);
 	if (mmap_read_lock_killable(userptr->mm))
 		return -EINTR;
 	for_each_vma_range(vmi, vma, end) {
@@ -149,7 +157,8 @@ static int npu_userptr_map(struct npu_userptr *userptr)
 	if (IS_ERR(sg))
 		return PTR_ERR(sg);
 
-	ret = dma_map_sgtable(npu->drm.dev, sg, npu_userptr_direction(userptr), 0);
+	ret = dma_map_sgtable(npu->drm.dev, sg, npu_userptr_direction(userptr),
+			      NPU_USERPTR_DMA_ATTRS);
 	if (ret) {
 		sg_free_table(sg);
 		kfree(sg);
@@ -168,7 +177,8 @@ static void npu_userptr_unmap_locked(struct npu_userptr *userptr)
 {
 	lockdep_assert_held(&userptr->npu->mem.pinned_lock);
 
-	dma_unmap_sgtable(userptr->npu->drm.dev, userptr->sg, npu_userptr_direction(userptr), 0);
+	dma_unmap_sgtable(userptr->npu->drm.dev, userptr->sg, npu_userptr_direction(userptr),
+			  NPU_USERPTR_DMA_ATTRS);
 	list_del_init(&userptr->link);
 }
 
@@ -347,7 +357,7 @@ static struct npu_bo *npu_userptr_bo_pinned(struct npu_userptr *userptr)
 	return bo;
 }
 
-static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr)
+static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr, struct npu_user *user)
 {
 	struct npu_device *npu = userptr->npu;
 	u32 flags = DRM_NPU_BO_SYSTEM | DRM_NPU_BO_BOUNCE;
@@ -359,20 +369,21 @@ static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr)
 
 	if (!npu_device_enter(npu, &idx))
 		return ERR_PTR(-ENODEV);
-	bo = npu_bo_create(npu, (u64)userptr->count << PAGE_SHIFT, flags);
+	bo = npu_bo_create(npu, user, (u64)userptr->count << PAGE_SHIFT, flags);
 	npu_device_exit(idx);
 
 	return bo;
 }
 
-static struct npu_bo *npu_userptr_bo(struct npu_userptr *userptr, bool bounce)
+static struct npu_bo *npu_userptr_bo(struct npu_userptr *userptr, struct npu_user *user,
+				     bool bounce)
 {
 	int ret = npu_userptr_pin(userptr);
 
 	if (!ret)
 		return npu_userptr_bo_pinned(userptr);
 	if (bounce && (ret == -EOPNOTSUPP || ret == -ENOMEM))
-		return npu_userptr_bo_bounce(userptr);
+		return npu_userptr_bo_bounce(userptr, user);
 
 	return ERR_PTR(ret);
 }
@@ -413,7 +424,8 @@ int npu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *fi
 	userptr = npu_userptr_create(npu, args);
 	if (!userptr)
 		return -ENOMEM;
-	bo = npu_userptr_bo(userptr, args->flags & DRM_NPU_USERPTR_BOUNCE);
+	bo = npu_userptr_bo(userptr, to_npu_file(file)->user,
+			    args->flags & DRM_NPU_USERPTR_BOUNCE);
 	if (IS_ERR(bo)) {
 		npu_userptr_destroy(userptr);
 		return PTR_ERR(bo);

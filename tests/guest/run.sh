@@ -59,6 +59,7 @@ run isolation "$bin/isolation"
 run eviction "$bin/eviction" $evictions $spots
 run prime "$bin/prime"
 run userptr "$bin/userptr"
+run quota "$bin/quota"
 run memory_reuse "$bin/memory_reuse" $reuses
 run kill "$bin/kill" $kills
 run stress "$bin/stress" $buffers

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: MIT */
+/* Quotas: what one user can have of memory, contexts and unfinished jobs, and what others notice of that. */
+#define _GNU_SOURCE /* memfd_create */
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define ALICE 4001
+#define BOB 4002
+
+static int fd; /* root's */
+static char folder[128]; /* the card's attributes */
+
+static void set_quota(const char *name, uint64_t limit) {
+  char path[192];
+  FILE *file;
+
+  snprintf(path, sizeof(path), "%s/quota_%s", folder, name);
+  file = fopen(path, "w");
+  if (!file) fail_msg("%s: %s", path, strerror(errno));
+  fprintf(file, "%llu\n", (unsigned long long)limit);
+  assert_int_equal(fclose(file), 0);
+}
+
+static int no_quotas(void **state) {
+  (void)state;
+  set_quota("memory", 0);
+  set_quota("contexts", 0);
+  set_quota("jobs", 0);
+  return 0;
+}
+
+static int set_up(void **state) {
+  struct drm_npu_dev_info info;
+  uint32_t ctx;
+
+  fd = npu_open();
+  npu_info(fd, &info);
+  snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.%u/npu", info.pci_domain, info.pci_bus, info.pci_device,
+           info.pci_function);
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  ctx_destroy(fd, ctx);
+  return no_quotas(state);
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  return close(fd);
+}
+
+/* What the driver has counted: memory, contexts, jobs. All zero for a user that it does not know. */
+struct account {
+  unsigned long long memory, contexts, jobs;
+};
+
+static struct account account_of(unsigned uid) {
+  struct account account = {0}, found;
+  FILE *file = popen("cat /sys/kernel/debug/accel/*/users", "r");
+  char line[256];
+  unsigned id;
+
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file))
+    if (sscanf(line, "%u %llu %llu %llu", &id, &found.memory, &found.contexts, &found.jobs) == 4 && id == uid) account = found;
+  assert_int_equal(pclose(file), 0);
+  return account;
+}
+
+static void expect_account(unsigned uid, unsigned long long memory, unsigned long long contexts, unsigned long long jobs) {
+  struct account account = {0};
+
+  for (int tries = 0; tries < 100; tries++) {
+    account = account_of(uid);
+    if (account.memory == memory && account.contexts == contexts && account.jobs == jobs) return;
+    usleep(100000);
+  }
+  fail_msg("user %u has %llu bytes, %llu contexts, %llu jobs instead of %llu, %llu, %llu", uid, account.memory, account.contexts,
+           account.jobs, memory, contexts, jobs);
+}
+
+/* Processes of others: they do something, say how it went, and keep what they have until they are ended. */
+struct process {
+  pid_t pid;
+  int socket;
+};
+
+#define CHECK(what) \
+  if (!(what)) return __LINE__
+
+static void process_start(struct process *process, unsigned uid, int (*function)(int socket)) {
+  int sockets[2], line;
+
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  process->pid = fork();
+  if (!process->pid) {
+    int ret;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(fd); /* it is root's */
+    if (setgid(uid) || setuid(uid)) _exit(99);
+    ret = function(sockets[1]);
+    if (write(sockets[1], &ret, sizeof(ret)) != sizeof(ret)) _exit(98);
+    for (;;) pause();
+  }
+  close(sockets[1]);
+  process->socket = sockets[0];
+  assert_int_equal(read(sockets[0], &line, sizeof(line)), sizeof(line));
+  if (line) fail_msg("user %u: line %d", uid, line);
+}
+
+static void process_kill(struct process *process) {
+  int status;
+
+  kill(process->pid, SIGKILL);
+  assert_int_equal(waitpid(process->pid, &status, 0), process->pid);
+  close(process->socket);
+}
+
+static void as_user(unsigned uid, int (*function)(int socket)) {
+  struct process process;
+
+  process_start(&process, uid, function);
+  process_kill(&process);
+}
+
+static int try_open(void) { return open("/dev/accel/accel0", O_RDWR | O_CLOEXEC); }
+
+/* Memory */
+
+static int fills_four_mib(int socket) {
+  int own = try_open();
+  struct bo a, b, c;
+
+  (void)socket;
+  CHECK(own >= 0);
+  for (int round = 0; round < 20; round++) {
+    CHECK(!raw_bo_create(own, MIB(2), DRM_NPU_BO_CARD, &a));
+    CHECK(!raw_bo_create(own, MIB(2), DRM_NPU_BO_SYSTEM, &b));
+    CHECK(raw_bo_create(own, 1, DRM_NPU_BO_CARD, &c) == -EDQUOT);
+    CHECK(raw_bo_create(own, 1, DRM_NPU_BO_SYSTEM, &c) == -EDQUOT);
+    CHECK(raw_bo_create(own, 1ull << 39, DRM_NPU_BO_SYSTEM, &c) == -EDQUOT);
+    CHECK(!raw_gem_close(own, b.handle));
+    CHECK(!raw_bo_create(own, MIB(2) - 4096, DRM_NPU_BO_CARD, &b));
+    CHECK(!raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &c));
+    CHECK(!raw_gem_close(own, a.handle));
+    CHECK(!raw_gem_close(own, b.handle));
+    CHECK(!raw_gem_close(own, c.handle));
+  }
+  CHECK(!raw_bo_create(own, MIB(4), DRM_NPU_BO_SYSTEM, &a));
+  return 0;
+}
+
+static int takes_three_mib(int socket) {
+  struct bo bo;
+  int own = try_open();
+
+  (void)socket;
+  CHECK(own >= 0 && !raw_bo_create(own, MIB(3), DRM_NPU_BO_CARD, &bo));
+  return 0;
+}
+
+static int finds_one_mib(int socket) {
+  struct bo a, b;
+  int own = try_open();
+
+  (void)socket;
+  CHECK(own >= 0);
+  CHECK(raw_bo_create(own, MIB(2), DRM_NPU_BO_CARD, &a) == -EDQUOT);
+  CHECK(!raw_bo_create(own, MIB(1), DRM_NPU_BO_CARD, &a));
+  CHECK(raw_bo_create(own, 4096, DRM_NPU_BO_CARD, &b) == -EDQUOT);
+  return 0;
+}
+
+static void memory_of_a_user_is_limited(void **state) {
+  struct process first, second;
+  struct bo bo;
+
+  (void)state;
+  set_quota("memory", MIB(4));
+  as_user(ALICE, fills_four_mib);
+  expect_account(ALICE, 0, 0, 0);
+
+  /* All processes of a user together, nobody else, and root not at all. */
+  process_start(&first, ALICE, takes_three_mib);
+  process_start(&second, ALICE, finds_one_mib);
+  expect_account(ALICE, MIB(4), 0, 0);
+  as_user(BOB, fills_four_mib);
+  bo_create(fd, MIB(5), DRM_NPU_BO_SYSTEM, &bo);
+  assert_true(account_of(0).memory >= MIB(5));
+  bo_destroy(fd, &bo);
+
+  /* The killed give back. */
+  process_kill(&first);
+  expect_account(ALICE, MIB(1), 0, 0);
+  process_start(&first, ALICE, takes_three_mib);
+  process_kill(&second);
+  process_kill(&first);
+  expect_account(ALICE, 0, 0, 0);
+}
+
+static void a_limit_can_change_at_any_time(void **state) {
+  struct process process;
+
+  (void)state;
+  process_start(&process, ALICE, takes_three_mib);
+  expect_account(ALICE, MIB(3), 0, 0);
+  set_quota("memory", MIB(4));
+  as_user(ALICE, finds_one_mib);
+  set_quota("memory", MIB(2)); /* less than is in use: nothing is taken away */
+  expect_account(ALICE, MIB(3), 0, 0);
+  process_kill(&process);
+  set_quota("memory", 0);
+  as_user(ALICE, takes_three_mib);
+}
+
+static void send_fd(int socket, int file) {
+  char c = 1, control[CMSG_SPACE(sizeof(int))] = {0};
+  struct iovec io = {.iov_base = &c, .iov_len = 1};
+  struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(head), &file, sizeof(file));
+  if (sendmsg(socket, &message, 0) != 1) _exit(9);
+}
+
+static int receive_fd(int socket) {
+  char c, control[CMSG_SPACE(sizeof(int))];
+  struct iovec io = {.iov_base = &c, .iov_len = 1};
+  struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+  int file;
+
+  assert_int_equal(recvmsg(socket, &message, 0), 1);
+  assert_non_null(CMSG_FIRSTHDR(&message));
+  memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(file));
+  return file;
+}
+
+static int shares_three_mib(int socket) {
+  struct drm_prime_handle export = {.flags = DRM_CLOEXEC | DRM_RDWR};
+  struct bo bo;
+  int own = try_open();
+
+  CHECK(own >= 0 && !raw_bo_create(own, MIB(3), DRM_NPU_BO_SYSTEM, &bo));
+  export.handle = bo.handle;
+  CHECK(!raw_ioctl(own, DRM_IOCTL_PRIME_HANDLE_TO_FD, &export));
+  send_fd(socket, export.fd);
+  close(export.fd);
+  return 0;
+}
+
+/* Who makes a buffer pays for it, for as long as anybody has it. */
+static void shared_buffers_are_their_makers(void **state) {
+  struct drm_prime_handle import = {0};
+  struct process maker = {0};
+  unsigned long long before = account_of(0).memory;
+  int sockets[2], line;
+
+  (void)state;
+  /* As process_start(), with a file descriptor before the result. */
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  maker.pid = fork();
+  maker.socket = sockets[0];
+  if (!maker.pid) {
+    close(fd);
+    if (setgid(ALICE) || setuid(ALICE)) _exit(99);
+    line = shares_three_mib(sockets[1]);
+    if (write(sockets[1], &line, sizeof(line)) != sizeof(line)) _exit(98);
+    for (;;) pause();
+  }
+  import.fd = receive_fd(sockets[0]);
+  assert_int_equal(read(sockets[0], &line, sizeof(line)), sizeof(line));
+  assert_int_equal(line, 0);
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &import), 0);
+  close(import.fd);
+  expect_account(ALICE, MIB(3), 0, 0);
+  assert_int_equal(account_of(0).memory, before);
+  process_kill(&maker);
+  close(sockets[1]);
+  set_quota("memory", MIB(4));
+  as_user(ALICE, finds_one_mib);
+  expect_account(ALICE, MIB(3), 0, 0);
+  assert_int_equal(raw_gem_close(fd, import.handle), 0);
+  expect_account(ALICE, 0, 0, 0);
+}
+
+/* Pages that belong to somebody else are counted there; a bounce buffer has its own. */
+static int pins_and_bounces(int socket) {
+  uint8_t *p = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  struct drm_npu_bo_userptr args = {.addr = (uintptr_t)p, .size = MIB(1)};
+  int own = try_open();
+  struct bo card;
+  void *map;
+
+  (void)socket;
+  CHECK(own >= 0 && p != MAP_FAILED);
+  CHECK(!raw_bo_create(own, MIB(3), DRM_NPU_BO_CARD, &card));
+  for (int i = 0; i < 3; i++) CHECK(!raw_ioctl(own, DRM_IOCTL_NPU_BO_USERPTR, &args));
+  map = mmap(NULL, MIB(3), PROT_READ | PROT_WRITE, MAP_SHARED, own, (off_t)card.mmap_offset);
+  CHECK(map != MAP_FAILED);
+  args = (struct drm_npu_bo_userptr){.addr = (uintptr_t)map, .size = MIB(1) + 4096, .flags = DRM_NPU_USERPTR_BOUNCE};
+  CHECK(raw_ioctl(own, DRM_IOCTL_NPU_BO_USERPTR, &args) == -EDQUOT);
+  args.size = MIB(1);
+  CHECK(!raw_ioctl(own, DRM_IOCTL_NPU_BO_USERPTR, &args));
+  return 0;
+}
+
+static void memory_of_processes_is_not_counted_twice(void **state) {
+  struct process process;
+
+  (void)state;
+  set_quota("memory", MIB(4));
+  process_start(&process, ALICE, pins_and_bounces);
+  expect_account(ALICE, MIB(4), 0, 0);
+  process_kill(&process);
+  expect_account(ALICE, 0, 0, 0);
+}
+
+/* Contexts */
+
+static int makes_two_contexts(int socket) {
+  struct drm_npu_ctx_create a = {.priority = DRM_NPU_PRIORITY_NORMAL}, b = a, c = a;
+  int own = try_open();
+
+  (void)socket;
+  CHECK(own >= 0 && !raw_ctx_create(own, &a));
+  for (int i = 0; i < 20; i++) {
+    CHECK(!raw_ctx_create(own, &b));
+    CHECK(raw_ctx_create(own, &c) == -EDQUOT);
+    CHECK(!raw_ctx_destroy(own, b.ctx_id));
+  }
+  CHECK(!raw_ctx_create(own, &b));
+  return 0;
+}
+
+static int finds_no_context(int socket) {
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  int own = try_open();
+
+  (void)socket;
+  CHECK(own >= 0 && raw_ctx_create(own, &args) == -EDQUOT);
+  return 0;
+}
+
+static void contexts_of_a_user_are_limited(void **state) {
+  struct process process;
+  uint32_t ctxs[3];
+
+  (void)state;
+  set_quota("contexts", 2);
+  process_start(&process, ALICE, makes_two_contexts);
+  expect_account(ALICE, 0, 2, 0);
+  as_user(ALICE, finds_no_context);
+  as_user(BOB, makes_two_contexts);
+  for (int i = 0; i < 3; i++) ctxs[i] = ctx_create(fd);
+  for (int i = 0; i < 3; i++) ctx_destroy(fd, ctxs[i]);
+  process_kill(&process);
+  expect_account(ALICE, 0, 0, 0);
+  as_user(ALICE, makes_two_contexts);
+  expect_account(ALICE, 0, 0, 0);
+}
+
+/* Jobs */
+
+/* The same job several times, which takes a while or nothing. */
+struct batch {
+  struct job job;
+  struct drm_npu_job jobs[8];
+  struct drm_npu_submit args;
+};
+
+static int try_batch(int own, uint32_t ctx, const struct stream *stream, const struct bo *bo, uint32_t count,
+                     struct batch *batch) {
+  job_init(&batch->job);
+  job_gdma(&batch->job, stream);
+  if (bo) job_region(&batch->job, bo, RW);
+  for (uint32_t i = 0; i < count; i++) batch->jobs[i] = batch->job.args;
+  batch->args = (struct drm_npu_submit){
+      .ctx_id = ctx, .jobs = (uintptr_t)batch->jobs, .job_count = count, .job_stride = sizeof(batch->jobs[0])};
+  return raw_ioctl(own, DRM_IOCTL_NPU_SUBMIT, &batch->args);
+}
+
+/* The same through a ring: the result of the completion. */
+static int try_ring(struct io_uring *ring, int own, struct batch *batch) {
+  struct drm_npu_uring_submit entry = {.submit = (uintptr_t)&batch->args};
+  struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+  struct io_uring_cqe *cqe;
+  int res;
+
+  io_uring_prep_rw(IORING_OP_URING_CMD, sqe, own, NULL, 0, 0);
+  sqe->cmd_op = DRM_NPU_URING_SUBMIT;
+  memcpy((uint8_t *)sqe + offsetof(struct io_uring_sqe, cmd), &entry, sizeof(entry));
+  if (io_uring_submit(ring) != 1 || io_uring_wait_cqe(ring, &cqe)) return -EBADF;
+  res = cqe->res;
+  io_uring_cqe_seen(ring, cqe);
+  return res;
+}
+
+static int fills_four_jobs(int socket) {
+  struct stream slow, quick;
+  struct drm_npu_wait wait;
+  struct batch batch;
+  struct io_uring ring;
+  int own = try_open();
+  uint32_t ctx, other;
+  struct bo bo;
+
+  (void)socket;
+  CHECK(own >= 0 && !io_uring_queue_init(8, &ring, 0));
+  ctx = ctx_create(own);
+  other = ctx_create(own);
+  bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  stream_create(own, 1, &slow);
+  stream_slow_copy(&slow, 1, 1000);
+  stream_create(own, 1, &quick);
+  stream_nop(&quick, 0);
+
+  CHECK(try_batch(own, ctx, &quick, NULL, 5, &batch) == -EDQUOT); /* all or nothing */
+  CHECK(!try_batch(own, ctx, &slow, &bo, 1, &batch));
+  CHECK(try_batch(own, ctx, &quick, NULL, 4, &batch) == -EDQUOT);
+  CHECK(try_ring(&ring, own, &batch) == -EDQUOT);
+  CHECK(!try_batch(own, ctx, &quick, NULL, 3, &batch));
+  CHECK(batch.jobs[2].seqno == 4); /* what was refused has no number */
+  CHECK(try_batch(own, other, &quick, NULL, 1, &batch) == -EDQUOT); /* whatever the context */
+  CHECK(try_ring(&ring, own, &batch) == -EDQUOT);
+  CHECK(!raw_wait(own, ctx, 4, FOREVER_MS, &wait) && !wait.error);
+
+  /* Who waits for four jobs can submit four more, at once. */
+  for (uint64_t round = 1; round <= 50; round++) {
+    CHECK(!try_batch(own, ctx, &quick, NULL, 4, &batch));
+    CHECK(!raw_wait(own, ctx, 4 + 4 * round, FOREVER_MS, &wait) && !wait.error);
+  }
+  CHECK(try_ring(&ring, own, &batch) == 0);
+  CHECK(!try_batch(own, ctx, &slow, &bo, 4, &batch)); /* and stays with them */
+  return 0;
+}
+
+static int finds_no_job(int socket) {
+  struct stream quick;
+  struct batch batch;
+  int own = try_open();
+
+  (void)socket;
+  CHECK(own >= 0);
+  stream_create(own, 1, &quick);
+  stream_nop(&quick, 0);
+  CHECK(try_batch(own, ctx_create(own), &quick, NULL, 1, &batch) == -EDQUOT);
+  return 0;
+}
+
+static void unfinished_jobs_of_a_user_are_limited(void **state) {
+  struct process process, third;
+  uint32_t ctx = ctx_create(fd);
+
+  (void)state;
+  set_quota("jobs", 4);
+  process_start(&process, ALICE, fills_four_jobs);
+  assert_true(account_of(ALICE).jobs > 0);
+  as_user(ALICE, finds_no_job);
+  process_start(&third, BOB, fills_four_jobs);
+  set_quota("jobs", 1);
+  run_nop(fd, ctx);
+  /* Killed with jobs that have not begun. */
+  process_kill(&process);
+  process_kill(&third);
+  expect_account(ALICE, 0, 0, 0);
+  expect_account(BOB, 0, 0, 0);
+  ctx_destroy(fd, ctx);
+}
+
+static int cannot_change_limits(int socket) {
+  static const char *const names[] = {"memory", "contexts", "jobs"};
+  char path[192];
+
+  (void)socket;
+  for (int i = 0; i < 3; i++) {
+    int file;
+
+    snprintf(path, sizeof(path), "%s/quota_%s", folder, names[i]);
+    CHECK(open(path, O_WRONLY) < 0 && errno == EACCES);
+    file = open(path, O_RDONLY);
+    CHECK(file >= 0);
+    close(file);
+  }
+  return 0;
+}
+
+static void only_root_sets_limits(void **state) {
+  char path[192];
+  int file;
+
+  (void)state;
+  as_user(ALICE, cannot_change_limits);
+  snprintf(path, sizeof(path), "%s/quota_memory", folder);
+  file = open(path, O_WRONLY);
+  assert_true(file >= 0);
+  assert_int_equal(write(file, "many", 4), -1);
+  assert_int_equal(errno, EINVAL);
+  close(file);
+}
+
+int main(void) {
+#define QUOTA_TEST(function) cmocka_unit_test_setup_teardown(function, no_quotas, no_quotas)
+  const struct CMUnitTest tests[] = {
+      QUOTA_TEST(memory_of_a_user_is_limited),
+      QUOTA_TEST(a_limit_can_change_at_any_time),
+      QUOTA_TEST(shared_buffers_are_their_makers),
+      QUOTA_TEST(memory_of_processes_is_not_counted_twice),
+      QUOTA_TEST(contexts_of_a_user_are_limited),
+      QUOTA_TEST(unfinished_jobs_of_a_user_are_limited),
+      QUOTA_TEST(only_root_sets_limits),
+  };
+
+  return cmocka_run_group_tests_name("quota", tests, set_up, tear_down);
+}
