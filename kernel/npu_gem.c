@@ -541,9 +541,12 @@ void npu_gem_usage(struct drm_file *file, struct npu_gem_usage *usage)
 	idr_for_each_entry(&file->object_idr, obj, id) {
 		const struct npu_bo *bo = gem_to_npu_bo(obj);
 		bool card = bo->flags & DRM_NPU_BO_CARD;
+		bool shared = drm_gem_object_is_shared_for_memory_stats(obj);
 		bool active = !dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP);
 
 		*(card ? &usage->card : &usage->system) += obj->size;
+		if (shared)
+			*(card ? &usage->card_shared : &usage->system_shared) += obj->size;
 		if (active)
 			*(card ? &usage->card_active : &usage->system_active) += obj->size;
 		if (npu_bo_is_evicted(bo))

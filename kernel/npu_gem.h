@@ -76,6 +76,12 @@ struct npu_gem_usage {
 	/** @largest: largest buffer */
 	u64 largest;
 
+	/** @card_shared: part of @card that other files have, too, or a dma-buf */
+	u64 card_shared;
+
+	/** @system_shared: likewise part of @system */
+	u64 system_shared;
+
 	/** @card_active: card memory that unfinished jobs use */
 	u64 card_active;
 

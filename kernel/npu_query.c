@@ -102,16 +102,28 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 	return 0;
 }
 
-static void npu_show_memory(struct drm_printer *p, const char *region, u64 total, u64 resident,
-			    u64 active)
+static void npu_show_memory(struct drm_printer *p, struct drm_file *file)
 {
-	const struct drm_memory_stats stats = {
-		.private = total,
-		.resident = resident,
-		.active = active,
+	struct npu_gem_usage usage;
+	struct drm_memory_stats card, system;
+
+	npu_gem_usage(file, &usage);
+	card = (struct drm_memory_stats) {
+		.shared = usage.card_shared,
+		.private = usage.card - usage.card_shared,
+		.resident = usage.card - usage.evicted,
+		.active = usage.card_active,
+	};
+	system = (struct drm_memory_stats) {
+		.shared = usage.system_shared,
+		.private = usage.system - usage.system_shared,
+		.resident = usage.system + usage.evicted,
+		.active = usage.system_active,
 	};
 
-	drm_print_memory_stats(p, &stats, DRM_GEM_OBJECT_RESIDENT, region);
+	/* Nothing is purgeable: contents are only lost with their buffer. */
+	drm_print_memory_stats(p, &card, DRM_GEM_OBJECT_RESIDENT, "card");
+	drm_print_memory_stats(p, &system, DRM_GEM_OBJECT_RESIDENT, "system");
 }
 
 /**
@@ -126,7 +138,6 @@ void npu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	struct npu_file *nfile = to_npu_file(file);
 	struct npu_device *npu = nfile->npu;
 	struct npu_vm *vm = READ_ONCE(nfile->vm);
-	struct npu_gem_usage usage;
 	u32 core;
 	u64 cycles;
 
@@ -139,8 +150,5 @@ void npu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	}
 	drm_printf(p, "npu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
 
-	npu_gem_usage(file, &usage);
-	npu_show_memory(p, "card", usage.card, usage.card - usage.evicted, usage.card_active);
-	npu_show_memory(p, "system", usage.system, usage.system + usage.evicted,
-			usage.system_active);
+	npu_show_memory(p, file);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the driver lets others see: trace events, sysfs, hwmon, fdinfo, debugfs. */
+#include <drm.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -512,6 +514,79 @@ static void fdinfo_has_the_time_of_each_core(void **state) {
   stream_destroy(fd, &stream);
 }
 
+/* A size, which has a unit behind it. */
+static unsigned long long fdinfo_bytes(const char *key) {
+  unsigned long long value = 0;
+  char path[64], line[256], unit[8] = "";
+  bool found = false;
+  FILE *file;
+
+  snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+  file = fopen(path, "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file))
+    if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':')
+      found = sscanf(line + strlen(key) + 1, "%llu %7s", &value, unit) >= 1;
+  fclose(file);
+  if (!found) fail_msg("fdinfo has no %s", key);
+  return value * (!strcmp(unit, "KiB") ? 1024 : !strcmp(unit, "MiB") ? 1024 * 1024 : 1);
+}
+
+/* Has the memory of both kinds, and of it what is shared; an export shares, and so does another file. */
+static void fdinfo_tells_shared_memory(void **state) {
+  static uint8_t memory[KIB(64)] __attribute__((aligned(4096)));
+  struct drm_npu_bo_userptr userptr = {.addr = (uintptr_t)memory, .size = sizeof(memory)};
+  struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
+  struct bo card[2], system[2], exported;
+  int other = npu_open();
+  char line[256], path[64];
+  FILE *file;
+
+  (void)state;
+  assert_int_equal(fdinfo_bytes("drm-total-card"), 0);
+  assert_int_equal(fdinfo_bytes("drm-shared-card"), 0);
+  for (int i = 0; i < 2; i++) {
+    bo_create(fd, MIB(1 + i), DRM_NPU_BO_CARD, &card[i]);
+    bo_create(fd, KIB(100 + 100 * i), DRM_NPU_BO_SYSTEM, &system[i]);
+  }
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_USERPTR, &userptr), 0);
+  assert_int_equal(fdinfo_bytes("drm-total-card"), MIB(3));
+  assert_int_equal(fdinfo_bytes("drm-resident-card"), MIB(3));
+  assert_int_equal(fdinfo_bytes("drm-total-system"), KIB(364));
+  assert_int_equal(fdinfo_bytes("drm-shared-card"), 0);
+  assert_int_equal(fdinfo_bytes("drm-shared-system"), 0);
+
+  out.handle = card[1].handle;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+  in.fd = out.fd;
+  assert_int_equal(raw_ioctl(other, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in), 0);
+  close(out.fd);
+  assert_int_equal(fdinfo_bytes("drm-shared-card"), MIB(2));
+  assert_int_equal(fdinfo_bytes("drm-total-card"), MIB(3));
+  assert_int_equal(raw_gem_close(other, in.handle), 0);
+
+  exported = system[0];
+  out.handle = exported.handle;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+  assert_int_equal(fdinfo_bytes("drm-shared-system"), KIB(100));
+  assert_int_equal(fdinfo_bytes("drm-total-system"), KIB(364));
+  close(out.fd);
+
+  /* Nothing can be purged, so nothing is said about it. */
+  snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+  file = fopen(path, "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file)) assert_null(strstr(line, "drm-purgeable"));
+  fclose(file);
+
+  assert_int_equal(raw_gem_close(fd, userptr.handle), 0);
+  for (int i = 0; i < 2; i++) {
+    bo_destroy(fd, &card[i]);
+    bo_destroy(fd, &system[i]);
+  }
+  close(other);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_job_is_followed_from_submission_to_completion),
@@ -524,6 +599,7 @@ int main(void) {
       cmocka_unit_test(sensors_have_values_labels_and_limits),
       cmocka_unit_test(debugfs_shows_buffers_and_tables),
       cmocka_unit_test(fdinfo_has_the_time_of_each_core),
+      cmocka_unit_test(fdinfo_tells_shared_memory),
   };
 
   return cmocka_run_group_tests_name("observe", tests, set_up, tear_down);
