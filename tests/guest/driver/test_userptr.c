@@ -407,7 +407,7 @@ static void wrong_ranges_are_refused(void **state) {
     assert_int_equal(raw_userptr(fd, p, PAGE + 8, flags, &bo), -EINVAL);
     assert_int_equal(raw_userptr(fd, p, UINT64_MAX, flags, &bo), -EINVAL);
     assert_int_equal(raw_userptr(fd, p, -PAGE, flags, &bo), -EINVAL);
-    assert_int_equal(raw_userptr(fd, p, 1ull << 40, flags, &bo), -ENOMEM);
+    assert_int_equal(raw_userptr(fd, (void *)(1ull << 40), 1ull << 40, flags, &bo), -ENOMEM);
     assert_int_equal(raw_userptr(fd, (void *)-MIB(1), MIB(1), flags, &bo), -EINVAL);
     assert_int_equal(raw_userptr(fd, (void *)-MIB(2), MIB(1), flags, &bo), -EFAULT);
     assert_int_equal(raw_userptr(fd, (void *)0xffff888000000000ull, MIB(1), flags, &bo), -EFAULT);
