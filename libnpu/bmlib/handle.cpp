@@ -46,9 +46,18 @@ std::string failure_text(uint64_t seqno, const npu_result &result) {
   return "launch " + std::to_string(seqno) + " failed: " + text;
 }
 
+std::atomic<npu_bm_trace_fn> trace_fn{nullptr};
+
 }  // namespace
 
-Timer::Timer(Profile::Copies &copies) : copies_(copies), start_(now_ns()) {}
+TracedCall::TracedCall(const char *name) : name_(name), begin_(trace_fn.load() ? now_ns() : 0) {}
+
+TracedCall::~TracedCall() {
+  const npu_bm_trace_fn fn = begin_ ? trace_fn.load() : nullptr;
+  if (fn) fn(name_, begin_, now_ns());
+}
+
+Timer::Timer(Profile::Copies &copies) : copies_(copies), traced_(copies.name), start_(now_ns()) {}
 
 Timer::~Timer() {
   copies_.ns += static_cast<uint64_t>(now_ns() - start_);
@@ -241,3 +250,5 @@ void Handle::thread_gone(uint64_t number) {
 }
 
 }  // namespace npu::bm
+
+void npu_bm_set_trace(npu_bm_trace_fn fn) { npu::bm::trace_fn = fn; }

@@ -59,10 +59,24 @@ class Device {
 /// What bm_get_profile() tells about a handle.
 struct Profile {
   struct Copies {
+    const char *name;  ///< in traces
     std::atomic<uint64_t> ns{0}, count{0};
   };
-  Copies in, out;
+  Copies in{"copy to device"}, out{"copy from device"};
   std::atomic<uint64_t> sent{0}, completed{0}, cycles{0};
+};
+
+/// Tells npu_bm_set_trace()'s function, if there is one, about a call: from construction to the end of the scope.
+class TracedCall {
+ public:
+  explicit TracedCall(const char *name);
+  ~TracedCall();
+  TracedCall(const TracedCall &) = delete;
+  TracedCall &operator=(const TracedCall &) = delete;
+
+ private:
+  const char *const name_;
+  const int64_t begin_;  // 0: nobody traces
 };
 
 /// Counts a copy and the time until the end of its scope.
@@ -75,6 +89,7 @@ class Timer {
 
  private:
   Profile::Copies &copies_;
+  const TracedCall traced_;
   const int64_t start_;
 };
 
@@ -156,6 +171,9 @@ std::vector<std::shared_ptr<Handle>> handles_of(const Device &device);
 
 /// Sets npu_last_error() of the thread.
 int fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/// BM_SUCCESS when the handle's card has such a core; else the error, logged.
+bm_status_t check_core(const char *where, bm_handle_t handle, int core_id);
 
 /// npu_bm_status(-EINVAL) for what find() did not find.
 bm_status_t bad_handle(const char *where);

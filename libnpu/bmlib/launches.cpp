@@ -7,18 +7,19 @@
 using namespace npu::bm;
 
 bm_status_t bm_thread_sync(bm_handle_t handle) {
+  const TracedCall traced(__func__);
   const auto h = find(handle);
   return h ? npu_bm_status(h->sync_thread(), __func__) : bad_handle(__func__);
 }
 
 bm_status_t bm_handle_sync(bm_handle_t handle) {
+  const TracedCall traced(__func__);
   const auto h = find(handle);
   return h ? npu_bm_status(h->sync_all(), __func__) : bad_handle(__func__);
 }
 
-namespace {
+namespace npu::bm {
 
-/// BM_SUCCESS when the handle's card has such a core; else the error, logged.
 bm_status_t check_core(const char *where, bm_handle_t handle, int core_id) {
   const auto h = find(handle);
   if (!h) return bad_handle(where);
@@ -28,7 +29,7 @@ bm_status_t check_core(const char *where, bm_handle_t handle, int core_id) {
   return npu_bm_status(fail(-EINVAL, "core %d: expected 0 to %u", core_id, info.cores - 1), where);
 }
 
-}  // namespace
+}  // namespace npu::bm
 
 bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id) {
   const bm_status_t status = check_core(__func__, handle, core_id);
@@ -43,6 +44,7 @@ bm_status_t bm_handle_sync_from_core(bm_handle_t handle, int core_id) {
 void bm_flush(bm_handle_t handle) { bm_thread_sync(handle); }
 
 bm_status_t bm_device_sync(bm_handle_t handle) {
+  const TracedCall traced(__func__);
   const auto h = find(handle);
   if (!h) return bad_handle(__func__);
   int first = 0;

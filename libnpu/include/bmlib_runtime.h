@@ -378,6 +378,18 @@ DECL_EXPORT bm_status_t bm_thread_sync(bm_handle_t handle);
 /* Likewise. The launches of a thread run in one order, whatever their cores: it waits for all of them. BM_ERR_PARAM:
  * the card has no core core_id. */
 DECL_EXPORT bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id);
+/*
+ * Sends a launch that get_bmodel_api_info_c() (bmruntime_interface.h) made: api_id, api and size are api_id[i],
+ * api_data[i] and api_data_subsize[i] of it. Returns at once; bm_thread_sync() waits for it. BM_NOT_SUPPORTED: another
+ * api_id. BM_ERR_PARAM: api is damaged, or points to memory that is not the device's any more.
+ */
+DECL_EXPORT bm_status_t bm_send_api(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size);
+/* Likewise; launches wait in one order whatever is passed here: core_id is checked and then the launch's own list of
+ * cores counts. */
+DECL_EXPORT bm_status_t bm_send_api_to_core(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size,
+                                            int core_id);
+/* bm_thread_sync() under the name that goes with bm_send_api(). */
+DECL_EXPORT bm_status_t bm_sync_api(bm_handle_t handle);
 /* bm_thread_sync() for those who do not want to know; an error is logged. */
 DECL_EXPORT void bm_flush(bm_handle_t handle);
 /* Likewise for all threads' launches on this handle; other threads still get their errors from their own

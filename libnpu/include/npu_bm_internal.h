@@ -53,6 +53,34 @@ NPU_API int npu_bm_reap(bm_handle_t handle, bool wait);
 NPU_API int npu_bm_ref(bm_handle_t handle);
 NPU_API void npu_bm_unref(bm_handle_t handle);
 
+/*
+ * A launch as data, what bm_send_api() takes: this header, stream_count struct drm_npu_stream, region_count regions. Addresses are the device's, so
+ * that the record may be kept and its tensors moved.
+ */
+#define NPU_BM_API_LAUNCH 0x4e50
+#define NPU_BM_API_MAGIC 0x49504142u /* "BAPI" */
+
+struct npu_bm_api {
+  uint32_t magic;
+  uint32_t stream_count;
+  uint32_t region_count;
+  uint32_t core_mask;
+};
+
+struct npu_bm_api_region {
+  uint64_t address;
+  uint64_t bytes;
+  uint32_t access;   /* DRM_NPU_REGION_ */
+  uint32_t reserved; /* 0 */
+};
+
+/*
+ * fn gets the synchronising calls and the copies of all handles, when they end: name, begin and end in nanoseconds of
+ * CLOCK_MONOTONIC. NULL: nobody does; calls that are ending may still reach the old function for a moment.
+ */
+typedef void (*npu_bm_trace_fn)(const char *name, int64_t begin_ns, int64_t end_ns);
+NPU_API void npu_bm_set_trace(npu_bm_trace_fn fn);
+
 /* A line for the log of npu_set_log(), level NPU_LOG_. */
 NPU_API void npu_bm_log(int level, const char *text);
 
