@@ -4,6 +4,7 @@
 #include <sha256.h>
 
 #include <cstring>
+#include <map>
 
 #include "container.h"
 #include "npu_isa.h"
@@ -68,7 +69,9 @@ class Writer {
         stages.push_back(stage(s));
         neuron = std::max(neuron, s.ctx_bytes);
       }
-      nets.push_back(fb::CreateNetDirect(b_, n.name.c_str(), nullptr, nullptr, &stages, 0, n.addr_mode));
+      const auto cascade =
+          n.part_of.empty() ? Offset<fb::Cascade>() : fb::CreateCascadeDirect(b_, 0, 0, n.part_of.c_str());
+      nets.push_back(fb::CreateNetDirect(b_, n.name.c_str(), nullptr, nullptr, &stages, cascade, n.addr_mode));
     }
     b_.Finish(fb::CreateModelDirect(b_, "B", std::string(kVersion).c_str(), model_.time.c_str(),
                                     std::string(kChip).c_str(), &nets, neuron, 0, 1));
@@ -112,13 +115,28 @@ class Writer {
                                static_cast<uint32_t>(gdma.size()))};
   }
 
+  /// Cores after the first: their command binaries are commands only.
+  void add_cores(const StageDesc &s, std::vector<Offset<fb::CoreCommands>> &cores) {
+    for (const CoreDesc &core : s.more_cores) {
+      const fb::Binary tiu = add(core.tiu), gdma = add(core.gdma);
+      std::vector<Offset<fb::CmdGroup>> list{
+          fb::CreateCmdGroup(b_, static_cast<uint32_t>(core.tiu.size() / NPU_CMD_BYTES),
+                             static_cast<uint32_t>(core.gdma.size() / NPU_CMD_BYTES), &tiu, &gdma,
+                             static_cast<uint32_t>(core.tiu.size()), static_cast<uint32_t>(core.gdma.size()))};
+      cores.push_back(fb::CreateCoreCommandsDirect(b_, &list));
+    }
+  }
+
   Offset<fb::CoeffMem> coeff(const StageDesc &s) {
     std::vector<uint8_t> digest(SHA256_DIGEST_LENGTH);
     SHA256_CTX ctx;
     SHA256Init(&ctx);
     SHA256Update(&ctx, s.coeff.data(), s.coeff.size());
     SHA256Final(digest.data(), &ctx);
-    const fb::Binary data = add(s.coeff);
+    // Stages of a network have the same coefficients as a rule: once in the file is enough.
+    const auto [known, is_new] = coefficients_.try_emplace(digest);
+    if (is_new) known->second = add(s.coeff);
+    const fb::Binary data = known->second;
     return fb::CreateCoeffMemDirect(b_, kCoeffAddress, &digest, &data);
   }
 
@@ -127,6 +145,7 @@ class Writer {
     std::vector<Offset<fb::CoreCommands>> cores;
     auto list = groups(s, tiu, gdma);
     cores.push_back(fb::CreateCoreCommandsDirect(b_, &list));
+    add_cores(s, cores);
     auto sub_in = tensors(s.inputs), sub_out = tensors(s.outputs);
     auto sub_groups = groups(s, tiu, gdma);
     std::vector<Offset<fb::SubNet>> subs{fb::CreateSubNetDirect(b_, 0, &sub_groups, nullptr, &sub_in, &sub_out, 0, 0, 0,
@@ -136,13 +155,14 @@ class Writer {
     std::vector<uint64_t> ctx_sizes{s.ctx_bytes};
     Offset<fb::CoeffMem> coeff_mem = s.coeff.empty() ? Offset<fb::CoeffMem>() : coeff(s);
     return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, 0, 0, 0, &cmds,
-                                        nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr, 1, s.io_address,
-                                        s.io_bytes);
+                                        nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr,
+                                        static_cast<uint32_t>(1 + s.more_cores.size()), s.io_address, s.io_bytes);
   }
 
   const ModelDesc &model_;
   FlatBufferBuilder b_;
   std::vector<uint8_t> blob_;
+  std::map<std::vector<uint8_t>, fb::Binary> coefficients_;  // by SHA-256
 };
 
 }  // namespace

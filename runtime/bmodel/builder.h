@@ -24,6 +24,11 @@ struct TensorDesc {
   int32_t zero_point = 0;
 };
 
+/// What one more core runs: TIU and GDMA commands, 128 bytes each.
+struct CoreDesc {
+  std::vector<uint8_t> tiu, gdma;
+};
+
 /// One stage (one set of static shapes) of a network.
 struct StageDesc {
   std::vector<TensorDesc> inputs, outputs;
@@ -36,13 +41,15 @@ struct StageDesc {
   std::vector<npu_program_region> regions;
   std::vector<npu_program_alias> aliases;
   std::vector<std::string> layers;
-  std::vector<uint8_t> tiu, gdma;  ///< commands, 128 bytes each
+  std::vector<uint8_t> tiu, gdma;    ///< commands of the first core, 128 bytes each
+  std::vector<CoreDesc> more_cores;  ///< of the second and so on
 };
 
 struct NetDesc {
   std::string name;
   int32_t addr_mode = 0;
   std::vector<StageDesc> stages;
+  std::string part_of = {};  ///< the distributed network that it is a step of, if any
 };
 
 struct ModelDesc {

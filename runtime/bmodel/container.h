@@ -62,13 +62,19 @@ class Container {
   const fb::Model *model_ = nullptr;
 };
 
+/// The commands of one core.
+struct CoreProgram {
+  std::span<const uint8_t> tiu, gdma;
+};
+
 /// The program inside a command binary, verified; views into the container.
 struct Program {
   npu_program_header header;
   std::vector<npu_program_region> regions;
   std::vector<npu_program_alias> aliases;
   std::vector<std::string_view> layers;
-  std::span<const uint8_t> tiu, gdma;  ///< commands
+  std::span<const uint8_t> tiu, gdma;   ///< commands of the first core
+  std::vector<CoreProgram> more_cores;  ///< of the others
 };
 
 /// Whether the model was compiled for this kind of chip. Returns an empty string or what it was compiled for.

@@ -119,7 +119,32 @@ std::string check_tensors(const flatbuffers::Vector<flatbuffers::Offset<fb::Tens
   return {};
 }
 
-/// The stage's only group of commands: of the first sub-network, or of the stage itself.
+/// The commands of cores after the first; nothing in files that know of one core only.
+using CoreList = flatbuffers::Vector<flatbuffers::Offset<fb::CoreCommands>>;
+const CoreList *core_list(const fb::NetParameter &stage) {
+  return stage.sub_net() && stage.sub_net()->size() > 0 ? stage.sub_net()->Get(0)->core_commands() : nullptr;
+}
+
+std::string read_more_cores(const Container &c, const fb::NetParameter &stage, Program &program) {
+  const CoreList *cores = core_list(stage);
+  if (cores && cores->size() > NPU_MAX_CORES)
+    return "compiled for " + number(cores->size()) + " cores, a card has at most " + number(NPU_MAX_CORES);
+  for (unsigned i = 1; cores && i < cores->size(); ++i) {
+    const auto *groups = cores->Get(i)->gdma_tiu_commands();
+    if (!groups || groups->size() != 1)
+      return "core " + number(i) + ": " + number(groups ? groups->size() : 0) + " command groups, expected 1";
+    const fb::CmdGroup &g = *groups->Get(0);
+    const CoreProgram core{c.binary(g.binary_bdc()), c.binary(g.binary_gdma())};
+    if (core.tiu.size() != uint64_t{g.bdc_num()} * NPU_CMD_BYTES ||
+        core.gdma.size() != uint64_t{g.gdma_num()} * NPU_CMD_BYTES)
+      return "core " + number(i) + ": the numbers of commands and the sizes of their binaries differ";
+    if (core.tiu.empty() && core.gdma.empty()) return "core " + number(i) + " has no commands";
+    program.more_cores.push_back(core);
+  }
+  return {};
+}
+
+/// The first core's only group of commands: of the first sub-network, or of the stage itself.
 const fb::CmdGroup *only_group(const fb::NetParameter &stage, std::string &why) {
   const auto *groups = stage.cmd_group();
   if (stage.sub_net() && stage.sub_net()->size() > 0) {
@@ -129,10 +154,6 @@ const fb::CmdGroup *only_group(const fb::NetParameter &stage, std::string &why) 
       return nullptr;
     }
     if (sub.core_commands() && sub.core_commands()->size() > 0) {
-      if (sub.core_commands()->size() > 1) {
-        why = "compiled for " + number(sub.core_commands()->size()) + " cores, this runtime runs one";
-        return nullptr;
-      }
       groups = sub.core_commands()->Get(0)->gdma_tiu_commands();
     } else if (sub.cmd_group() && sub.cmd_group()->size() > 0) {
       groups = sub.cmd_group();
@@ -171,7 +192,7 @@ std::string check_stage(const Container &container, const fb::NetParameter &stag
   if (program.tiu.size() != uint64_t{group->bdc_num()} * NPU_CMD_BYTES ||
       program.gdma.size() != uint64_t{group->gdma_num()} * NPU_CMD_BYTES)
     return "the numbers of commands and the sizes of their binaries differ";
-  return {};
+  return read_more_cores(container, stage, program);
 }
 
 }  // namespace
@@ -187,7 +208,13 @@ std::string read_program(const Container &container, const fb::Net &net, const f
                          Program &program) {
   const std::string wrong_chip = check_chip(container);
   if (!wrong_chip.empty()) return wrong_chip;
-  const std::string why = check_stage(container, stage, program);
+  std::string why;
+  if (stage.is_dynamic() || (net.net_dynamic() && net.net_dynamic()->size()))
+    why = "compiled for any shape (dynamic): not supported, compile it with stages";
+  else if (net.cascade() && net.cascade()->main_name() && net.cascade()->main_name()->size())
+    why = "a step of the distributed network '" + net.cascade()->main_name()->str() + "': not supported";
+  else
+    why = check_stage(container, stage, program);
   return why.empty() ? why : container.name() + ": network '" + net.name()->str() + "': " + why;
 }
 

@@ -180,8 +180,7 @@ Status make_compact_program(const graph::Graph &g, const Lowered &lowered, int64
   const int64_t needed = std::max(lmem_bytes - out.generated.gap_bytes / 4096 * 4096, kMinLmemBytes);
   if (needed >= lmem_bytes) return {};
   Program smaller;
-  if (make_program(g, lowered, needed, smaller).ok() &&
-      smaller.streams.timeline.cycles <= out.streams.timeline.cycles)
+  if (make_program(g, lowered, needed, smaller).ok() && smaller.streams.timeline.cycles <= out.streams.timeline.cycles)
     out = std::move(smaller);
   return {};
 }
@@ -213,6 +212,7 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   report_layers(g, lowered, generated, streams, r);
   report_bounds(stage, r);
   out.net.name = !options.name.empty() ? options.name : !g.name.empty() ? g.name : "network";
+  out.net.addr_mode = options.io_alone ? 1 : 0;
   out.net.stages.push_back(std::move(stage));
   return {};
 }
@@ -255,6 +255,28 @@ Status compile_onnx_file(const std::string &path, const Options &options, Compil
     const Status status = compile_raw(raw, options, out);
     return status.ok() ? status : Status::error(path + ": " + status.message());
   });
+}
+
+namespace {
+
+bool same_tensors(const std::vector<bmodel::TensorDesc> &a, const std::vector<bmodel::TensorDesc> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto &x, const auto &y) { return x.name == y.name && x.dtype == y.dtype; });
+}
+
+}  // namespace
+
+Status add_stage(const Compiled &more, Compiled &to) {
+  const bmodel::StageDesc &stage = more.net.stages[0], &first = to.net.stages[0];
+  if (!same_tensors(stage.inputs, first.inputs) || !same_tensors(stage.outputs, first.outputs))
+    return Status::error("the stages of network '" + to.net.name + "' differ in the names or types of their tensors");
+  for (size_t s = 0; s < to.net.stages.size(); ++s)
+    if (std::equal(stage.inputs.begin(), stage.inputs.end(), to.net.stages[s].inputs.begin(),
+                   [](const auto &x, const auto &y) { return x.shape == y.shape; }))
+      return Status::error("stage " + std::to_string(to.net.stages.size()) + " of network '" + to.net.name +
+                           "' has the input shapes of stage " + std::to_string(s));
+  to.net.stages.push_back(stage);
+  return {};
 }
 
 Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out) {

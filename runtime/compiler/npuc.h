@@ -18,6 +18,7 @@ struct Options {
   int64_t lmem_bytes = 8 << 20;                ///< local memory of the card's cores
   std::string name;                            ///< of the network; empty: the graph's
   std::map<std::string, graph::Shape> shapes;  ///< of inputs whose dimensions the file leaves open
+  bool io_alone = false;                       ///< addr_mode 1: programs keep state in the network's own input memory
 };
 
 inline constexpr int64_t kMinLmemBytes = 64 << 10, kMaxLmemBytes = 256 << 20;
@@ -43,7 +44,7 @@ struct Report {
 };
 
 struct Compiled {
-  bmodel::NetDesc net;  ///< one stage
+  bmodel::NetDesc net;  ///< one stage; add_stage() makes more
   Report report;
 };
 
@@ -51,11 +52,16 @@ struct Compiled {
 Status compile_onnx(const void *bytes, size_t size, const Options &options, Compiled &out);
 Status compile_onnx_file(const std::string &path, const Options &options, Compiled &out);
 
+/// Adds the stage of `more`, the same network compiled for other shapes.
+Status add_stage(const Compiled &more, Compiled &to);
+
 /// The container's bytes.
 Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out);
 
 /// "64K", "8M", "262144": a size in bytes.
 bool parse_size(const std::string &text, int64_t &out);
+/// "input=1,3,224,224;mask=1,224": the shapes of a stage.
+Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes);
 /// "input=1,3,224,224"
 Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes);
 

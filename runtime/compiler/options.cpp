@@ -30,6 +30,15 @@ bool parse_size(const std::string &text, int64_t &out) {
   return parse_number(digits, out) && out >= 0 && !__builtin_mul_overflow(out, unit, &out);
 }
 
+Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes) {
+  for (size_t from = 0;;) {
+    const size_t end = text.find(';', from);
+    NPU_TRY(parse_shape(text.substr(from, end - from), shapes));
+    if (end == std::string::npos) return {};
+    from = end + 1;
+  }
+}
+
 Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // npuc: compiles an ONNX network to a .bmodel.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -13,8 +14,8 @@ using npu::Status;
 
 struct Arguments {
   std::string model, output, lmem = "8M", name, asm_file;
-  std::vector<std::string> shapes;
-  bool quiet = false;
+  std::vector<std::string> shapes, stages;
+  bool quiet = false, io_alone = false;
 };
 
 int fail(const std::string &message) {
@@ -29,23 +30,40 @@ Status write_file(const std::string &path, const void *data, size_t bytes) {
   return file ? Status() : Status::error("cannot write " + path);
 }
 
+/// Compiles for each --stage, or once; the first has the stages of all.
+Status compile_stages(const Arguments &args, const npu::compiler::Options &common,
+                      std::vector<npu::compiler::Compiled> &out) {
+  for (size_t s = 0; s < std::max<size_t>(args.stages.size(), 1); ++s) {
+    npu::compiler::Options options = common;
+    if (!args.stages.empty()) NPU_TRY(npu::compiler::parse_stage(args.stages[s], options.shapes));
+    NPU_TRY(npu::compiler::compile_onnx_file(args.model, options, out.emplace_back()));
+    if (s) NPU_TRY(npu::compiler::add_stage(out[s], out[0]));
+  }
+  return {};
+}
+
 Status run(const Arguments &args) {
   npu::compiler::Options options;
   options.name = args.name;
+  options.io_alone = args.io_alone;
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
   for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
-  npu::compiler::Compiled compiled;
-  NPU_TRY(npu::compiler::compile_onnx_file(args.model, options, compiled));
+  std::vector<npu::compiler::Compiled> stages;
+  NPU_TRY(compile_stages(args, options, stages));
   std::vector<uint8_t> bytes;
-  NPU_TRY(npu::compiler::write_bmodel(compiled, bytes));
+  NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
   NPU_TRY(write_file(args.output, bytes.data(), bytes.size()));
-  if (!args.asm_file.empty()) {
-    const auto &stage = compiled.net.stages[0];
-    const std::string text = npu::compiler::disassemble(stage.tiu, stage.gdma, stage.layers);
-    NPU_TRY(write_file(args.asm_file, text.data(), text.size()));
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const auto &stage = stages[0].net.stages[s];
+    if (!args.asm_file.empty()) {
+      const std::string text = npu::compiler::disassemble(stage.tiu, stage.gdma, stage.layers);
+      NPU_TRY(write_file(args.asm_file + (s ? "." + std::to_string(s) : ""), text.data(), text.size()));
+    }
+    if (args.quiet) continue;
+    if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
+    std::fputs(stages[s].report.text().c_str(), stdout);
   }
-  if (!args.quiet) std::fputs(compiled.report.text().c_str(), stdout);
   return {};
 }
 
@@ -62,7 +80,14 @@ int main(int argc, char **argv) {
                  "NAME=D0,D1,...: shape of an input whose dimensions the file leaves open; may be repeated")
       ->take_all()
       ->expected(1);
-  app.add_option("--dump-asm", args.asm_file, "write the commands as text to this file");
+  app.add_option("--stage", args.stages,
+                 "NAME=D0,D1,...[;NAME=...]: shapes of one stage; repeated: a network with as many stages")
+      ->take_all()
+      ->expected(1);
+  app.add_option("--dump-asm", args.asm_file,
+                 "write the commands as text to this file; those of stage 1 to FILE.1 and so on");
+  app.add_flag("--io-alone", args.io_alone,
+               "addr_mode 1: programs keep state in the memory that the network has for its inputs and outputs");
   app.add_flag("-q,--quiet", args.quiet, "no report");
   CLI11_PARSE(app, argc, argv);
   const Status status = run(args);

@@ -8,6 +8,7 @@
 #include "assembler.h"
 #include "check_sync.h"
 #include "chip.h"
+#include "container.h"
 #include "npu_cost.hpp"
 #include "onnx_builder.h"
 #include "text.h"
@@ -106,6 +107,54 @@ TEST(Programs, EqualInputGivesEqualBytes) {
     ASSERT_TRUE(compiler::write_bmodel(compiled, *out).ok());
   }
   EXPECT_EQ(first, second);
+}
+
+/// x[N,40] times a constant matrix, compiled for N of the text.
+void compile_stage(const char *shapes, compiler::Compiled &out) {
+  OnnxBuilder b;
+  b.output(b.op("MatMul", {b.input({1, 40}, "x"), b.weights({40, 30})}));
+  auto *dims = b.model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  dims->mutable_dim(0)->set_dim_param("N");
+  compiler::Options options;
+  ASSERT_TRUE(compiler::parse_stage(shapes, options.shapes).ok());
+  const std::string file = b.bytes();
+  const Status status = compiler::compile_onnx(file.data(), file.size(), options, out);
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Stages, AreOneNetworkWithTheCoefficientsOnce) {
+  compiler::Compiled one, four, again;
+  compile_stage("x=1,40", one);
+  compile_stage("x=4,40", four);
+  compile_stage("x=4,40", again);
+  std::vector<uint8_t> alone, both;
+  ASSERT_TRUE(compiler::write_bmodel(one, alone).ok());
+  ASSERT_TRUE(compiler::add_stage(four, one).ok());
+  EXPECT_EQ(compiler::add_stage(again, one).message(),
+            "stage 2 of network '" + one.net.name + "' has the input shapes of stage 1");
+  ASSERT_TRUE(compiler::write_bmodel(one, both).ok());
+  std::string error;
+  const auto container = bmodel::Container::from_memory(both.data(), both.size(), error);
+  ASSERT_TRUE(container) << error;
+  const auto &stages = *container->model().net()->Get(0)->parameter();
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages.Get(1)->input_tensor()->Get(0)->shape()->Get(0)->dim()->Get(0), 4u);
+  const auto *first = stages.Get(0)->coeff_mem()->binary_coeff(), *second = stages.Get(1)->coeff_mem()->binary_coeff();
+  EXPECT_EQ(first->start(), second->start());
+  EXPECT_EQ(container->verify_hashes(), "");
+  EXPECT_LT(both.size() - alone.size(), 40u * 30 * 4) << "the matrix is there once";
+}
+
+TEST(Stages, OfDifferentNetworksAreRefused) {
+  compiler::Compiled one, other;
+  compile_stage("x=1,40", one);
+  other = one;
+  other.net.stages[0].inputs[0].name = "z";
+  EXPECT_NE(compiler::add_stage(other, one).message().find("differ in the names"), std::string::npos);
+  std::map<std::string, graph::Shape> shapes;
+  EXPECT_TRUE(compiler::parse_stage("x=1,2;y:0=3", shapes).ok());
+  EXPECT_EQ(shapes["y:0"], (graph::Shape{3}));
+  EXPECT_FALSE(compiler::parse_stage("z=1;", shapes).ok());
 }
 
 TEST(Programs, PredictedCyclesStandInTheStage) {
