@@ -39,6 +39,8 @@ BMRT_API size_t bmrt_tensor_device_size(const bm_tensor_t *tensor);
 /* Allocates device memory for a tensor (free it with bm_free_device) and fills in the rest, st_mode 1N. False: no
  * memory. */
 BMRT_API bool bmrt_tensor(bm_tensor_t *tensor, void *p_bmrt, bm_data_type_t dtype, bm_shape_t shape);
+/* Likewise on device number devid of the runtime's, in the order of bmrt_create_ex. */
+BMRT_API bool bmrt_tensor_ex(bm_tensor_t *tensor, void *p_bmrt, int devid, bm_data_type_t dtype, bm_shape_t shape);
 /* Likewise on memory that exists and has room for the tensor. */
 BMRT_API void bmrt_tensor_with_device(bm_tensor_t *tensor, bm_device_mem_t device_mem, bm_data_type_t dtype,
                                       bm_shape_t shape);
@@ -47,10 +49,18 @@ BMRT_API void bmrt_tensor_with_device(bm_tensor_t *tensor, bm_device_mem_t devic
 
 /* A runtime on a device; NULL on failure. The handle may be freed before or after the runtime. */
 BMRT_API void *bmrt_create(bm_handle_t bm_handle);
+/* A runtime on several devices, at most 32, each given once. Networks run on the first. */
+BMRT_API void *bmrt_create_ex(bm_handle_t *bm_handles, int num_handles);
 /* Waits for the runtime's launches, then frees everything that it owns. */
 BMRT_API void bmrt_destroy(void *p_bmrt);
-/* The handle that bmrt_create was given (bm_handle_t). */
+/* The same: coefficients are shared by content and stay as long as another runtime uses them. */
+BMRT_API void bmrt_destroy_without_coeff(void *p_bmrt);
+/* The handle that bmrt_create was given (bm_handle_t), of several the first. */
 BMRT_API void *bmrt_get_bm_handle(void *p_bmrt);
+/* Flags, BM_RUNTIME_*: CHECK_MEM compares coefficients with their SHA-256 when a model is loaded; the others are kept
+ * and change nothing. */
+BMRT_API void bmrt_set_flags(void *p_bmrt, uint32_t flags);
+BMRT_API uint32_t bmrt_get_flags(void *p_bmrt);
 
 /* Loads all networks of a file, which is opened read-only and verified first. A name that exists already is an error;
  * then nothing is loaded. */
@@ -58,12 +68,43 @@ BMRT_API bool bmrt_load_bmodel(void *p_bmrt, const char *bmodel_path);
 /* The same from memory, which may be freed afterwards. */
 BMRT_API bool bmrt_load_bmodel_data(void *p_bmrt, const void *bmodel_data, size_t size);
 
+/*
+ * The same with memory of the program's: accepted, and not used, because commands and coefficients are sealed and
+ * shared. mem_info stays the caller's.
+ */
+BMRT_API bool bmrt_load_bmodel_with_mem(void *p_bmrt, const char *bmodel_path, mem_info_t *mem_info);
+BMRT_API bool bmrt_load_bmodel_data_with_mem(void *p_bmrt, const void *bmodel_data, size_t size, mem_info_t *mem_info);
+/* A model in device memory that is mapped at p_bmodel: read through the mapping and copied, as bmrt_load_bmodel_data. */
+BMRT_API bool bmrt_load_bmodel_in_device(void *p_bmrt, void *p_bmodel, uint64_t dev_addr, size_t size);
+/* An encrypted file: f gets all its bytes and returns the model's; the runtime frees them. */
+BMRT_API bool bmrt_load_bmodel_with_decrypt(void *p_bmrt, const char *bmodel_path, decrypt_func f);
+/* Likewise with the function `decrypt` of a shared library, which is loaded for the call. */
+BMRT_API bool bmrt_load_bmodel_with_decrypt_lib(void *p_bmrt, const char *bmodel_path, const char *decrypt_lib);
+/* Not supported: coefficients that are loaded are sealed. False. */
+BMRT_API bool bmrt_update_bmodel_weight_with_decrypt(void *p_bmrt, const char *bmodel_path, const char *update_path,
+                                                     const char *net_idx, const char *mem_idx, const char **weight_idx,
+                                                     int weight_count, decrypt_func f);
+BMRT_API bool bmrt_empty_bmodel_weight_with_decrypt(void *p_bmrt, const char *bmodel_path, const char *net_idx,
+                                                    const char *mem_idx, const char **weight_idx, int weight_count,
+                                                    decrypt_func f);
+/* What the networks of a file need, in bytes; addresses are -1. Of activations, as much as one launch of the largest. */
+BMRT_API bool bmrt_get_bmodel_info(const char *bmodel_path, mem_info_t *mem_info);
+BMRT_API bool bmrt_get_bmodel_data_info(const void *bmodel_data, size_t size, mem_info_t *mem_info);
+
 /* Prints the names of all networks to standard output. */
 BMRT_API void bmrt_show_neuron_network(void *p_bmrt);
 BMRT_API int bmrt_get_network_number(void *p_bmrt);
 /* Array of bmrt_get_network_number() names in the order of loading; free() the array, not the names. NULL on failure.
  */
 BMRT_API void bmrt_get_network_names(void *p_bmrt, const char ***network_names);
+/* Place of a network in bmrt_get_network_names; -1: no such network. */
+BMRT_API int bmrt_get_network_index(void *p_bmrt, const char *net_name);
+/* Name of the network at a place; NULL: there is none. Valid until bmrt_destroy. */
+BMRT_API const char *bmrt_get_network_name(void *p_bmrt, int index);
+/* Number of a network's stages; -1: no such network. */
+BMRT_API int bmrt_get_stage_size(void *p_bmrt, const char *net_name);
+/* The stage that a launch with these inputs (as many as the network has) would run; -1: none, or no such network. */
+BMRT_API int bmrt_get_stage_index(void *p_bmrt, const char *net_name, bm_tensor_t *input_tensors);
 /* NULL: no such network. */
 BMRT_API const bm_net_info_t *bmrt_get_network_info(void *p_bmrt, const char *net_name);
 /* Prints to standard output. */
@@ -103,10 +144,77 @@ BMRT_API bool bmrt_launch_data(void *p_bmrt, const char *net_name, void *const i
                                const bm_shape_t input_shapes[], int input_num, void *output_datas[],
                                bm_shape_t output_shapes[], int output_num, bool user_mem);
 
+/* Likewise on cores as in bmrt_launch_tensor_multi_cores. */
+BMRT_API bool bmrt_launch_data_multi_cores(void *p_bmrt, const char *net_name, void *const input_datas[],
+                                           const bm_shape_t input_shapes[], int input_num, void *output_datas[],
+                                           bm_shape_t output_shapes[], int output_num, bool user_mem,
+                                           const int *core_list, int core_num);
+/* The same as _multi_cores: threads need no number here, each launch has activation memory of its own. */
+BMRT_API bool bmrt_launch_tensor_multi_thread(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[],
+                                              int input_num, bm_tensor_t output_tensors[], int output_num,
+                                              uint64_t thread_idx, bool user_mem, bool user_stmode,
+                                              const int *core_list, int core_num);
+BMRT_API bool bmrt_launch_data_multi_thread(void *p_bmrt, const char *net_name, void *const input_datas[],
+                                            const bm_shape_t input_shapes[], int input_num, void *output_datas[],
+                                            bm_shape_t output_shapes[], int output_num, uint64_t thread_idx,
+                                            bool user_mem, const int *core_list, int core_num);
+
+/*
+ * A launch as data: checks and binds like bmrt_launch_tensor_ex, but sends nothing. Each element i of api_data is for
+ * bm_send_api(handle, api_id[i], api_data[i], api_data_subsize[i]), in order, by one thread; it can be sent again and
+ * again. input_addr_offset[i] is where the 64-bit device address of input i stands in api_data[0], which a program may
+ * change between two sends; likewise outputs. The record has activation memory of its own: sends of one record must
+ * not overlap unless one thread makes them. NULL on failure. Free it with bmrt_free_api_info before bmrt_destroy.
+ */
+BMRT_API api_info_c *get_bmodel_api_info_c(void *p_bmrt, const char *net_name, const bm_tensor_t *input_tensors,
+                                           int input_num, bm_tensor_t *output_tensors, int output_num, bool user_mem,
+                                           bool user_stmode);
+/* Frees what get_bmodel_api_info_c returned, not the outputs. Jobs that were sent go on. */
+BMRT_API void bmrt_free_api_info(api_info_c *api_info);
+
+/* ---- activation memory ---- */
+
+/* Allocates activation memory for one launch of a network's stage, so that its first launch need not. The list of cores
+ * is checked like a launch's. */
+BMRT_API bool bmrt_pre_alloc_neuron_multi_cores(void *p_bmrt, const char *net_name, int stage_idx, const int *core_list,
+                                                int core_num);
+/* Likewise for all stages. */
+BMRT_API bool bmrt_pre_alloc_mem(void *p_bmrt, const char *net_name);
+/* Frees all activation memory of a network that no launch uses. */
+BMRT_API bool bmrt_free_pre_alloc_mem(void *p_bmrt, const char *net_name);
+/* Nothing to do: the runtime has memory for each launch. The given memory is not used. */
+BMRT_API bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t thread_idx, const mem_info_t *mem_info);
+/* Not supported: activation memory belongs to launches. 0 and bm_mem_null(). */
+BMRT_API int bmrt_get_neuron_number(void *p_bmrt, const char *net_name);
+BMRT_API bm_device_mem_t bmrt_get_neuron_memory(void *p_bmrt, const char *net_name, int mem_index, const int *core_list,
+                                                int core_num);
+
+/* ---- copies on all devices of a runtime at once ---- */
+
+/* The first tensor_num[0] tensors belong to device 0, the next tensor_num[1] to device 1, and so on; a thread for each
+ * device. The size of a copy is the tensor's. */
+BMRT_API bool bmrt_memcpy_s2d_parallel(void *p_bmrt, bm_tensor_t tensors[], void *datas[], int tensor_num[],
+                                       int device_num);
+BMRT_API bool bmrt_memcpy_d2s_parallel(void *p_bmrt, void *datas[], bm_tensor_t tensors[], int tensor_num[],
+                                       int device_num);
+/* Within each device; sizes and offsets in bytes. */
+BMRT_API bool bmrt_memcpy_d2d_byte_parallel(void *p_bmrt, bm_tensor_t dst_tensors[], size_t dst_offsets[],
+                                            bm_tensor_t src_tensors[], size_t src_offsets[], size_t sizes[],
+                                            int tensor_num[], int device_num);
+/* Elements of an N-dimensional box, from src_offsets to dst_offsets (bytes), with strides in elements. */
+BMRT_API bool bmrt_memcpy_d2d_stride_ex_parallel(void *p_bmrt, bm_tensor_t dst_tensors[], size_t dst_offsets[],
+                                                 bm_shape_t dst_strides[], bm_tensor_t src_tensors[],
+                                                 size_t src_offsets[], bm_shape_t src_strides[], bm_shape_t shapes[],
+                                                 int tensor_num[], int device_num);
+
 /* ---- beyond the vendor's interface ---- */
 
 /* Why the calling thread's last failing bmrt_ function failed; "" if none has. Valid until its next failing call. */
 BMRT_API const char *bmrt_last_error(void);
+/* Gets each failure's text, in the failing thread, before the function returns. It may not call bmrt_ functions. */
+typedef void (*bmrt_error_fn)(void *arg, const char *text);
+/* Every failing bmrt_ function of the process calls fn; NULL: none. */
+BMRT_API void bmrt_set_error_callback(bmrt_error_fn fn, void *arg);
 /*
  * Modelled cycles of the calling thread's last launch on this runtime. False while it is unfinished, when there is
  * none, or when its job failed: then bmrt_last_error() says which command failed and names the tensor that it touched.

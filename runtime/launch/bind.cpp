@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "bind.h"
 
+#include "launch_check.h"
 #include "npu_isa.h"
 
 namespace npurt {
@@ -11,18 +12,21 @@ bool overlap(const Place &a, const Place &b) {
   return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
-npu_job_region region(const Bo &bo, uint64_t offset, uint64_t size, uint32_t access) {
+/// Of a buffer's owner, whoever that is.
+template <class Owner>
+npu_job_region region(const Owner &bo, uint64_t offset, uint64_t size, uint32_t access) {
   return {bo.get(), offset, size, access, 0};
 }
 
-npu_job_region whole(const Bo &bo) { return region(bo, 0, npu_bo_size(bo.get()), DRM_NPU_REGION_READ); }
+npu_job_region whole(const Sealed &bo) { return region(bo, 0, npu_bo_size(bo.get()), DRM_NPU_REGION_READ); }
 
-npu_job_desc job(const std::vector<npu_job_region> &regions, const drm_npu_stream &stream, uint32_t core_mask) {
+npu_job_desc job(const std::vector<npu_job_region> &regions, std::span<const drm_npu_stream> streams,
+                 uint32_t core_mask) {
   npu_job_desc j{};
   j.regions = regions.data();
   j.region_count = static_cast<uint32_t>(regions.size());
-  j.streams = &stream;
-  j.stream_count = 1;
+  j.streams = streams.data();
+  j.stream_count = static_cast<uint32_t>(streams.size());
   j.core_mask = core_mask;
   return j;
 }
@@ -42,6 +46,16 @@ Reason locate(npu_device *device, const bm_device_mem_t &mem, uint64_t bytes, Pl
   if (left < bytes)
     return "its device memory ends " + std::to_string(left) + " bytes behind its address, the tensor needs " +
            std::to_string(bytes);
+  return {};
+}
+
+Reason locate_all(npu_device *device, const Network &net, const char *what, const std::vector<TensorInfo> &infos,
+                  std::span<const bm_tensor_t> tensors, std::vector<Place> &places) {
+  places.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Reason why = locate(device, tensors[i].device_mem, infos[i].bytes, places[i]);
+    if (!why.empty()) return at(net, what, i, infos[i]) + why;
+  }
   return {};
 }
 
@@ -92,17 +106,15 @@ void Binder::bind(uint32_t core_mask, Jobs &out) const {
   for (const npu_program_region &r : stage_.regions) out.regions.push_back(bind_region(r));
   const auto code = static_cast<uint32_t>(out.regions.size());
   out.regions.push_back(whole(stage_.code));
-  out.stream.tiu_count = stage_.tiu_count;
-  out.stream.gdma_count = stage_.gdma_count;
-  if (stage_.tiu_count) out.stream.tiu_region = code;
-  if (stage_.gdma_count) {
-    out.stream.gdma_region = code;
-    out.stream.gdma_offset = stage_.gdma_offset;
+  out.streams = stage_.streams;
+  for (drm_npu_stream &s : out.streams) {
+    if (s.tiu_count) s.tiu_region = code;
+    if (s.gdma_count) s.gdma_region = code;
   }
   add_copies(out);
-  out.jobs.push_back(job(out.regions, out.stream, core_mask));
+  out.jobs.push_back(job(out.regions, out.streams, core_mask));
   for (size_t i = 0; i < out.copy_regions.size(); ++i)
-    out.jobs.push_back(job(out.copy_regions[i], out.copy_streams[i], core_mask));
+    out.jobs.push_back(job(out.copy_regions[i], {&out.copy_streams[i], 1}, core_mask));
 }
 
 }  // namespace npurt

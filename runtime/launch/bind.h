@@ -3,6 +3,7 @@
 #ifndef NPURT_BIND_H
 #define NPURT_BIND_H
 
+#include <span>
 #include <vector>
 
 #include "network.h"
@@ -20,10 +21,14 @@ struct Place {
 /// Finds the buffer behind a descriptor that need not be an allocation's own, and checks that `bytes` lie in both.
 Reason locate(npu_device *device, const bm_device_mem_t &mem, uint64_t bytes, Place &place);
 
+/// The same for all inputs or outputs of a launch.
+Reason locate_all(npu_device *device, const Network &net, const char *what, const std::vector<TensorInfo> &infos,
+                  std::span<const bm_tensor_t> tensors, std::vector<Place> &places);
+
 /// What a submission points to; has to live until npu_submit() has returned.
 struct Jobs {
   std::vector<npu_job_region> regions;
-  drm_npu_stream stream{};
+  std::vector<drm_npu_stream> streams;  ///< one a core
   std::vector<std::vector<npu_job_region>> copy_regions;
   std::vector<drm_npu_stream> copy_streams;
   std::vector<npu_job_desc> jobs;  ///< the network's, then one copy for each staged output

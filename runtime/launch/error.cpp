@@ -1,21 +1,41 @@
 // SPDX-License-Identifier: MIT
 #include "error.h"
 
+#include <mutex>
+
 #include "npu_bm_internal.h"
 
 namespace npurt {
 
 namespace {
 thread_local std::string last;
+
+struct Callback {
+  void (*fn)(void *arg, const char *text) = nullptr;
+  void *arg = nullptr;
+};
+std::mutex callback_mutex;
+Callback callback;  // guarded by callback_mutex
+
+Callback current_callback() {
+  std::lock_guard lock(callback_mutex);
+  return callback;
 }
+}  // namespace
 
 bool report(const char *function, const Reason &reason) {
   if (reason.empty()) return true;
   last = std::string(function) + ": " + reason;
   npu_bm_log(NPU_LOG_ERROR, last.c_str());
+  if (const Callback c = current_callback(); c.fn) c.fn(c.arg, last.c_str());
   return false;
 }
 
 const char *last_error() { return last.c_str(); }
+
+void set_error_callback(void (*fn)(void *arg, const char *text), void *arg) {
+  std::lock_guard lock(callback_mutex);
+  callback = {fn, arg};
+}
 
 }  // namespace npurt

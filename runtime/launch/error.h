@@ -14,6 +14,8 @@ using Reason = std::string;
 /// Keeps the reason for the calling thread and logs it. Returns reason.empty().
 bool report(const char *function, const Reason &reason);
 const char *last_error();
+/// fn(arg, text) for every failure from now on; null: none.
+void set_error_callback(void (*fn)(void *arg, const char *text), void *arg);
 
 }  // namespace npurt
 

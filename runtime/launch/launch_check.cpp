@@ -13,6 +13,15 @@ std::string shape_text(const bm_shape_t &s) {
   return out + "]";
 }
 
+/// Why a tensor cannot be interleaved: its type does not allow it, or this runtime does not.
+std::string store_mode_text(bm_store_mode_t mode, bm_data_type_t dtype) {
+  const std::string asked = "store mode " + std::to_string(mode) + ", expected BM_STORE_1N: ";
+  const size_t bytes = bmrt_data_type_size(dtype);
+  if (mode == BM_STORE_2N && bytes != 2) return asked + "BM_STORE_2N is for 16-bit types, not for " + dtype_name(dtype);
+  if (mode == BM_STORE_4N && bytes != 1) return asked + "BM_STORE_4N is for 8-bit types, not for " + dtype_name(dtype);
+  return asked + "the chip has row-major tensors only";
+}
+
 }  // namespace
 
 std::string at(const Network &net, const char *what, size_t i, const TensorInfo &t) {
@@ -32,8 +41,7 @@ Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs) {
     const TensorInfo &t = net.stages()[0]->inputs[i];
     if (inputs[i].dtype != t.dtype)
       return at(net, "input", i, t) + "type " + dtype_name(inputs[i].dtype) + ", expected " + dtype_name(t.dtype);
-    if (inputs[i].st_mode != BM_STORE_1N)
-      return at(net, "input", i, t) + "store mode " + std::to_string(inputs[i].st_mode) + ", expected BM_STORE_1N";
+    if (inputs[i].st_mode != BM_STORE_1N) return at(net, "input", i, t) + store_mode_text(inputs[i].st_mode, t.dtype);
     if (inputs[i].shape.num_dims < 0 || inputs[i].shape.num_dims > BM_MAX_DIMS_NUM)
       return at(net, "input", i, t) + std::to_string(inputs[i].shape.num_dims) + " dims, at most 8 are possible";
   }
@@ -43,8 +51,8 @@ Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs) {
 Reason check_store_modes(const Network &net, std::span<const bm_tensor_t> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i].st_mode != BM_STORE_1N)
-      return at(net, "output", i, net.stages()[0]->outputs[i]) + "store mode " + std::to_string(outputs[i].st_mode) +
-             ", expected BM_STORE_1N";
+      return at(net, "output", i, net.stages()[0]->outputs[i]) +
+             store_mode_text(outputs[i].st_mode, net.stages()[0]->outputs[i].dtype);
   return {};
 }
 
@@ -72,6 +80,9 @@ Reason choose_cores(const Network &net, std::span<const int> list, uint32_t core
              std::to_string(cores_of_card - 1);
     if (std::popcount(mask) < net.info()->core_num) mask |= 1u << core;
   }
+  // A list that is too short is filled up from below.
+  for (uint32_t core = 0; mask && core < cores_of_card && std::popcount(mask) < net.info()->core_num; ++core)
+    mask |= 1u << core;
   return {};
 }
 

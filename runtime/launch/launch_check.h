@@ -20,7 +20,7 @@ Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs);
 Reason check_store_modes(const Network &net, std::span<const bm_tensor_t> outputs);
 /// The stage for inputs of these shapes.
 Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, const Stage *&stage);
-/// The mask for a list of cores: its first core_num different ones; 0 (any) for an empty list.
+/// The mask for a list of cores: its first core_num different ones, missing ones added; 0 (any) for an empty list.
 Reason choose_cores(const Network &net, std::span<const int> list, uint32_t cores_of_card, uint32_t &mask);
 
 }  // namespace npurt

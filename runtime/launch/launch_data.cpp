@@ -72,7 +72,7 @@ Reason read_outputs(bm_handle_t handle, const Network &net, const Stage &stage, 
 
 Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas,
                             std::span<const bm_shape_t> input_shapes, std::span<void *> output_datas,
-                            std::span<bm_shape_t> output_shapes, bool user_mem) {
+                            std::span<bm_shape_t> output_shapes, bool user_mem, std::span<const int> cores) {
   Reason why;
   const Network *net = find(name, why);
   if (!net) return why;
@@ -81,17 +81,17 @@ Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas
   const Stage *stage;
   why = choose_stage(*net, {input_shapes.begin(), input_shapes.end()}, stage);
   if (!why.empty()) return why;
-  DeviceTensors in(handle_), out(handle_);
-  why = upload_inputs(handle_, *net, *stage, input_datas, in);
+  DeviceTensors in(handle()), out(handle());
+  why = upload_inputs(handle(), *net, *stage, input_datas, in);
   for (size_t i = 0; why.empty() && i < output_datas.size(); ++i) {
     why = out.add(stage->outputs[i]);
     if (!why.empty()) why = at(*net, "output", i, stage->outputs[i]) + why;
   }
   if (!why.empty()) return why;
   Launched launched;
-  why = launch(name, in.tensors, out.tensors, {true, false, {}}, &launched);
+  why = launch(name, in.tensors, out.tensors, {true, false, cores}, &launched);
   if (why.empty()) why = wait_for(launched);
-  if (why.empty()) why = read_outputs(handle_, *net, *stage, out.tensors, output_datas, user_mem);
+  if (why.empty()) why = read_outputs(handle(), *net, *stage, out.tensors, output_datas, user_mem);
   for (size_t i = 0; why.empty() && i < output_shapes.size(); ++i) output_shapes[i] = stage->outputs[i].shape;
   return why;
 }

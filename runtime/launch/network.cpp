@@ -31,14 +31,6 @@ std::vector<TensorInfo> read_tensors(const flatbuffers::Vector<flatbuffers::Offs
   return out;
 }
 
-Reason upload(npu_device *device, const char *what, const void *data, uint64_t bytes, Bo &out) {
-  npu_bo *bo;
-  if (npu_bo_create(device, bytes, DRM_NPU_BO_CARD, &bo) != 0) return std::string(what) + ": " + npu_last_error();
-  out.reset(bo);
-  if (npu_write(bo, 0, data, bytes) != 0 || npu_bo_seal(bo) != 0) return std::string(what) + ": " + npu_last_error();
-  return {};
-}
-
 /// A COPY of a whole tensor from region 1 to region 2: brings a staged output to its memory.
 npu_cmd_copy staging_copy(uint64_t bytes) {
   auto c = npu::hw::make<npu_cmd_copy>();
@@ -51,20 +43,32 @@ npu_cmd_copy staging_copy(uint64_t bytes) {
   return c;
 }
 
-/// TIU commands, GDMA commands, one staging copy an output: one sealed buffer.
+/// Appends a core's commands to the code.
+void add_stream(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma, std::vector<uint8_t> &code, Stage &stage) {
+  drm_npu_stream s{};
+  s.tiu_count = static_cast<uint32_t>(tiu.size() / NPU_CMD_BYTES);
+  s.gdma_count = static_cast<uint32_t>(gdma.size() / NPU_CMD_BYTES);
+  if (s.tiu_count) s.tiu_offset = code.size();
+  code.insert(code.end(), tiu.begin(), tiu.end());
+  if (s.gdma_count) s.gdma_offset = code.size();
+  code.insert(code.end(), gdma.begin(), gdma.end());
+  stage.tiu_count += s.tiu_count;
+  stage.gdma_count += s.gdma_count;
+  stage.streams.push_back(s);
+}
+
+/// TIU and GDMA commands of each core, one staging copy an output: one sealed buffer.
 Reason upload_code(npu_device *device, const Program &program, Stage &stage) {
-  std::vector<uint8_t> code(program.tiu.begin(), program.tiu.end());
-  stage.gdma_offset = code.size();
-  code.insert(code.end(), program.gdma.begin(), program.gdma.end());
+  std::vector<uint8_t> code;
+  add_stream(program.tiu, program.gdma, code, stage);
+  for (const auto &core : program.more_cores) add_stream(core.tiu, core.gdma, code, stage);
   stage.copy_offset = code.size();
   for (const TensorInfo &t : stage.outputs) {
     const npu_cmd_copy c = staging_copy(t.bytes);
     const auto *p = reinterpret_cast<const uint8_t *>(&c);
     code.insert(code.end(), p, p + sizeof c);
   }
-  stage.tiu_count = static_cast<uint32_t>(program.tiu.size() / NPU_CMD_BYTES);
-  stage.gdma_count = static_cast<uint32_t>(program.gdma.size() / NPU_CMD_BYTES);
-  return upload(device, "commands", code.data(), code.size(), stage.code);
+  return seal(device, "commands", code, stage.code);
 }
 
 /// Memory for stages[].input_mems and output_mems.
@@ -94,6 +98,9 @@ Reason load_stage(npu_device *device, const Container &container, const fb::Net 
     return container.name() + ": network '" + net.name()->str() + "' was compiled for " +
            std::to_string(program.header.lmem_bytes) + " bytes of local memory, this card has " +
            std::to_string(dev.lmem_bytes);
+  if (program.more_cores.size() >= dev.cores)
+    return container.name() + ": network '" + net.name()->str() + "' was compiled for " +
+           std::to_string(1 + program.more_cores.size()) + " cores, this card has " + std::to_string(dev.cores);
   stage.inputs = read_tensors(*p.input_tensor());
   stage.outputs = read_tensors(*p.output_tensor());
   stage.regions = program.regions;
@@ -105,7 +112,7 @@ Reason load_stage(npu_device *device, const Container &container, const fb::Net 
   if (!why.empty()) return why;
   if (p.coeff_mem() && p.coeff_mem()->binary_coeff() && p.coeff_mem()->binary_coeff()->size()) {
     const auto coeff = container.binary(p.coeff_mem()->binary_coeff());
-    why = upload(device, "coefficients", coeff.data(), coeff.size(), stage.coeff);
+    why = seal(device, "coefficients", coeff, stage.coeff);
     if (!why.empty()) return why;
   }
   why = allocate_io(device, stage);
@@ -192,6 +199,7 @@ void Network::fill_info() {
   info_.input_loc_devices = loc_devices_[0].data();
   info_.output_loc_devices = loc_devices_[1].data();
   info_.core_num = 1;
+  for (const auto &stage : stages_) info_.core_num = std::max(info_.core_num, static_cast<int>(stage->streams.size()));
   info_.addr_mode = addr_mode_;
 }
 

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "handles.h"
 #include "pool.h"
+#include "sealed.h"
 
 namespace npurt {
 
@@ -35,10 +36,11 @@ struct Stage {
   std::vector<std::string> layers;
   uint64_t lmem_bytes = 0;
   uint64_t predicted_cycles = 0;
-  uint32_t tiu_count = 0, gdma_count = 0;
-  uint64_t gdma_offset = 0;  ///< of the GDMA commands in `code`
-  uint64_t copy_offset = 0;  ///< of one COPY command an output in `code`: staged output to its memory
-  Bo code, coeff, io;        ///< sealed, sealed, the memory behind stages[].input_mems and output_mems
+  uint32_t tiu_count = 0, gdma_count = 0;  ///< of all cores
+  std::vector<drm_npu_stream> streams;     ///< one a core, with places in `code`; the regions are not filled in
+  uint64_t copy_offset = 0;                ///< of one COPY command an output in `code`: staged output to its memory
+  Sealed code, coeff;                      ///< shared with whoever has the same
+  Bo io;                                   ///< the memory behind stages[].input_mems and output_mems
   std::vector<uint64_t> input_address, output_address;  ///< device addresses inside `io`
   std::unique_ptr<Pool> pool;
 };

@@ -3,10 +3,29 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 namespace npurt {
 
+namespace {
+
+// All pools of the process: one that needs memory takes what is idle in others. Locked before a pool's own mutex.
+std::mutex pools_mutex;
+std::set<Pool *> pools;  // guarded by pools_mutex
+
+}  // namespace
+
+Pool::Pool(npu_device *device, uint64_t ctx_bytes, size_t outputs)
+    : device_(device), ctx_bytes_(ctx_bytes), outputs_(outputs) {
+  std::lock_guard lock(pools_mutex);
+  pools.insert(this);
+}
+
 Pool::~Pool() {
+  {
+    std::lock_guard lock(pools_mutex);
+    pools.erase(this);
+  }
   for (const auto &e : entries_)
     if (e->context) npu_wait(e->context, e->seqno, -1, nullptr);
 }
@@ -14,15 +33,56 @@ Pool::~Pool() {
 void Pool::set_limit(int limit) {
   std::lock_guard lock(mutex_);
   limit_ = static_cast<size_t>(std::max(limit, 1));
+  look_for_finished();
+  free_idle(limit_);
+}
+
+Reason Pool::reserve() {
+  std::lock_guard lock(mutex_);
+  if (!entries_.empty()) return {};
+  Scratch *scratch;
+  bool short_of_memory = false;
+  const Reason why = create(&scratch, short_of_memory);
+  if (why.empty()) entries_.back()->taken = false;
+  return why;
+}
+
+bool Pool::trim() {
+  std::lock_guard lock(mutex_);
+  look_for_finished();
+  return free_idle(0);
+}
+
+/// Called without mutex_.
+bool Pool::trim_others() const {
+  std::lock_guard lock(pools_mutex);
+  bool freed = false;
+  for (Pool *pool : pools)
+    if (pool != this && pool->device_ == device_ && pool->trim()) freed = true;
+  return freed;
 }
 
 /// Called with mutex_ held. A wait that fails otherwise than by its timeout means that the device is gone, and the job
 /// with it.
+void Pool::look_for_finished() {
+  for (const auto &e : entries_)
+    if (e->context && npu_wait(e->context, e->seqno, 0, nullptr) != -ETIME) e->context = nullptr;
+}
+
+/// Called with mutex_ held.
+bool Pool::free_idle(size_t keep) {
+  const size_t before = entries_.size();
+  for (size_t i = entries_.size(); i-- > 0 && entries_.size() > keep;)
+    if (!entries_[i]->taken && !entries_[i]->context) entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
+  return entries_.size() < before;
+}
+
+/// Called with mutex_ held.
 bool Pool::try_acquire(Scratch **scratch) {
+  look_for_finished();
   Entry *idle = nullptr;
   size_t used = 0;
   for (const auto &e : entries_) {
-    if (e->context && npu_wait(e->context, e->seqno, 0, nullptr) != -ETIME) e->context = nullptr;
     if (e->taken || e->context)
       ++used;
     else
@@ -34,17 +94,27 @@ bool Pool::try_acquire(Scratch **scratch) {
   return true;
 }
 
+Reason Pool::make(Scratch &scratch, bool &short_of_memory) const {
+  scratch.staging.resize(outputs_);
+  if (!ctx_bytes_) return {};
+  npu_bo *bo;
+  const int err = npu_bo_create(device_, ctx_bytes_, DRM_NPU_BO_CARD, &bo);
+  short_of_memory = err == -ENOSPC || err == -ENOMEM;
+  if (err) return std::string("activation memory: ") + npu_last_error();
+  scratch.ctx.reset(bo);
+  return {};
+}
+
+Reason Pool::make(Scratch &scratch) const {
+  bool short_of_memory;
+  return make(scratch, short_of_memory);
+}
+
 /// Called with mutex_ held.
 Reason Pool::create(Scratch **scratch, bool &short_of_memory) {
   auto e = std::make_unique<Entry>();
-  e->scratch.staging.resize(outputs_);
-  if (ctx_bytes_) {
-    npu_bo *bo;
-    const int err = npu_bo_create(device_, ctx_bytes_, DRM_NPU_BO_CARD, &bo);
-    short_of_memory = err == -ENOSPC || err == -ENOMEM;
-    if (err) return std::string("activation memory: ") + npu_last_error();
-    e->scratch.ctx.reset(bo);
-  }
+  const Reason why = make(e->scratch, short_of_memory);
+  if (!why.empty()) return why;
   e->taken = true;
   *scratch = &e->scratch;
   entries_.push_back(std::move(e));
@@ -58,7 +128,12 @@ Reason Pool::acquire(Scratch **scratch) {
     if (entries_.size() < limit_) {
       bool short_of_memory = false;
       const Reason why = create(scratch, short_of_memory);
-      if (why.empty() || !short_of_memory || entries_.empty()) return why;
+      if (why.empty() || !short_of_memory) return why;
+      lock.unlock();
+      const bool freed = trim_others();
+      lock.lock();
+      if (freed) continue;
+      if (entries_.empty()) return why;
     }
     Entry *oldest = nullptr;
     for (const auto &e : entries_)

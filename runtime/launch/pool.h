@@ -24,13 +24,20 @@ struct Scratch {
 /// again as soon as its job is finished.
 class Pool {
  public:
-  Pool(npu_device *device, uint64_t ctx_bytes, size_t outputs)
-      : device_(device), ctx_bytes_(ctx_bytes), outputs_(outputs) {}
+  Pool(npu_device *device, uint64_t ctx_bytes, size_t outputs);
   /// Waits for all jobs.
   ~Pool();
 
+  /// What is idle beyond the limit is freed.
   void set_limit(int limit);
-  /// Finds a finished scratch, or makes one, or waits for the oldest job when `limit` are in use or memory is short.
+  /// Sees to it that there is a scratch, so that the first launch need not make one.
+  Reason reserve();
+  /// Fills in a scratch that the caller keeps: it is none of the pool's.
+  Reason make(Scratch &scratch) const;
+  /// Frees every scratch that no job uses. Returns whether there was one.
+  bool trim();
+  /// Finds a finished scratch, or makes one, or waits for the oldest job when `limit` are in use or memory is short;
+  /// short memory is first taken from what is idle in other pools.
   Reason acquire(Scratch **scratch);
   /// The scratch is used by job `seqno` of `context` from now on; context null: it is free at once.
   void release(Scratch *scratch, npu_context *context, uint64_t seqno);
@@ -43,7 +50,11 @@ class Pool {
     uint64_t order = 0;
     bool taken = false;  ///< between acquire and release
   };
+  void look_for_finished();
+  bool free_idle(size_t keep);
+  bool trim_others() const;
   bool try_acquire(Scratch **scratch);
+  Reason make(Scratch &scratch, bool &short_of_memory) const;
   Reason create(Scratch **scratch, bool &short_of_memory);
 
   npu_device *device_;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "fault.h"
+#include "launch_check.h"
 
 namespace npurt {
 
@@ -28,23 +29,31 @@ bool wants_verification() {
 
 }  // namespace
 
-Runtime::Runtime(bm_handle_t handle, npu_device *device, uint32_t cores)
-    : id_(next_id()), handle_(handle), device_(device), cores_(cores) {}
+Runtime::Runtime() : id_(next_id()) {}
 
-Reason Runtime::create(bm_handle_t handle, std::unique_ptr<Runtime> &out) {
-  npu_device *device;
+Reason Runtime::create(std::span<const bm_handle_t> handles, std::unique_ptr<Runtime> &out) {
+  std::unique_ptr<Runtime> r(new Runtime);
+  for (size_t i = 0; i < handles.size(); ++i) {
+    if (std::find(handles.begin(), handles.begin() + static_cast<std::ptrdiff_t>(i), handles[i]) !=
+        handles.begin() + static_cast<std::ptrdiff_t>(i))
+      return "handle " + std::to_string(i) + " is given twice";
+    if (npu_bm_ref(handles[i]) != 0) return npu_last_error();
+    r->handles_.push_back(handles[i]);
+  }
   drm_npu_dev_info info;
-  if (npu_bm_device(handle, &device) != 0 || npu_device_info(device, &info) != 0 || npu_bm_ref(handle) != 0)
-    return npu_last_error();
-  out.reset(new Runtime(handle, device, info.cores));
+  if (npu_bm_device(r->handle(), &r->device_) != 0 || npu_device_info(r->device_, &info) != 0) return npu_last_error();
+  r->cores_ = info.cores;
+  r->tracing_ = std::make_unique<Tracing>(r->device_);
+  out = std::move(r);
   return {};
 }
 
 Runtime::~Runtime() {
+  tracing_.reset();  // reads the profiles of this runtime's launches
   last_launches.erase(id_);
   by_name_.clear();
   networks_.clear();  // each pool waits for its jobs
-  npu_bm_unref(handle_);
+  for (const bm_handle_t handle : handles_) npu_bm_unref(handle);
 }
 
 /// No name twice, neither among `names` nor with what is loaded. Called with mutex_ held.
@@ -60,7 +69,7 @@ Reason Runtime::check_names(const std::vector<std::string> &names, const std::st
 
 Reason Runtime::load(const npu::bmodel::Container &container) {
   Reason why = npu::bmodel::check_chip(container);
-  if (why.empty() && wants_verification()) why = container.verify_hashes();
+  if (why.empty() && (wants_verification() || flags & BM_RUNTIME_CHECK_MEM)) why = container.verify_hashes();
   if (!why.empty()) return why;
   std::vector<std::string> names;
   for (const auto *net : *container.model().net()) names.push_back(net->name()->str());
@@ -109,6 +118,21 @@ void Runtime::set_max_launches(int count) {
   max_launches_ = count;
   for (const auto &n : networks_)
     for (const auto &stage : n->stages()) stage->pool->set_limit(count);
+}
+
+Reason Runtime::reserve(const char *name, int stage, std::span<const int> cores) const {
+  Reason why;
+  const Network *net = find(name, why);
+  if (!net) return why;
+  const auto stages = static_cast<int>(net->stages().size());
+  if (stage != kAllStages && (stage < 0 || stage >= stages))
+    return "network '" + net->name() + "' has stages 0 to " + std::to_string(stages - 1) + ", not " +
+           std::to_string(stage);
+  uint32_t mask;
+  why = choose_cores(*net, cores, cores_, mask);
+  for (int s = 0; s < stages && why.empty(); ++s)
+    if (stage == kAllStages || s == stage) why = net->stages()[static_cast<size_t>(s)]->pool->reserve();
+  return why.empty() ? why : "network '" + net->name() + "': " + why;
 }
 
 Launched &Runtime::last_launch() const { return last_launches[id_]; }

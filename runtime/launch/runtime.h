@@ -3,6 +3,7 @@
 #ifndef NPURT_RUNTIME_H
 #define NPURT_RUNTIME_H
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <shared_mutex>
@@ -12,6 +13,7 @@
 
 #include "network.h"
 #include "npu_bm_internal.h"
+#include "trace.h"
 
 namespace npurt {
 
@@ -30,42 +32,65 @@ struct LaunchOptions {
   std::span<const int> cores;  ///< empty: any
 };
 
+/// What a launch has been found to be, once its tensors agree with a network.
+struct Prepared {
+  const Network *network = nullptr;
+  const Stage *stage = nullptr;
+  uint32_t core_mask = 0;
+};
+
 class Runtime {
  public:
-  static Reason create(bm_handle_t handle, std::unique_ptr<Runtime> &out);
+  static constexpr int kMaxDevices = 32;
+  static constexpr int kAllStages = -1;
+
+  static Reason create(std::span<const bm_handle_t> handles, std::unique_ptr<Runtime> &out);
   ~Runtime();
   Runtime(const Runtime &) = delete;
   Runtime &operator=(const Runtime &) = delete;
 
-  bm_handle_t handle() const { return handle_; }
+  /// Of the first device, on which networks run.
+  bm_handle_t handle() const { return handles_[0]; }
+  /// In the order of the devices.
+  std::span<const bm_handle_t> handles() const { return handles_; }
+  std::atomic<uint32_t> flags{0};  ///< bm_runtime_flag_t
   /// All networks of a container or none.
   Reason load(const npu::bmodel::Container &container);
   /// nullptr with the reason: no such network.
   const Network *find(const char *name, Reason &why) const;
   std::vector<const Network *> networks() const;
   void set_max_launches(int count);
+  /// Activation memory for one launch of a stage, or of all.
+  Reason reserve(const char *name, int stage, std::span<const int> cores) const;
 
   /// bmrt_launch_tensor and its kin. With `waiter` the caller waits for the launch himself; else bm_thread_sync() does.
   Reason launch(const char *name, std::span<const bm_tensor_t> inputs, std::span<bm_tensor_t> outputs,
                 const LaunchOptions &options, Launched *waiter = nullptr);
   /// bmrt_launch_data.
   Reason launch_data(const char *name, std::span<void *const> input_datas, std::span<const bm_shape_t> input_shapes,
-                     std::span<void *> output_datas, std::span<bm_shape_t> output_shapes, bool user_mem);
+                     std::span<void *> output_datas, std::span<bm_shape_t> output_shapes, bool user_mem,
+                     std::span<const int> cores);
+  /// get_bmodel_api_info_c.
+  Reason describe_launch(const char *name, std::span<const bm_tensor_t> inputs, std::span<bm_tensor_t> outputs,
+                         const LaunchOptions &options, api_info_c *&info);
   /// Modelled cycles of the calling thread's last launch.
   Reason last_cycles(uint64_t *cycles) const;
 
  private:
-  Runtime(bm_handle_t handle, npu_device *device, uint32_t cores);
-  Reason submit(const Network &net, const Stage &stage, std::span<const bm_tensor_t> inputs,
-                std::span<const bm_tensor_t> outputs, uint32_t core_mask, Launched &launched);
+  Runtime();
+  Reason prepare(const char *name, std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs,
+                 const LaunchOptions &options, Prepared &out) const;
+  Reason submit(const Prepared &what, std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs,
+                Launched &launched);
   Reason check_names(const std::vector<std::string> &names, const std::string &file) const;
   /// The calling thread's last launch on this runtime.
   Launched &last_launch() const;
 
-  const uint64_t id_;  // never used again, unlike the runtime's address
-  const bm_handle_t handle_;
-  npu_device *const device_;
-  const uint32_t cores_;
+  const uint64_t id_;                 // never used again, unlike the runtime's address
+  std::vector<bm_handle_t> handles_;  // each referenced
+  npu_device *device_ = nullptr;      // of the first
+  uint32_t cores_ = 0;
+  std::unique_ptr<Tracing> tracing_;
   int max_launches_ = 16;                           // guarded by mutex_
   mutable std::shared_mutex mutex_;                 // guards the list and the map; networks themselves are constant
   std::vector<std::unique_ptr<Network>> networks_;  // in the order of loading

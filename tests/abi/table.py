@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""table.py DOCUMENT HEADER... LIBRARY: the document's table of BMLIB functions has every function that the headers declare and the library exports, once; those of
-bmlib_not_supported.h, and no others, are called "not supported" (or "works" where the header says so)."""
+"""table.py NAME MARK DOCUMENT HEADER... LIBRARY: the document's table of NAME functions has every function that the headers declare with MARK and the library exports, once.
+"not supported" are, and no others, those of a header whose name says so and those whose comment begins with these words."""
 import re
 import sys
 
@@ -12,10 +12,10 @@ ANSWERS = ('works', 'partly', 'not supported')
 WORKS_ANYWAY = {'show_md5'}
 
 
-def rows(document):
+def rows(name, document):
     """Function -> answer. Rows are | `a`, `b` | answer | how |."""
     text = open(document).read()
-    table = text[text.index('<!-- bmlib functions -->'):text.index('<!-- end of bmlib functions -->')]
+    table = text[text.index(f'<!-- {name} functions -->'):text.index(f'<!-- end of {name} functions -->')]
     found, problems = {}, []
     for line in table.splitlines():
         cells = [cell.strip() for cell in line.split('|')]
@@ -32,11 +32,20 @@ def rows(document):
     return found, problems
 
 
+def refused(mark, headers):
+    """Functions that answer "not supported"."""
+    names = declared(mark, [h for h in headers if 'not_supported' in h]) - WORKS_ANYWAY
+    for header in headers:
+        for code in re.findall(r'/\* Not supported.*?\*/(.*?)(?=/\*|\n\n)', open(header).read(), flags=re.S):
+            names |= set(re.findall(mark + r'\b[^;]*?(\w+)\s*\(', code))
+    return names
+
+
 def main():
-    document, headers, library = sys.argv[1], sys.argv[2:-1], sys.argv[-1]
-    table, problems = rows(document)
-    functions = declared('DECL_EXPORT', headers)
-    without = declared('DECL_EXPORT', [h for h in headers if 'not_supported' in h]) - WORKS_ANYWAY
+    name, mark, document, *headers, library = sys.argv[1:]
+    table, problems = rows(name, document)
+    functions = declared(mark, headers)
+    without = refused(mark, headers)
     problems += [f'{name} is declared, but not in the table' for name in sorted(functions - set(table))]
     problems += [f'{name} is in the table, but not declared' for name in sorted(set(table) - functions)]
     problems += [f'{name} is in the table, but not exported' for name in sorted(set(table) - exported(library))]

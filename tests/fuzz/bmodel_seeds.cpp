@@ -17,6 +17,7 @@ int main(int argc, char **argv) {
       {"affine", file({net("affine", {affine(16)})})},
       {"keep", file({net("keep", {keep(4, true)})})},
       {"stages", file({net("stages", {plus({1, 8}, 3), plus({2, 8}, 3)})})},
+      {"cores", file({net("cores", {relay()})})},
       {"sample", sample()},
   };
   std::filesystem::create_directories(argv[1]);

@@ -197,6 +197,28 @@ StageDesc deadlock() {
   return s.finish();
 }
 
+StageDesc relay(bool signal) {
+  Stage first, second;
+  for (Stage *s : {&first, &second}) s->input("x", {1, 8}).output("y", {1, 8}).ctx(4096);
+  first.copy(first.in(0), 0, NPU_REGION_LOCAL, 0, 8);
+  first.apply(NPU_ELTWISE_ADD, 0, 1.0f, 2048, 8, 1);
+  first.copy(NPU_REGION_LOCAL, 2048, first.ctx(), 0, 8, 1);
+  auto give = npu::hw::make<npu_cmd_sem_signal>();
+  give.sem = 3;
+  give.value = 1;
+  if (signal) append(first.desc.gdma, give);
+  auto take = npu::hw::make<npu_cmd_sem_wait>();
+  take.sem = 3;
+  take.value = 1;
+  append(second.desc.gdma, take);
+  second.copy(second.ctx(), 0, NPU_REGION_LOCAL, 0, 8);
+  second.apply(NPU_ELTWISE_MUL, 0, 2.0f, 2048, 8, 2);
+  second.copy(NPU_REGION_LOCAL, 2048, second.out(0), 0, 8, 1);
+  StageDesc stage = first.finish();
+  stage.more_cores.push_back({second.desc.tiu, second.desc.gdma});
+  return stage;
+}
+
 NetDesc net(const std::string &name, std::vector<StageDesc> stages) { return {name, 0, std::move(stages)}; }
 
 std::vector<uint8_t> file(std::vector<NetDesc> nets) {

@@ -52,6 +52,10 @@ npu::bmodel::StageDesc overrun(uint32_t count);
 /// GDMA waits for a TIU command that does not exist.
 npu::bmodel::StageDesc deadlock();
 
+/// For two cores, x and y [1,8]: core 0 puts x + 1 into activation memory and signals; core 1 waits, and writes twice
+/// that to y.
+npu::bmodel::StageDesc relay(bool signal = true);
+
 npu::bmodel::NetDesc net(const std::string &name, std::vector<npu::bmodel::StageDesc> stages);
 /// Container bytes; a description that cannot be built ends the test program.
 std::vector<uint8_t> file(std::vector<npu::bmodel::NetDesc> nets);

@@ -174,4 +174,21 @@ TEST_F(ThreadsTest, ThreadsThatEndWithoutASyncLoseNothing) {
   EXPECT_EQ(y.read(), output_of(input_of(3, 3)));
 }
 
+TEST_F(ThreadsTest, IdleMemoryOfOneNetworkServesAnother) {
+  const uint64_t ctx = memory().card_free / 5 * 2 / 4096 * 4096;
+  auto first = affine(16), second = affine(16);
+  for (auto *stage : {&first, &second}) {
+    stage->ctx_bytes = ctx;
+    for (auto &region : stage->regions)
+      if (region.kind == NPU_PROGRAM_CTX) region.bytes = ctx;
+  }
+  ASSERT_TRUE(load(file({net("first", {first}), net("second", {second})}))) << bmrt_last_error();
+  const DeviceFloats x(handle, std::vector<float>(16)), y(handle, std::vector<float>(16));
+  bm_tensor_t out = tensor(y.mem(), {16});
+  for (const char *name : {"first", "second", "first", "second"}) {
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(launch(name, tensor(x.mem(), {16}), out)) << bmrt_last_error();
+    ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  }
+}
+
 }  // namespace

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// A launch as data: what bm_send_api() sends later, as often as the program likes.
+#include <cstring>
+
+#include "bind.h"
+#include "guard.h"
+#include "outputs.h"
+
+namespace npurt {
+
+namespace {
+
+/// What a program gets is `c`, its first member.
+struct ApiInfo {
+  api_info_c c{};
+  uint32_t id = NPU_BM_API_LAUNCH;
+  std::vector<uint8_t> data;
+  uint8_t *data_pointer = nullptr;
+  size_t data_bytes = 0;
+  std::vector<uint32_t> offsets[2];
+  Scratch scratch;
+};
+
+/// Offset of the address of tensor `index` in the record; the number of regions is that of its table.
+uint32_t address_offset(const Stage &stage, uint8_t kind, size_t index) {
+  for (size_t r = 0; r < stage.regions.size(); ++r)
+    if (stage.regions[r].kind == kind && stage.regions[r].index == index)
+      return static_cast<uint32_t>(sizeof(npu_bm_api) + stage.streams.size() * sizeof(drm_npu_stream) +
+                                   r * sizeof(npu_bm_api_region) + offsetof(npu_bm_api_region, address));
+  return ~0u;  // a tensor that no command touches
+}
+
+void write_record(const Stage &stage, const Jobs &jobs, uint32_t core_mask, ApiInfo &info) {
+  const auto append = [&info](const auto &value) {
+    const auto *p = reinterpret_cast<const uint8_t *>(&value);
+    info.data.insert(info.data.end(), p, p + sizeof value);
+  };
+  append(npu_bm_api{NPU_BM_API_MAGIC, static_cast<uint32_t>(jobs.streams.size()),
+                    static_cast<uint32_t>(jobs.regions.size()), core_mask});
+  for (const drm_npu_stream &s : jobs.streams) append(s);
+  for (const npu_job_region &r : jobs.regions)
+    append(npu_bm_api_region{npu_bo_address(r.bo) + r.offset, r.size, r.access, 0});
+  for (size_t i = 0; i < stage.inputs.size(); ++i)
+    info.offsets[0].push_back(address_offset(stage, NPU_PROGRAM_INPUT, i));
+  for (size_t i = 0; i < stage.outputs.size(); ++i)
+    info.offsets[1].push_back(address_offset(stage, NPU_PROGRAM_OUTPUT, i));
+}
+
+void fill_in(ApiInfo &info) {
+  info.data_pointer = info.data.data();
+  info.data_bytes = info.data.size();
+  info.c.api_id = &info.id;
+  info.c.api_data = &info.data_pointer;
+  info.c.api_id_size = info.c.api_data_size = 1;
+  info.c.api_data_subsize = &info.data_bytes;
+  info.c.input_addr_offset = info.offsets[0].data();
+  info.c.input_addr_offset_number = info.offsets[0].size();
+  info.c.output_addr_offset = info.offsets[1].data();
+  info.c.output_addr_offset_number = info.offsets[1].size();
+}
+
+}  // namespace
+
+Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> inputs, std::span<bm_tensor_t> outputs,
+                                const LaunchOptions &options, api_info_c *&out) {
+  Prepared what;
+  Reason why = prepare(name, inputs, outputs, options, what);
+  if (!why.empty()) return why;
+  const Network &net = *what.network;
+  OwnOutputs own(handle(), outputs);
+  if (!options.user_mem) why = own.allocate(net, *what.stage);
+  std::vector<Place> in, results;
+  if (why.empty()) why = locate_all(device_, net, "input", what.stage->inputs, inputs, in);
+  if (why.empty()) why = locate_all(device_, net, "output", what.stage->outputs, outputs, results);
+  if (!why.empty()) return why;
+  auto info = std::make_unique<ApiInfo>();
+  why = what.stage->pool->make(info->scratch);
+  Binder binder(*what.stage, in, results, info->scratch);
+  if (why.empty()) why = binder.stage_outputs(device_);
+  if (!why.empty()) return "network '" + net.name() + "': " + why;
+  Jobs jobs;
+  binder.bind(what.core_mask, jobs);
+  if (jobs.jobs.size() > 1)
+    return "network '" + net.name() + "': an output shares memory with an input that is needed after it is written";
+  write_record(*what.stage, jobs, what.core_mask, *info);
+  fill_in(*info);
+  own.keep();
+  describe_outputs(*what.stage, outputs);
+  out = &info.release()->c;
+  return {};
+}
+
+}  // namespace npurt
+
+api_info_c *get_bmodel_api_info_c(void *p_bmrt, const char *net_name, const bm_tensor_t *input_tensors, int input_num,
+                                  bm_tensor_t *output_tensors, int output_num, bool user_mem, bool user_stmode) {
+  api_info_c *info = nullptr;
+  npurt::guarded(__func__, p_bmrt, [&](npurt::Runtime &r) -> npurt::Reason {
+    if (!input_tensors || !output_tensors) return "null pointer instead of tensors";
+    if (input_num < 0 || output_num < 0) return "negative number of tensors";
+    return r.describe_launch(net_name, {input_tensors, static_cast<size_t>(input_num)},
+                             {output_tensors, static_cast<size_t>(output_num)}, {user_mem, user_stmode, {}}, info);
+  });
+  return info;
+}
+
+void bmrt_free_api_info(api_info_c *api_info) { delete reinterpret_cast<npurt::ApiInfo *>(api_info); }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// The C API: launches.
+#include "guard.h"
+
+using npurt::guarded;
+using npurt::Reason;
+using npurt::Runtime;
+
+namespace {
+
+std::span<const int> cores(const int *list, int number) {
+  return list && number > 0 ? std::span(list, static_cast<size_t>(number)) : std::span<const int>();
+}
+
+bool launch(const char *function, void *p_bmrt, const char *net_name, const bm_tensor_t *inputs, int input_num,
+            bm_tensor_t *outputs, int output_num, const npurt::LaunchOptions &options) {
+  return guarded(function, p_bmrt, [&](Runtime &r) -> Reason {
+    if (!inputs || !outputs) return "null pointer instead of tensors";
+    if (input_num < 0 || output_num < 0) return "negative number of tensors";
+    return r.launch(net_name, {inputs, static_cast<size_t>(input_num)}, {outputs, static_cast<size_t>(output_num)},
+                    options);
+  });
+}
+
+bool launch_data(const char *function, void *p_bmrt, const char *net_name, void *const *input_datas,
+                 const bm_shape_t *input_shapes, int input_num, void **output_datas, bm_shape_t *output_shapes,
+                 int output_num, bool user_mem, std::span<const int> core_list) {
+  return guarded(function, p_bmrt, [&](Runtime &r) -> Reason {
+    if (!input_datas || !input_shapes || !output_datas || !output_shapes) return "null pointer instead of tensors";
+    if (input_num < 0 || output_num < 0) return "negative number of tensors";
+    const auto in = static_cast<size_t>(input_num), out = static_cast<size_t>(output_num);
+    return r.launch_data(net_name, {input_datas, in}, {input_shapes, in}, {output_datas, out}, {output_shapes, out},
+                         user_mem, core_list);
+  });
+}
+
+}  // namespace
+
+bool bmrt_launch_tensor(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[], int input_num,
+                        bm_tensor_t output_tensors[], int output_num) {
+  return launch(__func__, p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, {});
+}
+
+bool bmrt_launch_tensor_ex(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[], int input_num,
+                           bm_tensor_t output_tensors[], int output_num, bool user_mem, bool user_stmode) {
+  return launch(__func__, p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num,
+                {user_mem, user_stmode, {}});
+}
+
+bool bmrt_launch_tensor_multi_cores(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[],
+                                    int input_num, bm_tensor_t output_tensors[], int output_num, bool user_mem,
+                                    bool user_stmode, const int *core_list, int core_num) {
+  return launch(__func__, p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num,
+                {user_mem, user_stmode, cores(core_list, core_num)});
+}
+
+bool bmrt_launch_tensor_multi_thread(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[],
+                                     int input_num, bm_tensor_t output_tensors[], int output_num, uint64_t,
+                                     bool user_mem, bool user_stmode, const int *core_list, int core_num) {
+  return launch(__func__, p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num,
+                {user_mem, user_stmode, cores(core_list, core_num)});
+}
+
+bool bmrt_launch_data(void *p_bmrt, const char *net_name, void *const input_datas[], const bm_shape_t input_shapes[],
+                      int input_num, void *output_datas[], bm_shape_t output_shapes[], int output_num, bool user_mem) {
+  return launch_data(__func__, p_bmrt, net_name, input_datas, input_shapes, input_num, output_datas, output_shapes,
+                     output_num, user_mem, {});
+}
+
+bool bmrt_launch_data_multi_cores(void *p_bmrt, const char *net_name, void *const input_datas[],
+                                  const bm_shape_t input_shapes[], int input_num, void *output_datas[],
+                                  bm_shape_t output_shapes[], int output_num, bool user_mem, const int *core_list,
+                                  int core_num) {
+  return launch_data(__func__, p_bmrt, net_name, input_datas, input_shapes, input_num, output_datas, output_shapes,
+                     output_num, user_mem, cores(core_list, core_num));
+}
+
+bool bmrt_launch_data_multi_thread(void *p_bmrt, const char *net_name, void *const input_datas[],
+                                   const bm_shape_t input_shapes[], int input_num, void *output_datas[],
+                                   bm_shape_t output_shapes[], int output_num, uint64_t, bool user_mem,
+                                   const int *core_list, int core_num) {
+  return launch_data(__func__, p_bmrt, net_name, input_datas, input_shapes, input_num, output_datas, output_shapes,
+                     output_num, user_mem, cores(core_list, core_num));
+}
+
+// ---- activation memory ----
+
+bool bmrt_set_max_launches(void *p_bmrt, int count) {
+  return guarded(__func__, p_bmrt, [&](Runtime &r) -> Reason {
+    if (count < 1) return std::to_string(count) + " launches, at least 1 is needed";
+    r.set_max_launches(count);
+    return {};
+  });
+}
+
+bool bmrt_pre_alloc_neuron_multi_cores(void *p_bmrt, const char *net_name, int stage_idx, const int *core_list,
+                                       int core_num) {
+  return guarded(__func__, p_bmrt,
+                 [&](Runtime &r) { return r.reserve(net_name, stage_idx, cores(core_list, core_num)); });
+}
+
+bool bmrt_pre_alloc_mem(void *p_bmrt, const char *net_name) {
+  return guarded(__func__, p_bmrt, [&](Runtime &r) { return r.reserve(net_name, Runtime::kAllStages, {}); });
+}
+
+bool bmrt_free_pre_alloc_mem(void *p_bmrt, const char *net_name) {
+  return guarded(__func__, p_bmrt, [&](Runtime &r) {
+    Reason why;
+    if (const npurt::Network *net = r.find(net_name, why))
+      for (const auto &stage : net->stages()) stage->pool->trim();
+    return why;
+  });
+}
+
+bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t, const mem_info_t *) {
+  return guarded(__func__, p_bmrt, [](Runtime &) -> Reason { return {}; });
+}
+
+namespace {
+
+Reason no_neuron_memory(Runtime &r, const char *net_name) {
+  Reason why;
+  if (!r.find(net_name, why)) return why;
+  return "not supported: activation memory belongs to launches, not to networks";
+}
+
+}  // namespace
+
+int bmrt_get_neuron_number(void *p_bmrt, const char *net_name) {
+  guarded(__func__, p_bmrt, [&](Runtime &r) { return no_neuron_memory(r, net_name); });
+  return 0;
+}
+
+bm_device_mem_t bmrt_get_neuron_memory(void *p_bmrt, const char *net_name, int, const int *, int) {
+  guarded(__func__, p_bmrt, [&](Runtime &r) { return no_neuron_memory(r, net_name); });
+  return bm_mem_null();
+}

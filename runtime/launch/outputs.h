@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Output tensors of a launch.
+#ifndef NPURT_OUTPUTS_H
+#define NPURT_OUTPUTS_H
+
+#include <span>
+#include <utility>
+
+#include "launch_check.h"
+
+namespace npurt {
+
+/// Outputs that the runtime allocated and has to free again if the launch fails.
+class OwnOutputs {
+ public:
+  OwnOutputs(bm_handle_t handle, std::span<bm_tensor_t> outputs) : handle_(handle), outputs_(outputs) {}
+  ~OwnOutputs() {
+    for (size_t i = 0; i < allocated_; ++i)
+      bm_free_device(handle_, std::exchange(outputs_[i].device_mem, bm_mem_null()));
+  }
+  Reason allocate(const Network &net, const Stage &stage) {
+    for (; allocated_ < outputs_.size(); ++allocated_) {
+      const TensorInfo &t = stage.outputs[allocated_];
+      if (bm_malloc_device_byte(handle_, &outputs_[allocated_].device_mem, static_cast<unsigned int>(t.bytes)) !=
+          BM_SUCCESS)
+        return at(net, "output", allocated_, t) + npu_last_error();
+    }
+    return {};
+  }
+  void keep() { allocated_ = 0; }
+
+ private:
+  bm_handle_t handle_;
+  std::span<bm_tensor_t> outputs_;
+  size_t allocated_ = 0;
+};
+
+/// What a caller finds in its output tensors, besides the memory.
+inline void describe_outputs(const Stage &stage, std::span<bm_tensor_t> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].dtype = stage.outputs[i].dtype;
+    outputs[i].shape = stage.outputs[i].shape;
+    outputs[i].st_mode = BM_STORE_1N;
+  }
+}
+
+}  // namespace npurt
+
+#endif  // NPURT_OUTPUTS_H
