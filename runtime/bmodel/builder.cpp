@@ -75,18 +75,7 @@ class Writer {
     }
     b_.Finish(fb::CreateModelDirect(b_, "B", std::string(kVersion).c_str(), model_.time.c_str(),
                                     std::string(kChip).c_str(), &nets, neuron, 0, 1));
-    align(blob_, 8);
-    if (blob_.size() > 0xffffffffu) return "the model has more than 4 GiB of binary data, the container's limit";
-    FileHeader h{};
-    h.magic = kMagic;
-    h.header_size = sizeof h;
-    h.flatbuffers_size = b_.GetSize();
-    h.binary_size = static_cast<uint32_t>(blob_.size());
-    out.clear();
-    append(out, &h, 1);
-    append(out, b_.GetBufferPointer(), b_.GetSize());
-    out.insert(out.end(), blob_.begin(), blob_.end());
-    return {};
+    return assemble({b_.GetBufferPointer(), b_.GetSize()}, blob_, out);
   }
 
  private:

@@ -174,6 +174,22 @@ std::string Container::verify_hashes() const {
   return {};
 }
 
+std::string assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out) {
+  const uint64_t padded = (uint64_t{blob.size()} + 7) / 8 * 8;
+  if (padded > 0xffffffffu) return "the model has more than 4 GiB of binary data, the container's limit";
+  FileHeader h{};
+  h.magic = kMagic;
+  h.header_size = sizeof h;
+  h.flatbuffers_size = static_cast<uint32_t>(flat.size());
+  h.binary_size = static_cast<uint32_t>(padded);
+  const auto *head = reinterpret_cast<const uint8_t *>(&h);
+  out.assign(head, head + sizeof h);
+  out.insert(out.end(), flat.begin(), flat.end());
+  out.insert(out.end(), blob.begin(), blob.end());
+  out.resize(sizeof h + flat.size() + padded);
+  return {};
+}
+
 uint32_t dtype_bytes(uint32_t dtype) {
   static constexpr uint32_t kBytes[] = {4, 2, 1, 1, 2, 2, 4, 4, 2};  // F32 F16 S8 U8 S16 U16 S32 U32 BF16
   return dtype < std::size(kBytes) ? kBytes[dtype] : 0;

@@ -44,6 +44,8 @@ class Container {
   const fb::Model &model() const { return *model_; }
   /// Contents of a Binary; empty for a null one. Its range was checked at opening.
   std::span<const uint8_t> binary(const fb::Binary *b) const;
+  /// All that Binary entries can point into.
+  std::span<const uint8_t> blob() const { return blob_; }
   /// Name of the file, or "(memory)".
   const std::string &name() const { return name_; }
   /// Compares every coefficient blob with its SHA-256. Returns an empty string or which differs or has none.
@@ -61,6 +63,9 @@ class Container {
   std::span<const uint8_t> blob_;
   const fb::Model *model_ = nullptr;
 };
+
+/// A file of a finished flatbuffer and the blob that it points into. Returns an empty string or what is wrong.
+std::string assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out);
 
 /// The commands of one core.
 struct CoreProgram {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include <flatbuffers/minireflect.h>
+
+#include <cstdio>
+
+#include "edit.h"
+
+namespace npu::tpu_model {
+namespace {
+
+namespace fb = bmodel::fb;
+
+const char *const kTypes[] = {"float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "bfloat16", "int4", "uint4"};
+
+std::string text(const flatbuffers::String *s) { return s ? s->str() : ""; }
+
+std::string tensor_line(const char *what, const fb::Tensor &t) {
+  std::string shape;
+  if (t.shape() && t.shape()->size() && t.shape()->Get(0)->dim())
+    for (const uint64_t d : *t.shape()->Get(0)->dim()) shape += (shape.empty() ? "" : ", ") + std::to_string(d);
+  const char *type = t.data_type() < std::size(kTypes) ? kTypes[t.data_type()] : "unknown";
+  char scale[64];
+  snprintf(scale, sizeof(scale), ", scale %g, zero point %d", static_cast<double>(t.scale()), t.zero_point());
+  return "    " + std::string(what) + ": " + text(t.name()) + ", [" + shape + "], " + type + scale + "\n";
+}
+
+template <class List>
+size_t count(const List *list) {
+  return list ? list->size() : 0;
+}
+
+std::string mib(uint64_t bytes) {
+  char out[64];
+  snprintf(out, sizeof(out), "%llu bytes (%.2f MiB)", static_cast<unsigned long long>(bytes), static_cast<double>(bytes) / (1 << 20));
+  return out;
+}
+
+std::string stage_lines(const fb::NetParameter &p, size_t number) {
+  std::string out = "  stage " + std::to_string(number) + ":" + (p.is_dynamic() ? " dynamic" : " static") + ", " +
+                    std::to_string(std::max<uint32_t>(p.core_num(), 1)) + " core(s), " + std::to_string(count(p.sub_net())) + " subnet(s)\n";
+  for (size_t i = 0; i < count(p.input_tensor()); i++)
+    out += tensor_line("input", *p.input_tensor()->Get(static_cast<flatbuffers::uoffset_t>(i)));
+  for (size_t i = 0; i < count(p.output_tensor()); i++)
+    out += tensor_line("output", *p.output_tensor()->Get(static_cast<flatbuffers::uoffset_t>(i)));
+  const fb::Binary *coeff = p.coeff_mem() ? p.coeff_mem()->binary_coeff() : nullptr;
+  out += "    coefficients: " + mib(coeff ? coeff->size() : 0) + "\n";
+  out += "    activations: " + mib(p.ctx_size()) + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string describe(const Container &model) {
+  const fb::Model &m = model.model();
+  std::string out = "bmodel version: " + text(m.type()) + "." + text(m.version()) + "\nchip: " + text(m.chip()) +
+                    "\ncreate time: " + text(m.time()) + "\n";
+  for (size_t n = 0; n < m.net()->size(); n++) {
+    const fb::Net &net = *m.net()->Get(static_cast<flatbuffers::uoffset_t>(n));
+    out += "==========================================\nnet " + std::to_string(n) + ": [" + text(net.name()) + "]  addr_mode " +
+           std::to_string(net.addr_mode()) + "\n";
+    for (size_t s = 0; s < count(net.parameter()); s++)
+      out += stage_lines(*net.parameter()->Get(static_cast<flatbuffers::uoffset_t>(s)), s);
+  }
+  return out;
+}
+
+std::string describe_weights(const Container &model) {
+  std::string out;
+  for (const fb::Net *net : *model.model().net())
+    for (size_t s = 0; s < count(net->parameter()); s++) {
+      const fb::CoeffMem *coeff = net->parameter()->Get(static_cast<flatbuffers::uoffset_t>(s))->coeff_mem();
+      out += "net [" + net->name()->str() + "] stage " + std::to_string(s) + ":\n";
+      if (coeff && coeff->binary_coeff() && !count(coeff->location()))
+        out += "  offset 0, " + std::to_string(coeff->binary_coeff()->size()) + " bytes, all coefficients\n";
+      for (size_t i = 0; coeff && i < count(coeff->location()); i++) {
+        const fb::Location *l = coeff->location()->Get(static_cast<flatbuffers::uoffset_t>(i));
+        out += "  offset " + std::to_string(l->offset()) + ", " + std::to_string(l->size()) + " bytes, " + text(l->name()) + "\n";
+      }
+    }
+  return out;
+}
+
+std::string json(const Container &model) {
+  flatbuffers::ToStringVisitor visitor("\n", true, "  ");
+  const auto *root = reinterpret_cast<const uint8_t *>(&model.model());
+  flatbuffers::IterateObject(root, fb::ModelTypeTable(), &visitor);
+  return visitor.s + "\n";
+}
+
+}  // namespace npu::tpu_model
