@@ -395,6 +395,9 @@ err_copy:
 err_stop:
 	npu_device_stop(npu);
 	npu_irq_fini(npu);
+	/* What an interrupt has asked for meanwhile, and what that may have found out. */
+	cancel_work_sync(&npu->event_work);
+	cancel_work_sync(&npu->lost_work);
 	return ret;
 }
 

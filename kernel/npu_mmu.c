@@ -336,7 +336,29 @@ struct npu_unmap {
 	u64 end;
 };
 
-/* Clear the leaf at @va, and tables that become empty on the way up; returns the bytes passed. */
+/* Take tables without entries out of the tree, from @level up. */
+static void npu_space_prune(struct npu_space *space, u64 va, struct npu_pt **path, u32 level,
+			    struct npu_unmap *unmap)
+{
+	while (!path[level]->used && level < NPU_ROOT_LEVEL) {
+		struct npu_pt *parent = path[level + 1];
+		u64 covered = BIT_ULL(npu_level_shift(level + 1));
+		u32 index = npu_index(va, level + 1);
+
+		list_add(&path[level]->link, &unmap->empty);
+		unmap->start = min(unmap->start, round_down(va, covered));
+		unmap->end = max(unmap->end, round_down(va, covered) + covered);
+		parent->child[index] = NULL;
+		parent->used--;
+		npu_pt_write(space->npu, parent, index, 0);
+		level++;
+	}
+}
+
+/*
+ * Clear the leaf at @va, and tables that are empty on the way up, also where there is no leaf: an
+ * attempt to map may have made tables, but no more. Returns the bytes passed.
+ */
 static u64 npu_space_clear(struct npu_space *space, u64 va, struct npu_unmap *unmap)
 {
 	struct npu_pt *path[NPU_PT_LEVELS] = {};
@@ -353,28 +375,14 @@ static u64 npu_space_clear(struct npu_space *space, u64 va, struct npu_unmap *un
 		pt = pt->child[index];
 	}
 
-	span = BIT_ULL(npu_level_shift(level));
-	if (!__test_and_clear_bit(index, pt->leaf))
-		return span - (va & (span - 1));
-
-	npu_pt_write(space->npu, pt, index, 0);
-	pt->used--;
-
-	while (!path[level]->used && level < NPU_ROOT_LEVEL) {
-		struct npu_pt *parent = path[level + 1];
-		u64 covered = BIT_ULL(npu_level_shift(level + 1));
-
-		index = npu_index(va, level + 1);
-		list_add(&path[level]->link, &unmap->empty);
-		unmap->start = min(unmap->start, round_down(va, covered));
-		unmap->end = max(unmap->end, round_down(va, covered) + covered);
-		parent->child[index] = NULL;
-		parent->used--;
-		npu_pt_write(space->npu, parent, index, 0);
-		level++;
+	if (__test_and_clear_bit(index, pt->leaf)) {
+		npu_pt_write(space->npu, pt, index, 0);
+		pt->used--;
 	}
+	npu_space_prune(space, va, path, level, unmap);
+	span = BIT_ULL(npu_level_shift(level));
 
-	return span;
+	return span - (va & (span - 1));
 }
 
 /**
