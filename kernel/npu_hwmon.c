@@ -23,7 +23,11 @@ static umode_t npu_hwmon_is_visible(const void *data, enum hwmon_sensor_types ty
 static int npu_hwmon_limit(struct npu_device *npu, enum hwmon_sensor_types type, u32 attr,
 			   long *value)
 {
-	if (type == hwmon_power && attr == hwmon_power_max)
+	if (type == hwmon_temp && attr == hwmon_temp_crit)
+		*value = NPU_TEMP_LIMIT_MC;
+	else if (type == hwmon_temp && attr == hwmon_temp_crit_hyst)
+		*value = NPU_TEMP_RESUME_MC;
+	else if (type == hwmon_power && attr == hwmon_power_max)
 		*value = (NPU_IDLE_MW + npu->info.cores * NPU_CORE_MW) * MICROWATT_PER_MILLIWATT;
 	else if (type == hwmon_fan && attr == hwmon_fan_max)
 		*value = NPU_FAN_MAX_RPM;
@@ -101,7 +105,8 @@ static const struct hwmon_ops npu_hwmon_ops = {
 };
 
 static const struct hwmon_channel_info * const npu_hwmon_channels[] = {
-	HWMON_CHANNEL_INFO(temp, HWMON_T_INPUT | HWMON_T_LABEL),
+	HWMON_CHANNEL_INFO(temp, HWMON_T_INPUT | HWMON_T_CRIT | HWMON_T_CRIT_HYST |
+			   HWMON_T_LABEL),
 	HWMON_CHANNEL_INFO(power, HWMON_P_INPUT | HWMON_P_MAX | HWMON_P_LABEL),
 	HWMON_CHANNEL_INFO(in, HWMON_I_INPUT | HWMON_I_LABEL),
 	HWMON_CHANNEL_INFO(fan, HWMON_F_INPUT | HWMON_F_MAX | HWMON_F_LABEL),

@@ -398,6 +398,8 @@ static void sensors_have_values_labels_and_limits(void **state) {
   hwmon_label("power1_label", "board");
   hwmon_label("in0_label", "core");
   hwmon_label("fan1_label", "fan");
+  assert_int_equal(hwmon_number("temp1_crit"), NPU_TEMP_LIMIT_MC);
+  assert_int_equal(hwmon_number("temp1_crit_hyst"), NPU_TEMP_RESUME_MC);
   assert_int_equal(hwmon_number("power1_max"), (4 + 6 * info.cores) * 1000000);
   assert_in_range(hwmon_number("power1_input"), 2000000, hwmon_number("power1_max"));
   assert_in_range(hwmon_number("in0_input"), 600, 800);
