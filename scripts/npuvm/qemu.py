@@ -44,8 +44,9 @@ def _machine(options):
 
 def kernel_arguments(options):
     # no_timer_check: a timer that ticks late on a busy host is none that is wired wrongly
+    # pcie_ports: a kernel without power management of links does not ask the firmware for hotplug and bus errors
     words = ["console=ttyS0", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "tsc=reliable", "no_timer_check",
-             "random.trust_cpu=on", "rdinit=/init"]
+             "random.trust_cpu=on", "pcie_ports=native", "rdinit=/init"]
     if options.iommu:
         words.append("intel_iommu=on")
     if options.kmemleak:
@@ -54,9 +55,19 @@ def kernel_arguments(options):
     return " ".join(words)
 
 
-def _channel_arguments(channels, tty):
-    found = ["-chardev", f"socket,id=console,fd={channels['console']}", "-serial", "chardev:console",
-             "-device", "virtio-serial-pci,max_ports=8"]
+def _own_device(options, number, device):
+    """A device of the board itself. Linux resets such a one when the system sleeps, and not all of its drivers can bring it back, unless it says that
+    it keeps its state; only those behind a port say so. The ports come after the cards', whose addresses stay the same."""
+    if not options.sleep:
+        return ["-device", device]
+    return ["-device", f"pcie-root-port,id=own{number},chassis={100 + number},slot={100 + number},addr={0x10 + number:#x}",
+            "-device", f"{device},bus=own{number},x-pcie-pm-no-soft-reset=on"]
+
+
+def _channel_arguments(options, channels):
+    tty = options.interactive
+    found = ["-chardev", f"socket,id=console,fd={channels['console']}", "-serial", "chardev:console"]
+    found += _own_device(options, 0, "virtio-serial-pci,max_ports=8")
     for number, name in enumerate(CHANNELS, start=1):
         found += ["-chardev", f"socket,id={name},fd={channels[name]}",
                   "-device", f"virtserialport,chardev={name},name={name},nr={number}"]
@@ -71,13 +82,13 @@ def _channel_arguments(channels, tty):
     return found
 
 
-def _folder_arguments(folders):
+def _folder_arguments(options, folders):
     found = []
-    for folder in folders:
+    for number, folder in enumerate(folders, start=1):
         mode = "off" if folder.writable else "on"
         found += ["-fsdev", f"local,id={folder.tag},path={_escaped(folder.source)},security_model=none,"
-                            f"readonly={mode},multidevs=remap",
-                  "-device", f"virtio-9p-pci,fsdev={folder.tag},mount_tag={folder.tag}"]
+                            f"readonly={mode},multidevs=remap"]
+        found += _own_device(options, number, f"virtio-9p-pci,fsdev={folder.tag},mount_tag={folder.tag}")
     return found
 
 
@@ -104,8 +115,8 @@ def command(options, kernel, initrd, channels, folders):
     if options.iommu:
         # has to come before every device whose memory accesses it translates
         line += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
-    line += _channel_arguments(channels, options.interactive)
-    line += _folder_arguments(folders)
+    line += _channel_arguments(options, channels)
+    line += _folder_arguments(options, folders)
     line += _card_arguments(options)
     if options.qmp:
         line += ["-qmp", f"unix:{_escaped(options.qmp)},server=on,wait=off"]

@@ -15,11 +15,11 @@ run=$PWD/tests/guest/run.sh
 share=${NPU_BUILD:-build}/vm/guest-${1:-}
 mkdir -p "$share" || exit 1
 case ${1:-} in
-    stock) exec tools/npu-vm --kernel stock --share "$share" --control --timeout 850 -- "$run" --quick ;;
+    stock) exec tools/npu-vm --kernel stock --share "$share" --control --sleep --timeout 850 -- "$run" --quick ;;
     iommu) exec tools/npu-vm --kernel stock --iommu --device ddr=128M --share "$share" --control --timeout 850 -- "$run" --quick ;;
     debug)
         make -s module-debug || exit 1
-        exec tools/npu-vm --kernel debug --memory 3G --device ddr=128M --kmemleak --append kunit.enable=1 --share "$share" --control --timeout 1750 -- "$run" --debug
+        exec tools/npu-vm --kernel debug --memory 3G --device ddr=128M --kmemleak --append kunit.enable=1 --share "$share" --control --sleep --timeout 2350 -- "$run" --debug
         ;;
     *)
         echo "usage: check.sh stock|iommu|debug" >&2

@@ -8,7 +8,7 @@
 #   run.sh --quick   everything, a few times each
 #   run.sh NAME...   only these tests
 #
-# Some tests break the card: they need npu-vm --control.
+# Some tests break the card or let the board sleep: they need npu-vm --control --sleep.
 # Needs root, the module loaded or its path in $NPU_KO, and the build's bin/tests/guest.
 
 here=$(dirname "$(readlink -f "$0")")
@@ -18,7 +18,7 @@ failed=0
 kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60 classes=200 contexts=10000
 case ${1:-} in
 --quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 classes=40 contexts=500 && shift ;;
---debug) plugs=0 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=2000 && shift ;;
+--debug) plugs=2 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=2000 && shift ;;
 esac
 wanted=" $* "
 
@@ -72,18 +72,20 @@ run bugclass "$bin/bugclass" $classes
 run fuzz "$bin/fuzz" $fuzz
 run recovery "$bin/recovery"
 run coredump "$bin/coredump"
-# The debug kernel does not hear of cards that are pulled.
-if [ "$plugs" -gt 0 ]; then
-	run hotplug "$bin/hotplug" $plugs
-else
-	echo "== hotplug is for the stock kernel"
-fi
+run hotplug "$bin/hotplug" $plugs
 run removal "$bin/removal" $removals
+# Elsewhere the board's own devices do not come back.
+if [ -n "${NPU_SLEEP:-}" ]; then
+	run suspend "$bin/suspend"
+else
+	echo "== suspend needs npu-vm --sleep"
+fi
 # Allocations can only be made to fail by a kernel that is built for it.
 if [ -d /sys/kernel/debug/failslab ]; then
 	run unwind "$bin/unwind" $unwinds
+	run fail_nth "$bin/fail_nth"
 else
-	echo "== unwind is for the debug kernel"
+	echo "== unwind and fail_nth are for the debug kernel"
 fi
 # Built into the module where the kernel can run them.
 if [ -d /sys/kernel/debug/kunit ]; then

@@ -56,24 +56,41 @@ static void find_function(const char *name, char *start, char *end, size_t size)
   snprintf(end, size, "%#llx", found);
 }
 
+static bool set_range(const char *function, const char *from, const char *to) {
+  char start[24] = "0", end[24] = "0";
+
+  if (function) find_function(function, start, end, sizeof(start));
+  if (function && !strcmp(start, "0")) return false;
+  for (int i = 0; i < 2; i++) {
+    put(kinds[i], "stacktrace-depth", "32");
+    put(kinds[i], from, start);
+    /* No function required: all addresses. */
+    put(kinds[i], to, !function && !strcmp(to, "require-end") ? "0xffffffffffffffff" : end);
+  }
+  return true;
+}
+
+void alloc_fail_inside(const char *function, const char *spared) {
+  if (!set_range(function, "require-start", "require-end")) fail_msg("the kernel has no %s", function);
+  if (!set_range(spared, "reject-start", "reject-end")) fail_msg("the kernel has no %s", spared);
+}
+
 /*
  * The kernel's allocator of card memory destroys its own tree when it runs out of memory while it splits a block (6.12 and 7.2 do: the
  * block is put into the tree although it was never taken out), and then never comes back. Nothing fails there.
  */
-static void spare_the_buddy(void) {
-  static const char *const names[] = {"gpu_buddy_alloc_blocks", "drm_buddy_alloc_blocks"};
-  char start[24] = "0x0", end[24] = "0x0";
+void alloc_fail_anywhere(void) {
+  set_range(NULL, "require-start", "require-end");
+  if (!set_range("gpu_buddy_alloc_blocks", "reject-start", "reject-end"))
+    assert_true(set_range("drm_buddy_alloc_blocks", "reject-start", "reject-end"));
+}
 
-  for (int i = 0; i < 2 && !strcmp(start, "0x0"); i++) {
-    find_function(names[i], start, end, sizeof(start));
-    if (!strcmp(start, "0")) strcpy(start, "0x0");
-  }
-  assert_string_not_equal(start, "0x0");
-  for (int i = 0; i < 2; i++) {
-    put(kinds[i], "stacktrace-depth", "32");
-    put(kinds[i], "reject-start", start);
-    put(kinds[i], "reject-end", end);
-  }
+/* Copies from and to user space would count as well where the kernel can make them fail: here only allocations do. */
+static void spare_copies(void) {
+  if (access("/sys/kernel/debug/fail_usercopy", F_OK)) return;
+  put("fail_usercopy", "stacktrace-depth", "1");
+  put("fail_usercopy", "require-start", "1");
+  put("fail_usercopy", "require-end", "2");
 }
 
 bool alloc_fail_begin(void) {
@@ -86,7 +103,9 @@ bool alloc_fail_begin(void) {
     put(kinds[i], "probability", "0");
   }
   put("fail_page_alloc", "min-order", "0");
-  spare_the_buddy();
+  put("fail_page_alloc", "ignore-gfp-highmem", "0");
+  spare_copies();
+  alloc_fail_anywhere();
   return true;
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "usage.h"
 
+#include <ctype.h>
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,27 +34,46 @@ void usage_settle(int contexts) {
   assert_int_equal(queues_used(), contexts);
 }
 
+/* Adds the lines of a file that begin with a digit, up to the fourth word, or all of them. */
+static void add_file(char text[USAGE_BYTES], const char *path, bool queues) {
+  char line[256];
+  FILE *file = fopen(path, "r");
+
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file)) {
+    size_t n = strlen(text), words = 0;
+
+    if (queues && !isdigit((unsigned char)line[0])) continue;
+    for (char *c = line; queues && *c; c++)
+      if (*c == ' ' && ++words == 4) strcpy(c, "\n");
+    assert_true(n + strlen(line) < USAGE_BYTES);
+    strcpy(text + n, line);
+  }
+  fclose(file);
+}
+
 void usage_take(char text[USAGE_BYTES]) {
-  FILE *file;
-  size_t n;
+  glob_t found;
 
   if (access("/sys/kernel/debug/accel", F_OK)) mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+  text[0] = 0;
+  assert_int_equal(glob("/sys/kernel/debug/accel/*/memory", 0, NULL, &found), 0);
+  for (size_t i = 0; i < found.gl_pathc; i++) add_file(text, found.gl_pathv[i], false);
+  globfree(&found);
   /* Of a queue: number, address space, priority and cores. */
-  file = popen("cat /sys/kernel/debug/accel/*/memory; awk '/^[0-9]/ { print $1, $2, $3, $4 }' /sys/kernel/debug/accel/*/queues", "r");
-  assert_non_null(file);
-  n = fread(text, 1, USAGE_BYTES - 1, file);
-  text[n] = 0;
-  assert_int_equal(pclose(file), 0);
+  assert_int_equal(glob("/sys/kernel/debug/accel/*/queues", 0, NULL, &found), 0);
+  for (size_t i = 0; i < found.gl_pathc; i++) add_file(text, found.gl_pathv[i], true);
+  globfree(&found);
   assert_non_null(strstr(text, "asids used"));
 }
 
 void usage_expect(const char *before) {
   char after[USAGE_BYTES];
 
-  for (int tries = 0; tries < 200; tries++) {
+  for (int tries = 0; tries < 250; tries++) {
     usage_take(after);
     if (!strcmp(before, after)) return;
-    usleep(100000);
+    usleep(tries < 50 ? 2000 : 100000);
   }
   fail_msg("before:\n%safter:\n%s", before, after);
 }

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The system goes to sleep, up to the point where all devices sleep (pm_test: devices), with jobs on the card and behind them. Afterwards jobs go on,
+ * and all memory is as it was. Needs a board whose own devices survive that: npu-vm --sleep.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_machine.h"
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define ROUNDS 3
+#define JOBS 12
+#define USERS 3
+
+static unsigned long read_number(const char *path) {
+  unsigned long number = 0;
+  FILE *file = fopen(path, "r");
+
+  if (!file) fail_msg("%s: %s", path, strerror(errno));
+  assert_int_equal(fscanf(file, "%lu", &number), 1);
+  fclose(file);
+  return number;
+}
+
+/* 0, or why it stayed awake. */
+static int sleep_and_wake(void) {
+  unsigned long slept = read_number("/sys/power/suspend_stats/success");
+  int ret = try_write_file("/sys/power/state", "mem");
+
+  assert_int_equal(read_number("/sys/power/suspend_stats/success") - slept, ret ? 0 : 1);
+  return ret;
+}
+
+static int set_up(void **state) {
+  uint32_t ctx;
+  int fd;
+
+  (void)state;
+  write_file("/sys/power/pm_test", "devices");
+  write_file("/sys/module/suspend/parameters/pm_test_delay", "1");
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  calibrate(fd, ctx);
+  return close(fd);
+}
+
+/* Jobs one behind the other, each of which adds its byte to a card buffer; memory of all kinds with contents. */
+struct user {
+  int fd;
+  uint32_t ctx, syncobj;
+  struct bo card, sealed, system, result;
+  struct stream streams[JOBS];
+  uint64_t seqnos[JOBS];
+};
+
+static uint8_t byte_of(uint64_t i, int user) { return (uint8_t)(i * 37 + (uint64_t)user + (i >> 12)); }
+
+static void user_start(struct user *user, int number) {
+  user->fd = npu_open();
+  user->ctx = ctx_create(user->fd);
+  user->syncobj = syncobj_create(user->fd);
+  bo_create_mapped(user->fd, MIB(2) + KIB(64), DRM_NPU_BO_CARD, &user->card);
+  bo_create_mapped(user->fd, KIB(256), DRM_NPU_BO_CARD, &user->sealed);
+  bo_create_mapped(user->fd, KIB(256), DRM_NPU_BO_SYSTEM, &user->system);
+  bo_create_mapped(user->fd, user->sealed.size, DRM_NPU_BO_SYSTEM, &user->result);
+  for (uint64_t i = 0; i < user->card.size; i++) user->card.map[i] = byte_of(i, number);
+  for (uint64_t i = 0; i < user->sealed.size; i++) user->sealed.map[i] = byte_of(i, number + 100);
+  for (uint64_t i = 0; i < user->system.size; i++) user->system.map[i] = byte_of(i, number + 200);
+  bo_unmap(&user->sealed);
+  assert_int_equal(raw_bo_seal(user->fd, user->sealed.handle), 0);
+  for (int i = 0; i < JOBS; i++) {
+    struct job job;
+
+    stream_create(user->fd, 2, &user->streams[i]);
+    stream_slow_copy(&user->streams[i], 1, 150);
+    stream_fill(&user->streams[i], 2, (uint64_t)i, 1, (uint8_t)(0xa0 + i));
+    job_init(&job);
+    job_gdma(&job, &user->streams[i]);
+    job_region(&job, &user->system, RW);
+    job_region(&job, &user->card, RW);
+    job.args.budget = UINT64_MAX;
+    if (i) job_in(&job, user->syncobj, (uint64_t)i);
+    job_out(&job, user->syncobj, (uint64_t)i + 1);
+    user->seqnos[i] = submit(user->fd, user->ctx, &job);
+  }
+}
+
+static void check_sealed(struct user *user, int number) {
+  struct drm_npu_bo_info info = {.handle = user->sealed.handle};
+  struct stream copy;
+  struct job job;
+
+  assert_int_equal(raw_ioctl(user->fd, DRM_IOCTL_NPU_BO_INFO, &info), 0);
+  assert_true(info.flags & DRM_NPU_BO_SEALED);
+  stream_create(user->fd, 1, &copy);
+  stream_copy(&copy, 1, 0, 2, 0, (uint32_t)user->sealed.size);
+  job_init(&job);
+  job_gdma(&job, &copy);
+  job_region(&job, &user->sealed, DRM_NPU_REGION_READ);
+  job_region(&job, &user->result, RW);
+  run_ok(user->fd, user->ctx, &job);
+  for (uint64_t i = 0; i < user->result.size; i++) assert_int_equal(user->result.map[i], byte_of(i, number + 100));
+  stream_destroy(user->fd, &copy);
+}
+
+/* Everything ran once, nothing failed, everything is as it was. */
+static void user_finish(struct user *user, int number) {
+  struct drm_npu_ctx_query query;
+
+  for (int i = 0; i < JOBS; i++) wait_ok(user->fd, user->ctx, user->seqnos[i]);
+  ctx_query(user->fd, user->ctx, &query);
+  assert_int_equal(query.completed, JOBS);
+  assert_int_equal(query.errors + query.victims, 0);
+  for (int i = 0; i < JOBS; i++) assert_int_equal(user->card.map[i], 0xa0 + i);
+  for (uint64_t i = JOBS; i < user->card.size; i++) assert_int_equal(user->card.map[i], byte_of(i, number));
+  for (uint64_t i = 2; i < user->system.size; i++) assert_int_equal(user->system.map[i], byte_of(i, number + 200));
+  check_sealed(user, number);
+  bo_unmap(&user->card);
+  bo_unmap(&user->system);
+  bo_unmap(&user->result);
+  for (int i = 0; i < JOBS; i++) stream_destroy(user->fd, &user->streams[i]);
+  close(user->fd);
+}
+
+static void jobs_go_on_after_sleep(void **state) {
+  static struct user users[USERS];
+
+  (void)state;
+  for (int round = 0; round < ROUNDS; round++) {
+    uint64_t left = 0;
+
+    for (int i = 0; i < USERS; i++) user_start(&users[i], i);
+    assert_int_equal(sleep_and_wake(), 0);
+    for (int i = 0; i < USERS; i++) {
+      struct drm_npu_ctx_query query;
+
+      ctx_query(users[i].fd, users[i].ctx, &query);
+      left += query.submitted - query.completed;
+    }
+    /* Otherwise nobody was interrupted. */
+    assert_true(left > 0);
+    for (int i = 0; i < USERS; i++) user_finish(&users[i], i);
+  }
+}
+
+/* It says so after a while, and goes on. */
+static void a_job_that_does_not_end_keeps_the_system_awake(void **state) {
+  int fd = npu_open();
+  uint32_t ctx = ctx_create(fd), other = ctx_create(fd);
+  struct stream stream;
+  struct job job;
+  struct bo bo;
+
+  (void)state;
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  stream_create(fd, 1, &stream);
+  stream_slow_copy(&stream, 1, FOREVER_MS);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &bo, RW);
+  job.args.budget = UINT64_MAX;
+  submit(fd, ctx, &job);
+  run_nop(fd, other);
+  assert_int_equal(sleep_and_wake(), -EBUSY);
+  run_nop(fd, other);
+  ctx_destroy(fd, ctx);
+  assert_int_equal(sleep_and_wake(), 0);
+  run_nop(fd, other);
+  close(fd);
+}
+
+static void an_idle_card_sleeps(void **state) {
+  (void)state;
+  for (int round = 0; round < ROUNDS; round++) {
+    int fd = npu_open();
+
+    assert_int_equal(sleep_and_wake(), 0);
+    run_nop(fd, ctx_create(fd));
+    close(fd);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_idle_card_sleeps),
+      cmocka_unit_test(jobs_go_on_after_sleep),
+      cmocka_unit_test(a_job_that_does_not_end_keeps_the_system_awake),
+  };
+
+  return cmocka_run_group_tests_name("suspend", tests, set_up, NULL);
+}
