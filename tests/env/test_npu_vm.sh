@@ -149,6 +149,12 @@ test_control() {
     check "each line has one answer" is "$(wc -l <"$WORK/out")" 4
 }
 
+test_sleep() {
+    bare --sleep -- sh -c 'echo devices >/sys/power/pm_test; echo 0 >/sys/module/suspend/parameters/pm_test_delay
+        echo mem >/sys/power/state && cat /usr/share/common-licenses/GPL-2 >/dev/null && echo "awake with $NPU_SLEEP"'
+    check "a board's folders and ports survive sleep" prints 'awake with 1'
+}
+
 # --- sick boards -----------------------------------------------------------------------------------
 
 # sick KERNEL KIND PATTERN NAME: the module makes the kernel sick, the command itself ends well.
@@ -215,6 +221,7 @@ group_launcher() {
     test_leftovers
     test_qmp
     test_control
+    test_sleep
     test_iommu
     test_panic
     test_hang

@@ -2,7 +2,7 @@
 /*
  * Each allocation of each call fails once: the first one, then the second one, until none is left. A call that fails says so by an error and
  * leaves nothing behind; one that succeeds all the same (the kernel has other ways for some of them) has done all of it. Needs a kernel with
- * CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC.
+ * CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC. Arguments: one of the tests, and of "probing" one of the functions.
  */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
 #include <drm.h>
@@ -620,6 +620,8 @@ static const struct {
     {"device_add_groups", NULL, 1},
 };
 
+static const char *only_part;
+
 static void probe_part(const char *function, unsigned step) {
   unsigned failed = 0, survived = 0, nth;
   bool hit = true;
@@ -647,6 +649,7 @@ static void probing(void **state) {
   snprintf(address, sizeof(address), "%s", card_address());
   assert_int_equal(call_unbind(), 0);
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    if (only_part && strcmp(only_part, parts[i].function)) continue;
     alloc_fail_inside(parts[i].function, parts[i].spared);
     probe_part(parts[i].function, parts[i].step);
     fflush(stdout);
@@ -662,6 +665,7 @@ static void unbinding(void **state) {
 
   (void)state;
   snprintf(address, sizeof(address), "%s", card_address());
+  kind_to_create = DRM_NPU_BO_CARD;
   for (nth = 1; hit; nth++) {
     int ret;
 
@@ -694,5 +698,6 @@ int main(int argc, char **argv) {
   };
 
   if (argc > 1) cmocka_set_test_filter(argv[1]);
+  if (argc > 2) only_part = argv[2];
   return cmocka_run_group_tests_name("fail_nth", tests, set_up, NULL);
 }
