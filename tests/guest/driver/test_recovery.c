@@ -340,7 +340,7 @@ static void a_hot_card_goes_on(void **state) {
   wait_ok(fd, bad, job.args.seqno);
   fault_set("temperature", 0);
   status(&info);
-  assert_true(info.temperature_mc < NPU_TEMP_RESUME_MC);
+  assert_true(info.temperature_mc < (int32_t)NPU_TEMP_RESUME_MC);
 }
 
 static void a_fatal_error_is_a_reset(void **state) {
