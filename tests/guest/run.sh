@@ -28,9 +28,11 @@ run() {
 	shift
 	case $wanted in "  " | *" $name "*) ;; *) return ;; esac
 	echo "== $name"
+	begun=$(date +%s)
 	timeout 900 "$@" >/tmp/npu-test.log 2>&1
 	status=$?
 	cat /tmp/npu-test.log
+	echo "== $name took $(($(date +%s) - begun)) s"
 	p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test(s).*/\1/p' /tmp/npu-test.log | tail -n 1)
 	f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test(s).*/\1/p' /tmp/npu-test.log | tail -n 1)
 	p=${p:-0} f=${f:-0}
