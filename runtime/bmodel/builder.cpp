@@ -143,8 +143,8 @@ class Writer {
     auto cmds = groups(s, tiu, gdma);
     std::vector<uint64_t> ctx_sizes{s.ctx_bytes};
     Offset<fb::CoeffMem> coeff_mem = s.coeff.empty() ? Offset<fb::CoeffMem>() : coeff(s);
-    return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, 0, 0, 0, &cmds,
-                                        nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr,
+    return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, s.is_dynamic, 0,
+                                        0, &cmds, nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr,
                                         static_cast<uint32_t>(1 + s.more_cores.size()), s.io_address, s.io_bytes);
   }
 

@@ -43,6 +43,7 @@ struct StageDesc {
   std::vector<std::string> layers;
   std::vector<uint8_t> tiu, gdma;    ///< commands of the first core, 128 bytes each
   std::vector<CoreDesc> more_cores;  ///< of the second and so on
+  int32_t is_dynamic = 0;
 };
 
 struct NetDesc {

@@ -220,7 +220,7 @@ BMRT_API void bmrt_set_error_callback(bmrt_error_fn fn, void *arg);
  * none, or when its job failed: then bmrt_last_error() says which command failed and names the tensor that it touched.
  */
 BMRT_API bool bmrt_last_launch_cycles(void *p_bmrt, uint64_t *cycles);
-/* Upper bound of the launches of one network that have activation memory of their own at the same time; default 16. A
+/* Upper bound of the launches of one stage of a network that have activation memory of their own at the same time; default 16. A
  * launch beyond waits for the oldest. */
 BMRT_API bool bmrt_set_max_launches(void *p_bmrt, int count);
 

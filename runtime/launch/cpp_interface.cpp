@@ -23,6 +23,9 @@ struct Body {
 
 Body *body(void *p) { return static_cast<Body *>(p); }
 
+/// The runtime of a Context, NULL if it has none: the C interface says so.
+void *runtime_of(void *p) { return p ? body(p)->runtime : nullptr; }
+
 Body *make_body(bm_handle_t handle, bool owns_handle) {
   std::unique_ptr<Body> b;
   guarded("Context", [&]() -> Reason {
@@ -78,20 +81,17 @@ Context::~Context() {
 }
 
 bm_status_t Context::load_bmodel(const void *bmodel_data, size_t size) {
-  return bmrt_load_bmodel_data(runtime_ ? body(runtime_)->runtime : nullptr, bmodel_data, size) ? BM_SUCCESS
-                                                                                                : BM_ERR_DATA;
+  return bmrt_load_bmodel_data(runtime_of(runtime_), bmodel_data, size) ? BM_SUCCESS : BM_ERR_DATA;
 }
 
 bm_status_t Context::load_bmodel(const char *bmodel_file) {
-  return bmrt_load_bmodel(runtime_ ? body(runtime_)->runtime : nullptr, bmodel_file) ? BM_SUCCESS : BM_ERR_DATA;
+  return bmrt_load_bmodel(runtime_of(runtime_), bmodel_file) ? BM_SUCCESS : BM_ERR_DATA;
 }
 
-int Context::get_network_number() const {
-  return bmrt_get_network_number(runtime_ ? body(runtime_)->runtime : nullptr);
-}
+int Context::get_network_number() const { return bmrt_get_network_number(runtime_of(runtime_)); }
 
 void Context::get_network_names(std::vector<const char *> *names) const {
-  guarded("Context::get_network_names", runtime_ ? body(runtime_)->runtime : nullptr, [&](npurt::Runtime &r) -> Reason {
+  guarded("Context::get_network_names", runtime_of(runtime_), [&](npurt::Runtime &r) -> Reason {
     if (!names) return "null pointer instead of a vector";
     names->clear();
     for (const npurt::Network *n : r.networks()) names->push_back(n->name().c_str());
@@ -100,12 +100,12 @@ void Context::get_network_names(std::vector<const char *> *names) const {
 }
 
 const bm_net_info_t *Context::get_network_info(const char *net_name) const {
-  return bmrt_get_network_info(runtime_ ? body(runtime_)->runtime : nullptr, net_name);
+  return bmrt_get_network_info(runtime_of(runtime_), net_name);
 }
 
-bm_handle_t Context::handle() const { return runtime_ && body(runtime_)->runtime ? handle_ : nullptr; }
+bm_handle_t Context::handle() const { return runtime_of(runtime_) ? handle_ : nullptr; }
 
-void Context::trace() const { bmrt_trace(runtime_ ? body(runtime_)->runtime : nullptr); }
+void Context::trace() const { bmrt_trace(runtime_of(runtime_)); }
 
 // ---- Network ----
 
@@ -165,7 +165,7 @@ bm_status_t Network::Forward(bool sync) const {
     return {};
   });
   if (!ready) return BM_ERR_PARAM;
-  if (!bmrt_launch_tensor_ex(body(context_->runtime_)->runtime, info_->name, input_tensors_, info_->input_num,
+  if (!bmrt_launch_tensor_ex(runtime_of(context_->runtime_), info_->name, input_tensors_, info_->input_num,
                              output_tensors_, info_->output_num, true, true))
     return BM_ERR_FAILURE;
   return sync ? bm_thread_sync(context_->handle_) : BM_SUCCESS;

@@ -8,7 +8,6 @@
 #ifndef NPURT_TRACE_H
 #define NPURT_TRACE_H
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 

@@ -119,6 +119,29 @@ TEST_F(SurfaceTest, TheCallbackGetsEveryFailure) {
   EXPECT_TRUE(contains(texts[1], "bmrt_load_bmodel: /nonexistent: cannot open")) << texts[1];
 }
 
+TEST_F(SurfaceTest, FailuresAreSilentUnlessTheEnvironmentAsks) {
+  struct {
+    const char *level;
+    bool printed;
+  } const cases[] = {{nullptr, false}, {"", false}, {"3", false}, {"2", true}, {"-1", true}};
+  for (const auto &c : cases) {
+    if (c.level) setenv("BMRT_LOG_VERSION", c.level, 1);
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(bmrt_load_bmodel(p_bmrt, "/nonexistent"));
+    EXPECT_EQ(contains(testing::internal::GetCapturedStderr(), "[BMRT] bmrt_load_bmodel: /nonexistent"), c.printed)
+        << (c.level ? c.level : "unset");
+  }
+  unsetenv("BMRT_LOG_VERSION");
+}
+
+TEST_F(SurfaceTest, DynamicNetworksAreRefused) {
+  auto stage = plus({1, 8}, 1);
+  stage.is_dynamic = 1;
+  EXPECT_FALSE(load(file({net("any", {stage})})));
+  EXPECT_TRUE(contains(bmrt_last_error(), "network 'any': compiled for any shape (dynamic): not supported"))
+      << bmrt_last_error();
+}
+
 // ---- loading
 
 uint8_t *flip(const uint8_t *in, uint64_t bytes, uint64_t *out_bytes) {

@@ -64,6 +64,11 @@ TEST_F(ThreadsTest, EightThreadsShareANetwork) {
   hammer_with(handle, p_bmrt, 8, 200, 4);
 }
 
+TEST_F(ThreadsTest, SixteenThreadsLaunchAThousandTimesEach) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  hammer_with(handle, p_bmrt, 16, 1000, 4);
+}
+
 TEST_F(ThreadsTest, OneActivationBufferIsEnough) {
   ASSERT_TRUE(load(sample())) << bmrt_last_error();
   ASSERT_TRUE(bmrt_set_max_launches(p_bmrt, 1)) << bmrt_last_error();
