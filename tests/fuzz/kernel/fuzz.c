@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stateful fuzzer of the driver's interface, to be run inside of the board: many processes with random, mostly meaningful, calls in random
- * order, which now and then are spoiled, killed, reset or run out of memory. Afterwards nothing may be left in use and the card must work;
- * the kernel log is for the caller to look at.
+ * order, which now and then are spoiled, killed or run out of memory, while the card is reset, taken from the driver and given back, and, in a
+ * board that survives it (npu-vm --sleep), put to sleep. Afterwards nothing may be left in use and the card must work; the kernel log is for the
+ * caller to look at.
  *
  *   fuzz SECONDS [SEED [PROCESSES]]
  *
@@ -13,6 +14,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +27,10 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
+#include "npu_machine.h"
 #include "npu_raw.h"
 #include "random.h"
+#include "usage.h"
 #include "worker.h"
 
 #define MAX_PROCESSES 64
@@ -38,18 +42,9 @@
 static int64_t seconds = 10;
 static uint64_t seed;
 static int processes = 6;
+static bool may_sleep; /* the board does, without losing its own devices */
+static unsigned binds, sleeps;
 static volatile uint64_t *total; /* calls, shared with the workers */
-
-static void in_use(char *text, size_t size) {
-  FILE *file = popen("cat /sys/kernel/debug/accel/*/memory /sys/kernel/debug/accel/*/queues | "
-                     "grep -e card -e system -e tables -e asids -e '^[0-9]'", "r");
-  size_t n;
-
-  assert_non_null(file);
-  n = fread(text, 1, size - 1, file);
-  text[n] = 0;
-  assert_int_equal(pclose(file), 0);
-}
 
 static void write_text(const char *path, const char *text) {
   int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -95,11 +90,27 @@ static void collect(pid_t pid, int killed) {
     fail_msg("seed %llu: process %d ended with status %#x", (unsigned long long)seed, (int)pid, status);
 }
 
-static void reset_the_card(void) { write_text("/sys/bus/pci/devices/0000:01:00.0/reset", "1"); }
+#define CARD "0000:01:00.0"
+
+static void reset_the_card(void) { write_text("/sys/bus/pci/devices/" CARD "/reset", "1"); }
+
+/* Under those that use it; they go on with what they have, which is no use any more, and open it again. */
+static void unbind_and_bind(struct random *r) {
+  if (one_in(r, 2)) reset_the_card();
+  write_text("/sys/bus/pci/drivers/npu/unbind", CARD);
+  usleep((unsigned)below(r, 200000));
+  write_text("/sys/bus/pci/drivers/npu/bind", CARD);
+  binds++;
+}
+
+/* All devices, and on; a job that takes too long may keep them awake. */
+static void let_it_sleep(void) {
+  if (try_write_file("/sys/power/state", "mem") == 0) sleeps++;
+}
 
 static void many_processes_break_nothing(void **state) {
   static struct { pid_t pid; int killed; int64_t end; } slots[MAX_PROCESSES];
-  char before[4096], after[4096];
+  char before[USAGE_BYTES], after[USAGE_BYTES];
   int64_t end = now_ms() + seconds * 1000;
   uint64_t started = 0;
   struct random r;
@@ -108,7 +119,7 @@ static void many_processes_break_nothing(void **state) {
   printf("seed %llu, %lld s, %d processes\n", (unsigned long long)seed, (long long)seconds, processes);
   fflush(stdout);
   random_seed(&r, seed);
-  in_use(before, sizeof(before));
+  usage_take(before);
   while (now_ms() < end) {
     for (int i = 0; i < processes; i++) {
       if (!slots[i].pid) {
@@ -123,16 +134,19 @@ static void many_processes_break_nothing(void **state) {
       }
     }
     if (one_in(&r, 500)) reset_the_card();
+    if (one_in(&r, 150)) unbind_and_bind(&r);
+    if (may_sleep && one_in(&r, 250)) let_it_sleep();
     usleep(20000);
   }
   for (int i = 0; i < processes; i++)
     if (slots[i].pid) collect(slots[i].pid, slots[i].killed);
   for (int tries = 0; tries < 200; tries++) {
-    in_use(after, sizeof(after));
+    usage_take(after);
     if (!strcmp(before, after)) break;
     usleep(100000);
   }
-  printf("%llu processes, %llu calls of those that were not killed\n", (unsigned long long)started, (unsigned long long)*total);
+  printf("%llu processes, %llu calls of those that were not killed, bound %u times, slept %u times\n", (unsigned long long)started,
+         (unsigned long long)*total, binds, sleeps);
   if (strcmp(before, after)) fail_msg("seed %llu: before:\n%safter:\n%s", (unsigned long long)seed, before, after);
   assert_true(*total > 0);
 }
@@ -152,6 +166,10 @@ static int set_up(void **state) {
   if (access("/sys/kernel/debug/accel", F_OK)) mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
   total = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(total != MAP_FAILED);
+  if (may_sleep) {
+    write_file("/sys/power/pm_test", "devices");
+    write_file("/sys/module/suspend/parameters/pm_test_delay", "0");
+  }
   alloc_fail_begin(); /* workers make them fail, where the kernel can */
   set_parameter("timeout_ms", 500);
   set_parameter("job_limit_ms", 3000);
@@ -177,6 +195,7 @@ int main(int argc, char **argv) {
   if (argc > 1) seconds = atoll(argv[1]);
   if (argc > 2 && strcmp(argv[2], "-")) seed = strtoull(argv[2], NULL, 0);
   if (argc > 3) processes = atoi(argv[3]);
+  may_sleep = getenv("NPU_SLEEP") != NULL;
   if (seconds < 1 || processes < 1 || processes > MAX_PROCESSES) {
     fprintf(stderr, "usage: %s SECONDS [SEED [PROCESSES]]\n", argv[0]);
     return 2;

@@ -7,4 +7,4 @@
 cd "$(dirname "$0")/../../.." || exit 1
 time=${1:-600}
 make -s module-debug || exit 1
-exec tools/npu-vm --kernel debug --memory 3G --smp 4 --kmemleak --timeout $((time + 900)) -- "$PWD/build/bin/tests/guest/fuzz" "$time" "${@:2}"
+exec tools/npu-vm --kernel debug --memory 3G --smp 4 --kmemleak --sleep --timeout $((time + 900)) -- "$PWD/build/bin/tests/guest/fuzz" "$time" "${@:2}"

@@ -18,13 +18,29 @@
 
 #include "npu_raw.h"
 #include "random.h"
+#include "ring.h"
 
 /* Jobs of a submission, and commands of its streams. */
 #define JOBS 4
 #define COMMANDS 16
 
+/* Submissions through io_uring that may be on their way at once; their memory is used again all the same. */
+#define REQUESTS 8
+
+struct submission {
+  struct drm_npu_submit args;
+  struct drm_npu_job jobs[JOBS];
+  struct drm_npu_region regions[JOBS][8];
+  struct drm_npu_stream streams[JOBS][2];
+  struct drm_npu_sync in[JOBS][4];
+  struct drm_npu_sync out[JOBS][4];
+};
+
 struct thread {
   struct worker *w;
+  struct ring ring;
+  struct submission requests[REQUESTS];
+  unsigned next_request;
   struct random r;
   int file;     /* of the present step */
   int fail_nth; /* /proc/thread-self/fail-nth, or -1 */
@@ -85,11 +101,23 @@ static int64_t soon_ns(struct thread *t) {
 
 /* Files */
 
+/* While files of a card that was unbound are open, the next one has another number. */
+static int open_card(void) {
+  char path[32];
+  int fd = -1;
+
+  for (int i = 0; i < 16 && fd < 0; i++) {
+    snprintf(path, sizeof(path), "/dev/accel/accel%d", i);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+  }
+  return fd;
+}
+
 static void open_file(struct thread *t) {
   int fd;
 
   maybe_fail(t);
-  fd = open("/dev/accel/accel0", O_RDWR | O_CLOEXEC);
+  fd = open_card();
   fail_no_more(t);
   if (fd < 0) return;
   fd = __atomic_exchange_n(&t->w->fds[t->file], fd, __ATOMIC_RELAXED);
@@ -363,13 +391,14 @@ static void wait_job(struct thread *t) {
 
 /* Jobs */
 
-struct submission {
-  struct drm_npu_job jobs[JOBS];
-  struct drm_npu_region regions[JOBS][8];
-  struct drm_npu_stream streams[JOBS];
-  struct drm_npu_sync in[JOBS][4];
-  struct drm_npu_sync out[JOBS][4];
-};
+/* For jobs of two cores; mostly such that somebody gives what is waited for. */
+static void write_semaphore(struct thread *t, uint8_t *at) {
+  struct npu_cmd_sem_wait *cmd = (void *)at;
+
+  cmd->opcode = one_in(&t->r, 4) ? NPU_OP_SEM_WAIT : NPU_OP_SEM_SIGNAL;
+  cmd->sem = (uint32_t)below(&t->r, 3);
+  cmd->value = 1;
+}
 
 /* Commands, written where the first mapping of a large enough buffer is; that may be gone, or be something else. */
 static void write_commands(struct thread *t, uint8_t *at) {
@@ -377,6 +406,10 @@ static void write_commands(struct thread *t, uint8_t *at) {
     struct npu_cmd_copy *cmd = (void *)at;
 
     memset(at, 0, NPU_CMD_BYTES);
+    if (one_in(&t->r, 4)) {
+      write_semaphore(t, at);
+      continue;
+    }
     cmd->opcode = one_in(&t->r, 4) ? NPU_OP_NOP : one_in(&t->r, 2) ? NPU_OP_COPY : NPU_OP_FILL;
     if (cmd->opcode == NPU_OP_NOP) continue;
     cmd->src_region = (uint8_t)below(&t->r, 8);
@@ -415,13 +448,13 @@ static void make_job(struct thread *t, struct submission *s, int n) {
 
   memset(job, 0, sizeof(*job));
   job->regions = (uintptr_t)s->regions[n];
-  job->streams = (uintptr_t)&s->streams[n];
+  job->streams = (uintptr_t)s->streams[n];
   job->in_syncs = (uintptr_t)s->in[n];
   job->out_syncs = (uintptr_t)s->out[n];
   job->region_count = (uint32_t)(1 + below(&t->r, 8));
   job->region_stride = sizeof(s->regions[n][0]);
-  job->stream_count = 1;
-  job->stream_stride = sizeof(s->streams[n]);
+  job->stream_count = one_in(&t->r, 3) ? 2 : 1;
+  job->stream_stride = sizeof(s->streams[n][0]);
   job->sync_stride = sizeof(s->in[n][0]);
   job->flags = one_in(&t->r, 4) ? DRM_NPU_JOB_EXPLICIT : 0;
   job->budget = 1 + below(&t->r, 1000000);
@@ -433,25 +466,64 @@ static void make_job(struct thread *t, struct submission *s, int n) {
                                               .size = t->w->bos[t->file][k].size};
   }
   s->regions[n][0].access |= DRM_NPU_REGION_READ;
-  s->streams[n] = (struct drm_npu_stream){.gdma_count = (uint32_t)(1 + below(&t->r, COMMANDS))};
+  for (uint32_t i = 0; i < job->stream_count; i++)
+    s->streams[n][i] = (struct drm_npu_stream){.gdma_count = (uint32_t)(1 + below(&t->r, COMMANDS))};
   make_syncs(t, s->in[n], &job->in_sync_count);
   make_syncs(t, s->out[n], &job->out_sync_count);
   if (one_in(&t->r, 12)) spoil(&t->r, job, sizeof(*job));
   if (one_in(&t->r, 12)) spoil(&t->r, s->regions[n], sizeof(s->regions[n]));
-  if (one_in(&t->r, 12)) spoil(&t->r, &s->streams[n], sizeof(s->streams[n]));
+  if (one_in(&t->r, 12)) spoil(&t->r, s->streams[n], sizeof(s->streams[n]));
+}
+
+static void make_submission(struct thread *t, struct submission *s, int ctx) {
+  int count = (int)(1 + below(&t->r, JOBS));
+
+  s->args = (struct drm_npu_submit){.ctx_id = t->w->ctxs[t->file][ctx],
+                                    .jobs = (uintptr_t)s->jobs,
+                                    .job_count = (uint32_t)count,
+                                    .job_stride = sizeof(s->jobs[0])};
+  prepare_commands(t);
+  for (int n = 0; n < count; n++) make_job(t, s, n);
 }
 
 static void submit_jobs(struct thread *t) {
-  int i = slot(t) % 6, count = (int)(1 + below(&t->r, JOBS));
+  int i = slot(t) % 6;
   struct submission s = {0};
-  struct drm_npu_submit args = {.ctx_id = t->w->ctxs[t->file][i],
-                                .jobs = (uintptr_t)s.jobs,
-                                .job_count = (uint32_t)count,
-                                .job_stride = sizeof(s.jobs[0])};
+  uint32_t last;
 
-  prepare_commands(t);
-  for (int n = 0; n < count; n++) make_job(t, &s, n);
-  if (!CALL(t, DRM_IOCTL_NPU_SUBMIT, args)) t->w->seqnos[t->file][i] = s.jobs[count - 1].seqno;
+  make_submission(t, &s, i);
+  last = s.args.job_count - 1;
+  if (!CALL(t, DRM_IOCTL_NPU_SUBMIT, s.args)) t->w->seqnos[t->file][i] = s.jobs[last].seqno;
+}
+
+static void submit_through_ring(struct thread *t) {
+  struct submission *s = &t->requests[t->next_request++ % REQUESTS];
+
+  make_submission(t, s, slot(t) % 6);
+  maybe_fail(t);
+  /* What one of the threads unmaps by an old address may be the memory of a ring. */
+  expects_fault = 1;
+  if (!sigsetjmp(fault, 1))
+    ring_submit(&t->ring, &t->r, t->w->fds[t->file], &s->args);
+  else
+    t->ring.there = false;
+  expects_fault = 0;
+  fail_no_more(t);
+  t->calls++;
+}
+
+static void tend_ring(struct thread *t) {
+  bool cancel = one_in(&t->r, 3), end = one_in(&t->r, 40);
+
+  expects_fault = 1;
+  if (!sigsetjmp(fault, 1)) {
+    if (cancel) ring_cancel(&t->ring, &t->r, t->w->fds[t->file]);
+    ring_reap(&t->ring);
+    if (end) ring_end(&t->ring);
+  } else {
+    t->ring.there = false;
+  }
+  expects_fault = 0;
 }
 
 /* Syncobjs */
@@ -502,7 +574,7 @@ static const struct {
     {6, create_userptr},
     {3, buffer_info}, {5, sync_buffer}, {3, seal_buffer},   {4, wait_buffer}, {3, share_buffer},   {8, map_something},
     {8, touch},       {4, change_mapping}, {6, create_ctx}, {3, destroy_ctx}, {2, query_ctx},      {8, wait_job},
-    {24, submit_jobs}, {3, create_syncobj}, {2, destroy_syncobj}, {4, use_syncobj}, {4, anything},
+    {24, submit_jobs}, {12, submit_through_ring}, {6, tend_ring}, {3, create_syncobj}, {2, destroy_syncobj}, {4, use_syncobj}, {4, anything},
 };
 
 static void step(struct thread *t) {
@@ -559,7 +631,7 @@ uint64_t worker_run(struct worker *w) {
   signal(SIGBUS, on_fault);
   sigaction(SIGUSR1, &interrupt, NULL);
   w->shared = -1;
-  for (int i = 0; i < FILES; i++) w->fds[i] = open("/dev/accel/accel0", O_RDWR | O_CLOEXEC);
+  for (int i = 0; i < FILES; i++) w->fds[i] = open_card();
   for (int i = 0; i < THREADS; i++) {
     threads[i].w = w;
     random_seed(&threads[i].r, w->seed * THREADS + (uint64_t)i);
