@@ -46,13 +46,17 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 
 static void npu_gem_free(struct drm_gem_object *obj)
 {
+	struct npu_mem *mem = &to_npu_device(obj->dev)->mem;
+
 	/* Whoever has closed a buffer finds its memory free, even if it was still being zeroed. */
 	if (!gem_to_npu_bo(obj)->dma_buf)
 		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
 				      MAX_SCHEDULE_TIMEOUT);
 	/* Nor do pages stay pinned until TTM's work comes: the card has no access any more. */
 	npu_userptr_destroy(gem_to_npu_bo(obj)->userptr);
+	down_read(&mem->frees);
 	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
+	up_read(&mem->frees);
 }
 
 static int npu_gem_open(struct drm_gem_object *obj, struct drm_file *file)

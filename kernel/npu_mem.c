@@ -629,6 +629,7 @@ int npu_mem_init(struct npu_device *npu)
 	INIT_LIST_HEAD(&mem->pinned);
 	mutex_init(&mem->pinned_lock);
 	init_rwsem(&mem->turns);
+	init_rwsem(&mem->frees);
 	init_waitqueue_head(&mem->freed_wait);
 	mutex_init(&mem->card.lock);
 	ret = npu_buddy_init(&mem->card.buddy, npu->mmu.reserved_start, PAGE_SIZE);
@@ -665,5 +666,15 @@ int npu_mem_init(struct npu_device *npu)
 void npu_mem_release_dma(struct npu_device *npu)
 {
 	npu_userptr_release_dma(npu);
+
+	/*
+	 * TTM goes through its buffers with its lock held, and does not get past one whose last
+	 * reference has just gone: that one waits for the lock. So nobody drops any meanwhile,
+	 * neither its own nor one that eviction has taken.
+	 */
+	down_write(&npu->mem.turns);
+	down_write(&npu->mem.frees);
 	ttm_device_clear_dma_mappings(&npu->mem.ttm);
+	up_write(&npu->mem.frees);
+	up_write(&npu->mem.turns);
 }

@@ -58,6 +58,9 @@ struct npu_mem {
 	/** @turns: who may lock several buffers, and who may evict, see npu_residency.c */
 	struct rw_semaphore turns;
 
+	/** @frees: buffers that are just going; taken inside of @turns */
+	struct rw_semaphore frees;
+
 	/** @freed: jobs that have freed their buffers; wraps */
 	atomic_t freed;
 
