@@ -241,6 +241,7 @@ static const struct drm_driver npu_driver = {
 	.show_fdinfo = npu_show_fdinfo,
 	.ioctls = npu_ioctls,
 	.num_ioctls = ARRAY_SIZE(npu_ioctls),
+	.prime_handle_to_fd = npu_prime_handle_to_fd,
 	.gem_prime_import = npu_prime_import,
 	.gem_prime_import_sg_table = npu_prime_import_sg_table,
 	.fops = &npu_fops,

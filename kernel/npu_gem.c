@@ -31,8 +31,7 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 	struct npu_bo *bo = to_npu_bo(tbo);
 
 	trace_npu_bo_free(bo);
-	if (tbo->base.import_attach)
-		drm_prime_gem_destroy(&tbo->base, tbo->sg);
+	npu_prime_detach(bo);
 	drm_gem_object_release(&tbo->base);
 	/* TTM has used the exporter's lock until now. */
 	if (bo->dma_buf)
@@ -46,17 +45,13 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 
 static void npu_gem_free(struct drm_gem_object *obj)
 {
-	struct npu_mem *mem = &to_npu_device(obj->dev)->mem;
-
 	/* Whoever has closed a buffer finds its memory free, even if it was still being zeroed. */
 	if (!gem_to_npu_bo(obj)->dma_buf)
 		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
 				      MAX_SCHEDULE_TIMEOUT);
 	/* Nor do pages stay pinned until TTM's work comes: the card has no access any more. */
 	npu_userptr_destroy(gem_to_npu_bo(obj)->userptr);
-	down_read(&mem->frees);
 	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
-	up_read(&mem->frees);
 }
 
 static int npu_gem_open(struct drm_gem_object *obj, struct drm_file *file)
@@ -76,7 +71,7 @@ static void npu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 
 static int npu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
-	if (obj->import_attach)
+	if (gem_to_npu_bo(obj)->dma_buf)
 		return npu_prime_mmap(obj, vma);
 	if (gem_to_npu_bo(obj)->userptr)
 		return -EOPNOTSUPP;
@@ -151,6 +146,7 @@ static struct npu_bo *npu_bo_alloc(struct npu_device *npu, u64 size, u32 flags)
 	bo->mem_type = NPU_BO_NOWHERE;
 	mutex_init(&bo->vma_lock);
 	INIT_LIST_HEAD(&bo->vmas);
+	INIT_LIST_HEAD(&bo->import_link);
 	bo->tbo.base.funcs = &npu_gem_funcs;
 	drm_gem_private_object_init(&npu->drm, &bo->tbo.base, size);
 

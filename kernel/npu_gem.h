@@ -37,6 +37,9 @@ struct npu_bo {
 	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
 	struct dma_buf *dma_buf;
 
+	/** @import_link: in npu_mem.imports while it is attached, under npu_mem.imports_lock */
+	struct list_head import_link;
+
 	/** @user: who it is charged to, with a reference; NULL for memory of others */
 	struct npu_user *user;
 

@@ -233,41 +233,105 @@ static const struct ttm_resource_manager_func npu_system_funcs = {
 
 /* TTM's callbacks */
 
+/** struct npu_tt - pages of a buffer */
+struct npu_tt {
+	/** @base: TTM's part */
+	struct ttm_tt base;
+
+	/** @link: in npu_mem.mapped while its pages are mapped for DMA, under mapped_lock */
+	struct list_head link;
+};
+
+static struct npu_tt *to_npu_tt(struct ttm_tt *tt)
+{
+	return container_of(tt, struct npu_tt, base);
+}
+
 static struct ttm_tt *npu_tt_create(struct ttm_buffer_object *tbo, u32 page_flags)
 {
-	struct ttm_tt *tt = kzalloc(sizeof(*tt), GFP_KERNEL);
+	struct npu_tt *tt = kzalloc(sizeof(*tt), GFP_KERNEL);
 
 	if (!tt)
 		return NULL;
 
 	/* With an array of bus addresses, so that TTM maps for DMA what it allocates. */
-	if (ttm_sg_tt_init(tt, tbo, page_flags, ttm_cached)) {
+	if (ttm_sg_tt_init(&tt->base, tbo, page_flags, ttm_cached)) {
 		kfree(tt);
 		return NULL;
 	}
+	INIT_LIST_HEAD(&tt->link);
 
-	return tt;
+	return &tt->base;
+}
+
+/* From here on its DMA mappings go with the device, if that comes first. */
+static int npu_tt_mapped(struct npu_mem *mem, struct npu_tt *tt)
+{
+	int ret = 0;
+
+	mutex_lock(&mem->mapped_lock);
+	if (mem->gone)
+		ret = -ENODEV;
+	else
+		list_add(&tt->link, &mem->mapped);
+	mutex_unlock(&mem->mapped_lock);
+
+	return ret;
 }
 
 static int npu_tt_populate(struct ttm_device *ttm, struct ttm_tt *tt,
 			   struct ttm_operation_ctx *ctx)
 {
-	if (!(tt->page_flags & TTM_TT_FLAG_EXTERNAL))
-		return ttm_pool_alloc(&ttm->pool, tt, ctx);
+	int ret;
 
-	return drm_prime_sg_to_dma_addr_array(tt->sg, tt->dma_address, tt->num_pages);
+	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
+		return drm_prime_sg_to_dma_addr_array(tt->sg, tt->dma_address, tt->num_pages);
+
+	ret = ttm_pool_alloc(&ttm->pool, tt, ctx);
+	if (ret)
+		return ret;
+	ret = npu_tt_mapped(&ttm_to_npu(ttm)->mem, to_npu_tt(tt));
+	if (ret)
+		ttm_pool_free(&ttm->pool, tt);
+
+	return ret;
 }
 
 static void npu_tt_unpopulate(struct ttm_device *ttm, struct ttm_tt *tt)
 {
-	if (!(tt->page_flags & TTM_TT_FLAG_EXTERNAL))
-		ttm_pool_free(&ttm->pool, tt);
+	struct npu_mem *mem = &ttm_to_npu(ttm)->mem;
+
+	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
+		return;
+
+	/* Without addresses TTM unmaps nothing. They are a part of the array of pages. */
+	mutex_lock(&mem->mapped_lock);
+	if (list_empty(&to_npu_tt(tt)->link))
+		tt->dma_address = NULL;
+	list_del_init(&to_npu_tt(tt)->link);
+	mutex_unlock(&mem->mapped_lock);
+
+	ttm_pool_free(&ttm->pool, tt);
 }
 
 static void npu_tt_destroy(struct ttm_device *ttm, struct ttm_tt *tt)
 {
 	ttm_tt_fini(tt);
-	kfree(tt);
+	kfree(to_npu_tt(tt));
+}
+
+/* TTM's pages come in powers of two, and are mapped as such. */
+static void npu_tt_unmap(struct device *dev, struct npu_tt *tt)
+{
+	struct page **pages = tt->base.pages;
+	u32 i, count;
+
+	for (i = 0; i < tt->base.num_pages; i += count) {
+		count = 1u << page_private(pages[i]);
+		dma_unmap_page(dev, tt->base.dma_address[i], (size_t)count << PAGE_SHIFT,
+			       DMA_BIDIRECTIONAL);
+	}
+	list_del_init(&tt->link);
 }
 
 /**
@@ -613,6 +677,8 @@ static void npu_mem_fini(struct drm_device *drm, void *arg)
 	ttm_device_fini(&mem->ttm);
 	npu_buddy_fini(&mem->card.buddy);
 	mutex_destroy(&mem->pinned_lock);
+	mutex_destroy(&mem->imports_lock);
+	mutex_destroy(&mem->mapped_lock);
 	mutex_destroy(&mem->card.lock);
 }
 
@@ -626,10 +692,13 @@ int npu_mem_init(struct npu_device *npu)
 	struct ttm_resource_manager *man;
 	int ret;
 
+	INIT_LIST_HEAD(&mem->mapped);
+	mutex_init(&mem->mapped_lock);
+	INIT_LIST_HEAD(&mem->imports);
+	mutex_init(&mem->imports_lock);
 	INIT_LIST_HEAD(&mem->pinned);
 	mutex_init(&mem->pinned_lock);
 	init_rwsem(&mem->turns);
-	init_rwsem(&mem->frees);
 	init_waitqueue_head(&mem->freed_wait);
 	mutex_init(&mem->card.lock);
 	ret = npu_buddy_init(&mem->card.buddy, npu->mmu.reserved_start, PAGE_SIZE);
@@ -662,19 +731,21 @@ int npu_mem_init(struct npu_device *npu)
 /**
  * npu_mem_release_dma - undo all DMA mappings of buffers, because the device goes away
  * @npu: device, unplugged, its card stopped
+ *
+ * The pages stay until their buffers go: others may have imported them. TTM's function for this
+ * would free them, and does not end when a buffer is just being freed by somebody else.
  */
 void npu_mem_release_dma(struct npu_device *npu)
 {
-	npu_userptr_release_dma(npu);
+	struct npu_mem *mem = &npu->mem;
+	struct npu_tt *tt, *next;
 
-	/*
-	 * TTM goes through its buffers with its lock held, and does not get past one whose last
-	 * reference has just gone: that one waits for the lock. So nobody drops any meanwhile,
-	 * neither its own nor one that eviction has taken.
-	 */
-	down_write(&npu->mem.turns);
-	down_write(&npu->mem.frees);
-	ttm_device_clear_dma_mappings(&npu->mem.ttm);
-	up_write(&npu->mem.frees);
-	up_write(&npu->mem.turns);
+	npu_userptr_release_dma(npu);
+	npu_prime_release_dma(npu);
+
+	mutex_lock(&mem->mapped_lock);
+	mem->gone = true;
+	list_for_each_entry_safe(tt, next, &mem->mapped, link)
+		npu_tt_unmap(npu->drm.dev, tt);
+	mutex_unlock(&mem->mapped_lock);
 }

@@ -49,17 +49,29 @@ struct npu_mem {
 	/** @system: system memory, TTM_PL_TT */
 	struct npu_system_manager system;
 
+	/** @mapped: pages of buffers that are mapped for DMA, under @mapped_lock */
+	struct list_head mapped;
+
+	/** @mapped_lock: protects @mapped and @gone; nothing inside of it */
+	struct mutex mapped_lock;
+
+	/** @gone: the device is, nothing is mapped any more; under @mapped_lock */
+	bool gone;
+
+	/** @imports: buffers that are attached to dma-bufs of others, under @imports_lock */
+	struct list_head imports;
+
+	/** @imports_lock: protects @imports; nothing inside of it */
+	struct mutex imports_lock;
+
 	/** @pinned: memory of processes that is mapped for DMA, under @pinned_lock */
 	struct list_head pinned;
 
-	/** @pinned_lock: protects @pinned and the mappings of what is in it; nothing inside of it */
+	/** @pinned_lock: protects @pinned and the mappings of what is in it; innermost */
 	struct mutex pinned_lock;
 
 	/** @turns: who may lock several buffers, and who may evict, see npu_residency.c */
 	struct rw_semaphore turns;
-
-	/** @frees: buffers that are just going; taken inside of @turns */
-	struct rw_semaphore frees;
 
 	/** @freed: jobs that have freed their buffers; wraps */
 	atomic_t freed;

@@ -24,6 +24,11 @@
 
 NPU_IMPORT_DMA_BUF();
 
+static struct npu_device *bo_to_npu(struct npu_bo *bo)
+{
+	return to_npu_device(bo->tbo.base.dev);
+}
+
 static struct npu_bo *npu_bo_of(struct dma_buf *dma_buf)
 {
 	return gem_to_npu_bo(dma_buf->priv);
@@ -44,10 +49,14 @@ static int npu_prime_to_system(struct npu_bo *bo)
 static int npu_prime_pin(struct dma_buf_attachment *attach)
 {
 	struct npu_bo *bo = npu_bo_of(attach->dmabuf);
-	int ret = npu_prime_to_system(bo);
+	int ret, idx;
 
+	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
+		return -ENODEV;
+	ret = npu_prime_to_system(bo);
 	if (!ret)
 		ttm_bo_pin(&bo->tbo);
+	drm_dev_exit(idx);
 
 	return ret;
 }
@@ -81,7 +90,8 @@ static struct sg_table *npu_prime_map(struct dma_buf_attachment *attach,
 	if (IS_ERR(sg))
 		goto out;
 
-	ret = dma_map_sgtable(attach->dev, sg, direction, 0);
+	/* This card has mapped the same pages; caches are for accesses of the CPU to see to. */
+	ret = dma_map_sgtable(attach->dev, sg, direction, DMA_ATTR_SKIP_CPU_SYNC);
 	if (ret) {
 		sg_free_table(sg);
 		kfree(sg);
@@ -95,7 +105,7 @@ out:
 static void npu_prime_unmap(struct dma_buf_attachment *attach, struct sg_table *sg,
 			    enum dma_data_direction direction)
 {
-	dma_unmap_sgtable(attach->dev, sg, direction, 0);
+	dma_unmap_sgtable(attach->dev, sg, direction, DMA_ATTR_SKIP_CPU_SYNC);
 	sg_free_table(sg);
 	kfree(sg);
 }
@@ -155,6 +165,29 @@ struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags)
 }
 
 /**
+ * npu_prime_handle_to_fd - drm_driver.prime_handle_to_fd
+ * @drm: device
+ * @file: caller
+ * @handle: buffer
+ * @flags: DRM_CLOEXEC, DRM_RDWR
+ * @fd: answer
+ *
+ * DRM's own code looks at the attachment of an imported buffer, which goes with the device.
+ */
+int npu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
+			   int *fd)
+{
+	int ret, idx;
+
+	if (!drm_dev_enter(drm, &idx))
+		return -ENODEV;
+	ret = drm_gem_prime_handle_to_fd(drm, file, handle, flags, fd);
+	drm_dev_exit(idx);
+
+	return ret;
+}
+
+/**
  * npu_prime_is_attached - does another device have access to a buffer?
  * @bo: buffer, its reservation lock held
  */
@@ -176,6 +209,13 @@ void npu_prime_moving(struct npu_bo *bo)
 }
 
 /* Import */
+
+static void npu_prime_attached(struct npu_device *npu, struct npu_bo *bo)
+{
+	mutex_lock(&npu->mem.imports_lock);
+	list_add(&bo->import_link, &npu->mem.imports);
+	mutex_unlock(&npu->mem.imports_lock);
+}
 
 /**
  * npu_prime_import - make a buffer of a dma-buf
@@ -201,6 +241,8 @@ struct drm_gem_object *npu_prime_import(struct drm_device *drm, struct dma_buf *
 	if (!drm_dev_enter(drm, &idx))
 		return ERR_PTR(-ENODEV);
 	obj = drm_gem_prime_import(drm, dma_buf);
+	if (!IS_ERR(obj))
+		npu_prime_attached(to_npu_device(drm), gem_to_npu_bo(obj));
 	drm_dev_exit(idx);
 
 	return obj;
@@ -229,6 +271,71 @@ struct drm_gem_object *npu_prime_import_sg_table(struct drm_device *drm,
 	return IS_ERR(bo) ? ERR_CAST(bo) : &bo->tbo.base;
 }
 
+/* Take an attachment from a buffer; NULL if somebody else has done so. */
+static struct dma_buf_attachment *npu_prime_take(struct npu_bo *bo)
+{
+	struct dma_buf_attachment *attach = bo->tbo.base.import_attach;
+
+	lockdep_assert_held(&bo_to_npu(bo)->mem.imports_lock);
+
+	list_del_init(&bo->import_link);
+	bo->tbo.base.import_attach = NULL;
+
+	return attach;
+}
+
+static void npu_prime_drop(struct dma_buf_attachment *attach, struct sg_table *sg)
+{
+	struct dma_buf *dma_buf = attach->dmabuf;
+
+	dma_buf_unmap_attachment_unlocked(attach, sg, DMA_BIDIRECTIONAL);
+	dma_buf_detach(dma_buf, attach);
+	dma_buf_put(dma_buf);
+}
+
+/**
+ * npu_prime_detach - the end of an imported buffer
+ * @bo: buffer, imported or not
+ */
+void npu_prime_detach(struct npu_bo *bo)
+{
+	struct npu_mem *mem = &bo_to_npu(bo)->mem;
+	struct dma_buf_attachment *attach;
+
+	if (!bo->dma_buf)
+		return;
+
+	mutex_lock(&mem->imports_lock);
+	attach = npu_prime_take(bo);
+	mutex_unlock(&mem->imports_lock);
+	if (attach)
+		npu_prime_drop(attach, bo->tbo.sg);
+}
+
+/**
+ * npu_prime_release_dma - give back what others have mapped for a device that goes away
+ * @npu: device, unplugged, its card stopped
+ */
+void npu_prime_release_dma(struct npu_device *npu)
+{
+	struct dma_buf_attachment *attach;
+	struct npu_mem *mem = &npu->mem;
+	struct sg_table *sg;
+	struct npu_bo *bo;
+
+	mutex_lock(&mem->imports_lock);
+	while ((bo = list_first_entry_or_null(&mem->imports, struct npu_bo, import_link))) {
+		sg = bo->tbo.sg;
+		attach = npu_prime_take(bo);
+		/* From here on the buffer may be gone; the exporter's locks are not for inside. */
+		mutex_unlock(&mem->imports_lock);
+		if (attach)
+			npu_prime_drop(attach, sg);
+		mutex_lock(&mem->imports_lock);
+	}
+	mutex_unlock(&mem->imports_lock);
+}
+
 /**
  * npu_prime_mmap - map an imported buffer: its exporter does
  * @obj: buffer
@@ -241,7 +348,7 @@ int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
 	vma->vm_private_data = NULL;
 	vma->vm_ops = NULL;
-	ret = dma_buf_mmap(obj->import_attach->dmabuf, vma, 0);
+	ret = dma_buf_mmap(gem_to_npu_bo(obj)->dma_buf, vma, 0);
 	if (!ret)
 		drm_gem_object_put(obj);
 
@@ -258,7 +365,7 @@ int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
  */
 int npu_prime_sync(struct npu_bo *bo, u32 direction)
 {
-	struct dma_buf *dma_buf = bo->tbo.base.import_attach->dmabuf;
+	struct dma_buf *dma_buf = bo->dma_buf;
 	int ret;
 
 	ret = dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL);

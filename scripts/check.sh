@@ -172,6 +172,7 @@ together
 # Two boards at a time, and no compiler beside them: they test what happens when time runs out.
 aside guest-stock 900 tests/guest/check.sh stock
 aside guest-iommu 900 tests/guest/check.sh iommu
+aside guest-cards 1300 tests/guest/check.sh cards
 step guest-debug 2400 tests/guest/check.sh debug
 together
 

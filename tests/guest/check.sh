@@ -6,6 +6,7 @@
 #   check.sh stock    a few rounds on Debian's kernel
 #   check.sh iommu    the same behind an emulated IOMMU
 #   check.sh debug    all rounds under KASAN, lockdep and kmemleak
+#   check.sh cards    what two cards do together, on both kernels, and behind the IOMMU
 #
 # Where everything is slow the card is small: what fills it takes less time.
 
@@ -14,6 +15,26 @@ run=$PWD/tests/guest/run.sh
 # Files on a disk, which memory of a process can be a mapping of.
 share=${NPU_BUILD:-build}/vm/guest-${1:-}
 mkdir -p "$share" || exit 1
+
+# Boots one board after the other, and adds their results up.
+cards() {
+    local board passed=0 failed=0 log=$share/log
+    make -s module-debug || exit 1
+    for board in "stock" "stock --iommu" "debug --memory 3G --kmemleak"; do
+        echo "== --kernel $board"
+        # shellcheck disable=SC2086 # words of options
+        tools/npu-vm --kernel $board --cards 2 --device ddr=128M --control --timeout 400 -- "$run" two_cards 2>&1 | tee "$log"
+        if [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+            passed=$((passed + BASH_REMATCH[1]))
+            failed=$((failed + BASH_REMATCH[2]))
+        else
+            failed=$((failed + 1))
+        fi
+    done
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+
 case ${1:-} in
     stock) exec tools/npu-vm --kernel stock --share "$share" --control --sleep --timeout 850 -- "$run" --quick ;;
     iommu) exec tools/npu-vm --kernel stock --iommu --device ddr=128M --share "$share" --control --timeout 850 -- "$run" --quick ;;
@@ -21,8 +42,9 @@ case ${1:-} in
         make -s module-debug || exit 1
         exec tools/npu-vm --kernel debug --memory 3G --device ddr=128M --kmemleak --append kunit.enable=1 --share "$share" --control --sleep --timeout 2350 -- "$run" --debug
         ;;
+    cards) cards ;;
     *)
-        echo "usage: check.sh stock|iommu|debug" >&2
+        echo "usage: check.sh stock|iommu|debug|cards" >&2
         exit 2
         ;;
 esac

@@ -74,6 +74,12 @@ run bugclass "$bin/bugclass" $classes
 run fuzz "$bin/fuzz" $fuzz
 run recovery "$bin/recovery"
 run coredump "$bin/coredump"
+# Asks for the board that check.sh has for it: every other test is about one card.
+if [ -e /dev/accel/accel1 ]; then
+	run two_cards "$bin/two_cards"
+else
+	echo "== two_cards is for a board with two: npu-vm --cards 2 (check.sh cards)"
+fi
 run hotplug "$bin/hotplug" $plugs
 run removal "$bin/removal" $removals
 # Elsewhere the board's own devices do not come back.

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers shared between two cards: jobs of both, in the order that implicit fences give them, and cards that go. */
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "npu_raw.h"
+
+#define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
+#define SIZE (MIB(2) + KIB(64))
+#define DRIVER "/sys/bus/pci/drivers/npu/"
+
+static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
+
+/* A card, with a file and a context. */
+struct card {
+  int fd;
+  uint32_t ctx;
+  char device[32]; /* PCI address */
+};
+
+static struct card cards[2];
+
+/* The node of a card can have another number after it was bound anew. */
+static void card_open(struct card *card) {
+  for (int number = 0; number < 64; number++) {
+    struct drm_npu_dev_info info;
+    char path[64], device[32];
+    int fd;
+
+    snprintf(path, sizeof(path), "/dev/accel/accel%d", number);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) continue;
+    npu_info(fd, &info);
+    snprintf(device, sizeof(device), "%04x:%02x:%02x.%u", info.pci_domain, info.pci_bus, info.pci_device, info.pci_function);
+    if (card == &cards[1] && !card->device[0] && !strcmp(device, cards[0].device)) {
+      close(fd);
+      continue;
+    }
+    if (card->device[0] && strcmp(device, card->device)) {
+      close(fd);
+      continue;
+    }
+    strcpy(card->device, device);
+    card->fd = fd;
+    card->ctx = ctx_create(fd);
+    return;
+  }
+  fail_msg("there is no card %d: this test needs npu-vm --cards 2", (int)(card - cards));
+}
+
+static int set_up(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) card_open(&cards[i]);
+  calibrate(cards[0].fd, cards[0].ctx);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) close(cards[i].fd);
+  return 0;
+}
+
+static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
+  return p[0] == value && !memcmp(p, p + 1, size - 1);
+}
+
+static struct drm_npu_bo_info info_of(const struct card *card, const struct bo *bo) {
+  struct drm_npu_bo_info info = {.handle = bo->handle};
+
+  assert_int_equal(raw_ioctl(card->fd, DRM_IOCTL_NPU_BO_INFO, &info), 0);
+  return info;
+}
+
+/* From one card's file to the other's. */
+static void share(const struct card *from, const struct bo *bo, const struct card *to, struct bo *shared) {
+  struct drm_prime_handle out = {.handle = bo->handle, .flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
+  struct drm_npu_bo_info info;
+
+  assert_int_equal(raw_ioctl(from->fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+  in.fd = out.fd;
+  assert_int_equal(raw_ioctl(to->fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in), 0);
+  close(out.fd);
+  *shared = (struct bo){.handle = in.handle};
+  info = info_of(to, shared);
+  *shared = (struct bo){.handle = in.handle, .size = info.size, .va = info.va, .mmap_offset = info.mmap_offset};
+}
+
+/* A job that fills a buffer, perhaps after a while; returns its number. */
+static uint64_t start_fill(const struct card *card, const struct bo *bo, uint8_t value, uint32_t delay_ms) {
+  struct stream stream;
+  struct job job;
+  uint64_t seqno;
+  uint8_t region;
+
+  stream_create(card->fd, 2, &stream);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  region = (uint8_t)job_region(&job, bo, RW);
+  if (delay_ms) stream_slow_copy(&stream, region, delay_ms);
+  stream_fill(&stream, region, 0, (uint32_t)bo->size, value);
+  job.stream.gdma_count = stream.count;
+  seqno = submit(card->fd, card->ctx, &job);
+  stream_destroy(card->fd, &stream);
+  return seqno;
+}
+
+static uint64_t start_copy(const struct card *card, const struct bo *from, const struct bo *to) {
+  struct stream stream;
+  struct job job;
+  uint64_t seqno;
+  uint8_t a, b;
+
+  stream_create(card->fd, 1, &stream);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  a = (uint8_t)job_region(&job, from, DRM_NPU_REGION_READ);
+  b = (uint8_t)job_region(&job, to, RW);
+  stream_copy(&stream, a, 0, b, 0, (uint32_t)to->size);
+  job.stream.gdma_count = 1;
+  seqno = submit(card->fd, card->ctx, &job);
+  stream_destroy(card->fd, &stream);
+  return seqno;
+}
+
+/* What the card sees in a buffer. */
+static void expect_filled(const struct card *card, const struct bo *bo, uint8_t value) {
+  struct bo out;
+
+  bo_create_mapped(card->fd, bo->size, DRM_NPU_BO_SYSTEM, &out);
+  wait_ok(card->fd, card->ctx, start_copy(card, bo, &out));
+  bo_sync(card->fd, &out, DRM_NPU_SYNC_FROM_DEVICE);
+  for (uint64_t i = 0; i < out.size; i++)
+    if (out.map[i] != value) fail_msg("%#x instead of %#x at %#llx", out.map[i], value, (unsigned long long)i);
+  bo_destroy(card->fd, &out);
+}
+
+static void both_cards_use_one_buffer(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    for (int first = 0; first < 2; first++) {
+      const struct card *maker = &cards[first], *other = &cards[!first];
+      struct bo bo, shared;
+
+      bo_create(maker->fd, SIZE, kinds[k], &bo);
+      wait_ok(maker->fd, maker->ctx, start_fill(maker, &bo, 0x11, 0));
+      share(maker, &bo, other, &shared);
+      assert_int_equal(info_of(other, &shared).flags, DRM_NPU_BO_SYSTEM | DRM_NPU_BO_IMPORTED);
+      /* A card buffer has come to where both reach it. */
+      assert_int_equal(info_of(maker, &bo).flags, k ? DRM_NPU_BO_SYSTEM : DRM_NPU_BO_CARD | DRM_NPU_BO_EVICTED);
+      expect_filled(other, &shared, 0x11);
+      wait_ok(other->fd, other->ctx, start_fill(other, &shared, 0x22, 0));
+      expect_filled(maker, &bo, 0x22);
+      wait_ok(maker->fd, maker->ctx, start_fill(maker, &bo, 0x33, 0));
+      expect_filled(other, &shared, 0x33);
+      assert_int_equal(raw_bo_seal(maker->fd, bo.handle), -EBUSY);
+
+      /* Alone again, it goes home with the next job. */
+      bo_destroy(other->fd, &shared);
+      for (int tries = 0; tries < 100; tries++) {
+        expect_filled(maker, &bo, 0x33);
+        if (info_of(maker, &bo).flags == kinds[k]) break;
+        usleep(50000);
+      }
+      assert_int_equal(info_of(maker, &bo).flags, kinds[k]);
+      bo_destroy(maker->fd, &bo);
+    }
+  }
+}
+
+/* A job of one card waits for that of the other that writes what it reads, without a word from the program. */
+static void fences_go_across(void **state) {
+  struct bo bo, shared, out;
+
+  (void)state;
+  bo_create(cards[0].fd, SIZE, DRM_NPU_BO_CARD, &bo);
+  share(&cards[0], &bo, &cards[1], &shared);
+  bo_create_mapped(cards[1].fd, SIZE, DRM_NPU_BO_SYSTEM, &out);
+  for (int round = 0; round < 4; round++) {
+    uint8_t value = (uint8_t)(0x40 + round);
+    uint64_t fill, copy, refill;
+
+    fill = start_fill(&cards[0], &bo, value, 300);
+    copy = start_copy(&cards[1], &shared, &out); /* reads after that, */
+    refill = start_fill(&cards[0], &bo, 0xee, 0); /* and is not overtaken by who writes next */
+    wait_ok(cards[1].fd, cards[1].ctx, copy);
+    wait_ok(cards[0].fd, cards[0].ctx, fill);
+    wait_ok(cards[0].fd, cards[0].ctx, refill);
+    bo_sync(cards[1].fd, &out, DRM_NPU_SYNC_FROM_DEVICE);
+    assert_true(is_filled(out.map, SIZE, value));
+    memset(out.map, 0, SIZE);
+  }
+  bo_destroy(cards[1].fd, &shared);
+  bo_destroy(cards[1].fd, &out);
+  bo_destroy(cards[0].fd, &bo);
+}
+
+static void write_file(const char *path, const char *text) {
+  int fd = open(path, O_WRONLY);
+
+  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) fail_msg("%s: %s", path, strerror(errno));
+  close(fd);
+}
+
+/* The card whose memory it is goes, with a job at work: the other one still has the pages, and nobody else gets them. */
+static void the_exporter_goes(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    uint8_t *noise[32];
+    struct bo bo, shared;
+
+    bo_create(cards[0].fd, SIZE, kinds[k], &bo);
+    wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x51, 0));
+    share(&cards[0], &bo, &cards[1], &shared);
+    start_fill(&cards[0], &bo, 0x51, 2000);
+    write_file(DRIVER "unbind", cards[0].device);
+    /* Whoever asks for memory now does not get that of the buffer. */
+    for (int i = 0; i < 32; i++) {
+      noise[i] = mmap(NULL, MIB(2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      assert_ptr_not_equal(noise[i], MAP_FAILED);
+      memset(noise[i], 0x77, MIB(2));
+    }
+    expect_filled(&cards[1], &shared, 0x51);
+    wait_ok(cards[1].fd, cards[1].ctx, start_fill(&cards[1], &shared, 0x62, 0));
+    expect_filled(&cards[1], &shared, 0x62);
+    for (int i = 0; i < 32; i++) {
+      assert_true(is_filled(noise[i], MIB(2), 0x77));
+      munmap(noise[i], MIB(2));
+    }
+    close(cards[0].fd);
+    expect_filled(&cards[1], &shared, 0x62);
+    bo_destroy(cards[1].fd, &shared);
+    run_nop(cards[1].fd, cards[1].ctx);
+    write_file(DRIVER "bind", cards[0].device);
+    card_open(&cards[0]);
+    run_nop(cards[0].fd, cards[0].ctx);
+  }
+}
+
+/* The card that has borrowed it goes: its jobs end, and the maker goes on. */
+static void the_importer_goes(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    struct drm_prime_handle out = {.flags = DRM_CLOEXEC};
+    struct bo bo, shared;
+
+    bo_create(cards[0].fd, SIZE, kinds[k], &bo);
+    share(&cards[0], &bo, &cards[1], &shared);
+    start_fill(&cards[1], &shared, 0x99, 60000);
+    write_file(DRIVER "unbind", cards[1].device);
+    /* Waits for the job of the other card, which has ended with it. */
+    wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x73, 0));
+    expect_filled(&cards[0], &bo, 0x73);
+    /* The card is off the buffer, though its file is still open: nothing holds it in system memory. */
+    assert_int_equal(info_of(&cards[0], &bo).flags, kinds[k]);
+    out.handle = shared.handle;
+    assert_int_equal(raw_ioctl(cards[1].fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), -ENODEV);
+    close(cards[1].fd);
+    expect_filled(&cards[0], &bo, 0x73);
+    bo_destroy(cards[0].fd, &bo);
+    write_file(DRIVER "bind", cards[1].device);
+    card_open(&cards[1]);
+    run_nop(cards[1].fd, cards[1].ctx);
+  }
+}
+
+static void quotas_and_figures_are_each_cards_own(void **state) {
+  struct drm_npu_memory_info before, after;
+  struct bo bo, shared;
+
+  (void)state;
+  npu_memory(cards[1].fd, &before);
+  bo_create(cards[0].fd, SIZE, DRM_NPU_BO_CARD, &bo);
+  share(&cards[0], &bo, &cards[1], &shared);
+  npu_memory(cards[1].fd, &after);
+  assert_int_equal(after.card_free, before.card_free);
+  assert_int_equal(after.file_card, before.file_card);
+  assert_int_equal(after.file_system, before.file_system + SIZE);
+  bo_destroy(cards[1].fd, &shared);
+  bo_destroy(cards[0].fd, &bo);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(both_cards_use_one_buffer),
+      cmocka_unit_test(fences_go_across),
+      cmocka_unit_test(quotas_and_figures_are_each_cards_own),
+      cmocka_unit_test(the_exporter_goes),
+      cmocka_unit_test(the_importer_goes),
+  };
+
+  return cmocka_run_group_tests_name("two_cards", tests, set_up, tear_down);
+}
