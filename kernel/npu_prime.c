@@ -11,6 +11,7 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
+#include <linux/iosys-map.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
@@ -110,6 +111,36 @@ static void npu_prime_unmap(struct dma_buf_attachment *attach, struct sg_table *
 	kfree(sg);
 }
 
+/* For the kernel's own users: where all of it is memory like any other, whatever the card's is. */
+static int npu_prime_vmap(struct dma_buf *dma_buf, struct iosys_map *map)
+{
+	struct npu_bo *bo = npu_bo_of(dma_buf);
+	int ret, idx;
+
+	/* There is no mapping for reading only. */
+	if (bo->sealed)
+		return -EACCES;
+	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
+		return -ENODEV;
+
+	ret = npu_prime_to_system(bo);
+	if (!ret)
+		ret = ttm_bo_vmap(&bo->tbo, map);
+	if (!ret)
+		ttm_bo_pin(&bo->tbo);
+	drm_dev_exit(idx);
+
+	return ret;
+}
+
+static void npu_prime_vunmap(struct dma_buf *dma_buf, struct iosys_map *map)
+{
+	struct npu_bo *bo = npu_bo_of(dma_buf);
+
+	ttm_bo_vunmap(&bo->tbo, map);
+	ttm_bo_unpin(&bo->tbo);
+}
+
 static int npu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
 {
 	struct npu_bo *bo = npu_bo_of(dma_buf);
@@ -137,6 +168,8 @@ static const struct dma_buf_ops npu_dma_buf_ops = {
 	.end_cpu_access = npu_prime_end_cpu_access,
 	.release = drm_gem_dmabuf_release,
 	.mmap = drm_gem_dmabuf_mmap,
+	.vmap = npu_prime_vmap,
+	.vunmap = npu_prime_vunmap,
 };
 
 /**
@@ -188,14 +221,14 @@ int npu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 ha
 }
 
 /**
- * npu_prime_is_attached - does another device have access to a buffer?
+ * npu_prime_is_attached - does another device, or driver, have access to a buffer?
  * @bo: buffer, its reservation lock held
  */
 bool npu_prime_is_attached(struct npu_bo *bo)
 {
 	struct dma_buf *dma_buf = READ_ONCE(bo->tbo.base.dma_buf);
 
-	return dma_buf && !list_empty(&dma_buf->attachments);
+	return dma_buf && (!list_empty(&dma_buf->attachments) || dma_buf->vmapping_counter);
 }
 
 /**
@@ -374,3 +407,7 @@ int npu_prime_sync(struct npu_bo *bo, u32 direction)
 
 	return ret;
 }
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)
+#include "npu_prime_test.c"
+#endif

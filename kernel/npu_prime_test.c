@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of exported buffers, as other drivers see them. Included by npu_prime.c.
+ * They need a card.
+ */
+#include <linux/fcntl.h>
+#include <linux/highmem.h>
+#include <linux/pci.h>
+#include <linux/string.h>
+
+#include <kunit/test.h>
+
+#define NPU_PRIME_TEST_BYTES	(SZ_2M + SZ_16K)
+
+/* A buffer that only its dma-buf keeps. */
+static struct dma_buf *npu_prime_test_export(struct kunit *test, u32 flags)
+{
+	struct pci_dev *pdev = pci_get_device(NPU_PCI_VENDOR_ID, NPU_PCI_DEVICE_ID, NULL);
+	struct npu_device *npu = pdev ? pci_get_drvdata(pdev) : NULL;
+	struct dma_buf *dma_buf;
+	struct npu_user *user;
+	struct npu_bo *bo;
+
+	if (!npu)
+		kunit_skip(test, "no card");
+
+	user = npu_user_find(npu, GLOBAL_ROOT_UID);
+	KUNIT_ASSERT_NOT_NULL(test, user);
+	bo = npu_bo_create(npu, user, NPU_PRIME_TEST_BYTES, flags);
+	npu_user_put(user);
+	pci_dev_put(pdev);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, bo);
+	dma_buf = npu_prime_export(&bo->tbo.base, O_RDWR);
+	drm_gem_object_put(&bo->tbo.base);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dma_buf);
+	dma_resv_wait_timeout(dma_buf->resv, DMA_RESV_USAGE_KERNEL, false, MAX_SCHEDULE_TIMEOUT);
+
+	return dma_buf;
+}
+
+/* Is every page of the buffer filled with a value, seen past the mapping? */
+static bool npu_prime_test_pages(struct npu_bo *bo, int value)
+{
+	bool same = true;
+	void *page;
+	u32 i;
+
+	for (i = 0; i < bo->tbo.ttm->num_pages && same; i++) {
+		page = kmap_local_page(bo->tbo.ttm->pages[i]);
+		same = !memchr_inv(page, value, PAGE_SIZE);
+		kunmap_local(page);
+	}
+
+	return same;
+}
+
+/* Fill card memory, or see whether it is filled, from the CPU's side of the bus. */
+static bool npu_prime_test_card(struct npu_bo *bo, u8 value, bool fill)
+{
+	struct npu_device *npu = bo_to_npu(bo);
+	struct npu_mem_run run;
+	u64 offset, i;
+
+	for (offset = 0; offset < bo->tbo.base.size; offset += run.bytes) {
+		npu_mem_run(bo, false, offset, &run);
+		if (fill)
+			memset_io(npu->ddr + run.addr, value, run.bytes);
+		for (i = 0; i < run.bytes; i += SZ_1K) {
+			if (readb(npu->ddr + run.addr + i) != value)
+				return false;
+		}
+	}
+
+	return true;
+}
+
+static int npu_prime_test_move_to_card(struct npu_bo *bo)
+{
+	static const struct ttm_place place = { .mem_type = TTM_PL_VRAM };
+	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
+	struct ttm_operation_ctx ctx = { };
+
+	return ttm_bo_validate(&bo->tbo, &placement, &ctx);
+}
+
+static void npu_prime_test_vmap_system(struct kunit *test)
+{
+	struct dma_buf *dma_buf = npu_prime_test_export(test, DRM_NPU_BO_SYSTEM);
+	struct npu_bo *bo = npu_bo_of(dma_buf);
+	struct iosys_map map, again;
+
+	KUNIT_ASSERT_EQ(test, dma_buf_vmap_unlocked(dma_buf, &map), 0);
+	KUNIT_EXPECT_FALSE(test, map.is_iomem);
+	KUNIT_EXPECT_NULL(test, memchr_inv(map.vaddr, 0, NPU_PRIME_TEST_BYTES));
+	memset(map.vaddr, 0x5a, NPU_PRIME_TEST_BYTES);
+	KUNIT_EXPECT_TRUE(test, npu_prime_test_pages(bo, 0x5a));
+	KUNIT_EXPECT_EQ(test, dma_buf_vmap_unlocked(dma_buf, &again), 0);
+	KUNIT_EXPECT_PTR_EQ(test, again.vaddr, map.vaddr);
+	dma_buf_vunmap_unlocked(dma_buf, &again);
+	KUNIT_EXPECT_EQ(test, bo->tbo.pin_count, 1);
+	dma_buf_vunmap_unlocked(dma_buf, &map);
+	KUNIT_EXPECT_EQ(test, bo->tbo.pin_count, 0);
+	KUNIT_EXPECT_TRUE(test, npu_prime_test_pages(bo, 0x5a));
+	dma_buf_put(dma_buf);
+}
+
+/* Card memory comes to the host while it is mapped, and goes back with what was written. */
+static void npu_prime_test_vmap_card(struct kunit *test)
+{
+	struct dma_buf *dma_buf = npu_prime_test_export(test, DRM_NPU_BO_CARD);
+	struct npu_bo *bo = npu_bo_of(dma_buf);
+	struct iosys_map map;
+
+	dma_resv_lock(dma_buf->resv, NULL);
+	KUNIT_EXPECT_EQ(test, npu_prime_test_move_to_card(bo), 0);
+	KUNIT_EXPECT_TRUE(test, npu_prime_test_card(bo, 0x3c, true));
+	KUNIT_EXPECT_EQ(test, dma_buf_vmap(dma_buf, &map), 0);
+	KUNIT_EXPECT_EQ(test, bo->tbo.resource->mem_type, TTM_PL_TT);
+	KUNIT_EXPECT_NULL(test, memchr_inv(map.vaddr, 0x3c, NPU_PRIME_TEST_BYTES));
+	memset(map.vaddr, 0xc3, NPU_PRIME_TEST_BYTES);
+	/* DRM sets this where a file exports. */
+	bo->tbo.base.dma_buf = dma_buf;
+	KUNIT_EXPECT_TRUE(test, npu_prime_is_attached(bo));
+	KUNIT_EXPECT_TRUE(test, npu_bo_is_home(bo));
+	dma_buf_vunmap(dma_buf, &map);
+	KUNIT_EXPECT_FALSE(test, npu_prime_is_attached(bo));
+	bo->tbo.base.dma_buf = NULL;
+	KUNIT_EXPECT_EQ(test, npu_prime_test_move_to_card(bo), 0);
+	KUNIT_EXPECT_TRUE(test, npu_prime_test_card(bo, 0xc3, false));
+	dma_resv_unlock(dma_buf->resv);
+	dma_buf_put(dma_buf);
+}
+
+static void npu_prime_test_vmap_sealed(struct kunit *test)
+{
+	struct dma_buf *dma_buf = npu_prime_test_export(test, DRM_NPU_BO_SYSTEM);
+	struct iosys_map map;
+
+	/* Not through dma_buf_vmap(), which warns of a refusal. */
+	npu_bo_of(dma_buf)->sealed = true;
+	dma_resv_lock(dma_buf->resv, NULL);
+	KUNIT_EXPECT_EQ(test, npu_prime_vmap(dma_buf, &map), -EACCES);
+	KUNIT_EXPECT_EQ(test, npu_bo_of(dma_buf)->tbo.pin_count, 0);
+	dma_resv_unlock(dma_buf->resv);
+	dma_buf_put(dma_buf);
+}
+
+static struct kunit_case npu_prime_test_cases[] = {
+	KUNIT_CASE(npu_prime_test_vmap_system),
+	KUNIT_CASE(npu_prime_test_vmap_card),
+	KUNIT_CASE(npu_prime_test_vmap_sealed),
+	{ }
+};
+
+static struct kunit_suite npu_prime_test_suite = {
+	.name = "npu_prime",
+	.test_cases = npu_prime_test_cases,
+};
+
+kunit_test_suite(npu_prime_test_suite);
