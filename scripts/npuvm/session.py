@@ -73,12 +73,20 @@ class Session:
             os.close(descriptor)
         try:
             self._carry()
+            self._let_end()
         finally:
             self._give_terminal_back()
             if self._process.poll() is None:
                 self._process.kill()
             self._process.wait()
         return self._verdict(log_path)
+
+    def _let_end(self):
+        """QEMU closes its channels some time before it ends: its own status is worth knowing."""
+        try:
+            self._process.wait(OFF_LIMIT)
+        except subprocess.TimeoutExpired:
+            pass
 
     def _take_terminal(self):
         """In an interactive session keys go to the guest, one by one where they come from a terminal."""
