@@ -15,10 +15,10 @@ here=$(dirname "$(readlink -f "$0")")
 bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
 passed=0
 failed=0
-kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60 classes=200 contexts=10000
+kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60 classes=200 contexts=10000 fails=1
 case ${1:-} in
 --quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 classes=40 contexts=500 && shift ;;
---debug) plugs=2 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=2000 && shift ;;
+--debug) plugs=2 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=2000 fails=10 && shift ;;
 esac
 wanted=" $* "
 
@@ -29,7 +29,7 @@ run() {
 	case $wanted in "  " | *" $name "*) ;; *) return ;; esac
 	echo "== $name"
 	begun=$(date +%s)
-	timeout 900 "$@" >/tmp/npu-test.log 2>&1
+	timeout 1800 "$@" >/tmp/npu-test.log 2>&1
 	status=$?
 	cat /tmp/npu-test.log
 	echo "== $name took $(($(date +%s) - begun)) s"
@@ -91,7 +91,7 @@ fi
 # Allocations can only be made to fail by a kernel that is built for it.
 if [ -d /sys/kernel/debug/failslab ]; then
 	run unwind "$bin/unwind" $unwinds
-	run fail_nth "$bin/fail_nth"
+	run fail_nth "$bin/fail_nth" $fails
 else
 	echo "== unwind and fail_nth are for the debug kernel"
 fi

@@ -119,7 +119,7 @@ static void many_processes_break_nothing(void **state) {
   printf("seed %llu, %lld s, %d processes\n", (unsigned long long)seed, (long long)seconds, processes);
   fflush(stdout);
   random_seed(&r, seed);
-  usage_take(before);
+  usage_begin(before);
   while (now_ms() < end) {
     for (int i = 0; i < processes; i++) {
       if (!slots[i].pid) {

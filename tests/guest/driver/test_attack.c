@@ -99,7 +99,7 @@ static void contexts_beyond_the_cap(void **state) {
   (void)state;
   npu_info(fd, &info);
   usage_settle(1);
-  usage_take(before);
+  usage_begin(before);
   for (int round = 0; round < 3; round++) {
     uint32_t count = 0;
     int ret;
@@ -124,7 +124,7 @@ static void ten_thousand_contexts_in_turn(void **state) {
   char before[USAGE_BYTES];
 
   (void)state;
-  usage_take(before);
+  usage_begin(before);
   for (int i = 0; i < rounds; i++) {
     uint32_t id = ctx_create(fd);
 
@@ -161,7 +161,7 @@ static void a_fork_bomb_of_submitters(void **state) {
   char before[USAGE_BYTES];
 
   (void)state;
-  usage_take(before);
+  usage_begin(before);
   for (int round = 0; round < 3; round++) {
     pid_t pid = fork();
 

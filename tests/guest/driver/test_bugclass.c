@@ -228,7 +228,7 @@ static void class_04_mapping_races_and_double_put(void **state) {
   struct bo bo;
 
   (void)state;
-  usage_take(before);
+  usage_begin(before);
   for (int round = 0; round < 5; round++) {
     bo_create(fd, KIB(64), round & 1 ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM, &bo);
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, map_and_unmap, &bo), 0);
@@ -285,7 +285,7 @@ static void class_06_errors_of_submission_are_unwound(void **state) {
   fill_create(&fill, KIB(4));
   last = submit(fd, ctx, &fill.job);
   wait_ok(fd, ctx, last);
-  usage_take(before);
+  usage_begin(before);
   bad = fill.job;
   bad.args.regions = (uintptr_t)bad.regions;
   bad.args.in_syncs = (uintptr_t)bad.in;
@@ -458,7 +458,7 @@ static void class_11_leaks_on_success_and_reset(void **state) {
 
   (void)state;
   card_path(reset, sizeof(reset), "reset");
-  usage_take(before);
+  usage_begin(before);
   for (int i = 0; i < rounds; i++) {
     uint32_t id = ctx_create(fd), syncobj = syncobj_create(fd);
     struct fill fill;

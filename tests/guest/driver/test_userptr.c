@@ -626,7 +626,7 @@ static void killed_processes_leave_no_pins(void **state) {
   uint8_t *shared = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_SHARED);
 
   (void)state;
-  usage_take(before);
+  usage_begin(before);
   for (int i = 0; i < 10; i++) {
     int ready[2], status;
     pid_t pid;

@@ -67,6 +67,19 @@ void usage_take(char text[USAGE_BYTES]) {
   assert_non_null(strstr(text, "asids used"));
 }
 
+void usage_begin(char text[USAGE_BYTES]) {
+  char last[USAGE_BYTES];
+  int same = 0;
+
+  usage_take(text);
+  for (int tries = 0; tries < 300 && same < 5; tries++) {
+    strcpy(last, text);
+    usleep(20000);
+    usage_take(text);
+    same = strcmp(last, text) ? 0 : same + 1;
+  }
+}
+
 void usage_expect(const char *before) {
   char after[USAGE_BYTES];
 

@@ -7,6 +7,8 @@
 
 /* Memory, page tables, address spaces and queues, as text. */
 void usage_take(char text[USAGE_BYTES]);
+/* The same when it has stopped changing: what earlier tests have closed may still be on its way out. */
+void usage_begin(char text[USAGE_BYTES]);
 /* Ends the test if it is not the same again after a while. */
 void usage_expect(const char *before);
 /* Waits until nobody but the caller has contexts: processes that an earlier test has killed may still be on their way out. */
