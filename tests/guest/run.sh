@@ -18,7 +18,7 @@ failed=0
 kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60 classes=200 contexts=10000 fails=1
 case ${1:-} in
 --quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 classes=40 contexts=500 && shift ;;
---debug) plugs=2 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=2000 fails=10 && shift ;;
+--debug) plugs=1 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=1000 fails=10 && shift ;;
 esac
 wanted=" $* "
 
