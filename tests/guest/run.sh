@@ -22,7 +22,7 @@ case ${1:-} in
 esac
 wanted=" $* "
 
-# run NAME COMMAND...: a cmocka program, or a script that prints the same lines at its end.
+# run NAME COMMAND...: a cmocka or GoogleTest program, or a script that prints the same lines at its end.
 run() {
 	name=$1
 	shift
@@ -33,8 +33,8 @@ run() {
 	status=$?
 	cat /tmp/npu-test.log
 	echo "== $name took $(($(date +%s) - begun)) s"
-	p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test(s).*/\1/p' /tmp/npu-test.log | tail -n 1)
-	f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test(s).*/\1/p' /tmp/npu-test.log | tail -n 1)
+	p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' /tmp/npu-test.log | tail -n 1)
+	f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p' /tmp/npu-test.log | tail -n 1)
 	p=${p:-0} f=${f:-0}
 	# A program that dies, hangs or runs nothing has failed, whatever it printed before.
 	[ "$f" -gt 0 ] || [ $status -eq 0 ] || f=1
@@ -77,8 +77,9 @@ run coredump "$bin/coredump"
 # Asks for the board that check.sh has for it: every other test is about one card.
 if [ -e /dev/accel/accel1 ]; then
 	run two_cards "$bin/two_cards"
+	run runtime_two_cards env NPU_DEVICE=drm "$bin/../../npu_runtime_test" --gtest_filter='TwoCards*'
 else
-	echo "== two_cards is for a board with two: npu-vm --cards 2 (check.sh cards)"
+	echo "== two_cards and runtime_two_cards are for a board with two: npu-vm --cards 2 (check.sh cards)"
 fi
 run hotplug "$bin/hotplug" $plugs
 run removal "$bin/removal" $removals

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,6 +358,54 @@ void run_nop(int fd, uint32_t ctx) {
   job_gdma(&job, &stream);
   run_ok(fd, ctx, &job);
   stream_destroy(fd, &stream);
+}
+
+int raw_fill(int fd, uint32_t ctx, const struct bo *bo, uint8_t value) {
+  struct drm_npu_wait wait;
+  struct stream stream;
+  struct job job;
+  int ret;
+
+  stream_create(fd, 1, &stream);
+  job_init(&job);
+  stream_fill(&stream, (uint8_t)job_region(&job, bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE), 0, (uint32_t)bo->size, value);
+  job_gdma(&job, &stream);
+  ret = raw_submit(fd, ctx, &job);
+  if (!ret) {
+    wait_result(fd, ctx, job.args.seqno, &wait);
+    ret = wait.error;
+  }
+  stream_destroy(fd, &stream);
+  return ret;
+}
+
+bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) { return p[0] == value && !memcmp(p, p + 1, size - 1); }
+
+/* Descriptors for other processes */
+
+void send_fd(int socket, int file) {
+  char c = 1, control[CMSG_SPACE(sizeof(int))] = {0};
+  struct iovec io = {.iov_base = &c, .iov_len = 1};
+  struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(head), &file, sizeof(file));
+  if (sendmsg(socket, &message, 0) != 1) _exit(9);
+}
+
+int receive_fd(int socket) {
+  char c, control[CMSG_SPACE(sizeof(int))];
+  struct iovec io = {.iov_base = &c, .iov_len = 1};
+  struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+  int file;
+
+  assert_int_equal(recvmsg(socket, &message, 0), 1);
+  assert_non_null(CMSG_FIRSTHDR(&message));
+  memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(file));
+  return file;
 }
 
 /* Syncobjs */

@@ -94,6 +94,12 @@ void wait_result(int fd, uint32_t ctx, uint64_t seqno, struct drm_npu_wait *wait
 void wait_ok(int fd, uint32_t ctx, uint64_t seqno);
 void run_ok(int fd, uint32_t ctx, struct job *job);
 void run_nop(int fd, uint32_t ctx); /* the whole line still works */
+int raw_fill(int fd, uint32_t ctx, const struct bo *bo, uint8_t value); /* a job fills all of it: how it ended, or was not submitted */
+bool is_filled(const uint8_t *p, uint64_t size, uint8_t value);
+
+/* Over a socket; send_fd() is for children: it ends the process where it fails. */
+void send_fd(int socket, int file);
+int receive_fd(int socket);
 
 /* Syncobjs */
 uint32_t syncobj_create(int fd);

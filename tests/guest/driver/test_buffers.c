@@ -30,10 +30,6 @@ static int tear_down(void **state) {
   return close(fd);
 }
 
-static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
-  return p[0] == value && !memcmp(p, p + 1, size - 1);
-}
-
 static void new_memory_is_zero_even_where_it_was_used(void **state) {
   struct bo bo;
 

@@ -24,10 +24,6 @@
 
 static int rounds = 40;
 
-static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
-  return p[0] == value && !memcmp(p, p + 1, size - 1);
-}
-
 /* Copy a buffer's first bytes to system memory by a job, and look whether all are `value`. */
 static bool job_sees(const struct bo *from, uint8_t value) {
   struct stream stream;

@@ -26,10 +26,6 @@
 
 static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
 
-static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
-  return p[0] == value && !memcmp(p, p + 1, size - 1);
-}
-
 static int raw_export(int file, uint32_t handle, uint32_t flags, int *dma_buf) {
   struct drm_prime_handle args = {.handle = handle, .flags = flags, .fd = -1};
   int ret = raw_ioctl(file, DRM_IOCTL_PRIME_HANDLE_TO_FD, &args);
@@ -67,27 +63,6 @@ static void import_to(int file, int dma_buf, struct bo *bo) {
   assert_int_equal(raw_import(file, dma_buf, &handle), 0);
   info = info_of(file, handle);
   *bo = (struct bo){.handle = handle, .size = info.size, .va = info.va, .mmap_offset = info.mmap_offset};
-}
-
-/* A job fills a buffer with a value. */
-static int fill_with(int file, uint32_t id, const struct bo *bo, uint8_t value) {
-  struct drm_npu_wait wait;
-  struct stream stream;
-  struct job job;
-  int ret;
-
-  stream_create(file, 1, &stream);
-  stream_fill(&stream, 0, 0, (uint32_t)bo->size, value);
-  job_init(&job);
-  job_region(&job, bo, RW);
-  job_gdma(&job, &stream);
-  ret = raw_submit(file, id, &job);
-  if (!ret) {
-    wait_result(file, id, job.args.seqno, &wait);
-    ret = wait.error;
-  }
-  stream_destroy(file, &stream);
-  return ret;
 }
 
 static void sync_access(int dma_buf, uint64_t flags) {
@@ -133,13 +108,13 @@ static void two_files_share_a_buffer(void **state) {
     close(dma_buf);
     assert_int_equal(info_of(other, shared.handle).flags, kinds[k]);
     bo_map(other, &shared);
-    assert_int_equal(fill_with(other, other_ctx, &shared, 0x5a), 0);
+    assert_int_equal(raw_fill(other, other_ctx, &shared, 0x5a), 0);
     assert_true(is_filled(bo.map, bo.size, 0x5a));
-    assert_int_equal(fill_with(fd, ctx, &bo, 0xa5), 0);
+    assert_int_equal(raw_fill(fd, ctx, &bo, 0xa5), 0);
     assert_true(is_filled(shared.map, shared.size, 0xa5));
     /* The exporter closes it; it lives on. */
     bo_destroy(fd, &bo);
-    assert_int_equal(fill_with(other, other_ctx, &shared, 0x11), 0);
+    assert_int_equal(raw_fill(other, other_ctx, &shared, 0x11), 0);
     assert_true(is_filled(shared.map, shared.size, 0x11));
     bo_destroy(other, &shared);
   }
@@ -162,7 +137,7 @@ static void the_dma_buf_itself_can_be_mapped(void **state) {
     assert_true(is_filled(map, bo.size, 0));
     memset(map, 3, bo.size);
     sync_access(dma_buf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
-    assert_int_equal(fill_with(fd, ctx, &bo, 0x77), 0);
+    assert_int_equal(raw_fill(fd, ctx, &bo, 0x77), 0);
     sync_access(dma_buf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
     assert_true(is_filled(map, bo.size, 0x77));
     sync_access(dma_buf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
@@ -197,37 +172,10 @@ static void a_shared_seal_holds_for_all(void **state) {
   import_to(other, dma_buf, &shared);
   assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
   assert_int_equal(info_of(other, shared.handle).flags, DRM_NPU_BO_CARD | DRM_NPU_BO_SEALED);
-  assert_int_equal(fill_with(other, other_ctx, &shared, 1), -EACCES);
+  assert_int_equal(raw_fill(other, other_ctx, &shared, 1), -EACCES);
   close(dma_buf);
   close(other);
   bo_destroy(fd, &bo);
-}
-
-static void send_fd(int socket, int file) {
-  char c = 1, control[CMSG_SPACE(sizeof(int))] = {0};
-  struct iovec io = {.iov_base = &c, .iov_len = 1};
-  struct msghdr message = {
-      .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(head), &file, sizeof(file));
-  if (sendmsg(socket, &message, 0) != 1) _exit(9);
-}
-
-static int receive_fd(int socket) {
-  char c, control[CMSG_SPACE(sizeof(int))];
-  struct iovec io = {.iov_base = &c, .iov_len = 1};
-  struct msghdr message = {
-      .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-  int file;
-
-  assert_int_equal(recvmsg(socket, &message, 0), 1);
-  assert_non_null(CMSG_FIRSTHDR(&message));
-  memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(file));
-  return file;
 }
 
 /* The exporter is killed: what it shared stays, what it did not goes, and in the end all of it. */
@@ -260,7 +208,7 @@ static void a_killed_exporter_leaves_what_it_shared(void **state) {
     close(dma_buf);
     bo_map(fd, &shared);
     assert_true(is_filled(shared.map, shared.size, 0x42));
-    assert_int_equal(fill_with(fd, ctx, &shared, 0x24), 0);
+    assert_int_equal(raw_fill(fd, ctx, &shared, 0x24), 0);
     assert_true(is_filled(shared.map, shared.size, 0x24));
     bo_destroy(fd, &shared);
   }
@@ -302,7 +250,7 @@ static void foreign_memory_is_used_by_jobs(void **state) {
   assert_int_equal(info_of(fd, bo.handle).flags, DRM_NPU_BO_SYSTEM | DRM_NPU_BO_IMPORTED);
   import_to(fd, dma_buf, &again);
   assert_int_equal(again.handle, bo.handle);
-  assert_int_equal(fill_with(fd, ctx, &bo, 0x99), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x99), 0);
   bo_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE);
   assert_true(is_filled(map, size, 0x99));
   memset(map, 8, size);
@@ -314,7 +262,7 @@ static void foreign_memory_is_used_by_jobs(void **state) {
   int handed = export_of(fd, &bo);
   close(dma_buf);
   close(handed);
-  assert_int_equal(fill_with(fd, ctx, &bo, 0x31), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x31), 0);
   assert_true(is_filled(map, size, 0x31));
   bo_destroy(fd, &bo);
   munmap(map, size);

@@ -231,31 +231,6 @@ static void a_limit_can_change_at_any_time(void **state) {
   as_user(ALICE, takes_three_mib);
 }
 
-static void send_fd(int socket, int file) {
-  char c = 1, control[CMSG_SPACE(sizeof(int))] = {0};
-  struct iovec io = {.iov_base = &c, .iov_len = 1};
-  struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(head), &file, sizeof(file));
-  if (sendmsg(socket, &message, 0) != 1) _exit(9);
-}
-
-static int receive_fd(int socket) {
-  char c, control[CMSG_SPACE(sizeof(int))];
-  struct iovec io = {.iov_base = &c, .iov_len = 1};
-  struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-  int file;
-
-  assert_int_equal(recvmsg(socket, &message, 0), 1);
-  assert_non_null(CMSG_FIRSTHDR(&message));
-  memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(file));
-  return file;
-}
-
 static int shares_three_mib(int socket) {
   struct drm_prime_handle export = {.flags = DRM_CLOEXEC | DRM_RDWR};
   struct bo bo;

@@ -71,10 +71,6 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
-  return p[0] == value && !memcmp(p, p + 1, size - 1);
-}
-
 static struct drm_npu_bo_info info_of(const struct card *card, const struct bo *bo) {
   struct drm_npu_bo_info info = {.handle = bo->handle};
 

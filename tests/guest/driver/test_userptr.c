@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "npu_raw.h"
 #include "usage.h"
 
@@ -26,23 +27,6 @@
 #define BOUNCE (DRM_NPU_BO_SYSTEM | DRM_NPU_BO_BOUNCE)
 #define PAGE 4096ull
 #define NOBODY 65534
-
-static int fd;
-static uint32_t ctx;
-
-static int set_up(void **state) {
-  (void)state;
-  fd = npu_open();
-  ctx = ctx_create(fd);
-  calibrate(fd, ctx);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  ctx_destroy(fd, ctx);
-  return close(fd);
-}
 
 static int raw_userptr(int file, const void *addr, uint64_t size, uint32_t flags, struct bo *bo) {
   struct drm_npu_bo_userptr args = {.addr = (uintptr_t)addr, .size = size, .flags = flags};
@@ -75,10 +59,6 @@ static uint8_t *anonymous(uint64_t size, int prot, int flags) {
   return p;
 }
 
-static bool is_filled(const uint8_t *p, uint64_t size, uint8_t value) {
-  return p[0] == value && !memcmp(p, p + 1, size - 1);
-}
-
 static void fill_pattern(uint8_t *p, uint64_t size, uint32_t seed) {
   for (uint64_t i = 0; i < size; i++) p[i] = (uint8_t)((i * 2654435761u + seed) >> 13);
 }
@@ -108,26 +88,6 @@ static void copy(int file, uint32_t id, const struct bo *from, const struct bo *
 
   assert_int_equal(raw_copy(file, id, from, to, bytes, 0, &job), 0);
   wait_ok(file, id, job.args.seqno);
-}
-
-static int fill(int file, uint32_t id, const struct bo *bo, uint8_t value) {
-  struct drm_npu_wait wait;
-  struct stream stream;
-  struct job job;
-  int ret;
-
-  stream_create(file, 1, &stream);
-  job_init(&job);
-  job_gdma(&job, &stream);
-  stream_fill(&stream, (uint8_t)job_region(&job, bo, RW), 0, (uint32_t)bo->size, value);
-  job.stream.gdma_count = 1;
-  ret = raw_submit(file, id, &job);
-  if (!ret) {
-    wait_result(file, id, job.args.seqno, &wait);
-    ret = wait.error;
-  }
-  stream_destroy(file, &stream);
-  return ret;
 }
 
 /* What the process has pinned, as the kernel says. */
@@ -214,13 +174,13 @@ static void buffers_may_overlap(void **state) {
   assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &all), 0);
   assert_int_equal(raw_userptr(fd, p + 16 * PAGE, 16 * PAGE, 0, &part), 0);
   assert_int_equal(pinned_bytes(), MIB(1) + 16 * PAGE);
-  assert_int_equal(fill(fd, ctx, &all, 0x11), 0);
-  assert_int_equal(fill(fd, ctx, &part, 0x22), 0);
+  assert_int_equal(raw_fill(fd, ctx, &all, 0x11), 0);
+  assert_int_equal(raw_fill(fd, ctx, &part, 0x22), 0);
   assert_true(is_filled(p, 16 * PAGE, 0x11));
   assert_true(is_filled(p + 16 * PAGE, 16 * PAGE, 0x22));
   assert_true(is_filled(p + 32 * PAGE, MIB(1) - 32 * PAGE, 0x11));
   bo_destroy(fd, &all);
-  assert_int_equal(fill(fd, ctx, &part, 0x33), 0);
+  assert_int_equal(raw_fill(fd, ctx, &part, 0x33), 0);
   assert_true(is_filled(p + 16 * PAGE, 16 * PAGE, 0x33));
   bo_destroy(fd, &part);
   expect_pinned(0);
@@ -248,7 +208,7 @@ static void truncation_leaves_the_pages_to_the_buffer(void **state) {
   assert_true(is_filled(out.map, MIB(1), 0x44));
   assert_int_equal(ftruncate(file, MIB(1)), 0);
   assert_true(is_filled(p, MIB(1), 0)); /* new pages, which the card does not see */
-  assert_int_equal(fill(fd, ctx, &bo, 0x55), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x55), 0);
   assert_true(is_filled(p, MIB(1), 0));
   bo_destroy(fd, &bo);
   bo_destroy(fd, &out);
@@ -275,7 +235,7 @@ static void unmapped_memory_stays_the_buffers(void **state) {
     memset(again, 0x01, MIB(1));
     wait_ok(fd, ctx, job.args.seqno);
     assert_true(is_filled(out.map, MIB(1), (uint8_t)(0x66 + during)));
-    assert_int_equal(fill(fd, ctx, &bo, 0x77), 0);
+    assert_int_equal(raw_fill(fd, ctx, &bo, 0x77), 0);
     assert_true(is_filled(again, MIB(1), 0x01));
     bo_destroy(fd, &bo);
     munmap(again, MIB(1));
@@ -315,7 +275,7 @@ static void the_parent_keeps_its_memory_over_a_fork(void **state) {
   memset(p, 0x30, MIB(1)); /* and goes on to, now that the parent writes */
   copy(fd, ctx, &bo, &out, MIB(1));
   assert_true(is_filled(out.map, MIB(1), 0x30));
-  assert_int_equal(fill(fd, ctx, &bo, 0x40), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x40), 0);
   assert_true(is_filled(p, MIB(1), 0x40));
   assert_int_equal(write(go[1], &c, 1), 1);
   assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -439,7 +399,7 @@ static void read_only_memory_is_only_read(void **state) {
   bo_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
   copy(fd, ctx, &bo, &out, MIB(1));
   assert_true(is_filled(out.map, MIB(1), 0x51));
-  assert_int_equal(fill(fd, ctx, &bo, 1), -EACCES);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 1), -EACCES);
   assert_true(is_filled(p, MIB(1), 0x51));
   bo_destroy(fd, &bo);
 
@@ -517,7 +477,7 @@ static void a_bounce_buffer_is_copied_by_sync(void **state) {
   assert_true(is_filled(out.map + 100, 9000, 0x61));
   assert_true(is_filled(out.map + 9100, size - 9100, 0));
 
-  assert_int_equal(fill(fd, ctx, &bo, 0x71), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x71), 0);
   assert_true(is_filled(card.map, size, 0x61));
   assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 4095, 4098), 0);
   assert_true(is_filled(card.map, 4095, 0x61));
@@ -565,10 +525,7 @@ static void file_mappings_are_bounced(void **state) {
   int file;
 
   (void)state;
-  if (!disk_folder(path, sizeof(path))) {
-    print_message("NO FILE SYSTEM WITH A DISK HERE: npu-vm --share gives one\n");
-    skip();
-  }
+  if (!disk_folder(path, sizeof(path))) fail_msg("there is no file system on a disk here: this test needs npu-vm --share DIR");
   file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
   assert_true(file >= 0);
   assert_int_equal(ftruncate(file, (off_t)size), 0);
@@ -578,7 +535,7 @@ static void file_mappings_are_bounced(void **state) {
   assert_ptr_not_equal(p, MAP_FAILED);
   assert_int_equal(raw_userptr(fd, p, size, 0, &bo), 0);
   assert_int_equal(flags_of(fd, &bo), PINNED);
-  assert_int_equal(fill(fd, ctx, &bo, 0x12), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x12), 0);
   assert_true(is_filled(p, size, 0x12));
   bo_destroy(fd, &bo);
   munmap(p, size);
@@ -589,7 +546,7 @@ static void file_mappings_are_bounced(void **state) {
   assert_int_equal(raw_userptr(fd, p, size, 0, &bo), -EOPNOTSUPP);
   assert_int_equal(raw_userptr(fd, p, size, DRM_NPU_USERPTR_BOUNCE, &bo), 0);
   assert_int_equal(flags_of(fd, &bo), BOUNCE);
-  assert_int_equal(fill(fd, ctx, &bo, 0x13), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x13), 0);
   assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size), 0);
   assert_true(is_filled(p, size, 0x13));
   bo_destroy(fd, &bo);
@@ -610,11 +567,11 @@ static void huge_pages_are_used(void **state) {
   assert_int_equal(raw_userptr(fd, p, MIB(4), 0, &bo), 0);
   assert_int_equal(bo.va % MIB(2), 0);
   assert_int_equal(flags_of(fd, &bo), PINNED);
-  assert_int_equal(fill(fd, ctx, &bo, 0x3c), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x3c), 0);
   assert_true(is_filled(p, MIB(4), 0x3c));
   /* Splitting the page under the buffer changes nothing. */
   assert_int_equal(munmap(p + MIB(1), MIB(1)), 0);
-  assert_int_equal(fill(fd, ctx, &bo, 0x3d), 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x3d), 0);
   assert_true(is_filled(p, MIB(1), 0x3d));
   assert_true(is_filled(p + MIB(2), MIB(2), 0x3d));
   bo_destroy(fd, &bo);
@@ -707,23 +664,30 @@ static void commands_run_from_memory_of_the_process(void **state) {
   munmap(p, PAGE);
 }
 
+/* What a test counts begins at zero: the last job of the test before has let go of its buffers. */
+static int nothing_is_pinned(void **state) {
+  (void)state;
+  expect_pinned(0);
+  return 0;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(jobs_read_and_write_memory_of_the_process),
-      cmocka_unit_test(commands_run_from_memory_of_the_process),
-      cmocka_unit_test(buffers_may_overlap),
-      cmocka_unit_test(truncation_leaves_the_pages_to_the_buffer),
-      cmocka_unit_test(unmapped_memory_stays_the_buffers),
-      cmocka_unit_test(the_parent_keeps_its_memory_over_a_fork),
-      cmocka_unit_test(the_limit_of_locked_memory_holds),
-      cmocka_unit_test(wrong_ranges_are_refused),
-      cmocka_unit_test(read_only_memory_is_only_read),
-      cmocka_unit_test(what_others_could_keep_is_refused),
-      cmocka_unit_test(a_bounce_buffer_is_copied_by_sync),
-      cmocka_unit_test(file_mappings_are_bounced),
-      cmocka_unit_test(huge_pages_are_used),
-      cmocka_unit_test(a_closed_buffer_is_pinned_until_its_job_ends),
-      cmocka_unit_test(killed_processes_leave_no_pins),
+      cmocka_unit_test_setup(jobs_read_and_write_memory_of_the_process, nothing_is_pinned),
+      cmocka_unit_test_setup(commands_run_from_memory_of_the_process, nothing_is_pinned),
+      cmocka_unit_test_setup(buffers_may_overlap, nothing_is_pinned),
+      cmocka_unit_test_setup(truncation_leaves_the_pages_to_the_buffer, nothing_is_pinned),
+      cmocka_unit_test_setup(unmapped_memory_stays_the_buffers, nothing_is_pinned),
+      cmocka_unit_test_setup(the_parent_keeps_its_memory_over_a_fork, nothing_is_pinned),
+      cmocka_unit_test_setup(the_limit_of_locked_memory_holds, nothing_is_pinned),
+      cmocka_unit_test_setup(wrong_ranges_are_refused, nothing_is_pinned),
+      cmocka_unit_test_setup(read_only_memory_is_only_read, nothing_is_pinned),
+      cmocka_unit_test_setup(what_others_could_keep_is_refused, nothing_is_pinned),
+      cmocka_unit_test_setup(a_bounce_buffer_is_copied_by_sync, nothing_is_pinned),
+      cmocka_unit_test_setup(file_mappings_are_bounced, nothing_is_pinned),
+      cmocka_unit_test_setup(huge_pages_are_used, nothing_is_pinned),
+      cmocka_unit_test_setup(a_closed_buffer_is_pinned_until_its_job_ends, nothing_is_pinned),
+      cmocka_unit_test_setup(killed_processes_leave_no_pins, nothing_is_pinned),
   };
 
   return cmocka_run_group_tests_name("userptr", tests, set_up, tear_down);
