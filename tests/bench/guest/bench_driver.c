@@ -19,11 +19,11 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "bench.h"
 #include "npu_raw.h"
 
 #ifndef IORING_SETUP_SINGLE_ISSUER
@@ -38,32 +38,9 @@
 #define MAX_DEPTH 64
 #define MAX_PROCESSES 16
 
-static double now_us(void) {
-  struct timespec ts;
-
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
-}
-
 static void die(const char *what) {
   fprintf(stderr, "bench_driver: %s: %s\n", what, strerror(errno));
   exit(1);
-}
-
-static void report(const char *name, double value, const char *unit) {
-  printf("%s %.3f %s\n", name, value, unit);
-  fflush(stdout);
-}
-
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-
-  return (x > y) - (x < y);
-}
-
-static double median(double *samples, int count) {
-  qsort(samples, (size_t)count, sizeof(*samples), by_value);
-  return samples[count / 2];
 }
 
 /* ---- the interrupt-test register ---- */

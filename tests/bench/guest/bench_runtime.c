@@ -17,41 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench.h"
 
 #define BYTES (64u << 20)
 #define ROUNDS 9
 #define LAUNCHES 300
 #define MAX_THREADS 4
 
-static double now_us(void) {
-  struct timespec ts;
-
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
-}
-
 static void must(int ok, const char *what, const char *reason) {
   if (ok) return;
   fprintf(stderr, "bench_runtime: %s: %s\n", what, reason);
   exit(1);
-}
-
-static void report(const char *name, double value, const char *unit) {
-  printf("%s %.3f %s\n", name, value, unit);
-  fflush(stdout);
-}
-
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-
-  return (x > y) - (x < y);
-}
-
-static double median(double *samples, int count) {
-  qsort(samples, (size_t)count, sizeof(*samples), by_value);
-  return samples[count / 2];
 }
 
 /* ---- copies ---- */
