@@ -517,15 +517,15 @@ static void npu_ctx_busywait(struct npu_ctx *ctx, const struct drm_npu_wait *arg
 	s64 end = min(args->timeout_ns, now + READ_ONCE(npu_busywait_us) * NSEC_PER_USEC);
 	int idx;
 
-	if (now >= end || !npu_device_enter(ctx->npu, &idx))
-		return;
-
-	while (READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
-	       !signal_pending(current) && (s64)ktime_get_ns() < end) {
+	/* Entered for each look alone: a device that goes away does not wait for us. */
+	for (; now < end && READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
+	       !signal_pending(current); now = ktime_get_ns()) {
+		if (!npu_device_enter(ctx->npu, &idx))
+			return;
 		npu_hw_queue_process(&ctx->queue);
+		npu_device_exit(idx);
 		cpu_relax();
 	}
-	npu_device_exit(idx);
 }
 
 static int npu_ctx_wait(struct npu_ctx *ctx, struct drm_npu_wait *args)

@@ -153,6 +153,34 @@ static struct npu_bo *npu_bo_alloc(struct npu_device *npu, u64 size, u32 flags)
 	return bo;
 }
 
+/* A buffer of somebody else's pages, mapped for the card; reserved on return. */
+static struct npu_bo *npu_bo_create_sg(struct npu_device *npu, u64 size, u32 flags,
+				       struct sg_table *sg, struct dma_buf *dma_buf)
+{
+	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
+	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
+	struct ttm_operation_ctx ctx = { .interruptible = true };
+	struct npu_bo *bo;
+	int ret;
+
+	bo = npu_bo_alloc(npu, size, flags);
+	if (!bo)
+		return ERR_PTR(-ENOMEM);
+
+	if (dma_buf) {
+		get_dma_buf(dma_buf);
+		bo->dma_buf = dma_buf;
+	}
+	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_sg, &placement, 0, &ctx,
+				   sg, dma_buf ? dma_buf->resv : NULL, npu_bo_destroy);
+	if (ret)
+		return ERR_PTR(ret);
+
+	trace_npu_bo_create(bo);
+
+	return bo;
+}
+
 /**
  * npu_bo_create_import - make a buffer of memory that belongs to an exporter
  * @npu: device
@@ -162,26 +190,7 @@ static struct npu_bo *npu_bo_alloc(struct npu_device *npu, u64 size, u32 flags)
 struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_buf,
 				    struct sg_table *sg)
 {
-	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
-	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
-	struct ttm_operation_ctx ctx = { .interruptible = true };
-	struct npu_bo *bo;
-	int ret;
-
-	bo = npu_bo_alloc(npu, dma_buf->size, DRM_NPU_BO_SYSTEM);
-	if (!bo)
-		return ERR_PTR(-ENOMEM);
-
-	get_dma_buf(dma_buf);
-	bo->dma_buf = dma_buf;
-	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_sg, &placement, 0, &ctx,
-				   sg, dma_buf->resv, npu_bo_destroy);
-	if (ret)
-		return ERR_PTR(ret);
-
-	trace_npu_bo_create(bo);
-
-	return bo;
+	return npu_bo_create_sg(npu, dma_buf->size, DRM_NPU_BO_SYSTEM, sg, dma_buf);
 }
 
 /**
@@ -194,23 +203,10 @@ struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_
 struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
 				    struct sg_table *sg)
 {
-	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
-	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
-	struct ttm_operation_ctx ctx = { .interruptible = true };
-	struct npu_bo *bo;
-	int ret;
+	struct npu_bo *bo = npu_bo_create_sg(npu, size, flags, sg, NULL);
 
-	bo = npu_bo_alloc(npu, size, flags);
-	if (!bo)
-		return ERR_PTR(-ENOMEM);
-
-	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_sg, &placement, 0, &ctx,
-				   sg, NULL, npu_bo_destroy);
-	if (ret)
-		return ERR_PTR(ret);
-
-	trace_npu_bo_create(bo);
-	ttm_bo_unreserve(&bo->tbo);
+	if (!IS_ERR(bo))
+		ttm_bo_unreserve(&bo->tbo);
 
 	return bo;
 }
