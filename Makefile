@@ -45,8 +45,8 @@ module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 demo: ## reads handwritten digits on the NPU of an emulated board (BOARD=sim: in the process)
 	@scripts/demo.sh $(BOARD)
 
-check: ## builds and runs every test
-	@scripts/check.sh
+check: ## builds and runs every test (ALL=1: also boards whose tests passed and have not changed)
+	@ALL=$(ALL) scripts/check.sh
 
 bench: build qemu module ## ratios: the chip's engines against bare oneDNN calls; jobs and buffers on an emulated board against what else it can do
 	@$(BUILD)/bin/bench_engines

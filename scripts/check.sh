@@ -6,6 +6,9 @@
 #
 #   check.sh              all steps
 #   check.sh NAME...      only the steps whose names contain one of these words
+#
+# The long steps on boards are not repeated while nothing that they could see has changed since they passed; the output says so. With ALL=1 (or CI, which continuous
+# integration sets) they always run.
 
 NPU_STEP=check
 # shellcheck source=scripts/lib.sh
@@ -23,7 +26,9 @@ failures=()
 logs=()
 asides=()
 aside_logs=()
-mkdir -p "$LOGS"
+declare -A records=()
+kept=()
+mkdir -p "$LOGS" "$NPU_CACHE/passed"
 started=$SECONDS
 
 wanted() {
@@ -68,7 +73,27 @@ report() {
         failures+=("$1 (status $3): $2")
         logs+=("$2")
         tail -n 30 "$2" | sed 's/^/    | /'
+    elif [ -n "${records[$1]:-}" ] && [ "$(fingerprint)" = "$FINGERPRINT" ]; then
+        { echo "${@:3}" && cat "$2"; } >"${records[$1]}.new" && mv "${records[$1]}.new" "${records[$1]}"
     fi
+}
+
+# What the steps of keep() could see: every file but those of other parts, the packages, the kernels and QEMU of the cache, the processors, the environment. Without git: nothing is known.
+fingerprint() {
+    local files
+    files=$(git ls-files --cached --others --exclude-standard 2>/dev/null | grep -vE "$UNSEEN" | sort)
+    if [ -z "$files" ]; then
+        echo unknown-$$
+        return
+    fi
+    {
+        tr '\n' '\0' <<<"$files" | xargs -0 sha256sum
+        dpkg-query -W
+        ls "$NPU_CACHE"/{qemu,kernel-stock,kernel-debug}
+        nproc
+        grep -h '^CMAKE_BUILD_TYPE' "$NPU_BUILD/CMakeCache.txt"
+        env | grep '^NPU_' | sort
+    } 2>&1 | hash_of
 }
 
 new_log() {
@@ -109,6 +134,21 @@ together() {
     done
     asides=()
     aside_logs=()
+}
+
+# keep step|aside NAME SECONDS COMMAND...: a step that is not repeated while what it could see is unchanged.
+keep() {
+    local record=$NPU_CACHE/passed/$2-$FINGERPRINT result
+    wanted "$2" || return 0
+    if [ -z "${ALL:-}${CI:-}" ] && [ -e "$record" ]; then
+        read -ra result <"$record"
+        passed=$((passed + result[1]))
+        kept+=("$2")
+        printf '%-34s %5d passed, 0 failed  (unchanged since it passed: %s)\n' "$2" "${result[1]}" "$(date -r "$record" '+%F %H:%M')"
+        return 0
+    fi
+    records[$2]=$record
+    "$@"
 }
 
 # must NAME SECONDS COMMAND...: something that later steps need; counts as one test.
@@ -170,10 +210,13 @@ step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@
 together
 
 # Two boards at a time, and no compiler beside them: they test what happens when time runs out.
-aside guest-stock 900 tests/guest/check.sh stock
-aside guest-iommu 900 tests/guest/check.sh iommu
-aside guest-cards 1300 tests/guest/check.sh cards
-step guest-debug 2400 tests/guest/check.sh debug
+UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|LICENSE|examples/|networks/|tools/npuc/|tests/(bench|conformance|oracle|static|install|env|unit/compiler)/)'
+FINGERPRINT=$(fingerprint)
+find "$NPU_CACHE/passed" -type f -mtime +30 -delete
+keep aside guest-stock 900 tests/guest/check.sh stock
+keep aside guest-iommu 900 tests/guest/check.sh iommu
+keep aside guest-cards 1300 tests/guest/check.sh cards
+keep step guest-debug 2400 tests/guest/check.sh debug
 together
 
 echo
@@ -181,6 +224,7 @@ for i in "${!failures[@]}"; do
     echo "failed: ${failures[$i]}"
     culprits "${logs[$i]}"
 done
+[ ${#kept[@]} -eq 0 ] || echo "not run again (make check ALL=1 does): ${kept[*]}; their output: $NPU_CACHE/passed"
 echo "logs: $LOGS, $((SECONDS - started)) s"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
