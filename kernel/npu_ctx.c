@@ -518,13 +518,14 @@ static void npu_ctx_busywait(struct npu_ctx *ctx, const struct drm_npu_wait *arg
 	int idx;
 
 	/* Entered for each look alone: a device that goes away does not wait for us. */
-	for (; now < end && READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
-	       !signal_pending(current); now = ktime_get_ns()) {
+	while (now < end && READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
+	       !signal_pending(current)) {
 		if (!npu_device_enter(ctx->npu, &idx))
 			return;
 		npu_hw_queue_process(&ctx->queue);
 		npu_device_exit(idx);
 		cpu_relax();
+		now = ktime_get_ns();
 	}
 }
 

@@ -21,6 +21,11 @@ void faults_clear(void);
 const char *card_address(void);
 void card_unbind(const char *address);
 void card_bind(const char *address); /* and waits for the node */
+
+/* A card of this board leaves its slot without a word (surprise removal), and another one like it is plugged in, and bound to the driver. */
+void machine_pull(int card);
+void machine_plug(int card);
+
 void write_file(const char *path, const char *text);
 int try_write_file(const char *path, const char *text); /* 0 or a negative errno */
 

@@ -129,42 +129,10 @@ static void wait_node(bool there) {
   fail_msg("%s is %s", NODE, there ? "not coming back" : "still there");
 }
 
-/*
- * The kernel's own pciehp (6.12) takes two of its locks in one order and in the other when a card leaves. Lockdep would say so, and look at no lock any
- * more; it is told to look away while that happens. The driver's removal is looked at when the card is unbound.
- */
-static void prove_locking(bool on) {
-  const char *path = "/proc/sys/kernel/prove_locking";
-
-  if (!access(path, W_OK)) write_file(path, on ? "1" : "0");
-}
-
-/* What the machine said of the card's DDR: the next card is like this one. */
-static uint64_t ddr;
-
-static void pull(void) {
-  char answer[256];
-
-  machine_command("qom-get", "\"path\": \"/machine/peripheral/npu0\", \"property\": \"ddr\"", answer, sizeof(answer));
-  assert_int_equal(sscanf(answer, "{\"return\": %" SCNu64, &ddr), 1);
-  prove_locking(false);
-  machine_command("device_del", "\"id\": \"npu0\"", NULL, 0);
-}
+static void pull(void) { machine_pull(0); }
 
 static void plug(void) {
-  char arguments[128];
-
-  for (int tries = 0;; tries++) {
-    char list[1024];
-
-    /* QEMU has let the old card go when the port is empty. */
-    machine_command("qom-list", "\"path\": \"/machine/peripheral\"", list, sizeof(list));
-    if (!strstr(list, "npu0")) break;
-    if (tries > 3000) fail_msg("the card does not leave its slot");
-    usleep(10000);
-  }
-  snprintf(arguments, sizeof(arguments), "\"driver\": \"npu\", \"id\": \"npu0\", \"bus\": \"rp0\", \"ddr\": %" PRIu64, ddr);
-  machine_command("device_add", arguments, NULL, 0);
+  machine_plug(0);
   /* The node is there a moment before it can be opened. */
   wait_node(true);
   for (int tries = 0, fd = -1; tries < 500; tries++) {
@@ -174,7 +142,6 @@ static void plug(void) {
     }
     usleep(10000);
   }
-  prove_locking(true);
 }
 
 static void works(void) {

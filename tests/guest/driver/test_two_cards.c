@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
+#include "npu_machine.h"
 #include "npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define SIZE (MIB(2) + KIB(64))
-#define DRIVER "/sys/bus/pci/drivers/npu/"
 
 static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
 
@@ -31,7 +31,7 @@ struct card {
 static struct card cards[2];
 
 /* The node of a card can have another number after it was bound anew. */
-static void card_open(struct card *card) {
+static bool card_try_open(struct card *card) {
   for (int number = 0; number < 64; number++) {
     struct drm_npu_dev_info info;
     char path[64], device[32];
@@ -53,7 +53,16 @@ static void card_open(struct card *card) {
     strcpy(card->device, device);
     card->fd = fd;
     card->ctx = ctx_create(fd);
-    return;
+    return true;
+  }
+  return false;
+}
+
+/* The node of a card that was plugged in comes a moment later. */
+static void card_open(struct card *card) {
+  for (int tries = 0; tries < 1000; tries++) {
+    if (card_try_open(card)) return;
+    usleep(10000);
   }
   fail_msg("there is no card %d: this test needs npu-vm --cards 2", (int)(card - cards));
 }
@@ -201,25 +210,49 @@ static void fences_go_across(void **state) {
   bo_destroy(cards[0].fd, &bo);
 }
 
-static void write_file(const char *path, const char *text) {
-  int fd = open(path, O_WRONLY);
+/* Pulling takes the kernel 5 s: one kind of buffer must do. */
+enum way { UNBOUND, PULLED };
 
-  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) fail_msg("%s: %s", path, strerror(errno));
-  close(fd);
+/* The machine counts its slots as the bus does. */
+static int slot_of(const struct card *card) { return strcmp(card->device, cards[card == &cards[0]].device) > 0; }
+
+/* Returns when the driver has let it go. */
+static void goes(const struct card *card, enum way way) {
+  char path[64];
+
+  if (way == UNBOUND) {
+    card_unbind(card->device);
+    return;
+  }
+  machine_pull(slot_of(card));
+  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", card->device);
+  for (int tries = 0; !access(path, F_OK); tries++) {
+    if (tries > 3000) fail_msg("%s does not go", path);
+    usleep(10000);
+  }
+}
+
+static void comes_back(struct card *card, enum way way) {
+  if (way == UNBOUND)
+    card_bind(card->device);
+  else
+    machine_plug(slot_of(card));
+  card_open(card);
+  run_nop(card->fd, card->ctx);
 }
 
 /* The card whose memory it is goes, with a job at work: the other one still has the pages, and nobody else gets them. */
 static void the_exporter_goes(void **state) {
   (void)state;
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k <= 2; k++) {
     uint8_t *noise[32];
     struct bo bo, shared;
 
-    bo_create(cards[0].fd, SIZE, kinds[k], &bo);
+    bo_create(cards[0].fd, SIZE, kinds[k % 2], &bo);
     wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x51, 0));
     share(&cards[0], &bo, &cards[1], &shared);
     start_fill(&cards[0], &bo, 0x51, 2000);
-    write_file(DRIVER "unbind", cards[0].device);
+    goes(&cards[0], k / 2);
     /* Whoever asks for memory now does not get that of the buffer. */
     for (int i = 0; i < 32; i++) {
       noise[i] = mmap(NULL, MIB(2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -237,36 +270,32 @@ static void the_exporter_goes(void **state) {
     expect_filled(&cards[1], &shared, 0x62);
     bo_destroy(cards[1].fd, &shared);
     run_nop(cards[1].fd, cards[1].ctx);
-    write_file(DRIVER "bind", cards[0].device);
-    card_open(&cards[0]);
-    run_nop(cards[0].fd, cards[0].ctx);
+    comes_back(&cards[0], k / 2);
   }
 }
 
 /* The card that has borrowed it goes: its jobs end, and the maker goes on. */
 static void the_importer_goes(void **state) {
   (void)state;
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k <= 2; k++) {
     struct drm_prime_handle out = {.flags = DRM_CLOEXEC};
     struct bo bo, shared;
 
-    bo_create(cards[0].fd, SIZE, kinds[k], &bo);
+    bo_create(cards[0].fd, SIZE, kinds[k % 2], &bo);
     share(&cards[0], &bo, &cards[1], &shared);
     start_fill(&cards[1], &shared, 0x99, 60000);
-    write_file(DRIVER "unbind", cards[1].device);
+    goes(&cards[1], k / 2);
     /* Waits for the job of the other card, which has ended with it. */
     wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x73, 0));
     expect_filled(&cards[0], &bo, 0x73);
     /* The card is off the buffer, though its file is still open: nothing holds it in system memory. */
-    assert_int_equal(info_of(&cards[0], &bo).flags, kinds[k]);
+    assert_int_equal(info_of(&cards[0], &bo).flags, kinds[k % 2]);
     out.handle = shared.handle;
     assert_int_equal(raw_ioctl(cards[1].fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), -ENODEV);
     close(cards[1].fd);
     expect_filled(&cards[0], &bo, 0x73);
     bo_destroy(cards[0].fd, &bo);
-    write_file(DRIVER "bind", cards[1].device);
-    card_open(&cards[1]);
-    run_nop(cards[1].fd, cards[1].ctx);
+    comes_back(&cards[1], k / 2);
   }
 }
 
