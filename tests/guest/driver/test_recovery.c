@@ -164,33 +164,48 @@ static void a_stuck_core_is_reset(void **state) {
   assert_int_equal(resets(), had);
 }
 
+/* A job of `good` that goes on for very long, and is on its core on return. */
+static uint64_t go_on_for_ever(void) {
+  struct stream forever;
+  struct job job;
+  struct bo sign;
+  uint64_t seqno;
+
+  bo_create_mapped(fd, 4096, DRM_NPU_BO_SYSTEM, &sign);
+  stream_create(fd, 2, &forever);
+  job_init(&job);
+  job_region(&job, &sign, RW);
+  job_region(&job, &bo, RW);
+  stream_fill(&forever, 0, 0, 1, 1);
+  stream_slow_copy(&forever, 1, FOREVER_MS);
+  job_gdma(&job, &forever);
+  job.args.flags = DRM_NPU_JOB_EXPLICIT;
+  job.args.budget = UINT64_MAX;
+  seqno = submit(fd, good, &job);
+  for (int tries = 0; !sign.map[0]; tries++) {
+    if (tries > FOREVER_MS) fail_msg("the job does not begin");
+    usleep(1000);
+    bo_sync(fd, &sign, DRM_NPU_SYNC_FROM_DEVICE);
+  }
+  stream_destroy(fd, &forever);
+  bo_destroy(fd, &sign);
+  return seqno;
+}
+
 /* The reset costs the job on the other core, but none of those that wait. */
 static void a_card_that_does_not_reset_a_core_is_reset(void **state) {
   struct counts before[2] = {counts(bad), counts(good)};
   uint64_t seqno, next, hit, others[4];
   uint32_t had = resets();
   struct drm_npu_wait wait;
-  struct job job;
 
   (void)state;
+  hit = go_on_for_ever();
   seqno = stand_still("stuck-core");
   next = submit_nops(bad);
-  {
-    struct stream forever;
-
-    stream_create(fd, 1, &forever);
-    stream_slow_copy(&forever, 1, FOREVER_MS);
-    job_init(&job);
-    job_gdma(&job, &forever);
-    job_region(&job, &bo, RW);
-    job.args.flags = DRM_NPU_JOB_EXPLICIT;
-    job.args.budget = UINT64_MAX;
-    hit = submit(fd, good, &job);
-    for (int i = 0; i < 4; i++) others[i] = submit_nops(good);
-    assert_killed(seqno, NPU_STATUS_ABORTED);
-    wait_result(fd, good, hit, &wait);
-    stream_destroy(fd, &forever);
-  }
+  for (int i = 0; i < 4; i++) others[i] = submit_nops(good);
+  assert_killed(seqno, NPU_STATUS_ABORTED);
+  wait_result(fd, good, hit, &wait);
   assert_int_equal(wait.error, -ECANCELED);
   assert_int_equal(wait.fault.status, NPU_STATUS_ABORTED);
   for (int i = 0; i < 4; i++) wait_ok(fd, good, others[i]);
