@@ -147,7 +147,7 @@ struct npu_job_desc {
 
 /*
  * Submits jobs in order; *seqno is the number of the last one (they are consecutive). Everything passed may be reused at once; the buffers are kept
- * alive by the job. Blocks while too many jobs of the context are unfinished. A failing call has submitted nothing.
+ * alive by the job. Blocks while too many jobs of the context are unfinished. A failing call has submitted nothing. -EBUSY: an npu_async has unfinished launches in the context.
  */
 NPU_API int npu_submit(npu_context *context, const struct npu_job_desc *jobs, unsigned int count, uint64_t *seqno);
 
@@ -166,6 +166,73 @@ NPU_API int npu_wait(npu_context *context, uint64_t seqno, int64_t timeout_ns, s
 
 /* One line like "TIU command 17, region 3, offset 0x8000 size 0x100 beyond the region". Returns the length as snprintf does. */
 NPU_API int npu_describe_fault(const struct drm_npu_fault *fault, char *text, size_t bytes);
+
+/* ---- asynchronous launches: thousands in flight from one thread, completed by callback, by poll, or in a coroutine (npu_async.hpp) ---- */
+
+/*
+ * A queue of launches and their completions. Launches of all contexts go to the card in the order of their submission; what does not fit a context waits in the queue, and
+ * so does all behind it: contexts that must not wait for each other get a queue each. It grows as long as there is memory. A queue submits through io_uring where the kernel
+ * can do that, else by threads of its own, with the same behaviour.
+ *
+ * Threads: as everywhere, any number of threads may submit and process. Callbacks run in npu_async_process() and npu_async_destroy() only, in the thread that called, without
+ * a lock held; they may submit, process and destroy. While one thread processes, callbacks of a context come in the order of submission.
+ * Ownership: a queue keeps its device, and the buffers of its unfinished launches. Contexts may be destroyed at any time, launches that are not finished then end with
+ * -ECANCELED. While a queue has unfinished launches in a context, npu_submit() to this context and launches by other queues are -EBUSY.
+ * After fork() a queue is the parent's: in the child its calls fail with -EINVAL, and npu_async_destroy() does nothing.
+ */
+typedef struct npu_async npu_async;
+
+#define NPU_ASYNC_AUTO 0    /* NPU_ASYNC=uring|threads of the environment, else io_uring where it works */
+#define NPU_ASYNC_URING 1   /* io_uring or an error */
+#define NPU_ASYNC_THREADS 2 /* a thread for each context in use */
+
+/* How a launch ended. */
+struct npu_completion {
+	npu_context *context; /* of npu_async_submit(); for comparing only, if it has been destroyed */
+	uint64_t seqno;       /* number of its last job, 0 if it was not submitted */
+	uint32_t count;       /* its jobs */
+	int32_t error;        /* 0; why it was not submitted (npu_last_error() has the text during the callback); or the first error of its jobs */
+	struct drm_npu_fault fault; /* of that job, all zero if none is known */
+};
+
+/* Called once for every launch that npu_async_submit() accepted, whatever happens. The completion is valid during the call. */
+typedef void (*npu_async_fn)(void *arg, const struct npu_completion *completion);
+
+/* how: NPU_ASYNC_. -EOPNOTSUPP: NPU_ASYNC_URING, and kernel or transport cannot do it (the text says what is missing); -EINVAL: no such way. */
+NPU_API int npu_async_create(npu_device *device, uint32_t how, npu_async **async);
+
+/*
+ * Ends the queue without waiting for jobs: callbacks of launches that are not finished are called now, with -ECANCELED. Jobs that were given to the card already go on, and keep
+ * their buffers; npu_bo_wait() waits for them. Launches that callbacks submit meanwhile are refused with -ECANCELED.
+ */
+NPU_API void npu_async_destroy(npu_async *async);
+
+/* "io_uring" or "threads". */
+NPU_API const char *npu_async_backend(const npu_async *async);
+
+/*
+ * Submits jobs of one context as npu_submit() does, without ever waiting for the card; fn (may be NULL) is called when they are finished. Everything passed may be reused at once.
+ * Contexts that in-fences name must exist until then. What is wrong with the jobs, and what the driver refuses, comes as the result of the completion. -EBUSY: the context is in
+ * use by npu_submit() in another thread, or by another queue; -ECANCELED: the queue is being destroyed; -EINVAL: no jobs, a context of another device; after an error there is no
+ * callback.
+ */
+NPU_API int npu_async_submit(npu_async *async, npu_context *context, const struct npu_job_desc *jobs, unsigned int count, npu_async_fn fn, void *arg);
+
+/*
+ * Waits until a launch is finished, then calls the callbacks of those that are, at most `max` (0: all that are there now), and gives the card what had to wait. Returns the number of
+ * callbacks called: 0 if timeout_ns (relative, 0: do not wait, negative: for ever) has passed, or at once if no launch is unfinished. Launches that wait for room in their
+ * context make progress in this call only.
+ */
+NPU_API int npu_async_process(npu_async *async, unsigned int max, int64_t timeout_ns);
+
+/* Launches whose callback has not been called yet. */
+NPU_API uint64_t npu_async_unfinished(const npu_async *async);
+
+/*
+ * For poll(), select() and epoll: readable as long as npu_async_process() has something to do; now and then that is no callback. It belongs to the queue, which alone reads and closes it.
+ * With io_uring, epoll_wait() in a thread that has submitted can return EINTR, as after a signal.
+ */
+NPU_API int npu_async_fd(const npu_async *async);
 
 /* ---- copies; synchronous; any alignment; through the card's DMA and a pinned staging buffer where that is faster ---- */
 

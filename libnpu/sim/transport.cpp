@@ -162,6 +162,7 @@ const npu_transport kTable = {
     cached,
     bo_map_uncached,
     on_report,
+    nullptr,
 };
 
 }  // namespace

@@ -3,9 +3,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
+#include "async.h"
 #include "internal.h"
+#include "submission.h"
 
 namespace npu {
 namespace {
@@ -46,134 +47,6 @@ bool finished_by_page(const npu_context *context, uint64_t seqno, int64_t poll_u
     }
     if (now_ns() >= poll_until) return false;
     relax();
-  }
-}
-
-struct Arrays {
-  std::vector<drm_npu_job> jobs;
-  std::vector<std::vector<drm_npu_region>> regions;
-  std::vector<std::vector<drm_npu_sync>> in;
-  std::vector<drm_npu_sync> out;
-  std::vector<drm_npu_stream> empty;  // of cancelled jobs
-  std::vector<uint64_t> cancelled;
-};
-
-int convert_regions(const npu_context *context, const npu_job_desc &job, unsigned int number,
-                    std::vector<drm_npu_region> &out) {
-  for (uint32_t i = 0; i < job.region_count; i++) {
-    const npu_job_region &r = job.regions[i];
-    if (!r.bo || r.bo->device != context->device)
-      return fail(-EINVAL, "npu_submit: job %u region %u: %s", number, i,
-                  r.bo ? "a buffer of another device" : "no buffer");
-    if (r.reserved) return fail(-EINVAL, "npu_submit: job %u region %u: reserved must be 0", number, i);
-    if (!r.size || r.offset > r.bo->size || r.size > r.bo->size - r.offset)
-      return fail(-EINVAL, "npu_submit: job %u region %u: offset %#llx size %#llx in a buffer of %#llx bytes", number,
-                  i, (unsigned long long)r.offset, (unsigned long long)r.size, (unsigned long long)r.bo->size);
-    out.push_back({r.bo->handle, r.access, r.offset, r.size});
-  }
-  return 0;
-}
-
-bool was_cancelled(npu_context *context, uint64_t seqno) {
-  std::lock_guard lock(context->cancelled_mutex);
-  return context->cancelled.count(seqno);
-}
-
-/// How a finished job ended, as far as known; 0 for one that is not finished.
-int ended_with(npu_context *context, uint64_t seqno) {
-  npu_result result{};
-  return npu_wait(context, seqno, 0, &result) == 0 && result.known ? result.error : 0;
-}
-
-/// Sets *cancel when one of the jobs has already failed: timelines forget the errors of points that are passed, so the
-/// driver cannot tell.
-int convert_fences(const npu_context *context, const npu_job_desc &job, unsigned int number,
-                   std::vector<drm_npu_sync> &out, bool *cancel) {
-  for (uint32_t i = 0; i < job.in_fence_count; i++) {
-    const npu_job_fence &f = job.in_fences[i];
-    if (!f.context || f.context->device != context->device)
-      return fail(-EINVAL, "npu_submit: job %u in-fence %u: %s", number, i,
-                  f.context ? "a context of another device" : "no context");
-    const uint64_t last = f.context->submitted.load();
-    if (!f.seqno || f.seqno > last)
-      return fail(-EINVAL, "npu_submit: job %u in-fence %u: job %llu was not submitted, the last one is %llu", number,
-                  i, (unsigned long long)f.seqno, (unsigned long long)last);
-    out.push_back({f.context->link.sync, 0, f.seqno});
-    *cancel = *cancel || was_cancelled(f.context, f.seqno) || ended_with(f.context, f.seqno);
-  }
-  return 0;
-}
-
-void remember_cancelled(npu_context *context, const std::vector<uint64_t> &seqnos) {
-  constexpr size_t kRemembered = 256;
-  std::lock_guard lock(context->cancelled_mutex);
-  context->cancelled.insert(seqnos.begin(), seqnos.end());
-  while (context->cancelled.size() > kRemembered) context->cancelled.erase(context->cancelled.begin());
-}
-
-/// Keeps place and order of a job, does nothing.
-void make_empty(drm_npu_job &job, const drm_npu_stream &empty) {
-  job.regions = 0;
-  job.region_count = 0;
-  job.streams = reinterpret_cast<uintptr_t>(&empty);
-  job.in_sync_count = 0;
-  job.profile_region = job.profile_bytes = 0;
-  job.profile_offset = 0;
-}
-
-/// submit_mutex is held.
-int convert(const npu_context *context, const npu_job_desc *jobs, unsigned int count, Arrays &arrays) {
-  arrays.regions.resize(count);
-  arrays.in.resize(count);
-  arrays.out.resize(count);
-  arrays.empty.resize(1);
-  for (unsigned int i = 0; i < count; i++) {
-    const npu_job_desc &j = jobs[i];
-    const uint64_t seqno = context->submitted.load() + 1 + i;
-    if (j.reserved) return fail(-EINVAL, "npu_submit: job %u: reserved must be 0", i);
-    if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
-      return fail(-EINVAL, "npu_submit: job %u: a count without an array", i);
-    if (int err = convert_regions(context, j, i, arrays.regions[i])) return err;
-    bool cancel = false;
-    if (int err = convert_fences(context, j, i, arrays.in[i], &cancel)) return err;
-    arrays.out[i] = {context->link.sync, 0, seqno};
-    drm_npu_job d{};
-    d.regions = reinterpret_cast<uintptr_t>(arrays.regions[i].data());
-    d.streams = reinterpret_cast<uintptr_t>(j.streams);
-    d.in_syncs = reinterpret_cast<uintptr_t>(arrays.in[i].data());
-    d.out_syncs = reinterpret_cast<uintptr_t>(&arrays.out[i]);
-    d.region_count = j.region_count;
-    d.region_stride = sizeof(drm_npu_region);
-    d.stream_count = j.stream_count;
-    d.stream_stride = sizeof(drm_npu_stream);
-    d.in_sync_count = j.in_fence_count;
-    d.out_sync_count = 1;
-    d.sync_stride = sizeof(drm_npu_sync);
-    d.flags = j.flags;
-    d.core_mask = j.core_mask;
-    d.profile_region = j.profile_region;
-    d.profile_offset = j.profile_offset;
-    d.profile_bytes = j.profile_bytes;
-    d.budget = j.budget;
-    if (cancel) make_empty(d, arrays.empty[0]);
-    if (cancel) arrays.cancelled.push_back(seqno);
-    arrays.jobs.push_back(d);
-  }
-  return 0;
-}
-
-const char *submit_error(int error) {
-  switch (error) {
-    case -EINVAL:
-      return "the driver refused an argument of a job (region, stream, flags, core mask or profile)";
-    case -EACCES:
-      return "a job writes a sealed buffer";
-    case -ENODEV:
-      return "the device is gone";
-    case -ECANCELED:
-      return "the context is being destroyed";
-    default:
-      return strerror(-error);
   }
 }
 
@@ -225,7 +98,9 @@ int npu_context_create(npu_device *device, uint32_t priority, uint32_t core_mask
 void npu_context_destroy(npu_context *context) {
   if (!context) return;
   npu_device *device = context->device;
+  const auto queues = npu::async_forget(context);
   device->transport->ctx_destroy(device->file, &context->link);
+  npu::async_forgotten(queues);
   if (context->owns_device) npu::device_unref(device);
   delete context;
 }
@@ -242,21 +117,16 @@ int npu_context_state(npu_context *context, struct drm_npu_ctx_query *state) {
 int npu_submit(npu_context *context, const struct npu_job_desc *jobs, unsigned int count, uint64_t *seqno) {
   if (!context || !jobs || !count) return npu::fail(-EINVAL, "npu_submit: no context or no jobs");
   std::lock_guard lock(context->submit_mutex);
-  npu::Arrays arrays;
-  if (int err = npu::convert(context, jobs, count, arrays)) return err;
-  drm_npu_submit args{};
-  args.ctx_id = context->link.id;
-  args.jobs = reinterpret_cast<uintptr_t>(arrays.jobs.data());
-  args.job_count = count;
-  args.job_stride = sizeof(drm_npu_job);
-  context->announced.fetch_add(count);
-  if (int err = context->device->transport->submit(context->device->file, &args)) {
-    context->announced.fetch_sub(count);
-    return npu::fail(err, "npu_submit: %s", npu::submit_error(err));
+  if (context->async_launches.load(std::memory_order_acquire))
+    return npu::fail(-EBUSY, "npu_submit: an npu_async has unfinished launches in this context");
+  npu::Submission submission;
+  if (int err = npu::submission_prepare("npu_submit", context, jobs, count, submission)) return err;
+  if (int err = context->device->transport->submit(context->device->file, &submission.args)) {
+    npu::submission_failed(context, submission);
+    return npu::fail(err, "npu_submit: %s", npu::submission_error(err));
   }
-  if (!arrays.cancelled.empty()) npu::remember_cancelled(context, arrays.cancelled);
-  context->submitted = arrays.jobs.back().seqno;
-  if (seqno) *seqno = arrays.jobs.back().seqno;
+  npu::submission_done(context, submission);
+  if (seqno) *seqno = submission.jobs.back().seqno;
   return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "chip_view.h"
 #include "transport.h"
@@ -35,6 +36,7 @@ int64_t now_ns();
 /// Relative, negative for ever, to absolute as the ioctls take it.
 int64_t deadline_of(int64_t timeout_ns);
 
+class AsyncQueue;
 class CopyEngine;
 
 /// Which way large copies go: measured, each direction on its own, and measured again every now and then.
@@ -108,6 +110,10 @@ struct npu_context {
   /// keep their place in the order. The last ones only.
   std::mutex cancelled_mutex;
   std::set<uint64_t> cancelled;  // under cancelled_mutex
+
+  /// Queues that have launched here. One at a time has unfinished launches; nobody else submits meanwhile.
+  std::vector<std::shared_ptr<npu::AsyncQueue>> async_queues;  // under submit_mutex
+  std::atomic<uint64_t> async_launches;                        // leaves 0 under submit_mutex
 };
 
 namespace npu {

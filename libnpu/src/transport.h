@@ -64,6 +64,9 @@ struct npu_transport {
   int (*bo_map_uncached)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
   /// Where the file tells what it noticed, a sentence a call, from any thread in any call of the file.
   void (*on_report)(void (*report)(const char *text));
+
+  /// Optional: descriptor of the device node, for io_uring. It belongs to the file.
+  int (*node)(npu_transport_file *file);
 };
 
 /// The kernel driver.

@@ -180,6 +180,8 @@ int ctx_query(npu_transport_file *f, drm_npu_ctx_query *args) { return call(f, D
 int submit(npu_transport_file *f, drm_npu_submit *args) { return call(f, DRM_IOCTL_NPU_SUBMIT, args); }
 int wait(npu_transport_file *f, drm_npu_wait *args) { return call(f, DRM_IOCTL_NPU_WAIT, args); }
 
+int node(npu_transport_file *f) { return f->fd; }
+
 const npu_transport kTable = {
     kNpuTransportAbi,
     sizeof(npu_transport),
@@ -205,6 +207,7 @@ const npu_transport kTable = {
     nullptr,
     nullptr,
     nullptr,
+    node,
 };
 
 }  // namespace

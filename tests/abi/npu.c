@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* npu.h, version 1.0. Pointers inside: 64 and 32 bits (i386, where 64-bit numbers are aligned to 4) differ. */
+/* npu.h, version 1.1. Pointers inside: 64 and 32 bits (i386, where 64-bit numbers are aligned to 4) differ. */
 #include <npu.h>
 
 #include "abi.h"
@@ -41,3 +41,14 @@ AT(struct npu_result, error, 0);
 AT(struct npu_result, known, 4);
 AT(struct npu_result, cycles, 8);
 AT(struct npu_result, fault, 16);
+
+VALUE(NPU_ASYNC_AUTO, 0);
+VALUE(NPU_ASYNC_URING, 1);
+VALUE(NPU_ASYNC_THREADS, 2);
+
+SIZE2(struct npu_completion, 80, 76);
+AT2(struct npu_completion, context, 0, 0);
+AT2(struct npu_completion, seqno, 8, 4);
+AT2(struct npu_completion, count, 16, 12);
+AT2(struct npu_completion, error, 20, 16);
+AT2(struct npu_completion, fault, 24, 20);

@@ -69,6 +69,12 @@ run stress "$bin/stress" $buffers
 for group in device bo job fault copy threads process bm_memory bm_launch bm_wide bm_sensor bm_not_supported cache; do
 	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
 done
+# Asynchronous launches both ways; neither falls back.
+for way in uring threads; do
+	for group in async async_fork async_coroutine; do
+		run libnpu-$group-$way env NPU_DEVICE=drm NPU_ASYNC=$way "$bin/../../npu_libnpu_test" $group
+	done
+done
 run attack "$bin/attack" $contexts
 run bugclass "$bin/bugclass" $classes
 run fuzz "$bin/fuzz" $fuzz

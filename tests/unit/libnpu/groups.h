@@ -18,6 +18,9 @@ int bm_wide_tests(void);
 int bm_sensor_tests(void);
 int bm_not_supported_tests(void);
 int cache_tests(void);
+int async_tests(void);
+int async_fork_tests(void);
+int async_coroutine_tests(void);
 
 /* Programs of their own inside the test program: process_test.c starts it again with one of these names. -1: no such
  * name. */

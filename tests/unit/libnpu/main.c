@@ -22,6 +22,9 @@ static const struct {
     {"bm_sensor", bm_sensor_tests},
     {"bm_not_supported", bm_not_supported_tests},
     {"cache", cache_tests},
+    {"async", async_tests},
+    {"async_fork", async_fork_tests},
+    {"async_coroutine", async_coroutine_tests},
 };
 enum { GROUPS = sizeof(groups) / sizeof(groups[0]) };
 

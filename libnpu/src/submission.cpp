@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#include "submission.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "internal.h"
+
+namespace npu {
+namespace {
+
+int convert_regions(const char *caller, const npu_context *context, const npu_job_desc &job, unsigned int number,
+                    std::vector<drm_npu_region> &out) {
+  for (uint32_t i = 0; i < job.region_count; i++) {
+    const npu_job_region &r = job.regions[i];
+    if (!r.bo || r.bo->device != context->device)
+      return fail(-EINVAL, "%s: job %u region %u: %s", caller, number, i,
+                  r.bo ? "a buffer of another device" : "no buffer");
+    if (r.reserved) return fail(-EINVAL, "%s: job %u region %u: reserved must be 0", caller, number, i);
+    if (!r.size || r.offset > r.bo->size || r.size > r.bo->size - r.offset)
+      return fail(-EINVAL, "%s: job %u region %u: offset %#llx size %#llx in a buffer of %#llx bytes", caller, number,
+                  i, (unsigned long long)r.offset, (unsigned long long)r.size, (unsigned long long)r.bo->size);
+    out.push_back({r.bo->handle, r.access, r.offset, r.size});
+  }
+  return 0;
+}
+
+/// How a finished job ended, as far as known; 0 for one that is not finished.
+int ended_with(npu_context *context, uint64_t seqno) {
+  npu_result result{};
+  return npu_wait(context, seqno, 0, &result) == 0 && result.known ? result.error : 0;
+}
+
+/// Sets *cancel when one of the jobs has already failed: timelines forget the errors of points that are passed, so the
+/// driver cannot tell.
+int convert_fences(const char *caller, const npu_context *context, const npu_job_desc &job, unsigned int number,
+                   std::vector<drm_npu_sync> &out, bool *cancel) {
+  for (uint32_t i = 0; i < job.in_fence_count; i++) {
+    const npu_job_fence &f = job.in_fences[i];
+    if (!f.context || f.context->device != context->device)
+      return fail(-EINVAL, "%s: job %u in-fence %u: %s", caller, number, i,
+                  f.context ? "a context of another device" : "no context");
+    const uint64_t last = f.context->submitted.load();
+    if (!f.seqno || f.seqno > last)
+      return fail(-EINVAL, "%s: job %u in-fence %u: job %llu was not submitted, the last one is %llu", caller, number,
+                  i, (unsigned long long)f.seqno, (unsigned long long)last);
+    out.push_back({f.context->link.sync, 0, f.seqno});
+    *cancel = *cancel || was_cancelled(f.context, f.seqno) || ended_with(f.context, f.seqno);
+  }
+  return 0;
+}
+
+void remember_cancelled(npu_context *context, const std::vector<uint64_t> &seqnos) {
+  constexpr size_t kRemembered = 256;
+  std::lock_guard lock(context->cancelled_mutex);
+  context->cancelled.insert(seqnos.begin(), seqnos.end());
+  while (context->cancelled.size() > kRemembered) context->cancelled.erase(context->cancelled.begin());
+}
+
+/// Keeps place and order of a job, does nothing.
+void make_empty(drm_npu_job &job, const drm_npu_stream &empty) {
+  job.regions = 0;
+  job.region_count = 0;
+  job.streams = reinterpret_cast<uintptr_t>(&empty);
+  job.in_sync_count = 0;
+  job.profile_region = job.profile_bytes = 0;
+  job.profile_offset = 0;
+}
+
+int convert(const char *caller, const npu_context *context, const npu_job_desc *jobs, unsigned int count,
+            Submission &arrays) {
+  arrays.regions.resize(count);
+  arrays.in.resize(count);
+  arrays.out.resize(count);
+  arrays.empty.resize(1);
+  for (unsigned int i = 0; i < count; i++) {
+    const npu_job_desc &j = jobs[i];
+    const uint64_t seqno = context->submitted.load() + 1 + i;
+    if (j.reserved) return fail(-EINVAL, "%s: job %u: reserved must be 0", caller, i);
+    if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
+      return fail(-EINVAL, "%s: job %u: a count without an array", caller, i);
+    if (int err = convert_regions(caller, context, j, i, arrays.regions[i])) return err;
+    bool cancel = false;
+    if (int err = convert_fences(caller, context, j, i, arrays.in[i], &cancel)) return err;
+    arrays.out[i] = {context->link.sync, 0, seqno};
+    drm_npu_job d{};
+    d.regions = reinterpret_cast<uintptr_t>(arrays.regions[i].data());
+    d.streams = reinterpret_cast<uintptr_t>(j.streams);
+    d.in_syncs = reinterpret_cast<uintptr_t>(arrays.in[i].data());
+    d.out_syncs = reinterpret_cast<uintptr_t>(&arrays.out[i]);
+    d.region_count = j.region_count;
+    d.region_stride = sizeof(drm_npu_region);
+    d.stream_count = j.stream_count;
+    d.stream_stride = sizeof(drm_npu_stream);
+    d.in_sync_count = j.in_fence_count;
+    d.out_sync_count = 1;
+    d.sync_stride = sizeof(drm_npu_sync);
+    d.flags = j.flags;
+    d.core_mask = j.core_mask;
+    d.profile_region = j.profile_region;
+    d.profile_offset = j.profile_offset;
+    d.profile_bytes = j.profile_bytes;
+    d.budget = j.budget;
+    if (cancel) make_empty(d, arrays.empty[0]);
+    if (cancel) arrays.cancelled.push_back(seqno);
+    arrays.jobs.push_back(d);
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool was_cancelled(npu_context *context, uint64_t seqno) {
+  std::lock_guard lock(context->cancelled_mutex);
+  return context->cancelled.count(seqno);
+}
+
+int submission_prepare(const char *caller, npu_context *context, const npu_job_desc *jobs, unsigned int count,
+                       Submission &submission) {
+  if (int err = convert(caller, context, jobs, count, submission)) return err;
+  submission.args.ctx_id = context->link.id;
+  submission.args.jobs = reinterpret_cast<uintptr_t>(submission.jobs.data());
+  submission.args.job_count = count;
+  submission.args.job_stride = sizeof(drm_npu_job);
+  context->announced.fetch_add(count);
+  return 0;
+}
+
+void submission_done(npu_context *context, const Submission &submission) {
+  if (!submission.cancelled.empty()) remember_cancelled(context, submission.cancelled);
+  context->submitted = submission.jobs.back().seqno;
+}
+
+void submission_failed(npu_context *context, const Submission &submission) {
+  context->announced.fetch_sub(submission.args.job_count);
+}
+
+const char *submission_error(int error) {
+  switch (error) {
+    case -EINVAL:
+      return "the driver refused an argument of a job (region, stream, flags, core mask or profile)";
+    case -EACCES:
+      return "a job writes a sealed buffer";
+    case -ENODEV:
+      return "the device is gone";
+    case -ECANCELED:
+      return "the context is being destroyed";
+    default:
+      return strerror(-error);
+  }
+}
+
+}  // namespace npu
