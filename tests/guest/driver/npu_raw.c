@@ -70,6 +70,30 @@ void npu_memory(int fd, struct drm_npu_memory_info *info) {
   query(fd, DRM_NPU_QUERY_MEMORY, info, sizeof(*info));
 }
 
+void npu_memory_settled(int fd, struct drm_npu_memory_info *info) {
+  struct drm_npu_memory_info last;
+  int same = 0;
+
+  npu_memory(fd, info);
+  for (int tries = 0; tries < 300 && same < 5; tries++) {
+    last = *info;
+    usleep(20000);
+    npu_memory(fd, info);
+    same = memcmp(&last, info, sizeof(last)) ? 0 : same + 1;
+  }
+}
+
+void expect_card_free(int fd, uint64_t bytes) {
+  struct drm_npu_memory_info info;
+
+  npu_memory(fd, &info);
+  for (int tries = 0; tries < 200 && info.card_free != bytes; tries++) {
+    usleep(100000);
+    npu_memory(fd, &info);
+  }
+  assert_int_equal(info.card_free, bytes);
+}
+
 /* Buffers */
 
 int raw_bo_create(int fd, uint64_t size, uint32_t flags, struct bo *bo) {

@@ -25,6 +25,9 @@ int npu_open(void);
 bool npu_try_open(int *fd);
 void npu_info(int fd, struct drm_npu_dev_info *info);
 void npu_memory(int fd, struct drm_npu_memory_info *info);
+/* Finished jobs and closed files let go of their buffers a moment later: the figures when they have stopped changing, and what is waited for. */
+void npu_memory_settled(int fd, struct drm_npu_memory_info *info);
+void expect_card_free(int fd, uint64_t bytes);
 
 /* Buffers */
 struct bo {

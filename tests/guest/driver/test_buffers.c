@@ -121,7 +121,7 @@ static void a_full_card_says_no_space_and_recovers(void **state) {
   int n = 0, ret = 0;
 
   (void)state;
-  npu_memory(fd, &before);
+  npu_memory_settled(fd, &before);
   assert_true(before.card_total >= before.card_free && before.card_free >= before.card_largest);
   assert_int_equal(before.file_card, 0);
   assert_int_equal(raw_bo_create(fd, before.card_total + 4096, DRM_NPU_BO_CARD, &one), -ENOSPC);
@@ -144,7 +144,7 @@ static void a_full_card_says_no_space_and_recovers(void **state) {
   }
 
   for (int i = 0; i < n; i++) bo_destroy(fd, &bos[i]);
-  npu_memory(fd, &after);
+  npu_memory_settled(fd, &after);
   assert_memory_equal(&before, &after, sizeof(before));
 }
 

@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -299,6 +300,7 @@ static void a_sealed_buffer_stays_sealed(void **state) {
 struct waiter {
   struct owner *owner;
   pthread_t thread;
+  volatile pid_t tid; /* when it is about to call */
   volatile int ret;
 };
 
@@ -311,9 +313,32 @@ static void *submit_all(void *arg) {
                                 .job_stride = sizeof(job.args)};
 
   owner_job(w->owner, 0, w->owner->count, 0, &job);
+  w->tid = (pid_t)syscall(SYS_gettid);
   /* Not raw_submit(), which tries again after a signal. */
   w->ret = ioctl(w->owner->fd, DRM_IOCTL_NPU_SUBMIT, &args) ? -errno : 0;
   return NULL;
+}
+
+/* Returns when its thread sleeps in the call. */
+static void waiter_start(struct waiter *w) {
+  char path[64], sleeps = 0;
+
+  w->tid = 0;
+  w->ret = 1;
+  assert_int_equal(pthread_create(&w->thread, NULL, submit_all, w), 0);
+  for (int tries = 0; tries < 3000 && sleeps != 'S'; tries++) {
+    FILE *file;
+
+    usleep(10000);
+    if (!w->tid) continue;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", w->tid);
+    file = fopen(path, "r");
+    if (!file) fail_msg("the call returned %d at once", w->ret);
+    assert_int_equal(fscanf(file, "%*d %*s %c", &sleeps), 1);
+    fclose(file);
+  }
+  assert_int_equal(sleeps, 'S');
+  assert_int_equal(w->ret, 1);
 }
 
 static void busy_buffers_are_waited_for(void **state) {
@@ -338,8 +363,7 @@ static void busy_buffers_are_waited_for(void **state) {
 
   /* A signal ends the wait, and nothing was queued. */
   submit(a.fd, a.ctx, &job);
-  w.ret = 1;
-  pthread_create(&w.thread, NULL, submit_all, &w);
+  waiter_start(&w);
   usleep(300000);
   assert_int_equal(w.ret, 1);
   pthread_kill(w.thread, SIGUSR1);
@@ -349,17 +373,14 @@ static void busy_buffers_are_waited_for(void **state) {
   assert_int_equal(evicted_of(&a), 0);
 
   /* So does the end of the context. */
-  pthread_create(&w.thread, NULL, submit_all, &w);
-  usleep(100000);
+  waiter_start(&w);
   ctx_destroy(b.fd, b.ctx);
   pthread_join(w.thread, NULL);
   assert_int_equal(w.ret, -ECANCELED);
   b.ctx = ctx_create(b.fd);
 
   /* Others, whose buffers are there, are not kept waiting. */
-  w.ret = 1;
-  pthread_create(&w.thread, NULL, submit_all, &w);
-  usleep(50000);
+  waiter_start(&w);
   run_nop(fd, ctx);
   assert_int_equal(w.ret, 1);
   assert_int_equal(raw_wait(a.fd, a.ctx, job.args.seqno, 0, &wait), -ETIME);
@@ -442,7 +463,7 @@ static void three_processes_share_twice_the_card(void **state) {
   char c[3] = {1, 1, 1};
 
   (void)state;
-  npu_memory(fd, &before);
+  npu_memory_settled(fd, &before);
   assert_int_equal(pipe(ready), 0);
   assert_int_equal(pipe(go), 0);
   for (uint32_t i = 0; i < 3; i++)
@@ -457,22 +478,31 @@ static void three_processes_share_twice_the_card(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
   }
   nothing_is_evicted();
+  expect_card_free(fd, before.card_free);
   npu_memory(fd, &after);
-  assert_int_equal(before.card_free, after.card_free);
   assert_true(after.evictions > before.evictions);
   for (int i = 0; i < 2; i++) close(ready[i]), close(go[i]);
 }
 
+/* What the test before has closed is gone. */
+static int the_card_is_empty(void **state) {
+  struct drm_npu_memory_info info;
+
+  (void)state;
+  npu_memory_settled(fd, &info);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(large_buffers_have_large_pages),
-      cmocka_unit_test(idle_buffers_go_and_come_back),
-      cmocka_unit_test(every_file_can_have_the_whole_card_and_no_more),
-      cmocka_unit_test(new_buffers_are_zero_also_in_system_memory),
-      cmocka_unit_test(a_sealed_buffer_stays_sealed),
-      cmocka_unit_test(busy_buffers_are_waited_for),
-      cmocka_unit_test(no_write_is_lost_in_a_move),
-      cmocka_unit_test(three_processes_share_twice_the_card),
+      cmocka_unit_test_setup(large_buffers_have_large_pages, the_card_is_empty),
+      cmocka_unit_test_setup(idle_buffers_go_and_come_back, the_card_is_empty),
+      cmocka_unit_test_setup(every_file_can_have_the_whole_card_and_no_more, the_card_is_empty),
+      cmocka_unit_test_setup(new_buffers_are_zero_also_in_system_memory, the_card_is_empty),
+      cmocka_unit_test_setup(a_sealed_buffer_stays_sealed, the_card_is_empty),
+      cmocka_unit_test_setup(busy_buffers_are_waited_for, the_card_is_empty),
+      cmocka_unit_test_setup(no_write_is_lost_in_a_move, the_card_is_empty),
+      cmocka_unit_test_setup(three_processes_share_twice_the_card, the_card_is_empty),
   };
 
   if (argc > 1) rounds = atoi(argv[1]);

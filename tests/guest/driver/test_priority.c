@@ -79,7 +79,7 @@ static uint64_t progress_beside(uint32_t own, int jobs, uint32_t rival, int riva
   uint64_t done = 0, last_a = 0, last_b = 0, first;
   bool in_time = false;
 
-  for (uint32_t ms = 500; !in_time; ms *= 2) {
+  for (uint32_t ms = 1000; !in_time; ms *= 2) {
     uint32_t a = ctx_with(own, 1), b = ctx_with(rival, 1), before = ctx_with(DRM_NPU_PRIORITY_NORMAL, 1);
     struct task task, blocker;
 
@@ -88,7 +88,7 @@ static uint64_t progress_beside(uint32_t own, int jobs, uint32_t rival, int riva
     first = submit(fd, before, &blocker.job);
     for (int i = 0; i < jobs; i++) last_a = submit(fd, a, &task.job);
     for (int i = 0; i < rival_jobs; i++) last_b = submit(fd, b, &task.job);
-    usleep(50000); /* the scheduler gives the last ones to the card */
+    usleep(300000); /* the scheduler gives the last ones to the card */
     in_time = !completed(before);
     wait_ok(fd, b, last_b);
     done = completed(a);

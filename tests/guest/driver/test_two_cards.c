@@ -304,7 +304,7 @@ static void quotas_and_figures_are_each_cards_own(void **state) {
   struct bo bo, shared;
 
   (void)state;
-  npu_memory(cards[1].fd, &before);
+  npu_memory_settled(cards[1].fd, &before);
   bo_create(cards[0].fd, SIZE, DRM_NPU_BO_CARD, &bo);
   share(&cards[0], &bo, &cards[1], &shared);
   npu_memory(cards[1].fd, &after);
