@@ -3,6 +3,7 @@
 
 #include <sha256.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -26,8 +27,8 @@ uint32_t append(std::vector<uint8_t> &v, const T *data, size_t n) {
   return at;
 }
 
-/// Header, tables and TIU commands of a stage's program.
-std::vector<uint8_t> program_binary(const StageDesc &s) {
+/// Header, tables and TIU commands of a program.
+std::vector<uint8_t> program_binary(const ProgramDesc &s) {
   npu_program_header h{};
   h.magic = NPU_PROGRAM_MAGIC;
   h.version = NPU_PROGRAM_VERSION;
@@ -54,6 +55,16 @@ std::vector<uint8_t> program_binary(const StageDesc &s) {
   std::memcpy(out.data(), &h, sizeof h);
   out.insert(out.end(), s.tiu.begin(), s.tiu.end());
   return out;
+}
+
+bool whole_commands(const ProgramDesc &s) {
+  return s.tiu.size() % NPU_CMD_BYTES == 0 && s.gdma.size() % NPU_CMD_BYTES == 0;
+}
+
+/// A vector to be written, or none if it is empty.
+template <class T>
+const std::vector<T> *some(const std::vector<T> &list) {
+  return list.empty() ? nullptr : &list;
 }
 
 class Writer {
@@ -97,7 +108,7 @@ class Writer {
     return out;
   }
 
-  std::vector<Offset<fb::CmdGroup>> groups(const StageDesc &s, const fb::Binary &tiu, const fb::Binary &gdma) {
+  std::vector<Offset<fb::CmdGroup>> groups(const ProgramDesc &s, const fb::Binary &tiu, const fb::Binary &gdma) {
     const auto nt = static_cast<uint32_t>(s.tiu.size() / NPU_CMD_BYTES),
                ng = static_cast<uint32_t>(s.gdma.size() / NPU_CMD_BYTES);
     return {fb::CreateCmdGroup(b_, nt, ng, &tiu, &gdma, static_cast<uint32_t>(tiu.size()),
@@ -105,7 +116,7 @@ class Writer {
   }
 
   /// Cores after the first: their command binaries are commands only.
-  void add_cores(const StageDesc &s, std::vector<Offset<fb::CoreCommands>> &cores) {
+  void add_cores(const ProgramDesc &s, std::vector<Offset<fb::CoreCommands>> &cores) {
     for (const CoreDesc &core : s.more_cores) {
       const fb::Binary tiu = add(core.tiu), gdma = add(core.gdma);
       std::vector<Offset<fb::CmdGroup>> list{
@@ -129,23 +140,69 @@ class Writer {
     return fb::CreateCoeffMemDirect(b_, kCoeffAddress, &digest, &data);
   }
 
-  Offset<fb::NetParameter> stage(const StageDesc &s) {
-    const fb::Binary tiu = add(program_binary(s)), gdma = add(s.gdma);
+  /// A program in the file.
+  struct Placed {
+    fb::Binary tiu, gdma;
+  };
+  Placed place(const ProgramDesc &s) {
+    const fb::Binary tiu = add(program_binary(s));
+    return {tiu, add(s.gdma)};
+  }
+
+  Offset<fb::SubNet> npu_sub(const ProgramDesc &s, const Placed &at, const std::vector<TensorDesc> &inputs,
+                             const std::vector<TensorDesc> &outputs, int32_t id, const std::vector<int32_t> *next) {
     std::vector<Offset<fb::CoreCommands>> cores;
-    auto list = groups(s, tiu, gdma);
+    auto list = groups(s, at.tiu, at.gdma);
     cores.push_back(fb::CreateCoreCommandsDirect(b_, &list));
     add_cores(s, cores);
-    auto sub_in = tensors(s.inputs), sub_out = tensors(s.outputs);
-    auto sub_groups = groups(s, tiu, gdma);
-    std::vector<Offset<fb::SubNet>> subs{fb::CreateSubNetDirect(b_, 0, &sub_groups, nullptr, &sub_in, &sub_out, 0, 0, 0,
-                                                                0, 0, 0, nullptr, 0, 0, &cores)};
+    auto in = tensors(inputs), out = tensors(outputs);
+    auto again = groups(s, at.tiu, at.gdma);
+    return fb::CreateSubNetDirect(b_, 0, &again, nullptr, &in, &out, 0, 0, 0, 0, 0, id, next, 0, 0, &cores);
+  }
+
+  Offset<fb::SubNet> sub(const SubNetDesc &s) {
+    if (s.mode == 0) return npu_sub(s, place(s), s.inputs, s.outputs, s.id, some(s.next));
+    std::vector<Offset<fb::CpuParam>> cpu;
+    if (s.mode == 1) {
+      const fb::Binary param = add(s.param);
+      cpu.push_back(fb::CreateCpuParam(b_, s.op, &param));
+    }
+    Offset<fb::MergeParam> merge;
+    if (s.mode == 2) {
+      std::vector<Offset<fb::OutputFrom>> from;
+      for (const auto &list : s.from) from.push_back(fb::CreateOutputFromDirect(b_, &list));
+      merge = fb::CreateMergeParamDirect(b_, &from);
+    }
+    Offset<fb::SwitchParam> branches;
+    if (s.mode == 3) {
+      std::vector<int32_t> from;
+      for (const auto &list : s.from) from.push_back(list.empty() ? -1 : list[0]);
+      branches = fb::CreateSwitchParamDirect(b_, &from, &s.branch);
+    }
+    auto in = tensors(s.inputs), out = tensors(s.outputs);
+    return fb::CreateSubNetDirect(b_, s.mode, nullptr, some(cpu), &in, some(out), 0, 0, 0, 0, 0, s.id, some(s.next),
+                                  merge, branches);
+  }
+
+  Offset<fb::NetParameter> stage(const StageDesc &s) {
+    std::vector<Offset<fb::SubNet>> subs;
+    std::vector<Offset<fb::CmdGroup>> cmds;  // where older readers look
+    if (s.subs.empty()) {
+      const Placed at = place(s);
+      subs.push_back(npu_sub(s, at, s.inputs, s.outputs, -1, nullptr));
+      cmds = groups(s, at.tiu, at.gdma);
+    }
+    size_t cores = 1 + s.more_cores.size();
+    for (const SubNetDesc &part : s.subs) {
+      subs.push_back(sub(part));
+      cores = std::max(cores, 1 + part.more_cores.size());
+    }
     auto inputs = tensors(s.inputs), outputs = tensors(s.outputs);
-    auto cmds = groups(s, tiu, gdma);
     std::vector<uint64_t> ctx_sizes{s.ctx_bytes};
     Offset<fb::CoeffMem> coeff_mem = s.coeff.empty() ? Offset<fb::CoeffMem>() : coeff(s);
     return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, s.is_dynamic, 0,
-                                        0, &cmds, nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr,
-                                        static_cast<uint32_t>(1 + s.more_cores.size()), s.io_address, s.io_bytes);
+                                        0, some(cmds), nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr,
+                                        static_cast<uint32_t>(cores), s.io_address, s.io_bytes);
   }
 
   const ModelDesc &model_;
@@ -161,9 +218,11 @@ std::string build(const ModelDesc &model, std::vector<uint8_t> &out) {
   for (const NetDesc &n : model.nets) {
     if (n.name.empty()) return "a network needs a name";
     if (n.stages.empty()) return "network '" + n.name + "' has no stage";
-    for (const StageDesc &s : n.stages)
-      if (s.tiu.size() % NPU_CMD_BYTES || s.gdma.size() % NPU_CMD_BYTES)
-        return "network '" + n.name + "': commands have 128 bytes each";
+    for (const StageDesc &s : n.stages) {
+      bool whole = whole_commands(s);
+      for (const SubNetDesc &sub : s.subs) whole = whole && whole_commands(sub);
+      if (!whole) return "network '" + n.name + "': commands have 128 bytes each";
+    }
   }
   return Writer(model).write(out);
 }

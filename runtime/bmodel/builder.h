@@ -29,13 +29,8 @@ struct CoreDesc {
   std::vector<uint8_t> tiu, gdma;
 };
 
-/// One stage (one set of static shapes) of a network.
-struct StageDesc {
-  std::vector<TensorDesc> inputs, outputs;
-  std::vector<uint8_t> coeff;             ///< contents, at kCoeffAddress
-  uint64_t io_address = 0, io_bytes = 0;  ///< range that holds all input and output tensors
-  uint64_t ctx_address = 0, ctx_bytes = 0;
-  // the program
+/// The commands of a stage or of a sub-network, with what their header says.
+struct ProgramDesc {
   uint64_t lmem_bytes = 0, cycles = 0;
   uint32_t cost[9] = {};
   std::vector<npu_program_region> regions;
@@ -43,7 +38,29 @@ struct StageDesc {
   std::vector<std::string> layers;
   std::vector<uint8_t> tiu, gdma;    ///< commands of the first core, 128 bytes each
   std::vector<CoreDesc> more_cores;  ///< of the second and so on
+};
+
+/// A sub-network of a stage that is more than one program; see flow.h. Regions of a program name its own tensors.
+struct SubNetDesc : ProgramDesc {
+  int32_t mode = 0;  ///< 0 NPU, 1 CPU, 2 merge, 3 switch
+  int32_t id = -1;
+  std::vector<int32_t> next;
+  std::vector<TensorDesc> inputs, outputs;
+  int32_t op = 0;              ///< CPU: NPU_CPU_
+  std::vector<uint8_t> param;  ///< CPU: a struct npu_cpu_param
+  std::vector<std::vector<int32_t>>
+      from;                     ///< merge: for each output the inputs that it may come from; switch: one each
+  std::vector<int32_t> branch;  ///< switch: for each output 1 if it is of the true branch
+};
+
+/// One stage (one set of static shapes) of a network: one program, or sub-networks.
+struct StageDesc : ProgramDesc {
+  std::vector<TensorDesc> inputs, outputs;
+  std::vector<uint8_t> coeff;             ///< contents, at kCoeffAddress
+  uint64_t io_address = 0, io_bytes = 0;  ///< range that holds all input and output tensors
+  uint64_t ctx_address = 0, ctx_bytes = 0;
   int32_t is_dynamic = 0;
+  std::vector<SubNetDesc> subs;  ///< if there are any, the stage has no program of its own
 };
 
 struct NetDesc {

@@ -2,7 +2,7 @@
 // Checks the program in a command binary against itself and against the stage that it belongs to.
 #include <cstring>
 
-#include "container.h"
+#include "flow.h"
 #include "npu_isa.h"
 
 namespace npu::bmodel {
@@ -54,9 +54,11 @@ std::string check_header(std::span<const uint8_t> bytes, npu_program_header &h) 
 }
 
 /// Tensor `index` of a list, or nullptr.
-const fb::Tensor *tensor(const flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>> *list, uint32_t index) {
+const fb::Tensor *tensor(const TensorList *list, uint32_t index) {
   return list && index < list->size() ? list->Get(index) : nullptr;
 }
+
+}  // namespace
 
 uint64_t tensor_bytes(const fb::Tensor &t) {
   uint64_t n = dtype_bytes(t.data_type());
@@ -66,11 +68,21 @@ uint64_t tensor_bytes(const fb::Tensor &t) {
   return n;
 }
 
-std::string check_region(const Container &c, const fb::NetParameter &stage, const npu_program_region &r) {
+namespace {
+
+/// Whose program it is: its tensors, and the stage with coefficients and activation memory.
+struct Scope {
+  const Container &container;
+  const fb::NetParameter &stage;
+  const TensorList *inputs, *outputs;
+};
+
+std::string check_region(const Scope &scope, const npu_program_region &r) {
+  const fb::NetParameter &stage = scope.stage;
   uint64_t limit = 0;
   switch (r.kind) {
     case NPU_PROGRAM_COEFF:
-      limit = stage.coeff_mem() ? c.binary(stage.coeff_mem()->binary_coeff()).size() : 0;
+      limit = stage.coeff_mem() ? scope.container.binary(stage.coeff_mem()->binary_coeff()).size() : 0;
       if (r.access != NPU_ACCESS_READ) return "coefficients are written";
       break;
     case NPU_PROGRAM_CTX:
@@ -78,7 +90,7 @@ std::string check_region(const Container &c, const fb::NetParameter &stage, cons
       break;
     case NPU_PROGRAM_INPUT:
     case NPU_PROGRAM_OUTPUT: {
-      const fb::Tensor *t = tensor(r.kind == NPU_PROGRAM_INPUT ? stage.input_tensor() : stage.output_tensor(), r.index);
+      const fb::Tensor *t = tensor(r.kind == NPU_PROGRAM_INPUT ? scope.inputs : scope.outputs, r.index);
       if (!t) return "tensor number " + number(r.index) + " does not exist";
       if (r.kind == NPU_PROGRAM_INPUT && r.access != NPU_ACCESS_READ) return "an input is written";
       limit = tensor_bytes(*t);
@@ -110,7 +122,9 @@ std::string check_tensor(const fb::Tensor &t, const char *what) {
   return {};
 }
 
-std::string check_tensors(const flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>> *list, const char *what) {
+}  // namespace
+
+std::string check_tensors(const TensorList *list, const char *what) {
   if (!list || list->size() == 0) return std::string("no ") + what;
   for (const fb::Tensor *t : *list) {
     const std::string why = check_tensor(*t, what);
@@ -119,14 +133,11 @@ std::string check_tensors(const flatbuffers::Vector<flatbuffers::Offset<fb::Tens
   return {};
 }
 
-/// The commands of cores after the first; nothing in files that know of one core only.
-using CoreList = flatbuffers::Vector<flatbuffers::Offset<fb::CoreCommands>>;
-const CoreList *core_list(const fb::NetParameter &stage) {
-  return stage.sub_net() && stage.sub_net()->size() > 0 ? stage.sub_net()->Get(0)->core_commands() : nullptr;
-}
+namespace {
 
-std::string read_more_cores(const Container &c, const fb::NetParameter &stage, Program &program) {
-  const CoreList *cores = core_list(stage);
+/// The commands of cores after the first; nothing in files that know of one core only.
+std::string read_more_cores(const Container &c, const fb::SubNet *sub, Program &program) {
+  const auto *cores = sub ? sub->core_commands() : nullptr;
   if (cores && cores->size() > NPU_MAX_CORES)
     return "compiled for " + number(cores->size()) + " cores, a card has at most " + number(NPU_MAX_CORES);
   for (unsigned i = 1; cores && i < cores->size(); ++i) {
@@ -144,55 +155,57 @@ std::string read_more_cores(const Container &c, const fb::NetParameter &stage, P
   return {};
 }
 
-/// The first core's only group of commands: of the first sub-network, or of the stage itself.
-const fb::CmdGroup *only_group(const fb::NetParameter &stage, std::string &why) {
+/// The first core's only group of commands: of the sub-network, or in old files of the stage itself.
+const fb::CmdGroup *only_group(const fb::NetParameter &stage, const fb::SubNet *sub, std::string &why) {
   const auto *groups = stage.cmd_group();
-  if (stage.sub_net() && stage.sub_net()->size() > 0) {
-    const fb::SubNet &sub = *stage.sub_net()->Get(0);
-    if (stage.sub_net()->size() > 1 || sub.subnet_mode() != 0) {
-      why = "more than one sub-network, or one that is not for the NPU: not supported by this runtime";
-      return nullptr;
-    }
-    if (sub.core_commands() && sub.core_commands()->size() > 0) {
-      groups = sub.core_commands()->Get(0)->gdma_tiu_commands();
-    } else if (sub.cmd_group() && sub.cmd_group()->size() > 0) {
-      groups = sub.cmd_group();
-    }
+  if (sub && sub->core_commands() && sub->core_commands()->size() > 0) {
+    groups = sub->core_commands()->Get(0)->gdma_tiu_commands();
+  } else if (sub && sub->cmd_group() && sub->cmd_group()->size() > 0) {
+    groups = sub->cmd_group();
   }
-  if (!groups || groups->size() != 1) {
-    why = number(groups ? groups->size() : 0) + " command groups, expected 1";
-    return nullptr;
-  }
-  return groups->Get(0);
+  if (groups && groups->size() == 1) return groups->Get(0);
+  why = number(groups ? groups->size() : 0) + " command groups, expected 1";
+  return nullptr;
 }
 
-std::string check_stage(const Container &container, const fb::NetParameter &stage, Program &program) {
-  std::string why = check_tensors(stage.input_tensor(), "input");
-  if (why.empty()) why = check_tensors(stage.output_tensor(), "output");
-  if (!why.empty()) return why;
-  const fb::CmdGroup *group = only_group(stage, why);
-  if (!group) return why;
-  const auto bytes = container.binary(group->binary_bdc());
+std::string read_group(const Scope &scope, const fb::CmdGroup &group, Program &program) {
+  const auto bytes = scope.container.binary(group.binary_bdc());
   npu_program_header &h = program.header;
-  why = check_header(bytes, h);
+  std::string why = check_header(bytes, h);
   if (!why.empty()) return why;
   const auto head = bytes.first(h.commands_offset);
   if (h.region_count > NPU_MAX_REGIONS - 2 || !read_table(head, h.region_offset, h.region_count, program.regions) ||
       !read_table(head, h.alias_offset, h.alias_count, program.aliases) || !read_layers(head, h, program.layers))
     return "a table of the program header does not lie between header and commands";
   for (size_t i = 0; i < program.regions.size(); ++i) {
-    why = check_region(container, stage, program.regions[i]);
+    why = check_region(scope, program.regions[i]);
     if (!why.empty()) return "region " + number(i) + ": " + why;
   }
   for (const npu_program_alias &a : program.aliases)
-    if (!tensor(stage.output_tensor(), a.output) || !tensor(stage.input_tensor(), a.input))
+    if (!tensor(scope.outputs, a.output) || !tensor(scope.inputs, a.input))
       return "an alias names a tensor that does not exist";
   program.tiu = bytes.subspan(h.commands_offset);
-  program.gdma = container.binary(group->binary_gdma());
-  if (program.tiu.size() != uint64_t{group->bdc_num()} * NPU_CMD_BYTES ||
-      program.gdma.size() != uint64_t{group->gdma_num()} * NPU_CMD_BYTES)
+  program.gdma = scope.container.binary(group.binary_gdma());
+  if (program.tiu.size() != uint64_t{group.bdc_num()} * NPU_CMD_BYTES ||
+      program.gdma.size() != uint64_t{group.gdma_num()} * NPU_CMD_BYTES)
     return "the numbers of commands and the sizes of their binaries differ";
-  return read_more_cores(container, stage, program);
+  return {};
+}
+
+std::string read_commands(const Scope &scope, const fb::SubNet *sub, Program &program) {
+  std::string why;
+  const fb::CmdGroup *group = only_group(scope.stage, sub, why);
+  if (group) why = read_group(scope, *group, program);
+  return why.empty() ? read_more_cores(scope.container, sub, program) : why;
+}
+
+std::string check_stage(const Container &container, const fb::NetParameter &stage, Program &program) {
+  if (has_flow(stage)) return "more than one sub-network, or one that is not for the NPU: not one program";
+  std::string why = check_tensors(stage.input_tensor(), "input");
+  if (why.empty()) why = check_tensors(stage.output_tensor(), "output");
+  if (!why.empty()) return why;
+  const fb::SubNet *sub = stage.sub_net() && stage.sub_net()->size() > 0 ? stage.sub_net()->Get(0) : nullptr;
+  return read_commands({container, stage, stage.input_tensor(), stage.output_tensor()}, sub, program);
 }
 
 }  // namespace
@@ -204,17 +217,26 @@ std::string check_chip(const Container &container) {
          std::string(kChip);
 }
 
+std::string read_sub_program(const Container &container, const fb::NetParameter &stage, const fb::SubNet &sub,
+                             Program &program) {
+  return read_commands({container, stage, sub.input_tensor(), sub.output_tensor()}, &sub, program);
+}
+
 std::string read_program(const Container &container, const fb::Net &net, const fb::NetParameter &stage,
                          Program &program) {
-  const std::string wrong_chip = check_chip(container);
-  if (!wrong_chip.empty()) return wrong_chip;
-  std::string why;
+  std::string why = check_supported(container, net, stage);
+  if (!why.empty()) return why;
+  why = check_stage(container, stage, program);
+  return why.empty() ? why : container.name() + ": network '" + net.name()->str() + "': " + why;
+}
+
+std::string check_supported(const Container &container, const fb::Net &net, const fb::NetParameter &stage) {
+  std::string why = check_chip(container);
+  if (!why.empty()) return why;
   if (stage.is_dynamic() || (net.net_dynamic() && net.net_dynamic()->size()))
     why = "compiled for any shape (dynamic): not supported, compile it with stages";
   else if (net.cascade() && net.cascade()->main_name() && net.cascade()->main_name()->size())
     why = "a step of the distributed network '" + net.cascade()->main_name()->str() + "': not supported";
-  else
-    why = check_stage(container, stage, program);
   return why.empty() ? why : container.name() + ": network '" + net.name()->str() + "': " + why;
 }
 

@@ -22,7 +22,7 @@ struct ApiInfo {
 };
 
 /// Offset of the address of tensor `index` in the record; the number of regions is that of its table.
-uint32_t address_offset(const Stage &stage, uint8_t kind, size_t index) {
+uint32_t address_offset(const Unit &stage, uint8_t kind, size_t index) {
   for (size_t r = 0; r < stage.regions.size(); ++r)
     if (stage.regions[r].kind == kind && stage.regions[r].index == index)
       return static_cast<uint32_t>(sizeof(npu_bm_api) + stage.streams.size() * sizeof(drm_npu_stream) +
@@ -67,16 +67,17 @@ Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
   Reason why = prepare(name, inputs, outputs, options, what);
   if (!why.empty()) return why;
   const Network &net = *what.network;
+  if (what.stage->plan) return "network '" + net.name() + "' has several sub-networks: no single record launches it";
   OwnOutputs own(handle(), outputs);
   if (!options.user_mem) why = own.allocate(net, *what.stage);
   std::vector<Place> in, results;
-  if (why.empty()) why = locate_all(device_, net, "input", what.stage->inputs, inputs, in);
-  if (why.empty()) why = locate_all(device_, net, "output", what.stage->outputs, outputs, results);
+  if (why.empty()) why = locate_all(cards_[0].device, net, "input", what.stage->inputs, inputs, in);
+  if (why.empty()) why = locate_all(cards_[0].device, net, "output", what.stage->outputs, outputs, results);
   if (!why.empty()) return why;
   auto info = std::make_unique<ApiInfo>();
-  why = what.stage->pool->make(info->scratch);
+  why = what.stage->pools[0]->make(info->scratch);
   Binder binder(*what.stage, in, results, info->scratch);
-  if (why.empty()) why = binder.stage_outputs(device_);
+  if (why.empty()) why = binder.stage_outputs(cards_[0].device);
   if (!why.empty()) return "network '" + net.name() + "': " + why;
   Jobs jobs;
   binder.bind(what.core_mask, jobs);

@@ -107,7 +107,8 @@ bool bmrt_free_pre_alloc_mem(void *p_bmrt, const char *net_name) {
   return guarded(__func__, p_bmrt, [&](Runtime &r) {
     Reason why;
     if (const npurt::Network *net = r.find(net_name, why))
-      for (const auto &stage : net->stages()) stage->pool->trim();
+      for (const auto &stage : net->stages())
+        for (const auto &pool : stage->pools) pool->trim();
     return why;
   });
 }

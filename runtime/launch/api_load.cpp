@@ -84,6 +84,18 @@ void add(memory_t &mem, uint64_t bytes) {
   mem.number = 1;
 }
 
+/// Of one launch: activation memory and what passes between sub-networks.
+uint64_t activations(const Container &model, const fb::NetParameter &stage) {
+  npu::bmodel::Flow flow;
+  uint64_t bytes = stage.ctx_size();
+  if (!npu::bmodel::has_flow(stage) || !npu::bmodel::read_flow(model, stage, flow).empty()) return bytes;
+  for (const auto &t : flow.tensors)
+    if (t.input < 0 && t.output < 0)
+      bytes +=
+          (npu::bmodel::tensor_bytes(*t.tensor) + npurt::Plan::kAlign - 1) / npurt::Plan::kAlign * npurt::Plan::kAlign;
+  return bytes;
+}
+
 Reason describe(const Container &model, mem_info_t *info) {
   if (!info) return "null pointer instead of a place for the information";
   *info = {};
@@ -94,10 +106,13 @@ Reason describe(const Container &model, mem_info_t *info) {
   for (const fb::Net *net : *model.model().net()) {
     for (unsigned s = 0; net->parameter() && s < net->parameter()->size(); ++s) {
       const fb::NetParameter &p = *net->parameter()->Get(s);
-      add(info->instruction_mem, bytes_of(p.cmd_group()));
+      uint64_t commands = bytes_of(p.cmd_group());
+      for (unsigned i = 0; npu::bmodel::has_flow(p) && i < p.sub_net()->size(); ++i)
+        commands += bytes_of(p.sub_net()->Get(i)->cmd_group());
+      add(info->instruction_mem, commands);
       if (p.coeff_mem()) add(info->coeff_mem, bytes_of(p.coeff_mem()->binary_coeff()));
       add(info->io_mem, p.io_size());
-      info->neuron_mem.size = std::max<uint64_t>(info->neuron_mem.size, p.ctx_size());
+      info->neuron_mem.size = std::max(info->neuron_mem.size, activations(model, p));
       info->neuron_mem.number = 1;
     }
   }

@@ -15,13 +15,13 @@ Reason make_tensor(bm_tensor_t *tensor, Runtime &r, int device, bm_data_type_t d
   *tensor = {dtype, shape, bm_mem_null(), BM_STORE_1N};
   if (shape.num_dims < 0 || shape.num_dims > BM_MAX_DIMS_NUM)
     return std::to_string(shape.num_dims) + " dims, at most 8 are possible";
-  const std::span<const bm_handle_t> handles = r.handles();
-  if (device < 0 || static_cast<size_t>(device) >= handles.size())
-    return "device number " + std::to_string(device) + ", the runtime has " + std::to_string(handles.size());
+  const std::span<const npurt::Card> cards = r.cards();
+  if (device < 0 || static_cast<size_t>(device) >= cards.size())
+    return "device number " + std::to_string(device) + ", the runtime has " + std::to_string(cards.size());
   const size_t bytes = bmrt_tensor_bytesize(tensor);
   if (bytes == 0 || bytes > 0xffffffffu)
     return "a tensor of " + std::to_string(bytes) + " bytes, 1 to 4294967295 are possible";
-  if (bm_malloc_device_byte(handles[static_cast<size_t>(device)], &tensor->device_mem,
+  if (bm_malloc_device_byte(cards[static_cast<size_t>(device)].handle, &tensor->device_mem,
                             static_cast<unsigned int>(bytes)) != BM_SUCCESS)
     return npu_last_error();
   return {};
@@ -30,17 +30,17 @@ Reason make_tensor(bm_tensor_t *tensor, Runtime &r, int device, bm_data_type_t d
 /// Calls copy(handle, i) for each tensor i; devices in parallel, a device's tensors in order.
 template <class Copy>
 Reason on_all_devices(Runtime &r, const int *tensor_num, int device_num, Copy copy) {
-  const std::span<const bm_handle_t> handles = r.handles();
+  const std::span<const npurt::Card> cards = r.cards();
   if (!tensor_num) return "null pointer instead of numbers of tensors";
-  if (device_num < 1 || static_cast<size_t>(device_num) > handles.size())
-    return std::to_string(device_num) + " devices, the runtime has " + std::to_string(handles.size());
+  if (device_num < 1 || static_cast<size_t>(device_num) > cards.size())
+    return std::to_string(device_num) + " devices, the runtime has " + std::to_string(cards.size());
   const auto devices = static_cast<size_t>(device_num);
   std::vector<Reason> why(devices);
   std::vector<std::thread> threads;
   for (size_t d = 0, first = 0; d < devices; ++d) {
     if (tensor_num[d] < 0) why[d] = "negative number of tensors for device " + std::to_string(d);
     const size_t last = first + static_cast<size_t>(std::max(tensor_num[d], 0));
-    threads.emplace_back([&why, &copy, handle = handles[d], d, first, last] {
+    threads.emplace_back([&why, &copy, handle = cards[d].handle, d, first, last] {
       for (size_t i = first; i < last && why[d].empty(); ++i) {
         why[d] = copy(handle, i);
         if (!why[d].empty()) why[d] = "tensor " + std::to_string(i) + " on device " + std::to_string(d) + ": " + why[d];

@@ -60,12 +60,12 @@ Reason locate_all(npu_device *device, const Network &net, const char *what, cons
 }
 
 Reason Binder::stage_outputs(npu_device *device) {
-  for (const npu_program_alias &a : stage_.aliases) {
+  for (const npu_program_alias &a : unit_.aliases) {
     if (staged_[a.output] || !overlap(outputs_[a.output], inputs_[a.input])) continue;
     Bo &bo = scratch_.staging[a.output];
     if (!bo) {
       npu_bo *p;
-      if (npu_bo_create(device, stage_.outputs[a.output].bytes, DRM_NPU_BO_CARD, &p) != 0)
+      if (npu_bo_create(device, unit_.outputs[a.output].bytes, DRM_NPU_BO_CARD, &p) != 0)
         return std::string("memory for an output that shares memory with an input: ") + npu_last_error();
       bo.reset(p);
     }
@@ -77,7 +77,7 @@ Reason Binder::stage_outputs(npu_device *device) {
 npu_job_region Binder::bind_region(const npu_program_region &r) const {
   switch (r.kind) {
     case NPU_PROGRAM_COEFF:
-      return region(stage_.coeff, 0, r.bytes, r.access);
+      return region(unit_.coeff, 0, r.bytes, r.access);
     case NPU_PROGRAM_CTX:
       return region(scratch_.ctx, 0, r.bytes, r.access);
     case NPU_PROGRAM_INPUT:
@@ -92,21 +92,21 @@ npu_job_region Binder::bind_region(const npu_program_region &r) const {
 void Binder::add_copies(Jobs &out) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (!staged_[i]) continue;
-    const uint64_t bytes = stage_.outputs[i].bytes;
-    out.copy_regions.push_back({whole(stage_.code), region(scratch_.staging[i], 0, bytes, DRM_NPU_REGION_READ),
+    const uint64_t bytes = unit_.outputs[i].bytes;
+    out.copy_regions.push_back({whole(unit_.code), region(scratch_.staging[i], 0, bytes, DRM_NPU_REGION_READ),
                                 region(outputs_[i].bo, outputs_[i].offset, bytes, DRM_NPU_REGION_WRITE)});
     drm_npu_stream s{};
     s.gdma_count = 1;
-    s.gdma_offset = stage_.copy_offset + i * NPU_CMD_BYTES;
+    s.gdma_offset = unit_.copy_offset + i * NPU_CMD_BYTES;
     out.copy_streams.push_back(s);
   }
 }
 
 void Binder::bind(uint32_t core_mask, Jobs &out) const {
-  for (const npu_program_region &r : stage_.regions) out.regions.push_back(bind_region(r));
+  for (const npu_program_region &r : unit_.regions) out.regions.push_back(bind_region(r));
   const auto code = static_cast<uint32_t>(out.regions.size());
-  out.regions.push_back(whole(stage_.code));
-  out.streams = stage_.streams;
+  out.regions.push_back(whole(unit_.code));
+  out.streams = unit_.streams;
   for (drm_npu_stream &s : out.streams) {
     if (s.tiu_count) s.tiu_region = code;
     if (s.gdma_count) s.gdma_region = code;

@@ -36,8 +36,8 @@ struct Jobs {
 
 class Binder {
  public:
-  Binder(const Stage &stage, const std::vector<Place> &inputs, const std::vector<Place> &outputs, Scratch &scratch)
-      : stage_(stage), inputs_(inputs), outputs_(outputs), scratch_(scratch), staged_(outputs.size(), false) {}
+  Binder(const Unit &unit, const std::vector<Place> &inputs, const std::vector<Place> &outputs, Scratch &scratch)
+      : unit_(unit), inputs_(inputs), outputs_(outputs), scratch_(scratch), staged_(outputs.size(), false) {}
 
   /// Outputs that may be written before an input in the same memory is dead get a buffer of their own.
   Reason stage_outputs(npu_device *device);
@@ -47,7 +47,7 @@ class Binder {
   npu_job_region bind_region(const npu_program_region &r) const;
   void add_copies(Jobs &out) const;
 
-  const Stage &stage_;
+  const Unit &unit_;
   const std::vector<Place> &inputs_, &outputs_;
   Scratch &scratch_;
   std::vector<bool> staged_;

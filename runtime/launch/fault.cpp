@@ -7,29 +7,29 @@ namespace npurt {
 
 namespace {
 
-std::string region_name(const Stage &stage, uint32_t region) {
-  if (region == stage.regions.size()) return "the commands";
-  if (region > stage.regions.size()) return {};
-  const npu_program_region &r = stage.regions[region];
+std::string region_name(const Unit &unit, uint32_t region) {
+  if (region == unit.regions.size()) return "the commands";
+  if (region > unit.regions.size()) return {};
+  const npu_program_region &r = unit.regions[region];
   switch (r.kind) {
     case NPU_PROGRAM_COEFF:
       return "the coefficients";
     case NPU_PROGRAM_CTX:
       return "activation memory";
     case NPU_PROGRAM_INPUT:
-      return "input " + std::to_string(r.index) + " '" + stage.inputs[r.index].name + "'";
+      return "input " + std::to_string(r.index) + " '" + unit.inputs[r.index].name + "'";
     default:
-      return "output " + std::to_string(r.index) + " '" + stage.outputs[r.index].name + "'";
+      return "output " + std::to_string(r.index) + " '" + unit.outputs[r.index].name + "'";
   }
 }
 
 }  // namespace
 
-Reason fault_text(const Launched &launched, const npu_result &result) {
+Reason fault_text(const Network &net, const Unit &unit, const npu_result &result) {
   char text[256];
   npu_describe_fault(&result.fault, text, sizeof text);
-  const Reason where = "network '" + launched.network->name() + "': the job failed: " + std::strerror(-result.error);
-  const std::string name = region_name(*launched.stage, result.fault.region);
+  const Reason where = "network '" + net.name() + "': the job failed: " + std::strerror(-result.error);
+  const std::string name = region_name(unit, result.fault.region);
   return where + ": " + text +
          (name.empty() ? "" : " (region " + std::to_string(result.fault.region) + " is " + name + ")");
 }

@@ -3,12 +3,12 @@
 #ifndef NPURT_FAULT_H
 #define NPURT_FAULT_H
 
-#include "runtime.h"
+#include "network.h"
 
 namespace npurt {
 
 /// "network 'x': the job failed: ...: TIU command 17, region 3 ... (region 3 is output 0 'y'; layer 'conv1')".
-Reason fault_text(const Launched &launched, const npu_result &result);
+Reason fault_text(const Network &net, const Unit &unit, const npu_result &result);
 
 }  // namespace npurt
 

@@ -2,7 +2,6 @@
 // The synchronous launch with data in system memory.
 #include <cstdlib>
 
-#include "fault.h"
 #include "launch_check.h"
 #include "runtime.h"
 
@@ -29,16 +28,6 @@ class DeviceTensors {
  private:
   bm_handle_t handle_;
 };
-
-/// Waits for a launch; the reason names the job's fault.
-Reason wait_for(const Launched &launched) {
-  for (uint64_t seqno = launched.main_seqno; seqno <= launched.seqno; ++seqno) {
-    npu_result result{};
-    if (npu_wait(launched.context, seqno, -1, &result) != 0) return npu_last_error();
-    if (result.known && result.error != 0) return fault_text(launched, result);
-  }
-  return {};
-}
 
 Reason upload_inputs(bm_handle_t handle, const Network &net, const Stage &stage, std::span<void *const> datas,
                      DeviceTensors &in) {

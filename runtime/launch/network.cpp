@@ -2,9 +2,7 @@
 #include "network.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "npu_isa.hpp"
+#include <utility>
 
 namespace npurt {
 
@@ -17,59 +15,6 @@ namespace {
 constexpr uint64_t kIoAlign = 4096;
 
 uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
-
-std::vector<TensorInfo> read_tensors(const flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>> &list) {
-  std::vector<TensorInfo> out;
-  for (const fb::Tensor *t : list) {
-    TensorInfo info{t->name()->str(), static_cast<bm_data_type_t>(t->data_type()), {}, 0, t->scale(), t->zero_point()};
-    const auto &dims = *t->shape()->Get(0)->dim();
-    info.shape.num_dims = static_cast<int>(dims.size());
-    for (unsigned i = 0; i < dims.size(); ++i) info.shape.dims[i] = static_cast<int>(dims.Get(i));
-    info.bytes = bmrt_shape_count(&info.shape) * bmrt_data_type_size(info.dtype);
-    out.push_back(std::move(info));
-  }
-  return out;
-}
-
-/// A COPY of a whole tensor from region 1 to region 2: brings a staged output to its memory.
-npu_cmd_copy staging_copy(uint64_t bytes) {
-  auto c = npu::hw::make<npu_cmd_copy>();
-  c.src_region = 1;
-  c.dst_region = 2;
-  c.src_dtype = c.dst_dtype = NPU_DTYPE_U8;
-  for (uint32_t &d : c.dims) d = 1;
-  c.dims[5] = static_cast<uint32_t>(bytes);
-  c.src_stride[5] = c.dst_stride[5] = 1;
-  return c;
-}
-
-/// Appends a core's commands to the code.
-void add_stream(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma, std::vector<uint8_t> &code, Stage &stage) {
-  drm_npu_stream s{};
-  s.tiu_count = static_cast<uint32_t>(tiu.size() / NPU_CMD_BYTES);
-  s.gdma_count = static_cast<uint32_t>(gdma.size() / NPU_CMD_BYTES);
-  if (s.tiu_count) s.tiu_offset = code.size();
-  code.insert(code.end(), tiu.begin(), tiu.end());
-  if (s.gdma_count) s.gdma_offset = code.size();
-  code.insert(code.end(), gdma.begin(), gdma.end());
-  stage.tiu_count += s.tiu_count;
-  stage.gdma_count += s.gdma_count;
-  stage.streams.push_back(s);
-}
-
-/// TIU and GDMA commands of each core, one staging copy an output: one sealed buffer.
-Reason upload_code(npu_device *device, const Program &program, Stage &stage) {
-  std::vector<uint8_t> code;
-  add_stream(program.tiu, program.gdma, code, stage);
-  for (const auto &core : program.more_cores) add_stream(core.tiu, core.gdma, code, stage);
-  stage.copy_offset = code.size();
-  for (const TensorInfo &t : stage.outputs) {
-    const npu_cmd_copy c = staging_copy(t.bytes);
-    const auto *p = reinterpret_cast<const uint8_t *>(&c);
-    code.insert(code.end(), p, p + sizeof c);
-  }
-  return seal(device, "commands", code, stage.code);
-}
 
 /// Memory for stages[].input_mems and output_mems.
 Reason allocate_io(npu_device *device, Stage &stage) {
@@ -87,38 +32,48 @@ Reason allocate_io(npu_device *device, Stage &stage) {
   return {};
 }
 
-Reason load_stage(npu_device *device, const Container &container, const fb::Net &net, const fb::NetParameter &p,
-                  Stage &stage) {
-  Program program;
-  Reason why = npu::bmodel::read_program(container, net, p, program);
-  if (!why.empty()) return why;
-  drm_npu_dev_info dev;
-  if (npu_device_info(device, &dev) != 0) return npu_last_error();
-  if (program.header.lmem_bytes > dev.lmem_bytes)
-    return container.name() + ": network '" + net.name()->str() + "' was compiled for " +
-           std::to_string(program.header.lmem_bytes) + " bytes of local memory, this card has " +
-           std::to_string(dev.lmem_bytes);
-  if (program.more_cores.size() >= dev.cores)
-    return container.name() + ": network '" + net.name()->str() + "' was compiled for " +
-           std::to_string(1 + program.more_cores.size()) + " cores, this card has " + std::to_string(dev.cores);
+Reason load_program(npu_device *device, const std::string &who, const Container &container, const fb::NetParameter &p,
+                    const Program &program, Stage &stage) {
+  const auto coeff = p.coeff_mem() ? container.binary(p.coeff_mem()->binary_coeff()) : std::span<const uint8_t>();
   stage.inputs = read_tensors(*p.input_tensor());
   stage.outputs = read_tensors(*p.output_tensor());
-  stage.regions = program.regions;
-  stage.aliases = program.aliases;
-  for (std::string_view name : program.layers) stage.layers.emplace_back(name);
-  stage.lmem_bytes = program.header.lmem_bytes;
-  stage.predicted_cycles = program.header.cycles;
-  why = upload_code(device, program, stage);
+  const Reason why = upload_unit(device, who, program, coeff, stage);
+  if (why.empty()) stage.pools.push_back(std::make_unique<Pool>(device, p.ctx_size(), stage.outputs.size()));
+  return why;
+}
+
+Reason load_plan(npu_device *device, const std::string &who, const Container &container, const fb::NetParameter &p,
+                 Stage &stage) {
+  stage.plan = std::make_unique<Plan>();
+  const Reason why = Plan::load(device, who, container, p, *stage.plan);
   if (!why.empty()) return why;
-  if (p.coeff_mem() && p.coeff_mem()->binary_coeff() && p.coeff_mem()->binary_coeff()->size()) {
-    const auto coeff = container.binary(p.coeff_mem()->binary_coeff());
-    why = seal(device, "coefficients", coeff, stage.coeff);
-    if (!why.empty()) return why;
+  stage.inputs = read_tensors(*p.input_tensor());
+  stage.outputs = read_tensors(*p.output_tensor());
+  stage.predicted_cycles = stage.plan->predicted_cycles();
+  for (const Plan::Node &node : stage.plan->nodes) {
+    stage.tiu_count += node.unit.tiu_count;
+    stage.gdma_count += node.unit.gdma_count;
+    stage.lmem_bytes = std::max(stage.lmem_bytes, node.unit.lmem_bytes);
   }
-  why = allocate_io(device, stage);
-  if (!why.empty()) return why;
-  stage.pool = std::make_unique<Pool>(device, p.ctx_size(), stage.outputs.size());
+  for (const uint64_t bytes : stage.plan->scratch_bytes)
+    stage.pools.push_back(std::make_unique<Pool>(device, bytes, stage.outputs.size()));
   return {};
+}
+
+Reason load_stage(npu_device *device, const Container &container, const fb::Net &net, unsigned index, Stage &stage) {
+  const fb::NetParameter &p = *net.parameter()->Get(index);
+  Reason why = npu::bmodel::check_supported(container, net, p);
+  if (!why.empty()) return why;
+  const std::string who = container.name() + ": network '" + net.name()->str() + "'";
+  if (npu::bmodel::has_flow(p)) {
+    why = load_plan(device, who + " stage " + std::to_string(index), container, p, stage);
+  } else {
+    Program program;
+    why = npu::bmodel::read_program(container, net, p, program);
+    if (!why.empty()) return why;
+    why = load_program(device, who, container, p, program, stage);
+  }
+  return why.empty() ? allocate_io(device, stage) : why;
 }
 
 bool same_tensors(const std::vector<TensorInfo> &a, const std::vector<TensorInfo> &b) {
@@ -128,10 +83,11 @@ bool same_tensors(const std::vector<TensorInfo> &a, const std::vector<TensorInfo
 
 }  // namespace
 
-const char *dtype_name(bm_data_type_t dtype) {
-  static constexpr const char *kNames[] = {"float32", "float16", "int8",     "uint8", "int16", "uint16",
-                                           "int32",   "uint32",  "bfloat16", "int4",  "uint4"};
-  return static_cast<unsigned>(dtype) < std::size(kNames) ? kNames[dtype] : "unknown";
+unsigned Stage::cores() const {
+  size_t most = std::max<size_t>(streams.size(), 1);
+  if (plan)
+    for (const Plan::Node &node : plan->nodes) most = std::max(most, node.unit.streams.size());
+  return static_cast<unsigned>(most);
 }
 
 Reason Network::load(npu_device *device, const Container &container, const fb::Net &net,
@@ -141,9 +97,9 @@ Reason Network::load(npu_device *device, const Container &container, const fb::N
   n->addr_mode_ = net.addr_mode();
   if (!net.parameter() || net.parameter()->size() == 0)
     return container.name() + ": network '" + n->name_ + "' has no stage";
-  for (const fb::NetParameter *p : *net.parameter()) {
+  for (unsigned i = 0; i < net.parameter()->size(); ++i) {
     auto stage = std::make_unique<Stage>();
-    Reason why = load_stage(device, container, net, *p, *stage);
+    Reason why = load_stage(device, container, net, i, *stage);
     if (!why.empty()) return why;
     if (!n->stages_.empty() &&
         (!same_tensors(stage->inputs, n->stages_[0]->inputs) || !same_tensors(stage->outputs, n->stages_[0]->outputs)))
@@ -154,6 +110,11 @@ Reason Network::load(npu_device *device, const Container &container, const fb::N
   n->fill_info();
   out = std::move(n);
   return {};
+}
+
+void Network::set_max_launches(int count) {
+  for (const auto &stage : stages_)
+    for (const auto &pool : stage->pools) pool->set_limit(count);
 }
 
 void Network::fill_info() {
@@ -199,7 +160,7 @@ void Network::fill_info() {
   info_.input_loc_devices = loc_devices_[0].data();
   info_.output_loc_devices = loc_devices_[1].data();
   info_.core_num = 1;
-  for (const auto &stage : stages_) info_.core_num = std::max(info_.core_num, static_cast<int>(stage->streams.size()));
+  for (const auto &stage : stages_) info_.core_num = std::max(info_.core_num, static_cast<int>(stage->cores()));
   info_.addr_mode = addr_mode_;
 }
 

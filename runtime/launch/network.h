@@ -3,46 +3,21 @@
 #ifndef NPURT_NETWORK_H
 #define NPURT_NETWORK_H
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "bmruntime_interface.h"
-#include "container.h"
-#include "error.h"
 #include "handles.h"
+#include "plan.h"
 #include "pool.h"
-#include "sealed.h"
 
 namespace npurt {
 
-/// "float32" and so on; "unknown" for other numbers.
-const char *dtype_name(bm_data_type_t dtype);
-
-struct TensorInfo {
-  std::string name;
-  bm_data_type_t dtype;
-  bm_shape_t shape;
-  uint64_t bytes;
-  float scale;
-  int zero_point;
-};
-
-/// One set of shapes. Constant after loading, except the pool.
-struct Stage {
-  std::vector<TensorInfo> inputs, outputs;
-  std::vector<npu_program_region> regions;
-  std::vector<npu_program_alias> aliases;
-  std::vector<std::string> layers;
-  uint64_t lmem_bytes = 0;
-  uint64_t predicted_cycles = 0;
-  uint32_t tiu_count = 0, gdma_count = 0;  ///< of all cores
-  std::vector<drm_npu_stream> streams;     ///< one a core, with places in `code`; the regions are not filled in
-  uint64_t copy_offset = 0;                ///< of one COPY command an output in `code`: staged output to its memory
-  Sealed code, coeff;                      ///< shared with whoever has the same
-  Bo io;                                   ///< the memory behind stages[].input_mems and output_mems
+/// One set of shapes. Constant after loading, except the pools. What it computes is one program, or a plan; then of the
+/// Unit only the tensors are used.
+struct Stage : Unit {
+  std::unique_ptr<Plan> plan;
+  Bo io;                                                ///< the memory behind stages[].input_mems and output_mems
   std::vector<uint64_t> input_address, output_address;  ///< device addresses inside `io`
-  std::unique_ptr<Pool> pool;
+  std::vector<std::unique_ptr<Pool>> pools;             ///< one a card
+
+  unsigned cores() const;
 };
 
 class Network {
@@ -54,6 +29,8 @@ class Network {
   const std::string &name() const { return name_; }
   const bm_net_info_t *info() const { return &info_; }
   const std::vector<std::unique_ptr<Stage>> &stages() const { return stages_; }
+  /// How many launches of a stage may be in flight.
+  void set_max_launches(int count);
   /// Index of the stage for these shapes, or -1.
   int find_stage(const bm_shape_t *shapes, int count) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "print.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace npurt {
@@ -12,6 +13,35 @@ void print_tensor(const char *what, int i, const char *name, bm_data_type_t dtyp
   std::printf("  %s %d '%s' %s [", what, i, name, dtype_name(dtype));
   for (int d = 0; d < shape.num_dims; ++d) std::printf("%s%d", d ? ", " : "", shape.dims[d]);
   std::printf("] scale %g zero_point %d\n", static_cast<double>(scale), zero_point);
+}
+
+uint64_t size_of(const Sealed &bo) { return bo ? npu_bo_size(bo.get()) : 0; }
+
+void print_plan(const Plan &plan) {
+  static constexpr const char *kModes[] = {"NPU", "CPU", "merge", "switch"};
+  const auto id = [&plan](int node) { return node == Plan::kEnd ? -1 : plan.nodes[static_cast<size_t>(node)].id; };
+  for (const Plan::Node &node : plan.nodes) {
+    const bool is_switch = node.mode == npu::bmodel::SubNetMode::kSwitch;
+    std::printf("  sub-network %d: %s%s%s, %zu inputs, %zu outputs, next %d", node.id,
+                kModes[static_cast<size_t>(node.mode)], node.op ? " " : "", node.op ? npu::cpuop::op_name(node.op) : "",
+                node.inputs.size(), node.outputs.size(), id(node.next));
+    if (is_switch) std::printf(" or %d", id(node.if_true));
+    std::printf("\n");
+  }
+}
+
+uint64_t code_bytes(const Stage &stage) {
+  uint64_t bytes = size_of(stage.code);
+  if (stage.plan)
+    for (const Plan::Node &node : stage.plan->nodes) bytes += size_of(node.unit.code);
+  return bytes;
+}
+
+uint64_t coeff_bytes(const Stage &stage) {
+  uint64_t bytes = size_of(stage.coeff);
+  if (stage.plan)
+    for (const Plan::Node &node : stage.plan->nodes) bytes = std::max(bytes, size_of(node.unit.coeff));
+  return bytes;
 }
 
 }  // namespace
@@ -41,9 +71,10 @@ void print_trace(const Runtime &runtime) {
           stage.tiu_count, stage.gdma_count, static_cast<unsigned long long>(stage.lmem_bytes),
           static_cast<unsigned long long>(stage.predicted_cycles));
       std::printf("  coefficients %llu bytes, code %llu bytes, input and output memory %llu bytes\n",
-                  static_cast<unsigned long long>(stage.coeff ? npu_bo_size(stage.coeff.get()) : 0),
-                  static_cast<unsigned long long>(npu_bo_size(stage.code.get())),
+                  static_cast<unsigned long long>(coeff_bytes(stage)),
+                  static_cast<unsigned long long>(code_bytes(stage)),
                   static_cast<unsigned long long>(npu_bo_size(stage.io.get())));
+      if (stage.plan) print_plan(*stage.plan);
     }
   }
 }

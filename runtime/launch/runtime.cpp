@@ -38,22 +38,24 @@ Reason Runtime::create(std::span<const bm_handle_t> handles, std::unique_ptr<Run
         handles.begin() + static_cast<std::ptrdiff_t>(i))
       return "handle " + std::to_string(i) + " is given twice";
     if (npu_bm_ref(handles[i]) != 0) return npu_last_error();
-    r->handles_.push_back(handles[i]);
+    Card &card = r->cards_.emplace_back();
+    card.handle = handles[i];
+    drm_npu_dev_info info;
+    if (npu_bm_device(card.handle, &card.device) != 0 || npu_device_info(card.device, &info) != 0)
+      return npu_last_error();
+    card.cores = info.cores;
+    card.tracing = std::make_unique<Tracing>(card.device);
   }
-  drm_npu_dev_info info;
-  if (npu_bm_device(r->handle(), &r->device_) != 0 || npu_device_info(r->device_, &info) != 0) return npu_last_error();
-  r->cores_ = info.cores;
-  r->tracing_ = std::make_unique<Tracing>(r->device_);
   out = std::move(r);
   return {};
 }
 
 Runtime::~Runtime() {
-  tracing_.reset();  // reads the profiles of this runtime's launches
+  for (Card &card : cards_) card.tracing.reset();  // reads the profiles of this runtime's launches
   last_launches.erase(id_);
   by_name_.clear();
   networks_.clear();  // each pool waits for its jobs
-  for (const bm_handle_t handle : handles_) npu_bm_unref(handle);
+  for (const Card &card : cards_) npu_bm_unref(card.handle);
 }
 
 /// No name twice, neither among `names` nor with what is loaded. Called with mutex_ held.
@@ -81,7 +83,7 @@ Reason Runtime::load(const npu::bmodel::Container &container) {
   std::vector<std::unique_ptr<Network>> loaded;
   for (const auto *net : *container.model().net()) {
     std::unique_ptr<Network> n;
-    why = Network::load(device_, container, *net, n);
+    why = Network::load(cards_[0].device, container, *net, n);
     if (!why.empty()) return why;
     loaded.push_back(std::move(n));
   }
@@ -89,7 +91,7 @@ Reason Runtime::load(const npu::bmodel::Container &container) {
   why = check_names(names, container.name());
   if (!why.empty()) return why;
   for (auto &n : loaded) {
-    for (const auto &stage : n->stages()) stage->pool->set_limit(max_launches_);
+    n->set_max_launches(max_launches_);
     by_name_.emplace(n->name(), n.get());
     networks_.push_back(std::move(n));
   }
@@ -116,8 +118,7 @@ std::vector<const Network *> Runtime::networks() const {
 void Runtime::set_max_launches(int count) {
   std::unique_lock lock(mutex_);
   max_launches_ = count;
-  for (const auto &n : networks_)
-    for (const auto &stage : n->stages()) stage->pool->set_limit(count);
+  for (const auto &n : networks_) n->set_max_launches(count);
 }
 
 Reason Runtime::reserve(const char *name, int stage, std::span<const int> cores) const {
@@ -129,9 +130,11 @@ Reason Runtime::reserve(const char *name, int stage, std::span<const int> cores)
     return "network '" + net->name() + "' has stages 0 to " + std::to_string(stages - 1) + ", not " +
            std::to_string(stage);
   uint32_t mask;
-  why = choose_cores(*net, cores, cores_, mask);
+  why = choose_cores(*net, cores, cards_[0].cores, mask);
   for (int s = 0; s < stages && why.empty(); ++s)
-    if (stage == kAllStages || s == stage) why = net->stages()[static_cast<size_t>(s)]->pool->reserve();
+    if (stage == kAllStages || s == stage)
+      for (const auto &pool : net->stages()[static_cast<size_t>(s)]->pools)
+        if (why.empty()) why = pool->reserve();
   return why.empty() ? why : "network '" + net->name() + "': " + why;
 }
 
@@ -139,12 +142,17 @@ Launched &Runtime::last_launch() const { return last_launches[id_]; }
 
 Reason Runtime::last_cycles(uint64_t *cycles) const {
   const Launched &launched = last_launch();
-  if (!launched.context) return "this thread has launched nothing on this runtime";
-  npu_result result{};
-  if (npu_wait(launched.context, launched.main_seqno, 0, &result) != 0) return "the last launch is not finished";
-  if (!result.known) return "the last launch is too long ago";
-  if (result.error != 0) return fault_text(launched, result);
-  *cycles = result.cycles;
+  if (!launched.network) return "this thread has launched nothing on this runtime";
+  uint64_t sum = 0;
+  for (const LaunchedJob &job : launched.jobs) {
+    if (job.copy) continue;
+    npu_result result{};
+    if (npu_wait(job.context, job.seqno, 0, &result) != 0) return "the last launch is not finished";
+    if (!result.known) return "the last launch is too long ago";
+    if (result.error != 0) return fault_text(*launched.network, *job.unit, result);
+    sum += result.cycles;
+  }
+  *cycles = sum;
   return {};
 }
 

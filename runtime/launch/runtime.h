@@ -12,19 +12,9 @@
 #include <vector>
 
 #include "network.h"
-#include "npu_bm_internal.h"
-#include "trace.h"
+#include "submit.h"
 
 namespace npurt {
-
-/// A launch: jobs [main_seqno, seqno] of a context.
-struct Launched {
-  npu_context *context = nullptr;
-  uint64_t seqno = 0;
-  uint64_t main_seqno = 0;  ///< the network's own job; later ones bring staged outputs home
-  const Network *network = nullptr;
-  const Stage *stage = nullptr;
-};
 
 struct LaunchOptions {
   bool user_mem = false;
@@ -50,9 +40,9 @@ class Runtime {
   Runtime &operator=(const Runtime &) = delete;
 
   /// Of the first device, on which networks run.
-  bm_handle_t handle() const { return handles_[0]; }
-  /// In the order of the devices.
-  std::span<const bm_handle_t> handles() const { return handles_; }
+  bm_handle_t handle() const { return cards_[0].handle; }
+  /// In the order of bmrt_create_ex.
+  std::span<const Card> cards() const { return cards_; }
   std::atomic<uint32_t> flags{0};  ///< bm_runtime_flag_t
   /// All networks of a container or none.
   Reason load(const npu::bmodel::Container &container);
@@ -82,15 +72,13 @@ class Runtime {
                  const LaunchOptions &options, Prepared &out) const;
   Reason submit(const Prepared &what, std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs,
                 Launched &launched);
+  Reason record(const Launched &launched, size_t first) const;
   Reason check_names(const std::vector<std::string> &names, const std::string &file) const;
   /// The calling thread's last launch on this runtime.
   Launched &last_launch() const;
 
-  const uint64_t id_;                 // never used again, unlike the runtime's address
-  std::vector<bm_handle_t> handles_;  // each referenced
-  npu_device *device_ = nullptr;      // of the first
-  uint32_t cores_ = 0;
-  std::unique_ptr<Tracing> tracing_;
+  const uint64_t id_;                               // never used again, unlike the runtime's address
+  std::vector<Card> cards_;                         // constant once the runtime is made
   int max_launches_ = 16;                           // guarded by mutex_
   mutable std::shared_mutex mutex_;                 // guards the list and the map; networks themselves are constant
   std::vector<std::unique_ptr<Network>> networks_;  // in the order of loading

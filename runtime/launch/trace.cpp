@@ -28,7 +28,7 @@ constexpr size_t kMaxPending = 256;
 struct Pending {
   npu_device *device;
   const Network *network;
-  const Stage *stage;
+  const Unit *unit;
   npu_context *context;
   uint64_t seqno;
   Bo profile;
@@ -37,7 +37,7 @@ struct Pending {
 };
 
 /// A card's number and, for each core, when it is free again on the modelled clock.
-struct Card {
+struct Lane {
   int64_t number;
   double us_per_cycle;
   std::map<unsigned, double> free_at;
@@ -58,15 +58,15 @@ class Trace {
   Trace() = default;
   void collect(size_t keep);
   void write(const Pending &p, const npu_result &result);
-  void write_record(const Pending &p, const Card &card, double start, const npu_profile &r);
-  Card &card_of(npu_device *device);
-  Track track(const Card &card, unsigned core, int64_t row);
+  void write_record(const Pending &p, const Lane &card, double start, const npu_profile &r);
+  Lane &card_of(npu_device *device);
+  Track track(const Lane &card, unsigned core, int64_t row);
 
   int64_t start_ns_ = trace_now_ns();
   std::unique_ptr<TraceFile> file_;
   std::mutex mutex_;             // guards what follows
   std::deque<Pending> pending_;  // in the order of submission
-  std::map<npu_device *, Card> cards_;
+  std::map<npu_device *, Lane> cards_;
   uint64_t launches_ = 0;
 };
 
@@ -158,7 +158,7 @@ void Trace::collect(size_t keep) {
   }
 }
 
-Card &Trace::card_of(npu_device *device) {
+Lane &Trace::card_of(npu_device *device) {
   const auto [at, is_new] = cards_.try_emplace(device);
   if (is_new) {
     drm_npu_dev_info info{};
@@ -169,7 +169,7 @@ Card &Trace::card_of(npu_device *device) {
   return at->second;
 }
 
-Track Trace::track(const Card &card, unsigned core, int64_t row) {
+Track Trace::track(const Lane &card, unsigned core, int64_t row) {
   static constexpr const char *kRows[] = {"jobs", "TIU", "GDMA"};
   const Track t{card.number, core * kTracksPerCore + row};
   file_->name(t, "NPU " + std::to_string(card.number - kCard) + ", modelled time",
@@ -187,7 +187,7 @@ void Trace::write(const Pending &p, const npu_result &result) {
   if (!records.empty() &&
       npu_read(p.profile.get(), sizeof header, records.data(), records.size() * sizeof records[0]) != 0)
     return;
-  Card &card = card_of(p.device);
+  Lane &card = card_of(p.device);
   double start = p.submitted;
   std::map<unsigned, double *> cores;
   for (const npu_profile &r : records) cores[r.core] = &card.free_at[r.core];
@@ -204,8 +204,8 @@ void Trace::write(const Pending &p, const npu_result &result) {
   if (!cores.empty()) file_->arrow(launches_, p.from, p.submitting, track(card, cores.begin()->first, 0), start);
 }
 
-void Trace::write_record(const Pending &p, const Card &card, double start, const npu_profile &r) {
-  const auto &layers = p.stage->layers;
+void Trace::write_record(const Pending &p, const Lane &card, double start, const npu_profile &r) {
+  const auto &layers = p.unit->layers;
   const std::string name = r.layer < layers.size() ? layers[r.layer] : opcode_name(r.opcode);
   std::string args = "\"command\":\"" + std::string(opcode_name(r.opcode)) + "\"," + member("index", r.command) + "," +
                      member("cycles", r.end - r.start) + "," + member("bytes", r.bytes);
@@ -254,8 +254,8 @@ Tracing::~Tracing() {
   owner.reset();
 }
 
-Reason Tracing::attach(const Stage &stage, Jobs &jobs, Bo &profile) const {
-  const uint64_t records = uint64_t{stage.tiu_count} + stage.gdma_count;
+Reason Tracing::attach(const Unit &unit, Jobs &jobs, Bo &profile) const {
+  const uint64_t records = uint64_t{unit.tiu_count} + unit.gdma_count;
   const uint64_t bytes = sizeof(npu_profile_header) + records * sizeof(npu_profile);
   npu_bo *bo;
   if (npu_bo_create(device_, bytes, DRM_NPU_BO_SYSTEM, &bo) != 0)
@@ -270,12 +270,12 @@ Reason Tracing::attach(const Stage &stage, Jobs &jobs, Bo &profile) const {
   return {};
 }
 
-void Tracing::launched(const Network &net, const Stage &stage, npu_context *context, uint64_t seqno, Bo profile,
+void Tracing::launched(const Network &net, const Unit &unit, npu_context *context, uint64_t seqno, Bo profile,
                        int64_t submit_ns) {
   const double begin = owner->microseconds(submit_ns), end = owner->microseconds(trace_now_ns());
   const Track from = owner->this_thread();
   owner->call("submit", begin, end);
-  owner->add({device_, &net, &stage, context, seqno, std::move(profile), begin, end, from});
+  owner->add({device_, &net, &unit, context, seqno, std::move(profile), begin, end, from});
 }
 
 TracedCall::TracedCall(const char *name)

@@ -27,9 +27,9 @@ class Tracing {
 
   bool on() const { return on_; }
   /// Gives the network's job a profile buffer. Call it before the submission; `profile` lives until launched().
-  Reason attach(const Stage &stage, Jobs &jobs, Bo &profile) const;
+  Reason attach(const Unit &unit, Jobs &jobs, Bo &profile) const;
   /// The job is submitted; the trace owns its profile now. `submit_ns` is when that began.
-  void launched(const Network &net, const Stage &stage, npu_context *context, uint64_t seqno, Bo profile,
+  void launched(const Network &net, const Unit &unit, npu_context *context, uint64_t seqno, Bo profile,
                 int64_t submit_ns);
 
  private:

@@ -18,6 +18,8 @@ int main(int argc, char **argv) {
       {"keep", file({net("keep", {keep(4, true)})})},
       {"stages", file({net("stages", {plus({1, 8}, 3), plus({2, 8}, 3)})})},
       {"cores", file({net("cores", {relay()})})},
+      {"choose", file({net("choose", {choose()})})},
+      {"back", file({net("back", {there_and_back()})})},
       {"sample", sample()},
   };
   std::filesystem::create_directories(argv[1]);

@@ -5,7 +5,8 @@
 #include <cstring>
 #include <memory>
 
-#include "container.h"
+#include "cpuop.h"
+#include "flow.h"
 
 namespace {
 
@@ -20,10 +21,33 @@ void read(std::span<const uint8_t> bytes) {
   for (const uint8_t b : bytes) sink = b;
 }
 
+/// Whatever a reader is told exists does, and lies inside the file.
+void read_flow(const Container &c, const fb::NetParameter &stage) {
+  npu::bmodel::Flow flow;
+  if (!npu::bmodel::read_flow(c, stage, flow).empty()) return;
+  for (const auto &node : flow.nodes) {
+    std::vector<npu::cpuop::Tensor> lists[2];
+    for (const bool out : {false, true})
+      for (const uint32_t t : out ? node.outputs : node.inputs) {
+        const fb::Tensor &tensor = *flow.tensors.at(t).tensor;
+        const auto &dims = *tensor.shape()->Get(0)->dim();
+        lists[out].push_back({tensor.data_type(), {dims.begin(), dims.end()}, {}});
+      }
+    for (const auto &from : node.from)
+      for (const uint32_t t : from) (void)flow.tensors.at(t);
+    for (const int next : {node.next, node.if_true})
+      if (next != npu::bmodel::FlowNode::kEnd) (void)flow.nodes.at(static_cast<size_t>(next));
+    read(node.program.tiu);
+    read(node.program.gdma);
+    if (node.mode == npu::bmodel::SubNetMode::kCpu) (void)npu::cpuop::check(node.op, node.param, lists[0], lists[1]);
+  }
+}
+
 void read_stages(const Container &c, const fb::Net &net) {
   if (!net.parameter()) return;
   for (const fb::NetParameter *stage : *net.parameter()) {
     Program p;
+    if (npu::bmodel::has_flow(*stage)) read_flow(c, *stage);
     if (!npu::bmodel::read_program(c, net, *stage, p).empty()) continue;
     read(p.tiu);
     read(p.gdma);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "edit.h"
+#include "flow.h"
 
 namespace npu::tpu_model {
 namespace {
@@ -35,6 +36,32 @@ std::string mib(uint64_t bytes) {
   return out;
 }
 
+std::string names(const flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>> *list) {
+  std::string out;
+  for (size_t i = 0; i < count(list); i++)
+    out += (i ? ", " : "") + text(list->Get(static_cast<flatbuffers::uoffset_t>(i))->name());
+  return out;
+}
+
+/// Of a stage that is more than one program.
+std::string sub_net_lines(const fb::NetParameter &p) {
+  static constexpr const char *kModes[] = {"NPU", "CPU", "merge", "switch"};
+  std::string out;
+  for (size_t i = 0; i < count(p.sub_net()); i++) {
+    const fb::SubNet &s = *p.sub_net()->Get(static_cast<flatbuffers::uoffset_t>(i));
+    const bool known = s.subnet_mode() >= 0 && s.subnet_mode() < 4;
+    out += "    subnet " + std::to_string(s.id() == -1 ? static_cast<int>(i) : s.id()) + ": " +
+           (known ? kModes[s.subnet_mode()] : "mode " + std::to_string(s.subnet_mode()));
+    for (size_t k = 0; k < count(s.cpu_param()); k++)
+      out += " operator " + std::to_string(s.cpu_param()->Get(static_cast<flatbuffers::uoffset_t>(k))->op_type());
+    out += ", (" + names(s.input_tensor()) + ") -> (" + names(s.output_tensor()) + ")";
+    for (size_t k = 0; k < count(s.next_subnet_ids()); k++)
+      out += (k ? " or " : ", next ") + std::to_string(s.next_subnet_ids()->Get(static_cast<flatbuffers::uoffset_t>(k)));
+    out += "\n";
+  }
+  return out;
+}
+
 std::string stage_lines(const fb::NetParameter &p, size_t number) {
   std::string out = "  stage " + std::to_string(number) + ":" + (p.is_dynamic() ? " dynamic" : " static") + ", " +
                     std::to_string(std::max<uint32_t>(p.core_num(), 1)) + " core(s), " + std::to_string(count(p.sub_net())) + " subnet(s)\n";
@@ -45,6 +72,7 @@ std::string stage_lines(const fb::NetParameter &p, size_t number) {
   const fb::Binary *coeff = p.coeff_mem() ? p.coeff_mem()->binary_coeff() : nullptr;
   out += "    coefficients: " + mib(coeff ? coeff->size() : 0) + "\n";
   out += "    activations: " + mib(p.ctx_size()) + "\n";
+  if (bmodel::has_flow(p)) out += sub_net_lines(p);
   return out;
 }
 

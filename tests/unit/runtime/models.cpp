@@ -12,6 +12,7 @@ namespace test_models {
 
 using npu::bmodel::NetDesc;
 using npu::bmodel::StageDesc;
+using npu::bmodel::SubNetDesc;
 using npu::bmodel::TensorDesc;
 
 namespace {
@@ -23,15 +24,6 @@ uint64_t bytes_of(const TensorDesc &t) {
   uint64_t n = t.dtype == 2 || t.dtype == 3 ? 1 : 4;
   for (const uint64_t d : t.shape) n *= d;
   return n;
-}
-
-TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype) {
-  TensorDesc t;
-  t.name = name;
-  t.dtype = dtype;
-  t.shape = std::move(shape);
-  t.bytes = bytes_of(t);
-  return t;
 }
 
 template <class Command>
@@ -54,6 +46,15 @@ npu_cmd_eltwise eltwise(uint8_t subop, uint32_t a, uint32_t to, uint32_t count, 
 }
 
 }  // namespace
+
+TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype) {
+  TensorDesc t;
+  t.name = name;
+  t.dtype = dtype;
+  t.shape = std::move(shape);
+  t.bytes = bytes_of(t);
+  return t;
+}
 
 Stage &Stage::input(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype) {
   desc.inputs.push_back(tensor(name, std::move(shape), dtype));
@@ -217,6 +218,90 @@ StageDesc relay(bool signal) {
   StageDesc stage = first.finish();
   stage.more_cores.push_back({second.desc.tiu, second.desc.gdma});
   return stage;
+}
+
+namespace {
+
+SubNetDesc sub(int32_t mode, int32_t id, std::vector<TensorDesc> inputs, std::vector<TensorDesc> outputs, Ids next) {
+  SubNetDesc s;
+  s.mode = mode;
+  s.id = id;
+  s.inputs = std::move(inputs);
+  s.outputs = std::move(outputs);
+  s.next = std::move(next);
+  return s;
+}
+
+}  // namespace
+
+SubNetDesc on_npu(int32_t id, const StageDesc &program, std::vector<std::string> inputs,
+                  std::vector<std::string> outputs, Ids next) {
+  SubNetDesc s = sub(0, id, program.inputs, program.outputs, std::move(next));
+  static_cast<npu::bmodel::ProgramDesc &>(s) = program;
+  for (size_t i = 0; i < inputs.size(); ++i) s.inputs[i].name = inputs[i];
+  for (size_t i = 0; i < outputs.size(); ++i) s.outputs[i].name = outputs[i];
+  return s;
+}
+
+SubNetDesc on_cpu(int32_t id, int32_t op, std::vector<TensorDesc> inputs, std::vector<TensorDesc> outputs, Ids next,
+                  npu_cpu_param param) {
+  SubNetDesc s = sub(1, id, std::move(inputs), std::move(outputs), std::move(next));
+  s.op = op;
+  param.magic = NPU_CPU_PARAM_MAGIC;
+  param.version = NPU_CPU_PARAM_VERSION;
+  param.bytes = sizeof param;
+  append(s.param, param);
+  return s;
+}
+
+SubNetDesc merge(int32_t id, std::vector<TensorDesc> inputs, std::vector<TensorDesc> outputs, std::vector<Ids> from,
+                 Ids next) {
+  SubNetDesc s = sub(2, id, std::move(inputs), std::move(outputs), std::move(next));
+  s.from = std::move(from);
+  return s;
+}
+
+SubNetDesc branch(int32_t id, std::vector<TensorDesc> inputs, std::vector<TensorDesc> outputs, Ids from, Ids branches,
+                  Ids next) {
+  SubNetDesc s = sub(3, id, std::move(inputs), std::move(outputs), std::move(next));
+  for (const int32_t f : from) s.from.push_back({f});
+  s.branch = std::move(branches);
+  return s;
+}
+
+StageDesc flow(std::vector<TensorDesc> inputs, std::vector<TensorDesc> outputs, std::vector<SubNetDesc> subs) {
+  StageDesc s;
+  s.inputs = std::move(inputs);
+  s.outputs = std::move(outputs);
+  s.subs = std::move(subs);
+  uint64_t at = kIo;
+  for (auto *list : {&s.inputs, &s.outputs})
+    for (TensorDesc &t : *list) at = (t.address = at) + (t.bytes + 4095) / 4096 * 4096;
+  s.io_address = kIo;
+  s.io_bytes = at - kIo;
+  return s;
+}
+
+StageDesc choose() {
+  const std::vector<uint64_t> row{1, 8};
+  const auto x = tensor("x", row), flag = tensor("flag", {1}, 6), y = tensor("y", row), m = tensor("m", row);
+  npu_cpu_param last_axis{};
+  last_axis.axis = -1;
+  return flow({x, flag}, {y, tensor("index", {1}, 6)},
+              {branch(7, {x, flag}, {tensor("no", row), tensor("yes", row)}, {0, 0}, {0, 1}, {1, 2}),
+               on_npu(1, plus(row, 10), {"no"}, {"ten"}, {3}), on_npu(2, plus(row, 20), {"yes"}, {"twenty"}, {3}),
+               merge(3, {tensor("ten", row), tensor("twenty", row)}, {m}, {{0, 1}}, {4}),
+               on_npu(4, plus(row, 1), {"m"}, {"y"}, {5}),
+               on_cpu(5, NPU_CPU_ARGMAX, {y}, {tensor("index", {1}, 6)}, {}, last_axis)});
+}
+
+StageDesc there_and_back() {
+  const std::vector<uint64_t> row{1, 8};
+  return flow({tensor("x", row)}, {tensor("y", row)},
+              {on_npu(0, plus(row, 1), {"x"}, {"a"}, {1}),
+               on_cpu(1, NPU_CPU_CAST, {tensor("a", row)}, {tensor("b", row, 6)}, {2}),
+               on_cpu(2, NPU_CPU_CAST, {tensor("b", row, 6)}, {tensor("c", row)}, {3}),
+               on_npu(3, plus(row, 2), {"c"}, {"y"}, {-1})});
 }
 
 NetDesc net(const std::string &name, std::vector<StageDesc> stages) { return {name, 0, std::move(stages)}; }

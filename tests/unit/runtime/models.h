@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "builder.h"
+#include "cpu_param.h"
 
 namespace test_models {
 
@@ -55,6 +56,29 @@ npu::bmodel::StageDesc deadlock();
 /// For two cores, x and y [1,8]: core 0 puts x + 1 into activation memory and signals; core 1 waits, and writes twice
 /// that to y.
 npu::bmodel::StageDesc relay(bool signal = true);
+
+/// "name" of a type and shape; the address is nobody's business.
+npu::bmodel::TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype = 0);
+
+// Sub-networks. `next` are ids.
+using Ids = std::vector<int32_t>;
+/// A stage's program as a sub-network that reads `inputs` and writes `outputs` instead of its own names.
+npu::bmodel::SubNetDesc on_npu(int32_t id, const npu::bmodel::StageDesc &program, std::vector<std::string> inputs,
+                               std::vector<std::string> outputs, Ids next);
+npu::bmodel::SubNetDesc on_cpu(int32_t id, int32_t op, std::vector<npu::bmodel::TensorDesc> inputs,
+                               std::vector<npu::bmodel::TensorDesc> outputs, Ids next, npu_cpu_param param = {});
+npu::bmodel::SubNetDesc merge(int32_t id, std::vector<npu::bmodel::TensorDesc> inputs,
+                              std::vector<npu::bmodel::TensorDesc> outputs, std::vector<Ids> from, Ids next);
+/// `inputs` end with the condition; next: if it is zero, if it is not. Output k is input from[k], for branch[k].
+npu::bmodel::SubNetDesc branch(int32_t id, std::vector<npu::bmodel::TensorDesc> inputs,
+                               std::vector<npu::bmodel::TensorDesc> outputs, Ids from, Ids branches, Ids next);
+npu::bmodel::StageDesc flow(std::vector<npu::bmodel::TensorDesc> inputs, std::vector<npu::bmodel::TensorDesc> outputs,
+                            std::vector<npu::bmodel::SubNetDesc> subs);
+/// x [1,8], flag int32 [1] -> y = x + (flag ? 20 : 10) + 1, index int32 [1] of the largest element of y.
+/// By a switch, a sub-network for the NPU in each branch, a merge, one for the NPU and one for the CPU.
+npu::bmodel::StageDesc choose();
+/// x [1,8] -> x + 1, by the CPU to int32, by the CPU to float32, + 2.
+npu::bmodel::StageDesc there_and_back();
 
 npu::bmodel::NetDesc net(const std::string &name, std::vector<npu::bmodel::StageDesc> stages);
 /// Container bytes; a description that cannot be built ends the test program.

@@ -85,6 +85,21 @@ class TpuModel(unittest.TestCase):
         before, after = self.model(self.seed("sample")), self.model(self.path("whole.bmodel"))
         self.assertEqual(self.without_places(before), self.without_places(after))
 
+    def test_sub_networks_are_shown_and_kept(self):
+        out = self.ok("--info", self.seed("choose"))
+        for part in ("6 subnet(s)", "subnet 7: switch, (x, flag) -> (no, yes), next 1 or 2", "subnet 1: NPU, (no) -> (ten), next 3",
+                     "subnet 3: merge, (ten, twenty) -> (m)", "subnet 5: CPU operator 3, (y) -> (index)"):
+            self.assertIn(part, out)
+        self.assertNotIn("subnet 0:", self.ok("--info", self.seed("plus")))
+        sub = self.model(self.seed("choose"))["net"][0]["parameter"][0]["sub_net"]
+        self.assertEqual(sub[3]["merge_param"]["output_from"][0]["indice"], [0, 1])
+        self.assertEqual(self.content(self.seed("choose"), sub[5]["cpu_param"][0]["binary_param"])[:4], b"QCPU")
+        self.ok("--combine", self.seed("choose"), self.seed("back"), self.seed("plus"), "-o", self.path("all.bmodel"))
+        self.assertEqual(self.without_places(self.model(self.path("all.bmodel"))["net"][0]),
+                         self.without_places(self.model(self.seed("choose"))["net"][0]))
+        code, _, err = run("bmrt_test", "--bmodel", self.path("all.bmodel"))
+        self.assertEqual(code, 0, err)
+
     def without_places(self, value):
         """The model without where in the blob its contents are."""
         if isinstance(value, dict):

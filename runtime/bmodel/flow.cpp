@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+#include "flow.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace npu::bmodel {
+
+namespace {
+
+std::string number(uint64_t v) { return std::to_string(v); }
+
+template <class T>
+unsigned count(const T *vector) {
+  return vector ? vector->size() : 0;
+}
+
+bool same_kind(const fb::Tensor &a, const fb::Tensor &b) {
+  return a.data_type() == b.data_type() && tensor_bytes(a) == tensor_bytes(b);
+}
+
+bool same_shape(const fb::Tensor &a, const fb::Tensor &b) {
+  const auto &x = *a.shape()->Get(0)->dim(), &y = *b.shape()->Get(0)->dim();
+  return std::equal(x.begin(), x.end(), y.begin(), y.end());
+}
+
+/// float32, int8, uint8, int32, uint32: what a condition may be.
+bool is_condition(const fb::Tensor &t) {
+  const uint32_t type = t.data_type();
+  return (type == 0 || type == 2 || type == 3 || type == 6 || type == 7) && tensor_bytes(t) == dtype_bytes(type);
+}
+
+class Reader {
+ public:
+  Reader(const Container &container, const fb::NetParameter &stage, Flow &flow)
+      : container_(container), stage_(stage), flow_(flow) {}
+
+  std::string read() {
+    const unsigned subs = count(stage_.sub_net());
+    if (subs > kMaxSubNets) return number(subs) + " sub-networks, at most " + number(kMaxSubNets) + " are possible";
+    if (stage_.ctx_size() > kMaxContext) return "it needs " + number(stage_.ctx_size()) + " bytes of activation memory";
+    std::string why = read_stage_tensors();
+    if (why.empty()) why = read_ids();
+    for (unsigned i = 0; i < subs && why.empty(); ++i) why = about(i, read_node(i));
+    if (why.empty()) why = check_outputs();
+    return why.empty() ? follow() : why;
+  }
+
+ private:
+  using Set = std::vector<bool>;                              // of tensors
+  static constexpr uint64_t kMaxContext = uint64_t{1} << 48;  // an address space
+  static constexpr uint32_t kNobody = ~0u;
+
+  const fb::SubNet &sub(size_t i) const { return *stage_.sub_net()->Get(static_cast<unsigned>(i)); }
+  std::string name(uint32_t tensor) const { return "'" + flow_.tensors[tensor].tensor->name()->str() + "'"; }
+
+  std::string about(size_t node, const std::string &why) const {
+    return why.empty() ? why : "sub-network " + std::to_string(flow_.nodes[node].id) + ": " + why;
+  }
+
+  /// The tensor of that name, made if it is new.
+  std::string find(const fb::Tensor &t, uint32_t &index) {
+    const auto [at, is_new] = by_name_.try_emplace(t.name()->str(), static_cast<uint32_t>(flow_.tensors.size()));
+    index = at->second;
+    if (is_new) {
+      if (flow_.tensors.size() == kMaxFlowTensors) return "more than " + number(kMaxFlowTensors) + " tensors";
+      flow_.tensors.push_back({&t});
+      writer_.push_back(kNobody);
+      return {};
+    }
+    return same_kind(*flow_.tensors[index].tensor, t) && same_shape(*flow_.tensors[index].tensor, t)
+               ? ""
+               : "tensor " + name(index) + " has another type or shape than elsewhere";
+  }
+
+  std::string read_stage_tensors() {
+    std::string why = check_tensors(stage_.input_tensor(), "input");
+    if (why.empty()) why = check_tensors(stage_.output_tensor(), "output");
+    for (unsigned i = 0; why.empty() && i < count(stage_.input_tensor()); ++i) {
+      uint32_t index;
+      why = find(*stage_.input_tensor()->Get(i), index);
+      if (why.empty() && flow_.tensors[index].input >= 0) why = "two inputs are named " + name(index);
+      if (why.empty()) flow_.tensors[index].input = static_cast<int>(i);
+    }
+    for (unsigned i = 0; why.empty() && i < count(stage_.output_tensor()); ++i) {
+      uint32_t index;
+      why = find(*stage_.output_tensor()->Get(i), index);
+      if (!why.empty()) break;
+      FlowTensor &t = flow_.tensors[index];
+      if (t.input >= 0) why = "tensor " + name(index) + " is an input and an output";
+      if (t.output >= 0) why = "two outputs are named " + name(index);
+      t.output = static_cast<int>(i);
+    }
+    return why;
+  }
+
+  /// A sub-network without an id has its place as id.
+  std::string read_ids() {
+    flow_.nodes.resize(count(stage_.sub_net()));
+    for (unsigned i = 0; i < flow_.nodes.size(); ++i) {
+      const int32_t id = sub(i).id() == -1 ? static_cast<int32_t>(i) : sub(i).id();
+      flow_.nodes[i].id = id;
+      if (!by_id_.emplace(id, static_cast<int>(i)).second) return "two sub-networks have the id " + std::to_string(id);
+    }
+    return {};
+  }
+
+  std::string read_node(unsigned i) {
+    FlowNode &node = flow_.nodes[i];
+    const fb::SubNet &s = sub(i);
+    if (s.subnet_mode() < 0 || s.subnet_mode() > 3)
+      return "mode " + std::to_string(s.subnet_mode()) + ", expected 0 (NPU), 1 (CPU), 2 (merge) or 3 (switch)";
+    node.mode = static_cast<SubNetMode>(s.subnet_mode());
+    if (s.is_dynamic()) return "compiled for any shape (dynamic): not supported in a network of several sub-networks";
+    std::string why = read_tensors(i);
+    if (why.empty()) why = read_next(s, node);
+    if (!why.empty()) return why;
+    switch (node.mode) {
+      case SubNetMode::kNpu:
+        return read_sub_program(container_, stage_, s, node.program);
+      case SubNetMode::kCpu:
+        return read_cpu(s, node);
+      case SubNetMode::kMerge:
+        return read_merge(s, node);
+      default:
+        return read_switch(s, node);
+    }
+  }
+
+  std::string read_tensors(unsigned i) {
+    FlowNode &node = flow_.nodes[i];
+    const fb::SubNet &s = sub(i);
+    std::string why = check_tensors(s.input_tensor(), "input");
+    // A switch may only choose.
+    const bool writes = node.mode != SubNetMode::kSwitch || count(s.output_tensor());
+    if (why.empty() && writes) why = check_tensors(s.output_tensor(), "output");
+    for (unsigned k = 0; why.empty() && k < count(s.input_tensor()); ++k)
+      why = find(*s.input_tensor()->Get(k), node.inputs.emplace_back());
+    for (unsigned k = 0; why.empty() && k < count(s.output_tensor()); ++k) {
+      uint32_t &t = node.outputs.emplace_back();
+      why = find(*s.output_tensor()->Get(k), t);
+      if (!why.empty()) break;
+      if (flow_.tensors[t].input >= 0) return "it writes " + name(t) + ", an input of the network";
+      if (writer_[t] != kNobody)
+        return "it writes " + name(t) + ", which sub-network " + std::to_string(flow_.nodes[writer_[t]].id) +
+               " writes, too";
+      writer_[t] = i;
+    }
+    return why;
+  }
+
+  std::string read_next(const fb::SubNet &s, FlowNode &node) {
+    const auto *ids = s.next_subnet_ids();
+    const bool is_switch = node.mode == SubNetMode::kSwitch;
+    if (is_switch ? count(ids) != 2 : count(ids) > 1)
+      return number(count(ids)) + " next sub-networks, expected " + (is_switch ? "2" : "at most 1");
+    for (unsigned k = 0; k < count(ids); ++k) {
+      const int32_t id = ids->Get(k);
+      const auto found = by_id_.find(id);
+      if (found == by_id_.end() && (is_switch || id != -1))
+        return "the next sub-network is " + std::to_string(id) + ", which does not exist";
+      (k ? node.if_true : node.next) = found == by_id_.end() ? FlowNode::kEnd : found->second;
+    }
+    return {};
+  }
+
+  std::string read_cpu(const fb::SubNet &s, FlowNode &node) {
+    if (count(s.cpu_param()) != 1) return number(count(s.cpu_param())) + " CPU operators, expected 1";
+    const fb::CpuParam &p = *s.cpu_param()->Get(0);
+    const auto bytes = container_.binary(p.binary_param());
+    npu_cpu_param &param = node.param;
+    node.op = p.op_type();
+    if (bytes.size() != sizeof param)
+      return "the parameters of its CPU operator have " + number(bytes.size()) + " bytes, expected 64";
+    std::memcpy(&param, bytes.data(), sizeof param);
+    if (param.magic != NPU_CPU_PARAM_MAGIC) return "the parameters of its CPU operator are not for QNPU1";
+    if (param.version != NPU_CPU_PARAM_VERSION || param.bytes != sizeof param)
+      return "the parameters of its CPU operator have version " + number(param.version) + ", expected 1";
+    for (const uint32_t r : param.reserved)
+      if (r) return "reserved words of the parameters of its CPU operator are not zero";
+    return {};
+  }
+
+  std::string read_merge(const fb::SubNet &s, FlowNode &node) {
+    const auto *from = s.merge_param() ? s.merge_param()->output_from() : nullptr;
+    if (count(from) != node.outputs.size())
+      return "a merge of " + number(node.outputs.size()) + " outputs has sources for " + number(count(from));
+    for (unsigned k = 0; k < node.outputs.size(); ++k) {
+      const auto *list = from->Get(k)->indice();
+      if (!count(list)) return "its output " + name(node.outputs[k]) + " comes from nowhere";
+      auto &sources = node.from.emplace_back();
+      for (const int32_t index : *list) {
+        const std::string why = add_source(node, k, index, node.inputs.size(), sources);
+        if (!why.empty()) return why;
+      }
+    }
+    return {};
+  }
+
+  std::string read_switch(const fb::SubNet &s, FlowNode &node) {
+    if (!is_condition(*flow_.tensors[node.inputs.back()].tensor))
+      return "its condition " + name(node.inputs.back()) +
+             " (the last input) is not one element of float32, int8, uint8, int32 or uint32";
+    const fb::SwitchParam *p = s.switch_param();
+    const auto *from = p ? p->output_from() : nullptr, *branch = p ? p->output_branch() : nullptr;
+    if (count(from) != node.outputs.size() || count(branch) != node.outputs.size())
+      return "a switch of " + number(node.outputs.size()) + " outputs has sources for " + number(count(from)) +
+             " and branches for " + number(count(branch));
+    for (unsigned k = 0; k < node.outputs.size(); ++k) {
+      const std::string why = add_source(node, k, from->Get(k), node.inputs.size(), node.from.emplace_back());
+      if (!why.empty()) return why;
+      node.branch.push_back(branch->Get(k) != 0);
+    }
+    return {};
+  }
+
+  /// Output k may be a copy of input `index`.
+  std::string add_source(const FlowNode &node, unsigned k, int32_t index, size_t inputs,
+                         std::vector<uint32_t> &sources) {
+    if (index < 0 || static_cast<size_t>(index) >= inputs)
+      return "its output " + name(node.outputs[k]) + " comes from input " + std::to_string(index) + " of " +
+             number(inputs);
+    const uint32_t source = node.inputs[static_cast<size_t>(index)];
+    if (!same_kind(*flow_.tensors[source].tensor, *flow_.tensors[node.outputs[k]].tensor))
+      return "its output " + name(node.outputs[k]) + " has another type or size than " + name(source);
+    sources.push_back(source);
+    return {};
+  }
+
+  std::string check_outputs() {
+    for (uint32_t t = 0; t < flow_.tensors.size(); ++t)
+      if (flow_.tensors[t].output >= 0 && writer_[t] == kNobody) return "no sub-network writes the output " + name(t);
+    return {};
+  }
+
+  /// Nodes so that each comes after all that lead to it. Empty: there is a loop.
+  std::vector<size_t> sort() const {
+    enum State : uint8_t { kNew, kOpen, kDone };
+    std::vector<State> state(flow_.nodes.size(), kNew);
+    std::vector<size_t> order, stack{0};
+    while (!stack.empty()) {
+      const size_t n = stack.back();
+      if (state[n] != kNew) {
+        stack.pop_back();
+        if (state[n] == kOpen) order.push_back(n);
+        state[n] = kDone;
+        continue;
+      }
+      state[n] = kOpen;
+      for (const int next : {flow_.nodes[n].next, flow_.nodes[n].if_true}) {
+        if (next == FlowNode::kEnd) continue;
+        if (state[static_cast<size_t>(next)] == kOpen) return {};
+        if (state[static_cast<size_t>(next)] == kNew) stack.push_back(static_cast<size_t>(next));
+      }
+    }
+    std::reverse(order.begin(), order.end());
+    return order;
+  }
+
+  /// What every path has written so far decides what may be read.
+  std::string follow() {
+    const std::vector<size_t> order = sort();
+    if (order.empty()) return "its sub-networks form a loop";
+    if (order.size() < flow_.nodes.size()) {
+      for (size_t n = 0; n < flow_.nodes.size(); ++n)
+        if (std::find(order.begin(), order.end(), n) == order.end()) return about(n, "nothing leads to it");
+    }
+    std::vector<std::vector<Set>> arriving(flow_.nodes.size());  // one for each way in
+    Set inputs(flow_.tensors.size());
+    for (size_t t = 0; t < flow_.tensors.size(); ++t) inputs[t] = flow_.tensors[t].input >= 0;
+    arriving[0].push_back(inputs);
+    for (const size_t n : order) {
+      const std::string why = about(n, pass(flow_.nodes[n], arriving[n], arriving));
+      if (!why.empty()) return why;
+      arriving[n].clear();
+    }
+    return {};
+  }
+
+  std::string pass(const FlowNode &node, const std::vector<Set> &ways, std::vector<std::vector<Set>> &arriving) {
+    const auto everywhere = [&ways](uint32_t t) {
+      return std::all_of(ways.begin(), ways.end(), [t](const Set &s) { return s[t]; });
+    };
+    if (node.mode == SubNetMode::kMerge) {
+      for (size_t k = 0; k < node.from.size(); ++k)
+        for (const Set &way : ways)
+          if (std::none_of(node.from[k].begin(), node.from[k].end(), [&way](uint32_t t) { return way[t]; }))
+            return "there is a way to it on which nothing is written for its output " + name(node.outputs[k]);
+    } else {
+      for (const uint32_t t : node.inputs)
+        if (!everywhere(t)) return "it reads " + name(t) + ", which is not written before on every way to it";
+    }
+    for (const bool branch : {false, true}) {
+      if (branch && node.mode != SubNetMode::kSwitch) continue;
+      Set after(flow_.tensors.size());
+      for (uint32_t t = 0; t < after.size(); ++t) after[t] = everywhere(t);
+      for (size_t k = 0; k < node.outputs.size(); ++k)
+        if (node.mode != SubNetMode::kSwitch || node.branch[k] == branch) after[node.outputs[k]] = true;
+      const int next = branch ? node.if_true : node.next;
+      if (next != FlowNode::kEnd) {
+        arriving[static_cast<size_t>(next)].push_back(std::move(after));
+        continue;
+      }
+      for (uint32_t t = 0; t < after.size(); ++t)
+        if (flow_.tensors[t].output >= 0 && !after[t]) return "the network may end here without its output " + name(t);
+    }
+    return {};
+  }
+
+  const Container &container_;
+  const fb::NetParameter &stage_;
+  Flow &flow_;
+  std::map<std::string, uint32_t> by_name_;
+  std::map<int32_t, int> by_id_;
+  std::vector<uint32_t> writer_;  // node that writes a tensor
+};
+
+}  // namespace
+
+bool has_flow(const fb::NetParameter &stage) {
+  return stage.sub_net() &&
+         (stage.sub_net()->size() > 1 || (stage.sub_net()->size() == 1 && stage.sub_net()->Get(0)->subnet_mode() != 0));
+}
+
+std::string read_flow(const Container &container, const fb::NetParameter &stage, Flow &flow) {
+  return Reader(container, stage, flow).read();
+}
+
+}  // namespace npu::bmodel

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// One of the devices of a runtime.
+#ifndef NPURT_CARD_H
+#define NPURT_CARD_H
+
+#include <memory>
+
+#include "npu_bm_internal.h"
+#include "trace.h"
+
+namespace npurt {
+
+struct Card {
+  bm_handle_t handle = nullptr;  ///< referenced by the runtime
+  npu_device *device = nullptr;
+  uint32_t cores = 0;
+  std::unique_ptr<Tracing> tracing;
+};
+
+}  // namespace npurt
+
+#endif  // NPURT_CARD_H

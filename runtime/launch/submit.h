@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// From bound programs to jobs of the calling thread's context.
+#ifndef NPURT_SUBMIT_H
+#define NPURT_SUBMIT_H
+
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "card.h"
+#include "network.h"
+
+namespace npurt {
+
+struct LaunchedJob {
+  npu_context *context;
+  uint64_t seqno;
+  const Unit *unit;
+  const Card *card;
+  bool copy;  ///< brings a staged output home
+};
+
+/// The jobs of a launch, in the order of their submission.
+struct Launched {
+  const Network *network = nullptr;
+  std::vector<LaunchedJob> jobs;
+};
+
+/// Returns a scratch to its pool however the launch ends.
+class ScratchGuard {
+ public:
+  ScratchGuard(Pool &pool, Scratch *scratch) : pool_(pool), scratch_(scratch) {}
+  ~ScratchGuard() {
+    if (scratch_) pool_.release(scratch_, nullptr, 0);
+  }
+  ScratchGuard(const ScratchGuard &) = delete;
+  ScratchGuard &operator=(const ScratchGuard &) = delete;
+  /// It is in use until this job has finished.
+  void busy(npu_context *context, uint64_t seqno) { pool_.release(std::exchange(scratch_, nullptr), context, seqno); }
+
+ private:
+  Pool &pool_;
+  Scratch *scratch_;
+};
+
+/// Runs a program on tensors that have been found, with activation memory that the caller holds until the last of the
+/// jobs added to `launched` has finished.
+Reason submit_unit(const Card &card, const Unit &unit, const std::vector<Place> &inputs,
+                   const std::vector<Place> &outputs, Scratch &scratch, uint32_t core_mask, Launched &launched);
+
+/// Waits for jobs [first, end) of a launch. The reason is that of the first that failed.
+Reason wait_for(const Launched &launched, size_t first = 0);
+
+}  // namespace npurt
+
+#endif  // NPURT_SUBMIT_H

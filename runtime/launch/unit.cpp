@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "unit.h"
+
+#include "npu_isa.hpp"
+
+namespace npurt {
+
+namespace fb = npu::bmodel::fb;
+using npu::bmodel::Program;
+
+namespace {
+
+/// A COPY of a whole tensor from region 1 to region 2: brings a staged output to its memory.
+npu_cmd_copy staging_copy(uint64_t bytes) {
+  auto c = npu::hw::make<npu_cmd_copy>();
+  c.src_region = 1;
+  c.dst_region = 2;
+  c.src_dtype = c.dst_dtype = NPU_DTYPE_U8;
+  for (uint32_t &d : c.dims) d = 1;
+  c.dims[5] = static_cast<uint32_t>(bytes);
+  c.src_stride[5] = c.dst_stride[5] = 1;
+  return c;
+}
+
+/// Appends a core's commands to the code.
+void add_stream(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma, std::vector<uint8_t> &code, Unit &unit) {
+  drm_npu_stream s{};
+  s.tiu_count = static_cast<uint32_t>(tiu.size() / NPU_CMD_BYTES);
+  s.gdma_count = static_cast<uint32_t>(gdma.size() / NPU_CMD_BYTES);
+  if (s.tiu_count) s.tiu_offset = code.size();
+  code.insert(code.end(), tiu.begin(), tiu.end());
+  if (s.gdma_count) s.gdma_offset = code.size();
+  code.insert(code.end(), gdma.begin(), gdma.end());
+  unit.tiu_count += s.tiu_count;
+  unit.gdma_count += s.gdma_count;
+  unit.streams.push_back(s);
+}
+
+/// TIU and GDMA commands of each core, one staging copy an output: one sealed buffer.
+Reason upload_code(npu_device *device, const Program &program, Unit &unit) {
+  std::vector<uint8_t> code;
+  add_stream(program.tiu, program.gdma, code, unit);
+  for (const auto &core : program.more_cores) add_stream(core.tiu, core.gdma, code, unit);
+  unit.copy_offset = code.size();
+  for (const TensorInfo &t : unit.outputs) {
+    const npu_cmd_copy c = staging_copy(t.bytes);
+    const auto *p = reinterpret_cast<const uint8_t *>(&c);
+    code.insert(code.end(), p, p + sizeof c);
+  }
+  return seal(device, "commands", code, unit.code);
+}
+
+/// What the card must have for a program.
+Reason check_card(npu_device *device, const std::string &who, const Program &program) {
+  drm_npu_dev_info dev;
+  if (npu_device_info(device, &dev) != 0) return npu_last_error();
+  if (program.header.lmem_bytes > dev.lmem_bytes)
+    return who + " was compiled for " + std::to_string(program.header.lmem_bytes) +
+           " bytes of local memory, this card has " + std::to_string(dev.lmem_bytes);
+  if (program.more_cores.size() >= dev.cores)
+    return who + " was compiled for " + std::to_string(1 + program.more_cores.size()) + " cores, this card has " +
+           std::to_string(dev.cores);
+  return {};
+}
+
+}  // namespace
+
+const char *dtype_name(bm_data_type_t dtype) {
+  static constexpr const char *kNames[] = {"float32", "float16", "int8",     "uint8", "int16", "uint16",
+                                           "int32",   "uint32",  "bfloat16", "int4",  "uint4"};
+  return static_cast<unsigned>(dtype) < std::size(kNames) ? kNames[dtype] : "unknown";
+}
+
+TensorInfo read_tensor(const fb::Tensor &t) {
+  TensorInfo info{t.name()->str(), static_cast<bm_data_type_t>(t.data_type()), {}, 0, t.scale(), t.zero_point()};
+  const auto &dims = *t.shape()->Get(0)->dim();
+  info.shape.num_dims = static_cast<int>(dims.size());
+  for (unsigned i = 0; i < dims.size(); ++i) info.shape.dims[i] = static_cast<int>(dims.Get(i));
+  info.bytes = bmrt_shape_count(&info.shape) * bmrt_data_type_size(info.dtype);
+  return info;
+}
+
+std::vector<TensorInfo> read_tensors(const npu::bmodel::TensorList &list) {
+  std::vector<TensorInfo> out;
+  for (const fb::Tensor *t : list) out.push_back(read_tensor(*t));
+  return out;
+}
+
+Reason upload_unit(npu_device *device, const std::string &who, const Program &program, std::span<const uint8_t> coeff,
+                   Unit &unit) {
+  Reason why = check_card(device, who, program);
+  if (!why.empty()) return why;
+  unit.regions = program.regions;
+  unit.aliases = program.aliases;
+  for (std::string_view name : program.layers) unit.layers.emplace_back(name);
+  unit.lmem_bytes = program.header.lmem_bytes;
+  unit.predicted_cycles = program.header.cycles;
+  why = upload_code(device, program, unit);
+  if (why.empty() && !coeff.empty()) why = seal(device, "coefficients", coeff, unit.coeff);
+  return why.empty() ? why : who + ": " + why;
+}
+
+}  // namespace npurt

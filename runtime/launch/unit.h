@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// A program on a card: commands and coefficients, sealed, and the tensors that its regions name.
+#ifndef NPURT_UNIT_H
+#define NPURT_UNIT_H
+
+#include <string>
+#include <vector>
+
+#include "bmruntime_interface.h"
+#include "error.h"
+#include "flow.h"
+#include "sealed.h"
+
+namespace npurt {
+
+/// "float32" and so on; "unknown" for other numbers.
+const char *dtype_name(bm_data_type_t dtype);
+
+struct TensorInfo {
+  std::string name;
+  bm_data_type_t dtype;
+  bm_shape_t shape;
+  uint64_t bytes;
+  float scale;
+  int zero_point;
+};
+
+/// Of a checked tensor.
+TensorInfo read_tensor(const npu::bmodel::fb::Tensor &t);
+std::vector<TensorInfo> read_tensors(const npu::bmodel::TensorList &list);
+
+/// Constant once it is made.
+struct Unit {
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<npu_program_region> regions;
+  std::vector<npu_program_alias> aliases;
+  std::vector<std::string> layers;
+  uint64_t lmem_bytes = 0;
+  uint64_t predicted_cycles = 0;
+  uint32_t tiu_count = 0, gdma_count = 0;  ///< of all cores
+  std::vector<drm_npu_stream> streams;     ///< one a core, with places in `code`; the regions are not filled in
+  uint64_t copy_offset = 0;                ///< of one COPY command an output in `code`: staged output to its memory
+  Sealed code, coeff;                      ///< shared with whoever has the same
+};
+
+/// Uploads a program whose tensors are in `unit` already. `who` begins the reason: "network 'x'".
+Reason upload_unit(npu_device *device, const std::string &who, const npu::bmodel::Program &program,
+                   std::span<const uint8_t> coeff, Unit &unit);
+
+}  // namespace npurt
+
+#endif  // NPURT_UNIT_H
