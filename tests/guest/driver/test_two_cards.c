@@ -183,6 +183,26 @@ static void both_cards_use_one_buffer(void **state) {
   }
 }
 
+/* Another device could write it, and nobody would know. */
+static void a_sealed_buffer_is_not_lent(void **state) {
+  struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
+  struct bo bo;
+
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    bo_create(cards[0].fd, SIZE, kinds[k], &bo);
+    wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x11, 0));
+    assert_int_equal(raw_bo_seal(cards[0].fd, bo.handle), 0);
+    out.handle = bo.handle;
+    assert_int_equal(raw_ioctl(cards[0].fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+    in.fd = out.fd;
+    assert_int_equal(raw_ioctl(cards[1].fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in), -EACCES);
+    close(out.fd);
+    expect_filled(&cards[0], &bo, 0x11);
+    bo_destroy(cards[0].fd, &bo);
+  }
+}
+
 /* A job of one card waits for that of the other that writes what it reads, without a word from the program. */
 static void fences_go_across(void **state) {
   struct bo bo, shared, out;
@@ -318,6 +338,7 @@ static void quotas_and_figures_are_each_cards_own(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(both_cards_use_one_buffer),
+      cmocka_unit_test(a_sealed_buffer_is_not_lent),
       cmocka_unit_test(fences_go_across),
       cmocka_unit_test(quotas_and_figures_are_each_cards_own),
       cmocka_unit_test(the_exporter_goes),
