@@ -74,18 +74,20 @@ class Writer {
   std::string write(std::vector<uint8_t> &out) {
     std::vector<Offset<fb::Net>> nets;
     uint64_t neuron = 0;
+    uint32_t devices = 1;
     for (const NetDesc &n : model_.nets) {
+      devices = std::max(devices, n.device + 1);
       std::vector<Offset<fb::NetParameter>> stages;
       for (const StageDesc &s : n.stages) {
         stages.push_back(stage(s));
         neuron = std::max(neuron, s.ctx_bytes);
       }
       const auto cascade =
-          n.part_of.empty() ? Offset<fb::Cascade>() : fb::CreateCascadeDirect(b_, 0, 0, n.part_of.c_str());
+          n.part_of.empty() ? Offset<fb::Cascade>() : fb::CreateCascadeDirect(b_, n.device, n.step, n.part_of.c_str());
       nets.push_back(fb::CreateNetDirect(b_, n.name.c_str(), nullptr, nullptr, &stages, cascade, n.addr_mode));
     }
     b_.Finish(fb::CreateModelDirect(b_, "B", std::string(kVersion).c_str(), model_.time.c_str(),
-                                    std::string(kChip).c_str(), &nets, neuron, 0, 1));
+                                    std::string(kChip).c_str(), &nets, neuron, 0, devices));
     return assemble({b_.GetBufferPointer(), b_.GetSize()}, blob_, out);
   }
 
@@ -103,7 +105,7 @@ class Writer {
       const TensorDesc &t = list[i];
       std::vector<Offset<fb::Shape>> shape{fb::CreateShapeDirect(b_, &t.shape)};
       out.push_back(fb::CreateTensorDirect(b_, t.name.c_str(), t.dtype, 0, t.address, t.bytes, &shape, 0, t.scale, 0, 0,
-                                           t.zero_point, 0, static_cast<int32_t>(i)));
+                                           t.zero_point, t.hidden, t.index < 0 ? static_cast<int32_t>(i) : t.index));
     }
     return out;
   }

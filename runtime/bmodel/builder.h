@@ -22,6 +22,8 @@ struct TensorDesc {
   uint64_t bytes = 0;
   float scale = 1.0f;
   int32_t zero_point = 0;
+  int32_t hidden = 0;  ///< in a step: between steps
+  int32_t index = -1;  ///< in a step: number among the inputs or outputs of the whole; -1: its place in the list
 };
 
 /// What one more core runs: TIU and GDMA commands, 128 bytes each.
@@ -68,6 +70,7 @@ struct NetDesc {
   int32_t addr_mode = 0;
   std::vector<StageDesc> stages;
   std::string part_of = {};  ///< the distributed network that it is a step of, if any
+  uint32_t device = 0, step = 0;
 };
 
 struct ModelDesc {

@@ -235,8 +235,6 @@ std::string check_supported(const Container &container, const fb::Net &net, cons
   if (!why.empty()) return why;
   if (stage.is_dynamic() || (net.net_dynamic() && net.net_dynamic()->size()))
     why = "compiled for any shape (dynamic): not supported, compile it with stages";
-  else if (net.cascade() && net.cascade()->main_name() && net.cascade()->main_name()->size())
-    why = "a step of the distributed network '" + net.cascade()->main_name()->str() + "': not supported";
   return why.empty() ? why : container.name() + ": network '" + net.name()->str() + "': " + why;
 }
 

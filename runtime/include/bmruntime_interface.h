@@ -49,7 +49,8 @@ BMRT_API void bmrt_tensor_with_device(bm_tensor_t *tensor, bm_device_mem_t devic
 
 /* A runtime on a device; NULL on failure. The handle may be freed before or after the runtime. */
 BMRT_API void *bmrt_create(bm_handle_t bm_handle);
-/* A runtime on several devices, at most 32, each given once. Networks run on the first. */
+/* A runtime on several devices, at most 32, each given once. Steps of distributed networks run on the device of their
+ * number, and a launch of these returns when it has finished; other networks run on the first. */
 BMRT_API void *bmrt_create_ex(bm_handle_t *bm_handles, int num_handles);
 /* Waits for the runtime's launches, then frees everything that it owns. */
 BMRT_API void bmrt_destroy(void *p_bmrt);

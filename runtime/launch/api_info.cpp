@@ -68,8 +68,8 @@ Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
   if (!why.empty()) return why;
   const Network &net = *what.network;
   if (what.stage->plan) return "network '" + net.name() + "' has several sub-networks: no single record launches it";
-  OwnOutputs own(handle(), outputs);
-  if (!options.user_mem) why = own.allocate(net, *what.stage);
+  OwnOutputs own(cards_, *what.stage, outputs);
+  if (!options.user_mem) why = own.allocate(net);
   std::vector<Place> in, results;
   if (why.empty()) why = locate_all(cards_[0].device, net, "input", what.stage->inputs, inputs, in);
   if (why.empty()) why = locate_all(cards_[0].device, net, "output", what.stage->outputs, outputs, results);

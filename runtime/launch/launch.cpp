@@ -62,8 +62,8 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
   Prepared what;
   Reason why = prepare(name, inputs, outputs, options, what);
   if (!why.empty()) return why;
-  OwnOutputs own(handle(), outputs);
-  if (!options.user_mem) why = own.allocate(*what.network, *what.stage);
+  OwnOutputs own(cards_, *what.stage, outputs);
+  if (!options.user_mem) why = own.allocate(*what.network);
   if (!why.empty()) return why;
   Launched launched;
   size_t unfinished = 0;

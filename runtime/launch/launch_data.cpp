@@ -12,13 +12,15 @@ namespace {
 /// Device memory for the length of a call.
 class DeviceTensors {
  public:
-  explicit DeviceTensors(bm_handle_t handle) : handle_(handle) {}
+  DeviceTensors(std::span<const Card> cards, const std::vector<unsigned> &devices) : cards_(cards), devices_(devices) {}
   ~DeviceTensors() {
-    for (const bm_tensor_t &t : tensors) bm_free_device(handle_, t.device_mem);
+    for (size_t i = 0; i < tensors.size(); ++i) bm_free_device(handle(i), tensors[i].device_mem);
   }
+  bm_handle_t handle(size_t i) const { return cards_[devices_[i]].handle; }
   Reason add(const TensorInfo &info) {
     bm_tensor_t t{info.dtype, info.shape, bm_mem_null(), BM_STORE_1N};
-    if (bm_malloc_device_byte(handle_, &t.device_mem, static_cast<unsigned int>(info.bytes)) != BM_SUCCESS)
+    if (bm_malloc_device_byte(handle(tensors.size()), &t.device_mem, static_cast<unsigned int>(info.bytes)) !=
+        BM_SUCCESS)
       return npu_last_error();
     tensors.push_back(t);
     return {};
@@ -26,31 +28,32 @@ class DeviceTensors {
   std::vector<bm_tensor_t> tensors;
 
  private:
-  bm_handle_t handle_;
+  std::span<const Card> cards_;
+  const std::vector<unsigned> &devices_;  // of each tensor
 };
 
-Reason upload_inputs(bm_handle_t handle, const Network &net, const Stage &stage, std::span<void *const> datas,
-                     DeviceTensors &in) {
+Reason upload_inputs(const Network &net, const Stage &stage, std::span<void *const> datas, DeviceTensors &in) {
   for (size_t i = 0; i < datas.size(); ++i) {
     const TensorInfo &t = stage.inputs[i];
     if (!datas[i]) return at(net, "input", i, t) + "null pointer";
     const Reason why = in.add(t);
     if (!why.empty()) return at(net, "input", i, t) + why;
-    if (bm_memcpy_s2d(handle, in.tensors.back().device_mem, datas[i]) != BM_SUCCESS)
+    if (bm_memcpy_s2d(in.handle(i), in.tensors.back().device_mem, datas[i]) != BM_SUCCESS)
       return at(net, "input", i, t) + npu_last_error();
   }
   return {};
 }
 
-Reason read_outputs(bm_handle_t handle, const Network &net, const Stage &stage, const std::vector<bm_tensor_t> &tensors,
-                    std::span<void *> datas, bool user_mem) {
+Reason read_outputs(const Network &net, const Stage &stage, const DeviceTensors &out, std::span<void *> datas,
+                    bool user_mem) {
   std::vector<std::unique_ptr<void, decltype(&std::free)>> own;
   for (size_t i = 0; i < datas.size(); ++i) {
     const TensorInfo &t = stage.outputs[i];
     void *dst = user_mem ? datas[i] : std::malloc(t.bytes);
     if (!user_mem) own.emplace_back(dst, std::free);
     if (!dst) return at(net, "output", i, t) + (user_mem ? "null pointer" : "out of system memory");
-    if (bm_memcpy_d2s_partial(handle, dst, tensors[i].device_mem, static_cast<unsigned int>(t.bytes)) != BM_SUCCESS)
+    if (bm_memcpy_d2s_partial(out.handle(i), dst, out.tensors[i].device_mem, static_cast<unsigned int>(t.bytes)) !=
+        BM_SUCCESS)
       return at(net, "output", i, t) + npu_last_error();
   }
   for (size_t i = 0; i < own.size(); ++i) datas[i] = own[i].release();
@@ -70,8 +73,8 @@ Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas
   const Stage *stage;
   why = choose_stage(*net, {input_shapes.begin(), input_shapes.end()}, stage);
   if (!why.empty()) return why;
-  DeviceTensors in(handle()), out(handle());
-  why = upload_inputs(handle(), *net, *stage, input_datas, in);
+  DeviceTensors in(cards_, stage->input_device), out(cards_, stage->output_device);
+  why = upload_inputs(*net, *stage, input_datas, in);
   for (size_t i = 0; why.empty() && i < output_datas.size(); ++i) {
     why = out.add(stage->outputs[i]);
     if (!why.empty()) why = at(*net, "output", i, stage->outputs[i]) + why;
@@ -80,7 +83,7 @@ Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas
   Launched launched;
   why = launch(name, in.tensors, out.tensors, {true, false, cores}, &launched);
   if (why.empty()) why = wait_for(launched);
-  if (why.empty()) why = read_outputs(handle(), *net, *stage, out.tensors, output_datas, user_mem);
+  if (why.empty()) why = read_outputs(*net, *stage, out, output_datas, user_mem);
   for (size_t i = 0; why.empty() && i < output_shapes.size(); ++i) output_shapes[i] = stage->outputs[i].shape;
   return why;
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cascade.h"
+
 namespace npurt {
 
 namespace fb = npu::bmodel::fb;
@@ -17,18 +19,28 @@ constexpr uint64_t kIoAlign = 4096;
 uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 /// Memory for stages[].input_mems and output_mems.
-Reason allocate_io(npu_device *device, Stage &stage) {
-  uint64_t bytes = 0;
-  for (const TensorInfo &t : stage.inputs)
-    stage.input_address.push_back(std::exchange(bytes, bytes + round_up(t.bytes, kIoAlign)));
-  for (const TensorInfo &t : stage.outputs)
-    stage.output_address.push_back(std::exchange(bytes, bytes + round_up(t.bytes, kIoAlign)));
-  npu_bo *bo;
-  if (npu_bo_create(device, bytes, DRM_NPU_BO_CARD, &bo) != 0)
-    return std::string("input and output memory: ") + npu_last_error();
-  stage.io.reset(bo);
-  for (auto *list : {&stage.input_address, &stage.output_address})
-    for (uint64_t &a : *list) a += npu_bo_address(bo);
+Reason allocate_io(std::span<const Card> cards, Stage &stage) {
+  stage.input_device.resize(stage.inputs.size());
+  stage.output_device.resize(stage.outputs.size());
+  std::vector<uint64_t> bytes(cards.size());
+  for (size_t i = 0; i < stage.inputs.size(); ++i) {
+    uint64_t &end = bytes[stage.input_device[i]];
+    stage.input_address.push_back(std::exchange(end, end + round_up(stage.inputs[i].bytes, kIoAlign)));
+  }
+  for (size_t i = 0; i < stage.outputs.size(); ++i) {
+    uint64_t &end = bytes[stage.output_device[i]];
+    stage.output_address.push_back(std::exchange(end, end + round_up(stage.outputs[i].bytes, kIoAlign)));
+  }
+  for (size_t c = 0; c < cards.size(); ++c) {
+    npu_bo *bo = nullptr;
+    if (bytes[c] && npu_bo_create(cards[c].device, bytes[c], DRM_NPU_BO_CARD, &bo) != 0)
+      return std::string("input and output memory: ") + npu_last_error();
+    stage.io.emplace_back(bo);
+  }
+  for (size_t i = 0; i < stage.inputs.size(); ++i)
+    stage.input_address[i] += npu_bo_address(stage.io[stage.input_device[i]].get());
+  for (size_t i = 0; i < stage.outputs.size(); ++i)
+    stage.output_address[i] += npu_bo_address(stage.io[stage.output_device[i]].get());
   return {};
 }
 
@@ -49,31 +61,43 @@ Reason load_plan(npu_device *device, const std::string &who, const Container &co
   if (!why.empty()) return why;
   stage.inputs = read_tensors(*p.input_tensor());
   stage.outputs = read_tensors(*p.output_tensor());
+  return {};
+}
+
+/// What a plan's programs add up to, and the memory of its launches.
+void sum_up(std::span<const Card> cards, Stage &stage) {
   stage.predicted_cycles = stage.plan->predicted_cycles();
   for (const Plan::Node &node : stage.plan->nodes) {
     stage.tiu_count += node.unit.tiu_count;
     stage.gdma_count += node.unit.gdma_count;
     stage.lmem_bytes = std::max(stage.lmem_bytes, node.unit.lmem_bytes);
   }
-  for (const uint64_t bytes : stage.plan->scratch_bytes)
-    stage.pools.push_back(std::make_unique<Pool>(device, bytes, stage.outputs.size()));
-  return {};
+  for (size_t c = 0; c < stage.plan->scratch_bytes.size(); ++c)
+    stage.pools.push_back(std::make_unique<Pool>(cards[c].device, stage.plan->scratch_bytes[c], stage.outputs.size()));
 }
 
-Reason load_stage(npu_device *device, const Container &container, const fb::Net &net, unsigned index, Stage &stage) {
+Reason load_stage(std::span<const Card> cards, const Container &container, const std::string &name, const Nets &nets,
+                  unsigned index, Stage &stage) {
+  const fb::Net &net = *nets[0];
   const fb::NetParameter &p = *net.parameter()->Get(index);
-  Reason why = npu::bmodel::check_supported(container, net, p);
-  if (!why.empty()) return why;
-  const std::string who = container.name() + ": network '" + net.name()->str() + "'";
-  if (npu::bmodel::has_flow(p)) {
-    why = load_plan(device, who + " stage " + std::to_string(index), container, p, stage);
+  const std::string who = container.name() + ": network '" + name + "'";
+  const std::string with_stage = who + " stage " + std::to_string(index);
+  Reason why;
+  if (is_step(net)) {
+    why = load_cascade(cards, with_stage, container, nets, index, stage);
   } else {
-    Program program;
-    why = npu::bmodel::read_program(container, net, p, program);
+    why = npu::bmodel::check_supported(container, net, p);
     if (!why.empty()) return why;
-    why = load_program(device, who, container, p, program, stage);
+    if (npu::bmodel::has_flow(p)) {
+      why = load_plan(cards[0].device, with_stage, container, p, stage);
+    } else {
+      Program program;
+      why = npu::bmodel::read_program(container, net, p, program);
+      if (why.empty()) why = load_program(cards[0].device, who, container, p, program, stage);
+    }
   }
-  return why.empty() ? allocate_io(device, stage) : why;
+  if (why.empty() && stage.plan) sum_up(cards, stage);
+  return why.empty() ? allocate_io(cards, stage) : why;
 }
 
 bool same_tensors(const std::vector<TensorInfo> &a, const std::vector<TensorInfo> &b) {
@@ -90,16 +114,19 @@ unsigned Stage::cores() const {
   return static_cast<unsigned>(most);
 }
 
-Reason Network::load(npu_device *device, const Container &container, const fb::Net &net,
+Reason Network::load(std::span<const Card> cards, const Container &container, const std::string &name, const Nets &nets,
                      std::unique_ptr<Network> &out) {
   auto n = std::make_unique<Network>();
-  n->name_ = net.name()->str();
-  n->addr_mode_ = net.addr_mode();
-  if (!net.parameter() || net.parameter()->size() == 0)
-    return container.name() + ": network '" + n->name_ + "' has no stage";
-  for (unsigned i = 0; i < net.parameter()->size(); ++i) {
+  n->name_ = name;
+  n->addr_mode_ = nets[0]->addr_mode();
+  const unsigned stages = nets[0]->parameter() ? nets[0]->parameter()->size() : 0;
+  if (stages == 0) return container.name() + ": network '" + n->name_ + "' has no stage";
+  for (const fb::Net *net : nets)
+    if (!net->parameter() || net->parameter()->size() != stages)
+      return container.name() + ": network '" + n->name_ + "': its steps have different numbers of stages";
+  for (unsigned i = 0; i < stages; ++i) {
     auto stage = std::make_unique<Stage>();
-    Reason why = load_stage(device, container, net, i, *stage);
+    Reason why = load_stage(cards, container, name, nets, i, *stage);
     if (!why.empty()) return why;
     if (!n->stages_.empty() &&
         (!same_tensors(stage->inputs, n->stages_[0]->inputs) || !same_tensors(stage->outputs, n->stages_[0]->outputs)))
@@ -135,7 +162,7 @@ void Network::fill_info() {
         dtypes_[dir].push_back(tensors[i].dtype);
         scales_[dir].push_back(tensors[i].scale);
         zero_points_[dir].push_back(tensors[i].zero_point);
-        loc_devices_[dir].push_back(0);
+        loc_devices_[dir].push_back(static_cast<int>((dir ? stage.output_device : stage.input_device)[i]));
       }
     }
   }

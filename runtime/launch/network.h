@@ -9,11 +9,14 @@
 
 namespace npurt {
 
+struct Card;
+
 /// One set of shapes. Constant after loading, except the pools. What it computes is one program, or a plan; then of the
 /// Unit only the tensors are used.
 struct Stage : Unit {
   std::unique_ptr<Plan> plan;
-  Bo io;                                                ///< the memory behind stages[].input_mems and output_mems
+  std::vector<unsigned> input_device, output_device;  ///< numbers of their cards
+  std::vector<Bo> io;  ///< the memory behind stages[].input_mems and output_mems, on each card
   std::vector<uint64_t> input_address, output_address;  ///< device addresses inside `io`
   std::vector<std::unique_ptr<Pool>> pools;             ///< one a card
 
@@ -22,9 +25,9 @@ struct Stage : Unit {
 
 class Network {
  public:
-  /// Reads, checks and uploads one network of a container.
-  static Reason load(npu_device *device, const npu::bmodel::Container &container, const npu::bmodel::fb::Net &net,
-                     std::unique_ptr<Network> &out);
+  /// Reads, checks and uploads one network of a container: a net, or the steps of a distributed one.
+  static Reason load(std::span<const Card> cards, const npu::bmodel::Container &container, const std::string &name,
+                     const std::vector<const npu::bmodel::fb::Net *> &nets, std::unique_ptr<Network> &out);
 
   const std::string &name() const { return name_; }
   const bm_net_info_t *info() const { return &info_; }

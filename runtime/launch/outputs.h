@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "card.h"
 #include "launch_check.h"
 
 namespace npurt {
@@ -13,16 +14,17 @@ namespace npurt {
 /// Outputs that the runtime allocated and has to free again if the launch fails.
 class OwnOutputs {
  public:
-  OwnOutputs(bm_handle_t handle, std::span<bm_tensor_t> outputs) : handle_(handle), outputs_(outputs) {}
+  OwnOutputs(std::span<const Card> cards, const Stage &stage, std::span<bm_tensor_t> outputs)
+      : cards_(cards), stage_(stage), outputs_(outputs) {}
   ~OwnOutputs() {
     for (size_t i = 0; i < allocated_; ++i)
-      bm_free_device(handle_, std::exchange(outputs_[i].device_mem, bm_mem_null()));
+      bm_free_device(handle(i), std::exchange(outputs_[i].device_mem, bm_mem_null()));
   }
-  Reason allocate(const Network &net, const Stage &stage) {
+  Reason allocate(const Network &net) {
     for (; allocated_ < outputs_.size(); ++allocated_) {
-      const TensorInfo &t = stage.outputs[allocated_];
-      if (bm_malloc_device_byte(handle_, &outputs_[allocated_].device_mem, static_cast<unsigned int>(t.bytes)) !=
-          BM_SUCCESS)
+      const TensorInfo &t = stage_.outputs[allocated_];
+      if (bm_malloc_device_byte(handle(allocated_), &outputs_[allocated_].device_mem,
+                                static_cast<unsigned int>(t.bytes)) != BM_SUCCESS)
         return at(net, "output", allocated_, t) + npu_last_error();
     }
     return {};
@@ -30,7 +32,10 @@ class OwnOutputs {
   void keep() { allocated_ = 0; }
 
  private:
-  bm_handle_t handle_;
+  bm_handle_t handle(size_t i) const { return cards_[stage_.output_device[i]].handle; }
+
+  std::span<const Card> cards_;
+  const Stage &stage_;
   std::span<bm_tensor_t> outputs_;
   size_t allocated_ = 0;
 };

@@ -7,7 +7,6 @@ namespace fb = npu::bmodel::fb;
 using npu::bmodel::Container;
 using npu::bmodel::Flow;
 using npu::bmodel::FlowNode;
-using npu::bmodel::SubNetMode;
 
 namespace {
 
@@ -27,7 +26,7 @@ Reason check_cpu(const Plan &plan, const Plan::Node &node) {
 Reason load_node(npu_device *device, const std::string &who, std::span<const uint8_t> coeff, FlowNode &from,
                  Plan &plan) {
   Plan::Node &node = plan.nodes.emplace_back();
-  node.mode = from.mode;
+  node.kind = static_cast<Plan::Kind>(from.mode);
   node.id = from.id;
   node.inputs = std::move(from.inputs);
   node.outputs = std::move(from.outputs);
@@ -38,11 +37,11 @@ Reason load_node(npu_device *device, const std::string &who, std::span<const uin
   node.from = std::move(from.from);
   node.branch = std::move(from.branch);
   const std::string name = who + ": sub-network " + std::to_string(node.id);
-  if (node.mode == SubNetMode::kCpu) {
+  if (node.kind == Plan::Kind::kCpu) {
     const Reason why = check_cpu(plan, node);
     return why.empty() ? why : name + ": " + why;
   }
-  if (node.mode != SubNetMode::kNpu) return {};
+  if (node.kind != Plan::Kind::kNpu) return {};
   node.unit.inputs = infos(plan, node.inputs);
   node.unit.outputs = infos(plan, node.outputs);
   return upload_unit(device, name, from.program, coeff, node.unit);

@@ -21,9 +21,12 @@ struct Plan {
     uint64_t offset = 0;          ///< in the launch's activation memory, for what is neither
     unsigned device = 0;          ///< number of the card that has it
   };
-  /// A sub-network, as FlowNode has it.
+  /// The first four as SubNetMode; a transfer copies a tensor from one card to another.
+  enum class Kind { kNpu, kCpu, kMerge, kSwitch, kTransfer };
+
+  /// A sub-network, as FlowNode has it, or a step.
   struct Node {
-    npu::bmodel::SubNetMode mode = npu::bmodel::SubNetMode::kNpu;
+    Kind kind = Kind::kNpu;
     int32_t id = 0;
     unsigned device = 0;
     std::vector<uint32_t> inputs, outputs;  ///< slots
@@ -37,6 +40,7 @@ struct Plan {
 
   std::vector<Slot> slots;
   std::vector<Node> nodes;
+  bool waits = false;  ///< a launch is finished when it returns
   std::vector<uint64_t>
       scratch_bytes;  ///< of a launch, for each card: activation memory first, then what is between sub-networks
 

@@ -18,13 +18,14 @@ void print_tensor(const char *what, int i, const char *name, bm_data_type_t dtyp
 uint64_t size_of(const Sealed &bo) { return bo ? npu_bo_size(bo.get()) : 0; }
 
 void print_plan(const Plan &plan) {
-  static constexpr const char *kModes[] = {"NPU", "CPU", "merge", "switch"};
+  static constexpr const char *kModes[] = {"NPU", "CPU", "merge", "switch", "transfer"};
   const auto id = [&plan](int node) { return node == Plan::kEnd ? -1 : plan.nodes[static_cast<size_t>(node)].id; };
   for (const Plan::Node &node : plan.nodes) {
-    const bool is_switch = node.mode == npu::bmodel::SubNetMode::kSwitch;
+    const bool is_switch = node.kind == Plan::Kind::kSwitch;
     std::printf("  sub-network %d: %s%s%s, %zu inputs, %zu outputs, next %d", node.id,
-                kModes[static_cast<size_t>(node.mode)], node.op ? " " : "", node.op ? npu::cpuop::op_name(node.op) : "",
+                kModes[static_cast<size_t>(node.kind)], node.op ? " " : "", node.op ? npu::cpuop::op_name(node.op) : "",
                 node.inputs.size(), node.outputs.size(), id(node.next));
+    if (node.device) std::printf(", device %u", node.device);
     if (is_switch) std::printf(" or %d", id(node.if_true));
     std::printf("\n");
   }
@@ -34,6 +35,12 @@ uint64_t code_bytes(const Stage &stage) {
   uint64_t bytes = size_of(stage.code);
   if (stage.plan)
     for (const Plan::Node &node : stage.plan->nodes) bytes += size_of(node.unit.code);
+  return bytes;
+}
+
+uint64_t io_bytes(const Stage &stage) {
+  uint64_t bytes = 0;
+  for (const Bo &io : stage.io) bytes += io ? npu_bo_size(io.get()) : 0;
   return bytes;
 }
 
@@ -72,8 +79,7 @@ void print_trace(const Runtime &runtime) {
           static_cast<unsigned long long>(stage.predicted_cycles));
       std::printf("  coefficients %llu bytes, code %llu bytes, input and output memory %llu bytes\n",
                   static_cast<unsigned long long>(coeff_bytes(stage)),
-                  static_cast<unsigned long long>(code_bytes(stage)),
-                  static_cast<unsigned long long>(npu_bo_size(stage.io.get())));
+                  static_cast<unsigned long long>(code_bytes(stage)), static_cast<unsigned long long>(io_bytes(stage)));
       if (stage.plan) print_plan(*stage.plan);
     }
   }

@@ -7,8 +7,6 @@
 
 namespace npurt {
 
-using npu::bmodel::SubNetMode;
-
 namespace {
 
 bool overlap(const Place &a, const Place &b) {
@@ -54,8 +52,9 @@ Reason Runner::run(std::span<const bm_tensor_t> inputs, std::span<const bm_tenso
     n = node.next;
     ++step_;
     why = run_node(node, n);
-    if (!why.empty()) why = "sub-network " + std::to_string(node.id) + ": " + why;
+    if (!why.empty()) why = (plan_.waits ? "step " : "sub-network ") + std::to_string(node.id) + ": " + why;
   }
+  if (why.empty() && plan_.waits) why = settle();
   if (why.empty()) why = deliver();
   if (!why.empty()) {
     for (const LaunchedJob &job : launched.jobs) npu_wait(job.context, job.seqno, -1, nullptr);  // none may run on
@@ -123,13 +122,15 @@ Reason Runner::keep_apart() {
 }
 
 Reason Runner::run_node(const Plan::Node &node, int &next) {
-  switch (node.mode) {
-    case SubNetMode::kNpu:
+  switch (node.kind) {
+    case Plan::Kind::kNpu:
       return run_unit(node);
-    case SubNetMode::kCpu:
+    case Plan::Kind::kCpu:
       return run_cpu(node);
-    case SubNetMode::kMerge:
+    case Plan::Kind::kMerge:
       return run_merge(node);
+    case Plan::Kind::kTransfer:
+      return transfer(node.inputs[0], node.outputs[0]);
     default:
       return run_switch(node, next);
   }
@@ -187,6 +188,23 @@ Reason Runner::forward(uint32_t from, uint32_t to) {
   }
   const Place &src = places_[from], &dst = places_[to];
   return npu_copy(dst.bo.get(), dst.offset, src.bo.get(), src.offset, dst.bytes) == 0 ? "" : npu_last_error();
+}
+
+/// From one card to another, by way of the process's memory.
+Reason Runner::transfer(uint32_t from, uint32_t to) {
+  constexpr uint64_t kChunk = 4 << 20;
+  const Reason why = settle();
+  if (!why.empty()) return why;
+  const Place &src = places_[from], &dst = places_[to];
+  std::vector<uint8_t> chunk(std::min(src.bytes, kChunk));
+  for (uint64_t at = 0; at < src.bytes; at += chunk.size()) {
+    const uint64_t n = std::min<uint64_t>(chunk.size(), src.bytes - at);
+    if (npu_read(src.bo.get(), src.offset + at, chunk.data(), n) != 0 ||
+        npu_write(dst.bo.get(), dst.offset + at, chunk.data(), n) != 0)
+      return npu_last_error();
+  }
+  written_[to] = step_;
+  return {};
 }
 
 /// Of the tensors that an output may come from, the one that was written last.

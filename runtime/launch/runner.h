@@ -27,6 +27,7 @@ class Runner {
   Reason run_switch(const Plan::Node &node, int &next);
   /// `to` gets the contents of `from`.
   Reason forward(uint32_t from, uint32_t to);
+  Reason transfer(uint32_t from, uint32_t to);
   Reason deliver();
   /// Waits for what has been submitted.
   Reason settle();

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "cascade.h"
 #include "fault.h"
 #include "launch_check.h"
 
@@ -74,16 +75,27 @@ Reason Runtime::load(const npu::bmodel::Container &container) {
   if (why.empty() && (wants_verification() || flags & BM_RUNTIME_CHECK_MEM)) why = container.verify_hashes();
   if (!why.empty()) return why;
   std::vector<std::string> names;
-  for (const auto *net : *container.model().net()) names.push_back(net->name()->str());
+  std::vector<Nets> nets;  // of each name: one, or the steps of a distributed network
+  for (const auto *net : *container.model().net()) {
+    const std::string name = is_step(*net) ? net->cascade()->main_name()->str() : net->name()->str();
+    const auto known = std::find(names.begin(), names.end(), name);
+    const auto at = static_cast<size_t>(known - names.begin());
+    if (is_step(*net) && known != names.end() && is_step(*nets[at][0])) {
+      nets[at].push_back(net);
+      continue;
+    }
+    names.push_back(name);
+    nets.push_back({net});
+  }
   {
     std::shared_lock lock(mutex_);  // a first look, before anything is uploaded
     why = check_names(names, container.name());
     if (!why.empty()) return why;
   }
   std::vector<std::unique_ptr<Network>> loaded;
-  for (const auto *net : *container.model().net()) {
+  for (size_t i = 0; i < nets.size(); ++i) {
     std::unique_ptr<Network> n;
-    why = Network::load(cards_[0].device, container, *net, n);
+    why = Network::load(cards_, container, names[i], nets[i], n);
     if (!why.empty()) return why;
     loaded.push_back(std::move(n));
   }

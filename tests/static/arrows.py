@@ -29,6 +29,7 @@ FORBIDDEN = [
     ("runtime/bmodel", "|".join([DRIVER, LIBRARY, MODEL])),
     ("runtime/graph", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
     ("runtime/cpu", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
+    ("runtime/cpuop", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
     ("runtime/compiler", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
     ("runtime/launch", "|".join([MODEL, r"onnx.*"])),
 ]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "fixture.h"
 
+#include <cstdlib>
+
 namespace test_runtime {
 
 DeviceFloats::DeviceFloats(bm_handle_t handle, const std::vector<float> &values) : handle_(handle) {
@@ -60,6 +62,23 @@ drm_npu_memory_info RuntimeTest::memory() const {
   drm_npu_memory_info info{};
   EXPECT_EQ(npu_device_memory(device, &info), 0) << npu_last_error();
   return info;
+}
+
+void TwoCards::SetUp() {
+  const char *given = getenv("NPU_SIM");
+  setenv("NPU_SIM", (std::string(given ? given : "") + (given && *given ? "," : "") + "cards=2").c_str(), 1);
+  int count = 0;
+  ASSERT_EQ(bm_dev_getcount(&count), BM_SUCCESS) << npu_last_error();
+  ASSERT_GE(count, 2) << "these tests need npu-vm --cards 2, or the simulator";
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(bm_dev_request(&handles[i], i), BM_SUCCESS) << npu_last_error();
+  p_bmrt = bmrt_create_ex(handles, 2);
+  ASSERT_TRUE(p_bmrt) << bmrt_last_error();
+}
+
+void TwoCards::TearDown() {
+  bmrt_destroy(p_bmrt);
+  for (bm_handle_t handle : handles)
+    if (handle) bm_dev_free(handle);
 }
 
 void RuntimeTest::expect_working() {

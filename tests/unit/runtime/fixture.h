@@ -55,6 +55,16 @@ class RuntimeTest : public testing::Test {
   npu_device *device = nullptr;
 };
 
+/// A runtime on two cards: the simulator's, or those of npu-vm --cards 2.
+class TwoCards : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  bm_handle_t handles[2] = {};
+  void *p_bmrt = nullptr;
+};
+
 }  // namespace test_runtime
 
 #endif  // TEST_RUNTIME_FIXTURE_H

@@ -436,26 +436,7 @@ TEST_F(SurfaceTest, RuntimesTakeSeveralHandles) {
 
 // ---- several cards
 
-class TwoCardsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const char *given = getenv("NPU_SIM");
-    setenv("NPU_SIM", (std::string(given ? given : "") + (given && *given ? "," : "") + "cards=2").c_str(), 1);
-    int count = 0;
-    ASSERT_EQ(bm_dev_getcount(&count), BM_SUCCESS) << npu_last_error();
-    ASSERT_GE(count, 2) << "these tests need npu-vm --cards 2, or the simulator";
-    for (int i = 0; i < 2; ++i) ASSERT_EQ(bm_dev_request(&handles[i], i), BM_SUCCESS) << npu_last_error();
-    p_bmrt = bmrt_create_ex(handles, 2);
-    ASSERT_TRUE(p_bmrt) << bmrt_last_error();
-  }
-  void TearDown() override {
-    bmrt_destroy(p_bmrt);
-    for (bm_handle_t handle : handles)
-      if (handle) bm_dev_free(handle);
-  }
-  bm_handle_t handles[2] = {};
-  void *p_bmrt = nullptr;
-};
+class TwoCardsTest : public TwoCards {};
 
 TEST_F(TwoCardsTest, CopiesReachEveryCard) {
   bm_tensor_t tensors[3];
@@ -483,14 +464,6 @@ TEST_F(TwoCardsTest, NetworksRunOnTheFirst) {
   ASSERT_TRUE(bmrt_launch_tensor_ex(p_bmrt, "plus", &in, 1, &out, 1, true, false)) << bmrt_last_error();
   ASSERT_EQ(bm_thread_sync(handles[0]), BM_SUCCESS) << npu_last_error();
   EXPECT_EQ(y.read(), kY);
-}
-
-TEST_F(SurfaceTest, StepsOfDistributedNetworksAreRefused) {
-  auto step = net("step0", {plus({1, 8}, 1)});
-  step.part_of = "whole";
-  EXPECT_FALSE(load(file({step})));
-  EXPECT_TRUE(contains(bmrt_last_error(), "network 'step0': a step of the distributed network 'whole': not supported"))
-      << bmrt_last_error();
 }
 
 }  // namespace
