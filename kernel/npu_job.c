@@ -169,6 +169,25 @@ static void npu_job_fill_fault(const struct npu_kjob *job, const struct npu_cqe 
 		fault->access |= DRM_NPU_REGION_WRITE;
 }
 
+/*
+ * A job has all its cores for all its time. Where there were more to choose from than it has
+ * streams, the card names only one of them.
+ */
+static void npu_job_account(struct npu_kjob *job, const struct npu_cqe *cqe, u64 cycles)
+{
+	const struct npu_job *desc = job->desc;
+	unsigned long mask = desc->core_mask;
+	unsigned int core;
+
+	if (hweight_long(mask) != desc->stream_count) {
+		npu_vm_account(job->ctx->vm, cqe->core, cycles);
+		return;
+	}
+
+	for_each_set_bit(core, &mask, NPU_MAX_CORES)
+		npu_vm_account(job->ctx->vm, core, cycles);
+}
+
 /* Remember the result in the context, under the queue's lock. */
 static void npu_job_record(struct npu_kjob *job, int error, const struct npu_cqe *cqe)
 {
@@ -180,7 +199,7 @@ static void npu_job_record(struct npu_kjob *job, int error, const struct npu_cqe
 	result->error = error;
 	if (cqe) {
 		result->cycles = cqe->end_cycle - cqe->start_cycle;
-		npu_vm_account(ctx->vm, cqe->core, result->cycles);
+		npu_job_account(job, cqe, result->cycles);
 	}
 
 	if (error) {

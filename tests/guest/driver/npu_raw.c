@@ -432,6 +432,21 @@ int receive_fd(int socket) {
   return file;
 }
 
+unsigned long long fdinfo_number(int fd, const char *key) {
+  unsigned long long value = ~0ull;
+  char path[64], line[256];
+  FILE *file;
+
+  snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+  file = fopen(path, "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file))
+    if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':') value = strtoull(line + strlen(key) + 1, NULL, 10);
+  fclose(file);
+  if (value == ~0ull) fail_msg("fdinfo has no %s", key);
+  return value;
+}
+
 /* Syncobjs */
 
 uint32_t syncobj_create(int fd) {

@@ -104,6 +104,9 @@ bool is_filled(const uint8_t *p, uint64_t size, uint8_t value);
 void send_fd(int socket, int file);
 int receive_fd(int socket);
 
+/* What /proc/self/fdinfo says of a file, without the unit. */
+unsigned long long fdinfo_number(int fd, const char *key);
+
 /* Syncobjs */
 uint32_t syncobj_create(int fd);
 void syncobj_destroy(int fd, uint32_t handle);

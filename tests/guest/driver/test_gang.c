@@ -107,6 +107,30 @@ static void cores_hand_data_over(void **state) {
   gang_destroy(&gang);
 }
 
+/* A gang has all its cores for all its time. */
+static void each_core_is_accounted_for(void **state) {
+  unsigned long long before[CORES];
+  struct drm_npu_wait wait;
+  struct gang gang;
+  char key[32];
+
+  (void)state;
+  gang_create(&gang);
+  for (int i = 0; i < CORES; i++) stream_nop(&gang.dma[i], 0);
+  gang_finish(&gang);
+  for (int i = 0; i < CORES; i++) {
+    snprintf(key, sizeof(key), "drm-cycles-core%d", i);
+    before[i] = fdinfo_number(fd, key);
+  }
+  wait_result(fd, ctx, submit(fd, ctx, &gang.job), &wait);
+  assert_true(wait.cycles > 0);
+  for (int i = 0; i < CORES; i++) {
+    snprintf(key, sizeof(key), "drm-cycles-core%d", i);
+    assert_int_equal(fdinfo_number(fd, key), before[i] + wait.cycles);
+  }
+  gang_destroy(&gang);
+}
+
 static void run_failing(struct gang *gang, uint32_t status, struct drm_npu_fault *fault) {
   struct drm_npu_wait wait;
 
@@ -285,6 +309,7 @@ static void more_cores_than_there_are_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cores_hand_data_over),
+      cmocka_unit_test(each_core_is_accounted_for),
       cmocka_unit_test(deadlocks_end_at_once),
       cmocka_unit_test(a_fault_of_one_core_ends_all),
       cmocka_unit_test(profiles_show_each_core),

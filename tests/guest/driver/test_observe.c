@@ -469,21 +469,6 @@ static void debugfs_shows_buffers_and_tables(void **state) {
   bo_destroy(fd, &system);
 }
 
-static unsigned long long fdinfo_number(const char *key) {
-  unsigned long long value = ~0ull;
-  char path[64], line[256];
-  FILE *file;
-
-  snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-  file = fopen(path, "r");
-  assert_non_null(file);
-  while (fgets(line, sizeof(line), file))
-    if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':') value = strtoull(line + strlen(key) + 1, NULL, 10);
-  fclose(file);
-  if (value == ~0ull) fail_msg("fdinfo has no %s", key);
-  return value;
-}
-
 static void fdinfo_has_the_time_of_each_core(void **state) {
   struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
   struct drm_npu_dev_info info;
@@ -498,20 +483,20 @@ static void fdinfo_has_the_time_of_each_core(void **state) {
   job_init(&job);
   job_gdma(&job, &stream);
   for (uint32_t core = 0; core < info.cores; core++) {
-    unsigned long long before, jobs = fdinfo_number("npu-jobs");
+    unsigned long long before, jobs = fdinfo_number(fd, "npu-jobs");
     char cycles[32], time[32];
 
     snprintf(cycles, sizeof(cycles), "drm-cycles-core%u", core);
     snprintf(time, sizeof(time), "drm-engine-core%u", core);
-    before = fdinfo_number(cycles);
+    before = fdinfo_number(fd, cycles);
     args.core_mask = 1u << core;
     assert_int_equal(raw_ctx_create(fd, &args), 0);
     wait_result(fd, args.ctx_id, submit(fd, args.ctx_id, &job), &wait);
     ctx_destroy(fd, args.ctx_id);
     assert_true(wait.cycles > 0);
-    assert_int_equal(fdinfo_number(cycles), before + wait.cycles);
-    assert_int_equal(fdinfo_number("npu-jobs"), jobs + 1);
-    assert_int_equal(fdinfo_number(time), (before + wait.cycles) * 1000000 / info.clock_khz);
+    assert_int_equal(fdinfo_number(fd, cycles), before + wait.cycles);
+    assert_int_equal(fdinfo_number(fd, "npu-jobs"), jobs + 1);
+    assert_int_equal(fdinfo_number(fd, time), (before + wait.cycles) * 1000000 / info.clock_khz);
   }
   stream_destroy(fd, &stream);
 }
