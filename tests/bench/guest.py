@@ -107,6 +107,10 @@ def ratios(figures):
         for threads in (1, 2, 4):
             rows.append((f"launches a second, {depth} a sync, {threads} threads", "one launch a sync, one thread",
                          value(f"launches_depth{depth}_threads{threads}") / base, None))
+    for way in ("uring", "threads"):
+        for depth in (1, 64, 1024):
+            rows.append((f"launches a second by npu_async, {way}, {depth} in flight", "npu_submit and npu_wait, one in flight",
+                         value(f"async_{way}_depth{depth}") / value("npu_submit_and_wait"), None))
     return rows
 
 

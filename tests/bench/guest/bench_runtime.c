@@ -7,6 +7,7 @@
  *   bench_runtime copies
  *   bench_runtime load MODEL.bmodel
  *   bench_runtime launch MODEL.bmodel
+ *   bench_runtime async               empty jobs from one thread
  */
 #include <bmruntime_interface.h>
 #include <errno.h>
@@ -219,15 +220,90 @@ static void bench_launch(const char *path) {
   bm_dev_free(net.handle);
 }
 
+/* ---- asynchronous launches ---- */
+
+#define ASYNC_MS 400
+#define MAX_CONTEXTS 16
+
+struct queue {
+  npu_async *async;
+  npu_context *contexts[MAX_CONTEXTS];
+  struct drm_npu_stream stream;
+  struct npu_job_desc job;
+  uint64_t done;
+  int first; /* launches of the first round that have not ended: time begins with the last of them */
+  double end;
+};
+
+/* Launches again, in the same context, until the time is over. */
+static void launched(void *arg, const struct npu_completion *completion) {
+  struct queue *q = arg;
+
+  must(!completion->error, "an empty job", strerror(-completion->error));
+  if (q->first && --q->first == 0) q->end = now_us() + ASYNC_MS * 1e3;
+  if (!q->first && now_us() >= q->end) return;
+  if (!q->first) q->done++;
+  must(!npu_async_submit(q->async, completion->context, &q->job, 1, launched, q), "launch", npu_last_error());
+}
+
+static double async_rate(npu_device *device, uint32_t how, int in_flight, int contexts) {
+  struct queue q = {.job = {.stream_count = 1}, .first = in_flight};
+
+  q.job.streams = &q.stream;
+  must(!npu_async_create(device, how, &q.async), "a queue", npu_last_error());
+  for (int i = 0; i < contexts; i++)
+    must(!npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &q.contexts[i]), "a context", npu_last_error());
+  for (int i = 0; i < in_flight; i++)
+    must(!npu_async_submit(q.async, q.contexts[i % contexts], &q.job, 1, launched, &q), "launch", npu_last_error());
+  while (npu_async_unfinished(q.async)) must(npu_async_process(q.async, 0, -1) >= 0, "process", npu_last_error());
+  npu_async_destroy(q.async);
+  for (int i = 0; i < contexts; i++) npu_context_destroy(q.contexts[i]);
+  return (double)q.done / (ASYNC_MS / 1e3);
+}
+
+static double wait_rate(npu_device *device) {
+  struct drm_npu_stream stream = {0};
+  const struct npu_job_desc job = {.streams = &stream, .stream_count = 1};
+  const double end = now_us() + ASYNC_MS * 1e3;
+  npu_context *context;
+  uint64_t seqno, done = 0;
+
+  must(!npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &context), "a context", npu_last_error());
+  for (; now_us() < end; done++)
+    must(!npu_submit(context, &job, 1, &seqno) && !npu_wait(context, seqno, -1, NULL), "an empty job", npu_last_error());
+  npu_context_destroy(context);
+  return (double)done / (ASYNC_MS / 1e3);
+}
+
+static void bench_async(void) {
+  const struct {
+    const char *name;
+    uint32_t how;
+  } ways[] = {{"uring", NPU_ASYNC_URING}, {"threads", NPU_ASYNC_THREADS}};
+  const int depths[] = {1, 64, 1024};
+  npu_device *device;
+  char name[64];
+
+  must(!npu_device_open(0, &device), "device 0", npu_last_error());
+  report("npu_submit_and_wait", wait_rate(device), "1/s");
+  for (int w = strcmp(npu_device_transport(device), "drm") ? 1 : 0; w < 2; w++)
+    for (int d = 0; d < 3; d++) {
+      snprintf(name, sizeof(name), "async_%s_depth%d", ways[w].name, depths[d]);
+      report(name, async_rate(device, ways[w].how, depths[d], depths[d] > 64 ? MAX_CONTEXTS : 1), "1/s");
+    }
+  npu_device_close(device);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
 
   if (!strcmp(what, "memcpy")) bench_memcpy();
   else if (!strcmp(what, "copies")) bench_copies();
+  else if (!strcmp(what, "async")) bench_async();
   else if (!strcmp(what, "load") && argc == 3) bench_load(argv[2]);
   else if (!strcmp(what, "launch") && argc == 3) bench_launch(argv[2]);
   else {
-    fprintf(stderr, "usage: bench_runtime memcpy | copies | load MODEL.bmodel | launch MODEL.bmodel\n");
+    fprintf(stderr, "usage: bench_runtime memcpy | copies | load MODEL.bmodel | launch MODEL.bmodel | async\n");
     return 2;
   }
   return 0;

@@ -10,6 +10,7 @@ for what in irq latency rate irq buffers nvme; do
 	"$programs/bench_driver" $what || exit 1
 done
 "$programs/bench_runtime" copies || exit 1
+"$programs/bench_runtime" async || exit 1
 "$programs/bench_runtime" load "$1" || exit 1
 "$programs/bench_runtime" launch "$2" || exit 1
 "$programs/bench_driver" insmod "$NPU_KO"
