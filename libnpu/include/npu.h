@@ -177,7 +177,7 @@ NPU_API int npu_describe_fault(const struct drm_npu_fault *fault, char *text, si
  * Threads: as everywhere, any number of threads may submit and process. Callbacks run in npu_async_process() and npu_async_destroy() only, in the thread that called, without
  * a lock held; they may submit, process and destroy. While one thread processes, callbacks of a context come in the order of submission.
  * Ownership: a queue keeps its device, and the buffers of its unfinished launches. Contexts may be destroyed at any time, launches that are not finished then end with
- * -ECANCELED. While a queue has unfinished launches in a context, npu_submit() to this context and launches by other queues are -EBUSY.
+ * -ECANCELED. While a queue has unfinished launches in a context (the callback has not been called), npu_submit() to this context and launches by other queues are -EBUSY.
  * After fork() a queue is the parent's: in the child its calls fail with -EINVAL, and npu_async_destroy() does nothing.
  */
 typedef struct npu_async npu_async;

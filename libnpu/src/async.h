@@ -63,6 +63,7 @@ struct AsyncSeat {
   npu_context *context = nullptr;  ///< nullptr: destroyed
   npu_transport_context link{};
   std::list<std::unique_ptr<AsyncLaunch>> order;  ///< unfinished launches, and finished ones that are not next
+  uint64_t unfinished = 0;                        ///< launches whose callback is not called yet: the context is ours
   unsigned int in_driver = 0;                     ///< launches
   uint64_t completed = 0;                         ///< jobs known to be finished
 
@@ -144,6 +145,7 @@ class AsyncQueue : public std::enable_shared_from_this<AsyncQueue> {
   bool may_start(AsyncLaunch &launch);
   void start(AsyncLaunch &launch);
   void refuse(AsyncLaunch &launch, int error, const char *text);
+  void not_submitted(AsyncLaunch &launch, int error);
   void find_error(AsyncLaunch &launch, int error);
   void complete(AsyncLaunch &launch);
   void abandon(AsyncSeat &seat);

@@ -17,6 +17,7 @@ namespace npu {
 namespace {
 
 constexpr char kCaller[] = "npu_async_submit";
+constexpr char kDestroyed[] = "npu_async_submit: the queue was destroyed before the launch was finished";
 constexpr int64_t kSecond = 1000000000;
 
 /// Counts forks: cheaper to look at than getpid().
@@ -76,13 +77,14 @@ void AsyncQueue::close() {
   backend_->stop(unknown_, lock);
   pending_.clear();
   for (const auto &seat : left_) abandon(*seat);
+  for (const auto &[context, seat] : seats_) abandon(*seat);
+  // Callbacks may destroy contexts.
+  while (deliver(lock)) continue;
   for (const auto &[context, seat] : seats_) {
-    abandon(*seat);
     std::lock_guard context_lock(context->submit_mutex);
     std::erase_if(context->async_queues, [this](const auto &queue) { return queue.get() == this; });
   }
   seats_.clear();
-  while (deliver(lock)) continue;
 }
 
 /// What is unfinished is so for good.
@@ -91,7 +93,7 @@ void AsyncQueue::abandon(AsyncSeat &seat) {
     if (launch->finished) continue;
     launch->completion.seqno = launch->number();
     launch->completion.error = -ECANCELED;
-    launch->text = "npu_async_submit: the queue was destroyed before the launch was finished";
+    launch->text = kDestroyed;
     launch->finished = true;
   }
   if (!seat.order.empty()) complete(*seat.order.front());
@@ -124,7 +126,7 @@ int AsyncQueue::enter(npu_context *context, std::unique_ptr<AsyncLaunch> &launch
   const auto known = seats_.find(context);
   std::shared_ptr<AsyncSeat> seat = known == seats_.end() ? nullptr : known->second;
   std::unique_lock<std::mutex> context_lock;
-  if (!seat || seat->order.empty()) {
+  if (!seat || !seat->unfinished) {
     context_lock = std::unique_lock(context->submit_mutex, std::try_to_lock);
     if (!context_lock) return fail(-EBUSY, "%s: another thread is submitting to this context", kCaller);
     if (context->async_launches.load(std::memory_order_acquire))
@@ -133,6 +135,7 @@ int AsyncQueue::enter(npu_context *context, std::unique_ptr<AsyncLaunch> &launch
   }
   launch->seat = seat;
   seat->order.push_back(std::move(launch));
+  seat->unfinished++;
   context->async_launches.fetch_add(1, std::memory_order_relaxed);
   unfinished_++;
   return 0;
@@ -208,13 +211,23 @@ void AsyncQueue::finished(AsyncLaunch &launch, int error) {
   if (was_unknown && !number_is_known()) {
     unknown_ = nullptr;
     if (seat.context) submission_failed(seat.context, launch.submission);
-    if (error == -ESRCH || !seat.context) error = -ECANCELED;
-    return refuse(launch, error, (std::string(kCaller) + ": " + submission_error(error)).c_str());
+    return not_submitted(launch, error);
   }
   launch.completion.seqno = launch.number();
   seat.completed = std::max(seat.completed, launch.completion.seqno);
   if (error || !launch.submission.cancelled.empty()) find_error(launch, error);
   complete(launch);
+}
+
+void AsyncQueue::not_submitted(AsyncLaunch &launch, int error) {
+  if (closed_) return refuse(launch, -ECANCELED, kDestroyed);
+  if (!launch.seat->context) return refuse(launch, -ECANCELED, "npu_async_submit: the context was destroyed");
+  if (error == -EINTR) {
+    // A worker of the kernel was disturbed, by a system that goes to sleep for example. Next is still this one.
+    pending_.push_front(&launch);
+    return wake();
+  }
+  refuse(launch, error, (std::string(kCaller) + ": " + submission_error(error)).c_str());
 }
 
 /// The first of the jobs that failed. `error` is what is known without asking.
@@ -244,8 +257,6 @@ void AsyncQueue::complete(AsyncLaunch &launch) {
   bool any = false;
   for (; !seat->order.empty() && seat->order.front()->finished; any = true) {
     done_.splice(done_.end(), seat->order, seat->order.begin());
-    // The last one leaves the context to others.
-    if (seat->context) seat->context->async_launches.fetch_sub(1, std::memory_order_release);
   }
   if (any) wake();
 }
@@ -294,6 +305,9 @@ bool AsyncQueue::deliver(Lock &lock) {
   if (done_.empty()) return false;
   const std::unique_ptr<AsyncLaunch> launch = std::move(done_.front());
   done_.pop_front();
+  // The last one leaves the context to others.
+  launch->seat->unfinished--;
+  if (launch->seat->context) launch->seat->context->async_launches.fetch_sub(1, std::memory_order_release);
   lock.unlock();
   launch->release();
   unfinished_--;

@@ -69,10 +69,12 @@ void make_empty(drm_npu_job &job, const drm_npu_stream &empty) {
 
 int convert(const char *caller, const npu_context *context, const npu_job_desc *jobs, unsigned int count,
             Submission &arrays) {
-  arrays.regions.resize(count);
-  arrays.in.resize(count);
-  arrays.out.resize(count);
-  arrays.empty.resize(1);
+  arrays.jobs.clear();
+  arrays.cancelled.clear();
+  arrays.regions.assign(count, {});
+  arrays.in.assign(count, {});
+  arrays.out.assign(count, {});
+  arrays.empty.assign(1, {});
   for (unsigned int i = 0; i < count; i++) {
     const npu_job_desc &j = jobs[i];
     const uint64_t seqno = context->submitted.load() + 1 + i;

@@ -25,7 +25,7 @@ struct Submission {
   std::vector<uint64_t> cancelled;    ///< numbers of jobs that go to the card empty: an in-fence has failed already
 };
 
-/// Fills an empty submission; the jobs' numbers are those that follow the context's last. `caller` begins the text of
+/// Fills a submission; the jobs' numbers are those that follow the context's last. `caller` begins the text of
 /// an error. Nobody else submits to the context from here until submission_done() or submission_failed().
 int submission_prepare(const char *caller, npu_context *context, const npu_job_desc *jobs, unsigned int count,
                        Submission &submission);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <npu_async.hpp>
@@ -106,7 +107,10 @@ void errors_are_values() {
 void hundreds_of_coroutines_in_one_thread() {
   Bench bench;
   std::vector<npu::task<unsigned>> tasks;
-  for (unsigned i = 0; i < 500; i++) tasks.push_back(fill_one_after_the_other(bench, i % 60, 3));
+  // As in async_test.c.
+  const char *const launches = std::getenv("NPU_ASYNC_LAUNCHES");
+  const unsigned count = static_cast<unsigned>(launches ? std::atoi(launches) : 2000) / 4;
+  for (unsigned i = 0; i < count; i++) tasks.push_back(fill_one_after_the_other(bench, i % 60, 3));
   for (auto &task : tasks) task.start();
   while (npu_async_unfinished(bench.queue)) CHECK(npu_async_process(bench.queue, 0, kLong) > 0);
   for (auto &task : tasks) CHECK(task.done() && task.result() == 3);

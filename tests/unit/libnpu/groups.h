@@ -21,6 +21,8 @@ int cache_tests(void);
 int async_tests(void);
 int async_fork_tests(void);
 int async_coroutine_tests(void);
+/* Only where there is a card that may be broken. */
+int async_card_tests(void);
 
 /* Programs of their own inside the test program: process_test.c starts it again with one of these names. -1: no such
  * name. */
