@@ -202,9 +202,9 @@ class Writer {
     auto inputs = tensors(s.inputs), outputs = tensors(s.outputs);
     std::vector<uint64_t> ctx_sizes{s.ctx_bytes};
     Offset<fb::CoeffMem> coeff_mem = s.coeff.empty() ? Offset<fb::CoeffMem>() : coeff(s);
-    return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, s.is_dynamic, 0,
-                                        0, some(cmds), nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes, nullptr,
-                                        static_cast<uint32_t>(cores), s.io_address, s.io_bytes);
+    return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, s.is_dynamic,
+                                        s.n_dynamic, 0, some(cmds), nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes,
+                                        nullptr, static_cast<uint32_t>(cores), s.io_address, s.io_bytes);
   }
 
   const ModelDesc &model_;

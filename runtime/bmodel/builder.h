@@ -61,7 +61,7 @@ struct StageDesc : ProgramDesc {
   std::vector<uint8_t> coeff;             ///< contents, at kCoeffAddress
   uint64_t io_address = 0, io_bytes = 0;  ///< range that holds all input and output tensors
   uint64_t ctx_address = 0, ctx_bytes = 0;
-  int32_t is_dynamic = 0;
+  int32_t is_dynamic = 0, n_dynamic = 0;
   std::vector<SubNetDesc> subs;  ///< if there are any, the stage has no program of its own
 };
 

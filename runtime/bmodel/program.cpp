@@ -233,8 +233,11 @@ std::string read_program(const Container &container, const fb::Net &net, const f
 std::string check_supported(const Container &container, const fb::Net &net, const fb::NetParameter &stage) {
   std::string why = check_chip(container);
   if (!why.empty()) return why;
-  if (stage.is_dynamic() || (net.net_dynamic() && net.net_dynamic()->size()))
-    why = "compiled for any shape (dynamic): not supported, compile it with stages";
+  const bool batch_only = stage.n_dynamic() == 1 && !stage.h_w_dynamic();
+  if ((stage.is_dynamic() && !batch_only) || (net.net_dynamic() && net.net_dynamic()->size()))
+    why = "compiled for any shape (dynamic): not supported, only the batch may vary (n_dynamic)";
+  else if (stage.is_dynamic() && (has_flow(stage) || (net.cascade() && net.cascade()->main_name())))
+    why = "dynamic, and of several sub-networks or steps: not supported";
   return why.empty() ? why : container.name() + ": network '" + net.name()->str() + "': " + why;
 }
 

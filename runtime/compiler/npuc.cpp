@@ -279,6 +279,18 @@ Status add_stage(const Compiled &more, Compiled &to) {
   return {};
 }
 
+Status make_dynamic(Compiled &compiled) {
+  for (bmodel::StageDesc &stage : compiled.net.stages) {
+    for (const auto *list : {&stage.inputs, &stage.outputs})
+      for (const bmodel::TensorDesc &t : *list)
+        if (t.shape.empty() || stage.inputs[0].shape.empty() || t.shape[0] != stage.inputs[0].shape[0])
+          return Status::error("--dynamic: dimension 0 of '" + t.name + "' is not that of '" + stage.inputs[0].name +
+                               "', the batch");
+    stage.is_dynamic = stage.n_dynamic = 1;
+  }
+  return {};
+}
+
 Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out) {
   bmodel::ModelDesc model;
   model.nets.push_back(compiled.net);

@@ -55,6 +55,10 @@ Status compile_onnx_file(const std::string &path, const Options &options, Compil
 /// Adds the stage of `more`, the same network compiled for other shapes.
 Status add_stage(const Compiled &more, Compiled &to);
 
+/// Marks the network as dynamic: launches may have any batch up to that of the largest stage. Dimension 0 of all
+/// tensors of a stage has to be the batch; that results of one row do not depend on others is the caller's word.
+Status make_dynamic(Compiled &compiled);
+
 /// The container's bytes.
 Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out);
 

@@ -68,7 +68,8 @@ Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
   if (!why.empty()) return why;
   const Network &net = *what.network;
   if (what.stage->plan) return "network '" + net.name() + "' has several sub-networks: no single record launches it";
-  OwnOutputs own(cards_, *what.stage, outputs);
+  if (what.rows) return "network '" + net.name() + "': a batch that is smaller than its stage's cannot be a record";
+  OwnOutputs own(cards_, *what.stage, what.stage->outputs, outputs);
   if (!options.user_mem) why = own.allocate(net);
   std::vector<Place> in, results;
   if (why.empty()) why = locate_all(cards_[0].device, net, "input", what.stage->inputs, inputs, in);
@@ -86,7 +87,7 @@ Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
   write_record(*what.stage, jobs, what.core_mask, *info);
   fill_in(*info);
   own.keep();
-  describe_outputs(*what.stage, outputs);
+  describe_outputs(what.stage->outputs, outputs);
   out = &info.release()->c;
   return {};
 }

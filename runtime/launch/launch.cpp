@@ -54,7 +54,10 @@ Reason Runtime::prepare(const char *name, std::span<const bm_tensor_t> inputs, s
   std::vector<bm_shape_t> shapes;
   for (const bm_tensor_t &t : inputs) shapes.push_back(t.shape);
   out.network = net;
-  return choose_stage(*net, shapes, out.stage);
+  why = choose_stage(*net, shapes, out.stage);
+  if (why.empty()) out.rows = out.stage->rows(shapes.data());
+  if (why.empty() && out.rows == out.stage->inputs[0].shape.dims[0]) out.rows = 0;
+  return why;
 }
 
 Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, std::span<bm_tensor_t> outputs,
@@ -62,7 +65,8 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
   Prepared what;
   Reason why = prepare(name, inputs, outputs, options, what);
   if (!why.empty()) return why;
-  OwnOutputs own(cards_, *what.stage, outputs);
+  const std::vector<TensorInfo> infos = with_rows(what.stage->outputs, what.rows);
+  OwnOutputs own(cards_, *what.stage, infos, outputs);
   if (!options.user_mem) why = own.allocate(*what.network);
   if (!why.empty()) return why;
   Launched launched;
@@ -71,6 +75,9 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
     Runner runner(cards_, *what.network, *what.stage, what.core_mask);
     why = runner.run(inputs, outputs, launched);
     unfinished = runner.unfinished();
+  } else if (what.rows) {
+    why = submit_rows(what, inputs, outputs, launched);
+    unfinished = launched.jobs.size();
   } else {
     why = submit(what, inputs, outputs, launched);
   }
@@ -80,7 +87,7 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
   if (!why.empty()) return why;
   if (waiter) *waiter = std::move(launched);
   own.keep();
-  describe_outputs(*what.stage, outputs);
+  describe_outputs(infos, outputs);
   return {};
 }
 

@@ -69,7 +69,7 @@ Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, c
     if (s) text += " or";
     for (const TensorInfo &t : net.stages()[s]->inputs) text += " " + shape_text(t.shape);
   }
-  return text;
+  return net.stages()[0]->dynamic ? text + " or a smaller batch (dimension 0)" : text;
 }
 
 Reason choose_cores(const Network &net, std::span<const int> list, uint32_t cores_of_card, uint32_t &mask) {

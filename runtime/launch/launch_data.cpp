@@ -32,9 +32,10 @@ class DeviceTensors {
   const std::vector<unsigned> &devices_;  // of each tensor
 };
 
-Reason upload_inputs(const Network &net, const Stage &stage, std::span<void *const> datas, DeviceTensors &in) {
+Reason upload_inputs(const Network &net, const std::vector<TensorInfo> &infos, std::span<void *const> datas,
+                     DeviceTensors &in) {
   for (size_t i = 0; i < datas.size(); ++i) {
-    const TensorInfo &t = stage.inputs[i];
+    const TensorInfo &t = infos[i];
     if (!datas[i]) return at(net, "input", i, t) + "null pointer";
     const Reason why = in.add(t);
     if (!why.empty()) return at(net, "input", i, t) + why;
@@ -44,11 +45,11 @@ Reason upload_inputs(const Network &net, const Stage &stage, std::span<void *con
   return {};
 }
 
-Reason read_outputs(const Network &net, const Stage &stage, const DeviceTensors &out, std::span<void *> datas,
-                    bool user_mem) {
+Reason read_outputs(const Network &net, const std::vector<TensorInfo> &infos, const DeviceTensors &out,
+                    std::span<void *> datas, bool user_mem) {
   std::vector<std::unique_ptr<void, decltype(&std::free)>> own;
   for (size_t i = 0; i < datas.size(); ++i) {
-    const TensorInfo &t = stage.outputs[i];
+    const TensorInfo &t = infos[i];
     void *dst = user_mem ? datas[i] : std::malloc(t.bytes);
     if (!user_mem) own.emplace_back(dst, std::free);
     if (!dst) return at(net, "output", i, t) + (user_mem ? "null pointer" : "out of system memory");
@@ -73,18 +74,20 @@ Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas
   const Stage *stage;
   why = choose_stage(*net, {input_shapes.begin(), input_shapes.end()}, stage);
   if (!why.empty()) return why;
+  const int rows = stage->rows(input_shapes.data());
+  const auto input_infos = with_rows(stage->inputs, rows), output_infos = with_rows(stage->outputs, rows);
   DeviceTensors in(cards_, stage->input_device), out(cards_, stage->output_device);
-  why = upload_inputs(*net, *stage, input_datas, in);
+  why = upload_inputs(*net, input_infos, input_datas, in);
   for (size_t i = 0; why.empty() && i < output_datas.size(); ++i) {
-    why = out.add(stage->outputs[i]);
-    if (!why.empty()) why = at(*net, "output", i, stage->outputs[i]) + why;
+    why = out.add(output_infos[i]);
+    if (!why.empty()) why = at(*net, "output", i, output_infos[i]) + why;
   }
   if (!why.empty()) return why;
   Launched launched;
   why = launch(name, in.tensors, out.tensors, {true, false, cores}, &launched);
   if (why.empty()) why = wait_for(launched);
-  if (why.empty()) why = read_outputs(*net, *stage, out, output_datas, user_mem);
-  for (size_t i = 0; why.empty() && i < output_shapes.size(); ++i) output_shapes[i] = stage->outputs[i].shape;
+  if (why.empty()) why = read_outputs(*net, output_infos, out, output_datas, user_mem);
+  for (size_t i = 0; why.empty() && i < output_shapes.size(); ++i) output_shapes[i] = output_infos[i].shape;
   return why;
 }
 

@@ -100,12 +100,35 @@ Reason load_stage(std::span<const Card> cards, const Container &container, const
   return why.empty() ? allocate_io(cards, stage) : why;
 }
 
+/// What varies is the batch, which all tensors of a dynamic stage have.
+Reason check_batch(const Stage &stage) {
+  for (const auto *list : {&stage.inputs, &stage.outputs})
+    for (const TensorInfo &t : *list)
+      if (t.shape.num_dims == 0 || t.shape.dims[0] != stage.inputs[0].shape.dims[0])
+        return "dynamic, but tensor '" + t.name + "' has another dimension 0 than input '" + stage.inputs[0].name + "'";
+  return {};
+}
+
 bool same_tensors(const std::vector<TensorInfo> &a, const std::vector<TensorInfo> &b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const TensorInfo &x, const TensorInfo &y) { return x.name == y.name && x.dtype == y.dtype; });
 }
 
 }  // namespace
+
+int Stage::rows(const bm_shape_t *shapes) const { return dynamic ? shapes[0].dims[0] : 0; }
+
+/// Of a dynamic stage: as the tensors are, but for a batch that is not larger.
+bool Stage::fits(const bm_shape_t *shapes) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bm_shape_t most = inputs[i].shape;
+    const int batch = shapes[i].num_dims == most.num_dims ? shapes[i].dims[0] : 0;
+    if (batch < 1 || batch > most.dims[0] || batch != shapes[0].dims[0]) return false;
+    most.dims[0] = batch;
+    if (!bmrt_shape_is_same(&most, &shapes[i])) return false;
+  }
+  return true;
+}
 
 unsigned Stage::cores() const {
   size_t most = std::max<size_t>(streams.size(), 1);
@@ -128,6 +151,11 @@ Reason Network::load(std::span<const Card> cards, const Container &container, co
     auto stage = std::make_unique<Stage>();
     Reason why = load_stage(cards, container, name, nets, i, *stage);
     if (!why.empty()) return why;
+    stage->dynamic = nets[0]->parameter()->Get(i)->is_dynamic() != 0;
+    if (stage->dynamic) why = check_batch(*stage);
+    if (why.empty() && !n->stages_.empty() && stage->dynamic != n->stages_[0]->dynamic)
+      why = "some of its stages are dynamic and others are not";
+    if (!why.empty()) return container.name() + ": network '" + n->name_ + "': " + why;
     if (!n->stages_.empty() &&
         (!same_tensors(stage->inputs, n->stages_[0]->inputs) || !same_tensors(stage->outputs, n->stages_[0]->outputs)))
       return container.name() + ": network '" + n->name_ +
@@ -169,7 +197,7 @@ void Network::fill_info() {
   for (StageArrays &a : stage_arrays_)
     stage_infos_.push_back({a.shapes[0].data(), a.shapes[1].data(), a.mems[0].data(), a.mems[1].data()});
   info_.name = name_.c_str();
-  info_.is_dynamic = false;
+  info_.is_dynamic = stages_[0]->dynamic;
   info_.input_num = static_cast<int>(names_[0].size());
   info_.input_names = names_[0].data();
   info_.input_dtypes = dtypes_[0].data();
@@ -192,7 +220,14 @@ void Network::fill_info() {
 }
 
 int Network::find_stage(const bm_shape_t *shapes, int count) const {
+  int smallest = -1;
   for (size_t s = 0; s < stages_.size(); ++s) {
+    const auto batch = [this](size_t i) { return stages_[i]->inputs[0].shape.dims[0]; };
+    if (stages_[s]->dynamic) {
+      if (stages_[s]->fits(shapes) && (smallest < 0 || batch(s) < batch(static_cast<size_t>(smallest))))
+        smallest = static_cast<int>(s);
+      continue;
+    }
     bool same = true, same_count = true;
     for (int i = 0; i < count; ++i) {
       const bm_shape_t &want = stages_[s]->inputs[static_cast<size_t>(i)].shape;
@@ -201,7 +236,7 @@ int Network::find_stage(const bm_shape_t *shapes, int count) const {
     }
     if (same || (same_count && stages_.size() == 1)) return static_cast<int>(s);
   }
-  return -1;
+  return smallest;
 }
 
 }  // namespace npurt

@@ -14,6 +14,7 @@ struct Card;
 /// One set of shapes. Constant after loading, except the pools. What it computes is one program, or a plan; then of the
 /// Unit only the tensors are used.
 struct Stage : Unit {
+  bool dynamic = false;  ///< the batch, dimension 0 of each tensor, may be less than the tensors say
   std::unique_ptr<Plan> plan;
   std::vector<unsigned> input_device, output_device;  ///< numbers of their cards
   std::vector<Bo> io;  ///< the memory behind stages[].input_mems and output_mems, on each card
@@ -21,6 +22,9 @@ struct Stage : Unit {
   std::vector<std::unique_ptr<Pool>> pools;             ///< one a card
 
   unsigned cores() const;
+  /// The batch of a launch with these shapes, which fit.
+  int rows(const bm_shape_t *shapes) const;
+  bool fits(const bm_shape_t *shapes) const;
 };
 
 class Network {

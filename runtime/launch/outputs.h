@@ -14,15 +14,16 @@ namespace npurt {
 /// Outputs that the runtime allocated and has to free again if the launch fails.
 class OwnOutputs {
  public:
-  OwnOutputs(std::span<const Card> cards, const Stage &stage, std::span<bm_tensor_t> outputs)
-      : cards_(cards), stage_(stage), outputs_(outputs) {}
+  OwnOutputs(std::span<const Card> cards, const Stage &stage, const std::vector<TensorInfo> &infos,
+             std::span<bm_tensor_t> outputs)
+      : cards_(cards), stage_(stage), infos_(infos), outputs_(outputs) {}
   ~OwnOutputs() {
     for (size_t i = 0; i < allocated_; ++i)
       bm_free_device(handle(i), std::exchange(outputs_[i].device_mem, bm_mem_null()));
   }
   Reason allocate(const Network &net) {
     for (; allocated_ < outputs_.size(); ++allocated_) {
-      const TensorInfo &t = stage_.outputs[allocated_];
+      const TensorInfo &t = infos_[allocated_];
       if (bm_malloc_device_byte(handle(allocated_), &outputs_[allocated_].device_mem,
                                 static_cast<unsigned int>(t.bytes)) != BM_SUCCESS)
         return at(net, "output", allocated_, t) + npu_last_error();
@@ -36,15 +37,16 @@ class OwnOutputs {
 
   std::span<const Card> cards_;
   const Stage &stage_;
+  const std::vector<TensorInfo> &infos_;  // of this launch
   std::span<bm_tensor_t> outputs_;
   size_t allocated_ = 0;
 };
 
 /// What a caller finds in its output tensors, besides the memory.
-inline void describe_outputs(const Stage &stage, std::span<bm_tensor_t> outputs) {
+inline void describe_outputs(const std::vector<TensorInfo> &infos, std::span<bm_tensor_t> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    outputs[i].dtype = stage.outputs[i].dtype;
-    outputs[i].shape = stage.outputs[i].shape;
+    outputs[i].dtype = infos[i].dtype;
+    outputs[i].shape = infos[i].shape;
     outputs[i].st_mode = BM_STORE_1N;
   }
 }

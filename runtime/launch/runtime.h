@@ -27,6 +27,7 @@ struct Prepared {
   const Network *network = nullptr;
   const Stage *stage = nullptr;
   uint32_t core_mask = 0;
+  int rows = 0;  ///< batch of a dynamic stage that is less than the stage's; 0: the tensors are the stage's
 };
 
 class Runtime {
@@ -72,6 +73,8 @@ class Runtime {
                  const LaunchOptions &options, Prepared &out) const;
   Reason submit(const Prepared &what, std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs,
                 Launched &launched);
+  Reason submit_rows(const Prepared &what, std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs,
+                     Launched &launched);
   Reason record(const Launched &launched, size_t first) const;
   Reason check_names(const std::vector<std::string> &names, const std::string &file) const;
   /// The calling thread's last launch on this runtime.

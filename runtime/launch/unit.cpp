@@ -86,6 +86,16 @@ std::vector<TensorInfo> read_tensors(const npu::bmodel::TensorList &list) {
   return out;
 }
 
+std::vector<TensorInfo> with_rows(const std::vector<TensorInfo> &tensors, int rows) {
+  std::vector<TensorInfo> out = tensors;
+  for (TensorInfo &t : out) {
+    if (rows == 0) continue;
+    t.bytes = t.bytes / static_cast<uint64_t>(t.shape.dims[0]) * static_cast<uint64_t>(rows);
+    t.shape.dims[0] = rows;
+  }
+  return out;
+}
+
 Reason upload_unit(npu_device *device, const std::string &who, const Program &program, std::span<const uint8_t> coeff,
                    Unit &unit) {
   Reason why = check_card(device, who, program);

@@ -29,6 +29,9 @@ struct TensorInfo {
 TensorInfo read_tensor(const npu::bmodel::fb::Tensor &t);
 std::vector<TensorInfo> read_tensors(const npu::bmodel::TensorList &list);
 
+/// The tensors for a batch of `rows`; 0: as they are.
+std::vector<TensorInfo> with_rows(const std::vector<TensorInfo> &tensors, int rows);
+
 /// Constant once it is made.
 struct Unit {
   std::vector<TensorInfo> inputs, outputs;

@@ -12,6 +12,13 @@ int main(int argc, char **argv) {
     return 2;
   }
   using namespace test_models;
+  auto first = net("first", {plus({1, 8}, 1)}), second = net("second", {plus({1, 8}, 2)});
+  first.part_of = second.part_of = "steps";
+  second.step = second.device = 1;
+  first.stages[0].outputs[0].name = second.stages[0].inputs[0].name = "between";
+  first.stages[0].outputs[0].hidden = second.stages[0].inputs[0].hidden = 1;
+  auto dynamic = plus({4, 8}, 3);
+  dynamic.is_dynamic = dynamic.n_dynamic = 1;
   const std::pair<const char *, std::vector<uint8_t>> seeds[] = {
       {"plus", file({net("plus", {plus({1, 8}, 3)})})},
       {"affine", file({net("affine", {affine(16)})})},
@@ -20,6 +27,8 @@ int main(int argc, char **argv) {
       {"cores", file({net("cores", {relay()})})},
       {"choose", file({net("choose", {choose()})})},
       {"back", file({net("back", {there_and_back()})})},
+      {"steps", file({first, second})},
+      {"dynamic", file({net("dynamic", {dynamic})})},
       {"sample", sample()},
   };
   std::filesystem::create_directories(argv[1]);

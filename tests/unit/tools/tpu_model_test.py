@@ -100,6 +100,18 @@ class TpuModel(unittest.TestCase):
         code, _, err = run("bmrt_test", "--bmodel", self.path("all.bmodel"))
         self.assertEqual(code, 0, err)
 
+    def test_steps_and_dynamic_stages_are_shown(self):
+        out = self.ok("--info", self.seed("steps"))
+        self.assertIn("step 0 of [steps] on device 0", out)
+        self.assertIn("step 1 of [steps] on device 1", out)
+        self.assertEqual(self.model(self.seed("steps"))["net"][1]["cascade"], {"device_id": 1, "step": 1, "main_name": "steps"})
+        self.assertIn("stage 0: dynamic", self.ok("--info", self.seed("dynamic")))
+        code, _, err = run("bmrt_test", "--bmodel", self.seed("dynamic"))
+        self.assertEqual(code, 0, err)
+        code, _, err = run("bmrt_test", "--bmodel", self.seed("steps"))
+        self.assertEqual(code, 2)
+        self.assertIn("step 1 ('second'): it is for device 1, the runtime has 1 (bmrt_create_ex)", err)
+
     def without_places(self, value):
         """The model without where in the blob its contents are."""
         if isinstance(value, dict):
