@@ -76,6 +76,8 @@ std::optional<int> parse_options(int argc, const char *const *argv, Options &out
       ->check(CLI::Range(0ll, 1ll << 40));
   app.add_flag("--export_output", out.export_output,
                "write the outputs to output_ref_data.dat.bmrt_test in --context_dir, or here");
+  app.add_flag("--profile", out.profile,
+               "write a trace for Perfetto to bmrt_test_profile.json in --context_dir, or here");
   app.set_version_flag("--version", "bmrt_test " BMRT_TEST_VERSION);
   try {
     app.parse(argc, argv);

@@ -34,6 +34,7 @@ struct Options {
   double accuracy_f = 1e-2;
   long long accuracy_i = 0;
   bool export_output = false;
+  bool profile = false;  ///< write a trace of the runtime
 };
 
 /// "[1,3,224,224],[1,10]"; false: not such a text.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -71,6 +72,13 @@ void print_times(double load, const std::vector<std::unique_ptr<Worker>> &worker
   std::printf("get output time(s): %.6f\ncompare time(s): %.6f\n", sum.get_output, sum.compare);
 }
 
+/// The runtime reads these when it is made. What the environment says already stays.
+void ask_for_profile(const Options &o) {
+  const std::string path = (o.context_dir.empty() ? std::string() : o.context_dir + "/") + "bmrt_test_profile.json";
+  setenv("BMRUNTIME_ENABLE_PROFILE", "1", 1);
+  setenv("BMRUNTIME_PROFILE_FILE", path.c_str(), 0);
+}
+
 }  // namespace
 
 int run(const Options &options) {
@@ -78,6 +86,7 @@ int run(const Options &options) {
   if (bm_dev_request(&raw, options.device) != BM_SUCCESS)
     return fail(kLoad, "device " + std::to_string(options.device) + ": " + npu_last_error());
   const std::unique_ptr<bm_context, FreeHandle> handle(raw);
+  if (options.profile) ask_for_profile(options);
   const std::unique_ptr<void, DestroyRuntime> p_bmrt(bmrt_create(raw));
   if (!p_bmrt) return fail(kLoad, bmrt_last_error());
   const auto start = std::chrono::steady_clock::now();

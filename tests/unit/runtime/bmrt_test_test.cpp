@@ -203,6 +203,18 @@ TEST_F(Program, ExportsOutputs) {
   EXPECT_EQ(got, kY);
 }
 
+TEST_F(Program, WritesAProfile) {
+  model(plus_model());
+  write("input_ref_data.dat", kX);
+  EXPECT_EQ(run("--context_dir " + dir_ + " --compare 0"), 0) << text;
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/bmrt_test_profile.json"));
+  EXPECT_EQ(run("--context_dir " + dir_ + " --compare 0 --profile"), 0) << text;
+  std::ifstream file(dir_ + "/bmrt_test_profile.json");
+  const std::string trace{std::istreambuf_iterator<char>(file), {}};
+  for (const char *what : {"bmrt_load_bmodel", "submit", "\"plus\"", "core 0 TIU", "core 0 GDMA"})
+    EXPECT_NE(trace.find(what), std::string::npos) << what;
+}
+
 TEST_F(Program, RunsAModelWithZeros) {
   model(test_models::sample());
   EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel"), 0) << text;
