@@ -120,6 +120,10 @@ BMRT_API void bmrt_trace(void *p_bmrt);
  * memory of the outputs, which the caller frees with bm_free_device; output_tensors are filled in. Inputs: type and
  * count must be the network's; shapes those of a stage (with one stage, any shape with as many elements); store mode
  * 1N; memory at least the tensor's size. On failure nothing stays allocated.
+ *
+ * A network of several sub-networks may block inside while the CPU has its turn. Launches of distributed networks, and
+ * of dynamic ones with a smaller batch than the stage's, return when they have finished. A job that has failed by then
+ * makes the launch return false. Dynamic networks take any batch (dimension 0) up to that of their largest stage.
  */
 BMRT_API bool bmrt_launch_tensor(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[], int input_num,
                                  bm_tensor_t output_tensors[], int output_num);
