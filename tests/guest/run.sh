@@ -30,7 +30,7 @@ run() {
 	case $wanted in "  " | *" $name "*) ;; *) return ;; esac
 	echo "== $name"
 	begun=$(date +%s)
-	timeout 1800 "$@" >/tmp/npu-test.log 2>&1
+	timeout 5400 "$@" >/tmp/npu-test.log 2>&1
 	status=$?
 	cat /tmp/npu-test.log
 	echo "== $name took $(($(date +%s) - begun)) s"
