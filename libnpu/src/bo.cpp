@@ -222,7 +222,7 @@ int npu_bo_seal(npu_bo *bo) {
   int err = d->transport->bo_seal(d->file, &args);
   if (err == -EBUSY) {
     // A job whose end npu_wait() saw on the fence page may be unfinished for the driver for another moment.
-    constexpr int64_t kMoment = 10 * 1000000;
+    constexpr int64_t kMoment = 200 * 1000000;
     drm_npu_bo_wait wait{};
     wait.handle = bo->handle;
     wait.timeout_ns = npu::deadline_of(kMoment);

@@ -186,12 +186,16 @@ static void both_cards_use_one_buffer(void **state) {
 /* Another device could write it, and nobody would know. */
 static void a_sealed_buffer_is_not_lent(void **state) {
   struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
+  struct drm_npu_bo_wait wait = {0};
   struct bo bo;
 
   (void)state;
   for (int k = 0; k < 2; k++) {
     bo_create(cards[0].fd, SIZE, kinds[k], &bo);
-    wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x11, 0));
+    start_fill(&cards[0], &bo, 0x11, 0);
+    wait.handle = bo.handle;
+    wait.timeout_ns = deadline_ns(FOREVER_MS);
+    assert_int_equal(raw_ioctl(cards[0].fd, DRM_IOCTL_NPU_BO_WAIT, &wait), 0);
     assert_int_equal(raw_bo_seal(cards[0].fd, bo.handle), 0);
     out.handle = bo.handle;
     assert_int_equal(raw_ioctl(cards[0].fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
