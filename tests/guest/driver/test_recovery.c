@@ -172,12 +172,13 @@ static uint64_t go_on_for_ever(void) {
   uint64_t seqno;
 
   bo_create_mapped(fd, 4096, DRM_NPU_BO_SYSTEM, &sign);
-  stream_create(fd, 2, &forever);
+  stream_create(fd, 64, &forever);
   job_init(&job);
   job_region(&job, &sign, RW);
   job_region(&job, &bo, RW);
   stream_fill(&forever, 0, 0, 1, 1);
-  stream_slow_copy(&forever, 1, FOREVER_MS);
+  /* One command can only have so many bytes, which a fast host has copied in seconds. */
+  for (int i = 1; i < 64; i++) stream_slow_copy(&forever, 1, FOREVER_MS);
   job_gdma(&job, &forever);
   job.args.flags = DRM_NPU_JOB_EXPLICIT;
   job.args.budget = UINT64_MAX;
