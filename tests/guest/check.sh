@@ -23,7 +23,7 @@ cards() {
     for board in "stock" "stock --iommu" "debug --memory 3G --kmemleak"; do
         echo "== --kernel $board"
         # shellcheck disable=SC2086 # words of options
-        tools/npu-vm --kernel $board --cards 2 --device ddr=128M --control --timeout 400 -- "$run" two_cards runtime_two_cards 2>&1 | tee "$log"
+        tools/npu-vm --kernel $board --cards 2 --device ddr=128M --control --timeout 400 -- "$run" two_cards runtime_two_cards 2>&1 | tee "$log" | sed '$d' # the sum is below
         if [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
             passed=$((passed + BASH_REMATCH[1]))
             failed=$((failed + BASH_REMATCH[2]))
