@@ -22,6 +22,7 @@ struct TensorDesc {
   uint64_t bytes = 0;
   float scale = 1.0f;
   int32_t zero_point = 0;
+  int32_t store_mode = 0;  ///< bm_store_mode_t; `bytes` are those of the filled-up batch
   int32_t hidden = 0;  ///< in a step: between steps
   int32_t index = -1;  ///< in a step: number among the inputs or outputs of the whole; -1: its place in the list
 };

@@ -195,4 +195,29 @@ uint32_t dtype_bytes(uint32_t dtype) {
   return dtype < std::size(kBytes) ? kBytes[dtype] : 0;
 }
 
+const char *dtype_name(uint32_t dtype) {
+  static constexpr const char *kNames[] = {"float32", "float16", "int8",     "uint8", "int16", "uint16",
+                                           "int32",   "uint32",  "bfloat16", "int4",  "uint4"};
+  return dtype < std::size(kNames) ? kNames[dtype] : "unknown";
+}
+
+uint32_t store_lanes(int32_t mode, uint32_t dtype) {
+  const uint32_t bytes = dtype_bytes(dtype);
+  if (mode == kStore1N) return bytes ? 1 : 0;
+  const bool fits = (mode == kStore2N && bytes == 2) || (mode == kStore4N && bytes == 1);
+  return fits ? 4 / bytes : 0;
+}
+
+std::string store_mode_name(int32_t mode) {
+  static constexpr const char *kNames[] = {"BM_STORE_1N", "BM_STORE_2N", "BM_STORE_4N"};
+  return mode >= 0 && mode < 3 ? kNames[mode] : std::to_string(mode);
+}
+
+std::string store_mode_error(int32_t mode, uint32_t dtype) {
+  const uint32_t bytes = dtype_bytes(dtype);
+  const std::string other = bytes == 1 || bytes == 2 ? " or " + store_mode_name(bytes == 1 ? kStore4N : kStore2N) : "";
+  return "store mode " + store_mode_name(mode) + ", tensors of type " + dtype_name(dtype) + " may have " +
+         store_mode_name(kStore1N) + other;
+}
+
 }  // namespace npu::bmodel

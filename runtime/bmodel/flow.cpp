@@ -16,8 +16,14 @@ unsigned count(const T *vector) {
   return vector ? vector->size() : 0;
 }
 
+uint64_t elements(const fb::Tensor &t) {
+  uint64_t n = 1;
+  for (const uint64_t d : *t.shape()->Get(0)->dim()) n *= d;
+  return n;
+}
+
 bool same_kind(const fb::Tensor &a, const fb::Tensor &b) {
-  return a.data_type() == b.data_type() && tensor_bytes(a) == tensor_bytes(b);
+  return a.data_type() == b.data_type() && elements(a) == elements(b);
 }
 
 bool same_shape(const fb::Tensor &a, const fb::Tensor &b) {
@@ -28,7 +34,7 @@ bool same_shape(const fb::Tensor &a, const fb::Tensor &b) {
 /// float32, int8, uint8, int32, uint32: what a condition may be.
 bool is_condition(const fb::Tensor &t) {
   const uint32_t type = t.data_type();
-  return (type == 0 || type == 2 || type == 3 || type == 6 || type == 7) && tensor_bytes(t) == dtype_bytes(type);
+  return (type == 0 || type == 2 || type == 3 || type == 6 || type == 7) && elements(t) == 1;
 }
 
 class Reader {
@@ -69,9 +75,11 @@ class Reader {
       writer_.push_back(kNobody);
       return {};
     }
-    return same_kind(*flow_.tensors[index].tensor, t) && same_shape(*flow_.tensors[index].tensor, t)
-               ? ""
-               : "tensor " + name(index) + " has another type or shape than elsewhere";
+    const fb::Tensor &known = *flow_.tensors[index].tensor;
+    if (!same_kind(known, t) || !same_shape(known, t))
+      return "tensor " + name(index) + " has another type or shape than elsewhere";
+    return known.gmem_stmode() == t.gmem_stmode() ? ""
+                                                  : "tensor " + name(index) + " has another store mode than elsewhere";
   }
 
   std::string read_stage_tensors() {
@@ -115,6 +123,7 @@ class Reader {
     if (s.is_dynamic()) return "compiled for any shape (dynamic): not supported in a network of several sub-networks";
     std::string why = read_tensors(i);
     if (why.empty()) why = read_next(s, node);
+    if (why.empty() && (node.mode == SubNetMode::kCpu || node.mode == SubNetMode::kSwitch)) why = check_plain(node);
     if (!why.empty()) return why;
     switch (node.mode) {
       case SubNetMode::kNpu:
@@ -148,6 +157,18 @@ class Reader {
       writer_[t] = i;
     }
     return why;
+  }
+
+  /// What the CPU looks at is row-major.
+  std::string check_plain(const FlowNode &node) const {
+    std::vector<uint32_t> seen = node.inputs;
+    if (node.mode == SubNetMode::kSwitch) seen = {node.inputs.back()};
+    if (node.mode == SubNetMode::kCpu) seen.insert(seen.end(), node.outputs.begin(), node.outputs.end());
+    for (const uint32_t t : seen)
+      if (const int32_t mode = flow_.tensors[t].tensor->gmem_stmode(); mode != kStore1N)
+        return name(t) + " has the store mode " + store_mode_name(mode) + ", the CPU takes " +
+               store_mode_name(kStore1N) + " only";
+    return {};
   }
 
   std::string read_next(const fb::SubNet &s, FlowNode &node) {
@@ -222,8 +243,17 @@ class Reader {
       return "its output " + name(node.outputs[k]) + " comes from input " + std::to_string(index) + " of " +
              number(inputs);
     const uint32_t source = node.inputs[static_cast<size_t>(index)];
-    if (!same_kind(*flow_.tensors[source].tensor, *flow_.tensors[node.outputs[k]].tensor))
-      return "its output " + name(node.outputs[k]) + " has another type or size than " + name(source);
+    const fb::Tensor &from = *flow_.tensors[source].tensor, &to = *flow_.tensors[node.outputs[k]].tensor;
+    const bool plain = from.gmem_stmode() == kStore1N && to.gmem_stmode() == kStore1N;
+    std::string other;  // what makes copying the bytes wrong
+    if (!same_kind(from, to))
+      other = "type or size";
+    else if (from.gmem_stmode() != to.gmem_stmode())
+      other = "store mode";
+    else if (!plain && !same_shape(from, to))
+      other = "shape";
+    if (!other.empty())
+      return "its output " + name(node.outputs[k]) + " has another " + other + " than " + name(source);
     sources.push_back(source);
     return {};
   }

@@ -60,7 +60,7 @@ std::string read_sub_program(const Container &container, const fb::NetParameter 
 
 /// Each tensor has a name, a type and a shape that the runtime can use; there is at least one.
 std::string check_tensors(const TensorList *list, const char *what);
-/// Of a checked tensor.
+/// Of a checked tensor, as it is stored: a batch that shares words is filled up.
 uint64_t tensor_bytes(const fb::Tensor &tensor);
 
 }  // namespace npu::bmodel

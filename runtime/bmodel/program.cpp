@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks the program in a command binary against itself and against the stage that it belongs to.
+#include <algorithm>
 #include <cstring>
 
 #include "flow.h"
@@ -61,11 +62,14 @@ const fb::Tensor *tensor(const TensorList *list, uint32_t index) {
 }  // namespace
 
 uint64_t tensor_bytes(const fb::Tensor &t) {
-  uint64_t n = dtype_bytes(t.data_type());
+  uint64_t n = dtype_bytes(t.data_type()), lanes = store_lanes(t.gmem_stmode(), t.data_type());
   if (t.shape() && t.shape()->size() && t.shape()->Get(0)->dim())
-    for (uint64_t d : *t.shape()->Get(0)->dim())
+    for (uint64_t d : *t.shape()->Get(0)->dim()) {
+      if (lanes > 1) d = (d + lanes - 1) / lanes * lanes;  // the batch, the first of them, is filled up
+      lanes = 1;
       if (__builtin_mul_overflow(n, d, &n)) return ~uint64_t{0};
-  return n;
+    }
+  return n * std::max<uint64_t>(lanes, 1);  // a scalar is a batch of one
 }
 
 namespace {
@@ -118,6 +122,8 @@ std::string check_tensor(const fb::Tensor &t, const char *what) {
   for (uint64_t d : *dims)
     if (d == 0 || d > 0x7fffffff) return who + " has the dim " + number(d);
   const uint64_t bytes = tensor_bytes(t);
+  if (dtype_bytes(t.data_type()) && !store_lanes(t.gmem_stmode(), t.data_type()))
+    return who + " has " + store_mode_error(t.gmem_stmode(), t.data_type());
   if (bytes == 0 || bytes > 0xffffffffu) return who + " has an unknown type or more than 4 GiB";
   return {};
 }

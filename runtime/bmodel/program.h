@@ -18,7 +18,7 @@
 #define NPU_PROGRAM_MAGIC 0x47525051u /* "QPRG" */
 #define NPU_PROGRAM_VERSION 1u
 
-/* Kinds of region. Tensors lie in memory row-major in the shape that the network declares (1N). */
+/* Kinds of region. Tensors lie in memory row-major in the shape that the network declares, with the store mode (gmem_stmode) that the tensor states. */
 #define NPU_PROGRAM_COEFF 1u  /* the coefficients: the whole of binary_coeff, read only, sealed */
 #define NPU_PROGRAM_CTX 2u    /* activation memory, private to a launch; contents undefined at start */
 #define NPU_PROGRAM_INPUT 3u  /* input tensor number `index`, read only */

@@ -28,8 +28,13 @@ typedef enum bm_data_type_e {
   BM_UINT4 = 10
 } bm_data_type_t;
 
-/* How the elements of a tensor lie in memory. 1N: row-major. 2N and 4N interleave 2 or 4 batches of 16- or 8-bit
- * elements in 32-bit words. */
+/*
+ * How the elements of a tensor lie in memory. 1N: row-major. 2N, for 16-bit types, and 4N, for 8-bit types: a 32-bit
+ * word holds the elements of 2 or 4 successive batches (dimension 0) at one position, the first batch in its lowest
+ * bits; words are row-major in the other dimensions. A batch that is no multiple of 2 or 4 is filled up: such a tensor
+ * has ceil(batch / 2 or 4) * (elements of a batch) * 4 bytes. What fills it up means nothing, in inputs and in
+ * outputs.
+ */
 typedef enum bm_store_mode_e { BM_STORE_1N = 0, BM_STORE_2N = 1, BM_STORE_4N = 2 } bm_store_mode_t;
 
 /* Flags of a runtime. */

@@ -115,7 +115,8 @@ class BMRT_CPP_API Tensor {
   Tensor(const Tensor &) = delete;
   Tensor &operator=(const Tensor &) = delete;
 
-  /* Copies between system memory and the tensor's device memory: all ByteSize() bytes, or size bytes from offset on. */
+  /* Copies between system memory and the tensor's device memory: all ByteSize() bytes, or size bytes from offset on. Of
+   * a tensor in BM_STORE_2N or BM_STORE_4N whose batch is filled up the size has to be given: it has more bytes. */
   bm_status_t CopyTo(void *data) const;
   bm_status_t CopyTo(void *data, size_t size, uint64_t offset = 0) const;
   bm_status_t CopyFrom(const void *data);
@@ -125,7 +126,9 @@ class BMRT_CPP_API Tensor {
   size_t ByteSize() const;
   uint64_t num_elements() const;
   const bm_tensor_t *tensor() const;
-  /* BM_STORE_1N if not set; checked by Forward. */
+  /* How the tensor's data lie in memory, see bm_store_mode_t; BM_STORE_1N if not set, checked by Forward. For outputs it
+   * is how Forward stores them. Set it before the data: memory of the network's own that is too small for the mode is
+   * replaced. */
   void set_store_mode(bm_store_mode_t mode) const;
   /* Memory of the caller instead of the network's own, at least ByteSize() bytes. */
   bm_status_t set_device_mem(const bm_device_mem_t &device_mem);

@@ -31,7 +31,7 @@ BMRT_API uint64_t bmrt_shape_count(const bm_shape_t *shape);
 BMRT_API bool bmrt_shape_is_same(const bm_shape_t *left, const bm_shape_t *right);
 /* Bytes of an element; 0 for an unknown type, 1 for the 4-bit ones. */
 BMRT_API size_t bmrt_data_type_size(bm_data_type_t dtype);
-/* Elements times element size. */
+/* Elements times element size, whatever the store mode. */
 BMRT_API size_t bmrt_tensor_bytesize(const bm_tensor_t *tensor);
 /* Size of tensor->device_mem. */
 BMRT_API size_t bmrt_tensor_device_size(const bm_tensor_t *tensor);
@@ -118,8 +118,9 @@ BMRT_API void bmrt_trace(void *p_bmrt);
 /*
  * Launches a network and returns at once; bm_thread_sync() waits for it and tells whether it failed. Allocates the
  * memory of the outputs, which the caller frees with bm_free_device; output_tensors are filled in. Inputs: type and
- * count must be the network's; shapes those of a stage (with one stage, any shape with as many elements); store mode
- * 1N; memory at least the tensor's size. On failure nothing stays allocated.
+ * count must be the network's; shapes those of a stage (with one stage, any shape with as many elements); any store mode
+ * that the type may have (bm_store_mode_t; 2N and 4N with the batch of the stage); memory at least the tensor's size in
+ * that mode. Outputs are 1N. On failure nothing stays allocated.
  *
  * A network of several sub-networks may block inside while the CPU has its turn. Launches of distributed networks, and
  * of dynamic ones with a smaller batch than the stage's, return when they have finished. A job that has failed by then
@@ -129,7 +130,7 @@ BMRT_API bool bmrt_launch_tensor(void *p_bmrt, const char *net_name, const bm_te
                                  bm_tensor_t output_tensors[], int output_num);
 /*
  * user_mem: output_tensors[i].device_mem is memory of the caller, at least the output's size (it may be the memory of
- * an input). user_stmode: st_mode of the outputs is the caller's wish; only 1N is supported.
+ * an input). user_stmode: output_tensors[i].st_mode says how each output is to be stored; else they are 1N.
  */
 BMRT_API bool bmrt_launch_tensor_ex(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[],
                                     int input_num, bm_tensor_t output_tensors[], int output_num, bool user_mem,
@@ -169,7 +170,7 @@ BMRT_API bool bmrt_launch_data_multi_thread(void *p_bmrt, const char *net_name, 
  * bm_send_api(handle, api_id[i], api_data[i], api_data_subsize[i]), in order, by one thread; it can be sent again and
  * again. input_addr_offset[i] is where the 64-bit device address of input i stands in api_data[0], which a program may
  * change between two sends; likewise outputs. The record has activation memory of its own: sends of one record must
- * not overlap unless one thread makes them. NULL on failure. Free it with bmrt_free_api_info before bmrt_destroy.
+ * not overlap unless one thread makes them. Store modes must be those of the network's own tensors. NULL on failure. Free it with bmrt_free_api_info before bmrt_destroy.
  */
 BMRT_API api_info_c *get_bmodel_api_info_c(void *p_bmrt, const char *net_name, const bm_tensor_t *input_tensors,
                                            int input_num, bm_tensor_t *output_tensors, int output_num, bool user_mem,

@@ -46,6 +46,16 @@ void write_record(const Stage &stage, const Jobs &jobs, uint32_t core_mask, ApiI
     info.offsets[1].push_back(address_offset(stage, NPU_PROGRAM_OUTPUT, i));
 }
 
+/// A record is one job; another one would have to bring a tensor into the program's store mode.
+Reason check_same_modes(const Network &net, const char *what, const std::vector<TensorInfo> &stage,
+                        const std::vector<TensorInfo> &launch) {
+  for (size_t i = 0; i < stage.size(); ++i)
+    if (stage[i].mode != launch[i].mode)
+      return at(net, what, i, launch[i]) + "store mode " + npu::bmodel::store_mode_name(launch[i].mode) +
+             ", a record takes the network's own, " + npu::bmodel::store_mode_name(stage[i].mode);
+  return {};
+}
+
 void fill_in(ApiInfo &info) {
   info.data_pointer = info.data.data();
   info.data_bytes = info.data.size();
@@ -69,7 +79,10 @@ Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
   const Network &net = *what.network;
   if (what.stage->plan) return "network '" + net.name() + "' has several sub-networks: no single record launches it";
   if (what.rows) return "network '" + net.name() + "': a batch that is smaller than its stage's cannot be a record";
-  OwnOutputs own(cards_, *what.stage, what.stage->outputs, outputs);
+  why = check_same_modes(net, "input", what.stage->inputs, what.inputs);
+  if (why.empty()) why = check_same_modes(net, "output", what.stage->outputs, what.outputs);
+  if (!why.empty()) return why;
+  OwnOutputs own(cards_, *what.stage, what.outputs, outputs);
   if (!options.user_mem) why = own.allocate(net);
   std::vector<Place> in, results;
   if (why.empty()) why = locate_all(cards_[0].device, net, "input", what.stage->inputs, inputs, in);
@@ -87,7 +100,7 @@ Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
   write_record(*what.stage, jobs, what.core_mask, *info);
   fill_in(*info);
   own.keep();
-  describe_outputs(what.stage->outputs, outputs);
+  describe_outputs(what.outputs, outputs);
   out = &info.release()->c;
   return {};
 }

@@ -33,6 +33,8 @@ npu_job_desc job(const std::vector<npu_job_region> &regions, std::span<const drm
 
 }  // namespace
 
+Place share(const Place &p) { return {Bo(p.bo ? npu_bo_ref(p.bo.get()) : nullptr), p.offset, p.address, p.bytes}; }
+
 Reason locate(npu_device *device, const bm_device_mem_t &mem, uint64_t bytes, Place &place) {
   place.address = bm_mem_get_device_addr(mem);
   place.bytes = bytes;

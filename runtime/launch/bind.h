@@ -18,6 +18,9 @@ struct Place {
   uint64_t bytes = 0;
 };
 
+/// The same place, with a reference of its own.
+Place share(const Place &place);
+
 /// Finds the buffer behind a descriptor that need not be an allocation's own, and checks that `bytes` lie in both.
 Reason locate(npu_device *device, const bm_device_mem_t &mem, uint64_t bytes, Place &place);
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "convert.h"
 #include "npu_bm_internal.h"
 #include "trace.h"
 
@@ -15,6 +16,7 @@ struct Card {
   npu_device *device = nullptr;
   uint32_t cores = 0;
   std::unique_ptr<Tracing> tracing;
+  std::unique_ptr<Converter> converter;
 };
 
 }  // namespace npurt

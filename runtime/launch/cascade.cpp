@@ -103,6 +103,7 @@ class Builder {
     const TensorInfo &known = plan().slots[tensor.home].info;
     if (known.dtype != info.dtype || !bmrt_shape_is_same(&known.shape, &info.shape))
       return "tensor '" + info.name + "' has another type or shape than elsewhere";
+    if (known.mode != info.mode) return "tensor '" + info.name + "' has another store mode than elsewhere";
     if (tensor.slots[node.device] == kNone) add_transfer(tensor, node.device);
     node.inputs.push_back(tensor.slots[node.device]);
     return {};

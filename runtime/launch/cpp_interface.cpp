@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "bmruntime_cpp.h"
 #include "guard.h"
@@ -193,6 +194,21 @@ Tensor::~Tensor() {
 
 namespace {
 
+/// Bytes that a tensor takes in memory: where batches share words, and are filled up, more than its elements.
+size_t stored_size(const bm_tensor_t &t) {
+  const bool known = npu::bmodel::store_lanes(t.st_mode, t.dtype);
+  return known ? npurt::stored_bytes(t.dtype, t.shape, t.st_mode) : bmrt_tensor_bytesize(&t);
+}
+
+/// Larger memory of a network's own for a tensor that has become larger. Without it Forward says what is missing.
+void make_room(bm_handle_t handle, bm_tensor_t &t) {
+  const size_t bytes = stored_size(t);
+  bm_device_mem_t more;
+  if (bytes <= bm_mem_get_device_size(t.device_mem) || bytes > 0xffffffffu) return;
+  if (bm_malloc_device_byte(handle, &more, static_cast<unsigned int>(bytes)) != BM_SUCCESS) return;
+  bm_free_device(handle, std::exchange(t.device_mem, more));
+}
+
 /// Copies of a part of a tensor: inside it, and of a size that BMLIB takes.
 Reason check_range(const void *data, size_t size, uint64_t offset, size_t bytes) {
   if (!data) return "null pointer";
@@ -207,7 +223,8 @@ Reason check_range(const void *data, size_t size, uint64_t offset, size_t bytes)
 bm_status_t Tensor::CopyTo(void *data) const { return CopyTo(data, ByteSize()); }
 
 bm_status_t Tensor::CopyTo(void *data, size_t size, uint64_t offset) const {
-  const bool ok = guarded("Tensor::CopyTo", [&]() -> Reason { return check_range(data, size, offset, ByteSize()); });
+  const bool ok =
+      guarded("Tensor::CopyTo", [&]() -> Reason { return check_range(data, size, offset, stored_size(*tensor_)); });
   if (!ok) return BM_ERR_PARAM;
   return size ? bm_memcpy_d2s_partial_offset(handle_, data, tensor_->device_mem, static_cast<unsigned int>(size),
                                              static_cast<unsigned int>(offset))
@@ -217,7 +234,8 @@ bm_status_t Tensor::CopyTo(void *data, size_t size, uint64_t offset) const {
 bm_status_t Tensor::CopyFrom(const void *data) { return CopyFrom(data, ByteSize()); }
 
 bm_status_t Tensor::CopyFrom(const void *data, size_t size, uint64_t offset) {
-  const bool ok = guarded("Tensor::CopyFrom", [&]() -> Reason { return check_range(data, size, offset, ByteSize()); });
+  const bool ok =
+      guarded("Tensor::CopyFrom", [&]() -> Reason { return check_range(data, size, offset, stored_size(*tensor_)); });
   if (!ok) return BM_ERR_PARAM;
   return size ? bm_memcpy_s2d_partial_offset(handle_, tensor_->device_mem, const_cast<void *>(data),
                                              static_cast<unsigned int>(size), static_cast<unsigned int>(offset))
@@ -229,9 +247,11 @@ bm_status_t Tensor::Reshape(const bm_shape_t &shape) {
     if (!can_reshape_) return "the tensor's shape is fixed: it is an output, or its network has a fixed stage";
     bm_tensor_t wanted = *tensor_;
     wanted.shape = shape;
-    const size_t bytes = bmrt_tensor_bytesize(&wanted), room = bm_mem_get_device_size(tensor_->device_mem);
     if (shape.num_dims < 0 || shape.num_dims > BM_MAX_DIMS_NUM)
       return std::to_string(shape.num_dims) + " dims, at most 8 are possible";
+    if (!user_mem_ && wanted.st_mode != BM_STORE_1N) make_room(handle_, wanted);
+    tensor_->device_mem = wanted.device_mem;
+    const size_t bytes = stored_size(wanted), room = bm_mem_get_device_size(wanted.device_mem);
     if (bytes > room)
       return "a shape of " + std::to_string(bytes) + " bytes, the device memory has " + std::to_string(room);
     tensor_->shape = shape;
@@ -243,7 +263,10 @@ bm_status_t Tensor::Reshape(const bm_shape_t &shape) {
 size_t Tensor::ByteSize() const { return bmrt_tensor_bytesize(tensor_); }
 uint64_t Tensor::num_elements() const { return bmrt_shape_count(&tensor_->shape); }
 const bm_tensor_t *Tensor::tensor() const { return tensor_; }
-void Tensor::set_store_mode(bm_store_mode_t mode) const { tensor_->st_mode = mode; }
+void Tensor::set_store_mode(bm_store_mode_t mode) const {
+  tensor_->st_mode = mode;
+  if (!user_mem_) make_room(handle_, *tensor_);
+}
 
 bm_status_t Tensor::set_device_mem(const bm_device_mem_t &device_mem) {
   return status_of("Tensor::set_device_mem", BM_ERR_PARAM, [&]() -> Reason {

@@ -14,16 +14,24 @@ Reason Runtime::submit(const Prepared &what, std::span<const bm_tensor_t> inputs
   const Stage &stage = *what.stage;
   const Card &card = cards_[0];
   std::vector<Place> in, out;
-  Reason why = locate_all(card.device, net, "input", stage.inputs, inputs, in);
-  if (why.empty()) why = locate_all(card.device, net, "output", stage.outputs, outputs, out);
+  Reason why = locate_all(card.device, net, "input", what.inputs, inputs, in);
+  if (why.empty()) why = locate_all(card.device, net, "output", what.outputs, outputs, out);
   if (!why.empty()) return why;
   Scratch *scratch;
   why = stage.pools[0]->acquire(&scratch);
   if (!why.empty()) return "network '" + net.name() + "': " + why;
   ScratchGuard guard(*stage.pools[0], scratch);
   launched.network = &net;
-  why = submit_unit(card, stage, in, out, *scratch, what.core_mask, launched);
-  if (!why.empty()) return "network '" + net.name() + "': " + why;
+  std::vector<Conversion> before, after;
+  why = convert(card.device, false, stage.inputs, what.inputs, *scratch, in, before);
+  if (why.empty()) why = convert(card.device, true, stage.outputs, what.outputs, *scratch, out, after);
+  if (why.empty()) why = submit_conversions(card, stage, before, what.core_mask, launched);
+  if (why.empty()) why = submit_unit(card, stage, in, out, *scratch, what.core_mask, launched);
+  if (why.empty()) why = submit_conversions(card, stage, after, what.core_mask, launched);
+  if (!why.empty()) {
+    wait_for(launched);  // what has been submitted may not run on
+    return "network '" + net.name() + "': " + why;
+  }
   guard.busy(launched.jobs.back().context, launched.jobs.back().seqno);
   return {};
 }
@@ -55,9 +63,15 @@ Reason Runtime::prepare(const char *name, std::span<const bm_tensor_t> inputs, s
   for (const bm_tensor_t &t : inputs) shapes.push_back(t.shape);
   out.network = net;
   why = choose_stage(*net, shapes, out.stage);
-  if (why.empty()) out.rows = out.stage->rows(shapes.data());
-  if (why.empty() && out.rows == out.stage->inputs[0].shape.dims[0]) out.rows = 0;
-  return why;
+  if (!why.empty()) return why;
+  out.rows = out.stage->rows(shapes.data());
+  if (out.rows == out.stage->inputs[0].shape.dims[0]) out.rows = 0;
+  out.inputs = with_rows(out.stage->inputs, out.rows);
+  out.outputs = with_rows(out.stage->outputs, out.rows);
+  for (size_t i = 0; i < inputs.size(); ++i) store_as(inputs[i].st_mode, out.inputs[i]);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    store_as(options.user_stmode ? outputs[i].st_mode : BM_STORE_1N, out.outputs[i]);
+  return check_batches(*net, out.inputs, inputs);
 }
 
 Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, std::span<bm_tensor_t> outputs,
@@ -65,14 +79,13 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
   Prepared what;
   Reason why = prepare(name, inputs, outputs, options, what);
   if (!why.empty()) return why;
-  const std::vector<TensorInfo> infos = with_rows(what.stage->outputs, what.rows);
-  OwnOutputs own(cards_, *what.stage, infos, outputs);
+  OwnOutputs own(cards_, *what.stage, what.outputs, outputs);
   if (!options.user_mem) why = own.allocate(*what.network);
   if (!why.empty()) return why;
   Launched launched;
   size_t unfinished = 0;
   if (what.stage->plan) {
-    Runner runner(cards_, *what.network, *what.stage, what.core_mask);
+    Runner runner(cards_, what);
     why = runner.run(inputs, outputs, launched);
     unfinished = runner.unfinished();
   } else if (what.rows) {
@@ -87,7 +100,7 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
   if (!why.empty()) return why;
   if (waiter) *waiter = std::move(launched);
   own.keep();
-  describe_outputs(infos, outputs);
+  describe_outputs(what.outputs, outputs);
   return {};
 }
 

@@ -13,13 +13,12 @@ std::string shape_text(const bm_shape_t &s) {
   return out + "]";
 }
 
-/// Why a tensor cannot be interleaved: its type does not allow it, or this runtime does not.
-std::string store_mode_text(bm_store_mode_t mode, bm_data_type_t dtype) {
-  const std::string asked = "store mode " + std::to_string(mode) + ", expected BM_STORE_1N: ";
-  const size_t bytes = bmrt_data_type_size(dtype);
-  if (mode == BM_STORE_2N && bytes != 2) return asked + "BM_STORE_2N is for 16-bit types, not for " + dtype_name(dtype);
-  if (mode == BM_STORE_4N && bytes != 1) return asked + "BM_STORE_4N is for 8-bit types, not for " + dtype_name(dtype);
-  return asked + "the chip has row-major tensors only";
+const char *dtype_name(bm_data_type_t dtype) { return npu::bmodel::dtype_name(static_cast<uint32_t>(dtype)); }
+
+/// Empty: tensors of the type can be stored like this.
+Reason check_store_mode(bm_store_mode_t mode, bm_data_type_t dtype) {
+  if (npu::bmodel::store_lanes(mode, dtype)) return {};
+  return npu::bmodel::store_mode_error(mode, dtype);
 }
 
 }  // namespace
@@ -41,7 +40,8 @@ Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs) {
     const TensorInfo &t = net.stages()[0]->inputs[i];
     if (inputs[i].dtype != t.dtype)
       return at(net, "input", i, t) + "type " + dtype_name(inputs[i].dtype) + ", expected " + dtype_name(t.dtype);
-    if (inputs[i].st_mode != BM_STORE_1N) return at(net, "input", i, t) + store_mode_text(inputs[i].st_mode, t.dtype);
+    const Reason why = check_store_mode(inputs[i].st_mode, t.dtype);
+    if (!why.empty()) return at(net, "input", i, t) + why;
     if (inputs[i].shape.num_dims < 0 || inputs[i].shape.num_dims > BM_MAX_DIMS_NUM)
       return at(net, "input", i, t) + std::to_string(inputs[i].shape.num_dims) + " dims, at most 8 are possible";
   }
@@ -49,10 +49,21 @@ Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs) {
 }
 
 Reason check_store_modes(const Network &net, std::span<const bm_tensor_t> outputs) {
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i].st_mode != BM_STORE_1N)
-      return at(net, "output", i, net.stages()[0]->outputs[i]) +
-             store_mode_text(outputs[i].st_mode, net.stages()[0]->outputs[i].dtype);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const TensorInfo &t = net.stages()[0]->outputs[i];
+    const Reason why = check_store_mode(outputs[i].st_mode, t.dtype);
+    if (!why.empty()) return at(net, "output", i, t) + why;
+  }
+  return {};
+}
+
+Reason check_batches(const Network &net, const std::vector<TensorInfo> &infos, std::span<const bm_tensor_t> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const uint64_t batch = batch_of(inputs[i].shape), expected = batch_of(infos[i].shape);
+    if (inputs[i].st_mode != BM_STORE_1N && batch != expected)
+      return at(net, "input", i, infos[i]) + "a batch of " + std::to_string(batch) + " in " +
+             npu::bmodel::store_mode_name(inputs[i].st_mode) + ", expected " + std::to_string(expected);
+  }
   return {};
 }
 

@@ -18,6 +18,9 @@ Reason check_counts(const Network &net, size_t inputs, size_t outputs);
 Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs);
 /// The store modes that a caller wants for the outputs.
 Reason check_store_modes(const Network &net, std::span<const bm_tensor_t> outputs);
+/// Batches that share words cannot be counted otherwise than by the stage; `infos` are its tensors as the launch has
+/// them.
+Reason check_batches(const Network &net, const std::vector<TensorInfo> &infos, std::span<const bm_tensor_t> inputs);
 /// The stage for inputs of these shapes.
 Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, const Stage *&stage);
 /// The mask for a list of cores: its first core_num different ones, missing ones added; 0 (any) for an empty list.

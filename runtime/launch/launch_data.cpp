@@ -75,7 +75,9 @@ Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas
   why = choose_stage(*net, {input_shapes.begin(), input_shapes.end()}, stage);
   if (!why.empty()) return why;
   const int rows = stage->rows(input_shapes.data());
-  const auto input_infos = with_rows(stage->inputs, rows), output_infos = with_rows(stage->outputs, rows);
+  auto input_infos = with_rows(stage->inputs, rows), output_infos = with_rows(stage->outputs, rows);
+  for (auto *infos : {&input_infos, &output_infos})
+    for (TensorInfo &t : *infos) store_as(BM_STORE_1N, t);
   DeviceTensors in(cards_, stage->input_device), out(cards_, stage->output_device);
   why = upload_inputs(*net, input_infos, input_datas, in);
   for (size_t i = 0; why.empty() && i < output_datas.size(); ++i) {

@@ -24,6 +24,9 @@ class OwnOutputs {
   Reason allocate(const Network &net) {
     for (; allocated_ < outputs_.size(); ++allocated_) {
       const TensorInfo &t = infos_[allocated_];
+      if (t.bytes > 0xffffffffu)
+        return at(net, "output", allocated_, t) + "it has " + std::to_string(t.bytes) + " bytes in " +
+               npu::bmodel::store_mode_name(t.mode) + ", memory can have 4294967295";
       if (bm_malloc_device_byte(handle(allocated_), &outputs_[allocated_].device_mem,
                                 static_cast<unsigned int>(t.bytes)) != BM_SUCCESS)
         return at(net, "output", allocated_, t) + npu_last_error();
@@ -47,7 +50,7 @@ inline void describe_outputs(const std::vector<TensorInfo> &infos, std::span<bm_
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i].dtype = infos[i].dtype;
     outputs[i].shape = infos[i].shape;
-    outputs[i].st_mode = BM_STORE_1N;
+    outputs[i].st_mode = infos[i].mode;
   }
 }
 

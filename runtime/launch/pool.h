@@ -13,11 +13,12 @@
 
 namespace npurt {
 
-/// Buffers that one launch uses: activation memory and, where an output shares memory with an input that is still
-/// needed, stages for outputs.
+/// Buffers that one launch uses: activation memory, stages for outputs that share memory with an input that is still
+/// needed, and inputs and outputs in the program's store mode where the launch has another.
 struct Scratch {
-  Bo ctx;                   ///< null when the network needs none
-  std::vector<Bo> staging;  ///< one an output, null until needed
+  Bo ctx;                        ///< null when the network needs none
+  std::vector<Bo> staging;       ///< one an output, null until needed
+  std::vector<Bo> converted[2];  ///< of inputs, of outputs; null, or not there, until needed
 };
 
 /// Thread-safe. A scratch comes back when the fence of its job signals, not when someone synchronises: it is taken

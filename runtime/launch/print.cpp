@@ -10,9 +10,17 @@ namespace {
 
 void print_tensor(const char *what, int i, const char *name, bm_data_type_t dtype, const bm_shape_t &shape, float scale,
                   int zero_point) {
-  std::printf("  %s %d '%s' %s [", what, i, name, dtype_name(dtype));
+  std::printf("  %s %d '%s' %s [", what, i, name, npu::bmodel::dtype_name(static_cast<uint32_t>(dtype)));
   for (int d = 0; d < shape.num_dims; ++d) std::printf("%s%d", d ? ", " : "", shape.dims[d]);
   std::printf("] scale %g zero_point %d\n", static_cast<double>(scale), zero_point);
+}
+
+/// Of tensors whose batches share words.
+void print_modes(const char *what, const std::vector<TensorInfo> &tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].mode != BM_STORE_1N)
+      std::printf("  %s %zu '%s' is stored as %s\n", what, i, tensors[i].name.c_str(),
+                  npu::bmodel::store_mode_name(tensors[i].mode).c_str());
 }
 
 uint64_t size_of(const Sealed &bo) { return bo ? npu_bo_size(bo.get()) : 0; }
@@ -80,6 +88,8 @@ void print_trace(const Runtime &runtime) {
       std::printf("  coefficients %llu bytes, code %llu bytes, input and output memory %llu bytes\n",
                   static_cast<unsigned long long>(coeff_bytes(stage)),
                   static_cast<unsigned long long>(code_bytes(stage)), static_cast<unsigned long long>(io_bytes(stage)));
+      print_modes("input", stage.inputs);
+      print_modes("output", stage.outputs);
       if (stage.plan) print_plan(*stage.plan);
     }
   }

@@ -32,8 +32,8 @@ Reason Runtime::submit_rows(const Prepared &what, std::span<const bm_tensor_t> i
   const Stage &stage = *what.stage;
   const Card &card = cards_[0];
   std::vector<Place> in, out, whole_in, whole_out;
-  Reason why = locate_all(card.device, net, "input", with_rows(stage.inputs, what.rows), inputs, in);
-  if (why.empty()) why = locate_all(card.device, net, "output", with_rows(stage.outputs, what.rows), outputs, out);
+  Reason why = locate_all(card.device, net, "input", what.inputs, inputs, in);
+  if (why.empty()) why = locate_all(card.device, net, "output", what.outputs, outputs, out);
   if (!why.empty()) return why;
   Scratch *scratch;
   why = stage.pools[0]->acquire(&scratch);
@@ -41,12 +41,26 @@ Reason Runtime::submit_rows(const Prepared &what, std::span<const bm_tensor_t> i
   const ScratchGuard guard(*stage.pools[0], scratch);
   why = make_places(card.device, stage.inputs, whole_in);
   if (why.empty()) why = make_places(card.device, stage.outputs, whole_out);
-  for (size_t i = 0; i < in.size() && why.empty(); ++i) why = copy(in[i], whole_in[i]);
+  std::vector<Conversion> before, after;
+  for (size_t i = 0; i < in.size() && why.empty(); ++i) {
+    const bm_store_mode_t from = what.inputs[i].mode, to = stage.inputs[i].mode;
+    if (from == to)
+      why = copy(in[i], whole_in[i]);
+    else
+      before.push_back({what.inputs[i], from, to, share(in[i]), share(whole_in[i])});
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    if (const bm_store_mode_t from = stage.outputs[i].mode, to = what.outputs[i].mode; from != to)
+      after.push_back({what.outputs[i], from, to, share(whole_out[i]), share(out[i])});
   launched.network = &net;
+  if (why.empty()) why = submit_conversions(card, stage, before, what.core_mask, launched);
   if (why.empty()) why = submit_unit(card, stage, whole_in, whole_out, *scratch, what.core_mask, launched);
+  if (why.empty()) why = submit_conversions(card, stage, after, what.core_mask, launched);
+  const Reason failed = wait_for(launched);
   if (!why.empty()) return "network '" + net.name() + "': " + why;
-  why = wait_for(launched);
-  for (size_t i = 0; i < out.size() && why.empty(); ++i) why = copy(whole_out[i], out[i]);
+  why = failed;
+  for (size_t i = 0; i < out.size() && why.empty(); ++i)
+    if (stage.outputs[i].mode == what.outputs[i].mode) why = copy(whole_out[i], out[i]);
   return why;
 }
 

@@ -13,8 +13,6 @@ bool overlap(const Place &a, const Place &b) {
   return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
-Place copy(const Place &p) { return {Bo(p.bo ? npu_bo_ref(p.bo.get()) : nullptr), p.offset, p.address, p.bytes}; }
-
 /// The scratches of a launch; they go back to their pools when the jobs that use them have finished.
 class Scratches {
  public:
@@ -38,8 +36,14 @@ class Scratches {
 
 }  // namespace
 
-Runner::Runner(std::span<const Card> cards, const Network &net, const Stage &stage, uint32_t core_mask)
-    : cards_(cards), net_(net), stage_(stage), plan_(*stage.plan), core_mask_(core_mask) {}
+Runner::Runner(std::span<const Card> cards, const Prepared &what)
+    : cards_(cards),
+      what_(what),
+      net_(*what.network),
+      stage_(*what.stage),
+      plan_(*what.stage->plan),
+      core_mask_(what.core_mask),
+      after_(cards.size()) {}
 
 Reason Runner::run(std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs, Launched &launched) {
   launched_ = &launched;
@@ -56,6 +60,7 @@ Reason Runner::run(std::span<const bm_tensor_t> inputs, std::span<const bm_tenso
   }
   if (why.empty() && plan_.waits) why = settle();
   if (why.empty()) why = deliver();
+  if (why.empty() && plan_.waits) why = settle();
   if (!why.empty()) {
     for (const LaunchedJob &job : launched.jobs) npu_wait(job.context, job.seqno, -1, nullptr);  // none may run on
     return "network '" + net_.name() + "': " + why;
@@ -73,27 +78,42 @@ Reason Runner::find_memory(std::span<const bm_tensor_t> inputs, std::span<const 
   places_.resize(plan_.slots.size());
   wanted_.resize(plan_.slots.size());
   written_.resize(plan_.slots.size());
+  std::vector<std::vector<Conversion>> before(cards_.size());
+  Reason why;
   for (uint32_t s = 0; s < plan_.slots.size(); ++s) {
     const Plan::Slot &slot = plan_.slots[s];
-    Reason why;
     if (slot.input >= 0) {
-      why = find_tensor(s, "input", slot.input, inputs);
+      why = find_tensor(s, inputs[static_cast<size_t>(slot.input)], before);
     } else if (slot.output >= 0) {
-      why = find_tensor(s, "output", slot.output, outputs);
+      why = find_tensor(s, outputs[static_cast<size_t>(slot.output)], after_);
     } else {
       npu_bo *bo = scratch_[slot.device]->ctx.get();
       places_[s] = {Bo(npu_bo_ref(bo)), slot.offset, npu_bo_address(bo) + slot.offset, slot.info.bytes};
     }
     if (!why.empty()) return why;
   }
-  return keep_apart();
+  why = keep_apart();
+  for (size_t card = 0; card < cards_.size() && why.empty(); ++card)
+    why = submit_conversions(cards_[card], stage_, before[card], core_mask_, *launched_);
+  return why;
 }
 
-Reason Runner::find_tensor(uint32_t slot, const char *what, int number, std::span<const bm_tensor_t> tensors) {
-  const TensorInfo &info = plan_.slots[slot].info;
-  const Reason why = locate(cards_[plan_.slots[slot].device].device, tensors[static_cast<size_t>(number)].device_mem,
-                            info.bytes, places_[slot]);
-  return why.empty() ? why : std::string(what) + " " + std::to_string(number) + " ('" + info.name + "'): " + why;
+/// An input or output. What the launch has in another store mode gets a place of its own, and an entry in
+/// `conversions` of its card.
+Reason Runner::find_tensor(uint32_t s, const bm_tensor_t &tensor, std::vector<std::vector<Conversion>> &conversions) {
+  const Plan::Slot &slot = plan_.slots[s];
+  const bool output = slot.input < 0;
+  const auto number = static_cast<size_t>(output ? slot.output : slot.input);
+  const TensorInfo &info = (output ? what_.outputs : what_.inputs)[number];
+  npu_device *const device = cards_[slot.device].device;
+  Place &place = places_[s];
+  Reason why = locate(device, tensor.device_mem, info.bytes, place);
+  if (why.empty() && slot.info.mode != info.mode) {
+    if (output) wanted_[s] = share(place);
+    why = convert(device, output, number, slot.info, info, *scratch_[slot.device], place, conversions[slot.device]);
+  }
+  return why.empty() ? why
+                     : (output ? "output " : "input ") + std::to_string(number) + " ('" + info.name + "'): " + why;
 }
 
 /// Where the program has an input or output.
@@ -104,7 +124,7 @@ const Place &Runner::wanted(uint32_t slot) const { return wanted_[slot].bo ? wan
 Reason Runner::keep_apart() {
   for (uint32_t s = 0; s < plan_.slots.size(); ++s) {
     const Plan::Slot &slot = plan_.slots[s];
-    if (slot.output < 0) continue;
+    if (slot.output < 0 || wanted_[s].bo) continue;
     bool shared = false;
     for (uint32_t other = 0; other < plan_.slots.size() && !shared; ++other)
       shared = other != s && (plan_.slots[other].input >= 0 || plan_.slots[other].output >= 0) &&
@@ -138,7 +158,7 @@ Reason Runner::run_node(const Plan::Node &node, int &next) {
 
 std::vector<Place> Runner::places(const std::vector<uint32_t> &slots) const {
   std::vector<Place> out;
-  for (const uint32_t s : slots) out.push_back(copy(places_[s]));
+  for (const uint32_t s : slots) out.push_back(share(places_[s]));
   return out;
 }
 
@@ -183,7 +203,7 @@ Reason Runner::run_cpu(const Plan::Node &node) {
 Reason Runner::forward(uint32_t from, uint32_t to) {
   written_[to] = step_;
   if (plan_.slots[to].output < 0) {  // written once, read only from here on: the same memory will do
-    places_[to] = copy(places_[from]);
+    places_[to] = share(places_[from]);
     return {};
   }
   const Place &src = places_[from], &dst = places_[to];
@@ -235,8 +255,13 @@ Reason Runner::run_switch(const Plan::Node &node, int &next) {
 
 /// Outputs that were put elsewhere come to their memory.
 Reason Runner::deliver() {
+  for (size_t card = 0; card < cards_.size(); ++card) {
+    const Reason why = submit_conversions(cards_[card], stage_, after_[card], core_mask_, *launched_);
+    if (!why.empty()) return why;
+  }
   for (uint32_t s = 0; s < wanted_.size(); ++s) {
-    if (!wanted_[s].bo) continue;
+    const Plan::Slot &slot = plan_.slots[s];
+    if (!wanted_[s].bo || slot.info.mode != what_.outputs[static_cast<size_t>(slot.output)].mode) continue;
     const Place &to = wanted_[s], &from = places_[s];
     const Reason why = settle();
     if (!why.empty()) return why;

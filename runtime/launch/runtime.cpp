@@ -46,6 +46,7 @@ Reason Runtime::create(std::span<const bm_handle_t> handles, std::unique_ptr<Run
       return npu_last_error();
     card.cores = info.cores;
     card.tracing = std::make_unique<Tracing>(card.device);
+    card.converter = std::make_unique<Converter>(card.device);
   }
   out = std::move(r);
   return {};
@@ -56,7 +57,10 @@ Runtime::~Runtime() {
   last_launches.erase(id_);
   by_name_.clear();
   networks_.clear();  // each pool waits for its jobs
-  for (const Card &card : cards_) npu_bm_unref(card.handle);
+  for (Card &card : cards_) {
+    card.converter.reset();
+    npu_bm_unref(card.handle);
+  }
 }
 
 /// No name twice, neither among `names` nor with what is loaded. Called with mutex_ held.

@@ -28,6 +28,7 @@ struct Prepared {
   const Stage *stage = nullptr;
   uint32_t core_mask = 0;
   int rows = 0;  ///< batch of a dynamic stage that is less than the stage's; 0: the tensors are the stage's
+  std::vector<TensorInfo> inputs, outputs;  ///< the stage's as the launch has them: with its batch and store modes
 };
 
 class Runtime {

@@ -29,6 +29,47 @@ Reason submit_unit(const Card &card, const Unit &unit, const std::vector<Place> 
   return {};
 }
 
+Reason submit_conversions(const Card &card, const Unit &unit, std::span<const Conversion> conversions,
+                          uint32_t core_mask, Launched &launched) {
+  if (conversions.empty()) return {};
+  struct Parts {
+    npu_job_region regions[3];
+    drm_npu_stream stream{};
+  };
+  std::vector<Parts> parts(conversions.size());
+  std::vector<Sealed> codes(conversions.size());
+  std::vector<npu_job_desc> jobs(conversions.size());
+  npu_job_fence before{};
+  for (const LaunchedJob &job : launched.jobs)
+    if (job.card == &card) before = {job.context, job.seqno};
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Conversion &c = conversions[i];
+    Parts &p = parts[i];
+    const Reason why = card.converter->commands(c.tensor, c.from_mode, c.to_mode, codes[i], p.stream.gdma_count);
+    if (!why.empty()) return why;
+    p.regions[0] = {codes[i].get(), 0, npu_bo_size(codes[i].get()), DRM_NPU_REGION_READ, 0};
+    p.regions[1] = {c.from.bo.get(), c.from.offset, c.from.bytes, DRM_NPU_REGION_READ, 0};
+    p.regions[2] = {c.to.bo.get(), c.to.offset, c.to.bytes, DRM_NPU_REGION_WRITE, 0};
+    npu_job_desc &j = jobs[i];
+    j.regions = p.regions;
+    j.region_count = 3;
+    j.streams = &p.stream;
+    j.stream_count = 1;
+    j.core_mask = core_mask;
+    j.in_fences = &before;
+    j.in_fence_count = before.context ? 1 : 0;
+  }
+  npu_context *context;
+  uint64_t last;
+  const auto count = static_cast<unsigned int>(jobs.size());
+  launched.jobs.reserve(launched.jobs.size() + count);  // nothing may fail once it is submitted
+  if (npu_bm_thread_context(card.handle, &context) != 0 || npu_submit(context, jobs.data(), count, &last) != 0)
+    return npu_last_error();
+  for (unsigned int i = 0; i < count; ++i)
+    launched.jobs.push_back({context, last - (count - 1) + i, &unit, &card, true});
+  return {};
+}
+
 Reason wait_for(const Launched &launched, size_t first) {
   for (size_t i = first; i < launched.jobs.size(); ++i) {
     const LaunchedJob &job = launched.jobs[i];

@@ -17,7 +17,7 @@ struct LaunchedJob {
   uint64_t seqno;
   const Unit *unit;
   const Card *card;
-  bool copy;  ///< brings a staged output home
+  bool copy;  ///< brings a staged output home, or a tensor into another store mode
 };
 
 /// The jobs of a launch, in the order of their submission.
@@ -47,6 +47,11 @@ class ScratchGuard {
 /// jobs added to `launched` has finished.
 Reason submit_unit(const Card &card, const Unit &unit, const std::vector<Place> &inputs,
                    const std::vector<Place> &outputs, Scratch &scratch, uint32_t core_mask, Launched &launched);
+
+/// Brings tensors into another store mode, in a job each. None is written if the last job of `launched` on this card
+/// has failed.
+Reason submit_conversions(const Card &card, const Unit &unit, std::span<const Conversion> conversions,
+                          uint32_t core_mask, Launched &launched);
 
 /// Waits for jobs [first, end) of a launch. The reason is that of the first that failed.
 Reason wait_for(const Launched &launched, size_t first = 0);

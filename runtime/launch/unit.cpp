@@ -65,18 +65,32 @@ Reason check_card(npu_device *device, const std::string &who, const Program &pro
 
 }  // namespace
 
-const char *dtype_name(bm_data_type_t dtype) {
-  static constexpr const char *kNames[] = {"float32", "float16", "int8",     "uint8", "int16", "uint16",
-                                           "int32",   "uint32",  "bfloat16", "int4",  "uint4"};
-  return static_cast<unsigned>(dtype) < std::size(kNames) ? kNames[dtype] : "unknown";
+uint64_t batch_of(const bm_shape_t &shape) { return shape.num_dims ? static_cast<uint64_t>(shape.dims[0]) : 1; }
+
+uint64_t stored_bytes(bm_data_type_t dtype, const bm_shape_t &shape, bm_store_mode_t mode) {
+  const uint64_t elements = bmrt_shape_count(&shape), lanes = npu::bmodel::store_lanes(mode, dtype);
+  if (lanes == 1 || elements == 0) return elements * bmrt_data_type_size(dtype);
+  const uint64_t batch = batch_of(shape);
+  return (batch + lanes - 1) / lanes * (elements / batch) * 4;
+}
+
+void store_as(bm_store_mode_t mode, TensorInfo &tensor) {
+  if (tensor.mode == mode) return;
+  tensor.mode = mode;
+  tensor.bytes = stored_bytes(tensor.dtype, tensor.shape, mode);
 }
 
 TensorInfo read_tensor(const fb::Tensor &t) {
-  TensorInfo info{t.name()->str(), static_cast<bm_data_type_t>(t.data_type()), {}, 0, t.scale(), t.zero_point()};
+  TensorInfo info{.name = t.name()->str(),
+                  .dtype = static_cast<bm_data_type_t>(t.data_type()),
+                  .shape = {},
+                  .mode = static_cast<bm_store_mode_t>(t.gmem_stmode()),
+                  .bytes = npu::bmodel::tensor_bytes(t),
+                  .scale = t.scale(),
+                  .zero_point = t.zero_point()};
   const auto &dims = *t.shape()->Get(0)->dim();
   info.shape.num_dims = static_cast<int>(dims.size());
   for (unsigned i = 0; i < dims.size(); ++i) info.shape.dims[i] = static_cast<int>(dims.Get(i));
-  info.bytes = bmrt_shape_count(&info.shape) * bmrt_data_type_size(info.dtype);
   return info;
 }
 
@@ -90,8 +104,8 @@ std::vector<TensorInfo> with_rows(const std::vector<TensorInfo> &tensors, int ro
   std::vector<TensorInfo> out = tensors;
   for (TensorInfo &t : out) {
     if (rows == 0) continue;
-    t.bytes = t.bytes / static_cast<uint64_t>(t.shape.dims[0]) * static_cast<uint64_t>(rows);
     t.shape.dims[0] = rows;
+    t.bytes = stored_bytes(t.dtype, t.shape, t.mode);
   }
   return out;
 }

@@ -13,17 +13,22 @@
 
 namespace npurt {
 
-/// "float32" and so on; "unknown" for other numbers.
-const char *dtype_name(bm_data_type_t dtype);
-
 struct TensorInfo {
   std::string name;
   bm_data_type_t dtype;
   bm_shape_t shape;
-  uint64_t bytes;
+  bm_store_mode_t mode;
+  uint64_t bytes;  ///< as it is stored
   float scale;
   int zero_point;
 };
+
+/// Dimension 0; a scalar is a batch of one.
+uint64_t batch_of(const bm_shape_t &shape);
+/// Bytes of a tensor in a store mode that its type may have: batches that share words are filled up.
+uint64_t stored_bytes(bm_data_type_t dtype, const bm_shape_t &shape, bm_store_mode_t mode);
+/// The tensor is now in this store mode, which its type may have.
+void store_as(bm_store_mode_t mode, TensorInfo &tensor);
 
 /// Of a checked tensor.
 TensorInfo read_tensor(const npu::bmodel::fb::Tensor &t);

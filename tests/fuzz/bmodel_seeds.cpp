@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
       {"back", file({net("back", {there_and_back()})})},
       {"steps", file({first, second})},
       {"dynamic", file({net("dynamic", {dynamic})})},
+      {"words", file({net("words", {mirror({5, 6}, 3, 2, 0)})})},
       {"sample", sample()},
   };
   std::filesystem::create_directories(argv[1]);

@@ -11,18 +11,16 @@ namespace {
 
 namespace fb = bmodel::fb;
 
-const char *const kTypes[] = {"float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "bfloat16", "int4", "uint4"};
-
 std::string text(const flatbuffers::String *s) { return s ? s->str() : ""; }
 
 std::string tensor_line(const char *what, const fb::Tensor &t) {
   std::string shape;
   if (t.shape() && t.shape()->size() && t.shape()->Get(0)->dim())
     for (const uint64_t d : *t.shape()->Get(0)->dim()) shape += (shape.empty() ? "" : ", ") + std::to_string(d);
-  const char *type = t.data_type() < std::size(kTypes) ? kTypes[t.data_type()] : "unknown";
+  const std::string mode = t.gmem_stmode() == bmodel::kStore1N ? "" : ", " + bmodel::store_mode_name(t.gmem_stmode());
   char scale[64];
   snprintf(scale, sizeof(scale), ", scale %g, zero point %d", static_cast<double>(t.scale()), t.zero_point());
-  return "    " + std::string(what) + ": " + text(t.name()) + ", [" + shape + "], " + type + scale + "\n";
+  return "    " + std::string(what) + ": " + text(t.name()) + ", [" + shape + "], " + bmodel::dtype_name(t.data_type()) + scale + mode + "\n";
 }
 
 template <class List>

@@ -20,9 +20,19 @@ namespace {
 constexpr uint64_t kIo = npu::bmodel::kCoeffAddress + 0x1000000;
 constexpr uint64_t kCtx = kIo + 0x1000000;
 
+uint64_t element_bytes(uint32_t dtype) {
+  return dtype == 2 || dtype == 3 ? 1 : dtype == 1 || dtype == 4 || dtype == 5 || dtype == 8 ? 2 : 4;
+}
+
+/// Batches in a word.
+uint64_t lanes_of(int32_t store_mode) { return store_mode == 2 ? 4 : store_mode == 1 ? 2 : 1; }
+
 uint64_t bytes_of(const TensorDesc &t) {
-  uint64_t n = t.dtype == 2 || t.dtype == 3 ? 1 : 4;
-  for (const uint64_t d : t.shape) n *= d;
+  uint64_t n = element_bytes(t.dtype), lanes = lanes_of(t.store_mode);
+  for (const uint64_t d : t.shape) {
+    n *= (d + lanes - 1) / lanes * lanes;
+    lanes = 1;
+  }
   return n;
 }
 
@@ -47,10 +57,11 @@ npu_cmd_eltwise eltwise(uint8_t subop, uint32_t a, uint32_t to, uint32_t count, 
 
 }  // namespace
 
-TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype) {
+TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype, int32_t store_mode) {
   TensorDesc t;
   t.name = name;
   t.dtype = dtype;
+  t.store_mode = store_mode;
   t.shape = std::move(shape);
   t.bytes = bytes_of(t);
   return t;
@@ -94,6 +105,22 @@ Stage &Stage::copy(uint8_t from, uint64_t from_offset, uint8_t to, uint64_t to_o
   for (uint32_t &d : c.dims) d = 1;
   c.dims[5] = count;
   c.src_stride[5] = c.dst_stride[5] = 1;
+  append(desc.gdma, c);
+  return *this;
+}
+
+Stage &Stage::move(uint8_t from, uint64_t from_offset, int32_t from_stride, uint8_t to, uint64_t to_offset,
+                   int32_t to_stride, uint32_t count, uint32_t bytes) {
+  auto c = npu::hw::make<npu_cmd_copy>();
+  c.src_region = from;
+  c.dst_region = to;
+  c.src_offset = from_offset;
+  c.dst_offset = to_offset;
+  c.src_dtype = c.dst_dtype = bytes == 1 ? NPU_DTYPE_U8 : NPU_DTYPE_U16;
+  for (uint32_t &d : c.dims) d = 1;
+  c.dims[5] = count;
+  c.src_stride[5] = from_stride;
+  c.dst_stride[5] = to_stride;
   append(desc.gdma, c);
   return *this;
 }
@@ -218,6 +245,24 @@ StageDesc relay(bool signal) {
   StageDesc stage = first.finish();
   stage.more_cores.push_back({second.desc.tiu, second.desc.gdma});
   return stage;
+}
+
+uint64_t stored_at(uint64_t lanes, uint64_t inner, uint64_t b, uint64_t i) {
+  return b / lanes * lanes * inner + i * lanes + b % lanes;
+}
+
+StageDesc mirror(const std::vector<uint64_t> &shape, uint32_t dtype, int32_t x_mode, int32_t y_mode) {
+  Stage s;
+  s.desc.inputs.push_back(tensor("x", shape, dtype, x_mode));
+  s.desc.outputs.push_back(tensor("y", shape, dtype, y_mode));
+  uint64_t inner = 1;
+  for (size_t d = 1; d < shape.size(); ++d) inner *= shape[d];
+  const uint64_t bytes = element_bytes(dtype), from = lanes_of(x_mode), to = lanes_of(y_mode);
+  for (uint64_t b = 0; b < shape[0]; ++b)
+    s.move(s.in(0), stored_at(from, inner, b, inner - 1) * bytes, -static_cast<int32_t>(from), s.out(0),
+           stored_at(to, inner, b, 0) * bytes, static_cast<int32_t>(to), static_cast<uint32_t>(inner),
+           static_cast<uint32_t>(bytes));
+  return s.finish();
 }
 
 namespace {

@@ -30,6 +30,9 @@ class Stage {
 
   /// GDMA: `count` floats. Byte offsets. `wait`: TIU commands that must have retired.
   Stage &copy(uint8_t from, uint64_t from_offset, uint8_t to, uint64_t to_offset, uint32_t count, uint32_t wait = 0);
+  /// GDMA: `count` elements of `bytes` bytes, so many elements apart.
+  Stage &move(uint8_t from, uint64_t from_offset, int32_t from_stride, uint8_t to, uint64_t to_offset,
+              int32_t to_stride, uint32_t count, uint32_t bytes);
   /// TIU: local floats at `a` OP constant, to `to`. `wait`: GDMA commands that must have retired.
   Stage &apply(uint8_t subop, uint32_t a, float constant, uint32_t to, uint32_t count, uint32_t wait);
   /// TIU: local floats at `a` + those at `b`, to `to`.
@@ -58,7 +61,15 @@ npu::bmodel::StageDesc deadlock();
 npu::bmodel::StageDesc relay(bool signal = true);
 
 /// "name" of a type and shape; the address is nobody's business.
-npu::bmodel::TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype = 0);
+npu::bmodel::TensorDesc tensor(const std::string &name, std::vector<uint64_t> shape, uint32_t dtype = 0,
+                               int32_t store_mode = 0);
+
+/// Where element `i` of batch `b` stands in a tensor with `inner` elements a batch, of which `lanes` batches share a
+/// word; counted in elements.
+uint64_t stored_at(uint64_t lanes, uint64_t inner, uint64_t b, uint64_t i);
+/// Of 8- or 16-bit tensors [batch, ...]: y has the elements of each batch of x in reverse order. The program works on
+/// the tensors as these store modes have them; it leaves alone what fills a batch up.
+npu::bmodel::StageDesc mirror(const std::vector<uint64_t> &shape, uint32_t dtype, int32_t x_mode, int32_t y_mode);
 
 // Sub-networks. `next` are ids.
 using Ids = std::vector<int32_t>;

@@ -85,6 +85,14 @@ class TpuModel(unittest.TestCase):
         before, after = self.model(self.seed("sample")), self.model(self.path("whole.bmodel"))
         self.assertEqual(self.without_places(before), self.without_places(after))
 
+    def test_store_modes_are_shown_and_kept(self):
+        self.ok("--combine", self.seed("words"), self.seed("plus"), "-o", self.path("whole.bmodel"))
+        for path in (self.seed("words"), self.path("whole.bmodel")):
+            out = self.ok("--info", path)
+            self.assertIn("input: x, [5, 6], uint8, scale 1, zero point 0, BM_STORE_4N\n", out)
+            self.assertIn("output: y, [5, 6], uint8, scale 1, zero point 0\n", out)
+        self.runs(self.path("whole.bmodel"), 2)
+
     def test_sub_networks_are_shown_and_kept(self):
         out = self.ok("--info", self.seed("choose"))
         for part in ("6 subnet(s)", "subnet 7: switch, (x, flag) -> (no, yes), next 1 or 2", "subnet 1: NPU, (no) -> (ten), next 3",
