@@ -15,7 +15,7 @@ import re
 import sys
 import textwrap
 
-MARK = r'(?:DECL_EXPORT|NPU_API|BMRT_API)'
+MARK = r'(?:BMLIB_API|NPU_API|BMRT_API)'
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|\n[ \t]*\n|[^/#\n]+|\n|.', re.S | re.M)
 
 

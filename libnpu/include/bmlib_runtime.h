@@ -22,7 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DECL_EXPORT __attribute__((visibility("default")))
+#define BMLIB_API __attribute__((visibility("default")))
+
+/* Empty, as other headers of the vendor's define them again: bmcv_api_ext.h, programs' own. */
+#define DECL_EXPORT
 #define DECL_IMPORT
 
 #ifdef __cplusplus
@@ -135,195 +138,193 @@ typedef struct bm_context *bm_handle_t;
 /* ---- devices ---- */
 
 /* Valid device numbers are 0 to *count - 1; none is no error. */
-DECL_EXPORT bm_status_t bm_dev_getcount(int *count);
+BMLIB_API bm_status_t bm_dev_getcount(int *count);
 /* BM_SUCCESS: there is a device devid that this process may use. */
-DECL_EXPORT bm_status_t bm_dev_query(int devid);
+BMLIB_API bm_status_t bm_dev_query(int devid);
 /* Opens device devid; every request gives a handle of its own that has to be freed. */
-DECL_EXPORT bm_status_t bm_dev_request(bm_handle_t *handle, int devid);
+BMLIB_API bm_status_t bm_dev_request(bm_handle_t *handle, int devid);
 /* Waits for the handle's own unfinished launches, then frees it. NULL is allowed, a stale handle is logged and ignored.
  */
-DECL_EXPORT void bm_dev_free(bm_handle_t handle);
+BMLIB_API void bm_dev_free(bm_handle_t handle);
 /* The device number, -1 for what is not a handle. */
-DECL_EXPORT int bm_get_devid(bm_handle_t handle);
+BMLIB_API int bm_get_devid(bm_handle_t handle);
 
 /* ---- descriptors ---- */
 
 /* The descriptor's type: BM_MEM_TYPE_DEVICE, BM_MEM_TYPE_SYSTEM, ... */
-DECL_EXPORT bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem);
-DECL_EXPORT bm_mem_type_t sg_mem_get_type(struct sg_mem_desc mem);
-DECL_EXPORT bm_mem_type_t bm_mem_get_type_u64(struct bm_mem_desc_u64 mem);
+BMLIB_API bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem);
+BMLIB_API bm_mem_type_t sg_mem_get_type(struct sg_mem_desc mem);
+BMLIB_API bm_mem_type_t bm_mem_get_type_u64(struct bm_mem_desc_u64 mem);
 /* The address field as it stands: BM_MEM_ADDR_NULL in bm_mem_null(). */
-DECL_EXPORT unsigned long long bm_mem_get_device_addr(struct bm_mem_desc mem);
-DECL_EXPORT unsigned long long sg_mem_get_device_addr(struct sg_mem_desc mem);
-DECL_EXPORT unsigned long long bm_mem_get_device_addr_u64(struct bm_mem_desc_u64 mem);
+BMLIB_API unsigned long long bm_mem_get_device_addr(struct bm_mem_desc mem);
+BMLIB_API unsigned long long sg_mem_get_device_addr(struct sg_mem_desc mem);
+BMLIB_API unsigned long long bm_mem_get_device_addr_u64(struct bm_mem_desc_u64 mem);
 /* Sets the address; the descriptor is one of device memory from now on. */
-DECL_EXPORT void bm_mem_set_device_addr(struct bm_mem_desc *pmem, unsigned long long addr);
-DECL_EXPORT void sg_mem_set_device_addr(struct sg_mem_desc *pmem, unsigned long long addr);
-DECL_EXPORT void bm_mem_set_device_addr_u64(struct bm_mem_desc_u64 *pmem, unsigned long long addr);
+BMLIB_API void bm_mem_set_device_addr(struct bm_mem_desc *pmem, unsigned long long addr);
+BMLIB_API void sg_mem_set_device_addr(struct sg_mem_desc *pmem, unsigned long long addr);
+BMLIB_API void bm_mem_set_device_addr_u64(struct bm_mem_desc_u64 *pmem, unsigned long long addr);
 /* Bytes. bm_mem_get_size() is another name. */
-DECL_EXPORT unsigned int bm_mem_get_device_size(struct bm_mem_desc mem);
-DECL_EXPORT unsigned long long sg_mem_get_device_size(struct sg_mem_desc mem);
-DECL_EXPORT unsigned long long bm_mem_get_device_size_u64(struct bm_mem_desc_u64 mem);
-DECL_EXPORT unsigned int bm_mem_get_size(struct bm_mem_desc mem);
+BMLIB_API unsigned int bm_mem_get_device_size(struct bm_mem_desc mem);
+BMLIB_API unsigned long long sg_mem_get_device_size(struct sg_mem_desc mem);
+BMLIB_API unsigned long long bm_mem_get_device_size_u64(struct bm_mem_desc_u64 mem);
+BMLIB_API unsigned int bm_mem_get_size(struct bm_mem_desc mem);
 /* Sets the size, bytes; allocates nothing. */
-DECL_EXPORT void bm_mem_set_device_size(struct bm_mem_desc *pmem, unsigned int size);
-DECL_EXPORT void sg_mem_set_device_size(struct sg_mem_desc *pmem, unsigned long long size);
-DECL_EXPORT void bm_mem_set_device_size_u64(struct bm_mem_desc_u64 *pmem, unsigned long long size);
+BMLIB_API void bm_mem_set_device_size(struct bm_mem_desc *pmem, unsigned int size);
+BMLIB_API void sg_mem_set_device_size(struct sg_mem_desc *pmem, unsigned long long size);
+BMLIB_API void bm_mem_set_device_size_u64(struct bm_mem_desc_u64 *pmem, unsigned long long size);
 /* Fills in a descriptor of device memory: *pmem = bm_mem_from_device(addr, size). */
-DECL_EXPORT void bm_set_device_mem(bm_device_mem_t *pmem, unsigned int size, unsigned long long addr);
-DECL_EXPORT void sg_set_device_mem(sg_device_mem_t *pmem, unsigned long long size, unsigned long long addr);
-DECL_EXPORT void bm_set_device_mem_u64(bm_device_mem_u64_t *pmem, unsigned long long size, unsigned long long addr);
+BMLIB_API void bm_set_device_mem(bm_device_mem_t *pmem, unsigned int size, unsigned long long addr);
+BMLIB_API void sg_set_device_mem(sg_device_mem_t *pmem, unsigned long long size, unsigned long long addr);
+BMLIB_API void bm_set_device_mem_u64(bm_device_mem_u64_t *pmem, unsigned long long size, unsigned long long addr);
 /* A descriptor of len bytes at a device address, which may lie anywhere inside an allocation. */
-DECL_EXPORT bm_device_mem_t bm_mem_from_device(unsigned long long device_addr, unsigned int len);
-DECL_EXPORT sg_device_mem_t sg_mem_from_device(unsigned long long device_addr, unsigned long long len);
-DECL_EXPORT bm_device_mem_u64_t bm_mem_from_device_u64(unsigned long long device_addr, unsigned long long len);
+BMLIB_API bm_device_mem_t bm_mem_from_device(unsigned long long device_addr, unsigned int len);
+BMLIB_API sg_device_mem_t sg_mem_from_device(unsigned long long device_addr, unsigned long long len);
+BMLIB_API bm_device_mem_u64_t bm_mem_from_device_u64(unsigned long long device_addr, unsigned long long len);
 /* The pointer of a descriptor of system memory. */
-DECL_EXPORT void *bm_mem_get_system_addr(struct bm_mem_desc mem);
-DECL_EXPORT void *sg_mem_get_system_addr(struct sg_mem_desc mem);
-DECL_EXPORT void *bm_mem_get_system_addr_u64(struct bm_mem_desc_u64 mem);
+BMLIB_API void *bm_mem_get_system_addr(struct bm_mem_desc mem);
+BMLIB_API void *sg_mem_get_system_addr(struct sg_mem_desc mem);
+BMLIB_API void *bm_mem_get_system_addr_u64(struct bm_mem_desc_u64 mem);
 /* Sets the pointer; the descriptor is one of system memory from now on. */
-DECL_EXPORT void bm_mem_set_system_addr(struct bm_mem_desc *pmem, void *addr);
-DECL_EXPORT void sg_mem_set_system_addr(struct sg_mem_desc *pmem, void *addr);
-DECL_EXPORT void bm_mem_set_system_addr_u64(struct bm_mem_desc_u64 *pmem, void *addr);
+BMLIB_API void bm_mem_set_system_addr(struct bm_mem_desc *pmem, void *addr);
+BMLIB_API void sg_mem_set_system_addr(struct sg_mem_desc *pmem, void *addr);
+BMLIB_API void bm_mem_set_system_addr_u64(struct bm_mem_desc_u64 *pmem, void *addr);
 /* A descriptor of system memory, of size 0. */
-DECL_EXPORT bm_system_mem_t bm_mem_from_system(void *system_addr);
+BMLIB_API bm_system_mem_t bm_mem_from_system(void *system_addr);
 /* A descriptor of type BM_MEM_TYPE_INVALID. */
-DECL_EXPORT bm_device_mem_t bm_mem_null(void);
+BMLIB_API bm_device_mem_t bm_mem_null(void);
 #define BM_MEM_NULL (bm_mem_null())
 
 /* ---- device memory: zeroed, page aligned ---- */
 
 /* On failure *pmem is bm_mem_null(); the text says requested, free and largest block. */
-DECL_EXPORT bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size);
-DECL_EXPORT bm_status_t sg_malloc_device_byte(bm_handle_t handle, sg_device_mem_t *pmem, unsigned long long size);
-DECL_EXPORT bm_status_t bm_malloc_device_byte_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem,
-                                                  unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size);
+BMLIB_API bm_status_t sg_malloc_device_byte(bm_handle_t handle, sg_device_mem_t *pmem, unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_byte_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, unsigned long long size);
 /* The card has one heap: heap_id 0 to 2 are the same memory. */
-DECL_EXPORT bm_status_t bm_malloc_device_byte_heap(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id,
-                                                   unsigned int size);
-DECL_EXPORT bm_status_t sg_malloc_device_byte_heap(bm_handle_t handle, sg_device_mem_t *pmem, int heap_id,
-                                                   unsigned long long size);
-DECL_EXPORT bm_status_t bm_malloc_device_byte_heap_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, int heap_id,
-                                                       unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_byte_heap(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id,
+                                                 unsigned int size);
+BMLIB_API bm_status_t sg_malloc_device_byte_heap(bm_handle_t handle, sg_device_mem_t *pmem, int heap_id,
+                                                 unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_byte_heap_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, int heap_id,
+                                                     unsigned long long size);
 /* Bit n of the mask allows heap n; one of the bits 0 to 2 is needed. */
-DECL_EXPORT bm_status_t bm_malloc_device_byte_heap_mask(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id_mask,
-                                                        unsigned int size);
-DECL_EXPORT bm_status_t sg_malloc_device_byte_heap_mask(bm_handle_t handle, sg_device_mem_t *pmem, int heap_id_mask,
-                                                        unsigned long long size);
-DECL_EXPORT bm_status_t bm_malloc_device_byte_heap_mask_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem,
-                                                            int heap_id_mask, unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_byte_heap_mask(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id_mask,
+                                                      unsigned int size);
+BMLIB_API bm_status_t sg_malloc_device_byte_heap_mask(bm_handle_t handle, sg_device_mem_t *pmem, int heap_id_mask,
+                                                      unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_byte_heap_mask_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem,
+                                                          int heap_id_mask, unsigned long long size);
 /* count times 4 bytes. */
-DECL_EXPORT bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count);
-DECL_EXPORT bm_status_t sg_malloc_device_dword(bm_handle_t handle, sg_device_mem_t *pmem, unsigned long long count);
-DECL_EXPORT bm_status_t bm_malloc_device_dword_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem,
-                                                   unsigned long long count);
+BMLIB_API bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count);
+BMLIB_API bm_status_t sg_malloc_device_dword(bm_handle_t handle, sg_device_mem_t *pmem, unsigned long long count);
+BMLIB_API bm_status_t bm_malloc_device_dword_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem,
+                                                 unsigned long long count);
 /* Room for a tensor of this shape with 4 bytes an element. */
-DECL_EXPORT bm_status_t bm_malloc_neuron_device(bm_handle_t handle, bm_device_mem_t *pmem, int n, int c, int h, int w);
-DECL_EXPORT bm_status_t sg_malloc_neuron_device(bm_handle_t handle, sg_device_mem_t *pmem, unsigned long long n,
-                                                unsigned long long c, unsigned long long h, unsigned long long w);
-DECL_EXPORT bm_status_t bm_malloc_neuron_device_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, unsigned long long n,
-                                                    unsigned long long c, unsigned long long h, unsigned long long w);
+BMLIB_API bm_status_t bm_malloc_neuron_device(bm_handle_t handle, bm_device_mem_t *pmem, int n, int c, int h, int w);
+BMLIB_API bm_status_t sg_malloc_neuron_device(bm_handle_t handle, sg_device_mem_t *pmem, unsigned long long n,
+                                              unsigned long long c, unsigned long long h, unsigned long long w);
+BMLIB_API bm_status_t bm_malloc_neuron_device_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, unsigned long long n,
+                                                  unsigned long long c, unsigned long long h, unsigned long long w);
 /* Without a descriptor: *paddr gets the device address, 0 on failure. Free it with bm_free_device_mem(). */
-DECL_EXPORT bm_status_t bm_malloc_device_mem(bm_handle_t handle, unsigned long long *paddr, int heap_id,
-                                             unsigned long long size);
-DECL_EXPORT bm_status_t bm_malloc_device_mem_mask(bm_handle_t handle, unsigned long long *paddr, int heap_id_mask,
-                                                  unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_mem(bm_handle_t handle, unsigned long long *paddr, int heap_id,
+                                           unsigned long long size);
+BMLIB_API bm_status_t bm_malloc_device_mem_mask(bm_handle_t handle, unsigned long long *paddr, int heap_id_mask,
+                                                unsigned long long size);
 /* The memory goes when no unfinished launch uses it any more. */
-DECL_EXPORT void bm_free_device(bm_handle_t handle, bm_device_mem_t mem);
-DECL_EXPORT void sg_free_device(bm_handle_t handle, sg_device_mem_t mem);
-DECL_EXPORT void bm_free_device_u64(bm_handle_t handle, bm_device_mem_u64_t mem);
+BMLIB_API void bm_free_device(bm_handle_t handle, bm_device_mem_t mem);
+BMLIB_API void sg_free_device(bm_handle_t handle, sg_device_mem_t mem);
+BMLIB_API void bm_free_device_u64(bm_handle_t handle, bm_device_mem_u64_t mem);
 /* Likewise by address. */
-DECL_EXPORT void bm_free_device_mem(bm_handle_t handle, unsigned long long paddr);
+BMLIB_API void bm_free_device_mem(bm_handle_t handle, unsigned long long paddr);
 
 /* ---- copies: synchronous, any alignment; a copy waits for launches that use the memory ---- */
 
 /* System to device memory; size defaults to the descriptor's; copies beyond the descriptor are BM_ERR_PARAM. */
-DECL_EXPORT bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src);
-DECL_EXPORT bm_status_t sg_memcpy_s2d(bm_handle_t handle, sg_device_mem_t dst, void *src);
-DECL_EXPORT bm_status_t bm_memcpy_s2d_u64(bm_handle_t handle, bm_device_mem_u64_t dst, void *src);
-DECL_EXPORT bm_status_t bm_memcpy_s2d_partial(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size);
-DECL_EXPORT bm_status_t sg_memcpy_s2d_partial(bm_handle_t handle, sg_device_mem_t dst, void *src,
-                                              unsigned long long size);
-DECL_EXPORT bm_status_t bm_memcpy_s2d_partial_u64(bm_handle_t handle, bm_device_mem_u64_t dst, void *src,
-                                                  unsigned long long size);
+BMLIB_API bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src);
+BMLIB_API bm_status_t sg_memcpy_s2d(bm_handle_t handle, sg_device_mem_t dst, void *src);
+BMLIB_API bm_status_t bm_memcpy_s2d_u64(bm_handle_t handle, bm_device_mem_u64_t dst, void *src);
+BMLIB_API bm_status_t bm_memcpy_s2d_partial(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size);
+BMLIB_API bm_status_t sg_memcpy_s2d_partial(bm_handle_t handle, sg_device_mem_t dst, void *src,
+                                            unsigned long long size);
+BMLIB_API bm_status_t bm_memcpy_s2d_partial_u64(bm_handle_t handle, bm_device_mem_u64_t dst, void *src,
+                                                unsigned long long size);
 /* offset counts in the DEVICE memory: src[0, size) goes to dst[offset, offset + size). */
-DECL_EXPORT bm_status_t bm_memcpy_s2d_partial_offset(bm_handle_t handle, bm_device_mem_t dst, void *src,
-                                                     unsigned int size, unsigned int offset);
-DECL_EXPORT bm_status_t sg_memcpy_s2d_partial_offset(bm_handle_t handle, sg_device_mem_t dst, void *src,
-                                                     unsigned long long size, unsigned long long offset);
-DECL_EXPORT bm_status_t bm_memcpy_s2d_partial_offset_u64(bm_handle_t handle, bm_device_mem_u64_t dst, void *src,
-                                                         unsigned long long size, unsigned long long offset);
+BMLIB_API bm_status_t bm_memcpy_s2d_partial_offset(bm_handle_t handle, bm_device_mem_t dst, void *src,
+                                                   unsigned int size, unsigned int offset);
+BMLIB_API bm_status_t sg_memcpy_s2d_partial_offset(bm_handle_t handle, sg_device_mem_t dst, void *src,
+                                                   unsigned long long size, unsigned long long offset);
+BMLIB_API bm_status_t bm_memcpy_s2d_partial_offset_u64(bm_handle_t handle, bm_device_mem_u64_t dst, void *src,
+                                                       unsigned long long size, unsigned long long offset);
 /* Several pieces of system memory, one after another: argc arguments follow, pairs of void *src and unsigned long long
  * length. An odd argc, or more bytes than dst has, is BM_ERR_PARAM before anything is copied. */
-DECL_EXPORT bm_status_t bm_memcpy_s2d_gather(bm_handle_t handle, bm_device_mem_t dst, int argc, ...);
+BMLIB_API bm_status_t bm_memcpy_s2d_gather(bm_handle_t handle, bm_device_mem_t dst, int argc, ...);
 /* Device to system memory. */
-DECL_EXPORT bm_status_t bm_memcpy_d2s(bm_handle_t handle, void *dst, bm_device_mem_t src);
-DECL_EXPORT bm_status_t sg_memcpy_d2s(bm_handle_t handle, void *dst, sg_device_mem_t src);
-DECL_EXPORT bm_status_t bm_memcpy_d2s_u64(bm_handle_t handle, void *dst, bm_device_mem_u64_t src);
-DECL_EXPORT bm_status_t bm_memcpy_d2s_partial(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size);
-DECL_EXPORT bm_status_t sg_memcpy_d2s_partial(bm_handle_t handle, void *dst, sg_device_mem_t src,
-                                              unsigned long long size);
-DECL_EXPORT bm_status_t bm_memcpy_d2s_partial_u64(bm_handle_t handle, void *dst, bm_device_mem_u64_t src,
-                                                  unsigned long long size);
+BMLIB_API bm_status_t bm_memcpy_d2s(bm_handle_t handle, void *dst, bm_device_mem_t src);
+BMLIB_API bm_status_t sg_memcpy_d2s(bm_handle_t handle, void *dst, sg_device_mem_t src);
+BMLIB_API bm_status_t bm_memcpy_d2s_u64(bm_handle_t handle, void *dst, bm_device_mem_u64_t src);
+BMLIB_API bm_status_t bm_memcpy_d2s_partial(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size);
+BMLIB_API bm_status_t sg_memcpy_d2s_partial(bm_handle_t handle, void *dst, sg_device_mem_t src,
+                                            unsigned long long size);
+BMLIB_API bm_status_t bm_memcpy_d2s_partial_u64(bm_handle_t handle, void *dst, bm_device_mem_u64_t src,
+                                                unsigned long long size);
 /* src[offset, offset + size) goes to dst[0, size). */
-DECL_EXPORT bm_status_t bm_memcpy_d2s_partial_offset(bm_handle_t handle, void *dst, bm_device_mem_t src,
-                                                     unsigned int size, unsigned int offset);
-DECL_EXPORT bm_status_t sg_memcpy_d2s_partial_offset(bm_handle_t handle, void *dst, sg_device_mem_t src,
-                                                     unsigned long long size, unsigned long long offset);
-DECL_EXPORT bm_status_t bm_memcpy_d2s_partial_offset_u64(bm_handle_t handle, void *dst, bm_device_mem_u64_t src,
-                                                         unsigned long long size, unsigned long long offset);
+BMLIB_API bm_status_t bm_memcpy_d2s_partial_offset(bm_handle_t handle, void *dst, bm_device_mem_t src,
+                                                   unsigned int size, unsigned int offset);
+BMLIB_API bm_status_t sg_memcpy_d2s_partial_offset(bm_handle_t handle, void *dst, sg_device_mem_t src,
+                                                   unsigned long long size, unsigned long long offset);
+BMLIB_API bm_status_t bm_memcpy_d2s_partial_offset_u64(bm_handle_t handle, void *dst, bm_device_mem_u64_t src,
+                                                       unsigned long long size, unsigned long long offset);
 /* The other way of bm_memcpy_s2d_gather(): argc arguments, pairs of void *dst and unsigned long long length. */
-DECL_EXPORT bm_status_t bm_memcpy_d2s_scatter(bm_handle_t handle, bm_device_mem_t src, int argc, ...);
+BMLIB_API bm_status_t bm_memcpy_d2s_scatter(bm_handle_t handle, bm_device_mem_t src, int argc, ...);
 /* Within a device: offsets in bytes, len in dwords (4 bytes). */
-DECL_EXPORT bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offset, bm_device_mem_t src,
-                                      int src_offset, int len);
-DECL_EXPORT bm_status_t bm_memcpy_d2d_u64(bm_handle_t handle, bm_device_mem_u64_t dst, unsigned long long dst_offset,
-                                          bm_device_mem_u64_t src, unsigned long long src_offset,
-                                          unsigned long long len);
+BMLIB_API bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offset, bm_device_mem_t src,
+                                    int src_offset, int len);
+BMLIB_API bm_status_t bm_memcpy_d2d_u64(bm_handle_t handle, bm_device_mem_u64_t dst, unsigned long long dst_offset,
+                                        bm_device_mem_u64_t src, unsigned long long src_offset, unsigned long long len);
 /* All in bytes. */
-DECL_EXPORT bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset,
-                                           bm_device_mem_t src, size_t src_offset, size_t size);
-DECL_EXPORT bm_status_t bm_memcpy_d2d_byte_u64(bm_handle_t handle, bm_device_mem_u64_t dst,
-                                               unsigned long long dst_offset, bm_device_mem_u64_t src,
-                                               unsigned long long src_offset, unsigned long long size);
+BMLIB_API bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset,
+                                         bm_device_mem_t src, size_t src_offset, size_t size);
+BMLIB_API bm_status_t bm_memcpy_d2d_byte_u64(bm_handle_t handle, bm_device_mem_u64_t dst, unsigned long long dst_offset,
+                                             bm_device_mem_u64_t src, unsigned long long src_offset,
+                                             unsigned long long size);
 /*
  * count elements of format_size (1, 2 or 4) bytes: element i goes from src[i * src_stride] to dst[i * dst_stride];
  * strides count elements. dst_stride is 1, or 4 with src_stride 1 and format_size 1.
  */
-DECL_EXPORT bm_status_t bm_memcpy_d2d_stride(bm_handle_t handle, bm_device_mem_t dst, int dst_stride,
-                                             bm_device_mem_t src, int src_stride, int count, int format_size);
-DECL_EXPORT bm_status_t bm_memcpy_d2d_stride_u64(bm_handle_t handle, bm_device_mem_u64_t dst,
-                                                 unsigned long long dst_stride, bm_device_mem_u64_t src,
-                                                 unsigned long long src_stride, unsigned long long count,
-                                                 int format_size);
+BMLIB_API bm_status_t bm_memcpy_d2d_stride(bm_handle_t handle, bm_device_mem_t dst, int dst_stride, bm_device_mem_t src,
+                                           int src_stride, int count, int format_size);
+BMLIB_API bm_status_t bm_memcpy_d2d_stride_u64(bm_handle_t handle, bm_device_mem_u64_t dst,
+                                               unsigned long long dst_stride, bm_device_mem_u64_t src,
+                                               unsigned long long src_stride, unsigned long long count,
+                                               int format_size);
 /* Between two devices (or within one), through system memory: dst's size in bytes, which src must have. */
-DECL_EXPORT bm_status_t bm_memcpy_p2p(bm_handle_t handle_src, bm_device_mem_t src, bm_handle_t handle_dst,
-                                      bm_device_mem_t dst);
+BMLIB_API bm_status_t bm_memcpy_p2p(bm_handle_t handle_src, bm_device_mem_t src, bm_handle_t handle_dst,
+                                    bm_device_mem_t dst);
 /* Likewise, src's size in bytes, for which dst must have room; force_dst_cdma has no meaning here. */
-DECL_EXPORT bm_status_t bm_memcpy_c2c(bm_handle_t src_handle, bm_handle_t dst_handle, bm_device_mem_t src,
-                                      bm_device_mem_t dst, bool force_dst_cdma);
+BMLIB_API bm_status_t bm_memcpy_c2c(bm_handle_t src_handle, bm_handle_t dst_handle, bm_device_mem_t src,
+                                    bm_device_mem_t dst, bool force_dst_cdma);
 /* Fills with a 32-bit value; the descriptor's size is a multiple of 4. */
-DECL_EXPORT bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem);
+BMLIB_API bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem);
 /* Fills with the first mode (1 to 4) bytes at value; the descriptor's size is a multiple of mode. */
-DECL_EXPORT bm_status_t bm_memset_device_ext(bm_handle_t handle, void *value, int mode, bm_device_mem_t mem);
-DECL_EXPORT bm_status_t bm_memset_device_ext_u64(bm_handle_t handle, void *value, int mode, bm_device_mem_u64_t mem);
+BMLIB_API bm_status_t bm_memset_device_ext(bm_handle_t handle, void *value, int mode, bm_device_mem_t mem);
+BMLIB_API bm_status_t bm_memset_device_ext_u64(bm_handle_t handle, void *value, int mode, bm_device_mem_u64_t mem);
 
 /*
  * Allocates device memory for sys_mem's data and, with need_copy, copies them. The caller frees *dev_mem; on failure
  * nothing is allocated. neuron: n * c * h * w elements, coeff: coeff_count elements; of 4 bytes, _byte: of 1.
  */
-DECL_EXPORT bm_status_t bm_mem_convert_system_to_device_neuron(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                               struct bm_mem_desc sys_mem, bool need_copy, int n, int c,
-                                                               int h, int w);
-DECL_EXPORT bm_status_t bm_mem_convert_system_to_device_neuron_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                                    struct bm_mem_desc sys_mem, bool need_copy, int n,
-                                                                    int c, int h, int w);
-DECL_EXPORT bm_status_t bm_mem_convert_system_to_device_coeff(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                              struct bm_mem_desc sys_mem, bool need_copy,
-                                                              int coeff_count);
-DECL_EXPORT bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                                   struct bm_mem_desc sys_mem, bool need_copy,
-                                                                   int coeff_count);
+BMLIB_API bm_status_t bm_mem_convert_system_to_device_neuron(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                             struct bm_mem_desc sys_mem, bool need_copy, int n, int c,
+                                                             int h, int w);
+BMLIB_API bm_status_t bm_mem_convert_system_to_device_neuron_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                                  struct bm_mem_desc sys_mem, bool need_copy, int n,
+                                                                  int c, int h, int w);
+BMLIB_API bm_status_t bm_mem_convert_system_to_device_coeff(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                            struct bm_mem_desc sys_mem, bool need_copy,
+                                                            int coeff_count);
+BMLIB_API bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                                 struct bm_mem_desc sys_mem, bool need_copy,
+                                                                 int coeff_count);
 
 /* ---- device memory in the process ---- */
 
@@ -332,75 +333,75 @@ DECL_EXPORT bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t h
  * undone by one bm_mem_unmap_device_mem() with that address; size is the descriptor's. Between the program and the chip
  * there may be a cache: flush what the program wrote, invalidate before it reads what the chip wrote.
  */
-DECL_EXPORT bm_status_t bm_mem_mmap_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned long long *vmem);
-DECL_EXPORT bm_status_t sg_mem_mmap_device_mem(bm_handle_t handle, sg_device_mem_t *dmem, unsigned long long *vmem);
-DECL_EXPORT bm_status_t bm_mem_mmap_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
-                                                   unsigned long long *vmem);
+BMLIB_API bm_status_t bm_mem_mmap_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned long long *vmem);
+BMLIB_API bm_status_t sg_mem_mmap_device_mem(bm_handle_t handle, sg_device_mem_t *dmem, unsigned long long *vmem);
+BMLIB_API bm_status_t bm_mem_mmap_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
+                                                 unsigned long long *vmem);
 /* A mapping without a cache: neither flush nor invalidate is needed. Reading it may be slow. */
-DECL_EXPORT bm_status_t bm_mem_mmap_device_mem_no_cache(bm_handle_t handle, bm_device_mem_t *dmem,
-                                                        unsigned long long *vmem);
-DECL_EXPORT bm_status_t sg_mem_mmap_device_mem_no_cache(bm_handle_t handle, sg_device_mem_t *dmem,
-                                                        unsigned long long *vmem);
-DECL_EXPORT bm_status_t bm_mem_mmap_device_mem_no_cache_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
-                                                            unsigned long long *vmem);
+BMLIB_API bm_status_t bm_mem_mmap_device_mem_no_cache(bm_handle_t handle, bm_device_mem_t *dmem,
+                                                      unsigned long long *vmem);
+BMLIB_API bm_status_t sg_mem_mmap_device_mem_no_cache(bm_handle_t handle, sg_device_mem_t *dmem,
+                                                      unsigned long long *vmem);
+BMLIB_API bm_status_t bm_mem_mmap_device_mem_no_cache_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
+                                                          unsigned long long *vmem);
 /* vmem is an address that one of the calls above gave. */
-DECL_EXPORT bm_status_t bm_mem_unmap_device_mem(bm_handle_t handle, void *vmem, int size);
-DECL_EXPORT bm_status_t sg_mem_unmap_device_mem(bm_handle_t handle, void *vmem, unsigned long long size);
-DECL_EXPORT bm_status_t bm_mem_unmap_device_mem_u64(bm_handle_t handle, void *vmem, unsigned long long size);
+BMLIB_API bm_status_t bm_mem_unmap_device_mem(bm_handle_t handle, void *vmem, int size);
+BMLIB_API bm_status_t sg_mem_unmap_device_mem(bm_handle_t handle, void *vmem, unsigned long long size);
+BMLIB_API bm_status_t bm_mem_unmap_device_mem_u64(bm_handle_t handle, void *vmem, unsigned long long size);
 /* The device address behind an address inside a mapping. */
-DECL_EXPORT bm_status_t bm_mem_vir_to_phy(bm_handle_t handle, unsigned long long vmem, unsigned long long *device_mem);
+BMLIB_API bm_status_t bm_mem_vir_to_phy(bm_handle_t handle, unsigned long long vmem, unsigned long long *device_mem);
 /* The chip wrote, the program is going to read. */
-DECL_EXPORT bm_status_t bm_mem_invalidate_device_mem(bm_handle_t handle, bm_device_mem_t *dmem);
-DECL_EXPORT bm_status_t sg_mem_invalidate_device_mem(bm_handle_t handle, sg_device_mem_t *dmem);
-DECL_EXPORT bm_status_t bm_mem_invalidate_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem);
-DECL_EXPORT bm_status_t bm_mem_invalidate_partial_device_mem(bm_handle_t handle, bm_device_mem_t *dmem,
-                                                             unsigned int offset, unsigned int len);
-DECL_EXPORT bm_status_t sg_mem_invalidate_partial_device_mem(bm_handle_t handle, sg_device_mem_t *dmem,
-                                                             unsigned long long offset, unsigned long long len);
-DECL_EXPORT bm_status_t bm_mem_invalidate_partial_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
-                                                                 unsigned long long offset, unsigned long long len);
+BMLIB_API bm_status_t bm_mem_invalidate_device_mem(bm_handle_t handle, bm_device_mem_t *dmem);
+BMLIB_API bm_status_t sg_mem_invalidate_device_mem(bm_handle_t handle, sg_device_mem_t *dmem);
+BMLIB_API bm_status_t bm_mem_invalidate_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem);
+BMLIB_API bm_status_t bm_mem_invalidate_partial_device_mem(bm_handle_t handle, bm_device_mem_t *dmem,
+                                                           unsigned int offset, unsigned int len);
+BMLIB_API bm_status_t sg_mem_invalidate_partial_device_mem(bm_handle_t handle, sg_device_mem_t *dmem,
+                                                           unsigned long long offset, unsigned long long len);
+BMLIB_API bm_status_t bm_mem_invalidate_partial_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
+                                                               unsigned long long offset, unsigned long long len);
 /* The program wrote, the chip is going to read. */
-DECL_EXPORT bm_status_t bm_mem_flush_device_mem(bm_handle_t handle, bm_device_mem_t *dmem);
-DECL_EXPORT bm_status_t sg_mem_flush_device_mem(bm_handle_t handle, sg_device_mem_t *dmem);
-DECL_EXPORT bm_status_t bm_mem_flush_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem);
-DECL_EXPORT bm_status_t bm_mem_flush_partial_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned int offset,
-                                                        unsigned int len);
-DECL_EXPORT bm_status_t sg_mem_flush_partial_device_mem(bm_handle_t handle, sg_device_mem_t *dmem,
-                                                        unsigned long long offset, unsigned long long len);
-DECL_EXPORT bm_status_t bm_mem_flush_partial_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
-                                                            unsigned long long offset, unsigned long long len);
+BMLIB_API bm_status_t bm_mem_flush_device_mem(bm_handle_t handle, bm_device_mem_t *dmem);
+BMLIB_API bm_status_t sg_mem_flush_device_mem(bm_handle_t handle, sg_device_mem_t *dmem);
+BMLIB_API bm_status_t bm_mem_flush_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem);
+BMLIB_API bm_status_t bm_mem_flush_partial_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned int offset,
+                                                      unsigned int len);
+BMLIB_API bm_status_t sg_mem_flush_partial_device_mem(bm_handle_t handle, sg_device_mem_t *dmem,
+                                                      unsigned long long offset, unsigned long long len);
+BMLIB_API bm_status_t bm_mem_flush_partial_device_mem_u64(bm_handle_t handle, bm_device_mem_u64_t *dmem,
+                                                          unsigned long long offset, unsigned long long len);
 
 /* ---- synchronisation ---- */
 
 /* Waits for what the calling thread launched on this handle and reports the first error of it, once. Nothing launched:
  * BM_SUCCESS at once. */
-DECL_EXPORT bm_status_t bm_thread_sync(bm_handle_t handle);
+BMLIB_API bm_status_t bm_thread_sync(bm_handle_t handle);
 /* Likewise. The launches of a thread run in one order, whatever their cores: it waits for all of them. BM_ERR_PARAM:
  * the card has no core core_id. */
-DECL_EXPORT bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id);
+BMLIB_API bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id);
 /*
  * Sends a launch that get_bmodel_api_info_c() (bmruntime_interface.h) made: api_id, api and size are api_id[i],
  * api_data[i] and api_data_subsize[i] of it. Returns at once; bm_thread_sync() waits for it. BM_NOT_SUPPORTED: another
  * api_id. BM_ERR_PARAM: api is damaged, or points to memory that is not the device's any more.
  */
-DECL_EXPORT bm_status_t bm_send_api(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size);
+BMLIB_API bm_status_t bm_send_api(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size);
 /* Likewise; launches wait in one order whatever is passed here: core_id is checked and then the launch's own list of
  * cores counts. */
-DECL_EXPORT bm_status_t bm_send_api_to_core(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size,
-                                            int core_id);
+BMLIB_API bm_status_t bm_send_api_to_core(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size,
+                                          int core_id);
 /* bm_thread_sync() under the name that goes with bm_send_api(). */
-DECL_EXPORT bm_status_t bm_sync_api(bm_handle_t handle);
+BMLIB_API bm_status_t bm_sync_api(bm_handle_t handle);
 /* bm_thread_sync() for those who do not want to know; an error is logged. */
-DECL_EXPORT void bm_flush(bm_handle_t handle);
+BMLIB_API void bm_flush(bm_handle_t handle);
 /* Likewise for all threads' launches on this handle; other threads still get their errors from their own
  * bm_thread_sync(). */
-DECL_EXPORT bm_status_t bm_handle_sync(bm_handle_t handle);
-DECL_EXPORT bm_status_t bm_handle_sync_from_core(bm_handle_t handle, int core_id);
+BMLIB_API bm_status_t bm_handle_sync(bm_handle_t handle);
+BMLIB_API bm_status_t bm_handle_sync_from_core(bm_handle_t handle, int core_id);
 /* Likewise for all handles of this process on the device. */
-DECL_EXPORT bm_status_t bm_device_sync(bm_handle_t handle);
+BMLIB_API bm_status_t bm_device_sync(bm_handle_t handle);
 /* Longest time that the calls above wait, milliseconds; 0 or less: no limit (the default). A timeout is forgotten with
  * the call that met it. */
-DECL_EXPORT bm_status_t bm_set_sync_timeout(bm_handle_t handle, int timeout);
+BMLIB_API bm_status_t bm_set_sync_timeout(bm_handle_t handle, int timeout);
 
 /* ---- facts ---- */
 
@@ -427,16 +428,16 @@ typedef struct bm_dev_stat {
 } bm_dev_stat_t;
 
 /* Memory and utilisation, now. */
-DECL_EXPORT bm_status_t bm_get_stat(bm_handle_t handle, bm_dev_stat_t *stat);
+BMLIB_API bm_status_t bm_get_stat(bm_handle_t handle, bm_dev_stat_t *stat);
 /* 1: the card's memory. */
-DECL_EXPORT bm_status_t bm_get_gmem_total_heap_num(bm_handle_t handle, unsigned int *heap_num);
+BMLIB_API bm_status_t bm_get_gmem_total_heap_num(bm_handle_t handle, unsigned int *heap_num);
 /* heap_id is 0. */
-DECL_EXPORT bm_status_t bm_get_gmem_heap_stat_byte_by_id(bm_handle_t handle, bm_heap_stat_byte_t *pheap_byte,
-                                                         unsigned int heap_id);
+BMLIB_API bm_status_t bm_get_gmem_heap_stat_byte_by_id(bm_handle_t handle, bm_heap_stat_byte_t *pheap_byte,
+                                                       unsigned int heap_id);
 /* 0 for all memory of this process on the device; BM_ERR_PARAM for other addresses. */
-DECL_EXPORT bm_status_t bm_get_gmem_heap_id(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int *heapid);
-DECL_EXPORT bm_status_t sg_get_gmem_heap_id(bm_handle_t handle, sg_device_mem_t *pmem, unsigned int *heapid);
-DECL_EXPORT bm_status_t bm_get_gmem_heap_id_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, unsigned int *heapid);
+BMLIB_API bm_status_t bm_get_gmem_heap_id(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int *heapid);
+BMLIB_API bm_status_t sg_get_gmem_heap_id(bm_handle_t handle, sg_device_mem_t *pmem, unsigned int *heapid);
+BMLIB_API bm_status_t bm_get_gmem_heap_id_u64(bm_handle_t handle, bm_device_mem_u64_t *pmem, unsigned int *heapid);
 
 #define BM1682_CHIPID_BIT_MASK (0X1 << 0)
 #define BM1684_CHIPID_BIT_MASK (0X1 << 1)
@@ -459,41 +460,41 @@ struct bm_misc_info {
 };
 
 /* What never changes. */
-DECL_EXPORT bm_status_t bm_get_misc_info(bm_handle_t handle, struct bm_misc_info *pmisc_info);
+BMLIB_API bm_status_t bm_get_misc_info(bm_handle_t handle, struct bm_misc_info *pmisc_info);
 /* The chip's own ID register, "QNPU" = 0x55504e51: none of the vendor's numbers. */
-DECL_EXPORT bm_status_t bm_get_chipid(bm_handle_t handle, unsigned int *p_chipid);
+BMLIB_API bm_status_t bm_get_chipid(bm_handle_t handle, unsigned int *p_chipid);
 /* driver_version of struct bm_misc_info. */
-DECL_EXPORT bm_status_t bm_get_driver_version(bm_handle_t handle, int *driver_version);
+BMLIB_API bm_status_t bm_get_driver_version(bm_handle_t handle, int *driver_version);
 /* "QNPU1"; name has room for 16 bytes. */
-DECL_EXPORT bm_status_t bm_get_board_name(bm_handle_t handle, char *name);
+BMLIB_API bm_status_t bm_get_board_name(bm_handle_t handle, char *name);
 /* Cores of the card. */
-DECL_EXPORT bm_status_t bm_get_tpu_scalar_num(bm_handle_t handle, unsigned int *core_num);
+BMLIB_API bm_status_t bm_get_tpu_scalar_num(bm_handle_t handle, unsigned int *core_num);
 #define bm_get_tpu_core_num bm_get_tpu_scalar_num
 /* Every card has one chip: the card's number is the device's. */
-DECL_EXPORT bm_status_t bm_get_card_id(bm_handle_t handle, unsigned int *card_id);
-DECL_EXPORT bm_status_t bm_get_card_num(unsigned int *card_num);
-DECL_EXPORT bm_status_t bm_get_chip_num_from_card(unsigned int card_id, unsigned int *chip_num,
-                                                  unsigned int *dev_start_index);
+BMLIB_API bm_status_t bm_get_card_id(bm_handle_t handle, unsigned int *card_id);
+BMLIB_API bm_status_t bm_get_card_num(unsigned int *card_num);
+BMLIB_API bm_status_t bm_get_chip_num_from_card(unsigned int card_id, unsigned int *chip_num,
+                                                unsigned int *dev_start_index);
 
 /* ---- sensors ---- */
 
 /* Degrees Celsius, rounded; 0 below zero. */
-DECL_EXPORT bm_status_t bm_get_chip_temp(bm_handle_t handle, unsigned int *chip_temp);
+BMLIB_API bm_status_t bm_get_chip_temp(bm_handle_t handle, unsigned int *chip_temp);
 /* Watts of the whole board, rounded. */
-DECL_EXPORT bm_status_t bm_get_board_power(bm_handle_t handle, unsigned int *boardp);
+BMLIB_API bm_status_t bm_get_board_power(bm_handle_t handle, unsigned int *boardp);
 /* Core voltage, millivolts. */
-DECL_EXPORT bm_status_t bm_get_tpu_volt(bm_handle_t handle, unsigned int *tpu_volt);
+BMLIB_API bm_status_t bm_get_tpu_volt(bm_handle_t handle, unsigned int *tpu_volt);
 /* Turns a minute. */
-DECL_EXPORT bm_status_t bm_get_fan_speed(bm_handle_t handle, unsigned int *fan);
+BMLIB_API bm_status_t bm_get_fan_speed(bm_handle_t handle, unsigned int *fan);
 /* Present and nominal clock, MHz; the clock's lowest state is a quarter of the nominal one. */
-DECL_EXPORT bm_status_t bm_get_clk_tpu_freq(bm_handle_t handle, int *freq);
-DECL_EXPORT bm_status_t bm_get_tpu_maxclk(bm_handle_t handle, unsigned int *tpu_maxclk);
-DECL_EXPORT bm_status_t bm_get_tpu_minclk(bm_handle_t handle, unsigned int *tpu_minclk);
+BMLIB_API bm_status_t bm_get_clk_tpu_freq(bm_handle_t handle, int *freq);
+BMLIB_API bm_status_t bm_get_tpu_maxclk(bm_handle_t handle, unsigned int *tpu_maxclk);
+BMLIB_API bm_status_t bm_get_tpu_minclk(bm_handle_t handle, unsigned int *tpu_minclk);
 /* Corrected memory errors since power-on. */
-DECL_EXPORT bm_status_t bm_get_ecc_correct_num(bm_handle_t handle, uint64_t *ecc_correct_num);
+BMLIB_API bm_status_t bm_get_ecc_correct_num(bm_handle_t handle, uint64_t *ecc_correct_num);
 /* Bit 1: the card is gone. The other bits of the vendor's (hang, temperature) are never set: a hanging job is killed,
  * and the card has no fixed limit that a program could know. */
-DECL_EXPORT bm_status_t bm_get_status(bm_handle_t handle, int *status);
+BMLIB_API bm_status_t bm_get_status(bm_handle_t handle, int *status);
 
 /* ---- profile ---- */
 
@@ -511,10 +512,10 @@ typedef struct bm_profile {
 } bm_profile_t;
 
 /* The counters as they stand. */
-DECL_EXPORT bm_status_t bm_get_profile(bm_handle_t handle, bm_profile_t *profile);
+BMLIB_API bm_status_t bm_get_profile(bm_handle_t handle, bm_profile_t *profile);
 /* Modelled time of the calling thread's last launch that a sync call waited for, microseconds; BM_ERR_PARAM: there is
  * none. */
-DECL_EXPORT bm_status_t bm_get_last_api_process_time_us(bm_handle_t handle, uint64_t *time_us);
+BMLIB_API bm_status_t bm_get_last_api_process_time_us(bm_handle_t handle, uint64_t *time_us);
 
 /* ---- log ---- */
 
@@ -529,12 +530,12 @@ DECL_EXPORT bm_status_t bm_get_last_api_process_time_us(bm_handle_t handle, uint
 #define BMLIB_LOG_TRACE 56
 
 /* Lines up to the level are shown; the default is BMLIB_LOG_ERROR, on standard error. */
-DECL_EXPORT int bmlib_log_get_level(void);
-DECL_EXPORT void bmlib_log_set_level(int level);
+BMLIB_API int bmlib_log_get_level(void);
+BMLIB_API void bmlib_log_set_level(int level);
 /* Gets every line up to the level: tag, level, format, arguments. NULL: standard error again. */
-DECL_EXPORT void bmlib_log_set_callback(void (*callback)(const char *tag, int level, const char *fmt, va_list args));
+BMLIB_API void bmlib_log_set_callback(void (*callback)(const char *tag, int level, const char *fmt, va_list args));
 /* A line of the program's own, through level and callback. */
-DECL_EXPORT void bmlib_log(const char *tag, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+BMLIB_API void bmlib_log(const char *tag, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #define BM_CHECK_RET(call)                                                                                            \
   do {                                                                                                                \
@@ -555,11 +556,13 @@ DECL_EXPORT void bmlib_log(const char *tag, int level, const char *fmt, ...) __a
 /* Documentation shows (uint64_t *)&pointer, which is another type than unsigned long long * where long has 64 bits.
  * Both compile; before C11, which has no way to tell them apart, any pointer does. */
 #if defined(__cplusplus) && __SIZEOF_LONG__ == 8
+extern "C++" { /* also for programs that include this header in an extern "C" of their own */
 static inline bm_status_t bm_mem_mmap_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, uint64_t *vmem) {
   return bm_mem_mmap_device_mem(handle, dmem, reinterpret_cast<unsigned long long *>(vmem));
 }
 static inline bm_status_t bm_mem_mmap_device_mem_no_cache(bm_handle_t handle, bm_device_mem_t *dmem, uint64_t *vmem) {
   return bm_mem_mmap_device_mem_no_cache(handle, dmem, reinterpret_cast<unsigned long long *>(vmem));
+}
 }
 #elif !defined(__cplusplus) && __SIZEOF_LONG__ == 8
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L

@@ -9,6 +9,10 @@
 
 #include "bmlib_runtime.h"
 
+/* Other headers define them, too: empty, as here. */
+#define DECL_EXPORT
+#define DECL_IMPORT
+
 static void log_line(const char *tag, int level, const char *fmt, va_list args) {
   printf("%s %d: ", tag, level);
   vprintf(fmt, args);
