@@ -321,6 +321,16 @@ bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offse
   return within(__func__, handle, memory_of(dst), static_cast<uint64_t>(dst_offset), memory_of(src),
                 static_cast<uint64_t>(src_offset), kDword * static_cast<uint64_t>(len));
 }
+bm_status_t bm_memcpy_d2d_with_core(bm_handle_t handle, bm_device_mem_t dst, int dst_offset, bm_device_mem_t src,
+                                    int src_offset, int len, int core_id) {
+  const bm_status_t status = check_core(__func__, handle, core_id);
+  return status == BM_SUCCESS ? bm_memcpy_d2d(handle, dst, dst_offset, src, src_offset, len) : status;
+}
+bm_status_t bm_memcpy_d2d_byte_with_core(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset,
+                                         bm_device_mem_t src, size_t src_offset, size_t size, int core_id) {
+  const bm_status_t status = check_core(__func__, handle, core_id);
+  return status == BM_SUCCESS ? bm_memcpy_d2d_byte(handle, dst, dst_offset, src, src_offset, size) : status;
+}
 bm_status_t bm_memcpy_d2d_u64(bm_handle_t handle, bm_device_mem_u64_t dst, unsigned long long dst_offset,
                               bm_device_mem_u64_t src, unsigned long long src_offset, unsigned long long len) {
   uint64_t bytes = 0;
@@ -340,6 +350,12 @@ bm_status_t bm_memcpy_d2d_stride(bm_handle_t handle, bm_device_mem_t dst, int ds
   return npu_bm_status(copy_strided(*h, memory_of(dst), static_cast<uint64_t>(dst_stride), memory_of(src),
                                     static_cast<uint64_t>(src_stride), static_cast<uint64_t>(count), format_size),
                        __func__);
+}
+bm_status_t bm_memcpy_d2d_stride_with_core(bm_handle_t handle, bm_device_mem_t dst, int dst_stride, bm_device_mem_t src,
+                                           int src_stride, int count, int format_size, int core_id) {
+  const bm_status_t status = check_core(__func__, handle, core_id);
+  return status == BM_SUCCESS ? bm_memcpy_d2d_stride(handle, dst, dst_stride, src, src_stride, count, format_size)
+                              : status;
 }
 bm_status_t bm_memcpy_d2d_stride_u64(bm_handle_t handle, bm_device_mem_u64_t dst, unsigned long long dst_stride,
                                      bm_device_mem_u64_t src, unsigned long long src_stride, unsigned long long count,

@@ -287,6 +287,11 @@ BMLIB_API bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst
 BMLIB_API bm_status_t bm_memcpy_d2d_byte_u64(bm_handle_t handle, bm_device_mem_u64_t dst, unsigned long long dst_offset,
                                              bm_device_mem_u64_t src, unsigned long long src_offset,
                                              unsigned long long size);
+/* Likewise, by a core of the caller's choice: the card copies without one, so core_id is checked and then nothing. */
+BMLIB_API bm_status_t bm_memcpy_d2d_with_core(bm_handle_t handle, bm_device_mem_t dst, int dst_offset,
+                                              bm_device_mem_t src, int src_offset, int len, int core_id);
+BMLIB_API bm_status_t bm_memcpy_d2d_byte_with_core(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset,
+                                                   bm_device_mem_t src, size_t src_offset, size_t size, int core_id);
 /*
  * count elements of format_size (1, 2 or 4) bytes: element i goes from src[i * src_stride] to dst[i * dst_stride];
  * strides count elements. dst_stride is 1, or 4 with src_stride 1 and format_size 1.
@@ -297,6 +302,10 @@ BMLIB_API bm_status_t bm_memcpy_d2d_stride_u64(bm_handle_t handle, bm_device_mem
                                                unsigned long long dst_stride, bm_device_mem_u64_t src,
                                                unsigned long long src_stride, unsigned long long count,
                                                int format_size);
+/* Likewise; core_id as in bm_memcpy_d2d_with_core(). */
+BMLIB_API bm_status_t bm_memcpy_d2d_stride_with_core(bm_handle_t handle, bm_device_mem_t dst, int dst_stride,
+                                                     bm_device_mem_t src, int src_stride, int count, int format_size,
+                                                     int core_id);
 /* Between two devices (or within one), through system memory: dst's size in bytes, which src must have. */
 BMLIB_API bm_status_t bm_memcpy_p2p(bm_handle_t handle_src, bm_device_mem_t src, bm_handle_t handle_dst,
                                     bm_device_mem_t dst);

@@ -292,6 +292,20 @@ static void copies_within_the_device(void **state) {
   OK(bm_memcpy_d2d_byte(handle, b, 1, a, 3, 4093));
   OK(bm_memcpy_d2s(handle, got, b));
   assert_bytes(got + 1, data + 3, 4093);
+  /* The same by a core, which the card must have. */
+  OK(bm_memset_device(handle, 0, b));
+  OK(bm_memcpy_d2d_with_core(handle, b, 4, a, 8, 100, 0));
+  OK(bm_memcpy_d2d_byte_with_core(handle, b, 1001, a, 3, 77, 0));
+  OK(bm_memcpy_d2d_stride_with_core(handle, bm_mem_from_device(bm_mem_get_device_addr(b) + 2000, 100), 1, a, 2, 50, 2,
+                                    0));
+  OK(bm_memcpy_d2s(handle, got, b));
+  assert_bytes(got + 4, data + 8, 400);
+  assert_bytes(got + 1001, data + 3, 77);
+  for (int i = 0; i < 50; i++) assert_bytes(got + 2000 + 2 * i, data + 4 * i, 2);
+  assert_int_equal(bm_memcpy_d2d_with_core(handle, b, 0, a, 0, 1, -1), BM_ERR_PARAM);
+  assert_int_equal(bm_memcpy_d2d_byte_with_core(handle, b, 0, a, 0, 1, 1000), BM_ERR_PARAM);
+  assert_text(npu_last_error(), "core 1000: expected 0 to ");
+  assert_int_equal(bm_memcpy_d2d_stride_with_core(handle, b, 1, a, 1, 1, 1, 1000), BM_ERR_PARAM);
   assert_int_equal(bm_memcpy_d2d(handle, b, 0, a, 0, 1025), BM_ERR_PARAM);
   assert_int_equal(bm_memcpy_d2d(handle, b, -1, a, 0, 1), BM_ERR_PARAM);
   assert_int_equal(bm_memcpy_d2d_byte(handle, b, 4000, a, 0, 97), BM_ERR_PARAM);
