@@ -10,7 +10,8 @@
  * launches that failed on the card. Nothing throws or exits. Threads: every function may be called by any number of
  * threads at once on one runtime, except bmrt_destroy. Launches of one thread run in their order; those of different
  * threads run side by side. Ownership: pointers that a runtime hands out (bm_net_info_t and all inside it) live until
- * bmrt_destroy. Device memory belongs to who allocated it, see user_mem. p_bmrt is what bmrt_create returned.
+ * bmrt_destroy. Device memory belongs to who allocated it, see user_mem. p_bmrt is what bmrt_create returned; functions
+ * fail with another pointer, or one that was destroyed.
  */
 
 #include "bmdef.h"

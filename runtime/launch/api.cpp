@@ -29,7 +29,12 @@ void *bmrt_create_ex(bm_handle_t *bm_handles, int num_handles) {
   return out.release();
 }
 
-void bmrt_destroy(void *p_bmrt) { delete static_cast<Runtime *>(p_bmrt); }
+void bmrt_destroy(void *p_bmrt) {
+  if (p_bmrt && !Runtime::exists(p_bmrt))
+    npurt::report(__func__, npurt::kNoRuntime);
+  else
+    delete static_cast<Runtime *>(p_bmrt);
+}
 
 void bmrt_destroy_without_coeff(void *p_bmrt) { bmrt_destroy(p_bmrt); }
 

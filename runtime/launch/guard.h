@@ -24,11 +24,14 @@ bool guarded(const char *function, Body body) {
   }
 }
 
+inline constexpr const char *kNoRuntime = "this pointer is not a runtime's, or the runtime was destroyed";
+
 /// The same for functions on a runtime: `body` gets it.
 template <class Body>
 bool guarded(const char *function, void *p_bmrt, Body body) {
   return guarded(function, [&]() -> Reason {
     if (!p_bmrt) return "null pointer instead of a runtime";
+    if (!Runtime::exists(p_bmrt)) return kNoRuntime;
     return body(*static_cast<Runtime *>(p_bmrt));
   });
 }

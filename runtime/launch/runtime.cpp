@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "cascade.h"
 #include "fault.h"
@@ -23,6 +24,17 @@ uint64_t next_id() {
 // By Runtime::id_. Entries of runtimes that are gone stay until their thread ends; nobody looks them up.
 thread_local std::unordered_map<uint64_t, Launched> last_launches;
 
+/// The runtimes that there are: programs free memory by a runtime that they have destroyed before.
+struct Existing {
+  std::shared_mutex mutex;
+  std::unordered_set<const void *> runtimes;  // under mutex
+};
+
+Existing &existing() {
+  static auto *const all = new Existing;  // outlives the program's own static objects, which may destroy runtimes
+  return *all;
+}
+
 bool wants_verification() {
   const char *value = std::getenv("NPU_VERIFY_MODEL");
   return value && *value && std::string_view(value) != "0";
@@ -30,7 +42,15 @@ bool wants_verification() {
 
 }  // namespace
 
-Runtime::Runtime() : id_(next_id()) {}
+Runtime::Runtime() : id_(next_id()) {
+  const std::unique_lock lock(existing().mutex);
+  existing().runtimes.insert(this);
+}
+
+bool Runtime::exists(const void *runtime) {
+  const std::shared_lock lock(existing().mutex);
+  return existing().runtimes.contains(runtime);
+}
 
 Reason Runtime::create(std::span<const bm_handle_t> handles, std::unique_ptr<Runtime> &out) {
   std::unique_ptr<Runtime> r(new Runtime);
@@ -53,6 +73,10 @@ Reason Runtime::create(std::span<const bm_handle_t> handles, std::unique_ptr<Run
 }
 
 Runtime::~Runtime() {
+  {
+    const std::unique_lock lock(existing().mutex);
+    existing().runtimes.erase(this);
+  }
   for (Card &card : cards_) card.tracing.reset();  // reads the profiles of this runtime's launches
   last_launches.erase(id_);
   by_name_.clear();

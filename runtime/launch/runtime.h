@@ -37,6 +37,8 @@ class Runtime {
   static constexpr int kAllStages = -1;
 
   static Reason create(std::span<const bm_handle_t> handles, std::unique_ptr<Runtime> &out);
+  /// A program's pointer is that of a runtime that has not been destroyed.
+  static bool exists(const void *runtime);
   ~Runtime();
   Runtime(const Runtime &) = delete;
   Runtime &operator=(const Runtime &) = delete;

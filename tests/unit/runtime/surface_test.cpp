@@ -85,6 +85,22 @@ TEST_F(SurfaceTest, TheFlagCheckMemComparesCoefficients) {
   EXPECT_TRUE(load(bytes)) << bmrt_last_error();
 }
 
+TEST_F(SurfaceTest, ADestroyedRuntimeIsRefused) {
+  void *const gone = bmrt_create(handle);
+  bmrt_destroy(gone);
+  EXPECT_EQ(bmrt_get_network_number(gone), 0);
+  EXPECT_STREQ(bmrt_last_error(),
+               "bmrt_get_network_number: this pointer is not a runtime's, or the runtime was destroyed");
+  const auto bytes = sample();
+  EXPECT_FALSE(bmrt_load_bmodel_data(gone, bytes.data(), bytes.size()));
+  EXPECT_FALSE(bmrt_get_bm_handle(gone));
+  bmrt_destroy(gone);
+  EXPECT_STREQ(bmrt_last_error(), "bmrt_destroy: this pointer is not a runtime's, or the runtime was destroyed");
+  int nothing = 0;
+  EXPECT_FALSE(bmrt_get_network_info(&nothing, "plus"));
+  bmrt_destroy(nullptr);
+}
+
 TEST_F(SurfaceTest, NoFunctionTakesNoRuntime) {
   const int one = 1;
   EXPECT_FALSE(bmrt_pre_alloc_mem(nullptr, "plus"));
