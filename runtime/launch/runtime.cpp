@@ -85,6 +85,7 @@ Runtime::~Runtime() {
     card.converter.reset();
     npu_bm_unref(card.handle);
   }
+  if (owns_handle_) bm_dev_free(handle());
 }
 
 /// No name twice, neither among `names` nor with what is loaded. Called with mutex_ held.

@@ -47,6 +47,8 @@ class Runtime {
   bm_handle_t handle() const { return cards_[0].handle; }
   /// In the order of bmrt_create_ex.
   std::span<const Card> cards() const { return cards_; }
+  /// The first device's handle is the runtime's own: it goes with it.
+  void own_handle() { owns_handle_ = true; }
   std::atomic<uint32_t> flags{0};  ///< bm_runtime_flag_t
   /// All networks of a container or none.
   Reason load(const npu::bmodel::Container &container);
@@ -85,6 +87,7 @@ class Runtime {
 
   const uint64_t id_;                               // never used again, unlike the runtime's address
   std::vector<Card> cards_;                         // constant once the runtime is made
+  bool owns_handle_ = false;                        // likewise
   int max_launches_ = 16;                           // guarded by mutex_
   mutable std::shared_mutex mutex_;                 // guards the list and the map; networks themselves are constant
   std::vector<std::unique_ptr<Network>> networks_;  // in the order of loading

@@ -33,7 +33,7 @@ export PKG_CONFIG_PATH=$root/lib/pkgconfig
 clean() { env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$root/lib" NPU_DEVICE=sim NPU_SIM=backend=reference "$@"; }
 
 for file in bin/npuc bin/npu-smi bin/npu-asm bin/bmrt_test include/bmlib_runtime.h include/bmlib_not_supported.h include/npu.h include/npu_async.hpp include/npu_accel.h \
-    include/bmruntime_interface.h include/bmdef.h lib/libnpu.so lib/libnpu.so.1 lib/libbmlib.so lib/libbmlib.so.0 lib/libnpurt.so lib/libnpurt.so.1 lib/libbmrt.so \
+    include/bmruntime_interface.h include/bmruntime_legacy.h include/bmdef.h lib/libnpu.so lib/libnpu.so.1 lib/libbmlib.so lib/libbmlib.so.0 lib/libnpurt.so lib/libnpurt.so.1 lib/libbmrt.so \
     lib/libnpu-sim.so lib/libnpumodel.so.1 lib/pkgconfig/npu.pc lib/pkgconfig/bmlib.pc lib/pkgconfig/npurt.pc lib/pkgconfig/bmrt.pc lib/udev/rules.d/60-npu.rules \
     share/man/man1/npuc.1 share/man/man1/npu-vm.1 share/man/man3/bm_memcpy_s2d.3 share/man/man3/npu_submit.3 share/man/man3/npu_async_submit.3 share/man/man3/bmrt_launch_tensor_ex.3; do
     is "$file is installed" test -s "$root/$file"
