@@ -126,7 +126,7 @@ typedef struct api_info_s {
 
 /* Memory that a model needs, or that a program gives for it. */
 typedef struct {
-  int64_t addr __attribute__((aligned(8))); /* device address; -1: none */
+  int64_t addr __attribute__((aligned(8))); /* device address; -1 or 0: none */
   uint64_t size __attribute__((aligned(8)));
   int type; /* 0 device, 1 host */
   int number;

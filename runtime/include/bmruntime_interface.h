@@ -71,8 +71,15 @@ BMRT_API bool bmrt_load_bmodel(void *p_bmrt, const char *bmodel_path);
 BMRT_API bool bmrt_load_bmodel_data(void *p_bmrt, const void *bmodel_data, size_t size);
 
 /*
- * The same with memory of the program's: accepted, and not used, because commands and coefficients are sealed and
- * shared. mem_info stays the caller's.
+ * The same in memory of the program's. Of mem_info (NULL: all is the runtime's) each member whose addr is neither 0 nor
+ * -1 and whose size is not 0 is device memory (type 0) on the first device of the runtime, any part of an allocation, at
+ * least as large as bmrt_get_bmodel_info says; what is not given, the runtime allocates as ever. instruction_mem and
+ * coeff_mem get commands and coefficients, which are then neither sealed nor shared with other models: a program may
+ * change coefficients between launches. io_mem is the memory behind stages[].input_mems and output_mems. neuron_mem is
+ * the activation memory of one launch at a time, of any network that was given it; while it is in use other launches get
+ * memory of the runtime's, up to bmrt_set_max_launches, or wait. variable_instruction_mem is not needed. The memory
+ * stays the caller's: nothing frees it. It may not be written otherwise as long as the runtime exists; freed early, it
+ * goes with the runtime. Not for distributed networks. Too little, foreign or overlapping memory: false.
  */
 BMRT_API bool bmrt_load_bmodel_with_mem(void *p_bmrt, const char *bmodel_path, mem_info_t *mem_info);
 BMRT_API bool bmrt_load_bmodel_data_with_mem(void *p_bmrt, const void *bmodel_data, size_t size, mem_info_t *mem_info);
@@ -89,7 +96,8 @@ BMRT_API bool bmrt_update_bmodel_weight_with_decrypt(void *p_bmrt, const char *b
 BMRT_API bool bmrt_empty_bmodel_weight_with_decrypt(void *p_bmrt, const char *bmodel_path, const char *net_idx,
                                                     const char *mem_idx, const char **weight_idx, int weight_count,
                                                     decrypt_func f);
-/* What the networks of a file need, in bytes; addresses are -1. Of activations, as much as one launch of the largest. */
+/* What the networks of a file need, in bytes; addresses are -1. Of activations, as much as one launch of the largest.
+ * Exactly that is enough for bmrt_load_bmodel_with_mem. */
 BMRT_API bool bmrt_get_bmodel_info(const char *bmodel_path, mem_info_t *mem_info);
 BMRT_API bool bmrt_get_bmodel_data_info(const void *bmodel_data, size_t size, mem_info_t *mem_info);
 
@@ -189,7 +197,9 @@ BMRT_API bool bmrt_pre_alloc_neuron_multi_cores(void *p_bmrt, const char *net_na
 BMRT_API bool bmrt_pre_alloc_mem(void *p_bmrt, const char *net_name);
 /* Frees all activation memory of a network that no launch uses. */
 BMRT_API bool bmrt_free_pre_alloc_mem(void *p_bmrt, const char *net_name);
-/* Nothing to do: the runtime has memory for each launch. The given memory is not used. */
+/* mem_info->neuron_mem (others are not looked at) is activation memory for the networks that are loaded, like that of
+ * bmrt_load_bmodel_with_mem, and in addition to it: one more launch at a time that needs no memory of the runtime's. It has
+ * room for the largest of them. Without it there is nothing to do. Threads need no number here. */
 BMRT_API bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t thread_idx, const mem_info_t *mem_info);
 /* Not supported: activation memory belongs to launches. 0 and bm_mem_null(). */
 BMRT_API int bmrt_get_neuron_number(void *p_bmrt, const char *net_name);

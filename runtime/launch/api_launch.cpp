@@ -113,8 +113,8 @@ bool bmrt_free_pre_alloc_mem(void *p_bmrt, const char *net_name) {
   });
 }
 
-bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t, const mem_info_t *) {
-  return guarded(__func__, p_bmrt, [](Runtime &) -> Reason { return {}; });
+bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t, const mem_info_t *mem_info) {
+  return guarded(__func__, p_bmrt, [&](Runtime &r) { return mem_info ? r.lend(*mem_info) : Reason(); });
 }
 
 namespace {

@@ -2,7 +2,6 @@
 // The C API: ways to load a model, and what it needs.
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +13,6 @@ using npu::bmodel::Container;
 using npurt::guarded;
 using npurt::Reason;
 using npurt::Runtime;
-namespace fb = npu::bmodel::fb;
 
 namespace {
 
@@ -32,19 +30,19 @@ Opened open(const void *data, size_t size, Reason &why) {
   return nullptr;
 }
 
-bool load(const char *function, void *p_bmrt, const char *path) {
+bool load(const char *function, void *p_bmrt, const char *path, const mem_info_t *memory = nullptr) {
   return guarded(function, p_bmrt, [&](Runtime &r) {
     Reason why;
     const Opened model = open(path, why);
-    return model ? r.load(*model) : why;
+    return model ? r.load(*model, memory) : why;
   });
 }
 
-bool load(const char *function, void *p_bmrt, const void *data, size_t size) {
+bool load(const char *function, void *p_bmrt, const void *data, size_t size, const mem_info_t *memory = nullptr) {
   return guarded(function, p_bmrt, [&](Runtime &r) {
     Reason why;
     const Opened model = open(data, size, why);
-    return model ? r.load(*model) : why;
+    return model ? r.load(*model, memory) : why;
   });
 }
 
@@ -70,52 +68,9 @@ bool not_supported(const char *function, void *p_bmrt) {
   });
 }
 
-uint64_t bytes_of(const fb::Binary *b) { return b ? b->size() : 0; }
-
-uint64_t bytes_of(const flatbuffers::Vector<flatbuffers::Offset<fb::CmdGroup>> *groups) {
-  uint64_t bytes = 0;
-  for (unsigned i = 0; groups && i < groups->size(); ++i)
-    bytes += bytes_of(groups->Get(i)->binary_bdc()) + bytes_of(groups->Get(i)->binary_gdma());
-  return bytes;
-}
-
-void add(memory_t &mem, uint64_t bytes) {
-  mem.size += bytes;
-  mem.number = 1;
-}
-
-/// Of one launch: activation memory and what passes between sub-networks.
-uint64_t activations(const Container &model, const fb::NetParameter &stage) {
-  npu::bmodel::Flow flow;
-  uint64_t bytes = stage.ctx_size();
-  if (!npu::bmodel::has_flow(stage) || !npu::bmodel::read_flow(model, stage, flow).empty()) return bytes;
-  for (const auto &t : flow.tensors)
-    if (t.input < 0 && t.output < 0)
-      bytes +=
-          (npu::bmodel::tensor_bytes(*t.tensor) + npurt::Plan::kAlign - 1) / npurt::Plan::kAlign * npurt::Plan::kAlign;
-  return bytes;
-}
-
 Reason describe(const Container &model, mem_info_t *info) {
   if (!info) return "null pointer instead of a place for the information";
-  *info = {};
-  for (memory_t *m : {&info->instruction_mem, &info->variable_instruction_mem, &info->neuron_mem, &info->coeff_mem,
-                      &info->io_mem, &info->reserved[0], &info->reserved[1], &info->reserved[2], &info->reserved[3]})
-    m->addr = -1;
-  if (!model.model().net()) return {};
-  for (const fb::Net *net : *model.model().net()) {
-    for (unsigned s = 0; net->parameter() && s < net->parameter()->size(); ++s) {
-      const fb::NetParameter &p = *net->parameter()->Get(s);
-      uint64_t commands = bytes_of(p.cmd_group());
-      for (unsigned i = 0; npu::bmodel::has_flow(p) && i < p.sub_net()->size(); ++i)
-        commands += bytes_of(p.sub_net()->Get(i)->cmd_group());
-      add(info->instruction_mem, commands);
-      if (p.coeff_mem()) add(info->coeff_mem, bytes_of(p.coeff_mem()->binary_coeff()));
-      add(info->io_mem, p.io_size());
-      info->neuron_mem.size = std::max(info->neuron_mem.size, activations(model, p));
-      info->neuron_mem.number = 1;
-    }
-  }
+  npurt::describe(npurt::measure(model), *info);
   return {};
 }
 
@@ -127,12 +82,12 @@ bool bmrt_load_bmodel_data(void *p_bmrt, const void *bmodel_data, size_t size) {
   return load(__func__, p_bmrt, bmodel_data, size);
 }
 
-bool bmrt_load_bmodel_with_mem(void *p_bmrt, const char *bmodel_path, mem_info_t *) {
-  return load(__func__, p_bmrt, bmodel_path);
+bool bmrt_load_bmodel_with_mem(void *p_bmrt, const char *bmodel_path, mem_info_t *mem_info) {
+  return load(__func__, p_bmrt, bmodel_path, mem_info);
 }
 
-bool bmrt_load_bmodel_data_with_mem(void *p_bmrt, const void *bmodel_data, size_t size, mem_info_t *) {
-  return load(__func__, p_bmrt, bmodel_data, size);
+bool bmrt_load_bmodel_data_with_mem(void *p_bmrt, const void *bmodel_data, size_t size, mem_info_t *mem_info) {
+  return load(__func__, p_bmrt, bmodel_data, size, mem_info);
 }
 
 bool bmrt_load_bmodel_in_device(void *p_bmrt, void *p_bmodel, uint64_t, size_t size) {

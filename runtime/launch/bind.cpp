@@ -18,7 +18,7 @@ npu_job_region region(const Owner &bo, uint64_t offset, uint64_t size, uint32_t 
   return {bo.get(), offset, size, access, 0};
 }
 
-npu_job_region whole(const Sealed &bo) { return region(bo, 0, npu_bo_size(bo.get()), DRM_NPU_REGION_READ); }
+npu_job_region whole(const Constant &c) { return region(c.bo, c.offset, c.bytes, DRM_NPU_REGION_READ); }
 
 npu_job_desc job(const std::vector<npu_job_region> &regions, std::span<const drm_npu_stream> streams,
                  uint32_t core_mask) {
@@ -79,9 +79,9 @@ Reason Binder::stage_outputs(npu_device *device) {
 npu_job_region Binder::bind_region(const npu_program_region &r) const {
   switch (r.kind) {
     case NPU_PROGRAM_COEFF:
-      return region(unit_.coeff, 0, r.bytes, r.access);
+      return region(unit_.coeff.bo, unit_.coeff.offset, r.bytes, r.access);
     case NPU_PROGRAM_CTX:
-      return region(scratch_.ctx, 0, r.bytes, r.access);
+      return region(scratch_.ctx, scratch_.ctx_offset, r.bytes, r.access);
     case NPU_PROGRAM_INPUT:
       return region(inputs_[r.index].bo, inputs_[r.index].offset, r.bytes, r.access);
     default:

@@ -83,7 +83,7 @@ class Builder {
     node.unit.inputs = read_tensors(*p.input_tensor());
     node.unit.outputs = read_tensors(*p.output_tensor());
     const auto coeff = p.coeff_mem() ? container_.binary(p.coeff_mem()->binary_coeff()) : std::span<const uint8_t>();
-    why = upload_unit(cards_[node.device].device, "it", program, coeff, node.unit);
+    why = upload_unit(cards_[node.device].device, "it", program, coeff, nothing_given_, node.unit);
     context_[node.device] = std::max(context_[node.device], p.ctx_size());
     for (unsigned i = 0; i < p.input_tensor()->size() && why.empty(); ++i)
       why = add_input(*p.input_tensor()->Get(i), node.unit.inputs[i], node);
@@ -180,6 +180,7 @@ class Builder {
   const Container &container_;
   const unsigned index_;
   Stage &stage_;
+  Given nothing_given_;
   std::vector<uint64_t> context_;  // activation memory on each card
   std::map<std::string, Tensor> tensors_;
   std::vector<Tensor *> order_;  // as they come

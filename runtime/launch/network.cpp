@@ -14,12 +14,12 @@ using npu::bmodel::Program;
 
 namespace {
 
-constexpr uint64_t kIoAlign = 4096;
+constexpr uint64_t kIoAlign = Extent::kIoAlign;
 
 uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 /// Memory for stages[].input_mems and output_mems.
-Reason allocate_io(std::span<const Card> cards, Stage &stage) {
+Reason allocate_io(std::span<const Card> cards, Given &given, Stage &stage) {
   stage.input_device.resize(stage.inputs.size());
   stage.output_device.resize(stage.outputs.size());
   std::vector<uint64_t> bytes(cards.size());
@@ -31,33 +31,38 @@ Reason allocate_io(std::span<const Card> cards, Stage &stage) {
     uint64_t &end = bytes[stage.output_device[i]];
     stage.output_address.push_back(std::exchange(end, end + round_up(stage.outputs[i].bytes, kIoAlign)));
   }
+  std::vector<uint64_t> start(cards.size());
   for (size_t c = 0; c < cards.size(); ++c) {
     npu_bo *bo = nullptr;
-    if (bytes[c] && npu_bo_create(cards[c].device, bytes[c], DRM_NPU_BO_CARD, &bo) != 0)
+    if (c == 0 && given.io) {
+      bo = given.io.ref();
+      start[c] = given.io.offset + given.io.used.add(bytes[c], kIoAlign);
+    } else if (bytes[c] && npu_bo_create(cards[c].device, bytes[c], DRM_NPU_BO_CARD, &bo) != 0) {
       return std::string("input and output memory: ") + npu_last_error();
+    }
     stage.io.emplace_back(bo);
+    stage.io_bytes += bytes[c];
+    if (bo) start[c] += npu_bo_address(bo);
   }
-  for (size_t i = 0; i < stage.inputs.size(); ++i)
-    stage.input_address[i] += npu_bo_address(stage.io[stage.input_device[i]].get());
-  for (size_t i = 0; i < stage.outputs.size(); ++i)
-    stage.output_address[i] += npu_bo_address(stage.io[stage.output_device[i]].get());
+  for (size_t i = 0; i < stage.inputs.size(); ++i) stage.input_address[i] += start[stage.input_device[i]];
+  for (size_t i = 0; i < stage.outputs.size(); ++i) stage.output_address[i] += start[stage.output_device[i]];
   return {};
 }
 
 Reason load_program(npu_device *device, const std::string &who, const Container &container, const fb::NetParameter &p,
-                    const Program &program, Stage &stage) {
+                    const Program &program, Given &given, Stage &stage) {
   const auto coeff = p.coeff_mem() ? container.binary(p.coeff_mem()->binary_coeff()) : std::span<const uint8_t>();
   stage.inputs = read_tensors(*p.input_tensor());
   stage.outputs = read_tensors(*p.output_tensor());
-  const Reason why = upload_unit(device, who, program, coeff, stage);
+  const Reason why = upload_unit(device, who, program, coeff, given, stage);
   if (why.empty()) stage.pools.push_back(std::make_unique<Pool>(device, p.ctx_size(), stage.outputs.size()));
   return why;
 }
 
 Reason load_plan(npu_device *device, const std::string &who, const Container &container, const fb::NetParameter &p,
-                 Stage &stage) {
+                 Given &given, Stage &stage) {
   stage.plan = std::make_unique<Plan>();
-  const Reason why = Plan::load(device, who, container, p, *stage.plan);
+  const Reason why = Plan::load(device, who, container, p, given, *stage.plan);
   if (!why.empty()) return why;
   stage.inputs = read_tensors(*p.input_tensor());
   stage.outputs = read_tensors(*p.output_tensor());
@@ -77,7 +82,7 @@ void sum_up(std::span<const Card> cards, Stage &stage) {
 }
 
 Reason load_stage(std::span<const Card> cards, const Container &container, const std::string &name, const Nets &nets,
-                  unsigned index, Stage &stage) {
+                  unsigned index, Given &given, Stage &stage) {
   const fb::Net &net = *nets[0];
   const fb::NetParameter &p = *net.parameter()->Get(index);
   const std::string who = container.name() + ": network '" + name + "'";
@@ -89,15 +94,17 @@ Reason load_stage(std::span<const Card> cards, const Container &container, const
     why = npu::bmodel::check_supported(container, net, p);
     if (!why.empty()) return why;
     if (npu::bmodel::has_flow(p)) {
-      why = load_plan(cards[0].device, with_stage, container, p, stage);
+      why = load_plan(cards[0].device, with_stage, container, p, given, stage);
     } else {
       Program program;
       why = npu::bmodel::read_program(container, net, p, program);
-      if (why.empty()) why = load_program(cards[0].device, who, container, p, program, stage);
+      if (why.empty()) why = load_program(cards[0].device, who, container, p, program, given, stage);
     }
   }
   if (why.empty() && stage.plan) sum_up(cards, stage);
-  return why.empty() ? allocate_io(cards, stage) : why;
+  if (why.empty()) why = allocate_io(cards, given, stage);
+  if (why.empty()) stage.pools[0]->lend(given.activations);
+  return why;
 }
 
 /// What varies is the batch, which all tensors of a dynamic stage have.
@@ -138,7 +145,7 @@ unsigned Stage::cores() const {
 }
 
 Reason Network::load(std::span<const Card> cards, const Container &container, const std::string &name, const Nets &nets,
-                     std::unique_ptr<Network> &out) {
+                     Given &given, std::unique_ptr<Network> &out) {
   auto n = std::make_unique<Network>();
   n->name_ = name;
   n->addr_mode_ = nets[0]->addr_mode();
@@ -149,7 +156,7 @@ Reason Network::load(std::span<const Card> cards, const Container &container, co
       return container.name() + ": network '" + n->name_ + "': its steps have different numbers of stages";
   for (unsigned i = 0; i < stages; ++i) {
     auto stage = std::make_unique<Stage>();
-    Reason why = load_stage(cards, container, name, nets, i, *stage);
+    Reason why = load_stage(cards, container, name, nets, i, given, *stage);
     if (!why.empty()) return why;
     stage->dynamic = nets[0]->parameter()->Get(i)->is_dynamic() != 0;
     if (stage->dynamic) why = check_batch(*stage);

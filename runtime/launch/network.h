@@ -18,6 +18,7 @@ struct Stage : Unit {
   std::unique_ptr<Plan> plan;
   std::vector<unsigned> input_device, output_device;  ///< numbers of their cards
   std::vector<Bo> io;  ///< the memory behind stages[].input_mems and output_mems, on each card
+  uint64_t io_bytes = 0;
   std::vector<uint64_t> input_address, output_address;  ///< device addresses inside `io`
   std::vector<std::unique_ptr<Pool>> pools;             ///< one a card
 
@@ -31,7 +32,8 @@ class Network {
  public:
   /// Reads, checks and uploads one network of a container: a net, or the steps of a distributed one.
   static Reason load(std::span<const Card> cards, const npu::bmodel::Container &container, const std::string &name,
-                     const std::vector<const npu::bmodel::fb::Net *> &nets, std::unique_ptr<Network> &out);
+                     const std::vector<const npu::bmodel::fb::Net *> &nets, Given &given,
+                     std::unique_ptr<Network> &out);
 
   const std::string &name() const { return name_; }
   const bm_net_info_t *info() const { return &info_; }

@@ -24,7 +24,7 @@ Reason check_cpu(const Plan &plan, const Plan::Node &node) {
 }
 
 Reason load_node(npu_device *device, const std::string &who, std::span<const uint8_t> coeff, FlowNode &from,
-                 Plan &plan) {
+                 Given &given, Plan &plan) {
   Plan::Node &node = plan.nodes.emplace_back();
   node.kind = static_cast<Plan::Kind>(from.mode);
   node.id = from.id;
@@ -44,7 +44,7 @@ Reason load_node(npu_device *device, const std::string &who, std::span<const uin
   if (node.kind != Plan::Kind::kNpu) return {};
   node.unit.inputs = infos(plan, node.inputs);
   node.unit.outputs = infos(plan, node.outputs);
-  return upload_unit(device, name, from.program, coeff, node.unit);
+  return upload_unit(device, name, from.program, coeff, given, node.unit);
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ npu::cpuop::Tensor cpu_tensor(const TensorInfo &info) {
 }
 
 Reason Plan::load(npu_device *device, const std::string &who, const Container &container, const fb::NetParameter &stage,
-                  Plan &plan) {
+                  Given &given, Plan &plan) {
   Flow flow;
   Reason why = npu::bmodel::read_flow(container, stage, flow);
   if (!why.empty()) return who + ": " + why;
@@ -69,10 +69,17 @@ Reason Plan::load(npu_device *device, const std::string &who, const Container &c
   const auto coeff =
       stage.coeff_mem() ? container.binary(stage.coeff_mem()->binary_coeff()) : std::span<const uint8_t>();
   for (FlowNode &node : flow.nodes) {
-    why = load_node(device, who, coeff, node, plan);
+    why = load_node(device, who, coeff, node, given, plan);
     if (!why.empty()) return why;
   }
   return {};
+}
+
+uint64_t Plan::activations(const fb::NetParameter &stage, const Flow &flow) {
+  uint64_t end = (stage.ctx_size() + kAlign - 1) / kAlign * kAlign;
+  for (const auto &t : flow.tensors)
+    if (t.input < 0 && t.output < 0) end += (npu::bmodel::tensor_bytes(*t.tensor) + kAlign - 1) / kAlign * kAlign;
+  return end;
 }
 
 uint64_t Plan::predicted_cycles() const {

@@ -46,7 +46,9 @@ struct Plan {
 
   /// Makes one of a stage's sub-networks, on one card. `who` begins the reason.
   static Reason load(npu_device *device, const std::string &who, const npu::bmodel::Container &container,
-                     const npu::bmodel::fb::NetParameter &stage, Plan &plan);
+                     const npu::bmodel::fb::NetParameter &stage, Given &given, Plan &plan);
+  /// What scratch_bytes will be.
+  static uint64_t activations(const npu::bmodel::fb::NetParameter &stage, const npu::bmodel::Flow &flow);
 
   uint64_t predicted_cycles() const;
 };

@@ -26,8 +26,23 @@ Pool::~Pool() {
     std::lock_guard lock(pools_mutex);
     pools.erase(this);
   }
-  for (const auto &e : entries_)
+  for (const auto &e : entries_) {
     if (e->context) npu_wait(e->context, e->seqno, -1, nullptr);
+    if (e->lent) e->lent->forget(this);
+  }
+}
+
+void Pool::lend(std::shared_ptr<Lent> lent) {
+  if (!lent || !ctx_bytes_) return;
+  std::lock_guard lock(mutex_);
+  for (const auto &e : entries_)
+    if (e->lent == lent) return;
+  auto e = std::make_unique<Entry>();
+  e->scratch.ctx.reset(npu_bo_ref(lent->bo()));
+  e->scratch.ctx_offset = lent->offset();
+  e->scratch.staging.resize(outputs_);
+  e->lent = std::move(lent);
+  entries_.push_back(std::move(e));
 }
 
 void Pool::set_limit(int limit) {
@@ -69,26 +84,32 @@ void Pool::look_for_finished() {
     if (e->context && npu_wait(e->context, e->seqno, 0, nullptr) != -ETIME) e->context = nullptr;
 }
 
-/// Called with mutex_ held.
+/// Called with mutex_ held. Memory of the program's stays.
 bool Pool::free_idle(size_t keep) {
   const size_t before = entries_.size();
   for (size_t i = entries_.size(); i-- > 0 && entries_.size() > keep;)
-    if (!entries_[i]->taken && !entries_[i]->context) entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!entries_[i]->taken && !entries_[i]->context && !entries_[i]->lent)
+      entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
   return entries_.size() < before;
+}
+
+/// Called with mutex_ held.
+size_t Pool::in_use() const {
+  return static_cast<size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [](const auto &e) { return e->taken || e->context; }));
 }
 
 /// Called with mutex_ held.
 bool Pool::try_acquire(Scratch **scratch) {
   look_for_finished();
   Entry *idle = nullptr;
-  size_t used = 0;
+  if (in_use() >= limit_) return false;
   for (const auto &e : entries_) {
-    if (e->taken || e->context)
-      ++used;
-    else
-      idle = e.get();
+    if (e->taken || e->context) continue;
+    if (e->lent ? e->lent->try_take() : !idle) idle = e.get();
+    if (idle && idle->lent) break;
   }
-  if (!idle || used >= limit_) return false;
+  if (!idle) return false;
   idle->taken = true;
   *scratch = &idle->scratch;
   return true;
@@ -135,18 +156,30 @@ Reason Pool::acquire(Scratch **scratch) {
       if (freed) continue;
       if (entries_.empty()) return why;
     }
-    Entry *oldest = nullptr;
-    for (const auto &e : entries_)
-      if (!e->taken && e->context && (!oldest || e->order < oldest->order)) oldest = e.get();
-    if (!oldest) {  // every scratch is between acquire and release of another thread
-      released_.wait(lock);
-      continue;
-    }
+    wait_for_any(lock);
+  }
+}
+
+/// Until one of the scratches may be free; without the lock, which it takes again.
+void Pool::wait_for_any(std::unique_lock<std::mutex> &lock) {
+  std::shared_ptr<Lent> elsewhere;  // memory that a launch of another pool has
+  Entry *oldest = nullptr;
+  for (const auto &e : entries_) {
+    if (!e->taken && !e->context && e->lent) elsewhere = e->lent;
+    if (!e->taken && e->context && (!oldest || e->order < oldest->order)) oldest = e.get();
+  }
+  if (elsewhere && in_use() < limit_) {
+    lock.unlock();
+    elsewhere->wait();
+    lock.lock();
+  } else if (oldest) {
     npu_context *context = oldest->context;
     const uint64_t seqno = oldest->seqno;
     lock.unlock();
     npu_wait(context, seqno, -1, nullptr);
     lock.lock();
+  } else {  // every scratch is between acquire and release of another thread
+    released_.wait(lock);
   }
 }
 
@@ -155,6 +188,7 @@ void Pool::release(Scratch *scratch, npu_context *context, uint64_t seqno) {
     std::lock_guard lock(mutex_);
     for (const auto &e : entries_) {
       if (&e->scratch != scratch) continue;
+      if (e->lent) e->lent->give_back(this, context, seqno);
       e->context = context;
       e->seqno = seqno;
       e->order = ++order_;

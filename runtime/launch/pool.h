@@ -8,8 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "error.h"
-#include "handles.h"
+#include "lent.h"
 
 namespace npurt {
 
@@ -17,18 +16,22 @@ namespace npurt {
 /// needed, and inputs and outputs in the program's store mode where the launch has another.
 struct Scratch {
   Bo ctx;                        ///< null when the network needs none
+  uint64_t ctx_offset = 0;       ///< where it begins in that buffer
   std::vector<Bo> staging;       ///< one an output, null until needed
   std::vector<Bo> converted[2];  ///< of inputs, of outputs; null, or not there, until needed
 };
 
 /// Thread-safe. A scratch comes back when the fence of its job signals, not when someone synchronises: it is taken
-/// again as soon as its job is finished.
+/// again as soon as its job is finished. Memory of the program's is preferred to memory of its own.
 class Pool {
  public:
   Pool(npu_device *device, uint64_t ctx_bytes, size_t outputs);
   /// Waits for all jobs.
   ~Pool();
 
+  /// One of its scratches may have this memory of the program's, which is large enough, while no other launch has it.
+  void lend(std::shared_ptr<Lent> lent);
+  uint64_t ctx_bytes() const { return ctx_bytes_; }
   /// What is idle beyond the limit is freed.
   void set_limit(int limit);
   /// Sees to it that there is a scratch, so that the first launch need not make one.
@@ -46,6 +49,7 @@ class Pool {
  private:
   struct Entry {
     Scratch scratch;
+    std::shared_ptr<Lent> lent;      ///< whose memory it is; null: the pool's own
     npu_context *context = nullptr;  ///< job that uses it; null: none
     uint64_t seqno = 0;
     uint64_t order = 0;
@@ -55,6 +59,8 @@ class Pool {
   bool free_idle(size_t keep);
   bool trim_others() const;
   bool try_acquire(Scratch **scratch);
+  size_t in_use() const;
+  void wait_for_any(std::unique_lock<std::mutex> &lock);
   Reason make(Scratch &scratch, bool &short_of_memory) const;
   Reason create(Scratch **scratch, bool &short_of_memory);
 

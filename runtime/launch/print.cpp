@@ -23,8 +23,6 @@ void print_modes(const char *what, const std::vector<TensorInfo> &tensors) {
                   npu::bmodel::store_mode_name(tensors[i].mode).c_str());
 }
 
-uint64_t size_of(const Sealed &bo) { return bo ? npu_bo_size(bo.get()) : 0; }
-
 void print_plan(const Plan &plan) {
   static constexpr const char *kModes[] = {"NPU", "CPU", "merge", "switch", "transfer"};
   const auto id = [&plan](int node) { return node == Plan::kEnd ? -1 : plan.nodes[static_cast<size_t>(node)].id; };
@@ -40,22 +38,16 @@ void print_plan(const Plan &plan) {
 }
 
 uint64_t code_bytes(const Stage &stage) {
-  uint64_t bytes = size_of(stage.code);
+  uint64_t bytes = stage.code.bytes;
   if (stage.plan)
-    for (const Plan::Node &node : stage.plan->nodes) bytes += size_of(node.unit.code);
-  return bytes;
-}
-
-uint64_t io_bytes(const Stage &stage) {
-  uint64_t bytes = 0;
-  for (const Bo &io : stage.io) bytes += io ? npu_bo_size(io.get()) : 0;
+    for (const Plan::Node &node : stage.plan->nodes) bytes += node.unit.code.bytes;
   return bytes;
 }
 
 uint64_t coeff_bytes(const Stage &stage) {
-  uint64_t bytes = size_of(stage.coeff);
+  uint64_t bytes = stage.coeff.bytes;
   if (stage.plan)
-    for (const Plan::Node &node : stage.plan->nodes) bytes = std::max(bytes, size_of(node.unit.coeff));
+    for (const Plan::Node &node : stage.plan->nodes) bytes = std::max(bytes, node.unit.coeff.bytes);
   return bytes;
 }
 
@@ -87,7 +79,7 @@ void print_trace(const Runtime &runtime) {
           static_cast<unsigned long long>(stage.predicted_cycles));
       std::printf("  coefficients %llu bytes, code %llu bytes, input and output memory %llu bytes\n",
                   static_cast<unsigned long long>(coeff_bytes(stage)),
-                  static_cast<unsigned long long>(code_bytes(stage)), static_cast<unsigned long long>(io_bytes(stage)));
+                  static_cast<unsigned long long>(code_bytes(stage)), static_cast<unsigned long long>(stage.io_bytes));
       print_modes("input", stage.inputs);
       print_modes("output", stage.outputs);
       if (stage.plan) print_plan(*stage.plan);

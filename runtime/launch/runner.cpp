@@ -88,7 +88,8 @@ Reason Runner::find_memory(std::span<const bm_tensor_t> inputs, std::span<const 
       why = find_tensor(s, outputs[static_cast<size_t>(slot.output)], after_);
     } else {
       npu_bo *bo = scratch_[slot.device]->ctx.get();
-      places_[s] = {Bo(npu_bo_ref(bo)), slot.offset, npu_bo_address(bo) + slot.offset, slot.info.bytes};
+      const uint64_t at = scratch_[slot.device]->ctx_offset + slot.offset;
+      places_[s] = {Bo(npu_bo_ref(bo)), at, npu_bo_address(bo) + at, slot.info.bytes};
     }
     if (!why.empty()) return why;
   }

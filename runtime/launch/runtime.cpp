@@ -99,7 +99,7 @@ Reason Runtime::check_names(const std::vector<std::string> &names, const std::st
   return {};
 }
 
-Reason Runtime::load(const npu::bmodel::Container &container) {
+Reason Runtime::load(const npu::bmodel::Container &container, const mem_info_t *memory) {
   Reason why = npu::bmodel::check_chip(container);
   if (why.empty() && (wants_verification() || flags & BM_RUNTIME_CHECK_MEM)) why = container.verify_hashes();
   if (!why.empty()) return why;
@@ -121,10 +121,13 @@ Reason Runtime::load(const npu::bmodel::Container &container) {
     why = check_names(names, container.name());
     if (!why.empty()) return why;
   }
+  Given given;
+  why = Given::find(cards_, container, memory, given);
+  if (!why.empty()) return container.name() + ": " + why;
   std::vector<std::unique_ptr<Network>> loaded;
   for (size_t i = 0; i < nets.size(); ++i) {
     std::unique_ptr<Network> n;
-    why = Network::load(cards_, container, names[i], nets[i], n);
+    why = Network::load(cards_, container, names[i], nets[i], given, n);
     if (!why.empty()) return why;
     loaded.push_back(std::move(n));
   }
@@ -177,6 +180,20 @@ Reason Runtime::reserve(const char *name, int stage, std::span<const int> cores)
       for (const auto &pool : net->stages()[static_cast<size_t>(s)]->pools)
         if (why.empty()) why = pool->reserve();
   return why.empty() ? why : "network '" + net->name() + "': " + why;
+}
+
+Reason Runtime::lend(const mem_info_t &memory) const {
+  uint64_t need = 0;
+  std::vector<Pool *> pools;
+  for (const Network *net : networks())
+    for (const auto &stage : net->stages()) {
+      pools.push_back(stage->pools[0].get());
+      need = std::max(need, pools.back()->ctx_bytes());
+    }
+  std::shared_ptr<Lent> lent;
+  const Reason why = Given::find_activations(cards_, memory.neuron_mem, need, lent);
+  for (Pool *pool : pools) pool->lend(lent);
+  return why;
 }
 
 Launched &Runtime::last_launch() const { return last_launches[id_]; }

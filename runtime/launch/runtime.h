@@ -50,8 +50,10 @@ class Runtime {
   /// The first device's handle is the runtime's own: it goes with it.
   void own_handle() { owns_handle_ = true; }
   std::atomic<uint32_t> flags{0};  ///< bm_runtime_flag_t
-  /// All networks of a container or none.
-  Reason load(const npu::bmodel::Container &container);
+  /// All networks of a container or none. `memory` (may be null): what the program gives for them.
+  Reason load(const npu::bmodel::Container &container, const mem_info_t *memory = nullptr);
+  /// Activation memory of the program's for all networks that are loaded.
+  Reason lend(const mem_info_t &memory) const;
   /// nullptr with the reason: no such network.
   const Network *find(const char *name, Reason &why) const;
   std::vector<const Network *> networks() const;

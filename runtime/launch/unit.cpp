@@ -36,8 +36,8 @@ void add_stream(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma, std
   unit.streams.push_back(s);
 }
 
-/// TIU and GDMA commands of each core, one staging copy an output: one sealed buffer.
-Reason upload_code(npu_device *device, const Program &program, Unit &unit) {
+/// TIU and GDMA commands of each core, one staging copy an output.
+Reason upload_code(npu_device *device, const Program &program, Part &part, Unit &unit) {
   std::vector<uint8_t> code;
   add_stream(program.tiu, program.gdma, code, unit);
   for (const auto &core : program.more_cores) add_stream(core.tiu, core.gdma, code, unit);
@@ -47,7 +47,7 @@ Reason upload_code(npu_device *device, const Program &program, Unit &unit) {
     const auto *p = reinterpret_cast<const uint8_t *>(&c);
     code.insert(code.end(), p, p + sizeof c);
   }
-  return seal(device, "commands", code, unit.code);
+  return store(device, "commands", code, part, false, unit.code);
 }
 
 /// What the card must have for a program.
@@ -110,8 +110,14 @@ std::vector<TensorInfo> with_rows(const std::vector<TensorInfo> &tensors, int ro
   return out;
 }
 
+uint64_t code_bytes(const Program &program, size_t outputs) {
+  uint64_t bytes = program.tiu.size() + program.gdma.size() + outputs * NPU_CMD_BYTES;
+  for (const auto &core : program.more_cores) bytes += core.tiu.size() + core.gdma.size();
+  return bytes;
+}
+
 Reason upload_unit(npu_device *device, const std::string &who, const Program &program, std::span<const uint8_t> coeff,
-                   Unit &unit) {
+                   Given &given, Unit &unit) {
   Reason why = check_card(device, who, program);
   if (!why.empty()) return why;
   unit.regions = program.regions;
@@ -119,8 +125,8 @@ Reason upload_unit(npu_device *device, const std::string &who, const Program &pr
   for (std::string_view name : program.layers) unit.layers.emplace_back(name);
   unit.lmem_bytes = program.header.lmem_bytes;
   unit.predicted_cycles = program.header.cycles;
-  why = upload_code(device, program, unit);
-  if (why.empty() && !coeff.empty()) why = seal(device, "coefficients", coeff, unit.coeff);
+  why = upload_code(device, program, given.instructions, unit);
+  if (why.empty() && !coeff.empty()) why = store(device, "coefficients", coeff, given.coefficients, true, unit.coeff);
   return why.empty() ? why : who + ": " + why;
 }
 

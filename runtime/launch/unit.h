@@ -9,7 +9,7 @@
 #include "bmruntime_interface.h"
 #include "error.h"
 #include "flow.h"
-#include "sealed.h"
+#include "given.h"
 
 namespace npurt {
 
@@ -48,12 +48,15 @@ struct Unit {
   uint32_t tiu_count = 0, gdma_count = 0;  ///< of all cores
   std::vector<drm_npu_stream> streams;     ///< one a core, with places in `code`; the regions are not filled in
   uint64_t copy_offset = 0;                ///< of one COPY command an output in `code`: staged output to its memory
-  Sealed code, coeff;                      ///< shared with whoever has the same
+  Constant code, coeff;
 };
+
+/// Bytes of a program's commands, as they are uploaded.
+uint64_t code_bytes(const npu::bmodel::Program &program, size_t outputs);
 
 /// Uploads a program whose tensors are in `unit` already. `who` begins the reason: "network 'x'".
 Reason upload_unit(npu_device *device, const std::string &who, const npu::bmodel::Program &program,
-                   std::span<const uint8_t> coeff, Unit &unit);
+                   std::span<const uint8_t> coeff, Given &given, Unit &unit);
 
 }  // namespace npurt
 
