@@ -503,9 +503,9 @@ TEST_F(GivenMemoryTest, MoreActivationMemoryMayBeGivenLater) {
 
 // ---- several cards
 
-class GivenMemoryOnTwoCards : public TwoCards {};
+class TwoCardsGivenMemory : public TwoCards {};
 
-TEST_F(GivenMemoryOnTwoCards, MemoryOfTheOtherCardIsRefused) {
+TEST_F(TwoCardsGivenMemory, MemoryOfTheOtherCardIsRefused) {
   const Bytes model = file({net("weights", {affine(16)})});
   mem_info_t info;
   ASSERT_TRUE(bmrt_get_bmodel_data_info(model.data(), model.size(), &info)) << bmrt_last_error();
@@ -519,7 +519,7 @@ TEST_F(GivenMemoryOnTwoCards, MemoryOfTheOtherCardIsRefused) {
   bm_free_device(handles[1], far);
 }
 
-TEST_F(GivenMemoryOnTwoCards, DistributedNetworksTakeNone) {
+TEST_F(TwoCardsGivenMemory, DistributedNetworksTakeNone) {
   auto first = net("first", {test_models::plus({1, 8}, 1)}), second = net("second", {test_models::plus({1, 8}, 2)});
   first.part_of = second.part_of = "both";
   second.step = second.device = 1;

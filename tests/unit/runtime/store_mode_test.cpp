@@ -496,9 +496,9 @@ TEST_F(StoreModeTest, TheCpuHasItsTurnOnRowMajorTensors) {
           "sub-network 1: its output 'z' has another shape than 'x'");
 }
 
-class StoreModesOnTwoCards : public TwoCards {};
+class TwoCardsStoreModes : public TwoCards {};
 
-TEST_F(StoreModesOnTwoCards, StepsShareWordsAcrossThem) {
+TEST_F(TwoCardsStoreModes, StepsShareWordsAcrossThem) {
   const Kind k{BM_INT8, 6, 5};
   auto first = net("first", {mirror_of(k, BM_STORE_1N, BM_STORE_4N)}),
        second = net("second", {mirror_of(k, BM_STORE_4N, BM_STORE_1N)});
