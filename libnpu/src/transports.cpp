@@ -2,13 +2,12 @@
 // Which transport: NPU_DEVICE=drm|sim|auto.
 #include "transports.h"
 
-#include <dlfcn.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "internal.h"
+#include "npu_beside_internal.h"
 
 namespace npu {
 namespace {
@@ -20,22 +19,11 @@ struct Sim {
   std::string why;
 };
 
-std::string beside_this_library(const char *name) {
-  Dl_info info{};
-  if (!dladdr(reinterpret_cast<void *>(&npu_device_count), &info) || !info.dli_fname) return name;
-  // Also where a program found the library by a symbolic link from elsewhere.
-  char *const real = realpath(info.dli_fname, nullptr);
-  const std::string path = real ? real : info.dli_fname;
-  free(real);
-  const size_t slash = path.rfind('/');
-  return slash == path.npos ? name : path.substr(0, slash + 1) + name;
-}
-
 /// Loaded once, for ever: its threads may run until the process ends.
 const Sim &sim() {
   static const Sim *const loaded = [] {
     auto *s = new Sim;
-    const std::string path = beside_this_library("libnpu-sim.so");
+    const std::string path = beside(reinterpret_cast<const void *>(&npu_device_count), "libnpu-sim.so");
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       s->why = "the simulator cannot be loaded: " + std::string(dlerror());
