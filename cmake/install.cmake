@@ -2,7 +2,7 @@
 # What `make install` installs: libraries, headers, pkg-config files, tools, manual pages, the udev rule, documents. No test program, no static library.
 set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "libraries, below the prefix")
 include(GNUInstallDirs)
-set(npu_modules ${CMAKE_INSTALL_LIBDIR})  # libnpu-sim.so and libnpu-onednn.so are looked for beside the library that loads them
+set(npu_modules ${CMAKE_INSTALL_LIBDIR})  # libnpu-sim.so, libnpu-onednn.so and libnpuc.so are looked for beside the library that loads them
 
 # For programs: with the names that a linker looks for.
 set(npu_libraries npu bmlib npurt)
@@ -24,6 +24,9 @@ endif()
 if(TARGET npu-onednn)
   install(TARGETS npu-onednn LIBRARY DESTINATION ${npu_modules})
 endif()
+
+# The compiler for dynamic networks, loaded by libnpurt.
+install(TARGETS npuc_library LIBRARY DESTINATION ${npu_modules})
 
 install(DIRECTORY libnpu/include/ runtime/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*_internal.h" EXCLUDE)

@@ -182,7 +182,7 @@ export -f succeeds run_ctest sanitized qemu_device
 export JOBS NPU_PYTHON
 
 # Programs of the tests with the label "thread", and what these load.
-THREAD_TARGETS=(npu-sim npu_model_test npu_libnpu_test npu_runtime_test npu_runtime_c_test npu_bmrt_test_test bmrt_test bmodel_seeds)
+THREAD_TARGETS=(npu-sim npu_model_test npu_libnpu_test npu_runtime_test npu_shapes_test npu_runtime_c_test npu_bmrt_test_test bmrt_test bmodel_seeds)
 
 must setup 1200 make -s setup
 must generated-files 60 uapi/hw/generate.py --check
@@ -210,7 +210,7 @@ step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@
 together
 
 # Two boards at a time, and no compiler beside them: they test what happens when time runs out.
-UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|LICENSE|examples/|networks/|tools/npuc/|tests/(bench|conformance|oracle|static|install|env|unit/compiler)/)'
+UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|LICENSE|examples/|networks/|tools/npuc/|runtime/(compiler|graph|cpu)/|tests/(bench|conformance|oracle|static|install|env|unit/compiler)/)'
 FINGERPRINT=$(fingerprint)
 find "$NPU_CACHE/passed" -type f -mtime +30 -delete
 keep aside guest-stock 900 tests/guest/check.sh stock

@@ -9,6 +9,7 @@
 
 #include "container.h"
 #include "npu_isa.h"
+#include "source.h"
 
 namespace npu::bmodel {
 
@@ -61,6 +62,14 @@ bool whole_commands(const ProgramDesc &s) {
   return s.tiu.size() % NPU_CMD_BYTES == 0 && s.gdma.size() % NPU_CMD_BYTES == 0;
 }
 
+std::vector<uint8_t> source_binary(const std::vector<uint8_t> &network) {
+  npu_source_header h{NPU_SOURCE_MAGIC, NPU_SOURCE_VERSION, sizeof h, NPU_SOURCE_ONNX, 0, network.size(), 0};
+  const auto *p = reinterpret_cast<const uint8_t *>(&h);
+  std::vector<uint8_t> out(p, p + sizeof h);
+  out.insert(out.end(), network.begin(), network.end());
+  return out;
+}
+
 /// A vector to be written, or none if it is empty.
 template <class T>
 const std::vector<T> *some(const std::vector<T> &list) {
@@ -78,8 +87,9 @@ class Writer {
     for (const NetDesc &n : model_.nets) {
       devices = std::max(devices, n.device + 1);
       std::vector<Offset<fb::NetParameter>> stages;
+      const fb::Binary source = n.source.empty() ? fb::Binary() : add(source_binary(n.source));
       for (const StageDesc &s : n.stages) {
-        stages.push_back(stage(s));
+        stages.push_back(stage(s, source));
         neuron = std::max(neuron, s.ctx_bytes);
       }
       const auto cascade =
@@ -186,7 +196,7 @@ class Writer {
                                   merge, branches);
   }
 
-  Offset<fb::NetParameter> stage(const StageDesc &s) {
+  Offset<fb::NetParameter> stage(const StageDesc &s, const fb::Binary &source) {
     std::vector<Offset<fb::SubNet>> subs;
     std::vector<Offset<fb::CmdGroup>> cmds;  // where older readers look
     if (s.subs.empty()) {
@@ -203,8 +213,9 @@ class Writer {
     std::vector<uint64_t> ctx_sizes{s.ctx_bytes};
     Offset<fb::CoeffMem> coeff_mem = s.coeff.empty() ? Offset<fb::CoeffMem>() : coeff(s);
     return fb::CreateNetParameterDirect(b_, &inputs, &outputs, s.ctx_address, s.ctx_bytes, coeff_mem, s.is_dynamic,
-                                        s.n_dynamic, 0, some(cmds), nullptr, nullptr, nullptr, &subs, 0, &ctx_sizes,
-                                        nullptr, static_cast<uint32_t>(cores), s.io_address, s.io_bytes);
+                                        s.n_dynamic, 0, some(cmds), nullptr, nullptr, source.size() ? &source : nullptr,
+                                        &subs, 0, &ctx_sizes, nullptr, static_cast<uint32_t>(cores), s.io_address,
+                                        s.io_bytes);
   }
 
   const ModelDesc &model_;

@@ -72,6 +72,7 @@ struct NetDesc {
   std::vector<StageDesc> stages;
   std::string part_of = {};  ///< the distributed network that it is a step of, if any
   uint32_t device = 0, step = 0;
+  std::vector<uint8_t> source = {};  ///< the ONNX file, for shapes that no stage has: see source.h
 };
 
 struct ModelDesc {

@@ -348,6 +348,10 @@ class Reader {
 
 }  // namespace
 
+bool is_step(const fb::Net &net) {
+  return net.cascade() && net.cascade()->main_name() && net.cascade()->main_name()->size() > 0;
+}
+
 bool has_flow(const fb::NetParameter &stage) {
   return stage.sub_net() &&
          (stage.sub_net()->size() > 1 || (stage.sub_net()->size() == 1 && stage.sub_net()->Get(0)->subnet_mode() != 0));

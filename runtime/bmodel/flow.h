@@ -46,6 +46,9 @@ struct Flow {
 /// Whether this chip's runtime can have such a stage at all. Returns an empty string or why not.
 std::string check_supported(const Container &container, const fb::Net &net, const fb::NetParameter &stage);
 
+/// Whether a network of the file is a step of another one.
+bool is_step(const fb::Net &net);
+
 /// Whether a stage is more than one program.
 bool has_flow(const fb::NetParameter &stage);
 

@@ -279,13 +279,37 @@ Status add_stage(const Compiled &more, Compiled &to) {
   return {};
 }
 
-Status make_dynamic(Compiled &compiled) {
+Status make_dynamic(const void *bytes, size_t size, Compiled &compiled) {
+  return guarded([&]() -> Status {
+    graph::RawModel raw;
+    NPU_TRY(graph::read_onnx(bytes, size, raw));
+    bool open = false;
+    for (const graph::RawValue &input : raw.inputs) {
+      open = open || !input.has_shape;
+      for (const graph::RawDim &d : input.dims) open = open || d.value < 0;
+    }
+    if (!open) return Status::error("--dynamic: the file fixes all dimensions of its inputs, none may vary");
+    const auto *p = static_cast<const uint8_t *>(bytes);
+    compiled.net.source.assign(p, p + size);
+    for (bmodel::StageDesc &stage : compiled.net.stages) stage.is_dynamic = 1;
+    return {};
+  });
+}
+
+Status make_dynamic_file(const std::string &path, Compiled &compiled) {
+  std::vector<char> bytes;
+  NPU_TRY(graph::read_bytes(path, bytes));
+  const Status status = make_dynamic(bytes.data(), bytes.size(), compiled);
+  return status.ok() ? status : Status::error(path + ": " + status.message());
+}
+
+Status make_batch_dynamic(Compiled &compiled) {
   for (bmodel::StageDesc &stage : compiled.net.stages) {
     for (const auto *list : {&stage.inputs, &stage.outputs})
       for (const bmodel::TensorDesc &t : *list)
         if (t.shape.empty() || stage.inputs[0].shape.empty() || t.shape[0] != stage.inputs[0].shape[0])
-          return Status::error("--dynamic: dimension 0 of '" + t.name + "' is not that of '" + stage.inputs[0].name +
-                               "', the batch");
+          return Status::error("--dynamic-batch: dimension 0 of '" + t.name + "' is not that of '" +
+                               stage.inputs[0].name + "', the batch");
     stage.is_dynamic = stage.n_dynamic = 1;
   }
   return {};

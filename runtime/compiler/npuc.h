@@ -55,9 +55,14 @@ Status compile_onnx_file(const std::string &path, const Options &options, Compil
 /// Adds the stage of `more`, the same network compiled for other shapes.
 Status add_stage(const Compiled &more, Compiled &to);
 
-/// Marks the network as dynamic: launches may have any batch up to that of the largest stage. Dimension 0 of all
-/// tensors of a stage has to be the batch; that results of one row do not depend on others is the caller's word.
-Status make_dynamic(Compiled &compiled);
+/// Marks the network as dynamic and puts the ONNX file into it: dimensions that the file leaves open may be anything up
+/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error.
+Status make_dynamic(const void *bytes, size_t size, Compiled &compiled);
+Status make_dynamic_file(const std::string &path, Compiled &compiled);
+
+/// Marks the network as dynamic in its batch alone: launches run in the smallest stage that holds it. Dimension 0 of
+/// all tensors of a stage has to be the batch; that results of one row do not depend on others is the caller's word.
+Status make_batch_dynamic(Compiled &compiled);
 
 /// The container's bytes.
 Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out);

@@ -131,9 +131,12 @@ BMRT_API void bmrt_trace(void *p_bmrt);
  * that the type may have (bm_store_mode_t; 2N and 4N with the batch of the stage); memory at least the tensor's size in
  * that mode. Outputs are 1N. On failure nothing stays allocated.
  *
+ * Dynamic networks take other shapes, too, up to those of a stage: in any dimension that the model leaves open, if they
+ * have their network in the file, else in the batch (dimension 0). The first launch with new shapes compiles for them.
+ *
  * A network of several sub-networks may block inside while the CPU has its turn. Launches of distributed networks, and
- * of dynamic ones with a smaller batch than the stage's, return when they have finished. A job that has failed by then
- * makes the launch return false. Dynamic networks take any batch (dimension 0) up to that of their largest stage.
+ * those with a smaller batch than the stage's of networks that vary in their batch alone, return when they have
+ * finished. A job that has failed by then makes the launch return false.
  */
 BMRT_API bool bmrt_launch_tensor(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[], int input_num,
                                  bm_tensor_t output_tensors[], int output_num);

@@ -148,9 +148,8 @@ int bmrt_get_stage_index(void *p_bmrt, const char *net_name, bm_tensor_t *input_
     if (!net) return why;
     std::vector<bm_shape_t> shapes;
     for (int i = 0; i < net->info()->input_num; ++i) shapes.push_back(input_tensors[i].shape);
-    index = net->find_stage(shapes.data(), net->info()->input_num);
-    const npurt::Stage *stage;
-    return npurt::choose_stage(*net, shapes, stage);
+    index = net->find_stage(shapes.data());
+    return index >= 0 ? "" : npurt::no_stage(*net, shapes);
   });
   return index;
 }

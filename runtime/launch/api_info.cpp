@@ -19,6 +19,7 @@ struct ApiInfo {
   size_t data_bytes = 0;
   std::vector<uint32_t> offsets[2];
   Scratch scratch;
+  std::shared_ptr<const Stage> stage;  ///< whose buffers the record names
 };
 
 /// Offset of the address of tensor `index` in the record; the number of regions is that of its table.
@@ -99,6 +100,7 @@ Reason Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
     return "network '" + net.name() + "': an output shares memory with an input that is needed after it is written";
   write_record(*what.stage, jobs, what.core_mask, *info);
   fill_in(*info);
+  info->stage = what.stage;
   own.keep();
   describe_outputs(what.outputs, outputs);
   out = &info.release()->c;

@@ -188,10 +188,6 @@ class Builder {
 
 }  // namespace
 
-bool is_step(const fb::Net &net) {
-  return net.cascade() && net.cascade()->main_name() && net.cascade()->main_name()->size() > 0;
-}
-
 Reason load_cascade(std::span<const Card> cards, const std::string &who, const Container &container, const Nets &steps,
                     unsigned index, Stage &stage) {
   stage.plan = std::make_unique<Plan>();

@@ -13,9 +13,6 @@ namespace npurt {
 
 using Nets = std::vector<const npu::bmodel::fb::Net *>;
 
-/// Whether a network of the file is a step of another one.
-bool is_step(const npu::bmodel::fb::Net &net);
-
 /// Makes stage `index` of a distributed network of the stages `index` of its steps: its tensors, a plan, pools. `steps`
 /// are in the file's order; `who` begins the reason.
 Reason load_cascade(std::span<const Card> cards, const std::string &who, const npu::bmodel::Container &container,

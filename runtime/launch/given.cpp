@@ -65,7 +65,7 @@ void add_stage(const Container &model, const fb::Net &net, const fb::NetParamete
   npu::bmodel::Program program;
   const bool flows = npu::bmodel::has_flow(p);
   const auto coeff = p.coeff_mem() ? model.binary(p.coeff_mem()->binary_coeff()) : std::span<const uint8_t>();
-  const std::string why = is_step(net)                                           ? "a step"
+  const std::string why = npu::bmodel::is_step(net)                              ? "a step"
                           : !npu::bmodel::check_supported(model, net, p).empty() ? "not supported"
                           : flows ? npu::bmodel::read_flow(model, p, flow)
                                   : npu::bmodel::read_program(model, net, p, program);
@@ -173,7 +173,7 @@ Reason Given::find(std::span<const Card> cards, const Container &model, const me
   for (Claim &claim : claims) {
     if (!claim.wanted()) continue;
     for (const fb::Net *net : *model.model().net())
-      if (is_step(*net))
+      if (npu::bmodel::is_step(*net))
         return std::string(claim.name) + ": the network '" + net->cascade()->main_name()->str() +
                "' is for several devices, memory cannot be given for it";
     const Reason why = locate(cards, claim);

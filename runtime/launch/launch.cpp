@@ -4,6 +4,7 @@
 #include "outputs.h"
 #include "runner.h"
 #include "runtime.h"
+#include "save_io.h"
 
 namespace npurt {
 
@@ -81,8 +82,10 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
   if (!why.empty()) return why;
   OwnOutputs own(cards_, *what.stage, what.outputs, outputs);
   if (!options.user_mem) why = own.allocate(*what.network);
+  const bool saves = saves_io();
+  if (why.empty() && saves) why = save_io(kSavedInputs, cards_, what.stage->input_device, what.inputs, inputs);
   if (!why.empty()) return why;
-  Launched launched;
+  Launched launched{what.network, what.stage, {}};
   size_t unfinished = 0;
   if (what.stage->plan) {
     Runner runner(cards_, what);
@@ -97,6 +100,10 @@ Reason Runtime::launch(const char *name, std::span<const bm_tensor_t> inputs, st
   if (!why.empty()) return why;
   last_launch() = launched;
   if (!waiter) why = record(launched, unfinished);
+  if (!why.empty()) return why;
+  // What becomes of a job that fails is told where its launch is waited for.
+  if (saves && wait_for(launched).empty())
+    why = save_io(kSavedOutputs, cards_, what.stage->output_device, what.outputs, outputs);
   if (!why.empty()) return why;
   if (waiter) *waiter = std::move(launched);
   own.keep();

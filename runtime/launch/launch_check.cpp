@@ -7,12 +7,6 @@ namespace npurt {
 
 namespace {
 
-std::string shape_text(const bm_shape_t &s) {
-  std::string out = "[";
-  for (int i = 0; i < s.num_dims && i < BM_MAX_DIMS_NUM; ++i) out += (i ? "," : "") + std::to_string(s.dims[i]);
-  return out + "]";
-}
-
 const char *dtype_name(bm_data_type_t dtype) { return npu::bmodel::dtype_name(static_cast<uint32_t>(dtype)); }
 
 /// Empty: tensors of the type can be stored like this.
@@ -22,6 +16,12 @@ Reason check_store_mode(bm_store_mode_t mode, bm_data_type_t dtype) {
 }
 
 }  // namespace
+
+std::string shape_text(const bm_shape_t &s) {
+  std::string out = "[";
+  for (int i = 0; i < s.num_dims && i < BM_MAX_DIMS_NUM; ++i) out += (i ? "," : "") + std::to_string(s.dims[i]);
+  return out + "]";
+}
 
 std::string at(const Network &net, const char *what, size_t i, const TensorInfo &t) {
   return "network '" + net.name() + "' " + what + " " + std::to_string(i) + " ('" + t.name + "'): ";
@@ -67,12 +67,17 @@ Reason check_batches(const Network &net, const std::vector<TensorInfo> &infos, s
   return {};
 }
 
-Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, const Stage *&stage) {
-  const int index = net.find_stage(shapes.data(), static_cast<int>(shapes.size()));
+Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, std::shared_ptr<const Stage> &stage) {
+  const int index = net.find_stage(shapes.data());
   if (index >= 0) {
-    stage = net.stages()[static_cast<size_t>(index)].get();
-    return {};
+    stage = net.stages()[static_cast<size_t>(index)];
+    if (!net.variants() || stage->has_shapes(shapes.data())) return {};
+    return net.variants()->find(shapes, stage);
   }
+  return no_stage(net, shapes);
+}
+
+Reason no_stage(const Network &net, const std::vector<bm_shape_t> &shapes) {
   std::string text = "network '" + net.name() + "': no stage has the input shapes";
   for (const bm_shape_t &s : shapes) text += " " + shape_text(s);
   text += "; expected";
@@ -80,6 +85,7 @@ Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, c
     if (s) text += " or";
     for (const TensorInfo &t : net.stages()[s]->inputs) text += " " + shape_text(t.shape);
   }
+  if (net.variants()) return text + " or smaller ones";
   return net.stages()[0]->dynamic ? text + " or a smaller batch (dimension 0)" : text;
 }
 

@@ -14,6 +14,9 @@ namespace npurt {
 /// "network 'x' input 0 ('name'): ", the beginning of every complaint about a tensor.
 std::string at(const Network &net, const char *what, size_t i, const TensorInfo &t);
 
+/// "[1,3,8]"
+std::string shape_text(const bm_shape_t &s);
+
 Reason check_counts(const Network &net, size_t inputs, size_t outputs);
 Reason check_inputs(const Network &net, std::span<const bm_tensor_t> inputs);
 /// The store modes that a caller wants for the outputs.
@@ -21,8 +24,10 @@ Reason check_store_modes(const Network &net, std::span<const bm_tensor_t> output
 /// Batches that share words cannot be counted otherwise than by the stage; `infos` are its tensors as the launch has
 /// them.
 Reason check_batches(const Network &net, const std::vector<TensorInfo> &infos, std::span<const bm_tensor_t> inputs);
-/// The stage for inputs of these shapes.
-Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, const Stage *&stage);
+/// The stage for inputs of these shapes; one is compiled if there is none and the network is in the file.
+Reason choose_stage(const Network &net, const std::vector<bm_shape_t> &shapes, std::shared_ptr<const Stage> &stage);
+/// Why find_stage() found none.
+Reason no_stage(const Network &net, const std::vector<bm_shape_t> &shapes);
 /// The mask for a list of cores: its first core_num different ones, missing ones added; 0 (any) for an empty list.
 Reason choose_cores(const Network &net, std::span<const int> list, uint32_t cores_of_card, uint32_t &mask);
 

@@ -71,7 +71,7 @@ Reason Runtime::launch_data(const char *name, std::span<void *const> input_datas
   if (!net) return why;
   why = check_counts(*net, input_datas.size(), output_datas.size());
   if (!why.empty()) return why;
-  const Stage *stage;
+  std::shared_ptr<const Stage> stage;
   why = choose_stage(*net, {input_shapes.begin(), input_shapes.end()}, stage);
   if (!why.empty()) return why;
   const int rows = stage->rows(input_shapes.data());

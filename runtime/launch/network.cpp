@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cascade.h"
+#include "compiler.h"
 
 namespace npurt {
 
@@ -81,6 +82,15 @@ void sum_up(std::span<const Card> cards, Stage &stage) {
     stage.pools.push_back(std::make_unique<Pool>(cards[c].device, stage.plan->scratch_bytes[c], stage.outputs.size()));
 }
 
+Reason load_one_program(npu_device *device, const Container &container, const fb::Net &net, const fb::NetParameter &p,
+                        Given &given, Stage &stage) {
+  Program program;
+  const Reason why = npu::bmodel::read_program(container, net, p, program);
+  return why.empty() ? load_program(device, container.name() + ": network '" + net.name()->str() + "'", container, p,
+                                    program, given, stage)
+                     : why;
+}
+
 Reason load_stage(std::span<const Card> cards, const Container &container, const std::string &name, const Nets &nets,
                   unsigned index, Given &given, Stage &stage) {
   const fb::Net &net = *nets[0];
@@ -88,7 +98,7 @@ Reason load_stage(std::span<const Card> cards, const Container &container, const
   const std::string who = container.name() + ": network '" + name + "'";
   const std::string with_stage = who + " stage " + std::to_string(index);
   Reason why;
-  if (is_step(net)) {
+  if (npu::bmodel::is_step(net)) {
     why = load_cascade(cards, with_stage, container, nets, index, stage);
   } else {
     why = npu::bmodel::check_supported(container, net, p);
@@ -96,15 +106,19 @@ Reason load_stage(std::span<const Card> cards, const Container &container, const
     if (npu::bmodel::has_flow(p)) {
       why = load_plan(cards[0].device, with_stage, container, p, given, stage);
     } else {
-      Program program;
-      why = npu::bmodel::read_program(container, net, p, program);
-      if (why.empty()) why = load_program(cards[0].device, who, container, p, program, given, stage);
+      why = load_one_program(cards[0].device, container, net, p, given, stage);
     }
   }
   if (why.empty() && stage.plan) sum_up(cards, stage);
   if (why.empty()) why = allocate_io(cards, given, stage);
   if (why.empty()) stage.pools[0]->lend(given.activations);
   return why;
+}
+
+/// Whether the network is in the file, to be compiled for other shapes.
+bool has_source(const fb::Net &net) {
+  const fb::NetParameter &first = *net.parameter()->Get(0);
+  return first.is_dynamic() && first.binary_ir() && first.binary_ir()->size();
 }
 
 /// What varies is the batch, which all tensors of a dynamic stage have.
@@ -116,12 +130,19 @@ Reason check_batch(const Stage &stage) {
   return {};
 }
 
-bool same_tensors(const std::vector<TensorInfo> &a, const std::vector<TensorInfo> &b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const TensorInfo &x, const TensorInfo &y) { return x.name == y.name && x.dtype == y.dtype; });
-}
-
 }  // namespace
+
+Reason load_stage_alone(const Card &card, const Container &container, Stage &stage) {
+  const auto *nets = container.model().net();
+  if (!nets || nets->size() != 1 || !nets->Get(0)->parameter() || nets->Get(0)->parameter()->size() != 1)
+    return container.name() + ": not one network of one stage";
+  const fb::Net &net = *nets->Get(0);
+  Given nothing;
+  const Reason why = load_one_program(card.device, container, net, *net.parameter()->Get(0), nothing, stage);
+  stage.input_device.resize(stage.inputs.size());
+  stage.output_device.resize(stage.outputs.size());
+  return why;
+}
 
 int Stage::rows(const bm_shape_t *shapes) const { return dynamic ? shapes[0].dims[0] : 0; }
 
@@ -133,6 +154,22 @@ bool Stage::fits(const bm_shape_t *shapes) const {
     if (batch < 1 || batch > most.dims[0] || batch != shapes[0].dims[0]) return false;
     most.dims[0] = batch;
     if (!bmrt_shape_is_same(&most, &shapes[i])) return false;
+  }
+  return true;
+}
+
+bool Stage::has_shapes(const bm_shape_t *shapes) const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!bmrt_shape_is_same(&inputs[i].shape, &shapes[i])) return false;
+  return true;
+}
+
+bool Stage::holds(const bm_shape_t *shapes) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bm_shape_t &most = inputs[i].shape;
+    if (shapes[i].num_dims != most.num_dims) return false;
+    for (int d = 0; d < most.num_dims; ++d)
+      if (shapes[i].dims[d] < 1 || shapes[i].dims[d] > most.dims[d]) return false;
   }
   return true;
 }
@@ -155,10 +192,10 @@ Reason Network::load(std::span<const Card> cards, const Container &container, co
     if (!net->parameter() || net->parameter()->size() != stages)
       return container.name() + ": network '" + n->name_ + "': its steps have different numbers of stages";
   for (unsigned i = 0; i < stages; ++i) {
-    auto stage = std::make_unique<Stage>();
+    auto stage = std::make_shared<Stage>();
     Reason why = load_stage(cards, container, name, nets, i, given, *stage);
     if (!why.empty()) return why;
-    stage->dynamic = nets[0]->parameter()->Get(i)->is_dynamic() != 0;
+    stage->dynamic = nets[0]->parameter()->Get(i)->is_dynamic() != 0 && !has_source(*nets[0]);
     if (stage->dynamic) why = check_batch(*stage);
     if (why.empty() && !n->stages_.empty() && stage->dynamic != n->stages_[0]->dynamic)
       why = "some of its stages are dynamic and others are not";
@@ -169,12 +206,31 @@ Reason Network::load(std::span<const Card> cards, const Container &container, co
              "': its stages differ in the names or types of their tensors";
     n->stages_.push_back(std::move(stage));
   }
+  if (has_source(*nets[0])) {
+    const Reason why = n->load_source(cards[0], container, *nets[0]);
+    if (!why.empty()) return container.name() + ": network '" + n->name_ + "': " + why;
+  }
   n->fill_info();
   out = std::move(n);
   return {};
 }
 
+/// All stages have the same network behind them.
+Reason Network::load_source(const Card &card, const Container &container, const fb::Net &net) {
+  const auto binary = container.binary(net.parameter()->Get(0)->binary_ir());
+  for (const fb::NetParameter *p : *net.parameter()) {
+    const auto other = container.binary(p->binary_ir());
+    if (!p->is_dynamic() || !std::equal(binary.begin(), binary.end(), other.begin(), other.end()))
+      return "some of its stages are dynamic and others are not, or come of other networks";
+  }
+  std::span<const uint8_t> source;
+  const Reason why = read_source(binary, source);
+  if (why.empty()) variants_ = std::make_unique<Variants>(card, name_, source, stages_[0]->inputs, stages_[0]->outputs);
+  return why;
+}
+
 void Network::set_max_launches(int count) {
+  if (variants_) variants_->set_max_launches(count);
   for (const auto &stage : stages_)
     for (const auto &pool : stage->pools) pool->set_limit(count);
 }
@@ -204,7 +260,7 @@ void Network::fill_info() {
   for (StageArrays &a : stage_arrays_)
     stage_infos_.push_back({a.shapes[0].data(), a.shapes[1].data(), a.mems[0].data(), a.mems[1].data()});
   info_.name = name_.c_str();
-  info_.is_dynamic = stages_[0]->dynamic;
+  info_.is_dynamic = stages_[0]->dynamic || variants_;
   info_.input_num = static_cast<int>(names_[0].size());
   info_.input_names = names_[0].data();
   info_.input_dtypes = dtypes_[0].data();
@@ -226,24 +282,22 @@ void Network::fill_info() {
   info_.addr_mode = addr_mode_;
 }
 
-int Network::find_stage(const bm_shape_t *shapes, int count) const {
+int Network::find_stage(const bm_shape_t *shapes) const {
+  const auto size = [this](int i) { return bmrt_shape_count(&stages_[static_cast<size_t>(i)]->inputs[0].shape); };
+  const bool fixed = !variants_ && !stages_[0]->dynamic;
   int smallest = -1;
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    const auto batch = [this](size_t i) { return stages_[i]->inputs[0].shape.dims[0]; };
-    if (stages_[s]->dynamic) {
-      if (stages_[s]->fits(shapes) && (smallest < 0 || batch(s) < batch(static_cast<size_t>(smallest))))
-        smallest = static_cast<int>(s);
-      continue;
-    }
-    bool same = true, same_count = true;
-    for (int i = 0; i < count; ++i) {
-      const bm_shape_t &want = stages_[s]->inputs[static_cast<size_t>(i)].shape;
-      same = same && bmrt_shape_is_same(&want, &shapes[i]);
-      same_count = same_count && bmrt_shape_count(&want) == bmrt_shape_count(&shapes[i]);
-    }
-    if (same || (same_count && stages_.size() == 1)) return static_cast<int>(s);
+  for (int s = 0; s < static_cast<int>(stages_.size()); ++s) {
+    const Stage &stage = *stages_[static_cast<size_t>(s)];
+    if (stage.has_shapes(shapes)) return s;
+    if (fixed) continue;
+    if ((variants_ ? stage.holds(shapes) : stage.fits(shapes)) && (smallest < 0 || size(s) < size(smallest)))
+      smallest = s;
   }
-  return smallest;
+  if (!fixed || stages_.size() > 1) return smallest;
+  bool same_counts = true;
+  for (size_t i = 0; i < stages_[0]->inputs.size(); ++i)
+    same_counts = same_counts && bmrt_shape_count(&stages_[0]->inputs[i].shape) == bmrt_shape_count(&shapes[i]);
+  return same_counts ? 0 : -1;
 }
 
 }  // namespace npurt

@@ -6,6 +6,7 @@
 #include "handles.h"
 #include "plan.h"
 #include "pool.h"
+#include "variants.h"
 
 namespace npurt {
 
@@ -26,7 +27,14 @@ struct Stage : Unit {
   /// The batch of a launch with these shapes, which fit.
   int rows(const bm_shape_t *shapes) const;
   bool fits(const bm_shape_t *shapes) const;
+  /// Whether these are the shapes of its inputs.
+  bool has_shapes(const bm_shape_t *shapes) const;
+  /// Whether no dimension is larger.
+  bool holds(const bm_shape_t *shapes) const;
 };
+
+/// Makes the only stage of a container's only network, on one card and without memory for its tensors.
+Reason load_stage_alone(const Card &card, const npu::bmodel::Container &container, Stage &stage);
 
 class Network {
  public:
@@ -37,18 +45,22 @@ class Network {
 
   const std::string &name() const { return name_; }
   const bm_net_info_t *info() const { return &info_; }
-  const std::vector<std::unique_ptr<Stage>> &stages() const { return stages_; }
+  const std::vector<std::shared_ptr<Stage>> &stages() const { return stages_; }
+  /// Null unless launches may have other shapes than the stages'.
+  Variants *variants() const { return variants_.get(); }
   /// How many launches of a stage may be in flight.
   void set_max_launches(int count);
-  /// Index of the stage for these shapes, or -1.
-  int find_stage(const bm_shape_t *shapes, int count) const;
+  /// Index of the stage for these shapes, of a dynamic network of the smallest that they do not exceed, or -1.
+  int find_stage(const bm_shape_t *shapes) const;
 
  private:
+  Reason load_source(const Card &card, const npu::bmodel::Container &container, const npu::bmodel::fb::Net &net);
   void fill_info();
 
   std::string name_;
   int32_t addr_mode_ = 0;
-  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<std::shared_ptr<Stage>> stages_;  // never null; shared with launches, as those of variants_ are
+  std::unique_ptr<Variants> variants_;
   bm_net_info_t info_{};
   // storage behind info_
   std::vector<const char *> names_[2];

@@ -106,10 +106,10 @@ Reason Runtime::load(const npu::bmodel::Container &container, const mem_info_t *
   std::vector<std::string> names;
   std::vector<Nets> nets;  // of each name: one, or the steps of a distributed network
   for (const auto *net : *container.model().net()) {
-    const std::string name = is_step(*net) ? net->cascade()->main_name()->str() : net->name()->str();
+    const std::string name = npu::bmodel::is_step(*net) ? net->cascade()->main_name()->str() : net->name()->str();
     const auto known = std::find(names.begin(), names.end(), name);
     const auto at = static_cast<size_t>(known - names.begin());
-    if (is_step(*net) && known != names.end() && is_step(*nets[at][0])) {
+    if (npu::bmodel::is_step(*net) && known != names.end() && npu::bmodel::is_step(*nets[at][0])) {
       nets[at].push_back(net);
       continue;
     }
@@ -201,12 +201,13 @@ Launched &Runtime::last_launch() const { return last_launches[id_]; }
 Reason Runtime::last_cycles(uint64_t *cycles) const {
   const Launched &launched = last_launch();
   if (!launched.network) return "this thread has launched nothing on this runtime";
+  const auto stage = launched.stage.lock();  // a variant's may be gone
   uint64_t sum = 0;
   for (const LaunchedJob &job : launched.jobs) {
     if (job.copy) continue;
     npu_result result{};
     if (npu_wait(job.context, job.seqno, 0, &result) != 0) return "the last launch is not finished";
-    if (!result.known) return "the last launch is too long ago";
+    if (!result.known || !stage) return "the last launch is too long ago";
     if (result.error != 0) return fault_text(*launched.network, *job.unit, result);
     sum += result.cycles;
   }

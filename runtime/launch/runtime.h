@@ -25,7 +25,7 @@ struct LaunchOptions {
 /// What a launch has been found to be, once its tensors agree with a network.
 struct Prepared {
   const Network *network = nullptr;
-  const Stage *stage = nullptr;
+  std::shared_ptr<const Stage> stage;
   uint32_t core_mask = 0;
   int rows = 0;  ///< batch of a dynamic stage that is less than the stage's; 0: the tensors are the stage's
   std::vector<TensorInfo> inputs, outputs;  ///< the stage's as the launch has them: with its batch and store modes

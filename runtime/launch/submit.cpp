@@ -71,13 +71,18 @@ Reason submit_conversions(const Card &card, const Unit &unit, std::span<const Co
 }
 
 Reason wait_for(const Launched &launched, size_t first) {
+  Reason why;
+  // All of them, whatever becomes of the first: they use the launch's activation memory.
   for (size_t i = first; i < launched.jobs.size(); ++i) {
     const LaunchedJob &job = launched.jobs[i];
     npu_result result{};
-    if (npu_wait(job.context, job.seqno, -1, &result) != 0) return npu_last_error();
-    if (result.known && result.error != 0) return fault_text(*launched.network, *job.unit, result);
+    if (npu_wait(job.context, job.seqno, -1, &result) != 0) {
+      if (why.empty()) why = npu_last_error();
+    } else if (why.empty() && result.known && result.error != 0) {
+      why = fault_text(*launched.network, *job.unit, result);
+    }
   }
-  return {};
+  return why;
 }
 
 }  // namespace npurt

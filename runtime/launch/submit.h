@@ -3,6 +3,7 @@
 #ifndef NPURT_SUBMIT_H
 #define NPURT_SUBMIT_H
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct LaunchedJob {
 /// The jobs of a launch, in the order of their submission.
 struct Launched {
   const Network *network = nullptr;
+  std::weak_ptr<const Stage> stage;  ///< of the units below
   std::vector<LaunchedJob> jobs;
 };
 

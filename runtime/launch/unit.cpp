@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "unit.h"
 
+#include <algorithm>
+
 #include "npu_isa.hpp"
 
 namespace npurt {
@@ -98,6 +100,11 @@ std::vector<TensorInfo> read_tensors(const npu::bmodel::TensorList &list) {
   std::vector<TensorInfo> out;
   for (const fb::Tensor *t : list) out.push_back(read_tensor(*t));
   return out;
+}
+
+bool same_tensors(const std::vector<TensorInfo> &a, const std::vector<TensorInfo> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const TensorInfo &x, const TensorInfo &y) { return x.name == y.name && x.dtype == y.dtype; });
 }
 
 std::vector<TensorInfo> with_rows(const std::vector<TensorInfo> &tensors, int rows) {

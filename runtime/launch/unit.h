@@ -34,6 +34,9 @@ void store_as(bm_store_mode_t mode, TensorInfo &tensor);
 TensorInfo read_tensor(const npu::bmodel::fb::Tensor &t);
 std::vector<TensorInfo> read_tensors(const npu::bmodel::TensorList &list);
 
+/// Whether names and types are the same.
+bool same_tensors(const std::vector<TensorInfo> &a, const std::vector<TensorInfo> &b);
+
 /// The tensors for a batch of `rows`; 0: as they are.
 std::vector<TensorInfo> with_rows(const std::vector<TensorInfo> &tensors, int rows);
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Compiles networks with npuc, runs them with bmrt_test, and compares with the oracle's results.
 
-The networks are those of tests/oracle/gen_nets.py, each once for every size of local memory; with
+The networks are those of tests/oracle/gen_nets.py, each once for every size of local memory; some once more as dynamic
+ones: compiled for larger shapes, and by the runtime for those of the reference. With
 NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in DIR/ref). A result is right
 when |a-b| <= 1e-3 * max(1, max|b|), and for trained networks also the class is the same. The modelled cycles must be those
 that npuc predicted.
@@ -31,6 +32,9 @@ ACCURACY = "1e-3"
 DEFAULT_SIZES = "65536,262144,default"
 # The trained networks that this compiler has to handle (fp32, the operators that npuc knows).
 SHARED = ["mnist-cntk", "mnist-onnxmlir", "iris-mlp-b1", "hello-sine-fp32"]
+# Networks that mean something in other shapes than those of the reference.
+DYNAMIC = ["conv_*", "*pool_*", "matmul_*_dynamic", "relu_*", "sigmoid_*", "tanh_*", "clip_*", "softmax_*", "batchnormalization_*x*x*",
+           "identity_*", "chain_conv_bn_relu", "chain_residual", "chain_two_outputs"]
 EXPORTED = "output_ref_data.dat.bmrt_test"
 STEP_SECONDS = 300
 
@@ -38,8 +42,10 @@ STEP_SECONDS = 300
 class Case:
     """A network, a size of local memory, and reference data: one test."""
 
-    def __init__(self, name, onnx, reference, size, directory, same_class=False):
-        self.name = "%s (local memory %s)" % (name, size)
+    def __init__(self, name, onnx, reference, size, directory, same_class=False, shapes=None):
+        self.name = "%s (local memory %s%s)" % (name, size, ", dynamic" if shapes else "")
+        self.shapes = shapes  # of a dynamic network: [(input, shape)] of the reference
+        self.predicted = None
         self.onnx, self.reference, self.size, self.directory = onnx, reference, size, directory
         self.same_class = same_class
         self.failure = None
@@ -75,9 +81,15 @@ def generated_cases(work, level, only, sizes):
     checked([sys.executable, os.path.join(ORACLE, "gen_nets.py"), nets, "--" + level] +
             [arg for pattern in only for arg in ("--only", pattern)])
     with open(os.path.join(nets, "manifest.json"), encoding="utf-8") as file:
-        names = [entry["dir"] for entry in json.load(file)]
-    return [Case(name, os.path.join(nets, name, "model.onnx"), os.path.join(nets, name), size,
-                 os.path.join(work, "cases", size, name)) for size in sizes for name in names]
+        entries = json.load(file)
+    cases = [Case(entry["dir"], os.path.join(nets, entry["dir"], "model.onnx"), os.path.join(nets, entry["dir"]), size,
+                  os.path.join(work, "cases", size, entry["dir"])) for size in sizes for entry in entries]
+    if "default" in sizes:
+        cases += [Case(entry["dir"], os.path.join(nets, entry["dir"], "open.onnx"), os.path.join(nets, entry["dir"]), "default",
+                       os.path.join(work, "cases", "dynamic", entry["dir"]),
+                       shapes=[(i["name"], i["shape"]) for i in entry["inputs"]])
+                  for entry in entries if any(fnmatch.fnmatchcase(entry["name"], pattern) for pattern in DYNAMIC)]
+    return cases
 
 
 def shared_cases(work, models, only, sizes):
@@ -102,21 +114,41 @@ def shared_cases(work, models, only, sizes):
     return cases
 
 
+def shape_arguments(shapes, more=0):
+    """--shape for each input; `more` is added to the dimensions that are not channels."""
+    for name, shape in shapes:
+        larger = [d + more if axis != 1 or len(shape) < 3 else d for axis, d in enumerate(shape)]
+        yield from ("--shape", "%s=%s" % (name, ",".join(str(d) for d in larger)))
+
+
+def npuc(case, bin_dir, arguments, name):
+    """Compiles; returns npuc's prediction, or None with the case's failure."""
+    path = os.path.join(case.directory, name)
+    code, output = run([os.path.join(bin_dir, "npuc"), case.onnx, "-o", path] + list(arguments))
+    if code:
+        case.failure = "npuc ended with status %d: %s" % (code, last_line(output))
+        return None
+    return predicted_cycles(path)
+
+
 def compile_case(case, bin_dir):
     """The context directory of a case, complete."""
     os.makedirs(case.directory, exist_ok=True)
     for name in ("input_ref_data.dat", "output_ref_data.dat"):
         shutil.copy(os.path.join(case.reference, name), case.directory)
-    command = [os.path.join(bin_dir, "npuc"), case.onnx, "-o", os.path.join(case.directory, "compilation.bmodel")]
-    if case.size != "default":
-        command += ["--lmem", case.size]
-    code, output = run(command)
-    if code:
-        case.failure = "npuc ended with status %d: %s" % (code, last_line(output))
+    arguments = [] if case.size == "default" else ["--lmem", case.size]
+    if case.shapes:
+        case.predicted = npuc(case, bin_dir, shape_arguments(case.shapes), "static.bmodel")
+        arguments = [*shape_arguments(case.shapes, 3), "--dynamic"]
+    cycles = npuc(case, bin_dir, arguments, "compilation.bmodel")
+    if not case.shapes:
+        case.predicted = cycles
 
 
-def test_command(program, directory):
-    return [program, "--context_dir", directory, "--accuracy_f", ACCURACY, "--export_output"]
+def test_command(program, case, directory):
+    shapes = ",".join(str(list(shape)).replace(" ", "") for _, shape in case.shapes or [])
+    return [program, "--context_dir", directory, "--accuracy_f", ACCURACY, "--export_output"] + (
+        ["--net_idx", "0", "--shapes", shapes] if shapes else [])
 
 
 def predicted_cycles(path):
@@ -134,10 +166,9 @@ def judge(case, code, output):
     if "cmp success" not in output:
         case.failure = "bmrt_test compared nothing: %s" % last_line(output)
         return
-    predicted = predicted_cycles(os.path.join(case.directory, "compilation.bmodel"))
-    if "modelled cycles %d " % predicted not in output:
+    if "modelled cycles %d " % case.predicted not in output:
         case.failure = "npuc predicted %d cycles: %s" % (
-            predicted, next((line for line in output.splitlines() if "modelled cycles" in line), "no cycles printed"))
+            case.predicted, next((line for line in output.splitlines() if "modelled cycles" in line), "no cycles printed"))
     elif case.same_class:
         got, expected = (np.fromfile(os.path.join(case.directory, name), "<f4") for name in (EXPORTED, "output_ref_data.dat"))
         if got.argmax() != expected.argmax():
@@ -150,7 +181,7 @@ def run_in_process(case, bin_dir):
     if case.size != "default":
         options = [o for o in os.environ.get("NPU_SIM", "").split(",") if o and not o.startswith("lmem=")]
         environment["NPU_SIM"] = ",".join(options + ["lmem=" + case.size])
-    judge(case, *run(test_command(os.path.join(bin_dir, "bmrt_test"), case.directory), environment))
+    judge(case, *run(test_command(os.path.join(bin_dir, "bmrt_test"), case, case.directory), environment))
 
 
 GUEST_SCRIPT = """# Runs every case on the board; results go to files beside it.
@@ -164,7 +195,7 @@ def run_in_guest(cases, work):
     lines = []
     for case in cases:
         inside = os.path.relpath(case.directory, work)
-        command = " ".join(shlex.quote(word) for word in test_command("bmrt_test", inside))
+        command = " ".join(shlex.quote(word) for word in test_command("bmrt_test", case, inside))
         lines.append("%s > %s/log 2>&1; echo $? > %s/status" % (command, shlex.quote(inside), shlex.quote(inside)))
     with open(os.path.join(work, "run.sh"), "w", encoding="utf-8") as file:
         file.write(GUEST_SCRIPT.format(lines="\n".join(lines), done="done"))

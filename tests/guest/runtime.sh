@@ -26,6 +26,7 @@ run() {
 
 # Two cards: run.sh.
 run "$bin/npu_runtime_test" --gtest_filter='-TwoCards*'
+run "$bin/npu_shapes_test"
 run "$bin/npu_bmrt_test_test"
 run "$here/smi.sh" "$bin"
 "$bin/bmodel_seeds" /tmp/seeds >/dev/null || failed=$((failed + 1))

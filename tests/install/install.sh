@@ -82,6 +82,7 @@ tool() { env -i PATH=/usr/bin:/bin NPU_DEVICE=sim NPU_SIM=backend=reference "$@"
 is "npu-smi runs" tool "$root/bin/npu-smi" --json
 is "npuc compiles a network" tool "$root/bin/npuc" "$top/networks/digits/digits.onnx" -o "$dest/digits.bmodel" -q
 is "bmrt_test runs it" tool "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
+is "the compiler for dynamic networks is there" test -s "$root/lib/libnpuc.so"
 is "it runs with the fast back end, too" env -i PATH=/usr/bin:/bin NPU_DEVICE=sim "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
 if command -v man >/dev/null; then
     is "man finds a page of a function" sh -c "MANPATH='$root/share/man' man -P cat 3 bm_memcpy_s2d | grep -q 'copies beyond'"

@@ -7,9 +7,10 @@
     gen_nets.py OUT_DIR --full --only 'conv_*' --only 'chain_*'      only what a pattern matches
     gen_nets.py --full --list              names and operators only, writes nothing
 
-For each network NAME: OUT_DIR/NAME/model.onnx and, unless --no-cases, OUT_DIR/NAME/{input,output}_ref_data.dat with
-the oracle's answer, so that OUT_DIR/NAME is a `bmrt_test --context_dir` once compilation.bmodel is there. OUT_DIR/manifest.json
-describes them all: [{"name", "dir", "ops", "inputs", "outputs", "bytes", "seed" (of the inputs)}, ...].
+For each network NAME: OUT_DIR/NAME/model.onnx, open.onnx (the same with open dimensions) and, unless --no-cases,
+OUT_DIR/NAME/{input,output}_ref_data.dat with the oracle's answer, so that OUT_DIR/NAME is a `bmrt_test --context_dir` once
+compilation.bmodel is there. OUT_DIR/manifest.json describes them all: [{"name", "dir", "ops", "inputs", "outputs", "bytes",
+"seed" (of the inputs)}, ...].
 
 The same --seed gives the same files. Weights are scaled so that results are of the order of 1, inputs lie in
 [-1, 1], and a network whose outputs say nothing (all zero, not finite) is an error here and not a test that passes.
@@ -44,9 +45,9 @@ def catalogue(level, extra):
     return nets
 
 
-def build(name, make, seed):
+def build(name, make, seed, is_open=False):
     """A network's Builder, complete; its random numbers depend on its own name and the seed only."""
-    builder = Builder(name, zlib.crc32(("%d/%s" % (seed, name)).encode()))
+    builder = Builder(name, zlib.crc32(("%d/%s" % (seed, name)).encode()), is_open=is_open)
     make(builder)
     return builder
 
@@ -113,6 +114,8 @@ def main():
                 print("%-44s %s" % (name, " ".join(n.op for n in parse_model(builder.graph.serialize()).nodes)))
                 continue
             manifest.append(write_net(builder, os.path.join(args.out_dir, name), not args.no_cases))
+            with open(os.path.join(args.out_dir, name, "open.onnx"), "wb") as file:
+                file.write(build(name, make, args.seed, True).graph.serialize())
         if args.list:
             return
         with open(os.path.join(args.out_dir, "manifest.json"), "w", encoding="utf-8") as file:

@@ -9,8 +9,9 @@ from onnx_writer import Graph
 class Builder:
     """One network. Its random numbers come from its seed alone."""
 
-    def __init__(self, name, seed, opset=13):
+    def __init__(self, name, seed, opset=13, is_open=False):
         self.name = name
+        self.is_open = is_open  # the file leaves all dimensions of inputs open
         self.seed = seed & 0x7FFFFFFF
         self.random = np.random.RandomState(self.seed)
         self.input_seed = self.seed ^ 0x55555555  # another sequence, so that inputs do not repeat the weights
@@ -27,6 +28,8 @@ class Builder:
         self._inputs += 1
         if low is not None:
             self.ranges[name] = [low, high]
+        if self.is_open:
+            shape = ["%s_%d" % (name, axis) for axis in range(len(shape))]
         return self.graph.input(name, shape)
 
     def uniform(self, shape, low=-1.0, high=1.0):

@@ -31,7 +31,7 @@ FORBIDDEN = [
     ("runtime/cpu", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
     ("runtime/cpuop", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
     ("runtime/compiler", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
-    ("runtime/launch", "|".join([MODEL, r"onnx.*"])),
+    ("runtime/launch", "|".join([MODEL, r"onnx.*|npuc\.h"])),
 ]
 
 # The driver leaves commands to user space, but for those by which it zeroes and moves memory.
@@ -43,6 +43,7 @@ NEEDED = [
     ("lib/libbmlib.so", r"libnpumodel|libdnnl|libprotobuf|libonnx|libnpurt|libnpuc"),
     ("lib/libnpurt.so", r"libnpumodel|libdnnl|libprotobuf|libonnx|libnpuc"),
     ("lib/libnpumodel.so", r"libdrm|libdnnl|libnpu\.|libnpurt|libprotobuf"),
+    ("lib/libnpuc.so", r"libnpu\.|libdrm|libnpumodel|libnpurt|libbmlib|libdnnl"),
     ("bin/npuc", r"libnpu\.|libdrm|libnpumodel|libnpurt|libbmlib|libdnnl"),
     ("bin/bmrt_test", r"libprotobuf|libonnx|libdnnl|libnpumodel"),
     ("bin/npu-smi", r"libprotobuf|libonnx|libdnnl|libnpumodel|libnpurt"),

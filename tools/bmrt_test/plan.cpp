@@ -16,8 +16,10 @@ struct FreeArray {
   void operator()(const char **array) const { std::free(array); }
 };
 
-/// A stage as a case; `in` and `out` are the positions in the reference data and move behind its tensors.
-Case make_case(const bm_net_info_t &info, int network, int stage, uint64_t &in, uint64_t &out) {
+/// A stage as a case, with these shapes; `in` and `out` are the positions in the reference data and move behind its
+/// tensors.
+Case make_case(const bm_net_info_t &info, int network, int stage, const bm_shape_t *inputs, const bm_shape_t *outputs,
+               uint64_t &in, uint64_t &out) {
   Case c{network, stage, info.name, {}, {}};
   auto add = [](std::vector<TensorPlan> &list, const char *name, bm_data_type_t dtype, const bm_shape_t &shape,
                 uint64_t &at) {
@@ -25,11 +27,53 @@ Case make_case(const bm_net_info_t &info, int network, int stage, uint64_t &in, 
     list.push_back({name, dtype, shape, bytes, at});
     at += bytes;
   };
-  for (int i = 0; i < info.input_num; ++i)
-    add(c.inputs, info.input_names[i], info.input_dtypes[i], info.stages[stage].input_shapes[i], in);
+  for (int i = 0; i < info.input_num; ++i) add(c.inputs, info.input_names[i], info.input_dtypes[i], inputs[i], in);
   for (int i = 0; i < info.output_num; ++i)
-    add(c.outputs, info.output_names[i], info.output_dtypes[i], info.stages[stage].output_shapes[i], out);
+    add(c.outputs, info.output_names[i], info.output_dtypes[i], outputs[i], out);
   return c;
+}
+
+std::string check_count(const std::vector<bm_shape_t> &shapes, const bm_net_info_t &info) {
+  if (shapes.empty() || shapes.size() == static_cast<size_t>(info.input_num)) return {};
+  return "--shapes has " + std::to_string(shapes.size()) + " shapes, network '" + info.name + "' has " +
+         std::to_string(info.input_num) + " inputs";
+}
+
+/// The outputs' shapes of a dynamic network: those that a launch with these inputs, all zero, has.
+std::string launched_shapes(void *p_bmrt, const bm_net_info_t &info, const std::vector<bm_shape_t> &shapes,
+                            std::vector<bm_shape_t> &outputs) {
+  const auto handle = static_cast<bm_handle_t>(bmrt_get_bm_handle(p_bmrt));
+  std::vector<bm_tensor_t> in, out(static_cast<size_t>(info.output_num));
+  bool done = true;
+  for (size_t i = 0; i < shapes.size() && done; ++i) {
+    bm_tensor_t t;
+    done = bmrt_tensor(&t, p_bmrt, info.input_dtypes[i], shapes[i]);
+    if (done) in.push_back(t);
+  }
+  done = done && bmrt_launch_tensor(p_bmrt, info.name, in.data(), info.input_num, out.data(), info.output_num);
+  const std::string why = done ? "" : bmrt_last_error();
+  if (done) bm_thread_sync(handle);  // what fails here fails in the test
+  for (const bm_tensor_t &t : out) {
+    if (!done) break;
+    outputs.push_back(t.shape);
+    bm_free_device(handle, t.device_mem);
+  }
+  for (const bm_tensor_t &t : in) bm_free_device(handle, t.device_mem);
+  return why;
+}
+
+/// A dynamic network with --shapes: one case, whose tensors the reference data have in place of those of the stages.
+std::string make_dynamic_case(void *p_bmrt, const bm_net_info_t &info, int network, const Options &o, uint64_t &in,
+                              uint64_t &out, Plan &plan) {
+  std::string why = check_count(o.shapes, info);
+  std::vector<bm_shape_t> outputs;
+  if (why.empty()) why = launched_shapes(p_bmrt, info, o.shapes, outputs);
+  if (!why.empty()) return why;
+  std::vector<bm_tensor_t> tensors(o.shapes.size());
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].shape = o.shapes[i];
+  const int stage = bmrt_get_stage_index(p_bmrt, info.name, tensors.data());
+  plan.cases.push_back(make_case(info, network, stage, o.shapes.data(), outputs.data(), in, out));
+  return {};
 }
 
 bool wanted(const bm_net_info_t &info, int network, int stage, const Options &o) {
@@ -38,15 +82,6 @@ bool wanted(const bm_net_info_t &info, int network, int stage, const Options &o)
   for (int i = 0; i < info.input_num && i < static_cast<int>(o.shapes.size()); ++i)
     if (!bmrt_shape_is_same(&o.shapes[static_cast<size_t>(i)], &info.stages[stage].input_shapes[i])) return false;
   return true;
-}
-
-std::string apply_shapes(const std::vector<bm_shape_t> &shapes, Case &c) {
-  if (shapes.empty()) return {};
-  if (shapes.size() != c.inputs.size())
-    return "--shapes has " + std::to_string(shapes.size()) + " shapes, network '" + c.name + "' has " +
-           std::to_string(c.inputs.size()) + " inputs";
-  for (size_t i = 0; i < shapes.size(); ++i) c.inputs[i].shape = shapes[i];
-  return {};
 }
 
 /// The file must have exactly the bytes that the model's tensors need.
@@ -71,11 +106,18 @@ std::string make_plan(void *p_bmrt, const Options &o, Plan &plan) {
   for (int n = 0; n < networks; ++n) {
     const bm_net_info_t *info = bmrt_get_network_info(p_bmrt, names[n]);
     if (!info) return bmrt_last_error();
-    for (int s = 0; s < info->stage_num; ++s) {
-      Case c = make_case(*info, n, s, in, out);
-      if (!wanted(*info, n, s, o)) continue;
-      const std::string why = apply_shapes(o.shapes, c);
+    if (info->is_dynamic && !o.shapes.empty() && (o.network < 0 || n == o.network)) {
+      const std::string why = make_dynamic_case(p_bmrt, *info, n, o, in, out, plan);
       if (!why.empty()) return why;
+      continue;
+    }
+    for (int s = 0; s < info->stage_num; ++s) {
+      const bm_stage_info_t &stage = info->stages[s];
+      Case c = make_case(*info, n, s, stage.input_shapes, stage.output_shapes, in, out);
+      if (!wanted(*info, n, s, o)) continue;
+      const std::string why = check_count(o.shapes, *info);
+      if (!why.empty()) return why;
+      for (size_t i = 0; i < o.shapes.size(); ++i) c.inputs[i].shape = o.shapes[i];
       plan.cases.push_back(std::move(c));
     }
   }

@@ -15,7 +15,7 @@ using npu::Status;
 struct Arguments {
   std::string model, output, lmem = "8M", name, asm_file;
   std::vector<std::string> shapes, stages;
-  bool quiet = false, io_alone = false, dynamic = false;
+  bool quiet = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
 int fail(const std::string &message) {
@@ -51,7 +51,8 @@ Status run(const Arguments &args) {
   for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
   std::vector<npu::compiler::Compiled> stages;
   NPU_TRY(compile_stages(args, options, stages));
-  if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic(stages[0]));
+  if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
+  if (args.dynamic_batch) NPU_TRY(npu::compiler::make_batch_dynamic(stages[0]));
   std::vector<uint8_t> bytes;
   NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
   NPU_TRY(write_file(args.output, bytes.data(), bytes.size()));
@@ -89,8 +90,14 @@ int main(int argc, char **argv) {
                  "write the commands as text to this file; those of stage 1 to FILE.1 and so on");
   app.add_flag("--io-alone", args.io_alone,
                "addr_mode 1: programs keep state in the memory that the network has for its inputs and outputs");
-  app.add_flag("--dynamic", args.dynamic,
-               "launches may have any batch up to the largest stage's; rows of the batch must not depend on each other");
+  auto *dynamic = app.add_flag("--dynamic", args.dynamic,
+                               "dimensions that the model leaves open may be anything up to those of a stage: the "
+                               "runtime compiles for what a launch has");
+  app.add_flag(
+         "--dynamic-batch", args.dynamic_batch,
+         "launches may have any batch up to the largest stage's, and run in the smallest stage that holds it; rows "
+         "of the batch must not depend on each other")
+      ->excludes(dynamic);
   app.add_flag("-q,--quiet", args.quiet, "no report");
   CLI11_PARSE(app, argc, argv);
   const Status status = run(args);

@@ -84,7 +84,7 @@ std::string describe(const Container &model) {
     const fb::Net &net = *m.net()->Get(static_cast<flatbuffers::uoffset_t>(n));
     out += "==========================================\nnet " + std::to_string(n) + ": [" + text(net.name()) + "]  addr_mode " +
            std::to_string(net.addr_mode()) + "\n";
-    if (net.cascade() && net.cascade()->main_name() && net.cascade()->main_name()->size())
+    if (bmodel::is_step(net))
       out += "  step " + std::to_string(net.cascade()->step()) + " of [" + text(net.cascade()->main_name()) + "] on device " +
              std::to_string(net.cascade()->device_id()) + "\n";
     for (size_t s = 0; s < count(net.parameter()); s++)

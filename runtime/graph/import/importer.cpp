@@ -49,7 +49,7 @@ class ShapeBinder {
         known = known || v.name == name;
         names += (names.empty() ? "'" : ", '") + v.name + "'";
       }
-      if (!known) return Status::error("--shape names '" + name + "', the inputs are " + names);
+      if (!known) return Status::error("a shape is given for '" + name + "', the inputs are " + names);
     }
     return {};
   }
@@ -58,18 +58,18 @@ class ShapeBinder {
     const auto it = options_.shapes.find(v.name);
     if (it == options_.shapes.end() || !v.has_shape) return {};
     if (it->second.size() != v.dims.size())
-      return Status::error("--shape gives input '" + v.name + "' " + std::to_string(it->second.size()) +
+      return Status::error("input '" + v.name + "' is given " + std::to_string(it->second.size()) +
                            " dimensions, the model has " + dims_text(v));
     for (size_t i = 0; i < v.dims.size(); ++i) {
       const int64_t given = it->second[i];
       if (v.dims[i].value >= 0 && v.dims[i].value != given)
-        return Status::error("--shape gives input '" + v.name + "' " + shape_text(it->second) + ", the model has " +
-                             dims_text(v));
+        return Status::error("input '" + v.name + "' is given the shape " + shape_text(it->second) +
+                             ", the model has " + dims_text(v));
       if (v.dims[i].symbol.empty()) continue;
       const auto [known, inserted] = symbols_.emplace(v.dims[i].symbol, given);
       if (!inserted && known->second != given)
-        return Status::error("--shape gives dimension '" + v.dims[i].symbol +
-                             "' two values: " + std::to_string(known->second) + " and " + std::to_string(given));
+        return Status::error("dimension '" + v.dims[i].symbol + "' is given two values: " +
+                             std::to_string(known->second) + " and " + std::to_string(given));
     }
     return {};
   }

@@ -196,15 +196,20 @@ Status read_onnx(const void *bytes, size_t size, RawModel &model) {
   return read_graph(proto.graph(), model);
 }
 
-Status read_onnx_file(const std::string &path, RawModel &model) {
+Status read_bytes(const std::string &path, std::vector<char> &bytes) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return Status::error("cannot open " + path + ": " + std::strerror(errno));
   const std::streamoff size = file.tellg();
   if (size < 0 || static_cast<uint64_t>(size) > kMaxFileBytes)
     return Status::error(path + ": not a regular file of at most 2 GiB");
-  std::vector<char> bytes(static_cast<size_t>(size));
+  bytes.resize(static_cast<size_t>(size));
   file.seekg(0);
-  if (!file.read(bytes.data(), size)) return Status::error("cannot read " + path);
+  return file.read(bytes.data(), size) ? Status() : Status::error("cannot read " + path);
+}
+
+Status read_onnx_file(const std::string &path, RawModel &model) {
+  std::vector<char> bytes;
+  NPU_TRY(read_bytes(path, bytes));
   const Status status = read_onnx(bytes.data(), bytes.size(), model);
   return status.ok() ? status : Status::error(path + ": " + status.message());
 }

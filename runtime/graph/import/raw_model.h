@@ -54,6 +54,8 @@ Status read_onnx(const void *bytes, size_t size, RawModel &model);
 
 /// The same from a file.
 Status read_onnx_file(const std::string &path, RawModel &model);
+/// The file's bytes; not more than an ONNX file can have.
+Status read_bytes(const std::string &path, std::vector<char> &bytes);
 
 }  // namespace npu::graph
 

@@ -157,20 +157,20 @@ TEST(Stages, OfDifferentNetworksAreRefused) {
   EXPECT_FALSE(compiler::parse_stage("z=1;", shapes).ok());
 }
 
-TEST(Stages, AreMarkedDynamicWhereAllTensorsHaveTheBatch) {
+TEST(Stages, AreMarkedDynamicInTheBatchWhereAllTensorsHaveIt) {
   compiler::Compiled one, four;
   compile_stage("x=1,40", one);
   compile_stage("x=4,40", four);
   ASSERT_TRUE(compiler::add_stage(four, one).ok());
-  ASSERT_TRUE(compiler::make_dynamic(one).ok());
+  ASSERT_TRUE(compiler::make_batch_dynamic(one).ok());
   for (const bmodel::StageDesc &stage : one.net.stages) {
     EXPECT_EQ(stage.is_dynamic, 1);
     EXPECT_EQ(stage.n_dynamic, 1);
   }
   const std::string output = four.net.stages[0].outputs[0].name;
   four.net.stages[0].outputs[0].shape[0] = 2;
-  EXPECT_EQ(compiler::make_dynamic(four).message(),
-            "--dynamic: dimension 0 of '" + output + "' is not that of 'x', the batch");
+  EXPECT_EQ(compiler::make_batch_dynamic(four).message(),
+            "--dynamic-batch: dimension 0 of '" + output + "' is not that of 'x', the batch");
 }
 
 TEST(Programs, PredictedCyclesStandInTheStage) {

@@ -12,14 +12,8 @@ using npu::bmodel::StageDesc;
 using test_models::file;
 using test_models::plus;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 const Floats kX{1, 2, 3, 9, 5, 6, 7, 8};
-
-Floats plus_each(Floats values, float constant) {
-  for (float &v : values) v += constant;
-  return values;
-}
 
 /// A step of "whole". Names that begin with "h" are hidden.
 NetDesc step(uint32_t number, uint32_t device, const StageDesc &program, const std::vector<std::string> &inputs,

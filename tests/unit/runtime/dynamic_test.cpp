@@ -12,7 +12,6 @@ using test_models::file;
 using test_models::net;
 using test_models::plus;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 /// y = x + constant for a batch of up to `rows`, 4 numbers each. The constant tells which stage ran.
 StageDesc rows(uint64_t count, float constant) {
@@ -25,11 +24,6 @@ Floats numbers(size_t rows) {
   Floats out;
   for (size_t i = 0; i < 4 * rows; ++i) out.push_back(static_cast<float>(i + 1));
   return out;
-}
-
-Floats plus_each(Floats values, float constant) {
-  for (float &v : values) v += constant;
-  return values;
 }
 
 class DynamicTest : public RuntimeTest {
@@ -126,7 +120,8 @@ TEST_F(DynamicTest, WhatCannotBeDynamicIsRefused) {
     std::vector<StageDesc> stages;
     const char *message;
   } const cases[] = {
-      {{sizes}, "compiled for any shape (dynamic): not supported, only the batch may vary (n_dynamic)"},
+      {{sizes},
+       "compiled for any shape (dynamic), but the network is not in the file: only the batch may vary (n_dynamic)"},
       {{mixed, fixed}, "some of its stages are dynamic and others are not"},
       {{outputs}, "dynamic, but tensor 'y' has another dimension 0 than input 'x'"},
       {{flow}, "dynamic, and of several sub-networks or steps: not supported"},

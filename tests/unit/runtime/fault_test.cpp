@@ -14,7 +14,6 @@ using test_models::net;
 using test_models::overrun;
 using test_models::plus;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 class FaultTest : public RuntimeTest {
  protected:

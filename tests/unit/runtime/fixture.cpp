@@ -35,6 +35,11 @@ bm_tensor_t tensor(const bm_device_mem_t &mem, const std::vector<int> &dims, bm_
   return t;
 }
 
+Floats plus_each(Floats values, float constant) {
+  for (float &v : values) v += constant;
+  return values;
+}
+
 bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 void RuntimeTest::SetUp() {

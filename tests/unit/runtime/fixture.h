@@ -36,6 +36,9 @@ bm_tensor_t tensor(const bm_device_mem_t &mem, const std::vector<int> &dims, bm_
 bm_shape_t shape(const std::vector<int> &dims);
 std::vector<float> read(bm_handle_t handle, const bm_device_mem_t &mem);
 
+using Floats = std::vector<float>;
+Floats plus_each(Floats values, float constant);
+
 bool contains(const std::string &text, const std::string &part);
 
 class RuntimeTest : public testing::Test {

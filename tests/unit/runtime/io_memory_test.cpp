@@ -10,7 +10,6 @@ using test_models::file;
 using test_models::net;
 using test_models::plus;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 /// Inputs x, cache; outputs y and next = x + cache: a step of a network that carries state.
 npu::bmodel::StageDesc step(uint64_t count) {

@@ -13,7 +13,6 @@ using test_models::net;
 using test_models::plus;
 using test_models::sample;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 class LaunchTest : public RuntimeTest {
  protected:

@@ -12,7 +12,6 @@ using test_models::affine;
 using test_models::file;
 using test_models::net;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 constexpr uint32_t kCount = 32;
 

@@ -15,14 +15,8 @@ using test_models::on_cpu;
 using test_models::on_npu;
 using test_models::plus;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 const Floats kX{1, 2, 3, 9, 5, 6, 7, 8};
-
-Floats plus_each(Floats values, float constant) {
-  for (float &v : values) v += constant;
-  return values;
-}
 
 class SubNetTest : public RuntimeTest {
  protected:

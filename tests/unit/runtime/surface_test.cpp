@@ -3,6 +3,7 @@
 // data. Every failure has a reason, for the thread and for the callback.
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -18,7 +19,6 @@ using test_models::net;
 using test_models::plus;
 using test_models::sample;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 const Floats kX{1, 2, 3, 4, 5, 6, 7, 8}, kY{4, 5, 6, 7, 8, 9, 10, 11};
 
@@ -150,11 +150,47 @@ TEST_F(SurfaceTest, FailuresAreSilentUnlessTheEnvironmentAsks) {
   unsetenv("BMRT_LOG_VERSION");
 }
 
+TEST_F(SurfaceTest, TensorsOfLaunchesAreSavedWhereTheEnvironmentWantsIt) {
+  char folder[] = "/tmp/surface-XXXXXX", before[4096];
+  ASSERT_TRUE(mkdtemp(folder) && getcwd(before, sizeof before));
+  ASSERT_EQ(chdir(folder), 0);
+  setenv("BMRT_SAVE_IO_TENSORS", "1", 1);
+  const auto saved = [](const char *name) {
+    Floats out(16);
+    std::ifstream in(name, std::ios::binary);
+    in.read(reinterpret_cast<char *>(out.data()), static_cast<std::streamsize>(out.size() * sizeof(float)));
+    out.resize(static_cast<size_t>(in.gcount()) / sizeof(float));
+    return out;
+  };
+  {
+    const DeviceFloats a(handle, {1, 2, 3, 4}), b(handle, {10, 20, 30, 40}), c(handle, Floats(4));
+    const bm_tensor_t in[] = {tensor(a.mem(), {1, 4}), tensor(b.mem(), {2, 2})};
+    bm_tensor_t out = tensor(c.mem(), {1, 4});
+    ASSERT_TRUE(bmrt_launch_tensor_ex(p_bmrt, "sum", in, 2, &out, 1, true, false)) << bmrt_last_error();
+    EXPECT_EQ(saved("input_ref_data.dat.bmrt"), (Floats{1, 2, 3, 4, 10, 20, 30, 40}));
+    EXPECT_EQ(saved("output_ref_data.dat.bmrt"), (Floats{11, 22, 33, 44}));
+    ASSERT_EQ(unlink("input_ref_data.dat.bmrt"), 0);
+    ASSERT_EQ(mkdir("input_ref_data.dat.bmrt", 0700), 0);
+    const uint64_t card = memory().file_card;
+    EXPECT_FALSE(bmrt_launch_tensor(p_bmrt, "sum", in, 2, &out, 1));
+    EXPECT_TRUE(contains(bmrt_last_error(), "BMRT_SAVE_IO_TENSORS: input_ref_data.dat.bmrt: Is a directory"))
+        << bmrt_last_error();
+    EXPECT_EQ(memory().file_card, card);
+  }
+  unsetenv("BMRT_SAVE_IO_TENSORS");
+  rmdir("input_ref_data.dat.bmrt");
+  unlink("output_ref_data.dat.bmrt");
+  EXPECT_EQ(chdir(before), 0);
+  EXPECT_EQ(rmdir(folder), 0);
+  expect_working();
+}
+
 TEST_F(SurfaceTest, DynamicNetworksAreRefused) {
   auto stage = plus({1, 8}, 1);
   stage.is_dynamic = 1;
   EXPECT_FALSE(load(file({net("any", {stage})})));
-  EXPECT_TRUE(contains(bmrt_last_error(), "network 'any': compiled for any shape (dynamic): not supported"))
+  EXPECT_TRUE(contains(bmrt_last_error(),
+                       "network 'any': compiled for any shape (dynamic), but the network is not in the file"))
       << bmrt_last_error();
 }
 

@@ -14,7 +14,6 @@ using test_models::net;
 using test_models::plus;
 using test_models::sample;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 using ThreadsTest = RuntimeTest;
 
 Floats input_of(int thread, int round) {

@@ -15,7 +15,6 @@ namespace {
 using nlohmann::json;
 using test_models::sample;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 constexpr double kRounding = 0.0021;  // times are written in whole nanoseconds
 

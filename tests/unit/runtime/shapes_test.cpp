@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+// Dynamic networks whose shapes a launch decides: compiled by the runtime, from the network in the file.
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "fixture.h"
+#include "npuc.h"
+#include "onnx_builder.h"
+
+namespace {
+
+using namespace test_runtime;
+using npu::compiler::Compiled;
+using npu::compiler::Options;
+using npu::test::OnnxBuilder;
+
+constexpr int kChannels = 2, kFilters = 5;
+
+/// relu(conv3x3(x)) with padding, x [n,2,h,w] of any n, h, w; and the weights, for the test's own convolution.
+struct Conv {
+  Conv() {
+    OnnxBuilder b;
+    const std::string x = b.input({1, kChannels, 1, 1}, "x");
+    const std::string w = b.weights({kFilters, kChannels, 3, 3});
+    const std::string c = b.op("Conv", {x, w});
+    b.attr("pads", std::vector<int64_t>{1, 1, 1, 1});
+    b.output(b.op("Relu", {c}));
+    auto &dims = *b.model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    for (const int d : {0, 2, 3}) dims.mutable_dim(d)->set_dim_param("d" + std::to_string(d));
+    const auto &values = b.model.graph().initializer(0).float_data();
+    weights.assign(values.begin(), values.end());
+    onnx = b.bytes();
+  }
+  /// By the definition.
+  Floats operator()(const Floats &x, int n, int h, int w) const {
+    Floats out;
+    for (int i = 0; i < n; ++i)
+      for (int f = 0; f < kFilters; ++f)
+        for (int r = 0; r < h; ++r)
+          for (int c = 0; c < w; ++c) out.push_back(static_cast<float>(std::max(at(x, h, w, i, f, r, c), 0.0)));
+    return out;
+  }
+  double at(const Floats &x, int h, int w, int i, int f, int r, int c) const {
+    double sum = 0;
+    for (int k = 0; k < kChannels; ++k)
+      for (int y = 0; y < 3; ++y)
+        for (int z = 0; z < 3; ++z) {
+          const int row = r + y - 1, column = c + z - 1;
+          if (row < 0 || row >= h || column < 0 || column >= w) continue;
+          sum += double{x[static_cast<size_t>(((i * kChannels + k) * h + row) * w + column)]} *
+                 weights[static_cast<size_t>(((f * kChannels + k) * 3 + y) * 3 + z)];
+        }
+    return sum;
+  }
+  std::string onnx;
+  Floats weights;
+};
+
+Compiled compiled(const std::string &onnx, const std::vector<int64_t> &shape) {
+  Options options;
+  options.name = "conv";
+  options.shapes["x"] = shape;
+  Compiled out;
+  const npu::Status status = npu::compiler::compile_onnx(onnx.data(), onnx.size(), options, out);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return out;
+}
+
+std::vector<uint8_t> bmodel(const Compiled &network) {
+  std::vector<uint8_t> out;
+  EXPECT_TRUE(npu::compiler::write_bmodel(network, out).ok());
+  return out;
+}
+
+Floats numbers(int count) {
+  Floats out;
+  for (int i = 0; i < count; ++i) out.push_back(std::sin(static_cast<float>(i) * 0.7f));
+  return out;
+}
+
+void expect_near(const Floats &got, const Floats &expected, const std::string &what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << what << " element " << i;
+}
+
+class ShapesTest : public RuntimeTest {
+ protected:
+  void SetUp() override {
+    RuntimeTest::SetUp();
+    network_ = compiled(conv_.onnx, {4, kChannels, 20, 24});
+    const auto status = npu::compiler::make_dynamic(conv_.onnx.data(), conv_.onnx.size(), network_);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_TRUE(load(bmodel(network_))) << bmrt_last_error();
+  }
+  /// Launches, compares with the definition.
+  void run(int n, int h, int w) {
+    const std::string what = std::to_string(n) + "x" + std::to_string(h) + "x" + std::to_string(w);
+    const Floats values = numbers(n * kChannels * h * w);
+    const DeviceFloats x(handle, values);
+    bm_tensor_t in = tensor(x.mem(), {n, kChannels, h, w}), out{};
+    ASSERT_TRUE(launch("conv", in, out, false)) << bmrt_last_error();
+    ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+    const bm_shape_t expected = shape({n, kFilters, h, w});
+    EXPECT_TRUE(bmrt_shape_is_same(&out.shape, &expected)) << what;
+    expect_near(read(handle, out.device_mem), conv_(values, n, h, w), what);
+    bm_free_device(handle, out.device_mem);
+  }
+  void expect_refused(const std::vector<int> &dims, const std::string &message) {
+    const DeviceFloats x(handle, Floats(4 * kChannels * 32 * 32));
+    bm_tensor_t in = tensor(x.mem(), dims), out{};
+    EXPECT_FALSE(launch("conv", in, out, false)) << message;
+    EXPECT_TRUE(contains(bmrt_last_error(), message)) << bmrt_last_error();
+  }
+
+  const Conv conv_;
+  Compiled network_;
+};
+
+TEST_F(ShapesTest, AnyShapeUpToTheStagesGivesWhatTheDefinitionSays) {
+  EXPECT_TRUE(bmrt_get_network_info(p_bmrt, "conv")->is_dynamic);
+  for (const auto &[n, h, w] : std::vector<std::array<int, 3>>{
+           {4, 20, 24}, {1, 20, 24}, {3, 1, 1}, {4, 7, 24}, {2, 20, 1}, {1, 13, 17}, {4, 20, 23}, {1, 13, 17}})
+    run(n, h, w);
+}
+
+TEST_F(ShapesTest, ModelledCyclesAreThoseOfTheSameNetworkCompiledForTheShape) {
+  for (const auto &[n, h, w] : std::vector<std::array<int, 3>>{{1, 9, 24}, {3, 20, 5}, {4, 20, 24}}) {
+    run(n, h, w);
+    uint64_t cycles = 0;
+    ASSERT_TRUE(bmrt_last_launch_cycles(p_bmrt, &cycles)) << bmrt_last_error();
+    EXPECT_EQ(cycles, compiled(conv_.onnx, {n, kChannels, h, w}).report.cycles);
+  }
+}
+
+TEST_F(ShapesTest, AShapeIsCompiledOnce) {
+  run(2, 6, 6);
+  const uint64_t before = memory().file_card;
+  for (int i = 0; i < 5; ++i) run(2, 6, 6);
+  EXPECT_EQ(memory().file_card, before);
+  run(2, 6, 7);
+  EXPECT_GT(memory().file_card, before) << "another program";
+}
+
+TEST_F(ShapesTest, LaunchesDoNotWaitForTheirJobs) {
+  run(1, 8, 8);
+  const DeviceFloats x(handle, numbers(kChannels * 64)), y(handle, Floats(kFilters * 64));
+  const bm_tensor_t in = tensor(x.mem(), {1, kChannels, 8, 8});
+  bm_tensor_t out = tensor(y.mem(), {1, kFilters, 8, 8});
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(launch("conv", in, out)) << bmrt_last_error();
+  EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  expect_near(y.read(), conv_(numbers(kChannels * 64), 1, 8, 8), "after 200 launches");
+}
+
+TEST_F(ShapesTest, OtherShapesAreRefusedWithTheReason) {
+  const char *const beyond = "expected [4,2,20,24] or smaller ones";
+  for (const std::vector<int> &dims : {std::vector<int>{5, 2, 20, 24},
+                                       {4, 2, 21, 24},
+                                       {4, 2, 20, 25},
+                                       {0, 2, 20, 24},
+                                       {4, 2, -3, 24},
+                                       {4, 2, 480},
+                                       {1, 4, 2, 20, 24}})
+    expect_refused(dims, beyond);
+  const uint64_t before = memory().file_card;
+  for (int i = 0; i < 3; ++i)
+    expect_refused({4, 1, 20, 24},
+                   "network 'conv': input shapes [4,1,20,24]: input 'x' is given the shape [4, 1, 20, 24]");
+  EXPECT_EQ(memory().file_card, before);
+  run(1, 4, 4);
+}
+
+TEST_F(ShapesTest, MemoryOfTheCallerHasToHoldTheShape) {
+  const DeviceFloats x(handle, numbers(kChannels * 25)), y(handle, Floats(kFilters * 25 - 1));
+  const bm_tensor_t in = tensor(x.mem(), {1, kChannels, 5, 5});
+  bm_tensor_t out = tensor(y.mem(), {1, kFilters, 5, 5});
+  EXPECT_FALSE(launch("conv", in, out));
+  EXPECT_TRUE(contains(bmrt_last_error(), "its device memory has 496 bytes, the tensor needs 500"))
+      << bmrt_last_error();
+}
+
+TEST_F(ShapesTest, DataMayHaveAnyShape) {
+  Floats x = numbers(2 * kChannels * 3 * 11);
+  void *inputs[] = {x.data()}, *outputs[] = {nullptr};
+  const bm_shape_t in = shape({2, kChannels, 3, 11}), expected = shape({2, kFilters, 3, 11});
+  bm_shape_t out;
+  ASSERT_TRUE(bmrt_launch_data(p_bmrt, "conv", inputs, &in, 1, outputs, &out, 1, false)) << bmrt_last_error();
+  EXPECT_TRUE(bmrt_shape_is_same(&out, &expected));
+  const auto *y = static_cast<const float *>(outputs[0]);
+  expect_near(Floats(y, y + 2 * kFilters * 33), conv_(x, 2, 3, 11), "launch_data");
+  free(outputs[0]);
+}
+
+TEST_F(ShapesTest, MoreShapesThanAreKeptWork) {
+  const DeviceFloats x(handle, numbers(kChannels * 30)), y(handle, Floats(kFilters * 30));
+  const bm_tensor_t in = tensor(x.mem(), {1, kChannels, 1, 15});
+  bm_tensor_t out = tensor(y.mem(), {1, kFilters, 1, 15});
+  api_info_c *const record = get_bmodel_api_info_c(p_bmrt, "conv", &in, 1, &out, 1, true, false);
+  ASSERT_TRUE(record) << bmrt_last_error();
+  const auto shapes = [this](int first, int end) {
+    for (int i = first; i < end; ++i) run(1, 1 + i / 24, 1 + i % 24);
+  };
+  shapes(0, 40);
+  const uint64_t full = memory().file_card;
+  shapes(40, 120);
+  EXPECT_LE(memory().file_card, full + full / 8) << "what was used longest ago is forgotten";
+  run(1, 1, 1);
+  // A launch as data keeps its program.
+  ASSERT_EQ(bm_send_api(handle, record->api_id[0], record->api_data[0],
+                        static_cast<unsigned int>(record->api_data_subsize[0])),
+            BM_SUCCESS)
+      << npu_last_error();
+  ASSERT_EQ(bm_sync_api(handle), BM_SUCCESS) << npu_last_error();
+  Floats got = y.read();
+  got.resize(kFilters * 15);
+  expect_near(got, conv_(numbers(kChannels * 15), 1, 1, 15), "bm_send_api");
+  bmrt_free_api_info(record);
+}
+
+TEST_F(ShapesTest, ThreadsDoNotDisturbEachOther) {
+  bmrt_set_max_launches(p_bmrt, 2);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < 24; ++i) run(1 + (t + i) % 3, 2 + i % 5, 3 + t % 2);
+    });
+  bmrt_set_max_launches(p_bmrt, 3);
+  for (std::thread &t : threads) t.join();
+}
+
+TEST_F(ShapesTest, TheStageOfAShapeIsTheSmallestThatHoldsIt) {
+  Compiled two = compiled(conv_.onnx, {4, kChannels, 20, 24});
+  ASSERT_TRUE(npu::compiler::add_stage(compiled(conv_.onnx, {8, kChannels, 5, 5}), two).ok());
+  ASSERT_TRUE(npu::compiler::add_stage(compiled(conv_.onnx, {1, kChannels, 20, 24}), two).ok());
+  two.net.name = "two";
+  ASSERT_TRUE(npu::compiler::make_dynamic(conv_.onnx.data(), conv_.onnx.size(), two).ok());
+  ASSERT_TRUE(load(bmodel(two))) << bmrt_last_error();
+  const auto stage = [&](const std::vector<int> &dims) {
+    bm_tensor_t in{};
+    in.shape = shape(dims);
+    return bmrt_get_stage_index(p_bmrt, "two", &in);
+  };
+  EXPECT_EQ(stage({4, 2, 20, 24}), 0);
+  EXPECT_EQ(stage({2, 2, 20, 24}), 0);
+  EXPECT_EQ(stage({1, 2, 20, 24}), 2);
+  EXPECT_EQ(stage({1, 2, 6, 5}), 2);
+  EXPECT_EQ(stage({8, 2, 5, 5}), 1);
+  EXPECT_EQ(stage({8, 2, 6, 5}), -1);
+  EXPECT_TRUE(contains(bmrt_last_error(), "expected [4,2,20,24] or [8,2,5,5] or [1,2,20,24] or smaller ones"));
+  const Floats values = numbers(7 * kChannels * 4 * 5);
+  const DeviceFloats x(handle, values);
+  bm_tensor_t in = tensor(x.mem(), {7, kChannels, 4, 5}), out{};
+  ASSERT_TRUE(launch("two", in, out, false)) << bmrt_last_error();
+  ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  expect_near(read(handle, out.device_mem), conv_(values, 7, 4, 5), "of two stages");
+  bm_free_device(handle, out.device_mem);
+}
+
+TEST_F(ShapesTest, AFileWithoutOpenDimensionsCannotBeDynamic) {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.input({1, 4}, "x")}));
+  const std::string onnx = b.bytes();
+  Compiled fixed = compiled(onnx, {1, 4});
+  EXPECT_EQ(npu::compiler::make_dynamic(onnx.data(), onnx.size(), fixed).message(),
+            "--dynamic: the file fixes all dimensions of its inputs, none may vary");
+}
+
+TEST_F(ShapesTest, ANetworkThatIsNotOneIsFoundOutByTheLaunch) {
+  Compiled bad = network_;
+  bad.net.name = "bad";
+  bad.net.source = {'n', 'o', 'i', 's', 'e'};
+  ASSERT_TRUE(load(bmodel(bad))) << bmrt_last_error();
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.input({1, kChannels, 1, 1}, "x")}));
+  const std::string onnx = b.bytes();
+  bad.net.name = "other";
+  bad.net.source.assign(onnx.begin(), onnx.end());
+  ASSERT_TRUE(load(bmodel(bad))) << bmrt_last_error();
+  const DeviceFloats x(handle, numbers(4 * kChannels * 20 * 24));
+  const auto refused = [&](const char *name, const std::vector<int> &dims, const char *message) {
+    bm_tensor_t in = tensor(x.mem(), dims), out{};
+    EXPECT_FALSE(launch(name, in, out, false));
+    EXPECT_TRUE(contains(bmrt_last_error(), message)) << bmrt_last_error();
+  };
+  refused("bad", {1, kChannels, 1, 1}, "network 'bad': input shapes [1,2,1,1]: not an ONNX file");
+  refused("other", {1, kChannels, 1, 1}, "the network in the file has other tensors than its stages");
+  for (const char *name : {"bad", "other"}) {
+    bm_tensor_t in = tensor(x.mem(), {4, kChannels, 20, 24}), out{};
+    ASSERT_TRUE(launch(name, in, out, false)) << "a stage's own shape needs no compiler: " << bmrt_last_error();
+    bm_free_device(handle, out.device_mem);
+  }
+  EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS);
+}
+
+}  // namespace
