@@ -93,6 +93,11 @@ std::string check_chip(const Container &container);
 std::string read_program(const Container &container, const fb::Net &net, const fb::NetParameter &stage,
                          Program &program);
 
+/// Whether the network itself is in the file, to be compiled for other shapes than the stages': see source.h.
+bool has_source(const fb::Net &net);
+/// What follows its header, which is checked. Returns an empty string or what is wrong. Precondition: it has one.
+std::string read_source(const Container &container, const fb::Net &net, std::span<const uint8_t> &network);
+
 /// Bytes of an element of a bm_data_type_t, 0 for an unknown one.
 uint32_t dtype_bytes(uint32_t dtype);
 /// "float32" and so on; "unknown" for other numbers.

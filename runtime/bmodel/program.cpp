@@ -240,8 +240,7 @@ std::string check_supported(const Container &container, const fb::Net &net, cons
   std::string why = check_chip(container);
   if (!why.empty()) return why;
   const bool batch_only = stage.n_dynamic() == 1 && !stage.h_w_dynamic();
-  const bool has_source = stage.binary_ir() && stage.binary_ir()->size();
-  if ((stage.is_dynamic() && !batch_only && !has_source) || (net.net_dynamic() && net.net_dynamic()->size()))
+  if ((stage.is_dynamic() && !batch_only && !has_source(net)) || (net.net_dynamic() && net.net_dynamic()->size()))
     why = "compiled for any shape (dynamic), but the network is not in the file: only the batch may vary (n_dynamic)";
   else if (stage.is_dynamic() && (has_flow(stage) || is_step(net)))
     why = "dynamic, and of several sub-networks or steps: not supported";

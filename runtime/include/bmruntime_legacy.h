@@ -37,9 +37,9 @@ BMRT_API bool bmrt_load_context(void *p_bmrt, const char *ctx_dir);
 
 /* ---- questions about a network ---- */
 
-/* Whether it takes any batch up to its largest (bm_net_info_t.is_dynamic). */
+/* Whether launches may have other shapes than the stages (bm_net_info_t.is_dynamic). */
 BMRT_API bool bmrt_can_batch_size_change(void *p_bmrt, int net_idx, const char *net_name);
-/* False: other dimensions are those of a stage. */
+/* Whether they may in other dimensions than the batch, too. */
 BMRT_API bool bmrt_can_height_and_width_change(void *p_bmrt, int net_idx, const char *net_name);
 /* Number and names; free() the array, not the names. */
 BMRT_API bool bmrt_get_input_tensor(void *p_bmrt, int net_idx, const char *net_name, int *input_num,

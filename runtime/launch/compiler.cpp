@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "compiler.h"
 
-#include <cstring>
 #include <memory>
 
 #include "npu_beside_internal.h"
@@ -31,24 +30,6 @@ const Library &library() {
 }
 
 }  // namespace
-
-Reason read_source(std::span<const uint8_t> binary, std::span<const uint8_t> &network) {
-  npu_source_header h;
-  if (binary.size() < sizeof h) return "its network (binary_ir) is truncated";
-  std::memcpy(&h, binary.data(), sizeof h);
-  if (h.magic != NPU_SOURCE_MAGIC) return "its code for dynamic shapes (binary_ir) is another chip's";
-  if (h.version != NPU_SOURCE_VERSION || h.header_bytes != sizeof h || h.reserved0 || h.reserved1)
-    return "its network (binary_ir) is of version " + std::to_string(h.version) + ", expected " +
-           std::to_string(NPU_SOURCE_VERSION);
-  if (h.format != NPU_SOURCE_ONNX)
-    return "its network (binary_ir) has format " + std::to_string(h.format) + ", expected " +
-           std::to_string(NPU_SOURCE_ONNX);
-  if (h.bytes != binary.size() - sizeof h)
-    return "its network (binary_ir) has " + std::to_string(binary.size() - sizeof h) + " bytes, its header says " +
-           std::to_string(h.bytes);
-  network = binary.subspan(sizeof h);
-  return {};
-}
 
 Reason compile_network(const npu_compile_request &request, std::vector<uint8_t> &file) {
   const Library &compiler = library();

@@ -270,8 +270,12 @@ bool bmrt_can_batch_size_change(void *p_bmrt, int net_idx, const char *net_name)
 }
 
 bool bmrt_can_height_and_width_change(void *p_bmrt, int net_idx, const char *net_name) {
-  on_network(__func__, p_bmrt, net_idx, net_name, [](Runtime &, const Network &) -> Reason { return {}; });
-  return false;
+  bool can = false;
+  on_network(__func__, p_bmrt, net_idx, net_name, [&](Runtime &, const Network &net) -> Reason {
+    can = net.variants() != nullptr;
+    return {};
+  });
+  return can;
 }
 
 bool bmrt_get_input_tensor(void *p_bmrt, int net_idx, const char *net_name, int *input_num, const char ***input_names) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cascade.h"
-#include "compiler.h"
 
 namespace npurt {
 
@@ -115,12 +114,6 @@ Reason load_stage(std::span<const Card> cards, const Container &container, const
   return why;
 }
 
-/// Whether the network is in the file, to be compiled for other shapes.
-bool has_source(const fb::Net &net) {
-  const fb::NetParameter &first = *net.parameter()->Get(0);
-  return first.is_dynamic() && first.binary_ir() && first.binary_ir()->size();
-}
-
 /// What varies is the batch, which all tensors of a dynamic stage have.
 Reason check_batch(const Stage &stage) {
   for (const auto *list : {&stage.inputs, &stage.outputs})
@@ -195,7 +188,7 @@ Reason Network::load(std::span<const Card> cards, const Container &container, co
     auto stage = std::make_shared<Stage>();
     Reason why = load_stage(cards, container, name, nets, i, given, *stage);
     if (!why.empty()) return why;
-    stage->dynamic = nets[0]->parameter()->Get(i)->is_dynamic() != 0 && !has_source(*nets[0]);
+    stage->dynamic = nets[0]->parameter()->Get(i)->is_dynamic() != 0 && !npu::bmodel::has_source(*nets[0]);
     if (stage->dynamic) why = check_batch(*stage);
     if (why.empty() && !n->stages_.empty() && stage->dynamic != n->stages_[0]->dynamic)
       why = "some of its stages are dynamic and others are not";
@@ -206,7 +199,7 @@ Reason Network::load(std::span<const Card> cards, const Container &container, co
              "': its stages differ in the names or types of their tensors";
     n->stages_.push_back(std::move(stage));
   }
-  if (has_source(*nets[0])) {
+  if (npu::bmodel::has_source(*nets[0])) {
     const Reason why = n->load_source(cards[0], container, *nets[0]);
     if (!why.empty()) return container.name() + ": network '" + n->name_ + "': " + why;
   }
@@ -215,16 +208,9 @@ Reason Network::load(std::span<const Card> cards, const Container &container, co
   return {};
 }
 
-/// All stages have the same network behind them.
 Reason Network::load_source(const Card &card, const Container &container, const fb::Net &net) {
-  const auto binary = container.binary(net.parameter()->Get(0)->binary_ir());
-  for (const fb::NetParameter *p : *net.parameter()) {
-    const auto other = container.binary(p->binary_ir());
-    if (!p->is_dynamic() || !std::equal(binary.begin(), binary.end(), other.begin(), other.end()))
-      return "some of its stages are dynamic and others are not, or come of other networks";
-  }
   std::span<const uint8_t> source;
-  const Reason why = read_source(binary, source);
+  const Reason why = npu::bmodel::read_source(container, net, source);
   if (why.empty()) variants_ = std::make_unique<Variants>(card, name_, source, stages_[0]->inputs, stages_[0]->outputs);
   return why;
 }

@@ -19,6 +19,9 @@ int main(int argc, char **argv) {
   first.stages[0].outputs[0].hidden = second.stages[0].inputs[0].hidden = 1;
   auto dynamic = plus({4, 8}, 3);
   dynamic.is_dynamic = dynamic.n_dynamic = 1;
+  auto source = net("source", {plus({1, 8}, 3), plus({2, 8}, 3)});
+  source.source = {'o', 'n', 'n', 'x'};
+  for (auto &stage : source.stages) stage.is_dynamic = 1;
   const std::pair<const char *, std::vector<uint8_t>> seeds[] = {
       {"plus", file({net("plus", {plus({1, 8}, 3)})})},
       {"affine", file({net("affine", {affine(16)})})},
@@ -29,6 +32,7 @@ int main(int argc, char **argv) {
       {"back", file({net("back", {there_and_back()})})},
       {"steps", file({first, second})},
       {"dynamic", file({net("dynamic", {dynamic})})},
+      {"source", file({source})},
       {"words", file({net("words", {mirror({5, 6}, 3, 2, 0)})})},
       {"sample", sample()},
   };

@@ -45,6 +45,8 @@ void read_flow(const Container &c, const fb::NetParameter &stage) {
 
 void read_stages(const Container &c, const fb::Net &net) {
   if (!net.parameter()) return;
+  std::span<const uint8_t> network;
+  if (npu::bmodel::has_source(net) && npu::bmodel::read_source(c, net, network).empty()) read(network);
   for (const fb::NetParameter *stage : *net.parameter()) {
     Program p;
     if (npu::bmodel::has_flow(*stage)) read_flow(c, *stage);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Dynamic networks whose shapes a launch decides: compiled by the runtime, from the network in the file.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <thread>
 
+#include "bmruntime_legacy.h"
 #include "fixture.h"
 #include "npuc.h"
 #include "onnx_builder.h"
@@ -119,6 +121,8 @@ class ShapesTest : public RuntimeTest {
 
 TEST_F(ShapesTest, AnyShapeUpToTheStagesGivesWhatTheDefinitionSays) {
   EXPECT_TRUE(bmrt_get_network_info(p_bmrt, "conv")->is_dynamic);
+  EXPECT_TRUE(bmrt_can_batch_size_change(p_bmrt, 0, "conv"));
+  EXPECT_TRUE(bmrt_can_height_and_width_change(p_bmrt, 0, "conv"));
   for (const auto &[n, h, w] : std::vector<std::array<int, 3>>{
            {4, 20, 24}, {1, 20, 24}, {3, 1, 1}, {4, 7, 24}, {2, 20, 1}, {1, 13, 17}, {4, 20, 23}, {1, 13, 17}})
     run(n, h, w);
@@ -263,6 +267,29 @@ TEST_F(ShapesTest, AFileWithoutOpenDimensionsCannotBeDynamic) {
   Compiled fixed = compiled(onnx, {1, 4});
   EXPECT_EQ(npu::compiler::make_dynamic(onnx.data(), onnx.size(), fixed).message(),
             "--dynamic: the file fixes all dimensions of its inputs, none may vary");
+}
+
+TEST_F(ShapesTest, ABadHeaderOfTheNetworkIsRefused) {
+  network_.net.name = "other";
+  const std::vector<uint8_t> good = bmodel(network_);
+  const std::string_view magic = "QSRC";
+  const auto at = std::search(good.begin(), good.end(), magic.begin(), magic.end()) - good.begin();
+  const std::pair<int, const char *> cases[] = {
+      {0, "its code for dynamic shapes (binary_ir) is another chip's"},
+      {4, "its network (binary_ir) is of version 254, expected 1"},
+      {6, "the header of its network (binary_ir) has another size, or reserved"},
+      {8, "has format 254, expected 1"},
+      {12, "the header of its network (binary_ir) has another size, or reserved"},
+      {17, "bytes, its header says"},
+      {24, "the header of its network (binary_ir) has another size, or reserved"}};
+  for (const auto &[offset, message] : cases) {
+    auto bytes = good;
+    bytes[static_cast<size_t>(at + offset)] = offset == 17 ? 0xff : 254;
+    EXPECT_FALSE(load(bytes)) << offset;
+    EXPECT_TRUE(contains(bmrt_last_error(), message)) << offset << ": " << bmrt_last_error();
+    EXPECT_TRUE(contains(bmrt_last_error(), "network 'other'")) << bmrt_last_error();
+  }
+  ASSERT_TRUE(load(good)) << bmrt_last_error();
 }
 
 TEST_F(ShapesTest, ANetworkThatIsNotOneIsFoundOutByTheLaunch) {
