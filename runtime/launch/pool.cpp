@@ -84,9 +84,14 @@ void Pool::look_for_finished() {
     if (e->context && npu_wait(e->context, e->seqno, 0, nullptr) != -ETIME) e->context = nullptr;
 }
 
-/// Called with mutex_ held. Memory of the program's stays.
+/// Called with mutex_ held. Memory of the program's stays, without what the pool has added to it.
 bool Pool::free_idle(size_t keep) {
   const size_t before = entries_.size();
+  for (const auto &e : entries_) {
+    if (keep || !e->lent || e->taken || e->context) continue;
+    for (Bo &bo : e->scratch.staging) bo.reset();
+    for (auto &list : e->scratch.converted) list.clear();
+  }
   for (size_t i = entries_.size(); i-- > 0 && entries_.size() > keep;)
     if (!entries_[i]->taken && !entries_[i]->context && !entries_[i]->lent)
       entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
