@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "bmruntime_legacy.h"
 #include "fixture.h"
@@ -317,6 +318,37 @@ TEST_F(ShapesTest, ANetworkThatIsNotOneIsFoundOutByTheLaunch) {
     bm_free_device(handle, out.device_mem);
   }
   EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS);
+}
+
+// The stage's program and weights are in memory of the program's, those of other shapes in the runtime's.
+TEST_F(ShapesTest, AStageMayLieInMemoryOfTheProgram) {
+  const auto bytes = bmodel(network_);
+  mem_info_t info;
+  ASSERT_TRUE(bmrt_get_bmodel_data_info(bytes.data(), bytes.size(), &info)) << bmrt_last_error();
+  std::vector<bm_device_mem_t> mine;
+  for (memory_t *m : {&info.instruction_mem, &info.coeff_mem, &info.io_mem, &info.neuron_mem}) {
+    if (!m->size) continue;
+    ASSERT_EQ(bm_malloc_device_byte(handle, &mine.emplace_back(), static_cast<unsigned int>(m->size)), BM_SUCCESS);
+    m->addr = static_cast<int64_t>(bm_mem_get_device_addr(mine.back()));
+  }
+  void *const other = std::exchange(p_bmrt, bmrt_create(handle));
+  ASSERT_TRUE(bmrt_load_bmodel_data_with_mem(p_bmrt, bytes.data(), bytes.size(), &info)) << bmrt_last_error();
+  run(4, 20, 24);
+  run(3, 17, 11);
+  run(4, 20, 24);
+  // Without its weights the stage gives zeros; what was compiled has its own.
+  const DeviceFloats x(handle, numbers(4 * kChannels * 20 * 24));
+  const auto coeff = bm_mem_from_device(static_cast<unsigned long long>(info.coeff_mem.addr),
+                                        static_cast<unsigned int>(info.coeff_mem.size));
+  ASSERT_EQ(bm_memset_device(handle, 0, coeff), BM_SUCCESS) << npu_last_error();
+  bm_tensor_t in = tensor(x.mem(), {4, kChannels, 20, 24}), out{};
+  ASSERT_TRUE(launch("conv", in, out, false)) << bmrt_last_error();
+  ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(read(handle, out.device_mem), Floats(4 * kFilters * 20 * 24, 0.0f));
+  bm_free_device(handle, out.device_mem);
+  run(3, 17, 11);
+  bmrt_destroy(std::exchange(p_bmrt, other));
+  for (const bm_device_mem_t &mem : mine) bm_free_device(handle, mem);
 }
 
 }  // namespace
