@@ -64,13 +64,14 @@ void for_each_binary(const fb::Model &model, Visit visit) {
 }  // namespace
 
 Container::~Container() {
-  if (mapping_) munmap(mapping_, mapped_bytes_);
+  if (!file_.mapping.empty()) munmap(const_cast<uint8_t *>(file_.mapping.data()), file_.mapping.size());
+  if (file_.fd >= 0) ::close(file_.fd);
 }
 
 std::unique_ptr<Container> Container::open(const std::string &path, std::string &error) {
   std::unique_ptr<Container> c(new Container);
   c->name_ = path;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = c->file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     error = path + ": cannot open: " + std::strerror(errno);
     return nullptr;
@@ -78,21 +79,17 @@ std::unique_ptr<Container> Container::open(const std::string &path, std::string 
   struct stat st {};
   const bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
   if (!regular || st.st_size < static_cast<off_t>(sizeof(FileHeader))) {
-    ::close(fd);
     error = path + (regular ? ": not a bmodel: " + number(st.st_size) + " bytes, shorter than the 64-byte header"
                             : ": not a regular file");
     return nullptr;
   }
   void *p = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-  const int map_errno = errno;
-  ::close(fd);
   if (p == MAP_FAILED) {
-    error = path + ": cannot map: " + std::strerror(map_errno);
+    error = path + ": cannot map: " + std::strerror(errno);
     return nullptr;
   }
-  c->mapping_ = p;
-  c->mapped_bytes_ = static_cast<size_t>(st.st_size);
-  const std::string why = c->parse({static_cast<const uint8_t *>(p), c->mapped_bytes_});
+  c->file_.mapping = {static_cast<const uint8_t *>(p), static_cast<size_t>(st.st_size)};
+  const std::string why = c->parse(c->file_.mapping);
   if (why.empty()) return c;
   error = path + ": " + why;
   return nullptr;

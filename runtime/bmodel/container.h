@@ -32,6 +32,18 @@ struct FileHeader {
 };
 static_assert(sizeof(FileHeader) == 64);
 
+/// A file and where it is mapped.
+struct MappedFile {
+  int fd = -1;
+  std::span<const uint8_t> mapping{};
+
+  /// Whether these bytes are the file's.
+  bool has(std::span<const uint8_t> bytes) const {
+    return fd >= 0 && bytes.data() >= mapping.data() && bytes.data() + bytes.size() <= mapping.data() + mapping.size();
+  }
+  uint64_t offset_of(const uint8_t *byte) const { return static_cast<uint64_t>(byte - mapping.data()); }
+};
+
 /// A model file or buffer. The views that it hands out live as long as it does. Immutable after opening, hence
 /// thread-safe.
 class Container {
@@ -49,6 +61,8 @@ class Container {
   std::span<const uint8_t> binary(const fb::Binary *b) const;
   /// All that Binary entries can point into.
   std::span<const uint8_t> blob() const { return blob_; }
+  /// The file, open as long as the container lives; none for a buffer.
+  const MappedFile &file() const { return file_; }
   /// Name of the file, or "(memory)".
   const std::string &name() const { return name_; }
   /// Compares every coefficient blob with its SHA-256. Returns an empty string or which differs or has none.
@@ -60,8 +74,7 @@ class Container {
   std::string check_binaries() const;
 
   std::string name_;
-  void *mapping_ = nullptr;
-  size_t mapped_bytes_ = 0;
+  MappedFile file_;
   std::vector<uint8_t> aligned_;
   std::span<const uint8_t> blob_;
   const fb::Model *model_ = nullptr;

@@ -20,6 +20,7 @@ class Builder {
   Reason build(Nets steps) {
     std::stable_sort(steps.begin(), steps.end(),
                      [](const fb::Net *a, const fb::Net *b) { return step(*a) < step(*b); });
+    nothing_given_.file = container_.file();
     Reason why;
     for (size_t first = 0; first < steps.size() && why.empty();) {
       size_t end = first;
@@ -180,7 +181,7 @@ class Builder {
   const Container &container_;
   const unsigned index_;
   Stage &stage_;
-  Given nothing_given_;
+  Given nothing_given_;            // but the model's file
   std::vector<uint64_t> context_;  // activation memory on each card
   std::map<std::string, Tensor> tensors_;
   std::vector<Tensor *> order_;  // as they come

@@ -8,6 +8,7 @@
 #include "cascade.h"
 #include "npu_isa.h"
 #include "plan.h"
+#include "upload.h"
 
 namespace npurt {
 
@@ -163,6 +164,7 @@ Reason check_apart(const std::vector<Claim> &claims) {
 }  // namespace
 
 Reason Given::find(std::span<const Card> cards, const Container &model, const mem_info_t *info, Given &out) {
+  out.file = model.file();
   if (!info) return {};
   const Needs needs = measure(model);
   std::vector<Claim> claims;
@@ -202,16 +204,15 @@ Reason Given::find_activations(std::span<const Card> cards, const memory_t &mem,
   return why.empty() ? why : "neuron_mem: " + why;
 }
 
-Reason store(npu_device *device, const char *what, std::span<const uint8_t> bytes, Part &part, bool once,
-             Constant &out) {
+Reason store(npu_device *device, const char *what, std::span<const uint8_t> bytes, const npu::bmodel::MappedFile &file,
+             Part &part, bool once, Constant &out) {
   out.bytes = bytes.size();
-  if (!part) return seal(device, what, bytes, out.bo);
+  if (!part) return seal(device, what, bytes, out.bo, file);
   bool is_new = true;
   const uint64_t at = once ? part.used.add_once(bytes, is_new) : part.used.add(bytes.size(), NPU_CMD_BYTES);
   out.bo = Sealed(part.ref(), BoUnref());
   out.offset = part.offset + at;
-  if (is_new && npu_write(out.bo.get(), out.offset, bytes.data(), bytes.size()) != 0)
-    return std::string(what) + ": " + npu_last_error();
+  if (is_new && upload(out.bo.get(), out.offset, bytes, file) != 0) return std::string(what) + ": " + npu_last_error();
   return {};
 }
 

@@ -61,6 +61,7 @@ struct Part {
 };
 
 struct Given {
+  npu::bmodel::MappedFile file;  ///< of the model
   Part instructions, coefficients, io;
   std::shared_ptr<Lent> activations;  ///< null: not given
 
@@ -79,9 +80,9 @@ struct Constant {
 };
 
 /// Puts bytes into a part that is given, else into a buffer that is shared by content and sealed. `what` begins the
-/// reason of a failure. `once`: the part may have them already.
-Reason store(npu_device *device, const char *what, std::span<const uint8_t> bytes, Part &part, bool once,
-             Constant &out);
+/// reason of a failure, `file` may have them. `once`: the part may have them already.
+Reason store(npu_device *device, const char *what, std::span<const uint8_t> bytes, const npu::bmodel::MappedFile &file,
+             Part &part, bool once, Constant &out);
 
 }  // namespace npurt
 

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "upload.h"
+
 namespace npurt {
 
 namespace {
@@ -56,20 +58,21 @@ bool same_contents(npu_bo *bo, std::span<const uint8_t> bytes) {
   return true;
 }
 
-Reason upload(npu_device *device, const char *what, std::span<const uint8_t> bytes, Sealed &out) {
+Reason make(npu_device *device, const char *what, std::span<const uint8_t> bytes, const npu::bmodel::MappedFile &file,
+            Sealed &out) {
   npu_bo *bo;
   if (npu_bo_create(device, bytes.size(), DRM_NPU_BO_CARD, &bo) != 0)
     return std::string(what) + ": " + npu_last_error();
   Sealed made(bo, BoUnref());
-  if (npu_write(bo, 0, bytes.data(), bytes.size()) != 0 || npu_bo_seal(bo) != 0)
-    return std::string(what) + ": " + npu_last_error();
+  if (upload(bo, 0, bytes, file) != 0 || npu_bo_seal(bo) != 0) return std::string(what) + ": " + npu_last_error();
   out = std::move(made);
   return {};
 }
 
 }  // namespace
 
-Reason seal(npu_device *device, const char *what, std::span<const uint8_t> bytes, Sealed &out) {
+Reason seal(npu_device *device, const char *what, std::span<const uint8_t> bytes, Sealed &out,
+            const npu::bmodel::MappedFile &file) {
   const auto slot = slot_of({device, bytes.size(), fingerprint(bytes)});
   std::lock_guard lock(slot->mutex);
   std::erase_if(slot->buffers, [](const auto &buffer) { return buffer.expired(); });
@@ -79,7 +82,7 @@ Reason seal(npu_device *device, const char *what, std::span<const uint8_t> bytes
     out = std::move(candidate);
     return {};
   }
-  const Reason why = upload(device, what, bytes, out);
+  const Reason why = make(device, what, bytes, file, out);
   if (why.empty()) slot->buffers.push_back(out);
   return why;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "container.h"
 #include "error.h"
 #include "handles.h"
 
@@ -18,7 +19,9 @@ using Sealed = std::shared_ptr<npu_bo>;
 
 /// The buffer with these bytes: one that is there already, else a new one. `what` begins the reason of a failure.
 /// Threads that bring the same bytes at once get the same buffer.
-Reason seal(npu_device *device, const char *what, std::span<const uint8_t> bytes, Sealed &out);
+/// `file` may have them.
+Reason seal(npu_device *device, const char *what, std::span<const uint8_t> bytes, Sealed &out,
+            const npu::bmodel::MappedFile &file = {});
 
 }  // namespace npurt
 

@@ -49,7 +49,7 @@ Reason upload_code(npu_device *device, const Program &program, Part &part, Unit 
     const auto *p = reinterpret_cast<const uint8_t *>(&c);
     code.insert(code.end(), p, p + sizeof c);
   }
-  return store(device, "commands", code, part, false, unit.code);
+  return store(device, "commands", code, {}, part, false, unit.code);
 }
 
 /// What the card must have for a program.
@@ -133,7 +133,8 @@ Reason upload_unit(npu_device *device, const std::string &who, const Program &pr
   unit.lmem_bytes = program.header.lmem_bytes;
   unit.predicted_cycles = program.header.cycles;
   why = upload_code(device, program, given.instructions, unit);
-  if (why.empty() && !coeff.empty()) why = store(device, "coefficients", coeff, given.coefficients, true, unit.coeff);
+  if (why.empty() && !coeff.empty())
+    why = store(device, "coefficients", coeff, given.file, given.coefficients, true, unit.coeff);
   return why.empty() ? why : who + ": " + why;
 }
 

@@ -100,6 +100,8 @@ def ratios(figures):
                      (">=", 0.8) if name.startswith("pinned") else None))
     rows.append(("bmrt_create and load, 64 MiB of weights", "read(2) of the file", value("load_model") / value("read_model"),
                  ("<=", 1.2)))
+    for way, what in (("mapping", "through its mapping"), ("uring", "with io_uring")):
+        rows.append((f"the same, {what}", "read(2) of the file", value(f"load_model_{way}") / value("read_model"), None))
     base = value("launches_depth1_threads1")
     rows.append(("bmrt_launch of digits, launch to sync", "empty job, submit and wait by ioctl",
                  1e6 / base / value("latency_wait"), None))

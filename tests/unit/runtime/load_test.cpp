@@ -168,6 +168,36 @@ TEST_F(LoadTest, OpensAFileThatCannotBeWritten) {
   rmdir(dir);
 }
 
+TEST_F(LoadTest, BringsCoefficientsToTheCardEachWay) {
+  constexpr uint32_t kCount =
+      (20 << 20) / sizeof(float) + 77;  // both ways, then the faster one, then less than a chunk
+  Floats numbers(kCount);
+  for (uint32_t i = 0; i < kCount; ++i) numbers[i] = static_cast<float>(i);
+  test_models::Stage stage;
+  stage.input("x", {1}).output("y", {kCount}).coeff(numbers);
+  stage.copy(stage.coeff(), 0, stage.out(0), 0, kCount);
+  const auto bytes = test_models::file({test_models::net("big", {stage.finish()})});
+  char path[] = "/tmp/load-XXXXXX";
+  close(mkstemp(path));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  for (const char *way : {"", "mapping", "uring"}) {
+    setenv("NPU_LOAD", way, 1);
+    void *const runtime = bmrt_create(handle);
+    ASSERT_TRUE(bmrt_load_bmodel(runtime, path)) << bmrt_last_error();
+    const DeviceFloats x(handle, {0});
+    const bm_tensor_t in = tensor(x.mem(), {1});
+    bm_tensor_t out{};
+    ASSERT_TRUE(bmrt_launch_tensor(runtime, "big", &in, 1, &out, 1)) << bmrt_last_error();
+    ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+    EXPECT_TRUE(read(handle, out.device_mem) == numbers) << "NPU_LOAD=" << way;
+    bm_free_device(handle, out.device_mem);
+    bmrt_destroy(runtime);  // else the next one shares them
+  }
+  unsetenv("NPU_LOAD");
+  unlink(path);
+}
+
 TEST_F(LoadTest, TakesBackEverything) {
   bmrt_destroy(p_bmrt);
   p_bmrt = nullptr;
