@@ -49,10 +49,10 @@ typedef enum bm_runtime_flag_e {
   BM_RUNTIME_YIELD_TO_KERNEL_TASK = 1 << 6
 } bm_runtime_flag_t;
 
-/* bm_net_info_t.addr_mode: where inputs and outputs lie. */
+/* bm_net_info_t.addr_mode: whose the memory in bm_stage_info_t is. */
 typedef enum {
-  ADDR_MODE_BASIC = 0,    /* in memory that all networks of a runtime share */
-  ADDR_MODE_IO_ALONE = 1, /* in memory of their own */
+  ADDR_MODE_BASIC = 0,    /* that of all stages of a runtime whose tensors have the same sizes in the same order */
+  ADDR_MODE_IO_ALONE = 1, /* each stage's own */
   ADDR_MODE_IO_TAG = 2,
   ADDR_MODE_IO_TAG_FUSE = 3,
   ADDR_MODE_IO_RELOC = 4

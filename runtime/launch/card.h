@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "convert.h"
+#include "io_memory.h"
 #include "npu_bm_internal.h"
 #include "trace.h"
 
@@ -17,6 +18,7 @@ struct Card {
   uint32_t cores = 0;
   std::unique_ptr<Tracing> tracing;
   std::unique_ptr<Converter> converter;
+  std::unique_ptr<SharedIo> shared_io;
 };
 
 }  // namespace npurt

@@ -22,6 +22,13 @@ uint64_t Extent::add_once(std::span<const uint8_t> contents, bool &is_new) {
   return at->second;
 }
 
+uint64_t Extent::add_io(uint64_t bytes, const std::vector<uint64_t> *like) {
+  if (!like) return add(bytes, kIoAlign);
+  const auto [at, added] = io_.try_emplace(*like);
+  if (added) at->second = add(bytes, kIoAlign);
+  return at->second;
+}
+
 // ---- what a model needs
 
 void Needs::add(const npu::bmodel::Program &program, size_t outputs, std::span<const uint8_t> coeff) {
@@ -54,11 +61,18 @@ void add_as_stated(const Container &model, const fb::NetParameter &p, Needs &nee
   needs.activations = std::max(needs.activations, p.ctx_size());
 }
 
-void add_io(const npu::bmodel::TensorList *list, Needs &needs) {
-  for (const fb::Tensor *t : *list) {
-    const uint64_t bytes = npu::bmodel::tensor_bytes(*t);
-    needs.io.add((bytes + Extent::kIoAlign - 1) / Extent::kIoAlign * Extent::kIoAlign, Extent::kIoAlign);
+/// Of one card, as lay_out() in io_memory.cpp.
+void add_io(const fb::NetParameter &p, bool shared, Needs &needs) {
+  uint64_t bytes = 0;
+  std::vector<uint64_t> sizes;
+  for (const npu::bmodel::TensorList *list : {p.input_tensor(), p.output_tensor()}) {
+    sizes.push_back(list->size());
+    for (const fb::Tensor *t : *list) {
+      sizes.push_back(npu::bmodel::tensor_bytes(*t));
+      bytes += (sizes.back() + Extent::kIoAlign - 1) / Extent::kIoAlign * Extent::kIoAlign;
+    }
   }
+  needs.io.add_io(bytes, shared ? &sizes : nullptr);
 }
 
 void add_stage(const Container &model, const fb::Net &net, const fb::NetParameter &p, Needs &needs) {
@@ -74,8 +88,7 @@ void add_stage(const Container &model, const fb::Net &net, const fb::NetParamete
   for (const auto &node : flow.nodes)
     if (node.mode == npu::bmodel::SubNetMode::kNpu) needs.add(node.program, node.outputs.size(), coeff);
   if (!flows) needs.add(program, p.output_tensor()->size(), coeff);
-  add_io(p.input_tensor(), needs);
-  add_io(p.output_tensor(), needs);
+  add_io(p, net.addr_mode() == ADDR_MODE_BASIC, needs);
   needs.activations = std::max(needs.activations, flows ? Plan::activations(p, flow) : p.ctx_size());
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "bmruntime_interface.h"
 #include "container.h"
@@ -30,11 +31,15 @@ class Extent {
   }
   /// Likewise, but what has been added before stays where it is.
   uint64_t add_once(std::span<const uint8_t> contents, bool &is_new);
+  /// The inputs and outputs of a stage, `bytes` in all. With `like`, which are their sizes: those of the last one with
+  /// the same.
+  uint64_t add_io(uint64_t bytes, const std::vector<uint64_t> *like);
   uint64_t bytes() const { return end_; }
 
  private:
   uint64_t end_ = 0;
   std::map<std::pair<const uint8_t *, size_t>, uint64_t> known_;  // by the place in the model's file
+  std::map<std::vector<uint64_t>, uint64_t> io_;                  // by the sizes of the tensors
 };
 
 /// What a model needs. The same sums as when it is loaded.

@@ -13,6 +13,7 @@ struct BoUnref {
   void operator()(npu_bo *bo) const { npu_bo_unref(bo); }
 };
 using Bo = std::unique_ptr<npu_bo, BoUnref>;
+using SharedBo = std::shared_ptr<npu_bo>;  ///< made with BoUnref
 
 }  // namespace npurt
 

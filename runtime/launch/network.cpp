@@ -2,9 +2,9 @@
 #include "network.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "cascade.h"
+#include "io_memory.h"
 
 namespace npurt {
 
@@ -13,41 +13,6 @@ using npu::bmodel::Container;
 using npu::bmodel::Program;
 
 namespace {
-
-constexpr uint64_t kIoAlign = Extent::kIoAlign;
-
-uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
-
-/// Memory for stages[].input_mems and output_mems.
-Reason allocate_io(std::span<const Card> cards, Given &given, Stage &stage) {
-  stage.input_device.resize(stage.inputs.size());
-  stage.output_device.resize(stage.outputs.size());
-  std::vector<uint64_t> bytes(cards.size());
-  for (size_t i = 0; i < stage.inputs.size(); ++i) {
-    uint64_t &end = bytes[stage.input_device[i]];
-    stage.input_address.push_back(std::exchange(end, end + round_up(stage.inputs[i].bytes, kIoAlign)));
-  }
-  for (size_t i = 0; i < stage.outputs.size(); ++i) {
-    uint64_t &end = bytes[stage.output_device[i]];
-    stage.output_address.push_back(std::exchange(end, end + round_up(stage.outputs[i].bytes, kIoAlign)));
-  }
-  std::vector<uint64_t> start(cards.size());
-  for (size_t c = 0; c < cards.size(); ++c) {
-    npu_bo *bo = nullptr;
-    if (c == 0 && given.io) {
-      bo = given.io.ref();
-      start[c] = given.io.offset + given.io.used.add(bytes[c], kIoAlign);
-    } else if (bytes[c] && npu_bo_create(cards[c].device, bytes[c], DRM_NPU_BO_CARD, &bo) != 0) {
-      return std::string("input and output memory: ") + npu_last_error();
-    }
-    stage.io.emplace_back(bo);
-    stage.io_bytes += bytes[c];
-    if (bo) start[c] += npu_bo_address(bo);
-  }
-  for (size_t i = 0; i < stage.inputs.size(); ++i) stage.input_address[i] += start[stage.input_device[i]];
-  for (size_t i = 0; i < stage.outputs.size(); ++i) stage.output_address[i] += start[stage.output_device[i]];
-  return {};
-}
 
 Reason load_program(npu_device *device, const std::string &who, const Container &container, const fb::NetParameter &p,
                     const Program &program, Given &given, Stage &stage) {
@@ -109,7 +74,7 @@ Reason load_stage(std::span<const Card> cards, const Container &container, const
     }
   }
   if (why.empty() && stage.plan) sum_up(cards, stage);
-  if (why.empty()) why = allocate_io(cards, given, stage);
+  if (why.empty()) why = allocate_io(cards, net.addr_mode() == ADDR_MODE_BASIC, given.io, stage);
   if (why.empty()) stage.pools[0]->lend(given.activations);
   return why;
 }

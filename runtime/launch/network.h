@@ -18,7 +18,7 @@ struct Stage : Unit {
   bool dynamic = false;  ///< the batch, dimension 0 of each tensor, may be less than the tensors say
   std::unique_ptr<Plan> plan;
   std::vector<unsigned> input_device, output_device;  ///< numbers of their cards
-  std::vector<Bo> io;  ///< the memory behind stages[].input_mems and output_mems, on each card
+  std::vector<SharedBo> io;                           ///< behind stages[].input_mems and output_mems, on each card
   uint64_t io_bytes = 0;
   std::vector<uint64_t> input_address, output_address;  ///< device addresses inside `io`
   std::vector<std::unique_ptr<Pool>> pools;             ///< one a card

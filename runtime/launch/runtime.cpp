@@ -67,6 +67,7 @@ Reason Runtime::create(std::span<const bm_handle_t> handles, std::unique_ptr<Run
     card.cores = info.cores;
     card.tracing = std::make_unique<Tracing>(card.device);
     card.converter = std::make_unique<Converter>(card.device);
+    card.shared_io = std::make_unique<SharedIo>();
   }
   out = std::move(r);
   return {};

@@ -227,16 +227,23 @@ TEST_F(GivenMemoryTest, DamagedCommandsFailAloneAndRecover) {
 // ---- several networks
 
 TEST_F(GivenMemoryTest, NetworksOfAFileShareIt) {
-  model = file(
-      {net("one", {affine(16)}), net("two", {affine(16), affine(8)}), net("plus", {test_models::plus({1, 8}, 3)})});
+  auto plus = net("plus", {test_models::plus({1, 8}, 3)});
+  plus.addr_mode = 1;
+  model = file({net("one", {affine(16)}), net("two", {affine(16), affine(8)}), plus});
   needs(model, info);
   EXPECT_EQ(info.coeff_mem.size, 128u + 32) << "equal coefficients are once in the file";
   EXPECT_EQ(info.neuron_mem.size, 8192u) << "as much as one launch of the largest";
-  EXPECT_EQ(info.io_mem.size, 4u * 8192);
+  EXPECT_EQ(info.io_mem.size, 3u * 8192) << "that of 16 elements is common, that of addr_mode 1 is not";
   give_all(info);
   bmrt_set_max_launches(p_bmrt, 1);
   const uint64_t before = memory().file_card;
   ASSERT_TRUE(load_into(info, model)) << bmrt_last_error();
+  std::vector<uint64_t> places;
+  for (const char *name : {"one", "two", "plus"})
+    for (int s = 0; s < bmrt_get_network_info(p_bmrt, name)->stage_num; ++s)
+      places.push_back(bm_mem_get_device_addr(bmrt_get_network_info(p_bmrt, name)->stages[s].input_mems[0]) -
+                       static_cast<uint64_t>(info.io_mem.addr));
+  EXPECT_EQ(places, (std::vector<uint64_t>{0, 0, 8192, 16384}));
   for (int i = 0; i < 3; ++i) {
     expect_affine("one");
     expect_affine("two");

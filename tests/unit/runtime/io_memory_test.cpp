@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // stages[].input_mems and output_mems: memory of the runtime that programs use as they like; in networks with addr_mode
-// 1 they keep state there (KV caches) between launches.
+// 1 they keep state there (KV caches) between launches, those with addr_mode 0 have it in common with others of their
+// kind.
 #include "fixture.h"
 #include "npu_isa.h"
 
@@ -76,6 +77,32 @@ TEST_F(IoMemoryTest, EveryStageAndNetworkHasItsOwn) {
   EXPECT_EQ(read(handle, first.input_mems[1]), Floats(4, 2));
   EXPECT_EQ(read(handle, second.input_mems[1]), Floats(8, 110));
   EXPECT_EQ(read(handle, other.input_mems[0]), Floats(8, -1));
+}
+
+// A model's layers: each adds the mask, which the program writes for the first one only.
+TEST_F(IoMemoryTest, LikeNetworksOfModeZeroShareTheirs) {
+  std::vector<npu::bmodel::NetDesc> layers;
+  for (int i = 0; i < 3; ++i) layers.push_back(net("layer" + std::to_string(i), {step(4)}));
+  ASSERT_TRUE(load(file(layers))) << bmrt_last_error();
+  ASSERT_TRUE(load(file({net("layer3", {step(4)}), net("wider", {step(8)})}))) << bmrt_last_error();
+  const DeviceFloats first(handle, {1, 2, 3, 4});
+  bm_device_mem_t hidden = first.mem();
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "layer" + std::to_string(i);
+    const bm_stage_info_t &s = info(name.c_str()).stages[0];
+    EXPECT_EQ(bm_memcpy_d2d_byte(handle, s.input_mems[0], 0, hidden, 0, 16), BM_SUCCESS);
+    if (i == 0) write(s.input_mems[1], {0, 10, 100, 1000});
+    const bm_tensor_t in[] = {tensor(s.input_mems[0], {1, 4}), tensor(s.input_mems[1], {1, 4})};
+    bm_tensor_t out[] = {tensor(s.output_mems[0], {1, 4}), tensor(s.output_mems[1], {1, 4})};
+    ASSERT_TRUE(bmrt_launch_tensor_ex(p_bmrt, name.c_str(), in, 2, out, 2, true, false)) << bmrt_last_error();
+    ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+    hidden = s.output_mems[0];
+  }
+  EXPECT_EQ(read(handle, hidden), (Floats{1, 42, 403, 4004}));
+  const auto place = [&](const char *name) { return info(name).stages[0].input_mems[0].u.device.device_addr; };
+  EXPECT_EQ(place("layer0"), place("layer3"));
+  EXPECT_NE(place("layer0"), place("wider"));
+  EXPECT_NE(place("layer0"), place("state"));
 }
 
 // Programs hand a prefill network's outputs to a decoder by writing its descriptors.
