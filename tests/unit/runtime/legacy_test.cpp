@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -133,6 +134,26 @@ TEST_F(LegacyTest, TypesAndStoreModes) {
   ASSERT_TRUE(load(file({net("mixed", {mixed})}))) << bmrt_last_error();
   EXPECT_EQ(bmrt_get_input_gmem_stmode(p_bmrt, "x", 0, "mixed"), BM_STORE_4N);
   EXPECT_EQ(bmrt_get_output_gmem_stmode(p_bmrt, "y", 0, "mixed"), BM_STORE_1N);
+}
+
+TEST_F(LegacyTest, LaunchWithStoreModes) {
+  ASSERT_TRUE(load(file({net("mirror", {test_models::mirror({4, 8}, BM_INT8, BM_STORE_1N, BM_STORE_1N)})})));
+  uint8_t bytes[32], turned[32], found[32];
+  for (size_t i = 0; i < 8; ++i)
+    for (size_t b = 0; b < 4; ++b) {  // 4N: the batches of one position stand together
+      bytes[i * 4 + b] = static_cast<uint8_t>(10 * b + i);
+      turned[i * 4 + b] = static_cast<uint8_t>(10 * b + 7 - i);
+    }
+  const DeviceFloats x(handle, std::vector<float>(8)), y(handle, std::vector<float>(8));
+  ASSERT_EQ(bm_memcpy_s2d(handle, x.mem(), bytes), BM_SUCCESS);
+  int mode = BM_STORE_4N;
+  const int dims = 2, numbers[] = {4, 8};
+  ASSERT_TRUE(
+      bmrt_launch_shape_stmode(p_bmrt, 0, "mirror", &x.mem(), 1, &dims, numbers, &y.mem(), 1, &mode, &mode, nullptr))
+      << bmrt_last_error();
+  ASSERT_EQ(bmrt_thread_sync(p_bmrt), BM_SUCCESS) << npu_last_error();
+  ASSERT_EQ(bm_memcpy_d2s(handle, found, y.mem()), BM_SUCCESS);
+  EXPECT_EQ(std::memcmp(found, turned, sizeof found), 0);
 }
 
 TEST_F(LegacyTest, WhichNetworksTakeAnyBatch) {
