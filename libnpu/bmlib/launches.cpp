@@ -41,7 +41,7 @@ bm_status_t bm_handle_sync_from_core(bm_handle_t handle, int core_id) {
   return status == BM_SUCCESS ? bm_handle_sync(handle) : status;
 }
 
-void bm_flush(bm_handle_t handle) { bm_thread_sync(handle); }
+void bm_flush(bm_handle_t handle) { bm_handle_sync(handle); }
 
 bm_status_t bm_device_sync(bm_handle_t handle) {
   const TracedCall traced(__func__);

@@ -400,14 +400,14 @@ BMLIB_API bm_status_t bm_send_api_to_core(bm_handle_t handle, int api_id, const 
                                           int core_id);
 /* bm_thread_sync() under the name that goes with bm_send_api(). */
 BMLIB_API bm_status_t bm_sync_api(bm_handle_t handle);
-/* bm_thread_sync() for those who do not want to know; an error is logged. */
-BMLIB_API void bm_flush(bm_handle_t handle);
 /* Likewise for all threads' launches on this handle; other threads still get their errors from their own
  * bm_thread_sync(). */
 BMLIB_API bm_status_t bm_handle_sync(bm_handle_t handle);
 BMLIB_API bm_status_t bm_handle_sync_from_core(bm_handle_t handle, int core_id);
 /* Likewise for all handles of this process on the device. */
 BMLIB_API bm_status_t bm_device_sync(bm_handle_t handle);
+/* bm_handle_sync() for those who do not want to know; an error is logged. */
+BMLIB_API void bm_flush(bm_handle_t handle);
 /* Longest time that the calls above wait, milliseconds; 0 or less: no limit (the default). A timeout is forgotten with
  * the call that met it. */
 BMLIB_API bm_status_t bm_set_sync_timeout(bm_handle_t handle, int timeout);

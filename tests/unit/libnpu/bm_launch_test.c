@@ -190,6 +190,9 @@ static void a_handle_sync_hears_of_all_threads(void **state) {
   in_a_thread(&left);
   assert_int_equal(bm_device_sync(handle), BM_ERR_FAILURE);
   OK(bm_device_sync(handle));
+  in_a_thread(&left);
+  bm_flush(handle); /* has met that failure */
+  OK(bm_handle_sync(handle));
   launch(&bad);
   assert_int_equal(bm_handle_sync(handle), BM_ERR_FAILURE);
   OK(bm_thread_sync(handle)); /* it was this thread's, and was reported */
