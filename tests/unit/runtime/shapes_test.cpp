@@ -147,6 +147,19 @@ TEST_F(ShapesTest, AShapeIsCompiledOnce) {
   EXPECT_GT(memory().file_card, before) << "another program";
 }
 
+TEST_F(ShapesTest, TheOldInterfaceVariesHeightAndWidth) {
+  EXPECT_TRUE(bmrt_can_batch_size_change(p_bmrt, 0, "conv"));
+  EXPECT_TRUE(bmrt_can_height_and_width_change(p_bmrt, 0, "conv"));
+  const Floats values = numbers(2 * kChannels * 5 * 9);
+  const DeviceFloats x(handle, values), y(handle, Floats(2 * kFilters * 45));
+  bm_shape_t found;
+  ASSERT_TRUE(bmrt_launch_nhw(p_bmrt, 0, "conv", &x.mem(), 1, &y.mem(), 1, 2, 5, 9, &found)) << bmrt_last_error();
+  ASSERT_EQ(bmrt_thread_sync(p_bmrt), BM_SUCCESS) << npu_last_error();
+  const bm_shape_t expected = shape({2, kFilters, 5, 9});
+  EXPECT_TRUE(bmrt_shape_is_same(&found, &expected));
+  expect_near(y.read(), conv_(values, 2, 5, 9), "bmrt_launch_nhw");
+}
+
 TEST_F(ShapesTest, LaunchesDoNotWaitForTheirJobs) {
   run(1, 8, 8);
   const DeviceFloats x(handle, numbers(kChannels * 64)), y(handle, Floats(kFilters * 64));
