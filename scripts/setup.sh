@@ -54,6 +54,7 @@ libelf-dev|kernel build
 libssl-dev|kernel build
 sparse|static checks of the driver
 coccinelle|static checks of the driver
+ocaml|scripts in the semantic patches of Linux, which coccinelle runs
 seabios|firmware of the emulated board
 qemu-system-data|firmware of the emulated board
 python3|generators, npu-vm, QEMU build
