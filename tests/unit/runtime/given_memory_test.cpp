@@ -11,7 +11,6 @@ using test_models::affine;
 using test_models::file;
 using test_models::net;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 using Bytes = std::vector<uint8_t>;
 
 /// The kinds of memory that a model needs, by name.

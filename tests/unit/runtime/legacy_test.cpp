@@ -19,7 +19,6 @@ using test_models::net;
 using test_models::plus;
 using test_models::sample;
 using namespace test_runtime;
-using Floats = std::vector<float>;
 
 const Floats kX{1, 2, 3, 4, 5, 6, 7, 8}, kY{4, 5, 6, 7, 8, 9, 10, 11};
 
