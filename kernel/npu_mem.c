@@ -279,47 +279,6 @@ static int npu_tt_mapped(struct npu_mem *mem, struct npu_tt *tt)
 	return ret;
 }
 
-static int npu_tt_populate(struct ttm_device *ttm, struct ttm_tt *tt,
-			   struct ttm_operation_ctx *ctx)
-{
-	int ret;
-
-	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
-		return drm_prime_sg_to_dma_addr_array(tt->sg, tt->dma_address, tt->num_pages);
-
-	ret = ttm_pool_alloc(&ttm->pool, tt, ctx);
-	if (ret)
-		return ret;
-	ret = npu_tt_mapped(&ttm_to_npu(ttm)->mem, to_npu_tt(tt));
-	if (ret)
-		ttm_pool_free(&ttm->pool, tt);
-
-	return ret;
-}
-
-static void npu_tt_unpopulate(struct ttm_device *ttm, struct ttm_tt *tt)
-{
-	struct npu_mem *mem = &ttm_to_npu(ttm)->mem;
-
-	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
-		return;
-
-	/* Without addresses TTM unmaps nothing. They are a part of the array of pages. */
-	mutex_lock(&mem->mapped_lock);
-	if (list_empty(&to_npu_tt(tt)->link))
-		tt->dma_address = NULL;
-	list_del_init(&to_npu_tt(tt)->link);
-	mutex_unlock(&mem->mapped_lock);
-
-	ttm_pool_free(&ttm->pool, tt);
-}
-
-static void npu_tt_destroy(struct ttm_device *ttm, struct ttm_tt *tt)
-{
-	ttm_tt_fini(tt);
-	kfree(to_npu_tt(tt));
-}
-
 /* TTM's pages come in powers of two, and are mapped as such. */
 static void npu_tt_unmap(struct device *dev, struct npu_tt *tt)
 {
@@ -332,6 +291,55 @@ static void npu_tt_unmap(struct device *dev, struct npu_tt *tt)
 			       DMA_BIDIRECTIONAL);
 	}
 	list_del_init(&tt->link);
+}
+
+static int npu_tt_populate(struct ttm_device *ttm, struct ttm_tt *tt,
+			   struct ttm_operation_ctx *ctx)
+{
+	struct npu_device *npu = ttm_to_npu(ttm);
+	int idx, ret;
+
+	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
+		return drm_prime_sg_to_dma_addr_array(tt->sg, tt->dma_address, tt->num_pages);
+
+	/* The device does not go while pages are mapped that are in no list yet. */
+	if (!drm_dev_enter(&npu->drm, &idx))
+		return -ENODEV;
+	ret = ttm_pool_alloc(&ttm->pool, tt, ctx);
+	if (!ret) {
+		ret = npu_tt_mapped(&npu->mem, to_npu_tt(tt));
+		if (ret)
+			ttm_pool_free(&ttm->pool, tt);
+	}
+	drm_dev_exit(idx);
+
+	return ret;
+}
+
+static void npu_tt_unpopulate(struct ttm_device *ttm, struct ttm_tt *tt)
+{
+	struct npu_device *npu = ttm_to_npu(ttm);
+	dma_addr_t *addresses = tt->dma_address;
+
+	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
+		return;
+
+	/* Nor while pages are still mapped that are in no list any more. */
+	mutex_lock(&npu->mem.mapped_lock);
+	if (!list_empty(&to_npu_tt(tt)->link))
+		npu_tt_unmap(npu->drm.dev, to_npu_tt(tt));
+	mutex_unlock(&npu->mem.mapped_lock);
+
+	/* Without addresses TTM unmaps nothing. They are a part of the array of pages. */
+	tt->dma_address = NULL;
+	ttm_pool_free(&ttm->pool, tt);
+	tt->dma_address = addresses;
+}
+
+static void npu_tt_destroy(struct ttm_device *ttm, struct ttm_tt *tt)
+{
+	ttm_tt_fini(tt);
+	kfree(to_npu_tt(tt));
 }
 
 /**
