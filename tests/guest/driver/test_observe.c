@@ -66,10 +66,14 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
   submit(fd, ctx, &job);
   wait_result(fd, ctx, job.args.seqno, &wait);
   assert_int_equal(syncobj_status(fd, out), 0); /* the scheduler knows it, too */
-  text = trace_end();
-
   snprintf(seqno, sizeof(seqno), ":%llu sched=", (unsigned long long)job.args.seqno);
   snprintf(id, sizeof(id), "ctx=%u ", ctx);
+  text = trace_wait("npu_job_submit:", seqno, id);
+  snprintf(sched_context, sizeof(sched_context), "context=%llu ", trace_number(must_find(text, "npu_job_submit:", seqno, id), "sched="));
+  free(text);
+  free(trace_wait("dma_fence_signaled:", sched_context, NULL));
+  text = trace_end();
+
   submit_line = must_find(text, "npu_job_submit:", seqno, id);
   assert_int_equal(trace_number(submit_line, "regions="), 1);
   snprintf(fence, sizeof(fence), "fence=%llu:%llu ", trace_number(submit_line, "fence="), (unsigned long long)job.args.seqno);
@@ -86,7 +90,6 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
   snprintf(fence_context, sizeof(fence_context), "context=%llu ", trace_number(submit_line, "fence="));
   signalled = must_find(done, "dma_fence_signaled:", "driver=npu", fence_context);
   assert_int_equal(trace_number(signalled, "seqno="), job.args.seqno);
-  snprintf(sched_context, sizeof(sched_context), "context=%llu ", trace_number(submit_line, "sched="));
   must_find(signalled, "dma_fence_signaled:", sched_context, NULL);
   free(text);
   syncobj_destroy(fd, out);
@@ -154,6 +157,7 @@ static void life_of_a_buffer_is_told(void **state) {
   trace_begin(events, COUNT(events));
   bo_create(fd, KIB(12), DRM_NPU_BO_CARD, &bo);
   assert_int_equal(raw_gem_close(fd, bo.handle), 0);
+  free(trace_wait("npu_bo_free:", "size=12288", NULL));
   text = trace_end();
 
   create = must_find(text, "npu_bo_create:", "size=12288 flags=0x1", NULL);

@@ -40,13 +40,11 @@ void trace_begin(const char *const *events, size_t count) {
   put("tracing_on", "1");
 }
 
-char *trace_end(void) {
+static char *text_so_far(void) {
   size_t size = 1 << 20, used = 0, n;
   char *text = malloc(size);
   FILE *file;
 
-  put("tracing_on", "0");
-  put("events/enable", "0");
   file = fopen(TRACING "trace", "r");
   assert_non_null(file);
   assert_non_null(text);
@@ -60,6 +58,23 @@ char *trace_end(void) {
   text[used] = 0;
   fclose(file);
   return text;
+}
+
+char *trace_wait(const char *a, const char *b, const char *c) {
+  for (int tries = 0;; tries++) {
+    char *text = text_so_far();
+
+    if (trace_find(text, a, b, c)) return text;
+    if (tries == 1000) fail_msg("no event '%s %s %s' in:\n%s", a, b ? b : "", c ? c : "", text);
+    free(text);
+    usleep(10000);
+  }
+}
+
+char *trace_end(void) {
+  put("tracing_on", "0");
+  put("events/enable", "0");
+  return text_so_far();
 }
 
 static int line_has(const char *line, size_t length, const char *what) {

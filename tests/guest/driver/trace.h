@@ -7,6 +7,9 @@
 
 /* Mounts tracefs where it is not, empties the buffer and enables events ("npu", "dma_fence/dma_fence_signaled", ...). */
 void trace_begin(const char *const *events, size_t count);
+/* Waits until a line contains all of `a`, `b` and `c` (NULL: anything), and ends the test if none does for some 10 s. Who waits for a fence goes on when its bit is set, which is
+ * before the event. Returns the text so far, to be freed. */
+char *trace_wait(const char *a, const char *b, const char *c);
 /* Ends it. Returns the whole text, to be freed. */
 char *trace_end(void);
 /* First line of the text from `from` on that contains all of `a`, `b` and `c` (NULL: anything); NULL if there is none. */
