@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "deadline.h"
+#include "../src/revoke.h"
 #include "file.h"
 
 namespace npu::sim {
@@ -15,8 +16,7 @@ Bo::~Bo() {
     file.space_->unmap(va, size);
     file.chip_->invalidate(file.asid_, va, size);
   }
-  for (const auto &[ptr, bytes] : mappings)
-    if (!shadows.count(ptr)) munmap(ptr, bytes);
+  for (const auto &[ptr, bytes] : mappings) munmap(ptr, bytes);
   if (va) file.va_space_->give_back(va, size + kPage);
   if (in_ddr) {
     file.chip_->ddr().clear(ddr_offset, size);
@@ -88,11 +88,7 @@ int File::bo_create(drm_npu_bo_create &args) {
 
 int File::bo_close(uint32_t handle) {
   Lock lock(mutex_);
-  const auto bo = find_bo(handle);
-  if (!bo) return -ENOENT;
-  for (const auto &[ptr, shadow] : bo->shadows) check_end(*bo, *shadow);
-  bos_.erase(handle);
-  return 0;
+  return bos_.erase(handle) ? 0 : -ENOENT;
 }
 
 int File::bo_info(drm_npu_bo_info &args) {
@@ -106,21 +102,13 @@ int File::bo_info(drm_npu_bo_info &args) {
   return 0;
 }
 
-int File::bo_map(uint32_t handle, uint64_t size, bool shadow, void **ptr) {
+int File::bo_map(uint32_t handle, uint64_t size, void **ptr) {
   Lock lock(mutex_);
   if (dead_) return -ENODEV;
   const auto bo = find_bo(handle);
   if (!bo) return -ENOENT;
   if (bo->sealed) return -EACCES;
   if (size != bo->size) return -EINVAL;
-  if (shadow) {
-    auto copy = Shadow::create(memory_of(*bo), size);
-    if (!copy) return -ENOMEM;
-    *ptr = copy->mapping();
-    bo->mappings[*ptr] = size;
-    bo->shadows[*ptr] = std::move(copy);
-    return 0;
-  }
   void *mapping = bo->card() ? chip_->ddr().map(bo->ddr_offset, size, true) : bo->memory->map(0, size, true);
   if (!mapping) return -ENOMEM;
   bo->mappings[mapping] = size;
@@ -130,16 +118,8 @@ int File::bo_map(uint32_t handle, uint64_t size, bool shadow, void **ptr) {
 
 void File::bo_unmap(uint32_t handle, void *ptr, uint64_t size) {
   Lock lock(mutex_);
-  progress();  // so that jobs whose end the program has seen on the fence page are known as writers
-  const auto bo = find_bo(handle);
-  if (bo) bo->mappings.erase(ptr);
-  const auto shadow = bo ? bo->shadows.find(ptr) : std::map<void *, std::unique_ptr<Shadow>>::iterator();
-  if (bo && shadow != bo->shadows.end()) {
-    check_end(*bo, *shadow->second);
-    bo->shadows.erase(shadow);
-  } else {
-    munmap(ptr, size);
-  }
+  if (const auto bo = find_bo(handle)) bo->mappings.erase(ptr);
+  munmap(ptr, size);
 }
 
 int File::bo_sync(const drm_npu_bo_sync &args) {
@@ -149,8 +129,7 @@ int File::bo_sync(const drm_npu_bo_sync &args) {
   const auto bo = find_bo(args.handle);
   if (!bo) return -ENOENT;
   if (args.offset > bo->size || args.size > bo->size - args.offset) return -EINVAL;
-  // Without shadows the model reads the very same memory: there is no cache to maintain.
-  sync_shadows(*bo, args);
+  // The model reads the very same memory: there is no cache to maintain.
   return 0;
 }
 
@@ -163,11 +142,6 @@ int File::bo_seal(const drm_npu_bo_seal &args) {
   if (!bo) return -ENOENT;
   if (bo->sealed) return 0;
   if (std::any_of(bo->users.begin(), bo->users.end(), [](const auto &user) { return user.second; })) return -EBUSY;
-  for (const auto &[ptr, shadow] : bo->shadows) {
-    check_end(*bo, *shadow);
-    shadow->release();
-  }
-  bo->shadows.clear();
   for (const auto &[ptr, bytes] : bo->mappings)
     if (!revoke(ptr, bytes)) return -ENOMEM;
   bo->sealed = true;

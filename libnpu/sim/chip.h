@@ -27,7 +27,6 @@ struct Options {
   uint64_t ddr_bytes = 512ull << 20;
   std::string backend = "auto";
   uint32_t cards = 1;
-  bool strict_cache = false;  // see cache.h
 };
 
 /// False with a sentence in `why` for an unknown key or a bad value. text may be null.

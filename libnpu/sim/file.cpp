@@ -31,7 +31,6 @@ int answer(drm_npu_dev_query &args, const Answer &value) {
 
 File *File::open(const Options &options, int *error, std::string &why) {
   std::unique_ptr<File> file(new File);
-  file->strict_ = options.strict_cache;
   file->chip_ = Chip::create(
       options, [f = file.get()] { f->on_interrupt(); }, error, why);
   if (!file->chip_) return nullptr;
@@ -87,7 +86,6 @@ File::~File() {
 
 void File::die() {
   chip_->stop();
-  check_mappings();
   Lock lock(mutex_);
   dead_ = true;
   for (const auto &[id, context] : contexts_) {

@@ -19,7 +19,6 @@
 
 #include "../src/transport.h"
 #include "address_space.h"
-#include "cache.h"
 #include "chip.h"
 #include "memory.h"
 #include "ranges.h"
@@ -52,8 +51,7 @@ struct Bo {
   bool in_ddr = false;
   std::unique_ptr<Memory> memory;  // system only
   uint64_t bus = 0;
-  std::map<void *, uint64_t> mappings;                // of the program: address -> bytes
-  std::map<void *, std::unique_ptr<Shadow>> shadows;  // those of them that are copies
+  std::map<void *, uint64_t> mappings;  // of the program: address -> bytes
   // Unfinished jobs that use it, for implicit fences: (context id, seqno) -> writes.
   std::map<std::pair<uint32_t, uint64_t>, bool> users;
 };
@@ -66,20 +64,12 @@ struct Dependency {
   bool pass_error;  // of in_syncs; implicit fences only order
 };
 
-/// A region of a job.
-struct Use {
-  std::shared_ptr<Bo> bo;
-  uint64_t offset, size;
-  bool reads, writes;
-};
-
 struct Job {
   uint64_t seqno = 0;
   bool implicit = true;  // ordered by its buffers, too
   std::vector<Dependency> dependencies;
   std::vector<std::pair<std::shared_ptr<Bo>, bool>> bos;  // with "writes"
   std::vector<uint8_t> descriptor;
-  std::vector<Use> uses;  // only where mappings are copies
 };
 
 /// How a job ended.
@@ -148,8 +138,7 @@ class File {
   int bo_create(drm_npu_bo_create &args);
   int bo_close(uint32_t handle);
   int bo_info(drm_npu_bo_info &args);
-  /// shadow: a copy of the memory, see cache.h.
-  int bo_map(uint32_t handle, uint64_t size, bool shadow, void **ptr);
+  int bo_map(uint32_t handle, uint64_t size, void **ptr);
   void bo_unmap(uint32_t handle, void *ptr, uint64_t size);
   int bo_sync(const drm_npu_bo_sync &args);
   int bo_seal(const drm_npu_bo_seal &args);
@@ -159,13 +148,6 @@ class File {
   int ctx_query(drm_npu_ctx_query &args);
   int submit(drm_npu_submit &args);
   int wait(drm_npu_wait &args);
-
-  // strict.cpp
-  bool strict() const { return strict_; }
-  /// Notes what is left in mappings that end with the file.
-  void check_mappings();
-  /// Hands over what was noticed; no lock is held meanwhile.
-  void tell(void (*report)(const char *text));
 
  private:
   friend struct Bo;
@@ -183,14 +165,6 @@ class File {
   std::shared_ptr<Context> find_context(uint32_t id) const;
   int place(Bo &bo);
   int map_into_chip(Bo &bo);
-
-  // strict.cpp
-  uint8_t *memory_of(const Bo &bo) const;
-  std::string reader_of(const Job &job, uint32_t region, uint64_t offset) const;
-  void check_flushed(const Context &context, const Job &job);
-  void note_writes(const Context &context, const Job &job);
-  void sync_shadows(Bo &bo, const drm_npu_bo_sync &args);
-  void check_end(const Bo &bo, const Shadow &shadow);
 
   int init_context(Context &context, const drm_npu_ctx_create &args);
   void release_context(Context &context);
@@ -213,8 +187,6 @@ class File {
   std::condition_variable changed_;  // a job finished, or a context is closing
   std::unique_ptr<Chip> chip_;
   bool dead_ = false;
-  bool strict_ = false;               // never changes
-  std::vector<std::string> reports_;  // not yet told
   const int pid_ = getpid();
   uint32_t asid_ = 0;
   std::unique_ptr<Ranges> table_space_;

@@ -43,12 +43,4 @@ void *Memory::map(uint64_t offset, uint64_t bytes, bool writable) const {
   return ptr == MAP_FAILED ? nullptr : ptr;
 }
 
-bool revoke(void *mapping, uint64_t bytes) {
-  const int empty = memfd_create("npu-revoked", MFD_CLOEXEC);
-  if (empty < 0) return false;
-  void *ptr = mmap(mapping, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, empty, 0);
-  close(empty);
-  return ptr != MAP_FAILED;
-}
-
 }  // namespace npu::sim

@@ -38,9 +38,6 @@ class Memory {
   uint64_t bytes_;
 };
 
-/// From now on an access to the mapping is SIGBUS; false if that is impossible.
-bool revoke(void *mapping, uint64_t bytes);
-
 }  // namespace npu::sim
 
 #endif  // NPU_SIM_MEMORY_H

@@ -59,12 +59,6 @@ bool set_option(std::string_view key, std::string_view value, Options &options, 
     options.backend = value;
     return true;
   }
-  if (key == "cache") {
-    options.strict_cache = value == "strict";
-    if (options.strict_cache || value == "coherent") return true;
-    why = "NPU_SIM: cache=" + std::string(value) + ": expected coherent or strict";
-    return false;
-  }
   for (const NumberOption &n : kNumbers) {
     if (key != n.key) continue;
     uint64_t number = 0;
@@ -77,7 +71,7 @@ bool set_option(std::string_view key, std::string_view value, Options &options, 
           (n.multiple > 1 ? ", a multiple of " + std::to_string(n.multiple) : "");
     return false;
   }
-  why = "NPU_SIM: unknown key \"" + std::string(key) + "\"; there are cores, lmem, ddr, queues, backend, cards, cache";
+  why = "NPU_SIM: unknown key \"" + std::string(key) + "\"; there are cores, lmem, ddr, queues, backend, cards";
   return false;
 }
 

@@ -100,8 +100,6 @@ void File::finish(Context &context, const std::shared_ptr<Job> &job, const Resul
     context.errors++;
   if (kept.fault.seqno) context.fault = kept.fault;
   for (const auto &[bo, writes] : job->bos) bo->users.erase({context.id, job->seqno});
-  note_writes(context, *job);
-  job->uses.clear();
   // The last reference to a buffer may go here, with the mutex held.
   job->bos.clear();
   job->dependencies.clear();

@@ -95,7 +95,6 @@ int File::check_job(const Context &context, const drm_npu_job &args, Job &job) {
     if (writes && bo->sealed) return -EACCES;
     regions.push_back({bo->va + r.offset, r.size, r.access, 0, 0});
     job.bos.emplace_back(bo, writes);
-    if (strict_) job.uses.push_back({bo, r.offset, r.size, (r.access & DRM_NPU_REGION_READ) != 0, writes});
   }
   std::vector<npu_stream> streams;
   for (uint32_t i = 0; i < args.stream_count; i++) {
@@ -177,7 +176,6 @@ int File::submit(drm_npu_submit &args) {
         reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(args.jobs)) + static_cast<size_t>(i) * args.job_stride;
     memcpy(written + offsetof(drm_npu_job, seqno), &jobs[i]->seqno, sizeof(uint64_t));
     if (jobs[i]->implicit) add_implicit(*context, *jobs[i]);
-    check_flushed(*context, *jobs[i]);
     enqueue(context, std::move(jobs[i]));
   }
   progress();

@@ -26,15 +26,12 @@ std::set<File *> &files() {
   return *set;
 }
 
-std::atomic<void (*)(const char *text)> report{nullptr};
-
 void at_exit() {
   std::lock_guard lock(files_mutex());
   // In a child process the threads of the parent's files do not exist.
   for (File *file : files()) {
     if (file->pid() != getpid()) continue;
     file->die();
-    file->tell(report.load());
   }
 }
 
@@ -44,9 +41,6 @@ int count(char *, size_t) {
   // What is wrong with the options is told by who opens a card.
   return parse_options(getenv("NPU_SIM"), options, why) ? static_cast<int>(options.cards) : 1;
 }
-
-/// After every call in which a file may have noticed something.
-void tell(npu_transport_file *f) { f->file->tell(report.load()); }
 
 int open(unsigned int index, npu_transport_file **out, char *why, size_t why_bytes) {
   Options options;
@@ -80,8 +74,6 @@ void close(npu_transport_file *f) {
     std::lock_guard lock(files_mutex());
     files().erase(f->file.get());
   }
-  f->file->check_mappings();
-  tell(f);
   delete f;
 }
 
@@ -95,47 +87,24 @@ int driver(npu_transport_file *, int version[3], char *name, size_t name_bytes) 
 
 int dev_query(npu_transport_file *f, drm_npu_dev_query *args) { return f->file->dev_query(*args); }
 int bo_create(npu_transport_file *f, drm_npu_bo_create *args) { return f->file->bo_create(*args); }
-int bo_close(npu_transport_file *f, uint32_t handle) {
-  const int err = f->file->bo_close(handle);
-  tell(f);
-  return err;
-}
+int bo_close(npu_transport_file *f, uint32_t handle) { return f->file->bo_close(handle); }
 int bo_info(npu_transport_file *f, drm_npu_bo_info *args) { return f->file->bo_info(*args); }
-bool cached(npu_transport_file *f) { return f->file->strict(); }
 int bo_map(npu_transport_file *f, uint32_t handle, uint64_t, uint64_t size, void **ptr) {
-  return f->file->bo_map(handle, size, f->file->strict(), ptr);
-}
-int bo_map_uncached(npu_transport_file *f, uint32_t handle, uint64_t, uint64_t size, void **ptr) {
-  return f->file->bo_map(handle, size, false, ptr);
+  return f->file->bo_map(handle, size, ptr);
 }
 void bo_unmap(npu_transport_file *f, uint32_t handle, void *ptr, uint64_t size) {
   f->file->bo_unmap(handle, ptr, size);
-  tell(f);
 }
-int bo_sync(npu_transport_file *f, drm_npu_bo_sync *args) {
-  const int err = f->file->bo_sync(*args);
-  tell(f);
-  return err;
-}
-int bo_seal(npu_transport_file *f, drm_npu_bo_seal *args) {
-  const int err = f->file->bo_seal(*args);
-  tell(f);
-  return err;
-}
+int bo_sync(npu_transport_file *f, drm_npu_bo_sync *args) { return f->file->bo_sync(*args); }
+int bo_seal(npu_transport_file *f, drm_npu_bo_seal *args) { return f->file->bo_seal(*args); }
 int bo_wait(npu_transport_file *f, drm_npu_bo_wait *args) { return f->file->bo_wait(*args); }
 int ctx_create(npu_transport_file *f, drm_npu_ctx_create *args, npu_transport_context *context) {
   return f->file->ctx_create(*args, *context);
 }
 void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) { f->file->ctx_destroy(context->id); }
 int ctx_query(npu_transport_file *f, drm_npu_ctx_query *args) { return f->file->ctx_query(*args); }
-int submit(npu_transport_file *f, drm_npu_submit *args) {
-  const int err = f->file->submit(*args);
-  tell(f);
-  return err;
-}
+int submit(npu_transport_file *f, drm_npu_submit *args) { return f->file->submit(*args); }
 int wait(npu_transport_file *f, drm_npu_wait *args) { return f->file->wait(*args); }
-
-void on_report(void (*fn)(const char *text)) { report = fn; }
 
 const npu_transport kTable = {
     kNpuTransportAbi,
@@ -159,9 +128,8 @@ const npu_transport kTable = {
     ctx_query,
     submit,
     wait,
-    cached,
-    bo_map_uncached,
-    on_report,
+    nullptr,
+    nullptr,
     nullptr,
 };
 

@@ -54,7 +54,8 @@ AsyncUring::~AsyncUring() {
 bool AsyncUring::open(std::string &why) {
   const npu_device *const device = queue_.device();
   if (!device->transport->node) {
-    why = std::string("the transport ") + device->transport->name + " has no kernel behind it";
+    why = device->cached ? "NPU_CACHE=strict looks at every job that is submitted"
+                         : std::string("the transport ") + device->name + " has no kernel behind it";
     return false;
   }
   node_ = device->transport->node(device->file);

@@ -57,6 +57,17 @@ void destroy(npu_bo *bo) {
   delete bo;
 }
 
+int sync_by(decltype(npu_transport::bo_sync) sync, npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
+  drm_npu_bo_sync args{};
+  args.handle = bo->handle;
+  args.direction = direction;
+  args.offset = offset;
+  args.size = size;
+  if (int err = sync(bo->device->file, &args))
+    return fail(err, "npu_bo_sync: direction %#x: %s", direction, strerror(-err));
+  return 0;
+}
+
 bool range_ok(const npu_bo *bo, uint64_t offset, uint64_t size) {
   return offset <= bo->size && size <= bo->size - offset;
 }
@@ -70,6 +81,10 @@ int map_uncached_locked(npu_bo *bo) {
   if (!err) return 0;
   bo->uncached = nullptr;
   return map_error(bo, "uncached mapping", err);
+}
+
+int sync_uncached(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
+  return sync_by(bo->device->transport->bo_sync_uncached, bo, offset, size, direction);
 }
 
 int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo) {
@@ -198,14 +213,7 @@ int npu_bo_sync(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) 
   if (!npu::range_ok(bo, offset, size))
     return npu::fail(-EINVAL, "npu_bo_sync: offset %#llx size %#llx is beyond the buffer's %#llx bytes",
                      (unsigned long long)offset, (unsigned long long)size, (unsigned long long)bo->size);
-  drm_npu_bo_sync args{};
-  args.handle = bo->handle;
-  args.direction = direction;
-  args.offset = offset;
-  args.size = size;
-  if (int err = bo->device->transport->bo_sync(bo->device->file, &args))
-    return npu::fail(err, "npu_bo_sync: direction %#x: %s", direction, strerror(-err));
-  return 0;
+  return npu::sync_by(bo->device->transport->bo_sync, bo, offset, size, direction);
 }
 
 int npu_bo_seal(npu_bo *bo) {

@@ -29,6 +29,8 @@ void encode_copy(void *command, uint8_t dst_region, uint64_t dst_offset, uint8_t
 /// value_bytes 1, 2, 4 or 8; count below 2^32.
 void encode_fill(void *command, uint8_t dst_region, uint64_t dst_offset, uint64_t value, unsigned int value_bytes,
                  uint64_t count);
+/// Whether a command is a COPY from this region, and the span of its source has this offset of it.
+bool copy_reads(const void *command, uint32_t region, uint64_t offset);
 
 }  // namespace npu
 

@@ -52,9 +52,9 @@ class Mapping {
     if (counted_) npu_bo_unmap(bo_);
   }
   uint8_t *data() const { return static_cast<uint8_t *>(bo_->device->cached ? bo_->uncached : bo_->ptr); }
-  /// Around the accesses; nothing where there is no cache in between.
+  /// Around the accesses.
   int sync(uint64_t offset, uint64_t size, uint32_t direction) const {
-    return bo_->device->cached ? 0 : npu_bo_sync(bo_, offset, size, direction);
+    return bo_->device->cached ? sync_uncached(bo_, offset, size, direction) : npu_bo_sync(bo_, offset, size, direction);
   }
 
  private:

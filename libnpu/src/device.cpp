@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "internal.h"
+#include "strict.h"
 #include "transports.h"
 
 namespace npu {
@@ -41,6 +42,8 @@ int open_locked(unsigned int index, npu_device **device) {
   const npu_transport *transport = nullptr;
   int count = 0;
   if (int err = choose_transport(&transport, &count)) return err;
+  bool strict = false;
+  if (int err = cache_choice(&strict)) return err;
   if (index >= static_cast<unsigned int>(count)) return no_device(index, transport, count);
   char why[256] = "unknown reason";
   npu_transport_file *file = nullptr;
@@ -49,7 +52,9 @@ int open_locked(unsigned int index, npu_device **device) {
   auto *d = new npu_device;
   d->transport = transport;
   d->file = file;
-  d->cached = transport->cached && transport->cached(file);
+  d->name = transport->name;
+  if (strict) make_strict(d);
+  d->cached = d->transport->bo_map_uncached != nullptr;
   d->index = index;
   d->pid = getpid();
   d->refs = 1;
@@ -100,7 +105,7 @@ void npu_device_close(npu_device *device) {
   if (device) npu::device_unref(device);
 }
 
-const char *npu_device_transport(const npu_device *device) { return device->transport->name; }
+const char *npu_device_transport(const npu_device *device) { return device->name; }
 
 int npu_device_query(npu_device *device, uint32_t query, void *answer, size_t bytes) {
   if (!device || !answer) return npu::fail(-EINVAL, "npu_device_query: no device or no place for answer %u", query);

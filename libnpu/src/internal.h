@@ -63,7 +63,8 @@ class CopyRates {
 struct npu_device {
   const npu_transport *transport;
   npu_transport_file *file;
-  bool cached;  // npu_transport.cached
+  const char *name;  // of the transport that reaches the chip
+  bool cached;       // mappings are copies (strict.h)
   unsigned int index;
   int pid;            // process that opened it
   unsigned int refs;  // under the registry's mutex
@@ -90,7 +91,7 @@ struct npu_bo {
   std::shared_mutex map_mutex;
   void *ptr;          // under map_mutex
   unsigned int maps;  // npu_bo_map() calls not yet undone, under map_mutex
-  // The memory itself, where ptr is a copy (npu_transport.cached): kept for copies until the end or the seal.
+  // The memory itself, where ptr is a copy (npu_device.cached): kept for copies until the end or the seal.
   void *uncached;              // under map_mutex
   unsigned int uncached_maps;  // under map_mutex
   bool kept;                   // the mapping is also kept for small copies, under map_mutex
@@ -127,6 +128,8 @@ void device_unref(npu_device *device);
 int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo);
 /// The memory itself, where npu_bo_map() gives a copy; negative errno.
 int map_uncached_locked(npu_bo *bo);
+/// npu_bo_sync() for accesses through it.
+int sync_uncached(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction);
 
 // ---- context.cpp ----
 

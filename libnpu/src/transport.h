@@ -13,7 +13,7 @@
 extern "C" {
 
 /// Changes with every change of the table that is not an addition at its end.
-constexpr uint32_t kNpuTransportAbi = 1;
+constexpr uint32_t kNpuTransportAbi = 2;
 
 /// A device file of a transport.
 struct npu_transport_file;
@@ -55,15 +55,13 @@ struct npu_transport {
   int (*submit)(npu_transport_file *file, drm_npu_submit *args);
   int (*wait)(npu_transport_file *file, drm_npu_wait *args);
 
-  // Optional, null where mappings need no copy.
+  // Null where bo_map maps the memory itself. Otherwise it gives copies, which only bo_sync brings up to date, either
+  // way: a CPU cache that nothing but software keeps coherent (strict.h).
 
-  /// Whether bo_map gives copies of the memory, which only bo_sync brings up to date, either way: a CPU cache that
-  /// nothing but software keeps coherent.
-  bool (*cached)(npu_transport_file *file);
   /// A mapping of the memory itself, undone by bo_unmap.
   int (*bo_map_uncached)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
-  /// Where the file tells what it noticed, a sentence a call, from any thread in any call of the file.
-  void (*on_report)(void (*report)(const char *text));
+  /// For accesses through that mapping.
+  int (*bo_sync_uncached)(npu_transport_file *file, drm_npu_bo_sync *args);
 
   /// Optional: descriptor of the device node, for io_uring. It belongs to the file.
   int (*node)(npu_transport_file *file);

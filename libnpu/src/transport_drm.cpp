@@ -206,7 +206,6 @@ const npu_transport kTable = {
     wait,
     nullptr,
     nullptr,
-    nullptr,
     node,
 };
 

@@ -33,7 +33,6 @@ const Sim &sim() {
     const npu_transport *table = entry ? entry() : nullptr;
     if (table && table->abi == kNpuTransportAbi && table->bytes >= sizeof(npu_transport)) {
       s->table = table;
-      if (table->on_report) table->on_report([](const char *text) { tell(NPU_LOG_WARNING, text); });
     } else {
       s->why = path + " belongs to another version of libnpu";
     }

@@ -70,8 +70,13 @@ run stress "$bin/stress" $buffers
 for group in device bo job fault copy threads process bm_memory bm_launch bm_wide bm_sensor bm_not_supported cache; do
 	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
 done
+# And with a cache that only flush and invalidate keep coherent.
+for group in cache bo copy bm_memory; do
+	run libnpu-$group-strict env NPU_DEVICE=drm NPU_CACHE=strict "$bin/../../npu_libnpu_test" $group
+done
 # Asynchronous launches both ways; neither falls back. On the debug kernel by rings only: threads make the calls that the rest of the library makes.
 for way in $ways; do
+	[ $way = uring ] || launches=$((launches / 4))
 	for group in async async_fork async_coroutine async_card; do
 		run libnpu-$group-$way env NPU_DEVICE=drm NPU_ASYNC=$way NPU_ASYNC_LAUNCHES=$launches "$bin/../../npu_libnpu_test" $group
 	done

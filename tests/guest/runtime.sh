@@ -26,6 +26,7 @@ run() {
 
 # Two cards: run.sh.
 run "$bin/npu_runtime_test" --gtest_filter='-TwoCards*'
+run env NPU_CACHE=strict "$bin/npu_runtime_test" --gtest_filter='LaunchTest*:LoadTest*'
 run "$bin/npu_shapes_test"
 run "$bin/npu_bmrt_test_test"
 run "$here/smi.sh" "$bin"

@@ -74,6 +74,21 @@ static void wrong_choice_of_transport(void **state) {
     unsetenv("NPU_DEVICE");
 }
 
+static void wrong_choice_of_cache(void **state) {
+  const char *before = getenv("NPU_CACHE");
+  npu_device *device;
+  char kept[32];
+
+  (void)state;
+  snprintf(kept, sizeof(kept), "%s", before ? before : "");
+  setenv("NPU_CACHE", "write-back", 1);
+  MUST_FAIL(npu_device_open(0, &device), EINVAL, "NPU_CACHE=write-back: expected coherent or strict");
+  if (before)
+    setenv("NPU_CACHE", kept, 1);
+  else
+    unsetenv("NPU_CACHE");
+}
+
 static void the_answer_fits_old_and_new_programs(npu_device *device, const struct drm_npu_dev_info *info) {
   struct {
     struct drm_npu_dev_info info;
@@ -199,6 +214,7 @@ int device_tests(void) {
       cmocka_unit_test(a_device_can_be_opened_again),
       cmocka_unit_test(a_device_that_is_not_there),
       cmocka_unit_test(wrong_choice_of_transport),
+      cmocka_unit_test(wrong_choice_of_cache),
       cmocka_unit_test(info_is_plausible),
       cmocka_unit_test(memory_is_counted),
       cmocka_unit_test(status_counts_jobs),

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "cache.h"
+#include "shadow.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
-namespace npu::sim {
+namespace npu {
 namespace {
 
 constexpr uint64_t kStep = 256;  // compared at once
@@ -37,11 +38,13 @@ Difference compare(const uint8_t *a, const uint8_t *b, uint64_t offset, uint64_t
 }  // namespace
 
 std::unique_ptr<Shadow> Shadow::create(uint8_t *memory, uint64_t bytes) {
+  std::unique_ptr<uint8_t[]> base(new (std::nothrow) uint8_t[bytes]);
+  if (!base) return nullptr;
   void *cpu = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (cpu == MAP_FAILED) return nullptr;
-  std::unique_ptr<Shadow> shadow(new Shadow(memory, static_cast<uint8_t *>(cpu), bytes));
-  memcpy(shadow->base_.data(), memory, bytes);
-  memcpy(cpu, shadow->base_.data(), bytes);
+  std::unique_ptr<Shadow> shadow(new Shadow(memory, static_cast<uint8_t *>(cpu), bytes, std::move(base)));
+  memcpy(shadow->base_.get(), memory, bytes);
+  memcpy(cpu, shadow->base_.get(), bytes);
   return shadow;
 }
 
@@ -50,30 +53,33 @@ Shadow::~Shadow() {
 }
 
 void Shadow::flush(uint64_t offset, uint64_t size) {
-  each_difference(cpu_, base_.data(), offset, size, [this](uint64_t i) { memory_[i] = base_[i] = cpu_[i]; });
+  each_difference(cpu_, base_.get(), offset, size, [this](uint64_t i) { memory_[i] = base_[i] = cpu_[i]; });
 }
 
 Difference Shadow::invalidate(uint64_t offset, uint64_t size) {
   const Difference lost = dirty(offset, size);
-  memcpy(base_.data() + offset, memory_ + offset, size);
-  memcpy(cpu_ + offset, base_.data() + offset, size);
+  memcpy(base_.get() + offset, memory_ + offset, size);
+  memcpy(cpu_ + offset, base_.get() + offset, size);
   return lost;
 }
 
-Difference Shadow::dirty(uint64_t offset, uint64_t size) const { return compare(cpu_, base_.data(), offset, size); }
+Difference Shadow::dirty(uint64_t offset, uint64_t size) const { return compare(cpu_, base_.get(), offset, size); }
 
-Difference Shadow::stale(uint64_t offset, uint64_t size) const { return compare(memory_, base_.data(), offset, size); }
+Difference Shadow::stale(uint64_t offset, uint64_t size) const { return compare(memory_, base_.get(), offset, size); }
 
 void Shadow::wrote(const Writer &writer) {
-  if (writers_.size() == kWriters) writers_.erase(writers_.begin());
+  const auto same = std::find_if(writers_.begin(), writers_.end(),
+                                 [&](const Writer &w) { return w.offset == writer.offset && w.size == writer.size; });
+  if (same != writers_.end())
+    writers_.erase(same);
+  else if (writers_.size() == kWriters) writers_.erase(writers_.begin());
   writers_.push_back(writer);
 }
 
-std::string Shadow::writer_of(uint64_t offset) const {
+const Writer *Shadow::writer_of(uint64_t offset) const {
   const auto it = std::find_if(writers_.rbegin(), writers_.rend(),
                                [&](const Writer &w) { return offset >= w.offset && offset - w.offset < w.size; });
-  if (it == writers_.rend()) return "";
-  return "job " + std::to_string(it->seqno) + " of context " + std::to_string(it->context);
+  return it == writers_.rend() ? nullptr : &*it;
 }
 
 std::string text_of(const Difference &difference) {
@@ -83,4 +89,4 @@ std::string text_of(const Difference &difference) {
   return text;
 }
 
-}  // namespace npu::sim
+}  // namespace npu

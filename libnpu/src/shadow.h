@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// NPU_SIM="cache=strict": a program's mapping is a copy of the memory, and only flush and invalidate carry bytes
-// between the two, so that a forgotten call shows even though this host keeps its caches coherent. A copy knows what it
-// was at its last synchronisation: bytes that differ from that were written by the program, bytes of the memory that
-// differ from it by the chip. A byte that the program writes with the value that it has already does not count as
-// written.
-#ifndef NPU_SIM_CACHE_H
-#define NPU_SIM_CACHE_H
+// NPU_CACHE=strict: a program's mapping is a copy of the memory, and only flush and invalidate carry bytes between the
+// two. A copy knows what it was at its last synchronisation: bytes that differ from that were written by the program,
+// bytes of the memory that differ from it by the chip. A byte that the program writes with the value that it has already
+// does not count as written.
+#ifndef NPU_SHADOW_H
+#define NPU_SHADOW_H
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace npu::sim {
+namespace npu {
 
 /// Bytes that differ.
 struct Difference {
@@ -38,8 +38,8 @@ class Shadow {
   /// What the program sees.
   void *mapping() const { return cpu_; }
 
-  /// The mapping outlives the shadow: it is the caller's to unmap.
-  void release() { cpu_ = nullptr; }
+  /// The mapping outlives the shadow and is the caller's to unmap.
+  void *release() { return std::exchange(cpu_, nullptr); }
 
   /// The program's bytes go to the memory.
   void flush(uint64_t offset, uint64_t size);
@@ -51,24 +51,25 @@ class Shadow {
   /// Written by the chip and not invalidated.
   Difference stale(uint64_t offset, uint64_t size) const;
 
-  /// A job wrote here.
+  /// A job that may write here was submitted.
   void wrote(const Writer &writer);
-  /// The last job that wrote around an offset, as a phrase; "" if none is known.
-  std::string writer_of(uint64_t offset) const;
+  /// The last job that could write at an offset; nullptr if none is known.
+  const Writer *writer_of(uint64_t offset) const;
 
  private:
-  Shadow(uint8_t *memory, uint8_t *cpu, uint64_t bytes) : memory_(memory), cpu_(cpu), bytes_(bytes), base_(bytes) {}
+  Shadow(uint8_t *memory, uint8_t *cpu, uint64_t bytes, std::unique_ptr<uint8_t[]> base)
+      : memory_(memory), cpu_(cpu), bytes_(bytes), base_(std::move(base)) {}
 
   uint8_t *memory_;
   uint8_t *cpu_;
   uint64_t bytes_;
-  std::vector<uint8_t> base_;  // both, when they were last the same
+  std::unique_ptr<uint8_t[]> base_;  // both, when they were last the same
   std::vector<Writer> writers_;
 };
 
 /// "16 bytes from offset 0x40"
 std::string text_of(const Difference &difference);
 
-}  // namespace npu::sim
+}  // namespace npu
 
-#endif  // NPU_SIM_CACHE_H
+#endif  // NPU_SHADOW_H
