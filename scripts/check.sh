@@ -7,8 +7,8 @@
 #   check.sh              all steps
 #   check.sh NAME...      only the steps whose names contain one of these words
 #
-# The long steps on boards are not repeated while nothing that they could see has changed since they passed; the output says so. With ALL=1 (or CI, which continuous
-# integration sets) they always run.
+# Long steps are not repeated while nothing that they could see has changed since they passed; the output says so. With ALL=1 (or CI, which continuous integration
+# sets) they always run.
 
 NPU_STEP=check
 # shellcheck source=scripts/lib.sh
@@ -26,7 +26,7 @@ failures=()
 logs=()
 asides=()
 aside_logs=()
-declare -A records=()
+declare -A records=() unseen_by=()
 kept=()
 mkdir -p "$LOGS" "$NPU_CACHE/passed"
 started=$SECONDS
@@ -73,15 +73,15 @@ report() {
         failures+=("$1 (status $3): $2")
         logs+=("$2")
         tail -n 30 "$2" | sed 's/^/    | /'
-    elif [ -n "${records[$1]:-}" ] && [ "$(fingerprint)" = "$FINGERPRINT" ]; then
+    elif [ -n "${records[$1]:-}" ] && [ "$NPU_CACHE/passed/$1-$(fingerprint "${unseen_by[$1]}")" = "${records[$1]}" ]; then
         { echo "${@:3}" && cat "$2"; } >"${records[$1]}.new" && mv "${records[$1]}.new" "${records[$1]}"
     fi
 }
 
-# What the steps of keep() could see: every file but those of other parts, the packages, the kernels and QEMU of the cache, the processors, the environment. Without git: nothing is known.
+# fingerprint UNSEEN: what a step could see: every file but those, the packages, the kernels and QEMU of the cache, the processors, the environment. Without git: nothing is known.
 fingerprint() {
     local files
-    files=$(git ls-files --cached --others --exclude-standard 2>/dev/null | grep -vE "$UNSEEN" | sort)
+    files=$(git ls-files --cached --others --exclude-standard 2>/dev/null | grep -vE "$1" | sort)
     if [ -z "$files" ]; then
         echo unknown-$$
         return
@@ -89,7 +89,7 @@ fingerprint() {
     {
         tr '\n' '\0' <<<"$files" | xargs -0 sha256sum
         dpkg-query -W
-        ls "$NPU_CACHE"/{qemu,kernel-stock,kernel-debug}
+        ls "$NPU_CACHE"/{qemu,kernel-stock,kernel-debug,kernel-newest}
         nproc
         grep -h '^CMAKE_BUILD_TYPE' "$NPU_BUILD/CMakeCache.txt"
         env | grep '^NPU_' | sort
@@ -136,10 +136,11 @@ together() {
     aside_logs=()
 }
 
-# keep step|aside NAME SECONDS COMMAND...: a step that is not repeated while what it could see is unchanged.
+# keep step|aside NAME SECONDS COMMAND...: a step that is not repeated while what it could see, all files but $UNSEEN, is unchanged.
 keep() {
-    local record=$NPU_CACHE/passed/$2-$FINGERPRINT result
+    local record result
     wanted "$2" || return 0
+    record=$NPU_CACHE/passed/$2-$(fingerprint "$UNSEEN")
     if [ -z "${ALL:-}${CI:-}" ] && [ -e "$record" ]; then
         read -ra result <"$record"
         passed=$((passed + result[1]))
@@ -148,6 +149,7 @@ keep() {
         return 0
     fi
     records[$2]=$record
+    unseen_by[$2]=$UNSEEN
     "$@"
 }
 
@@ -194,8 +196,10 @@ must kernel-debug 2400 make -s kernel-debug
 must kernel-newest 900 make -s kernel-newest
 must module 600 make -s module
 
-aside npu-vm 900 tests/env/test_npu_vm.sh
-aside driver-static 900 tests/static/driver.sh
+find "$NPU_CACHE/passed" -type f -mtime +30 -delete
+UNSEEN='^(docs|man|README|LICENSE|examples|networks|runtime|tests/(bench|conformance|oracle|install|unit|fuzz))'
+keep aside npu-vm 900 tests/env/test_npu_vm.sh
+keep aside driver-static 900 tests/static/driver.sh
 step arrows 120 tests/static/arrows.py "$NPU_BUILD"
 step unit 1200 run_ctest "$NPU_BUILD"
 step oracle 300 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data "$NPU_PYTHON" -W error -m unittest discover -s tests/oracle
@@ -203,16 +207,14 @@ step networks-sim 900 "$NPU_PYTHON" tests/conformance/run_nets.py --quick
 step demo-sim 300 succeeds make -s demo BOARD=sim
 step qemu-device 600 qemu_device
 step demo 300 succeeds make -s demo
-step guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
-step guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest
+aside guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
+aside guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest
 step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined --
 step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
 together
 
 # Two boards at a time, and no compiler beside them: they test what happens when time runs out.
 UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|LICENSE|examples/|networks/|tools/npuc/|runtime/(compiler|graph|cpu)/|tests/(bench|conformance|oracle|static|install|env|unit/compiler)/)'
-FINGERPRINT=$(fingerprint)
-find "$NPU_CACHE/passed" -type f -mtime +30 -delete
 keep aside guest-stock 900 tests/guest/check.sh stock
 keep aside guest-iommu 900 tests/guest/check.sh iommu
 keep aside guest-cards 1300 tests/guest/check.sh cards

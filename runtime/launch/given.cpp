@@ -225,8 +225,9 @@ Reason store(npu_device *device, const char *what, std::span<const uint8_t> byte
   const uint64_t at = once ? part.used.add_once(bytes, is_new) : part.used.add(bytes.size(), NPU_CMD_BYTES);
   out.bo = Sealed(part.ref(), BoUnref());
   out.offset = part.offset + at;
-  if (is_new && upload(out.bo.get(), out.offset, bytes, file) != 0) return std::string(what) + ": " + npu_last_error();
-  return {};
+  if (!is_new) return {};
+  const Reason why = upload(out.bo.get(), out.offset, bytes, file);
+  return why.empty() ? why : std::string(what) + ": " + why;
 }
 
 }  // namespace npurt

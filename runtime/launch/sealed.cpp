@@ -64,7 +64,8 @@ Reason make(npu_device *device, const char *what, std::span<const uint8_t> bytes
   if (npu_bo_create(device, bytes.size(), DRM_NPU_BO_CARD, &bo) != 0)
     return std::string(what) + ": " + npu_last_error();
   Sealed made(bo, BoUnref());
-  if (upload(bo, 0, bytes, file) != 0 || npu_bo_seal(bo) != 0) return std::string(what) + ": " + npu_last_error();
+  if (const Reason why = upload(bo, 0, bytes, file); !why.empty()) return std::string(what) + ": " + why;
+  if (npu_bo_seal(bo) != 0) return std::string(what) + ": " + npu_last_error();
   out = std::move(made);
   return {};
 }

@@ -81,11 +81,8 @@ double timed(Call call, int &error) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-}  // namespace
-
-int upload(npu_bo *to, uint64_t offset, std::span<const uint8_t> bytes, const MappedFile &file) {
-  const char *const value = std::getenv("NPU_LOAD");
-  const std::string_view wish = value ? value : "";
+/// 0 or npu_write()'s error.
+int move(npu_bo *to, uint64_t offset, std::span<const uint8_t> bytes, const MappedFile &file, std::string_view wish) {
   const auto mapped = [&](size_t from, size_t n) { return npu_write(to, offset + from, bytes.data() + from, n); };
   if (!file.has(bytes) || wish == "mapping" || (wish != "uring" && bytes.size() < 4 * kTrial))
     return mapped(0, bytes.size());
@@ -100,6 +97,15 @@ int upload(npu_bo *to, uint64_t offset, std::span<const uint8_t> bytes, const Ma
   if (error != 0) return error;
   const size_t left = bytes.size() - 2 * kTrial;
   return by_reading < by_mapping ? read(2 * kTrial, left) : mapped(2 * kTrial, left);
+}
+
+}  // namespace
+
+Reason upload(npu_bo *to, uint64_t offset, std::span<const uint8_t> bytes, const MappedFile &file) {
+  const char *const value = std::getenv("NPU_LOAD");
+  const std::string wish = value ? value : "";
+  if (!wish.empty() && wish != "mapping" && wish != "uring") return "NPU_LOAD=" + wish + ": expected mapping or uring";
+  return move(to, offset, bytes, file, wish) == 0 ? "" : npu_last_error();
 }
 
 }  // namespace npurt

@@ -7,14 +7,15 @@
 #include <span>
 
 #include "container.h"
+#include "error.h"
 #include "npu.h"
 
 namespace npurt {
 
 /// Writes `bytes`, which may be in the mapping of `file`, to `to` from `offset` on. Which way is faster depends on
 /// disks, page caches and virtual machines: large parts of files are begun both ways, by the clock.
-/// NPU_LOAD=mapping|uring decides otherwise. Returns 0 or npu_write()'s error.
-int upload(npu_bo *to, uint64_t offset, std::span<const uint8_t> bytes, const npu::bmodel::MappedFile &file);
+/// NPU_LOAD=mapping|uring decides otherwise.
+Reason upload(npu_bo *to, uint64_t offset, std::span<const uint8_t> bytes, const npu::bmodel::MappedFile &file);
 
 }  // namespace npurt
 

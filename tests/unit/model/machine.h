@@ -124,6 +124,7 @@ class TestQueue {
   void consume();
   npu_cqe run(const JobSpec &job);
   void abort(uint64_t id);
+  /// The chip writes it after the completion entry: who waited for that may be too early.
   const npu_fence fence();
   uint32_t reg(uint32_t r);
   unsigned number() const { return number_; }

@@ -194,7 +194,13 @@ TEST_F(LoadTest, BringsCoefficientsToTheCardEachWay) {
     bm_free_device(handle, out.device_mem);
     bmrt_destroy(runtime);  // else the next one shares them
   }
+  setenv("NPU_LOAD", "floppy", 1);
+  void *const runtime = bmrt_create(handle);
+  EXPECT_FALSE(bmrt_load_bmodel(runtime, path));
+  EXPECT_TRUE(strstr(bmrt_last_error(), "NPU_LOAD=floppy: expected mapping or uring")) << bmrt_last_error();
   unsetenv("NPU_LOAD");
+  EXPECT_TRUE(bmrt_load_bmodel(runtime, path)) << bmrt_last_error();
+  bmrt_destroy(runtime);
   unlink(path);
 }
 
