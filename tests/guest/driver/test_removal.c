@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <libgen.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -150,6 +151,64 @@ static void everything_ends_with_the_device(void **state) {
   }
 }
 
+/* Makes and frees buffers in system memory of ever other sizes, up to 32 MiB, until the device is gone. */
+struct churner {
+  pthread_t thread;
+  int fd;
+  unsigned int seed;
+  int made; /* atomic */
+  int error;
+};
+
+static void *churn(void *arg) {
+  struct churner *self = arg;
+
+  while (!self->error) {
+    struct bo bos[2];
+    int count = 0;
+
+    while (count < 2 && !self->error) {
+      self->error = raw_bo_create(self->fd, KIB(4) << rand_r(&self->seed) % 14, DRM_NPU_BO_SYSTEM, &bos[count]);
+      count += !self->error;
+    }
+    for (int i = 0; i < count; i++) raw_gem_close(self->fd, bos[i].handle);
+    __atomic_add_fetch(&self->made, count, __ATOMIC_RELAXED);
+  }
+  return NULL;
+}
+
+/*
+ * An unbind does not end while a thread is inside of an allocation, or of a release: the device's mappings would outlive its driver. The kernel tells
+ * (DMA-API, on the debug kernel), and that fails the run.
+ */
+static void memory_comes_and_goes_with_the_device(void **state) {
+  (void)state;
+  for (int i = 0; i < rounds; i++) {
+    struct churner churners[3] = {0};
+    const int n = sizeof(churners) / sizeof(churners[0]);
+    int fd;
+
+    for (int t = 0; t < n; t++) {
+      churners[t].fd = npu_open();
+      churners[t].seed = i * n + t;
+      assert_int_equal(pthread_create(&churners[t].thread, NULL, churn, &churners[t]), 0);
+    }
+    for (int t = 0; t < n; t++)
+      while (__atomic_load_n(&churners[t].made, __ATOMIC_RELAXED) < 8) usleep(1000);
+    usleep(i % 5 * 1000);
+    write_file(DRIVER "unbind", device);
+    for (int t = 0; t < n; t++) {
+      pthread_join(churners[t].thread, NULL);
+      assert_int_equal(churners[t].error, -ENODEV);
+      close(churners[t].fd);
+    }
+    write_file(DRIVER "bind", device);
+    fd = npu_open();
+    run_nop(fd, ctx_create(fd));
+    close(fd);
+  }
+}
+
 static void probe_and_remove_without_users(void **state) {
   (void)state;
   for (int i = 0; i < rounds; i++) {
@@ -195,6 +254,7 @@ static void a_reset_costs_one_job(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everything_ends_with_the_device),
+      cmocka_unit_test(memory_comes_and_goes_with_the_device),
       cmocka_unit_test(probe_and_remove_without_users),
       cmocka_unit_test(a_reset_costs_one_job),
   };
