@@ -82,7 +82,8 @@ Status check_sync(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma) {
     for (uint64_t i = 0; i < streams[e].timed.size(); ++i) order.push_back({timeline.spans[e][i].start, e, i});
   std::sort(order.begin(), order.end());
   std::vector<Space> spaces(256);
-  for (const auto &[start, engine, index] : order) {
+  for (const auto &command : order) {
+    const uint64_t engine = command[1], index = command[2];
     const Decoded &own = streams[engine];
     const uint64_t other = 1 - engine;
     const uint32_t certain = own.ordered_after[index];

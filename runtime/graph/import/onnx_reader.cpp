@@ -160,14 +160,25 @@ RawValue read_value(const onnx::ValueInfoProto &v) {
   return out;
 }
 
+/// Programs find inputs and outputs by their names, as C strings.
+Status check_name(const std::string &name, const char *what, int index) {
+  const std::string who = std::string(what) + " " + std::to_string(index);
+  if (name.empty()) return Status::error(who + " of the graph has no name");
+  if (name.find('\0') != name.npos) return Status::error("the name of " + who + " of the graph has a byte 0");
+  return {};
+}
+
 Status read_graph(const onnx::GraphProto &g, RawModel &model) {
   model.graph_name = g.name();
   if (g.sparse_initializer_size()) return Status::error("sparse initializers are not supported");
   for (const auto &t : g.initializer())
     NPU_TRY(read_tensor(t, "initializer '" + t.name() + "'", model.initializers[t.name()]));
   std::set<std::string> names;
-  for (const auto &v : g.input()) {
+  for (int i = 0; i < g.output_size(); ++i) NPU_TRY(check_name(g.output(i).name(), "output", i));
+  for (int i = 0; i < g.input_size(); ++i) {
+    const auto &v = g.input(i);
     if (model.initializers.count(v.name())) continue;
+    NPU_TRY(check_name(v.name(), "input", i));
     if (!names.insert(v.name()).second) return Status::error("two inputs have the name '" + v.name() + "'");
     model.inputs.push_back(read_value(v));
   }

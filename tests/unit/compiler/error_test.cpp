@@ -74,6 +74,17 @@ TEST(Files, TensorsWhoseDataDoesNotFitTheirShape) {
   EXPECT_SAYS(message(b.bytes()), "negative or too large");
 }
 
+TEST(Files, InputsAndOutputsWithoutAName) {
+  OnnxBuilder in = small(), out = small(), zero = small();
+  in.model.mutable_graph()->mutable_input(0)->set_name("");
+  in.model.mutable_graph()->mutable_node(0)->set_input(0, "");
+  EXPECT_SAYS(message(in.bytes()), "input 0 of the graph has no name");
+  out.model.mutable_graph()->mutable_output(0)->set_name("");
+  EXPECT_SAYS(message(out.bytes()), "output 0 of the graph has no name");
+  zero.model.mutable_graph()->mutable_input(0)->set_name(std::string("pic\0ture", 8));
+  EXPECT_SAYS(message(zero.bytes()), "the name of input 0 of the graph has a byte 0");
+}
+
 TEST(Files, HugeInputs) {
   OnnxBuilder b;
   b.output(b.op("Relu", {b.input({1 << 20, 1 << 20}, "big")}));
