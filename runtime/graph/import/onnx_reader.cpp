@@ -160,15 +160,18 @@ RawValue read_value(const onnx::ValueInfoProto &v) {
   return out;
 }
 
-/// Programs find inputs and outputs by their names, as C strings.
+/// Programs find networks, inputs and outputs by their names, as C strings.
+Status check_c_string(const std::string &name, const std::string &what) {
+  return name.find('\0') == name.npos ? Status() : Status::error("the name of " + what + " has a byte 0");
+}
+
 Status check_name(const std::string &name, const char *what, int index) {
-  const std::string who = std::string(what) + " " + std::to_string(index);
-  if (name.empty()) return Status::error(who + " of the graph has no name");
-  if (name.find('\0') != name.npos) return Status::error("the name of " + who + " of the graph has a byte 0");
-  return {};
+  const std::string who = std::string(what) + " " + std::to_string(index) + " of the graph";
+  return name.empty() ? Status::error(who + " has no name") : check_c_string(name, who);
 }
 
 Status read_graph(const onnx::GraphProto &g, RawModel &model) {
+  NPU_TRY(check_c_string(g.name(), "the graph"));
   model.graph_name = g.name();
   if (g.sparse_initializer_size()) return Status::error("sparse initializers are not supported");
   for (const auto &t : g.initializer())

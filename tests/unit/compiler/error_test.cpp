@@ -74,8 +74,8 @@ TEST(Files, TensorsWhoseDataDoesNotFitTheirShape) {
   EXPECT_SAYS(message(b.bytes()), "negative or too large");
 }
 
-TEST(Files, InputsAndOutputsWithoutAName) {
-  OnnxBuilder in = small(), out = small(), zero = small();
+TEST(Files, NamesThatNobodyCouldSay) {
+  OnnxBuilder in = small(), out = small(), zero = small(), graph = small();
   in.model.mutable_graph()->mutable_input(0)->set_name("");
   in.model.mutable_graph()->mutable_node(0)->set_input(0, "");
   EXPECT_SAYS(message(in.bytes()), "input 0 of the graph has no name");
@@ -83,6 +83,8 @@ TEST(Files, InputsAndOutputsWithoutAName) {
   EXPECT_SAYS(message(out.bytes()), "output 0 of the graph has no name");
   zero.model.mutable_graph()->mutable_input(0)->set_name(std::string("pic\0ture", 8));
   EXPECT_SAYS(message(zero.bytes()), "the name of input 0 of the graph has a byte 0");
+  graph.model.mutable_graph()->set_name(std::string("\0net", 4));
+  EXPECT_SAYS(message(graph.bytes()), "the name of the graph has a byte 0");
 }
 
 TEST(Files, HugeInputs) {
