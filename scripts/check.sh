@@ -167,14 +167,14 @@ culprits() {
         sed 's/^/    | /'
 }
 
-# sanitized DIR SANITIZERS TARGET... -- CTEST-ARGUMENT...: builds these targets once more (none: all) and runs their tests, with the chip's reference back end. -O1, because
-# the compiler's time is most of this step.
+# sanitized DIR SANITIZERS TARGET... -- CTEST-ARGUMENT...: builds these targets once more (none: all) and runs their tests, with the chip's reference back end. -O0, because
+# the compiler's time is most of this step; the chip model, which most tests wait for, has more.
 sanitized() {
     local dir=$1 sanitizers=$2 targets=()
     shift 2
     while [ "$1" != -- ]; do targets+=("$1") && shift; done
     shift
-    cmake -S . -B "$dir" -G Ninja -DNPU_SANITIZE="$sanitizers" -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" &&
+    cmake -S . -B "$dir" -G Ninja -DNPU_SANITIZE="$sanitizers" -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O0 -g1" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O0 -g1" &&
         ninja -C "$dir" "${targets[@]}" && run_ctest "$dir" "$@"
 }
 
@@ -195,6 +195,7 @@ must kernel-stock 900 make -s kernel-stock
 must kernel-debug 2400 make -s kernel-debug
 must kernel-newest 900 make -s kernel-newest
 must module 600 make -s module
+must module-debug 600 make -s module-debug
 
 find "$NPU_CACHE/passed" -type f -mtime +30 -delete
 UNSEEN='^(docs|man|README|LICENSE|examples|networks|runtime|tests/(bench|conformance|oracle|install|unit|fuzz))'
@@ -215,10 +216,11 @@ together
 
 # Two boards at a time, and no compiler beside them: they test what happens when time runs out.
 UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|LICENSE|examples/|networks/|tools/npuc/|runtime/(compiler|graph|cpu)/|tests/(bench|conformance|oracle|static|install|env|unit/compiler)/)'
-keep aside guest-stock 900 tests/guest/check.sh stock
+keep aside guest-debug-use 2400 tests/guest/check.sh debug-use
 keep aside guest-iommu 900 tests/guest/check.sh iommu
 keep aside guest-cards 1300 tests/guest/check.sh cards
-keep step guest-debug 2400 tests/guest/check.sh debug
+keep step guest-debug-break 2400 tests/guest/check.sh debug-break
+keep step guest-stock 900 tests/guest/check.sh stock
 together
 
 echo

@@ -30,6 +30,9 @@ main() {
     # shellcheck source=/dev/null
     . "$env"
     folder=$NPU_BUILD/kernel/$kernel
+    mkdir -p "$folder"
+    exec 9>"$folder/.lock" # two boards may ask for the same driver
+    flock 9
     link_sources "$NPU_TOP/kernel" "$folder/kernel"
     link_sources "$NPU_TOP/uapi" "$folder/uapi"
     say "building the driver for Linux $KVERSION"

@@ -5,7 +5,7 @@
 #
 #   check.sh stock    a few rounds on Debian's kernel
 #   check.sh iommu    the same behind an emulated IOMMU
-#   check.sh debug    all rounds under KASAN, lockdep and kmemleak
+#   check.sh debug    all rounds under KASAN, lockdep and kmemleak; debug-use, debug-break: a half of them
 #   check.sh cards    what two cards do together, on both kernels, and behind the IOMMU
 #
 # Where everything is slow the card is small: what fills it takes less time.
@@ -38,13 +38,13 @@ cards() {
 case ${1:-} in
     stock) exec tools/npu-vm --kernel stock --share "$share" --control --sleep --timeout 850 -- "$run" --quick ;;
     iommu) exec tools/npu-vm --kernel stock --iommu --device ddr=128M --share "$share" --control --timeout 850 -- "$run" --quick ;;
-    debug)
+    debug | debug-use | debug-break)
         make -s module-debug || exit 1
-        exec tools/npu-vm --kernel debug --memory 3G --device ddr=128M --kmemleak --append kunit.enable=1 --share "$share" --control --sleep --timeout 2350 -- "$run" --debug
+        exec tools/npu-vm --kernel debug --memory 3G --device ddr=128M --kmemleak --append kunit.enable=1 --share "$share" --control --sleep --timeout 2350 -- "$run" "--$1"
         ;;
     cards) cards ;;
     *)
-        echo "usage: check.sh stock|iommu|debug|cards" >&2
+        echo "usage: check.sh stock|iommu|debug|debug-use|debug-break|cards" >&2
         exit 2
         ;;
 esac

@@ -4,7 +4,7 @@
 # Runs the driver's tests inside the emulated board, and prints "N passed, N failed" at the end.
 #
 #   run.sh           everything, as often as it takes to find leaks and races
-#   run.sh --debug   likewise, fewer of what the debug kernel makes slow
+#   run.sh --debug   likewise, fewer of what the debug kernel makes slow; --debug-use: the half that uses the card, --debug-break: the half that breaks it
 #   run.sh --quick   everything, a few times each
 #   run.sh NAME...   only these tests
 #
@@ -17,6 +17,14 @@ passed=0
 failed=0
 kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60 classes=200 contexts=10000 fails=1
 ways="uring threads" launches=2000
+half= now=use
+case ${1:-} in
+--debug-*) half=${1#--debug-} && shift && set -- --debug "$@" ;;
+esac
+case $half in
+"" | use | break) ;;
+*) echo "run.sh: --debug-$half: neither --debug-use nor --debug-break" >&2 && exit 2 ;;
+esac
 case ${1:-} in
 --quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 classes=40 contexts=500 && shift ;;
 --debug) plugs=1 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=1000 fails=10 ways=uring launches=200 && shift ;;
@@ -27,6 +35,7 @@ wanted=" $* "
 run() {
 	name=$1
 	shift
+	[ "${half:-$now}" = "$now" ] || return
 	case $wanted in "  " | *" $name "*) ;; *) return ;; esac
 	echo "== $name"
 	begun=$(date +%s)
@@ -81,6 +90,7 @@ for way in $ways; do
 		run libnpu-$group-$way env NPU_DEVICE=drm NPU_ASYNC=$way NPU_ASYNC_LAUNCHES=$launches "$bin/../../npu_libnpu_test" $group
 	done
 done
+now=break
 run attack "$bin/attack" $contexts
 run bugclass "$bin/bugclass" $classes
 run fuzz "$bin/fuzz" $fuzz

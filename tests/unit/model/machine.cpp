@@ -126,6 +126,8 @@ npu_cqe TestQueue::run(const JobSpec &job) {
   const uint64_t id = submit(job);
   const npu_cqe c = wait();
   EXPECT_EQ(c.job_id, id);
+  // The chip notes that it has completed the job after the completion can be seen.
+  eventually([&] { return !(status() & NPU_QUEUE_STATUS_RUNNING); }, "the queue to be idle");
   return c;
 }
 
