@@ -129,13 +129,13 @@ int TestBoard::dma_write(void *opaque, uint64_t addr, const void *buf, size_t by
 
 void TestBoard::interrupt(void *opaque, unsigned vector) {
   auto *self = static_cast<TestBoard *>(opaque);
-  self->interrupts_.at(vector).fetch_add(1);
   std::function<void(unsigned)> f;
   {
     std::lock_guard lock(self->mutex_);
     f = self->on_interrupt_;
   }
   if (f) f(vector);
+  self->interrupts_.at(vector).fetch_add(1);  // last: who counts them may look at what f did
 }
 
 void TestBoard::trace(void *opaque, const char *kind, const char *text) {

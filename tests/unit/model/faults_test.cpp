@@ -162,7 +162,7 @@ TEST_F(Faults, CompletionsAreCorrupt) {
   set(NPU_MODEL_FAULT_CORRUPT_ID, 1);
   uint64_t id = q.submit(job());
   EXPECT_NE(q.wait().job_id, id);
-  eventually([&] { return q.fence().seqno == id; }, "the fence page");
+  q.wait_fence(id);
 
   set(NPU_MODEL_FAULT_CORRUPT_STATUS, 1);
   id = q.submit(job());

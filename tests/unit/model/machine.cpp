@@ -133,10 +133,18 @@ npu_cqe TestQueue::run(const JobSpec &job) {
 
 void TestQueue::abort(uint64_t id) { m_.w64(NPU_QUEUE_REG(number_, NPU_QUEUE_ABORT_JOB), id); }
 
+uint64_t TestQueue::fence_seqno() {
+  return __atomic_load_n(reinterpret_cast<uint64_t *>(m_.board.host(fence_)), __ATOMIC_ACQUIRE);
+}
+
+void TestQueue::wait_fence(uint64_t id) {
+  eventually([&] { return fence_seqno() == id; }, "the fence page");
+}
+
 const npu_fence TestQueue::fence() {
   npu_fence f;
-  uint8_t *at = m_.board.host(fence_);
-  f.seqno = __atomic_load_n(reinterpret_cast<uint64_t *>(at), __ATOMIC_ACQUIRE);
+  const uint8_t *at = m_.board.host(fence_);
+  f.seqno = fence_seqno();
   std::memcpy(reinterpret_cast<uint8_t *>(&f) + sizeof f.seqno, at + sizeof f.seqno, sizeof f - sizeof f.seqno);
   return f;
 }

@@ -124,7 +124,9 @@ class TestQueue {
   void consume();
   npu_cqe run(const JobSpec &job);
   void abort(uint64_t id);
-  /// The chip writes it after the completion entry: who waited for that may be too early.
+  /// The chip writes the fence page after the completion entry, its number last: who waited for the entry only may find
+  /// the page in the middle of that.
+  void wait_fence(uint64_t id);
   const npu_fence fence();
   uint32_t reg(uint32_t r);
   unsigned number() const { return number_; }
@@ -134,6 +136,8 @@ class TestQueue {
   uint64_t last_id() const { return next_id_ - 1; }
 
  private:
+  uint64_t fence_seqno();
+
   Machine &m_;
   const unsigned number_;
   const QueueOptions options_;

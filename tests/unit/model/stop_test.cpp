@@ -309,7 +309,7 @@ TEST_F(Stop, AbortedJobIsCountedAndItsProfileWritten) {
   q.abort(id);
   m.board.release();
   EXPECT_STATUS(q.wait(), NPU_STATUS_ABORTED);
-  eventually([&] { return q.fence().seqno == id; }, "the fence page");
+  q.wait_fence(id);
   EXPECT_EQ(q.fence().errors, 1u);
   npu_profile_header h;
   m.get(records, 0, &h, sizeof h);
