@@ -223,6 +223,7 @@ Status compile_raw(const graph::RawModel &raw, const Options &options, Compiled 
                          std::to_string(kMinLmemBytes) + " to " + std::to_string(kMaxLmemBytes) + " is expected");
   graph::Graph g;
   NPU_TRY(make_graph(raw, options, g));
+  if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");
   return compile_graph(g, options, out);
 }
 

@@ -87,6 +87,12 @@ TEST(Files, NamesThatNobodyCouldSay) {
   EXPECT_SAYS(message(graph.bytes()), "the name of the graph has a byte 0");
 }
 
+TEST(Files, NetworksWithoutInputs) {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.weights({4})}));
+  EXPECT_SAYS(message(b.bytes()), "the network has no input");
+}
+
 TEST(Files, HugeInputs) {
   OnnxBuilder b;
   b.output(b.op("Relu", {b.input({1 << 20, 1 << 20}, "big")}));
