@@ -117,8 +117,9 @@ std::string check_tensor(const fb::Tensor &t, const char *what) {
   const auto *dims = t.shape() && t.shape()->size() ? t.shape()->Get(0)->dim() : nullptr;
   if (!dims) return who + " has no shape";
   if (dims->size() > 8) return who + " has more than 8 dims";
-  // The verifier checks the alignment of a vector's length, not of its 64-bit elements.
-  if (reinterpret_cast<uintptr_t>(dims->Data()) % alignof(uint64_t) != 0) return who + " has a misaligned shape";
+  // The verifier checks the alignment of a vector's length, not of its 64-bit elements; a scalar has none.
+  if (dims->size() && reinterpret_cast<uintptr_t>(dims->Data()) % alignof(uint64_t) != 0)
+    return who + " has a misaligned shape";
   for (uint64_t d : *dims)
     if (d == 0 || d > 0x7fffffff) return who + " has the dim " + number(d);
   const uint64_t bytes = tensor_bytes(t);
