@@ -266,7 +266,7 @@ def _binary(op, a, b_shape, constant=""):
 BINARY_QUICK = [
     _binary("Add", [1, 3, 5, 7], [1, 3, 5, 7]), _binary("Add", [1, 8, 6, 6], [8, 1, 1], "right"),
     _binary("Sub", [2, 3, 4, 5], [5]), _binary("Sub", [1, 4, 3, 3], [1, 4, 3, 3], "left"),
-    _binary("Mul", [1, 6, 5, 5], [1, 6, 1, 1]), _binary("Mul", [7, 9], [], "right"),
+    _binary("Mul", [1, 6, 5, 5], [1, 6, 1, 1]), _binary("Mul", [7, 9], [], "right"), _binary("Mul", [5, 3], []), _binary("Sub", [], []),
     _binary("Div", [3, 1, 5], [1, 4, 1]), _binary("Div", [1, 10], [1, 10], "right"),
 ]
 
