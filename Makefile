@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo check bench install fuzz-kernel clean
+.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench install fuzz-kernel hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,7 +22,7 @@ build: $(BUILD)/build.ninja ## libraries, compiler, tools, chip model, tests: bu
 	@cmake --build $(BUILD)
 
 $(BUILD)/build.ninja:
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(CONFIG)
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(CONFIG) -DNPU_WERROR=ON
 
 qemu: ## QEMU 10.0 with the NPU, in the cache (needs: build)
 	@qemu-device/qemu/build.sh $(QUIET)
@@ -45,8 +45,23 @@ module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 demo: ## reads handwritten digits on the NPU of an emulated board (BOARD=sim: in the process)
 	@scripts/demo.sh $(BOARD)
 
+quick: ## builds, and runs the unit tests of what changed (since the last commit, or SINCE=COMMIT)
+	@SINCE=$(SINCE) scripts/quick.sh
+
+test: ## runs one test, wherever it lives: T=NAME [BOARD=stock|debug|iommu]
+	@BOARD=$(BOARD) scripts/test.sh "$(T)"
+
 check: ## builds and runs every test (ALL=1: also boards whose tests passed and have not changed)
 	@ALL=$(ALL) scripts/check.sh
+
+check-deep: ## hours: whole fault injection, fuzzers, all networks by all sizes, mutants [MINUTES=of each fuzzer, 60]
+	@MINUTES=$(MINUTES) scripts/check.sh --deep
+
+format: ## formats the C++ and C sources that clang-format is for
+	@scripts/format.sh
+
+hooks: ## lets git run make quick's static part before each commit in this checkout
+	@git config core.hooksPath scripts/hooks
 
 bench: build qemu module ## ratios: the chip's engines against bare oneDNN calls; jobs and buffers on an emulated board against what else it can do
 	@$(BUILD)/bin/bench_engines

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-# What `make install` installs: libraries, headers, pkg-config files, tools, manual pages, the udev rule, documents. No test program, no static library.
-set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "libraries, below the prefix")
+# What `make install` installs: libraries, headers, pkg-config files, tools, manual pages, the udev rule, documents. No
+# test program, no static library.
 include(GNUInstallDirs)
-set(npu_modules ${CMAKE_INSTALL_LIBDIR})  # libnpu-sim.so, libnpu-onednn.so and libnpuc.so are looked for beside the library that loads them
+# libnpu-sim.so, libnpu-onednn.so and libnpuc.so are looked for beside the library that loads them.
+set(npu_modules ${CMAKE_INSTALL_LIBDIR})
 
 # For programs: with the names that a linker looks for.
 set(npu_libraries npu bmlib npurt)
@@ -12,8 +13,14 @@ foreach(library ${npu_libraries})
     install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
 endforeach()
-install(CODE "execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink libnpurt.so
-  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libbmrt.so\" COMMAND_ERROR_IS_FATAL ANY)")
+# The vendor's names: libbmrt.so for linkers, libbmrt.so.1.0 is what programs that were linked elsewhere have recorded.
+foreach(link "libbmrt.so libnpurt.so" "libbmrt.so.1.0 libnpurt.so.1")
+  string(REPLACE " " ";" link ${link})
+  list(GET link 0 name)
+  list(GET link 1 target)
+  install(CODE "execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink ${target}
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/${name}\" COMMAND_ERROR_IS_FATAL ANY)")
+endforeach()
 
 # The simulator: for nobody to link with.
 if(TARGET npu-sim)
@@ -29,9 +36,12 @@ endif()
 install(TARGETS npuc_library LIBRARY DESTINATION ${npu_modules})
 
 install(DIRECTORY libnpu/include/ runtime/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*_internal.h" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "npu_*_internal.h" EXCLUDE)
 install(FILES uapi/drm/npu_accel.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# The prefix as seen from a folder below the libraries', so that a tree may be moved.
+file(RELATIVE_PATH npu_up /${CMAKE_INSTALL_LIBDIR}/folder /)
+string(REGEX REPLACE "/$" "" npu_up ${npu_up})
 foreach(package npu bmlib npurt)
   configure_file(cmake/${package}.pc.in ${CMAKE_BINARY_DIR}/pkgconfig/${package}.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/pkgconfig/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -39,7 +49,18 @@ endforeach()
 # Also under the vendor's name for the library.
 install(FILES ${CMAKE_BINARY_DIR}/pkgconfig/npurt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig RENAME bmrt.pc)
 
-foreach(tool npuc npu-smi npu-asm bmrt_test tpu_model)
+# find_package(): under our own name, and under the one that users of the vendor's library ask for.
+foreach(package qnpu libsophon)
+  install(FILES cmake/qnpu-config.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/${package} RENAME
+    ${package}-config.cmake)
+  include(CMakePackageConfigHelpers)
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/cmake/${package}-config-version.cmake
+    VERSION ${PROJECT_VERSION} COMPATIBILITY AnyNewerVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/cmake/${package}-config-version.cmake
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
+endforeach()
+
+foreach(tool ${NPU_TOOLS})
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
@@ -50,7 +71,8 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 file(GLOB npu_headers CONFIGURE_DEPENDS libnpu/include/npu.h libnpu/include/bmlib_*.h runtime/include/*.h)
 add_custom_command(
   OUTPUT ${CMAKE_BINARY_DIR}/man/man3.stamp
-  COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --version ${PROJECT_VERSION} --man ${CMAKE_BINARY_DIR}/man/man3 ${npu_headers}
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --version ${PROJECT_VERSION} --man
+  ${CMAKE_BINARY_DIR}/man/man3 ${npu_headers}
   COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/man/man3.stamp
   DEPENDS ${npu_headers} ${CMAKE_SOURCE_DIR}/scripts/reference.py
   COMMENT "Manual pages from the headers"
@@ -59,6 +81,7 @@ add_custom_target(man3 ALL DEPENDS ${CMAKE_BINARY_DIR}/man/man3.stamp)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/man/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
 install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 
-install(FILES libnpu/60-npu.rules DESTINATION lib/udev/rules.d)
+install(FILES kernel/60-npu.rules DESTINATION lib/udev/rules.d)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -96,13 +96,13 @@ static inline int npu_sched_job_init(struct drm_sched_job *job, struct drm_sched
 /**
  * npu_sched_put_back - answer of timedout_job() for a job that stays where it is
  * @job: the job that the scheduler took off its list of pending jobs
- * @kick: start the scheduler's work; not while somebody relies on its being stopped
+ * @start: start the scheduler's work; not while somebody relies on its being stopped
  *
  * Schedulers with DRM_GPU_SCHED_STAT_NO_HANG put the job back themselves. The others have to be
  * helped: the job goes back to the head of the list, and since it may have finished meanwhile,
- * when nobody saw it in the list, the cleanup work is kicked.
+ * when nobody saw it in the list, the cleanup work is started. Linux 6.17 made this unnecessary.
  */
-static inline enum drm_gpu_sched_stat npu_sched_put_back(struct drm_sched_job *job, bool kick)
+static inline enum drm_gpu_sched_stat npu_sched_put_back(struct drm_sched_job *job, bool start)
 {
 #ifdef NPU_HAVE_SCHED_NO_HANG
 	return DRM_GPU_SCHED_STAT_NO_HANG;
@@ -112,7 +112,7 @@ static inline enum drm_gpu_sched_stat npu_sched_put_back(struct drm_sched_job *j
 	spin_lock(&sched->job_list_lock);
 	list_add(&job->list, &sched->pending_list);
 	spin_unlock(&sched->job_list_lock);
-	if (kick)
+	if (start)
 		drm_sched_wqueue_start(sched);
 
 	return DRM_GPU_SCHED_STAT_NOMINAL;
@@ -125,6 +125,8 @@ static inline enum drm_gpu_sched_stat npu_sched_put_back(struct drm_sched_job *j
  *
  * drm_sched_entity_fini() does this, too, but puts the fence a second time if the fence signals in
  * the very moment. The jobs themselves still know what they wait for.
+ *
+ * Mended by upstream/0001-drm-sched-put-the-dependency-of-an-entity-once.patch.
  */
 static inline void npu_sched_drop_dependency(struct drm_sched_entity *entity)
 {
@@ -146,6 +148,21 @@ static inline void npu_sched_drop_dependency(struct drm_sched_entity *entity)
 	/* A callback that could not be removed is running or has run, and clears the field. */
 	while (READ_ONCE(entity->dependency))
 		cpu_relax();
+}
+
+/**
+ * npu_sched_keep_parent - a scheduler's fence keeps its scheduler
+ * @job: job that was killed before it was run, and so has no parent
+ * @fence: its hardware fence, whose context embeds the scheduler
+ *
+ * Where a fence is asked for its name even after it has signalled, as before Linux 6.17, that of
+ * the scheduler reads it from the scheduler.
+ */
+static inline void npu_sched_keep_parent(struct drm_sched_job *job, struct dma_fence *fence)
+{
+#ifndef NPU_HAVE_FENCE_NAMES
+	job->s_fence->parent = dma_fence_get(fence);
+#endif
 }
 
 /* No pages from the DMA API's pools, none below 4 GiB. */

@@ -60,6 +60,12 @@ int f(void);
 int f(void) { return DRM_GPU_SCHED_STAT_NO_HANG; }
 C
 
+probe NPU_HAVE_FENCE_NAMES "$@" <<'C'
+#include <linux/dma-fence.h>
+const char *f(struct dma_fence *fence);
+const char *f(struct dma_fence *fence) { return dma_fence_timeline_name(fence); }
+C
+
 probe NPU_HAVE_TTM_BO_FINI "$@" <<'C'
 #include <drm/ttm/ttm_bo.h>
 void f(struct ttm_buffer_object *bo);

@@ -33,6 +33,9 @@
 /* How long an operation may wait for a core before the CPU takes it over. */
 #define NPU_COPY_PATIENCE	(HZ / 2)
 
+/* How long the card is not asked any more when that has happened. */
+#define NPU_COPY_PAUSE		(5 * HZ)
+
 /* Regions of the driver's jobs. */
 enum {
 	NPU_COPY_REGION_COMMANDS,
@@ -45,6 +48,9 @@ enum {
 struct npu_copy_op {
 	/** @base: fence; signals when memory is as asked for, whoever did it */
 	struct dma_fence base;
+
+	/** @lock: of @base, which others may hold and ask long after the device is gone */
+	spinlock_t lock;
 
 	/** @npu: device */
 	struct npu_device *npu;
@@ -159,8 +165,8 @@ static struct npu_copy_op *npu_copy_op_create(struct npu_device *npu, bool clear
 	op->clear = clear;
 	INIT_WORK(&op->work, npu_copy_op_work);
 	/* A timeline each: the CPU can finish one before those that began earlier. */
-	dma_fence_init(&op->base, &npu_copy_fence_ops, &copy->fence_lock,
-		       dma_fence_context_alloc(1), 1);
+	spin_lock_init(&op->lock);
+	dma_fence_init(&op->base, &npu_copy_fence_ops, &op->lock, dma_fence_context_alloc(1), 1);
 
 	return op;
 }
@@ -270,11 +276,11 @@ static void npu_copy_fill_desc(struct npu_copy_op *op, struct npu_job *desc,
 		};
 }
 
-static struct npu_kjob *npu_copy_job_create(struct npu_copy_op *op,
-					    const struct drm_mm_node *window)
+static struct npu_sched_job *npu_copy_job_create(struct npu_copy_op *op,
+						 const struct drm_mm_node *window)
 {
 	struct npu_ctx *ctx = op->npu->copy.ctx;
-	struct npu_kjob *job;
+	struct npu_sched_job *job;
 	int ret;
 
 	job = npu_job_alloc(ctx, 0);
@@ -303,7 +309,7 @@ static int npu_copy_op_queue(struct npu_copy_op *op, const struct drm_mm_node *w
 {
 	struct npu_copy *copy = &op->npu->copy;
 	struct npu_ctx *ctx = copy->ctx;
-	struct npu_kjob *job;
+	struct npu_sched_job *job;
 
 	job = npu_copy_job_create(op, window);
 	if (IS_ERR(job))
@@ -323,7 +329,7 @@ static int npu_copy_op_queue(struct npu_copy_op *op, const struct drm_mm_node *w
 	npu_job_push(job);
 	mutex_unlock(&ctx->submit_lock);
 
-	queue_delayed_work(copy->wq, &copy->nudge, NPU_COPY_PATIENCE);
+	queue_delayed_work(copy->wq, &copy->overdue_work, NPU_COPY_PATIENCE);
 
 	return 0;
 }
@@ -353,33 +359,77 @@ static int npu_copy_op_wait(struct npu_copy_op *op)
 	return ret;
 }
 
-/*
- * Operations wait for a core like any job, and a job of a user may run for long. That must not keep
- * others from their memory: what waits is taken back, and the CPU does it.
- */
-static void npu_copy_nudge(struct work_struct *work)
+/* The operation that is next to be done. */
+static u64 npu_copy_next(struct npu_ctx *ctx)
 {
-	struct npu_copy *copy = container_of(to_delayed_work(work), struct npu_copy, nudge);
-	struct npu_ctx *ctx = copy->ctx;
 	unsigned long flags;
 	u64 next;
-	int idx;
-
-	/* With nothing on its way there may not even be a queue any more. */
-	if (!ctx || !atomic_read(&copy->pending))
-		return;
 
 	spin_lock_irqsave(&ctx->queue.lock, flags);
 	next = ctx->completed + 1;
 	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 
-	if (next == copy->stuck && npu_device_enter(ctx->npu, &idx)) {
-		if (!(npu_hw_queue_status(&ctx->queue) & NPU_QUEUE_STATUS_RUNNING))
-			npu_hw_queue_abort(&ctx->queue, next);
-		npu_device_exit(idx);
+	return next;
+}
+
+/* Take an operation back, unless it is on a core. */
+static bool npu_copy_abort(struct npu_ctx *ctx, u64 next)
+{
+	bool waits;
+	int idx;
+
+	if (!npu_device_enter_online(ctx->npu, &idx))
+		return false;
+	waits = !(npu_hw_queue_status(&ctx->queue) & NPU_QUEUE_STATUS_RUNNING);
+	if (waits)
+		npu_hw_queue_abort(&ctx->queue, next);
+	npu_device_exit(ctx->npu, idx);
+
+	return waits;
+}
+
+/* Take all of them back. The card is reached by the next one only: the others follow it. */
+static void npu_copy_take_back(struct npu_copy *copy, u64 next)
+{
+	unsigned long end = jiffies + NPU_COPY_PATIENCE;
+	struct npu_ctx *ctx = copy->ctx;
+
+	while (atomic_read(&copy->pending) && time_before(jiffies, end) &&
+	       npu_copy_abort(ctx, next)) {
+		WRITE_ONCE(copy->paused_until, jiffies + NPU_COPY_PAUSE);
+		wait_event_timeout(ctx->wait, npu_copy_next(ctx) != next, msecs_to_jiffies(10));
+		next = npu_copy_next(ctx);
 	}
-	copy->stuck = next;
-	queue_delayed_work(copy->wq, &copy->nudge, NPU_COPY_PATIENCE);
+}
+
+/*
+ * Operations wait for a core like any job, and a job of a user may run for long. That must not keep
+ * others from their memory: what waits is taken back, and the CPU does it, and what comes in the
+ * next seconds, too. Otherwise each of many buffers that make room for another would wait anew,
+ * while all submissions wait for them.
+ */
+static void npu_copy_take_over(struct work_struct *work)
+{
+	struct npu_copy *copy = container_of(to_delayed_work(work), struct npu_copy,
+					     overdue_work);
+	struct npu_ctx *ctx = copy->ctx;
+	u64 next;
+
+	/* With nothing on its way there may not even be a queue any more. */
+	if (!ctx || !atomic_read(&copy->pending))
+		return;
+
+	next = npu_copy_next(ctx);
+	if (next == copy->last_next)
+		npu_copy_take_back(copy, next);
+	copy->last_next = next;
+	queue_delayed_work(copy->wq, &copy->overdue_work, NPU_COPY_PATIENCE);
+}
+
+/* Does the card do it? With the gate taken. */
+static bool npu_copy_is_open(const struct npu_copy *copy)
+{
+	return copy->ctx && !time_before(jiffies, READ_ONCE(copy->paused_until));
 }
 
 /* What users of this file ask for */
@@ -402,7 +452,7 @@ static struct dma_fence *npu_copy_clear_through(struct npu_device *npu, struct t
 			op = npu_copy_op_create(npu, true);
 		if (!op)
 			return ERR_PTR(-ENOMEM);
-		npu_mem_card_run(npu, to, offset, &run);
+		npu_mem_card_run(to, offset, &run);
 		npu_copy_add_fill(op, &run);
 	}
 
@@ -425,7 +475,7 @@ struct dma_fence *npu_copy_clear(struct npu_device *npu, struct ttm_resource *to
 	struct dma_fence *fence;
 
 	down_read(&copy->gate);
-	fence = copy->ctx ? npu_copy_clear_through(npu, to) : ERR_PTR(-EOPNOTSUPP);
+	fence = npu_copy_is_open(copy) ? npu_copy_clear_through(npu, to) : ERR_PTR(-EOPNOTSUPP);
 	up_read(&copy->gate);
 
 	return fence;
@@ -445,7 +495,7 @@ static int npu_copy_through(struct npu_device *npu, struct ttm_resource *card,
 		if (!op)
 			return -ENOMEM;
 		for (; op->count < NPU_COPY_COMMANDS && offset < card->size; offset += run.bytes) {
-			npu_mem_card_run(npu, card, offset, &run);
+			npu_mem_card_run(card, offset, &run);
 			npu_copy_add_copy(op, &run, offset, out);
 		}
 		ret = npu_copy_op_start(op, window) ?: npu_copy_op_wait(op);
@@ -498,7 +548,7 @@ int npu_copy_move(struct npu_device *npu, struct npu_bo *bo, struct ttm_resource
 	int ret;
 
 	down_read(&copy->gate);
-	ret = copy->ctx ? npu_copy_move_through(npu, bo, card, out) : -EOPNOTSUPP;
+	ret = npu_copy_is_open(copy) ? npu_copy_move_through(npu, bo, card, out) : -EOPNOTSUPP;
 	up_read(&copy->gate);
 	if (ret)
 		atomic64_inc(&copy->by_cpu);
@@ -599,9 +649,9 @@ int npu_copy_init(struct npu_device *npu)
 
 	init_rwsem(&copy->gate);
 	spin_lock_init(&copy->slots_lock);
-	spin_lock_init(&copy->fence_lock);
 	init_waitqueue_head(&copy->slots_wait);
-	INIT_DELAYED_WORK(&copy->nudge, npu_copy_nudge);
+	copy->paused_until = jiffies;
+	INIT_DELAYED_WORK(&copy->overdue_work, npu_copy_take_over);
 	if (npu_copy_user_queues(npu) == npu->info.queues)
 		return 0;
 
@@ -610,7 +660,7 @@ int npu_copy_init(struct npu_device *npu)
 	if (!copy->wq)
 		return -ENOMEM;
 
-	copy->vm = npu_vm_create(npu);
+	copy->vm = npu_vm_create(npu, NULL);
 	if (IS_ERR(copy->vm)) {
 		ret = PTR_ERR(copy->vm);
 		copy->vm = NULL;
@@ -653,7 +703,7 @@ void npu_copy_fini(struct npu_device *npu)
 	copy->ctx = NULL;
 	up_write(&copy->gate);
 
-	cancel_delayed_work_sync(&copy->nudge);
+	cancel_delayed_work_sync(&copy->overdue_work);
 	flush_workqueue(copy->wq);
 	npu_ctx_put(ctx);
 	npu_copy_drop(npu);

@@ -54,20 +54,20 @@ struct npu_copy {
 	/** @slots_wait: woken when a slot becomes free */
 	wait_queue_head_t slots_wait;
 
-	/** @fence_lock: of the operations' fences */
-	spinlock_t fence_lock;
-
 	/** @pending: operations on the card */
 	atomic_t pending;
 
-	/** @wq: runs what the CPU has to finish, and @nudge */
+	/** @wq: runs what the CPU has to finish, and @overdue_work */
 	struct workqueue_struct *wq;
 
-	/** @nudge: takes operations back that wait for a core too long */
-	struct delayed_work nudge;
+	/** @overdue_work: takes operations back that wait for a core too long */
+	struct delayed_work overdue_work;
 
-	/** @stuck: the job that was next when @nudge last looked; used by it only */
-	u64 stuck;
+	/** @last_next: the job that was next when @overdue_work last looked; used by it only */
+	u64 last_next;
+
+	/** @paused_until: when the card is asked again, after its cores were busy; jiffies */
+	unsigned long paused_until;
 
 	/** @by_card: operations that the card did since the driver was bound */
 	atomic64_t by_card;

@@ -15,8 +15,9 @@
 #include <drm/drm_utils.h>
 
 #include "npu_ctx.h"
-#include "npu_drv.h"
+#include "npu_file.h"
 #include "npu_job.h"
+#include "npu_params.h"
 #include "npu_trace.h"
 
 static void npu_ctx_release(struct kref *kref)
@@ -68,7 +69,7 @@ static int npu_ctx_init_fence_page(struct npu_ctx *ctx)
 {
 	struct device *dev = ctx->npu->drm.dev;
 
-	ctx->fence_page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	ctx->fence_page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!ctx->fence_page)
 		return -ENOMEM;
 
@@ -170,7 +171,7 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 	struct npu_ctx *ctx;
 	int ret;
 
-	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL);
+	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 	if (!ctx)
 		return ERR_PTR(-ENOMEM);
 
@@ -185,6 +186,7 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 	if (ctx->internal)
 		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "npu_copy_submit");
 	init_waitqueue_head(&ctx->wait);
+	INIT_LIST_HEAD(&ctx->unfinished);
 
 	ret = npu_ctx_init_fence_page(ctx);
 	if (ret) {
@@ -286,11 +288,11 @@ int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *fi
 	if (IS_ERR(vm))
 		return PTR_ERR(vm);
 
-	/* Entered, so that a device that goes away sees either no context or a whole one. */
-	if (!npu_device_enter(npu, &idx))
+	/* Held, so that a device that goes away sees either no context or a whole one. */
+	if (!npu_device_hold(npu, &idx))
 		return -ENODEV;
 	ctx = npu_ctx_create(npu, vm, nfile->user, args->priority, args->core_mask ?: all);
-	npu_device_exit(idx);
+	npu_device_release(idx);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
 
@@ -520,10 +522,10 @@ static void npu_ctx_busywait(struct npu_ctx *ctx, const struct drm_npu_wait *arg
 	/* Entered for each look alone: a device that goes away does not wait for us. */
 	while (now < end && READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
 	       !signal_pending(current)) {
-		if (!npu_device_enter(ctx->npu, &idx))
+		if (!npu_device_try_enter(ctx->npu, &idx))
 			return;
 		npu_hw_queue_process(&ctx->queue);
-		npu_device_exit(idx);
+		npu_device_exit(ctx->npu, idx);
 		cpu_relax();
 		now = ktime_get_ns();
 	}

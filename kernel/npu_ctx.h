@@ -16,6 +16,9 @@ struct drm_device;
 struct drm_file;
 struct vm_area_struct;
 
+/* Identifiers of contexts are page numbers of their fence pages, below those of GEM objects. */
+#define NPU_MAX_CTX_ID		0xfffff
+
 /* Jobs whose results are remembered, see struct drm_npu_wait. */
 #define NPU_CTX_RESULTS		256
 
@@ -102,7 +105,10 @@ struct npu_ctx {
 	/** @wait: woken when a job is finished, or freed */
 	wait_queue_head_t wait;
 
-	/** @sched_jobs: jobs that were given to the card and that the scheduler has not freed */
+	/**
+	 * @sched_jobs: jobs that the scheduler has not freed, of those that it has run; if
+	 * @internal, of all
+	 */
 	atomic_t sched_jobs;
 
 	/** @submitted: last number given; under the queue's lock, written under @submit_lock too */
@@ -110,6 +116,9 @@ struct npu_ctx {
 
 	/** @completed: all jobs up to this one are finished; under the queue's lock */
 	u64 completed;
+
+	/** @unfinished: submitted jobs that have not ended; under the queue's lock */
+	struct list_head unfinished;
 
 	/** @errors: jobs that failed through their own fault; under the queue's lock */
 	u64 errors;

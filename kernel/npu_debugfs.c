@@ -10,7 +10,7 @@
 #include "npu_ctx.h"
 #include "npu_debugfs.h"
 #include "npu_device.h"
-#include "npu_drv.h"
+#include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_vm.h"
 
@@ -56,7 +56,7 @@ static int npu_show_card(struct seq_file *m, void *data)
 	u32 i;
 	int idx;
 
-	if (!npu_device_enter(npu, &idx))
+	if (!npu_device_enter_online(npu, &idx))
 		return -ENODEV;
 
 	seq_printf(m, "status %#x\n", npu_read(npu, NPU_REG_STATUS));
@@ -79,7 +79,7 @@ static int npu_show_card(struct seq_file *m, void *data)
 				   npu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_SQ_HEAD)),
 				   npu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_CQ_TAIL)));
 	}
-	npu_device_exit(idx);
+	npu_device_exit(npu, idx);
 
 	return 0;
 }
@@ -214,11 +214,11 @@ static int npu_show_irq_test(struct seq_file *m, void *data)
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	if (!npu_device_enter(npu, &idx))
+	if (!npu_device_enter_online(npu, &idx))
 		return -ENODEV;
 
 	ret = npu_irq_test(npu, &ns);
-	npu_device_exit(idx);
+	npu_device_exit(npu, idx);
 	if (!ret)
 		seq_printf(m, "%llu\n", ns);
 

@@ -97,9 +97,9 @@ static int npu_devfreq_target(struct device *dev, unsigned long *freq, u32 flags
 	*freq = npu->clock.hz[i];
 
 	/* A reset in this moment gives the card the same state. A card that is gone has none. */
-	if (npu_device_enter(npu, &idx)) {
+	if (npu_device_enter_online(npu, &idx)) {
 		npu_write(npu, NPU_REG_CLOCK_SELECT, npu->clock.state);
-		npu_device_exit(idx);
+		npu_device_exit(npu, idx);
 	}
 
 	return 0;

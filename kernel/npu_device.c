@@ -8,18 +8,23 @@
 
 #include "npu_device.h"
 
-/* A reset ends within one bounded step of a command; a software model on a busy host is slow. */
+/*
+ * A reset ends within one bounded step of a command; a software model on a busy host is slow. The
+ * order is repeated, and only a card that ignores all of them is lost.
+ */
 #define NPU_RESET_TIMEOUT_US	(5 * USEC_PER_SEC)
-#define NPU_RESET_POLL_US	100
+#define NPU_RESET_TRIES		6
+#define NPU_RESET_POLL_US	1000
 
 /**
- * npu_device_enter - begin to touch the card
+ * npu_device_hold - keep the device bound
  * @npu: device
- * @idx: cookie for npu_device_exit()
+ * @idx: cookie for npu_device_release()
  *
- * Returns false when the card is gone or given up: then nothing may be read or written.
+ * For what belongs to the device but does not touch the card, like DMA mappings and contexts.
+ * Memory may be allocated inside. Returns false when the card is gone or given up.
  */
-bool npu_device_enter(struct npu_device *npu, int *idx)
+bool npu_device_hold(struct npu_device *npu, int *idx)
 {
 	if (!drm_dev_enter(&npu->drm, idx))
 		return false;
@@ -32,8 +37,81 @@ bool npu_device_enter(struct npu_device *npu, int *idx)
 	return true;
 }
 
-void npu_device_exit(int idx)
+void npu_device_release(int idx)
 {
+	drm_dev_exit(idx);
+}
+
+/* With the lock: may the card be touched? Leaves if not. */
+static bool npu_device_stay(struct npu_device *npu, int idx)
+{
+	if (!npu->wedged && !npu->offline)
+		return true;
+
+	npu_device_exit(npu, idx);
+
+	return false;
+}
+
+/**
+ * npu_device_enter - begin to touch the card or its memory
+ * @npu: device
+ * @idx: cookie for npu_device_exit()
+ *
+ * Waits for the end of a reset, and until the bus is repaired, so that no access is lost. In
+ * between nothing may be allocated, no fence may be waited for, and nobody may enter again.
+ *
+ * Returns false when the card is gone or given up: then nothing may be read or written.
+ */
+bool npu_device_enter(struct npu_device *npu, int *idx)
+{
+	while (!npu_device_enter_online(npu, idx)) {
+		if (drm_dev_is_unplugged(&npu->drm) || READ_ONCE(npu->wedged))
+			return false;
+		wait_event(npu->online_wait, !READ_ONCE(npu->offline));
+	}
+
+	return true;
+}
+
+/**
+ * npu_device_enter_online - the same for what can be left undone
+ * @npu: device
+ * @idx: cookie for npu_device_exit()
+ *
+ * Waits for the end of a reset. Returns false also while the bus is broken.
+ */
+bool npu_device_enter_online(struct npu_device *npu, int *idx)
+{
+	if (!drm_dev_enter(&npu->drm, idx))
+		return false;
+	down_read(&npu->reset_lock);
+
+	return npu_device_stay(npu, *idx);
+}
+
+/**
+ * npu_device_try_enter - the same without waiting
+ * @npu: device
+ * @idx: cookie for npu_device_exit()
+ *
+ * Returns false also during a reset.
+ */
+bool npu_device_try_enter(struct npu_device *npu, int *idx)
+{
+	if (!drm_dev_enter(&npu->drm, idx))
+		return false;
+	if (!down_read_trylock(&npu->reset_lock)) {
+		drm_dev_exit(*idx);
+		return false;
+	}
+
+	return npu_device_stay(npu, *idx);
+}
+
+void npu_device_exit(struct npu_device *npu, int idx)
+{
+	up_read(&npu->reset_lock);
 	drm_dev_exit(idx);
 }
 
@@ -107,6 +185,27 @@ int npu_device_identify(struct npu_device *npu)
 	return 0;
 }
 
+static int npu_device_try_reset(struct npu_device *npu)
+{
+	u32 ctrl, status;
+	int ret;
+
+	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_RESET);
+	ret = read_poll_timeout(npu_read, ctrl, !(ctrl & NPU_CTRL_RESET) || npu_is_gone(ctrl),
+				NPU_RESET_POLL_US, NPU_RESET_TIMEOUT_US, false, npu, NPU_REG_CTRL);
+	if (ret)
+		return -ETIMEDOUT;
+	if (npu_is_gone(ctrl))
+		return -EIO;
+
+	ret = read_poll_timeout(npu_read, status, status & NPU_STATUS_READY, NPU_RESET_POLL_US,
+				NPU_RESET_TIMEOUT_US, false, npu, NPU_REG_STATUS);
+	if (ret)
+		return -ETIMEDOUT;
+
+	return npu_is_gone(status) ? -EIO : 0;
+}
+
 /**
  * npu_device_reset - reset the card and wait until it is ready
  * @npu: device
@@ -116,21 +215,17 @@ int npu_device_identify(struct npu_device *npu)
  */
 int npu_device_reset(struct npu_device *npu)
 {
-	u32 ctrl, status;
+	u32 tries = 0;
 	int ret;
 
-	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_RESET);
-	ret = read_poll_timeout(npu_read, ctrl, !(ctrl & NPU_CTRL_RESET) || npu_is_gone(ctrl),
-				NPU_RESET_POLL_US, NPU_RESET_TIMEOUT_US, false, npu, NPU_REG_CTRL);
-	if (ret || npu_is_gone(ctrl))
-		return -EIO;
+	do {
+		ret = npu_device_try_reset(npu);
+		if (ret == -ETIMEDOUT)
+			drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", tries + 1,
+				 NPU_RESET_TRIES);
+	} while (ret == -ETIMEDOUT && ++tries < NPU_RESET_TRIES);
 
-	ret = read_poll_timeout(npu_read, status, status & NPU_STATUS_READY, NPU_RESET_POLL_US,
-				NPU_RESET_TIMEOUT_US, false, npu, NPU_REG_STATUS);
-	if (ret || npu_is_gone(status))
-		return -EIO;
-
-	return 0;
+	return ret;
 }
 
 /**
@@ -153,7 +248,7 @@ void npu_device_start(struct npu_device *npu)
  */
 void npu_device_stop(struct npu_device *npu)
 {
-	if (npu_device_reset(npu))
+	if (npu_device_try_reset(npu))
 		drm_warn(&npu->drm, "the card does not answer a reset\n");
 
 	/* What does not obey a reset is cut off from the bus. */

@@ -7,6 +7,8 @@
 #include <linux/io.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
+#include <linux/rwsem.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include <drm/drm_device.h>
@@ -18,6 +20,7 @@
 #include "npu_copy.h"
 #include "npu_coredump.h"
 #include "npu_devfreq.h"
+#include "npu_fair.h"
 #include "npu_irq.h"
 #include "npu_mem.h"
 #include "npu_mmu.h"
@@ -47,7 +50,7 @@ struct npu_device {
 	/** @drm: base class; its parent device is the card's PCI function */
 	struct drm_device drm;
 
-	/** @regs: BAR0; valid inside npu_device_enter() and during probe and remove */
+	/** @regs: BAR0; valid inside npu_device_enter(), and during probe and remove */
 	void __iomem *regs;
 
 	/** @ddr: BAR2, write-combined; valid as @regs */
@@ -71,6 +74,9 @@ struct npu_device {
 	/** @quotas: what users may have of it */
 	struct npu_quotas quotas;
 
+	/** @fair: whose jobs the cores are for */
+	struct npu_fair fair;
+
 	/** @copy: zeroes and moves memory */
 	struct npu_copy copy;
 
@@ -79,6 +85,13 @@ struct npu_device {
 
 	/** @irq: interrupt vectors */
 	struct npu_irq irq;
+
+	/**
+	 * @reset_lock: held for reading by whoever touches the card, its memory included, see
+	 * npu_device_enter(); for writing over a reset of any kind. Outside of @hw_lock. No memory
+	 * is allocated and no job is waited for under it: the end of a job may wait for it.
+	 */
+	struct rw_semaphore reset_lock;
 
 	/**
 	 * @hw_lock: serialises whatever starts, stops or resets queues and the card; held over
@@ -95,13 +108,16 @@ struct npu_device {
 	/** @resets: device resets since probe; written under @hw_lock */
 	u32 resets;
 
-	/** @offline: after an error of the bus, until it is repaired; written under @hw_lock */
+	/** @offline: after an error of the bus, until it is repaired; written under @reset_lock */
 	bool offline;
+
+	/** @online_wait: woken when @offline ends */
+	wait_queue_head_t online_wait;
 
 	/** @offline_since: when that began, jiffies */
 	unsigned long offline_since;
 
-	/** @wedged: even a reset did not help, the card is left alone; written under @hw_lock */
+	/** @wedged: even a reset did not help, the card is left alone; written under @reset_lock */
 	bool wedged;
 
 	/** @counters: for those who watch */
@@ -122,8 +138,8 @@ struct npu_device {
 	/** @timeout_wq: ordered, runs the watchdogs of all schedulers, so that they never race */
 	struct workqueue_struct *timeout_wq;
 
-	/** @lies: completions since the last reset that could not be true; under @hw_lock */
-	u32 lies;
+	/** @bad_completions: those since the last reset that could not be true; under @hw_lock */
+	u32 bad_completions;
 
 	/** @event_work: sees to events that need a sleeping context */
 	struct work_struct event_work;
@@ -169,8 +185,13 @@ static inline bool npu_is_gone(u32 value)
 	return value == ~0u;
 }
 
+bool npu_device_hold(struct npu_device *npu, int *idx);
+void npu_device_release(int idx);
+
 bool npu_device_enter(struct npu_device *npu, int *idx);
-void npu_device_exit(int idx);
+bool npu_device_enter_online(struct npu_device *npu, int *idx);
+bool npu_device_try_enter(struct npu_device *npu, int *idx);
+void npu_device_exit(struct npu_device *npu, int idx);
 
 int npu_device_identify(struct npu_device *npu);
 int npu_device_reset(struct npu_device *npu);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The driver: PCI probe and remove, files, table of ioctls.
+ * The driver: PCI probe and remove, table of ioctls.
  */
-#include <linux/cred.h>
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
 #include <linux/pci.h>
-#include <linux/slab.h>
 
 #include <drm/drm_accel.h>
 #include <drm/drm_gem.h>
@@ -19,10 +17,11 @@
 #include "npu_debugfs.h"
 #include "npu_devfreq.h"
 #include "npu_device.h"
-#include "npu_drv.h"
+#include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_hwmon.h"
 #include "npu_job.h"
+#include "npu_pages.h"
 #include "npu_pm.h"
 #include "npu_prime.h"
 #include "npu_query.h"
@@ -36,90 +35,7 @@
 #define NPU_DRIVER_MAJOR	1
 #define NPU_DRIVER_MINOR	0
 
-unsigned int npu_timeout_ms = 5000;
-module_param_named(timeout_ms, npu_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(timeout_ms, "time between two looks of the watchdog at a job, for new contexts");
-
-unsigned int npu_job_limit_ms = 600000;
-module_param_named(job_limit_ms, npu_job_limit_ms, uint, 0644);
-MODULE_PARM_DESC(job_limit_ms, "time that even a job that makes progress may run, 0: no limit");
-
-unsigned int npu_budget_ms = 60000;
-module_param_named(budget_ms, npu_budget_ms, uint, 0644);
-MODULE_PARM_DESC(budget_ms, "modelled time of a job without a budget of its own, 0: no limit");
-
-unsigned int npu_busywait_us = 100;
-module_param_named(busywait_us, npu_busywait_us, uint, 0644);
-MODULE_PARM_DESC(busywait_us, "time that a waiter looks for a short job before it sleeps, 0: sleeps at once");
-
-struct workqueue_struct *npu_release_wq;
-
-/* Files */
-
-static int npu_open(struct drm_device *drm, struct drm_file *file)
-{
-	struct npu_file *nfile;
-
-	if (READ_ONCE(to_npu_device(drm)->wedged))
-		return -ENODEV;
-
-	nfile = kzalloc(sizeof(*nfile), GFP_KERNEL);
-	if (!nfile)
-		return -ENOMEM;
-
-	nfile->npu = to_npu_device(drm);
-	nfile->user = npu_user_find(nfile->npu, current_euid());
-	if (!nfile->user) {
-		kfree(nfile);
-		return -ENOMEM;
-	}
-	mutex_init(&nfile->lock);
-	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
-	file->driver_priv = nfile;
-
-	return 0;
-}
-
-static void npu_postclose(struct drm_device *drm, struct drm_file *file)
-{
-	struct npu_file *nfile = to_npu_file(file);
-
-	npu_ctx_close(file);
-
-	/* Whoever has seen the file closed finds its memory free. */
-	flush_workqueue(npu_release_wq);
-
-	npu_vm_put(nfile->vm);
-	npu_user_put(nfile->user);
-	mutex_destroy(&nfile->lock);
-	kfree(nfile);
-}
-
-/**
- * npu_file_vm - address space of a file
- * @file: file
- *
- * Made when first asked for: a file that only asks questions needs none.
- */
-struct npu_vm *npu_file_vm(struct drm_file *file)
-{
-	struct npu_file *nfile = to_npu_file(file);
-	struct npu_vm *vm = READ_ONCE(nfile->vm);
-
-	if (vm)
-		return vm;
-
-	mutex_lock(&nfile->lock);
-	vm = nfile->vm;
-	if (!vm) {
-		vm = npu_vm_create(nfile->npu);
-		if (!IS_ERR(vm))
-			WRITE_ONCE(nfile->vm, vm);
-	}
-	mutex_unlock(&nfile->lock);
-
-	return vm;
-}
+/* Calls */
 
 /* A card that is lost answers like one that is gone. */
 static int npu_check_lost(struct file *filp)
@@ -144,7 +60,7 @@ static int npu_mmap(struct file *filp, struct vm_area_struct *vma)
 /*
  * DRM's own calls that make sense here. Some of the others take it for granted that a file has a
  * display master, which those of accel nodes have not, and crash: DRM_IOCTL_GET_MAGIC and
- * DRM_IOCTL_GET_UNIQUE do so in 6.12.
+ * DRM_IOCTL_GET_UNIQUE do so. Mended by upstream/0004-drm-accel-nodes-have-no-master.patch.
  */
 static bool npu_ioctl_is_allowed(unsigned int cmd)
 {
@@ -236,12 +152,13 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
 static const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
 			   DRIVER_SYNCOBJ_TIMELINE,
-	.open = npu_open,
-	.postclose = npu_postclose,
+	.open = npu_file_open,
+	.postclose = npu_file_postclose,
 	.show_fdinfo = npu_show_fdinfo,
 	.ioctls = npu_ioctls,
 	.num_ioctls = ARRAY_SIZE(npu_ioctls),
 	.prime_handle_to_fd = npu_prime_handle_to_fd,
+	.prime_fd_to_handle = npu_prime_fd_to_handle,
 	.gem_prime_import = npu_prime_import,
 	.gem_prime_import_sg_table = npu_prime_import_sg_table,
 	.fops = &npu_fops,
@@ -301,6 +218,9 @@ static int npu_probe_software(struct npu_device *npu)
 	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
 	if (ret)
 		return ret;
+	init_rwsem(&npu->reset_lock);
+	init_waitqueue_head(&npu->online_wait);
+	npu_fair_init(npu);
 
 	npu->submit_wq = alloc_workqueue("npu-submit",
 					 WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE, 0);
@@ -410,16 +330,19 @@ static void npu_remove(struct pci_dev *pdev)
 {
 	struct npu_device *npu = pci_get_drvdata(pdev);
 
+	cancel_delayed_work_sync(&npu->pulse_work);
+	npu_recover_end(npu);
 	drm_dev_unplug(&npu->drm);
-	npu_device_stop(npu);
 	npu_irq_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	npu_copy_fini(npu);
-	cancel_delayed_work_sync(&npu->pulse_work);
 	cancel_work_sync(&npu->lost_work);
 	npu_ctx_kill_all(npu, -ENODEV);
+	npu_fair_fini(npu);
 	npu_coredump_fini(npu);
-	npu_mem_release_dma(npu);
+	npu_userptr_release_dma(npu);
+	npu_prime_release_dma(npu);
+	npu_pages_release_dma(npu);
 }
 
 static void npu_shutdown(struct pci_dev *pdev)
@@ -448,21 +371,28 @@ static int __init npu_init(void)
 {
 	int ret;
 
-	npu_release_wq = alloc_workqueue("npu-release", WQ_UNBOUND | WQ_FREEZABLE, 0);
-	if (!npu_release_wq)
-		return -ENOMEM;
+	ret = npu_job_module_init();
+	if (ret)
+		return ret;
 
 	ret = pci_register_driver(&npu_pci_driver);
 	if (ret)
-		destroy_workqueue(npu_release_wq);
+		npu_job_module_exit();
 
 	return ret;
 }
 
+/* Without tasks that are preempted in the kernel, RCU waits for all of them. */
+#ifndef CONFIG_TASKS_RCU
+#define synchronize_rcu_tasks synchronize_rcu
+#endif
+
 static void __exit npu_exit(void)
 {
 	pci_unregister_driver(&npu_pci_driver);
-	destroy_workqueue(npu_release_wq);
+	npu_job_module_exit();
+	/* Fences have dropped their references to the module, but may be still on their way out. */
+	synchronize_rcu_tasks();
 }
 
 module_init(npu_init);

@@ -3,8 +3,9 @@
  * Hardware fences.
  *
  * A fence can outlive the file, the context and the card: others hold it in syncobjs and sync
- * files. Each holds a reference to its context and to the module; those of the driver's own context
- * never leave it, and would keep the module from being unloaded.
+ * files. Each holds a reference to its context and to the module; those of the driver's own
+ * context never leave it, and would keep the module from being unloaded. Whoever drops the last
+ * reference to the module here still has to return from its text: npu_exit() waits for that.
  */
 #include <linux/dma-fence-chain.h>
 #include <linux/module.h>
@@ -57,7 +58,7 @@ struct dma_fence *npu_fence_create(struct npu_ctx *ctx)
 {
 	struct npu_hw_fence *fence;
 
-	fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+	fence = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
 	if (!fence)
 		return NULL;
 

@@ -7,6 +7,7 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-map-ops.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -16,9 +17,10 @@
 #include <drm/ttm/ttm_tt.h>
 
 #include "npu_device.h"
-#include "npu_drv.h"
+#include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_prime.h"
+#include "npu_residency.h"
 #include "npu_trace.h"
 #include "npu_userptr.h"
 #include "npu_vm.h"
@@ -32,6 +34,7 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 
 	trace_npu_bo_free(bo);
 	npu_prime_detach(bo);
+	npu_residency_forget(bo);
 	drm_gem_object_release(&tbo->base);
 	/* TTM has used the exporter's lock until now. */
 	if (bo->dma_buf)
@@ -39,6 +42,9 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 	if (bo->user)
 		npu_quota_uncharge(bo->user, NPU_QUOTA_MEMORY, tbo->base.size);
 	npu_user_put(bo->user);
+	mem_cgroup_put(bo->memcg);
+	if (bo->nobody)
+		put_page(bo->nobody);
 	mutex_destroy(&bo->vma_lock);
 	kfree(bo);
 }
@@ -87,27 +93,125 @@ static int npu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	return 0;
 }
 
-static vm_fault_t npu_gem_fault(struct vm_fault *vmf)
+/* Wait until memory is zeroed, as TTM does it, and let the access be tried again. */
+static vm_fault_t npu_gem_fault_wait(struct vm_fault *vmf, struct npu_bo *bo)
 {
+	struct drm_gem_object *obj = &bo->tbo.base;
+	long ret;
+
+	if (!fault_flag_allow_retry_first(vmf->flags)) {
+		ret = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true,
+					    MAX_SCHEDULE_TIMEOUT);
+		return ret < 0 && ret != -ERESTARTSYS ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
+	}
+	if (vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
+		return VM_FAULT_RETRY;
+
+	drm_gem_object_get(obj);
+	mmap_read_unlock(vmf->vma->vm_mm);
+	dma_resv_unlock(obj->resv);
+	dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true, MAX_SCHEDULE_TIMEOUT);
+	drm_gem_object_put(obj);
+
+	return VM_FAULT_RETRY;
+}
+
+static int npu_gem_fault_no_change(pte_t *pte, unsigned long addr, void *data)
+{
+	return 0;
+}
+
+/*
+ * A card that is gone, or lost: whoever looks sees a page of nobody. It is the buffer's, and freed
+ * and charged as such, since mappings can be made and looked at without end (of a dma-buf, too).
+ */
+static vm_fault_t npu_gem_fault_nobody(struct vm_fault *vmf, struct npu_bo *bo)
+{
+	struct npu_device *npu = to_npu_device(bo->tbo.base.dev);
 	struct vm_area_struct *vma = vmf->vma;
-	struct npu_bo *bo = to_npu_bo(vma->vm_private_data);
+	unsigned long at = vmf->address;
+	unsigned long end = at + min(vma->vm_end - at, NPU_FAULT_PAGES * PAGE_SIZE);
+	vm_fault_t ret = VM_FAULT_NOPAGE;
+
+	dma_resv_assert_held(bo->tbo.base.resv);
+
+	if (!bo->nobody)
+		bo->nobody = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!bo->nobody)
+		return VM_FAULT_OOM;
+
+	for (; at < end && ret == VM_FAULT_NOPAGE; at += PAGE_SIZE)
+		ret = vmf_insert_pfn_prot(vma, at, page_to_pfn(bo->nobody), vma->vm_page_prot);
+
+	/* Whoever takes a lost card back says so, then takes these pages away: not too early. */
+	smp_mb(); /* the page before the question */
+	if (!drm_dev_is_unplugged(&npu->drm) && !READ_ONCE(npu->wedged))
+		ttm_bo_unmap_virtual(&bo->tbo);
+
+	return ret;
+}
+
+/*
+ * Pages of the card, which is entered while they are inserted: whoever resets it takes all of them
+ * away before. Nothing may be allocated then, so the process's page tables are made first.
+ */
+static vm_fault_t npu_gem_fault_card(struct vm_fault *vmf, struct npu_bo *bo)
+{
+	struct npu_device *npu = to_npu_device(bo->tbo.base.dev);
+	struct vm_area_struct *vma = vmf->vma;
+	unsigned long bytes = min(vma->vm_end - vmf->address, NPU_FAULT_PAGES * PAGE_SIZE);
 	vm_fault_t ret;
 	int idx;
+
+	if (apply_to_page_range(vma->vm_mm, vmf->address, bytes, npu_gem_fault_no_change, NULL))
+		return VM_FAULT_OOM;
+	if (!npu_device_enter(npu, &idx))
+		return npu_gem_fault_nobody(vmf, bo);
+
+	ret = ttm_bo_vm_fault_reserved(vmf, vma->vm_page_prot, NPU_FAULT_PAGES);
+	npu_device_exit(npu, idx);
+
+	return ret;
+}
+
+/*
+ * What memory held before it was this buffer's is never shown: where zeroing is not finished it is
+ * waited for. It fails only when the card is lost, and then nothing of the card is shown until all
+ * of it was zeroed, see npu_recover_take_back().
+ */
+static vm_fault_t npu_gem_fault_reserved(struct vm_fault *vmf, struct npu_bo *bo)
+{
+	vm_fault_t ret;
+	int idx;
+
+	if (bo->sealed)
+		return VM_FAULT_SIGBUS;
+	if (bo->tbo.resource && bo->tbo.resource->mem_type == TTM_PL_VRAM) {
+		if (!dma_resv_test_signaled(bo->tbo.base.resv, DMA_RESV_USAGE_KERNEL))
+			return npu_gem_fault_wait(vmf, bo);
+		return npu_gem_fault_card(vmf, bo);
+	}
+
+	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
+		return npu_gem_fault_nobody(vmf, bo);
+	ret = ttm_bo_vm_fault_reserved(vmf, vmf->vma->vm_page_prot, NPU_FAULT_PAGES);
+	drm_dev_exit(idx);
+
+	return ret;
+}
+
+static vm_fault_t npu_gem_fault(struct vm_fault *vmf)
+{
+	struct npu_bo *bo = to_npu_bo(vmf->vma->vm_private_data);
+	vm_fault_t ret;
 
 	ret = ttm_bo_vm_reserve(&bo->tbo, vmf);
 	if (ret)
 		return ret;
 
-	if (bo->sealed) {
-		ret = VM_FAULT_SIGBUS;
-	} else if (drm_dev_enter(bo->tbo.base.dev, &idx)) {
-		ret = ttm_bo_vm_fault_reserved(vmf, vma->vm_page_prot, NPU_FAULT_PAGES);
-		drm_dev_exit(idx);
-	} else {
-		ret = ttm_bo_vm_dummy_page(vmf, vma->vm_page_prot);
-	}
+	ret = npu_gem_fault_reserved(vmf, bo);
 
-	/* TTM has dropped the lock where it asks for a retry after a wait. */
+	/* The lock is dropped already where a retry is asked for after a wait. */
 	if (ret == VM_FAULT_RETRY && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
 		return ret;
 
@@ -138,7 +242,7 @@ static struct npu_bo *npu_bo_alloc(struct npu_device *npu, u64 size, u32 flags)
 	/* GEM and TTM take fault handling and GEM references for one: the same pointer is both. */
 	BUILD_BUG_ON(offsetof(struct ttm_buffer_object, base));
 
-	bo = kzalloc(sizeof(*bo), GFP_KERNEL);
+	bo = kzalloc(sizeof(*bo), GFP_KERNEL_ACCOUNT);
 	if (!bo)
 		return NULL;
 
@@ -147,6 +251,8 @@ static struct npu_bo *npu_bo_alloc(struct npu_device *npu, u64 size, u32 flags)
 	mutex_init(&bo->vma_lock);
 	INIT_LIST_HEAD(&bo->vmas);
 	INIT_LIST_HEAD(&bo->import_link);
+	INIT_LIST_HEAD(&bo->resident_link);
+	INIT_LIST_HEAD(&bo->claim_link);
 	bo->tbo.base.funcs = &npu_gem_funcs;
 	drm_gem_private_object_init(&npu->drm, &bo->tbo.base, size);
 
@@ -213,7 +319,7 @@ struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
 
 /**
  * npu_bo_create - make a buffer with memory of its own, filled with zeros
- * @npu: device, entered
+ * @npu: device, held
  * @user: who it is for
  * @size: bytes, multiple of a page
  * @flags: see struct npu_bo
@@ -240,6 +346,7 @@ struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_user *user, u64 
 		return ERR_PTR(-ENOMEM);
 	}
 	bo->user = npu_user_get(user);
+	bo->memcg = get_mem_cgroup_from_mm(current->mm);
 	if (flags & DRM_NPU_BO_SYSTEM)
 		placement = (struct ttm_placement) { .placement = &places[2], .num_placement = 1 };
 
@@ -276,16 +383,17 @@ int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 	if (args->size > NPU_BO_MAX_SIZE)
 		return args->flags & DRM_NPU_BO_CARD ? -ENOSPC : -ENOMEM;
 
-	/* Entered, so that nothing is mapped for DMA behind the back of a device that goes away. */
+	/* Held, so that nothing is mapped for DMA behind the back of a device that goes away. */
 	size = PAGE_ALIGN(args->size);
 	if (args->flags & DRM_NPU_BO_CARD && size > npu_mem_card_bytes(npu))
 		return -ENOSPC;
-	if (!npu_device_enter(npu, &idx))
+	if (!npu_device_hold(npu, &idx))
 		return -ENODEV;
 	bo = npu_bo_create(npu, to_npu_file(file)->user, size, args->flags);
-	npu_device_exit(idx);
+	npu_device_release(idx);
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
+	bo->maker = file->client_id;
 
 	ret = drm_gem_handle_create(file, &bo->tbo.base, &args->handle);
 	if (ret)
@@ -481,6 +589,9 @@ int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
 
 	if (bo->dma_buf || bo->userptr) {
 		ret = -EOPNOTSUPP;
+	} else if (bo->maker != file->client_id) {
+		/* Who has got it from somebody else must not take it from the maker. */
+		ret = -EPERM;
 	} else if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_WRITE) ||
 		   npu_prime_is_attached(bo)) {
 		ret = -EBUSY;
@@ -504,17 +615,20 @@ out:
 int npu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_bo_wait *args = data;
+	enum dma_resv_usage usage = DMA_RESV_USAGE_BOOKKEEP;
 	struct drm_gem_object *obj;
 	long ret;
 
-	if (args->pad)
+	if (args->flags & ~DRM_NPU_BO_WAIT_WRITERS)
 		return -EINVAL;
+	if (args->flags & DRM_NPU_BO_WAIT_WRITERS)
+		usage = DMA_RESV_USAGE_WRITE;
 
 	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
 
-	ret = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_BOOKKEEP, true,
+	ret = dma_resv_wait_timeout(obj->resv, usage, true,
 				    drm_timeout_abs_to_jiffies(args->timeout_ns));
 	drm_gem_object_put(obj);
 

@@ -18,10 +18,24 @@ struct dma_buf;
 struct drm_device;
 struct drm_file;
 struct drm_printer;
+struct mem_cgroup;
 struct npu_device;
 struct npu_user;
 struct npu_userptr;
+struct page;
 struct sg_table;
+
+/** enum npu_claim - what the submission whose turn it is wants of a buffer */
+enum npu_claim {
+	/** @NPU_CLAIM_NONE: nothing */
+	NPU_CLAIM_NONE,
+
+	/** @NPU_CLAIM_USE: it names the buffer: nobody moves it out again meanwhile */
+	NPU_CLAIM_USE,
+
+	/** @NPU_CLAIM_ROOM: the room of the buffer, as soon as its jobs are finished */
+	NPU_CLAIM_ROOM,
+};
 
 /** struct npu_bo - a buffer */
 struct npu_bo {
@@ -37,20 +51,53 @@ struct npu_bo {
 	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
 	struct dma_buf *dma_buf;
 
+	/** @maker: drm_file.client_id of the file that has made it; constant, 0 for imports */
+	u64 maker;
+
+	/** @exported: its dma-buf; valid while @attachments is not 0 */
+	struct dma_buf *exported;
+
+	/** @attachments: other devices that are attached to it; under the reservation lock */
+	u32 attachments;
+
+	/** @vmaps: mappings for drivers of the kernel; under the reservation lock */
+	u32 vmaps;
+
 	/** @import_link: in npu_mem.imports while it is attached, under npu_mem.imports_lock */
 	struct list_head import_link;
 
 	/** @user: who it is charged to, with a reference; NULL for memory of others */
 	struct npu_user *user;
 
+	/** @memcg: who pays for its pages of system memory, with a reference; NULL: nobody */
+	struct mem_cgroup *memcg;
+
 	/** @userptr: memory of a process that it was made of, owned; NULL for others */
 	struct npu_userptr *userptr;
+
+	/** @nobody: what mappings show when the card is gone; under the reservation lock */
+	struct page *nobody;
 
 	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
 
 	/** @refused: the card had no room for it at the last try; under the reservation lock */
 	bool refused;
+
+	/**
+	 * @leaving: who waits for it to become idle, so that it can move: it takes no new jobs,
+	 * except those of the one whose turn it is, see npu_residency.c
+	 */
+	atomic_t leaving;
+
+	/** @resident_link: in npu_mem.resident while it is on the card, under claim_lock */
+	struct list_head resident_link;
+
+	/** @claim_link: in npu_mem.claims, under npu_mem.claim_lock */
+	struct list_head claim_link;
+
+	/** @claim: what for, under npu_mem.claim_lock; eviction looks at it without */
+	enum npu_claim claim;
 
 	/** @mem_type: where it is, TTM_PL_ or NPU_BO_NOWHERE; written under the reservation lock */
 	u32 mem_type;

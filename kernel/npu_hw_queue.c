@@ -68,22 +68,10 @@ void npu_hw_queue_abort(struct npu_hw_queue *queue, u64 seqno)
 	npu_queue_write64(queue, NPU_QUEUE_ABORT_JOB, seqno);
 }
 
-/**
- * npu_hw_queue_fail - give up a queue that the card has stopped with an error
- * @queue: queue
- * @error: what its jobs end with, now and in future
- */
-void npu_hw_queue_fail(struct npu_hw_queue *queue, int error)
-{
-	npu_hw_queue_suspend(queue);
-	npu_queue_write(queue, NPU_QUEUE_CTRL, 0);
-	npu_hw_queue_fail_all(queue, error);
-}
-
 /* Submission */
 
 /* Write descriptor and entry of a job; the caller rings the doorbell. */
-static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_kjob *job)
+static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_sched_job *job)
 {
 	u32 slot = queue->sq_tail;
 	struct npu_sqe *sqe = &queue->rings->sq[slot];
@@ -96,12 +84,36 @@ static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_kjob *job)
 	sqe->desc_bytes = job->desc_bytes;
 
 	queue->sq_tail = npu_ring_next(slot);
+	job->on_card = true;
+	job->given_ns = ktime_get_ns();
+	queue->on_card++;
+}
+
+/* A job is finished, or has to begin anew on a card that was reset. */
+static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_sched_job *job)
+{
+	if (job->on_card)
+		queue->on_card--;
+	job->on_card = false;
+}
+
+/* Take a job from the list that was to run on the card. */
+static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_sched_job *job)
+{
+	u64 now = ktime_get_ns();
+
+	queue->job_ns = now - max(queue->done_ns, job->given_ns);
+	queue->done_ns = now;
+	npu_hw_queue_off_card(queue, job);
+	list_del_init(&job->link);
+	if (queue->share && atomic_dec_return(&queue->share->jobs) == 0)
+		WRITE_ONCE(queue->share->idle_since, jiffies);
 }
 
 /* Finish jobs at the head of the list that the card does not see. */
 static void npu_hw_queue_finish_skipped(struct npu_hw_queue *queue)
 {
-	struct npu_kjob *job, *next;
+	struct npu_sched_job *job, *next;
 
 	list_for_each_entry_safe(job, next, &queue->jobs, link) {
 		if (!job->skip_error)
@@ -112,38 +124,120 @@ static void npu_hw_queue_finish_skipped(struct npu_hw_queue *queue)
 }
 
 /**
- * npu_hw_queue_push - give a job to the card
+ * npu_hw_queue_push - take a job that the card is to run, as soon as the user's share allows it
  * @queue: queue; the scheduler's credits guarantee a free entry
  * @job: job, its fence armed
  * @error: if not 0, the job is not run and ends with this error, in its turn
  */
-void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int error)
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job *job, int error)
 {
 	unsigned long flags;
-	bool entered;
-	int idx;
-
-	entered = npu_device_enter(queue->npu, &idx);
+	bool run;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	job->skip_error = queue->error ?: error;
 	list_add_tail(&job->link, &queue->jobs);
-	trace_npu_job_run(job, queue->sq_tail, job->skip_error);
-	if (!job->skip_error)
+	run = !job->skip_error;
+	if (run) {
 		npu_load_begin(&queue->npu->load);
-
-	if (job->skip_error) {
+		if (queue->share)
+			atomic_inc(&queue->share->jobs);
+	} else {
+		trace_npu_job_run(job, queue->sq_tail, job->skip_error);
 		npu_hw_queue_finish_skipped(queue);
-	} else if (queue->enabled && entered) {
-		npu_hw_queue_write(queue, job);
-		/* A doorbell is an ordered write: entry and descriptor are visible before it. */
-		npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
 	}
-	/* Else a reset is in progress, or the end of the device: they see to the list. */
 	spin_unlock_irqrestore(&queue->lock, flags);
 
-	if (entered)
-		npu_device_exit(idx);
+	if (run)
+		npu_fair_update(queue);
+}
+
+/**
+ * npu_hw_queue_feed - write jobs to the ring
+ * @queue: queue
+ * @most: how many
+ *
+ * Fewer if the last ones were long. During a reset, and at the end of the device, none: these see
+ * to the list. Returns how many it were.
+ */
+u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
+{
+	struct npu_sched_job *job;
+	unsigned long flags;
+	u32 count = 0, depth;
+	int idx;
+
+	/* Resets clear @enabled under the lock before they begin: no need to wait for them. */
+	if (!drm_dev_enter(&queue->npu->drm, &idx))
+		return 0;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	depth = queue->share ? npu_fair_depth(queue->job_ns) : NPU_RING_JOBS;
+	if (queue->enabled && queue->on_card < depth) {
+		list_for_each_entry(job, &queue->jobs, link) {
+			if (count == most || queue->on_card >= depth)
+				break;
+			if (job->skip_error || job->on_card)
+				continue;
+			trace_npu_job_run(job, queue->sq_tail, 0);
+			npu_hw_queue_write(queue, job);
+			count++;
+		}
+	}
+	/* A doorbell is an ordered write: entry and descriptor are visible before it. */
+	if (count)
+		npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	drm_dev_exit(idx);
+
+	return count;
+}
+
+/**
+ * npu_hw_queue_has_backlog - are there jobs that the card has yet to be given?
+ * @queue: queue
+ */
+bool npu_hw_queue_has_backlog(struct npu_hw_queue *queue)
+{
+	struct npu_sched_job *job;
+	unsigned long flags;
+	bool found = false;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	list_for_each_entry_reverse(job, &queue->jobs, link) {
+		if (job->skip_error)
+			continue;
+		found = !job->on_card;
+		break;
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return found;
+}
+
+/**
+ * npu_hw_queue_on_card - has the card jobs of a queue?
+ * @queue: queue
+ */
+bool npu_hw_queue_on_card(struct npu_hw_queue *queue)
+{
+	return READ_ONCE(queue->on_card);
+}
+
+/**
+ * npu_hw_queue_is_waiting - is there a job to be run?
+ * @queue: queue
+ */
+bool npu_hw_queue_is_waiting(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+	bool waiting;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	waiting = queue->enabled && !list_empty(&queue->jobs);
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return waiting;
 }
 
 /* Completion */
@@ -157,9 +251,9 @@ static const struct npu_cqe npu_unknown = {
 	.region = NPU_REGION_NONE,
 };
 
-static struct npu_kjob *npu_hw_queue_first(struct npu_hw_queue *queue)
+static struct npu_sched_job *npu_hw_queue_first(struct npu_hw_queue *queue)
 {
-	return list_first_entry_or_null(&queue->jobs, struct npu_kjob, link);
+	return list_first_entry_or_null(&queue->jobs, struct npu_sched_job, link);
 }
 
 /*
@@ -168,7 +262,7 @@ static struct npu_kjob *npu_hw_queue_first(struct npu_hw_queue *queue)
  */
 static bool npu_cqe_is_sane(struct npu_hw_queue *queue, const struct npu_cqe *cqe)
 {
-	const struct npu_kjob *job = npu_hw_queue_first(queue);
+	const struct npu_sched_job *job = npu_hw_queue_first(queue);
 
 	return job && job->seqno == cqe->job_id &&
 	       cqe->status <= NPU_STATUS_INTERNAL &&
@@ -182,9 +276,9 @@ static bool npu_cqe_is_sane(struct npu_hw_queue *queue, const struct npu_cqe *cq
 /* The first job is finished as a completion says; without one it was on a core and is lost. */
 static void npu_hw_queue_complete(struct npu_hw_queue *queue, const struct npu_cqe *cqe)
 {
-	struct npu_kjob *job = npu_hw_queue_first(queue);
+	struct npu_sched_job *job = npu_hw_queue_first(queue);
 
-	list_del_init(&job->link);
+	npu_hw_queue_remove(queue, job);
 	if (cqe)
 		npu_coredump_fault(job, cqe);
 	npu_job_finish(job, npu_job_error(job, cqe), cqe);
@@ -257,6 +351,8 @@ bool npu_hw_queue_process(struct npu_hw_queue *queue)
 			npu_doorbell(queue, NPU_DOORBELL_CQ_HEAD, queue->cq_head);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
+	if (any)
+		npu_fair_update(queue);
 
 	return any;
 }
@@ -345,6 +441,27 @@ static int npu_hw_queue_disable(struct npu_hw_queue *queue)
 	return ret;
 }
 
+/*
+ * Disable a queue whose job does not stop by resetting its cores: that costs nobody else anything.
+ * Returns 0 as npu_hw_queue_disable().
+ */
+static int npu_hw_queue_reset_cores(struct npu_hw_queue *queue)
+{
+	struct npu_device *npu = queue->npu;
+	u32 core, cores = 0, busy = npu_read(npu, NPU_REG_CORE_BUSY);
+
+	for (core = 0; core < npu->info.cores; core++) {
+		if (busy & BIT(core) &&
+		    npu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE)) == queue->index)
+			cores |= BIT(core);
+	}
+	drm_warn(&npu->drm, "queue %u: resetting cores %#x\n", queue->index, cores);
+	atomic_inc(&npu->counters.core_resets);
+	npu_write(npu, NPU_REG_CORE_RESET, cores);
+
+	return npu_hw_queue_disable(queue);
+}
+
 /* Around a device reset, under hw_lock */
 
 /*
@@ -369,7 +486,7 @@ static void npu_hw_queue_sort_out(struct npu_hw_queue *queue, u32 tail)
  */
 static bool npu_hw_queue_account(struct npu_hw_queue *queue)
 {
-	struct npu_kjob *first;
+	struct npu_sched_job *first;
 	bool running;
 	u32 tail;
 
@@ -418,7 +535,7 @@ bool npu_hw_queue_suspend(struct npu_hw_queue *queue)
  */
 void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason)
 {
-	struct npu_kjob *job;
+	struct npu_sched_job *job;
 	unsigned long flags;
 
 	lockdep_assert_held(&queue->npu->hw_lock);
@@ -431,14 +548,14 @@ void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason)
 }
 
 /**
- * npu_hw_queue_settle - stop a queue that has lied, and find out what became of its jobs
+ * npu_hw_queue_settle - stop a queue, and find out what became of its jobs
  * @queue: queue; the card's arbiter is off
  *
  * Those that are left in its list have not begun. Fails when the card does not stop.
  */
 int npu_hw_queue_settle(struct npu_hw_queue *queue)
 {
-	struct npu_kjob *running = NULL;
+	struct npu_sched_job *running = NULL;
 	unsigned long flags;
 	u32 tail;
 	int ret;
@@ -452,6 +569,8 @@ int npu_hw_queue_settle(struct npu_hw_queue *queue)
 	spin_unlock_irqrestore(&queue->lock, flags);
 
 	ret = npu_hw_queue_disable(queue);
+	if (ret)
+		ret = npu_hw_queue_reset_cores(queue);
 	if (ret)
 		return ret;
 
@@ -467,14 +586,16 @@ int npu_hw_queue_settle(struct npu_hw_queue *queue)
 	return 0;
 }
 
-/* Write all jobs that wait for the card to the empty ring. */
+/* The ring is empty: write the jobs that were in it before. */
 static void npu_hw_queue_refill(struct npu_hw_queue *queue)
 {
-	struct npu_kjob *job;
+	struct npu_sched_job *job;
 
 	list_for_each_entry(job, &queue->jobs, link) {
-		if (!job->skip_error)
-			npu_hw_queue_write(queue, job);
+		if (!job->on_card)
+			continue;
+		npu_hw_queue_off_card(queue, job);
+		npu_hw_queue_write(queue, job);
 	}
 	npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
 }
@@ -492,8 +613,11 @@ void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
 
 	lockdep_assert_held(&queue->npu->hw_lock);
 
-	if (queue->error)
+	/* One that was given up: nothing of it is on the card any more. */
+	if (queue->error) {
+		npu_hw_queue_fail_all(queue, queue->error);
 		return;
+	}
 
 	ret = npu_hw_queue_enable(queue);
 	if (ret) {
@@ -507,6 +631,52 @@ void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
 	queue->enabled = true;
 	npu_hw_queue_refill(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
+	npu_fair_update(queue);
+}
+
+/**
+ * npu_hw_queue_recall - kill the job that runs, and take those behind it back
+ * @queue: queue, its device entered
+ * @seqno: the job; nothing happens if it is another one now
+ *
+ * Those behind it are given to the card again in their turn, see npu_fair.c. Fails when the card
+ * does not stop.
+ */
+int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno)
+{
+	struct npu_device *npu = queue->npu;
+	struct npu_sched_job *job;
+	unsigned long flags;
+	bool found;
+	int ret;
+
+	lockdep_assert_held(&npu->hw_lock);
+
+	spin_lock_irqsave(&queue->lock, flags);
+	job = npu_hw_queue_first(queue);
+	found = queue->enabled && job && job->seqno == seqno;
+	if (found) {
+		WRITE_ONCE(job->timed_out, true);
+		trace_npu_job_abort(job, queue->core_mask);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (!found)
+		return 0;
+
+	atomic_inc(&npu->counters.aborted_jobs);
+	npu_write(npu, NPU_REG_CTRL, 0);
+	ret = npu_hw_queue_settle(queue);
+	if (ret)
+		return ret;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	list_for_each_entry(job, &queue->jobs, link)
+		npu_hw_queue_off_card(queue, job);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	npu_hw_queue_resume(queue, false);
+	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
+
+	return 0;
 }
 
 /**
@@ -516,16 +686,60 @@ void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
  */
 void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error)
 {
-	struct npu_kjob *job, *next;
+	struct npu_sched_job *job, *next;
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	queue->enabled = false;
 	queue->error = error;
 	list_for_each_entry_safe(job, next, &queue->jobs, link) {
-		list_del_init(&job->link);
+		if (job->skip_error)
+			list_del_init(&job->link);
+		else
+			npu_hw_queue_remove(queue, job);
 		npu_job_finish(job, job->skip_error ?: error, NULL);
 	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	npu_fair_update(queue);
+}
+
+/**
+ * npu_hw_queue_fail - give up a queue that the card has stopped with an error
+ * @queue: queue, its device entered
+ * @error: what its jobs end with, now and in future
+ *
+ * No job ends before the card has let go of it. Returns true if only a reset of the card is left:
+ * the jobs end with that.
+ */
+bool npu_hw_queue_fail(struct npu_hw_queue *queue, int error)
+{
+	unsigned long flags;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	npu_hw_queue_suspend(queue);
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->error = queue->error ?: error;
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (npu_hw_queue_disable(queue) && npu_hw_queue_reset_cores(queue))
+		return true;
+	npu_hw_queue_fail_all(queue, error);
+
+	return false;
+}
+
+/**
+ * npu_hw_queue_reopen - let a queue take jobs again that has failed all of them
+ * @queue: queue of the driver itself, whose jobs can be begun again by whoever asked for them
+ */
+void npu_hw_queue_reopen(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+
+	lockdep_assert_held(&queue->npu->hw_lock);
+
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->error = READ_ONCE(queue->ctx->dead);
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
@@ -551,10 +765,44 @@ static int npu_hw_queue_claim(struct npu_device *npu, struct npu_hw_queue *queue
 	return -ENOSPC;
 }
 
+/* Inside of npu_device_enter() a card can neither be lost nor be reset. */
+static int npu_hw_queue_start(struct npu_hw_queue *queue)
+{
+	struct npu_device *npu = queue->npu;
+	bool stuck = false;
+	u32 resets;
+	int ret, idx;
+
+	if (!npu_device_enter_online(npu, &idx))
+		return READ_ONCE(npu->offline) ? -EAGAIN : -ENODEV;
+
+	mutex_lock(&npu->hw_lock);
+	resets = npu->resets;
+	ret = npu_hw_queue_claim(npu, queue);
+	if (!ret) {
+		queue->vector = npu_irq_vector_of_queue(npu, queue->index);
+		ret = npu_hw_queue_enable(queue);
+		/* One that does not start may have started in part: it must not use the rings. */
+		stuck = ret && npu_hw_queue_disable(queue);
+	}
+	if (!ret) {
+		queue->enabled = true;
+		npu->queues[queue->index] = queue;
+		npu_fair_add(queue);
+		npu_irq_add_queue(queue->vector, queue);
+	}
+	mutex_unlock(&npu->hw_lock);
+	npu_device_exit(npu, idx);
+	if (stuck)
+		npu_recover_device(npu, resets);
+
+	return ret;
+}
+
 /**
  * npu_hw_queue_create - take a queue of the card and enable it
  * @queue: queue, zeroed
- * @ctx: owner, with address space and fence page
+ * @ctx: owner, with address space and fence page; its device is held
  * @priority: for the arbiter
  * @core_mask: cores for its jobs
  *
@@ -564,46 +812,29 @@ int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 pri
 			u32 core_mask)
 {
 	struct npu_device *npu = ctx->npu;
-	int ret, idx;
+	int ret;
 
 	queue->npu = npu;
 	queue->ctx = ctx;
 	queue->priority = priority;
 	queue->core_mask = core_mask;
+	queue->job_ns = U64_MAX; /* not known to be short */
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->link);
 	INIT_LIST_HEAD(&queue->jobs);
-
-	if (!npu_device_enter(npu, &idx))
-		return -ENODEV;
+	INIT_LIST_HEAD(&queue->fair_link);
+	if (ctx->user && priority < DRM_NPU_PRIORITY_HIGH)
+		queue->share = &ctx->user->share;
 
 	queue->rings = dma_alloc_coherent(npu->drm.dev, sizeof(*queue->rings), &queue->rings_dma,
 					  GFP_KERNEL);
-	if (!queue->rings) {
-		npu_device_exit(idx);
+	if (!queue->rings)
 		return -ENOMEM;
-	}
 
-	mutex_lock(&npu->hw_lock);
-	ret = npu->offline ? -EAGAIN : npu_hw_queue_claim(npu, queue);
-	if (!ret) {
-		queue->vector = npu_irq_vector_of_queue(npu, queue->index);
-		ret = npu_hw_queue_enable(queue);
-		/* One that does not start may have started in part: it must not use the rings. */
-		if (ret)
-			npu_hw_queue_disable(queue);
-	}
-	if (!ret) {
-		queue->enabled = true;
-		npu->queues[queue->index] = queue;
-		npu_irq_add_queue(queue->vector, queue);
-	}
-	mutex_unlock(&npu->hw_lock);
-
+	ret = npu_hw_queue_start(queue);
 	if (ret)
 		dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings,
 				  queue->rings_dma);
-	npu_device_exit(idx);
 
 	return ret;
 }
@@ -628,15 +859,14 @@ void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error)
 	queue->error = queue->error ?: error;
 	spin_unlock_irqrestore(&queue->lock, flags);
 
-	if (npu_device_enter(npu, &idx)) {
+	/* A card that is lost or offline has no access to memory, and is reset before it has. */
+	if (npu_device_enter_online(npu, &idx)) {
 		mutex_lock(&npu->hw_lock);
 		resets = npu->resets;
 		npu_hw_queue_suspend(queue);
-		/* A card that is offline has no access to memory, and is reset before it has. */
-		if (!npu->wedged && !npu->offline)
-			stuck = npu_hw_queue_disable(queue);
+		stuck = npu_hw_queue_disable(queue) && npu_hw_queue_reset_cores(queue);
 		mutex_unlock(&npu->hw_lock);
-		npu_device_exit(idx);
+		npu_device_exit(npu, idx);
 	}
 
 	if (stuck)
@@ -653,6 +883,7 @@ void npu_hw_queue_destroy(struct npu_hw_queue *queue)
 	struct npu_device *npu = queue->npu;
 
 	npu_irq_remove_queue(queue->vector, queue);
+	npu_fair_remove(queue);
 	mutex_lock(&npu->hw_lock);
 	npu->queues[queue->index] = NULL;
 	mutex_unlock(&npu->hw_lock);

@@ -10,7 +10,8 @@
 
 struct npu_ctx;
 struct npu_device;
-struct npu_kjob;
+struct npu_sched_job;
+struct npu_share;
 struct npu_vector;
 
 /* Entries of both rings; one stays free, since a full ring looks like an empty one. */
@@ -64,6 +65,18 @@ struct npu_hw_queue {
 	/** @rings_dma: its bus address */
 	dma_addr_t rings_dma;
 
+	/** @share: whose share of the cores it uses; NULL if it takes no part, see npu_fair.c */
+	struct npu_share *share;
+
+	/** @fair_link: in npu_share.waiting, under npu_fair.lock */
+	struct list_head fair_link;
+
+	/** @active: it may give jobs to the card, under npu_fair.lock */
+	bool active;
+
+	/** @burst: how many, before others of its user have their turn; under npu_fair.lock */
+	u32 burst;
+
 	/** @lock: protects all below and the results of the context; taken by interrupt handlers */
 	spinlock_t lock;
 
@@ -78,6 +91,15 @@ struct npu_hw_queue {
 
 	/** @jobs: jobs that are not finished, in order; also those that the card never sees */
 	struct list_head jobs;
+
+	/** @on_card: how many of them have been given to the card, the first ones that it sees */
+	u32 on_card;
+
+	/** @done_ns: when the last one was finished */
+	u64 done_ns;
+
+	/** @job_ns: what it took, from when it was given to the card and the one before finished */
+	u64 job_ns;
 
 	/** @enabled: the card takes entries */
 	bool enabled;
@@ -94,17 +116,24 @@ int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 pri
 void npu_hw_queue_destroy(struct npu_hw_queue *queue);
 void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error);
 
-void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_kjob *job, int error);
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job *job, int error);
 bool npu_hw_queue_process(struct npu_hw_queue *queue);
+
+u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most);
+bool npu_hw_queue_has_backlog(struct npu_hw_queue *queue);
+bool npu_hw_queue_on_card(struct npu_hw_queue *queue);
+bool npu_hw_queue_is_waiting(struct npu_hw_queue *queue);
 
 bool npu_hw_queue_suspend(struct npu_hw_queue *queue);
 void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason);
 int npu_hw_queue_settle(struct npu_hw_queue *queue);
 bool npu_hw_queue_is_behind(struct npu_hw_queue *queue);
 void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost);
+void npu_hw_queue_reopen(struct npu_hw_queue *queue);
 void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error);
 u32 npu_hw_queue_status(struct npu_hw_queue *queue);
 void npu_hw_queue_abort(struct npu_hw_queue *queue, u64 seqno);
-void npu_hw_queue_fail(struct npu_hw_queue *queue, int error);
+int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno);
+bool npu_hw_queue_fail(struct npu_hw_queue *queue, int error);
 
 #endif

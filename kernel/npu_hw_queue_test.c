@@ -47,7 +47,7 @@ static void npu_ring_test_layout(struct kunit *test)
 static void npu_ring_test_entries(struct kunit *test)
 {
 	struct npu_hw_queue *queue = test->priv;
-	struct npu_kjob *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
+	struct npu_sched_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
 	u64 desc[8] = {};
 	u32 i;
 
@@ -121,12 +121,51 @@ static void npu_ring_test_distrust(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->cq_head, 0);
 }
 
+/* Each field alone makes a completion one that cannot be true. */
+static void npu_ring_test_sanity(struct kunit *test)
+{
+	static const struct npu_cqe good = {
+		.job_id = 7,
+		.core = 1,
+		.engine = NPU_ENGINE_NONE,
+		.region = NPU_REGION_NONE,
+		.start_cycle = 100,
+		.end_cycle = 100,
+		.phase = NPU_CQE_PHASE,
+	};
+	struct npu_hw_queue *queue = test->priv;
+	struct npu_sched_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
+	struct npu_cqe bad[7];
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, job);
+	queue->npu->info.cores = 2;
+	KUNIT_EXPECT_FALSE(test, npu_cqe_is_sane(queue, &good));
+	job->seqno = good.job_id;
+	list_add(&job->link, &queue->jobs);
+	KUNIT_EXPECT_TRUE(test, npu_cqe_is_sane(queue, &good));
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		bad[i] = good;
+	bad[0].job_id = 8;
+	bad[1].status = NPU_STATUS_INTERNAL + 1;
+	bad[2].core = 2;
+	bad[3].end_cycle = 99;
+	bad[4].sq_head = NPU_RING_ENTRIES;
+	bad[5].phase |= 1u << 15;
+	bad[6].region = NPU_REGION_LOCAL + 1;
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		KUNIT_EXPECT_FALSE_MSG(test, npu_cqe_is_sane(queue, &bad[i]), "number %u", i);
+	list_del(&job->link);
+}
+
 static struct kunit_case npu_ring_test_cases[] = {
 	KUNIT_CASE(npu_ring_test_next),
 	KUNIT_CASE(npu_ring_test_layout),
 	KUNIT_CASE(npu_ring_test_entries),
 	KUNIT_CASE(npu_ring_test_phase),
 	KUNIT_CASE(npu_ring_test_distrust),
+	KUNIT_CASE(npu_ring_test_sanity),
 	{ }
 };
 

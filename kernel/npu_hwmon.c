@@ -7,11 +7,7 @@
 
 #include "npu_device.h"
 #include "npu_hwmon.h"
-
-/* See docs/hardware.md, section 2.3. */
-#define NPU_IDLE_MW	4000u
-#define NPU_CORE_MW	6000u
-#define NPU_FAN_MAX_RPM	4500
+#include "npu_hw_params.h"
 
 static umode_t npu_hwmon_is_visible(const void *data, enum hwmon_sensor_types type, u32 attr,
 				    int channel)
@@ -78,7 +74,7 @@ static int npu_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 
 	if (!npu_device_enter(npu, &idx))
 		return -ENODEV;
 	ret = npu_hwmon_sensor(npu, type, value);
-	npu_device_exit(idx);
+	npu_device_exit(npu, idx);
 
 	return ret;
 }

@@ -133,6 +133,30 @@ err:
 }
 
 /**
+ * npu_irq_disable - no handler runs on return, nor until npu_irq_enable()
+ * @npu: device
+ */
+void npu_irq_disable(struct npu_device *npu)
+{
+	u32 i;
+
+	for (i = 0; i < npu->irq.count; i++)
+		disable_irq(npu->irq.vectors[i].irq);
+}
+
+/**
+ * npu_irq_enable - undo npu_irq_disable()
+ * @npu: device
+ */
+void npu_irq_enable(struct npu_device *npu)
+{
+	u32 i;
+
+	for (i = 0; i < npu->irq.count; i++)
+		enable_irq(npu->irq.vectors[i].irq);
+}
+
+/**
  * npu_irq_fini - free the vectors; no handler runs afterwards
  * @npu: device
  */

@@ -53,6 +53,8 @@ struct npu_irq {
 int npu_irq_init(struct npu_device *npu);
 int npu_irq_test(struct npu_device *npu, u64 *ns);
 void npu_irq_fini(struct npu_device *npu);
+void npu_irq_disable(struct npu_device *npu);
+void npu_irq_enable(struct npu_device *npu);
 void npu_irq_look(struct npu_device *npu);
 struct npu_vector *npu_irq_vector_of_queue(struct npu_device *npu, u32 queue);
 void npu_irq_add_queue(struct npu_vector *vector, struct npu_hw_queue *queue);

@@ -36,11 +36,11 @@ struct npu_watch {
 	/** @idle: looks in a row at which the card had nothing to do, and yet did not begin it */
 	u32 idle;
 
-	/** @revivals: resets of the card because of that */
-	u32 revivals;
+	/** @resets: resets of the card because of that */
+	u32 resets;
 
-	/** @doubts: looks in a row at which it had made no progress */
-	u32 doubts;
+	/** @stalls: looks in a row at which it had made no progress */
+	u32 stalls;
 };
 
 /** struct npu_out_sync - a syncobj that gets a job's fence */
@@ -56,11 +56,11 @@ struct npu_out_sync {
 };
 
 /**
- * struct npu_kjob - a job in the driver
+ * struct npu_sched_job - a job in the driver
  *
  * Constant from its submission on, if not said otherwise. The scheduler's free_job() ends its life.
  */
-struct npu_kjob {
+struct npu_sched_job {
 	/** @base: the scheduler's part */
 	struct drm_sched_job base;
 
@@ -79,14 +79,26 @@ struct npu_kjob {
 	/** @fence: hardware fence, with a reference */
 	struct dma_fence *fence;
 
+	/** @ctx_link: in npu_ctx.unfinished from submission to end, under the queue's lock */
+	struct list_head ctx_link;
+
 	/** @link: in the queue's list of unfinished jobs, under its lock */
 	struct list_head link;
 
 	/** @skip_error: not 0: the card does not see this job; under the queue's lock */
 	int skip_error;
 
+	/** @on_card: it has been given to the card; under the queue's lock */
+	bool on_card;
+
+	/** @given_ns: when; under the queue's lock */
+	u64 given_ns;
+
 	/** @started: run_job() was called; the scheduler's work only */
 	bool started;
+
+	/** @counted: in npu_ctx.sched_jobs; as @started, for the driver's own from the push on */
+	bool counted;
 
 	/** @timed_out: the watchdog has killed it; set before the card is told */
 	bool timed_out;
@@ -115,6 +127,12 @@ struct npu_kjob {
 	/** @in_fences: fences whose errors cancel the job, with references */
 	struct dma_fence **in_fences;
 
+	/** @own_fences: hardware fences of unfinished jobs of the same context */
+	struct dma_fence **own_fences;
+
+	/** @own_count: entries of @own_fences */
+	u32 own_count;
+
 	/** @out_count: entries of @out_syncs */
 	u32 out_count;
 
@@ -128,21 +146,26 @@ struct npu_kjob {
 	struct work_struct release_work;
 };
 
-static inline struct npu_kjob *to_npu_kjob(struct drm_sched_job *base)
+static inline struct npu_sched_job *to_npu_sched_job(struct drm_sched_job *base)
 {
-	return container_of(base, struct npu_kjob, base);
+	return container_of(base, struct npu_sched_job, base);
 }
 
 extern const struct drm_sched_backend_ops npu_sched_ops;
 
-int npu_job_error(const struct npu_kjob *job, const struct npu_cqe *cqe);
-void npu_job_finish(struct npu_kjob *job, int error, const struct npu_cqe *cqe);
-void npu_job_put_resources(struct npu_kjob *job);
+int npu_job_error(const struct npu_sched_job *job, const struct npu_cqe *cqe);
+void npu_job_finish(struct npu_sched_job *job, int error, const struct npu_cqe *cqe);
+void npu_job_put_resources(struct npu_sched_job *job);
 
-struct npu_kjob *npu_job_alloc(struct npu_ctx *ctx, u64 client_id);
-int npu_job_charge(struct npu_kjob *job, struct npu_user *user);
-void npu_job_discard(struct npu_kjob *job);
-void npu_job_arm(struct npu_kjob *job);
-void npu_job_push(struct npu_kjob *job);
+struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, u64 client_id);
+int npu_job_charge(struct npu_sched_job *job, struct npu_user *user);
+void npu_job_add_in_fence(struct npu_sched_job *job, struct dma_fence *fence);
+void npu_job_discard(struct npu_sched_job *job);
+void npu_job_arm(struct npu_sched_job *job);
+void npu_job_push(struct npu_sched_job *job);
+
+int npu_job_module_init(void);
+void npu_job_module_exit(void);
+void npu_job_flush_released(void);
 
 #endif

@@ -8,24 +8,24 @@
  * asks for the moves, the move callback here makes them. A move takes the buffer out of all address
  * spaces first. Buffers for system memory never move.
  */
-#include <linux/dma-mapping.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
 #include <drm/drm_managed.h>
-#include <drm/drm_prime.h>
 #include <drm/drm_print.h>
+#include <drm/drm_vma_manager.h>
 #include <drm/ttm/ttm_tt.h>
 
 #include "npu_copy.h"
 #include "npu_device.h"
 #include "npu_gem.h"
 #include "npu_mem.h"
+#include "npu_pages.h"
 #include "npu_prime.h"
+#include "npu_residency.h"
 #include "npu_trace.h"
-#include "npu_userptr.h"
 #include "npu_vm.h"
 
 /* Bytes cleared or copied between two chances for others to run. */
@@ -41,6 +41,24 @@ struct npu_card_resource {
 
 	/** @blocks: buddy blocks, in the order of the buffer's pages */
 	struct list_head blocks;
+
+	/** @extents: the same as extents in that order, neighbours merged; @count of them */
+	struct npu_card_extent *extents;
+
+	/** @count: entries of @extents */
+	u32 count;
+};
+
+/** struct npu_card_extent - a contiguous part of a piece of DDR */
+struct npu_card_extent {
+	/** @offset: of its first byte in the buffer */
+	u64 offset;
+
+	/** @addr: DDR offset of that byte */
+	u64 addr;
+
+	/** @bytes: size */
+	u64 bytes;
 };
 
 static struct npu_device *ttm_to_npu(struct ttm_device *ttm)
@@ -65,14 +83,47 @@ static struct npu_system_manager *to_system_manager(struct ttm_resource_manager 
 
 /* Card DDR */
 
+/*
+ * Blocks are a list, and a fragmented buffer has thousands: a table that can be searched, so that
+ * neither a walk over all of the buffer nor a page fault looks at the blocks before.
+ */
+static int npu_card_index(struct npu_card_manager *card, struct npu_card_resource *res)
+{
+	struct npu_card_extent *last = NULL;
+	struct npu_buddy_block *block;
+	u64 offset = 0, addr, bytes;
+	size_t count = list_count_nodes(&res->blocks);
+
+	res->extents = kvmalloc_array(count, sizeof(*res->extents), GFP_KERNEL_ACCOUNT);
+	if (!res->extents)
+		return -ENOMEM;
+
+	list_for_each_entry(block, &res->blocks, link) {
+		addr = npu_buddy_block_offset(block);
+		bytes = npu_buddy_block_size(&card->buddy, block);
+		if (last && last->addr + last->bytes == addr) {
+			last->bytes += bytes;
+		} else {
+			last = &res->extents[res->count++];
+			*last = (struct npu_card_extent) {
+				.offset = offset, .addr = addr, .bytes = bytes,
+			};
+		}
+		offset += bytes;
+	}
+
+	return 0;
+}
+
 static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
 			  const struct ttm_place *place, struct ttm_resource **out)
 {
 	struct npu_card_manager *card = to_card_manager(man);
 	struct npu_card_resource *res;
+	u64 aside;
 	int ret;
 
-	res = kzalloc(sizeof(*res), GFP_KERNEL);
+	res = kzalloc(sizeof(*res), GFP_KERNEL_ACCOUNT);
 	if (!res)
 		return -ENOMEM;
 
@@ -84,10 +135,16 @@ static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_ob
 	 * blocks down, each aligned to its size: 2 MiB entries are used wherever there is room.
 	 */
 	ret = -ENOSPC;
+	aside = npu_residency_set_aside(ttm_to_npu(tbo->bdev));
 	mutex_lock(&card->lock);
-	if (tbo->base.size <= card->buddy.size)
+	if (tbo->base.size <= card->buddy.size && tbo->base.size + aside <= card->buddy.avail)
 		ret = npu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
 					     PAGE_SIZE, &res->blocks, 0);
+	if (!ret) {
+		ret = npu_card_index(card, res);
+		if (ret)
+			npu_buddy_free_list(&card->buddy, &res->blocks);
+	}
 	mutex_unlock(&card->lock);
 	if (ret) {
 		to_npu_bo(tbo)->refused = ret == -ENOSPC;
@@ -112,6 +169,7 @@ static void npu_card_free(struct ttm_resource_manager *man, struct ttm_resource 
 	mutex_unlock(&card->lock);
 
 	ttm_resource_fini(man, &res->base);
+	kvfree(res->extents);
 	kfree(res);
 }
 
@@ -120,22 +178,21 @@ static const struct ttm_resource_manager_func npu_card_funcs = {
 	.free = npu_card_free,
 };
 
-/* The block that holds a byte of a resource, and where in it. */
-static struct npu_buddy_block *npu_card_block(struct npu_device *npu, struct ttm_resource *base,
-					      u64 *offset)
+/* The extent that holds a byte of a resource. */
+static const struct npu_card_extent *npu_card_extent(struct ttm_resource *base, u64 offset)
 {
 	struct npu_card_resource *res = to_card_resource(base);
-	struct npu_buddy_block *block;
-	u64 bytes;
+	u32 low = 0, high = res->count, middle;
 
-	list_for_each_entry(block, &res->blocks, link) {
-		bytes = npu_buddy_block_size(&npu->mem.card.buddy, block);
-		if (*offset < bytes)
-			return block;
-		*offset -= bytes;
+	while (high - low > 1) {
+		middle = low + (high - low) / 2;
+		if (res->extents[middle].offset <= offset)
+			low = middle;
+		else
+			high = middle;
 	}
 
-	return NULL;
+	return &res->extents[low];
 }
 
 /**
@@ -181,8 +238,11 @@ void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space)
 
 /* System memory */
 
+/* What the buffers of all cards of this machine have of its memory. */
+static atomic64_t npu_system_used;
+
 /**
- * npu_mem_system_bytes - system memory that buffers can have
+ * npu_mem_system_bytes - system memory that the buffers of all cards can have
  *
  * The rest of the system has to live, too.
  */
@@ -191,38 +251,61 @@ u64 npu_mem_system_bytes(void)
 	return ((u64)totalram_pages() << PAGE_SHIFT) / 4 * 3;
 }
 
+/* What is new leaves an eighth to moves: two buffers that change places need room for one more. */
+static u64 npu_system_limit(bool move)
+{
+	u64 all = npu_mem_system_bytes();
+
+	return move ? all : all - all / 8;
+}
+
+static bool npu_system_has_room(u64 bytes)
+{
+	return (u64)atomic64_read(&npu_system_used) + bytes <= npu_system_limit(true);
+}
+
+/** struct npu_system_resource - a buffer's claim to system memory */
+struct npu_system_resource {
+	/** @base: TTM's part */
+	struct ttm_resource base;
+
+	/** @counted: bytes in npu_system_used; imported memory is counted by those who made it */
+	u64 counted;
+};
+
 static int npu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
 			    const struct ttm_place *place, struct ttm_resource **out)
 {
-	struct npu_system_manager *system = to_system_manager(man);
-	struct ttm_resource *res;
-	u64 used = atomic64_add_return(tbo->base.size, &system->used);
+	struct npu_system_resource *res;
+	u64 used;
 
-	/*
-	 * The limit is for what is new. Eviction must not fail, and only swaps places; what is
-	 * imported is counted by those who made it, and here to be seen.
-	 */
-	if (!tbo->resource && !to_npu_bo(tbo)->dma_buf && used > npu_mem_system_bytes()) {
-		atomic64_sub(tbo->base.size, &system->used);
-		return -ENOSPC;
-	}
-
-	res = kzalloc(sizeof(*res), GFP_KERNEL);
-	if (!res) {
-		atomic64_sub(tbo->base.size, &system->used);
+	res = kzalloc(sizeof(*res), GFP_KERNEL_ACCOUNT);
+	if (!res)
 		return -ENOMEM;
-	}
 
-	ttm_resource_init(tbo, place, res);
-	*out = res;
+	if (!to_npu_bo(tbo)->dma_buf) {
+		res->counted = tbo->base.size;
+		used = atomic64_add_return(res->counted, &npu_system_used);
+		if (used > npu_system_limit(tbo->resource)) {
+			atomic64_sub(res->counted, &npu_system_used);
+			kfree(res);
+			return -ENOSPC;
+		}
+	}
+	atomic64_add(tbo->base.size, &to_system_manager(man)->used);
+	ttm_resource_init(tbo, place, &res->base);
+	*out = &res->base;
 
 	return 0;
 }
 
-static void npu_system_free(struct ttm_resource_manager *man, struct ttm_resource *res)
+static void npu_system_free(struct ttm_resource_manager *man, struct ttm_resource *base)
 {
-	atomic64_sub(res->size, &to_system_manager(man)->used);
-	ttm_resource_fini(man, res);
+	struct npu_system_resource *res = container_of(base, struct npu_system_resource, base);
+
+	atomic64_sub(base->size, &to_system_manager(man)->used);
+	atomic64_sub(res->counted, &npu_system_used);
+	ttm_resource_fini(man, base);
 	kfree(res);
 }
 
@@ -232,115 +315,6 @@ static const struct ttm_resource_manager_func npu_system_funcs = {
 };
 
 /* TTM's callbacks */
-
-/** struct npu_tt - pages of a buffer */
-struct npu_tt {
-	/** @base: TTM's part */
-	struct ttm_tt base;
-
-	/** @link: in npu_mem.mapped while its pages are mapped for DMA, under mapped_lock */
-	struct list_head link;
-};
-
-static struct npu_tt *to_npu_tt(struct ttm_tt *tt)
-{
-	return container_of(tt, struct npu_tt, base);
-}
-
-static struct ttm_tt *npu_tt_create(struct ttm_buffer_object *tbo, u32 page_flags)
-{
-	struct npu_tt *tt = kzalloc(sizeof(*tt), GFP_KERNEL);
-
-	if (!tt)
-		return NULL;
-
-	/* With an array of bus addresses, so that TTM maps for DMA what it allocates. */
-	if (ttm_sg_tt_init(&tt->base, tbo, page_flags, ttm_cached)) {
-		kfree(tt);
-		return NULL;
-	}
-	INIT_LIST_HEAD(&tt->link);
-
-	return &tt->base;
-}
-
-/* From here on its DMA mappings go with the device, if that comes first. */
-static int npu_tt_mapped(struct npu_mem *mem, struct npu_tt *tt)
-{
-	int ret = 0;
-
-	mutex_lock(&mem->mapped_lock);
-	if (mem->gone)
-		ret = -ENODEV;
-	else
-		list_add(&tt->link, &mem->mapped);
-	mutex_unlock(&mem->mapped_lock);
-
-	return ret;
-}
-
-/* TTM's pages come in powers of two, and are mapped as such. */
-static void npu_tt_unmap(struct device *dev, struct npu_tt *tt)
-{
-	struct page **pages = tt->base.pages;
-	u32 i, count;
-
-	for (i = 0; i < tt->base.num_pages; i += count) {
-		count = 1u << page_private(pages[i]);
-		dma_unmap_page(dev, tt->base.dma_address[i], (size_t)count << PAGE_SHIFT,
-			       DMA_BIDIRECTIONAL);
-	}
-	list_del_init(&tt->link);
-}
-
-static int npu_tt_populate(struct ttm_device *ttm, struct ttm_tt *tt,
-			   struct ttm_operation_ctx *ctx)
-{
-	struct npu_device *npu = ttm_to_npu(ttm);
-	int idx, ret;
-
-	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
-		return drm_prime_sg_to_dma_addr_array(tt->sg, tt->dma_address, tt->num_pages);
-
-	/* The device does not go while pages are mapped that are in no list yet. */
-	if (!drm_dev_enter(&npu->drm, &idx))
-		return -ENODEV;
-	ret = ttm_pool_alloc(&ttm->pool, tt, ctx);
-	if (!ret) {
-		ret = npu_tt_mapped(&npu->mem, to_npu_tt(tt));
-		if (ret)
-			ttm_pool_free(&ttm->pool, tt);
-	}
-	drm_dev_exit(idx);
-
-	return ret;
-}
-
-static void npu_tt_unpopulate(struct ttm_device *ttm, struct ttm_tt *tt)
-{
-	struct npu_device *npu = ttm_to_npu(ttm);
-	dma_addr_t *addresses = tt->dma_address;
-
-	if (tt->page_flags & TTM_TT_FLAG_EXTERNAL)
-		return;
-
-	/* Nor while pages are still mapped that are in no list any more. */
-	mutex_lock(&npu->mem.mapped_lock);
-	if (!list_empty(&to_npu_tt(tt)->link))
-		npu_tt_unmap(npu->drm.dev, to_npu_tt(tt));
-	mutex_unlock(&npu->mem.mapped_lock);
-
-	/* Without addresses TTM unmaps nothing. They are a part of the array of pages. */
-	tt->dma_address = NULL;
-	ttm_pool_free(&ttm->pool, tt);
-	tt->dma_address = addresses;
-}
-
-static void npu_tt_destroy(struct ttm_device *ttm, struct ttm_tt *tt)
-{
-	ttm_tt_fini(tt);
-	kfree(to_npu_tt(tt));
-}
 
 /**
  * npu_mem_cpu_clear - zero card memory without the card's help
@@ -359,12 +333,30 @@ int npu_mem_cpu_clear(struct npu_device *npu, u64 at, u64 bytes)
 			return -ENODEV;
 		for (; at < stop; at += sizeof(u64))
 			__raw_writeq(0, npu->ddr + at);
-		npu_device_exit(idx);
+		npu_device_exit(npu, idx);
 		cond_resched();
 	}
 	wmb(); /* the zeros before anyone is told where they are */
 
 	return 0;
+}
+
+/**
+ * npu_mem_clear_card - zero all buffers' part of the card, since nobody knows what it holds
+ * @npu: device, its reset_lock held for writing, no CPU mappings
+ */
+void npu_mem_clear_card(struct npu_device *npu)
+{
+	u64 at, step, end = npu_mem_card_bytes(npu);
+
+	lockdep_assert_held_write(&npu->reset_lock);
+
+	for (at = 0; at < end; at += step) {
+		step = min_t(u64, end - at, NPU_CPU_STEP);
+		memset_io(npu->ddr + at, 0, step);
+		cond_resched();
+	}
+	wmb(); /* the zeros before anyone is told where they are */
 }
 
 /* Copy pages between a stretch of DDR and system memory. */
@@ -389,20 +381,20 @@ static int npu_card_copy(struct npu_device *npu, struct ttm_resource *base, stru
 			 bool out)
 {
 	struct npu_card_resource *res = to_card_resource(base);
-	struct npu_buddy_block *block;
 	u64 at, end, step;
 	int idx;
+	u32 i;
 
-	list_for_each_entry(block, &res->blocks, link) {
-		at = npu_buddy_block_offset(block);
-		end = at + npu_buddy_block_size(&npu->mem.card.buddy, block);
+	for (i = 0; i < res->count; i++) {
+		at = res->extents[i].addr;
+		end = at + res->extents[i].bytes;
 
 		for (; at < end; at += step) {
 			step = min(end - at, NPU_CPU_STEP);
 			if (!npu_device_enter(npu, &idx))
 				return -ENODEV;
 			npu_card_copy_pages(npu, at, pages, step >> PAGE_SHIFT, out);
-			npu_device_exit(idx);
+			npu_device_exit(npu, idx);
 			pages += step >> PAGE_SHIFT;
 			cond_resched();
 		}
@@ -410,27 +402,6 @@ static int npu_card_copy(struct npu_device *npu, struct ttm_resource *base, stru
 	wmb(); /* the copy before anyone is told where it is */
 
 	return 0;
-}
-
-/* Where the CPU writes and the card reads through a bounce buffer, or the other way round. */
-static void npu_tt_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_device)
-{
-	struct device *dev = npu->drm.dev;
-	u32 i;
-
-	if (!dma_dev_need_sync(dev))
-		return;
-
-	for (i = 0; i < tt->num_pages; i++) {
-		if (!dma_need_sync(dev, tt->dma_address[i]))
-			continue;
-		if (for_device)
-			dma_sync_single_for_device(dev, tt->dma_address[i], PAGE_SIZE,
-						   DMA_BIDIRECTIONAL);
-		else
-			dma_sync_single_for_cpu(dev, tt->dma_address[i], PAGE_SIZE,
-						DMA_BIDIRECTIONAL);
-	}
 }
 
 /*
@@ -455,7 +426,7 @@ static int npu_move_clear(struct npu_device *npu, struct ttm_buffer_object *tbo,
 	}
 
 	for (offset = 0; offset < to->size; offset += run.bytes) {
-		npu_mem_card_run(npu, to, offset, &run);
+		npu_mem_card_run(to, offset, &run);
 		ret = npu_mem_cpu_clear(npu, run.addr, run.bytes);
 		if (ret)
 			return ret;
@@ -492,10 +463,10 @@ static int npu_move_contents(struct npu_device *npu, struct ttm_buffer_object *t
 	int ret;
 
 	if (!out)
-		npu_tt_sync(npu, tbo->ttm, true);
+		npu_pages_sync(npu, tbo->ttm, true);
 	ret = npu_copy_move(npu, to_npu_bo(tbo), card, out);
 	if (out && !ret)
-		npu_tt_sync(npu, tbo->ttm, false);
+		npu_pages_sync(npu, tbo->ttm, false);
 	if (ret)
 		ret = npu_card_copy(npu, card, tbo->ttm->pages, out);
 	if (ret)
@@ -519,6 +490,7 @@ static void npu_move_account(struct npu_device *npu, struct npu_bo *bo, u32 mem_
 		atomic64_add(bo->tbo.base.size, &npu->mem.evicted);
 	if (was_out && !is_out)
 		atomic64_sub(bo->tbo.base.size, &npu->mem.evicted);
+	npu_residency_moved(bo, mem_type == TTM_PL_VRAM);
 }
 
 static int npu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_operation_ctx *ctx,
@@ -577,21 +549,24 @@ static void npu_ttm_evict_flags(struct ttm_buffer_object *tbo, struct ttm_placem
 /* Only the card is made free, and only of what is idle: nobody waits for jobs with locks held. */
 static bool npu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const struct ttm_place *place)
 {
-	return tbo->resource->mem_type == TTM_PL_VRAM &&
-	       dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP);
+	if (tbo->resource->mem_type != TTM_PL_VRAM || !npu_residency_may_evict(to_npu_bo(tbo)) ||
+	    !dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP))
+		return false;
+	if (npu_system_has_room(tbo->base.size))
+		return true;
+	WRITE_ONCE(ttm_to_npu(tbo->bdev)->mem.system_full, true);
+
+	return false;
 }
 
 static int npu_ttm_io_mem_reserve(struct ttm_device *ttm, struct ttm_resource *res)
 {
 	struct npu_device *npu = ttm_to_npu(ttm);
-	struct npu_buddy_block *block;
-	u64 offset = 0;
 
 	if (res->mem_type != TTM_PL_VRAM)
 		return 0;
 
-	block = npu_card_block(npu, res, &offset);
-	res->bus.offset = npu->ddr_phys + npu_buddy_block_offset(block);
+	res->bus.offset = npu->ddr_phys + npu_card_extent(res, 0)->addr;
 	res->bus.is_iomem = true;
 	res->bus.caching = ttm_write_combined;
 
@@ -601,19 +576,18 @@ static int npu_ttm_io_mem_reserve(struct ttm_device *ttm, struct ttm_resource *r
 static unsigned long npu_ttm_io_mem_pfn(struct ttm_buffer_object *tbo, unsigned long page)
 {
 	struct npu_device *npu = ttm_to_npu(tbo->bdev);
-	u64 offset = (u64)page << PAGE_SHIFT;
-	struct npu_buddy_block *block;
+	struct npu_mem_run run;
 
-	block = npu_card_block(npu, tbo->resource, &offset);
+	npu_mem_card_run(tbo->resource, (u64)page << PAGE_SHIFT, &run);
 
-	return PHYS_PFN(npu->ddr_phys + npu_buddy_block_offset(block) + offset);
+	return PHYS_PFN(npu->ddr_phys + run.addr);
 }
 
 static const struct ttm_device_funcs npu_ttm_funcs = {
-	.ttm_tt_create = npu_tt_create,
-	.ttm_tt_populate = npu_tt_populate,
-	.ttm_tt_unpopulate = npu_tt_unpopulate,
-	.ttm_tt_destroy = npu_tt_destroy,
+	.ttm_tt_create = npu_pages_create,
+	.ttm_tt_populate = npu_pages_populate,
+	.ttm_tt_unpopulate = npu_pages_unpopulate,
+	.ttm_tt_destroy = npu_pages_destroy,
 	.move = npu_ttm_move,
 	.delete_mem_notify = npu_ttm_delete_mem_notify,
 	.evict_flags = npu_ttm_evict_flags,
@@ -623,19 +597,28 @@ static const struct ttm_device_funcs npu_ttm_funcs = {
 };
 
 /**
+ * npu_mem_unmap_cpu - take all CPU mappings of buffers away; the next access is a fault
+ * @npu: device, its reset_lock held for writing
+ */
+void npu_mem_unmap_cpu(struct npu_device *npu)
+{
+	unmap_mapping_range(npu->drm.anon_inode->i_mapping,
+			    (loff_t)DRM_FILE_PAGE_OFFSET_START << PAGE_SHIFT, 0, 1);
+}
+
+/**
  * npu_mem_card_run - where bytes of card memory are
- * @npu: device
  * @res: the memory
  * @offset: first byte, inside of it
  * @run: DDR offset of that byte and how far addresses go on without a jump
  */
-void npu_mem_card_run(struct npu_device *npu, struct ttm_resource *res, u64 offset,
-		      struct npu_mem_run *run)
+void npu_mem_card_run(struct ttm_resource *res, u64 offset, struct npu_mem_run *run)
 {
-	struct npu_buddy_block *block = npu_card_block(npu, res, &offset);
+	const struct npu_card_extent *extent = npu_card_extent(res, offset);
 
-	run->addr = npu_buddy_block_offset(block) + offset;
-	run->bytes = npu_buddy_block_size(&npu->mem.card.buddy, block) - offset;
+	offset -= extent->offset;
+	run->addr = extent->addr + offset;
+	run->bytes = extent->bytes - offset;
 }
 
 /**
@@ -652,7 +635,7 @@ void npu_mem_run(struct npu_bo *bo, bool system, u64 offset, struct npu_mem_run 
 	const dma_addr_t *dma;
 
 	if (!system) {
-		npu_mem_card_run(ttm_to_npu(tbo->bdev), tbo->resource, offset, run);
+		npu_mem_card_run(tbo->resource, offset, run);
 		return;
 	}
 
@@ -686,8 +669,9 @@ static void npu_mem_fini(struct drm_device *drm, void *arg)
 	npu_buddy_fini(&mem->card.buddy);
 	mutex_destroy(&mem->pinned_lock);
 	mutex_destroy(&mem->imports_lock);
-	mutex_destroy(&mem->mapped_lock);
+	npu_pages_fini(mem);
 	mutex_destroy(&mem->card.lock);
+	mutex_destroy(&mem->claim_lock);
 }
 
 /**
@@ -700,13 +684,16 @@ int npu_mem_init(struct npu_device *npu)
 	struct ttm_resource_manager *man;
 	int ret;
 
-	INIT_LIST_HEAD(&mem->mapped);
-	mutex_init(&mem->mapped_lock);
+	npu_pages_init(mem);
 	INIT_LIST_HEAD(&mem->imports);
 	mutex_init(&mem->imports_lock);
 	INIT_LIST_HEAD(&mem->pinned);
 	mutex_init(&mem->pinned_lock);
 	init_rwsem(&mem->turns);
+	mutex_init(&mem->claim_lock);
+	INIT_LIST_HEAD(&mem->line);
+	INIT_LIST_HEAD(&mem->resident);
+	INIT_LIST_HEAD(&mem->claims);
 	init_waitqueue_head(&mem->freed_wait);
 	mutex_init(&mem->card.lock);
 	ret = npu_buddy_init(&mem->card.buddy, npu->mmu.reserved_start, PAGE_SIZE);
@@ -734,26 +721,4 @@ int npu_mem_init(struct npu_device *npu)
 	ttm_resource_manager_set_used(man, true);
 
 	return drmm_add_action_or_reset(&npu->drm, npu_mem_fini, mem);
-}
-
-/**
- * npu_mem_release_dma - undo all DMA mappings of buffers, because the device goes away
- * @npu: device, unplugged, its card stopped
- *
- * The pages stay until their buffers go: others may have imported them. TTM's function for this
- * would free them, and does not end when a buffer is just being freed by somebody else.
- */
-void npu_mem_release_dma(struct npu_device *npu)
-{
-	struct npu_mem *mem = &npu->mem;
-	struct npu_tt *tt, *next;
-
-	npu_userptr_release_dma(npu);
-	npu_prime_release_dma(npu);
-
-	mutex_lock(&mem->mapped_lock);
-	mem->gone = true;
-	list_for_each_entry_safe(tt, next, &mem->mapped, link)
-		npu_tt_unmap(npu->drm.dev, tt);
-	mutex_unlock(&mem->mapped_lock);
 }

@@ -14,8 +14,9 @@
 
 #include "npu_compat.h"
 
-struct npu_device;
 struct npu_bo;
+struct npu_device;
+struct task_struct;
 
 /** struct npu_card_manager - the card's DDR below the page tables */
 struct npu_card_manager {
@@ -73,6 +74,30 @@ struct npu_mem {
 	/** @turns: who may lock several buffers, and who may evict, see npu_residency.c */
 	struct rw_semaphore turns;
 
+	/** @claim_lock: protects what follows, up to @holder; nothing inside of it */
+	struct mutex claim_lock;
+
+	/** @line: submissions (struct npu_residency) that wait for card memory in their turn */
+	struct list_head line;
+
+	/** @resident: buffers on the card, in the order of their arrival */
+	struct list_head resident;
+
+	/** @claims: buffers that the first one in @line has a claim on */
+	struct list_head claims;
+
+	/** @missing: bytes that it still has to bring to the card */
+	u64 missing;
+
+	/** @claimed: bytes of buffers on the card whose room it waits for */
+	u64 claimed;
+
+	/** @holder: the task that is at work for it; read without the lock */
+	struct task_struct *holder;
+
+	/** @system_full: an idle buffer could not leave the card since a turn of its own began */
+	bool system_full;
+
 	/** @freed: jobs that have freed their buffers; wraps */
 	atomic_t freed;
 
@@ -108,13 +133,13 @@ struct npu_mem_run {
 };
 
 int npu_mem_init(struct npu_device *npu);
-void npu_mem_release_dma(struct npu_device *npu);
+void npu_mem_unmap_cpu(struct npu_device *npu);
 u64 npu_mem_system_bytes(void);
 u64 npu_mem_card_bytes(struct npu_device *npu);
 void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space);
 void npu_mem_run(struct npu_bo *bo, bool system, u64 offset, struct npu_mem_run *run);
-void npu_mem_card_run(struct npu_device *npu, struct ttm_resource *res, u64 offset,
-		      struct npu_mem_run *run);
+void npu_mem_card_run(struct ttm_resource *res, u64 offset, struct npu_mem_run *run);
+void npu_mem_clear_card(struct npu_device *npu);
 int npu_mem_cpu_clear(struct npu_device *npu, u64 at, u64 bytes);
 
 #endif

@@ -2,8 +2,9 @@
 /*
  * Page tables and TLB.
  *
- * Tables live at the end of the card's DDR, out of the reach of buffers. The driver keeps the tree
- * of tables in its own memory as well, so that it never reads over the bus.
+ * Tables live at the end of the card's DDR, out of the reach of buffers. The driver keeps a copy of
+ * them in its own memory, so that it never reads over the bus, and can write them anew when a card
+ * that was given up comes back.
  *
  * The card caches invalid translations, too: every change is followed by an invalidation, and
  * nothing is done with memory or tables before that is complete.
@@ -44,6 +45,12 @@ struct npu_pt {
 	/** @link: in a list of tables to be freed */
 	struct list_head link;
 
+	/** @live: in npu_mmu.live */
+	struct list_head live;
+
+	/** @entries: what the card's copy holds, or will hold when it is back; a page */
+	u64 *entries;
+
 	/** @leaf: entries that are valid leaves */
 	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES);
 
@@ -65,71 +72,124 @@ static void npu_pt_write(struct npu_device *npu, struct npu_pt *pt, u32 index, u
 {
 	int idx;
 
+	WRITE_ONCE(pt->entries[index], entry);
 	if (!npu_device_enter(npu, &idx))
 		return;
 	writeq(entry, npu->ddr + pt->addr + index * sizeof(u64));
-	npu_device_exit(idx);
+	npu_device_exit(npu, idx);
 }
 
-static struct npu_pt *npu_pt_alloc(struct npu_device *npu, u32 level)
+/* Write a whole table, with the device entered or locked for a reset. */
+static void npu_pt_restore(struct npu_device *npu, struct npu_pt *pt)
 {
-	struct npu_pt *pt;
-	u32 i, children = level ? NPU_PT_ENTRIES : 0;
-	int page;
+	u32 i;
 
-	pt = kzalloc(struct_size(pt, child, children), GFP_KERNEL);
+	for (i = 0; i < NPU_PT_ENTRIES; i++)
+		writeq(READ_ONCE(pt->entries[i]), npu->ddr + pt->addr + i * sizeof(u64));
+}
+
+/* The driver's side of a table; returns it without a place on the card. */
+static struct npu_pt *npu_pt_new(u32 level)
+{
+	u32 children = level ? NPU_PT_ENTRIES : 0;
+	struct npu_pt *pt;
+
+	pt = kzalloc(struct_size(pt, child, children), GFP_KERNEL_ACCOUNT);
 	if (!pt)
 		return NULL;
-
-	page = ida_alloc_max(&npu->mmu.tables, npu->mmu.table_count - 1, GFP_KERNEL);
-	if (page < 0) {
+	pt->entries = (u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (!pt->entries) {
 		kfree(pt);
 		return NULL;
 	}
-
-	atomic_inc(&npu->mmu.tables_used);
-	pt->addr = npu->mmu.tables_start + (u64)page * NPU_TABLE_BYTES;
 	pt->level = level;
 	INIT_LIST_HEAD(&pt->link);
-	for (i = 0; i < NPU_PT_ENTRIES; i++)
-		npu_pt_write(npu, pt, i, 0);
 
 	return pt;
 }
 
-static void npu_pt_free(struct npu_device *npu, struct npu_pt *pt)
+static void npu_pt_delete(struct npu_pt *pt)
 {
-	u32 page = (pt->addr - npu->mmu.tables_start) / NPU_TABLE_BYTES;
-
-	ida_free(&npu->mmu.tables, page);
-	atomic_dec(&npu->mmu.tables_used);
+	if (pt)
+		free_page((unsigned long)pt->entries);
 	kfree(pt);
 }
 
-static void npu_pt_free_tree(struct npu_device *npu, struct npu_pt *pt)
+static struct npu_pt *npu_pt_alloc(struct npu_space *space, u32 level)
+{
+	struct npu_device *npu = space->npu;
+	struct npu_pt *pt;
+	int page, idx;
+
+	page = npu_quota_charge(space->user, NPU_QUOTA_TABLES, 1);
+	if (page)
+		return ERR_PTR(page);
+	pt = npu_pt_new(level);
+	page = pt ? ida_alloc_max(&npu->mmu.tables, npu->mmu.table_count - 1, GFP_KERNEL) : -ENOMEM;
+	if (page < 0) {
+		npu_quota_uncharge(space->user, NPU_QUOTA_TABLES, 1);
+		npu_pt_delete(pt);
+		/* Not "no space": there may be plenty of it, which nothing is left to map with. */
+		return ERR_PTR(page == -ENOSPC ? -EXFULL : page);
+	}
+
+	atomic_inc(&npu->mmu.tables_used);
+	pt->addr = npu->mmu.tables_start + (u64)page * NPU_TABLE_BYTES;
+	mutex_lock(&npu->mmu.live_lock);
+	list_add(&pt->live, &npu->mmu.live);
+	mutex_unlock(&npu->mmu.live_lock);
+	if (npu_device_enter(npu, &idx)) {
+		npu_pt_restore(npu, pt);
+		npu_device_exit(npu, idx);
+	}
+
+	return pt;
+}
+
+static void npu_pt_free(struct npu_space *space, struct npu_pt *pt)
+{
+	struct npu_device *npu = space->npu;
+	u32 page = (pt->addr - npu->mmu.tables_start) / NPU_TABLE_BYTES;
+
+	mutex_lock(&npu->mmu.live_lock);
+	list_del(&pt->live);
+	mutex_unlock(&npu->mmu.live_lock);
+	ida_free(&npu->mmu.tables, page);
+	atomic_dec(&npu->mmu.tables_used);
+	npu_quota_uncharge(space->user, NPU_QUOTA_TABLES, 1);
+	npu_pt_delete(pt);
+}
+
+static void npu_pt_free_tree(struct npu_space *space, struct npu_pt *pt)
 {
 	u32 i;
 
 	for (i = 0; pt->level && i < NPU_PT_ENTRIES; i++) {
 		if (pt->child[i])
-			npu_pt_free_tree(npu, pt->child[i]);
+			npu_pt_free_tree(space, pt->child[i]);
 	}
-	npu_pt_free(npu, pt);
+	npu_pt_free(space, pt);
 }
 
 /* Invalidation */
 
 static bool npu_inv_is_done(struct npu_device *npu, u32 generation, u32 ticket)
 {
-	u32 done;
+	bool done;
+	int idx;
 
-	if (READ_ONCE(npu->mmu.generation) != generation)
+	/* A reset, which invalidates everything, and the end of the card say so. */
+	if (READ_ONCE(npu->mmu.generation) != generation || drm_dev_is_unplugged(&npu->drm))
 		return true;
+	if (!npu_device_try_enter(npu, &idx))
+		return false;
 
 	/* Both counters wrap. A card that is gone reads as ones, which has to end the wait, too. */
-	done = npu_read(npu, NPU_REG_INV_DONE);
+	done = (s32)(npu_read(npu, NPU_REG_INV_DONE) - ticket) >= 0 ||
+	       npu_is_gone(npu_read(npu, NPU_REG_ID));
+	npu_device_exit(npu, idx);
 
-	return (s32)(done - ticket) >= 0 || npu_is_gone(npu_read(npu, NPU_REG_ID));
+	return done;
 }
 
 /*
@@ -157,10 +217,10 @@ static void npu_space_invalidate(struct npu_space *space, u64 va, u64 bytes)
 	ticket = npu_read(npu, NPU_REG_INV_ISSUED);
 	trace_npu_invalidate(npu, space->asid, va, bytes, ticket);
 	mutex_unlock(&mmu->inv_lock);
+	npu_device_exit(npu, idx);
 
 	left = wait_event_timeout(mmu->inv_wait, npu_inv_is_done(npu, generation, ticket),
 				  NPU_INV_TIMEOUT);
-	npu_device_exit(idx);
 	trace_npu_invalidate_done(npu, space->asid, ticket, left);
 
 	if (!left) {
@@ -207,9 +267,9 @@ static struct npu_pt *npu_space_table(struct npu_space *space, u64 va, u32 level
 		index = npu_index(va, pt->level);
 		next = pt->child[index];
 		if (!next) {
-			next = npu_pt_alloc(space->npu, pt->level - 1);
-			if (!next)
-				return NULL;
+			next = npu_pt_alloc(space, pt->level - 1);
+			if (IS_ERR(next))
+				return next;
 			pt->child[index] = next;
 			pt->used++;
 			wmb(); /* the empty table before the entry that leads to it */
@@ -226,8 +286,8 @@ static int npu_space_set(struct npu_space *space, u64 va, u32 level, u64 entry)
 	struct npu_pt *pt = npu_space_table(space, va, level);
 	u32 index;
 
-	if (!pt)
-		return -ENOMEM;
+	if (IS_ERR(pt))
+		return PTR_ERR(pt);
 
 	index = npu_index(va, level);
 	if (!__test_and_set_bit(index, pt->leaf))
@@ -266,6 +326,7 @@ static int npu_space_set_run(struct npu_space *space, u64 va, const struct npu_m
 		ret = npu_space_set(space, va + at, level, entry);
 		if (ret)
 			return ret;
+		cond_resched();
 	}
 
 	return 0;
@@ -400,52 +461,96 @@ void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes)
 	u64 at;
 
 	INIT_LIST_HEAD(&unmap.empty);
-	for (at = va; at < va + bytes;)
+	for (at = va; at < va + bytes;) {
 		at += npu_space_clear(space, at, &unmap);
+		cond_resched();
+	}
 
 	npu_space_invalidate(space, unmap.start, unmap.end - unmap.start);
 
 	list_for_each_entry_safe(pt, next, &unmap.empty, link)
-		npu_pt_free(space->npu, pt);
+		npu_pt_free(space, pt);
 }
 
 /* Address spaces */
 
+/* Write an entry of the ASID table, with the device entered or locked for a reset. */
+static void npu_asid_restore(struct npu_device *npu, u32 asid)
+{
+	u64 entry = npu->mmu.asid_table + asid * sizeof(struct npu_asid_entry);
+
+	writeq(READ_ONCE(npu->mmu.roots[asid]),
+	       npu->ddr + entry + offsetof(struct npu_asid_entry, root));
+	writeq(0, npu->ddr + entry + offsetof(struct npu_asid_entry, reserved));
+}
+
 static void npu_asid_write(struct npu_space *space, u64 root)
 {
 	struct npu_device *npu = space->npu;
-	u64 entry = npu->mmu.asid_table + space->asid * sizeof(struct npu_asid_entry);
 	int idx;
 
+	WRITE_ONCE(npu->mmu.roots[space->asid], root);
 	if (!npu_device_enter(npu, &idx))
 		return;
 	wmb(); /* the root table before the entry that leads to it */
-	writeq(root, npu->ddr + entry + offsetof(struct npu_asid_entry, root));
-	writeq(0, npu->ddr + entry + offsetof(struct npu_asid_entry, reserved));
-	npu_device_exit(idx);
+	npu_asid_restore(npu, space->asid);
+	npu_device_exit(npu, idx);
+}
+
+/**
+ * npu_mmu_restore - write all tables anew, to a card whose memory lost them or missed changes
+ * @npu: device, its reset_lock held for writing
+ *
+ * A change that is just being made is in our copy already, or is written by whoever makes it, who
+ * waits for the lock.
+ */
+void npu_mmu_restore(struct npu_device *npu)
+{
+	struct npu_mmu *mmu = &npu->mmu;
+	struct npu_pt *pt;
+	u32 asid;
+
+	lockdep_assert_held_write(&npu->reset_lock);
+
+	mutex_lock(&mmu->live_lock);
+	list_for_each_entry(pt, &mmu->live, live) {
+		npu_pt_restore(npu, pt);
+		cond_resched();
+	}
+	mutex_unlock(&mmu->live_lock);
+	for (asid = 0; asid < npu->asids; asid++)
+		npu_asid_restore(npu, asid);
+	wmb(); /* before the card is told where they are */
 }
 
 /**
  * npu_space_init - make an empty address space
  * @space: address space
  * @npu: device
+ * @user: who pays for it and its tables, outlives it; NULL: the driver's own
  *
- * -ENOSPC: the card has no more address spaces.
+ * -ENOSPC: the card has no more address spaces. -EXFULL: it has no more page tables.
  */
-int npu_space_init(struct npu_space *space, struct npu_device *npu)
+int npu_space_init(struct npu_space *space, struct npu_device *npu, struct npu_user *user)
 {
-	int asid;
+	int asid, ret;
 
 	space->npu = npu;
+	space->user = user;
+	ret = npu_quota_charge(user, NPU_QUOTA_SPACES, 1);
+	if (ret)
+		return ret;
 	asid = ida_alloc_max(&npu->mmu.asids, npu->asids - 1, GFP_KERNEL);
-	if (asid < 0)
-		return asid;
+	if (asid < 0) {
+		ret = asid;
+		goto err_quota;
+	}
 	space->asid = asid;
 
-	space->root = npu_pt_alloc(npu, NPU_ROOT_LEVEL);
-	if (!space->root) {
-		ida_free(&npu->mmu.asids, asid);
-		return -ENOMEM;
+	space->root = npu_pt_alloc(space, NPU_ROOT_LEVEL);
+	if (IS_ERR(space->root)) {
+		ret = PTR_ERR(space->root);
+		goto err_asid;
 	}
 
 	atomic_inc(&npu->mmu.asids_used);
@@ -453,6 +558,12 @@ int npu_space_init(struct npu_space *space, struct npu_device *npu)
 	npu_space_invalidate(space, 0, 0);
 
 	return 0;
+
+err_asid:
+	ida_free(&npu->mmu.asids, asid);
+err_quota:
+	npu_quota_uncharge(user, NPU_QUOTA_SPACES, 1);
+	return ret;
 }
 
 /**
@@ -465,9 +576,10 @@ void npu_space_fini(struct npu_space *space)
 
 	npu_asid_write(space, 0);
 	npu_space_invalidate(space, 0, 0);
-	npu_pt_free_tree(npu, space->root);
+	npu_pt_free_tree(space, space->root);
 	ida_free(&npu->mmu.asids, space->asid);
 	atomic_dec(&npu->mmu.asids_used);
+	npu_quota_uncharge(space->user, NPU_QUOTA_SPACES, 1);
 }
 
 static void npu_pt_count(const struct npu_pt *pt, struct npu_space_usage *usage)
@@ -502,6 +614,8 @@ static void npu_mmu_fini(struct drm_device *drm, void *arg)
 	ida_destroy(&mmu->tables);
 	ida_destroy(&mmu->asids);
 	mutex_destroy(&mmu->inv_lock);
+	mutex_destroy(&mmu->live_lock);
+	kvfree(mmu->roots);
 }
 
 /**
@@ -517,13 +631,16 @@ int npu_mmu_init(struct npu_device *npu)
 	u64 asid_bytes = round_up((u64)npu->asids * sizeof(struct npu_asid_entry),
 				  NPU_TABLE_BYTES);
 	u64 table_bytes = round_down(max_t(u64, ddr / 64, SZ_1M), NPU_TABLE_BYTES);
-	u64 at;
+	u32 asid;
 
 	if (ddr < 4 * (asid_bytes + table_bytes)) {
 		drm_err(&npu->drm, "%llu bytes of DDR are not enough\n", npu->info.ddr_bytes);
 		return -ENODEV;
 	}
 
+	mmu->roots = kvcalloc(npu->asids, sizeof(*mmu->roots), GFP_KERNEL);
+	if (!mmu->roots)
+		return -ENOMEM;
 	mmu->reserved_start = ddr - asid_bytes - table_bytes;
 	mmu->asid_table = mmu->reserved_start;
 	mmu->tables_start = mmu->asid_table + asid_bytes;
@@ -532,9 +649,11 @@ int npu_mmu_init(struct npu_device *npu)
 	ida_init(&mmu->asids);
 	mutex_init(&mmu->inv_lock);
 	init_waitqueue_head(&mmu->inv_wait);
+	mutex_init(&mmu->live_lock);
+	INIT_LIST_HEAD(&mmu->live);
 
-	for (at = 0; at < asid_bytes; at += sizeof(u64))
-		writeq(0, npu->ddr + mmu->asid_table + at);
+	for (asid = 0; asid < npu->asids; asid++)
+		npu_asid_restore(npu, asid);
 	wmb(); /* before the card is told where the table is */
 
 	return drmm_add_action_or_reset(&npu->drm, npu_mmu_fini, mmu);

@@ -4,6 +4,7 @@
 
 #include <linux/atomic.h>
 #include <linux/idr.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -14,6 +15,7 @@ struct npu_bo;
 struct npu_device;
 struct npu_mem_run;
 struct npu_pt;
+struct npu_user;
 
 /** struct npu_mmu - page tables of a card */
 struct npu_mmu {
@@ -28,6 +30,15 @@ struct npu_mmu {
 
 	/** @table_count: tables that fit */
 	u32 table_count;
+
+	/** @roots: what the entries of the ASID table hold, or will hold when the card is back */
+	u64 *roots;
+
+	/** @live: tables in use, under @live_lock */
+	struct list_head live;
+
+	/** @live_lock: protects @live; nothing inside of it */
+	struct mutex live_lock;
 
 	/** @tables: tables in use, as index from @tables_start; locks itself */
 	struct ida tables;
@@ -60,6 +71,9 @@ struct npu_space {
 	/** @npu: device */
 	struct npu_device *npu;
 
+	/** @user: who pays for it; NULL: the driver's own */
+	struct npu_user *user;
+
 	/** @root: level 3 table */
 	struct npu_pt *root;
 
@@ -82,8 +96,9 @@ struct npu_space_usage {
 int npu_mmu_init(struct npu_device *npu);
 void npu_mmu_invalidated(struct npu_device *npu);
 void npu_mmu_forget(struct npu_device *npu);
+void npu_mmu_restore(struct npu_device *npu);
 
-int npu_space_init(struct npu_space *space, struct npu_device *npu);
+int npu_space_init(struct npu_space *space, struct npu_device *npu, struct npu_user *user);
 void npu_space_fini(struct npu_space *space);
 int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, bool system, u64 flags);
 int npu_space_map_fixed(struct npu_space *space, u64 va, const struct npu_mem_run *run, u64 flags);

@@ -48,9 +48,15 @@ static int npu_mmu_test_init(struct kunit *test)
 	ida_init(&npu->mmu.tables);
 	ida_init(&npu->mmu.asids);
 	mutex_init(&npu->mmu.inv_lock);
+	mutex_init(&npu->mmu.live_lock);
+	INIT_LIST_HEAD(&npu->mmu.live);
+	npu->mmu.roots = kunit_kcalloc(test, NPU_TEST_ASIDS, sizeof(u64), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, npu->mmu.roots);
+	init_rwsem(&npu->reset_lock);
+	init_waitqueue_head(&npu->online_wait);
 	init_waitqueue_head(&npu->mmu.inv_wait);
 	test->priv = t;
-	KUNIT_ASSERT_EQ(test, npu_space_init(&t->space, npu), 0);
+	KUNIT_ASSERT_EQ(test, npu_space_init(&t->space, npu, NULL), 0);
 
 	return 0;
 }
@@ -199,7 +205,7 @@ static void npu_mmu_test_refuses(struct kunit *test)
 	do {
 		ret = npu_space_map_fixed(&t->space, va + n * BIT_ULL(39), &page, 0);
 	} while (!ret && ++n < NPU_TEST_TABLES);
-	KUNIT_EXPECT_EQ(test, ret, -ENOMEM);
+	KUNIT_EXPECT_EQ(test, ret, -EXFULL);
 	KUNIT_EXPECT_EQ(test, n, (NPU_TEST_TABLES - 1) / 3);
 	KUNIT_EXPECT_EQ(test, npu_test_walk(t, va + n * BIT_ULL(39)), 0);
 	while (n--)
@@ -213,8 +219,8 @@ static void npu_mmu_test_asids(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < NPU_TEST_ASIDS - 1; i++)
-		KUNIT_ASSERT_EQ(test, npu_space_init(&others[i], t->npu), 0);
-	KUNIT_EXPECT_EQ(test, npu_space_init(&others[i], t->npu), -ENOSPC);
+		KUNIT_ASSERT_EQ(test, npu_space_init(&others[i], t->npu, NULL), 0);
+	KUNIT_EXPECT_EQ(test, npu_space_init(&others[i], t->npu, NULL), -ENOSPC);
 	while (i--)
 		npu_space_fini(&others[i]);
 }
@@ -231,6 +237,129 @@ static void npu_mmu_test_indices(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, npu_can_be_large(SZ_2M, SZ_1M, SZ_2M));
 	KUNIT_EXPECT_FALSE(test, npu_can_be_large(SZ_1M, SZ_2M, SZ_2M));
 	KUNIT_EXPECT_TRUE(test, npu_can_be_large(SZ_2M, SZ_4M, SZ_2M));
+}
+
+/* The range that the driver has asked the card to forget last. */
+static void npu_test_expect_invalidated(struct kunit *test, u64 va, u64 bytes)
+{
+	struct npu_mmu_test *t = test->priv;
+
+	KUNIT_EXPECT_EQ(test, npu_read64(t->npu, NPU_REG_INV_ADDR), va);
+	KUNIT_EXPECT_EQ(test, npu_read64(t->npu, NPU_REG_INV_BYTES), bytes);
+}
+
+/* All that a table covered is invalidated with it: the card may have cached the way to it. */
+static void npu_mmu_test_invalidates_tables(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run page = { .addr = SZ_1M, .bytes = SZ_4K };
+	u64 va = BIT_ULL(40) + SZ_1G + SZ_4M + 5 * SZ_4K;
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &page, 0), 0);
+	npu_test_expect_invalidated(test, va, SZ_4K);
+
+	/* A neighbour each keeps: the table of pages, the one above it, and the one above that. */
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va + SZ_4K, &page, 0), 0);
+	npu_space_unmap(&t->space, va, SZ_4K);
+	npu_test_expect_invalidated(test, va, SZ_4K);
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va + SZ_2M, &page, 0), 0);
+	npu_space_unmap(&t->space, va + SZ_4K, SZ_4K);
+	npu_test_expect_invalidated(test, round_down(va, SZ_2M), SZ_2M);
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va + SZ_1G, &page, 0), 0);
+	npu_space_unmap(&t->space, va + SZ_2M, SZ_4K);
+	npu_test_expect_invalidated(test, round_down(va, SZ_1G), SZ_1G);
+	npu_space_unmap(&t->space, va + SZ_1G, SZ_4K);
+	npu_test_expect_invalidated(test, BIT_ULL(40), BIT_ULL(39));
+}
+
+/** struct npu_test_card - plays a card that takes its time for an invalidation */
+struct npu_test_card {
+	/** @work: what it does */
+	struct work_struct work;
+
+	/** @npu: device */
+	struct npu_device *npu;
+
+	/** @tables: tables in use when it was asked */
+	int tables;
+};
+
+static void npu_test_card_work(struct work_struct *work)
+{
+	struct npu_test_card *card = container_of(work, struct npu_test_card, work);
+	struct npu_device *npu = card->npu;
+
+	while (!npu_read64(npu, NPU_REG_INV_BYTES))
+		cond_resched();
+	card->tables = atomic_read(&npu->mmu.tables_used);
+	npu_write(npu, NPU_REG_INV_DONE, 1);
+	npu_mmu_invalidated(npu);
+}
+
+/* As long as the card may still walk a table, nobody else gets its memory. */
+static void npu_mmu_test_frees_tables_late(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run page = { .addr = SZ_1M, .bytes = SZ_4K };
+	struct npu_test_card card = { .npu = t->npu };
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, SZ_4G, &page, 0), 0);
+	KUNIT_ASSERT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 4);
+	npu_write64(t->npu, NPU_REG_INV_BYTES, 0);
+	npu_write(t->npu, NPU_REG_INV_ISSUED, 1);
+	INIT_WORK_ONSTACK(&card.work, npu_test_card_work);
+	queue_work(system_unbound_wq, &card.work);
+	npu_space_unmap(&t->space, SZ_4G, SZ_4K);
+	flush_work(&card.work);
+	destroy_work_on_stack(&card.work);
+
+	KUNIT_EXPECT_EQ(test, card.tables, 4);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
+	npu_write(t->npu, NPU_REG_INV_ISSUED, 0);
+	npu_write(t->npu, NPU_REG_INV_DONE, 0);
+}
+
+/* The flags of a mapping change in place, in every entry: so sealing takes the right to write. */
+static void npu_mmu_test_changes_flags(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run run = { .addr = SZ_4M, .bytes = SZ_2M + 3 * SZ_4K };
+	u64 va = SZ_4G;
+	int tables;
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &run, NPU_PTE_WRITE), 0);
+	tables = atomic_read(&t->npu->mmu.tables_used);
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &run, NPU_PTE_CONST), 0);
+	npu_test_expect_mapped(test, va, run.addr, run.bytes, NPU_PTE_CONST);
+	npu_test_expect_invalidated(test, va, run.bytes);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), tables);
+	npu_space_unmap(&t->space, va, run.bytes);
+}
+
+/* A card that was lost gets all tables again, those that changed meanwhile, too. */
+static void npu_mmu_test_restores(struct kunit *test)
+{
+	struct npu_mmu_test *t = test->priv;
+	const struct npu_mem_run first = { .addr = SZ_1M, .bytes = 3 * SZ_4K };
+	const struct npu_mem_run second = { .addr = SZ_4M, .bytes = SZ_2M };
+	u64 va = SZ_4G;
+
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &first, NPU_PTE_WRITE), 0);
+	t->npu->wedged = true;
+	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va + SZ_1G, &second, 0), 0);
+	npu_space_unmap(&t->space, va, SZ_4K);
+	KUNIT_EXPECT_EQ(test, npu_test_walk(t, va + SZ_1G), 0);
+	memset(t->ddr, 0xff, NPU_TEST_DDR);
+
+	down_write(&t->npu->reset_lock);
+	npu_mmu_restore(t->npu);
+	t->npu->wedged = false;
+	up_write(&t->npu->reset_lock);
+
+	npu_test_expect_mapped(test, va + SZ_4K, first.addr + SZ_4K, 2 * SZ_4K, NPU_PTE_WRITE);
+	npu_test_expect_mapped(test, va + SZ_1G, second.addr, second.bytes, 0);
+	npu_space_unmap(&t->space, va, first.bytes);
+	npu_space_unmap(&t->space, va + SZ_1G, second.bytes);
 }
 
 /* Tickets wrap; a reset of the card answers all of them, and so does a card that is gone. */
@@ -261,6 +390,10 @@ static struct kunit_case npu_mmu_test_cases[] = {
 	KUNIT_CASE(npu_mmu_test_refuses),
 	KUNIT_CASE(npu_mmu_test_asids),
 	KUNIT_CASE(npu_mmu_test_tickets),
+	KUNIT_CASE(npu_mmu_test_invalidates_tables),
+	KUNIT_CASE(npu_mmu_test_frees_tables_late),
+	KUNIT_CASE(npu_mmu_test_changes_flags),
+	KUNIT_CASE(npu_mmu_test_restores),
 	{ }
 };
 

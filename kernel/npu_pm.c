@@ -16,12 +16,14 @@
 #include "npu_pm.h"
 #include "npu_recover.h"
 
-/* Jobs that are on a core are waited for; a job that takes too long keeps the system awake. */
+/* Jobs that are on a core are waited for; one that takes too long is lost. */
 static int npu_pm_suspend(struct device *dev)
 {
 	struct npu_device *npu = dev_get_drvdata(dev);
 
-	return npu_recover_sleep(npu);
+	npu_recover_sleep(npu);
+
+	return 0;
 }
 
 static int npu_pm_resume(struct device *dev)

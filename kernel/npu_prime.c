@@ -22,6 +22,7 @@
 #include "npu_device.h"
 #include "npu_gem.h"
 #include "npu_prime.h"
+#include "npu_residency.h"
 
 NPU_IMPORT_DMA_BUF();
 
@@ -35,17 +36,47 @@ static struct npu_bo *npu_bo_of(struct dma_buf *dma_buf)
 	return gem_to_npu_bo(dma_buf->priv);
 }
 
-/* To where other devices reach it. */
-static int npu_prime_to_system(struct npu_bo *bo)
+/* To where other devices reach it. -EBUSY: jobs use it, and the caller does not want to wait. */
+static int npu_prime_to_system(struct npu_bo *bo, bool wait)
 {
 	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
 	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
-	struct ttm_operation_ctx ctx = { .gfp_retry_mayfail = true };
+	struct ttm_operation_ctx ctx = {
+		.interruptible = true,
+		.no_wait_gpu = !wait,
+		.gfp_retry_mayfail = true,
+	};
 
 	return ttm_bo_validate(&bo->tbo, &placement, &ctx);
 }
 
+/* Cards of this driver wait before they attach, without locks: see npu_prime_lend(). */
+static bool npu_prime_may_wait(const struct npu_bo *bo, const struct dma_buf_attachment *attach)
+{
+	return attach->dev->driver != bo->tbo.base.dev->dev->driver;
+}
+
 /* Export */
+
+/* The core calls these two without the lock, and takes it itself before and after. */
+static int npu_prime_attach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
+{
+	struct npu_bo *bo = npu_bo_of(dma_buf);
+
+	dma_resv_lock(dma_buf->resv, NULL);
+	bo->exported = dma_buf;
+	bo->attachments++;
+	dma_resv_unlock(dma_buf->resv);
+
+	return 0;
+}
+
+static void npu_prime_detached(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
+{
+	dma_resv_lock(dma_buf->resv, NULL);
+	npu_bo_of(dma_buf)->attachments--;
+	dma_resv_unlock(dma_buf->resv);
+}
 
 static int npu_prime_pin(struct dma_buf_attachment *attach)
 {
@@ -54,7 +85,7 @@ static int npu_prime_pin(struct dma_buf_attachment *attach)
 
 	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
 		return -ENODEV;
-	ret = npu_prime_to_system(bo);
+	ret = npu_prime_to_system(bo, npu_prime_may_wait(bo, attach));
 	if (!ret)
 		ttm_bo_pin(&bo->tbo);
 	drm_dev_exit(idx);
@@ -81,7 +112,7 @@ static struct sg_table *npu_prime_map(struct dma_buf_attachment *attach,
 	if (!drm_dev_enter(drm, &idx))
 		return ERR_PTR(-ENODEV);
 
-	ret = npu_prime_to_system(bo);
+	ret = npu_prime_to_system(bo, npu_prime_may_wait(bo, attach));
 	if (ret) {
 		sg = ERR_PTR(ret);
 		goto out;
@@ -123,11 +154,13 @@ static int npu_prime_vmap(struct dma_buf *dma_buf, struct iosys_map *map)
 	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
 		return -ENODEV;
 
-	ret = npu_prime_to_system(bo);
+	ret = npu_prime_to_system(bo, true);
 	if (!ret)
 		ret = ttm_bo_vmap(&bo->tbo, map);
-	if (!ret)
+	if (!ret) {
 		ttm_bo_pin(&bo->tbo);
+		bo->vmaps++;
+	}
 	drm_dev_exit(idx);
 
 	return ret;
@@ -139,6 +172,7 @@ static void npu_prime_vunmap(struct dma_buf *dma_buf, struct iosys_map *map)
 
 	ttm_bo_vunmap(&bo->tbo, map);
 	ttm_bo_unpin(&bo->tbo);
+	bo->vmaps--;
 }
 
 static int npu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
@@ -160,6 +194,8 @@ static int npu_prime_end_cpu_access(struct dma_buf *dma_buf, enum dma_data_direc
 }
 
 static const struct dma_buf_ops npu_dma_buf_ops = {
+	.attach = npu_prime_attach,
+	.detach = npu_prime_detached,
 	.pin = npu_prime_pin,
 	.unpin = npu_prime_unpin,
 	.map_dma_buf = npu_prime_map,
@@ -223,12 +259,14 @@ int npu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 ha
 /**
  * npu_prime_is_attached - does another device, or driver, have access to a buffer?
  * @bo: buffer, its reservation lock held
+ *
+ * The buffer counts itself: it does not know its dma-buf any more once its last handle is closed.
  */
 bool npu_prime_is_attached(struct npu_bo *bo)
 {
-	struct dma_buf *dma_buf = READ_ONCE(bo->tbo.base.dma_buf);
+	dma_resv_assert_held(bo->tbo.base.resv);
 
-	return dma_buf && (!list_empty(&dma_buf->attachments) || dma_buf->vmapping_counter);
+	return bo->attachments || bo->vmaps;
 }
 
 /**
@@ -237,8 +275,10 @@ bool npu_prime_is_attached(struct npu_bo *bo)
  */
 void npu_prime_moving(struct npu_bo *bo)
 {
-	if (npu_prime_is_attached(bo))
-		npu_dma_buf_moving(bo->tbo.base.dma_buf);
+	dma_resv_assert_held(bo->tbo.base.resv);
+
+	if (bo->attachments)
+		npu_dma_buf_moving(bo->exported);
 }
 
 /* Import */
@@ -248,6 +288,101 @@ static void npu_prime_attached(struct npu_device *npu, struct npu_bo *bo)
 	mutex_lock(&npu->mem.imports_lock);
 	list_add(&bo->import_link, &npu->mem.imports);
 	mutex_unlock(&npu->mem.imports_lock);
+}
+
+/* Bring a buffer to system memory, once no job uses it, and keep it there. */
+static int npu_prime_lend_idle(struct npu_bo *bo)
+{
+	struct dma_resv *resv = bo->tbo.base.resv;
+	int ret, idx;
+
+	ret = dma_resv_lock_interruptible(resv, NULL);
+	if (ret)
+		return ret;
+	if (drm_dev_enter(bo->tbo.base.dev, &idx)) {
+		ret = npu_prime_to_system(bo, false);
+		drm_dev_exit(idx);
+	} else {
+		ret = -ENODEV;
+	}
+	if (!ret)
+		ttm_bo_pin(&bo->tbo);
+	dma_resv_unlock(resv);
+
+	return ret;
+}
+
+/*
+ * Prepare a buffer for another card of this driver, which attaches to it with locks held that
+ * others need. What takes time is done here: the wait for its jobs, with no lock and to be
+ * interrupted, while it takes no new ones, and the move.
+ */
+static int npu_prime_lend(struct npu_bo *bo)
+{
+	int ret;
+
+	npu_residency_hold(bo);
+	do {
+		long left;
+
+		ret = npu_prime_lend_idle(bo);
+		if (ret != -EBUSY)
+			break;
+		left = dma_resv_wait_timeout(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP, true,
+					     MAX_SCHEDULE_TIMEOUT);
+		if (left < 0)
+			ret = left;
+	} while (ret == -EBUSY);
+	npu_residency_release(bo);
+
+	return ret;
+}
+
+static void npu_prime_lent(struct npu_bo *bo)
+{
+	dma_resv_lock(bo->tbo.base.resv, NULL);
+	ttm_bo_unpin(&bo->tbo);
+	dma_resv_unlock(bo->tbo.base.resv);
+}
+
+/* Import what another card of this driver has exported. */
+static int npu_prime_borrow(struct drm_device *drm, struct drm_file *file, struct npu_bo *bo,
+			    int fd, u32 *handle)
+{
+	int ret;
+
+	ret = npu_prime_lend(bo);
+	if (ret)
+		return ret;
+	ret = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
+	npu_prime_lent(bo);
+
+	return ret;
+}
+
+/**
+ * npu_prime_fd_to_handle - drm_driver.prime_fd_to_handle
+ * @drm: device
+ * @file: caller
+ * @fd: dma-buf
+ * @handle: answer
+ */
+int npu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
+{
+	struct dma_buf *dma_buf = dma_buf_get(fd);
+	int ret;
+
+	if (IS_ERR(dma_buf))
+		return PTR_ERR(dma_buf);
+
+	/* If a thread puts another file behind the number meanwhile, that one is not waited for. */
+	if (dma_buf->ops == &npu_dma_buf_ops && npu_bo_of(dma_buf)->tbo.base.dev != drm)
+		ret = npu_prime_borrow(drm, file, npu_bo_of(dma_buf), fd, handle);
+	else
+		ret = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
+	dma_buf_put(dma_buf);
+
+	return ret;
 }
 
 /**

@@ -16,6 +16,7 @@ struct vm_area_struct;
 
 int npu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
 			   int *fd);
+int npu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle);
 struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags);
 struct drm_gem_object *npu_prime_import(struct drm_device *drm, struct dma_buf *dma_buf);
 struct drm_gem_object *npu_prime_import_sg_table(struct drm_device *drm,

@@ -118,13 +118,12 @@ static void npu_prime_test_vmap_card(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bo->tbo.resource->mem_type, TTM_PL_TT);
 	KUNIT_EXPECT_NULL(test, memchr_inv(map.vaddr, 0x3c, NPU_PRIME_TEST_BYTES));
 	memset(map.vaddr, 0xc3, NPU_PRIME_TEST_BYTES);
-	/* DRM sets this where a file exports. */
-	bo->tbo.base.dma_buf = dma_buf;
+	/* Also where the object does not know its dma-buf: after its last handle. */
+	KUNIT_EXPECT_NULL(test, bo->tbo.base.dma_buf);
 	KUNIT_EXPECT_TRUE(test, npu_prime_is_attached(bo));
 	KUNIT_EXPECT_TRUE(test, npu_bo_is_home(bo));
 	dma_buf_vunmap(dma_buf, &map);
 	KUNIT_EXPECT_FALSE(test, npu_prime_is_attached(bo));
-	bo->tbo.base.dma_buf = NULL;
 	KUNIT_EXPECT_EQ(test, npu_prime_test_move_to_card(bo), 0);
 	KUNIT_EXPECT_TRUE(test, npu_prime_test_card(bo, 0xc3, false));
 	dma_resv_unlock(dma_buf->resv);

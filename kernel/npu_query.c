@@ -9,7 +9,7 @@
 #include <drm/drm_print.h>
 
 #include "npu_device.h"
-#include "npu_drv.h"
+#include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_query.h"
 #include "npu_vm.h"
@@ -44,7 +44,7 @@ static int npu_query_status(struct npu_device *npu, struct drm_npu_status_info *
 	if (!npu_device_enter(npu, &idx))
 		return -ENODEV;
 	npu_device_status(npu, info);
-	npu_device_exit(idx);
+	npu_device_exit(npu, idx);
 
 	return 0;
 }

@@ -52,11 +52,12 @@ struct npu_user *npu_user_find(struct npu_device *npu, kuid_t uid)
 	struct npu_quotas *quotas = &npu->quotas;
 	struct npu_user *user, *fresh;
 
-	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
+	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
 	if (!fresh)
 		return NULL;
 	kref_init(&fresh->kref);
 	fresh->quotas = quotas;
+	npu_fair_init_share(&fresh->share);
 	fresh->uid = uid;
 
 	mutex_lock(&quotas->lock);
@@ -105,7 +106,7 @@ void npu_user_put(struct npu_user *user)
 
 /**
  * npu_quota_charge - count something new
- * @user: whose
+ * @user: whose; NULL: the driver's own
  * @kind: what
  * @amount: how much
  *
@@ -113,8 +114,12 @@ void npu_user_put(struct npu_user *user)
  */
 int npu_quota_charge(struct npu_user *user, enum npu_quota_kind kind, u64 amount)
 {
-	u64 limit = READ_ONCE(user->quotas->limits[kind]);
-	u64 used = atomic64_add_return(amount, &user->used[kind]);
+	u64 limit, used;
+
+	if (!user)
+		return 0;
+	limit = READ_ONCE(user->quotas->limits[kind]);
+	used = atomic64_add_return(amount, &user->used[kind]);
 
 	/* The question about the capability is asked last: it marks who uses it. */
 	if (!limit || used <= limit || capable(CAP_SYS_RESOURCE))
@@ -126,13 +131,14 @@ int npu_quota_charge(struct npu_user *user, enum npu_quota_kind kind, u64 amount
 
 /**
  * npu_quota_uncharge - count something no more; any context
- * @user: whose
+ * @user: whose, or NULL
  * @kind: what
  * @amount: how much, as it was charged
  */
 void npu_quota_uncharge(struct npu_user *user, enum npu_quota_kind kind, u64 amount)
 {
-	atomic64_sub(amount, &user->used[kind]);
+	if (user)
+		atomic64_sub(amount, &user->used[kind]);
 }
 
 /**
@@ -146,7 +152,7 @@ void npu_quota_show(struct npu_device *npu, struct seq_file *m)
 	struct npu_user *user;
 	u32 kind;
 
-	seq_puts(m, "uid memory contexts jobs\nlimit");
+	seq_puts(m, "uid memory contexts jobs spaces tables\nlimit");
 	for (kind = 0; kind < NPU_QUOTA_KINDS; kind++)
 		seq_printf(m, " %llu", READ_ONCE(quotas->limits[kind]));
 	seq_puts(m, "\n");

@@ -9,6 +9,8 @@
 #include <linux/types.h>
 #include <linux/uidgid.h>
 
+#include "npu_fair.h"
+
 struct npu_device;
 struct seq_file;
 
@@ -22,6 +24,12 @@ enum npu_quota_kind {
 
 	/** @NPU_QUOTA_JOBS: unfinished jobs */
 	NPU_QUOTA_JOBS,
+
+	/** @NPU_QUOTA_SPACES: address spaces */
+	NPU_QUOTA_SPACES,
+
+	/** @NPU_QUOTA_TABLES: page tables */
+	NPU_QUOTA_TABLES,
 
 	/** @NPU_QUOTA_KINDS: how many there are */
 	NPU_QUOTA_KINDS,
@@ -52,6 +60,15 @@ struct npu_user {
 
 	/** @uid: who */
 	kuid_t uid;
+
+	/** @card: bytes of buffers on the card at present; under npu_mem.claim_lock */
+	u64 card;
+
+	/** @passed: claims have gone over all its buffers; under npu_mem.claim_lock */
+	bool passed;
+
+	/** @share: of the cores */
+	struct npu_share share;
 
 	/** @used: by kind */
 	atomic64_t used[NPU_QUOTA_KINDS];

@@ -11,13 +11,14 @@
 #include <linux/iopoll.h>
 #include <linux/jiffies.h>
 
+#include <drm/drm_file.h>
 #include <drm/drm_print.h>
 
 #include "npu_coredump.h"
 #include "npu_ctx.h"
 #include "npu_device.h"
-#include "npu_drv.h"
 #include "npu_job.h"
+#include "npu_params.h"
 #include "npu_recover.h"
 #include "npu_trace.h"
 
@@ -28,16 +29,16 @@
  * Looks in a row without progress before a job counts as stuck. One is not enough: the host may
  * have been elsewhere.
  */
-#define NPU_MAX_DOUBTS		2
+#define NPU_MAX_STALLS		2
 
 /* Looks in a row at an idle card that does not begin a job, before the card is reset. */
 #define NPU_MAX_IDLE		2
 
 /* Resets of the card for one job that it does not begin, before the queue is given up. */
-#define NPU_MAX_REVIVALS	2
+#define NPU_MAX_JOB_RESETS	2
 
-/* Completions that cannot be true, before the card is reset: it has lost its mind. */
-#define NPU_MAX_LIES		4
+/* Completions that cannot be true, before the card is reset. */
+#define NPU_MAX_BAD_COMPLETIONS		4
 
 /* What a job on a core may take when the system goes to sleep. */
 #define NPU_SLEEP_TIMEOUT_US	(10 * USEC_PER_SEC)
@@ -47,8 +48,6 @@
 
 /* How often a card that says nothing is looked at. */
 #define NPU_PULSE		HZ
-
-static bool npu_recover_is_gone(struct npu_device *npu);
 
 /** struct npu_core_view - a job on its cores, as registers show it */
 struct npu_core_view {
@@ -63,7 +62,7 @@ struct npu_core_view {
 };
 
 /* Find the cores that a job runs on. */
-static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
+static bool npu_recover_find(struct npu_sched_job *job, struct npu_core_view *view)
 {
 	struct npu_device *npu = job->ctx->npu;
 	u32 busy = npu_read(npu, NPU_REG_CORE_BUSY);
@@ -86,7 +85,7 @@ static bool npu_recover_find(struct npu_kjob *job, struct npu_core_view *view)
 }
 
 /* Does a running job seem to move? */
-static bool npu_recover_moved(struct npu_kjob *job, const struct npu_core_view *view)
+static bool npu_recover_moved(struct npu_sched_job *job, const struct npu_core_view *view)
 {
 	struct npu_watch *watch = &job->watch;
 	bool moved = view->progress != watch->progress;
@@ -97,12 +96,12 @@ static bool npu_recover_moved(struct npu_kjob *job, const struct npu_core_view *
 		watch->since = jiffies;
 		return true;
 	}
-	watch->doubts = moved ? 0 : watch->doubts + 1;
+	watch->stalls = moved ? 0 : watch->stalls + 1;
 
-	return watch->doubts < NPU_MAX_DOUBTS;
+	return watch->stalls < NPU_MAX_STALLS;
 }
 
-static bool npu_recover_over_limit(const struct npu_kjob *job)
+static bool npu_recover_over_limit(const struct npu_sched_job *job)
 {
 	u32 limit = READ_ONCE(npu_job_limit_ms);
 
@@ -110,7 +109,7 @@ static bool npu_recover_over_limit(const struct npu_kjob *job)
 }
 
 /* Wait for the card to give a job back; interrupts may be lost, so look as well. */
-static bool npu_recover_wait(struct npu_kjob *job)
+static bool npu_recover_wait(struct npu_sched_job *job)
 {
 	unsigned long end = jiffies + NPU_STOP_TIMEOUT;
 
@@ -123,10 +122,10 @@ static bool npu_recover_wait(struct npu_kjob *job)
 	return dma_fence_is_signaled(job->fence);
 }
 
-static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *view)
+/* Abort a job, or reset its cores. Returns true if only a reset of the card is left. */
+static bool npu_recover_kill(struct npu_sched_job *job, const struct npu_core_view *view)
 {
 	struct npu_device *npu = job->ctx->npu;
-	u32 resets = READ_ONCE(npu->resets);
 
 	WRITE_ONCE(job->timed_out, true);
 	mutex_lock(&npu->hw_lock);
@@ -137,7 +136,7 @@ static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *v
 	atomic_inc(&npu->counters.aborted_jobs);
 	npu_hw_queue_abort(&job->ctx->queue, job->seqno);
 	if (npu_recover_wait(job))
-		return;
+		return false;
 
 	drm_warn(&npu->drm, "cores %#x do not abort job %llu: resetting them\n", view->cores,
 		 job->seqno);
@@ -145,68 +144,75 @@ static void npu_recover_kill(struct npu_kjob *job, const struct npu_core_view *v
 	atomic_inc(&npu->counters.core_resets);
 	npu_write(npu, NPU_REG_CORE_RESET, view->cores);
 	if (npu_recover_wait(job))
-		return;
+		return false;
 
 	drm_warn(&npu->drm, "cores %#x do not reset: resetting the card\n", view->cores);
-	npu_recover_device(npu, resets);
+
+	return true;
 }
 
 /*
  * A job that has not begun waits for its turn. If no core has anything to do, it waits in vain: the
  * card has lost it, and is reset. That does not cost the job anything, but it is not done for ever.
+ * Returns true if the card has to be reset.
  */
-static void npu_recover_lost(struct npu_kjob *job)
+static bool npu_recover_lost(struct npu_sched_job *job)
 {
 	struct npu_device *npu = job->ctx->npu;
 	struct npu_watch *watch = &job->watch;
+	bool reset;
 
 	if (npu_hw_queue_is_behind(&job->ctx->queue)) {
 		queue_work(npu->timeout_wq, &npu->event_work);
-		return;
+		return false;
 	}
 	if (npu_read(npu, NPU_REG_CORE_BUSY)) {
 		watch->idle = 0;
-		return;
+		return false;
 	}
 	if (++watch->idle < NPU_MAX_IDLE)
-		return;
+		return false;
 
 	watch->idle = 0;
 	drm_warn(&npu->drm, "queue %u, job %llu: the card is idle and does not begin it\n",
 		 job->ctx->queue.index, job->seqno);
-	if (watch->revivals++ < NPU_MAX_REVIVALS) {
-		npu_recover_device(npu, READ_ONCE(npu->resets));
-	} else {
-		mutex_lock(&npu->hw_lock);
-		npu_hw_queue_fail(&job->ctx->queue, -EIO);
-		mutex_unlock(&npu->hw_lock);
-	}
+	if (watch->resets++ < NPU_MAX_JOB_RESETS)
+		return true;
+
+	mutex_lock(&npu->hw_lock);
+	reset = npu_hw_queue_fail(&job->ctx->queue, -EIO);
+	mutex_unlock(&npu->hw_lock);
+
+	return reset;
 }
 
-/* The device is entered, the job is on nobody's list and cannot be freed. */
-static void npu_recover_look(struct npu_kjob *job)
+/*
+ * The device is entered, the job is on nobody's list and cannot be freed. Returns true if the card
+ * has to be reset.
+ */
+static bool npu_recover_look(struct npu_sched_job *job)
 {
 	struct npu_device *npu = job->ctx->npu;
 	struct npu_core_view view;
 
-	if (npu_recover_is_gone(npu))
-		return;
+	/* One that has died is noticed by npu_recover_pulse_work(). */
+	if (npu_is_gone(npu_read(npu, NPU_REG_ID)))
+		return false;
 	npu_irq_look(npu);
 	if (npu_hw_queue_process(&job->ctx->queue))
 		drm_dbg(&npu->drm, "a completion interrupt was lost\n");
 	if (dma_fence_is_signaled(job->fence) || job->skip_error)
-		return;
+		return false;
 
-	if (!npu_recover_find(job, &view)) {
-		npu_recover_lost(job);
-		return;
-	}
+	if (!npu_recover_find(job, &view))
+		return npu_recover_lost(job);
 	if (npu_recover_moved(job, &view) && !npu_recover_over_limit(job))
-		return;
+		return false;
 
 	drm_warn(&npu->drm, "queue %u, job %llu: no end in sight on cores %#x, after %llu commands\n",
 		 job->ctx->queue.index, job->seqno, view.cores, view.commands);
-	npu_recover_kill(job, &view);
+
+	return npu_recover_kill(job, &view);
 }
 
 /**
@@ -217,43 +223,73 @@ static void npu_recover_look(struct npu_kjob *job)
  */
 enum drm_gpu_sched_stat npu_recover_timedout_job(struct drm_sched_job *base)
 {
-	struct npu_kjob *job = to_npu_kjob(base);
+	struct npu_sched_job *job = to_npu_sched_job(base);
+	struct npu_device *npu = job->ctx->npu;
+	u32 resets = READ_ONCE(npu->resets);
+	bool reset = false;
 	int idx;
 
-	if (npu_device_enter(job->ctx->npu, &idx)) {
-		npu_recover_look(job);
-		npu_device_exit(idx);
+	/* During a reset there is nothing to look at, and the next look is soon. */
+	if (npu_device_try_enter(npu, &idx)) {
+		reset = npu_recover_look(job);
+		npu_device_exit(npu, idx);
 	}
+	if (reset)
+		npu_recover_device(npu, resets);
 
 	return npu_sched_put_back(base, !READ_ONCE(job->ctx->sched_stopped));
 }
 
 /* Device reset */
 
-/* Nothing helps any more: all jobs and calls, now and in future, end with -ENODEV. */
-static void npu_recover_give_up(struct npu_device *npu, const char *why)
+/* Nobody else touches the card, nor its memory, until npu_recover_unlock(). */
+static void npu_recover_lock(struct npu_device *npu)
+{
+	down_write(&npu->reset_lock);
+	mutex_lock(&npu->hw_lock);
+}
+
+static void npu_recover_unlock(struct npu_device *npu)
+{
+	mutex_unlock(&npu->hw_lock);
+	up_write(&npu->reset_lock);
+}
+
+/* The card does not reach memory any more: jobs and calls, now and in future, end with -ENODEV. */
+static void npu_recover_fail_all(struct npu_device *npu)
 {
 	u32 i;
 
+	lockdep_assert_held_write(&npu->reset_lock);
+	lockdep_assert_held(&npu->hw_lock);
+
+	WRITE_ONCE(npu->wedged, true);
+	for (i = 0; i < npu->info.queues; i++) {
+		if (npu->queues[i])
+			npu_hw_queue_fail_all(npu->queues[i], -ENODEV);
+	}
+	npu_mmu_forget(npu);
+}
+
+/* Nothing helps any more. */
+static void npu_recover_give_up(struct npu_device *npu, const char *why)
+{
+	lockdep_assert_held_write(&npu->reset_lock);
 	lockdep_assert_held(&npu->hw_lock);
 
 	if (npu->wedged)
 		return;
 	drm_err(&npu->drm, "%s: the card is lost\n", why);
 
-	WRITE_ONCE(npu->wedged, true);
 	trace_npu_device_lost(npu);
 	pci_clear_master(to_pci_dev(npu->drm.dev));
-	for (i = 0; i < npu->info.queues; i++) {
-		if (npu->queues[i])
-			npu_hw_queue_fail_all(npu->queues[i], -ENODEV);
-	}
-	npu_mmu_forget(npu);
+	npu_recover_fail_all(npu);
+	npu_mem_unmap_cpu(npu);
 	schedule_work(&npu->lost_work);
 }
 
 /**
- * npu_recover_lost_work - tell user space that the card is lost
+ * npu_recover_lost_work - tell user space that the card is lost, or has come back
  * @work: the device's lost_work
  *
  * As drm_dev_wedged_event() would, which knows no accel nodes.
@@ -261,24 +297,20 @@ static void npu_recover_give_up(struct npu_device *npu, const char *why)
 void npu_recover_lost_work(struct work_struct *work)
 {
 	struct npu_device *npu = container_of(work, struct npu_device, lost_work);
-	char *env[2] = { "WEDGED=rebind,bus-reset" };
+	bool lost = READ_ONCE(npu->wedged);
+	char *env[2] = { lost ? "WEDGED=rebind,bus-reset" : "WEDGED=none" };
 
 	kobject_uevent_env(&npu->drm.accel->kdev->kobj, KOBJ_CHANGE, env);
 }
 
-/* A card whose identity reads as ones has died, or was pulled. Gives it up. */
-static bool npu_recover_is_gone(struct npu_device *npu)
+/* A card whose identity reads as ones has died, or was pulled. */
+static void npu_recover_lose_dead(struct npu_device *npu)
 {
-	if (!npu_is_gone(npu_read(npu, NPU_REG_ID)))
-		return false;
-
-	mutex_lock(&npu->hw_lock);
-	/* Not while it is being reset, by us or by the PCI core. */
+	npu_recover_lock(npu);
+	/* Not while its bus is being repaired. */
 	if (!npu->offline && npu_is_gone(npu_read(npu, NPU_REG_ID)))
 		npu_recover_give_up(npu, "the card does not answer");
-	mutex_unlock(&npu->hw_lock);
-
-	return true;
+	npu_recover_unlock(npu);
 }
 
 /*
@@ -292,6 +324,8 @@ static void npu_recover_begin(struct npu_device *npu)
 
 	lockdep_assert_held(&npu->hw_lock);
 
+	lockdep_assert_held_write(&npu->reset_lock);
+
 	trace_npu_device_reset(npu);
 	npu_write(npu, NPU_REG_CTRL, 0);
 	bitmap_zero(npu->running, NPU_MAX_QUEUES);
@@ -302,6 +336,31 @@ static void npu_recover_begin(struct npu_device *npu)
 	}
 }
 
+/*
+ * A lost card answers a reset. What its memory holds is not known, and changes of the page tables
+ * have passed it by: buffers are zeroed, tables written anew. Contexts of before stay dead, but for
+ * the driver's own.
+ */
+static void npu_recover_take_back(struct npu_device *npu)
+{
+	u32 i;
+
+	lockdep_assert_held_write(&npu->reset_lock);
+
+	drm_warn(&npu->drm, "the card is back, with empty memory\n");
+	npu_mem_clear_card(npu);
+	bitmap_zero(npu->running, NPU_MAX_QUEUES);
+	npu_mmu_restore(npu);
+	for (i = 0; i < npu->info.queues; i++) {
+		if (npu->queues[i] && npu->queues[i]->ctx->internal)
+			npu_hw_queue_reopen(npu->queues[i]);
+	}
+	pci_set_master(to_pci_dev(npu->drm.dev));
+	WRITE_ONCE(npu->wedged, false);
+	npu_mem_unmap_cpu(npu); /* pages of nobody; see npu_gem_fault_nobody() */
+	schedule_work(&npu->lost_work);
+}
+
 static void npu_recover_finish(struct npu_device *npu)
 {
 	u32 i;
@@ -309,8 +368,10 @@ static void npu_recover_finish(struct npu_device *npu)
 
 	lockdep_assert_held(&npu->hw_lock);
 
-	ret = npu->wedged ? -ENODEV : npu_device_reset(npu);
-	npu->lies = 0;
+	ret = npu_device_reset(npu);
+	if (!ret && npu->wedged)
+		npu_recover_take_back(npu);
+	npu->bad_completions = 0;
 	if (!ret)
 		npu_device_start(npu);
 	else
@@ -335,12 +396,15 @@ static void npu_recover_reset(struct npu_device *npu)
 
 /**
  * npu_recover_reset_prepare - the PCI core is about to reset the card
- * @npu: device; its hw_lock is held until npu_recover_reset_done()
+ * @npu: device; locked until npu_recover_reset_done(), since the card does not even decode its
+ *	memory meanwhile: who maps it, writes page tables or zeroes waits
  */
 void npu_recover_reset_prepare(struct npu_device *npu)
 {
-	mutex_lock(&npu->hw_lock);
+	npu_recover_lock(npu);
+	npu_mem_unmap_cpu(npu);
 	npu_recover_begin(npu);
+	npu_irq_disable(npu);
 }
 
 /**
@@ -349,9 +413,16 @@ void npu_recover_reset_prepare(struct npu_device *npu)
  */
 void npu_recover_reset_done(struct npu_device *npu)
 {
+	npu_irq_enable(npu);
 	WRITE_ONCE(npu->resets, npu->resets + 1);
 	npu_recover_finish(npu);
-	mutex_unlock(&npu->hw_lock);
+	npu_recover_unlock(npu);
+}
+
+static void npu_recover_set_online(struct npu_device *npu)
+{
+	WRITE_ONCE(npu->offline, false);
+	wake_up_all(&npu->online_wait);
 }
 
 /**
@@ -361,10 +432,26 @@ void npu_recover_reset_done(struct npu_device *npu)
  */
 void npu_recover_lose(struct npu_device *npu, const char *why)
 {
-	mutex_lock(&npu->hw_lock);
-	npu->offline = false;
+	npu_recover_lock(npu);
 	npu_recover_give_up(npu, why);
-	mutex_unlock(&npu->hw_lock);
+	npu_recover_set_online(npu);
+	npu_recover_unlock(npu);
+}
+
+/**
+ * npu_recover_end - the driver lets go of the card: whatever waits for it ends
+ * @npu: device, about to be unplugged, its pulse_work cancelled
+ *
+ * drm_dev_unplug() waits for everybody inside of drm_dev_enter(). Some of these wait for jobs, and
+ * others to get in for the repair of the bus: nobody would see to either of them from then on.
+ */
+void npu_recover_end(struct npu_device *npu)
+{
+	npu_recover_lock(npu);
+	npu_device_stop(npu);
+	npu_recover_fail_all(npu);
+	npu_recover_set_online(npu);
+	npu_recover_unlock(npu);
 }
 
 /* Wait until no queue has a job on a core; nothing begins meanwhile. */
@@ -381,8 +468,6 @@ static int npu_recover_rest(struct npu_device *npu)
 						USEC_PER_MSEC, NPU_SLEEP_TIMEOUT_US, false,
 						npu->queues[i]);
 	}
-	if (ret)
-		npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
 
 	return ret;
 }
@@ -391,23 +476,19 @@ static int npu_recover_rest(struct npu_device *npu)
  * npu_recover_sleep - bring the card to rest before it loses its state
  * @npu: device; nobody else is at work on it
  *
- * Jobs that are on a core are waited for. -EBUSY: one takes too long; then all goes on.
+ * Jobs that are on a core are waited for, but not for ever: no user keeps the system awake.
  */
-int npu_recover_sleep(struct npu_device *npu)
+void npu_recover_sleep(struct npu_device *npu)
 {
-	int ret = 0;
-
-	mutex_lock(&npu->hw_lock);
-	if (!npu->wedged && npu_recover_rest(npu)) {
-		drm_warn(&npu->drm, "a job does not end: the card stays awake\n");
-		ret = -EBUSY;
-	} else if (!npu->wedged) {
+	npu_recover_lock(npu);
+	if (!npu->wedged) {
+		if (npu_recover_rest(npu))
+			drm_warn(&npu->drm, "a job does not end: it is lost in the sleep\n");
+		npu_mem_unmap_cpu(npu);
 		npu_recover_begin(npu);
 		npu_device_reset(npu);
 	}
-	mutex_unlock(&npu->hw_lock);
-
-	return ret;
+	npu_recover_unlock(npu);
 }
 
 /**
@@ -418,14 +499,15 @@ int npu_recover_sleep(struct npu_device *npu)
  */
 void npu_recover_offline(struct npu_device *npu)
 {
-	mutex_lock(&npu->hw_lock);
+	npu_recover_lock(npu);
 	if (!npu->wedged) {
+		npu_mem_unmap_cpu(npu);
 		npu_recover_begin(npu);
-		npu->offline = true;
 		npu->offline_since = jiffies;
+		WRITE_ONCE(npu->offline, true);
 		pci_clear_master(to_pci_dev(npu->drm.dev));
 	}
-	mutex_unlock(&npu->hw_lock);
+	npu_recover_unlock(npu);
 }
 
 /**
@@ -437,43 +519,44 @@ void npu_recover_offline(struct npu_device *npu)
  */
 void npu_recover_wake(struct npu_device *npu, bool reset)
 {
-	mutex_lock(&npu->hw_lock);
-	npu->offline = false;
+	npu_recover_lock(npu);
 	if (!npu->wedged) {
 		pci_set_master(to_pci_dev(npu->drm.dev));
 		if (reset)
 			WRITE_ONCE(npu->resets, npu->resets + 1);
 		npu_recover_finish(npu);
 	}
-	mutex_unlock(&npu->hw_lock);
+	npu_recover_set_online(npu);
+	npu_recover_unlock(npu);
 }
 
 /**
  * npu_recover_device - reset the card and put its queues to work again
  * @npu: device
- * @resets: count of resets that the caller saw before the trouble; if there was one since, the
- *	trouble is over
+ * @resets: count of resets that the caller saw before the failure; if there was one since, it
+ *	is repaired
  */
 void npu_recover_device(struct npu_device *npu, u32 resets)
 {
 	int idx;
 
-	if (!npu_device_enter(npu, &idx))
+	if (!drm_dev_enter(&npu->drm, &idx))
 		return;
 
-	mutex_lock(&npu->hw_lock);
+	npu_recover_lock(npu);
 	if (npu->resets == resets && !npu->wedged && !npu->offline)
 		npu_recover_reset(npu);
-	mutex_unlock(&npu->hw_lock);
+	npu_recover_unlock(npu);
 
-	npu_device_exit(idx);
+	drm_dev_exit(idx);
 }
 
 /*
  * A queue with a completion that cannot be true. No job begins while it is stopped and its
- * completions are sorted out, so that it is certain which jobs have run; then it goes on.
+ * completions are sorted out, so that it is certain which jobs have run; then it goes on. Returns
+ * true if the card has to be reset instead.
  */
-static void npu_recover_liar(struct npu_device *npu, struct npu_hw_queue *queue)
+static bool npu_recover_bad_completion(struct npu_device *npu, struct npu_hw_queue *queue)
 {
 	int ret;
 
@@ -482,40 +565,43 @@ static void npu_recover_liar(struct npu_device *npu, struct npu_hw_queue *queue)
 
 	npu_write(npu, NPU_REG_CTRL, 0);
 	ret = npu_hw_queue_settle(queue);
-	if (ret || ++npu->lies >= NPU_MAX_LIES) {
-		npu_recover_reset(npu);
-		return;
-	}
+	if (ret || ++npu->bad_completions >= NPU_MAX_BAD_COMPLETIONS)
+		return true;
+
 	npu_hw_queue_resume(queue, false);
 	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
+
+	return false;
 }
 
-static void npu_recover_queue(struct npu_device *npu, struct npu_hw_queue *queue)
+static bool npu_recover_queue(struct npu_device *npu, struct npu_hw_queue *queue)
 {
 	u32 status;
 
-	if (READ_ONCE(queue->distrusted)) {
-		npu_recover_liar(npu, queue);
-		return;
-	}
+	if (READ_ONCE(queue->distrusted))
+		return npu_recover_bad_completion(npu, queue);
 
 	status = npu_hw_queue_status(queue);
 	if (npu_is_gone(status) || !(status & NPU_QUEUE_STATUS_ERROR))
-		return;
+		return false;
 	drm_err(&npu->drm, "queue %u has stopped with an error\n", queue->index);
-	npu_hw_queue_fail(queue, -EIO);
+
+	return npu_hw_queue_fail(queue, -EIO);
 }
 
-static void npu_recover_queues(struct npu_device *npu)
+static bool npu_recover_queues(struct npu_device *npu)
 {
+	bool reset = false;
 	u32 i;
 
 	mutex_lock(&npu->hw_lock);
-	for (i = 0; i < npu->info.queues && !npu->wedged && !npu->offline; i++) {
+	for (i = 0; i < npu->info.queues && !reset; i++) {
 		if (npu->queues[i])
-			npu_recover_queue(npu, npu->queues[i]);
+			reset = npu_recover_queue(npu, npu->queues[i]);
 	}
 	mutex_unlock(&npu->hw_lock);
+
+	return reset;
 }
 
 static void npu_recover_process(struct npu_device *npu)
@@ -523,8 +609,6 @@ static void npu_recover_process(struct npu_device *npu)
 	u32 i;
 
 	mutex_lock(&npu->hw_lock);
-	if (npu->offline && time_after(jiffies, npu->offline_since + NPU_REPAIR_TIMEOUT))
-		npu_recover_give_up(npu, "the bus is not repaired");
 	for (i = 0; i < npu->info.queues; i++) {
 		if (npu->queues[i])
 			npu_hw_queue_process(npu->queues[i]);
@@ -532,8 +616,46 @@ static void npu_recover_process(struct npu_device *npu)
 	mutex_unlock(&npu->hw_lock);
 }
 
+/* A lost card that answers again, and whose last reset is over, is taken back. */
+static void npu_recover_retry(struct npu_device *npu)
+{
+	if (npu_is_gone(npu_read(npu, NPU_REG_ID)) ||
+	    npu_read(npu, NPU_REG_CTRL) & NPU_CTRL_RESET)
+		return;
+
+	npu_recover_lock(npu);
+	if (npu->wedged) {
+		WRITE_ONCE(npu->resets, npu->resets + 1);
+		npu_recover_finish(npu);
+	}
+	npu_recover_unlock(npu);
+}
+
+/* Look at a card that may have died, or whose interrupts may be lost. */
+static void npu_recover_check(struct npu_device *npu)
+{
+	u32 resets = READ_ONCE(npu->resets);
+	bool gone, reset = false;
+	int idx;
+
+	if (!npu_device_enter_online(npu, &idx))
+		return;
+	gone = npu_is_gone(npu_read(npu, NPU_REG_ID));
+	if (!gone) {
+		npu_irq_look(npu);
+		npu_recover_process(npu);
+		reset = npu_fair_look(npu);
+	}
+	npu_device_exit(npu, idx);
+
+	if (gone)
+		npu_recover_lose_dead(npu);
+	else if (reset)
+		npu_recover_device(npu, resets);
+}
+
 /**
- * npu_recover_pulse_work - look at a card that may have died, or whose interrupts may be lost
+ * npu_recover_pulse_work - look after the card once in a while
  * @work: the device's pulse_work
  */
 void npu_recover_pulse_work(struct work_struct *work)
@@ -541,12 +663,16 @@ void npu_recover_pulse_work(struct work_struct *work)
 	struct npu_device *npu = container_of(to_delayed_work(work), struct npu_device, pulse_work);
 	int idx;
 
-	if (!npu_device_enter(npu, &idx))
+	if (!drm_dev_enter(&npu->drm, &idx))
 		return;
-	if (!npu_recover_is_gone(npu))
-		npu_irq_look(npu);
-	npu_recover_process(npu);
-	npu_device_exit(idx);
+	if (READ_ONCE(npu->offline) &&
+	    time_after(jiffies, npu->offline_since + NPU_REPAIR_TIMEOUT))
+		npu_recover_lose(npu, "the bus is not repaired");
+	if (READ_ONCE(npu->wedged))
+		npu_recover_retry(npu);
+	else
+		npu_recover_check(npu);
+	drm_dev_exit(idx);
 
 	npu_recover_pulse(npu);
 }
@@ -568,19 +694,17 @@ void npu_recover_event_work(struct work_struct *work)
 {
 	struct npu_device *npu = container_of(work, struct npu_device, event_work);
 	u32 resets = READ_ONCE(npu->resets);
+	bool reset = false;
 	u32 status;
 	int idx;
 
-	if (!npu_device_enter(npu, &idx))
+	if (!npu_device_enter_online(npu, &idx))
 		return;
-
 	status = npu_read(npu, NPU_REG_STATUS);
-	if (!npu_is_gone(status)) {
-		if (status & NPU_STATUS_FATAL)
-			npu_recover_device(npu, resets);
-		else
-			npu_recover_queues(npu);
-	}
+	if (!npu_is_gone(status))
+		reset = status & NPU_STATUS_FATAL || npu_recover_queues(npu);
+	npu_device_exit(npu, idx);
 
-	npu_device_exit(idx);
+	if (reset)
+		npu_recover_device(npu, resets);
 }

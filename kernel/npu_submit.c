@@ -5,6 +5,7 @@
  *
  * Every structure is copied once, and only the copy is looked at.
  */
+#include <linux/capability.h>
 #include <linux/dma-fence-chain.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -15,10 +16,11 @@
 
 #include "npu_ctx.h"
 #include "npu_device.h"
-#include "npu_drv.h"
 #include "npu_fence.h"
+#include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_job.h"
+#include "npu_params.h"
 #include "npu_residency.h"
 #include "npu_submit.h"
 #include "npu_vm.h"
@@ -54,7 +56,7 @@ static bool npu_range_is_inside(u64 offset, u64 bytes, u64 size)
 
 /* Regions */
 
-static int npu_job_add_region(struct npu_kjob *job, struct drm_file *file,
+static int npu_job_add_region(struct npu_sched_job *job, struct drm_file *file,
 			      const struct drm_npu_region *args, struct npu_region *region)
 {
 	struct npu_vm *vm = npu_file_vm(file);
@@ -91,7 +93,7 @@ static int npu_job_add_region(struct npu_kjob *job, struct drm_file *file,
 	return 0;
 }
 
-static int npu_job_add_regions(struct npu_kjob *job, struct drm_file *file,
+static int npu_job_add_regions(struct npu_sched_job *job, struct drm_file *file,
 			       const struct drm_npu_job *args, struct npu_region *regions)
 {
 	struct drm_npu_region region;
@@ -116,7 +118,7 @@ static int npu_job_add_regions(struct npu_kjob *job, struct drm_file *file,
 
 /* Streams */
 
-static int npu_check_stream(const struct npu_kjob *job, const struct npu_region *regions,
+static int npu_check_stream(const struct npu_sched_job *job, const struct npu_region *regions,
 			    u32 region, u32 count, u64 offset)
 {
 	if (!count)
@@ -130,8 +132,9 @@ static int npu_check_stream(const struct npu_kjob *job, const struct npu_region 
 	return 0;
 }
 
-static int npu_job_add_stream(const struct npu_kjob *job, const struct drm_npu_job *args, u32 i,
-			      const struct npu_region *regions, struct npu_stream *stream)
+static int npu_job_add_stream(const struct npu_sched_job *job, const struct drm_npu_job *args,
+			      u32 i, const struct npu_region *regions,
+			      struct npu_stream *stream)
 {
 	struct drm_npu_stream user;
 	int ret;
@@ -157,7 +160,7 @@ static int npu_job_add_stream(const struct npu_kjob *job, const struct drm_npu_j
 	return 0;
 }
 
-static int npu_job_add_streams(const struct npu_kjob *job, const struct drm_npu_job *args,
+static int npu_job_add_streams(const struct npu_sched_job *job, const struct drm_npu_job *args,
 			       const struct npu_region *regions, struct npu_stream *streams)
 {
 	u32 i;
@@ -175,7 +178,7 @@ static int npu_job_add_streams(const struct npu_kjob *job, const struct drm_npu_
 	return 0;
 }
 
-static int npu_job_add_profile(const struct npu_kjob *job, const struct drm_npu_job *args,
+static int npu_job_add_profile(const struct npu_sched_job *job, const struct drm_npu_job *args,
 			       const struct npu_region *regions, struct npu_job *desc)
 {
 	const struct npu_region *region;
@@ -201,13 +204,21 @@ static int npu_job_add_profile(const struct npu_kjob *job, const struct drm_npu_
 	return 0;
 }
 
-/* Modelled cycles that a job may use if it sets itself no limit. */
-static u64 npu_default_budget(const struct npu_device *npu)
+/*
+ * Modelled cycles that a job may use. A job has its cores for itself until its end, so that users
+ * cannot be left to say how long that is.
+ */
+static u64 npu_job_budget(const struct npu_device *npu, u64 wanted)
 {
-	return (u64)READ_ONCE(npu_budget_ms) * npu->info.clock_khz;
+	u64 most = (u64)READ_ONCE(npu_budget_ms) * npu->info.clock_khz;
+
+	if (!wanted || !most)
+		return wanted ?: most;
+
+	return wanted <= most || capable(CAP_SYS_RESOURCE) ? wanted : most;
 }
 
-static int npu_job_build(struct npu_kjob *job, struct drm_file *file,
+static int npu_job_build(struct npu_sched_job *job, struct drm_file *file,
 			 const struct drm_npu_job *args)
 {
 	struct npu_ctx *ctx = job->ctx;
@@ -239,14 +250,14 @@ static int npu_job_build(struct npu_kjob *job, struct drm_file *file,
 	desc->stream_count = args->stream_count;
 	desc->region_count = args->region_count;
 	desc->core_mask = args->core_mask ?: ctx->core_mask;
-	desc->budget = args->budget ?: npu_default_budget(ctx->npu);
+	desc->budget = npu_job_budget(ctx->npu, args->budget);
 
 	return npu_job_add_profile(job, args, regions, desc);
 }
 
 /* Syncobjs */
 
-static int npu_job_add_in_sync(struct npu_kjob *job, struct drm_file *file,
+static int npu_job_add_in_sync(struct npu_sched_job *job, struct drm_file *file,
 			       const struct drm_npu_sync *sync)
 {
 	struct dma_fence *fence;
@@ -256,13 +267,13 @@ static int npu_job_add_in_sync(struct npu_kjob *job, struct drm_file *file,
 	if (ret)
 		return ret;
 
-	job->in_fences[job->in_count++] = fence;
+	npu_job_add_in_fence(job, fence);
 
 	/* Consumes a reference, also when it fails. */
 	return drm_sched_job_add_dependency(&job->base, dma_fence_get(fence));
 }
 
-static int npu_job_add_out_sync(struct npu_kjob *job, struct drm_file *file,
+static int npu_job_add_out_sync(struct npu_sched_job *job, struct drm_file *file,
 				const struct drm_npu_sync *sync)
 {
 	struct npu_out_sync *out = &job->out_syncs[job->out_count];
@@ -281,7 +292,7 @@ static int npu_job_add_out_sync(struct npu_kjob *job, struct drm_file *file,
 	return out->chain ? 0 : -ENOMEM;
 }
 
-static int npu_job_add_syncs(struct npu_kjob *job, struct drm_file *file,
+static int npu_job_add_syncs(struct npu_sched_job *job, struct drm_file *file,
 			     const struct drm_npu_job *args)
 {
 	u32 i, count = args->in_sync_count + args->out_sync_count;
@@ -292,8 +303,9 @@ static int npu_job_add_syncs(struct npu_kjob *job, struct drm_file *file,
 		return -EINVAL;
 
 	job->in_fences = kcalloc(args->in_sync_count, sizeof(*job->in_fences), GFP_KERNEL);
+	job->own_fences = kcalloc(args->in_sync_count, sizeof(*job->own_fences), GFP_KERNEL);
 	job->out_syncs = kcalloc(args->out_sync_count, sizeof(*job->out_syncs), GFP_KERNEL);
-	if (!job->in_fences || !job->out_syncs)
+	if (!job->in_fences || !job->own_fences || !job->out_syncs)
 		return -ENOMEM;
 
 	for (i = 0; i < count; i++) {
@@ -334,10 +346,10 @@ static int npu_job_check(const struct npu_ctx *ctx, const struct drm_npu_job *ar
 	return args->stream_count && args->stream_count <= cores ? 0 : -EINVAL;
 }
 
-static struct npu_kjob *npu_job_create(struct npu_ctx *ctx, struct drm_file *file,
-				       const struct drm_npu_job *args)
+static struct npu_sched_job *npu_job_create(struct npu_ctx *ctx, struct drm_file *file,
+					    const struct drm_npu_job *args)
 {
-	struct npu_kjob *job;
+	struct npu_sched_job *job;
 	int ret;
 
 	ret = npu_job_check(ctx, args);
@@ -370,7 +382,7 @@ struct npu_batch {
 	struct npu_ctx *ctx;
 
 	/** @jobs: the jobs, owned until they are queued */
-	struct npu_kjob **jobs;
+	struct npu_sched_job **jobs;
 
 	/** @count: jobs made */
 	u32 count;
@@ -404,7 +416,7 @@ static int npu_batch_lock_buffers(struct npu_batch *batch, struct drm_exec *exec
 
 	drm_exec_until_all_locked(exec) {
 		for (i = 0; i < batch->count; i++) {
-			struct npu_kjob *job = batch->jobs[i];
+			struct npu_sched_job *job = batch->jobs[i];
 
 			for (r = 0; r < job->region_count; r++) {
 				ret = drm_exec_prepare_obj(exec, &job->vmas[r]->bo->tbo.base,
@@ -435,6 +447,20 @@ static int npu_batch_make_resident(struct npu_batch *batch, struct npu_residency
 	return 0;
 }
 
+/* With all buffers locked, where the card has no room: if it is our turn, room is claimed. */
+static void npu_batch_claim(struct npu_batch *batch, struct npu_residency *residency)
+{
+	u32 i, r;
+
+	if (!npu_residency_claim_begin(residency))
+		return;
+	for (i = 0; i < batch->count; i++) {
+		for (r = 0; r < batch->jobs[i]->region_count; r++)
+			npu_residency_claim_use(residency, batch->jobs[i]->vmas[r]->bo);
+	}
+	npu_residency_claim_end(residency);
+}
+
 /* Lock all buffers, once they are all where the jobs use them. */
 static int npu_batch_lock(struct npu_batch *batch, struct npu_residency *residency,
 			  struct drm_exec *exec)
@@ -444,17 +470,22 @@ static int npu_batch_lock(struct npu_batch *batch, struct npu_residency *residen
 	do {
 		ret = READ_ONCE(batch->ctx->dead) ?: npu_residency_begin(residency);
 		if (ret)
-			return ret;
+			break;
 
 		drm_exec_init(exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
 		ret = npu_batch_lock_buffers(batch, exec);
 		if (!ret)
 			ret = npu_batch_make_resident(batch, residency);
 		if (ret) {
+			if (ret == -ENOSPC)
+				npu_batch_claim(batch, residency);
 			drm_exec_fini(exec);
 			ret = npu_residency_retry(residency, ret);
 		}
 	} while (ret == -EAGAIN);
+
+	if (ret)
+		npu_residency_leave(residency);
 
 	return ret;
 }
@@ -484,7 +515,7 @@ static int npu_batch_trylock_buffers(struct npu_batch *batch, struct ww_acquire_
 	int ret = 0;
 
 	for (i = 0; i < batch->count && !ret; i++) {
-		struct npu_kjob *job = batch->jobs[i];
+		struct npu_sched_job *job = batch->jobs[i];
 
 		for (r = 0; r < job->region_count && !ret; r++)
 			ret = npu_vma_trylock(job->vmas[r], ticket);
@@ -498,7 +529,7 @@ static void npu_batch_unlock_buffers(struct npu_batch *batch, struct ww_acquire_
 	u32 i, r;
 
 	for (i = 0; i < batch->count; i++) {
-		struct npu_kjob *job = batch->jobs[i];
+		struct npu_sched_job *job = batch->jobs[i];
 
 		for (r = 0; r < job->region_count; r++) {
 			struct dma_resv *resv = job->vmas[r]->bo->tbo.base.resv;
@@ -510,7 +541,7 @@ static void npu_batch_unlock_buffers(struct npu_batch *batch, struct ww_acquire_
 }
 
 /* What can only be known with the buffers locked. */
-static int npu_job_check_buffers(struct npu_kjob *job)
+static int npu_job_check_buffers(struct npu_sched_job *job)
 {
 	u32 r;
 	int ret;
@@ -535,7 +566,7 @@ static int npu_job_check_buffers(struct npu_kjob *job)
 	return 0;
 }
 
-static void npu_job_publish(struct npu_kjob *job)
+static void npu_job_publish(struct npu_sched_job *job)
 {
 	struct dma_fence *fence = &job->base.s_fence->finished;
 	u32 i;
@@ -559,7 +590,7 @@ static void npu_job_publish(struct npu_kjob *job)
 }
 
 /* Number the job and let its fence be seen: from here on it has to be pushed. */
-static void npu_job_commit(struct npu_kjob *job)
+static void npu_job_commit(struct npu_sched_job *job)
 {
 	npu_job_arm(job);
 	npu_job_publish(job);
@@ -591,10 +622,11 @@ static int npu_batch_commit_locked(struct npu_batch *batch)
 
 static int npu_batch_commit(struct npu_batch *batch)
 {
-	struct npu_residency residency = { .npu = batch->ctx->npu };
+	struct npu_residency residency;
 	struct drm_exec exec;
 	int ret;
 
+	npu_residency_init(&residency, batch->ctx->npu);
 	ret = npu_batch_lock(batch, &residency, &exec);
 	if (ret)
 		return ret;
@@ -602,16 +634,18 @@ static int npu_batch_commit(struct npu_batch *batch)
 	ret = npu_batch_commit_locked(batch);
 	drm_exec_fini(&exec);
 	npu_residency_end(&residency);
+	npu_residency_leave(&residency);
 
 	return ret;
 }
 
 static int npu_batch_try_commit(struct npu_batch *batch)
 {
-	struct npu_residency residency = { .npu = batch->ctx->npu };
+	struct npu_residency residency;
 	struct ww_acquire_ctx ticket;
 	int ret;
 
+	npu_residency_init(&residency, batch->ctx->npu);
 	if (!npu_residency_try_begin(&residency))
 		return -EAGAIN;
 
@@ -686,7 +720,7 @@ static int npu_batch_create_jobs(struct npu_batch *batch, struct drm_file *file,
 				 const struct drm_npu_submit *args)
 {
 	struct drm_npu_job job_args;
-	struct npu_kjob *job;
+	struct npu_sched_job *job;
 	u32 i;
 	int ret;
 

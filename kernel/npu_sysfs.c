@@ -22,7 +22,7 @@ static int npu_sysfs_status(struct device *dev, struct drm_npu_status_info *info
 	if (!npu_device_enter(npu, &idx))
 		return -ENODEV;
 	npu_device_status(npu, info);
-	npu_device_exit(idx);
+	npu_device_exit(npu, idx);
 
 	return 0;
 }
@@ -186,6 +186,8 @@ static DEVICE_ATTR_RW(_name)
 NPU_QUOTA_ATTR(quota_memory, MEMORY);
 NPU_QUOTA_ATTR(quota_contexts, CONTEXTS);
 NPU_QUOTA_ATTR(quota_jobs, JOBS);
+NPU_QUOTA_ATTR(quota_spaces, SPACES);
+NPU_QUOTA_ATTR(quota_tables, TABLES);
 
 static struct attribute *npu_sysfs_attrs[] = {
 	&dev_attr_hw_version.attr,
@@ -206,6 +208,8 @@ static struct attribute *npu_sysfs_attrs[] = {
 	&dev_attr_quota_memory.attr,
 	&dev_attr_quota_contexts.attr,
 	&dev_attr_quota_jobs.attr,
+	&dev_attr_quota_spaces.attr,
+	&dev_attr_quota_tables.attr,
 	NULL
 };
 

@@ -10,11 +10,14 @@
  * What cannot be pinned can have a bounce buffer: an ordinary system buffer, and BO_SYNC copies
  * between it and the process.
  */
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/user.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -22,7 +25,7 @@
 #include <drm/ttm/ttm_tt.h>
 
 #include "npu_device.h"
-#include "npu_drv.h"
+#include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_userptr.h"
 #include "npu_vm.h"
@@ -36,22 +39,35 @@
 /* Pages pinned at one go. */
 #define NPU_PIN_PAGES	(SZ_16M >> PAGE_SHIFT)
 
-/* Accounting, as for memory that is registered with RDMA devices: VmPin of the process */
-
+/*
+ * Accounting, as for memory that is registered with an io_uring: the user pays, since a process can
+ * be gone long before the buffer that it made through a file of others. VmPin of the process shows
+ * its part.
+ */
 static int npu_userptr_charge(struct npu_userptr *userptr)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	u64 pinned = atomic64_add_return(userptr->count, &userptr->mm->pinned_vm);
+	struct user_struct *payer = current_user();
 
-	if (pinned <= limit || capable(CAP_IPC_LOCK))
-		return 0;
-	atomic64_sub(userptr->count, &userptr->mm->pinned_vm);
+	if (!capable(CAP_IPC_LOCK)) {
+		if (atomic_long_add_return(userptr->count, &payer->locked_vm) > limit) {
+			atomic_long_sub(userptr->count, &payer->locked_vm);
+			return -ENOMEM;
+		}
+		userptr->payer = get_uid(payer);
+	}
+	atomic64_add(userptr->count, &userptr->mm->pinned_vm);
 
-	return -ENOMEM;
+	return 0;
 }
 
 static void npu_userptr_uncharge(struct npu_userptr *userptr)
 {
+	if (userptr->payer) {
+		atomic_long_sub(userptr->count, &userptr->payer->locked_vm);
+		free_uid(userptr->payer);
+		userptr->payer = NULL;
+	}
 	atomic64_sub(userptr->count, &userptr->mm->pinned_vm);
 }
 
@@ -343,8 +359,8 @@ static struct npu_bo *npu_userptr_bo_pinned(struct npu_userptr *userptr)
 	if (userptr->readonly)
 		flags |= DRM_NPU_BO_READONLY;
 
-	/* Entered, so that nothing is mapped for DMA behind the back of a device that goes away. */
-	if (!npu_device_enter(npu, &idx))
+	/* Held, so that nothing is mapped for DMA behind the back of a device that goes away. */
+	if (!npu_device_hold(npu, &idx))
 		return ERR_PTR(-ENODEV);
 	ret = npu_userptr_map(userptr);
 	if (ret)
@@ -352,7 +368,7 @@ static struct npu_bo *npu_userptr_bo_pinned(struct npu_userptr *userptr)
 	else
 		bo = npu_bo_create_pinned(npu, (u64)userptr->count << PAGE_SHIFT, flags,
 					  userptr->sg);
-	npu_device_exit(idx);
+	npu_device_release(idx);
 
 	return bo;
 }
@@ -367,10 +383,10 @@ static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr, struct 
 	if (userptr->readonly)
 		flags |= DRM_NPU_BO_READONLY;
 
-	if (!npu_device_enter(npu, &idx))
+	if (!npu_device_hold(npu, &idx))
 		return ERR_PTR(-ENODEV);
 	bo = npu_bo_create(npu, user, (u64)userptr->count << PAGE_SHIFT, flags);
-	npu_device_exit(idx);
+	npu_device_release(idx);
 
 	return bo;
 }

@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 
 #include "npu_device.h"
-#include "npu_drv.h"
+#include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_vm.h"
 
@@ -18,17 +18,18 @@
 /**
  * npu_vm_create - make an empty address space
  * @npu: device
+ * @user: who it is for; NULL: the driver itself
  */
-struct npu_vm *npu_vm_create(struct npu_device *npu)
+struct npu_vm *npu_vm_create(struct npu_device *npu, struct npu_user *user)
 {
 	struct npu_vm *vm;
 	int ret;
 
-	vm = kzalloc(sizeof(*vm), GFP_KERNEL);
+	vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
 	if (!vm)
 		return ERR_PTR(-ENOMEM);
 
-	ret = npu_space_init(&vm->space, npu);
+	ret = npu_space_init(&vm->space, npu, user);
 	if (ret) {
 		kfree(vm);
 		return ERR_PTR(ret);
@@ -36,6 +37,8 @@ struct npu_vm *npu_vm_create(struct npu_device *npu)
 
 	kref_init(&vm->kref);
 	vm->npu = npu;
+	if (user)
+		npu_user_get(user);
 	mutex_init(&vm->lock);
 	drm_mm_init(&vm->mm, NPU_VA_START, NPU_VA_END - NPU_VA_START);
 
@@ -46,7 +49,10 @@ static void npu_vm_release(struct kref *kref)
 {
 	struct npu_vm *vm = container_of(kref, struct npu_vm, kref);
 
+	struct npu_user *user = vm->space.user;
+
 	npu_space_fini(&vm->space);
+	npu_user_put(user);
 	drm_mm_takedown(&vm->mm);
 	mutex_destroy(&vm->lock);
 	kfree(vm);
@@ -228,7 +234,7 @@ int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo)
 	if (vma)
 		goto out;
 
-	vma = kzalloc(sizeof(*vma), GFP_KERNEL);
+	vma = kzalloc(sizeof(*vma), GFP_KERNEL_ACCOUNT);
 	if (!vma) {
 		ret = -ENOMEM;
 		goto out;

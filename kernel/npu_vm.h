@@ -15,6 +15,7 @@
 struct drm_file;
 struct npu_bo;
 struct npu_device;
+struct npu_user;
 
 /* Below 4 GiB is nothing, so that a truncated address never hits. */
 #define NPU_VA_START	SZ_4G
@@ -71,7 +72,7 @@ struct npu_vma {
 	struct drm_mm_node node;
 };
 
-struct npu_vm *npu_vm_create(struct npu_device *npu);
+struct npu_vm *npu_vm_create(struct npu_device *npu, struct npu_user *user);
 void npu_vm_put(struct npu_vm *vm);
 int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo);
 void npu_vm_unbind(struct npu_vm *vm, struct npu_bo *bo);

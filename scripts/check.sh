@@ -1,14 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds everything and runs every test: what `make check` does. Each step writes its output to a log and counts its tests; a step that ends badly counts
-# as failed whatever it printed, and a step that ran no test has failed. The last line is "N passed, N failed".
+# Builds everything and runs every test: what `make check` does. Each step writes its output to a log and counts its
+# tests; a step that ends badly counts as failed whatever it printed, and a step that ran no test has failed. The last
+# line is "N passed, N failed".
 #
 #   check.sh              all steps
 #   check.sh NAME...      only the steps whose names contain one of these words
+#   check.sh --deep       what takes hours instead (make check-deep): all of what a check takes a tenth of; fuzzers
+#                         for $MINUTES (60) each
+#   check.sh --steps      names the steps
 #
-# Long steps are not repeated while nothing that they could see has changed since they passed; the output says so. With ALL=1 (or CI, which continuous integration
-# sets) they always run.
+# A check takes one tenth of what is too long for it, another one with each commit: $NPU_TENTH, 0 to 9, by default the
+# last digit of the commit's number.
+#
+# Long steps that passed are not run again until a file that they could see changes; the output says so. With ALL=1 (or
+# CI, which continuous integration sets) they always run.
 
 NPU_STEP=check
 # shellcheck source=scripts/lib.sh
@@ -18,7 +25,17 @@ cd "$NPU_TOP" || exit 1
 
 LOGS=$NPU_BUILD/check
 JOBS=$(nproc)
+MODE=check
+case ${1:-} in
+    --deep) MODE=deep && shift ;;
+    --steps)
+        sed -nE 's/^ *(must|step|(keep )?(step|aside)) ([a-z0-9-]+) .*/\4/p' scripts/check.sh | sort -u
+        exit 0
+        ;;
+esac
 WANTED=("$@")
+NPU_TENTH=${NPU_TENTH:-$((0x0$(git rev-parse --short=6 HEAD 2>/dev/null) % 10))}
+export NPU_TENTH
 passed=0
 failed=0
 number=0
@@ -38,47 +55,53 @@ wanted() {
     return 1
 }
 
-# Counts of a log: the sum of its "N passed, N failed" lines; where it has none, of the closing lines of ctest and unittest.
+# Counts of a log: the sum of its "N passed, N failed" lines; where it has none, of the closing lines of ctest and
+# unittest.
 counts() {
     awk '
         match($0, /[0-9]+ passed, [0-9]+ failed/) {
             split(substr($0, RSTART, RLENGTH), w, /[ ,]+/); plain_p += w[1]; plain_f += w[3] }
         /tests passed, [0-9]+ tests failed out of [0-9]+/ {
-            match($0, /[0-9]+ tests failed out of [0-9]+/); split(substr($0, RSTART, RLENGTH), w, " "); f += w[1]; p += w[6] - w[1] }
+            match($0, /[0-9]+ tests failed out of [0-9]+/); split(substr($0, RSTART, RLENGTH), w, " ")
+            f += w[1]; p += w[6] - w[1] }
         /^Ran [0-9]+ tests? in/ { ran = $2 }
         /^OK/ && ran { p += ran; ran = 0 }
         /^FAILED \(/ && ran { n = 0; while (match($0, /(failures|errors)=[0-9]+/)) {
-            split(substr($0, RSTART, RLENGTH), w, "="); n += w[2]; $0 = substr($0, RSTART + RLENGTH) } f += n; p += ran - n; ran = 0 }
+            split(substr($0, RSTART, RLENGTH), w, "="); n += w[2]; $0 = substr($0, RSTART + RLENGTH) }
+            f += n; p += ran - n; ran = 0 }
         END { if (plain_p + plain_f) print plain_p, plain_f; else print p + 0, f + 0 }' "$1"
 }
 
-# run LOG SECONDS COMMAND...: a step's command, with its output in a log; prints its status, passed and failed tests, and seconds.
+# run LOG SECONDS COMMAND...: a step's command, with its output in a log; prints its status, passed and failed tests,
+# seconds, and seconds of processors.
 run() {
-    local log=$1 limit=$2 status p f begun=$SECONDS
+    local log=$1 limit=$2 status p f begun=$SECONDS TIMEFORMAT='%U %S'
     shift 2
-    timeout --kill-after=30 "$limit" bash -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null
+    { time timeout --kill-after=30 "$limit" bash -c '"$@"' bash "$@" >"$log" 2>&1 </dev/null; } 2>"$log.processors"
     status=$?
     read -r p f < <(counts "$log")
     if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     if [ $((p + f)) -eq 0 ]; then f=1; echo "no test ran" >>"$log"; fi
-    echo "$status $p $f $((SECONDS - begun))"
+    echo "$status $p $f $((SECONDS - begun)) $(tail -n 1 "$log.processors" | awk '{ printf "%.0f", $1 + $2 }')"
 }
 
-# report NAME LOG STATUS PASSED FAILED SECONDS: adds up, and shows the end of the log of what failed.
+# report NAME LOG STATUS PASSED FAILED SECONDS PROCESSOR-SECONDS: adds up, and shows the end of the log of what failed.
 report() {
     passed=$((passed + $4))
     failed=$((failed + $5))
-    printf '%-34s %5d passed, %d failed  (%d s)\n' "$1" "$4" "$5" "$6"
+    printf '%-34s %5d passed, %d failed  (%d s, processors %d s)\n' "$1" "$4" "$5" "$6" "$7"
     if [ "$5" -ne 0 ]; then
         failures+=("$1 (status $3): $2")
         logs+=("$2")
         tail -n 30 "$2" | sed 's/^/    | /'
-    elif [ -n "${records[$1]:-}" ] && [ "$NPU_CACHE/passed/$1-$(fingerprint "${unseen_by[$1]}")" = "${records[$1]}" ]; then
+    elif [ -n "${records[$1]:-}" ] &&
+        [ "$NPU_CACHE/passed/$1-$(fingerprint "${unseen_by[$1]}")" = "${records[$1]}" ]; then
         { echo "${@:3}" && cat "$2"; } >"${records[$1]}.new" && mv "${records[$1]}.new" "${records[$1]}"
     fi
 }
 
-# fingerprint UNSEEN: what a step could see: every file but those, the packages, the kernels and QEMU of the cache, the processors, the environment. Without git: nothing is known.
+# fingerprint UNSEEN: what a step could see: every file but those, the packages, the kernels and QEMU of the cache, the
+# processors, the environment. Without git: nothing is known.
 fingerprint() {
     local files
     files=$(git ls-files --cached --others --exclude-standard 2>/dev/null | grep -vE "$1" | sort)
@@ -92,7 +115,7 @@ fingerprint() {
         ls "$NPU_CACHE"/{qemu,kernel-stock,kernel-debug,kernel-newest}
         nproc
         grep -h '^CMAKE_BUILD_TYPE' "$NPU_BUILD/CMakeCache.txt"
-        env | grep '^NPU_' | sort
+        env | grep '^NPU_' | grep -v '^NPU_TENTH=' | sort
     } 2>&1 | hash_of
 }
 
@@ -111,7 +134,8 @@ step() {
     report "$name" "$log" "${result[@]}"
 }
 
-# aside NAME SECONDS COMMAND...: a test step beside the following ones, and after earlier ones of its kind: boards that boot and wait leave a core to others.
+# aside NAME SECONDS COMMAND...: a test step beside the following ones, and after earlier ones of its kind: boards that
+# boot and wait leave a core to others.
 aside() {
     local log name=$1
     wanted "$name" || return 0
@@ -136,7 +160,8 @@ together() {
     aside_logs=()
 }
 
-# keep step|aside NAME SECONDS COMMAND...: a step that is not repeated while what it could see, all files but $UNSEEN, is unchanged.
+# keep step|aside NAME SECONDS COMMAND...: a step whose result is kept until a file that it could see (all but $UNSEEN)
+# changes.
 keep() {
     local record result
     wanted "$2" || return 0
@@ -145,7 +170,8 @@ keep() {
         read -ra result <"$record"
         passed=$((passed + result[1]))
         kept+=("$2")
-        printf '%-34s %5d passed, 0 failed  (unchanged since it passed: %s)\n' "$2" "${result[1]}" "$(date -r "$record" '+%F %H:%M')"
+        printf '%-34s %5d passed, 0 failed  (unchanged since it passed: %s)\n' "$2" "${result[1]}" \
+            "$(date -r "$record" '+%F %H:%M')"
         return 0
     fi
     records[$2]=$record
@@ -159,22 +185,23 @@ must() { step "$1" "$2" succeeds "${@:3}"; }
 # succeeds COMMAND...: one test.
 succeeds() { "$@" && echo "1 passed, 0 failed"; }
 
-run_ctest() { ctest --test-dir "$1" --output-on-failure -j "$JOBS" "${@:2}"; }
+run_ctest() { scripts/run_ctest.py "$@"; }
 
 # culprits LOG: the lines that name what failed, a few of them, for whoever sees only the end of the output.
 culprits() {
-    grep -nE '^not ok|FAILED|^FAIL|^(FAIL|ERROR):|npu-vm: |\*\*\*Failed|\*\*\*Timeout|kernel reported|[^a-z]error: |AddressSanitizer|ThreadSanitizer' "$1" | cut -c1-200 | head -n 12 |
-        sed 's/^/    | /'
+    local signs='^not ok|FAILED|^FAIL|^(FAIL|ERROR):|npu-vm: |\*\*\*Failed|\*\*\*Timeout|kernel reported|[^a-z]error: '
+    grep -nE "$signs|AddressSanitizer|ThreadSanitizer" "$1" | cut -c1-200 | head -n 12 | sed 's/^/    | /'
 }
 
-# sanitized DIR SANITIZERS TARGET... -- CTEST-ARGUMENT...: builds these targets once more (none: all) and runs their tests, with the chip's reference back end. -O0, because
-# the compiler's time is most of this step; the chip model, which most tests wait for, has more.
+# sanitized DIR SANITIZERS TARGET... -- CTEST-ARGUMENT...: builds these targets once more and runs their tests. By clang
+# and with -O0, because the compiler's time is half of this step; the chip model, which most tests wait for, has more.
 sanitized() {
     local dir=$1 sanitizers=$2 targets=()
     shift 2
     while [ "$1" != -- ]; do targets+=("$1") && shift; done
     shift
-    cmake -S . -B "$dir" -G Ninja -DNPU_SANITIZE="$sanitizers" -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O0 -g1" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O0 -g1" &&
+    CC=clang CXX=clang++ cmake -S . -B "$dir" -G Ninja -DNPU_SANITIZE="$sanitizers" \
+        -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O0 -g1" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O0 -g1" &&
         ninja -C "$dir" "${targets[@]}" && run_ctest "$dir" "$@"
 }
 
@@ -184,44 +211,86 @@ export -f succeeds run_ctest sanitized qemu_device
 export JOBS NPU_PYTHON
 
 # Programs of the tests with the label "thread", and what these load.
-THREAD_TARGETS=(npu-sim npu_model_test npu_libnpu_test npu_runtime_test npu_shapes_test npu_runtime_c_test npu_bmrt_test_test bmrt_test bmodel_seeds)
+THREAD_TARGETS=(npu-sim npu_model_test npu_libnpu_test npu_runtime_test npu_shapes_test npu_runtime_c_test
+    npu_bmrt_test_test bmrt_test bmodel_seeds fuzz_chip_thread)
 
-must setup 1200 make -s setup
-must generated-files 60 uapi/hw/generate.py --check
-step files 120 tests/static/spdx.sh
-must build 1800 make -s build
-must qemu 1800 make -s qemu
-must kernel-stock 900 make -s kernel-stock
-must kernel-debug 2400 make -s kernel-debug
-must kernel-newest 900 make -s kernel-newest
-must module 600 make -s module
-must module-debug 600 make -s module-debug
+prepare() {
+    must setup 1200 make -s setup
+    must build 1800 make -s build
+    must qemu 1800 make -s qemu
+    must kernel-stock 900 make -s kernel-stock
+    must kernel-debug 2400 make -s kernel-debug
+    must module 600 make -s module
+    must module-debug 600 make -s module-debug
+}
 
-find "$NPU_CACHE/passed" -type f -mtime +30 -delete
-UNSEEN='^(docs|man|README|LICENSE|examples|networks|runtime|tests/(bench|conformance|oracle|install|unit|fuzz))'
-keep aside npu-vm 900 tests/env/test_npu_vm.sh
-keep aside driver-static 900 tests/static/driver.sh
-step arrows 120 tests/static/arrows.py "$NPU_BUILD"
-step unit 1200 run_ctest "$NPU_BUILD"
-step oracle 300 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data "$NPU_PYTHON" -W error -m unittest discover -s tests/oracle
-step networks-sim 900 "$NPU_PYTHON" tests/conformance/run_nets.py --quick
-step demo-sim 300 succeeds make -s demo BOARD=sim
-step qemu-device 600 qemu_device
-step demo 300 succeeds make -s demo
-aside guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
-aside guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest
-step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined --
-step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
-together
+check() {
+    prepare
+    must generated-files 60 uapi/hw/generate.py --check
+    must kernel-newest 900 make -s kernel-newest
+    step files 120 tests/static/spdx.sh
+    step format 600 scripts/format.sh --check
+    step lines 120 tests/static/lines.py
+    step checkers 120 tests/static/test_checkers.sh
 
-# Two boards at a time, and no compiler beside them: they test what happens when time runs out.
-UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|LICENSE|examples/|networks/|tools/npuc/|runtime/(compiler|graph|cpu)/|tests/(bench|conformance|oracle|static|install|env|unit/compiler)/)'
-keep aside guest-debug-use 2400 tests/guest/check.sh debug-use
-keep aside guest-iommu 900 tests/guest/check.sh iommu
-keep aside guest-cards 1300 tests/guest/check.sh cards
-keep step guest-debug-break 2400 tests/guest/check.sh debug-break
-keep step guest-stock 900 tests/guest/check.sh stock
-together
+    find "$NPU_CACHE/passed" -type f -mtime +30 -delete
+    UNSEEN='^(docs|man|README|CONTRIBUTING|LICENSE|examples|networks|runtime|compiler'
+    UNSEEN+='|tests/(bench|conformance|oracle|install|unit|fuzz|mutation))'
+    keep aside npu-vm 1800 tests/env/test_npu_vm.sh
+    keep aside driver-static 900 tests/static/driver.sh
+    step arrows 120 tests/static/arrows.py "$NPU_BUILD"
+    step unit 1800 run_ctest "$NPU_BUILD"
+    step oracle 600 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data \
+        "$NPU_PYTHON" -W error -m unittest discover -s tests/oracle
+    step networks-sim 900 "$NPU_PYTHON" tests/conformance/run_nets.py --quick
+    step demo-sim 300 succeeds make -s demo BOARD=sim
+    step qemu-device 900 qemu_device
+    step demo 600 succeeds make -s demo
+    aside guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
+    # Other sizes of local memory are other programs, which networks-sim compares; the driver does not see a difference.
+    aside guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --lmem default
+    step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined unit_programs -- \
+        -LE 'abi|documents|install'
+    step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
+    together
+
+    # Two boards at a time, and no compiler beside them.
+    UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|CONTRIBUTING|LICENSE'
+    UNSEEN+='|examples/|networks/|tools/npuc/|compiler/'
+    UNSEEN+='|tests/(bench|conformance|oracle|static|install|env|mutation|unit/compiler)/)'
+    keep aside guest-debug-use 2400 tests/guest/check.sh debug-use
+    keep aside guest-iommu 900 tests/guest/check.sh iommu
+    keep aside guest-cards 1300 tests/guest/check.sh cards
+    keep step guest-debug-break 2400 tests/guest/check.sh debug-break
+    keep step guest-stock 1200 tests/guest/check.sh stock
+    together
+}
+
+# fuzzer NAME SECONDS: one test, which keeps what it finds beside the build.
+fuzzer() {
+    ninja -C "$NPU_BUILD" "fuzz_$1"
+    (cd "$NPU_BUILD" && "$NPU_TOP/tests/fuzz/run.sh" "$NPU_BUILD/bin" "$1" "$2" "$NPU_BUILD/corpus-$1") &&
+        echo "1 passed, 0 failed"
+}
+export -f fuzzer
+
+deep() {
+    local seconds=$((${MINUTES:-60} * 60))
+    prepare
+    step deep-networks 7200 "$NPU_PYTHON" tests/conformance/run_nets.py --full
+    step deep-networks-guest 7200 "$NPU_PYTHON" tests/conformance/run_nets.py --full --guest
+    step deep-debug 14400 tests/guest/check.sh deep
+    step deep-stock 7200 tests/guest/check.sh deep-stock
+    step deep-iommu 7200 tests/guest/check.sh deep-iommu
+    step deep-fuzz-bmodel $((seconds + 600)) fuzzer bmodel "$seconds"
+    step deep-fuzz-onnx $((seconds + 1800)) fuzzer onnx "$seconds"
+    step deep-fuzz-chip $((seconds + 600)) fuzzer chip "$seconds"
+    step deep-fuzz-kernel $((seconds + 1200)) make -s fuzz-kernel SECONDS="$seconds"
+    step deep-tidy 7200 scripts/tidy.sh
+    step deep-mutants 14400 scripts/mutate.py --since "${SINCE:-HEAD~1}"
+}
+
+$MODE
 
 echo
 for i in "${!failures[@]}"; do

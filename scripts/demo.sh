@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Reads handwritten digits on the NPU: what `make demo` does. The first run sets everything up, which takes minutes; later runs find it in the cache.
+# Reads handwritten digits on the NPU: what `make demo` does. The first run sets everything up, which takes minutes;
+# later runs find it in the cache.
 #
-#   demo.sh [pc|sim]    pc: an emulated board with Linux and npu.ko; sim: the chip model in the process, no kernel and no QEMU
+#   demo.sh [pc|sim]    pc: an emulated board with Linux and npu.ko; sim: the chip model in the process, no kernel and
+#                       no QEMU
 
 NPU_STEP=demo
 # shellcheck source=scripts/lib.sh

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Puts the newest kernel source that Debian offers into the cache. It is neither built nor booted: tests/static/driver.sh compiles the driver in it. Prints the path of an env
-# file: KSOURCE, KVERSION, KEXPORTS (what the kernel and its modules export, one name a line).
+# Puts the newest kernel source that Debian offers into the cache. It is neither built nor booted:
+# tests/static/driver.sh compiles the driver in it. Prints the path of an env file: KSOURCE, KVERSION, KEXPORTS (what
+# the kernel and its modules export, one name a line).
 #
 #   kernel-newest.sh           fetch what is missing, print the env file's path
 #   kernel-newest.sh --env     only print the path; fails where there is none
@@ -20,7 +21,8 @@ newest_env() { printf '%s\n' "$BASE"/*/npu.env | sort -V | tail -n 1; }
 
 # What is made by macros of other names is not found; the driver uses none of it.
 list_exports() {
-    grep -rhoE --include='*.[chS]' '\bEXPORT_(SYMBOL|PER_CPU_SYMBOL)[A-Z_]*\([a-zA-Z0-9_]+' "$1" | sed 's/.*(//' | sort -u
+    grep -rhoE --include='*.[chS]' '\bEXPORT_(SYMBOL|PER_CPU_SYMBOL)[A-Z_]*\([a-zA-Z0-9_]+' "$1" | sed 's/.*(//' |
+        sort -u
 }
 
 fetch() {
@@ -33,7 +35,8 @@ fetch() {
     mkdir -p "$incoming"
     apt_unpack "$incoming/package" "$package"
     say "unpacking $package"
-    tar -C "$incoming" -xf "$incoming/package/usr/src/$package.tar.xz" --exclude='*/Documentation/*/*' --exclude='*/tools/testing/*'
+    tar -C "$incoming" -xf "$incoming/package/usr/src/$package.tar.xz" --exclude='*/Documentation/*/*' \
+        --exclude='*/tools/testing/*'
     version=$(make -s -C "$incoming/$package" kernelversion)
     root=$BASE/$version
     rm -rf "$root"

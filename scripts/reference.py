@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reference pages from the comments of public headers: one page a section, and a page that points there for each of its functions.
+"""Reference pages from the comments of public headers: one page a section, and a page that points there for each of its
+functions.
 
   reference.py --man DIR HEADER...      manual pages, section 3
   reference.py --markdown FILE HEADER...
-  reference.py --check HEADER...        every function that a header exports must have a description; status 1 if one has none
+  reference.py --check HEADER...        every function that a header exports must have a description; status 1 if one
+                                        has none
 
-What is read: the header's first comment is about all of it; "/* ---- title ---- */" begins a section; a comment describes the declarations that follow it up to the next
-empty line or comment.
+What is read: the header's first comment is about all of it; "/* ---- title ---- */" begins a section; a comment
+describes the declarations that follow it up to the next empty line or comment.
 """
 import argparse
 import os

@@ -18,6 +18,7 @@ packages() {
     cat <<'LIST'
 build-essential|C and C++ compilers, make
 cmake|builds libraries, tools and tests
+ccache|keeps compiled files between builds and checkouts
 ninja-build|runs the builds of QEMU and CMake
 pkg-config|finds libraries
 libdrm-dev|DRM headers for libnpu and the guest tests
@@ -87,7 +88,8 @@ install_them() {
     fi
     say "installing ${#names[@]} packages; log: $NPU_CACHE/logs/setup.log"
     logged "$NPU_CACHE/logs/apt-update.log" "${root[@]}" apt-get -q update
-    logged "$NPU_CACHE/logs/setup.log" "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${names[@]}"
+    logged "$NPU_CACHE/logs/setup.log" "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
+        --no-install-recommends "${names[@]}"
 }
 
 main() {

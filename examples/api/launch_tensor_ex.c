@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the program for inputs and outputs, large enough for every stage. usage: launch_tensor_ex MODEL PICTURES INDEX */
+/* Memory of the program for inputs and outputs, large enough for every stage. usage: launch_tensor_ex MODEL PICTURES
+ * INDEX */
 #include "sample.h"
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Several threads, each with a runtime of its own that loads the same model; equal coefficients are on the card once all the same.
-// usage: many_runtimes MODEL PICTURES INDEX
+// Several threads, each with a runtime of its own that loads the same model; equal coefficients are on the card once
+// all the same. usage: many_runtimes MODEL PICTURES INDEX
 #include <thread>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Several threads, one runtime: each has a Network of its own of the same context, with tensors of its own; the coefficients are there once.
-// usage: one_runtime MODEL PICTURES INDEX
+// Several threads, one runtime: each has a Network of its own of the same context, with tensors of its own; the
+// coefficients are there once. usage: one_runtime MODEL PICTURES INDEX
 #include <thread>
 
 #include "bmruntime_cpp.h"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs the samples on handwritten digits: each has to read three of them as their labels say. run.sh BIN_DIR DIGITS_DIR SAMPLE...
+# Runs the samples on handwritten digits: each has to read three of them as their labels say. run.sh BIN_DIR DIGITS_DIR
+# SAMPLE...
 set -eu
 bin=$1 digits=$2
 shift 2

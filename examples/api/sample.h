@@ -14,12 +14,12 @@
 #define CLASSES 10
 
 /* Every call can fail; a real program does more than to end. The runtime and BMLIB each have a text. */
-#define CHECK(what)                                                                                          \
-  do {                                                                                                       \
-    if (!(what)) {                                                                                           \
+#define CHECK(what)                                                                                            \
+  do {                                                                                                         \
+    if (!(what)) {                                                                                             \
       fprintf(stderr, "%s:%d: %s: %s / %s\n", __FILE__, __LINE__, #what, bmrt_last_error(), npu_last_error()); \
-      exit(1);                                                                                               \
-    }                                                                                                        \
+      exit(1);                                                                                                 \
+    }                                                                                                          \
   } while (0)
 
 /* Picture number `index` of networks/digits/test_images.bin, as the network wants it. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A launch as data: prepared once, sent for several pictures. usage: send_api MODEL PICTURES INDEX */
+#include <bmlib_internal.h>
+
 #include "sample.h"
 
 int main(int argc, char **argv) {

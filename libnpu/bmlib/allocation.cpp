@@ -2,7 +2,7 @@
 // Allocating and freeing device memory.
 #include <cerrno>
 
-#include "memory.h"
+#include "libnpu/bmlib/memory.h"
 
 namespace npu::bm {
 

@@ -2,7 +2,7 @@
 // System memory to device memory in one call.
 #include <cerrno>
 
-#include "memory.h"
+#include "libnpu/bmlib/memory.h"
 
 using namespace npu::bm;
 

@@ -5,21 +5,21 @@
 #include <cstring>
 #include <vector>
 
-#include "memory.h"
+#include "libnpu/bmlib/memory.h"
 
 namespace npu::bm {
 
 int copy_in(Handle &handle, const Memory &dst, const void *src, uint64_t size, uint64_t offset) {
   Place place;
   if (int err = place.find(handle, dst, offset, size)) return err;
-  const Timer timer(handle.profile.in);
+  const Timer timer(handle, handle.profile.to_device);
   return npu_write(place.bo, place.offset, src, size);
 }
 
 int copy_out(Handle &handle, void *dst, const Memory &src, uint64_t size, uint64_t offset) {
   Place place;
   if (int err = place.find(handle, src, offset, size)) return err;
-  const Timer timer(handle.profile.out);
+  const Timer timer(handle, handle.profile.from_device);
   return npu_read(place.bo, place.offset, dst, size);
 }
 

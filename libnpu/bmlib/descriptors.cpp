@@ -2,7 +2,7 @@
 // Descriptors: plain values.
 #include <cerrno>
 
-#include "memory.h"
+#include "libnpu/bmlib/memory.h"
 
 namespace npu::bm {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What all handles of one device share: allocations and mappings.
-#include "../src/private.h"
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
+#include "libnpu/src/private.h"
 
 namespace npu::bm {
 

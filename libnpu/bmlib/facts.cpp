@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "../src/private.h"
-#include "memory.h"
+#include "libnpu/bmlib/memory.h"
+#include "libnpu/src/private.h"
 
 using namespace npu::bm;
 

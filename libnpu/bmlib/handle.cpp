@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Launches of threads: recorded here, waited for by bm_*_sync().
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
 
 #include <time.h>
 
@@ -23,7 +23,7 @@ struct ThreadEnd {
 
   ~ThreadEnd() {
     for (const auto &weak : handles)
-      if (const auto handle = weak.lock()) handle->thread_gone(number);
+      if (const auto handle = weak.lock(); handle && handle->device().pid() == getpid()) handle->thread_gone(number);
   }
 };
 
@@ -36,6 +36,8 @@ int64_t now_ns() {
 }
 
 int64_t left_until(int64_t deadline) { return deadline < 0 ? -1 : std::max<int64_t>(deadline - now_ns(), 0); }
+
+uint64_t micros(int64_t ns) { return static_cast<uint64_t>(ns) / 1000; }
 
 std::string failure_text(uint64_t seqno, const npu_result &result) {
   char text[256];
@@ -57,11 +59,14 @@ TracedCall::~TracedCall() {
   if (fn) fn(name_, begin_, now_ns());
 }
 
-Timer::Timer(Profile::Copies &copies) : copies_(copies), traced_(copies.name), start_(now_ns()) {}
+Timer::Timer(Handle &handle, Profile::Copies &copies)
+    : handle_(handle), copies_(copies), traced_(copies.name), start_(now_ns()) {}
 
 Timer::~Timer() {
-  copies_.ns += static_cast<uint64_t>(now_ns() - start_);
+  const int64_t end = now_ns();
+  copies_.ns += static_cast<uint64_t>(end - start_);
   copies_.count++;
+  handle_.trace_copy(copies_.cdma_dir, start_, end);
 }
 
 Handle::~Handle() {
@@ -115,7 +120,7 @@ int Handle::record(npu_context *context, uint64_t seqno, void (*release)(void *a
   const uint64_t number = this_thread.number;
   Thread &thread = mine();
   profile.sent++;
-  thread.pending.push_back(std::make_shared<Launch>(Launch{context, seqno, next_order_++, release, arg}));
+  thread.pending.push_back(std::make_shared<Launch>(Launch{context, seqno, next_order_++, release, arg, now_ns()}));
   // Results are remembered for so many jobs only: a program that never syncs still gets its first error.
   while (thread.pending.size() > kPrune && !complete(lock, number, thread.pending.front(), 0)) continue;
   return 0;
@@ -141,6 +146,8 @@ int Handle::complete(Lock &lock, uint64_t number, const std::shared_ptr<Launch> 
   }
   if (!thread) return 0;
   profile.completed++;
+  if (thread->traced && thread->trace.size() < kMaxTrace)
+    thread->trace.push_back({1, micros(launch->sent_ns), micros(launch->sent_ns), micros(now_ns()), 0, 0});
   if (!waited && result.known && !result.error) {
     profile.cycles += result.cycles;
     thread->has_last = true;
@@ -237,6 +244,42 @@ bool Handle::last_cycles(uint64_t *cycles) {
   if (it == threads_.end() || !it->second.has_last) return false;
   *cycles = it->second.last_cycles;
   return true;
+}
+
+void Handle::trace(bool on) {
+  Lock lock(mutex_);
+  Thread &thread = mine();
+  if (on) {
+    traced_ = true;
+    thread.trace.clear();
+  }
+  thread.traced = on;
+}
+
+void Handle::trace_copy(int cdma_dir, int64_t begin_ns, int64_t end_ns) {
+  if (!traced_.load(std::memory_order_relaxed)) return;
+  Lock lock(mutex_);
+  const auto it = threads_.find(this_thread.number);
+  if (it == threads_.end() || !it->second.traced || it->second.trace.size() >= kMaxTrace) return;
+  it->second.trace.push_back({0, micros(begin_ns), micros(begin_ns), micros(end_ns), 0, cdma_dir});
+}
+
+size_t Handle::trace_size() {
+  Lock lock(mutex_);
+  const auto it = threads_.find(this_thread.number);
+  return it == threads_.end() ? 0 : it->second.trace.size();
+}
+
+size_t Handle::take_trace(bm_trace_item_data *items, size_t count) {
+  Lock lock(mutex_);
+  const auto it = threads_.find(this_thread.number);
+  if (it == threads_.end()) return 0;
+  auto &trace = it->second.trace;
+  count = std::min(count, trace.size());
+  const auto end = trace.begin() + static_cast<std::ptrdiff_t>(count);
+  std::copy(trace.begin(), end, items);
+  trace.erase(trace.begin(), end);
+  return count;
 }
 
 void Handle::thread_gone(uint64_t number) {

@@ -59,10 +59,11 @@ class Device {
 /// What bm_get_profile() tells about a handle.
 struct Profile {
   struct Copies {
-    const char *name;  ///< in traces
+    const char *name;    ///< in traces
+    const int cdma_dir;  ///< in traces of BMLIB
     std::atomic<uint64_t> ns{0}, count{0};
   };
-  Copies in{"copy to device"}, out{"copy from device"};
+  Copies to_device{"copy to device", 0}, from_device{"copy from device", 1};
   std::atomic<uint64_t> sent{0}, completed{0}, cycles{0};
 };
 
@@ -79,15 +80,18 @@ class TracedCall {
   const int64_t begin_;  // 0: nobody traces
 };
 
+class Handle;
+
 /// Counts a copy and the time until the end of its scope.
 class Timer {
  public:
-  explicit Timer(Profile::Copies &copies);
+  Timer(Handle &handle, Profile::Copies &copies);
   ~Timer();
   Timer(const Timer &) = delete;
   Timer &operator=(const Timer &) = delete;
 
  private:
+  Handle &handle_;
   Profile::Copies &copies_;
   const TracedCall traced_;
   const int64_t start_;
@@ -100,6 +104,7 @@ struct Launch {
   uint64_t order;  // of all launches of the handle
   void (*release)(void *arg);
   void *arg;
+  int64_t sent_ns;
 };
 
 /// What one thread launched on one handle.
@@ -112,6 +117,8 @@ struct Thread {
   bool told_others = false;  // bm_handle_sync() has reported it
   bool has_last = false;     // a launch has completed whose cycles are known:
   uint64_t last_cycles = 0;
+  bool traced = false;
+  std::deque<bm_trace_item_data> trace;
 };
 
 class Handle : public std::enable_shared_from_this<Handle> {
@@ -139,9 +146,17 @@ class Handle : public std::enable_shared_from_this<Handle> {
   /// Cycles of the calling thread's last completed launch; false: there is none.
   bool last_cycles(uint64_t *cycles);
 
+  // ---- the calling thread's trace ----
+  void trace(bool on);
+  void trace_copy(int cdma_dir, int64_t begin_ns, int64_t end_ns);
+  size_t trace_size();
+  /// Takes the `count` oldest records, or as many as there are; returns how many.
+  size_t take_trace(bm_trace_item_data *items, size_t count);
+
  private:
   using Lock = std::unique_lock<std::mutex>;
   static constexpr size_t kMaxContexts = 8;
+  static constexpr size_t kMaxTrace = 65536;
   static constexpr size_t kPrune = 32;  // launches without a sync, after which record() looks for finished ones
 
   Thread &mine();
@@ -157,6 +172,7 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::mutex mutex_;
   std::vector<npu_context *> contexts_;      // under mutex_
   std::vector<unsigned int> context_users_;  // threads of each, under mutex_
+  std::atomic<bool> traced_{false};          // some thread has been traced: untraced programs take no lock for it
   std::map<uint64_t, Thread> threads_;       // by thread number, under mutex_; number 0: threads that have ended
   uint64_t next_order_ = 0;                  // under mutex_
 };

@@ -2,7 +2,7 @@
 // Synchronisation, and the runtime's side of it.
 #include <cerrno>
 
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
 
 using namespace npu::bm;
 

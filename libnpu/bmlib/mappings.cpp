@@ -2,8 +2,8 @@
 // Device memory in the process, and its cache.
 #include <cerrno>
 
-#include "../src/private.h"
-#include "memory.h"
+#include "libnpu/bmlib/memory.h"
+#include "libnpu/src/private.h"
 
 using namespace npu::bm;
 

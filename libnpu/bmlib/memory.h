@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
 
 namespace npu::bm {
 

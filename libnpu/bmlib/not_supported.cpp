@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
 
 using namespace npu::bm;
 
@@ -20,6 +20,7 @@ constexpr char kUnit[] = "the chip has no such unit";
 constexpr char kSensor[] = "the card has no such sensor";
 constexpr char kSerial[] = "it has no serial number";
 constexpr char kClock[] = "the clock is the driver's to choose";
+constexpr char kReset[] = "the driver resets cores by itself, npu-smi --reset the card";
 constexpr char kMonitor[] = "the chip has no monitor that writes the vendor's records";
 
 }  // namespace
@@ -79,6 +80,8 @@ void show_md5(unsigned char md5[]) {
   for (int i = 0; md5 && i < MD5SUM_LEN; i++) printf("%02x", md5[i]);
   printf("\n");
 }
+
+bm_status_t bm_reset_tpu(bm_handle_t) { return no(__func__, kReset); }
 
 // ---- firmware ----
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Counters of a handle.
+// Counters of a handle, and traces of its threads.
 #include <cerrno>
 
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
 
 using namespace npu::bm;
 
@@ -24,10 +24,11 @@ int profile_of(const Handle &handle, bm_profile_t *out) {
   uint64_t us = 0;
   if (int err = microseconds(handle, p.cycles, &us)) return err;
   *out = {};
-  out->cdma_in_time = p.in.ns / kNsPerUs;
-  out->cdma_in_counter = p.in.count;
-  out->cdma_out_time = p.out.ns / kNsPerUs;
-  out->cdma_out_counter = p.out.count;
+  // "In" and "out" are the host's.
+  out->cdma_in_time = p.from_device.ns / kNsPerUs;
+  out->cdma_in_counter = p.from_device.count;
+  out->cdma_out_time = p.to_device.ns / kNsPerUs;
+  out->cdma_out_counter = p.to_device.count;
   out->tpu_process_time = us;
   out->sent_api_counter = p.sent;
   out->completed_api_counter = p.completed;
@@ -50,4 +51,41 @@ bm_status_t bm_get_last_api_process_time_us(bm_handle_t handle, uint64_t *time_u
   if (!h->last_cycles(&cycles))
     return npu_bm_status(fail(-EINVAL, "no launch of this thread on this handle has been waited for"), __func__);
   return npu_bm_status(microseconds(*h, cycles, time_us), __func__);
+}
+
+bm_status_t bm_trace_enable(bm_handle_t handle) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  h->trace(true);
+  return BM_SUCCESS;
+}
+
+bm_status_t bm_trace_disable(bm_handle_t handle) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  h->trace(false);
+  return BM_SUCCESS;
+}
+
+bm_status_t bm_traceitem_number(bm_handle_t handle, long long *number) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  if (!number) return npu_bm_status(fail(-EINVAL, "no place for the answer"), __func__);
+  *number = static_cast<long long>(h->trace_size());
+  return BM_SUCCESS;
+}
+
+bm_status_t bm_trace_dump(bm_handle_t handle, struct bm_trace_item_data *trace_data) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  if (!trace_data) return npu_bm_status(fail(-EINVAL, "no place for the record"), __func__);
+  return npu_bm_status(h->take_trace(trace_data, 1) ? 0 : fail(-EINVAL, "this thread has no record"), __func__);
+}
+
+bm_status_t bm_trace_dump_all(bm_handle_t handle, struct bm_trace_item_data *trace_data) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  if (!trace_data) return npu_bm_status(fail(-EINVAL, "no place for the records"), __func__);
+  h->take_trace(trace_data, h->trace_size());
+  return BM_SUCCESS;
 }

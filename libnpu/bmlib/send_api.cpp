@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
 
 using namespace npu::bm;
 

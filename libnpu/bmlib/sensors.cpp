@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What the card measures.
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
 
 using namespace npu::bm;
 
@@ -81,5 +82,19 @@ bm_status_t bm_get_status(bm_handle_t handle, int *status) {
   const int err = npu_device_status(h->npu(), &info);
   if (err && err != -ENODEV) return npu_bm_status(err, __func__);
   *status = err ? kGone : 0;
+  return BM_SUCCESS;
+}
+
+bm_status_t bmdev_get_idle_coreid(bm_handle_t handle, int *core_id) {
+  const auto h = find(handle);
+  if (!h) return bad_handle(__func__);
+  if (!core_id) return npu_bm_status(fail(-EINVAL, "no place for the answer"), __func__);
+  drm_npu_dev_info info{};
+  drm_npu_status_info status{};
+  int err = npu_device_info(h->npu(), &info);
+  if (!err) err = npu_device_status(h->npu(), &status);
+  if (err) return npu_bm_status(err, __func__);
+  const int lowest = std::countr_one(status.core_busy);
+  *core_id = lowest < static_cast<int>(info.cores) ? lowest : 0;
   return BM_SUCCESS;
 }

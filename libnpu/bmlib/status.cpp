@@ -2,16 +2,23 @@
 // Status codes and the log of BMLIB.
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
-#include "../src/private.h"
-#include "handle.h"
+#include "libnpu/bmlib/handle.h"
+#include "libnpu/src/private.h"
 
 namespace npu::bm {
 namespace {
 
 using Callback = void (*)(const char *tag, int level, const char *fmt, va_list args);
 
-std::atomic<int> log_level{BMLIB_LOG_ERROR};
+int level_from_environment() {
+  const char *quiet = getenv("NPU_QUIET");
+  return quiet && !strcmp(quiet, "1") ? BMLIB_LOG_QUIET : BMLIB_LOG_ERROR;
+}
+
+std::atomic<int> log_level{level_from_environment()};
 std::atomic<Callback> log_callback{nullptr};
 
 const char *level_name(int level) {

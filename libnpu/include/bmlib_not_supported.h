@@ -55,11 +55,17 @@ typedef struct {
   unsigned int param_size;
 } tpu_launch_param_t;
 
+typedef struct {
+  tpu_launch_param_t *param_list;
+  int param_num;
+} tpu_launch_async_param_t;
+
 typedef struct bootloader_version {
   char *bl1_version;
   char *bl2_version;
   char *bl31_version;
   char *uboot_version;
+  char *chip_version;
 } boot_loader_version;
 
 typedef void (*bmlib_api_dbg_callback)(int, int, int, const char *);

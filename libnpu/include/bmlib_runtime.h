@@ -388,18 +388,6 @@ BMLIB_API bm_status_t bm_thread_sync(bm_handle_t handle);
 /* Likewise. The launches of a thread run in one order, whatever their cores: it waits for all of them. BM_ERR_PARAM:
  * the card has no core core_id. */
 BMLIB_API bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id);
-/*
- * Sends a launch that get_bmodel_api_info_c() (bmruntime_interface.h) made: api_id, api and size are api_id[i],
- * api_data[i] and api_data_subsize[i] of it. Returns at once; bm_thread_sync() waits for it. BM_NOT_SUPPORTED: another
- * api_id. BM_ERR_PARAM: api is damaged, or points to memory that is not the device's any more.
- */
-BMLIB_API bm_status_t bm_send_api(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size);
-/* Likewise; launches wait in one order whatever is passed here: core_id is checked and then the launch's own list of
- * cores counts. */
-BMLIB_API bm_status_t bm_send_api_to_core(bm_handle_t handle, int api_id, const unsigned char *api, unsigned int size,
-                                          int core_id);
-/* bm_thread_sync() under the name that goes with bm_send_api(). */
-BMLIB_API bm_status_t bm_sync_api(bm_handle_t handle);
 /* Likewise for all threads' launches on this handle; other threads still get their errors from their own
  * bm_thread_sync(). */
 BMLIB_API bm_status_t bm_handle_sync(bm_handle_t handle);
@@ -510,9 +498,9 @@ BMLIB_API bm_status_t bm_get_status(bm_handle_t handle, int *status);
 /* Of a handle since bm_dev_request(). Times in microseconds: of copies as the program waited, of launches as the chip
  * counts (modelled cycles at the nominal clock). Launches count as completed when a sync call noticed. */
 typedef struct bm_profile {
-  uint64_t cdma_in_time __attribute__((aligned(8))); /* system to device */
+  uint64_t cdma_in_time __attribute__((aligned(8))); /* device to system: "in" and "out" are the host's */
   uint64_t cdma_in_counter __attribute__((aligned(8)));
-  uint64_t cdma_out_time __attribute__((aligned(8))); /* device to system */
+  uint64_t cdma_out_time __attribute__((aligned(8))); /* system to device */
   uint64_t cdma_out_counter __attribute__((aligned(8)));
   uint64_t tpu_process_time __attribute__((aligned(8)));
   uint64_t tpu1_process_time __attribute__((aligned(8))); /* 0 */
@@ -538,7 +526,8 @@ BMLIB_API bm_status_t bm_get_last_api_process_time_us(bm_handle_t handle, uint64
 #define BMLIB_LOG_DEBUG 48
 #define BMLIB_LOG_TRACE 56
 
-/* Lines up to the level are shown; the default is BMLIB_LOG_ERROR, on standard error. */
+/* Lines up to the level are shown; the default is BMLIB_LOG_ERROR, on standard error, and BMLIB_LOG_QUIET with
+ * NPU_QUIET=1 in the environment. */
 BMLIB_API int bmlib_log_get_level(void);
 BMLIB_API void bmlib_log_set_level(int level);
 /* Gets every line up to the level: tag, level, format, arguments. NULL: standard error again. */

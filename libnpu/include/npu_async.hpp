@@ -15,9 +15,10 @@
  *
  *   int error = npu::run(queue, twice(queue, context, job));
  *
- * Threads: a coroutine goes on in the thread that calls npu_async_process() (npu::run() does), in the callback of its launch.
- * Ownership: a coroutine may be destroyed while it waits, by that thread; its launch goes on. One that waits when the queue is destroyed goes on with -ECANCELED.
- * Errors: a launch does not throw. What a task throws comes out of whoever awaits it, result() or npu::run(). Coroutines of other types must not throw out of resume().
+ * Threads: a coroutine goes on in the thread that calls npu_async_process() (npu::run() does), in the callback of its
+ * launch. Ownership: a coroutine may be destroyed while it waits, by that thread; its launch goes on. One that waits
+ * when the queue is destroyed goes on with -ECANCELED. Errors: a launch does not throw. What a task throws comes out of
+ * whoever awaits it, result() or npu::run(). Coroutines of other types must not throw out of resume().
  */
 
 #include <npu.h>
@@ -40,7 +41,8 @@ struct launch_state {
 
 /* ---- one launch ---- */
 
-/* co_await gives the completion; its error is also that of a submission which was refused (npu_last_error() has the text then). Move it nowhere: await it where it was made. */
+/* co_await gives the completion; its error is also that of a submission which was refused (npu_last_error() has the
+ * text then). Move it nowhere: await it where it was made. */
 class launch {
  public:
   /* Copies nothing: the jobs must exist until co_await has begun. */
@@ -110,8 +112,9 @@ struct task_result<void> {
   void take() noexcept {}
 };
 
-/* A coroutine that gives a T. It begins when it is awaited, or by start(); many may be started at once, and be awaited or asked for their result later. Belongs to whoever has
- * the object; destroying it ends the coroutine, wherever it waits. */
+/* A coroutine that gives a T. It begins when it is awaited, or by start(); many may be started at once, and be awaited
+ * or asked for their result later. Belongs to whoever has the object; destroying it ends the coroutine, wherever it
+ * waits. */
 template <typename T = void>
 class [[nodiscard]] task {
  public:
@@ -169,7 +172,8 @@ class [[nodiscard]] task {
   handle handle_;
 };
 
-/* Starts a task and processes the queue until it is done. std::logic_error: it waits for something else than launches of this queue. */
+/* Starts a task and processes the queue until it is done. std::logic_error: it waits for something else than launches
+ * of this queue. */
 template <typename T>
 T run(npu_async *queue, task<T> whole) {
   whole.start();

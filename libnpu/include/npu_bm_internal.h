@@ -7,7 +7,7 @@
  * Functions return 0 or a negative errno with a text in npu_last_error().
  */
 
-#include "bmlib_runtime.h"
+#include "bmlib_internal.h"
 #include "npu.h"
 
 #ifdef __cplusplus
@@ -47,15 +47,16 @@ NPU_API int npu_bm_record_release(bm_handle_t handle, npu_context *context, uint
 NPU_API int npu_bm_reap(bm_handle_t handle, bool wait);
 
 /*
- * Keeps the handle's device and contexts alive until npu_bm_unref(), also beyond bm_dev_free(): a runtime that outlives its handle still finds the contexts of its
- * unfinished launches. After bm_dev_free() of a referenced handle the functions of this header still take it, those of bmlib_runtime.h do not.
+ * Keeps the handle's device and contexts alive until npu_bm_unref(), also beyond bm_dev_free(): a runtime that outlives
+ * its handle still finds the contexts of its unfinished launches. After bm_dev_free() of a referenced handle the
+ * functions of this header still take it, those of bmlib_runtime.h do not.
  */
 NPU_API int npu_bm_ref(bm_handle_t handle);
 NPU_API void npu_bm_unref(bm_handle_t handle);
 
 /*
- * A launch as data, what bm_send_api() takes: this header, stream_count struct drm_npu_stream, region_count regions. Addresses are the device's, so
- * that the record may be kept and its tensors moved.
+ * A launch as data, what bm_send_api() takes: this header, stream_count struct drm_npu_stream, region_count regions.
+ * Addresses are the device's, so that the record may be kept and its tensors moved.
  */
 #define NPU_BM_API_LAUNCH 0x4e50
 #define NPU_BM_API_MAGIC 0x49504142u /* "BAPI" */

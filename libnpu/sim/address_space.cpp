@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "address_space.h"
+#include "libnpu/sim/address_space.h"
 
 #include <npu_regs.h>
 

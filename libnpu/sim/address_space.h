@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory.h"
-#include "ranges.h"
+#include "libnpu/sim/memory.h"
+#include "libnpu/sim/ranges.h"
 
 namespace npu::sim {
 

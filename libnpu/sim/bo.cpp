@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "deadline.h"
-#include "../src/revoke.h"
-#include "file.h"
+#include "libnpu/sim/deadline.h"
+#include "libnpu/sim/file.h"
+#include "libnpu/src/revoke.h"
 
 namespace npu::sim {
 
@@ -149,13 +149,16 @@ int File::bo_seal(const drm_npu_bo_seal &args) {
 }
 
 int File::bo_wait(const drm_npu_bo_wait &args) {
-  if (args.pad) return -EINVAL;
+  if (args.flags & ~DRM_NPU_BO_WAIT_WRITERS) return -EINVAL;
+  const bool writers_only = args.flags & DRM_NPU_BO_WAIT_WRITERS;
   Lock lock(mutex_);
   const auto bo = find_bo(args.handle);
   if (!bo) return -ENOENT;
   for (;;) {
     progress();
-    if (bo->users.empty()) return 0;
+    if (std::none_of(bo->users.begin(), bo->users.end(),
+                     [&](const auto &user) { return user.second || !writers_only; }))
+      return 0;
     if (!wait_until(changed_, lock, args.timeout_ns)) return -ETIME;
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bus.h"
+#include "libnpu/sim/bus.h"
 
 #include <cerrno>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include <map>
 #include <shared_mutex>
 
-#include "ranges.h"
+#include "libnpu/sim/ranges.h"
 
 namespace npu::sim {
 

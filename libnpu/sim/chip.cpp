@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT
-#include "chip.h"
+#include "libnpu/sim/chip.h"
 
 #include <npu_regs.h>
 #include <sched.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 namespace npu::sim {
 
-std::unique_ptr<Chip> Chip::create(const Options &options, std::function<void()> on_interrupt, int *error,
-                                   std::string &why) {
+Status Chip::create(const Options &options, std::function<void()> on_interrupt, std::unique_ptr<Chip> &out) {
   std::unique_ptr<Chip> chip(new Chip);
   chip->ddr_ = Memory::create("npu-ddr", options.ddr_bytes);
   if (!chip->ddr_) {
-    why = "the system has no room for a card with " + std::to_string(options.ddr_bytes >> 20) + " MiB";
-    *error = -ENOMEM;
-    return nullptr;
+    return Status::error(-ENOMEM,
+                         "the system has no room for a card with " + std::to_string(options.ddr_bytes >> 20) + " MiB");
   }
   chip->board_.dma_read = dma_read;
   chip->board_.dma_write = dma_write;
   chip->board_.interrupt = interrupt;
+  if (options.check_races) chip->board_.trace = trace;
 
   npu_model_config config{};
   config.abi = NPU_MODEL_ABI;
@@ -33,14 +34,14 @@ std::unique_ptr<Chip> Chip::create(const Options &options, std::function<void()>
   config.board = &chip->board_;
   config.opaque = chip.get();
   char text[256] = "";
-  chip->model_ = npu_model_create(&config, error, text, sizeof(text));
-  if (!chip->model_) {
-    why = text;
-    return nullptr;
-  }
+  int error = -EINVAL;
+  chip->model_ = npu_model_create(&config, &error, text, sizeof(text));
+  if (!chip->model_) return Status::error(error, text);
+  npu_model_check_races(chip->model_, options.check_races);
   chip->start_threads(std::move(on_interrupt));
   chip->write32(NPU_REG_CTRL, NPU_CTRL_ENABLE);
-  return chip;
+  out = std::move(chip);
+  return {};
 }
 
 Chip::~Chip() {
@@ -101,6 +102,11 @@ void Chip::interrupt(void *opaque, unsigned int) {
   std::lock_guard lock(chip->irq_mutex_);
   chip->irq_pending_ = true;
   chip->irq_wake_.notify_one();
+}
+
+/// For who asked for a check: what it found.
+void Chip::trace(void *, const char *kind, const char *text) {
+  if (std::strcmp(kind, "race") == 0) std::fprintf(stderr, "npu: race: %s\n", text);
 }
 
 }  // namespace npu::sim

@@ -14,8 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "bus.h"
-#include "memory.h"
+#include "common/status.h"
+#include "libnpu/sim/bus.h"
+#include "libnpu/sim/memory.h"
 
 namespace npu::sim {
 
@@ -27,17 +28,17 @@ struct Options {
   uint64_t ddr_bytes = 512ull << 20;
   std::string backend = "auto";
   uint32_t cards = 1;
+  bool check_races = false;  ///< jobs fail with INTERNAL at a race, which is printed
 };
 
-/// False with a sentence in `why` for an unknown key or a bad value. text may be null.
-bool parse_options(const char *text, Options &options, std::string &why);
+/// An error for an unknown key or a bad value. text may be null.
+Status parse_options(const char *text, Options &options);
 
 class Chip {
  public:
-  /// Powered on and enabled, threads running; nullptr with *error and `why`. on_interrupt is called by a thread of its
+  /// Powered on and enabled, threads running; on_interrupt is called by a thread of its
   /// own after one or more interrupts.
-  static std::unique_ptr<Chip> create(const Options &options, std::function<void()> on_interrupt, int *error,
-                                      std::string &why);
+  static Status create(const Options &options, std::function<void()> on_interrupt, std::unique_ptr<Chip> &out);
   /// No job runs and no call is in progress.
   ~Chip();
   Chip(const Chip &) = delete;
@@ -64,6 +65,7 @@ class Chip {
   static int dma_read(void *opaque, uint64_t address, void *to, size_t bytes);
   static int dma_write(void *opaque, uint64_t address, const void *from, size_t bytes);
   static void interrupt(void *opaque, unsigned int vector);
+  static void trace(void *opaque, const char *kind, const char *text);
 
   Bus bus_;
   npu_model_board board_{};

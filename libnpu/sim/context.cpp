@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "deadline.h"
-#include "file.h"
+#include "libnpu/sim/deadline.h"
+#include "libnpu/sim/file.h"
 
 namespace npu::sim {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Opening, closing and asking the user-space driver.
-#include "file.h"
+#include "libnpu/sim/file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,22 +29,18 @@ int answer(drm_npu_dev_query &args, const Answer &value) {
 
 }  // namespace
 
-File *File::open(const Options &options, int *error, std::string &why) {
+Status File::open(const Options &options, std::unique_ptr<File> &out) {
   std::unique_ptr<File> file(new File);
-  file->chip_ = Chip::create(
-      options, [f = file.get()] { f->on_interrupt(); }, error, why);
-  if (!file->chip_) return nullptr;
+  NPU_TRY(Chip::create(
+      options, [f = file.get()] { f->on_interrupt(); }, file->chip_));
   Lock lock(file->mutex_);
-  if (!file->init(why)) {
-    *error = -ENOMEM;
-    lock.unlock();
-    return nullptr;
-  }
+  const Status status = file->init();
   lock.unlock();
-  return file.release();
+  if (status.ok()) out = std::move(file);
+  return status;
 }
 
-bool File::init(std::string &why) {
+Status File::init() {
   // The card's memory: page tables at its end, buffers in the rest.
   const uint64_t ddr = chip_->read64(NPU_REG_DDR_BYTES);
   const uint64_t tables = std::max(kMinTableBytes, page_align(ddr / 64));
@@ -57,17 +53,14 @@ bool File::init(std::string &why) {
   space_ = std::make_unique<AddressSpace>(chip_->ddr(), *table_space_);
 
   const auto asid_table = table_space_->take(page_align(asids * sizeof(npu_asid_entry)), kPage);
-  if (!asid_table || !space_->init()) {
-    why = "the card's memory is too small for page tables";
-    return false;
-  }
+  if (!asid_table || !space_->init()) return Status::error(-ENOMEM, "the card's memory is too small for page tables");
   asid_table_ = *asid_table;
   npu_asid_entry entry{};
   entry.root = space_->root() | NPU_ASID_VALID;
   memcpy(chip_->ddr().data() + asid_table_ + asid_ * sizeof(entry), &entry, sizeof(entry));
   chip_->write64(NPU_REG_ASID_TABLE, asid_table_);
   chip_->invalidate(asid_, 0, 0);
-  return true;
+  return {};
 }
 
 File::~File() {

@@ -17,18 +17,18 @@
 #include <mutex>
 #include <vector>
 
-#include "../src/transport.h"
-#include "address_space.h"
-#include "chip.h"
-#include "memory.h"
-#include "ranges.h"
+#include "libnpu/sim/address_space.h"
+#include "libnpu/sim/chip.h"
+#include "libnpu/sim/memory.h"
+#include "libnpu/sim/ranges.h"
+#include "libnpu/src/transport.h"
 
 namespace npu::sim {
 
 constexpr uint32_t kMaxInFlight = 64;         // jobs of a context
 constexpr uint32_t kRingLog2 = 7;             // more entries than jobs in flight, so that no ring is ever full
 constexpr uint32_t kResults = 256;            // jobs of a context whose end is remembered
-constexpr uint64_t kDefaultBudgetMs = 60000;  // modelled time of jobs that name no budget
+constexpr uint64_t kDefaultBudgetMs = 10000;  // modelled time of jobs that name no budget, as the driver has it
 
 class File;
 
@@ -127,7 +127,7 @@ struct Context {
 /// All functions are the ioctls of the same names and may be called by any thread.
 class File {
  public:
-  static File *open(const Options &options, int *error, std::string &why);
+  static Status open(const Options &options, std::unique_ptr<File> &out);
   ~File();
   /// The process ends: threads are stopped, every unfinished job ends with -ENODEV, later calls fail with it.
   void die();
@@ -154,7 +154,7 @@ class File {
   using Lock = std::unique_lock<std::mutex>;
 
   File() = default;
-  bool init(std::string &why);
+  Status init();
 
   // All below: mutex_ held.
   void dev_info(drm_npu_dev_info &info);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "memory.h"
+#include "libnpu/sim/memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

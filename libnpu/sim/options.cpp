@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The environment's NPU_SIM: "cores=2,lmem=8M,ddr=512M,queues=64,backend=auto,cards=1,cache=coherent", all optional.
+// The environment's NPU_SIM: "cores=2,lmem=8M,ddr=512M,queues=64,backend=auto,cards=1,check=races", all optional.
 #include <npu_regs.h>
 
 #include <cctype>
 #include <charconv>
 #include <string_view>
 
-#include "chip.h"
+#include "libnpu/sim/chip.h"
 
 namespace npu::sim {
 namespace {
@@ -54,30 +54,34 @@ const NumberOption kNumbers[] = {
     {"ddr", 4 * kMiB, 1024 * 1024 * kMiB, kPage, [](Options &o, uint64_t v) { o.ddr_bytes = v; }},
 };
 
-bool set_option(std::string_view key, std::string_view value, Options &options, std::string &why) {
+Status set_option(std::string_view key, std::string_view value, Options &options) {
   if (key == "backend") {
     options.backend = value;
-    return true;
+    return {};
+  }
+  if (key == "check") {
+    options.check_races = value == "races";
+    if (options.check_races) return {};
+    return Status::error("NPU_SIM: check=" + std::string(value) + ": expected races");
   }
   for (const NumberOption &n : kNumbers) {
     if (key != n.key) continue;
     uint64_t number = 0;
     if (parse_size(value, number) && number >= n.low && number <= n.high && number % n.multiple == 0) {
       n.set(options, number);
-      return true;
+      return {};
     }
-    why = "NPU_SIM: " + std::string(key) + "=" + std::string(value) + ": expected a number from " +
-          std::to_string(n.low) + " to " + std::to_string(n.high) +
-          (n.multiple > 1 ? ", a multiple of " + std::to_string(n.multiple) : "");
-    return false;
+    return Status::error("NPU_SIM: " + std::string(key) + "=" + std::string(value) + ": expected a number from " +
+                         std::to_string(n.low) + " to " + std::to_string(n.high) +
+                         (n.multiple > 1 ? ", a multiple of " + std::to_string(n.multiple) : ""));
   }
-  why = "NPU_SIM: unknown key \"" + std::string(key) + "\"; there are cores, lmem, ddr, queues, backend, cards";
-  return false;
+  return Status::error("NPU_SIM: unknown key \"" + std::string(key) +
+                       "\"; there are cores, lmem, ddr, queues, backend, cards, check");
 }
 
 }  // namespace
 
-bool parse_options(const char *text, Options &options, std::string &why) {
+Status parse_options(const char *text, Options &options) {
   std::string_view rest = text ? text : "";
   while (!rest.empty()) {
     const std::string_view item = rest.substr(0, rest.find(','));
@@ -85,9 +89,9 @@ bool parse_options(const char *text, Options &options, std::string &why) {
     if (item.empty()) continue;
     const size_t equals = item.find('=');
     const std::string_view value = equals == item.npos ? "" : item.substr(equals + 1);
-    if (!set_option(item.substr(0, equals), value, options, why)) return false;
+    NPU_TRY(set_option(item.substr(0, equals), value, options));
   }
-  return true;
+  return {};
 }
 
 }  // namespace npu::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ranges.h"
+#include "libnpu/sim/ranges.h"
 
 #include <algorithm>
 #include <iterator>

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "file.h"
+#include "libnpu/sim/file.h"
 
 namespace npu::sim {
 namespace {

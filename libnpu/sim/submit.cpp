@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "file.h"
+#include "libnpu/sim/file.h"
 
 namespace npu::sim {
 namespace {

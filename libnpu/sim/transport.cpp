@@ -9,7 +9,7 @@
 #include <mutex>
 #include <set>
 
-#include "file.h"
+#include "libnpu/sim/file.h"
 
 namespace npu::sim {
 namespace {
@@ -37,27 +37,27 @@ void at_exit() {
 
 int count(char *, size_t) {
   Options options;
-  std::string why;
   // What is wrong with the options is told by who opens a card.
-  return parse_options(getenv("NPU_SIM"), options, why) ? static_cast<int>(options.cards) : 1;
+  return parse_options(getenv("NPU_SIM"), options).ok() ? static_cast<int>(options.cards) : 1;
+}
+
+Status open_file(unsigned int index, std::unique_ptr<File> &file) {
+  Options options;
+  NPU_TRY(parse_options(getenv("NPU_SIM"), options));
+  if (index >= options.cards)
+    return Status::error(-ENODEV,
+                         "there are " + std::to_string(options.cards) + " simulated cards; NPU_SIM=cards= makes more");
+  return File::open(options, file);
 }
 
 int open(unsigned int index, npu_transport_file **out, char *why, size_t why_bytes) {
-  Options options;
-  std::string text;
-  int error = -EINVAL;
-  File *file = nullptr;
-  if (parse_options(getenv("NPU_SIM"), options, text)) {
-    if (index >= options.cards) {
-      snprintf(why, why_bytes, "there are %u simulated cards; NPU_SIM=cards= makes more", options.cards);
-      return -ENODEV;
-    }
-    file = File::open(options, &error, text);
+  std::unique_ptr<File> made;
+  const Status opened = open_file(index, made);
+  if (!opened.ok()) {
+    snprintf(why, why_bytes, "%s", opened.message().c_str());
+    return opened.code();
   }
-  if (!file) {
-    snprintf(why, why_bytes, "%s", text.c_str());
-    return error;
-  }
+  File *const file = made.get();
   {
     std::lock_guard lock(files_mutex());
     // After the model's own libraries were loaded, so that this runs before their destructors.
@@ -65,7 +65,7 @@ int open(unsigned int index, npu_transport_file **out, char *why, size_t why_byt
     (void)registered;
     files().insert(file);
   }
-  *out = new npu_transport_file{std::unique_ptr<File>(file)};
+  *out = new npu_transport_file{std::move(made)};
   return 0;
 }
 
@@ -85,52 +85,46 @@ int driver(npu_transport_file *, int version[3], char *name, size_t name_bytes) 
   return 0;
 }
 
-int dev_query(npu_transport_file *f, drm_npu_dev_query *args) { return f->file->dev_query(*args); }
-int bo_create(npu_transport_file *f, drm_npu_bo_create *args) { return f->file->bo_create(*args); }
-int bo_close(npu_transport_file *f, uint32_t handle) { return f->file->bo_close(handle); }
-int bo_info(npu_transport_file *f, drm_npu_bo_info *args) { return f->file->bo_info(*args); }
-int bo_map(npu_transport_file *f, uint32_t handle, uint64_t, uint64_t size, void **ptr) {
+int ioctl(npu_transport_file *f, unsigned long request, void *args) {
+  File &file = *f->file;
+  switch (request) {
+    case DRM_IOCTL_NPU_DEV_QUERY:
+      return file.dev_query(*static_cast<drm_npu_dev_query *>(args));
+    case DRM_IOCTL_NPU_BO_CREATE:
+      return file.bo_create(*static_cast<drm_npu_bo_create *>(args));
+    case DRM_IOCTL_NPU_BO_INFO:
+      return file.bo_info(*static_cast<drm_npu_bo_info *>(args));
+    case DRM_IOCTL_NPU_BO_SYNC:
+      return file.bo_sync(*static_cast<drm_npu_bo_sync *>(args));
+    case DRM_IOCTL_NPU_BO_SEAL:
+      return file.bo_seal(*static_cast<drm_npu_bo_seal *>(args));
+    case DRM_IOCTL_NPU_BO_WAIT:
+      return file.bo_wait(*static_cast<drm_npu_bo_wait *>(args));
+    case DRM_IOCTL_GEM_CLOSE:
+      return file.bo_close(static_cast<const drm_gem_close *>(args)->handle);
+    case DRM_IOCTL_NPU_CTX_QUERY:
+      return file.ctx_query(*static_cast<drm_npu_ctx_query *>(args));
+    case DRM_IOCTL_NPU_SUBMIT:
+      return file.submit(*static_cast<drm_npu_submit *>(args));
+    case DRM_IOCTL_NPU_WAIT:
+      return file.wait(*static_cast<drm_npu_wait *>(args));
+    default:
+      return -ENOTTY;
+  }
+}
+
+int map(npu_transport_file *f, uint32_t handle, uint64_t, uint64_t size, void **ptr) {
   return f->file->bo_map(handle, size, ptr);
 }
-void bo_unmap(npu_transport_file *f, uint32_t handle, void *ptr, uint64_t size) {
-  f->file->bo_unmap(handle, ptr, size);
-}
-int bo_sync(npu_transport_file *f, drm_npu_bo_sync *args) { return f->file->bo_sync(*args); }
-int bo_seal(npu_transport_file *f, drm_npu_bo_seal *args) { return f->file->bo_seal(*args); }
-int bo_wait(npu_transport_file *f, drm_npu_bo_wait *args) { return f->file->bo_wait(*args); }
+void unmap(npu_transport_file *f, uint32_t handle, void *ptr, uint64_t size) { f->file->bo_unmap(handle, ptr, size); }
 int ctx_create(npu_transport_file *f, drm_npu_ctx_create *args, npu_transport_context *context) {
   return f->file->ctx_create(*args, *context);
 }
 void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) { f->file->ctx_destroy(context->id); }
-int ctx_query(npu_transport_file *f, drm_npu_ctx_query *args) { return f->file->ctx_query(*args); }
-int submit(npu_transport_file *f, drm_npu_submit *args) { return f->file->submit(*args); }
-int wait(npu_transport_file *f, drm_npu_wait *args) { return f->file->wait(*args); }
 
 const npu_transport kTable = {
-    kNpuTransportAbi,
-    sizeof(npu_transport),
-    "sim",
-    count,
-    open,
-    close,
-    driver,
-    dev_query,
-    bo_create,
-    bo_close,
-    bo_info,
-    bo_map,
-    bo_unmap,
-    bo_sync,
-    bo_seal,
-    bo_wait,
-    ctx_create,
-    ctx_destroy,
-    ctx_query,
-    submit,
-    wait,
-    nullptr,
-    nullptr,
-    nullptr,
+    kNpuTransportAbi, sizeof(npu_transport), "sim",   count,   open,    close, driver, ioctl, map, unmap,
+    ctx_create,       ctx_destroy,           nullptr, nullptr, nullptr,
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The calls of npu.h's asynchronous side.
-#include "async.h"
+#include "libnpu/src/async.h"
 
 #include <cerrno>
 #include <new>
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 struct npu_async {
   std::shared_ptr<npu::AsyncQueue> queue;

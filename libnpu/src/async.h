@@ -22,8 +22,9 @@
 #include <thread>
 #include <vector>
 
-#include "submission.h"
-#include "transport.h"
+#include "common/status.h"
+#include "libnpu/src/submission.h"
+#include "libnpu/src/transport.h"
 
 namespace npu {
 
@@ -98,8 +99,8 @@ class AsyncBackend {
   virtual void stop(AsyncLaunch *const &unknown, std::unique_lock<std::mutex> &lock) = 0;
 };
 
-/// The ways; nullptr with a sentence in `why`.
-std::unique_ptr<AsyncBackend> async_uring(AsyncQueue &queue, std::string &why);
+/// The ways; the error says what io_uring lacks here.
+Status async_uring(AsyncQueue &queue, std::unique_ptr<AsyncBackend> &out);
 std::unique_ptr<AsyncBackend> async_threads(AsyncQueue &queue);
 
 class AsyncQueue : public std::enable_shared_from_this<AsyncQueue> {

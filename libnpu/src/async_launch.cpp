@@ -2,8 +2,8 @@
 // A launch: copies of what a program passed.
 #include <cerrno>
 
-#include "async.h"
-#include "internal.h"
+#include "libnpu/src/async.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {

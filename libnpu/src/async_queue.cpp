@@ -10,8 +10,8 @@
 #include <cstring>
 #include <new>
 
-#include "async.h"
-#include "internal.h"
+#include "libnpu/src/async.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {
@@ -60,14 +60,14 @@ int AsyncQueue::choose(uint32_t how) {
     return fail(-EINVAL, "NPU_ASYNC=%s: expected auto, uring or threads", wish.c_str());
   if (wish == "uring") how = NPU_ASYNC_URING;
   if (wish == "threads") how = NPU_ASYNC_THREADS;
-  std::string why;
-  if (how != NPU_ASYNC_THREADS) backend_ = async_uring(*this, why);
-  if (!backend_ && how == NPU_ASYNC_URING)
-    return fail(-EOPNOTSUPP, "npu_async_create: no launches through io_uring: %s", why.c_str());
-  if (!backend_) {
-    if (!why.empty()) log(NPU_LOG_DEBUG, "asynchronous launches by threads: %s", why.c_str());
-    backend_ = async_threads(*this);
+  if (how != NPU_ASYNC_THREADS) {
+    const Status opened = async_uring(*this, backend_);
+    if (opened.ok()) return 0;
+    if (how == NPU_ASYNC_URING)
+      return fail(-EOPNOTSUPP, "npu_async_create: no launches through io_uring: %s", opened.message().c_str());
+    log(NPU_LOG_DEBUG, "asynchronous launches by threads: %s", opened.message().c_str());
   }
+  backend_ = async_threads(*this);
   return 0;
 }
 
@@ -241,7 +241,7 @@ void AsyncQueue::find_error(AsyncLaunch &launch, int error) {
     args.seqno = job.seqno;
     if (is_one_of(launch.submission.cancelled, job.seqno))
       args.error = -ECANCELED;
-    else if (!launch.seat->context || device_->transport->wait(device_->file, &args) || !args.known)
+    else if (!launch.seat->context || call(device_, DRM_IOCTL_NPU_WAIT, &args) || !args.known)
       continue;
     if (!args.error) continue;
     launch.completion.error = args.error;

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <system_error>
 
-#include "async.h"
-#include "internal.h"
+#include "libnpu/src/async.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {
@@ -43,7 +43,7 @@ void AsyncThreads::start(AsyncLaunch &launch) {
   if (int err = have_thread(launch.seat)) return queue_.finished(launch, err);
   npu_device *const device = queue_.device();
   seat.running.push_back(&launch);
-  if (int err = device->transport->submit(device->file, &launch.submission.args)) {
+  if (int err = call(device, DRM_IOCTL_NPU_SUBMIT, &launch.submission.args)) {
     seat.running.pop_back();
     return queue_.finished(launch, err);
   }
@@ -88,7 +88,7 @@ int AsyncThreads::wait(const AsyncSeat &seat, uint64_t number, int32_t *error) c
   args.seqno = number;
   args.timeout_ns = deadline_of(kSliceNs);
   const npu_device *const device = queue_.device();
-  const int err = device->transport->wait(device->file, &args);
+  const int err = call(device, DRM_IOCTL_NPU_WAIT, &args);
   *error = err ? err : args.error;
   return err;
 }

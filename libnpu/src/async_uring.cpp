@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "async.h"
-#include "internal.h"
+#include "libnpu/src/async.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {
@@ -25,7 +25,7 @@ class AsyncUring : public AsyncBackend {
   explicit AsyncUring(AsyncQueue &queue) : queue_(queue) {}
   ~AsyncUring() override;
   /// False with a sentence.
-  bool open(std::string &why);
+  Status open();
 
   const char *name() const override { return "io_uring"; }
   void start(AsyncLaunch &launch) override;
@@ -35,7 +35,7 @@ class AsyncUring : public AsyncBackend {
   void stop(AsyncLaunch *const &unknown, std::unique_lock<std::mutex> &lock) override;
 
  private:
-  bool driver_takes_commands(std::string &why);
+  Status driver_takes_commands();
   io_uring_sqe *command(const drm_npu_uring_submit &entry, void *data);
   int push(io_uring_sqe *sqe);
   void wait_for_completion();
@@ -51,37 +51,30 @@ AsyncUring::~AsyncUring() {
   if (is_open_) io_uring_queue_exit(&ring_);
 }
 
-bool AsyncUring::open(std::string &why) {
+Status AsyncUring::open() {
   const npu_device *const device = queue_.device();
-  if (!device->transport->node) {
-    why = device->cached ? "NPU_CACHE=strict looks at every job that is submitted"
-                         : std::string("the transport ") + device->name + " has no kernel behind it";
-    return false;
-  }
+  if (!device->transport->node)
+    return Status::error(device->cached ? "NPU_CACHE=strict looks at every job that is submitted"
+                                        : std::string("the transport ") + device->name + " has no kernel behind it");
   node_ = device->transport->node(device->file);
   io_uring_params params{};
   params.flags = IORING_SETUP_CQSIZE;
   params.cq_entries = kCompletions;
-  if (int err = io_uring_queue_init_params(kSubmissions, &ring_, &params)) {
-    why = std::string("no ring: ") + strerror(-err);
-    return false;
-  }
+  if (int err = io_uring_queue_init_params(kSubmissions, &ring_, &params))
+    return Status::error(err, std::string("no ring: ") + strerror(-err));
   is_open_ = true;
-  if (!driver_takes_commands(why)) return false;
-  if (int err = io_uring_register_eventfd(&ring_, queue_.event())) {
-    why = std::string("no eventfd for the ring: ") + strerror(-err);
-    return false;
-  }
-  return true;
+  NPU_TRY(driver_takes_commands());
+  if (int err = io_uring_register_eventfd(&ring_, queue_.event()))
+    return Status::error(err, std::string("no eventfd for the ring: ") + strerror(-err));
+  return {};
 }
 
 /// Asks with a command that the driver refuses, but in its own way.
-bool AsyncUring::driver_takes_commands(std::string &why) {
+Status AsyncUring::driver_takes_commands() {
   io_uring_probe *const probe = io_uring_get_probe_ring(&ring_);
   const bool known = probe && io_uring_opcode_supported(probe, IORING_OP_URING_CMD);
   io_uring_free_probe(probe);
-  why = "the kernel has no commands of drivers (IORING_OP_URING_CMD)";
-  if (!known) return false;
+  if (!known) return Status::error("the kernel has no commands of drivers (IORING_OP_URING_CMD)");
   drm_npu_uring_submit wrong{};
   wrong.pad = 1;
   int result = push(command(wrong, nullptr));
@@ -91,8 +84,8 @@ bool AsyncUring::driver_takes_commands(std::string &why) {
     result = cqe->res;
     io_uring_cqe_seen(&ring_, cqe);
   }
-  why = std::string("the driver does not take them: ") + strerror(-result);
-  return result == -EINVAL;
+  if (result == -EINVAL) return {};
+  return Status::error(std::string("the driver does not take them: ") + strerror(-result));
 }
 
 io_uring_sqe *AsyncUring::command(const drm_npu_uring_submit &entry, void *data) {
@@ -167,9 +160,11 @@ void AsyncUring::stop(AsyncLaunch *const &unknown, std::unique_lock<std::mutex> 
 
 }  // namespace
 
-std::unique_ptr<AsyncBackend> async_uring(AsyncQueue &queue, std::string &why) {
+Status async_uring(AsyncQueue &queue, std::unique_ptr<AsyncBackend> &out) {
   auto backend = std::make_unique<AsyncUring>(queue);
-  return backend->open(why) ? std::move(backend) : nullptr;
+  NPU_TRY(backend->open());
+  out = std::move(backend);
+  return {};
 }
 
 }  // namespace npu

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <utility>
 
-#include "internal.h"
-#include "private.h"
+#include "libnpu/src/internal.h"
+#include "libnpu/src/private.h"
 
 namespace npu {
 namespace {
@@ -30,12 +30,12 @@ int out_of_memory(npu_device *device, int error, uint64_t size, uint32_t flags) 
 
 /// bo->map_mutex is held uniquely.
 void unmap_locked(npu_bo *bo) {
-  if (bo->ptr) bo->device->transport->bo_unmap(bo->device->file, bo->handle, bo->ptr, bo->size);
+  if (bo->ptr) bo->device->transport->unmap(bo->device->file, bo->handle, bo->ptr, bo->size);
   bo->ptr = nullptr;
 }
 
 void unmap_uncached_locked(npu_bo *bo) {
-  if (bo->uncached) bo->device->transport->bo_unmap(bo->device->file, bo->handle, bo->uncached, bo->size);
+  if (bo->uncached) bo->device->transport->unmap(bo->device->file, bo->handle, bo->uncached, bo->size);
   bo->uncached = nullptr;
 }
 
@@ -52,20 +52,24 @@ void destroy(npu_bo *bo) {
   }
   unmap_locked(bo);
   unmap_uncached_locked(bo);
-  device->transport->bo_close(device->file, bo->handle);
+  drm_gem_close args{};
+  args.handle = bo->handle;
+  call(device, DRM_IOCTL_GEM_CLOSE, &args);
   if (bo->owns_device) device_unref(device);
   delete bo;
 }
 
-int sync_by(decltype(npu_transport::bo_sync) sync, npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
+drm_npu_bo_sync sync_of(const npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
   drm_npu_bo_sync args{};
   args.handle = bo->handle;
   args.direction = direction;
   args.offset = offset;
   args.size = size;
-  if (int err = sync(bo->device->file, &args))
-    return fail(err, "npu_bo_sync: direction %#x: %s", direction, strerror(-err));
-  return 0;
+  return args;
+}
+
+int sync_ended(uint32_t direction, int err) {
+  return err ? fail(err, "npu_bo_sync: direction %#x: %s", direction, strerror(-err)) : 0;
 }
 
 bool range_ok(const npu_bo *bo, uint64_t offset, uint64_t size) {
@@ -77,21 +81,37 @@ bool range_ok(const npu_bo *bo, uint64_t offset, uint64_t size) {
 int map_uncached_locked(npu_bo *bo) {
   if (bo->uncached) return 0;
   npu_device *d = bo->device;
-  const int err = d->transport->bo_map_uncached(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->uncached);
+  const int err = d->transport->map_uncached(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->uncached);
   if (!err) return 0;
   bo->uncached = nullptr;
   return map_error(bo, "uncached mapping", err);
 }
 
 int sync_uncached(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
-  return sync_by(bo->device->transport->bo_sync_uncached, bo, offset, size, direction);
+  drm_npu_bo_sync args = sync_of(bo, offset, size, direction);
+  return sync_ended(direction, bo->device->transport->sync_uncached(bo->device->file, &args));
+}
+
+int bo_wait(npu_bo *bo, uint32_t flags, int64_t timeout_ns) {
+  drm_npu_bo_wait args{};
+  args.handle = bo->handle;
+  args.flags = flags;
+  args.timeout_ns = deadline_of(timeout_ns);
+  if (int err = call(bo->device, DRM_IOCTL_NPU_BO_WAIT, &args))
+    return fail(err, "npu_bo_wait: %s", err == -ETIME ? "unfinished jobs still use the buffer" : strerror(-err));
+  return 0;
 }
 
 int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo) {
   drm_npu_bo_create args{};
   args.size = size;
   args.flags = flags;
-  if (int err = device->transport->bo_create(device->file, &args)) {
+  if (int err = call(device, DRM_IOCTL_NPU_BO_CREATE, &args)) {
+    if (err == -EXFULL)
+      return fail(err,
+                  "device %u has no page table left to map a buffer of %s: too many small buffers; use fewer, "
+                  "larger ones",
+                  device->index, bytes_text(size).c_str());
     if (err == -ENOSPC || err == -ENOMEM) return out_of_memory(device, err, size, flags);
     return fail(err, "cannot create a buffer of %s with flags %#x: %s", bytes_text(size).c_str(), flags,
                 strerror(-err));
@@ -169,7 +189,7 @@ int npu_bo_map(npu_bo *bo, void **ptr) {
   if (bo->sealed) return npu::fail(-EACCES, "npu_bo_map: the buffer is sealed");
   if (!bo->ptr) {
     npu_device *d = bo->device;
-    if (int err = d->transport->bo_map(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->ptr)) {
+    if (int err = d->transport->map(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->ptr)) {
       bo->ptr = nullptr;
       return npu::map_error(bo, "npu_bo_map", err);
     }
@@ -213,7 +233,8 @@ int npu_bo_sync(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) 
   if (!npu::range_ok(bo, offset, size))
     return npu::fail(-EINVAL, "npu_bo_sync: offset %#llx size %#llx is beyond the buffer's %#llx bytes",
                      (unsigned long long)offset, (unsigned long long)size, (unsigned long long)bo->size);
-  return npu::sync_by(bo->device->transport->bo_sync, bo, offset, size, direction);
+  drm_npu_bo_sync args = npu::sync_of(bo, offset, size, direction);
+  return npu::sync_ended(direction, npu::call(bo->device, DRM_IOCTL_NPU_BO_SYNC, &args));
 }
 
 int npu_bo_seal(npu_bo *bo) {
@@ -227,14 +248,14 @@ int npu_bo_seal(npu_bo *bo) {
   npu_device *d = bo->device;
   drm_npu_bo_seal args{};
   args.handle = bo->handle;
-  int err = d->transport->bo_seal(d->file, &args);
+  int err = npu::call(d, DRM_IOCTL_NPU_BO_SEAL, &args);
   if (err == -EBUSY) {
     // A job whose end npu_wait() saw on the fence page may be unfinished for the driver for another moment.
     constexpr int64_t kMoment = 200 * 1000000;
     drm_npu_bo_wait wait{};
     wait.handle = bo->handle;
     wait.timeout_ns = npu::deadline_of(kMoment);
-    if (!d->transport->bo_wait(d->file, &wait)) err = d->transport->bo_seal(d->file, &args);
+    if (!npu::call(d, DRM_IOCTL_NPU_BO_WAIT, &wait)) err = npu::call(d, DRM_IOCTL_NPU_BO_SEAL, &args);
   }
   if (err)
     return npu::fail(err, "npu_bo_seal: %s",
@@ -245,10 +266,5 @@ int npu_bo_seal(npu_bo *bo) {
 
 int npu_bo_wait(npu_bo *bo, int64_t timeout_ns) {
   if (!bo) return npu::fail(-EINVAL, "npu_bo_wait: no buffer");
-  drm_npu_bo_wait args{};
-  args.handle = bo->handle;
-  args.timeout_ns = npu::deadline_of(timeout_ns);
-  if (int err = bo->device->transport->bo_wait(bo->device->file, &args))
-    return npu::fail(err, "npu_bo_wait: %s", err == -ETIME ? "unfinished jobs still use the buffer" : strerror(-err));
-  return 0;
+  return npu::bo_wait(bo, 0, timeout_ns);
 }

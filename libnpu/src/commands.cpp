@@ -2,33 +2,13 @@
 #include <npu_isa.h>
 
 #include <cstring>
+#include <npu_arith.hpp>
 
-#include "chip_view.h"
+#include "libnpu/src/chip_view.h"
 
 namespace npu {
 
 static_assert(kCommandBytes == NPU_CMD_BYTES);
-
-namespace {
-
-uint64_t element_bytes(uint8_t dtype) {
-  switch (dtype) {
-    case NPU_DTYPE_S8:
-    case NPU_DTYPE_U8:
-      return 1;
-    case NPU_DTYPE_F16:
-    case NPU_DTYPE_BF16:
-    case NPU_DTYPE_S16:
-    case NPU_DTYPE_U16:
-      return 2;
-    case NPU_DTYPE_B64:
-      return 8;
-    default:
-      return 4;
-  }
-}
-
-}  // namespace
 
 void encode_copy(void *command, uint8_t dst_region, uint64_t dst_offset, uint8_t src_region, uint64_t src_offset,
                  uint64_t bytes) {
@@ -74,7 +54,7 @@ bool copy_reads(const void *command, uint32_t region, uint64_t offset) {
     const int64_t reach = (static_cast<int64_t>(c.dims[i]) - 1) * c.src_stride[i];
     (reach < 0 ? low : high) += reach;
   }
-  const auto bytes = static_cast<int64_t>(element_bytes(c.src_dtype));
+  const auto bytes = static_cast<int64_t>(hw::arith::dtype_bytes(c.src_dtype));
   const auto at = static_cast<int64_t>(offset) - static_cast<int64_t>(c.src_offset);
   return at >= low * bytes && at < (high + 1) * bytes;
 }

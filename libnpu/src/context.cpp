@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "async.h"
-#include "internal.h"
-#include "submission.h"
+#include "libnpu/src/async.h"
+#include "libnpu/src/internal.h"
+#include "libnpu/src/submission.h"
 
 namespace npu {
 namespace {
@@ -24,11 +24,10 @@ inline void relax() {
 
 /// True when the fence page says that the job is finished; `exact` then tells whether `view` is about this very job.
 bool look(const npu_context *context, uint64_t seqno, FenceView *view, bool *exact) {
-  const bool last = context->announced.load(std::memory_order_acquire) == seqno;
   *view = read_fence_page(context->link.fence_page);
   if (view->seqno < seqno) return false;
-  // Nobody submitted a later job before, while or after we read: the page cannot have been about to change.
-  *exact = last && view->seqno == seqno && context->announced.load(std::memory_order_acquire) == seqno;
+  // No later job existed when we had read all: the page was about this job, and nobody was changing it.
+  *exact = context->announced.load(std::memory_order_acquire) == seqno;
   return true;
 }
 
@@ -58,7 +57,7 @@ int wait(npu_context *context, uint64_t seqno, int64_t timeout_ns, npu_result *r
   args.ctx_id = context->link.id;
   args.seqno = seqno;
   args.timeout_ns = timeout_ns ? deadline : 0;
-  if (int err = context->device->transport->wait(context->device->file, &args))
+  if (int err = call(context->device, DRM_IOCTL_NPU_WAIT, &args))
     return fail(err, "npu_wait: job %llu: %s", (unsigned long long)seqno,
                 err == -ETIME ? "not finished yet" : strerror(-err));
   if (result) *result = {args.error, args.known, args.cycles, args.fault};
@@ -109,7 +108,7 @@ int npu_context_state(npu_context *context, struct drm_npu_ctx_query *state) {
   if (!context || !state) return npu::fail(-EINVAL, "npu_context_state: no context or no place for the answer");
   *state = {};
   state->ctx_id = context->link.id;
-  if (int err = context->device->transport->ctx_query(context->device->file, state))
+  if (int err = npu::call(context->device, DRM_IOCTL_NPU_CTX_QUERY, state))
     return npu::fail(err, "npu_context_state: %s", strerror(-err));
   return 0;
 }
@@ -119,9 +118,9 @@ int npu_submit(npu_context *context, const struct npu_job_desc *jobs, unsigned i
   std::lock_guard lock(context->submit_mutex);
   if (context->async_launches.load(std::memory_order_acquire))
     return npu::fail(-EBUSY, "npu_submit: an npu_async has unfinished launches in this context");
-  npu::Submission submission;
+  npu::Submission &submission = context->submission;
   if (int err = npu::submission_prepare("npu_submit", context, jobs, count, submission)) return err;
-  if (int err = context->device->transport->submit(context->device->file, &submission.args)) {
+  if (int err = npu::call(context->device, DRM_IOCTL_NPU_SUBMIT, &submission.args)) {
     npu::submission_failed(context, submission);
     return npu::fail(err, "npu_submit: %s", npu::submission_error(err));
   }

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {
@@ -54,7 +54,8 @@ class Mapping {
   uint8_t *data() const { return static_cast<uint8_t *>(bo_->device->cached ? bo_->uncached : bo_->ptr); }
   /// Around the accesses.
   int sync(uint64_t offset, uint64_t size, uint32_t direction) const {
-    return bo_->device->cached ? sync_uncached(bo_, offset, size, direction) : npu_bo_sync(bo_, offset, size, direction);
+    return bo_->device->cached ? sync_uncached(bo_, offset, size, direction)
+                               : npu_bo_sync(bo_, offset, size, direction);
   }
 
  private:
@@ -75,10 +76,10 @@ class Mapping {
 };
 
 int by_mapping(const Side &s) {
+  // Jobs that were submitted before come first. Before the lock: others map and copy meanwhile.
+  if (int err = bo_wait(s.bo, s.from ? 0 : DRM_NPU_BO_WAIT_WRITERS, -1)) return err;
   Mapping mapping;
   if (int err = mapping.open(s.bo)) return err;
-  // Jobs that were submitted before come first, as they do with the card's DMA.
-  if (int err = npu_bo_wait(s.bo, -1)) return err;
   if (s.from) {
     memcpy(mapping.data() + s.offset, s.from, s.size);
     return mapping.sync(s.offset, s.size, DRM_NPU_SYNC_TO_DEVICE);
@@ -154,9 +155,9 @@ int copy_by_cpu(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src_offs
 }
 
 int fill_by_mapping(npu_bo *bo, uint64_t offset, uint64_t size, uint64_t value, unsigned int value_bytes) {
+  if (int err = bo_wait(bo, 0, -1)) return err;
   Mapping mapping;
   if (int err = mapping.open(bo)) return err;
-  if (int err = npu_bo_wait(bo, -1)) return err;
   uint8_t *to = mapping.data() + offset;
   for (uint64_t i = 0; i < size; i += value_bytes) memcpy(to + i, &value, value_bytes);
   return mapping.sync(offset, size, DRM_NPU_SYNC_TO_DEVICE);

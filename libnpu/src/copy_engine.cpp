@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: MIT
-// Copies by the card: GDMA commands of a context of the library's own, with a pinned staging buffer of two halves, one
-// being filled (or emptied) by the CPU while the card works on the other.
+// Copies by the card: GDMA commands of contexts of the library's own, each with a pinned staging buffer of two halves,
+// one being filled (or emptied) by the CPU while the card works on the other.
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {
 
 constexpr uint64_t kHalf = 1 << 20;
-constexpr unsigned int kSlots = 2;
+constexpr unsigned int kHalves = 2;
 constexpr uint64_t kLargestCommand = 1ull << 30;  // bytes or elements of one command
 
 enum Region : uint8_t { kCommands, kFirst, kSecond };
 
 }  // namespace
 
-std::unique_ptr<CopyEngine> CopyEngine::create(npu_device *device) {
-  std::unique_ptr<CopyEngine> engine(new CopyEngine);
+std::unique_ptr<CopyLane> CopyLane::create(npu_device *device) {
+  std::unique_ptr<CopyLane> lane(new CopyLane);
   void *commands = nullptr, *staging = nullptr;
-  if (context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, false, &engine->context_) ||
-      bo_create(device, kSlots * kCommandBytes, DRM_NPU_BO_SYSTEM, false, &engine->commands_) ||
-      bo_create(device, kSlots * kHalf, DRM_NPU_BO_SYSTEM, false, &engine->staging_) ||
-      npu_bo_map(engine->commands_, &commands) || npu_bo_map(engine->staging_, &staging))
+  if (context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, false, &lane->context_) ||
+      bo_create(device, kHalves * kCommandBytes, DRM_NPU_BO_SYSTEM, false, &lane->commands_) ||
+      bo_create(device, kHalves * kHalf, DRM_NPU_BO_SYSTEM, false, &lane->staging_) ||
+      npu_bo_map(lane->commands_, &commands) || npu_bo_map(lane->staging_, &staging))
     return nullptr;
-  engine->commands_ptr_ = static_cast<uint8_t *>(commands);
-  engine->staging_ptr_ = static_cast<uint8_t *>(staging);
-  return engine;
+  lane->commands_ptr_ = static_cast<uint8_t *>(commands);
+  lane->staging_ptr_ = static_cast<uint8_t *>(staging);
+  return lane;
 }
 
-CopyEngine::~CopyEngine() {
+CopyLane::~CopyLane() {
   npu_context_destroy(context_);
   npu_bo_unref(commands_);
   npu_bo_unref(staging_);
 }
 
-uint8_t *CopyEngine::command(unsigned int slot) const { return commands_ptr_ + slot * kCommandBytes; }
+uint8_t *CopyLane::command(unsigned int half) const { return commands_ptr_ + half * kCommandBytes; }
 
-/// Submits the command of a slot with regions kFirst (written) and kSecond (read; may be null).
-int CopyEngine::run(unsigned int slot, npu_bo *dst, npu_bo *src, uint64_t *seqno) {
-  const uint64_t at = slot * kCommandBytes;
+/// Submits the command of a half with regions kFirst (written) and kSecond (read; may be null).
+int CopyLane::run(unsigned int half, npu_bo *dst, npu_bo *src, uint64_t *seqno) {
+  const uint64_t at = half * kCommandBytes;
   if (int err = npu_bo_sync(commands_, at, kCommandBytes, DRM_NPU_SYNC_TO_DEVICE)) return err;
   npu_job_region regions[3] = {
       {commands_, at, kCommandBytes, DRM_NPU_REGION_READ, 0},
@@ -56,11 +56,13 @@ int CopyEngine::run(unsigned int slot, npu_bo *dst, npu_bo *src, uint64_t *seqno
   job.region_count = src ? 3 : 2;
   job.streams = &stream;
   job.stream_count = 1;
+  // Whoever copies has waited already: the lane is not held up by jobs that were submitted meanwhile.
+  job.flags = DRM_NPU_JOB_EXPLICIT;
   return npu_submit(context_, &job, 1, seqno);
 }
 
-/// Waits for a job of the engine; its fault becomes the error.
-int CopyEngine::finish(uint64_t seqno) {
+/// Waits for a job of the lane; its fault becomes the error.
+int CopyLane::finish(uint64_t seqno) {
   npu_result result{};
   if (int err = npu_wait(context_, seqno, -1, &result)) return err;
   if (!result.error) return 0;
@@ -70,64 +72,61 @@ int CopyEngine::finish(uint64_t seqno) {
 }
 
 /// One half of the staging buffer to or from [offset, offset + size) of bo.
-int CopyEngine::submit_piece(unsigned int slot, npu_bo *bo, uint64_t offset, uint64_t size, bool to_card,
-                             uint64_t *seqno) {
-  const uint64_t staged = slot * kHalf;
+int CopyLane::submit_piece(unsigned int half, npu_bo *bo, uint64_t offset, uint64_t size, bool to_card,
+                           uint64_t *seqno) {
+  const uint64_t staged = half * kHalf;
   if (to_card) {
     if (int err = npu_bo_sync(staging_, staged, size, DRM_NPU_SYNC_TO_DEVICE)) return err;
-    encode_copy(command(slot), kFirst, offset, kSecond, staged, size);
-    return run(slot, bo, staging_, seqno);
+    encode_copy(command(half), kFirst, offset, kSecond, staged, size);
+    return run(half, bo, staging_, seqno);
   }
-  encode_copy(command(slot), kFirst, staged, kSecond, offset, size);
-  return run(slot, staging_, bo, seqno);
+  encode_copy(command(half), kFirst, staged, kSecond, offset, size);
+  return run(half, staging_, bo, seqno);
 }
 
 /// The staging buffer is not reused while the card works on it, whatever happened before.
-void CopyEngine::drain(const uint64_t *seqnos, unsigned int count, int *error) {
+void CopyLane::drain(const uint64_t *seqnos, unsigned int count, int *error) {
   for (unsigned int i = 0; i < count; i++) {
     const int err = seqnos[i] ? finish(seqnos[i]) : 0;
     if (!*error) *error = err;
   }
 }
 
-int CopyEngine::write(npu_bo *bo, uint64_t offset, const void *data, uint64_t size) {
-  std::lock_guard lock(mutex_);
-  uint64_t seqnos[kSlots] = {};
+int CopyLane::write(npu_bo *bo, uint64_t offset, const void *data, uint64_t size) {
+  uint64_t seqnos[kHalves] = {};
   int error = 0;
-  unsigned int slot = 0;
-  for (uint64_t done = 0; done < size && !error; slot ^= 1) {
+  unsigned int half = 0;
+  for (uint64_t done = 0; done < size && !error; half ^= 1) {
     const uint64_t piece = std::min(kHalf, size - done);
-    if (seqnos[slot]) error = finish(std::exchange(seqnos[slot], 0));
+    if (seqnos[half]) error = finish(std::exchange(seqnos[half], 0));
     if (error) break;
-    memcpy(staging_ptr_ + slot * kHalf, static_cast<const uint8_t *>(data) + done, piece);
-    error = submit_piece(slot, bo, offset + done, piece, true, &seqnos[slot]);
+    memcpy(staging_ptr_ + half * kHalf, static_cast<const uint8_t *>(data) + done, piece);
+    error = submit_piece(half, bo, offset + done, piece, true, &seqnos[half]);
     done += piece;
   }
-  drain(seqnos, kSlots, &error);
+  drain(seqnos, kHalves, &error);
   return error;
 }
 
-int CopyEngine::read(npu_bo *bo, uint64_t offset, void *data, uint64_t size) {
-  std::lock_guard lock(mutex_);
+int CopyLane::read(npu_bo *bo, uint64_t offset, void *data, uint64_t size) {
   const uint64_t pieces = (size + kHalf - 1) / kHalf;
   const auto piece_size = [&](uint64_t i) { return std::min(kHalf, size - i * kHalf); };
-  uint64_t seqnos[kSlots] = {};
+  uint64_t seqnos[kHalves] = {};
   uint64_t started = 0;
   int error = 0;
   for (uint64_t i = 0; i < pieces && !error; i++) {
-    for (; !error && started < std::min(pieces, i + kSlots); started++)
-      error = submit_piece(started % kSlots, bo, offset + started * kHalf, piece_size(started), false,
-                           &seqnos[started % kSlots]);
-    if (!error) error = finish(std::exchange(seqnos[i % kSlots], 0));
-    if (!error) error = npu_bo_sync(staging_, i % kSlots * kHalf, piece_size(i), DRM_NPU_SYNC_FROM_DEVICE);
-    if (!error) memcpy(static_cast<uint8_t *>(data) + i * kHalf, staging_ptr_ + i % kSlots * kHalf, piece_size(i));
+    for (; !error && started < std::min(pieces, i + kHalves); started++)
+      error = submit_piece(started % kHalves, bo, offset + started * kHalf, piece_size(started), false,
+                           &seqnos[started % kHalves]);
+    if (!error) error = finish(std::exchange(seqnos[i % kHalves], 0));
+    if (!error) error = npu_bo_sync(staging_, i % kHalves * kHalf, piece_size(i), DRM_NPU_SYNC_FROM_DEVICE);
+    if (!error) memcpy(static_cast<uint8_t *>(data) + i * kHalf, staging_ptr_ + i % kHalves * kHalf, piece_size(i));
   }
-  drain(seqnos, kSlots, &error);
+  drain(seqnos, kHalves, &error);
   return error;
 }
 
-int CopyEngine::copy(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src_offset, uint64_t size) {
-  std::lock_guard lock(mutex_);
+int CopyLane::copy(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src_offset, uint64_t size) {
   for (uint64_t done = 0; done < size;) {
     const uint64_t piece = std::min(kLargestCommand, size - done);
     uint64_t seqno = 0;
@@ -139,8 +138,7 @@ int CopyEngine::copy(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src
   return 0;
 }
 
-int CopyEngine::fill(npu_bo *bo, uint64_t offset, uint64_t count, uint64_t value, unsigned int value_bytes) {
-  std::lock_guard lock(mutex_);
+int CopyLane::fill(npu_bo *bo, uint64_t offset, uint64_t count, uint64_t value, unsigned int value_bytes) {
   for (uint64_t done = 0; done < count;) {
     const uint64_t piece = std::min(kLargestCommand, count - done);
     uint64_t seqno = 0;
@@ -150,6 +148,78 @@ int CopyEngine::fill(npu_bo *bo, uint64_t offset, uint64_t count, uint64_t value
     done += piece;
   }
   return 0;
+}
+
+// ---- CopyEngine ----
+
+std::unique_ptr<CopyEngine> CopyEngine::create(npu_device *device) {
+  std::unique_ptr<CopyEngine> engine(new CopyEngine(device));
+  auto lane = CopyLane::create(device);
+  if (!lane) return nullptr;
+  engine->free_.push_back(lane.get());
+  engine->lanes_.push_back(std::move(lane));
+  return engine;
+}
+
+CopyLane *CopyEngine::take() {
+  std::unique_lock lock(mutex_);
+  const uint64_t ticket = next_ticket_++;
+  changed_.wait(lock, [&] { return serving_ == ticket && (!free_.empty() || (lanes_.size() < kLanes && !full_)); });
+  if (free_.empty()) {
+    if (auto lane = CopyLane::create(device_)) {
+      free_.push_back(lane.get());
+      lanes_.push_back(std::move(lane));
+    } else {
+      full_ = true;
+      changed_.wait(lock, [&] { return !free_.empty(); });
+    }
+  }
+  CopyLane *lane = free_.back();
+  free_.pop_back();
+  serving_++;
+  changed_.notify_all();
+  return lane;
+}
+
+void CopyEngine::give_back(CopyLane *lane) {
+  std::lock_guard lock(mutex_);
+  free_.push_back(lane);
+  changed_.notify_all();
+}
+
+/// A lane until the end of the scope.
+class CopyEngine::Lease {
+ public:
+  explicit Lease(CopyEngine &engine) : engine_(engine), lane_(engine.take()) {}
+  ~Lease() { engine_.give_back(lane_); }
+  Lease(const Lease &) = delete;
+  Lease &operator=(const Lease &) = delete;
+  CopyLane *operator->() const { return lane_; }
+
+ private:
+  CopyEngine &engine_;
+  CopyLane *const lane_;
+};
+
+int CopyEngine::write(npu_bo *bo, uint64_t offset, const void *data, uint64_t size) {
+  if (int err = bo_wait(bo, 0, -1)) return err;
+  return Lease(*this)->write(bo, offset, data, size);
+}
+
+int CopyEngine::read(npu_bo *bo, uint64_t offset, void *data, uint64_t size) {
+  if (int err = bo_wait(bo, DRM_NPU_BO_WAIT_WRITERS, -1)) return err;
+  return Lease(*this)->read(bo, offset, data, size);
+}
+
+int CopyEngine::copy(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src_offset, uint64_t size) {
+  if (int err = bo_wait(dst, 0, -1)) return err;
+  if (int err = bo_wait(src, DRM_NPU_BO_WAIT_WRITERS, -1)) return err;
+  return Lease(*this)->copy(dst, dst_offset, src, src_offset, size);
+}
+
+int CopyEngine::fill(npu_bo *bo, uint64_t offset, uint64_t count, uint64_t value, unsigned int value_bytes) {
+  if (int err = bo_wait(bo, 0, -1)) return err;
+  return Lease(*this)->fill(bo, offset, count, value, value_bytes);
 }
 
 CopyEngine *copy_engine(npu_device *device) {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "internal.h"
-#include "strict.h"
-#include "transports.h"
+#include "libnpu/src/internal.h"
+#include "libnpu/src/strict.h"
+#include "libnpu/src/transports.h"
 
 namespace npu {
 namespace {
 
 /// Open devices of this process, one file each. Never destroyed.
 struct Registry {
+  Registry();
   std::mutex mutex;
   std::map<unsigned int, npu_device *> open;  // under mutex
 };
@@ -21,6 +23,48 @@ Registry &registry() {
   static auto *const r = new Registry;
   return *r;
 }
+
+// After fork() a child has neither the simulator's threads nor a part in its parent's address space on the card, but it
+// does share the parent's device file: what it closed there would be gone for the parent. So in a child the parent's
+// devices lead here, where calls fail and ends do nothing.
+
+int of_parent() { return -ESTALE; }
+
+int parents_ioctl(npu_transport_file *, unsigned long, void *) { return of_parent(); }
+int parents_driver(npu_transport_file *, int[3], char *, size_t) { return of_parent(); }
+int parents_map(npu_transport_file *, uint32_t, uint64_t, uint64_t, void **) { return of_parent(); }
+int parents_context(npu_transport_file *, drm_npu_ctx_create *, npu_transport_context *) { return of_parent(); }
+int parents_sync(npu_transport_file *, drm_npu_bo_sync *) { return of_parent(); }
+
+constexpr npu_transport kParents = {
+    .abi = kNpuTransportAbi,
+    .bytes = sizeof(npu_transport),
+    .name = "parent",
+    .count = [](char *, size_t) { return 0; },
+    .open = [](unsigned int, npu_transport_file **, char *, size_t) { return of_parent(); },
+    .close = [](npu_transport_file *) {},
+    .driver = parents_driver,
+    .ioctl = parents_ioctl,
+    .map = parents_map,
+    .unmap = [](npu_transport_file *, uint32_t, void *, uint64_t) {},
+    .ctx_create = parents_context,
+    .ctx_destroy = [](npu_transport_file *, const npu_transport_context *) {},
+    .map_uncached = parents_map,
+    .sync_uncached = parents_sync,
+    .node = [](npu_transport_file *) { return of_parent(); },
+};
+
+// Nobody opens or closes a device while the process is copied.
+void before_fork() { registry().mutex.lock(); }
+void after_fork() { registry().mutex.unlock(); }
+void in_child() {
+  Registry &r = registry();
+  for (const auto &[index, device] : r.open) device->transport = &kParents;
+  r.open.clear();
+  r.mutex.unlock();
+}
+
+Registry::Registry() { pthread_atfork(before_fork, after_fork, in_child); }
 
 int no_device(unsigned int index, const npu_transport *transport, int count) {
   if (count) return fail(-ENODEV, "no NPU device %u: this machine has %d", index, count);
@@ -33,8 +77,7 @@ int no_device(unsigned int index, const npu_transport *transport, int count) {
 /// registry().mutex is held.
 int open_locked(unsigned int index, npu_device **device) {
   Registry &r = registry();
-  // A child process does not share its parent's file: it has no part in the address space, nor the simulator's threads.
-  if (const auto it = r.open.find(index); it != r.open.end() && it->second->pid == getpid()) {
+  if (const auto it = r.open.find(index); it != r.open.end()) {
     it->second->refs++;
     *device = it->second;
     return 0;
@@ -54,7 +97,7 @@ int open_locked(unsigned int index, npu_device **device) {
   d->file = file;
   d->name = transport->name;
   if (strict) make_strict(d);
-  d->cached = d->transport->bo_map_uncached != nullptr;
+  d->cached = d->transport->map_uncached != nullptr;
   d->index = index;
   d->pid = getpid();
   d->refs = 1;
@@ -114,7 +157,7 @@ int npu_device_query(npu_device *device, uint32_t query, void *answer, size_t by
   args.type = query;
   args.size = static_cast<uint32_t>(bytes);
   args.pointer = reinterpret_cast<uintptr_t>(answer);
-  if (int err = device->transport->dev_query(device->file, &args))
+  if (int err = npu::call(device, DRM_IOCTL_NPU_DEV_QUERY, &args))
     return npu::fail(err, "npu_device_query: device %u, answer %u: %s", device->index, query, strerror(-err));
   return 0;
 }

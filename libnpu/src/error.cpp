@@ -4,7 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {

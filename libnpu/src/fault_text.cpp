@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "chip_view.h"
+#include "libnpu/src/chip_view.h"
 
 namespace npu {
 namespace {

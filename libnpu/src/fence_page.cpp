@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <npu_regs.h>
 
-#include "chip_view.h"
+#include "libnpu/src/chip_view.h"
 
 namespace npu {
 

@@ -6,6 +6,7 @@
 #include <npu.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,8 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "chip_view.h"
-#include "transport.h"
+#include "libnpu/src/chip_view.h"
+#include "libnpu/src/submission.h"
+#include "libnpu/src/transport.h"
 
 namespace npu {
 
@@ -77,6 +79,15 @@ struct npu_device {
   npu::CopyRates rates;
 };
 
+namespace npu {
+
+/// One of the driver's calls: 0 or a negative errno.
+inline int call(const npu_device *device, unsigned long request, void *args) {
+  return device->transport->ioctl(device->file, request, args);
+}
+
+}  // namespace npu
+
 struct npu_bo {
   npu_device *device;
   bool owns_device;  // false for buffers that belong to the device itself
@@ -103,6 +114,7 @@ struct npu_context {
   bool owns_device;
   npu_transport_context link;
   std::mutex submit_mutex;
+  npu::Submission submission;       // of npu_submit(), under submit_mutex; stays for its memory
   std::atomic<uint64_t> submitted;  // last job's number, written under submit_mutex
   /// Jobs that were ever handed to the driver, including the ones of a call in progress: never below the number of any
   /// existing job.
@@ -126,6 +138,8 @@ void device_unref(npu_device *device);
 // ---- bo.cpp ----
 
 int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo);
+/// Until no unfinished job uses the buffer, or, with DRM_NPU_BO_WAIT_WRITERS, none writes it.
+int bo_wait(npu_bo *bo, uint32_t flags, int64_t timeout_ns);
 /// The memory itself, where npu_bo_map() gives a copy; negative errno.
 int map_uncached_locked(npu_bo *bo);
 /// npu_bo_sync() for accesses through it.
@@ -137,14 +151,15 @@ int context_create(npu_device *device, uint32_t priority, uint32_t core_mask, bo
 
 // ---- copy_engine.cpp ----
 
-/// The card's DMA with a pinned staging buffer. Thread-safe: one copy at a time.
-class CopyEngine {
+/// One way to the card's DMA: a context, and a pinned staging buffer. One copy at a time. The jobs do not wait for
+/// those of others: what a copy has to wait for it waits for before it takes a lane.
+class CopyLane {
  public:
   /// Nullptr when the card has no queue or no memory for it.
-  static std::unique_ptr<CopyEngine> create(npu_device *device);
-  ~CopyEngine();
-  CopyEngine(const CopyEngine &) = delete;
-  CopyEngine &operator=(const CopyEngine &) = delete;
+  static std::unique_ptr<CopyLane> create(npu_device *device);
+  ~CopyLane();
+  CopyLane(const CopyLane &) = delete;
+  CopyLane &operator=(const CopyLane &) = delete;
 
   int write(npu_bo *bo, uint64_t offset, const void *data, uint64_t size);
   int read(npu_bo *bo, uint64_t offset, void *data, uint64_t size);
@@ -152,19 +167,49 @@ class CopyEngine {
   int fill(npu_bo *bo, uint64_t offset, uint64_t count, uint64_t value, unsigned int value_bytes);
 
  private:
-  CopyEngine() = default;
-  uint8_t *command(unsigned int slot) const;
-  int run(unsigned int slot, npu_bo *dst, npu_bo *src, uint64_t *seqno);
+  CopyLane() = default;
+  uint8_t *command(unsigned int half) const;
+  int run(unsigned int half, npu_bo *dst, npu_bo *src, uint64_t *seqno);
   int finish(uint64_t seqno);
   void drain(const uint64_t *seqnos, unsigned int count, int *error);
-  int submit_piece(unsigned int slot, npu_bo *bo, uint64_t offset, uint64_t size, bool to_card, uint64_t *seqno);
+  int submit_piece(unsigned int half, npu_bo *bo, uint64_t offset, uint64_t size, bool to_card, uint64_t *seqno);
 
-  std::mutex mutex_;
-  npu_context *context_ = nullptr;  // all below under mutex_
+  npu_context *context_ = nullptr;
   npu_bo *commands_ = nullptr;
   npu_bo *staging_ = nullptr;
   uint8_t *commands_ptr_ = nullptr;
   uint8_t *staging_ptr_ = nullptr;
+};
+
+/// Copies by the card's DMA, of any threads at once. A copy first waits for the jobs that were submitted before it and
+/// use its buffers; then it takes a lane. Lanes are made as they are needed, up to kLanes; who finds none waits in
+/// line.
+class CopyEngine {
+ public:
+  /// Nullptr when the card has no queue or no memory for it.
+  static std::unique_ptr<CopyEngine> create(npu_device *device);
+
+  int write(npu_bo *bo, uint64_t offset, const void *data, uint64_t size);
+  int read(npu_bo *bo, uint64_t offset, void *data, uint64_t size);
+  int copy(npu_bo *dst, uint64_t dst_offset, npu_bo *src, uint64_t src_offset, uint64_t size);
+  int fill(npu_bo *bo, uint64_t offset, uint64_t count, uint64_t value, unsigned int value_bytes);
+
+ private:
+  static constexpr size_t kLanes = 4;
+  class Lease;
+
+  explicit CopyEngine(npu_device *device) : device_(device) {}
+  CopyLane *take();
+  void give_back(CopyLane *lane);
+
+  npu_device *const device_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t next_ticket_ = 0;                      // under mutex_
+  uint64_t serving_ = 0;                          // the ticket whose turn it is, under mutex_
+  bool full_ = false;                             // the card has nothing for another lane, under mutex_
+  std::vector<std::unique_ptr<CopyLane>> lanes_;  // under mutex_
+  std::vector<CopyLane *> free_;                  // under mutex_
 };
 
 /// The device's engine, made at the first call that can; else nullptr, the reason in npu_last_error().

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {
@@ -19,8 +19,10 @@ struct Sink {
 int level_from_environment() {
   static const char *const names[] = {"debug", "info", "warning", "error"};
   const char *text = getenv("NPU_LOG");
-  for (int level = NPU_LOG_DEBUG; text && level <= NPU_LOG_ERROR; level++)
+  if (!text || !*text) return NPU_LOG_OFF;
+  for (int level = NPU_LOG_DEBUG; level <= NPU_LOG_ERROR; level++)
     if (!strcmp(text, names[level])) return level;
+  fprintf(stderr, "npu: NPU_LOG=%s: expected debug, info, warning or error\n", text);
   return NPU_LOG_OFF;
 }
 

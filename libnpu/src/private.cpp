@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "private.h"
+#include "libnpu/src/private.h"
 
 #include <cstring>
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 int npu_private_fail(int error, const char *text) { return npu::fail(error, "%s", text); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "shadow.h"
+#include "libnpu/src/shadow.h"
 
 #include <sys/mman.h>
 
@@ -72,7 +72,8 @@ void Shadow::wrote(const Writer &writer) {
                                  [&](const Writer &w) { return w.offset == writer.offset && w.size == writer.size; });
   if (same != writers_.end())
     writers_.erase(same);
-  else if (writers_.size() == kWriters) writers_.erase(writers_.begin());
+  else if (writers_.size() == kWriters)
+    writers_.erase(writers_.begin());
   writers_.push_back(writer);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // NPU_CACHE=strict: a program's mapping is a copy of the memory, and only flush and invalidate carry bytes between the
 // two. A copy knows what it was at its last synchronisation: bytes that differ from that were written by the program,
-// bytes of the memory that differ from it by the chip. A byte that the program writes with the value that it has already
-// does not count as written.
+// bytes of the memory that differ from it by the chip. A byte that the program writes with the value that it has
+// already does not count as written.
 #ifndef NPU_SHADOW_H
 #define NPU_SHADOW_H
 

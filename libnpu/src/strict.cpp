@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "strict.h"
+#include "libnpu/src/strict.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "revoke.h"
-#include "shadow.h"
+#include "libnpu/src/revoke.h"
+#include "libnpu/src/shadow.h"
 
 namespace npu {
 namespace {
@@ -92,9 +92,9 @@ bool peek(StrictFile &s, uint32_t handle, uint64_t offset, std::vector<uint8_t> 
     va = bo->va;
     if (!bo->sealed) {
       void *memory = nullptr;
-      if (s.inner->bo_map(s.file, handle, bo->mmap_offset, bo->size, &memory)) return false;
+      if (s.inner->map(s.file, handle, bo->mmap_offset, bo->size, &memory)) return false;
       memcpy(out.data(), static_cast<const uint8_t *>(memory) + offset, out.size());
-      s.inner->bo_unmap(s.file, handle, memory, bo->size);
+      s.inner->unmap(s.file, handle, memory, bo->size);
       return true;
     }
   }
@@ -157,13 +157,12 @@ void note_writes(StrictFile &s, const drm_npu_submit &args) {
   }
 }
 
-int submit(npu_transport_file *f, drm_npu_submit *args) {
-  StrictFile &s = of(f);
+int submit(StrictFile &s, drm_npu_submit *args) {
   const std::vector<Finding> found = find_unflushed(s, *args);
   std::vector<std::string> readers;
   for (const Finding &x : found)
     readers.push_back(reader_of(s, job_of(*args, x.job), x.region, x.dirty.first - x.region_offset));
-  if (int err = s.inner->submit(s.file, args)) return err;
+  if (int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_SUBMIT, args)) return err;
   note_writes(s, *args);
   Reports reports;
   for (size_t i = 0; i < found.size(); i++) {
@@ -196,13 +195,12 @@ void check_end(const Bo &bo, Reports &reports) {
 void end_mapping(StrictFile &s, uint32_t handle, Bo &bo, Reports &reports) {
   check_end(bo, reports);
   bo.shadow.reset();
-  if (bo.memory) s.inner->bo_unmap(s.file, handle, bo.memory, bo.size);
+  if (bo.memory) s.inner->unmap(s.file, handle, bo.memory, bo.size);
   bo.memory = nullptr;
 }
 
-int bo_create(npu_transport_file *f, drm_npu_bo_create *args) {
-  StrictFile &s = of(f);
-  if (int err = s.inner->bo_create(s.file, args)) return err;
+int bo_create(StrictFile &s, drm_npu_bo_create *args) {
+  if (int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_CREATE, args)) return err;
   std::lock_guard lock(s.mutex);
   Bo &bo = s.bos[args->handle];
   bo.va = args->va;
@@ -211,35 +209,34 @@ int bo_create(npu_transport_file *f, drm_npu_bo_create *args) {
   return 0;
 }
 
-int bo_close(npu_transport_file *f, uint32_t handle) {
-  StrictFile &s = of(f);
+int bo_close(StrictFile &s, drm_gem_close *args) {
   Reports reports;
   {
     std::lock_guard lock(s.mutex);
-    if (Bo *bo = s.find(handle)) end_mapping(s, handle, *bo, reports);
-    s.bos.erase(handle);
+    if (Bo *bo = s.find(args->handle)) end_mapping(s, args->handle, *bo, reports);
+    s.bos.erase(args->handle);
   }
-  const int err = s.inner->bo_close(s.file, handle);
+  const int err = s.inner->ioctl(s.file, DRM_IOCTL_GEM_CLOSE, args);
   tell_all(reports);
   return err;
 }
 
-int bo_map_uncached(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr) {
+int map_uncached(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr) {
   StrictFile &s = of(f);
-  return s.inner->bo_map(s.file, handle, mmap_offset, size, ptr);
+  return s.inner->map(s.file, handle, mmap_offset, size, ptr);
 }
 
-int bo_map(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr) {
+int map(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr) {
   StrictFile &s = of(f);
   std::lock_guard lock(s.mutex);
   Bo *bo = s.find(handle);
   if (!bo || size != bo->size) return bo ? -EINVAL : -ENOENT;
   if (bo->shadow || bo->revoked) return -EBUSY;
   void *memory = nullptr;
-  if (int err = s.inner->bo_map(s.file, handle, mmap_offset, size, &memory)) return err;
+  if (int err = s.inner->map(s.file, handle, mmap_offset, size, &memory)) return err;
   bo->shadow = Shadow::create(static_cast<uint8_t *>(memory), size);
   if (!bo->shadow) {
-    s.inner->bo_unmap(s.file, handle, memory, size);
+    s.inner->unmap(s.file, handle, memory, size);
     return -ENOMEM;
   }
   bo->memory = memory;
@@ -247,7 +244,7 @@ int bo_map(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_
   return 0;
 }
 
-void bo_unmap(npu_transport_file *f, uint32_t handle, void *ptr, uint64_t size) {
+void unmap(npu_transport_file *f, uint32_t handle, void *ptr, uint64_t size) {
   StrictFile &s = of(f);
   Reports reports;
   {
@@ -259,17 +256,18 @@ void bo_unmap(npu_transport_file *f, uint32_t handle, void *ptr, uint64_t size) 
       munmap(ptr, size);
       bo->revoked = nullptr;
     } else {
-      s.inner->bo_unmap(s.file, handle, ptr, size);
+      s.inner->unmap(s.file, handle, ptr, size);
     }
   }
   tell_all(reports);
 }
 
-int bo_sync_uncached(npu_transport_file *f, drm_npu_bo_sync *args) { return of(f).inner->bo_sync(of(f).file, args); }
+int sync_uncached(npu_transport_file *f, drm_npu_bo_sync *args) {
+  return of(f).inner->ioctl(of(f).file, DRM_IOCTL_NPU_BO_SYNC, args);
+}
 
-int bo_sync(npu_transport_file *f, drm_npu_bo_sync *args) {
+int bo_sync(StrictFile &s, drm_npu_bo_sync *args) {
   constexpr uint32_t kBoth = DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE;
-  StrictFile &s = of(f);
   Reports reports;
   int err;
   {
@@ -277,7 +275,7 @@ int bo_sync(npu_transport_file *f, drm_npu_bo_sync *args) {
     const Bo *bo = s.find(args->handle);
     const bool known = bo && bo->shadow && !(args->direction & ~kBoth);
     if (known && args->direction & DRM_NPU_SYNC_TO_DEVICE) bo->shadow->flush(args->offset, args->size);
-    err = s.inner->bo_sync(s.file, args);
+    err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_SYNC, args);
     if (!err && known && args->direction & DRM_NPU_SYNC_FROM_DEVICE) {
       const Difference lost = bo->shadow->invalidate(args->offset, args->size);
       if (lost.count)
@@ -289,20 +287,19 @@ int bo_sync(npu_transport_file *f, drm_npu_bo_sync *args) {
   return err;
 }
 
-int bo_seal(npu_transport_file *f, drm_npu_bo_seal *args) {
-  StrictFile &s = of(f);
+int bo_seal(StrictFile &s, drm_npu_bo_seal *args) {
   Reports reports;
   {
     std::lock_guard lock(s.mutex);
     Bo *bo = s.find(args->handle);
     if (bo) check_end(*bo, reports);  // sealed, the memory cannot be looked at any more
-    if (int err = s.inner->bo_seal(s.file, args)) return err;
+    if (int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_SEAL, args)) return err;
     if (bo) bo->sealed = true;
     if (bo && bo->shadow) {
       bo->revoked = bo->shadow->release();
       revoke(bo->revoked, bo->size);
       bo->shadow.reset();
-      s.inner->bo_unmap(s.file, args->handle, bo->memory, bo->size);
+      s.inner->unmap(s.file, args->handle, bo->memory, bo->size);
       bo->memory = nullptr;
     }
   }
@@ -358,6 +355,24 @@ auto pass(npu_transport_file *f, Args... args) {
   return (of(f).inner->*member)(of(f).file, args...);
 }
 
+int ioctl(npu_transport_file *f, unsigned long request, void *args) {
+  StrictFile &s = of(f);
+  switch (request) {
+    case DRM_IOCTL_NPU_BO_CREATE:
+      return bo_create(s, static_cast<drm_npu_bo_create *>(args));
+    case DRM_IOCTL_GEM_CLOSE:
+      return bo_close(s, static_cast<drm_gem_close *>(args));
+    case DRM_IOCTL_NPU_BO_SYNC:
+      return bo_sync(s, static_cast<drm_npu_bo_sync *>(args));
+    case DRM_IOCTL_NPU_BO_SEAL:
+      return bo_seal(s, static_cast<drm_npu_bo_seal *>(args));
+    case DRM_IOCTL_NPU_SUBMIT:
+      return submit(s, static_cast<drm_npu_submit *>(args));
+    default:
+      return s.inner->ioctl(s.file, request, args);
+  }
+}
+
 const npu_transport kTable = {
     kNpuTransportAbi,
     sizeof(npu_transport),
@@ -366,22 +381,13 @@ const npu_transport kTable = {
     open,
     close,
     pass<&npu_transport::driver>,
-    pass<&npu_transport::dev_query>,
-    bo_create,
-    bo_close,
-    pass<&npu_transport::bo_info>,
-    bo_map,
-    bo_unmap,
-    bo_sync,
-    bo_seal,
-    pass<&npu_transport::bo_wait>,
+    ioctl,
+    map,
+    unmap,
     pass<&npu_transport::ctx_create>,
     pass<&npu_transport::ctx_destroy>,
-    pass<&npu_transport::ctx_query>,
-    submit,
-    pass<&npu_transport::wait>,
-    bo_map_uncached,
-    bo_sync_uncached,
+    map_uncached,
+    sync_uncached,
     nullptr,  // jobs that go through a ring could not be looked at
 };
 

@@ -5,7 +5,7 @@
 #ifndef NPU_STRICT_H
 #define NPU_STRICT_H
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "submission.h"
+#include "libnpu/src/submission.h"
 
 #include <cerrno>
 #include <cstring>
 
-#include "internal.h"
+#include "libnpu/src/internal.h"
 
 namespace npu {
 namespace {
@@ -67,46 +67,61 @@ void make_empty(drm_npu_job &job, const drm_npu_stream &empty) {
   job.profile_offset = 0;
 }
 
+drm_npu_job convert_job(const npu_job_desc &j) {
+  drm_npu_job d{};
+  d.streams = reinterpret_cast<uintptr_t>(j.streams);
+  d.region_count = j.region_count;
+  d.region_stride = sizeof(drm_npu_region);
+  d.stream_count = j.stream_count;
+  d.stream_stride = sizeof(drm_npu_stream);
+  d.in_sync_count = j.in_fence_count;
+  d.out_sync_count = 1;
+  d.sync_stride = sizeof(drm_npu_sync);
+  d.flags = j.flags;
+  d.core_mask = j.core_mask;
+  d.profile_region = j.profile_region;
+  d.profile_offset = j.profile_offset;
+  d.profile_bytes = j.profile_bytes;
+  d.budget = j.budget;
+  return d;
+}
+
+/// Once the arrays do not grow any more.
+void set_pointers(const npu_job_desc *jobs, Submission &arrays) {
+  const drm_npu_region *regions = arrays.regions.data();
+  const drm_npu_sync *in = arrays.in.data();
+  for (size_t i = 0; i < arrays.jobs.size(); i++) {
+    if (jobs[i].region_count) arrays.jobs[i].regions = reinterpret_cast<uintptr_t>(regions);
+    if (jobs[i].in_fence_count) arrays.jobs[i].in_syncs = reinterpret_cast<uintptr_t>(in);
+    arrays.jobs[i].out_syncs = reinterpret_cast<uintptr_t>(&arrays.out[i]);
+    regions += jobs[i].region_count;
+    in += jobs[i].in_fence_count;
+  }
+}
+
 int convert(const char *caller, const npu_context *context, const npu_job_desc *jobs, unsigned int count,
             Submission &arrays) {
   arrays.jobs.clear();
   arrays.cancelled.clear();
-  arrays.regions.assign(count, {});
-  arrays.in.assign(count, {});
-  arrays.out.assign(count, {});
+  arrays.regions.clear();
+  arrays.in.clear();
+  arrays.out.clear();
   arrays.empty.assign(1, {});
+  const uint64_t first = context->submitted.load() + 1;
   for (unsigned int i = 0; i < count; i++) {
     const npu_job_desc &j = jobs[i];
-    const uint64_t seqno = context->submitted.load() + 1 + i;
     if (j.reserved) return fail(-EINVAL, "%s: job %u: reserved must be 0", caller, i);
     if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
       return fail(-EINVAL, "%s: job %u: a count without an array", caller, i);
-    if (int err = convert_regions(caller, context, j, i, arrays.regions[i])) return err;
+    if (int err = convert_regions(caller, context, j, i, arrays.regions)) return err;
     bool cancel = false;
-    if (int err = convert_fences(caller, context, j, i, arrays.in[i], &cancel)) return err;
-    arrays.out[i] = {context->link.sync, 0, seqno};
-    drm_npu_job d{};
-    d.regions = reinterpret_cast<uintptr_t>(arrays.regions[i].data());
-    d.streams = reinterpret_cast<uintptr_t>(j.streams);
-    d.in_syncs = reinterpret_cast<uintptr_t>(arrays.in[i].data());
-    d.out_syncs = reinterpret_cast<uintptr_t>(&arrays.out[i]);
-    d.region_count = j.region_count;
-    d.region_stride = sizeof(drm_npu_region);
-    d.stream_count = j.stream_count;
-    d.stream_stride = sizeof(drm_npu_stream);
-    d.in_sync_count = j.in_fence_count;
-    d.out_sync_count = 1;
-    d.sync_stride = sizeof(drm_npu_sync);
-    d.flags = j.flags;
-    d.core_mask = j.core_mask;
-    d.profile_region = j.profile_region;
-    d.profile_offset = j.profile_offset;
-    d.profile_bytes = j.profile_bytes;
-    d.budget = j.budget;
-    if (cancel) make_empty(d, arrays.empty[0]);
-    if (cancel) arrays.cancelled.push_back(seqno);
-    arrays.jobs.push_back(d);
+    if (int err = convert_fences(caller, context, j, i, arrays.in, &cancel)) return err;
+    if (cancel) arrays.cancelled.push_back(first + i);
+    arrays.out.push_back({context->link.sync, 0, first + i});
+    arrays.jobs.push_back(convert_job(j));
   }
+  set_pointers(jobs, arrays);
+  for (const uint64_t seqno : arrays.cancelled) make_empty(arrays.jobs[seqno - first], arrays.empty[0]);
   return 0;
 }
 

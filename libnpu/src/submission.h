@@ -10,7 +10,7 @@
 namespace npu {
 
 /// What the driver reads at submission; pointers lead from one array to the other, so it is not copied. Streams stay
-/// where the program has them.
+/// where the program has them. Filled again it allocates nothing that it has had before.
 struct Submission {
   Submission() = default;
   Submission(const Submission &) = delete;
@@ -18,8 +18,8 @@ struct Submission {
 
   drm_npu_submit args{};  ///< leads to jobs
   std::vector<drm_npu_job> jobs;
-  std::vector<std::vector<drm_npu_region>> regions;
-  std::vector<std::vector<drm_npu_sync>> in;
+  std::vector<drm_npu_region> regions;  ///< of all jobs, one after another
+  std::vector<drm_npu_sync> in;         ///< likewise
   std::vector<drm_npu_sync> out;
   std::vector<drm_npu_stream> empty;  ///< of cancelled jobs
   std::vector<uint64_t> cancelled;    ///< numbers of jobs that go to the card empty: an in-fence has failed already

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How libnpu reaches a chip. A transport is a table of functions with the driver's own structures
-// (uapi/drm/npu_accel.h): the kernel driver is one, the chip model in this process another. Nothing above this table
-// knows which one it has.
+// How libnpu reaches a chip. A transport is a device file: open, close, ioctl, map. Requests and structures are the
+// driver's own (uapi/drm/npu_accel.h): the kernel driver is one transport, the chip model in this process another.
+// Nothing above this table knows which one it has.
 #ifndef NPU_TRANSPORT_H
 #define NPU_TRANSPORT_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 
 /// Changes with every change of the table that is not an addition at its end.
-constexpr uint32_t kNpuTransportAbi = 2;
+constexpr uint32_t kNpuTransportAbi = 3;
 
 /// A device file of a transport.
 struct npu_transport_file;
@@ -26,8 +26,8 @@ struct npu_transport_context {
   uint32_t max_in_flight;
 };
 
-/// Functions return 0 or a negative errno; arguments and meanings are those of the ioctls of the same names. All may be
-/// called by any threads at once. `why` receives a sentence when opening fails, since nothing else can explain that.
+/// Functions return 0 or a negative errno. All may be called by any threads at once. `why` receives a sentence when
+/// opening fails, since nothing else can explain that.
 struct npu_transport {
   uint32_t abi;    ///< kNpuTransportAbi
   uint32_t bytes;  ///< size of the table: later fields exist if it covers them
@@ -39,29 +39,22 @@ struct npu_transport {
   /// Name and version of the driver, one line.
   int (*driver)(npu_transport_file *file, int version[3], char *name, size_t name_bytes);
 
-  int (*dev_query)(npu_transport_file *file, drm_npu_dev_query *args);
-  int (*bo_create)(npu_transport_file *file, drm_npu_bo_create *args);
-  int (*bo_close)(npu_transport_file *file, uint32_t handle);
-  int (*bo_info)(npu_transport_file *file, drm_npu_bo_info *args);
-  int (*bo_map)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
-  void (*bo_unmap)(npu_transport_file *file, uint32_t handle, void *ptr, uint64_t size);
-  int (*bo_sync)(npu_transport_file *file, drm_npu_bo_sync *args);
-  int (*bo_seal)(npu_transport_file *file, drm_npu_bo_seal *args);
-  int (*bo_wait)(npu_transport_file *file, drm_npu_bo_wait *args);
+  /// DRM_IOCTL_NPU_* and DRM_IOCTL_GEM_CLOSE with their structures. Contexts have functions of their own.
+  int (*ioctl)(npu_transport_file *file, unsigned long request, void *args);
+  int (*map)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
+  void (*unmap)(npu_transport_file *file, uint32_t handle, void *ptr, uint64_t size);
 
+  /// DRM_IOCTL_NPU_CTX_CREATE, a sync object, and a mapping of the fence page.
   int (*ctx_create)(npu_transport_file *file, drm_npu_ctx_create *args, npu_transport_context *context);
   void (*ctx_destroy)(npu_transport_file *file, const npu_transport_context *context);
-  int (*ctx_query)(npu_transport_file *file, drm_npu_ctx_query *args);
-  int (*submit)(npu_transport_file *file, drm_npu_submit *args);
-  int (*wait)(npu_transport_file *file, drm_npu_wait *args);
 
-  // Null where bo_map maps the memory itself. Otherwise it gives copies, which only bo_sync brings up to date, either
-  // way: a CPU cache that nothing but software keeps coherent (strict.h).
+  // Null where map maps the memory itself. Otherwise it gives copies, which only DRM_IOCTL_NPU_BO_SYNC brings up to
+  // date, either way: a CPU cache that nothing but software keeps coherent (strict.h).
 
-  /// A mapping of the memory itself, undone by bo_unmap.
-  int (*bo_map_uncached)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
+  /// A mapping of the memory itself, undone by unmap.
+  int (*map_uncached)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
   /// For accesses through that mapping.
-  int (*bo_sync_uncached)(npu_transport_file *file, drm_npu_bo_sync *args);
+  int (*sync_uncached)(npu_transport_file *file, drm_npu_bo_sync *args);
 
   /// Optional: descriptor of the device node, for io_uring. It belongs to the file.
   int (*node)(npu_transport_file *file);

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "transport.h"
+#include "libnpu/src/transport.h"
 
 struct npu_transport_file {
   int fd;
@@ -28,8 +28,7 @@ constexpr char kDriver[] = "npu";
 constexpr size_t kPage = 4096;
 
 /// 0 or -errno of an ioctl; the DRM core's -EINTR and -EAGAIN are taken care of.
-template <typename Args>
-int call(npu_transport_file *file, unsigned long request, Args *args) {
+int call(npu_transport_file *file, unsigned long request, void *args) {
   return drmIoctl(file->fd, request, args) ? -errno : 0;
 }
 
@@ -124,28 +123,16 @@ int driver(npu_transport_file *file, int version[3], char *name, size_t name_byt
   return 0;
 }
 
-int dev_query(npu_transport_file *f, drm_npu_dev_query *args) { return call(f, DRM_IOCTL_NPU_DEV_QUERY, args); }
-int bo_create(npu_transport_file *f, drm_npu_bo_create *args) { return call(f, DRM_IOCTL_NPU_BO_CREATE, args); }
+int ioctl_device(npu_transport_file *f, unsigned long request, void *args) { return call(f, request, args); }
 
-int bo_close(npu_transport_file *f, uint32_t handle) {
-  drm_gem_close args{};
-  args.handle = handle;
-  return call(f, DRM_IOCTL_GEM_CLOSE, &args);
-}
-
-int bo_info(npu_transport_file *f, drm_npu_bo_info *args) { return call(f, DRM_IOCTL_NPU_BO_INFO, args); }
-
-int bo_map(npu_transport_file *f, uint32_t, uint64_t mmap_offset, uint64_t size, void **ptr) {
+int map(npu_transport_file *f, uint32_t, uint64_t mmap_offset, uint64_t size, void **ptr) {
   void *mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, static_cast<off_t>(mmap_offset));
   if (mapping == MAP_FAILED) return -errno;
   *ptr = mapping;
   return 0;
 }
 
-void bo_unmap(npu_transport_file *, uint32_t, void *ptr, uint64_t size) { munmap(ptr, size); }
-int bo_sync(npu_transport_file *f, drm_npu_bo_sync *args) { return call(f, DRM_IOCTL_NPU_BO_SYNC, args); }
-int bo_seal(npu_transport_file *f, drm_npu_bo_seal *args) { return call(f, DRM_IOCTL_NPU_BO_SEAL, args); }
-int bo_wait(npu_transport_file *f, drm_npu_bo_wait *args) { return call(f, DRM_IOCTL_NPU_BO_WAIT, args); }
+void unmap(npu_transport_file *, uint32_t, void *ptr, uint64_t size) { munmap(ptr, size); }
 
 void ctx_destroy_id(npu_transport_file *f, uint32_t id) {
   drm_npu_ctx_destroy args{};
@@ -156,7 +143,7 @@ void ctx_destroy_id(npu_transport_file *f, uint32_t id) {
 int ctx_create(npu_transport_file *f, drm_npu_ctx_create *args, npu_transport_context *context) {
   drm_npu_dev_info info{};
   drm_npu_dev_query query{DRM_NPU_QUERY_DEV, sizeof(info), reinterpret_cast<uintptr_t>(&info)};
-  if (int err = dev_query(f, &query)) return err;
+  if (int err = call(f, DRM_IOCTL_NPU_DEV_QUERY, &query)) return err;
   if (int err = call(f, DRM_IOCTL_NPU_CTX_CREATE, args)) return err;
   *context = {args->ctx_id, 0, nullptr, info.max_in_flight};
   void *page = mmap(nullptr, kPage, PROT_READ, MAP_SHARED, f->fd, static_cast<off_t>(args->fence_offset));
@@ -176,10 +163,6 @@ void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) {
   munmap(const_cast<void *>(context->fence_page), kPage);
 }
 
-int ctx_query(npu_transport_file *f, drm_npu_ctx_query *args) { return call(f, DRM_IOCTL_NPU_CTX_QUERY, args); }
-int submit(npu_transport_file *f, drm_npu_submit *args) { return call(f, DRM_IOCTL_NPU_SUBMIT, args); }
-int wait(npu_transport_file *f, drm_npu_wait *args) { return call(f, DRM_IOCTL_NPU_WAIT, args); }
-
 int node(npu_transport_file *f) { return f->fd; }
 
 const npu_transport kTable = {
@@ -190,20 +173,11 @@ const npu_transport kTable = {
     open_device,
     close_device,
     driver,
-    dev_query,
-    bo_create,
-    bo_close,
-    bo_info,
-    bo_map,
-    bo_unmap,
-    bo_sync,
-    bo_seal,
-    bo_wait,
+    ioctl_device,
+    map,
+    unmap,
     ctx_create,
     ctx_destroy,
-    ctx_query,
-    submit,
-    wait,
     nullptr,
     nullptr,
     node,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Which transport: NPU_DEVICE=drm|sim|auto.
-#include "transports.h"
+#include "libnpu/src/transports.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
-#include "internal.h"
+#include "common/status.h"
+#include "libnpu/src/internal.h"
 #include "npu_beside_internal.h"
 
 namespace npu {
@@ -16,7 +17,7 @@ constexpr size_t kWhy = 256;
 
 struct Sim {
   const npu_transport *table = nullptr;
-  std::string why;
+  Status loaded;
 };
 
 /// Loaded once, for ever: its threads may run until the process ends.
@@ -26,7 +27,7 @@ const Sim &sim() {
     const std::string path = beside(reinterpret_cast<const void *>(&npu_device_count), "libnpu-sim.so");
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-      s->why = "the simulator cannot be loaded: " + std::string(dlerror());
+      s->loaded = Status::error(-ENODEV, "the simulator cannot be loaded: " + std::string(dlerror()));
       return s;
     }
     const auto entry = reinterpret_cast<npu_transport_entry>(dlsym(library, NPU_SIM_ENTRY));
@@ -34,11 +35,21 @@ const Sim &sim() {
     if (table && table->abi == kNpuTransportAbi && table->bytes >= sizeof(npu_transport)) {
       s->table = table;
     } else {
-      s->why = path + " belongs to another version of libnpu";
+      s->loaded = Status::error(-ENODEV, path + " belongs to another version of libnpu");
     }
     return s;
   }();
   return *loaded;
+}
+
+/// Once in a process: programs must not take the simulator for a card.
+void tell_of_the_simulator() {
+  static std::atomic_flag told;
+  const char *quiet = getenv("NPU_QUIET");
+  if ((quiet && !strcmp(quiet, "1")) || told.test_and_set()) return;
+  tell(NPU_LOG_WARNING,
+       "no NPU card (/dev/accel/accel* of the npu driver): using the simulator; NPU_DEVICE=sim chooses it, NPU_QUIET=1 "
+       "silences this");
 }
 
 }  // namespace
@@ -63,11 +74,11 @@ int choose_transport(const npu_transport **transport, int *count) {
     char why[kWhy] = "";
     *count = s.table->count(why, sizeof(why));
     if (*count < 0) return fail(*count, "%s", why);
-    if (wish == "auto") log(NPU_LOG_DEBUG, "no accel node of the npu driver: using the simulator");
+    if (wish == "auto" && *count) tell_of_the_simulator();
     return 0;
   }
-  if (wish == "sim") return fail(-ENODEV, "%s", s.why.c_str());
-  log(NPU_LOG_DEBUG, "%s", s.why.c_str());
+  if (wish == "sim") return fail(s.loaded.code(), "%s", s.loaded.message().c_str());
+  log(NPU_LOG_DEBUG, "%s", s.loaded.message().c_str());
   return 0;
 }
 

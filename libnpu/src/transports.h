@@ -2,7 +2,7 @@
 #ifndef NPU_TRANSPORTS_H
 #define NPU_TRANSPORTS_H
 
-#include "transport.h"
+#include "libnpu/src/transport.h"
 
 namespace npu {
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The network: two convolutions and a linear layer, forward and backward, and the optimiser. All sums are exact (exact.py).
+"""The network: two convolutions and a linear layer, forward and backward, and the optimiser. All sums are
+exact (exact.py).
 
-    image [N,1,8,8] -> conv 3x3, 16 -> relu -> max pool 2 -> conv 3x3, 32 -> relu -> max pool 2 -> 128 -> linear, 10 -> softmax
+    image [N,1,8,8] -> conv 3x3, 16 -> relu -> max pool 2 -> conv 3x3, 32 -> relu -> max pool 2 -> 128
+        -> linear, 10 -> softmax
 """
 
 import numpy as np

@@ -3,7 +3,8 @@
 """Trains the handwritten-digits network and writes everything in this folder that is not source (see README.md).
 
     train.py            trains, prints the accuracy, writes the files
-    train.py --check    trains again and compares with the committed files, byte for byte; status 0 only if all are equal
+    train.py --check    trains again and compares with the committed files, byte for byte; status 0 only if all
+                        are equal
 
 Needs numpy and scikit-learn (for its copy of the UCI digits). The result does not depend on the machine: see exact.py.
 """

@@ -79,6 +79,7 @@ struct NpuState {
     struct npu_model *model;
     NpuWorker *workers;
     unsigned int worker_count;
+    VMChangeStateEntry *vm_state;
     Notifier shutdown;
     Notifier exit;
     QEMUBH *irq_bh;
@@ -444,6 +445,19 @@ static void npu_exit_notify(Notifier *notifier, void *data)
     }
 }
 
+/*
+ * The machine stops or goes on, and the jobs with it: nothing may change in
+ * memory while it is stopped. A thread may need the BQL to come to rest.
+ */
+static void npu_vm_state_change(void *opaque, bool running, RunState state)
+{
+    NpuState *s = opaque;
+
+    bql_unlock();
+    npu_model_pause(s->model, !running);
+    bql_lock();
+}
+
 /* --- life ---------------------------------------------------------------- */
 
 static void npu_reset_hold(Object *obj, ResetType type)
@@ -686,6 +700,7 @@ static void npu_realize(PCIDevice *pdev, Error **errp)
     qemu_register_shutdown_notifier(&s->shutdown);
     s->exit.notify = npu_exit_notify;
     qemu_add_exit_notifier(&s->exit);
+    s->vm_state = qemu_add_vm_change_state_handler(npu_vm_state_change, s);
     npu_start_workers(s);
 }
 
@@ -695,6 +710,7 @@ static void npu_exit(PCIDevice *pdev)
     NpuState *s = NPU(pdev);
 
     trace_npu_unplug();
+    qemu_del_vm_change_state_handler(s->vm_state);
     qatomic_set(&s->gone, true);
     npu_model_stop(s->model);
     npu_empty_ddr_bar(s);

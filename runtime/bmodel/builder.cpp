@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "builder.h"
+#include "runtime/bmodel/builder.h"
 
 #include <sha256.h>
 
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <map>
 
-#include "container.h"
 #include "npu_isa.h"
-#include "source.h"
+#include "runtime/bmodel/container.h"
+#include "runtime/bmodel/source.h"
 
 namespace npu::bmodel {
 
@@ -80,7 +80,7 @@ class Writer {
  public:
   explicit Writer(const ModelDesc &model) : model_(model) {}
 
-  std::string write(std::vector<uint8_t> &out) {
+  Status write(std::vector<uint8_t> &out) {
     std::vector<Offset<fb::Net>> nets;
     uint64_t neuron = 0;
     uint32_t devices = 1;
@@ -114,8 +114,9 @@ class Writer {
     for (size_t i = 0; i < list.size(); ++i) {
       const TensorDesc &t = list[i];
       std::vector<Offset<fb::Shape>> shape{fb::CreateShapeDirect(b_, &t.shape)};
-      out.push_back(fb::CreateTensorDirect(b_, t.name.c_str(), t.dtype, t.store_mode, t.address, t.bytes, &shape, 0, t.scale, 0, 0,
-                                           t.zero_point, t.hidden, t.index < 0 ? static_cast<int32_t>(i) : t.index));
+      out.push_back(fb::CreateTensorDirect(b_, t.name.c_str(), t.dtype, t.store_mode, t.address, t.bytes, &shape, 0,
+                                           t.scale, 0, 0, t.zero_point, t.hidden,
+                                           t.index < 0 ? static_cast<int32_t>(i) : t.index));
     }
     return out;
   }
@@ -226,15 +227,15 @@ class Writer {
 
 }  // namespace
 
-std::string build(const ModelDesc &model, std::vector<uint8_t> &out) {
-  if (model.nets.empty()) return "a model needs a network";
+Status build(const ModelDesc &model, std::vector<uint8_t> &out) {
+  if (model.nets.empty()) return Status::error("a model needs a network");
   for (const NetDesc &n : model.nets) {
-    if (n.name.empty()) return "a network needs a name";
-    if (n.stages.empty()) return "network '" + n.name + "' has no stage";
+    if (n.name.empty()) return Status::error("a network needs a name");
+    if (n.stages.empty()) return Status::error("network '" + n.name + "' has no stage");
     for (const StageDesc &s : n.stages) {
       bool whole = whole_commands(s);
       for (const SubNetDesc &sub : s.subs) whole = whole && whole_commands(sub);
-      if (!whole) return "network '" + n.name + "': commands have 128 bytes each";
+      if (!whole) return Status::error("network '" + n.name + "': commands have 128 bytes each");
     }
   }
   return Writer(model).write(out);

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "program.h"
+#include "common/status.h"
+#include "runtime/bmodel/program.h"
 
 namespace npu::bmodel {
 
@@ -23,8 +24,8 @@ struct TensorDesc {
   float scale = 1.0f;
   int32_t zero_point = 0;
   int32_t store_mode = 0;  ///< bm_store_mode_t; `bytes` are those of the filled-up batch
-  int32_t hidden = 0;  ///< in a step: between steps
-  int32_t index = -1;  ///< in a step: number among the inputs or outputs of the whole; -1: its place in the list
+  int32_t hidden = 0;      ///< in a step: between steps
+  int32_t index = -1;      ///< in a step: number among the inputs or outputs of the whole; -1: its place in the list
 };
 
 /// What one more core runs: TIU and GDMA commands, 128 bytes each.
@@ -80,8 +81,8 @@ struct ModelDesc {
   std::string time;  ///< creation time as text; empty for reproducible files
 };
 
-/// Serialises to container bytes. Returns an empty string on success, else what is wrong with the description.
-std::string build(const ModelDesc &model, std::vector<uint8_t> &out);
+/// Serialises to container bytes. An error says what is wrong with the description.
+Status build(const ModelDesc &model, std::vector<uint8_t> &out);
 
 }  // namespace npu::bmodel
 

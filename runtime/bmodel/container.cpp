@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "container.h"
+#include "runtime/bmodel/container.h"
 
 #include <fcntl.h>
 #include <sha256.h>
@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -68,34 +69,32 @@ Container::~Container() {
   if (file_.fd >= 0) ::close(file_.fd);
 }
 
-std::unique_ptr<Container> Container::open(const std::string &path, std::string &error) {
+Status Container::open(const std::string &path, std::unique_ptr<Container> &out) {
   std::unique_ptr<Container> c(new Container);
   c->name_ = path;
-  const int fd = c->file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe is refused, too, and not waited for.
+  const int fd = c->file_.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    error = path + ": cannot open: " + std::strerror(errno);
-    return nullptr;
+    return Status::error(path + ": cannot open: " + std::strerror(errno));
   }
   struct stat st {};
   const bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
   if (!regular || st.st_size < static_cast<off_t>(sizeof(FileHeader))) {
-    error = path + (regular ? ": not a bmodel: " + number(st.st_size) + " bytes, shorter than the 64-byte header"
-                            : ": not a regular file");
-    return nullptr;
+    return Status::error(path +
+                         (regular ? ": not a bmodel: " + number(st.st_size) + " bytes, shorter than the 64-byte header"
+                                  : ": not a regular file"));
   }
   void *p = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
   if (p == MAP_FAILED) {
-    error = path + ": cannot map: " + std::strerror(errno);
-    return nullptr;
+    return Status::error(path + ": cannot map: " + std::strerror(errno));
   }
   c->file_.mapping = {static_cast<const uint8_t *>(p), static_cast<size_t>(st.st_size)};
-  const std::string why = c->parse(c->file_.mapping);
-  if (why.empty()) return c;
-  error = path + ": " + why;
-  return nullptr;
+  NPU_TRY(c->parse(c->file_.mapping).within(path));
+  out = std::move(c);
+  return {};
 }
 
-std::unique_ptr<Container> Container::from_memory(const void *data, size_t size, std::string &error) {
+Status Container::from_memory(const void *data, size_t size, std::unique_ptr<Container> &out) {
   std::unique_ptr<Container> c(new Container);
   c->name_ = "(memory)";
   auto bytes = std::span(static_cast<const uint8_t *>(data), data ? size : 0);
@@ -103,54 +102,71 @@ std::unique_ptr<Container> Container::from_memory(const void *data, size_t size,
     c->aligned_.assign(bytes.begin(), bytes.end());  // flatbuffers wants its scalars aligned
     bytes = c->aligned_;
   }
-  const std::string why = c->parse(bytes);
-  if (why.empty()) return c;
-  error = c->name_ + ": " + why;
-  return nullptr;
+  NPU_TRY(c->parse(bytes).within(c->name_));
+  out = std::move(c);
+  return {};
 }
 
-std::string Container::parse(std::span<const uint8_t> bytes) {
+Status Container::from_head(const void *data, size_t size, std::unique_ptr<Container> &out) {
+  std::unique_ptr<Container> c(new Container);
+  c->name_ = "(memory)";
+  c->head_only_ = true;
+  FileHeader h{};
+  if (data && size >= sizeof h) std::memcpy(&h, data, sizeof h);
+  const auto *first = static_cast<const uint8_t *>(data);
+  const size_t head = std::min<size_t>(size, sizeof h + size_t{h.flatbuffers_size});
+  if (data) c->aligned_.assign(first, first + head);
+  c->model_bytes_ = size;
+  NPU_TRY(c->parse(c->aligned_).within(c->name_));
+  out = std::move(c);
+  return {};
+}
+
+Status Container::parse(std::span<const uint8_t> bytes) {
   FileHeader h;
   if (bytes.size() < sizeof h)
-    return "not a bmodel: " + number(bytes.size()) + " bytes, shorter than the 64-byte header";
+    return Status::error("not a bmodel: " + number(bytes.size()) + " bytes, shorter than the 64-byte header");
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (h.magic != kMagic) return "not a bmodel: the first four bytes are not the magic number 0xff55aaee";
-  if (h.header_size != sizeof h) return "header size is " + number(h.header_size) + ", expected 64";
+  if (h.magic != kMagic) return Status::error("not a bmodel: the first four bytes are not the magic number 0xff55aaee");
+  if (h.header_size != sizeof h) return Status::error("header size is " + number(h.header_size) + ", expected 64");
   const uint64_t need = sizeof h + uint64_t{h.flatbuffers_size} + h.binary_size;
-  if (need > bytes.size())
-    return "truncated: the header announces " + number(need) + " bytes, there are " + number(bytes.size());
+  const uint64_t have = head_only_ ? model_bytes_ : bytes.size();
+  if (need > have)
+    return Status::error("truncated: the header announces " + number(need) + " bytes, there are " + number(have));
   const uint8_t *flat = bytes.data() + sizeof h;
   flatbuffers::Verifier verifier(flat, h.flatbuffers_size, 64, 1000000);
-  if (h.flatbuffers_size < 8 || !fb::VerifyModelBuffer(verifier)) return "corrupt: the flatbuffer part does not verify";
+  if (h.flatbuffers_size < 8 || !fb::VerifyModelBuffer(verifier))
+    return Status::error("corrupt: the flatbuffer part does not verify");
   model_ = fb::GetModel(flat);
-  blob_ = bytes.subspan(sizeof h + h.flatbuffers_size, h.binary_size);
+  blob_bytes_ = h.binary_size;
+  if (!head_only_) blob_ = bytes.subspan(sizeof h + h.flatbuffers_size, h.binary_size);
   return check_binaries();
 }
 
-std::string Container::check_binaries() const {
+Status Container::check_binaries() const {
   std::string bad;
   for_each_binary(*model_, [&](const fb::Binary *b, const char *what) {
     if (!b || !bad.empty()) return;
     // The verifier does not check the alignment of structs in vectors.
     if (reinterpret_cast<uintptr_t>(b) % alignof(fb::Binary) != 0)
       bad = std::string("corrupt: the entry of ") + what + " is misaligned";
-    else if (b->start() > blob_.size() || b->size() > blob_.size() - b->start())
+    else if (b->start() > blob_bytes_ || b->size() > blob_bytes_ - b->start())
       bad = std::string("corrupt: ") + what + " at " + number(b->start()) + " with " + number(b->size()) +
-            " bytes lie beyond the " + number(blob_.size()) + " bytes of binary data";
+            " bytes lie beyond the " + number(blob_bytes_) + " bytes of binary data";
   });
-  if (!bad.empty()) return bad;
-  if (count(model_->net()) == 0) return "no network inside";
+  if (!bad.empty()) return Status::error(bad);
+  if (count(model_->net()) == 0) return Status::error("no network inside");
   for (const fb::Net *net : *model_->net())
-    if (!net->name() || net->name()->size() == 0) return "corrupt: a network has no name";
+    if (!net->name() || net->name()->size() == 0) return Status::error("corrupt: a network has no name");
   return {};
 }
 
 std::span<const uint8_t> Container::binary(const fb::Binary *b) const {
-  if (!b) return {};
+  if (!b || head_only_) return {};
   return blob_.subspan(b->start(), b->size());
 }
 
-std::string Container::verify_hashes() const {
+Status Container::verify_hashes() const {
   for (const fb::Net *net : *model_->net())
     for (size_t s = 0; s < count(net->parameter()); ++s) {
       const fb::CoeffMem *coeff = net->parameter()->Get(s)->coeff_mem();
@@ -159,21 +175,22 @@ std::string Container::verify_hashes() const {
       const std::string where = "network '" + net->name()->str() + "' stage " + number(s);
       if (data.empty()) continue;
       if (count(coeff->check_code()) != SHA256_DIGEST_LENGTH)
-        return name_ + ": cannot be verified: the file has no SHA-256 of the coefficients of " + where;
+        return Status::error(name_ + ": cannot be verified: the file has no SHA-256 of the coefficients of " + where);
       uint8_t digest[SHA256_DIGEST_LENGTH];
       SHA256_CTX ctx;
       SHA256Init(&ctx);
       SHA256Update(&ctx, data.data(), data.size());
       SHA256Final(digest, &ctx);
       if (std::memcmp(digest, coeff->check_code()->data(), sizeof digest) != 0)
-        return name_ + ": corrupt: the coefficients of " + where + " do not have the SHA-256 that the file states";
+        return Status::error(name_ + ": corrupt: the coefficients of " + where +
+                             " do not have the SHA-256 that the file states");
     }
   return {};
 }
 
-std::string assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out) {
+Status assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out) {
   const uint64_t padded = (uint64_t{blob.size()} + 7) / 8 * 8;
-  if (padded > 0xffffffffu) return "the model has more than 4 GiB of binary data, the container's limit";
+  if (padded > 0xffffffffu) return Status::error("the model has more than 4 GiB of binary data, the container's limit");
   FileHeader h{};
   h.magic = kMagic;
   h.header_size = sizeof h;

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "bmodel_generated.h"
-#include "program.h"
+#include "common/status.h"
+#include "runtime/bmodel/program.h"
 
 namespace npu::bmodel {
 
@@ -48,10 +49,13 @@ struct MappedFile {
 /// thread-safe.
 class Container {
  public:
-  /// Maps a file read-only. Returns nullptr and sets `error` to a text that names the file and what is wrong with it.
-  static std::unique_ptr<Container> open(const std::string &path, std::string &error);
+  /// Maps a file read-only. The error names the file and what is wrong with it.
+  static Status open(const std::string &path, std::unique_ptr<Container> &out);
   /// Reads from memory of the caller that outlives the container.
-  static std::unique_ptr<Container> from_memory(const void *data, size_t size, std::string &error);
+  static Status from_memory(const void *data, size_t size, std::unique_ptr<Container> &out);
+  /// Reads the header and the flatbuffer only; what follows them need not be in memory, and every binary() is empty.
+  /// `size` is the model's.
+  static Status from_head(const void *data, size_t size, std::unique_ptr<Container> &out);
   ~Container();
   Container(const Container &) = delete;
   Container &operator=(const Container &) = delete;
@@ -59,29 +63,34 @@ class Container {
   const fb::Model &model() const { return *model_; }
   /// Contents of a Binary; empty for a null one. Its range was checked at opening.
   std::span<const uint8_t> binary(const fb::Binary *b) const;
+  /// Whether from_head() made it.
+  bool head_only() const { return head_only_; }
   /// All that Binary entries can point into.
   std::span<const uint8_t> blob() const { return blob_; }
   /// The file, open as long as the container lives; none for a buffer.
   const MappedFile &file() const { return file_; }
   /// Name of the file, or "(memory)".
   const std::string &name() const { return name_; }
-  /// Compares every coefficient blob with its SHA-256. Returns an empty string or which differs or has none.
-  std::string verify_hashes() const;
+  /// Compares every coefficient blob with its SHA-256. The error says which differs or has none.
+  Status verify_hashes() const;
 
  private:
   Container() = default;
-  std::string parse(std::span<const uint8_t> bytes);
-  std::string check_binaries() const;
+  Status parse(std::span<const uint8_t> bytes);
+  Status check_binaries() const;
 
   std::string name_;
   MappedFile file_;
   std::vector<uint8_t> aligned_;
-  std::span<const uint8_t> blob_;
+  bool head_only_ = false;
+  size_t model_bytes_ = 0;  // of a model of which only the head was read
+  uint64_t blob_bytes_ = 0;
+  std::span<const uint8_t> blob_;  // of blob_bytes_ bytes, or empty: only the head was read
   const fb::Model *model_ = nullptr;
 };
 
-/// A file of a finished flatbuffer and the blob that it points into. Returns an empty string or what is wrong.
-std::string assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out);
+/// A file of a finished flatbuffer and the blob that it points into.
+Status assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out);
 
 /// The commands of one core.
 struct CoreProgram {
@@ -98,18 +107,17 @@ struct Program {
   std::vector<CoreProgram> more_cores;  ///< of the others
 };
 
-/// Whether the model was compiled for this kind of chip. Returns an empty string or what it was compiled for.
-std::string check_chip(const Container &container);
+/// Whether the model was compiled for this kind of chip. The error says what it was compiled for.
+Status check_chip(const Container &container);
 
 /// Finds and checks the program of a stage: header, tables, regions against the stage's tensors, coefficients and
-/// memory sizes. Returns an empty string or what is wrong.
-std::string read_program(const Container &container, const fb::Net &net, const fb::NetParameter &stage,
-                         Program &program);
+/// memory sizes.
+Status read_program(const Container &container, const fb::Net &net, const fb::NetParameter &stage, Program &program);
 
 /// Whether the network itself is in the file, to be compiled for other shapes than the stages': see source.h.
 bool has_source(const fb::Net &net);
-/// What follows its header, which is checked. Returns an empty string or what is wrong. Precondition: it has one.
-std::string read_source(const Container &container, const fb::Net &net, std::span<const uint8_t> &network);
+/// What follows its header, which is checked. Precondition: it has one.
+Status read_source(const Container &container, const fb::Net &net, std::span<const uint8_t> &network);
 
 /// Bytes of an element of a bm_data_type_t, 0 for an unknown one.
 uint32_t dtype_bytes(uint32_t dtype);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "flow.h"
+#include "runtime/bmodel/flow.h"
 
 #include <algorithm>
 #include <cstring>
@@ -42,15 +42,17 @@ class Reader {
   Reader(const Container &container, const fb::NetParameter &stage, Flow &flow)
       : container_(container), stage_(stage), flow_(flow) {}
 
-  std::string read() {
+  Status read() {
     const unsigned subs = count(stage_.sub_net());
-    if (subs > kMaxSubNets) return number(subs) + " sub-networks, at most " + number(kMaxSubNets) + " are possible";
-    if (stage_.ctx_size() > kMaxContext) return "it needs " + number(stage_.ctx_size()) + " bytes of activation memory";
-    std::string why = read_stage_tensors();
-    if (why.empty()) why = read_ids();
-    for (unsigned i = 0; i < subs && why.empty(); ++i) why = about(i, read_node(i));
-    if (why.empty()) why = check_outputs();
-    return why.empty() ? follow() : why;
+    if (subs > kMaxSubNets)
+      return Status::error(number(subs) + " sub-networks, at most " + number(kMaxSubNets) + " are possible");
+    if (stage_.ctx_size() > kMaxContext)
+      return Status::error("it needs " + number(stage_.ctx_size()) + " bytes of activation memory");
+    NPU_TRY(read_stage_tensors());
+    NPU_TRY(read_ids());
+    for (unsigned i = 0; i < subs; ++i) NPU_TRY(read_node(i).within(node_name(i)));
+    NPU_TRY(check_outputs());
+    return follow();
   }
 
  private:
@@ -61,70 +63,71 @@ class Reader {
   const fb::SubNet &sub(size_t i) const { return *stage_.sub_net()->Get(static_cast<unsigned>(i)); }
   std::string name(uint32_t tensor) const { return "'" + flow_.tensors[tensor].tensor->name()->str() + "'"; }
 
-  std::string about(size_t node, const std::string &why) const {
-    return why.empty() ? why : "sub-network " + std::to_string(flow_.nodes[node].id) + ": " + why;
-  }
+  std::string node_name(size_t node) const { return "sub-network " + std::to_string(flow_.nodes[node].id); }
 
   /// The tensor of that name, made if it is new.
-  std::string find(const fb::Tensor &t, uint32_t &index) {
+  Status find(const fb::Tensor &t, uint32_t &index) {
     const auto [at, is_new] = by_name_.try_emplace(t.name()->str(), static_cast<uint32_t>(flow_.tensors.size()));
     index = at->second;
     if (is_new) {
-      if (flow_.tensors.size() == kMaxFlowTensors) return "more than " + number(kMaxFlowTensors) + " tensors";
+      if (flow_.tensors.size() == kMaxFlowTensors)
+        return Status::error("more than " + number(kMaxFlowTensors) + " tensors");
       flow_.tensors.push_back({&t});
       writer_.push_back(kNobody);
       return {};
     }
     const fb::Tensor &known = *flow_.tensors[index].tensor;
     if (!same_kind(known, t) || !same_shape(known, t))
-      return "tensor " + name(index) + " has another type or shape than elsewhere";
-    return known.gmem_stmode() == t.gmem_stmode() ? ""
-                                                  : "tensor " + name(index) + " has another store mode than elsewhere";
+      return Status::error("tensor " + name(index) + " has another type or shape than elsewhere");
+    return known.gmem_stmode() == t.gmem_stmode()
+               ? Status()
+               : Status::error("tensor " + name(index) + " has another store mode than elsewhere");
   }
 
-  std::string read_stage_tensors() {
-    std::string why = check_tensors(stage_.input_tensor(), "input");
-    if (why.empty()) why = check_tensors(stage_.output_tensor(), "output");
-    for (unsigned i = 0; why.empty() && i < count(stage_.input_tensor()); ++i) {
-      uint32_t index;
-      why = find(*stage_.input_tensor()->Get(i), index);
-      if (why.empty() && flow_.tensors[index].input >= 0) why = "two inputs are named " + name(index);
-      if (why.empty()) flow_.tensors[index].input = static_cast<int>(i);
-    }
-    for (unsigned i = 0; why.empty() && i < count(stage_.output_tensor()); ++i) {
-      uint32_t index;
-      why = find(*stage_.output_tensor()->Get(i), index);
-      if (!why.empty()) break;
+  Status read_stage_tensors() {
+    NPU_TRY(check_tensors(stage_.input_tensor(), "input"));
+    NPU_TRY(check_tensors(stage_.output_tensor(), "output"));
+    uint32_t index;
+    for (unsigned i = 0; i < count(stage_.input_tensor()); ++i) {
+      NPU_TRY(find(*stage_.input_tensor()->Get(i), index));
       FlowTensor &t = flow_.tensors[index];
-      if (t.input >= 0) why = "tensor " + name(index) + " is an input and an output";
-      if (t.output >= 0) why = "two outputs are named " + name(index);
-      t.output = static_cast<int>(i);
+      if (t.input >= 0) return Status::error("two inputs are named " + name(index));
+      t.input = static_cast<int>(i);
     }
-    return why;
-  }
-
-  /// A sub-network without an id has its place as id.
-  std::string read_ids() {
-    flow_.nodes.resize(count(stage_.sub_net()));
-    for (unsigned i = 0; i < flow_.nodes.size(); ++i) {
-      const int32_t id = sub(i).id() == -1 ? static_cast<int32_t>(i) : sub(i).id();
-      flow_.nodes[i].id = id;
-      if (!by_id_.emplace(id, static_cast<int>(i)).second) return "two sub-networks have the id " + std::to_string(id);
+    for (unsigned i = 0; i < count(stage_.output_tensor()); ++i) {
+      NPU_TRY(find(*stage_.output_tensor()->Get(i), index));
+      FlowTensor &t = flow_.tensors[index];
+      if (t.output >= 0) return Status::error("two outputs are named " + name(index));
+      if (t.input >= 0) return Status::error("tensor " + name(index) + " is an input and an output");
+      t.output = static_cast<int>(i);
     }
     return {};
   }
 
-  std::string read_node(unsigned i) {
+  /// A sub-network without an id has its place as id.
+  Status read_ids() {
+    flow_.nodes.resize(count(stage_.sub_net()));
+    for (unsigned i = 0; i < flow_.nodes.size(); ++i) {
+      const int32_t id = sub(i).id() == -1 ? static_cast<int32_t>(i) : sub(i).id();
+      flow_.nodes[i].id = id;
+      if (!by_id_.emplace(id, static_cast<int>(i)).second)
+        return Status::error("two sub-networks have the id " + std::to_string(id));
+    }
+    return {};
+  }
+
+  Status read_node(unsigned i) {
     FlowNode &node = flow_.nodes[i];
     const fb::SubNet &s = sub(i);
     if (s.subnet_mode() < 0 || s.subnet_mode() > 3)
-      return "mode " + std::to_string(s.subnet_mode()) + ", expected 0 (NPU), 1 (CPU), 2 (merge) or 3 (switch)";
+      return Status::error("mode " + std::to_string(s.subnet_mode()) +
+                           ", expected 0 (NPU), 1 (CPU), 2 (merge) or 3 (switch)");
     node.mode = static_cast<SubNetMode>(s.subnet_mode());
-    if (s.is_dynamic()) return "compiled for any shape (dynamic): not supported in a network of several sub-networks";
-    std::string why = read_tensors(i);
-    if (why.empty()) why = read_next(s, node);
-    if (why.empty() && (node.mode == SubNetMode::kCpu || node.mode == SubNetMode::kSwitch)) why = check_plain(node);
-    if (!why.empty()) return why;
+    if (s.is_dynamic())
+      return Status::error("compiled for any shape (dynamic): not supported in a network of several sub-networks");
+    NPU_TRY(read_tensors(i));
+    NPU_TRY(read_next(s, node));
+    if (node.mode == SubNetMode::kCpu || node.mode == SubNetMode::kSwitch) NPU_TRY(check_plain(node));
     switch (node.mode) {
       case SubNetMode::kNpu:
         return read_sub_program(container_, stage_, s, node.program);
@@ -137,111 +140,109 @@ class Reader {
     }
   }
 
-  std::string read_tensors(unsigned i) {
+  Status read_tensors(unsigned i) {
     FlowNode &node = flow_.nodes[i];
     const fb::SubNet &s = sub(i);
-    std::string why = check_tensors(s.input_tensor(), "input");
+    NPU_TRY(check_tensors(s.input_tensor(), "input"));
     // A switch may only choose.
     const bool writes = node.mode != SubNetMode::kSwitch || count(s.output_tensor());
-    if (why.empty() && writes) why = check_tensors(s.output_tensor(), "output");
-    for (unsigned k = 0; why.empty() && k < count(s.input_tensor()); ++k)
-      why = find(*s.input_tensor()->Get(k), node.inputs.emplace_back());
-    for (unsigned k = 0; why.empty() && k < count(s.output_tensor()); ++k) {
+    if (writes) NPU_TRY(check_tensors(s.output_tensor(), "output"));
+    for (unsigned k = 0; k < count(s.input_tensor()); ++k)
+      NPU_TRY(find(*s.input_tensor()->Get(k), node.inputs.emplace_back()));
+    for (unsigned k = 0; k < count(s.output_tensor()); ++k) {
       uint32_t &t = node.outputs.emplace_back();
-      why = find(*s.output_tensor()->Get(k), t);
-      if (!why.empty()) break;
-      if (flow_.tensors[t].input >= 0) return "it writes " + name(t) + ", an input of the network";
+      NPU_TRY(find(*s.output_tensor()->Get(k), t));
+      if (flow_.tensors[t].input >= 0) return Status::error("it writes " + name(t) + ", an input of the network");
       if (writer_[t] != kNobody)
-        return "it writes " + name(t) + ", which sub-network " + std::to_string(flow_.nodes[writer_[t]].id) +
-               " writes, too";
+        return Status::error("it writes " + name(t) + ", which sub-network " +
+                             std::to_string(flow_.nodes[writer_[t]].id) + " writes, too");
       writer_[t] = i;
     }
-    return why;
+    return {};
   }
 
   /// What the CPU looks at is row-major.
-  std::string check_plain(const FlowNode &node) const {
+  Status check_plain(const FlowNode &node) const {
     std::vector<uint32_t> seen = node.inputs;
     if (node.mode == SubNetMode::kSwitch) seen = {node.inputs.back()};
     if (node.mode == SubNetMode::kCpu) seen.insert(seen.end(), node.outputs.begin(), node.outputs.end());
     for (const uint32_t t : seen)
       if (const int32_t mode = flow_.tensors[t].tensor->gmem_stmode(); mode != kStore1N)
-        return name(t) + " has the store mode " + store_mode_name(mode) + ", the CPU takes " +
-               store_mode_name(kStore1N) + " only";
+        return Status::error(name(t) + " has the store mode " + store_mode_name(mode) + ", the CPU takes " +
+                             store_mode_name(kStore1N) + " only");
     return {};
   }
 
-  std::string read_next(const fb::SubNet &s, FlowNode &node) {
+  Status read_next(const fb::SubNet &s, FlowNode &node) {
     const auto *ids = s.next_subnet_ids();
     const bool is_switch = node.mode == SubNetMode::kSwitch;
     if (is_switch ? count(ids) != 2 : count(ids) > 1)
-      return number(count(ids)) + " next sub-networks, expected " + (is_switch ? "2" : "at most 1");
+      return Status::error(number(count(ids)) + " next sub-networks, expected " + (is_switch ? "2" : "at most 1"));
     for (unsigned k = 0; k < count(ids); ++k) {
       const int32_t id = ids->Get(k);
       const auto found = by_id_.find(id);
       if (found == by_id_.end() && (is_switch || id != -1))
-        return "the next sub-network is " + std::to_string(id) + ", which does not exist";
+        return Status::error("the next sub-network is " + std::to_string(id) + ", which does not exist");
       (k ? node.if_true : node.next) = found == by_id_.end() ? FlowNode::kEnd : found->second;
     }
     return {};
   }
 
-  std::string read_cpu(const fb::SubNet &s, FlowNode &node) {
-    if (count(s.cpu_param()) != 1) return number(count(s.cpu_param())) + " CPU operators, expected 1";
+  Status read_cpu(const fb::SubNet &s, FlowNode &node) {
+    if (count(s.cpu_param()) != 1) return Status::error(number(count(s.cpu_param())) + " CPU operators, expected 1");
     const fb::CpuParam &p = *s.cpu_param()->Get(0);
     const auto bytes = container_.binary(p.binary_param());
     npu_cpu_param &param = node.param;
     node.op = p.op_type();
     if (bytes.size() != sizeof param)
-      return "the parameters of its CPU operator have " + number(bytes.size()) + " bytes, expected 64";
+      return Status::error("the parameters of its CPU operator have " + number(bytes.size()) + " bytes, expected 64");
     std::memcpy(&param, bytes.data(), sizeof param);
-    if (param.magic != NPU_CPU_PARAM_MAGIC) return "the parameters of its CPU operator are not for QNPU1";
+    if (param.magic != NPU_CPU_PARAM_MAGIC)
+      return Status::error("the parameters of its CPU operator are not for QNPU1");
     if (param.version != NPU_CPU_PARAM_VERSION || param.bytes != sizeof param)
-      return "the parameters of its CPU operator have version " + number(param.version) + ", expected 1";
+      return Status::error("the parameters of its CPU operator have version " + number(param.version) + ", expected 1");
     for (const uint32_t r : param.reserved)
-      if (r) return "reserved words of the parameters of its CPU operator are not zero";
+      if (r) return Status::error("reserved words of the parameters of its CPU operator are not zero");
     return {};
   }
 
-  std::string read_merge(const fb::SubNet &s, FlowNode &node) {
+  Status read_merge(const fb::SubNet &s, FlowNode &node) {
     const auto *from = s.merge_param() ? s.merge_param()->output_from() : nullptr;
     if (count(from) != node.outputs.size())
-      return "a merge of " + number(node.outputs.size()) + " outputs has sources for " + number(count(from));
+      return Status::error("a merge of " + number(node.outputs.size()) + " outputs has sources for " +
+                           number(count(from)));
     for (unsigned k = 0; k < node.outputs.size(); ++k) {
       const auto *list = from->Get(k)->indice();
-      if (!count(list)) return "its output " + name(node.outputs[k]) + " comes from nowhere";
+      if (!count(list)) return Status::error("its output " + name(node.outputs[k]) + " comes from nowhere");
       auto &sources = node.from.emplace_back();
       for (const int32_t index : *list) {
-        const std::string why = add_source(node, k, index, node.inputs.size(), sources);
-        if (!why.empty()) return why;
+        NPU_TRY(add_source(node, k, index, node.inputs.size(), sources));
       }
     }
     return {};
   }
 
-  std::string read_switch(const fb::SubNet &s, FlowNode &node) {
+  Status read_switch(const fb::SubNet &s, FlowNode &node) {
     if (!is_condition(*flow_.tensors[node.inputs.back()].tensor))
-      return "its condition " + name(node.inputs.back()) +
-             " (the last input) is not one element of float32, int8, uint8, int32 or uint32";
+      return Status::error("its condition " + name(node.inputs.back()) +
+                           " (the last input) is not one element of float32, int8, uint8, int32 or uint32");
     const fb::SwitchParam *p = s.switch_param();
     const auto *from = p ? p->output_from() : nullptr, *branch = p ? p->output_branch() : nullptr;
     if (count(from) != node.outputs.size() || count(branch) != node.outputs.size())
-      return "a switch of " + number(node.outputs.size()) + " outputs has sources for " + number(count(from)) +
-             " and branches for " + number(count(branch));
+      return Status::error("a switch of " + number(node.outputs.size()) + " outputs has sources for " +
+                           number(count(from)) + " and branches for " + number(count(branch)));
     for (unsigned k = 0; k < node.outputs.size(); ++k) {
-      const std::string why = add_source(node, k, from->Get(k), node.inputs.size(), node.from.emplace_back());
-      if (!why.empty()) return why;
+      NPU_TRY(add_source(node, k, from->Get(k), node.inputs.size(), node.from.emplace_back()));
       node.branch.push_back(branch->Get(k) != 0);
     }
     return {};
   }
 
   /// Output k may be a copy of input `index`.
-  std::string add_source(const FlowNode &node, unsigned k, int32_t index, size_t inputs,
-                         std::vector<uint32_t> &sources) {
+  Status add_source(const FlowNode &node, unsigned k, int32_t index, size_t inputs, std::vector<uint32_t> &sources) {
     if (index < 0 || static_cast<size_t>(index) >= inputs)
-      return "its output " + name(node.outputs[k]) + " comes from input " + std::to_string(index) + " of " +
-             number(inputs);
+      return Status::error("its output " + name(node.outputs[k]) + " comes from input " + std::to_string(index) +
+                           " of " + number(inputs));
     const uint32_t source = node.inputs[static_cast<size_t>(index)];
     const fb::Tensor &from = *flow_.tensors[source].tensor, &to = *flow_.tensors[node.outputs[k]].tensor;
     const bool plain = from.gmem_stmode() == kStore1N && to.gmem_stmode() == kStore1N;
@@ -253,14 +254,15 @@ class Reader {
     else if (!plain && !same_shape(from, to))
       other = "shape";
     if (!other.empty())
-      return "its output " + name(node.outputs[k]) + " has another " + other + " than " + name(source);
+      return Status::error("its output " + name(node.outputs[k]) + " has another " + other + " than " + name(source));
     sources.push_back(source);
     return {};
   }
 
-  std::string check_outputs() {
+  Status check_outputs() {
     for (uint32_t t = 0; t < flow_.tensors.size(); ++t)
-      if (flow_.tensors[t].output >= 0 && writer_[t] == kNobody) return "no sub-network writes the output " + name(t);
+      if (flow_.tensors[t].output >= 0 && writer_[t] == kNobody)
+        return Status::error("no sub-network writes the output " + name(t));
     return {};
   }
 
@@ -289,26 +291,26 @@ class Reader {
   }
 
   /// What every path has written so far decides what may be read.
-  std::string follow() {
+  Status follow() {
     const std::vector<size_t> order = sort();
-    if (order.empty()) return "its sub-networks form a loop";
+    if (order.empty()) return Status::error("its sub-networks form a loop");
     if (order.size() < flow_.nodes.size()) {
       for (size_t n = 0; n < flow_.nodes.size(); ++n)
-        if (std::find(order.begin(), order.end(), n) == order.end()) return about(n, "nothing leads to it");
+        if (std::find(order.begin(), order.end(), n) == order.end())
+          return Status::error(node_name(n) + ": nothing leads to it");
     }
     std::vector<std::vector<Set>> arriving(flow_.nodes.size());  // one for each way in
     Set inputs(flow_.tensors.size());
     for (size_t t = 0; t < flow_.tensors.size(); ++t) inputs[t] = flow_.tensors[t].input >= 0;
     arriving[0].push_back(inputs);
     for (const size_t n : order) {
-      const std::string why = about(n, pass(flow_.nodes[n], arriving[n], arriving));
-      if (!why.empty()) return why;
+      NPU_TRY(pass(flow_.nodes[n], arriving[n], arriving).within(node_name(n)));
       arriving[n].clear();
     }
     return {};
   }
 
-  std::string pass(const FlowNode &node, const std::vector<Set> &ways, std::vector<std::vector<Set>> &arriving) {
+  Status pass(const FlowNode &node, const std::vector<Set> &ways, std::vector<std::vector<Set>> &arriving) {
     const auto everywhere = [&ways](uint32_t t) {
       return std::all_of(ways.begin(), ways.end(), [t](const Set &s) { return s[t]; });
     };
@@ -316,10 +318,12 @@ class Reader {
       for (size_t k = 0; k < node.from.size(); ++k)
         for (const Set &way : ways)
           if (std::none_of(node.from[k].begin(), node.from[k].end(), [&way](uint32_t t) { return way[t]; }))
-            return "there is a way to it on which nothing is written for its output " + name(node.outputs[k]);
+            return Status::error("there is a way to it on which nothing is written for its output " +
+                                 name(node.outputs[k]));
     } else {
       for (const uint32_t t : node.inputs)
-        if (!everywhere(t)) return "it reads " + name(t) + ", which is not written before on every way to it";
+        if (!everywhere(t))
+          return Status::error("it reads " + name(t) + ", which is not written before on every way to it");
     }
     for (const bool branch : {false, true}) {
       if (branch && node.mode != SubNetMode::kSwitch) continue;
@@ -333,7 +337,8 @@ class Reader {
         continue;
       }
       for (uint32_t t = 0; t < after.size(); ++t)
-        if (flow_.tensors[t].output >= 0 && !after[t]) return "the network may end here without its output " + name(t);
+        if (flow_.tensors[t].output >= 0 && !after[t])
+          return Status::error("the network may end here without its output " + name(t));
     }
     return {};
   }
@@ -357,7 +362,7 @@ bool has_flow(const fb::NetParameter &stage) {
          (stage.sub_net()->size() > 1 || (stage.sub_net()->size() == 1 && stage.sub_net()->Get(0)->subnet_mode() != 0));
 }
 
-std::string read_flow(const Container &container, const fb::NetParameter &stage, Flow &flow) {
+Status read_flow(const Container &container, const fb::NetParameter &stage, Flow &flow) {
   return Reader(container, stage, flow).read();
 }
 

@@ -3,8 +3,8 @@
 #ifndef NPU_BMODEL_FLOW_H
 #define NPU_BMODEL_FLOW_H
 
-#include "container.h"
-#include "cpu_param.h"
+#include "runtime/bmodel/container.h"
+#include "runtime/bmodel/cpu_param.h"
 
 namespace npu::bmodel {
 
@@ -43,8 +43,8 @@ struct Flow {
   std::vector<FlowNode> nodes;
 };
 
-/// Whether this chip's runtime can have such a stage at all. Returns an empty string or why not.
-std::string check_supported(const Container &container, const fb::Net &net, const fb::NetParameter &stage);
+/// Whether this chip's runtime can have such a stage at all.
+Status check_supported(const Container &container, const fb::Net &net, const fb::NetParameter &stage);
 
 /// Whether a network of the file is a step of another one.
 bool is_step(const fb::Net &net);
@@ -54,15 +54,15 @@ bool has_flow(const fb::NetParameter &stage);
 
 /// Reads and checks a stage's sub-networks: no loop, every tensor written once and before it is read on every path,
 /// every output written at each end, programs as read_program() checks them. Parameters of CPU operators are checked by
-/// who runs them, except for their layout. Returns an empty string or what is wrong, with the sub-network.
-std::string read_flow(const Container &container, const fb::NetParameter &stage, Flow &flow);
+/// who runs them, except for their layout. An error names the sub-network.
+Status read_flow(const Container &container, const fb::NetParameter &stage, Flow &flow);
 
 /// A sub-network's program, against its own tensors.
-std::string read_sub_program(const Container &container, const fb::NetParameter &stage, const fb::SubNet &sub,
-                             Program &program);
+Status read_sub_program(const Container &container, const fb::NetParameter &stage, const fb::SubNet &sub,
+                        Program &program);
 
 /// Each tensor has a name, a type and a shape that the runtime can use; there is at least one.
-std::string check_tensors(const TensorList *list, const char *what);
+Status check_tensors(const TensorList *list, const char *what);
 /// Of a checked tensor, as it is stored: a batch that shares words is filled up.
 uint64_t tensor_bytes(const fb::Tensor &tensor);
 

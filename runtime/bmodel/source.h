@@ -3,10 +3,11 @@
 #define NPU_BMODEL_SOURCE_H
 
 /*
- * The network itself in a .bmodel, for shapes that nobody compiled: NetParameter.binary_ir is this header, then `bytes` bytes of the network. Little endian. All stages of a network have
- * the same.
+ * The network itself in a .bmodel, for shapes that nobody compiled: NetParameter.binary_ir is this header, then `bytes`
+ * bytes of the network. Little endian. All stages of a network have the same.
  *
- * libnpuc.so makes a .bmodel of it, by the function below. Who runs networks finds the library beside its own and does not need it for anything else.
+ * libnpuc.so makes a .bmodel of it, by the function below. Who runs networks finds the library beside its own and does
+ * not need it for anything else.
  */
 
 #include <stdbool.h>
@@ -18,13 +19,13 @@
 #define NPU_SOURCE_ONNX 1u /* format: a file of ONNX */
 
 struct npu_source_header {
-	uint32_t magic;
-	uint16_t version;
-	uint16_t header_bytes; /* sizeof(struct npu_source_header) */
-	uint32_t format;       /* NPU_SOURCE_ */
-	uint32_t reserved0;
-	uint64_t bytes;
-	uint64_t reserved1;
+  uint32_t magic;
+  uint16_t version;
+  uint16_t header_bytes; /* sizeof(struct npu_source_header) */
+  uint32_t format;       /* NPU_SOURCE_ */
+  uint32_t reserved0;
+  uint64_t bytes;
+  uint64_t reserved1;
 };
 
 #ifdef __cplusplus
@@ -33,27 +34,28 @@ static_assert(sizeof(struct npu_source_header) == 32, "npu_source_header");
 
 /* Of an input, by its name. Dimensions are positive. */
 struct npu_compile_shape {
-	const char *input;
-	const int64_t *dims;
-	uint32_t num_dims;
+  const char *input;
+  const int64_t *dims;
+  uint32_t num_dims;
 };
 
 struct npu_compile_request {
-	const void *network; /* behind the header: format NPU_SOURCE_ONNX */
-	uint64_t network_bytes;
-	const char *name; /* of the network in the result */
-	uint64_t lmem_bytes; /* of the card's cores */
-	const struct npu_compile_shape *shapes;
-	uint32_t shape_count;
+  const void *network; /* behind the header: format NPU_SOURCE_ONNX */
+  uint64_t network_bytes;
+  const char *name;    /* of the network in the result */
+  uint64_t lmem_bytes; /* of the card's cores */
+  const struct npu_compile_shape *shapes;
+  uint32_t shape_count;
 };
 
 struct npu_compile_result {
-	void *file; /* a .bmodel of one network with one stage, from malloc(); null if there is an error */
-	uint64_t file_bytes;
-	char *error; /* what is wrong, from malloc(); null if it is out of memory */
+  void *file; /* a .bmodel of one network with one stage, from malloc(); null if there is an error */
+  uint64_t file_bytes;
+  char *error; /* what is wrong, from malloc(); null if it is out of memory */
 };
 
-/* Symbol of a function of libnpuc.so: any number of threads may call it at once; it keeps nothing. Returns whether there is a file; the caller frees what the result has. */
+/* Symbol of a function of libnpuc.so: any number of threads may call it at once; it keeps nothing. Returns whether
+ * there is a file; the caller frees what the result has. */
 #define NPU_COMPILE_ENTRY "npuc_compile_1"
 typedef bool (*npu_compile_entry)(const struct npu_compile_request *request, struct npu_compile_result *result);
 

@@ -2,17 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
-#include "kernels.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::cpu {
 
-using graph::ActKind;
-using graph::BinaryKind;
-using graph::Dtype;
-using graph::Shape;
-
-float activate(const graph::Activation &act, double x) {
+float activate(const Activation &act, double x) {
   switch (act.kind) {
     case ActKind::None:
       break;
@@ -37,17 +33,38 @@ float activate(const graph::Activation &act, double x) {
 
 namespace {
 
-template <class T>
-T apply(BinaryKind kind, T a, T b) {
+float apply(BinaryKind kind, float a, float b) {
   switch (kind) {
     case BinaryKind::Add:
-      return static_cast<T>(a + b);
+      return a + b;
     case BinaryKind::Sub:
-      return static_cast<T>(a - b);
+      return a - b;
     case BinaryKind::Mul:
-      return static_cast<T>(a * b);
+      return a * b;
     case BinaryKind::Div:
-      return static_cast<T>(a / b);
+      return a / b;
+    case BinaryKind::Max:
+      return std::max(a, b);
+    case BinaryKind::Min:
+      return std::min(a, b);
+  }
+  return a;
+}
+
+/// Integers wrap round, as numpy's do, the lowest divided by -1 as well. A divisor is not 0.
+template <class T>
+T apply(BinaryKind kind, T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  const auto ua = static_cast<U>(a), ub = static_cast<U>(b);
+  switch (kind) {
+    case BinaryKind::Add:
+      return static_cast<T>(ua + ub);
+    case BinaryKind::Sub:
+      return static_cast<T>(ua - ub);
+    case BinaryKind::Mul:
+      return static_cast<T>(ua * ub);
+    case BinaryKind::Div:
+      return b == -1 ? static_cast<T>(U{0} - ua) : a / b;
     case BinaryKind::Max:
       return std::max(a, b);
     case BinaryKind::Min:
@@ -58,7 +75,7 @@ T apply(BinaryKind kind, T a, T b) {
 
 /// Strides of a tensor seen through broadcasting to `shape`.
 std::vector<int64_t> broadcast_strides(const Tensor &t, const Shape &shape) {
-  const std::vector<int64_t> dense = graph::dense_strides(t.shape);
+  const std::vector<int64_t> dense = dense_strides(t.shape);
   std::vector<int64_t> out(shape.size(), 0);
   for (size_t i = 0; i < t.shape.size(); ++i)
     if (t.shape[i] != 1) out[i + shape.size() - t.shape.size()] = dense[i];
@@ -68,7 +85,7 @@ std::vector<int64_t> broadcast_strides(const Tensor &t, const Shape &shape) {
 /// Calls f(position in out, position in a, position in b) for every element of the shape.
 template <class F>
 void for_each(const Shape &shape, const std::vector<int64_t> &sa, const std::vector<int64_t> &sb, F f) {
-  const int64_t n = graph::element_count(shape);
+  const int64_t n = element_count(shape);
   std::vector<int64_t> index(shape.size());
   int64_t a = 0, b = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -85,7 +102,7 @@ void for_each(const Shape &shape, const std::vector<int64_t> &sa, const std::vec
 }
 
 template <class T>
-void binary_as(const graph::BinaryAttrs &attrs, const Tensor &a, const Tensor &b, Tensor &out) {
+void binary_as(const BinaryAttrs &attrs, const Tensor &a, const Tensor &b, Tensor &out) {
   for_each(
       out.shape, broadcast_strides(a, out.shape), broadcast_strides(b, out.shape),
       [&](int64_t i, int64_t ia, int64_t ib) { out.as<T>()[i] = apply(attrs.kind, a.as<T>()[ia], b.as<T>()[ib]); });
@@ -98,7 +115,7 @@ bool has_zero(const Tensor &t) {
 
 }  // namespace
 
-Status binary(const graph::BinaryAttrs &attrs, const Tensor &a, const Tensor &b, Tensor &out) {
+Status binary(const BinaryAttrs &attrs, const Tensor &a, const Tensor &b, Tensor &out) {
   const bool integer_division = attrs.kind == BinaryKind::Div && a.dtype != Dtype::F32;
   if (a.dtype == Dtype::F32)
     binary_as<float>(attrs, a, b, out);
@@ -116,13 +133,13 @@ Status binary(const graph::BinaryAttrs &attrs, const Tensor &a, const Tensor &b,
   return {};
 }
 
-void unary(const graph::UnaryAttrs &attrs, const Tensor &x, Tensor &out) {
+void unary(const UnaryAttrs &attrs, const Tensor &x, Tensor &out) {
   for (int64_t i = 0; i < out.count(); ++i) out.as<float>()[i] = activate(attrs.act, x.as<float>()[i]);
 }
 
-void softmax(const graph::SoftmaxAttrs &attrs, const Tensor &x, Tensor &out) {
+void softmax(const SoftmaxAttrs &attrs, const Tensor &x, Tensor &out) {
   const int64_t n = x.shape[static_cast<size_t>(attrs.axis)],
-                inner = graph::dense_strides(x.shape)[static_cast<size_t>(attrs.axis)];
+                inner = dense_strides(x.shape)[static_cast<size_t>(attrs.axis)];
   const int64_t count = x.count();
   for (int64_t start = 0; start < count; ++start) {
     if (start / inner % n) continue;
@@ -136,7 +153,7 @@ void softmax(const graph::SoftmaxAttrs &attrs, const Tensor &x, Tensor &out) {
   }
 }
 
-void matmul(const graph::MatMulAttrs &attrs, const Tensor &a, const Tensor &b, const Tensor *bias, Tensor &out) {
+void matmul(const MatMulAttrs &attrs, const Tensor &a, const Tensor &b, const Tensor *bias, Tensor &out) {
   const size_t rank = out.shape.size();
   const int64_t m = out.shape[rank - 2], n = out.shape[rank - 1], k = a.shape.back();
   const Shape batch(out.shape.begin(), out.shape.end() - 2);
@@ -157,69 +174,12 @@ void matmul(const graph::MatMulAttrs &attrs, const Tensor &a, const Tensor &b, c
            });
 }
 
-namespace {
-
-template <class From, class To>
-void cast_as(const Tensor &x, Tensor &out) {
-  for (int64_t i = 0; i < out.count(); ++i) out.as<To>()[i] = static_cast<To>(x.as<From>()[i]);
-}
-
-template <class From>
-void cast_from(const Tensor &x, Tensor &out) {
-  switch (out.dtype) {
-    case Dtype::F32:
-      cast_as<From, float>(x, out);
-      break;
-    case Dtype::I64:
-      cast_as<From, int64_t>(x, out);
-      break;
-    case Dtype::I32:
-      cast_as<From, int32_t>(x, out);
-      break;
-    default:
-      for (int64_t i = 0; i < out.count(); ++i) out.as<uint8_t>()[i] = x.as<From>()[i] != From{0};
-  }
-}
-
-/// Floating-point numbers beyond the integer's range have no defined value in C++: they saturate.
-template <class From>
-void cast_from_float(const Tensor &x, Tensor &out) {
-  if (out.dtype != Dtype::I64 && out.dtype != Dtype::I32) return cast_from<From>(x, out);
-  const double top = out.dtype == Dtype::I64 ? 9.2e18 : 2147483647.0,
-               bottom = out.dtype == Dtype::I64 ? -9.2e18 : -2147483648.0;
-  for (int64_t i = 0; i < out.count(); ++i) {
-    const double v = static_cast<double>(x.as<From>()[i]);
-    const auto n = std::isnan(v) ? int64_t{0} : static_cast<int64_t>(std::clamp(v, bottom, top));
-    if (out.dtype == Dtype::I64)
-      out.as<int64_t>()[i] = n;
-    else
-      out.as<int32_t>()[i] = static_cast<int32_t>(n);
-  }
-}
-
-}  // namespace
-
-Status cast(const Tensor &x, Tensor &out) {
-  switch (x.dtype) {
-    case Dtype::F32:
-      cast_from_float<float>(x, out);
-      return {};
-    case Dtype::F64:
-      cast_from_float<double>(x, out);
-      return {};
-    case Dtype::I64:
-      cast_from<int64_t>(x, out);
-      return {};
-    case Dtype::I32:
-      cast_from<int32_t>(x, out);
-      return {};
-    case Dtype::U8:
-    case Dtype::Bool:
-      cast_from<uint8_t>(x, out);
-      return {};
-    default:
-      return Status::error(std::string("cannot cast from ") + dtype_name(x.dtype));
-  }
+void cast(const Tensor &x, Overflow overflow, Tensor &out) {
+  const int64_t n = out.count();
+  if (is_integer(x.dtype))
+    for (int64_t i = 0; i < n; ++i) store_integer(out, i, load_integer(x, i), overflow);
+  else
+    for (int64_t i = 0; i < n; ++i) store(out, i, load(x, i));
 }
 
 }  // namespace npu::cpu

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <cstring>
 
-#include "kernels.h"
+#include "runtime/cpu/operators.h"
 
 namespace npu::cpu {
 
 void strided_copy(const Tensor &x, int64_t offset, const std::vector<int64_t> &strides, Tensor &out) {
-  const size_t size = graph::dtype_bytes(x.dtype);
+  const size_t size = dtype_bytes(x.dtype);
   const int64_t n = out.count();
   std::vector<int64_t> index(out.shape.size());
   for (int64_t i = 0; i < n; ++i) {
@@ -21,18 +21,41 @@ void strided_copy(const Tensor &x, int64_t offset, const std::vector<int64_t> &s
   }
 }
 
+void transpose(const TransposeAttrs &attrs, const Tensor &x, Tensor &out) {
+  const std::vector<int64_t> dense = dense_strides(x.shape);
+  std::vector<int64_t> strides;
+  for (int p : attrs.perm) strides.push_back(dense[static_cast<size_t>(p)]);
+  strided_copy(x, 0, strides, out);
+}
+
+void slice(const SliceAttrs &attrs, const Tensor &x, Tensor &out) {
+  std::vector<int64_t> strides = dense_strides(x.shape);
+  int64_t offset = 0;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    offset += attrs.start[d] * strides[d];
+    strides[d] *= attrs.step[d];
+  }
+  strided_copy(x, offset, strides, out);
+}
+
+void expand(const Tensor &x, Tensor &out) {
+  const std::vector<int64_t> dense = dense_strides(x.shape);
+  std::vector<int64_t> strides(out.shape.size(), 0);
+  for (size_t d = 0; d < x.shape.size(); ++d)
+    if (x.shape[d] != 1) strides[d + out.shape.size() - x.shape.size()] = dense[d];
+  strided_copy(x, 0, strides, out);
+}
+
 namespace {
 
 /// Bytes of the part of a tensor that lies inside an axis.
 size_t inner_bytes(const Tensor &t, int axis) {
-  size_t n = graph::dtype_bytes(t.dtype);
+  size_t n = dtype_bytes(t.dtype);
   for (size_t i = static_cast<size_t>(axis) + 1; i < t.shape.size(); ++i) n *= static_cast<size_t>(t.shape[i]);
   return n;
 }
 
-int64_t outer_count(const Tensor &t, int axis) {
-  return graph::element_count(graph::Shape(t.shape.begin(), t.shape.begin() + axis));
-}
+int64_t outer_count(const Tensor &t, int axis) { return element_count(Shape(t.shape.begin(), t.shape.begin() + axis)); }
 
 }  // namespace
 
@@ -49,9 +72,9 @@ void concat(int axis, const std::vector<const Tensor *> &parts, Tensor &out) {
   }
 }
 
-void pad(const graph::PadAttrs &attrs, const Tensor &x, Tensor &out) {
+void pad(const PadAttrs &attrs, const Tensor &x, Tensor &out) {
   for (int64_t i = 0; i < out.count(); ++i) out.as<float>()[i] = attrs.value;
-  const std::vector<int64_t> strides = graph::dense_strides(out.shape);
+  const std::vector<int64_t> strides = dense_strides(out.shape);
   std::vector<int64_t> index(x.shape.size());
   int64_t to = 0;
   for (size_t d = 0; d < x.shape.size(); ++d) to += attrs.begin[d] * strides[d];

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels.h"
+#include "runtime/cpu/operators.h"
 
 namespace npu::cpu {
 namespace {
@@ -11,13 +11,13 @@ namespace {
 /// [n][c][h][w] of a tensor with one or two spatial dimensions.
 struct Picture {
   int64_t n, c, h, w;
-  explicit Picture(const graph::Shape &s) : n(s[0]), c(s[1]), h(s[2]), w(s.size() > 3 ? s[3] : 1) {}
+  explicit Picture(const Shape &s) : n(s[0]), c(s[1]), h(s[2]), w(s.size() > 3 ? s[3] : 1) {}
   int64_t at(int64_t in, int64_t ic, int64_t iy, int64_t ix) const { return ((in * c + ic) * h + iy) * w + ix; }
 };
 
 /// Calls f(ky, kx, y, x) for the cells of the window of output (oy, ox) that lie inside the picture.
 template <class F>
-void for_cells(const graph::Window &w, const Picture &p, int64_t oy, int64_t ox, F f) {
+void for_cells(const Window &w, const Picture &p, int64_t oy, int64_t ox, F f) {
   for (int64_t ky = 0; ky < w.kernel[0]; ++ky) {
     const int64_t y = oy * w.stride[0] - w.begin[0] + ky * w.dilation[0];
     if (y < 0 || y >= p.h) continue;
@@ -37,7 +37,7 @@ void for_outputs(const Picture &o, F f) {
 }
 
 /// Cells of a window along one dimension that count for an average with padding.
-int64_t counted(const graph::PoolAttrs &a, int i, int64_t size, int64_t o) {
+int64_t counted(const PoolAttrs &a, int i, int64_t size, int64_t o) {
   int64_t n = 0;
   for (int64_t k = 0; k < a.window.kernel[i]; ++k)
     n += o * a.window.stride[i] - a.window.begin[i] + k * a.window.dilation[i] < size + a.counted_end[i];
@@ -46,7 +46,7 @@ int64_t counted(const graph::PoolAttrs &a, int i, int64_t size, int64_t o) {
 
 }  // namespace
 
-void conv(const graph::ConvAttrs &attrs, const Tensor &x, const Tensor &w, const Tensor *bias, Tensor &out) {
+void conv(const ConvAttrs &attrs, const Tensor &x, const Tensor &w, const Tensor *bias, Tensor &out) {
   const Picture in(x.shape), to(out.shape), k(w.shape);
   const int64_t per_group = to.c / attrs.groups;
   for_outputs(to, [&](int64_t n, int64_t oc, int64_t oy, int64_t ox) {
@@ -61,7 +61,7 @@ void conv(const graph::ConvAttrs &attrs, const Tensor &x, const Tensor &w, const
   });
 }
 
-void pool(const graph::PoolAttrs &attrs, const Tensor &x, Tensor &out) {
+void pool(const PoolAttrs &attrs, const Tensor &x, Tensor &out) {
   const Picture in(x.shape), to(out.shape);
   for_outputs(to, [&](int64_t n, int64_t c, int64_t oy, int64_t ox) {
     double sum = 0, top = -std::numeric_limits<double>::infinity();

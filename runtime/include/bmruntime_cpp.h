@@ -7,7 +7,8 @@
  * tensors of its own.
  *
  * Errors: functions return a bm_status_t other than BM_SUCCESS, or NULL; nothing throws. A Context or Network that
- * could not be made says so by each of its functions. bmrt_last_error() (bmruntime_interface.h) has the reason.
+ * could not be made says so by each of its functions. bmrt_last_error() (bmruntime_interface.h) has the reason as long
+ * as nothing else was called.
  * Threads: a Context may be used by any number of threads, a Network and its tensors by one at a time; several
  * Networks of one name run side by side. Lifetimes: Networks go before their Context, a Context before a handle that
  * it was given.
@@ -126,9 +127,9 @@ class BMRT_CPP_API Tensor {
   size_t ByteSize() const;
   uint64_t num_elements() const;
   const bm_tensor_t *tensor() const;
-  /* How the tensor's data lie in memory, see bm_store_mode_t; BM_STORE_1N if not set, checked by Forward. For outputs it
-   * is how Forward stores them. Set it before the data: memory of the network's own that is too small for the mode is
-   * replaced. */
+  /* How the tensor's data lie in memory, see bm_store_mode_t; BM_STORE_1N if not set, checked by Forward. For outputs
+   * it is how Forward stores them. Set it before the data: memory of the network's own that is too small for the mode
+   * is replaced. */
   void set_store_mode(bm_store_mode_t mode) const;
   /* Memory of the caller instead of the network's own, at least ByteSize() bytes. */
   bm_status_t set_device_mem(const bm_device_mem_t &device_mem);

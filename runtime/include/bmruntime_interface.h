@@ -6,12 +6,14 @@
  * BMRuntime, C interface: load .bmodel files and launch their networks.
  *
  * Errors: functions that return bool return false on failure; bmrt_last_error() then has a text for the calling thread
- * that names what, where and what was expected, and the same line goes to the log of libnpu. bm_thread_sync() reports
- * launches that failed on the card. Nothing throws or exits. Threads: every function may be called by any number of
- * threads at once on one runtime, except bmrt_destroy. Launches of one thread run in their order; those of different
- * threads run side by side. Ownership: pointers that a runtime hands out (bm_net_info_t and all inside it) live until
- * bmrt_destroy. Device memory belongs to who allocated it, see user_mem. p_bmrt is what bmrt_create returned; functions
- * fail with another pointer, or one that was destroyed.
+ * that names what, where and what was expected. The same line goes to standard error, by the log of BMLIB: none does
+ * with bmrt_set_error_callback(), with BMRT_LOG_VERSION=3 in the environment or bmrt_set_current_log_level()
+ * (bmruntime_log.h), or where bmlib_log_set_level() and bmlib_log_set_callback() send BMLIB's own errors elsewhere.
+ * bm_thread_sync() reports launches that failed on the card. Nothing throws or exits. Threads: every function may be
+ * called by any number of threads at once on one runtime, except bmrt_destroy. Launches of one thread run in their
+ * order; those of different threads run side by side. Ownership: pointers that a runtime hands out (bm_net_info_t and
+ * all inside it) live until bmrt_destroy. Device memory belongs to who allocated it, see user_mem. p_bmrt is what
+ * bmrt_create returned; functions fail with another pointer, or one that was destroyed.
  */
 
 #include "bmdef.h"
@@ -24,7 +26,8 @@ extern "C" {
 
 /* ---- shapes and tensors: plain arithmetic ---- */
 
-/* Fills a shape. num_dims 0 to BM_MAX_DIMS_NUM; another number leaves a shape with num_dims 0. */
+/* Fills a shape. num_dims 0 to BM_MAX_DIMS_NUM; another number is an error and leaves a shape
+ * with num_dims 0. */
 BMRT_API void bmrt_shape(bm_shape_t *shape, const int *dims, int num_dims);
 /* Product of the dims; 1 for num_dims 0. */
 BMRT_API uint64_t bmrt_shape_count(const bm_shape_t *shape);
@@ -72,18 +75,19 @@ BMRT_API bool bmrt_load_bmodel_data(void *p_bmrt, const void *bmodel_data, size_
 
 /*
  * The same in memory of the program's. Of mem_info (NULL: all is the runtime's) each member whose addr is neither 0 nor
- * -1 and whose size is not 0 is device memory (type 0) on the first device of the runtime, any part of an allocation, at
- * least as large as bmrt_get_bmodel_info says; what is not given, the runtime allocates as ever. instruction_mem and
+ * -1 and whose size is not 0 is device memory (type 0) on the first device of the runtime, any part of an allocation,
+ * at least as large as bmrt_get_bmodel_info says; what is not given, the runtime allocates as ever. instruction_mem and
  * coeff_mem get commands and coefficients, which are then neither sealed nor shared with other models: a program may
  * change coefficients between launches. io_mem is the memory behind stages[].input_mems and output_mems. neuron_mem is
- * the activation memory of one launch at a time, of any network that was given it; while it is in use other launches get
- * memory of the runtime's, up to bmrt_set_max_launches, or wait. variable_instruction_mem is not needed. The memory
+ * the activation memory of one launch at a time, of any network that was given it; while it is in use other launches
+ * get memory of the runtime's, up to bmrt_set_max_launches, or wait. variable_instruction_mem is not needed. The memory
  * stays the caller's: nothing frees it. It may not be written otherwise as long as the runtime exists; freed early, it
  * goes with the runtime. Not for distributed networks. Too little, foreign or overlapping memory: false.
  */
 BMRT_API bool bmrt_load_bmodel_with_mem(void *p_bmrt, const char *bmodel_path, mem_info_t *mem_info);
 BMRT_API bool bmrt_load_bmodel_data_with_mem(void *p_bmrt, const void *bmodel_data, size_t size, mem_info_t *mem_info);
-/* A model in device memory that is mapped at p_bmodel: read through the mapping and copied, as bmrt_load_bmodel_data. */
+/* A model in device memory that is mapped at p_bmodel: read through the mapping and copied, as bmrt_load_bmodel_data.
+ */
 BMRT_API bool bmrt_load_bmodel_in_device(void *p_bmrt, void *p_bmodel, uint64_t dev_addr, size_t size);
 /* An encrypted file: f gets all its bytes and returns the model's; the runtime frees them. */
 BMRT_API bool bmrt_load_bmodel_with_decrypt(void *p_bmrt, const char *bmodel_path, decrypt_func f);
@@ -100,6 +104,9 @@ BMRT_API bool bmrt_empty_bmodel_weight_with_decrypt(void *p_bmrt, const char *bm
  * Exactly that is enough for bmrt_load_bmodel_with_mem. */
 BMRT_API bool bmrt_get_bmodel_info(const char *bmodel_path, mem_info_t *mem_info);
 BMRT_API bool bmrt_get_bmodel_data_info(const void *bmodel_data, size_t size, mem_info_t *mem_info);
+/* The same from the beginning of a model, for programs that keep models encrypted: of the `size` bytes of the model
+ * only its header and the flatbuffer that follows are read and need be there. Says at least as much as the others. */
+BMRT_API bool bmrt_get_bmodel_info_from_data(const void *bmodel_data, mem_info_t *mem_info, size_t size);
 
 /* Prints the names of all networks to standard output. */
 BMRT_API void bmrt_show_neuron_network(void *p_bmrt);
@@ -127,9 +134,9 @@ BMRT_API void bmrt_trace(void *p_bmrt);
 /*
  * Launches a network and returns at once; bm_thread_sync() waits for it and tells whether it failed. Allocates the
  * memory of the outputs, which the caller frees with bm_free_device; output_tensors are filled in. Inputs: type and
- * count must be the network's; shapes those of a stage (with one stage, any shape with as many elements); any store mode
- * that the type may have (bm_store_mode_t; 2N and 4N with the batch of the stage); memory at least the tensor's size in
- * that mode. Outputs are 1N. On failure nothing stays allocated.
+ * count must be the network's; shapes those of a stage (with one stage, any shape with as many elements); any store
+ * mode that the type may have (bm_store_mode_t; 2N and 4N with the batch of the stage); memory at least the tensor's
+ * size in that mode. Outputs are 1N. On failure nothing stays allocated.
  *
  * Dynamic networks take other shapes, too, up to those of a stage: in any dimension that the model leaves open, if they
  * have their network in the file, else in the batch (dimension 0). The first launch with new shapes compiles for them.
@@ -182,11 +189,22 @@ BMRT_API bool bmrt_launch_data_multi_thread(void *p_bmrt, const char *net_name, 
  * bm_send_api(handle, api_id[i], api_data[i], api_data_subsize[i]), in order, by one thread; it can be sent again and
  * again. input_addr_offset[i] is where the 64-bit device address of input i stands in api_data[0], which a program may
  * change between two sends; likewise outputs. The record has activation memory of its own: sends of one record must
- * not overlap unless one thread makes them. Store modes must be those of the network's own tensors. NULL on failure. Free it with bmrt_free_api_info before bmrt_destroy.
+ * not overlap unless one thread makes them. Store modes must be those of the network's own tensors. core_ids: NULL, or
+ * as many cores as the network's core_num to run on. Programs may leave that parameter out: older versions of the
+ * interface do not have it. NULL on failure. Free it with bmrt_free_api_info before bmrt_destroy.
  */
+#ifdef __cplusplus
 BMRT_API api_info_c *get_bmodel_api_info_c(void *p_bmrt, const char *net_name, const bm_tensor_t *input_tensors,
                                            int input_num, bm_tensor_t *output_tensors, int output_num, bool user_mem,
-                                           bool user_stmode);
+                                           bool user_stmode, uint32_t *core_ids = NULL);
+#else
+BMRT_API api_info_c *get_bmodel_api_info_c(void *p_bmrt, const char *net_name, const bm_tensor_t *input_tensors,
+                                           int input_num, bm_tensor_t *output_tensors, int output_num, bool user_mem,
+                                           bool user_stmode, uint32_t *core_ids);
+/* C has no default arguments: a call with eight arguments gets NULL as its ninth. */
+#define BMRT_FIRST_NINE(a, b, c, d, e, f, g, h, i, ...) (a, b, c, d, e, f, g, h, i)
+#define get_bmodel_api_info_c(...) get_bmodel_api_info_c BMRT_FIRST_NINE(__VA_ARGS__, NULL, NULL)
+#endif
 /* Frees what get_bmodel_api_info_c returned, not the outputs. Jobs that were sent go on. */
 BMRT_API void bmrt_free_api_info(api_info_c *api_info);
 
@@ -201,8 +219,8 @@ BMRT_API bool bmrt_pre_alloc_mem(void *p_bmrt, const char *net_name);
 /* Frees all activation memory of a network that no launch uses. */
 BMRT_API bool bmrt_free_pre_alloc_mem(void *p_bmrt, const char *net_name);
 /* mem_info->neuron_mem (others are not looked at) is activation memory for the networks that are loaded, like that of
- * bmrt_load_bmodel_with_mem, and in addition to it: one more launch at a time that needs no memory of the runtime's. It has
- * room for the largest of them. Without it there is nothing to do. Threads need no number here. */
+ * bmrt_load_bmodel_with_mem, and in addition to it: one more launch at a time that needs no memory of the runtime's. It
+ * has room for the largest of them. Without it there is nothing to do. Threads need no number here. */
 BMRT_API bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t thread_idx, const mem_info_t *mem_info);
 /* Not supported: activation memory belongs to launches. 0 and bm_mem_null(). */
 BMRT_API int bmrt_get_neuron_number(void *p_bmrt, const char *net_name);
@@ -240,8 +258,8 @@ BMRT_API void bmrt_set_error_callback(bmrt_error_fn fn, void *arg);
  * none, or when its job failed: then bmrt_last_error() says which command failed and names the tensor that it touched.
  */
 BMRT_API bool bmrt_last_launch_cycles(void *p_bmrt, uint64_t *cycles);
-/* Upper bound of the launches of one stage of a network that have activation memory of their own at the same time; default 16. A
- * launch beyond waits for the oldest. */
+/* Upper bound of the launches of one stage of a network that have activation memory of their own at the same time;
+ * default 16. A launch beyond waits for the oldest. */
 BMRT_API bool bmrt_set_max_launches(void *p_bmrt, int count);
 
 #ifdef __cplusplus

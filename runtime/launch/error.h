@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Reasons of failure: internal functions return an empty string on success, else the reason; the C API keeps it for
-// bmrt_last_error().
+// Failures: internal functions return a Status, whose message the C API keeps for bmrt_last_error().
 #ifndef NPURT_ERROR_H
 #define NPURT_ERROR_H
 
-#include <string>
+#include "common/status.h"
+#include "npu.h"
 
 namespace npurt {
 
-/// Text of a failure, empty for success.
-using Reason = std::string;
+using npu::Status;
 
-/// Keeps the reason for the calling thread and logs it. Returns reason.empty().
-bool report(const char *function, const Reason &reason);
+/// The failure of the calling thread's last call of libnpu or BMLIB.
+inline Status npu_error() { return Status::error(npu_last_error()); }
+/// What a call of libnpu has returned: 0, or a negative errno.
+inline Status npu_status(int result) { return result == 0 ? Status() : npu_error(); }
+
+/// Keeps the message of a failure for the calling thread and logs it. Returns status.ok().
+bool report(const char *function, const Status &status);
 const char *last_error();
 /// fn(arg, text) for every failure from now on; null: none.
 void set_error_callback(void (*fn)(void *arg, const char *text), void *arg);

@@ -19,7 +19,7 @@ INIT = os.path.join(os.path.dirname(__file__), "init.sh")
 SHARE = "/mnt/share"
 
 _KEPT_IMAGES = 8
-_HOST_LIB_LINKS = ("x86_64-linux-gnu", "i386-linux-gnu", "ld-linux.so.2")
+_HOST_LIB_LINKS = ("x86_64-linux-gnu", "i386-linux-gnu", "ld-linux.so.2", "terminfo")
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
 _GROUP = "root:x:0:\nuser:x:1000:\nrender:x:105:\nnogroup:x:65534:\n"
 

@@ -71,7 +71,8 @@ wait_for_cards() {
     tries=0
     while [ "$(ls /dev/accel 2>/dev/null | grep -c '^accel[0-9]')" -lt "$CARDS" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 1200 ] || fail "the driver made $(ls /dev/accel 2>/dev/null | wc -l) of $CARDS device nodes in 2 minutes"
+        [ $tries -lt 1200 ] || fail \
+            "the driver made $(ls /dev/accel 2>/dev/null | wc -l) of $CARDS device nodes in 2 minutes"
         sleep 0.1
     done
     chmod "$NODE_MODE" /dev/accel/accel*
@@ -95,13 +96,18 @@ end_processes() {
 }
 
 run_command() {
-    mkfifo /run/stdout /run/stderr
+    mkfifo /run/stdin /run/stdout /run/stderr
+    cat "$(port stdin)" >/run/stdin &
+    input=$!
     cat /run/stdout >"$(port stdout)" &
     pumps=$!
     cat /run/stderr >"$(port stderr)" &
     pumps="$pumps $!"
-    setsid /npu/command </dev/null >/run/stdout 2>/run/stderr 3>&-
+    # By a shell without children: one whose child ends meanwhile, as the pump of an empty input does, is interrupted
+    # while it opens the pipes.
+    (exec setsid /npu/command </run/stdin >/run/stdout 2>/run/stderr 3>&-)
     status=$?
+    kill $input 2>/dev/null
     end_processes
     # shellcheck disable=SC2086
     wait $pumps

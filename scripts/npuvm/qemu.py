@@ -2,12 +2,13 @@
 """The command line of QEMU for a board."""
 
 import os
+import shutil
 import subprocess
 
 from . import BoardError
 
 # The guest's side of each channel is a virtio port of this name; "console" is a serial port instead.
-CHANNELS = ("control", "stdout", "stderr")
+CHANNELS = ("control", "stdout", "stderr", "stdin")
 
 _FIRMWARE = ("/usr/share/qemu", "/usr/share/seabios")
 
@@ -16,6 +17,8 @@ def binary(top, build):
     """Path of the QEMU with the NPU device."""
     override = os.environ.get("NPU_QEMU")
     if override:
+        if not shutil.which(override):
+            raise BoardError(f"NPU_QEMU={override}: there is no such program")
         return override
     script = os.path.join(top, "qemu-device", "qemu", "build.sh")
     found = subprocess.run([script, "--print"], capture_output=True, text=True, check=False)
@@ -56,11 +59,14 @@ def kernel_arguments(options):
 
 
 def _own_device(options, number, device):
-    """A device of the board itself. Linux resets such a one when the system sleeps, and not all of its drivers can bring it back, unless it says that
-    it keeps its state; only those behind a port say so. The ports come after the cards', whose addresses stay the same."""
+    """A device of the board itself. Linux resets such a one when the system sleeps, and not all of its drivers can
+    bring it back, unless it says that
+    it keeps its state; only those behind a port say so. The ports come after the cards', whose addresses stay the
+    same."""
     if not options.sleep:
         return ["-device", device]
-    return ["-device", f"pcie-root-port,id=own{number},chassis={100 + number},slot={100 + number},addr={0x10 + number:#x}",
+    return ["-device",
+            f"pcie-root-port,id=own{number},chassis={100 + number},slot={100 + number},addr={0x10 + number:#x}",
             "-device", f"{device},bus=own{number},x-pcie-pm-no-soft-reset=on"]
 
 

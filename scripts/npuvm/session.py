@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 import time
 import tty
 
@@ -17,13 +18,14 @@ from .machine import MachineControl
 from .qemu import CHANNELS
 
 # Limits in seconds for what takes about three on an idle machine; a loaded one may be far slower.
-BOOT_LIMIT = 300
+BOOT_LIMIT = 900
 OFF_LIMIT = 300
 # How long a board may go on when its kernel has shown a splat, so that all of it reaches the log.
 SPLAT_GRACE = 30
 
 _PR_SET_PDEATHSIG = 1
 _END_OF_INPUT = b"\x04"
+_EMPTY_LINE = b"\x15"
 
 
 def _die_with_parent():
@@ -89,15 +91,37 @@ class Session:
             pass
 
     def _take_terminal(self):
-        """In an interactive session keys go to the guest, one by one where they come from a terminal."""
-        self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, "keys")
-        if sys.stdin.isatty():
-            self._terminal = termios.tcgetattr(sys.stdin)
-            tty.setraw(sys.stdin)
+        """In an interactive session keys go to the guest one by one."""
+        if os.isatty(0):
+            self._terminal = termios.tcgetattr(0)
+            tty.setraw(0)
+
+    def _start_input(self):
+        """What we read goes to the command. By a thread of its own: a command that does not read holds up nobody, and
+        any kind of file will do."""
+        threading.Thread(target=self._pump_input, daemon=True).start()
+
+    def _pump_input(self):
+        to = self._ends["tty" if self._interactive else "stdin"]
+        try:
+            while data := _read_input():
+                to.sendall(data)
+            if not self._interactive:
+                to.shutdown(socket.SHUT_WR)
+            # A terminal has no end, only a key for it, which one reader takes; when a shell switches line editing on,
+            # one typed before becomes a character of its line. So it is typed, on an empty line, until the command has
+            # ended.
+            keys = _END_OF_INPUT
+            while self._interactive:
+                to.sendall(keys)
+                keys = _EMPTY_LINE + _END_OF_INPUT
+                time.sleep(0.2)
+        except OSError:
+            pass  # the board is gone
 
     def _give_terminal_back(self):
         if self._terminal is not None:
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._terminal)
+            termios.tcsetattr(0, termios.TCSADRAIN, self._terminal)
 
     # --- carrying -------------------------------------------------------------------------------
 
@@ -107,14 +131,12 @@ class Session:
         while open_channels:
             for key, _ in self._selector.select(timeout=0.5):
                 name = key.data
-                data = os.read(key.fd, 65536) if name == "keys" else self._receive(name)
+                data = self._receive(name)
                 if data:
                     self._handle(name, data)
                     continue
                 self._selector.unregister(key.fileobj)
                 open_channels.discard(name)
-                if name == "keys":
-                    self._ends["tty"].sendall(_END_OF_INPUT)
             self._watch_time()
             if self._failure and self._process.poll() is None:
                 self._process.kill()
@@ -140,8 +162,6 @@ class Session:
             self._machine.answer(data)
         elif name == "stderr":
             _write(sys.stderr, data)
-        elif name == "keys":
-            self._ends["tty"].sendall(data)
         else:
             _write(sys.stdout, data)
 
@@ -151,6 +171,7 @@ class Session:
             self._enter("command", self._limit)
             if self._interactive:
                 self._take_terminal()
+            self._start_input()
         elif word == "status":
             self._status = int(rest)
             self._enter("end", OFF_LIMIT)
@@ -192,6 +213,14 @@ class Session:
                              + ("board switched off" if self._status is not None else "command did")
                              + (f": {said}" if said else ""))
         return self._status
+
+
+def _read_input():
+    """Empty at the end, and where there is none: it is closed, or a terminal that belongs to another program now."""
+    try:
+        return os.read(0, 65536)
+    except OSError:
+        return b""
 
 
 def _write(stream, data):

@@ -3,7 +3,7 @@
  * same. */
 #include <bmlib_runtime.h>
 
-#include "abi.h"
+#include "tests/abi/abi.h"
 
 VALUE(BM_SUCCESS, 0);
 VALUE(BM_ERR_DEVNOTREADY, 1);
@@ -106,7 +106,11 @@ SIZE(struct bm_module, 80);
 AT(struct bm_module, lib_name, 0);
 AT(struct bm_module, md5, 64);
 
-SIZE2(boot_loader_version, 32, 16);
+SIZE2(tpu_launch_async_param_t, 16, 8);
+AT2(tpu_launch_async_param_t, param_list, 0, 0);
+AT2(tpu_launch_async_param_t, param_num, 8, 4);
+SIZE2(boot_loader_version, 40, 20);
+AT2(boot_loader_version, chip_version, 32, 16);
 AT2(boot_loader_version, bl1_version, 0, 0);
 AT2(boot_loader_version, bl2_version, 8, 4);
 AT2(boot_loader_version, bl31_version, 16, 8);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* program.h: what stands in files. */
-#include <program.h>
-
-#include "abi.h"
+#include "runtime/bmodel/program.h"
+#include "tests/abi/abi.h"
 
 VALUE(NPU_PROGRAM_MAGIC, 0x47525051u);
 VALUE(NPU_PROGRAM_COEFF, 1);

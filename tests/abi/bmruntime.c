@@ -2,7 +2,7 @@
 /* bmdef.h, bmruntime_interface.h: on 64 bits the layouts that programs for the vendor's runtime were compiled with. */
 #include <bmruntime_interface.h>
 
-#include "abi.h"
+#include "tests/abi/abi.h"
 
 VALUE(BM_FLOAT32, 0);
 VALUE(BM_FLOAT16, 1);

@@ -2,7 +2,7 @@
 /* uapi/drm/npu_accel.h, interface 1.0. Nothing here may ever change; later versions add lines. */
 #include <npu_accel.h>
 
-#include "abi.h"
+#include "tests/abi/abi.h"
 
 /* Numbers: direction << 30 | size << 16 | 'd' << 8 | 0x40 + n. */
 VALUE(DRM_IOCTL_NPU_DEV_QUERY, 0xC0106440u);
@@ -33,6 +33,7 @@ VALUE(DRM_NPU_PRIORITY_REALTIME, 3);
 VALUE(DRM_NPU_REGION_READ, 0x1);
 VALUE(DRM_NPU_REGION_WRITE, 0x2);
 VALUE(DRM_NPU_JOB_EXPLICIT, 0x1);
+VALUE(DRM_NPU_BO_WAIT_WRITERS, 0x1);
 
 SIZE(struct drm_npu_dev_query, 16);
 AT(struct drm_npu_dev_query, type, 0);
@@ -129,7 +130,7 @@ AT(struct drm_npu_bo_seal, pad, 4);
 
 SIZE(struct drm_npu_bo_wait, 16);
 AT(struct drm_npu_bo_wait, handle, 0);
-AT(struct drm_npu_bo_wait, pad, 4);
+AT(struct drm_npu_bo_wait, flags, 4);
 AT(struct drm_npu_bo_wait, timeout_ns, 8);
 
 SIZE(struct drm_npu_ctx_create, 24);

@@ -4,7 +4,7 @@
 #include <npu_isa.h>
 #include <npu_regs.h>
 
-#include "abi.h"
+#include "tests/abi/abi.h"
 
 VALUE(NPU_PCI_VENDOR_ID, 0x1234);
 VALUE(NPU_PCI_DEVICE_ID, 0x4e50);

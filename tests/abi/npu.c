@@ -2,7 +2,7 @@
 /* npu.h, version 1.1. Pointers inside: 64 and 32 bits (i386, where 64-bit numbers are aligned to 4) differ. */
 #include <npu.h>
 
-#include "abi.h"
+#include "tests/abi/abi.h"
 
 VALUE(NPU_LOG_DEBUG, 0);
 VALUE(NPU_LOG_INFO, 1);

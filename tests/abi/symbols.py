@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""symbols.py [--cpp NAMESPACE] LIBRARY MARK HEADER...: the library exports exactly the functions that the headers declare with MARK, and nothing else; with --cpp also
+"""symbols.py [--cpp NAMESPACE] LIBRARY MARK HEADER...: the library exports exactly the functions that the headers
+declare with MARK, and nothing else; with --cpp also
 C++ symbols of one namespace, of which a program that links tells whether they are all there."""
 import re
 import subprocess

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""table.py NAME MARK DOCUMENT HEADER... LIBRARY: the document's table of NAME functions has every function that the headers declare with MARK and the library exports, once.
-"not supported" are, and no others, those of a header whose name says so and those whose comment begins with these words."""
+"""table.py NAME MARK DOCUMENT HEADER... LIBRARY: the document's table of NAME functions has every function that the
+headers declare with MARK and the library exports, once.
+"not supported" are, and no others, those of a header whose name says so and those whose comment begins with these
+words."""
 import re
 import sys
 

@@ -13,6 +13,13 @@
 #define DECL_EXPORT
 #define DECL_IMPORT
 
+/* Not in bmlib_runtime.h: programs declare it in their own words. */
+#ifdef __cplusplus
+extern "C"
+#endif
+    bm_status_t
+    bm_send_api(bm_handle_t handle, unsigned int api_id, const void *api, size_t size);
+
 static void log_line(const char *tag, int level, const char *fmt, va_list args) {
   printf("%s %d: ", tag, level);
   vprintf(fmt, args);

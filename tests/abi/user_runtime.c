@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bmlib_internal.h"
 #include "bmruntime_interface.h"
 #include "bmruntime_legacy.h"
+#include "bmruntime_log.h"
 
 static int infer(void *p_bmrt, const char *name, float *data) {
   bm_handle_t handle = (bm_handle_t)bmrt_get_bm_handle(p_bmrt);
@@ -24,6 +26,11 @@ static int infer(void *p_bmrt, const char *name, float *data) {
   api = get_bmodel_api_info_c(p_bmrt, name, &input, 1, &output, 1, true, false);
   for (i = 0; api && i < api->api_id_size; ++i)
     bm_send_api(handle, (int)api->api_id[i], api->api_data[i], (unsigned int)api->api_data_subsize[i]);
+  bmrt_free_api_info(api);
+  /* The interface has the last parameter, older programs do not. */
+  api = get_bmodel_api_info_c(p_bmrt, name, &input, 1, &output, 1, true, false, NULL);
+  bmrt_free_api_info(api);
+  api = (get_bmodel_api_info_c)(p_bmrt, name, &input, 1, &output, 1, true, false, NULL);
   bmrt_free_api_info(api);
   bm_free_device(handle, input.device_mem);
   bm_free_device(handle, output.device_mem);
@@ -48,6 +55,8 @@ static const function functions[] = {
     (function)bmrt_get_bm_handle,
     (function)bmrt_get_bmodel_data_info,
     (function)bmrt_get_bmodel_info,
+    (function)bmrt_get_bmodel_info_from_data,
+    (function)bmrt_get_current_log_level,
     (function)bmrt_get_flags,
     (function)bmrt_get_input_blob_max_nhw,
     (function)bmrt_get_input_blob_max_shape,
@@ -109,6 +118,7 @@ static const function functions[] = {
     (function)bmrt_pre_alloc_mem_multi_thread,
     (function)bmrt_pre_alloc_neuron_multi_cores,
     (function)bmrt_print_network_info,
+    (function)bmrt_set_current_log_level,
     (function)bmrt_set_error_callback,
     (function)bmrt_set_flags,
     (function)bmrt_set_max_launches,

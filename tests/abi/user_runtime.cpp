@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program as users of the C++ interface write them: it compiles without a warning from C++11 on and links with every function; and the layouts that
-// programs for the vendor's runtime were compiled with.
+// A program as users of the C++ interface write them: it compiles without a warning from C++11 on and links with every
+// function; and the layouts that programs for the vendor's runtime were compiled with.
 #include <cstdio>
 
 #include "bmruntime_cpp.h"

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "backend.h"
 #include "npu_isa.hpp"
+#include "qemu-device/model/src/backend.h"
 
 namespace {
 

@@ -83,25 +83,31 @@ def ratios(figures):
     for way in ("ioctl", "batch", "uring", "uring_lazy"):
         for depth in DEPTHS:
             for processes in PROCESSES:
-                rows.append((f"jobs a second by {way}, {depth} in flight, {processes} processes", "one in flight by ioctl",
+                rows.append((f"jobs a second by {way}, {depth} in flight, {processes} processes",
+                             "one in flight by ioctl",
                              value(f"jobs_{way}_depth{depth}_processes{processes}") / base, None))
     for lazy in ("", "_lazy"):
         for depth in DEPTHS:
             rows.append((f"jobs a second by uring{lazy}, {depth} in flight", "NVMe reads a second by the same ring",
-                         value(f"jobs_uring{lazy}_depth{depth}_processes1") / value(f"nvme_uring{lazy}_depth{depth}"), None))
+                         value(f"jobs_uring{lazy}_depth{depth}_processes1") / value(f"nvme_uring{lazy}_depth{depth}"),
+                         None))
     for size in ("4K", "1M", "64M"):
         for place in ("system", "card"):
             rows.append((f"create, map, touch, free {size} of {place} memory", "a memfd of the same size",
                          value(f"bo_{place}_{size}") / value(f"memfd_{size}"), None))
-    for name, what in (("s2d", "bm_memcpy_s2d, 64 MiB"), ("d2s", "bm_memcpy_d2s, 64 MiB"), ("d2d", "bm_memcpy_d2d, 64 MiB"),
+    for name, what in (("s2d", "bm_memcpy_s2d, 64 MiB"), ("d2s", "bm_memcpy_d2s, 64 MiB"),
+                       ("d2d", "bm_memcpy_d2d, 64 MiB"),
                        ("pinned_s2d", "to the card from pinned memory, 64 MiB"),
-                       ("pinned_d2s", "from the card to pinned memory, 64 MiB"), ("guest_memcpy", "memcpy in the guest, 64 MiB")):
+                       ("pinned_d2s", "from the card to pinned memory, 64 MiB"),
+                       ("guest_memcpy", "memcpy in the guest, 64 MiB")):
         rows.append((what, "memcpy on the host", value(name) / value("host_memcpy"),
                      (">=", 0.8) if name.startswith("pinned") else None))
-    rows.append(("bmrt_create and load, 64 MiB of weights", "read(2) of the file", value("load_model") / value("read_model"),
+    rows.append(("bmrt_create and load, 64 MiB of weights", "read(2) of the file",
+                 value("load_model") / value("read_model"),
                  ("<=", 1.2)))
     for way, what in (("mapping", "through its mapping"), ("uring", "with io_uring")):
-        rows.append((f"the same, {what}", "read(2) of the file", value(f"load_model_{way}") / value("read_model"), None))
+        rows.append((f"the same, {what}", "read(2) of the file", value(f"load_model_{way}") / value("read_model"),
+                     None))
     base = value("launches_depth1_threads1")
     rows.append(("bmrt_launch of digits, launch to sync", "empty job, submit and wait by ioctl",
                  1e6 / base / value("latency_wait"), None))
@@ -111,7 +117,8 @@ def ratios(figures):
                          value(f"launches_depth{depth}_threads{threads}") / base, None))
     for way in ("uring", "threads"):
         for depth in (1, 64, 1024):
-            rows.append((f"launches a second by npu_async, {way}, {depth} in flight", "npu_submit and npu_wait, one in flight",
+            rows.append((f"launches a second by npu_async, {way}, {depth} in flight",
+                         "npu_submit and npu_wait, one in flight",
                          value(f"async_{way}_depth{depth}") / value("npu_submit_and_wait"), None))
     return rows
 

@@ -4,12 +4,13 @@
 
 The networks are those of tests/oracle/gen_nets.py, each once for every size of local memory; some once more as dynamic
 ones: compiled for larger shapes, and by the runtime for those of the reference. With
-NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in DIR/ref). A result is right
-when |a-b| <= 1e-3 * max(1, max|b|), and for trained networks also the class is the same. The modelled cycles must be those
-that npuc predicted.
+NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in DIR/ref). A result is
+right when |a-b| <= 1e-3 * max|b|, and for trained networks also the class is the same. The modelled cycles must be
+those that npuc predicted.
 
-Without --guest the chip model in the process runs them, with as much local memory as they were compiled for; with --guest
-the card of one emulated board (tools/npu-vm) runs all. Prints a line for each failure; the last line is "N passed, N failed".
+Without --guest the chip model in the process runs them, with as much local memory as they were compiled for; with
+--guest the card of one emulated board (tools/npu-vm) runs all. Prints a line for each failure; the last line is "N
+passed, N failed".
 """
 
 import argparse
@@ -33,7 +34,8 @@ DEFAULT_SIZES = "65536,262144,default"
 # The trained networks that this compiler has to handle (fp32, the operators that npuc knows).
 SHARED = ["mnist-cntk", "mnist-onnxmlir", "iris-mlp-b1", "hello-sine-fp32"]
 # Networks that mean something in other shapes than those of the reference.
-DYNAMIC = ["conv_*", "*pool_*", "matmul_*_dynamic", "relu_*", "sigmoid_*", "tanh_*", "clip_*", "softmax_*", "batchnormalization_*x*x*",
+DYNAMIC = ["conv_*", "*pool_*", "matmul_*_dynamic", "relu_*", "sigmoid_*", "tanh_*", "clip_*", "softmax_*",
+           "batchnormalization_*x*x*",
            "identity_*", "chain_conv_bn_relu", "chain_residual", "chain_two_outputs"]
 EXPORTED = "output_ref_data.dat.bmrt_test"
 STEP_SECONDS = 300
@@ -54,7 +56,8 @@ class Case:
 def run(command, environment=None):
     """(exit code, output); a command that hangs is stopped."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=STEP_SECONDS, check=False,
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=STEP_SECONDS,
+                              check=False,
                               env={**os.environ, **(environment or {})})
     except subprocess.TimeoutExpired as error:
         return -1, "%s\nstopped after %d s" % ((error.stdout or b"").decode(errors="replace"), STEP_SECONDS)
@@ -85,7 +88,8 @@ def generated_cases(work, level, only, sizes):
     cases = [Case(entry["dir"], os.path.join(nets, entry["dir"], "model.onnx"), os.path.join(nets, entry["dir"]), size,
                   os.path.join(work, "cases", size, entry["dir"])) for size in sizes for entry in entries]
     if "default" in sizes:
-        cases += [Case(entry["dir"], os.path.join(nets, entry["dir"], "open.onnx"), os.path.join(nets, entry["dir"]), "default",
+        cases += [Case(entry["dir"], os.path.join(nets, entry["dir"], "open.onnx"), os.path.join(nets, entry["dir"]),
+                       "default",
                        os.path.join(work, "cases", "dynamic", entry["dir"]),
                        shapes=[(i["name"], i["shape"]) for i in entry["inputs"]])
                   for entry in entries if any(fnmatch.fnmatchcase(entry["name"], pattern) for pattern in DYNAMIC)]
@@ -108,9 +112,11 @@ def shared_cases(work, models, only, sizes):
             if only and not any(fnmatch.fnmatchcase(name, pattern) for pattern in only):
                 continue
             directory = os.path.join(work, "shared", name)
-            checked([sys.executable, os.path.join(ORACLE, "shared_case.py"), os.path.join(models, "ref", reference), onnx,
+            checked([sys.executable, os.path.join(ORACLE, "shared_case.py"), os.path.join(models, "ref", reference),
+                     onnx,
                      directory])
-            cases += [Case(name, onnx, directory, size, os.path.join(work, "cases", size, name), True) for size in sizes]
+            cases += [Case(name, onnx, directory, size, os.path.join(work, "cases", size, name),
+                           True) for size in sizes]
     return cases
 
 
@@ -168,19 +174,22 @@ def judge(case, code, output):
         return
     if "modelled cycles %d " % case.predicted not in output:
         case.failure = "npuc predicted %d cycles: %s" % (
-            case.predicted, next((line for line in output.splitlines() if "modelled cycles" in line), "no cycles printed"))
+            case.predicted, next((line for line in output.splitlines() if "modelled cycles" in line),
+                                 "no cycles printed"))
     elif case.same_class:
-        got, expected = (np.fromfile(os.path.join(case.directory, name), "<f4") for name in (EXPORTED, "output_ref_data.dat"))
+        got, expected = (np.fromfile(os.path.join(case.directory, name), "<f4") for name in (EXPORTED,
+                                                                                             "output_ref_data.dat"))
         if got.argmax() != expected.argmax():
             case.failure = "class %d, expected %d" % (got.argmax(), expected.argmax())
 
 
 def run_in_process(case, bin_dir):
-    """On the chip model, with the local memory that the network was compiled for."""
+    """On the chip model, with the local memory that the network was compiled for and under the race detector."""
     environment = {"NPU_DEVICE": os.environ.get("NPU_DEVICE", "sim")}
+    options = [o for o in os.environ.get("NPU_SIM", "").split(",") if o and not o.startswith(("lmem=", "check="))]
     if case.size != "default":
-        options = [o for o in os.environ.get("NPU_SIM", "").split(",") if o and not o.startswith("lmem=")]
-        environment["NPU_SIM"] = ",".join(options + ["lmem=" + case.size])
+        options.append("lmem=" + case.size)
+    environment["NPU_SIM"] = ",".join(options + ["check=races"])
     judge(case, *run(test_command(os.path.join(bin_dir, "bmrt_test"), case, case.directory), environment))
 
 
@@ -218,13 +227,15 @@ def run_in_guest(cases, work):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     level = parser.add_mutually_exclusive_group()
-    level.add_argument("--quick", action="store_const", dest="level", const="quick", help="about 60 networks (the default)")
+    level.add_argument("--quick", action="store_const", dest="level", const="quick",
+                       help="about 60 networks (the default)")
     level.add_argument("--full", action="store_const", dest="level", const="full", help="about 300")
     parser.add_argument("--lmem", default=DEFAULT_SIZES, metavar="SIZES",
                         help="sizes of local memory in bytes, separated by commas (default: %s)" % DEFAULT_SIZES)
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to take, may be repeated")
     parser.add_argument("--guest", action="store_true", help="run on an emulated board")
-    parser.add_argument("--bin", default=os.path.join(TOP, "build", "bin"), metavar="DIR", help="where npuc and bmrt_test are")
+    parser.add_argument("--bin", default=os.path.join(TOP, "build", "bin"), metavar="DIR",
+                        help="where npuc and bmrt_test are")
     parser.add_argument("--keep", metavar="DIR", help="work in DIR and leave everything there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
     options = parser.parse_args()

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "models.h"
+#include "tests/unit/runtime/models.h"
 
 int main(int argc, char **argv) {
   if (argc != 2) {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <memory>
 
-#include "cpuop.h"
-#include "flow.h"
+#include "runtime/bmodel/flow.h"
+#include "runtime/cpu/subnet.h"
 
 namespace {
 
@@ -24,14 +24,14 @@ void read(std::span<const uint8_t> bytes) {
 /// Whatever a reader is told exists does, and lies inside the file.
 void read_flow(const Container &c, const fb::NetParameter &stage) {
   npu::bmodel::Flow flow;
-  if (!npu::bmodel::read_flow(c, stage, flow).empty()) return;
+  if (!npu::bmodel::read_flow(c, stage, flow).ok()) return;
   for (const auto &node : flow.nodes) {
-    std::vector<npu::cpuop::Tensor> lists[2];
+    std::vector<npu::cpu::Tensor> lists[2];
     for (const bool out : {false, true})
       for (const uint32_t t : out ? node.outputs : node.inputs) {
         const fb::Tensor &tensor = *flow.tensors.at(t).tensor;
         const auto &dims = *tensor.shape()->Get(0)->dim();
-        lists[out].push_back({tensor.data_type(), {dims.begin(), dims.end()}, {}});
+        lists[out].push_back(npu::cpu::make_kind(tensor.data_type(), {dims.begin(), dims.end()}));
       }
     for (const auto &from : node.from)
       for (const uint32_t t : from) (void)flow.tensors.at(t);
@@ -39,22 +39,31 @@ void read_flow(const Container &c, const fb::NetParameter &stage) {
       if (next != npu::bmodel::FlowNode::kEnd) (void)flow.nodes.at(static_cast<size_t>(next));
     read(node.program.tiu);
     read(node.program.gdma);
-    if (node.mode == npu::bmodel::SubNetMode::kCpu) (void)npu::cpuop::check(node.op, node.param, lists[0], lists[1]);
+    if (node.mode == npu::bmodel::SubNetMode::kCpu)
+      (void)npu::cpu::check_cpu_operator(node.op, node.param, lists[0], lists[1]);
   }
 }
 
 void read_stages(const Container &c, const fb::Net &net) {
   if (!net.parameter()) return;
   std::span<const uint8_t> network;
-  if (npu::bmodel::has_source(net) && npu::bmodel::read_source(c, net, network).empty()) read(network);
+  if (npu::bmodel::has_source(net) && npu::bmodel::read_source(c, net, network).ok()) read(network);
   for (const fb::NetParameter *stage : *net.parameter()) {
+    // Whether or not anything else about the stage is right.
+    if (stage->coeff_mem()) read(c.binary(stage->coeff_mem()->binary_coeff()));
+    for (const fb::Binary *b : {stage->net_profile(), stage->binary_ir(), stage->net_stat(), stage->tensor_loc()})
+      read(c.binary(b));
+    if (stage->cmd_group())
+      for (const fb::CmdGroup *group : *stage->cmd_group()) {
+        read(c.binary(group->binary_bdc()));
+        read(c.binary(group->binary_gdma()));
+      }
     Program p;
     if (npu::bmodel::has_flow(*stage)) read_flow(c, *stage);
-    if (!npu::bmodel::read_program(c, net, *stage, p).empty()) continue;
+    if (!npu::bmodel::read_program(c, net, *stage, p).ok()) continue;
     read(p.tiu);
     read(p.gdma);
     for (const auto name : p.layers) read({reinterpret_cast<const uint8_t *>(name.data()), name.size()});
-    if (stage->coeff_mem()) read(c.binary(stage->coeff_mem()->binary_coeff()));
   }
 }
 
@@ -65,11 +74,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const size_t shift = size % 2;
   const std::unique_ptr<uint8_t[]> copy(new uint8_t[size + shift]);
   if (size) std::memcpy(copy.get() + shift, data, size);
-  std::string why;
-  const auto c = Container::from_memory(copy.get() + shift, size, why);
-  if ((c == nullptr) == why.empty()) std::abort();
+  std::unique_ptr<Container> c;
+  const npu::Status opened = Container::from_memory(copy.get() + shift, size, c);
+  if ((c != nullptr) != opened.ok() || opened.ok() != opened.message().empty()) std::abort();
   if (!c) return 0;
-  read({reinterpret_cast<const uint8_t *>(why.data()), why.size()});
   (void)c->verify_hashes();
   (void)npu::bmodel::check_chip(*c);
   for (const fb::Net *net : *c->model().net()) read_stages(*c, *net);

@@ -4,8 +4,10 @@
 # Runs the driver's tests inside the emulated board, and prints "N passed, N failed" at the end.
 #
 #   run.sh           everything, as often as it takes to find leaks and races
-#   run.sh --debug   likewise, fewer of what the debug kernel makes slow; --debug-use: the half that uses the card, --debug-break: the half that breaks it
-#   run.sh --quick   everything, a few times each
+#   run.sh --debug   everything, a few times each, and a part of the failing allocations, for the debug kernel, which
+#                    makes them ten to twenty times as
+#                    long; --debug-use: the half that uses the card, --debug-break: the half that breaks it
+#   run.sh --quick   everything, a few times each; --quick-dma: of that what depends on how the card reaches memory
 #   run.sh NAME...   only these tests
 #
 # Some tests break the card or let the board sleep: they need npu-vm --control --sleep.
@@ -15,9 +17,10 @@ here=$(dirname "$(readlink -f "$0")")
 bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
 passed=0
 failed=0
-kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 fuzz=60 classes=200 contexts=10000 fails=1
-ways="uring threads" launches=2000
-half= now=use
+kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 seals=2000 fuzz=60 \
+    classes=200 contexts=10000 fails=1 flood=4096
+ways="uring threads" launches=2000 tables=yes
+half= now=use third=
 case ${1:-} in
 --debug-*) half=${1#--debug-} && shift && set -- --debug "$@" ;;
 esac
@@ -26,10 +29,28 @@ case $half in
 *) echo "run.sh: --debug-$half: neither --debug-use nor --debug-break" >&2 && exit 2 ;;
 esac
 case ${1:-} in
---quick) kills=20 buffers=1000 removals=5 plugs=2 loads=5 unwinds=60 evictions=1 reuses=12 fuzz=8 classes=40 contexts=500 && shift ;;
---debug) plugs=1 buffers=4000 evictions=1 reuses=12 spots=16 fuzz=30 classes=60 contexts=1000 fails=10 ways=uring launches=200 && shift ;;
+--quick-dma)
+	shift
+	set -- --quick device buffers jobs submit_args faults isolation eviction prime userptr memory_reuse kill uring \
+		hotplug removal modules \
+		libnpu-bo libnpu-copy libnpu-bm_memory libnpu-async_card-uring
+	;;
+esac
+case ${1:-} in
+--quick) kills=20 buffers=1000 removals=5 plugs=1 loads=5 evictions=1 reuses=12 seals=400 fuzz=8 classes=40 \
+    contexts=500 && shift ;;
+--debug)
+	kills=20 buffers=1000 removals=3 plugs=1 loads=3 unwinds=60 evictions=1 reuses=6 spots=16 seals=200 fuzz=12 \
+		classes=20 contexts=100 fails=20 flood=512
+	ways=uring launches=100 tables=
+	shift
+	;;
 esac
 wanted=" $* "
+# A check runs a third of the library's groups on the debug kernel, another one with each commit; on Debian's kernel
+# all.
+[ -z "$half" ] || third=$((${NPU_TENTH:-0} % 3))
+skipped=0
 
 # run NAME COMMAND...: a cmocka or GoogleTest program, or a script that prints the same lines at its end.
 run() {
@@ -54,6 +75,11 @@ run() {
 	[ "$f" -eq 0 ] || echo "FAILED: $name (status $status)"
 }
 
+of_this_third() {
+	skipped=$((skipped + 1))
+	[ -z "$third" ] || [ $((skipped % 3)) -eq "$third" ]
+}
+
 run device "$bin/device"
 run uapi_examples "$bin/uapi_examples"
 run observe "$bin/observe"
@@ -61,33 +87,41 @@ run buffers "$bin/buffers"
 run jobs "$bin/jobs"
 run submit_args "$bin/submit_args"
 run fences "$bin/fences"
-run uring "$bin/uring"
+run uring "$bin/uring" $flood
 run syncfile "$bin/syncfile"
 run priority "$bin/priority"
 run gang "$bin/gang"
 run faults "$bin/faults"
 run watchdog "$bin/watchdog"
+run long_commands "$bin/long_commands"
+run fairness "$bin/fairness"
 run isolation "$bin/isolation"
 run eviction "$bin/eviction" $evictions $spots
 run prime "$bin/prime"
 run userptr "$bin/userptr"
 run quota "$bin/quota"
+# Tens of thousands of buffers, one after another.
+[ -z "$tables" ] || run tables env NPU_DEVICE=drm "$bin/tables"
 run memory_reuse "$bin/memory_reuse" $reuses
 run kill "$bin/kill" $kills
 run stress "$bin/stress" $buffers
 # The library: the program that passes over the simulator on the host passes over the driver.
 for group in device bo job fault copy threads process bm_memory bm_launch bm_wide bm_sensor bm_not_supported cache; do
+	of_this_third || continue
 	run libnpu-$group env NPU_DEVICE=drm "$bin/../../npu_libnpu_test" $group
 done
 # And with a cache that only flush and invalidate keep coherent.
 for group in cache bo copy bm_memory; do
+	of_this_third || continue
 	run libnpu-$group-strict env NPU_DEVICE=drm NPU_CACHE=strict "$bin/../../npu_libnpu_test" $group
 done
-# Asynchronous launches both ways; neither falls back. On the debug kernel by rings only: threads make the calls that the rest of the library makes.
+# Asynchronous launches both ways; neither falls back. On the debug kernel by rings only: threads make the calls that
+# the rest of the library makes.
 for way in $ways; do
 	[ $way = uring ] || launches=$((launches / 4))
 	for group in async async_fork async_coroutine async_card; do
-		run libnpu-$group-$way env NPU_DEVICE=drm NPU_ASYNC=$way NPU_ASYNC_LAUNCHES=$launches "$bin/../../npu_libnpu_test" $group
+		run libnpu-$group-$way env NPU_DEVICE=drm NPU_ASYNC=$way NPU_ASYNC_LAUNCHES=$launches \
+			"$bin/../../npu_libnpu_test" $group
 	done
 done
 now=break
@@ -98,11 +132,12 @@ run recovery "$bin/recovery"
 run coredump "$bin/coredump"
 # Asks for the board that check.sh has for it: every other test is about one card.
 if [ -e /dev/accel/accel1 ]; then
-	run two_cards "$bin/two_cards"
+	run two_cards "$bin/two_cards" $seals
 	run runtime_two_cards env NPU_DEVICE=drm "$bin/../../npu_runtime_test" --gtest_filter='TwoCards*'
 else
 	echo "== two_cards and runtime_two_cards are for a board with two: npu-vm --cards 2 (check.sh cards)"
 fi
+run reset "$bin/reset"
 run hotplug "$bin/hotplug" $plugs
 run removal "$bin/removal" $removals
 # Elsewhere the board's own devices do not come back.

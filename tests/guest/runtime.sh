@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The runtime's tests inside the emulated board, over the driver: the programs that pass over the simulator on the host. Prints "N passed, N failed" at the end.
+# The runtime's tests inside the emulated board, over the driver: the programs that pass over the simulator on the host.
+# Prints "N passed, N failed" at the end.
 
 here=$(dirname "$(readlink -f "$0")")
 bin=$here/../../build/bin
@@ -27,6 +28,7 @@ run() {
 # Two cards: run.sh.
 run "$bin/npu_runtime_test" --gtest_filter='-TwoCards*'
 run env NPU_CACHE=strict "$bin/npu_runtime_test" --gtest_filter='LaunchTest*:LoadTest*'
+run "$bin/npu_upload_test"
 run "$bin/npu_shapes_test"
 run "$bin/npu_bmrt_test_test"
 run "$here/smi.sh" "$bin"

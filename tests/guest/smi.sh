@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# smi.sh BIN: npu-smi beside a program that uses the card, on a card that is reset, and on one that goes away. Prints lines as cmocka's programs do.
+# smi.sh BIN: npu-smi beside a program that uses the card, on a card that is reset, and on one that goes away. Prints
+# lines as cmocka's programs do.
 
 bin=$1
+here=$(dirname "$(readlink -f "$0")")
 out=/tmp/smi
 passed=0
 failed=0
@@ -30,7 +32,7 @@ has() { grep -Eq "$2" $out/"$1"; }
 ends() {
 	wanted=$1
 	shift
-	timeout 60 "$@" >$out/last 2>&1
+	timeout 300 "$@" >$out/last 2>&1
 	[ $? -eq "$wanted" ]
 }
 
@@ -48,6 +50,10 @@ is "dmon sees jobs" has dmon '^ +0 .* [1-9][0-9]*$'
 is "pmon sees the process and its jobs" has pmon '^ +0 +[0-9]+ .* [1-9][0-9]* +[0-9.]+  bmrt_test'
 is "pmon does not list itself" sh -c "! grep -q npu-smi $out/pmon"
 
+# On the terminal that the board has: TERM=linux.
+is "live fills a terminal of the board" ends 0 env NPU_TEST_TERM=linux /usr/bin/python3 \
+    "$here/../unit/libnpu/smi_live_test.py" "$bin/npu-smi"
+
 chmod 755 $out
 is "anybody may look" ends 0 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-smi" -q
 is "only root may reset" ends 1 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-smi" --reset -i 0
@@ -58,13 +64,23 @@ is "the card works afterwards" ends 0 "$bin/bmrt_test" --bmodel $model
 device=$(basename "$(readlink -f /sys/class/accel/accel0/device)")
 driver=/sys/bus/pci/drivers/npu
 (
-	timeout 60 "$bin/npu-smi" dmon
+	timeout 300 env -u NPU_DEVICE "$bin/npu-smi" dmon
 	echo "status $?"
 ) >$out/vanish 2>&1 &
 user=$!
-sleep 2
+# Nothing in the environment chooses the driver: the view must not go on with a card of the simulator.
+(
+	timeout 300 env -u NPU_DEVICE TERM=linux /usr/bin/script -qec "$bin/npu-smi live" /dev/null </dev/null
+	echo "status $?"
+) >$out/live 2>&1 &
+live=$!
+until { has live QNPU1 && [ -s $out/vanish ]; } || ! kill -0 $live; do sleep 0.1; done
 echo "$device" >$driver/unbind
 wait $user
+wait $live
+is "live ends, too" has live 'status 1'
+is "and says why" has live 'npu-smi: '
+is "a machine without a card shows none" ends 1 env -u NPU_DEVICE "$bin/npu-smi"
 is "a card that goes away ends it" has vanish '^status 1$'
 is "and it says so" has vanish '^npu-smi: '
 echo "$device" >$driver/bind

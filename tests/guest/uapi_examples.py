@@ -4,8 +4,8 @@
 
 usage: uapi_examples.py docs/uapi.md OUT.c
 
-Takes the C pieces of the section "The calls, with examples", in their order, as the body of one test. A call that fails and
-an assertion that does not hold are told with their line in the document.
+Takes the C pieces of the section "The calls, with examples", in their order, as the body of one test. A call that fails
+and an assertion that does not hold are told with their line in the document.
 """
 import sys
 

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Installs a build below a temporary DESTDIR, and uses it from there as a stranger would: programs are compiled by pkg-config, and everything runs without the build tree
-# and the checkout. Prints "N passed, N failed".
+# Installs a build below a temporary DESTDIR, and uses it from there as a stranger would: programs are compiled by
+# pkg-config, and everything runs without the build tree and the checkout. Prints "N passed, N failed".
 #
-#   install.sh BUILD CHECKOUT
+#   install.sh BUILD CHECKOUT TOOL...
 
 build=$1 top=$2
+shift 2
+[ $# -gt 0 ] || { echo "install.sh: no tools are named"; exit 1; }
+tools=("$@")
 prefix=/opt/qnpu
 dest=$(mktemp -d) || exit 1
 trap 'rm -rf "$dest"' EXIT
@@ -24,7 +27,8 @@ is() {
     fi
 }
 
-DESTDIR=$dest cmake --install "$build" --prefix $prefix >"$dest.log" 2>&1 || { cat "$dest.log"; rm -f "$dest.log"; echo "0 passed, 1 failed"; exit 1; }
+DESTDIR=$dest cmake --install "$build" --prefix $prefix >"$dest.log" 2>&1 ||
+    { cat "$dest.log"; rm -f "$dest.log"; echo "0 passed, 1 failed"; exit 1; }
 rm -f "$dest.log"
 root=$dest$prefix
 export PKG_CONFIG_PATH=$root/lib/pkgconfig
@@ -32,18 +36,32 @@ export PKG_CONFIG_PATH=$root/lib/pkgconfig
 # Nothing from the environment of the build: the simulator is what is installed, or nothing.
 clean() { env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$root/lib" NPU_DEVICE=sim NPU_SIM=backend=reference "$@"; }
 
-for file in bin/npuc bin/npu-smi bin/npu-asm bin/bmrt_test include/bmlib_runtime.h include/bmlib_not_supported.h include/npu.h include/npu_async.hpp include/npu_accel.h \
-    include/bmruntime_interface.h include/bmruntime_legacy.h include/bmdef.h lib/libnpu.so lib/libnpu.so.1 lib/libbmlib.so lib/libbmlib.so.0 lib/libnpurt.so lib/libnpurt.so.1 lib/libbmrt.so \
-    lib/libnpu-sim.so lib/libnpumodel.so.1 lib/pkgconfig/npu.pc lib/pkgconfig/bmlib.pc lib/pkgconfig/npurt.pc lib/pkgconfig/bmrt.pc lib/udev/rules.d/60-npu.rules \
-    share/man/man1/npuc.1 share/man/man1/npu-vm.1 share/man/man3/bm_memcpy_s2d.3 share/man/man3/npu_submit.3 share/man/man3/npu_async_submit.3 share/man/man3/bmrt_launch_tensor_ex.3; do
+pages=("${tools[@]/#/share/man/man1/}")
+for file in "${tools[@]/#/bin/}" "${pages[@]/%/.1}" include/bmlib_internal.h \
+    lib/libbmrt.so.1.0 \
+    lib/cmake/qnpu/qnpu-config.cmake lib/cmake/libsophon/libsophon-config.cmake \
+    share/doc/qnpu/LICENSE \
+    share/doc/qnpu/LICENSES/GPL-2.0-only.txt include/bmlib_runtime.h include/bmlib_not_supported.h include/npu.h \
+    include/npu_async.hpp include/npu_accel.h \
+    include/bmruntime_interface.h include/bmruntime_legacy.h include/bmdef.h lib/libnpu.so lib/libnpu.so.1 \
+    lib/libbmlib.so lib/libbmlib.so.0 lib/libnpurt.so lib/libnpurt.so.1 lib/libbmrt.so \
+    lib/libnpu-sim.so lib/libnpumodel.so.1 lib/pkgconfig/npu.pc lib/pkgconfig/bmlib.pc lib/pkgconfig/npurt.pc \
+    lib/pkgconfig/bmrt.pc lib/udev/rules.d/60-npu.rules \
+    share/man/man1/npu-vm.1 share/man/man3/bm_memcpy_s2d.3 share/man/man3/npu_submit.3 \
+    share/man/man3/npu_async_submit.3 share/man/man3/bmrt_launch_tensor_ex.3; do
     is "$file is installed" test -s "$root/$file"
 done
 
 # The tree holds nothing else that runs or could be linked with.
-is "no test program, no static library" sh -c "! find '$root' -name '*test*' ! -name 'bmrt_test*' ! -name testing.md -o -name '*.a' | grep ."
-is "no internal header" sh -c "! find '$root/include' -name '*internal*' -o -name '*private*' | grep ."
-is "no path of the build tree" sh -c "! grep -rl --include='*.pc' --include='*.h' --include='*.3' -e '$build' -e '$top' '$root' | grep ."
-is "no run path of the build tree" sh -c "for f in '$root'/lib/*.so '$root'/bin/*; do readelf -d \"\$f\" | grep -E 'R(UN)?PATH' | grep -v '\\[\\\$ORIGIN' ; done | grep . && exit 1; exit 0"
+is "no test program, no static library" sh -c \
+    "! find '$root' -name '*test*' ! -name 'bmrt_test*' ! -name testing.md -o -name '*.a' | grep ."
+is "no internal header" sh -c "! find '$root/include' -name 'npu_*internal*' -o -name '*private*' | grep ."
+is "no path of the build tree" sh -c \
+    "! grep -rl --include='*.pc' --include='*.h' --include='*.3' -e '$build' -e '$top' '$root' | grep ."
+is "no run path of the build tree" sh -c \
+    "for f in '$root'/lib/*.so '$root'/bin/*; do
+        readelf -d \"\$f\" | grep -E 'R(UN)?PATH' | grep -v '\\[\\\$ORIGIN'
+    done | grep . && exit 1; exit 0"
 is "links lead to what is there" sh -c "! find '$root' -xtype l | grep ."
 
 # Names in the libraries: what programs record, and versions of symbols.
@@ -56,26 +74,89 @@ for symbol in libnpu.so:npu_submit@@NPU_1.0 libbmlib.so:bm_memcpy_s2d@@BMLIB_1.0
 done
 
 # A program in C and in C++, for BMLIB and for the runtime under both of its names.
-cc=${CC:-cc} cxx=${CXX:-c++}
-is "a C program compiles" sh -c "$cc -std=c99 -Wall -Wextra -pedantic -Werror '$top/tests/abi/user.c' -o '$dest/user-c' \$(pkg-config --cflags --libs bmlib)"
+cc=${CC:-cc} cxx=${CXX:-c++} strict='-Wall -Wextra -pedantic -Werror'
+is "a C program compiles" sh -c \
+    "$cc -std=c99 $strict '$top/tests/abi/user.c' -o '$dest/user-c' \$(pkg-config --cflags --libs bmlib)"
 is "a C program runs" clean "$dest/user-c"
-is "a C++ program compiles" sh -c "$cxx -x c++ -std=c++11 -Wall -Wextra -pedantic -Werror '$top/tests/abi/user.c' -o '$dest/user-c++' \$(pkg-config --cflags --libs bmlib)"
+is "a C++ program compiles" sh -c \
+    "$cxx -x c++ -std=c++11 $strict '$top/tests/abi/user.c' -o '$dest/user-c++' \$(pkg-config --cflags --libs bmlib)"
 is "a C++ program runs" clean "$dest/user-c++"
-printf '#include <bmruntime_interface.h>\nint main(void) { bm_handle_t h; void *rt; if (bm_dev_request(&h, 0)) return 1; rt = bmrt_create(h); bmrt_destroy(rt); bm_dev_free(h); return !rt; }\n' \
-    >"$dest/rt.c"
+cat >"$dest/rt.c" <<'C'
+#include <bmruntime_interface.h>
+int main(void) {
+  bm_handle_t h;
+  if (bm_dev_request(&h, 0)) return 1;
+  void *rt = bmrt_create(h);
+  bmrt_destroy(rt);
+  bm_dev_free(h);
+  return !rt;
+}
+C
 for package in npurt bmrt; do
-    is "a program of the runtime compiles by $package" sh -c "$cc '$dest/rt.c' -o '$dest/rt' \$(pkg-config --cflags --libs $package bmlib)"
+    is "a program of the runtime compiles by $package" sh -c \
+        "$cc '$dest/rt.c' -o '$dest/rt' \$(pkg-config --cflags --libs $package bmlib)"
     is "a program of the runtime runs by $package" clean "$dest/rt"
 done
-is "a program compiles with the vendor's names" sh -c "$cc -I'$root/include' '$dest/rt.c' -o '$dest/rt' -L'$root/lib' -lbmrt -lbmlib \$(pkg-config --cflags --libs-only-L libdrm) -Wl,-rpath-link,'$root/lib'"
+is "a program compiles with the vendor's names" sh -c \
+    "$cc -I'$root/include' '$dest/rt.c' -o '$dest/rt' -L'$root/lib' -lbmrt -lbmlib -Wl,-rpath-link,'$root/lib' \
+        \$(pkg-config --cflags --libs-only-L libdrm)"
 is "and runs" clean "$dest/rt"
 
+# libnpu's header and flags are for C99 and for static checks as strict as they come; libdrm is nobody's to link with.
+printf '#include <npu.h>\nint main(void) { return npu_device_count() < 0; }\n' >"$dest/npu.c"
+is "npu.h compiles as C99, pedantic" sh -c \
+    "$cc -std=c99 -Wall -Wextra -pedantic -Werror '$dest/npu.c' -o '$dest/npu' \$(pkg-config --cflags --libs npu)"
+is "pkg-config does not link with libdrm" sh -c "! pkg-config --libs npurt | grep -q drm"
+
+# The name that programs have recorded which were linked with the vendor's library.
+vendors_name() {
+    $cc -c "$dest/rt.c" -o "$dest/rt.o" $(pkg-config --cflags bmrt) &&
+        nm -u "$dest/rt.o" | awk '$2 ~ /^bmrt_/ { print "void " $2 "(void) {}" }' >"$dest/stubs.c" &&
+        grep -q bmrt_create "$dest/stubs.c" &&
+        $cc -shared -o "$dest/libbmrt.so" -Wl,-soname,libbmrt.so.1.0 "$dest/stubs.c" &&
+        $cc "$dest/rt.o" -o "$dest/prebuilt" "$dest/libbmrt.so" "$root/lib/libbmlib.so" -Wl,-rpath-link,"$root/lib" &&
+        readelf -d "$dest/prebuilt" | grep -q 'NEEDED.*libbmrt.so.1.0' && clean "$dest/prebuilt"
+}
+is "a program that wants libbmrt.so.1.0 runs" vendors_name
+
+# CMake, in the words of the vendor's users and in our own.
+by_cmake() {
+    mkdir "$dest/cmake-$1" && cat >"$dest/cmake-$1/CMakeLists.txt" && cp "$dest/rt.c" "$dest/cmake-$1/" &&
+        cmake -S "$dest/cmake-$1" -B "$dest/cmake-$1/build" -DCMAKE_PREFIX_PATH="$root" &&
+        cmake --build "$dest/cmake-$1/build" && clean "$dest/cmake-$1/build/rt"
+}
+is "find_package(libsophon)" by_cmake libsophon <<'CMAKE'
+cmake_minimum_required(VERSION 3.10)
+project(rt C)
+find_package(libsophon REQUIRED)
+include_directories(${LIBSOPHON_INCLUDE_DIRS})
+link_directories(${LIBSOPHON_LIB_DIRS})
+add_executable(rt rt.c)
+target_link_libraries(rt ${the_libbmlib.so} ${the_libbmrt.so})
+CMAKE
+is "find_package(qnpu)" by_cmake qnpu <<'CMAKE'
+cmake_minimum_required(VERSION 3.10)
+project(rt C)
+find_package(qnpu 0.1 REQUIRED)
+add_executable(rt rt.c)
+target_link_libraries(rt qnpu::bmrt)
+CMAKE
+
 # The simulator that it uses is the installed one, however the library was found.
-uses_installed_sim() { clean env LD_DEBUG=files "$@" 2>&1 | grep -o '/[^ ]*libnpu-sim.so' | sort -u | grep -qx "$root/lib/libnpu-sim.so"; }
+uses_installed_sim() { clean env LD_DEBUG=files "$@" 2>&1 | grep -o '/[^ ]*libnpu-sim.so' | sort -u |
+    grep -qx "$root/lib/libnpu-sim.so"; }
 is "the simulator beside the library" uses_installed_sim "$dest/user-c"
 mkdir "$dest/elsewhere" && ln -s "$root"/lib/libnpu.so.1 "$root"/lib/libbmlib.so.0 "$dest/elsewhere/"
-found_by_links() { env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$dest/elsewhere" NPU_DEVICE=sim NPU_SIM=backend=reference "$dest/user-c"; }
+found_by_links() { env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$dest/elsewhere" NPU_DEVICE=sim \
+    NPU_SIM=backend=reference "$dest/user-c"; }
 is "the simulator when the library was found by a link" found_by_links
+
+# All tools tell their version, and wrong options from other failures.
+for program in "${tools[@]}"; do
+    is "$program --version" sh -c "env -i '$root/bin/$program' --version | grep -qx '$program [0-9]*\.[0-9]*\.[0-9]*'"
+    is "$program: a wrong option is status 2" sh -c \
+        "env -i '$root/bin/$program' --no-such-option 2>/dev/null; [ \$? = 2 ]"
+done
 
 # Tools find their libraries without help.
 tool() { env -i PATH=/usr/bin:/bin NPU_DEVICE=sim NPU_SIM=backend=reference "$@"; }
@@ -83,21 +164,35 @@ is "npu-smi runs" tool "$root/bin/npu-smi" --json
 is "npuc compiles a network" tool "$root/bin/npuc" "$top/networks/digits/digits.onnx" -o "$dest/digits.bmodel" -q
 is "bmrt_test runs it" tool "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
 
-# The runtime compiles for shapes that no stage has, by the compiler beside it; without that it says so, and stages run as ever.
+# The runtime compiles for shapes that no stage has, by the compiler beside it; without that it says so, and stages run
+# as ever.
 "$top/tests/oracle/gen_nets.py" "$dest/nets" --only 'relu_*' >"$dest.log" 2>&1 || cat "$dest.log"
 rm -f "$dest.log"
-is "npuc compiles a dynamic network" tool "$root/bin/npuc" "$dest/nets/relu_1x5x7x9/open.onnx" --shape x0=2,5,7,9 --dynamic -o "$dest/dynamic.bmodel" -q
+is "npuc compiles a dynamic network" tool "$root/bin/npuc" "$dest/nets/relu_1x5x7x9/open.onnx" --shape x0=2,5,7,9 \
+    --dynamic -o "$dest/dynamic.bmodel" -q
 other_shape() { tool "$root/bin/bmrt_test" --bmodel "$dest/dynamic.bmodel" --net_idx 0 --shapes '[1,3,2,2]' 2>&1; }
 is "it runs in another shape" other_shape
 mv "$root/lib/libnpuc.so" "$dest/"
-no_compiler() { ! other_shape >"$dest/out" && grep -q "bmrt_launch_tensor: .*the compiler cannot be loaded: .*libnpuc.so" "$dest/out"; }
+no_compiler() { ! other_shape >"$dest/out" && grep -q \
+    "bmrt_launch_tensor: .*the compiler cannot be loaded: .*libnpuc.so" "$dest/out"; }
 is "without a compiler it says so" no_compiler
 is "its stages need none" tool "$root/bin/bmrt_test" --bmodel "$dest/dynamic.bmodel"
 mv "$dest/libnpuc.so" "$root/lib/"
 
-is "it runs with the fast back end, too" env -i PATH=/usr/bin:/bin NPU_DEVICE=sim "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
+# Another folder for libraries, as distributions have it, stays below the prefix; its files know their way.
+multiarch() {
+    cmake -S "$top" -B "$dest/multiarch" -G Ninja -DCMAKE_INSTALL_LIBDIR=lib/x86_64-linux-gnu &&
+        grep -q 'DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/x86_64-linux-gnu"' "$dest/multiarch/cmake_install.cmake" &&
+        grep -qF 'RPATH "\$ORIGIN/../lib/x86_64-linux-gnu"' "$dest/multiarch/cmake_install.cmake" &&
+        grep -qx 'prefix=${pcfiledir}/../../..' "$dest/multiarch/pkgconfig/npu.pc"
+}
+is "CMAKE_INSTALL_LIBDIR on the command line is below the prefix" multiarch
+
+is "it runs with the fast back end, too" env -i PATH=/usr/bin:/bin NPU_DEVICE=sim "$root/bin/bmrt_test" --bmodel \
+    "$dest/digits.bmodel"
 if command -v man >/dev/null; then
-    is "man finds a page of a function" sh -c "MANPATH='$root/share/man' man -P cat 3 bm_memcpy_s2d | grep -q 'copies beyond'"
+    is "man finds a page of a function" sh -c \
+        "MANPATH='$root/share/man' man -P cat 3 bm_memcpy_s2d | grep -q 'copies beyond'"
 fi
 
 echo "$passed passed, $failed failed"

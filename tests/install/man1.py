@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""man1.py PAGE COMMAND...: the manual page has the options that `COMMAND... --help` shows, all of them and no others, and troff has nothing to say about it."""
+"""man1.py PAGE COMMAND...: the manual page has the options that `COMMAND... --help` shows, all of them
+and no others, and troff has nothing to say about it."""
 import re
 import shutil
 import subprocess
@@ -31,7 +32,8 @@ def main():
     problems = [f'{page} does not have {o}, which --help shows' for o in sorted(want - have)]
     problems += [f'{page} has {o}, which --help does not show' for o in sorted(have - want)]
     if shutil.which('groff'):
-        lint = subprocess.run(['groff', '-man', '-Tutf8', '-ww', '-z', page], capture_output=True, text=True, check=False)
+        lint = subprocess.run(['groff', '-man', '-Tutf8', '-ww', '-z', page], capture_output=True, text=True,
+                              check=False)
         problems += lint.stderr.splitlines()
     print('\n'.join(problems + [f'{len(have & want)} options']))
     return 1 if problems or not have else 0

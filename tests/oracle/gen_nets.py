@@ -8,9 +8,9 @@
     gen_nets.py --full --list              names and operators only, writes nothing
 
 For each network NAME: OUT_DIR/NAME/model.onnx, open.onnx (the same with open dimensions) and, unless --no-cases,
-OUT_DIR/NAME/{input,output}_ref_data.dat with the oracle's answer, so that OUT_DIR/NAME is a `bmrt_test --context_dir` once
-compilation.bmodel is there. OUT_DIR/manifest.json describes them all: [{"name", "dir", "ops", "inputs", "outputs", "bytes",
-"seed" (of the inputs)}, ...].
+OUT_DIR/NAME/{input,output}_ref_data.dat with the oracle's answer, so that OUT_DIR/NAME is a `bmrt_test --context_dir`
+once compilation.bmodel is there. OUT_DIR/manifest.json describes them all: [{"name", "dir", "ops", "inputs", "outputs",
+"bytes", "seed" (of the inputs)}, ...].
 
 The same --seed gives the same files. Weights are scaled so that results are of the order of 1, inputs lie in
 [-1, 1], and a network whose outputs say nothing (all zero, not finite) is an error here and not a test that passes.
@@ -91,7 +91,8 @@ def main():
     level.add_argument("--full", action="store_const", dest="level", const="full", help="about 300")
     parser.add_argument("--extra", action="store_true", help="also LeakyRelu, Concat and Dropout")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="names to take, may be repeated")
-    parser.add_argument("--except", action="append", dest="but", default=[], metavar="PATTERN", help="names to leave out")
+    parser.add_argument("--except", action="append", dest="but", default=[], metavar="PATTERN",
+                        help="names to leave out")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-cases", action="store_true", help="networks only, no reference data")
     parser.add_argument("--list", action="store_true", help="print names and operators, write nothing")

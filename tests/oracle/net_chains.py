@@ -66,7 +66,8 @@ def attention(b):
     x = b.input([1, 10, 16])
     q, k, v = (b.op("MatMul", x, b.weights([16, 16], 16)) for _ in range(3))
     q, k, v = (b.op("Transpose", b.op("Reshape", t, b.ints([1, 10, 4, 4])), perm=[0, 2, 1, 3]) for t in (q, k, v))
-    scores = b.op("Mul", b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2])), b.graph.const(np.array(0.5, np.float32)))
+    scores = b.op("Mul", b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2])),
+                  b.graph.const(np.array(0.5, np.float32)))
     y = b.op("Transpose", b.op("MatMul", b.op("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
     b.output(b.op("MatMul", b.op("Reshape", y, b.ints([1, 10, 16])), b.weights([16, 16], 16)))
 
@@ -149,7 +150,8 @@ def _step(b, random, x, shape, earlier):
 def _random_chain(index):
     def make(b):
         random = np.random.RandomState(900 + index)  # the structure belongs to the name, only the weights to the seed
-        shape = [int(random.randint(1, 3)), int(random.randint(1, 9)), int(random.randint(5, 25)), int(random.randint(5, 25))]
+        shape = [int(random.randint(1, 3)), int(random.randint(1, 9)), int(random.randint(5, 25)),
+                 int(random.randint(5, 25))]
         x = b.input(shape)
         earlier = [(x, shape)]
         for _ in range(random.randint(4, 11)):

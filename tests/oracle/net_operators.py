@@ -32,7 +32,8 @@ def _conv_name(p):
 
 def _conv(p):
     def make(b):
-        attrs = {name: p[key] for key, name in (("s", "strides"), ("p", "pads"), ("d", "dilations"), ("auto", "auto_pad"))
+        attrs = {name: p[key] for key, name in (("s", "strides"), ("p", "pads"), ("d", "dilations"),
+                                                ("auto", "auto_pad"))
                  if key in p}
         b.output(b.conv(b.input(p["x"]), p["x"][1], p["out"], p["k"], not p.get("nobias"), p.get("g", 1), **attrs))
     return _conv_name(p), make
@@ -241,7 +242,8 @@ MATMUL_QUICK = [
 ]
 MATMUL_FULL = [
     _matmul([1, 1000], [1000, 1000]), _matmul([2, 1, 7, 9], [3, 9, 5], dynamic=True), _matmul([8, 33], [33]),
-    _matmul([3, 4, 6], [6], dynamic=True), _matmul([1, 64, 64], [64, 512]), _matmul([4, 64, 32], [4, 32, 64], dynamic=True),
+    _matmul([3, 4, 6], [6], dynamic=True), _matmul([1, 64, 64], [64, 512]), _matmul([4, 64, 32], [4, 32, 64],
+                                                                                    dynamic=True),
     _matmul([1, 5, 8], [3, 8, 4], dynamic=True), _matmul([128, 300], [300, 257]), _matmul([1, 1], [1, 1], dynamic=True),
     _matmul([2, 8, 17, 31], [2, 8, 31, 13], dynamic=True), _matmul([1, 4000], [4000, 5]), _matmul([7, 1], [1, 9]),
     _matmul([512, 512], [512, 64], constant_left=True), _matmul([1, 3, 50, 20], [20, 20]),
@@ -266,7 +268,8 @@ def _binary(op, a, b_shape, constant=""):
 BINARY_QUICK = [
     _binary("Add", [1, 3, 5, 7], [1, 3, 5, 7]), _binary("Add", [1, 8, 6, 6], [8, 1, 1], "right"),
     _binary("Sub", [2, 3, 4, 5], [5]), _binary("Sub", [1, 4, 3, 3], [1, 4, 3, 3], "left"),
-    _binary("Mul", [1, 6, 5, 5], [1, 6, 1, 1]), _binary("Mul", [7, 9], [], "right"), _binary("Mul", [5, 3], []), _binary("Sub", [], []),
+    _binary("Mul", [1, 6, 5, 5], [1, 6, 1, 1]), _binary("Mul", [7, 9], [], "right"), _binary("Mul", [5, 3], []),
+    _binary("Sub", [], []),
     _binary("Div", [3, 1, 5], [1, 4, 1]), _binary("Div", [1, 10], [1, 10], "right"),
 ]
 
@@ -309,7 +312,8 @@ UNARY_QUICK = [
 UNARY_FULL = [
     _unary("Relu", [1, 64, 112, 112], 2.0), _unary("Relu", [19], 2.0), _unary("Relu", [2, 3, 4, 5, 2], 1.0),
     _unary("Sigmoid", [1, 85, 22, 22], 30.0), _unary("Sigmoid", [1001], 100.0), _unary("Tanh", [1, 4099], 30.0),
-    _unary("Tanh", [2, 33, 3], 0.01), _unary("Clip", [7, 9], 3.0, (None, 0.5)), _unary("Clip", [5, 5], 3.0, (-1.0, 1.5), 6),
+    _unary("Tanh", [2, 33, 3], 0.01), _unary("Clip", [7, 9], 3.0, (None, 0.5)),
+    _unary("Clip", [5, 5], 3.0, (-1.0, 1.5), 6),
     _unary("Clip", [3, 3, 3], 9.0, (0.0, 6.0), 10), _unary("Sigmoid", [1, 1], 1.0), _unary("Tanh", [65], 5.0),
 ]
 
@@ -331,7 +335,8 @@ def _flatten(shape, axis):
 
 
 def _reshape(shape, wanted, constant_node=False):
-    name = "reshape_%s_to%s%s" % (_by(shape), "_".join(str(w) for w in wanted), "_constantnode" if constant_node else "")
+    name = "reshape_%s_to%s%s" % (_by(shape), "_".join(str(w) for w in wanted),
+                                  "_constantnode" if constant_node else "")
 
     def make(b):
         x = b.input(shape)
@@ -373,16 +378,22 @@ def _constant_add(shape):
 
 REST_QUICK = [
     _global_pool([1, 10, 7, 7]), _batch_norm([1, 5, 6, 7]), _batch_norm([2, 9], epsilon=0.01),
-    _flatten([2, 3, 4, 5], 1), _reshape([2, 3, 4], [0, -1]), _transpose([1, 3, 5, 7], [0, 2, 3, 1]), _transpose([4, 6], None),
-    _softmax([1, 10], 1), _softmax([2, 5, 3, 4], 1), _softmax([2, 3, 4], 1, 11), _identity([1, 2, 3]), _constant_add([3, 4]),
+    _flatten([2, 3, 4, 5], 1), _reshape([2, 3, 4], [0, -1]), _transpose([1, 3, 5, 7], [0, 2, 3, 1]),
+    _transpose([4, 6], None),
+    _softmax([1, 10], 1), _softmax([2, 5, 3, 4], 1), _softmax([2, 3, 4], 1, 11), _identity([1, 2, 3]),
+    _constant_add([3, 4]),
 ]
 REST_FULL = [
-    _global_pool([3, 1, 9, 2]), _global_pool([1, 2048, 7, 7]), _global_pool([1, 3, 1, 1]), _global_pool([1, 5, 111, 97]),
-    _batch_norm([1, 200, 13, 11]), _batch_norm([3, 4, 9]), _batch_norm([4, 3, 1, 5], epsilon=0.1), _batch_norm([1, 1, 2, 2]),
+    _global_pool([3, 1, 9, 2]), _global_pool([1, 2048, 7, 7]), _global_pool([1, 3, 1, 1]),
+    _global_pool([1, 5, 111, 97]),
+    _batch_norm([1, 200, 13, 11]), _batch_norm([3, 4, 9]), _batch_norm([4, 3, 1, 5], epsilon=0.1),
+    _batch_norm([1, 1, 2, 2]),
     _flatten([2, 3, 4, 5], 0), _flatten([2, 3, 4, 5], 3), _flatten([2, 3, 4, 5], -1), _flatten([1, 512, 7, 7], 1),
-    _flatten([7], 0), _reshape([1, 3, 8, 8], [1, 192]), _reshape([4, 6], [2, 2, 2, 3], True), _reshape([1, 16, 5, 5], [-1, 25]),
+    _flatten([7], 0), _reshape([1, 3, 8, 8], [1, 192]), _reshape([4, 6], [2, 2, 2, 3], True),
+    _reshape([1, 16, 5, 5], [-1, 25]),
     _reshape([30], [2, 3, 5]), _reshape([2, 3, 4], [1, -1, 0]), _transpose([1, 64, 30, 31], [0, 3, 1, 2]),
-    _transpose([2, 3, 4, 5], [3, 2, 1, 0]), _transpose([5, 4, 3], [1, 0, 2]), _transpose([2, 3, 2, 3, 2], [4, 2, 0, 3, 1]),
+    _transpose([2, 3, 4, 5], [3, 2, 1, 0]), _transpose([5, 4, 3], [1, 0, 2]),
+    _transpose([2, 3, 2, 3, 2], [4, 2, 0, 3, 1]),
     _transpose([1, 8, 64, 32], [0, 2, 1, 3]), _transpose([300, 200], [1, 0]), _softmax([3, 1000], -1),
     _softmax([1, 4, 65, 65], -1), _softmax([2, 3, 4], 0), _softmax([1, 21, 9, 9], 1), _softmax([2, 3, 4], None, 11),
     _softmax([2, 3, 4, 5], 3, 12), _softmax([4, 33], 1, 13, 80.0), _softmax([7], 0), _softmax([5, 1], 1),
@@ -430,4 +441,5 @@ def extra_nets():
 
     def dropout(b):
         b.output(b.op("Dropout", b.input([2, 9])))
-    return [("leakyrelu_1x3x5x7", leaky), ("concat_channels", concat), ("concat_last", concat_last), ("dropout_2x9", dropout)]
+    return [("leakyrelu_1x3x5x7", leaky), ("concat_channels", concat), ("concat_last", concat_last),
+            ("dropout_2x9", dropout)]

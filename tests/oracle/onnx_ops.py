@@ -69,7 +69,8 @@ class Windows:
         return np.pad(x, widths, constant_values=value)
 
     def taps(self, padded):
-        """For each kernel position: its index, and the view of `padded` with what that position sees in every window."""
+        """For each kernel position: its index, and the view of `padded` with what that position sees in every
+        window."""
         for tap in itertools.product(*(range(k) for k in self.kernel)):
             view = [slice(None)] * (padded.ndim - len(tap))
             for i, t in enumerate(tap):

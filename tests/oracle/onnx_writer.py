@@ -123,7 +123,8 @@ class Graph:
         return name
 
     def node(self, op, inputs, out=None, **attrs):
-        """A node. `out` is a name, a list of names, or absent (one output with a name of its own); "" is a missing input."""
+        """A node. `out` is a name, a list of names, or absent (one output with a name of its own); "" is a missing
+        input."""
         outputs = [out or self._fresh(op.lower())] if not isinstance(out, (list, tuple)) else list(out)
         body = b"".join(_bytes(1, i) for i in inputs) + b"".join(_bytes(2, o) for o in outputs)
         body += _bytes(3, "%s_%d" % (op, len(self._nodes))) + _bytes(4, op)

@@ -4,7 +4,8 @@
 
     shared_case.py REFERENCE.npz MODEL.onnx OUT_DIR
 
-The archive holds an array in_NAME for every input and out_NAME for every output of the model; the model gives their order.
+The archive holds an array in_NAME for every input and out_NAME for every output of the model; the model gives their
+order.
 """
 
 import argparse

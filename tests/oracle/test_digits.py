@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Tests of the committed digits network (networks/digits): that its files fit each other, that another evaluator than
-the one that trained it finds the same, and that its exact arithmetic is what it says. Retraining is train.py --check."""
+the one that trained it finds the same, and that its exact arithmetic is what it says. Retraining is train.py
+--check."""
 
 import os
 import struct

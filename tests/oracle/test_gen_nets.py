@@ -25,7 +25,8 @@ OPERATORS = {
 
 
 def tool(name, *args):
-    return subprocess.run([sys.executable, os.path.join(HERE, name), *args], capture_output=True, text=True, timeout=300,
+    return subprocess.run([sys.executable, os.path.join(HERE, name), *args], capture_output=True, text=True,
+                          timeout=300,
                           check=False)
 
 
@@ -111,7 +112,8 @@ class CaseTools(unittest.TestCase):
                 done = tool("shared_case.py", os.path.join(folder, "r.npz"), path, os.path.join(folder, "b"))
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 for file in ("input_ref_data.dat", "output_ref_data.dat"):
-                    with open(os.path.join(folder, "a", file), "rb") as one, open(os.path.join(folder, "b", file), "rb") as two:
+                    with open(os.path.join(folder, "a", file), "rb") as one, open(os.path.join(folder, "b", file),
+                                                                                  "rb") as two:
                         self.assertEqual(one.read(), two.read())
 
     def test_errors_are_one_line_and_a_status(self):

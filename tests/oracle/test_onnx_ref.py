@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Tests of the oracle itself: against results worked out by hand, always; and against other people's results where they are:
+"""Tests of the oracle itself: against results worked out by hand, always; and against other people's results where they
+are:
 
-    NPU_ONNX_TESTDATA   the data folder of Debian's libonnx-testdata (the ONNX backend tests): /usr/share/libonnx-testdata/data
+    NPU_ONNX_TESTDATA   the data folder of Debian's libonnx-testdata (the ONNX backend tests):
+                        /usr/share/libonnx-testdata/data
     NPU_REF_MODELS      a folder with models/NAME.onnx and ref/NAME__CASE.npz (arrays in_* and out_*)
 
 A variable that is set and leads nowhere is a failure; one that is not set is said to be missing.
@@ -25,7 +27,8 @@ TESTDATA, REF_MODELS = os.environ.get("NPU_ONNX_TESTDATA"), os.environ.get("NPU_
 NOT_INFERENCE = {
     "test_batchnorm_epsilon_training_mode", "test_batchnorm_example_training_mode", "test_training_dropout",
     "test_training_dropout_default", "test_training_dropout_default_mask", "test_training_dropout_mask",
-    "test_training_dropout_zero_ratio", "test_training_dropout_zero_ratio_mask", "test_identity_opt", "test_identity_sequence",
+    "test_training_dropout_zero_ratio", "test_training_dropout_zero_ratio_mask", "test_identity_opt",
+    "test_identity_sequence",
 }
 BACKEND_TESTS_AT_LEAST = 200  # ONNX 1.12 has 210
 
@@ -116,7 +119,8 @@ class ByHand(unittest.TestCase):
     def test_average_pool_counts_padding_only_when_told(self):
         x = f32([[[[2, 4], [6, 8]]]])
         self.same(run("AveragePool", x, kernel_shape=[2, 2], pads=[1, 1, 0, 0]), [[[[2, 3], [4, 5]]]])
-        self.same(run("AveragePool", x, kernel_shape=[2, 2], pads=[1, 1, 0, 0], count_include_pad=1), [[[[0.5, 1.5], [2, 5]]]])
+        self.same(run("AveragePool", x, kernel_shape=[2, 2], pads=[1, 1, 0, 0], count_include_pad=1),
+                  [[[[0.5, 1.5], [2, 5]]]])
 
     def test_average_pool_ceil_mode_divides_by_what_is_there(self):
         x = f32([1, 2, 3, 4, 5], 1, 1, 5)
@@ -323,7 +327,8 @@ class ReferenceModels(unittest.TestCase):
 
 def load_tests(loader, _, __):
     suite = unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in (ByHand, Files))
-    for case, name, value in ((BackendTests, "NPU_ONNX_TESTDATA", TESTDATA), (ReferenceModels, "NPU_REF_MODELS", REF_MODELS)):
+    for case, name, value in ((BackendTests, "NPU_ONNX_TESTDATA", TESTDATA), (ReferenceModels, "NPU_REF_MODELS",
+                                                                              REF_MODELS)):
         if value:
             suite.addTests(loader.loadTestsFromTestCase(case))
         else:

@@ -81,6 +81,40 @@ class DeviceTest(unittest.TestCase):
         wait_for(lambda: self.card.reg("CORE_BUSY"), "the job to begin")
 
 
+class StoppedMachine(DeviceTest):
+    def setUp(self):
+        self.start(NPU_ARGUMENTS)
+        self.machine.command("cont")  # it is started with -S
+        self.prepare_jobs()
+
+    def test_a_running_job_stands_still(self):
+        self.submit_long_job()
+        start = self.card.reg("PROGRESS", 8)
+        wait_for(lambda: self.card.reg("PROGRESS", 8) > start, "progress")
+        self.machine.command("stop")
+        stopped = self.card.reg("PROGRESS", 8)
+        for _ in range(2000):
+            self.assertEqual(self.card.reg("PROGRESS", 8), stopped)
+        self.machine.command("cont")
+        wait_for(lambda: self.card.reg("PROGRESS", 8) > stopped, "progress after cont")
+
+    def test_a_submitted_job_waits(self):
+        self.machine.command("stop")
+        self.card.submit([self.NOP_REGION])
+        for _ in range(2000):
+            self.assertEqual(self.card.queue_reg("SQ_HEAD"), 0)
+        self.machine.command("cont")
+        self.assertEqual(self.card.completion()["status"], C["STATUS_OK"])
+
+    def test_a_reset_is_obeyed(self):
+        self.submit_long_job()
+        self.machine.command("stop")
+        self.card.set_reg("CTRL", C["CTRL_RESET"])
+        self.card.wait_ready()
+        self.assertEqual(self.card.reg("CORE_BUSY"), 0)
+        self.machine.command("cont")
+
+
 class Configuration(DeviceTest):
     def setUp(self):
         self.start(NPU_ARGUMENTS + ",vectors=70")
@@ -464,7 +498,8 @@ class BehindIommu(DeviceTest):
 
 
 class Faults(DeviceTest):
-    """Properties fault-NAME, at the start and while the machine runs. What each does to the chip is the model's test."""
+    """Properties fault-NAME, at the start and while the machine runs. What each does to the chip is the
+        model's test."""
 
     def fault(self, name, value=None):
         where = {"path": "/machine/peripheral/npu0", "property": "fault-" + name}

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Holds the arrows between the parts (docs/architecture.md): what each folder may include, and what each built object may need.
+"""Holds the arrows between the parts (docs/architecture.md): what each folder may include, and what each built object
+may need.
 
 usage: arrows.py [BUILD]     BUILD: build folder, default: build
 """
@@ -14,24 +15,39 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 # folder -> project headers that its sources must not include (regular expressions on the text of the #include)
 DRIVER = r"npu_accel\.h|drm.*\.h"
 LIBRARY = r"(.*/)?npu\.h|bmlib_runtime\.h|npu_bm_internal\.h"
+COMPILER = r"compiler/.*"
 RUNTIME = r"bmdef\.h|bmruntime_.*\.h"
 MODEL = r"npu_model\.h"
-CHIP = r"npu_regs\.h|npu_isa\.hp?p?|npu_cost\.hpp"
+CHIP = r"npu_regs\.h|npu_isa\.hp?p?|npu_(cost|operands|arith)\.hpp|npu_hw_params\.h"
+ASSEMBLER = r"uapi/hw/asm/.*"
 FORBIDDEN = [
-    ("uapi/hw", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
+    ("common", r".*\.hp?p?"),
+    ("uapi/hw", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL, COMPILER])),
     ("uapi/drm", "|".join([LIBRARY, RUNTIME, MODEL, CHIP])),
     ("kernel", "|".join([LIBRARY, RUNTIME, MODEL, r"npu_isa.*"])),
-    ("qemu-device/model", "|".join([DRIVER, LIBRARY, RUNTIME])),
+    ("qemu-device/model", "|".join([DRIVER, LIBRARY, RUNTIME, ASSEMBLER, COMPILER])),
     ("qemu-device/qemu", "|".join([DRIVER, LIBRARY, RUNTIME])),
     ("libnpu/src", "|".join([RUNTIME, MODEL])),
     ("libnpu/bmlib", "|".join([RUNTIME, MODEL])),
     ("libnpu/sim", RUNTIME),
     ("runtime/bmodel", "|".join([DRIVER, LIBRARY, MODEL])),
-    ("runtime/graph", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
-    ("runtime/cpu", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
-    ("runtime/cpuop", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
-    ("runtime/compiler", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
-    ("runtime/launch", "|".join([MODEL, r"onnx.*|npuc\.h"])),
+    ("runtime/cpu", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL, COMPILER, r"runtime/launch/.*"])),
+    ("compiler", "|".join([DRIVER, LIBRARY, RUNTIME, MODEL])),
+    ("runtime/launch", "|".join([MODEL, COMPILER, r"onnx.*"])),
+    ("runtime/bmodel", "|".join([COMPILER, r"runtime/launch/.*"])),
+    ("compiler", r"runtime/launch/.*"),
+    # The runtime's rooms: memory <- trace <- model <- exec <- api; error.h is before all of them.
+    ("runtime/launch/memory", r"runtime/launch/(trace|model|exec|api)/.*"),
+    ("runtime/launch/trace", r"runtime/launch/(model|exec|api)/.*"),
+    ("runtime/launch/model", r"runtime/launch/(exec|api)/.*"),
+    ("runtime/launch/exec", r"runtime/launch/api/.*"),
+    # The compiler's rooms: import -> graph <- passes <- lowering <- kernels <- schedule <- api.
+    ("compiler/graph", r"compiler/(import|passes|lowering|kernels|schedule|api)/.*"),
+    ("compiler/import", r"compiler/(passes|lowering|kernels|schedule|api)/.*"),
+    ("compiler/passes", r"compiler/(import|lowering|kernels|schedule|api)/.*"),
+    ("compiler/lowering", r"compiler/(import|kernels|schedule|api)/.*"),
+    ("compiler/kernels", r"compiler/(import|schedule|api)/.*"),
+    ("compiler/schedule", r"compiler/(import|api)/.*"),
 ]
 
 # The driver leaves commands to user space, but for those by which it zeroes and moves memory.
@@ -79,8 +95,12 @@ def check_includes(folder, forbidden):
 
 
 def needed(path, env):
-    out = subprocess.run(["ldd", path], capture_output=True, text=True, env=env, check=False).stdout
-    return [line.split()[0] for line in out.splitlines() if line.strip()]
+    """Libraries of a program, directly or through others; an error where ldd cannot tell them all."""
+    done = subprocess.run(["ldd", path], capture_output=True, text=True, env=env, check=False)
+    libraries = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode or "not found" in done.stdout or not any(library.startswith("libc.so") for library in libraries):
+        raise OSError(f"ldd {path}: status {done.returncode}: {done.stdout}{done.stderr}")
+    return libraries
 
 
 def main():
@@ -96,8 +116,10 @@ def main():
             print("FAIL", line)
     for name, forbidden in NEEDED:
         path = os.path.join(build, name)
-        bad = [f"{name} is not built"] if not os.path.exists(path) else \
-            [f"{name} needs {lib}" for lib in needed(path, env) if re.match(forbidden, lib)]
+        try:
+            bad = [f"{name} needs {lib}" for lib in needed(path, env) if re.match(forbidden, lib)]
+        except OSError as error:
+            bad = [str(error)]
         passed, failed = (passed + 1, failed) if not bad else (passed, failed + 1)
         for line in bad:
             print("FAIL", line)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The driver without a warning: W=1 and sparse for the kernels that it runs on and for the newest one that Debian has, checkpatch --strict, coccicheck. Needs all
-# three kernels in the cache.
+# The driver without a warning: W=1 and sparse for the kernels that it runs on and for the newest one that Debian has,
+# checkpatch --strict, coccicheck. Needs all three kernels in the cache.
 
 cd "$(dirname "$0")/../.." || exit 1
 passed=0
@@ -25,9 +25,11 @@ trap 'rm -rf "$work"' EXIT
 # build KERNEL FLAG...: compiles everything anew, in a build folder of its own; complaints go to $work/complaints.
 build() {
     rm -rf "$work/build"
-    NPU_BUILD=$work/build scripts/module.sh "$@" >"$work/log" 2>&1 || echo "the build ended with status $?" >>"$work/log"
+    NPU_BUILD=$work/build scripts/module.sh "$@" >"$work/log" 2>&1 || echo "the build ended with status $?" \
+        >>"$work/log"
     # Not our fault: this machine's compiler is not the one, to the letter, that built Debian's kernel.
-    grep -E 'warning:|error:|ended with status' "$work/log" | grep -v 'warning: the compiler differs from' >"$work/complaints"
+    grep -E 'warning:|error:|ended with status' "$work/log" | grep -v 'warning: the compiler differs from' \
+        >"$work/complaints"
     [ -e "$work/build/kernel/$1/kernel/npu.ko" ] || echo "no npu.ko" >>"$work/complaints"
 }
 
@@ -51,8 +53,21 @@ grep -q '  CHECK .*/npu_drv.c' "$work/log" || echo "sparse did not run" >>"$work
 check "W=1 and sparse as drivers/accel/npu of Linux $KVERSION" "$work/complaints"
 newest_missing "$work/tree" >"$work/complaints"
 check "exports of Linux $KVERSION" "$work/complaints"
-newest_coccicheck | grep -v 'be a metavariable?$' >"$work/complaints"
+newest_patches "$work/tree" >"$work/log"
+grep -E 'warning:|error:' "$work/log" >"$work/complaints"
+check "the patches of kernel/upstream for Linux $KVERSION" "$work/complaints"
+newest_coccicheck >"$work/log"
+grep -v 'be a metavariable?$' "$work/log" | grep -v '^semantic patches: [1-9][0-9]*$' >"$work/complaints"
+grep -q '^semantic patches: [1-9]' "$work/log" || echo "no semantic patch ran" >>"$work/complaints"
 check "coccicheck of Linux $KVERSION" "$work/complaints"
+
+# Names of the driver's page that the driver has not.
+: >"$work/complaints"
+while read -r name; do
+    grep -rqw -- "$name" kernel/*.[ch] kernel/Kconfig uapi/drm || [ -e "kernel/$name" ] ||
+        echo "error: $name" >>"$work/complaints"
+done < <(grep -oE '``[A-Za-z0-9]+_[A-Za-z0-9_.]+``' kernel/Documentation/npu.rst | tr -d '`' | sed 's/^CONFIG_//')
+check "names in kernel/Documentation/npu.rst" "$work/complaints"
 
 # shellcheck source=/dev/null
 . "$(scripts/kernel-debug.sh --env)" || { echo "no debug kernel, so no checkpatch"; exit 1; }
@@ -60,7 +75,7 @@ for file in kernel/*.c kernel/*.h; do
     options=()
     # The macros of trace events look like no C that it knows.
     [ "$file" != kernel/npu_trace.h ] || options=(--ignore PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE)
-    perl "$CHECKPATCH" --no-tree --strict --max-line-length=100 --quiet --terse "${options[@]}" --file "$file" | grep -v '^total:' >"$work/complaints"
+    checkpatch "$file" "${options[@]}" >"$work/complaints"
     check "checkpatch $file" "$work/complaints"
 done
 

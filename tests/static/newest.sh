@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The driver as drivers/accel/npu of the newest kernel source: configured by its Kconfig, built by its Makefile, without a complaint of compiler (W=1), sparse or coccicheck,
-# and with nothing that the kernel does not export. Sourced by driver.sh.
+# The driver as drivers/accel/npu of the newest kernel source: configured by its Kconfig, built by its Makefile, without
+# a complaint of compiler (W=1), sparse or coccicheck, and with nothing that the kernel does not export; the patches of
+# kernel/upstream applied and compiled; checkpatch. Sourced by driver.sh.
 
 # in_tree FOLDER: a source tree of links, in which the driver stands.
 in_tree() {
     local tree=$1 folder
     mkdir -p "$tree/drivers/accel/npu"
     for folder in . drivers drivers/accel; do
-        find "$KSOURCE/$folder" -mindepth 1 -maxdepth 1 ! -path "$KSOURCE/./drivers" ! -path "$KSOURCE/drivers/accel" -exec ln -s -t "$tree/$folder" {} +
+        find "$KSOURCE/$folder" -mindepth 1 -maxdepth 1 ! -path "$KSOURCE/./drivers" ! -path "$KSOURCE/drivers/accel" \
+            -exec ln -s -t "$tree/$folder" {} +
     done
     # Linked, these would lead back to the original tree.
     cp --remove-destination "$KSOURCE/Makefile" "$tree/Makefile"
@@ -36,8 +38,40 @@ newest_build() {
 
 # Names that the driver needs and the kernel does not export; those in the pattern are made by compilers and macros.
 newest_missing() {
-    nm -u "$1-build/drivers/accel/npu/npu.o" | awk '{ print $2 }' | grep -vE '^__(x86_|fentry|SCT|tracepoint|start|stop|this_module|asan|kasan|ubsan|sanitizer)|^_GLOBAL|^_dev_(err|warn|info)$|^param_ops_' |
+    nm -u "$1-build/drivers/accel/npu/npu.o" | awk '{ print $2 }' |
+        grep -vE '^__(x86_|fentry|SCT|tracepoint|start|stop|this_module|asan|kasan|ubsan|sanitizer)' |
+        grep -vE '^_GLOBAL|^_dev_(err|warn|info)$|^param_ops_' |
         sort -u | comm -23 - "$KEXPORTS" | sed 's/$/: error: not exported/'
+}
+
+# newest_own TREE FILE: the file becomes a copy, and the folders that lead to it become folders of links.
+newest_own() {
+    local tree=$1 file=$2 at='' part
+    while read -r part; do
+        at=$at${at:+/}$part
+        [ -L "$tree/$at" ] || continue
+        rm "$tree/$at"
+        mkdir "$tree/$at"
+        find "$KSOURCE/$at" -mindepth 1 -maxdepth 1 -exec ln -s -t "$tree/$at" {} +
+    done < <(dirname "$file" | tr / '\n')
+    cp --remove-destination "$KSOURCE/$file" "$tree/$file"
+}
+
+# newest_patches TREE: complaints about patches that do not apply, one after the other, or that do not compile. The tree
+# is configured, and patched afterwards.
+newest_patches() {
+    local tree=$1 files file patch
+    files=$(sed -n 's|^+++ b/||p' kernel/upstream/*.patch | sort -u)
+    [ -n "$files" ] || echo "error: no patches"
+    for file in $files; do newest_own "$tree" "$file" || echo "error: $file is missing"; done
+    for patch in kernel/upstream/*.patch; do
+        patch -s -p1 --fuzz=0 -d "$tree" <"$patch" || echo "error: $patch does not apply"
+    done
+    # shellcheck disable=SC2046 # a list of files
+    newest_make "$tree" $(sed -n 's|\.c$|.o|p' <<<"$files") 2>&1 || echo "error: the patched files do not compile"
+    for file in $(sed -n 's|\.c$|.o|p' <<<"$files"); do
+        [ -e "$tree-build/$file" ] || echo "error: $file was not compiled"
+    done
 }
 
 # One semantic patch of the kernel over all files of the driver: prints complaints.
@@ -45,11 +79,26 @@ coccicheck_one() {
     local options
     options=$(sed -n 's|^/// *Options:||p; s|^// *Options:||p' "$1" | head -n 1)
     # shellcheck disable=SC2086  # a list of options
-    spatch -D report --no-show-diff --very-quiet --cocci-file "$1" $options --dir kernel -I kernel 2>&1 || echo "$1: error: status $?"
+    spatch -D report --no-show-diff --very-quiet --cocci-file "$1" $options --dir kernel -I kernel 2>&1 ||
+        echo "$1: error: status $?"
 }
 
-# Those of the kernel's semantic patches that can report.
+# Those of the kernel's semantic patches that can report: their complaints, and how many there are ("semantic patches:
+# N").
 newest_coccicheck() {
+    local patches
     export -f coccicheck_one
-    grep -rlE --include='*.cocci' '^virtual.*\breport\b' "$KSOURCE/scripts/coccinelle" | sort | xargs -P "$(nproc)" -I{} bash -c 'coccicheck_one {}'
+    patches=$(grep -rlE --include='*.cocci' '^virtual.*\breport\b' "$KSOURCE/scripts/coccinelle" | sort)
+    [ -n "$patches" ] || return
+    xargs -P "$(nproc)" -I{} bash -c 'coccicheck_one {}' <<<"$patches" &&
+        echo "semantic patches: $(wc -l <<<"$patches")"
+}
+
+# checkpatch FILE OPTION...: prints complaints. Its summary shows that it has read the file.
+checkpatch() {
+    local file=$1 log
+    shift
+    log=$(perl "$CHECKPATCH" --no-tree --strict --max-line-length=100 "$@" --file "$file" 2>&1)
+    grep -E '^(ERROR|WARNING|CHECK):|^#[0-9]+: FILE: ' <<<"$log"
+    grep -q '^total: .* [1-9][0-9]* lines checked$' <<<"$log" || echo "$file: checkpatch did not run"
 }

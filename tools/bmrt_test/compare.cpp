@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "compare.h"
+#include "tools/bmrt_test/compare.h"
 
 #include <algorithm>
 #include <bit>
@@ -53,6 +53,8 @@ double element(bm_data_type_t dtype, const void *data, uint64_t i) {
 
 bool is_float(bm_data_type_t dtype) { return dtype == BM_FLOAT32 || dtype == BM_FLOAT16 || dtype == BM_BFLOAT16; }
 
+double smallest_normal(bm_data_type_t dtype) { return std::ldexp(1, dtype == BM_FLOAT16 ? -14 : -126); }
+
 double difference(double got, double expected) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
   const double d = std::fabs(got - expected);
@@ -66,12 +68,12 @@ Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, 
   Comparison out;
   out.limit = static_cast<double>(tolerance.accuracy_i);
   if (is_float(dtype)) {
-    double largest = 1;
+    double largest = 0;
     for (uint64_t i = 0; i < count; ++i) {
       const double v = std::fabs(element(dtype, expected, i));
       if (std::isfinite(v)) largest = std::max(largest, v);
     }
-    out.limit = tolerance.accuracy_f * largest;
+    out.limit = std::max(tolerance.accuracy_f * largest, smallest_normal(dtype));
   }
   for (uint64_t i = 0; i < count; ++i) {
     Element e{i, element(dtype, got, i), element(dtype, expected, i), 0};

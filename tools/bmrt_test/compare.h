@@ -31,9 +31,10 @@ struct Comparison {
 };
 
 /*
- * Floating point: got and expected agree if |got - expected| <= accuracy_f * max(1, max |expected|), the maximum taken
- * over the finite elements of the tensor; NaN agrees with NaN, an infinity with itself. Integers: if |got - expected|
- * <= accuracy_i.
+ * Floating point: got and expected agree if |got - expected| <= accuracy_f * max |expected|, the maximum taken over the
+ * finite elements of the tensor: what is small because large numbers cancel each other has their errors. Below the
+ * type's smallest normal number, which a device may flush to zero, all agree. NaN agrees with NaN, an infinity with
+ * itself. Integers: if |got - expected| <= accuracy_i.
  */
 Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
                    const Tolerance &tolerance);

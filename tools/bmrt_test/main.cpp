@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "runner.h"
+#include "tools/bmrt_test/runner.h"
 
 int main(int argc, char **argv) try {
   bmrt_test::Options options;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "options.h"
+#include "tools/bmrt_test/options.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "common/status.h"
+
 namespace bmrt_test {
+
+using npu::Status;
 
 namespace {
 
@@ -25,14 +29,6 @@ bool parse_shape(const std::string &text, size_t &at, bm_shape_t &shape) {
   return true;
 }
 
-std::string check(const Options &o, bool compare_given) {
-  if (o.bmodel.empty() == o.context_dir.empty()) return "exactly one of --bmodel and --context_dir is needed";
-  if (compare_given && o.compare && o.context_dir.empty())
-    return "--compare 1 needs the reference data of --context_dir";
-  if (!o.shapes.empty() && o.network < 0) return "--shapes needs --net_idx: they are the input shapes of one network";
-  return {};
-}
-
 }  // namespace
 
 bool parse_shapes(const std::string &text, std::vector<bm_shape_t> &out) {
@@ -46,6 +42,23 @@ bool parse_shapes(const std::string &text, std::vector<bm_shape_t> &out) {
   } while (at < text.size());
   return true;
 }
+
+namespace {
+
+/// Reads the shapes; says which options do not go together.
+Status check(Options &o, const std::string &shapes, bool compare_given) {
+  if (!shapes.empty() && !parse_shapes(shapes, o.shapes))
+    return Status::error("--shapes " + shapes + ": expected [1,3,224,224] for each input, separated by commas");
+  if (o.bmodel.empty() == o.context_dir.empty())
+    return Status::error("exactly one of --bmodel and --context_dir is needed");
+  if (compare_given && o.compare && o.context_dir.empty())
+    return Status::error("--compare 1 needs the reference data of --context_dir");
+  if (!o.shapes.empty() && o.network < 0)
+    return Status::error("--shapes needs --net_idx: they are the input shapes of one network");
+  return {};
+}
+
+}  // namespace
 
 std::optional<int> parse_options(int argc, const char *const *argv, Options &out) {
   CLI::App app{"Runs the networks of a .bmodel on the NPU and compares their outputs with reference data.",
@@ -68,7 +81,7 @@ std::optional<int> parse_options(int argc, const char *const *argv, Options &out
   app.add_option("--compare", compare, "0: do not compare with output_ref_data.dat; default 1 with --context_dir")
       ->check(CLI::Range(0, 1));
   app.add_option("--accuracy_f", out.accuracy_f,
-                 "floating point: |got - expected| may be this much times max(1, largest |expected| of the tensor)")
+                 "floating point: |got - expected| may be this much times the largest |expected| of the tensor")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e30));
   app.add_option("--accuracy_i", out.accuracy_i, "integers: |got - expected| may be this much")
@@ -85,15 +98,12 @@ std::optional<int> parse_options(int argc, const char *const *argv, Options &out
     return app.exit(e) == 0 ? kSuccess : kUsage;
   }
   out.compare = compare < 0 ? !out.context_dir.empty() : compare == 1;
-  std::string why;
-  if (!shapes.empty() && !parse_shapes(shapes, out.shapes))
-    why = "--shapes " + shapes + ": expected [1,3,224,224] for each input, separated by commas";
-  if (why.empty()) why = check(out, compare >= 0);
-  if (why.empty()) {
+  const Status status = check(out, shapes, compare >= 0);
+  if (status.ok()) {
     if (!out.context_dir.empty()) out.bmodel = out.context_dir + "/compilation.bmodel";
     return std::nullopt;
   }
-  std::fprintf(stderr, "bmrt_test: %s\nRun with --help for more information.\n", why.c_str());
+  std::fprintf(stderr, "bmrt_test: %s\nRun with --help for more information.\n", status.message().c_str());
   return kUsage;
 }
 

@@ -13,8 +13,8 @@ namespace bmrt_test {
 
 enum ExitCode : int {
   kSuccess = 0,
-  kUsage = 1,     ///< bad command line
-  kLoad = 2,      ///< no device, bad model, bad reference data
+  kLoad = 1,      ///< no device, bad model, bad reference data
+  kUsage = 2,     ///< bad command line, as of all tools
   kLaunch = 3,    ///< a launch was refused or its job failed
   kMismatch = 4,  ///< outputs differ from the reference
 };

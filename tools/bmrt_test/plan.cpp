@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-#include "plan.h"
+#include "tools/bmrt_test/plan.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 
 namespace bmrt_test {
+
+using npu::Status;
 
 namespace {
 
@@ -33,15 +36,15 @@ Case make_case(const bm_net_info_t &info, int network, int stage, const bm_shape
   return c;
 }
 
-std::string check_count(const std::vector<bm_shape_t> &shapes, const bm_net_info_t &info) {
+Status check_count(const std::vector<bm_shape_t> &shapes, const bm_net_info_t &info) {
   if (shapes.empty() || shapes.size() == static_cast<size_t>(info.input_num)) return {};
-  return "--shapes has " + std::to_string(shapes.size()) + " shapes, network '" + info.name + "' has " +
-         std::to_string(info.input_num) + " inputs";
+  return Status::error("--shapes has " + std::to_string(shapes.size()) + " shapes, network '" + info.name + "' has " +
+                       std::to_string(info.input_num) + " inputs");
 }
 
 /// The outputs' shapes of a dynamic network: those that a launch with these inputs, all zero, has.
-std::string launched_shapes(void *p_bmrt, const bm_net_info_t &info, const std::vector<bm_shape_t> &shapes,
-                            std::vector<bm_shape_t> &outputs) {
+Status launched_shapes(void *p_bmrt, const bm_net_info_t &info, const std::vector<bm_shape_t> &shapes,
+                       std::vector<bm_shape_t> &outputs) {
   const auto handle = static_cast<bm_handle_t>(bmrt_get_bm_handle(p_bmrt));
   std::vector<bm_tensor_t> in, out(static_cast<size_t>(info.output_num));
   bool done = true;
@@ -51,7 +54,7 @@ std::string launched_shapes(void *p_bmrt, const bm_net_info_t &info, const std::
     if (done) in.push_back(t);
   }
   done = done && bmrt_launch_tensor(p_bmrt, info.name, in.data(), info.input_num, out.data(), info.output_num);
-  const std::string why = done ? "" : bmrt_last_error();
+  const Status status = done ? Status() : Status::error(bmrt_last_error());
   if (done) bm_thread_sync(handle);  // what fails here fails in the test
   for (const bm_tensor_t &t : out) {
     if (!done) break;
@@ -59,16 +62,15 @@ std::string launched_shapes(void *p_bmrt, const bm_net_info_t &info, const std::
     bm_free_device(handle, t.device_mem);
   }
   for (const bm_tensor_t &t : in) bm_free_device(handle, t.device_mem);
-  return why;
+  return status;
 }
 
 /// A dynamic network with --shapes: one case, whose tensors the reference data have in place of those of the stages.
-std::string make_dynamic_case(void *p_bmrt, const bm_net_info_t &info, int network, const Options &o, uint64_t &in,
-                              uint64_t &out, Plan &plan) {
-  std::string why = check_count(o.shapes, info);
+Status make_dynamic_case(void *p_bmrt, const bm_net_info_t &info, int network, const Options &o, uint64_t &in,
+                         uint64_t &out, Plan &plan) {
   std::vector<bm_shape_t> outputs;
-  if (why.empty()) why = launched_shapes(p_bmrt, info, o.shapes, outputs);
-  if (!why.empty()) return why;
+  NPU_TRY(check_count(o.shapes, info));
+  NPU_TRY(launched_shapes(p_bmrt, info, o.shapes, outputs));
   std::vector<bm_tensor_t> tensors(o.shapes.size());
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].shape = o.shapes[i];
   const int stage = bmrt_get_stage_index(p_bmrt, info.name, tensors.data());
@@ -85,51 +87,51 @@ bool wanted(const bm_net_info_t &info, int network, int stage, const Options &o)
 }
 
 /// The file must have exactly the bytes that the model's tensors need.
-std::string read_file(const std::string &path, uint64_t bytes, std::vector<uint8_t> &out) {
+Status read_file(const std::string &path, uint64_t bytes, std::vector<uint8_t> &out) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return path + ": cannot open: " + std::strerror(errno);
+  if (!file) return Status::error(path + ": cannot open: " + std::strerror(errno));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return Status::error(path + ": is a directory");
   out.assign(std::istreambuf_iterator<char>(file), {});
   if (out.size() == bytes) return {};
-  return path + ": has " + std::to_string(out.size()) + " bytes, the tensors of the model need " +
-         std::to_string(bytes);
+  return Status::error(path + ": has " + std::to_string(out.size()) + " bytes, the tensors of the model need " +
+                       std::to_string(bytes));
 }
 
 }  // namespace
 
-std::string make_plan(void *p_bmrt, const Options &o, Plan &plan) {
+Status make_plan(void *p_bmrt, const Options &o, Plan &plan) {
   const char **names = nullptr;
   bmrt_get_network_names(p_bmrt, &names);
   const std::unique_ptr<const char *[], FreeArray> own(names);
-  if (!names) return bmrt_last_error();
+  if (!names) return Status::error(bmrt_last_error());
   const int networks = bmrt_get_network_number(p_bmrt);
   uint64_t in = 0, out = 0;
   for (int n = 0; n < networks; ++n) {
     const bm_net_info_t *info = bmrt_get_network_info(p_bmrt, names[n]);
-    if (!info) return bmrt_last_error();
+    if (!info) return Status::error(bmrt_last_error());
     if (info->is_dynamic && !o.shapes.empty() && (o.network < 0 || n == o.network)) {
-      const std::string why = make_dynamic_case(p_bmrt, *info, n, o, in, out, plan);
-      if (!why.empty()) return why;
+      NPU_TRY(make_dynamic_case(p_bmrt, *info, n, o, in, out, plan));
       continue;
     }
     for (int s = 0; s < info->stage_num; ++s) {
       const bm_stage_info_t &stage = info->stages[s];
       Case c = make_case(*info, n, s, stage.input_shapes, stage.output_shapes, in, out);
       if (!wanted(*info, n, s, o)) continue;
-      const std::string why = check_count(o.shapes, *info);
-      if (!why.empty()) return why;
+      NPU_TRY(check_count(o.shapes, *info));
       for (size_t i = 0; i < o.shapes.size(); ++i) c.inputs[i].shape = o.shapes[i];
       plan.cases.push_back(std::move(c));
     }
   }
   if (plan.cases.empty())
-    return "no network and stage is left to run: --net_idx, --stage_idx or --shapes match none of the " +
-           std::to_string(networks) + " networks";
+    return Status::error("no network and stage is left to run: --net_idx, --stage_idx or --shapes match none of the " +
+                         std::to_string(networks) + " networks");
   if (o.context_dir.empty()) {
     plan.input_data.resize(in);
     return {};
   }
-  const std::string why = read_file(o.context_dir + "/input_ref_data.dat", in, plan.input_data);
-  if (!why.empty() || !o.compare) return why;
+  NPU_TRY(read_file(o.context_dir + "/input_ref_data.dat", in, plan.input_data));
+  if (!o.compare) return {};
   return read_file(o.context_dir + "/output_ref_data.dat", out, plan.output_data);
 }
 

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "options.h"
+#include "common/status.h"
+#include "tools/bmrt_test/options.h"
 
 namespace bmrt_test {
 
@@ -33,7 +34,7 @@ struct Plan {
 };
 
 /// Fills `plan`; returns an empty string, or what is wrong with options or reference files.
-std::string make_plan(void *p_bmrt, const Options &options, Plan &plan);
+npu::Status make_plan(void *p_bmrt, const Options &options, Plan &plan);
 
 }  // namespace bmrt_test
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "runner.h"
+#include "tools/bmrt_test/runner.h"
 
 #include <chrono>
 #include <cstdio>
@@ -8,10 +8,13 @@
 #include <memory>
 #include <thread>
 
+#include "bmruntime_log.h"
 #include "npu.h"
-#include "worker.h"
+#include "tools/bmrt_test/worker.h"
 
 namespace bmrt_test {
+
+using npu::Status;
 
 namespace {
 
@@ -50,13 +53,13 @@ int run_workers(const Session &session, std::vector<std::unique_ptr<Worker>> &wo
   return kSuccess;
 }
 
-std::string export_outputs(const Options &o, const std::vector<uint8_t> &bytes) {
+Status export_outputs(const Options &o, const std::vector<uint8_t> &bytes) {
   const std::string path =
       (o.context_dir.empty() ? std::string() : o.context_dir + "/") + "output_ref_data.dat.bmrt_test";
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   file.close();
-  return file ? "" : path + ": cannot write";
+  return file ? Status() : Status::error(path + ": cannot write");
 }
 
 void print_times(double load, const std::vector<std::unique_ptr<Worker>> &workers) {
@@ -82,6 +85,7 @@ void ask_for_profile(const Options &o) {
 }  // namespace
 
 int run(const Options &options) {
+  if (!std::getenv("BMRT_LOG_VERSION")) bmrt_set_current_log_level(BMRT_LogLevel::FATAL);  // fail() prints them
   bm_handle_t raw;
   if (bm_dev_request(&raw, options.device) != BM_SUCCESS)
     return fail(kLoad, "device " + std::to_string(options.device) + ": " + npu_last_error());
@@ -93,15 +97,14 @@ int run(const Options &options) {
   if (!bmrt_load_bmodel(p_bmrt.get(), options.bmodel.c_str())) return fail(kLoad, bmrt_last_error());
   const double load = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Plan plan;
-  std::string why = make_plan(p_bmrt.get(), options, plan);
-  if (!why.empty()) return fail(kLoad, why);
+  if (const Status made = make_plan(p_bmrt.get(), options, plan); !made.ok()) return fail(kLoad, made.message());
   const Session session{options, plan, raw, p_bmrt.get(), clock_khz(options.device)};
   std::vector<std::unique_ptr<Worker>> workers;
   const int code = run_workers(session, workers);
   if (code == kSuccess || code == kMismatch) print_times(load, workers);
   if (!options.export_output || code == kLaunch) return code;
-  why = export_outputs(options, workers[0]->outputs());
-  return why.empty() ? code : fail(kLoad, why);
+  const Status written = export_outputs(options, workers[0]->outputs());
+  return written.ok() ? code : fail(kLoad, written.message());
 }
 
 }  // namespace bmrt_test

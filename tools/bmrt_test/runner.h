@@ -2,7 +2,7 @@
 #ifndef BMRT_TEST_RUNNER_H
 #define BMRT_TEST_RUNNER_H
 
-#include "options.h"
+#include "tools/bmrt_test/options.h"
 
 namespace bmrt_test {
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "worker.h"
+#include "tools/bmrt_test/worker.h"
 
 #include <chrono>
 #include <cstdio>
 
-#include "compare.h"
 #include "npu.h"
+#include "tools/bmrt_test/compare.h"
 
 namespace bmrt_test {
+
+using npu::Status;
 
 namespace {
 
@@ -32,42 +34,42 @@ class Worker::Tensors {
     for (auto *list : {&inputs, &outputs})
       for (const bm_tensor_t &t : *list) bm_free_device(session_.handle, t.device_mem);
   }
-  /// Empty string or the reason.
-  std::string allocate(const Case &c) {
-    const std::string why = add(c.inputs, "input", inputs);
-    return why.empty() ? add(c.outputs, "output", outputs) : why;
+  Status allocate(const Case &c) {
+    NPU_TRY(add(c.inputs, "input", inputs));
+    return add(c.outputs, "output", outputs);
   }
   /// Copies the inputs; outputs become all ones (NaN), so that one that is not written cannot pass for right.
-  std::string upload(const Case &c) {
+  Status upload(const Case &c) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       void *data = const_cast<uint8_t *>(session_.plan.input_data.data() + c.inputs[i].offset);
       const auto bytes = static_cast<unsigned int>(c.inputs[i].bytes);
       if (bm_memcpy_s2d_partial(session_.handle, inputs[i].device_mem, data, bytes) != BM_SUCCESS)
-        return npu_last_error();
+        return Status::error(npu_last_error());
     }
     uint8_t ones = 0xff;
     for (const bm_tensor_t &t : outputs)
-      if (bm_memset_device_ext(session_.handle, &ones, 1, t.device_mem) != BM_SUCCESS) return npu_last_error();
+      if (bm_memset_device_ext(session_.handle, &ones, 1, t.device_mem) != BM_SUCCESS)
+        return Status::error(npu_last_error());
     return {};
   }
-  std::string download(const Case &c, std::vector<uint8_t> &out) {
+  Status download(const Case &c, std::vector<uint8_t> &out) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const size_t at = out.size();
       out.resize(at + c.outputs[i].bytes);
       const auto bytes = static_cast<unsigned int>(c.outputs[i].bytes);
       if (bm_memcpy_d2s_partial(session_.handle, out.data() + at, outputs[i].device_mem, bytes) != BM_SUCCESS)
-        return npu_last_error();
+        return Status::error(npu_last_error());
     }
     return {};
   }
   std::vector<bm_tensor_t> inputs, outputs;
 
  private:
-  std::string add(const std::vector<TensorPlan> &plans, const char *what, std::vector<bm_tensor_t> &list) {
+  Status add(const std::vector<TensorPlan> &plans, const char *what, std::vector<bm_tensor_t> &list) {
     for (const TensorPlan &p : plans) {
       bm_device_mem_t mem;
       if (bm_malloc_device_byte(session_.handle, &mem, static_cast<unsigned int>(p.bytes)) != BM_SUCCESS)
-        return std::string(what) + " '" + p.name + "': " + npu_last_error();
+        return Status::error(std::string(what) + " '" + p.name + "': " + npu_last_error());
       bm_tensor_t t;
       bmrt_tensor_with_device(&t, mem, p.dtype, p.shape);
       list.push_back(t);
@@ -91,16 +93,16 @@ int Worker::run() {
 int Worker::run_case(const Case &c) {
   Tensors tensors(session_);
   const auto start = Clock::now();
-  std::string why = tensors.allocate(c);
-  if (why.empty()) why = tensors.upload(c);
-  if (!why.empty()) return fail(kLaunch, c, why);
+  Status status = tensors.allocate(c);
+  if (status.ok()) status = tensors.upload(c);
+  if (!status.ok()) return fail(kLaunch, c, status.message());
   const auto loaded = Clock::now();
   const int code = launch(c, tensors);
   if (code != kSuccess) return code;
   const auto calculated = Clock::now();
   const size_t first_byte = outputs_.size();
-  why = tensors.download(c, outputs_);
-  if (!why.empty()) return fail(kLaunch, c, why);
+  status = tensors.download(c, outputs_);
+  if (!status.ok()) return fail(kLaunch, c, status.message());
   const auto read = Clock::now();
   const int result = session_.plan.output_data.empty() ? static_cast<int>(kSuccess) : check_outputs(c, first_byte);
   const auto end = Clock::now();

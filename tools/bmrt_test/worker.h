@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plan.h"
+#include "tools/bmrt_test/plan.h"
 
 namespace bmrt_test {
 

@@ -4,16 +4,19 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include "assembler.h"
+#include "uapi/hw/asm/assembler.h"
 
 namespace {
 
 constexpr char kUsage[] =
     "usage: npu-asm FILE -o OUT    assemble FILE to OUT\n"
-    "       npu-asm -d FILE        disassemble FILE to standard output\n";
+    "       npu-asm -d FILE        disassemble FILE to standard output\n"
+    "       npu-asm --version      version of this program\n"
+    "       npu-asm --help         this text\n";
 
 int fail(const char *file, const char *what) {
   std::fprintf(stderr, "npu-asm: %s: %s\n", file, what);
@@ -23,6 +26,11 @@ int fail(const char *file, const char *what) {
 bool read(const char *name, std::vector<uint8_t> &bytes) {
   std::ifstream in(name, std::ios::binary);
   if (!in) return false;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(name, ignored)) {
+    errno = EISDIR;
+    return false;  // reading from it would throw
+  }
   bytes.assign(std::istreambuf_iterator<char>(in), {});
   return !in.bad();
 }
@@ -59,6 +67,10 @@ int main(int argc, char **argv) {
   if (argc == 4 && !std::strcmp(argv[2], "-o")) return assemble(argv[1], argv[3]);
   if (argc == 4 && !std::strcmp(argv[1], "-o")) return assemble(argv[3], argv[2]);
   if (argc == 3 && !std::strcmp(argv[1], "-d")) return disassemble(argv[2]);
+  if (argc == 2 && !std::strcmp(argv[1], "--version")) {
+    std::puts("npu-asm " NPU_VERSION);
+    return 0;
+  }
   const bool help = argc == 2 && !std::strcmp(argv[1], "--help");
   std::fputs(kUsage, help ? stdout : stderr);
   return help ? 0 : 2;

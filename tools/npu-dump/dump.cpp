@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "dump.h"
+#include "tools/npu-dump/dump.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "assembler.h"
 #include "npu_regs.h"
+#include "uapi/hw/asm/assembler.h"
 
 namespace npu::dump {
 
@@ -99,14 +99,10 @@ std::string readable(std::string_view line) {
 
 }  // namespace
 
-std::string decode(std::string_view text, std::string &error) {
-  error.clear();
+Status decode(std::string_view text, std::string &out) {
+  out.clear();
   const std::string head = "npu-coredump " + std::to_string(kVersion);
-  if (text.substr(0, text.find('\n')) != head) {
-    error = "this does not begin with \"" + head + "\"";
-    return "";
-  }
-  std::string out;
+  if (text.substr(0, text.find('\n')) != head) return Status::error("this does not begin with \"" + head + "\"");
   std::string_view last;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -114,8 +110,7 @@ std::string decode(std::string_view text, std::string &error) {
     out += readable(last);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (last != "end") error = "the dump is cut off: its last line is not \"end\"";
-  return out;
+  return last == "end" ? Status() : Status::error("the dump is cut off: its last line is not \"end\"");
 }
 
 }  // namespace npu::dump

@@ -7,13 +7,15 @@
 #include <string>
 #include <string_view>
 
+#include "common/status.h"
+
 namespace npu::dump {
 
 inline constexpr unsigned kVersion = 1;
 
 /// The dump with commands disassembled, ring entries taken apart and empty ones left out. Lines that are not known stay
-/// as they are. `error` says why it is none (or none of this version), or that it is cut off.
-std::string decode(std::string_view text, std::string &error);
+/// as they are. An error: it is none (or none of this version), or it is cut off; then `out` has what there is.
+Status decode(std::string_view text, std::string &out);
 
 }  // namespace npu::dump
 

@@ -6,18 +6,21 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
-#include "dump.h"
+#include "tools/npu-dump/dump.h"
 
 namespace {
 
 constexpr char kUsage[] =
     "usage: npu-dump [FILE]       show a dump; without FILE the one that the kernel has\n"
     "       npu-dump --raw        that one as it is\n"
-    "       npu-dump --discard    make room for the next one\n";
+    "       npu-dump --discard    make room for the next one\n"
+    "       npu-dump --version    version of this program\n"
+    "       npu-dump --help       this text\n";
 constexpr char kFolder[] = "/sys/class/devcoredump";
 
 int fail(const std::string &file, const char *what) {
@@ -28,6 +31,11 @@ int fail(const std::string &file, const char *what) {
 bool read(const std::string &name, std::string &text) {
   std::ifstream in(name, std::ios::binary);
   if (!in) return false;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(name, ignored)) {
+    errno = EISDIR;
+    return false;  // reading from it would throw
+  }
   text.assign(std::istreambuf_iterator<char>(in), {});
   return !in.bad();
 }
@@ -45,11 +53,11 @@ std::string find_dump() {
 }
 
 int show(const std::string &name, bool raw) {
-  std::string text, error;
+  std::string text, readable;
   if (!read(name, text)) return fail(name, std::strerror(errno));
-  const std::string readable = npu::dump::decode(text, error);
+  const npu::Status decoded = npu::dump::decode(text, readable);
   std::fputs((raw ? text : readable).c_str(), stdout);
-  return error.empty() ? 0 : fail(name, error.c_str());
+  return decoded.ok() ? 0 : fail(name, decoded.message().c_str());
 }
 
 int discard(const std::string &name) {
@@ -63,6 +71,10 @@ int discard(const std::string &name) {
 
 int main(int argc, char **argv) {
   const std::string word = argc == 2 ? argv[1] : "";
+  if (word == "--version") {
+    std::puts("npu-dump " NPU_VERSION);
+    return 0;
+  }
   const bool raw = word == "--raw", drop = word == "--discard";
   if (argc > 2 || (word.starts_with("-") && !raw && !drop)) {
     std::fputs(kUsage, word == "--help" ? stdout : stderr);

@@ -7,7 +7,7 @@
 #include <map>
 #include <string_view>
 
-#include "report.h"
+#include "tools/npu-smi/report.h"
 
 namespace npu::smi {
 namespace {
@@ -44,7 +44,8 @@ bool read_fdinfo(const fs::path &path, Client &client) {
   client.card_bytes = number(keys["drm-resident-card"]);
   client.system_bytes = number(keys["drm-resident-system"]);
   // One engine a core.
-  for (auto at = keys.lower_bound("drm-engine-core"); at != keys.end() && at->first.starts_with("drm-engine-core"); ++at)
+  for (auto at = keys.lower_bound("drm-engine-core"); at != keys.end() && at->first.starts_with("drm-engine-core");
+       ++at)
     client.engine_ns += number(at->second);
   client.jobs = number(keys["npu-jobs"]);
   return true;

@@ -10,8 +10,8 @@
 #include <memory>
 #include <thread>
 
-#include "../../libnpu/src/private.h"
-#include "report.h"
+#include "libnpu/src/private.h"
+#include "tools/npu-smi/report.h"
 
 namespace npu::smi {
 namespace {
@@ -104,8 +104,7 @@ unsigned int watch(const Look &look, std::vector<Watched> &cards) {
     if (look.stop && look.stop()) break;
     std::this_thread::sleep_for(step);
   } while (Clock::now() < end);
-  return static_cast<unsigned int>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count());
+  return static_cast<unsigned int>(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count());
 }
 
 /// What clients have done since they were seen before.
@@ -137,25 +136,24 @@ void finish(const std::vector<Client> &clients, Watched &w) {
 
 }  // namespace
 
-int collect(const Look &look, Report &report, std::string &why) {
+Status collect(const Look &look, Report &report) {
   const int count = npu_device_count();
   if (count <= 0 || look.only >= count) {
     // Opening has the sentence for each of these.
     npu_device *device = nullptr;
     const int err = npu_device_open(look.only < 0 ? 0 : static_cast<unsigned int>(look.only), &device);
     npu_device_close(device);
-    why = npu_last_error();
-    return err ? err : -ENODEV;
+    return Status::error(err ? err : -ENODEV, npu_last_error());
   }
   const std::vector<Client> before = find_clients("/proc");
   std::vector<Watched> cards;
-  int last = 0;
+  Status last;
   for (int i = 0; i < count; i++) {
     if (look.only >= 0 && i != look.only) continue;
     Watched &w = cards.emplace_back();
     if (const int err = identify(static_cast<unsigned int>(i), w)) {
-      w.card.lost = why = npu_last_error();
-      last = err;
+      w.card.lost = npu_last_error();
+      last = Status::error(err, w.card.lost);
     }
   }
   if (std::all_of(cards.begin(), cards.end(), [](const Watched &w) { return !w.card.lost.empty(); })) return last;
@@ -167,7 +165,7 @@ int collect(const Look &look, Report &report, std::string &why) {
     finish(clients, w);
     report.cards.push_back(std::move(w.card));
   }
-  return 0;
+  return {};
 }
 
 }  // namespace npu::smi

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cstdarg>
 #include <cstdio>
+#include <string_view>
 
-#include "report.h"
+#include "tools/npu-smi/values.h"
 
 namespace npu::smi {
 
@@ -36,15 +37,14 @@ std::string card_row(const Card &c) {
       "| %4u | %-7s | %-12s | %5u | %7.0f MHz%s | %5.1f C | %5.1f W | %6llu / %-5llu MiB | %3u %% | %2u/%-2u |\n",
       c.index, c.chip.c_str(), or_dash(c.bus), c.info.cores, c.status.clock_khz / 1e3,
       c.status.core_busy ? " busy" : " idle", c.status.temperature_mc / 1e3, c.status.power_mw / 1e3,
-      ull(mib(c.memory.card_total - c.memory.card_free)), ull(mib(c.memory.card_total)), c.utilisation, c.status.ecc_corrected,
-      c.status.ecc_uncorrected);
+      ull(mib(c.memory.card_total - c.memory.card_free)), ull(mib(c.memory.card_total)), c.utilisation,
+      c.status.ecc_corrected, c.status.ecc_uncorrected);
 }
 
 std::string client_row(const Card &card, const Client &c) {
   return format("| %4u | %7ld | %-16.16s | %11.1f MiB | %11.1f MiB | %10llu | %24.3f ms |\n", card.index, c.pid,
                 c.process.c_str(), static_cast<double>(c.card_bytes) / (1 << 20),
-                static_cast<double>(c.system_bytes) / (1 << 20), ull(c.jobs),
-                static_cast<double>(c.engine_ns) / 1e6);
+                static_cast<double>(c.system_bytes) / (1 << 20), ull(c.jobs), static_cast<double>(c.engine_ns) / 1e6);
 }
 
 std::string table(const Report &report, const std::string &version) {
@@ -78,91 +78,35 @@ std::string table(const Report &report, const std::string &version) {
   return out + kClientRule;
 }
 
-std::string quoted(const std::string &text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += std::string("\\") + c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += format("\\u%04x", c);
-    else
-      out += c;
-  }
-  return out + "\"";
+Json client_json(const Client &c) {
+  return {{"pid", c.pid},   {"process", c.process},    {"card_bytes", c.card_bytes}, {"system_bytes", c.system_bytes},
+          {"jobs", c.jobs}, {"engine_ns", c.engine_ns}};
 }
 
-std::string member(const char *name, const std::string &value) { return "\"" + std::string(name) + "\": " + value; }
-std::string member(const char *name, uint64_t value) { return member(name, std::to_string(value)); }
-
-std::string object(const std::vector<std::string> &members) {
-  std::string out = "{";
-  for (const std::string &m : members) out += (out.size() > 1 ? ", " : "") + m;
-  return out + "}";
-}
-
-std::string array(const std::vector<std::string> &items) {
-  std::string out = "[";
-  for (const std::string &item : items) out += (out.size() > 1 ? ", " : "") + item;
-  return out + "]";
-}
-
-std::string client_json(const Client &c) {
-  return object({member("pid", static_cast<uint64_t>(c.pid)), member("process", quoted(c.process)),
-                 member("card_bytes", c.card_bytes), member("system_bytes", c.system_bytes), member("jobs", c.jobs),
-                 member("engine_ns", c.engine_ns)});
-}
-
-std::string card_json(const Card &c) {
-  std::vector<std::string> clients, cycles, jobs, utils;
-  for (const unsigned int util : c.core_util) utils.push_back(std::to_string(util));
+Json card_json(const Card &c) {
+  if (!c.lost.empty()) return {{"card", c.index}, {"lost", c.lost}};
+  Json out = Json::object(), clients = Json::array();
+  for (const Value &v : values())
+    if (v.member) out[v.member] = v.get(c);
   for (const Client &client : c.clients) clients.push_back(client_json(client));
-  for (uint32_t i = 0; i < c.info.cores && i < DRM_NPU_MAX_CORES; i++) {
-    cycles.push_back(std::to_string(c.status.busy_cycles[i]));
-    jobs.push_back(std::to_string(c.status.jobs[i]));
-  }
-  if (!c.lost.empty()) return object({member("card", c.index), member("lost", quoted(c.lost))});
-  return object({member("card", c.index),
-                 member("chip", quoted(c.chip)),
-                 member("transport", quoted(c.transport)),
-                 member("driver", quoted(c.driver)),
-                 member("bus", quoted(c.bus)),
-                 member("cores", c.info.cores),
-                 member("queues", c.info.queues),
-                 member("lmem_bytes", c.info.lmem_bytes),
-                 member("clock_khz", c.status.clock_khz),
-                 member("temperature_mc", std::to_string(c.status.temperature_mc)),
-                 member("power_mw", c.status.power_mw),
-                 member("voltage_mv", c.status.voltage_mv),
-                 member("memory_total", c.memory.card_total),
-                 member("memory_free", c.memory.card_free),
-                 member("memory_largest", c.memory.card_largest),
-                 member("utilisation", c.utilisation),
-                 member("core_utilisation", array(utils)),
-                 member("ecc_corrected", c.status.ecc_corrected),
-                 member("ecc_uncorrected", c.status.ecc_uncorrected),
-                 member("resets", c.status.resets),
-                 member("core_resets", c.status.core_resets),
-                 member("aborted_jobs", c.status.aborted_jobs),
-                 member("thermal_events", c.status.thermal_events),
-                 member("fan_rpm", c.status.fan_rpm),
-                 member("busy_cycles", array(cycles)),
-                 member("jobs", array(jobs)),
-                 member("processes", array(clients))});
+  out["processes"] = std::move(clients);
+  return out;
 }
 
 std::string json(const Report &report, const std::string &version) {
-  std::vector<std::string> cards;
+  Json cards = Json::array();
   for (const Card &c : report.cards) cards.push_back(card_json(c));
-  return object({member("version", quoted(version)), member("cards", array(cards))}) + "\n";
+  // Names of processes can be any bytes.
+  return Json{{"version", version}, {"cards", std::move(cards)}}.dump(-1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
 }
 
 // ---- details ----
 
 std::string entry(int depth, const std::string &name, const std::string &value) {
-  return std::string(static_cast<size_t>(4 * depth), ' ') + format("%-*s : ", 36 - 4 * depth, name.c_str()) + value + "\n";
+  return std::string(static_cast<size_t>(4 * depth), ' ') + format("%-*s : ", 36 - 4 * depth, name.c_str()) + value +
+         "\n";
 }
-
-std::string version_text(uint32_t v) { return format("%u.%u", v >> 16, v & 0xffff); }
 
 std::string details_of_cores(const Card &c) {
   std::string out = "    Cores\n";
@@ -176,9 +120,10 @@ std::string details_of_cores(const Card &c) {
 std::string details_of_clients(const Card &c) {
   std::string out = "    Processes\n";
   for (const Client &p : c.clients)
-    out += entry(2, format("PID %ld", p.pid),
-                 format("%s, card %llu MiB, system %llu MiB, %llu jobs, %.3f ms", p.process.c_str(), ull(mib(p.card_bytes)),
-                        ull(mib(p.system_bytes)), ull(p.jobs), static_cast<double>(p.engine_ns) / 1e6));
+    out += entry(
+        2, format("PID %ld", p.pid),
+        format("%s, card %llu MiB, system %llu MiB, %llu jobs, %.3f ms", p.process.c_str(), ull(mib(p.card_bytes)),
+               ull(mib(p.system_bytes)), ull(p.jobs), static_cast<double>(p.engine_ns) / 1e6));
   if (c.clients.empty()) out += entry(2, "None", "no process has the card open");
   return out;
 }
@@ -186,28 +131,13 @@ std::string details_of_clients(const Card &c) {
 std::string details_of(const Card &c) {
   std::string out = format("Card %u\n", c.index);
   if (!c.lost.empty()) return out + entry(1, "Lost", c.lost);
-  out += entry(1, "Chip", c.chip) + entry(1, "Hardware version", version_text(c.info.hw_version)) +
-         entry(1, "Instruction set version", std::to_string(c.info.isa_version)) + entry(1, "Driver", c.driver) +
-         entry(1, "Transport", c.transport) + entry(1, "Bus", or_dash(c.bus)) +
-         entry(1, "Queues", std::to_string(c.info.queues)) +
-         entry(1, "Local memory of a core", format("%u KiB", c.info.lmem_bytes >> 10));
-  out += "    Memory\n" + entry(2, "Total", format("%llu MiB", ull(mib(c.memory.card_total)))) +
-         entry(2, "Used", format("%llu MiB", ull(mib(c.memory.card_total - c.memory.card_free)))) +
-         entry(2, "Free", format("%llu MiB", ull(mib(c.memory.card_free)))) +
-         entry(2, "Largest free block", format("%llu MiB", ull(mib(c.memory.card_largest)))) +
-         entry(2, "Evicted to system memory", format("%llu MiB", ull(mib(c.memory.card_evicted)))) +
-         entry(2, "Evictions", std::to_string(c.memory.evictions));
-  out += "    Sensors\n" + entry(2, "Temperature", format("%.1f C", c.status.temperature_mc / 1e3)) +
-         entry(2, "Power", format("%.1f W", c.status.power_mw / 1e3)) +
-         entry(2, "Voltage", format("%.3f V", c.status.voltage_mv / 1e3)) +
-         entry(2, "Fan", format("%u rpm", c.status.fan_rpm)) +
-         entry(2, "Clock", format("%.0f MHz of %.0f MHz", c.status.clock_khz / 1e3, c.info.clock_khz / 1e3));
-  out += "    Errors\n" + entry(2, "Memory, corrected", std::to_string(c.status.ecc_corrected)) +
-         entry(2, "Memory, uncorrected", std::to_string(c.status.ecc_uncorrected)) +
-         entry(2, "Jobs aborted", std::to_string(c.status.aborted_jobs)) +
-         entry(2, "Core resets", std::to_string(c.status.core_resets)) +
-         entry(2, "Card resets", std::to_string(c.status.resets)) +
-         entry(2, "Thermal events", std::to_string(c.status.thermal_events));
+  std::string_view section;
+  for (const Value &v : values()) {
+    if (!v.section) continue;
+    if (v.section != section) out += "    " + std::string(v.section) + "\n";
+    section = v.section;
+    out += entry(section.empty() ? 1 : 2, v.label, in_words(v, c));
+  }
   return out + details_of_cores(c) + details_of_clients(c);
 }
 
@@ -256,8 +186,8 @@ std::string pmon(const Report &report, const std::string &) {
     if (c.lost.empty() && c.clients.empty()) out += format("%6u        -      -       -       -       -  -\n", c.index);
     for (const Client &p : c.clients)
       out += format("%6u %8ld %6llu %7llu %7.0f %7.1f  %s\n", c.index, p.pid, ull(mib(p.card_bytes)),
-                    ull(mib(p.system_bytes)), per_second(p.window_jobs, report),
-                    per_second(p.window_ns, report) / 1e6, p.process.c_str());
+                    ull(mib(p.system_bytes)), per_second(p.window_jobs, report), per_second(p.window_ns, report) / 1e6,
+                    p.process.c_str());
   }
   return out;
 }

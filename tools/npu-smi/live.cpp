@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "report.h"
+#include "tools/npu-smi/report.h"
 
 namespace npu::smi {
 namespace {
@@ -34,8 +34,7 @@ class Terminal {
   void show(const Report &report, const std::string &title) {
     erase();
     int row = 0;
-    for (const std::string &line :
-         screen(report, title, static_cast<size_t>(LINES), static_cast<size_t>(COLS)))
+    for (const std::string &line : screen(report, title, static_cast<size_t>(LINES), static_cast<size_t>(COLS)))
       mvaddnstr(row++, 0, line.c_str(), COLS);
     refresh();
   }
@@ -46,19 +45,16 @@ class Terminal {
 
 }  // namespace
 
-int live(Look look, const std::string &title, std::string &why) {
-  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-    why = "the live view needs a terminal; dmon and --loop write to files";
-    return 1;
-  }
+Status live(Look look, const std::string &title) {
+  if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+    return Status::error("the live view needs a terminal; dmon and --loop write to files");
   Terminal view;
   if (!view.known()) {
     const char *terminal = getenv("TERM");
-    why = std::string("the terminal TERM=") + (terminal ? terminal : "") + " is not known";
-    return 1;
+    return Status::error(std::string("the terminal TERM=") + (terminal ? terminal : "") + " is not known");
   }
   bool end = false;
-  int failed = 0;
+  Status status;
   Report report;
   look.stop = [&] {
     const int key = getch();
@@ -68,12 +64,12 @@ int live(Look look, const std::string &title, std::string &why) {
   };
   const unsigned int window = look.window_ms;
   look.window_ms = 100;  // something to see soon
-  while (!end && !failed) {
-    failed = collect(look, report, why);
-    if (!failed) view.show(report, title);
+  while (!end && status.ok()) {
+    status = collect(look, report);
+    if (status.ok()) view.show(report, title);
     look.window_ms = window;
   }
-  return failed ? 1 : 0;
+  return status;
 }
 
 }  // namespace npu::smi

@@ -5,10 +5,11 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
-#include "report.h"
+#include "tools/npu-smi/report.h"
 
 namespace {
 
@@ -52,7 +53,7 @@ std::string help() {
          "  --version          version of this program\n"
          "  --help             this text\n"
          "Exit status: 0, 1 when there is no card or it cannot be used, 2 for a wrong option.\n"
-         "NPU_DEVICE=drm|sim|auto chooses between the driver and the simulator.\n";
+         "NPU_DEVICE=sim shows the simulator's cards, anything else the driver's.\n";
 }
 
 bool parse_number(const char *text, int &value) {
@@ -131,6 +132,11 @@ bool tell(const Arguments &a, const Report &report, unsigned int lines) {
   return all;
 }
 
+int fail(const npu::Status &status) {
+  fprintf(stderr, "npu-smi: %s\n", status.message().c_str());
+  return kNoDevice;
+}
+
 int tell_often(const Arguments &a, Look look) {
   const bool stream = a.format->head != nullptr;
   const int seconds = a.loop >= 0 ? a.loop : stream ? 1 : -1;
@@ -143,11 +149,7 @@ int tell_often(const Arguments &a, Look look) {
   for (int i = 0; (count < 0 || i < count) && !interrupted; i++) {
     if (i && !stream && seconds > 0) sleep(static_cast<unsigned int>(seconds));
     Report report;
-    std::string why;
-    if (npu::smi::collect(look, report, why)) {
-      fprintf(stderr, "npu-smi: %s\n", why.c_str());
-      return kNoDevice;
-    }
+    if (const npu::Status status = npu::smi::collect(look, report); !status.ok()) return fail(status);
     if (interrupted && i) break;
     all = tell(a, report, lines);
     lines += static_cast<unsigned int>(report.cards.size());
@@ -158,11 +160,8 @@ int tell_often(const Arguments &a, Look look) {
 /// Asks the PCI core for a reset of the card's function.
 int reset(int index) {
   Report report;
-  std::string why;
-  if (npu::smi::collect({.only = index, .window_ms = 0, .stop = {}}, report, why)) {
-    fprintf(stderr, "npu-smi: %s\n", why.c_str());
-    return kNoDevice;
-  }
+  const Look now{.only = index, .window_ms = 0, .stop = {}};
+  if (const npu::Status status = npu::smi::collect(now, report); !status.ok()) return fail(status);
   const std::string bus = report.cards.front().bus, path = "/sys/bus/pci/devices/" + bus + "/reset";
   if (bus.empty()) {
     fprintf(stderr, "npu-smi: card %d is on no bus: there is nothing to reset\n", index);
@@ -178,26 +177,32 @@ int reset(int index) {
   return 0;
 }
 
+/// A card that nobody has must not be shown as one of this machine: the simulator is for those who ask for it.
+void only_real_cards() {
+  const char *device = getenv("NPU_DEVICE");
+  if (!device || !*device || !strcmp(device, "auto")) setenv("NPU_DEVICE", "drm", 1);
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
+  only_real_cards();
   Arguments a;
   if (const std::string wrong = parse(argc, argv, a); !wrong.empty()) {
     fprintf(stderr, "npu-smi: %s", wrong.c_str());
     return kUsage;
   }
   if (a.help || a.version) {
-    printf("%s", a.version ? "npu-smi " NPU_VERSION "\n" : (help() + "columns of --query:\n" + npu::smi::describe_columns()).c_str());
+    printf("%s", a.version ? "npu-smi " NPU_VERSION "\n"
+                           : (help() + "columns of --query:\n" + npu::smi::describe_columns()).c_str());
     return 0;
   }
   if (a.reset) return reset(a.card);
   Look look{.only = a.card, .window_ms = 100, .stop = {}};
   if (a.live) {
-    std::string why;
     look.window_ms = a.loop > 0 ? 1000u * static_cast<unsigned int>(a.loop) : 1000;
-    const int status = npu::smi::live(look, std::string(kTitle) + "   q: quit", why);
-    if (status) fprintf(stderr, "npu-smi: %s\n", why.c_str());
-    return status;
+    const npu::Status status = npu::smi::live(look, std::string(kTitle) + "   q: quit");
+    return status.ok() ? 0 : fail(status);
   }
   signal(SIGINT, [](int) { interrupted = 1; });
   return tell_often(a, look);

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/status.h"
+
 namespace npu::smi {
 
 /// A device file that a process has open.
@@ -53,9 +55,9 @@ struct Look {
   std::function<bool()> stop;    ///< asked now and then; true ends the window early
 };
 
-/// Looks at the cards for a while. A card that goes away meanwhile is in the report as lost. 0, or a negative errno with
-/// a sentence in `why` when there is no card at all.
-int collect(const Look &look, Report &report, std::string &why);
+/// Looks at the cards for a while. A card that goes away meanwhile is in the report as lost. An error:
+/// there is no card at all.
+Status collect(const Look &look, Report &report);
 
 /// Files of the npu driver that processes have open, from proc (normally "/proc"); what cannot be read is left out.
 std::vector<Client> find_clients(const std::string &proc);
@@ -78,8 +80,8 @@ std::string describe_columns();
 
 /// The live view as lines, at most rows of them and none longer than columns.
 std::vector<std::string> screen(const Report &report, const std::string &title, size_t rows, size_t columns);
-/// Shows it in the terminal until q is pressed. 0, or 1 with a sentence in `why` when there is no card any more.
-int live(Look look, const std::string &title, std::string &why);
+/// Shows it in the terminal until q is pressed. An error: there is no card any more, or no terminal.
+Status live(Look look, const std::string &title);
 
 /// printf to a string.
 std::string format(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -2,7 +2,7 @@
 // The live view: cards with bars, and processes, those that do most first.
 #include <algorithm>
 
-#include "report.h"
+#include "tools/npu-smi/report.h"
 
 namespace npu::smi {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "npuc.h"
-#include "text.h"
+#include "compiler/api/npuc.h"
+#include "compiler/api/text.h"
 
 namespace {
 
@@ -17,6 +17,8 @@ struct Arguments {
   std::vector<std::string> shapes, stages;
   bool quiet = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
+
+constexpr int kUsage = 2;
 
 int fail(const std::string &message) {
   std::fprintf(stderr, "npuc: %s\n", message.c_str());
@@ -99,7 +101,12 @@ int main(int argc, char **argv) {
          "of the batch must not depend on each other")
       ->excludes(dynamic);
   app.add_flag("-q,--quiet", args.quiet, "no report");
-  CLI11_PARSE(app, argc, argv);
+  app.set_version_flag("--version", "npuc " NPU_VERSION, "version of this program");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    return app.exit(e) == 0 ? 0 : kUsage;
+  }
   const Status status = run(args);
   return status.ok() ? 0 : fail(status.message());
 }

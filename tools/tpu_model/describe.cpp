@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "edit.h"
-#include "flow.h"
+#include "runtime/bmodel/flow.h"
+#include "tools/tpu_model/edit.h"
 
 namespace npu::tpu_model {
 namespace {
@@ -20,7 +20,8 @@ std::string tensor_line(const char *what, const fb::Tensor &t) {
   const std::string mode = t.gmem_stmode() == bmodel::kStore1N ? "" : ", " + bmodel::store_mode_name(t.gmem_stmode());
   char scale[64];
   snprintf(scale, sizeof(scale), ", scale %g, zero point %d", static_cast<double>(t.scale()), t.zero_point());
-  return "    " + std::string(what) + ": " + text(t.name()) + ", [" + shape + "], " + bmodel::dtype_name(t.data_type()) + scale + mode + "\n";
+  return "    " + std::string(what) + ": " + text(t.name()) + ", [" + shape + "], " +
+         bmodel::dtype_name(t.data_type()) + scale + mode + "\n";
 }
 
 template <class List>
@@ -30,7 +31,8 @@ size_t count(const List *list) {
 
 std::string mib(uint64_t bytes) {
   char out[64];
-  snprintf(out, sizeof(out), "%llu bytes (%.2f MiB)", static_cast<unsigned long long>(bytes), static_cast<double>(bytes) / (1 << 20));
+  snprintf(out, sizeof(out), "%llu bytes (%.2f MiB)", static_cast<unsigned long long>(bytes),
+           static_cast<double>(bytes) / (1 << 20));
   return out;
 }
 
@@ -54,7 +56,8 @@ std::string sub_net_lines(const fb::NetParameter &p) {
       out += " operator " + std::to_string(s.cpu_param()->Get(static_cast<flatbuffers::uoffset_t>(k))->op_type());
     out += ", (" + names(s.input_tensor()) + ") -> (" + names(s.output_tensor()) + ")";
     for (size_t k = 0; k < count(s.next_subnet_ids()); k++)
-      out += (k ? " or " : ", next ") + std::to_string(s.next_subnet_ids()->Get(static_cast<flatbuffers::uoffset_t>(k)));
+      out +=
+          (k ? " or " : ", next ") + std::to_string(s.next_subnet_ids()->Get(static_cast<flatbuffers::uoffset_t>(k)));
     out += "\n";
   }
   return out;
@@ -62,7 +65,8 @@ std::string sub_net_lines(const fb::NetParameter &p) {
 
 std::string stage_lines(const fb::NetParameter &p, size_t number) {
   std::string out = "  stage " + std::to_string(number) + ":" + (p.is_dynamic() ? " dynamic" : " static") + ", " +
-                    std::to_string(std::max<uint32_t>(p.core_num(), 1)) + " core(s), " + std::to_string(count(p.sub_net())) + " subnet(s)\n";
+                    std::to_string(std::max<uint32_t>(p.core_num(), 1)) + " core(s), " +
+                    std::to_string(count(p.sub_net())) + " subnet(s)\n";
   for (size_t i = 0; i < count(p.input_tensor()); i++)
     out += tensor_line("input", *p.input_tensor()->Get(static_cast<flatbuffers::uoffset_t>(i)));
   for (size_t i = 0; i < count(p.output_tensor()); i++)
@@ -82,11 +86,11 @@ std::string describe(const Container &model) {
                     "\ncreate time: " + text(m.time()) + "\n";
   for (size_t n = 0; n < m.net()->size(); n++) {
     const fb::Net &net = *m.net()->Get(static_cast<flatbuffers::uoffset_t>(n));
-    out += "==========================================\nnet " + std::to_string(n) + ": [" + text(net.name()) + "]  addr_mode " +
-           std::to_string(net.addr_mode()) + "\n";
+    out += "==========================================\nnet " + std::to_string(n) + ": [" + text(net.name()) +
+           "]  addr_mode " + std::to_string(net.addr_mode()) + "\n";
     if (bmodel::is_step(net))
-      out += "  step " + std::to_string(net.cascade()->step()) + " of [" + text(net.cascade()->main_name()) + "] on device " +
-             std::to_string(net.cascade()->device_id()) + "\n";
+      out += "  step " + std::to_string(net.cascade()->step()) + " of [" + text(net.cascade()->main_name()) +
+             "] on device " + std::to_string(net.cascade()->device_id()) + "\n";
     for (size_t s = 0; s < count(net.parameter()); s++)
       out += stage_lines(*net.parameter()->Get(static_cast<flatbuffers::uoffset_t>(s)), s);
   }
@@ -103,7 +107,8 @@ std::string describe_weights(const Container &model) {
         out += "  offset 0, " + std::to_string(coeff->binary_coeff()->size()) + " bytes, all coefficients\n";
       for (size_t i = 0; coeff && i < count(coeff->location()); i++) {
         const fb::Location *l = coeff->location()->Get(static_cast<flatbuffers::uoffset_t>(i));
-        out += "  offset " + std::to_string(l->offset()) + ", " + std::to_string(l->size()) + " bytes, " + text(l->name()) + "\n";
+        out += "  offset " + std::to_string(l->offset()) + ", " + std::to_string(l->size()) + " bytes, " +
+               text(l->name()) + "\n";
       }
     }
   return out;

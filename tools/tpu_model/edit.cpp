@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "edit.h"
+#include "tools/tpu_model/edit.h"
 
 #include <sha256.h>
 
@@ -88,32 +88,35 @@ uint64_t Assembly::keep(const Container &from, const fb::Binary &binary) {
   return at;
 }
 
-std::string Assembly::merge(fb::NetT &into, fb::NetT &net) const {
+Status Assembly::merge(fb::NetT &into, fb::NetT &net) const {
   const std::string name = "network '" + net.name + "'";
-  if (into.parameter.empty() || net.parameter.empty()) return name + " has no stage";
+  if (into.parameter.empty() || net.parameter.empty()) return Status::error(name + " has no stage");
   if (into.addr_mode != net.addr_mode)
-    return name + ": addr_mode is " + std::to_string(into.addr_mode) + " in one file and " + std::to_string(net.addr_mode) +
-           " in the other";
+    return Status::error(name + ": addr_mode is " + std::to_string(into.addr_mode) + " in one file and " +
+                         std::to_string(net.addr_mode) + " in the other");
   for (const auto &stage : net.parameter)
     for (const auto &other : into.parameter) {
       if (signature(stage->input_tensor) != signature(other->input_tensor) ||
           signature(stage->output_tensor) != signature(other->output_tensor))
-        return name + ": the files have different tensors: " + signature(other->input_tensor) + "to " +
-               signature(other->output_tensor) + "and " + signature(stage->input_tensor) + "to " + signature(stage->output_tensor);
+        return Status::error(name + ": the files have different tensors: " + signature(other->input_tensor) + "to " +
+                             signature(other->output_tensor) + "and " + signature(stage->input_tensor) + "to " +
+                             signature(stage->output_tensor));
       if (shapes(stage->input_tensor) == shapes(other->input_tensor))
-        return name + ": two stages have the same input shapes: " + shapes(stage->input_tensor);
+        return Status::error(name + ": two stages have the same input shapes: " + shapes(stage->input_tensor));
     }
   std::move(net.parameter.begin(), net.parameter.end(), std::back_inserter(into.parameter));
   return {};
 }
 
-std::string Assembly::add(const Container &from, size_t index) {
+Status Assembly::add(const Container &from, size_t index) {
   const fb::Model &model = from.model();
   std::unique_ptr<fb::NetT> net(model.net()->Get(static_cast<flatbuffers::uoffset_t>(index))->UnPack());
   if (const std::string what = opaque_parts(*net); !what.empty())
-    return from.name() + ": network '" + net->name + "' has " + what + ", which cannot be rewritten here";
+    return Status::error(from.name() + ": network '" + net->name + "' has " + what +
+                         ", which cannot be rewritten here");
   if (model.kernel_module() || model.cpuop_module())
-    return from.name() + ": has code for another chip (kernel_module, cpuop_module), which cannot be rewritten here";
+    return Status::error(from.name() +
+                         ": has code for another chip (kernel_module, cpuop_module), which cannot be rewritten here");
   const std::string chip = model.chip() ? model.chip()->str() : "";
   if (model_.net.empty()) {
     model_.type = model.type() ? model.type()->str() : "";
@@ -122,7 +125,7 @@ std::string Assembly::add(const Container &from, size_t index) {
     model_.chip = chip;
     model_.device_num = model.device_num();
   } else if (chip != model_.chip) {
-    return from.name() + ": compiled for " + chip + ", the others for " + model_.chip;
+    return Status::error(from.name() + ": compiled for " + chip + ", the others for " + model_.chip);
   }
   model_.neuron_size = std::max(model_.neuron_size, model.neuron_size());
   model_.device_num = std::max(model_.device_num, model.device_num());
@@ -134,28 +137,27 @@ std::string Assembly::add(const Container &from, size_t index) {
   return {};
 }
 
-std::string Assembly::write(Bytes &out) {
+Status Assembly::write(Bytes &out) {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<fb::Net>> nets;
   for (const auto &net : model_.net) nets.push_back(fb::CreateNet(builder, net.get()));
   // Not by Pack(), which leaves out empty strings: readers expect these to be there.
-  builder.Finish(fb::CreateModelDirect(builder, model_.type.c_str(), model_.version.c_str(), model_.time.c_str(), model_.chip.c_str(),
-                                       &nets, model_.neuron_size, 0, model_.device_num));
+  builder.Finish(fb::CreateModelDirect(builder, model_.type.c_str(), model_.version.c_str(), model_.time.c_str(),
+                                       model_.chip.c_str(), &nets, model_.neuron_size, 0, model_.device_num));
   return bmodel::assemble({builder.GetBufferPointer(), builder.GetSize()}, blob_, out);
 }
 
-std::string combine(const std::vector<const Container *> &models, Bytes &out) {
+Status combine(const std::vector<const Container *> &models, Bytes &out) {
   Assembly all;
   for (const Container *model : models)
-    for (size_t net = 0; net < model->model().net()->size(); net++)
-      if (const std::string why = all.add(*model, net); !why.empty()) return why;
+    for (size_t net = 0; net < model->model().net()->size(); net++) NPU_TRY(all.add(*model, net));
   return all.write(out);
 }
 
-std::string extract(const Container &model, size_t net, Bytes &out) {
+Status extract(const Container &model, size_t net, Bytes &out) {
   Assembly one;
-  const std::string why = one.add(model, net);
-  return why.empty() ? one.write(out) : why;
+  NPU_TRY(one.add(model, net));
+  return one.write(out);
 }
 
 namespace {
@@ -166,7 +168,7 @@ struct Place {
 };
 
 /// Finds a piece of coefficients; of several stages with the same name, the first that has it.
-std::string find(const Container &model, const Weights &w, Place &place) {
+Status find(const Container &model, const Weights &w, Place &place) {
   for (const fb::Net *net : *model.model().net()) {
     if (net->name()->str() != w.net) continue;
     for (const fb::NetParameter *stage : *net->parameter()) {
@@ -180,28 +182,28 @@ std::string find(const Container &model, const Weights &w, Place &place) {
         const fb::Location *l = coeff->location()->Get(static_cast<flatbuffers::uoffset_t>(i));
         if (l->offset() != w.offset) continue;
         if (l->offset() > coeff->binary_coeff()->size() || l->size() > coeff->binary_coeff()->size() - l->offset())
-          return model.name() + ": corrupt: a location lies beyond the coefficients of '" + w.net + "'";
+          return Status::error(model.name() + ": corrupt: a location lies beyond the coefficients of '" + w.net + "'");
         place = {coeff, l->offset(), l->size()};
         return {};
       }
     }
-    return model.name() + ": network '" + w.net + "' has no weights at offset " + std::to_string(w.offset) + " (--weight lists them)";
+    return Status::error(model.name() + ": network '" + w.net + "' has no weights at offset " +
+                         std::to_string(w.offset) + " (--weight lists them)");
   }
-  return model.name() + ": no network '" + w.net + "'";
+  return Status::error(model.name() + ": no network '" + w.net + "'");
 }
 
 }  // namespace
 
-std::string update_weights(Bytes &bytes, const Weights &to, const Container &source, const Weights &from) {
-  std::string why;
-  const auto model = Container::from_memory(bytes.data(), bytes.size(), why);
-  if (!model) return why;
+Status update_weights(Bytes &bytes, const Weights &to, const Container &source, const Weights &from) {
+  std::unique_ptr<Container> model;
+  NPU_TRY(Container::from_memory(bytes.data(), bytes.size(), model));
   Place target, origin;
-  if (why = find(*model, to, target); !why.empty()) return why;
-  if (why = find(source, from, origin); !why.empty()) return why;
+  NPU_TRY(find(*model, to, target));
+  NPU_TRY(find(source, from, origin));
   if (target.size != origin.size)
-    return "the weights have different sizes: " + std::to_string(target.size) + " bytes in '" + to.net + "', " +
-           std::to_string(origin.size) + " in '" + from.net + "'";
+    return Status::error("the weights have different sizes: " + std::to_string(target.size) + " bytes in '" + to.net +
+                         "', " + std::to_string(origin.size) + " in '" + from.net + "'");
   const auto all = model->binary(target.coeff->binary_coeff());
   const auto piece = source.binary(origin.coeff->binary_coeff()).subspan(origin.offset, origin.size);
   // The container looks at these very bytes.
@@ -213,7 +215,8 @@ std::string update_weights(Bytes &bytes, const Weights &to, const Container &sou
       const fb::CoeffMem *c = stage->coeff_mem();
       if (!c || !c->binary_coeff() || c->binary_coeff()->start() != target.coeff->binary_coeff()->start()) continue;
       if (c->check_code() && c->check_code()->size() == sum.size())
-        std::memcpy(bytes.data() + (reinterpret_cast<const uint8_t *>(c->check_code()->data()) - bytes.data()), sum.data(), sum.size());
+        std::memcpy(bytes.data() + (reinterpret_cast<const uint8_t *>(c->check_code()->data()) - bytes.data()),
+                    sum.data(), sum.size());
     }
   return {};
 }

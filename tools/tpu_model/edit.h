@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Models taken apart and put together: the flatbuffer as plain structures, each with the file its Binary entries point into.
+// Models taken apart and put together: the flatbuffer as plain structures, each with the file its Binary entries point
+// into.
 #ifndef NPU_TPU_MODEL_EDIT_H
 #define NPU_TPU_MODEL_EDIT_H
-
-#include <container.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "runtime/bmodel/container.h"
 
 namespace npu::tpu_model {
 
@@ -18,14 +19,15 @@ using bmodel::Container;
 /// Networks of several files on their way into one.
 class Assembly {
  public:
-  /// Adds network `net` of a container, which must outlive this. A network whose name is there already gives its stages to that one. Returns an empty string or why not.
-  std::string add(const Container &from, size_t net);
+  /// Adds network `net` of a container, which must outlive this. A network whose name is there already gives its stages
+  /// to that one.
+  Status add(const Container &from, size_t net);
   /// The container's bytes. Equal contents are stored once. Returns an empty string or what is wrong.
-  std::string write(Bytes &out);
+  Status write(Bytes &out);
 
  private:
   uint64_t keep(const Container &from, const bmodel::fb::Binary &binary);
-  std::string merge(bmodel::fb::NetT &into, bmodel::fb::NetT &net) const;
+  Status merge(bmodel::fb::NetT &into, bmodel::fb::NetT &net) const;
 
   bmodel::fb::ModelT model_;
   Bytes blob_;
@@ -33,9 +35,9 @@ class Assembly {
 };
 
 /// One file of all networks of these.
-std::string combine(const std::vector<const Container *> &models, Bytes &out);
+Status combine(const std::vector<const Container *> &models, Bytes &out);
 /// One file for one network.
-std::string extract(const Container &model, size_t net, Bytes &out);
+Status extract(const Container &model, size_t net, Bytes &out);
 
 /// A piece of a network's coefficients: (network, offset). Its size is that of the location there, or of all
 /// coefficients where the file names no locations.
@@ -44,7 +46,7 @@ struct Weights {
   uint64_t offset = 0;
 };
 /// Replaces coefficients of `model`, a file's bytes, by those of another model, and their SHA-256. Sizes must be equal.
-std::string update_weights(Bytes &model, const Weights &to, const Container &source, const Weights &from);
+Status update_weights(Bytes &model, const Weights &to, const Container &source, const Weights &from);
 
 /// Texts for people and programs.
 std::string describe(const Container &model);

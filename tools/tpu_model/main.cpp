@@ -7,12 +7,13 @@
 #include <fstream>
 #include <span>
 
-#include "edit.h"
+#include "tools/tpu_model/edit.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace npu::tpu_model;
+using npu::Status;
 using Words = std::span<char *const>;
 
 constexpr int kFailed = 1, kUsage = 2;
@@ -26,13 +27,16 @@ const char kHelp[] =
     "                                          replaces weights in FILE by those of another model\n"
     "  tpu_model --extract FILE [-o DIR]       a file NET.bmodel for each network\n"
     "  tpu_model --combine FILE... -o NEW      one file; networks of the same name become stages of one\n"
-    "  tpu_model --combine_dir DIR... -o NEW   the same with compilation.bmodel, input_ref_data.dat, output_ref_data.dat\n"
+    "  tpu_model --combine_dir DIR... -o NEW   the same with compilation.bmodel, input_ref_data.dat, "
+    "output_ref_data.dat\n"
     "  tpu_model --dump FILE START BYTES OUT   a part of the binary data\n"
     "  tpu_model --version\n"
     "Exit status: 0, 1 when something could not be done, 2 for a wrong command line.\n";
 
-int failed(const std::string &why) {
-  fprintf(stderr, "tpu_model: %s\n", why.c_str());
+/// The exit status of a command.
+int exit_status(const Status &status) {
+  if (status.ok()) return 0;
+  fprintf(stderr, "tpu_model: %s\n", status.message().c_str());
   return kFailed;
 }
 
@@ -43,8 +47,8 @@ bool number(const char *text, uint64_t &value) {
   return error == std::errc() && rest == end && begin != end;
 }
 
-/// Writes beside the place and moves it there, so that nobody sees half a file. Empty, or why not.
-std::string write_file(const fs::path &path, std::span<const uint8_t> bytes) {
+/// Writes beside the place and moves it there, so that nobody sees half a file.
+Status write_file(const fs::path &path, std::span<const uint8_t> bytes) {
   const fs::path part = path.string() + ".part";
   std::ofstream out(part, std::ios::binary | std::ios::trunc);
   out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -52,39 +56,38 @@ std::string write_file(const fs::path &path, std::span<const uint8_t> bytes) {
   std::error_code error;
   if (out) fs::rename(part, path, error);
   if (out && !error) return {};
-  const std::string why = path.string() + ": cannot write: " + (error ? error.message() : strerror(errno));
+  const std::string why = error ? error.message() : strerror(errno);
   fs::remove(part, error);
-  return why;
+  return Status::error(path.string() + ": cannot write: " + why);
 }
 
-std::string read_file(const fs::path &path, Bytes &bytes) {
+Status read_file(const fs::path &path, Bytes &bytes) {
   std::ifstream in(path, std::ios::binary);
   bytes.assign(std::istreambuf_iterator<char>(in), {});
-  return in.good() || in.eof() ? "" : path.string() + ": cannot read: " + strerror(errno);
+  return in.good() || in.eof() ? Status() : Status::error(path.string() + ": cannot read: " + strerror(errno));
 }
 
-int show(const char *path, std::string (*text)(const Container &)) {
-  std::string why;
-  const auto model = Container::open(path, why);
-  if (!model) return failed(why);
+Status show(const char *path, std::string (*text)(const Container &)) {
+  std::unique_ptr<Container> model;
+  NPU_TRY(Container::open(path, model));
   fputs(text(*model).c_str(), stdout);
-  return 0;
+  return {};
 }
 
-int info(Words w) { return show(w[0], describe); }
-int print(Words w) { return show(w[0], json); }
-int weight(Words w) { return show(w[0], describe_weights); }
+Status info(Words w) { return show(w[0], describe); }
+Status print(Words w) { return show(w[0], json); }
+Status weight(Words w) { return show(w[0], describe_weights); }
 
-int update_weight(Words w) {
+Status update_weight(Words w) {
   Weights to{w[1], 0}, from{w[4], 0};
-  std::string why;
   Bytes bytes;
-  if (!number(w[2], to.offset) || !number(w[5], from.offset)) return failed("--update_weight: an offset is not a number");
-  const auto source = Container::open(w[3], why);
-  if (!source) return failed(why);
-  if (why = read_file(w[0], bytes); why.empty()) why = update_weights(bytes, to, *source, from);
-  if (why.empty()) why = write_file(w[0], bytes);
-  return why.empty() ? 0 : failed(why);
+  if (!number(w[2], to.offset) || !number(w[5], from.offset))
+    return Status::error("--update_weight: an offset is not a number");
+  std::unique_ptr<Container> source;
+  NPU_TRY(Container::open(w[3], source));
+  NPU_TRY(read_file(w[0], bytes));
+  NPU_TRY(update_weights(bytes, to, *source, from));
+  return write_file(w[0], bytes);
 }
 
 /// A network's name as a file name.
@@ -94,10 +97,9 @@ std::string file_name(std::string net) {
   return (net == "." || net == ".." ? "_" : net) + ".bmodel";
 }
 
-int extract_all(Words w, const char *out) {
-  std::string why;
-  const auto model = Container::open(w[0], why);
-  if (!model) return failed(why);
+Status extract_all(Words w, const char *out) {
+  std::unique_ptr<Container> model;
+  NPU_TRY(Container::open(w[0], model));
   const fs::path folder = out ? out : ".";
   std::error_code error;
   fs::create_directories(folder, error);
@@ -105,57 +107,52 @@ int extract_all(Words w, const char *out) {
     const std::string name = model->model().net()->Get(static_cast<flatbuffers::uoffset_t>(i))->name()->str();
     const fs::path path = folder / file_name(name);
     Bytes bytes;
-    if (why = extract(*model, i, bytes); why.empty()) why = write_file(path, bytes);
-    if (!why.empty()) return failed(why);
+    NPU_TRY(extract(*model, i, bytes));
+    NPU_TRY(write_file(path, bytes));
     printf("%s\n", path.c_str());
   }
-  return 0;
+  return {};
 }
 
-int combine_files(const std::vector<std::string> &paths, const fs::path &out) {
+Status combine_files(const std::vector<std::string> &paths, const fs::path &out) {
   std::vector<std::unique_ptr<Container>> models;
   std::vector<const Container *> all;
-  std::string why;
   for (const std::string &path : paths) {
-    models.push_back(Container::open(path, why));
-    if (!models.back()) return failed(why);
+    NPU_TRY(Container::open(path, models.emplace_back()));
     all.push_back(models.back().get());
   }
   Bytes bytes;
-  if (why = combine(all, bytes); why.empty()) why = write_file(out, bytes);
-  return why.empty() ? 0 : failed(why);
+  NPU_TRY(combine(all, bytes));
+  return write_file(out, bytes);
 }
 
-int combine_dirs(Words dirs, const fs::path &out) {
+Status combine_dirs(Words dirs, const fs::path &out) {
   std::vector<std::string> models;
   std::error_code error;
   fs::create_directories(out, error);
   for (char *dir : dirs) models.push_back(fs::path(dir) / "compilation.bmodel");
-  if (const int status = combine_files(models, out / "compilation.bmodel")) return status;
+  NPU_TRY(combine_files(models, out / "compilation.bmodel"));
   for (const char *name : {"input_ref_data.dat", "output_ref_data.dat"}) {
     Bytes all, part;
-    std::string why;
     for (char *dir : dirs) {
-      if (why = read_file(fs::path(dir) / name, part); !why.empty()) return failed(why);
+      NPU_TRY(read_file(fs::path(dir) / name, part));
       all.insert(all.end(), part.begin(), part.end());
     }
-    if (why = write_file(out / name, all); !why.empty()) return failed(why);
+    NPU_TRY(write_file(out / name, all));
   }
-  return 0;
+  return {};
 }
 
-int dump(Words w) {
+Status dump(Words w) {
   uint64_t start, size;
-  std::string why;
-  if (!number(w[1], start) || !number(w[2], size)) return failed("--dump: start and size are numbers of bytes");
-  const auto model = Container::open(w[0], why);
-  if (!model) return failed(why);
+  if (!number(w[1], start) || !number(w[2], size)) return Status::error("--dump: start and size are numbers of bytes");
+  std::unique_ptr<Container> model;
+  NPU_TRY(Container::open(w[0], model));
   const auto blob = model->blob();
   if (start > blob.size() || size > blob.size() - start)
-    return failed(model->name() + ": " + std::to_string(size) + " bytes at " + std::to_string(start) + " lie beyond the " +
-                  std::to_string(blob.size()) + " bytes of binary data");
-  why = write_file(w[3], blob.subspan(start, size));
-  return why.empty() ? 0 : failed(why);
+    return Status::error(model->name() + ": " + std::to_string(size) + " bytes at " + std::to_string(start) +
+                         " lie beyond the " + std::to_string(blob.size()) + " bytes of binary data");
+  return write_file(w[3], blob.subspan(start, size));
 }
 
 int usage() {
@@ -178,13 +175,13 @@ int main(int argc, char **argv) {
   const size_t count = words.size();
   if (command == "--version") return puts("tpu_model " NPU_VERSION), 0;
   if (command == "--help") return fputs(kHelp, stdout), 0;
-  if (command == "--info" && count == 1) return info(words);
-  if (command == "--print" && count == 1) return print(words);
-  if (command == "--weight" && count == 1) return weight(words);
-  if (command == "--update_weight" && count == 6) return update_weight(words);
-  if (command == "--extract" && count == 1) return extract_all(words, out);
-  if (command == "--combine" && count && out) return combine_files({words.begin(), words.end()}, out);
-  if (command == "--combine_dir" && count && out) return combine_dirs(words, out);
-  if (command == "--dump" && count == 4) return dump(words);
+  if (command == "--info" && count == 1) return exit_status(info(words));
+  if (command == "--print" && count == 1) return exit_status(print(words));
+  if (command == "--weight" && count == 1) return exit_status(weight(words));
+  if (command == "--update_weight" && count == 6) return exit_status(update_weight(words));
+  if (command == "--extract" && count == 1) return exit_status(extract_all(words, out));
+  if (command == "--combine" && count && out) return exit_status(combine_files({words.begin(), words.end()}, out));
+  if (command == "--combine_dir" && count && out) return exit_status(combine_dirs(words, out));
+  if (command == "--dump" && count == 4) return exit_status(dump(words));
   return usage();
 }

@@ -11,13 +11,16 @@ extern "C" {
 /*
  * User space interface of the npu accel driver.
  *
- * How it evolves: an ioctl number never changes its meaning. Structures grow only at the end (the DRM core zero-extends shorter ones);
- * new meaning comes by flags and query types. Every pad, reserved field and unknown flag must be zero, otherwise the call fails with -EINVAL.
- * Arrays are passed as a user pointer, a count and the stride of an element, so that elements may grow, too.
+ * How it evolves: an ioctl number never changes its meaning. Structures grow only at the end (the
+ * DRM core zero-extends shorter ones); new meaning comes by flags and query types. Every pad,
+ * reserved field and unknown flag must be zero, otherwise the call fails with -EINVAL. Arrays are
+ * passed as a user pointer, a count and the stride of an element, so that elements may grow, too.
  *
- * Addresses: each file has its own NPU address space. The kernel chooses a buffer's device address when the buffer is created.
+ * Addresses: each file has its own NPU address space. The kernel chooses a buffer's device address
+ * when the buffer is created.
  *
- * Errors common to all calls: -EFAULT bad user pointer, -EINVAL bad argument, -ENOENT no such handle or context, -ENODEV the card is gone.
+ * Errors common to all calls: -EFAULT bad user pointer, -EINVAL bad argument, -ENOENT no such
+ * handle or context, -ENODEV the card is gone.
  *
  * History
  * 1.0: devices, buffers, contexts, submission, wait
@@ -39,8 +42,8 @@ extern "C" {
 /**
  * struct drm_npu_dev_query - ask about the device
  *
- * With a NULL @pointer the call only returns the size of the answer in @size. Otherwise min(@size, size of the answer) bytes are copied and the
- * rest of the user's buffer is zeroed.
+ * With a NULL @pointer the call only returns the size of the answer in @size. Otherwise min(@size,
+ * size of the answer) bytes are copied and the rest of the user's buffer is zeroed.
  */
 struct drm_npu_dev_query {
 	/** @type: DRM_NPU_QUERY_ type */
@@ -79,7 +82,8 @@ struct drm_npu_dev_info {
 	__u32 ddr_bw;
 	__u32 max_regions;	/* regions of a job */
 	__u32 max_jobs;		/* jobs of one submission */
-	__u32 max_in_flight;	/* jobs that a context can have unfinished before a submission waits */
+	/* jobs that a context can have unfinished before a submission waits */
+	__u32 max_in_flight;
 	__u32 pci_domain;
 	__u32 pci_bus;
 	__u32 pci_device;
@@ -91,7 +95,8 @@ struct drm_npu_memory_info {
 	__u64 card_total;
 	__u64 card_free;
 	__u64 card_largest;	/* largest free block */
-	__u64 file_card;	/* card buffers of the asking file, also those that are in system memory at present */
+	/* card buffers of the asking file, also those that are in system memory at present */
+	__u64 file_card;
 	__u64 file_system;
 	__u64 file_largest;	/* size of the asking file's largest buffer */
 	__u64 file_card_max;	/* limit of file_card: -ENOSPC beyond it */
@@ -117,18 +122,22 @@ struct drm_npu_status_info {
 	__u32 fan_rpm;
 	__u32 core_resets;	/* resets of single cores since the driver bound */
 	__u32 aborted_jobs;	/* jobs that the driver's watchdog has killed since then */
-	__u32 thermal_events;	/* times that the temperature limit was passed, either way, since then */
+	/* times that the temperature limit was passed, either way, since then */
+	__u32 thermal_events;
 };
 
-#define DRM_NPU_BO_CARD		0x1	/* for the card's DDR, mapped write-combined while it is there */
+/* for the card's DDR, mapped write-combined while it is there */
+#define DRM_NPU_BO_CARD		0x1
 #define DRM_NPU_BO_SYSTEM	0x2	/* place in system memory, mapped cached */
 
 /**
  * struct drm_npu_bo_create - create a buffer, filled with zeros
  *
- * Exactly one of DRM_NPU_BO_CARD and DRM_NPU_BO_SYSTEM. A card buffer is on the card whenever a job uses it; while it is idle it may be moved to system memory
- * because others need the room, which nobody but DRM_IOCTL_NPU_BO_INFO tells. One file can have as many card buffers as fit the card at once. -ENOSPC: beyond
- * that (DRM_NPU_QUERY_MEMORY has the figures); -ENOMEM: not enough system memory or address space.
+ * Exactly one of DRM_NPU_BO_CARD and DRM_NPU_BO_SYSTEM. A card buffer is on the card whenever a job
+ * uses it; while it is idle it may be moved to system memory because others need the room, which
+ * nobody but DRM_IOCTL_NPU_BO_INFO tells. One file can have as many card buffers as fit the card at
+ * once. -ENOSPC: beyond that (DRM_NPU_QUERY_MEMORY has the figures); -ENOMEM: not enough system
+ * memory or address space.
  */
 struct drm_npu_bo_create {
 	/** @size: in: bytes, not 0; out: rounded up to pages */
@@ -157,8 +166,10 @@ struct drm_npu_bo_info {
 #define DRM_NPU_BO_SEALED	0x100	/* constant, see DRM_IOCTL_NPU_BO_SEAL */
 #define DRM_NPU_BO_EVICTED	0x200	/* for the card, but in system memory at the moment */
 #define DRM_NPU_BO_IMPORTED	0x400	/* the memory belongs to the exporter of a dma-buf */
-#define DRM_NPU_BO_PINNED	0x800	/* DRM_IOCTL_NPU_BO_USERPTR: the memory is that of a process */
-#define DRM_NPU_BO_BOUNCE	0x1000	/* DRM_IOCTL_NPU_BO_USERPTR: memory of its own, DRM_IOCTL_NPU_BO_SYNC copies */
+/* DRM_IOCTL_NPU_BO_USERPTR: the memory is that of a process */
+#define DRM_NPU_BO_PINNED	0x800
+/* DRM_IOCTL_NPU_BO_USERPTR: memory of its own, DRM_IOCTL_NPU_BO_SYNC copies */
+#define DRM_NPU_BO_BOUNCE	0x1000
 #define DRM_NPU_BO_READONLY	0x2000	/* jobs may only read it */
 
 #define DRM_NPU_SYNC_TO_DEVICE		0x1	/* the CPU wrote: make it visible to the chip */
@@ -167,8 +178,10 @@ struct drm_npu_bo_info {
 /**
  * struct drm_npu_bo_sync - cache maintenance of a range; waits for nobody
  *
- * Of a DRM_NPU_BO_BOUNCE buffer it copies the range from (TO_DEVICE) or to (FROM_DEVICE, nothing for a read-only one) the memory of the process: -EPERM in
- * any other process, -EFAULT where that memory is not accessible (part of the range may be copied then).
+ * Only that of a DRM_NPU_BO_IMPORTED buffer, which is its exporter's business, waits for jobs.
+ * Of a DRM_NPU_BO_BOUNCE buffer it copies the range from (TO_DEVICE) or to (FROM_DEVICE, nothing
+ * for a read-only one) the memory of the process: -EPERM in any other process, -EFAULT where that
+ * memory is not accessible (part of the range may be copied then).
  */
 struct drm_npu_bo_sync {
 	__u32 handle;
@@ -179,17 +192,22 @@ struct drm_npu_bo_sync {
 	__u64 size;
 };
 
-#define DRM_NPU_USERPTR_READONLY	0x1	/* jobs only read; the memory may be read-only for the process, too */
-#define DRM_NPU_USERPTR_BOUNCE		0x2	/* rather a bounce buffer than an error, where the memory cannot be pinned */
+/* jobs only read; the memory may be read-only for the process, too */
+#define DRM_NPU_USERPTR_READONLY	0x1
+/* rather a bounce buffer than an error, where the memory cannot be pinned */
+#define DRM_NPU_USERPTR_BOUNCE		0x2
 
 /**
  * struct drm_npu_bo_userptr - make a system buffer of memory of the calling process
  *
- * The pages behind the range at this moment are pinned, and are the buffer's until its end, whatever becomes of the range. They count against RLIMIT_MEMLOCK
- * of the process (VmPin; not with CAP_IPC_LOCK). -EFAULT: part of the range is not mapped, or not with the access that is needed; -EOPNOTSUPP: it cannot be
- * pinned for long (mappings of devices, shared writable mappings of files on disk); -ENOMEM: RLIMIT_MEMLOCK, or not enough memory. With
- * DRM_NPU_USERPTR_BOUNCE the last two give a buffer with memory of its own instead, filled with zeros, see DRM_NPU_BO_BOUNCE; DRM_IOCTL_NPU_BO_INFO
- * tells which of them it became. Such buffers cannot be mapped, sealed or exported: -EOPNOTSUPP.
+ * The pages behind the range at this moment are pinned, and are the buffer's until its end,
+ * whatever becomes of the range. They count against RLIMIT_MEMLOCK of the process (VmPin; not with
+ * CAP_IPC_LOCK). -EFAULT: part of the range is not mapped, or not with the access that is needed;
+ * -EOPNOTSUPP: it cannot be pinned for long (mappings of devices, shared writable mappings of files
+ * on disk); -ENOMEM: RLIMIT_MEMLOCK, or not enough memory. With DRM_NPU_USERPTR_BOUNCE the last two
+ * give a buffer with memory of its own instead, filled with zeros, see DRM_NPU_BO_BOUNCE;
+ * DRM_IOCTL_NPU_BO_INFO tells which of them it became. Such buffers cannot be mapped, sealed or
+ * exported: -EOPNOTSUPP.
  */
 struct drm_npu_bo_userptr {
 	/** @addr: multiple of the page size */
@@ -207,18 +225,22 @@ struct drm_npu_bo_userptr {
 /**
  * struct drm_npu_bo_seal - make a buffer constant for the rest of its life
  *
- * CPU mappings are taken away (a later access is SIGBUS), mmap is refused with -EACCES, jobs may only read. -EBUSY: a job that writes it is
- * unfinished, or another device is attached to its dma-buf. -EOPNOTSUPP: an imported buffer, or memory of a process. Sealing twice is no error.
+ * CPU mappings are taken away (a later access is SIGBUS), mmap is refused with -EACCES, jobs may
+ * only read. -EBUSY: a job that writes it is unfinished, or another device is attached to its
+ * dma-buf. -EOPNOTSUPP: an imported buffer, or memory of a process. Sealing twice is no error.
  */
 struct drm_npu_bo_seal {
 	__u32 handle;
 	__u32 pad;
 };
 
+#define DRM_NPU_BO_WAIT_WRITERS		0x1	/* only for the jobs that write it */
+
 /** struct drm_npu_bo_wait - wait until no unfinished job uses a buffer; -ETIME */
 struct drm_npu_bo_wait {
 	__u32 handle;
-	__u32 pad;
+	/** @flags: DRM_NPU_BO_WAIT_ flags */
+	__u32 flags;
 	/** @timeout_ns: absolute, CLOCK_MONOTONIC */
 	__s64 timeout_ns;
 };
@@ -231,7 +253,8 @@ struct drm_npu_bo_wait {
 /**
  * struct drm_npu_ctx_create - create a context: a queue of the card with an order of its own
  *
- * Jobs of a context begin and end in the order of their submission. -ENOSPC: all queues of the card are in use; -EACCES: priority.
+ * Jobs of a context begin and end in the order of their submission. -ENOSPC: all queues of the card
+ * are in use; -EACCES: priority.
  */
 struct drm_npu_ctx_create {
 	__u32 priority;
@@ -240,7 +263,10 @@ struct drm_npu_ctx_create {
 	__u32 flags;		/* 0 */
 	/** @ctx_id: out, not 0 */
 	__u32 ctx_id;
-	/** @fence_offset: out: mmap offset of the fence page (one page, read only, struct npu_fence at its start) */
+	/**
+	 * @fence_offset: out: mmap offset of the fence page (one page, read only, struct npu_fence
+	 * at its start)
+	 */
 	__u64 fence_offset;
 };
 
@@ -271,7 +297,8 @@ struct drm_npu_ctx_query {
 	__u64 submitted;	/* out: seqno of the last submitted job */
 	__u64 completed;	/* out: seqno up to which all jobs are finished */
 	__u64 errors;		/* out: jobs that failed through their own fault */
-	__u64 victims;		/* out: innocent jobs lost to a reset, or cancelled for a failed in-fence */
+	/* out: innocent jobs lost to a reset, or cancelled for a failed in-fence */
+	__u64 victims;
 	/** @fault: out: the last failure */
 	struct drm_npu_fault fault;
 };
@@ -287,7 +314,10 @@ struct drm_npu_region {
 	__u64 size;		/* not 0; offset + size at most the buffer's size */
 };
 
-/** struct drm_npu_stream - the two command streams of one core; a stream with count 0 has region and offset 0 */
+/**
+ * struct drm_npu_stream - the two command streams of one core; a stream with count 0 has region and
+ * offset 0
+ */
 struct drm_npu_stream {
 	__u32 tiu_region;	/* index in the job's regions, readable */
 	__u32 gdma_region;
@@ -309,17 +339,26 @@ struct drm_npu_sync {
 /**
  * struct drm_npu_job - one job
  *
- * It starts when all in_syncs and, unless DRM_NPU_JOB_EXPLICIT, the implicit fences of its buffers have signalled. If one of the in_syncs carries an
- * error the job does not run and ends with -ECANCELED. Its own fence carries the job's error.
+ * It starts when all in_syncs and, unless DRM_NPU_JOB_EXPLICIT, the implicit fences of its buffers
+ * have signalled. If one of the in_syncs carries an error the job does not run and ends with
+ * -ECANCELED. Its own fence carries the job's error.
  */
 struct drm_npu_job {
 	__u64 regions;			/* user pointer to struct drm_npu_region */
-	__u64 streams;			/* user pointer to struct drm_npu_stream, one a core; stream i is for the i-th lowest of the job's cores */
+	/*
+	 * user pointer to struct drm_npu_stream, one a core; stream i is for the i-th lowest of the
+	 * job's cores
+	 */
+	__u64 streams;
 	__u64 in_syncs;			/* user pointer to struct drm_npu_sync */
 	__u64 out_syncs;		/* user pointer to struct drm_npu_sync */
 	__u32 region_count;
 	__u32 region_stride;
-	__u32 stream_count;		/* cores that the job takes, all at once: 1 to those in its mask; more than 1 need NPU_FEATURE_GANG */
+	/*
+	 * cores that the job takes, all at once: 1 to those in its mask; more than 1 need
+	 * NPU_FEATURE_GANG
+	 */
+	__u32 stream_count;
 	__u32 stream_stride;
 	__u32 in_sync_count;
 	__u32 out_sync_count;
@@ -330,15 +369,16 @@ struct drm_npu_job {
 	__u64 profile_offset;
 	__u32 profile_bytes;		/* 0: no profile */
 	__u32 pad;
-	__u64 budget;			/* modelled cycles; 0: no limit of its own (the driver's default applies) */
+	__u64 budget;			/* modelled cycles; 0 and more: the driver's limit */
 	__u64 seqno;			/* out: this job's number in its context, from 1 */
 };
 
 /**
  * struct drm_npu_submit - submit jobs to a context
  *
- * All jobs are checked before the first is queued; a failing call has queued nothing. Blocks while the context has max_in_flight unfinished jobs
- * (-EINTR on a signal). -ECANCELED: the context is being destroyed.
+ * All jobs are checked before the first is queued; a failing call has queued nothing. Blocks while
+ * the context has max_in_flight unfinished jobs (-EINTR on a signal). -ECANCELED: the context is
+ * being destroyed.
  */
 struct drm_npu_submit {
 	__u32 ctx_id;
@@ -349,14 +389,18 @@ struct drm_npu_submit {
 };
 
 /**
- * struct drm_npu_uring_submit - the submission through io_uring: the cmd field of an IORING_OP_URING_CMD whose cmd_op is DRM_NPU_URING_SUBMIT
+ * struct drm_npu_uring_submit - the submission through io_uring: the cmd field of an
+ * IORING_OP_URING_CMD whose cmd_op is DRM_NPU_URING_SUBMIT
  *
- * The completion comes when all jobs of the submission are finished; its result is the first error that a job's fence carries, or 0. If the submission
- * itself fails it comes at once, with what the ioctl would return. The memory at @submit and all that it leads to
- * belongs to the kernel until the completion; then the numbers of the jobs stand in it, as with the ioctl.
+ * The completion comes when all jobs of the submission are finished; its result is the first error
+ * that a job's fence carries, or 0. If the submission itself fails it comes at once, with what the
+ * ioctl would return. The memory at @submit and all that it leads to belongs to the kernel until
+ * the completion; then the numbers of the jobs stand in it, as with the ioctl.
  *
- * The submitter never waits: where the context is full or a lock is taken, a worker of io_uring submits, and requests to the same context may overtake each other then. The end of
- * the ring, and execve() of the task that submitted, complete the request with -ECANCELED (-EINTR where a worker waited); jobs that were submitted go on.
+ * The submitter never waits: where the context is full or a lock is taken, a worker of io_uring
+ * submits, and requests to the same context may overtake each other then. The end of the ring, and
+ * execve() of the task that submitted, complete the request with -ECANCELED (-EINTR where a worker
+ * waited); jobs that were submitted go on.
  */
 struct drm_npu_uring_submit {
 	__u64 submit;		/* user pointer to struct drm_npu_submit */
@@ -367,8 +411,9 @@ struct drm_npu_uring_submit {
 /**
  * struct drm_npu_wait - wait for a job of a context
  *
- * Returns 0 when the job is finished, whatever its result, -ETIME when it is not by @timeout_ns, -EINVAL for a @seqno that was not submitted yet. Cycles and fault
- * are remembered for the last 256 jobs of a context; for older ones known is 0.
+ * Returns 0 when the job is finished, whatever its result, -ETIME when it is not by @timeout_ns,
+ * -EINVAL for a @seqno that was not submitted yet. Cycles and fault are remembered for the last 256
+ * jobs of a context; for older ones known is 0.
  */
 struct drm_npu_wait {
 	__u32 ctx_id;
@@ -382,21 +427,34 @@ struct drm_npu_wait {
 	struct drm_npu_fault fault;	/* out */
 };
 
-#define DRM_IOCTL_NPU_DEV_QUERY		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_DEV_QUERY, struct drm_npu_dev_query)
-#define DRM_IOCTL_NPU_BO_CREATE		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_CREATE, struct drm_npu_bo_create)
-#define DRM_IOCTL_NPU_BO_INFO		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_INFO, struct drm_npu_bo_info)
-#define DRM_IOCTL_NPU_BO_SYNC		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_SYNC, struct drm_npu_bo_sync)
-#define DRM_IOCTL_NPU_BO_SEAL		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_SEAL, struct drm_npu_bo_seal)
-#define DRM_IOCTL_NPU_BO_WAIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_WAIT, struct drm_npu_bo_wait)
-#define DRM_IOCTL_NPU_CTX_CREATE	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_CREATE, struct drm_npu_ctx_create)
-#define DRM_IOCTL_NPU_CTX_DESTROY	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_CTX_DESTROY, struct drm_npu_ctx_destroy)
-#define DRM_IOCTL_NPU_CTX_QUERY		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_QUERY, struct drm_npu_ctx_query)
-#define DRM_IOCTL_NPU_SUBMIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_submit)
-#define DRM_IOCTL_NPU_WAIT		DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_WAIT, struct drm_npu_wait)
-#define DRM_IOCTL_NPU_BO_USERPTR	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_USERPTR, struct drm_npu_bo_userptr)
+#define DRM_IOCTL_NPU_DEV_QUERY \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_DEV_QUERY, struct drm_npu_dev_query)
+#define DRM_IOCTL_NPU_BO_CREATE \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_CREATE, struct drm_npu_bo_create)
+#define DRM_IOCTL_NPU_BO_INFO \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_INFO, struct drm_npu_bo_info)
+#define DRM_IOCTL_NPU_BO_SYNC \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_SYNC, struct drm_npu_bo_sync)
+#define DRM_IOCTL_NPU_BO_SEAL \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_SEAL, struct drm_npu_bo_seal)
+#define DRM_IOCTL_NPU_BO_WAIT \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_BO_WAIT, struct drm_npu_bo_wait)
+#define DRM_IOCTL_NPU_CTX_CREATE \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_CREATE, struct drm_npu_ctx_create)
+#define DRM_IOCTL_NPU_CTX_DESTROY \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_CTX_DESTROY, struct drm_npu_ctx_destroy)
+#define DRM_IOCTL_NPU_CTX_QUERY \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_CTX_QUERY, struct drm_npu_ctx_query)
+#define DRM_IOCTL_NPU_SUBMIT \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_submit)
+#define DRM_IOCTL_NPU_WAIT \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_WAIT, struct drm_npu_wait)
+#define DRM_IOCTL_NPU_BO_USERPTR \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NPU_BO_USERPTR, struct drm_npu_bo_userptr)
 
 /* cmd_op of IORING_OP_URING_CMD; not an ioctl */
-#define DRM_NPU_URING_SUBMIT		DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_uring_submit)
+#define DRM_NPU_URING_SUBMIT \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NPU_SUBMIT, struct drm_npu_uring_submit)
 
 #if defined(__cplusplus)
 }

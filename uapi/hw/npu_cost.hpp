@@ -9,56 +9,44 @@
 #include <limits>
 #include <vector>
 
+#include "npu_arith.hpp"
+#include "npu_hw_params.h"
 #include "npu_isa.hpp"
+#include "npu_operands.hpp"
 
 namespace npu::hw {
 
 /// Cost model parameters; defaults are those of the chip. Read from the registers of the same names.
 struct CostParams {
-  uint32_t mac_ic = 32, mac_oc = 32, mac_pixels = 2, lmem_bw = 512, ew_lanes = 128;
-  uint32_t tiu_fixed = 32, gdma_fixed = 32, ddr_latency = 200, ddr_bw = 64;
+  uint32_t mac_ic = NPU_COST_MAC_IC, mac_oc = NPU_COST_MAC_OC, mac_pixels = NPU_COST_MAC_PIXELS;
+  uint32_t lmem_bw = NPU_COST_LMEM_BW, ew_lanes = NPU_COST_EW_LANES;
+  uint32_t tiu_fixed = NPU_COST_TIU_FIXED, gdma_fixed = NPU_COST_GDMA_FIXED;
+  uint32_t ddr_latency = NPU_COST_DDR_LATENCY, ddr_bw = NPU_COST_DDR_BW;
 };
 
 /// Cost of one command, all saturated at 2^62.
 struct Cost {
-  uint64_t cycles = 0;       ///< compute cycles (TIU) or the fixed part (GDMA)
-  uint64_t flow_bytes = 0;   ///< memory flow as the model counts it, 0: none
+  uint64_t cycles = 0;      ///< compute cycles (TIU) or the fixed part (GDMA)
+  uint64_t flow_bytes = 0;  ///< memory flow as the model counts it, 0: none
   uint64_t macs = 0;
-  bool flow_after = false;   ///< the flow starts after `cycles` (GDMA), not with them (TIU)
+  bool flow_after = false;  ///< the flow starts after `cycles` (GDMA), not with them (TIU)
 };
 
 namespace cost_detail {
 
-using u128 = unsigned __int128;
-inline constexpr uint64_t kMax = uint64_t{1} << 62;
-
-constexpr uint64_t saturate(u128 v) { return v > kMax ? kMax : static_cast<uint64_t>(v); }
-constexpr uint64_t mul(uint64_t a, uint64_t b) { return saturate(u128{a} * b); }
-template <class... T>
-constexpr uint64_t mul(uint64_t a, uint64_t b, T... rest) { return mul(mul(a, b), static_cast<uint64_t>(rest)...); }
-constexpr uint64_t add(uint64_t a, uint64_t b) { return saturate(u128{a} + b); }
-constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-constexpr uint64_t round64(uint64_t bytes) { return mul(ceil_div(bytes, 64), 64); }
+using namespace arith;
 
 constexpr bool is_slow(uint8_t act) { return act == NPU_ACT_SIGMOID || act == NPU_ACT_TANH; }
 constexpr uint64_t fused(uint8_t act, uint64_t elements, const CostParams &p) {
   return is_slow(act) ? mul(4, ceil_div(elements, p.ew_lanes)) : 0;
 }
 
-constexpr uint32_t dtype_bytes(uint8_t t) {
-  switch (t) {
-    case NPU_DTYPE_S8: case NPU_DTYPE_U8: return 1;
-    case NPU_DTYPE_F16: case NPU_DTYPE_BF16: case NPU_DTYPE_S16: case NPU_DTYPE_U16: return 2;
-    case NPU_DTYPE_F32: case NPU_DTYPE_S32: case NPU_DTYPE_U32: return 4;
-    case NPU_DTYPE_B64: return 8;
-    default: return 0;
-  }
-}
-
 /// Adds an operand that is either in local memory or streamed.
 constexpr void operand(uint8_t region, uint64_t bytes, uint64_t &local, uint64_t &flow) {
-  if (region == NPU_REGION_LOCAL) local = add(local, bytes);
-  else flow = add(flow, round64(bytes));
+  if (region == NPU_REGION_LOCAL)
+    local = add(local, bytes);
+  else
+    flow = add(flow, round64(bytes));
 }
 
 inline Cost conv(const npu_cmd_conv &c, const CostParams &p) {
@@ -66,7 +54,8 @@ inline Cost conv(const npu_cmd_conv &c, const CostParams &p) {
   const uint64_t g = icg == 1 && ocg == 1 ? ceil_div(c.groups, p.mac_oc)
                                           : mul(c.groups, ceil_div(icg, p.mac_ic), ceil_div(ocg, p.mac_oc));
   const uint64_t pixels = mul(c.n, c.oh, c.ow), taps = mul(c.kh, c.kw), out = mul(pixels, c.oc);
-  uint64_t local = add(mul(c.n, c.ih, c.iw, c.ic, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype))), flow = 0;
+  uint64_t local = add(mul(c.n, c.ih, c.iw, c.ic, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype))),
+           flow = 0;
   if (c.flags & NPU_CONV_PSUM_IN) local = add(local, mul(out, 4));
   operand(c.wgt_region, mul(c.oc, taps, icg, dtype_bytes(c.wgt_dtype)), local, flow);
   if (c.flags & NPU_CONV_BIAS) operand(c.param_region, mul(c.oc, 4), local, flow);
@@ -77,7 +66,8 @@ inline Cost conv(const npu_cmd_conv &c, const CostParams &p) {
 
 inline Cost matmul(const npu_cmd_matmul &c, const CostParams &p) {
   const uint64_t rows = mul(c.batch, c.m), out = mul(rows, c.n);
-  uint64_t local = add(mul(c.a_batch_stride ? c.batch : 1, c.m, c.k, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype)));
+  uint64_t local =
+      add(mul(c.a_batch_stride ? c.batch : 1, c.m, c.k, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype)));
   uint64_t flow = 0;
   if (c.flags & NPU_CONV_PSUM_IN) local = add(local, mul(out, 4));
   operand(c.wgt_region, mul(c.b_batch_stride ? c.batch : 1, c.k, c.n, dtype_bytes(c.wgt_dtype)), local, flow);
@@ -145,7 +135,8 @@ inline Cost transfer(uint64_t flow, uint64_t local, bool memory, const CostParam
 inline Cost copy(const npu_cmd_copy &c, const CostParams &p) {
   const bool src = c.src_region != NPU_REGION_LOCAL, dst = c.dst_region != NPU_REGION_LOCAL;
   const uint32_t ssize = dtype_bytes(c.src_dtype), dsize = dtype_bytes(c.dst_dtype);
-  const uint64_t flow = add(src ? side_bytes(c.dims, c.src_stride, ssize) : 0, dst ? side_bytes(c.dims, c.dst_stride, dsize) : 0);
+  const uint64_t flow =
+      add(src ? side_bytes(c.dims, c.src_stride, ssize) : 0, dst ? side_bytes(c.dims, c.dst_stride, dsize) : 0);
   return transfer(flow, add(local_bytes(c.dims, ssize), local_bytes(c.dims, dsize)), src || dst, p);
 }
 
@@ -157,20 +148,35 @@ inline Cost fill(const npu_cmd_fill &c, const CostParams &p) {
 
 }  // namespace cost_detail
 
-/// Cost of a command whose fields are legal (docs/hardware.md section 6.1). `gdma` tells the engine, for NOP.
+/// Cost of a command whose fields are legal (docs/hardware.md section 6.1); an opcode that is not executed costs
+/// nothing. `gdma` tells the engine, for NOP.
 inline Cost command_cost(const uint8_t (&bytes)[NPU_CMD_BYTES], bool gdma, const CostParams &p) {
   using namespace cost_detail;
-  switch (bytes[0]) {
-    case NPU_OP_CONV: return conv(decode<npu_cmd_conv>(bytes), p);
-    case NPU_OP_MATMUL: return matmul(decode<npu_cmd_matmul>(bytes), p);
-    case NPU_OP_POOL: return pool(decode<npu_cmd_pool>(bytes), p);
-    case NPU_OP_ELTWISE: return eltwise(decode<npu_cmd_eltwise>(bytes), p);
-    case NPU_OP_UNARY: return unary(decode<npu_cmd_unary>(bytes), p);
-    case NPU_OP_SOFTMAX: return softmax(decode<npu_cmd_softmax>(bytes), p);
-    case NPU_OP_COPY: return copy(decode<npu_cmd_copy>(bytes), p);
-    case NPU_OP_FILL: return fill(decode<npu_cmd_fill>(bytes), p);
-    default: return {gdma ? p.gdma_fixed : p.tiu_fixed, 0, 0, gdma};
+  const std::optional<Op> op = find_op(bytes[0]);
+  if (!op) return {};
+  switch (*op) {
+    case Op::Nop:
+    case Op::SemSignal:
+    case Op::SemWait:
+      return {gdma ? p.gdma_fixed : p.tiu_fixed, 0, 0, gdma};
+    case Op::Conv:
+      return conv(decode<npu_cmd_conv>(bytes), p);
+    case Op::Matmul:
+      return matmul(decode<npu_cmd_matmul>(bytes), p);
+    case Op::Pool:
+      return pool(decode<npu_cmd_pool>(bytes), p);
+    case Op::Eltwise:
+      return eltwise(decode<npu_cmd_eltwise>(bytes), p);
+    case Op::Unary:
+      return unary(decode<npu_cmd_unary>(bytes), p);
+    case Op::Softmax:
+      return softmax(decode<npu_cmd_softmax>(bytes), p);
+    case Op::Copy:
+      return copy(decode<npu_cmd_copy>(bytes), p);
+    case Op::Fill:
+      return fill(decode<npu_cmd_fill>(bytes), p);
   }
+  return {};
 }
 
 /// Cycles of a command alone, its flow at the full bandwidth: what a budget counts.
@@ -180,8 +186,8 @@ inline uint64_t uncontended(const Cost &c, const CostParams &p) {
   return c.flow_after ? add(c.cycles, flow) : std::max(c.cycles, flow);
 }
 
-/// The replay of section 8.3, driven from outside: the owner offers each engine its next command and learns when commands retire.
-/// Engines are numbered core * 2 + engine. Time is in cycles from job start.
+/// The replay of section 8.3, driven from outside: the owner offers each engine its next command and learns when
+/// commands retire. Engines are numbered core * 2 + engine. Time is in cycles from job start.
 class Replay {
  public:
   explicit Replay(const CostParams &params, unsigned cores) : p_(params), engines_(cores * 2) {}
@@ -257,8 +263,8 @@ class Semaphores {
 struct TimedCommand {
   Cost cost;
   uint32_t wait = 0;
-  uint8_t opcode = NPU_OP_NOP;   ///< matters for SEM_SIGNAL and SEM_WAIT only
-  uint32_t sem = 0, value = 0;   ///< theirs; sem below NPU_MAX_SEMAPHORES
+  uint8_t opcode = NPU_OP_NOP;  ///< matters for SEM_SIGNAL and SEM_WAIT only
+  uint32_t sem = 0, value = 0;  ///< theirs; sem below NPU_MAX_SEMAPHORES
 };
 
 /// The two streams of one core.

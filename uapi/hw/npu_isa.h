@@ -157,7 +157,7 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_wait, layer) == 8, "npu_cmd_sem_wait.l
 NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_wait, sem) == 16, "npu_cmd_sem_wait.sem");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_wait, value) == 20, "npu_cmd_sem_wait.value");
 
-/* 2-D convolution of a dense NHWC tensor in local memory. Weights are [oc][kh][kw][ic/groups], dense. Input cell (oy*sh - pad_t + ky*dh, ox*sw - pad_l + kx*dw); cells outside the image are zero. */
+/* 2-D convolution of a dense NHWC tensor in local memory. Weights are [oc][kh][kw][ic/groups], dense. Input cell (oy*sh - pad_t + ky*dh, ox*sw - pad_l + kx*dw); cells outside the image add nothing. */
 struct npu_cmd_conv {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */

@@ -3,11 +3,13 @@
 #define NPU_MODEL_H
 
 /*
- * The QNPU1 chip as a library: registers in, bus accesses and interrupts out. docs/hardware.md says how the chip behaves.
+ * The QNPU1 chip as a library: registers in, bus accesses and interrupts out. docs/hardware.md says how the chip
+ * behaves.
  *
- * Threads: register accesses may come from any thread and never block for longer than a short critical section. The owner creates the threads that run jobs
- * (npu_model_thread_count() of them, each in npu_model_thread_main()). Callbacks are called from those threads and from threads inside register
- * accesses, never with a lock of the model held, and may be called at the same time by several.
+ * Threads: register accesses may come from any thread and never block for longer than a short critical section. The
+ * owner creates the threads that run jobs (npu_model_thread_count() of them, each in npu_model_thread_main()).
+ * Callbacks are called from those threads and from threads inside register accesses, never with a lock of the model
+ * held, and may be called at the same time by several.
  *
  * Ownership: the DDR memory belongs to the caller and outlives the model. Errors are negative errno values.
  */
@@ -26,38 +28,40 @@ struct npu_model;
 
 /* What the chip needs from the board. opaque is npu_model_config.opaque. */
 struct npu_model_board {
-	/* Bus-master access to system memory. 0, or negative for a bus error; then nothing is assumed about buf. */
-	int (*dma_read)(void *opaque, uint64_t addr, void *buf, size_t bytes);
-	int (*dma_write)(void *opaque, uint64_t addr, const void *buf, size_t bytes);
-	/* Raise an MSI-X vector. */
-	void (*interrupt)(void *opaque, unsigned int vector);
-	/* One line of news for a trace, without newline; may be NULL. kind is a static string like "job_start". */
-	void (*trace)(void *opaque, const char *kind, const char *text);
+  /* Bus-master access to system memory. 0, or negative for a bus error; then nothing is assumed about buf. */
+  int (*dma_read)(void *opaque, uint64_t addr, void *buf, size_t bytes);
+  int (*dma_write)(void *opaque, uint64_t addr, const void *buf, size_t bytes);
+  /* Raise an MSI-X vector. */
+  void (*interrupt)(void *opaque, unsigned int vector);
+  /* One line of news for a trace, without newline; may be NULL. kind is a static string like "job_start". */
+  void (*trace)(void *opaque, const char *kind, const char *text);
 };
 
 /* Zero in any number means the default in brackets. */
 struct npu_model_config {
-	uint32_t abi;		/* NPU_MODEL_ABI */
-	uint32_t cores;		/* [2] 1 to NPU_MAX_CORES */
-	uint32_t queues;	/* [64] 1 to NPU_MAX_QUEUES */
-	uint32_t asids;		/* [256] */
-	uint32_t vectors;	/* [33] MSI-X vectors that the board has */
-	uint32_t lmem_bytes;	/* [8 MiB] multiple of 4096, 4096 to 256 MiB */
-	uint32_t clock_khz;	/* [1000000] */
-	uint32_t mac_ic, mac_oc, mac_pixels, lmem_bw, ew_lanes;	/* [32, 32, 2, 512, 128] */
-	uint32_t tiu_fixed, gdma_fixed, ddr_latency, ddr_bw;		/* [32, 32, 200, 64] */
-	uint64_t ddr_bytes;	/* size of ddr, multiple of 4096, not 0 */
-	void *ddr;		/* the card's memory, page aligned */
-	const char *backend;	/* ["auto"] "reference", "onednn", "shadow" (both, compared); auto: onednn where it loads, else reference */
-	const struct npu_model_board *board;
-	void *opaque;
+  uint32_t abi;                                           /* NPU_MODEL_ABI */
+  uint32_t cores;                                         /* [2] 1 to NPU_MAX_CORES */
+  uint32_t queues;                                        /* [64] 1 to NPU_MAX_QUEUES */
+  uint32_t asids;                                         /* [256] */
+  uint32_t vectors;                                       /* [33] MSI-X vectors that the board has */
+  uint32_t lmem_bytes;                                    /* [8 MiB] multiple of 4096, 4096 to 256 MiB */
+  uint32_t clock_khz;                                     /* [1000000] */
+  uint32_t mac_ic, mac_oc, mac_pixels, lmem_bw, ew_lanes; /* [32, 32, 2, 512, 128] */
+  uint32_t tiu_fixed, gdma_fixed, ddr_latency, ddr_bw;    /* [32, 32, 200, 64] */
+  uint64_t ddr_bytes;                                     /* size of ddr, multiple of 4096, not 0 */
+  void *ddr;                                              /* the card's memory, page aligned */
+  const char *backend; /* ["auto"] "reference", "onednn", "shadow" (both, compared); auto: onednn where it loads, else
+                          reference */
+  const struct npu_model_board *board;
+  void *opaque;
 };
 
 /*
- * Create a powered-on chip. On failure returns NULL, sets *error to a negative errno and writes a text that names the reason to message (message_bytes,
- * may be 0).
+ * Create a powered-on chip. On failure returns NULL, sets *error to a negative errno and writes a text that names the
+ * reason to message (message_bytes, may be 0).
  */
-struct npu_model *npu_model_create(const struct npu_model_config *config, int *error, char *message, size_t message_bytes);
+struct npu_model *npu_model_create(const struct npu_model_config *config, int *error, char *message,
+                                   size_t message_bytes);
 
 /* All threads must have left npu_model_thread_main(). */
 void npu_model_destroy(struct npu_model *model);
@@ -69,6 +73,13 @@ void npu_model_thread_main(struct npu_model *model, unsigned int index);
 /* Ask all threads to leave; does not wait. Callbacks may still be called until they have left. */
 void npu_model_stop(struct npu_model *model);
 
+/*
+ * The machine around the card stops or goes on: while it is stopped no job is fetched, makes progress or completes.
+ * Stopping waits until the threads are at rest, for a step of a command at most; registers answer meanwhile, and resets
+ * are obeyed.
+ */
+void npu_model_pause(struct npu_model *model, bool on);
+
 /* BAR0. size is 4 or 8; other accesses are ignored and read zero. */
 uint64_t npu_model_read(struct npu_model *model, uint64_t offset, unsigned int size);
 void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, unsigned int size);
@@ -77,25 +88,25 @@ void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, u
 void npu_model_reset(struct npu_model *model);
 
 /*
- * Faults on demand, docs/hardware.md section 9. Some are counted: the value is how many events are still to be spoiled. Others act at once when they are
- * set, or are states.
+ * Faults on demand, docs/hardware.md section 9. Some are counted: the value is how many events are still to be spoiled.
+ * Others act at once when they are set, or are states.
  */
 enum npu_model_fault {
-	NPU_MODEL_FAULT_HANG,
-	NPU_MODEL_FAULT_STUCK_ABORT,
-	NPU_MODEL_FAULT_STUCK_CORE,
-	NPU_MODEL_FAULT_STUCK_DEVICE,
-	NPU_MODEL_FAULT_HANG_AFTER,
-	NPU_MODEL_FAULT_LOST_INTERRUPTS,
-	NPU_MODEL_FAULT_CORRUPT_ID,
-	NPU_MODEL_FAULT_CORRUPT_STATUS,
-	NPU_MODEL_FAULT_CORRUPT_PHASE,
-	NPU_MODEL_FAULT_ECC_UNCORRECTED,
-	NPU_MODEL_FAULT_ECC_CORRECTED,
-	NPU_MODEL_FAULT_TEMPERATURE,
-	NPU_MODEL_FAULT_FATAL,
-	NPU_MODEL_FAULT_DEAD,
-	NPU_MODEL_FAULT_COUNT
+  NPU_MODEL_FAULT_HANG,
+  NPU_MODEL_FAULT_STUCK_ABORT,
+  NPU_MODEL_FAULT_STUCK_CORE,
+  NPU_MODEL_FAULT_STUCK_DEVICE,
+  NPU_MODEL_FAULT_HANG_AFTER,
+  NPU_MODEL_FAULT_LOST_INTERRUPTS,
+  NPU_MODEL_FAULT_CORRUPT_ID,
+  NPU_MODEL_FAULT_CORRUPT_STATUS,
+  NPU_MODEL_FAULT_CORRUPT_PHASE,
+  NPU_MODEL_FAULT_ECC_UNCORRECTED,
+  NPU_MODEL_FAULT_ECC_CORRECTED,
+  NPU_MODEL_FAULT_TEMPERATURE,
+  NPU_MODEL_FAULT_FATAL,
+  NPU_MODEL_FAULT_DEAD,
+  NPU_MODEL_FAULT_COUNT
 };
 
 /* Name ("hang") and description of a fault, for properties of the board; NULL for none such. */
@@ -105,6 +116,13 @@ const char *npu_model_fault_text(unsigned int fault);
 /* -EINVAL: no such fault, or a value that it cannot have. 0 clears a fault; what stands still because of it goes on. */
 int npu_model_set_fault(struct npu_model *model, unsigned int fault, uint64_t value);
 uint64_t npu_model_fault(const struct npu_model *model, unsigned int fault);
+
+/*
+ * Off at first; counts for jobs that begin later. A job in which commands of two engines access the same bytes, one of
+ * them writing, without a wait or a semaphore that orders them fails with INTERNAL at the second; the trace ("race")
+ * says both. For tests of programs and their compilers: it costs time.
+ */
+void npu_model_check_races(struct npu_model *model, bool on);
 
 /* Name of the back end in use: "reference", "onednn", "shadow". */
 const char *npu_model_backend(const struct npu_model *model);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "arbiter.h"
+#include "qemu-device/model/src/arbiter.h"
 
 #include <algorithm>
 

@@ -23,7 +23,7 @@ class Arbiter {
     uint32_t cores;
   };
 
-  explicit Arbiter(unsigned queues) : served_(queues) {}
+  explicit Arbiter(unsigned queues) : served_(queues) { waiting_.reserve(queues); }
 
   /// The queue has a job for `cores` of the cores in the mask, which has at least as many.
   void add(unsigned queue, uint32_t core_mask, unsigned cores, uint32_t priority) {

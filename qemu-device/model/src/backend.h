@@ -8,46 +8,61 @@
 #include <string>
 
 #include "npu_isa.h"
+#include "qemu-device/model/src/config.h"
 
 namespace npu::model {
 
 /// A read-only operand that may be streamed from memory: weights or B of MATMUL.
 struct Streamed {
-  /// Returns the operand's bytes in one piece, valid until the command ends, or nullptr when translation failed (then the back end
-  /// returns false at once). `fetch` may copy; a back end that has a packed copy of constant data need not call it.
+  /// Returns the operand's bytes in one piece, valid until the command ends, or nullptr when translation failed (then
+  /// the back end returns false at once). `fetch` may copy; a back end that has a packed copy of constant data need not
+  /// call it.
   const void *(*fetch)(void *arg);
   void *arg;
   uint64_t bytes;
-  /// Constant (sealed) data has an identity: equal (asid, va, bytes) means equal contents until forget(asid). Otherwise constant is false.
+  /// Constant (sealed) data has an identity: equal (asid, va, bytes) means equal contents until forget(asid). Otherwise
+  /// constant is false.
   bool constant;
   uint32_t asid;
   uint64_t va;
+  /// Operands with equal numbers other than 0 have equal contents, for the calling thread.
+  uint64_t serial = 0;
 };
 
-/// Executes TIU commands whose fields, bounds and budget the control has already checked. Operands are dense and element-aligned. Thread-safe: one
-/// thread a core calls at the same time. Each call returns false only when a Streamed operand could not be fetched.
+/// Executes TIU commands whose fields, bounds and budget the control has already checked, and of which it has cut off
+/// no more than a step's work (slices.h): nothing here looks at a stop. Operands are dense and element-aligned.
+/// Thread-safe: one thread a core calls at the same time. Each call returns false only when a Streamed
+/// operand could not be fetched.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char *name() const = 0;
   /// psum is nullptr without PSUM_IN, bias nullptr without BIAS; out may equal psum.
-  virtual bool conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum, void *out) = 0;
-  virtual bool matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum, void *out) = 0;
+  virtual bool conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                    void *out) = 0;
+  virtual bool matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                      void *out) = 0;
   virtual void pool(const npu_cmd_pool &c, const void *in, void *out) = 0;
   /// b is nullptr with B_IMM.
   virtual void eltwise(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) = 0;
   virtual void unary(const npu_cmd_unary &c, const void *in, void *out) = 0;
   virtual void softmax(const npu_cmd_softmax &c, const void *in, void *out) = 0;
-  /// Drops every packed copy of that address space; when it returns no later call uses one. Never blocks for longer than a command.
+  /// Drops every packed copy of that address space (kEveryIdentity: of all); when it returns no later call uses one.
+  /// Never blocks for longer than a command.
   virtual void forget(uint32_t asid) = 0;
+  /// Gives large buffers of the calling thread back.
+  virtual void trim() {}
 };
 
 /// The definition of each command: plain loops.
 std::unique_ptr<Backend> make_reference_backend();
-/// oneDNN for CONV and MATMUL, the reference for the rest; nullptr with the reason in `why` when the shared object or CPU cannot do it.
-std::unique_ptr<Backend> make_onednn_backend(std::string &why);
-/// Runs both, compares each result within the documented bound, calls report(text) at the first difference of a command; keeps the reference's result.
-std::unique_ptr<Backend> make_shadow_backend(std::unique_ptr<Backend> fast, void (*report)(void *arg, const char *text), void *arg);
+/// oneDNN for CONV and MATMUL, the reference for the rest; nullptr with the reason in `why` when the shared object or
+/// CPU cannot do it. Copies of constant operands that it keeps take at most `max_packed_bytes`.
+std::unique_ptr<Backend> make_onednn_backend(std::string &why, uint64_t max_packed_bytes = uint64_t{1} << 30);
+/// Runs both, compares each result within the documented bound, calls report(text) at the first difference of a
+/// command; keeps the reference's result.
+std::unique_ptr<Backend> make_shadow_backend(std::unique_ptr<Backend> fast, void (*report)(void *arg, const char *text),
+                                             void *arg);
 
 }  // namespace npu::model
 

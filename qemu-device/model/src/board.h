@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../include/npu_model.h"
-#include "faults.h"
+#include "npu_model.h"
 #include "npu_regs.h"
+#include "qemu-device/model/src/faults.h"
 
 namespace npu::model {
 

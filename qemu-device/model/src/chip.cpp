@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "chip.h"
+#include "qemu-device/model/src/chip.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
+#include <new>
+#include <span>
+#include <thread>
 
 namespace npu::model {
 
@@ -36,7 +40,7 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       arbiter_(config.queues),
       running_(config.cores) {
   for (unsigned i = 0; i < config.cores; ++i)
-    cores_.push_back(std::make_unique<Core>(i, config_, mmu_, board_, *backend_));
+    cores_.push_back(std::make_unique<Core>(i, config_, mmu_, board_, *backend_, &gate_));
   for (unsigned i = 0; i < config.queues; ++i) queues_.push_back(std::make_unique<Queue>(i));
 }
 
@@ -55,7 +59,23 @@ void Chip::stop() {
   for (Queue *q : running_)
     if (q) q->request_stop(Stop::Drop);
   release_all(Obeys::Nothing);
+  gate_.wake();
   for (unsigned t = 0; t < thread_count(); ++t) wake(t);
+}
+
+void Chip::pause(bool on) {
+  {
+    Guard guard(*this);
+    paused_ = on;
+    gate_.close(on);
+    for (unsigned t = 0; t < thread_count(); ++t) wake(t);
+  }
+  // Threads at work come to rest by themselves within a step; looking now and then keeps them free of this.
+  const auto at_rest = [this] {
+    Lock lock(mutex_);
+    return !paused_ || stopping_ || active_ == gate_.resting();
+  };
+  while (on && !at_rest()) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
 /// A core's thread: jobs for the core, and between two jobs at most one step of a queue, so that neither starves the
@@ -64,6 +84,10 @@ void Chip::worker(unsigned core) {
   Lock lock(mutex_);
   bool served = false;
   while (!stopping_) {
+    if (paused_) {
+      sleep(core, lock);
+      continue;
+    }
     if (!served && serve_one(core, lock)) {
       served = true;
       continue;
@@ -80,7 +104,7 @@ void Chip::front_end() {
   while (!stopping_) {
     if (forget_)
       forget(lock);
-    else if (!serve_one(self, lock))
+    else if (paused_ || !serve_one(self, lock))
       sleep(self, lock);
   }
 }
@@ -133,7 +157,11 @@ void Chip::news(const char *kind, const char *format, ...) {
   va_start(args, format);
   std::vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  deferred_.news.emplace_back(kind, text);
+  try {
+    deferred_.news.emplace_back(kind, text);
+  } catch (const std::bad_alloc &) {
+    // A trace that the host has no memory for is lost; nothing else is.
+  }
 }
 
 /// Runs f without the lock. False when the device was reset meanwhile: then queues and jobs are no longer what they
@@ -164,7 +192,11 @@ void Chip::mmu_moved(Mmu::Moved moved) {
 void Chip::forget(Lock &lock) {
   forget_ = false;
   lock.unlock();
-  for (uint32_t identity : mmu_.take_forgotten()) backend_->forget(identity);
+  try {
+    for (uint32_t identity : mmu_.take_forgotten()) backend_->forget(identity);
+  } catch (const std::bad_alloc &) {
+    backend_->forget(kEveryIdentity);
+  }
   lock.lock();
 }
 
@@ -173,8 +205,7 @@ void Chip::forget(Lock &lock) {
 /// Takes one step of the queue that has waited longest.
 bool Chip::serve_one(unsigned thread, Lock &lock) {
   if (list_.empty()) return false;
-  Queue &q = *list_.front();
-  list_.pop_front();
+  Queue &q = list_.pop();
   q.listed = false;
   wake_for_ready();  // this thread may be away for a while
   step(q, thread, lock);
@@ -185,7 +216,7 @@ bool Chip::serve_one(unsigned thread, Lock &lock) {
 void Chip::list(Queue &q) {
   if (q.listed || !q.can_step() || resetting_) return;
   q.listed = true;
-  list_.push_back(&q);
+  list_.push(q);
   const uint32_t asleep = idle_ & static_cast<uint32_t>(q.config.core_mask);
   if (asleep)
     wake(static_cast<unsigned>(std::countr_zero(asleep)));
@@ -271,12 +302,14 @@ bool Chip::start_job(unsigned core, Lock &lock) {
   }
   Queue &q = *queues_[grant->queue];
   q.phase = Queue::Phase::Running;
-  std::vector<Core *> cores;
+  std::array<Core *, NPU_MAX_CORES> chosen;
+  size_t count = 0;
   for (unsigned c = 0; c < config_.cores; ++c) {
     if (!(grant->cores >> c & 1)) continue;
     running_[c] = &q;
-    cores.push_back(cores_[c].get());
+    chosen[count++] = cores_[c].get();
   }
+  const std::span<Core *const> cores(chosen.data(), count);
   if (Obeys obeys; board_.faults().take_hang(obeys))
     cores[0]->hang().arm(obeys, board_.faults().get(NPU_MODEL_FAULT_HANG_AFTER));
   news("job_start", "queue %u job %llu cores 0x%x", q.index, static_cast<unsigned long long>(q.job.id), grant->cores);
@@ -313,6 +346,7 @@ void Chip::reset() {
   for (Queue *q : running_)
     if (q) q->request_stop(Stop::Drop);
   release_all(Obeys::DeviceReset);
+  gate_.wake();
   arbiter_.clear();
   list_.clear();
   if (active_ == 0) finish_reset();
@@ -345,6 +379,7 @@ void Chip::core_reset(uint32_t mask) {
 /// Asks the running job of a queue to end, also where it stands still.
 void Chip::stop_job(Queue &q, Stop reason, Obeys means) {
   q.request_stop(reason);
+  gate_.wake();
   for (unsigned c = 0; c < config_.cores; ++c)
     if (running_[c] == &q) cores_[c]->hang().release(means);
 }

@@ -11,21 +11,20 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "arbiter.h"
-#include "backend.h"
-#include "board.h"
-#include "config.h"
-#include "core.h"
-#include "mmu.h"
-#include "queue.h"
-#include "sensors.h"
+#include "qemu-device/model/src/arbiter.h"
+#include "qemu-device/model/src/backend.h"
+#include "qemu-device/model/src/board.h"
+#include "qemu-device/model/src/config.h"
+#include "qemu-device/model/src/core.h"
+#include "qemu-device/model/src/mmu.h"
+#include "qemu-device/model/src/queue.h"
+#include "qemu-device/model/src/sensors.h"
 
 namespace npu::model {
 
@@ -37,6 +36,9 @@ class Chip {
   unsigned thread_count() const { return config_.cores + 1; }
   void thread_main(unsigned index);
   void stop();
+  /// While paused nothing is fetched, run or completed. pause(true) returns when all threads are at rest, after a step
+  /// of a command at most.
+  void pause(bool on);
 
   // ---- what the registers reach; all may be called from any thread ----
   const Config &config() const { return config_; }
@@ -54,6 +56,10 @@ class Chip {
   uint32_t core_busy() const;
   uint64_t progress() const;
   const CoreCounters &core(unsigned index) const { return cores_[index]->counters(); }
+  /// Jobs that begin from now on run under the race detector, or no longer.
+  void check_races(bool on) {
+    for (auto &core : cores_) core->check_races(on);
+  }
   /// Brings the sensors up to date.
   Sensors &sensors();
   uint32_t ecc_corrected() const { return ecc_corrected_.load(); }
@@ -117,6 +123,7 @@ class Chip {
   Events events_;
   Mmu mmu_;
   Sensors sensors_;
+  Gate gate_;
   std::vector<std::unique_ptr<Core>> cores_;
   std::atomic<uint32_t> ecc_corrected_{0}, ecc_uncorrected_{0};
 
@@ -125,12 +132,13 @@ class Chip {
   uint64_t resets_ = 0;
   bool enabled_ = false;
   bool stopping_ = false;
+  bool paused_ = false;
   bool forget_ = false;  // the MMU has identities to forget
   Deferred deferred_;
   unsigned active_ = 0;  // threads that work without the lock; a reset is done when there is none
   uint32_t idle_ = 0;    // threads that sleep, a bit each
   std::vector<std::unique_ptr<Queue>> queues_;
-  std::deque<Queue *> list_;  // queues with a step to take
+  QueueList list_;  // queues with a step to take
   Arbiter arbiter_;
   std::vector<Queue *> running_;  // by core; a job of several cores is there for each
   std::condition_variable wake_[NPU_MAX_CORES + 1];

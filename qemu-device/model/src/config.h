@@ -13,6 +13,8 @@ namespace npu::model {
 inline constexpr uint32_t kPageBytes = 1u << NPU_PAGE_SHIFT;
 inline constexpr uint32_t kBlockBytes = 1u << NPU_BLOCK_SHIFT;
 inline constexpr uint32_t kMaxRingLog2 = 16;
+/// Stands for every identity of constant memory where one is forgotten.
+inline constexpr uint32_t kEveryIdentity = UINT32_MAX;
 inline constexpr uint32_t kFeatures = NPU_FEATURE_GANG;
 
 struct Config {

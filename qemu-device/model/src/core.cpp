@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-#include "core.h"
+#include "qemu-device/model/src/core.h"
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "npu_cost.hpp"
 #include "npu_isa.hpp"
-#include "profile.h"
-#include "stream.h"
-#include "validate.h"
+#include "qemu-device/model/src/profile.h"
+#include "qemu-device/model/src/races.h"
+#include "qemu-device/model/src/stream.h"
+#include "qemu-device/model/src/validate.h"
 
 namespace npu::model {
 
@@ -35,15 +37,15 @@ class Lane {
   Lane(Core &core, const Job &job, unsigned place, const std::atomic<Stop> &stop)
       : core_(core),
         job_(job),
-        pace_{stop, core.counters_.progress},
+        pace_{stop, core.counters_.progress, core.gate_},
         streams_{{job, place, NPU_ENGINE_TIU}, {job, place, NPU_ENGINE_GDMA}} {}
 
   struct Engine {
     uint32_t begun = 0;
     uint32_t retired = 0;
-    uint64_t budget = 0;  ///< uncontended cycles used
-    uint64_t start = 0;   ///< of the command in progress
-    uint64_t cycles = 0;  ///< at work
+    uint64_t budget = 0;   ///< uncontended cycles used
+    uint64_t start = 0;    ///< of the command in progress
+    uint64_t cycles = 0;   ///< at work
     bool signals = false;  ///< the command in progress is a SEM_SIGNAL
     uint32_t sem = 0, value = 0;
   };
@@ -75,25 +77,16 @@ class Lane {
     for (const Operand &o : operands.at)
       if (o.used && o.write && o.local()) core_.local_.dirty(o.offset + o.bytes);
     Outcome outcome;
-    switch (command.head().opcode) {
-      case NPU_OP_NOP:
-      case NPU_OP_SEM_SIGNAL:
-      case NPU_OP_SEM_WAIT:
-        return {};
-      case NPU_OP_COPY:
-        outcome = core_.gdma_.copy(hw::decode<npu_cmd_copy>(command.bytes), operands, job_, pace_);
-        break;
-      case NPU_OP_FILL:
-        outcome = core_.gdma_.fill(hw::decode<npu_cmd_fill>(command.bytes), operands, job_, pace_);
-        break;
-      default:
-        mismatch.clear();
-        outcome = core_.tiu_.run(command, operands, job_, pace_);
-        if (!mismatch.empty()) {
-          core_.board_.trace("mismatch", mismatch.c_str());
-          return error(NPU_STATUS_INTERNAL);
-        }
-    }
+    if (const auto transfer = hw::find_gdma_op(command.head().opcode)) {
+      outcome = execute(*transfer, command, operands);
+    } else if (const auto op = hw::find_tiu_op(command.head().opcode)) {
+      mismatch.clear();
+      outcome = core_.tiu_.run(*op, command, operands, job_, pace_);
+      if (!mismatch.empty()) {
+        core_.board_.trace("mismatch", mismatch.c_str());
+        return error(NPU_STATUS_INTERNAL);
+      }
+    }  // commands of both engines act by their order alone
     if (outcome.stopped) return stop_error();
     return outcome.fault ? failed(outcome.fault, operands.at[outcome.operand]) : Error{};
   }
@@ -120,7 +113,9 @@ class Lane {
 
   /// Where the core is to hang, stands still until somebody releases it.
   void hang() {
-    if (core_.hang_.due(uint64_t{engines_[0].begun} + engines_[1].begun)) core_.hang_.wait();
+    if (!core_.hang_.due(uint64_t{engines_[0].begun} + engines_[1].begun)) return;
+    const Gate::Rest rest(core_.gate_);
+    core_.hang_.wait();
   }
 
   void account(uint64_t cycles) {
@@ -148,6 +143,16 @@ class Lane {
   }
 
  private:
+  Outcome execute(hw::GdmaOp op, const Command &command, const Operands &operands) {
+    switch (op) {
+      case hw::GdmaOp::Copy:
+        return core_.gdma_.copy(hw::decode<npu_cmd_copy>(command.bytes), operands, job_, pace_);
+      case hw::GdmaOp::Fill:
+        return core_.gdma_.fill(hw::decode<npu_cmd_fill>(command.bytes), operands, job_, pace_);
+    }
+    return {};
+  }
+
   static Error failed(const Fault &fault, const Operand &o) {
     Error e = error(fault.status);
     e.region = o.region;
@@ -177,6 +182,7 @@ class Execution {
         profile_(job) {
     lanes_.reserve(cores.size());
     for (unsigned i = 0; i < cores.size(); ++i) lanes_.emplace_back(*cores[i], job, i, stop);
+    if (first_.check_races_.load(std::memory_order_relaxed)) races_.emplace(job, engines());
   }
 
   JobResult run() {
@@ -232,6 +238,7 @@ class Execution {
       if (!replay_.retire(e)) continue;
       Lane::Engine &x = at(e);
       if (x.signals) semaphores_.add(x.sem, x.value);
+      if (x.signals && races_) races_->signalled(e, x.sem);
       lane(e).retired(e % kEngines, replay_.now());
       profile_.retire(e, replay_.now());
       any = true;
@@ -270,6 +277,8 @@ class Execution {
     if (job_.header.budget && alone > job_.header.budget - x.budget)
       return lane.named(Lane::error(NPU_STATUS_BUDGET), e);
     x.budget += job_.header.budget ? alone : 0;
+    if (races_)
+      if (Error error = check_races(number, command, operands)) return lane.named(error, e);
     if (Error error = lane.execute(command, operands)) return Lane::killed(error) ? error : lane.named(error, e);
     profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
     note_signal(command, x);
@@ -278,6 +287,13 @@ class Execution {
     replay_.begin(number, cost);
     begun = true;
     return {};
+  }
+
+  Error check_races(unsigned number, const Command &command, const Operands &operands) {
+    std::string text;
+    const Error error = races_->begin(number, command, operands, text);
+    if (error) first_.board_.trace("race", text.c_str());
+    return error;
   }
 
   bool waits_for_semaphore(const Command &command) const {
@@ -303,12 +319,14 @@ class Execution {
   hw::Replay replay_;
   hw::Semaphores semaphores_;
   Profile profile_;
+  std::optional<Races> races_;
 };
 
-Core::Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend)
+Core::Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend, Gate *gate)
     : index_(index),
       config_(config),
       board_(board),
+      gate_(gate),
       local_(config.lmem_bytes),
       memory_(config, mmu, board, index),
       gdma_(memory_, local_),

@@ -8,15 +8,16 @@
 #include <cstdint>
 #include <span>
 
-#include "backend.h"
-#include "board.h"
-#include "config.h"
-#include "error.h"
-#include "gdma.h"
-#include "job.h"
-#include "memory.h"
-#include "mmu.h"
-#include "tiu.h"
+#include "qemu-device/model/src/backend.h"
+#include "qemu-device/model/src/board.h"
+#include "qemu-device/model/src/config.h"
+#include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/gdma.h"
+#include "qemu-device/model/src/job.h"
+#include "qemu-device/model/src/memory.h"
+#include "qemu-device/model/src/mmu.h"
+#include "qemu-device/model/src/pace.h"
+#include "qemu-device/model/src/tiu.h"
 
 namespace npu::model {
 
@@ -43,10 +44,11 @@ struct CoreCounters {
 
 class Core {
  public:
-  Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend);
+  Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend, Gate *gate = nullptr);
 
   const CoreCounters &counters() const { return counters_; }
   Hang &hang() { return hang_; }
+  void check_races(bool on) { check_races_.store(on, std::memory_order_relaxed); }
   /// Power-on values. Precondition: no job runs.
   void reset() { counters_.reset(); }
 
@@ -60,11 +62,13 @@ class Core {
   const unsigned index_;
   const Config &config_;
   const Board &board_;
+  Gate *const gate_;
   LocalMemory local_;
   Memory memory_;
   Gdma gdma_;
   Tiu tiu_;
   CoreCounters counters_;
+  std::atomic<bool> check_races_{false};
   Hang hang_;
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The C interface: configuration, ownership, nothing throws.
 #pragma GCC visibility push(default)
-#include "../include/npu_model.h"
+#include "npu_model.h"
 #pragma GCC visibility pop
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -11,8 +12,8 @@
 #include <new>
 #include <string>
 
-#include "chip.h"
-#include "registers.h"
+#include "qemu-device/model/src/chip.h"
+#include "qemu-device/model/src/registers.h"
 
 struct npu_model {
   npu_model(const npu::model::Config &config, const npu_model_board &board, void *opaque,
@@ -67,6 +68,7 @@ namespace npu::model {
 namespace {
 
 constexpr uint32_t kMaxLmem = 256u << 20;
+constexpr uint64_t kMaxPackedBytes = uint64_t{1} << 30;
 constexpr uint32_t kMaxVectors = 2048;  // of MSI-X
 
 /// Why a chip cannot be made.
@@ -144,7 +146,7 @@ Refusal take_config(const npu_model_config *c, Config &out) {
 
 void tell_mismatch(void *, const char *text) { report_mismatch(text); }
 
-Refusal make_backend(const char *name, std::unique_ptr<Backend> &out) {
+Refusal make_backend(const char *name, uint64_t ddr_bytes, std::unique_ptr<Backend> &out) {
   const std::string wanted = name && *name ? name : "auto";
   if (wanted == "reference") {
     out = make_reference_backend();
@@ -153,7 +155,8 @@ Refusal make_backend(const char *name, std::unique_ptr<Backend> &out) {
   if (wanted != "auto" && wanted != "onednn" && wanted != "shadow")
     return refuse(-EINVAL, "backend \"%s\": has to be auto, reference, onednn or shadow", wanted.c_str());
   std::string why;
-  out = make_onednn_backend(why);
+  // Constant operands lie in DDR: more copies than that are of pages that are mapped several times.
+  out = make_onednn_backend(why, std::min(kMaxPackedBytes, ddr_bytes));
   if (!out && wanted != "auto") return refuse(-ENOENT, "backend \"%s\": %s", wanted.c_str(), why.c_str());
   if (!out) out = make_reference_backend();
   if (wanted == "shadow") out = make_shadow_backend(std::move(out), tell_mismatch, nullptr);
@@ -164,7 +167,7 @@ Refusal create(const npu_model_config *c, npu_model *&out) {
   Config config;
   if (Refusal r = take_config(c, config)) return r;
   std::unique_ptr<Backend> backend;
-  if (Refusal r = make_backend(c->backend, backend)) return r;
+  if (Refusal r = make_backend(c->backend, config.ddr_bytes, backend)) return r;
   out = new npu_model(config, *c->board, c->opaque, std::move(backend));
   return {};
 }
@@ -196,6 +199,8 @@ void npu_model_thread_main(struct npu_model *model, unsigned int index) { model-
 
 void npu_model_stop(struct npu_model *model) { model->chip.stop(); }
 
+void npu_model_pause(struct npu_model *model, bool on) { model->chip.pause(on); }
+
 uint64_t npu_model_read(struct npu_model *model, uint64_t offset, unsigned int size) {
   if (model->faults.dead()) return size == 4 ? UINT32_MAX : UINT64_MAX;
   return model->registers.read(offset, size);
@@ -224,6 +229,8 @@ int npu_model_set_fault(struct npu_model *model, unsigned int fault, uint64_t va
 uint64_t npu_model_fault(const struct npu_model *model, unsigned int fault) {
   return fault < NPU_MODEL_FAULT_COUNT ? model->faults.get(fault) : 0;
 }
+
+void npu_model_check_races(struct npu_model *model, bool on) { model->chip.check_races(on); }
 
 const char *npu_model_backend(const struct npu_model *model) { return model->chip.backend().name(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "faults.h"
+#include "qemu-device/model/src/faults.h"
 
 #include <iterator>
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "../include/npu_model.h"
+#include "npu_model.h"
 #include "npu_regs.h"
 
 namespace npu::model {
@@ -16,8 +16,8 @@ namespace npu::model {
 /// What a core that stands still obeys; each also obeys all below.
 enum class Obeys : uint8_t { Abort, CoreReset, DeviceReset, Nothing };
 
-/// Values of the faults. A fault that is counted is taken once for each event that it spoils. All may be called from any
-/// thread.
+/// Values of the faults. A fault that is counted is taken once for each event that it spoils. All may be called from
+/// any thread.
 class Faults {
  public:
   uint64_t get(unsigned fault) const { return value_[fault].load(std::memory_order_relaxed); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "gdma.h"
+#include "qemu-device/model/src/gdma.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,13 +3,13 @@
 #ifndef NPU_MODEL_GDMA_H
 #define NPU_MODEL_GDMA_H
 
-#include <atomic>
 #include <cstdint>
 
-#include "job.h"
-#include "memory.h"
-#include "strided.h"
-#include "validate.h"
+#include "qemu-device/model/src/job.h"
+#include "qemu-device/model/src/memory.h"
+#include "qemu-device/model/src/pace.h"
+#include "qemu-device/model/src/strided.h"
+#include "qemu-device/model/src/validate.h"
 
 namespace npu::model {
 
@@ -21,19 +21,6 @@ struct Outcome {
   bool stopped = false;
 
   explicit operator bool() const { return fault || stopped; }
-};
-
-/// What a long command looks at between two of its steps.
-struct Pace {
-  const std::atomic<Stop> &stop;
-  std::atomic<uint64_t> &progress;
-
-  /// One bounded step is done; false when the job has to stop.
-  bool step() const {
-    progress.fetch_add(1, std::memory_order_relaxed);
-    return !stopped();
-  }
-  bool stopped() const { return stop.load(std::memory_order_relaxed) != Stop::None; }
 };
 
 class Gdma {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "job.h"
+#include "qemu-device/model/src/job.h"
 
 #include <algorithm>
 #include <bit>

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "config.h"
-#include "error.h"
+#include "qemu-device/model/src/config.h"
+#include "qemu-device/model/src/error.h"
 
 namespace npu::model {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "memory.h"
+#include "qemu-device/model/src/memory.h"
 
 #include <sys/mman.h>
 
@@ -12,7 +12,8 @@ namespace npu::model {
 namespace {
 
 constexpr uint64_t kBounceBytes = 256 * 1024;
-constexpr uint64_t kKeepBytes = uint64_t{64} << 20;
+constexpr uint64_t kKeepBytes = uint64_t{4} << 20;
+constexpr uint64_t kLookPages = 4096;  // translated between two looks at the job's stop
 constexpr uint64_t kAlign = 64;
 
 /// Bytes from addr to the end of its page, at most limit.
@@ -168,34 +169,53 @@ uint8_t *Memory::contiguous(uint64_t va, uint64_t bytes, bool write, Fault &faul
   return nullptr;
 }
 
-Fault Memory::probe(uint64_t va, uint64_t bytes, bool &constant) {
-  constant = true;
+/// Calls each(translation, fault) for the pages and blocks of a range until it returns false. False: the job has to
+/// stop.
+template <class Each>
+bool Memory::for_pages(uint64_t va, uint64_t bytes, const Pace &pace, Each each) {
+  uint64_t pages = 0;
   for (uint64_t done = 0; done < bytes;) {
     Translation t;
-    if (Fault fault = mmu_.translate(tlb_, asid_, va + done, false, t)) return fault;
-    constant = constant && t.constant && !t.system;
+    const Fault fault = mmu_.translate(tlb_, asid_, va + done, false, t);
+    if (!each(t, fault)) return true;
     done += t.bytes;
+    if (++pages % kLookPages == 0 && !pace.step()) return false;
   }
-  return {};
+  return true;
 }
 
-bool Memory::constant(uint64_t va, uint64_t bytes, uint32_t &identity) {
+bool Memory::probe(uint64_t va, uint64_t bytes, const Pace &pace, Fault &fault) {
+  return for_pages(va, bytes, pace, [&](const Translation &, const Fault &f) {
+    fault = f;
+    return !fault;
+  });
+}
+
+bool Memory::constant(uint64_t va, uint64_t bytes, const Pace &pace, uint32_t &identity) {
+  if (bytes > ddr_bytes_) return false;
   if (mmu_.find_constant(slot_, va, bytes, identity)) return true;
-  bool all = false;
+  bool all = true;
   // A hole is not reported here but where the data is used.
-  if (probe(va, bytes, all) || !all) return false;
-  return mmu_.note_constant(slot_, va, bytes, identity);
+  const bool done = for_pages(va, bytes, pace, [&](const Translation &t, const Fault &fault) {
+    all = !fault && t.constant && !t.system;
+    return all;
+  });
+  return done && all && mmu_.note_constant(slot_, va, bytes, identity);
 }
 
 // ---- local memory ----
 
 LocalMemory::LocalMemory(uint32_t bytes)
     : bytes_(bytes),
-      data_(static_cast<uint8_t *>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-  if (data_ == MAP_FAILED) throw std::bad_alloc();
+      mapping_(mmap(nullptr, bytes + 2 * kGuard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+  if (mapping_ == MAP_FAILED) throw std::bad_alloc();
+  data_ = static_cast<uint8_t *>(mapping_) + kGuard;
+  if (mprotect(data_, bytes_, PROT_READ | PROT_WRITE) == 0) return;
+  munmap(mapping_, bytes_ + 2 * kGuard);
+  throw std::bad_alloc();
 }
 
-LocalMemory::~LocalMemory() { munmap(data_, bytes_); }
+LocalMemory::~LocalMemory() { munmap(mapping_, bytes_ + 2 * kGuard); }
 
 void LocalMemory::clear() {
   std::memset(data_, 0, dirty_);

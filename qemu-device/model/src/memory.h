@@ -7,10 +7,11 @@
 #include <cstdlib>
 #include <memory>
 
-#include "board.h"
-#include "config.h"
-#include "error.h"
-#include "mmu.h"
+#include "qemu-device/model/src/board.h"
+#include "qemu-device/model/src/config.h"
+#include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/mmu.h"
+#include "qemu-device/model/src/pace.h"
 
 namespace npu::model {
 
@@ -34,7 +35,7 @@ class Buffer {
 class Memory {
  public:
   Memory(const Config &config, Mmu &mmu, const Board &board, unsigned slot)
-      : ddr_(config.ddr), mmu_(mmu), board_(board), slot_(slot) {}
+      : ddr_(config.ddr), ddr_bytes_(config.ddr_bytes), mmu_(mmu), board_(board), slot_(slot) {}
 
   /// An access section: all accesses lie inside one, no pointer survives it, and an invalidation waits for those that
   /// began before it. Keep them short: a command, or a chunk of one.
@@ -72,10 +73,11 @@ class Memory {
   /// A pointer when the whole range is contiguous in DDR, else nullptr: then `fault` tells whether the range has a
   /// hole.
   uint8_t *contiguous(uint64_t va, uint64_t bytes, bool write, Fault &fault);
-  /// Translates the range without an access; `constant` is true when all of it is const DDR pages.
-  Fault probe(uint64_t va, uint64_t bytes, bool &constant);
+  /// Translates the range without an access, up to the first page that faults. False: the job has to stop.
+  bool probe(uint64_t va, uint64_t bytes, const Pace &pace, Fault &fault);
   /// True if equal `identity` (and va, bytes) stands for equal contents.
-  bool constant(uint64_t va, uint64_t bytes, uint32_t &identity);
+  bool constant(uint64_t va, uint64_t bytes, const Pace &pace, uint32_t &identity);
+  uint64_t ddr_bytes() const { return ddr_bytes_; }
 
  private:
   template <class Copy>
@@ -84,7 +86,11 @@ class Memory {
   Fault bus_write(uint64_t va, const Run &run, const void *buf);
   Fault transfer(uint64_t dst, const Run &to, uint64_t src, const Run &from);
 
+  template <class Each>
+  bool for_pages(uint64_t va, uint64_t bytes, const Pace &pace, Each each);
+
   uint8_t *const ddr_;
+  const uint64_t ddr_bytes_;
   Mmu &mmu_;
   const Board &board_;
   const unsigned slot_;
@@ -93,7 +99,8 @@ class Memory {
   Buffer bounce_;
 };
 
-/// A core's local memory: reads as zero at the start of every job. Only what was written is cleared.
+/// A core's local memory: reads as zero at the start of every job. Only what was written is cleared. Whoever leaves it
+/// by less than kGuard bytes on either side ends with SIGSEGV.
 class LocalMemory {
  public:
   explicit LocalMemory(uint32_t bytes);
@@ -110,8 +117,11 @@ class LocalMemory {
   void clear();
 
  private:
+  static constexpr size_t kGuard = 1 << 20;
+
   const uint32_t bytes_;
-  uint8_t *const data_;
+  void *const mapping_;  // guard, local memory, guard
+  uint8_t *data_;
   uint64_t dirty_ = 0;
 };
 

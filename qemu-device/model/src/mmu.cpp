@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "mmu.h"
+#include "qemu-device/model/src/mmu.h"
 
 #include <algorithm>
 #include <utility>
@@ -117,7 +117,7 @@ void Mmu::end(unsigned slot) {
   {
     std::lock_guard lock(mutex_);
     slots_[slot].active = false;
-    if (!pending_.empty()) moved = complete();
+    if (pending_first_ != pending_end_) moved = complete();
   }
   announce(moved);
 }
@@ -157,24 +157,46 @@ void Mmu::invalidate(uint32_t asid, uint64_t addr, uint64_t bytes) {
     log_[issued_ % kLog] = inv;
     inv.ticket = ++issued_;
     inv.forget = asid < asids_ && drop_constants(inv);
-    pending_.push_back(inv);
+    queue(inv);
     moved = complete();
   }
   announce(moved);
 }
 
+/// Puts an invalidation behind those that wait. Where too many wait, the last one takes it in and waits for every older
+/// access, whatever its address space.
+void Mmu::queue(const Invalidation &inv) {
+  if (pending_end_ - pending_first_ < kMaxPending) {
+    pending_[pending_end_++ % kMaxPending] = inv;
+    return;
+  }
+  Invalidation &last = pending_[(pending_end_ - 1) % kMaxPending];
+  // No later access finds copies of these identities, so they may go before the tickets are complete.
+  for (const Invalidation *i : {static_cast<const Invalidation *>(&last), &inv})
+    if (i->forget) note_forgotten(i->identity);
+  last.ticket = inv.ticket;
+  last.all = true;
+  last.forget = false;
+}
+
+void Mmu::note_forgotten(uint32_t identity) {
+  if (forgotten_count_ < kMaxForgotten)
+    forgotten_[forgotten_count_++] = identity;
+  else
+    forget_every_ = true;
+}
+
 /// Completes, in order, the invalidations that no older access holds back.
 Mmu::Moved Mmu::complete() {
   Moved moved;
-  while (!pending_.empty()) {
-    const Invalidation &inv = pending_.front();
+  for (; pending_first_ != pending_end_; ++pending_first_) {
+    const Invalidation &inv = pending_[pending_first_ % kMaxPending];
     for (const Slot &s : slots_)
-      if (s.active && s.asid == inv.asid && s.ticket < inv.ticket) return moved;
-    if (inv.forget) forgotten_.push_back(inv.identity);
-    moved.forget |= inv.forget;
+      if (s.active && (inv.all || s.asid == inv.asid) && s.ticket < inv.ticket) return moved;
+    if (inv.forget) note_forgotten(inv.identity);
+    moved.forget = forgotten_count_ != 0;
     moved.done = true;
     done_ = inv.ticket;
-    pending_.pop_front();
   }
   return moved;
 }
@@ -191,21 +213,20 @@ uint32_t Mmu::done() const {
 
 bool Mmu::reset() {
   std::lock_guard lock(mutex_);
-  for (const Invalidation &inv : pending_)
-    if (inv.forget) forgotten_.push_back(inv.identity);
-  pending_.clear();
+  for (; pending_first_ != pending_end_; ++pending_first_)
+    if (const Invalidation &inv = pending_[pending_first_ % kMaxPending]; inv.forget) note_forgotten(inv.identity);
   flushed_ = base_ = done_ = ++issued_;
   for (uint32_t asid = 0; asid < asids_; ++asid) {
     Constants &c = constants_[asid];
     if (c.ranges.empty()) continue;
-    forgotten_.push_back(identity(asid));
+    note_forgotten(identity(asid));
     ++c.generation;
     c.ranges.clear();
   }
   asid_table_.store(0);
   inv_addr.store(0);
   inv_bytes.store(0);
-  return !forgotten_.empty();
+  return forgotten_count_ != 0;
 }
 
 // ---- constant ranges ----
@@ -245,14 +266,23 @@ bool Mmu::note_constant(unsigned slot, uint64_t va, uint64_t bytes, uint32_t &id
     range = {std::min(range.first, r.first), std::max(range.last, r.last)};
     return true;
   });
+  if (c.ranges.size() >= kMaxRanges) return false;
   c.ranges.push_back(range);
   id = identity(s.asid);
   return true;
 }
 
 std::vector<uint32_t> Mmu::take_forgotten() {
+  std::vector<uint32_t> taken;
+  taken.reserve(kMaxForgotten);
   std::lock_guard lock(mutex_);
-  return std::exchange(forgotten_, {});
+  if (forget_every_)
+    taken.push_back(kEveryIdentity);
+  else
+    taken.assign(forgotten_.begin(), forgotten_.begin() + forgotten_count_);
+  forgotten_count_ = 0;
+  forget_every_ = false;
+  return taken;
 }
 
 }  // namespace npu::model

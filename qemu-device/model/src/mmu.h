@@ -7,13 +7,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <vector>
 
-#include "config.h"
-#include "error.h"
+#include "qemu-device/model/src/config.h"
+#include "qemu-device/model/src/error.h"
 
 namespace npu::model {
 
@@ -89,7 +88,7 @@ class Mmu {
   bool find_constant(unsigned slot, uint64_t va, uint64_t bytes, uint32_t &identity);
   /// Records a range whose pages the caller has just translated; false when an invalidation came in between.
   bool note_constant(unsigned slot, uint64_t va, uint64_t bytes, uint32_t &identity);
-  /// Identities that nothing uses any more.
+  /// Identities that nothing uses any more; kEveryIdentity when they were too many to count.
   std::vector<uint32_t> take_forgotten();
 
  private:
@@ -101,6 +100,7 @@ class Mmu {
   struct Invalidation {
     uint64_t ticket = 0;
     uint32_t asid = 0;
+    bool all = false;  ///< stands for several, of any ASID
     bool root = false;
     bool forget = false;
     uint32_t identity = 0;  ///< with forget
@@ -116,6 +116,9 @@ class Mmu {
   };
 
   static constexpr unsigned kLog = 64;
+  static constexpr unsigned kMaxPending = 64;      // beyond that invalidations become one of every ASID
+  static constexpr unsigned kMaxForgotten = 1024;  // beyond that every identity is forgotten
+  static constexpr unsigned kMaxRanges = 256;      // of an ASID; what is beyond counts as not constant
   static constexpr unsigned kAsidBits = 10;
   static_assert(NPU_MAX_ASIDS <= 1u << kAsidBits);
 
@@ -128,6 +131,8 @@ class Mmu {
   bool load(uint64_t offset, uint64_t &value) const;
   void apply(Tlb &tlb) const;
   bool drop_constants(Invalidation &inv);
+  void queue(const Invalidation &inv);
+  void note_forgotten(uint32_t identity);
   Moved complete();
   void announce(Moved moved);
 
@@ -143,10 +148,14 @@ class Mmu {
   uint64_t base_ = 0;
   uint64_t flushed_ = 0;  // TLBs that have seen less than this are flushed as a whole
   std::array<Invalidation, kLog> log_;
-  std::deque<Invalidation> pending_;
+  // Register accesses add to these: they never grow.
+  std::array<Invalidation, kMaxPending> pending_;
+  uint64_t pending_first_ = 0, pending_end_ = 0;  // count for ever; an entry's place is its number modulo the size
   std::vector<Slot> slots_;
   std::vector<Constants> constants_;
-  std::vector<uint32_t> forgotten_;
+  std::array<uint32_t, kMaxForgotten> forgotten_;
+  unsigned forgotten_count_ = 0;
+  bool forget_every_ = false;
 };
 
 }  // namespace npu::model

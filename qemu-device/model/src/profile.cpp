@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "profile.h"
+#include "qemu-device/model/src/profile.h"
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ void Profile::finish(unsigned engine, uint64_t now) {
   Stream &s = streams_[engine];
   s.current.end = now;
   ++s.total;
-  if (s.records.size() < room()) s.records.push_back(s.current);
+  if (s.records.size() < std::min(room(), kMaxRecords)) s.records.push_back(s.current);
 }
 
 Error Profile::write(Memory &memory, uint64_t cycles) {

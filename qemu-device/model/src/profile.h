@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "error.h"
-#include "job.h"
-#include "memory.h"
 #include "npu_cost.hpp"
-#include "validate.h"
+#include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/job.h"
+#include "qemu-device/model/src/memory.h"
+#include "qemu-device/model/src/validate.h"
 
 namespace npu::model {
 
@@ -42,6 +42,7 @@ class Profile {
              uint64_t now);
   void finish(unsigned engine, uint64_t now);
   uint64_t room() const { return (job_.header.profile_bytes - sizeof(npu_profile_header)) / sizeof(npu_profile); }
+  static constexpr uint64_t kMaxRecords = uint64_t{1} << 18;  // that the host keeps of an engine
 
   const Job &job_;
   const bool on_;

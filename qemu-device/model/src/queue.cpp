@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "queue.h"
+#include "qemu-device/model/src/queue.h"
 
 #include <cstddef>
 

@@ -7,11 +7,11 @@
 #include <atomic>
 #include <cstdint>
 
-#include "board.h"
-#include "config.h"
-#include "core.h"
-#include "error.h"
-#include "job.h"
+#include "qemu-device/model/src/board.h"
+#include "qemu-device/model/src/config.h"
+#include "qemu-device/model/src/core.h"
+#include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/job.h"
 
 namespace npu::model {
 
@@ -46,6 +46,7 @@ struct Queue {
   bool disabling = false;  ///< waits for the thread that owns the job
   bool error = false;      ///< STATUS.ERROR
   bool listed = false;     ///< waits for a thread to take its next step
+  Queue *next = nullptr;   ///< in the list of those
   Phase phase = Phase::Idle;
   uint32_t sq_head = 0, sq_tail = 0;
   uint32_t cq_head = 0, cq_tail = 0;
@@ -79,6 +80,27 @@ struct Queue {
 
  private:
   npu_cqe completion() const;
+};
+
+/// Queues in the order of their arrival, each at most once.
+class QueueList {
+ public:
+  bool empty() const { return !first_; }
+  void push(Queue &q) {
+    q.next = nullptr;
+    (first_ ? last_->next : first_) = &q;
+    last_ = &q;
+  }
+  /// Precondition: not empty.
+  Queue &pop() {
+    Queue &q = *first_;
+    first_ = q.next;
+    return q;
+  }
+  void clear() { first_ = nullptr; }
+
+ private:
+  Queue *first_ = nullptr, *last_ = nullptr;
 };
 
 }  // namespace npu::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "registers.h"
+#include "qemu-device/model/src/registers.h"
 
 #include <algorithm>
 #include <span>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "chip.h"
+#include "qemu-device/model/src/chip.h"
 
 namespace npu::model {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sensors.h"
+#include "qemu-device/model/src/sensors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -64,7 +64,9 @@ uint32_t Sensors::power_mw() const {
 
 uint32_t Sensors::fan_rpm() const {
   std::lock_guard lock(mutex_);
-  return static_cast<uint32_t>(std::clamp(std::lround(900 + (temperature() - kAmbientMc) / 1000 * 60), 900l, 4500l));
+  constexpr long kMin = NPU_FAN_MIN_RPM, kMax = NPU_FAN_MAX_RPM;
+  const double above = (temperature() - kAmbientMc) / 1000;
+  return static_cast<uint32_t>(std::clamp(std::lround(kMin + above * NPU_FAN_RPM_PER_C), kMin, kMax));
 }
 
 void Sensors::select(uint64_t state) {

@@ -6,14 +6,16 @@
 #include <cstdint>
 #include <mutex>
 
+#include "npu_hw_params.h"
+
 namespace npu::model {
 
 class Sensors {
  public:
-  static constexpr double kIdleMw = 4000, kCoreMw = 6000;    // board without work; each core at full load
-  static constexpr double kAmbientMc = 30000, kMcPerMw = 3;  // 3 K/W to the air
+  static constexpr double kIdleMw = NPU_IDLE_MW, kCoreMw = NPU_CORE_MW;
+  static constexpr double kAmbientMc = NPU_AMBIENT_MC, kMcPerMw = NPU_MC_PER_MW;
   static constexpr double kThermalSeconds = 8, kIntervalSeconds = 0.25;
-  static constexpr double kClockedIdleMw = 2000;             // of kIdleMw, what follows the clock
+  static constexpr double kClockedIdleMw = 2000;  // of kIdleMw, what follows the clock
   static constexpr unsigned kClockStates = 3;
 
   Sensors(unsigned cores, uint32_t clock_khz);

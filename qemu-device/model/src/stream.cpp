@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "stream.h"
+#include "qemu-device/model/src/stream.h"
 
 #include <algorithm>
 

@@ -6,10 +6,10 @@
 #include <array>
 #include <cstdint>
 
-#include "error.h"
-#include "job.h"
-#include "memory.h"
-#include "validate.h"
+#include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/job.h"
+#include "qemu-device/model/src/memory.h"
+#include "qemu-device/model/src/validate.h"
 
 namespace npu::model {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "strided.h"
+#include "qemu-device/model/src/strided.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "tiu.h"
+#include "qemu-device/model/src/tiu.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 
 #include "npu_isa.hpp"
 
@@ -11,20 +13,28 @@ namespace {
 
 constexpr uint64_t kChunk = uint64_t{4} << 20;  // bytes staged between two looks at the job's stop
 
+/// A number for a streamed operand: of all cores, since one thread may run several of them.
+uint64_t next_serial() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 bool aligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % alignof(float) == 0; }
 
 }  // namespace
 
-/// An operand that comes from memory. Everything happens within one access section.
+/// An operand that comes from memory, or a part of one.
 struct Tiu::Source {
   Memory &memory;
   Buffer &buffer;
   const Pace &pace;
   unsigned place;
-  uint64_t va;
-  uint64_t bytes;
-  const void *data = nullptr;
-  Outcome outcome;
+  uint64_t va = 0;
+  uint64_t bytes = 0;
+  const void *data = nullptr;  ///< its bytes, once they are known
+  bool copied = false;         ///< data is the buffer's: it outlives the access section
+  uint64_t serial = 0;         ///< of the part
+  Outcome outcome = {};
 
   /// Its bytes in one aligned piece: where they lie in DDR, or a copy.
   const void *load() {
@@ -32,13 +42,14 @@ struct Tiu::Source {
     outcome.operand = place;
     const void *p = memory.contiguous(va, bytes, false, outcome.fault);
     if (outcome.fault) return nullptr;
-    return data = p && aligned(p) ? p : copy();
+    return p && aligned(p) ? data = p : copy();
   }
 
   const void *copy() {
+    outcome.operand = place;
     // Only what is mapped is worth room in the host.
-    bool constant;
-    if ((outcome.fault = memory.probe(va, bytes, constant))) return nullptr;
+    outcome.stopped = !memory.probe(va, bytes, pace, outcome.fault);
+    if (outcome) return nullptr;
     uint8_t *to = buffer.reserve(bytes);
     if (!to) {
       outcome.fault = {NPU_STATUS_INTERNAL, false, va};
@@ -51,11 +62,71 @@ struct Tiu::Source {
       outcome.stopped = done < bytes && !pace.step();
       if (outcome.stopped) return nullptr;
     }
-    return to;
+    copied = true;
+    return data = to;
+  }
+
+  /// Turns to another part of the operand, in a new access section.
+  void turn_to(uint64_t part_va, uint64_t part_bytes) {
+    const bool other = serial == 0 || va != part_va || bytes != part_bytes;
+    if (!other && copied) return;
+    data = nullptr;
+    copied = false;
+    va = part_va;
+    bytes = part_bytes;
+    if (other) serial = next_serial();
   }
 };
 
+/// What the slices of CONV or MATMUL have in common.
+template <class Cmd>
+struct Tiu::Call {
+  const Cmd &c;
+  const Operand &wgt, &param, &psum;
+  uint32_t asid;
+  uint64_t wgt_va;  ///< of weights in memory
+  bool (Backend::*run)(const Cmd &, const void *, const Streamed &, const void *, const void *, void *);
+};
+
 const void *Tiu::fetch(void *source) { return static_cast<Source *>(source)->load(); }
+
+/// The input of a slice. One with fewer channels gets theirs packed.
+const void *Tiu::input(const npu_cmd_conv &whole, const Product<npu_cmd_conv> &slice) {
+  const float *from = element(whole.in_addr, slice.in);
+  if (slice.c.ic == whole.ic) return from;
+  const size_t cells = size_t{slice.c.ih} * slice.c.iw, row = slice.c.ic * sizeof(float);
+  uint8_t *to = gathered_.reserve(cells * row);
+  if (!to) return nullptr;
+  for (size_t i = 0; i < cells; ++i) std::memcpy(to + i * row, from + i * whole.ic, row);
+  return to;
+}
+
+const void *Tiu::input(const npu_cmd_matmul &whole, const Product<npu_cmd_matmul> &slice) {
+  return element(whole.in_addr, slice.in);
+}
+
+template <class Cmd>
+Outcome Tiu::run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &bias) {
+  const uint64_t bytes = slice.weights * sizeof(float), offset = slice.wgt * sizeof(float);
+  weights.turn_to(call.wgt_va + offset, bytes);
+  Streamed streamed{fetch, &weights, bytes, false, call.asid, 0, weights.serial};
+  if (call.wgt.local()) {
+    weights.data = element(static_cast<uint32_t>(call.wgt.offset), slice.wgt);
+  } else {
+    streamed.va = weights.va;
+    streamed.constant = memory_.constant(weights.va, bytes, weights.pace, streamed.asid);
+  }
+  const void *in = input(call.c, slice);
+  if (!in) return {{NPU_STATUS_INTERNAL, false, 0}, Operands::kIn};
+  float *out = element(call.c.out_addr, slice.out);
+  const void *psum = call.psum.used ? element(call.c.psum_addr, slice.out) : nullptr;
+  if (slice.chained) psum = out;
+  const bool biased = slice.c.flags & NPU_CONV_BIAS;
+  const void *param = biased ? static_cast<const float *>(bias.data) + slice.param : nullptr;
+  if ((backend_.*call.run)(slice.c, in, streamed, param, psum, out)) return {};
+  if (weights.outcome) return weights.outcome;
+  return {{NPU_STATUS_INTERNAL, false, weights.va}, Operands::kWeights};
+}
 
 /// CONV and MATMUL, whose weights and bias may lie in memory.
 template <class Cmd>
@@ -63,64 +134,86 @@ Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pa
                      bool (Backend::*run)(const Cmd &, const void *, const Streamed &, const void *, const void *,
                                           void *)) {
   const Operand &w = ops.at[Operands::kWeights], &b = ops.at[Operands::kParam];
-  Memory::Section section(memory_);
-  Source weights{memory_, weights_, pace, Operands::kWeights, 0, w.bytes, nullptr, {}};
-  Streamed streamed{fetch, &weights, w.bytes, false, job.asid, 0};
-  if (w.local()) {
-    weights.data = local_.at(w.offset);
-  } else {
-    const Fault fault = region_address(job, w.region, w.offset, w.bytes, false, weights.va);
-    if (fault) return {fault, Operands::kWeights};
-    streamed.va = weights.va;
-    streamed.constant = memory_.constant(weights.va, w.bytes, streamed.asid);
-  }
-  Source bias{memory_, bias_, pace, Operands::kParam, 0, b.bytes, nullptr, {}};
+  Call<Cmd> call{c, w, b, ops.at[Operands::kPsum], job.asid, 0, run};
+  Source weights{memory_, weights_, pace, Operands::kWeights};
+  if (!w.local())
+    if (const Fault fault = region_address(job, w.region, w.offset, w.bytes, false, call.wgt_va))
+      return {fault, Operands::kWeights};
+  Source bias{memory_, bias_, pace, Operands::kParam, 0, b.bytes};
   if (b.used && b.local()) {
     bias.data = local_.at(b.offset);
   } else if (b.used) {
-    const Fault fault = region_address(job, b.region, b.offset, b.bytes, false, bias.va);
-    if (fault) return {fault, Operands::kParam};
-    if (!bias.load()) return bias.outcome;
+    if (const Fault fault = region_address(job, b.region, b.offset, b.bytes, false, bias.va))
+      return {fault, Operands::kParam};
+    Memory::Section section(memory_);
+    if (!bias.copy()) return bias.outcome;
   }
-  if ((backend_.*run)(c, at(ops.at[Operands::kIn]), streamed, bias.data, at(ops.at[Operands::kPsum]),
-                      at(ops.at[Operands::kOut])))
-    return {};
-  if (weights.outcome) return weights.outcome;
-  return {{NPU_STATUS_INTERNAL, false, weights.va}, Operands::kWeights};
+  Outcome outcome;
+  bool first = true;
+  const SliceLimits limits{kStepOperations, std::min(kStepOperations, memory_.ddr_bytes() / sizeof(float))};
+  for_slices(c, limits, [&](const Product<Cmd> &slice) {
+    outcome.stopped = !first && !pace.step();
+    first = false;
+    if (outcome.stopped) return false;
+    Memory::Section section(memory_);
+    outcome = run_slice(call, slice, weights, bias);
+    return !outcome;
+  });
+  return outcome;
 }
 
-void Tiu::pointwise(const Command &command) {
-  switch (command.head().opcode) {
-    case NPU_OP_POOL: {
-      const auto c = hw::decode<npu_cmd_pool>(command.bytes);
-      return backend_.pool(c, local_.at(c.in_addr), local_.at(c.out_addr));
-    }
-    case NPU_OP_ELTWISE: {
-      const auto c = hw::decode<npu_cmd_eltwise>(command.bytes);
-      const void *b = c.flags & NPU_ELTWISEF_B_IMM ? nullptr : local_.at(c.b_addr);
-      return backend_.eltwise(c, local_.at(c.a_addr), b, local_.at(c.out_addr));
-    }
-    case NPU_OP_UNARY: {
-      const auto c = hw::decode<npu_cmd_unary>(command.bytes);
-      return backend_.unary(c, local_.at(c.in_addr), local_.at(c.out_addr));
-    }
-    default: {
-      const auto c = hw::decode<npu_cmd_softmax>(command.bytes);
-      return backend_.softmax(c, local_.at(c.in_addr), local_.at(c.out_addr));
-    }
-  }
+/// A command whose operands lie in local memory only: run(slice) for each slice.
+template <class Cmd, class F>
+Outcome Tiu::pointwise(const Cmd &c, const Pace &pace, F run) {
+  Outcome outcome;
+  bool first = true;
+  for_slices(c, {}, [&](const Pointwise<Cmd> &slice) {
+    outcome.stopped = !first && !pace.step();
+    first = false;
+    if (!outcome.stopped) run(slice);
+    return !outcome.stopped;
+  });
+  return outcome;
 }
 
-Outcome Tiu::run(const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
-  switch (command.head().opcode) {
-    case NPU_OP_CONV:
+Outcome Tiu::run(hw::TiuOp op, const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
+  switch (op) {
+    case hw::TiuOp::Conv:
       return product(hw::decode<npu_cmd_conv>(command.bytes), ops, job, pace, &Backend::conv);
-    case NPU_OP_MATMUL:
+    case hw::TiuOp::Matmul:
       return product(hw::decode<npu_cmd_matmul>(command.bytes), ops, job, pace, &Backend::matmul);
-    default:
-      pointwise(command);
-      return {};
+    case hw::TiuOp::Pool: {
+      const auto c = hw::decode<npu_cmd_pool>(command.bytes);
+      return pointwise(c, pace, [&](const Pointwise<npu_cmd_pool> &s) {
+        backend_.pool(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
+      });
+    }
+    case hw::TiuOp::Eltwise: {
+      const auto c = hw::decode<npu_cmd_eltwise>(command.bytes);
+      return pointwise(c, pace, [&](const Pointwise<npu_cmd_eltwise> &s) {
+        const void *b = c.flags & NPU_ELTWISEF_B_IMM ? nullptr : element(c.b_addr, s.b);
+        backend_.eltwise(s.c, element(c.a_addr, s.a), b, element(c.out_addr, s.out));
+      });
+    }
+    case hw::TiuOp::Unary: {
+      const auto c = hw::decode<npu_cmd_unary>(command.bytes);
+      return pointwise(c, pace, [&](const Pointwise<npu_cmd_unary> &s) {
+        backend_.unary(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
+      });
+    }
+    case hw::TiuOp::Softmax: {
+      const auto c = hw::decode<npu_cmd_softmax>(command.bytes);
+      return pointwise(c, pace, [&](const Pointwise<npu_cmd_softmax> &s) {
+        backend_.softmax(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
+      });
+    }
   }
+  return {{NPU_STATUS_INTERNAL, false, 0}, Operands::kIn};  // the checks let no other command through
+}
+
+void Tiu::trim() {
+  for (Buffer *b : {&weights_, &bias_, &gathered_}) b->trim();
+  backend_.trim();
 }
 
 }  // namespace npu::model

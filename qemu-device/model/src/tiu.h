@@ -3,11 +3,12 @@
 #ifndef NPU_MODEL_TIU_H
 #define NPU_MODEL_TIU_H
 
-#include "backend.h"
-#include "gdma.h"
-#include "job.h"
-#include "memory.h"
-#include "validate.h"
+#include "qemu-device/model/src/backend.h"
+#include "qemu-device/model/src/gdma.h"
+#include "qemu-device/model/src/job.h"
+#include "qemu-device/model/src/memory.h"
+#include "qemu-device/model/src/slices.h"
+#include "qemu-device/model/src/validate.h"
 
 namespace npu::model {
 
@@ -15,29 +16,35 @@ class Tiu {
  public:
   Tiu(Memory &memory, LocalMemory &local, Backend &backend) : memory_(memory), local_(local), backend_(backend) {}
 
-  Outcome run(const Command &command, const Operands &ops, const Job &job, const Pace &pace);
+  /// Runs a command slice by slice, each in an access section of its own.
+  Outcome run(hw::TiuOp op, const Command &command, const Operands &ops, const Job &job, const Pace &pace);
   /// Gives large buffers back.
-  void trim() {
-    weights_.trim();
-    bias_.trim();
-  }
+  void trim();
 
  private:
   struct Source;
+  template <class Cmd>
+  struct Call;
 
   template <class Cmd>
   Outcome product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace,
                   bool (Backend::*run)(const Cmd &, const void *, const Streamed &, const void *, const void *,
                                        void *));
-  void pointwise(const Command &command);
+  template <class Cmd>
+  Outcome run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &bias);
+  template <class Cmd, class F>
+  Outcome pointwise(const Cmd &c, const Pace &pace, F run);
+  const void *input(const npu_cmd_conv &whole, const Product<npu_cmd_conv> &slice);
+  const void *input(const npu_cmd_matmul &whole, const Product<npu_cmd_matmul> &slice);
   static const void *fetch(void *source);
-  void *at(const Operand &o) { return o.used ? local_.at(o.offset) : nullptr; }
+  float *element(uint32_t addr, uint64_t index) { return reinterpret_cast<float *>(local_.at(addr)) + index; }
 
   Memory &memory_;
   LocalMemory &local_;
   Backend &backend_;
   Buffer weights_;
   Buffer bias_;
+  Buffer gathered_;
 };
 
 }  // namespace npu::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "validate.h"
+#include "qemu-device/model/src/validate.h"
 
 #include <array>
 #include <cmath>
@@ -7,16 +7,16 @@
 #include <cstring>
 #include <span>
 
-#include "npu_cost.hpp"
+#include "npu_arith.hpp"
 #include "npu_isa.hpp"
 
 namespace npu::model {
 
 namespace {
 
-using hw::cost_detail::dtype_bytes;
-using hw::cost_detail::mul;
-__extension__ typedef __int128 i128;
+using hw::arith::dtype_bytes;
+using hw::arith::i128;
+using hw::arith::mul;
 
 Error error_at(uint16_t status, unsigned byte) {
   Error e;
@@ -35,25 +35,13 @@ struct Known {
   uint64_t subops = 1;  ///< bit for each sub-operation that this chip has
 };
 
-/// Sub-operations beyond these exist as encodings only.
-unsigned last_subop(const hw::Command &c) {
-  switch (c.opcode) {
-    case NPU_OP_ELTWISE:
-      return NPU_ELTWISE_MIN;
-    case NPU_OP_UNARY:
-      return NPU_ACT_TANH;
-    default:
-      return c.subops.empty() ? 0 : static_cast<unsigned>(c.subops.back().value);
-  }
-}
-
 std::array<Known, 256> make_known() {
   std::array<Known, 256> table;
   for (const hw::Command &c : hw::kCommands) {
     if (c.reserved) continue;
     Known &k = table[c.opcode];
     k.command = &c;
-    k.subops = (uint64_t{2} << last_subop(c)) - 1;
+    k.subops = (uint64_t{2} << hw::last_subop(*hw::find_op(c.opcode))) - 1;
     uint8_t mask[NPU_CMD_BYTES];
     for (unsigned i = 0; i < NPU_CMD_BYTES; ++i) mask[i] = c.used_bytes[i / 64] >> (i % 64) & 1 ? 0 : 0xff;
     std::memcpy(k.reserved, mask, sizeof mask);
@@ -263,24 +251,23 @@ Error check_dims(const uint32_t (&dims)[6]) {
 
 // ---- operands ----
 
-/// An operand before its checks: the lowest byte may lie below 0.
-struct Extent {
-  i128 low = 0;
-  i128 bytes = 0;
-};
-
 /// Places operands and checks them: first all local ones, then those in regions.
 class Placer {
  public:
   Placer(const Job &job, uint32_t lmem_bytes, Operands &operands) : job_(job), lmem_(lmem_bytes), ops_(operands) {}
 
-  void local(Operands::Place place, uint64_t addr, uint64_t bytes, bool write = false) {
-    any(place, NPU_REGION_LOCAL, 4, {addr, bytes}, write);
-  }
-  void any(Operands::Place place, uint8_t region, uint32_t align, Extent extent, bool write = false) {
-    ops_.at[place] = {
-        true, write, region, static_cast<uint8_t>(align), static_cast<uint64_t>(extent.low), clamp(extent.bytes)};
-    outside_[place] = extent.low < 0 || extent.low >> 64 != 0 || extent.bytes >> 64 != 0;
+  void place(const hw::OperandList &list) {
+    for (unsigned i = 0; i < Operands::kCount; ++i) {
+      if (!list[i].used) continue;
+      const hw::OperandShape::Hull hull = list[i].hull();
+      ops_.at[i] = {true,
+                    list[i].write,
+                    list[i].region,
+                    static_cast<uint8_t>(list[i].size),
+                    static_cast<uint64_t>(hull.low),
+                    clamp(hull.bytes)};
+      outside_[i] = hull.low < 0 || hull.low >> 64 != 0 || hull.bytes >> 64 != 0;
+    }
   }
 
   Error check() const {
@@ -331,117 +318,51 @@ class Placer {
   bool outside_[Operands::kCount] = {};  // of what 64 bits hold
 };
 
-constexpr uint64_t kF32 = 4;
+// ---- the fields of each command ----
 
-Error check_conv(const Command &bytes, Placer &p) {
+Error check_conv(const Command &bytes) {
   const auto c = hw::decode<npu_cmd_conv>(bytes.bytes);
   if (Error e = check_rules(kConvRules, bytes)) return e;
   if (c.ic % c.groups || c.oc % c.groups) return bad_field(offsetof(npu_cmd_conv, groups));
-  if (Error e = check_product(bytes, c.act)) return e;
-  const uint64_t out = mul(c.n, c.oh, c.ow, c.oc, kF32);
-  p.local(Operands::kIn, c.in_addr, mul(c.n, c.ih, c.iw, c.ic, kF32));
-  p.local(Operands::kOut, c.out_addr, out, true);
-  if (c.flags & NPU_CONV_PSUM_IN) p.local(Operands::kPsum, c.psum_addr, out);
-  p.any(Operands::kWeights, c.wgt_region, kF32, {c.wgt_offset, mul(c.oc, c.kh, c.kw, c.ic / c.groups, kF32)});
-  if (c.flags & NPU_CONV_BIAS) p.any(Operands::kParam, c.param_region, kF32, {c.param_offset, mul(c.oc, kF32)});
-  return p.check();
+  return check_product(bytes, c.act);
 }
 
-/// Bytes from the first to behind the last of `batch` matrices.
-uint64_t batched(uint64_t batch, uint64_t stride, uint64_t rows, uint64_t cols) {
-  return mul(hw::cost_detail::add(mul(batch - 1, stride), mul(rows, cols)), kF32);
-}
-
-Error check_matmul(const Command &bytes, Placer &p) {
-  const auto c = hw::decode<npu_cmd_matmul>(bytes.bytes);
+Error check_matmul(const Command &bytes) {
   if (Error e = check_rules(kMatmulRules, bytes)) return e;
-  if (Error e = check_product(bytes, c.act)) return e;
-  const uint64_t out = mul(c.batch, c.m, c.n, kF32);
-  p.local(Operands::kIn, c.in_addr, batched(c.batch, c.a_batch_stride, c.m, c.k));
-  p.local(Operands::kOut, c.out_addr, out, true);
-  if (c.flags & NPU_CONV_PSUM_IN) p.local(Operands::kPsum, c.psum_addr, out);
-  p.any(Operands::kWeights, c.wgt_region, kF32, {c.wgt_offset, batched(c.batch, c.b_batch_stride, c.k, c.n)});
-  if (c.flags & NPU_CONV_BIAS) p.any(Operands::kParam, c.param_region, kF32, {c.param_offset, mul(c.n, kF32)});
-  return p.check();
+  return check_product(bytes, hw::decode<npu_cmd_matmul>(bytes.bytes).act);
 }
 
-Error check_pool(const Command &bytes, Placer &p) {
-  const auto c = hw::decode<npu_cmd_pool>(bytes.bytes);
+Error check_pool(const Command &bytes) {
   if (Error e = check_rules(kPoolRules, bytes)) return e;
-  if (Error e = check_windows(c)) return e;
-  p.local(Operands::kIn, c.in_addr, mul(c.n, c.ih, c.iw, c.c, kF32));
-  p.local(Operands::kOut, c.out_addr, mul(c.n, c.oh, c.ow, c.c, kF32), true);
-  return p.check();
+  return check_windows(hw::decode<npu_cmd_pool>(bytes.bytes));
 }
 
-/// Bytes that the elements of a broadcast operand span.
-Extent spanned(uint32_t addr, const uint32_t (&dims)[5], const uint32_t (&stride)[5]) {
-  i128 last = 0;
-  for (unsigned i = 0; i < 5; ++i) last += i128{dims[i] - 1} * stride[i];
-  return {addr, (last + 1) * i128{kF32}};
-}
-
-Error check_eltwise(const Command &bytes, Placer &p) {
+Error check_eltwise(const Command &bytes) {
   const auto c = hw::decode<npu_cmd_eltwise>(bytes.bytes);
-  const bool immediate = c.flags & NPU_ELTWISEF_B_IMM;
   if (Error e = check_rules(kEltwiseRules, bytes)) return e;
-  if (immediate)
+  if (c.flags & NPU_ELTWISEF_B_IMM)
     if (Error e = check_rules(kImmediateRules, bytes)) return e;
-  if (Error e = check_act(bytes, c.act)) return e;
-  uint64_t out = kF32;
-  for (uint32_t d : c.dims) out = mul(out, d);
-  p.any(Operands::kA, NPU_REGION_LOCAL, kF32, spanned(c.a_addr, c.dims, c.a_stride));
-  if (!immediate) p.any(Operands::kB, NPU_REGION_LOCAL, kF32, spanned(c.b_addr, c.dims, c.b_stride));
-  p.local(Operands::kResult, c.out_addr, out, true);
-  return p.check();
+  return check_act(bytes, c.act);
 }
 
-Error check_unary(const Command &bytes, Placer &p) {
-  const auto c = hw::decode<npu_cmd_unary>(bytes.bytes);
+Error check_unary(const Command &bytes) {
   if (Error e = check_rules(kUnaryRules, bytes)) return e;
-  if (Error e = check_act(bytes, c.subop)) return e;
-  p.local(Operands::kIn, c.in_addr, mul(c.count, kF32));
-  p.local(Operands::kOut, c.out_addr, mul(c.count, kF32), true);
-  return p.check();
+  return check_act(bytes, bytes.head().subop);
 }
 
-Error check_softmax(const Command &bytes, Placer &p) {
-  const auto c = hw::decode<npu_cmd_softmax>(bytes.bytes);
-  if (Error e = check_rules(kSoftmaxRules, bytes)) return e;
-  p.local(Operands::kIn, c.in_addr, mul(c.rows, c.cols, kF32));
-  p.local(Operands::kOut, c.out_addr, mul(c.rows, c.cols, kF32), true);
-  return p.check();
-}
-
-/// Bytes from the lowest to the highest element of one side of a transfer.
-Extent spanned(uint64_t offset, const uint32_t (&dims)[6], const int32_t (&stride)[6], uint32_t size) {
-  i128 low = 0, high = 0;
-  for (unsigned i = 0; i < 6; ++i) {
-    const i128 reach = i128{dims[i] - 1} * stride[i];
-    (reach < 0 ? low : high) += reach;
-  }
-  return {i128{offset} + low * size, (high - low + 1) * size};
-}
-
-Error check_copy(const Command &bytes, Placer &p) {
+Error check_copy(const Command &bytes) {
   const auto c = hw::decode<npu_cmd_copy>(bytes.bytes);
   if (Error e = check_rules(kCopyRules, bytes)) return e;
   if (c.dst_dtype != c.src_dtype) return bad_field(offsetof(npu_cmd_copy, dst_dtype));
-  if (Error e = check_dims(c.dims)) return e;
-  const uint32_t size = dtype_bytes(c.src_dtype);
-  p.any(Operands::kSrc, c.src_region, size, spanned(c.src_offset, c.dims, c.src_stride, size));
-  p.any(Operands::kDst, c.dst_region, size, spanned(c.dst_offset, c.dims, c.dst_stride, size), true);
-  return p.check();
+  return check_dims(c.dims);
 }
 
-Error check_fill(const Command &bytes, Placer &p) {
+Error check_fill(const Command &bytes) {
   const auto c = hw::decode<npu_cmd_fill>(bytes.bytes);
   if (Error e = check_rules(kFillRules, bytes)) return e;
   const uint32_t size = dtype_bytes(c.dst_dtype);
   if (size < 8 && c.value >> (size * 8)) return bad_field(offsetof(npu_cmd_fill, value));
-  if (Error e = check_dims(c.dims)) return e;
-  p.any(Operands::kDst, c.dst_region, size, spanned(c.dst_offset, c.dims, c.dst_stride, size), true);
-  return p.check();
+  return check_dims(c.dims);
 }
 
 Error check_semaphore(const Command &bytes) {
@@ -452,35 +373,42 @@ Error check_semaphore(const Command &bytes) {
   return c.value ? Error{} : bad_field(offsetof(npu_cmd_sem_wait, value));
 }
 
+Error check_fields(const Command &command) {
+  switch (command.op()) {
+    case hw::Op::Nop:
+      return {};
+    case hw::Op::SemSignal:
+    case hw::Op::SemWait:
+      return check_semaphore(command);
+    case hw::Op::Conv:
+      return check_conv(command);
+    case hw::Op::Matmul:
+      return check_matmul(command);
+    case hw::Op::Pool:
+      return check_pool(command);
+    case hw::Op::Eltwise:
+      return check_eltwise(command);
+    case hw::Op::Unary:
+      return check_unary(command);
+    case hw::Op::Softmax:
+      return check_rules(kSoftmaxRules, command);
+    case hw::Op::Copy:
+      return check_copy(command);
+    case hw::Op::Fill:
+      return check_fill(command);
+  }
+  return {};
+}
+
 }  // namespace
 
 Error check_command(const Command &command, unsigned engine, const Job &job, uint32_t lmem_bytes, Operands &operands) {
   operands = {};
   if (Error e = check_encoding(command, engine)) return e;
+  if (Error e = check_fields(command)) return e;
   Placer placer(job, lmem_bytes, operands);
-  switch (command.head().opcode) {
-    case NPU_OP_SEM_SIGNAL:
-    case NPU_OP_SEM_WAIT:
-      return check_semaphore(command);
-    case NPU_OP_CONV:
-      return check_conv(command, placer);
-    case NPU_OP_MATMUL:
-      return check_matmul(command, placer);
-    case NPU_OP_POOL:
-      return check_pool(command, placer);
-    case NPU_OP_ELTWISE:
-      return check_eltwise(command, placer);
-    case NPU_OP_UNARY:
-      return check_unary(command, placer);
-    case NPU_OP_SOFTMAX:
-      return check_softmax(command, placer);
-    case NPU_OP_COPY:
-      return check_copy(command, placer);
-    case NPU_OP_FILL:
-      return check_fill(command, placer);
-    default:
-      return {};
-  }
+  placer.place(hw::operands_of(command.op(), command.bytes));
+  return placer.check();
 }
 
 }  // namespace npu::model

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "error.h"
-#include "job.h"
-#include "npu_isa.h"
+#include "npu_operands.hpp"
+#include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/job.h"
 
 namespace npu::model {
 
@@ -16,6 +16,8 @@ struct alignas(16) Command {
   uint8_t bytes[NPU_CMD_BYTES];
 
   const npu_cmd &head() const { return *reinterpret_cast<const npu_cmd *>(bytes); }
+  /// Precondition: check_command() has passed it.
+  hw::Op op() const { return *hw::find_op(bytes[0]); }
 };
 
 /// The byte range that an operand of a command spans.
@@ -30,21 +32,8 @@ struct Operand {
   bool local() const { return region == NPU_REGION_LOCAL; }
 };
 
-/// Operands have fixed places, in the order of their fields.
-struct Operands {
-  enum Place : unsigned {
-    kIn = 0,
-    kOut = 1,
-    kPsum = 2,
-    kWeights = 3,
-    kParam = 4,  // CONV, MATMUL; POOL, UNARY, SOFTMAX: the first two
-    kA = 0,
-    kB = 1,
-    kResult = 2,  // ELTWISE
-    kSrc = 0,
-    kDst = 1,  // COPY, FILL
-    kCount = 5,
-  };
+/// The operands of a command in their places.
+struct Operands : hw::OperandPlaces {
   Operand at[kCount];
 };
 

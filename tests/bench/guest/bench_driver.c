@@ -23,8 +23,8 @@
 
 #include <cmocka.h>
 
-#include "bench.h"
-#include "npu_raw.h"
+#include "tests/bench/guest/bench.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #ifndef IORING_SETUP_SINGLE_ISSUER
 #define IORING_SETUP_SINGLE_ISSUER (1U << 12)
@@ -90,10 +90,8 @@ static void worker_open(struct worker *w) {
     job_init(&w->jobs[i]);
     job_gdma(&w->jobs[i], &w->stream);
     w->array[i] = w->jobs[i].args;
-    w->submits[i] = (struct drm_npu_submit){.ctx_id = w->ctx,
-                                            .jobs = (uintptr_t)&w->jobs[i].args,
-                                            .job_count = 1,
-                                            .job_stride = sizeof(w->jobs[i].args)};
+    w->submits[i] = (struct drm_npu_submit){
+        .ctx_id = w->ctx, .jobs = (uintptr_t)&w->jobs[i].args, .job_count = 1, .job_stride = sizeof(w->jobs[i].args)};
   }
 }
 
@@ -173,10 +171,8 @@ static uint64_t rate_ioctl(struct worker *w, int depth, double end) {
 }
 
 static uint64_t rate_batch(struct worker *w, int depth, double end) {
-  struct drm_npu_submit args = {.ctx_id = w->ctx,
-                                .jobs = (uintptr_t)w->array,
-                                .job_count = (uint32_t)depth,
-                                .job_stride = sizeof(w->array[0])};
+  struct drm_npu_submit args = {
+      .ctx_id = w->ctx, .jobs = (uintptr_t)w->array, .job_count = (uint32_t)depth, .job_stride = sizeof(w->array[0])};
   uint64_t done = 0;
 
   while (now_us() < end) {
@@ -204,7 +200,8 @@ static void uring_push(struct worker *w, uint64_t slot) {
   memcpy((uint8_t *)sqe + offsetof(struct io_uring_sqe, cmd), &entry, sizeof(entry));
 }
 
-/* Waits for one completion, or (lazy: fewer, larger turns) until half of them are there; then takes all that are there. */
+/* Waits for one completion, or (lazy: fewer, larger turns) until half of them are there; then takes all that are there.
+ */
 static uint64_t uring_turns(struct worker *w, int depth, double end, int lazy) {
   uint64_t done = 0;
   int flying = 0;
@@ -425,12 +422,18 @@ static void bench_insmod(const char *path) {
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
 
-  if (!strcmp(what, "irq")) bench_irq();
-  else if (!strcmp(what, "latency")) bench_latency();
-  else if (!strcmp(what, "rate")) bench_rate();
-  else if (!strcmp(what, "buffers")) bench_buffers();
-  else if (!strcmp(what, "nvme")) bench_nvme();
-  else if (!strcmp(what, "insmod") && argc > 2) bench_insmod(argv[2]);
+  if (!strcmp(what, "irq"))
+    bench_irq();
+  else if (!strcmp(what, "latency"))
+    bench_latency();
+  else if (!strcmp(what, "rate"))
+    bench_rate();
+  else if (!strcmp(what, "buffers"))
+    bench_buffers();
+  else if (!strcmp(what, "nvme"))
+    bench_nvme();
+  else if (!strcmp(what, "insmod") && argc > 2)
+    bench_insmod(argv[2]);
   else {
     fprintf(stderr, "usage: bench_driver irq|latency|rate|buffers|nvme|insmod FILE\n");
     return 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the libraries cost, on whichever transport NPU_DEVICE selects: copies of 64 MiB, loading a model, launches. Prints one line for each figure: NAME VALUE UNIT. Ratios are
- * for the caller.
+ * What the libraries cost, on whichever transport NPU_DEVICE selects: copies of 64 MiB, loading a model, launches.
+ * Prints one line for each figure: NAME VALUE UNIT. Ratios are for the caller.
  *
  *   bench_runtime memcpy              copies in the host's memory alone; needs no device
  *   bench_runtime copies
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "tests/bench/guest/bench.h"
 
 #define BYTES (64u << 20)
 #define ROUNDS 9
@@ -179,7 +179,8 @@ static void network_open(struct network *n, const char *path) {
   must(names != NULL, path, bmrt_last_error());
   n->info = bmrt_get_network_info(n->runtime, names[0]);
   free(names);
-  must(n->info && n->info->input_num == 1 && n->info->output_num == 1, path, "a network with one input and one output is expected");
+  must(n->info && n->info->input_num == 1 && n->info->output_num == 1, path,
+       "a network with one input and one output is expected");
 }
 
 struct worker {
@@ -192,8 +193,10 @@ static void *launch_often(void *arg) {
   const struct network *n = w->net;
   bm_tensor_t in, out;
 
-  must(bmrt_tensor(&in, n->runtime, n->info->input_dtypes[0], n->info->stages[0].input_shapes[0]), "input", bmrt_last_error());
-  must(bmrt_tensor(&out, n->runtime, n->info->output_dtypes[0], n->info->stages[0].output_shapes[0]), "output", bmrt_last_error());
+  must(bmrt_tensor(&in, n->runtime, n->info->input_dtypes[0], n->info->stages[0].input_shapes[0]), "input",
+       bmrt_last_error());
+  must(bmrt_tensor(&out, n->runtime, n->info->output_dtypes[0], n->info->stages[0].output_shapes[0]), "output",
+       bmrt_last_error());
   for (int i = 1; i <= LAUNCHES; i++) {
     must(bmrt_launch_tensor_ex(n->runtime, n->info->name, &in, 1, &out, 1, true, true), "launch", bmrt_last_error());
     if (i % w->in_flight == 0) must(bm_thread_sync(n->handle) == BM_SUCCESS, "sync", npu_last_error());
@@ -280,7 +283,8 @@ static double wait_rate(npu_device *device) {
 
   must(!npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &context), "a context", npu_last_error());
   for (; now_us() < end; done++)
-    must(!npu_submit(context, &job, 1, &seqno) && !npu_wait(context, seqno, -1, NULL), "an empty job", npu_last_error());
+    must(!npu_submit(context, &job, 1, &seqno) && !npu_wait(context, seqno, -1, NULL), "an empty job",
+         npu_last_error());
   npu_context_destroy(context);
   return (double)done / (ASYNC_MS / 1e3);
 }
@@ -307,11 +311,16 @@ static void bench_async(void) {
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
 
-  if (!strcmp(what, "memcpy")) bench_memcpy();
-  else if (!strcmp(what, "copies")) bench_copies();
-  else if (!strcmp(what, "async")) bench_async();
-  else if (!strcmp(what, "load") && argc == 3) bench_load(argv[2]);
-  else if (!strcmp(what, "launch") && argc == 3) bench_launch(argv[2]);
+  if (!strcmp(what, "memcpy"))
+    bench_memcpy();
+  else if (!strcmp(what, "copies"))
+    bench_copies();
+  else if (!strcmp(what, "async"))
+    bench_async();
+  else if (!strcmp(what, "load") && argc == 3)
+    bench_load(argv[2]);
+  else if (!strcmp(what, "launch") && argc == 3)
+    bench_launch(argv[2]);
   else {
     fprintf(stderr, "usage: bench_runtime memcpy | copies | load MODEL.bmodel | launch MODEL.bmodel | async\n");
     return 2;

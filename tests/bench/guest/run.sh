@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# run.sh LARGE.bmodel SMALL.bmodel: inside the emulated board, all figures of bench_driver and bench_runtime, one line each. Needs root, the module loaded, its path in
-# $NPU_KO, debugfs, and the NVMe device that tests/bench/guest.py gives the board.
+# run.sh LARGE.bmodel SMALL.bmodel: inside the emulated board, all figures of bench_driver and bench_runtime, one line
+# each. Needs root, the module loaded, its path in $NPU_KO, debugfs, and the NVMe device that tests/bench/guest.py gives
+# the board.
 
 programs=$(dirname "$(readlink -f "$0")")/../../../build/bin/tests/guest
 mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug || exit 1

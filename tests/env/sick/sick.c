@@ -17,86 +17,68 @@ static DEFINE_MUTEX(first);
 static DEFINE_MUTEX(second);
 static DEFINE_SPINLOCK(spin);
 
-static void sick_warn(void)
-{
-	WARN(1, "sick: asked to warn\n");
+static void sick_warn(void) { WARN(1, "sick: asked to warn\n"); }
+
+static void sick_oops(void) { *(volatile int *)8 = 0; }
+
+static void sick_bug(void) { BUG(); }
+
+static void sick_use_after_free(void) {
+  volatile char *byte = kmalloc(64, GFP_KERNEL);
+
+  if (!byte) return;
+  kfree((void *)byte);
+  byte[3] = 1;
 }
 
-static void sick_oops(void)
-{
-	*(volatile int *)8 = 0;
+static void sick_lock_order(void) {
+  mutex_lock(&first);
+  mutex_lock(&second);
+  mutex_unlock(&second);
+  mutex_unlock(&first);
+
+  mutex_lock(&second);
+  mutex_lock(&first);
+  mutex_unlock(&first);
+  mutex_unlock(&second);
 }
 
-static void sick_bug(void)
-{
-	BUG();
+static void sick_sleep_in_atomic(void) {
+  spin_lock(&spin);
+  might_sleep();
+  spin_unlock(&spin);
 }
 
-static void sick_use_after_free(void)
-{
-	volatile char *byte = kmalloc(64, GFP_KERNEL);
+static void sick_leak(void) {
+  void *volatile lost = kmalloc(1000, GFP_KERNEL);
 
-	if (!byte)
-		return;
-	kfree((void *)byte);
-	byte[3] = 1;
-}
-
-static void sick_lock_order(void)
-{
-	mutex_lock(&first);
-	mutex_lock(&second);
-	mutex_unlock(&second);
-	mutex_unlock(&first);
-
-	mutex_lock(&second);
-	mutex_lock(&first);
-	mutex_unlock(&first);
-	mutex_unlock(&second);
-}
-
-static void sick_sleep_in_atomic(void)
-{
-	spin_lock(&spin);
-	might_sleep();
-	spin_unlock(&spin);
-}
-
-static void sick_leak(void)
-{
-	void *volatile lost = kmalloc(1000, GFP_KERNEL);
-
-	lost = NULL;
-	(void)lost;
+  lost = NULL;
+  (void)lost;
 }
 
 static const struct {
-	const char *name;
-	void (*act)(void);
+  const char *name;
+  void (*act)(void);
 } kinds[] = {
-	{ "warn", sick_warn },
-	{ "oops", sick_oops },
-	{ "bug", sick_bug },
-	{ "use-after-free", sick_use_after_free },
-	{ "lock-order", sick_lock_order },
-	{ "sleep-in-atomic", sick_sleep_in_atomic },
-	{ "leak", sick_leak },
+    {"warn", sick_warn},
+    {"oops", sick_oops},
+    {"bug", sick_bug},
+    {"use-after-free", sick_use_after_free},
+    {"lock-order", sick_lock_order},
+    {"sleep-in-atomic", sick_sleep_in_atomic},
+    {"leak", sick_leak},
 };
 
-static int __init sick_init(void)
-{
-	size_t i;
+static int __init sick_init(void) {
+  size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (!strcmp(kind, kinds[i].name))
-			kinds[i].act();
-	return 0;
+  for (i = 0; i < ARRAY_SIZE(kinds); i++)
+    if (!strcmp(kind, kinds[i].name)) kinds[i].act();
+  return 0;
 }
 module_init(sick_init);
 
-static void __exit sick_exit(void)
-{
-}
+static void __exit sick_exit(void) {}
 module_exit(sick_exit);
 
 MODULE_DESCRIPTION("Makes a kernel sick, for tests of npu-vm");

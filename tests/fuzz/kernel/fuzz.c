@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stateful fuzzer of the driver's interface, to be run inside of the board: many processes with random, mostly meaningful, calls in random
- * order, which now and then are spoiled, killed or run out of memory, while the card is reset, taken from the driver and given back, and, in a
- * board that survives it (npu-vm --sleep), put to sleep. Afterwards nothing may be left in use and the card must work; the kernel log is for the
- * caller to look at.
+ * A stateful fuzzer of the driver's interface, to be run inside of the board: many processes with random, mostly
+ * meaningful, calls in random order, which now and then are spoiled, killed or run out of memory, while the card is
+ * reset, taken from the driver and given back, and, in a board that survives it (npu-vm --sleep), put to sleep.
+ * Afterwards nothing may be left in use and the card must work; the kernel log is for the caller to look at.
  *
  *   fuzz SECONDS [SEED [PROCESSES]]
  *
- * The seed is printed. With the same seed each thread makes the same choices; in which order the threads' calls meet is up to the scheduler.
+ * The seed is printed. With the same seed each thread makes the same choices; in which order the threads' calls meet is
+ * up to the scheduler.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,12 +27,12 @@
 
 #include <cmocka.h>
 
-#include "alloc_fail.h"
-#include "npu_machine.h"
-#include "npu_raw.h"
-#include "random.h"
-#include "usage.h"
-#include "worker.h"
+#include "tests/fuzz/kernel/random.h"
+#include "tests/fuzz/kernel/worker.h"
+#include "tests/guest/driver/alloc_fail.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/usage.h"
 
 #define MAX_PROCESSES 64
 /* One process lives so long; then another takes its place. */
@@ -109,7 +110,11 @@ static void let_it_sleep(void) {
 }
 
 static void many_processes_break_nothing(void **state) {
-  static struct { pid_t pid; int killed; int64_t end; } slots[MAX_PROCESSES];
+  static struct {
+    pid_t pid;
+    int killed;
+    int64_t end;
+  } slots[MAX_PROCESSES];
   char before[USAGE_BYTES], after[USAGE_BYTES];
   int64_t end = now_ms() + seconds * 1000;
   uint64_t started = 0;
@@ -145,8 +150,8 @@ static void many_processes_break_nothing(void **state) {
     if (!strcmp(before, after)) break;
     usleep(100000);
   }
-  printf("%llu processes, %llu calls of those that were not killed, bound %u times, slept %u times\n", (unsigned long long)started,
-         (unsigned long long)*total, binds, sleeps);
+  printf("%llu processes, %llu calls of those that were not killed, bound %u times, slept %u times\n",
+         (unsigned long long)started, (unsigned long long)*total, binds, sleeps);
   if (strcmp(before, after)) fail_msg("seed %llu: before:\n%safter:\n%s", (unsigned long long)seed, before, after);
   assert_true(*total > 0);
 }

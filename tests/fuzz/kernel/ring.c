@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "ring.h"
+#include "tests/fuzz/kernel/ring.h"
 
 #include <npu_accel.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include <liburing.h>
 #include <stdbool.h>
 
-#include "random.h"
+#include "tests/fuzz/kernel/random.h"
 
 struct ring {
   struct io_uring uring;

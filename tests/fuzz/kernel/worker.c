@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "worker.h"
+#include "tests/fuzz/kernel/worker.h"
 
 #include <drm.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "npu_raw.h"
-#include "random.h"
-#include "ring.h"
+#include "tests/fuzz/kernel/random.h"
+#include "tests/fuzz/kernel/ring.h"
+#include "tests/guest/driver/npu_raw.h"
 
 /* Jobs of a submission, and commands of its streams. */
 #define JOBS 4
@@ -75,8 +75,8 @@ static void fail_no_more(struct thread *t) {
 }
 
 /*
- * DRM's own syncobj calls allocate as much as count_handles says, and an absurd number is a warning in the kernel's log. That is the
- * kernel's, and known, so counts are not spoiled.
+ * DRM's own syncobj calls allocate as much as count_handles says, and an absurd number is a warning in the kernel's
+ * log. That is the kernel's, and known, so counts are not spoiled.
  */
 static int is_syncobj_call(unsigned long request) { return _IOC_NR(request) >= 0xbf && _IOC_NR(request) <= 0xcf; }
 
@@ -196,7 +196,8 @@ static void close_buffer(struct thread *t) {
 }
 
 static void create_buffer(struct thread *t) {
-  struct drm_npu_bo_create args = {.size = some_size(t), .flags = one_in(&t->r, 2) ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM};
+  struct drm_npu_bo_create args = {.size = some_size(t),
+                                   .flags = one_in(&t->r, 2) ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM};
   int i = slot(t);
 
   if (t->w->bos[t->file][i].handle) close_buffer(t);
@@ -262,7 +263,8 @@ static void wait_buffer(struct thread *t) {
 
 /* To a dma-buf and back, perhaps into another file. */
 static void share_buffer(struct thread *t) {
-  struct drm_prime_handle args = {.handle = t->w->bos[t->file][slot(t)].handle, .flags = DRM_CLOEXEC | DRM_RDWR, .fd = -1};
+  struct drm_prime_handle args = {
+      .handle = t->w->bos[t->file][slot(t)].handle, .flags = DRM_CLOEXEC | DRM_RDWR, .fd = -1};
   int i = slot(t);
 
   if (one_in(&t->r, 2)) {
@@ -329,7 +331,8 @@ static void change_mapping(struct thread *t) {
   uint8_t *at = t->w->maps[i].at;
   uint64_t pages = (t->w->maps[i].size + 4095) / 4096, first = below(&t->r, pages ? pages : 1);
   uint64_t bytes = (1 + below(&t->r, pages - first ? pages - first : 1)) * 4096;
-  static const int advices[] = {MADV_DONTNEED, MADV_WILLNEED, MADV_DONTFORK, MADV_DOFORK, MADV_HUGEPAGE, MADV_REMOVE, MADV_COLD};
+  static const int advices[] = {MADV_DONTNEED, MADV_WILLNEED, MADV_DONTFORK, MADV_DOFORK,
+                                MADV_HUGEPAGE, MADV_REMOVE,   MADV_COLD};
 
   if (!at || !pages) return;
   t->calls++;
@@ -462,8 +465,8 @@ static void make_job(struct thread *t, struct submission *s, int n) {
     int k = slot(t);
 
     s->regions[n][i] = (struct drm_npu_region){.handle = t->w->bos[t->file][k].handle,
-                                              .access = (uint32_t)(1 + below(&t->r, 3)),
-                                              .size = t->w->bos[t->file][k].size};
+                                               .access = (uint32_t)(1 + below(&t->r, 3)),
+                                               .size = t->w->bos[t->file][k].size};
   }
   s->regions[n][0].access |= DRM_NPU_REGION_READ;
   for (uint32_t i = 0; i < job->stream_count; i++)
@@ -545,9 +548,13 @@ static void destroy_syncobj(struct thread *t) {
 static void use_syncobj(struct thread *t) {
   uint32_t handle = t->w->syncobjs[t->file][slot(t)];
   uint64_t point = 1 + below(&t->r, 100);
-  struct drm_syncobj_timeline_wait wait = {.handles = (uintptr_t)&handle, .points = (uintptr_t)&point, .timeout_nsec = soon_ns(t),
-                                           .count_handles = 1, .flags = (uint32_t)below(&t->r, 8)};
-  struct drm_syncobj_timeline_array signal = {.handles = (uintptr_t)&handle, .points = (uintptr_t)&point, .count_handles = 1};
+  struct drm_syncobj_timeline_wait wait = {.handles = (uintptr_t)&handle,
+                                           .points = (uintptr_t)&point,
+                                           .timeout_nsec = soon_ns(t),
+                                           .count_handles = 1,
+                                           .flags = (uint32_t)below(&t->r, 8)};
+  struct drm_syncobj_timeline_array signal = {
+      .handles = (uintptr_t)&handle, .points = (uintptr_t)&point, .count_handles = 1};
 
   if (one_in(&t->r, 2))
     CALL(t, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, wait);
@@ -558,8 +565,9 @@ static void use_syncobj(struct thread *t) {
 /* Any call of the driver, with anything. */
 static void anything(struct thread *t) {
   uint64_t words[40];
-  unsigned long request = _IOC(below(&t->r, 4), DRM_IOCTL_BASE, below(&t->r, 2) ? DRM_COMMAND_BASE + below(&t->r, 24) : below(&t->r, 256),
-                               8 * below(&t->r, 40));
+  unsigned long request =
+      _IOC(below(&t->r, 4), DRM_IOCTL_BASE, below(&t->r, 2) ? DRM_COMMAND_BASE + below(&t->r, 24) : below(&t->r, 256),
+           8 * below(&t->r, 40));
 
   if (is_syncobj_call(request)) return;
   for (size_t i = 0; i < 40; i++) words[i] = one_in(&t->r, 2) ? 0 : odd_number(&t->r);
@@ -570,11 +578,13 @@ static const struct {
   unsigned weight;
   void (*run)(struct thread *);
 } steps[] = {
-    {2, close_file},  {2, look},        {1, fork_child},    {2, query},       {14, create_buffer}, {5, close_buffer},
-    {6, create_userptr},
-    {3, buffer_info}, {5, sync_buffer}, {3, seal_buffer},   {4, wait_buffer}, {3, share_buffer},   {8, map_something},
-    {8, touch},       {4, change_mapping}, {6, create_ctx}, {3, destroy_ctx}, {2, query_ctx},      {8, wait_job},
-    {24, submit_jobs}, {12, submit_through_ring}, {6, tend_ring}, {3, create_syncobj}, {2, destroy_syncobj}, {4, use_syncobj}, {4, anything},
+    {2, close_file},           {2, look},         {1, fork_child},     {2, query},
+    {14, create_buffer},       {5, close_buffer}, {6, create_userptr}, {3, buffer_info},
+    {5, sync_buffer},          {3, seal_buffer},  {4, wait_buffer},    {3, share_buffer},
+    {8, map_something},        {8, touch},        {4, change_mapping}, {6, create_ctx},
+    {3, destroy_ctx},          {2, query_ctx},    {8, wait_job},       {24, submit_jobs},
+    {12, submit_through_ring}, {6, tend_ring},    {3, create_syncobj}, {2, destroy_syncobj},
+    {4, use_syncobj},          {4, anything},
 };
 
 static void step(struct thread *t) {

@@ -9,8 +9,8 @@
 #define SLOTS 24
 #define THREADS 2
 
-/* What a worker has. Its threads share it without a lock: races between calls are what is wanted, and what a slot says may be
- * stale at any time. */
+/* What a worker has. Its threads share it without a lock: races between calls are what is wanted, and what a slot says
+ * may be stale at any time. */
 struct worker {
   int64_t end_ms;
   uint64_t seed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "alloc_fail.h"
+#include "tests/guest/driver/alloc_fail.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,8 +76,9 @@ void alloc_fail_inside(const char *function, const char *spared) {
 }
 
 /*
- * The kernel's allocator of card memory destroys its own tree when it runs out of memory while it splits a block (6.12 and 7.2 do: the
- * block is put into the tree although it was never taken out), and then never comes back. Nothing fails there.
+ * The kernel's allocator of card memory destroys its own tree when it runs out of memory while it splits a block (6.12
+ * and 7.2 do: the block is put into the tree although it was never taken out), and then never comes back. Nothing fails
+ * there.
  */
 void alloc_fail_anywhere(void) {
   set_range(NULL, "require-start", "require-end");

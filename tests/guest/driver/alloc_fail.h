@@ -8,7 +8,8 @@
 /* False where this kernel cannot do it. Afterwards nothing fails before one of the following calls says so. */
 bool alloc_fail_begin(void);
 
-/* What fails is inside of this function of the kernel, or of what it calls, but not inside of another one, which may be NULL. */
+/* What fails is inside of this function of the kernel, or of what it calls, but not inside of another one, which may be
+ * NULL. */
 void alloc_fail_inside(const char *function, const char *spared);
 /* As at the beginning: it fails anywhere, but in the allocator of card memory. */
 void alloc_fail_anywhere(void);

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 static int fd;
 static uint32_t ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "npu_machine.h"
+#include "tests/guest/driver/npu_machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 
 #define DRIVER "/sys/bus/pci/drivers/npu/"
 
-static const char *const faults[] = {"hang",       "stuck-abort",    "stuck-core",    "stuck-device",    "hang-after",
-                                     "corrupt-id", "corrupt-status", "corrupt-phase", "lost-interrupts", "ecc-uncorrected",
-                                     "temperature", "fatal",         "dead"};
+static const char *const faults[] = {
+    "hang",          "stuck-abort",     "stuck-core",      "stuck-device", "hang-after", "corrupt-id", "corrupt-status",
+    "corrupt-phase", "lost-interrupts", "ecc-uncorrected", "temperature",  "fatal",      "dead"};
 
 static void read_line(int fd, char *line, size_t size) {
   size_t n = 0;
@@ -86,6 +86,38 @@ void faults_clear(void) {
   for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) fault_set(faults[i], 0);
 }
 
+/* That of the module, and one that no test lasts. */
+#define DEFAULT_TIMEOUT_MS 5000
+#define PATIENT_MS (10 * FOREVER_MS)
+
+uint32_t ctx_create_patient(int fd, const struct drm_npu_ctx_create *args) {
+  struct drm_npu_ctx_create own = {.priority = DRM_NPU_PRIORITY_NORMAL};
+
+  if (args) own = *args;
+  set_parameter("timeout_ms", PATIENT_MS);
+  assert_int_equal(raw_ctx_create(fd, &own), 0);
+  set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
+  return own.ctx_id;
+}
+
+void hold_next_job(void) {
+  fault_set("hang-after", 0);
+  fault_set("hang", 1);
+}
+
+void wait_held(void) { fault_wait("hang"); }
+
+void held_go_on(void) { fault_set("hang", 0); }
+
+uint64_t submit_held(int fd, uint32_t ctx, struct job *job) {
+  uint64_t seqno;
+
+  hold_next_job();
+  seqno = submit(fd, ctx, job);
+  wait_held();
+  return seqno;
+}
+
 int try_write_file(const char *path, const char *text) {
   int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
 
@@ -118,8 +150,9 @@ void card_bind(const char *address) {
 }
 
 /*
- * The kernel's own pciehp (6.12) takes two of its locks in one order and in the other when a card leaves. Lockdep would say so, and look at no lock any
- * more; it is told to look away while that happens. The driver's removal is looked at when the card is unbound.
+ * The kernel's own pciehp (6.12) takes two of its locks in one order and in the other when a card leaves. Lockdep would
+ * say so, and look at no lock any more; it is told to look away while that happens. The driver's removal is looked at
+ * when the card is unbound.
  */
 static void prove_locking(bool on) {
   const char *path = "/proc/sys/kernel/prove_locking";
@@ -165,7 +198,8 @@ void machine_plug(int card) {
     if (tries > 3000) fail_msg("card %d does not leave its slot", card);
     usleep(10000);
   }
-  snprintf(arguments, sizeof(arguments), "\"driver\": \"npu\", \"id\": \"npu%d\", \"bus\": \"rp%d\", \"ddr\": %" PRIu64, card, card, ddr[card]);
+  snprintf(arguments, sizeof(arguments), "\"driver\": \"npu\", \"id\": \"npu%d\", \"bus\": \"rp%d\", \"ddr\": %" PRIu64,
+           card, card, ddr[card]);
   before = cards_bound();
   machine_command("device_add", arguments, NULL, 0);
   for (int tries = 0; cards_bound() == before; tries++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #include <drm.h>
 #include <errno.h>
@@ -19,10 +19,10 @@
 
 #include <cmocka.h>
 
-#define MUST(call)                                                               \
-  do {                                                                           \
-    int must_ret = (call);                                                       \
-    if (must_ret) fail_msg("%s: %s", #call, strerror(-must_ret));                \
+#define MUST(call)                                                \
+  do {                                                            \
+    int must_ret = (call);                                        \
+    if (must_ret) fail_msg("%s: %s", #call, strerror(-must_ret)); \
   } while (0)
 
 int raw_ioctl(int fd, unsigned long request, void *arg) {
@@ -66,8 +66,21 @@ static void query(int fd, uint32_t type, void *to, uint32_t size) {
 
 void npu_info(int fd, struct drm_npu_dev_info *info) { query(fd, DRM_NPU_QUERY_DEV, info, sizeof(*info)); }
 
-void npu_memory(int fd, struct drm_npu_memory_info *info) {
-  query(fd, DRM_NPU_QUERY_MEMORY, info, sizeof(*info));
+void npu_memory(int fd, struct drm_npu_memory_info *info) { query(fd, DRM_NPU_QUERY_MEMORY, info, sizeof(*info)); }
+
+void npu_status(int fd, struct drm_npu_status_info *info) { query(fd, DRM_NPU_QUERY_STATUS, info, sizeof(*info)); }
+
+void wait_cores_busy(int fd) {
+  struct drm_npu_status_info status;
+  struct drm_npu_dev_info info;
+
+  npu_info(fd, &info);
+  npu_status(fd, &status);
+  for (int tries = 0; status.core_busy != (1u << info.cores) - 1; tries++) {
+    if (tries > FOREVER_MS / 10) fail_msg("cores with a job: %#x", status.core_busy);
+    usleep(10000);
+    npu_status(fd, &status);
+  }
 }
 
 void npu_memory_settled(int fd, struct drm_npu_memory_info *info) {
@@ -87,8 +100,8 @@ void expect_card_free(int fd, uint64_t bytes) {
   struct drm_npu_memory_info info;
 
   npu_memory(fd, &info);
-  for (int tries = 0; tries < 200 && info.card_free != bytes; tries++) {
-    usleep(100000);
+  for (int tries = 0; tries < 250 && info.card_free != bytes; tries++) {
+    usleep(tries < 50 ? 2000 : 100000);
     npu_memory(fd, &info);
   }
   assert_int_equal(info.card_free, bytes);
@@ -156,9 +169,7 @@ void bo_sync(int fd, const struct bo *bo, uint32_t direction) {
 
 /* Contexts */
 
-int raw_ctx_create(int fd, struct drm_npu_ctx_create *args) {
-  return raw_ioctl(fd, DRM_IOCTL_NPU_CTX_CREATE, args);
-}
+int raw_ctx_create(int fd, struct drm_npu_ctx_create *args) { return raw_ioctl(fd, DRM_IOCTL_NPU_CTX_CREATE, args); }
 
 int raw_ctx_destroy(int fd, uint32_t id) {
   struct drm_npu_ctx_destroy args = {.ctx_id = id};
@@ -316,6 +327,15 @@ uint32_t job_region(struct job *job, const struct bo *bo, uint32_t access) {
   return index;
 }
 
+void job_slow(int fd, uint32_t ms, struct stream *stream, struct bo *bo, struct job *job) {
+  stream_create(fd, 1, stream);
+  stream_slow_copy(stream, 0, ms);
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, bo);
+  job_init(job);
+  job_region(job, bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE);
+  job_gdma(job, stream);
+}
+
 void job_gdma(struct job *job, const struct stream *stream) {
   job->stream.gdma_region = job_region(job, &stream->bo, DRM_NPU_REGION_READ);
   job->stream.gdma_count = stream->count;
@@ -365,9 +385,9 @@ void wait_ok(int fd, uint32_t ctx, uint64_t seqno) {
 
   wait_result(fd, ctx, seqno, &wait);
   if (wait.error)
-    fail_msg("job %llu: %s (status %u, engine %u, command %u, region %u, offset %#llx)",
-             (unsigned long long)seqno, strerror(-wait.error), wait.fault.status, wait.fault.engine,
-             wait.fault.command, wait.fault.region, (unsigned long long)wait.fault.offset);
+    fail_msg("job %llu: %s (status %u, engine %u, command %u, region %u, offset %#llx)", (unsigned long long)seqno,
+             strerror(-wait.error), wait.fault.status, wait.fault.engine, wait.fault.command, wait.fault.region,
+             (unsigned long long)wait.fault.offset);
 }
 
 void run_ok(int fd, uint32_t ctx, struct job *job) { wait_ok(fd, ctx, submit(fd, ctx, job)); }
@@ -392,7 +412,8 @@ int raw_fill(int fd, uint32_t ctx, const struct bo *bo, uint8_t value) {
 
   stream_create(fd, 1, &stream);
   job_init(&job);
-  stream_fill(&stream, (uint8_t)job_region(&job, bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE), 0, (uint32_t)bo->size, value);
+  stream_fill(&stream, (uint8_t)job_region(&job, bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE), 0, (uint32_t)bo->size,
+              value);
   job_gdma(&job, &stream);
   ret = raw_submit(fd, ctx, &job);
   if (!ret) {
@@ -441,7 +462,8 @@ unsigned long long fdinfo_number(int fd, const char *key) {
   file = fopen(path, "r");
   assert_non_null(file);
   while (fgets(line, sizeof(line), file))
-    if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':') value = strtoull(line + strlen(key) + 1, NULL, 10);
+    if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':')
+      value = strtoull(line + strlen(key) + 1, NULL, 10);
   fclose(file);
   if (value == ~0ull) fail_msg("fdinfo has no %s", key);
   return value;

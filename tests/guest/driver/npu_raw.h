@@ -25,7 +25,10 @@ int npu_open(void);
 bool npu_try_open(int *fd);
 void npu_info(int fd, struct drm_npu_dev_info *info);
 void npu_memory(int fd, struct drm_npu_memory_info *info);
-/* Finished jobs and closed files let go of their buffers a moment later: the figures when they have stopped changing, and what is waited for. */
+/* Finished jobs and closed files let go of their buffers a moment later: the figures when they have stopped changing,
+ * and what is waited for. */
+void npu_status(int fd, struct drm_npu_status_info *info);
+void wait_cores_busy(int fd); /* until each core has a job */
 void npu_memory_settled(int fd, struct drm_npu_memory_info *info);
 void expect_card_free(int fd, uint64_t bytes);
 
@@ -85,6 +88,8 @@ struct job {
 
 void job_init(struct job *job);
 uint32_t job_region(struct job *job, const struct bo *bo, uint32_t access);
+/* A job of one slow copy; makes the stream, and the buffer that is its region 0. */
+void job_slow(int fd, uint32_t ms, struct stream *stream, struct bo *bo, struct job *job);
 void job_gdma(struct job *job, const struct stream *stream); /* adds the stream as a region and runs it */
 void job_tiu(struct job *job, const struct stream *stream);
 void job_in(struct job *job, uint32_t syncobj, uint64_t point);
@@ -97,7 +102,8 @@ void wait_result(int fd, uint32_t ctx, uint64_t seqno, struct drm_npu_wait *wait
 void wait_ok(int fd, uint32_t ctx, uint64_t seqno);
 void run_ok(int fd, uint32_t ctx, struct job *job);
 void run_nop(int fd, uint32_t ctx); /* the whole line still works */
-int raw_fill(int fd, uint32_t ctx, const struct bo *bo, uint8_t value); /* a job fills all of it: how it ended, or was not submitted */
+int raw_fill(int fd, uint32_t ctx, const struct bo *bo,
+             uint8_t value); /* a job fills all of it: how it ended, or was not submitted */
 bool is_filled(const uint8_t *p, uint64_t size, uint8_t value);
 
 /* Over a socket; send_fd() is for children: it ends the process where it fails. */
@@ -111,7 +117,8 @@ unsigned long long fdinfo_number(int fd, const char *key);
 uint32_t syncobj_create(int fd);
 void syncobj_destroy(int fd, uint32_t handle);
 int raw_syncobj_wait(int fd, uint32_t handle, uint64_t point, int64_t ms);
-/* Waits for the fence of a syncobj, through a sync file, and tells its errno: 0 fine, 1 does not signal, negative: error. */
+/* Waits for the fence of a syncobj, through a sync file, and tells its errno: 0 fine, 1 does not signal, negative:
+ * error. */
 int syncobj_status(int fd, uint32_t handle);
 
 int64_t deadline_ns(int64_t ms);

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
 static int fd;
@@ -267,9 +267,11 @@ static void seal_and_wait_check_their_arguments(void **state) {
   bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
   seal = (struct drm_npu_bo_seal){.handle = bo.handle, .pad = 1};
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_SEAL, &seal), -EINVAL);
-  wait = (struct drm_npu_bo_wait){.handle = bo.handle, .pad = 1};
+  wait = (struct drm_npu_bo_wait){.handle = bo.handle, .flags = 2};
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &wait), -EINVAL);
-  wait.pad = 0;
+  wait.flags = DRM_NPU_BO_WAIT_WRITERS;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &wait), 0);
+  wait.flags = 0;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &wait), 0);
   wait.handle = 0x7fffffff;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &wait), -ENOENT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The classes of bugs that accel drivers of Linux have had, one test each. Other tests go deeper into some of them; the last lines of a
- * comment say which. Most races show themselves only to a debug kernel. Argument: rounds (200).
+ * The classes of bugs that accel drivers of Linux have had, one test each. Other tests go deeper into some of them; the
+ * last lines of a comment say which. Most races show themselves only to a debug kernel. Argument: rounds (200).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
-#include "usage.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
@@ -72,7 +72,8 @@ static void class_01_offset_plus_size_wraps(void **state) {
   (void)state;
   fill_create(&fill, KIB(4));
   for (size_t i = 0; i < sizeof(wrapping) / sizeof(wrapping[0]); i++) {
-    struct drm_npu_bo_sync sync = {.handle = fill.bo.handle, .direction = 3, .offset = wrapping[i], .size = -wrapping[i] + 64};
+    struct drm_npu_bo_sync sync = {
+        .handle = fill.bo.handle, .direction = 3, .offset = wrapping[i], .size = -wrapping[i] + 64};
     struct job job = fill.job;
 
     assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_SYNC, &sync), -EINVAL);
@@ -110,12 +111,12 @@ static void class_02_sentinels_and_underflow(void **state) {
 
   (void)state;
   fill_create(&fill, KIB(4));
-#define WITH(change)                             \
-  do {                                           \
-    job = fill.job;                              \
-    job.args.regions = (uintptr_t)job.regions;   \
-    job.args.streams = (uintptr_t)&job.stream;   \
-    change;                                      \
+#define WITH(change)                                      \
+  do {                                                    \
+    job = fill.job;                                       \
+    job.args.regions = (uintptr_t)job.regions;            \
+    job.args.streams = (uintptr_t)&job.stream;            \
+    change;                                               \
     assert_int_equal(raw_submit(fd, ctx, &job), -EINVAL); \
   } while (0)
   WITH(job.stream.gdma_region = NPU_REGION_LOCAL);
@@ -264,8 +265,8 @@ static void class_05_reset_during_remove_and_probe(void **state) {
   write_file("/sys/bus/pci/drivers/npu/bind", address);
   close(fd); /* of the card that is gone */
   for (int i = 0; !npu_try_open(&fd); i++) {
-    assert_true(i < 100);
-    usleep(100000);
+    assert_true(i < FOREVER_MS / 10);
+    usleep(10000);
   }
   ctx = ctx_create(fd);
   run_nop(fd, ctx);
@@ -319,7 +320,8 @@ static void *look_at_all(void *arg) {
   char text[8192];
 
   while (!*stop) {
-    FILE *file = popen("cat /sys/kernel/debug/accel/*/* /sys/class/hwmon/hwmon*/*_input /proc/*/fdinfo/* 2>/dev/null", "r");
+    FILE *file =
+        popen("cat /sys/kernel/debug/accel/*/* /sys/class/hwmon/hwmon*/*_input /proc/*/fdinfo/* 2>/dev/null", "r");
 
     while (fread(text, 1, sizeof(text), file) > 0) continue;
     pclose(file);
@@ -368,7 +370,8 @@ static void class_07_lock_inversions(void **state) {
   run_nop(fd, ctx);
 }
 
-/* An answer that comes long after it was expected: the job is aborted, and later ones get their own answers. See also faults and watchdog. */
+/* An answer that comes long after it was expected: the job is aborted, and later ones get their own answers. See also
+ * faults and watchdog. */
 static void class_08_late_replies(void **state) {
   uint32_t id;
   struct drm_npu_wait wait;

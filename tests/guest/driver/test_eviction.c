@@ -4,7 +4,10 @@
  * what is in them. Arguments: rounds of the long tests (2), and how many pages lie between two that have contents to
  * be checked (1: all do; a power of two up to 16).
  */
+#include <drm.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -21,8 +24,10 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define MAX_BUFFERS 48
@@ -125,8 +130,7 @@ static bool owner_check_job(struct owner *o, int first, int n, uint64_t offset) 
   memset(o->page.map, 0, o->page.size);
   owner_job(o, first, n, offset, &job);
   run_ok(o->fd, o->ctx, &job);
-  for (int i = 0; i < n; i++)
-    good &= check_page(o->page.map + (size_t)i * PAGE, o->seed + first + i, offset);
+  for (int i = 0; i < n; i++) good &= check_page(o->page.map + (size_t)i * PAGE, o->seed + first + i, offset);
   return good;
 }
 
@@ -157,13 +161,13 @@ static void nothing_is_evicted(void) {
 }
 
 static uint64_t tables_used(void) {
-  uint64_t n = 0;
-  FILE *file = popen("sed -n 's/^tables used \\([0-9]*\\) .*/\\1/p' /sys/kernel/debug/accel/*/memory", "r");
+  char text[USAGE_BYTES];
+  const char *line;
 
-  assert_non_null(file);
-  assert_int_equal(fscanf(file, "%lu", &n), 1);
-  pclose(file);
-  return n;
+  usage_take(text);
+  line = strstr(text, "tables used ");
+  assert_non_null(line);
+  return strtoull(line + strlen("tables used "), NULL, 10);
 }
 
 static void large_buffers_have_large_pages(void **state) {
@@ -309,8 +313,8 @@ static void on_signal(int number) { (void)number; }
 static void *submit_all(void *arg) {
   struct waiter *w = arg;
   struct job job;
-  struct drm_npu_submit args = {.ctx_id = w->owner->ctx, .jobs = (uintptr_t)&job.args, .job_count = 1,
-                                .job_stride = sizeof(job.args)};
+  struct drm_npu_submit args = {
+      .ctx_id = w->owner->ctx, .jobs = (uintptr_t)&job.args, .job_count = 1, .job_stride = sizeof(job.args)};
 
   owner_job(w->owner, 0, w->owner->count, 0, &job);
   w->tid = (pid_t)syscall(SYS_gettid);
@@ -345,7 +349,7 @@ static void busy_buffers_are_waited_for(void **state) {
   struct sigaction action = {.sa_handler = on_signal};
   uint64_t total = card_total() / 4 * 3;
   struct drm_npu_wait wait;
-  struct stream slow;
+  struct stream held;
   struct owner a, b;
   struct waiter w = {.owner = &b};
   struct job job;
@@ -354,17 +358,18 @@ static void busy_buffers_are_waited_for(void **state) {
   sigaction(SIGUSR1, &action, NULL);
   owner_open(&a, 10, total, 3);
   owner_open(&b, 20, total, 3);
-  stream_create(a.fd, 1, &slow);
-  stream_slow_copy(&slow, 0, 10000000); /* as long as can be: until its context is destroyed */
+  ctx_destroy(a.fd, a.ctx);
+  a.ctx = ctx_create_patient(a.fd, NULL);
+  stream_create(a.fd, 1, &held);
+  stream_nop(&held, 0);
   job_init(&job);
   job_region(&job, &a.page, RW);
   for (int i = 0; i < 3; i++) job_region(&job, &a.bo[i], DRM_NPU_REGION_READ);
-  job_gdma(&job, &slow);
+  job_gdma(&job, &held);
 
   /* A signal ends the wait, and nothing was queued. */
-  submit(a.fd, a.ctx, &job);
+  submit_held(a.fd, a.ctx, &job); /* until its context is destroyed */
   waiter_start(&w);
-  usleep(300000);
   assert_int_equal(w.ret, 1);
   pthread_kill(w.thread, SIGUSR1);
   pthread_join(w.thread, NULL);
@@ -389,9 +394,167 @@ static void busy_buffers_are_waited_for(void **state) {
   assert_int_equal(w.ret, 0);
   assert_true(owner_check_job(&b, 0, 3, 0));
   assert_true(owner_check_maps(&a));
-  stream_destroy(a.fd, &slow);
+  stream_destroy(a.fd, &held);
   owner_close(&a);
   owner_close(&b);
+}
+
+/* Has all of the card, in two contexts that always have jobs queued, until it is killed. */
+static void hog(int ready) {
+  struct drm_npu_memory_info info;
+  struct owner o;
+  struct stream slow;
+  struct job job;
+  uint32_t ctxs[2];
+  char c = 1;
+
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  memset(&o, 0, sizeof(o));
+  o.fd = npu_open();
+  npu_memory(o.fd, &info);
+  for (int i = 0; i < 2; i++) ctxs[i] = ctx_create(o.fd);
+  bo_create(o.fd, PAGE, DRM_NPU_BO_SYSTEM, &o.page);
+  stream_create(o.fd, 1, &slow);
+  stream_slow_copy(&slow, 0, 20);
+  job_init(&job);
+  job_region(&job, &o.page, RW);
+  for (int i = 0; i < 4; i++) {
+    uint64_t quarter = info.card_total / 4 / PAGE * PAGE;
+
+    bo_create(o.fd, i ? quarter : info.card_total - 3 * quarter, DRM_NPU_BO_CARD, &o.bo[i]);
+    job_region(&job, &o.bo[i], DRM_NPU_REGION_READ);
+  }
+  job.args.flags = DRM_NPU_JOB_EXPLICIT;
+  job_gdma(&job, &slow);
+  for (uint64_t n = 0;; n++) {
+    submit(o.fd, ctxs[n % 2], &job);
+    if (n == 8 && write(ready, &c, 1) != 1) _exit(1);
+  }
+}
+
+/* A submission that needs a page of card memory gets it though all of the card always is in use, and so does the one
+ * whose buffer had to go for that: each in turn. */
+static void queued_jobs_do_not_keep_others_out(void **state) {
+  struct sigaction action = {.sa_handler = on_signal};
+  int ready[2], status;
+  struct bo bo;
+  pid_t pid;
+  char c;
+
+  (void)state;
+  sigaction(SIGALRM, &action, NULL);
+  assert_int_equal(pipe(ready), 0);
+  pid = fork();
+  if (!pid) hog(ready[1]);
+  assert_int_equal(read(ready[0], &c, 1), 1);
+  bo_create(fd, PAGE, DRM_NPU_BO_CARD, &bo);
+  assert_true(flags_of(fd, bo.handle) & DRM_NPU_BO_EVICTED);
+  for (int round = 0; round < 3; round++) {
+    struct stream stream;
+    struct job job;
+    struct drm_npu_submit args = {
+        .ctx_id = ctx, .jobs = (uintptr_t)&job.args, .job_count = 1, .job_stride = sizeof(job.args)};
+
+    stream_create(fd, 1, &stream);
+    job_init(&job);
+    job_gdma(&job, &stream);
+    stream_fill(&stream, (uint8_t)job_region(&job, &bo, RW), 0, PAGE, 1);
+    job.stream.gdma_count = 1;
+    alarm(FOREVER_MS / 1000); /* not raw_submit(), which would try again */
+    assert_int_equal(ioctl(fd, DRM_IOCTL_NPU_SUBMIT, &args), 0);
+    alarm(0);
+    wait_ok(fd, ctx, job.args.seqno);
+    stream_destroy(fd, &stream);
+    for (int tries = 0; !(flags_of(fd, bo.handle) & DRM_NPU_BO_EVICTED); tries++) {
+      if (tries > FOREVER_MS / 10) fail_msg("the other one does not get its room back");
+      usleep(10000);
+    }
+  }
+  kill(pid, SIGKILL);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  for (int i = 0; i < 2; i++) close(ready[i]);
+  bo_destroy(fd, &bo);
+}
+
+/* A fence from outside on a buffer that is away: it cannot come back before, and is waited for. */
+static void a_fence_from_outside_is_waited_for(void **state) {
+  struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR};
+  struct drm_syncobj_handle file = {.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE, .fd = -1};
+  struct dma_buf_import_sync_file import = {.flags = DMA_BUF_SYNC_RW};
+  uint64_t total = card_total() / 4 * 3;
+  uint32_t syncobj = syncobj_create(fd), patient = ctx_create_patient(fd, NULL);
+  struct owner a, b;
+  struct stream slow;
+  struct drm_npu_wait wait;
+  struct job job;
+  uint64_t seqno;
+  struct bo page;
+
+  (void)state;
+  owner_open(&a, 10, total, 3);
+  owner_open(&b, 20, total, 3);
+  assert_true(owner_check_job(&b, 0, 3, 0));
+  assert_true(flags_of(a.fd, a.bo[0].handle) & DRM_NPU_BO_EVICTED);
+
+  bo_create(fd, PAGE, DRM_NPU_BO_SYSTEM, &page);
+  stream_create(fd, 1, &slow);
+  stream_slow_copy(&slow, 0, 300);
+  job_init(&job);
+  job_region(&job, &page, RW);
+  job_gdma(&job, &slow);
+  job_out(&job, syncobj, 0);
+  seqno = submit_held(fd, patient, &job);
+  file.handle = syncobj;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &file), 0);
+  out.handle = a.bo[0].handle;
+  assert_int_equal(raw_ioctl(a.fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+  import.fd = file.fd;
+  assert_int_equal(raw_ioctl(out.fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import), 0);
+  assert_int_equal(raw_wait(fd, patient, seqno, 0, &wait), -ETIME);
+
+  held_go_on(); /* and takes its time */
+  assert_true(owner_check_job(&a, 0, 1, 0));
+  assert_int_equal(raw_wait(fd, patient, seqno, 0, &wait), 0);
+  assert_int_equal(wait.error, 0);
+  close(out.fd);
+  close(file.fd);
+  syncobj_destroy(fd, syncobj);
+  stream_destroy(fd, &slow);
+  ctx_destroy(fd, patient);
+  bo_destroy(fd, &page);
+  owner_close(&a);
+  owner_close(&b);
+}
+
+/* All of the card in pages of their own, every second of which is given back: what comes next has nothing but single
+ * pages, and both the card and the CPU find all of it. */
+static void a_buffer_in_single_pages_is_whole(void **state) {
+  enum { PAGES = 2048 };
+  static struct bo pages[PAGES];
+  uint64_t free_before;
+  struct drm_npu_memory_info info;
+  struct owner o;
+  struct bo rest = {0};
+
+  (void)state;
+  npu_memory_settled(fd, &info);
+  free_before = info.card_free;
+  for (int i = 0; i < PAGES; i++) bo_create(fd, PAGE, DRM_NPU_BO_CARD, &pages[i]);
+  npu_memory(fd, &info);
+  bo_create(fd, info.card_free / PAGE * PAGE, DRM_NPU_BO_CARD, &rest);
+  for (int i = 0; i < PAGES; i += 2) bo_destroy(fd, &pages[i]);
+  npu_memory_settled(fd, &info);
+  assert_int_equal(info.card_free, (uint64_t)PAGES / 2 * PAGE);
+  assert_int_equal(info.card_largest, PAGE);
+
+  owner_open(&o, 5, (uint64_t)PAGES / 2 * PAGE, 1);
+  assert_int_equal(evicted_of(&o), 0);
+  assert_true(owner_check_maps(&o));
+  for (uint64_t at = 0; at < o.bo[0].size; at += SPOT(1)) assert_true(owner_check_job(&o, 0, 1, at));
+  owner_close(&o);
+  for (int i = 1; i < PAGES; i += 2) bo_destroy(fd, &pages[i]);
+  bo_destroy(fd, &rest);
+  expect_card_free(fd, free_before);
 }
 
 /* Counts in every page of a buffer, again and again. */
@@ -431,8 +594,7 @@ static void no_write_is_lost_in_a_move(void **state) {
   c.stop = 1;
   pthread_join(c.thread, NULL);
   assert_true(c.rounds > 0);
-  for (uint64_t at = 0; at < c.bo->size; at += PAGE)
-    assert_int_equal(*(volatile uint64_t *)(c.bo->map + at), c.rounds);
+  for (uint64_t at = 0; at < c.bo->size; at += PAGE) assert_int_equal(*(volatile uint64_t *)(c.bo->map + at), c.rounds);
   owner_close(&a);
   owner_close(&b);
 }
@@ -484,6 +646,70 @@ static void three_processes_share_twice_the_card(void **state) {
   for (int i = 0; i < 2; i++) close(ready[i]), close(go[i]);
 }
 
+/* A job that has a core for about a minute; a command can only have so many bytes. */
+static void take_a_core(int file, const struct bo *bo, uint32_t *context, uint64_t *seqno) {
+  struct stream stream;
+  struct job job;
+
+  stream_create(file, 30, &stream);
+  for (int i = 0; i < 30; i++) stream_slow_copy(&stream, 1, 2000);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, bo, RW);
+  job.args.flags = DRM_NPU_JOB_EXPLICIT;
+  job.args.budget = UINT64_MAX;
+  *context = ctx_create(file);
+  *seqno = submit(file, *context, &job);
+  stream_destroy(file, &stream);
+}
+
+/*
+ * While all cores have long jobs the card moves nothing. Whoever needs room does not wait for it with each of many
+ * buffers that have to go, for as long as all other submissions would have to wait, too.
+ */
+static void busy_cores_do_not_hold_up_moves(void **state) {
+  enum { SMALL = 256 };
+  uint64_t total = card_total(), seqnos[NPU_MAX_CORES];
+  static struct bo small[SMALL];
+  uint32_t contexts[NPU_MAX_CORES], new_ctx;
+  int crowd = npu_open(), cores = npu_open(), new = npu_open();
+  struct drm_npu_memory_info before, after;
+  struct drm_npu_dev_info info;
+  struct bo filler, page, large;
+  struct drm_npu_wait wait;
+  struct stream stream;
+  struct job job;
+
+  (void)state;
+  npu_info(fd, &info);
+  for (int i = 0; i < SMALL; i++) bo_create(crowd, KIB(64), DRM_NPU_BO_CARD, &small[i]);
+  bo_create(crowd, total - SMALL * KIB(64) - MIB(2), DRM_NPU_BO_CARD, &filler);
+  bo_create(cores, PAGE, DRM_NPU_BO_SYSTEM, &page);
+  new_ctx = ctx_create(new);
+  stream_create(new, 1, &stream);
+  stream_nop(&stream, 0);
+  bo_create(new, total - MIB(1), DRM_NPU_BO_CARD, &large);
+  assert_true(flags_of(new, large.handle) & DRM_NPU_BO_EVICTED);
+
+  for (uint32_t i = 0; i < info.cores; i++) take_a_core(cores, &page, &contexts[i], &seqnos[i]);
+  wait_cores_busy(cores);
+  npu_memory(fd, &before);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &large, DRM_NPU_REGION_READ);
+  submit(new, new_ctx, &job);
+  npu_memory(fd, &after);
+  assert_in_range(after.evictions - before.evictions, SMALL, UINT64_MAX);
+  for (uint32_t i = 0; i < info.cores; i++) assert_int_equal(raw_wait(cores, contexts[i], seqnos[i], 0, &wait), -ETIME);
+
+  close(cores);
+  wait_ok(new, new_ctx, job.args.seqno);
+  bo_unmap(&stream.bo);
+  close(new);
+  close(crowd);
+  nothing_is_evicted();
+}
+
 /* What the test before has closed is gone. */
 static int the_card_is_empty(void **state) {
   struct drm_npu_memory_info info;
@@ -501,6 +727,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup(new_buffers_are_zero_also_in_system_memory, the_card_is_empty),
       cmocka_unit_test_setup(a_sealed_buffer_stays_sealed, the_card_is_empty),
       cmocka_unit_test_setup(busy_buffers_are_waited_for, the_card_is_empty),
+      cmocka_unit_test_setup(queued_jobs_do_not_keep_others_out, the_card_is_empty),
+      cmocka_unit_test_setup(a_fence_from_outside_is_waited_for, the_card_is_empty),
+      cmocka_unit_test_setup(a_buffer_in_single_pages_is_whole, the_card_is_empty),
+      cmocka_unit_test_setup(busy_cores_do_not_hold_up_moves, the_card_is_empty),
       cmocka_unit_test_setup(no_write_is_lost_in_a_move, the_card_is_empty),
       cmocka_unit_test_setup(three_processes_share_twice_the_card, the_card_is_empty),
   };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define REGION_BYTES 0x6000
@@ -58,8 +58,8 @@ static void run(uint64_t budget, struct drm_npu_wait *wait) {
   job.regions[2].size = REGION_BYTES;
   job_region(&job, &bo, DRM_NPU_REGION_READ);
   job.regions[3].size = REGION_BYTES;
-  job.stream = (struct drm_npu_stream){
-      .gdma_count = gdma.count, .tiu_count = tiu.count, .tiu_region = tiu.count ? 1 : 0};
+  job.stream =
+      (struct drm_npu_stream){.gdma_count = gdma.count, .tiu_count = tiu.count, .tiu_region = tiu.count ? 1 : 0};
   job.args.budget = budget;
   wait_result(fd, ctx, submit(fd, ctx, &job), wait);
 }

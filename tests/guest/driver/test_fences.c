@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
@@ -135,21 +136,21 @@ static void buffers_order_contexts_by_themselves(void **state) {
 }
 
 static void explicit_jobs_do_not_wait_for_buffers(void **state) {
+  uint32_t patient = ctx_create_patient(fd, NULL);
   struct drm_npu_wait wait;
   struct pair pair;
-  uint64_t slow;
+  uint64_t held;
 
   (void)state;
   pair_create(&pair);
-  pair.writer_stream.count = 0;
-  stream_slow_copy(&pair.writer_stream, 1, 2000);
-  stream_fill(&pair.writer_stream, 1, 0, 1, 0x99);
   pair.reader.args.flags = DRM_NPU_JOB_EXPLICIT;
-  slow = submit(fd, first, &pair.writer);
+  held = submit_held(fd, patient, &pair.writer);
   wait_ok(fd, second, submit(fd, second, &pair.reader));
-  assert_int_equal(raw_wait(fd, first, slow, 0, &wait), -ETIME);
-  wait_ok(fd, first, slow);
+  assert_int_equal(raw_wait(fd, patient, held, 0, &wait), -ETIME);
+  held_go_on();
+  wait_ok(fd, patient, held);
   pair_destroy(&pair);
+  ctx_destroy(fd, patient);
 }
 
 /* A job that fails: its stream's opcode is unknown. */
@@ -270,17 +271,17 @@ static void errors_do_not_travel_by_buffers(void **state) {
 
 /* A cancelled job is finished after those before it: else its fence would free their buffers. */
 static void cancelled_jobs_keep_their_turn(void **state) {
+  uint32_t patient = ctx_create_patient(fd, NULL);
   uint32_t a = syncobj_create(fd);
   struct drm_npu_bo_wait bo_wait = {0};
   struct drm_npu_wait wait;
-  struct stream bad, slow, good;
+  struct stream bad, good;
   struct job fails, runs, cancelled;
   struct bo bo;
   uint64_t failed, running, last;
 
   (void)state;
   stream_create(fd, 2, &bad);
-  stream_create(fd, 2, &slow);
   stream_create(fd, 2, &good);
   bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
   failing(&bad, &fails);
@@ -288,67 +289,67 @@ static void cancelled_jobs_keep_their_turn(void **state) {
   failed = submit(fd, second, &fails);
   wait_result(fd, second, failed, &wait);
 
-  stream_slow_copy(&slow, 1, 2000);
-  job_init(&runs);
-  job_gdma(&runs, &slow);
-  job_region(&runs, &bo, RW);
-  running = submit(fd, first, &runs);
   stream_nop(&good, 0);
+  job_init(&runs);
+  job_gdma(&runs, &good);
+  job_region(&runs, &bo, RW);
+  running = submit_held(fd, patient, &runs);
   job_init(&cancelled);
   job_gdma(&cancelled, &good);
   job_region(&cancelled, &bo, RW);
   job_in(&cancelled, a, 0);
-  last = submit(fd, first, &cancelled);
+  last = submit(fd, patient, &cancelled);
 
   bo_wait.handle = bo.handle;
   usleep(20000);
-  assert_int_equal(raw_wait(fd, first, last, 0, &wait), -ETIME);
+  assert_int_equal(raw_wait(fd, patient, last, 0, &wait), -ETIME);
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &bo_wait), -ETIME);
-  wait_ok(fd, first, running);
-  check_cancelled(first, last);
+  held_go_on();
+  wait_ok(fd, patient, running);
+  check_cancelled(patient, last);
 
   bo_destroy(fd, &bo);
   stream_destroy(fd, &bad);
-  stream_destroy(fd, &slow);
   stream_destroy(fd, &good);
   syncobj_destroy(fd, a);
+  ctx_destroy(fd, patient);
 }
 
-/* A syncobj that nobody will ever signal holds a job back; its context can go nevertheless. */
+/* What a job waits for does not come while its context is there; that can go nevertheless. */
 static void contexts_with_waiting_jobs_can_be_destroyed(void **state) {
-  uint32_t ctx = ctx_create(fd);
-  uint32_t slow_out = syncobj_create(fd), out = syncobj_create(fd);
-  struct stream slow, good;
+  uint32_t ctx = ctx_create(fd), patient = ctx_create_patient(fd, NULL);
+  uint32_t held_out = syncobj_create(fd), out = syncobj_create(fd);
+  struct drm_npu_wait wait;
+  struct stream good;
   struct job runs, waits;
-  struct bo bo;
+  uint64_t held;
 
   (void)state;
-  stream_create(fd, 2, &slow);
   stream_create(fd, 2, &good);
-  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  stream_slow_copy(&slow, 1, 2000);
-  job_init(&runs);
-  job_gdma(&runs, &slow);
-  job_region(&runs, &bo, RW);
-  job_out(&runs, slow_out, 0);
-  submit(fd, first, &runs);
-
   stream_nop(&good, 0);
+  job_init(&runs);
+  job_gdma(&runs, &good);
+  job_out(&runs, held_out, 0);
+  held = submit_held(fd, patient, &runs);
+
   job_init(&waits);
   job_gdma(&waits, &good);
-  job_in(&waits, slow_out, 0);
+  job_in(&waits, held_out, 0);
   job_out(&waits, out, 0);
   submit(fd, ctx, &waits);
   ctx_destroy(fd, ctx);
+  assert_int_equal(raw_wait(fd, patient, held, 0, &wait), -ETIME);
+  held_go_on();
+  /* The scheduler keeps the order of fences: this one comes after what its job waited for. */
   assert_int_equal(raw_syncobj_wait(fd, out, 0, FOREVER_MS), 0);
   assert_true(syncobj_status(fd, out) < 0);
+  wait_ok(fd, patient, held);
   run_nop(fd, first);
 
-  bo_destroy(fd, &bo);
-  stream_destroy(fd, &slow);
   stream_destroy(fd, &good);
-  syncobj_destroy(fd, slow_out);
+  syncobj_destroy(fd, held_out);
   syncobj_destroy(fd, out);
+  ctx_destroy(fd, patient);
 }
 
 /* The fence of a job outlives its context and its file. */

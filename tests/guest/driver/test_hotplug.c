@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The card goes while it works: pulled, dead, reset by others, or cut off by an error of the bus. Argument: rounds (3). */
+/* The card goes while it works: pulled, dead, reset by others, or cut off by an error of the bus. Argument: rounds (3).
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <liburing.h>
@@ -14,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "npu_machine.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define NODE "/dev/accel/accel0"
@@ -74,23 +75,21 @@ static void user_end(struct user *user) {
 /* None of their jobs ends by itself. */
 static void users_start(struct user users[USERS]) {
   for (int i = 0; i < USERS; i++) user_start(&users[i], FOREVER_MS, FOREVER_MS);
-  usleep(100000);
+  wait_cores_busy(users[0].fd);
 }
 
 static struct drm_npu_status_info status(void) {
   struct drm_npu_status_info info;
-  struct drm_npu_dev_query args = {
-      .type = DRM_NPU_QUERY_STATUS, .size = sizeof(info), .pointer = (uintptr_t)&info};
   int fd = npu_open();
 
-  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &args), 0);
+  npu_status(fd, &info);
   close(fd);
   return info;
 }
 
 /*
- * Each core has a job that does not end by itself, and then others have jobs that do, and that wait. Whatever happens to the card, it happens to those
- * on the cores, and to no others. Returns how many these are: one a core.
+ * Each core has a job that does not end by itself, and then others have jobs that do, and that wait. Whatever happens
+ * to the card, it happens to those on the cores, and to no others. Returns how many these are: one a core.
  */
 static uint32_t users_start_blocked(struct user users[USERS]) {
   struct drm_npu_dev_info info;
@@ -100,10 +99,7 @@ static uint32_t users_start_blocked(struct user users[USERS]) {
   close(fd);
   assert_true(info.cores < USERS);
   for (uint32_t i = 0; i < info.cores; i++) user_start(&users[i], FOREVER_MS, 10);
-  for (int tries = 0; status().core_busy != (1u << info.cores) - 1; tries++) {
-    assert_true(tries < 3000);
-    usleep(10000);
-  }
+  wait_cores_busy(users[0].fd);
   for (uint32_t i = info.cores; i < USERS; i++) user_start(&users[i], 10, 10);
   return info.cores;
 }
@@ -311,8 +307,8 @@ static void an_error_of_the_bus(const char *error) {
 static void errors_of_the_bus(void **state) {
   (void)state;
   for (int i = 0; i < rounds; i++) {
-    an_error_of_the_bus("npu0 COMP_TIME");   /* not fatal */
-    an_error_of_the_bus("npu0 MALF_TLP");    /* fatal: the link is reset */
+    an_error_of_the_bus("npu0 COMP_TIME"); /* not fatal */
+    an_error_of_the_bus("npu0 MALF_TLP");  /* fatal: the link is reset */
   }
   inject("-c npu0 BAD_TLP"); /* corrected: nothing happens */
   works();

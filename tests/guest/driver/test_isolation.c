@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define BYTES MIB(1)

@@ -14,8 +14,9 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
 
 static void empty_jobs_are_numbered_from_one(void **state) {
   uint32_t own = ctx_create(fd);
@@ -265,6 +266,7 @@ static void wait_checks_its_arguments(void **state) {
 }
 
 static void waits_time_out_and_buffers_are_busy_meanwhile(void **state) {
+  uint32_t patient = ctx_create_patient(fd, NULL);
   struct drm_npu_bo_wait bo_wait = {0};
   struct drm_npu_wait wait;
   struct stream stream;
@@ -273,25 +275,23 @@ static void waits_time_out_and_buffers_are_busy_meanwhile(void **state) {
   uint64_t seqno;
 
   (void)state;
-  stream_create(fd, 1, &stream);
-  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  stream_slow_copy(&stream, 1, 2000);
-  job_init(&job);
-  job_gdma(&job, &stream);
-  job_region(&job, &bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE);
-  seqno = submit(fd, ctx, &job);
+  job_slow(fd, 100, &stream, &bo, &job);
+  seqno = submit_held(fd, patient, &job);
 
-  assert_int_equal(raw_wait(fd, ctx, seqno, 0, &wait), -ETIME);
+  assert_int_equal(raw_wait(fd, patient, seqno, 0, &wait), -ETIME);
+  assert_int_equal(raw_wait(fd, patient, seqno, 20, &wait), -ETIME);
   bo_wait.handle = bo.handle;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &bo_wait), -ETIME);
   assert_int_equal(raw_bo_seal(fd, bo.handle), -EBUSY);
 
+  held_go_on();
   bo_wait.timeout_ns = deadline_ns(FOREVER_MS);
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &bo_wait), 0);
-  wait_ok(fd, ctx, seqno);
+  wait_ok(fd, patient, seqno);
   assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
   bo_destroy(fd, &bo);
   stream_destroy(fd, &stream);
+  ctx_destroy(fd, patient);
 }
 
 static void on_alarm(int signal) { (void)signal; }
@@ -299,63 +299,65 @@ static void on_alarm(int signal) { (void)signal; }
 /* However long a waiter may look for its job before it sleeps: its time runs out, signals reach it, it sees the job. */
 static void waiters_that_look_first_can_be_interrupted(void **state) {
   const struct sigaction action = {.sa_handler = on_alarm};
-  const struct itimerval soon = {.it_value.tv_usec = 50000};
-  struct drm_npu_wait wait = {.ctx_id = ctx};
+  /* Again and again: the first may come before the call has begun to wait. */
+  const struct itimerval often = {.it_value.tv_usec = 50000, .it_interval.tv_usec = 50000}, never = {0};
+  uint32_t own = ctx_create_patient(fd, NULL);
+  struct drm_npu_wait wait = {.ctx_id = own};
   struct stream stream;
-  struct bo bo;
   struct job job;
 
   (void)state;
   set_parameter("busywait_us", 4000000000u);
   stream_create(fd, 1, &stream);
-  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  stream_slow_copy(&stream, 1, 2000);
+  stream_nop(&stream, 0);
   job_init(&job);
   job_gdma(&job, &stream);
-  job_region(&job, &bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE);
-  wait.seqno = submit(fd, ctx, &job);
-  assert_int_equal(raw_wait(fd, ctx, wait.seqno, 20, &wait), -ETIME);
+  wait.seqno = submit_held(fd, own, &job); /* until its context is destroyed */
+  assert_int_equal(raw_wait(fd, own, wait.seqno, 20, &wait), -ETIME);
   assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
   wait.timeout_ns = deadline_ns(FOREVER_MS);
-  assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+  assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
   assert_int_equal(ioctl(fd, DRM_IOCTL_NPU_WAIT, &wait), -1); /* not restarted: no SA_RESTART */
   assert_int_equal(errno, EINTR);
-  assert_int_equal(raw_wait(fd, ctx, wait.seqno, 0, &wait), -ETIME);
-  wait_ok(fd, ctx, wait.seqno);
+  assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+  assert_int_equal(raw_wait(fd, own, wait.seqno, 0, &wait), -ETIME);
+  ctx_destroy(fd, own);
+  run_nop(fd, ctx); /* is seen at once */
 
   set_parameter("busywait_us", 0);
   run_nop(fd, ctx);
   set_parameter("busywait_us", 100);
-  bo_destroy(fd, &bo);
   stream_destroy(fd, &stream);
 }
 
 /* Handles may go while the job runs: it keeps what it uses. */
 static void buffers_may_be_closed_while_a_job_uses_them(void **state) {
+  uint32_t patient = ctx_create_patient(fd, NULL);
   struct stream stream;
   struct bo bo;
   struct job job;
   uint64_t seqno;
 
   (void)state;
-  for (int i = 0; i < 20; i++) {
-    stream_create(fd, 2, &stream);
+  for (int i = 0; i < 5; i++) {
+    stream_create(fd, 1, &stream);
     bo_create(fd, MIB(2), DRM_NPU_BO_CARD, &bo);
-    stream_slow_copy(&stream, 1, 40);
     stream_fill(&stream, 1, 0, MIB(2), 0xdd);
     job_init(&job);
     job_gdma(&job, &stream);
     job_region(&job, &bo, DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE);
-    seqno = submit(fd, ctx, &job);
+    seqno = submit_held(fd, patient, &job);
     bo_destroy(fd, &bo);
     stream_destroy(fd, &stream);
 
     /* New buffers do not get what the job still writes. */
     bo_create_mapped(fd, MIB(2), DRM_NPU_BO_CARD, &bo);
-    wait_ok(fd, ctx, seqno);
+    held_go_on();
+    wait_ok(fd, patient, seqno);
     for (uint32_t k = 0; k < MIB(2); k += 511) assert_int_equal(bo.map[k], 0);
     bo_destroy(fd, &bo);
   }
+  ctx_destroy(fd, patient);
 }
 
 static void the_fence_page_follows_the_jobs(void **state) {

@@ -13,37 +13,13 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
 static int rounds = 200;
-
-/* The driver's own account of what is in use: memory, page tables, address spaces. */
-static void in_use(char *text, size_t size) {
-  FILE *file;
-  size_t n;
-
-  file = popen("cat /sys/kernel/debug/accel/*/memory /sys/kernel/debug/accel/*/queues | "
-               "grep -e card -e system -e tables -e asids -e '^[1-9]'", "r");
-  assert_non_null(file);
-  n = fread(text, 1, size - 1, file);
-  text[n] = 0;
-  assert_int_equal(pclose(file), 0);
-  assert_non_null(strstr(text, "asids used"));
-}
-
-static void check_nothing_left(const char *before) {
-  char after[2048];
-
-  for (int tries = 0; tries < 100; tries++) {
-    in_use(after, sizeof(after));
-    if (!strcmp(before, after)) return;
-    usleep(100000);
-  }
-  fail_msg("before:\n%safter:\n%s", before, after);
-}
 
 /* Works without end, with whatever can be in use at once. */
 static void work(int ready) {
@@ -111,15 +87,15 @@ static void kill_once(unsigned delay_us) {
 
 static void killed_processes_leave_nothing(void **state) {
   struct drm_npu_ctx_query query;
-  char before[2048];
+  char before[USAGE_BYTES];
 
   (void)state;
-  in_use(before, sizeof(before));
+  usage_begin(before);
   for (int i = 0; i < rounds; i++) {
     kill_once((unsigned)(i * 7919) % 40000);
     if (i % 10 == 0) run_nop(fd, ctx);
   }
-  check_nothing_left(before);
+  usage_expect(before);
   run_nop(fd, ctx);
   ctx_query(fd, ctx, &query);
   assert_int_equal(query.errors, 0);
@@ -127,10 +103,10 @@ static void killed_processes_leave_nothing(void **state) {
 }
 
 static void closed_files_leave_nothing(void **state) {
-  char before[2048];
+  char before[USAGE_BYTES];
 
   (void)state;
-  in_use(before, sizeof(before));
+  usage_begin(before);
   for (int i = 0; i < rounds; i++) {
     int own = npu_open();
     uint32_t id = ctx_create(own);
@@ -148,15 +124,15 @@ static void closed_files_leave_nothing(void **state) {
     bo_unmap(&stream.bo);
     close(own);
   }
-  check_nothing_left(before);
+  usage_expect(before);
   run_nop(fd, ctx);
 }
 
 static void contexts_die_in_the_middle_of_their_work(void **state) {
-  char before[2048];
+  char before[USAGE_BYTES];
 
   (void)state;
-  in_use(before, sizeof(before));
+  usage_begin(before);
   {
     struct stream stream;
     struct job job;
@@ -178,7 +154,7 @@ static void contexts_die_in_the_middle_of_their_work(void **state) {
     bo_destroy(fd, &bo);
     stream_destroy(fd, &stream);
   }
-  check_nothing_left(before);
+  usage_expect(before);
   run_nop(fd, ctx);
 }
 

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define BLOCK MIB(16)
@@ -179,8 +179,10 @@ static void *map_and_unmap(void *arg) {
   while (!stop) {
     struct bo bo;
 
-    if (raw_bo_create(fd, 4096 * (1 + rand_r(&seed) % 800), 1 + (rand_r(&seed) & 1), &bo)) errors++;
-    else if (raw_gem_close(fd, bo.handle)) errors++;
+    if (raw_bo_create(fd, 4096 * (1 + rand_r(&seed) % 800), 1 + (rand_r(&seed) & 1), &bo))
+      errors++;
+    else if (raw_gem_close(fd, bo.handle))
+      errors++;
   }
   return (void *)errors;
 }
@@ -215,29 +217,32 @@ static void busy_cores_do_not_keep_memory_back(void **state) {
   uint32_t ids[NPU_MAX_CORES];
   struct stream slow;
   struct job job;
-  struct bo page, bo;
+  struct bo page[NPU_MAX_CORES], bo;
 
   (void)state;
   npu_info(fd, &info);
-  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &page);
   stream_create(fd, 1, &slow);
   stream_slow_copy(&slow, 1, 10000000);
-  job_init(&job);
-  job_gdma(&job, &slow);
-  job_region(&job, &page, RW);
+  /* Each with memory of its own: jobs that write one buffer wait for each other. */
   for (uint32_t i = 0; i < info.cores; i++) {
+    bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &page[i]);
+    job_init(&job);
+    job_gdma(&job, &slow);
+    job_region(&job, &page[i], RW);
     ids[i] = ctx_create(fd);
     submit(fd, ids[i], &job);
   }
-  usleep(100000);
+  wait_cores_busy(fd);
   bo_create_mapped(fd, MIB(8), DRM_NPU_BO_CARD, &bo);
   assert_true(is_filled(bo.map, bo.size, 0));
   for (uint32_t i = 0; i < info.cores; i++) assert_int_equal(raw_wait(fd, ids[i], 1, 0, &wait), -ETIME);
   memset(bo.map, 1, bo.size);
-  for (uint32_t i = 0; i < info.cores; i++) ctx_destroy(fd, ids[i]);
+  for (uint32_t i = 0; i < info.cores; i++) {
+    ctx_destroy(fd, ids[i]);
+    bo_destroy(fd, &page[i]);
+  }
   assert_true(job_sees(&bo, 1));
   bo_destroy(fd, &bo);
-  bo_destroy(fd, &page);
   stream_destroy(fd, &slow);
 }
 

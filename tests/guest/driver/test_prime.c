@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
@@ -159,7 +159,7 @@ static void the_dma_buf_itself_can_be_mapped(void **state) {
   }
 }
 
-/* What is sealed stays so for those who import it. */
+/* What is sealed stays so for those who import it, and they cannot seal it under the maker's mapping. */
 static void a_shared_seal_holds_for_all(void **state) {
   int other = npu_open();
   uint32_t other_ctx = ctx_create(other);
@@ -170,6 +170,10 @@ static void a_shared_seal_holds_for_all(void **state) {
   bo_create(fd, MIB(1), DRM_NPU_BO_CARD, &bo);
   dma_buf = export_of(fd, &bo);
   import_to(other, dma_buf, &shared);
+  assert_int_equal(raw_bo_seal(other, shared.handle), -EPERM);
+  bo_map(fd, &bo);
+  memset(bo.map, 1, bo.size);
+  bo_unmap(&bo);
   assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
   assert_int_equal(info_of(other, shared.handle).flags, DRM_NPU_BO_CARD | DRM_NPU_BO_SEALED);
   assert_int_equal(raw_fill(other, other_ctx, &shared, 1), -EACCES);

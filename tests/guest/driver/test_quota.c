@@ -4,6 +4,7 @@
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <liburing.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,20 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/users.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
-#define ALICE 4001
-#define BOB 4002
 
-static int fd; /* root's */
+static int fd;           /* root's */
 static char folder[128]; /* the card's attributes */
 
 static void set_quota(const char *name, uint64_t limit) {
@@ -44,6 +46,8 @@ static int no_quotas(void **state) {
   set_quota("memory", 0);
   set_quota("contexts", 0);
   set_quota("jobs", 0);
+  set_quota("spaces", 0);
+  set_quota("tables", 0);
   return 0;
 }
 
@@ -53,8 +57,8 @@ static int set_up(void **state) {
 
   fd = npu_open();
   npu_info(fd, &info);
-  snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.%u/npu", info.pci_domain, info.pci_bus, info.pci_device,
-           info.pci_function);
+  snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.%u/npu", info.pci_domain, info.pci_bus,
+           info.pci_device, info.pci_function);
   ctx = ctx_create(fd);
   calibrate(fd, ctx);
   ctx_destroy(fd, ctx);
@@ -73,72 +77,33 @@ struct account {
 
 static struct account account_of(unsigned uid) {
   struct account account = {0}, found;
-  FILE *file = popen("cat /sys/kernel/debug/accel/*/users", "r");
   char line[256];
+  glob_t path;
   unsigned id;
+  FILE *file;
 
+  assert_int_equal(glob("/sys/kernel/debug/accel/*/users", 0, NULL, &path), 0);
+  file = fopen(path.gl_pathv[0], "r");
+  globfree(&path);
   assert_non_null(file);
   while (fgets(line, sizeof(line), file))
-    if (sscanf(line, "%u %llu %llu %llu", &id, &found.memory, &found.contexts, &found.jobs) == 4 && id == uid) account = found;
-  assert_int_equal(pclose(file), 0);
+    if (sscanf(line, "%u %llu %llu %llu", &id, &found.memory, &found.contexts, &found.jobs) == 4 && id == uid)
+      account = found;
+  fclose(file);
   return account;
 }
 
-static void expect_account(unsigned uid, unsigned long long memory, unsigned long long contexts, unsigned long long jobs) {
+static void expect_account(unsigned uid, unsigned long long memory, unsigned long long contexts,
+                           unsigned long long jobs) {
   struct account account = {0};
 
   for (int tries = 0; tries < 100; tries++) {
     account = account_of(uid);
     if (account.memory == memory && account.contexts == contexts && account.jobs == jobs) return;
-    usleep(100000);
+    usleep(tries < 50 ? 5000 : 200000);
   }
-  fail_msg("user %u has %llu bytes, %llu contexts, %llu jobs instead of %llu, %llu, %llu", uid, account.memory, account.contexts,
-           account.jobs, memory, contexts, jobs);
-}
-
-/* Processes of others: they do something, say how it went, and keep what they have until they are ended. */
-struct process {
-  pid_t pid;
-  int socket;
-};
-
-#define CHECK(what) \
-  if (!(what)) return __LINE__
-
-static void process_start(struct process *process, unsigned uid, int (*function)(int socket)) {
-  int sockets[2], line;
-
-  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
-  process->pid = fork();
-  if (!process->pid) {
-    int ret;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(fd); /* it is root's */
-    if (setgid(uid) || setuid(uid)) _exit(99);
-    ret = function(sockets[1]);
-    if (write(sockets[1], &ret, sizeof(ret)) != sizeof(ret)) _exit(98);
-    for (;;) pause();
-  }
-  close(sockets[1]);
-  process->socket = sockets[0];
-  assert_int_equal(read(sockets[0], &line, sizeof(line)), sizeof(line));
-  if (line) fail_msg("user %u: line %d", uid, line);
-}
-
-static void process_kill(struct process *process) {
-  int status;
-
-  kill(process->pid, SIGKILL);
-  assert_int_equal(waitpid(process->pid, &status, 0), process->pid);
-  close(process->socket);
-}
-
-static void as_user(unsigned uid, int (*function)(int socket)) {
-  struct process process;
-
-  process_start(&process, uid, function);
-  process_kill(&process);
+  fail_msg("user %u has %llu bytes, %llu contexts, %llu jobs instead of %llu, %llu, %llu", uid, account.memory,
+           account.contexts, account.jobs, memory, contexts, jobs);
 }
 
 static int try_open(void) { return open("/dev/accel/accel0", O_RDWR | O_CLOEXEC); }
@@ -195,14 +160,14 @@ static void memory_of_a_user_is_limited(void **state) {
 
   (void)state;
   set_quota("memory", MIB(4));
-  as_user(ALICE, fills_four_mib);
+  as_user(ALICE, fd, fills_four_mib);
   expect_account(ALICE, 0, 0, 0);
 
   /* All processes of a user together, nobody else, and root not at all. */
-  process_start(&first, ALICE, takes_three_mib);
-  process_start(&second, ALICE, finds_one_mib);
+  process_start(&first, ALICE, fd, takes_three_mib);
+  process_start(&second, ALICE, fd, finds_one_mib);
   expect_account(ALICE, MIB(4), 0, 0);
-  as_user(BOB, fills_four_mib);
+  as_user(BOB, fd, fills_four_mib);
   bo_create(fd, MIB(5), DRM_NPU_BO_SYSTEM, &bo);
   assert_true(account_of(0).memory >= MIB(5));
   bo_destroy(fd, &bo);
@@ -210,7 +175,7 @@ static void memory_of_a_user_is_limited(void **state) {
   /* The killed give back. */
   process_kill(&first);
   expect_account(ALICE, MIB(1), 0, 0);
-  process_start(&first, ALICE, takes_three_mib);
+  process_start(&first, ALICE, fd, takes_three_mib);
   process_kill(&second);
   process_kill(&first);
   expect_account(ALICE, 0, 0, 0);
@@ -220,15 +185,15 @@ static void a_limit_can_change_at_any_time(void **state) {
   struct process process;
 
   (void)state;
-  process_start(&process, ALICE, takes_three_mib);
+  process_start(&process, ALICE, fd, takes_three_mib);
   expect_account(ALICE, MIB(3), 0, 0);
   set_quota("memory", MIB(4));
-  as_user(ALICE, finds_one_mib);
+  as_user(ALICE, fd, finds_one_mib);
   set_quota("memory", MIB(2)); /* less than is in use: nothing is taken away */
   expect_account(ALICE, MIB(3), 0, 0);
   process_kill(&process);
   set_quota("memory", 0);
-  as_user(ALICE, takes_three_mib);
+  as_user(ALICE, fd, takes_three_mib);
 }
 
 static int shares_three_mib(int socket) {
@@ -273,7 +238,7 @@ static void shared_buffers_are_their_makers(void **state) {
   process_kill(&maker);
   close(sockets[1]);
   set_quota("memory", MIB(4));
-  as_user(ALICE, finds_one_mib);
+  as_user(ALICE, fd, finds_one_mib);
   expect_account(ALICE, MIB(3), 0, 0);
   assert_int_equal(raw_gem_close(fd, import.handle), 0);
   expect_account(ALICE, 0, 0, 0);
@@ -305,7 +270,7 @@ static void memory_of_processes_is_not_counted_twice(void **state) {
 
   (void)state;
   set_quota("memory", MIB(4));
-  process_start(&process, ALICE, pins_and_bounces);
+  process_start(&process, ALICE, fd, pins_and_bounces);
   expect_account(ALICE, MIB(4), 0, 0);
   process_kill(&process);
   expect_account(ALICE, 0, 0, 0);
@@ -343,15 +308,15 @@ static void contexts_of_a_user_are_limited(void **state) {
 
   (void)state;
   set_quota("contexts", 2);
-  process_start(&process, ALICE, makes_two_contexts);
+  process_start(&process, ALICE, fd, makes_two_contexts);
   expect_account(ALICE, 0, 2, 0);
-  as_user(ALICE, finds_no_context);
-  as_user(BOB, makes_two_contexts);
+  as_user(ALICE, fd, finds_no_context);
+  as_user(BOB, fd, makes_two_contexts);
   for (int i = 0; i < 3; i++) ctxs[i] = ctx_create(fd);
   for (int i = 0; i < 3; i++) ctx_destroy(fd, ctxs[i]);
   process_kill(&process);
   expect_account(ALICE, 0, 0, 0);
-  as_user(ALICE, makes_two_contexts);
+  as_user(ALICE, fd, makes_two_contexts);
   expect_account(ALICE, 0, 0, 0);
 }
 
@@ -392,7 +357,7 @@ static int try_ring(struct io_uring *ring, int own, struct batch *batch) {
 }
 
 static int fills_four_jobs(int socket) {
-  struct stream slow, quick;
+  struct stream slow, quick, longer;
   struct drm_npu_wait wait;
   struct batch batch;
   struct io_uring ring;
@@ -407,6 +372,8 @@ static int fills_four_jobs(int socket) {
   bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo);
   stream_create(own, 1, &slow);
   stream_slow_copy(&slow, 1, 1000);
+  stream_create(own, 1, &longer);
+  stream_slow_copy(&longer, 1, FOREVER_MS); /* until the process is killed */
   stream_create(own, 1, &quick);
   stream_nop(&quick, 0);
 
@@ -415,7 +382,7 @@ static int fills_four_jobs(int socket) {
   CHECK(try_batch(own, ctx, &quick, NULL, 4, &batch) == -EDQUOT);
   CHECK(try_ring(&ring, own, &batch) == -EDQUOT);
   CHECK(!try_batch(own, ctx, &quick, NULL, 3, &batch));
-  CHECK(batch.jobs[2].seqno == 4); /* what was refused has no number */
+  CHECK(batch.jobs[2].seqno == 4);                                  /* what was refused has no number */
   CHECK(try_batch(own, other, &quick, NULL, 1, &batch) == -EDQUOT); /* whatever the context */
   CHECK(try_ring(&ring, own, &batch) == -EDQUOT);
   CHECK(!raw_wait(own, ctx, 4, FOREVER_MS, &wait) && !wait.error);
@@ -426,7 +393,7 @@ static int fills_four_jobs(int socket) {
     CHECK(!raw_wait(own, ctx, 4 + 4 * round, FOREVER_MS, &wait) && !wait.error);
   }
   CHECK(try_ring(&ring, own, &batch) == 0);
-  CHECK(!try_batch(own, ctx, &slow, &bo, 4, &batch)); /* and stays with them */
+  CHECK(!try_batch(own, ctx, &longer, &bo, 4, &batch)); /* and stays with them */
   return 0;
 }
 
@@ -449,26 +416,163 @@ static void unfinished_jobs_of_a_user_are_limited(void **state) {
 
   (void)state;
   set_quota("jobs", 4);
-  process_start(&process, ALICE, fills_four_jobs);
+  process_start(&process, ALICE, fd, fills_four_jobs);
   assert_true(account_of(ALICE).jobs > 0);
-  as_user(ALICE, finds_no_job);
-  process_start(&third, BOB, fills_four_jobs);
-  set_quota("jobs", 1);
-  run_nop(fd, ctx);
+  as_user(ALICE, fd, finds_no_job);
+  process_start(&third, BOB, fd, fills_four_jobs);
   /* Killed with jobs that have not begun. */
   process_kill(&process);
+  set_quota("jobs", 1);
+  run_nop(fd, ctx); /* on the core that has become free */
   process_kill(&third);
   expect_account(ALICE, 0, 0, 0);
   expect_account(BOB, 0, 0, 0);
   ctx_destroy(fd, ctx);
 }
 
+/* Address spaces and page tables */
+
+static int opens_three_spaces(int socket) {
+  struct bo bo;
+  int own[3];
+
+  (void)socket;
+  for (int round = 0; round < 10; round++) {
+    for (int i = 0; i < 3; i++) CHECK((own[i] = try_open()) >= 0); /* a file alone has none yet */
+    for (int i = 0; i < 2; i++) CHECK(!raw_bo_create(own[i], 4096, DRM_NPU_BO_SYSTEM, &bo));
+    CHECK(raw_bo_create(own[2], 4096, DRM_NPU_BO_SYSTEM, &bo) == -EDQUOT);
+    close(own[0]);
+    CHECK(!raw_bo_create(own[2], 4096, DRM_NPU_BO_SYSTEM, &bo));
+    close(own[1]);
+    close(own[2]);
+  }
+  return 0;
+}
+
+static int needs_tables(int socket) {
+  struct bo bos[256];
+  int own = try_open(), made = 0, ret;
+
+  (void)socket;
+  CHECK(own >= 0);
+  while (made < 256 && !(ret = raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bos[made]))) made++;
+  CHECK(ret == -EDQUOT && made >= 16);
+  CHECK(!raw_gem_close(own, bos[0].handle));
+  CHECK(!raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bos[0])); /* its place in a table is free */
+  return 0;
+}
+
+static void address_spaces_and_tables_are_limited(void **state) {
+  struct bo bo;
+
+  (void)state;
+  set_quota("spaces", 2);
+  as_user(ALICE, fd, opens_three_spaces);
+  as_user(BOB, fd, opens_three_spaces);
+  set_quota("spaces", 0);
+  set_quota("tables", 8);
+  as_user(ALICE, fd, needs_tables);
+  as_user(BOB, fd, needs_tables);
+  bo_create(fd, MIB(1), DRM_NPU_BO_SYSTEM, &bo);
+  bo_destroy(fd, &bo);
+}
+
+/* Whoever has no privilege cannot give a job more time than the driver's limit. */
+static int wants_a_long_job(int socket) {
+  struct drm_npu_wait wait;
+  struct stream slow;
+  struct batch batch;
+  int own = try_open();
+  uint32_t ctx;
+  struct bo bo;
+
+  (void)socket;
+  CHECK(own >= 0);
+  ctx = ctx_create(own);
+  bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  stream_create(own, 1, &slow);
+  stream_slow_copy(&slow, 1, FOREVER_MS);
+  job_init(&batch.job);
+  job_gdma(&batch.job, &slow);
+  job_region(&batch.job, &bo, RW);
+  batch.job.args.budget = UINT64_MAX;
+  CHECK(!raw_submit(own, ctx, &batch.job));
+  CHECK(!raw_wait(own, ctx, batch.job.args.seqno, FOREVER_MS, &wait));
+  CHECK(wait.error == -ETIME && wait.fault.status == NPU_STATUS_BUDGET);
+  batch.job.args.budget = 1;
+  CHECK(!raw_submit(own, ctx, &batch.job));
+  CHECK(!raw_wait(own, ctx, batch.job.args.seqno, FOREVER_MS, &wait) && wait.error == -ETIME);
+  return 0;
+}
+
+static void a_budget_is_not_beyond_the_limit(void **state) {
+  (void)state;
+  set_parameter("budget_ms", 1);
+  as_user(ALICE, fd, wants_a_long_job);
+  set_parameter("budget_ms", 10000);
+}
+
+/* Memory cgroups */
+
+#define CGROUP "/tmp/npu-cgroup"
+#define CGROUP_LIMIT MIB(48)
+
+static void write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+
+  if (!file) fail_msg("%s: %s", path, strerror(errno));
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* In the cgroup: buffers until there are no more. They end before the limit, and the process lives. */
+static int fills_its_cgroup(int socket) {
+  struct bo bo;
+  int own = try_open(), made = 0, ret = 0;
+
+  (void)socket;
+  CHECK(own >= 0);
+  while (made < 64 && !(ret = raw_bo_create(own, MIB(4), DRM_NPU_BO_SYSTEM, &bo))) made++;
+  CHECK(ret == -ENOMEM);
+  CHECK(made >= 4 && MIB(4) * (uint64_t)made <= CGROUP_LIMIT);
+  return 0;
+}
+
+static int joins_and_fills(int socket) {
+  FILE *procs = fopen(CGROUP "/test/cgroup.procs", "w");
+
+  CHECK(procs && fputs("0", procs) >= 0 && !fclose(procs));
+  return fills_its_cgroup(socket);
+}
+
+static void a_memory_cgroup_bounds_buffers(void **state) {
+  char limit[32];
+  struct bo bo;
+
+  (void)state;
+  mkdir(CGROUP, 0755);
+  assert_int_equal(mount("none", CGROUP, "cgroup2", 0, NULL), 0);
+  write_text(CGROUP "/cgroup.subtree_control", "+memory");
+  assert_int_equal(mkdir(CGROUP "/test", 0755), 0);
+  snprintf(limit, sizeof(limit), "%llu", (unsigned long long)CGROUP_LIMIT);
+  write_text(CGROUP "/test/memory.max", limit);
+  as_user(0, fd, joins_and_fills);
+  /* Nobody else is bound by it. */
+  bo_create(fd, 2 * CGROUP_LIMIT, DRM_NPU_BO_SYSTEM, &bo);
+  bo_destroy(fd, &bo);
+  for (int tries = 0; rmdir(CGROUP "/test"); tries++) {
+    if (tries > 1000) fail_msg("the cgroup does not go: %s", strerror(errno));
+    usleep(10000);
+  }
+  assert_int_equal(umount(CGROUP), 0);
+}
+
 static int cannot_change_limits(int socket) {
-  static const char *const names[] = {"memory", "contexts", "jobs"};
+  static const char *const names[] = {"memory", "contexts", "jobs", "spaces", "tables"};
   char path[192];
 
   (void)socket;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 5; i++) {
     int file;
 
     snprintf(path, sizeof(path), "%s/quota_%s", folder, names[i]);
@@ -485,7 +589,7 @@ static void only_root_sets_limits(void **state) {
   int file;
 
   (void)state;
-  as_user(ALICE, cannot_change_limits);
+  as_user(ALICE, fd, cannot_change_limits);
   snprintf(path, sizeof(path), "%s/quota_memory", folder);
   file = open(path, O_WRONLY);
   assert_true(file >= 0);
@@ -497,13 +601,11 @@ static void only_root_sets_limits(void **state) {
 int main(void) {
 #define QUOTA_TEST(function) cmocka_unit_test_setup_teardown(function, no_quotas, no_quotas)
   const struct CMUnitTest tests[] = {
-      QUOTA_TEST(memory_of_a_user_is_limited),
-      QUOTA_TEST(a_limit_can_change_at_any_time),
-      QUOTA_TEST(shared_buffers_are_their_makers),
-      QUOTA_TEST(memory_of_processes_is_not_counted_twice),
-      QUOTA_TEST(contexts_of_a_user_are_limited),
-      QUOTA_TEST(unfinished_jobs_of_a_user_are_limited),
-      QUOTA_TEST(only_root_sets_limits),
+      QUOTA_TEST(memory_of_a_user_is_limited),           QUOTA_TEST(a_limit_can_change_at_any_time),
+      QUOTA_TEST(shared_buffers_are_their_makers),       QUOTA_TEST(memory_of_processes_is_not_counted_twice),
+      QUOTA_TEST(contexts_of_a_user_are_limited),        QUOTA_TEST(unfinished_jobs_of_a_user_are_limited),
+      QUOTA_TEST(address_spaces_and_tables_are_limited), QUOTA_TEST(a_budget_is_not_beyond_the_limit),
+      QUOTA_TEST(a_memory_cgroup_bounds_buffers),        QUOTA_TEST(only_root_sets_limits),
   };
 
   return cmocka_run_group_tests_name("quota", tests, set_up, tear_down);

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define DRIVER "/sys/bus/pci/drivers/npu/"
@@ -41,12 +41,12 @@ static int set_up(void **state) {
 static void write_file(const char *path, const char *text) {
   int fd = open(path, O_WRONLY);
 
-  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-    fail_msg("%s: %s", path, strerror(errno));
+  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) fail_msg("%s: %s", path, strerror(errno));
   close(fd);
 }
 
-/* A file with everything in use: buffers of both kinds, mapped, memory of the process, a fence page, jobs on the way. */
+/* A file with everything in use: buffers of both kinds, mapped, memory of the process, a fence page, jobs on the way.
+ */
 struct user {
   int fd;
   uint32_t ctx;
@@ -101,10 +101,8 @@ static void user_start(struct user *user) {
 static void user_wait_for_core(const struct user *user) {
   for (int tries = 0; tries < 1000; tries++) {
     struct drm_npu_status_info info;
-    struct drm_npu_dev_query query = {
-        .type = DRM_NPU_QUERY_STATUS, .size = sizeof(info), .pointer = (uintptr_t)&info};
 
-    assert_int_equal(raw_ioctl(user->fd, DRM_IOCTL_NPU_DEV_QUERY, &query), 0);
+    npu_status(user->fd, &info);
     if (info.core_busy) return;
     usleep(10000);
   }
@@ -178,8 +176,9 @@ static void *churn(void *arg) {
 }
 
 /*
- * Allocations and releases go on while the device is unbound: each ends with a buffer or with ENODEV, the unbind ends, and the card comes back. A stress of
- * luck: a mapping that outlives the driver (DMA-API tells, on the debug kernel) is what it is there for, but no run has provoked one.
+ * Allocations and releases go on while the device is unbound: each ends with a buffer or with ENODEV, the unbind ends,
+ * and the card comes back. A stress of luck: a mapping that outlives the driver (DMA-API tells, on the debug kernel) is
+ * what it is there for, but no run has provoked one.
  */
 static void memory_comes_and_goes_with_the_device(void **state) {
   (void)state;

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
@@ -50,6 +52,8 @@ static void contexts_come_and_go(void **state) {
 
 /* Threads on one file; they may only tell by return value: failing is for the main thread. */
 static volatile int stop;
+/* What each of the threads that meddle with each other has done. */
+static unsigned long done[4];
 
 static void *create_and_close(void *arg) {
   unsigned seed = (unsigned)(uintptr_t)arg;
@@ -74,9 +78,12 @@ static void *create_and_close(void *arg) {
   }
 }
 
+static int shared_file;
+
 /* Closes whatever handle there may be, seals, asks: others' calls must fail cleanly, not more. */
 static void *meddle(void *arg) {
-  int other = (int)(intptr_t)arg;
+  unsigned long *closed = arg;
+  int other = shared_file;
   unsigned seed = 5;
 
   while (!stop) {
@@ -84,14 +91,15 @@ static void *meddle(void *arg) {
 
     raw_ioctl(other, DRM_IOCTL_NPU_BO_INFO, &info);
     raw_bo_seal(other, info.handle);
-    raw_gem_close(other, rand_r(&seed) % 32);
+    if (!raw_gem_close(other, rand_r(&seed) % 32)) __atomic_add_fetch(closed, 1, __ATOMIC_RELAXED);
     raw_ctx_destroy(other, rand_r(&seed) % 8);
   }
   return NULL;
 }
 
 static void *submit_and_wait(void *arg) {
-  int own = (int)(intptr_t)arg;
+  unsigned long *submitted = arg;
+  int own = shared_file;
   unsigned seed = 9;
 
   while (!stop) {
@@ -109,6 +117,7 @@ static void *submit_and_wait(void *arg) {
       job.stream.gdma_count = 1; /* zeros: BAD_OPCODE */
       for (int i = 0; i < 20; i++) {
         if (raw_submit(own, args.ctx_id, &job)) break;
+        __atomic_add_fetch(submitted, 1, __ATOMIC_RELAXED);
         if (rand_r(&seed) & 1) raw_wait(own, args.ctx_id, job.args.seqno, 1000, &wait);
       }
       raw_gem_close(own, b.handle);
@@ -139,21 +148,31 @@ static void threads_share_a_file(void **state) {
   assert_memory_equal(&before, &after, sizeof(before));
 }
 
+static bool all_have_done_some(void) {
+  for (int i = 0; i < 4; i++)
+    if (__atomic_load_n(&done[i], __ATOMIC_RELAXED) < 10) return false;
+  return true;
+}
+
 static void threads_destroy_what_others_use(void **state) {
+  void *(*const what[4])(void *) = {submit_and_wait, submit_and_wait, meddle, meddle};
   struct drm_npu_memory_info before;
+  int64_t end = now_ms() + FOREVER_MS;
   pthread_t threads[4];
   int own = npu_open();
 
   (void)state;
   npu_memory_settled(fd, &before);
   stop = 0;
-  pthread_create(&threads[0], NULL, submit_and_wait, (void *)(intptr_t)own);
-  pthread_create(&threads[1], NULL, submit_and_wait, (void *)(intptr_t)own);
-  pthread_create(&threads[2], NULL, meddle, (void *)(intptr_t)own);
-  pthread_create(&threads[3], NULL, meddle, (void *)(intptr_t)own);
-  for (int i = 0; i < rounds / 20; i++) run_nop(fd, ctx);
+  shared_file = own;
+  memset(done, 0, sizeof(done));
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, what[i], &done[i]), 0);
+  for (int i = 0; i < rounds / 20 || (!all_have_done_some() && now_ms() < end); i++) run_nop(fd, ctx);
   stop = 1;
   for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  printf("two threads submitted %lu and %lu jobs, two closed %lu and %lu buffers under them\n", done[0], done[1],
+         done[2], done[3]);
+  assert_true(all_have_done_some());
   close(own);
   expect_card_free(fd, before.card_free);
   run_nop(fd, ctx);

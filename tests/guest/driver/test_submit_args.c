@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 static int fd;
 static uint32_t ctx;
@@ -51,16 +51,16 @@ static uint64_t submitted(void) {
 }
 
 /* Each line breaks one thing of a good job. */
-#define BROKEN(expected, change)                              \
-  do {                                                        \
-    struct job job;                                           \
-    uint64_t before = submitted();                            \
-    int ret;                                                  \
-    good(&job);                                               \
-    change;                                                   \
-    ret = raw_submit(fd, ctx, &job);                          \
+#define BROKEN(expected, change)                                                          \
+  do {                                                                                    \
+    struct job job;                                                                       \
+    uint64_t before = submitted();                                                        \
+    int ret;                                                                              \
+    good(&job);                                                                           \
+    change;                                                                               \
+    ret = raw_submit(fd, ctx, &job);                                                      \
     if (ret != (expected)) fail_msg("%s: got %d, expected %d", #change, ret, (expected)); \
-    assert_int_equal(submitted(), before);                    \
+    assert_int_equal(submitted(), before);                                                \
   } while (0)
 
 static void the_good_job_is_good(void **state) {
@@ -192,8 +192,7 @@ static void larger_elements(void **state) {
     struct drm_npu_job job;
     uint64_t more[3];
   } big = {0};
-  struct drm_npu_submit args = {
-      .ctx_id = ctx, .jobs = (uintptr_t)&big, .job_count = 1, .job_stride = sizeof(big)};
+  struct drm_npu_submit args = {.ctx_id = ctx, .jobs = (uintptr_t)&big, .job_count = 1, .job_stride = sizeof(big)};
   struct job job;
 
   (void)state;
@@ -208,8 +207,7 @@ static void larger_elements(void **state) {
 /* A submission is queued as a whole or not at all. */
 static void the_last_of_many_is_wrong(void **state) {
   struct drm_npu_job jobs[8];
-  struct drm_npu_submit args = {
-      .ctx_id = ctx, .jobs = (uintptr_t)jobs, .job_count = 8, .job_stride = sizeof(jobs[0])};
+  struct drm_npu_submit args = {.ctx_id = ctx, .jobs = (uintptr_t)jobs, .job_count = 8, .job_stride = sizeof(jobs[0])};
   struct job job;
   uint64_t before = submitted();
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system goes to sleep, up to the point where all devices sleep (pm_test: devices), with jobs on the card and behind them. Afterwards jobs go on,
- * and all memory is as it was. Needs a board whose own devices survive that: npu-vm --sleep.
+ * The system goes to sleep, up to the point where all devices sleep (pm_test: devices), with jobs on the card and
+ * behind them. Afterwards jobs go on, and all memory is as it was. Needs a board whose own devices survive that: npu-vm
+ * --sleep.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -14,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "npu_machine.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define ROUNDS 3
@@ -153,11 +154,13 @@ static void jobs_go_on_after_sleep(void **state) {
   }
 }
 
-/* It says so after a while, and goes on. */
-static void a_job_that_does_not_end_keeps_the_system_awake(void **state) {
+/* It is waited for a while, and then is lost. */
+static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   int fd = npu_open();
   uint32_t ctx = ctx_create(fd), other = ctx_create(fd);
+  struct drm_npu_wait wait;
   struct stream stream;
+  uint64_t seqno;
   struct job job;
   struct bo bo;
 
@@ -169,9 +172,11 @@ static void a_job_that_does_not_end_keeps_the_system_awake(void **state) {
   job_gdma(&job, &stream);
   job_region(&job, &bo, RW);
   job.args.budget = UINT64_MAX;
-  submit(fd, ctx, &job);
+  seqno = submit(fd, ctx, &job);
   run_nop(fd, other);
-  assert_int_equal(sleep_and_wake(), -EBUSY);
+  assert_int_equal(sleep_and_wake(), 0);
+  wait_result(fd, ctx, seqno, &wait);
+  assert_int_equal(wait.error, -ECANCELED);
   run_nop(fd, other);
   ctx_destroy(fd, ctx);
   assert_int_equal(sleep_and_wake(), 0);
@@ -194,7 +199,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_idle_card_sleeps),
       cmocka_unit_test(jobs_go_on_after_sleep),
-      cmocka_unit_test(a_job_that_does_not_end_keeps_the_system_awake),
+      cmocka_unit_test(a_job_that_does_not_end_keeps_nobody_awake),
   };
 
   return cmocka_run_group_tests_name("suspend", tests, set_up, NULL);

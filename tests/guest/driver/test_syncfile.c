@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
@@ -28,8 +29,7 @@ static int set_up(void **state) {
   fd = npu_open();
   other = npu_open();
   ctx = ctx_create(fd);
-  other_ctx = ctx_create(other);
-  calibrate(fd, ctx);
+  other_ctx = ctx_create_patient(other, NULL);
   return 0;
 }
 
@@ -80,17 +80,17 @@ static bool file_signals(int sync_file, int ms) {
 
 /* Jobs */
 
-/* Of the other file: takes its time, or fails. */
+/* Of the other file: works, or fails. */
 struct other_job {
   struct stream stream;
   struct bo bo;
   struct job job;
 };
 
-static void other_slow(struct other_job *job, uint32_t ms) {
+static void other_works(struct other_job *job) {
   stream_create(other, 2, &job->stream);
   bo_create(other, 4096, DRM_NPU_BO_SYSTEM, &job->bo);
-  stream_slow_copy(&job->stream, 1, ms);
+  stream_fill(&job->stream, 1, 0, 4096, 1);
   job_init(&job->job);
   job_gdma(&job->job, &job->stream);
   job_region(&job->job, &job->bo, RW);
@@ -99,7 +99,7 @@ static void other_slow(struct other_job *job, uint32_t ms) {
 static void other_failing(struct other_job *job) {
   struct npu_cmd *cmd;
 
-  other_slow(job, 50);
+  other_works(job);
   cmd = stream_next(&job->stream);
   cmd->opcode = 0xfe;
   job->job.stream.gdma_count = 2;
@@ -119,18 +119,18 @@ static void nop_job(struct stream *stream, struct job *job) {
 
 static void files_order_jobs_of_different_files(void **state) {
   uint32_t out = syncobj_create(other), in = syncobj_create(fd);
-  struct other_job slow;
+  struct other_job held;
   struct stream stream;
   struct job job;
   int sync_file;
 
   (void)state;
   nop_job(&stream, &job);
-  other_slow(&slow, 2000);
-  job_out(&slow.job, out, 0);
+  other_works(&held);
+  job_out(&held.job, out, 0);
   job_in(&job, in, 0);
   for (int i = 0; i < 2; i++) {
-    uint64_t first = submit(other, other_ctx, &slow.job);
+    uint64_t first = submit_held(other, other_ctx, &held.job);
     struct drm_npu_wait wait;
     uint64_t second;
 
@@ -139,14 +139,15 @@ static void files_order_jobs_of_different_files(void **state) {
     assert_false(file_signals(sync_file, 0));
     import_file(fd, in, sync_file);
     second = submit(fd, ctx, &job);
-    assert_int_equal(raw_wait(fd, ctx, second, 1, &wait), -ETIME);
+    assert_int_equal(raw_wait(fd, ctx, second, 20, &wait), -ETIME);
+    held_go_on();
     wait_ok(fd, ctx, second);
     assert_int_equal(raw_wait(other, other_ctx, first, 0, &wait), 0);
     assert_true(file_signals(sync_file, 0));
     assert_int_equal(file_status(sync_file), 1);
     close(sync_file);
   }
-  other_destroy(&slow);
+  other_destroy(&held);
   stream_destroy(fd, &stream);
   syncobj_destroy(other, out);
   syncobj_destroy(fd, in);
@@ -154,19 +155,20 @@ static void files_order_jobs_of_different_files(void **state) {
 
 static void files_can_be_polled(void **state) {
   uint32_t out = syncobj_create(other);
-  struct other_job slow;
+  struct other_job held;
   int sync_file;
 
   (void)state;
-  other_slow(&slow, 2000);
-  job_out(&slow.job, out, 0);
-  submit(other, other_ctx, &slow.job);
+  other_works(&held);
+  job_out(&held.job, out, 0);
+  submit_held(other, other_ctx, &held.job);
   sync_file = export_file(other, out);
-  assert_false(file_signals(sync_file, 1));
+  assert_false(file_signals(sync_file, 20));
+  held_go_on();
   assert_true(file_signals(sync_file, FOREVER_MS));
   assert_int_equal(file_status(sync_file), 1);
   close(sync_file);
-  other_destroy(&slow);
+  other_destroy(&held);
   syncobj_destroy(other, out);
 }
 
@@ -207,32 +209,35 @@ static void files_carry_errors(void **state) {
 static void points_of_timelines_become_files(void **state) {
   uint32_t timeline = syncobj_create(other), binary = syncobj_create(other);
   uint32_t into = syncobj_create(fd), mine = syncobj_create(fd);
-  struct other_job slow;
+  struct other_job held;
   struct stream stream;
   struct job job;
   int sync_file;
 
   (void)state;
   nop_job(&stream, &job);
-  other_slow(&slow, 100);
-  job_out(&slow.job, timeline, 0);
+  other_works(&held);
+  job_out(&held.job, timeline, 0);
   job_in(&job, mine, 0);
   for (uint64_t point = 10; point < 40; point += 10) {
     struct drm_npu_wait wait;
-    uint64_t first;
+    uint64_t first, second;
 
-    slow.job.out[0].point = point;
-    first = submit(other, other_ctx, &slow.job);
+    held.job.out[0].point = point;
+    first = submit_held(other, other_ctx, &held.job);
     transfer(other, timeline, point, binary, 0);
     sync_file = export_file(other, binary);
     import_file(fd, into, sync_file);
     transfer(fd, into, 0, mine, point + 1);
     job.in[0].point = point + 1;
-    wait_ok(fd, ctx, submit(fd, ctx, &job));
+    second = submit(fd, ctx, &job);
+    assert_int_equal(raw_wait(fd, ctx, second, 20, &wait), -ETIME);
+    held_go_on();
+    wait_ok(fd, ctx, second);
     assert_int_equal(raw_wait(other, other_ctx, first, 0, &wait), 0);
     close(sync_file);
   }
-  other_destroy(&slow);
+  other_destroy(&held);
   stream_destroy(fd, &stream);
   syncobj_destroy(other, timeline);
   syncobj_destroy(other, binary);
@@ -243,37 +248,44 @@ static void points_of_timelines_become_files(void **state) {
 /* Merged files signal when all are done, with the error of any. */
 static void merged_files_carry_errors(void **state) {
   uint32_t a = syncobj_create(other), b = syncobj_create(other), in = syncobj_create(fd);
-  uint32_t second_ctx = ctx_create(other);
-  struct other_job wrong, slow;
+  uint32_t second_ctx = ctx_create_patient(other, NULL);
+  struct other_job wrong, held;
   struct sync_merge_data merge = {.name = "both"};
   struct drm_npu_wait wait;
   struct stream stream;
   struct job job;
+  uint64_t seqno;
   int first;
 
   (void)state;
   nop_job(&stream, &job);
   other_failing(&wrong);
-  other_slow(&slow, 2000);
+  other_works(&held);
   job_out(&wrong.job, a, 0);
-  job_out(&slow.job, b, 0);
+  job_out(&held.job, b, 0);
   job_in(&job, in, 0);
-  submit(other, other_ctx, &wrong.job);
-  submit(other, second_ctx, &slow.job);
+  submit_held(other, other_ctx, &held.job);
+  /* This one stands still in another way, so that it goes on before. */
+  fault_set("stuck-abort", 1);
+  submit(other, second_ctx, &wrong.job);
+  fault_wait("stuck-abort");
   first = export_file(other, a);
   merge.fd2 = export_file(other, b);
   assert_int_equal(ioctl(first, SYNC_IOC_MERGE, &merge), 0);
+  fault_set("stuck-abort", 0);
   assert_true(file_signals(first, FOREVER_MS));
-  assert_false(file_signals(merge.fence, 0));
+  assert_false(file_signals(merge.fence, 20));
   import_file(fd, in, merge.fence);
-  wait_result(fd, ctx, submit(fd, ctx, &job), &wait);
+  seqno = submit(fd, ctx, &job);
+  held_go_on();
+  wait_result(fd, ctx, seqno, &wait);
   assert_int_equal(wait.error, -ECANCELED);
   close(first);
   close(merge.fd2);
   close(merge.fence);
   ctx_destroy(other, second_ctx);
   other_destroy(&wrong);
-  other_destroy(&slow);
+  other_destroy(&held);
   stream_destroy(fd, &stream);
   syncobj_destroy(other, a);
   syncobj_destroy(other, b);
@@ -284,18 +296,13 @@ static void merged_files_carry_errors(void **state) {
 static void arrays_of_syncobjs(void **state) {
   enum { COUNT = JOB_MAX_SYNCS };
   uint32_t in[COUNT], out[COUNT];
-  struct stream stream, slow;
+  uint32_t patient = ctx_create_patient(fd, NULL);
+  struct stream stream, held;
   struct job job, before;
-  struct bo bo;
 
   (void)state;
   nop_job(&stream, &job);
-  stream_create(fd, 1, &slow);
-  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  stream_slow_copy(&slow, 1, 2000);
-  job_init(&before);
-  job_gdma(&before, &slow);
-  job_region(&before, &bo, RW);
+  nop_job(&held, &before);
   before.args.flags = job.args.flags = DRM_NPU_JOB_EXPLICIT;
   for (uint32_t i = 0; i < COUNT; i++) {
     in[i] = syncobj_create(fd);
@@ -304,18 +311,19 @@ static void arrays_of_syncobjs(void **state) {
     job_in(&job, in[i], i % 2 ? i : 0);
     job_out(&job, out[i], i % 2 ? 100 + i : 0);
   }
-  submit(fd, ctx, &before);
+  submit_held(fd, patient, &before);
   submit(fd, ctx, &job);
-  assert_int_equal(raw_syncobj_wait(fd, out[0], 0, 0), -ETIME);
+  for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(raw_syncobj_wait(fd, out[i], i % 2 ? 100 + i : 0, 0), -ETIME);
+  held_go_on();
   for (uint32_t i = 0; i < COUNT; i++)
     assert_int_equal(raw_syncobj_wait(fd, out[i], i % 2 ? 100 + i : 0, FOREVER_MS), 0);
   for (uint32_t i = 0; i < COUNT; i++) {
     syncobj_destroy(fd, in[i]);
     syncobj_destroy(fd, out[i]);
   }
-  bo_destroy(fd, &bo);
-  stream_destroy(fd, &slow);
+  stream_destroy(fd, &held);
   stream_destroy(fd, &stream);
+  ctx_destroy(fd, patient);
 }
 
 /* A point that nobody has submitted yet is no fence to wait for. */

@@ -3,18 +3,22 @@
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "npu_machine.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define SIZE (MIB(2) + KIB(64))
@@ -29,6 +33,7 @@ struct card {
 };
 
 static struct card cards[2];
+static int seal_rounds = 2000;
 
 /* The node of a card can have another number after it was bound anew. */
 static bool card_try_open(struct card *card) {
@@ -41,7 +46,8 @@ static bool card_try_open(struct card *card) {
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) continue;
     npu_info(fd, &info);
-    snprintf(device, sizeof(device), "%04x:%02x:%02x.%u", info.pci_domain, info.pci_bus, info.pci_device, info.pci_function);
+    snprintf(device, sizeof(device), "%04x:%02x:%02x.%u", info.pci_domain, info.pci_bus, info.pci_device,
+             info.pci_function);
     if (card == &cards[1] && !card->device[0] && !strcmp(device, cards[0].device)) {
       close(fd);
       continue;
@@ -220,7 +226,7 @@ static void fences_go_across(void **state) {
     uint64_t fill, copy, refill;
 
     fill = start_fill(&cards[0], &bo, value, 300);
-    copy = start_copy(&cards[1], &shared, &out); /* reads after that, */
+    copy = start_copy(&cards[1], &shared, &out);  /* reads after that, */
     refill = start_fill(&cards[0], &bo, 0xee, 0); /* and is not overtaken by who writes next */
     wait_ok(cards[1].fd, cards[1].ctx, copy);
     wait_ok(cards[0].fd, cards[0].ctx, fill);
@@ -265,7 +271,8 @@ static void comes_back(struct card *card, enum way way) {
   run_nop(card->fd, card->ctx);
 }
 
-/* The card whose memory it is goes, with a job at work: the other one still has the pages, and nobody else gets them. */
+/* The card whose memory it is goes, with a job at work: the other one still has the pages, and nobody else gets them.
+ */
 static void the_exporter_goes(void **state) {
   (void)state;
   for (int k = 0; k <= 2; k++) {
@@ -323,6 +330,127 @@ static void the_importer_goes(void **state) {
   }
 }
 
+/* Somebody who imports what the other card works on. */
+struct importer {
+  int dma_buf;
+  pthread_t thread;
+  volatile pid_t tid;
+  volatile int ret;
+};
+
+static void on_signal(int number) { (void)number; }
+
+static void *import_it(void *arg) {
+  struct importer *importer = arg;
+  struct drm_prime_handle in = {.fd = importer->dma_buf};
+
+  importer->tid = (pid_t)syscall(SYS_gettid);
+  importer->ret = ioctl(cards[1].fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in) ? -errno : 0;
+  return NULL;
+}
+
+static char state_of(pid_t tid) {
+  char path[64], state;
+  FILE *file;
+
+  snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+  file = fopen(path, "r");
+  if (!file) return 0;
+  assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+  fclose(file);
+  return state;
+}
+
+/* An import waits for the other card's job, but can be interrupted, and keeps nobody from either card. */
+static void an_import_can_be_interrupted(void **state) {
+  struct sigaction action = {.sa_handler = on_signal};
+  struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR};
+  struct importer importer = {.ret = 1};
+  struct drm_npu_wait wait;
+  struct bo bo, other, shared;
+  uint64_t seqno;
+
+  (void)state;
+  sigaction(SIGUSR1, &action, NULL);
+  bo_create(cards[0].fd, SIZE, DRM_NPU_BO_CARD, &bo);
+  out.handle = bo.handle;
+  assert_int_equal(raw_ioctl(cards[0].fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+  importer.dma_buf = out.fd;
+  seqno = start_fill(&cards[0], &bo, 0x11, 10000000); /* until its context is destroyed */
+  assert_int_equal(pthread_create(&importer.thread, NULL, import_it, &importer), 0);
+  for (int tries = 0; !importer.tid || state_of(importer.tid) != 'S'; tries++) {
+    if (tries > FOREVER_MS / 10) fail_msg("the import does not sleep, or cannot be interrupted");
+    usleep(10000);
+  }
+  for (int i = 0; i < 2; i++) {
+    bo_create(cards[i].fd, SIZE, DRM_NPU_BO_CARD, &other);
+    assert_int_equal(raw_ioctl(cards[i].fd, DRM_IOCTL_NPU_BO_INFO, &(struct drm_npu_bo_info){.handle = other.handle}),
+                     0);
+    bo_destroy(cards[i].fd, &other);
+  }
+  run_nop(cards[1].fd, cards[1].ctx);
+  assert_int_equal(importer.ret, 1);
+  assert_int_equal(raw_wait(cards[0].fd, cards[0].ctx, seqno, 0, &wait), -ETIME);
+  pthread_kill(importer.thread, SIGUSR1);
+  pthread_join(importer.thread, NULL);
+  assert_int_equal(importer.ret, -EINTR);
+  assert_int_equal(raw_wait(cards[0].fd, cards[0].ctx, seqno, 0, &wait), -ETIME);
+
+  /* And ends with the job. */
+  importer.ret = 1;
+  importer.tid = 0;
+  assert_int_equal(pthread_create(&importer.thread, NULL, import_it, &importer), 0);
+  while (!importer.tid) usleep(1000);
+  ctx_destroy(cards[0].fd, cards[0].ctx);
+  pthread_join(importer.thread, NULL);
+  assert_int_equal(importer.ret, 0);
+  cards[0].ctx = ctx_create(cards[0].fd);
+  share(&cards[0], &bo, &cards[1], &shared); /* the same handle again */
+  wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x35, 0));
+  expect_filled(&cards[1], &shared, 0x35);
+  close(out.fd);
+  bo_destroy(cards[1].fd, &shared);
+  bo_destroy(cards[0].fd, &bo);
+}
+
+/* What the other card has is not sealed, whatever becomes of the handle meanwhile. */
+struct sealer {
+  uint32_t handle;
+  pthread_barrier_t *barrier;
+  int ret;
+};
+
+static void *seal_it(void *arg) {
+  struct sealer *sealer = arg;
+
+  pthread_barrier_wait(sealer->barrier);
+  sealer->ret = raw_bo_seal(cards[0].fd, sealer->handle);
+  return NULL;
+}
+
+static void closing_does_not_make_it_sealable(void **state) {
+  pthread_barrier_t barrier;
+
+  (void)state;
+  assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+  for (int round = 0; round < seal_rounds; round++) {
+    struct sealer sealer = {.barrier = &barrier};
+    struct bo bo, shared;
+    pthread_t thread;
+
+    bo_create(cards[0].fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+    share(&cards[0], &bo, &cards[1], &shared);
+    sealer.handle = bo.handle;
+    assert_int_equal(pthread_create(&thread, NULL, seal_it, &sealer), 0);
+    pthread_barrier_wait(&barrier);
+    assert_int_equal(raw_gem_close(cards[0].fd, bo.handle), 0);
+    pthread_join(thread, NULL);
+    if (sealer.ret != -EBUSY && sealer.ret != -ENOENT) fail_msg("round %d: sealing says %d", round, sealer.ret);
+    bo_destroy(cards[1].fd, &shared);
+  }
+  pthread_barrier_destroy(&barrier);
+}
+
 static void quotas_and_figures_are_each_cards_own(void **state) {
   struct drm_npu_memory_info before, after;
   struct bo bo, shared;
@@ -339,15 +467,19 @@ static void quotas_and_figures_are_each_cards_own(void **state) {
   bo_destroy(cards[0].fd, &bo);
 }
 
-int main(void) {
+/* Argument: rounds of the race of sealing and closing. */
+int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(both_cards_use_one_buffer),
       cmocka_unit_test(a_sealed_buffer_is_not_lent),
+      cmocka_unit_test(an_import_can_be_interrupted),
+      cmocka_unit_test(closing_does_not_make_it_sealable),
       cmocka_unit_test(fences_go_across),
       cmocka_unit_test(quotas_and_figures_are_each_cards_own),
       cmocka_unit_test(the_exporter_goes),
       cmocka_unit_test(the_importer_goes),
   };
 
+  if (argc > 1) seal_rounds = atoi(argv[1]);
   return cmocka_run_group_tests_name("two_cards", tests, set_up, tear_down);
 }

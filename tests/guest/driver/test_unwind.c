@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory allocations of the kernel fail at random in the middle of every call: calls fail cleanly, nothing is lost, all works
- * afterwards. Needs a kernel with CONFIG_FAILSLAB. Argument: rounds (300).
+ * Memory allocations of the kernel fail at random in the middle of every call: calls fail cleanly, nothing is lost, all
+ * works afterwards. Needs a kernel with CONFIG_FAILSLAB. Argument: rounds (300).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "alloc_fail.h"
-#include "npu_raw.h"
+#include "tests/guest/driver/alloc_fail.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 

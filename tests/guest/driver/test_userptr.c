@@ -18,9 +18,9 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "npu_raw.h"
-#include "usage.h"
+#include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define PINNED (DRM_NPU_BO_SYSTEM | DRM_NPU_BO_PINNED)
@@ -64,8 +64,8 @@ static void fill_pattern(uint8_t *p, uint64_t size, uint32_t seed) {
 }
 
 /* A job that copies between buffers, with a delay before. Returns its errno at submission. */
-static int raw_copy(int file, uint32_t id, const struct bo *from, const struct bo *to, uint64_t bytes, uint32_t delay_ms,
-                    struct job *job) {
+static int raw_copy(int file, uint32_t id, const struct bo *from, const struct bo *to, uint64_t bytes,
+                    uint32_t delay_ms, struct job *job) {
   static struct stream stream; /* one for each job would be closed too early */
   uint8_t a, b;
   int ret;
@@ -104,7 +104,8 @@ static uint64_t pinned_bytes(void) {
   return kib << 10;
 }
 
-/* Pins that were taken and not given back, of the whole system: the kernel's own count, which it adds up now and then. */
+/* Pins that were taken and not given back, of the whole system: the kernel's own count, which it adds up now and then.
+ */
 static long long pins_held(void) {
   long long acquired = -1, released = -1;
   char line[256];
@@ -120,7 +121,8 @@ static long long pins_held(void) {
   return acquired - released;
 }
 
-/* The two counts drift apart by a few pages (more released than acquired was seen); what is not given back makes the difference larger. */
+/* The two counts drift apart by a few pages (more released than acquired was seen); what is not given back makes the
+ * difference larger. */
 static void expect_pins(uint64_t bytes) {
   const long long held = (long long)(bytes / PAGE);
 
@@ -334,6 +336,30 @@ static int fills_its_limit(void) {
   return 0;
 }
 
+/* Children that pin through a file of their parent, and leave: what they have pinned stays, and counts. */
+static int leaves_pins_behind(void) {
+  int own = open("/dev/accel/accel0", O_RDWR), ret, status;
+  int results[2];
+
+  CHECK(own >= 0 && !pipe(results));
+  for (int child = 0; child < 4; child++) {
+    pid_t pid = fork();
+
+    CHECK(pid >= 0);
+    if (!pid) {
+      uint8_t *p = mmap(NULL, KIB(512), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      struct bo bo;
+
+      ret = p == MAP_FAILED ? -EFAULT : raw_userptr(own, p, KIB(512), 0, &bo);
+      _exit(write(results[1], &ret, sizeof(ret)) != sizeof(ret));
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && !status);
+    CHECK(read(results[0], &ret, sizeof(ret)) == sizeof(ret));
+    CHECK(ret == (child < 2 ? 0 : -ENOMEM)); /* the limit is 1 MiB */
+  }
+  return 0;
+}
+
 static void the_limit_of_locked_memory_holds(void **state) {
   struct rlimit old, none = {0};
   struct bo bo;
@@ -341,6 +367,8 @@ static void the_limit_of_locked_memory_holds(void **state) {
 
   (void)state;
   assert_int_equal(as_nobody(MIB(1), fills_its_limit), 0);
+  expect_pins(0);
+  assert_int_equal(as_nobody(MIB(1), leaves_pins_behind), 0);
   expect_pins(0);
 
   /* Who may lock memory anyway is not bound by it. */
@@ -525,7 +553,8 @@ static void file_mappings_are_bounced(void **state) {
   int file;
 
   (void)state;
-  if (!disk_folder(path, sizeof(path))) fail_msg("there is no file system on a disk here: this test needs npu-vm --share DIR");
+  if (!disk_folder(path, sizeof(path)))
+    fail_msg("there is no file system on a disk here: this test needs npu-vm --share DIR");
   file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
   assert_true(file >= 0);
   assert_int_equal(ftruncate(file, (off_t)size), 0);

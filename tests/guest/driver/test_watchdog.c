@@ -9,12 +9,12 @@
 
 #include <cmocka.h>
 
-#include "npu_raw.h"
+#include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define DEFAULT_TIMEOUT_MS 5000
 #define DEFAULT_LIMIT_MS 600000
-#define DEFAULT_BUDGET_MS 60000
+#define DEFAULT_BUDGET_MS 10000
 
 static int fd;
 static struct bo bo;
@@ -50,10 +50,8 @@ static int defaults(void **state) {
 
 static uint32_t resets(void) {
   struct drm_npu_status_info info;
-  struct drm_npu_dev_query args = {
-      .type = DRM_NPU_QUERY_STATUS, .size = sizeof(info), .pointer = (uintptr_t)&info};
 
-  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &args), 0);
+  npu_status(fd, &info);
   return info.resets;
 }
 
@@ -74,7 +72,7 @@ static void a_job_that_moves_is_left_alone(void **state) {
   (void)state;
   set_parameter("timeout_ms", 250);
   ctx = ctx_create(fd);
-  slow_job(&job, 3000);
+  slow_job(&job, 1000);
   run_ok(fd, ctx, &job);
   ctx_destroy(fd, ctx);
 }
@@ -90,7 +88,7 @@ static void jobs_that_wait_for_a_core_are_left_alone(void **state) {
   npu_info(fd, &info);
   n = 2 * info.cores + 1;
   set_parameter("timeout_ms", 250);
-  slow_job(&job, 600);
+  slow_job(&job, 400);
   for (uint32_t i = 0; i < n; i++) {
     ctx[i] = ctx_create(fd);
     seqno[i] = submit(fd, ctx[i], &job);

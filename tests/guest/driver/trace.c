@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "trace.h"
+#include "tests/guest/driver/trace.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -87,7 +87,8 @@ const char *trace_find(const char *from, const char *a, const char *b, const cha
 
     end = strchrnul(line, '\n');
     length = end - line;
-    if (*line != '#' && line_has(line, length, a) && line_has(line, length, b) && line_has(line, length, c)) return line;
+    if (*line != '#' && line_has(line, length, a) && line_has(line, length, b) && line_has(line, length, c))
+      return line;
   }
   return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "usage.h"
+#include "tests/guest/driver/usage.h"
 
 #include <ctype.h>
 #include <glob.h>
@@ -15,23 +15,86 @@
 
 #include <cmocka.h>
 
-/* Contexts, without the driver's own. */
-static int queues_used(void) {
-  FILE *file = popen("grep -c '^[0-9]' /sys/kernel/debug/accel/*/queues", "r");
+#include "tests/guest/driver/npu_raw.h"
+
+#define RING 32 /* entries of a queue */
+
+/* What the driver has of a queue in use, and of its jobs. */
+struct queue {
+  unsigned index;
+  unsigned on_card; /* jobs that the card has and has not finished */
+  unsigned head;    /* of the completions that the driver has seen */
+};
+
+/* Of contexts, without the driver's own. */
+static int queues_used(struct queue queues[NPU_MAX_QUEUES]) {
+  char line[256];
+  glob_t found;
   int count = 0;
 
-  assert_non_null(file);
-  assert_int_equal(fscanf(file, "%d", &count), 1);
-  assert_int_equal(pclose(file), 0);
+  assert_int_equal(glob("/sys/kernel/debug/accel/*/queues", 0, NULL, &found), 0);
+  for (size_t i = 0; i < found.gl_pathc; i++) {
+    FILE *file = fopen(found.gl_pathv[i], "r");
+    unsigned tail;
+
+    assert_non_null(file);
+    while (count < (int)NPU_MAX_QUEUES && fgets(line, sizeof(line), file)) {
+      struct queue *queue = &queues[count];
+
+      if (sscanf(line, "%u %*u %*u %*x %*u %*u %*u %*u %u %u", &queue->index, &tail, &queue->head) != 3) continue;
+      queue->on_card = (tail - queue->head) % RING;
+      count++;
+    }
+    fclose(file);
+  }
+  globfree(&found);
   return count;
 }
 
 void usage_settle(int contexts) {
+  struct queue queues[NPU_MAX_QUEUES];
   char text[USAGE_BYTES];
+  int used;
 
   usage_take(text);
-  for (int tries = 0; tries < 300 && queues_used() > contexts; tries++) usleep(100000);
-  assert_int_equal(queues_used(), contexts);
+  for (int tries = 0; (used = queues_used(queues)) > contexts && tries < 3000; tries++) usleep(10000);
+  assert_int_equal(used, contexts);
+}
+
+/* Has the card fetched the next job of each queue that has one? Then its arbiter knows of all of them. */
+static bool all_fetched(const struct queue *queues, int count) {
+  unsigned index, head;
+  char line[256];
+  glob_t found;
+  FILE *file;
+  bool all = true;
+
+  assert_int_equal(glob("/sys/kernel/debug/accel/*/card", 0, NULL, &found), 0);
+  file = fopen(found.gl_pathv[0], "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file)) {
+    if (sscanf(line, "queue %u: status %*x, head %u", &index, &head) != 2) continue;
+    for (int i = 0; i < count; i++)
+      if (queues[i].index == index && queues[i].on_card && queues[i].head == head) all = false;
+  }
+  fclose(file);
+  globfree(&found);
+  return all;
+}
+
+void usage_wait_on_card(unsigned jobs) {
+  struct queue queues[NPU_MAX_QUEUES];
+  int64_t end = now_ms() + FOREVER_MS;
+
+  for (;;) {
+    const int count = queues_used(queues);
+    unsigned on_card = 0;
+
+    for (int i = 0; i < count; i++) on_card += queues[i].on_card;
+    if (on_card == jobs && all_fetched(queues, count)) return;
+    if (now_ms() > end) fail_msg("the card has %u jobs, not %u", on_card, jobs);
+    usleep(10000);
+  }
 }
 
 /* Adds the lines of a file that begin with a digit, up to the fourth word, or all of them. */
@@ -86,7 +149,7 @@ void usage_expect(const char *before) {
   for (int tries = 0; tries < 250; tries++) {
     usage_take(after);
     if (!strcmp(before, after)) return;
-    usleep(tries < 50 ? 2000 : 100000);
+    usleep(tries < 50 ? 10000 : 100000);
   }
   fail_msg("before:\n%safter:\n%s", before, after);
 }

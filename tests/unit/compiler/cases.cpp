@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cases.h"
+#include "tests/unit/compiler/cases.h"
 
 #include <gtest/gtest.h>
 
@@ -53,14 +53,17 @@ std::vector<std::vector<float>> cut(const std::vector<float> &all, const std::ve
   return out;
 }
 
-std::string compare(const std::vector<float> &got, const std::vector<float> &want, double relative, double floor) {
+std::string compare(const std::vector<float> &got, const std::vector<float> &want, double relative, double share) {
   if (got.size() != want.size())
     return std::to_string(got.size()) + " elements, expected " + std::to_string(want.size());
-  double top = floor;
+  double top = 0;
   for (float v : want) top = std::max(top, std::fabs(static_cast<double>(v)));
   size_t bad = 0, first = 0;
   for (size_t i = 0; i < got.size(); ++i)
-    if (!(std::fabs(static_cast<double>(got[i]) - want[i]) <= relative * top) && bad++ == 0) first = i;
+    if (!(std::fabs(static_cast<double>(got[i]) - want[i]) <=
+          relative * std::fabs(static_cast<double>(want[i])) + share * top) &&
+        bad++ == 0)
+      first = i;
   if (!bad) return {};
   return std::to_string(bad) + " of " + std::to_string(got.size()) + " elements differ, the first at " +
          std::to_string(first) + ": got " + std::to_string(got[first]) + ", expected " + std::to_string(want[first]);

@@ -17,9 +17,10 @@ struct Case {
 std::vector<Case> read_cases(const std::string &directory);
 /// The tensors of the given sizes out of one run of numbers.
 std::vector<std::vector<float>> cut(const std::vector<float> &all, const std::vector<size_t> &sizes);
-/// |got - want| <= relative * max(floor, largest |want|) everywhere; says where not.
+/// |got - want| <= relative * |want| + share * (largest |want|) everywhere; says where not. The share is for numbers
+/// that are small because large ones cancel each other.
 std::string compare(const std::vector<float> &got, const std::vector<float> &want, double relative = 1e-3,
-                    double floor = 1);
+                    double share = 1e-5);
 
 }  // namespace npu::test
 

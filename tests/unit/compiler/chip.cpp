@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "chip.h"
+#include "tests/unit/compiler/chip.h"
 
 #include <cmath>
 
@@ -26,6 +26,7 @@ ChipResult run_on_chip(const bmodel::StageDesc &stage, const std::vector<std::ve
   options.lmem = static_cast<uint32_t>(lmem);
   options.ddr = (2 * total_bytes(stage) + (64 << 20)) / kPage * kPage;
   Machine machine(options);
+  npu_model_check_races(machine.model(), true);
   JobSpec job;
   std::vector<Area> areas, outputs(stage.outputs.size());
   for (const npu_program_region &r : stage.regions) {
@@ -44,6 +45,9 @@ ChipResult run_on_chip(const bmodel::StageDesc &stage, const std::vector<std::ve
   const npu_cqe done = machine.run(job);
   EXPECT_EQ(done.status, NPU_STATUS_OK) << status_name(done.status) << ", engine " << int{done.engine} << ", command "
                                         << done.command << ", region " << done.region << ", offset " << done.offset;
+  if (done.status == NPU_STATUS_INTERNAL)
+    for (const std::string &line : machine.board.take_trace())
+      if (line.starts_with("race")) ADD_FAILURE() << line;
   ChipResult result;
   result.cycles = done.end_cycle - done.start_cycle;
   for (size_t k = 0; k < outputs.size(); ++k) {

@@ -3,8 +3,8 @@
 #ifndef NPU_TEST_COMPILER_CHIP_H
 #define NPU_TEST_COMPILER_CHIP_H
 
-#include "machine.h"
-#include "npuc.h"
+#include "compiler/api/npuc.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 

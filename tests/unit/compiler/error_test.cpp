@@ -2,8 +2,8 @@
 // What the compiler says about files and options that it cannot use. Nothing here may crash, whatever the bytes.
 #include <gtest/gtest.h>
 
-#include "npuc.h"
-#include "onnx_builder.h"
+#include "compiler/api/npuc.h"
+#include "tests/unit/compiler/onnx_builder.h"
 
 namespace npu::test {
 namespace {

@@ -7,9 +7,10 @@
 #include <fstream>
 #include <random>
 
-#include "onnx_builder.h"
+#include "tests/unit/compiler/onnx_builder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+extern unsigned long fuzz_onnx_programs;
 
 namespace {
 
@@ -76,15 +77,24 @@ TEST(DamagedFiles, ThatOnceWereFindingsAreNone) {
   EXPECT_GT(files, 0);
 }
 
+constexpr int kDamaged = 4000;
+
 TEST(DamagedFiles, AreRefusedOrBecomeProgramsThatHold) {
   std::mt19937 random(20261122);
   for (const std::string &whole : {convolutions(), moves()}) {
+    const unsigned long before = fuzz_onnx_programs;
     LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t *>(whole.data()), whole.size());
-    for (int i = 0; i < 4000; i++) {
+    ASSERT_EQ(fuzz_onnx_programs, before + 1) << "the undamaged file was refused";
+    for (int i = 0; i < kDamaged; i++) {
       std::string file = whole;
       damage(file, random);
       LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t *>(file.data()), file.size());
     }
+    // Damaged weights are weights, damaged names are names; damaged shapes are refused.
+    const unsigned long programs = fuzz_onnx_programs - before - 1;
+    RecordProperty("programs", static_cast<int>(programs));
+    EXPECT_GT(programs, kDamaged / 20u);
+    EXPECT_LT(programs, kDamaged * 19u / 20);
   }
 }
 

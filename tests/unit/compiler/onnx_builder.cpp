@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "onnx_builder.h"
+#include "tests/unit/compiler/onnx_builder.h"
 
 namespace npu::test {
 
@@ -40,6 +40,15 @@ std::string OnnxBuilder::ints(const std::vector<int64_t> &values) {
   t.set_data_type(onnx::TensorProto::INT64);
   t.add_dims(static_cast<int64_t>(values.size()));
   for (int64_t v : values) t.add_int64_data(v);
+  return t.name();
+}
+
+std::string OnnxBuilder::ints32(const std::vector<int32_t> &values) {
+  auto &t = *graph().add_initializer();
+  t.set_name(fresh("i"));
+  t.set_data_type(onnx::TensorProto::INT32);
+  t.add_dims(static_cast<int64_t>(values.size()));
+  for (int32_t v : values) t.add_int32_data(v);
   return t.name();
 }
 

@@ -20,6 +20,7 @@ class OnnxBuilder {
   std::string input(const Dims &dims, const std::string &name = {});
   std::string weights(const Dims &dims);
   std::string ints(const std::vector<int64_t> &values);
+  std::string ints32(const std::vector<int32_t> &values);
   std::string scalar(float value);
   std::string op(const std::string &type, const std::vector<std::string> &inputs);
   OnnxBuilder &output(const std::string &name);

@@ -7,11 +7,11 @@
 
 #include <cstdlib>
 
-#include "cases.h"
-#include "chip.h"
-#include "evaluate.h"
-#include "importer.h"
-#include "passes.h"
+#include "compiler/graph/evaluate.h"
+#include "compiler/import/importer.h"
+#include "compiler/passes/passes.h"
+#include "tests/unit/compiler/cases.h"
+#include "tests/unit/compiler/chip.h"
 
 namespace npu::test {
 namespace {
@@ -26,7 +26,7 @@ graph::Graph import(const std::string &path) {
   graph::Graph g;
   Status status = graph::read_onnx_file(path, raw);
   EXPECT_TRUE(status.ok()) << status.message();
-  status = graph::import_model(raw, {{}, cpu::fold_node}, g);
+  status = graph::import_model(raw, {}, g);
   EXPECT_TRUE(status.ok()) << status.message();
   return g;
 }
@@ -37,7 +37,7 @@ void expect_evaluates(const graph::Graph &g, const Case &c) {
   const auto values = cut(c.inputs, sizes);
   std::vector<graph::Tensor> inputs, outputs;
   for (size_t k = 0; k < values.size(); ++k) inputs.push_back(*graph::make_f32(g[g.inputs[k]].shape, values[k]));
-  const Status status = cpu::evaluate_graph(g, inputs, outputs);
+  const Status status = graph::evaluate_graph(g, inputs, outputs);
   ASSERT_TRUE(status.ok()) << status.message();
   std::vector<float> all;
   for (const graph::Tensor &t : outputs) all.insert(all.end(), t.as<float>(), t.as<float>() + t.count());

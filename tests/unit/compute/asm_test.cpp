@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "assembler.h"
-#include "cases.h"
+#include "tests/unit/compute/cases.h"
+#include "uapi/hw/asm/assembler.h"
 
 namespace npu::test {
 namespace {

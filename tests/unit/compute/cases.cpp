@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cases.h"
+#include "tests/unit/compute/cases.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Windows of CONV in the form that oneDNN takes.
-#include "onednn/geometry.h"
+#include "qemu-device/model/src/compute/onednn/geometry.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "oracle.h"
+#include "tests/unit/compute/oracle.h"
 
 namespace npu::test {
 namespace {
@@ -188,6 +188,27 @@ TEST_P(Mac, NaNMayComeFromAnyOperand) {
     for (size_t i = 0; i < out.size(); ++i)
       ASSERT_EQ(va == 0x3000 ? i == 0 : i % 32 == 0, std::isnan(out[i])) << va << ' ' << i;
   }
+}
+
+TEST_P(Mac, InfiniteWeightsOutsideTheImageAddNothing) {
+  Random r(12);
+  for (ConvCase t : {conv_case(r, 6, 8, 8, 3, 1), conv_case(r, 6, 32, 32, 3, 1, 32), conv_case(r, 6, 16, 16, 3, 1, 4),
+                     conv_case(r, 6, 3, 16, 3, 1)})
+    for (const float weight : {INFINITY, -INFINITY, NAN})
+      for (const bool constant : {false, true}) {
+        SCOPED_TRACE(describe(t.c));
+        const size_t row = 3 * (t.c.ic / t.c.groups);
+        std::fill(t.in.begin(), t.in.end(), 1.0f);
+        // The first row of each kernel, which lies outside the image for the first row of the result.
+        for (size_t o = 0; o < t.c.oc; ++o)
+          std::fill_n(t.wgt.begin() + static_cast<std::ptrdiff_t>(o * 3 * row), row, weight);
+        const uint64_t va = 0x100000 * (t.c.ic + t.c.groups) + (std::isnan(weight) ? 0x50000
+                                                                : weight > 0       ? 0
+                                                                                   : 0x80000);
+        const Values out = run(*backend_, t, {constant, 1, va});
+        const size_t first = size_t{t.c.ow} * t.c.oc;
+        for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(std::isfinite(out[i]), i < first) << i;
+      }
 }
 
 TEST_P(Mac, DenormalsAreKept) {

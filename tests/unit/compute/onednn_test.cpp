@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "oracle.h"
+#include "tests/unit/compute/oracle.h"
 
 namespace npu::test {
 namespace {
@@ -49,6 +49,36 @@ class Onednn : public testing::Test {
   }
   std::unique_ptr<model::Backend> backend_;
 };
+
+TEST_F(Onednn, PartialSumsMayOverlapTheResult) {
+  Sums sums;
+  Sealed w{Values(2048, 1.0f)};
+  Values both(40);
+  for (size_t i = 0; i < both.size(); ++i) both[i] = static_cast<float>(i);
+  EXPECT_TRUE(backend_->conv(sums.c, sums.in.data(), w.at(3, 0x1000), nullptr, both.data(), both.data() + 8));
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(both[8 + i], static_cast<float>(i) + 64);
+  auto m = hw::make<npu_cmd_matmul>();
+  m.batch = m.m = 1;
+  m.k = 64;
+  m.n = 32;
+  for (size_t i = 0; i < both.size(); ++i) both[i] = static_cast<float>(i);
+  EXPECT_TRUE(backend_->matmul(m, sums.in.data(), w.at(3, 0x1000), nullptr, both.data() + 8, both.data()));
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(both[i], static_cast<float>(i) + 72);
+}
+
+TEST_F(Onednn, NumberedOperandsArePackedOnceForTheThread) {
+  Sums sums;
+  Sealed w{Values(2048, 1.0f)};
+  model::Streamed numbered = w.at(3, 0x1000);
+  numbered.constant = false;
+  numbered.serial = 77;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(sums.first(*backend_, numbered), 64);
+  EXPECT_EQ(w.fetches, 1);
+  numbered.serial = 78;
+  w.values.assign(2048, 2.0f);
+  EXPECT_EQ(sums.first(*backend_, numbered), 128);
+  EXPECT_EQ(w.fetches, 2);
+}
 
 TEST_F(Onednn, ConstantOperandsAreReadOnceUntilForgotten) {
   Sums sums;

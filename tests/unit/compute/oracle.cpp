@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle.h"
+#include "tests/unit/compute/oracle.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #ifndef NPU_TESTS_COMPUTE_ORACLE_H
 #define NPU_TESTS_COMPUTE_ORACLE_H
 
-#include "cases.h"
+#include "tests/unit/compute/cases.h"
 
 namespace npu::test {
 

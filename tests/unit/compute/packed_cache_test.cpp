@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The store of packed copies: bound, order of eviction, forgetting.
-#include "onednn/packed_cache.h"
+#include "qemu-device/model/src/compute/onednn/packed_cache.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
+
+#include "qemu-device/model/src/config.h"
 
 namespace npu::test {
 namespace {
@@ -65,6 +67,16 @@ TEST(PackedCache, ForgetsOneAddressSpaceAndRefusesCopiesFromBefore) {
   EXPECT_FALSE(cache.find(key(1, 1)));
   cache.insert(key(1, 1), copy(64), cache.ticket(1));
   EXPECT_TRUE(cache.find(key(1, 1)));
+}
+
+TEST(PackedCache, ForgetsEveryIdentityAtOnce) {
+  PackedCache cache(1 << 20);
+  for (uint32_t asid = 0; asid < 20; ++asid) cache.insert(key(asid, 1), copy(64), cache.ticket(asid));
+  const uint64_t old = cache.ticket(7);
+  cache.forget(model::kEveryIdentity);
+  EXPECT_EQ(cache.bytes(), 0u);
+  cache.insert(key(7, 1), copy(64), old);
+  EXPECT_EQ(cache.bytes(), 0u) << "a copy from before";
 }
 
 TEST(PackedCache, ThreadsMayDoEverythingAtOnce) {

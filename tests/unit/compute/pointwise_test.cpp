@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle.h"
+#include "tests/unit/compute/oracle.h"
 
 namespace npu::test {
 namespace {
@@ -86,6 +86,20 @@ TEST_P(Pointwise, AveragesDivideByTheCellsThatCount) {
   EXPECT_EQ(run(*backend_, t), (Values{16, 24, 16, 24, 36, 24, 16, 24, 16}));
   t.c.pad_b = t.c.pad_r = 0;  // windows that end beyond the far edge count only up to it
   EXPECT_EQ(run(*backend_, t), (Values{16, 24, 24, 24, 36, 36, 24, 36, 36}));
+  t.c.pad_b = t.c.pad_r = -1;  // below the image there is then no padding, and the image counts as ever
+  EXPECT_EQ(run(*backend_, t), (Values{16, 24, 24, 24, 36, 36, 24, 36, 36}));
+}
+
+TEST_P(Pointwise, AveragesThatSkipTheFirstCellsCountTheRest) {
+  // Windows of 2 x 2 from cell (1, 1) on; the padding that counts is one row below and one column to the right.
+  PoolCase t = pool_3x3(NPU_POOL_AVG, Values(9, 36));
+  t.c.kh = t.c.kw = t.c.oh = t.c.ow = 2;
+  t.c.pad_t = t.c.pad_l = -1;
+  t.c.flags = NPU_POOLF_COUNT_PAD;
+  t.c.pad_b = t.c.pad_r = 1;
+  EXPECT_EQ(run(*backend_, t), (Values{36, 18, 18, 9}));
+  t.c.pad_b = t.c.pad_r = -1;
+  EXPECT_EQ(run(*backend_, t), (Values{36, 36, 36, 36}));
 }
 
 TEST_P(Pointwise, PoolsKeepNaN) {

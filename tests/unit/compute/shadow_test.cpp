@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle.h"
+#include "tests/unit/compute/oracle.h"
 
 namespace npu::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 enum { CONTEXTS = 3, LAUNCHES = 200, ROUNDS = 3 };
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 extern "C" {
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 }
 
 namespace {

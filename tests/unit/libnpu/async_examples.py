@@ -4,8 +4,8 @@
 
 usage: async_examples.py docs/libnpu.md OUT.c OUT.cpp
 
-Of the section "Asynchronous launches": the first piece of each language is a function, the rest is the body of main(). An assertion that does
-not hold ends the program with its line in the document.
+Of the section "Asynchronous launches": the first piece of each language is a function, the rest is the body of main().
+An assertion that does not hold ends the program with its line in the document.
 """
 import sys
 

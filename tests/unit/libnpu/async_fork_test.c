@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static void note(void *arg, const struct npu_completion *completion) {
   int *calls = arg;

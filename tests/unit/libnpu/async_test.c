@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
@@ -956,9 +957,18 @@ static void *submit_and_process(void *arg) {
       snprintf(worker->error, sizeof(worker->error), "%s", npu_last_error());
   }
   while (npu_async_unfinished(worker->queue))
-    if (npu_async_process(worker->queue, 0, LONG_TIME) < 0)
+    if (npu_async_process(worker->queue, 0, -1) < 0)
       snprintf(worker->error, sizeof(worker->error), "%s", npu_last_error());
   return NULL;
+}
+
+/* For a thread that waits without a limit: whoever delivers the last completion must wake it. */
+static void must_end(pthread_t thread) {
+  struct timespec limit;
+
+  clock_gettime(CLOCK_REALTIME, &limit);
+  limit.tv_sec += 4 * LONG_TIME / SECOND;
+  if (pthread_timedjoin_np(thread, NULL, &limit)) fail_msg("a thread waits for launches, and there are none any more");
 }
 
 static void in_threads(npu_async *shared) {
@@ -975,7 +985,7 @@ static void in_threads(npu_async *shared) {
                                  .launches = each()};
     assert_int_equal(pthread_create(&workers[i].thread, NULL, submit_and_process, &workers[i]), 0);
   }
-  for (int i = 0; i < THREADS; i++) pthread_join(workers[i].thread, NULL);
+  for (int i = 0; i < THREADS; i++) must_end(workers[i].thread);
   if (shared) process_all(shared);
   for (int i = 0; i < THREADS; i++) {
     if (*workers[i].error) fail_msg("thread %d: %s", i, workers[i].error);

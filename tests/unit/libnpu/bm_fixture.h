@@ -3,10 +3,10 @@
 #ifndef NPU_TEST_BM_FIXTURE_H
 #define NPU_TEST_BM_FIXTURE_H
 
-#include <bmlib_runtime.h>
+#include <bmlib_internal.h>
 #include <stdio.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 #define OK(call) assert_int_equal(call, BM_SUCCESS)
 

@@ -3,16 +3,17 @@
 #include <errno.h>
 #include <npu_bm_internal.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static bm_handle_t handle;
 static npu_device *device;
 static npu_bo *bo;
-static struct program good, bad, slow;
+static struct program good, bad, late, slow; /* late: its second command is bad */
 
 #define OK(call) assert_int_equal(call, BM_SUCCESS)
 
@@ -34,10 +35,15 @@ static int set_up(void **state) {
   ((struct npu_cmd_copy *)good.commands)->src_region = 1;
   program_init(&bad, device);
   program_gdma(&bad, 0x7f);
+  program_init(&late, device);
+  program_copy(&late, 0, 1024, 64);
+  ((struct npu_cmd_copy *)late.commands)->src_region = 1;
+  program_gdma(&late, 0x7f);
   program_init(&slow, device);
   program_long(&slow, MIB / 4); /* waited for to its end, also under a sanitizer */
   program_flush(&good);
   program_flush(&bad);
+  program_flush(&late);
   program_flush(&slow);
   return 0;
 }
@@ -46,6 +52,7 @@ static int tear_down(void **state) {
   (void)state;
   program_free(&good);
   program_free(&bad);
+  program_free(&late);
   program_free(&slow);
   npu_bo_unref(bo);
   npu_device_close(device);
@@ -204,6 +211,49 @@ static void a_handle_sync_hears_of_all_threads(void **state) {
   OK(bm_thread_sync(handle)); /* it was this thread's, and was reported */
 }
 
+struct lasting_thread {
+  const struct program *program;
+  sem_t launched, go_on;
+  int error;
+  bm_status_t status;
+  char text[600];
+};
+
+static void *launch_and_stay(void *arg) {
+  struct lasting_thread *thread = arg;
+
+  thread->error = launch_on(handle, thread->program, NULL, NULL);
+  sem_post(&thread->launched);
+  sem_wait(&thread->go_on);
+  thread->status = bm_thread_sync(handle);
+  snprintf(thread->text, sizeof(thread->text), "%s", npu_last_error());
+  return NULL;
+}
+
+/* A sync of the handle reports the first error of threads that live, once; each still gets its own. */
+static void errors_of_living_threads_are_reported_once_to_others(void **state) {
+  struct lasting_thread lasting[2] = {{.program = &bad}, {.program = &late}};
+  pthread_t threads[2];
+
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    sem_init(&lasting[i].launched, 0, 0);
+    sem_init(&lasting[i].go_on, 0, 0);
+    assert_int_equal(pthread_create(&threads[i], NULL, launch_and_stay, &lasting[i]), 0);
+    sem_wait(&lasting[i].launched);
+    assert_int_equal(lasting[i].error, 0);
+  }
+  assert_int_equal(bm_handle_sync(handle), BM_ERR_FAILURE);
+  assert_text(npu_last_error(), "GDMA command 0");
+  OK(bm_handle_sync(handle));
+  for (int i = 0; i < 2; i++) {
+    sem_post(&lasting[i].go_on);
+    pthread_join(threads[i], NULL);
+    assert_int_equal(lasting[i].status, BM_ERR_FAILURE);
+    assert_text(lasting[i].text, i ? "GDMA command 1" : "GDMA command 0");
+  }
+}
+
 enum { MANY = 40 };
 
 static void *launch_often(void *arg) {
@@ -273,6 +323,60 @@ static void a_reference_outlives_the_handle(void **state) {
   assert_int_equal(npu_bm_thread_context(other, &context), -EINVAL);
 }
 
+enum { HOLDERS = 8, HOLDS = 20000 };
+
+static void *hold_often(void *arg) {
+  for (int i = 0; i < HOLDS; i++)
+    if (npu_bm_ref(arg)) return arg;
+  for (int i = 0; i < HOLDS - 1; i++) npu_bm_unref(arg);
+  return NULL;
+}
+
+/* Each thread keeps one reference: the freed handle lives until the last of exactly so many goes. */
+static void references_are_counted_by_many_threads(void **state) {
+  pthread_t threads[HOLDERS];
+  bm_handle_t other = NULL;
+  npu_device *same = NULL;
+  void *failed;
+
+  (void)state;
+  OK(bm_dev_request(&other, 0));
+  for (int i = 0; i < HOLDERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, hold_often, other), 0);
+  for (int i = 0; i < HOLDERS; i++) {
+    assert_int_equal(pthread_join(threads[i], &failed), 0);
+    assert_null(failed);
+  }
+  bm_dev_free(other);
+  for (int i = 0; i < HOLDERS; i++) {
+    MUST(npu_bm_device(other, &same));
+    npu_bm_unref(other);
+  }
+  assert_int_equal(npu_bm_device(other, &same), -EINVAL);
+}
+
+static void *request_and_free(void *arg) {
+  int *failures = arg;
+  bm_handle_t mine = NULL;
+
+  for (int i = 0; i < 300; i++) {
+    if (bm_dev_request(&mine, 0) || bm_get_devid(mine) != 0 || bm_thread_sync(handle))
+      __atomic_add_fetch(failures, 1, __ATOMIC_SEQ_CST);
+    bm_dev_free(mine);
+    if (bm_thread_sync(mine) != BM_ERR_PARAM) __atomic_add_fetch(failures, 1, __ATOMIC_SEQ_CST);
+  }
+  return NULL;
+}
+
+static void handles_come_and_go_in_many_threads(void **state) {
+  pthread_t threads[HOLDERS];
+  int failures = 0;
+
+  (void)state;
+  for (int i = 0; i < HOLDERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, request_and_free, &failures), 0);
+  for (int i = 0; i < HOLDERS; i++) pthread_join(threads[i], NULL);
+  assert_int_equal(failures, 0);
+}
+
 int bm_launch_tests(void) {
 #define LAUNCH_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -284,10 +388,13 @@ int bm_launch_tests(void) {
       LAUNCH_TEST(a_timeout_is_forgotten),
       LAUNCH_TEST(each_thread_hears_of_its_own_errors),
       LAUNCH_TEST(a_handle_sync_hears_of_all_threads),
+      LAUNCH_TEST(errors_of_living_threads_are_reported_once_to_others),
       LAUNCH_TEST(more_threads_than_contexts),
       LAUNCH_TEST(a_card_without_a_free_queue_shares_contexts),
       LAUNCH_TEST(freeing_a_handle_waits_for_its_launches),
       LAUNCH_TEST(a_reference_outlives_the_handle),
+      LAUNCH_TEST(references_are_counted_by_many_threads),
+      LAUNCH_TEST(handles_come_and_go_in_many_threads),
   };
   return cmocka_run_group_tests_name("bm_launch", tests, NULL, NULL);
 }

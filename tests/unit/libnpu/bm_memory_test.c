@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bm_fixture.h"
+#include "tests/unit/libnpu/bm_fixture.h"
 
 static bm_device_mem_t must_malloc(unsigned int size) {
   bm_device_mem_t mem;

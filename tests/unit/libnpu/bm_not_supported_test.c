@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bm_fixture.h"
+#include "tests/unit/libnpu/bm_fixture.h"
 
 /* The call returns this, and the log has the function's name and the reason. */
 #define SAYS(expected, name, ...)                   \

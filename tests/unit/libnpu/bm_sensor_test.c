@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static bm_handle_t handle;
 static npu_device *device;
@@ -185,9 +185,10 @@ static void counters_count(void **state) {
   assert_int_equal(profile.completed_api_counter, 0);
   OK(bm_thread_sync(handle));
   OK(bm_get_profile(handle, &profile));
-  assert_int_equal(profile.cdma_in_counter, 2);
-  assert_int_equal(profile.cdma_out_counter, 1);
-  assert_true(profile.cdma_in_time > 0);
+  /* "Out" is out of the host. */
+  assert_int_equal(profile.cdma_out_counter, 2);
+  assert_int_equal(profile.cdma_in_counter, 1);
+  assert_true(profile.cdma_out_time > 0);
   assert_int_equal(profile.completed_api_counter, LAUNCHES);
   MUST(npu_device_info(device, &info));
   assert_int_equal(profile.tpu_process_time, cycles * 1000 / info.clock_khz);
@@ -198,6 +199,84 @@ static void counters_count(void **state) {
   npu_bo_unref(bo);
   bm_free_device(handle, mem);
   free(data);
+}
+
+/* The trace is a thread's own, and has what happened while it was enabled, oldest first. */
+static void copies_and_launches_are_traced(void **state) {
+  struct bm_trace_item_data item, items[3];
+  uint8_t data[64] = {0};
+  npu_context *context = NULL;
+  bm_device_mem_t mem;
+  npu_bo *bo = must_create(device, 4096, DRM_NPU_BO_CARD);
+  long long number = -1;
+  struct program p;
+  uint64_t seqno;
+
+  (void)state;
+  OK(bm_malloc_device_byte(handle, &mem, sizeof(data)));
+  OK(bm_memcpy_s2d(handle, mem, data)); /* not yet */
+  OK(bm_trace_enable(handle));
+  OK(bm_memcpy_s2d(handle, mem, data));
+  OK(bm_memcpy_d2s(handle, data, mem));
+  program_init(&p, device);
+  program_copy(&p, 0, 0, sizeof(data));
+  MUST(npu_bm_thread_context(handle, &context));
+  MUST(submit_program(context, &p, bo, bo, &seqno));
+  MUST(npu_bm_record(handle, context, seqno));
+  OK(bm_thread_sync(handle));
+  OK(bm_memcpy_s2d(handle, mem, data));
+  OK(bm_trace_disable(handle));
+  OK(bm_memcpy_s2d(handle, mem, data)); /* no more */
+  OK(bm_traceitem_number(handle, &number));
+  assert_int_equal(number, 4);
+  OK(bm_trace_dump(handle, &item));
+  assert_int_equal(item.trace_type, 0);
+  assert_int_equal(item.cdma_dir, 0);
+  OK(bm_traceitem_number(handle, &number));
+  assert_int_equal(number, 3);
+  OK(bm_trace_dump_all(handle, items));
+  assert_int_equal(items[0].cdma_dir, 1);
+  assert_int_equal(items[1].trace_type, 1);
+  assert_int_equal(items[2].trace_type, 0);
+  for (int i = 0; i < 3; i++) assert_true(items[i].sent_time <= items[i].start_time);
+  for (int i = 0; i < 3; i++) assert_true(items[i].start_time <= items[i].end_time);
+  assert_true(item.end_time <= items[0].start_time && items[0].end_time <= items[1].start_time);
+  assert_int_equal(bm_trace_dump(handle, &item), BM_ERR_PARAM);
+  assert_text(npu_last_error(), "no record");
+  assert_int_equal(bm_trace_dump(handle, NULL), BM_ERR_PARAM);
+  assert_int_equal(bm_trace_enable((bm_handle_t)1), BM_ERR_PARAM);
+  program_free(&p);
+  npu_bo_unref(bo);
+  bm_free_device(handle, mem);
+}
+
+static void an_idle_core_is_named(void **state) {
+  struct drm_npu_status_info status;
+  npu_context *context = NULL;
+  npu_bo *bo = must_create(device, 8 * MIB, DRM_NPU_BO_CARD);
+  struct program p;
+  uint64_t seqno;
+  int core = -1;
+
+  (void)state;
+  MUST(npu_bo_wait(bo, LONG_TIME)); /* the driver clears the new buffer by a job */
+  do MUST(npu_device_status(device, &status));
+  while (status.core_busy);
+  OK(bmdev_get_idle_coreid(handle, &core));
+  assert_int_equal(core, 0);
+  program_init(&p, device);
+  program_long(&p, 4 * MIB);
+  MUST(npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 1, &context));
+  submit_long_job(context, &p, bo, &seqno);
+  do MUST(npu_device_status(device, &status));
+  while (!status.core_busy);
+  OK(bmdev_get_idle_coreid(handle, &core));
+  assert_int_equal(core, 1);
+  npu_context_destroy(context);
+  assert_int_equal(bmdev_get_idle_coreid(handle, NULL), BM_ERR_PARAM);
+  assert_int_equal(bm_reset_tpu(handle), BM_NOT_SUPPORTED);
+  program_free(&p);
+  npu_bo_unref(bo);
 }
 
 static void syncs_of_a_core(void **state) {
@@ -216,9 +295,14 @@ static void syncs_of_a_core(void **state) {
 int bm_sensor_tests(void) {
 #define BM_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      BM_TEST(the_heap_in_bytes),   BM_TEST(sensors_are_the_cards),
-      BM_TEST(numbers_of_the_card), BM_TEST(answers_need_a_place_and_a_handle),
-      BM_TEST(counters_count),      BM_TEST(syncs_of_a_core),
+      BM_TEST(the_heap_in_bytes),
+      BM_TEST(sensors_are_the_cards),
+      BM_TEST(numbers_of_the_card),
+      BM_TEST(answers_need_a_place_and_a_handle),
+      BM_TEST(counters_count),
+      BM_TEST(syncs_of_a_core),
+      BM_TEST(copies_and_launches_are_traced),
+      BM_TEST(an_idle_core_is_named),
   };
   return cmocka_run_group_tests_name("bm_sensor", tests, NULL, NULL);
 }

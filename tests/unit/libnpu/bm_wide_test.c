@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bm_fixture.h"
+#include "tests/unit/libnpu/bm_fixture.h"
 
 /* One test a type of descriptor: everything that a family has. Plain numbers differ (unsigned int or unsigned long
  * long). */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static npu_device *device;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 enum { BYTES = 8192 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies of all sizes and alignments against memcpy on a shadow in the process. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static npu_device *device;
 
@@ -168,6 +170,131 @@ static void a_copy_waits_for_jobs(void **state) {
   npu_context_destroy(context);
 }
 
+/* As many jobs as a context takes, each from one half of the buffer to the other on core 0: minutes of work, ended by
+ * destroying the context. */
+static npu_context *keep_busy(npu_bo *bo, const struct program *p, uint64_t *last) {
+  struct drm_npu_dev_info info;
+  npu_context *busy = NULL;
+
+  MUST(npu_device_info(device, &info));
+  MUST(npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 1, &busy));
+  for (uint32_t i = 0; i < info.max_in_flight; i++) submit_long_job(busy, p, bo, last);
+  return busy;
+}
+
+struct waiting_copy {
+  npu_bo *bo;
+  uint64_t at; /* its own 2 * bytes of the buffer */
+  void *data;
+  size_t bytes;
+  int (*run)(const struct waiting_copy *copy);
+  int result;
+  bool done;
+};
+
+static int read_it(const struct waiting_copy *copy) { return npu_read(copy->bo, copy->at, copy->data, copy->bytes); }
+static int write_it(const struct waiting_copy *copy) { return npu_write(copy->bo, copy->at, copy->data, copy->bytes); }
+static int fill_it(const struct waiting_copy *copy) { return npu_fill(copy->bo, copy->at, copy->bytes, 7, 1); }
+static int copy_it(const struct waiting_copy *copy) {
+  return npu_copy(copy->bo, copy->at, copy->bo, copy->at + copy->bytes, copy->bytes);
+}
+
+static void *copy_in_thread(void *arg) {
+  struct waiting_copy *copy = arg;
+
+  copy->result = copy->run(copy);
+  __atomic_store_n(&copy->done, true, __ATOMIC_SEQ_CST);
+  return NULL;
+}
+
+/* Copies that wait for the jobs of one buffer hold up nobody who copies other buffers, by whatever way. */
+static void a_copy_does_not_wait_for_the_jobs_of_others(void **state) {
+  enum { BYTES = 2 << 20, WAYS = 4, WAITING = 3 * WAYS, ROUNDS = 20 };
+  int (*const ways[WAYS])(const struct waiting_copy *) = {read_it, write_it, fill_it, copy_it};
+  npu_bo *busy_bo = must_create(device, 8 * MIB + WAITING * 2 * BYTES, DRM_NPU_BO_CARD);
+  npu_bo *a = must_create(device, BYTES, DRM_NPU_BO_CARD), *b = must_create(device, BYTES, DRM_NPU_BO_CARD);
+  uint8_t *data = must_alloc(BYTES), *got = must_alloc(BYTES);
+  struct waiting_copy waiting[WAITING];
+  pthread_t threads[WAITING];
+  struct program p;
+  uint64_t last = 0;
+
+  (void)state;
+  program_init(&p, device);
+  program_long(&p, 4 * MIB);
+  npu_context *busy = keep_busy(busy_bo, &p, &last);
+  for (int i = 0; i < WAITING; i++) {
+    waiting[i] = (struct waiting_copy){.bo = busy_bo,
+                                       .at = 8 * MIB + (uint64_t)i * 2 * BYTES,
+                                       .data = must_alloc(BYTES),
+                                       .bytes = BYTES,
+                                       .run = ways[i % WAYS]};
+    memset(waiting[i].data, 0, BYTES);
+    assert_int_equal(pthread_create(&threads[i], NULL, copy_in_thread, &waiting[i]), 0);
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    usleep(1000); /* the others have begun to wait, in some round */
+    fill_pattern(data, BYTES, (unsigned int)round);
+    MUST(npu_fill(b, 0, BYTES, 0, 1));
+    MUST(npu_write(a, 0, data, BYTES));
+    MUST(npu_copy(b, 0, a, 0, BYTES));
+    MUST(npu_read(b, 0, got, BYTES));
+    assert_bytes(got, data, BYTES);
+  }
+  for (int i = 0; i < WAITING; i++) assert_false(__atomic_load_n(&waiting[i].done, __ATOMIC_SEQ_CST));
+  MUST_FAIL(npu_wait(busy, last, 0, NULL), ETIME, "not finished yet");
+  npu_context_destroy(busy);
+  for (int i = 0; i < WAITING; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(waiting[i].result, 0);
+    free(waiting[i].data);
+  }
+  program_free(&p);
+  npu_bo_unref(busy_bo);
+  npu_bo_unref(a);
+  npu_bo_unref(b);
+  free(data);
+  free(got);
+}
+
+/* Who only reads does not wait for others that read: a buffer that jobs use all the time can still be copied. */
+static void reading_waits_for_writers_only(void **state) {
+  static const size_t sizes_read[] = {64, 1 << 20};
+  npu_bo *shared = must_create(device, 8 * MIB, DRM_NPU_BO_CARD), *sink = must_create(device, 8 * MIB, DRM_NPU_BO_CARD);
+  npu_bo *copy = must_create(device, 8 * MIB, DRM_NPU_BO_CARD);
+  uint8_t *data = must_alloc(MIB), *got = must_alloc(MIB);
+  struct drm_npu_dev_info info;
+  npu_context *busy = NULL;
+  struct program p;
+  uint64_t last = 0;
+
+  (void)state;
+  fill_pattern(data, MIB, 9);
+  MUST(npu_write(shared, 0, data, MIB));
+  program_init(&p, device);
+  while (p.gdma_count < PROGRAM_COMMANDS) program_copy(&p, 0, 0, 4 * MIB);
+  MUST(npu_device_info(device, &info));
+  MUST(npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 1, &busy));
+  for (uint32_t i = 0; i < info.max_in_flight; i++) MUST(submit_program(busy, &p, sink, shared, &last));
+  for (int i = 0; i < 2; i++) {
+    memset(got, 0, MIB);
+    MUST(npu_read(shared, 0, got, sizes_read[i]));
+    assert_bytes(got, data, sizes_read[i]);
+  }
+  memset(got, 0, MIB);
+  MUST(npu_copy(copy, 0, shared, 0, MIB));
+  MUST(npu_read(copy, 0, got, MIB));
+  assert_bytes(got, data, MIB);
+  MUST_FAIL(npu_wait(busy, last, 0, NULL), ETIME, "not finished yet");
+  npu_context_destroy(busy);
+  program_free(&p);
+  npu_bo_unref(shared);
+  npu_bo_unref(sink);
+  npu_bo_unref(copy);
+  free(data);
+  free(got);
+}
+
 int copy_tests(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_written_is_read),
@@ -176,6 +303,8 @@ int copy_tests(void) {
       cmocka_unit_test(fills_of_every_width),
       cmocka_unit_test(ranges_are_checked),
       cmocka_unit_test(a_copy_waits_for_jobs),
+      cmocka_unit_test(a_copy_does_not_wait_for_the_jobs_of_others),
+      cmocka_unit_test(reading_waits_for_writers_only),
   };
   return cmocka_run_group_tests_name("copy", tests, open_device, close_device);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static void there_is_a_device(void **state) {
   (void)state;
@@ -208,18 +208,12 @@ static void null_is_allowed_where_promised(void **state) {
 
 int device_tests(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(there_is_a_device),
-      cmocka_unit_test(opens_of_one_device_share_it),
-      cmocka_unit_test(a_buffer_keeps_its_device),
-      cmocka_unit_test(a_device_can_be_opened_again),
-      cmocka_unit_test(a_device_that_is_not_there),
-      cmocka_unit_test(wrong_choice_of_transport),
-      cmocka_unit_test(wrong_choice_of_cache),
-      cmocka_unit_test(info_is_plausible),
-      cmocka_unit_test(memory_is_counted),
-      cmocka_unit_test(status_counts_jobs),
-      cmocka_unit_test(the_log_goes_where_asked),
-      cmocka_unit_test(null_is_allowed_where_promised),
+      cmocka_unit_test(there_is_a_device),          cmocka_unit_test(opens_of_one_device_share_it),
+      cmocka_unit_test(a_buffer_keeps_its_device),  cmocka_unit_test(a_device_can_be_opened_again),
+      cmocka_unit_test(a_device_that_is_not_there), cmocka_unit_test(wrong_choice_of_transport),
+      cmocka_unit_test(wrong_choice_of_cache),      cmocka_unit_test(info_is_plausible),
+      cmocka_unit_test(memory_is_counted),          cmocka_unit_test(status_counts_jobs),
+      cmocka_unit_test(the_log_goes_where_asked),   cmocka_unit_test(null_is_allowed_where_promised),
   };
   return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #ifndef NPU_TEST_GROUPS_H
 #define NPU_TEST_GROUPS_H
 
-#include "support.h"
+#include "tests/unit/libnpu/support.h"
 
 int device_tests(void);
 int bo_tests(void);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static npu_device *device;
 static npu_context *context;
@@ -376,6 +376,97 @@ static void a_bad_fence_is_refused(void **state) {
   npu_bo_unref(bo);
 }
 
+/* The fence page is about the last job; of an earlier one the driver is asked. */
+static void an_earlier_job_has_its_own_result(void **state) {
+  npu_bo *bo = must_create(device, 4096, DRM_NPU_BO_CARD);
+  struct program bad, good;
+  uint64_t first, second;
+
+  (void)state;
+  program_init(&bad, device);
+  program_gdma(&bad, 0x7f);
+  program_init(&good, device);
+  program_copy(&good, 0, 0, 64);
+  MUST(submit_program(context, &bad, bo, bo, &first));
+  MUST(submit_program(context, &good, bo, bo, &second));
+  assert_int_equal(must_wait(context, second).error, 0);
+  assert_int_equal(must_wait(context, first).error, -EIO);
+  program_free(&bad);
+  program_free(&good);
+  npu_bo_unref(bo);
+}
+
+/* A job that is cancelled by its in-fence keeps its place: it ends behind the jobs before it. */
+static void a_cancelled_job_ends_in_its_turn(void **state) {
+  npu_context *other = must_context(device);
+  npu_bo *bo = must_create(device, 2 * MIB, DRM_NPU_BO_CARD), *src = must_create(device, 4096, DRM_NPU_BO_CARD);
+  npu_bo *unrelated = must_create(device, 4096, DRM_NPU_BO_CARD);
+  const uint64_t mark = 0x1122334455667788ull;
+  struct npu_job_fence fence = {.context = other};
+  struct drm_npu_stream stream = {0};
+  struct npu_job_desc empty = {.streams = &stream, .stream_count = 1, .in_fences = &fence, .in_fence_count = 1};
+  struct program slow, bad;
+  uint64_t first, cancelled;
+  void *seen = NULL;
+
+  (void)state;
+  MUST(npu_write(src, 0, &mark, sizeof(mark)));
+  MUST(npu_bo_map(bo, &seen));
+  program_init(&slow, device);
+  for (int i = 0; i < 1000; i++) program_copy(&slow, 4096, 0, 4096);
+  for (int i = 0; i < 1000; i++) program_copy(&slow, MIB, 4096, MIB / 2);
+  for (int i = 1000; i < 2000; i++) ((struct npu_cmd_copy *)(slow.commands + i * NPU_CMD_BYTES))->src_region = 1;
+  program_copy(&slow, 0, 0, sizeof(mark));
+  program_init(&bad, device);
+  for (int i = 0; i < 20; i++) program_copy(&bad, 0, 0, 4096);
+  program_gdma(&bad, 0x7f);
+  MUST(submit_program(context, &slow, bo, src, &first));
+  MUST(submit_program(other, &bad, unrelated, unrelated, &fence.seqno));
+  MUST(npu_submit(context, &empty, 1, &cancelled));
+  assert_int_equal(must_wait(context, cancelled).error, -ECANCELED);
+  MUST(npu_bo_sync(bo, 0, sizeof(mark), DRM_NPU_SYNC_FROM_DEVICE));
+  assert_memory_equal(seen, &mark, sizeof(mark));
+  assert_int_equal(must_wait(context, first).error, 0);
+  MUST(npu_bo_sync(bo, 0, 2 * MIB, DRM_NPU_SYNC_FROM_DEVICE));
+  npu_bo_unmap(bo);
+  program_free(&slow);
+  program_free(&bad);
+  npu_bo_unref(bo);
+  npu_bo_unref(src);
+  npu_bo_unref(unrelated);
+  npu_context_destroy(other);
+}
+
+/* As of other jobs, the last 256 results of cancelled ones are kept. */
+static void results_of_cancelled_jobs_are_kept_as_long_as_others(void **state) {
+  enum { JOBS = 300, KEPT = 256 };
+  npu_context *failed = must_context(device), *mine = must_context(device);
+  npu_bo *bo = must_create(device, 4096, DRM_NPU_BO_CARD);
+  struct npu_job_fence fence = {.context = failed};
+  struct drm_npu_stream stream = {0};
+  struct npu_job_desc job = {.streams = &stream, .stream_count = 1, .in_fences = &fence, .in_fence_count = 1};
+  struct npu_result result;
+  struct program bad;
+  uint64_t seqno = 0;
+
+  (void)state;
+  program_init(&bad, device);
+  program_gdma(&bad, 0x7f);
+  MUST(submit_program(failed, &bad, bo, bo, &fence.seqno));
+  assert_int_equal(must_wait(failed, fence.seqno).error, -EIO);
+  for (int i = 0; i < JOBS; i++) MUST(npu_submit(mine, &job, 1, &seqno));
+  assert_int_equal(seqno, JOBS);
+  MUST(npu_wait(mine, JOBS, LONG_TIME, NULL));
+  assert_int_equal(must_wait(mine, JOBS).error, -ECANCELED);
+  assert_int_equal(must_wait(mine, JOBS - KEPT + 1).error, -ECANCELED);
+  MUST(npu_wait(mine, JOBS - KEPT, 0, &result));
+  assert_int_equal(result.known, 0);
+  program_free(&bad);
+  npu_bo_unref(bo);
+  npu_context_destroy(mine);
+  npu_context_destroy(failed);
+}
+
 static void destroying_a_context_aborts_its_jobs_only(void **state) {
   npu_bo *bo = must_create(device, 8 * MIB, DRM_NPU_BO_CARD);
   struct program p;
@@ -454,6 +545,9 @@ int job_tests(void) {
       cmocka_unit_test(a_fence_orders_jobs_of_two_contexts),
       cmocka_unit_test(buffers_order_jobs_of_two_contexts),
       cmocka_unit_test(a_bad_fence_is_refused),
+      cmocka_unit_test(an_earlier_job_has_its_own_result),
+      cmocka_unit_test(a_cancelled_job_ends_in_its_turn),
+      cmocka_unit_test(results_of_cancelled_jobs_are_kept_as_long_as_others),
       cmocka_unit_test(destroying_a_context_aborts_its_jobs_only),
       cmocka_unit_test(a_profile_is_written),
   };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* npu_libnpu_test [GROUP...]: all groups that run anywhere, or the named ones. The number of failures decides the exit status. */
+/* npu_libnpu_test [GROUP...]: all groups that run anywhere, or the named ones. The number of failures decides the exit
+ * status. */
 #include <stdio.h>
 #include <string.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 static const struct {
   const char *name;

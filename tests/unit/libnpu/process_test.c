@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 /* Children are ordinary programs: they report by their exit status and standard error. */
 #define CHECK(condition)                                                                    \
@@ -98,8 +98,8 @@ static int child_with_small_card(void) {
 }
 
 static int child_with_bad_options(void) {
-  static const char *const bad[] = {"cores=99", "cores=",  "cores=two", "lmem=1000",
-                                    "ddr=1X",   "speed=3", "queues=0",  "backend=fpga"};
+  static const char *const bad[] = {"cores=99", "cores=",   "cores=two",    "lmem=1000", "ddr=1X",
+                                    "speed=3",  "queues=0", "backend=fpga", "check=all"};
   npu_device *device;
 
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -110,6 +110,18 @@ static int child_with_bad_options(void) {
   return 0;
 }
 
+/* For auto_test.py: what comes on standard error by itself. */
+static int child_opens_and_fails(void) {
+  bm_handle_t first, second;
+
+  CHECK(!bm_dev_request(&first, 0));
+  CHECK(!bm_dev_request(&second, 0));
+  bm_dev_free(second);
+  bm_dev_free(first);
+  bm_dev_free(first);
+  return 0;
+}
+
 static const struct {
   const char *name;
   int (*run)(void);
@@ -117,6 +129,7 @@ static const struct {
     {"leaves_everything", child_leaves_everything},   {"is_killed", child_is_killed},
     {"without_permission", child_without_permission}, {"without_device", child_without_device},
     {"with_small_card", child_with_small_card},       {"with_bad_options", child_with_bad_options},
+    {"open_and_fail", child_opens_and_fails},
 };
 
 int run_child(const char *name) {
@@ -205,6 +218,14 @@ static void a_forked_child_opens_its_own_device(void **state) {
     bm_handle_t own = NULL;
     bm_device_mem_t mem;
 
+    /* What it does with its parent's objects fails, and what it ends stays: on the card the file is the same. */
+    CHECK(npu_bo_create(device, 4096, DRM_NPU_BO_CARD, &left_bo) == -ESTALE);
+    CHECK(npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &left_context) == -ESTALE);
+    CHECK(bm_malloc_device_byte(handle, &mem, 64) == BM_ERR_PARAM);
+    CHECK(strstr(npu_last_error(), "of the process that this one was forked from"));
+    npu_context_destroy(context);
+    bm_dev_free(handle);
+    npu_device_close(device);
     CHECK(!npu_device_open(0, &left_device));
     CHECK(left_device != device);
     CHECK(!npu_context_create(left_device, DRM_NPU_PRIORITY_NORMAL, 0, &left_context));

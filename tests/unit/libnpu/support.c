@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "support.h"
+#include "tests/unit/libnpu/support.h"
 
 #include <stdlib.h>
 #include <string.h>

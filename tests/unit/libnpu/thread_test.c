@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "groups.h"
+#include "tests/unit/libnpu/groups.h"
 
 enum { THREADS = 8, ROUNDS = 60 };
 

@@ -2,7 +2,7 @@
 // Which queue's job a core gets: priorities with ageing, core masks, cores working at the same time.
 #include <algorithm>
 
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {

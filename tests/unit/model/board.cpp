@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "board.h"
+#include "tests/unit/model/board.h"
 
 #include <sys/mman.h>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {

@@ -2,7 +2,7 @@
 // The DMA unit against a loop over elements: random shapes, strides, types and places.
 #include <random>
 
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A core with arithmetic of the test's own: what it is given, and what becomes of jobs whose arithmetic fails.
-#include "core.h"
+#include "qemu-device/model/src/core.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "backend.h"
 #include "npu_isa.hpp"
+#include "qemu-device/model/src/backend.h"
 
 namespace npu::test {
 namespace {

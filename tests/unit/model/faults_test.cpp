@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {
@@ -263,11 +263,13 @@ TEST_F(Faults, ACardThatDiesUnderAJobStopsItsQueue) {
   const uint64_t id = stand_still(q, NPU_MODEL_FAULT_HANG);
   set(NPU_MODEL_FAULT_DEAD, 1);
   set(NPU_MODEL_FAULT_HANG, 0);
-  eventually([&] {
-    for (const std::string &line : m.board.take_trace())
-      if (line.find("queue_error") != std::string::npos) return true;
-    return false;
-  }, "the queue to stop");
+  eventually(
+      [&] {
+        for (const std::string &line : m.board.take_trace())
+          if (line.find("queue_error") != std::string::npos) return true;
+        return false;
+      },
+      "the queue to stop");
   set(NPU_MODEL_FAULT_DEAD, 0);
   EXPECT_TRUE(q.status() & NPU_QUEUE_STATUS_ERROR);
   EXPECT_FALSE(q.poll());

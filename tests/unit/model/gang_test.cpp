@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <random>
 
-#include "machine.h"
 #include "npu_cost.hpp"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {
@@ -192,7 +192,8 @@ JobSpec random_gang(std::mt19937 &rng, unsigned cores, const Area &a) {
         break;
       default:
         if (e == kGdma)
-          mine.push_back(upto(1) ? move(0, NPU_REGION_LOCAL, 1 + upto(50000)) : move(NPU_REGION_LOCAL, 0, 1 + upto(900)));
+          mine.push_back(upto(1) ? move(0, NPU_REGION_LOCAL, 1 + upto(50000))
+                                 : move(NPU_REGION_LOCAL, 0, 1 + upto(900)));
         else
           mine.push_back(sigmoid(1 + upto(9000)));
     }
@@ -425,7 +426,8 @@ unsigned small_jobs_before_gang(uint32_t gang_priority, uint32_t small_priority,
 
 TEST(GangArbiter, SmallJobsDoNotStarveAGang) {
   for (unsigned cores : {2u, 4u}) {
-    // Its turn comes by age on the first core that it waits for; until the others have ended what they run, that is idle.
+    // Its turn comes by age on the first core that it waits for; until the others have ended what they run, that is
+    // idle.
     EXPECT_LE(small_jobs_before_gang(1, 1, cores), 4u);
     EXPECT_LE(small_jobs_before_gang(0, 3, cores), 30u);
   }

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "mmu.h"
+#include "qemu-device/model/src/mmu.h"
 
 namespace npu::test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 #include <sys/mman.h>
 

@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "board.h"
 #include "npu_isa.hpp"
 #include "npu_model.h"
 #include "npu_regs.h"
+#include "tests/unit/model/board.h"
 
 namespace npu::test {
 
@@ -70,7 +70,7 @@ inline constexpr Place kPlaces[] = {Place::Card, Place::CardScattered, Place::Ca
 /// What a test wants done. Regions are numbered in order; those of the streams come behind.
 struct JobSpec {
   std::vector<npu_region> regions;
-  std::vector<Cmd> stream[2];  ///< kTiu, kGdma
+  std::vector<Cmd> stream[2];                         ///< kTiu, kGdma
   std::vector<std::array<std::vector<Cmd>, 2>> more;  ///< the same for the job's further cores
   uint64_t budget = 0;
   uint32_t core_mask = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Address spaces: walks, every kind of fault with its address, cached translations, invalidation that waits for the
 // accesses in progress only.
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {
@@ -287,6 +287,69 @@ TEST(Tlb, ManyInvalidationsBetweenTwoJobsAreAllSeen) {
   EXPECT_EQ(m.r32(NPU_REG_INV_ISSUED), 300u);
   ASSERT_STATUS(m.run(j), NPU_STATUS_OK);
   EXPECT_EQ(m.content(from), m.content(to));
+}
+
+TEST(Tlb, AnyNumberOfInvalidationsBetweenTwoJobsIsSeen) {
+  // Around the powers of two, of which one is the size of what the chip remembers: the oldest and the newest count.
+  for (const unsigned count : {1u, 15u, 16u, 17u, 31u, 32u, 33u, 63u, 64u, 65u, 66u, 127u, 128u, 129u}) {
+    Machine m({.cores = 1});
+    const Area from = m.allocate(count * kPage), to = m.allocate(count * kPage);
+    const JobSpec j = copy_job(from, to, count * kPage);
+    const Prepared p = m.prepare(0, j);  // once, so that nothing else is invalidated between the two runs
+    TestQueue &q = m.queue(0);
+    q.submit(p);
+    ASSERT_STATUS(q.wait(), NPU_STATUS_OK);
+    for (uint64_t page = 0; page < count; ++page) {
+      const uint64_t fresh = m.card_pages(1), va = from.va + page * kPage;
+      std::memset(m.ddr(fresh), 0xa5, kPage);
+      m.map(0, va, fresh, 0);
+      m.invalidate(0, va, kPage);
+    }
+    q.submit(p);
+    ASSERT_STATUS(q.wait(), NPU_STATUS_OK);
+    EXPECT_EQ(m.content(to), std::vector<uint8_t>(count * kPage, 0xa5)) << count << " invalidations";
+  }
+}
+
+TEST(Tlb, ADeviceResetForgetsTranslations) {
+  Machine m({.cores = 1});
+  const Area from = m.allocate(kPage), to = m.allocate(kPage);
+  const Prepared p = m.prepare(0, copy_job(from, to, 64));
+  m.queue(0).submit(p);
+  ASSERT_STATUS(m.queue(0).wait(), NPU_STATUS_OK);
+  // Another page under the same address, and no invalidation but the reset.
+  const uint64_t fresh = m.card_pages(1);
+  std::memset(m.ddr(fresh), 0x5a, kPage);
+  m.map(0, from.va, fresh, 0);
+  m.reset();
+  m.bring_up();
+  TestQueue &q = m.queue(0);
+  q.enable();
+  q.submit(p);
+  ASSERT_STATUS(q.wait(), NPU_STATUS_OK);
+  EXPECT_EQ(*m.ddr(m.physical(0, to.va)), 0x5a);
+}
+
+TEST(Mmu, CardAndSystemPagesOfEqualAddressesAreDistinct) {
+  // A card page and behind it a system page whose bus address goes on where the card's offset ends: one transfer, two
+  // kinds of memory.
+  Machine m({.cores = 1, .ddr = TestBoard::kBase + (1 << 20)});
+  const uint64_t bus = m.board.allocate(kPage), offset = bus - kPage;
+  ASSERT_GE(offset, 64u << 20) << "of the card's memory nothing else uses";
+  const uint64_t va = 0x6000'0000'0000;
+  m.map(0, va, offset, NPU_PTE_WRITE);
+  m.map(0, va + kPage, bus, NPU_PTE_WRITE | NPU_PTE_SYSTEM);
+  const auto data = pattern(2 * kPage);
+  std::memcpy(m.ddr(offset), data.data(), kPage);
+  std::memcpy(m.board.host(bus), data.data() + kPage, kPage);
+  const Area to = m.allocate(2 * kPage), back{0, va, 2 * kPage};
+  ASSERT_STATUS(m.run(copy_job(back, to, 2 * kPage)), NPU_STATUS_OK);
+  EXPECT_EQ(m.content(to), data);
+  const auto other = pattern(2 * kPage, 2);
+  m.put(to, 0, other.data(), other.size());
+  ASSERT_STATUS(m.run(copy_job(to, back, 2 * kPage)), NPU_STATUS_OK);
+  EXPECT_EQ(std::memcmp(m.ddr(offset), other.data(), kPage), 0);
+  EXPECT_EQ(std::memcmp(m.board.host(bus), other.data() + kPage, kPage), 0);
 }
 
 TEST(Tlb, ReplacedRootAndTablesAreSeenAfterInvalidation) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Queue pairs: configuration, order, wraps, full completion rings, fences, vectors, malformed entries and descriptors.
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // BAR0: identity, reset values, access sizes, events, interrupt test.
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The model of power and temperature, with a clock of the test's own.
-#include "sensors.h"
+#include "qemu-device/model/src/sensors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ending jobs early: abort, queue disable, core reset, device reset, the end of the model; while running, waiting, and
 // in a bus access. Others are never affected.
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {
@@ -310,6 +310,47 @@ TEST_F(Stop, AbortedJobIsCountedAndItsProfileWritten) {
   m.get(records, 0, &h, sizeof h);
   EXPECT_GE(h.records, 1u);
   EXPECT_EQ(h.job_id, id);
+}
+
+TEST_F(Stop, PausedJobsStandStillAndGoOn) {
+  TestQueue &q = m.queue(0);
+  q.submit(endless(m));
+  eventually([&] { return m.r64(NPU_REG_PROGRESS) > 3; }, "at work");
+  npu_model_pause(m.model(), true);
+  const uint64_t before = m.r64(NPU_REG_PROGRESS);
+  TestQueue &other = m.queue(1);
+  const uint64_t id = other.submit(gated(m, gate, 3));
+  for (unsigned i = 0; i < 100000; ++i) ASSERT_EQ(m.r64(NPU_REG_PROGRESS), before);
+  EXPECT_EQ(other.reg(NPU_QUEUE_SQ_HEAD), 0u);
+  npu_model_pause(m.model(), false);
+  EXPECT_EQ(other.wait().job_id, id);
+  eventually([&] { return m.r64(NPU_REG_PROGRESS) > before; }, "progress");
+  npu_model_pause(m.model(), true);
+  q.abort(1);
+  m.reset();
+  EXPECT_EQ(m.r32(NPU_REG_CORE_BUSY), 0u);
+  npu_model_pause(m.model(), false);
+  m.bring_up();
+  q.enable();
+  works(q);
+}
+
+TEST_F(Stop, PauseWaitsForNoJobThatHangs) {
+  npu_model_set_fault(m.model(), NPU_MODEL_FAULT_HANG, 1);
+  TestQueue &q = m.queue(0);
+  const uint64_t id = q.submit(gated(m, gate, 3));
+  eventually([&] { return m.r32(NPU_REG_CORE_BUSY) != 0; }, "begun");
+  npu_model_pause(m.model(), true);
+  npu_model_pause(m.model(), false);
+  q.abort(id);
+  EXPECT_STATUS(q.wait(), NPU_STATUS_ABORTED);
+}
+
+TEST_F(Stop, ModelEndsWhilePaused) {
+  m.queue(0).submit(endless(m));
+  eventually([&] { return m.r64(NPU_REG_PROGRESS) > 3; }, "at work");
+  npu_model_pause(m.model(), true);
+  m.stop();
 }
 
 // ---- streams that change under the chip ----

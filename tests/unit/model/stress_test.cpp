@@ -3,7 +3,7 @@
 // What must hold: completions in order and exactly once, right results of the jobs that say OK, an end.
 #include <random>
 
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {

@@ -2,8 +2,8 @@
 // Modelled time: cycles as the compiler predicts them, waits, deadlocks, budgets, profiles.
 #include <random>
 
-#include "machine.h"
 #include "npu_cost.hpp"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {
@@ -146,6 +146,111 @@ TEST(Time, IsTheSameBesideOtherJobsAndOnAnyCore) {
       EXPECT_STATUS(c, NPU_STATUS_OK);
       EXPECT_EQ(c.end_cycle - c.start_cycle, cycles);
     }
+}
+
+// ---- costs, computed by hand from docs/hardware.md section 8.1: 32 input and 32 output channels, 2 pixels, 512 bytes
+// of local memory, 128 lanes a cycle; 32 fixed cycles ----
+
+void expect_cost(const Cmd &c, uint64_t cycles, uint64_t flow, uint64_t macs, const char *what) {
+  const hw::Cost got = cost_of(c, kTiu);
+  EXPECT_EQ(got.cycles, cycles) << what;
+  EXPECT_EQ(got.flow_bytes, flow) << what;
+  EXPECT_EQ(got.macs, macs) << what;
+}
+
+npu_cmd_conv conv(uint32_t size, uint32_t ic, uint32_t oc, uint16_t kernel, uint32_t groups, uint8_t region) {
+  return with<npu_cmd_conv>([&](npu_cmd_conv &c) {
+    c.n = 1;
+    c.ih = c.iw = c.oh = c.ow = size;
+    c.ic = ic;
+    c.oc = oc;
+    c.kh = c.kw = kernel;
+    c.sh = c.sw = c.dh = c.dw = 1;
+    c.groups = groups;
+    c.wgt_region = c.param_region = region;
+  });
+}
+
+TEST(Cost, OfConvolutions) {
+  // 16 * 16 pixels, one block of channels: 256 / 2. Local: 1024 in, 32768 out, 128 of weights: 33920 / 512 = 67.
+  npu_cmd_conv c = conv(16, 1, 32, 1, 1, NPU_REGION_LOCAL);
+  expect_cost(c, 32 + 128, 0, 256 * 32, "arithmetic decides");
+  c.flags = NPU_CONV_PSUM_IN;  // 32768 more: 66688 / 512 = 130.25
+  expect_cost(c, 32 + 131, 0, 256 * 32, "partial sums are an operand");
+  c.flags = NPU_CONV_PSUM_OUT;  // the result as ever
+  expect_cost(c, 32 + 128, 0, 256 * 32, "partial sums as a result cost as a result");
+  expect_cost(conv(3, 1, 1, 1, 1, NPU_REGION_LOCAL), 32 + 5, 0, 9, "9 pixels, 2 a cycle");
+  // 33 channels are 2 blocks on both sides: 9 * 4 / 2.
+  expect_cost(conv(3, 33, 33, 1, 1, NPU_REGION_LOCAL), 32 + 18, 0, 9 * 33 * 33, "blocks of channels");
+  // 2 groups of 17 channels: 9 pixels * 9 cells * 2 / 2. Weights 34 * 9 * 17 * 4 = 20808 = 325.125 * 64.
+  expect_cost(conv(3, 34, 34, 3, 2, 0), 32 + 81, 326 * 64, 9 * 34 * 9 * 17, "groups have blocks of their own");
+  // Depthwise, 40 channels are 2 blocks. Weights 1440 = 22.5 * 64, bias 160 = 2.5 * 64, each rounded up.
+  npu_cmd_conv d = conv(3, 40, 40, 3, 40, 0);
+  d.flags = NPU_CONV_BIAS;
+  expect_cost(d, 32 + 81, 23 * 64 + 3 * 64, 9 * 40 * 9, "depthwise");
+  d.act = NPU_ACT_SIGMOID;  // 360 results: 4 * 3
+  expect_cost(d, 32 + 81 + 12, 23 * 64 + 3 * 64, 9 * 40 * 9, "a fused sigmoid");
+}
+
+TEST(Cost, OfMatrixProducts) {
+  npu_cmd_matmul c = product(3, 33, 40);
+  c.batch = 2;
+  c.a_batch_stride = 99;
+  // 6 rows * 2 * 2 blocks / 2. B: 33 * 40 * 4 = 5280 = 82.5 * 64.
+  expect_cost(c, 32 + 12, 83 * 64, 6 * 33 * 40, "one B for all");
+  c.b_batch_stride = 33 * 40;
+  expect_cost(c, 32 + 12, 165 * 64, 6 * 33 * 40, "a B for each");
+  // All local: A 792, result 960, B 10560, partial sums 960: 13272 / 512 = 25.9; without them 24.04.
+  c.wgt_region = NPU_REGION_LOCAL;
+  expect_cost(c, 32 + 25, 0, 6 * 33 * 40, "local memory decides");
+  c.flags = NPU_CONV_PSUM_IN;
+  expect_cost(c, 32 + 26, 0, 6 * 33 * 40, "partial sums");
+}
+
+TEST(Cost, OfPools) {
+  npu_cmd_pool c = with<npu_cmd_pool>([](npu_cmd_pool &p) {
+    p.n = 1;
+    p.ih = p.iw = 11;
+    p.c = 10;
+    p.oh = p.ow = 5;
+    p.kh = p.kw = 3;
+  });
+  expect_cost(c, 32 + 18, 0, 0, "9 cells, 250 results are 2 rounds of lanes");
+  c.kh = c.kw = 1;  // 4840 in, 1000 out: 11.4
+  expect_cost(c, 32 + 12, 0, 0, "local memory decides");
+}
+
+TEST(Cost, OfElementwiseCommands) {
+  npu_cmd_eltwise c = with<npu_cmd_eltwise>([](npu_cmd_eltwise &e) {
+    std::fill_n(e.dims, 5, 1u);
+    e.dims[3] = 10;
+    e.dims[4] = 26;
+    e.a_stride[3] = 26;
+    e.a_stride[4] = e.b_stride[4] = 1;  // b is one row for all
+  });
+  // 260 results: 3 rounds of lanes. Local: 260 + 260 + 26 elements, 2184 bytes: 4.3.
+  expect_cost(c, 32 + 5, 0, 0, "local memory decides");
+  c.subop = NPU_ELTWISE_DIV;
+  expect_cost(c, 32 + 4 * 3, 0, 0, "a division takes four times as long");
+  c.act = NPU_ACT_TANH;
+  expect_cost(c, 32 + 4 * 3 + 4 * 3, 0, 0, "a fused tanh");
+  c.subop = NPU_ELTWISE_MUL;
+  c.act = NPU_ACT_NONE;
+  c.dims[3] = 20;  // 520 results and as many of a: 4160 bytes, 8.1; with 26 of b 8.3
+  expect_cost(c, 32 + 9, 0, 0, "b is read once");
+  c.flags = NPU_ELTWISEF_B_IMM;
+  c.b_stride[4] = 0;
+  c.dims[3] = 19;
+  c.dims[4] = 27;  // 513 results: 4104 bytes, 8.02 and 5 rounds of lanes
+  expect_cost(c, 32 + 9, 0, 0, "a constant is no operand");
+  expect_cost(with<npu_cmd_unary>([](npu_cmd_unary &u) { u.count = 300, u.subop = NPU_ACT_RELU; }), 32 + 5, 0, 0,
+              "300 in and out: 2400 bytes, 4.7");
+  expect_cost(sigmoid(300), 32 + 4 * 3, 0, 0, "a sigmoid takes four times as long");
+}
+
+TEST(Cost, OfSoftmax) {
+  expect_cost(with<npu_cmd_softmax>([](npu_cmd_softmax &s) { s.rows = 5, s.cols = 30; }), 32 + 8 * 2, 0, 0,
+              "150 elements are 2 rounds of lanes, 8 passes");
 }
 
 TEST(Time, KnownSmallJob) {

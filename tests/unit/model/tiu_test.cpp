@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "machine.h"
+#include "tests/unit/model/machine.h"
 
 namespace npu::test {
 namespace {
@@ -305,6 +305,55 @@ TEST(Operands, EachPointwiseCommandGetsItsOwn) {
   for (unsigned y = 0; y < 4; ++y)
     for (unsigned k = 0; k < 4; ++k) EXPECT_EQ(r[1024 + y * 4 + k], x[(2 * y + 1) * 8 + 2 * k + 1]);
   for (unsigned i = 0; i < 32; ++i) EXPECT_NEAR(r[2048 + 2 * i], 0.26894142f, 1e-6);
+}
+
+/// 32 MiB of weights that are one page of system memory, mapped again and again: every page is a bus access.
+struct ManyPages {
+  static constexpr uint64_t kPages = 8192, kVa = uint64_t{5} << 40;
+
+  explicit ManyPages(Machine &m) : page(m.allocate(kPage, Place::System)) {
+    for (uint64_t i = 0; i < kPages; ++i) m.map(0, kVa + i * kPage, m.physical(0, page.va), NPU_PTE_SYSTEM);
+    job.regions = {Area{0, kVa, kPages * kPage}.region(NPU_ACCESS_READ)};
+    job.tiu(with<npu_cmd_matmul>([](npu_cmd_matmul &c) {
+      c.out_addr = 65536;
+      c.batch = c.m = 1;
+      c.k = 1024;
+      c.n = 8192;
+    }));
+  }
+
+  const Area page;
+  JobSpec job;
+};
+
+TEST(LargeFetch, CanBeStopped) {
+  Machine m;
+  ManyPages weights(m);
+  TestQueue &q = m.queue(0);
+  for (const bool core_reset : {false, true}) {
+    m.board.block(m.physical(0, weights.page.va));
+    const uint64_t id = q.submit(weights.job);
+    m.board.wait_blocked();
+    const uint64_t before = m.board.transfers();
+    if (core_reset)
+      m.w32(NPU_REG_CORE_RESET, 3);
+    else
+      q.abort(id);
+    m.board.release();
+    EXPECT_STATUS(q.wait(), core_reset ? NPU_STATUS_CORE_RESET : NPU_STATUS_ABORTED);
+    EXPECT_LT(m.board.transfers() - before, ManyPages::kPages / 2) << "long before the last page";
+  }
+  EXPECT_STATUS(q.run(weights.job), NPU_STATUS_OK);
+}
+
+TEST(LargeFetch, ReadsNothingOfAnOperandWithAHole) {
+  Machine m;
+  ManyPages weights(m);
+  m.unmap(0, ManyPages::kVa + (ManyPages::kPages - 1) * kPage);
+  m.board.poison(m.physical(0, weights.page.va));
+  const npu_cqe c = m.run(weights.job);
+  EXPECT_STATUS(c, NPU_STATUS_PAGE_FAULT);
+  EXPECT_EQ(c.fault_addr, ManyPages::kVa + (ManyPages::kPages - 1) * kPage);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -12,9 +13,9 @@
 #include <limits>
 #include <regex>
 
-#include "compare.h"
-#include "models.h"
-#include "options.h"
+#include "tests/unit/runtime/models.h"
+#include "tools/bmrt_test/compare.h"
+#include "tools/bmrt_test/options.h"
 
 namespace {
 
@@ -31,13 +32,26 @@ Comparison floats(const Floats &got, const Floats &expected, double accuracy = 1
 }
 
 TEST(Compare, FloatsAreRelativeToTheLargestExpectedOne) {
-  EXPECT_TRUE(floats({0.009f}, {0.0f}).equal);
-  EXPECT_FALSE(floats({0.011f}, {0.0f}).equal);
+  EXPECT_TRUE(floats({2e-5f, 1e-3f}, {1.1e-5f, 1e-3f}).equal);  // 1e-2 * 1e-3
+  EXPECT_FALSE(floats({2.2e-5f, 1e-3f}, {1.1e-5f, 1e-3f}).equal);
+  EXPECT_FALSE(floats({0.0f, 0.0f}, {1.1e-5f, 1e-3f}).equal) << "small numbers are not zero";
+  EXPECT_FALSE(floats({1e-30f}, {0.0f}).equal);
   EXPECT_TRUE(floats({0.9f, 100.0f}, {0.0f, 100.0f}).equal);  // 1e-2 * 100
   EXPECT_FALSE(floats({1.1f, 100.0f}, {0.0f, 100.0f}).equal);
   EXPECT_FALSE(floats({0.0f, 1000.0f}, {0.0f, 1.0f}).equal);  // what was got does not count
   EXPECT_TRUE(floats({1.0f}, {1.0f}, 0).equal);
   EXPECT_FALSE(floats({std::nextafter(1.0f, 2.0f)}, {1.0f}, 0).equal);
+}
+
+TEST(Compare, WhatADeviceMayFlushToZeroIsZero) {
+  constexpr float kNormal = std::numeric_limits<float>::min();
+  EXPECT_TRUE(floats({0.0f}, {kNormal / 2}).equal);
+  EXPECT_TRUE(floats({-kNormal}, {0.0f}).equal);
+  EXPECT_FALSE(floats({kNormal * 1.5f}, {0.0f}).equal);
+  const uint16_t zero[] = {0}, largest_subnormal[] = {0x03ff}, above[] = {0x0401}, bf[] = {0x0081};
+  EXPECT_TRUE(compare(BM_FLOAT16, zero, largest_subnormal, 1, {0, 0}).equal);
+  EXPECT_FALSE(compare(BM_FLOAT16, zero, above, 1, {0, 0}).equal);
+  EXPECT_FALSE(compare(BM_BFLOAT16, zero, bf, 1, {0, 0}).equal);
 }
 
 TEST(Compare, NotANumberAndInfinityAreOnlyEqualToThemselves) {
@@ -52,7 +66,7 @@ TEST(Compare, DescribesTheFirstAndTheLargestDifference) {
   const int dims[] = {2, 3};
   bm_shape_t shape;
   bmrt_shape(&shape, dims, 2);
-  const Comparison c = floats({0, 0, 0, 0, 0.5f, 3}, {0, 0, 0, 0, 0, 0});
+  const Comparison c = floats({1, 0, 0, 0, 0.5f, 3}, {1, 0, 0, 0, 0, 0});
   EXPECT_EQ(c.mismatches, 2u);
   EXPECT_EQ(bmrt_test::describe(c, shape),
             "element 4 (index [1,1]): got 0.5, expected 0, difference 0.5 is above 0.01; 2 of 6 elements differ, "
@@ -144,9 +158,9 @@ class Program : public testing::Test {
   void write(const std::string &name, const Floats &v) { write(name, v.data(), v.size() * sizeof(float)); }
   void model(const std::vector<uint8_t> &bytes) { write("compilation.bmodel", bytes.data(), bytes.size()); }
 
-  /// Exit code; all output in `text`.
-  int run(const std::string &args) {
-    const std::string command = std::string(BMRT_TEST_PROGRAM) + " " + args + " 2>&1";
+  /// Exit code; all output in `text`. `before` stands before the program in the command.
+  int run(const std::string &args, const std::string &before = "") {
+    const std::string command = before + BMRT_TEST_PROGRAM + " " + args + " 2>&1";
     text.clear();
     FILE *p = popen(command.c_str(), "r");
     for (int c; (c = fgetc(p)) != EOF;) text += static_cast<char>(c);
@@ -175,6 +189,23 @@ TEST_F(Program, ComparesAContextDirectory) {
   EXPECT_TRUE(printed("modelled cycles ")) << text;
   for (const char *what : {"load bmodel time(s): ", "load input time(s): ", "calculate time(s): ", "compare time(s): "})
     EXPECT_TRUE(printed(what)) << text;
+}
+
+// Where there is no card, a program that was not told to take the simulator says that it does, once.
+TEST_F(Program, SaysThatItTakesTheSimulator) {
+  constexpr const char *kNotice = "using the simulator";
+  const bool card = access("/dev/accel/accel0", F_OK) == 0;
+  model(plus_model());
+  const auto notices = [&](const char *environment) {
+    const std::string before = "env -u NPU_DEVICE -u NPU_SIM -u NPU_QUIET " + std::string(environment) + " ";
+    EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --loopnum 2 --thread_num 2", before), 0) << text;
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find(kNotice, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(notices(""), card ? 0u : 1u) << text;
+  EXPECT_EQ(notices("NPU_DEVICE=auto"), card ? 0u : 1u) << text;
+  EXPECT_EQ(notices("NPU_QUIET=1"), 0u) << text;
 }
 
 TEST_F(Program, NamesTheFirstMismatch) {
@@ -212,7 +243,8 @@ TEST_F(Program, WritesAProfile) {
   EXPECT_EQ(run("--context_dir " + dir_ + " --compare 0 --profile"), 0) << text;
   std::ifstream file(dir_ + "/bmrt_test_profile.json");
   const std::string trace{std::istreambuf_iterator<char>(file), {}};
-  for (const char *what : {"bmrt_load_bmodel", "submit", "\"plus\""}) EXPECT_NE(trace.find(what), std::string::npos) << what;
+  for (const char *what : {"bmrt_load_bmodel", "submit", "\"plus\""})
+    EXPECT_NE(trace.find(what), std::string::npos) << what;
   for (const char *engine : {"TIU", "GDMA"}) /* of whichever core was free */
     EXPECT_TRUE(std::regex_search(trace, std::regex(std::string("core [0-9] ") + engine))) << engine;
 }
@@ -242,20 +274,20 @@ TEST_F(Program, TakesTheDataOfTheChosenNetworkFromTheWhole) {
 }
 
 TEST_F(Program, TellsFailuresApart) {
-  EXPECT_EQ(run(""), 1) << text;
+  EXPECT_EQ(run(""), 2) << text;
   EXPECT_EQ(run("--help"), 0) << text;
   EXPECT_EQ(run("--version"), 0) << text;
   EXPECT_TRUE(printed("bmrt_test ")) << text;
-  EXPECT_EQ(run("--bmodel /nonexistent"), 2) << text;
+  EXPECT_EQ(run("--bmodel /nonexistent"), 1) << text;
   EXPECT_TRUE(printed("/nonexistent: cannot open: No such file")) << text;
   model(plus_model());
-  EXPECT_EQ(run("--context_dir " + dir_), 2) << text;
+  EXPECT_EQ(run("--context_dir " + dir_), 1) << text;
   EXPECT_TRUE(printed("/input_ref_data.dat: cannot open")) << text;
   write("input_ref_data.dat", Floats{1, 2});
-  EXPECT_EQ(run("--context_dir " + dir_), 2) << text;
+  EXPECT_EQ(run("--context_dir " + dir_), 1) << text;
   EXPECT_TRUE(printed("input_ref_data.dat: has 8 bytes, the tensors of the model need 32")) << text;
-  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --devid 7"), 2) << text;
-  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --net_idx 1"), 2) << text;
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --devid 7"), 1) << text;
+  EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --net_idx 1"), 1) << text;
   EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --net_idx 0 --shapes [9]"), 3) << text;
   EXPECT_TRUE(printed("no stage has the input shapes [9]; expected [1,8]")) << text;
   EXPECT_EQ(run("--bmodel " + dir_ + "/compilation.bmodel --core_list 77"), 3) << text;

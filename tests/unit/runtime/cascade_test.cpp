@@ -2,8 +2,8 @@
 // Distributed networks: steps on several cards, or on one.
 #include <thread>
 
-#include "fixture.h"
 #include "npu_isa.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The container: what the builder writes is read back; what is damaged is refused with a reason.
-#include "container.h"
+#include "runtime/bmodel/container.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <functional>
 #include <random>
 
-#include "models.h"
 #include "npu_isa.h"
 #include "npu_regs.h"
+#include "tests/unit/runtime/models.h"
 
 namespace {
 
@@ -28,25 +28,26 @@ using npu::bmodel::read_program;
 using Bytes = std::vector<uint8_t>;
 
 std::string container_error(const Bytes &bytes) {
-  std::string why;
-  const auto c = Container::from_memory(bytes.data(), bytes.size(), why);
-  EXPECT_EQ(c == nullptr, !why.empty());
-  return why;
+  std::unique_ptr<Container> c;
+  const npu::Status status = Container::from_memory(bytes.data(), bytes.size(), c);
+  EXPECT_EQ(c != nullptr, status.ok());
+  return status.message();
 }
 
 /// The first complaint about container, hashes or any program; empty: all is well.
-std::string full_check(const Bytes &bytes) {
-  std::string why;
-  const auto c = Container::from_memory(bytes.data(), bytes.size(), why);
-  if (!c) return why;
-  why = c->verify_hashes();
+npu::Status first_error(const Bytes &bytes) {
+  std::unique_ptr<Container> c;
+  NPU_TRY(Container::from_memory(bytes.data(), bytes.size(), c));
+  NPU_TRY(c->verify_hashes());
   for (const fb::Net *net : *c->model().net())
-    for (size_t s = 0; net->parameter() && s < net->parameter()->size() && why.empty(); ++s) {
+    for (size_t s = 0; net->parameter() && s < net->parameter()->size(); ++s) {
       Program p;
-      why = read_program(*c, *net, *net->parameter()->Get(static_cast<unsigned>(s)), p);
+      NPU_TRY(read_program(*c, *net, *net->parameter()->Get(static_cast<unsigned>(s)), p));
     }
-  return why;
+  return {};
 }
+
+std::string full_check(const Bytes &bytes) { return first_error(bytes).message(); }
 
 FileHeader &header(Bytes &bytes) { return *reinterpret_cast<FileHeader *>(bytes.data()); }
 
@@ -68,11 +69,11 @@ Bytes single() { return test_models::file({test_models::net("affine", {test_mode
 TEST(Container, ReturnsWhatTheBuilderWrote) {
   const npu::bmodel::StageDesc stage = test_models::affine(16);
   const Bytes bytes = test_models::file({test_models::net("n", {stage})});
-  std::string why;
-  const auto c = Container::from_memory(bytes.data(), bytes.size(), why);
-  ASSERT_TRUE(c) << why;
-  EXPECT_EQ(c->verify_hashes(), "");
-  EXPECT_EQ(check_chip(*c), "");
+  std::unique_ptr<Container> c;
+  const npu::Status opened = Container::from_memory(bytes.data(), bytes.size(), c);
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  EXPECT_EQ(c->verify_hashes().message(), "");
+  EXPECT_EQ(check_chip(*c).message(), "");
   const fb::Net &net = *c->model().net()->Get(0);
   const fb::NetParameter &p = *net.parameter()->Get(0);
   EXPECT_EQ(net.name()->str(), "n");
@@ -83,7 +84,7 @@ TEST(Container, ReturnsWhatTheBuilderWrote) {
   const auto coeff = c->binary(p.coeff_mem()->binary_coeff());
   EXPECT_EQ(Bytes(coeff.begin(), coeff.end()), stage.coeff);
   Program program;
-  ASSERT_EQ(read_program(*c, net, p, program), "");
+  ASSERT_EQ(read_program(*c, net, p, program).message(), "");
   EXPECT_EQ(Bytes(program.tiu.begin(), program.tiu.end()), stage.tiu);
   EXPECT_EQ(Bytes(program.gdma.begin(), program.gdma.end()), stage.gdma);
   ASSERT_EQ(program.regions.size(), 4u);
@@ -99,8 +100,8 @@ TEST(Container, ReadsFromAnyAlignment) {
   for (size_t shift = 0; shift < 8; ++shift) {
     Bytes moved(bytes.size() + shift);
     std::copy(bytes.begin(), bytes.end(), moved.begin() + static_cast<std::ptrdiff_t>(shift));
-    std::string why;
-    EXPECT_TRUE(Container::from_memory(moved.data() + shift, bytes.size(), why)) << why;
+    std::unique_ptr<Container> c;
+    EXPECT_EQ(Container::from_memory(moved.data() + shift, bytes.size(), c).message(), "");
   }
 }
 
@@ -142,6 +143,40 @@ TEST(Container, RefusesBinariesBeyondTheBlob) {
   Bytes bytes = test_models::sample();
   header(bytes).binary_size = 128;  // the blob ends early: later binaries lie outside
   EXPECT_NE(container_error(bytes).find("lie beyond the 128 bytes of binary data"), std::string::npos);
+}
+
+/// The coefficients' entry of the only network, inside the file's bytes.
+const fb::CoeffMem &coefficients(const Bytes &bytes) {
+  return *fb::GetModel(bytes.data() + sizeof(FileHeader))->net()->Get(0)->parameter()->Get(0)->coeff_mem();
+}
+
+TEST(Container, RefusesABinaryThatBeginsInsideTheBlobAndEndsBeyondIt) {
+  Bytes bytes = single();
+  auto *entry = const_cast<fb::Binary *>(coefficients(bytes).binary_coeff());
+  const uint64_t blob = header(bytes).binary_size, start = entry->start();
+  *entry = fb::Binary(start, blob - start);
+  EXPECT_EQ(container_error(bytes), "");
+  for (const uint64_t size : {blob - start + 1, blob + 1, ~uint64_t{0} - start, ~uint64_t{0}}) {
+    *entry = fb::Binary(start, size);
+    EXPECT_NE(container_error(bytes).find("corrupt: coefficients at " + std::to_string(start) + " with " +
+                                          std::to_string(size) + " bytes lie beyond"),
+              std::string::npos)
+        << size;
+  }
+}
+
+TEST(Container, ReadsNothingBehindTheHeadIfThatIsAllThereIs) {
+  const Bytes bytes = single();
+  Bytes head(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(
+                                                bytes.size() - header(const_cast<Bytes &>(bytes)).binary_size));
+  std::unique_ptr<Container> c;
+  const npu::Status opened = Container::from_head(head.data(), bytes.size(), c);
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  EXPECT_TRUE(c->binary(coefficients(bytes).binary_coeff()).empty());
+  auto *entry = const_cast<fb::Binary *>(coefficients(head).binary_coeff());
+  *entry = fb::Binary(entry->start(), header(head).binary_size + 1u);
+  const std::string error = Container::from_head(head.data(), bytes.size(), c).message();
+  EXPECT_NE(error.find("lie beyond"), std::string::npos) << error;
 }
 
 // Every seeded corruption gives an error or a model that reads consistently; sanitizers watch for the rest.
@@ -203,10 +238,10 @@ TEST(Container, NamesTheChipOfAVendorModel) {
   Bytes bytes(sizeof(FileHeader));
   header(bytes) = {npu::bmodel::kMagic, sizeof(FileHeader), b.GetSize(), 0, {}};
   bytes.insert(bytes.end(), b.GetBufferPointer(), b.GetBufferPointer() + b.GetSize());
-  std::string why;
-  const auto c = Container::from_memory(bytes.data(), bytes.size(), why);
-  ASSERT_TRUE(c) << why;
-  EXPECT_EQ(check_chip(*c), "(memory): compiled for BM1684X, this device is QNPU1");
+  std::unique_ptr<Container> c;
+  const npu::Status opened = Container::from_memory(bytes.data(), bytes.size(), c);
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  EXPECT_EQ(check_chip(*c).message(), "(memory): compiled for BM1684X, this device is QNPU1");
 }
 
 TEST(Container, FindsChangedCoefficients) {
@@ -214,10 +249,26 @@ TEST(Container, FindsChangedCoefficients) {
   const size_t blob = sizeof(FileHeader) + header(bytes).flatbuffers_size;
   const auto *coeff = fb::GetModel(bytes.data() + sizeof(FileHeader))->net()->Get(0)->parameter()->Get(0)->coeff_mem();
   bytes[blob + coeff->binary_coeff()->start() + 5] ^= 0x10;
-  std::string why;
-  const auto c = Container::from_memory(bytes.data(), bytes.size(), why);
-  ASSERT_TRUE(c) << why;
-  EXPECT_NE(c->verify_hashes().find("do not have the SHA-256"), std::string::npos);
+  std::unique_ptr<Container> c;
+  const npu::Status opened = Container::from_memory(bytes.data(), bytes.size(), c);
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  EXPECT_NE(c->verify_hashes().message().find("do not have the SHA-256"), std::string::npos);
+}
+
+TEST(Container, CannotVerifyCoefficientsWithoutAWholeHash) {
+  for (const uint32_t size : {0u, 31u, 33u}) {
+    Bytes bytes = single();
+    // A vector begins with its length.
+    auto *hash = const_cast<uint8_t *>(reinterpret_cast<const uint8_t *>(coefficients(bytes).check_code()));
+    std::memcpy(hash, &size, sizeof size);
+    std::unique_ptr<Container> c;
+    const npu::Status opened = Container::from_memory(bytes.data(), bytes.size(), c);
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    EXPECT_NE(
+        c->verify_hashes().message().find("the file has no SHA-256 of the coefficients of network 'affine' stage 0"),
+        std::string::npos)
+        << size;
+  }
 }
 
 class TempFile {
@@ -237,19 +288,23 @@ class TempFile {
 TEST(Container, OpensReadOnlyFiles) {
   const TempFile f(single());
   ASSERT_EQ(chmod(f.path(), 0400), 0);
-  std::string why;
-  EXPECT_TRUE(Container::open(f.path(), why)) << why;
+  std::unique_ptr<Container> c;
+  EXPECT_EQ(Container::open(f.path(), c).message(), "");
 }
 
 TEST(Container, NamesTheFileThatItCannotOpen) {
-  std::string why;
-  EXPECT_FALSE(Container::open("/nonexistent/x.bmodel", why));
-  EXPECT_EQ(why, "/nonexistent/x.bmodel: cannot open: No such file or directory");
-  EXPECT_FALSE(Container::open("/tmp", why));
-  EXPECT_EQ(why, "/tmp: not a regular file");
+  std::unique_ptr<Container> c;
+  EXPECT_EQ(Container::open("/nonexistent/x.bmodel", c).message(),
+            "/nonexistent/x.bmodel: cannot open: No such file or directory");
+  EXPECT_EQ(Container::open("/tmp", c).message(), "/tmp: not a regular file");
+  const std::string pipe = testing::TempDir() + "npu-container-pipe-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(Container::open(pipe, c).message(), pipe + ": not a regular file");  // without waiting for a writer
+  unlink(pipe.c_str());
   const TempFile empty(Bytes{});
-  EXPECT_FALSE(Container::open(empty.path(), why));
-  EXPECT_NE(why.find("0 bytes, shorter than the 64-byte header"), std::string::npos);
+  EXPECT_NE(Container::open(empty.path(), c).message().find("0 bytes, shorter than the 64-byte header"),
+            std::string::npos);
+  EXPECT_EQ(c, nullptr);
 }
 
 // ---- the program header and its tables
@@ -298,17 +353,52 @@ const Damage kDamages[] = {
     {"RegionReserved", [](Bytes &b) { program_region(b, 1).reserved1 = 1; }, "region 1: reserved words"},
 };
 
+std::string error_of(const npu::bmodel::StageDesc &stage) {
+  return full_check(test_models::file({test_models::net("n", {stage})}));
+}
+
+TEST(Program, HasAtMostAsManyRegionsAsAJobHasRoomFor) {
+  npu::bmodel::StageDesc stage = test_models::affine(16);
+  stage.regions.resize(NPU_MAX_REGIONS - 2, stage.regions[0]);
+  EXPECT_EQ(error_of(stage), "");
+  stage.regions.push_back(stage.regions[0]);
+  EXPECT_NE(error_of(stage).find("a table of the program header"), std::string::npos) << error_of(stage);
+}
+
+TEST(Program, BothTensorsOfAnAliasExist) {
+  npu::bmodel::StageDesc stage = test_models::affine(16);
+  stage.aliases = {{0, 0, 0}};
+  EXPECT_EQ(error_of(stage), "");
+  for (const npu_program_alias alias : {npu_program_alias{1, 0, 0}, npu_program_alias{0, 1, 0}}) {
+    stage.aliases = {alias};
+    EXPECT_NE(error_of(stage).find("an alias names a tensor that does not exist"), std::string::npos)
+        << error_of(stage);
+  }
+}
+
+TEST(Program, DimensionsArePositiveIntegersOf32Bits) {
+  for (const uint64_t dim : {uint64_t{0}, uint64_t{0x80000000}, ~uint64_t{0}}) {
+    Bytes bytes = single();
+    const auto *tensor =
+        fb::GetModel(bytes.data() + sizeof(FileHeader))->net()->Get(0)->parameter()->Get(0)->input_tensor()->Get(0);
+    auto *dims = const_cast<uint8_t *>(tensor->shape()->Get(0)->dim()->Data());
+    std::memcpy(dims, &dim, sizeof dim);
+    EXPECT_NE(full_check(bytes).find("input 'x' has the dim " + std::to_string(dim)), std::string::npos)
+        << full_check(bytes);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Container, DamagedProgram, testing::ValuesIn(kDamages),
                          [](const auto &info) { return std::string(info.param.name); });
 
 TEST(Builder, RefusesDescriptionsThatMakeNoModel) {
   Bytes out;
-  EXPECT_NE(npu::bmodel::build({}, out), "");
-  EXPECT_NE(npu::bmodel::build({{test_models::net("", {test_models::sum()})}, ""}, out), "");
-  EXPECT_NE(npu::bmodel::build({{test_models::net("n", {})}, ""}, out), "");
+  EXPECT_FALSE(npu::bmodel::build({}, out).ok());
+  EXPECT_FALSE(npu::bmodel::build({{test_models::net("", {test_models::sum()})}, ""}, out).ok());
+  EXPECT_FALSE(npu::bmodel::build({{test_models::net("n", {})}, ""}, out).ok());
   npu::bmodel::StageDesc odd = test_models::sum();
   odd.gdma.pop_back();
-  EXPECT_NE(npu::bmodel::build({{test_models::net("n", {odd})}, ""}, out), "");
+  EXPECT_FALSE(npu::bmodel::build({{test_models::net("n", {odd})}, ""}, out).ok());
 }
 
 TEST(Builder, IsReproducible) { EXPECT_EQ(test_models::sample(), test_models::sample()); }

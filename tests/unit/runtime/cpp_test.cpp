@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C++ interface: contexts, networks, tensors, and what they say when something is wrong.
 #include "bmruntime_cpp.h"
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

@@ -3,7 +3,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "fixture.h"
+#include "npu_isa.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 
@@ -106,6 +107,27 @@ TEST_F(DynamicTest, OtherShapesAreRefused) {
   bm_tensor_t out = tensor(y.mem(), {3, 4});
   EXPECT_FALSE(get_bmodel_api_info_c(p_bmrt, "any", &in, 1, &out, 1, true, false));
   EXPECT_TRUE(contains(bmrt_last_error(), "a batch that is smaller than its stage's")) << bmrt_last_error();
+}
+
+TEST_F(DynamicTest, AllInputsHaveTheSameBatch) {
+  test_models::Stage s;
+  s.input("a", {4, 4}).input("b", {4, 4}).output("c", {4, 4});
+  s.copy(s.in(0), 0, NPU_REGION_LOCAL, 0, 16).copy(s.in(1), 0, NPU_REGION_LOCAL, 1024, 16);
+  s.add(0, 1024, 2048, 16, 2).copy(NPU_REGION_LOCAL, 2048, s.out(0), 0, 16, 1);
+  StageDesc stage = s.finish();
+  stage.is_dynamic = stage.n_dynamic = 1;
+  ASSERT_TRUE(load(file({net("two", {stage})}))) << bmrt_last_error();
+  const DeviceFloats a(handle, numbers(4)), b(handle, numbers(4)), c(handle, Floats(16));
+  bm_tensor_t out = tensor(c.mem(), {4, 4});
+  const auto launch_two = [&](int first, int second) {
+    const bm_tensor_t in[] = {tensor(a.mem(), {first, 4}), tensor(b.mem(), {second, 4})};
+    return bmrt_launch_tensor_ex(p_bmrt, "two", in, 2, &out, 1, true, false);
+  };
+  EXPECT_TRUE(launch_two(3, 3)) << bmrt_last_error();
+  for (const auto &[first, second] : {std::pair{3, 2}, {2, 3}, {4, 3}, {3, 4}}) {
+    EXPECT_FALSE(launch_two(first, second));
+    EXPECT_TRUE(contains(bmrt_last_error(), "no stage has the input shapes")) << bmrt_last_error();
+  }
 }
 
 TEST_F(DynamicTest, WhatCannotBeDynamicIsRefused) {

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 #include <cstdlib>
 

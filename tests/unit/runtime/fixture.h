@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "bmlib_internal.h"
 #include "bmruntime_interface.h"
-#include "models.h"
 #include "npu.h"
+#include "tests/unit/runtime/models.h"
 
 namespace test_runtime {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Stages of several sub-networks: what is read, and what is refused with the reason.
-#include "flow.h"
+#include "runtime/bmodel/flow.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "models.h"
+#include "tests/unit/runtime/models.h"
 
 namespace {
 
@@ -19,14 +19,14 @@ using test_models::tensor;
 
 std::string read(const StageDesc &stage, Flow &flow) {
   const auto bytes = test_models::file({test_models::net("n", {stage})});
-  std::string why;
-  const auto c = Container::from_memory(bytes.data(), bytes.size(), why);
-  if (!c) return why;
+  std::unique_ptr<Container> c;
+  const npu::Status opened = Container::from_memory(bytes.data(), bytes.size(), c);
+  if (!opened.ok()) return opened.message();
   const auto &p = *c->model().net()->Get(0)->parameter()->Get(0);
   EXPECT_TRUE(npu::bmodel::has_flow(p));
   npu::bmodel::Program program;
-  EXPECT_NE(npu::bmodel::read_program(*c, *c->model().net()->Get(0), p, program), "");
-  return npu::bmodel::read_flow(*c, p, flow);
+  EXPECT_FALSE(npu::bmodel::read_program(*c, *c->model().net()->Get(0), p, program).ok());
+  return npu::bmodel::read_flow(*c, p, flow).message();
 }
 
 TEST(FlowReader, GivesTensorsAndOrder) {
@@ -98,6 +98,8 @@ const Damage kDamages[] = {
      "sub-network 1: it reads 'yes', which is not written before"},
     {"ReadTooEarly", [](StageDesc &s) { s.subs[1].inputs[0].name = "m"; },
      "sub-network 1: it reads 'm', which is not written before"},
+    {"WrittenOnOneWayOnly", [](StageDesc &s) { s.subs[4].inputs[0].name = "ten"; },
+     "sub-network 4: it reads 'ten', which is not written before on every way to it"},
     {"TwoWriters", [](StageDesc &s) { s.subs[2].outputs[0].name = "ten"; },
      "sub-network 2: it writes 'ten', which sub-network 1 writes, too"},
     {"WritesAnInput", [](StageDesc &s) { s.subs[4].outputs[0].name = "x"; },

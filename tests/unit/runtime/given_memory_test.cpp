@@ -3,7 +3,7 @@
 #include <cstring>
 #include <thread>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 
@@ -263,7 +263,7 @@ TEST_F(GivenMemoryTest, LaunchesTakeTurnsWithTheActivationMemory) {
     const uint64_t before = memory().file_card;
     std::vector<std::thread> threads;
     for (int t = 0; t < 6; ++t)
-      threads.emplace_back([this, t, runtime] {
+      threads.emplace_back([t, runtime] {
         const char *const names[] = {"one", "two", "three"};
         const size_t count = t % 3 == 2 ? 8 : 16;
         for (int i = 0; i < 25; ++i) {
@@ -466,6 +466,25 @@ TEST_F(GivenMemoryTest, WrongMemoryIsRefused) {
   bm_free_device(handle, mine.back());  // the last one, io_mem
   mine.pop_back();
   refused(info, "io_mem: device address");
+}
+
+TEST_F(GivenMemoryTest, KindsMayTouchButNotOverlap) {
+  give_all(info);
+  // io_mem, and activation memory around its beginning or end: a byte too many on either side, then none.
+  const auto both = static_cast<int64_t>(bm_mem_get_device_addr(allocate(1 << 16)));
+  const auto io = static_cast<int64_t>(info.io_mem.size), activations = static_cast<int64_t>(info.neuron_mem.size);
+  info.io_mem.addr = both + 16384;
+  for (const int64_t address : {info.io_mem.addr - activations + 1, info.io_mem.addr + io - 1}) {
+    info.neuron_mem.addr = address;
+    refused(info, "io_mem and neuron_mem overlap");
+  }
+  info.neuron_mem.addr = info.io_mem.addr - activations;
+  ASSERT_TRUE(load_into(info, model)) << bmrt_last_error();
+  expect_affine();
+  void *const other = bmrt_create(handle);
+  info.neuron_mem.addr = info.io_mem.addr + io;
+  EXPECT_TRUE(load_into(info, model, other)) << bmrt_last_error();
+  bmrt_destroy(other);
 }
 
 TEST_F(GivenMemoryTest, ALoadThatFailsLeavesTheMemoryToTheCaller) {

@@ -2,8 +2,8 @@
 // stages[].input_mems and output_mems: memory of the runtime that programs use as they like; in networks with addr_mode
 // 1 they keep state there (KV caches) between launches, those with addr_mode 0 have it in common with others of their
 // kind.
-#include "fixture.h"
 #include "npu_isa.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

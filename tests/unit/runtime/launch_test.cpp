@@ -2,7 +2,7 @@
 // Launching: right results, ownership of outputs, shared memory, and arguments that are refused.
 #include <stdlib.h>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 
@@ -354,6 +354,17 @@ TEST_F(LaunchTest, TensorsKnowTheirSizes) {
   bm_free_device(handle, t.device_mem);
   EXPECT_FALSE(bmrt_tensor(&t, p_bmrt, BM_FLOAT32, shape({65536, 65536})));
   EXPECT_FALSE(bmrt_tensor(nullptr, p_bmrt, BM_FLOAT32, shape({1})));
+  EXPECT_FALSE(bmrt_tensor(&t, p_bmrt, BM_FLOAT32, shape({1, -2})));
+  EXPECT_STREQ(bmrt_last_error(), "bmrt_tensor: dimension 1 is -2");
+  EXPECT_FALSE(bmrt_tensor(&t, p_bmrt, static_cast<bm_data_type_t>(15), shape({1})));
+  EXPECT_STREQ(bmrt_last_error(), "bmrt_tensor: type 15 does not exist");
+  const int dims[9] = {};
+  bm_shape_t many;
+  bmrt_shape(&many, dims, 9);
+  EXPECT_EQ(many.num_dims, 0);
+  EXPECT_STREQ(bmrt_last_error(), "bmrt_shape: 9 dims, 0 to 8 are possible");
+  bmrt_shape(&many, nullptr, 2);
+  EXPECT_STREQ(bmrt_last_error(), "bmrt_shape: null pointer instead of dims");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "bmruntime_legacy.h"
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "models.h"
+#include "tests/unit/runtime/models.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -353,9 +353,9 @@ NetDesc net(const std::string &name, std::vector<StageDesc> stages) { return {na
 
 std::vector<uint8_t> file(std::vector<NetDesc> nets) {
   std::vector<uint8_t> bytes;
-  const std::string why = npu::bmodel::build({std::move(nets), ""}, bytes);
-  if (why.empty()) return bytes;
-  std::fprintf(stderr, "test model: %s\n", why.c_str());
+  const npu::Status built = npu::bmodel::build({std::move(nets), ""}, bytes);
+  if (built.ok()) return bytes;
+  std::fprintf(stderr, "test model: %s\n", built.message().c_str());
   std::abort();
 }
 

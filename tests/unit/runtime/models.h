@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "builder.h"
-#include "cpu_param.h"
+#include "runtime/bmodel/builder.h"
+#include "runtime/bmodel/cpu_param.h"
 
 namespace test_models {
 

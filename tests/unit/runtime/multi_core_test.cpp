@@ -3,7 +3,7 @@
 // by side.
 #include <thread>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Dynamic networks whose shapes a launch decides: compiled by the runtime, from the network in the file.
+#include <stdlib.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "bmruntime_legacy.h"
-#include "fixture.h"
-#include "npuc.h"
-#include "onnx_builder.h"
+#include "compiler/api/npuc.h"
+#include "tests/unit/compiler/onnx_builder.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 
@@ -108,6 +113,28 @@ class ShapesTest : public RuntimeTest {
     EXPECT_TRUE(bmrt_shape_is_same(&out.shape, &expected)) << what;
     expect_near(read(handle, out.device_mem), conv_(values, n, h, w), what);
     bm_free_device(handle, out.device_mem);
+  }
+  /// How often the runtime compiles meanwhile. Another runtime's trace, which has the calls of the process, tells.
+  template <class F>
+  int compilations(F what) {
+    char dir[] = "/tmp/shapes-XXXXXX";
+    EXPECT_TRUE(mkdtemp(dir));
+    setenv("BMRUNTIME_ENABLE_PROFILE", "1", 1);
+    setenv("BMRUNTIME_PROFILE_FILE", (std::string(dir) + "/trace").c_str(), 1);
+    void *const tracer = bmrt_create(handle);
+    unsetenv("BMRUNTIME_ENABLE_PROFILE");
+    unsetenv("BMRUNTIME_PROFILE_FILE");
+    what();
+    bmrt_destroy(tracer);
+    int count = 0, calls = 0;
+    for (const auto &path : std::filesystem::directory_iterator(dir)) {
+      const auto events = nlohmann::json::parse(std::ifstream(path.path()));
+      for (const auto &e : events)
+        if (e["ph"] == "X") ++calls, count += e["name"] == "compile";
+    }
+    EXPECT_GT(calls, 0) << "no trace in " << dir;
+    std::filesystem::remove_all(dir);
+    return count;
   }
   void expect_refused(const std::vector<int> &dims, const std::string &message) {
     const DeviceFloats x(handle, Floats(4 * kChannels * 32 * 32));
@@ -233,6 +260,20 @@ TEST_F(ShapesTest, MoreShapesThanAreKeptWork) {
   got.resize(kFilters * 15);
   expect_near(got, conv_(numbers(kChannels * 15), 1, 1, 15), "bm_send_api");
   bmrt_free_api_info(record);
+}
+
+TEST_F(ShapesTest, WhatWasUsedLongestAgoIsForgottenFirst) {
+  constexpr int kKept = 32;  // Variants::kMost
+  const auto shape_number = [this](int i) { run(1, 1 + i / 24, 1 + i % 24); };
+  for (int i = 0; i < kKept; ++i) shape_number(i);
+  shape_number(0);
+  shape_number(kKept);  // in place of shape 1
+  EXPECT_EQ(compilations([&] {
+              for (int i = 0; i <= kKept; ++i)
+                if (i != 1) shape_number(i);
+            }),
+            0);
+  EXPECT_EQ(compilations([&] { shape_number(1); }), 1);
 }
 
 TEST_F(ShapesTest, ThreadsDoNotDisturbEachOther) {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

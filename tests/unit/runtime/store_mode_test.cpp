@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "bmruntime_cpp.h"
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <thread>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 
@@ -151,8 +151,7 @@ TEST_F(SubNetTest, AFailingSubNetworkIsNamed) {
   const DeviceFloats x(handle, kX), y(handle, Floats(8));
   bm_tensor_t in = tensor(x.mem(), {8}), out = tensor(y.mem(), {8}, BM_INT32);
   EXPECT_FALSE(launch("bad", in, out));
-  EXPECT_TRUE(contains(bmrt_last_error(), "network 'bad': sub-network 5: network 'bad': the job failed"))
-      << bmrt_last_error();
+  EXPECT_TRUE(contains(bmrt_last_error(), "network 'bad': sub-network 5: the job failed")) << bmrt_last_error();
   EXPECT_TRUE(contains(bmrt_last_error(), "input 0 'x'")) << bmrt_last_error();
   EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << "the launch has told already";
   ASSERT_TRUE(launch("late", in, out)) << bmrt_last_error();  // nothing looked at the result

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C interface beyond loading and launching: questions, other ways to load, activation memory, copies, launches as
 // data. Every failure has a reason, for the thread and for the callback.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -9,8 +10,9 @@
 #include <cstring>
 #include <fstream>
 
-#include "fixture.h"
+#include "bmruntime_log.h"
 #include "npu_bm_internal.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 
@@ -135,19 +137,55 @@ TEST_F(SurfaceTest, TheCallbackGetsEveryFailure) {
   EXPECT_TRUE(contains(texts[1], "bmrt_load_bmodel: /nonexistent: cannot open")) << texts[1];
 }
 
-TEST_F(SurfaceTest, FailuresAreSilentUnlessTheEnvironmentAsks) {
+TEST_F(SurfaceTest, FailuresAreOnStandardErrorUnlessTheEnvironmentIsAgainstIt) {
   struct {
     const char *level;
     bool printed;
-  } const cases[] = {{nullptr, false}, {"", false}, {"3", false}, {"2", true}, {"-1", true}};
+  } const cases[] = {{nullptr, true}, {"", true}, {"3", false}, {"2", true}, {"-1", true}};
   for (const auto &c : cases) {
     if (c.level) setenv("BMRT_LOG_VERSION", c.level, 1);
     testing::internal::CaptureStderr();
     EXPECT_FALSE(bmrt_load_bmodel(p_bmrt, "/nonexistent"));
-    EXPECT_EQ(contains(testing::internal::GetCapturedStderr(), "[BMRT] bmrt_load_bmodel: /nonexistent"), c.printed)
+    EXPECT_EQ(contains(testing::internal::GetCapturedStderr(), "[BMRT][error] bmrt_load_bmodel: /nonexistent"),
+              c.printed)
         << (c.level ? c.level : "unset");
   }
   unsetenv("BMRT_LOG_VERSION");
+}
+
+/// What a failure prints.
+std::string printed(void *p_bmrt) {
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(bmrt_load_bmodel(p_bmrt, "/nonexistent"));
+  return testing::internal::GetCapturedStderr();
+}
+
+void ignore(void *, const char *) {}
+
+std::string logged;
+void keep_log(const char *tag, int, const char *format, va_list arguments) {
+  char text[256];
+  vsnprintf(text, sizeof text, format, arguments);
+  logged = std::string(tag) + ": " + text;
+}
+
+TEST_F(SurfaceTest, FailuresAreNotPrintedWhereTheProgramGetsThemOrWantsNone) {
+  EXPECT_EQ(bmrt_get_current_log_level(), BMRT_LogLevel::WRONG);
+  bmrt_set_current_log_level(BMRT_LogLevel::FATAL);
+  EXPECT_EQ(bmrt_get_current_log_level(), BMRT_LogLevel::FATAL);
+  EXPECT_EQ(printed(p_bmrt), "");
+  bmrt_set_current_log_level(BMRT_LogLevel::INFO);
+  EXPECT_NE(printed(p_bmrt), "");
+  bmrt_set_error_callback(ignore, nullptr);
+  EXPECT_EQ(printed(p_bmrt), "");
+  bmrt_set_error_callback(nullptr, nullptr);
+  bmlib_log_set_level(BMLIB_LOG_QUIET);
+  EXPECT_EQ(printed(p_bmrt), "");
+  bmlib_log_set_level(BMLIB_LOG_ERROR);
+  bmlib_log_set_callback(keep_log);
+  EXPECT_EQ(printed(p_bmrt), "");
+  bmlib_log_set_callback(nullptr);
+  EXPECT_TRUE(contains(logged, "BMRT: bmrt_load_bmodel: /nonexistent: cannot open")) << logged;
 }
 
 TEST_F(SurfaceTest, TensorsOfLaunchesAreSavedWhereTheEnvironmentWantsIt) {
@@ -252,6 +290,36 @@ TEST_F(SurfaceTest, AModelSaysWhatItNeeds) {
   EXPECT_FALSE(bmrt_get_bmodel_data_info(bytes.data(), bytes.size(), nullptr));
 }
 
+/// The header and the flatbuffer, and nothing behind them that could be read.
+std::vector<uint8_t> head(const std::vector<uint8_t> &bytes) {
+  uint32_t flat;
+  std::memcpy(&flat, bytes.data() + 8, sizeof flat);
+  return {bytes.begin(), bytes.begin() + 64 + flat};
+}
+
+TEST_F(SurfaceTest, TheHeadOfAModelSaysWhatIsEnoughForIt) {
+  for (const auto &bytes :
+       {sample(), file({net("relay", {test_models::relay()})}), file({net("flow", {test_models::choose()})}),
+        file({net("stages", {plus({1, 4}, 1), plus({2, 4}, 2)})})}) {
+    mem_info_t whole, from_head;
+    ASSERT_TRUE(bmrt_get_bmodel_data_info(bytes.data(), bytes.size(), &whole)) << bmrt_last_error();
+    ASSERT_TRUE(bmrt_get_bmodel_info_from_data(head(bytes).data(), &from_head, bytes.size())) << bmrt_last_error();
+    EXPECT_GE(from_head.instruction_mem.size, whole.instruction_mem.size);
+    EXPECT_EQ(from_head.coeff_mem.size, whole.coeff_mem.size);
+    EXPECT_EQ(from_head.io_mem.size, whole.io_mem.size);
+    EXPECT_GE(from_head.neuron_mem.size, whole.neuron_mem.size);
+    EXPECT_EQ(from_head.coeff_mem.addr, -1);
+  }
+  mem_info_t info;
+  const auto bytes = sample();
+  EXPECT_FALSE(bmrt_get_bmodel_info_from_data(head(bytes).data(), &info, bytes.size() - 1));
+  EXPECT_TRUE(contains(bmrt_last_error(), "truncated: the header announces")) << bmrt_last_error();
+  EXPECT_FALSE(bmrt_get_bmodel_info_from_data(bytes.data(), &info, 63));
+  EXPECT_FALSE(bmrt_get_bmodel_info_from_data(bytes.data(), &info, 0));
+  EXPECT_FALSE(bmrt_get_bmodel_info_from_data(nullptr, &info, bytes.size()));
+  EXPECT_FALSE(bmrt_get_bmodel_info_from_data(bytes.data(), nullptr, bytes.size()));
+}
+
 // ---- launching
 
 TEST_F(SurfaceTest, EveryKindOfLaunchComputes) {
@@ -331,6 +399,41 @@ class ApiInfoTest : public SurfaceTest {
     memcpy(info.api_data[0] + offset, &address, sizeof address);
   }
 };
+
+TEST_F(ApiInfoTest, RunsOnTheCoresThatTheProgramNames) {
+  const DeviceFloats x(handle, kX), y(handle, Floats(8));
+  const bm_tensor_t in = tensor(x.mem(), {1, 8});
+  bm_tensor_t out = tensor(y.mem(), {1, 8});
+  uint32_t core = 1;
+  api_info_c *info = get_bmodel_api_info_c(p_bmrt, "plus", &in, 1, &out, 1, true, false, &core);
+  ASSERT_TRUE(info) << bmrt_last_error();
+  npu_bm_api header;
+  std::memcpy(&header, info->api_data[0], sizeof header);
+  EXPECT_EQ(header.core_mask, 2u);
+  EXPECT_EQ(send(*info), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(y.read(), kY);
+  bmrt_free_api_info(info);
+  core = 99;
+  EXPECT_FALSE(get_bmodel_api_info_c(p_bmrt, "plus", &in, 1, &out, 1, true, false, &core));
+  EXPECT_TRUE(contains(bmrt_last_error(), "get_bmodel_api_info_c: core 99 does not exist")) << bmrt_last_error();
+}
+
+TEST_F(ApiInfoTest, ProgramsLinkedBeforeItHadCoresGetAllOfIt) {
+  using Old = api_info_c *(*)(void *, const char *, const bm_tensor_t *, int, bm_tensor_t *, int, bool, bool);
+  const auto old = reinterpret_cast<Old>(dlvsym(RTLD_DEFAULT, "get_bmodel_api_info_c", "NPURT_1.0"));
+  ASSERT_TRUE(old) << dlerror();
+  ASSERT_TRUE(dlvsym(RTLD_DEFAULT, "get_bmodel_api_info_c", "NPURT_1.2"));
+  const DeviceFloats x(handle, kX), y(handle, Floats(8));
+  const bm_tensor_t in = tensor(x.mem(), {1, 8});
+  bm_tensor_t out = tensor(y.mem(), {1, 8});
+  api_info_c *info = old(p_bmrt, "plus", &in, 1, &out, 1, true, false);
+  ASSERT_TRUE(info) << bmrt_last_error();
+  EXPECT_EQ(send(*info), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
+  EXPECT_EQ(y.read(), kY);
+  bmrt_free_api_info(info);
+}
 
 TEST_F(ApiInfoTest, IsSentAsOftenAsTheProgramLikes) {
   const DeviceFloats x(handle, Floats(16, 1.0f)), y(handle, Floats(16));

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Many threads, many runtimes, many launches in flight, and lifetimes that cross.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <thread>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 
@@ -67,6 +70,80 @@ TEST_F(ThreadsTest, SixteenThreadsLaunchAThousandTimesEach) {
   ASSERT_TRUE(load(sample())) << bmrt_last_error();
   hammer_with(handle, p_bmrt, 16, 1000, 4);
 }
+
+/// Launches "affine" until the runtime refuses, which it does with this reason.
+void launch_until_refused(bm_handle_t handle, void *p_bmrt, std::atomic<int> &launches, std::atomic<int> &wrong) {
+  const DeviceFloats x(handle, Floats(16)), y(handle, Floats(16));
+  const bm_tensor_t in = tensor(x.mem(), {16});
+  bm_tensor_t out = tensor(y.mem(), {16});
+  while (bmrt_launch_tensor_ex(p_bmrt, "affine", &in, 1, &out, 1, true, false)) ++launches;
+  if (!contains(bmrt_last_error(), "the runtime was destroyed")) ++wrong;
+  if (bm_thread_sync(handle) != BM_SUCCESS) ++wrong;
+}
+
+TEST_F(ThreadsTest, ARuntimeIsDestroyedWhileThreadsLaunch) {
+  for (int round = 0; round < 20; ++round) {
+    void *const doomed = bmrt_create(handle);
+    const std::vector<uint8_t> model = sample();
+    ASSERT_TRUE(bmrt_load_bmodel_data(doomed, model.data(), model.size())) << bmrt_last_error();
+    std::atomic<int> launches{0}, wrong{0};
+    std::vector<std::thread> all;
+    for (int t = 0; t < 4; ++t) all.emplace_back([&] { launch_until_refused(handle, doomed, launches, wrong); });
+    while (launches < 100) std::this_thread::yield();
+    bmrt_destroy(doomed);
+    for (std::thread &t : all) t.join();
+    EXPECT_EQ(wrong, 0);
+  }
+  expect_working();
+}
+
+// TSan does not know a child that starts threads after a fork.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NPU_TEST_TSAN 1
+#endif
+#endif
+#if !defined(NPU_TEST_TSAN) && !defined(__SANITIZE_THREAD__)
+
+/// What is wrong in a child with its parent's objects; 0: nothing. It may not hang; what it ends stays its parent's.
+int in_child(bm_handle_t parents, void *parents_runtime, const DeviceFloats &x) {
+  bm_device_mem_t mem;
+  if (bm_malloc_device_byte(parents, &mem, 64) != BM_ERR_PARAM) return 1;
+  if (!contains(npu_last_error(), "of the process that this one was forked from")) return 2;
+  const bm_tensor_t in = tensor(x.mem(), {16});
+  bm_tensor_t out = in;
+  if (bmrt_launch_tensor(parents_runtime, "affine", &in, 1, &out, 1)) return 3;
+  if (!contains(bmrt_last_error(), "belongs to the process that this one was forked from")) return 4;
+  bmrt_destroy(parents_runtime);
+  bm_free_device(parents, x.mem());
+  bm_dev_free(parents);
+  bm_handle_t own;
+  if (bm_dev_request(&own, 0) != BM_SUCCESS) return 5;
+  void *const runtime = bmrt_create(own);
+  const std::vector<uint8_t> model = sample();
+  if (!bmrt_load_bmodel_data(runtime, model.data(), model.size())) return 6;
+  const DeviceFloats mine(own, Floats(16));
+  const bm_tensor_t my_in = tensor(mine.mem(), {16});
+  if (!bmrt_launch_tensor(runtime, "affine", &my_in, 1, &out, 1) || bm_thread_sync(own) != BM_SUCCESS) return 7;
+  bm_free_device(own, out.device_mem);
+  bmrt_destroy(runtime);
+  return 0;
+}
+
+TEST_F(ThreadsTest, AForkedChildLeavesItsParentsObjectsAlone) {
+  ASSERT_TRUE(load(sample())) << bmrt_last_error();
+  hammer_with(handle, p_bmrt, 1, 4, 4);
+  const DeviceFloats x(handle, Floats(16));
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (!pid) _exit(in_child(handle, p_bmrt, x));
+  int status = -1;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  hammer_with(handle, p_bmrt, 2, 8, 4);
+}
+
+#endif
 
 TEST_F(ThreadsTest, OneActivationBufferIsEnough) {
   ASSERT_TRUE(load(sample())) << bmrt_last_error();

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "fixture.h"
+#include "tests/unit/runtime/fixture.h"
 
 namespace {
 

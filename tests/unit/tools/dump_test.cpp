@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // npu-dump: what becomes of the lines of a dump.
-#include "dump.h"
+#include "tools/npu-dump/dump.h"
 
 #include <gtest/gtest.h>
 
@@ -38,9 +38,8 @@ std::string fill() {
 std::string dump(const std::string &lines) { return "npu-coredump 1\n" + lines + "end\n"; }
 
 std::string decode(const std::string &lines) {
-  std::string error;
-  const std::string text = dump::decode(dump(lines), error);
-  EXPECT_EQ(error, "");
+  std::string text;
+  EXPECT_EQ(dump::decode(dump(lines), text).message(), "");
   EXPECT_TRUE(text.starts_with("npu-coredump 1\n") && text.ends_with("end\n"));
   return text.substr(15, text.size() - 15 - 4);
 }
@@ -79,23 +78,24 @@ TEST(Dump, WhatIsNotKnownStaysAsItIs) {
 }
 
 TEST(Dump, OthersAndPartsAreErrors) {
-  std::string error;
-  EXPECT_EQ(dump::decode("", error), "");
-  EXPECT_EQ(error, "this does not begin with \"npu-coredump 1\"");
-  EXPECT_EQ(dump::decode("npu-coredump 10\nend\n", error), "");
-  EXPECT_NE(error, "");
-  EXPECT_EQ(dump::decode("npu-coredump 1\nregister A 0x", error), "npu-coredump 1\nregister A 0x\n");
-  EXPECT_EQ(error, "the dump is cut off: its last line is not \"end\"");
+  std::string text;
+  EXPECT_EQ(dump::decode("", text).message(), "this does not begin with \"npu-coredump 1\"");
+  EXPECT_EQ(text, "");
+  EXPECT_FALSE(dump::decode("npu-coredump 10\nend\n", text).ok());
+  EXPECT_EQ(text, "");
+  EXPECT_EQ(dump::decode("npu-coredump 1\nregister A 0x", text).message(),
+            "the dump is cut off: its last line is not \"end\"");
+  EXPECT_EQ(text, "npu-coredump 1\nregister A 0x\n");
 }
 
 TEST(Dump, DamagedDumpsAreHarmless) {
   const std::string good = dump("command gdma 0 3 > " + fill() + "\ncq 0 " + hex(npu_cqe{}) + "\nsq 0 12\n");
   std::mt19937 random(1);
   for (int i = 0; i < 20000; ++i) {
-    std::string bad = good, error;
+    std::string bad = good, text;
     for (int k = 0; k < 3; ++k) bad[random() % bad.size()] = static_cast<char>(random());
     if (i & 1) bad.resize(random() % bad.size());
-    dump::decode(bad, error);
+    (void)dump::decode(bad, text);
   }
 }
 

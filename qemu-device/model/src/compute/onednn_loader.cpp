@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "onednn_module.h"
+#include "qemu-device/model/src/compute/onednn_module.h"
 
 namespace npu::model {
 namespace {
@@ -35,7 +35,7 @@ void *open_module(std::string &why) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_onednn_backend(std::string &why) {
+std::unique_ptr<Backend> make_onednn_backend(std::string &why, uint64_t max_packed_bytes) {
   void *module = open_module(why);
   if (!module) return nullptr;
   const auto create = reinterpret_cast<OnednnCreate *>(dlsym(module, kOnednnCreate));
@@ -44,7 +44,7 @@ std::unique_ptr<Backend> make_onednn_backend(std::string &why) {
     return nullptr;
   }
   char reason[256] = "";
-  std::unique_ptr<Backend> backend(create(kOnednnInterface, reason, sizeof reason));
+  std::unique_ptr<Backend> backend(create(kOnednnInterface, max_packed_bytes, reason, sizeof reason));
   if (!backend) why = reason;
   return backend;
 }

@@ -5,17 +5,17 @@
 
 #include <cstddef>
 
-#include "backend.h"
+#include "qemu-device/model/src/backend.h"
 
 namespace npu::model {
 
 inline constexpr char kOnednnModule[] = "libnpu-onednn.so";
 inline constexpr char kOnednnCreate[] = "npu_onednn_create";
 /// Counts changes of backend.h: a module of another build is refused.
-inline constexpr uint32_t kOnednnInterface = 1;
+inline constexpr uint32_t kOnednnInterface = 3;
 
 /// Returns a back end that the caller deletes, or nullptr with a text in `why`. Throws nothing.
-using OnednnCreate = Backend *(uint32_t interface, char *why, size_t why_bytes);
+using OnednnCreate = Backend *(uint32_t interface, uint64_t max_packed_bytes, char *why, size_t why_bytes);
 
 }  // namespace npu::model
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The reference back end: the definitions behind the interface.
-#include "reference.h"
+#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model {
 namespace {

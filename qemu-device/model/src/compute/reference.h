@@ -4,7 +4,7 @@
 #ifndef NPU_MODEL_COMPUTE_REFERENCE_H
 #define NPU_MODEL_COMPUTE_REFERENCE_H
 
-#include "backend.h"
+#include "qemu-device/model/src/backend.h"
 
 namespace npu::model::reference {
 

@@ -2,8 +2,8 @@
 // CONV and MATMUL as they are defined: one accumulator an output element, products added in the order ky, kx, c (or k).
 #include <vector>
 
-#include "numerics.h"
-#include "reference.h"
+#include "qemu-device/model/src/compute/numerics.h"
+#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model::reference {
 namespace {

@@ -2,8 +2,8 @@
 // ELTWISE, UNARY and SOFTMAX as they are defined. Transcendental functions are computed in double and rounded once.
 #include <limits>
 
-#include "numerics.h"
-#include "reference.h"
+#include "qemu-device/model/src/compute/numerics.h"
+#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model::reference {
 namespace {

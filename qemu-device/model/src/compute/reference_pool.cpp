@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // POOL as it is defined. Windows are those of CONV; cells outside the image take no part.
-#include "numerics.h"
-#include "reference.h"
+#include "qemu-device/model/src/compute/numerics.h"
+#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model::reference {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "numerics.h"
-#include "reference.h"
+#include "qemu-device/model/src/compute/numerics.h"
+#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model {
 namespace {

@@ -5,17 +5,16 @@
 #include <cstdio>
 #include <cstring>
 
-#include "geometry.h"
-#include "kernels.h"
-#include "numerics.h"
-#include "onednn_module.h"
-#include "operation.h"
-#include "reference.h"
+#include "qemu-device/model/src/compute/numerics.h"
+#include "qemu-device/model/src/compute/onednn/geometry.h"
+#include "qemu-device/model/src/compute/onednn/kernels.h"
+#include "qemu-device/model/src/compute/onednn/operation.h"
+#include "qemu-device/model/src/compute/onednn_module.h"
+#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model {
 namespace {
 
-constexpr size_t kMaxPackedBytes = size_t{1} << 30;
 // Products beyond this do not count as safe from overflow; far enough below the largest float for any order of
 // summation.
 constexpr double kSafe = 1e37;
@@ -50,6 +49,8 @@ bool can_fuse(uint8_t act, float act_a) {
 
 class Onednn final : public Backend {
  public:
+  explicit Onednn(uint64_t max_packed_bytes) : packed_(max_packed_bytes) {}
+
   const char *name() const override { return "onednn"; }
 
   bool conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
@@ -65,19 +66,21 @@ class Onednn final : public Backend {
   }
   void softmax(const npu_cmd_softmax &c, const void *in, void *out) override { fast::softmax(c, f32(in), f32(out)); }
   void forget(uint32_t asid) override { packed_.forget(asid); }
+  void trim() override { ThreadState::current().trim(); }
 
  private:
   // Packed weights for one command: a shared copy of constant ones or the thread's own of the others.
   struct Weights {
     PackedCache::Ref shared;
     dnnl::memory memory;
-    double reach = INFINITY;
+    double reach = INFINITY;  ///< of a CONV's weights; where they are not constant only if padding makes it matter
+    bool padded = false;
   };
   // Fetches only where no copy exists. `plain_at` is the first byte of the part. False: could not be fetched.
   bool weights(Operation &op, const Streamed &source, uint64_t part, size_t plain_at, const npu_cmd_conv *conv,
                Weights &w);
 
-  PackedCache packed_{kMaxPackedBytes};
+  PackedCache packed_;
 };
 
 bool Onednn::weights(Operation &op, const Streamed &source, uint64_t part, size_t plain_at, const npu_cmd_conv *conv,
@@ -91,13 +94,21 @@ bool Onednn::weights(Operation &op, const Streamed &source, uint64_t part, size_
       return true;
     }
   }
+  if (!source.constant && ThreadState::current().own.holds(source.serial, part, *op.layout())) {
+    w.memory = op.packed_memory(ThreadState::current().packed.data());
+    w.reach = ThreadState::current().own.reach;
+    return true;
+  }
   const uint64_t ticket = source.constant ? packed_.ticket(source.asid) : 0;
   const void *plain = source.fetch(source.arg);
   if (!plain) return false;
   plain = static_cast<const char *>(plain) + plain_at;
   if (!source.constant) {
-    w.memory = op.packed_memory(ThreadState::current().packed.reserve(op.packed_bytes()));
+    ThreadState &thread = ThreadState::current();
+    w.memory = op.packed_memory(thread.packed.reserve(op.packed_bytes()));
     op.pack(plain, w.memory);
+    if (conv && w.padded) w.reach = reach_of(plain, *conv);
+    thread.own = {source.serial, part, op.layout(), w.reach};
     return true;
   }
   const auto fresh = std::make_shared<PackedWeights>(op);
@@ -148,7 +159,16 @@ bool Onednn::conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, co
     return true;
   }
   Weights w;
+  w.padded = y.before > 0 || y.behind > 0 || x.before > 0 || x.behind > 0;
   if (!weights(*op, wgt, 0, 0, &c, w)) return false;
+  // The library multiplies padding by weights where that is faster; zero times an infinite weight is not what the
+  // definition says.
+  if (w.padded && !std::isfinite(w.reach)) {
+    const void *plain = wgt.fetch(wgt.arg);
+    if (!plain) return false;
+    reference::conv(c, f32(in), plain, bias, f32(psum), f32(out));
+    return true;
+  }
   const size_t inputs = size_t{c.n} * c.ih * c.iw * c.ic, outputs = size_t{c.n} * c.oh * c.ow * c.oc;
   // A fused activation is right only where no NaN can arise. Looking at the inputs for that costs less than an
   // activation of its own where they are no more than the outputs.
@@ -161,7 +181,7 @@ bool Onednn::conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, co
     fused = size < kSafe && with_act.usable() && *with_act.layout() == *op->layout();
     if (fused) op = &with_act;
   }
-  if (psum && psum != out) std::memcpy(out, psum, outputs * sizeof(float));
+  if (psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
   op->run(crop(c, y, x, f32(in)), w.memory, bias, out);
   if (!fused) fast::activate(c.act, c.act_a, c.act_b, f32(out), f32(out), outputs);
   return true;
@@ -189,7 +209,7 @@ bool Onednn::matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt
   for (uint64_t i = 0; i < products; ++i) {
     const uint64_t b_at = i * c.b_batch_stride;
     if ((i == 0 || c.b_batch_stride != 0) && !weights(op, wgt, b_at, b_at * sizeof(float), nullptr, w)) return false;
-    if (i == 0 && psum && psum != out) std::memcpy(out, psum, outputs * sizeof(float));
+    if (i == 0 && psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
     op.run(f32(in) + i * c.a_batch_stride, w.memory, bias, f32(out) + i * rows * c.n);
   }
   fast::activate(c.act, c.act_a, c.act_b, f32(out), f32(out), outputs);
@@ -198,7 +218,8 @@ bool Onednn::matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) Backend *npu_onednn_create(uint32_t interface, char *why,
+extern "C" __attribute__((visibility("default"))) Backend *npu_onednn_create(uint32_t interface,
+                                                                             uint64_t max_packed_bytes, char *why,
                                                                              size_t why_bytes) {
   if (interface != kOnednnInterface) {
     std::snprintf(why, why_bytes, "%s has interface %u, the model needs %u", kOnednnModule, kOnednnInterface,
@@ -207,7 +228,7 @@ extern "C" __attribute__((visibility("default"))) Backend *npu_onednn_create(uin
   }
   try {
     cpu_engine();
-    return new Onednn;
+    return new Onednn(max_packed_bytes);
   } catch (const std::exception &e) {
     std::snprintf(why, why_bytes, "oneDNN: %s", e.what());
     return nullptr;

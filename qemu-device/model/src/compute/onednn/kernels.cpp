@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Commands as sequences of vector loops.
-#include "kernels.h"
+#include "qemu-device/model/src/compute/onednn/kernels.h"
 
-#include "numerics.h"
+#include "qemu-device/model/src/compute/numerics.h"
 
 namespace npu::model::fast {
 namespace {

@@ -2,7 +2,7 @@
 // The vector loops. Compiled once for each kind of CPU, with NPU_KERNELS the name of the table; therefore every
 // function here is local to this file and none comes from a header: an inline function compiled for AVX-512 must not
 // become the program's only copy.
-#include "kernels.h"
+#include "qemu-device/model/src/compute/onednn/kernels.h"
 
 namespace npu::model::fast {
 namespace {
@@ -59,11 +59,11 @@ inline float tanh_approx(float x) {
 
 // As numerics.h defines them. Equal values differ at most in the sign of zero, which their bits combine to.
 inline float maximum(float a, float b) {
-  const float other = (a > b) | (a != a) ? a : b;
+  const float other = ((a > b) | (a != a)) ? a : b;
   return a == b ? of_bits(bits_of(a) & bits_of(b)) : other;
 }
 inline float minimum(float a, float b) {
-  const float other = (a < b) | (a != a) ? a : b;
+  const float other = ((a < b) | (a != a)) ? a : b;
   return a == b ? of_bits(bits_of(a) | bits_of(b)) : other;
 }
 

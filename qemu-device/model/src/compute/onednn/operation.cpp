@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "operation.h"
+#include "qemu-device/model/src/compute/onednn/operation.h"
 
 #include <omp.h>
 
 #include <bit>
 #include <cstring>
 
-#include "numerics.h"
+#include "qemu-device/model/src/compute/numerics.h"
 
 namespace npu::model {
 namespace {
@@ -16,6 +16,8 @@ using Dims = memory::dims;
 
 // Primitives a thread keeps: more than the distinct shapes of two large networks.
 constexpr size_t kMaxOperations = 512;
+// Buffers up to this size stay between two jobs.
+constexpr size_t kKeepBytes = size_t{4} << 20;
 
 memory::desc f32(const Dims &dims, const Dims &strides) { return {dims, memory::data_type::f32, strides}; }
 memory::desc f32(const Dims &dims, memory::format_tag tag) { return {dims, memory::data_type::f32, tag}; }
@@ -175,6 +177,12 @@ ThreadState::ThreadState() : stream_(cpu_engine()) {}
 ThreadState &ThreadState::current() {
   thread_local ThreadState state;
   return state;
+}
+
+void ThreadState::trim() {
+  if (packed.bytes() > kKeepBytes) own = {};
+  for (AlignedBuffer *b : {&packed, &cropped, &scratchpad})
+    if (b->bytes() > kKeepBytes) *b = {};
 }
 
 size_t ThreadState::Hash::operator()(const Shape &s) const {

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "npu_isa.h"
-#include "packed_cache.h"
+#include "qemu-device/model/src/compute/onednn/packed_cache.h"
 
 namespace npu::model {
 
@@ -68,9 +68,22 @@ class ThreadState {
 
   Operation &operation(const Shape &shape);
   dnnl::stream &stream() { return stream_; }
+  /// Gives buffers beyond a reasonable size back.
+  void trim();
+
   AlignedBuffer packed;      ///< weights that are not constant, for the length of a command
   AlignedBuffer cropped;     ///< part of an input that padding cuts away from
   AlignedBuffer scratchpad;  ///< of the primitives
+  /// What `packed` holds.
+  struct Own {
+    uint64_t serial = 0, part = 0;  ///< serial 0: nothing that may be used again
+    std::shared_ptr<const Layout> layout;
+    double reach = 0;
+
+    bool holds(uint64_t wanted, uint64_t wanted_part, const Layout &wanted_layout) const {
+      return wanted != 0 && serial == wanted && part == wanted_part && *layout == wanted_layout;
+    }
+  } own;
 
  private:
   ThreadState();

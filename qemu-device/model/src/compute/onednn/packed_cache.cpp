@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "packed_cache.h"
+#include "qemu-device/model/src/compute/onednn/packed_cache.h"
 
 #include <cstdlib>
 #include <new>
+
+#include "qemu-device/model/src/config.h"
 
 namespace npu::model {
 
@@ -33,7 +35,7 @@ PackedCache::Ref PackedCache::find(const PackedKey &key) {
 
 uint64_t PackedCache::ticket(uint32_t asid) {
   const std::lock_guard lock(mutex_);
-  return tickets_[asid];
+  return forgets(asid);
 }
 
 void PackedCache::drop(std::list<Entry>::iterator entry) {
@@ -45,7 +47,7 @@ void PackedCache::drop(std::list<Entry>::iterator entry) {
 void PackedCache::insert(const PackedKey &key, Ref packed, uint64_t ticket) {
   const std::lock_guard lock(mutex_);
   const size_t size = packed->data.bytes();
-  if (tickets_[key.asid] != ticket || size > max_bytes_ || index_.contains(key)) return;
+  if (forgets(key.asid) != ticket || size > max_bytes_ || index_.contains(key)) return;
   while (bytes_ + size > max_bytes_) drop(std::prev(entries_.end()));
   entries_.emplace_front(key, std::move(packed));
   index_[key] = entries_.begin();
@@ -54,10 +56,14 @@ void PackedCache::insert(const PackedKey &key, Ref packed, uint64_t ticket) {
 
 void PackedCache::forget(uint32_t asid) {
   const std::lock_guard lock(mutex_);
-  ++tickets_[asid];
+  const bool every = asid == kEveryIdentity;
+  if (every)
+    for (uint64_t &f : forgets_) ++f;
+  else
+    ++forgets(asid);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    if (entry->first.asid == asid) drop(entry);
+    if (every || entry->first.asid == asid) drop(entry);
     entry = next;
   }
 }

@@ -3,6 +3,7 @@
 #ifndef NPU_MODEL_COMPUTE_ONEDNN_PACKED_CACHE_H
 #define NPU_MODEL_COMPUTE_ONEDNN_PACKED_CACHE_H
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -63,6 +64,7 @@ class PackedCache {
   /// copy may be of the old contents.
   uint64_t ticket(uint32_t asid);
   void insert(const PackedKey &key, Ref packed, uint64_t ticket);
+  /// kEveryIdentity: of all.
   void forget(uint32_t asid);
   size_t bytes() const;
 
@@ -75,12 +77,14 @@ class PackedCache {
   using Entry = std::pair<PackedKey, Ref>;
 
   void drop(std::list<Entry>::iterator entry);  // with mutex_ held
+  uint64_t &forgets(uint32_t asid) { return forgets_[asid % forgets_.size()]; }
 
   const size_t max_bytes_;
   mutable std::mutex mutex_;  // protects everything below
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<PackedKey, std::list<Entry>::iterator, Hash> index_;
-  std::unordered_map<uint32_t, uint64_t> tickets_;  // forgets of each ASID
+  // Forgets of the ASIDs, which share a few counters: they come without end.
+  std::array<uint64_t, 256> forgets_{};
   size_t bytes_ = 0;
 };
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// libnpuc: an ONNX network in, a .bmodel out.
+//
+// Nothing here prints, exits or throws; a Status says what is wrong. Equal input gives equal bytes. No global state:
+// any number of threads may compile.
+#ifndef NPU_COMPILER_NPUC_H
+#define NPU_COMPILER_NPUC_H
+
+#include <map>
+
+#include "common/status.h"
+#include "compiler/graph/tensor.h"
+#include "runtime/bmodel/builder.h"
+
+namespace npu::compiler {
+
+struct Options {
+  int64_t lmem_bytes = 8 << 20;                ///< local memory of the card's cores
+  std::string name;                            ///< of the network; empty: the graph's
+  std::map<std::string, graph::Shape> shapes;  ///< of inputs whose dimensions the file leaves open
+  bool io_alone = false;                       ///< addr_mode 1: programs keep state in the network's own input memory
+};
+
+inline constexpr int64_t kMinLmemBytes = 64 << 10, kMaxLmemBytes = 256 << 20;
+
+/// What became of one node of the ONNX file.
+struct LayerReport {
+  std::string name, type;
+  std::string where;  ///< "TIU", "GDMA", "TIU+GDMA", or what made commands unnecessary: "view", "folded", "in NODE"
+  int64_t commands = 0, tiles = 0, lmem_bytes = 0;
+  uint64_t busy = 0;  ///< cycles of its commands on the engine that is longer at work for it
+  uint64_t macs = 0;
+};
+
+struct Report {
+  std::vector<LayerReport> layers;
+  int64_t lmem_used = 0, lmem_bytes = 0;
+  uint64_t cycles = 0, mac_bound = 0, memory_bound = 0;
+  uint64_t tiu_busy = 0, gdma_busy = 0;
+  uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
+  uint64_t tiu_commands = 0, gdma_commands = 0;
+  /// The report as a table for people.
+  std::string text() const;
+};
+
+struct Compiled {
+  bmodel::NetDesc net;  ///< one stage; add_stage() makes more
+  Report report;
+};
+
+/// Compiles an ONNX file's bytes.
+Status compile_onnx(const void *bytes, size_t size, const Options &options, Compiled &out);
+Status compile_onnx_file(const std::string &path, const Options &options, Compiled &out);
+
+/// Adds the stage of `more`, the same network compiled for other shapes.
+Status add_stage(const Compiled &more, Compiled &to);
+
+/// Marks the network as dynamic and puts the ONNX file into it: dimensions that the file leaves open may be anything up
+/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error.
+Status make_dynamic(const void *bytes, size_t size, Compiled &compiled);
+Status make_dynamic_file(const std::string &path, Compiled &compiled);
+
+/// Marks the network as dynamic in its batch alone: launches run in the smallest stage that holds it. Dimension 0 of
+/// all tensors of a stage has to be the batch; that results of one row do not depend on others is the caller's word.
+Status make_batch_dynamic(Compiled &compiled);
+
+/// The container's bytes.
+Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out);
+
+/// "64K", "8M", "262144": a size in bytes.
+bool parse_size(const std::string &text, int64_t &out);
+/// "input=1,3,224,224;mask=1,224": the shapes of a stage.
+Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes);
+/// "input=1,3,224,224"
+Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes);
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_NPUC_H

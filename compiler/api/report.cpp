@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "compiler/api/npuc.h"
+
+namespace npu::compiler {
+namespace {
+
+/// printf into a string.
+template <class... T>
+std::string print(const char *format, T... args) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+/// A name cut to a width, so that a table stays a table.
+std::string fitted(const std::string &name, size_t width) {
+  std::string out = name.size() <= width ? name : ".." + name.substr(name.size() - width + 2);
+  for (char &c : out)
+    if (static_cast<unsigned char>(c) < 32) c = '?';
+  return out + std::string(width - out.size(), ' ');
+}
+
+std::string size_text(uint64_t bytes) {
+  if (bytes < 10240) return print("%" PRIu64 " B", bytes);
+  if (bytes < (10u << 20)) return print("%.1f KiB", static_cast<double>(bytes) / 1024);
+  return print("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+double percent(uint64_t part, uint64_t whole) {
+  return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+}  // namespace
+
+std::string Report::text() const {
+  std::string out;
+  out += fitted("node", 32) + " " + fitted("operator", 20) + " " + fitted("runs on", 24) +
+         print(" %8s %6s %11s %10s %12s\n", "commands", "tiles", "local mem", "cycles", "MACs");
+  for (const LayerReport &l : layers) {
+    out += fitted(l.name, 32) + " " + fitted(l.type, 20) + " ";
+    if (l.commands == 0) {
+      out += fitted(l.where, 24);
+      while (out.back() == ' ') out.pop_back();
+      out += "\n";
+      continue;
+    }
+    out += fitted(l.where, 24) + print(" %8" PRId64 " %6" PRId64 " %11s %10" PRIu64 " %12" PRIu64 "\n", l.commands,
+                                       l.tiles, size_text(static_cast<uint64_t>(l.lmem_bytes)).c_str(), l.busy, l.macs);
+  }
+  const uint64_t bound = std::max(mac_bound, memory_bound);
+  out += print("local memory   %s of %s\n", size_text(static_cast<uint64_t>(lmem_used)).c_str(),
+               size_text(static_cast<uint64_t>(lmem_bytes)).c_str());
+  out += print("memory         coefficients %s, inputs and outputs %s, activations %s\n",
+               size_text(coeff_bytes).c_str(), size_text(io_bytes).c_str(), size_text(ctx_bytes).c_str());
+  out += print("commands       TIU %" PRIu64 ", GDMA %" PRIu64 "\n", tiu_commands, gdma_commands);
+  out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles, percent(tiu_busy, cycles),
+               percent(gdma_busy, cycles));
+  out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64 "): reached to %.0f %%\n", bound,
+               mac_bound, memory_bound, percent(bound, cycles));
+  return out;
+}
+
+}  // namespace npu::compiler

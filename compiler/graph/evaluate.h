@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// The graph on the host, by the operators of runtime/cpu: constant folding uses it, and tests compare with it.
+#ifndef NPU_GRAPH_EVALUATE_H
+#define NPU_GRAPH_EVALUATE_H
+
+#include "compiler/graph/ir.h"
+
+namespace npu::graph {
+
+/// Computes one node. `out` has the inferred type and shape; operands[i] belongs to node.inputs[i] and may be null
+/// where that is absent.
+Status evaluate_node(const Node &node, const std::vector<const Tensor *> &operands, Tensor &out);
+
+/// A node whose operands are all constants of the graph.
+Status fold_node(const Graph &graph, const Node &node, Tensor &out);
+
+/// The whole network, inputs and outputs in the graph's order.
+Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs);
+
+}  // namespace npu::graph
+
+#endif  // NPU_GRAPH_EVALUATE_H

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/graph/ir.h"
+
+#include <algorithm>
+
+namespace npu::graph {
+
+const char *op_name(Op op) {
+  static const char *const kNames[] = {"Conv",    "MatMul", "Pool",  "Binary", "Unary",  "Softmax", "Transpose",
+                                       "Reshape", "Concat", "Slice", "Pad",    "Expand", "Gather",  "Cast"};
+  return kNames[static_cast<size_t>(op)];
+}
+
+ValueId Graph::add_constant(TensorPtr tensor, std::string value_name) {
+  Value v;
+  v.name = std::move(value_name);
+  v.dtype = tensor->dtype;
+  v.shape = tensor->shape;
+  v.constant = std::move(tensor);
+  return add_value(std::move(v));
+}
+
+bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
+
+std::vector<int> Graph::use_counts() const {
+  std::vector<int> uses(values.size());
+  for (const Node &n : nodes)
+    for (ValueId v : n.inputs)
+      if (v != kNoValue) ++uses[static_cast<size_t>(v)];
+  for (ValueId v : outputs) ++uses[static_cast<size_t>(v)];
+  return uses;
+}
+
+std::vector<int> Graph::producers() const {
+  std::vector<int> made(values.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) made[static_cast<size_t>(nodes[i].output)] = static_cast<int>(i);
+  return made;
+}
+
+}  // namespace npu::graph

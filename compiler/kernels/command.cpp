@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/kernels/command.h"
+
+#include <cstring>
+
+namespace npu::compiler {
+namespace {
+
+struct CostOf {
+  hw::Cost operator()(const npu_cmd_conv &c) const { return hw::cost_detail::conv(c, {}); }
+  hw::Cost operator()(const npu_cmd_matmul &c) const { return hw::cost_detail::matmul(c, {}); }
+  hw::Cost operator()(const npu_cmd_pool &c) const { return hw::cost_detail::pool(c, {}); }
+  hw::Cost operator()(const npu_cmd_eltwise &c) const { return hw::cost_detail::eltwise(c, {}); }
+  hw::Cost operator()(const npu_cmd_unary &c) const { return hw::cost_detail::unary(c, {}); }
+  hw::Cost operator()(const npu_cmd_softmax &c) const { return hw::cost_detail::softmax(c, {}); }
+  hw::Cost operator()(const npu_cmd_copy &c) const { return hw::cost_detail::copy(c, {}); }
+  hw::Cost operator()(const npu_cmd_fill &c) const { return hw::cost_detail::fill(c, {}); }
+};
+
+/// The alternative of the body that has an opcode.
+template <size_t i = 0>
+std::optional<CommandBody> decode_as(const CommandBytes &bytes) {
+  if constexpr (i == std::variant_size_v<CommandBody>) {
+    return std::nullopt;
+  } else {
+    using T = std::variant_alternative_t<i, CommandBody>;
+    static_assert(sizeof(T) <= NPU_CMD_BYTES);
+    return bytes[0] == hw::make<T>().opcode ? hw::decode<T>(bytes.data()) : decode_as<i + 1>(bytes);
+  }
+}
+
+}  // namespace
+
+hw::Cost cost_of(const Command &command) { return std::visit(CostOf{}, command.body); }
+
+CommandBytes encode(const Command &command) {
+  CommandBytes bytes{};
+  std::visit([&](const auto &c) { std::memcpy(bytes.data(), &c, sizeof c); }, command.body);
+  return bytes;
+}
+
+std::optional<CommandBody> decode(const CommandBytes &bytes) { return decode_as(bytes); }
+
+}  // namespace npu::compiler

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// A command of the chip while the compiler works on it: a typed struct of npu_isa.h, encoded once, when the schedule is
+// done.
+#ifndef NPU_COMPILER_COMMAND_H
+#define NPU_COMPILER_COMMAND_H
+
+#include <array>
+#include <optional>
+#include <type_traits>
+#include <variant>
+
+#include "npu_cost.hpp"
+#include "npu_isa.hpp"
+
+namespace npu::compiler {
+
+/// Every command that the compiler emits.
+using CommandBody = std::variant<npu_cmd_conv, npu_cmd_matmul, npu_cmd_pool, npu_cmd_eltwise, npu_cmd_unary,
+                                 npu_cmd_softmax, npu_cmd_copy, npu_cmd_fill>;
+using CommandBytes = std::array<uint8_t, NPU_CMD_BYTES>;
+
+template <class T>
+inline constexpr bool kIsGdma = std::is_same_v<T, npu_cmd_copy> || std::is_same_v<T, npu_cmd_fill>;
+
+struct Command {
+  CommandBody body;
+  int src_storage = -1, dst_storage = -1;  ///< storages in memory that its region operands mean; -1: none
+
+  bool gdma() const {
+    return std::visit([](const auto &c) { return kIsGdma<std::decay_t<decltype(c)>>; }, body);
+  }
+  uint32_t layer() const {
+    return std::visit([](const auto &c) { return c.layer; }, body);
+  }
+  uint32_t wait() const {
+    return std::visit([](const auto &c) { return c.wait; }, body);
+  }
+  void set_wait(uint32_t wait) {
+    std::visit([&](auto &c) { c.wait = wait; }, body);
+  }
+};
+
+/// Cycles and traffic, as the chip counts them.
+hw::Cost cost_of(const Command &command);
+
+CommandBytes encode(const Command &command);
+/// nullopt for a command that the compiler does not emit.
+std::optional<CommandBody> decode(const CommandBytes &bytes);
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_COMMAND_H

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/kernels/emitter.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+namespace npu::compiler {
+
+namespace {
+
+constexpr size_t kDims = 6;
+
+/// Reorders dimensions so that one side's strides fall; repeated ones (stride 0) go outermost, where they do not break
+/// a row.
+void order_by(Shape &dims, Strides &by, Strides &other) {
+  std::vector<size_t> order(dims.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int64_t sa = by[a] ? std::abs(by[a]) : INT64_MAX, sb = by[b] ? std::abs(by[b]) : INT64_MAX;
+    return sa > sb;
+  });
+  const Shape d = dims;
+  const Strides s = by, o = other;
+  for (size_t i = 0; i < order.size(); ++i) {
+    dims[i] = d[order[i]];
+    by[i] = s[order[i]];
+    other[i] = o[order[i]];
+  }
+}
+
+npu_cmd_copy make_copy(const Shape &dims, const End &src, const End &dst) {
+  auto c = hw::make<npu_cmd_copy>();
+  c.src_offset = static_cast<uint64_t>(src.base);
+  c.dst_offset = static_cast<uint64_t>(dst.base);
+  c.src_region = c.dst_region = NPU_REGION_LOCAL;
+  if (src.storage >= 0) c.src_region = 0;
+  if (dst.storage >= 0) c.dst_region = 0;
+  c.src_dtype = c.dst_dtype = kF32;
+  std::fill(std::begin(c.dims), std::end(c.dims), 1u);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const size_t k = kDims - dims.size() + i;
+    c.dims[k] = static_cast<uint32_t>(dims[i]);
+    c.src_stride[k] = static_cast<int32_t>(src.strides[i]);
+    c.dst_stride[k] = static_cast<int32_t>(dst.strides[i]);
+  }
+  return c;
+}
+
+}  // namespace
+
+void Emitter::push_copy(const Shape &dims, const End &src, const End &dst) {
+  if (dims.size() > kDims) {
+    End s{src.storage, src.base, Strides(src.strides.begin() + 1, src.strides.end())};
+    End d{dst.storage, dst.base, Strides(dst.strides.begin() + 1, dst.strides.end())};
+    const Shape inner(dims.begin() + 1, dims.end());
+    for (int64_t i = 0; i < dims[0]; ++i) {
+      push_copy(inner, s, d);
+      s.base += src.strides[0] * kElementBytes;
+      d.base += dst.strides[0] * kElementBytes;
+    }
+    return;
+  }
+  npu_cmd_copy c = make_copy(dims, src, dst);
+  c.layer = layer;
+  commands.push_back({c, src.storage, dst.storage});
+}
+
+void Emitter::copy(const Shape &dims, const End &src, const End &dst) {
+  struct Variant {
+    Shape dims;
+    End src, dst;
+    uint64_t bytes = 0;
+  } best;
+  for (int by_dst = 0; by_dst < 2; ++by_dst) {
+    Variant v{dims, src, dst};
+    collapse(v.dims, {&v.src.strides, &v.dst.strides});
+    if (by_dst)
+      order_by(v.dims, v.dst.strides, v.src.strides);
+    else
+      order_by(v.dims, v.src.strides, v.dst.strides);
+    collapse(v.dims, {&v.src.strides, &v.dst.strides});
+    if (v.dims.size() <= kDims) v.bytes = hw::cost_detail::copy(make_copy(v.dims, v.src, v.dst), {}).flow_bytes;
+    if (!by_dst || v.bytes < best.bytes) best = std::move(v);
+  }
+  push_copy(best.dims, best.src, best.dst);
+}
+
+void Emitter::fill(const Shape &dims, float value, const End &dst) {
+  Shape d = dims;
+  Strides s = dst.strides, ignored(s.size(), 0);
+  order_by(d, s, ignored);
+  collapse(d, {&s});
+  const size_t outer = d.size() > kDims ? d.size() - kDims : 0;
+  Shape index(outer, 0);
+  for (int64_t n = graph::element_count(Shape(d.begin(), d.begin() + static_cast<int64_t>(outer))); n > 0; --n) {
+    auto c = hw::make<npu_cmd_fill>();
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    c.value = bits;
+    c.layer = layer;
+    c.dst_region = dst.storage >= 0 ? 0 : NPU_REGION_LOCAL;
+    c.dst_dtype = kF32;
+    int64_t base = dst.base;
+    for (size_t i = 0; i < outer; ++i) base += index[i] * s[i] * kElementBytes;
+    c.dst_offset = static_cast<uint64_t>(base);
+    std::fill(std::begin(c.dims), std::end(c.dims), 1u);
+    for (size_t i = outer; i < d.size(); ++i) {
+      c.dims[kDims - d.size() + i] = static_cast<uint32_t>(d[i]);
+      c.dst_stride[kDims - d.size() + i] = static_cast<int32_t>(s[i]);
+    }
+    commands.push_back({c, -1, dst.storage});
+    for (size_t i = outer; i-- > 0;) {
+      if (++index[i] < d[i]) break;
+      index[i] = 0;
+    }
+  }
+}
+
+}  // namespace npu::compiler

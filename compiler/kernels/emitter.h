@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Commands in the order of a sequential program. Waits and the regions of temporary storages are filled in later.
+#ifndef NPU_COMPILER_EMITTER_H
+#define NPU_COMPILER_EMITTER_H
+
+#include "compiler/kernels/command.h"
+#include "compiler/lowering/lowered.h"
+
+namespace npu::compiler {
+
+/// Numbers of regions until the final table is known.
+inline constexpr uint8_t kRegionCoeff = 0;
+
+/// One end of a transfer: a storage in memory (then base is an offset in it) or local memory.
+struct End {
+  int storage = -1;
+  int64_t base = 0;  ///< bytes
+  Strides strides;
+};
+
+class Emitter {
+ public:
+  explicit Emitter(std::vector<uint8_t> &coeff) : coeff(coeff) {}
+
+  /// A strided copy in as few commands as possible; the dimensions are listed in the order that costs memory least.
+  void copy(const Shape &dims, const End &src, const End &dst);
+  void fill(const Shape &dims, float value, const End &dst);
+
+  template <class T>
+  void tiu(T &cmd) {
+    cmd.layer = layer;
+    commands.push_back({cmd});
+  }
+
+  std::vector<Command> commands;
+  std::vector<uint8_t> &coeff;
+  uint32_t layer = 0;
+
+ private:
+  void push_copy(const Shape &dims, const End &src, const End &dst);
+};
+
+/// The dtype of everything that this compiler emits.
+inline constexpr uint8_t kF32 = NPU_DTYPE_F32;
+
+/// Sets act, act_a and act_b of a command.
+template <class T>
+void set_activation(T &cmd, const graph::Activation &act) {
+  cmd.act = static_cast<uint8_t>(act.kind);
+  cmd.act_a = act.a;
+  cmd.act_b = act.b;
+}
+
+/// What a convolution or matrix multiply does with its sums at local address `to`: those that are not the first of an
+/// output begin with the partial sums there; the last one adds the bias (at `bias` in the coefficients) and activates.
+template <class T>
+void set_sums(T &cmd, const LoweredOp &op, uint32_t to, bool first, bool last, int64_t bias) {
+  if (!first) {
+    cmd.flags |= NPU_CONV_PSUM_IN;
+    cmd.psum_addr = to;
+  }
+  if (!last) {
+    cmd.flags |= NPU_CONV_PSUM_OUT;
+    return;
+  }
+  set_activation(cmd, op.act);
+  if (!op.bias) return;
+  cmd.flags |= NPU_CONV_BIAS;
+  cmd.param_region = kRegionCoeff;
+  cmd.param_offset = static_cast<uint64_t>(bias);
+}
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_EMITTER_H

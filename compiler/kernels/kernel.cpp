@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/kernels/kernel.h"
+
+#include <algorithm>
+
+#include "compiler/kernels/lmem.h"
+
+namespace npu::compiler {
+
+uint32_t KernelContext::address(const View &v, const Shape &start) const {
+  int64_t at = v.offset;
+  for (size_t i = 0; i < start.size(); ++i) at += start[i] * v.strides[i];
+  return place(v).addr + static_cast<uint32_t>(at * kElementBytes);
+}
+
+End KernelContext::end(const View &v, const Shape &start) const {
+  if (place(v).local) return {-1, address(v, start), v.strides};
+  int64_t at = v.offset;
+  for (size_t i = 0; i < start.size(); ++i) at += start[i] * v.strides[i];
+  return {v.storage, at * kElementBytes + storages[static_cast<size_t>(v.storage)].coeff_offset, v.strides};
+}
+
+double KernelContext::transfer_cycles(const View &v, const Shape &box) const {
+  if (place(v).local)
+    return kGdmaFixed + static_cast<double>(2 * graph::element_count(box) * kElementBytes) / kLocalBandwidth;
+  return kGdmaFixed + kDdrLatency + static_cast<double>(traffic(box, v.strides)) / kMemoryBandwidth;
+}
+
+std::unique_ptr<Kernel> make_kernel(const KernelContext &context) {
+  switch (context.op.kind) {
+    case Kind::Conv:
+      return make_conv(context);
+    case Kind::Pool:
+      return make_pool(context);
+    case Kind::MatMul:
+      return make_matmul(context);
+    case Kind::Binary:
+    case Kind::Unary:
+      return make_eltwise(context);
+    case Kind::Softmax:
+      return make_softmax(context);
+    case Kind::Copy:
+    case Kind::Fill:
+      break;
+  }
+  return make_copy(context);
+}
+
+Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t size) {
+  const int64_t low = out * stride - pad, high = (out + outs - 1) * stride - pad + (kernel - 1) * dilation;
+  const int64_t first = std::clamp<int64_t>(low, 0, size - 1), last = std::clamp<int64_t>(high, 0, size - 1);
+  return {first, last - first + 1, first - low};
+}
+
+std::vector<int64_t> tile_sizes(int64_t size) {
+  std::vector<int64_t> out;
+  for (int64_t parts = 1; parts <= size; parts += std::max<int64_t>(1, parts / 3)) {
+    const int64_t t = tiles_of(size, parts);
+    if (out.empty() || out.back() != t) out.push_back(t);
+  }
+  if (out.back() != 1) out.push_back(1);
+  return out;
+}
+
+std::vector<int64_t> channel_tiles(int64_t size, int64_t grain) {
+  std::vector<int64_t> out{size};
+  for (int64_t t = size / 2 / grain * grain; t >= grain; t = t / 2 / grain * grain)
+    if (t < out.back()) out.push_back(t);
+  for (int64_t t = grain; t >= 1; t /= 2)
+    if (t < out.back()) out.push_back(t);
+  return out;
+}
+
+double pipelined(int64_t tiles, double load, double work, double store) {
+  if (tiles <= 1) return load + work + store;
+  const auto n = static_cast<double>(tiles);
+  return std::max(n * work, n * (load + store)) + load + store + (n * work > n * (load + store) ? 0 : work);
+}
+
+void add_buffers(Plan &plan, bool direct, int64_t bytes, int64_t tiles) {
+  if (direct) return;
+  plan.buffers.insert(plan.buffers.end(), tiles > 1 ? 2 : 1, LmemAllocator::rounded(bytes));
+}
+
+int64_t total_bytes(const std::vector<int64_t> &buffers) {
+  int64_t sum = 0;
+  for (int64_t b : buffers) sum += b;
+  return sum;
+}
+
+}  // namespace npu::compiler

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// One operator as commands: how it is cut to fit a given amount of local memory, and the commands themselves.
+#ifndef NPU_COMPILER_KERNEL_H
+#define NPU_COMPILER_KERNEL_H
+
+#include <array>
+#include <memory>
+#include <span>
+
+#include "compiler/kernels/emitter.h"
+
+namespace npu::compiler {
+
+/// Where a storage is while an operator runs: in local memory, or not.
+struct Place {
+  bool local = false;
+  uint32_t addr = 0;
+};
+
+/// A way to cut an operator.
+struct Plan {
+  bool feasible = false;
+  double cost = 0;                ///< estimated cycles
+  std::vector<int64_t> buffers;   ///< bytes of the tile buffers that it needs
+  std::array<int64_t, 8> tile{};  ///< meaning: the kernel's
+  int64_t tiles = 1;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// The cheapest plan whose buffers fit `budget` bytes.
+  virtual Plan plan(int64_t budget) const = 0;
+  virtual void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const = 0;
+};
+
+/// What kernels share: operands with their places.
+struct KernelContext {
+  const LoweredOp &op;
+  const std::vector<Storage> &storages;
+  const std::vector<Place> &places;
+
+  const Place &place(const View &v) const { return places[static_cast<size_t>(v.storage)]; }
+  /// Whether a box of a view lies in local memory as one dense run.
+  bool direct(const View &v, const Shape &box) const { return place(v).local && is_dense(box, v.strides); }
+  /// Local address of an element. Precondition: the storage is in local memory.
+  uint32_t address(const View &v, const Shape &start) const;
+  /// An end of a transfer at an element of a view.
+  End end(const View &v, const Shape &start) const;
+  /// Cycles to bring a box into a tile buffer, or back.
+  double transfer_cycles(const View &v, const Shape &box) const;
+};
+
+std::unique_ptr<Kernel> make_kernel(const KernelContext &context);
+std::unique_ptr<Kernel> make_conv(const KernelContext &context);
+std::unique_ptr<Kernel> make_pool(const KernelContext &context);
+std::unique_ptr<Kernel> make_matmul(const KernelContext &context);
+std::unique_ptr<Kernel> make_eltwise(const KernelContext &context);
+std::unique_ptr<Kernel> make_softmax(const KernelContext &context);
+std::unique_ptr<Kernel> make_copy(const KernelContext &context);
+
+/// An end in a tile buffer that holds a box densely.
+inline End buffer_end(uint32_t addr, const Shape &box) { return {-1, addr, graph::dense_strides(box)}; }
+
+/// A rotating set of buffers that remembers what the last one holds.
+class TileInput {
+ public:
+  explicit TileInput(std::span<const uint32_t> buffers) : buffers_(buffers) {}
+  /// The buffer of the tile with this key; `fresh` tells whether it has to be loaded.
+  uint32_t get(const Shape &key, bool &fresh) {
+    fresh = key != key_ || buffers_.empty();
+    if (fresh) {
+      key_ = key;
+      next_ = (next_ + 1) % std::max<size_t>(buffers_.size(), 1);
+    }
+    return buffers_.empty() ? 0 : buffers_[next_];
+  }
+
+ private:
+  std::span<const uint32_t> buffers_;
+  Shape key_;
+  size_t next_ = 0;
+};
+
+/// The rows (or columns) of the input that a run of outputs sees, never empty, and the padding in front of them.
+struct Reach {
+  int64_t first, count, pad;
+};
+Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t size);
+
+/// ceil(size / d) for growing d: the tile sizes worth trying, falling, without repetition; the last one is 1.
+std::vector<int64_t> tile_sizes(int64_t size);
+/// Sizes of channel tiles: the whole, then multiples of `grain`, then everything below.
+std::vector<int64_t> channel_tiles(int64_t size, int64_t grain);
+
+inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
+
+/// Estimated cycles of `tiles` equal steps of load, work and store, overlapped.
+double pipelined(int64_t tiles, double load, double work, double store);
+
+/// Adds buffers for a tiled operand: none, one, or two when there are several tiles.
+void add_buffers(Plan &plan, bool direct, int64_t bytes, int64_t tiles);
+int64_t total_bytes(const std::vector<int64_t> &buffers);
+
+inline constexpr hw::CostParams kChip;
+inline constexpr double kMemoryBandwidth = kChip.ddr_bw, kGdmaFixed = kChip.gdma_fixed, kDdrLatency = kChip.ddr_latency,
+                        kLocalBandwidth = kChip.lmem_bw;
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_KERNEL_H

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+// Convolution. Cut by pictures, rows, columns, groups and output channels; and, with partial sums, by input channels
+// and kernel rows.
+#include <algorithm>
+
+#include "compiler/kernels/kernel.h"
+#include "compiler/kernels/lmem.h"
+
+namespace npu::compiler {
+namespace {
+
+/// Sizes of one tile, in Plan::tile.
+struct Tile {
+  int64_t n, rows, columns, groups, oc, ic, kernel_rows, local_weights;
+};
+
+Tile tile_of(const Plan &p) {
+  return {p.tile[0], p.tile[1], p.tile[2], p.tile[3], p.tile[4], p.tile[5], p.tile[6], p.tile[7]};
+}
+
+class Conv final : public Kernel {
+ public:
+  explicit Conv(const KernelContext &c) : c_(c), op_(c.op), x_(op_.in[0]), y_(op_.out) {
+    icg_ = x_.dims[3] / op_.groups;
+    ocg_ = y_.dims[3] / op_.groups;
+  }
+
+  Plan plan(int64_t budget) const override {
+    Plan best;
+    const int64_t width = y_.dims[2], kernel = op_.window.kernel[0];
+    // Columns are cut where whole rows leave much to be gained, down to where that stops helping; kernel rows only
+    // where nothing else fits.
+    int worse = 0;
+    for (int64_t columns = width; columns >= 1 && worse<2; columns = columns> 1 ? (columns + 1) / 2 : 0) {
+      const double before = best.cost;
+      const bool fitted = best.feasible;
+      try_columns(budget, columns, kernel, best);
+      if (best.feasible && best.cost < 1.1 * ideal()) break;
+      worse = fitted && best.cost >= before ? worse + 1 : 0;
+    }
+    const std::vector<int64_t> widths = tile_sizes(width);
+    for (size_t i = 0; !best.feasible && kernel > 1 && i < widths.size(); ++i) try_columns(budget, widths[i], 1, best);
+    return best;
+  }
+
+  void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
+    Run run{.tile = tile_of(plan), .emitter = out};
+    const Tile &t = run.tile;
+    const bool out_direct = c_.direct(y_, output_box(t));
+    run.in_direct = c_.direct(x_, input_box(t));
+    size_t at = 0;
+    if (!run.in_direct) at = loads(t) > 1 ? 2 : 1;
+    run.in = TileInput(buffers.subspan(0, at));
+    const size_t outs = out_direct ? 0 : stores(t) > 1 ? 2 : 1;
+    run.out = buffers.subspan(at, outs);
+    at += outs;
+    pack_weights(run);
+    if (t.local_weights) {
+      run.weights_at = buffers[at];
+      const int64_t n = static_cast<int64_t>(out.coeff.size()) - run.weights_offset;
+      out.copy({n / kElementBytes}, {kCoeffEnd, run.weights_offset, {1}}, {-1, run.weights_at, {1}});
+    }
+    if (op_.bias) run.bias_offset = append_coeff(out.coeff, op_.bias->as<float>(), op_.bias->count());
+    for (int64_t n = 0; n < y_.dims[0]; n += t.n)
+      for (int64_t row = 0; row < y_.dims[1]; row += t.rows)
+        for (int64_t column = 0; column < y_.dims[2]; column += t.columns) emit_channels(run, n, row, column);
+  }
+
+  static constexpr int kCoeffEnd = 1 << 30;  ///< storage number that stands for the coefficients themselves
+
+ private:
+  struct Run {
+    Tile tile;
+    Emitter &emitter;
+    TileInput in{std::span<const uint32_t>()};
+    std::span<const uint32_t> out;
+    std::vector<int64_t> blocks;  ///< offsets of the weight blocks, in the order of the channel loops
+    int64_t weights_offset = 0, bias_offset = 0;
+    uint32_t weights_at = 0;
+    size_t stored = 0;
+    bool in_direct = false;
+  };
+
+  /// Cycles of the arithmetic alone, in one command.
+  double ideal() const {
+    const Tile whole{y_.dims[0], y_.dims[1], y_.dims[2], op_.groups, ocg_, icg_, op_.window.kernel[0], 0};
+    return static_cast<double>(hw::cost_detail::conv(shape_command(whole), {}).cycles);
+  }
+
+  int64_t input_channels(const Tile &t) const { return t.groups > 1 ? t.groups * icg_ : t.ic; }
+  int64_t output_channels(const Tile &t) const { return t.groups > 1 ? t.groups * ocg_ : t.oc; }
+  int64_t extent(int64_t outs, int d, int64_t kernel) const {
+    return std::min(x_.dims[static_cast<size_t>(d) + 1],
+                    (outs - 1) * op_.window.stride[static_cast<size_t>(d)] +
+                        (kernel - 1) * op_.window.dilation[static_cast<size_t>(d)] + 1);
+  }
+  Shape input_box(const Tile &t) const {
+    return {t.n, extent(t.rows, 0, t.kernel_rows), extent(t.columns, 1, op_.window.kernel[1]), input_channels(t)};
+  }
+  Shape output_box(const Tile &t) const { return {t.n, t.rows, t.columns, output_channels(t)}; }
+  int64_t spatial_tiles(const Tile &t) const {
+    return tiles_of(y_.dims[0], t.n) * tiles_of(y_.dims[1], t.rows) * tiles_of(y_.dims[2], t.columns);
+  }
+  int64_t group_tiles(const Tile &t) const { return tiles_of(op_.groups, t.groups); }
+  int64_t sum_tiles(const Tile &t) const {
+    return tiles_of(icg_, t.ic) * tiles_of(op_.window.kernel[0], t.kernel_rows);
+  }
+  int64_t oc_tiles(const Tile &t) const { return tiles_of(ocg_, t.oc); }
+  int64_t loads(const Tile &t) const {
+    return spatial_tiles(t) * group_tiles(t) * (sum_tiles(t) > 1 ? sum_tiles(t) * oc_tiles(t) : 1);
+  }
+  int64_t stores(const Tile &t) const { return spatial_tiles(t) * group_tiles(t) * oc_tiles(t); }
+
+  npu_cmd_conv shape_command(const Tile &t) const {
+    auto c = hw::make<npu_cmd_conv>();
+    const Shape in = input_box(t);
+    c.n = static_cast<uint32_t>(t.n);
+    c.ih = static_cast<uint32_t>(in[1]);
+    c.iw = static_cast<uint32_t>(in[2]);
+    c.ic = static_cast<uint32_t>(in[3]);
+    c.oc = static_cast<uint32_t>(output_channels(t));
+    c.oh = static_cast<uint32_t>(t.rows);
+    c.ow = static_cast<uint32_t>(t.columns);
+    c.kh = static_cast<uint16_t>(t.kernel_rows);
+    c.kw = static_cast<uint16_t>(op_.window.kernel[1]);
+    c.groups = static_cast<uint32_t>(t.groups);
+    if (t.local_weights) c.wgt_region = NPU_REGION_LOCAL;
+    return c;
+  }
+
+  void try_columns(int64_t budget, int64_t columns, int64_t kernel_rows, Plan &best) const {
+    std::vector<int64_t> group_sizes = tile_sizes(op_.groups);
+    for (int64_t groups : group_sizes) {
+      // Inside a group channels are cut only when each group stands alone.
+      const std::vector<int64_t> ocs = groups > 1 ? std::vector<int64_t>{ocg_} : channel_tiles(ocg_, 64);
+      const std::vector<int64_t> ics = groups > 1 ? std::vector<int64_t>{icg_} : channel_tiles(icg_, 32);
+      for (int64_t oc : ocs)
+        for (int64_t ic : ics)
+          for (int64_t local_weights = 0; local_weights < 2; ++local_weights) {
+            Tile t{1, 1, columns, groups, oc, ic, kernel_rows, local_weights};
+            for (int64_t n : tile_sizes(y_.dims[0])) {
+              t.n = n;
+              t.rows = y_.dims[1];
+              consider(t, budget, best);
+            }
+            for (int64_t rows : tile_sizes(y_.dims[1])) {
+              t.n = 1;
+              t.rows = rows;
+              consider(t, budget, best);
+            }
+          }
+    }
+  }
+
+  void consider(const Tile &t, int64_t budget, Plan &best) const {
+    if (t.local_weights && spatial_tiles(t) == 1) return;
+    Plan p;
+    const Shape in = input_box(t), out = output_box(t);
+    add_buffers(p, c_.direct(x_, in), graph::element_count(in) * kElementBytes, loads(t));
+    add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, stores(t));
+    if (t.local_weights) p.buffers.push_back(packed_bytes(t));
+    if (total_bytes(p.buffers) > budget) return;
+    p.feasible = true;
+    p.tiles = stores(t) * sum_tiles(t);
+    p.cost = estimate(t, in, out, p.tiles);
+    p.tile = {t.n, t.rows, t.columns, t.groups, t.oc, t.ic, t.kernel_rows, t.local_weights};
+    if (!best.feasible || p.cost < best.cost) best = std::move(p);
+  }
+
+  /// Bytes of all weight blocks, each rounded up as append_coeff does.
+  int64_t packed_bytes(const Tile &t) const {
+    return group_tiles(t) * oc_tiles(t) * sum_tiles(t) *
+           LmemAllocator::rounded(output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
+                                  (t.groups > 1 ? icg_ : t.ic) * kElementBytes);
+  }
+
+  double estimate(const Tile &t, const Shape &in, const Shape &out, int64_t commands) const {
+    const hw::Cost cost = hw::cost_detail::conv(shape_command(t), {});
+    const auto n = static_cast<double>(commands);
+    const double load = c_.direct(x_, in) ? 0 : c_.transfer_cycles(x_, in) * static_cast<double>(loads(t)) / n;
+    const double store = c_.direct(y_, out) ? 0 : c_.transfer_cycles(y_, out) * static_cast<double>(stores(t)) / n;
+    const double flow = static_cast<double>(cost.flow_bytes) / kMemoryBandwidth;
+    const double once = t.local_weights ? static_cast<double>(packed_bytes(t)) / kMemoryBandwidth + kDdrLatency : 0;
+    // Streamed weights and transfers share the memory.
+    const double bound = n * (flow + load + store);
+    return std::max(pipelined(commands, load, std::max(static_cast<double>(cost.cycles), flow), store), bound) + once;
+  }
+
+  /// Each block [oc][kernel rows][kw][ic] in one run, in the order in which the loops of emit_channels come to it.
+  void pack_weights(Run &run) const {
+    const Tile &t = run.tile;
+    const int64_t kh = op_.window.kernel[0], kw = op_.window.kernel[1];
+    const float *w = op_.weights->as<float>();
+    std::vector<float> block;
+    run.weights_offset = static_cast<int64_t>((run.emitter.coeff.size() + 63) / 64 * 64);
+    for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
+      block.clear();
+      for (int64_t o = oc; o < oc + ocs; ++o)
+        for (int64_t y = ky; y < ky + kys; ++y)
+          for (int64_t x = 0; x < kw; ++x)
+            for (int64_t i = ic; i < ic + ics; ++i) block.push_back(w[((o * icg_ + i) * kh + y) * kw + x]);
+      run.blocks.push_back(append_coeff(run.emitter.coeff, block.data(), static_cast<int64_t>(block.size())));
+    });
+  }
+
+  /// Calls f(first output channel, how many, first group, first input channel in the group, how many, first kernel row,
+  /// how many).
+  template <class F>
+  void for_channel_tiles(const Tile &t, F f) const {
+    for (int64_t g = 0; g < op_.groups; g += t.groups) {
+      const int64_t gs = std::min(t.groups, op_.groups - g);
+      for (int64_t oc = 0; oc < ocg_; oc += t.oc) {
+        const int64_t ocs = t.groups > 1 ? gs * ocg_ : std::min(t.oc, ocg_ - oc);
+        for (int64_t ic = 0; ic < icg_; ic += t.ic)
+          for (int64_t ky = 0; ky < op_.window.kernel[0]; ky += t.kernel_rows)
+            f(g * ocg_ + oc, ocs, g, ic, std::min(t.ic, icg_ - ic), ky,
+              std::min(t.kernel_rows, op_.window.kernel[0] - ky));
+      }
+    }
+  }
+
+  void emit_channels(Run &run, int64_t n, int64_t row, int64_t column) const {
+    const Tile &t = run.tile;
+    size_t block = 0;
+    const Shape box{std::min(t.n, y_.dims[0] - n), std::min(t.rows, y_.dims[1] - row),
+                    std::min(t.columns, y_.dims[2] - column), 0};
+    uint32_t to = 0;
+    for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t group, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
+      const bool first = ic == 0 && ky == 0, last = ic + ics == icg_ && ky + kys == op_.window.kernel[0];
+      const Shape start{n, row, column, oc};
+      Shape out_box = box;
+      out_box[3] = ocs;
+      const bool direct = run.out.empty() || c_.direct(y_, out_box);
+      if (first) to = direct ? c_.address(y_, start) : run.out[run.stored++ % run.out.size()];
+      auto c = hw::make<npu_cmd_conv>();
+      c.groups = static_cast<uint32_t>(std::min(t.groups, op_.groups - group));
+      fill_input(run, c, {n, row, column, group * icg_ + ic}, box, static_cast<int64_t>(c.groups) * ics, ky, kys);
+      fill_output(run, c, out_box, to, oc, first, last, run.blocks[block++]);
+      run.emitter.tiu(c);
+      if (last && !direct) run.emitter.copy(out_box, buffer_end(to, out_box), c_.end(y_, start));
+    });
+  }
+
+  /// Brings the input of a tile into local memory and describes it.
+  void fill_input(Run &run, npu_cmd_conv &c, const Shape &at, const Shape &box, int64_t channels, int64_t ky,
+                  int64_t kys) const {
+    const graph::Window &w = op_.window;
+    Reach rows = reach(at[1], box[1], w.stride[0], w.begin[0] - ky * w.dilation[0], w.dilation[0], kys, x_.dims[1]);
+    Reach columns = reach(at[2], box[2], w.stride[1], w.begin[1], w.dilation[1], w.kernel[1], x_.dims[2]);
+    // A resident input is read where it lies: what is not seen at the borders comes along where it keeps the box dense.
+    const auto dense = [&] { return c_.direct(x_, {box[0], rows.count, columns.count, channels}); };
+    if (run.in_direct && !dense()) columns = {0, x_.dims[2], columns.pad - columns.first};
+    if (run.in_direct && !dense()) rows = {0, x_.dims[1], rows.pad - rows.first};
+    const Shape start{at[0], rows.first, columns.first, at[3]}, in{box[0], rows.count, columns.count, channels};
+    if (dense()) {
+      c.in_addr = c_.address(x_, start);
+    } else {
+      bool fresh;
+      Shape key = start;
+      key.insert(key.end(), in.begin(), in.end());
+      c.in_addr = run.in.get(key, fresh);
+      if (fresh) run.emitter.copy(in, c_.end(x_, start), buffer_end(c.in_addr, in));
+    }
+    c.n = static_cast<uint32_t>(box[0]);
+    c.ih = static_cast<uint32_t>(rows.count);
+    c.iw = static_cast<uint32_t>(columns.count);
+    c.ic = static_cast<uint32_t>(channels);
+    c.kh = static_cast<uint16_t>(kys);
+    c.kw = static_cast<uint16_t>(w.kernel[1]);
+    c.sh = static_cast<uint16_t>(w.stride[0]);
+    c.sw = static_cast<uint16_t>(w.stride[1]);
+    c.dh = static_cast<uint16_t>(w.dilation[0]);
+    c.dw = static_cast<uint16_t>(w.dilation[1]);
+    c.pad_t = static_cast<int32_t>(rows.pad);
+    c.pad_l = static_cast<int32_t>(columns.pad);
+  }
+
+  void fill_output(const Run &run, npu_cmd_conv &c, const Shape &box, uint32_t to, int64_t oc, bool first, bool last,
+                   int64_t block) const {
+    c.in_dtype = c.wgt_dtype = c.out_dtype = kF32;
+    c.out_addr = to;
+    c.oh = static_cast<uint32_t>(box[1]);
+    c.ow = static_cast<uint32_t>(box[2]);
+    c.oc = static_cast<uint32_t>(box[3]);
+    c.wgt_region = run.tile.local_weights ? NPU_REGION_LOCAL : kRegionCoeff;
+    c.wgt_offset = static_cast<uint64_t>(run.tile.local_weights ? run.weights_at + block - run.weights_offset : block);
+    set_sums(c, op_, to, first, last, run.bias_offset + oc * kElementBytes);
+  }
+
+  const KernelContext c_;
+  const LoweredOp &op_;
+  const View &x_, &y_;
+  int64_t icg_, ocg_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv(const KernelContext &context) { return std::make_unique<Conv>(context); }
+
+}  // namespace npu::compiler

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// Binary and unary operators, element by element, in the order of the result's storage.
+#include "compiler/kernels/box_tiles.h"
+
+namespace npu::compiler {
+namespace {
+
+constexpr size_t kDims = 5;
+
+class Eltwise final : public Kernel {
+ public:
+  explicit Eltwise(const KernelContext &c) : c_(c), op_(c.op) {
+    const std::vector<int> order = memory_order(op_.out);
+    y_ = permuted(op_.out, order);
+    for (const View &v : op_.in) in_.push_back(permuted(v, order));
+    std::vector<Strides *> all{&y_.strides};
+    for (View &v : in_) all.push_back(&v.strides);
+    collapse(y_.dims, all);
+    for (View &v : in_) v.dims = y_.dims;
+  }
+
+  Plan plan(int64_t budget) const override {
+    Plan best;
+    for_cuts(y_.dims, [&](size_t split, int64_t chunk) { consider(split, chunk, budget, best); });
+    return best;
+  }
+
+  void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
+    const auto split = static_cast<size_t>(plan.tile[0]);
+    const Shape full = box_of(y_.dims, split, plan.tile[1]);
+    std::vector<TileInput> inputs;
+    size_t at = 0;
+    const auto part = [&](bool direct, int64_t tiles) {
+      const size_t count = direct ? 0 : tiles > 1 ? 2 : 1;
+      at += count;
+      return buffers.subspan(at - count, count);
+    };
+    for (const View &v : in_) inputs.emplace_back(part(readable(v, full) || in_place(), loads(v, split, plan.tile[1])));
+    const std::span<const uint32_t> results = part(c_.direct(y_, full), plan.tiles);
+    size_t stored = 0;
+    for_boxes(y_.dims, split, plan.tile[1], [&](const Shape &start, const Shape &box) {
+      const bool direct = results.empty() || c_.direct(y_, box);
+      const uint32_t to = direct ? c_.address(y_, start) : results[stored++ % results.size()];
+      if (op_.kind == Kind::Unary)
+        emit_unary(out, start, box, to);
+      else
+        emit_binary(out, inputs, start, box, to);
+      if (!direct) out.copy(box, buffer_end(to, box), c_.end(y_, start));
+    });
+  }
+
+ private:
+  /// The part of a box that an operand has elements for.
+  static Shape own_box(const View &v, const Shape &box) {
+    Shape own = box;
+    for (size_t i = 0; i < box.size(); ++i)
+      if (v.strides[i] == 0) own[i] = 1;
+    return own;
+  }
+
+  static int64_t loads(const View &v, size_t split, int64_t chunk) {
+    Shape dims = own_box(v, v.dims);
+    return box_count(dims, split, dims[split] == 1 ? 1 : chunk);
+  }
+
+  /// Whether the command can read the operand where it lies.
+  bool readable(const View &v, const Shape &box) const {
+    if (!c_.place(v).local) return false;
+    if (op_.kind == Kind::Unary) return is_dense(box, v.strides);
+    return std::all_of(v.strides.begin(), v.strides.end(), [](int64_t s) { return s >= 0; });
+  }
+
+  /// A unary operator needs no input buffer: its operand is copied to where the result will be.
+  bool in_place() const { return op_.kind == Kind::Unary; }
+
+  void consider(size_t split, int64_t chunk, int64_t budget, Plan &best) const {
+    const Shape box = box_of(y_.dims, split, chunk);
+    const size_t first =
+        static_cast<size_t>(std::find_if(box.begin(), box.end(), [](int64_t d) { return d > 1; }) - box.begin());
+    if (box.size() - first > kDims && first < box.size()) return;
+    Plan p;
+    p.tiles = box_count(y_.dims, split, chunk);
+    double load = 0;
+    for (const View &v : in_) {
+      if (readable(v, box)) continue;
+      const Shape own = own_box(v, box);
+      const int64_t n = loads(v, split, chunk);
+      add_buffers(p, in_place(), graph::element_count(own) * kElementBytes, n);
+      load += c_.transfer_cycles(v, own) * static_cast<double>(n) / static_cast<double>(p.tiles);
+    }
+    add_buffers(p, c_.direct(y_, box), graph::element_count(box) * kElementBytes, p.tiles);
+    if (total_bytes(p.buffers) > budget) return;
+    p.feasible = true;
+    const double elements = static_cast<double>(graph::element_count(box));
+    const bool slow = hw::cost_detail::is_slow(static_cast<uint8_t>(op_.act.kind)) ||
+                      (op_.kind == Kind::Binary && op_.binary == graph::BinaryKind::Div);
+    const double work =
+        32 + std::max((slow ? 4 : 1) * elements / 128,
+                      elements * kElementBytes * (1 + static_cast<double>(in_.size())) / kLocalBandwidth);
+    p.cost = pipelined(p.tiles, load, work, c_.direct(y_, box) ? 0 : c_.transfer_cycles(y_, box));
+    p.tile = {static_cast<int64_t>(split), chunk};
+    if (!best.feasible || p.cost < best.cost) best = std::move(p);
+  }
+
+  void emit_unary(Emitter &out, const Shape &start, const Shape &box, uint32_t to) const {
+    const View &x = in_[0];
+    auto c = hw::make<npu_cmd_unary>();
+    c.in_addr = to;
+    if (readable(x, box))
+      c.in_addr = c_.address(x, start);
+    else
+      out.copy(box, c_.end(x, start), buffer_end(to, box));
+    c.out_addr = to;
+    c.count = static_cast<uint32_t>(graph::element_count(box));
+    c.in_dtype = c.out_dtype = kF32;
+    c.subop = static_cast<uint8_t>(op_.act.kind);
+    c.act_a = op_.act.a;
+    c.act_b = op_.act.b;
+    out.tiu(c);
+  }
+
+  /// Address and strides of an operand for a box, loading it where needed.
+  uint32_t operand(Emitter &out, TileInput &buffers, const View &v, const Shape &start, const Shape &box,
+                   uint32_t (&strides)[kDims]) const {
+    const size_t skip = box.size() > kDims ? box.size() - kDims : 0;
+    const size_t shift = box.size() < kDims ? kDims - box.size() : 0;
+    const bool resident = readable(v, box);
+    const Shape own = own_box(v, box);
+    const Strides used = resident ? v.strides : graph::dense_strides(own);
+    for (size_t i = skip; i < box.size(); ++i)
+      strides[i - skip + shift] = box[i] == 1 || v.strides[i] == 0 ? 0 : static_cast<uint32_t>(used[i]);
+    if (resident) return c_.address(v, start);
+    bool fresh;
+    Shape from = start;
+    for (size_t i = 0; i < from.size(); ++i)
+      if (v.strides[i] == 0) from[i] = 0;
+    Shape key = from;
+    key.insert(key.end(), own.begin(), own.end());
+    const uint32_t addr = buffers.get(key, fresh);
+    if (fresh) out.copy(own, c_.end(v, from), buffer_end(addr, own));
+    return addr;
+  }
+
+  void emit_binary(Emitter &out, std::vector<TileInput> &inputs, const Shape &start, const Shape &box,
+                   uint32_t to) const {
+    auto c = hw::make<npu_cmd_eltwise>();
+    c.subop = static_cast<uint8_t>(op_.binary);
+    c.dtype = kF32;
+    c.out_addr = to;
+    std::fill(std::begin(c.dims), std::end(c.dims), 1u);
+    const size_t skip = box.size() > kDims ? box.size() - kDims : 0,
+                 shift = box.size() < kDims ? kDims - box.size() : 0;
+    for (size_t i = skip; i < box.size(); ++i) c.dims[i - skip + shift] = static_cast<uint32_t>(box[i]);
+    c.a_addr = operand(out, inputs[0], in_[0], start, box, c.a_stride);
+    if (op_.has_imm) {
+      c.flags |= NPU_ELTWISEF_B_IMM;
+      c.imm = op_.imm;
+    } else {
+      c.b_addr = operand(out, inputs[1], in_[1], start, box, c.b_stride);
+    }
+    set_activation(c, op_.act);
+    out.tiu(c);
+  }
+
+  const KernelContext c_;
+  const LoweredOp &op_;
+  View y_;
+  std::vector<View> in_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_eltwise(const KernelContext &context) { return std::make_unique<Eltwise>(context); }
+
+}  // namespace npu::compiler

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// Matrix product. Cut by batch, rows, columns and, with partial sums, by the inner dimension.
+#include <algorithm>
+
+#include "compiler/kernels/kernel.h"
+#include "compiler/kernels/lmem.h"
+
+namespace npu::compiler {
+namespace {
+
+struct Tile {
+  int64_t batch, m, k, n;
+};
+
+class MatMul final : public Kernel {
+ public:
+  explicit MatMul(const KernelContext &c)
+      : c_(c), op_(c.op), a_(op_.in[0]), y_(op_.out), b_(op_.weights ? nullptr : &op_.in[1]) {
+    batch_ = y_.dims[0];
+    m_ = y_.dims[1];
+    n_ = y_.dims[2];
+    k_ = a_.dims[2];
+    shared_a_ = batch_ == 1 || a_.strides[0] == 0;
+    shared_b_ = !b_ || batch_ == 1 || b_->strides[0] == 0;
+  }
+
+  Plan plan(int64_t budget) const override {
+    Plan best;
+    for (int64_t batch : tile_sizes(batch_))
+      for (int64_t n : channel_tiles(n_, 64))
+        for (int64_t k : channel_tiles(k_, 32))
+          for (int64_t m : tile_sizes(m_)) {
+            if (batch > 1 && m < m_) continue;
+            consider({batch, m, k, n}, budget, best);
+          }
+    return best;
+  }
+
+  void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
+    const Tile t{plan.tile[0], plan.tile[1], plan.tile[2], plan.tile[3]};
+    size_t at = 0;
+    const auto part = [&](bool direct, int64_t tiles) {
+      const size_t count = direct ? 0 : tiles > 1 ? 2 : 1;
+      at += count;
+      return buffers.subspan(at - count, count);
+    };
+    Run run{out, TileInput(part(a_direct(t), loads_a(t))), TileInput(std::span<const uint32_t>()), {}, {}, 0, 0};
+    if (b_) run.b = TileInput(part(b_direct(t), loads_b(t)));
+    run.out = part(c_.direct(y_, {t.batch, t.m, t.n}), stores(t));
+    if (!b_) pack_weights(t, run);
+    if (op_.bias) run.bias_offset = append_coeff(out.coeff, op_.bias->as<float>(), op_.bias->count());
+    for (int64_t batch = 0; batch < batch_; batch += t.batch)
+      for (int64_t m = 0; m < m_; m += t.m) {
+        size_t block = 0;
+        for (int64_t n = 0; n < n_; n += t.n)
+          emit_sum(run, t, {batch, m, n},
+                   {std::min(t.batch, batch_ - batch), std::min(t.m, m_ - m), std::min(t.n, n_ - n)}, block);
+      }
+  }
+
+ private:
+  struct Run {
+    Emitter &emitter;
+    TileInput a, b;
+    std::span<const uint32_t> out;
+    std::vector<int64_t> blocks;
+    int64_t bias_offset;
+    size_t stored;
+  };
+
+  Shape a_box(const Tile &t) const { return {shared_a_ ? 1 : t.batch, t.m, t.k}; }
+  Shape b_box(const Tile &t) const { return {shared_b_ ? 1 : t.batch, t.k, t.n}; }
+  bool a_direct(const Tile &t) const { return c_.direct(a_, a_box(t)); }
+  bool b_direct(const Tile &t) const { return b_ && (c_.direct(*b_, b_box(t)) || b_transposed(t)); }
+  /// B resident as [n][k], which the command can read.
+  bool b_transposed(const Tile &t) const {
+    return c_.place(*b_).local &&
+           is_dense({shared_b_ ? 1 : t.batch, t.n, t.k}, {b_->strides[0], b_->strides[2], b_->strides[1]});
+  }
+  int64_t tiles(const Tile &t) const { return tiles_of(batch_, t.batch) * tiles_of(m_, t.m); }
+  int64_t loads_a(const Tile &t) const { return tiles(t) * tiles_of(k_, t.k) * (t.k < k_ ? tiles_of(n_, t.n) : 1); }
+  int64_t loads_b(const Tile &t) const {
+    const bool whole = t.k == k_ && t.n == n_;
+    return whole ? (shared_b_ ? 1 : tiles_of(batch_, t.batch)) : tiles(t) * tiles_of(k_, t.k) * tiles_of(n_, t.n);
+  }
+  int64_t stores(const Tile &t) const { return tiles(t) * tiles_of(n_, t.n); }
+
+  void consider(const Tile &t, int64_t budget, Plan &best) const {
+    Plan p;
+    const Shape out{t.batch, t.m, t.n};
+    add_buffers(p, a_direct(t), graph::element_count(a_box(t)) * kElementBytes, loads_a(t));
+    if (b_) add_buffers(p, b_direct(t), graph::element_count(b_box(t)) * kElementBytes, loads_b(t));
+    add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, stores(t));
+    if (total_bytes(p.buffers) > budget) return;
+    p.feasible = true;
+    p.tiles = stores(t) * tiles_of(k_, t.k);
+    auto c = hw::make<npu_cmd_matmul>();
+    set_shape(c, {t.batch, t.m, t.n}, t.k);
+    if (b_) c.wgt_region = NPU_REGION_LOCAL;
+    const hw::Cost cost = hw::cost_detail::matmul(c, {});
+    const auto steps = static_cast<double>(p.tiles);
+    double load = a_direct(t) ? 0 : c_.transfer_cycles(a_, a_box(t)) * static_cast<double>(loads_a(t)) / steps;
+    if (b_ && !b_direct(t)) load += c_.transfer_cycles(*b_, b_box(t)) * static_cast<double>(loads_b(t)) / steps;
+    const double store = c_.direct(y_, out) ? 0 : c_.transfer_cycles(y_, out) * static_cast<double>(stores(t)) / steps;
+    const double flow = static_cast<double>(cost.flow_bytes) / kMemoryBandwidth;
+    p.cost = std::max(pipelined(p.tiles, load, std::max(static_cast<double>(cost.cycles), flow), store),
+                      steps * (flow + load + store));
+    p.tile = {t.batch, t.m, t.k, t.n};
+    if (!best.feasible || p.cost < best.cost) best = std::move(p);
+  }
+
+  void set_shape(npu_cmd_matmul &c, const Shape &out, int64_t k) const {
+    c.batch = static_cast<uint32_t>(out[0]);
+    c.m = static_cast<uint32_t>(out[1]);
+    c.n = static_cast<uint32_t>(out[2]);
+    c.k = static_cast<uint32_t>(k);
+    c.a_batch_stride = shared_a_ ? 0 : static_cast<uint32_t>(out[1] * k);
+    c.b_batch_stride = shared_b_ ? 0 : static_cast<uint32_t>(out[2] * k);
+  }
+
+  /// Blocks [k][n], in the order of the loops.
+  void pack_weights(const Tile &t, Run &run) const {
+    const float *w = op_.weights->as<float>();
+    std::vector<float> block;
+    for (int64_t n = 0; n < n_; n += t.n)
+      for (int64_t k = 0; k < k_; k += t.k) {
+        block.clear();
+        for (int64_t y = k; y < std::min(k + t.k, k_); ++y)
+          block.insert(block.end(), w + y * n_ + n, w + y * n_ + std::min(n + t.n, n_));
+        run.blocks.push_back(append_coeff(run.emitter.coeff, block.data(), static_cast<int64_t>(block.size())));
+      }
+  }
+
+  uint32_t operand(Run &run, TileInput &buffers, const View &v, const Shape &start, const Shape &box) const {
+    bool fresh;
+    Shape key = start;
+    key.insert(key.end(), box.begin(), box.end());
+    const uint32_t addr = buffers.get(key, fresh);
+    if (fresh) run.emitter.copy(box, c_.end(v, start), buffer_end(addr, box));
+    return addr;
+  }
+
+  void emit_sum(Run &run, const Tile &t, const Shape &at, const Shape &out, size_t &block) const {
+    const bool direct = run.out.empty() || c_.direct(y_, out);
+    const uint32_t to = direct ? c_.address(y_, at) : run.out[run.stored++ % run.out.size()];
+    for (int64_t k = 0; k < k_; k += t.k) {
+      const int64_t ks = std::min(t.k, k_ - k);
+      auto c = hw::make<npu_cmd_matmul>();
+      set_shape(c, out, ks);
+      c.in_dtype = c.wgt_dtype = c.out_dtype = kF32;
+      c.out_addr = to;
+      const Tile now{out[0], out[1], ks, out[2]};
+      const Shape a_start{shared_a_ ? 0 : at[0], at[1], k};
+      c.in_addr = a_direct(now) ? c_.address(a_, a_start) : operand(run, run.a, a_, a_start, a_box(now));
+      if (b_)
+        set_b(run, c, now, {shared_b_ ? 0 : at[0], k, at[2]});
+      else {
+        c.wgt_region = kRegionCoeff;
+        c.wgt_offset = static_cast<uint64_t>(run.blocks[block++]);
+      }
+      set_sums(c, op_, to, k == 0, k + ks == k_, run.bias_offset + at[2] * kElementBytes);
+      run.emitter.tiu(c);
+    }
+    if (!direct) run.emitter.copy(out, buffer_end(to, out), c_.end(y_, at));
+  }
+
+  void set_b(Run &run, npu_cmd_matmul &c, const Tile &now, const Shape &start) const {
+    c.wgt_region = NPU_REGION_LOCAL;
+    if (c_.direct(*b_, b_box(now))) {
+      c.wgt_offset = c_.address(*b_, start);
+    } else if (b_transposed(now)) {
+      c.wgt_offset = c_.address(*b_, start);
+      c.flags |= NPU_CONV_TRANS_B;
+    } else {
+      c.wgt_offset = operand(run, run.b, *b_, start, b_box(now));
+    }
+  }
+
+  const KernelContext c_;
+  const LoweredOp &op_;
+  const View &a_, &y_;
+  const View *b_;
+  int64_t batch_, m_, n_, k_;
+  bool shared_a_, shared_b_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul(const KernelContext &context) { return std::make_unique<MatMul>(context); }
+
+}  // namespace npu::compiler

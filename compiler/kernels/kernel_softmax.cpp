@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+// Softmax over the last dimension. Rows that fit are worked on in place; longer ones in blocks.
+#include "compiler/kernels/box_tiles.h"
+#include "compiler/kernels/lmem.h"
+
+namespace npu::compiler {
+namespace {
+
+class Softmax final : public Kernel {
+ public:
+  explicit Softmax(const KernelContext &c) : c_(c), op_(c.op), x_(op_.in[0]), y_(op_.out) {
+    columns_ = y_.dims.back();
+    rows_ = Shape(y_.dims.begin(), y_.dims.end() - 1);
+    if (rows_.empty()) rows_ = {1};
+    if (y_.dims.size() == 1) {
+      x_ = with_row(x_);
+      y_ = with_row(y_);
+    }
+  }
+
+  Plan plan(int64_t budget) const override {
+    Plan best;
+    for_cuts(rows_, [&](size_t split, int64_t chunk) {
+      Plan p;
+      const Shape box = box_at(split, chunk);
+      p.tiles = box_count(rows_, split, chunk);
+      add_buffers(p, c_.direct(y_, box), graph::element_count(box) * kElementBytes, p.tiles);
+      if (total_bytes(p.buffers) > budget) return;
+      p.feasible = true;
+      const double work = 32 + 8.0 * static_cast<double>(graph::element_count(box)) / 128;
+      p.cost = pipelined(p.tiles, c_.direct(x_, box) ? 0 : c_.transfer_cycles(x_, box), work,
+                         c_.direct(y_, box) ? 0 : c_.transfer_cycles(y_, box));
+      p.tile = {static_cast<int64_t>(split), chunk, columns_};
+      if (!best.feasible || p.cost < best.cost) best = std::move(p);
+    });
+    return best.feasible ? best : plan_blocks(budget);
+  }
+
+  void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
+    if (plan.tile[2] < columns_) return emit_blocks(plan.tile[2], buffers, out);
+    size_t stored = 0;
+    for_boxes(rows_, static_cast<size_t>(plan.tile[0]), plan.tile[1], [&](Shape start, Shape box) {
+      start.push_back(0);
+      box.push_back(columns_);
+      const bool direct = buffers.empty() || c_.direct(y_, box);
+      const uint32_t to = direct ? c_.address(y_, start) : buffers[stored++ % buffers.size()];
+      uint32_t from = to;
+      if (c_.direct(x_, box))
+        from = c_.address(x_, start);
+      else
+        out.copy(box, c_.end(x_, start), buffer_end(to, box));
+      softmax(out, from, to, graph::element_count(box) / columns_, columns_, op_.log);
+      if (!direct) out.copy(box, buffer_end(to, box), c_.end(y_, start));
+    });
+  }
+
+ private:
+  static View with_row(const View &v) { return {v.storage, v.offset, {1, v.dims[0]}, {0, v.strides[0]}}; }
+
+  Shape box_at(size_t split, int64_t chunk) const {
+    Shape box = box_of(rows_, split, chunk);
+    box.push_back(columns_);
+    return box;
+  }
+
+  static void softmax(Emitter &out, uint32_t from, uint32_t to, int64_t rows, int64_t columns, bool log) {
+    auto c = hw::make<npu_cmd_softmax>();
+    c.subop = log ? NPU_SOFTMAX_LOG : NPU_SOFTMAX_NORMAL;
+    c.dtype = kF32;
+    c.in_addr = from;
+    c.out_addr = to;
+    c.rows = static_cast<uint32_t>(rows);
+    c.cols = static_cast<uint32_t>(columns);
+    out.tiu(c);
+  }
+
+  /// Buffers of a row in blocks: two blocks, and three vectors with a number for each block.
+  Plan plan_blocks(int64_t budget) const {
+    Plan p;
+    for (int64_t block : tile_sizes(columns_)) {
+      const int64_t numbers = LmemAllocator::rounded((tiles_of(columns_, block) + 1) * kElementBytes);
+      p.buffers = {LmemAllocator::rounded(block * kElementBytes), LmemAllocator::rounded(block * kElementBytes),
+                   numbers};
+      if (total_bytes(p.buffers) > budget) continue;
+      p.feasible = true;
+      p.tiles = graph::element_count(rows_) * tiles_of(columns_, block);
+      p.cost = 3 * static_cast<double>(graph::element_count(y_.dims)) * kElementBytes / kMemoryBandwidth +
+               1000 * static_cast<double>(p.tiles);
+      p.tile = {0, 1, block};
+      return p;
+    }
+    return p;
+  }
+
+  static void arithmetic(Emitter &out, uint8_t kind, uint32_t a, uint32_t b, uint32_t to, int64_t count,
+                         bool repeat_b) {
+    auto c = hw::make<npu_cmd_eltwise>();
+    c.subop = kind;
+    c.dtype = kF32;
+    c.a_addr = a;
+    c.b_addr = b;
+    c.out_addr = to;
+    std::fill(std::begin(c.dims), std::end(c.dims), 1u);
+    c.dims[4] = static_cast<uint32_t>(count);
+    c.a_stride[4] = 1;
+    c.b_stride[4] = repeat_b ? 0 : 1;
+    out.tiu(c);
+  }
+
+  /// With s_i = log(sum(exp)) of block i, softmax(x) in block i is softmax_i(x) * softmax(s)[i], and log-softmax is x -
+  /// log(sum(exp(s))). s_i is x - log_softmax_i(x) for any x of the block.
+  void emit_blocks(int64_t block, std::span<const uint32_t> buffers, Emitter &out) const {
+    const uint32_t a = buffers[0], b = buffers[1], sums = buffers[2];
+    const int64_t blocks = tiles_of(columns_, block);
+    const auto weight = [&](int64_t i) { return sums + static_cast<uint32_t>(i * kElementBytes); };
+    for_boxes(rows_, rows_.size() - 1, 1, [&](Shape start, Shape box) {
+      start.push_back(0);
+      box.push_back(0);
+      const auto each = [&](auto f) {
+        for (int64_t i = 0; i < blocks; ++i) {
+          start.back() = i * block;
+          box.back() = std::min(block, columns_ - i * block);
+          f(i, box.back());
+        }
+      };
+      each([&](int64_t i, int64_t n) {
+        out.copy(box, c_.end(x_, start), buffer_end(a, box));
+        softmax(out, a, b, 1, n, true);
+        arithmetic(out, NPU_ELTWISE_SUB, a, b, weight(i), 1, false);
+      });
+      if (op_.log) {  // the first s minus its log-softmax is the logarithm of the whole sum
+        softmax(out, sums, b, 1, blocks, true);
+        arithmetic(out, NPU_ELTWISE_SUB, sums, b, weight(blocks), 1, false);
+      } else {
+        softmax(out, sums, sums, 1, blocks, false);
+      }
+      each([&](int64_t i, int64_t n) {
+        out.copy(box, c_.end(x_, start), buffer_end(a, box));
+        if (!op_.log) softmax(out, a, a, 1, n, false);
+        arithmetic(out, op_.log ? NPU_ELTWISE_SUB : NPU_ELTWISE_MUL, a, weight(op_.log ? blocks : i), a, n, true);
+        out.copy(box, buffer_end(a, box), c_.end(y_, start));
+      });
+    });
+  }
+
+  const KernelContext c_;
+  const LoweredOp &op_;
+  View x_, y_;
+  Shape rows_;
+  int64_t columns_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax(const KernelContext &context) { return std::make_unique<Softmax>(context); }
+
+}  // namespace npu::compiler

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "compiler/lowering/lowered.h"
+
+namespace npu::compiler {
+
+using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
+using graph::Op;
+using graph::ValueId;
+
+int64_t append_coeff(std::vector<uint8_t> &coeff, const float *values, int64_t count) {
+  const size_t at = (coeff.size() + 63) / 64 * 64, bytes = static_cast<size_t>(count) * sizeof(float);
+  coeff.resize(at + bytes);
+  if (bytes) std::memcpy(coeff.data() + at, values, bytes);
+  return static_cast<int64_t>(at);
+}
+
+namespace {
+
+class Lowering {
+ public:
+  Lowering(Graph &graph, Lowered &out)
+      : g_(graph), out_(out), made_(graph.producers()), views_(graph.values.size()), done_(graph.nodes.size()) {}
+
+  Status run() {
+    for (size_t k = 0; k < g_.inputs.size(); ++k) {
+      const ValueId v = g_.inputs[k];
+      view(v) = dense_view(new_storage(StorageKind::Input, static_cast<int>(k), g_[v].shape, g_[v].name), g_[v].shape);
+    }
+    find_channels_last();
+    std::vector<std::pair<ValueId, View>> copies;
+    for (size_t k = 0; k < g_.outputs.size(); ++k) {
+      const ValueId v = g_.outputs[k];
+      const View whole = dense_view(
+          new_storage(StorageKind::Output, static_cast<int>(k), g_[v].shape, g_.output_names[k]), g_[v].shape);
+      if (made_[static_cast<size_t>(v)] >= 0 && !view(v))
+        view(v) = whole;
+      else
+        copies.emplace_back(v, whole);
+    }
+    for (size_t i = g_.nodes.size(); i-- > 0;) place_backwards(i);
+    for (size_t i = 0; i < g_.nodes.size(); ++i) NPU_TRY(lower_node(i));
+    for (const auto &[v, whole] : copies) copy(copy_source(v), operand(v), whole);
+    return {};
+  }
+
+ private:
+  std::optional<View> &view(ValueId v) { return views_[static_cast<size_t>(v)]; }
+  bool is_free(ValueId v) { return made_[static_cast<size_t>(v)] >= 0 && !view(v); }
+
+  int new_storage(StorageKind kind, int index, const Shape &shape, const std::string &name) {
+    Storage s;
+    s.kind = kind;
+    s.index = index;
+    s.elements = graph::element_count(shape);
+    s.name = name;
+    out_.storages.push_back(std::move(s));
+    return static_cast<int>(out_.storages.size()) - 1;
+  }
+
+  static std::vector<int> row_major(size_t rank) {
+    std::vector<int> order(rank);
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
+
+  /// Channels innermost, as windows want it.
+  static std::vector<int> channels_last(size_t rank) {
+    std::vector<int> order{0};
+    for (size_t i = 2; i < rank; ++i) order.push_back(static_cast<int>(i));
+    order.push_back(1);
+    return order;
+  }
+
+  View new_temp(ValueId v, const std::vector<int> &order) {
+    return ordered_view(new_storage(StorageKind::Temp, 0, g_[v].shape, g_[v].name), g_[v].shape, order);
+  }
+
+  /// Which values come out of windows with channels innermost, directly or through operators that keep the order.
+  void find_channels_last() {
+    channels_last_.resize(g_.values.size());
+    for (const Node &n : g_.nodes) {
+      const size_t rank = g_[n.output].shape.size();
+      bool last = (n.op == Op::Conv || n.op == Op::Pool) && rank >= 3;
+      if (n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Concat || n.op == Op::Pad)
+        for (ValueId v : n.inputs)
+          last = last || (v != kNoValue && channels_last_[static_cast<size_t>(v)] && g_[v].shape.size() == rank);
+      channels_last_[static_cast<size_t>(n.output)] = last;
+    }
+  }
+
+  /// Gives the operands of a view their place inside the result's storage, where they have none of their own.
+  void place_backwards(size_t index) {
+    const Node &n = g_.nodes[index];
+    if (n.op == Op::Concat) return place_parts(n);
+    if (!view(n.output) || !is_free(n.inputs[0])) return;
+    const View &to = *view(n.output);
+    if (n.op == Op::Transpose) {
+      const auto &perm = std::get<graph::TransposeAttrs>(n.attrs).perm;
+      std::vector<int> inverse(perm.size());
+      for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int>(i);
+      view(n.inputs[0]) = permuted(to, inverse);
+    } else if (n.op == Op::Reshape) {
+      view(n.inputs[0]) = reshaped(to, g_[n.inputs[0]].shape);
+    }
+    done_[index] = view(n.inputs[0]).has_value();
+  }
+
+  void place_parts(const Node &n) {
+    const auto axis = static_cast<size_t>(std::get<graph::ConcatAttrs>(n.attrs).axis);
+    const size_t rank = g_[n.output].shape.size();
+    if (!view(n.output))
+      view(n.output) =
+          new_temp(n.output, channels_last_[static_cast<size_t>(n.output)] ? channels_last(rank) : row_major(rank));
+    std::vector<int64_t> start(rank, 0), step(rank, 1);
+    for (ValueId v : n.inputs) {
+      if (is_free(v)) view(v) = sliced(*view(n.output), start, step, g_[v].shape);
+      start[axis] += g_[v].shape[axis];
+    }
+  }
+
+  /// Where a value is; constants get a storage when they are first needed.
+  View operand(ValueId v) {
+    if (!view(v)) view(v) = constant_view(*g_[v].constant, row_major(g_[v].shape.size()), g_[v].name);
+    return *view(v);
+  }
+
+  /// A constant stored in a given order of its dimensions.
+  View constant_view(const graph::Tensor &t, const std::vector<int> &order, const std::string &name) {
+    const int storage = new_storage(StorageKind::Const, 0, t.shape, name);
+    const View to = ordered_view(storage, t.shape, order);
+    const Strides from = graph::dense_strides(t.shape);
+    std::vector<float> data(static_cast<size_t>(t.count()));
+    Shape index(t.shape.size());
+    int64_t at = 0;
+    for (int64_t i = 0; i < t.count(); ++i) {
+      data[static_cast<size_t>(at)] = t.as<float>()[i];
+      for (size_t d = index.size(); d-- > 0;) {
+        at += to.strides[d];
+        if (++index[d] < t.shape[d]) break;
+        at -= to.strides[d] * t.shape[d];
+        index[d] = 0;
+      }
+    }
+    out_.storages[static_cast<size_t>(storage)].coeff_offset = append_coeff(out_.coeff, data.data(), t.count());
+    return to;
+  }
+
+  LoweredOp &add(Kind kind, int source) {
+    LoweredOp op;
+    op.kind = kind;
+    op.source = source;
+    out_.ops.push_back(std::move(op));
+    return out_.ops.back();
+  }
+
+  void copy(int source, const View &from, const View &to) {
+    LoweredOp &op = add(Kind::Copy, source);
+    op.in = {from};
+    op.out = to;
+  }
+
+  /// A copy between shapes that differ only in how they are cut into dimensions.
+  void copy_reshaped(int source, const View &from, const View &to) {
+    if (const auto a = reshaped(to, from.dims)) return copy(source, from, *a);
+    if (const auto b = reshaped(from, to.dims)) return copy(source, *b, to);
+    const int storage = new_storage(StorageKind::Temp, 0, from.dims, "");
+    copy(source, from, dense_view(storage, from.dims));
+    copy(source, dense_view(storage, to.dims), to);
+  }
+
+  /// The tag of a copy that no node asked for: that of the node which made the value.
+  int copy_source(ValueId v) {
+    const int producer = made_[static_cast<size_t>(v)];
+    if (producer >= 0) return g_.nodes[static_cast<size_t>(producer)].source;
+    graph::Source s;
+    s.name = g_[v].name.empty() ? "copy" : g_[v].name;
+    s.type = "Copy";
+    g_.sources.push_back(std::move(s));
+    return static_cast<int>(g_.sources.size()) - 1;
+  }
+
+  void fate(const Node &n, const char *text) { g_.sources[static_cast<size_t>(n.source)].fate = text; }
+
+  Status lower_node(size_t index) {
+    const Node &n = g_.nodes[index];
+    if (done_[index]) {
+      fate(n, "view");
+      return {};
+    }
+    switch (n.op) {
+      case Op::Conv:
+      case Op::Pool:
+        lower_window(n);
+        return {};
+      case Op::MatMul:
+        lower_matmul(n);
+        return {};
+      case Op::Binary:
+        lower_binary(n);
+        return {};
+      case Op::Unary:
+        lower_unary(n);
+        return {};
+      case Op::Softmax:
+        lower_softmax(n);
+        return {};
+      case Op::Transpose:
+        alias(n, permuted(operand(n.inputs[0]), std::get<graph::TransposeAttrs>(n.attrs).perm));
+        return {};
+      case Op::Slice: {
+        const auto &a = std::get<graph::SliceAttrs>(n.attrs);
+        alias(n, sliced(operand(n.inputs[0]), a.start, a.step, g_[n.output].shape));
+        return {};
+      }
+      case Op::Expand:
+        alias(n, expanded(operand(n.inputs[0]), g_[n.output].shape));
+        return {};
+      case Op::Reshape:
+        lower_reshape(n);
+        return {};
+      case Op::Concat:
+        lower_concat(n);
+        return {};
+      case Op::Gather:
+        lower_gather(n);
+        return {};
+      case Op::Pad:
+        lower_pad(n);
+        return {};
+      case Op::Cast:
+        break;
+    }
+    return Status::error(std::string(op_name(n.op)) + " cannot be executed on the chip");
+  }
+
+  void alias(const Node &n, View v) {
+    if (view(n.output)) return copy(n.source, v, *view(n.output));
+    view(n.output) = std::move(v);
+    fate(n, "view");
+  }
+
+  void lower_reshape(const Node &n) {
+    const View from = operand(n.inputs[0]);
+    if (view(n.output)) return copy_reshaped(n.source, from, *view(n.output));
+    if (const auto v = reshaped(from, g_[n.output].shape)) {
+      view(n.output) = *v;
+      fate(n, "view");
+      return;
+    }
+    view(n.output) = new_temp(n.output, row_major(g_[n.output].shape.size()));
+    copy_reshaped(n.source, from, *view(n.output));
+  }
+
+  void lower_concat(const Node &n) {
+    const auto axis = static_cast<size_t>(std::get<graph::ConcatAttrs>(n.attrs).axis);
+    const View whole = *view(n.output);
+    std::vector<int64_t> start(whole.dims.size(), 0), step(whole.dims.size(), 1);
+    bool copied = false;
+    for (ValueId v : n.inputs) {
+      const View to = sliced(whole, start, step, g_[v].shape), from = operand(v);
+      start[axis] += g_[v].shape[axis];
+      if (from.storage == to.storage && from.offset == to.offset && from.strides == to.strides) continue;
+      copy(n.source, from, to);
+      copied = true;
+    }
+    if (!copied) fate(n, "view");
+  }
+
+  /// Runs of indices with a constant step are slices.
+  void lower_gather(const Node &n) {
+    const auto axis = static_cast<size_t>(std::get<graph::GatherAttrs>(n.attrs).axis);
+    const graph::Tensor &index = *g_[n.inputs[1]].constant;
+    const View x = operand(n.inputs[0]);
+    const int64_t picks = index.count();
+    Shape flat = x.dims;  // the result with all index dimensions as one
+    flat[axis] = picks;
+    std::vector<int64_t> from(flat.size(), 0), to(flat.size(), 0), step(flat.size(), 1), one(flat.size(), 1);
+    const bool fresh = !view(n.output);
+    std::optional<View> whole;
+    for (int64_t i = 0; i < picks;) {
+      const int64_t *p = index.as<int64_t>() + i;
+      const int64_t stride = i + 1 < picks ? p[1] - p[0] : 1;
+      int64_t run = 1;
+      while (i + run < picks && p[run] - p[run - 1] == stride) ++run;
+      Shape part = flat;
+      part[axis] = run;
+      from[axis] = p[0];
+      step[axis] = stride;
+      const View piece = sliced(x, from, step, part);
+      if (run == picks && fresh)
+        if (const auto v = reshaped(piece, g_[n.output].shape)) {
+          view(n.output) = *v;
+          return fate(n, "view");
+        }
+      if (!view(n.output)) view(n.output) = new_temp(n.output, row_major(g_[n.output].shape.size()));
+      if (!whole) whole = reshaped(*view(n.output), flat);
+      if (!whole) {  // a place inside another storage that does not cut this way: gather apart, then copy
+        whole = dense_view(new_storage(StorageKind::Temp, 0, flat, ""), flat);
+      }
+      to[axis] = i;
+      copy(n.source, piece, sliced(*whole, to, one, part));
+      i += run;
+    }
+    if (whole->storage != view(n.output)->storage) copy_reshaped(n.source, *whole, *view(n.output));
+  }
+
+  void lower_pad(const Node &n) {
+    const auto &attrs = std::get<graph::PadAttrs>(n.attrs);
+    const size_t rank = g_[n.output].shape.size();
+    if (!view(n.output))
+      view(n.output) =
+          new_temp(n.output, channels_last_[static_cast<size_t>(n.output)] ? channels_last(rank) : row_major(rank));
+    const View whole = *view(n.output);
+    LoweredOp &fill = add(Kind::Fill, n.source);
+    fill.out = whole;
+    fill.imm = attrs.value;
+    copy(n.source, operand(n.inputs[0]),
+         sliced(whole, attrs.begin, std::vector<int64_t>(rank, 1), g_[n.inputs[0]].shape));
+  }
+
+  /// [n, c, spatial...] as [n, h, w, c].
+  static View as_picture(const View &v) {
+    if (v.dims.size() == 4) return permuted(v, {0, 2, 3, 1});
+    return {v.storage, v.offset, {v.dims[0], v.dims[2], 1, v.dims[1]}, {v.strides[0], v.strides[2], 0, v.strides[1]}};
+  }
+
+  void lower_window(const Node &n) {
+    const View x = operand(n.inputs[0]);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, channels_last(g_[n.output].shape.size()));
+    LoweredOp &op = add(n.op == Op::Conv ? Kind::Conv : Kind::Pool, n.source);
+    op.in = {as_picture(x)};
+    op.out = as_picture(*view(n.output));
+    if (n.op == Op::Conv) {
+      const auto &a = std::get<graph::ConvAttrs>(n.attrs);
+      op.window = a.window;
+      op.groups = a.groups;
+      op.act = a.act;
+      op.weights = g_[n.inputs[1]].constant;
+      if (n.inputs[2] != kNoValue) op.bias = g_[n.inputs[2]].constant;
+    } else {
+      const auto &a = std::get<graph::PoolAttrs>(n.attrs);
+      op.window = a.window;
+      op.pool_max = a.max;
+      op.count_pad = a.count_pad;
+      op.counted_end = a.counted_end;
+    }
+    for (size_t i = 0; i < 2; ++i) {  // what does not matter takes the value that every field can hold
+      if (op.out.dims[i + 1] == 1) op.window.stride[i] = 1;
+      if (op.window.kernel[i] == 1) op.window.dilation[i] = 1;
+    }
+  }
+
+  void lower_matmul(const Node &n) {
+    const bool constant = g_.is_constant(n.inputs[1]) && g_[n.inputs[1]].shape.size() == 2;
+    const View a = operand(n.inputs[0]);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, row_major(g_[n.output].shape.size()));
+    const View o = *view(n.output);
+    const size_t rank = o.dims.size();
+    Shape a_dims = o.dims, b_dims = o.dims;
+    a_dims[rank - 1] = a.dims.back();
+    b_dims[rank - 2] = a.dims.back();
+    const View wide_a = expanded(a, a_dims);
+    View wide_b{-1, 0, b_dims, Strides(rank, 0)};
+    if (!constant) wide_b = expanded(operand(n.inputs[1]), b_dims);
+    // The batch, as few dimensions as possible; with a constant B the rows of A may be one long matrix.
+    Shape batch(o.dims.begin(), o.dims.end() - (constant ? 1 : 2));
+    Strides sa(wide_a.strides.begin(), wide_a.strides.begin() + static_cast<int64_t>(batch.size()));
+    Strides sb(wide_b.strides.begin(), wide_b.strides.begin() + static_cast<int64_t>(batch.size()));
+    Strides so(o.strides.begin(), o.strides.begin() + static_cast<int64_t>(batch.size()));
+    collapse(batch, {&sa, &sb, &so});
+    emit_matmuls({n, wide_a, wide_b, o, constant}, batch, sa, sb, so);
+  }
+
+  struct MatmulParts {
+    const Node &n;
+    const View &a, &b, &o;
+    bool constant;
+  };
+
+  /// One operator for each index of the outer batch dimensions, with the innermost one as the command's batch (or its
+  /// rows).
+  void emit_matmuls(const MatmulParts &p, const Shape &batch, const Strides &sa, const Strides &sb, const Strides &so) {
+    const size_t rank = p.o.dims.size(), last = batch.size() - 1;
+    const Shape outer(batch.begin(), batch.end() - 1);
+    const int64_t k = p.a.dims.back(), n = p.o.dims[rank - 1];
+    Shape index(outer.size(), 0);
+    for (int64_t i = graph::element_count(outer); i > 0; --i) {
+      LoweredOp &op = add(Kind::MatMul, p.n.source);
+      op.act = std::get<graph::MatMulAttrs>(p.n.attrs).act;
+      View a{p.a.storage, p.a.offset, {}, {}}, b{p.b.storage, p.b.offset, {}, {}}, o{p.o.storage, p.o.offset, {}, {}};
+      for (size_t d = 0; d < outer.size(); ++d) {
+        a.offset += index[d] * sa[d];
+        b.offset += index[d] * sb[d];
+        o.offset += index[d] * so[d];
+      }
+      if (p.constant) {
+        a.dims = {1, batch[last], k};
+        a.strides = {0, sa[last], p.a.strides[rank - 1]};
+        o.dims = {1, batch[last], n};
+        o.strides = {0, so[last], p.o.strides[rank - 1]};
+        op.weights = g_[p.n.inputs[1]].constant;
+        if (p.n.inputs[2] != kNoValue) op.bias = g_[p.n.inputs[2]].constant;
+      } else {
+        const int64_t m = p.o.dims[rank - 2];
+        a.dims = {batch[last], m, k};
+        a.strides = {sa[last], p.a.strides[rank - 2], p.a.strides[rank - 1]};
+        b.dims = {batch[last], k, n};
+        b.strides = {sb[last], p.b.strides[rank - 2], p.b.strides[rank - 1]};
+        o.dims = {batch[last], m, n};
+        o.strides = {so[last], p.o.strides[rank - 2], p.o.strides[rank - 1]};
+      }
+      op.in = {a};
+      if (!p.constant) op.in.push_back(b);
+      op.out = o;
+      for (size_t d = outer.size(); d-- > 0;) {
+        if (++index[d] < outer[d]) break;
+        index[d] = 0;
+      }
+    }
+  }
+
+  /// The order of an operand that has every element of the result; row-major if there is none.
+  std::vector<int> inherited_order(const std::vector<ValueId> &inputs, const Shape &shape) {
+    for (ValueId v : inputs) {
+      if (g_[v].shape != shape || g_.is_constant(v)) continue;
+      const View x = operand(v);
+      bool repeats = false;
+      for (size_t i = 0; i < shape.size(); ++i) repeats = repeats || (shape[i] != 1 && x.strides[i] == 0);
+      if (!repeats) return memory_order(x);
+    }
+    return row_major(shape.size());
+  }
+
+  /// A constant operand of an element-wise operator lies in the order of the result.
+  View eltwise_operand(ValueId v, const std::vector<int> &order, const Shape &shape) {
+    if (!g_.is_constant(v) || view(v)) return expanded(operand(v), shape);
+    Shape wide(shape.size() - g_[v].shape.size(), 1);
+    wide.insert(wide.end(), g_[v].shape.begin(), g_[v].shape.end());
+    graph::Tensor t = *g_[v].constant;
+    t.shape = wide;
+    return expanded(constant_view(t, order, g_[v].name), shape);
+  }
+
+  void lower_binary(const Node &n) {
+    const auto &attrs = std::get<graph::BinaryAttrs>(n.attrs);
+    const Shape shape = g_[n.output].shape;
+    ValueId a = n.inputs[0], b = n.inputs[1];
+    const bool commutes = attrs.kind != graph::BinaryKind::Sub && attrs.kind != graph::BinaryKind::Div;
+    const auto scalar = [&](ValueId v) { return g_.is_constant(v) && graph::element_count(g_[v].shape) == 1; };
+    if (commutes && scalar(a)) std::swap(a, b);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({a, b}, shape));
+    const std::vector<int> order = memory_order(*view(n.output));
+    LoweredOp op;
+    op.kind = Kind::Binary;
+    op.source = n.source;
+    op.binary = attrs.kind;
+    op.act = attrs.act;
+    op.out = *view(n.output);
+    op.in = {eltwise_operand(a, order, shape)};
+    if (scalar(b)) {
+      op.has_imm = true;
+      op.imm = *g_[b].constant->as<float>();
+    } else {
+      op.in.push_back(eltwise_operand(b, order, shape));
+    }
+    out_.ops.push_back(std::move(op));
+  }
+
+  void lower_unary(const Node &n) {
+    const View x = operand(n.inputs[0]);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({n.inputs[0]}, g_[n.output].shape));
+    LoweredOp &op = add(Kind::Unary, n.source);
+    op.act = std::get<graph::UnaryAttrs>(n.attrs).act;
+    op.in = {x};
+    op.out = *view(n.output);
+  }
+
+  void lower_softmax(const Node &n) {
+    const auto &attrs = std::get<graph::SoftmaxAttrs>(n.attrs);
+    const View x = operand(n.inputs[0]);
+    const size_t rank = x.dims.size();
+    std::vector<int> order;
+    for (size_t i = 0; i < rank; ++i)
+      if (static_cast<int>(i) != attrs.axis) order.push_back(static_cast<int>(i));
+    order.push_back(attrs.axis);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, order);
+    LoweredOp &op = add(Kind::Softmax, n.source);
+    op.log = attrs.log;
+    op.in = {permuted(x, order)};
+    op.out = permuted(*view(n.output), order);
+  }
+
+  Graph &g_;
+  Lowered &out_;
+  const std::vector<int> made_;
+  std::vector<std::optional<View>> views_;
+  std::vector<bool> done_, channels_last_;
+};
+
+}  // namespace
+
+Status lower(Graph &graph, Lowered &out) { return Lowering(graph, out).run(); }
+
+}  // namespace npu::compiler

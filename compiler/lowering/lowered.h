@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The network as the code generator sees it: storages, and operators on views of them.
+#ifndef NPU_COMPILER_LOWERED_H
+#define NPU_COMPILER_LOWERED_H
+
+#include "compiler/graph/ir.h"
+#include "compiler/lowering/view.h"
+
+namespace npu::compiler {
+
+enum class StorageKind : uint8_t { Temp, Input, Output, Const };
+
+struct Storage {
+  StorageKind kind = StorageKind::Temp;
+  int index = 0;  ///< number of the input or output
+  int64_t elements = 0;
+  std::string name;
+  int64_t coeff_offset = 0;  ///< Const: place in the coefficients, bytes
+  int64_t bytes() const { return elements * kElementBytes; }
+};
+
+enum class Kind : uint8_t { Conv, MatMul, Pool, Binary, Unary, Softmax, Copy, Fill };
+
+struct LoweredOp {
+  Kind kind = Kind::Copy;
+  int source = 0;  ///< index in Graph::sources: the layer tag
+  /// Conv, Pool: [n, h, w, c]. MatMul: [batch, m, k] and [batch, k, n]. Softmax: the row is the last dimension. Others:
+  /// equal shapes, 0 strides broadcast.
+  std::vector<View> in;
+  View out;
+  graph::Activation act;
+  graph::Window window;
+  int64_t groups = 1;
+  bool pool_max = true, count_pad = false;
+  std::array<int64_t, 2> counted_end{0, 0};
+  graph::BinaryKind binary = graph::BinaryKind::Add;
+  bool log = false;
+  bool has_imm = false;
+  float imm = 0;                   ///< Binary: second operand if has_imm; Fill: the value
+  graph::TensorPtr weights, bias;  ///< Conv [oc][icg][kh][kw]; MatMul [k][n], null when B is a view
+};
+
+struct Lowered {
+  std::vector<Storage> storages;
+  std::vector<LoweredOp> ops;
+  std::vector<uint8_t> coeff;
+};
+
+/// Chooses storages, orders and views. Sets the fate of nodes that became views.
+Status lower(graph::Graph &graph, Lowered &out);
+
+/// Appends data to the coefficients, 64-byte aligned; returns its offset.
+int64_t append_coeff(std::vector<uint8_t> &coeff, const float *values, int64_t count);
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_LOWERED_H

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Passes over a graph. Each keeps the network's meaning; one a file.
+#ifndef NPU_GRAPH_PASSES_H
+#define NPU_GRAPH_PASSES_H
+
+#include "compiler/graph/ir.h"
+
+namespace npu::graph {
+
+/// Moves a constant factor or summand a channel into the weights and bias of the convolution or matrix product in front
+/// of it: this is where batch normalization and separate bias additions disappear.
+void fold_affine(Graph &graph);
+
+/// Makes an activation part of the command that computes its operand.
+void fuse_activation(Graph &graph);
+
+/// Lets a convolution do the zero padding that stands in front of it.
+void merge_pad(Graph &graph);
+
+/// Replaces a pooling whose window alone needs more than `max_elements` by two, of rows and of columns.
+void split_pool(Graph &graph, int64_t max_elements);
+
+/// Removes nodes whose results nobody needs.
+void remove_dead(Graph &graph);
+
+}  // namespace npu::graph
+
+#endif  // NPU_GRAPH_PASSES_H

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/schedule/schedule.h"
+
+#include <algorithm>
+
+#include "compiler/schedule/hazards.h"
+
+namespace npu::compiler {
+namespace {
+
+constexpr size_t kWindow = 64;  ///< GDMA commands that are looked at for the next place in the stream
+
+uint64_t duration(const Command &c) { return hw::uncontended(cost_of(c), {}); }
+
+bool is_store(const Command &c) { return c.dst_storage >= 0; }
+
+/// Chooses the order of the GDMA stream by playing the program through: of the commands whose predecessors are placed,
+/// the one that can begin first; among equals loads, which the TIU waits for, before stores.
+class ListScheduler {
+ public:
+  ListScheduler(const std::vector<Command> &program, const std::vector<std::vector<uint32_t>> &after)
+      : program_(program), after_(after), end_(program.size()), placed_(program.size()) {
+    for (uint32_t i = 0; i < program.size(); ++i) (program[i].gdma() ? waiting_ : tiu_).push_back(i);
+  }
+
+  std::vector<uint32_t> run() {
+    std::vector<uint32_t> order;
+    while (true) {
+      advance_tiu();
+      if (waiting_.empty()) return order;
+      const size_t pick = choose();
+      const uint32_t c = waiting_[pick];
+      place(c, gdma_free_);
+      order.push_back(c);
+      waiting_.erase(waiting_.begin() + static_cast<int64_t>(pick));
+    }
+  }
+
+ private:
+  bool ready(uint32_t c, uint64_t &at) const {
+    at = 0;
+    for (uint32_t p : after_[c]) {
+      if (!placed_[p]) return false;
+      at = std::max(at, end_[p]);
+    }
+    return true;
+  }
+
+  void place(uint32_t c, uint64_t &engine_free) {
+    uint64_t at;
+    ready(c, at);
+    end_[c] = engine_free = std::max(at, engine_free) + duration(program_[c]);
+    placed_[c] = true;
+  }
+
+  void advance_tiu() {
+    uint64_t at;
+    while (next_tiu_ < tiu_.size() && ready(tiu_[next_tiu_], at)) place(tiu_[next_tiu_++], tiu_free_);
+  }
+
+  /// Never fails: the first waiting command has all its predecessors placed.
+  size_t choose() const {
+    size_t best = 0;
+    uint64_t best_start = UINT64_MAX;
+    for (size_t i = 0; i < std::min(kWindow, waiting_.size()); ++i) {
+      uint64_t at;
+      if (!ready(waiting_[i], at)) continue;
+      const uint64_t start = std::max(at, gdma_free_);
+      const bool wins = start < best_start ||
+                        (start == best_start && is_store(program_[waiting_[best]]) && !is_store(program_[waiting_[i]]));
+      if (!wins) continue;
+      best = i;
+      best_start = start;
+    }
+    return best;
+  }
+
+  const std::vector<Command> &program_;
+  const std::vector<std::vector<uint32_t>> &after_;
+  std::vector<uint64_t> end_;
+  std::vector<bool> placed_;
+  std::vector<uint32_t> tiu_, waiting_;
+  size_t next_tiu_ = 0;
+  uint64_t tiu_free_ = 0, gdma_free_ = 0;
+};
+
+/// Streams with waits for a given order of the GDMA commands.
+Streams assemble(const std::vector<Command> &program, const std::vector<std::vector<uint32_t>> &after,
+                 const std::vector<uint32_t> &gdma_order) {
+  std::vector<uint32_t> ids(program.size());
+  Streams s;
+  uint32_t tiu = 0;
+  for (uint32_t i = 0; i < program.size(); ++i)
+    if (!program[i].gdma()) ids[i] = ++tiu;
+  for (uint32_t k = 0; k < gdma_order.size(); ++k) ids[gdma_order[k]] = k + 1;
+  const auto with_wait = [&](uint32_t i) {
+    Command c = program[i];
+    uint32_t wait = 0;
+    for (uint32_t p : after[i])
+      if (program[p].gdma() != c.gdma()) wait = std::max(wait, ids[p]);
+    c.set_wait(wait);
+    return c;
+  };
+  for (uint32_t i = 0; i < program.size(); ++i)
+    if (!program[i].gdma()) s.tiu.push_back(with_wait(i));
+  for (uint32_t i : gdma_order) s.gdma.push_back(with_wait(i));
+  s.timeline = hw::simulate(timed(s.tiu, s.gdma), {});
+  return s;
+}
+
+}  // namespace
+
+std::vector<hw::TimedCore> timed(const std::vector<Command> &tiu, const std::vector<Command> &gdma) {
+  std::vector<hw::TimedCore> cores(1);
+  for (const auto *stream : {&tiu, &gdma})
+    for (const Command &c : *stream)
+      cores[0].stream[c.gdma() ? NPU_ENGINE_GDMA : NPU_ENGINE_TIU].push_back({cost_of(c), c.wait()});
+  return cores;
+}
+
+Streams schedule(const std::vector<Command> &program) {
+  const auto after = find_hazards(program);
+  std::vector<uint32_t> in_order;
+  for (uint32_t i = 0; i < program.size(); ++i)
+    if (program[i].gdma()) in_order.push_back(i);
+  Streams plain = assemble(program, after, in_order);
+  Streams ahead = assemble(program, after, ListScheduler(program, after).run());
+  return ahead.timeline.cycles <= plain.timeline.cycles ? ahead : plain;
+}
+
+}  // namespace npu::compiler

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Open files: who has opened them, their contexts and their address space.
+ */
+#include <linux/cred.h>
+#include <linux/slab.h>
+
+#include "npu_ctx.h"
+#include "npu_device.h"
+#include "npu_file.h"
+#include "npu_job.h"
+#include "npu_quota.h"
+#include "npu_vm.h"
+
+/**
+ * npu_file_open - a process opens the node
+ * @drm: device
+ * @file: the new file
+ */
+int npu_file_open(struct drm_device *drm, struct drm_file *file)
+{
+	struct npu_file *nfile;
+
+	if (READ_ONCE(to_npu_device(drm)->wedged))
+		return -ENODEV;
+
+	nfile = kzalloc(sizeof(*nfile), GFP_KERNEL_ACCOUNT);
+	if (!nfile)
+		return -ENOMEM;
+
+	nfile->npu = to_npu_device(drm);
+	nfile->user = npu_user_find(nfile->npu, current_euid());
+	if (!nfile->user) {
+		kfree(nfile);
+		return -ENOMEM;
+	}
+	mutex_init(&nfile->lock);
+	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
+	file->driver_priv = nfile;
+
+	return 0;
+}
+
+/**
+ * npu_file_postclose - the last reference to a file is gone
+ * @drm: device
+ * @file: file, its buffers already released
+ */
+void npu_file_postclose(struct drm_device *drm, struct drm_file *file)
+{
+	struct npu_file *nfile = to_npu_file(file);
+
+	npu_ctx_close(file);
+
+	/* Whoever has seen the file closed finds its memory free. */
+	npu_job_flush_released();
+
+	npu_vm_put(nfile->vm);
+	npu_user_put(nfile->user);
+	mutex_destroy(&nfile->lock);
+	kfree(nfile);
+}
+
+/**
+ * npu_file_vm - address space of a file
+ * @file: file
+ *
+ * Made when first asked for: a file that only asks questions needs none.
+ */
+struct npu_vm *npu_file_vm(struct drm_file *file)
+{
+	struct npu_file *nfile = to_npu_file(file);
+	struct npu_vm *vm = READ_ONCE(nfile->vm);
+
+	if (vm)
+		return vm;
+
+	mutex_lock(&nfile->lock);
+	vm = nfile->vm;
+	if (!vm) {
+		vm = npu_vm_create(nfile->npu, nfile->user);
+		if (!IS_ERR(vm))
+			WRITE_ONCE(nfile->vm, vm);
+	}
+	mutex_unlock(&nfile->lock);
+
+	return vm;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// How a long command lets others in: it advances in steps of bounded work and looks up between them.
+#ifndef NPU_MODEL_PACE_H
+#define NPU_MODEL_PACE_H
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "qemu-device/model/src/error.h"
+
+namespace npu::model {
+
+/// Work of a step at most, in operations: a multiply-accumulate, a comparison, an element that is moved. Under
+/// ThreadSanitizer, which makes each of them some thirty times as long, a step has fewer.
+#ifdef __SANITIZE_THREAD__
+inline constexpr uint64_t kStepOperations = uint64_t{1} << 24;
+#else
+inline constexpr uint64_t kStepOperations = uint64_t{1} << 26;
+#endif
+
+/// Where jobs stand still while the machine does. Open unless somebody closes it.
+class Gate {
+ public:
+  /// While it lives the thread does nothing.
+  class Rest {
+   public:
+    explicit Rest(Gate *gate) : gate_(gate) {
+      if (gate_) ++gate_->resting_;
+    }
+    ~Rest() {
+      if (gate_) --gate_->resting_;
+    }
+    Rest(const Rest &) = delete;
+    Rest &operator=(const Rest &) = delete;
+
+   private:
+    Gate *const gate_;
+  };
+
+  /// Waits while the gate is closed, unless the job has to stop.
+  void pass(const std::atomic<Stop> &stop) {
+    if (!closed_.load(std::memory_order_relaxed)) return;
+    const Rest rest(this);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !closed_ || stop.load() != Stop::None; });
+  }
+  void close(bool closed) {
+    std::lock_guard lock(mutex_);
+    closed_ = closed;
+    changed_.notify_all();
+  }
+  /// A job was told to stop: those that wait look again.
+  void wake() {
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+  unsigned resting() const { return resting_.load(); }
+
+ private:
+  std::atomic<bool> closed_{false};
+  std::atomic<unsigned> resting_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+/// What a long command looks at between two of its steps.
+struct Pace {
+  const std::atomic<Stop> &stop;
+  std::atomic<uint64_t> &progress;
+  Gate *gate = nullptr;
+
+  /// One bounded step is done; false when the job has to stop.
+  bool step() const {
+    progress.fetch_add(1, std::memory_order_relaxed);
+    return !stopped();
+  }
+  bool stopped() const {
+    if (gate) gate->pass(stop);
+    return stop.load(std::memory_order_relaxed) != Stop::None;
+  }
+};
+
+}  // namespace npu::model
+
+#endif  // NPU_MODEL_PACE_H

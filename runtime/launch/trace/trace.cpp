@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/launch/trace/trace.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string_view>
+
+#include "npu_bm_internal.h"
+#include "npu_isa.hpp"
+#include "npu_regs.h"
+#include "runtime/launch/trace/trace_file.h"
+
+namespace npurt {
+
+namespace {
+
+constexpr int64_t kHost = 1, kCard = 1000;  // groups of tracks; cards are numbered from kCard on
+constexpr int64_t kTracksPerCore = 4;       // jobs, then one for each engine
+constexpr size_t kMaxPending = 256;
+
+/// A launch whose job may be unfinished.
+struct Pending {
+  npu_device *device;
+  Traced what;
+  npu_context *context;
+  uint64_t seqno;
+  Bo profile;
+  double submitting, submitted;  ///< begin and end of the submission
+  Track from;
+};
+
+/// A card's number and, for each core, when it is free again on the modelled clock.
+struct Lane {
+  int64_t number;
+  double us_per_cycle;
+  std::map<unsigned, double> free_at;
+};
+
+/// The process's trace.
+class Trace {
+ public:
+  static Status open(std::unique_ptr<Trace> &out);
+  void call(const char *name, double begin, double end);
+  void add(Pending pending);
+  /// Waits for all launches and writes them.
+  void drain();
+  double microseconds(int64_t ns) const { return static_cast<double>(ns - start_ns_) / 1e3; }
+  Track this_thread();
+
+ private:
+  Trace() = default;
+  void collect(size_t keep);
+  void write(const Pending &p, const npu_result &result);
+  void write_record(const Pending &p, const Lane &card, double start, const npu_profile &r);
+  Lane &card_of(npu_device *device);
+  Track track(const Lane &card, unsigned core, int64_t row);
+
+  int64_t start_ns_ = trace_now_ns();
+  std::unique_ptr<TraceFile> file_;
+  std::mutex mutex_;             // guards what follows
+  std::deque<Pending> pending_;  // in the order of submission
+  std::map<npu_device *, Lane> cards_;
+  uint64_t launches_ = 0;
+};
+
+std::mutex users_mutex;
+unsigned users;                // guarded by users_mutex
+unsigned traces;               // opened so far, guarded by users_mutex
+std::unique_ptr<Trace> owner;  // guarded by users_mutex
+std::atomic<bool> active{false};
+std::mutex calls_mutex;  // held while a call is written: the trace may not go meanwhile
+Trace *current;          // guarded by calls_mutex
+
+bool wanted() {
+  const char *value = std::getenv("BMRUNTIME_ENABLE_PROFILE");
+  return value && *value && std::string_view(value) != "0";
+}
+
+std::string path_of(unsigned number) {
+  const char *value = std::getenv("BMRUNTIME_PROFILE_FILE");
+  const std::string path = value && *value ? value : "bmrt_trace_" + std::to_string(getpid()) + ".json";
+  return number ? path + "." + std::to_string(number) : path;
+}
+
+std::string opcode_name(uint8_t opcode) {
+  const npu::hw::Command *const command = npu::hw::find_command(opcode);
+  return command ? std::string(command->name) : "command";
+}
+
+std::string member(const char *name, uint64_t value) { return '"' + std::string(name) + "\":" + std::to_string(value); }
+
+Status Trace::open(std::unique_ptr<Trace> &out) {
+  std::unique_ptr<Trace> trace(new Trace);
+  NPU_TRY(TraceFile::create(path_of(traces), trace->file_));
+  out = std::move(trace);
+  return {};
+}
+
+Track Trace::this_thread() {
+  const Track t{kHost, gettid()};
+  file_->name(t, "host", "thread " + std::to_string(t.thread));
+  return t;
+}
+
+void Trace::call(const char *name, double begin, double end) { file_->slice(this_thread(), name, begin, end, ""); }
+
+void Trace::add(Pending pending) {
+  std::lock_guard lock(mutex_);
+  pending_.push_back(std::move(pending));
+  collect(kMaxPending);
+}
+
+void Trace::drain() {
+  std::lock_guard lock(mutex_);
+  collect(0);
+}
+
+/// Writes what is finished, in the order of submission, and waits for the oldest while there are more than `keep`.
+/// Called with mutex_ held.
+void Trace::collect(size_t keep) {
+  while (!pending_.empty()) {
+    const Pending &p = pending_.front();
+    npu_result result{};
+    if (npu_wait(p.context, p.seqno, pending_.size() > keep ? -1 : 0, &result) == -ETIME) return;
+    write(p, result);
+    pending_.pop_front();
+  }
+}
+
+Lane &Trace::card_of(npu_device *device) {
+  const auto [at, is_new] = cards_.try_emplace(device);
+  if (is_new) {
+    drm_npu_dev_info info{};
+    npu_device_info(device, &info);
+    at->second.number = kCard + static_cast<int64_t>(cards_.size()) - 1;
+    at->second.us_per_cycle = info.clock_khz ? 1e3 / info.clock_khz : 1e-3;
+  }
+  return at->second;
+}
+
+Track Trace::track(const Lane &card, unsigned core, int64_t row) {
+  static constexpr const char *kRows[] = {"jobs", "TIU", "GDMA"};
+  const Track t{card.number, core * kTracksPerCore + row};
+  file_->name(t, "NPU " + std::to_string(card.number - kCard) + ", modelled time",
+              "core " + std::to_string(core) + " " + kRows[row]);
+  return t;
+}
+
+/// Called with mutex_ held.
+void Trace::write(const Pending &p, const npu_result &result) {
+  npu_profile_header header{};
+  std::vector<npu_profile> records;
+  if (npu_read(p.profile.get(), 0, &header, sizeof header) != 0) return;
+  const uint64_t room = (npu_bo_size(p.profile.get()) - sizeof header) / sizeof(npu_profile);
+  records.resize(std::min<uint64_t>(header.records, room));
+  if (!records.empty() &&
+      npu_read(p.profile.get(), sizeof header, records.data(), records.size() * sizeof records[0]) != 0)
+    return;
+  Lane &card = card_of(p.device);
+  double start = p.submitted;
+  std::map<unsigned, double *> cores;
+  for (const npu_profile &r : records) cores[r.core] = &card.free_at[r.core];
+  for (const auto &[core, free_at] : cores) start = std::max(start, *free_at);
+  const double end = start + static_cast<double>(header.cycles) * card.us_per_cycle;
+  const std::string args =
+      member("launch", ++launches_) + "," + member("cycles", header.cycles) +
+      (result.known && result.error ? ",\"error\":" + json_string(std::strerror(-result.error)) : "");
+  for (const auto &[core, free_at] : cores) {
+    file_->slice(track(card, core, 0), p.what.network, start, end, args);
+    *free_at = end;
+  }
+  for (const npu_profile &r : records) write_record(p, card, start, r);
+  if (!cores.empty()) file_->arrow(launches_, p.from, p.submitting, track(card, cores.begin()->first, 0), start);
+}
+
+void Trace::write_record(const Pending &p, const Lane &card, double start, const npu_profile &r) {
+  const auto &layers = p.what.layers;
+  const std::string name = r.layer < layers.size() ? layers[r.layer] : opcode_name(r.opcode);
+  std::string args = "\"command\":\"" + opcode_name(r.opcode) + "\"," + member("index", r.command) + "," +
+                     member("cycles", r.end - r.start) + "," + member("bytes", r.bytes);
+  if (r.macs) args += "," + member("macs", r.macs);
+  file_->slice(track(card, r.core, r.engine == NPU_ENGINE_GDMA ? 2 : 1), name,
+               start + static_cast<double>(r.start) * card.us_per_cycle,
+               start + static_cast<double>(r.end) * card.us_per_cycle, args);
+}
+
+void write_call(const char *name, int64_t begin_ns, int64_t end_ns) {
+  std::lock_guard lock(calls_mutex);
+  if (current) current->call(name, current->microseconds(begin_ns), current->microseconds(end_ns));
+}
+
+}  // namespace
+
+int64_t trace_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Tracing::Tracing(npu_device *device) : device_(device) {
+  if (!wanted()) return;
+  std::lock_guard lock(users_mutex);
+  if (users == 0) {
+    if (!report("BMRUNTIME_ENABLE_PROFILE", Trace::open(owner))) return;
+    ++traces;
+    std::lock_guard calls(calls_mutex);
+    current = owner.get();
+    active = true;
+    npu_bm_set_trace(write_call);
+  }
+  ++users;
+  on_ = true;
+}
+
+Tracing::~Tracing() {
+  if (!on_) return;
+  std::lock_guard lock(users_mutex);
+  owner->drain();
+  if (--users) return;
+  npu_bm_set_trace(nullptr);
+  std::lock_guard calls(calls_mutex);
+  active = false;
+  current = nullptr;
+  owner.reset();
+}
+
+Status Tracing::attach(uint64_t commands, std::vector<npu_job_region> &regions, npu_job_desc &job, Bo &profile) const {
+  const uint64_t bytes = sizeof(npu_profile_header) + commands * sizeof(npu_profile);
+  npu_bo *bo;
+  if (npu_bo_create(device_, bytes, DRM_NPU_BO_SYSTEM, &bo) != 0) return npu_error().within("memory for its profile");
+  profile.reset(bo);
+  job.profile_region = job.region_count;
+  job.profile_bytes = static_cast<uint32_t>(bytes);
+  regions.push_back({bo, 0, npu_bo_size(bo), DRM_NPU_REGION_WRITE, 0});
+  job.regions = regions.data();
+  job.region_count = static_cast<uint32_t>(regions.size());
+  return {};
+}
+
+void Tracing::launched(const Traced &what, npu_context *context, uint64_t seqno, Bo profile, int64_t submit_ns) {
+  const double begin = owner->microseconds(submit_ns), end = owner->microseconds(trace_now_ns());
+  const Track from = owner->this_thread();
+  owner->call("submit", begin, end);
+  owner->add({device_, what, context, seqno, std::move(profile), begin, end, from});
+}
+
+TracedCall::TracedCall(const char *name)
+    : name_(name), begin_ns_(active.load(std::memory_order_relaxed) ? trace_now_ns() : 0) {}
+
+TracedCall::~TracedCall() {
+  if (begin_ns_) write_call(name_, begin_ns_, trace_now_ns());
+}
+
+}  // namespace npurt

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Formats all C and C++ but what follows another style (kernel/, qemu-device/qemu/, uapi/drm/) or is generated.
+#
+#   format.sh                     formats the files
+#   format.sh --check [FILE...]   only names those that differ; the last line is "N passed, N failed"
+
+NPU_STEP=format
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$NPU_TOP"
+need_program clang-format
+
+sources() {
+    git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' |
+        grep -vE '^(kernel|qemu-device/qemu|uapi/drm|tests/env/sick)/' |
+        grep -vE '^uapi/hw/npu_(isa\.hp?p?|regs\.h|operands\.hpp|hw_params\.h)$' |
+        while read -r file; do [ ! -e "$file" ] || echo "$file"; done
+}
+
+files=$(sources) || die "git does not list the sources of this checkout"
+[ -n "$files" ] || die "no sources to format"
+if [ "${1:-}" != --check ]; then
+    xargs clang-format -i <<<"$files"
+    exit 0
+fi
+shift
+# Only those of the files that were named.
+[ $# -eq 0 ] || files=$(grep -xF -f <(printf '%s\n' "$@") <<<"$files" || true)
+one_by_one='for file; do clang-format --dry-run -Werror "$file" >/dev/null 2>&1 || echo "$file"; done'
+differing=$(xargs -r -P "$(nproc)" -n 40 bash -c "$one_by_one" bash <<<"$files" | sort)
+for file in $differing; do echo "FAIL $file is not formatted: make format"; done
+bad=$(grep -c . <<<"$differing" || true)
+echo "$(($(grep -c . <<<"$files" || true) - bad)) passed, $bad failed"
+[ "$bad" -eq 0 ]

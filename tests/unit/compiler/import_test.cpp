@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// What ONNX operators mean, where the tests of ONNX itself do not say: small networks compiled and run on the chip
+// model, against numbers worked out by hand.
+#include <gtest/gtest.h>
+
+#include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/onnx_builder.h"
+
+namespace npu::test {
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+std::vector<Floats> run(const OnnxBuilder &b, const std::vector<Floats> &inputs) {
+  compiler::Compiled compiled;
+  const std::string file = b.bytes();
+  const Status status = compiler::compile_onnx(file.data(), file.size(), {}, compiled);
+  EXPECT_TRUE(status.ok()) << status.message();
+  if (!status.ok()) return {};
+  return run_on_chip(compiled.net.stages[0], inputs, 8 << 20).outputs;
+}
+
+std::string refusal(const OnnxBuilder &b) {
+  compiler::Compiled compiled;
+  const std::string file = b.bytes();
+  return compiler::compile_onnx(file.data(), file.size(), {}, compiled).message();
+}
+
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+/// The network's result is its input, 0, plus a constant quotient of integers.
+template <class Constant>
+OnnxBuilder quotient(Constant constant, int64_t a, int64_t b) {
+  OnnxBuilder net;
+  const std::string q = net.op("Div", {constant(net, a), constant(net, b)}), f = net.op("Cast", {q});
+  net.attr("to", int64_t{onnx::TensorProto::FLOAT});
+  net.output(net.op("Add", {net.input({1}), f}));
+  return net;
+}
+
+const auto kInt64 = [](OnnxBuilder &b, int64_t v) { return b.ints({v}); };
+const auto kInt32 = [](OnnxBuilder &b, int64_t v) { return b.ints32({static_cast<int32_t>(v)}); };
+
+/// The quotient does not exist in the type; as in numpy it wraps round.
+TEST(ConstantDivision, OfTheLowestIntegerByMinusOne) {
+  EXPECT_EQ(run(quotient(kInt64, INT64_MIN, -1), {{0}})[0], Floats{-9223372036854775808.0f});
+  EXPECT_EQ(run(quotient(kInt32, INT32_MIN, -1), {{0}})[0], Floats{-2147483648.0f});
+}
+
+TEST(ConstantDivision, GoesTowardsZero) {
+  EXPECT_EQ(run(quotient(kInt64, -7, 2), {{0}})[0], Floats{-3});
+  EXPECT_EQ(run(quotient(kInt32, 7, -2), {{0}})[0], Floats{-3});
+  EXPECT_EQ(run(quotient(kInt32, 7, -1), {{0}})[0], Floats{-7});
+}
+
+TEST(ConstantDivision, ByZeroIsRefused) {
+  EXPECT_SAYS(refusal(quotient(kInt64, 7, 0)), "integer division by zero");
+  EXPECT_SAYS(refusal(quotient(kInt32, 7, 0)), "integer division by zero");
+}
+
+/// Overflow wraps round, and is no undefined behaviour of the compiler.
+TEST(ConstantArithmetic, WrapsRound) {
+  OnnxBuilder b;
+  const std::string big = b.ints({INT64_MAX});
+  const std::string sum = b.op("Add", {big, b.ints({2})}), product = b.op("Mul", {big, big});
+  const std::string all = b.op("Concat", {sum, product, b.op("Sub", {b.ints({-2}), big})});
+  b.attr("axis", int64_t{0});
+  const std::string f = b.op("Cast", {all});
+  b.attr("to", int64_t{onnx::TensorProto::FLOAT});
+  b.output(b.op("Add", {b.input({3}), f}));
+  EXPECT_EQ(run(b, {{0, 0, 0}})[0], (Floats{-9223372036854775808.0f, 1, 9223372036854775808.0f}));
+}
+
+/// min(max(x, 5), -5) is -5 for every x.
+TEST(Clip, WithCrossedBoundsGivesTheUpperOne) {
+  OnnxBuilder b;
+  b.output(b.op("Clip", {b.input({3}), b.scalar(5), b.scalar(-5)}));
+  EXPECT_EQ(run(b, {{-9, 0, 9}})[0], (Floats{-5, -5, -5}));
+}
+
+TEST(MatMul, OfBatchesThatDoNotBroadcastIsRefused) {
+  OnnxBuilder b;
+  b.output(b.op("MatMul", {b.input({2, 3, 4}), b.input({3, 4, 5})}));
+  EXPECT_SAYS(refusal(b), "operands [2, 3, 4] and [3, 4, 5] do not broadcast");
+}
+
+OnnxBuilder pool(const char *type, const Dims &x, const Ints &kernel, const Ints &strides, const Ints &pads) {
+  OnnxBuilder b;
+  const std::string y = b.op(type, {b.input(x)});
+  b.attr("kernel_shape", kernel).attr("strides", strides).attr("pads", pads).attr("ceil_mode", int64_t{1}).output(y);
+  return b;
+}
+
+/// Windows of 2 at -1, 2 and 5: the third would begin behind the data, in the padding at the end.
+TEST(CeilMode, AddsNoWindowThatBeginsBehindTheData) {
+  EXPECT_EQ(run(pool("MaxPool", {1, 1, 4}, {2}, {3}, {1, 1}), {{1, 2, 3, 4}})[0], (Floats{1, 4}));
+  // At -1 and 2; one at 5 would begin just behind the data.
+  EXPECT_EQ(run(pool("MaxPool", {1, 1, 5}, {2}, {3}, {1, 1}), {{1, 2, 3, 4, 5}})[0], (Floats{1, 4}));
+  // At 0, 2, 4, with nothing left for one at 6.
+  EXPECT_EQ(run(pool("MaxPool", {1, 1, 6}, {3}, {2}, {0, 1}), {{1, 2, 3, 4, 5, 6}})[0], (Floats{3, 5, 6}));
+}
+
+TEST(CeilMode, AddsAWindowThatHangsOverTheEnd) {
+  EXPECT_EQ(run(pool("MaxPool", {1, 1, 4}, {3}, {2}, {0, 0}), {{-4, -3, -2, -1}})[0], (Floats{-2, -1}));
+  EXPECT_EQ(run(pool("AveragePool", {1, 1, 4}, {3}, {2}, {0, 0}), {{1, 2, 3, 6}})[0], (Floats{2, 4.5f}));
+}
+
+TEST(GlobalMaxPool, TakesTheLargestOfEachChannel) {
+  OnnxBuilder b;
+  b.output(b.op("GlobalMaxPool", {b.input({1, 2, 2, 2})}));
+  EXPECT_EQ(run(b, {{-4, -3, -2, -5, 1, 9, 2, 3}})[0], (Floats{-2, 9}));
+}
+
+/// Split of an axis of 6 into those sizes; no sizes: into equal parts.
+OnnxBuilder split(size_t outputs, const Ints &sizes) {
+  OnnxBuilder b;
+  const std::string x = b.input({6});
+  b.op("Split", sizes.empty() ? std::vector<std::string>{x} : std::vector<std::string>{x, b.ints(sizes)});
+  onnx::NodeProto &node = *b.model.mutable_graph()->mutable_node(0);
+  for (size_t k = 1; k < outputs; ++k) node.add_output("part" + std::to_string(k));
+  for (const std::string &name : node.output()) b.output(name);
+  return b;
+}
+
+TEST(Split, IntoEqualAndIntoNamedParts) {
+  EXPECT_EQ(run(split(3, {}), {{1, 2, 3, 4, 5, 6}}), (std::vector<Floats>{{1, 2}, {3, 4}, {5, 6}}));
+  EXPECT_EQ(run(split(3, {1, 3, 2}), {{1, 2, 3, 4, 5, 6}}), (std::vector<Floats>{{1}, {2, 3, 4}, {5, 6}}));
+}
+
+TEST(Split, OfWhichAPartIsNotWanted) {
+  OnnxBuilder b = split(3, {1, 3, 2});
+  b.model.mutable_graph()->mutable_node(0)->set_output(1, "");
+  b.model.mutable_graph()->mutable_output()->DeleteSubrange(1, 1);
+  EXPECT_EQ(run(b, {{1, 2, 3, 4, 5, 6}}), (std::vector<Floats>{{1}, {5, 6}}));
+}
+
+TEST(Split, IntoPartsThatDoNotMakeUpTheWholeIsRefused) {
+  EXPECT_SAYS(refusal(split(2, {1, 3})), "the parts [1, 3] do not make up axis 0 of [6]");
+  EXPECT_SAYS(refusal(split(2, {4, 3})), "the parts [4, 3] do not make up axis 0 of [6]");
+  EXPECT_SAYS(refusal(split(2, {1, 2, 3})), "the parts [1, 2, 3] do not make up");
+  EXPECT_SAYS(refusal(split(2, {7, -1})), "the parts [7, -1] do not make up");
+  EXPECT_SAYS(refusal(split(4, {})), "cannot split [6] into 4 equal parts");
+}
+
+TEST(OperatorSets, FirstAndLastOfTheRange) {
+  for (int64_t opset : {5, 6, 17, 18}) {
+    OnnxBuilder b(opset);
+    b.output(b.op("Relu", {b.input({3})}));
+    const bool taken = opset == 6 || opset == 17;
+    EXPECT_EQ(refusal(b),
+              taken ? "" : "the model uses operator set " + std::to_string(opset) + ", versions 6 to 17 are supported");
+  }
+}
+
+/// A weight of 1 on each cell of the window: the sum of 4 cells, of which padding is 10 each.
+TEST(Pad, OfAnotherValueThanZeroInFrontOfAConvolution) {
+  OnnxBuilder b;
+  const std::string padded = b.op("Pad", {b.input({1, 1, 1, 2}), b.ints({0, 0, 1, 0, 0, 0, 0, 1}), b.scalar(10)});
+  const std::string ones = b.op("ConstantOfShape", {b.ints({1, 1, 2, 2})});
+  onnx::AttributeProto &value = *b.model.mutable_graph()->mutable_node(1)->add_attribute();
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  value.mutable_t()->set_data_type(onnx::TensorProto::FLOAT);
+  value.mutable_t()->add_dims(1);
+  value.mutable_t()->add_float_data(1);
+  b.output(b.op("Conv", {padded, ones}));
+  // 10 10 10
+  //  1  2 10
+  EXPECT_EQ(run(b, {{1, 2}})[0], (Floats{23, 32}));
+}
+
+/// The second one sees what the first left: only one of them fits into the command of the sum.
+TEST(Activations, TwoOneAfterTheOther) {
+  OnnxBuilder b;
+  const std::string sum = b.op("Add", {b.input({4}), b.input({4})});
+  const std::string leaky = b.op("LeakyRelu", {sum});
+  b.attr("alpha", 0.5f);
+  b.output(b.op("Clip", {leaky, b.scalar(-0.015f), b.scalar(2)}));
+  const std::vector<Floats> result = run(b, {{-4, 1, -0.02f, 5}, {0, 0, 0, 0}});
+  EXPECT_EQ(result[0], (Floats{-0.015f, 1, -0.01f, 2}));
+}
+
+}  // namespace
+}  // namespace npu::test

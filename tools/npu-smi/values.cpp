@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "tools/npu-smi/values.h"
+
+#include <string_view>
+
+namespace npu::smi {
+namespace {
+
+/// Counters of the card's own cores.
+Json of_cores(const Card &card, const __u64 (&counters)[DRM_NPU_MAX_CORES]) {
+  Json out = Json::array();
+  for (uint32_t i = 0; i < card.info.cores && i < DRM_NPU_MAX_CORES; i++) out.push_back(counters[i]);
+  return out;
+}
+
+std::string plain(const Json &json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
+
+/// A unit that stands for a larger one in -q.
+struct Words {
+  const char *unit;
+  const char *format;
+  double divisor;
+};
+
+const Words kWords[] = {
+    {"mC", "%.1f C", 1e3},    {"mW", "%.1f W", 1e3},  {"mV", "%.3f V", 1e3},
+    {"kHz", "%.0f MHz", 1e3}, {"rpm", "%.0f rpm", 1},
+};
+
+}  // namespace
+
+const std::vector<Value> &values() {
+  static const std::vector<Value> all = {
+      {"card", "index", nullptr, nullptr, "", "number of the card", [](const Card &c) -> Json { return c.index; }},
+      {"chip", "chip", "", "Chip", "", "name of the chip", [](const Card &c) -> Json { return c.chip; }},
+      {nullptr, nullptr, "", "Hardware version", "", "",
+       [](const Card &c) -> Json { return format("%u.%u", c.info.hw_version >> 16, c.info.hw_version & 0xffff); }},
+      {nullptr, nullptr, "", "Instruction set version", "", "",
+       [](const Card &c) -> Json { return c.info.isa_version; }},
+      {"driver", "driver", "", "Driver", "", "driver and its version", [](const Card &c) -> Json { return c.driver; }},
+      {"transport", nullptr, "", "Transport", "", "", [](const Card &c) -> Json { return c.transport; }},
+      {"bus", "bus", "", "Bus", "", "address on the bus", [](const Card &c) -> Json { return c.bus; }},
+      {"cores", "cores", nullptr, nullptr, "", "cores", [](const Card &c) -> Json { return c.info.cores; }},
+      {"queues", "queues", "", "Queues", "", "contexts that can exist at once",
+       [](const Card &c) -> Json { return c.info.queues; }},
+      {"lmem_bytes", nullptr, "", "Local memory of a core", "KiB", "",
+       [](const Card &c) -> Json { return c.info.lmem_bytes; }},
+      {"utilisation", "utilisation", nullptr, nullptr, "%", "of all cores",
+       [](const Card &c) -> Json { return c.utilisation; }},
+      {"core_utilisation", "utilisation.cores", nullptr, nullptr, "%", "of each core",
+       [](const Card &c) -> Json { return c.core_util; }},
+      {"busy_cycles", nullptr, nullptr, nullptr, "", "",
+       [](const Card &c) -> Json { return of_cores(c, c.status.busy_cycles); }},
+      {"jobs", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json { return of_cores(c, c.status.jobs); }},
+
+      {"memory_total", "memory.total", "Memory", "Total", "MiB", "card memory",
+       [](const Card &c) -> Json { return c.memory.card_total; }},
+      {nullptr, "memory.used", "Memory", "Used", "MiB", "of it, taken",
+       [](const Card &c) -> Json { return c.memory.card_total - c.memory.card_free; }},
+      {"memory_free", "memory.free", "Memory", "Free", "MiB", "of it, free",
+       [](const Card &c) -> Json { return c.memory.card_free; }},
+      {"memory_largest", nullptr, "Memory", "Largest free block", "MiB", "",
+       [](const Card &c) -> Json { return c.memory.card_largest; }},
+      {"memory_evicted", "memory.evicted", "Memory", "Evicted to system memory", "MiB",
+       "card buffers that are in system memory", [](const Card &c) -> Json { return c.memory.card_evicted; }},
+      {"evictions", nullptr, "Memory", "Evictions", "", "", [](const Card &c) -> Json { return c.memory.evictions; }},
+
+      {"temperature_mc", "temperature", "Sensors", "Temperature", "mC", "of the chip",
+       [](const Card &c) -> Json { return c.status.temperature_mc; }},
+      {"power_mw", "power", "Sensors", "Power", "mW", "of the card",
+       [](const Card &c) -> Json { return c.status.power_mw; }},
+      {"voltage_mv", "voltage", "Sensors", "Voltage", "mV", "of the chip",
+       [](const Card &c) -> Json { return c.status.voltage_mv; }},
+      {"fan_rpm", "fan", "Sensors", "Fan", "rpm", "its speed", [](const Card &c) -> Json { return c.status.fan_rpm; }},
+      {"clock_khz", "clock", "Sensors", "Clock", "kHz", "present clock",
+       [](const Card &c) -> Json { return c.status.clock_khz; }},
+      {"clock_max_khz", "clock.max", "Sensors", "Highest clock", "kHz", "highest clock",
+       [](const Card &c) -> Json { return c.info.clock_khz; }},
+
+      {"ecc_corrected", "ecc.corrected", "Errors", "Memory, corrected", "", "memory errors",
+       [](const Card &c) -> Json { return c.status.ecc_corrected; }},
+      {"ecc_uncorrected", "ecc.uncorrected", "Errors", "Memory, uncorrected", "", "memory errors",
+       [](const Card &c) -> Json { return c.status.ecc_uncorrected; }},
+      {"aborted_jobs", "jobs.aborted", "Errors", "Jobs aborted", "", "by the driver's watchdog",
+       [](const Card &c) -> Json { return c.status.aborted_jobs; }},
+      {"core_resets", "resets.cores", "Errors", "Core resets", "", "of single cores",
+       [](const Card &c) -> Json { return c.status.core_resets; }},
+      {"resets", "resets", "Errors", "Card resets", "", "of the card",
+       [](const Card &c) -> Json { return c.status.resets; }},
+      {"thermal_events", nullptr, "Errors", "Thermal events", "", "",
+       [](const Card &c) -> Json { return c.status.thermal_events; }},
+      {nullptr, "processes", nullptr, nullptr, "", "that have the card open",
+       [](const Card &c) -> Json { return c.clients.size(); }},
+  };
+  return all;
+}
+
+std::string in_column(const Value &value, const Card &card) {
+  const Json json = value.get(card);
+  if (json.is_array()) {
+    std::string out;
+    for (const Json &one : json) out += (out.empty() ? "" : " ") + plain(one);
+    return out;
+  }
+  if (std::string_view(value.unit) == "MiB") return std::to_string(mib(json.get<uint64_t>()));
+  if (std::string_view(value.unit) == "KiB") return std::to_string(json.get<uint64_t>() >> 10);
+  return plain(json);
+}
+
+std::string in_words(const Value &value, const Card &card) {
+  const std::string column = in_column(value, card);
+  for (const Words &words : kWords)
+    if (std::string_view(value.unit) == words.unit)
+      return format(words.format, value.get(card).get<double>() / words.divisor);
+  if (column.empty()) return "-";
+  return *value.unit ? column + " " + value.unit : column;
+}
+
+}  // namespace npu::smi
