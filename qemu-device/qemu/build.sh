@@ -25,14 +25,14 @@ known_checksum() {
     esac
 }
 
-FLAGS=(--target-list=x86_64-softmmu --without-default-features --enable-tcg --enable-kvm
-    --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs --enable-trace-backends=log
+FLAGS=(--target-list=x86_64-softmmu --without-default-features --without-default-devices --with-devices-x86_64=npu
+    --enable-tcg --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs --enable-trace-backends=log
     --disable-docs --disable-tools --disable-guest-agent --disable-install-blobs --disable-download
     --disable-werror --disable-debug-info)
 
 device_files() {
     find "$DEVICE" -maxdepth 1 -type f \( -name '*.c' -o -name '*.h' -o -name meson.build -o -name Kconfig \
-        -o -name trace-events \) | sort
+        -o -name trace-events -o -name devices.mak \) | sort
 }
 
 # Corrections to QEMU itself; each says in its head what for.
@@ -169,13 +169,16 @@ PC
 
 soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\].*/\1/p'; }
 
+# Anew when the flags have changed; ninja itself sees to a change of the list of devices.
 configure() {
-    local tree=$1 build=$2
-    [ ! -e "$build/build.ninja" ] || return 0
+    local tree=$1 build=$2 devices=$1/configs/devices/x86_64-softmmu/npu.mak
+    cmp -s "$DEVICE/devices.mak" "$devices" || cp "$DEVICE/devices.mak" "$devices"
+    [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/.flags" 2>/dev/null)" != "${FLAGS[*]}" ] || return 0
     rm -rf "$build"
     mkdir -p "$build"
     say "configuring QEMU ${tree##*source-}"
     (cd "$build" && logged "$BASE/configure.log" "$tree/configure" --python="$NPU_PYTHON" "${FLAGS[@]}")
+    echo "${FLAGS[*]}" >"$build/.flags"
 }
 
 # Debian 12's meson is too old for QEMU 10; the backport is unpacked, not installed.
@@ -197,7 +200,7 @@ build() {
     sync_files "$tree/hw/misc/npu" "${files[@]}"
     apply_patches "$tree"
     configure "$tree" "$build"
-    say "building QEMU with the device (seconds after a change, about 4 minutes the first time); log: $BASE/build.log"
+    say "building QEMU with the device (seconds after a change, about 3 minutes the first time); log: $BASE/build.log"
     logged "$BASE/build.log" nice ninja -C "$build" -j"${NPU_JOBS:-$(nproc)}" qemu-system-x86_64
     mkdir -p "$(dirname "$binary")"
     cp "$build/qemu-system-x86_64" "$binary.new"

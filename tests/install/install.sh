@@ -156,12 +156,15 @@ for program in "${tools[@]}"; do
     is "$program --version" sh -c "env -i '$root/bin/$program' --version | grep -qx '$program [0-9]*\.[0-9]*\.[0-9]*'"
     is "$program: a wrong option is status 2" sh -c \
         "env -i '$root/bin/$program' --no-such-option 2>/dev/null; [ \$? = 2 ]"
+    is "$program names a wrong option" sh -c \
+        "env -i '$root/bin/$program' --no-such-option 2>&1 | grep -q -- --no-such-option"
 done
 
 # Tools find their libraries without help.
 tool() { env -i PATH=/usr/bin:/bin NPU_DEVICE=sim NPU_SIM=backend=reference "$@"; }
 is "npu-smi runs" tool "$root/bin/npu-smi" --json
 is "npuc compiles a network" tool "$root/bin/npuc" "$top/networks/digits/digits.onnx" -o "$dest/digits.bmodel" -q
+is "a network has a name" sh -c "env -i '$root/bin/npuc' model.onnx -o out.bmodel --name '' 2>&1 | grep -q -- --name"
 is "bmrt_test runs it" tool "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
 
 # The runtime compiles for shapes that no stage has, by the compiler beside it; without that it says so, and stages run

@@ -2,6 +2,7 @@
 #include "tools/bmrt_test/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdlib>
 
 #include "common/status.h"
@@ -51,6 +52,7 @@ Status check(Options &o, const std::string &shapes, bool compare_given) {
     return Status::error("--shapes " + shapes + ": expected [1,3,224,224] for each input, separated by commas");
   if (o.bmodel.empty() == o.context_dir.empty())
     return Status::error("exactly one of --bmodel and --context_dir is needed");
+  if (std::isnan(o.accuracy_f)) return Status::error("--accuracy_f: expected a number");
   if (compare_given && o.compare && o.context_dir.empty())
     return Status::error("--compare 1 needs the reference data of --context_dir");
   if (!o.shapes.empty() && o.network < 0)

@@ -79,7 +79,8 @@ int main(int argc, char **argv) {
   app.add_option("model", args.model, "network, ONNX")->required();
   app.add_option("-o,--output", args.output, "file to write")->required();
   app.add_option("--lmem", args.lmem, "local memory of the card's cores: 64K to 256M")->capture_default_str();
-  app.add_option("--name", args.name, "name of the network in the file; else the graph's");
+  app.add_option("--name", args.name, "name of the network in the file; else the graph's")
+      ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
   app.add_option("--shape", args.shapes,
                  "NAME=D0,D1,...: shape of an input whose dimensions the file leaves open; may be repeated")
       ->take_all()
@@ -104,6 +105,11 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "npuc " NPU_VERSION, "version of this program");
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError &e) {
+    // A misspelt option is the reason rather than what is missing then.
+    const auto unknown = app.remaining();
+    unknown.empty() ? app.exit(e) : app.exit(CLI::ExtrasError("npuc", unknown));
+    return kUsage;
   } catch (const CLI::ParseError &e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }

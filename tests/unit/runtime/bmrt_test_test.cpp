@@ -127,6 +127,7 @@ TEST(OptionsTest, RefusesWhatMakesNoSense) {
       {"--bmodel", "m", "--compare", "2"},
       {"--bmodel", "m", "--loopnum", "0"},
       {"--bmodel", "m", "--thread_num", "x"},
+      {"--bmodel", "m", "--accuracy_f", "nan"},
       {"--bmodel", "m", "--shapes", "[1,2"},
       {"--bmodel", "m", "--shapes", "[1,2]"},
       {"--bmodel", "m", "--net_idx", "0", "--shapes", "1,2"},
