@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Puts Debian's stock Linux 6.12 (image, modules, headers, kbuild) into the cache, unpacked, not installed.
+# Puts Debian's stock Linux 6.12 (image, modules, headers, kbuild) into the cache, unpacked, not installed. So is the
+# image itself: an emulated processor needs 4 s to do that at each boot.
 # Prints the path of an env file: KDIR, KIMAGE, KVERSION, KMODULES.
 #
 #   kernel-stock.sh           fetch what is missing, print the env file's path
@@ -17,6 +18,8 @@ IMAGE_META=linux-image-6.12-amd64
 HEADERS_META=linux-headers-6.12-amd64
 
 newest_env() { printf '%s\n' "$BASE"/*/npu.env | sort -V | tail -n 1; }
+# What an earlier version of this script left in the cache has a packed image.
+is_complete() { [ -e "$1" ] && ! grep -q '^KIMAGE=.*/vmlinuz-' "$1"; }
 
 # The packages expect to live in /; inside the cache their absolute paths have to be made relative to it.
 relocate() {
@@ -36,7 +39,7 @@ write_env() {
     local root=$1 version=$2
     cat >"$root/npu.env" <<ENV
 KDIR=$root/usr/src/linux-headers-$version
-KIMAGE=$root/boot/vmlinuz-$version
+KIMAGE=$root/boot/vmlinux-$version
 KVERSION=$version
 KMODULES=$root/lib/modules/$version
 KCONFIG=$root/boot/config-$version
@@ -58,12 +61,14 @@ fetch() {
         die "the archive has no $IMAGE_META" "Debian 12's security suite carries it; is it among apt's sources?"
     version=${image#linux-image-}
     root=$BASE/$version
-    [ ! -e "$root/npu.env" ] || return 0
+    ! is_complete "$root/npu.env" || return 0
     mapfile -t parts < <(header_parts "$headers")
     [ ${#parts[@]} -eq 2 ] || die "$headers does not name its common headers and linux-kbuild"
     rm -rf "$root"
     apt_unpack "$root" "$image" "$headers" "${parts[@]}"
     [ -e "$root/boot/vmlinuz-$version" ] || die "$image holds no kernel image" "looked in $root/boot"
+    "$NPU_PYTHON" "$NPU_TOP/scripts/unpack_kernel.py" "$root/boot/vmlinuz-$version" "$root/boot/vmlinux-$version" ||
+        die "cannot unpack the kernel image"
     relocate "$root" "$version"
     depmod -b "$root" "$version"
     write_env "$root" "$version"
@@ -73,7 +78,7 @@ fetch() {
 main() {
     local env
     env=$(newest_env)
-    if [ ! -e "$env" ] || [ "${1:-}" = --update ]; then
+    if ! is_complete "$env" || [ "${1:-}" = --update ]; then
         [ "${1:-}" != --env ] || die "the stock kernel is not in the cache" "run: make kernel-stock"
         PATH=$PATH:/usr/sbin:/sbin
         need_program depmod

@@ -156,8 +156,8 @@ for program in "${tools[@]}"; do
     is "$program --version" sh -c "env -i '$root/bin/$program' --version | grep -qx '$program [0-9]*\.[0-9]*\.[0-9]*'"
     is "$program: a wrong option is status 2" sh -c \
         "env -i '$root/bin/$program' --no-such-option 2>/dev/null; [ \$? = 2 ]"
-    is "$program names a wrong option" sh -c \
-        "env -i '$root/bin/$program' --no-such-option 2>&1 | grep -q -- --no-such-option"
+    is "$program names a wrong option, or shows which there are" sh -c \
+        "env -i '$root/bin/$program' --no-such-option 2>&1 | grep -qE -- '--no-such-option|^usage:'"
 done
 
 # Tools find their libraries without help.
