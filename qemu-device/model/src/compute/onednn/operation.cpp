@@ -18,6 +18,8 @@ using Dims = memory::dims;
 constexpr size_t kMaxOperations = 512;
 // Buffers up to this size stay between two jobs.
 constexpr size_t kKeepBytes = size_t{4} << 20;
+// Weights may take so many times their memory in packed form.
+constexpr size_t kMostPadding = 4;
 
 memory::desc f32(const Dims &dims, const Dims &strides) { return {dims, memory::data_type::f32, strides}; }
 memory::desc f32(const Dims &dims, memory::format_tag tag) { return {dims, memory::data_type::f32, tag}; }
@@ -138,10 +140,14 @@ void Operation::create_matmul(const Shape &s) {
   const memory::desc a = f32({s.n, s.ic}, memory::format_tag::ab);
   const memory::desc out = f32({s.n, s.oc}, memory::format_tag::ab);
   plain_ = f32({s.ic, s.oc}, s.trans_b ? memory::format_tag::ba : memory::format_tag::ab);
-  const memory::desc any = f32({s.ic, s.oc}, memory::format_tag::any);
-  const auto desc = s.bias ? dnnl::matmul::desc(a, any, f32({1, s.oc}, memory::format_tag::ab), out)
-                           : dnnl::matmul::desc(a, any, out);
-  adopt(dnnl::matmul::primitive_desc(desc, attributes(s), cpu_engine()), s.bias);
+  const auto create = [&](const memory::desc &weights) {
+    const auto desc = s.bias ? dnnl::matmul::desc(a, weights, f32({1, s.oc}, memory::format_tag::ab), out)
+                             : dnnl::matmul::desc(a, weights, out);
+    adopt(dnnl::matmul::primitive_desc(desc, attributes(s), cpu_engine()), s.bias);
+  };
+  create(f32({s.ic, s.oc}, memory::format_tag::any));
+  // Packed forms have 16 to 64 columns, however few there are: for one column most of that is work for nothing.
+  if (usable_ && packed_.get_size() > kMostPadding * plain_.get_size()) create(plain_);
 }
 
 void Operation::pack(const void *plain, const memory &packed) {
