@@ -112,7 +112,13 @@ ENV
 
 # An object directory is found again by what went into it.
 key() {
-    { basename "$SOURCE"; parts_kconfig; echo "${UNCHECKED[@]}" "${UNCHECKED_FOLDERS[@]}"; cat "$FRAGMENT"; gcc -dumpfullversion; } | hash_of
+    {
+        basename "$SOURCE"
+        parts_kconfig
+        echo "${UNCHECKED[@]}" "${UNCHECKED_FOLDERS[@]}"
+        cat "$FRAGMENT"
+        gcc -dumpfullversion
+    } | hash_of
 }
 
 built_env() {

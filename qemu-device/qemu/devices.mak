@@ -15,5 +15,8 @@ CONFIG_VIRTIO_PCI=y
 CONFIG_VIRTIO_SERIAL=y
 CONFIG_VIRTIO_9P=y
 
+# A conventional bus, which the device refuses
+CONFIG_PCIE_PCI_BRIDGE=y
+
 # The benchmark compares rings with its passthrough commands
 CONFIG_NVME_PCI=y
