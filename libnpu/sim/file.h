@@ -172,7 +172,6 @@ class File {
   // submit.cpp
   int check_job(const Context &context, const drm_npu_job &args, Job &job);
   int add_dependencies(const std::shared_ptr<Context> &context, const drm_npu_job &args, Job &job);
-  void add_implicit(const Context &context, Job &job);
   void enqueue(const std::shared_ptr<Context> &context, std::shared_ptr<Job> job);
 
   // run.cpp

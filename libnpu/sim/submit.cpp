@@ -134,8 +134,14 @@ int File::add_dependencies(const std::shared_ptr<Context> &context, const drm_np
   return 0;
 }
 
+/// A job that writes a buffer follows all earlier users of it, a job that reads it the earlier writers. The context's
+/// own order needs no word.
 void File::enqueue(const std::shared_ptr<Context> &context, std::shared_ptr<Job> job) {
   for (const auto &[bo, writes] : job->bos) {
+    for (const auto &[user, user_writes] : bo->users) {
+      if (!job->implicit || user.first == context->id || !(writes || user_writes)) continue;
+      if (const auto other = find_context(user.first)) job->dependencies.push_back({other, user.second, false});
+    }
     bool &marked = bo->users[{context->id, job->seqno}];
     marked = marked || writes;
   }
@@ -175,22 +181,10 @@ int File::submit(drm_npu_submit &args) {
     auto *written =
         reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(args.jobs)) + static_cast<size_t>(i) * args.job_stride;
     memcpy(written + offsetof(drm_npu_job, seqno), &jobs[i]->seqno, sizeof(uint64_t));
-    if (jobs[i]->implicit) add_implicit(*context, *jobs[i]);
     enqueue(context, std::move(jobs[i]));
   }
   progress();
   return 0;
-}
-
-/// A job that writes a buffer follows all earlier users of it, a job that reads it the earlier writers. The context's
-/// own order needs no word.
-void File::add_implicit(const Context &context, Job &job) {
-  for (const auto &[bo, writes] : job.bos) {
-    for (const auto &[user, user_writes] : bo->users) {
-      if (user.first == context.id || !(writes || user_writes)) continue;
-      if (const auto other = find_context(user.first)) job.dependencies.push_back({other, user.second, false});
-    }
-  }
 }
 
 }  // namespace npu::sim

@@ -99,32 +99,6 @@ void set_pointers(const npu_job_desc *jobs, Submission &arrays) {
   }
 }
 
-int convert(const char *caller, const npu_context *context, const npu_job_desc *jobs, unsigned int count,
-            Submission &arrays) {
-  arrays.jobs.clear();
-  arrays.cancelled.clear();
-  arrays.regions.clear();
-  arrays.in.clear();
-  arrays.out.clear();
-  arrays.empty.assign(1, {});
-  const uint64_t first = context->submitted.load() + 1;
-  for (unsigned int i = 0; i < count; i++) {
-    const npu_job_desc &j = jobs[i];
-    if (j.reserved) return fail(-EINVAL, "%s: job %u: reserved must be 0", caller, i);
-    if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
-      return fail(-EINVAL, "%s: job %u: a count without an array", caller, i);
-    if (int err = convert_regions(caller, context, j, i, arrays.regions)) return err;
-    bool cancel = false;
-    if (int err = convert_fences(caller, context, j, i, arrays.in, &cancel)) return err;
-    if (cancel) arrays.cancelled.push_back(first + i);
-    arrays.out.push_back({context->link.sync, 0, first + i});
-    arrays.jobs.push_back(convert_job(j));
-  }
-  set_pointers(jobs, arrays);
-  for (const uint64_t seqno : arrays.cancelled) make_empty(arrays.jobs[seqno - first], arrays.empty[0]);
-  return 0;
-}
-
 }  // namespace
 
 bool was_cancelled(npu_context *context, uint64_t seqno) {
@@ -134,7 +108,27 @@ bool was_cancelled(npu_context *context, uint64_t seqno) {
 
 int submission_prepare(const char *caller, npu_context *context, const npu_job_desc *jobs, unsigned int count,
                        Submission &submission) {
-  if (int err = convert(caller, context, jobs, count, submission)) return err;
+  submission.jobs.clear();
+  submission.cancelled.clear();
+  submission.regions.clear();
+  submission.in.clear();
+  submission.out.clear();
+  submission.empty.assign(1, {});
+  const uint64_t first = context->submitted.load() + 1;
+  for (unsigned int i = 0; i < count; i++) {
+    const npu_job_desc &j = jobs[i];
+    if (j.reserved) return fail(-EINVAL, "%s: job %u: reserved must be 0", caller, i);
+    if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
+      return fail(-EINVAL, "%s: job %u: a count without an array", caller, i);
+    if (int err = convert_regions(caller, context, j, i, submission.regions)) return err;
+    bool cancel = false;
+    if (int err = convert_fences(caller, context, j, i, submission.in, &cancel)) return err;
+    if (cancel) submission.cancelled.push_back(first + i);
+    submission.out.push_back({context->link.sync, 0, first + i});
+    submission.jobs.push_back(convert_job(j));
+  }
+  set_pointers(jobs, submission);
+  for (const uint64_t seqno : submission.cancelled) make_empty(submission.jobs[seqno - first], submission.empty[0]);
   submission.args.ctx_id = context->link.id;
   submission.args.jobs = reinterpret_cast<uintptr_t>(submission.jobs.data());
   submission.args.job_count = count;

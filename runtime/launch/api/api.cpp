@@ -32,7 +32,8 @@ void *bmrt_create_ex(bm_handle_t *bm_handles, int num_handles) {
 
 void bmrt_destroy(void *p_bmrt) {
   // In a child process the end of its parent's runtimes is the parent's.
-  if (p_bmrt && !Runtime::destroy(p_bmrt) && !Runtime::forked()) (void)npurt::report(__func__, npurt::no_runtime());
+  if (p_bmrt && !Runtime::destroy(p_bmrt) && !Runtime::forked())
+    (void)npurt::report(__func__, npurt::no_runtime(p_bmrt));
 }
 
 void bmrt_destroy_without_coeff(void *p_bmrt) { bmrt_destroy(p_bmrt); }

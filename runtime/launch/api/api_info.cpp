@@ -86,25 +86,17 @@ Status Runtime::describe_launch(const char *name, std::span<const bm_tensor_t> i
   NPU_TRY(check_same_modes(net, "output", what.stage->outputs, what.outputs));
   OwnOutputs own(cards_, *what.stage, what.outputs, outputs);
   if (!options.user_mem) NPU_TRY(own.allocate(net));
-  std::vector<Place> places(plan.slots.size());
-  for (size_t s = 0; s < places.size(); ++s) {
-    const Plan::Slot &slot = plan.slots[s];
-    const bm_tensor_t &tensor = slot.is_output() ? outputs[slot.number()] : inputs[slot.number()];
-    NPU_TRY(locate(cards_[0].device, tensor.device_mem, slot.info.bytes, places[s])
-                .within(tensor_name(net, slot.is_output() ? "output" : "input", slot.number(), slot.info)));
-  }
+  std::vector<Place> places;
+  NPU_TRY(locate_tensors(cards_, what, inputs, outputs, places));
   auto info = std::make_unique<ApiInfo>();
   const std::string where = "network '" + net.name() + "'";
   NPU_TRY(what.stage->pools[0]->make(info->scratch).within(where));
-  const Unit &unit = plan.nodes[0].unit;
-  Binder binder(unit, {places, plan.nodes[0].inputs, plan.nodes[0].outputs}, info->scratch);
-  NPU_TRY(binder.stage_outputs(cards_[0].device).within(where));
   Jobs jobs;
-  binder.bind(what.core_mask, jobs);
+  NPU_TRY(bind_program(cards_[0].device, plan.nodes[0], places, info->scratch, what.core_mask, jobs).within(where));
   if (jobs.jobs.size() > 1)
     return Status::error("network '" + net.name() +
                          "': an output shares memory with an input that is needed after it is written");
-  write_record(unit, jobs, what.core_mask, *info);
+  write_record(plan.nodes[0].unit, jobs, what.core_mask, *info);
   fill_in(*info);
   info->stage = what.stage;
   own.keep();

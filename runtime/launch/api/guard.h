@@ -11,20 +11,30 @@
 
 namespace npurt {
 
-/// Runs `body` (returns a Status); exceptions of the standard library (memory) become a failure, too.
+/// Of the exception that is being handled, if it is one of the standard library (memory).
+inline Status thrown() {
+  try {
+    throw;
+  } catch (const std::bad_alloc &) {
+    return Status::error("out of system memory");
+  } catch (const std::exception &e) {
+    return Status::error(std::string("internal error: ") + e.what());
+  }
+}
+
+/// Runs `body` (returns a Status).
 template <class Body>
 bool guarded(const char *function, Body body) {
   const TracedCall call(function);
   try {
     return report(function, body());
-  } catch (const std::bad_alloc &) {
-    return report(function, Status::error("out of system memory"));
-  } catch (const std::exception &e) {
-    return report(function, Status::error(std::string("internal error: ") + e.what()));
+  } catch (...) {
+    return report(function, thrown());
   }
 }
 
-inline Status no_runtime() {
+inline Status no_runtime(const void *p_bmrt) {
+  if (!p_bmrt) return Status::error("null pointer instead of a runtime");
   return Status::error(Runtime::forked() ? "this pointer is not a runtime's of this process: it was destroyed, or "
                                            "belongs to the process that this one was forked from"
                                          : "this pointer is not a runtime's, or the runtime was destroyed");
@@ -33,12 +43,17 @@ inline Status no_runtime() {
 /// The same for functions on a runtime: `body` gets it.
 template <class Body>
 bool guarded(const char *function, void *p_bmrt, Body body) {
-  return guarded(function, [&]() -> Status {
-    if (!p_bmrt) return Status::error("null pointer instead of a runtime");
-    const Runtime::Use use(p_bmrt);
-    if (!use) return no_runtime();
-    return body(*static_cast<Runtime *>(p_bmrt));
-  });
+  const TracedCall call(function);
+  try {
+    Status status;
+    {
+      const Runtime::Use use(p_bmrt);
+      status = use ? body(*static_cast<Runtime *>(p_bmrt)) : no_runtime(p_bmrt);
+    }
+    return report(function, status);  // may call the program, which may destroy the runtime
+  } catch (...) {
+    return report(function, thrown());
+  }
 }
 
 }  // namespace npurt

@@ -62,7 +62,7 @@ Status converted_place(npu_device *device, bool output, size_t number, const Ten
   if (!own[number] && npu_bo_create(device, program.bytes, DRM_NPU_BO_CARD, &made) != 0)
     return npu_error().within("memory for '" + program.name + "' in another store mode");
   if (made) own[number].reset(made);
-  out = {Bo(npu_bo_ref(own[number].get())), 0, npu_bo_address(own[number].get()), program.bytes};
+  out = {Bo(npu_bo_ref(own[number].get())), 0, program.bytes};
   return {};
 }
 

@@ -36,11 +36,8 @@ Status Runtime::prepare(const char *name, std::span<const bm_tensor_t> inputs, s
   NPU_TRY(choose_stage(*net, shapes, out.stage));
   out.rows = out.stage->rows(shapes.data());
   if (out.rows == out.stage->inputs[0].shape.dims[0]) out.rows = 0;
-  out.inputs.refer(out.stage->inputs, out.rows);
-  out.outputs.refer(out.stage->outputs, out.rows);
-  for (size_t i = 0; i < inputs.size(); ++i) out.inputs.store(i, inputs[i].st_mode);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    out.outputs.store(i, options.user_stmode ? outputs[i].st_mode : BM_STORE_1N);
+  out.inputs.set(out.stage->inputs, out.rows, inputs, true);
+  out.outputs.set(out.stage->outputs, out.rows, outputs, options.user_stmode);
   return check_batches(*net, out.inputs, inputs);
 }
 

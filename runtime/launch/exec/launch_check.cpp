@@ -19,6 +19,18 @@ Status tensor_error(const Network &net, const char *what, size_t i, const Tensor
   return Status::error(tensor_name(net, what, i, t) + ": " + text);
 }
 
+void LaunchTensors::set(const std::vector<TensorInfo> &stage, int rows, std::span<const bm_tensor_t> tensors,
+                        bool modes) {
+  stage_ = &stage;
+  changed_ = rows ? with_rows(stage, rows) : std::vector<TensorInfo>();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bm_store_mode_t mode = modes ? tensors[i].st_mode : BM_STORE_1N;
+    if ((*this)[i].mode == mode) continue;
+    if (changed_.empty()) changed_ = stage;
+    store_as(mode, changed_[i]);
+  }
+}
+
 Status check_counts(const Network &net, size_t inputs, size_t outputs) {
   const bm_net_info_t &info = *net.info();
   if (inputs == static_cast<size_t>(info.input_num) && outputs == static_cast<size_t>(info.output_num)) return {};

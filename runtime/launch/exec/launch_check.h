@@ -11,6 +11,28 @@
 
 namespace npurt {
 
+/// A stage's tensors as a launch has them: the stage's own until the launch has another batch or store mode.
+class LaunchTensors {
+ public:
+  /// `stage` outlives this. `rows`: as with_rows(). Without `modes` the launch has its tensors in 1N.
+  void set(const std::vector<TensorInfo> &stage, int rows, std::span<const bm_tensor_t> tensors, bool modes);
+  operator const std::vector<TensorInfo> &() const { return changed_.empty() ? *stage_ : changed_; }
+  const TensorInfo &operator[](size_t i) const { return changed_.empty() ? (*stage_)[i] : changed_[i]; }
+
+ private:
+  const std::vector<TensorInfo> *stage_ = nullptr;
+  std::vector<TensorInfo> changed_;  // empty: there is no difference
+};
+
+/// What a launch has been found to be, once its tensors agree with a network.
+struct Prepared {
+  const Network *network = nullptr;
+  std::shared_ptr<const Stage> stage;
+  uint32_t core_mask = 0;
+  int rows = 0;  ///< batch of a dynamic stage that is less than the stage's; 0: the tensors are the stage's
+  LaunchTensors inputs, outputs;
+};
+
 /// "network 'x' input 0 ('name')".
 std::string tensor_name(const Network &net, const char *what, size_t i, const TensorInfo &t);
 /// The complaint `text` about a tensor.

@@ -14,7 +14,7 @@ Status make_place(npu_device *device, const TensorInfo &tensor, Place &out) {
   npu_bo *bo;
   if (npu_bo_create(device, tensor.bytes, DRM_NPU_BO_CARD, &bo) != 0)
     return npu_error().within("memory for the whole of '" + tensor.name + "'");
-  out = {Bo(bo), 0, npu_bo_address(bo), tensor.bytes};
+  out = {Bo(bo), 0, tensor.bytes};
   return {};
 }
 
@@ -32,7 +32,7 @@ Runner::Runner(std::span<const Card> cards, const Prepared &what)
 Status Runner::run(std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs, Launched &launched) {
   launched_ = &launched;
   launched.network = &net_;
-  NPU_TRY(locate_tensors(inputs, outputs));
+  NPU_TRY(locate_tensors(cards_, what_, inputs, outputs, places_));
   const Status status = run_plan();
   if (!status.ok()) {
     for (const LaunchedJob &job : launched.jobs) npu_wait(job.context, job.seqno, -1, nullptr);  // none may run on
@@ -50,7 +50,10 @@ Status Runner::run(std::span<const bm_tensor_t> inputs, std::span<const bm_tenso
 Status Runner::run_plan() {
   NPU_TRY(acquire_scratch());
   for (uint32_t s = 0; s < plan_.slots.size(); ++s) NPU_TRY(fit_to_program(s));
-  if (!plan_.only_program()) NPU_TRY(keep_apart());  // a program knows which of its outputs may not be in an input
+  if (!plan_.only_program()) {  // a program knows which of its outputs may not be in an input
+    NPU_TRY(keep_apart());
+    written_.resize(plan_.slots.size());
+  }
   NPU_TRY(submit_conversions(cards_, before_, what_.core_mask, *launched_));
   NPU_TRY(run_nodes());
   if (plan_.waits) NPU_TRY(settle());
@@ -73,21 +76,6 @@ Status Runner::run_nodes() {
 
 // ---- memory of the slots
 
-/// Of inputs and outputs.
-Status Runner::locate_tensors(std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs) {
-  places_.resize(plan_.slots.size());
-  for (uint32_t s = 0; s < plan_.slots.size(); ++s) {
-    const Plan::Slot &slot = plan_.slots[s];
-    if (slot.between()) continue;
-    const bm_tensor_t &tensor = (slot.is_output() ? outputs : inputs)[slot.number()];
-    const TensorInfo &info = (slot.is_output() ? what_.outputs : what_.inputs)[slot.number()];
-    const Status located = locate(cards_[slot.device].device, tensor.device_mem, info.bytes, places_[s]);
-    if (!located.ok())
-      return located.within(tensor_name(net_, slot.is_output() ? "output" : "input", slot.number(), info));
-  }
-  return {};
-}
-
 Status Runner::acquire_scratch() {
   scratch_.reserve(stage_.pools.size());
   for (const auto &pool : stage_.pools) {  // always in this order, so that two launches cannot wait for each other
@@ -104,9 +92,7 @@ Status Runner::fit_to_program(uint32_t s) {
   const Plan::Slot &slot = plan_.slots[s];
   Scratch &own = scratch(slot);
   if (slot.between()) {
-    npu_bo *const bo = own.ctx.get();
-    const uint64_t at = own.ctx_offset + slot.offset;
-    places_[s] = {Bo(npu_bo_ref(bo)), at, npu_bo_address(bo) + at, slot.info.bytes};
+    places_[s] = {Bo(npu_bo_ref(own.ctx.get())), own.ctx_offset + slot.offset, slot.info.bytes};
     return {};
   }
   const Card &card = cards_[slot.device];
@@ -148,8 +134,7 @@ Status Runner::keep_apart() {
     if (!slot.is_output() || &wanted(s) != &places_[s]) continue;
     bool shared = false;
     for (uint32_t other = 0; other < plan_.slots.size() && !shared; ++other)
-      shared = other != s && !plan_.slots[other].between() && plan_.slots[other].device == slot.device &&
-               overlap(wanted(s), wanted(other));
+      shared = other != s && !plan_.slots[other].between() && overlap(wanted(s), wanted(other));
     if (!shared) continue;
     Bo &bo = scratch(slot).staging[slot.number()];
     npu_bo *made = nullptr;
@@ -157,7 +142,7 @@ Status Runner::keep_apart() {
       return npu_error().within("memory for an output that shares memory with another tensor");
     if (made) bo.reset(made);
     set_wanted(s, std::move(places_[s]));
-    places_[s] = {Bo(npu_bo_ref(bo.get())), 0, npu_bo_address(bo.get()), slot.info.bytes};
+    places_[s] = {Bo(npu_bo_ref(bo.get())), 0, slot.info.bytes};
   }
   return {};
 }
@@ -167,7 +152,8 @@ Status Runner::keep_apart() {
 Status Runner::run_node(const Plan::Node &node, int &next) {
   switch (node.kind) {
     case Plan::Kind::kNpu:
-      return run_unit(node);
+      for (const uint32_t s : node.outputs) written(s);
+      return submit_unit(cards_[node.device], node, places_, *scratch_[node.device].get(), what_.core_mask, *launched_);
     case Plan::Kind::kCpu:
       return run_cpu(node);
     case Plan::Kind::kMerge:
@@ -177,18 +163,6 @@ Status Runner::run_node(const Plan::Node &node, int &next) {
     default:
       return run_switch(node, next);
   }
-}
-
-Status Runner::run_unit(const Plan::Node &node) {
-  for (const uint32_t s : node.outputs) written(s);
-  return submit_unit(cards_[node.device], node.unit, {places_, node.inputs, node.outputs}, *scratch_[node.device].get(),
-                     what_.core_mask, *launched_);
-}
-
-void Runner::written(uint32_t slot) {
-  if (plan_.only_program()) return;  // nobody asks
-  if (written_.empty()) written_.resize(plan_.slots.size());
-  written_[slot] = step_;
 }
 
 Status Runner::settle() {

@@ -21,7 +21,6 @@ class Runner {
   Status run_nodes();
 
   // Memory of the slots.
-  Status locate_tensors(std::span<const bm_tensor_t> inputs, std::span<const bm_tensor_t> outputs);
   Status acquire_scratch();
   Status fit_to_program(uint32_t slot);
   Status keep_apart();
@@ -33,14 +32,15 @@ class Runner {
 
   // Nodes.
   Status run_node(const Plan::Node &node, int &next);
-  Status run_unit(const Plan::Node &node);
   Status run_cpu(const Plan::Node &node);
   Status run_merge(const Plan::Node &node);
   Status run_switch(const Plan::Node &node, int &next);
   /// `to` gets the contents of `from`.
   Status forward(uint32_t from, uint32_t to);
   Status transfer(uint32_t from, uint32_t to);
-  void written(uint32_t slot);
+  void written(uint32_t slot) {
+    if (!written_.empty()) written_[slot] = step_;
+  }
   Status deliver();
   /// Waits for what has been submitted.
   Status settle();
@@ -56,7 +56,7 @@ class Runner {
   std::vector<Place> places_;               // of each slot
   std::vector<Place> wanted_;               // see set_wanted(); empty while there is none
   std::vector<Conversion> before_, after_;  // inputs and outputs that the launch has in another store mode
-  std::vector<uint64_t> written_;           // when a slot was written, counted in nodes; 0: not yet
+  std::vector<uint64_t> written_;           // when a slot was written, counted in nodes; empty: nobody asks
   uint64_t step_ = 0;
   size_t settled_ = 0;  // jobs that are known to have finished well
 };

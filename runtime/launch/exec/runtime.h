@@ -22,36 +22,6 @@ struct LaunchOptions {
   std::span<const int> cores;  ///< empty: any
 };
 
-/// A stage's tensors as a launch has them: the stage's own until the launch has another batch or store mode.
-class LaunchTensors {
- public:
-  /// `stage` outlives this. `rows`: as with_rows().
-  void refer(const std::vector<TensorInfo> &stage, int rows) {
-    stage_ = &stage;
-    changed_ = rows ? with_rows(stage, rows) : std::vector<TensorInfo>();
-  }
-  void store(size_t i, bm_store_mode_t mode) {
-    if ((*this)[i].mode == mode) return;
-    if (changed_.empty()) changed_ = *stage_;
-    store_as(mode, changed_[i]);
-  }
-  operator const std::vector<TensorInfo> &() const { return changed_.empty() ? *stage_ : changed_; }
-  const TensorInfo &operator[](size_t i) const { return changed_.empty() ? (*stage_)[i] : changed_[i]; }
-
- private:
-  const std::vector<TensorInfo> *stage_ = nullptr;
-  std::vector<TensorInfo> changed_;  // empty: there is no difference
-};
-
-/// What a launch has been found to be, once its tensors agree with a network.
-struct Prepared {
-  const Network *network = nullptr;
-  std::shared_ptr<const Stage> stage;
-  uint32_t core_mask = 0;
-  int rows = 0;  ///< batch of a dynamic stage that is less than the stage's; 0: the tensors are the stage's
-  LaunchTensors inputs, outputs;
-};
-
 class Runtime {
  public:
   static constexpr int kMaxDevices = 32;

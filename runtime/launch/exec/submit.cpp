@@ -5,12 +5,11 @@
 
 namespace npurt {
 
-Status submit_unit(const Card &card, const Unit &unit, const Operands &tensors, Scratch &scratch, uint32_t core_mask,
-                   Launched &launched) {
-  Binder binder(unit, tensors, scratch);
-  NPU_TRY(binder.stage_outputs(card.device));
+Status submit_unit(const Card &card, const Plan::Node &node, std::span<const Place> places, Scratch &scratch,
+                   uint32_t core_mask, Launched &launched) {
+  const Unit &unit = node.unit;
   Jobs jobs;
-  binder.bind(core_mask, jobs);
+  NPU_TRY(bind_program(card.device, node, places, scratch, core_mask, jobs));
   Bo profile;
   if (card.tracing->on())
     NPU_TRY(card.tracing->attach(uint64_t{unit.tiu_count} + unit.gdma_count, jobs.regions, jobs.jobs[0], profile));

@@ -46,10 +46,10 @@ class ScratchGuard {
   Scratch *scratch_;
 };
 
-/// Runs a program on tensors that have been found, with activation memory that the caller holds until the last of the
-/// jobs added to `launched` has finished.
-Status submit_unit(const Card &card, const Unit &unit, const Operands &tensors, Scratch &scratch, uint32_t core_mask,
-                   Launched &launched);
+/// Runs the program of a node on tensors that have been found, with activation memory that the caller holds until the
+/// last of the jobs added to `launched` has finished.
+Status submit_unit(const Card &card, const Plan::Node &node, std::span<const Place> places, Scratch &scratch,
+                   uint32_t core_mask, Launched &launched);
 
 /// Brings tensors into another store mode, in a job each. None of a card is written if the last job of `launched` on
 /// that card has failed.
