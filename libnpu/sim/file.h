@@ -69,7 +69,10 @@ struct Job {
   bool implicit = true;  // ordered by its buffers, too
   std::vector<Dependency> dependencies;
   std::vector<std::pair<std::shared_ptr<Bo>, bool>> bos;  // with "writes"
-  std::vector<uint8_t> descriptor;
+  // The descriptor, as it goes into the ring.
+  npu_job header{};
+  std::vector<npu_stream> streams;
+  std::vector<npu_region> regions;
 };
 
 /// How a job ended.

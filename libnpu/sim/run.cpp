@@ -134,11 +134,15 @@ bool File::start_jobs(Context &context) {
 void File::push(Context &context, const std::shared_ptr<Job> &job) {
   Ring &ring = context.ring();
   const uint32_t index = context.sq_tail;
-  memcpy(ring.slots[index].descriptor, job->descriptor.data(), job->descriptor.size());
+  uint8_t *const begin = ring.slots[index].descriptor;
+  memcpy(begin, &job->header, sizeof(npu_job));
+  auto *const streams = reinterpret_cast<npu_stream *>(begin + sizeof(npu_job));
+  auto *const regions = std::copy(job->streams.begin(), job->streams.end(), streams);
+  const auto *const end = std::copy(job->regions.begin(), job->regions.end(), reinterpret_cast<npu_region *>(regions));
   npu_sqe entry{};
   entry.job_id = job->seqno;
   entry.desc_addr = context.bus + offsetof(Ring, slots) + index * sizeof(Ring::Slot);
-  entry.desc_bytes = static_cast<uint32_t>(job->descriptor.size());
+  entry.desc_bytes = static_cast<uint32_t>(reinterpret_cast<const uint8_t *>(end) - begin);
   ring.sq[index] = entry;
   context.running.push_back(job);
   context.sq_tail = (index + 1) & ((1u << kRingLog2) - 1);

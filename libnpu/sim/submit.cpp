@@ -36,12 +36,6 @@ bool stream_ok(uint32_t region, uint32_t count, uint64_t offset, const std::vect
          within(offset, uint64_t{count} * NPU_CMD_BYTES, regions[region].bytes);
 }
 
-template <typename T>
-void append(std::vector<uint8_t> &bytes, const T &value) {
-  const auto *p = reinterpret_cast<const uint8_t *>(&value);
-  bytes.insert(bytes.end(), p, p + sizeof(value));
-}
-
 bool job_args_ok(const drm_npu_job &args, uint32_t context_mask) {
   if (args.pad || args.flags & ~DRM_NPU_JOB_EXPLICIT || args.core_mask & ~context_mask) return false;
   if (args.region_count > NPU_MAX_REGIONS) return false;
@@ -61,29 +55,10 @@ bool profile_ok(const drm_npu_job &args, const std::vector<npu_region> &regions)
          within(args.profile_offset, args.profile_bytes, regions[args.profile_region].bytes);
 }
 
-void encode(const drm_npu_job &args, uint64_t default_budget, const std::vector<npu_stream> &streams,
-            const std::vector<npu_region> &regions, Job &job) {
-  npu_job header{};
-  header.magic = NPU_JOB_MAGIC;
-  header.version = NPU_JOB_VERSION;
-  header.flags = NPU_JOB_IRQ | (args.profile_bytes ? NPU_JOB_PROFILE : 0);
-  header.stream_count = static_cast<uint32_t>(streams.size());
-  header.region_count = static_cast<uint32_t>(regions.size());
-  header.core_mask = args.core_mask;
-  header.profile_region = args.profile_region;
-  header.budget = args.budget ? args.budget : default_budget;
-  header.profile_offset = args.profile_offset;
-  header.profile_bytes = args.profile_bytes;
-  append(job.descriptor, header);
-  for (const npu_stream &stream : streams) append(job.descriptor, stream);
-  for (const npu_region &region : regions) append(job.descriptor, region);
-}
-
 }  // namespace
 
 int File::check_job(const Context &context, const drm_npu_job &args, Job &job) {
   if (!job_args_ok(args, context.core_mask)) return -EINVAL;
-  std::vector<npu_region> regions;
   for (uint32_t i = 0; i < args.region_count; i++) {
     drm_npu_region r;
     if (!fetch(args.regions, args.region_stride, i, r)) return -EINVAL;
@@ -93,16 +68,15 @@ int File::check_job(const Context &context, const drm_npu_job &args, Job &job) {
     if (!r.access || r.access & ~(DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)) return -EINVAL;
     if (!r.size || !within(r.offset, r.size, bo->size)) return -EINVAL;
     if (writes && bo->sealed) return -EACCES;
-    regions.push_back({bo->va + r.offset, r.size, r.access, 0, 0});
+    job.regions.push_back({bo->va + r.offset, r.size, r.access, 0, 0});
     job.bos.emplace_back(bo, writes);
   }
-  std::vector<npu_stream> streams;
   for (uint32_t i = 0; i < args.stream_count; i++) {
     drm_npu_stream s;
     if (!fetch(args.streams, args.stream_stride, i, s)) return -EINVAL;
-    if (!stream_ok(s.tiu_region, s.tiu_count, s.tiu_offset, regions)) return -EINVAL;
-    if (!stream_ok(s.gdma_region, s.gdma_count, s.gdma_offset, regions)) return -EINVAL;
-    npu_stream &stream = streams.emplace_back();
+    if (!stream_ok(s.tiu_region, s.tiu_count, s.tiu_offset, job.regions)) return -EINVAL;
+    if (!stream_ok(s.gdma_region, s.gdma_count, s.gdma_offset, job.regions)) return -EINVAL;
+    npu_stream &stream = job.streams.emplace_back();
     stream.tiu_offset = s.tiu_offset;
     stream.gdma_offset = s.gdma_offset;
     stream.tiu_count = s.tiu_count;
@@ -110,8 +84,17 @@ int File::check_job(const Context &context, const drm_npu_job &args, Job &job) {
     stream.tiu_region = static_cast<uint8_t>(s.tiu_region);
     stream.gdma_region = static_cast<uint8_t>(s.gdma_region);
   }
-  if (!profile_ok(args, regions)) return -EINVAL;
-  encode(args, kDefaultBudgetMs * chip_->read32(NPU_REG_CLOCK_KHZ), streams, regions, job);
+  if (!profile_ok(args, job.regions)) return -EINVAL;
+  job.header.magic = NPU_JOB_MAGIC;
+  job.header.version = NPU_JOB_VERSION;
+  job.header.flags = NPU_JOB_IRQ | (args.profile_bytes ? NPU_JOB_PROFILE : 0);
+  job.header.stream_count = args.stream_count;
+  job.header.region_count = args.region_count;
+  job.header.core_mask = args.core_mask;
+  job.header.profile_region = args.profile_region;
+  job.header.budget = args.budget ? args.budget : kDefaultBudgetMs * chip_->read32(NPU_REG_CLOCK_KHZ);
+  job.header.profile_offset = args.profile_offset;
+  job.header.profile_bytes = args.profile_bytes;
   return 0;
 }
 

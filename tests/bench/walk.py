@@ -46,6 +46,16 @@ def plain(name):
     return re.sub(r"(\boperator\b).*| const$", r"\1", name).split(" ")[-1]
 
 
+def without_own_arguments(name):
+    """Demangled, without what a template is made for: "f(T<char>)" of "f<int>(T<char>)"."""
+    name, depth = name.replace("(anonymous namespace)", ""), 0
+    for at, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and not depth:
+            return re.sub(r"<.*>", "", name[:at]) + name[at:]
+    return name
+
+
 def definition(word, place):
     """The lines of a definition up to its body; `place` is any of them."""
     path, line = place.rsplit(":", 1)
@@ -66,7 +76,7 @@ def describe(name, place):
     lines = definition(word, place) if os.path.exists(place.rsplit(":", 1)[0]) else []
     special = word.lstrip("~") == owner or (word == "operator" and "lambda" not in owner) or not lines
     one_line = len(lines) == 1 and lines[0].rstrip().endswith(("}", "};"))
-    gets = bool(CARRIERS.search(name) or CARRIERS.search(" ".join(lines)))
+    gets = bool(CARRIERS.search(without_own_arguments(name)) or CARRIERS.search(" ".join(lines)))
     return Function(short, " ".join(lines), special or one_line, gets)
 
 

@@ -66,7 +66,25 @@ Status Runner::run_nodes() {
     const Plan::Node &node = plan_.nodes[static_cast<size_t>(n)];
     n = node.next;
     ++step_;
-    const Status status = run_node(node, n);
+    Status status;
+    switch (node.kind) {
+      case Plan::Kind::kNpu:
+        for (const uint32_t s : node.outputs) written(s);
+        status =
+            submit_unit(cards_[node.device], node, places_, *scratch_[node.device].get(), what_.core_mask, *launched_);
+        break;
+      case Plan::Kind::kCpu:
+        status = run_cpu(node);
+        break;
+      case Plan::Kind::kMerge:
+        status = run_merge(node);
+        break;
+      case Plan::Kind::kSwitch:
+        status = run_switch(node, n);
+        break;
+      case Plan::Kind::kTransfer:
+        status = transfer(node.inputs[0], node.outputs[0]);
+    }
     if (status.ok()) continue;
     if (plan_.only_program()) return status;
     return status.within((plan_.waits ? "step " : "sub-network ") + std::to_string(node.id));
@@ -148,22 +166,6 @@ Status Runner::keep_apart() {
 }
 
 // ---- nodes
-
-Status Runner::run_node(const Plan::Node &node, int &next) {
-  switch (node.kind) {
-    case Plan::Kind::kNpu:
-      for (const uint32_t s : node.outputs) written(s);
-      return submit_unit(cards_[node.device], node, places_, *scratch_[node.device].get(), what_.core_mask, *launched_);
-    case Plan::Kind::kCpu:
-      return run_cpu(node);
-    case Plan::Kind::kMerge:
-      return run_merge(node);
-    case Plan::Kind::kTransfer:
-      return transfer(node.inputs[0], node.outputs[0]);
-    default:
-      return run_switch(node, next);
-  }
-}
 
 Status Runner::settle() {
   NPU_TRY(wait_for(*launched_, settled_));

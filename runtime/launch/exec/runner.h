@@ -31,7 +31,6 @@ class Runner {
   Scratch &scratch(const Plan::Slot &slot) { return *scratch_[slot.device].get(); }
 
   // Nodes.
-  Status run_node(const Plan::Node &node, int &next);
   Status run_cpu(const Plan::Node &node);
   Status run_merge(const Plan::Node &node);
   Status run_switch(const Plan::Node &node, int &next);
