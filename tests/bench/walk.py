@@ -13,7 +13,8 @@ contexts and lists are there. Two ends: the transport's ioctl that submits, and 
 - *Small*: constructors, destructors, operators, and functions whose definition is one line. They are counted apart.
 - *All*: whatever the launch enters on the way, as locks, pools and the look for finished jobs.
 
---tree prints every function as it is first entered: indented by its depth, "+" on the walk, "." small on the walk.
+The first build takes minutes. --tree prints every function as it is first entered: indented by its depth, "+" on the
+walk, "." small on the walk.
 """
 import argparse
 import collections
@@ -26,7 +27,7 @@ BUILD = os.path.join(TOP, "build", "walk")
 FLAGS = f"-O0 -finstrument-functions -finstrument-functions-exclude-file-list=/usr/include,{BUILD}/"
 
 # What an input tensor is on its way (docs/runtime.md, "The way of a tensor"), and its memory.
-CARRIERS = re.compile(r"\b(bm_tensor_[ts]|bm_device_mem_t|bm_mem_desc|bm_shape_[ts]|TensorInfo|LaunchTensors|Place|Operands|"
+CARRIERS = re.compile(r"\b(bm_tensor_[ts]|bm_device_mem_t|bm_mem_desc|bm_shape_[ts]|TensorInfo|LaunchTensors|Place|"
                       r"npu_job_region|npu_bo|drm_npu_region|npu_region|Bo|Job)\b")
 ENDS = {"the transport": re.compile(r"^npu::sim::ioctl$"), "the chip": re.compile(r"^npu::model::Chip::submit$")}
 
@@ -114,9 +115,10 @@ def main():
     for end, pattern in ENDS.items():
         last = next(i for i, (_, f) in enumerate(calls) if pattern.search(f.name))
         walk = walk_of(calls[:last + 1])
-        small = sum(f.small for f in walk)
-        print(f"to {end}: {len(walk) - small} functions on the walk, and {small} small ones; {calls[last][0] + 1} deep; "
-              f"{len({f for _, f in calls[:last + 1]})} functions in all")
+        small, depth = sum(f.small for f in walk), calls[last][0] + 1
+        distinct = {f for _, f in calls[:last + 1]}
+        print(f"to {end}: {len(walk) - small} functions on the walk, and {small} small ones; {depth} deep; "
+              f"{len(distinct)} functions in all")
     seen = set()
     for depth, f in calls[:last + 1] if tree else []:
         if f not in seen:
