@@ -16,6 +16,7 @@ CONFIG_VIRTIO_SERIAL=y
 CONFIG_VIRTIO_9P=y
 
 # A conventional bus, which the device refuses
+CONFIG_PCI_BRIDGE=y
 CONFIG_PCIE_PCI_BRIDGE=y
 
 # The benchmark compares rings with its passthrough commands
