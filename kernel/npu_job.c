@@ -32,7 +32,7 @@ struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, u64 client_id)
 	struct npu_sched_job *job;
 	int ret;
 
-	job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
+	job = kzalloc(sizeof(*job), NPU_GFP_USER);
 	if (!job)
 		return ERR_PTR(-ENOMEM);
 

@@ -94,7 +94,7 @@ static int npu_card_index(struct npu_card_manager *card, struct npu_card_resourc
 	u64 offset = 0, addr, bytes;
 	size_t count = list_count_nodes(&res->blocks);
 
-	res->extents = kvmalloc_array(count, sizeof(*res->extents), GFP_KERNEL_ACCOUNT);
+	res->extents = kvmalloc_array(count, sizeof(*res->extents), NPU_GFP_USER);
 	if (!res->extents)
 		return -ENOMEM;
 
@@ -123,7 +123,7 @@ static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_ob
 	u64 aside;
 	int ret;
 
-	res = kzalloc(sizeof(*res), GFP_KERNEL_ACCOUNT);
+	res = kzalloc(sizeof(*res), NPU_GFP_USER);
 	if (!res)
 		return -ENOMEM;
 
@@ -279,7 +279,7 @@ static int npu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_
 	struct npu_system_resource *res;
 	u64 used;
 
-	res = kzalloc(sizeof(*res), GFP_KERNEL_ACCOUNT);
+	res = kzalloc(sizeof(*res), NPU_GFP_USER);
 	if (!res)
 		return -ENOMEM;
 

@@ -94,10 +94,10 @@ static struct npu_pt *npu_pt_new(u32 level)
 	u32 children = level ? NPU_PT_ENTRIES : 0;
 	struct npu_pt *pt;
 
-	pt = kzalloc(struct_size(pt, child, children), GFP_KERNEL_ACCOUNT);
+	pt = kzalloc(struct_size(pt, child, children), NPU_GFP_USER);
 	if (!pt)
 		return NULL;
-	pt->entries = (u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	pt->entries = (u64 *)get_zeroed_page(NPU_GFP_USER);
 	if (!pt->entries) {
 		kfree(pt);
 		return NULL;

@@ -2,10 +2,15 @@
 /*
  * The pages of buffers in system memory: TTM's callbacks for them.
  *
- * They are charged to the memory cgroup of the process that made the buffer, also those of a card
- * buffer that has to make room for others: whoever moves it does not pay. They are not taken from
- * TTM's pool, which charges nobody, and keeps to itself how large the pieces are that it has found
- * and mapped: the device can go before the pages, and then only their mappings must go with it.
+ * They are charged to the memory cgroup of the process that made the buffer. A card buffer that has
+ * to make room for others is charged to nobody while it is away: whoever moves it does not pay, and
+ * its maker, brought to a limit by others, would be killed at the next page that it touches. That
+ * holds for as much as the card has of each user. What is beyond was made while the rest was away:
+ * its maker pays, so that nobody gets without end at memory that no limit knows of.
+ *
+ * Pages are not taken from TTM's pool, which charges nobody, and keeps to itself how large the
+ * pieces are that it has found and mapped: the device can go before the pages, and then only their
+ * mappings must go with it.
  */
 #include <linux/dma-mapping.h>
 #include <linux/memcontrol.h>
@@ -30,6 +35,9 @@ struct npu_tt {
 
 	/** @bo: whose */
 	struct npu_bo *bo;
+
+	/** @free: its pages are charged to nobody, and counted in npu_user.moved */
+	bool free;
 
 	/** @pieces: pieces of each order; the larger ones come first in the buffer */
 	u32 pieces[NPU_MAX_ORDER + 1];
@@ -164,6 +172,27 @@ void npu_pages_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_device)
 
 /* Pages */
 
+/* Are pages, about to be allocated, charged to nobody? */
+static void npu_pages_count(struct npu_device *npu, struct npu_tt *tt)
+{
+	u64 bytes = (u64)tt->base.num_pages << PAGE_SHIFT;
+	struct npu_user *user = tt->bo->user;
+
+	/* Only what was somewhere before is moved. */
+	if (!tt->bo->tbo.resource)
+		return;
+	tt->free = atomic64_add_return(bytes, &user->moved) <= npu_mem_card_bytes(npu);
+	if (!tt->free)
+		atomic64_sub(bytes, &user->moved);
+}
+
+static void npu_pages_uncount(struct npu_tt *tt)
+{
+	if (tt->free)
+		atomic64_sub((u64)tt->base.num_pages << PAGE_SHIFT, &tt->bo->user->moved);
+	tt->free = false;
+}
+
 static void npu_piece_free(struct npu_device *npu, struct npu_tt *tt, u32 at, u32 order)
 {
 	__free_pages(tt->base.pages[at], order);
@@ -173,16 +202,16 @@ static void npu_pages_free(struct npu_device *npu, struct npu_tt *tt)
 {
 	npu_pages_for_each(npu, tt, tt->base.num_pages, npu_piece_free);
 	memset(tt->pieces, 0, sizeof(tt->pieces));
+	npu_pages_uncount(tt);
 }
 
 /*
- * A piece of memory, charged to whoever is the active cgroup. A move is not the owner's doing, and
- * must not fail for a limit of theirs: it goes beyond the limit, and whatever they ask for next
- * finds that.
+ * A piece of memory, charged to whoever is the active cgroup. A move must not fail for a limit of
+ * the owner's: it goes beyond the limit, and whatever they ask for next finds that.
  */
 static struct page *npu_piece_alloc(struct npu_tt *tt, u32 order)
 {
-	gfp_t gfp = GFP_HIGHUSER | __GFP_ACCOUNT | __GFP_NOWARN;
+	gfp_t gfp = GFP_HIGHUSER | __GFP_NOWARN | (tt->free ? 0 : __GFP_ACCOUNT);
 	struct page *page;
 
 	if (tt->base.page_flags & TTM_TT_FLAG_ZERO_ALLOC)
@@ -251,7 +280,7 @@ err:
  */
 struct ttm_tt *npu_pages_create(struct ttm_buffer_object *tbo, u32 page_flags)
 {
-	struct npu_tt *tt = kzalloc(sizeof(*tt), GFP_KERNEL_ACCOUNT);
+	struct npu_tt *tt = kzalloc(sizeof(*tt), NPU_GFP_USER);
 
 	if (!tt)
 		return NULL;
@@ -286,9 +315,12 @@ int npu_pages_populate(struct ttm_device *ttm, struct ttm_tt *base, struct ttm_o
 	/* The device does not go while pages are mapped that are in no list yet. */
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return -ENODEV;
+	npu_pages_count(npu, tt);
 	old = set_active_memcg(tt->bo->memcg);
 	ret = npu_pages_alloc(npu, tt);
 	set_active_memcg(old);
+	if (ret)
+		npu_pages_uncount(tt);
 	if (!ret) {
 		ret = npu_pages_mapped(&npu->mem, tt);
 		if (ret) {

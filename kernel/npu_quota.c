@@ -52,7 +52,7 @@ struct npu_user *npu_user_find(struct npu_device *npu, kuid_t uid)
 	struct npu_quotas *quotas = &npu->quotas;
 	struct npu_user *user, *fresh;
 
-	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+	fresh = kzalloc(sizeof(*fresh), NPU_GFP_USER);
 	if (!fresh)
 		return NULL;
 	kref_init(&fresh->kref);

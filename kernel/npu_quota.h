@@ -12,6 +12,12 @@
 #include "npu_fair.h"
 
 struct npu_device;
+
+/*
+ * Memory for what users ask for: charged to the memory cgroup of who asks. At its limit the call
+ * fails; without __GFP_RETRY_MAYFAIL a process of the cgroup would be killed.
+ */
+#define NPU_GFP_USER	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 struct seq_file;
 
 /** enum npu_quota_kind - what is limited */
@@ -69,6 +75,9 @@ struct npu_user {
 
 	/** @share: of the cores */
 	struct npu_share share;
+
+	/** @moved: bytes of its buffers' pages that are charged to nobody, see npu_pages.c */
+	atomic64_t moved;
 
 	/** @used: by kind */
 	atomic64_t used[NPU_QUOTA_KINDS];
