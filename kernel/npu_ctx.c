@@ -10,6 +10,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 #include <drm/drm_print.h>
 #include <drm/drm_utils.h>
@@ -69,7 +70,7 @@ static int npu_ctx_init_fence_page(struct npu_ctx *ctx)
 {
 	struct device *dev = ctx->npu->drm.dev;
 
-	ctx->fence_page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	ctx->fence_page = alloc_page(NPU_GFP_USER | __GFP_ZERO);
 	if (!ctx->fence_page)
 		return -ENOMEM;
 
@@ -171,7 +172,7 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 	struct npu_ctx *ctx;
 	int ret;
 
-	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+	ctx = kzalloc(sizeof(*ctx), NPU_GFP_USER);
 	if (!ctx)
 		return ERR_PTR(-ENOMEM);
 
@@ -193,6 +194,7 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 		kfree(ctx);
 		return ERR_PTR(ret);
 	}
+	atomic_inc(&npu->contexts);
 	ctx->vm = npu_vm_get(vm);
 	if (user)
 		ctx->user = npu_user_get(user);
@@ -210,6 +212,8 @@ static void npu_ctx_drop(struct npu_ctx *ctx)
 		npu_quota_uncharge(ctx->user, NPU_QUOTA_CONTEXTS, 1);
 	npu_user_put(ctx->user);
 	ctx->user = NULL;
+	if (atomic_dec_and_test(&ctx->npu->contexts))
+		wake_up_var(&ctx->npu->contexts);
 }
 
 static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm,
@@ -394,6 +398,9 @@ static struct npu_ctx *npu_ctx_first(struct npu_device *npu)
  * npu_ctx_kill_all - end all contexts of a device that goes away
  * @npu: device, unplugged
  * @error: what unfinished jobs end with
+ *
+ * Waits for those that end elsewhere, too: they leave the table of queues before they have given
+ * their memory back, which takes the device's DMA.
  */
 void npu_ctx_kill_all(struct npu_device *npu, int error)
 {
@@ -403,6 +410,7 @@ void npu_ctx_kill_all(struct npu_device *npu, int error)
 		npu_ctx_kill(ctx, error);
 		npu_ctx_put(ctx);
 	}
+	wait_var_event(&npu->contexts, !atomic_read(&npu->contexts));
 }
 
 /**

@@ -102,6 +102,9 @@ struct npu_device {
 	/** @queues: queue pairs in use, by number; written under @hw_lock */
 	struct npu_hw_queue *queues[NPU_MAX_QUEUES];
 
+	/** @contexts: those that have memory mapped for DMA, see npu_ctx_kill_all() */
+	atomic_t contexts;
+
 	/** @running: queues that had a job on a core when a reset began; under @hw_lock */
 	DECLARE_BITMAP(running, NPU_MAX_QUEUES);
 

@@ -65,6 +65,9 @@ struct npu_mem {
 	/** @imports_lock: protects @imports; nothing inside of it */
 	struct mutex imports_lock;
 
+	/** @detaching: buffers that have left @imports and are still attached */
+	atomic_t detaching;
+
 	/** @pinned: memory of processes that is mapped for DMA, under @pinned_lock */
 	struct list_head pinned;
 

@@ -14,6 +14,7 @@
 #include <linux/iosys-map.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 #include <drm/drm_prime.h>
 #include <drm/ttm/ttm_tt.h>
@@ -448,16 +449,21 @@ static struct dma_buf_attachment *npu_prime_take(struct npu_bo *bo)
 
 	list_del_init(&bo->import_link);
 	bo->tbo.base.import_attach = NULL;
+	if (attach)
+		atomic_inc(&bo_to_npu(bo)->mem.detaching);
 
 	return attach;
 }
 
-static void npu_prime_drop(struct dma_buf_attachment *attach, struct sg_table *sg)
+static void npu_prime_drop(struct npu_mem *mem, struct dma_buf_attachment *attach,
+			   struct sg_table *sg)
 {
 	struct dma_buf *dma_buf = attach->dmabuf;
 
 	dma_buf_unmap_attachment_unlocked(attach, sg, DMA_BIDIRECTIONAL);
 	dma_buf_detach(dma_buf, attach);
+	if (atomic_dec_and_test(&mem->detaching))
+		wake_up_var(&mem->detaching);
 	dma_buf_put(dma_buf);
 }
 
@@ -477,12 +483,14 @@ void npu_prime_detach(struct npu_bo *bo)
 	attach = npu_prime_take(bo);
 	mutex_unlock(&mem->imports_lock);
 	if (attach)
-		npu_prime_drop(attach, bo->tbo.sg);
+		npu_prime_drop(mem, attach, bo->tbo.sg);
 }
 
 /**
  * npu_prime_release_dma - give back what others have mapped for a device that goes away
  * @npu: device, unplugged, its card stopped
+ *
+ * Waits for those that are just giving it back themselves.
  */
 void npu_prime_release_dma(struct npu_device *npu)
 {
@@ -498,10 +506,11 @@ void npu_prime_release_dma(struct npu_device *npu)
 		/* From here on the buffer may be gone; the exporter's locks are not for inside. */
 		mutex_unlock(&mem->imports_lock);
 		if (attach)
-			npu_prime_drop(attach, sg);
+			npu_prime_drop(mem, attach, sg);
 		mutex_lock(&mem->imports_lock);
 	}
 	mutex_unlock(&mem->imports_lock);
+	wait_var_event(&mem->detaching, !atomic_read(&mem->detaching));
 }
 
 /**
