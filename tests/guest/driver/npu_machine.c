@@ -86,10 +86,6 @@ void faults_clear(void) {
   for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) fault_set(faults[i], 0);
 }
 
-/* That of the module, and one that no test lasts. */
-#define DEFAULT_TIMEOUT_MS 5000
-#define PATIENT_MS (10 * FOREVER_MS)
-
 uint32_t ctx_create_patient(int fd, const struct drm_npu_ctx_create *args) {
   struct drm_npu_ctx_create own = {.priority = DRM_NPU_PRIORITY_NORMAL};
 

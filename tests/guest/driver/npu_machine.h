@@ -24,6 +24,8 @@ void faults_clear(void);
  * A job that is on its core for as long as a test wants: the next one to begin stands still before its first command,
  * until held_go_on(). Its context is one that the driver's watchdog lets stand still.
  */
+#define DEFAULT_TIMEOUT_MS 5000                                             /* the module's */
+#define PATIENT_MS (10 * FOREVER_MS)                                        /* no test lasts so long */
 uint32_t ctx_create_patient(int fd, const struct drm_npu_ctx_create *args); /* NULL: an ordinary one */
 void hold_next_job(void);
 void wait_held(void); /* until it is on its core */

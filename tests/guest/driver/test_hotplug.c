@@ -4,19 +4,25 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <liburing.h>
+#include <linux/dma-buf.h>
+#include <linux/sync_file.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/guest/driver/cgroup.h"
 #include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/users.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define NODE "/dev/accel/accel0"
@@ -345,11 +351,158 @@ static void requests_of_io_uring_end_with_the_card(void **state) {
   }
 }
 
+/*
+ * The device does not wait for a job: this one stands still for as long as the test lasts. Its fence, which others
+ * have, and that of the one behind it tell what became of them.
+ */
+static void unbound_while_a_job_stands_still(void **state) {
+  struct drm_syncobj_handle out[2];
+  struct stream stream;
+  char address[32];
+  int file, own;
+
+  (void)state;
+  for (int i = 0; i < rounds; i++) {
+    uint32_t id;
+
+    file = npu_open();
+    own = npu_open();
+    id = ctx_create_patient(file, NULL);
+    stream_create(file, 1, &stream);
+    stream_nop(&stream, 0);
+    for (int n = 0; n < 2; n++) {
+      struct job job;
+
+      job_init(&job);
+      job_gdma(&job, &stream);
+      out[n] = (struct drm_syncobj_handle){
+          .handle = syncobj_create(file), .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE, .fd = -1};
+      job_out(&job, out[n].handle, 0);
+      n ? submit(file, id, &job) : submit_held(file, id, &job);
+      assert_int_equal(raw_ioctl(file, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &out[n]), 0);
+    }
+    snprintf(address, sizeof(address), "%s", card_address());
+    card_unbind(address);
+    for (int n = 0; n < 2; n++) {
+      struct sync_fence_info fence = {0};
+      struct sync_file_info info = {.num_fences = 1, .sync_fence_info = (uintptr_t)&fence};
+
+      assert_int_equal(raw_ioctl(out[n].fd, SYNC_IOC_FILE_INFO, &info), 0);
+      assert_true(info.status == -ENODEV || (n && info.status == -ESRCH));
+      close(out[n].fd);
+    }
+    bo_unmap(&stream.bo);
+    close(file);
+    close(own);
+    held_go_on();
+    card_bind(address);
+    works();
+  }
+}
+
+/* Buffers whose dma-bufs are all that is left when their card goes. */
+#define LEFT 512
+#define LEFT_BYTES KIB(64)
+
+static long module_users(void) {
+  FILE *file = fopen("/sys/module/npu/refcnt", "r");
+  long count;
+
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%ld", &count), 1);
+  fclose(file);
+  return count;
+}
+
+static bool is_nobodys(volatile uint8_t *map) {
+  for (uint64_t at = 0; at < LEFT_BYTES; at += 512)
+    if (map[at]) return false;
+  map[0] = 1; /* no harm either */
+  return true;
+}
+
+static int keeps_dma_bufs(int socket) {
+  struct rlimit files = {2 * LEFT, 2 * LEFT};
+  static uint8_t *maps[LEFT];
+  static int bufs[LEFT];
+  int file;
+
+  CHECK(cgroup_join() && !setrlimit(RLIMIT_NOFILE, &files));
+  CHECK(npu_try_open(&file));
+  for (int i = 0; i < LEFT; i++) {
+    struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR};
+    struct bo bo;
+
+    CHECK(!raw_bo_create(file, LEFT_BYTES, i % 2 ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM, &bo));
+    out.handle = bo.handle;
+    CHECK(!raw_ioctl(file, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out));
+    bufs[i] = out.fd;
+    maps[i] = mmap(NULL, LEFT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, bufs[i], 0);
+    CHECK(maps[i] != MAP_FAILED);
+    memset(maps[i], 0x5a, LEFT_BYTES);
+    CHECK(!raw_gem_close(file, bo.handle));
+  }
+  close(file);
+  CHECK(pauses(socket)); /* until the card is gone */
+  for (int i = 0; i < LEFT; i++) {
+    struct dma_buf_sync sync = {.flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW};
+    uint8_t *map = mmap(NULL, LEFT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, bufs[i], 0);
+    int ret = raw_ioctl(bufs[i], DMA_BUF_IOCTL_SYNC, &sync);
+
+    CHECK(is_nobodys(maps[i]));
+    CHECK(map != MAP_FAILED && map[0] == 1); /* the same for all who look at this buffer, and for nobody else */
+    CHECK(!ret || ret == -ENODEV);
+    munmap(map, LEFT_BYTES);
+  }
+  CHECK(pauses(socket)); /* until there is a card again, to which they are strange */
+  CHECK(npu_try_open(&file));
+  for (int i = 0; i < LEFT; i++) {
+    struct drm_prime_handle in = {.fd = bufs[i]};
+
+    CHECK(raw_ioctl(file, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in) == -ENODEV);
+    munmap(maps[i], LEFT_BYTES);
+    close(bufs[i]);
+  }
+  close(file);
+  return 0;
+}
+
+/* What is left of a buffer shows no contents any more, and all of it goes with its last user. */
+static void dma_bufs_outlive_their_card(void **state) {
+  struct process process;
+  char address[32];
+  long users;
+
+  (void)state;
+  users = module_users();
+  cgroup_make(LEFT * LEFT_BYTES * 4);
+  process_start(&process, 0, -1, keeps_dma_bufs);
+  assert_true(module_users() > users);
+  snprintf(address, sizeof(address), "%s", card_address());
+  card_unbind(address);
+  process_go_on(&process);
+  write_file("/sys/bus/pci/drivers/npu/bind", address);
+  process_go_on(&process);
+  process_kill(&process);
+  cgroup_expect_below(LEFT * 4096 / 2); /* not even a page of each */
+  cgroup_end();
+  for (int tries = 0; module_users() != users; tries++) {
+    if (tries > 1000) fail_msg("the module has %ld users instead of %ld", module_users(), users);
+    usleep(10000);
+  }
+  /* The node has its old name again. */
+  card_unbind(address);
+  card_bind(address);
+  works();
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reset_under_load),
       cmocka_unit_test(errors_of_the_bus),
       cmocka_unit_test(unbound_with_everything_open),
+      cmocka_unit_test(unbound_while_a_job_stands_still),
+      cmocka_unit_test(dma_bufs_outlive_their_card),
       cmocka_unit_test(pulled_under_load),
       cmocka_unit_test(dead_then_pulled),
       cmocka_unit_test(requests_of_io_uring_end_with_the_card),

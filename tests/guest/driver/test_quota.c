@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "tests/guest/driver/cgroup.h"
+#include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
 #include "tests/guest/driver/users.h"
 
@@ -356,8 +357,9 @@ static int try_ring(struct io_uring *ring, int own, struct batch *batch) {
   return res;
 }
 
+/* Its first job stands still on a core, see starts_with_four_jobs(). */
 static int fills_four_jobs(int socket) {
-  struct stream slow, quick, longer;
+  struct stream quick, longer;
   struct drm_npu_wait wait;
   struct batch batch;
   struct io_uring ring;
@@ -365,26 +367,25 @@ static int fills_four_jobs(int socket) {
   uint32_t ctx, other;
   struct bo bo;
 
-  (void)socket;
   CHECK(own >= 0 && !io_uring_queue_init(8, &ring, 0));
   ctx = ctx_create(own);
   other = ctx_create(own);
   bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo);
-  stream_create(own, 1, &slow);
-  stream_slow_copy(&slow, 1, 1000);
   stream_create(own, 1, &longer);
   stream_slow_copy(&longer, 1, FOREVER_MS); /* until the process is killed */
   stream_create(own, 1, &quick);
   stream_nop(&quick, 0);
 
   CHECK(try_batch(own, ctx, &quick, NULL, 5, &batch) == -EDQUOT); /* all or nothing */
-  CHECK(!try_batch(own, ctx, &slow, &bo, 1, &batch));
+  CHECK(!try_batch(own, ctx, &quick, NULL, 1, &batch));
   CHECK(try_batch(own, ctx, &quick, NULL, 4, &batch) == -EDQUOT);
   CHECK(try_ring(&ring, own, &batch) == -EDQUOT);
   CHECK(!try_batch(own, ctx, &quick, NULL, 3, &batch));
   CHECK(batch.jobs[2].seqno == 4);                                  /* what was refused has no number */
   CHECK(try_batch(own, other, &quick, NULL, 1, &batch) == -EDQUOT); /* whatever the context */
   CHECK(try_ring(&ring, own, &batch) == -EDQUOT);
+  CHECK(raw_wait(own, ctx, 1, 0, &wait) == -ETIME);
+  CHECK(pauses(socket));
   CHECK(!raw_wait(own, ctx, 4, FOREVER_MS, &wait) && !wait.error);
 
   /* Who waits for four jobs can submit four more, at once. */
@@ -410,16 +411,28 @@ static int finds_no_job(int socket) {
   return 0;
 }
 
+/* A user whose first job stands still until all that the limit refuses is refused. */
+static void starts_with_four_jobs(struct process *process, unsigned uid) {
+  set_parameter("timeout_ms", PATIENT_MS);
+  hold_next_job();
+  process_start(process, uid, fd, fills_four_jobs);
+  wait_held();
+  set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
+  assert_true(account_of(uid).jobs == 4);
+  held_go_on();
+  process_go_on(process);
+}
+
 static void unfinished_jobs_of_a_user_are_limited(void **state) {
   struct process process, third;
   uint32_t ctx = ctx_create(fd);
 
   (void)state;
   set_quota("jobs", 4);
-  process_start(&process, ALICE, fd, fills_four_jobs);
-  assert_true(account_of(ALICE).jobs > 0);
+  starts_with_four_jobs(&process, ALICE);
+  assert_true(account_of(ALICE).jobs == 4);
   as_user(ALICE, fd, finds_no_job);
-  process_start(&third, BOB, fd, fills_four_jobs);
+  starts_with_four_jobs(&third, BOB);
   /* Killed with jobs that have not begun. */
   process_kill(&process);
   set_quota("jobs", 1);
@@ -514,23 +527,16 @@ static void a_budget_is_not_beyond_the_limit(void **state) {
 
 /* Memory cgroups */
 
-#define CGROUP "/tmp/npu-cgroup"
 #define CGROUP_LIMIT MIB(48)
 
-static void write_text(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-
-  if (!file) fail_msg("%s: %s", path, strerror(errno));
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 /* In the cgroup: buffers until there are no more. They end before the limit, and the process lives. */
-static int fills_its_cgroup(int socket) {
+static int joins_and_fills(int socket) {
   struct bo bo;
-  int own = try_open(), made = 0, ret = 0;
+  int own, made = 0, ret = 0;
 
   (void)socket;
+  CHECK(cgroup_join());
+  own = try_open();
   CHECK(own >= 0);
   while (made < 64 && !(ret = raw_bo_create(own, MIB(4), DRM_NPU_BO_SYSTEM, &bo))) made++;
   CHECK(ret == -ENOMEM);
@@ -538,33 +544,119 @@ static int fills_its_cgroup(int socket) {
   return 0;
 }
 
-static int joins_and_fills(int socket) {
-  FILE *procs = fopen(CGROUP "/test/cgroup.procs", "w");
-
-  CHECK(procs && fputs("0", procs) >= 0 && !fclose(procs));
-  return fills_its_cgroup(socket);
-}
-
 static void a_memory_cgroup_bounds_buffers(void **state) {
-  char limit[32];
   struct bo bo;
 
   (void)state;
-  mkdir(CGROUP, 0755);
-  assert_int_equal(mount("none", CGROUP, "cgroup2", 0, NULL), 0);
-  write_text(CGROUP "/cgroup.subtree_control", "+memory");
-  assert_int_equal(mkdir(CGROUP "/test", 0755), 0);
-  snprintf(limit, sizeof(limit), "%llu", (unsigned long long)CGROUP_LIMIT);
-  write_text(CGROUP "/test/memory.max", limit);
+  cgroup_make(CGROUP_LIMIT);
   as_user(0, fd, joins_and_fills);
   /* Nobody else is bound by it. */
   bo_create(fd, 2 * CGROUP_LIMIT, DRM_NPU_BO_SYSTEM, &bo);
   bo_destroy(fd, &bo);
-  for (int tries = 0; rmdir(CGROUP "/test"); tries++) {
-    if (tries > 1000) fail_msg("the cgroup does not go: %s", strerror(errno));
-    usleep(10000);
+  cgroup_end();
+}
+
+/*
+ * The same page by page, so that nothing is left at the end, not even for what the driver has to remember. The process
+ * has all of its own memory before, since nobody has any at the limit.
+ */
+static int joins_and_fills_with_pages(int socket) {
+  struct bo bo;
+  int own, made = 0, ret = 0;
+
+  (void)socket;
+  CHECK(cgroup_join() && !mlockall(MCL_CURRENT | MCL_FUTURE));
+  own = try_open();
+  CHECK(own >= 0);
+  while (made < 1 << 20 && !(ret = raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo))) made++;
+  CHECK(made > 256 && ret == -ENOMEM);
+  for (int i = 0; i < 100; i++) CHECK(raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo) == -ENOMEM);
+  close(own);
+  return 0;
+}
+
+static void the_end_of_a_cgroups_memory_kills_nobody(void **state) {
+  (void)state;
+  cgroup_make(MIB(12));
+  as_user(0, fd, joins_and_fills_with_pages);
+  cgroup_end();
+}
+
+/* Whoever makes a buffer pays, as long as it lives, whoever has opened the node or keeps the buffer. */
+static void memory_of_buffers_is_their_makers(void **state) {
+  uint64_t size = MIB(16);
+  struct bo bo = {0};
+  int status;
+  pid_t pid;
+
+  (void)state;
+  cgroup_make(MIB(64));
+  pid = fork();
+  if (!pid) _exit(cgroup_join() ? -raw_bo_create(fd, size, DRM_NPU_BO_SYSTEM, &bo) : 99);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+  assert_in_range(cgroup_memory(), size, size + MIB(4));
+  for (uint32_t handle = 1; !bo.handle; handle++) {
+    struct drm_npu_bo_info about = {.handle = handle};
+
+    assert_true(handle < 1024);
+    if (!raw_ioctl(fd, DRM_IOCTL_NPU_BO_INFO, &about) && about.size == size) bo.handle = handle;
   }
-  assert_int_equal(umount(CGROUP), 0);
+  assert_int_equal(raw_gem_close(fd, bo.handle), 0);
+  cgroup_expect_below(size / 2);
+  cgroup_end();
+}
+
+/* In the cgroup: as much of the card as it can have, which is more than the limit. Later a few pages of its own. */
+static uint64_t card_bytes;
+
+static int has_most_of_the_card(int socket) {
+  uint64_t made = 0;
+  struct bo bo;
+  uint8_t *own;
+  int file;
+
+  CHECK(cgroup_join());
+  file = try_open();
+  CHECK(file >= 0);
+  for (; made < card_bytes / 4 * 3; made += bo.size) CHECK(!raw_bo_create(file, MIB(4), DRM_NPU_BO_CARD, &bo));
+  CHECK(pauses(socket));
+  own = mmap(NULL, MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(own != MAP_FAILED);
+  memset(own, 1, MIB(1));
+  return 0;
+}
+
+static void who_makes_room_is_not_brought_to_a_limit(void **state) {
+  struct drm_npu_memory_info before, after;
+  uint32_t ctx = ctx_create(fd);
+  struct process process;
+  struct stream stream;
+  struct job job;
+  struct bo bo;
+
+  (void)state;
+  cgroup_make(MIB(16));
+  npu_memory_settled(fd, &before);
+  card_bytes = before.card_total;
+  process_start(&process, 0, -1, has_most_of_the_card);
+  bo_create(fd, card_bytes / 4 * 3, DRM_NPU_BO_CARD, &bo);
+  stream_create(fd, 1, &stream);
+  stream_fill(&stream, 1, 0, 1, 1);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &bo, RW);
+  run_ok(fd, ctx, &job);
+  npu_memory(fd, &after);
+  assert_in_range(after.card_evicted, MIB(32), card_bytes); /* the other one's, and more than its limit */
+  assert_in_range(cgroup_memory(), 0, MIB(12));
+  process_go_on(&process); /* it lives */
+  process_kill(&process);
+  stream_destroy(fd, &stream);
+  bo_destroy(fd, &bo);
+  ctx_destroy(fd, ctx);
+  cgroup_end();
 }
 
 static int cannot_change_limits(int socket) {
@@ -601,11 +693,19 @@ static void only_root_sets_limits(void **state) {
 int main(void) {
 #define QUOTA_TEST(function) cmocka_unit_test_setup_teardown(function, no_quotas, no_quotas)
   const struct CMUnitTest tests[] = {
-      QUOTA_TEST(memory_of_a_user_is_limited),           QUOTA_TEST(a_limit_can_change_at_any_time),
-      QUOTA_TEST(shared_buffers_are_their_makers),       QUOTA_TEST(memory_of_processes_is_not_counted_twice),
-      QUOTA_TEST(contexts_of_a_user_are_limited),        QUOTA_TEST(unfinished_jobs_of_a_user_are_limited),
-      QUOTA_TEST(address_spaces_and_tables_are_limited), QUOTA_TEST(a_budget_is_not_beyond_the_limit),
-      QUOTA_TEST(a_memory_cgroup_bounds_buffers),        QUOTA_TEST(only_root_sets_limits),
+      QUOTA_TEST(memory_of_a_user_is_limited),
+      QUOTA_TEST(a_limit_can_change_at_any_time),
+      QUOTA_TEST(shared_buffers_are_their_makers),
+      QUOTA_TEST(memory_of_processes_is_not_counted_twice),
+      QUOTA_TEST(contexts_of_a_user_are_limited),
+      QUOTA_TEST(unfinished_jobs_of_a_user_are_limited),
+      QUOTA_TEST(address_spaces_and_tables_are_limited),
+      QUOTA_TEST(a_budget_is_not_beyond_the_limit),
+      QUOTA_TEST(a_memory_cgroup_bounds_buffers),
+      QUOTA_TEST(the_end_of_a_cgroups_memory_kills_nobody),
+      QUOTA_TEST(memory_of_buffers_is_their_makers),
+      QUOTA_TEST(who_makes_room_is_not_brought_to_a_limit),
+      QUOTA_TEST(only_root_sets_limits),
   };
 
   return cmocka_run_group_tests_name("quota", tests, set_up, tear_down);

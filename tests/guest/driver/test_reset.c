@@ -28,7 +28,6 @@
 
 #define USERS 2
 #define TIMEOUT_MS 200
-#define DEFAULT_TIMEOUT_MS 5000
 #define LATE_S 12 /* a reset begins about 5 s after its cause, so the card answers later than 5 s after that */
 
 static int rounds = 20;

@@ -13,8 +13,28 @@
 
 #include <cmocka.h>
 
+bool pauses(int socket) {
+  int line = 0;
+
+  return write(socket, &line, sizeof(line)) == sizeof(line) && read(socket, &line, sizeof(line)) == sizeof(line);
+}
+
+static void expect_no_line(struct process *process) {
+  int line;
+
+  assert_int_equal(read(process->socket, &line, sizeof(line)), sizeof(line));
+  if (line) fail_msg("process %d: line %d", (int)process->pid, line);
+}
+
+void process_go_on(struct process *process) {
+  int line = 0;
+
+  assert_int_equal(write(process->socket, &line, sizeof(line)), sizeof(line));
+  expect_no_line(process);
+}
+
 void process_start(struct process *process, unsigned uid, int file, int (*function)(int socket)) {
-  int sockets[2], line;
+  int sockets[2];
 
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
   process->pid = fork();
@@ -30,8 +50,7 @@ void process_start(struct process *process, unsigned uid, int file, int (*functi
   }
   close(sockets[1]);
   process->socket = sockets[0];
-  assert_int_equal(read(sockets[0], &line, sizeof(line)), sizeof(line));
-  if (line) fail_msg("user %u: line %d", uid, line);
+  expect_no_line(process);
 }
 
 void process_kill(struct process *process) {

@@ -3,6 +3,7 @@
 #ifndef NPU_USERS_H
 #define NPU_USERS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define ALICE 4001
@@ -19,6 +20,9 @@ struct process {
 
 /* Runs `function` as that user, without the caller's file, until it returns; the process stays. */
 void process_start(struct process *process, unsigned uid, int file, int (*function)(int socket));
+/* In a function of a process: it went well so far; go on when the test says process_go_on(). */
+bool pauses(int socket);
+void process_go_on(struct process *process); /* until it pauses again, or returns */
 void process_kill(struct process *process);
 void as_user(unsigned uid, int file, int (*function)(int socket));
 
