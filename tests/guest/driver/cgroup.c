@@ -27,6 +27,9 @@ static void write_text(const char *path, const char *text) {
 void cgroup_make(uint64_t limit) {
   char text[32];
 
+  /* What a test that failed has left. */
+  rmdir(GROUP);
+  umount2(MOUNT, MNT_DETACH);
   mkdir(MOUNT, 0755);
   assert_int_equal(mount("none", MOUNT, "cgroup2", 0, NULL), 0);
   write_text(MOUNT "/cgroup.subtree_control", "+memory");

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
 #include "tests/guest/driver/users.h"
 
@@ -178,11 +179,54 @@ static void contexts_are_no_share(void **state) {
   assert_true(of_many < 2 * of_one);
 }
 
+/*
+ * Beside another user only one of our contexts is at work at a time. One that has no jobs, since they are done, or have
+ * ended before they began, keeps no other from its turn.
+ */
+static void contexts_without_jobs_take_no_turn(void **state) {
+  enum { OTHERS = 4 };
+  uint32_t standing = ctx_create_patient(fd, NULL), ended = ctx_create(fd), others[OTHERS];
+  uint64_t first, last[OTHERS] = {0};
+  struct process hog;
+  struct stream stream;
+  struct job job;
+
+  (void)state;
+  stream_create(fd, 1, &stream);
+  stream_nop(&stream, 0);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  first = submit_held(fd, standing, &job);
+  contexts = 1;
+  process_start(&hog, MALLORY, fd, fills_the_card);
+  wait_cores_busy(fd);
+
+  /* These wait for the one that stands still, and the first of them ends while it waits. */
+  for (int i = 0; i < 3; i++) submit(fd, ended, &job);
+  for (int i = 0; i < OTHERS; i++) {
+    others[i] = ctx_create(fd);
+    for (int n = 0; n < 3; n++) last[i] = submit(fd, others[i], &job);
+  }
+  ctx_destroy(fd, ended);
+  held_go_on();
+  wait_ok(fd, standing, first);
+  for (int i = 0; i < OTHERS; i++) wait_ok(fd, others[i], last[i]);
+
+  /* Each in its turn, while all others have nothing to do. */
+  for (int round = 0; round < 3; round++)
+    for (int i = 0; i < OTHERS; i++) run_nop(fd, others[i]);
+  process_kill(&hog);
+  for (int i = 0; i < OTHERS; i++) ctx_destroy(fd, others[i]);
+  ctx_destroy(fd, standing);
+  stream_destroy(fd, &stream);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(one_user_does_not_keep_all_cores, short_limit, default_limit),
       cmocka_unit_test_setup_teardown(more_users_than_cores, short_limit, default_limit),
       cmocka_unit_test(contexts_are_no_share),
+      cmocka_unit_test(contexts_without_jobs_take_no_turn),
   };
 
   shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -557,27 +557,31 @@ static void a_memory_cgroup_bounds_buffers(void **state) {
 }
 
 /*
- * The same page by page, so that nothing is left at the end, not even for what the driver has to remember. The process
- * has all of its own memory before, since nobody has any at the limit.
+ * The same page by page, so that nothing is left at the end, and with pages of the card, where all that there is to
+ * charge is what the driver has to remember. The process has all of its own memory before: nobody gets any at the
+ * limit.
  */
 static int joins_and_fills_with_pages(int socket) {
+  static const uint32_t places[] = {DRM_NPU_BO_SYSTEM, DRM_NPU_BO_CARD};
   struct bo bo;
-  int own, made = 0, ret = 0;
 
   (void)socket;
   CHECK(cgroup_join() && !mlockall(MCL_CURRENT | MCL_FUTURE));
-  own = try_open();
-  CHECK(own >= 0);
-  while (made < 1 << 20 && !(ret = raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo))) made++;
-  CHECK(made > 256 && ret == -ENOMEM);
-  for (int i = 0; i < 100; i++) CHECK(raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo) == -ENOMEM);
-  close(own);
+  for (int i = 0; i < 2; i++) {
+    int own = try_open(), made = 0, ret = 0;
+
+    CHECK(own >= 0);
+    while (made < 1 << 20 && !(ret = raw_bo_create(own, 4096, places[i], &bo))) made++;
+    CHECK(made > 256 && ret == -ENOMEM);
+    for (int n = 0; n < 100; n++) CHECK(raw_bo_create(own, 4096, places[i], &bo) == -ENOMEM);
+    close(own);
+  }
   return 0;
 }
 
 static void the_end_of_a_cgroups_memory_kills_nobody(void **state) {
   (void)state;
-  cgroup_make(MIB(12));
+  cgroup_make(MIB(6));
   as_user(0, fd, joins_and_fills_with_pages);
   cgroup_end();
 }
