@@ -12,13 +12,13 @@
 #include "npu_fair.h"
 
 struct npu_device;
+struct seq_file;
 
 /*
  * Memory for what users ask for: charged to the memory cgroup of who asks. At its limit the call
  * fails; without __GFP_RETRY_MAYFAIL a process of the cgroup would be killed.
  */
 #define NPU_GFP_USER	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
-struct seq_file;
 
 /** enum npu_quota_kind - what is limited */
 enum npu_quota_kind {
