@@ -141,7 +141,7 @@ main() {
     mkdir -p "$OBJ"
     leave_unchecked
     configure
-    say "building Linux $(basename "$SOURCE") with KASAN and lockdep (about 8 minutes with 2 jobs); log: $OBJ/build.log"
+    say "building Linux $(basename "$SOURCE") with KASAN and lockdep (about 6 minutes with 2 jobs); log: $OBJ/build.log"
     logged "$OBJ/build.log" nice make -C "$SOURCE" O="$OBJ" ARCH=x86_64 -j"${NPU_JOBS:-$(nproc)}" "${UNCHECKED[@]}" \
         vmlinux modules
     write_env
