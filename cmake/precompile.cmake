@@ -5,8 +5,7 @@ set(NPU_COMMON_HEADERS algorithm atomic condition_variable filesystem fstream fu
 list(TRANSFORM NPU_COMMON_HEADERS REPLACE ".+" "<\\0>")
 
 # What ccache needs to see whether a header has changed. GCC forgets that precompiled headers are the system's, and may
-# warn of what it takes for mistakes in std::string (GCC bugs 105329, 105651): a target where it does, as libnpu, reads
-# its headers itself.
+# warn of what it takes for mistakes in std::string's operator+ (GCC bugs 105329, 105651): append() is without.
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   set(NPU_PCH_OPTIONS "SHELL:-Xclang -fno-pch-timestamp")
 else()

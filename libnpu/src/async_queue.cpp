@@ -227,7 +227,9 @@ void AsyncQueue::not_submitted(AsyncLaunch &launch, int error) {
     pending_.push_front(&launch);
     return wake();
   }
-  refuse(launch, error, (std::string(kCaller) + ": " + submission_error(error)).c_str());
+  std::string text = kCaller;
+  text.append(": ").append(submission_error(error));
+  refuse(launch, error, text.c_str());
 }
 
 /// The first of the jobs that failed. `error` is what is known without asking.
