@@ -124,7 +124,7 @@ Times measure(npu::model::Backend &backend, const Layer &l, uint64_t va) {
     bare.run();
     t.bare = std::min(t.bare, seconds(bare_start));
     const auto start = Clock::now();
-    if (!backend.conv(c, in.data(), weights, bias.data(), nullptr, out.data())) std::abort();
+    if (!backend.run(c, in.data(), weights, bias.data(), nullptr, out.data())) std::abort();
     t.backend = std::min(t.backend, seconds(start));
   }
   if (out != bare_out) std::printf("%s: results differ\n", l.name);

@@ -27,7 +27,15 @@ struct Streamed {
   uint64_t va;
   /// Operands with equal numbers other than 0 have equal contents, for the calling thread.
   uint64_t serial = 0;
+
+  /// One whose bytes are at hand.
+  static Streamed at(const void *data) {
+    return {[](void *p) -> const void * { return p; }, const_cast<void *>(data), 0, false, 0, 0};
+  }
 };
+
+/// Counts changes of Backend and Streamed: a module of another build is refused.
+inline constexpr uint32_t kBackendInterface = 4;
 
 /// Executes TIU commands whose fields, bounds and budget the control has already checked, and of which it has cut off
 /// no more than a step's work (slices.h): nothing here looks at a stop. Operands are dense and element-aligned.
@@ -37,25 +45,39 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char *name() const = 0;
-  /// psum is nullptr without PSUM_IN, bias nullptr without BIAS; out may equal psum.
-  virtual bool conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                    void *out) = 0;
-  virtual bool matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                      void *out) = 0;
-  virtual void pool(const npu_cmd_pool &c, const void *in, void *out) = 0;
+  /// psum is nullptr without PSUM_IN, bias nullptr without BIAS; out may equal psum. Weights (or B) and bias may lie at
+  /// any byte.
+  virtual bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                   void *out) = 0;
+  virtual bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                   void *out) = 0;
+  virtual void run(const npu_cmd_pool &c, const void *in, void *out) = 0;
   /// b is nullptr with B_IMM.
-  virtual void eltwise(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) = 0;
-  virtual void unary(const npu_cmd_unary &c, const void *in, void *out) = 0;
-  virtual void softmax(const npu_cmd_softmax &c, const void *in, void *out) = 0;
+  virtual void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) = 0;
+  virtual void run(const npu_cmd_unary &c, const void *in, void *out) = 0;
+  virtual void run(const npu_cmd_softmax &c, const void *in, void *out) = 0;
   /// Drops every packed copy of that address space (kEveryIdentity: of all); when it returns no later call uses one.
   /// Never blocks for longer than a command.
-  virtual void forget(uint32_t asid) = 0;
+  virtual void forget(uint32_t) {}
   /// Gives large buffers of the calling thread back.
   virtual void trim() {}
 };
 
-/// The definition of each command: plain loops.
-std::unique_ptr<Backend> make_reference_backend();
+/// The definition of each command: plain loops, in compute/reference_*.cpp. No state, no allocation that outlives a
+/// call.
+class Reference : public Backend {
+ public:
+  const char *name() const override { return "reference"; }
+  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override;
+  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override;
+  void run(const npu_cmd_pool &c, const void *in, void *out) override;
+  void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override;
+  void run(const npu_cmd_unary &c, const void *in, void *out) override;
+  void run(const npu_cmd_softmax &c, const void *in, void *out) override;
+};
+
 /// oneDNN for CONV and MATMUL, the reference for the rest; nullptr with the reason in `why` when the shared object or
 /// CPU cannot do it. Copies of constant operands that it keeps take at most `max_packed_bytes`.
 std::unique_ptr<Backend> make_onednn_backend(std::string &why, uint64_t max_packed_bytes = uint64_t{1} << 30);

@@ -149,7 +149,7 @@ void tell_mismatch(void *, const char *text) { report_mismatch(text); }
 Refusal make_backend(const char *name, uint64_t ddr_bytes, std::unique_ptr<Backend> &out) {
   const std::string wanted = name && *name ? name : "auto";
   if (wanted == "reference") {
-    out = make_reference_backend();
+    out = std::make_unique<Reference>();
     return {};
   }
   if (wanted != "auto" && wanted != "onednn" && wanted != "shadow")
@@ -158,7 +158,7 @@ Refusal make_backend(const char *name, uint64_t ddr_bytes, std::unique_ptr<Backe
   // Constant operands lie in DDR: more copies than that are of pages that are mapped several times.
   out = make_onednn_backend(why, std::min(kMaxPackedBytes, ddr_bytes));
   if (!out && wanted != "auto") return refuse(-ENOENT, "backend \"%s\": %s", wanted.c_str(), why.c_str());
-  if (!out) out = make_reference_backend();
+  if (!out) out = std::make_unique<Reference>();
   if (wanted == "shadow") out = make_shadow_backend(std::move(out), tell_mismatch, nullptr);
   return {};
 }

@@ -85,7 +85,6 @@ struct Tiu::Call {
   const Operand &wgt, &param, &psum;
   uint32_t asid;
   uint64_t wgt_va;  ///< of weights in memory
-  bool (Backend::*run)(const Cmd &, const void *, const Streamed &, const void *, const void *, void *);
 };
 
 const void *Tiu::fetch(void *source) { return static_cast<Source *>(source)->load(); }
@@ -123,18 +122,16 @@ Outcome Tiu::run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source 
   if (slice.chained) psum = out;
   const bool biased = slice.c.flags & NPU_CONV_BIAS;
   const void *param = biased ? static_cast<const float *>(bias.data) + slice.param : nullptr;
-  if ((backend_.*call.run)(slice.c, in, streamed, param, psum, out)) return {};
+  if (backend_.run(slice.c, in, streamed, param, psum, out)) return {};
   if (weights.outcome) return weights.outcome;
   return {{NPU_STATUS_INTERNAL, false, weights.va}, Operands::kWeights};
 }
 
 /// CONV and MATMUL, whose weights and bias may lie in memory.
 template <class Cmd>
-Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace,
-                     bool (Backend::*run)(const Cmd &, const void *, const Streamed &, const void *, const void *,
-                                          void *)) {
+Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace) {
   const Operand &w = ops.at[Operands::kWeights], &b = ops.at[Operands::kParam];
-  Call<Cmd> call{c, w, b, ops.at[Operands::kPsum], job.asid, 0, run};
+  Call<Cmd> call{c, w, b, ops.at[Operands::kPsum], job.asid, 0};
   Source weights{memory_, weights_, pace, Operands::kWeights};
   if (!w.local())
     if (const Fault fault = region_address(job, w.region, w.offset, w.bytes, false, call.wgt_va))
@@ -179,32 +176,32 @@ Outcome Tiu::pointwise(const Cmd &c, const Pace &pace, F run) {
 Outcome Tiu::run(hw::TiuOp op, const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
   switch (op) {
     case hw::TiuOp::Conv:
-      return product(hw::decode<npu_cmd_conv>(command.bytes), ops, job, pace, &Backend::conv);
+      return product(hw::decode<npu_cmd_conv>(command.bytes), ops, job, pace);
     case hw::TiuOp::Matmul:
-      return product(hw::decode<npu_cmd_matmul>(command.bytes), ops, job, pace, &Backend::matmul);
+      return product(hw::decode<npu_cmd_matmul>(command.bytes), ops, job, pace);
     case hw::TiuOp::Pool: {
       const auto c = hw::decode<npu_cmd_pool>(command.bytes);
       return pointwise(c, pace, [&](const Pointwise<npu_cmd_pool> &s) {
-        backend_.pool(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
+        backend_.run(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
       });
     }
     case hw::TiuOp::Eltwise: {
       const auto c = hw::decode<npu_cmd_eltwise>(command.bytes);
       return pointwise(c, pace, [&](const Pointwise<npu_cmd_eltwise> &s) {
         const void *b = c.flags & NPU_ELTWISEF_B_IMM ? nullptr : element(c.b_addr, s.b);
-        backend_.eltwise(s.c, element(c.a_addr, s.a), b, element(c.out_addr, s.out));
+        backend_.run(s.c, element(c.a_addr, s.a), b, element(c.out_addr, s.out));
       });
     }
     case hw::TiuOp::Unary: {
       const auto c = hw::decode<npu_cmd_unary>(command.bytes);
       return pointwise(c, pace, [&](const Pointwise<npu_cmd_unary> &s) {
-        backend_.unary(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
+        backend_.run(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
       });
     }
     case hw::TiuOp::Softmax: {
       const auto c = hw::decode<npu_cmd_softmax>(command.bytes);
       return pointwise(c, pace, [&](const Pointwise<npu_cmd_softmax> &s) {
-        backend_.softmax(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
+        backend_.run(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
       });
     }
   }

@@ -27,9 +27,7 @@ class Tiu {
   struct Call;
 
   template <class Cmd>
-  Outcome product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace,
-                  bool (Backend::*run)(const Cmd &, const void *, const Streamed &, const void *, const void *,
-                                       void *));
+  Outcome product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace);
   template <class Cmd>
   Outcome run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &bias);
   template <class Cmd, class F>

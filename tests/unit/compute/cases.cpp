@@ -222,26 +222,26 @@ EltwiseCase random_eltwise(Random &r) {
 Values run(model::Backend &backend, const ConvCase &t, const Origin &origin, bool in_place) {
   Source wgt{t.wgt};
   return run_sums(t, in_place, [&](const void *bias, const void *psum, void *out) {
-    return backend.conv(t.c, t.in.data(), wgt.streamed(origin), bias, psum, out);
+    return backend.run(t.c, t.in.data(), wgt.streamed(origin), bias, psum, out);
   });
 }
 
 Values run(model::Backend &backend, const MatmulCase &t, const Origin &origin, bool in_place) {
   Source b{t.b};
   return run_sums(t, in_place, [&](const void *bias, const void *psum, void *out) {
-    return backend.matmul(t.c, t.a.data(), b.streamed(origin), bias, psum, out);
+    return backend.run(t.c, t.a.data(), b.streamed(origin), bias, psum, out);
   });
 }
 
 Values run(model::Backend &backend, const PoolCase &t) {
   Values out(t.outputs(), std::numeric_limits<float>::quiet_NaN());
-  backend.pool(t.c, t.in.data(), out.data());
+  backend.run(t.c, t.in.data(), out.data());
   return out;
 }
 
 Values run(model::Backend &backend, const EltwiseCase &t) {
   Values out(t.outputs(), std::numeric_limits<float>::quiet_NaN());
-  backend.eltwise(t.c, t.a.data(), data_or_null(t.b, !(t.c.flags & NPU_ELTWISEF_B_IMM)), out.data());
+  backend.run(t.c, t.a.data(), data_or_null(t.b, !(t.c.flags & NPU_ELTWISEF_B_IMM)), out.data());
   return out;
 }
 
@@ -284,7 +284,7 @@ std::vector<std::string> backend_names() {
 }
 
 std::unique_ptr<model::Backend> make_backend(const std::string &name) {
-  if (name == "reference") return model::make_reference_backend();
+  if (name == "reference") return std::make_unique<model::Reference>();
   setenv("NPU_MODEL_LIBDIR", NPU_TEST_LIBDIR, 0);
   std::string why;
   auto backend = model::make_onednn_backend(why);

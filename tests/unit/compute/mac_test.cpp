@@ -241,10 +241,10 @@ TEST_P(Mac, AnOperandThatCannotBeFetchedEndsTheCommand) {
   const auto nothing = [](void *) -> const void * { return nullptr; };
   const model::Streamed lost{nothing, nullptr, t.wgt.size() * 4, true, 1, 0x5000};
   Values out(t.outputs());
-  EXPECT_FALSE(backend_->conv(t.c, t.in.data(), lost, nullptr, nullptr, out.data()));
+  EXPECT_FALSE(backend_->run(t.c, t.in.data(), lost, nullptr, nullptr, out.data()));
   npu_cmd_matmul m = hw::make<npu_cmd_matmul>();
   m.batch = m.m = m.k = m.n = 1;
-  EXPECT_FALSE(backend_->matmul(m, t.in.data(), lost, nullptr, nullptr, out.data()));
+  EXPECT_FALSE(backend_->run(m, t.in.data(), lost, nullptr, nullptr, out.data()));
   // The failure leaves nothing behind.
   expect_near(expect(t), run(*backend_, t, {true, 1, 0x5000}), "after the failure");
 }
@@ -261,7 +261,7 @@ TEST_P(Mac, StreamedOperandsMayHaveAnyAlignment) {
   t.c.act = NPU_ACT_RELU;
   for (const bool constant : {false, true}) {
     const model::Streamed wgt{fetch, bytes.data() + 1, t.wgt.size() * 4, constant, 0, 0x1001};
-    EXPECT_TRUE(backend_->conv(t.c, t.in.data(), wgt, bias.data() + 3, nullptr, out.data()));
+    EXPECT_TRUE(backend_->run(t.c, t.in.data(), wgt, bias.data() + 3, nullptr, out.data()));
     expect_near(expect(t), out, "odd addresses");
   }
 }

@@ -35,7 +35,7 @@ struct Sums {
     c.oc = 32;
   }
   float first(model::Backend &b, const model::Streamed &w) {
-    EXPECT_TRUE(b.conv(c, in.data(), w, nullptr, nullptr, out.data()));
+    EXPECT_TRUE(b.run(c, in.data(), w, nullptr, nullptr, out.data()));
     for (const float x : out) EXPECT_EQ(x, out[0]);
     return out[0];
   }
@@ -55,14 +55,14 @@ TEST_F(Onednn, PartialSumsMayOverlapTheResult) {
   Sealed w{Values(2048, 1.0f)};
   Values both(40);
   for (size_t i = 0; i < both.size(); ++i) both[i] = static_cast<float>(i);
-  EXPECT_TRUE(backend_->conv(sums.c, sums.in.data(), w.at(3, 0x1000), nullptr, both.data(), both.data() + 8));
+  EXPECT_TRUE(backend_->run(sums.c, sums.in.data(), w.at(3, 0x1000), nullptr, both.data(), both.data() + 8));
   for (size_t i = 0; i < 32; ++i) EXPECT_EQ(both[8 + i], static_cast<float>(i) + 64);
   auto m = hw::make<npu_cmd_matmul>();
   m.batch = m.m = 1;
   m.k = 64;
   m.n = 32;
   for (size_t i = 0; i < both.size(); ++i) both[i] = static_cast<float>(i);
-  EXPECT_TRUE(backend_->matmul(m, sums.in.data(), w.at(3, 0x1000), nullptr, both.data() + 8, both.data()));
+  EXPECT_TRUE(backend_->run(m, sums.in.data(), w.at(3, 0x1000), nullptr, both.data() + 8, both.data()));
   for (size_t i = 0; i < 32; ++i) EXPECT_EQ(both[i], static_cast<float>(i) + 72);
 }
 

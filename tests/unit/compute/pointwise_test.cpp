@@ -27,9 +27,9 @@ class Pointwise : public testing::TestWithParam<std::string> {
     c.act_a = a;
     c.act_b = b;
     Values out(in.size(), kNaN);
-    backend_->unary(c, in.data(), out.data());
+    backend_->run(c, in.data(), out.data());
     Values place = in;
-    backend_->unary(c, place.data(), place.data());
+    backend_->run(c, place.data(), place.data());
     EXPECT_EQ(0, std::memcmp(out.data(), place.data(), out.size() * 4)) << "in place, act " << int{act};
     return out;
   }
@@ -39,9 +39,9 @@ class Pointwise : public testing::TestWithParam<std::string> {
     c.cols = cols;
     c.rows = in.size() / cols;
     Values out(in.size(), kNaN);
-    backend_->softmax(c, in.data(), out.data());
+    backend_->run(c, in.data(), out.data());
     Values place = in;
-    backend_->softmax(c, place.data(), place.data());
+    backend_->run(c, place.data(), place.data());
     EXPECT_EQ(0, std::memcmp(out.data(), place.data(), out.size() * 4)) << "in place";
     return out;
   }
@@ -132,7 +132,7 @@ TEST_P(Pointwise, ElementwiseResultsMayReplaceADenseOperand) {
     const Values want = run(*backend_, t);
     Values place = first ? t.a : t.b;
     const float *b = t.c.flags & NPU_ELTWISEF_B_IMM ? nullptr : t.b.data();
-    backend_->eltwise(t.c, first ? place.data() : t.a.data(), first ? b : place.data(), place.data());
+    backend_->run(t.c, first ? place.data() : t.a.data(), first ? b : place.data(), place.data());
     ASSERT_EQ(0, std::memcmp(want.data(), place.data(), want.size() * 4)) << describe(t.c);
   }
 }

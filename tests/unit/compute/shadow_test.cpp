@@ -16,32 +16,32 @@ class Faulty final : public model::Backend {
  public:
   explicit Faulty(float change) : change_(change) {}
   const char *name() const override { return "faulty"; }
-  bool conv(const npu_cmd_conv &c, const void *in, const model::Streamed &w, const void *b, const void *p,
-            void *out) override {
-    const bool ok = right_->conv(c, in, w, b, p, out);
+  bool run(const npu_cmd_conv &c, const void *in, const model::Streamed &w, const void *b, const void *p,
+           void *out) override {
+    const bool ok = right_->run(c, in, w, b, p, out);
     spoil(out, size_t{c.n} * c.oh * c.ow * c.oc);
     return ok;
   }
-  bool matmul(const npu_cmd_matmul &c, const void *in, const model::Streamed &w, const void *b, const void *p,
-              void *out) override {
-    const bool ok = right_->matmul(c, in, w, b, p, out);
+  bool run(const npu_cmd_matmul &c, const void *in, const model::Streamed &w, const void *b, const void *p,
+           void *out) override {
+    const bool ok = right_->run(c, in, w, b, p, out);
     spoil(out, size_t{c.batch} * c.m * c.n);
     return ok;
   }
-  void pool(const npu_cmd_pool &c, const void *in, void *out) override {
-    right_->pool(c, in, out);
+  void run(const npu_cmd_pool &c, const void *in, void *out) override {
+    right_->run(c, in, out);
     spoil(out, size_t{c.n} * c.oh * c.ow * c.c);
   }
-  void eltwise(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override {
-    right_->eltwise(c, a, b, out);
+  void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override {
+    right_->run(c, a, b, out);
     spoil(out, size_t{c.dims[0]} * c.dims[1] * c.dims[2] * c.dims[3] * c.dims[4]);
   }
-  void unary(const npu_cmd_unary &c, const void *in, void *out) override {
-    right_->unary(c, in, out);
+  void run(const npu_cmd_unary &c, const void *in, void *out) override {
+    right_->run(c, in, out);
     spoil(out, c.count);
   }
-  void softmax(const npu_cmd_softmax &c, const void *in, void *out) override {
-    right_->softmax(c, in, out);
+  void run(const npu_cmd_softmax &c, const void *in, void *out) override {
+    right_->run(c, in, out);
     spoil(out, size_t{c.rows} * c.cols);
   }
   void forget(uint32_t asid) override { forgotten = asid; }
@@ -52,7 +52,7 @@ class Faulty final : public model::Backend {
     float &last = static_cast<float *>(out)[count - 1];
     if (change_ != 0) last = std::isnan(change_) ? change_ : last + change_;
   }
-  const std::unique_ptr<model::Backend> right_ = model::make_reference_backend();
+  const std::unique_ptr<model::Backend> right_ = std::make_unique<model::Reference>();
   const float change_;
 };
 
@@ -62,7 +62,7 @@ void collect(void *arg, const char *text) { static_cast<Reports *>(arg)->push_ba
 
 // Runs one command of each kind on the shadow and checks that the reference's results come out.
 void run_all(model::Backend &shadow, Random &r) {
-  const auto reference = model::make_reference_backend();
+  const auto reference = std::make_unique<model::Reference>();
   const auto same = [](const Values &a, const Values &b) { return std::memcmp(a.data(), b.data(), a.size() * 4) == 0; };
   const ConvCase conv = random_conv(r);
   const MatmulCase matmul = random_matmul(r);
@@ -79,18 +79,18 @@ void run_all(model::Backend &shadow, Random &r) {
   npu_cmd_unary unary = hw::make<npu_cmd_unary>();
   unary.subop = NPU_ACT_TANH;
   unary.count = 40;
-  shadow.unary(unary, in.data(), out.data());
-  reference->unary(unary, in.data(), want.data());
-  shadow.unary(unary, place.data(), place.data());
+  shadow.run(unary, in.data(), out.data());
+  reference->run(unary, in.data(), want.data());
+  shadow.run(unary, place.data(), place.data());
   EXPECT_TRUE(same(out, want));
   EXPECT_TRUE(same(place, want));
   npu_cmd_softmax softmax = hw::make<npu_cmd_softmax>();
   softmax.rows = 4;
   softmax.cols = 10;
   place = in;
-  shadow.softmax(softmax, in.data(), out.data());
-  reference->softmax(softmax, in.data(), want.data());
-  shadow.softmax(softmax, place.data(), place.data());
+  shadow.run(softmax, in.data(), out.data());
+  reference->run(softmax, in.data(), want.data());
+  shadow.run(softmax, place.data(), place.data());
   EXPECT_TRUE(same(out, want));
   EXPECT_TRUE(same(place, want));
 }

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "qemu-device/model/src/compute/reference.h"
 #include "tests/unit/compute/cases.h"
 
 namespace npu::test {
@@ -19,6 +18,9 @@ namespace {
 using model::Pointwise;
 using model::Product;
 using model::SliceLimits;
+using model::Streamed;
+
+model::Reference reference;
 
 constexpr SliceLimits kLimits[] = {{1 << 12, 1 << 20}, {400, 1 << 20}, {60, 1 << 20}, {1, 1 << 20},
                                    {1 << 12, 40},      {1 << 20, 12},  {1, 1}};
@@ -57,8 +59,8 @@ TEST(Slices, OfConvolutionsGiveTheSameBits) {
     const ConvCase t = random_conv(r);
     const bool in_place = i % 2;
     Values whole = prepared(t.psum, t.outputs(), in_place);
-    model::reference::conv(t.c, t.in.data(), t.wgt.data(), bias_of(t.c, t.bias),
-                           in_place ? (t.psum.empty() ? nullptr : whole.data()) : or_null(t.psum), whole.data());
+    reference.run(t.c, t.in.data(), Streamed::at(t.wgt.data()), bias_of(t.c, t.bias),
+                  in_place ? (t.psum.empty() ? nullptr : whole.data()) : or_null(t.psum), whole.data());
     for (const SliceLimits &limits : kLimits) {
       SCOPED_TRACE(describe(t.c) + " limits " + std::to_string(limits.operations) + " " +
                    std::to_string(limits.weights));
@@ -74,8 +76,8 @@ TEST(Slices, OfConvolutionsGiveTheSameBits) {
         }
         EXPECT_GE(in.size(), size_t{s.c.n} * s.c.ih * s.c.iw * s.c.ic);
         const float *bias = bias_of(s.c, t.bias, s.param);
-        model::reference::conv(s.c, in.data(), t.wgt.data() + s.wgt, bias, psum_of(s, t.psum, cut, in_place),
-                               cut.data() + s.out);
+        reference.run(s.c, in.data(), Streamed::at(t.wgt.data() + s.wgt), bias, psum_of(s, t.psum, cut, in_place),
+                      cut.data() + s.out);
         return true;
       });
       expect_same(whole, cut);
@@ -89,8 +91,8 @@ TEST(Slices, OfMatrixProductsGiveTheSameBits) {
     const MatmulCase t = random_matmul(r);
     const bool in_place = i % 2;
     Values whole = prepared(t.psum, t.outputs(), in_place);
-    model::reference::matmul(t.c, t.a.data(), t.b.data(), bias_of(t.c, t.bias),
-                             in_place ? (t.psum.empty() ? nullptr : whole.data()) : or_null(t.psum), whole.data());
+    reference.run(t.c, t.a.data(), Streamed::at(t.b.data()), bias_of(t.c, t.bias),
+                  in_place ? (t.psum.empty() ? nullptr : whole.data()) : or_null(t.psum), whole.data());
     for (const SliceLimits &limits : kLimits) {
       SCOPED_TRACE(describe(t.c) + " limits " + std::to_string(limits.operations) + " " +
                    std::to_string(limits.weights));
@@ -98,8 +100,8 @@ TEST(Slices, OfMatrixProductsGiveTheSameBits) {
       for_slices(t.c, limits, [&](const Product<npu_cmd_matmul> &s) {
         EXPECT_LE(s.wgt + s.weights, t.b.size());
         const float *bias = bias_of(s.c, t.bias, s.param);
-        model::reference::matmul(s.c, t.a.data() + s.in, t.b.data() + s.wgt, bias, psum_of(s, t.psum, cut, in_place),
-                                 cut.data() + s.out);
+        reference.run(s.c, t.a.data() + s.in, Streamed::at(t.b.data() + s.wgt), bias, psum_of(s, t.psum, cut, in_place),
+                      cut.data() + s.out);
         return true;
       });
       expect_same(whole, cut);
@@ -112,13 +114,13 @@ TEST(Slices, OfPoolingGiveTheSameBits) {
   for (unsigned i = 0; i < 100; ++i) {
     const PoolCase t = random_pool(r);
     Values whole(t.outputs(), NAN);
-    model::reference::pool(t.c, t.in.data(), whole.data());
+    reference.run(t.c, t.in.data(), whole.data());
     for (const SliceLimits &limits : kLimits) {
       SCOPED_TRACE(describe(t.c) + " limit " + std::to_string(limits.operations));
       Values cut(t.outputs(), NAN);
       for_slices(t.c, limits, [&](const Pointwise<npu_cmd_pool> &s) {
         EXPECT_LE(s.a + size_t{s.c.n} * s.c.ih * s.c.iw * s.c.c, t.in.size());
-        model::reference::pool(s.c, t.in.data() + s.a, cut.data() + s.out);
+        reference.run(s.c, t.in.data() + s.a, cut.data() + s.out);
         return true;
       });
       expect_same(whole, cut);
@@ -132,12 +134,12 @@ TEST(Slices, OfElementwiseCommandsGiveTheSameBits) {
     const EltwiseCase t = random_eltwise(r);
     const bool immediate = t.c.flags & NPU_ELTWISEF_B_IMM;
     Values whole(t.outputs(), NAN);
-    model::reference::eltwise(t.c, t.a.data(), immediate ? nullptr : t.b.data(), whole.data());
+    reference.run(t.c, t.a.data(), immediate ? nullptr : t.b.data(), whole.data());
     for (const SliceLimits &limits : kLimits) {
       SCOPED_TRACE(describe(t.c) + " limit " + std::to_string(limits.operations));
       Values cut(t.outputs(), NAN);
       for_slices(t.c, limits, [&](const Pointwise<npu_cmd_eltwise> &s) {
-        model::reference::eltwise(s.c, t.a.data() + s.a, immediate ? nullptr : t.b.data() + s.b, cut.data() + s.out);
+        reference.run(s.c, t.a.data() + s.a, immediate ? nullptr : t.b.data() + s.b, cut.data() + s.out);
         return true;
       });
       expect_same(whole, cut);

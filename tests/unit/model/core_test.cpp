@@ -18,23 +18,18 @@ namespace {
 
 using namespace model;  // NOLINT: this file is about its parts
 
-/// Calls a function of the test for each product and does nothing else.
-class FakeBackend final : public Backend {
+/// Calls a function of the test for each product.
+class FakeBackend final : public Reference {
  public:
   const char *name() const override { return "fake"; }
-  bool conv(const npu_cmd_conv &, const void *, const Streamed &wgt, const void *bias, const void *psum,
-            void *out) override {
+  bool run(const npu_cmd_conv &, const void *, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override {
     return on_product(wgt, bias, psum, out);
   }
-  bool matmul(const npu_cmd_matmul &, const void *, const Streamed &wgt, const void *bias, const void *psum,
-              void *out) override {
+  bool run(const npu_cmd_matmul &, const void *, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override {
     return on_product(wgt, bias, psum, out);
   }
-  void pool(const npu_cmd_pool &, const void *, void *) override {}
-  void eltwise(const npu_cmd_eltwise &, const void *, const void *, void *) override {}
-  void unary(const npu_cmd_unary &, const void *, void *) override {}
-  void softmax(const npu_cmd_softmax &, const void *, void *) override {}
-  void forget(uint32_t) override {}
 
   std::function<bool(const Streamed &, const void *, const void *, void *)> on_product;
 };

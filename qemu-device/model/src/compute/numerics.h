@@ -14,6 +14,9 @@
 
 namespace npu::model {
 
+inline const float *f32(const void *p) { return static_cast<const float *>(p); }
+inline float *f32(void *p) { return static_cast<float *>(p); }
+
 /// Element i of a vector of f32 that may lie at any byte: operands in memory follow their region, which has any
 /// alignment.
 inline float load_f32(const void *base, size_t i) {

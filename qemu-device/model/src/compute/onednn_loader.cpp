@@ -44,7 +44,7 @@ std::unique_ptr<Backend> make_onednn_backend(std::string &why, uint64_t max_pack
     return nullptr;
   }
   char reason[256] = "";
-  std::unique_ptr<Backend> backend(create(kOnednnInterface, max_packed_bytes, reason, sizeof reason));
+  std::unique_ptr<Backend> backend(create(kBackendInterface, max_packed_bytes, reason, sizeof reason));
   if (!backend) why = reason;
   return backend;
 }

@@ -11,10 +11,9 @@ namespace npu::model {
 
 inline constexpr char kOnednnModule[] = "libnpu-onednn.so";
 inline constexpr char kOnednnCreate[] = "npu_onednn_create";
-/// Counts changes of backend.h: a module of another build is refused.
-inline constexpr uint32_t kOnednnInterface = 3;
 
-/// Returns a back end that the caller deletes, or nullptr with a text in `why`. Throws nothing.
+/// Returns a back end that the caller deletes, or nullptr with a text in `why`: also where `interface` is not the
+/// kBackendInterface that it was built with. Throws nothing.
 using OnednnCreate = Backend *(uint32_t interface, uint64_t max_packed_bytes, char *why, size_t why_bytes);
 
 }  // namespace npu::model

@@ -2,10 +2,11 @@
 // CONV and MATMUL as they are defined: one accumulator an output element, products added in the order ky, kx, c (or k).
 #include <vector>
 
+#include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/numerics.h"
 #include "qemu-device/model/src/compute/reference.h"
 
-namespace npu::model::reference {
+namespace npu::model {
 namespace {
 
 // Output channels that are accumulated side by side. Each has its own accumulator, so the width changes no result.
@@ -115,8 +116,11 @@ void conv_depthwise_block(const npu_cmd_conv &c, const Epilogue &epilogue, const
 
 }  // namespace
 
-void conv(const npu_cmd_conv &c, const float *in, const void *wgt, const void *bias, const float *psum, float *out) {
-  const Epilogue epilogue{psum, bias, c.act, c.act_a, c.act_b};
+bool Reference::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                    void *out) {
+  const void *weights = wgt.fetch(wgt.arg);
+  if (!weights) return false;
+  const Epilogue epilogue{f32(psum), bias, c.act, c.act_a, c.act_b};
   const size_t icg = c.ic / c.groups;
   const size_t ocg = c.oc / c.groups;
   const size_t window = size_t{c.kh} * c.kw;
@@ -124,29 +128,33 @@ void conv(const npu_cmd_conv &c, const float *in, const void *wgt, const void *b
   if (icg == 1 && ocg == 1) {
     for (size_t channel = 0; channel < c.oc; channel += kWidth) {
       const size_t channels = std::min<size_t>(kWidth, c.oc - channel);
-      packed.load(wgt, channel * window, window, 1, channels, window);
-      conv_depthwise_block(c, epilogue, in, packed, channel, out);
+      packed.load(weights, channel * window, window, 1, channels, window);
+      conv_depthwise_block(c, epilogue, f32(in), packed, channel, f32(out));
     }
-    return;
+    return true;
   }
   const size_t terms = window * icg;
   for (size_t group = 0; group < c.groups; ++group)
     for (size_t o = 0; o < ocg; o += kWidth) {
       const size_t channel = group * ocg + o;
       const size_t channels = std::min(kWidth, ocg - o);
-      packed.load(wgt, channel * terms, terms, 1, channels, terms);
-      conv_block(c, epilogue, in, packed, group, channel, out);
+      packed.load(weights, channel * terms, terms, 1, channels, terms);
+      conv_block(c, epilogue, f32(in), packed, group, channel, f32(out));
     }
+  return true;
 }
 
-void matmul(const npu_cmd_matmul &c, const float *a, const void *b, const void *bias, const float *psum, float *out) {
-  const Epilogue epilogue{psum, bias, c.act, c.act_a, c.act_b};
+bool Reference::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                    void *out) {
+  const void *b = wgt.fetch(wgt.arg);
+  if (!b) return false;
+  const Epilogue epilogue{f32(psum), bias, c.act, c.act_a, c.act_b};
   const bool trans = c.flags & NPU_CONV_TRANS_B;
   const size_t k = c.k;
   const size_t n = c.n;
   Packed packed;
   for (size_t batch = 0; batch < c.batch; ++batch) {
-    const float *rows = a + batch * c.a_batch_stride;
+    const float *rows = f32(in) + batch * c.a_batch_stride;
     for (size_t column = 0; column < n; column += kWidth) {
       const size_t columns = std::min(kWidth, n - column);
       const size_t first = batch * c.b_batch_stride + column * (trans ? k : 1);
@@ -156,10 +164,11 @@ void matmul(const npu_cmd_matmul &c, const float *a, const void *b, const void *
         float acc[kWidth];
         epilogue.begin(acc, index, columns);
         accumulate(acc, rows + row * k, packed.term(0), k, columns);
-        epilogue.end(acc, column, columns, out + index);
+        epilogue.end(acc, column, columns, f32(out) + index);
       }
     }
   }
+  return true;
 }
 
-}  // namespace npu::model::reference
+}  // namespace npu::model

@@ -2,10 +2,11 @@
 // ELTWISE, UNARY and SOFTMAX as they are defined. Transcendental functions are computed in double and rounded once.
 #include <limits>
 
+#include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/numerics.h"
 #include "qemu-device/model/src/compute/reference.h"
 
-namespace npu::model::reference {
+namespace npu::model {
 namespace {
 
 float activate_one(uint8_t act, float a, float b, float x) {
@@ -49,41 +50,44 @@ void activate(uint8_t act, float act_a, float act_b, float *x, size_t count) {
   for (size_t i = 0; i < count; ++i) x[i] = activate_one(act, act_a, act_b, x[i]);
 }
 
-void eltwise(const npu_cmd_eltwise &c, const float *a, const float *b, float *out) {
+void Reference::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) {
   const bool imm = c.flags & NPU_ELTWISEF_B_IMM;
   const auto offset = [](const uint32_t(&stride)[5], const size_t(&i)[5]) {
     size_t at = 0;
     for (int d = 0; d < 5; ++d) at += i[d] * stride[d];
     return at;
   };
+  float *to = f32(out);
   size_t i[5];
   for (i[0] = 0; i[0] < c.dims[0]; ++i[0])
     for (i[1] = 0; i[1] < c.dims[1]; ++i[1])
       for (i[2] = 0; i[2] < c.dims[2]; ++i[2])
         for (i[3] = 0; i[3] < c.dims[3]; ++i[3])
           for (i[4] = 0; i[4] < c.dims[4]; ++i[4]) {
-            const float y = imm ? c.imm : b[offset(c.b_stride, i)];
-            const float z = combine(c.subop, a[offset(c.a_stride, i)], y);
-            *out++ = activate_one(c.act, c.act_a, c.act_b, z);
+            const float y = imm ? c.imm : f32(b)[offset(c.b_stride, i)];
+            const float z = combine(c.subop, f32(a)[offset(c.a_stride, i)], y);
+            *to++ = activate_one(c.act, c.act_a, c.act_b, z);
           }
 }
 
-void unary(const npu_cmd_unary &c, const float *in, float *out) {
-  for (size_t i = 0; i < c.count; ++i) out[i] = activate_one(c.subop, c.act_a, c.act_b, in[i]);
+void Reference::run(const npu_cmd_unary &c, const void *in, void *out) {
+  for (size_t i = 0; i < c.count; ++i) f32(out)[i] = activate_one(c.subop, c.act_a, c.act_b, f32(in)[i]);
 }
 
-void softmax(const npu_cmd_softmax &c, const float *in, float *out) {
-  for (size_t row = 0; row < c.rows; ++row, in += c.cols, out += c.cols) {
+void Reference::run(const npu_cmd_softmax &c, const void *in, void *out) {
+  const float *from = f32(in);
+  float *to = f32(out);
+  for (size_t row = 0; row < c.rows; ++row, from += c.cols, to += c.cols) {
     double top = -std::numeric_limits<double>::infinity();
-    for (size_t i = 0; i < c.cols; ++i) top = std::max(top, static_cast<double>(in[i]));
+    for (size_t i = 0; i < c.cols; ++i) top = std::max(top, static_cast<double>(from[i]));
     double sum = 0;
-    for (size_t i = 0; i < c.cols; ++i) sum += std::exp(in[i] - top);
+    for (size_t i = 0; i < c.cols; ++i) sum += std::exp(from[i] - top);
     const double log_sum = std::log(sum);
     for (size_t i = 0; i < c.cols; ++i) {
-      const double x = in[i] - top;
-      out[i] = static_cast<float>(c.subop == NPU_SOFTMAX_LOG ? x - log_sum : std::exp(x) / sum);
+      const double x = from[i] - top;
+      to[i] = static_cast<float>(c.subop == NPU_SOFTMAX_LOG ? x - log_sum : std::exp(x) / sum);
     }
   }
 }
 
-}  // namespace npu::model::reference
+}  // namespace npu::model

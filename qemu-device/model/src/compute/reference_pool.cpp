@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // POOL as it is defined. Windows are those of CONV; cells outside the image take no part.
+#include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/numerics.h"
-#include "qemu-device/model/src/compute/reference.h"
 
-namespace npu::model::reference {
+namespace npu::model {
 namespace {
 
 // Cells of one window: image rows y0 + ky * dh and columns x0 + kx * dw.
@@ -38,16 +38,17 @@ void pool_window(const npu_cmd_pool &c, const float *image, const Window &w, flo
 
 }  // namespace
 
-void pool(const npu_cmd_pool &c, const float *in, float *out) {
+void Reference::run(const npu_cmd_pool &c, const void *in, void *out) {
+  float *to = f32(out);
   for (int64_t n = 0; n < c.n; ++n)
     for (int64_t oy = 0; oy < c.oh; ++oy)
       for (int64_t ox = 0; ox < c.ow; ++ox) {
         const int64_t y0 = oy * c.sh - c.pad_t;
         const int64_t x0 = ox * c.sw - c.pad_l;
         const Window w{y0, x0, window_range(y0, c.dh, c.kh, c.ih), window_range(x0, c.dw, c.kw, c.iw)};
-        pool_window(c, in + n * c.ih * c.iw * int64_t{c.c}, w, out);
-        out += c.c;
+        pool_window(c, f32(in) + n * c.ih * c.iw * int64_t{c.c}, w, to);
+        to += c.c;
       }
 }
 
-}  // namespace npu::model::reference
+}  // namespace npu::model

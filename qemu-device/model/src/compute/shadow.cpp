@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/numerics.h"
-#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model {
 namespace {
@@ -14,8 +14,6 @@ namespace {
 using Values = std::vector<float>;
 
 constexpr float kEpsilon = 0x1p-23f;
-
-const float *f32(const void *p) { return static_cast<const float *>(p); }
 
 // The distance from |x| to the next float above it.
 float ulp(float x) {
@@ -66,12 +64,12 @@ class Shadow final : public Backend {
 
   const char *name() const override { return "shadow"; }
 
-  bool conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-            void *out) override {
+  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override {
     const size_t count = size_t{c.n} * c.oh * c.ow * c.oc;
     const size_t terms = size_t{c.kh} * c.kw * (c.ic / c.groups);
     Values trial = psum == out ? Values(f32(psum), f32(psum) + count) : Values(count);
-    if (!fast_->conv(c, in, wgt, bias, psum == out ? trial.data() : psum, trial.data())) return false;
+    if (!fast_->run(c, in, wgt, bias, psum == out ? trial.data() : psum, trial.data())) return false;
     const void *w = wgt.fetch(wgt.arg);
     if (!w) return false;
     npu_cmd_conv plain = c;
@@ -79,17 +77,18 @@ class Shadow final : public Backend {
     Values size(count);
     const Values a = absolute(in, size_t{c.n} * c.ih * c.iw * c.ic), b = absolute(w, terms * c.oc);
     const Values bias_size = absolute(bias, c.oc), psum_size = absolute(psum, count);
-    reference::conv(plain, a.data(), b.data(), data_or_null(bias_size), data_or_null(psum_size), size.data());
-    reference::conv(c, f32(in), w, bias, f32(psum), static_cast<float *>(out));
+    reference_.run(plain, a.data(), Streamed::at(b.data()), data_or_null(bias_size), data_or_null(psum_size),
+                   size.data());
+    reference_.run(c, in, Streamed::at(w), bias, psum, out);
     compare_sums("CONV", c.act, c.act_a, terms, size, trial, f32(out));
     return true;
   }
 
-  bool matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-              void *out) override {
+  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override {
     const size_t count = size_t{c.batch} * c.m * c.n;
     Values trial = psum == out ? Values(f32(psum), f32(psum) + count) : Values(count);
-    if (!fast_->matmul(c, in, wgt, bias, psum == out ? trial.data() : psum, trial.data())) return false;
+    if (!fast_->run(c, in, wgt, bias, psum == out ? trial.data() : psum, trial.data())) return false;
     const void *w = wgt.fetch(wgt.arg);
     if (!w) return false;
     npu_cmd_matmul plain = c;
@@ -98,49 +97,50 @@ class Shadow final : public Backend {
     const Values a = absolute(in, size_t{c.batch - 1} * c.a_batch_stride + size_t{c.m} * c.k);
     const Values b = absolute(w, size_t{c.batch - 1} * c.b_batch_stride + size_t{c.k} * c.n);
     const Values bias_size = absolute(bias, c.n), psum_size = absolute(psum, count);
-    reference::matmul(plain, a.data(), b.data(), data_or_null(bias_size), data_or_null(psum_size), size.data());
-    reference::matmul(c, f32(in), w, bias, f32(psum), static_cast<float *>(out));
+    reference_.run(plain, a.data(), Streamed::at(b.data()), data_or_null(bias_size), data_or_null(psum_size),
+                   size.data());
+    reference_.run(c, in, Streamed::at(w), bias, psum, out);
     compare_sums("MATMUL", c.act, c.act_a, c.k, size, trial, f32(out));
     return true;
   }
 
-  void pool(const npu_cmd_pool &c, const void *in, void *out) override {
+  void run(const npu_cmd_pool &c, const void *in, void *out) override {
     const size_t count = size_t{c.n} * c.oh * c.ow * c.c;
     Values trial(count), size(count, 0.0f);
-    fast_->pool(c, in, trial.data());
+    fast_->run(c, in, trial.data());
     size_t terms = 1;
     if (c.subop == NPU_POOL_AVG) {
       // Cells outside the image add nothing, so a window has no more terms than the image has cells.
       terms = std::min(size_t{c.kh}, size_t{c.ih}) * std::min(size_t{c.kw}, size_t{c.iw});
       const Values a = absolute(in, size_t{c.n} * c.ih * c.iw * c.c);
-      reference::pool(c, a.data(), size.data());
+      reference_.run(c, a.data(), size.data());
     }
-    reference::pool(c, f32(in), static_cast<float *>(out));
+    reference_.run(c, in, out);
     compare_sums("POOL", NPU_ACT_NONE, 0, terms, size, trial, f32(out));
   }
 
-  void eltwise(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override {
+  void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override {
     size_t count = 1;
     for (const uint32_t d : c.dims) count *= d;
     // An operand that is the result as well is dense, so a copy of as many elements is the whole of it.
     Values trial(count);
     if (a == out || b == out) trial.assign(f32(out), f32(out) + count);
-    fast_->eltwise(c, a == out ? trial.data() : a, b == out ? trial.data() : b, trial.data());
-    reference::eltwise(c, f32(a), f32(b), static_cast<float *>(out));
+    fast_->run(c, a == out ? trial.data() : a, b == out ? trial.data() : b, trial.data());
+    reference_.run(c, a, b, out);
     compare("ELTWISE", Tolerance::of(c.act, c.act_a), trial, f32(out));
   }
 
-  void unary(const npu_cmd_unary &c, const void *in, void *out) override {
+  void run(const npu_cmd_unary &c, const void *in, void *out) override {
     Values trial(f32(in), f32(in) + c.count);
-    fast_->unary(c, in == out ? trial.data() : in, trial.data());
-    reference::unary(c, f32(in), static_cast<float *>(out));
+    fast_->run(c, in == out ? trial.data() : in, trial.data());
+    reference_.run(c, in, out);
     compare("UNARY", Tolerance::of(c.subop, c.act_a), trial, f32(out));
   }
 
-  void softmax(const npu_cmd_softmax &c, const void *in, void *out) override {
+  void run(const npu_cmd_softmax &c, const void *in, void *out) override {
     Values trial(f32(in), f32(in) + size_t{c.rows} * c.cols);
-    fast_->softmax(c, in == out ? trial.data() : in, trial.data());
-    reference::softmax(c, f32(in), static_cast<float *>(out));
+    fast_->run(c, in == out ? trial.data() : in, trial.data());
+    reference_.run(c, in, out);
     compare("SOFTMAX", {1, 8, 2e-7}, trial, f32(out));
   }
 
@@ -173,6 +173,7 @@ class Shadow final : public Backend {
   }
 
   const std::unique_ptr<Backend> fast_;
+  Reference reference_;
   void (*const report_)(void *arg, const char *text);
   void *const arg_;
 };

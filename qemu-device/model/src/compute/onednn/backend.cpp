@@ -10,7 +10,6 @@
 #include "qemu-device/model/src/compute/onednn/kernels.h"
 #include "qemu-device/model/src/compute/onednn/operation.h"
 #include "qemu-device/model/src/compute/onednn_module.h"
-#include "qemu-device/model/src/compute/reference.h"
 
 namespace npu::model {
 namespace {
@@ -18,9 +17,6 @@ namespace {
 // Products beyond this do not count as safe from overflow; far enough below the largest float for any order of
 // summation.
 constexpr double kSafe = 1e37;
-
-const float *f32(const void *p) { return static_cast<const float *>(p); }
-float *f32(void *p) { return static_cast<float *>(p); }
 
 // A packed copy with the memory object that refers to it, for all threads.
 struct PackedWeights final : Packed {
@@ -47,24 +43,21 @@ bool can_fuse(uint8_t act, float act_a) {
          (act == NPU_ACT_LEAKY_RELU && std::isfinite(act_a) && act_a != 0.0f);
 }
 
-class Onednn final : public Backend {
+class Onednn final : public Reference {
  public:
   explicit Onednn(uint64_t max_packed_bytes) : packed_(max_packed_bytes) {}
 
   const char *name() const override { return "onednn"; }
 
-  bool conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-            void *out) override;
-  bool matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-              void *out) override;
-  void pool(const npu_cmd_pool &c, const void *in, void *out) override { fast::pool(c, f32(in), f32(out)); }
-  void eltwise(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override {
-    fast::eltwise(c, f32(a), f32(b), f32(out));
-  }
-  void unary(const npu_cmd_unary &c, const void *in, void *out) override {
-    fast::activate(c.subop, c.act_a, c.act_b, f32(in), f32(out), c.count);
-  }
-  void softmax(const npu_cmd_softmax &c, const void *in, void *out) override { fast::softmax(c, f32(in), f32(out)); }
+  using Reference::run;
+  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override;
+  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+           void *out) override;
+  void run(const npu_cmd_pool &c, const void *in, void *out) override;
+  void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override;
+  void run(const npu_cmd_unary &c, const void *in, void *out) override;
+  void run(const npu_cmd_softmax &c, const void *in, void *out) override;
   void forget(uint32_t asid) override { packed_.forget(asid); }
   void trim() override { ThreadState::current().trim(); }
 
@@ -145,37 +138,28 @@ Shape shape_of(const npu_cmd_conv &c, const Axis &y, const Axis &x, bool bias, b
   return s;
 }
 
-bool Onednn::conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                  void *out) {
+bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                 void *out) {
   const SingleThread single;
   const Axis y = Axis::of(c.ih, c.oh, c.kh, c.sh, c.dh, c.pad_t);
   const Axis x = Axis::of(c.iw, c.ow, c.kw, c.sw, c.dw, c.pad_l);
   Shape shape = shape_of(c, y, x, bias, psum);
   Operation *op = y.usable && x.usable ? &ThreadState::current().operation(shape) : nullptr;
-  if (!op || !op->usable()) {
-    const void *plain = wgt.fetch(wgt.arg);
-    if (!plain) return false;
-    reference::conv(c, f32(in), plain, bias, f32(psum), f32(out));
-    return true;
-  }
+  if (!op || !op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
   Weights w;
   w.padded = y.before > 0 || y.behind > 0 || x.before > 0 || x.behind > 0;
   if (!weights(*op, wgt, 0, 0, &c, w)) return false;
   // The library multiplies padding by weights where that is faster; zero times an infinite weight is not what the
   // definition says.
-  if (w.padded && !std::isfinite(w.reach)) {
-    const void *plain = wgt.fetch(wgt.arg);
-    if (!plain) return false;
-    reference::conv(c, f32(in), plain, bias, f32(psum), f32(out));
-    return true;
-  }
+  if (w.padded && !std::isfinite(w.reach)) return Reference::run(c, in, wgt, bias, psum, out);
   const size_t inputs = size_t{c.n} * c.ih * c.iw * c.ic, outputs = size_t{c.n} * c.oh * c.ow * c.oc;
   // A fused activation is right only where no NaN can arise. Looking at the inputs for that costs less than an
   // activation of its own where they are no more than the outputs.
   bool fused = false;
   const bool bias_aligned = reinterpret_cast<uintptr_t>(bias) % alignof(float) == 0;
   if (can_fuse(c.act, c.act_a) && !psum && inputs <= outputs && w.reach < kSafe && bias_aligned) {
-    const double size = fast::largest(f32(in), inputs) * w.reach + (bias ? fast::largest(f32(bias), c.oc) : 0.0);
+    const Kernels &k = kernels();
+    const double size = k.largest(f32(in), inputs) * w.reach + (bias ? k.largest(f32(bias), c.oc) : 0.0);
     shape.act = c.act, shape.act_a = c.act_a, shape.act_b = c.act_b;
     Operation &with_act = ThreadState::current().operation(shape);
     fused = size < kSafe && with_act.usable() && *with_act.layout() == *op->layout();
@@ -183,12 +167,12 @@ bool Onednn::conv(const npu_cmd_conv &c, const void *in, const Streamed &wgt, co
   }
   if (psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
   op->run(crop(c, y, x, f32(in)), w.memory, bias, out);
-  if (!fused) fast::activate(c.act, c.act_a, c.act_b, f32(out), f32(out), outputs);
+  if (!fused) kernels().activate(c.act, c.act_a, c.act_b, f32(out), f32(out), outputs);
   return true;
 }
 
-bool Onednn::matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                    void *out) {
+bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+                 void *out) {
   const SingleThread single;
   // A batch with one B is one product with more rows, if the As follow each other.
   const bool joined = c.b_batch_stride == 0 && c.a_batch_stride == uint64_t{c.m} * c.k;
@@ -198,12 +182,7 @@ bool Onednn::matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt
   shape.bias = bias;
   shape.sum = psum;
   Operation &op = ThreadState::current().operation(shape);
-  if (!op.usable()) {
-    const void *plain = wgt.fetch(wgt.arg);
-    if (!plain) return false;
-    reference::matmul(c, f32(in), plain, bias, f32(psum), f32(out));
-    return true;
-  }
+  if (!op.usable()) return Reference::run(c, in, wgt, bias, psum, out);
   const size_t outputs = size_t{c.batch} * c.m * c.n;
   Weights w;
   for (uint64_t i = 0; i < products; ++i) {
@@ -212,8 +191,116 @@ bool Onednn::matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt
     if (i == 0 && psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
     op.run(f32(in) + i * c.a_batch_stride, w.memory, bias, f32(out) + i * rows * c.n);
   }
-  fast::activate(c.act, c.act_a, c.act_b, f32(out), f32(out), outputs);
+  kernels().activate(c.act, c.act_a, c.act_b, f32(out), f32(out), outputs);
   return true;
+}
+
+float divisor(const npu_cmd_pool &c, int64_t y, int64_t x, const WindowRange &rows, const WindowRange &cols) {
+  if (!(c.flags & NPU_POOLF_COUNT_PAD)) return static_cast<float>(rows.size() * cols.size());
+  const WindowRange counted_rows = window_range(y, c.dh, c.kh, int64_t{c.ih} + std::max(c.pad_b, 0));
+  const WindowRange counted_cols = window_range(x, c.dw, c.kw, int64_t{c.iw} + std::max(c.pad_r, 0));
+  return static_cast<float>(counted_rows.last * counted_cols.last);
+}
+
+void Onednn::run(const npu_cmd_pool &c, const void *in, void *out) {
+  const Kernels &k = kernels();
+  const float *image = f32(in);
+  float *to = f32(out);
+  const size_t row = size_t{c.iw} * c.c;
+  for (int64_t n = 0; n < c.n; ++n, image += c.ih * row)
+    for (int64_t oy = 0; oy < c.oh; ++oy)
+      for (int64_t ox = 0; ox < c.ow; ++ox, to += c.c) {
+        const int64_t y = oy * c.sh - c.pad_t, x = ox * c.sw - c.pad_l;
+        const WindowRange rows = window_range(y, c.dh, c.kh, c.ih), cols = window_range(x, c.dw, c.kw, c.iw);
+        const float *first = image + (y + rows.first * c.dh) * row + (x + cols.first * c.dw) * c.c;
+        k.pool(c.subop, first, rows.size(), c.dh * row, cols.size(), size_t{c.dw} * c.c, divisor(c, y, x, rows, cols),
+               to, c.c);
+      }
+}
+
+// Values that an operand with gaps is gathered into, and results before their activation: small enough for the
+// first-level cache.
+constexpr size_t kChunk = 1024;
+
+// ELTWISE with dimensions of 1 dropped and those that both operands cross without a break joined: the last is the
+// longest possible.
+struct Loops {
+  size_t dims[5], a[5], b[5];
+  int rank = 0;
+
+  explicit Loops(const npu_cmd_eltwise &c) {
+    for (int d = 0; d < 5; ++d) {
+      if (c.dims[d] == 1) continue;
+      const size_t n = c.dims[d], sa = c.a_stride[d], sb = c.b_stride[d];
+      if (rank && a[rank - 1] == sa * n && b[rank - 1] == sb * n) {
+        dims[rank - 1] *= n;
+        a[rank - 1] = sa;
+        b[rank - 1] = sb;
+        continue;
+      }
+      dims[rank] = n;
+      a[rank] = sa;
+      b[rank++] = sb;
+    }
+    if (rank == 0) dims[rank] = 1, a[rank] = b[rank] = 0, rank = 1;
+  }
+};
+
+// One run along the last dimension.
+struct Run {
+  uint8_t op, act;
+  float act_a, act_b;
+  size_t a_step, b_step, count;
+
+  void operator()(const Kernels &k, const float *a, const float *b, float *out) const {
+    float gathered_a[kChunk], gathered_b[kChunk];
+    for (size_t at = 0; at < count; at += kChunk) {
+      const size_t n = std::min(kChunk, count - at);
+      const float *x = operand(a, a_step, at, n, gathered_a);
+      const float *y = operand(b, b_step, at, n, gathered_b);
+      k.combine(op, x, a_step != 0, y, b_step != 0, out + at, n);
+      if (act != NPU_ACT_NONE) k.activate(act, act_a, act_b, out + at, out + at, n);
+    }
+  }
+  static const float *operand(const float *p, size_t step, size_t at, size_t n, float *gathered) {
+    if (step <= 1) return p + at * step;
+    for (size_t i = 0; i < n; ++i) gathered[i] = p[(at + i) * step];
+    return gathered;
+  }
+};
+
+void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) {
+  Loops l(c);
+  const float *x = f32(a), *y = c.flags & NPU_ELTWISEF_B_IMM ? &c.imm : f32(b);
+  float *to = f32(out);
+  const int last = l.rank - 1;
+  const Run run{c.subop, c.act, c.act_a, c.act_b, l.a[last], l.b[last], l.dims[last]};
+  const Kernels &k = kernels();
+  size_t index[5] = {};
+  for (;;) {
+    run(k, x, y, to);
+    to += run.count;
+    int d = last - 1;
+    for (; d >= 0; --d) {
+      x += l.a[d];
+      y += l.b[d];
+      if (++index[d] < l.dims[d]) break;
+      x -= l.a[d] * l.dims[d];
+      y -= l.b[d] * l.dims[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+void Onednn::run(const npu_cmd_unary &c, const void *in, void *out) {
+  kernels().activate(c.subop, c.act_a, c.act_b, f32(in), f32(out), c.count);
+}
+
+void Onednn::run(const npu_cmd_softmax &c, const void *in, void *out) {
+  const float *from = f32(in);
+  float *to = f32(out);
+  for (size_t r = 0; r < c.rows; ++r, from += c.cols, to += c.cols) kernels().softmax(c.subop, from, to, c.cols);
 }
 
 }  // namespace
@@ -221,8 +308,8 @@ bool Onednn::matmul(const npu_cmd_matmul &c, const void *in, const Streamed &wgt
 extern "C" __attribute__((visibility("default"))) Backend *npu_onednn_create(uint32_t interface,
                                                                              uint64_t max_packed_bytes, char *why,
                                                                              size_t why_bytes) {
-  if (interface != kOnednnInterface) {
-    std::snprintf(why, why_bytes, "%s has interface %u, the model needs %u", kOnednnModule, kOnednnInterface,
+  if (interface != kBackendInterface) {
+    std::snprintf(why, why_bytes, "%s has interface %u, the model needs %u", kOnednnModule, kBackendInterface,
                   interface);
     return nullptr;
   }

@@ -9,7 +9,7 @@
 
 #include "npu_isa.h"
 
-namespace npu::model::fast {
+namespace npu::model {
 
 /// The loops that are compiled once for each kind of CPU.
 struct Kernels {
@@ -29,14 +29,9 @@ struct Kernels {
 extern const Kernels kKernelsBaseline;
 extern const Kernels kKernelsAvx2;
 extern const Kernels kKernelsAvx512;
+/// The table for the host's CPU.
 const Kernels &kernels();
 
-void activate(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count);
-float largest(const float *x, size_t count);
-void pool(const npu_cmd_pool &c, const float *in, float *out);
-void eltwise(const npu_cmd_eltwise &c, const float *a, const float *b, float *out);
-void softmax(const npu_cmd_softmax &c, const float *in, float *out);
-
-}  // namespace npu::model::fast
+}  // namespace npu::model
 
 #endif  // NPU_MODEL_COMPUTE_ONEDNN_KERNELS_H

@@ -4,7 +4,7 @@
 // become the program's only copy.
 #include "qemu-device/model/src/compute/onednn/kernels.h"
 
-namespace npu::model::fast {
+namespace npu::model {
 namespace {
 
 // Independent sums in a reduction, so that it fills vectors without changing with their width.
@@ -214,4 +214,4 @@ float largest_magnitude(const float *x, size_t count) {
 
 extern const Kernels NPU_KERNELS = {combine_span, activate_span, pool_window, softmax_row, largest_magnitude};
 
-}  // namespace npu::model::fast
+}  // namespace npu::model
