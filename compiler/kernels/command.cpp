@@ -6,17 +6,6 @@
 namespace npu::compiler {
 namespace {
 
-struct CostOf {
-  hw::Cost operator()(const npu_cmd_conv &c) const { return hw::cost_detail::conv(c, {}); }
-  hw::Cost operator()(const npu_cmd_matmul &c) const { return hw::cost_detail::matmul(c, {}); }
-  hw::Cost operator()(const npu_cmd_pool &c) const { return hw::cost_detail::pool(c, {}); }
-  hw::Cost operator()(const npu_cmd_eltwise &c) const { return hw::cost_detail::eltwise(c, {}); }
-  hw::Cost operator()(const npu_cmd_unary &c) const { return hw::cost_detail::unary(c, {}); }
-  hw::Cost operator()(const npu_cmd_softmax &c) const { return hw::cost_detail::softmax(c, {}); }
-  hw::Cost operator()(const npu_cmd_copy &c) const { return hw::cost_detail::copy(c, {}); }
-  hw::Cost operator()(const npu_cmd_fill &c) const { return hw::cost_detail::fill(c, {}); }
-};
-
 /// The alternative of the body that has an opcode.
 template <size_t i = 0>
 std::optional<CommandBody> decode_as(const CommandBytes &bytes) {
@@ -31,7 +20,9 @@ std::optional<CommandBody> decode_as(const CommandBytes &bytes) {
 
 }  // namespace
 
-hw::Cost cost_of(const Command &command) { return std::visit(CostOf{}, command.body); }
+hw::Cost cost_of(const Command &command) {
+  return std::visit([](const auto &c) { return hw::cost_detail::cost(c, {}); }, command.body);
+}
 
 CommandBytes encode(const Command &command) {
   CommandBytes bytes{};

@@ -81,7 +81,7 @@ void Emitter::copy(const Shape &dims, const End &src, const End &dst) {
     else
       order_by(v.dims, v.src.strides, v.dst.strides);
     collapse(v.dims, {&v.src.strides, &v.dst.strides});
-    if (v.dims.size() <= kDims) v.bytes = hw::cost_detail::copy(make_copy(v.dims, v.src, v.dst), {}).flow_bytes;
+    if (v.dims.size() <= kDims) v.bytes = hw::cost_detail::cost(make_copy(v.dims, v.src, v.dst), {}).flow_bytes;
     if (!by_dst || v.bytes < best.bytes) best = std::move(v);
   }
   push_copy(best.dims, best.src, best.dst);

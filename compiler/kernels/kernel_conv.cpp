@@ -84,7 +84,7 @@ class Conv final : public Kernel {
   /// Cycles of the arithmetic alone, in one command.
   double ideal() const {
     const Tile whole{y_.dims[0], y_.dims[1], y_.dims[2], op_.groups, ocg_, icg_, op_.window.kernel[0], 0};
-    return static_cast<double>(hw::cost_detail::conv(shape_command(whole), {}).cycles);
+    return static_cast<double>(hw::cost_detail::cost(shape_command(whole), {}).cycles);
   }
 
   int64_t input_channels(const Tile &t) const { return t.groups > 1 ? t.groups * icg_ : t.ic; }
@@ -175,7 +175,7 @@ class Conv final : public Kernel {
   }
 
   double estimate(const Tile &t, const Shape &in, const Shape &out, int64_t commands) const {
-    const hw::Cost cost = hw::cost_detail::conv(shape_command(t), {});
+    const hw::Cost cost = hw::cost_detail::cost(shape_command(t), {});
     const auto n = static_cast<double>(commands);
     const double load = c_.direct(x_, in) ? 0 : c_.transfer_cycles(x_, in) * static_cast<double>(loads(t)) / n;
     const double store = c_.direct(y_, out) ? 0 : c_.transfer_cycles(y_, out) * static_cast<double>(stores(t)) / n;

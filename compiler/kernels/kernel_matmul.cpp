@@ -97,7 +97,7 @@ class MatMul final : public Kernel {
     auto c = hw::make<npu_cmd_matmul>();
     set_shape(c, {t.batch, t.m, t.n}, t.k);
     if (b_) c.wgt_region = NPU_REGION_LOCAL;
-    const hw::Cost cost = hw::cost_detail::matmul(c, {});
+    const hw::Cost cost = hw::cost_detail::cost(c, {});
     const auto steps = static_cast<double>(p.tiles);
     double load = a_direct(t) ? 0 : c_.transfer_cycles(a_, a_box(t)) * static_cast<double>(loads_a(t)) / steps;
     if (b_ && !b_direct(t)) load += c_.transfer_cycles(*b_, b_box(t)) * static_cast<double>(loads_b(t)) / steps;

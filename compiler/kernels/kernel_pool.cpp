@@ -67,7 +67,7 @@ class Pool final : public Kernel {
     set_shape(c, in, out);
     const double load = c_.direct(x_, in) ? 0 : c_.transfer_cycles(x_, in),
                  store = c_.direct(y_, out) ? 0 : c_.transfer_cycles(y_, out);
-    p.cost = pipelined(p.tiles, load, static_cast<double>(hw::cost_detail::pool(c, {}).cycles), store);
+    p.cost = pipelined(p.tiles, load, static_cast<double>(hw::cost_detail::cost(c, {}).cycles), store);
     p.tile = {t.n, t.rows, t.columns, t.channels};
     if (!best.feasible || p.cost < best.cost) best = std::move(p);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/schedule/accesses.h"
 
-#include "npu_operands.hpp"
+#include "npu_isa.hpp"
 
 namespace npu::compiler {
 

@@ -12,7 +12,6 @@
 #include "npu_arith.hpp"
 #include "npu_hw_params.h"
 #include "npu_isa.hpp"
-#include "npu_operands.hpp"
 
 namespace npu::hw {
 
@@ -49,7 +48,7 @@ constexpr void operand(uint8_t region, uint64_t bytes, uint64_t &local, uint64_t
     flow = add(flow, round64(bytes));
 }
 
-inline Cost conv(const npu_cmd_conv &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_conv &c, const CostParams &p) {
   const uint64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
   const uint64_t g = icg == 1 && ocg == 1 ? ceil_div(c.groups, p.mac_oc)
                                           : mul(c.groups, ceil_div(icg, p.mac_ic), ceil_div(ocg, p.mac_oc));
@@ -64,7 +63,7 @@ inline Cost conv(const npu_cmd_conv &c, const CostParams &p) {
   return {add(p.tiu_fixed, busy), flow, mul(out, taps, icg), false};
 }
 
-inline Cost matmul(const npu_cmd_matmul &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_matmul &c, const CostParams &p) {
   const uint64_t rows = mul(c.batch, c.m), out = mul(rows, c.n);
   uint64_t local =
       add(mul(c.a_batch_stride ? c.batch : 1, c.m, c.k, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype)));
@@ -82,12 +81,12 @@ inline Cost simple(uint64_t passes, uint64_t elements, uint64_t local, uint64_t 
   return {add(p.tiu_fixed, add(busy, extra)), 0, 0, false};
 }
 
-inline Cost pool(const npu_cmd_pool &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_pool &c, const CostParams &p) {
   const uint64_t out = mul(c.n, c.oh, c.ow, c.c), size = dtype_bytes(c.dtype);
   return simple(mul(c.kh, c.kw), out, add(mul(c.n, c.ih, c.iw, c.c, size), mul(out, size)), 0, p);
 }
 
-inline Cost eltwise(const npu_cmd_eltwise &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_eltwise &c, const CostParams &p) {
   uint64_t out = 1, a = 1, b = c.flags & NPU_ELTWISEF_B_IMM ? 0 : 1;
   for (int i = 0; i < 5; ++i) {
     out = mul(out, c.dims[i]);
@@ -98,12 +97,12 @@ inline Cost eltwise(const npu_cmd_eltwise &c, const CostParams &p) {
   return simple(c.subop == NPU_ELTWISE_DIV ? 4 : 1, out, local, fused(c.act, out, p), p);
 }
 
-inline Cost unary(const npu_cmd_unary &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_unary &c, const CostParams &p) {
   const uint64_t local = mul(c.count, dtype_bytes(c.in_dtype) + dtype_bytes(c.out_dtype));
   return simple(is_slow(c.subop) ? 4 : 1, c.count, local, 0, p);
 }
 
-inline Cost softmax(const npu_cmd_softmax &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_softmax &c, const CostParams &p) {
   const uint64_t n = mul(c.rows, c.cols);
   return simple(8, n, mul(n, 2 * dtype_bytes(c.dtype)), 0, p);
 }
@@ -132,7 +131,7 @@ inline Cost transfer(uint64_t flow, uint64_t local, bool memory, const CostParam
   return {add(p.gdma_fixed, ceil_div(local, p.lmem_bw)), 0, 0, true};
 }
 
-inline Cost copy(const npu_cmd_copy &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_copy &c, const CostParams &p) {
   const bool src = c.src_region != NPU_REGION_LOCAL, dst = c.dst_region != NPU_REGION_LOCAL;
   const uint32_t ssize = dtype_bytes(c.src_dtype), dsize = dtype_bytes(c.dst_dtype);
   const uint64_t flow =
@@ -140,7 +139,7 @@ inline Cost copy(const npu_cmd_copy &c, const CostParams &p) {
   return transfer(flow, add(local_bytes(c.dims, ssize), local_bytes(c.dims, dsize)), src || dst, p);
 }
 
-inline Cost fill(const npu_cmd_fill &c, const CostParams &p) {
+inline Cost cost(const npu_cmd_fill &c, const CostParams &p) {
   const bool dst = c.dst_region != NPU_REGION_LOCAL;
   const uint32_t size = dtype_bytes(c.dst_dtype);
   return transfer(dst ? side_bytes(c.dims, c.dst_stride, size) : 0, local_bytes(c.dims, size), dst, p);
@@ -149,33 +148,12 @@ inline Cost fill(const npu_cmd_fill &c, const CostParams &p) {
 }  // namespace cost_detail
 
 /// Cost of a command whose fields are legal (docs/hardware.md section 6.1); an opcode that is not executed costs
-/// nothing. `gdma` tells the engine, for NOP.
+/// nothing. `gdma` tells the engine, for commands of both.
 inline Cost command_cost(const uint8_t (&bytes)[NPU_CMD_BYTES], bool gdma, const CostParams &p) {
-  using namespace cost_detail;
-  const std::optional<Op> op = find_op(bytes[0]);
-  if (!op) return {};
-  switch (*op) {
-    case Op::Nop:
-    case Op::SemSignal:
-    case Op::SemWait:
-      return {gdma ? p.gdma_fixed : p.tiu_fixed, 0, 0, gdma};
-    case Op::Conv:
-      return conv(decode<npu_cmd_conv>(bytes), p);
-    case Op::Matmul:
-      return matmul(decode<npu_cmd_matmul>(bytes), p);
-    case Op::Pool:
-      return pool(decode<npu_cmd_pool>(bytes), p);
-    case Op::Eltwise:
-      return eltwise(decode<npu_cmd_eltwise>(bytes), p);
-    case Op::Unary:
-      return unary(decode<npu_cmd_unary>(bytes), p);
-    case Op::Softmax:
-      return softmax(decode<npu_cmd_softmax>(bytes), p);
-    case Op::Copy:
-      return copy(decode<npu_cmd_copy>(bytes), p);
-    case Op::Fill:
-      return fill(decode<npu_cmd_fill>(bytes), p);
-  }
+  Cost cost;
+  if (visit(bytes, [&](const auto &c) { cost = cost_detail::cost(c, p); })) return cost;
+  const Command *known = find_command(bytes[0]);
+  if (known && known->engine == EngineKind::Any) return {gdma ? p.gdma_fixed : p.tiu_fixed, 0, 0, gdma};
   return {};
 }
 

@@ -38,7 +38,7 @@ struct Streamed {
 inline constexpr uint32_t kBackendInterface = 4;
 
 /// Executes TIU commands whose fields, bounds and budget the control has already checked, and of which it has cut off
-/// no more than a step's work (slices.h): nothing here looks at a stop. Operands are dense and element-aligned.
+/// no more than a step's work (slices.hpp): nothing here looks at a stop. Operands are dense and element-aligned.
 /// Thread-safe: one thread a core calls at the same time. Each call returns false only when a Streamed
 /// operand could not be fetched.
 class Backend {

@@ -73,20 +73,20 @@ class Lane {
     return check_command(command, e, job_, core_.local_.size(), operands);
   }
 
-  Error execute(const Command &command, const Operands &operands) {
+  Error execute(unsigned e, const Command &command, const Operands &operands) {
     for (const Operand &o : operands.at)
       if (o.used && o.write && o.local()) core_.local_.dirty(o.offset + o.bytes);
     Outcome outcome;
-    if (const auto transfer = hw::find_gdma_op(command.head().opcode)) {
-      outcome = execute(*transfer, command, operands);
-    } else if (const auto op = hw::find_tiu_op(command.head().opcode)) {
+    if (e == NPU_ENGINE_GDMA) {
+      outcome = core_.gdma_.run(command, operands, job_, pace_);
+    } else {
       mismatch.clear();
-      outcome = core_.tiu_.run(*op, command, operands, job_, pace_);
+      outcome = core_.tiu_.run(command, operands, job_, pace_);
       if (!mismatch.empty()) {
         core_.board_.trace("mismatch", mismatch.c_str());
         return error(NPU_STATUS_INTERNAL);
       }
-    }  // commands of both engines act by their order alone
+    }
     if (outcome.stopped) return stop_error();
     return outcome.fault ? failed(outcome.fault, operands.at[outcome.operand]) : Error{};
   }
@@ -143,16 +143,6 @@ class Lane {
   }
 
  private:
-  Outcome execute(hw::GdmaOp op, const Command &command, const Operands &operands) {
-    switch (op) {
-      case hw::GdmaOp::Copy:
-        return core_.gdma_.copy(hw::decode<npu_cmd_copy>(command.bytes), operands, job_, pace_);
-      case hw::GdmaOp::Fill:
-        return core_.gdma_.fill(hw::decode<npu_cmd_fill>(command.bytes), operands, job_, pace_);
-    }
-    return {};
-  }
-
   static Error failed(const Fault &fault, const Operand &o) {
     Error e = error(fault.status);
     e.region = o.region;
@@ -279,7 +269,7 @@ class Execution {
     x.budget += job_.header.budget ? alone : 0;
     if (races_)
       if (Error error = check_races(number, command, operands)) return lane.named(error, e);
-    if (Error error = lane.execute(command, operands)) return Lane::killed(error) ? error : lane.named(error, e);
+    if (Error error = lane.execute(e, command, operands)) return Lane::killed(error) ? error : lane.named(error, e);
     profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
     note_signal(command, x);
     x.start = replay_.now();

@@ -92,7 +92,13 @@ Outcome Gdma::tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each
   }
 }
 
-Outcome Gdma::copy(const npu_cmd_copy &c, const Operands &ops, const Job &job, const Pace &pace) {
+Outcome Gdma::run(const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
+  Outcome outcome;
+  hw::visit_gdma(command.bytes, [&](const auto &c) { outcome = transfer(c, ops, job, pace); });
+  return outcome;
+}
+
+Outcome Gdma::transfer(const npu_cmd_copy &c, const Operands &ops, const Job &job, const Pace &pace) {
   Side src, dst;
   if (Outcome o = locate(ops.at[Operands::kSrc], c.src_offset, job, src)) return o;
   if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
@@ -108,7 +114,7 @@ Outcome Gdma::copy(const npu_cmd_copy &c, const Operands &ops, const Job &job, c
   return tiles(shape, limit, pace, [&](const Tile &t) { return copy_tile(dst, src, t); });
 }
 
-Outcome Gdma::fill(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace) {
+Outcome Gdma::transfer(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace) {
   Side dst;
   if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
   // The order of equal elements does not matter, so an overlap does not either. The source's strides only take part in

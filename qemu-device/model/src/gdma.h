@@ -27,8 +27,8 @@ class Gdma {
  public:
   Gdma(Memory &memory, LocalMemory &local) : memory_(memory), local_(local) {}
 
-  Outcome copy(const npu_cmd_copy &c, const Operands &ops, const Job &job, const Pace &pace);
-  Outcome fill(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace);
+  /// Runs a command tile by tile. One of any engine does nothing: it acts by its order alone.
+  Outcome run(const Command &command, const Operands &ops, const Job &job, const Pace &pace);
 
  private:
   /// One side of a transfer: local memory, or memory from `base` on.
@@ -41,6 +41,8 @@ class Gdma {
     int64_t dst = 0, src = 0;  ///< byte offsets of its first element from the sides' bases
   };
 
+  Outcome transfer(const npu_cmd_copy &c, const Operands &ops, const Job &job, const Pace &pace);
+  Outcome transfer(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace);
   Outcome locate(const Operand &o, uint64_t offset, const Job &job, Side &side) const;
   template <class Each>
   Outcome tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each each);

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "npu_operands.hpp"
+#include "npu_isa.hpp"
 
 namespace npu::model {
 
@@ -138,7 +138,7 @@ Error Races::begin(unsigned engine, const Command &command, const Operands &oper
   order(engine, command);
   Engine &e = engine_[engine];
   Begun begun;
-  const hw::OperandList shapes = hw::operands_of(command.op(), command.bytes);
+  const hw::OperandList shapes = hw::operands_of(command.bytes);
   for (unsigned p = 0; p < Operands::kCount; ++p) begun.accesses[p] = access_of(engine, shapes[p], operands.at[p]);
   const uint32_t index = e.known[engine];
   for (unsigned other = 0; other < engines_; ++other) {

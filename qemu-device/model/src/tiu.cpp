@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "npu_isa.hpp"
+#include "qemu-device/model/src/slices.hpp"
 
 namespace npu::model {
 
@@ -159,53 +160,35 @@ Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pa
   return outcome;
 }
 
-/// A command whose operands lie in local memory only: run(slice) for each slice.
-template <class Cmd, class F>
-Outcome Tiu::pointwise(const Cmd &c, const Pace &pace, F run) {
+/// A command that reads one operand and writes one, both in local memory.
+template <class Cmd>
+void Tiu::run_slice(const Cmd &c, const Pointwise<Cmd> &slice) {
+  backend_.run(slice.c, element(c.in_addr, slice.a), element(c.out_addr, slice.out));
+}
+
+void Tiu::run_slice(const npu_cmd_eltwise &c, const Pointwise<npu_cmd_eltwise> &slice) {
+  const void *b = c.flags & NPU_ELTWISEF_B_IMM ? nullptr : element(c.b_addr, slice.b);
+  backend_.run(slice.c, element(c.a_addr, slice.a), b, element(c.out_addr, slice.out));
+}
+
+/// Commands whose operands all lie in local memory.
+template <class Cmd>
+Outcome Tiu::execute(const Cmd &c, const Operands &, const Job &, const Pace &pace) {
   Outcome outcome;
   bool first = true;
   for_slices(c, {}, [&](const Pointwise<Cmd> &slice) {
     outcome.stopped = !first && !pace.step();
     first = false;
-    if (!outcome.stopped) run(slice);
+    if (!outcome.stopped) run_slice(c, slice);
     return !outcome.stopped;
   });
   return outcome;
 }
 
-Outcome Tiu::run(hw::TiuOp op, const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
-  switch (op) {
-    case hw::TiuOp::Conv:
-      return product(hw::decode<npu_cmd_conv>(command.bytes), ops, job, pace);
-    case hw::TiuOp::Matmul:
-      return product(hw::decode<npu_cmd_matmul>(command.bytes), ops, job, pace);
-    case hw::TiuOp::Pool: {
-      const auto c = hw::decode<npu_cmd_pool>(command.bytes);
-      return pointwise(c, pace, [&](const Pointwise<npu_cmd_pool> &s) {
-        backend_.run(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
-      });
-    }
-    case hw::TiuOp::Eltwise: {
-      const auto c = hw::decode<npu_cmd_eltwise>(command.bytes);
-      return pointwise(c, pace, [&](const Pointwise<npu_cmd_eltwise> &s) {
-        const void *b = c.flags & NPU_ELTWISEF_B_IMM ? nullptr : element(c.b_addr, s.b);
-        backend_.run(s.c, element(c.a_addr, s.a), b, element(c.out_addr, s.out));
-      });
-    }
-    case hw::TiuOp::Unary: {
-      const auto c = hw::decode<npu_cmd_unary>(command.bytes);
-      return pointwise(c, pace, [&](const Pointwise<npu_cmd_unary> &s) {
-        backend_.run(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
-      });
-    }
-    case hw::TiuOp::Softmax: {
-      const auto c = hw::decode<npu_cmd_softmax>(command.bytes);
-      return pointwise(c, pace, [&](const Pointwise<npu_cmd_softmax> &s) {
-        backend_.run(s.c, element(c.in_addr, s.a), element(c.out_addr, s.out));
-      });
-    }
-  }
-  return {{NPU_STATUS_INTERNAL, false, 0}, Operands::kIn};  // the checks let no other command through
+Outcome Tiu::run(const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
+  Outcome outcome;
+  hw::visit_tiu(command.bytes, [&](const auto &c) { outcome = execute(c, ops, job, pace); });
+  return outcome;
 }
 
 void Tiu::trim() {

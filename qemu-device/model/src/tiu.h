@@ -7,17 +7,22 @@
 #include "qemu-device/model/src/gdma.h"
 #include "qemu-device/model/src/job.h"
 #include "qemu-device/model/src/memory.h"
-#include "qemu-device/model/src/slices.h"
 #include "qemu-device/model/src/validate.h"
 
 namespace npu::model {
+
+template <class Cmd>
+struct Product;
+template <class Cmd>
+struct Pointwise;
 
 class Tiu {
  public:
   Tiu(Memory &memory, LocalMemory &local, Backend &backend) : memory_(memory), local_(local), backend_(backend) {}
 
-  /// Runs a command slice by slice, each in an access section of its own.
-  Outcome run(hw::TiuOp op, const Command &command, const Operands &ops, const Job &job, const Pace &pace);
+  /// Runs a command slice by slice, each in an access section of its own. One of any engine does nothing: it acts by
+  /// its order alone.
+  Outcome run(const Command &command, const Operands &ops, const Job &job, const Pace &pace);
   /// Gives large buffers back.
   void trim();
 
@@ -26,12 +31,21 @@ class Tiu {
   template <class Cmd>
   struct Call;
 
+  Outcome execute(const npu_cmd_conv &c, const Operands &ops, const Job &job, const Pace &pace) {
+    return product(c, ops, job, pace);
+  }
+  Outcome execute(const npu_cmd_matmul &c, const Operands &ops, const Job &job, const Pace &pace) {
+    return product(c, ops, job, pace);
+  }
+  template <class Cmd>
+  Outcome execute(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace);
   template <class Cmd>
   Outcome product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace);
   template <class Cmd>
   Outcome run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &bias);
-  template <class Cmd, class F>
-  Outcome pointwise(const Cmd &c, const Pace &pace, F run);
+  template <class Cmd>
+  void run_slice(const Cmd &c, const Pointwise<Cmd> &slice);
+  void run_slice(const npu_cmd_eltwise &c, const Pointwise<npu_cmd_eltwise> &slice);
   const void *input(const npu_cmd_conv &whole, const Product<npu_cmd_conv> &slice);
   const void *input(const npu_cmd_matmul &whole, const Product<npu_cmd_matmul> &slice);
   static const void *fetch(void *source);

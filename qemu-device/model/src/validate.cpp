@@ -41,7 +41,7 @@ std::array<Known, 256> make_known() {
     if (c.reserved) continue;
     Known &k = table[c.opcode];
     k.command = &c;
-    k.subops = (uint64_t{2} << hw::last_subop(*hw::find_op(c.opcode))) - 1;
+    k.subops = (uint64_t{2} << c.last_subop) - 1;
     uint8_t mask[NPU_CMD_BYTES];
     for (unsigned i = 0; i < NPU_CMD_BYTES; ++i) mask[i] = c.used_bytes[i / 64] >> (i % 64) & 1 ? 0 : 0xff;
     std::memcpy(k.reserved, mask, sizeof mask);
@@ -320,45 +320,43 @@ class Placer {
 
 // ---- the fields of each command ----
 
-Error check_conv(const Command &bytes) {
-  const auto c = hw::decode<npu_cmd_conv>(bytes.bytes);
+Error check(const npu_cmd_conv &c, const Command &bytes) {
   if (Error e = check_rules(kConvRules, bytes)) return e;
   if (c.ic % c.groups || c.oc % c.groups) return bad_field(offsetof(npu_cmd_conv, groups));
   return check_product(bytes, c.act);
 }
 
-Error check_matmul(const Command &bytes) {
+Error check(const npu_cmd_matmul &c, const Command &bytes) {
   if (Error e = check_rules(kMatmulRules, bytes)) return e;
-  return check_product(bytes, hw::decode<npu_cmd_matmul>(bytes.bytes).act);
+  return check_product(bytes, c.act);
 }
 
-Error check_pool(const Command &bytes) {
+Error check(const npu_cmd_pool &c, const Command &bytes) {
   if (Error e = check_rules(kPoolRules, bytes)) return e;
-  return check_windows(hw::decode<npu_cmd_pool>(bytes.bytes));
+  return check_windows(c);
 }
 
-Error check_eltwise(const Command &bytes) {
-  const auto c = hw::decode<npu_cmd_eltwise>(bytes.bytes);
+Error check(const npu_cmd_eltwise &c, const Command &bytes) {
   if (Error e = check_rules(kEltwiseRules, bytes)) return e;
   if (c.flags & NPU_ELTWISEF_B_IMM)
     if (Error e = check_rules(kImmediateRules, bytes)) return e;
   return check_act(bytes, c.act);
 }
 
-Error check_unary(const Command &bytes) {
+Error check(const npu_cmd_unary &c, const Command &bytes) {
   if (Error e = check_rules(kUnaryRules, bytes)) return e;
-  return check_act(bytes, bytes.head().subop);
+  return check_act(bytes, c.subop);
 }
 
-Error check_copy(const Command &bytes) {
-  const auto c = hw::decode<npu_cmd_copy>(bytes.bytes);
+Error check(const npu_cmd_softmax &, const Command &bytes) { return check_rules(kSoftmaxRules, bytes); }
+
+Error check(const npu_cmd_copy &c, const Command &bytes) {
   if (Error e = check_rules(kCopyRules, bytes)) return e;
   if (c.dst_dtype != c.src_dtype) return bad_field(offsetof(npu_cmd_copy, dst_dtype));
   return check_dims(c.dims);
 }
 
-Error check_fill(const Command &bytes) {
-  const auto c = hw::decode<npu_cmd_fill>(bytes.bytes);
+Error check(const npu_cmd_fill &c, const Command &bytes) {
   if (Error e = check_rules(kFillRules, bytes)) return e;
   const uint32_t size = dtype_bytes(c.dst_dtype);
   if (size < 8 && c.value >> (size * 8)) return bad_field(offsetof(npu_cmd_fill, value));
@@ -374,30 +372,9 @@ Error check_semaphore(const Command &bytes) {
 }
 
 Error check_fields(const Command &command) {
-  switch (command.op()) {
-    case hw::Op::Nop:
-      return {};
-    case hw::Op::SemSignal:
-    case hw::Op::SemWait:
-      return check_semaphore(command);
-    case hw::Op::Conv:
-      return check_conv(command);
-    case hw::Op::Matmul:
-      return check_matmul(command);
-    case hw::Op::Pool:
-      return check_pool(command);
-    case hw::Op::Eltwise:
-      return check_eltwise(command);
-    case hw::Op::Unary:
-      return check_unary(command);
-    case hw::Op::Softmax:
-      return check_rules(kSoftmaxRules, command);
-    case hw::Op::Copy:
-      return check_copy(command);
-    case hw::Op::Fill:
-      return check_fill(command);
-  }
-  return {};
+  Error e;
+  if (hw::visit(command.bytes, [&](const auto &c) { e = check(c, command); })) return e;
+  return command.head().opcode == NPU_OP_NOP ? Error{} : check_semaphore(command);
 }
 
 }  // namespace
@@ -407,7 +384,7 @@ Error check_command(const Command &command, unsigned engine, const Job &job, uin
   if (Error e = check_encoding(command, engine)) return e;
   if (Error e = check_fields(command)) return e;
   Placer placer(job, lmem_bytes, operands);
-  placer.place(hw::operands_of(command.op(), command.bytes));
+  placer.place(hw::operands_of(command.bytes));
   return placer.check();
 }
 

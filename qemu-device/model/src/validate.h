@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "npu_operands.hpp"
+#include "npu_isa.hpp"
 #include "qemu-device/model/src/error.h"
 #include "qemu-device/model/src/job.h"
 
@@ -16,8 +16,6 @@ struct alignas(16) Command {
   uint8_t bytes[NPU_CMD_BYTES];
 
   const npu_cmd &head() const { return *reinterpret_cast<const npu_cmd *>(bytes); }
-  /// Precondition: check_command() has passed it.
-  hw::Op op() const { return *hw::find_op(bytes[0]); }
 };
 
 /// The byte range that an operand of a command spans.

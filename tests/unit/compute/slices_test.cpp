@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Commands cut into slices: run one after the other on the reference they give, bit by bit, what the whole command
 // gives, and none is larger than its limit.
-#include "qemu-device/model/src/slices.h"
+#include "qemu-device/model/src/slices.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,26 +1,62 @@
 // SPDX-License-Identifier: MIT
-#include "qemu-device/model/src/slices.h"
+// Cuts TIU commands into slices: smaller commands that, run one after the other, do the same and take at most
+// kStepOperations each. No element of a result depends on the cut: each slice computes some elements whole, or goes on
+// with the accumulators that the one before left in the result.
+#ifndef NPU_MODEL_SLICES_HPP
+#define NPU_MODEL_SLICES_HPP
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 
 #include "npu_cost.hpp"
+#include "npu_isa.h"
 #include "qemu-device/model/src/compute/numerics.h"
+#include "qemu-device/model/src/pace.h"
 
 namespace npu::model {
 
-namespace {
+/// A part of CONV or MATMUL. Its offsets count elements from the first one of the whole command's operands.
+template <class Cmd>
+struct Product {
+  Cmd c;                 ///< dims, padding, flags and activation of the part; its addresses are the whole command's
+  uint64_t in = 0;       ///< input; of a CONV with fewer channels than the whole one: of cells as far apart as there
+  uint64_t wgt = 0;      ///< weights or B
+  uint64_t weights = 0;  ///< elements that it reads from there
+  uint64_t param = 0;    ///< bias
+  uint64_t out = 0;      ///< result and partial sums
+  bool chained = false;  ///< begins with what the slice before left in the result, not with the partial sums
+};
+
+/// A part of a command that reads one or two operands in local memory.
+template <class Cmd>
+struct Pointwise {
+  Cmd c;
+  uint64_t a = 0, b = 0, out = 0;  ///< first elements of the operands and the result
+};
+
+template <class Slice>
+using Each = std::function<bool(const Slice &)>;
+
+/// What a slice may need at most, where the command can be cut that far.
+struct SliceLimits {
+  uint64_t operations = kStepOperations;
+  uint64_t weights = kStepOperations;  ///< elements of weights or of B
+};
+
+namespace slices_detail {
 
 using hw::cost_detail::add;
 using hw::cost_detail::mul;
 
-constexpr uint64_t kFunction = 32;  // operations that a transcendental function counts as
-constexpr uint64_t kResult = 8;     // what an element of a result costs besides its terms
-constexpr uint64_t kCall = 4096;    // what a product costs besides its elements
+inline constexpr uint64_t kFunction = 32;  // operations that a transcendental function counts as
+inline constexpr uint64_t kResult = 8;     // what an element of a result costs besides its terms
+inline constexpr uint64_t kCall = 4096;    // what a product costs besides its elements
 
-uint64_t activation(uint8_t act) { return hw::cost_detail::is_slow(act) ? kFunction : kResult; }
+inline uint64_t activation(uint8_t act) { return hw::cost_detail::is_slow(act) ? kFunction : kResult; }
 
 /// How many units of a cost fit into a limit: at least 1, at most `count`.
-uint64_t fit(uint64_t limit, uint64_t cost, uint64_t count) {
+inline uint64_t fit(uint64_t limit, uint64_t cost, uint64_t count) {
   return std::clamp<uint64_t>(limit / std::max<uint64_t>(cost, 1), 1, count);
 }
 
@@ -37,7 +73,7 @@ void link(Product<Cmd> &s, bool first, bool last) {
 
 /// Moves the first of a window's output cells to `at`: returns how many leading input cells no window needs any more,
 /// and changes the padding to match. Where all windows lie behind the image one cell stays.
-int64_t move_window(int64_t at, int64_t stride, int64_t in, int32_t &pad) {
+inline int64_t move_window(int64_t at, int64_t stride, int64_t in, int32_t &pad) {
   const int64_t start = at * stride - pad;
   const int64_t skipped = std::clamp<int64_t>(start, 0, in - 1);
   pad = static_cast<int32_t>(std::max<int64_t>(skipped - start, -1));
@@ -283,17 +319,19 @@ class MatmulCut {
   const uint64_t product_;  ///< work of one product of the batch
 };
 
-}  // namespace
+}  // namespace slices_detail
 
-void for_slices(const npu_cmd_conv &c, const SliceLimits &limits, const Each<Product<npu_cmd_conv>> &each) {
-  ConvCut(c, limits, each).run();
+/// Each calls `each` for the slices in order, until it returns false.
+inline void for_slices(const npu_cmd_conv &c, const SliceLimits &limits, const Each<Product<npu_cmd_conv>> &each) {
+  slices_detail::ConvCut(c, limits, each).run();
 }
 
-void for_slices(const npu_cmd_matmul &c, const SliceLimits &limits, const Each<Product<npu_cmd_matmul>> &each) {
-  MatmulCut(c, limits, each).run();
+inline void for_slices(const npu_cmd_matmul &c, const SliceLimits &limits, const Each<Product<npu_cmd_matmul>> &each) {
+  slices_detail::MatmulCut(c, limits, each).run();
 }
 
-void for_slices(const npu_cmd_pool &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_pool>> &each) {
+inline void for_slices(const npu_cmd_pool &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_pool>> &each) {
+  using namespace slices_detail;
   const uint64_t cell = mul(add(window_cells(c), kResult), c.c);
   cut_cells(c, limits.operations, cell, [&](const Part &part) {
     Pointwise<npu_cmd_pool> s{c};
@@ -303,7 +341,9 @@ void for_slices(const npu_cmd_pool &c, const SliceLimits &limits, const Each<Poi
   });
 }
 
-void for_slices(const npu_cmd_eltwise &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_eltwise>> &each) {
+inline void for_slices(const npu_cmd_eltwise &c, const SliceLimits &limits,
+                       const Each<Pointwise<npu_cmd_eltwise>> &each) {
+  using namespace slices_detail;
   const uint64_t most = std::max<uint64_t>(limits.operations / activation(c.act), 1);
   unsigned cut = 4;  // dimensions behind it belong to each slice as a whole
   uint64_t inside = 1;
@@ -329,7 +369,8 @@ void for_slices(const npu_cmd_eltwise &c, const SliceLimits &limits, const Each<
   }
 }
 
-void for_slices(const npu_cmd_unary &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_unary>> &each) {
+inline void for_slices(const npu_cmd_unary &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_unary>> &each) {
+  using namespace slices_detail;
   for (uint64_t at = 0, count; at < c.count; at += count) {
     count = fit(limits.operations, activation(c.subop), c.count - at);
     Pointwise<npu_cmd_unary> s{c};
@@ -340,7 +381,9 @@ void for_slices(const npu_cmd_unary &c, const SliceLimits &limits, const Each<Po
 }
 
 /// A row is never cut: its sum is one.
-void for_slices(const npu_cmd_softmax &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_softmax>> &each) {
+inline void for_slices(const npu_cmd_softmax &c, const SliceLimits &limits,
+                       const Each<Pointwise<npu_cmd_softmax>> &each) {
+  using namespace slices_detail;
   for (uint64_t row = 0, count; row < c.rows; row += count) {
     count = fit(limits.operations, mul(kFunction, c.cols), c.rows - row);
     Pointwise<npu_cmd_softmax> s{c};
@@ -351,3 +394,5 @@ void for_slices(const npu_cmd_softmax &c, const SliceLimits &limits, const Each<
 }
 
 }  // namespace npu::model
+
+#endif  // NPU_MODEL_SLICES_HPP
