@@ -42,6 +42,22 @@ def isa_flags(spec):
     return {c["flags"] for c in spec["commands"] if "flags" in c}
 
 
+# What a field may hold by itself, as npu.json says it -> hw::Legal.
+LEGAL = {"not 0": "NotZero", "0": "Zero", "F32": "Float32", "NONE to TANH": "FusedAct", "of whole bytes": "WholeBytes",
+         "below SEMAPHORES": "Semaphore"}
+
+
+def legal(spec, c, f):
+    """The initialisers of a field's rule; the last one is the flag that gives the field a meaning."""
+    rule = f.get("legal")
+    if rule is None:
+        return ""
+    if rule.startswith("0 without "):
+        prefix = next(e["prefix"] for e in spec["flags"] if e["name"] == c["flags"])
+        return f", Legal::ZeroWithout, {prefix}{rule.removeprefix('0 without ')}"
+    return f", Legal::{LEGAL[rule]}"
+
+
 def comment(text):
     return f"  /* {text} */" if text else ""
 
@@ -70,7 +86,8 @@ def emit_struct(name, fields, size, doc):
     for f in layout(fields, size):
         base, count = split_type(f["type"])
         suffix = f"[{count}]" if "[" in f["type"] else ""
-        lines.append(f"\t{CTYPES[base]} {f['name']}{suffix};{comment(f['doc'])}")
+        rule = f"legal: {f['legal']}" if "legal" in f else ""
+        lines.append(f"\t{CTYPES[base]} {f['name']}{suffix};{comment('; '.join(filter(None, [f['doc'], rule])))}")
     lines.append("};")
     lines.append(f'NPU_HW_ASSERT(sizeof(struct {name}) == {size}, "{name}: size");')
     for f in fields:
@@ -181,6 +198,9 @@ struct EnumValue {
   uint64_t value;
 };
 
+/// What a field may hold by itself. Relations between fields are the chip's (docs/hardware.md section 6.1).
+enum class Legal : uint8_t { Any, NotZero, Zero, ZeroWithout, Float32, FusedAct, WholeBytes, Semaphore };
+
 /// A field of a command. `values` names its values, if it has names.
 struct Field {
   std::string_view name;
@@ -188,6 +208,8 @@ struct Field {
   FieldType type;
   uint8_t count;
   std::span<const EnumValue> values;
+  Legal legal = Legal::Any;
+  uint16_t flag = 0;  ///< ZeroWithout: the flag that gives the field a meaning
 };
 
 enum class EngineKind : uint8_t { Tiu, Gdma, Any };
@@ -273,10 +295,12 @@ def isa_hpp(spec):
         if not c["fields"]:
             continue
         rows = []
+        if [f["offset"] for f in c["fields"]] != sorted(f["offset"] for f in c["fields"]):
+            raise SystemExit(f"npu.json: fields of {c['name']} are not in the order of their offsets, as errors are")
         for f in c["fields"]:
             base, count = split_type(f["type"])
             values = "k_" + f["enum"] if "enum" in f else "{}"
-            rows.append(f'    {{"{f["name"]}", {f["offset"]}, FieldType::{base.upper()}, {count}, {values}}},')
+            rows.append(f'    {{"{f["name"]}", {f["offset"]}, FieldType::{base.upper()}, {count}, {values}{legal(spec, c, f)}}},')
         out += f"inline constexpr Field kFields_{c['name']}[] = {{\n" + "\n".join(rows) + "\n};\n"
     out += "\ninline constexpr Command kCommands[] = {\n"
     for c in spec["commands"]:
@@ -489,9 +513,9 @@ def doc_tables(spec):
             text += f" `flags`: `{c['flags']}`, mask {c['flags_allowed']} allowed."
         text += "\n\n"
         if c["fields"]:
-            text += table(["offset", "field", "type", "meaning"],
+            text += table(["offset", "field", "type", "legal", "meaning"],
                           [[f["offset"], f"`{f['name']}`", f["type"] + (f" ({f['enum']})" if "enum" in f else ""),
-                            f["doc"]] for f in c["fields"]]) + "\n"
+                            f.get("legal", ""), f["doc"]] for f in c["fields"]]) + "\n"
         if "operands" in c:
             text += table(["operand", "first element", "elements", "access"],
                           [operand_row(o) for o in c["operands"]]) + "\n"

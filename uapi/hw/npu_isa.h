@@ -123,8 +123,8 @@ struct npu_cmd_sem_signal {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t sem;  /* semaphore, below SEMAPHORES */
-	uint32_t value;  /* increment, not 0; the semaphore saturates */
+	uint32_t sem;  /* semaphore; legal: below SEMAPHORES */
+	uint32_t value;  /* increment; the semaphore saturates; legal: not 0 */
 	uint8_t pad1[104];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_sem_signal) == 128, "npu_cmd_sem_signal: size");
@@ -144,8 +144,8 @@ struct npu_cmd_sem_wait {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t sem;  /* semaphore, below SEMAPHORES */
-	uint32_t value;  /* threshold, not 0 */
+	uint32_t sem;  /* semaphore; legal: below SEMAPHORES */
+	uint32_t value;  /* threshold; legal: not 0 */
 	uint8_t pad1[104];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_sem_wait) == 128, "npu_cmd_sem_wait: size");
@@ -167,36 +167,36 @@ struct npu_cmd_conv {
 	uint8_t pad0[4];  /* 0 */
 	uint32_t in_addr;  /* input [n][ih][iw][ic], local */
 	uint32_t out_addr;  /* output [n][oh][ow][oc], local; may equal psum_addr, must not overlap otherwise */
-	uint32_t psum_addr;  /* PSUM_IN: accumulators, local; else 0 */
-	uint8_t in_dtype;  /* F32 (U8 reserved) */
-	uint8_t wgt_dtype;  /* F32 (S8 reserved) */
-	uint8_t out_dtype;  /* F32 */
-	uint8_t act;  /* fused activation, NONE to TANH */
+	uint32_t psum_addr;  /* accumulators, local; legal: 0 without PSUM_IN */
+	uint8_t in_dtype;  /* U8 is reserved; legal: F32 */
+	uint8_t wgt_dtype;  /* S8 is reserved; legal: F32 */
+	uint8_t out_dtype;  /* legal: F32 */
+	uint8_t act;  /* fused activation; legal: NONE to TANH */
 	uint64_t wgt_offset;  /* weights */
-	uint64_t param_offset;  /* bias; 0 without BIAS */
+	uint64_t param_offset;  /* bias; legal: 0 without BIAS */
 	uint8_t wgt_region;  /* region of the weights, or NPU_REGION_LOCAL */
-	uint8_t param_region;  /* region of the bias, or NPU_REGION_LOCAL; 0 without BIAS */
+	uint8_t param_region;  /* region of the bias, or NPU_REGION_LOCAL; legal: 0 without BIAS */
 	uint8_t pad1[2];  /* 0 */
-	uint32_t n;  /* batch */
-	uint32_t ih;  /* input rows */
-	uint32_t iw;  /* input columns */
-	uint32_t ic;  /* input channels, all groups */
-	uint32_t oc;  /* output channels, all groups */
-	uint32_t oh;  /* output rows; any number, padding below is implied */
-	uint32_t ow;  /* output columns, likewise */
-	uint16_t kh;  /* kernel rows */
-	uint16_t kw;  /* kernel columns */
-	uint16_t sh;  /* stride */
-	uint16_t sw;
-	uint16_t dh;  /* dilation, 1: none */
-	uint16_t dw;
-	uint32_t groups;  /* divides ic and oc */
+	uint32_t n;  /* batch; legal: not 0 */
+	uint32_t ih;  /* input rows; legal: not 0 */
+	uint32_t iw;  /* input columns; legal: not 0 */
+	uint32_t ic;  /* input channels, all groups; legal: not 0 */
+	uint32_t oc;  /* output channels, all groups; legal: not 0 */
+	uint32_t oh;  /* output rows; any number, padding below is implied; legal: not 0 */
+	uint32_t ow;  /* output columns, likewise; legal: not 0 */
+	uint16_t kh;  /* kernel rows; legal: not 0 */
+	uint16_t kw;  /* kernel columns; legal: not 0 */
+	uint16_t sh;  /* stride; legal: not 0 */
+	uint16_t sw;  /* legal: not 0 */
+	uint16_t dh;  /* dilation, 1: none; legal: not 0 */
+	uint16_t dw;  /* legal: not 0 */
+	uint32_t groups;  /* divides ic and oc; legal: not 0 */
 	int32_t pad_t;  /* zero rows above the image, may be negative (rows skipped) */
 	int32_t pad_l;  /* zero columns left of the image, likewise */
 	float act_a;  /* activation parameter a; 0 where unused */
 	float act_b;  /* activation parameter b; 0 where unused */
-	int32_t in_zp;  /* reserved (int8): input zero point, value of padding; 0 for F32 */
-	int32_t out_zp;  /* reserved (int8): output zero point; 0 for F32 */
+	int32_t in_zp;  /* reserved (int8): input zero point, value of padding; legal: 0 */
+	int32_t out_zp;  /* reserved (int8): output zero point; legal: 0 */
 	uint8_t pad2[8];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_conv) == 128, "npu_cmd_conv: size");
@@ -247,27 +247,27 @@ struct npu_cmd_matmul {
 	uint8_t pad0[4];  /* 0 */
 	uint32_t in_addr;  /* A, local */
 	uint32_t out_addr;  /* result, local; may equal psum_addr, must not overlap otherwise */
-	uint32_t psum_addr;  /* PSUM_IN: accumulators, local; else 0 */
-	uint8_t in_dtype;  /* F32 (U8 reserved) */
-	uint8_t wgt_dtype;  /* F32 (S8 reserved) */
-	uint8_t out_dtype;  /* F32 */
-	uint8_t act;  /* fused activation, NONE to TANH */
+	uint32_t psum_addr;  /* accumulators, local; legal: 0 without PSUM_IN */
+	uint8_t in_dtype;  /* U8 is reserved; legal: F32 */
+	uint8_t wgt_dtype;  /* S8 is reserved; legal: F32 */
+	uint8_t out_dtype;  /* legal: F32 */
+	uint8_t act;  /* fused activation; legal: NONE to TANH */
 	uint64_t wgt_offset;  /* B */
-	uint64_t param_offset;  /* bias; 0 without BIAS */
+	uint64_t param_offset;  /* bias; legal: 0 without BIAS */
 	uint8_t wgt_region;  /* region of B, or NPU_REGION_LOCAL */
-	uint8_t param_region;  /* region of the bias, or NPU_REGION_LOCAL; 0 without BIAS */
+	uint8_t param_region;  /* region of the bias, or NPU_REGION_LOCAL; legal: 0 without BIAS */
 	uint8_t pad1[2];  /* 0 */
-	uint32_t batch;  /* batch */
-	uint32_t m;  /* rows of A */
-	uint32_t k;  /* inner size */
-	uint32_t n;  /* columns of B */
+	uint32_t batch;  /* batch; legal: not 0 */
+	uint32_t m;  /* rows of A; legal: not 0 */
+	uint32_t k;  /* inner size; legal: not 0 */
+	uint32_t n;  /* columns of B; legal: not 0 */
 	uint32_t a_batch_stride;  /* elements from one A to the next; 0: the same A for all */
 	uint32_t b_batch_stride;  /* elements from one B to the next; 0: the same B for all */
 	uint8_t pad2[28];  /* 0 */
 	float act_a;  /* activation parameter a; 0 where unused */
 	float act_b;  /* activation parameter b; 0 where unused */
-	int32_t in_zp;  /* reserved (int8); 0 for F32 */
-	int32_t out_zp;  /* reserved (int8); 0 for F32 */
+	int32_t in_zp;  /* reserved (int8); legal: 0 */
+	int32_t out_zp;  /* reserved (int8); legal: 0 */
 	uint8_t pad3[8];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_matmul) == 128, "npu_cmd_matmul: size");
@@ -309,26 +309,26 @@ struct npu_cmd_pool {
 	uint32_t in_addr;  /* input [n][ih][iw][c], local */
 	uint32_t out_addr;  /* output [n][oh][ow][c], local, no overlap */
 	uint8_t pad1[4];  /* 0 */
-	uint8_t dtype;  /* F32 */
+	uint8_t dtype;  /* legal: F32 */
 	uint8_t pad2[23];  /* 0 */
-	uint32_t n;  /* batch */
-	uint32_t ih;  /* input rows */
-	uint32_t iw;  /* input columns */
-	uint32_t c;  /* channels */
+	uint32_t n;  /* batch; legal: not 0 */
+	uint32_t ih;  /* input rows; legal: not 0 */
+	uint32_t iw;  /* input columns; legal: not 0 */
+	uint32_t c;  /* channels; legal: not 0 */
 	uint8_t pad3[4];  /* 0 */
-	uint32_t oh;  /* output rows */
-	uint32_t ow;  /* output columns */
-	uint16_t kh;  /* window rows */
-	uint16_t kw;  /* window columns */
-	uint16_t sh;  /* stride */
-	uint16_t sw;
-	uint16_t dh;  /* dilation, 1: none */
-	uint16_t dw;
+	uint32_t oh;  /* output rows; legal: not 0 */
+	uint32_t ow;  /* output columns; legal: not 0 */
+	uint16_t kh;  /* window rows; legal: not 0 */
+	uint16_t kw;  /* window columns; legal: not 0 */
+	uint16_t sh;  /* stride; legal: not 0 */
+	uint16_t sw;  /* legal: not 0 */
+	uint16_t dh;  /* dilation, 1: none; legal: not 0 */
+	uint16_t dw;  /* legal: not 0 */
 	uint8_t pad4[4];  /* 0 */
 	int32_t pad_t;  /* padding rows above; may be negative */
 	int32_t pad_l;  /* padding columns left; may be negative */
-	int32_t pad_b;  /* COUNT_PAD: padding rows below that count; else 0 */
-	int32_t pad_r;  /* COUNT_PAD: padding columns right that count; else 0 */
+	int32_t pad_b;  /* padding rows below that count; legal: 0 without COUNT_PAD */
+	int32_t pad_r;  /* padding columns right that count; legal: 0 without COUNT_PAD */
 	uint8_t pad5[16];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_pool) == 128, "npu_cmd_pool: size");
@@ -368,13 +368,13 @@ struct npu_cmd_eltwise {
 	uint32_t a_addr;  /* operand a, local */
 	uint32_t b_addr;  /* operand b, local; 0 with B_IMM */
 	uint32_t out_addr;  /* result, local */
-	uint8_t dtype;  /* F32 */
+	uint8_t dtype;  /* legal: F32 */
 	uint8_t pad1[2];  /* 0 */
-	uint8_t act;  /* fused activation, NONE to TANH */
-	uint32_t dims[5];  /* outermost first, unused leading ones are 1 */
+	uint8_t act;  /* fused activation; legal: NONE to TANH */
+	uint32_t dims[5];  /* outermost first, unused leading ones are 1; legal: not 0 */
 	uint32_t a_stride[5];  /* elements */
 	uint32_t b_stride[5];  /* elements */
-	float imm;  /* B_IMM: operand b; else 0 */
+	float imm;  /* operand b; legal: 0 without B_IMM */
 	uint8_t pad2[8];  /* 0 */
 	float act_a;  /* activation parameter a; 0 where unused */
 	float act_b;  /* activation parameter b; 0 where unused */
@@ -408,10 +408,10 @@ struct npu_cmd_unary {
 	uint8_t pad0[4];  /* 0 */
 	uint32_t in_addr;  /* input, local */
 	uint32_t out_addr;  /* output, local; equal to in_addr or no overlap */
-	uint32_t count;  /* elements */
-	uint8_t in_dtype;  /* F32 */
+	uint32_t count;  /* elements; legal: not 0 */
+	uint8_t in_dtype;  /* legal: F32 */
 	uint8_t pad1[1];  /* 0 */
-	uint8_t out_dtype;  /* F32 */
+	uint8_t out_dtype;  /* legal: F32 */
 	uint8_t pad2[73];  /* 0 */
 	float act_a;  /* parameter a; 0 where unused */
 	float act_b;  /* parameter b; 0 where unused */
@@ -441,10 +441,10 @@ struct npu_cmd_softmax {
 	uint8_t pad0[4];  /* 0 */
 	uint32_t in_addr;  /* input, local */
 	uint32_t out_addr;  /* output, local; equal to in_addr or no overlap */
-	uint32_t rows;
-	uint8_t dtype;  /* F32 */
+	uint32_t rows;  /* legal: not 0 */
+	uint8_t dtype;  /* legal: F32 */
 	uint8_t pad1[3];  /* 0 */
-	uint32_t cols;
+	uint32_t cols;  /* legal: not 0 */
 	uint8_t pad2[92];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_softmax) == 128, "npu_cmd_softmax: size");
@@ -600,10 +600,10 @@ struct npu_cmd_copy {
 	uint64_t dst_offset;  /* of the first element */
 	uint8_t src_region;  /* region, or NPU_REGION_LOCAL */
 	uint8_t dst_region;  /* region, or NPU_REGION_LOCAL */
-	uint8_t src_dtype;  /* element type */
-	uint8_t dst_dtype;  /* the same; a cast is reserved (NPU_FEATURE_CAST) */
+	uint8_t src_dtype;  /* element type; legal: of whole bytes */
+	uint8_t dst_dtype;  /* the same; a cast is reserved (NPU_FEATURE_CAST); legal: of whole bytes */
 	uint8_t pad1[4];  /* 0 */
-	uint32_t dims[6];  /* outermost first, unused leading ones are 1, none is 0; their product is below 2^32 */
+	uint32_t dims[6];  /* outermost first, unused leading ones are 1; their product is below 2^32; legal: not 0 */
 	int32_t src_stride[6];  /* elements, may be 0 or negative */
 	int32_t dst_stride[6];  /* elements; destination elements must not overlap (last write wins) */
 	uint8_t pad2[16];  /* 0 */
@@ -637,9 +637,9 @@ struct npu_cmd_fill {
 	uint8_t pad1[1];  /* 0 */
 	uint8_t dst_region;  /* region, or NPU_REGION_LOCAL */
 	uint8_t pad2[1];  /* 0 */
-	uint8_t dst_dtype;  /* element type */
+	uint8_t dst_dtype;  /* element type; legal: of whole bytes */
 	uint8_t pad3[4];  /* 0 */
-	uint32_t dims[6];  /* as COPY */
+	uint32_t dims[6];  /* as COPY; legal: not 0 */
 	uint8_t pad4[24];  /* 0 */
 	int32_t dst_stride[6];  /* as COPY */
 	uint8_t pad5[16];  /* 0 */

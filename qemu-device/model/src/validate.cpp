@@ -75,106 +75,46 @@ Error check_encoding(const Command &c, unsigned engine) {
 
 // ---- fields ----
 
-/// A rule for a field, or for each of a run of equal fields that follow each other.
-struct Rule {
-  enum Kind : uint8_t { NotZero, Float32, FusedAct, ZeroWithout, Zero, CopyType } kind;
-  uint8_t offset;
-  uint8_t bytes;
-  uint8_t count = 1;
-  uint16_t flag = 0;  ///< ZeroWithout: the flag that gives the field a meaning
-};
-
 uint64_t field(const Command &c, unsigned offset, unsigned bytes) {
   uint64_t v = 0;
   std::memcpy(&v, c.bytes + offset, bytes);
   return v;
 }
 
-bool obeys(const Rule &r, const Command &c, uint64_t v) {
-  switch (r.kind) {
-    case Rule::NotZero:
+bool obeys(const hw::Field &f, uint16_t flags, uint64_t v) {
+  switch (f.legal) {
+    case hw::Legal::Any:
+      return true;
+    case hw::Legal::NotZero:
       return v != 0;
-    case Rule::Float32:
-      return v == NPU_DTYPE_F32;
-    case Rule::FusedAct:
-      return v <= NPU_ACT_TANH;
-    case Rule::ZeroWithout:
-      return v == 0 || (c.head().flags & r.flag);
-    case Rule::Zero:
+    case hw::Legal::Zero:
       return v == 0;
-    case Rule::CopyType:
+    case hw::Legal::ZeroWithout:
+      return v == 0 || (flags & f.flag);
+    case hw::Legal::Float32:
+      return v == NPU_DTYPE_F32;
+    case hw::Legal::FusedAct:
+      return v <= NPU_ACT_TANH;
+    case hw::Legal::WholeBytes:
       return dtype_bytes(static_cast<uint8_t>(v)) != 0;
+    case hw::Legal::Semaphore:
+      return v < NPU_MAX_SEMAPHORES;
   }
   return false;
 }
 
-Error check_rules(std::span<const Rule> rules, const Command &c) {
-  for (const Rule &r : rules)
-    for (unsigned i = 0; i < r.count; ++i) {
-      const unsigned at = r.offset + i * r.bytes;
-      if (!obeys(r, c, field(c, at, r.bytes))) return bad_field(at);
-    }
+/// What each field may hold by itself.
+Error check_fields(const Command &c) {
+  for (const hw::Field &f : known(c.head().opcode).command->fields) {
+    if (f.legal == hw::Legal::Any) continue;
+    const unsigned bytes = hw::field_bytes(f.type);
+    for (unsigned at = f.offset; at < f.offset + f.count * bytes; at += bytes)
+      if (!obeys(f, c.head().flags, field(c, at, bytes))) return bad_field(at);
+  }
   return {};
 }
 
-#define AT(type, member) static_cast<uint8_t>(offsetof(type, member)), sizeof(type::member)
-
-constexpr Rule kConvRules[] = {
-    {Rule::ZeroWithout, AT(npu_cmd_conv, psum_addr), 1, NPU_CONV_PSUM_IN},
-    {Rule::Float32, AT(npu_cmd_conv, in_dtype), 3},
-    {Rule::FusedAct, AT(npu_cmd_conv, act)},
-    {Rule::ZeroWithout, AT(npu_cmd_conv, param_offset), 1, NPU_CONV_BIAS},
-    {Rule::ZeroWithout, AT(npu_cmd_conv, param_region), 1, NPU_CONV_BIAS},
-    {Rule::NotZero, AT(npu_cmd_conv, n), 7},   // n, ih, iw, ic, oc, oh, ow
-    {Rule::NotZero, AT(npu_cmd_conv, kh), 6},  // kh, kw, sh, sw, dh, dw
-    {Rule::NotZero, AT(npu_cmd_conv, groups)},
-    {Rule::Zero, AT(npu_cmd_conv, in_zp), 2},
-};
-constexpr Rule kMatmulRules[] = {
-    {Rule::ZeroWithout, AT(npu_cmd_matmul, psum_addr), 1, NPU_CONV_PSUM_IN},
-    {Rule::Float32, AT(npu_cmd_matmul, in_dtype), 3},
-    {Rule::FusedAct, AT(npu_cmd_matmul, act)},
-    {Rule::ZeroWithout, AT(npu_cmd_matmul, param_offset), 1, NPU_CONV_BIAS},
-    {Rule::ZeroWithout, AT(npu_cmd_matmul, param_region), 1, NPU_CONV_BIAS},
-    {Rule::NotZero, AT(npu_cmd_matmul, batch), 4},  // batch, m, k, n
-    {Rule::Zero, AT(npu_cmd_matmul, in_zp), 2},
-};
-constexpr Rule kPoolRules[] = {
-    {Rule::Float32, AT(npu_cmd_pool, dtype)}, {Rule::NotZero, AT(npu_cmd_pool, n), 4},  // n, ih, iw, c
-    {Rule::NotZero, AT(npu_cmd_pool, oh), 2},                                           // oh, ow
-    {Rule::NotZero, AT(npu_cmd_pool, kh), 6}, {Rule::ZeroWithout, AT(npu_cmd_pool, pad_b), 2, NPU_POOLF_COUNT_PAD},
-};
-constexpr Rule kEltwiseRules[] = {
-    {Rule::Float32, AT(npu_cmd_eltwise, dtype)},
-    {Rule::FusedAct, AT(npu_cmd_eltwise, act)},
-    {Rule::NotZero, static_cast<uint8_t>(offsetof(npu_cmd_eltwise, dims)), 4, 5},
-    {Rule::ZeroWithout, AT(npu_cmd_eltwise, imm), 1, NPU_ELTWISEF_B_IMM},
-};
-constexpr Rule kImmediateRules[] = {
-    {Rule::Zero, AT(npu_cmd_eltwise, b_addr)},
-    {Rule::Zero, static_cast<uint8_t>(offsetof(npu_cmd_eltwise, b_stride)), 4, 5},
-};
-constexpr Rule kUnaryRules[] = {
-    {Rule::NotZero, AT(npu_cmd_unary, count)},
-    {Rule::Float32, AT(npu_cmd_unary, in_dtype)},
-    {Rule::Float32, AT(npu_cmd_unary, out_dtype)},
-};
-constexpr Rule kSoftmaxRules[] = {
-    {Rule::NotZero, AT(npu_cmd_softmax, rows)},
-    {Rule::Float32, AT(npu_cmd_softmax, dtype)},
-    {Rule::NotZero, AT(npu_cmd_softmax, cols)},
-};
-constexpr Rule kCopyRules[] = {
-    {Rule::CopyType, AT(npu_cmd_copy, src_dtype)},
-    {Rule::CopyType, AT(npu_cmd_copy, dst_dtype)},
-    {Rule::NotZero, static_cast<uint8_t>(offsetof(npu_cmd_copy, dims)), 4, 6},
-};
-constexpr Rule kFillRules[] = {
-    {Rule::CopyType, AT(npu_cmd_fill, dst_dtype)},
-    {Rule::NotZero, static_cast<uint8_t>(offsetof(npu_cmd_fill, dims)), 4, 6},
-};
-
-#undef AT
+// ---- relations between fields ----
 
 /// Parameters of an activation; in every command that has one they lie at the same place.
 Error check_act(const Command &c, uint8_t act) {
@@ -249,6 +189,43 @@ Error check_dims(const uint32_t (&dims)[6]) {
   return n >> 32 ? bad_field(offsetof(npu_cmd_copy, dims)) : Error{};
 }
 
+/// Most commands have none.
+template <class Cmd>
+Error check_relations(const Cmd &, const Command &) {
+  return {};
+}
+
+Error check_relations(const npu_cmd_conv &c, const Command &bytes) {
+  if (c.ic % c.groups || c.oc % c.groups) return bad_field(offsetof(npu_cmd_conv, groups));
+  return check_product(bytes, c.act);
+}
+
+Error check_relations(const npu_cmd_matmul &c, const Command &bytes) { return check_product(bytes, c.act); }
+
+Error check_relations(const npu_cmd_pool &c, const Command &) { return check_windows(c); }
+
+Error check_relations(const npu_cmd_eltwise &c, const Command &bytes) {
+  if (c.flags & NPU_ELTWISEF_B_IMM) {
+    if (c.b_addr) return bad_field(offsetof(npu_cmd_eltwise, b_addr));
+    for (unsigned i = 0; i < std::size(c.b_stride); ++i)
+      if (c.b_stride[i]) return bad_field(offsetof(npu_cmd_eltwise, b_stride) + i * sizeof c.b_stride[i]);
+  }
+  return check_act(bytes, c.act);
+}
+
+Error check_relations(const npu_cmd_unary &c, const Command &bytes) { return check_act(bytes, c.subop); }
+
+Error check_relations(const npu_cmd_copy &c, const Command &) {
+  if (c.dst_dtype != c.src_dtype) return bad_field(offsetof(npu_cmd_copy, dst_dtype));
+  return check_dims(c.dims);
+}
+
+Error check_relations(const npu_cmd_fill &c, const Command &) {
+  const uint32_t size = dtype_bytes(c.dst_dtype);
+  if (size < 8 && c.value >> (size * 8)) return bad_field(offsetof(npu_cmd_fill, value));
+  return check_dims(c.dims);
+}
+
 // ---- operands ----
 
 /// Places operands and checks them: first all local ones, then those in regions.
@@ -318,71 +295,15 @@ class Placer {
   bool outside_[Operands::kCount] = {};  // of what 64 bits hold
 };
 
-// ---- the fields of each command ----
-
-Error check(const npu_cmd_conv &c, const Command &bytes) {
-  if (Error e = check_rules(kConvRules, bytes)) return e;
-  if (c.ic % c.groups || c.oc % c.groups) return bad_field(offsetof(npu_cmd_conv, groups));
-  return check_product(bytes, c.act);
-}
-
-Error check(const npu_cmd_matmul &c, const Command &bytes) {
-  if (Error e = check_rules(kMatmulRules, bytes)) return e;
-  return check_product(bytes, c.act);
-}
-
-Error check(const npu_cmd_pool &c, const Command &bytes) {
-  if (Error e = check_rules(kPoolRules, bytes)) return e;
-  return check_windows(c);
-}
-
-Error check(const npu_cmd_eltwise &c, const Command &bytes) {
-  if (Error e = check_rules(kEltwiseRules, bytes)) return e;
-  if (c.flags & NPU_ELTWISEF_B_IMM)
-    if (Error e = check_rules(kImmediateRules, bytes)) return e;
-  return check_act(bytes, c.act);
-}
-
-Error check(const npu_cmd_unary &c, const Command &bytes) {
-  if (Error e = check_rules(kUnaryRules, bytes)) return e;
-  return check_act(bytes, c.subop);
-}
-
-Error check(const npu_cmd_softmax &, const Command &bytes) { return check_rules(kSoftmaxRules, bytes); }
-
-Error check(const npu_cmd_copy &c, const Command &bytes) {
-  if (Error e = check_rules(kCopyRules, bytes)) return e;
-  if (c.dst_dtype != c.src_dtype) return bad_field(offsetof(npu_cmd_copy, dst_dtype));
-  return check_dims(c.dims);
-}
-
-Error check(const npu_cmd_fill &c, const Command &bytes) {
-  if (Error e = check_rules(kFillRules, bytes)) return e;
-  const uint32_t size = dtype_bytes(c.dst_dtype);
-  if (size < 8 && c.value >> (size * 8)) return bad_field(offsetof(npu_cmd_fill, value));
-  return check_dims(c.dims);
-}
-
-Error check_semaphore(const Command &bytes) {
-  const auto c = hw::decode<npu_cmd_sem_wait>(bytes.bytes);
-  static_assert(offsetof(npu_cmd_sem_signal, sem) == offsetof(npu_cmd_sem_wait, sem));
-  static_assert(offsetof(npu_cmd_sem_signal, value) == offsetof(npu_cmd_sem_wait, value));
-  if (c.sem >= NPU_MAX_SEMAPHORES) return bad_field(offsetof(npu_cmd_sem_wait, sem));
-  return c.value ? Error{} : bad_field(offsetof(npu_cmd_sem_wait, value));
-}
-
-Error check_fields(const Command &command) {
-  Error e;
-  if (hw::visit(command.bytes, [&](const auto &c) { e = check(c, command); })) return e;
-  return command.head().opcode == NPU_OP_NOP ? Error{} : check_semaphore(command);
-}
-
 }  // namespace
 
 Error check_command(const Command &command, unsigned engine, const Job &job, uint32_t lmem_bytes, Operands &operands) {
   operands = {};
   if (Error e = check_encoding(command, engine)) return e;
   if (Error e = check_fields(command)) return e;
+  Error relation;
+  hw::visit(command.bytes, [&](const auto &c) { relation = check_relations(c, command); });
+  if (relation) return relation;
   Placer placer(job, lmem_bytes, operands);
   placer.place(hw::operands_of(command.bytes));
   return placer.check();
