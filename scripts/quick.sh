@@ -24,7 +24,9 @@ changed() {
 label() {
     case $1 in
         uapi/*) echo "abi chip libnpu" ;;
-        qemu-device/model/* | tests/unit/model/* | tests/unit/compute/* | tests/fuzz/*chip*) echo chip ;;
+        qemu-device/model/* | tests/unit/model/* | tests/unit/compute/* | tests/unit/commands/* | tests/fuzz/*chip*)
+            echo chip
+            ;;
         qemu-device/qemu/*) echo qemu ;;
         kernel/*) echo driver ;;
         libnpu/include/* | runtime/include/*) echo "abi libnpu runtime" ;;

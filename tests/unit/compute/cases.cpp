@@ -95,12 +95,6 @@ Values Random::values(size_t count, float size) {
   return v;
 }
 
-size_t EltwiseCase::outputs() const {
-  size_t n = 1;
-  for (const uint32_t d : c.dims) n *= d;
-  return n;
-}
-
 void random_activation(Random &r, uint8_t &act, float &a, float &b) {
   act = static_cast<uint8_t>(r.range(NPU_ACT_NONE, NPU_ACT_TANH));
   if (act == NPU_ACT_CLIP) {
@@ -160,65 +154,6 @@ MatmulCase random_matmul(Random &r) {
   return t;
 }
 
-PoolCase random_pool(Random &r) {
-  PoolCase t;
-  npu_cmd_pool &c = t.c;
-  c.n = r.range(1, 3);
-  c.ih = r.range(1, 16);
-  c.iw = r.range(1, 16);
-  c.c = r.range(1, 70);
-  c.kh = r.range(1, 7);
-  c.kw = r.range(1, 7);
-  c.sh = r.range(1, 4);
-  c.sw = r.range(1, 4);
-  c.dh = r.chance(3) ? r.range(1, 3) : 1;
-  c.dw = r.chance(3) ? r.range(1, 3) : 1;
-  // Every window has a cell inside the image: its first row or, with padding above, its last lies there.
-  c.pad_t = r.chance(5) ? -r.range(0, c.ih - 1) : r.range(0, (c.kh - 1) * c.dh);
-  c.pad_l = r.chance(5) ? -r.range(0, c.iw - 1) : r.range(0, (c.kw - 1) * c.dw);
-  if (c.dh > 1) c.pad_t = std::min(c.pad_t, 0);
-  if (c.dw > 1) c.pad_l = std::min(c.pad_l, 0);
-  c.oh = 1 + r.range(0, (c.ih - 1 + c.pad_t) / c.sh);
-  c.ow = 1 + r.range(0, (c.iw - 1 + c.pad_l) / c.sw);
-  c.subop = r.chance(2) ? NPU_POOL_MAX : NPU_POOL_AVG;
-  if (c.subop == NPU_POOL_AVG && r.chance(2)) {
-    c.flags = NPU_POOLF_COUNT_PAD;
-    c.pad_b = r.range(0, 5);
-    c.pad_r = r.range(0, 5);
-  }
-  t.in = r.values(size_t{c.n} * c.ih * c.iw * c.c, 3);
-  return t;
-}
-
-EltwiseCase random_eltwise(Random &r) {
-  EltwiseCase t;
-  npu_cmd_eltwise &c = t.c;
-  c.subop = static_cast<uint8_t>(r.range(NPU_ELTWISE_ADD, NPU_ELTWISE_MIN));
-  const int rank = r.range(1, 5);
-  for (int d = 0; d < 5; ++d) c.dims[d] = d < 5 - rank ? 1 : (d == 4 ? r.range(1, 40) : r.range(1, 6));
-  const auto operand = [&](uint32_t(&stride)[5]) {
-    // Dense, with gaps, or broadcast along some dimensions.
-    uint32_t step = 1;
-    for (int d = 4; d >= 0; --d) {
-      stride[d] = r.chance(4) ? 0 : step;
-      if (stride[d]) step *= c.dims[d];
-      if (r.chance(5)) step += r.range(1, 3);
-    }
-    size_t last = 0;
-    for (int d = 0; d < 5; ++d) last += size_t{c.dims[d] - 1} * stride[d];
-    return r.values(last + 1, 3);
-  };
-  t.a = operand(c.a_stride);
-  if (r.chance(4)) {
-    c.flags = NPU_ELTWISEF_B_IMM;
-    c.imm = r.real(-2, 2);
-  } else {
-    t.b = operand(c.b_stride);
-  }
-  random_activation(r, c.act, c.act_a, c.act_b);
-  return t;
-}
-
 Values run(model::Backend &backend, const ConvCase &t, const Origin &origin, bool in_place) {
   Source wgt{t.wgt};
   return run_sums(t, in_place, [&](const void *bias, const void *psum, void *out) {
@@ -233,18 +168,6 @@ Values run(model::Backend &backend, const MatmulCase &t, const Origin &origin, b
   });
 }
 
-Values run(model::Backend &backend, const PoolCase &t) {
-  Values out(t.outputs(), std::numeric_limits<float>::quiet_NaN());
-  backend.run(t.c, t.in.data(), out.data());
-  return out;
-}
-
-Values run(model::Backend &backend, const EltwiseCase &t) {
-  Values out(t.outputs(), std::numeric_limits<float>::quiet_NaN());
-  backend.run(t.c, t.a.data(), data_or_null(t.b, !(t.c.flags & NPU_ELTWISEF_B_IMM)), out.data());
-  return out;
-}
-
 std::string describe(const npu_cmd_conv &c) {
   std::ostringstream s;
   s << "conv n=" << c.n << " in=" << c.ih << 'x' << c.iw << 'x' << c.ic << " out=" << c.oh << 'x' << c.ow << 'x' << c.oc
@@ -257,21 +180,6 @@ std::string describe(const npu_cmd_matmul &c) {
   std::ostringstream s;
   s << "matmul batch=" << c.batch << " m=" << c.m << " k=" << c.k << " n=" << c.n << " strides=" << c.a_batch_stride
     << ',' << c.b_batch_stride << " flags=" << c.flags << " act=" << int{c.act};
-  return s.str();
-}
-
-std::string describe(const npu_cmd_pool &c) {
-  std::ostringstream s;
-  s << "pool " << int{c.subop} << " n=" << c.n << " in=" << c.ih << 'x' << c.iw << 'x' << c.c << " out=" << c.oh << 'x'
-    << c.ow << " k=" << c.kh << 'x' << c.kw << " s=" << c.sh << 'x' << c.sw << " d=" << c.dh << 'x' << c.dw
-    << " pads=" << c.pad_t << ',' << c.pad_l << ',' << c.pad_b << ',' << c.pad_r << " flags=" << c.flags;
-  return s.str();
-}
-
-std::string describe(const npu_cmd_eltwise &c) {
-  std::ostringstream s;
-  s << "eltwise " << int{c.subop} << " flags=" << c.flags << " act=" << int{c.act} << " dims/a/b=";
-  for (int d = 0; d < 5; ++d) s << c.dims[d] << '/' << c.a_stride[d] << '/' << c.b_stride[d] << ' ';
   return s.str();
 }
 

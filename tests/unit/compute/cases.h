@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random legal TIU commands with their operands, and their execution on a back end.
+// Random legal products with their operands, their execution on a back end, and what random commands are made of.
 #ifndef NPU_TESTS_COMPUTE_CASES_H
 #define NPU_TESTS_COMPUTE_CASES_H
 
@@ -47,36 +47,18 @@ struct MatmulCase {
   size_t outputs() const { return size_t{c.batch} * c.m * c.n; }
 };
 
-struct PoolCase {
-  npu_cmd_pool c = hw::make<npu_cmd_pool>();
-  Values in;
-  size_t outputs() const { return size_t{c.n} * c.oh * c.ow * c.c; }
-};
-
-struct EltwiseCase {
-  npu_cmd_eltwise c = hw::make<npu_cmd_eltwise>();
-  Values a, b;
-  size_t outputs() const;
-};
-
 ConvCase random_conv(Random &r);
 MatmulCase random_matmul(Random &r);
-PoolCase random_pool(Random &r);
-EltwiseCase random_eltwise(Random &r);
 /// Sets an activation that may be fused, with parameters.
 void random_activation(Random &r, uint8_t &act, float &a, float &b);
 
 /// `in_place`: the result takes the place of the partial sums. Results start as NaN, so that an element left out shows.
 Values run(model::Backend &backend, const ConvCase &t, const Origin &origin = {}, bool in_place = false);
 Values run(model::Backend &backend, const MatmulCase &t, const Origin &origin = {}, bool in_place = false);
-Values run(model::Backend &backend, const PoolCase &t);
-Values run(model::Backend &backend, const EltwiseCase &t);
 
 /// The fields that matter, for messages.
 std::string describe(const npu_cmd_conv &c);
 std::string describe(const npu_cmd_matmul &c);
-std::string describe(const npu_cmd_pool &c);
-std::string describe(const npu_cmd_eltwise &c);
 
 /// The back ends that every behaviour is tested on, by name; the test fails where one cannot be made.
 std::vector<std::string> backend_names();

@@ -8,38 +8,8 @@
 namespace npu::test {
 namespace {
 
-using Doubles = std::vector<double>;
-
-constexpr double kUnit = 0x1p-23;
-
 // One ULP of a float near x; for tiny x the smallest denormal.
 double ulp(double x) { return std::max(std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), 1e-38)) - 23), 0x1p-149); }
-
-// The image with its padding made explicit, of the size that all windows together need: rows * columns * channels.
-struct Padded {
-  int rows, columns, channels;
-  Doubles cells;
-  std::vector<char> real;  // whether the cell comes from the image
-
-  template <class Command>
-  Padded(const Command &c, int channels_, const float *image)
-      : rows((c.oh - 1) * c.sh + (c.kh - 1) * c.dh + 1),
-        columns((c.ow - 1) * c.sw + (c.kw - 1) * c.dw + 1),
-        channels(channels_),
-        cells(size_t(rows) * columns * channels, 0.0),
-        real(size_t(rows) * columns, 0) {
-    for (int y = 0; y < int(c.ih); ++y)
-      for (int x = 0; x < int(c.iw); ++x) {
-        const int py = y + c.pad_t, px = x + c.pad_l;
-        if (py < 0 || px < 0 || py >= rows || px >= columns) continue;
-        real[py * columns + px] = 1;
-        for (int i = 0; i < channels; ++i)
-          cells[(size_t(py) * columns + px) * channels + i] = image[(size_t(y) * c.iw + x) * channels + i];
-      }
-  }
-  double at(int y, int x, int i) const { return cells[(size_t(y) * columns + x) * channels + i]; }
-  bool inside(int y, int x) const { return real[y * columns + x]; }
-};
 
 // rows x inner times columns x inner (both with the inner index contiguous), values and magnitudes.
 struct Product {
@@ -149,77 +119,6 @@ Expected expect(const MatmulCase &t) {
       e.value.push_back(p.value[i]);
       e.error.push_back(p.size[i]);
     }
-  }
-  return e;
-}
-
-Expected expect(const PoolCase &t) {
-  const npu_cmd_pool &c = t.c;
-  Expected e;
-  for (uint32_t n = 0; n < c.n; ++n) {
-    const Padded image(c, c.c, t.in.data() + size_t(n) * c.ih * c.iw * c.c);
-    const int counted_rows = c.ih + c.pad_t + c.pad_b, counted_columns = c.iw + c.pad_l + c.pad_r;
-    for (uint32_t oy = 0; oy < c.oh; ++oy)
-      for (uint32_t ox = 0; ox < c.ow; ++ox)
-        for (uint32_t i = 0; i < c.c; ++i) {
-          double sum = 0, size = 0, top = -INFINITY;
-          int inside = 0, counted = 0;
-          for (int ky = 0; ky < c.kh; ++ky)
-            for (int kx = 0; kx < c.kw; ++kx) {
-              const int y = oy * c.sh + ky * c.dh, x = ox * c.sw + kx * c.dw;
-              if (y < counted_rows && x < counted_columns) ++counted;
-              if (!image.inside(y, x)) continue;
-              ++inside;
-              sum += image.at(y, x, i);
-              size += std::fabs(image.at(y, x, i));
-              top = std::max(top, image.at(y, x, i));
-            }
-          const int divisor = c.flags & NPU_POOLF_COUNT_PAD ? counted : inside;
-          e.value.push_back(c.subop == NPU_POOL_MAX ? top : sum / divisor);
-          e.error.push_back(c.subop == NPU_POOL_MAX ? 0 : size / divisor * (inside + 2) * kUnit);
-        }
-  }
-  return e;
-}
-
-Expected expect(const EltwiseCase &t) {
-  const npu_cmd_eltwise &c = t.c;
-  Expected e;
-  for (size_t index = 0; index < t.outputs(); ++index) {
-    size_t rest = index, at_a = 0, at_b = 0;
-    for (int d = 4; d >= 0; --d) {
-      at_a += rest % c.dims[d] * c.a_stride[d];
-      at_b += rest % c.dims[d] * c.b_stride[d];
-      rest /= c.dims[d];
-    }
-    const double a = t.a[at_a], b = c.flags & NPU_ELTWISEF_B_IMM ? c.imm : t.b[at_b];
-    double value = 0;
-    switch (c.subop) {
-      case NPU_ELTWISE_ADD:
-        value = a + b;
-        break;
-      case NPU_ELTWISE_SUB:
-        value = a - b;
-        break;
-      case NPU_ELTWISE_MUL:
-        value = a * b;
-        break;
-      case NPU_ELTWISE_DIV:
-        value = a / b;
-        break;
-      case NPU_ELTWISE_MAX:
-        value = std::fmax(a, b);
-        break;
-      case NPU_ELTWISE_MIN:
-        value = std::fmin(a, b);
-        break;
-    }
-    // Each operation is rounded once, to nearest: the double result rounded to float is the only right one.
-    value = static_cast<float>(value);
-    double error = 0;
-    apply(c.act, c.act_a, c.act_b, value, error);
-    e.value.push_back(value);
-    e.error.push_back(error);
   }
   return e;
 }
