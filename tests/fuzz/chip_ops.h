@@ -4,7 +4,11 @@
 #ifndef NPU_FUZZ_CHIP_OPS_H
 #define NPU_FUZZ_CHIP_OPS_H
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+
+#include "npu_isa.hpp"
 
 namespace npu::fuzz {
 
@@ -29,7 +33,10 @@ enum class Op : uint8_t {
 };
 
 inline constexpr unsigned kQueues = 4, kStreams = 4, kSlots = 32;
-inline constexpr unsigned kTemplates = 12;  ///< commands that are legal as they are
+/// Commands that are legal as they are: one of each that is executed, and a second COPY.
+inline constexpr unsigned kTemplates =
+    1 + static_cast<unsigned>(std::count_if(std::begin(hw::kCommands), std::end(hw::kCommands),
+                                            [](const hw::Command &c) { return !c.reserved; }));
 
 }  // namespace npu::fuzz
 

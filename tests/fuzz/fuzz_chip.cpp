@@ -163,46 +163,51 @@ Cmd eltwise() {
   });
 }
 
-template <class T>
-Cmd semaphore() {
-  return with<T>([](T &c) { c.value = 1; });
+Cmd unary() {
+  return with<npu_cmd_unary>([](npu_cmd_unary &c) { c.out_addr = 64, c.count = 16, c.subop = NPU_ACT_RELU; });
+}
+
+Cmd softmax() {
+  return with<npu_cmd_softmax>([](npu_cmd_softmax &c) { c.out_addr = 1024, c.rows = c.cols = 4; });
+}
+
+Cmd fill() {
+  return with<npu_cmd_fill>([](npu_cmd_fill &c) {
+    c.dst_region = 1;
+    std::fill_n(c.dims, 6, 1u);
+    c.dims[5] = 64;
+    c.dst_stride[5] = 1;
+  });
+}
+
+/// A command with all sizes 1.
+Cmd smallest(const hw::Command &command) {
+  Cmd c{};
+  c.bytes[0] = command.opcode;
+  for (const hw::Field &f : command.fields)
+    for (unsigned i = 0; f.legal == hw::Legal::NotZero && i < f.count; ++i)
+      c.bytes[f.offset + i * hw::field_bytes(f.type)] = 1;
+  return c;
+}
+
+/// Those that have an interesting shape, behind the smallest one of every other command.
+std::vector<Cmd> make_templates() {
+  const Cmd shaped[] = {
+      conv(1), matmul(2), pool(), eltwise(), unary(), softmax(), copy(1, NPU_REGION_LOCAL), copy(NPU_REGION_LOCAL, 2),
+      fill()};
+  std::vector<Cmd> all;
+  for (const hw::Command &command : hw::kCommands) {
+    const auto same = [&](const Cmd &c) { return c.bytes[0] == command.opcode; };
+    if (!command.reserved && std::none_of(std::begin(shaped), std::end(shaped), same)) all.push_back(smallest(command));
+  }
+  all.insert(all.end(), std::begin(shaped), std::end(shaped));
+  return all;
 }
 
 Cmd template_of(unsigned i) {
-  switch (i % kTemplates) {
-    case 0: {
-      Cmd nop{};
-      nop.bytes[0] = NPU_OP_NOP;
-      return nop;
-    }
-    case 1:
-      return semaphore<npu_cmd_sem_signal>();
-    case 2:
-      return semaphore<npu_cmd_sem_wait>();
-    case 3:
-      return conv(1);
-    case 4:
-      return matmul(2);
-    case 5:
-      return pool();
-    case 6:
-      return eltwise();
-    case 7:
-      return with<npu_cmd_unary>([](npu_cmd_unary &c) { c.out_addr = 64, c.count = 16, c.subop = NPU_ACT_RELU; });
-    case 8:
-      return with<npu_cmd_softmax>([](npu_cmd_softmax &c) { c.out_addr = 1024, c.rows = c.cols = 4; });
-    case 9:
-      return copy(1, NPU_REGION_LOCAL);
-    case 10:
-      return copy(NPU_REGION_LOCAL, 2);
-    default:
-      return with<npu_cmd_fill>([](npu_cmd_fill &c) {
-        c.dst_region = 1;
-        std::fill_n(c.dims, 6, 1u);
-        c.dims[5] = 64;
-        c.dst_stride[5] = 1;
-      });
-  }
+  static const std::vector<Cmd> all = make_templates();
+  if (all.size() != kTemplates) std::abort();
+  return all[i % kTemplates];
 }
 
 /// Changes one field of a command: its header's or one that its opcode has.
