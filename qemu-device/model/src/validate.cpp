@@ -32,7 +32,6 @@ Error bad_field(unsigned byte) { return error_at(NPU_STATUS_BAD_FIELD, byte); }
 struct Known {
   const hw::Command *command = nullptr;
   uint64_t reserved[NPU_CMD_BYTES / 8] = {};
-  uint64_t subops = 1;  ///< bit for each sub-operation that this chip has
 };
 
 std::array<Known, 256> make_known() {
@@ -41,7 +40,6 @@ std::array<Known, 256> make_known() {
     if (c.reserved) continue;
     Known &k = table[c.opcode];
     k.command = &c;
-    k.subops = (uint64_t{2} << c.last_subop) - 1;
     uint8_t mask[NPU_CMD_BYTES];
     for (unsigned i = 0; i < NPU_CMD_BYTES; ++i) mask[i] = c.used_bytes[i / 64] >> (i % 64) & 1 ? 0 : 0xff;
     std::memcpy(k.reserved, mask, sizeof mask);
@@ -61,7 +59,7 @@ bool belongs(hw::EngineKind kind, unsigned engine) {
 Error check_encoding(const Command &c, unsigned engine) {
   const npu_cmd &head = c.head();
   const Known &k = known(head.opcode);
-  if (!k.command || !belongs(k.command->engine, engine) || head.subop >= 64 || !(k.subops >> head.subop & 1))
+  if (!k.command || !belongs(k.command->engine, engine) || head.subop > k.command->last_subop)
     return error_at(NPU_STATUS_BAD_OPCODE, 0);
   if (const uint16_t bad = head.flags & ~k.command->flags_allowed)
     return error_at(NPU_STATUS_RESERVED_BITS, offsetof(npu_cmd, flags) + (bad & 0xff ? 0 : 1));
