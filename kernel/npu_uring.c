@@ -34,9 +34,6 @@ struct npu_uring_req {
 	/** @cb: waits for the last fence */
 	struct dma_fence_cb cb;
 
-	/** @canceled: the ring went away before the jobs were finished */
-	bool canceled;
-
 	/** @count: entries of @fences */
 	u32 count;
 
@@ -70,14 +67,11 @@ static void npu_uring_free(struct npu_uring_req *req)
 	kfree(req);
 }
 
-/* The first error of the jobs, all of them finished if the request is not canceled. */
+/* The first error of the jobs, all of them finished. */
 static int npu_uring_result(const struct npu_uring_req *req)
 {
 	u32 i;
 	int ret;
-
-	if (req->canceled)
-		return -ECANCELED;
 
 	for (i = 0; i < req->count; i++) {
 		ret = npu_fence_error(req->fences[i]);
@@ -181,16 +175,16 @@ static int npu_uring_submit(struct io_uring_cmd *cmd, unsigned int issue_flags)
 
 /*
  * The ring goes away: the request ends, its jobs go on. A worker of io_uring may be the one that
- * says so, while completions of the ring belong to its submitter: it ends in task work, as always.
+ * says so, while completions of the ring belong to its submitter: the completion is left to task
+ * work, as always. But from here on the command is done, or the worker would ask again without a
+ * pause until the submitter runs, which takes as long as it likes if it is stopped.
  */
 static int npu_uring_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct npu_uring_req *req = *npu_uring_pdu(cmd);
 
-	if (dma_fence_remove_callback(req->fences[req->count - 1], &req->cb)) {
-		req->canceled = true;
-		io_uring_cmd_do_in_task_lazy(cmd, npu_uring_task_work);
-	}
+	if (dma_fence_remove_callback(req->fences[req->count - 1], &req->cb))
+		npu_uring_done(req, -ECANCELED, issue_flags & ~IO_URING_F_COMPLETE_DEFER);
 
 	return 0;
 }

@@ -376,9 +376,9 @@ struct drm_npu_job {
 /**
  * struct drm_npu_submit - submit jobs to a context
  *
- * All jobs are checked before the first is queued; a failing call has queued nothing. Blocks while
- * the context has max_in_flight unfinished jobs (-EINTR on a signal). -ECANCELED: the context is
- * being destroyed.
+ * All jobs are checked before the first is queued; a failing call has queued nothing, unless the
+ * memory of @jobs becomes unwritable meanwhile (-EFAULT). Blocks while the context has
+ * max_in_flight unfinished jobs (-EINTR on a signal). -ECANCELED: the context is being destroyed.
  */
 struct drm_npu_submit {
 	__u32 ctx_id;

@@ -517,24 +517,30 @@ static void rings_end_with_jobs_in_flight(void **state) {
   munmap(requests, bytes);
 }
 
-/* Does a worker of io_uring, or another thread of this process, wait in the driver? */
-static bool somebody_waits_in_the_driver(void) {
+/* Has one of these files of tasks, stacks or what they wait in, this text? */
+static bool somebody_is_in(const char *files, const char *function) {
   char text[4096];
   bool found = false;
   glob_t tasks;
 
-  assert_int_equal(glob("/proc/self/task/*/stack", 0, NULL, &tasks), 0);
+  assert_int_equal(glob(files, 0, NULL, &tasks), 0);
   for (size_t i = 0; i < tasks.gl_pathc; i++) {
     FILE *file = fopen(tasks.gl_pathv[i], "r");
 
     if (!file) continue; /* it has ended */
     text[fread(text, 1, sizeof(text) - 1, file)] = 0;
     fclose(file);
-    if (strstr(text, "npu_")) found = true;
+    if (strstr(text, function)) found = true;
   }
   globfree(&tasks);
   return found;
 }
+
+/* Does a worker of io_uring, or another thread of this process, wait in the driver? */
+static bool somebody_waits_in_the_driver(void) { return somebody_is_in("/proc/self/task/*/stack", "npu_"); }
+
+/* Does the kernel sleep until the last request of a ring that was closed is gone? A task that runs waits in nothing. */
+static bool a_closed_ring_is_waited_for(void) { return somebody_is_in("/proc/[0-9]*/wchan", "io_ring_exit_work"); }
 
 /* Requests that wait for room are not submitted any more when their ring is gone. */
 static void rings_end_with_requests_that_wait(void **state) {
@@ -568,6 +574,56 @@ static void rings_end_with_requests_that_wait(void **state) {
   ctx_query(fd, full, &query);
   assert_int_equal(query.submitted, MAX_IN_FLIGHT + 1);
   ctx_destroy(fd, full);
+  stream_destroy(fd, &stream);
+}
+
+/*
+ * A request of a process that is stopped cannot be completed. Whoever closes its ring leaves a worker that waits for
+ * it; one that would try again and again would take a processor for as long as the process likes.
+ */
+static void rings_of_a_stopped_process_are_waited_for(void **state) {
+  uint32_t patient = ctx_create_patient(fd, NULL);
+  int64_t end = now_ms() + FOREVER_MS;
+  struct request request;
+  struct io_uring ring;
+  struct stream stream;
+  pid_t pid;
+  int status;
+
+  (void)state;
+  while (a_closed_ring_is_waited_for()) { /* of an earlier test */
+    assert_true(now_ms() < end);
+    usleep(10000);
+  }
+  ring_create(&ring, 8, 0);
+  nop_stream(&stream);
+  request_init(&request, patient, &stream);
+  hold_next_job();
+  pid = fork();
+  assert_true(pid >= 0);
+  if (!pid) {
+    push(&ring, fd, &request);
+    io_uring_queue_exit(&ring); /* this process' half of it */
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+  assert_true(WIFSTOPPED(status));
+  io_uring_queue_exit(&ring);
+  while (!a_closed_ring_is_waited_for()) {
+    assert_true(now_ms() < end);
+    usleep(10000);
+  }
+  held_go_on();
+  assert_int_equal(kill(pid, SIGCONT), 0);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  while (a_closed_ring_is_waited_for()) {
+    assert_true(now_ms() < end);
+    usleep(10000);
+  }
+  run_nop(fd, patient);
+  ctx_destroy(fd, patient);
   stream_destroy(fd, &stream);
 }
 
@@ -751,6 +807,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(requests_that_wait_for_room_end_with_their_context),
       cmocka_unit_test(rings_end_with_jobs_in_flight),
       cmocka_unit_test(rings_end_with_requests_that_wait),
+      cmocka_unit_test(rings_of_a_stopped_process_are_waited_for),
       cmocka_unit_test(requests_outlive_their_thread),
       cmocka_unit_test(requests_end_with_their_program),
       cmocka_unit_test(contexts_end_with_requests_in_flight),
