@@ -7,6 +7,8 @@
 set -euo pipefail
 
 NPU_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# libnpu reads a variable of this name: programs that scripts start do not get this one.
+unset NPU_CACHE
 NPU_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/npu
 # shellcheck disable=SC2034  # used by the scripts that source this file
 NPU_BUILD=${NPU_BUILD:-$NPU_TOP/build}

@@ -61,9 +61,10 @@ class Live:
     def wait_for(self, text):
         end = time.monotonic() + LIMIT
         while not self.shows(text):
-            if time.monotonic() > end:
-                raise AssertionError("no %r in\n%s" % (text, "\n".join(self.screen.display)))
+            ended = self.process.poll() is not None
             self.read(0.1)
+            if (ended and not self.shows(text)) or time.monotonic() > end:
+                raise AssertionError("no %r in\n%s\n%r" % (text, "\n".join(self.screen.display), self.raw[-400:]))
 
     def end(self):
         """Status, after all output."""
