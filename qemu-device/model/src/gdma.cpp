@@ -92,6 +92,7 @@ Outcome Gdma::tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each
   }
 }
 
+/// Commands of any engine, which visit leaves out, act by their order alone.
 Outcome Gdma::run(const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
   Outcome outcome;
   hw::visit_gdma(command.bytes, [&](const auto &c) { outcome = transfer(c, ops, job, pace); });

@@ -185,6 +185,7 @@ Outcome Tiu::execute(const Cmd &c, const Operands &, const Job &, const Pace &pa
   return outcome;
 }
 
+/// Commands of any engine, which visit leaves out, act by their order alone.
 Outcome Tiu::run(const Command &command, const Operands &ops, const Job &job, const Pace &pace) {
   Outcome outcome;
   hw::visit_tiu(command.bytes, [&](const auto &c) { outcome = execute(c, ops, job, pace); });

@@ -542,6 +542,15 @@ static bool somebody_waits_in_the_driver(void) { return somebody_is_in("/proc/se
 /* Does the kernel sleep until the last request of a ring that was closed is gone? A task that runs waits in nothing. */
 static bool a_closed_ring_is_waited_for(void) { return somebody_is_in("/proc/[0-9]*/wchan", "io_ring_exit_work"); }
 
+static void until_closed_rings_are_waited_for(bool wanted) {
+  int64_t end = now_ms() + FOREVER_MS;
+
+  while (a_closed_ring_is_waited_for() != wanted) {
+    assert_true(now_ms() < end);
+    usleep(10000);
+  }
+}
+
 /* Requests that wait for room are not submitted any more when their ring is gone. */
 static void rings_end_with_requests_that_wait(void **state) {
   enum { COUNT = MAX_IN_FLIGHT + 16 };
@@ -583,7 +592,6 @@ static void rings_end_with_requests_that_wait(void **state) {
  */
 static void rings_of_a_stopped_process_are_waited_for(void **state) {
   uint32_t patient = ctx_create_patient(fd, NULL);
-  int64_t end = now_ms() + FOREVER_MS;
   struct request request;
   struct io_uring ring;
   struct stream stream;
@@ -591,10 +599,7 @@ static void rings_of_a_stopped_process_are_waited_for(void **state) {
   int status;
 
   (void)state;
-  while (a_closed_ring_is_waited_for()) { /* of an earlier test */
-    assert_true(now_ms() < end);
-    usleep(10000);
-  }
+  until_closed_rings_are_waited_for(false); /* those of earlier tests */
   ring_create(&ring, 8, 0);
   nop_stream(&stream);
   request_init(&request, patient, &stream);
@@ -610,18 +615,12 @@ static void rings_of_a_stopped_process_are_waited_for(void **state) {
   assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
   assert_true(WIFSTOPPED(status));
   io_uring_queue_exit(&ring);
-  while (!a_closed_ring_is_waited_for()) {
-    assert_true(now_ms() < end);
-    usleep(10000);
-  }
+  until_closed_rings_are_waited_for(true);
   held_go_on();
   assert_int_equal(kill(pid, SIGCONT), 0);
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
-  while (a_closed_ring_is_waited_for()) {
-    assert_true(now_ms() < end);
-    usleep(10000);
-  }
+  until_closed_rings_are_waited_for(false);
   run_nop(fd, patient);
   ctx_destroy(fd, patient);
   stream_destroy(fd, &stream);
