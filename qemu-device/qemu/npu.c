@@ -6,6 +6,13 @@
  * project); this device is its board: it gives the chip configuration space,
  * BARs, memory, threads, a way to the bus and interrupts.
  *
+ * Time
+ *
+ * With time=virtual the chip lives on QEMU_CLOCK_VIRTUAL: it has no threads,
+ * its events are a timer's, which runs under the big QEMU lock, and interrupts
+ * are delivered in the instant in which they are raised. What follows is about
+ * time=host.
+ *
  * Threads and locks
  *
  * - Registers are accessed and the device is reset, plugged and unplugged
@@ -76,6 +83,7 @@ struct NpuState {
     struct npu_model_config config;
     uint64_t lmem;                  /* property; goes to config.lmem_bytes */
     char *backend;                  /* property; goes to config.backend */
+    char *time;                     /* property: "host" or "virtual" */
     struct npu_model *model;
     NpuWorker *workers;
     unsigned int worker_count;
@@ -83,6 +91,7 @@ struct NpuState {
     Notifier shutdown;
     Notifier exit;
     QEMUBH *irq_bh;
+    QEMUTimer *timer;               /* the chip's next event; time=virtual */
 
     /* Atomic. */
     unsigned long *irq_pending;     /* bitmap of config.vectors bits */
@@ -219,16 +228,6 @@ static int npu_dma_write(void *opaque, uint64_t addr, const void *buf,
 
 /* --- interrupts and trace ------------------------------------------------ */
 
-static void npu_interrupt(void *opaque, unsigned int vector)
-{
-    NpuState *s = opaque;
-
-    if (vector < s->config.vectors) {
-        set_bit_atomic(vector, s->irq_pending);
-        qemu_bh_schedule(s->irq_bh);
-    }
-}
-
 static void npu_deliver(NpuState *s, unsigned int vector)
 {
     PCIDevice *pdev = PCI_DEVICE(s);
@@ -239,6 +238,26 @@ static void npu_deliver(NpuState *s, unsigned int vector)
     }
     trace_npu_interrupt(vector);
     msix_notify(pdev, vector);
+}
+
+static void npu_interrupt(void *opaque, unsigned int vector)
+{
+    NpuState *s = opaque;
+
+    if (vector < s->config.vectors) {
+        set_bit_atomic(vector, s->irq_pending);
+        qemu_bh_schedule(s->irq_bh);
+    }
+}
+
+/* Under the BQL, like everything that the chip does in virtual time. */
+static void npu_interrupt_now(void *opaque, unsigned int vector)
+{
+    NpuState *s = opaque;
+
+    if (vector < s->config.vectors) {
+        npu_deliver(s, vector);
+    }
 }
 
 /* In the main loop, under the BQL. */
@@ -270,6 +289,45 @@ static const struct npu_model_board npu_board = {
     .dma_write = npu_dma_write,
     .interrupt = npu_interrupt,
     .trace = npu_trace,
+};
+
+/* --- virtual time ---------------------------------------------------------- */
+
+static uint64_t npu_now(void *opaque)
+{
+    return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+}
+
+static void npu_wake_at(void *opaque, uint64_t ns)
+{
+    NpuState *s = opaque;
+
+    if (ns > INT64_MAX) {
+        timer_del(s->timer);
+    } else {
+        timer_mod(s->timer, ns);
+    }
+}
+
+static void npu_timer(void *opaque)
+{
+    NpuState *s = opaque;
+
+    npu_model_advance(s->model);
+}
+
+static bool npu_in_virtual_time(NpuState *s)
+{
+    return s->time && g_str_equal(s->time, "virtual");
+}
+
+static const struct npu_model_board npu_board_in_virtual_time = {
+    .dma_read = npu_dma_read,
+    .dma_write = npu_dma_write,
+    .interrupt = npu_interrupt_now,
+    .trace = npu_trace,
+    .now = npu_now,
+    .wake_at = npu_wake_at,
 };
 
 /* --- registers ----------------------------------------------------------- */
@@ -372,6 +430,7 @@ static void npu_reap(void *opaque)
     npu_model_destroy(s->model);
     s->model = NULL;
     qemu_bh_delete(s->irq_bh);
+    timer_free(s->timer);
     g_free(s->irq_pending);
     g_free(s->workers);
     trace_npu_gone();
@@ -574,6 +633,12 @@ static bool npu_check_properties(NpuState *s, Error **errp)
                    "least 1 MiB, not %" PRIu64 " bytes", s->config.ddr_bytes);
         return false;
     }
+    if (s->time && !g_str_equal(s->time, "host") &&
+        !g_str_equal(s->time, "virtual")) {
+        error_setg(errp, "npu: property 'time' must be host or virtual, "
+                   "not '%s'", s->time);
+        return false;
+    }
     if (!pci_bus_is_express(pci_get_bus(PCI_DEVICE(s)))) {
         error_setg(errp, "npu: this is a PCI Express card: plug it into a "
                    "pcie-root-port, not into a conventional PCI bus");
@@ -602,7 +667,8 @@ static bool npu_create_model(NpuState *s, Error **errp)
     s->config.lmem_bytes = s->lmem;
     s->config.ddr = memory_region_get_ram_ptr(&s->ddr);
     s->config.backend = s->backend;
-    s->config.board = &npu_board;
+    s->config.board = npu_in_virtual_time(s) ? &npu_board_in_virtual_time
+                                             : &npu_board;
     s->config.opaque = s;
     s->model = npu_model_create(&s->config, &error, message, sizeof(message));
     if (!s->model) {
@@ -684,12 +750,18 @@ static void npu_realize(PCIDevice *pdev, Error **errp)
 {
     NpuState *s = NPU(pdev);
 
-    if (!npu_check_properties(s, errp) || !npu_create_model(s, errp)) {
+    if (!npu_check_properties(s, errp)) {
+        return;
+    }
+    s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, npu_timer, s);
+    if (!npu_create_model(s, errp)) {
+        timer_free(s->timer);
         return;
     }
     if (!npu_apply_early_faults(s, errp) || !npu_init_pci(s, errp)) {
         npu_model_destroy(s->model);
         s->model = NULL;
+        timer_free(s->timer);
         return;
     }
     npu_fill_ddr_bar(s);
@@ -747,6 +819,7 @@ static const Property npu_properties[] = {
     DEFINE_PROP_SIZE("lmem", NpuState, lmem, 0),
     DEFINE_PROP_SIZE("ddr", NpuState, config.ddr_bytes, NPU_DDR_DEFAULT),
     DEFINE_PROP_STRING("backend", NpuState, backend),
+    DEFINE_PROP_STRING("time", NpuState, time),
 };
 
 static void npu_describe_properties(ObjectClass *klass)
@@ -766,6 +839,9 @@ static void npu_describe_properties(ObjectClass *klass)
                                           "memory of the card, bytes");
     object_class_property_set_description(klass, "backend",
                                           "auto, reference, onednn or shadow");
+    object_class_property_set_description(klass, "time", "host (default): the "
+                                          "chip computes as fast as it can; "
+                                          "virtual: it takes its modelled time");
 }
 
 static void npu_class_init(ObjectClass *klass, void *data)

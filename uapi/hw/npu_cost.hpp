@@ -193,22 +193,30 @@ class Replay {
     return true;
   }
 
-  /// Moves the clock to the next end of a fixed part or flow. Precondition: any_busy() and nothing left to retire.
-  void advance() {
+  /// The next end of a fixed part or flow. Precondition: any_busy() and nothing left to retire.
+  uint64_t next() const {
     using namespace cost_detail;
-    unsigned flows = 0;
-    for (const Engine &e : engines_) flows += flowing(e);
-    const u128 rate = flows ? u128{p_.ddr_bw} * kUnits / flows : 0;
-    u128 step = std::numeric_limits<uint64_t>::max();
+    const u128 rate = flow_rate();
+    u128 step = std::numeric_limits<uint64_t>::max() - now_;
     for (const Engine &e : engines_) {
       if (!e.active) continue;
       if (e.fixed_end > now_) step = std::min<u128>(step, e.fixed_end - now_);
       if (flowing(e)) step = std::min<u128>(step, (e.flow + rate - 1) / rate);
     }
-    for (Engine &e : engines_)
-      if (flowing(e)) e.flow -= std::min<u128>(e.flow, rate * step);
-    now_ += static_cast<uint64_t>(step);
+    return now_ + static_cast<uint64_t>(step);
   }
+
+  /// Moves the clock to `time`, at most next().
+  void advance_to(uint64_t time) {
+    using namespace cost_detail;
+    const u128 rate = flow_rate();
+    for (Engine &e : engines_)
+      if (flowing(e)) e.flow -= std::min<u128>(e.flow, rate * (time - now_));
+    now_ = time;
+  }
+
+  /// Moves the clock to the next end of a fixed part or flow, on the same conditions as next().
+  void advance() { advance_to(next()); }
 
  private:
   static constexpr uint64_t kUnits = 720720;  // least common multiple of 1 to 16
@@ -217,6 +225,12 @@ class Replay {
     uint64_t fixed_end = 0;
     cost_detail::u128 flow = 0;
   };
+  /// Units a cycle that each of the active flows gets.
+  cost_detail::u128 flow_rate() const {
+    unsigned flows = 0;
+    for (const Engine &e : engines_) flows += flowing(e);
+    return flows ? cost_detail::u128{p_.ddr_bw} * kUnits / flows : 0;
+  }
   bool flowing(const Engine &e) const { return e.active && e.flow != 0 && (!e.flow_after || e.fixed_end <= now_); }
 
   CostParams p_;

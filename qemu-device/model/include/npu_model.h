@@ -6,10 +6,13 @@
  * The QNPU1 chip as a library: registers in, bus accesses and interrupts out. docs/hardware.md says how the chip
  * behaves.
  *
- * Threads: register accesses may come from any thread and never block for longer than a short critical section. The
- * owner creates the threads that run jobs (npu_model_thread_count() of them, each in npu_model_thread_main()).
- * Callbacks are called from those threads and from threads inside register accesses, never with a lock of the model
- * held, and may be called at the same time by several.
+ * Threads in host time: register accesses may come from any thread and never block for longer than a short critical
+ * section. The owner creates the threads that run jobs (npu_model_thread_count() of them, each in
+ * npu_model_thread_main()). Callbacks are called from those threads and from threads inside register accesses, never
+ * with a lock of the model held, and may be called at the same time by several.
+ *
+ * Threads in virtual time: there are none (npu_model_thread_count() is 0). Jobs run inside npu_model_advance() and the
+ * other calls, which are therefore serialised by the caller, and callbacks are called inside them.
  *
  * Ownership: the DDR memory belongs to the caller and outlives the model. Errors are negative errno values.
  */
@@ -22,7 +25,7 @@
 extern "C" {
 #endif
 
-#define NPU_MODEL_ABI 1u
+#define NPU_MODEL_ABI 2u
 
 struct npu_model;
 
@@ -35,6 +38,16 @@ struct npu_model_board {
   void (*interrupt)(void *opaque, unsigned int vector);
   /* One line of news for a trace, without newline; may be NULL. kind is a static string like "job_start". */
   void (*trace)(void *opaque, const char *kind, const char *text);
+  /*
+   * The board's clock, in nanoseconds, which never goes back. NULL: the chip runs in host time. Otherwise it runs in
+   * virtual time (docs/hardware.md section 8.4), and wake_at has to be there, too.
+   */
+  uint64_t (*now)(void *opaque);
+  /*
+   * Call npu_model_advance() as soon as the clock says ns (UINT64_MAX: not before the next request); replaces the
+   * request before. May be called inside any call of this interface; npu_model_advance() is then not called inside it.
+   */
+  void (*wake_at)(void *opaque, uint64_t ns);
 };
 
 /* Zero in any number means the default in brackets. */
@@ -74,9 +87,15 @@ void npu_model_thread_main(struct npu_model *model, unsigned int index);
 void npu_model_stop(struct npu_model *model);
 
 /*
+ * In virtual time: the board's clock has come to what wake_at() asked for, or beyond. Does all that is due. In host
+ * time it does nothing.
+ */
+void npu_model_advance(struct npu_model *model);
+
+/*
  * The machine around the card stops or goes on: while it is stopped no job is fetched, makes progress or completes.
  * Stopping waits until the threads are at rest, for a step of a command at most; registers answer meanwhile, and resets
- * are obeyed.
+ * are obeyed. In virtual time it does nothing: the board's clock stops with the machine.
  */
 void npu_model_pause(struct npu_model *model, bool on);
 

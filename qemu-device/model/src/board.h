@@ -29,6 +29,11 @@ class Board {
   }
   Faults &faults() const { return *faults_; }
 
+  /// Does it lend its clock? If not, there is only the host's time.
+  bool has_clock() const { return calls_.now != nullptr; }
+  uint64_t now() const { return calls_.now(opaque_); }
+  void wake_at(uint64_t ns) const { calls_.wake_at(opaque_, ns); }
+
   bool tracing() const { return calls_.trace != nullptr; }
   void trace(const char *kind, const char *text) const {
     if (tracing()) calls_.trace(opaque_, kind, text);

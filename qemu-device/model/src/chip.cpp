@@ -13,23 +13,6 @@
 
 namespace npu::model {
 
-/// A register access at the chip's state: what it sets in motion happens when the lock is free again.
-class Chip::Guard {
- public:
-  explicit Guard(Chip &chip) : chip_(chip), lock_(chip.mutex_) {}
-  ~Guard() {
-    const Deferred deferred = std::exchange(chip_.deferred_, {});
-    lock_.unlock();
-    chip_.deliver(deferred);
-  }
-  Guard(const Guard &) = delete;
-  Guard &operator=(const Guard &) = delete;
-
- private:
-  Chip &chip_;
-  Lock lock_;
-};
-
 Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> backend)
     : config_(config),
       board_(board),
@@ -38,7 +21,8 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       mmu_(config_, config.cores, [this](Mmu::Moved moved) { mmu_moved(moved); }),
       sensors_(config.cores, config.clock_khz),
       arbiter_(config.queues),
-      running_(config.cores) {
+      running_(config.cores),
+      cycles_(board.has_clock() ? board.now() : 0, config.clock_khz) {
   for (unsigned i = 0; i < config.cores; ++i)
     cores_.push_back(std::make_unique<Core>(i, config_, mmu_, board_, *backend_, &gate_));
   for (unsigned i = 0; i < config.queues; ++i) queues_.push_back(std::make_unique<Queue>(i));
@@ -61,9 +45,11 @@ void Chip::stop() {
   release_all(Obeys::Nothing);
   gate_.wake();
   for (unsigned t = 0; t < thread_count(); ++t) wake(t);
+  flights_.clear();
 }
 
 void Chip::pause(bool on) {
+  if (board_.has_clock()) return;
   {
     Guard guard(*this);
     paused_ = on;
@@ -155,29 +141,16 @@ void Chip::news(const char *kind, const char *format, ...) {
   char text[256];
   va_list args;
   va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
+  const int length = std::vsnprintf(text, sizeof text, format, args);
   va_end(args);
+  if (board_.has_clock() && length >= 0 && static_cast<size_t>(length) < sizeof text)
+    std::snprintf(text + length, sizeof text - static_cast<size_t>(length), " in cycle %llu",
+                  static_cast<unsigned long long>(cycle_));
   try {
     deferred_.news.emplace_back(kind, text);
   } catch (const std::bad_alloc &) {
     // A trace that the host has no memory for is lost; nothing else is.
   }
-}
-
-/// Runs f without the lock. False when the device was reset meanwhile: then queues and jobs are no longer what they
-/// were.
-template <class F>
-bool Chip::unlocked(Lock &lock, F f) {
-  const uint64_t resets = resets_;
-  const Deferred deferred = std::exchange(deferred_, {});
-  ++active_;
-  lock.unlock();
-  deliver(deferred);
-  f();
-  lock.lock();
-  --active_;
-  if (resetting_ && active_ == 0) finish_reset();
-  return resets_ == resets && !resetting_;
 }
 
 void Chip::mmu_moved(Mmu::Moved moved) {
@@ -314,14 +287,23 @@ bool Chip::start_job(unsigned core, Lock &lock) {
     cores[0]->hang().arm(obeys, board_.faults().get(NPU_MODEL_FAULT_HANG_AFTER));
   news("job_start", "queue %u job %llu cores 0x%x", q.index, static_cast<unsigned long long>(q.job.id), grant->cores);
   wake_for_ready();
+  if (board_.has_clock()) {
+    take_off(q, cores);
+    return true;
+  }
   JobResult result;
   if (!unlocked(lock, [&] { result = run_job(cores, q.job, q.index, q.stop); })) return true;
-  std::replace(running_.begin(), running_.end(), &q, static_cast<Queue *>(nullptr));
-  if (cores.size() > 1) wake_for_ready();
-  if (owned_no_more(q) || stopping_) return true;
-  finish(q, result);
-  step(q, core, lock);
+  ended(q, result);
+  if (q.phase == Queue::Phase::Done) step(q, core, lock);
   return true;
+}
+
+/// A job has left its cores.
+void Chip::ended(Queue &q, const JobResult &result) {
+  const uint32_t before = taken();
+  std::replace(running_.begin(), running_.end(), &q, static_cast<Queue *>(nullptr));
+  if (std::popcount(before ^ taken()) > 1) wake_for_ready();
+  if (!owned_no_more(q) && !stopping_) finish(q, result);
 }
 
 // ---- the device ----
@@ -349,7 +331,7 @@ void Chip::reset() {
   gate_.wake();
   arbiter_.clear();
   list_.clear();
-  if (active_ == 0) finish_reset();
+  if (active_ == 0 && flights_.empty()) finish_reset();
 }
 
 /// No thread is at work any more: everything as after power-on.
@@ -406,11 +388,21 @@ uint64_t Chip::progress() const {
   return sum;
 }
 
+namespace {
+
+/// By the board's clock, or by the host's.
+double seconds(const Board &board) {
+  const std::chrono::nanoseconds virtual_time(board.has_clock() ? board.now() : 0);
+  const auto host_time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(board.has_clock() ? virtual_time : host_time).count();
+}
+
+}  // namespace
+
 Sensors &Chip::sensors() {
   uint64_t busy = 0;
   for (const auto &c : cores_) busy += c->counters().busy_cycles.load(std::memory_order_relaxed);
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  sensors_.sample(busy, std::chrono::duration<double>(now).count());
+  sensors_.sample(busy, seconds(board_));
   throttle_event();
   return sensors_;
 }

@@ -5,6 +5,9 @@
 // Register accesses take it for a moment and wake threads. There is one thread a core, which also fetches and completes
 // jobs, and a front-end thread that does these while all cores are busy. A job of several cores is run by the thread of
 // the core that it got last; the threads of its other cores serve queues meanwhile.
+//
+// In virtual time (docs/hardware.md section 8.4) there are no threads: flights take their place, runs that advance()
+// carries from event to event of the board's clock (flights.cpp). The lock is then free whenever it is taken.
 #ifndef NPU_MODEL_CHIP_H
 #define NPU_MODEL_CHIP_H
 
@@ -13,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +26,7 @@
 #include "qemu-device/model/src/board.h"
 #include "qemu-device/model/src/config.h"
 #include "qemu-device/model/src/core.h"
+#include "qemu-device/model/src/cycles.h"
 #include "qemu-device/model/src/mmu.h"
 #include "qemu-device/model/src/queue.h"
 #include "qemu-device/model/src/sensors.h"
@@ -33,12 +38,20 @@ class Chip {
   Chip(const Config &config, const Board &board, std::unique_ptr<Backend> backend);
 
   // ---- threads ----
-  unsigned thread_count() const { return config_.cores + 1; }
+  unsigned thread_count() const { return board_.has_clock() ? 0 : config_.cores + 1; }
   void thread_main(unsigned index);
   void stop();
   /// While paused nothing is fetched, run or completed. pause(true) returns when all threads are at rest, after a step
   /// of a command at most.
   void pause(bool on);
+
+  // ---- virtual time; in host time these do nothing ----
+  /// Does what is due by the board's clock, and asks the board for the next time.
+  void advance();
+  /// Before an access to the chip: what is due has happened and is counted.
+  void arrive();
+  /// After an access that changes something: asks the board for the time at which that has effects.
+  void expect();
 
   // ---- what the registers reach; all may be called from any thread ----
   const Config &config() const { return config_; }
@@ -88,6 +101,15 @@ class Chip {
     std::vector<std::pair<const char *, std::string>> news;
   };
 
+  /// In virtual time, a job that has begun.
+  struct Flight {
+    Queue &queue;
+    std::unique_ptr<Run> run;
+    uint64_t base;  ///< the chip's cycle in which the job's cycle 0 is
+    Run::State state = Run::State::Waits;
+    bool fresh = true;  ///< has not had its first turn
+  };
+
   void worker(unsigned core);
   void front_end();
   void sleep(unsigned thread, Lock &lock);
@@ -96,6 +118,16 @@ class Chip {
   void deliver(const Deferred &deferred);
   bool serve_one(unsigned thread, Lock &lock);
   bool start_job(unsigned core, Lock &lock);
+  void ended(Queue &q, const JobResult &result);
+  void take_off(Queue &q, std::span<Core *const> cores);
+  bool due(const Flight &flight) const;
+  bool turn(Flight &flight, Lock &lock);
+  bool turn_flights(Lock &lock);
+  void settle(Lock &lock);
+  void catch_up(Lock &lock);
+  uint64_t next_event() const;
+  bool could_start() const;
+  void keep_clock();
   void step(Queue &q, unsigned thread, Lock &lock);
   bool complete(Queue &q, Lock &lock);
   bool fetch(Queue &q, unsigned thread, Lock &lock);
@@ -142,7 +174,47 @@ class Chip {
   Arbiter arbiter_;
   std::vector<Queue *> running_;  // by core; a job of several cores is there for each
   std::condition_variable wake_[NPU_MAX_CORES + 1];
+
+  std::vector<std::unique_ptr<Flight>> flights_;  // in the order in which they began
+  Cycles cycles_;
+  uint64_t cycle_ = 0;  // what happens now happens in this one
+  bool catching_up_ = false;
 };
+
+/// An access at the chip's state: what it sets in motion happens when the lock is free again.
+class Chip::Guard {
+ public:
+  explicit Guard(Chip &chip) : chip_(chip), lock_(chip.mutex_) {}
+  ~Guard() {
+    const Deferred deferred = std::exchange(chip_.deferred_, {});
+    lock_.unlock();
+    chip_.deliver(deferred);
+  }
+  Guard(const Guard &) = delete;
+  Guard &operator=(const Guard &) = delete;
+
+  Lock &lock() { return lock_; }
+
+ private:
+  Chip &chip_;
+  Lock lock_;
+};
+
+/// Runs f without the lock. False when the device was reset meanwhile: then queues and jobs are no longer what they
+/// were.
+template <class F>
+bool Chip::unlocked(Lock &lock, F f) {
+  const uint64_t resets = resets_;
+  const Deferred deferred = std::exchange(deferred_, {});
+  ++active_;
+  lock.unlock();
+  deliver(deferred);
+  f();
+  lock.lock();
+  --active_;
+  if (resetting_ && active_ == 0 && flights_.empty()) finish_reset();
+  return resets_ == resets && !resetting_;
+}
 
 }  // namespace npu::model
 

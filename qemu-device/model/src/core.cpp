@@ -18,6 +18,7 @@ namespace npu::model {
 namespace {
 
 constexpr unsigned kEngines = 2;
+constexpr uint64_t kProgressCycles = 65536;  // at work that count as progress, docs/hardware.md section 8.4
 
 /// What report_mismatch() said on the thread that runs the command; empty: nothing.
 thread_local std::string mismatch;
@@ -34,18 +35,19 @@ void CoreCounters::reset() {
 /// A core's part in a job: its two streams, and how far they are.
 class Lane {
  public:
-  Lane(Core &core, const Job &job, unsigned place, const std::atomic<Stop> &stop)
+  Lane(Core &core, const Job &job, unsigned place, const std::atomic<Stop> &stop, std::atomic<uint64_t> &steps)
       : core_(core),
         job_(job),
-        pace_{stop, core.counters_.progress, core.gate_},
+        pace_{stop, steps, core.gate_},
         streams_{{job, place, NPU_ENGINE_TIU}, {job, place, NPU_ENGINE_GDMA}} {}
 
   struct Engine {
     uint32_t begun = 0;
     uint32_t retired = 0;
     uint64_t budget = 0;   ///< uncontended cycles used
-    uint64_t start = 0;    ///< of the command in progress
+    uint64_t since = 0;    ///< the command in progress, if there is one, has been counted in `cycles` up to here
     uint64_t cycles = 0;   ///< at work
+    uint64_t told = 0;     ///< of these, in the core's counter
     bool signals = false;  ///< the command in progress is a SEM_SIGNAL
     uint32_t sem = 0, value = 0;
   };
@@ -94,7 +96,7 @@ class Lane {
   void retired(unsigned e, uint64_t now) {
     Engine &x = engines_[e];
     ++x.retired;
-    x.cycles += now - x.start;
+    x.cycles += now - x.since;
     core_.counters_.retired[e].store(x.retired, std::memory_order_relaxed);
     core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
   }
@@ -111,19 +113,23 @@ class Lane {
     return {};
   }
 
-  /// Where the core is to hang, stands still until somebody releases it.
-  void hang() {
-    if (!core_.hang_.due(uint64_t{engines_[0].begun} + engines_[1].begun)) return;
-    const Gate::Rest rest(core_.gate_);
-    core_.hang_.wait();
-  }
+  /// Is this where the core is to hang?
+  bool stands() const { return core_.hang_.holds(uint64_t{engines_[0].begun} + engines_[1].begun); }
 
-  void account(uint64_t cycles) {
+  /// Brings the core's counters up to `cycles` since the job began; `watched`: with steps for long commands.
+  void account(uint64_t cycles, bool watched) {
     CoreCounters &c = core_.counters_;
-    c.busy_cycles.fetch_add(cycles, std::memory_order_relaxed);
-    for (unsigned e = 0; e < kEngines; ++e) c.engine_cycles[e].fetch_add(engines_[e].cycles, std::memory_order_relaxed);
-    c.jobs.fetch_add(1, std::memory_order_relaxed);
+    c.busy_cycles.fetch_add(cycles - told_, std::memory_order_relaxed);
+    told_ = cycles;
+    for (unsigned e = 0; e < kEngines; ++e) {
+      Engine &x = engines_[e];
+      c.engine_cycles[e].fetch_add(x.cycles - x.told, std::memory_order_relaxed);
+      if (watched)
+        c.progress.fetch_add(x.cycles / kProgressCycles - x.told / kProgressCycles, std::memory_order_relaxed);
+      x.told = x.cycles;
+    }
   }
+  void ended() { core_.counters_.jobs.fetch_add(1, std::memory_order_relaxed); }
 
   /// A kill is nobody's fault: it names no command.
   static bool killed(const Error &e) { return e.status == NPU_STATUS_ABORTED || e.status == NPU_STATUS_CORE_RESET; }
@@ -158,39 +164,75 @@ class Lane {
   const Pace pace_;
   Stream streams_[kEngines];
   Engine engines_[kEngines];
+  uint64_t told_ = 0;  ///< cycles in the core's counter
 };
 
 /// One job on its cores. Engines are numbered place * 2 + engine.
 class Execution {
  public:
-  Execution(std::span<Core *const> cores, const Job &job, const std::atomic<Stop> &stop)
+  Execution(std::span<Core *const> cores, const Job &job, const std::atomic<Stop> &stop, bool watched)
       : job_(job),
         stop_(stop),
+        watched_(watched),
         params_(cores[0]->config_.cost),
         first_(*cores[0]),
         replay_(params_, static_cast<unsigned>(cores.size())),
         profile_(job) {
     lanes_.reserve(cores.size());
-    for (unsigned i = 0; i < cores.size(); ++i) lanes_.emplace_back(*cores[i], job, i, stop);
+    for (unsigned i = 0; i < cores.size(); ++i)
+      lanes_.emplace_back(*cores[i], job, i, stop, watched ? unwatched_ : cores[i]->counters_.progress);
     if (first_.check_races_.load(std::memory_order_relaxed)) races_.emplace(job, engines());
+    result_.core = lanes_[0].core();
+    result_.start_cycle = first_.counters_.busy_cycles.load(std::memory_order_relaxed);
+    check();
   }
 
-  JobResult run() {
-    JobResult result;
-    result.core = lanes_[0].core();
-    result.start_cycle = first_.counters_.busy_cycles.load(std::memory_order_relaxed);
-    result.error = profile_.check();
-    const bool profile = !result.error;
-    if (!result.error) result.error = loop(result.core);
-    result.cycles = replay_.now();
-    for (unsigned e = 0; e < engines(); ++e)
-      if (replay_.busy(e)) at(e).cycles += replay_.now() - at(e).start;
-    if (profile && stop_.load() <= Stop::Aborted) {
-      const Error late = profile_.write(lanes_[0].memory(), result.cycles);
-      if (!result.error) result.error = late;
+  uint64_t now() const { return replay_.now(); }
+  uint64_t next() const { return replay_.next(); }
+  void advance_to(uint64_t cycle) { replay_.advance_to(cycle); }
+
+  /// One round of the replay of docs/hardware.md section 8.3: a command takes effect when it begins.
+  Run::State turn() {
+    if (result_.error) return Run::State::Ended;
+    if (standing_ && lanes_[0].stands()) return Run::State::Stands;
+    standing_ = false;
+    if (lanes_[0].stopped()) return end(lanes_[0].core(), lanes_[0].stop_error());
+    for (bool changed = true; changed;) {
+      changed = retire();
+      for (unsigned e = 0; e < engines(); ++e) {
+        if (replay_.busy(e) || lane(e).finished(e % kEngines)) continue;
+        if (lane(e).stands()) {
+          standing_ = true;
+          return Run::State::Stands;
+        }
+        bool begun = false;
+        if (Error error = begin(e, begun)) return end(lane(e).core(), error);
+        changed |= begun;
+      }
     }
-    for (Lane &lane : lanes_) lane.account(result.cycles);
-    return result;
+    return replay_.any_busy() ? Run::State::Waits : deadlock();
+  }
+
+  bool stands() const { return standing_ && lanes_[0].stands(); }
+
+  void account() {
+    for (unsigned e = 0; e < engines(); ++e) {
+      if (!replay_.busy(e)) continue;
+      at(e).cycles += replay_.now() - at(e).since;
+      at(e).since = replay_.now();
+    }
+    for (Lane &lane : lanes_) lane.account(replay_.now(), watched_);
+  }
+
+  JobResult finish() {
+    result_.cycles = replay_.now();
+    account();
+    if (profiles_ && stop_.load() <= Stop::Aborted) {
+      const Error late = profile_.write(lanes_[0].memory(), result_.cycles);
+      if (!result_.error) result_.error = late;
+    }
+    for (Lane &lane : lanes_) lane.ended();
+    return result_;
   }
 
  private:
@@ -198,28 +240,22 @@ class Execution {
   Lane &lane(unsigned e) { return lanes_[e / kEngines]; }
   Lane::Engine &at(unsigned e) { return lane(e).engine(e % kEngines); }
 
-  /// The replay of docs/hardware.md section 8.3: a command takes effect when it begins. `core` is the one that an error
-  /// comes from.
-  Error loop(uint8_t &core) {
-    const uint8_t lowest = core;
-    for (Lane &l : lanes_) {
-      core = l.core();
-      if (Error e = l.check_streams()) return e;
+  /// What can be wrong before the first command.
+  void check() {
+    result_.error = profile_.check();
+    profiles_ = !result_.error;
+    for (const Lane &l : lanes_) {
+      if (result_.error) return;
+      result_.core = l.core();
+      result_.error = l.check_streams();
     }
-    for (;;) {
-      for (bool changed = true; changed;) {
-        changed = retire();
-        for (unsigned e = 0; e < engines(); ++e) {
-          bool begun = false;
-          core = lane(e).core();
-          if (Error error = begin(e, begun)) return error;
-          changed |= begun;
-        }
-      }
-      core = lowest;
-      if (!replay_.any_busy()) return deadlock(core);
-      replay_.advance();
-    }
+    if (!result_.error) result_.core = lanes_[0].core();
+  }
+
+  Run::State end(uint8_t core, const Error &error) {
+    result_.core = core;
+    result_.error = error;
+    return Run::State::Ended;
   }
 
   bool retire() {
@@ -237,22 +273,18 @@ class Execution {
   }
 
   /// Nothing runs any more: the end of the job, or engines that wait for what will not come.
-  Error deadlock(uint8_t &core) {
-    for (unsigned e = 0; e < engines(); ++e) {
-      if (lane(e).finished(e % kEngines)) continue;
-      core = lane(e).core();
-      return lane(e).named(Lane::error(NPU_STATUS_DEADLOCK), e % kEngines);
-    }
-    return {};
+  Run::State deadlock() {
+    for (unsigned e = 0; e < engines(); ++e)
+      if (!lane(e).finished(e % kEngines))
+        return end(lane(e).core(), lane(e).named(Lane::error(NPU_STATUS_DEADLOCK), e % kEngines));
+    return Run::State::Ended;
   }
 
-  /// Begins the engine's next command if it may.
+  /// Begins the engine's next command if it may. Precondition: the engine is idle and has one.
   Error begin(unsigned number, bool &begun) {
     const unsigned e = number % kEngines;
     Lane &lane = this->lane(number);
     Lane::Engine &x = lane.engine(e);
-    if (replay_.busy(number) || lane.finished(e)) return {};
-    lane.hang();
     if (lane.stopped()) return lane.stop_error();
     const Command *found;
     if (Error error = lane.seek(e, found)) return error;
@@ -272,7 +304,7 @@ class Execution {
     if (Error error = lane.execute(e, command, operands)) return Lane::killed(error) ? error : lane.named(error, e);
     profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
     note_signal(command, x);
-    x.start = replay_.now();
+    x.since = replay_.now();
     ++x.begun;
     replay_.begin(number, cost);
     begun = true;
@@ -303,6 +335,7 @@ class Execution {
 
   const Job &job_;
   const std::atomic<Stop> &stop_;
+  const bool watched_;
   const hw::CostParams &params_;
   const Core &first_;
   std::vector<Lane> lanes_;
@@ -310,6 +343,10 @@ class Execution {
   hw::Semaphores semaphores_;
   Profile profile_;
   std::optional<Races> races_;
+  JobResult result_;
+  bool profiles_ = false;  ///< the profile's buffer is sound
+  bool standing_ = false;
+  std::atomic<uint64_t> unwatched_{0};  ///< steps of commands that count otherwise
 };
 
 Core::Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend, Gate *gate)
@@ -330,22 +367,72 @@ void Core::prepare(const Job &job, unsigned queue) {
   memory_.set_asid(job.asid);
 }
 
-JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop) {
-  for (Core *core : cores) core->prepare(job, queue);
+/// Large buffers go back to the host, and the next job begins without what was wanted of this one.
+void Core::leave() {
+  tiu_.trim();
+  hang_.disarm();
+}
+
+void Core::stand() {
+  const Gate::Rest rest(gate_);
+  hang_.wait();
+}
+
+/// The host ran out of memory, or the arithmetic failed: this job's misfortune, not the chip's.
+JobResult Core::misfortune() const {
   JobResult result;
-  try {
-    result = Execution(cores, job, stop).run();
-  } catch (const std::exception &) {
-    // The host ran out of memory, or the arithmetic failed: this job's misfortune, not the chip's.
-    result.core = static_cast<uint8_t>(cores[0]->index_);
-    result.start_cycle = cores[0]->counters_.busy_cycles.load(std::memory_order_relaxed);
-    result.error.status = NPU_STATUS_INTERNAL;
-  }
-  for (Core *core : cores) {
-    core->tiu_.trim();
-    core->hang_.disarm();
-  }
+  result.core = static_cast<uint8_t>(index_);
+  result.start_cycle = counters_.busy_cycles.load(std::memory_order_relaxed);
+  result.error.status = NPU_STATUS_INTERNAL;
   return result;
+}
+
+// ---- runs ----
+
+Run::Run(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop, bool watched)
+    : cores_(cores.begin(), cores.end()) {
+  for (Core *core : cores_) core->prepare(job, queue);
+  execution_ = std::make_unique<Execution>(cores, job, stop, watched);
+}
+
+Run::~Run() {
+  for (Core *core : cores_) core->leave();
+}
+
+uint64_t Run::now() const { return execution_->now(); }
+uint64_t Run::next() const { return execution_->next(); }
+void Run::advance_to(uint64_t cycle) { execution_->advance_to(cycle); }
+void Run::account() { execution_->account(); }
+Run::State Run::turn() { return execution_->turn(); }
+bool Run::stands() const { return execution_->stands(); }
+JobResult Run::finish() { return execution_->finish(); }
+
+namespace {
+
+/// In host time: a run that stands still holds up its thread.
+JobResult complete(Run &run, Core &first) {
+  for (;;) switch (run.turn()) {
+      case Run::State::Waits:
+        run.advance_to(run.next());
+        break;
+      case Run::State::Stands:
+        first.stand();
+        break;
+      case Run::State::Ended:
+        return run.finish();
+    }
+}
+
+}  // namespace
+
+JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop) {
+  try {
+    Run run(cores, job, queue, stop, false);
+    return complete(run, *cores[0]);
+  } catch (const std::exception &) {
+    for (Core *core : cores) core->leave();
+    return cores[0]->misfortune();
+  }
 }
 
 }  // namespace npu::model

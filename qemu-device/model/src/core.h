@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A core: local memory and two engines; and the loop that runs all streams of a job, whatever cores they are on, in
-// modelled order on one thread.
+// A core: local memory and two engines; and a run, which takes all streams of a job, whatever cores they are on, through
+// modelled time.
 #ifndef NPU_MODEL_CORE_H
 #define NPU_MODEL_CORE_H
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/board.h"
@@ -48,6 +50,10 @@ class Core {
 
   const CoreCounters &counters() const { return counters_; }
   Hang &hang() { return hang_; }
+  /// Waits until its hang is released.
+  void stand();
+  /// The result of a job that the host cannot run.
+  JobResult misfortune() const;
   void check_races(bool on) { check_races_.store(on, std::memory_order_relaxed); }
   /// Power-on values. Precondition: no job runs.
   void reset() { counters_.reset(); }
@@ -55,9 +61,11 @@ class Core {
  private:
   friend class Lane;
   friend class Execution;
+  friend class Run;
   friend JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop);
 
   void prepare(const Job &job, unsigned queue);
+  void leave();
 
   const unsigned index_;
   const Config &config_;
@@ -72,8 +80,44 @@ class Core {
   Hang hang_;
 };
 
-/// Runs a job to its end, or until `stop` is set. Stream i of the job is for the i-th of the cores, which are in order;
-/// they belong to the calling thread until the function returns.
+/// A job on its cores, from its first command to its end or until `stop` is set. Stream i of the job is for the i-th of
+/// the cores, which are in order; they belong to the run while it lives. `job` and `stop` outlive it. All may throw what
+/// the host's misfortunes throw; then the run can only be destroyed.
+class Run {
+ public:
+  enum class State {
+    Waits,   ///< nothing can happen before next()
+    Stands,  ///< still, because of a fault, until the hang of its first core is released
+    Ended,
+  };
+
+  /// `watched`: somebody looks at the counters while it runs, so they include what has passed of commands in progress.
+  Run(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop, bool watched);
+  ~Run();
+  Run(const Run &) = delete;
+  Run &operator=(const Run &) = delete;
+
+  /// Ends and begins all commands that may at now().
+  State turn();
+  /// Precondition: the last turn() said Stands. Would the next one say so, too?
+  bool stands() const;
+  /// Cycles since the job began.
+  uint64_t now() const;
+  /// When the next command ends, or goes over from its fixed part to its flow. Precondition: the last turn() said Waits.
+  uint64_t next() const;
+  /// Lets time pass, up to next() at most.
+  void advance_to(uint64_t cycle);
+  /// Brings the counters up to now().
+  void account();
+  /// Does what is to be done after the last turn(), which said Ended.
+  JobResult finish();
+
+ private:
+  const std::vector<Core *> cores_;
+  std::unique_ptr<class Execution> execution_;
+};
+
+/// Takes a run to its end.
 JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop);
 
 /// Called by a comparing back end, on the core's thread, when two back ends disagree: the command then fails with

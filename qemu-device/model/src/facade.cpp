@@ -132,6 +132,8 @@ Refusal take_config(const npu_model_config *c, Config &out) {
   if (c->abi != NPU_MODEL_ABI) return refuse(-EINVAL, "abi is %u, this library has %u", c->abi, NPU_MODEL_ABI);
   if (!c->board || !c->board->dma_read || !c->board->dma_write || !c->board->interrupt)
     return refuse(-EINVAL, "board: dma_read, dma_write and interrupt have to be there");
+  if (!c->board->now != !c->board->wake_at)
+    return refuse(-EINVAL, "board: now and wake_at have to be there both or not at all");
   if (Refusal r = take_numbers(*c, out)) return r;
   if (!c->ddr || reinterpret_cast<uintptr_t>(c->ddr) % kPageBytes)
     return refuse(-EINVAL, "ddr is %p, has to be page aligned", c->ddr);
@@ -197,20 +199,35 @@ unsigned int npu_model_thread_count(const struct npu_model *model) { return mode
 
 void npu_model_thread_main(struct npu_model *model, unsigned int index) { model->chip.thread_main(index); }
 
-void npu_model_stop(struct npu_model *model) { model->chip.stop(); }
+void npu_model_stop(struct npu_model *model) {
+  model->chip.stop();
+  model->chip.expect();
+}
 
 void npu_model_pause(struct npu_model *model, bool on) { model->chip.pause(on); }
 
 uint64_t npu_model_read(struct npu_model *model, uint64_t offset, unsigned int size) {
   if (model->faults.dead()) return size == 4 ? UINT32_MAX : UINT64_MAX;
-  return model->registers.read(offset, size);
+  model->chip.arrive();
+  const uint64_t value = model->registers.read(offset, size);
+  model->chip.expect();
+  return value;
 }
 
 void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, unsigned int size) {
-  if (!model->faults.dead()) model->registers.write(offset, value, size);
+  if (model->faults.dead()) return;
+  model->chip.arrive();
+  model->registers.write(offset, value, size);
+  model->chip.expect();
 }
 
-void npu_model_reset(struct npu_model *model) { model->chip.reset(); }
+void npu_model_advance(struct npu_model *model) { model->chip.advance(); }
+
+void npu_model_reset(struct npu_model *model) {
+  model->chip.arrive();
+  model->chip.reset();
+  model->chip.advance();
+}
 
 const char *npu_model_fault_name(unsigned int fault) {
   return fault < NPU_MODEL_FAULT_COUNT ? npu::model::kFaults[fault].name : nullptr;
@@ -222,7 +239,9 @@ const char *npu_model_fault_text(unsigned int fault) {
 
 int npu_model_set_fault(struct npu_model *model, unsigned int fault, uint64_t value) {
   if (fault >= NPU_MODEL_FAULT_COUNT || !npu::model::fault_value_ok(fault, value)) return -EINVAL;
+  model->chip.arrive();
   model->chip.set_fault(fault, value);
+  model->chip.expect();
   return 0;
 }
 

@@ -55,6 +55,12 @@ void Hang::disarm() {
   armed_ = held_ = false;
 }
 
+bool Hang::holds(uint64_t begun) {
+  if (!armed_ || begun < after_) return false;
+  std::lock_guard lock(mutex_);
+  return armed_ = held_;
+}
+
 void Hang::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !held_; });

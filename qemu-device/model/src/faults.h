@@ -41,8 +41,8 @@ class Hang {
  public:
   void arm(Obeys obeys, uint64_t after);
   void disarm();
-  /// Has a job that began so many commands come to the place?
-  bool due(uint64_t begun) const { return armed_ && begun >= after_; }
+  /// Does it hold a job that began so many commands? Once released, never again.
+  bool holds(uint64_t begun);
   /// Until somebody releases it with what it obeys, or more.
   void wait();
   /// From any thread; does nothing to a core that is not armed, or that does not obey.

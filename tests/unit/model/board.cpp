@@ -38,6 +38,28 @@ TestBoard::TestBoard(size_t bytes) : bytes_(bytes), memory_(map(bytes)) {
   calls_.trace = trace;
 }
 
+void TestBoard::lend_clock() {
+  calls_.now = clock;
+  calls_.wake_at = wake_at;
+}
+
+uint64_t TestBoard::clock(void *self) { return static_cast<TestBoard *>(self)->now_; }
+
+void TestBoard::wake_at(void *self, uint64_t ns) { static_cast<TestBoard *>(self)->wanted_ = ns; }
+
+void TestBoard::set_clock(npu_model *model, uint64_t ns) {
+  while (wanted_ <= ns) next(model);
+  now_ = ns;
+}
+
+bool TestBoard::next(npu_model *model) {
+  if (wanted_ == UINT64_MAX) return false;
+  if (wanted_ > now_) now_ = wanted_;
+  wanted_ = UINT64_MAX;
+  npu_model_advance(model);
+  return true;
+}
+
 TestBoard::~TestBoard() { munmap(memory_, bytes_); }
 
 uint64_t TestBoard::allocate(size_t bytes) {

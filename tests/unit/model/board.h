@@ -42,6 +42,17 @@ class TestBoard {
   void wait_blocked();
   void release();
 
+  /// Virtual time: the board has a clock, which stands still but for these.
+  void lend_clock();
+  bool has_clock() const { return calls_.now != nullptr; }
+  uint64_t now() const { return now_; }
+  /// What the chip has asked for last; UINT64_MAX: nothing.
+  uint64_t wanted() const { return wanted_; }
+  /// Sets the clock, which never goes back, and lets the chip do what is due.
+  void set_clock(npu_model *model, uint64_t ns);
+  /// Goes to the time that the chip has asked for. False if it waits for nothing.
+  bool next(npu_model *model);
+
   unsigned interrupts(unsigned vector) const { return interrupts_[vector].load(); }
   /// Called inside each interrupt callback.
   void on_interrupt(std::function<void(unsigned)> f);
@@ -56,6 +67,8 @@ class TestBoard {
   static int dma_write(void *self, uint64_t addr, const void *buf, size_t bytes);
   static void interrupt(void *self, unsigned vector);
   static void trace(void *self, const char *kind, const char *text);
+  static uint64_t clock(void *self);
+  static void wake_at(void *self, uint64_t ns);
   int enter(uint64_t addr, size_t bytes);
 
   const size_t bytes_;
@@ -73,6 +86,7 @@ class TestBoard {
   std::array<std::atomic<unsigned>, 64> interrupts_{};
   std::function<void(unsigned)> on_interrupt_;
   std::atomic<uint64_t> transfers_{0};
+  uint64_t now_ = 1000, wanted_ = UINT64_MAX;
 };
 
 }  // namespace npu::test

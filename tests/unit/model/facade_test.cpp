@@ -77,7 +77,7 @@ TEST_F(Facade, WrongConfigurationsAreNamed) {
     refused(error, word);
     config = good;
   };
-  each([&] { config.abi = 2; }, -EINVAL, "abi");
+  each([&] { config.abi = NPU_MODEL_ABI + 1; }, -EINVAL, "abi");
   each([&] { config.cores = 9; }, -EINVAL, "cores");
   each([&] { config.queues = 257; }, -EINVAL, "queues");
   each([&] { config.asids = 1025; }, -EINVAL, "asids");

@@ -227,7 +227,9 @@ class Machine {
   std::map<unsigned, std::unique_ptr<TestQueue>> queues_;
 };
 
-/// Waits until f() is true; fails the test after a generous time.
+/// Does this run of the tests use virtual time (docs/hardware.md section 8.4)? NPU_TEST_TIME=virtual asks for it.
+bool virtual_time();
+/// Waits until f() is true; fails the test after a generous time, in virtual time when the chips wait for nothing.
 void eventually(const std::function<bool()> &f, const char *what);
 /// A name for a status, for messages.
 const char *status_name(uint32_t status);
