@@ -26,7 +26,8 @@ known_checksum() {
 }
 
 FLAGS=(--target-list=x86_64-softmmu --without-default-features --without-default-devices --with-devices-x86_64=npu
-    --enable-tcg --enable-plugins --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs --enable-trace-backends=log
+    --enable-tcg --enable-plugins --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs
+    --enable-trace-backends=log
     --disable-docs --disable-tools --disable-guest-agent --disable-install-blobs --disable-download
     --disable-werror --disable-debug-info)
 

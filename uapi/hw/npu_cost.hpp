@@ -185,11 +185,15 @@ class Replay {
     e.flow_after = c.flow_after;
   }
 
+  /// Has the engine a command that ends at now()?
+  bool ended(unsigned engine) const {
+    const Engine &e = engines_[engine];
+    return e.active && e.fixed_end <= now_ && e.flow == 0;
+  }
   /// True once for each command of the engine that ends at now().
   bool retire(unsigned engine) {
-    Engine &e = engines_[engine];
-    if (!e.active || e.fixed_end > now_ || e.flow != 0) return false;
-    e.active = false;
+    if (!ended(engine)) return false;
+    engines_[engine].active = false;
     return true;
   }
 

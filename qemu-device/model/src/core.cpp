@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "qemu-device/model/src/core.h"
 
+#include <deque>
 #include <exception>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "npu_cost.hpp"
 #include "npu_isa.hpp"
@@ -18,6 +18,7 @@ namespace npu::model {
 namespace {
 
 constexpr unsigned kEngines = 2;
+constexpr uint64_t kStepCycles = 32768;      // between two steps of a command, docs/hardware.md section 8.4
 constexpr uint64_t kProgressCycles = 65536;  // at work that count as progress, docs/hardware.md section 8.4
 
 /// What report_mismatch() said on the thread that runs the command; empty: nothing.
@@ -35,27 +36,32 @@ void CoreCounters::reset() {
 /// A core's part in a job: its two streams, and how far they are.
 class Lane {
  public:
-  Lane(Core &core, const Job &job, unsigned place, const std::atomic<Stop> &stop, std::atomic<uint64_t> &steps)
+  Lane(Core &core, const Job &job, unsigned place, const std::atomic<Stop> &stop, bool watched)
       : core_(core),
         job_(job),
-        pace_{stop, steps, core.gate_},
+        stop_(stop),
+        watched_(watched),
         streams_{{job, place, NPU_ENGINE_TIU}, {job, place, NPU_ENGINE_GDMA}} {}
 
   struct Engine {
     uint32_t begun = 0;
     uint32_t retired = 0;
     uint64_t budget = 0;   ///< uncontended cycles used
+    uint64_t start = 0;    ///< of the command in progress
+    uint64_t step = 0;     ///< it takes its next step then; only while its fiber is parked
     uint64_t since = 0;    ///< the command in progress, if there is one, has been counted in `cycles` up to here
     uint64_t cycles = 0;   ///< at work
     uint64_t told = 0;     ///< of these, in the core's counter
     bool signals = false;  ///< the command in progress is a SEM_SIGNAL
     uint32_t sem = 0, value = 0;
+    Error error;  ///< of the command in progress
   };
 
   uint8_t core() const { return static_cast<uint8_t>(core_.index_); }
   Engine &engine(unsigned e) { return engines_[e]; }
+  const Engine &engine(unsigned e) const { return engines_[e]; }
   bool finished(unsigned e) const { return engines_[e].begun == streams_[e].count(); }
-  bool stopped() const { return pace_.stopped(); }
+  bool stopped() const { return pace().stopped(); }
   Memory &memory() { return core_.memory_; }
 
   Error check_streams() const {
@@ -75,22 +81,37 @@ class Lane {
     return check_command(command, e, job_, core_.local_.size(), operands);
   }
 
-  Error execute(unsigned e, const Command &command, const Operands &operands) {
-    for (const Operand &o : operands.at)
-      if (o.used && o.write && o.local()) core_.local_.dirty(o.offset + o.bytes);
-    Outcome outcome;
-    if (e == NPU_ENGINE_GDMA) {
-      outcome = core_.gdma_.run(command, operands, job_, pace_);
-    } else {
-      mismatch.clear();
-      outcome = core_.tiu_.run(command, operands, job_, pace_);
-      if (!mismatch.empty()) {
-        core_.board_.trace("mismatch", mismatch.c_str());
-        return error(NPU_STATUS_INTERNAL);
-      }
+  /// Runs a command that begins now. While somebody watches, a long one goes on in steps of its own: see parked().
+  Error execute(unsigned e, const Command &command, const Operands &operands, uint64_t now) {
+    Engine &x = engines_[e];
+    x.error = {};
+    if (!watched_) {
+      x.error = perform(e, command, operands, pace());
+      return outcome(x);
     }
-    if (outcome.stopped) return stop_error();
-    return outcome.fault ? failed(outcome.fault, operands.at[outcome.operand]) : Error{};
+    x.start = now;
+    x.step = now + kStepCycles;
+    core_.fibers_[e].start([this, e, &x, command, operands] {
+      Pace pace = this->pace();
+      pace.fiber = &core_.fibers_[e];
+      try {
+        x.error = perform(e, command, operands, pace);
+      } catch (const std::exception &) {
+        x.error = error(NPU_STATUS_INTERNAL);
+      }
+    });
+    return outcome(x);
+  }
+  /// Is a command of the engine still taking effect?
+  bool parked(unsigned e) const { return core_.fibers_[e].parked(); }
+  /// Takes the steps that are due; `all`: those that are left.
+  Error go_on(unsigned e, uint64_t now, bool all) {
+    Engine &x = engines_[e];
+    for (; parked(e) && (all || x.step <= now); x.step += kStepCycles) core_.fibers_[e].resume();
+    return outcome(x);
+  }
+  void cancel() {
+    for (Fiber &fiber : core_.fibers_) fiber.cancel();
   }
 
   void retired(unsigned e, uint64_t now) {
@@ -116,15 +137,15 @@ class Lane {
   /// Is this where the core is to hang?
   bool stands() const { return core_.hang_.holds(uint64_t{engines_[0].begun} + engines_[1].begun); }
 
-  /// Brings the core's counters up to `cycles` since the job began; `watched`: with steps for long commands.
-  void account(uint64_t cycles, bool watched) {
+  /// Brings the core's counters up to `cycles` since the job began.
+  void account(uint64_t cycles) {
     CoreCounters &c = core_.counters_;
     c.busy_cycles.fetch_add(cycles - told_, std::memory_order_relaxed);
     told_ = cycles;
     for (unsigned e = 0; e < kEngines; ++e) {
       Engine &x = engines_[e];
       c.engine_cycles[e].fetch_add(x.cycles - x.told, std::memory_order_relaxed);
-      if (watched)
+      if (watched_)
         c.progress.fetch_add(x.cycles / kProgressCycles - x.told / kProgressCycles, std::memory_order_relaxed);
       x.told = x.cycles;
     }
@@ -139,16 +160,36 @@ class Lane {
     return e;
   }
   Error stop_error() const {
-    return error(pace_.stop.load() == Stop::CoreReset ? NPU_STATUS_CORE_RESET : NPU_STATUS_ABORTED);
+    return error(stop_.load() == Stop::CoreReset ? NPU_STATUS_CORE_RESET : NPU_STATUS_ABORTED);
   }
   /// Adds the engine and the command that it was about to begin.
-  Error named(Error e, unsigned engine) const {
+  Error named(Error e, unsigned engine) const { return named(e, engine, engines_[engine].begun); }
+  static Error named(Error e, unsigned engine, uint32_t command) {
     e.engine = static_cast<uint8_t>(engine);
-    e.command = engines_[engine].begun;
+    e.command = command;
     return e;
   }
 
  private:
+  Pace pace() const { return {stop_, watched_ ? uncounted_ : core_.counters_.progress, core_.gate_}; }
+
+  Error perform(unsigned e, const Command &command, const Operands &operands, const Pace &pace) {
+    for (const Operand &o : operands.at)
+      if (o.used && o.write && o.local()) core_.local_.dirty(o.offset + o.bytes);
+    const Outcome o = e == NPU_ENGINE_GDMA ? core_.gdma_.run(command, operands, job_, pace)
+                                           : core_.tiu_.run(command, operands, job_, pace);
+    if (o.stopped) return stop_error();
+    return o.fault ? failed(o.fault, operands.at[o.operand]) : Error{};
+  }
+
+  /// The error of a command that has just had control.
+  Error outcome(Engine &x) {
+    if (mismatch.empty()) return x.error;
+    core_.board_.trace("mismatch", mismatch.c_str());
+    mismatch.clear();
+    return x.error = error(NPU_STATUS_INTERNAL);
+  }
+
   static Error failed(const Fault &fault, const Operand &o) {
     Error e = error(fault.status);
     e.region = o.region;
@@ -161,7 +202,9 @@ class Lane {
 
   Core &core_;
   const Job &job_;
-  const Pace pace_;
+  const std::atomic<Stop> &stop_;
+  const bool watched_;
+  mutable std::atomic<uint64_t> uncounted_{0};  ///< steps that are progress by their cycles instead
   Stream streams_[kEngines];
   Engine engines_[kEngines];
   uint64_t told_ = 0;  ///< cycles in the core's counter
@@ -173,22 +216,27 @@ class Execution {
   Execution(std::span<Core *const> cores, const Job &job, const std::atomic<Stop> &stop, bool watched)
       : job_(job),
         stop_(stop),
-        watched_(watched),
         params_(cores[0]->config_.cost),
         first_(*cores[0]),
         replay_(params_, static_cast<unsigned>(cores.size())),
         profile_(job) {
-    lanes_.reserve(cores.size());
-    for (unsigned i = 0; i < cores.size(); ++i)
-      lanes_.emplace_back(*cores[i], job, i, stop, watched ? unwatched_ : cores[i]->counters_.progress);
+    for (unsigned i = 0; i < cores.size(); ++i) lanes_.emplace_back(*cores[i], job, i, stop, watched);
     if (first_.check_races_.load(std::memory_order_relaxed)) races_.emplace(job, engines());
     result_.core = lanes_[0].core();
     result_.start_cycle = first_.counters_.busy_cycles.load(std::memory_order_relaxed);
     check();
   }
+  ~Execution() {
+    for (Lane &lane : lanes_) lane.cancel();
+  }
 
   uint64_t now() const { return replay_.now(); }
-  uint64_t next() const { return replay_.next(); }
+  uint64_t next() const {
+    uint64_t next = replay_.next();
+    for (unsigned e = 0; e < engines(); ++e)
+      if (lane(e).parked(e % kEngines)) next = std::min(next, lane(e).engine(e % kEngines).step);
+    return next;
+  }
   void advance_to(uint64_t cycle) { replay_.advance_to(cycle); }
 
   /// One round of the replay of docs/hardware.md section 8.3: a command takes effect when it begins.
@@ -198,6 +246,7 @@ class Execution {
     standing_ = false;
     if (lanes_[0].stopped()) return end(lanes_[0].core(), lanes_[0].stop_error());
     for (bool changed = true; changed;) {
+      if (go_on()) return Run::State::Ended;
       changed = retire();
       for (unsigned e = 0; e < engines(); ++e) {
         if (replay_.busy(e) || lane(e).finished(e % kEngines)) continue;
@@ -221,11 +270,11 @@ class Execution {
       at(e).cycles += replay_.now() - at(e).since;
       at(e).since = replay_.now();
     }
-    for (Lane &lane : lanes_) lane.account(replay_.now(), watched_);
+    for (Lane &lane : lanes_) lane.account(replay_.now());
   }
 
   JobResult finish() {
-    result_.cycles = replay_.now();
+    result_.cycles = failed_at_.value_or(replay_.now());
     account();
     if (profiles_ && stop_.load() <= Stop::Aborted) {
       const Error late = profile_.write(lanes_[0].memory(), result_.cycles);
@@ -238,6 +287,7 @@ class Execution {
  private:
   unsigned engines() const { return static_cast<unsigned>(lanes_.size()) * kEngines; }
   Lane &lane(unsigned e) { return lanes_[e / kEngines]; }
+  const Lane &lane(unsigned e) const { return lanes_[e / kEngines]; }
   Lane::Engine &at(unsigned e) { return lane(e).engine(e % kEngines); }
 
   /// What can be wrong before the first command.
@@ -256,6 +306,20 @@ class Execution {
     result_.core = core;
     result_.error = error;
     return Run::State::Ended;
+  }
+
+  /// Commands in progress take the steps that are due. True when one of them has failed.
+  bool go_on() {
+    for (unsigned e = 0; e < engines(); ++e) {
+      Lane &lane = this->lane(e);
+      if (!lane.parked(e % kEngines)) continue;
+      const Error error = lane.go_on(e % kEngines, replay_.now(), replay_.ended(e));
+      if (!error) continue;
+      end(lane.core(), Lane::killed(error) ? error : lane.named(error, e % kEngines, at(e).begun - 1));
+      failed_at_ = at(e).start;
+      return true;
+    }
+    return false;
   }
 
   bool retire() {
@@ -301,7 +365,8 @@ class Execution {
     x.budget += job_.header.budget ? alone : 0;
     if (races_)
       if (Error error = check_races(number, command, operands)) return lane.named(error, e);
-    if (Error error = lane.execute(e, command, operands)) return Lane::killed(error) ? error : lane.named(error, e);
+    if (Error error = lane.execute(e, command, operands, replay_.now()))
+      return Lane::killed(error) ? error : lane.named(error, e);
     profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
     note_signal(command, x);
     x.since = replay_.now();
@@ -335,10 +400,9 @@ class Execution {
 
   const Job &job_;
   const std::atomic<Stop> &stop_;
-  const bool watched_;
   const hw::CostParams &params_;
   const Core &first_;
-  std::vector<Lane> lanes_;
+  std::deque<Lane> lanes_;
   hw::Replay replay_;
   hw::Semaphores semaphores_;
   Profile profile_;
@@ -346,7 +410,7 @@ class Execution {
   JobResult result_;
   bool profiles_ = false;  ///< the profile's buffer is sound
   bool standing_ = false;
-  std::atomic<uint64_t> unwatched_{0};  ///< steps of commands that count otherwise
+  std::optional<uint64_t> failed_at_;  ///< when the command began that has failed since
 };
 
 Core::Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend, Gate *gate)
@@ -396,6 +460,7 @@ Run::Run(std::span<Core *const> cores, const Job &job, unsigned queue, const std
 }
 
 Run::~Run() {
+  execution_.reset();  // commands in progress use what the cores give back
   for (Core *core : cores_) core->leave();
 }
 

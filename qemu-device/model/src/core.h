@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A core: local memory and two engines; and a run, which takes all streams of a job, whatever cores they are on, through
-// modelled time.
+// A core: local memory and two engines; and a run, which takes all streams of a job, whatever cores they are on,
+// through modelled time.
 #ifndef NPU_MODEL_CORE_H
 #define NPU_MODEL_CORE_H
 
@@ -14,6 +14,7 @@
 #include "qemu-device/model/src/board.h"
 #include "qemu-device/model/src/config.h"
 #include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/fiber.h"
 #include "qemu-device/model/src/gdma.h"
 #include "qemu-device/model/src/job.h"
 #include "qemu-device/model/src/memory.h"
@@ -76,17 +77,18 @@ class Core {
   Gdma gdma_;
   Tiu tiu_;
   CoreCounters counters_;
+  Fiber fibers_[2];  ///< NPU_ENGINE_
   std::atomic<bool> check_races_{false};
   Hang hang_;
 };
 
 /// A job on its cores, from its first command to its end or until `stop` is set. Stream i of the job is for the i-th of
-/// the cores, which are in order; they belong to the run while it lives. `job` and `stop` outlive it. All may throw what
-/// the host's misfortunes throw; then the run can only be destroyed.
+/// the cores, which are in order; they belong to the run while it lives. `job` and `stop` outlive it. All may throw
+/// what the host's misfortunes throw; then the run can only be destroyed.
 class Run {
  public:
   enum class State {
-    Waits,   ///< nothing can happen before next()
+    Waits,   ///< nothing happens before next()
     Stands,  ///< still, because of a fault, until the hang of its first core is released
     Ended,
   };
@@ -103,7 +105,8 @@ class Run {
   bool stands() const;
   /// Cycles since the job began.
   uint64_t now() const;
-  /// When the next command ends, or goes over from its fixed part to its flow. Precondition: the last turn() said Waits.
+  /// When the next command ends, goes over from its fixed part to its flow, or takes its next step. Precondition: the
+  /// last turn() said Waits.
   uint64_t next() const;
   /// Lets time pass, up to next() at most.
   void advance_to(uint64_t cycle);

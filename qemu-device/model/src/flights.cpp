@@ -23,8 +23,7 @@ void Chip::take_off(Queue &q, std::span<Core *const> cores) {
 /// Does what the flight's job does in this cycle. True when something may have changed for others: the job has ended.
 bool Chip::turn(Flight &flight, Lock &lock) {
   Run &run = *flight.run;
-  if (flight.state == Run::State::Waits && !flight.fresh)
-    run.advance_to(std::min(run.next(), cycle_ - flight.base));
+  if (flight.state == Run::State::Waits && !flight.fresh) run.advance_to(std::min(run.next(), cycle_ - flight.base));
   flight.fresh = false;
   const bool stood = flight.state == Run::State::Stands;
   Queue &q = flight.queue;
@@ -35,8 +34,8 @@ bool Chip::turn(Flight &flight, Lock &lock) {
       if (flight.state == Run::State::Ended) result = run.finish();
     } catch (const std::exception &) {
       flight.state = Run::State::Ended;
-      result = cores_[static_cast<size_t>(std::find(running_.begin(), running_.end(), &q) - running_.begin())]
-                   ->misfortune();
+      result =
+          cores_[static_cast<size_t>(std::find(running_.begin(), running_.end(), &q) - running_.begin())]->misfortune();
     }
   });
   if (stood) flight.base = cycle_ - run.now();
@@ -89,8 +88,7 @@ void Chip::catch_up(Lock &lock) {
   for (settle(lock); next_event() <= now; settle(lock)) cycle_ = next_event();
   cycle_ = now;
   for (const auto &f : flights_) {
-    if (f->state != Run::State::Waits) continue;
-    f->run->advance_to(now - f->base);
+    if (f->state == Run::State::Waits) f->run->advance_to(now - f->base);
     f->run->account();
   }
   if (forget_) forget(lock);

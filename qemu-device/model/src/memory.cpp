@@ -179,7 +179,7 @@ bool Memory::for_pages(uint64_t va, uint64_t bytes, const Pace &pace, Each each)
     const Fault fault = mmu_.translate(tlb_, asid_, va + done, false, t);
     if (!each(t, fault)) return true;
     done += t.bytes;
-    if (++pages % kLookPages == 0 && !pace.step()) return false;
+    if (++pages % kLookPages == 0 && !pace.look()) return false;
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "qemu-device/model/src/error.h"
+#include "qemu-device/model/src/fiber.h"
 
 namespace npu::model {
 
@@ -70,9 +71,15 @@ struct Pace {
   const std::atomic<Stop> &stop;
   std::atomic<uint64_t> &progress;
   Gate *gate = nullptr;
+  Fiber *fiber = nullptr;  ///< virtual time: the command runs in it, and waits for its time there
 
   /// One bounded step is done; false when the job has to stop.
   bool step() const {
+    if (fiber && !fiber->park()) return false;
+    return look();
+  }
+  /// As step(), where others cannot be let in.
+  bool look() const {
     progress.fetch_add(1, std::memory_order_relaxed);
     return !stopped();
   }

@@ -90,6 +90,9 @@ TEST_F(Facade, WrongConfigurationsAreNamed) {
   each([&] { config.ddr_bytes = 0; }, -EINVAL, "ddr_bytes");
   each([&] { config.ddr_bytes = 4097; }, -EINVAL, "ddr_bytes");
   each([&] { config.board = nullptr; }, -EINVAL, "board");
+  npu_model_board half = *config.board;
+  half.now = [](void *) -> uint64_t { return 0; };
+  each([&] { config.board = &half; }, -EINVAL, "wake_at");
   each([&] { config.backend = "magic"; }, -EINVAL, "magic");
   EXPECT_EQ(npu_model_create(nullptr, nullptr, nullptr, 0), nullptr);
 }

@@ -181,7 +181,7 @@ Machine::Machine(const Options &options) : board(kSystemBytes), options_(options
   c.ddr_bytes = options.ddr;
   c.ddr = ddr_;
   c.backend = options.backend;
-  if (virtual_time()) {
+  if (options.clock || virtual_time()) {
     board.lend_clock();
     machines.push_back(this);
   }

@@ -152,6 +152,7 @@ class Machine {
     uint32_t cores = 2, queues = 16, asids = 8, lmem = 256 * 1024;
     uint64_t ddr = 64 << 20;
     const char *backend = "reference";
+    bool clock = false;  ///< in virtual time, whatever NPU_TEST_TIME says
     std::function<void(npu_model_config &)> edit;
   };
 
