@@ -141,6 +141,11 @@ static const NpuNumber npu_numbers[] = {
                "cost model: memory bytes a cycle"),
 };
 
+static bool npu_in_virtual_time(NpuState *s)
+{
+    return s->time && g_str_equal(s->time, "virtual");
+}
+
 static uint32_t *npu_number(NpuState *s, const NpuNumber *number)
 {
     return (uint32_t *)((char *)&s->config + number->offset);
@@ -314,11 +319,6 @@ static void npu_timer(void *opaque)
     NpuState *s = opaque;
 
     npu_model_advance(s->model);
-}
-
-static bool npu_in_virtual_time(NpuState *s)
-{
-    return s->time && g_str_equal(s->time, "virtual");
 }
 
 static const struct npu_model_board npu_board_in_virtual_time = {
@@ -639,6 +639,10 @@ static bool npu_check_properties(NpuState *s, Error **errp)
                    "not '%s'", s->time);
         return false;
     }
+    if (s->config.seed && !npu_in_virtual_time(s)) {
+        error_setg(errp, "npu: property 'seed' needs time=virtual");
+        return false;
+    }
     if (!pci_bus_is_express(pci_get_bus(PCI_DEVICE(s)))) {
         error_setg(errp, "npu: this is a PCI Express card: plug it into a "
                    "pcie-root-port, not into a conventional PCI bus");
@@ -820,6 +824,7 @@ static const Property npu_properties[] = {
     DEFINE_PROP_SIZE("ddr", NpuState, config.ddr_bytes, NPU_DDR_DEFAULT),
     DEFINE_PROP_STRING("backend", NpuState, backend),
     DEFINE_PROP_STRING("time", NpuState, time),
+    DEFINE_PROP_UINT64("seed", NpuState, config.seed, 0),
 };
 
 static void npu_describe_properties(ObjectClass *klass)
@@ -842,6 +847,9 @@ static void npu_describe_properties(ObjectClass *klass)
     object_class_property_set_description(klass, "time", "host (default): the "
                                           "chip computes as fast as it can; "
                                           "virtual: it takes its modelled time");
+    object_class_property_set_description(klass, "seed", "with time=virtual, "
+                                          "one of many chips that keep to the "
+                                          "specification; 0: without delays");
 }
 
 static void npu_class_init(ObjectClass *klass, void *data)

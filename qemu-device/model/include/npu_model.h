@@ -67,6 +67,7 @@ struct npu_model_config {
                           reference */
   const struct npu_model_board *board;
   void *opaque;
+  uint64_t seed; /* [0] in virtual time: what the chip's document leaves open, section 8.5; 0: no delays */
 };
 
 /*

@@ -22,7 +22,8 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       sensors_(config.cores, config.clock_khz),
       arbiter_(config.queues),
       running_(config.cores),
-      cycles_(board.has_clock() ? board.now() : 0, config.clock_khz) {
+      cycles_(board.has_clock() ? board.now() : 0, config.clock_khz),
+      dice_(config.seed) {
   for (unsigned i = 0; i < config.cores; ++i)
     cores_.push_back(std::make_unique<Core>(i, config_, mmu_, board_, *backend_, &gate_));
   for (unsigned i = 0; i < config.queues; ++i) queues_.push_back(std::make_unique<Queue>(i));
@@ -177,8 +178,9 @@ void Chip::forget(Lock &lock) {
 
 /// Takes one step of the queue that has waited longest.
 bool Chip::serve_one(unsigned thread, Lock &lock) {
-  if (list_.empty()) return false;
-  Queue &q = list_.pop();
+  Queue *const next = list_.pop(cycle_);
+  if (!next) return false;
+  Queue &q = *next;
   q.listed = false;
   wake_for_ready();  // this thread may be away for a while
   step(q, thread, lock);
@@ -189,6 +191,7 @@ bool Chip::serve_one(unsigned thread, Lock &lock) {
 void Chip::list(Queue &q) {
   if (q.listed || !q.can_step() || resetting_) return;
   q.listed = true;
+  q.due = cycle_ + dice_.delay();
   list_.push(q);
   const uint32_t asleep = idle_ & static_cast<uint32_t>(q.config.core_mask);
   if (asleep)
@@ -199,7 +202,8 @@ void Chip::list(Queue &q) {
 
 /// One completion and one fetch at most.
 void Chip::step(Queue &q, unsigned thread, Lock &lock) {
-  if (q.phase == Queue::Phase::Done && q.can_step() && !complete(q, lock)) return;
+  const bool ended = q.phase == Queue::Phase::Done || q.phase == Queue::Phase::Telling;
+  if (ended && q.can_step() && !complete(q, lock)) return;
   if (q.phase == Queue::Phase::Idle && q.can_step() && !fetch(q, thread, lock)) return;
   list(q);
 }
@@ -211,14 +215,22 @@ bool Chip::owned_no_more(Queue &q) {
   return true;
 }
 
+/// All parts of a completion, or the next one where the dice decide when each is due. True when the last one is out.
 bool Chip::complete(Queue &q, Lock &lock) {
+  if (q.phase == Queue::Phase::Done) q.told = 0;
   q.phase = Queue::Phase::Completing;
   bool written = false;
   if (!unlocked(lock, [&] {
-        written = q.complete(board_);
-        if (written && q.interrupt) board_.interrupt(static_cast<unsigned>(q.config.vector));
+        do {
+          written = q.tell(board_, q.told++);
+        } while (written && q.told < Queue::kParts && !dice_.on());
       }))
     return false;
+  if (written && q.told < Queue::kParts && !q.disabling) {
+    q.phase = Queue::Phase::Telling;
+    list(q);
+    return false;
+  }
   q.phase = Queue::Phase::Idle;
   if (written) q.advance();
   if (owned_no_more(q)) return false;
@@ -339,6 +351,7 @@ void Chip::finish_reset() {
   for (auto &q : queues_) q->power_on();
   std::fill(running_.begin(), running_.end(), nullptr);
   for (auto &core : cores_) core->reset();
+  asked_.clear();
   if (mmu_.reset()) {
     forget_ = true;
     wake(config_.cores);
@@ -481,6 +494,7 @@ void Chip::disable_queue(Queue &q) {
       [[fallthrough]];
     case Queue::Phase::Idle:
     case Queue::Phase::Done:
+    case Queue::Phase::Telling:
       return q.halt();
     case Queue::Phase::Running:
       stop_job(q, Stop::Drop, Obeys::Abort);
@@ -532,6 +546,19 @@ void Chip::abort_job(unsigned queue, uint64_t id) {
     finish(q, {.error = {.status = NPU_STATUS_ABORTED}});
     list(q);
   }
+}
+
+void Chip::invalidate(uint32_t asid) {
+  const uint64_t addr = mmu_.inv_addr.load(), bytes = mmu_.inv_bytes.load();
+  if (!dice_.on()) return mmu_.invalidate(asid, addr, bytes);
+  const Guard guard(*this);
+  const uint64_t before = asked_.empty() ? 0 : asked_.back().due;
+  asked_.push_back({std::max(before, cycle_ + dice_.delay()), asid, addr, bytes});
+}
+
+uint32_t Chip::invalidations() const {
+  const Lock lock(mutex_);
+  return mmu_.issued() + static_cast<uint32_t>(asked_.size());
 }
 
 void Chip::submit(unsigned queue, uint32_t tail) {

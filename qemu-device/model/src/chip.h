@@ -14,6 +14,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -27,6 +28,7 @@
 #include "qemu-device/model/src/config.h"
 #include "qemu-device/model/src/core.h"
 #include "qemu-device/model/src/cycles.h"
+#include "qemu-device/model/src/dice.h"
 #include "qemu-device/model/src/mmu.h"
 #include "qemu-device/model/src/queue.h"
 #include "qemu-device/model/src/sensors.h"
@@ -88,6 +90,8 @@ class Chip {
   uint32_t sq_head(unsigned queue) const;
   uint32_t cq_tail(unsigned queue) const;
   void abort_job(unsigned queue, uint64_t id);
+  void invalidate(uint32_t asid);
+  uint32_t invalidations() const;                ///< INV_ISSUED
   void submit(unsigned queue, uint32_t tail);    ///< doorbell SQ_TAIL
   void consumed(unsigned queue, uint32_t head);  ///< doorbell CQ_HEAD
 
@@ -123,6 +127,7 @@ class Chip {
   bool due(const Flight &flight) const;
   bool turn(Flight &flight, Lock &lock);
   bool turn_flights(Lock &lock);
+  bool invalidate_one(Lock &lock);
   void settle(Lock &lock);
   void catch_up(Lock &lock);
   uint64_t next_event() const;
@@ -179,6 +184,14 @@ class Chip {
   Cycles cycles_;
   uint64_t cycle_ = 0;  // what happens now happens in this one
   bool catching_up_ = false;
+  Dice dice_;
+  /// Invalidations that the chip has not looked at yet.
+  struct Asked {
+    uint64_t due;
+    uint32_t asid;
+    uint64_t addr, bytes;
+  };
+  std::deque<Asked> asked_;
 };
 
 /// An access at the chip's state: what it sets in motion happens when the lock is free again.

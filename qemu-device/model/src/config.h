@@ -27,6 +27,7 @@ struct Config {
   hw::CostParams cost;
   uint64_t ddr_bytes = 0;
   uint8_t *ddr = nullptr;  ///< the owner's, page aligned
+  uint64_t seed = 0;       ///< of what is left open in virtual time
 };
 
 }  // namespace npu::model

@@ -51,6 +51,8 @@ class Core {
 
   const CoreCounters &counters() const { return counters_; }
   Hang &hang() { return hang_; }
+  /// Drops cached translations. Precondition: no access is in progress.
+  void evict() { memory_.evict(); }
   /// Waits until its hang is released.
   void stand();
   /// The result of a job that the host cannot run.

@@ -143,6 +143,7 @@ Refusal take_config(const npu_model_config *c, Config &out) {
                   static_cast<unsigned long long>(c->ddr_bytes), kPageBytes);
   out.ddr = static_cast<uint8_t *>(c->ddr);
   out.ddr_bytes = c->ddr_bytes;
+  out.seed = c->board->now ? c->seed : 0;
   return {};
 }
 

@@ -23,6 +23,9 @@ void Chip::take_off(Queue &q, std::span<Core *const> cores) {
 /// Does what the flight's job does in this cycle. True when something may have changed for others: the job has ended.
 bool Chip::turn(Flight &flight, Lock &lock) {
   Run &run = *flight.run;
+  constexpr uint64_t kEvictions = 16;  // turns of which one begins without translations
+  if (dice_.on() && dice_.below(kEvictions) == 0)
+    for (auto &core : cores_) core->evict();
   if (flight.state == Run::State::Waits && !flight.fresh) run.advance_to(std::min(run.next(), cycle_ - flight.base));
   flight.fresh = false;
   const bool stood = flight.state == Run::State::Stands;
@@ -61,20 +64,30 @@ bool Chip::turn_flights(Lock &lock) {
   return false;
 }
 
+/// Looks at the oldest invalidation that is due.
+bool Chip::invalidate_one(Lock &lock) {
+  if (asked_.empty() || asked_.front().due > cycle_) return false;
+  const Asked asked = asked_.front();
+  asked_.pop_front();
+  unlocked(lock, [&] { mmu_.invalidate(asked.asid, asked.addr, asked.bytes); });
+  return true;
+}
+
 /// All that happens in this cycle.
 void Chip::settle(Lock &lock) {
   for (bool changed = true; changed;) {
     while (turn_flights(lock)) {
     }
     if (resetting_ && flights_.empty()) finish_reset();
-    changed = serve_one(config_.cores, lock);
+    changed = invalidate_one(lock) || serve_one(config_.cores, lock);
     for (unsigned c = 0; c < config_.cores && !changed; ++c) changed = start_job(c, lock);
   }
 }
 
-/// The next cycle in which a command ends, UINT64_MAX if none is in progress.
+/// The next cycle in which something is due, UINT64_MAX if nothing is.
 uint64_t Chip::next_event() const {
-  uint64_t next = UINT64_MAX;
+  uint64_t next = list_.due();
+  if (!asked_.empty()) next = std::min(next, asked_.front().due);
   for (const auto &f : flights_)
     if (f->state == Run::State::Waits) next = std::min(next, f->fresh ? cycle_ : f->base + f->run->next());
   return next;
@@ -85,7 +98,7 @@ void Chip::catch_up(Lock &lock) {
   if (catching_up_ || stopping_) return;
   catching_up_ = true;
   const uint64_t now = std::max(cycle_, cycles_.at(board_.now()));
-  for (settle(lock); next_event() <= now; settle(lock)) cycle_ = next_event();
+  for (settle(lock); next_event() <= now; settle(lock)) cycle_ = std::max(cycle_, next_event());
   cycle_ = now;
   for (const auto &f : flights_) {
     if (f->state == Run::State::Waits) f->run->advance_to(now - f->base);
@@ -119,7 +132,7 @@ void Chip::expect() {
     keep_clock();
     if (const uint64_t next = next_event(); next != UINT64_MAX) at = cycles_.ns_of(next);
     const bool turns = std::any_of(flights_.begin(), flights_.end(), [this](const auto &f) { return due(*f); });
-    if (turns || !list_.empty() || could_start() || forget_) at = board_.now();
+    if (turns || could_start() || forget_) at = board_.now();
     if (stopping_) at = UINT64_MAX;
   }
   board_.wake_at(at);

@@ -60,6 +60,8 @@ class Memory {
   };
 
   void set_asid(uint32_t asid) { asid_ = asid; }
+  /// Drops cached translations.
+  void evict() { tlb_.flush(); }
 
   Fault read(uint64_t va, void *buf, uint64_t bytes);
   /// As read(), for memory that software may be writing at this moment. `done`: bytes read before the fault.

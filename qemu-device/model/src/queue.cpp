@@ -37,7 +37,8 @@ uint32_t Queue::status() const {
 
 bool Queue::can_step() const {
   if (!enabled || disabling) return false;
-  return phase == Phase::Done ? !cq_full() : phase == Phase::Idle && !error && sq_head != sq_tail;
+  if (phase == Phase::Done) return !cq_full();
+  return phase == Phase::Telling || (phase == Phase::Idle && !error && sq_head != sq_tail);
 }
 
 void Queue::start() {
@@ -116,16 +117,27 @@ npu_cqe Queue::completion() const {
   return c;
 }
 
-bool Queue::complete(const Board &board) {
+bool Queue::tell(const Board &board, unsigned part) {
+  if (part == 0) return write_entry(board);
+  if (part == 1) return write_fence(board);
+  if (interrupt) board.interrupt(static_cast<unsigned>(config.vector));
+  return true;
+}
+
+bool Queue::write_entry(const Board &board) const {
   npu_cqe c = completion();
   board.faults().corrupt(c);
   const uint64_t at = config.cq_base + uint64_t{cq_tail} * sizeof c;
-  constexpr size_t kPhase = offsetof(npu_cqe, phase), kSeqno = sizeof(npu_fence::seqno);
+  constexpr size_t kPhase = offsetof(npu_cqe, phase);
   publish();
   if (!board.write(at, &c, kPhase)) return false;
   publish();
-  if (!board.write(at + kPhase, &c.phase, sizeof c.phase)) return false;
+  return board.write(at + kPhase, &c.phase, sizeof c.phase);
+}
+
+bool Queue::write_fence(const Board &board) const {
   if (!config.fence_addr) return true;
+  constexpr size_t kSeqno = sizeof(npu_fence::seqno);
   npu_fence fence{};
   fence.seqno = job.id;
   fence.cycles = result.cycles;

@@ -4,6 +4,7 @@
 #ifndef NPU_MODEL_QUEUE_H
 #define NPU_MODEL_QUEUE_H
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -34,6 +35,7 @@ struct Queue {
     Running,     ///< a core has it
     Done,        ///< the completion waits for room in its ring or for a thread
     Completing,  ///< a thread writes completion and fence
+    Telling,     ///< a part of the completion is out, the next is not due yet
   };
   enum class Fetched { Job, Bad, RingError };
 
@@ -53,6 +55,8 @@ struct Queue {
   uint32_t pass = 1;      ///< phase bit of the entries written now
   uint64_t errors = 0;    ///< for the fence
   uint64_t abort_id = 0;  ///< ABORT_JOB written while fetching
+  uint64_t due = 0;       ///< virtual time: the cycle of the next step, while it is listed
+  unsigned told = 0;      ///< parts of the completion that are out
   Job job;
   JobResult result;
   bool interrupt = false;  ///< the completion raises the vector
@@ -75,11 +79,15 @@ struct Queue {
 
   /// Reads the next entry and its descriptor into `job`; for Bad, `result` says what is wrong with them.
   Fetched fetch(const Board &board);
-  /// Writes completion and fence of `result`. False on a bus error.
-  bool complete(const Board &board);
+  /// Parts of a completion: entry, fence page, interrupt.
+  static constexpr unsigned kParts = 3;
+  /// Makes a part of the completion of `result` known. False on a bus error.
+  bool tell(const Board &board, unsigned part);
 
  private:
   npu_cqe completion() const;
+  bool write_entry(const Board &board) const;
+  bool write_fence(const Board &board) const;
 };
 
 /// Queues in the order of their arrival, each at most once.
@@ -91,11 +99,20 @@ class QueueList {
     (first_ ? last_->next : first_) = &q;
     last_ = &q;
   }
-  /// Precondition: not empty.
-  Queue &pop() {
-    Queue &q = *first_;
-    first_ = q.next;
+  /// Takes out the first one that is due by then; nullptr: none is.
+  Queue *pop(uint64_t cycle) {
+    Queue *before = nullptr, *q = first_;
+    while (q && q->due > cycle) q = (before = q)->next;
+    if (!q) return nullptr;
+    (before ? before->next : first_) = q->next;
+    if (last_ == q) last_ = before;
     return q;
+  }
+  /// When the next one is due; UINT64_MAX: none is listed.
+  uint64_t due() const {
+    uint64_t cycle = UINT64_MAX;
+    for (const Queue *q = first_; q; q = q->next) cycle = std::min(cycle, q->due);
+    return cycle;
   }
   void clear() { first_ = nullptr; }
 

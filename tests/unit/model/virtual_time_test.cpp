@@ -341,9 +341,10 @@ TEST_F(VirtualTime, SensorsFollowTheBoardsClock) {
 }
 
 /// What a chip tells of a program: the trace, with cycles, and the registers at some instants.
-std::vector<std::string> story() {
+std::vector<std::string> story(uint64_t seed) {
   Machine::Options o;
   o.clock = true;
+  o.edit = [=](npu_model_config &c) { c.seed = seed; };
   Machine m(o);
   m.bring_up();
   std::vector<std::string> told;
@@ -359,10 +360,75 @@ std::vector<std::string> story() {
 }
 
 TEST(VirtualTimes, TwoRunsAreTheSame) {
-  const auto first = story();
+  const auto first = story(0), other = story(7);
   EXPECT_GT(first.size(), 100u);
-  EXPECT_EQ(first, story());
+  EXPECT_EQ(first, story(0));
+  EXPECT_EQ(other, story(7));
+  EXPECT_NE(first, other);
+  EXPECT_NE(other, story(8));
 }
+
+/// What the document leaves open, section 8.5: delays of less than 2048 cycles, in the order of section 4.3.
+class Seeds : public ::testing::TestWithParam<uint64_t> {
+ protected:
+  Seeds() : m(options()) { m.bring_up(); }
+
+  static Machine::Options options() {
+    Machine::Options o;
+    o.clock = true;
+    o.edit = [](npu_model_config &c) { c.seed = GetParam(); };
+    return o;
+  }
+
+  Machine m;
+};
+
+TEST_P(Seeds, DelayAJobByLessThanTheyMay) {
+  TestQueue &q = m.queue(0);
+  const uint64_t rung = m.board.now();
+  const uint64_t id = q.submit(nops(3));
+  uint64_t entry = 0, fence = 0, raised = 0;
+  while (!raised && m.board.next(m.model())) {
+    if (!entry && q.poll(false)) entry = m.board.now();
+    if (!fence && q.fence().seqno == id) fence = m.board.now();
+    if (m.board.interrupts(1)) raised = m.board.now();
+  }
+  const uint64_t end = rung + 3 * kNop;
+  EXPECT_GE(entry, end);
+  EXPECT_LT(entry, end + 2 * 2048);
+  EXPECT_GE(fence, entry);
+  EXPECT_LT(fence, entry + 2048);
+  EXPECT_GE(raised, fence);
+  EXPECT_LT(raised, fence + 2048);
+}
+
+TEST_P(Seeds, KeepTheOldTranslationUntilTheInvalidationIsDone) {
+  const Area from = m.allocate(kPage), to = m.allocate(kPage);
+  JobSpec j;
+  j.regions = {from.region(), to.region()};
+  j.gdma(copy(kPage, 0, 1));
+  EXPECT_STATUS(m.run(j), NPU_STATUS_OK);
+  m.unmap(from.asid, from.va);
+  const uint32_t ticket = m.invalidate(from.asid);
+  EXPECT_EQ(m.r32(NPU_REG_INV_ISSUED), ticket);
+  const uint64_t asked = m.board.now();
+  m.wait_invalidated(ticket);
+  EXPECT_LT(m.board.now(), asked + 2048);
+  EXPECT_STATUS(m.run(j), NPU_STATUS_PAGE_FAULT);
+}
+
+TEST_P(Seeds, DisableBetweenThePartsOfACompletion) {
+  TestQueue &q = m.queue(0);
+  q.submit(nops(1));
+  while (!q.poll(false) && m.board.next(m.model())) {
+  }
+  q.disable();
+  EXPECT_EQ(q.status(), 0u);
+  q.enable();
+  EXPECT_STATUS(q.run(nops(1)), NPU_STATUS_OK);
+}
+
+INSTANTIATE_TEST_SUITE_P(Many, Seeds, ::testing::Range<uint64_t>(1, 30));
 
 }  // namespace
 }  // namespace npu::test
