@@ -53,7 +53,7 @@ key() {
 
 source_dir() {
     local mark
-    for mark in $(printf '%s\n' "$BASE"/source-10.0.*/.complete | sort -V); do
+    for mark in $(printf '%s\n' "$BASE"/tree-10.0.*/.complete | sort -V); do
         [ ! -e "$mark" ] || dirname "$mark"
     done | tail -n 1
 }
@@ -100,9 +100,9 @@ fetch_source() {
     tar -C "$incoming/tree" --strip-components=1 -xf "$incoming/$name"
     version=$(cat "$incoming/tree/VERSION")
     add_hooks "$incoming/tree"
-    rm -rf "$BASE/source-$version"
-    mv "$incoming/tree" "$BASE/source-$version"
-    touch "$BASE/source-$version/.complete"
+    rm -rf "$BASE/tree-$version"
+    mv "$incoming/tree" "$BASE/tree-$version"
+    touch "$BASE/tree-$version/.complete"
     rm -rf "$incoming"
 }
 
@@ -121,15 +121,37 @@ add_hooks() {
 
 # --- build ----------------------------------------------------------------------------------------
 
-# Once for each patch and tree.
+# The tree follows the checkout that builds: it keeps a copy of each patch that it has, in their order, and those from
+# the first one on that this checkout has not are taken back before this checkout's are applied.
 apply_patches() {
-    local tree=$1 file mark
-    for file in $(patch_files); do
-        mark=$tree/.patch-$(hash_of <"$file")
-        [ ! -e "$mark" ] || continue
-        say "patching QEMU: $(basename "$file")"
-        logged "$BASE/patch.log" patch --directory="$tree" --strip=1 --forward --batch --input="$file"
-        touch "$mark"
+    local tree=$1 have=$1/.patches file number=0
+    local -a wanted
+    mkdir -p "$have"
+    mapfile -t wanted < <(patch_files)
+    for file in "${wanted[@]}"; do
+        cmp -s "$file" "$(applied_name "$have" "$number" "$file")" || break
+        number=$((number + 1))
+    done
+    for file in $(find "$have" -name '*.patch' | sort -r); do
+        [ $((10#$(basename "$file" | cut -d- -f1))) -ge "$number" ] || break
+        patch_tree "$tree" "$file" --reverse
+        rm "$file"
+    done
+    for file in "${wanted[@]:number}"; do
+        patch_tree "$tree" "$file" --forward
+        cp "$file" "$(applied_name "$have" "$number" "$file")"
+        number=$((number + 1))
+    done
+}
+
+applied_name() { printf '%s/%03d-%s' "$1" "$2" "$(basename "$3")"; }
+
+# A patch that can be applied in part only is not applied at all.
+patch_tree() {
+    local tree=$1 file=$2 how=$3 pass
+    say "patching QEMU: $(basename "$file") ($how)"
+    for pass in --dry-run --no-backup-if-mismatch; do
+        logged "$BASE/patch.log" patch --directory="$tree" --strip=1 --batch "$how" "$pass" --input="$file"
     done
 }
 
@@ -177,7 +199,7 @@ configure() {
     [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/.flags" 2>/dev/null)" != "${FLAGS[*]}" ] || return 0
     rm -rf "$build"
     mkdir -p "$build"
-    say "configuring QEMU ${tree##*source-}"
+    say "configuring QEMU ${tree##*tree-}"
     (cd "$build" && logged "$BASE/configure.log" "$tree/configure" --python="$NPU_PYTHON" "${FLAGS[@]}")
     echo "${FLAGS[*]}" >"$build/.flags"
 }
@@ -191,7 +213,7 @@ fetch_meson() {
 }
 
 build() {
-    local tree=$1 binary=$2 build=$BASE/build-${1##*source-}
+    local tree=$1 binary=$2 build=$1/build
     fetch_meson
     export PYTHONPATH=$BASE/meson/usr/lib/python3/dist-packages
     export PATH=$BASE/meson/usr/bin:$PATH
