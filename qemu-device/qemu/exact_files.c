@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Shared folders of an exact board. Contents, names, sizes, owners and modes
+ * are the host's. These are not, since two runs may find them different:
+ *
+ * - numbers of files: they are counted as the guest meets the files;
+ * - times: a file that was written after the board's start has the date on
+ *   which the board starts, and it was read and changed when it was written;
+ * - blocks: as many as the size needs;
+ * - the order in a folder: that of the names;
+ * - the file system's size, free space, identity and generation numbers.
+ *
+ * All of this runs on the thread of the processors, once the board runs.
+ */
+
+#include "qemu/osdep.h"
+#include "qemu/cutils.h"
+#include "fsdev/qemu-fsdev.h"
+#include "hw/9pfs/9p.h"
+#include "hw/9pfs/9p-util.h"
+#include "system/rtc.h"
+#include "exact.h"
+
+/* What every file system claims to be: 1 TiB, half of it free. */
+#define BLOCK 4096
+#define BLOCKS (1ull << 28)
+#define FILES (1ull << 24)
+
+/* One file of the host; a key of @numbers. */
+typedef struct HostFile {
+    uint64_t dev;
+    uint64_t ino;
+} HostFile;
+
+/* An open folder, as it was when it was opened or rewound. */
+typedef struct Listing {
+    GPtrArray *entries;             /* of struct dirent */
+    guint next;
+} Listing;
+
+static FileOperations *host;        /* what the host's file systems do */
+static FileOperations files;        /* the same, made exact */
+static GHashTable *numbers;         /* HostFile -> uint64_t */
+static uint64_t last_number;
+static GHashTable *listings;        /* DIR -> Listing */
+static struct timespec started;     /* on the host's clock */
+static time_t date;                 /* on the board's clock, at its start */
+
+/* --- numbers and times ---------------------------------------------------- */
+
+static guint host_file_hash(gconstpointer key)
+{
+    const HostFile *file = key;
+
+    return g_int64_hash(&file->ino) ^ g_int64_hash(&file->dev);
+}
+
+static gboolean host_file_equal(gconstpointer a, gconstpointer b)
+{
+    return !memcmp(a, b, sizeof(HostFile));
+}
+
+static uint64_t number_anew(const struct stat *st)
+{
+    HostFile key = { .dev = st->st_dev, .ino = st->st_ino };
+    uint64_t number = ++last_number;
+
+    g_hash_table_replace(numbers, g_memdup2(&key, sizeof(key)),
+                         g_memdup2(&number, sizeof(number)));
+    return number;
+}
+
+static uint64_t number_of(const struct stat *st)
+{
+    HostFile key = { .dev = st->st_dev, .ino = st->st_ino };
+    uint64_t *number = g_hash_table_lookup(numbers, &key);
+
+    return number ? *number : number_anew(st);
+}
+
+static struct timespec time_of(struct timespec time)
+{
+    bool before = time.tv_sec != started.tv_sec
+        ? time.tv_sec < started.tv_sec : time.tv_nsec < started.tv_nsec;
+
+    return before ? time : (struct timespec){ .tv_sec = date };
+}
+
+static int made_exact(int result, struct stat *st)
+{
+    if (result < 0) {
+        return result;
+    }
+    st->st_ino = number_of(st);
+    st->st_dev = 1;
+    st->st_blocks = DIV_ROUND_UP(st->st_size, 512);
+    st->st_blksize = BLOCK;
+    st->st_mtim = time_of(st->st_mtim);
+    st->st_ctim = st->st_atim = st->st_mtim;
+    return result;
+}
+
+static int files_lstat(FsContext *ctx, V9fsPath *path, struct stat *st)
+{
+    return made_exact(host->lstat(ctx, path, st), st);
+}
+
+static int files_fstat(FsContext *ctx, int fid_type, V9fsFidOpenState *fs,
+                       struct stat *st)
+{
+    return made_exact(host->fstat(ctx, fid_type, fs, st), st);
+}
+
+static int files_statfs(FsContext *ctx, V9fsPath *path, struct statfs *st)
+{
+    int result = host->statfs(ctx, path, st);
+
+    if (result < 0) {
+        return result;
+    }
+    *st = (struct statfs){
+        .f_type = st->f_type,
+        .f_bsize = BLOCK,
+        .f_blocks = BLOCKS,
+        .f_bfree = BLOCKS / 2,
+        .f_bavail = BLOCKS / 2,
+        .f_files = FILES,
+        .f_ffree = FILES / 2,
+        .f_namelen = st->f_namelen,
+    };
+    return result;
+}
+
+/* --- new files ------------------------------------------------------------ */
+
+/* The host says what is at this place; false where nothing is. */
+static bool look(FsContext *ctx, V9fsPath *folder, const char *name,
+                 struct stat *st)
+{
+    V9fsPath path = { 0 };
+    int error = errno;
+    bool found = !host->name_to_path(ctx, folder, name, &path) &&
+                 !host->lstat(ctx, &path, st);
+
+    g_free(path.data);
+    errno = error;
+    return found;
+}
+
+/* The host may give a new file the number of one that is gone. */
+static int made_new(int result, FsContext *ctx, V9fsPath *folder,
+                    const char *name)
+{
+    struct stat st;
+
+    if (result >= 0 && look(ctx, folder, name, &st)) {
+        number_anew(&st);
+    }
+    return result;
+}
+
+static int files_mknod(FsContext *ctx, V9fsPath *folder, const char *name,
+                       FsCred *cred)
+{
+    return made_new(host->mknod(ctx, folder, name, cred), ctx, folder, name);
+}
+
+static int files_mkdir(FsContext *ctx, V9fsPath *folder, const char *name,
+                       FsCred *cred)
+{
+    return made_new(host->mkdir(ctx, folder, name, cred), ctx, folder, name);
+}
+
+static int files_symlink(FsContext *ctx, const char *target, V9fsPath *folder,
+                         const char *name, FsCred *cred)
+{
+    return made_new(host->symlink(ctx, target, folder, name, cred), ctx, folder,
+                    name);
+}
+
+static int files_open2(FsContext *ctx, V9fsPath *folder, const char *name,
+                       int flags, FsCred *cred, V9fsFidOpenState *fs)
+{
+    struct stat st;
+    bool there = look(ctx, folder, name, &st);
+    int result = host->open2(ctx, folder, name, flags, cred, fs);
+
+    return there ? result : made_new(result, ctx, folder, name);
+}
+
+/* --- folders -------------------------------------------------------------- */
+
+static int by_name(gconstpointer a, gconstpointer b)
+{
+    const struct dirent *const *x = a, *const *y = b;
+
+    return strcmp((*x)->d_name, (*y)->d_name);
+}
+
+static void listing_free(void *opaque)
+{
+    Listing *listing = opaque;
+
+    g_ptr_array_unref(listing->entries);
+    g_free(listing);
+}
+
+static void files_rewinddir(FsContext *ctx, V9fsFidOpenState *fs)
+{
+    Listing *listing = g_new0(Listing, 1);
+    struct dirent *entry;
+
+    listing->entries = g_ptr_array_new_with_free_func(g_free);
+    host->rewinddir(ctx, fs);
+    while ((entry = host->readdir(ctx, fs))) {
+        g_ptr_array_add(listing->entries, qemu_dirent_dup(entry));
+    }
+    g_ptr_array_sort(listing->entries, by_name);
+    for (guint i = 0; i < listing->entries->len; i++) {
+        entry = g_ptr_array_index(listing->entries, i);
+        entry->d_off = i + 1;
+        entry->d_ino = 0;
+    }
+    g_hash_table_replace(listings, fs->dir.stream, listing);
+}
+
+static Listing *listing_of(FsContext *ctx, V9fsFidOpenState *fs)
+{
+    if (!g_hash_table_contains(listings, fs->dir.stream)) {
+        files_rewinddir(ctx, fs);
+    }
+    return g_hash_table_lookup(listings, fs->dir.stream);
+}
+
+static off_t files_telldir(FsContext *ctx, V9fsFidOpenState *fs)
+{
+    return listing_of(ctx, fs)->next;
+}
+
+static void files_seekdir(FsContext *ctx, V9fsFidOpenState *fs, off_t offset)
+{
+    Listing *listing = listing_of(ctx, fs);
+
+    listing->next = MIN(MAX(offset, 0), listing->entries->len);
+}
+
+/* What was removed since the folder was listed is left out. */
+static struct dirent *files_readdir(FsContext *ctx, V9fsFidOpenState *fs)
+{
+    Listing *listing = listing_of(ctx, fs);
+    struct stat st;
+
+    errno = 0;
+    while (listing->next < listing->entries->len) {
+        struct dirent *entry =
+            g_ptr_array_index(listing->entries, listing->next++);
+
+        if (!fstatat(dirfd(fs->dir.stream), entry->d_name, &st,
+                     AT_SYMLINK_NOFOLLOW)) {
+            return entry;
+        }
+        errno = 0;
+    }
+    return NULL;
+}
+
+static int files_closedir(FsContext *ctx, V9fsFidOpenState *fs)
+{
+    g_hash_table_remove(listings, fs->dir.stream);
+    return host->closedir(ctx, fs);
+}
+
+/* --- start ---------------------------------------------------------------- */
+
+/* Before the board's clock runs. */
+static int files_init(FsContext *ctx, Error **errp)
+{
+    int result = host->init(ctx, errp);
+    struct tm now;
+
+    ctx->exops.get_st_gen = NULL;
+    if (!date) {
+        qemu_get_timedate(&now, 0);
+        date = mktimegm(&now);
+        clock_gettime(CLOCK_REALTIME, &started);
+    }
+    return result;
+}
+
+FileOperations *exact_files(FileOperations *ops)
+{
+    if (!exact_enabled() || ops != &local_ops) {
+        return ops;
+    }
+    if (!host) {
+        host = ops;
+        numbers = g_hash_table_new_full(host_file_hash, host_file_equal,
+                                        g_free, g_free);
+        listings = g_hash_table_new_full(NULL, NULL, NULL, listing_free);
+        files = *host;
+        files.init = files_init;
+        files.lstat = files_lstat;
+        files.fstat = files_fstat;
+        files.statfs = files_statfs;
+        files.mknod = files_mknod;
+        files.mkdir = files_mkdir;
+        files.symlink = files_symlink;
+        files.open2 = files_open2;
+        files.rewinddir = files_rewinddir;
+        files.telldir = files_telldir;
+        files.seekdir = files_seekdir;
+        files.readdir = files_readdir;
+        files.closedir = files_closedir;
+    }
+    return &files;
+}
