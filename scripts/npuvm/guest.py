@@ -17,6 +17,8 @@ from .kernel import module_content
 BUSYBOX = "/bin/busybox"
 INIT = os.path.join(os.path.dirname(__file__), "init.sh")
 SHARE = "/mnt/share"
+# The command's input, where it is there from the start.
+INPUT = "/npu/input"
 
 _KEPT_IMAGES = 8
 _HOST_LIB_LINKS = ("x86_64-linux-gnu", "i386-linux-gnu", "ld-linux.so.2", "terminfo")
@@ -110,7 +112,7 @@ def _base_archive(modules):
     return archive
 
 
-def call_image(settings, mounts, command, environment):
+def call_image(settings, mounts, command, environment, text):
     """The part that differs from call to call."""
     archive = Archive()
     lines = [f"{folder.tag} {'rw' if folder.writable else 'ro'} {folder.target}\n" for folder in mounts]
@@ -120,4 +122,5 @@ def call_image(settings, mounts, command, environment):
     exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in environment.items())
     script = f"#!/bin/sh\n{exports}exec {shlex.join(command)}\n"
     archive.add_file("npu/command", script.encode(), 0o755)
+    archive.add_file(INPUT, text)
     return archive.bytes()

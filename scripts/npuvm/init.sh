@@ -97,7 +97,8 @@ end_processes() {
 
 run_command() {
     mkfifo /run/stdin /run/stdout /run/stderr
-    cat "$(port stdin)" >/run/stdin &
+    [ "$INPUT" != port ] || INPUT=$(port stdin)
+    cat "$INPUT" >/run/stdin &
     input=$!
     cat /run/stdout >"$(port stdout)" &
     pumps=$!

@@ -10,6 +10,9 @@ from . import BoardError
 # The guest's side of each channel is a virtio port of this name; "console" is a serial port instead.
 CHANNELS = ("control", "stdout", "stderr", "stdin")
 
+# When an exact board starts. No file of the host was written later, so what is written on the board is newer.
+_EXACT_DATE = "2038-01-01T00:00:00"
+
 _FIRMWARE = ("/usr/share/qemu", "/usr/share/seabios")
 
 
@@ -36,9 +39,22 @@ def environment(options):
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, libraries))}
 
 
+def _time(options):
+    """Who carries the processors, and what time it is."""
+    if options.time == "host":
+        return ["-accel", "tcg,thread=multi"]
+    count = f"shift=1,sleep=off,exact={options.seed}"
+    if options.report:
+        count += f",report={_escaped(os.path.abspath(options.report))}"
+    return ["-accel", "tcg,thread=single", "-icount", count, "-rtc", f"base={_EXACT_DATE},clock=vm",
+            "-seed", str(options.seed), "-global", "virtio-pci.ioeventfd=off",
+            # also for the cards that are plugged later
+            "-global", "npu.time=virtual"]
+
+
 def _machine(options):
     # TCG runs everywhere; the kernel's mitigations cost boot time and protect nothing here.
-    return ["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(options.smp),
+    return ["-M", "q35", *_time(options), "-cpu", "max", "-smp", str(options.smp),
             "-m", options.memory, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
             "-no-reboot",
             # ports that are plugged as PCI Express has it; ACPI's way leaves their links down
@@ -77,7 +93,9 @@ def _channel_arguments(options, channels):
     for number, name in enumerate(CHANNELS, start=1):
         found += ["-chardev", f"socket,id={name},fd={channels[name]}",
                   "-device", f"virtserialport,chardev={name},name={name},nr={number}"]
-    if "machine" in channels:
+    if options.control and options.time == "exact":
+        found += ["-device", "virtserialqmp,name=machine,nr=6"]
+    elif options.control:
         found += ["-chardev", f"socket,id=machine,fd={channels['machine']}",
                   "-device", "virtserialport,chardev=machine,name=machine,nr=6",
                   "-chardev", f"socket,id=monitor,fd={channels['monitor']}",
@@ -124,6 +142,8 @@ def command(options, kernel, initrd, channels, folders):
     line += _channel_arguments(options, channels)
     line += _folder_arguments(options, folders)
     line += _card_arguments(options)
+    if options.trace:
+        line += ["-trace", "npu_*", "-D", os.path.abspath(options.trace)]
     if options.qmp:
         line += ["-qmp", f"unix:{_escaped(options.qmp)},server=on,wait=off"]
     return line + options.qemu_arg

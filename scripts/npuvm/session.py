@@ -35,10 +35,12 @@ def _die_with_parent():
 class Session:
     """State of a running board. run() returns the command's status or raises BoardError."""
 
-    def __init__(self, console, limit, interactive):
+    def __init__(self, console, limit, interactive, live):
+        """`live`: the board may be given something while it runs."""
         self._console = console
         self._limit = limit
         self._interactive = interactive
+        self._live = live
         self._selector = selectors.DefaultSelector()
         self._ends = {}
         self._messages = b""
@@ -56,6 +58,7 @@ class Session:
         control the machine."""
         inherited = {}
         names = ("console",) + CHANNELS + (("tty",) if self._interactive else ())
+        control = control and self._live
         names += ("machine", "monitor") if control else ()
         for name in names:
             ours, theirs = socket.socketpair()
@@ -171,7 +174,8 @@ class Session:
             self._enter("command", self._limit)
             if self._interactive:
                 self._take_terminal()
-            self._start_input()
+            if self._live:
+                self._start_input()
         elif word == "status":
             self._status = int(rest)
             self._enter("end", OFF_LIMIT)
