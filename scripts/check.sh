@@ -237,6 +237,7 @@ check() {
     UNSEEN='^(docs|man|README|CONTRIBUTING|LICENSE|examples|networks|runtime|compiler'
     UNSEEN+='|tests/(bench|conformance|oracle|install|unit|fuzz|mutation))'
     keep aside npu-vm 1800 tests/env/test_npu_vm.sh
+    keep aside exact 1200 tests/env/test_exact.sh
     keep aside driver-static 900 tests/static/driver.sh
     step arrows 120 tests/static/arrows.py "$NPU_BUILD"
     step unit 1800 run_ctest "$NPU_BUILD"

@@ -215,6 +215,22 @@ test_usage() {
     done
     board --version
     check "--version tells the version" prints '^npu-vm [0-9]+\.[0-9]+\.[0-9]+$'
+    usage() {
+        local said=$1
+        shift
+        board "$@" -- true
+        check "$* is a usage error" is "$STATUS" 2
+        check "$*: why is told" says "error: $said"
+    }
+    usage '--seed needs --time exact' --seed 1
+    usage '--report needs --time exact' --report "$WORK/report"
+    usage '--seed x: expected a number' --time exact --seed x
+    usage '--seed -1: expected a number' --time exact --seed=-1
+    usage '--smp 9: with --time exact there are at most 8' --time exact --smp 9
+    usage '--interactive needs --time host' --time exact --interactive
+    usage '--qemu-arg -accel: --time exact decides' --time exact --qemu-arg -accel --qemu-arg kvm
+    usage '--qemu-arg -enable-kvm: --time exact decides' --time exact --qemu-arg -enable-kvm
+    usage '--qemu-arg q35,accel=kvm: --time exact decides' --time exact --qemu-arg -machine --qemu-arg q35,accel=kvm
     NPU_QEMU=$WORK/no-qemu bare -- true
     check "a QEMU that is not there is named" fails "NPU_QEMU=$WORK/no-qemu: there is no such program"
     bare --module no_such_module -- true
