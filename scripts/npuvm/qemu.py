@@ -49,7 +49,7 @@ def _time(options):
     return ["-accel", "tcg,thread=single", "-icount", count, "-rtc", f"base={_EXACT_DATE},clock=vm",
             "-seed", str(options.seed), "-global", "virtio-pci.ioeventfd=off",
             # also for the cards that are plugged later
-            "-global", "npu.time=virtual"]
+            "-global", "npu.time=virtual", "-global", f"npu.seed={options.seed}"]
 
 
 def _machine(options):
