@@ -222,6 +222,13 @@ class Replay {
   /// Moves the clock to the next end of a fixed part or flow, on the same conditions as next().
   void advance() { advance_to(next()); }
 
+  /// Gives all that changes to a(...), which may store or restore it.
+  template <class A>
+  void visit_state(A &a) {
+    for (Engine &e : engines_) a(e.active, e.flow_after, e.fixed_end, e.flow);
+    a(now_);
+  }
+
  private:
   static constexpr uint64_t kUnits = 720720;  // least common multiple of 1 to 16
   struct Engine {
@@ -249,6 +256,10 @@ class Semaphores {
   void add(uint32_t sem, uint32_t value) {
     const uint64_t sum = uint64_t{count_[sem]} + value;
     count_[sem] = static_cast<uint32_t>(std::min<uint64_t>(sum, std::numeric_limits<uint32_t>::max()));
+  }
+  template <class A>
+  void visit_state(A &a) {
+    a(count_);
   }
 
  private:

@@ -100,6 +100,22 @@ void npu_model_advance(struct npu_model *model);
  */
 void npu_model_pause(struct npu_model *model, bool on);
 
+/*
+ * In virtual time: the chip's state with the jobs that wait and run, without its DDR, as one piece of bytes that put()
+ * gets; what put() returns is returned. -EBUSY: it cannot be saved now; message (message_bytes, may be 0) says why (a
+ * job is being stopped and does not obey, or runs under the race detector; the chip is in host time).
+ */
+int npu_model_save(struct npu_model *model, int (*put)(void *opaque, const void *data, size_t bytes), void *opaque,
+                   char *message, size_t message_bytes);
+
+/*
+ * Makes the chip what it was when the bytes were saved. The board's clock says what it said then, the DDR and the
+ * system's memory are as they were, and the configuration is the same, the back end aside. -EINVAL: the bytes are of
+ * another version or of a chip of another configuration (message names both), or they are damaged; the chip has then
+ * been reset. Bytes from a stranger are not safe to load.
+ */
+int npu_model_load(struct npu_model *model, const void *data, size_t bytes, char *message, size_t message_bytes);
+
 /* BAR0. size is 4 or 8; other accesses are ignored and read zero. */
 uint64_t npu_model_read(struct npu_model *model, uint64_t offset, unsigned int size);
 void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, unsigned int size);

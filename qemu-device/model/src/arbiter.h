@@ -44,6 +44,12 @@ class Arbiter {
     for (const Waiting &w : waiting_) f(w.core_mask & ~w.reserved, w.lacks());
   }
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(waiting_, served_, clock_);
+  }
+
  private:
   struct Waiting {
     unsigned queue;

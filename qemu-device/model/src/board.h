@@ -63,6 +63,12 @@ class Events {
     enable_.store(0);
   }
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(status_, enable_);
+  }
+
  private:
   static constexpr uint32_t kAll = NPU_EVENT_STATUS_INVALIDATED | NPU_EVENT_STATUS_QUEUE_ERROR |
                                    NPU_EVENT_STATUS_FATAL | NPU_EVENT_STATUS_ECC | NPU_EVENT_STATUS_THERMAL;

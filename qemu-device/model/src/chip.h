@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -54,6 +55,12 @@ class Chip {
   void arrive();
   /// After an access that changes something: asks the board for the time at which that has effects.
   void expect();
+
+  /// Virtual time: the chip's state as bytes, and back into a chip of the same configuration. An empty text: it is done,
+  /// otherwise the text says why not, and a chip that was to be loaded has been reset.
+  /// `more` visits what lies around the chip.
+  std::string save(std::vector<uint8_t> &bytes, const std::function<void(Archive &)> &more);
+  std::string load(std::span<const uint8_t> bytes, const std::function<void(Archive &)> &more);
 
   // ---- what the registers reach; all may be called from any thread ----
   const Config &config() const { return config_; }
@@ -128,6 +135,10 @@ class Chip {
   bool turn(Flight &flight, Lock &lock);
   bool turn_flights(Lock &lock);
   bool invalidate_one(Lock &lock);
+  std::string not_to_be_saved() const;
+  void visit_state(Archive &a);
+  void visit_flights(Archive &a);
+  uint32_t cores_of(const Queue &q) const;
   void settle(Lock &lock);
   void catch_up(Lock &lock);
   uint64_t next_event() const;

@@ -48,7 +48,9 @@ class Lane {
     uint32_t retired = 0;
     uint64_t budget = 0;   ///< uncontended cycles used
     uint64_t start = 0;    ///< of the command in progress
-    uint64_t step = 0;     ///< it takes its next step then; only while its fiber is parked
+    uint64_t step = 0;     ///< it takes its next step then; only while it is parked()
+    uint64_t steps = 0;    ///< it has taken so many
+    bool repeats = false;  ///< it was parked when the chip was saved, and no fiber knows it yet
     uint64_t since = 0;    ///< the command in progress, if there is one, has been counted in `cycles` up to here
     uint64_t cycles = 0;   ///< at work
     uint64_t told = 0;     ///< of these, in the core's counter
@@ -91,27 +93,33 @@ class Lane {
     }
     x.start = now;
     x.step = now + kStepCycles;
-    core_.fibers_[e].start([this, e, &x, command, operands] {
-      Pace pace = this->pace();
-      pace.fiber = &core_.fibers_[e];
-      try {
-        x.error = perform(e, command, operands, pace);
-      } catch (const std::exception &) {
-        x.error = error(NPU_STATUS_INTERNAL);
-      }
-    });
+    start(e, command, operands, 0);
     return outcome(x);
   }
   /// Is a command of the engine still taking effect?
-  bool parked(unsigned e) const { return core_.fibers_[e].parked(); }
+  bool parked(unsigned e) const { return core_.fibers_[e].parked() || engines_[e].repeats; }
   /// Takes the steps that are due; `all`: those that are left.
   Error go_on(unsigned e, uint64_t now, bool all) {
     Engine &x = engines_[e];
+    if (x.repeats) repeat(e);
     for (; parked(e) && (all || x.step <= now); x.step += kStepCycles) core_.fibers_[e].resume();
     return outcome(x);
   }
   void cancel() {
     for (Fiber &fiber : core_.fibers_) fiber.cancel();
+    for (Engine &x : engines_) x.repeats = false;
+  }
+
+  void visit_state(Archive &a) {
+    for (unsigned e = 0; e < kEngines; ++e) {
+      Engine &x = engines_[e];
+      a(streams_[e], x.begun, x.retired, x.budget, x.start, x.step, x.steps, x.since, x.cycles, x.told, x.signals);
+      a(x.sem, x.value, x.error);
+      bool parked = this->parked(e);
+      a(parked);
+      if (a.loading()) x.repeats = parked;
+    }
+    a(told_);
   }
 
   void retired(unsigned e, uint64_t now) {
@@ -171,6 +179,31 @@ class Lane {
   }
 
  private:
+  /// Takes the first step of a command, or those that were taken before the chip was saved.
+  void start(unsigned e, const Command &command, const Operands &operands, uint64_t done_before) {
+    Engine &x = engines_[e];
+    x.steps = 0;
+    core_.fibers_[e].start([this, e, &x, command, operands, done_before] {
+      Pace pace = this->pace();
+      pace.fiber = &core_.fibers_[e];
+      pace.steps = &x.steps;
+      pace.done_before = done_before;
+      try {
+        x.error = perform(e, command, operands, pace);
+      } catch (const std::exception &) {
+        x.error = error(NPU_STATUS_INTERNAL);
+      }
+    });
+  }
+  void repeat(unsigned e) {
+    engines_[e].repeats = false;
+    Operands operands;
+    if (Error error = check(e, streams_[e].current(), operands))
+      engines_[e].error = error;
+    else
+      start(e, streams_[e].current(), operands, engines_[e].steps);
+  }
+
   Pace pace() const { return {stop_, watched_ ? uncounted_ : core_.counters_.progress, core_.gate_}; }
 
   Error perform(unsigned e, const Command &command, const Operands &operands, const Pace &pace) {
@@ -272,6 +305,12 @@ class Execution {
     }
     for (Lane &lane : lanes_) lane.account(replay_.now());
   }
+
+  void visit_state(Archive &a) {
+    for (Lane &lane : lanes_) a(lane);
+    a(replay_, semaphores_, profile_, result_, profiles_, standing_, failed_at_);
+  }
+  bool races() const { return races_.has_value(); }
 
   JobResult finish() {
     result_.cycles = failed_at_.value_or(replay_.now());
@@ -467,6 +506,10 @@ Run::~Run() {
 uint64_t Run::now() const { return execution_->now(); }
 uint64_t Run::next() const { return execution_->next(); }
 void Run::advance_to(uint64_t cycle) { execution_->advance_to(cycle); }
+void Run::visit_state(Archive &a) {
+  if (execution_->races()) return a.refuse();
+  execution_->visit_state(a);
+}
 void Run::account() { execution_->account(); }
 Run::State Run::turn() { return execution_->turn(); }
 bool Run::stands() const { return execution_->stands(); }

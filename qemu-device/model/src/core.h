@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "qemu-device/model/src/archive.h"
 #include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/board.h"
 #include "qemu-device/model/src/config.h"
@@ -43,6 +44,12 @@ struct CoreCounters {
   std::atomic<uint64_t> progress{0};
 
   void reset();
+
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(busy_cycles, engine_cycles[0], engine_cycles[1], jobs, job_id, queue, retired[0], retired[1], progress);
+  }
 };
 
 class Core {
@@ -60,6 +67,11 @@ class Core {
   void check_races(bool on) { check_races_.store(on, std::memory_order_relaxed); }
   /// Power-on values. Precondition: no job runs.
   void reset() { counters_.reset(); }
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(counters_, hang_, local_);
+  }
 
  private:
   friend class Lane;
@@ -114,6 +126,8 @@ class Run {
   void advance_to(uint64_t cycle);
   /// Brings the counters up to now().
   void account();
+  /// For an archive. To be loaded into a run that has just been made, for the same job on the same cores.
+  void visit_state(Archive &a);
   /// Does what is to be done after the last turn(), which said Ended.
   JobResult finish();
 

@@ -28,6 +28,12 @@ class Cycles {
     return ns < UINT64_MAX ? static_cast<uint64_t>(ns) : UINT64_MAX;
   }
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(ns_, khz_, parts_);
+  }
+
  private:
   __extension__ using u128 = unsigned __int128;
   static constexpr uint32_t kParts = 1000000;  // of a cycle: a nanosecond at 1 kHz is one

@@ -25,6 +25,12 @@ class Dice {
   }
   uint64_t delay() { return below(kDelays); }
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(state_);
+  }
+
  private:
   bool on_;
   uint64_t state_;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "qemu-device/model/src/chip.h"
 #include "qemu-device/model/src/registers.h"
@@ -199,6 +200,34 @@ void npu_model_destroy(struct npu_model *model) { delete model; }
 unsigned int npu_model_thread_count(const struct npu_model *model) { return model->chip.thread_count(); }
 
 void npu_model_thread_main(struct npu_model *model, unsigned int index) { model->chip.thread_main(index); }
+
+int npu_model_save(struct npu_model *model, int (*put)(void *opaque, const void *data, size_t bytes), void *opaque,
+                   char *message, size_t message_bytes) {
+  std::vector<uint8_t> bytes;
+  std::string why;
+  try {
+    why = model->chip.save(bytes, [&](npu::model::Archive &a) { a(model->registers); });
+  } catch (const std::bad_alloc &) {
+    why = "out of memory";
+  }
+  if (why.empty()) return put(opaque, bytes.data(), bytes.size());
+  if (message && message_bytes) std::snprintf(message, message_bytes, "%s", why.c_str());
+  return -EBUSY;
+}
+
+int npu_model_load(struct npu_model *model, const void *data, size_t bytes, char *message, size_t message_bytes) {
+  std::string why;
+  try {
+    why = model->chip.load({static_cast<const uint8_t *>(data), bytes}, [&](npu::model::Archive &a) { a(model->registers); });
+  } catch (const std::exception &) {
+    why = "out of memory";
+    model->chip.reset();
+  }
+  model->chip.advance();
+  if (why.empty()) return 0;
+  if (message && message_bytes) std::snprintf(message, message_bytes, "%s", why.c_str());
+  return -EINVAL;
+}
 
 void npu_model_stop(struct npu_model *model) {
   model->chip.stop();

@@ -31,6 +31,12 @@ class Faults {
   /// Spoils a completion, if that is wanted.
   void corrupt(npu_cqe &c);
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    for (auto &value : value_) a(value);
+  }
+
  private:
   std::atomic<uint64_t> value_[NPU_MODEL_FAULT_COUNT]{};
 };
@@ -49,6 +55,12 @@ class Hang {
   void release(Obeys means);
   /// The fault was cleared: what hangs because of it goes on.
   void forgive(Obeys obeys);
+
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(armed_, after_, held_, obeys_);
+  }
 
  private:
   bool armed_ = false;

@@ -77,7 +77,7 @@ Outcome Gdma::tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each
     }
     tile.shape.dims[0] = std::min(chunk, shape.dims[cut] - index[cut]);
     Fault fault;
-    {
+    if (!pace.repeats()) {
       Memory::Section section(memory_);
       fault = each(tile);
     }

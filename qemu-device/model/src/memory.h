@@ -118,6 +118,14 @@ class LocalMemory {
   }
   void clear();
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(dirty_);
+    if (dirty_ > bytes_) a.refuse();
+    if (dirty_ <= bytes_) a.raw(data_, dirty_);
+  }
+
  private:
   static constexpr size_t kGuard = 1 << 20;
 

@@ -211,6 +211,12 @@ uint32_t Mmu::done() const {
   return static_cast<uint32_t>(done_ - base_);
 }
 
+/// INV_ISSUED and INV_DONE count on from there.
+void Mmu::restart(uint32_t tickets) {
+  std::lock_guard lock(mutex_);
+  base_ = issued_ - tickets;
+}
+
 bool Mmu::reset() {
   std::lock_guard lock(mutex_);
   for (; pending_first_ != pending_end_; ++pending_first_)

@@ -66,6 +66,14 @@ class Mmu {
   uint32_t done() const;
   /// Forgets everything. True when take_forgotten() has something. Precondition: no access section is open.
   bool reset();
+  /// For an archive: the registers. Precondition: no access section is open. Loading forgets everything else, as
+  /// reset() does.
+  template <class A>
+  void visit_state(A &a) {
+    uint32_t tickets = issued();
+    a(asid_table_, inv_addr, inv_bytes, tickets);
+    if (a.loading()) restart(tickets);
+  }
 
   /// Access sections of a slot: every use of a translation lies between begin and end.
   void begin(unsigned slot, uint32_t asid, Tlb &tlb);
@@ -134,6 +142,7 @@ class Mmu {
   void queue(const Invalidation &inv);
   void note_forgotten(uint32_t identity);
   Moved complete();
+  void restart(uint32_t tickets);
   void announce(Moved moved);
 
   const uint8_t *ddr_;

@@ -72,12 +72,17 @@ struct Pace {
   std::atomic<uint64_t> &progress;
   Gate *gate = nullptr;
   Fiber *fiber = nullptr;  ///< virtual time: the command runs in it, and waits for its time there
+  uint64_t *steps = nullptr;  ///< with a fiber: those that are done
+  uint64_t done_before = 0;   ///< with a fiber: steps that were done before the chip was saved
 
   /// One bounded step is done; false when the job has to stop.
   bool step() const {
+    if (steps && ++*steps < done_before) return true;
     if (fiber && !fiber->park()) return false;
     return look();
   }
+  /// Was the step that comes now done before the chip was saved? Its effects are there.
+  bool repeats() const { return steps && *steps < done_before; }
   /// As step(), where others cannot be let in.
   bool look() const {
     progress.fetch_add(1, std::memory_order_relaxed);

@@ -31,6 +31,12 @@ class Profile {
   /// Writes header and records.
   Error write(Memory &memory, uint64_t cycles);
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    for (Stream &s : streams_) a(s.records, s.current, s.total);
+  }
+
  private:
   struct Stream {
     std::vector<npu_profile> records;

@@ -84,6 +84,13 @@ struct Queue {
   /// Makes a part of the completion of `result` known. False on a bus error.
   bool tell(const Board &board, unsigned part);
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(config, control, enabled, disabling, error, phase, sq_head, sq_tail, cq_head, cq_tail, pass, errors, abort_id);
+    a(due, told, job, result, interrupt, stop);
+  }
+
  private:
   npu_cqe completion() const;
   bool write_entry(const Board &board) const;
@@ -115,6 +122,10 @@ class QueueList {
     return cycle;
   }
   void clear() { first_ = nullptr; }
+  template <class F>
+  void for_each(F f) const {
+    for (const Queue *q = first_; q; q = q->next) f(*q);
+  }
 
  private:
   Queue *first_ = nullptr, *last_ = nullptr;

@@ -195,4 +195,8 @@ void Registers::write(uint64_t offset, uint64_t value, unsigned size) {
   a.reg->set(chip_, a.index, value);
 }
 
+void Registers::visit_state(Archive &a) {
+  for (size_t i = 0; i < NPU_DOORBELL_BASE / 4; ++i) a(low_[i]);
+}
+
 }  // namespace npu::model

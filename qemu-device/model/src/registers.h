@@ -19,6 +19,9 @@ class Registers {
   uint64_t read(uint64_t offset, unsigned size);
   void write(uint64_t offset, uint64_t value, unsigned size);
 
+  /// For an archive: halves that wait.
+  void visit_state(Archive &a);
+
  private:
   Chip &chip_;
   /// Low halves of 64-bit registers that wait for their high halves, by offset / 4 below the doorbells.

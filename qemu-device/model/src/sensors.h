@@ -41,6 +41,12 @@ class Sensors {
   uint32_t clock_khz() const;
   uint32_t voltage_mv() const;
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(last_, busy_, state_, power_, temperature_, forced_, throttled_, changed_);
+  }
+
  private:
   double temperature() const { return forced_ ? forced_ : temperature_; }
   void throttle();

@@ -25,6 +25,14 @@ class Stream {
   Error seek(Memory &memory, uint32_t index);
   const Command &current() const { return batch_[index_ - first_]; }
 
+  /// For an archive: all that changes.
+  template <class A>
+  void visit_state(A &a) {
+    a(index_, first_, held_);
+    if (held_ > kBatch) return a.refuse();
+    a.raw(batch_.data(), held_ * sizeof batch_[0]);
+  }
+
  private:
   static constexpr uint32_t kBatch = 32;
 

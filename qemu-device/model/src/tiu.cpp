@@ -60,7 +60,7 @@ struct Tiu::Source {
       const uint64_t n = std::min(kChunk, bytes - done);
       if ((outcome.fault = memory.read(va + done, to + done, n))) return nullptr;
       done += n;
-      outcome.stopped = done < bytes && !pace.step();
+      outcome.stopped = done < bytes && !pace.look();
       if (outcome.stopped) return nullptr;
     }
     copied = true;
@@ -153,6 +153,7 @@ Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pa
     outcome.stopped = !first && !pace.step();
     first = false;
     if (outcome.stopped) return false;
+    if (pace.repeats()) return true;
     Memory::Section section(memory_);
     outcome = run_slice(call, slice, weights, bias);
     return !outcome;
@@ -179,7 +180,7 @@ Outcome Tiu::execute(const Cmd &c, const Operands &, const Job &, const Pace &pa
   for_slices(c, {}, [&](const Pointwise<Cmd> &slice) {
     outcome.stopped = !first && !pace.step();
     first = false;
-    if (!outcome.stopped) run_slice(c, slice);
+    if (!outcome.stopped && !pace.repeats()) run_slice(c, slice);
     return !outcome.stopped;
   });
   return outcome;

@@ -52,6 +52,8 @@ class TestBoard {
   void set_clock(npu_model *model, uint64_t ns);
   /// Sets the clock beyond what the chip has asked for, without a call to it.
   void oversleep(uint64_t ns) { now_ = ns; }
+  /// Sets the clock back, for a chip that is about to be loaded.
+  void turn_back(uint64_t ns) { now_ = ns; }
   /// Goes to the time that the chip has asked for. False if it waits for nothing.
   bool next(npu_model *model);
 
