@@ -14,7 +14,8 @@
 
 namespace npu::model {
 
-/// Values are stored as the host has them, one behind the other; a reader that runs out of bytes reads zeros and says so.
+/// Values are stored as the host has them, one behind the other; a reader that runs out of bytes reads zeros and says
+/// so.
 class Archive {
  public:
   Archive() = default;
@@ -47,7 +48,9 @@ class Archive {
 
  private:
   template <class T>
-  static constexpr bool kDescribed = requires(T &t, Archive &a) { t.visit_state(a); };
+  static constexpr bool kDescribed = requires(T &t, Archive &a) {
+    t.visit_state(a);
+  };
 
   template <class T>
   void one(T &value) {

@@ -56,9 +56,9 @@ class Chip {
   /// After an access that changes something: asks the board for the time at which that has effects.
   void expect();
 
-  /// Virtual time: the chip's state as bytes, and back into a chip of the same configuration. An empty text: it is done,
-  /// otherwise the text says why not, and a chip that was to be loaded has been reset.
-  /// `more` visits what lies around the chip.
+  /// Virtual time: the chip's state as bytes, and back into a chip of the same configuration. An empty text: it is
+  /// done, otherwise the text says why not, and a chip that was to be loaded has been reset. `more` visits what lies
+  /// around the chip.
   std::string save(std::vector<uint8_t> &bytes, const std::function<void(Archive &)> &more);
   std::string load(std::span<const uint8_t> bytes, const std::function<void(Archive &)> &more);
 

@@ -218,7 +218,8 @@ int npu_model_save(struct npu_model *model, int (*put)(void *opaque, const void 
 int npu_model_load(struct npu_model *model, const void *data, size_t bytes, char *message, size_t message_bytes) {
   std::string why;
   try {
-    why = model->chip.load({static_cast<const uint8_t *>(data), bytes}, [&](npu::model::Archive &a) { a(model->registers); });
+    why = model->chip.load({static_cast<const uint8_t *>(data), bytes},
+                           [&](npu::model::Archive &a) { a(model->registers); });
   } catch (const std::exception &) {
     why = "out of memory";
     model->chip.reset();

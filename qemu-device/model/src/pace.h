@@ -71,7 +71,7 @@ struct Pace {
   const std::atomic<Stop> &stop;
   std::atomic<uint64_t> &progress;
   Gate *gate = nullptr;
-  Fiber *fiber = nullptr;  ///< virtual time: the command runs in it, and waits for its time there
+  Fiber *fiber = nullptr;     ///< virtual time: the command runs in it, and waits for its time there
   uint64_t *steps = nullptr;  ///< with a fiber: those that are done
   uint64_t done_before = 0;   ///< with a fiber: steps that were done before the chip was saved
 

@@ -12,7 +12,7 @@ namespace npu::model {
 namespace {
 
 constexpr uint64_t kMagic = 0x50414e5355504e51u;  // "QNPUSNAP", lowest byte first
-constexpr uint32_t kVersion = 1;                // of all that follows
+constexpr uint32_t kVersion = 1;                  // of all that follows
 
 struct Number {
   const char *name;
@@ -88,8 +88,8 @@ void Chip::visit_flights(Archive &a) {
         cores.push_back(cores_[c].get());
       }
       if (cores.size() != q.job.cores()) return a.refuse();
-      flights_.push_back(std::make_unique<Flight>(
-          Flight{q, std::make_unique<Run>(cores, q.job, q.index, q.stop, true), 0}));
+      flights_.push_back(
+          std::make_unique<Flight>(Flight{q, std::make_unique<Run>(cores, q.job, q.index, q.stop, true), 0}));
     }
     Flight &f = *flights_[i];
     a(f.base, f.state, f.fresh);
