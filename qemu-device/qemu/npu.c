@@ -48,6 +48,8 @@
 #include "hw/pci/pcie.h"
 #include "hw/qdev-properties.h"
 #include "hw/resettable.h"
+#include "migration/blocker.h"
+#include "migration/qemu-file-types.h"
 #include "migration/vmstate.h"
 #include "system/dma.h"
 #include "system/runstate.h"
@@ -64,6 +66,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(NpuState, NPU)
 #define NPU_DDR_DEFAULT (512 * MiB)
 #define NPU_DDR_MIN (1 * MiB)
 #define NPU_LMEM_MAX (256 * MiB)
+#define NPU_STATE_MAX (4 * GiB)     /* of a chip in a snapshot */
 #define NPU_VECTORS_MAX (PCI_MSIX_FLAGS_QSIZE + 1)
 
 typedef struct NpuWorker {
@@ -88,6 +91,7 @@ struct NpuState {
     NpuWorker *workers;
     unsigned int worker_count;
     VMChangeStateEntry *vm_state;
+    Error *blocker;                 /* why it cannot be saved; time=host */
     Notifier shutdown;
     Notifier exit;
     QEMUBH *irq_bh;
@@ -517,6 +521,98 @@ static void npu_vm_state_change(void *opaque, bool running, RunState state)
     bql_lock();
 }
 
+/* --- snapshots ----------------------------------------------------------- */
+
+/*
+ * The chip's state is one piece of bytes with its length before it; the card's
+ * memory is saved like the machine's. Only in virtual time: in host time the
+ * chip's threads are anywhere (a migration blocker says so).
+ */
+
+static int npu_put_bytes(void *opaque, const void *data, size_t bytes)
+{
+    qemu_put_be64(opaque, bytes);
+    qemu_put_buffer(opaque, data, bytes);
+    return 0;
+}
+
+static int npu_put_chip(QEMUFile *f, void *pv, size_t size,
+                        const VMStateField *field, JSONWriter *vmdesc)
+{
+    NpuState *s = pv;
+    char message[256] = "";
+    int error = npu_model_save(s->model, npu_put_bytes, f, message,
+                               sizeof(message));
+
+    if (error) {
+        error_report("npu: the card cannot be saved: %s", message);
+    }
+    return error;
+}
+
+static int npu_get_chip(QEMUFile *f, void *pv, size_t size,
+                        const VMStateField *field)
+{
+    NpuState *s = pv;
+    uint64_t bytes = qemu_get_be64(f);
+    char message[256] = "";
+    g_autofree void *data = bytes <= NPU_STATE_MAX ? g_try_malloc(bytes) : NULL;
+    int error;
+
+    if (!data || qemu_get_buffer(f, data, bytes) != bytes) {
+        error_report("npu: the snapshot's state of the card is damaged");
+        return -EINVAL;
+    }
+    error = npu_model_load(s->model, data, bytes, message, sizeof(message));
+    if (error) {
+        error_report("npu: the card cannot be loaded: %s", message);
+    }
+    return error;
+}
+
+static const VMStateInfo npu_chip_info = {
+    .name = "npu chip",
+    .get = npu_get_chip,
+    .put = npu_put_chip,
+};
+
+static int npu_post_load(void *opaque, int version)
+{
+    NpuState *s = opaque;
+
+    memory_region_set_enabled(&s->dead_ddr, npu_is_dead(s));
+    return 0;
+}
+
+static const VMStateDescription vmstate_npu = {
+    .name = TYPE_NPU,
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .post_load = npu_post_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_PCI_DEVICE(parent_obj, NpuState),
+        VMSTATE_STRUCT(parent_obj.exp.aer_log, NpuState, 0,
+                       vmstate_pcie_aer_log, PCIEAERLog),
+        VMSTATE_MSIX(parent_obj, NpuState),
+        {
+            .name = "chip",
+            .info = &npu_chip_info,
+            .flags = VMS_SINGLE,
+        },
+        VMSTATE_END_OF_LIST()
+    },
+};
+
+static bool npu_block_snapshots(NpuState *s, Error **errp)
+{
+    if (npu_in_virtual_time(s)) {
+        return true;
+    }
+    error_setg(&s->blocker, "npu: a card with time=host cannot be saved; it "
+               "needs time=virtual");
+    return migrate_add_blocker(&s->blocker, errp) == 0;
+}
+
 /* --- life ---------------------------------------------------------------- */
 
 static void npu_reset_hold(Object *obj, ResetType type)
@@ -658,7 +754,6 @@ static bool npu_create_model(NpuState *s, Error **errp)
     int error = 0;
     size_t i;
 
-    /* No migration yet (vmstate_npu), so this memory needs no name in it. */
     if (!memory_region_init_ram_nomigrate(&s->ddr, OBJECT(s), "npu-ddr",
                                           s->config.ddr_bytes, errp)) {
         return false;
@@ -762,12 +857,15 @@ static void npu_realize(PCIDevice *pdev, Error **errp)
         timer_free(s->timer);
         return;
     }
-    if (!npu_apply_early_faults(s, errp) || !npu_init_pci(s, errp)) {
+    if (!npu_apply_early_faults(s, errp) || !npu_block_snapshots(s, errp) ||
+        !npu_init_pci(s, errp)) {
+        migrate_del_blocker(&s->blocker);
         npu_model_destroy(s->model);
         s->model = NULL;
         timer_free(s->timer);
         return;
     }
+    vmstate_register_ram(&s->ddr, DEVICE(s));
     npu_fill_ddr_bar(s);
     s->irq_pending = bitmap_new(s->config.vectors);
     s->irq_bh = qemu_bh_new_guarded(npu_irq_bh, s,
@@ -787,6 +885,9 @@ static void npu_exit(PCIDevice *pdev)
 
     trace_npu_unplug();
     qemu_del_vm_change_state_handler(s->vm_state);
+    migrate_del_blocker(&s->blocker);
+    /* Another card of this name may come before this memory is gone. */
+    vmstate_unregister_ram(&s->ddr, DEVICE(s));
     qatomic_set(&s->gone, true);
     npu_model_stop(s->model);
     npu_empty_ddr_bar(s);
@@ -796,11 +897,6 @@ static void npu_exit(PCIDevice *pdev)
     object_ref(OBJECT(s));
     npu_put(s);
 }
-
-static const VMStateDescription vmstate_npu = {
-    .name = TYPE_NPU,
-    .unmigratable = 1,
-};
 
 #define NPU_PROP_NUMBER(name, field) \
     DEFINE_PROP_UINT32(name, NpuState, config.field, 0)

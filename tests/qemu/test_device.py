@@ -732,6 +732,99 @@ class Traces(DeviceTest):
             self.assertRegex(seen, event)
 
 
+class VirtualTime(DeviceTest):
+    """The card on QEMU's virtual clock, which the test moves."""
+
+    DEVICE = NPU_ARGUMENTS + ",time=virtual"
+    NOPS = 32  # commands of a job; each takes as many cycles, of a nanosecond
+
+    def setUp(self):
+        self.start(self.DEVICE)
+        self.machine.command("cont")
+        self.now = 1000000
+        self.machine.ask(f"clock_set {self.now}")
+        self.prepare_jobs()
+
+    def step(self, nanoseconds):
+        self.now += nanoseconds
+        self.machine.ask(f"clock_set {self.now}")
+
+    def completions(self):
+        return [self.machine.read(self.card.cq + 64 * i + 60, 4) & 1 for i in range(self.card.jobs)]
+
+    def test_a_job_completes_at_its_instant(self):
+        mailbox = self.machine.allocate(PAGE)
+        self.card.enable_msix()
+        self.card.aim_vector(0, mailbox, 0xABC)
+        self.card.submit([self.NOP_REGION], gdma=(0, 0, self.NOPS), flags=C["JOB_IRQ"])
+        self.step(self.NOPS * 32 - 1)
+        self.assertEqual((self.completions(), self.machine.read(self.card.fence, 8)), ([0], 0))
+        self.assertEqual(self.machine.read(mailbox, 4), 0)
+        self.step(1)
+        self.assertEqual((self.completions(), self.machine.read(self.card.fence, 8)), ([1], 100))
+        self.assertEqual(self.machine.read(mailbox, 4), 0xABC, "the interrupt comes in the same instant")
+
+    def test_it_has_no_threads(self):
+        self.assertEqual(self.machine.threads(), [])
+
+    def test_registers_are_those_of_the_instant(self):
+        self.card.submit([self.NOP_REGION], gdma=(0, 0, self.NOPS))
+        self.step(320)
+        self.assertEqual(self.card.reg("PROGRESS", 8), 10)
+        self.assertEqual(self.card.reg("CORE_BUSY"), 1)
+
+    def test_unplugging_in_the_middle_of_a_job(self):
+        self.card.submit([self.NOP_REGION], gdma=(0, 0, self.NOPS))
+        self.step(320)
+        self.unplug()
+        self.step(100000)
+        self.assertEqual(self.completions(), [0])
+
+    def saved(self):
+        path = os.path.join(self.machine.directory, "snapshot")
+        self.machine.command("migrate", uri=f"file:{path}")
+        wait_for(lambda: self.machine.command("query-migrate").get("status") == "completed", "the snapshot")
+        return path
+
+    def load(self, path, device=None):
+        """Another machine, and its card, as the snapshot has them."""
+        old, devices = self.machine, ["-device", device or self.DEVICE]
+        machine = Machine(QEMU, *PORT_ARGUMENTS, *devices, "-incoming", "defer")
+        self.addCleanup(lambda: self.assertEqual(old.close(), (0, "")))
+        machine.ask(f"clock_set {self.now}")
+        machine.command("migrate-incoming", uri=f"file:{path}")
+        return machine
+
+    def test_a_snapshot_goes_on_in_another_process(self):
+        for _ in range(3):
+            self.card.submit([self.NOP_REGION], gdma=(0, 0, self.NOPS))
+        self.step(self.NOPS * 32 + 500)
+        self.assertEqual(self.completions(), [1, 0, 0])
+        self.machine = self.card.machine = self.card.config.machine = self.load(self.saved())
+        wait_for(lambda: self.machine.command("query-migrate").get("status") == "completed", "the loaded snapshot")
+        self.machine.command("cont")
+        self.assertEqual(self.card.reg("PROGRESS", 8), self.NOPS + 500 // 32)
+        self.step(self.NOPS * 32 - 501)
+        self.assertEqual(self.completions(), [1, 0, 0])
+        self.step(1)
+        self.assertEqual(self.completions(), [1, 1, 0])
+        self.step(self.NOPS * 32)
+        self.assertEqual((self.completions(), self.machine.read(self.card.fence, 8)), ([1, 1, 1], 102))
+
+    def test_a_snapshot_of_another_card_is_refused(self):
+        machine = self.load(self.saved(), self.DEVICE + ",cores=1")
+        self.assertEqual(machine.process.wait(TIMEOUT), 1)
+        status, error = machine.close()
+        self.assertIn("the snapshot is of a chip with cores 2, this one has 1", error)
+        self.assertEqual(status, 1)
+
+    def test_a_card_in_host_time_is_not_saved(self):
+        machine = Machine(QEMU, *PORT_ARGUMENTS, "-device", NPU_ARGUMENTS)
+        self.addCleanup(lambda: self.assertEqual(machine.close(), (0, "")))
+        with self.assertRaisesRegex(RuntimeError, "a card with time=host cannot be saved; it needs time=virtual"):
+            machine.command("migrate", uri="file:/dev/null")
+
+
 class WrongProperties(unittest.TestCase):
     CASES = {
         "cores=9": "'cores' must be 1 to 8 .*, not 9",
@@ -744,6 +837,8 @@ class WrongProperties(unittest.TestCase):
         "ddr=512K": "'ddr' must be a power of two of at least 1 MiB, not 524288 bytes",
         "ddr=3M": "'ddr' must be a power of two of at least 1 MiB, not 3145728 bytes",
         "backend=magic": "magic",
+        "time=later": "'time' must be host or virtual, not 'later'",
+        "seed=1": "'seed' needs time=virtual",
         "cores=two": "cores",
         "colour=red": "colour",
     }
