@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench install fuzz-kernel hooks clean
+.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench explore install fuzz-kernel hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +69,10 @@ bench: build qemu module ## ratios: the chip's engines against bare oneDNN calls
 
 fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SEED=number]
 	@tests/fuzz/kernel/run.sh $(or $(SECONDS),600) $(or $(SEED),-)
+
+explore: build qemu module ## looks for races on exact boards, one seed after another [SECONDS=600 SUITE=a,b KERNEL=debug SEED=first]
+	@scripts/explore.py --seconds $(or $(SECONDS),600) --kernel $(or $(KERNEL),stock) --first $(or $(SEED),1) \
+		$(if $(SUITE),--suite $(SUITE))
 
 install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)
