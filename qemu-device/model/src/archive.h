@@ -33,6 +33,7 @@ class Archive {
     (one(value), ...);
   }
   void raw(void *data, size_t bytes) {
+    if (bytes == 0) return;
     if (!loading_) {
       const auto *p = static_cast<const uint8_t *>(data);
       bytes_.insert(bytes_.end(), p, p + bytes);

@@ -142,7 +142,7 @@ class Snapshot : public ::testing::TestWithParam<uint64_t> {
 };
 
 TEST_P(Snapshot, GoesOnAsItWouldHave) {
-  for (uint64_t step : {0u, 1u, 33u, 500u, 20000u, 33000u, 70000u, 300001u}) {
+  for (uint64_t step : {0u, 33u, 20000u, 103000u, 300001u}) {
     SCOPED_TRACE(step);
     m.board.set_clock(m.model(), m.board.now() + step);
     const auto state = save();
@@ -172,7 +172,7 @@ TEST_P(Snapshot, GoesOnAsItWouldHave) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Snapshot, ::testing::Values(0, 1, 2));
+INSTANTIATE_TEST_SUITE_P(Seeds, Snapshot, ::testing::Values(0, 1));
 
 class SnapshotRefused : public ::testing::Test {
  protected:
