@@ -43,6 +43,7 @@
 #include "qapi/error.h"
 #include "qapi/visitor.h"
 #include "exec/address-spaces.h"
+#include "hw/core/cpu.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pci_device.h"
 #include "hw/pci/pcie.h"
@@ -422,7 +423,10 @@ static void npu_join(NpuState *s)
     s->worker_count = 0;
 }
 
-/* In the main loop, once nobody uses the model any more. */
+/*
+ * Under the BQL, once nobody uses the model any more: in the main loop, and in
+ * virtual time between two instructions of the guest.
+ */
 static void npu_reap(void *opaque)
 {
     NpuState *s = opaque;
@@ -441,9 +445,20 @@ static void npu_reap(void *opaque)
     object_unref(OBJECT(s));
 }
 
+static void npu_reap_in_virtual_time(CPUState *cpu, run_on_cpu_data data)
+{
+    npu_reap(data.host_ptr);
+}
+
 static void npu_put(NpuState *s)
 {
-    if (qatomic_fetch_dec(&s->users) == 1) {
+    if (qatomic_fetch_dec(&s->users) != 1) {
+        return;
+    }
+    if (npu_in_virtual_time(s)) {
+        async_run_on_cpu(first_cpu, npu_reap_in_virtual_time,
+                         RUN_ON_CPU_HOST_PTR(s));
+    } else {
         aio_bh_schedule_oneshot(qemu_get_aio_context(), npu_reap, s);
     }
 }
