@@ -7,6 +7,7 @@
 #
 #   build.sh          build what is missing, print the binary's path
 #   build.sh --print  only print the path; fails where the binary is not built
+#   build.sh --plugin NAME  build plugins/NAME.c for it, print the plugin's path; needs the binary
 #
 # NPU_QEMU_TARBALL=FILE uses a QEMU 10.0 source archive that is already here (its checksum is compared).
 
@@ -234,8 +235,30 @@ build() {
     say "built $binary"
 }
 
+# In the checkout's build folder: a plugin is loaded by whatever board wants it, and no part of the binary.
+plugin() {
+    local tree source=$DEVICE/plugins/$1.c plugin=$NPU_BUILD/lib/qemu/$1.so flags
+    tree=$(source_dir)
+    [ -n "$tree" ] || die "QEMU is not built" "run: make qemu"
+    [ -e "$source" ] || die "there is no plugin $1" "known: $(cd "$DEVICE/plugins" && echo *.c | sed 's/\.c\b//g')"
+    if [ ! "$plugin" -nt "$source" ]; then
+        for program in gcc pkg-config; do need_program "$program"; done
+        read -ra flags <<<"$(pkg-config --cflags glib-2.0)"
+        mkdir -p "$(dirname "$plugin")"
+        gcc -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fPIC -shared "${flags[@]}" \
+            -I"$tree/include/qemu" -o "$plugin.new" "$source" ||
+            die "the plugin $1 does not build"
+        mv "$plugin.new" "$plugin"
+    fi
+    echo "$plugin"
+}
+
 main() {
     local tree binary
+    if [ "${1:-}" = --plugin ]; then
+        plugin "${2:-}"
+        return
+    fi
     [ -e "$DEVICE/meson.build" ] || die "there is no device in $DEVICE (its meson.build is missing)"
     tree=$(source_dir)
     if [ -z "$tree" ] || [ ! -x "$BASE/bin/$(key "$tree")/qemu-system-x86_64" ]; then
