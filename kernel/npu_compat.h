@@ -11,7 +11,6 @@
 #include <linux/processor.h>
 #include <linux/rcupdate.h>
 
-#include <drm/gpu_scheduler.h>
 #include <drm/ttm/ttm_bo.h>
 
 #include "npu_compat_config.h"
@@ -39,131 +38,6 @@
 #define npu_buddy_block_offset		drm_buddy_block_offset
 #define npu_buddy_block_size		drm_buddy_block_size
 #endif
-
-/**
- * struct npu_sched_config - what drm_sched_init() is told, whatever its form
- * @ops: callbacks
- * @submit_wq: queue of the submission and cleanup work
- * @timeout_wq: queue of the watchdog
- * @credit_limit: jobs on the card at once
- * @timeout: watchdog period, jiffies
- * @name: name of the scheduler
- * @dev: device, for messages
- */
-struct npu_sched_config {
-	const struct drm_sched_backend_ops *ops;
-	struct workqueue_struct *submit_wq;
-	struct workqueue_struct *timeout_wq;
-	u32 credit_limit;
-	long timeout;
-	const char *name;
-	struct device *dev;
-};
-
-static inline int npu_sched_init(struct drm_gpu_scheduler *sched,
-				 const struct npu_sched_config *config)
-{
-#ifdef NPU_HAVE_SCHED_INIT_ARGS
-	const struct drm_sched_init_args args = {
-		.ops = config->ops,
-		.submit_wq = config->submit_wq,
-		.timeout_wq = config->timeout_wq,
-		.num_rqs = 1,
-		.credit_limit = config->credit_limit,
-		.timeout = config->timeout,
-		.name = config->name,
-		.dev = config->dev,
-	};
-
-	return drm_sched_init(sched, &args);
-#else
-	return drm_sched_init(sched, config->ops, config->submit_wq, 1, config->credit_limit, 0,
-			      config->timeout, config->timeout_wq, NULL, config->name,
-			      config->dev);
-#endif
-}
-
-static inline int npu_sched_job_init(struct drm_sched_job *job, struct drm_sched_entity *entity,
-				     void *owner, u64 client_id)
-{
-#ifdef NPU_HAVE_SCHED_JOB_CLIENT_ID
-	return drm_sched_job_init(job, entity, 1, owner, client_id);
-#else
-	return drm_sched_job_init(job, entity, 1, owner);
-#endif
-}
-
-/**
- * npu_sched_put_back - answer of timedout_job() for a job that stays where it is
- * @job: the job that the scheduler took off its list of pending jobs
- * @start: start the scheduler's work; not while somebody relies on its being stopped
- *
- * Schedulers with DRM_GPU_SCHED_STAT_NO_HANG put the job back themselves. The others have to be
- * helped: the job goes back to the head of the list, and since it may have finished meanwhile,
- * when nobody saw it in the list, the cleanup work is started. Linux 6.17 made this unnecessary.
- */
-static inline enum drm_gpu_sched_stat npu_sched_put_back(struct drm_sched_job *job, bool start)
-{
-#ifdef NPU_HAVE_SCHED_NO_HANG
-	return DRM_GPU_SCHED_STAT_NO_HANG;
-#else
-	struct drm_gpu_scheduler *sched = job->sched;
-
-	spin_lock(&sched->job_list_lock);
-	list_add(&job->list, &sched->pending_list);
-	spin_unlock(&sched->job_list_lock);
-	if (start)
-		drm_sched_wqueue_start(sched);
-
-	return DRM_GPU_SCHED_STAT_NOMINAL;
-#endif
-}
-
-/**
- * npu_sched_drop_dependency - make an entity wait for nothing
- * @entity: entity, its scheduler's work stopped
- *
- * drm_sched_entity_fini() does this, too, but puts the fence a second time if the fence signals in
- * the very moment. The jobs themselves still know what they wait for.
- *
- * Mended by upstream/0001-drm-sched-put-the-dependency-of-an-entity-once.patch.
- */
-static inline void npu_sched_drop_dependency(struct drm_sched_entity *entity)
-{
-	struct dma_fence *fence;
-
-	rcu_read_lock();
-	fence = READ_ONCE(entity->dependency);
-	if (fence)
-		fence = dma_fence_get_rcu(fence);
-	rcu_read_unlock();
-
-	if (fence && dma_fence_remove_callback(fence, &entity->cb)) {
-		entity->dependency = NULL;
-		dma_fence_put(fence); /* the callback's */
-	}
-	if (fence)
-		dma_fence_put(fence);
-
-	/* A callback that could not be removed is running or has run, and clears the field. */
-	while (READ_ONCE(entity->dependency))
-		cpu_relax();
-}
-
-/**
- * npu_sched_keep_parent - a scheduler's fence keeps its scheduler
- * @job: job that was killed before it was run, and so has no parent
- * @fence: its hardware fence, whose context embeds the scheduler
- *
- * Where a fence is asked for its name even after it has signalled, as before Linux 6.17, that of
- * the scheduler reads it from the scheduler.
- */
-static inline void npu_sched_keep_parent(struct drm_sched_job *job, struct dma_fence *fence)
-{
-#ifndef NPU_HAVE_FENCE_NAMES
-	job->s_fence->parent = dma_fence_get(fence);
-#endif
-}
 
 /* No pages from the DMA API's pools, none below 4 GiB. */
 #ifdef NPU_HAVE_TTM_ALLOC_FLAGS

@@ -30,7 +30,7 @@ echo "/* Made by npu_compat_probe.sh. */" >"$dir/config.h"
 # Without this one every other answer would be worthless.
 compiles "$@" <<'C' || { cat "$dir/log" >&2; echo "$0: these flags compile nothing" >&2; exit 1; }
 #include <linux/module.h>
-#include <drm/gpu_scheduler.h>
+#include <drm/drm_device.h>
 #include <drm/ttm/ttm_bo.h>
 C
 
@@ -38,32 +38,6 @@ probe NPU_HAVE_GPU_BUDDY "$@" <<'C'
 #include <linux/gpu_buddy.h>
 void f(struct gpu_buddy *mm, struct list_head *list);
 void f(struct gpu_buddy *mm, struct list_head *list) { gpu_buddy_free_list(mm, list, 0); }
-C
-
-probe NPU_HAVE_SCHED_INIT_ARGS "$@" <<'C'
-#include <drm/gpu_scheduler.h>
-int f(struct drm_gpu_scheduler *s);
-int f(struct drm_gpu_scheduler *s)
-{ struct drm_sched_init_args a = { .num_rqs = 1 }; return drm_sched_init(s, &a); }
-C
-
-probe NPU_HAVE_SCHED_JOB_CLIENT_ID "$@" <<'C'
-#include <drm/gpu_scheduler.h>
-int f(struct drm_sched_job *j, struct drm_sched_entity *e);
-int f(struct drm_sched_job *j, struct drm_sched_entity *e)
-{ return drm_sched_job_init(j, e, 1, NULL, 1ull); }
-C
-
-probe NPU_HAVE_SCHED_NO_HANG "$@" <<'C'
-#include <drm/gpu_scheduler.h>
-int f(void);
-int f(void) { return DRM_GPU_SCHED_STAT_NO_HANG; }
-C
-
-probe NPU_HAVE_FENCE_NAMES "$@" <<'C'
-#include <linux/dma-fence.h>
-const char *f(struct dma_fence *fence);
-const char *f(struct dma_fence *fence) { return dma_fence_timeline_name(fence); }
 C
 
 probe NPU_HAVE_TTM_BO_FINI "$@" <<'C'

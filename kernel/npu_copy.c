@@ -280,28 +280,17 @@ static struct npu_sched_job *npu_copy_job_create(struct npu_copy_op *op,
 						 const struct drm_mm_node *window)
 {
 	struct npu_ctx *ctx = op->npu->copy.ctx;
+	const struct npu_job_shape shape = {
+		.streams = 1,
+		.regions = window ? NPU_COPY_REGIONS : NPU_COPY_REGION_SYSTEM,
+	};
 	struct npu_sched_job *job;
-	int ret;
 
-	job = npu_job_alloc(ctx, 0);
-	if (IS_ERR(job))
-		return job;
-
-	job->desc_bytes = sizeof(struct npu_job) + sizeof(struct npu_stream) +
-			  (window ? NPU_COPY_REGIONS : NPU_COPY_REGION_SYSTEM) *
-			  sizeof(struct npu_region);
-	job->desc = kzalloc(job->desc_bytes, GFP_KERNEL);
-	if (!job->desc) {
-		ret = -ENOMEM;
-		goto err;
-	}
-	npu_copy_fill_desc(op, job->desc, window);
+	job = npu_job_alloc(ctx, &shape);
+	if (!IS_ERR(job))
+		npu_copy_fill_desc(op, job->desc, window);
 
 	return job;
-
-err:
-	npu_job_discard(job);
-	return ERR_PTR(ret);
 }
 
 /* Queue an operation. Its job's callback has a reference, and so has the caller. */
@@ -325,8 +314,8 @@ static int npu_copy_op_queue(struct npu_copy_op *op, const struct drm_mm_node *w
 	npu_job_arm(job);
 	dma_fence_get(&op->base);
 	atomic_inc(&copy->pending);
-	dma_fence_add_callback(&job->base.s_fence->finished, &op->cb, npu_copy_op_done);
-	npu_job_push(job);
+	dma_fence_add_callback(job->fence, &op->cb, npu_copy_op_done);
+	npu_job_push(ctx, &job, 1);
 	mutex_unlock(&ctx->submit_lock);
 
 	queue_delayed_work(copy->wq, &copy->overdue_work, NPU_COPY_PATIENCE);

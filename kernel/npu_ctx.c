@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Contexts: a hardware queue, a scheduler that feeds it, a fence page, and what became of the jobs.
+ * Contexts: a hardware queue, a fence page, and what became of the jobs.
  *
  * The end of a context has two parts. npu_ctx_kill() stops the card and gives back whatever belongs
  * to the card; it runs once, from the ioctl, the end of the file or the end of the device. The
@@ -19,6 +19,7 @@
 #include "npu_file.h"
 #include "npu_job.h"
 #include "npu_params.h"
+#include "npu_recover.h"
 #include "npu_trace.h"
 
 static void npu_ctx_release(struct kref *kref)
@@ -139,30 +140,18 @@ int npu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
 
 /* Creation */
 
-static int npu_ctx_init_sched(struct npu_ctx *ctx)
+static void npu_ctx_kick_work(struct work_struct *work)
 {
-	struct npu_device *npu = ctx->npu;
-	const struct npu_sched_config config = {
-		.ops = &npu_sched_ops,
-		.submit_wq = npu->submit_wq,
-		.timeout_wq = npu->timeout_wq,
-		.credit_limit = NPU_RING_JOBS,
-		.timeout = msecs_to_jiffies(max(READ_ONCE(npu_timeout_ms), 1u)),
-		.name = "npu",
-		.dev = npu->drm.dev,
-	};
-	struct drm_gpu_scheduler *sched = &ctx->sched;
-	int ret;
+	struct npu_ctx *ctx = container_of(work, struct npu_ctx, kick_work);
+	struct drm_device *drm = NULL;
 
-	ret = npu_sched_init(sched, &config);
-	if (ret)
-		return ret;
-
-	ret = drm_sched_entity_init(&ctx->entity, 0, &sched, 1, NULL);
-	if (ret)
-		drm_sched_fini(sched);
-
-	return ret;
+	npu_hw_queue_kick(&ctx->queue);
+	if (READ_ONCE(ctx->orphaned) && !npu_hw_queue_waits_for_fences(&ctx->queue)) {
+		WRITE_ONCE(ctx->orphaned, false);
+		drm = &ctx->npu->drm;
+	}
+	npu_ctx_put(ctx);
+	drm_dev_put(drm);
 }
 
 static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
@@ -187,7 +176,9 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 	if (ctx->internal)
 		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "npu_copy_submit");
 	init_waitqueue_head(&ctx->wait);
-	INIT_LIST_HEAD(&ctx->unfinished);
+	INIT_WORK(&ctx->kick_work, npu_ctx_kick_work);
+	INIT_DELAYED_WORK(&ctx->watch_work, npu_recover_watch_work);
+	ctx->timeout = msecs_to_jiffies(max(READ_ONCE(npu_timeout_ms), 1u));
 
 	ret = npu_ctx_init_fence_page(ctx);
 	if (ret) {
@@ -235,23 +226,14 @@ static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm,
 	}
 	ctx->core_mask = core_mask;
 
-	ret = npu_ctx_init_sched(ctx);
-	if (ret)
-		goto err_drop;
-
 	ret = npu_hw_queue_create(&ctx->queue, ctx, priority, core_mask);
-	if (ret)
-		goto err_sched;
+	if (ret) {
+		npu_ctx_drop(ctx);
+		npu_ctx_put(ctx);
+		return ERR_PTR(ret);
+	}
 
 	return ctx;
-
-err_sched:
-	drm_sched_entity_fini(&ctx->entity);
-	drm_sched_fini(&ctx->sched);
-err_drop:
-	npu_ctx_drop(ctx);
-	npu_ctx_put(ctx);
-	return ERR_PTR(ret);
 }
 
 /**
@@ -318,36 +300,6 @@ int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *fi
 
 /* The end */
 
-/*
- * End what the scheduler has not started, with -ESRCH. Its work rests meanwhile: taking a job puts
- * the entity back into the run queue, also one that is just being removed, and then both would take
- * the next job.
- */
-static void npu_ctx_stop_sched(struct npu_ctx *ctx)
-{
-	/* A watchdog of before may still start the work, later ones see the flag. */
-	WRITE_ONCE(ctx->sched_stopped, true);
-	cancel_delayed_work_sync(&ctx->sched.work_tdr);
-	drm_sched_wqueue_stop(&ctx->sched);
-
-	npu_sched_drop_dependency(&ctx->entity);
-	drm_sched_entity_fini(&ctx->entity);
-}
-
-/* All fences are signalled: let the scheduler free its jobs. Only then may it end. */
-static void npu_ctx_drain_sched(struct npu_ctx *ctx)
-{
-	/* A watchdog may have a job in hand, which it puts back without starting the work. */
-	cancel_delayed_work_sync(&ctx->sched.work_tdr);
-	WRITE_ONCE(ctx->sched_stopped, false);
-	drm_sched_wqueue_start(&ctx->sched);
-	wait_event(ctx->wait, !atomic_read(&ctx->sched_jobs));
-
-	/* One that is just putting its job back would start the work of a dead scheduler. */
-	cancel_delayed_work_sync(&ctx->sched.work_tdr);
-	drm_sched_fini(&ctx->sched);
-}
-
 /**
  * npu_ctx_kill - stop a context and give back what it has of the card
  * @ctx: context
@@ -366,10 +318,14 @@ void npu_ctx_kill(struct npu_ctx *ctx, int error)
 	mutex_lock(&ctx->submit_lock);
 	mutex_unlock(&ctx->submit_lock);
 
-	/* No more jobs from the scheduler, then no more work on the card, then no more jobs. */
-	npu_ctx_stop_sched(ctx);
+	/* No more work on the card, then no more jobs, then nobody who looks after them. */
 	npu_hw_queue_shutdown(&ctx->queue, error);
-	npu_ctx_drain_sched(ctx);
+	if (npu_hw_queue_orphan(&ctx->queue)) {
+		drm_dev_get(&ctx->npu->drm);
+		WRITE_ONCE(ctx->orphaned, true);
+		npu_job_kick(ctx);
+	}
+	cancel_delayed_work_sync(&ctx->watch_work);
 
 	npu_hw_queue_destroy(&ctx->queue);
 	npu_ctx_drop(ctx);
@@ -493,7 +449,7 @@ int npu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *fil
 		return -ENOENT;
 
 	spin_lock_irqsave(&ctx->queue.lock, flags);
-	args->submitted = ctx->submitted;
+	args->submitted = READ_ONCE(ctx->submitted);
 	args->completed = ctx->completed;
 	args->errors = ctx->errors;
 	args->victims = ctx->victims;
@@ -581,8 +537,6 @@ int npu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_wait *args = data;
 	struct npu_ctx *ctx;
-	unsigned long flags;
-	u64 submitted;
 	int ret;
 
 	if (args->pad)
@@ -592,11 +546,7 @@ int npu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
 	if (!ctx)
 		return -ENOENT;
 
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	submitted = ctx->submitted;
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
-
-	if (!args->seqno || args->seqno > submitted)
+	if (!args->seqno || args->seqno > READ_ONCE(ctx->submitted))
 		ret = -EINVAL;
 	else
 		ret = npu_ctx_wait(ctx, args);

@@ -5,8 +5,7 @@
 #include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/wait.h>
-
-#include <drm/gpu_scheduler.h>
+#include <linux/workqueue.h>
 
 #include "npu_device.h"
 #include "npu_hw_queue.h"
@@ -40,7 +39,7 @@ struct npu_result {
 	struct drm_npu_fault fault;
 };
 
-/** struct npu_ctx - a context: a queue of the card and its scheduler */
+/** struct npu_ctx - a context: a queue of the card, and what became of its jobs */
 struct npu_ctx {
 	/** @kref: the file, unfinished calls, jobs, fences and mappings of the fence page */
 	struct kref kref;
@@ -69,19 +68,22 @@ struct npu_ctx {
 	/** @queue: queue of the card; the lock in it protects the results below */
 	struct npu_hw_queue queue;
 
-	/** @sched: scheduler with @entity as its only entity */
-	struct drm_gpu_scheduler sched;
+	/** @kick_work: jobs of @queue have waited for fences, which have signalled */
+	struct work_struct kick_work;
 
-	/** @entity: jobs on their way to @sched */
-	struct drm_sched_entity entity;
+	/** @orphaned: killed, with jobs that wait for fences and hold the device */
+	bool orphaned;
 
-	/** @sched_stopped: nobody may start the work of @sched; written under @kill_lock */
-	bool sched_stopped;
+	/** @watch_work: the watchdog; runs while @queue has jobs */
+	struct delayed_work watch_work;
 
-	/** @fence_lock: lock of the hardware fences; inside of the queue's lock */
+	/** @timeout: time between two looks of the watchdog at a job, jiffies */
+	unsigned long timeout;
+
+	/** @fence_lock: lock of the jobs' fences; inside of the queue's lock */
 	spinlock_t fence_lock;
 
-	/** @fence_context: timeline of the hardware fences */
+	/** @fence_context: timeline of the jobs' fences */
 	u64 fence_context;
 
 	/** @fence_page: struct npu_fence that the card writes, mapped by users */
@@ -93,32 +95,23 @@ struct npu_ctx {
 	/** @kill_lock: serialises npu_ctx_kill() */
 	struct mutex kill_lock;
 
-	/** @killed: queue and scheduler are gone, under @kill_lock */
+	/** @killed: the queue is gone, under @kill_lock */
 	bool killed;
 
 	/** @dead: what submissions end with once the context is being killed, else 0 */
 	int dead;
 
-	/** @submit_lock: keeps numbers, scheduler and waits for room in one order */
+	/** @submit_lock: keeps numbers, queue and waits for room in one order */
 	struct mutex submit_lock;
 
-	/** @wait: woken when a job is finished, or freed */
+	/** @wait: woken when a job is finished */
 	wait_queue_head_t wait;
 
-	/**
-	 * @sched_jobs: jobs that the scheduler has not freed, of those that it has run; if
-	 * @internal, of all
-	 */
-	atomic_t sched_jobs;
-
-	/** @submitted: last number given; under the queue's lock, written under @submit_lock too */
+	/** @submitted: last number given; written under @submit_lock */
 	u64 submitted;
 
 	/** @completed: all jobs up to this one are finished; under the queue's lock */
 	u64 completed;
-
-	/** @unfinished: submitted jobs that have not ended; under the queue's lock */
-	struct list_head unfinished;
 
 	/** @errors: jobs that failed through their own fault; under the queue's lock */
 	u64 errors;

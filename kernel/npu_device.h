@@ -135,10 +135,7 @@ struct npu_device {
 	/** @clock: what it chooses */
 	struct npu_clock clock;
 
-	/** @submit_wq: runs the submission and cleanup work of all schedulers */
-	struct workqueue_struct *submit_wq;
-
-	/** @timeout_wq: ordered, runs the watchdogs of all schedulers, so that they never race */
+	/** @timeout_wq: ordered, runs the watchdogs of all contexts, so that they never race */
 	struct workqueue_struct *timeout_wq;
 
 	/** @bad_completions: those since the last reset that could not be true; under @hw_lock */

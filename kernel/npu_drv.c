@@ -222,11 +222,6 @@ static int npu_probe_software(struct npu_device *npu)
 	init_waitqueue_head(&npu->online_wait);
 	npu_fair_init(npu);
 
-	npu->submit_wq = alloc_workqueue("npu-submit",
-					 WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE, 0);
-	ret = npu_adopt_wq(npu, npu->submit_wq);
-	if (ret)
-		return ret;
 	npu->timeout_wq = alloc_ordered_workqueue("npu-timeout",
 						  WQ_MEM_RECLAIM | WQ_FREEZABLE);
 	ret = npu_adopt_wq(npu, npu->timeout_wq);

@@ -11,7 +11,7 @@ struct npu_hw_fence {
 	/** @base: base class */
 	struct dma_fence base;
 
-	/** @ctx: context, with a reference: it holds the lock and the scheduler's name */
+	/** @ctx: context, with a reference: it holds the lock */
 	struct npu_ctx *ctx;
 };
 

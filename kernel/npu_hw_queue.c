@@ -4,7 +4,9 @@
  *
  * A queue finishes its jobs in order. A job that must not run (a failed in-fence) takes its place
  * in the list of jobs nevertheless, and is finished when all before it are: otherwise its fence
- * would tell those who wait for a buffer that earlier jobs are done, too.
+ * would tell those who wait for a buffer that earlier jobs are done, too. Jobs that wait for
+ * fences, and all that are behind them, are in a list of their own; whoever has the lock and has
+ * changed what they may wait for moves those on that are ready.
  */
 #include <linux/dma-mapping.h>
 #include <linux/iopoll.h>
@@ -68,10 +70,15 @@ void npu_hw_queue_abort(struct npu_hw_queue *queue, u64 seqno)
 	npu_queue_write64(queue, NPU_QUEUE_ABORT_JOB, seqno);
 }
 
+static struct npu_sched_job *npu_hw_queue_first(struct npu_hw_queue *queue)
+{
+	return list_first_entry_or_null(&queue->jobs, struct npu_sched_job, link);
+}
+
 /* Submission */
 
 /* Write descriptor and entry of a job; the caller rings the doorbell. */
-static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_sched_job *job)
+static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_sched_job *job, u64 now)
 {
 	u32 slot = queue->sq_tail;
 	struct npu_sqe *sqe = &queue->rings->sq[slot];
@@ -85,8 +92,14 @@ static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_sched_job 
 
 	queue->sq_tail = npu_ring_next(slot);
 	job->on_card = true;
-	job->given_ns = ktime_get_ns();
+	job->given_ns = now;
 	queue->on_card++;
+}
+
+/* How many jobs the card may have: fewer if the last ones were long. */
+static u32 npu_hw_queue_depth(const struct npu_hw_queue *queue)
+{
+	return queue->share ? npu_fair_depth(queue->job_ns) : NPU_RING_JOBS;
 }
 
 /* A job is finished, or has to begin anew on a card that was reset. */
@@ -98,12 +111,11 @@ static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_sched_j
 }
 
 /* Take a job from the list that was to run on the card. */
-static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_sched_job *job)
+static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_sched_job *job, u64 now)
 {
-	u64 now = ktime_get_ns();
-
 	queue->job_ns = now - max(queue->done_ns, job->given_ns);
 	queue->done_ns = now;
+	queue->done = jiffies;
 	npu_hw_queue_off_card(queue, job);
 	list_del_init(&job->link);
 	if (queue->share && atomic_dec_return(&queue->share->jobs) == 0)
@@ -123,33 +135,161 @@ static void npu_hw_queue_finish_skipped(struct npu_hw_queue *queue)
 	}
 }
 
-/**
- * npu_hw_queue_push - take a job that the card is to run, as soon as the user's share allows it
- * @queue: queue; the scheduler's credits guarantee a free entry
- * @job: job, its fence armed
- * @error: if not 0, the job is not run and ends with this error, in its turn
- */
-void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job *job, int error)
+/* The watchdog looks now and then, as long as it finds a job. */
+static void npu_hw_queue_watch(struct npu_hw_queue *queue)
 {
-	unsigned long flags;
-	bool run;
+	if (queue->watched)
+		return;
+	queue->watched = true;
+	queue_delayed_work(queue->npu->timeout_wq, &queue->ctx->watch_work, queue->ctx->timeout);
+}
 
-	spin_lock_irqsave(&queue->lock, flags);
-	job->skip_error = queue->error ?: error;
+/*
+ * A job waits for nothing but those before it. Returns whether the card is to run it; otherwise it
+ * may be finished.
+ */
+static bool npu_hw_queue_take(struct npu_hw_queue *queue, struct npu_sched_job *job)
+{
+	job->taken = jiffies;
+	job->skip_error = queue->error ?: npu_job_in_error(job);
 	list_add_tail(&job->link, &queue->jobs);
-	run = !job->skip_error;
-	if (run) {
-		npu_load_begin(&queue->npu->load);
-		if (queue->share)
-			atomic_inc(&queue->share->jobs);
-	} else {
+	if (job->skip_error) {
 		trace_npu_job_run(job, queue->sq_tail, job->skip_error);
 		npu_hw_queue_finish_skipped(queue);
+		return false;
+	}
+
+	npu_load_begin(&queue->npu->load);
+	if (queue->share)
+		atomic_inc(&queue->share->jobs);
+	npu_hw_queue_watch(queue);
+
+	return true;
+}
+
+/*
+ * Take those of the waiting jobs that have what they wait for. Returns whether the card is to run
+ * any of them.
+ */
+static bool npu_hw_queue_take_ready(struct npu_hw_queue *queue)
+{
+	struct npu_sched_job *job;
+	bool run = false;
+
+	lockdep_assert_held(&queue->lock);
+
+	while ((job = list_first_entry_or_null(&queue->waiting, struct npu_sched_job, link)) &&
+	       npu_job_is_ready(job)) {
+		list_del_init(&job->link);
+		npu_job_stop_listening(job);
+		run |= npu_hw_queue_take(queue, job);
+	}
+
+	return run;
+}
+
+/**
+ * npu_hw_queue_push - take jobs that the card is to run, as soon as fences and share allow it
+ * @queue: queue
+ * @jobs: jobs, armed, in their order; they listen to the fences that they wait for
+ * @count: how many
+ *
+ * A job with an in-fence that has failed is not run and ends with an error, in its turn.
+ */
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job **jobs, u32 count)
+{
+	unsigned long flags;
+	bool run = false;
+	u32 i;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	for (i = 0; i < count; i++) {
+		atomic_dec(&jobs[i]->pending);
+		if (list_empty(&queue->waiting) && npu_job_is_ready(jobs[i]))
+			run |= npu_hw_queue_take(queue, jobs[i]);
+		else
+			list_add_tail(&jobs[i]->link, &queue->waiting);
+	}
+	run |= npu_hw_queue_take_ready(queue);
+	/* While the card has as many as it may have, the next completion sees to the others. */
+	run &= queue->on_card < npu_hw_queue_depth(queue);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (run)
+		npu_fair_update(queue);
+}
+
+/**
+ * npu_hw_queue_kick - fences have signalled that jobs have waited for
+ * @queue: queue, perhaps long gone from the card: then they end
+ */
+void npu_hw_queue_kick(struct npu_hw_queue *queue)
+{
+	npu_hw_queue_push(queue, NULL, 0);
+}
+
+/**
+ * npu_hw_queue_orphan - the end of a queue with jobs that still wait for fences
+ * @queue: queue that is shut down
+ *
+ * They will not run, but their fences must not signal before those that they wait for: who waits
+ * for the last of a row of jobs may believe that all before it are done. Returns whether there are
+ * any.
+ */
+bool npu_hw_queue_orphan(struct npu_hw_queue *queue)
+{
+	struct npu_sched_job *job;
+	unsigned long flags;
+	bool orphans;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	npu_hw_queue_take_ready(queue);
+	list_for_each_entry(job, &queue->waiting, link)
+		npu_job_uncharge(job);
+	orphans = !list_empty(&queue->waiting);
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return orphans;
+}
+
+/**
+ * npu_hw_queue_waits_for_fences - are there jobs that wait for fences?
+ * @queue: queue
+ */
+bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+	bool waits;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	waits = !list_empty(&queue->waiting);
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return waits;
+}
+
+/**
+ * npu_hw_queue_watched_job - what the watchdog has to look at
+ * @queue: queue
+ * @since: since when it is the first one, jiffies
+ *
+ * Returns the first job, with a reference. NULL: there is none, and the watchdog need not look
+ * again until there is one.
+ */
+struct npu_sched_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigned long *since)
+{
+	struct npu_sched_job *job;
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	job = npu_hw_queue_first(queue);
+	queue->watched = job;
+	if (job) {
+		refcount_inc(&job->refs);
+		*since = time_after(queue->done, job->taken) ? queue->done : job->taken;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 
-	if (run)
-		npu_fair_update(queue);
+	return job;
 }
 
 /**
@@ -157,14 +297,15 @@ void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job *job, in
  * @queue: queue
  * @most: how many
  *
- * Fewer if the last ones were long. During a reset, and at the end of the device, none: these see
- * to the list. Returns how many it were.
+ * During a reset, and at the end of the device, none: these see to the list. Returns how many it
+ * were.
  */
 u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 {
 	struct npu_sched_job *job;
 	unsigned long flags;
 	u32 count = 0, depth;
+	u64 now;
 	int idx;
 
 	/* Resets clear @enabled under the lock before they begin: no need to wait for them. */
@@ -172,15 +313,17 @@ u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 		return 0;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	depth = queue->share ? npu_fair_depth(queue->job_ns) : NPU_RING_JOBS;
+	depth = npu_hw_queue_depth(queue);
 	if (queue->enabled && queue->on_card < depth) {
 		list_for_each_entry(job, &queue->jobs, link) {
 			if (count == most || queue->on_card >= depth)
 				break;
 			if (job->skip_error || job->on_card)
 				continue;
+			if (!count)
+				now = ktime_get_ns();
 			trace_npu_job_run(job, queue->sq_tail, 0);
-			npu_hw_queue_write(queue, job);
+			npu_hw_queue_write(queue, job, now);
 			count++;
 		}
 	}
@@ -251,11 +394,6 @@ static const struct npu_cqe npu_unknown = {
 	.region = NPU_REGION_NONE,
 };
 
-static struct npu_sched_job *npu_hw_queue_first(struct npu_hw_queue *queue)
-{
-	return list_first_entry_or_null(&queue->jobs, struct npu_sched_job, link);
-}
-
 /*
  * Can a completion be true? Jobs that the card does not see never stay at the head of the list: the
  * first one is the job that runs.
@@ -274,15 +412,16 @@ static bool npu_cqe_is_sane(struct npu_hw_queue *queue, const struct npu_cqe *cq
 }
 
 /* The first job is finished as a completion says; without one it was on a core and is lost. */
-static void npu_hw_queue_complete(struct npu_hw_queue *queue, const struct npu_cqe *cqe)
+static void npu_hw_queue_complete(struct npu_hw_queue *queue, const struct npu_cqe *cqe, u64 now)
 {
 	struct npu_sched_job *job = npu_hw_queue_first(queue);
 
-	npu_hw_queue_remove(queue, job);
+	npu_hw_queue_remove(queue, job, now);
 	if (cqe)
 		npu_coredump_fault(job, cqe);
 	npu_job_finish(job, npu_job_error(job, cqe), cqe);
 	npu_hw_queue_finish_skipped(queue);
+	npu_hw_queue_take_ready(queue);
 }
 
 /* Copy the next completion; false if the card has not written it. */
@@ -319,6 +458,7 @@ static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue)
 {
 	struct npu_cqe cqe;
 	bool any = false;
+	u64 now;
 
 	while (!queue->distrusted && npu_hw_queue_peek(queue, &cqe)) {
 		if (!npu_cqe_is_sane(queue, &cqe)) {
@@ -326,7 +466,9 @@ static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue)
 			break;
 		}
 		npu_hw_queue_consume(queue);
-		npu_hw_queue_complete(queue, &cqe);
+		if (!any)
+			now = ktime_get_ns();
+		npu_hw_queue_complete(queue, &cqe, now);
 		any = true;
 	}
 
@@ -476,7 +618,7 @@ static void npu_hw_queue_sort_out(struct npu_hw_queue *queue, u32 tail)
 		bool sane = npu_hw_queue_peek(queue, &cqe) && npu_cqe_is_sane(queue, &cqe);
 
 		npu_hw_queue_consume(queue);
-		npu_hw_queue_complete(queue, sane ? &cqe : &npu_unknown);
+		npu_hw_queue_complete(queue, sane ? &cqe : &npu_unknown, ktime_get_ns());
 	}
 }
 
@@ -580,7 +722,7 @@ int npu_hw_queue_settle(struct npu_hw_queue *queue)
 	if (tail < NPU_RING_ENTRIES)
 		npu_hw_queue_sort_out(queue, tail);
 	if (running && npu_hw_queue_first(queue) == running)
-		npu_hw_queue_complete(queue, NULL);
+		npu_hw_queue_complete(queue, NULL, ktime_get_ns());
 	spin_unlock_irqrestore(&queue->lock, flags);
 
 	return 0;
@@ -595,7 +737,7 @@ static void npu_hw_queue_refill(struct npu_hw_queue *queue)
 		if (!job->on_card)
 			continue;
 		npu_hw_queue_off_card(queue, job);
-		npu_hw_queue_write(queue, job);
+		npu_hw_queue_write(queue, job, ktime_get_ns());
 	}
 	npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
 }
@@ -627,7 +769,7 @@ void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
 
 	spin_lock_irqsave(&queue->lock, flags);
 	if (lost && npu_hw_queue_first(queue))
-		npu_hw_queue_complete(queue, NULL);
+		npu_hw_queue_complete(queue, NULL, ktime_get_ns());
 	queue->enabled = true;
 	npu_hw_queue_refill(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
@@ -696,9 +838,10 @@ void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error)
 		if (job->skip_error)
 			list_del_init(&job->link);
 		else
-			npu_hw_queue_remove(queue, job);
+			npu_hw_queue_remove(queue, job, ktime_get_ns());
 		npu_job_finish(job, job->skip_error ?: error, NULL);
 	}
+	npu_hw_queue_take_ready(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	npu_fair_update(queue);
 }
@@ -822,6 +965,7 @@ int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 pri
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->link);
 	INIT_LIST_HEAD(&queue->jobs);
+	INIT_LIST_HEAD(&queue->waiting);
 	INIT_LIST_HEAD(&queue->fair_link);
 	if (ctx->user && priority < DRM_NPU_PRIORITY_HIGH)
 		queue->share = &ctx->user->share;

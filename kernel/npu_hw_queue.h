@@ -89,14 +89,26 @@ struct npu_hw_queue {
 	/** @cq_phase: phase bit that a new completion has */
 	u32 cq_phase;
 
-	/** @jobs: jobs that are not finished, in order; also those that the card never sees */
+	/**
+	 * @jobs: jobs that are not finished and wait for nothing but those before them, in order;
+	 * also those that the card never sees
+	 */
 	struct list_head jobs;
+
+	/** @waiting: jobs behind them: the first one waits for fences */
+	struct list_head waiting;
+
+	/** @watched: the watchdog's work will run */
+	bool watched;
 
 	/** @on_card: how many of them have been given to the card, the first ones that it sees */
 	u32 on_card;
 
 	/** @done_ns: when the last one was finished */
 	u64 done_ns;
+
+	/** @done: likewise, jiffies */
+	unsigned long done;
 
 	/** @job_ns: what it took, from when it was given to the card and the one before finished */
 	u64 job_ns;
@@ -116,7 +128,11 @@ int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 pri
 void npu_hw_queue_destroy(struct npu_hw_queue *queue);
 void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error);
 
-void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job *job, int error);
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job **jobs, u32 count);
+void npu_hw_queue_kick(struct npu_hw_queue *queue);
+struct npu_sched_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigned long *since);
+bool npu_hw_queue_orphan(struct npu_hw_queue *queue);
+bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue);
 bool npu_hw_queue_process(struct npu_hw_queue *queue);
 
 u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most);

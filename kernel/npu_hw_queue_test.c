@@ -19,6 +19,7 @@ static int npu_ring_test_init(struct kunit *test)
 
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->jobs);
+	INIT_LIST_HEAD(&queue->waiting);
 	queue->rings_dma = 0x12340000;
 	queue->cq_phase = NPU_CQE_PHASE;
 	test->priv = queue;
@@ -52,7 +53,7 @@ static void npu_ring_test_entries(struct kunit *test)
 	u32 i;
 
 	KUNIT_ASSERT_NOT_NULL(test, job);
-	job->desc = desc;
+	job->desc = (struct npu_job *)desc;
 	job->desc_bytes = sizeof(desc);
 
 	for (i = 0; i < 3 * NPU_RING_ENTRIES; i++) {
@@ -61,7 +62,7 @@ static void npu_ring_test_entries(struct kunit *test)
 
 		job->seqno = 1000 + i;
 		desc[0] = i;
-		npu_hw_queue_write(queue, job);
+		npu_hw_queue_write(queue, job, 0);
 
 		KUNIT_EXPECT_EQ(test, queue->sq_tail, (slot + 1) % NPU_RING_ENTRIES);
 		KUNIT_EXPECT_EQ(test, sqe->job_id, 1000 + i);

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs on their way through scheduler and card: run, finish, free.
+ * Jobs from submission to end: what they wait for, how they finish, and how they let go of what
+ * they used.
+ *
+ * A job belongs to one context, and a context to one queue of the card, which begins and ends jobs
+ * in the order of their submission. So there is nothing to schedule: a job whose fences have
+ * signalled is given to the queue by whoever submits it. One that waits is put into the queue's
+ * list of waiting jobs, and so are those behind it. Fences of its own context need no callback,
+ * since the queue looks after each completion; callbacks of others count down, and the last one
+ * starts a work, since it may run under any lock.
  */
 #include <linux/dma-fence-chain.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 
 #include <drm/drm_print.h>
@@ -12,43 +21,61 @@
 #include "npu_device.h"
 #include "npu_fence.h"
 #include "npu_job.h"
-#include "npu_recover.h"
 #include "npu_residency.h"
 #include "npu_trace.h"
 #include "npu_vm.h"
 
-/* Frees jobs; of the module, since a job can be the last user of its device. */
+/* Releases jobs; of the module, since a job can be the last user of its device. */
 static struct workqueue_struct *npu_release_wq;
 
+/* Gives jobs that have waited to their queues; of the module, as they can outlive the device. */
+static struct workqueue_struct *npu_kick_wq;
+
 /* Life before the card */
+
+/* Lay the parts of a job out behind it; returns the size of all. With NULL only that. */
+static size_t npu_job_lay_out(struct npu_sched_job *job, const struct npu_job_shape *shape)
+{
+	size_t desc_bytes = sizeof(struct npu_job) + shape->streams * sizeof(struct npu_stream) +
+			    shape->regions * sizeof(struct npu_region);
+	size_t in_deps = ALIGN(sizeof(*job), sizeof(u64));
+	size_t out_syncs = in_deps + shape->in_syncs * sizeof(*job->in_deps);
+	size_t vmas = out_syncs + shape->out_syncs * sizeof(*job->out_syncs);
+	size_t desc = vmas + shape->regions * sizeof(*job->vmas);
+
+	if (job) {
+		job->in_deps = (void *)job + in_deps;
+		job->out_syncs = (void *)job + out_syncs;
+		job->vmas = (void *)job + vmas;
+		job->desc = (void *)job + desc;
+		job->desc_bytes = desc_bytes;
+	}
+
+	return desc + desc_bytes;
+}
 
 /**
  * npu_job_alloc - make an empty job
  * @ctx: context
- * @client_id: who asks, for traces
+ * @shape: what it has room for; the descriptor gets its size by it
  */
-struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, u64 client_id)
+struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape)
 {
 	struct npu_sched_job *job;
-	int ret;
 
-	job = kzalloc(sizeof(*job), NPU_GFP_USER);
+	job = kvzalloc(npu_job_lay_out(NULL, shape), NPU_GFP_USER);
 	if (!job)
 		return ERR_PTR(-ENOMEM);
 
+	refcount_set(&job->refs, 1);
+	atomic_set(&job->pending, 1);
 	INIT_LIST_HEAD(&job->link);
-	INIT_LIST_HEAD(&job->ctx_link);
+	npu_job_lay_out(job, shape);
 	job->ctx = ctx;
 	job->fence = npu_fence_create(ctx);
 	if (!job->fence) {
-		kfree(job);
+		kvfree(job);
 		return ERR_PTR(-ENOMEM);
-	}
-
-	ret = npu_sched_job_init(&job->base, &ctx->entity, ctx, client_id);
-	if (ret) {
-		npu_job_put_resources(job);
-		return ERR_PTR(ret);
 	}
 
 	return job;
@@ -57,25 +84,26 @@ struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, u64 client_id)
 /**
  * npu_job_charge - count a job for a user until it is finished
  * @job: job
- * @user: who submits it
+ * @user: who submits it; kept by the file, then by the context
  */
 int npu_job_charge(struct npu_sched_job *job, struct npu_user *user)
 {
 	int ret = npu_quota_charge(user, NPU_QUOTA_JOBS, 1);
 
-	if (ret)
-		return ret;
-	job->user = npu_user_get(user);
-	job->charged = true;
+	if (!ret)
+		job->user = user;
 
-	return 0;
+	return ret;
 }
 
-static void npu_job_uncharge(struct npu_sched_job *job)
+/**
+ * npu_job_uncharge - a job is finished, or will never run
+ * @job: job
+ */
+void npu_job_uncharge(struct npu_sched_job *job)
 {
-	if (job->charged)
-		npu_quota_uncharge(job->user, NPU_QUOTA_JOBS, 1);
-	job->charged = false;
+	npu_quota_uncharge(job->user, NPU_QUOTA_JOBS, 1);
+	job->user = NULL;
 }
 
 /**
@@ -84,8 +112,14 @@ static void npu_job_uncharge(struct npu_sched_job *job)
  */
 void npu_job_discard(struct npu_sched_job *job)
 {
-	drm_sched_job_cleanup(&job->base);
-	npu_job_put_resources(job);
+	u32 i;
+
+	for (i = 0; i < job->out_count; i++) {
+		dma_fence_chain_free(job->out_syncs[i].chain);
+		drm_syncobj_put(job->out_syncs[i].syncobj);
+	}
+	npu_job_uncharge(job);
+	npu_job_put(job);
 }
 
 /**
@@ -95,40 +129,237 @@ void npu_job_discard(struct npu_sched_job *job)
 void npu_job_arm(struct npu_sched_job *job)
 {
 	struct npu_ctx *ctx = job->ctx;
-	unsigned long flags;
 
 	lockdep_assert_held(&ctx->submit_lock);
 
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	job->seqno = ++ctx->submitted;
-	list_add_tail(&job->ctx_link, &ctx->unfinished);
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
-
+	job->seqno = ctx->submitted + 1;
+	WRITE_ONCE(ctx->submitted, job->seqno);
 	npu_fence_arm(job->fence, job->seqno);
-	drm_sched_job_arm(&job->base);
 	trace_npu_job_submit(job);
 }
 
-/* The end of the context waits for it: not for jobs of users that wait for who knows what. */
-static void npu_job_count(struct npu_sched_job *job)
+/**
+ * npu_job_push - give jobs to their queue
+ * @ctx: context, its submit_lock held
+ * @jobs: jobs, armed, in their order; they can be gone on return
+ * @count: how many
+ */
+void npu_job_push(struct npu_ctx *ctx, struct npu_sched_job **jobs, u32 count)
 {
-	if (!job->counted)
-		atomic_inc(&job->ctx->sched_jobs);
-	job->counted = true;
+	bool cookie = dma_fence_begin_signalling();
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		npu_job_listen(jobs[i]);
+	npu_hw_queue_push(&ctx->queue, jobs, count);
+	dma_fence_end_signalling(cookie);
+}
+
+/* Fences to wait for */
+
+/*
+ * Is a fence, or a point of a timeline, signalled by jobs of one context alone? Then the last of
+ * them is remembered: the queue knows when that is finished.
+ */
+static bool npu_job_is_own_fence(const struct npu_ctx *ctx, struct dma_fence *fence, u64 *last)
+{
+	struct dma_fence *link;
+
+	*last = 0;
+	dma_fence_chain_for_each(link, fence) {
+		const struct dma_fence *of_job = dma_fence_chain_contained(link);
+
+		if (of_job->context != ctx->fence_context) {
+			dma_fence_put(link);
+			return false;
+		}
+		*last = max(*last, of_job->seqno);
+	}
+
+	return true;
+}
+
+/* Wait for a fence; its reference is the job's from here on. */
+static void npu_job_add_dep(struct npu_sched_job *job, struct npu_dep *dep,
+			    struct dma_fence *fence)
+{
+	u64 last;
+
+	dep->fence = fence;
+	dep->job = job;
+	if (npu_job_is_own_fence(job->ctx, fence, &last))
+		job->after = max(job->after, last);
+	else
+		dep->listens = true;
 }
 
 /**
- * npu_job_push - give a job to the scheduler
- * @job: job, armed; it can be gone on return
+ * npu_job_add_in_fence - wait for a fence whose error cancels the job
+ * @job: job with room for it
+ * @fence: fence, its reference is the job's from here on
+ *
+ * Whether a fence carries an error is known when it has signalled. So those of the same context
+ * have to be waited for, too, although jobs run in order anyway.
  */
-void npu_job_push(struct npu_sched_job *job)
+void npu_job_add_in_fence(struct npu_sched_job *job, struct dma_fence *fence)
 {
-	/* A job can outlive its file, and even the card; the module is kept by its fence. */
-	drm_dev_get(&job->ctx->npu->drm);
-	/* The scheduler kills jobs in a work of its own: the driver's own context waits for it. */
-	if (job->ctx->internal)
-		npu_job_count(job);
-	drm_sched_entity_push_job(&job->base);
+	if (dma_fence_is_signaled(fence)) {
+		if (npu_fence_error(fence))
+			job->in_error = -ECANCELED;
+		dma_fence_put(fence);
+		return;
+	}
+
+	npu_job_add_dep(job, &job->in_deps[job->in_count++], fence);
+}
+
+/* Of fences of one timeline the last one is enough. */
+static bool npu_job_merge_implicit(struct npu_sched_job *job, struct dma_fence *fence)
+{
+	struct npu_dep *dep;
+
+	for (dep = job->implicit; dep; dep = dep->next) {
+		if (dep->fence->context != fence->context)
+			continue;
+		if (dma_fence_is_later(fence, dep->fence)) {
+			dma_fence_put(dep->fence);
+			dep->fence = dma_fence_get(fence);
+		}
+		return true;
+	}
+
+	return false;
+}
+
+/**
+ * npu_job_add_buffer_fences - wait for what others do with a buffer
+ * @job: job
+ * @resv: the buffer's reservation object, locked
+ * @usage: for which of them
+ *
+ * Jobs of the same context come one after the other anyway.
+ */
+int npu_job_add_buffer_fences(struct npu_sched_job *job, struct dma_resv *resv,
+			      enum dma_resv_usage usage)
+{
+	struct dma_resv_iter cursor;
+	struct dma_fence *fence;
+	struct npu_dep *dep;
+
+	dma_resv_for_each_fence(&cursor, resv, usage, fence) {
+		if (fence->context == job->ctx->fence_context || dma_fence_is_signaled(fence) ||
+		    npu_job_merge_implicit(job, fence))
+			continue;
+
+		dep = kzalloc(sizeof(*dep), NPU_GFP_USER);
+		if (!dep)
+			return -ENOMEM;
+		dep->fence = dma_fence_get(fence);
+		dep->job = job;
+		dep->listens = true;
+		dep->next = job->implicit;
+		job->implicit = dep;
+	}
+
+	return 0;
+}
+
+/**
+ * npu_job_kick - let the context's kick_work run
+ * @ctx: context; the work has a reference of its own
+ */
+void npu_job_kick(struct npu_ctx *ctx)
+{
+	npu_ctx_get(ctx);
+	if (!queue_work(npu_kick_wq, &ctx->kick_work))
+		npu_ctx_put(ctx);
+}
+
+/* Any context, any locks. The job stays until the callback is removed, or has returned. */
+static void npu_dep_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
+{
+	struct npu_sched_job *job = container_of(cb, struct npu_dep, cb)->job;
+
+	if (atomic_dec_and_test(&job->pending))
+		npu_job_kick(job->ctx);
+}
+
+static void npu_dep_listen(struct npu_dep *dep)
+{
+	if (dep->listens) {
+		atomic_inc(&dep->job->pending);
+		if (dma_fence_add_callback(dep->fence, &dep->cb, npu_dep_signaled)) {
+			atomic_dec(&dep->job->pending);
+			dep->listens = false;
+			return;
+		}
+	}
+	trace_npu_job_wait(dep->job, dep->fence);
+}
+
+/**
+ * npu_job_listen - begin to wait for fences
+ * @job: job, armed
+ */
+void npu_job_listen(struct npu_sched_job *job)
+{
+	struct npu_dep *dep;
+	u32 i;
+
+	for (i = 0; i < job->in_count; i++)
+		npu_dep_listen(&job->in_deps[i]);
+	for (dep = job->implicit; dep; dep = dep->next)
+		npu_dep_listen(dep);
+}
+
+/* A callback that cannot be removed has returned. */
+static void npu_dep_stop_listening(struct npu_dep *dep)
+{
+	if (dep->listens)
+		dma_fence_remove_callback(dep->fence, &dep->cb);
+	dep->listens = false;
+}
+
+/**
+ * npu_job_stop_listening - wait for no fence any more; on return no callback is at work
+ * @job: job that has waited
+ */
+void npu_job_stop_listening(struct npu_sched_job *job)
+{
+	struct npu_dep *dep;
+	u32 i;
+
+	for (i = 0; i < job->in_count; i++)
+		npu_dep_stop_listening(&job->in_deps[i]);
+	for (dep = job->implicit; dep; dep = dep->next)
+		npu_dep_stop_listening(dep);
+}
+
+/**
+ * npu_job_is_ready - have all fences signalled that a job waits for?
+ * @job: job; the lock of its queue is held
+ */
+bool npu_job_is_ready(const struct npu_sched_job *job)
+{
+	return !atomic_read(&job->pending) && job->ctx->completed >= job->after;
+}
+
+/**
+ * npu_job_in_error - what a job ends with because of its in-fences
+ * @job: job that is ready
+ */
+int npu_job_in_error(const struct npu_sched_job *job)
+{
+	u32 i;
+
+	if (job->in_error)
+		return job->in_error;
+	for (i = 0; i < job->in_count; i++) {
+		if (npu_fence_error(job->in_deps[i].fence))
+			return -ECANCELED;
+	}
+
+	return 0;
 }
 
 /* Errors */
@@ -229,147 +460,71 @@ static void npu_job_record(struct npu_sched_job *job, int error, const struct np
 			ctx->fault = result->fault;
 	}
 
-	atomic64_inc(&ctx->vm->jobs);
-	ctx->completed = job->seqno;
+	/* An orphan has outlived it. */
+	if (ctx->vm)
+		atomic64_inc(&ctx->vm->jobs);
+	WRITE_ONCE(ctx->completed, job->seqno);
 }
 
 /**
  * npu_job_finish - a job is done: record the result, signal the fence, wake those who wait
- * @job: job, off the queue's list; the queue's lock is held. It may be gone on return.
+ * @job: job, off the queue's list, whose reference is dropped; the queue's lock is held
  * @error: how it ended
  * @cqe: what the card said, or NULL
  */
 void npu_job_finish(struct npu_sched_job *job, int error, const struct npu_cqe *cqe)
 {
-	struct dma_fence *fence = dma_fence_get(job->fence);
 	struct npu_ctx *ctx = job->ctx;
 
 	lockdep_assert_held(&ctx->queue.lock);
 
 	if (!job->skip_error)
 		npu_load_end(&ctx->npu->load);
-	list_del_init(&job->ctx_link);
 	/* Before anyone knows: who has waited for a job can submit the next one. */
 	npu_job_uncharge(job);
 	npu_job_record(job, error, cqe);
 	trace_npu_job_done(job, error, cqe);
 	if (error)
-		dma_fence_set_error(fence, error);
-	dma_fence_signal(fence);
-	wake_up_all(&ctx->wait);
-	dma_fence_put(fence);
+		dma_fence_set_error(job->fence, error);
+	if (job->skip_error)
+		dma_fence_signal(job->fence);
+	else
+		dma_fence_signal_timestamp(job->fence, ns_to_ktime(ctx->queue.done_ns));
+	if (wq_has_sleeper(&ctx->wait))
+		wake_up_all(&ctx->wait);
+	npu_job_put(job);
 }
 
-/* Running */
-
-/**
- * npu_job_add_in_fence - remember a fence whose error cancels a job
- * @job: job with room for it in its arrays
- * @fence: fence, its reference is the job's from here on
- *
- * The scheduler does not wait for fences of the same entity, since its jobs run in order anyway.
- * They have to be waited for nevertheless: whether one carries an error decides what to do. So the
- * hardware fence of such a job is remembered, too.
- */
-void npu_job_add_in_fence(struct npu_sched_job *job, struct dma_fence *fence)
-{
-	struct npu_ctx *ctx = job->ctx;
-	struct npu_sched_job *other;
-	unsigned long flags;
-
-	job->in_fences[job->in_count++] = fence;
-
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	list_for_each_entry(other, &ctx->unfinished, ctx_link) {
-		if (&other->base.s_fence->finished == fence) {
-			job->own_fences[job->own_count++] = dma_fence_get(other->fence);
-			break;
-		}
-	}
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
-}
-
-static struct dma_fence *npu_sched_prepare_job(struct drm_sched_job *base,
-					       struct drm_sched_entity *entity)
-{
-	struct npu_sched_job *job = to_npu_sched_job(base);
-	u32 i;
-
-	for (i = 0; i < job->own_count; i++) {
-		if (!dma_fence_is_signaled(job->own_fences[i])) {
-			trace_npu_job_wait(job, job->own_fences[i]);
-			return dma_fence_get(job->own_fences[i]);
-		}
-	}
-
-	return NULL;
-}
+/* Releasing */
 
 /*
- * Of a job of the same context the hardware fence counts: that one is known to have signalled, the
- * scheduler's may be just about to.
+ * Let go of mappings as far as that needs no locks, since others hold them, too: a handle, or later
+ * jobs. Returns whether it was all of them.
  */
-static int npu_job_in_error(struct npu_sched_job *job)
+static bool npu_job_drop_vmas(struct npu_sched_job *job)
 {
-	u32 i;
+	while (job->region_count &&
+	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
+		job->region_count--;
 
-	for (i = 0; i < job->own_count; i++) {
-		if (npu_fence_error(job->own_fences[i]))
-			return -ECANCELED;
-	}
-	for (i = 0; i < job->in_count; i++) {
-		if (npu_fence_error(job->in_fences[i]))
-			return -ECANCELED;
-	}
-
-	return 0;
+	return !job->region_count;
 }
 
-static struct dma_fence *npu_sched_run_job(struct drm_sched_job *base)
+static void npu_job_free(struct npu_sched_job *job)
 {
-	struct npu_sched_job *job = to_npu_sched_job(base);
-	bool cookie = dma_fence_begin_signalling();
-
-	job->started = true;
-	npu_job_count(job);
-	npu_hw_queue_push(&job->ctx->queue, job, npu_job_in_error(job));
-	dma_fence_end_signalling(cookie);
-
-	return dma_fence_get(job->fence);
-}
-
-/* Freeing */
-
-/**
- * npu_job_put_resources - free a job and what it holds
- * @job: job, unknown to scheduler and card; may sleep
- */
-void npu_job_put_resources(struct npu_sched_job *job)
-{
+	struct npu_dep *dep;
 	u32 i;
-
-	for (i = 0; i < job->out_count; i++) {
-		dma_fence_chain_free(job->out_syncs[i].chain);
-		drm_syncobj_put(job->out_syncs[i].syncobj);
-	}
-	kfree(job->out_syncs);
 
 	for (i = 0; i < job->in_count; i++)
-		dma_fence_put(job->in_fences[i]);
-	kfree(job->in_fences);
-	for (i = 0; i < job->own_count; i++)
-		dma_fence_put(job->own_fences[i]);
-	kfree(job->own_fences);
-
-	for (i = 0; i < job->region_count; i++)
-		npu_vma_put(job->vmas[i]);
+		dma_fence_put(job->in_deps[i].fence);
+	while ((dep = job->implicit)) {
+		job->implicit = dep->next;
+		dma_fence_put(dep->fence);
+		kfree(dep);
+	}
 	npu_residency_wake(job->ctx->npu);
-
-	npu_job_uncharge(job);
-	npu_user_put(job->user);
-	kfree(job->desc);
 	dma_fence_put(job->fence);
-	kfree(job);
+	kvfree(job);
 }
 
 static void npu_job_release_work(struct work_struct *work)
@@ -377,55 +532,37 @@ static void npu_job_release_work(struct work_struct *work)
 	struct npu_sched_job *job = container_of(work, struct npu_sched_job, release_work);
 	struct drm_device *drm = &job->ctx->npu->drm;
 
-	npu_job_put_resources(job);
+	while (job->region_count)
+		npu_vma_put(job->vmas[--job->region_count]);
+	npu_job_free(job);
 	drm_dev_put(drm);
 }
 
-/* The end of a job that the scheduler has not started. */
-static void npu_job_drop(struct npu_sched_job *job)
+/**
+ * npu_job_put - drop a reference
+ * @job: job, finished or never armed; any context
+ *
+ * The last user of a mapping waits for the address space and for the card: that is left to a work.
+ */
+void npu_job_put(struct npu_sched_job *job)
 {
-	unsigned long flags;
+	if (!refcount_dec_and_test(&job->refs))
+		return;
+	if (npu_job_drop_vmas(job) && !is_vmalloc_addr(job)) {
+		npu_job_free(job);
+		return;
+	}
 
-	spin_lock_irqsave(&job->ctx->queue.lock, flags);
-	list_del_init(&job->ctx_link);
-	spin_unlock_irqrestore(&job->ctx->queue.lock, flags);
-
-	dma_fence_set_error(job->fence, -ECANCELED);
-	dma_fence_signal(job->fence);
-	npu_sched_keep_parent(&job->base, job->fence);
-}
-
-static void npu_sched_free_job(struct drm_sched_job *base)
-{
-	struct npu_sched_job *job = to_npu_sched_job(base);
-	struct npu_ctx *ctx = job->ctx;
-	bool counted = job->counted;
-
-	if (!job->started)
-		npu_job_drop(job);
-	drm_sched_job_cleanup(base);
-
-	/* The scheduler's work must not wait for locks that are held while memory is allocated. */
-	npu_ctx_get(ctx);
+	/* A job can outlive its file, and even the card; the module is kept by its fence. */
+	drm_dev_get(&job->ctx->npu->drm);
 	INIT_WORK(&job->release_work, npu_job_release_work);
 	queue_work(npu_release_wq, &job->release_work);
-
-	if (counted && atomic_dec_and_test(&ctx->sched_jobs))
-		wake_up_all(&ctx->wait);
-	npu_ctx_put(ctx);
 }
-
-const struct drm_sched_backend_ops npu_sched_ops = {
-	.prepare_job = npu_sched_prepare_job,
-	.run_job = npu_sched_run_job,
-	.timedout_job = npu_recover_timedout_job,
-	.free_job = npu_sched_free_job,
-};
 
 /* The module */
 
 /**
- * npu_job_flush_released - wait until all jobs that the scheduler has given back are freed
+ * npu_job_flush_released - wait until all jobs that are finished have let go of what they used
  */
 void npu_job_flush_released(void)
 {
@@ -438,8 +575,16 @@ void npu_job_flush_released(void)
 int npu_job_module_init(void)
 {
 	npu_release_wq = alloc_workqueue("npu-release", WQ_UNBOUND | WQ_FREEZABLE, 0);
+	if (!npu_release_wq)
+		return -ENOMEM;
 
-	return npu_release_wq ? 0 : -ENOMEM;
+	npu_kick_wq = alloc_workqueue("npu-kick", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE, 0);
+	if (!npu_kick_wq) {
+		destroy_workqueue(npu_release_wq);
+		return -ENOMEM;
+	}
+
+	return 0;
 }
 
 /**
@@ -447,6 +592,7 @@ int npu_job_module_init(void)
  */
 void npu_job_module_exit(void)
 {
+	destroy_workqueue(npu_kick_wq);
 	destroy_workqueue(npu_release_wq);
 }
 

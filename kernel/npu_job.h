@@ -2,16 +2,16 @@
 #ifndef NPU_JOB_H
 #define NPU_JOB_H
 
+#include <linux/dma-fence.h>
+#include <linux/dma-resv.h>
 #include <linux/list.h>
+#include <linux/refcount.h>
 #include <linux/workqueue.h>
-
-#include <drm/gpu_scheduler.h>
 
 #include "npu_regs.h"
 
-struct dma_fence;
-struct drm_device;
-struct drm_file;
+struct dma_fence_chain;
+struct drm_syncobj;
 struct npu_ctx;
 struct npu_user;
 struct npu_vma;
@@ -55,50 +55,54 @@ struct npu_out_sync {
 	u64 point;
 };
 
+/** struct npu_dep - a fence that a job waits for */
+struct npu_dep {
+	/** @fence: with a reference; also a point of a timeline */
+	struct dma_fence *fence;
+
+	/** @cb: called when it signals; unused if it is of the job's own context */
+	struct dma_fence_cb cb;
+
+	/** @job: who waits */
+	struct npu_sched_job *job;
+
+	/** @next: in npu_sched_job.implicit */
+	struct npu_dep *next;
+
+	/** @listens: @cb has been added */
+	bool listens;
+};
+
+/** struct npu_job_shape - how much a job has of everything; what it is allocated by */
+struct npu_job_shape {
+	/** @streams: cores */
+	u32 streams;
+
+	/** @regions: regions */
+	u32 regions;
+
+	/** @in_syncs: syncobjs that it waits for */
+	u32 in_syncs;
+
+	/** @out_syncs: syncobjs that get its fence */
+	u32 out_syncs;
+};
+
 /**
- * struct npu_sched_job - a job in the driver
+ * struct npu_sched_job - a job in the driver, one allocation with all that its shape says
  *
- * Constant from its submission on, if not said otherwise. The scheduler's free_job() ends its life.
+ * Constant from its submission on, if not said otherwise. The queue has a reference until the job
+ * is finished; the watchdog has one while it looks at the job.
  */
 struct npu_sched_job {
-	/** @base: the scheduler's part */
-	struct drm_sched_job base;
+	/** @refs: references; the last one releases what the job uses, in any context */
+	refcount_t refs;
 
 	/** @ctx: context; kept by @fence */
 	struct npu_ctx *ctx;
 
-	/** @user: who it is charged to, with a reference; NULL for the driver's own */
+	/** @user: who it is charged to until it is finished, and no longer than that; or NULL */
 	struct npu_user *user;
-
-	/** @charged: it still is; until it is finished, or freed if that never happens */
-	bool charged;
-
-	/** @seqno: number in the context, and its id for the card */
-	u64 seqno;
-
-	/** @fence: hardware fence, with a reference */
-	struct dma_fence *fence;
-
-	/** @ctx_link: in npu_ctx.unfinished from submission to end, under the queue's lock */
-	struct list_head ctx_link;
-
-	/** @link: in the queue's list of unfinished jobs, under its lock */
-	struct list_head link;
-
-	/** @skip_error: not 0: the card does not see this job; under the queue's lock */
-	int skip_error;
-
-	/** @on_card: it has been given to the card; under the queue's lock */
-	bool on_card;
-
-	/** @given_ns: when; under the queue's lock */
-	u64 given_ns;
-
-	/** @started: run_job() was called; the scheduler's work only */
-	bool started;
-
-	/** @counted: in npu_ctx.sched_jobs; as @started, for the driver's own from the push on */
-	bool counted;
 
 	/** @timed_out: the watchdog has killed it; set before the card is told */
 	bool timed_out;
@@ -106,8 +110,35 @@ struct npu_sched_job {
 	/** @explicit: no implicit fences */
 	bool explicit;
 
+	/** @on_card: it has been given to the card; under the queue's lock */
+	bool on_card;
+
+	/** @seqno: number in the context, and its id for the card */
+	u64 seqno;
+
+	/** @fence: its fence, with a reference */
+	struct dma_fence *fence;
+
+	/** @link: in the queue's list of unfinished or of waiting jobs, under its lock */
+	struct list_head link;
+
+	/** @pending: fences of others that have not signalled; one more until it is queued */
+	atomic_t pending;
+
+	/** @after: job of the same context that has to be finished before, 0: none */
+	u64 after;
+
+	/** @skip_error: not 0: the card does not see this job; under the queue's lock */
+	int skip_error;
+
+	/** @given_ns: when the card got it; under the queue's lock */
+	u64 given_ns;
+
+	/** @taken: when the queue got it, jiffies; under the queue's lock */
+	unsigned long taken;
+
 	/** @desc: descriptor as the card wants it */
-	void *desc;
+	struct npu_job *desc;
 
 	/** @desc_bytes: its size */
 	u32 desc_bytes;
@@ -119,50 +150,51 @@ struct npu_sched_job {
 	u64 write_mask;
 
 	/** @vmas: mapping of each region, with a reference */
-	struct npu_vma *vmas[NPU_MAX_REGIONS];
+	struct npu_vma **vmas;
 
-	/** @in_count: entries of @in_fences */
+	/** @in_error: one of the in-fences has signalled with an error before the submission */
+	int in_error;
+
+	/** @in_count: entries of @in_deps */
 	u32 in_count;
 
-	/** @in_fences: fences whose errors cancel the job, with references */
-	struct dma_fence **in_fences;
+	/** @in_deps: in-fences that had not signalled at submission; their errors cancel the job */
+	struct npu_dep *in_deps;
 
-	/** @own_fences: hardware fences of unfinished jobs of the same context */
-	struct dma_fence **own_fences;
-
-	/** @own_count: entries of @own_fences */
-	u32 own_count;
+	/** @implicit: fences of buffers that it waits for; their errors do not matter */
+	struct npu_dep *implicit;
 
 	/** @out_count: entries of @out_syncs */
 	u32 out_count;
 
-	/** @out_syncs: used until the job is queued, then freed */
+	/** @out_syncs: used until the job is queued */
 	struct npu_out_sync *out_syncs;
 
 	/** @watch: the watchdog's */
 	struct npu_watch watch;
 
-	/** @release_work: frees what needs locks that the scheduler's work must not wait for */
+	/** @release_work: lets go of what needs locks that the end of a job must not wait for */
 	struct work_struct release_work;
 };
 
-static inline struct npu_sched_job *to_npu_sched_job(struct drm_sched_job *base)
-{
-	return container_of(base, struct npu_sched_job, base);
-}
-
-extern const struct drm_sched_backend_ops npu_sched_ops;
-
 int npu_job_error(const struct npu_sched_job *job, const struct npu_cqe *cqe);
+bool npu_job_is_ready(const struct npu_sched_job *job);
+int npu_job_in_error(const struct npu_sched_job *job);
 void npu_job_finish(struct npu_sched_job *job, int error, const struct npu_cqe *cqe);
-void npu_job_put_resources(struct npu_sched_job *job);
 
-struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, u64 client_id);
+struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape);
 int npu_job_charge(struct npu_sched_job *job, struct npu_user *user);
 void npu_job_add_in_fence(struct npu_sched_job *job, struct dma_fence *fence);
+int npu_job_add_buffer_fences(struct npu_sched_job *job, struct dma_resv *resv,
+			      enum dma_resv_usage usage);
+void npu_job_uncharge(struct npu_sched_job *job);
+void npu_job_kick(struct npu_ctx *ctx);
 void npu_job_discard(struct npu_sched_job *job);
 void npu_job_arm(struct npu_sched_job *job);
-void npu_job_push(struct npu_sched_job *job);
+void npu_job_push(struct npu_ctx *ctx, struct npu_sched_job **jobs, u32 count);
+void npu_job_listen(struct npu_sched_job *job);
+void npu_job_stop_listening(struct npu_sched_job *job);
+void npu_job_put(struct npu_sched_job *job);
 
 int npu_job_module_init(void);
 void npu_job_module_exit(void);

@@ -20,77 +20,98 @@ static const struct dma_fence_ops npu_job_test_ops = {
 	.release = npu_job_test_release,
 };
 
-/** struct npu_job_test - a job with one in-fence, of a job of the same context */
+/** struct npu_job_test - a job with one in-fence */
 struct npu_job_test {
-	/** @lock: of both fences */
+	/** @lock: of the fence */
 	spinlock_t lock;
 
-	/** @own: hardware fence */
-	struct dma_fence own;
-
-	/** @in: scheduler's fence */
+	/** @in: fence */
 	struct dma_fence in;
 
-	/** @own_fences: the job's array */
-	struct dma_fence *own_fences[1];
+	/** @deps: the job's array */
+	struct npu_dep deps[1];
 
-	/** @in_fences: likewise */
-	struct dma_fence *in_fences[1];
+	/** @ctx: its context */
+	struct npu_ctx ctx;
 
 	/** @job: job */
 	struct npu_sched_job job;
 };
 
-static struct npu_job_test *npu_job_test_create(struct kunit *test)
+/* The job waits for a fence of its own context (then by number), or for one of somebody else. */
+static struct npu_job_test *npu_job_test_create(struct kunit *test, bool own)
 {
 	struct npu_job_test *self = kunit_kzalloc(test, sizeof(*self), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, self);
 	spin_lock_init(&self->lock);
-	dma_fence_init(&self->own, &npu_job_test_ops, &self->lock, dma_fence_context_alloc(1), 1);
-	dma_fence_init(&self->in, &npu_job_test_ops, &self->lock, dma_fence_context_alloc(1), 1);
-	self->own_fences[0] = &self->own;
-	self->in_fences[0] = &self->in;
-	self->job.own_fences = self->own_fences;
-	self->job.in_fences = self->in_fences;
-	self->job.own_count = 1;
-	self->job.in_count = 1;
+	self->ctx.fence_context = dma_fence_context_alloc(2);
+	dma_fence_init(&self->in, &npu_job_test_ops, &self->lock, self->ctx.fence_context + !own,
+		       7);
+	self->job.ctx = &self->ctx;
+	self->job.in_deps = self->deps;
+	npu_job_add_in_fence(&self->job, dma_fence_get(&self->in));
 
 	return self;
 }
 
-static void npu_job_test_end(struct npu_job_test *self)
+/* What the queue does with a job of the context that has failed: number first, then fence. */
+static void npu_job_test_own_failure(struct kunit *test)
 {
-	dma_fence_signal(&self->own);
-	dma_fence_signal(&self->in);
-	dma_fence_put(&self->own);
-	dma_fence_put(&self->in);
-}
+	struct npu_job_test *self = npu_job_test_create(test, true);
 
-/* The hardware fence signals, and a moment later, from its callback, the scheduler's. */
-static void npu_job_test_failure_between(struct kunit *test)
-{
-	struct npu_job_test *self = npu_job_test_create(test);
-
-	dma_fence_set_error(&self->own, -EIO);
-	dma_fence_signal(&self->own);
-	KUNIT_EXPECT_EQ(test, npu_job_in_error(&self->job), -ECANCELED);
+	KUNIT_EXPECT_EQ(test, self->job.after, 7);
+	npu_job_listen(&self->job);
+	KUNIT_EXPECT_FALSE(test, self->deps[0].listens);
+	self->ctx.completed = 6;
+	KUNIT_EXPECT_FALSE(test, npu_job_is_ready(&self->job));
+	self->ctx.completed = 7;
+	KUNIT_EXPECT_TRUE(test, npu_job_is_ready(&self->job));
 	dma_fence_set_error(&self->in, -EIO);
-	npu_job_test_end(self);
+	dma_fence_signal(&self->in);
 	KUNIT_EXPECT_EQ(test, npu_job_in_error(&self->job), -ECANCELED);
 }
 
 static void npu_job_test_success(struct kunit *test)
 {
-	struct npu_job_test *self = npu_job_test_create(test);
+	struct npu_job_test *self = npu_job_test_create(test, true);
 
-	npu_job_test_end(self);
+	dma_fence_signal(&self->in);
 	KUNIT_EXPECT_EQ(test, npu_job_in_error(&self->job), 0);
 }
 
+/* One of somebody else is waited for by callback; after that is taken back nothing follows. */
+static void npu_job_test_foreign(struct kunit *test)
+{
+	struct npu_job_test *self = npu_job_test_create(test, false);
+
+	KUNIT_EXPECT_EQ(test, self->job.after, 0);
+	npu_job_listen(&self->job);
+	KUNIT_EXPECT_TRUE(test, self->deps[0].listens);
+	KUNIT_EXPECT_FALSE(test, npu_job_is_ready(&self->job));
+	npu_job_stop_listening(&self->job);
+	dma_fence_signal(&self->in);
+	KUNIT_EXPECT_EQ(test, atomic_read(&self->job.pending), 1);
+}
+
+/* An error that is there at submission is remembered, the fence is not. */
+static void npu_job_test_failed_before(struct kunit *test)
+{
+	struct npu_job_test *self = npu_job_test_create(test, false);
+
+	dma_fence_set_error(&self->in, -EIO);
+	dma_fence_signal(&self->in);
+	self->job.in_count = 0;
+	npu_job_add_in_fence(&self->job, dma_fence_get(&self->in));
+	KUNIT_EXPECT_EQ(test, self->job.in_count, 0);
+	KUNIT_EXPECT_EQ(test, npu_job_in_error(&self->job), -ECANCELED);
+}
+
 static struct kunit_case npu_job_test_cases[] = {
-	KUNIT_CASE(npu_job_test_failure_between),
+	KUNIT_CASE(npu_job_test_own_failure),
 	KUNIT_CASE(npu_job_test_success),
+	KUNIT_CASE(npu_job_test_foreign),
+	KUNIT_CASE(npu_job_test_failed_before),
 	{ }
 };
 

@@ -2,11 +2,11 @@
 /*
  * Watchdog and recovery.
  *
- * The scheduler's timer starts when a job is given to the card, so it also counts the time that the
- * job waits for a core. A job that has not begun, or that makes progress, is put back. One that
- * is stuck is killed with the smallest means that helps: abort the job, reset its core, reset the
- * card. Jobs of others that a reset of the card costs end with -ECANCELED; those that had not begun
- * are submitted again.
+ * The watchdog looks at the first job of a queue when it is that for a while, so that the time
+ * counts, too, that the job waits for a core. A job that has not begun, or that makes progress, is
+ * left alone. One that is stuck is killed with the smallest means that helps: abort the job, reset
+ * its core, reset the card. Jobs of others that a reset of the card costs end with -ECANCELED;
+ * those that had not begun are submitted again.
  */
 #include <linux/iopoll.h>
 #include <linux/jiffies.h>
@@ -187,8 +187,8 @@ static bool npu_recover_lost(struct npu_sched_job *job)
 }
 
 /*
- * The device is entered, the job is on nobody's list and cannot be freed. Returns true if the card
- * has to be reset.
+ * The device is entered, and the caller has a reference to the job. Returns true if the card has to
+ * be reset.
  */
 static bool npu_recover_look(struct npu_sched_job *job)
 {
@@ -215,15 +215,8 @@ static bool npu_recover_look(struct npu_sched_job *job)
 	return npu_recover_kill(job, &view);
 }
 
-/**
- * npu_recover_timedout_job - the scheduler's timer has run out for a job
- * @base: first of the jobs that were given to the card
- *
- * Whatever is done about it, the job goes back: its fence says when it is finished.
- */
-enum drm_gpu_sched_stat npu_recover_timedout_job(struct drm_sched_job *base)
+static void npu_recover_watch(struct npu_sched_job *job)
 {
-	struct npu_sched_job *job = to_npu_sched_job(base);
 	struct npu_device *npu = job->ctx->npu;
 	u32 resets = READ_ONCE(npu->resets);
 	bool reset = false;
@@ -236,8 +229,30 @@ enum drm_gpu_sched_stat npu_recover_timedout_job(struct drm_sched_job *base)
 	}
 	if (reset)
 		npu_recover_device(npu, resets);
+}
 
-	return npu_sched_put_back(base, !READ_ONCE(job->ctx->sched_stopped));
+/**
+ * npu_recover_watch_work - look at the first job of a queue, if it is that for long
+ * @work: the context's watch_work
+ *
+ * Whatever is done about it, the job stays where it is: it is finished as any other.
+ */
+void npu_recover_watch_work(struct work_struct *work)
+{
+	struct npu_ctx *ctx = container_of(to_delayed_work(work), struct npu_ctx, watch_work);
+	unsigned long since, now = jiffies, next = ctx->timeout;
+	struct npu_sched_job *job;
+
+	job = npu_hw_queue_watched_job(&ctx->queue, &since);
+	if (!job)
+		return;
+
+	if (time_before(now, since + ctx->timeout))
+		next = since + ctx->timeout - now;
+	else
+		npu_recover_watch(job);
+	npu_job_put(job);
+	queue_delayed_work(ctx->npu->timeout_wq, &ctx->watch_work, next);
 }
 
 /* Device reset */

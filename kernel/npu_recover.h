@@ -4,12 +4,10 @@
 
 #include <linux/types.h>
 
-#include <drm/gpu_scheduler.h>
-
 struct npu_device;
 struct work_struct;
 
-enum drm_gpu_sched_stat npu_recover_timedout_job(struct drm_sched_job *base);
+void npu_recover_watch_work(struct work_struct *work);
 void npu_recover_device(struct npu_device *npu, u32 resets);
 void npu_recover_lose(struct npu_device *npu, const char *why);
 void npu_recover_end(struct npu_device *npu);

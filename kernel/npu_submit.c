@@ -28,6 +28,9 @@
 /* An element of a user's array may grow in later versions, but not without end. */
 #define NPU_MAX_STRIDE	1024
 
+/* Jobs of a submission that need no memory of their own to be listed. */
+#define NPU_FEW_JOBS	8
+
 /* Fences that one context can have on a buffer: its last reader and its last writer. */
 #define NPU_FENCES_OF_CTX	2
 
@@ -221,21 +224,11 @@ static u64 npu_job_budget(const struct npu_device *npu, u64 wanted)
 static int npu_job_build(struct npu_sched_job *job, struct drm_file *file,
 			 const struct drm_npu_job *args)
 {
+	struct npu_job *desc = job->desc;
+	struct npu_stream *streams = (void *)(desc + 1);
+	struct npu_region *regions = (void *)(streams + args->stream_count);
 	struct npu_ctx *ctx = job->ctx;
-	struct npu_region *regions;
-	struct npu_stream *streams;
-	struct npu_job *desc;
 	int ret;
-
-	job->desc_bytes = sizeof(*desc) + args->stream_count * sizeof(*streams) +
-			  args->region_count * sizeof(*regions);
-	job->desc = kzalloc(job->desc_bytes, GFP_KERNEL);
-	if (!job->desc)
-		return -ENOMEM;
-
-	desc = job->desc;
-	streams = (void *)(desc + 1);
-	regions = (void *)(streams + args->stream_count);
 
 	ret = npu_job_add_regions(job, file, args, regions);
 	if (ret)
@@ -269,8 +262,7 @@ static int npu_job_add_in_sync(struct npu_sched_job *job, struct drm_file *file,
 
 	npu_job_add_in_fence(job, fence);
 
-	/* Consumes a reference, also when it fails. */
-	return drm_sched_job_add_dependency(&job->base, dma_fence_get(fence));
+	return 0;
 }
 
 static int npu_job_add_out_sync(struct npu_sched_job *job, struct drm_file *file,
@@ -301,12 +293,6 @@ static int npu_job_add_syncs(struct npu_sched_job *job, struct drm_file *file,
 
 	if (count && !npu_stride_is_valid(args->sync_stride, sizeof(sync)))
 		return -EINVAL;
-
-	job->in_fences = kcalloc(args->in_sync_count, sizeof(*job->in_fences), GFP_KERNEL);
-	job->own_fences = kcalloc(args->in_sync_count, sizeof(*job->own_fences), GFP_KERNEL);
-	job->out_syncs = kcalloc(args->out_sync_count, sizeof(*job->out_syncs), GFP_KERNEL);
-	if (!job->in_fences || !job->own_fences || !job->out_syncs)
-		return -ENOMEM;
 
 	for (i = 0; i < count; i++) {
 		bool in = i < args->in_sync_count;
@@ -349,6 +335,12 @@ static int npu_job_check(const struct npu_ctx *ctx, const struct drm_npu_job *ar
 static struct npu_sched_job *npu_job_create(struct npu_ctx *ctx, struct drm_file *file,
 					    const struct drm_npu_job *args)
 {
+	const struct npu_job_shape shape = {
+		.streams = args->stream_count,
+		.regions = args->region_count,
+		.in_syncs = args->in_sync_count,
+		.out_syncs = args->out_sync_count,
+	};
 	struct npu_sched_job *job;
 	int ret;
 
@@ -356,7 +348,7 @@ static struct npu_sched_job *npu_job_create(struct npu_ctx *ctx, struct drm_file
 	if (ret)
 		return ERR_PTR(ret);
 
-	job = npu_job_alloc(ctx, file->client_id);
+	job = npu_job_alloc(ctx, &shape);
 	if (IS_ERR(job))
 		return job;
 	job->explicit = args->flags & DRM_NPU_JOB_EXPLICIT;
@@ -399,14 +391,12 @@ struct npu_batch {
 
 static bool npu_ctx_has_room(struct npu_ctx *ctx, u32 count)
 {
-	unsigned long flags;
-	bool room;
+	u64 completed = READ_ONCE(ctx->completed);
 
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	room = ctx->submitted - ctx->completed + count <= NPU_CTX_MAX_JOBS;
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	smp_rmb(); /* in this order: never more completed than submitted */
 
-	return room || READ_ONCE(ctx->dead);
+	return READ_ONCE(ctx->submitted) - completed + count <= NPU_CTX_MAX_JOBS ||
+	       READ_ONCE(ctx->dead);
 }
 
 static int npu_batch_lock_buffers(struct npu_batch *batch, struct drm_exec *exec)
@@ -553,12 +543,9 @@ static int npu_job_check_buffers(struct npu_sched_job *job)
 		if (write && (bo->sealed || bo->flags & DRM_NPU_BO_READONLY))
 			return -EACCES;
 		/* Nobody sees memory before it is zeroed. */
-		if (job->explicit)
-			ret = drm_sched_job_add_resv_dependencies(&job->base, bo->tbo.base.resv,
-								  DMA_RESV_USAGE_KERNEL);
-		else
-			ret = drm_sched_job_add_implicit_dependencies(&job->base, &bo->tbo.base,
-								      write);
+		ret = npu_job_add_buffer_fences(job, bo->tbo.base.resv,
+						job->explicit ? DMA_RESV_USAGE_KERNEL :
+								dma_resv_usage_rw(write));
 		if (ret)
 			return ret;
 	}
@@ -568,7 +555,7 @@ static int npu_job_check_buffers(struct npu_sched_job *job)
 
 static void npu_job_publish(struct npu_sched_job *job)
 {
-	struct dma_fence *fence = &job->base.s_fence->finished;
+	struct dma_fence *fence = job->fence;
 	u32 i;
 
 	for (i = 0; i < job->region_count; i++) {
@@ -585,8 +572,10 @@ static void npu_job_publish(struct npu_sched_job *job)
 			drm_syncobj_add_point(out->syncobj, out->chain, fence, out->point);
 		else
 			drm_syncobj_replace_fence(out->syncobj, fence);
-		out->chain = NULL;
+		/* Not at the end of the job, in a context that this is not for. */
+		drm_syncobj_put(out->syncobj);
 	}
+	job->out_count = 0;
 }
 
 /* Number the job and let its fence be seen: from here on it has to be pushed. */
@@ -613,8 +602,7 @@ static int npu_batch_commit_locked(struct npu_batch *batch)
 	for (i = 0; i < batch->count; i++) {
 		npu_job_commit(batch->jobs[i]);
 		if (batch->fences)
-			batch->fences[i] =
-				dma_fence_get(&batch->jobs[i]->base.s_fence->finished);
+			batch->fences[i] = dma_fence_get(batch->jobs[i]->fence);
 	}
 
 	return 0;
@@ -694,23 +682,23 @@ static int npu_batch_trylock_ctx(struct npu_batch *batch)
 static int npu_batch_queue(struct npu_batch *batch)
 {
 	struct npu_ctx *ctx = batch->ctx;
-	u32 i;
 	int ret;
 
 	ret = batch->nonblock ? npu_batch_trylock_ctx(batch) : npu_batch_lock_ctx(batch);
 	if (ret)
 		return ret;
 
-	ret = READ_ONCE(ctx->dead);
-	if (!ret)
-		ret = batch->nonblock ? npu_batch_try_commit(batch) : npu_batch_commit(batch);
+	/* Mostly nobody else has a lock, and all buffers are where they belong. */
+	ret = READ_ONCE(ctx->dead) ?: npu_batch_try_commit(batch);
+	if (ret == -EAGAIN && !batch->nonblock)
+		ret = npu_batch_commit(batch);
 
 	/*
 	 * Only now that the buffers are unlocked: a job keeps its buffers, and is perhaps finished
 	 * at once. A buffer's last reference must not go while others of the lot are locked.
 	 */
-	for (i = 0; i < batch->count && !ret; i++)
-		npu_job_push(batch->jobs[i]);
+	if (!ret)
+		npu_job_push(ctx, batch->jobs, batch->count);
 	mutex_unlock(&ctx->submit_lock);
 
 	return ret;
@@ -810,17 +798,21 @@ int npu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool no
 	       struct dma_fence **fences)
 {
 	struct npu_batch batch = { .fences = fences, .nonblock = nonblock };
+	struct npu_sched_job *few[NPU_FEW_JOBS];
 	int ret = -ENOMEM;
 
 	batch.ctx = npu_ctx_lookup(file, args->ctx_id);
 	if (!batch.ctx)
 		return -ENOENT;
 
-	batch.jobs = kcalloc(args->job_count, sizeof(*batch.jobs), GFP_KERNEL);
+	batch.jobs = few;
+	if (args->job_count > NPU_FEW_JOBS)
+		batch.jobs = kmalloc_array(args->job_count, sizeof(*batch.jobs), GFP_KERNEL);
 	if (batch.jobs)
 		ret = npu_batch_submit(&batch, file, args);
 
-	kfree(batch.jobs);
+	if (batch.jobs != few)
+		kfree(batch.jobs);
 	npu_ctx_put(batch.ctx);
 
 	return ret;

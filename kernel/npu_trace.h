@@ -8,10 +8,9 @@
 /*
  * Events under /sys/kernel/tracing/events/npu, described in docs/uapi.md.
  *
- * A job is known by its hardware fence, "fence=CONTEXT:SEQNO": the context of the fence is
- * unique in the system, the number is the one that user space got from the submission.
- * npu_job_submit names the scheduler's fence, too ("sched="), which leads to the events of
- * gpu_scheduler, and the dma_fence events name both.
+ * A job is known by its fence, "fence=CONTEXT:SEQNO": the context of the fence is unique in the
+ * system, the number is the one that user space got from the submission. The dma_fence events name
+ * the same.
  */
 #include <linux/tracepoint.h>
 
@@ -30,8 +29,6 @@ TRACE_EVENT(npu_job_submit,
 		__string(dev, dev_name(job->ctx->npu->drm.dev))
 		__field(u64, context)
 		__field(u64, seqno)
-		__field(u64, sched_context)
-		__field(u64, sched_seqno)
 		__field(u32, ctx)
 		__field(u32, queue)
 		__field(u32, regions)
@@ -41,17 +38,14 @@ TRACE_EVENT(npu_job_submit,
 		__assign_str(dev);
 		__entry->context = job->fence->context;
 		__entry->seqno = job->seqno;
-		__entry->sched_context = job->base.s_fence->finished.context;
-		__entry->sched_seqno = job->base.s_fence->finished.seqno;
 		__entry->ctx = job->ctx->id;
 		__entry->queue = job->ctx->queue.index;
 		__entry->regions = job->region_count;
 		__entry->in_fences = job->in_count;
 	),
-	TP_printk("dev=%s fence=%llu:%llu sched=%llu:%llu ctx=%u queue=%u regions=%u in_fences=%u",
-		  __get_str(dev), __entry->context, __entry->seqno, __entry->sched_context,
-		  __entry->sched_seqno, __entry->ctx, __entry->queue, __entry->regions,
-		  __entry->in_fences)
+	TP_printk("dev=%s fence=%llu:%llu ctx=%u queue=%u regions=%u in_fences=%u",
+		  __get_str(dev), __entry->context, __entry->seqno, __entry->ctx, __entry->queue,
+		  __entry->regions, __entry->in_fences)
 );
 
 TRACE_EVENT(npu_job_wait,

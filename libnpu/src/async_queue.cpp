@@ -234,8 +234,6 @@ void AsyncQueue::not_submitted(AsyncLaunch &launch, int error) {
 
 /// The first of the jobs that failed. `error` is what is known without asking.
 void AsyncQueue::find_error(AsyncLaunch &launch, int error) {
-  // The driver's word for a job that never came to the card.
-  if (error == -ESRCH) error = launch.seat->context ? -ENODEV : -ECANCELED;
   launch.completion.error = error;
   for (const drm_npu_job &job : launch.submission.jobs) {
     drm_npu_wait args{};

@@ -340,7 +340,7 @@ static void contexts_with_waiting_jobs_can_be_destroyed(void **state) {
   ctx_destroy(fd, ctx);
   assert_int_equal(raw_wait(fd, patient, held, 0, &wait), -ETIME);
   held_go_on();
-  /* The scheduler keeps the order of fences: this one comes after what its job waited for. */
+  /* The driver keeps the order of fences: this one comes after what its job waited for. */
   assert_int_equal(raw_syncobj_wait(fd, out, 0, FOREVER_MS), 0);
   assert_true(syncobj_status(fd, out) < 0);
   wait_ok(fd, patient, held);
