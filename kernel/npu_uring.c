@@ -26,20 +26,28 @@
 #include "npu_submit.h"
 #include "npu_uring.h"
 
-/** struct npu_uring_req - a request whose jobs are not finished; the command's pdu leads to it */
-struct npu_uring_req {
-	/** @cmd: io_uring's part */
-	struct io_uring_cmd *cmd;
-
-	/** @cb: waits for the last fence */
-	struct dma_fence_cb cb;
-
+/** struct npu_uring_batch - the fences of a submission with several jobs */
+struct npu_uring_batch {
 	/** @count: entries of @fences */
 	u32 count;
 
 	/** @fences: of the jobs, in their order, with references */
 	struct dma_fence *fences[] __counted_by(count);
 };
+
+/** struct npu_uring_req - a request whose jobs are not finished: the command's pdu */
+struct npu_uring_req {
+	/** @cb: waits for the last fence */
+	struct dma_fence_cb cb;
+
+	/**
+	 * @fences: the fence of the only job, with a reference, or a struct npu_uring_batch with
+	 * NPU_URING_BATCH set; the pdu has no room for more
+	 */
+	unsigned long fences;
+};
+
+#define NPU_URING_BATCH		BIT(0)
 
 /** struct npu_uring_call - what goes through drm_ioctl_kernel() */
 struct npu_uring_call {
@@ -49,32 +57,58 @@ struct npu_uring_call {
 	/** @nonblock: the submitter must not wait */
 	bool nonblock;
 
-	/** @req: answer */
-	struct npu_uring_req *req;
+	/** @fences: answer, see struct npu_uring_req */
+	unsigned long fences;
 };
 
-static struct npu_uring_req **npu_uring_pdu(struct io_uring_cmd *cmd)
+static struct npu_uring_req *npu_uring_req(struct io_uring_cmd *cmd)
 {
-	return io_uring_cmd_to_pdu(cmd, struct npu_uring_req *);
+	return io_uring_cmd_to_pdu(cmd, struct npu_uring_req);
 }
 
-static void npu_uring_free(struct npu_uring_req *req)
+static struct npu_uring_batch *npu_uring_batch(unsigned long fences)
+{
+	return fences & NPU_URING_BATCH ? (void *)(fences & ~NPU_URING_BATCH) : NULL;
+}
+
+static void npu_uring_free_batch(struct npu_uring_batch *batch)
 {
 	u32 i;
 
-	for (i = 0; i < req->count; i++)
-		dma_fence_put(req->fences[i]);
-	kfree(req);
+	for (i = 0; i < batch->count; i++)
+		dma_fence_put(batch->fences[i]);
+	kfree(batch);
+}
+
+static void npu_uring_put(unsigned long fences)
+{
+	struct npu_uring_batch *batch = npu_uring_batch(fences);
+
+	if (batch)
+		npu_uring_free_batch(batch);
+	else
+		dma_fence_put((struct dma_fence *)fences);
+}
+
+static struct dma_fence *npu_uring_last(unsigned long fences)
+{
+	struct npu_uring_batch *batch = npu_uring_batch(fences);
+
+	return batch ? batch->fences[batch->count - 1] : (struct dma_fence *)fences;
 }
 
 /* The first error of the jobs, all of them finished. */
-static int npu_uring_result(const struct npu_uring_req *req)
+static int npu_uring_result(unsigned long fences)
 {
+	struct npu_uring_batch *batch = npu_uring_batch(fences);
 	u32 i;
 	int ret;
 
-	for (i = 0; i < req->count; i++) {
-		ret = npu_fence_error(req->fences[i]);
+	if (!batch)
+		return npu_fence_error((struct dma_fence *)fences);
+
+	for (i = 0; i < batch->count; i++) {
+		ret = npu_fence_error(batch->fences[i]);
 		if (ret)
 			return ret;
 	}
@@ -83,17 +117,17 @@ static int npu_uring_result(const struct npu_uring_req *req)
 }
 
 /* Until the command is done, a ring that goes away may look at the request. */
-static void npu_uring_done(struct npu_uring_req *req, int ret, unsigned int issue_flags)
+static void npu_uring_done(struct io_uring_cmd *cmd, int ret, unsigned int issue_flags)
 {
-	npu_io_uring_cmd_done(req->cmd, ret, issue_flags);
-	npu_uring_free(req);
+	unsigned long fences = npu_uring_req(cmd)->fences;
+
+	npu_io_uring_cmd_done(cmd, ret, issue_flags);
+	npu_uring_put(fences);
 }
 
 static void npu_uring_finish(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	struct npu_uring_req *req = *npu_uring_pdu(cmd);
-
-	npu_uring_done(req, npu_uring_result(req), issue_flags);
+	npu_uring_done(cmd, npu_uring_result(npu_uring_req(cmd)->fences), issue_flags);
 }
 
 NPU_IO_URING_TASK_WORK(npu_uring_task_work, npu_uring_finish)
@@ -102,36 +136,51 @@ NPU_IO_URING_TASK_WORK(npu_uring_task_work, npu_uring_finish)
 static void npu_uring_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
 	struct npu_uring_req *req = container_of(cb, struct npu_uring_req, cb);
+	struct io_uring_cmd *cmd = container_of((void *)req, struct io_uring_cmd, pdu);
 
-	io_uring_cmd_do_in_task_lazy(req->cmd, npu_uring_task_work);
+	io_uring_cmd_do_in_task_lazy(cmd, npu_uring_task_work);
 }
 
 /* Submission */
 
+static int npu_uring_call_batch(struct drm_file *file, struct npu_uring_call *call)
+{
+	struct npu_uring_batch *batch;
+	int ret;
+
+	batch = kzalloc(struct_size(batch, fences, call->args.job_count), GFP_KERNEL);
+	if (!batch)
+		return -ENOMEM;
+	batch->count = call->args.job_count;
+
+	ret = npu_submit(file, &call->args, call->nonblock, batch->fences);
+	if (ret)
+		npu_uring_free_batch(batch);
+	else
+		call->fences = (unsigned long)batch | NPU_URING_BATCH;
+
+	return ret;
+}
+
 static int npu_uring_call(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct npu_uring_call *call = data;
-	struct npu_uring_req *req;
+	struct dma_fence *fence = NULL;
 	int ret;
 
 	ret = npu_submit_check(&call->args);
 	if (ret)
 		return ret;
+	if (call->args.job_count > 1)
+		return npu_uring_call_batch(file, call);
 
-	req = kzalloc(struct_size(req, fences, call->args.job_count), GFP_KERNEL);
-	if (!req)
-		return -ENOMEM;
-	req->count = call->args.job_count;
-	INIT_LIST_HEAD(&req->cb.node);
+	ret = npu_submit(file, &call->args, call->nonblock, &fence);
+	if (ret)
+		dma_fence_put(fence);
+	else
+		call->fences = (unsigned long)fence;
 
-	ret = npu_submit(file, &call->args, call->nonblock, req->fences);
-	if (ret) {
-		npu_uring_free(req);
-		return ret;
-	}
-	call->req = req;
-
-	return 0;
+	return ret;
 }
 
 /* The entry lies in memory that user space writes: each field is read once. */
@@ -163,12 +212,12 @@ static int npu_uring_submit(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return ret == -ERESTARTSYS ? -EINTR : ret;
 
 	/* From the last step on the request can be gone at any time. */
-	req = call.req;
-	req->cmd = cmd;
-	*npu_uring_pdu(cmd) = req;
+	req = npu_uring_req(cmd);
+	INIT_LIST_HEAD(&req->cb.node);
+	req->fences = call.fences;
 	io_uring_cmd_mark_cancelable(cmd, issue_flags);
-	if (dma_fence_add_callback(req->fences[req->count - 1], &req->cb, npu_uring_signaled))
-		npu_uring_done(req, npu_uring_result(req), issue_flags);
+	if (dma_fence_add_callback(npu_uring_last(call.fences), &req->cb, npu_uring_signaled))
+		npu_uring_finish(cmd, issue_flags);
 
 	return -EIOCBQUEUED;
 }
@@ -181,10 +230,10 @@ static int npu_uring_submit(struct io_uring_cmd *cmd, unsigned int issue_flags)
  */
 static int npu_uring_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	struct npu_uring_req *req = *npu_uring_pdu(cmd);
+	struct npu_uring_req *req = npu_uring_req(cmd);
 
-	if (dma_fence_remove_callback(req->fences[req->count - 1], &req->cb))
-		npu_uring_done(req, -ECANCELED, issue_flags & ~IO_URING_F_COMPLETE_DEFER);
+	if (dma_fence_remove_callback(npu_uring_last(req->fences), &req->cb))
+		npu_uring_done(cmd, -ECANCELED, issue_flags & ~IO_URING_F_COMPLETE_DEFER);
 
 	return 0;
 }
