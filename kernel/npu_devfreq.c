@@ -21,17 +21,6 @@
 
 /* Load */
 
-static void npu_load_update(struct npu_load *load)
-{
-	ktime_t now = ktime_get();
-
-	lockdep_assert_held(&load->lock);
-
-	if (load->jobs)
-		load->busy = ktime_add(load->busy, ktime_sub(now, load->since));
-	load->since = now;
-}
-
 void npu_load_init(struct npu_load *load)
 {
 	spin_lock_init(&load->lock);
@@ -40,14 +29,19 @@ void npu_load_init(struct npu_load *load)
 /**
  * npu_load_begin - the card gets a job
  * @load: load
+ *
+ * Only the first one and the last one have to look at the clock.
  */
 void npu_load_begin(struct npu_load *load)
 {
 	unsigned long flags;
 
+	if (atomic_inc_not_zero(&load->jobs))
+		return;
+
 	spin_lock_irqsave(&load->lock, flags);
-	npu_load_update(load);
-	load->jobs++;
+	if (atomic_inc_return(&load->jobs) == 1)
+		load->since = ktime_get();
 	spin_unlock_irqrestore(&load->lock, flags);
 }
 
@@ -59,9 +53,12 @@ void npu_load_end(struct npu_load *load)
 {
 	unsigned long flags;
 
+	if (atomic_fetch_add_unless(&load->jobs, -1, 1) != 1)
+		return;
+
 	spin_lock_irqsave(&load->lock, flags);
-	npu_load_update(load);
-	load->jobs--;
+	if (atomic_dec_and_test(&load->jobs))
+		load->busy = ktime_add(load->busy, ktime_sub(ktime_get(), load->since));
 	spin_unlock_irqrestore(&load->lock, flags);
 }
 
@@ -71,8 +68,9 @@ static ktime_t npu_load_busy(struct npu_load *load)
 	ktime_t busy;
 
 	spin_lock_irqsave(&load->lock, flags);
-	npu_load_update(load);
 	busy = load->busy;
+	if (atomic_read(&load->jobs))
+		busy = ktime_add(busy, ktime_sub(ktime_get(), load->since));
 	spin_unlock_irqrestore(&load->lock, flags);
 
 	return busy;

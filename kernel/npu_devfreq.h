@@ -18,16 +18,16 @@ struct npu_device;
  * would have taken the chip that is modelled.
  */
 struct npu_load {
+	/** @jobs: jobs that the card has and has not finished; becomes 0, or not 0, under @lock */
+	atomic_t jobs;
+
 	/** @lock: protects all below; taken by interrupt handlers, inside of a queue's lock */
 	spinlock_t lock;
 
-	/** @jobs: jobs that the card has and has not finished */
-	u32 jobs;
-
-	/** @since: when @busy was brought up to date */
+	/** @since: when @jobs was 0 for the last time */
 	ktime_t since;
 
-	/** @busy: time with such jobs until then */
+	/** @busy: time with jobs until then */
 	ktime_t busy;
 };
 
