@@ -210,7 +210,8 @@ void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job **jobs, 
 		else
 			list_add_tail(&jobs[i]->link, &queue->waiting);
 	}
-	run |= npu_hw_queue_take_ready(queue);
+	if (!list_empty(&queue->waiting))
+		run |= npu_hw_queue_take_ready(queue);
 	/* While the card has as many as it may have, the next completion sees to the others. */
 	run &= queue->on_card < npu_hw_queue_depth(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
@@ -421,7 +422,8 @@ static void npu_hw_queue_complete(struct npu_hw_queue *queue, const struct npu_c
 		npu_coredump_fault(job, cqe);
 	npu_job_finish(job, npu_job_error(job, cqe), cqe);
 	npu_hw_queue_finish_skipped(queue);
-	npu_hw_queue_take_ready(queue);
+	if (!list_empty(&queue->waiting))
+		npu_hw_queue_take_ready(queue);
 }
 
 /* Copy the next completion; false if the card has not written it. */
@@ -442,6 +444,15 @@ static void npu_hw_queue_consume(struct npu_hw_queue *queue)
 	queue->cq_head = npu_ring_next(queue->cq_head);
 	if (!queue->cq_head)
 		queue->cq_phase ^= NPU_CQE_PHASE;
+}
+
+/* The card has to know how much of the ring it may fill, but not from one entry to the next. */
+static void npu_hw_queue_tell_head(struct npu_hw_queue *queue)
+{
+	if (((queue->cq_head - queue->cq_told) & (NPU_RING_ENTRIES - 1)) < NPU_RING_TELL)
+		return;
+	queue->cq_told = queue->cq_head;
+	npu_doorbell(queue, NPU_DOORBELL_CQ_HEAD, queue->cq_head);
 }
 
 /*
@@ -489,8 +500,7 @@ bool npu_hw_queue_process(struct npu_hw_queue *queue)
 	spin_lock_irqsave(&queue->lock, flags);
 	if (queue->enabled) {
 		any = npu_hw_queue_process_locked(queue);
-		if (any)
-			npu_doorbell(queue, NPU_DOORBELL_CQ_HEAD, queue->cq_head);
+		npu_hw_queue_tell_head(queue);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (any)
@@ -536,6 +546,7 @@ static int npu_hw_queue_enable(struct npu_hw_queue *queue)
 	memset(queue->rings->cq, 0, sizeof(queue->rings->cq));
 	queue->sq_tail = 0;
 	queue->cq_head = 0;
+	queue->cq_told = 0;
 	queue->cq_phase = NPU_CQE_PHASE;
 	queue->distrusted = false;
 

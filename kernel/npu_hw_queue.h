@@ -19,6 +19,9 @@ struct npu_vector;
 #define NPU_RING_ENTRIES	BIT(NPU_RING_LOG2)
 #define NPU_RING_JOBS		(NPU_RING_ENTRIES - 1)
 
+/* Completions that are taken before the card is told: each time costs a write across the bus. */
+#define NPU_RING_TELL		(NPU_RING_ENTRIES / 4)
+
 /* Room of the largest descriptor, kept a multiple of the 64 bytes that the card asks for. */
 #define NPU_DESC_BYTES \
 	ALIGN(sizeof(struct npu_job) + NPU_MAX_CORES * sizeof(struct npu_stream) + \
@@ -85,6 +88,9 @@ struct npu_hw_queue {
 
 	/** @cq_head: next entry of the completion ring to be read */
 	u32 cq_head;
+
+	/** @cq_told: what of @cq_head the card knows */
+	u32 cq_told;
 
 	/** @cq_phase: phase bit that a new completion has */
 	u32 cq_phase;
