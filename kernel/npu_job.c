@@ -11,7 +11,6 @@
  * starts a work, since it may run under any lock.
  */
 #include <linux/dma-fence-chain.h>
-#include <linux/mm.h>
 #include <linux/slab.h>
 
 #include <drm/drm_print.h>
@@ -61,12 +60,15 @@ static size_t npu_job_lay_out(struct npu_sched_job *job, const struct npu_job_sh
  */
 struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape)
 {
+	size_t bytes = npu_job_lay_out(NULL, shape);
+	bool large = bytes > PAGE_SIZE;
 	struct npu_sched_job *job;
 
-	job = kvzalloc(npu_job_lay_out(NULL, shape), NPU_GFP_USER);
+	job = large ? kvzalloc(bytes, NPU_GFP_USER) : kzalloc(bytes, NPU_GFP_USER);
 	if (!job)
 		return ERR_PTR(-ENOMEM);
 
+	job->large = large;
 	refcount_set(&job->refs, 1);
 	atomic_set(&job->pending, 1);
 	INIT_LIST_HEAD(&job->link);
@@ -524,7 +526,10 @@ static void npu_job_free(struct npu_sched_job *job)
 	}
 	npu_residency_wake(job->ctx->npu);
 	dma_fence_put(job->fence);
-	kvfree(job);
+	if (job->large)
+		kvfree(job);
+	else
+		kfree(job);
 }
 
 static void npu_job_release_work(struct work_struct *work)
@@ -548,7 +553,7 @@ void npu_job_put(struct npu_sched_job *job)
 {
 	if (!refcount_dec_and_test(&job->refs))
 		return;
-	if (npu_job_drop_vmas(job) && !is_vmalloc_addr(job)) {
+	if (npu_job_drop_vmas(job) && !job->large) {
 		npu_job_free(job);
 		return;
 	}

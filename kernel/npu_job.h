@@ -110,6 +110,9 @@ struct npu_sched_job {
 	/** @explicit: no implicit fences */
 	bool explicit;
 
+	/** @large: more than a page, so perhaps not contiguous */
+	bool large;
+
 	/** @on_card: it has been given to the card; under the queue's lock */
 	bool on_card;
 

@@ -34,6 +34,33 @@
 /* Fences that one context can have on a buffer: its last reader and its last writer. */
 #define NPU_FENCES_OF_CTX	2
 
+/** struct npu_batch - the jobs of one submission */
+struct npu_batch {
+	/** @ctx: context, with a reference */
+	struct npu_ctx *ctx;
+
+	/** @jobs: the jobs, owned until they are queued */
+	struct npu_sched_job **jobs;
+
+	/** @count: jobs made */
+	u32 count;
+
+	/** @first: number of the first job, once queued */
+	u64 first;
+
+	/** @fences: gets a reference to the fence of each job, or NULL */
+	struct dma_fence **fences;
+
+	/** @nonblock: -EAGAIN instead of waiting for room or for a lock */
+	bool nonblock;
+
+	/** @handle: the buffer that was looked up last, while jobs are made; 0: none */
+	u32 handle;
+
+	/** @vma: its mapping; a job has the reference */
+	struct npu_vma *vma;
+};
+
 /* Copying */
 
 static bool npu_stride_is_valid(u32 stride, size_t size)
@@ -59,26 +86,59 @@ static bool npu_range_is_inside(u64 offset, u64 bytes, u64 size)
 
 /* Regions */
 
-static int npu_job_add_region(struct npu_sched_job *job, struct drm_file *file,
-			      const struct drm_npu_region *args, struct npu_region *region)
+static struct npu_vma *npu_vma_lookup(struct drm_file *file, u32 handle)
 {
 	struct npu_vm *vm = npu_file_vm(file);
 	struct drm_gem_object *obj;
 	struct npu_vma *vma;
-	u32 index = job->region_count;
 
 	if (IS_ERR(vm))
-		return PTR_ERR(vm);
+		return ERR_CAST(vm);
+
+	obj = drm_gem_object_lookup(file, handle);
+	if (!obj)
+		return ERR_PTR(-ENOENT);
+	vma = npu_vma_find(vm, gem_to_npu_bo(obj));
+	drm_gem_object_put(obj);
+
+	return vma ?: ERR_PTR(-ENOENT);
+}
+
+/*
+ * The mapping of a handle, with a reference. Jobs of one submission name the same buffers again and
+ * again: their commands, mostly.
+ */
+static struct npu_vma *npu_batch_vma(struct npu_batch *batch, struct drm_file *file, u32 handle)
+{
+	struct npu_vma *vma;
+
+	if (batch->vma && batch->handle == handle) {
+		kref_get(&batch->vma->kref);
+		return batch->vma;
+	}
+
+	vma = npu_vma_lookup(file, handle);
+	if (!IS_ERR(vma)) {
+		batch->vma = vma;
+		batch->handle = handle;
+	}
+
+	return vma;
+}
+
+static int npu_job_add_region(struct npu_sched_job *job, struct npu_batch *batch,
+			      struct drm_file *file, const struct drm_npu_region *args,
+			      struct npu_region *region)
+{
+	struct npu_vma *vma;
+	u32 index = job->region_count;
+
 	if (!args->access || args->access & ~(DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE))
 		return -EINVAL;
 
-	obj = drm_gem_object_lookup(file, args->handle);
-	if (!obj)
-		return -ENOENT;
-	vma = npu_vma_find(vm, gem_to_npu_bo(obj));
-	drm_gem_object_put(obj);
-	if (!vma)
-		return -ENOENT;
+	vma = npu_batch_vma(batch, file, args->handle);
+	if (IS_ERR(vma))
+		return PTR_ERR(vma);
 
 	/* From here on the job has the reference. */
 	job->vmas[index] = vma;
@@ -96,8 +156,9 @@ static int npu_job_add_region(struct npu_sched_job *job, struct drm_file *file,
 	return 0;
 }
 
-static int npu_job_add_regions(struct npu_sched_job *job, struct drm_file *file,
-			       const struct drm_npu_job *args, struct npu_region *regions)
+static int npu_job_add_regions(struct npu_sched_job *job, struct npu_batch *batch,
+			       struct drm_file *file, const struct drm_npu_job *args,
+			       struct npu_region *regions)
 {
 	struct drm_npu_region region;
 	u32 i;
@@ -111,7 +172,7 @@ static int npu_job_add_regions(struct npu_sched_job *job, struct drm_file *file,
 				       args->region_stride, i);
 		if (ret)
 			return ret;
-		ret = npu_job_add_region(job, file, &region, &regions[i]);
+		ret = npu_job_add_region(job, batch, file, &region, &regions[i]);
 		if (ret)
 			return ret;
 	}
@@ -221,8 +282,8 @@ static u64 npu_job_budget(const struct npu_device *npu, u64 wanted)
 	return wanted <= most || capable(CAP_SYS_RESOURCE) ? wanted : most;
 }
 
-static int npu_job_build(struct npu_sched_job *job, struct drm_file *file,
-			 const struct drm_npu_job *args)
+static int npu_job_build(struct npu_sched_job *job, struct npu_batch *batch,
+			 struct drm_file *file, const struct drm_npu_job *args)
 {
 	struct npu_job *desc = job->desc;
 	struct npu_stream *streams = (void *)(desc + 1);
@@ -230,7 +291,7 @@ static int npu_job_build(struct npu_sched_job *job, struct drm_file *file,
 	struct npu_ctx *ctx = job->ctx;
 	int ret;
 
-	ret = npu_job_add_regions(job, file, args, regions);
+	ret = npu_job_add_regions(job, batch, file, args, regions);
 	if (ret)
 		return ret;
 	ret = npu_job_add_streams(job, args, regions, streams);
@@ -332,7 +393,7 @@ static int npu_job_check(const struct npu_ctx *ctx, const struct drm_npu_job *ar
 	return args->stream_count && args->stream_count <= cores ? 0 : -EINVAL;
 }
 
-static struct npu_sched_job *npu_job_create(struct npu_ctx *ctx, struct drm_file *file,
+static struct npu_sched_job *npu_job_create(struct npu_batch *batch, struct drm_file *file,
 					    const struct drm_npu_job *args)
 {
 	const struct npu_job_shape shape = {
@@ -341,6 +402,7 @@ static struct npu_sched_job *npu_job_create(struct npu_ctx *ctx, struct drm_file
 		.in_syncs = args->in_sync_count,
 		.out_syncs = args->out_sync_count,
 	};
+	struct npu_ctx *ctx = batch->ctx;
 	struct npu_sched_job *job;
 	int ret;
 
@@ -355,7 +417,7 @@ static struct npu_sched_job *npu_job_create(struct npu_ctx *ctx, struct drm_file
 
 	ret = npu_job_charge(job, to_npu_file(file)->user);
 	if (!ret)
-		ret = npu_job_build(job, file, args);
+		ret = npu_job_build(job, batch, file, args);
 	if (!ret)
 		ret = npu_job_add_syncs(job, file, args);
 	if (ret) {
@@ -367,27 +429,6 @@ static struct npu_sched_job *npu_job_create(struct npu_ctx *ctx, struct drm_file
 }
 
 /* Queueing */
-
-/** struct npu_batch - the jobs of one submission */
-struct npu_batch {
-	/** @ctx: context, with a reference */
-	struct npu_ctx *ctx;
-
-	/** @jobs: the jobs, owned until they are queued */
-	struct npu_sched_job **jobs;
-
-	/** @count: jobs made */
-	u32 count;
-
-	/** @first: number of the first job, once queued */
-	u64 first;
-
-	/** @fences: gets a reference to the fence of each job, or NULL */
-	struct dma_fence **fences;
-
-	/** @nonblock: -EAGAIN instead of waiting for room or for a lock */
-	bool nonblock;
-};
 
 static bool npu_ctx_has_room(struct npu_ctx *ctx, u32 count)
 {
@@ -718,7 +759,7 @@ static int npu_batch_create_jobs(struct npu_batch *batch, struct drm_file *file,
 		if (ret)
 			return ret;
 
-		job = npu_job_create(batch->ctx, file, &job_args);
+		job = npu_job_create(batch, file, &job_args);
 		if (IS_ERR(job))
 			return PTR_ERR(job);
 		batch->jobs[batch->count++] = job;
