@@ -193,8 +193,9 @@ def measure(options, workloads, scratch):
     # Programs at the same addresses each time: blocks that are translated once keep the address of that time.
     script = "cat /proc/kallsyms >kallsyms && echo 0 >/proc/sys/kernel/randomize_va_space || exit 1; "
     script += "for workload; do %s $workload %d || exit 1; done" % (PROGRAM, options.times)
-    command = [os.path.join(TOP, "tools", "npu-vm"), "--kernel", options.kernel, "--timeout", "3000", *DISK,
-               "--module-args", f"busywait_us={options.busywait}", "--env", "NPU_DEVICE=drm", "--share", scratch,
+    command = [os.path.join(TOP, "tools", "npu-vm"), "--kernel", options.kernel, "--smp", str(options.smp),
+               "--timeout", "3000", *DISK, "--module-args", f"busywait_us={options.busywait}",
+               "--env", "NPU_DEVICE=drm", "--share", scratch,
                "--qemu-arg", "-plugin", "--qemu-arg", f"{plugin},out={out}",
                "--", "/bin/sh", "-c", script, "sh", *workloads]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
@@ -223,6 +224,8 @@ def main():
                                      usage="hot.py [OPTION...] -- WORKLOAD...")
     add = parser.add_argument
     add("--kernel", choices=["stock", "debug"], default="stock", help="of the board (default: stock)")
+    add("--smp", type=int, default=2, metavar="N",
+        help="processors (default: 2; with 1 nothing waits for another's locks)")
     add("--top", type=int, default=30, metavar="N", help="functions to print of each workload (default: 30)")
     add("--times", type=int, default=6400, metavar="N", help="jobs to count, a multiple of 64 (default: 6400)")
     add("--busywait", type=int, default=0, metavar="US",
