@@ -276,15 +276,15 @@ static void npu_copy_fill_desc(struct npu_copy_op *op, struct npu_job *desc,
 		};
 }
 
-static struct npu_sched_job *npu_copy_job_create(struct npu_copy_op *op,
-						 const struct drm_mm_node *window)
+static struct npu_ctx_job *npu_copy_job_create(struct npu_copy_op *op,
+					       const struct drm_mm_node *window)
 {
 	struct npu_ctx *ctx = op->npu->copy.ctx;
 	const struct npu_job_shape shape = {
 		.streams = 1,
 		.regions = window ? NPU_COPY_REGIONS : NPU_COPY_REGION_SYSTEM,
 	};
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 
 	job = npu_job_alloc(ctx, &shape);
 	if (!IS_ERR(job))
@@ -298,7 +298,7 @@ static int npu_copy_op_queue(struct npu_copy_op *op, const struct drm_mm_node *w
 {
 	struct npu_copy *copy = &op->npu->copy;
 	struct npu_ctx *ctx = copy->ctx;
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 
 	job = npu_copy_job_create(op, window);
 	if (IS_ERR(job))

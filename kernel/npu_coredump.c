@@ -498,7 +498,7 @@ static void npu_coredump_work(struct work_struct *work)
 }
 
 /* Take the only place for a dump, unless it is taken or it is too soon. */
-static bool npu_coredump_claim(struct npu_coredump *dump, struct npu_sched_job *job,
+static bool npu_coredump_claim(struct npu_coredump *dump, struct npu_ctx_job *job,
 			       const struct npu_cqe *cqe, const char *reason)
 {
 	unsigned long flags;
@@ -550,7 +550,7 @@ static bool npu_coredump_is_worth(u16 status)
  *
  * Any context. The dump follows.
  */
-void npu_coredump_fault(struct npu_sched_job *job, const struct npu_cqe *cqe)
+void npu_coredump_fault(struct npu_ctx_job *job, const struct npu_cqe *cqe)
 {
 	struct npu_coredump *dump = &job->ctx->npu->coredump;
 	u32 i;
@@ -569,7 +569,7 @@ void npu_coredump_fault(struct npu_sched_job *job, const struct npu_cqe *cqe)
  * @job: job, which stays during the call; hw_lock is held and the device entered
  * @reason: why
  */
-void npu_coredump_kill(struct npu_sched_job *job, const char *reason)
+void npu_coredump_kill(struct npu_ctx_job *job, const char *reason)
 {
 	struct npu_device *npu = job->ctx->npu;
 

@@ -11,7 +11,7 @@
 
 struct npu_ctx;
 struct npu_device;
-struct npu_sched_job;
+struct npu_ctx_job;
 struct npu_vma;
 
 /** struct npu_dump_text - a text that ends where its memory does */
@@ -83,7 +83,7 @@ struct npu_coredump {
 
 void npu_coredump_init(struct npu_device *npu);
 void npu_coredump_fini(struct npu_device *npu);
-void npu_coredump_fault(struct npu_sched_job *job, const struct npu_cqe *cqe);
-void npu_coredump_kill(struct npu_sched_job *job, const char *reason);
+void npu_coredump_fault(struct npu_ctx_job *job, const struct npu_cqe *cqe);
+void npu_coredump_kill(struct npu_ctx_job *job, const char *reason);
 
 #endif

@@ -70,15 +70,15 @@ void npu_hw_queue_abort(struct npu_hw_queue *queue, u64 seqno)
 	npu_queue_write64(queue, NPU_QUEUE_ABORT_JOB, seqno);
 }
 
-static struct npu_sched_job *npu_hw_queue_first(struct npu_hw_queue *queue)
+static struct npu_ctx_job *npu_hw_queue_first(struct npu_hw_queue *queue)
 {
-	return list_first_entry_or_null(&queue->jobs, struct npu_sched_job, link);
+	return list_first_entry_or_null(&queue->jobs, struct npu_ctx_job, link);
 }
 
 /* Submission */
 
 /* Write descriptor and entry of a job; the caller rings the doorbell. */
-static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_sched_job *job, u64 now)
+static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_ctx_job *job, u64 now)
 {
 	u32 slot = queue->sq_tail;
 	struct npu_sqe *sqe = &queue->rings->sq[slot];
@@ -103,7 +103,7 @@ static u32 npu_hw_queue_depth(const struct npu_hw_queue *queue)
 }
 
 /* A job is finished, or has to begin anew on a card that was reset. */
-static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_sched_job *job)
+static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_ctx_job *job)
 {
 	if (job->on_card)
 		queue->on_card--;
@@ -111,7 +111,7 @@ static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_sched_j
 }
 
 /* Take a job from the list that was to run on the card. */
-static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_sched_job *job, u64 now)
+static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_ctx_job *job, u64 now)
 {
 	queue->job_ns = now - max(queue->done_ns, job->given_ns);
 	queue->done_ns = now;
@@ -125,7 +125,7 @@ static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_sched_job
 /* Finish jobs at the head of the list that the card does not see. */
 static void npu_hw_queue_finish_skipped(struct npu_hw_queue *queue)
 {
-	struct npu_sched_job *job, *next;
+	struct npu_ctx_job *job, *next;
 
 	list_for_each_entry_safe(job, next, &queue->jobs, link) {
 		if (!job->skip_error)
@@ -148,7 +148,7 @@ static void npu_hw_queue_watch(struct npu_hw_queue *queue)
  * A job waits for nothing but those before it. Returns whether the card is to run it; otherwise it
  * may be finished.
  */
-static bool npu_hw_queue_take(struct npu_hw_queue *queue, struct npu_sched_job *job)
+static bool npu_hw_queue_take(struct npu_hw_queue *queue, struct npu_ctx_job *job)
 {
 	job->taken = jiffies;
 	job->skip_error = queue->error ?: npu_job_in_error(job);
@@ -173,12 +173,12 @@ static bool npu_hw_queue_take(struct npu_hw_queue *queue, struct npu_sched_job *
  */
 static bool npu_hw_queue_take_ready(struct npu_hw_queue *queue)
 {
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	bool run = false;
 
 	lockdep_assert_held(&queue->lock);
 
-	while ((job = list_first_entry_or_null(&queue->waiting, struct npu_sched_job, link)) &&
+	while ((job = list_first_entry_or_null(&queue->waiting, struct npu_ctx_job, link)) &&
 	       npu_job_is_ready(job)) {
 		list_del_init(&job->link);
 		npu_job_stop_listening(job);
@@ -196,7 +196,7 @@ static bool npu_hw_queue_take_ready(struct npu_hw_queue *queue)
  *
  * A job with an in-fence that has failed is not run and ends with an error, in its turn.
  */
-void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job **jobs, u32 count)
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_ctx_job **jobs, u32 count)
 {
 	unsigned long flags;
 	bool run = false;
@@ -238,7 +238,7 @@ void npu_hw_queue_kick(struct npu_hw_queue *queue)
  */
 bool npu_hw_queue_orphan(struct npu_hw_queue *queue)
 {
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	unsigned long flags;
 	bool orphans;
 
@@ -276,9 +276,9 @@ bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue)
  * Returns the first job, with a reference. NULL: there is none, and the watchdog need not look
  * again until there is one.
  */
-struct npu_sched_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigned long *since)
+struct npu_ctx_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigned long *since)
 {
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
@@ -303,7 +303,7 @@ struct npu_sched_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsig
  */
 u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 {
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	unsigned long flags;
 	u32 count = 0, depth;
 	u64 now;
@@ -343,7 +343,7 @@ u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
  */
 bool npu_hw_queue_has_backlog(struct npu_hw_queue *queue)
 {
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	unsigned long flags;
 	bool found = false;
 
@@ -401,7 +401,7 @@ static const struct npu_cqe npu_unknown = {
  */
 static bool npu_cqe_is_sane(struct npu_hw_queue *queue, const struct npu_cqe *cqe)
 {
-	const struct npu_sched_job *job = npu_hw_queue_first(queue);
+	const struct npu_ctx_job *job = npu_hw_queue_first(queue);
 
 	return job && job->seqno == cqe->job_id &&
 	       cqe->status <= NPU_STATUS_INTERNAL &&
@@ -415,7 +415,7 @@ static bool npu_cqe_is_sane(struct npu_hw_queue *queue, const struct npu_cqe *cq
 /* The first job is finished as a completion says; without one it was on a core and is lost. */
 static void npu_hw_queue_complete(struct npu_hw_queue *queue, const struct npu_cqe *cqe, u64 now)
 {
-	struct npu_sched_job *job = npu_hw_queue_first(queue);
+	struct npu_ctx_job *job = npu_hw_queue_first(queue);
 
 	npu_hw_queue_remove(queue, job, now);
 	if (cqe)
@@ -639,7 +639,7 @@ static void npu_hw_queue_sort_out(struct npu_hw_queue *queue, u32 tail)
  */
 static bool npu_hw_queue_account(struct npu_hw_queue *queue)
 {
-	struct npu_sched_job *first;
+	struct npu_ctx_job *first;
 	bool running;
 	u32 tail;
 
@@ -688,7 +688,7 @@ bool npu_hw_queue_suspend(struct npu_hw_queue *queue)
  */
 void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason)
 {
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	unsigned long flags;
 
 	lockdep_assert_held(&queue->npu->hw_lock);
@@ -708,7 +708,7 @@ void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason)
  */
 int npu_hw_queue_settle(struct npu_hw_queue *queue)
 {
-	struct npu_sched_job *running = NULL;
+	struct npu_ctx_job *running = NULL;
 	unsigned long flags;
 	u32 tail;
 	int ret;
@@ -742,7 +742,7 @@ int npu_hw_queue_settle(struct npu_hw_queue *queue)
 /* The ring is empty: write the jobs that were in it before. */
 static void npu_hw_queue_refill(struct npu_hw_queue *queue)
 {
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 
 	list_for_each_entry(job, &queue->jobs, link) {
 		if (!job->on_card)
@@ -798,7 +798,7 @@ void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
 int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno)
 {
 	struct npu_device *npu = queue->npu;
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	unsigned long flags;
 	bool found;
 	int ret;
@@ -839,7 +839,7 @@ int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno)
  */
 void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error)
 {
-	struct npu_sched_job *job, *next;
+	struct npu_ctx_job *job, *next;
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);

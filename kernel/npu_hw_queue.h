@@ -10,7 +10,7 @@
 
 struct npu_ctx;
 struct npu_device;
-struct npu_sched_job;
+struct npu_ctx_job;
 struct npu_share;
 struct npu_vector;
 
@@ -134,9 +134,9 @@ int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 pri
 void npu_hw_queue_destroy(struct npu_hw_queue *queue);
 void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error);
 
-void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_sched_job **jobs, u32 count);
+void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_ctx_job **jobs, u32 count);
 void npu_hw_queue_kick(struct npu_hw_queue *queue);
-struct npu_sched_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigned long *since);
+struct npu_ctx_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigned long *since);
 bool npu_hw_queue_orphan(struct npu_hw_queue *queue);
 bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue);
 bool npu_hw_queue_process(struct npu_hw_queue *queue);

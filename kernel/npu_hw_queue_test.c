@@ -48,7 +48,7 @@ static void npu_ring_test_layout(struct kunit *test)
 static void npu_ring_test_entries(struct kunit *test)
 {
 	struct npu_hw_queue *queue = test->priv;
-	struct npu_sched_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
+	struct npu_ctx_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
 	u64 desc[8] = {};
 	u32 i;
 
@@ -135,7 +135,7 @@ static void npu_ring_test_sanity(struct kunit *test)
 		.phase = NPU_CQE_PHASE,
 	};
 	struct npu_hw_queue *queue = test->priv;
-	struct npu_sched_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
+	struct npu_ctx_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
 	struct npu_cqe bad[7];
 	u32 i;
 

@@ -33,7 +33,7 @@ static struct workqueue_struct *npu_kick_wq;
 /* Life before the card */
 
 /* Lay the parts of a job out behind it; returns the size of all. With NULL only that. */
-static size_t npu_job_lay_out(struct npu_sched_job *job, const struct npu_job_shape *shape)
+static size_t npu_job_lay_out(struct npu_ctx_job *job, const struct npu_job_shape *shape)
 {
 	size_t desc_bytes = sizeof(struct npu_job) + shape->streams * sizeof(struct npu_stream) +
 			    shape->regions * sizeof(struct npu_region);
@@ -58,11 +58,11 @@ static size_t npu_job_lay_out(struct npu_sched_job *job, const struct npu_job_sh
  * @ctx: context
  * @shape: what it has room for; the descriptor gets its size by it
  */
-struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape)
+struct npu_ctx_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape)
 {
 	size_t bytes = npu_job_lay_out(NULL, shape);
 	bool large = bytes > PAGE_SIZE;
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 
 	job = large ? kvzalloc(bytes, NPU_GFP_USER) : kzalloc(bytes, NPU_GFP_USER);
 	if (!job)
@@ -88,7 +88,7 @@ struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_sh
  * @job: job
  * @user: who submits it; kept by the file, then by the context
  */
-int npu_job_charge(struct npu_sched_job *job, struct npu_user *user)
+int npu_job_charge(struct npu_ctx_job *job, struct npu_user *user)
 {
 	int ret = npu_quota_charge(user, NPU_QUOTA_JOBS, 1);
 
@@ -102,7 +102,7 @@ int npu_job_charge(struct npu_sched_job *job, struct npu_user *user)
  * npu_job_uncharge - a job is finished, or will never run
  * @job: job
  */
-void npu_job_uncharge(struct npu_sched_job *job)
+void npu_job_uncharge(struct npu_ctx_job *job)
 {
 	npu_quota_uncharge(job->user, NPU_QUOTA_JOBS, 1);
 	job->user = NULL;
@@ -112,7 +112,7 @@ void npu_job_uncharge(struct npu_sched_job *job)
  * npu_job_discard - undo npu_job_alloc() for a job that was not armed
  * @job: job
  */
-void npu_job_discard(struct npu_sched_job *job)
+void npu_job_discard(struct npu_ctx_job *job)
 {
 	u32 i;
 
@@ -128,7 +128,7 @@ void npu_job_discard(struct npu_sched_job *job)
  * npu_job_arm - number a job; from here on it has to be pushed
  * @job: job, complete; the context's submit_lock is held until it is pushed
  */
-void npu_job_arm(struct npu_sched_job *job)
+void npu_job_arm(struct npu_ctx_job *job)
 {
 	struct npu_ctx *ctx = job->ctx;
 
@@ -146,7 +146,7 @@ void npu_job_arm(struct npu_sched_job *job)
  * @jobs: jobs, armed, in their order; they can be gone on return
  * @count: how many
  */
-void npu_job_push(struct npu_ctx *ctx, struct npu_sched_job **jobs, u32 count)
+void npu_job_push(struct npu_ctx *ctx, struct npu_ctx_job **jobs, u32 count)
 {
 	bool cookie = dma_fence_begin_signalling();
 	u32 i;
@@ -182,7 +182,7 @@ static bool npu_job_is_own_fence(const struct npu_ctx *ctx, struct dma_fence *fe
 }
 
 /* Wait for a fence; its reference is the job's from here on. */
-static void npu_job_add_dep(struct npu_sched_job *job, struct npu_dep *dep,
+static void npu_job_add_dep(struct npu_ctx_job *job, struct npu_dep *dep,
 			    struct dma_fence *fence)
 {
 	u64 last;
@@ -203,7 +203,7 @@ static void npu_job_add_dep(struct npu_sched_job *job, struct npu_dep *dep,
  * Whether a fence carries an error is known when it has signalled. So those of the same context
  * have to be waited for, too, although jobs run in order anyway.
  */
-void npu_job_add_in_fence(struct npu_sched_job *job, struct dma_fence *fence)
+void npu_job_add_in_fence(struct npu_ctx_job *job, struct dma_fence *fence)
 {
 	if (dma_fence_is_signaled(fence)) {
 		if (npu_fence_error(fence))
@@ -216,7 +216,7 @@ void npu_job_add_in_fence(struct npu_sched_job *job, struct dma_fence *fence)
 }
 
 /* Of fences of one timeline the last one is enough. */
-static bool npu_job_merge_implicit(struct npu_sched_job *job, struct dma_fence *fence)
+static bool npu_job_merge_implicit(struct npu_ctx_job *job, struct dma_fence *fence)
 {
 	struct npu_dep *dep;
 
@@ -241,7 +241,7 @@ static bool npu_job_merge_implicit(struct npu_sched_job *job, struct dma_fence *
  *
  * Jobs of the same context come one after the other anyway.
  */
-int npu_job_add_buffer_fences(struct npu_sched_job *job, struct dma_resv *resv,
+int npu_job_add_buffer_fences(struct npu_ctx_job *job, struct dma_resv *resv,
 			      enum dma_resv_usage usage)
 {
 	struct dma_resv_iter cursor;
@@ -280,7 +280,7 @@ void npu_job_kick(struct npu_ctx *ctx)
 /* Any context, any locks. The job stays until the callback is removed, or has returned. */
 static void npu_dep_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
-	struct npu_sched_job *job = container_of(cb, struct npu_dep, cb)->job;
+	struct npu_ctx_job *job = container_of(cb, struct npu_dep, cb)->job;
 
 	if (atomic_dec_and_test(&job->pending))
 		npu_job_kick(job->ctx);
@@ -303,7 +303,7 @@ static void npu_dep_listen(struct npu_dep *dep)
  * npu_job_listen - begin to wait for fences
  * @job: job, armed
  */
-void npu_job_listen(struct npu_sched_job *job)
+void npu_job_listen(struct npu_ctx_job *job)
 {
 	struct npu_dep *dep;
 	u32 i;
@@ -326,7 +326,7 @@ static void npu_dep_stop_listening(struct npu_dep *dep)
  * npu_job_stop_listening - wait for no fence any more; on return no callback is at work
  * @job: job that has waited
  */
-void npu_job_stop_listening(struct npu_sched_job *job)
+void npu_job_stop_listening(struct npu_ctx_job *job)
 {
 	struct npu_dep *dep;
 	u32 i;
@@ -341,7 +341,7 @@ void npu_job_stop_listening(struct npu_sched_job *job)
  * npu_job_is_ready - have all fences signalled that a job waits for?
  * @job: job; the lock of its queue is held
  */
-bool npu_job_is_ready(const struct npu_sched_job *job)
+bool npu_job_is_ready(const struct npu_ctx_job *job)
 {
 	return !atomic_read(&job->pending) && job->ctx->completed >= job->after;
 }
@@ -350,7 +350,7 @@ bool npu_job_is_ready(const struct npu_sched_job *job)
  * npu_job_in_error - what a job ends with because of its in-fences
  * @job: job that is ready
  */
-int npu_job_in_error(const struct npu_sched_job *job)
+int npu_job_in_error(const struct npu_ctx_job *job)
 {
 	u32 i;
 
@@ -371,7 +371,7 @@ int npu_job_in_error(const struct npu_sched_job *job)
  * @job: job
  * @cqe: what the card said, NULL if the job was on a core when the card was reset
  */
-int npu_job_error(const struct npu_sched_job *job, const struct npu_cqe *cqe)
+int npu_job_error(const struct npu_ctx_job *job, const struct npu_cqe *cqe)
 {
 	switch (cqe ? cqe->status : NPU_STATUS_ABORTED) {
 	case NPU_STATUS_OK:
@@ -386,7 +386,7 @@ int npu_job_error(const struct npu_sched_job *job, const struct npu_cqe *cqe)
 	}
 }
 
-static void npu_job_fill_fault(const struct npu_sched_job *job, const struct npu_cqe *cqe,
+static void npu_job_fill_fault(const struct npu_ctx_job *job, const struct npu_cqe *cqe,
 			       struct drm_npu_fault *fault)
 {
 	BUILD_BUG_ON(DRM_NPU_REGION_READ != NPU_ACCESS_READ);
@@ -421,7 +421,7 @@ static void npu_job_fill_fault(const struct npu_sched_job *job, const struct npu
  * A job has all its cores for all its time. Where there were more to choose from than it has
  * streams, the card names only one of them.
  */
-static void npu_job_account(struct npu_sched_job *job, const struct npu_cqe *cqe, u64 cycles)
+static void npu_job_account(struct npu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
 {
 	const struct npu_job *desc = job->desc;
 	unsigned long mask = desc->core_mask;
@@ -437,7 +437,7 @@ static void npu_job_account(struct npu_sched_job *job, const struct npu_cqe *cqe
 }
 
 /* Remember the result in the context, under the queue's lock. */
-static void npu_job_record(struct npu_sched_job *job, int error, const struct npu_cqe *cqe)
+static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
 	struct npu_ctx *ctx = job->ctx;
 	struct npu_result *result = &ctx->results[job->seqno % NPU_CTX_RESULTS];
@@ -474,7 +474,7 @@ static void npu_job_record(struct npu_sched_job *job, int error, const struct np
  * @error: how it ended
  * @cqe: what the card said, or NULL
  */
-void npu_job_finish(struct npu_sched_job *job, int error, const struct npu_cqe *cqe)
+void npu_job_finish(struct npu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
 	struct npu_ctx *ctx = job->ctx;
 
@@ -503,7 +503,7 @@ void npu_job_finish(struct npu_sched_job *job, int error, const struct npu_cqe *
  * Let go of mappings as far as that needs no locks, since others hold them, too: a handle, or later
  * jobs. Returns whether it was all of them.
  */
-static bool npu_job_drop_vmas(struct npu_sched_job *job)
+static bool npu_job_drop_vmas(struct npu_ctx_job *job)
 {
 	while (job->region_count &&
 	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
@@ -512,7 +512,7 @@ static bool npu_job_drop_vmas(struct npu_sched_job *job)
 	return !job->region_count;
 }
 
-static void npu_job_free(struct npu_sched_job *job)
+static void npu_job_free(struct npu_ctx_job *job)
 {
 	struct npu_dep *dep;
 	u32 i;
@@ -534,7 +534,7 @@ static void npu_job_free(struct npu_sched_job *job)
 
 static void npu_job_release_work(struct work_struct *work)
 {
-	struct npu_sched_job *job = container_of(work, struct npu_sched_job, release_work);
+	struct npu_ctx_job *job = container_of(work, struct npu_ctx_job, release_work);
 	struct drm_device *drm = &job->ctx->npu->drm;
 
 	while (job->region_count)
@@ -549,7 +549,7 @@ static void npu_job_release_work(struct work_struct *work)
  *
  * The last user of a mapping waits for the address space and for the card: that is left to a work.
  */
-void npu_job_put(struct npu_sched_job *job)
+void npu_job_put(struct npu_ctx_job *job)
 {
 	if (!refcount_dec_and_test(&job->refs))
 		return;

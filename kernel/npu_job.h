@@ -64,9 +64,9 @@ struct npu_dep {
 	struct dma_fence_cb cb;
 
 	/** @job: who waits */
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 
-	/** @next: in npu_sched_job.implicit */
+	/** @next: in npu_ctx_job.implicit */
 	struct npu_dep *next;
 
 	/** @listens: @cb has been added */
@@ -89,12 +89,12 @@ struct npu_job_shape {
 };
 
 /**
- * struct npu_sched_job - a job in the driver, one allocation with all that its shape says
+ * struct npu_ctx_job - a job in the driver, one allocation with all that its shape says
  *
  * Constant from its submission on, if not said otherwise. The queue has a reference until the job
  * is finished; the watchdog has one while it looks at the job.
  */
-struct npu_sched_job {
+struct npu_ctx_job {
 	/** @refs: references; the last one releases what the job uses, in any context */
 	refcount_t refs;
 
@@ -180,24 +180,24 @@ struct npu_sched_job {
 	struct work_struct release_work;
 };
 
-int npu_job_error(const struct npu_sched_job *job, const struct npu_cqe *cqe);
-bool npu_job_is_ready(const struct npu_sched_job *job);
-int npu_job_in_error(const struct npu_sched_job *job);
-void npu_job_finish(struct npu_sched_job *job, int error, const struct npu_cqe *cqe);
+int npu_job_error(const struct npu_ctx_job *job, const struct npu_cqe *cqe);
+bool npu_job_is_ready(const struct npu_ctx_job *job);
+int npu_job_in_error(const struct npu_ctx_job *job);
+void npu_job_finish(struct npu_ctx_job *job, int error, const struct npu_cqe *cqe);
 
-struct npu_sched_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape);
-int npu_job_charge(struct npu_sched_job *job, struct npu_user *user);
-void npu_job_add_in_fence(struct npu_sched_job *job, struct dma_fence *fence);
-int npu_job_add_buffer_fences(struct npu_sched_job *job, struct dma_resv *resv,
+struct npu_ctx_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape);
+int npu_job_charge(struct npu_ctx_job *job, struct npu_user *user);
+void npu_job_add_in_fence(struct npu_ctx_job *job, struct dma_fence *fence);
+int npu_job_add_buffer_fences(struct npu_ctx_job *job, struct dma_resv *resv,
 			      enum dma_resv_usage usage);
-void npu_job_uncharge(struct npu_sched_job *job);
+void npu_job_uncharge(struct npu_ctx_job *job);
 void npu_job_kick(struct npu_ctx *ctx);
-void npu_job_discard(struct npu_sched_job *job);
-void npu_job_arm(struct npu_sched_job *job);
-void npu_job_push(struct npu_ctx *ctx, struct npu_sched_job **jobs, u32 count);
-void npu_job_listen(struct npu_sched_job *job);
-void npu_job_stop_listening(struct npu_sched_job *job);
-void npu_job_put(struct npu_sched_job *job);
+void npu_job_discard(struct npu_ctx_job *job);
+void npu_job_arm(struct npu_ctx_job *job);
+void npu_job_push(struct npu_ctx *ctx, struct npu_ctx_job **jobs, u32 count);
+void npu_job_listen(struct npu_ctx_job *job);
+void npu_job_stop_listening(struct npu_ctx_job *job);
+void npu_job_put(struct npu_ctx_job *job);
 
 int npu_job_module_init(void);
 void npu_job_module_exit(void);

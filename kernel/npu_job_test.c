@@ -35,7 +35,7 @@ struct npu_job_test {
 	struct npu_ctx ctx;
 
 	/** @job: job */
-	struct npu_sched_job job;
+	struct npu_ctx_job job;
 };
 
 /* The job waits for a fence of its own context (then by number), or for one of somebody else. */

@@ -62,7 +62,7 @@ struct npu_core_view {
 };
 
 /* Find the cores that a job runs on. */
-static bool npu_recover_find(struct npu_sched_job *job, struct npu_core_view *view)
+static bool npu_recover_find(struct npu_ctx_job *job, struct npu_core_view *view)
 {
 	struct npu_device *npu = job->ctx->npu;
 	u32 busy = npu_read(npu, NPU_REG_CORE_BUSY);
@@ -85,7 +85,7 @@ static bool npu_recover_find(struct npu_sched_job *job, struct npu_core_view *vi
 }
 
 /* Does a running job seem to move? */
-static bool npu_recover_moved(struct npu_sched_job *job, const struct npu_core_view *view)
+static bool npu_recover_moved(struct npu_ctx_job *job, const struct npu_core_view *view)
 {
 	struct npu_watch *watch = &job->watch;
 	bool moved = view->progress != watch->progress;
@@ -101,7 +101,7 @@ static bool npu_recover_moved(struct npu_sched_job *job, const struct npu_core_v
 	return watch->stalls < NPU_MAX_STALLS;
 }
 
-static bool npu_recover_over_limit(const struct npu_sched_job *job)
+static bool npu_recover_over_limit(const struct npu_ctx_job *job)
 {
 	u32 limit = READ_ONCE(npu_job_limit_ms);
 
@@ -109,7 +109,7 @@ static bool npu_recover_over_limit(const struct npu_sched_job *job)
 }
 
 /* Wait for the card to give a job back; interrupts may be lost, so look as well. */
-static bool npu_recover_wait(struct npu_sched_job *job)
+static bool npu_recover_wait(struct npu_ctx_job *job)
 {
 	unsigned long end = jiffies + NPU_STOP_TIMEOUT;
 
@@ -123,7 +123,7 @@ static bool npu_recover_wait(struct npu_sched_job *job)
 }
 
 /* Abort a job, or reset its cores. Returns true if only a reset of the card is left. */
-static bool npu_recover_kill(struct npu_sched_job *job, const struct npu_core_view *view)
+static bool npu_recover_kill(struct npu_ctx_job *job, const struct npu_core_view *view)
 {
 	struct npu_device *npu = job->ctx->npu;
 
@@ -156,7 +156,7 @@ static bool npu_recover_kill(struct npu_sched_job *job, const struct npu_core_vi
  * card has lost it, and is reset. That does not cost the job anything, but it is not done for ever.
  * Returns true if the card has to be reset.
  */
-static bool npu_recover_lost(struct npu_sched_job *job)
+static bool npu_recover_lost(struct npu_ctx_job *job)
 {
 	struct npu_device *npu = job->ctx->npu;
 	struct npu_watch *watch = &job->watch;
@@ -190,7 +190,7 @@ static bool npu_recover_lost(struct npu_sched_job *job)
  * The device is entered, and the caller has a reference to the job. Returns true if the card has to
  * be reset.
  */
-static bool npu_recover_look(struct npu_sched_job *job)
+static bool npu_recover_look(struct npu_ctx_job *job)
 {
 	struct npu_device *npu = job->ctx->npu;
 	struct npu_core_view view;
@@ -215,7 +215,7 @@ static bool npu_recover_look(struct npu_sched_job *job)
 	return npu_recover_kill(job, &view);
 }
 
-static void npu_recover_watch(struct npu_sched_job *job)
+static void npu_recover_watch(struct npu_ctx_job *job)
 {
 	struct npu_device *npu = job->ctx->npu;
 	u32 resets = READ_ONCE(npu->resets);
@@ -241,7 +241,7 @@ void npu_recover_watch_work(struct work_struct *work)
 {
 	struct npu_ctx *ctx = container_of(to_delayed_work(work), struct npu_ctx, watch_work);
 	unsigned long since, now = jiffies, next = ctx->timeout;
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 
 	job = npu_hw_queue_watched_job(&ctx->queue, &since);
 	if (!job)

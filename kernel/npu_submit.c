@@ -40,7 +40,7 @@ struct npu_batch {
 	struct npu_ctx *ctx;
 
 	/** @jobs: the jobs, owned until they are queued */
-	struct npu_sched_job **jobs;
+	struct npu_ctx_job **jobs;
 
 	/** @count: jobs made */
 	u32 count;
@@ -126,7 +126,7 @@ static struct npu_vma *npu_batch_vma(struct npu_batch *batch, struct drm_file *f
 	return vma;
 }
 
-static int npu_job_add_region(struct npu_sched_job *job, struct npu_batch *batch,
+static int npu_job_add_region(struct npu_ctx_job *job, struct npu_batch *batch,
 			      struct drm_file *file, const struct drm_npu_region *args,
 			      struct npu_region *region)
 {
@@ -156,7 +156,7 @@ static int npu_job_add_region(struct npu_sched_job *job, struct npu_batch *batch
 	return 0;
 }
 
-static int npu_job_add_regions(struct npu_sched_job *job, struct npu_batch *batch,
+static int npu_job_add_regions(struct npu_ctx_job *job, struct npu_batch *batch,
 			       struct drm_file *file, const struct drm_npu_job *args,
 			       struct npu_region *regions)
 {
@@ -182,7 +182,7 @@ static int npu_job_add_regions(struct npu_sched_job *job, struct npu_batch *batc
 
 /* Streams */
 
-static int npu_check_stream(const struct npu_sched_job *job, const struct npu_region *regions,
+static int npu_check_stream(const struct npu_ctx_job *job, const struct npu_region *regions,
 			    u32 region, u32 count, u64 offset)
 {
 	if (!count)
@@ -196,7 +196,7 @@ static int npu_check_stream(const struct npu_sched_job *job, const struct npu_re
 	return 0;
 }
 
-static int npu_job_add_stream(const struct npu_sched_job *job, const struct drm_npu_job *args,
+static int npu_job_add_stream(const struct npu_ctx_job *job, const struct drm_npu_job *args,
 			      u32 i, const struct npu_region *regions,
 			      struct npu_stream *stream)
 {
@@ -224,7 +224,7 @@ static int npu_job_add_stream(const struct npu_sched_job *job, const struct drm_
 	return 0;
 }
 
-static int npu_job_add_streams(const struct npu_sched_job *job, const struct drm_npu_job *args,
+static int npu_job_add_streams(const struct npu_ctx_job *job, const struct drm_npu_job *args,
 			       const struct npu_region *regions, struct npu_stream *streams)
 {
 	u32 i;
@@ -242,7 +242,7 @@ static int npu_job_add_streams(const struct npu_sched_job *job, const struct drm
 	return 0;
 }
 
-static int npu_job_add_profile(const struct npu_sched_job *job, const struct drm_npu_job *args,
+static int npu_job_add_profile(const struct npu_ctx_job *job, const struct drm_npu_job *args,
 			       const struct npu_region *regions, struct npu_job *desc)
 {
 	const struct npu_region *region;
@@ -282,7 +282,7 @@ static u64 npu_job_budget(const struct npu_device *npu, u64 wanted)
 	return wanted <= most || capable(CAP_SYS_RESOURCE) ? wanted : most;
 }
 
-static int npu_job_build(struct npu_sched_job *job, struct npu_batch *batch,
+static int npu_job_build(struct npu_ctx_job *job, struct npu_batch *batch,
 			 struct drm_file *file, const struct drm_npu_job *args)
 {
 	struct npu_job *desc = job->desc;
@@ -311,7 +311,7 @@ static int npu_job_build(struct npu_sched_job *job, struct npu_batch *batch,
 
 /* Syncobjs */
 
-static int npu_job_add_in_sync(struct npu_sched_job *job, struct drm_file *file,
+static int npu_job_add_in_sync(struct npu_ctx_job *job, struct drm_file *file,
 			       const struct drm_npu_sync *sync)
 {
 	struct dma_fence *fence;
@@ -326,7 +326,7 @@ static int npu_job_add_in_sync(struct npu_sched_job *job, struct drm_file *file,
 	return 0;
 }
 
-static int npu_job_add_out_sync(struct npu_sched_job *job, struct drm_file *file,
+static int npu_job_add_out_sync(struct npu_ctx_job *job, struct drm_file *file,
 				const struct drm_npu_sync *sync)
 {
 	struct npu_out_sync *out = &job->out_syncs[job->out_count];
@@ -345,7 +345,7 @@ static int npu_job_add_out_sync(struct npu_sched_job *job, struct drm_file *file
 	return out->chain ? 0 : -ENOMEM;
 }
 
-static int npu_job_add_syncs(struct npu_sched_job *job, struct drm_file *file,
+static int npu_job_add_syncs(struct npu_ctx_job *job, struct drm_file *file,
 			     const struct drm_npu_job *args)
 {
 	u32 i, count = args->in_sync_count + args->out_sync_count;
@@ -393,8 +393,8 @@ static int npu_job_check(const struct npu_ctx *ctx, const struct drm_npu_job *ar
 	return args->stream_count && args->stream_count <= cores ? 0 : -EINVAL;
 }
 
-static struct npu_sched_job *npu_job_create(struct npu_batch *batch, struct drm_file *file,
-					    const struct drm_npu_job *args)
+static struct npu_ctx_job *npu_job_create(struct npu_batch *batch, struct drm_file *file,
+					  const struct drm_npu_job *args)
 {
 	const struct npu_job_shape shape = {
 		.streams = args->stream_count,
@@ -403,7 +403,7 @@ static struct npu_sched_job *npu_job_create(struct npu_batch *batch, struct drm_
 		.out_syncs = args->out_sync_count,
 	};
 	struct npu_ctx *ctx = batch->ctx;
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	int ret;
 
 	ret = npu_job_check(ctx, args);
@@ -447,7 +447,7 @@ static int npu_batch_lock_buffers(struct npu_batch *batch, struct drm_exec *exec
 
 	drm_exec_until_all_locked(exec) {
 		for (i = 0; i < batch->count; i++) {
-			struct npu_sched_job *job = batch->jobs[i];
+			struct npu_ctx_job *job = batch->jobs[i];
 
 			for (r = 0; r < job->region_count; r++) {
 				ret = drm_exec_prepare_obj(exec, &job->vmas[r]->bo->tbo.base,
@@ -546,7 +546,7 @@ static int npu_batch_trylock_buffers(struct npu_batch *batch, struct ww_acquire_
 	int ret = 0;
 
 	for (i = 0; i < batch->count && !ret; i++) {
-		struct npu_sched_job *job = batch->jobs[i];
+		struct npu_ctx_job *job = batch->jobs[i];
 
 		for (r = 0; r < job->region_count && !ret; r++)
 			ret = npu_vma_trylock(job->vmas[r], ticket);
@@ -560,7 +560,7 @@ static void npu_batch_unlock_buffers(struct npu_batch *batch, struct ww_acquire_
 	u32 i, r;
 
 	for (i = 0; i < batch->count; i++) {
-		struct npu_sched_job *job = batch->jobs[i];
+		struct npu_ctx_job *job = batch->jobs[i];
 
 		for (r = 0; r < job->region_count; r++) {
 			struct dma_resv *resv = job->vmas[r]->bo->tbo.base.resv;
@@ -572,7 +572,7 @@ static void npu_batch_unlock_buffers(struct npu_batch *batch, struct ww_acquire_
 }
 
 /* What can only be known with the buffers locked. */
-static int npu_job_check_buffers(struct npu_sched_job *job)
+static int npu_job_check_buffers(struct npu_ctx_job *job)
 {
 	u32 r;
 	int ret;
@@ -594,7 +594,7 @@ static int npu_job_check_buffers(struct npu_sched_job *job)
 	return 0;
 }
 
-static void npu_job_publish(struct npu_sched_job *job)
+static void npu_job_publish(struct npu_ctx_job *job)
 {
 	struct dma_fence *fence = job->fence;
 	u32 i;
@@ -620,7 +620,7 @@ static void npu_job_publish(struct npu_sched_job *job)
 }
 
 /* Number the job and let its fence be seen: from here on it has to be pushed. */
-static void npu_job_commit(struct npu_sched_job *job)
+static void npu_job_commit(struct npu_ctx_job *job)
 {
 	npu_job_arm(job);
 	npu_job_publish(job);
@@ -749,7 +749,7 @@ static int npu_batch_create_jobs(struct npu_batch *batch, struct drm_file *file,
 				 const struct drm_npu_submit *args)
 {
 	struct drm_npu_job job_args;
-	struct npu_sched_job *job;
+	struct npu_ctx_job *job;
 	u32 i;
 	int ret;
 
@@ -839,7 +839,7 @@ int npu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool no
 	       struct dma_fence **fences)
 {
 	struct npu_batch batch = { .fences = fences, .nonblock = nonblock };
-	struct npu_sched_job *few[NPU_FEW_JOBS];
+	struct npu_ctx_job *few[NPU_FEW_JOBS];
 	int ret = -ENOMEM;
 
 	batch.ctx = npu_ctx_lookup(file, args->ctx_id);

@@ -48,7 +48,7 @@ static void npu_submit_test_strides(struct kunit *test)
 
 static void npu_submit_test_streams(struct kunit *test)
 {
-	struct npu_sched_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
+	struct npu_ctx_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
 	const struct npu_region regions[2] = {
 		{ .bytes = 4 * NPU_CMD_BYTES, .access = NPU_ACCESS_READ },
 		{ .bytes = U64_MAX, .access = NPU_ACCESS_WRITE },

@@ -23,7 +23,7 @@
 /* Jobs */
 
 TRACE_EVENT(npu_job_submit,
-	TP_PROTO(struct npu_sched_job *job),
+	TP_PROTO(struct npu_ctx_job *job),
 	TP_ARGS(job),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(job->ctx->npu->drm.dev))
@@ -49,7 +49,7 @@ TRACE_EVENT(npu_job_submit,
 );
 
 TRACE_EVENT(npu_job_wait,
-	TP_PROTO(struct npu_sched_job *job, struct dma_fence *in),
+	TP_PROTO(struct npu_ctx_job *job, struct dma_fence *in),
 	TP_ARGS(job, in),
 	TP_STRUCT__entry(
 		__field(u64, context)
@@ -69,7 +69,7 @@ TRACE_EVENT(npu_job_wait,
 
 /* Given to the card; with an error: not given to it, because of that error. */
 TRACE_EVENT(npu_job_run,
-	TP_PROTO(struct npu_sched_job *job, u32 tail, int error),
+	TP_PROTO(struct npu_ctx_job *job, u32 tail, int error),
 	TP_ARGS(job, tail, error),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(job->ctx->npu->drm.dev))
@@ -96,7 +96,7 @@ TRACE_EVENT(npu_job_run,
  * cycles of the core's counter. All of this is zero for a job that the card did not finish.
  */
 TRACE_EVENT(npu_job_done,
-	TP_PROTO(struct npu_sched_job *job, int error, const struct npu_cqe *cqe),
+	TP_PROTO(struct npu_ctx_job *job, int error, const struct npu_cqe *cqe),
 	TP_ARGS(job, error, cqe),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(job->ctx->npu->drm.dev))
@@ -128,7 +128,7 @@ TRACE_EVENT(npu_job_done,
 /* Recovery */
 
 DECLARE_EVENT_CLASS(npu_job_recovery,
-	TP_PROTO(struct npu_sched_job *job, u32 cores),
+	TP_PROTO(struct npu_ctx_job *job, u32 cores),
 	TP_ARGS(job, cores),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(job->ctx->npu->drm.dev))
@@ -150,13 +150,13 @@ DECLARE_EVENT_CLASS(npu_job_recovery,
 
 /* The watchdog asks the card to kill a job. */
 DEFINE_EVENT(npu_job_recovery, npu_job_abort,
-	TP_PROTO(struct npu_sched_job *job, u32 cores),
+	TP_PROTO(struct npu_ctx_job *job, u32 cores),
 	TP_ARGS(job, cores)
 );
 
 /* That did not help: its cores are reset. */
 DEFINE_EVENT(npu_job_recovery, npu_core_reset,
-	TP_PROTO(struct npu_sched_job *job, u32 cores),
+	TP_PROTO(struct npu_ctx_job *job, u32 cores),
 	TP_ARGS(job, cores)
 );
 
