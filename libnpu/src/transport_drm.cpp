@@ -2,6 +2,7 @@
 // The kernel driver: /dev/accel/accel*.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <xf86drm.h>
@@ -29,7 +30,9 @@ constexpr size_t kPage = 4096;
 
 /// 0 or -errno of an ioctl; the DRM core's -EINTR and -EAGAIN are taken care of.
 int call(npu_transport_file *file, unsigned long request, void *args) {
-  return drmIoctl(file->fd, request, args) ? -errno : 0;
+  while (ioctl(file->fd, request, args))
+    if (errno != EINTR && errno != EAGAIN) return -errno;
+  return 0;
 }
 
 bool is_ours(int fd) {
