@@ -256,6 +256,26 @@ void npu_device_stop(struct npu_device *npu)
 }
 
 /**
+ * npu_device_time - look at the card's clock and at the system's
+ * @npu: device, entered
+ * @info: answer
+ */
+void npu_device_time(struct npu_device *npu, struct drm_npu_time_info *info)
+{
+	unsigned long flags;
+	u64 before, after;
+
+	local_irq_save(flags);
+	before = ktime_get_ns();
+	info->card_ns = npu_read64(npu, NPU_REG_TIME_NS);
+	after = ktime_get_ns();
+	local_irq_restore(flags);
+
+	info->window_ns = after - before;
+	info->monotonic_ns = before + info->window_ns / 2;
+}
+
+/**
  * npu_device_status - read sensors and counters
  * @npu: device, entered
  * @info: answer

@@ -198,5 +198,6 @@ int npu_device_reset(struct npu_device *npu);
 void npu_device_start(struct npu_device *npu);
 void npu_device_stop(struct npu_device *npu);
 void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info);
+void npu_device_time(struct npu_device *npu, struct drm_npu_time_info *info);
 
 #endif

@@ -37,6 +37,19 @@ static int npu_query_memory(struct drm_file *file, struct drm_npu_memory_info *i
 	return 0;
 }
 
+static int npu_query_time(struct npu_device *npu, struct drm_npu_time_info *info)
+{
+	int idx;
+
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+	npu_device_time(npu, info);
+	npu_device_exit(npu, idx);
+
+	/* A card that is gone reads all ones. */
+	return info->card_ns == U64_MAX ? -ENODEV : 0;
+}
+
 static int npu_query_status(struct npu_device *npu, struct drm_npu_status_info *info)
 {
 	int idx;
@@ -64,6 +77,7 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 		struct drm_npu_dev_info dev;
 		struct drm_npu_memory_info memory;
 		struct drm_npu_status_info status;
+		struct drm_npu_time_info time;
 	} answer = {};
 	u32 size, room = args->size;
 	int ret = 0;
@@ -83,6 +97,11 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 		size = sizeof(answer.status);
 		if (to)
 			ret = npu_query_status(npu, &answer.status);
+		break;
+	case DRM_NPU_QUERY_TIME:
+		size = sizeof(answer.time);
+		if (to)
+			ret = npu_query_time(npu, &answer.time);
 		break;
 	default:
 		return -EINVAL;

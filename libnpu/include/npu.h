@@ -90,6 +90,9 @@ static inline int npu_device_memory(npu_device *device, struct drm_npu_memory_in
 static inline int npu_device_status(npu_device *device, struct drm_npu_status_info *info) {
   return npu_device_query(device, DRM_NPU_QUERY_STATUS, info, sizeof(*info));
 }
+static inline int npu_device_time(npu_device *device, struct drm_npu_time_info *info) {
+  return npu_device_query(device, DRM_NPU_QUERY_TIME, info, sizeof(*info));
+}
 
 /* ---- buffers ---- */
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "libnpu/sim/deadline.h"
+
 namespace npu::sim {
 namespace {
 
@@ -146,6 +148,13 @@ void File::status_info(drm_npu_status_info &info) {
   }
 }
 
+void File::time_info(drm_npu_time_info &info) {
+  const auto before = static_cast<uint64_t>(monotonic_ns());
+  info.card_ns = chip_->read64(NPU_REG_TIME_NS);
+  info.window_ns = static_cast<uint64_t>(monotonic_ns()) - before;
+  info.monotonic_ns = before + info.window_ns / 2;
+}
+
 int File::dev_query(drm_npu_dev_query &args) {
   Lock lock(mutex_);
   if (dead_) return -ENODEV;
@@ -164,6 +173,11 @@ int File::dev_query(drm_npu_dev_query &args) {
     case DRM_NPU_QUERY_STATUS: {
       drm_npu_status_info info{};
       status_info(info);
+      return answer(args, info);
+    }
+    case DRM_NPU_QUERY_TIME: {
+      drm_npu_time_info info{};
+      time_info(info);
       return answer(args, info);
     }
     default:

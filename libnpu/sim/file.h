@@ -163,6 +163,7 @@ class File {
   void dev_info(drm_npu_dev_info &info);
   void memory_info(drm_npu_memory_info &info);
   void status_info(drm_npu_status_info &info);
+  void time_info(drm_npu_time_info &info);
 
   std::shared_ptr<Bo> find_bo(uint32_t handle) const;
   std::shared_ptr<Context> find_context(uint32_t id) const;

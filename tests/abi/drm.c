@@ -97,6 +97,11 @@ AT(struct drm_npu_status_info, core_resets, 164);
 AT(struct drm_npu_status_info, aborted_jobs, 168);
 AT(struct drm_npu_status_info, thermal_events, 172);
 
+SIZE(struct drm_npu_time_info, 24);
+AT(struct drm_npu_time_info, card_ns, 0);
+AT(struct drm_npu_time_info, monotonic_ns, 8);
+AT(struct drm_npu_time_info, window_ns, 16);
+
 SIZE(struct drm_npu_bo_create, 32);
 AT(struct drm_npu_bo_create, size, 0);
 AT(struct drm_npu_bo_create, flags, 8);

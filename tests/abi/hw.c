@@ -95,11 +95,13 @@ AT(struct npu_fence, cycles, 8);
 AT(struct npu_fence, errors, 16);
 AT(struct npu_fence, status, 24);
 
-SIZE(struct npu_profile_header, 32);
+SIZE(struct npu_profile_header, 40);
 AT(struct npu_profile_header, records, 0);
 AT(struct npu_profile_header, dropped, 4);
 AT(struct npu_profile_header, job_id, 8);
 AT(struct npu_profile_header, cycles, 16);
+AT(struct npu_profile_header, begin_ns, 24);
+AT(struct npu_profile_header, end_ns, 32);
 
 SIZE(struct npu_profile, 48);
 AT(struct npu_profile, start, 0);

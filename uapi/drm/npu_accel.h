@@ -57,6 +57,7 @@ struct drm_npu_dev_query {
 #define DRM_NPU_QUERY_DEV	0	/* struct drm_npu_dev_info */
 #define DRM_NPU_QUERY_MEMORY	1	/* struct drm_npu_memory_info */
 #define DRM_NPU_QUERY_STATUS	2	/* struct drm_npu_status_info */
+#define DRM_NPU_QUERY_TIME	3	/* struct drm_npu_time_info */
 
 /** struct drm_npu_dev_info - what never changes while the device is bound */
 struct drm_npu_dev_info {
@@ -124,6 +125,17 @@ struct drm_npu_status_info {
 	__u32 aborted_jobs;	/* jobs that the driver's watchdog has killed since then */
 	/* times that the temperature limit was passed, either way, since then */
 	__u32 thermal_events;
+};
+
+/**
+ * struct drm_npu_time_info - the card's clock and the system's, looked at together
+ *
+ * The card's is the one of begin_ns and end_ns in profiles (struct npu_profile_header).
+ */
+struct drm_npu_time_info {
+	__u64 card_ns;		/* register TIME_NS */
+	__u64 monotonic_ns;	/* CLOCK_MONOTONIC half way between before that and after */
+	__u64 window_ns;	/* how long it was from before to after */
 };
 
 /* for the card's DDR, mapped write-combined while it is there */

@@ -104,6 +104,7 @@
 #define NPU_FEATURE_GANG 0x2u  /* jobs with more than one core, semaphores */
 #define NPU_FEATURE_GATHER 0x4u  /* GATHER and SCATTER */
 #define NPU_FEATURE_CAST 0x8u  /* COPY between different types, f16 and bf16 storage */
+#define NPU_FEATURE_VIRTUAL_TIME 0x10u  /* virtual time, section 8.4: a modelled cycle is a cycle of the board's clock */
 
 /* Registers: offsets in BAR0. */
 #define NPU_REG_ID 0x000u  /* 32 bits, ro: NPU_CHIP_ID. Reads of a dead or absent card return all ones. */
@@ -138,6 +139,7 @@
 #define NPU_REG_CORE_RESET 0x108u  /* 32 bits, wo: mask of cores to reset; their jobs complete with CORE_RESET */
 #define NPU_REG_CORE_BUSY 0x10cu  /* 32 bits, ro: mask of cores with a job */
 #define NPU_REG_PROGRESS 0x110u  /* 64 bits, ro: commands retired by all cores and steps made inside long ones since power-on */
+#define NPU_REG_TIME_NS 0x118u  /* 64 bits, ro: nanoseconds by the clock of section 8.4, since an instant before power-on */
 #define NPU_REG_EVENT_STATUS 0x180u  /* 32 bits, rw1c: pending events; vector 0 is raised when a bit that EVENT_ENABLE allows becomes set */
 #define NPU_EVENT_STATUS_INVALIDATED 0x1u  /* INV_DONE moved */
 #define NPU_EVENT_STATUS_QUEUE_ERROR 0x2u  /* a queue stopped: see its STATUS */
@@ -337,14 +339,16 @@ struct npu_profile_header {
 	uint32_t dropped;  /* records that did not fit */
 	uint64_t job_id;
 	uint64_t cycles;  /* modelled cycles of the job */
-	uint64_t reserved;  /* 0 */
+	uint64_t begin_ns;  /* TIME_NS when the job began */
+	uint64_t end_ns;  /* TIME_NS when it ended */
 };
-NPU_HW_ASSERT(sizeof(struct npu_profile_header) == 32, "npu_profile_header: size");
+NPU_HW_ASSERT(sizeof(struct npu_profile_header) == 40, "npu_profile_header: size");
 NPU_HW_ASSERT(offsetof(struct npu_profile_header, records) == 0, "npu_profile_header.records");
 NPU_HW_ASSERT(offsetof(struct npu_profile_header, dropped) == 4, "npu_profile_header.dropped");
 NPU_HW_ASSERT(offsetof(struct npu_profile_header, job_id) == 8, "npu_profile_header.job_id");
 NPU_HW_ASSERT(offsetof(struct npu_profile_header, cycles) == 16, "npu_profile_header.cycles");
-NPU_HW_ASSERT(offsetof(struct npu_profile_header, reserved) == 24, "npu_profile_header.reserved");
+NPU_HW_ASSERT(offsetof(struct npu_profile_header, begin_ns) == 24, "npu_profile_header.begin_ns");
+NPU_HW_ASSERT(offsetof(struct npu_profile_header, end_ns) == 32, "npu_profile_header.end_ns");
 
 /* Profile record, one a command, ordered by (core, engine, command). */
 struct npu_profile {

@@ -110,8 +110,8 @@ int npu_model_save(struct npu_model *model, int (*put)(void *opaque, const void 
 
 /*
  * Makes the chip what it was when the bytes were saved. The board's clock says what it said then, the DDR and the
- * system's memory are as they were, and the configuration is the same, the back end aside. -EINVAL: the bytes are of
- * another version or of a chip of another configuration (message names both), or they are damaged; the chip has then
+ * system's memory are as they were, and the configuration is the same, back end and seed aside. -EINVAL: the bytes are
+ * of another version or of a chip of another configuration (message names both), or they are damaged; the chip has then
  * been reset. Bytes from a stranger are not safe to load.
  */
 int npu_model_load(struct npu_model *model, const void *data, size_t bytes, char *message, size_t message_bytes);

@@ -4,6 +4,7 @@
 #define NPU_MODEL_BOARD_H
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -32,6 +33,12 @@ class Board {
   /// Does it lend its clock? If not, there is only the host's time.
   bool has_clock() const { return calls_.now != nullptr; }
   uint64_t now() const { return calls_.now(opaque_); }
+  /// By the board's clock, else by the host's.
+  uint64_t time_ns() const {
+    using std::chrono::nanoseconds, std::chrono::duration_cast;
+    const auto host_time = std::chrono::steady_clock::now().time_since_epoch();
+    return has_clock() ? now() : static_cast<uint64_t>(duration_cast<nanoseconds>(host_time).count());
+  }
   void wake_at(uint64_t ns) const { calls_.wake_at(opaque_, ns); }
 
   bool tracing() const { return calls_.trace != nullptr; }

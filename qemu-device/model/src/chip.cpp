@@ -145,8 +145,8 @@ void Chip::news(const char *kind, const char *format, ...) {
   const int length = std::vsnprintf(text, sizeof text, format, args);
   va_end(args);
   if (board_.has_clock() && length >= 0 && static_cast<size_t>(length) < sizeof text)
-    std::snprintf(text + length, sizeof text - static_cast<size_t>(length), " in cycle %llu",
-                  static_cast<unsigned long long>(cycle_));
+    std::snprintf(text + length, sizeof text - static_cast<size_t>(length), " in cycle %llu at %llu ns",
+                  static_cast<unsigned long long>(cycle_), static_cast<unsigned long long>(cycles_.ns_of(cycle_)));
   try {
     deferred_.news.emplace_back(kind, text);
   } catch (const std::bad_alloc &) {
@@ -401,21 +401,10 @@ uint64_t Chip::progress() const {
   return sum;
 }
 
-namespace {
-
-/// By the board's clock, or by the host's.
-double seconds(const Board &board) {
-  const std::chrono::nanoseconds virtual_time(board.has_clock() ? board.now() : 0);
-  const auto host_time = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(board.has_clock() ? virtual_time : host_time).count();
-}
-
-}  // namespace
-
 Sensors &Chip::sensors() {
   uint64_t busy = 0;
   for (const auto &c : cores_) busy += c->counters().busy_cycles.load(std::memory_order_relaxed);
-  sensors_.sample(busy, seconds(board_));
+  sensors_.sample(busy, static_cast<double>(board_.time_ns()) / 1e9);
   throttle_event();
   return sensors_;
 }

@@ -75,6 +75,7 @@ class Chip {
   uint32_t status() const;
   void reset();
   void core_reset(uint32_t mask);
+  uint32_t features() const { return kFeatures | (board_.has_clock() ? NPU_FEATURE_VIRTUAL_TIME : 0); }
   uint32_t core_busy() const;
   uint64_t progress() const;
   const CoreCounters &core(unsigned index) const { return cores_[index]->counters(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "qemu-device/model/src/core.h"
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <optional>
@@ -19,6 +20,7 @@ namespace {
 
 constexpr unsigned kEngines = 2;
 constexpr uint64_t kStepCycles = 32768;      // between two steps of a command, docs/hardware.md section 8.4
+constexpr uint64_t kStepsAhead = 64;         // of a command that takes longer, before it retires
 constexpr uint64_t kProgressCycles = 65536;  // at work that count as progress, docs/hardware.md section 8.4
 
 /// What report_mismatch() said on the thread that runs the command; empty: nothing.
@@ -49,6 +51,7 @@ class Lane {
     uint64_t budget = 0;   ///< uncontended cycles used
     uint64_t start = 0;    ///< of the command in progress
     uint64_t step = 0;     ///< it takes its next step then; only while it is parked()
+    uint64_t stride = 0;   ///< cycles between two of them
     uint64_t steps = 0;    ///< it has taken so many
     bool repeats = false;  ///< it was parked when the chip was saved, and no fiber knows it yet
     uint64_t since = 0;    ///< the command in progress, if there is one, has been counted in `cycles` up to here
@@ -83,8 +86,9 @@ class Lane {
     return check_command(command, e, job_, core_.local_.size(), operands);
   }
 
-  /// Runs a command that begins now. While somebody watches, a long one goes on in steps of its own: see parked().
-  Error execute(unsigned e, const Command &command, const Operands &operands, uint64_t now) {
+  /// Runs a command that begins now and takes `alone` cycles where nothing contends with it. While somebody watches, a
+  /// long one goes on in steps of its own: see parked().
+  Error execute(unsigned e, const Command &command, const Operands &operands, uint64_t now, uint64_t alone) {
     Engine &x = engines_[e];
     x.error = {};
     if (!watched_) {
@@ -92,7 +96,8 @@ class Lane {
       return outcome(x);
     }
     x.start = now;
-    x.step = now + kStepCycles;
+    x.stride = std::max(kStepCycles, alone / kStepsAhead);
+    x.step = now + x.stride;
     start(e, command, operands, 0);
     return outcome(x);
   }
@@ -102,7 +107,7 @@ class Lane {
   Error go_on(unsigned e, uint64_t now, bool all) {
     Engine &x = engines_[e];
     if (x.repeats) repeat(e);
-    for (; parked(e) && (all || x.step <= now); x.step += kStepCycles) core_.fibers_[e].resume();
+    for (; parked(e) && (all || x.step <= now); x.step += x.stride) core_.fibers_[e].resume();
     return outcome(x);
   }
   void cancel() {
@@ -113,8 +118,8 @@ class Lane {
   void visit_state(Archive &a) {
     for (unsigned e = 0; e < kEngines; ++e) {
       Engine &x = engines_[e];
-      a(streams_[e], x.begun, x.retired, x.budget, x.start, x.step, x.steps, x.since, x.cycles, x.told, x.signals);
-      a(x.sem, x.value, x.error);
+      a(streams_[e], x.begun, x.retired, x.budget, x.start, x.step, x.stride, x.steps, x.since, x.cycles, x.told);
+      a(x.signals, x.sem, x.value, x.error);
       bool parked = this->parked(e);
       a(parked);
       if (a.loading()) x.repeats = parked;
@@ -246,13 +251,14 @@ class Lane {
 /// One job on its cores. Engines are numbered place * 2 + engine.
 class Execution {
  public:
-  Execution(std::span<Core *const> cores, const Job &job, const std::atomic<Stop> &stop, bool watched)
+  Execution(std::span<Core *const> cores, const Job &job, const std::atomic<Stop> &stop, bool watched,
+            uint64_t begin_ns)
       : job_(job),
         stop_(stop),
         params_(cores[0]->config_.cost),
         first_(*cores[0]),
         replay_(params_, static_cast<unsigned>(cores.size())),
-        profile_(job) {
+        profile_(job, begin_ns) {
     for (unsigned i = 0; i < cores.size(); ++i) lanes_.emplace_back(*cores[i], job, i, stop, watched);
     if (first_.check_races_.load(std::memory_order_relaxed)) races_.emplace(job, engines());
     result_.core = lanes_[0].core();
@@ -312,11 +318,11 @@ class Execution {
   }
   bool races() const { return races_.has_value(); }
 
-  JobResult finish() {
+  JobResult finish(uint64_t end_ns) {
     result_.cycles = failed_at_.value_or(replay_.now());
     account();
     if (profiles_ && stop_.load() <= Stop::Aborted) {
-      const Error late = profile_.write(lanes_[0].memory(), result_.cycles);
+      const Error late = profile_.write(lanes_[0].memory(), result_.cycles, end_ns);
       if (!result_.error) result_.error = late;
     }
     for (Lane &lane : lanes_) lane.ended();
@@ -404,7 +410,7 @@ class Execution {
     x.budget += job_.header.budget ? alone : 0;
     if (races_)
       if (Error error = check_races(number, command, operands)) return lane.named(error, e);
-    if (Error error = lane.execute(e, command, operands, replay_.now()))
+    if (Error error = lane.execute(e, command, operands, replay_.now(), alone))
       return Lane::killed(error) ? error : lane.named(error, e);
     profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
     note_signal(command, x);
@@ -492,10 +498,11 @@ JobResult Core::misfortune() const {
 
 // ---- runs ----
 
-Run::Run(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop, bool watched)
+Run::Run(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop, bool watched,
+         uint64_t begin_ns)
     : cores_(cores.begin(), cores.end()) {
   for (Core *core : cores_) core->prepare(job, queue);
-  execution_ = std::make_unique<Execution>(cores, job, stop, watched);
+  execution_ = std::make_unique<Execution>(cores, job, stop, watched, begin_ns);
 }
 
 Run::~Run() {
@@ -513,7 +520,7 @@ void Run::visit_state(Archive &a) {
 void Run::account() { execution_->account(); }
 Run::State Run::turn() { return execution_->turn(); }
 bool Run::stands() const { return execution_->stands(); }
-JobResult Run::finish() { return execution_->finish(); }
+JobResult Run::finish(uint64_t end_ns) { return execution_->finish(end_ns); }
 
 namespace {
 
@@ -527,7 +534,7 @@ JobResult complete(Run &run, Core &first) {
         first.stand();
         break;
       case Run::State::Ended:
-        return run.finish();
+        return run.finish(first.time_ns());
     }
 }
 
@@ -535,7 +542,7 @@ JobResult complete(Run &run, Core &first) {
 
 JobResult run_job(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop) {
   try {
-    Run run(cores, job, queue, stop, false);
+    Run run(cores, job, queue, stop, false, cores[0]->time_ns());
     return complete(run, *cores[0]);
   } catch (const std::exception &) {
     for (Core *core : cores) core->leave();

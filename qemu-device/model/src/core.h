@@ -58,6 +58,7 @@ class Core {
 
   const CoreCounters &counters() const { return counters_; }
   Hang &hang() { return hang_; }
+  uint64_t time_ns() const { return board_.time_ns(); }
   /// Drops cached translations. Precondition: no access is in progress.
   void evict() { memory_.evict(); }
   /// Waits until its hang is released.
@@ -108,7 +109,9 @@ class Run {
   };
 
   /// `watched`: somebody looks at the counters while it runs, so they include what has passed of commands in progress.
-  Run(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop, bool watched);
+  /// It begins at `begin_ns`, by Board::time_ns().
+  Run(std::span<Core *const> cores, const Job &job, unsigned queue, const std::atomic<Stop> &stop, bool watched,
+      uint64_t begin_ns);
   ~Run();
   Run(const Run &) = delete;
   Run &operator=(const Run &) = delete;
@@ -128,8 +131,8 @@ class Run {
   void account();
   /// For an archive. To be loaded into a run that has just been made, for the same job on the same cores.
   void visit_state(Archive &a);
-  /// Does what is to be done after the last turn(), which said Ended.
-  JobResult finish();
+  /// Does what is to be done after the last turn(), which said Ended: at `end_ns`.
+  JobResult finish(uint64_t end_ns);
 
  private:
   const std::vector<Core *> cores_;

@@ -12,12 +12,12 @@ class Dice {
  public:
   static constexpr uint64_t kDelays = 2048;  // cycles that something may come later: less than that
 
-  explicit Dice(uint64_t seed) : on_(seed != 0), state_(seed) {}
+  explicit Dice(uint64_t seed) : seed_(seed), state_(seed) {}
 
-  bool on() const { return on_; }
+  bool on() const { return seed_ != 0; }
   /// Less than `limit`.
   uint64_t below(uint64_t limit) {
-    if (!on_) return 0;
+    if (!on()) return 0;
     uint64_t z = state_ += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
@@ -25,14 +25,16 @@ class Dice {
   }
   uint64_t delay() { return below(kDelays); }
 
-  /// For an archive: all that changes.
+  /// For an archive. Another seed's numbers begin here.
   template <class A>
   void visit_state(A &a) {
-    a(state_);
+    uint64_t seed = seed_, state = state_;
+    a(seed, state);
+    state_ = seed == seed_ ? state : seed_;
   }
 
  private:
-  bool on_;
+  uint64_t seed_;
   uint64_t state_;
 };
 

@@ -12,7 +12,7 @@ namespace npu::model {
 void Chip::take_off(Queue &q, std::span<Core *const> cores) {
   try {
     flights_.reserve(flights_.size() + 1);
-    auto run = std::make_unique<Run>(cores, q.job, q.index, q.stop, true);
+    auto run = std::make_unique<Run>(cores, q.job, q.index, q.stop, true, cycles_.ns_of(cycle_));
     flights_.push_back(std::make_unique<Flight>(Flight{q, std::move(run), cycle_}));
   } catch (const std::exception &) {
     ended(q, cores[0]->misfortune());
@@ -34,7 +34,7 @@ bool Chip::turn(Flight &flight, Lock &lock) {
   unlocked(lock, [&] {
     try {
       flight.state = run.turn();
-      if (flight.state == Run::State::Ended) result = run.finish();
+      if (flight.state == Run::State::Ended) result = run.finish(cycles_.ns_of(cycle_));
     } catch (const std::exception &) {
       flight.state = Run::State::Ended;
       result =

@@ -34,7 +34,7 @@ void Profile::finish(unsigned engine, uint64_t now) {
   if (s.records.size() < std::min(room(), kMaxRecords)) s.records.push_back(s.current);
 }
 
-Error Profile::write(Memory &memory, uint64_t cycles) {
+Error Profile::write(Memory &memory, uint64_t cycles, uint64_t end_ns) {
   if (!on_) return {};
   const npu_job &h = job_.header;
   std::vector<npu_profile> records;
@@ -50,6 +50,8 @@ Error Profile::write(Memory &memory, uint64_t cycles) {
   head.dropped = static_cast<uint32_t>(total - written);
   head.job_id = job_.id;
   head.cycles = cycles;
+  head.begin_ns = begin_ns_;
+  head.end_ns = end_ns;
   const uint64_t bytes = sizeof head + written * sizeof(npu_profile);
   uint64_t va;
   Fault fault = region_address(job_, h.profile_region, h.profile_offset, bytes, true, va);

@@ -16,7 +16,9 @@ namespace npu::model {
 
 class Profile {
  public:
-  explicit Profile(const Job &job) : job_(job), on_(job.profiled()), streams_(job.cores() * 2) {}
+  /// Of a job that begins at `begin_ns`.
+  Profile(const Job &job, uint64_t begin_ns)
+      : job_(job), on_(job.profiled()), begin_ns_(begin_ns), streams_(job.cores() * 2) {}
 
   /// Checks the buffer before the job runs: REGION_ACCESS, REGION_BOUNDS.
   Error check() const;
@@ -29,11 +31,12 @@ class Profile {
     if (on_) finish(engine, now);
   }
   /// Writes header and records.
-  Error write(Memory &memory, uint64_t cycles);
+  Error write(Memory &memory, uint64_t cycles, uint64_t end_ns);
 
   /// For an archive: all that changes.
   template <class A>
   void visit_state(A &a) {
+    a(begin_ns_);
     for (Stream &s : streams_) a(s.records, s.current, s.total);
   }
 
@@ -52,6 +55,7 @@ class Profile {
 
   const Job &job_;
   const bool on_;
+  uint64_t begin_ns_;
   std::vector<Stream> streams_;
 };
 

@@ -12,7 +12,7 @@ namespace npu::model {
 namespace {
 
 constexpr uint64_t kMagic = 0x50414e5355504e51u;  // "QNPUSNAP", lowest byte first
-constexpr uint32_t kVersion = 1;                  // of all that follows
+constexpr uint32_t kVersion = 2;                  // of all that follows
 
 struct Number {
   const char *name;
@@ -36,8 +36,7 @@ std::vector<Number> identity(const Config &c) {
           {"gdma_fixed", c.cost.gdma_fixed},
           {"ddr_latency", c.cost.ddr_latency},
           {"ddr_bw", c.cost.ddr_bw},
-          {"ddr_bytes", c.ddr_bytes},
-          {"seed", c.seed}};
+          {"ddr_bytes", c.ddr_bytes}};
 }
 
 std::string other(const char *what, uint64_t saved, uint64_t here) {
@@ -89,7 +88,7 @@ void Chip::visit_flights(Archive &a) {
       }
       if (cores.size() != q.job.cores()) return a.refuse();
       flights_.push_back(
-          std::make_unique<Flight>(Flight{q, std::make_unique<Run>(cores, q.job, q.index, q.stop, true), 0}));
+          std::make_unique<Flight>(Flight{q, std::make_unique<Run>(cores, q.job, q.index, q.stop, true, 0), 0}));
     }
     Flight &f = *flights_[i];
     a(f.base, f.state, f.fresh);

@@ -36,11 +36,18 @@ struct Pending {
   Track from;
 };
 
-/// A card's number and, for each core, when it is free again on the modelled clock.
+/// A card's number and, for each core, when it is free again.
 struct Lane {
   int64_t number;
-  double us_per_cycle;
+  bool exact;           ///< the card's modelled time is the system's: NPU_FEATURE_VIRTUAL_TIME
+  double us_per_cycle;  ///< at the nominal clock
   std::map<unsigned, double> free_at;
+};
+
+/// When a job begins and how long its cycles are, microseconds.
+struct Placed {
+  double start;
+  double us_per_cycle;
 };
 
 /// The process's trace.
@@ -58,7 +65,9 @@ class Trace {
   Trace() = default;
   void collect(size_t keep);
   void write(const Pending &p, const npu_result &result);
-  void write_record(const Pending &p, const Lane &card, double start, const npu_profile &r);
+  void write_record(const Pending &p, const Lane &card, const Placed &placed, const npu_profile &r);
+  Placed place(const Pending &p, const Lane &card, const npu_profile_header &header,
+               const std::map<unsigned, double *> &cores) const;
   Lane &card_of(npu_device *device);
   Track track(const Lane &card, unsigned core, int64_t row);
 
@@ -140,6 +149,7 @@ Lane &Trace::card_of(npu_device *device) {
     drm_npu_dev_info info{};
     npu_device_info(device, &info);
     at->second.number = kCard + static_cast<int64_t>(cards_.size()) - 1;
+    at->second.exact = info.features & NPU_FEATURE_VIRTUAL_TIME;
     at->second.us_per_cycle = info.clock_khz ? 1e3 / info.clock_khz : 1e-3;
   }
   return at->second;
@@ -148,9 +158,23 @@ Lane &Trace::card_of(npu_device *device) {
 Track Trace::track(const Lane &card, unsigned core, int64_t row) {
   static constexpr const char *kRows[] = {"jobs", "TIU", "GDMA"};
   const Track t{card.number, core * kTracksPerCore + row};
-  file_->name(t, "NPU " + std::to_string(card.number - kCard) + ", modelled time",
+  file_->name(t, "NPU " + std::to_string(card.number - kCard) + (card.exact ? "" : ", modelled time"),
               "core " + std::to_string(core) + " " + kRows[row]);
   return t;
+}
+
+/// In exact time where the card says that it was; else behind its submission and the jobs before it.
+Placed Trace::place(const Pending &p, const Lane &card, const npu_profile_header &header,
+                    const std::map<unsigned, double *> &cores) const {
+  drm_npu_time_info clocks{};
+  if (card.exact && npu_device_time(p.device, &clocks) == 0) {
+    const auto ns = static_cast<int64_t>(clocks.monotonic_ns - clocks.card_ns + header.begin_ns);
+    const double us = static_cast<double>(header.end_ns - header.begin_ns) / 1e3;
+    return {microseconds(ns), header.cycles ? us / static_cast<double>(header.cycles) : 0};
+  }
+  double start = p.submitted;
+  for (const auto &[core, free_at] : cores) start = std::max(start, *free_at);
+  return {start, card.us_per_cycle};
 }
 
 /// Called with mutex_ held.
@@ -164,31 +188,30 @@ void Trace::write(const Pending &p, const npu_result &result) {
       npu_read(p.profile.get(), sizeof header, records.data(), records.size() * sizeof records[0]) != 0)
     return;
   Lane &card = card_of(p.device);
-  double start = p.submitted;
   std::map<unsigned, double *> cores;
   for (const npu_profile &r : records) cores[r.core] = &card.free_at[r.core];
-  for (const auto &[core, free_at] : cores) start = std::max(start, *free_at);
-  const double end = start + static_cast<double>(header.cycles) * card.us_per_cycle;
+  const Placed placed = place(p, card, header, cores);
+  const double end = placed.start + static_cast<double>(header.cycles) * placed.us_per_cycle;
   const std::string args =
       member("launch", ++launches_) + "," + member("cycles", header.cycles) +
       (result.known && result.error ? ",\"error\":" + json_string(std::strerror(-result.error)) : "");
   for (const auto &[core, free_at] : cores) {
-    file_->slice(track(card, core, 0), p.what.network, start, end, args);
+    file_->slice(track(card, core, 0), p.what.network, placed.start, end, args);
     *free_at = end;
   }
-  for (const npu_profile &r : records) write_record(p, card, start, r);
-  if (!cores.empty()) file_->arrow(launches_, p.from, p.submitting, track(card, cores.begin()->first, 0), start);
+  for (const npu_profile &r : records) write_record(p, card, placed, r);
+  if (!cores.empty()) file_->arrow(launches_, p.from, p.submitting, track(card, cores.begin()->first, 0), placed.start);
 }
 
-void Trace::write_record(const Pending &p, const Lane &card, double start, const npu_profile &r) {
+void Trace::write_record(const Pending &p, const Lane &card, const Placed &placed, const npu_profile &r) {
   const auto &layers = p.what.layers;
   const std::string name = r.layer < layers.size() ? layers[r.layer] : opcode_name(r.opcode);
   std::string args = "\"command\":\"" + opcode_name(r.opcode) + "\"," + member("index", r.command) + "," +
                      member("cycles", r.end - r.start) + "," + member("bytes", r.bytes);
   if (r.macs) args += "," + member("macs", r.macs);
   file_->slice(track(card, r.core, r.engine == NPU_ENGINE_GDMA ? 2 : 1), name,
-               start + static_cast<double>(r.start) * card.us_per_cycle,
-               start + static_cast<double>(r.end) * card.us_per_cycle, args);
+               placed.start + static_cast<double>(r.start) * placed.us_per_cycle,
+               placed.start + static_cast<double>(r.end) * placed.us_per_cycle, args);
 }
 
 void write_call(const char *name, int64_t begin_ns, int64_t end_ns) {

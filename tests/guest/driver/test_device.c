@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -53,6 +54,8 @@ static void null_pointer_asks_for_the_size(void **state) {
   assert_int_equal(size, sizeof(struct drm_npu_memory_info));
   assert_int_equal(query(DRM_NPU_QUERY_STATUS, 0, NULL, &size), 0);
   assert_int_equal(size, sizeof(struct drm_npu_status_info));
+  assert_int_equal(query(DRM_NPU_QUERY_TIME, 0, NULL, &size), 0);
+  assert_int_equal(size, sizeof(struct drm_npu_time_info));
 }
 
 static void info_describes_the_chip(void **state) {
@@ -84,6 +87,28 @@ static void status_shows_sensors(void **state) {
   assert_true(info.clock_khz > 0);
 }
 
+static uint64_t monotonic_ns(void) {
+  struct timespec t;
+
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void both_clocks_are_looked_at_together(void **state) {
+  struct drm_npu_time_info info, last = {0};
+
+  (void)state;
+  for (int i = 0; i < 100; i++) {
+    const uint64_t before = monotonic_ns();
+
+    npu_time(fd, &info);
+    assert_in_range(info.monotonic_ns, before, monotonic_ns());
+    assert_true(info.window_ns / 2 <= info.monotonic_ns - before);
+    assert_true(info.card_ns > last.card_ns);
+    last = info;
+  }
+}
+
 static void short_answers_are_cut_and_long_ones_zeroed(void **state) {
   struct drm_npu_dev_info info;
   uint8_t room[sizeof(info) + 64];
@@ -108,7 +133,7 @@ static void wrong_queries_are_refused(void **state) {
   struct drm_npu_dev_info info;
 
   (void)state;
-  assert_int_equal(query(3, sizeof(info), &info, NULL), -EINVAL);
+  assert_int_equal(query(4, sizeof(info), &info, NULL), -EINVAL);
   assert_int_equal(query(~0u, sizeof(info), &info, NULL), -EINVAL);
   assert_int_equal(query(DRM_NPU_QUERY_DEV, sizeof(info), (void *)8, NULL), -EFAULT);
 }
@@ -188,6 +213,7 @@ int main(void) {
       cmocka_unit_test(null_pointer_asks_for_the_size),
       cmocka_unit_test(info_describes_the_chip),
       cmocka_unit_test(status_shows_sensors),
+      cmocka_unit_test(both_clocks_are_looked_at_together),
       cmocka_unit_test(short_answers_are_cut_and_long_ones_zeroed),
       cmocka_unit_test(wrong_queries_are_refused),
       cmocka_unit_test(unknown_ioctls_are_refused),

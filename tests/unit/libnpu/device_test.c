@@ -156,6 +156,18 @@ static void memory_is_counted(void **state) {
   npu_device_close(device);
 }
 
+static void both_clocks_are_looked_at_together(void **state) {
+  npu_device *device = must_open();
+  struct drm_npu_time_info first, second;
+
+  (void)state;
+  MUST(npu_device_time(device, &first));
+  MUST(npu_device_time(device, &second));
+  assert_true(first.card_ns < second.card_ns);
+  assert_true(first.monotonic_ns + first.window_ns / 2 <= second.monotonic_ns);
+  npu_device_close(device);
+}
+
 static void status_counts_jobs(void **state) {
   npu_device *device = must_open();
   npu_context *context = must_context(device);
@@ -208,12 +220,19 @@ static void null_is_allowed_where_promised(void **state) {
 
 int device_tests(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(there_is_a_device),          cmocka_unit_test(opens_of_one_device_share_it),
-      cmocka_unit_test(a_buffer_keeps_its_device),  cmocka_unit_test(a_device_can_be_opened_again),
-      cmocka_unit_test(a_device_that_is_not_there), cmocka_unit_test(wrong_choice_of_transport),
-      cmocka_unit_test(wrong_choice_of_cache),      cmocka_unit_test(info_is_plausible),
-      cmocka_unit_test(memory_is_counted),          cmocka_unit_test(status_counts_jobs),
-      cmocka_unit_test(the_log_goes_where_asked),   cmocka_unit_test(null_is_allowed_where_promised),
+      cmocka_unit_test(there_is_a_device),
+      cmocka_unit_test(opens_of_one_device_share_it),
+      cmocka_unit_test(a_buffer_keeps_its_device),
+      cmocka_unit_test(a_device_can_be_opened_again),
+      cmocka_unit_test(a_device_that_is_not_there),
+      cmocka_unit_test(wrong_choice_of_transport),
+      cmocka_unit_test(wrong_choice_of_cache),
+      cmocka_unit_test(info_is_plausible),
+      cmocka_unit_test(memory_is_counted),
+      cmocka_unit_test(status_counts_jobs),
+      cmocka_unit_test(both_clocks_are_looked_at_together),
+      cmocka_unit_test(the_log_goes_where_asked),
+      cmocka_unit_test(null_is_allowed_where_promised),
   };
   return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }

@@ -330,7 +330,7 @@ TEST(Descriptor, ProfileBufferIsCheckedBeforeTheJob) {
   j.profile_offset = 4;
   EXPECT_EQ(m.run(j).offset, 32u);
   j.profile_offset = 0;
-  j.profile_bytes = 31;
+  j.profile_bytes = sizeof(npu_profile_header) - 1;
   EXPECT_EQ(m.run(j).offset, 40u);
   j.profile_bytes = 4097;
   npu_cqe c = m.run(j);
@@ -340,7 +340,7 @@ TEST(Descriptor, ProfileBufferIsCheckedBeforeTheJob) {
   EXPECT_EQ(c.engine, NPU_ENGINE_NONE);
   EXPECT_EQ(c.phase, NPU_CQE_PHASE | NPU_CQE_ACCESS_WRITE);
   EXPECT_EQ(c.start_cycle, c.end_cycle);
-  j.profile_bytes = 32;
+  j.profile_bytes = sizeof(npu_profile_header);
   j.profile_region = 0;
   EXPECT_STATUS(m.run(j), NPU_STATUS_REGION_ACCESS);
   j.profile_region = 9;

@@ -207,9 +207,16 @@ TEST_F(SnapshotRefused, OfAnotherVersionNamesBoth) {
   std::vector<uint8_t> bytes;
   EXPECT_EQ(saved(m, bytes, 0), "");
   bytes[8] = 99;
-  EXPECT_EQ(loaded(m, bytes), "the snapshot is of a chip with state version 99, this one has 1");
+  EXPECT_EQ(loaded(m, bytes), "the snapshot is of a chip with state version 99, this one has 2");
   bytes[0] = 0;
   EXPECT_EQ(loaded(m, bytes), "this is no snapshot of a chip");
+}
+
+TEST_F(SnapshotRefused, NotOfAChipWithAnotherSeed) {
+  Machine m(options()), seven(options([](npu_model_config &c) { c.seed = 7; }));
+  std::vector<uint8_t> bytes;
+  EXPECT_EQ(saved(m, bytes, 0), "");
+  EXPECT_EQ(npu_model_load(seven.model(), bytes.data(), bytes.size(), nullptr, 0), 0);
 }
 
 TEST_F(SnapshotRefused, ThatIsCutShort) {

@@ -334,6 +334,24 @@ TEST(Profile, WritesWhatFitsAndCountsTheRest) {
   }
 }
 
+TEST(Profile, SaysWhenTheJobBeganAndEnded) {
+  Machine m;
+  const Area a = m.allocate(kPage);
+  JobSpec j;
+  j.tiu(nop());
+  j.regions = {a.region()};
+  j.flags |= NPU_JOB_PROFILE;
+  j.profile_bytes = kPage;
+  const uint64_t before = m.r64(NPU_REG_TIME_NS);
+  ASSERT_STATUS(m.run(j), NPU_STATUS_OK);
+  const uint64_t after = m.r64(NPU_REG_TIME_NS);
+  npu_profile_header h;
+  m.get(a, 0, &h, sizeof h);
+  EXPECT_LE(before, h.begin_ns);
+  EXPECT_LE(h.begin_ns, h.end_ns);
+  EXPECT_LE(h.end_ns, after);
+}
+
 TEST(Profile, IsWrittenForFailedJobsUpToTheFailure) {
   Machine m;
   const Area a = m.allocate(kPage);

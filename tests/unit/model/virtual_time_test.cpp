@@ -136,6 +136,29 @@ TEST_F(VirtualTime, ABoardThatIsLateChangesNothing) {
   EXPECT_TRUE(m.queue(0).poll());
 }
 
+TEST_F(VirtualTime, ProfilesHaveTheInstantsOfTheirJobs) {
+  EXPECT_TRUE(m.r32(NPU_REG_FEATURES) & NPU_FEATURE_VIRTUAL_TIME);
+  EXPECT_EQ(m.r64(NPU_REG_TIME_NS), now());
+  const Area a = m.allocate(kPage);
+  JobSpec j = nops(100);
+  j.regions = {a.region()};
+  j.flags |= NPU_JOB_PROFILE;
+  j.profile_bytes = kPage;
+  const uint64_t rung = now(), begun = rung + 50 * kNop;
+  m.queue(0).submit(nops(50));
+  m.queue(0).submit(j);
+  go_to(begun + 200);
+  m.w32(NPU_REG_CLOCK_SELECT, 1);  // the remaining 3000 cycles at half the clock
+  const uint64_t end = begun + 200 + 2 * 3000;
+  m.board.oversleep(end + 7);
+  npu_model_advance(m.model());
+  npu_profile_header h;
+  m.get(a, 0, &h, sizeof h);
+  EXPECT_EQ(h.cycles, 100 * kNop);
+  EXPECT_EQ(h.begin_ns, begun);
+  EXPECT_EQ(h.end_ns, end);
+}
+
 TEST_F(VirtualTime, ACommandTakesEffectInTheCycleInWhichItBegins) {
   const Area from = m.allocate(kPage), to = m.allocate(kPage);
   std::vector<uint8_t> data(kPage);
@@ -316,6 +339,29 @@ TEST_F(VirtualTime, AFaultInALaterStepHasTheCyclesOfTheCommandsBegin) {
   EXPECT_EQ(c->fault_addr, to.va + 9 * (1 << 20));
   EXPECT_EQ(c->command, 1u);
   EXPECT_EQ(c->end_cycle - c->start_cycle, kNop);
+}
+
+TEST_F(VirtualTime, ASlowCommandTakesItsStepsAllTheTime) {
+  constexpr uint64_t kBytes = 8 << 20;  // every second one, 256 KiB of these in a step
+  const Area from = m.allocate(kBytes), to = m.allocate(kBytes / 2);
+  m.unmap(to.asid, to.va + kBytes / 2 - (1 << 20));
+  m.wait_invalidated(m.invalidate(to.asid));
+  npu_cmd_copy slow = copy(kBytes / 2, 0, 1);
+  slow.src_stride[5] = 2;
+  JobSpec j;
+  j.regions = {from.region(), to.region()};
+  j.gdma(nop()).gdma(slow);
+  // Rows of one byte, 64 from memory each, to a dense one; 64 bytes a cycle.
+  constexpr uint64_t kAlone = kNop + 200 + (kBytes / 2 * 64 + kBytes / 2) / 64;
+  static_assert(kAlone / 64 > 32768);
+  const uint64_t rung = now();
+  m.queue(0).submit(j);
+  go_to(rung + kNop + 12 * (kAlone / 64) - 1);
+  EXPECT_FALSE(m.queue(0).poll());
+  go_to(rung + kNop + 12 * (kAlone / 64));
+  const auto c = m.queue(0).poll();
+  ASSERT_TRUE(c);
+  EXPECT_STATUS(*c, NPU_STATUS_PAGE_FAULT);
 }
 
 TEST_F(VirtualTime, TheModelEndsInTheMiddleOfALongCommand) {
