@@ -196,9 +196,15 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 /* Undo npu_ctx_new(), or the same part at the end of a context. */
 static void npu_ctx_drop(struct npu_ctx *ctx)
 {
+	unsigned long flags;
+	struct npu_vm *vm;
+
 	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	npu_vm_put(ctx->vm);
+	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans are finished elsewhere */
+	vm = ctx->vm;
 	ctx->vm = NULL;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	npu_vm_put(vm);
 	if (ctx->user)
 		npu_quota_uncharge(ctx->user, NPU_QUOTA_CONTEXTS, 1);
 	npu_user_put(ctx->user);
@@ -320,6 +326,8 @@ void npu_ctx_kill(struct npu_ctx *ctx, int error)
 
 	/* No more work on the card, then no more jobs, then nobody who looks after them. */
 	npu_hw_queue_shutdown(&ctx->queue, error);
+	if (cancel_work_sync(&ctx->kick_work))
+		npu_ctx_put(ctx); /* of the work; a later one leaves the device alone */
 	if (npu_hw_queue_orphan(&ctx->queue)) {
 		drm_dev_get(&ctx->npu->drm);
 		WRITE_ONCE(ctx->orphaned, true);

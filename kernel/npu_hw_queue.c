@@ -198,14 +198,15 @@ static bool npu_hw_queue_take_ready(struct npu_hw_queue *queue)
  */
 void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_ctx_job **jobs, u32 count)
 {
+	bool last, run = false;
 	unsigned long flags;
-	bool run = false;
 	u32 i;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	for (i = 0; i < count; i++) {
-		atomic_dec(&jobs[i]->pending);
-		if (list_empty(&queue->waiting) && npu_job_is_ready(jobs[i]))
+		/* Where a fence was the last, its callback may still look at the job. */
+		last = atomic_dec_and_test(&jobs[i]->pending);
+		if (last && list_empty(&queue->waiting) && npu_job_is_ready(jobs[i]))
 			run |= npu_hw_queue_take(queue, jobs[i]);
 		else
 			list_add_tail(&jobs[i]->link, &queue->waiting);
@@ -648,7 +649,7 @@ static bool npu_hw_queue_account(struct npu_hw_queue *queue)
 		running = npu_hw_queue_status(queue) & NPU_QUEUE_STATUS_RUNNING;
 	} while (tail != npu_queue_read(queue, NPU_QUEUE_CQ_TAIL));
 
-	if (npu_ring_next(tail) == queue->cq_head)
+	if (tail < NPU_RING_ENTRIES && npu_ring_next(tail) == queue->cq_head)
 		running = false; /* its completion is taken, and the card is about to say so */
 	else if (tail < NPU_RING_ENTRIES)
 		npu_hw_queue_sort_out(queue, tail);
@@ -683,7 +684,7 @@ bool npu_hw_queue_suspend(struct npu_hw_queue *queue)
 
 /**
  * npu_hw_queue_dump - dump the next job of a queue, whose completions are not trusted
- * @queue: queue, its device entered, under hw_lock: so the job stays
+ * @queue: queue, its device entered, under hw_lock
  * @reason: why
  */
 void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason)
@@ -695,9 +696,13 @@ void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason)
 
 	spin_lock_irqsave(&queue->lock, flags);
 	job = npu_hw_queue_first(queue);
-	spin_unlock_irqrestore(&queue->lock, flags);
 	if (job)
+		npu_job_get(job); /* the end of the context finishes jobs without hw_lock */
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (job) {
 		npu_coredump_kill(job, reason);
+		npu_job_put(job);
+	}
 }
 
 /**
@@ -724,8 +729,12 @@ int npu_hw_queue_settle(struct npu_hw_queue *queue)
 	ret = npu_hw_queue_disable(queue);
 	if (ret)
 		ret = npu_hw_queue_reset_cores(queue);
-	if (ret)
+	if (ret) {
+		/* The reset of the card that is left finds the queue suspended. */
+		if (running)
+			__set_bit(queue->index, queue->npu->running);
 		return ret;
+	}
 
 	/* What was on a core is lost, unless it was faster than the order to stop. */
 	tail = npu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
@@ -844,6 +853,7 @@ void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error)
 
 	spin_lock_irqsave(&queue->lock, flags);
 	queue->enabled = false;
+	queue->distrusted = false;
 	queue->error = error;
 	list_for_each_entry_safe(job, next, &queue->jobs, link) {
 		if (job->skip_error)
@@ -941,6 +951,7 @@ static int npu_hw_queue_start(struct npu_hw_queue *queue)
 	}
 	if (!ret) {
 		queue->enabled = true;
+		__clear_bit(queue->index, npu->running);
 		npu->queues[queue->index] = queue;
 		npu_fair_add(queue);
 		npu_irq_add_queue(queue->vector, queue);

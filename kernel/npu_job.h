@@ -199,6 +199,11 @@ void npu_job_listen(struct npu_ctx_job *job);
 void npu_job_stop_listening(struct npu_ctx_job *job);
 void npu_job_put(struct npu_ctx_job *job);
 
+static inline void npu_job_get(struct npu_ctx_job *job)
+{
+	refcount_inc(&job->refs);
+}
+
 int npu_job_module_init(void);
 void npu_job_module_exit(void);
 void npu_job_flush_released(void);

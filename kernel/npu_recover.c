@@ -343,7 +343,7 @@ static void npu_recover_begin(struct npu_device *npu)
 
 	trace_npu_device_reset(npu);
 	npu_write(npu, NPU_REG_CTRL, 0);
-	bitmap_zero(npu->running, NPU_MAX_QUEUES);
+	/* What an earlier one has found that was not finished stays. */
 	for (i = 0; i < npu->info.queues; i++) {
 		queue = npu->queues[i];
 		if (queue && npu_hw_queue_suspend(queue))
@@ -397,6 +397,8 @@ static void npu_recover_finish(struct npu_device *npu)
 		if (npu->queues[i])
 			npu_hw_queue_resume(npu->queues[i], test_bit(i, npu->running));
 	}
+	if (!ret)
+		bitmap_zero(npu->running, NPU_MAX_QUEUES);
 	if (!ret)
 		trace_npu_device_restart(npu);
 }

@@ -23,6 +23,7 @@
 #define CONTEXTS 16
 #define QUEUED 8
 #define DEFAULT_CONTENDED_MS 20000
+#define DEFAULT_BUDGET_MS 10000
 
 /* What processes and test have in common. */
 static struct {
@@ -221,6 +222,17 @@ static void contexts_without_jobs_take_no_turn(void **state) {
   stream_destroy(fd, &stream);
 }
 
+/* A user's job may take as long as it likes, also where the card is so slow that it would not begin. */
+static int without_budget(void **state) {
+  set_parameter("budget_ms", 0);
+  return set_up(state);
+}
+
+static int with_budget(void **state) {
+  set_parameter("budget_ms", DEFAULT_BUDGET_MS);
+  return tear_down(state);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(one_user_does_not_keep_all_cores, short_limit, default_limit),
@@ -231,5 +243,5 @@ int main(void) {
 
   shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 1;
-  return cmocka_run_group_tests_name("fairness", tests, set_up, tear_down);
+  return cmocka_run_group_tests_name("fairness", tests, without_budget, with_budget);
 }

@@ -399,8 +399,10 @@ static void the_fence_page_follows_the_jobs(void **state) {
 }
 
 static void profiles_have_a_record_per_command(void **state) {
+  struct drm_npu_time_info before, after;
   struct npu_profile_header *header;
   struct npu_profile *records;
+  struct drm_npu_dev_info info;
   struct drm_npu_wait wait;
   struct stream stream;
   struct bo bo;
@@ -417,6 +419,7 @@ static void profiles_have_a_record_per_command(void **state) {
   job.args.profile_region = 1;
   job.args.profile_offset = 64;
   job.args.profile_bytes = 4096;
+  npu_time(fd, &before);
   wait_result(fd, ctx, submit(fd, ctx, &job), &wait);
   assert_int_equal(wait.error, 0);
   header = (void *)(bo.map + 64);
@@ -428,6 +431,14 @@ static void profiles_have_a_record_per_command(void **state) {
   assert_int_equal(records[0].opcode, NPU_OP_FILL);
   assert_int_equal(records[1].opcode, NPU_OP_COPY);
   assert_int_equal(records[1].end, wait.cycles);
+  assert_true(before.card_ns <= header->begin_ns && header->begin_ns <= header->end_ns);
+  npu_time(fd, &after);
+  assert_true(header->end_ns <= after.card_ns);
+  npu_info(fd, &info);
+  /* The clock may be at a quarter of its rate. */
+  if (info.features & NPU_FEATURE_VIRTUAL_TIME)
+    assert_in_range(header->end_ns - header->begin_ns, wait.cycles * 1000000 / info.clock_khz,
+                    wait.cycles * 4000000 / info.clock_khz + 1);
   bo_destroy(fd, &bo);
   stream_destroy(fd, &stream);
 }

@@ -148,6 +148,56 @@ static void threads_share_a_file(void **state) {
   assert_memory_equal(&before, &after, sizeof(before));
 }
 
+/* A thread whose first call is one that needs the file's address space. */
+struct beginner {
+  pthread_t thread;
+  pthread_barrier_t *barrier;
+  int fd;
+  int error;
+  struct bo bo;
+};
+
+static void *begin(void *arg) {
+  struct beginner *self = arg;
+
+  pthread_barrier_wait(self->barrier);
+  self->error = raw_bo_create(self->fd, KIB(64), DRM_NPU_BO_SYSTEM, &self->bo);
+  return NULL;
+}
+
+/* Buffers that are made at once by the first calls of a file are in one address space: a job can use them all. */
+static void first_calls_of_a_file_come_at_once(void **state) {
+  (void)state;
+  for (int i = 0; i < rounds / 20; i++) {
+    struct beginner beginners[3] = {0};
+    const unsigned int n = sizeof(beginners) / sizeof(beginners[0]);
+    pthread_barrier_t barrier;
+    struct stream stream;
+    struct job job;
+    int own = npu_open();
+
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, n), 0);
+    for (unsigned int t = 0; t < n; t++) {
+      beginners[t].barrier = &barrier;
+      beginners[t].fd = own;
+      assert_int_equal(pthread_create(&beginners[t].thread, NULL, begin, &beginners[t]), 0);
+    }
+    for (unsigned int t = 0; t < n; t++) pthread_join(beginners[t].thread, NULL);
+    stream_create(own, 1, &stream);
+    stream_nop(&stream, 0);
+    job_init(&job);
+    job_gdma(&job, &stream);
+    for (unsigned int t = 0; t < n; t++) {
+      assert_int_equal(beginners[t].error, 0);
+      job_region(&job, &beginners[t].bo, RW);
+    }
+    run_ok(own, ctx_create(own), &job);
+    bo_unmap(&stream.bo);
+    pthread_barrier_destroy(&barrier);
+    close(own);
+  }
+}
+
 static bool all_have_done_some(void) {
   for (int i = 0; i < 4; i++)
     if (__atomic_load_n(&done[i], __ATOMIC_RELAXED) < 10) return false;
@@ -183,6 +233,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(buffers_come_and_go),
       cmocka_unit_test(contexts_come_and_go),
       cmocka_unit_test(threads_share_a_file),
+      cmocka_unit_test(first_calls_of_a_file_come_at_once),
       cmocka_unit_test(threads_destroy_what_others_use),
   };
 

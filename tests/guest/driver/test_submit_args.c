@@ -132,7 +132,7 @@ static void profile_fields(void **state) {
   BROKEN(-EINVAL, job.args.profile_offset = 8);
   BROKEN(-EINVAL, (job.args.profile_region = 2, job.args.profile_bytes = 64));
   BROKEN(-EINVAL, (job.args.profile_region = 0, job.args.profile_bytes = 64)); /* not writable */
-  BROKEN(-EINVAL, (job.args.profile_region = 1, job.args.profile_bytes = 31));
+  BROKEN(-EINVAL, (job.args.profile_region = 1, job.args.profile_bytes = sizeof(struct npu_profile_header) - 1));
   BROKEN(-EINVAL, (job.args.profile_region = 1, job.args.profile_bytes = 8193));
   BROKEN(-EINVAL, (job.args.profile_region = 1, job.args.profile_bytes = 64, job.args.profile_offset = 4));
   BROKEN(-EINVAL, (job.args.profile_region = 1, job.args.profile_bytes = 64, job.args.profile_offset = 8136));
