@@ -75,6 +75,7 @@ void AsyncQueue::close() {
   Lock lock(mutex_);
   closed_ = true;
   backend_->stop(unknown_, lock);
+  number_is_known();  // what has it by now is in the context's book
   pending_.clear();
   for (const auto &seat : left_) abandon(*seat);
   for (const auto &[context, seat] : seats_) abandon(*seat);

@@ -25,7 +25,7 @@ namespace npu {
 // ---- error.cpp, log.cpp ----
 
 /// Keeps the text for npu_last_error() of this thread, logs it at debug level, and returns error (negative).
-int fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 void log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /// A line for whoever asked for it by other means than the log's level.
 void tell(int level, const char *text);

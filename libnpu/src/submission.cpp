@@ -10,7 +10,7 @@ namespace npu {
 namespace {
 
 int convert_regions(const char *caller, const npu_context *context, const npu_job_desc &job, unsigned int number,
-                    std::vector<drm_npu_region> &out) {
+                    drm_npu_region *out) {
   for (uint32_t i = 0; i < job.region_count; i++) {
     const npu_job_region &r = job.regions[i];
     if (!r.bo || r.bo->device != context->device)
@@ -20,7 +20,7 @@ int convert_regions(const char *caller, const npu_context *context, const npu_jo
     if (!r.size || r.offset > r.bo->size || r.size > r.bo->size - r.offset)
       return fail(-EINVAL, "%s: job %u region %u: offset %#llx size %#llx in a buffer of %#llx bytes", caller, number,
                   i, (unsigned long long)r.offset, (unsigned long long)r.size, (unsigned long long)r.bo->size);
-    out.push_back({r.bo->handle, r.access, r.offset, r.size});
+    out[i] = {r.bo->handle, r.access, r.offset, r.size};
   }
   return 0;
 }
@@ -33,8 +33,8 @@ int ended_with(npu_context *context, uint64_t seqno) {
 
 /// Sets *cancel when one of the jobs has already failed: timelines forget the errors of points that are passed, so the
 /// driver cannot tell.
-int convert_fences(const char *caller, const npu_context *context, const npu_job_desc &job, unsigned int number,
-                   std::vector<drm_npu_sync> &out, bool *cancel) {
+[[gnu::noinline]] int convert_fences(const char *caller, const npu_context *context, const npu_job_desc &job,
+                                     unsigned int number, drm_npu_sync *out, bool *cancel) {
   for (uint32_t i = 0; i < job.in_fence_count; i++) {
     const npu_job_fence &f = job.in_fences[i];
     if (!f.context || f.context->device != context->device)
@@ -44,7 +44,7 @@ int convert_fences(const char *caller, const npu_context *context, const npu_job
     if (!f.seqno || f.seqno > last)
       return fail(-EINVAL, "%s: job %u in-fence %u: job %llu was not submitted, the last one is %llu", caller, number,
                   i, (unsigned long long)f.seqno, (unsigned long long)last);
-    out.push_back({f.context->link.sync, 0, f.seqno});
+    out[i] = {f.context->link.sync, 0, f.seqno};
     *cancel = *cancel || was_cancelled(f.context, f.seqno) || ended_with(f.context, f.seqno);
   }
   return 0;
@@ -67,36 +67,48 @@ void make_empty(drm_npu_job &job, const drm_npu_stream &empty) {
   job.profile_offset = 0;
 }
 
-drm_npu_job convert_job(const npu_job_desc &j) {
-  drm_npu_job d{};
-  d.streams = reinterpret_cast<uintptr_t>(j.streams);
-  d.region_count = j.region_count;
-  d.region_stride = sizeof(drm_npu_region);
-  d.stream_count = j.stream_count;
-  d.stream_stride = sizeof(drm_npu_stream);
-  d.in_sync_count = j.in_fence_count;
-  d.out_sync_count = 1;
-  d.sync_stride = sizeof(drm_npu_sync);
-  d.flags = j.flags;
-  d.core_mask = j.core_mask;
-  d.profile_region = j.profile_region;
-  d.profile_offset = j.profile_offset;
-  d.profile_bytes = j.profile_bytes;
-  d.budget = j.budget;
-  return d;
+/// Its arrays: `regions`, `in`, `out`.
+drm_npu_job convert_job(const npu_job_desc &j, const drm_npu_region *regions, const drm_npu_sync *in,
+                        const drm_npu_sync *out) {
+  return {
+      .regions = j.region_count ? reinterpret_cast<uintptr_t>(regions) : 0,
+      .streams = reinterpret_cast<uintptr_t>(j.streams),
+      .in_syncs = j.in_fence_count ? reinterpret_cast<uintptr_t>(in) : 0,
+      .out_syncs = reinterpret_cast<uintptr_t>(out),
+      .region_count = j.region_count,
+      .region_stride = sizeof(drm_npu_region),
+      .stream_count = j.stream_count,
+      .stream_stride = sizeof(drm_npu_stream),
+      .in_sync_count = j.in_fence_count,
+      .out_sync_count = 1,
+      .sync_stride = sizeof(drm_npu_sync),
+      .flags = j.flags,
+      .core_mask = j.core_mask,
+      .profile_region = j.profile_region,
+      .profile_offset = j.profile_offset,
+      .profile_bytes = j.profile_bytes,
+      .pad = 0,
+      .budget = j.budget,
+      .seqno = 0,
+  };
 }
 
-/// Once the arrays do not grow any more.
-void set_pointers(const npu_job_desc *jobs, Submission &arrays) {
-  const drm_npu_region *regions = arrays.regions.data();
-  const drm_npu_sync *in = arrays.in.data();
-  for (size_t i = 0; i < arrays.jobs.size(); i++) {
-    if (jobs[i].region_count) arrays.jobs[i].regions = reinterpret_cast<uintptr_t>(regions);
-    if (jobs[i].in_fence_count) arrays.jobs[i].in_syncs = reinterpret_cast<uintptr_t>(in);
-    arrays.jobs[i].out_syncs = reinterpret_cast<uintptr_t>(&arrays.out[i]);
-    regions += jobs[i].region_count;
-    in += jobs[i].in_fence_count;
+/// Sizes the arrays for what the jobs have. The entries' values are left from the submission before.
+int make_room(const char *caller, const npu_job_desc *jobs, unsigned int count, Submission &submission) {
+  size_t regions = 0, fences = 0;
+  for (unsigned int i = 0; i < count; i++) {
+    const npu_job_desc &j = jobs[i];
+    if (j.reserved) return fail(-EINVAL, "%s: job %u: reserved must be 0", caller, i);
+    if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
+      return fail(-EINVAL, "%s: job %u: a count without an array", caller, i);
+    regions += j.region_count;
+    fences += j.in_fence_count;
   }
+  submission.jobs.resize(count);
+  submission.out.resize(count);
+  submission.regions.resize(regions);
+  submission.in.resize(fences);
+  return 0;
 }
 
 }  // namespace
@@ -108,29 +120,29 @@ bool was_cancelled(npu_context *context, uint64_t seqno) {
 
 int submission_prepare(const char *caller, npu_context *context, const npu_job_desc *jobs, unsigned int count,
                        Submission &submission) {
-  submission.jobs.clear();
   submission.cancelled.clear();
-  submission.regions.clear();
-  submission.in.clear();
-  submission.out.clear();
-  submission.empty.assign(1, {});
+  if (int err = make_room(caller, jobs, count, submission)) return err;
   const uint64_t first = context->submitted.load() + 1;
+  drm_npu_region *regions = submission.regions.data();
+  drm_npu_sync *in = submission.in.data(), *const out = submission.out.data();
+  drm_npu_job *const converted = submission.jobs.data();
   for (unsigned int i = 0; i < count; i++) {
     const npu_job_desc &j = jobs[i];
-    if (j.reserved) return fail(-EINVAL, "%s: job %u: reserved must be 0", caller, i);
-    if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
-      return fail(-EINVAL, "%s: job %u: a count without an array", caller, i);
-    if (int err = convert_regions(caller, context, j, i, submission.regions)) return err;
+    if (int err = convert_regions(caller, context, j, i, regions)) return err;
     bool cancel = false;
-    if (int err = convert_fences(caller, context, j, i, submission.in, &cancel)) return err;
-    if (cancel) submission.cancelled.push_back(first + i);
-    submission.out.push_back({context->link.sync, 0, first + i});
-    submission.jobs.push_back(convert_job(j));
+    if (j.in_fence_count)
+      if (int err = convert_fences(caller, context, j, i, in, &cancel)) return err;
+    out[i] = {context->link.sync, 0, first + i};
+    converted[i] = convert_job(j, regions, in, &out[i]);
+    if (cancel) {
+      submission.cancelled.push_back(first + i);
+      make_empty(converted[i], submission.empty);
+    }
+    regions += j.region_count;
+    in += j.in_fence_count;
   }
-  set_pointers(jobs, submission);
-  for (const uint64_t seqno : submission.cancelled) make_empty(submission.jobs[seqno - first], submission.empty[0]);
   submission.args.ctx_id = context->link.id;
-  submission.args.jobs = reinterpret_cast<uintptr_t>(submission.jobs.data());
+  submission.args.jobs = reinterpret_cast<uintptr_t>(converted);
   submission.args.job_count = count;
   submission.args.job_stride = sizeof(drm_npu_job);
   context->announced.fetch_add(count);

@@ -254,46 +254,85 @@ static void *lock_buffers(void *unused) {
   return NULL;
 }
 
+enum { CONTENDED = 24 };
+
+/* A job with buffers that a thread locks all the time. */
+struct contention {
+  struct npu_job_region regions[CONTENDED];
+  struct drm_npu_stream stream;
+  struct npu_job_desc job;
+  pthread_t thread;
+};
+
+static void contention_begin(struct contention *contention) {
+  memset(contention, 0, sizeof(*contention));
+  for (int i = 0; i < CONTENDED; i++)
+    contention->regions[i] =
+        (struct npu_job_region){.bo = must_create(device, 4096, DRM_NPU_BO_SYSTEM), .size = 4096, .access = RW};
+  contention->job = (struct npu_job_desc){
+      .regions = contention->regions, .streams = &contention->stream, .region_count = CONTENDED, .stream_count = 1};
+  locker.context = must_context(device);
+  locker.job = contention->job;
+  locker.stop = false;
+  *locker.error = 0;
+  assert_int_equal(pthread_create(&contention->thread, NULL, lock_buffers, NULL), 0);
+}
+
+static void contention_end(struct contention *contention) {
+  __atomic_store_n(&locker.stop, true, __ATOMIC_RELAXED);
+  pthread_join(contention->thread, NULL);
+  assert_string_equal(locker.error, "");
+  npu_context_destroy(locker.context);
+  for (int i = 0; i < CONTENDED; i++) npu_bo_unref(contention->regions[i].bo);
+}
+
 static void nobody_overtakes_where_buffers_are_contended(void **state) {
-  enum { BUFFERS = 24 };
   const unsigned launches = many() / 4;
-  struct npu_job_region regions[BUFFERS];
-  struct drm_npu_stream stream = {0};
-  struct npu_job_desc job = {.regions = regions, .streams = &stream, .region_count = BUFFERS, .stream_count = 1};
   struct note *notes = calloc(launches, sizeof(*notes));
   npu_context *own = must_context(device);
   npu_async *queue = must_queue();
-  pthread_t thread;
+  struct contention contention;
 
   (void)state;
   assert_non_null(notes);
   turns = 0;
-  for (int i = 0; i < BUFFERS; i++)
-    regions[i] =
-        (struct npu_job_region){.bo = must_create(device, 4096, DRM_NPU_BO_SYSTEM), .size = 4096, .access = RW};
-  locker.context = must_context(device);
-  locker.job = job;
-  locker.stop = false;
-  *locker.error = 0;
-  assert_int_equal(pthread_create(&thread, NULL, lock_buffers, NULL), 0);
+  contention_begin(&contention);
   for (unsigned i = 0; i < launches; i++) {
-    MUST(npu_async_submit(queue, own, &job, 1, keep, &notes[i]));
+    MUST(npu_async_submit(queue, own, &contention.job, 1, keep, &notes[i]));
     if (i % 50 == 0) npu_async_process(queue, 0, 0);
   }
   process_all(queue);
-  __atomic_store_n(&locker.stop, true, __ATOMIC_RELAXED);
-  pthread_join(thread, NULL);
-  assert_string_equal(locker.error, "");
   for (unsigned i = 0; i < launches; i++) {
     assert_ended(&notes[i], 0);
     assert_int_equal(notes[i].last.seqno, i + 1);
     assert_int_equal(notes[i].turn, i + 1);
   }
+  contention_end(&contention);
   npu_async_destroy(queue);
   npu_context_destroy(own);
-  npu_context_destroy(locker.context);
-  for (int i = 0; i < BUFFERS; i++) npu_bo_unref(regions[i].bo);
   free(notes);
+}
+
+/* What the kernel has submitted while the queue ended is known to the context. */
+static void a_queue_ends_while_the_kernel_submits(void **state) {
+  struct contention contention;
+
+  (void)state;
+  contention_begin(&contention);
+  for (int round = 0; round < 50; round++) {
+    npu_context *own = must_context(device);
+    npu_async *queue = must_queue();
+    struct drm_npu_ctx_query query;
+    struct note notes[2] = {0};
+
+    for (int i = 0; i < 2; i++) MUST(npu_async_submit(queue, own, &contention.job, 1, keep, &notes[i]));
+    npu_async_destroy(queue);
+    for (int i = 0; i < 2; i++) assert_int_equal(notes[i].calls, 1);
+    MUST(npu_context_state(own, &query));
+    if (query.submitted) assert_int_equal(must_wait(own, query.submitted).error, 0);
+    npu_context_destroy(own);
+  }
+  contention_end(&contention);
 }
 
 /* Of two contexts: the second copies what the first writes, a buffer is all that orders them. */
@@ -1088,6 +1127,7 @@ int async_tests(void) {
       cmocka_unit_test(a_queue_ends_with_launches_in_flight),
       cmocka_unit_test(a_queue_ends_with_launches_that_wait_for_room),
       cmocka_unit_test(what_the_card_has_goes_on_without_the_queue),
+      cmocka_unit_test(a_queue_ends_while_the_kernel_submits),
       cmocka_unit_test(a_context_ends_with_launches_in_flight),
       cmocka_unit_test(a_queue_ends_behind_its_context),
       cmocka_unit_test(a_queue_keeps_device_and_buffers),

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* npu_libnpu_test [GROUP...]: all groups that run anywhere, or the named ones. The number of failures decides the exit
- * status. */
+ * status. NPU_TESTS=PATTERN: only the tests with such names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "tests/unit/libnpu/groups.h"
 
@@ -38,8 +45,10 @@ static int run_group(const char *name) {
 }
 
 int main(int argc, char **argv) {
+  const char *pattern = getenv("NPU_TESTS");
   int failures = 0;
 
+  if (pattern) cmocka_set_test_filter(pattern);
   if (argc == 3 && !strcmp(argv[1], "--child")) return run_child(argv[2]);
   for (int i = 1; i < argc; i++) failures += run_group(argv[i]);
   for (int i = 0; i < ANYWHERE && argc == 1; i++) failures += groups[i].run();
