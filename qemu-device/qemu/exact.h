@@ -11,11 +11,12 @@
 #include "qemu/option.h"
 
 struct FileOperations;
+struct VMStateInfo;
 
 /* "-icount ...,exact=SEED": the board is exact. Constant after the start. */
 bool exact_enabled(void);
 
-/* The options exact and report of -icount. */
+/* The options exact, report and stop of -icount. */
 bool exact_configure(QemuOpts *opts, Error **errp);
 
 /*
@@ -25,9 +26,23 @@ bool exact_configure(QemuOpts *opts, Error **errp);
 G_NORETURN void exact_run(void);
 
 /*
+ * On an exact board, what a device has just left to the main loop is done
+ * now, and what comes of that; on another board nothing. Called under the
+ * BQL by the thread of the processors, as the last thing that the device does
+ * in an access of the guest.
+ */
+void exact_settle(void);
+
+/*
  * What a shared folder does on this board: @ops, or on an exact board the
  * same without what one host says differently from run to run.
  */
 struct FileOperations *exact_files(struct FileOperations *ops);
+
+/* A field of a shared folder's device in snapshots: its V9fsState. */
+extern const struct VMStateInfo exact_folder_info;
+
+/* What RDRAND gives. */
+uint64_t exact_guest_random(void);
 
 #endif

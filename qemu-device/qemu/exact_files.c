@@ -18,8 +18,10 @@
 #include "fsdev/qemu-fsdev.h"
 #include "hw/9pfs/9p.h"
 #include "hw/9pfs/9p-util.h"
+#include "migration/vmstate.h"
 #include "system/rtc.h"
 #include "exact.h"
+#include "exact_files.h"
 
 /* What every file system claims to be: 1 TiB, half of it free. */
 #define BLOCK 4096
@@ -32,6 +34,13 @@ typedef struct HostFile {
     uint64_t ino;
 } HostFile;
 
+/* What the guest knows of it; a value of @numbers. */
+typedef struct KnownFile {
+    uint64_t number;
+    FsContext *ctx;                 /* of the folder in which it was seen */
+    char *path;                     /* there */
+} KnownFile;
+
 /* An open folder, as it was when it was opened or rewound. */
 typedef struct Listing {
     GPtrArray *entries;             /* of struct dirent */
@@ -40,10 +49,12 @@ typedef struct Listing {
 
 static FileOperations *host;        /* what the host's file systems do */
 static FileOperations files;        /* the same, made exact */
-static GHashTable *numbers;         /* HostFile -> uint64_t */
-static uint64_t last_number;
+static GHashTable *numbers;         /* HostFile -> KnownFile */
 static GHashTable *listings;        /* DIR -> Listing */
-static struct timespec started;     /* on the host's clock */
+static struct Counted {
+    uint64_t last_number;
+    struct timespec started;        /* on the host's clock */
+} counted;
 static time_t date;                 /* on the board's clock, at its start */
 
 /* --- numbers and times ---------------------------------------------------- */
@@ -60,38 +71,66 @@ static gboolean host_file_equal(gconstpointer a, gconstpointer b)
     return !memcmp(a, b, sizeof(HostFile));
 }
 
-static uint64_t number_anew(const struct stat *st)
+static void known_file_free(void *opaque)
+{
+    KnownFile *known = opaque;
+
+    g_free(known->path);
+    g_free(known);
+}
+
+static uint64_t set_number(FsContext *ctx, V9fsPath *path,
+                           const struct stat *st, uint64_t number)
 {
     HostFile key = { .dev = st->st_dev, .ino = st->st_ino };
-    uint64_t number = ++last_number;
+    KnownFile *known = g_new0(KnownFile, 1);
 
-    g_hash_table_replace(numbers, g_memdup2(&key, sizeof(key)),
-                         g_memdup2(&number, sizeof(number)));
+    known->number = number;
+    known->ctx = ctx;
+    known->path = path ? g_strdup(path->data) : NULL;
+    g_hash_table_replace(numbers, g_memdup2(&key, sizeof(key)), known);
     return number;
 }
 
-static uint64_t number_of(const struct stat *st)
+static KnownFile *known_file(const struct stat *st)
 {
     HostFile key = { .dev = st->st_dev, .ino = st->st_ino };
-    uint64_t *number = g_hash_table_lookup(numbers, &key);
 
-    return number ? *number : number_anew(st);
+    return g_hash_table_lookup(numbers, &key);
+}
+
+/* @path: where it is, or NULL where that is not said. */
+static uint64_t number_of(FsContext *ctx, V9fsPath *path, const struct stat *st)
+{
+    KnownFile *known = known_file(st);
+
+    if (!known) {
+        return set_number(ctx, path, st, ++counted.last_number);
+    }
+    if (path && g_strcmp0(known->path, path->data)) {
+        g_free(known->path);
+        known->path = g_strdup(path->data);
+        known->ctx = ctx;
+    }
+    return known->number;
 }
 
 static struct timespec time_of(struct timespec time)
 {
-    bool before = time.tv_sec != started.tv_sec
-        ? time.tv_sec < started.tv_sec : time.tv_nsec < started.tv_nsec;
+    bool before = time.tv_sec != counted.started.tv_sec
+        ? time.tv_sec < counted.started.tv_sec
+        : time.tv_nsec < counted.started.tv_nsec;
 
     return before ? time : (struct timespec){ .tv_sec = date };
 }
 
-static int made_exact(int result, struct stat *st)
+static int made_exact(int result, FsContext *ctx, V9fsPath *path,
+                      struct stat *st)
 {
     if (result < 0) {
         return result;
     }
-    st->st_ino = number_of(st);
+    st->st_ino = number_of(ctx, path, st);
     st->st_dev = 1;
     st->st_blocks = DIV_ROUND_UP(st->st_size, 512);
     st->st_blksize = BLOCK;
@@ -102,13 +141,13 @@ static int made_exact(int result, struct stat *st)
 
 static int files_lstat(FsContext *ctx, V9fsPath *path, struct stat *st)
 {
-    return made_exact(host->lstat(ctx, path, st), st);
+    return made_exact(host->lstat(ctx, path, st), ctx, path, st);
 }
 
 static int files_fstat(FsContext *ctx, int fid_type, V9fsFidOpenState *fs,
                        struct stat *st)
 {
-    return made_exact(host->fstat(ctx, fid_type, fs, st), st);
+    return made_exact(host->fstat(ctx, fid_type, fs, st), ctx, NULL, st);
 }
 
 static int files_statfs(FsContext *ctx, V9fsPath *path, struct statfs *st)
@@ -135,14 +174,12 @@ static int files_statfs(FsContext *ctx, V9fsPath *path, struct statfs *st)
 
 /* The host says what is at this place; false where nothing is. */
 static bool look(FsContext *ctx, V9fsPath *folder, const char *name,
-                 struct stat *st)
+                 V9fsPath *path, struct stat *st)
 {
-    V9fsPath path = { 0 };
     int error = errno;
-    bool found = !host->name_to_path(ctx, folder, name, &path) &&
-                 !host->lstat(ctx, &path, st);
+    bool found = !host->name_to_path(ctx, folder, name, path) &&
+                 !host->lstat(ctx, path, st);
 
-    g_free(path.data);
     errno = error;
     return found;
 }
@@ -151,11 +188,13 @@ static bool look(FsContext *ctx, V9fsPath *folder, const char *name,
 static int made_new(int result, FsContext *ctx, V9fsPath *folder,
                     const char *name)
 {
+    V9fsPath path = { 0 };
     struct stat st;
 
-    if (result >= 0 && look(ctx, folder, name, &st)) {
-        number_anew(&st);
+    if (result >= 0 && look(ctx, folder, name, &path, &st)) {
+        set_number(ctx, &path, &st, ++counted.last_number);
     }
+    g_free(path.data);
     return result;
 }
 
@@ -181,10 +220,12 @@ static int files_symlink(FsContext *ctx, const char *target, V9fsPath *folder,
 static int files_open2(FsContext *ctx, V9fsPath *folder, const char *name,
                        int flags, FsCred *cred, V9fsFidOpenState *fs)
 {
+    V9fsPath path = { 0 };
     struct stat st;
-    bool there = look(ctx, folder, name, &st);
+    bool there = look(ctx, folder, name, &path, &st);
     int result = host->open2(ctx, folder, name, flags, cred, fs);
 
+    g_free(path.data);
     return there ? result : made_new(result, ctx, folder, name);
 }
 
@@ -270,6 +311,149 @@ static int files_closedir(FsContext *ctx, V9fsFidOpenState *fs)
     return host->closedir(ctx, fs);
 }
 
+/* --- snapshots ------------------------------------------------------------ */
+
+#define LISTED_MAX (1 << 24)    /* entries of a folder */
+
+bool exact_files_serves(const FileOperations *ops)
+{
+    return ops == &files;
+}
+
+/* Those that were removed meanwhile, or are somewhere else, are left out. */
+static bool still_known(FsContext *ctx, KnownFile *known)
+{
+    V9fsPath path = { .data = known->path };
+    struct stat st;
+
+    return known->ctx == ctx && known->path && !host->lstat(ctx, &path, &st) &&
+           known_file(&st) == known;
+}
+
+void exact_files_put_numbers(QEMUFile *f, FsContext *ctx)
+{
+    GHashTableIter iter;
+    gpointer known;
+
+    g_hash_table_iter_init(&iter, numbers);
+    while (g_hash_table_iter_next(&iter, NULL, &known)) {
+        KnownFile *file = known;
+
+        if (still_known(ctx, file)) {
+            qemu_put_be64(f, file->number);
+            qemu_put_be32(f, strlen(file->path));
+            qemu_put_buffer(f, (uint8_t *)file->path, strlen(file->path));
+        }
+    }
+    qemu_put_be64(f, 0);
+}
+
+/* What is there now has the number, also if it is another file of the host. */
+int exact_files_get_numbers(QEMUFile *f, FsContext *ctx)
+{
+    uint64_t number;
+
+    while ((number = qemu_get_be64(f))) {
+        uint32_t bytes = qemu_get_be32(f);
+        g_autofree char *name = bytes < PATH_MAX ? g_malloc0(bytes + 1) : NULL;
+        V9fsPath path = { .data = name, .size = bytes + 1 };
+        struct stat st;
+
+        if (!name || qemu_get_buffer(f, (uint8_t *)name, bytes) != bytes) {
+            return -EINVAL;
+        }
+        if (!host->lstat(ctx, &path, &st)) {
+            set_number(ctx, &path, &st, number);
+        }
+    }
+    return 0;
+}
+
+bool exact_files_still_there(FsContext *ctx, V9fsPath *path, int fid_type,
+                             V9fsFidOpenState *fs)
+{
+    bool closed = fid_type == P9_FID_DIR ? !fs->dir.stream : fs->fd == -1;
+    struct stat open, there;
+
+    return closed || (!host->fstat(ctx, fid_type, fs, &open) &&
+                      !host->lstat(ctx, path, &there) &&
+                      open.st_dev == there.st_dev &&
+                      open.st_ino == there.st_ino);
+}
+
+void exact_files_put_listing(QEMUFile *f, DIR *stream)
+{
+    Listing *listing = stream ? g_hash_table_lookup(listings, stream) : NULL;
+
+    qemu_put_byte(f, !!listing);
+    if (!listing) {
+        return;
+    }
+    qemu_put_be32(f, listing->next);
+    qemu_put_be32(f, listing->entries->len);
+    for (guint i = 0; i < listing->entries->len; i++) {
+        struct dirent *entry = g_ptr_array_index(listing->entries, i);
+
+        qemu_put_byte(f, entry->d_type);
+        qemu_put_counted_string(f, entry->d_name);
+    }
+}
+
+int exact_files_get_listing(QEMUFile *f, DIR *stream)
+{
+    Listing *listing;
+    guint count;
+
+    if (!qemu_get_byte(f)) {
+        return 0;
+    }
+    listing = g_new0(Listing, 1);
+    listing->entries = g_ptr_array_new_with_free_func(g_free);
+    listing->next = qemu_get_be32(f);
+    count = qemu_get_be32(f);
+    for (guint i = 0; i < count && count <= LISTED_MAX; i++) {
+        struct dirent *entry = g_new0(struct dirent, 1);
+
+        g_ptr_array_add(listing->entries, entry);
+        entry->d_off = i + 1;
+        entry->d_reclen = sizeof(*entry);
+        entry->d_type = qemu_get_byte(f);
+        if (!qemu_get_counted_string(f, entry->d_name)) {
+            break;
+        }
+    }
+    g_hash_table_replace(listings, stream, listing);
+    return listing->entries->len == count && listing->next <= count
+        ? 0 : -EINVAL;
+}
+
+/* The folders' files get their numbers later. */
+static int files_post_load(void *opaque, int version)
+{
+    if (numbers) {
+        g_hash_table_remove_all(numbers);
+    }
+    return 0;
+}
+
+static const VMStateDescription files_vmstate = {
+    .name = "exact files",
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .post_load = files_post_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_UINT64(last_number, struct Counted),
+        VMSTATE_INT64(started.tv_sec, struct Counted),
+        VMSTATE_INT64(started.tv_nsec, struct Counted),
+        VMSTATE_END_OF_LIST()
+    },
+};
+
+void exact_files_register(void)
+{
+    vmstate_register(NULL, 0, &files_vmstate, &counted);
+}
+
 /* --- start ---------------------------------------------------------------- */
 
 /* Before the board's clock runs. */
@@ -282,7 +466,7 @@ static int files_init(FsContext *ctx, Error **errp)
     if (!date) {
         qemu_get_timedate(&now, 0);
         date = mktimegm(&now);
-        clock_gettime(CLOCK_REALTIME, &started);
+        clock_gettime(CLOCK_REALTIME, &counted.started);
     }
     return result;
 }
@@ -295,7 +479,7 @@ FileOperations *exact_files(FileOperations *ops)
     if (!host) {
         host = ops;
         numbers = g_hash_table_new_full(host_file_hash, host_file_equal,
-                                        g_free, g_free);
+                                        g_free, known_file_free);
         listings = g_hash_table_new_full(NULL, NULL, NULL, listing_free);
         files = *host;
         files.init = files_init;

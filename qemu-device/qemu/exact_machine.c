@@ -13,11 +13,14 @@
 #include "qemu/main-loop.h"
 #include "qemu/module.h"
 #include "qemu/rcu.h"
+#include "qemu/units.h"
 #include "qapi/error.h"
 #include "qobject/qdict.h"
 #include "qobject/qjson.h"
 #include "hw/core/cpu.h"
 #include "hw/virtio/virtio-serial.h"
+#include "migration/qemu-file-types.h"
+#include "migration/vmstate.h"
 #include "monitor/monitor-internal.h"
 
 #define TYPE_MACHINE_PORT "virtserialqmp"
@@ -27,6 +30,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(MachinePort, MACHINE_PORT)
 struct MachinePort {
     VirtIOSerialPort parent_obj;
 
+    bool connected;                 /* the guest has opened it */
     GString *asked;                 /* what was not carried out yet */
     GString *answers;               /* what the guest has no room for yet */
 };
@@ -134,14 +138,69 @@ static void machine_guest_writable(VirtIOSerialPort *serial)
     machine_deliver(MACHINE_PORT(serial));
 }
 
-/* What nobody has read is not for the next one who opens the port. */
+/*
+ * What nobody has read is not for the next one who opens the port. Called when
+ * a snapshot was loaded, too, which opens nothing.
+ */
 static void machine_set_guest_connected(VirtIOSerialPort *serial, int connected)
 {
     MachinePort *port = MACHINE_PORT(serial);
 
+    if (port->connected == !!connected) {
+        return;
+    }
+    port->connected = connected;
     g_string_truncate(port->asked, 0);
     g_string_truncate(port->answers, 0);
 }
+
+/* --- snapshots ------------------------------------------------------------- */
+
+#define TEXT_MAX (16 * MiB)
+
+static int machine_put_text(QEMUFile *f, void *pv, size_t size,
+                            const VMStateField *field, JSONWriter *vmdesc)
+{
+    GString *text = *(GString **)pv;
+
+    qemu_put_be32(f, text->len);
+    qemu_put_buffer(f, (uint8_t *)text->str, text->len);
+    return 0;
+}
+
+static int machine_get_text(QEMUFile *f, void *pv, size_t size,
+                            const VMStateField *field)
+{
+    GString *text = *(GString **)pv;
+    uint32_t bytes = qemu_get_be32(f);
+
+    if (bytes > TEXT_MAX) {
+        return -EINVAL;
+    }
+    g_string_set_size(text, bytes);
+    return qemu_get_buffer(f, (uint8_t *)text->str, bytes) == bytes ? 0
+                                                                    : -EINVAL;
+}
+
+static const VMStateInfo machine_text = {
+    .name = "text",
+    .get = machine_get_text,
+    .put = machine_put_text,
+};
+
+static const VMStateDescription machine_vmstate = {
+    .name = TYPE_MACHINE_PORT,
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .fields = (const VMStateField[]) {
+        VMSTATE_BOOL(connected, MachinePort),
+        VMSTATE_SINGLE(asked, MachinePort, 0, machine_text, GString *),
+        VMSTATE_SINGLE(answers, MachinePort, 0, machine_text, GString *),
+        VMSTATE_END_OF_LIST()
+    },
+};
+
+/* --- life ----------------------------------------------------------------- */
 
 static void machine_realize(DeviceState *dev, Error **errp)
 {
@@ -161,6 +220,7 @@ static void machine_class_init(ObjectClass *class, void *data)
     port->have_data = machine_have_data;
     port->guest_writable = machine_guest_writable;
     port->set_guest_connected = machine_set_guest_connected;
+    dc->vmsd = &machine_vmstate;
     dc->desc = "port on which the guest controls its machine";
     dc->hotpluggable = false;
 }

@@ -8,10 +8,13 @@
  * after a number of instructions, when the processor halts, or when it
  * executes PAUSE. Other threads can interrupt a turn (they want the
  * translated code flushed, or a function called on this thread); then the
- * same processor goes on with what is left of it.
+ * same processor goes on with what is left of it. With a seed a processor
+ * whose turn is over stands still now and then, in the middle of whatever it
+ * does, for many turns of the others.
  *
  * Nothing runs from the instant at which the guest switches the machine off,
- * or stops it, until the main loop has obeyed.
+ * or stops it, until the main loop has obeyed. A machine that was stopped can
+ * be saved: the turns go on where they were.
  */
 
 #include "qemu/osdep.h"
@@ -24,6 +27,7 @@
 #include "qapi/error.h"
 #include "exec/cpu-common.h"
 #include "hw/core/cpu.h"
+#include "migration/vmstate.h"
 #include "system/cpu-timers.h"
 #include "system/cpu-timers-internal.h"
 #include "system/runstate.h"
@@ -31,6 +35,7 @@
 #include "accel/tcg/tcg-accel-ops.h"
 #include "accel/tcg/tcg-accel-ops-icount.h"
 #include "exact.h"
+#include "exact_files.h"
 
 /* Instructions of a turn where all are alike. */
 #define TURN_FIXED 10000
@@ -40,18 +45,83 @@
 /* A processor that is alone; its timers interrupt it much earlier. */
 #define TURN_ALONE INT32_MAX
 
-static struct {
+/* One in so many turns that end by their length is followed by a rest. */
+#define REST_RARITY 32
+/* So many instructions of the others, to almost REST_MIN << REST_DOUBLINGS. */
+#define REST_MIN 16384
+#define REST_DOUBLINGS 6
+/* PAUSEs of the others that end it: they wait for the one that rests. */
+#define REST_PAUSES 100
+#define NOBODY UINT32_MAX
+
+/* What the guest's random numbers begin with, beside the seed. */
+#define GUEST_RANDOM 0x6a09e667f3bcc908ull
+
+static struct Exact {
     bool enabled;
-    bool varied;                    /* turns differ in length */
-    uint64_t random;                /* state of the generator */
+    uint64_t seed;                  /* 0: all turns have the same length */
+    uint64_t stop_at;               /* ns at which the machine stops, once */
     char *report;                   /* path, or NULL */
     Notifier exit;
-} exact;
+
+    /* Under the BQL; saved. */
+    uint64_t saved_seed;            /* that of the board that was saved */
+    uint64_t random;                /* state of the turns' generator */
+    uint64_t guest_random;          /* and of the one of RDRAND */
+    CPUState *cpu;                  /* whose turn it is; NULL: at the start */
+    uint32_t cpu_index;
+    int64_t left;                   /* of its turn: instructions */
+    CPUState *resting;              /* processor that stands still, or NULL */
+    uint32_t resting_index;         /* NOBODY: none */
+    int64_t rest_end;               /* instructions of the board by then */
+    int32_t rest_pauses;            /* that are left until then */
+} exact = { .stop_at = UINT64_MAX };
 
 bool exact_enabled(void)
 {
     return exact.enabled;
 }
+
+/* --- snapshots ----------------------------------------------------------- */
+
+static int exact_pre_save(void *opaque)
+{
+    exact.saved_seed = exact.seed;
+    exact.cpu_index = exact.cpu ? exact.cpu->cpu_index : 0;
+    exact.resting_index = exact.resting ? exact.resting->cpu_index : NOBODY;
+    return 0;
+}
+
+/* With another seed the turns after this one are others. */
+static int exact_post_load(void *opaque, int version)
+{
+    if (exact.saved_seed != exact.seed) {
+        exact.random = exact.seed;
+    }
+    exact.cpu = qemu_get_cpu(exact.cpu_index);
+    exact.resting = exact.resting_index == NOBODY
+                        ? NULL : qemu_get_cpu(exact.resting_index);
+    return exact.cpu ? 0 : -EINVAL;
+}
+
+static const VMStateDescription exact_vmstate = {
+    .name = "exact time",
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .pre_save = exact_pre_save,
+    .post_load = exact_post_load,
+    .fields = (const VMStateField[]) {
+        VMSTATE_UINT64(saved_seed, struct Exact),
+        VMSTATE_UINT64(random, struct Exact),
+        VMSTATE_UINT64(guest_random, struct Exact),
+        VMSTATE_UINT32(cpu_index, struct Exact),
+        VMSTATE_INT64(left, struct Exact),
+        VMSTATE_UINT32(resting_index, struct Exact),
+        VMSTATE_INT64(rest_end, struct Exact),
+        VMSTATE_INT32(rest_pauses, struct Exact),
+        VMSTATE_END_OF_LIST()
+    },
+};
 
 /* --- options and report -------------------------------------------------- */
 
@@ -75,7 +145,7 @@ bool exact_configure(QemuOpts *opts, Error **errp)
     if (!seed) {
         return true;
     }
-    if (parse_uint_full(seed, 10, &exact.random)) {
+    if (parse_uint_full(seed, 10, &exact.seed)) {
         error_setg(errp, "icount: exact is a number, not '%s'", seed);
         return false;
     }
@@ -83,8 +153,12 @@ bool exact_configure(QemuOpts *opts, Error **errp)
         error_setg(errp, "icount: exact needs a fixed shift");
         return false;
     }
+    exact.stop_at = qemu_opt_get_number(opts, "stop", UINT64_MAX);
     exact.enabled = true;
-    exact.varied = exact.random != 0;
+    exact.random = exact.seed;
+    exact.guest_random = exact.seed ^ GUEST_RANDOM;
+    vmstate_register(NULL, 0, &exact_vmstate, &exact);
+    exact_files_register();
     exact.report = g_strdup(qemu_opt_get(opts, "report"));
     if (exact.report) {
         exact.exit.notify = exact_write_report;
@@ -96,27 +170,90 @@ bool exact_configure(QemuOpts *opts, Error **errp)
 /* --- turns --------------------------------------------------------------- */
 
 /* SplitMix64: any state will do, and no two seeds have the same sequence. */
-static uint64_t exact_random(void)
+static uint64_t exact_random(uint64_t *state)
 {
-    uint64_t x = exact.random += 0x9e3779b97f4a7c15ull;
+    uint64_t x = *state += 0x9e3779b97f4a7c15ull;
 
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
     return x ^ (x >> 31);
 }
 
+uint64_t exact_guest_random(void)
+{
+    return exact_random(&exact.guest_random);
+}
+
+/* From min to almost min << doublings, short ones as often as long ones. */
+static int64_t exact_length(int64_t min, int doublings)
+{
+    int64_t least = min << exact_random(&exact.random) % doublings;
+
+    return least + exact_random(&exact.random) % least;
+}
+
 static int64_t exact_turn(void)
 {
-    int64_t least;
-
     if (!CPU_NEXT(first_cpu)) {
         return TURN_ALONE;
     }
-    if (!exact.varied) {
+    if (!exact.seed) {
         return TURN_FIXED;
     }
-    least = TURN_MIN << exact_random() % TURN_DOUBLINGS;
-    return least + exact_random() % least;
+    return exact_length(TURN_MIN, TURN_DOUBLINGS);
+}
+
+/* --- rests --------------------------------------------------------------- */
+
+/* The turn of a processor is over, since it was long enough. */
+static void exact_may_rest(CPUState *cpu)
+{
+    if (!exact.seed || exact.resting || !CPU_NEXT(first_cpu) ||
+        exact_random(&exact.random) % REST_RARITY) {
+        return;
+    }
+    exact.resting = cpu;
+    exact.rest_end =
+        icount_get_raw() + exact_length(REST_MIN, REST_DOUBLINGS);
+    exact.rest_pauses = REST_PAUSES;
+}
+
+static bool exact_others_are_idle(CPUState *resting)
+{
+    CPUState *cpu;
+
+    CPU_FOREACH(cpu) {
+        if (cpu != resting && !cpu_thread_is_idle(cpu)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whose turn it is after a processor's. */
+static CPUState *exact_next(CPUState *cpu)
+{
+    cpu = CPU_NEXT(cpu) ?: first_cpu;
+    if (cpu != exact.resting) {
+        return cpu;
+    }
+    if (exact.rest_pauses > 0 && icount_get_raw() < exact.rest_end &&
+        !exact_others_are_idle(cpu)) {
+        return CPU_NEXT(cpu) ?: first_cpu;
+    }
+    exact.resting = NULL;
+    return cpu;
+}
+
+/* --- the main loop's work ------------------------------------------------- */
+
+void exact_settle(void)
+{
+    if (!exact_enabled() || !current_cpu) {
+        return;
+    }
+    while (aio_poll(qemu_get_aio_context(), false)) {
+    }
 }
 
 /* --- the thread of the processors ---------------------------------------- */
@@ -156,6 +293,24 @@ static void exact_jump(int64_t ns)
                          &timers_state.vm_clock_lock);
 }
 
+/* Nanoseconds until the machine stops. */
+static uint64_t exact_until_stop(void)
+{
+    return exact.stop_at == UINT64_MAX ? UINT64_MAX
+                                       : exact.stop_at - icount_get();
+}
+
+static bool exact_stop(void)
+{
+    if (exact.stop_at > icount_get()) {
+        return false;
+    }
+    exact.stop_at = UINT64_MAX;
+    current_cpu = exact.cpu;
+    vm_stop(RUN_STATE_PAUSED);
+    return true;
+}
+
 /*
  * Runs the timers that are due. Returns how many instructions there are until
  * the next one, and 0 when there is something else to do before the next
@@ -163,22 +318,24 @@ static void exact_jump(int64_t ns)
  */
 static int64_t exact_run_timers(void)
 {
-    int64_t ns = qemu_clock_deadline_ns_all(QEMU_CLOCK_VIRTUAL,
-                                            QEMU_TIMER_ATTR_ALL);
+    /* No timer: the greatest number. */
+    uint64_t ns = qemu_clock_deadline_ns_all(QEMU_CLOCK_VIRTUAL,
+                                             QEMU_TIMER_ATTR_ALL);
+    uint64_t next = MIN(ns, exact_until_stop());
 
-    if (ns != 0 && all_cpu_threads_idle()) {
-        if (ns < 0) {
-            qemu_cond_wait_bql(first_cpu->halt_cond);
-            return 0;
-        }
-        exact_jump(ns);
-        ns = 0;
-    }
     if (ns == 0) {
         qemu_clock_run_timers(QEMU_CLOCK_VIRTUAL);
         return 0;
     }
-    return ns < 0 ? INT32_MAX : icount_round(MIN(ns, INT32_MAX));
+    if (all_cpu_threads_idle()) {
+        if (next == UINT64_MAX) {
+            qemu_cond_wait_bql(first_cpu->halt_cond);
+        } else {
+            exact_jump(next);
+        }
+        return 0;
+    }
+    return next > INT32_MAX ? icount_round(INT32_MAX) : icount_round(next);
 }
 
 /* Executes at most this many instructions. Returns why it does no more. */
@@ -202,11 +359,17 @@ static int exact_execute(CPUState *cpu, int64_t instructions)
     return reason;
 }
 
+static void exact_next_turn(CPUState *cpu)
+{
+    exact.cpu = cpu;
+    exact.left = exact_turn();
+}
+
 void exact_run(void)
 {
-    CPUState *cpu = first_cpu;
-    int64_t left = exact_turn();
-
+    if (!exact.cpu) {
+        exact_next_turn(first_cpu);
+    }
     for (;;) {
         int64_t instructions, before;
         int reason;
@@ -215,16 +378,25 @@ void exact_run(void)
         bql_unlock();
         bql_lock();
         exact_wait();
+        if (exact_stop()) {
+            continue;
+        }
         instructions = exact_run_timers();
         if (!instructions) {
             continue;
         }
         before = icount_get_raw();
-        reason = exact_execute(cpu, MIN(left, instructions));
-        left -= icount_get_raw() - before;
-        if (left == 0 || (reason != EXCP_INTERRUPT && reason != EXCP_DEBUG)) {
-            cpu = CPU_NEXT(cpu) ?: first_cpu;
-            left = exact_turn();
+        reason = exact_execute(exact.cpu, MIN(exact.left, instructions));
+        exact.left -= icount_get_raw() - before;
+        if (exact.left == 0 ||
+            (reason != EXCP_INTERRUPT && reason != EXCP_DEBUG)) {
+            if (exact.left == 0) {
+                exact_may_rest(exact.cpu);
+            }
+            if (exact.resting && reason == EXCP_YIELD) {
+                exact.rest_pauses--;
+            }
+            exact_next_turn(exact_next(exact.cpu));
         }
     }
 }

@@ -285,8 +285,17 @@ static void npu_irq_bh(void *opaque)
     }
 }
 
+/* Its trace goes on where the saved one's ended: without its power-on. */
+static bool npu_awaits_snapshot(void)
+{
+    return runstate_check(RUN_STATE_INMIGRATE);
+}
+
 static void npu_trace(void *opaque, const char *kind, const char *text)
 {
+    if (npu_awaits_snapshot()) {
+        return;
+    }
     if (g_str_has_prefix(kind, "job_")) {
         trace_npu_job(kind, text);
     } else {
@@ -481,7 +490,9 @@ static void npu_start_workers(NpuState *s)
     s->worker_count = npu_model_thread_count(s->model);
     s->workers = g_new0(NpuWorker, s->worker_count);
     s->users = s->worker_count + 1;
-    trace_npu_realize(s->worker_count, npu_model_backend(s->model));
+    if (!npu_awaits_snapshot()) {
+        trace_npu_realize(s->worker_count, npu_model_backend(s->model));
+    }
     for (i = 0; i < s->worker_count; i++) {
         NpuWorker *worker = &s->workers[i];
         g_autofree char *name = g_strdup_printf("npu-%u", i);
@@ -635,7 +646,9 @@ static void npu_reset_hold(Object *obj, ResetType type)
     NpuState *s = NPU(obj);
     PCIDevice *pdev = PCI_DEVICE(obj);
 
-    trace_npu_reset();
+    if (!npu_awaits_snapshot()) {
+        trace_npu_reset();
+    }
     /* The core clears the Bus Master Enable bit, but not what it stands for. */
     memory_region_set_enabled(&pdev->bus_master_enable_region, false);
     pcie_cap_deverr_reset(pdev);

@@ -90,6 +90,14 @@ unload_driver() {
     rmmod npu 2>/run/rmmod.log || fail "npu.ko cannot be unloaded after the command: $(cat /run/rmmod.log)"
 }
 
+# The board is saved here, and goes on where it is loaded.
+stop_here() {
+    exec 5<>"$(port machine)"
+    echo '{"execute": "stop"}' >&5
+    read -r answer <&5
+    exec 5>&-
+}
+
 # What still runs when the command is over would keep the driver busy and the output open.
 end_processes() {
     killall5 -9
@@ -152,6 +160,7 @@ export PATH="$BUILD_BIN:$PATH" LD_LIBRARY_PATH="$BUILD_LIB" NPU_KO
 # An open terminal keeps what is typed before the shell reads it.
 [ "$INTERACTIVE" = no ] || exec 4<>"$TTY"
 cd "$CWD" || fail "there is no folder $CWD"
+[ "$SAVE" = no ] || stop_here
 tell ready
 if [ "$INTERACTIVE" = yes ]; then run_interactive; else run_command; fi
 cd /

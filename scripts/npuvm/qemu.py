@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from . import BoardError
+from . import BoardError, snapshot
 
 # The guest's side of each channel is a virtio port of this name; "console" is a serial port instead.
 CHANNELS = ("control", "stdout", "stderr", "stdin")
@@ -27,10 +27,14 @@ def binary(top, build):
     found = subprocess.run([script, "--print"], capture_output=True, text=True, check=False)
     if found.returncode != 0:
         raise BoardError("QEMU with this checkout's NPU device is not built; run: make qemu")
-    model = os.path.join(build, "lib", "libnpumodel.so")
-    if not os.path.exists(model):
-        raise BoardError(f"the chip model is not built ({model} is missing); run: make build")
+    if not os.path.exists(model(build)):
+        raise BoardError(f"the chip model is not built ({model(build)} is missing); run: make build")
     return found.stdout.strip()
+
+
+def model(build):
+    """Path of the chip model."""
+    return os.path.join(build, "lib", "libnpumodel.so")
 
 
 def environment(options):
@@ -46,6 +50,8 @@ def _time(options):
     count = f"shift=1,sleep=off,exact={options.seed}"
     if options.report:
         count += f",report={_escaped(os.path.abspath(options.report))}"
+    if options.save and (options.save_at or "").isdigit():
+        count += f",stop={options.save_at}"
     return ["-accel", "tcg,thread=single", "-icount", count, "-rtc", f"base={_EXACT_DATE},clock=vm",
             "-seed", str(options.seed), "-global", "virtio-pci.ioeventfd=off",
             # also for the cards that are plugged later
@@ -93,13 +99,16 @@ def _channel_arguments(options, channels):
     for number, name in enumerate(CHANNELS, start=1):
         found += ["-chardev", f"socket,id={name},fd={channels[name]}",
                   "-device", f"virtserialport,chardev={name},name={name},nr={number}"]
-    if options.control and options.time == "exact":
+    if options.time == "exact" and options.machine_port:
         found += ["-device", "virtserialqmp,name=machine,nr=6"]
     elif options.control:
         found += ["-chardev", f"socket,id=machine,fd={channels['machine']}",
                   "-device", "virtserialport,chardev=machine,name=machine,nr=6",
                   "-chardev", f"socket,id=monitor,fd={channels['monitor']}",
                   "-mon", "chardev=monitor,mode=control"]
+    if options.save:  # the board runs as soon as it is loaded, though it stood still when it was saved
+        found += ["-chardev", f"socket,id=monitor,fd={channels['monitor']}",
+                  "-mon", "chardev=monitor,mode=control", "-global", "migration.store-global-state=off"]
     if tty:
         found += ["-chardev", f"socket,id=tty,fd={channels['tty']}",
                   "-device", "virtconsole,chardev=tty,name=tty,nr=7"]
@@ -146,4 +155,6 @@ def command(options, kernel, initrd, channels, folders):
         line += ["-trace", "npu_*", "-D", os.path.abspath(options.trace)]
     if options.qmp:
         line += ["-qmp", f"unix:{_escaped(options.qmp)},server=on,wait=off"]
+    if options.load:
+        line += ["-incoming", snapshot.uri(os.path.abspath(options.load))]
     return line + options.qemu_arg

@@ -20,6 +20,7 @@ from .qemu import CHANNELS
 # Limits in seconds for what takes about three on an idle machine; a loaded one may be far slower.
 BOOT_LIMIT = 900
 OFF_LIMIT = 300
+SAVE_LIMIT = 300
 # How long a board may go on when its kernel has shown a splat, so that all of it reaches the log.
 SPLAT_GRACE = 30
 
@@ -50,16 +51,27 @@ class Session:
         self._process = None
         self._terminal = None
         self._machine = None
+        self._saver = None
         self._phase = "boot"
         self._deadline = time.monotonic() + BOOT_LIMIT
 
-    def open_channels(self, control=False):
+    def state(self):
+        """How far the board has come, for resume() of the session in which it goes on."""
+        return {"phase": self._phase, "status": self._status, "messages": self._messages.decode("latin-1")}
+
+    def resume(self, state):
+        """The board is one that was saved."""
+        self._status = state["status"]
+        self._messages = state["messages"].encode("latin-1")
+        self._enter(state["phase"], {"boot": BOOT_LIMIT, "command": self._limit, "end": OFF_LIMIT}[state["phase"]])
+
+    def open_channels(self, control=False, saver=None):
         """Makes the socket pairs; returns the descriptors that QEMU inherits, by name. `control`: the command may
-        control the machine."""
+        control the machine. `saver` saves the board when it stops."""
         inherited = {}
         names = ("console",) + CHANNELS + (("tty",) if self._interactive else ())
         control = control and self._live
-        names += ("machine", "monitor") if control else ()
+        names += ("machine", "monitor") if control else ("monitor",) if saver else ()
         for name in names:
             ours, theirs = socket.socketpair()
             self._ends[name] = ours
@@ -67,6 +79,9 @@ class Session:
             self._selector.register(ours, selectors.EVENT_READ, name)
         if control:
             self._machine = MachineControl(self._ends["machine"], self._ends["monitor"])
+        elif saver:
+            self._machine = self._saver = saver
+            saver.attach(self._ends["monitor"])
         return inherited
 
     def run(self, line, environment, inherited, log_path):
@@ -163,6 +178,8 @@ class Session:
             self._machine.ask(data)
         elif name == "monitor":
             self._machine.answer(data)
+            if self._saver and self._saver.begun:
+                self._deadline = max(self._deadline, time.monotonic() + SAVE_LIMIT)
         elif name == "stderr":
             _write(sys.stderr, data)
         else:
@@ -210,13 +227,23 @@ class Session:
             raise BoardError(f"the kernel reported: {self._console.splat}")
         if self._failure:
             raise BoardError(self._failure)
+        with open(log_path, encoding="utf-8", errors="replace") as log:
+            said = log.read().strip()
+        if self._saver:
+            return self._verdict_of_saver(said)
         if self._status is None or not self._off:
-            with open(log_path, encoding="utf-8", errors="replace") as log:
-                said = log.read().strip()
             raise BoardError(f"QEMU ended with status {self._process.returncode} before the "
                              + ("board switched off" if self._status is not None else "command did")
                              + (f": {said}" if said else ""))
         return self._status
+
+    def _verdict_of_saver(self, said):
+        if self._saver.done:
+            return 0
+        if self._saver.begun:
+            raise BoardError(f"the board cannot be saved: {said or self._saver.failure or 'QEMU ended'}")
+        how = f"the command ended with status {self._status}" if self._status is not None else "QEMU ended"
+        raise BoardError(f"the board was not saved: {how} before it stopped" + (f": {said}" if said else ""))
 
 
 def _read_input():
