@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench explore install fuzz-kernel hooks clean
+.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench bench-accept explore install fuzz-kernel hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,8 +42,8 @@ module: ## the driver for the stock kernel: build/kernel/npu.ko
 module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 	@scripts/module.sh debug
 
-demo: ## reads handwritten digits on the NPU of an emulated board (BOARD=sim: in the process)
-	@scripts/demo.sh $(BOARD)
+demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=sim: in the process; TIME=exact]
+	@scripts/demo.sh $(or $(BOARD),pc) $(if $(TIME),--time $(TIME))
 
 quick: ## builds, and runs the unit tests of what changed (since the last commit, or SINCE=COMMIT)
 	@SINCE=$(SINCE) scripts/quick.sh
@@ -63,16 +63,18 @@ format: ## formats the C++ and C sources that clang-format is for
 hooks: ## lets git run make quick's static part before each commit in this checkout
 	@git config core.hooksPath scripts/hooks
 
-bench: build qemu module ## ratios: the chip's engines against bare oneDNN calls; jobs and buffers on an emulated board against what else it can do
-	@$(BUILD)/bin/bench_engines
-	@tests/bench/guest.py
+bench: build qemu kernel-stock module ## instructions and time of jobs, buffers, copies, launches against recorded ones; host times in pairs
+	@tests/bench/counts.py; status=$$?; tests/bench/pairs.py && exit $$status
+
+bench-accept: build qemu kernel-stock module ## records what the instructions and times of `make bench` are now (say why in the commit)
+	@tests/bench/counts.py --accept
 
 fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SEED=number]
 	@tests/fuzz/kernel/run.sh $(or $(SECONDS),600) $(or $(SEED),-)
 
-explore: build qemu module ## looks for races on exact boards, one seed after another [SECONDS=600 SUITE=a,b KERNEL=debug SEED=first]
+explore: build qemu module $(if $(filter debug,$(KERNEL)),module-debug) ## looks for races on exact boards, one seed after another [SECONDS=600 SUITE=a,b TEST=pattern ROUNDS=1 KERNEL=debug SEED=first]
 	@scripts/explore.py --seconds $(or $(SECONDS),600) --kernel $(or $(KERNEL),stock) --first $(or $(SEED),1) \
-		$(if $(SUITE),--suite $(SUITE))
+		--rounds $(or $(ROUNDS),1) $(if $(SUITE),--suite $(SUITE)) $(if $(TEST),--test '$(TEST)')
 
 install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The chip's engines against bare oneDNN: the layers of ResNet-50 as CONV commands through the back end and as plain
-// calls of the library with everything prepared beforehand. One thread, the best of several rounds, alternating. Prints
-// a table and the ratio.
+// calls of the library with everything prepared beforehand. One thread, in turns. Prints the best time of each
+// layer, and for tests/bench/pairs.py lines "pair engines ONEDNN-MS CHIP-MS": the time of the whole network, from the
+// best of some turns for each layer.
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +45,8 @@ constexpr Layer kLayers[] = {
     {"7 3x3 512", 7, 512, 512, 3, 1, 2},
 };
 
-constexpr int kRounds = 25;
+constexpr int kPairs = 7;
+constexpr int kTurns = 5;
 
 double seconds(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
 
@@ -108,27 +111,34 @@ class Bare {
 };
 
 struct Times {
-  double bare = 1e9, backend = 1e9;
+  double bare, backend;
 };
+using Pairs = std::array<Times, kPairs>;
 
-Times measure(npu::model::Backend &backend, const Layer &l, uint64_t va) {
+Pairs measure(npu::model::Backend &backend, const Layer &l, uint64_t va) {
   const npu_cmd_conv c = command_of(l);
   Values in = random_values(size_t{c.ih} * c.iw * c.ic), wgt = random_values(size_t{c.oc} * c.kh * c.kw * c.ic);
   Values bias = random_values(c.oc), out(size_t{c.oh} * c.ow * c.oc), bare_out(out.size());
   Bare bare(c, in, wgt, bias, bare_out);
   const auto fetch = [](void *arg) -> const void * { return static_cast<Values *>(arg)->data(); };
   const npu::model::Streamed weights{fetch, &wgt, wgt.size() * sizeof(float), true, 1, va};
-  Times t;
-  for (int i = 0; i < kRounds; ++i) {
+  const auto turn = [&](Times &best) {
     const auto bare_start = Clock::now();
     bare.run();
-    t.bare = std::min(t.bare, seconds(bare_start));
+    best.bare = std::min(best.bare, seconds(bare_start));
     const auto start = Clock::now();
     if (!backend.run(c, in.data(), weights, bias.data(), nullptr, out.data())) std::abort();
-    t.backend = std::min(t.backend, seconds(start));
+    best.backend = std::min(best.backend, seconds(start));
+  };
+  Times first{1e9, 1e9};
+  turn(first);  // makes what is kept
+  Pairs pairs;
+  for (Times &best : pairs) {
+    best = {1e9, 1e9};
+    for (int i = 0; i < kTurns; ++i) turn(best);
   }
   if (out != bare_out) std::printf("%s: results differ\n", l.name);
-  return t;
+  return pairs;
 }
 
 }  // namespace
@@ -143,14 +153,18 @@ int main() {
     return 1;
   }
   std::printf("%-22s %9s %9s %7s\n", "layer", "oneDNN ms", "chip ms", "ratio");
-  Times total{0, 0};
+  Pairs total{};
   uint64_t va = 0;
   for (const Layer &l : kLayers) {
-    const Times t = measure(*backend, l, va += 1 << 30);
-    std::printf("%-22s %9.3f %9.3f %6.1f%%\n", l.name, t.bare * 1e3, t.backend * 1e3, 100 * t.bare / t.backend);
-    total.bare += t.bare * l.times;
-    total.backend += t.backend * l.times;
+    Times best{1e9, 1e9};
+    const Pairs pairs = measure(*backend, l, va += 1 << 30);
+    for (int p = 0; p < kPairs; ++p) {
+      best = {std::min(best.bare, pairs[p].bare), std::min(best.backend, pairs[p].backend)};
+      total[p].bare += pairs[p].bare * l.times;
+      total[p].backend += pairs[p].backend * l.times;
+    }
+    std::printf("%-22s %9.3f %9.3f %6.1f%%\n", l.name, best.bare * 1e3, best.backend * 1e3,
+                100 * best.bare / best.backend);
   }
-  std::printf("%-22s %9.3f %9.3f %6.1f%%  (aim: 97%%)\n", "ResNet-50", total.bare * 1e3, total.backend * 1e3,
-              100 * total.bare / total.backend);
+  for (const Times &t : total) std::printf("pair engines %.3f %.3f\n", t.bare * 1e3, t.backend * 1e3);
 }
