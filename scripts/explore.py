@@ -2,44 +2,104 @@
 # SPDX-License-Identifier: MIT
 """Looks for races: runs suites of the driver's tests on exact boards, under one seed after another.
 
-usage: explore.py [--seconds N] [--kernel stock|debug] [--suite NAME[,NAME...]] [--first SEED] [--boards N]
+usage: explore.py [OPTION...]
+  --seconds N       no further seed is begun after that (600)
+  --seeds N         so many at most
+  --first SEED      the first one (1); 0 is the board without any variation
+  --kernel KERNEL   stock or debug
+  --suite NAME,...  suites of tests/guest/run.sh
+  --test PATTERN    of their tests only those whose names are like that (* and ?)
+  --rounds N        runs each suite so often on a board (1)
+  --boards N        so many boards at a time (one a processor)
+  --limit N         a board that is not done after so many seconds has failed (3600)
+  --stop            at the first failure
+  --boot            boot a board for each seed, instead of loading one that was saved before its command began
 
-A seed chooses the length of the processors' turns, delays of the card and random numbers of the guest (docs/exact.md).
-The same seed is the same run: for each failure the command that repeats it is printed, and its output and console are
-kept in build/explore. Status: 0 when nothing failed."""
+A seed chooses the number of processors, the card's clock, how the kernel shares a processor, turns of the processors,
+delays of the card, and random numbers of the guest (docs/exact.md). The same seed is the same run: for each failure the
+command that repeats it is printed, and its output and console are kept in build/explore. Status: 0 when nothing
+failed."""
 
 import argparse
 import concurrent.futures
 import os
+import random
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build")))
 KEPT = os.path.join(BUILD, "explore")
+VM = os.path.join(TOP, "tools", "npu-vm")
 SUITES = ("jobs", "fences", "uring", "gang", "priority", "isolation", "eviction", "prime", "userptr", "kill",
           "bugclass", "recovery", "reset", "hotplug", "removal")
-DEBUG = ["--memory", "3G", "--device", "ddr=128M"]
-LIMIT = 3600  # seconds for one board
+DEBUG = ["--memory", "3G"]
+# A small card, so that tests which need more than it has are done soon.
+CARD = ["--device", "ddr=128M"]
+# What a seed chooses from: processors; the card's clock in kHz, since the delays of a slow card are long ones for the
+# driver, and a second of it takes less of the host; whether the kernel takes the processor from its own calls, too.
+PROCESSORS = (2, 2, 3)
+CLOCKS = (20000, 20000, 100000, 1000000)
+PREEMPTION = ("voluntary", "full")
+PRESENT = re.compile(r"\[  FAILED  \] \w|npu-vm: |not ok|FAIL|WARNING:|BUG:|KASAN|Oops")
+
+
+def variation(seed):
+    """What the board of a seed has of its own."""
+    if not seed:
+        return []
+    choice = random.Random(seed)
+    return ["--smp", str(choice.choice(PROCESSORS)), "--device", f"clock-khz={choice.choice(CLOCKS)}",
+            "--append", f"preempt={choice.choice(PREEMPTION)}"]
+
+
+def boots(seed, options, share):
+    """The command that boots a board and runs the suites under a seed."""
+    kernel = ["--kernel", "debug", *DEBUG] if options.kernel == "debug" else []
+    chosen = (["--env", f"NPU_TESTS={options.test}"] if options.test else []) + \
+        (["--env", f"NPU_ROUNDS={options.rounds}"] if options.rounds > 1 else [])
+    return [VM, "--time", "exact", "--seed", str(seed), *CARD, *variation(seed), *kernel, *chosen, "--control",
+            "--sleep", "--timeout", str(options.limit), "--share", share, "--",
+            os.path.join(TOP, "tests", "guest", "run.sh"), "--brief", *options.suite]
+
+
+def snapshot_of(seed):
+    """The file with the board that a seed's begins with: seeds with the same variation have the same."""
+    return os.path.join(KEPT, "-".join(["board", *variation(seed)[1::2]]))
 
 
 def board(seed, options, share):
     """The command that runs the suites under a seed."""
-    kernel = ["--kernel", "debug", *DEBUG] if options.kernel == "debug" else []
-    return [os.path.join(TOP, "tools", "npu-vm"), "--time", "exact", "--smp", "2", "--seed", str(seed), *kernel,
-            "--control", "--sleep", "--timeout", str(LIMIT), "--share", share, "--",
-            os.path.join(TOP, "tests", "guest", "run.sh"), "--quick", *options.suite]
+    if options.boot:
+        return boots(seed, options, share)
+    return [VM, "--load", snapshot_of(seed), "--seed", str(seed), "--timeout", str(options.limit), "--share", share]
+
+
+SAVING = threading.Lock()
+
+
+def save(seed, options):
+    """Boots and saves the board that a seed's begins with, where none is. Ends the program if it cannot be saved."""
+    with SAVING, tempfile.TemporaryDirectory(prefix="npu-explore.") as share:
+        if options.boot or os.path.exists(snapshot_of(seed)):
+            return
+        command = boots(seed, options, share)
+        command[1:1] = ["--save", snapshot_of(seed), "--save-at", "ready"]
+        if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode:
+            raise SystemExit(f"explore.py: the board that seed {seed} begins with was not saved")
 
 
 def run(seed, options, end):
     """None when there was no time left, else (seed, what failed; empty: nothing)."""
     if time.monotonic() >= end:
         return None
+    save(seed, options)
     console, log = (os.path.join(KEPT, f"seed-{seed}.{kind}") for kind in ("console", "log"))
     with tempfile.TemporaryDirectory(prefix="npu-explore.") as share:
         command = board(seed, options, share)
@@ -50,9 +110,14 @@ def run(seed, options, end):
         os.unlink(console)
         os.unlink(log)
         return seed, ""
+    return seed, signs(log) or f"status {status}"
+
+
+def signs(log):
+    """The first lines that say what failed, of a board's output."""
     with open(log, encoding="utf-8", errors="replace") as file:
-        signs = [line.strip() for line in file if re.match(r"\[  FAILED  \] \w|npu-vm: |not ok|FAIL", line)]
-    return seed, "; ".join(signs[:3]) or f"status {status}"
+        found = [line.strip() for line in file if PRESENT.search(line)]
+    return "; ".join(found[:3])
 
 
 def report(seed, why, options):
@@ -62,15 +127,23 @@ def report(seed, why, options):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=600, help="no further seed is begun after that (600)")
+    parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seeds", type=int, default=sys.maxsize)
+    parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--kernel", choices=("stock", "debug"), default="stock")
-    parser.add_argument("--suite", default=",".join(SUITES), help="suites of tests/guest/run.sh, separated by commas")
-    parser.add_argument("--first", type=int, default=1, metavar="SEED", help="the first seed (1)")
-    parser.add_argument("--boards", type=int, default=os.cpu_count(), help="boards at a time (one a processor)")
+    parser.add_argument("--suite", default=",".join(SUITES))
+    parser.add_argument("--test", default="")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--boards", type=int, default=os.cpu_count())
+    parser.add_argument("--limit", type=int, default=3600)
+    parser.add_argument("--stop", action="store_true")
+    parser.add_argument("--boot", action="store_true")
     options = parser.parse_args()
-    if options.first < 1 or options.boards < 1:
-        parser.error("--first and --boards count from 1")
+    if options.first < 0:
+        parser.error("--first counts from 0")
+    if min(options.boards, options.seeds, options.rounds, options.limit) < 1:
+        parser.error("--boards, --seeds, --rounds and --limit count from 1")
     options.suite = options.suite.split(",")
     return options
 
@@ -79,12 +152,14 @@ def main():
     options = parse()
     shutil.rmtree(KEPT, ignore_errors=True)
     os.makedirs(KEPT)
-    end = time.monotonic() + options.seconds
+    begun = time.monotonic()
+    end, last = begun + options.seconds, options.first + options.seeds
     seeds, failed = 0, []
     with concurrent.futures.ThreadPoolExecutor(options.boards) as pool:
         waiting, seed = set(), options.first
-        while waiting or time.monotonic() < end:
-            while len(waiting) < options.boards and time.monotonic() < end:
+        more = lambda: time.monotonic() < end and seed < last and not (failed and options.stop)
+        while waiting or more():
+            while len(waiting) < options.boards and more():
                 waiting.add(pool.submit(run, seed, options, end))
                 seed += 1
             done, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
@@ -95,7 +170,8 @@ def main():
                     report(*result, options)
                 elif sys.stdout.isatty():
                     print(f"\r{seeds} seeds, {len(failed)} failed", end="", flush=True)
-    print(f"{seeds} seeds, {len(failed)} failed" + (f": {', '.join(map(str, sorted(failed)))}" if failed else ""))
+    print(f"{seeds} seeds in {time.monotonic() - begun:.0f} s, {len(failed)} failed" +
+          (f": {', '.join(map(str, sorted(failed)))}" if failed else ""))
     return 1 if failed else 0
 
 

@@ -23,11 +23,12 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
+
+import checkout
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = os.path.join(TOP, "build-mutants")
@@ -123,21 +124,6 @@ def files_since(commit):
     return [name for name in names.split() if name.endswith((".c", ".cpp", ".hpp", ".h")) and label_of(name)]
 
 
-def copy_checkout():
-    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=TOP,
-                           capture_output=True, text=True,
-                           check=True).stdout.split("\n")
-    for name in filter(None, names):
-        source, target = os.path.join(TOP, name), os.path.join(SOURCE, name)
-        if not os.path.isfile(source):
-            continue
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        # A file that is the same keeps its time, so that the next run compiles little.
-        if not os.path.exists(target) or open(source, "rb").read() != open(target, "rb").read():
-            shutil.copyfile(source, target)
-            shutil.copymode(source, target)
-
-
 def ctest(label, *words):
     return ["ctest", "--test-dir", BUILD, "-L", "^%s$" % label, "-LE", "slow", *words]
 
@@ -172,7 +158,7 @@ def tests_pass(label, seconds, names=()):
 def prepare(labels):
     """The unchanged copy has to build and pass: else every mutant would be killed. For each label the targets of its
     tests, and the seconds that they may take."""
-    copy_checkout()
+    checkout.copy(SOURCE)
     if command("cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
                "-DNPU_WERROR=ON") or not build(["unit_programs"]):
         sys.exit("mutate: the unchanged sources do not build in %s" % BUILD)

@@ -11,7 +11,7 @@ fail() { echo "FAIL $*"; failed=$((failed + 1)); }
 while read -r file; do
     case $file in
         LICENSES/* | *.onnx | *.bin | *.dat | .gitignore | */corpus/*) continue ;;
-        kernel/debug.config | kernel/*) want='GPL-2.0-only' ;;
+        kernel/* | tests/races/driver/*) want='GPL-2.0-only' ;;
         qemu-device/qemu/*) want='GPL-2.0-or-later' ;;
         *) want='MIT' ;;
     esac
