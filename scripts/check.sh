@@ -231,13 +231,16 @@ check() {
     step files 120 tests/static/spdx.sh
     step format 600 scripts/format.sh --check
     step lines 120 tests/static/lines.py
+    step races 60 scripts/plant.py --check
     step checkers 120 tests/static/test_checkers.sh
 
     find "$NPU_CACHE/passed" -type f -mtime +30 -delete
     UNSEEN='^(docs|man|README|CONTRIBUTING|LICENSE|examples|networks|runtime|compiler'
     UNSEEN+='|tests/(bench|conformance|oracle|install|unit|fuzz|mutation))'
     keep aside npu-vm 1800 tests/env/test_npu_vm.sh
-    keep aside exact 1200 tests/env/test_exact.sh
+    keep aside exact 1800 tests/env/test_exact.sh
+    aside bench-counts 1800 tests/bench/counts.py
+    keep aside snapshot 1200 tests/env/test_snapshot.sh
     keep aside driver-static 900 tests/static/driver.sh
     step arrows 120 tests/static/arrows.py "$NPU_BUILD"
     step unit 1800 run_ctest "$NPU_BUILD"
@@ -259,11 +262,11 @@ check() {
     UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|CONTRIBUTING|LICENSE'
     UNSEEN+='|examples/|networks/|tools/npuc/|compiler/'
     UNSEEN+='|tests/(bench|conformance|oracle|static|install|env|mutation|unit/compiler)/)'
-    keep aside guest-debug-use 2400 tests/guest/check.sh debug-use
-    keep aside guest-iommu 900 tests/guest/check.sh iommu
-    keep aside guest-cards 1300 tests/guest/check.sh cards
-    keep step guest-debug-break 2400 tests/guest/check.sh debug-break
-    keep step guest-stock 1200 tests/guest/check.sh stock
+    keep aside guest-debug-use 6300 tests/guest/check.sh debug-use
+    keep aside guest-iommu 6300 tests/guest/check.sh iommu
+    keep aside guest-cards 6300 tests/guest/check.sh cards
+    keep step guest-debug-break 6300 tests/guest/check.sh debug-break
+    keep step guest-stock 6300 tests/guest/check.sh stock
     together
 }
 
@@ -280,6 +283,7 @@ deep() {
     prepare
     step deep-networks 7200 "$NPU_PYTHON" tests/conformance/run_nets.py --full
     step deep-networks-guest 7200 "$NPU_PYTHON" tests/conformance/run_nets.py --full --guest
+    step deep-exact 14400 tests/env/test_exact.sh deep
     step deep-debug 14400 tests/guest/check.sh deep
     step deep-stock 7200 tests/guest/check.sh deep-stock
     step deep-iommu 7200 tests/guest/check.sh deep-iommu

@@ -8,7 +8,13 @@
 #                    makes them ten to twenty times as
 #                    long; --debug-use: the half that uses the card, --debug-break: the half that breaks it
 #   run.sh --quick   everything, a few times each; --quick-dma: of that what depends on how the card reaches memory
+#   run.sh --brief   everything, as little of it as makes sense, for boards on which it runs again and again
 #   run.sh NAME...   only these tests
+#
+# Before these: --exact for what the check runs on exact boards (docs/exact.md), --host for the rest.
+#
+# With NPU_TESTS=PATTERN only the tests with such names run in those programs of the driver's that have any (* and ?);
+# with NPU_ROUNDS=N each program runs so often, or until it fails.
 #
 # Some tests break the card or let the board sleep: they need npu-vm --control --sleep.
 # Needs root, the module loaded or its path in $NPU_KO, and the build's bin/tests/guest.
@@ -20,7 +26,13 @@ failed=0
 kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 seals=2000 fuzz=60 \
     classes=200 contexts=10000 fails=1 flood=4096
 ways="uring threads" launches=2000 tables=yes
-half= now=use third=
+half= now=use third= part=
+# Where nothing can be late, and the host has little to compute; docs/testing.md has the others' reasons.
+exact="device uapi_examples observe buffers jobs submit_args fences uring syncfile priority gang faults watchdog"
+exact="$exact isolation attack bugclass recovery coredump hotplug"
+case ${1:-} in
+--exact | --host) part=${1#--} && shift ;;
+esac
 case ${1:-} in
 --debug-*) half=${1#--debug-} && shift && set -- --debug "$@" ;;
 esac
@@ -39,6 +51,11 @@ esac
 case ${1:-} in
 --quick) kills=20 buffers=1000 removals=5 plugs=1 loads=5 evictions=1 reuses=12 seals=400 fuzz=8 classes=40 \
     contexts=500 && shift ;;
+--brief)
+	kills=5 buffers=400 removals=2 plugs=1 loads=1 unwinds=10 evictions=1 reuses=3 spots=16 seals=50 fuzz=2
+	classes=10 contexts=50 fails=20 flood=512 launches=64
+	shift
+	;;
 --debug)
 	kills=20 buffers=1000 removals=3 plugs=1 loads=3 unwinds=60 evictions=1 reuses=6 spots=16 seals=200 fuzz=12 \
 		classes=20 contexts=100 fails=20 flood=512
@@ -54,10 +71,21 @@ skipped=0
 
 # run NAME COMMAND...: a cmocka or GoogleTest program, or a script that prints the same lines at its end.
 run() {
+	[ "${half:-$now}" = "$now" ] || return
+	case $wanted in "  " | *" $1 "*) ;; *) return ;; esac
+	case $part in
+	exact) case " $exact " in *" $1 "*) ;; *) return ;; esac ;;
+	host) case " $exact " in *" $1 "*) return ;; esac ;;
+	esac
+	for round in $(seq "${NPU_ROUNDS:-1}"); do
+		run_once "$@"
+		[ $failed -eq 0 ] || break
+	done
+}
+
+run_once() {
 	name=$1
 	shift
-	[ "${half:-$now}" = "$now" ] || return
-	case $wanted in "  " | *" $name "*) ;; *) return ;; esac
 	echo "== $name"
 	begun=$(date +%s)
 	timeout 5400 "$@" >/tmp/npu-test.log 2>&1

@@ -156,15 +156,20 @@ static void prove_locking(bool on) {
   if (!access(path, W_OK)) write_file(path, on ? "1" : "0");
 }
 
-/* What the machine said of the cards' DDR: the next ones are like these. */
-static uint64_t ddr[2];
+/* What the machine said of the cards: the next ones are like these. */
+static const char *const properties[] = {"ddr", "ddr-bw"};
+#define PROPERTIES (sizeof(properties) / sizeof(properties[0]))
+static uint64_t values[2][PROPERTIES];
 
 void machine_pull(int card) {
   char arguments[128], answer[256];
 
-  snprintf(arguments, sizeof(arguments), "\"path\": \"/machine/peripheral/npu%d\", \"property\": \"ddr\"", card);
-  machine_command("qom-get", arguments, answer, sizeof(answer));
-  assert_int_equal(sscanf(answer, "{\"return\": %" SCNu64, &ddr[card]), 1);
+  for (size_t i = 0; i < PROPERTIES; i++) {
+    snprintf(arguments, sizeof(arguments), "\"path\": \"/machine/peripheral/npu%d\", \"property\": \"%s\"", card,
+             properties[i]);
+    machine_command("qom-get", arguments, answer, sizeof(answer));
+    assert_int_equal(sscanf(answer, "{\"return\": %" SCNu64, &values[card][i]), 1);
+  }
   prove_locking(false);
   snprintf(arguments, sizeof(arguments), "\"id\": \"npu%d\"", card);
   machine_command("device_del", arguments, NULL, 0);
@@ -181,8 +186,9 @@ static size_t cards_bound(void) {
 }
 
 void machine_plug(int card) {
-  char arguments[128], name[16];
+  char arguments[256], name[16];
   size_t before;
+  int length;
 
   snprintf(name, sizeof(name), "\"npu%d\"", card);
   for (int tries = 0;; tries++) {
@@ -194,8 +200,11 @@ void machine_plug(int card) {
     if (tries > 3000) fail_msg("card %d does not leave its slot", card);
     usleep(10000);
   }
-  snprintf(arguments, sizeof(arguments), "\"driver\": \"npu\", \"id\": \"npu%d\", \"bus\": \"rp%d\", \"ddr\": %" PRIu64,
-           card, card, ddr[card]);
+  length =
+      snprintf(arguments, sizeof(arguments), "\"driver\": \"npu\", \"id\": \"npu%d\", \"bus\": \"rp%d\"", card, card);
+  for (size_t i = 0; i < PROPERTIES; i++)
+    length += snprintf(arguments + length, sizeof(arguments) - (size_t)length, ", \"%s\": %" PRIu64, properties[i],
+                       values[card][i]);
   before = cards_bound();
   machine_command("device_add", arguments, NULL, 0);
   for (int tries = 0; cards_bound() == before; tries++) {

@@ -25,6 +25,13 @@
     if (must_ret) fail_msg("%s: %s", #call, strerror(-must_ret)); \
   } while (0)
 
+/* Before main(): only the tests with such names run. */
+__attribute__((constructor)) static void choose_tests(void) {
+  const char *pattern = getenv("NPU_TESTS");
+
+  if (pattern) cmocka_set_test_filter(pattern);
+}
+
 int raw_ioctl(int fd, unsigned long request, void *arg) {
   int ret;
 
@@ -65,6 +72,7 @@ static void query(int fd, uint32_t type, void *to, uint32_t size) {
 }
 
 void npu_info(int fd, struct drm_npu_dev_info *info) { query(fd, DRM_NPU_QUERY_DEV, info, sizeof(*info)); }
+void npu_time(int fd, struct drm_npu_time_info *info) { query(fd, DRM_NPU_QUERY_TIME, info, sizeof(*info)); }
 
 void npu_memory(int fd, struct drm_npu_memory_info *info) { query(fd, DRM_NPU_QUERY_MEMORY, info, sizeof(*info)); }
 
@@ -277,6 +285,9 @@ void calibrate(int fd, uint32_t ctx) {
   struct stream stream;
   struct job job;
   struct bo bo;
+  const char *time = getenv("NPU_TIME");
+  const bool exact = time && !strcmp(time, "exact"); /* one look at a short job tells */
+  const int tries = exact ? 1 : 4, enough = exact ? 8 : 50;
   uint32_t bytes = 1024;
   int64_t took;
 
@@ -291,14 +302,14 @@ void calibrate(int fd, uint32_t ctx) {
     add_slow_copy(&stream, 1, bytes);
     /* The best of some: a host that was elsewhere makes the card look slow. */
     took = INT64_MAX;
-    for (int i = 0; i < 4 && took >= 50; i++) {
+    for (int i = 0; i < tries && took >= enough; i++) {
       int64_t began = now_ms(), ms;
 
       run_ok(fd, ctx, &job);
       ms = now_ms() - began;
       if (ms < took) took = ms;
     }
-    if (took >= 50 || bytes >= 1u << 30) break;
+    if (took >= enough || bytes >= 1u << 30) break;
   }
   slow_bytes_per_ms = bytes / (took + 1) + 1;
   bo_destroy(fd, &bo);

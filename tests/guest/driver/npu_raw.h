@@ -24,6 +24,7 @@ int raw_ioctl(int fd, unsigned long request, void *arg);
 int npu_open(void);
 bool npu_try_open(int *fd);
 void npu_info(int fd, struct drm_npu_dev_info *info);
+void npu_time(int fd, struct drm_npu_time_info *info);
 void npu_memory(int fd, struct drm_npu_memory_info *info);
 /* Finished jobs and closed files let go of their buffers a moment later: the figures when they have stopped changing,
  * and what is waited for. */
