@@ -29,10 +29,9 @@ void npu_load_init(struct npu_load *load)
 /**
  * npu_load_begin - the card gets a job
  * @load: load
- *
- * Only the first one and the last one have to look at the clock.
+ * @now: the time
  */
-void npu_load_begin(struct npu_load *load)
+void npu_load_begin(struct npu_load *load, ktime_t now)
 {
 	unsigned long flags;
 
@@ -41,15 +40,16 @@ void npu_load_begin(struct npu_load *load)
 
 	spin_lock_irqsave(&load->lock, flags);
 	if (atomic_inc_return(&load->jobs) == 1)
-		load->since = ktime_get();
+		load->since = now;
 	spin_unlock_irqrestore(&load->lock, flags);
 }
 
 /**
  * npu_load_end - the card has finished a job, or it was taken away
  * @load: load
+ * @now: the time
  */
-void npu_load_end(struct npu_load *load)
+void npu_load_end(struct npu_load *load, ktime_t now)
 {
 	unsigned long flags;
 
@@ -58,7 +58,7 @@ void npu_load_end(struct npu_load *load)
 
 	spin_lock_irqsave(&load->lock, flags);
 	if (atomic_dec_and_test(&load->jobs))
-		load->busy = ktime_add(load->busy, ktime_sub(ktime_get(), load->since));
+		load->busy = ktime_add(load->busy, ktime_sub(now, load->since));
 	spin_unlock_irqrestore(&load->lock, flags);
 }
 

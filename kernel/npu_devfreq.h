@@ -47,8 +47,8 @@ struct npu_clock {
 };
 
 void npu_load_init(struct npu_load *load);
-void npu_load_begin(struct npu_load *load);
-void npu_load_end(struct npu_load *load);
+void npu_load_begin(struct npu_load *load, ktime_t now);
+void npu_load_end(struct npu_load *load, ktime_t now);
 
 void npu_devfreq_init(struct npu_device *npu);
 

@@ -77,12 +77,25 @@ static u32 npu_fair_limit(struct npu_device *npu)
 	return users > 1 ? max(npu->info.cores / users, 1u) : 2 * npu->info.cores;
 }
 
+/* A queue has jobs that the card may not be given yet. */
+static void npu_fair_wait(struct npu_hw_queue *queue)
+{
+	list_add_tail(&queue->fair_link, &queue->share->waiting);
+	queue->npu->fair.waiting++;
+}
+
+static void npu_fair_stop_waiting(struct npu_hw_queue *queue)
+{
+	list_del_init(&queue->fair_link);
+	queue->npu->fair.waiting--;
+}
+
 static void npu_fair_activate(struct npu_hw_queue *queue)
 {
 	queue->active = true;
 	queue->burst = NPU_FAIR_BURST;
 	queue->share->active++;
-	list_del_init(&queue->fair_link);
+	npu_fair_stop_waiting(queue);
 }
 
 static void npu_fair_deactivate(struct npu_hw_queue *queue)
@@ -95,20 +108,20 @@ static void npu_fair_deactivate(struct npu_hw_queue *queue)
  * Give the card jobs of an active queue. One that has had its turn, or that is too much, becomes
  * inactive as soon as the card has none of its jobs any more.
  */
-static void npu_fair_feed(struct npu_hw_queue *queue, u32 limit)
+static void npu_fair_feed(struct npu_hw_queue *queue)
 {
 	struct npu_share *share = queue->share;
 
 	if (!queue->burst && list_empty(&share->waiting))
 		queue->burst = NPU_FAIR_BURST;
-	if (share->active <= limit)
+	if (npu_hw_queue_has_backlog(queue) && share->active <= npu_fair_limit(queue->npu))
 		queue->burst -= npu_hw_queue_feed(queue, queue->burst);
 	if (npu_hw_queue_on_card(queue))
 		return;
 
 	npu_fair_deactivate(queue);
 	if (npu_hw_queue_has_backlog(queue))
-		list_add_tail(&queue->fair_link, &share->waiting);
+		npu_fair_wait(queue);
 }
 
 /* Let queues that wait begin, as far as the limit allows. */
@@ -129,15 +142,16 @@ static void npu_fair_begin(struct npu_share *share, u32 limit)
 /* Whoever could not begin may do so when another user's share ends. */
 static void npu_fair_dispatch(struct npu_device *npu)
 {
-	u32 limit = npu_fair_limit(npu);
 	struct npu_share *share;
-	bool waiting = false;
+	u32 limit;
 
-	list_for_each_entry(share, &npu->fair.shares, link) {
+	if (!npu->fair.waiting)
+		return;
+
+	limit = npu_fair_limit(npu);
+	list_for_each_entry(share, &npu->fair.shares, link)
 		npu_fair_begin(share, limit);
-		waiting |= !list_empty(&share->waiting);
-	}
-	if (waiting && !timer_pending(&npu->fair.timer))
+	if (npu->fair.waiting && !timer_pending(&npu->fair.timer))
 		mod_timer(&npu->fair.timer, jiffies + NPU_FAIR_LINGER / 4);
 }
 
@@ -168,9 +182,9 @@ void npu_fair_update(struct npu_hw_queue *queue)
 
 	spin_lock_irqsave(&npu->fair.lock, flags);
 	if (queue->active)
-		npu_fair_feed(queue, npu_fair_limit(npu));
+		npu_fair_feed(queue);
 	else if (list_empty(&queue->fair_link) && npu_hw_queue_has_backlog(queue))
-		list_add_tail(&queue->fair_link, &queue->share->waiting);
+		npu_fair_wait(queue);
 	npu_fair_dispatch(npu);
 	spin_unlock_irqrestore(&npu->fair.lock, flags);
 }
@@ -319,7 +333,8 @@ void npu_fair_remove(struct npu_hw_queue *queue)
 		return;
 
 	spin_lock_irqsave(&fair->lock, flags);
-	list_del_init(&queue->fair_link);
+	if (!list_empty(&queue->fair_link))
+		npu_fair_stop_waiting(queue);
 	if (queue->active)
 		npu_fair_deactivate(queue);
 	if (!--queue->share->queues)

@@ -54,6 +54,9 @@ struct npu_fair {
 	/** @shares: those of users with contexts */
 	struct list_head shares;
 
+	/** @waiting: queues in the lists of shares that wait */
+	u32 waiting;
+
 	/** @holds: of each core; used by npu_fair_look() only */
 	struct npu_hold holds[NPU_MAX_CORES];
 

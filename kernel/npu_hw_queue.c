@@ -93,7 +93,8 @@ static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_ctx_job *j
 	queue->sq_tail = npu_ring_next(slot);
 	job->on_card = true;
 	job->given_ns = now;
-	queue->on_card++;
+	WRITE_ONCE(queue->on_card, queue->on_card + 1);
+	npu_load_begin(&queue->npu->load, ns_to_ktime(now));
 }
 
 /* How many jobs the card may have: fewer if the last ones were long. */
@@ -103,11 +104,13 @@ static u32 npu_hw_queue_depth(const struct npu_hw_queue *queue)
 }
 
 /* A job is finished, or has to begin anew on a card that was reset. */
-static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_ctx_job *job)
+static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_ctx_job *job, u64 now)
 {
-	if (job->on_card)
-		queue->on_card--;
+	if (!job->on_card)
+		return;
 	job->on_card = false;
+	WRITE_ONCE(queue->on_card, queue->on_card - 1);
+	npu_load_end(&queue->npu->load, ns_to_ktime(now));
 }
 
 /* Take a job from the list that was to run on the card. */
@@ -116,8 +119,9 @@ static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_ctx_job *
 	queue->job_ns = now - max(queue->done_ns, job->given_ns);
 	queue->done_ns = now;
 	queue->done = jiffies;
-	npu_hw_queue_off_card(queue, job);
+	npu_hw_queue_off_card(queue, job, now);
 	list_del_init(&job->link);
+	WRITE_ONCE(queue->to_run, queue->to_run - 1);
 	if (queue->share && atomic_dec_return(&queue->share->jobs) == 0)
 		WRITE_ONCE(queue->share->idle_since, jiffies);
 }
@@ -159,7 +163,7 @@ static bool npu_hw_queue_take(struct npu_hw_queue *queue, struct npu_ctx_job *jo
 		return false;
 	}
 
-	npu_load_begin(&queue->npu->load);
+	WRITE_ONCE(queue->to_run, queue->to_run + 1);
 	if (queue->share)
 		atomic_inc(&queue->share->jobs);
 	npu_hw_queue_watch(queue);
@@ -310,6 +314,8 @@ u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 	u64 now;
 	int idx;
 
+	if (!npu_hw_queue_has_backlog(queue))
+		return 0;
 	/* Resets clear @enabled under the lock before they begin: no need to wait for them. */
 	if (!drm_dev_enter(&queue->npu->drm, &idx))
 		return 0;
@@ -336,28 +342,6 @@ u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 	drm_dev_exit(idx);
 
 	return count;
-}
-
-/**
- * npu_hw_queue_has_backlog - are there jobs that the card has yet to be given?
- * @queue: queue
- */
-bool npu_hw_queue_has_backlog(struct npu_hw_queue *queue)
-{
-	struct npu_ctx_job *job;
-	unsigned long flags;
-	bool found = false;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	list_for_each_entry_reverse(job, &queue->jobs, link) {
-		if (job->skip_error)
-			continue;
-		found = !job->on_card;
-		break;
-	}
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return found;
 }
 
 /**
@@ -751,13 +735,14 @@ int npu_hw_queue_settle(struct npu_hw_queue *queue)
 /* The ring is empty: write the jobs that were in it before. */
 static void npu_hw_queue_refill(struct npu_hw_queue *queue)
 {
+	u64 now = ktime_get_ns();
 	struct npu_ctx_job *job;
 
 	list_for_each_entry(job, &queue->jobs, link) {
 		if (!job->on_card)
 			continue;
-		npu_hw_queue_off_card(queue, job);
-		npu_hw_queue_write(queue, job, ktime_get_ns());
+		npu_hw_queue_off_card(queue, job, now);
+		npu_hw_queue_write(queue, job, now);
 	}
 	npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
 }
@@ -833,7 +818,7 @@ int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno)
 
 	spin_lock_irqsave(&queue->lock, flags);
 	list_for_each_entry(job, &queue->jobs, link)
-		npu_hw_queue_off_card(queue, job);
+		npu_hw_queue_off_card(queue, job, ktime_get_ns());
 	spin_unlock_irqrestore(&queue->lock, flags);
 	npu_hw_queue_resume(queue, false);
 	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);

@@ -104,10 +104,16 @@ struct npu_hw_queue {
 	/** @waiting: jobs behind them: the first one waits for fences */
 	struct list_head waiting;
 
+	/** @to_run: how many of @jobs the card is to run, or runs; also read without the lock */
+	u32 to_run;
+
 	/** @watched: the watchdog's work will run */
 	bool watched;
 
-	/** @on_card: how many of them have been given to the card, the first ones that it sees */
+	/**
+	 * @on_card: how many of them have been given to the card, the first ones that it sees; also
+	 * read without the lock
+	 */
 	u32 on_card;
 
 	/** @done_ns: when the last one was finished */
@@ -129,6 +135,17 @@ struct npu_hw_queue {
 	int error;
 };
 
+/**
+ * npu_hw_queue_has_backlog - are there jobs that the card has yet to be given?
+ * @queue: queue
+ *
+ * Without the lock: whoever makes a difference calls npu_fair_update() afterwards.
+ */
+static inline bool npu_hw_queue_has_backlog(const struct npu_hw_queue *queue)
+{
+	return READ_ONCE(queue->to_run) > READ_ONCE(queue->on_card);
+}
+
 int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 priority,
 			u32 core_mask);
 void npu_hw_queue_destroy(struct npu_hw_queue *queue);
@@ -142,7 +159,6 @@ bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue);
 bool npu_hw_queue_process(struct npu_hw_queue *queue);
 
 u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most);
-bool npu_hw_queue_has_backlog(struct npu_hw_queue *queue);
 bool npu_hw_queue_on_card(struct npu_hw_queue *queue);
 bool npu_hw_queue_is_waiting(struct npu_hw_queue *queue);
 

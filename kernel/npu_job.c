@@ -480,8 +480,6 @@ void npu_job_finish(struct npu_ctx_job *job, int error, const struct npu_cqe *cq
 
 	lockdep_assert_held(&ctx->queue.lock);
 
-	if (!job->skip_error)
-		npu_load_end(&ctx->npu->load);
 	/* Before anyone knows: who has waited for a job can submit the next one. */
 	npu_job_uncharge(job);
 	npu_job_record(job, error, cqe);

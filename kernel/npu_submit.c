@@ -68,14 +68,27 @@ static bool npu_stride_is_valid(u32 stride, size_t size)
 	return stride >= size && stride <= NPU_MAX_STRIDE && IS_ALIGNED(stride, sizeof(u64));
 }
 
-/* Copy element @i of a user's array; what the kernel does not know of it must be zero. */
-static int npu_copy_element(void *to, size_t size, u64 array, u32 stride, u32 i)
+/* What the kernel does not know of a larger element must be zero. */
+static noinline int npu_copy_larger(void *to, size_t size, const void __user *from, u32 stride)
 {
-	int ret;
-
-	ret = copy_struct_from_user(to, size, u64_to_user_ptr(array + (u64)i * stride), stride);
+	int ret = copy_struct_from_user(to, size, from, stride);
 
 	return ret == -E2BIG ? -EINVAL : ret;
+}
+
+/*
+ * Copy element @i of a user's array. Mostly user space knows the same fields: with a size that the
+ * compiler knows, too, the copy needs no check of where it goes.
+ */
+static __always_inline int npu_copy_element(void *to, const size_t size, u64 array, u32 stride,
+					    u32 i)
+{
+	const void __user *from = u64_to_user_ptr(array + (u64)i * stride);
+
+	if (stride != size)
+		return npu_copy_larger(to, size, from, stride);
+
+	return copy_from_user(to, from, size) ? -EFAULT : 0;
 }
 
 /* A range inside of something of a given size, without overflow. */
