@@ -17,6 +17,7 @@ static int npu_ring_test_init(struct kunit *test)
 	queue->npu->drm.dev = kunit_device_register(test, "npu");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, queue->npu->drm.dev);
 
+	npu_load_init(&queue->npu->load);
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->jobs);
 	INIT_LIST_HEAD(&queue->waiting);
