@@ -29,7 +29,7 @@ ways="uring threads" launches=2000 tables=yes
 half= now=use third= part=
 # Where nothing can be late, and the host has little to compute; docs/testing.md has the others' reasons.
 exact="device uapi_examples observe buffers jobs submit_args fences uring syncfile priority gang faults watchdog"
-exact="$exact isolation attack bugclass recovery coredump hotplug"
+exact="$exact fairness isolation prime userptr tables attack bugclass recovery coredump reset hotplug suspend modules"
 case ${1:-} in
 --exact | --host) part=${1#--} && shift ;;
 esac
@@ -69,13 +69,22 @@ wanted=" $* "
 [ -z "$half" ] || third=$((${NPU_TENTH:-0} % 3))
 skipped=0
 
+# Is a suite for exact boards?
+is_exact() {
+	case $1 in
+	libnpu-threads) false ;;
+	libnpu-*) true ;;
+	*) case " $exact " in *" $1 "*) ;; *) false ;; esac ;;
+	esac
+}
+
 # run NAME COMMAND...: a cmocka or GoogleTest program, or a script that prints the same lines at its end.
 run() {
 	[ "${half:-$now}" = "$now" ] || return
 	case $wanted in "  " | *" $1 "*) ;; *) return ;; esac
 	case $part in
-	exact) case " $exact " in *" $1 "*) ;; *) return ;; esac ;;
-	host) case " $exact " in *" $1 "*) return ;; esac ;;
+	exact) is_exact "$1" || return ;;
+	host) ! is_exact "$1" || return ;;
 	esac
 	for round in $(seq "${NPU_ROUNDS:-1}"); do
 		run_once "$@"
