@@ -385,6 +385,8 @@ static void the_fence_page_follows_the_jobs(void **state) {
   job_gdma(&job, &stream);
   for (uint64_t i = 1; i <= 5; i++) {
     wait_result(fd, args.ctx_id, submit(fd, args.ctx_id, &job), &wait);
+    /* Written after the completion entry, which is what the driver waits for. */
+    for (int tries = 0; fence->seqno != i && tries < FOREVER_MS; tries++) usleep(1000);
     assert_int_equal(fence->seqno, i);
     assert_int_equal(fence->status, NPU_STATUS_OK);
     assert_int_equal(fence->cycles, wait.cycles);
