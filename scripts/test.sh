@@ -36,7 +36,8 @@ in_gtest() {
         listed=$("$program" --gtest_list_tests --gtest_filter="$name" 2>/dev/null | grep -c '^  ' || true)
         [ "$listed" -gt 0 ] || continue
         say "$listed of $(basename "$program")"
-        NPU_COMPILER_CASES=$(compiler_cases "$program") "$program" --gtest_filter="$name" || exit 1
+        NPU_COMPILER_CASES=$(compiler_cases "$program") NPU_RESIZE_TABLE=$(resize_table "$program") \
+            "$program" --gtest_filter="$name" || exit 1
         status=0
     done
     return $status
@@ -48,6 +49,16 @@ compiler_cases() {
         */npu_compiler_oracle_test)
             ctest --test-dir "$NPU_BUILD" -R '^compiler_cases$' >/dev/null
             echo "$NPU_BUILD/tests/unit/compiler/cases"
+            ;;
+    esac
+}
+
+# So is the table of the tests of Resize.
+resize_table() {
+    case $1 in
+        */npu_compiler_test)
+            ctest --test-dir "$NPU_BUILD" -R '^compiler_resize_table$' >/dev/null
+            echo "$NPU_BUILD/tests/unit/compiler/resize_table"
             ;;
     esac
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operators that pick, repeat or join elements.
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 
 #include "compiler/import/op_context.h"
 
@@ -145,21 +145,13 @@ Status pad(OpContext &c) {
   return c.emit(Op::Pad, {x}, attrs, c.results[0]);
 }
 
-Status expand_to(OpContext &c, ValueId x, const Shape &shape, ValueId &out) {
-  if (c.graph[x].shape == shape) {
-    out = x;
-    return {};
-  }
-  return c.emit(Op::Expand, {x}, ShapeAttrs{shape}, out);
-}
-
 Status expand(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 2));
   Shape wanted, out;
   NPU_TRY(c.const_ints(1, "shape", wanted));
   if (element_count(wanted) < 0 || !broadcast_shapes(c.shape(0), wanted, out))
     return Status::error("cannot expand " + shape_text(c.shape(0)) + " to " + shape_text(wanted));
-  return expand_to(c, c.in(0), out, c.results[0]);
+  return c.expand(c.in(0), out, c.results[0]);
 }
 
 Status gather(OpContext &c) {
@@ -181,95 +173,8 @@ Status gather(OpContext &c) {
   return c.emit(Op::Gather, {c.in(0), c.constant(std::move(shaped))}, GatherAttrs{axis}, c.results[0]);
 }
 
-/// Source of each output position of a nearest-neighbour resize, as the attributes define it.
-int64_t nearest_source(int64_t i, double scale, int64_t in, int64_t out, const std::string &coordinates,
-                       const std::string &rounding) {
-  double x = static_cast<double>(i) / scale;
-  if (coordinates == "half_pixel" || (coordinates == "pytorch_half_pixel" && out > 1))
-    x = (static_cast<double>(i) + 0.5) / scale - 0.5;
-  else if (coordinates == "pytorch_half_pixel")
-    x = 0;
-  else if (coordinates == "align_corners")
-    x = out == 1 ? 0 : static_cast<double>(i) * static_cast<double>(in - 1) / static_cast<double>(out - 1);
-  double r = rounding == "floor"               ? std::floor(x)
-             : rounding == "ceil"              ? std::ceil(x)
-             : rounding == "round_prefer_ceil" ? std::floor(x + 0.5)
-                                               : std::ceil(x - 0.5);
-  return std::clamp<int64_t>(static_cast<int64_t>(r), 0, in - 1);
-}
-
-Status resize_sizes(OpContext &c, Shape &out, std::vector<double> &scales) {
-  const Shape &x = c.shape(0);
-  const bool old = c.opset < 11;  // Upsample, and Resize 10: scales only
-  const size_t at = old ? 1 : 2;
-  std::vector<float> given;
-  if (c.opset < 9) {
-    const auto it = c.node.attributes.find("scales");
-    if (it != c.node.attributes.end()) given = it->second.floats;
-  } else if (c.has_input(at)) {
-    NPU_TRY(c.const_floats(at, "scales", given));
-  }
-  out = x;
-  scales.assign(x.size(), 1);
-  if (!old && c.has_input(3)) {
-    NPU_TRY(c.const_ints(3, "sizes", out));
-    if (out.size() != x.size() || element_count(out) <= 0)
-      return Status::error("sizes " + shape_text(out) + " do not fit input " + shape_text(x));
-    for (size_t i = 0; i < x.size(); ++i) scales[i] = static_cast<double>(out[i]) / static_cast<double>(x[i]);
-    return {};
-  }
-  if (given.size() != x.size()) return Status::error("scales do not have " + std::to_string(x.size()) + " entries");
-  for (size_t i = 0; i < x.size(); ++i) {
-    scales[i] = given[i];
-    if (!(given[i] > 0) || given[i] > 65536) return Status::error("a scale is out of range");
-    out[i] = static_cast<int64_t>(std::floor(static_cast<double>(x[i]) * given[i]));
-  }
-  return element_count(out) > 0 ? Status() : Status::error("the result " + shape_text(out) + " is empty or too large");
-}
-
-/// Nearest neighbour by selecting, dimension by dimension, what the formula says; whole factors become repetition.
-Status resize(OpContext &c) {
-  NPU_TRY(c.need_inputs(1, 4));
-  if (c.attr_s("mode", "nearest") != "nearest")
-    return Status::error("mode '" + c.attr_s("mode", "") + "' is not supported, 'nearest' is");
-  Shape out;
-  std::vector<double> scales;
-  NPU_TRY(resize_sizes(c, out, scales));
-  const std::string coordinates =
-      c.attr_s("coordinate_transformation_mode", c.opset < 11 ? "asymmetric" : "half_pixel");
-  const std::string rounding = c.attr_s("nearest_mode", c.opset < 11 ? "floor" : "round_prefer_floor");
-  if (coordinates != "half_pixel" && coordinates != "asymmetric" && coordinates != "align_corners" &&
-      coordinates != "pytorch_half_pixel")
-    return Status::error("coordinate_transformation_mode '" + coordinates + "' is not supported");
-  ValueId y = c.in(0);
-  for (size_t d = 0; d < out.size(); ++d) {
-    const int64_t in = c.shape(0)[d], factor = out[d] / in;
-    if (out[d] == in && scales[d] == 1) continue;
-    std::vector<int64_t> index(static_cast<size_t>(out[d]));
-    bool repeats = out[d] % in == 0;
-    for (int64_t i = 0; i < out[d]; ++i) {
-      index[static_cast<size_t>(i)] = nearest_source(i, scales[d], in, out[d], coordinates, rounding);
-      repeats = repeats && index[static_cast<size_t>(i)] == i / factor;
-    }
-    if (!repeats) {
-      NPU_TRY(c.emit(Op::Gather, {y, c.constant(make_i64(index))}, GatherAttrs{static_cast<int>(d)}, y));
-      continue;
-    }
-    Shape now = c.graph[y].shape, split = now;
-    split.insert(split.begin() + static_cast<int64_t>(d) + 1, 1);
-    NPU_TRY(c.reshape(y, split, y));
-    split[d + 1] = factor;
-    NPU_TRY(expand_to(c, y, split, y));
-    now[d] = out[d];
-    NPU_TRY(c.reshape(y, now, y));
-  }
-  c.results[0] = y;
-  return {};
-}
-
 constexpr OpEntry kOps[] = {
-    {"Concat", concat}, {"Expand", expand}, {"Gather", gather}, {"Pad", pad},
-    {"Resize", resize}, {"Slice", slice},   {"Split", split},   {"Upsample", resize},
+    {"Concat", concat}, {"Expand", expand}, {"Gather", gather}, {"Pad", pad}, {"Slice", slice}, {"Split", split},
 };
 
 }  // namespace

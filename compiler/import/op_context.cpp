@@ -97,9 +97,17 @@ Status OpContext::reshape(ValueId x, Shape shape, ValueId &out) {
   return emit(Op::Reshape, {x}, ShapeAttrs{std::move(shape)}, out);
 }
 
+Status OpContext::expand(ValueId x, Shape shape, ValueId &out) {
+  if (graph[x].shape == shape) {
+    out = x;
+    return {};
+  }
+  return emit(Op::Expand, {x}, ShapeAttrs{std::move(shape)}, out);
+}
+
 OpHandler find_op(std::string_view domain, std::string_view type) {
   if (!domain.empty()) return nullptr;
-  for (auto table : {window_ops(), matrix_ops(), eltwise_ops(), shape_ops(), move_ops()})
+  for (auto table : {window_ops(), matrix_ops(), eltwise_ops(), shape_ops(), move_ops(), resize_ops()})
     for (const OpEntry &e : table)
       if (e.type == type) return e.handler;
   return nullptr;

@@ -53,6 +53,7 @@ class OpContext {
   Status emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId &out, Shape shape = {});
   ValueId constant(TensorPtr tensor) { return graph.add_constant(std::move(tensor)); }
   Status reshape(ValueId x, Shape shape, ValueId &out);
+  Status expand(ValueId x, Shape shape, ValueId &out);
 
  private:
   const RawAttribute *find(const char *name) const;
@@ -71,6 +72,7 @@ std::span<const OpEntry> matrix_ops();
 std::span<const OpEntry> eltwise_ops();
 std::span<const OpEntry> shape_ops();
 std::span<const OpEntry> move_ops();
+std::span<const OpEntry> resize_ops();
 
 /// nullptr for an operator that is not supported.
 OpHandler find_op(std::string_view domain, std::string_view type);

@@ -35,10 +35,14 @@ std::string OnnxBuilder::weights(const Dims &dims) {
 }
 
 std::string OnnxBuilder::ints(const std::vector<int64_t> &values) {
+  return indices({static_cast<int64_t>(values.size())}, values);
+}
+
+std::string OnnxBuilder::indices(const Dims &dims, const std::vector<int64_t> &values) {
   auto &t = *graph().add_initializer();
   t.set_name(fresh("i"));
   t.set_data_type(onnx::TensorProto::INT64);
-  t.add_dims(static_cast<int64_t>(values.size()));
+  for (int64_t d : dims) t.add_dims(d);
   for (int64_t v : values) t.add_int64_data(v);
   return t.name();
 }
@@ -60,6 +64,27 @@ std::string OnnxBuilder::scalar(float value) {
   return t.name();
 }
 
+namespace {
+
+void fill(onnx::TensorProto &t, const Dims &dims, const std::vector<float> &values) {
+  t.set_data_type(onnx::TensorProto::FLOAT);
+  for (int64_t d : dims) t.add_dims(d);
+  for (float v : values) t.add_float_data(v);
+}
+
+}  // namespace
+
+std::string OnnxBuilder::floats(const std::vector<float> &values) {
+  return constant({static_cast<int64_t>(values.size())}, values);
+}
+
+std::string OnnxBuilder::constant(const Dims &dims, const std::vector<float> &values) {
+  auto &t = *graph().add_initializer();
+  t.set_name(fresh("c"));
+  fill(t, dims, values);
+  return t.name();
+}
+
 std::string OnnxBuilder::op(const std::string &type, const std::vector<std::string> &inputs) {
   auto &n = *graph().add_node();
   n.set_op_type(type);
@@ -69,10 +94,42 @@ std::string OnnxBuilder::op(const std::string &type, const std::vector<std::stri
   return n.output(0);
 }
 
+std::string OnnxBuilder::more_output() {
+  auto &n = *graph().mutable_node(graph().node_size() - 1);
+  n.add_output(fresh("t"));
+  return n.output(n.output_size() - 1);
+}
+
 OnnxBuilder &OnnxBuilder::output(const std::string &name) {
   auto &v = *graph().add_output();
   v.set_name(name);
   v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  return *this;
+}
+
+namespace {
+
+void set_shape(onnx::ValueInfoProto &v, const Dims &dims) {
+  auto &t = *v.mutable_type()->mutable_tensor_type();
+  t.set_elem_type(onnx::TensorProto::FLOAT);
+  t.mutable_shape()->clear_dim();
+  for (int64_t d : dims) {
+    auto &dim = *t.mutable_shape()->add_dim();
+    if (d >= 0) dim.set_dim_value(d);
+  }
+}
+
+}  // namespace
+
+OnnxBuilder &OnnxBuilder::declare(const std::string &name, const Dims &dims) {
+  auto &v = *graph().add_value_info();
+  v.set_name(name);
+  set_shape(v, dims);
+  return *this;
+}
+
+OnnxBuilder &OnnxBuilder::declare_output(const Dims &dims) {
+  set_shape(*graph().mutable_output(graph().output_size() - 1), dims);
   return *this;
 }
 
@@ -101,6 +158,25 @@ OnnxBuilder &OnnxBuilder::attr(const std::string &name, const std::vector<int64_
 
 OnnxBuilder &OnnxBuilder::attr(const std::string &name, const char *value) {
   new_attr(name, onnx::AttributeProto::STRING).set_s(value);
+  return *this;
+}
+
+OnnxBuilder &OnnxBuilder::attr(const std::string &name, const std::vector<float> &values) {
+  auto &a = new_attr(name, onnx::AttributeProto::FLOATS);
+  for (float v : values) a.add_floats(v);
+  return *this;
+}
+
+OnnxBuilder &OnnxBuilder::tensor_attr(const std::string &name, const std::vector<int64_t> &values) {
+  auto &t = *new_attr(name, onnx::AttributeProto::TENSOR).mutable_t();
+  t.set_data_type(onnx::TensorProto::INT64);
+  t.add_dims(static_cast<int64_t>(values.size()));
+  for (int64_t v : values) t.add_int64_data(v);
+  return *this;
+}
+
+OnnxBuilder &OnnxBuilder::tensor_attr(const std::string &name, const Dims &dims, const std::vector<float> &values) {
+  fill(*new_attr(name, onnx::AttributeProto::TENSOR).mutable_t(), dims, values);
   return *this;
 }
 
