@@ -81,12 +81,16 @@ Status conv(OpContext &c) {
   return c.emit(Op::Binary, {y, bias}, BinaryAttrs{}, c.results[0]);
 }
 
-/// ceil_mode adds one more window where the last one hangs over the end, but never one that begins behind the data.
+/// ceil_mode adds a window where the last one does not reach the end, and leaves out one that begins in the padding
+/// behind the data: docs/compiler.md says why. What that changes goes into the padding at the end.
 void round_up(const Shape &x, Window &w) {
   for (size_t i = 0; i + 2 < x.size(); ++i) {
     const int64_t span = x[i + 2] + w.begin[i] + w.end[i] - w.extent(static_cast<int>(i));
-    if (span < 0 || span % w.stride[i] == 0) continue;
-    if ((span / w.stride[i] + 1) * w.stride[i] < x[i + 2] + w.begin[i]) w.end[i] += w.stride[i] - span % w.stride[i];
+    if (span < 0) continue;
+    const int64_t over = span % w.stride[i], next = span / w.stride[i] * w.stride[i] + (over ? w.stride[i] : 0);
+    const bool behind = next >= x[i + 2] + w.begin[i];
+    if (over && !behind) w.end[i] += w.stride[i] - over;
+    if (!over && behind) w.end[i] = std::max<int64_t>(w.end[i] - w.stride[i], 0);
   }
 }
 

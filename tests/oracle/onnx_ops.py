@@ -53,11 +53,10 @@ class Windows:
         span = size + begin + end - extent
         if span < 0:
             return begin, end, 0
-        out = span // stride + 1
-        if ceil_mode and span % stride:
-            # One more window, which hangs over the end, but never one that begins in the padding behind the data.
-            if out * stride < size + begin:
-                out += 1
+        out = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
+        # With ceil_mode the last window may hang over the end, but not begin in the padding behind the data.
+        if ceil_mode and (out - 1) * stride >= size + begin:
+            out -= 1
         return begin, end, out
 
     def pad(self, x, value):

@@ -101,6 +101,18 @@ TEST(CeilMode, AddsNoWindowThatBeginsBehindTheData) {
   EXPECT_EQ(run(pool("MaxPool", {1, 1, 6}, {3}, {2}, {0, 1}), {{1, 2, 3, 4, 5, 6}})[0], (Floats{3, 5, 6}));
 }
 
+/// Windows fit without a rest, and the last would begin behind the data: at -1, 2 and 5; at 0 and 4, where the window
+/// that is left ends in the data.
+TEST(CeilMode, LeavesOutAWindowThatBeginsBehindTheDataAlsoWhereNothingIsRoundedUp) {
+  EXPECT_EQ(run(pool("MaxPool", {1, 1, 4}, {2}, {3}, {1, 3}), {{1, 2, 3, 4}})[0], (Floats{1, 4}));
+  EXPECT_EQ(run(pool("AveragePool", {1, 1, 4}, {2}, {3}, {1, 3}), {{1, 2, 3, 4}})[0], (Floats{1, 3.5f}));
+  EXPECT_EQ(run(pool("MaxPool", {1, 1, 3}, {1}, {4}, {0, 2}), {{1, 2, 3}})[0], (Floats{1}));
+}
+
+TEST(CeilMode, LeavesOutOneWindowAndNoMore) {
+  EXPECT_SAYS(refusal(pool("MaxPool", {1, 1, 4}, {2}, {3}, {1, 6})), "sees nothing but padding");
+}
+
 TEST(CeilMode, AddsAWindowThatHangsOverTheEnd) {
   EXPECT_EQ(run(pool("MaxPool", {1, 1, 4}, {3}, {2}, {0, 0}), {{-4, -3, -2, -1}})[0], (Floats{-2, -1}));
   EXPECT_EQ(run(pool("AveragePool", {1, 1, 4}, {3}, {2}, {0, 0}), {{1, 2, 3, 6}})[0], (Floats{2, 4.5f}));
