@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "compiler/import/declared_shapes.h"
 #include "compiler/import/op_context.h"
 
 namespace npu::graph {
@@ -18,15 +19,6 @@ std::vector<bool> live_nodes(const RawModel &model) {
     if (live[i]) wanted.insert(model.nodes[i].inputs.begin(), model.nodes[i].inputs.end());
   }
   return live;
-}
-
-std::string dims_text(const RawValue &v) {
-  std::string text = "[";
-  for (size_t i = 0; i < v.dims.size(); ++i) {
-    const RawDim &d = v.dims[i];
-    text += (i ? ", " : "") + (d.value >= 0 ? std::to_string(d.value) : d.symbol.empty() ? "?" : d.symbol);
-  }
-  return text + "]";
 }
 
 std::string shape_hint(const RawValue &v) {
@@ -103,10 +95,28 @@ class ShapeBinder {
   std::map<std::string, int64_t> symbols_;
 };
 
+/// Why a file may declare another shape for the result of a node.
+std::string about_declared(const RawNode &n) {
+  const auto ceil_mode = n.attributes.find("ceil_mode");
+  if (ceil_mode != n.attributes.end() && ceil_mode->second.i.value_or(0))
+    return " (ceil_mode adds no window that begins in the padding behind the data)";
+  if (n.type == "Resize" || n.type == "Upsample")
+    return " (a size is that of the input times the scale, in single precision, rounded down)";
+  return {};
+}
+
 class Importer {
  public:
-  Importer(const RawModel &model, const ImportOptions &options, Graph &graph)
-      : model_(model), options_(options), graph_(graph), live_(live_nodes(model)) {}
+  /// `declared`: of the model; null: what the file says about shapes is not looked at.
+  Importer(const RawModel &model, const ImportOptions &options, DeclaredShapes *declared, Graph &graph)
+      : model_(model), options_(options), declared_(declared), graph_(graph), live_(live_nodes(model)) {}
+
+  /// Of all tensors that have been converted.
+  DeclaredShapes::Shapes shapes() const {
+    DeclaredShapes::Shapes out;
+    for (const auto &[name, value] : values_) out[name] = graph_[value].shape;
+    return out;
+  }
 
   Status run() {
     if (model_.opset < kMinOpset || model_.opset > kMaxOpset)
@@ -180,6 +190,19 @@ class Importer {
     return true;
   }
 
+  /// Gives the results of a node their names; says where the file declares another shape.
+  std::string keep_results(const RawNode &n, const std::vector<ValueId> &results) {
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      if (n.outputs[k].empty() || results[k] == kNoValue) continue;
+      Value &v = graph_[results[k]];
+      const std::string difference = declared_ ? declared_->difference(n.outputs[k], v.shape) : "";
+      if (!difference.empty()) return difference + about_declared(n);
+      values_[n.outputs[k]] = results[k];
+      if (v.name.empty()) v.name = n.outputs[k];
+    }
+    return {};
+  }
+
   void convert(size_t index) {
     const RawNode &n = model_.nodes[index];
     Source source;
@@ -194,14 +217,8 @@ class Importer {
     if (ready) {
       OpContext context(graph_, n, model_.opset, source_index, std::move(inputs));
       const Status status = find_op(n.domain, n.type)(context);
-      problem = status.message();
-      for (size_t k = 0; k < n.outputs.size() && status.ok(); ++k) {
-        if (n.outputs[k].empty() || context.results[k] == kNoValue) continue;
-        values_[n.outputs[k]] = context.results[k];
-        Value &v = graph_[context.results[k]];
-        if (v.name.empty()) v.name = n.outputs[k];
-      }
-      if (status.ok() && graph_.nodes.size() == nodes_before) {
+      problem = status.ok() ? keep_results(n, context.results) : status.message();
+      if (problem.empty() && graph_.nodes.size() == nodes_before) {
         const bool constant = context.results[0] != kNoValue && graph_.is_constant(context.results[0]);
         graph_.sources.back().fate = constant ? "folded" : "nothing to do";
       }
@@ -217,6 +234,8 @@ class Importer {
       const Value &v = graph_[it->second];
       if (v.dtype != Dtype::F32)
         return Status::error("output '" + o.name + "' is " + dtype_name(v.dtype) + ", float32 is supported");
+      const std::string difference = declared_ ? declared_->difference(o.name, v.shape) : "";
+      if (!difference.empty()) return Status::error("output " + difference);
       if (element_count(v.shape) == 0)
         return Status::error("output '" + o.name + "' of shape " + shape_text(v.shape) + " is empty");
       graph_.outputs.push_back(it->second);
@@ -227,6 +246,7 @@ class Importer {
 
   const RawModel &model_;
   const ImportOptions &options_;
+  DeclaredShapes *const declared_;
   Graph &graph_;
   const std::vector<bool> live_;
   std::map<std::string, ValueId> values_;
@@ -237,7 +257,14 @@ class Importer {
 }  // namespace
 
 Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph) {
-  return Importer(model, options, graph).run();
+  DeclaredShapes declared(model, options, [&model](const ImportOptions &other) {
+    Graph scratch;
+    Importer importer(model, other, nullptr, scratch);
+    // Where it fails, the shapes behind that are missing, and are taken for such that follow from the given ones.
+    (void)importer.run();
+    return importer.shapes();
+  });
+  return Importer(model, options, &declared, graph).run();
 }
 
 }  // namespace npu::graph

@@ -186,6 +186,7 @@ Status read_graph(const onnx::GraphProto &g, RawModel &model) {
     model.inputs.push_back(read_value(v));
   }
   for (const auto &v : g.output()) model.outputs.push_back(read_value(v));
+  for (const auto &v : g.value_info()) model.values.push_back(read_value(v));
   for (const auto &n : g.node()) NPU_TRY(read_node(n, model.nodes.emplace_back()));
   return {};
 }

@@ -47,6 +47,7 @@ struct RawModel {
   std::vector<RawNode> nodes;
   std::map<std::string, TensorPtr> initializers;
   std::vector<RawValue> inputs, outputs;  ///< inputs without those that are initializers
+  std::vector<RawValue> values;           ///< what the file says about other tensors
 };
 
 /// Reads an ONNX file's bytes. External data and sparse initializers are errors.
