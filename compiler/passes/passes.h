@@ -17,7 +17,8 @@ void fuse_activation(Graph &graph);
 /// Lets a convolution do the zero padding that stands in front of it.
 void merge_pad(Graph &graph);
 
-/// Replaces a pooling whose window alone needs more than `max_elements` by two, of rows and of columns.
+/// Replaces a pooling whose window alone needs more than `max_elements` by two, of rows and of columns, and a window
+/// over all of one dimension by one over its pieces and one over their results.
 void split_pool(Graph &graph, int64_t max_elements);
 
 /// Removes nodes whose results nobody needs.

@@ -175,6 +175,23 @@ const Net kNets[] = {
      [](B &b) {
        global(b, "GlobalAveragePool", {2, 3, 4, 5, 6});
      }},
+    // 40009 is a prime number: no piece of it is as long as the others.
+    {"average_of_a_long_line",
+     [](B &b) {
+       global(b, "GlobalAveragePool", {1, 2, 40009});
+     }},
+    {"maximum_of_a_long_line",
+     [](B &b) {
+       global(b, "GlobalMaxPool", {1, 2, 40009});
+     }},
+    {"average_of_a_long_line_in_equal_pieces",
+     [](B &b) {
+       global(b, "GlobalAveragePool", {1, 1, 1, 129, 128});
+     }},
+    {"maximum_in_four_dimensions",
+     [](B &b) {
+       global(b, "GlobalMaxPool", {1, 1, 1, 23, 30, 24});
+     }},
     {"pool_window_beyond_local_memory",
      [](B &b) {
        pool(b, "AveragePool", {1, 1, 260, 250}, {150, 140}, {50, 60}, {7, 8, 9, 10});
