@@ -276,7 +276,13 @@ fuzzer() {
     (cd "$NPU_BUILD" && "$NPU_TOP/tests/fuzz/run.sh" "$NPU_BUILD/bin" "$1" "$2" "$NPU_BUILD/corpus-$1") &&
         echo "1 passed, 0 failed"
 }
-export -f fuzzer
+# Random networks for so many seconds; those that fail are left beside the build.
+random_networks() {
+    ninja -C "$NPU_BUILD" fuzz_nets &&
+        "$NPU_BUILD/bin/fuzz_nets" --seconds "$1" --salt "$(date)" --out "$NPU_BUILD" &&
+        echo "1 passed, 0 failed"
+}
+export -f fuzzer random_networks
 
 deep() {
     local seconds=$((${MINUTES:-60} * 60))
@@ -289,6 +295,7 @@ deep() {
     step deep-iommu 7200 tests/guest/check.sh deep-iommu
     step deep-fuzz-bmodel $((seconds + 600)) fuzzer bmodel "$seconds"
     step deep-fuzz-onnx $((seconds + 1800)) fuzzer onnx "$seconds"
+    step deep-fuzz-nets $((seconds + 600)) random_networks "$seconds"
     step deep-fuzz-chip $((seconds + 600)) fuzzer chip "$seconds"
     step deep-fuzz-kernel $((seconds + 1200)) make -s fuzz-kernel SECONDS="$seconds"
     step deep-tidy 7200 scripts/tidy.sh

@@ -32,7 +32,9 @@ label() {
         libnpu/include/* | runtime/include/*) echo "abi libnpu runtime" ;;
         libnpu/* | tests/unit/libnpu/* | tools/npu-smi/*) echo libnpu ;;
         runtime/* | tests/unit/runtime/* | tools/bmrt_test/*) echo runtime ;;
-        compiler/* | tests/unit/compiler/* | tests/oracle/* | tests/conformance/* | tools/npuc/*) echo compiler ;;
+        compiler/* | tests/unit/compiler/* | tests/oracle/* | tests/conformance/* | tests/fuzz/nets/* | tools/npuc/*)
+            echo compiler
+            ;;
         tools/npu-vm | scripts/npuvm/* | tests/env/*) echo vm ;;
         tools/* | tests/unit/tools/*) echo tools ;;
         tests/abi/*) echo abi ;;

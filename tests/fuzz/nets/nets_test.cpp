@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// The fuzzer itself: that it makes what it should, compares, and shrinks.
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <cmath>
+#include <set>
+
+#include "compiler/import/op_context.h"
+#include "tests/fuzz/nets/check.h"
+#include "tests/fuzz/nets/shrink.h"
+#include "tests/fuzz/nets/tolerance.h"
+
+namespace npu::fuzz {
+namespace {
+
+onnx::ModelProto parsed(const Plan &plan) {
+  onnx::ModelProto model;
+  EXPECT_TRUE(model.ParseFromString(make_network(plan).model));
+  return model;
+}
+
+bool has(const Plan &plan, const char *type) {
+  const onnx::ModelProto model = parsed(plan);
+  const auto &nodes = model.graph().node();
+  return std::any_of(nodes.begin(), nodes.end(), [&](const auto &n) { return n.op_type() == type; });
+}
+
+/// An operator that the compiler learns belongs into the generator.
+TEST(Networks, HaveAllOperatorsThatTheCompilerTakes) {
+  std::set<std::string> found, wanted;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    const onnx::ModelProto model = parsed(random_plan(seed));
+    for (const auto &n : model.graph().node()) found.insert(n.op_type());
+  }
+  for (auto table : {graph::window_ops(), graph::matrix_ops(), graph::eltwise_ops(), graph::shape_ops(),
+                     graph::move_ops(), graph::resize_ops()})
+    for (const graph::OpEntry &e : table) wanted.insert(std::string(e.type));
+  EXPECT_EQ(found, wanted);
+}
+
+TEST(Networks, FollowFromTheirSeed) {
+  for (uint64_t seed = 1; seed <= 50; ++seed)
+    EXPECT_EQ(make_network(random_plan(seed)).model, make_network(random_plan(seed)).model);
+}
+
+/// Operators and the shapes of results, without names and without what nodes have left that were begun and given up.
+std::vector<std::string> outline(const Plan &plan) {
+  std::vector<std::string> out;
+  const onnx::ModelProto model = parsed(plan);
+  for (const auto &n : model.graph().node())
+    if (n.op_type() != "Constant") out.push_back(n.op_type());
+  for (const auto &v : model.graph().value_info())
+    for (const auto &d : v.type().tensor_type().shape().dim()) out.push_back(std::to_string(d.dim_value()));
+  return out;
+}
+
+TEST(Networks, AreTheSameOfTheSmallestNumbers) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Plan plan = random_plan(seed);
+    Plan smallest, again;
+    make_network(plan, &smallest);
+    make_network(smallest, &again);
+    EXPECT_EQ(outline(plan), outline(smallest)) << "seed " << seed;
+    EXPECT_EQ(smallest.nodes, again.nodes) << "seed " << seed;
+  }
+}
+
+TEST(Networks, OfNoNumbersAreRight) {
+  Plan plan;
+  plan.nodes.resize(3);
+  Counts counts;
+  EXPECT_EQ(check_network(make_network(plan), nullptr, counts).text, "");
+  EXPECT_EQ(counts.networks, 1);
+  EXPECT_EQ(counts.programs, 3);
+}
+
+TEST(Networks, ThatTheCompilerRefusesAreFindings) {
+  Made made = make_network(random_plan(1));
+  made.model.resize(made.model.size() / 2);
+  Counts counts;
+  EXPECT_EQ(check_network(made, nullptr, counts).kind, "refused");
+}
+
+TEST(Shrinking, LeavesOneNodeAndTheLeastSizes) {
+  int shrunk = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const Plan plan = random_plan(seed);
+    const auto fails = [](const Plan &p) { return has(p, "MaxPool"); };
+    if (!fails(plan)) continue;
+    ++shrunk;
+    const onnx::ModelProto small = parsed(shrink(plan, fails, 3000));
+    ASSERT_EQ(small.graph().node_size(), 1) << "seed " << seed;
+    for (const auto &d : small.graph().value_info(0).type().tensor_type().shape().dim()) EXPECT_EQ(d.dim_value(), 1);
+  }
+  EXPECT_GT(shrunk, 5);
+}
+
+TEST(Shrinking, KeepsWhatIsNeeded) {
+  int shrunk = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Plan plan = random_plan(seed);
+    const auto fails = [](const Plan &p) { return has(p, "Conv") && has(p, "Softmax"); };
+    if (!fails(plan)) continue;
+    ++shrunk;
+    EXPECT_LE(parsed(shrink(plan, fails, 3000)).graph().node_size(), 3) << "seed " << seed;
+  }
+  EXPECT_GT(shrunk, 5);
+}
+
+TEST(Differences, AreMeasuredAgainstTheTolerance) {
+  const float want[] = {1, 2, 3}, near[] = {1, 2.25f, 3}, nan[] = {1, std::nanf(""), 3};
+  EXPECT_EQ(difference(near, want, 3, {0.25}, 1), "");
+  EXPECT_NE(difference(near, want, 3, {0.2}, 1), "");
+  EXPECT_EQ(difference(near, want, 3, {0.2}, 2), "");
+  EXPECT_NE(difference(nan, want, 3, {1000}, 1), "");
+  EXPECT_NE(difference(want, nan, 3, {1000}, 1), "");
+  EXPECT_EQ(difference(nan, nan, 3, {0}, 1), "");
+}
+
+/// x -> node of that type -> the only output.
+Tolerance tolerance_of(graph::Node node, const std::vector<float> &x) {
+  graph::Graph g;
+  graph::Value value;
+  value.shape = {static_cast<int64_t>(x.size())};
+  g.inputs = {g.add_value(value)};
+  node.inputs.insert(node.inputs.begin(), g.inputs[0]);
+  node.output = g.add_value(value);
+  g.nodes = {std::move(node)};
+  g.outputs = {g.nodes[0].output};
+  std::vector<graph::Tensor> outputs;
+  std::vector<Tolerance> tolerances;
+  const Status status = evaluate_with_tolerance(g, {*graph::make_f32(value.shape, x)}, 1, outputs, tolerances);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return tolerances.at(0);
+}
+
+TEST(Tolerances, AreNoneForMoves) {
+  graph::Node relu;
+  relu.attrs = graph::UnaryAttrs{{graph::ActKind::Relu}};
+  EXPECT_EQ(tolerance_of(relu, {1, -2, 3}).absolute, 0);
+}
+
+TEST(Tolerances, AreALittleMoreThanSinglePrecisionForArithmetic) {
+  graph::Node tanh;
+  tanh.attrs = graph::UnaryAttrs{{graph::ActKind::Tanh}};
+  const double most = tolerance_of(tanh, {1, -2, 3}).absolute;
+  EXPECT_GT(most, 1e-7);
+  EXPECT_LT(most, 2e-5);
+}
+
+}  // namespace
+}  // namespace npu::fuzz
