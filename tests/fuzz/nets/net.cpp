@@ -103,6 +103,10 @@ Dims choose_input(Choices &c, int64_t most_elements) {
   Dims dims;
   for (int64_t i = 0; i < rank; ++i)
     dims.push_back(i == 0 && rank > 1 ? c.from(1, 3) : std::max(c.from(1, side), c.from(1, side)));
+  if (c.chance(15)) {
+    int64_t &line = dims[static_cast<size_t>(c.below(rank))];
+    line = c.from(1, most_elements * line / count_of(dims));
+  }
   while (count_of(dims) > most_elements) *std::max_element(dims.begin(), dims.end()) /= 2;
   return dims;
 }

@@ -85,7 +85,9 @@ Status disturb(const Graph &g, const Node &n, const std::vector<const Tensor *> 
                more = exponential(n) ? 4 * kUlp * top + 1e-7 : 0;
   for (int64_t i = 0; i < t.count(); ++i) {
     const double most = share * (sums.data.empty() ? top : sums.as<float>()[i]) + more;
-    t.as<float>()[i] += static_cast<float>(most * (static_cast<double>(random.below(1 << 16)) / 32768.0 - 1));
+    // Up or down by half of that and more: an output of one element moves in every trial.
+    const double size = most * (0.5 + static_cast<double>(random.below(1 << 15)) / 65536.0);
+    t.as<float>()[i] += static_cast<float>(random.below(2) ? size : -size);
   }
   return {};
 }
