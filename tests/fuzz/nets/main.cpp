@@ -3,12 +3,10 @@
 // and compared with the evaluator and, where NPU_ONNXRUNTIME names its library, with ONNX Runtime. docs/testing.md.
 #include <getopt.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "tests/fuzz/nets/apart.h"
 #include "tests/fuzz/nets/shrink.h"
