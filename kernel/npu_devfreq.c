@@ -29,7 +29,9 @@ void npu_load_init(struct npu_load *load)
 /**
  * npu_load_begin - the card gets a job
  * @load: load
- * @now: the time
+ * @now: ktime_get(), perhaps of a moment ago
+ *
+ * Only the first one and the last one matter for the time.
  */
 void npu_load_begin(struct npu_load *load, ktime_t now)
 {
@@ -47,7 +49,7 @@ void npu_load_begin(struct npu_load *load, ktime_t now)
 /**
  * npu_load_end - the card has finished a job, or it was taken away
  * @load: load
- * @now: the time
+ * @now: ktime_get(), perhaps of a moment ago: when the job was seen to be done
  */
 void npu_load_end(struct npu_load *load, ktime_t now)
 {
@@ -109,6 +111,9 @@ static int npu_devfreq_status(struct device *dev, struct devfreq_dev_status *sta
 	struct npu_clock *clock = &npu->clock;
 	ktime_t now = ktime_get(), busy = npu_load_busy(&npu->load);
 
+	/* A job that ends later than it was said to be done takes back what was counted since. */
+	if (ktime_before(busy, clock->busy))
+		busy = clock->busy;
 	status->current_frequency = npu_clock_hz(clock);
 	status->total_time = ktime_to_us(ktime_sub(now, clock->asked));
 	status->busy_time = ktime_to_us(ktime_sub(busy, clock->busy));

@@ -33,7 +33,7 @@
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
-#define NPU_DRIVER_MINOR	0
+#define NPU_DRIVER_MINOR	1
 
 /* Calls */
 
@@ -148,6 +148,7 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
 /*
  * History of the interface, see also uapi/drm/npu_accel.h:
  * 1.0: devices, buffers, contexts, submission, wait
+ * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes
  */
 static const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |

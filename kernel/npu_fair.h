@@ -54,7 +54,7 @@ struct npu_fair {
 	/** @shares: those of users with contexts */
 	struct list_head shares;
 
-	/** @waiting: queues in the lists of shares that wait */
+	/** @waiting: queues in the lists npu_share.waiting, under @lock */
 	u32 waiting;
 
 	/** @holds: of each core; used by npu_fair_look() only */

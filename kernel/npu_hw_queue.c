@@ -290,7 +290,7 @@ struct npu_ctx_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigne
 	job = npu_hw_queue_first(queue);
 	queue->watched = job;
 	if (job) {
-		refcount_inc(&job->refs);
+		npu_job_get(job);
 		*since = time_after(queue->done, job->taken) ? queue->done : job->taken;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);

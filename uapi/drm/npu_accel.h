@@ -24,6 +24,7 @@ extern "C" {
  *
  * History
  * 1.0: devices, buffers, contexts, submission, wait
+ * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes (struct npu_profile_header)
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
