@@ -119,7 +119,11 @@ int npu_submit(npu_context *context, const struct npu_job_desc *jobs, unsigned i
   if (context->async_launches.load(std::memory_order_acquire))
     return npu::fail(-EBUSY, "npu_submit: an npu_async has unfinished launches in this context");
   npu::Submission &submission = context->submission;
-  if (int err = npu::submission_prepare("npu_submit", context, jobs, count, submission)) return err;
+  try {
+    if (int err = npu::submission_prepare("npu_submit", context, jobs, count, submission)) return err;
+  } catch (const std::bad_alloc &) {
+    return npu::fail(-ENOMEM, "npu_submit: not enough memory for %u jobs and what they name", count);
+  }
   if (int err = npu::call(context->device, DRM_IOCTL_NPU_SUBMIT, &submission.args)) {
     npu::submission_failed(context, submission);
     return npu::fail(err, "npu_submit: %s", npu::submission_error(err));

@@ -93,6 +93,9 @@ drm_npu_job convert_job(const npu_job_desc &j, const drm_npu_region *regions, co
   };
 }
 
+/// Of a job: more than any driver takes, and little enough to allocate room for before the entries are looked at.
+constexpr uint32_t kMostEntries = 65536;
+
 /// Sizes the arrays for what the jobs have. The entries' values are left from the submission before.
 int make_room(const char *caller, const npu_job_desc *jobs, unsigned int count, Submission &submission) {
   size_t regions = 0, fences = 0;
@@ -101,6 +104,9 @@ int make_room(const char *caller, const npu_job_desc *jobs, unsigned int count, 
     if (j.reserved) return fail(-EINVAL, "%s: job %u: reserved must be 0", caller, i);
     if ((j.region_count && !j.regions) || (j.stream_count && !j.streams) || (j.in_fence_count && !j.in_fences))
       return fail(-EINVAL, "%s: job %u: a count without an array", caller, i);
+    if (j.region_count > kMostEntries || j.in_fence_count > kMostEntries)
+      return fail(-EINVAL, "%s: job %u: %u regions and %u in-fences, at most %u each", caller, i, j.region_count,
+                  j.in_fence_count, kMostEntries);
     regions += j.region_count;
     fences += j.in_fence_count;
   }

@@ -225,6 +225,8 @@ static void bad_jobs_are_refused(void **state) {
   REFUSED(job.core_mask = 0x100);
   REFUSED(job.reserved = 1);
   REFUSED(job.region_count = NPU_MAX_REGIONS + 1; job.regions = NULL);
+  REFUSED(job.region_count = UINT32_MAX); /* not read, nor allocated for */
+  REFUSED(job.in_fence_count = UINT32_MAX; job.in_fences = (void *)&region);
   REFUSED(job.profile_region = 1);
   REFUSED(job.profile_bytes = 64); /* region 0 is not writable */
   REFUSED(region.size = 0);
