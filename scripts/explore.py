@@ -60,12 +60,13 @@ def variation(seed):
             "--append", f"preempt={choice.choice(PREEMPTION)}"]
 
 
-def boots(seed, options, share):
-    """The command that boots a board and runs the suites under a seed."""
+def boots(seed, options, share, turns=None):
+    """The command that boots the board of a seed and runs the suites; its turns and delays are those of `turns`, by
+    default of the seed."""
     kernel = ["--kernel", "debug", *DEBUG] if options.kernel == "debug" else []
     chosen = (["--env", f"NPU_TESTS={options.test}"] if options.test else []) + \
         (["--env", f"NPU_ROUNDS={options.rounds}"] if options.rounds > 1 else [])
-    return [VM, "--time", "exact", "--seed", str(seed), *CARD, *variation(seed), *kernel, *chosen, "--control",
+    return [VM, "--time", "exact", "--seed", str(seed if turns is None else turns), *CARD, *variation(seed), *kernel, *chosen, "--control",
             "--sleep", "--timeout", str(options.limit), "--share", share, "--",
             os.path.join(TOP, "tests", "guest", "run.sh"), "--brief", *options.suite]
 
@@ -82,6 +83,13 @@ def board(seed, options, share):
     return [VM, "--load", snapshot_of(seed), "--seed", str(seed), "--timeout", str(options.limit), "--share", share]
 
 
+def as_always(share):
+    """The folder, whose mode and date are part of what a board sees."""
+    os.chmod(share, 0o755)
+    os.utime(share, (0, 0))
+    return share
+
+
 SAVING = threading.Lock()
 
 
@@ -90,7 +98,7 @@ def save(seed, options):
     with SAVING, tempfile.TemporaryDirectory(prefix="npu-explore.") as share:
         if options.boot or os.path.exists(snapshot_of(seed)):
             return
-        command = boots(seed, options, share)
+        command = boots(seed, options, as_always(share), turns=0)  # whichever seed comes first, it is the same board
         command[1:1] = ["--save", snapshot_of(seed), "--save-at", "ready"]
         if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode:
             raise SystemExit(f"explore.py: the board that seed {seed} begins with was not saved")
@@ -103,7 +111,7 @@ def run(seed, options, end):
     save(seed, options)
     console, log = (os.path.join(KEPT, f"seed-{seed}.{kind}") for kind in ("console", "log"))
     with tempfile.TemporaryDirectory(prefix="npu-explore.") as share:
-        command = board(seed, options, share)
+        command = board(seed, options, as_always(share))
         command[1:1] = ["--console", console]
         with open(log, "wb") as file:
             status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
@@ -123,7 +131,8 @@ def signs(log):
 
 def report(seed, why, options):
     print(f"seed {seed}: {why}")
-    print(f"  repeat it: mkdir -p /tmp/explore && {shlex.join(board(seed, options, '/tmp/explore'))}")
+    folder = "rm -rf /tmp/explore && mkdir -m 755 /tmp/explore && touch -d @0 /tmp/explore"
+    print(f"  repeat it: {folder} && {shlex.join(board(seed, options, '/tmp/explore'))}")
     print(f"  output:    {os.path.join(KEPT, f'seed-{seed}.log')}", flush=True)
 
 

@@ -24,9 +24,10 @@ def binary(top, build):
     """Path of the QEMU with the NPU device."""
     override = os.environ.get("NPU_QEMU")
     if override:
-        if not shutil.which(override):
+        found = shutil.which(override)
+        if not found:
             raise BoardError(f"NPU_QEMU={override}: there is no such program")
-        return override
+        return found
     script = os.path.join(top, "qemu-device", "qemu", "build.sh")
     found = subprocess.run([script, "--print"], capture_output=True, text=True, check=False)
     if found.returncode != 0:

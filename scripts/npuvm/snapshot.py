@@ -71,6 +71,10 @@ def read(path):
         raise BoardError(f"--load {path}: this is no snapshot of a board") from None
     if header["version"] != VERSION:
         raise BoardError(f"--load {path}: the snapshot has version {header['version']}, this npu-vm reads {VERSION}")
+    missing = [name for name in ("identity", "session", "seed", "options") if name not in header] or \
+        [name for name in _BOARD if name not in header["options"]]
+    if missing:
+        raise BoardError(f"--load {path}: the snapshot says nothing of {', '.join(missing)}: another npu-vm wrote it")
     return header
 
 

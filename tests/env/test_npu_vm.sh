@@ -224,6 +224,9 @@ test_usage() {
     }
     usage '--seed needs --time exact' --seed 1
     usage '--report needs --time exact' --report "$WORK/report"
+    usage '--save needs --time exact' --time host --save "$WORK/saved"
+    usage '--save-at needs --time exact' --save-at ready
+    usage '--load needs --time exact' --time host --load "$WORK/saved"
     usage '--seed x: expected a number' --time exact --seed x
     usage '--seed -1: expected a number' --time exact --seed=-1
     usage '--smp 9: with --time exact there are at most 8' --time exact --smp 9

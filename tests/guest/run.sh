@@ -86,9 +86,10 @@ run() {
 	exact) is_exact "$1" || return ;;
 	host) ! is_exact "$1" || return ;;
 	esac
+	failed_before=$failed
 	for round in $(seq "${NPU_ROUNDS:-1}"); do
 		run_once "$@"
-		[ $failed -eq 0 ] || break
+		[ $failed -eq $failed_before ] || break
 	done
 }
 

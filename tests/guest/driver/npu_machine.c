@@ -157,7 +157,7 @@ static void prove_locking(bool on) {
 }
 
 /* What the machine said of the cards: the next ones are like these. */
-static const char *const properties[] = {"ddr", "ddr-bw"};
+static const char *const properties[] = {"ddr", "ddr-bw", "clock-khz"};
 #define PROPERTIES (sizeof(properties) / sizeof(properties[0]))
 static uint64_t values[2][PROPERTIES];
 
