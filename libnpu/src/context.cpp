@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "libnpu/src/async.h"
 #include "libnpu/src/internal.h"
