@@ -66,8 +66,8 @@ def boots(seed, options, share, turns=None):
     kernel = ["--kernel", "debug", *DEBUG] if options.kernel == "debug" else []
     chosen = (["--env", f"NPU_TESTS={options.test}"] if options.test else []) + \
         (["--env", f"NPU_ROUNDS={options.rounds}"] if options.rounds > 1 else [])
-    return [VM, "--time", "exact", "--seed", str(seed if turns is None else turns), *CARD, *variation(seed), *kernel, *chosen, "--control",
-            "--sleep", "--timeout", str(options.limit), "--share", share, "--",
+    return [VM, "--time", "exact", "--seed", str(seed if turns is None else turns), *CARD, *variation(seed), *kernel,
+            *chosen, "--control", "--sleep", "--timeout", str(options.limit), "--share", share, "--",
             os.path.join(TOP, "tests", "guest", "run.sh"), "--brief", *options.suite]
 
 
