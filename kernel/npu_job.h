@@ -19,6 +19,9 @@ struct npu_vma;
 /* Jobs of one submission. */
 #define NPU_SUBMIT_MAX_JOBS	64
 
+/* Points of timelines that the jobs of one submission signal. */
+#define NPU_SUBMIT_MAX_POINTS	256
+
 /* Syncobjs of one job, in or out. */
 #define NPU_JOB_MAX_SYNCS	256
 

@@ -7,6 +7,7 @@
  */
 #include <linux/capability.h>
 #include <linux/dma-fence-chain.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -44,6 +45,9 @@ struct npu_batch {
 
 	/** @count: jobs made */
 	u32 count;
+
+	/** @points: points of timelines that they signal */
+	u32 points;
 
 	/** @first: number of the first job, once queued */
 	u64 first;
@@ -339,8 +343,8 @@ static int npu_job_add_in_sync(struct npu_ctx_job *job, struct drm_file *file,
 	return 0;
 }
 
-static int npu_job_add_out_sync(struct npu_ctx_job *job, struct drm_file *file,
-				const struct drm_npu_sync *sync)
+static int npu_job_add_out_sync(struct npu_ctx_job *job, struct npu_batch *batch,
+				struct drm_file *file, const struct drm_npu_sync *sync)
 {
 	struct npu_out_sync *out = &job->out_syncs[job->out_count];
 
@@ -351,6 +355,8 @@ static int npu_job_add_out_sync(struct npu_ctx_job *job, struct drm_file *file,
 
 	if (!sync->point)
 		return 0;
+	if (++batch->points > NPU_SUBMIT_MAX_POINTS)
+		return -EINVAL;
 
 	out->point = sync->point;
 	out->chain = dma_fence_chain_alloc();
@@ -358,8 +364,9 @@ static int npu_job_add_out_sync(struct npu_ctx_job *job, struct drm_file *file,
 	return out->chain ? 0 : -ENOMEM;
 }
 
-static int npu_job_add_syncs(struct npu_ctx_job *job, struct drm_file *file,
-			     const struct drm_npu_job *args)
+/* Looking for a point walks along a timeline, which is as long as its users have made it. */
+static int npu_job_add_syncs(struct npu_ctx_job *job, struct npu_batch *batch,
+			     struct drm_file *file, const struct drm_npu_job *args)
 {
 	u32 i, count = args->in_sync_count + args->out_sync_count;
 	struct drm_npu_sync sync;
@@ -381,9 +388,12 @@ static int npu_job_add_syncs(struct npu_ctx_job *job, struct drm_file *file,
 		if (in)
 			ret = npu_job_add_in_sync(job, file, &sync);
 		else
-			ret = npu_job_add_out_sync(job, file, &sync);
+			ret = npu_job_add_out_sync(job, batch, file, &sync);
 		if (ret)
 			return ret;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
 	}
 
 	return 0;
@@ -432,7 +442,7 @@ static struct npu_ctx_job *npu_job_create(struct npu_batch *batch, struct drm_fi
 	if (!ret)
 		ret = npu_job_build(job, batch, file, args);
 	if (!ret)
-		ret = npu_job_add_syncs(job, file, args);
+		ret = npu_job_add_syncs(job, batch, file, args);
 	if (ret) {
 		npu_job_discard(job);
 		return ERR_PTR(ret);
@@ -618,18 +628,6 @@ static void npu_job_publish(struct npu_ctx_job *job)
 		dma_resv_add_fence(job->vmas[i]->bo->tbo.base.resv, fence,
 				   write ? DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
 	}
-
-	for (i = 0; i < job->out_count; i++) {
-		struct npu_out_sync *out = &job->out_syncs[i];
-
-		if (out->chain)
-			drm_syncobj_add_point(out->syncobj, out->chain, fence, out->point);
-		else
-			drm_syncobj_replace_fence(out->syncobj, fence);
-		/* Not at the end of the job, in a context that this is not for. */
-		drm_syncobj_put(out->syncobj);
-	}
-	job->out_count = 0;
 }
 
 /* Number the job and let its fence be seen: from here on it has to be pushed. */
@@ -702,6 +700,39 @@ static int npu_batch_try_commit(struct npu_batch *batch)
 	return ret;
 }
 
+static void npu_job_signal_syncs(struct npu_ctx_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->out_count; i++) {
+		struct npu_out_sync *out = &job->out_syncs[i];
+
+		if (out->chain) {
+			drm_syncobj_add_point(out->syncobj, out->chain, job->fence, out->point);
+			cond_resched();
+		} else {
+			drm_syncobj_replace_fence(out->syncobj, job->fence);
+		}
+		/* Not at the end of the job, in a context that this is not for. */
+		drm_syncobj_put(out->syncobj);
+	}
+	job->out_count = 0;
+}
+
+/*
+ * Give the out-syncs the fences of their jobs, and the jobs to their queue. A new point walks along
+ * all points that have not signalled: nobody else waits for a lock meanwhile, and there are not
+ * many of them in one submission.
+ */
+static void npu_batch_push(struct npu_batch *batch)
+{
+	u32 i;
+
+	for (i = 0; i < batch->count; i++)
+		npu_job_signal_syncs(batch->jobs[i]);
+	npu_job_push(batch->ctx, batch->jobs, batch->count);
+}
+
 /* Get the context's lock, with room for the jobs. */
 static int npu_batch_lock_ctx(struct npu_batch *batch)
 {
@@ -752,7 +783,7 @@ static int npu_batch_queue(struct npu_batch *batch)
 	 * at once. A buffer's last reference must not go while others of the lot are locked.
 	 */
 	if (!ret)
-		npu_job_push(ctx, batch->jobs, batch->count);
+		npu_batch_push(batch);
 	mutex_unlock(&ctx->submit_lock);
 
 	return ret;

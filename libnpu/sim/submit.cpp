@@ -10,7 +10,8 @@
 namespace npu::sim {
 namespace {
 
-constexpr uint32_t kMaxSyncs = 256;
+constexpr uint32_t kMaxSyncs = 256;   // of a job, in or out
+constexpr uint32_t kMaxPoints = 256;  // of timelines, signalled by a submission
 constexpr uint32_t kMaxStride = 1024;
 
 /// Element i of an array whose elements are stride bytes apart. What we do not know of a longer one must be zero.
@@ -150,6 +151,7 @@ int File::submit(drm_npu_submit &args) {
   if (dead_) return -ENODEV;
 
   std::vector<std::shared_ptr<Job>> jobs;
+  uint32_t points = 0;
   for (uint32_t i = 0; i < args.job_count; i++) {
     drm_npu_job a;
     if (!fetch(args.jobs, args.job_stride, i, a)) return -EINVAL;
@@ -157,6 +159,7 @@ int File::submit(drm_npu_submit &args) {
     job->seqno = context->submitted + 1 + i;
     if (int err = check_job(*context, a, *job)) return err;
     if (int err = add_dependencies(context, a, *job)) return err;
+    if ((points += a.out_sync_count) > kMaxPoints) return -EINVAL;
     job->implicit = !(a.flags & DRM_NPU_JOB_EXPLICIT);
     jobs.push_back(std::move(job));
   }

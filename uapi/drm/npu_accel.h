@@ -389,6 +389,7 @@ struct drm_npu_job {
 /**
  * struct drm_npu_submit - submit jobs to a context
  *
+ * The out_syncs of all its jobs have at most 256 points of timelines; binary ones do not count.
  * All jobs are checked before the first is queued; a failing call has queued nothing, unless the
  * memory of @jobs becomes unwritable meanwhile (-EFAULT). Blocks while the context has
  * max_in_flight unfinished jobs (-EINTR on a signal). -ECANCELED: the context is being destroyed.
