@@ -268,6 +268,36 @@ static void more_syncs_than_fit(void **state) {
   syncobj_destroy(fd, syncobj);
 }
 
+/* Each point of a timeline makes the next one slower: a submission may have 256 of them, over all its jobs. */
+static void more_points_than_a_submission_may_signal(void **state) {
+  static struct drm_npu_sync points[257];
+  uint32_t timeline = syncobj_create(fd), binary = syncobj_create(fd);
+  struct drm_npu_job jobs[3];
+  struct drm_npu_submit args = {.ctx_id = ctx, .jobs = (uintptr_t)jobs, .job_count = 3, .job_stride = sizeof(jobs[0])};
+  const uint64_t before = submitted();
+  struct drm_npu_wait wait;
+  struct job job;
+
+  (void)state;
+  for (uint32_t i = 0; i < 257; i++) points[i] = (struct drm_npu_sync){.handle = timeline, .point = i + 1};
+  good(&job);
+  for (int i = 0; i < 3; i++) jobs[i] = job.args;
+  jobs[0].out_syncs = (uintptr_t)points;
+  jobs[0].out_sync_count = 200;
+  jobs[2].out_syncs = (uintptr_t)(points + 200);
+  jobs[2].out_sync_count = 57;
+  jobs[0].sync_stride = jobs[2].sync_stride = sizeof(points[0]);
+  assert_int_equal(submit_args(&args), -EINVAL);
+  assert_int_equal(submitted(), before);
+  points[210] = (struct drm_npu_sync){.handle = binary}; /* which does not count */
+  assert_int_equal(submit_args(&args), 0);
+  assert_int_equal(raw_wait(fd, ctx, jobs[2].seqno, FOREVER_MS, &wait), 0);
+  assert_int_equal(wait.error, 0);
+  assert_int_equal(syncobj_status(fd, binary), 0);
+  syncobj_destroy(fd, binary);
+  syncobj_destroy(fd, timeline);
+}
+
 static void afterwards_all_is_well(void **state) {
   struct drm_npu_ctx_query query;
   struct job job;
@@ -294,6 +324,7 @@ int main(void) {
       cmocka_unit_test(jobs_in_read_only_memory),
       cmocka_unit_test(foreign_handles_mean_nothing),
       cmocka_unit_test(more_syncs_than_fit),
+      cmocka_unit_test(more_points_than_a_submission_may_signal),
       cmocka_unit_test(afterwards_all_is_well),
   };
 
