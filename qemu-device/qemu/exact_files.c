@@ -6,7 +6,7 @@
  * - numbers of files: they are counted as the guest meets the files;
  * - times: a file that was written after the board's start has the date on
  *   which the board starts, and it was read and changed when it was written;
- * - blocks: as many as the size needs;
+ * - sizes of folders, and blocks: as many as the size needs;
  * - the order in a folder: that of the names;
  * - the file system's size, free space, identity and generation numbers.
  *
@@ -132,6 +132,9 @@ static int made_exact(int result, FsContext *ctx, V9fsPath *path,
     }
     st->st_ino = number_of(ctx, path, st);
     st->st_dev = 1;
+    if (S_ISDIR(st->st_mode)) {
+        st->st_size = BLOCK;    /* it depends on what was in there once */
+    }
     st->st_blocks = DIV_ROUND_UP(st->st_size, 512);
     st->st_blksize = BLOCK;
     st->st_mtim = time_of(st->st_mtim);
@@ -320,26 +323,76 @@ bool exact_files_serves(const FileOperations *ops)
     return ops == &files;
 }
 
-/* Those that were removed meanwhile, or are somewhere else, are left out. */
-static bool still_known(FsContext *ctx, KnownFile *known)
+/* It is where the guest has seen it last. */
+static bool still_known(KnownFile *known)
 {
     V9fsPath path = { .data = known->path };
     struct stat st;
 
-    return known->ctx == ctx && known->path && !host->lstat(ctx, &path, &st) &&
+    return known->path && !host->lstat(known->ctx, &path, &st) &&
            known_file(&st) == known;
 }
 
-void exact_files_put_numbers(QEMUFile *f, FsContext *ctx)
+/* Gives the files below that are not where they were seen their new paths. */
+static void find_moved(FsContext *ctx, const char *folder)
+{
+    g_autofree char *place = g_build_filename(ctx->fs_root, folder, NULL);
+    g_autoptr(GDir) entries = g_dir_open(place, 0, NULL);
+    const char *name;
+
+    while (entries && (name = g_dir_read_name(entries))) {
+        g_autofree char *path = g_strdup_printf("%s/%s", folder, name);
+        V9fsPath there = { .data = path };
+        KnownFile *known;
+        struct stat st;
+
+        if (host->lstat(ctx, &there, &st)) {
+            continue;
+        }
+        known = known_file(&st);
+        if (known && !still_known(known)) {
+            g_free(known->path);
+            known->path = g_strdup(path);
+            known->ctx = ctx;
+        }
+        if (S_ISDIR(st.st_mode)) {
+            find_moved(ctx, path);
+        }
+    }
+}
+
+/*
+ * The guest may have renamed a file, or a folder above it, or removed one of
+ * its names, and not looked at it since.
+ */
+static void find_all_moved(FsContext *ctx)
 {
     GHashTableIter iter;
     gpointer known;
 
     g_hash_table_iter_init(&iter, numbers);
     while (g_hash_table_iter_next(&iter, NULL, &known)) {
+        if (((KnownFile *)known)->ctx == ctx && !still_known(known)) {
+            find_moved(ctx, ".");
+            return;
+        }
+    }
+}
+
+/* Those that were removed meanwhile are left out. */
+void exact_files_put_numbers(QEMUFile *f, FsContext *ctx)
+{
+    GHashTableIter iter;
+    gpointer known;
+
+    if (!(ctx->export_flags & V9FS_RDONLY)) {
+        find_all_moved(ctx);
+    }
+    g_hash_table_iter_init(&iter, numbers);
+    while (g_hash_table_iter_next(&iter, NULL, &known)) {
         KnownFile *file = known;
 
-        if (still_known(ctx, file)) {
+        if (file->ctx == ctx && still_known(file)) {
             qemu_put_be64(f, file->number);
             qemu_put_be32(f, strlen(file->path));
             qemu_put_buffer(f, (uint8_t *)file->path, strlen(file->path));

@@ -22,6 +22,7 @@
 #include "migration/qemu-file-types.h"
 #include "migration/vmstate.h"
 #include "monitor/monitor-internal.h"
+#include "system/runstate.h"
 
 #define TYPE_MACHINE_PORT "virtserialqmp"
 OBJECT_DECLARE_SIMPLE_TYPE(MachinePort, MACHINE_PORT)
@@ -99,7 +100,8 @@ static void machine_work(CPUState *cpu, run_on_cpu_data data)
     MachinePort *port = data.host_ptr;
     char *end;
 
-    while ((end = strchr(port->asked->str, '\n'))) {
+    /* After one that stops the machine, the next follows when it goes on. */
+    while (!cpu->stop && (end = strchr(port->asked->str, '\n'))) {
         g_autofree char *line =
             g_strndup(port->asked->str, end - port->asked->str);
         g_autoptr(GString) json = NULL;
@@ -119,6 +121,21 @@ static void machine_work(CPUState *cpu, run_on_cpu_data data)
     machine_deliver(port);
 }
 
+static void machine_work_soon(MachinePort *port)
+{
+    async_run_on_cpu(current_cpu ?: first_cpu, machine_work,
+                     RUN_ON_CPU_HOST_PTR(port));
+}
+
+static void machine_goes_on(void *opaque, bool running, RunState state)
+{
+    MachinePort *port = opaque;
+
+    if (running && port->asked->len) {
+        machine_work_soon(port);
+    }
+}
+
 static ssize_t machine_have_data(VirtIOSerialPort *serial, const uint8_t *data,
                                  ssize_t bytes)
 {
@@ -128,8 +145,7 @@ static ssize_t machine_have_data(VirtIOSerialPort *serial, const uint8_t *data,
     for (ssize_t i = 0; i < bytes; i++) {
         g_string_append_c(port->asked, data[i] ? data[i] : ' ');
     }
-    async_run_on_cpu(current_cpu ?: first_cpu, machine_work,
-                     RUN_ON_CPU_HOST_PTR(port));
+    machine_work_soon(port);
     return bytes;
 }
 
@@ -208,6 +224,7 @@ static void machine_realize(DeviceState *dev, Error **errp)
 
     port->asked = g_string_new(NULL);
     port->answers = g_string_new(NULL);
+    qemu_add_vm_change_state_handler(machine_goes_on, port);
     virtio_serial_open(VIRTIO_SERIAL_PORT(port));
 }
 

@@ -124,6 +124,14 @@ static int damaged(V9fsState *s)
     return -EINVAL;
 }
 
+static bool is_file(int fd)
+{
+    struct stat st;
+
+    errno = EISDIR;
+    return !fstat(fd, &st) && S_ISREG(st.st_mode);
+}
+
 /* Opens what the fid had open. */
 static int open_again(QEMUFile *f, V9fsState *s, V9fsFidState *fid)
 {
@@ -132,6 +140,9 @@ static int open_again(QEMUFile *f, V9fsState *s, V9fsFidState *fid)
     if (fid->fid_type == P9_FID_FILE) {
         result = s->ops->open(&s->ctx, &fid->path,
                               fid->open_flags & OPENED_AGAIN, &fid->fs);
+        if (result >= 0 && !is_file(fid->fs.fd)) {
+            result = -1;
+        }
     } else if (fid->fid_type == P9_FID_DIR) {
         result = s->ops->opendir(&s->ctx, &fid->path, &fid->fs);
     }

@@ -35,6 +35,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bitmap.h"
 #include "qemu/error-report.h"
+#include "qemu/log.h"
 #include "qemu/main-loop.h"
 #include "qemu/module.h"
 #include "qemu/rcu.h"
@@ -514,6 +515,19 @@ static void npu_shutdown_notify(Notifier *notifier, void *data)
     }
 }
 
+/* A trace that was cut off must not pass for a whole one. */
+static void npu_check_trace(void)
+{
+    FILE *trace = qemu_log_trylock();
+    bool cut = trace && (fflush(trace) || ferror(trace));
+
+    qemu_log_unlock(trace);
+    if (cut) {
+        error_report("the trace could not be written: %s", strerror(errno));
+        _exit(EXIT_FAILURE);
+    }
+}
+
 /*
  * The process ends without unplugging devices. The threads have to be gone
  * before libraries that they use take down their own global state. An error
@@ -532,6 +546,7 @@ static void npu_exit_notify(Notifier *notifier, void *data)
     if (locked) {
         bql_lock();
     }
+    npu_check_trace();
 }
 
 /*

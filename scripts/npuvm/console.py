@@ -3,6 +3,8 @@
 
 import re
 
+from . import BoardError
+
 # Only what the kernel itself prints counts: it begins with a time stamp.
 _STAMP = r"^(?:\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? )"
 
@@ -43,12 +45,19 @@ class Console:
     def __init__(self, path):
         self.path = path
         self.splat = None
-        self._file = open(path, "wb")
         self._rest = b""
+        try:
+            self._file = open(path, "wb", buffering=0)
+        except OSError as error:
+            raise BoardError(f"console {path}: {error.strerror}") from error
 
     def feed(self, data):
-        self._file.write(data)
-        self._file.flush()
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[self._file.write(left):]
+        except OSError as error:
+            raise BoardError(f"console {self.path}: {error.strerror}") from error
         *lines, self._rest = (self._rest + data).split(b"\n")
         for raw in lines:
             line = raw.decode("utf-8", "replace").rstrip("\r")

@@ -48,13 +48,13 @@ def environment(options):
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, libraries))}
 
 
-def _time(options):
+def _time(options, report):
     """Who carries the processors, and what time it is."""
     if options.time == "host":
         return ["-accel", "tcg,thread=multi"]
     count = f"shift=1,sleep=off,exact={options.seed}"
     if options.report:
-        count += f",report={_escaped(os.path.abspath(options.report))}"
+        count += f",report={_escaped(report)}"
     if options.save and (options.save_at or "").isdigit():
         count += f",stop={options.save_at}"
     return ["-accel", "tcg,thread=single", "-icount", count, "-rtc", f"base={_EXACT_DATE},clock=vm",
@@ -63,9 +63,9 @@ def _time(options):
             "-global", "npu.time=virtual", "-global", f"npu.seed={options.seed}"]
 
 
-def _machine(options):
+def _machine(options, report):
     # TCG runs everywhere; the kernel's mitigations cost boot time and protect nothing here.
-    return ["-M", "q35", *_time(options), "-cpu", _PROCESSOR, "-smp", str(options.smp),
+    return ["-M", "q35", *_time(options, report), "-cpu", _PROCESSOR, "-smp", str(options.smp),
             "-m", options.memory, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
             "-no-reboot",
             # ports that are plugged as PCI Express has it; ACPI's way leaves their links down
@@ -143,12 +143,13 @@ def _card_arguments(options):
     return found
 
 
-def command(options, kernel, initrd, channels, folders):
-    """The whole command line. `channels` maps names to file descriptors that QEMU inherits."""
+def command(options, kernel, initrd, report, channels, folders):
+    """The whole command line. `report`: where that of --report goes. `channels` maps names to file descriptors that
+    QEMU inherits."""
     line = [binary(options.top, options.build)]
     for path in _FIRMWARE:
         line += ["-L", path]
-    line += _machine(options)
+    line += _machine(options, report)
     line += ["-kernel", kernel.image, "-initrd", initrd, "-append", kernel_arguments(options)]
     if options.iommu:
         # has to come before every device whose memory accesses it translates

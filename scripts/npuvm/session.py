@@ -29,12 +29,16 @@ _END_OF_INPUT = b"\x04"
 _EMPTY_LINE = b"\x15"
 
 
+class ReaderGone(Exception):
+    """Nobody reads any more what the command writes."""
+
+
 def _die_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Session:
-    """State of a running board. run() returns the command's status or raises BoardError."""
+    """State of a running board. run() returns the command's status, or raises BoardError or ReaderGone."""
 
     def __init__(self, console, limit, interactive, live):
         """`live`: the board may be given something while it runs."""
@@ -45,6 +49,7 @@ class Session:
         self._selector = selectors.DefaultSelector()
         self._ends = {}
         self._messages = b""
+        self._spoken = False
         self._status = None
         self._failure = None
         self._off = False
@@ -57,11 +62,13 @@ class Session:
 
     def state(self):
         """How far the board has come, for resume() of the session in which it goes on."""
-        return {"phase": self._phase, "status": self._status, "messages": self._messages.decode("latin-1")}
+        return {"phase": self._phase, "spoken": self._spoken,
+                "status": self._status, "messages": self._messages.decode("latin-1")}
 
     def resume(self, state):
         """The board is one that was saved."""
         self._status = state["status"]
+        self._spoken = state["spoken"]
         self._messages = state["messages"].encode("latin-1")
         self._enter(state["phase"], {"boot": BOOT_LIMIT, "command": self._limit, "end": OFF_LIMIT}[state["phase"]])
 
@@ -167,6 +174,7 @@ class Session:
 
     def _handle(self, name, data):
         if name == "console":
+            self._spoken = True
             self._console.feed(data)
             self._watch_health()
         elif name == "control":
@@ -231,14 +239,19 @@ class Session:
             said = log.read().strip()
         if self._saver:
             return self._verdict_of_saver(said)
-        if self._status is None or not self._off:
-            raise BoardError(f"QEMU ended with status {self._process.returncode} before the "
-                             + ("board switched off" if self._status is not None else "command did")
-                             + (f": {said}" if said else ""))
+        code = self._process.returncode
+        if self._status is None or not self._off or code:
+            when = ("before the command did" if self._status is None else
+                    "after the board had switched off" if self._off else "before the board switched off")
+            raise BoardError(f"QEMU ended with status {code} {when}" + (f": {said}" if said else ""))
         return self._status
 
     def _verdict_of_saver(self, said):
-        if self._saver.done:
+        if self._saver.done and not self._spoken:
+            raise BoardError("the board cannot be saved so early: its firmware is still reading the kernel and the "
+                             "initial file system, which are not saved; save it when the kernel has written to the "
+                             "console")
+        if self._saver.done and not self._process.returncode:
             return 0
         if self._saver.begun:
             raise BoardError(f"the board cannot be saved: {said or self._saver.failure or 'QEMU ended'}")
@@ -255,5 +268,11 @@ def _read_input():
 
 
 def _write(stream, data):
-    stream.buffer.write(data)
-    stream.flush()
+    """Raises ReaderGone, and BoardError where the stream takes no more for another reason."""
+    try:
+        stream.buffer.write(data)
+        stream.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+    except OSError as error:
+        raise BoardError(f"{stream.name}: {error.strerror}") from error

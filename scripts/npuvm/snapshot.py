@@ -8,8 +8,9 @@ import os
 from . import BoardError
 from .guest import SHARE
 
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 1 << 16
+# Then a line with the digest of all that follows; a line of JSON, the header proper; at HEADER_BYTES, QEMU's part.
 _MAGIC = b"QNPU board\n"
 
 # What belongs to the board; the other options may be different where it is loaded.
@@ -19,9 +20,12 @@ _BOARD = ("board", "kernel", "smp", "memory", "cards", "device", "iommu", "no_mo
 _UNLIMITED = 1 << 50  # bytes a second
 
 
+OFFSET = ",offset="  # what no path may have in it, since QEMU takes what follows for an option
+
+
 def uri(path):
     """What QEMU calls its part of the file."""
-    return f"file:{path},offset={HEADER_BYTES:#x}"
+    return f"file:{path}{OFFSET}{HEADER_BYTES:#x}"
 
 
 def _digest(path):
@@ -39,38 +43,58 @@ def identity(binary, model, kernel, driver, mounts):
     return found
 
 
-def write(path, unfinished, options, this, session, report):
-    """Writes the header into `unfinished`, which QEMU has written, and gives the file its name."""
-    counts = dict(line.split() for line in open(report, encoding="ascii"))
+def _checked(file):
+    """Digest of what is in the file from where it stands."""
+    found = hashlib.sha256()
+    while data := file.read(1 << 20):
+        found.update(data)
+    return found.hexdigest().encode()
+
+
+def write(path, options, this, session):
+    """Writes the header into the file, of which QEMU has written its part."""
     header = {"version": VERSION, "identity": this, "session": session, "seed": options.seed,
-              "counts": {name: int(value) for name, value in counts.items()},
               "options": {name: getattr(options, name) for name in _BOARD}}
-    data = _MAGIC + json.dumps(header).encode() + b"\n"
-    if len(data) > HEADER_BYTES:
+    data = json.dumps(header).encode() + b"\n"
+    start = len(_MAGIC) + 2 * hashlib.sha256().digest_size + 1
+    if start + len(data) > HEADER_BYTES:
         raise BoardError(f"the board cannot be saved: its command and environment have {len(data)} bytes, at most "
-                         f"{HEADER_BYTES} fit into a snapshot")
-    with open(unfinished, "r+b") as file:
+                         f"{HEADER_BYTES - start} fit into a snapshot")
+    with open(path, "r+b") as file:
+        file.seek(start)
         file.write(data)
-    os.replace(unfinished, path)
+        file.seek(start)
+        digest = _checked(file)
+        file.seek(0)
+        file.write(_MAGIC + digest + b"\n")
 
 
 def read(path):
     """The header."""
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise BoardError(f"--load {path}: this is no regular file")
         with open(path, "rb") as file:
-            data = file.read(HEADER_BYTES)
+            return _read(path, file)
     except OSError as error:
         raise BoardError(f"--load {path}: {error.strerror}") from error
-    text, end, _ = data.removeprefix(_MAGIC).partition(b"\n")
+
+
+def _read(path, file):
+    magic, digest = file.readline(len(_MAGIC)), file.readline(HEADER_BYTES).rstrip()
+    start = file.tell()
     try:
-        if not data.startswith(_MAGIC) or not end:
+        if magic != _MAGIC:
             raise ValueError
-        header = json.loads(text)
-        header["version"]  # pylint: disable=pointless-statement
-    except (ValueError, KeyError, TypeError):
+        header = json.loads(file.readline(HEADER_BYTES))
+        version = header["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise BoardError(f"--load {path}: this is no snapshot of a board") from None
-    if header["version"] != VERSION:
-        raise BoardError(f"--load {path}: the snapshot has version {header['version']}, this npu-vm reads {VERSION}")
+    if version != VERSION:
+        raise BoardError(f"--load {path}: the snapshot has version {version}, this npu-vm reads {VERSION}")
+    file.seek(start)
+    if _checked(file) != digest:
+        raise BoardError(f"--load {path}: the snapshot is damaged: it is not what was saved")
     missing = [name for name in ("identity", "session", "seed", "options") if name not in header] or \
         [name for name in _BOARD if name not in header["options"]]
     if missing:
@@ -99,6 +123,9 @@ def _shown(name, value):
 def check_identity(path, header, this):
     """Raises BoardError where the snapshot is of something else."""
     saved = header["identity"]
+    share = f"folder {SHARE}"
+    if share in saved.keys() ^ this.keys():
+        raise BoardError(f"--load {path}: the snapshot is of a board with{'out' if share in this else ''} --share")
     for name in sorted(saved.keys() | this.keys()):
         if saved.get(name) != this.get(name):
             raise BoardError(f"--load {path}: the snapshot is of another board: {name} {saved.get(name, 'none')}, "
@@ -139,15 +166,19 @@ class Saver:
         result = message.get("return") or {}
         if event == "STOP" or result.get("status") == "paused":
             self._begin()
-        elif event == "MIGRATION" and message["data"]["status"] == "completed":
-            self.done = True
-            self._say("quit")
-        elif event == "MIGRATION" and message["data"]["status"] == "failed":
-            self._say("query-migrate")
+        elif event == "MIGRATION" and self.begun:  # not the one by which the board was loaded
+            self._migrated(message["data"]["status"])
         elif result.get("status") == "failed":
             self._fail(result.get("error-desc", "QEMU does not say why"))
         elif "error" in message:
             self._fail(message["error"]["desc"])
+
+    def _migrated(self, status):
+        if status == "completed":
+            self.done = True
+            self._say("quit")
+        elif status == "failed":
+            self._say("query-migrate")
 
     def _begin(self):
         if not self.begun:
