@@ -234,12 +234,52 @@ test_usage() {
     usage '--qemu-arg -accel: --time exact decides' --time exact --qemu-arg -accel --qemu-arg kvm
     usage '--qemu-arg -enable-kvm: --time exact decides' --time exact --qemu-arg -enable-kvm
     usage '--qemu-arg q35,accel=kvm: --time exact decides' --time exact --qemu-arg -machine --qemu-arg q35,accel=kvm
+    usage "--save-at ٣: expected nanoseconds" --time exact --save "$WORK/saved" --save-at ٣
+    usage '--save: expected a path' --time exact --save-at ready --save ''
+    usage '--timeout nan: expected seconds' --timeout nan
+    usage '--timeout -5: expected seconds' --timeout=-5
     NPU_QEMU=$WORK/no-qemu bare -- true
     check "a QEMU that is not there is named" fails "NPU_QEMU=$WORK/no-qemu: there is no such program"
     bare --module no_such_module -- true
     check "an unknown module is named" fails '.*no module no_such_module'
     bare --qemu-arg -no-such-option -- true
     check "what QEMU complains about is told" fails 'QEMU ended.*no-such-option'
+}
+
+# What npu-vm writes: a link is followed, a device is written to, and what cannot be written is named.
+test_outputs() {
+    local link="$WORK/link" mode
+    mkdir "$WORK/outputs"
+    for option in trace report console save; do
+        board --time exact --cards 0 --no-module --save-at ready --save "$WORK/saved" --$option "$WORK/outputs" -- true
+        check "--$option of a folder is an error" fails ".*$option $WORK/outputs: "
+        board --time exact --cards 0 --no-module --save-at ready --save "$WORK/saved" --$option "$WORK/no/file" -- true
+        check "--$option in a folder that is not there is an error" fails ".*$option $WORK/no/file: No such file"
+        check "--$option: there is no traceback" not says Traceback
+    done
+    mknod "$WORK/null" c 1 3
+    mknod "$WORK/full" c 1 7
+    ln -s "$WORK/real" "$link"
+    board --time exact --cards 0 --no-module --save-at ready --save "$WORK/null" -- true
+    check "--save onto a device is an error" fails '.*null: this is no regular file'
+    board --time exact --cards 0 --no-module --trace "$WORK/null" --report "$link" -- true
+    check "a trace may go to a device" is "$STATUS-$(stat -c %F "$WORK/null")" "0-character special file"
+    check "a link is followed" is "$(stat -c %F "$link")-$(cut -d ' ' -f 1 "$WORK/real" | xargs)" \
+        "symbolic link-instructions virtual_ns"
+    board --time exact --cards 0 --no-module --save-at ready --save "$link" -- true
+    check "a snapshot is saved through a link" is "$(stat -c %F "$link")-$(head -n 1 "$WORK/real")" \
+        "symbolic link-QNPU board"
+    board --time exact --cards 0 --no-module --report "$WORK/full" -- true
+    check "a report onto a full device is an error" fails '.*report .*full: No space left'
+    board --cards 0 --no-module --console "$WORK/full" -- true
+    check "a console onto a full device is an error" fails '.*console .*full: No space left'
+    board --no-module --trace "$WORK/full" -- true
+    check "a trace onto a full device is an error" fails '.*the trace could not be written: No space left'
+    "$VM" --no-module --cards 0 -- seq 1 1000 2>"$WORK/err" >/dev/full
+    STATUS=$?
+    check "output onto a full device is an error" fails '.*stdout.*: No space left'
+    mode=$("$VM" --no-module --cards 0 -- sh -c 'yes; true' 2>"$WORK/err" | head -n 1; echo "${PIPESTATUS[0]}")
+    check "a reader that goes away ends it as a pipe does" is "$(xargs <<<"$mode")-$(wc -c <"$WORK/err")" "y 141-0"
 }
 
 test_iommu() {
@@ -257,6 +297,7 @@ group_launcher() {
     check "the console reader tells sick from healthy" is $? 0
     build_sick stock || die "the stock kernel is not there; run: make kernel-stock"
     test_usage
+    test_outputs
     test_streams
     test_command
     test_input
