@@ -20,10 +20,12 @@
 
 cd "$(dirname "$0")/../.." || exit 1
 run=$PWD/tests/guest/run.sh
-# Files on a disk, which memory of a process can be a mapping of.
+# Files on a disk, which memory of a process can be a mapping of. An exact board finds the same each time: nothing.
 share=${NPU_BUILD:-build}/vm/guest-${1:-}
+log=$share.log
 debug=(--kernel debug --memory 3G --device ddr=128M --kmemleak --append kunit.enable=1)
 debug+=(--env "NPU_TENTH=${NPU_TENTH:-0}")
+rm -rf "$share"
 mkdir -p "$share" || exit 1
 passed=0
 failed=0
@@ -32,14 +34,14 @@ failed=0
 board() {
     local status
     echo "== npu-vm $*"
-    tools/npu-vm --share "$share" --control "$@" 2>&1 | tee "$share/log" | sed '$d' # the sum is below
+    tools/npu-vm --share "$share" --control "$@" 2>&1 | tee "$log" | sed '$d' # the sum is below
     status=${PIPESTATUS[0]}
-    if [[ $(tail -n 1 "$share/log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    if [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
         passed=$((passed + BASH_REMATCH[1]))
         failed=$((failed + BASH_REMATCH[2]))
         [ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
     else
-        tail -n 1 "$share/log"
+        tail -n 1 "$log"
         failed=$((failed + 1))
     fi
 }
