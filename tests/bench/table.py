@@ -6,6 +6,8 @@ A row is {"instructions": N, "ns": N}, recorded ones may have "tolerance" (perce
 import json
 
 TOLERANCE = 2.0
+# Where the figures were recorded with another compiler, libc, kernel or QEMU.
+TOLERANCE_OF_OTHER_TOOLS = 50.0
 FIGURES = ("instructions", "ns")
 
 
@@ -64,11 +66,11 @@ def strangers(taken_with, now):
 class Comparison:
     """One row. verdict: "", "WORSE", "better", "NEW" (not recorded), "GONE" (recorded, not measured)."""
 
-    def __init__(self, name, measured, recorded):
+    def __init__(self, name, measured, recorded, least):
         self.name = name
         self.measured = measured
         self.recorded = recorded
-        self.tolerance = (recorded or {}).get("tolerance", TOLERANCE)
+        self.tolerance = max((recorded or {}).get("tolerance", TOLERANCE), least)
         self.percent = {figure: 100 * (measured[figure] - recorded[figure]) / recorded[figure] if measured and recorded
                         else None for figure in FIGURES}
         self.verdict = self._verdict()
@@ -87,10 +89,11 @@ class Comparison:
         return self.verdict in ("WORSE", "NEW", "GONE")
 
 
-def compare(measured, recorded):
-    """Comparisons: those that were measured in their order, then those that are gone."""
+def compare(measured, recorded, least=0.0):
+    """Comparisons: those that were measured in their order, then those that are gone. least: tolerance of each, in
+    percent, where its own is smaller."""
     names = list(measured) + sorted(set(recorded) - set(measured))
-    return [Comparison(name, measured.get(name), recorded.get(name)) for name in names]
+    return [Comparison(name, measured.get(name), recorded.get(name), least) for name in names]
 
 
 def ratio(name, peers, measured):
