@@ -46,9 +46,9 @@ class Unfinished:
         self._named = path
         self._path = os.path.realpath(path)
         self.path = f"{self._path}.{os.getpid()}"
-        if _kind(path) not in (None, stat.S_IFREG):
-            raise BoardError(f"{option} {path}: this is no regular file")
         try:
+            if _kind(path) not in (None, stat.S_IFREG):
+                raise BoardError(f"{option} {path}: this is no regular file")
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             _refuse(option, path, error)

@@ -60,13 +60,16 @@ def write(path, options, this, session):
     if start + len(data) > HEADER_BYTES:
         raise BoardError(f"the board cannot be saved: its command and environment have {len(data)} bytes, at most "
                          f"{HEADER_BYTES - start} fit into a snapshot")
-    with open(path, "r+b") as file:
-        file.seek(start)
-        file.write(data)
-        file.seek(start)
-        digest = _checked(file)
-        file.seek(0)
-        file.write(_MAGIC + digest + b"\n")
+    try:
+        with open(path, "r+b") as file:
+            file.seek(start)
+            file.write(data)
+            file.seek(start)
+            digest = _checked(file)
+            file.seek(0)
+            file.write(_MAGIC + digest + b"\n")
+    except OSError as error:
+        raise BoardError(f"the board cannot be saved: {error.strerror}") from error
 
 
 def read(path):

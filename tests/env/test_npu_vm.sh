@@ -257,6 +257,8 @@ test_outputs() {
         check "--$option in a folder that is not there is an error" fails ".*$option $WORK/no/file: No such file"
         check "--$option: there is no traceback" not says Traceback
     done
+    board --time exact --cards 0 --no-module --save-at ready --save "$WORK/err/file" -- true
+    check "--save below a file is an error" fails '.*save .*err/file: Not a directory'
     mknod "$WORK/null" c 1 3
     mknod "$WORK/full" c 1 7
     ln -s "$WORK/real" "$link"
