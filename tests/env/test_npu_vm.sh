@@ -122,6 +122,13 @@ SH
     check "a folder that is not there is named" fails '.*absent: there is no such folder'
 }
 
+# See qemu-device/qemu/patches/tcg-stale-code.patch.
+test_processors() {
+    bare -- "$NPU_BUILD/bin/tests/guest/stale_code" 20000
+    check "a processor runs the code that another one has changed" is "$STATUS-$(cat "$WORK/out")" \
+        "0-0 of 20000 changes of code were not seen"
+}
+
 test_input() {
     seq 1 100000 >"$WORK/in"
     "$VM" --no-module --cards 0 -- sh -c 'sha256sum; cat; echo end' <"$WORK/in" >"$WORK/out" 2>"$WORK/err"
@@ -302,6 +309,7 @@ group_launcher() {
     test_outputs
     test_streams
     test_command
+    test_processors
     test_input
     test_interactive
     test_qmp
