@@ -379,7 +379,8 @@ static void an_import_can_be_interrupted(void **state) {
   seqno = start_fill(&cards[0], &bo, 0x11, 10000000); /* until its context is destroyed */
   assert_int_equal(pthread_create(&importer.thread, NULL, import_it, &importer), 0);
   for (int tries = 0; !importer.tid || state_of(importer.tid) != 'S'; tries++) {
-    if (tries > FOREVER_MS / 10) fail_msg("the import does not sleep, or cannot be interrupted");
+    if (tries > FOREVER_MS / 10)
+      fail_msg("the import does not sleep, or cannot be interrupted; its result: %d", importer.ret);
     usleep(10000);
   }
   for (int i = 0; i < 2; i++) {
