@@ -72,7 +72,8 @@ counts() {
         END { if (plain_p + plain_f) print plain_p, plain_f; else print p + 0, f + 0 }' "$1"
 }
 
-# run LOG SECONDS COMMAND...: a step's command, with its output in a log; prints its status, passed and failed tests,
+# run LOG SECONDS COMMAND...: a step's command, with its output in a log. SECONDS are for what hangs: many times what
+# it takes on a quiet host. Prints its status, passed and failed tests,
 # seconds, and seconds of processors.
 run() {
     local log=$1 limit=$2 status p f begun=$SECONDS TIMEFORMAT='%U %S'
@@ -215,47 +216,47 @@ THREAD_TARGETS=(npu-sim npu_model_test npu_command_test npu_libnpu_test npu_runt
     npu_runtime_c_test npu_bmrt_test_test bmrt_test bmodel_seeds fuzz_chip_thread)
 
 prepare() {
-    must setup 1200 make -s setup
-    must build 1800 make -s build
-    must qemu 1800 make -s qemu
-    must kernel-stock 900 make -s kernel-stock
-    must kernel-debug 2400 make -s kernel-debug
-    must module 600 make -s module
-    must module-debug 600 make -s module-debug
+    must setup 4800 make -s setup
+    must build 7200 make -s build
+    must qemu 7200 make -s qemu
+    must kernel-stock 3600 make -s kernel-stock
+    must kernel-debug 9600 make -s kernel-debug
+    must module 2400 make -s module
+    must module-debug 2400 make -s module-debug
 }
 
 check() {
     prepare
-    must generated-files 60 uapi/hw/generate.py --check
-    must kernel-newest 900 make -s kernel-newest
-    step files 120 tests/static/spdx.sh
-    step format 600 scripts/format.sh --check
-    step lines 120 tests/static/lines.py
-    step races 60 scripts/plant.py --check
-    step checkers 120 tests/static/test_checkers.sh
+    must generated-files 240 uapi/hw/generate.py --check
+    must kernel-newest 3600 make -s kernel-newest
+    step files 480 tests/static/spdx.sh
+    step format 2400 scripts/format.sh --check
+    step lines 480 tests/static/lines.py
+    step races 240 scripts/plant.py --check
+    step checkers 480 tests/static/test_checkers.sh
 
     find "$NPU_CACHE/passed" -type f -mtime +30 -delete
     UNSEEN='^(docs|man|README|CONTRIBUTING|LICENSE|examples|networks|runtime|compiler'
     UNSEEN+='|tests/(bench|conformance|oracle|install|unit|fuzz|mutation))'
-    keep aside npu-vm 1800 tests/env/test_npu_vm.sh
-    keep aside exact 1800 tests/env/test_exact.sh
-    aside bench-counts 1800 tests/bench/counts.py
-    keep aside snapshot 1200 tests/env/test_snapshot.sh
-    keep aside driver-static 900 tests/static/driver.sh
-    step arrows 120 tests/static/arrows.py "$NPU_BUILD"
-    step unit 1800 run_ctest "$NPU_BUILD"
-    step oracle 600 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data \
+    keep aside npu-vm 7200 tests/env/test_npu_vm.sh
+    keep aside exact 7200 tests/env/test_exact.sh
+    aside bench-counts 7200 tests/bench/counts.py
+    keep aside snapshot 4800 tests/env/test_snapshot.sh
+    keep aside driver-static 3600 tests/static/driver.sh
+    step arrows 480 tests/static/arrows.py "$NPU_BUILD"
+    step unit 7200 run_ctest "$NPU_BUILD"
+    step oracle 2400 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data \
         "$NPU_PYTHON" -W error -m unittest discover -s tests/oracle
-    step networks-sim 900 "$NPU_PYTHON" tests/conformance/run_nets.py --quick
-    step demo-sim 300 succeeds make -s demo BOARD=sim
-    step qemu-device 900 qemu_device
-    step demo 600 succeeds make -s demo
-    aside guest-runtime 900 tools/npu-vm --timeout 850 -- "$NPU_TOP/tests/guest/runtime.sh"
+    step networks-sim 3600 "$NPU_PYTHON" tests/conformance/run_nets.py --quick
+    step demo-sim 1200 succeeds make -s demo BOARD=sim
+    step qemu-device 3600 qemu_device
+    step demo 2400 succeeds make -s demo
+    aside guest-runtime 3600 tools/npu-vm --timeout 3500 -- "$NPU_TOP/tests/guest/runtime.sh"
     # Other sizes of local memory are other programs, which networks-sim compares; the driver does not see a difference.
-    aside guest-networks 1200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --lmem default
-    step sanitize-address 1800 sanitized "$NPU_BUILD-asan" address,undefined unit_programs -- \
+    aside guest-networks 4800 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --lmem default
+    step sanitize-address 7200 sanitized "$NPU_BUILD-asan" address,undefined unit_programs -- \
         -LE 'abi|documents|install'
-    step sanitize-thread 1800 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
+    step sanitize-thread 7200 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread
     together
 
     # Two boards at a time, and no compiler beside them.

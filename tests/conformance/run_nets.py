@@ -208,7 +208,7 @@ def run_in_guest(cases, work):
         lines.append("%s > %s/log 2>&1; echo $? > %s/status" % (command, shlex.quote(inside), shlex.quote(inside)))
     with open(os.path.join(work, "run.sh"), "w", encoding="utf-8") as file:
         file.write(GUEST_SCRIPT.format(lines="\n".join(lines), done="done"))
-    limit = 60 + 2 * len(cases)
+    limit = 600 + 4 * len(cases)
     done = subprocess.run([os.path.join(TOP, "tools", "npu-vm"), "--share", work, "--timeout", str(limit), "--env",
                            "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"], check=False)
     if done.returncode or not os.path.exists(os.path.join(work, "done")):
