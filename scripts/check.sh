@@ -72,9 +72,8 @@ counts() {
         END { if (plain_p + plain_f) print plain_p, plain_f; else print p + 0, f + 0 }' "$1"
 }
 
-# run LOG SECONDS COMMAND...: a step's command, with its output in a log. SECONDS are for what hangs: many times what
-# it takes on a quiet host. Prints its status, passed and failed tests,
-# seconds, and seconds of processors.
+# run LOG SECONDS COMMAND...: a step's command, with its output in a log; prints its status, passed and failed tests,
+# seconds, and seconds of processors. SECONDS are for what hangs: many times what it takes on a quiet host.
 run() {
     local log=$1 limit=$2 status p f begun=$SECONDS TIMEFORMAT='%U %S'
     shift 2

@@ -261,7 +261,6 @@ void stream_copy(struct stream *stream, uint8_t from, uint64_t from_offset, uint
 
 /* Bytes that a slow copy moves in a millisecond. */
 static uint32_t slow_bytes_per_ms;
-static uint32_t slow_ms_at_most = UINT32_MAX;
 
 static void add_slow_copy(struct stream *stream, uint8_t region, uint32_t bytes) {
   struct npu_cmd_copy *cmd = stream_next(stream);
@@ -276,7 +275,7 @@ static void add_slow_copy(struct stream *stream, uint8_t region, uint32_t bytes)
 }
 
 void stream_slow_copy(struct stream *stream, uint8_t region, uint32_t ms) {
-  uint64_t bytes = (uint64_t)slow_bytes_per_ms * (ms < slow_ms_at_most ? ms : slow_ms_at_most);
+  uint64_t bytes = (uint64_t)slow_bytes_per_ms * ms;
 
   assert_true(bytes > 0);
   add_slow_copy(stream, region, bytes < 0xf0000000 ? (uint32_t)bytes : 0xf0000000);
@@ -313,9 +312,6 @@ void calibrate(int fd, uint32_t ctx) {
     if (took >= enough || bytes >= 1u << 30) break;
   }
   slow_bytes_per_ms = bytes / (took + 1) + 1;
-  /* Where the card takes its modelled time, a command beyond the job's budget (module parameter budget_ms) does not
-   * even begin. */
-  if (exact) slow_ms_at_most = 8000;
   bo_destroy(fd, &bo);
   stream_destroy(fd, &stream);
 }

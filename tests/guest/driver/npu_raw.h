@@ -124,6 +124,7 @@ int syncobj_status(int fd, uint32_t handle);
 
 int64_t deadline_ns(int64_t ms);
 int64_t now_ms(void);
+#define DEFAULT_BUDGET_MS 10000                       /* budget_ms */
 void set_parameter(const char *name, unsigned value); /* of the module */
 
 #endif

@@ -23,7 +23,6 @@
 #define CONTEXTS 16
 #define QUEUED 8
 #define DEFAULT_CONTENDED_MS 20000
-#define DEFAULT_BUDGET_MS 10000
 
 /* What processes and test have in common. */
 static struct {

@@ -20,7 +20,6 @@
 
 #define MALLORY 1000
 #define COMMANDS 8
-#define DEFAULT_BUDGET_MS 10000
 
 static int fd; /* root's */
 static uint32_t ctx;

@@ -522,7 +522,7 @@ static void a_budget_is_not_beyond_the_limit(void **state) {
   (void)state;
   set_parameter("budget_ms", 1);
   as_user(ALICE, fd, wants_a_long_job);
-  set_parameter("budget_ms", 10000);
+  set_parameter("budget_ms", DEFAULT_BUDGET_MS);
 }
 
 /* Memory cgroups */

@@ -14,7 +14,6 @@
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define DEFAULT_TIMEOUT_MS 5000
 #define DEFAULT_LIMIT_MS 600000
-#define DEFAULT_BUDGET_MS 10000
 
 static int fd;
 static struct bo bo;
