@@ -19,32 +19,32 @@
 #define NPU_DTYPE_U4 10u  /* reserved */
 #define NPU_DTYPE_B64 11u  /* 64 raw bits, copies only */
 
-/* Activation functions: fused in CONV, MATMUL and ELTWISE (NONE to TANH), or alone in UNARY. a and b are act_a and act_b. */
+/* Activation functions: fused in CONV, MATMUL and ELTWISE (NONE to TANH), or alone in UNARY. a and b are act_a and act_b. EXP to COS are reserved for a later ISA version. */
 #define NPU_ACT_NONE 0u  /* x */
 #define NPU_ACT_RELU 1u  /* max(x, 0) */
 #define NPU_ACT_CLIP 2u  /* min(max(x, a), b), a <= b */
 #define NPU_ACT_LEAKY_RELU 3u  /* x < 0 ? a*x : x */
 #define NPU_ACT_SIGMOID 4u  /* 1 / (1 + exp(-x)) */
 #define NPU_ACT_TANH 5u  /* tanh(x) */
-#define NPU_ACT_EXP 6u  /* reserved for a later ISA version, as all below */
-#define NPU_ACT_LOG 7u
-#define NPU_ACT_SQRT 8u
-#define NPU_ACT_RSQRT 9u
-#define NPU_ACT_RECIPROCAL 10u
-#define NPU_ACT_ABS 11u
-#define NPU_ACT_NEG 12u
-#define NPU_ACT_ERF 13u
-#define NPU_ACT_GELU 14u
-#define NPU_ACT_ELU 15u
-#define NPU_ACT_HARD_SIGMOID 16u
-#define NPU_ACT_HARD_SWISH 17u
-#define NPU_ACT_SOFTPLUS 18u
-#define NPU_ACT_FLOOR 19u
-#define NPU_ACT_CEIL 20u
-#define NPU_ACT_ROUND 21u
-#define NPU_ACT_SIGN 22u
-#define NPU_ACT_SIN 23u
-#define NPU_ACT_COS 24u
+#define NPU_ACT_EXP 6u  /* exp(x) */
+#define NPU_ACT_LOG 7u  /* natural logarithm, NaN below 0 */
+#define NPU_ACT_SQRT 8u  /* square root, NaN below 0 */
+#define NPU_ACT_RSQRT 9u  /* 1 / sqrt(x) */
+#define NPU_ACT_RECIPROCAL 10u  /* 1 / x */
+#define NPU_ACT_ABS 11u  /* magnitude of x */
+#define NPU_ACT_NEG 12u  /* -x */
+#define NPU_ACT_ERF 13u  /* error function of x */
+#define NPU_ACT_GELU 14u  /* a = 0: 0.5*x * (1 + erf(x / sqrt(2))); a = 1: 0.5*x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715*x^3))) */
+#define NPU_ACT_ELU 15u  /* x < 0 ? a*(exp(x) - 1) : x */
+#define NPU_ACT_HARD_SIGMOID 16u  /* max(0, min(1, a*x + b)) */
+#define NPU_ACT_HARD_SWISH 17u  /* x * max(0, min(1, x/6 + 0.5)) */
+#define NPU_ACT_SOFTPLUS 18u  /* log(exp(x) + 1) */
+#define NPU_ACT_FLOOR 19u  /* largest whole number that is not above x */
+#define NPU_ACT_CEIL 20u  /* smallest whole number that is not below x */
+#define NPU_ACT_ROUND 21u  /* nearest whole number, of two as near the even one */
+#define NPU_ACT_SIGN 22u  /* -1, 0 or 1 */
+#define NPU_ACT_SIN 23u  /* sine of x radians */
+#define NPU_ACT_COS 24u  /* cosine of x radians */
 
 /* Sub-operations of ELTWISE. */
 #define NPU_ELTWISE_ADD 0u  /* a + b */

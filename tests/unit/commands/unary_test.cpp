@@ -90,7 +90,55 @@ class UnaryResults : public OnBackend {
 INSTANTIATE_TEST_SUITE_P(Backends, UnaryResults, testing::ValuesIn(backend_names()),
                          [](const auto &i) { return i.param; });
 
-// Floats of every exponent and sign, and the neighbourhoods where functions saturate.
+struct Function {
+  uint8_t act;
+  float a = 0, b = 0;
+};
+
+std::ostream &operator<<(std::ostream &s, const Function &f) {
+  return s << hw::k_npu_act[f.act].name << " a=" << f.a << " b=" << f.b;
+}
+
+// Each function, where it has parameters with several.
+constexpr Function kFunctions[] = {{NPU_ACT_NONE},
+                                   {NPU_ACT_RELU},
+                                   {NPU_ACT_CLIP, 0, 6},
+                                   {NPU_ACT_LEAKY_RELU, 0.1f},
+                                   {NPU_ACT_SIGMOID},
+                                   {NPU_ACT_TANH},
+                                   {NPU_ACT_EXP},
+                                   {NPU_ACT_LOG},
+                                   {NPU_ACT_SQRT},
+                                   {NPU_ACT_RSQRT},
+                                   {NPU_ACT_RECIPROCAL},
+                                   {NPU_ACT_ABS},
+                                   {NPU_ACT_NEG},
+                                   {NPU_ACT_ERF},
+                                   {NPU_ACT_GELU, 0},
+                                   {NPU_ACT_GELU, 1},
+                                   {NPU_ACT_ELU, 1},
+                                   {NPU_ACT_ELU, -0.5f},
+                                   {NPU_ACT_ELU, 1000},
+                                   {NPU_ACT_HARD_SIGMOID, 0.2f, 0.5f},
+                                   {NPU_ACT_HARD_SIGMOID, -3, 0.25f},
+                                   {NPU_ACT_HARD_SIGMOID, 12345.678f, 12345},  // digits cancel where it is not 0 or 1
+                                   {NPU_ACT_HARD_SWISH},
+                                   {NPU_ACT_SOFTPLUS},
+                                   {NPU_ACT_FLOOR},
+                                   {NPU_ACT_CEIL},
+                                   {NPU_ACT_ROUND},
+                                   {NPU_ACT_SIGN},
+                                   {NPU_ACT_SIN},
+                                   {NPU_ACT_COS}};
+
+TEST(UnaryFunctions, AllOfThemAreTried) {
+  for (const auto &act : hw::k_npu_act)
+    EXPECT_TRUE(std::any_of(std::begin(kFunctions), std::end(kFunctions), [&](const Function &f) {
+      return f.act == act.value;
+    })) << act.name;
+}
+
+// Floats of every exponent and sign, and the neighbourhoods where functions saturate or change their form.
 Values sweep(Random &r) {
   Values v = {0.0f, -0.0f, kInf, -kInf, 0x1p-149f, -0x1p-149f, 88.7f, -88.7f, 103.9f, -104.1f, 9.01f, -9.01f};
   for (int i = 0; i < 20000; ++i) {
@@ -100,34 +148,178 @@ Values sweep(Random &r) {
     v.push_back(r.real(-110, 110));
     v.push_back(r.real(-0.7f, 0.7f));
   }
+  for (int i = 0; i < 2000; ++i) {
+    v.push_back(std::bit_cast<float>(r.bits() & 0x807fffffu));                       // denormal
+    v.push_back(static_cast<float>(r.range(-(1 << 21), 1 << 21)) + 0.5f);            // half way between whole numbers
+    v.push_back(static_cast<float>(r.range(-300000, 300000) * 1.5707963267948966));  // where sine or cosine is 0
+    v.push_back(r.real(-0x1p20f, 0x1p20f));
+    v.push_back(r.real(-1.0001f, -0.9999f));
+    v.push_back(r.real(88.6f, 88.8f));  // where EXP becomes infinite
+  }
   return v;
+}
+
+// The oracle's result give or take its error. Whether it is a number, an infinity or a NaN has no tolerance, and a bit
+// of an exact function neither.
+testing::AssertionResult is_right(const Function &f, float x, float got) {
+  double want = x, error = 0;
+  apply(f.act, f.a, f.b, want, error);
+  const float rounded = static_cast<float>(want);
+  bool right = std::fabs(want - got) <= error;
+  if (std::isnan(rounded))
+    right = std::isnan(got);
+  else if (std::isinf(rounded))
+    right = got == rounded;
+  else if (error == 0 && f.act > NPU_ACT_TANH)
+    right = std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(rounded);
+  if (right) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << f << " of " << x << " is " << got << ", expected " << want << " +- " << error;
 }
 
 TEST_P(UnaryResults, AreWithinTheBoundForAllMagnitudes) {
   Random r(24);
   const Values in = sweep(r);
-  struct {
-    uint8_t act;
-    float a, b;
-  } const functions[] = {{NPU_ACT_NONE, 0, 0},          {NPU_ACT_RELU, 0, 0},    {NPU_ACT_CLIP, 0, 6},
-                         {NPU_ACT_LEAKY_RELU, 0.1f, 0}, {NPU_ACT_SIGMOID, 0, 0}, {NPU_ACT_TANH, 0, 0}};
-  for (const auto &f : functions) {
+  for (const Function &f : kFunctions) {
     const Values out = unary(f.act, in, f.a, f.b);
+    for (size_t i = 0; i < in.size(); ++i) ASSERT_TRUE(is_right(f, in[i], out[i]));
+  }
+}
+
+// The reference computes in double: it is half an ULP away, give or take what double and the oracle are.
+TEST(UnaryReference, RoundsOnce) {
+  Random r(25);
+  const Values in = sweep(r);
+  model::Reference reference;
+  for (const Function &f : kFunctions) {
+    if (f.act == NPU_ACT_LEAKY_RELU) continue;  // f32 arithmetic
+    const Values out = run(reference, f.act, in, f.a, f.b);
     for (size_t i = 0; i < in.size(); ++i) {
       double want = in[i], error = 0;
       apply(f.act, f.a, f.b, want, error);
-      if (out[i] == want) continue;  // infinities
-      ASSERT_LE(std::fabs(want - out[i]), error) << "act " << int{f.act} << " of " << in[i] << " is " << out[i];
+      const float rounded = static_cast<float>(want);
+      if (!std::isfinite(rounded)) continue;
+      const float ulp = std::nextafter(std::fabs(rounded), kInf) - std::fabs(rounded);
+      ASSERT_LE(std::fabs(want - out[i]), 0.501 * ulp + 1e-15) << f << " of " << in[i] << " is " << out[i];
     }
   }
 }
 
+TEST_P(UnaryResults, AtTheEndsAreAsDocumented) {
+  constexpr float kLeast = 0x1p-149f, kMost = std::numeric_limits<float>::max();
+  struct {
+    Function f;
+    float x, want;
+  } const cases[] = {
+      {{NPU_ACT_EXP}, -kInf, 0},
+      {{NPU_ACT_EXP}, kInf, kInf},
+      {{NPU_ACT_EXP}, -0.0f, 1},
+      {{NPU_ACT_EXP}, kMost, kInf},
+      {{NPU_ACT_LOG}, 0, -kInf},
+      {{NPU_ACT_LOG}, -0.0f, -kInf},
+      {{NPU_ACT_LOG}, -kLeast, kNaN},
+      {{NPU_ACT_LOG}, -kInf, kNaN},
+      {{NPU_ACT_LOG}, kInf, kInf},
+      {{NPU_ACT_LOG}, 1, 0},
+      {{NPU_ACT_SQRT}, 0, 0},
+      {{NPU_ACT_SQRT}, -0.0f, -0.0f},
+      {{NPU_ACT_SQRT}, -kLeast, kNaN},
+      {{NPU_ACT_SQRT}, -kInf, kNaN},
+      {{NPU_ACT_SQRT}, kInf, kInf},
+      {{NPU_ACT_SQRT}, 2, 0x1.6a09e6p+0f},
+      {{NPU_ACT_SQRT}, kLeast, 0x1.6a09e6p-75f},
+      {{NPU_ACT_RSQRT}, 0, kInf},
+      {{NPU_ACT_RSQRT}, -0.0f, -kInf},
+      {{NPU_ACT_RSQRT}, -1, kNaN},
+      {{NPU_ACT_RSQRT}, kInf, 0},
+      {{NPU_ACT_RSQRT}, 0x1p-148f, 0x1p74f},
+      {{NPU_ACT_RECIPROCAL}, 0, kInf},
+      {{NPU_ACT_RECIPROCAL}, -0.0f, -kInf},
+      {{NPU_ACT_RECIPROCAL}, kInf, 0},
+      {{NPU_ACT_RECIPROCAL}, -kInf, -0.0f},
+      {{NPU_ACT_RECIPROCAL}, 0x1p127f, 0x1p-127f},
+      {{NPU_ACT_RECIPROCAL}, -0x1p-127f, -0x1p127f},
+      {{NPU_ACT_RECIPROCAL}, kLeast, kInf},
+      {{NPU_ACT_ABS}, -0.0f, 0},
+      {{NPU_ACT_ABS}, -kInf, kInf},
+      {{NPU_ACT_ABS}, -kLeast, kLeast},
+      {{NPU_ACT_NEG}, 0, -0.0f},
+      {{NPU_ACT_NEG}, -0.0f, 0},
+      {{NPU_ACT_NEG}, kInf, -kInf},
+      {{NPU_ACT_NEG}, kLeast, -kLeast},
+      {{NPU_ACT_ERF}, kInf, 1},
+      {{NPU_ACT_ERF}, -kInf, -1},
+      {{NPU_ACT_ERF}, -0.0f, -0.0f},
+      {{NPU_ACT_ERF}, -kMost, -1},
+      {{NPU_ACT_GELU, 0}, kInf, kInf},
+      {{NPU_ACT_GELU, 0}, -kInf, kNaN},
+      {{NPU_ACT_GELU, 0}, kMost, kMost},
+      {{NPU_ACT_GELU, 0}, -kMost, -0.0f},
+      {{NPU_ACT_GELU, 1}, kInf, kInf},
+      {{NPU_ACT_GELU, 1}, -kInf, kNaN},
+      {{NPU_ACT_GELU, 1}, kMost, kMost},
+      {{NPU_ACT_GELU, 1}, -kMost, -0.0f},
+      {{NPU_ACT_ELU, 2}, -kInf, -2},
+      {{NPU_ACT_ELU, 2}, kInf, kInf},
+      {{NPU_ACT_ELU, 2}, -0.0f, -0.0f},
+      {{NPU_ACT_HARD_SIGMOID, 0.2f, 0.5f}, kInf, 1},
+      {{NPU_ACT_HARD_SIGMOID, 0.2f, 0.5f}, -kInf, 0},
+      {{NPU_ACT_HARD_SIGMOID, 0, 0.5f}, kInf, kNaN},
+      {{NPU_ACT_HARD_SIGMOID, 0, 0.25f}, kMost, 0.25f},
+      {{NPU_ACT_HARD_SIGMOID, kMost, -kMost}, kMost, 1},  // the product is beyond the largest float
+      {{NPU_ACT_HARD_SIGMOID, 1, 0}, -0.0f, 0},
+      {{NPU_ACT_HARD_SWISH}, kInf, kInf},
+      {{NPU_ACT_HARD_SWISH}, -kInf, kNaN},
+      {{NPU_ACT_HARD_SWISH}, kMost, kMost},
+      {{NPU_ACT_HARD_SWISH}, 3, 3},
+      {{NPU_ACT_HARD_SWISH}, -3, -0.0f},
+      {{NPU_ACT_SOFTPLUS}, kInf, kInf},
+      {{NPU_ACT_SOFTPLUS}, -kInf, 0},
+      {{NPU_ACT_SOFTPLUS}, 100, 100},
+      {{NPU_ACT_SOFTPLUS}, kMost, kMost},
+      {{NPU_ACT_FLOOR}, -0.5f, -1},
+      {{NPU_ACT_FLOOR}, -0.0f, -0.0f},
+      {{NPU_ACT_FLOOR}, -kLeast, -1},
+      {{NPU_ACT_FLOOR}, kLeast, 0},
+      {{NPU_ACT_FLOOR}, kMost, kMost},
+      {{NPU_ACT_FLOOR}, -kInf, -kInf},
+      {{NPU_ACT_CEIL}, -0.5f, -0.0f},
+      {{NPU_ACT_CEIL}, kLeast, 1},
+      {{NPU_ACT_CEIL}, -kMost, -kMost},
+      {{NPU_ACT_CEIL}, kInf, kInf},
+      {{NPU_ACT_ROUND}, 0.5f, 0},
+      {{NPU_ACT_ROUND}, -0.5f, -0.0f},
+      {{NPU_ACT_ROUND}, 1.5f, 2},
+      {{NPU_ACT_ROUND}, 2.5f, 2},
+      {{NPU_ACT_ROUND}, -3.5f, -4},
+      {{NPU_ACT_ROUND}, 0x1.fffffep-2f, 0},
+      {{NPU_ACT_ROUND}, 8388607.5f, 8388608},
+      {{NPU_ACT_ROUND}, 8388609, 8388609},
+      {{NPU_ACT_ROUND}, kInf, kInf},
+      {{NPU_ACT_SIGN}, 0, 0},
+      {{NPU_ACT_SIGN}, -0.0f, 0},
+      {{NPU_ACT_SIGN}, kLeast, 1},
+      {{NPU_ACT_SIGN}, -kInf, -1},
+      {{NPU_ACT_SIN}, kInf, kNaN},
+      {{NPU_ACT_SIN}, 0, 0},
+      {{NPU_ACT_COS}, -kInf, kNaN},
+      {{NPU_ACT_COS}, 0, 1},
+  };
+  for (const auto &c : cases)
+    for (const size_t count : {1, 19}) {
+      const float got = unary(c.f.act, Values(count, c.x), c.f.a, c.f.b).back();
+      if (std::isnan(c.want))
+        EXPECT_TRUE(std::isnan(got)) << c.f << " of " << c.x << " is " << got;
+      else
+        EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(c.want))
+            << c.f << " of " << c.x << " is " << got << ", not " << c.want;
+    }
+}
+
 TEST_P(UnaryResults, OfNaNAreNaN) {
-  for (const uint8_t act :
-       {NPU_ACT_NONE, NPU_ACT_RELU, NPU_ACT_CLIP, NPU_ACT_LEAKY_RELU, NPU_ACT_SIGMOID, NPU_ACT_TANH})
+  for (const Function &f : kFunctions)
     for (const size_t count : {1, 5, 16, 33}) {
-      const Values out = unary(act, Values(count, kNaN), 0, act == NPU_ACT_CLIP ? 1 : 0);
-      for (const float x : out) EXPECT_TRUE(std::isnan(x)) << int{act};
+      const Values out = unary(f.act, Values(count, kNaN), f.a, f.b);
+      for (const float x : out) EXPECT_TRUE(std::isnan(x)) << f;
     }
 }
 
@@ -145,9 +337,12 @@ class FaultyUnary final : public Faulty {
 TEST(UnaryShadow, ReportsWrongResults) {
   Random r(41);
   std::vector<RunOn> runs;
-  for (int i = 0; i < 300; ++i)
-    runs.push_back(
-        [in = r.values(40, 5), i](model::Backend &backend) { return run(backend, NPU_ACT_TANH, in, 0, 0, i % 2); });
+  for (int i = 0; i < 300; ++i) {
+    const Function f = kFunctions[i / 2 % std::size(kFunctions)];
+    Values in = r.values(40, 5);
+    in.back() = r.real(0.5f, 5);  // the one that is spoiled has a result, and one that is not too large to change
+    runs.push_back([=](model::Backend &backend) { return run(backend, f.act, in, f.a, f.b, i % 2); });
+  }
   expect_shadowed<FaultyUnary>("UNARY", runs);
 }
 

@@ -43,10 +43,96 @@ void finish(const Command &c, double psum, double bias, size_t terms, double &va
   apply(c.act, c.act_a, c.act_b, value, size);
 }
 
+// Floats from here on are whole numbers.
+constexpr double kWhole = 0x1p23;
+
+double floor_of(double x) {
+  if (!(std::fabs(x) < kWhole)) return x;
+  const auto whole = static_cast<int64_t>(x);
+  return std::copysign(static_cast<double>(whole - (static_cast<double>(whole) > x)), x);
+}
+
+double round_of(double x) {
+  if (!(std::fabs(x) < kWhole)) return x;
+  const auto below = static_cast<int64_t>(std::fabs(x));
+  const double part = std::fabs(x) - static_cast<double>(below);
+  const bool up = part > 0.5 || (part == 0.5 && below % 2 == 1);
+  return std::copysign(static_cast<double>(below + up), x);
+}
+
+// What only UNARY has and is exact: false if it is not.
+bool apply_exact(uint8_t act, double x, double &value) {
+  switch (act) {
+    case NPU_ACT_SQRT:
+      value = static_cast<float>(std::sqrt(static_cast<long double>(x)));
+      return true;
+    case NPU_ACT_RSQRT:
+      value = static_cast<float>(1 / std::sqrt(x));
+      return true;
+    case NPU_ACT_RECIPROCAL:
+      value = static_cast<float>(1 / static_cast<long double>(x));
+      return true;
+    case NPU_ACT_ABS:
+      value = std::copysign(x, 1.0);
+      return true;
+    case NPU_ACT_NEG:
+      value = x * -1;
+      return true;
+    case NPU_ACT_FLOOR:
+      value = floor_of(x);
+      return true;
+    case NPU_ACT_CEIL:
+      value = -floor_of(-x);
+      return true;
+    case NPU_ACT_ROUND:
+      value = round_of(x);
+      return true;
+    case NPU_ACT_SIGN:
+      value = std::isnan(x) ? x : (x > 0) - (x < 0);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What only UNARY has, by its definition, with more digits than the chip's.
+long double function(uint8_t act, long double a, long double b, long double x) {
+  const auto unit = [](long double y) { return std::isnan(y) ? y : std::fmin(std::fmax(y, 0.0L), 1.0L); };
+  const long double pi = std::acos(-1.0L), cubic = x + 0.044715L * x * x * x;
+  switch (act) {
+    case NPU_ACT_EXP:
+      return std::exp(x);
+    case NPU_ACT_LOG:
+      return std::log(x);
+    case NPU_ACT_ERF:
+      return std::erf(x);
+    case NPU_ACT_GELU:
+      return 0.5L * x * (1 + (a == 0 ? std::erf(x / std::sqrt(2.0L)) : std::tanh(std::sqrt(2 / pi) * cubic)));
+    case NPU_ACT_ELU:
+      return x < 0 ? a * std::expm1(x) : x;
+    case NPU_ACT_HARD_SIGMOID:
+      return unit(a * x + b);
+    case NPU_ACT_HARD_SWISH:
+      return x * unit(x / 6 + 0.5L);
+    case NPU_ACT_SOFTPLUS:
+      return x > 50 ? x : std::log1p(std::exp(x));
+    case NPU_ACT_SIN:
+      return std::sin(x);
+    default:
+      return std::cos(x);
+  }
+}
+
 }  // namespace
 
 void apply(uint8_t act, double a, double b, double &value, double &error) {
   const double x = value;
+  if (act > NPU_ACT_TANH) {
+    if (apply_exact(act, x, value)) return;
+    value = static_cast<double>(function(act, a, b, x));
+    error = 4 * ulp(value) + 1e-7;
+    return;
+  }
   const auto settle = [&](double y) {
     value = y;
     error += 4 * ulp(y) + 1e-7;

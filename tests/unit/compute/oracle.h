@@ -44,7 +44,8 @@ struct Expected {
 
 Expected expect(const ConvCase &t);
 Expected expect(const MatmulCase &t);
-/// f(x) for UNARY, or a fused activation of a value known up to `error`.
+/// f(x) for UNARY, or a fused activation of a value known up to `error`. What only UNARY has takes an exact value;
+/// where its result is exact, too, `error` stays 0, and the result has the sign of a zero.
 void apply(uint8_t act, double a, double b, double &value, double &error);
 
 /// Fails the test, naming `what`, at the first element outside.

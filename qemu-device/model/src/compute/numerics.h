@@ -47,6 +47,9 @@ inline float clip(float x, float lo, float hi) { return x < lo ? lo : (x > hi ? 
 
 inline float leaky_relu(float x, float a) { return x < 0.0f ? a * x : x; }
 
+/// -1, 0 or 1; NaN stays.
+inline float sign(float x) { return x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : (x == 0.0f ? 0.0f : x)); }
+
 /// Window positions i in [first, last) for which base + i * step lies in [0, limit).
 struct WindowRange {
   int64_t first;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ELTWISE, UNARY and SOFTMAX as they are defined. Transcendental functions are computed in double and rounded once.
 #include <limits>
+#include <numbers>
 
 #include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/numerics.h"
@@ -23,6 +24,66 @@ float activate_one(uint8_t act, float a, float b, float x) {
       return static_cast<float>(std::tanh(static_cast<double>(x)));
     default:
       return x;
+  }
+}
+
+/// 0.5 x (1 + tanh(u)), written so that no digits cancel where tanh is near -1.
+double gelu_tanh(double x) {
+  const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return x / (1 + std::exp(-2 * u));
+}
+
+/// max(0, min(1, y)); the comparisons are false for NaN, which stays.
+double unit(double y) { return y <= 0 ? 0 : (y > 1 ? 1 : y); }
+
+/// What only UNARY has, as far as it is not exact in binary32.
+double function(uint8_t act, double a, double b, double x) {
+  switch (act) {
+    case NPU_ACT_EXP:
+      return std::exp(x);
+    case NPU_ACT_LOG:
+      return std::log(x);
+    case NPU_ACT_RSQRT:
+      return 1 / std::sqrt(x);
+    case NPU_ACT_ERF:
+      return std::erf(x);
+    case NPU_ACT_GELU:
+      return a == 0 ? 0.5 * x * std::erfc(-x / std::numbers::sqrt2) : gelu_tanh(x);
+    case NPU_ACT_ELU:
+      return x < 0 ? a * std::expm1(x) : x;
+    case NPU_ACT_HARD_SIGMOID:
+      return unit(a * x + b);
+    case NPU_ACT_HARD_SWISH:
+      return x * unit(x / 6 + 0.5);
+    case NPU_ACT_SOFTPLUS:
+      return std::log1p(std::exp(-std::fabs(x))) + (x > 0 ? x : 0);
+    case NPU_ACT_SIN:
+      return std::sin(x);
+    default:
+      return std::cos(x);
+  }
+}
+
+float function_one(uint8_t act, float a, float b, float x) {
+  switch (act) {
+    case NPU_ACT_SQRT:
+      return std::sqrt(x);
+    case NPU_ACT_RECIPROCAL:
+      return 1 / x;
+    case NPU_ACT_ABS:
+      return std::fabs(x);
+    case NPU_ACT_NEG:
+      return -x;
+    case NPU_ACT_FLOOR:
+      return std::floor(x);
+    case NPU_ACT_CEIL:
+      return std::ceil(x);
+    case NPU_ACT_ROUND:
+      return std::nearbyint(x);
+    case NPU_ACT_SIGN:
+      return sign(x);
+    default:
+      return static_cast<float>(function(act, a, b, x));
   }
 }
 
@@ -71,7 +132,10 @@ void Reference::run(const npu_cmd_eltwise &c, const void *a, const void *b, void
 }
 
 void Reference::run(const npu_cmd_unary &c, const void *in, void *out) {
-  for (size_t i = 0; i < c.count; ++i) f32(out)[i] = activate_one(c.subop, c.act_a, c.act_b, f32(in)[i]);
+  const auto each = [&](auto f) {
+    for (size_t i = 0; i < c.count; ++i) f32(out)[i] = f(c.subop, c.act_a, c.act_b, f32(in)[i]);
+  };
+  c.subop <= NPU_ACT_TANH ? each(activate_one) : each(function_one);
 }
 
 void Reference::run(const npu_cmd_softmax &c, const void *in, void *out) {

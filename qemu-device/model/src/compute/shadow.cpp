@@ -42,6 +42,16 @@ struct Tolerance {
         return {std::max(1.0, std::fabs(double{act_a})), 1, 0};
       case NPU_ACT_SIGMOID:
       case NPU_ACT_TANH:
+      case NPU_ACT_EXP:
+      case NPU_ACT_LOG:
+      case NPU_ACT_ERF:
+      case NPU_ACT_GELU:
+      case NPU_ACT_ELU:
+      case NPU_ACT_HARD_SIGMOID:
+      case NPU_ACT_HARD_SWISH:
+      case NPU_ACT_SOFTPLUS:
+      case NPU_ACT_SIN:
+      case NPU_ACT_COS:
         return {1, 8, 2e-7};
       default:
         return {};

@@ -294,6 +294,7 @@ void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *o
 }
 
 void Onednn::run(const npu_cmd_unary &c, const void *in, void *out) {
+  if (c.subop > NPU_ACT_TANH) return Reference::run(c, in, out);
   kernels().activate(c.subop, c.act_a, c.act_b, f32(in), f32(out), c.count);
 }
 
