@@ -166,7 +166,7 @@ class Registers(DeviceTest):
     def test_defaults_are_those_of_the_contract(self):
         self.start("npu,bus=rp0")
         expected = {
-            "ID": 0x55504E51, "HW_VERSION": 0x10000, "ISA_VERSION": 1, "CORES": 2, "QUEUES": 64, "ASIDS": 256,
+            "ID": 0x55504E51, "HW_VERSION": 0x10000, "ISA_VERSION": 2, "CORES": 2, "QUEUES": 64, "ASIDS": 256,
             "VA_BITS": 48, "LMEM_BYTES": 8 << 20, "CLOCK_KHZ": 1000000, "VECTORS": 33, "MAC_IC": 32, "MAC_OC": 32,
             "MAC_PIXELS": 2, "LMEM_BW": 512, "EW_LANES": 128, "TIU_FIXED": 32, "GDMA_FIXED": 32, "DDR_LATENCY": 200,
             "DDR_BW": 64}

@@ -35,7 +35,24 @@ namespace cost_detail {
 
 using namespace arith;
 
-constexpr bool is_slow(uint8_t act) { return act == NPU_ACT_SIGMOID || act == NPU_ACT_TANH; }
+/// Does a function take four passes? One is enough for those that compare, scale by a constant, negate or round.
+constexpr bool is_slow(uint8_t act) {
+  switch (act) {
+    case NPU_ACT_NONE:
+    case NPU_ACT_RELU:
+    case NPU_ACT_CLIP:
+    case NPU_ACT_LEAKY_RELU:
+    case NPU_ACT_ABS:
+    case NPU_ACT_NEG:
+    case NPU_ACT_FLOOR:
+    case NPU_ACT_CEIL:
+    case NPU_ACT_ROUND:
+    case NPU_ACT_SIGN:
+      return false;
+    default:
+      return true;
+  }
+}
 constexpr uint64_t fused(uint8_t act, uint64_t elements, const CostParams &p) {
   return is_slow(act) ? mul(4, ceil_div(elements, p.ew_lanes)) : 0;
 }

@@ -19,7 +19,7 @@
 #define NPU_DTYPE_U4 10u  /* reserved */
 #define NPU_DTYPE_B64 11u  /* 64 raw bits, copies only */
 
-/* Activation functions: fused in CONV, MATMUL and ELTWISE (NONE to TANH), or alone in UNARY. a and b are act_a and act_b. EXP to COS are reserved for a later ISA version. */
+/* Activation functions: fused in CONV, MATMUL and ELTWISE (NONE to TANH), or alone in UNARY. a and b are act_a and act_b. */
 #define NPU_ACT_NONE 0u  /* x */
 #define NPU_ACT_RELU 1u  /* max(x, 0) */
 #define NPU_ACT_CLIP 2u  /* min(max(x, a), b), a <= b */

@@ -287,7 +287,7 @@ inline constexpr Command kCommands[] = {
      {0xfff0000010ff0fffu, 0xffff0fffff0fu}},
     {"ELTWISE", 0x13, EngineKind::Tiu, false, 0x1, k_npu_eltwise, 5, k_npu_eltwise_flags, kFields_ELTWISE,
      {0xffffffff9fff0fffu, 0xff00ffffffffu}},
-    {"UNARY", 0x14, EngineKind::Tiu, false, 0, k_npu_act, 5, {}, kFields_UNARY,
+    {"UNARY", 0x14, EngineKind::Tiu, false, 0, k_npu_act, 24, {}, kFields_UNARY,
      {0x5fff0fffu, 0xff0000000000u}},
     {"SOFTMAX", 0x15, EngineKind::Tiu, false, 0, k_npu_softmax, 1, {}, kFields_SOFTMAX,
      {0xf1fff0fffu, 0x0u}},

@@ -42,7 +42,7 @@
 #define NPU_JOB_MAGIC 0x424f4a51u  /* "QJOB" */
 #define NPU_JOB_VERSION 1u  /* descriptor layout version */
 #define NPU_CHIP_ID 0x55504e51u  /* "QNPU", value of the ID register */
-#define NPU_ISA_VERSION 1u  /* value of the ISA_VERSION register */
+#define NPU_ISA_VERSION 2u  /* value of the ISA_VERSION register */
 #define NPU_HW_VERSION 0x00010000u  /* major << 16 | minor */
 #define NPU_TEMP_LIMIT_MC 95000u  /* temperature from which on the clock is throttled, thousandths of a degree Celsius */
 #define NPU_TEMP_RESUME_MC 90000u  /* temperature below which it is no longer */

@@ -114,6 +114,21 @@ Error check_fields(const Command &c) {
 
 // ---- relations between fields ----
 
+/// How many parameters an activation uses.
+unsigned parameters(uint8_t act) {
+  switch (act) {
+    case NPU_ACT_CLIP:
+    case NPU_ACT_HARD_SIGMOID:
+      return 2;
+    case NPU_ACT_LEAKY_RELU:
+    case NPU_ACT_ELU:
+    case NPU_ACT_GELU:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
 /// Parameters of an activation; in every command that has one they lie at the same place.
 Error check_act(const Command &c, uint8_t act) {
   constexpr unsigned a = offsetof(npu_cmd_conv, act_a), b = offsetof(npu_cmd_conv, act_b);
@@ -126,8 +141,9 @@ Error check_act(const Command &c, uint8_t act) {
     if (std::isnan(high)) return bad_field(b);
     return low <= high ? Error{} : bad_field(a);
   }
-  if (act != NPU_ACT_LEAKY_RELU && field(c, a, 4)) return bad_field(a);
-  return field(c, b, 4) ? bad_field(b) : Error{};
+  if (act == NPU_ACT_GELU && field(c, a, 4) && low != 1.0f) return bad_field(a);
+  if (parameters(act) < 1 && field(c, a, 4)) return bad_field(a);
+  return parameters(act) < 2 && field(c, b, 4) ? bad_field(b) : Error{};
 }
 
 /// The demands on flags that CONV and MATMUL share.

@@ -29,7 +29,7 @@ TEST_F(ConvChecks, Fields) {
   BAD(conv(), 28, c.in_dtype = NPU_DTYPE_U8);
   BAD(conv(), 29, c.wgt_dtype = NPU_DTYPE_S8);
   BAD(conv(), 30, c.out_dtype = 99);
-  BAD(conv(), 31, c.act = NPU_ACT_EXP);
+  for (const uint8_t act : {NPU_ACT_EXP, NPU_ACT_GELU, NPU_ACT_COS}) BAD(conv(), 31, c.act = act);
   BAD(conv(), 31, c.act = 255);
   BAD(conv(), 40, c.param_offset = 4);
   BAD(conv(), 49, c.param_region = 1);

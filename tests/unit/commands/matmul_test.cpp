@@ -27,7 +27,7 @@ TEST_F(MatmulChecks, Fields) {
   BAD(matmul(), 28, c.in_dtype = NPU_DTYPE_F16);
   BAD(matmul(), 29, c.wgt_dtype = NPU_DTYPE_S8);
   BAD(matmul(), 30, c.out_dtype = NPU_DTYPE_BF16);
-  BAD(matmul(), 31, c.act = NPU_ACT_EXP);
+  for (const uint8_t act : {NPU_ACT_EXP, NPU_ACT_GELU, NPU_ACT_COS}) BAD(matmul(), 31, c.act = act);
   BAD(matmul(), 40, c.param_offset = 1ull << 60);
   BAD(matmul(), 49, c.param_region = kLocal);
   BAD(matmul(), 52, c.batch = 0);

@@ -15,13 +15,14 @@ npu_cmd_unary unary() {
 
 class UnaryChecks : public Checks {};
 
-TEST_F(UnaryChecks, Encoding) { encoding({kTiu}, unary(), NPU_ACT_TANH, 0); }
+TEST_F(UnaryChecks, Encoding) { encoding({kTiu}, unary(), NPU_ACT_COS, 0); }
 
 TEST_F(UnaryChecks, Fields) {
   BAD(unary(), 24, c.count = 0);
   BAD(unary(), 28, c.in_dtype = NPU_DTYPE_F16);
   BAD(unary(), 30, c.out_dtype = NPU_DTYPE_F16);
-  activation_parameters(unary(), [](npu_cmd_unary &c, uint8_t act) { c.subop = act; });
+  activation_parameters(
+      unary(), [](npu_cmd_unary &c, uint8_t act) { c.subop = act; }, true);
 }
 
 TEST_F(UnaryChecks, Operands) {
@@ -42,11 +43,33 @@ TEST_F(UnaryChecks, RunsOnTheChip) {
   for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(out[i], std::max(in[i], 0.0f));
 }
 
+// The last sub-operation, and one whose parameters have to arrive.
+TEST_F(UnaryChecks, RunsFunctionsThatOnlyUnaryHas) {
+  npu_cmd_unary c = unary();
+  c.subop = NPU_ACT_COS;
+  EXPECT_EQ(on_chip(c, Values(8, 0.0f), c.in_addr, c.out_addr, 8), Values(8, 1.0f));
+  c.subop = NPU_ACT_HARD_SIGMOID;
+  c.act_a = 0.25f;
+  c.act_b = 0.5f;
+  EXPECT_EQ(on_chip(c, {-4, -2, -1, 0, 1, 1.5f, 2, 4}, c.in_addr, c.out_addr, 8),
+            (Values{0, 0, 0.25f, 0.5f, 0.75f, 0.875f, 1, 1}));
+}
+
 TEST(UnaryCost, IsAsComputedByHand) {
   expect_cost(with<npu_cmd_unary>([](npu_cmd_unary &u) { u.count = 300, u.subop = NPU_ACT_RELU; }), 32 + 5, 0, 0,
               "300 in and out: 2400 bytes, 4.7");
   expect_cost(with<npu_cmd_unary>([](npu_cmd_unary &u) { u.count = 300, u.subop = NPU_ACT_SIGMOID; }), 32 + 4 * 3, 0, 0,
               "a sigmoid takes four times as long");
+  const auto passes = [](uint64_t cycles, std::initializer_list<uint8_t> functions) {
+    for (const uint8_t f : functions)
+      expect_cost(with<npu_cmd_unary>([&](npu_cmd_unary &u) { u.count = 300, u.subop = f; }), 32 + cycles, 0, 0,
+                  hw::k_npu_act[f].name.data());
+  };
+  passes(5, {NPU_ACT_NONE, NPU_ACT_CLIP, NPU_ACT_LEAKY_RELU, NPU_ACT_ABS, NPU_ACT_NEG, NPU_ACT_FLOOR, NPU_ACT_CEIL,
+             NPU_ACT_ROUND, NPU_ACT_SIGN});
+  passes(4 * 3, {NPU_ACT_TANH, NPU_ACT_EXP, NPU_ACT_LOG, NPU_ACT_SQRT, NPU_ACT_RSQRT, NPU_ACT_RECIPROCAL, NPU_ACT_ERF,
+                 NPU_ACT_GELU, NPU_ACT_ELU, NPU_ACT_HARD_SIGMOID, NPU_ACT_HARD_SWISH, NPU_ACT_SOFTPLUS, NPU_ACT_SIN,
+                 NPU_ACT_COS});
 }
 
 TEST(UnarySlices, CoverEveryElementOnce) {

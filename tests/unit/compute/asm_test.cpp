@@ -53,6 +53,24 @@ TEST(Assembler, PutsEveryFieldWhereTheHeaderHasIt) {
   EXPECT_EQ(0, std::memcmp(&copy, copy_got.data(), sizeof copy));
 }
 
+TEST(Assembler, KnowsTheFunctionsOfUnary) {
+  constexpr struct {
+    const char *name;
+    uint8_t subop;
+  } kNames[] = {{"none", 0},  {"relu", 1},        {"clip", 2},          {"leaky_relu", 3},  {"sigmoid", 4},
+                {"tanh", 5},  {"exp", 6},         {"log", 7},           {"sqrt", 8},        {"rsqrt", 9},
+                {"neg", 12},  {"reciprocal", 10}, {"abs", 11},          {"erf", 13},        {"gelu", 14},
+                {"elu", 15},  {"softplus", 18},   {"hard_sigmoid", 16}, {"hard_swish", 17}, {"floor", 19},
+                {"ceil", 20}, {"round", 21},      {"sign", 22},         {"sin", 23},        {"cos", 24}};
+  for (const auto &n : kNames) {
+    const std::string line = "unary subop=" + std::string(n.name);
+    EXPECT_EQ(one(line)[1], n.subop) << line;
+  }
+  const std::string text = "unary subop=gelu out_addr=0x40 count=16 act_a=1";
+  bool exact = true;
+  EXPECT_EQ(disassemble(one(text), exact), text);
+}
+
 TEST(Assembler, ReadsBitsOfFloats) {
   npu_cmd_eltwise c = hw::decode<npu_cmd_eltwise>(one("eltwise subop=max flags=b_imm imm=0x7fc00001").data());
   uint32_t bits;

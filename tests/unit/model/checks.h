@@ -77,9 +77,10 @@ class Checks : public testing::Test {
     }
   }
 
-  /// Every activation with parameters that it has and has not; set(command, activation).
+  /// Every activation with parameters that it has and has not; set(command, activation). `alone`: also those that
+  /// cannot be fused.
   template <class T, class F>
-  void activation_parameters(const T &command, F set) {
+  void activation_parameters(const T &command, F set, bool alone = false) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const auto bad = [&](uint8_t act, float a, float b, uint64_t offset) {
       auto x = command;
@@ -95,12 +96,14 @@ class Checks : public testing::Test {
       x.act_b = b;
       ok(kTiu, x);
     };
-    for (uint8_t act : {NPU_ACT_NONE, NPU_ACT_RELU, NPU_ACT_SIGMOID, NPU_ACT_TANH}) {
+    const auto none = [&](uint8_t act) {
       good(act, 0, 0);
       bad(act, 1, 0, 104);
       bad(act, 0, -1, 108);
       bad(act, nan, 0, 104);
-    }
+      bad(act, -0.0f, 0, 104);
+    };
+    for (uint8_t act : {NPU_ACT_NONE, NPU_ACT_RELU, NPU_ACT_SIGMOID, NPU_ACT_TANH}) none(act);
     good(NPU_ACT_LEAKY_RELU, 0.1f, 0);
     bad(NPU_ACT_LEAKY_RELU, 0.1f, 1, 108);
     good(NPU_ACT_CLIP, 0, 6);
@@ -109,6 +112,20 @@ class Checks : public testing::Test {
     bad(NPU_ACT_CLIP, 6, 0, 104);
     bad(NPU_ACT_CLIP, nan, 0, 104);
     bad(NPU_ACT_CLIP, 0, nan, 108);
+    if (!alone) return;
+    for (uint8_t act : {NPU_ACT_EXP, NPU_ACT_LOG, NPU_ACT_SQRT, NPU_ACT_RSQRT, NPU_ACT_RECIPROCAL, NPU_ACT_ABS,
+                        NPU_ACT_NEG, NPU_ACT_ERF, NPU_ACT_HARD_SWISH, NPU_ACT_SOFTPLUS, NPU_ACT_FLOOR, NPU_ACT_CEIL,
+                        NPU_ACT_ROUND, NPU_ACT_SIGN, NPU_ACT_SIN, NPU_ACT_COS})
+      none(act);
+    good(NPU_ACT_GELU, 0, 0);
+    good(NPU_ACT_GELU, 1, 0);
+    for (const float a : {-1.0f, -0.0f, 0.5f, 2.0f, nan}) bad(NPU_ACT_GELU, a, 0, 104);
+    bad(NPU_ACT_GELU, 1, 1, 108);
+    good(NPU_ACT_ELU, 0, 0);
+    good(NPU_ACT_ELU, -1.5f, 0);
+    bad(NPU_ACT_ELU, 1, -0.0f, 108);
+    good(NPU_ACT_HARD_SIGMOID, 0.2f, 0.5f);
+    good(NPU_ACT_HARD_SIGMOID, 0, -1);
   }
 
   /// An operand of `bytes` bytes in local memory: move(command, address).

@@ -9,7 +9,7 @@ TEST(Registers, IdentityAndLimits) {
   Machine m({.cores = 3, .queues = 7, .asids = 5, .lmem = 64 * 1024, .ddr = 16 << 20});
   EXPECT_EQ(m.r32(0x000), 0x55504e51u);
   EXPECT_EQ(m.r32(0x004), 0x00010000u);
-  EXPECT_EQ(m.r32(0x008), 1u);
+  EXPECT_EQ(m.r32(0x008), 2u);
   EXPECT_EQ(m.r32(0x00c), virtual_time() ? 0x12u : 0x02u);
   EXPECT_EQ(m.r32(0x010), 3u);
   EXPECT_EQ(m.r32(0x014), 7u);
