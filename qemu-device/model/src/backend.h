@@ -34,8 +34,8 @@ struct Streamed {
   }
 };
 
-/// Counts changes of Backend and Streamed: a module of another build is refused.
-inline constexpr uint32_t kBackendInterface = 4;
+/// Counts changes of Backend and Streamed and of what commands mean: a module of another build is refused.
+inline constexpr uint32_t kBackendInterface = 5;
 
 /// Executes TIU commands whose fields, bounds and budget the control has already checked, and of which it has cut off
 /// no more than a step's work (slices.hpp): nothing here looks at a stop. Operands are dense and element-aligned.

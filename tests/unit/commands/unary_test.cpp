@@ -289,7 +289,7 @@ TEST_P(UnaryResults, AtTheEndsAreAsDocumented) {
       {{NPU_ACT_HARD_SIGMOID, 0, 0.5f}, kInf, kNaN},
       {{NPU_ACT_HARD_SIGMOID, 0, 0.25f}, kMost, 0.25f},
       {{NPU_ACT_HARD_SIGMOID, kMost, -kMost}, kMost, 1},  // the product is beyond the largest float
-      {{NPU_ACT_HARD_SIGMOID, 1, 0}, -0.0f, 0},
+      {{NPU_ACT_HARD_SIGMOID, 1, -0.0f}, -0.0f, 0},
       {{NPU_ACT_HARD_SWISH}, kInf, kInf},
       {{NPU_ACT_HARD_SWISH}, -kInf, kNaN},
       {{NPU_ACT_HARD_SWISH}, kMost, kMost},

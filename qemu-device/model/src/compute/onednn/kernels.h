@@ -15,8 +15,10 @@ namespace npu::model {
 struct Kernels {
   /// out[i] = a[i * a_step] op b[i * b_step]; a step is 0 or 1; out may equal an operand.
   void (*combine)(uint8_t op, const float *a, size_t a_step, const float *b, size_t b_step, float *out, size_t count);
-  /// out may equal in.
+  /// What can be fused, NONE to TANH; out may equal in.
   void (*activate)(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count);
+  /// The same for what UNARY has. False: there is no loop for it.
+  bool (*unary)(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count);
   /// out[c] = op over `rows` * `cols` cells of `channels` floats, `row_step` and `col_step` floats apart; sums are
   /// divided by `count`.
   void (*pool)(uint8_t op, const float *in, size_t rows, size_t row_step, size_t cols, size_t col_step, float count,

@@ -57,6 +57,54 @@ inline float tanh_approx(float x) {
   return size < 0.625f ? small : with_sign;
 }
 
+// 1 - erf(t) for t >= 0: exp(-t^2) times a polynomial (interpolated at Chebyshev nodes) in u, which is 1 at 0 and goes
+// to 0 with 1 / t. The error falls with the value, as GELU needs.
+inline float erfc_approx(float t) {
+  const float u = 1.0f / (1.0f + 0.4f * t);
+  float p = 0.036117135f;
+  p = p * u - 0.115469409f;
+  p = p * u + 0.032907275f;
+  p = p * u + 0.146080313f;
+  p = p * u + 0.0398289761f;
+  p = p * u + 0.210313935f;
+  p = p * u + 0.197577451f;
+  p = p * u + 0.227045447f;
+  p = p * u + 0.225598909f;
+  return p * u * exp_approx(-t * t);
+}
+
+// Near zero an odd polynomial, elsewhere by what is missing to 1.
+inline float erf_approx(float x) {
+  const float size = of_bits(bits_of(x) & 0x7fffffffu);
+  const float z = x * x;
+  float p = -0.000610268704f;
+  p = p * z + 0.00501448415f;
+  p = p * z - 0.0267807191f;
+  p = p * z + 0.112821941f;
+  p = p * z - 0.376125288f;
+  p = p * z + 0.128379155f;
+  const float small = x + x * p;
+  const float with_sign = of_bits(bits_of(1.0f - erfc_approx(size)) | (bits_of(x) & 0x80000000u));
+  return size < 0.9f ? small : with_sign;
+}
+
+// Below zero the factor is what is missing to 1 itself: no digits cancel.
+inline float gelu_erf(float x) {
+  const float rest = erfc_approx(of_bits(bits_of(x) & 0x7fffffffu) * 0.707106781f);
+  return 0.5f * x * (x < 0.0f ? rest : 2.0f - rest);
+}
+
+// (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)).
+inline float gelu_tanh(float x) {
+  const float twice = 1.59576912f * (x + 0.044715f * (x * x * x));
+  return x / (1.0f + exp_approx(-twice));
+}
+
+// In double, as the reference: results are the same bit by bit.
+inline double unit(double y) { return y <= 0.0 ? 0.0 : (y > 1.0 ? 1.0 : y); }
+
+inline float sign(float x) { return x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : (x == 0.0f ? 0.0f : x)); }
+
 // As numerics.h defines them. Equal values differ at most in the sign of zero, which their bits combine to.
 inline float maximum(float a, float b) {
   const float other = ((a > b) | (a != a)) ? a : b;
@@ -129,6 +177,47 @@ void activate_span(uint8_t act, float act_a, float act_b, const float *in, float
       return loop([](float x) { return tanh_approx(x); });
     default:
       if (in != out) __builtin_memcpy(out, in, count * sizeof *in);
+  }
+}
+
+bool unary_span(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count) {
+  const auto loop = [&](auto f) {
+    map_loop(in, out, count, f);
+    return true;
+  };
+  switch (act) {
+    case NPU_ACT_EXP:
+      return loop([](float x) { return exp_approx(x); });
+    case NPU_ACT_SQRT:
+      return loop([](float x) { return __builtin_sqrtf(x); });
+    case NPU_ACT_RSQRT:
+      return loop([](float x) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x))); });
+    case NPU_ACT_RECIPROCAL:
+      return loop([](float x) { return 1.0f / x; });
+    case NPU_ACT_ABS:
+      return loop([](float x) { return of_bits(bits_of(x) & 0x7fffffffu); });
+    case NPU_ACT_NEG:
+      return loop([](float x) { return of_bits(bits_of(x) ^ 0x80000000u); });
+    case NPU_ACT_ERF:
+      return loop([](float x) { return erf_approx(x); });
+    case NPU_ACT_GELU:
+      return act_a == 0.0f ? loop([](float x) { return gelu_erf(x); }) : loop([](float x) { return gelu_tanh(x); });
+    case NPU_ACT_HARD_SIGMOID:
+      return loop([a = double{act_a}, b = double{act_b}](float x) { return static_cast<float>(unit(a * x + b)); });
+    case NPU_ACT_HARD_SWISH:
+      return loop([](float x) { return static_cast<float>(x * unit(x / 6.0 + 0.5)); });
+    case NPU_ACT_FLOOR:
+      return loop([](float x) { return __builtin_floorf(x); });
+    case NPU_ACT_CEIL:
+      return loop([](float x) { return __builtin_ceilf(x); });
+    case NPU_ACT_ROUND:
+      return loop([](float x) { return __builtin_nearbyintf(x); });
+    case NPU_ACT_SIGN:
+      return loop([](float x) { return sign(x); });
+    default:
+      if (act > NPU_ACT_TANH) return false;
+      activate_span(act, act_a, act_b, in, out, count);
+      return true;
   }
 }
 
@@ -212,6 +301,7 @@ float largest_magnitude(const float *x, size_t count) {
 
 }  // namespace
 
-extern const Kernels NPU_KERNELS = {combine_span, activate_span, pool_window, softmax_row, largest_magnitude};
+extern const Kernels NPU_KERNELS = {combine_span, activate_span, unary_span,
+                                    pool_window,  softmax_row,   largest_magnitude};
 
 }  // namespace npu::model
