@@ -6,10 +6,8 @@
 
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
-#include "compiler/schedule/bind.h"
 #include "compiler/schedule/check_sync.h"
-#include "compiler/schedule/codegen.h"
-#include "compiler/schedule/schedule.h"
+#include "compiler/schedule/program.h"
 
 namespace npu::compiler {
 namespace {
@@ -154,54 +152,26 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   r.ctx_bytes = stage.ctx_bytes;
 }
 
-/// A network's program for a given size of local memory.
-struct Program {
-  Lowered lowered;
-  Generated generated;
-  Bound bound;
-  Streams streams;
-};
-
-Status make_program(const graph::Graph &g, const Lowered &lowered, int64_t lmem_bytes, Program &out) {
-  out.lowered = lowered;
-  NPU_TRY(generate(out.lowered, g.sources, lmem_bytes, out.generated));
-  NPU_TRY(bind_memory(out.lowered, out.generated.commands, out.bound));
-  out.streams = schedule(out.generated.commands);
-  return {};
-}
-
-/// Tile buffers grow from below and tensors from above, so that a program that leaves room between them says that it
-/// needs all of local memory. Without that room it runs on smaller cards, too, and is as fast.
-Status make_compact_program(const graph::Graph &g, const Lowered &lowered, int64_t lmem_bytes, Program &out) {
-  NPU_TRY(make_program(g, lowered, lmem_bytes, out));
-  const int64_t needed = std::max(lmem_bytes - out.generated.gap_bytes / 4096 * 4096, kMinLmemBytes);
-  if (needed >= lmem_bytes) return {};
-  Program smaller;
-  if (make_program(g, lowered, needed, smaller).ok() && smaller.streams.timeline.cycles <= out.streams.timeline.cycles)
-    out = std::move(smaller);
-  return {};
-}
-
 Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   Lowered all;
   NPU_TRY(lower(g, all));
   Program program;
-  NPU_TRY(make_compact_program(g, all, options.lmem_bytes, program));
-  auto &[lowered, generated, bound, streams] = program;
+  NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));
+  auto &[lowered, generated, lmem_bytes, gap_bytes, bound, streams] = program;
   bmodel::StageDesc stage;
   stage.tiu = encoded(streams.tiu);
   stage.gdma = encoded(streams.gdma);
   const Status sync = check_sync(stage.tiu, stage.gdma);
   if (!sync.ok()) return Status::error("internal error, please report: " + sync.message());
   stage.coeff = std::move(lowered.coeff);
-  stage.lmem_bytes = static_cast<uint64_t>(generated.lmem_bytes);
+  stage.lmem_bytes = static_cast<uint64_t>(lmem_bytes);
   stage.cycles = streams.timeline.cycles;
   set_cost(stage);
   for (const graph::Source &s : g.sources) stage.layers.push_back(s.name);
   find_aliases(streams.gdma, lowered, stage);
   lay_out(g, bound, stage);
   Report &r = out.report;
-  r.lmem_used = generated.lmem_bytes;
+  r.lmem_used = lmem_bytes;
   r.lmem_bytes = options.lmem_bytes;
   r.cycles = stage.cycles;
   r.tiu_commands = streams.tiu.size();

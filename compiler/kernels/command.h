@@ -25,6 +25,7 @@ inline constexpr bool kIsGdma = std::is_same_v<T, npu_cmd_copy> || std::is_same_
 struct Command {
   CommandBody body;
   int src_storage = -1, dst_storage = -1;  ///< storages in memory that its region operands mean; -1: none
+  bool ahead = false;                      ///< brings weights that a later command needs
 
   bool gdma() const {
     return std::visit([](const auto &c) { return kIsGdma<std::decay_t<decltype(c)>>; }, body);

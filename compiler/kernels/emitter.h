@@ -11,6 +11,9 @@ namespace npu::compiler {
 /// Numbers of regions until the final table is known.
 inline constexpr uint8_t kRegionCoeff = 0;
 
+/// The number of a storage that stands for the coefficients themselves; then base is an offset in them.
+inline constexpr int kCoefficients = 1 << 30;
+
 /// One end of a transfer: a storage in memory (then base is an offset in it) or local memory.
 struct End {
   int storage = -1;

@@ -11,6 +11,10 @@
 
 namespace npu::compiler {
 
+inline constexpr hw::CostParams kChip;
+inline constexpr double kMemoryBandwidth = kChip.ddr_bw, kGdmaFixed = kChip.gdma_fixed, kDdrLatency = kChip.ddr_latency,
+                        kLocalBandwidth = kChip.lmem_bw;
+
 /// Where a storage is while an operator runs: in local memory, or not.
 struct Place {
   bool local = false;
@@ -39,6 +43,8 @@ struct KernelContext {
   const LoweredOp &op;
   const std::vector<Storage> &storages;
   const std::vector<Place> &places;
+  /// Weights that come slower than they are computed with are cut into blocks of at most so many bytes.
+  int64_t weight_block = INT64_MAX;
 
   const Place &place(const View &v) const { return places[static_cast<size_t>(v.storage)]; }
   /// Whether a box of a view lies in local memory as one dense run.
@@ -47,6 +53,10 @@ struct KernelContext {
   uint32_t address(const View &v, const Shape &start) const;
   /// An end of a transfer at an element of a view.
   End end(const View &v, const Shape &start) const;
+  /// Whether weights that stream are to be cut further.
+  bool too_heavy(const hw::Cost &cost) const {
+    return cost.flow_bytes > static_cast<uint64_t>(weight_block) && cost.flow_bytes > cost.cycles * kChip.ddr_bw;
+  }
   /// Cycles to bring a box into a tile buffer, or back.
   double transfer_cycles(const View &v, const Shape &box) const;
 };
@@ -101,10 +111,6 @@ double pipelined(int64_t tiles, double load, double work, double store);
 /// Adds buffers for a tiled operand: none, one, or two when there are several tiles.
 void add_buffers(Plan &plan, bool direct, int64_t bytes, int64_t tiles);
 int64_t total_bytes(const std::vector<int64_t> &buffers);
-
-inline constexpr hw::CostParams kChip;
-inline constexpr double kMemoryBandwidth = kChip.ddr_bw, kGdmaFixed = kChip.gdma_fixed, kDdrLatency = kChip.ddr_latency,
-                        kLocalBandwidth = kChip.lmem_bw;
 
 }  // namespace npu::compiler
 

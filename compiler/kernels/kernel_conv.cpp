@@ -9,6 +9,8 @@
 namespace npu::compiler {
 namespace {
 
+constexpr int64_t kLightChannels = 32;  ///< output channels that are not cut for the sake of their weights
+
 /// Sizes of one tile, in Plan::tile.
 struct Tile {
   int64_t n, rows, columns, groups, oc, ic, kernel_rows, local_weights;
@@ -58,15 +60,13 @@ class Conv final : public Kernel {
     if (t.local_weights) {
       run.weights_at = buffers[at];
       const int64_t n = static_cast<int64_t>(out.coeff.size()) - run.weights_offset;
-      out.copy({n / kElementBytes}, {kCoeffEnd, run.weights_offset, {1}}, {-1, run.weights_at, {1}});
+      out.copy({n / kElementBytes}, {kCoefficients, run.weights_offset, {1}}, {-1, run.weights_at, {1}});
     }
     if (op_.bias) run.bias_offset = append_coeff(out.coeff, op_.bias->as<float>(), op_.bias->count());
     for (int64_t n = 0; n < y_.dims[0]; n += t.n)
       for (int64_t row = 0; row < y_.dims[1]; row += t.rows)
         for (int64_t column = 0; column < y_.dims[2]; column += t.columns) emit_channels(run, n, row, column);
   }
-
-  static constexpr int kCoeffEnd = 1 << 30;  ///< storage number that stands for the coefficients themselves
 
  private:
   struct Run {
@@ -160,6 +160,7 @@ class Conv final : public Kernel {
     add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, stores(t));
     if (t.local_weights) p.buffers.push_back(packed_bytes(t));
     if (total_bytes(p.buffers) > budget) return;
+    if (t.groups == 1 && t.oc > kLightChannels && c_.too_heavy(hw::cost_detail::cost(shape_command(t), {}))) return;
     p.feasible = true;
     p.tiles = stores(t) * sum_tiles(t);
     p.cost = estimate(t, in, out, p.tiles);

@@ -8,6 +8,8 @@
 namespace npu::compiler {
 namespace {
 
+constexpr int64_t kLightColumns = 32;  ///< columns that are not cut for the sake of their weights
+
 struct Tile {
   int64_t batch, m, k, n;
 };
@@ -98,6 +100,7 @@ class MatMul final : public Kernel {
     set_shape(c, {t.batch, t.m, t.n}, t.k);
     if (b_) c.wgt_region = NPU_REGION_LOCAL;
     const hw::Cost cost = hw::cost_detail::cost(c, {});
+    if (t.n > kLightColumns && c_.too_heavy(cost)) return;
     const auto steps = static_cast<double>(p.tiles);
     double load = a_direct(t) ? 0 : c_.transfer_cycles(a_, a_box(t)) * static_cast<double>(loads_a(t)) / steps;
     if (b_ && !b_direct(t)) load += c_.transfer_cycles(*b_, b_box(t)) * static_cast<double>(loads_b(t)) / steps;

@@ -26,18 +26,21 @@ struct Choice {
 
 class Codegen {
  public:
-  Codegen(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, Generated &out)
+  Codegen(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, int64_t weight_block,
+          Generated &out)
       : lowered_(lowered),
         sources_(sources),
+        weight_block_(weight_block),
         out_(out),
         emitter_(lowered.coeff),
         lmem_(lmem_bytes),
-        tensors_from_(lmem_bytes),
         places_(lowered.storages.size()),
         dirty_(lowered.storages.size()),
         in_memory_(lowered.storages.size()),
+        since_(lowered.storages.size()),
         reads_(lowered.storages.size()),
         writes_(lowered.storages.size()) {
+    out.tensors_from = lmem_bytes;
     for (size_t i = 0; i < lowered.ops.size(); ++i) {
       for (const View &v : lowered.ops[i].in) reads_[static_cast<size_t>(v.storage)].push_back(i);
       writes_[static_cast<size_t>(lowered.ops[i].out.storage)].push_back(i);
@@ -52,8 +55,9 @@ class Codegen {
                              " commands: the network is too large for " + std::to_string(lmem_.size()) +
                              " bytes of local memory");
     }
+    for (size_t s = 0; s < places_.size(); ++s)
+      if (places_[s].local) end_hold(s);
     out_.commands = std::move(emitter_.commands);
-    out_.gap_bytes = std::max<int64_t>(tensors_from_ - buffers_to_, 0);
     return {};
   }
 
@@ -138,7 +142,7 @@ class Codegen {
 
   /// Plans the operator in what is left of local memory; less and less of it while the pieces do not fit.
   bool plan_in(size_t op, Choice &c) const {
-    const auto kernel = make_kernel({lowered_.ops[op], lowered_.storages, c.places});
+    const auto kernel = make_kernel({lowered_.ops[op], lowered_.storages, c.places, weight_block_});
     for (int64_t budget = c.lmem->free_bytes();; budget -= std::max<int64_t>(budget / 8, 64)) {
       c.plan = kernel->plan(budget);
       if (!c.plan.feasible) return false;
@@ -204,7 +208,15 @@ class Codegen {
     in_memory_[s] = true;
   }
 
+  /// Notes how long a storage has been where it is.
+  void end_hold(size_t s) { hold(places_[s].addr, storage(s).bytes(), since_[s]); }
+  void hold(uint32_t addr, int64_t bytes, size_t first) {
+    const size_t end = emitter_.commands.size();
+    if (end > first) out_.holds.push_back({addr, LmemAllocator::rounded(bytes), first, end});
+  }
+
   void release(size_t s) {
+    end_hold(s);
     lmem_.give(places_[s].addr, storage(s).bytes());
     places_[s] = {};
   }
@@ -219,9 +231,11 @@ class Codegen {
     const LoweredOp &o = lowered_.ops[op];
     const auto out = static_cast<size_t>(o.out.storage);
     const int donor = c.mode == OutMode::InPlace ? in_place_operand(op, places_) : -1;
+    const size_t first = emitter_.commands.size();
+    if (!places_[out].local) since_[out] = first;
     lmem_ = *c.lmem;
     places_ = c.places;
-    const auto kernel = make_kernel({o, lowered_.storages, places_});
+    const auto kernel = make_kernel({o, lowered_.storages, places_, weight_block_});
     kernel->emit(c.plan, c.buffers, emitter_);
     OpReport report;
     report.op = static_cast<int>(op);
@@ -230,17 +244,21 @@ class Codegen {
     report.lmem_bytes = lmem_.size() - lmem_.free_bytes();
     out_.reports.push_back(report);
     for (size_t k = 0; k < c.buffers.size(); ++k) {
-      buffers_to_ = std::max(buffers_to_, c.buffers[k] + c.plan.buffers[k]);
+      out_.buffers_to = std::max(out_.buffers_to, c.buffers[k] + c.plan.buffers[k]);
+      hold(c.buffers[k], c.plan.buffers[k], first);
       lmem_.give(c.buffers[k], c.plan.buffers[k]);
     }
-    if (donor >= 0) places_[static_cast<size_t>(donor)] = {};
+    if (donor >= 0) {
+      end_hold(static_cast<size_t>(donor));
+      places_[static_cast<size_t>(donor)] = {};
+    }
     for (size_t s = 0; s < places_.size(); ++s)
       if (places_[s].local) {
         const int64_t start = places_[s].addr;
-        tensors_from_ = std::min(tensors_from_, start);
+        out_.tensors_from = std::min(out_.tensors_from, start);
         out_.lmem_bytes = std::max(out_.lmem_bytes, start + LmemAllocator::rounded(storage(s).bytes()));
       }
-    out_.lmem_bytes = std::max(out_.lmem_bytes, buffers_to_);
+    out_.lmem_bytes = std::max(out_.lmem_bytes, out_.buffers_to);
     if (places_[out].local)
       dirty_[out] = true;
     else
@@ -259,21 +277,22 @@ class Codegen {
 
   Lowered &lowered_;
   const std::vector<graph::Source> &sources_;
+  const int64_t weight_block_;
   Generated &out_;
   Emitter emitter_;
   LmemAllocator lmem_;
-  int64_t buffers_to_ = 0;  ///< end of the highest tile buffer so far
-  int64_t tensors_from_;    ///< start of the lowest tensor so far
   std::vector<Place> places_;
   std::vector<bool> dirty_;      ///< newer in local memory than in memory
   std::vector<bool> in_memory_;  ///< has (at least in part) been written to memory
+  std::vector<size_t> since_;    ///< the command from which on it is in local memory
   std::vector<std::vector<size_t>> reads_, writes_;
 };
 
 }  // namespace
 
-Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, Generated &out) {
-  return Codegen(lowered, sources, lmem_bytes, out).run();
+Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, int64_t weight_block,
+                Generated &out) {
+  return Codegen(lowered, sources, lmem_bytes, weight_block, out).run();
 }
 
 }  // namespace npu::compiler

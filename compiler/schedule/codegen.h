@@ -16,15 +16,24 @@ struct OpReport {
   bool resident = false;   ///< its result stays in local memory
 };
 
+/// A piece of local memory that a tile buffer or a tensor has while commands [first, end) run.
+struct Hold {
+  int64_t addr = 0, bytes = 0;
+  size_t first = 0, end = 0;
+};
+
 struct Generated {
   std::vector<Command> commands;
   std::vector<OpReport> reports;
-  int64_t lmem_bytes = 0;  ///< high-water mark
-  /// Bytes between the highest tile buffer and the lowest tensor that nothing ever uses; 0 where the two meet.
-  int64_t gap_bytes = 0;
+  std::vector<Hold> holds;   ///< everything that local memory holds, in no order
+  int64_t lmem_bytes = 0;    ///< high-water mark
+  int64_t buffers_to = 0;    ///< end of the highest tile buffer
+  int64_t tensors_from = 0;  ///< start of the lowest tensor
 };
 
-Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, Generated &out);
+/// `weight_block`: bytes of weights at which commands that wait for them are cut.
+Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, int64_t weight_block,
+                Generated &out);
 
 }  // namespace npu::compiler
 

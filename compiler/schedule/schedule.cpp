@@ -15,24 +15,33 @@ uint64_t duration(const Command &c) { return hw::uncontended(cost_of(c), {}); }
 bool is_store(const Command &c) { return c.dst_storage >= 0; }
 
 /// Chooses the order of the GDMA stream by playing the program through: of the commands whose predecessors are placed,
-/// the one that can begin first; among equals loads, which the TIU waits for, before stores.
+/// the one that can begin first; among equals loads, which the TIU waits for, before stores. Weights that come ahead of
+/// their time keep their own order and step back behind what the TIU waits for earlier.
 class ListScheduler {
  public:
   ListScheduler(const std::vector<Command> &program, const std::vector<std::vector<uint32_t>> &after)
       : program_(program), after_(after), end_(program.size()), placed_(program.size()) {
-    for (uint32_t i = 0; i < program.size(); ++i) (program[i].gdma() ? waiting_ : tiu_).push_back(i);
+    for (uint32_t i = 0; i < program.size(); ++i)
+      (program[i].ahead ? ahead_ : program[i].gdma() ? waiting_ : tiu_).push_back(i);
+    if (!ahead_.empty()) find_needs();
   }
 
   std::vector<uint32_t> run() {
     std::vector<uint32_t> order;
     while (true) {
       advance_tiu();
-      if (waiting_.empty()) return order;
-      const size_t pick = choose();
-      const uint32_t c = waiting_[pick];
+      if (waiting_.empty() && next_ahead_ == ahead_.size()) return order;
+      uint64_t start = UINT64_MAX;
+      const size_t pick = waiting_.empty() ? 0 : choose(start);
+      uint32_t c;
+      if (goes_ahead(pick, start)) {
+        c = ahead_[next_ahead_++];
+      } else {
+        c = waiting_[pick];
+        waiting_.erase(waiting_.begin() + static_cast<int64_t>(pick));
+      }
       place(c, gdma_free_);
       order.push_back(c);
-      waiting_.erase(waiting_.begin() + static_cast<int64_t>(pick));
     }
   }
 
@@ -58,10 +67,28 @@ class ListScheduler {
     while (next_tiu_ < tiu_.size() && ready(tiu_[next_tiu_], at)) place(tiu_[next_tiu_++], tiu_free_);
   }
 
-  /// Never fails: the first waiting command has all its predecessors placed.
-  size_t choose() const {
+  /// The first command of the TIU that each command is in the way of.
+  void find_needs() {
+    need_.assign(program_.size(), UINT32_MAX);
+    for (uint32_t i = static_cast<uint32_t>(program_.size()); i-- > 0;)
+      for (uint32_t p : after_[i]) need_[p] = std::min(need_[p], program_[i].gdma() ? need_[i] : i);
+  }
+
+  /// Whether the next weights are brought now; the best of the others could begin at `start`, or none if that is
+  /// UINT64_MAX. The first command that is not placed has all its predecessors placed, so that one of them can.
+  bool goes_ahead(size_t other, uint64_t start) const {
+    uint64_t at;
+    if (next_ahead_ == ahead_.size() || !ready(ahead_[next_ahead_], at)) return false;
+    at = std::max(at, gdma_free_);
+    const uint32_t c = ahead_[next_ahead_];
+    if (start == UINT64_MAX || need_[c] < need_[waiting_[other]]) return at <= start;
+    // What is needed earlier is delayed by no more than the memory would stand idle otherwise.
+    const uint64_t end = at + duration(program_[c]);
+    return end <= start || (at < start && start - at >= end - start);
+  }
+
+  size_t choose(uint64_t &best_start) const {
     size_t best = 0;
-    uint64_t best_start = UINT64_MAX;
     for (size_t i = 0; i < std::min(kWindow, waiting_.size()); ++i) {
       uint64_t at;
       if (!ready(waiting_[i], at)) continue;
@@ -79,8 +106,9 @@ class ListScheduler {
   const std::vector<std::vector<uint32_t>> &after_;
   std::vector<uint64_t> end_;
   std::vector<bool> placed_;
-  std::vector<uint32_t> tiu_, waiting_;
-  size_t next_tiu_ = 0;
+  std::vector<uint32_t> tiu_, waiting_, ahead_;
+  std::vector<uint32_t> need_;
+  size_t next_tiu_ = 0, next_ahead_ = 0;
   uint64_t tiu_free_ = 0, gdma_free_ = 0;
 };
 

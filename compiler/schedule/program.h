@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The best program for a network: the ways of making one are tried, and their exact cycles compared.
+#ifndef NPU_COMPILER_PROGRAM_H
+#define NPU_COMPILER_PROGRAM_H
+
+#include "compiler/schedule/bind.h"
+#include "compiler/schedule/schedule.h"
+
+namespace npu::compiler {
+
+/// A network's program for a given size of local memory.
+struct Program {
+  Lowered lowered;
+  Generated generated;
+  int64_t lmem_bytes = 0;  ///< local memory that it uses
+  int64_t gap_bytes = 0;   ///< in the middle of it, which nothing uses
+  Bound bound;
+  Streams streams;
+};
+
+/// The program with the fewest cycles in local memory of `lmem_bytes`; among equals the one that needs least of it,
+/// down to `least_bytes`.
+Status make_program(const Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes,
+                    int64_t least_bytes, Program &out);
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_PROGRAM_H
