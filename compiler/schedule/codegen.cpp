@@ -91,11 +91,20 @@ class Codegen {
     return order;
   }
 
-  /// An operand whose place the result may take: dead afterwards, element for element the same.
+  /// Whether two views of one shape have each element at the same offset.
+  static bool same_places(const View &a, const View &b) {
+    for (size_t i = 0; i < a.dims.size(); ++i)
+      if (a.dims[i] != 1 && a.strides[i] != b.strides[i]) return false;
+    return a.offset == b.offset;
+  }
+
+  /// An operand whose place the result may take: dead afterwards, element for element the same. Of two the upper one,
+  /// so that the free space stays in one piece.
   int in_place_operand(size_t op, const std::vector<Place> &places) const {
     const LoweredOp &o = lowered_.ops[op];
     if (o.kind != Kind::Binary && o.kind != Kind::Unary && o.kind != Kind::Softmax) return -1;
     const auto out = static_cast<size_t>(o.out.storage);
+    int best = -1;
     for (size_t k = 0; k < o.in.size(); ++k) {
       const View &v = o.in[k];
       const auto s = static_cast<size_t>(v.storage);
@@ -103,14 +112,13 @@ class Codegen {
           lowered_.storages[s].elements != lowered_.storages[out].elements)
         continue;
       if (lowered_.storages[s].kind == StorageKind::Output && dirty_[s]) continue;
-      if (v.strides != o.out.strides || v.offset != o.out.offset || !covers(v, lowered_.storages[s].elements)) continue;
+      if (!same_places(v, o.out) || !covers(v, lowered_.storages[s].elements)) continue;
       bool alone = true;
       for (size_t j = 0; j < o.in.size(); ++j)
-        alone = alone && (j == k || o.in[j].storage != v.storage ||
-                          (o.in[j].strides == v.strides && o.in[j].offset == v.offset));
-      if (alone) return static_cast<int>(s);
+        alone = alone && (j == k || o.in[j].storage != v.storage || same_places(o.in[j], v));
+      if (alone && (best < 0 || places[s].addr > places[static_cast<size_t>(best)].addr)) best = static_cast<int>(s);
     }
-    return -1;
+    return best;
   }
 
   double memory_cycles(size_t s) const {
