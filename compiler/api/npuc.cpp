@@ -155,6 +155,7 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
 Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   Lowered all;
   NPU_TRY(lower(g, all));
+  fuse_sums(g, all);
   Program program;
   NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));
   auto &[lowered, generated, lmem_bytes, gap_bytes, bound, streams] = program;

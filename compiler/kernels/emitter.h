@@ -54,13 +54,13 @@ void set_activation(T &cmd, const graph::Activation &act) {
   cmd.act_b = act.b;
 }
 
-/// What a convolution or matrix multiply does with its sums at local address `to`: those that are not the first of an
-/// output begin with the partial sums there; the last one adds the bias (at `bias` in the coefficients) and activates.
+/// What a convolution or matrix multiply does with its sums: unless it is the first of an output, it begins with those
+/// at local address `from`; the last one adds the bias (at `bias` in the coefficients) and activates.
 template <class T>
-void set_sums(T &cmd, const LoweredOp &op, uint32_t to, bool first, bool last, int64_t bias) {
+void set_sums(T &cmd, const LoweredOp &op, uint32_t from, bool first, bool last, int64_t bias) {
   if (!first) {
     cmd.flags |= NPU_CONV_PSUM_IN;
-    cmd.psum_addr = to;
+    cmd.psum_addr = from;
   }
   if (!last) {
     cmd.flags |= NPU_CONV_PSUM_OUT;

@@ -25,7 +25,8 @@ Tile tile_of(const Plan &p) {
 
 class Conv final : public Kernel {
  public:
-  explicit Conv(const KernelContext &c) : c_(c), op_(c.op), x_(op_.in[0]), y_(op_.out) {
+  explicit Conv(const KernelContext &c)
+      : c_(c), op_(c.op), x_(op_.in[0]), y_(op_.out), summand_(op_.in.size() > 1 ? &op_.in[1] : nullptr) {
     icg_ = x_.dims[3] / op_.groups;
     ocg_ = y_.dims[3] / op_.groups;
   }
@@ -141,6 +142,7 @@ class Conv final : public Kernel {
     c.kw = static_cast<uint16_t>(op_.window.kernel[1]);
     c.groups = static_cast<uint32_t>(t.groups);
     if (t.local_weights) c.wgt_region = NPU_REGION_LOCAL;
+    if (summand_) c.flags |= NPU_CONV_PSUM_IN;
     if (!t.unfolded) return c;
     c.ih = c.oh;
     c.iw = c.ow;
@@ -264,6 +266,8 @@ class Conv final : public Kernel {
       load = unfold_cycles(t) * static_cast<double>(loads(t)) / n;
     else if (!c_.direct(x_, in))
       load = c_.transfer_cycles(x_, in) * static_cast<double>(loads(t)) / n;
+    if (summand_ && !c_.direct(*summand_, out))
+      load += c_.transfer_cycles(*summand_, out) * static_cast<double>(stores(t)) / n;
     const double store = c_.direct(y_, out) ? 0 : c_.transfer_cycles(y_, out) * static_cast<double>(stores(t)) / n;
     const double flow = static_cast<double>(cost.flow_bytes) / kMemoryBandwidth;
     const double once = t.local_weights ? static_cast<double>(packed_bytes(t)) / kMemoryBandwidth + kDdrLatency : 0;
@@ -310,7 +314,7 @@ class Conv final : public Kernel {
     size_t block = 0;
     const Shape box{std::min(t.n, y_.dims[0] - n), std::min(t.rows, y_.dims[1] - row),
                     std::min(t.columns, y_.dims[2] - column), 0};
-    uint32_t to = 0;
+    uint32_t to = 0, from = 0;
     const uint32_t patches = t.unfolded ? unfold(run, {n, row, column, 0}, box) : 0;
     for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t group, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
       const bool first = ic == 0 && ky == 0, last = ic + ics == icg_ && ky + kys == op_.window.kernel[0];
@@ -318,14 +322,23 @@ class Conv final : public Kernel {
       Shape out_box = box;
       out_box[3] = ocs;
       const bool direct = run.out.empty() || c_.direct(y_, out_box);
-      if (first) to = direct ? c_.address(y_, start) : run.out[run.stored++ % run.out.size()];
+      if (first) {
+        to = direct ? c_.address(y_, start) : run.out[run.stored++ % run.out.size()];
+        from = to;
+        if (summand_ && c_.direct(*summand_, out_box))
+          from = c_.address(*summand_, start);
+        else if (summand_)
+          run.emitter.copy(out_box, c_.end(*summand_, start), buffer_end(to, out_box));
+      }
       auto c = hw::make<npu_cmd_conv>();
       c.groups = static_cast<uint32_t>(std::min(t.groups, op_.groups - group));
       if (t.unfolded)
         fill_unfolded(c, patches, box);
       else
         fill_input(run, c, {n, row, column, group * icg_ + ic}, box, static_cast<int64_t>(c.groups) * ics, ky, kys);
-      fill_output(run, c, out_box, to, oc, first, last, run.blocks[block++]);
+      c.out_addr = to;
+      fill_output(run, c, out_box, run.blocks[block++]);
+      set_sums(c, op_, first ? from : to, first && !summand_, last, run.bias_offset + oc * kElementBytes);
       run.emitter.tiu(c);
       if (last && !direct) run.emitter.copy(out_box, buffer_end(to, out_box), c_.end(y_, start));
     });
@@ -406,21 +419,19 @@ class Conv final : public Kernel {
     c.pad_l = static_cast<int32_t>(columns.pad);
   }
 
-  void fill_output(const Run &run, npu_cmd_conv &c, const Shape &box, uint32_t to, int64_t oc, bool first, bool last,
-                   int64_t block) const {
+  void fill_output(const Run &run, npu_cmd_conv &c, const Shape &box, int64_t block) const {
     c.in_dtype = c.wgt_dtype = c.out_dtype = kF32;
-    c.out_addr = to;
     c.oh = static_cast<uint32_t>(box[1]);
     c.ow = static_cast<uint32_t>(box[2]);
     c.oc = static_cast<uint32_t>(box[3]);
     c.wgt_region = run.tile.local_weights ? NPU_REGION_LOCAL : kRegionCoeff;
     c.wgt_offset = static_cast<uint64_t>(run.tile.local_weights ? run.weights_at + block - run.weights_offset : block);
-    set_sums(c, op_, to, first, last, run.bias_offset + oc * kElementBytes);
   }
 
   const KernelContext c_;
   const LoweredOp &op_;
   const View &x_, &y_;
+  const View *summand_;
   int64_t icg_, ocg_;
 };
 

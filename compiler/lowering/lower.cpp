@@ -324,18 +324,12 @@ class Lowering {
          sliced(whole, attrs.begin, std::vector<int64_t>(rank, 1), g_[n.inputs[0]].shape));
   }
 
-  /// [n, c, spatial...] as [n, h, w, c].
-  static View as_picture(const View &v) {
-    if (v.dims.size() == 4) return permuted(v, {0, 2, 3, 1});
-    return {v.storage, v.offset, {v.dims[0], v.dims[2], 1, v.dims[1]}, {v.strides[0], v.strides[2], 0, v.strides[1]}};
-  }
-
   void lower_window(const Node &n) {
     const View x = operand(n.inputs[0]);
     if (!view(n.output)) view(n.output) = new_temp(n.output, channels_last(g_[n.output].shape.size()));
     LoweredOp &op = add(n.op == Op::Conv ? Kind::Conv : Kind::Pool, n.source);
-    op.in = {as_picture(x)};
-    op.out = as_picture(*view(n.output));
+    op.in = {*as_picture(x)};
+    op.out = *as_picture(*view(n.output));
     if (n.op == Op::Conv) {
       const auto &a = std::get<graph::ConvAttrs>(n.attrs);
       op.window = a.window;

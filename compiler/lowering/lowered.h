@@ -24,8 +24,8 @@ enum class Kind : uint8_t { Conv, MatMul, Pool, Binary, Unary, Softmax, Copy, Fi
 struct LoweredOp {
   Kind kind = Kind::Copy;
   int source = 0;  ///< index in Graph::sources: the layer tag
-  /// Conv, Pool: [n, h, w, c]. MatMul: [batch, m, k] and [batch, k, n]. Softmax: the row is the last dimension. Others:
-  /// equal shapes, 0 strides broadcast.
+  /// Conv, Pool: [n, h, w, c]; a second one of Conv is added to the result before the activation. MatMul: [batch, m, k]
+  /// and [batch, k, n]. Softmax: the row is the last dimension. Others: equal shapes, 0 strides broadcast.
   std::vector<View> in;
   View out;
   graph::Activation act;
@@ -48,6 +48,9 @@ struct Lowered {
 
 /// Chooses storages, orders and views. Sets the fate of nodes that became views.
 Status lower(graph::Graph &graph, Lowered &out);
+
+/// Puts sums into the convolutions that make one of their operands.
+void fuse_sums(graph::Graph &graph, Lowered &lowered);
 
 /// Appends data to the coefficients, 64-byte aligned; returns its offset.
 int64_t append_coeff(std::vector<uint8_t> &coeff, const float *values, int64_t count);

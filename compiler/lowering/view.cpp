@@ -98,6 +98,18 @@ bool is_dense(const Shape &dims, const Strides &strides) {
   return true;
 }
 
+std::optional<View> as_picture(const View &v) {
+  if (v.dims.size() == 4) return permuted(v, {0, 2, 3, 1});
+  if (v.dims.size() != 3) return std::nullopt;
+  return View{v.storage, v.offset, {v.dims[0], v.dims[2], 1, v.dims[1]}, {v.strides[0], v.strides[2], 0, v.strides[1]}};
+}
+
+bool same_places(const View &a, const View &b) {
+  for (size_t i = 0; i < a.dims.size(); ++i)
+    if (a.dims[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  return a.offset == b.offset;
+}
+
 bool covers(const View &v, int64_t elements) {
   if (v.offset != 0 || v.count() != elements) return false;
   const View sorted = permuted(v, memory_order(v));

@@ -34,6 +34,11 @@ View expanded(const View &v, const Shape &dims);
 /// The same elements in another shape; nullopt when strides cannot express it.
 std::optional<View> reshaped(const View &v, const Shape &dims);
 
+/// [n, c, w] or [n, c, h, w] as [n, h, w, c]; nullopt for other ranks.
+std::optional<View> as_picture(const View &v);
+/// Whether two views of one shape have each element at the same offset.
+bool same_places(const View &a, const View &b);
+
 /// The dimensions from the outermost in memory to the innermost.
 std::vector<int> memory_order(const View &v);
 /// Whether a box of these dimensions is one dense row-major run.

@@ -91,23 +91,18 @@ class Codegen {
     return order;
   }
 
-  /// Whether two views of one shape have each element at the same offset.
-  static bool same_places(const View &a, const View &b) {
-    for (size_t i = 0; i < a.dims.size(); ++i)
-      if (a.dims[i] != 1 && a.strides[i] != b.strides[i]) return false;
-    return a.offset == b.offset;
-  }
-
   /// An operand whose place the result may take: dead afterwards, element for element the same. Of two the upper one,
   /// so that the free space stays in one piece.
   int in_place_operand(size_t op, const std::vector<Place> &places) const {
     const LoweredOp &o = lowered_.ops[op];
-    if (o.kind != Kind::Binary && o.kind != Kind::Unary && o.kind != Kind::Softmax) return -1;
+    const bool conv = o.kind == Kind::Conv;  // only what it adds: its input is read again and again
+    if (o.kind != Kind::Binary && o.kind != Kind::Unary && o.kind != Kind::Softmax && !conv) return -1;
     const auto out = static_cast<size_t>(o.out.storage);
     int best = -1;
-    for (size_t k = 0; k < o.in.size(); ++k) {
+    for (size_t k = conv ? 1 : 0; k < o.in.size(); ++k) {
       const View &v = o.in[k];
       const auto s = static_cast<size_t>(v.storage);
+      if (conv && o.in[0].storage == v.storage) continue;
       if (!places[s].local || s == out || needed_later(s, op) || written_later(s, op) ||
           lowered_.storages[s].elements != lowered_.storages[out].elements)
         continue;

@@ -291,5 +291,17 @@ TEST(Residency, SumsTakeThePlaceOfAnOperand) {
   EXPECT_EQ(sums, 1u);
 }
 
+/// A convolution begins with what is added to its result: nothing is left of the sum.
+TEST(Sums, AreMadeByTheConvolution) {
+  OnnxBuilder b;
+  std::string x = b.op("Conv", {b.input({1, 32, 24, 24}), b.weights({32, 32, 1, 1})});
+  const std::string y = b.op("Conv", {x, b.weights({32, 32, 3, 3}), b.weights({32})});
+  b.attr("pads", Dims(4, 1));
+  b.output(b.op("Conv", {b.op("Relu", {b.op("Add", {x, y})}), b.weights({32, 32, 1, 1})}));
+  const bmodel::StageDesc stage = compile(b, 8 << 20);
+  ASSERT_EQ(stage.tiu.size(), size_t{3} * NPU_CMD_BYTES);
+  for (size_t i = 0; i < stage.tiu.size(); i += NPU_CMD_BYTES) EXPECT_EQ(stage.tiu[i], NPU_OP_CONV);
+}
+
 }  // namespace
 }  // namespace npu::test

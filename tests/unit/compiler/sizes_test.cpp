@@ -125,8 +125,49 @@ void read_again(B &b, const Dims &dims) {
   b.output(b.op("Add", {b.op("Relu", {q}), p}));
 }
 
+/// Sums of which one operand or both come from a convolution: of its input, of another convolution, of a constant, of
+/// what is read again, of what broadcasts.
+void sums(B &b, const Dims &dims) {
+  const int64_t c = dims[1];
+  const std::string x = b.input(dims);
+  const auto conv = [&](const std::string &from, int64_t kernel) {
+    Dims w{c, c};
+    w.insert(w.end(), dims.size() - 2, kernel);
+    const std::string y = b.op("Conv", {from, b.weights(w), b.weights({c})});
+    b.attr("pads", Ints(2 * (dims.size() - 2), kernel / 2));
+    return y;
+  };
+  const std::string p = b.op("Relu", {b.op("Add", {conv(x, 3), x})});
+  const std::string q = b.op("Add", {conv(p, 1), conv(p, 3)});
+  const std::string r = b.op("LeakyRelu", {b.op("Add", {p, conv(q, 3)})});
+  const std::string s = conv(r, 1), t = b.op("Add", {s, s}), u = b.op("Add", {b.op("Relu", {conv(r, 3)}), t});
+  Dims all = dims;
+  all[0] = 1;
+  const std::string v = b.op("Add", {conv(u, 3), b.weights(all)});
+  const std::string row = b.op("Softmax", {b.op("GlobalMaxPool", {v})});
+  const std::string w = b.op("Add", {conv(v, 3), row});
+  const std::string joined = b.op("Concat", {b.op("Add", {conv(w, 1), r}), w});
+  b.attr("axis", int64_t{1}).output(q).output(w).output(joined);
+}
+
 const Net kNets[] = {
     {"crossing_lives", crossing_lives},
+    {"sums",
+     [](B &b) {
+       sums(b, {1, 6, 9, 11});
+     }},
+    {"sums_large",
+     [](B &b) {
+       sums(b, {1, 8, 50, 41});
+     }},
+    {"sums_many_channels",
+     [](B &b) {
+       sums(b, {2, 150, 5, 3});
+     }},
+    {"sums_lines",
+     [](B &b) {
+       sums(b, {3, 5, 700});
+     }},
     {"read_again",
      [](B &b) {
        read_again(b, {1, 3, 7, 6});
