@@ -164,20 +164,22 @@ class Prefetcher {
     const size_t n = from_.commands.size();
     addr_.assign(n, kStreamed);
     spare_.assign(n, 0);
-    uint64_t now = 0;
+    uint64_t now = 0, busy = 0;
     for (size_t i = 0; i < n; ++i) {
       const Candidate &c = candidates_[i];
       spare_[i] = now;
-      const uint64_t flow = command(i).gdma() ? c.streamed : cost_of(command(i)).flow_bytes / hw::CostParams{}.ddr_bw;
       if (command(i).gdma()) {
-        now -= std::min(now - (i ? spare_[i - 1] : 0), flow);
+        busy += c.streamed;  // the TIU is at work on what came before, or waits
         continue;
       }
       if (c.weights.bytes && addr_[i] == kStreamed) try_block(i, now);
-      if (addr_[i] != kStreamed)
-        now += c.local;
-      else
-        now += c.streamed - std::min(c.streamed, flow);
+      uint64_t time = c.local;
+      if (addr_[i] == kStreamed) {
+        time = c.streamed;
+        busy += cost_of(command(i)).flow_bytes / hw::CostParams{}.ddr_bw;
+      }
+      now += time - std::min(time, busy);
+      busy = 0;
     }
   }
 
@@ -191,7 +193,7 @@ class Prefetcher {
       if (last - i > kLookBack || !find_place(i, last, b)) continue;
       const uint64_t done = std::max(loaded_, spare_[b.at]) + c.load;
       const uint64_t late = done > now ? done - now : 0;
-      if (c.gains() ? late + c.local >= c.streamed : late > 0) continue;
+      if (policy_.judge && (c.gains() ? late + c.local >= c.streamed : late > 0)) continue;
       loaded_ = done;
       now += late;
       last_at_ = b.at;

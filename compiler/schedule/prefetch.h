@@ -10,6 +10,8 @@ namespace npu::compiler {
 struct PrefetchPolicy {
   /// Also weights that a command can stream as fast as it computes: what it does not stream is left for others.
   bool all = false;
+  /// Only what, by an estimate, comes early enough to save cycles.
+  bool judge = true;
   int64_t piece_bytes = 256 << 10;  ///< a block comes in pieces of this size, so that other transfers get in between
 };
 

@@ -9,21 +9,19 @@ namespace npu::compiler {
 namespace {
 
 constexpr int64_t kLmemGrain = 4096;
-constexpr int64_t kBlocksPerLmem = 8;  ///< heavy weights are cut so that so many blocks fit local memory
+constexpr size_t kMaxTried = size_t{1} << 17;  ///< commands of a program that is made in more than one way
+constexpr int64_t kBlocksPerLmem = 8;          ///< heavy weights are cut so that so many blocks fit local memory
 
 bool better(const Program &a, const Program &b) {
   const auto key = [](const Program &p) { return std::pair(p.streams.timeline.cycles, p.lmem_bytes - p.gap_bytes); };
   return key(a) < key(b);
 }
 
-/// Cycles that the TIU spends on waiting for weights.
-uint64_t stalled(const Streams &s) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < s.tiu.size(); ++i) {
-    const hw::Span span = s.timeline.spans[NPU_ENGINE_TIU][i];
-    sum += span.end - span.start - cost_of(s.tiu[i]).cycles;
-  }
-  return sum;
+/// Cycles in which the TIU does not compute.
+uint64_t waited(const Streams &s) {
+  uint64_t busy = 0;
+  for (const Command &c : s.tiu) busy += cost_of(c).cycles;
+  return s.timeline.cycles - busy;
 }
 
 class Maker {
@@ -32,10 +30,12 @@ class Maker {
 
   /// Weights as they stream, and in the ways of bringing them ahead.
   Status make(int64_t lmem_bytes, int64_t weight_block, Program &out) const {
-    constexpr PrefetchPolicy kPolicies[] = {{.all = false}, {.all = true}};
+    constexpr PrefetchPolicy kPolicies[] = {
+        {.all = false}, {.all = true}, {.all = false, .judge = false}, {.all = true, .judge = false}};
     out.lowered = lowered_;
     NPU_TRY(generate(out.lowered, sources_, lmem_bytes, weight_block, out.generated));
     NPU_TRY(finish(without_prefetch(out.generated), true, out));
+    if (out.generated.commands.size() > kMaxTried) return {};
     for (const PrefetchPolicy &policy : kPolicies) {
       Prefetched way = prefetch(out.generated, lmem_bytes, policy);
       if (way.blocks) NPU_TRY(finish(std::move(way), false, out));
@@ -43,10 +43,10 @@ class Maker {
     return {};
   }
 
-  /// The better of programs with whole and with cut weights, the latter where the former waits for them.
+  /// The better of programs with whole and with cut weights, the latter where the former waits for memory.
   Status make_either(int64_t lmem_bytes, Program &out) const {
     NPU_TRY(make(lmem_bytes, INT64_MAX, out));
-    if (stalled(out.streams) < out.streams.timeline.cycles / 64) return {};
+    if (out.generated.commands.size() > kMaxTried || waited(out.streams) < out.streams.timeline.cycles / 64) return {};
     Program cut;
     if (make(lmem_bytes, lmem_bytes / kBlocksPerLmem, cut).ok() && better(cut, out)) out = std::move(cut);
     return {};
