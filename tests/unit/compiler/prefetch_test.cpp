@@ -124,7 +124,7 @@ TEST(Prefetch, BlocksAreWholeWhenTheyAreRead) {
       Lowered lowered;
       Generated generated;
       make_commands(heavy(), lmem, lowered, generated);
-      const Prefetched way = compiler::prefetch(generated, lmem, {.all = all, .piece_bytes = 4096});
+      const Prefetched way = compiler::prefetch(generated, lmem, {.all = all, .judge = !all, .piece_bytes = 4096});
       std::map<int64_t, int64_t> there;  // address of a word of weights that is in local memory -> its coefficient
       size_t readers = 0, next = 0;
       for (const Command &c : way.commands) {
@@ -187,7 +187,7 @@ TEST(Prefetch, LoadsABlockOnceForAllTiles) {
   Lowered lowered;
   Generated generated;
   make_commands(b, lmem, lowered, generated);
-  const Prefetched way = compiler::prefetch(generated, lmem, {.all = true});
+  const Prefetched way = compiler::prefetch(generated, lmem, {.all = true, .judge = false});
   std::multiset<uint64_t> sources;
   size_t readers = 0;
   for (const Command &c : way.commands) {
