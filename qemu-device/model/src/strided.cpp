@@ -53,13 +53,29 @@ void move_matrix(uint32_t size, uint8_t *dst, const uint8_t *src, uint64_t rows,
   }
 }
 
+template <class T>
+void fill_row(uint8_t *dst, uint64_t n, int64_t stride, T value) {
+  // What lies side by side is filled for one block, and the block copied on: as fast as memory.
+  constexpr uint64_t kBlock = 4096 / sizeof value;
+  const bool dense = stride == sizeof value;
+  for (uint64_t i = 0; i < (dense ? std::min(n, kBlock) : n); ++i)
+    std::memcpy(dst + static_cast<int64_t>(i) * stride, &value, sizeof value);
+  for (uint64_t i = kBlock; dense && i < n; i += kBlock)
+    std::memcpy(dst + i * sizeof value, dst, std::min(n - i, kBlock) * sizeof value);
+}
+
 /// Fills one row of n elements that lie `stride` bytes apart.
 void fill_row(uint8_t *dst, uint64_t n, int64_t stride, uint32_t size, uint64_t value) {
-  if (size == 1 && stride == 1) {
-    std::memset(dst, static_cast<int>(value), n);
-    return;
+  switch (size) {
+    case 1:
+      return fill_row(dst, n, stride, static_cast<uint8_t>(value));
+    case 2:
+      return fill_row(dst, n, stride, static_cast<uint16_t>(value));
+    case 4:
+      return fill_row(dst, n, stride, static_cast<uint32_t>(value));
+    default:
+      return fill_row(dst, n, stride, value);
   }
-  for (; n; --n, dst += stride) std::memcpy(dst, &value, size);
 }
 
 }  // namespace
