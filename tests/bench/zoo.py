@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Networks that compilers are compared with: the topology by code, the weights by a seed.
+
+    zoo.py OUT_DIR [NAME...]      writes OUT_DIR/NAME.onnx for each, or for all but vgg19 (575 MB)
+    zoo.py --list
+
+Batch normalization is folded into the convolutions, as exporters for inference write them, except in densenet121,
+where it stands in front of them. Weights keep the size of activations, so that results are of the order of 1.
+"""
+
+import argparse
+import os
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
+
+import numpy as np  # noqa: E402
+
+from net_builder import Builder  # pylint: disable=wrong-import-position  # noqa: E402
+
+
+def conv(b, x, cin, cout, kernel, stride=1, pad=None, group=1, act="Relu"):
+    """A convolution with bias and an activation."""
+    pad = kernel // 2 if pad is None else pad
+    y = b.conv(x, cin, cout, kernel, strides=[stride] * 2, pads=[pad] * 4, group=group)
+    if act == "Relu6":
+        return b.op("Clip", y, *(b.graph.const(np.array(v, np.float32)) for v in (0, 6)))
+    return b.op(act, y) if act else y
+
+
+def max_pool(b, x, kernel, stride, pad=0, ceil_mode=0):
+    return b.op("MaxPool", x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, ceil_mode=ceil_mode)
+
+
+def classifier(b, x, channels, classes=1000):
+    x = b.op("Flatten", b.op("GlobalAveragePool", x), axis=1)
+    b.output(b.dense(x, channels, classes))
+
+
+def resnet50(b):
+    """He et al. 2015, with the stride in the 3x3 convolution (version 1.5)."""
+    x = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 64, 7, 2), 3, 2, 1)
+    cin = 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width = 64 << stage
+        for block in range(blocks):
+            stride = 2 if block == 0 and stage > 0 else 1
+            y = conv(b, conv(b, x, cin, width, 1), width, width, 3, stride)
+            y = conv(b, y, width, 4 * width, 1, act=None)
+            shortcut = conv(b, x, cin, 4 * width, 1, stride, act=None) if block == 0 else x
+            x, cin = b.op("Relu", b.op("Add", y, shortcut)), 4 * width
+    classifier(b, x, cin)
+
+
+def vgg19(b):
+    """Simonyan and Zisserman 2014, configuration E."""
+    x, cin = b.input([1, 3, 224, 224]), 3
+    for width, count in ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4)):
+        for _ in range(count):
+            x, cin = conv(b, x, cin, width, 3), width
+        x = max_pool(b, x, 2, 2)
+    x = b.op("Relu", b.dense(b.op("Flatten", x, axis=1), 512 * 7 * 7, 4096))
+    b.output(b.dense(b.op("Relu", b.dense(x, 4096, 4096)), 4096, 1000))
+
+
+def squeezenet(b):
+    """Iandola et al. 2016, version 1.1."""
+    def fire(x, cin, squeeze, expand):
+        x = conv(b, x, cin, squeeze, 1)
+        return b.op("Concat", conv(b, x, squeeze, expand, 1), conv(b, x, squeeze, expand, 3), axis=1)
+
+    x, cin = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 64, 3, 2, 0), 3, 2), 64
+    for squeeze, expand, pooled in ((16, 64, False), (16, 64, True), (32, 128, False), (32, 128, True),
+                                    (48, 192, False), (48, 192, False), (64, 256, False), (64, 256, False)):
+        x, cin = fire(x, cin, squeeze, expand), 2 * expand
+        x = max_pool(b, x, 3, 2) if pooled else x
+    b.output(b.op("Flatten", b.op("GlobalAveragePool", conv(b, x, cin, 1000, 1)), axis=1))
+
+
+def mobilenetv2(b):
+    """Sandler et al. 2018, width 1.0."""
+    x, cin = conv(b, b.input([1, 3, 224, 224]), 3, 32, 3, 2, act="Relu6"), 32
+    for factor, width, count, first_stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
+                                               (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+        for block in range(count):
+            stride, hidden = first_stride if block == 0 else 1, cin * factor
+            y = conv(b, x, cin, hidden, 1, act="Relu6") if factor > 1 else x
+            y = conv(b, y, hidden, hidden, 3, stride, group=hidden, act="Relu6")
+            y = conv(b, y, hidden, width, 1, act=None)
+            x, cin = b.op("Add", x, y) if stride == 1 and cin == width else y, width
+    classifier(b, conv(b, x, cin, 1280, 1, act="Relu6"), 1280)
+
+
+def densenet121(b):
+    """Huang et al. 2016, growth 32."""
+    x, cin = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 64, 7, 2), 3, 2, 1), 64
+    for stage, layers in enumerate((6, 12, 24, 16)):
+        for _ in range(layers):
+            y = conv(b, b.op("Relu", b.batch_norm(x, cin)), cin, 128, 1)
+            x, cin = b.op("Concat", x, conv(b, y, 128, 32, 3, act=None), axis=1), cin + 32
+        x = b.op("Relu", b.batch_norm(x, cin))
+        if stage < 3:
+            x, cin = conv(b, x, cin, cin // 2, 1, act=None), cin // 2
+            x = b.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    classifier(b, x, cin)
+
+
+def shufflenetv2(b):
+    """Ma et al. 2018, width 1.0."""
+    def branch(x, cin, width, stride):
+        x = conv(b, x, cin, width, 1)
+        return conv(b, conv(b, x, width, width, 3, stride, group=width, act=None), width, width, 1)
+
+    def shuffle(x, width, side):
+        x = b.op("Transpose", b.op("Reshape", x, b.ints([1, 2, width // 2, side, side])), perm=[0, 2, 1, 3, 4])
+        return b.op("Reshape", x, b.ints([1, width, side, side]))
+
+    x, cin, side = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 24, 3, 2), 3, 2, 1), 24, 56
+    for width, count in ((116, 4), (232, 8), (464, 4)):
+        half, side = width // 2, side // 2
+        left = conv(b, conv(b, x, cin, cin, 3, 2, group=cin, act=None), cin, half, 1)
+        x = shuffle(b.op("Concat", left, branch(x, cin, half, 2), axis=1), width, side)
+        for _ in range(count - 1):
+            keep, work = (b.op("Slice", x, *(b.ints([v]) for v in (start, start + half, 1))) for start in (0, half))
+            x = shuffle(b.op("Concat", keep, branch(work, half, half, 1), axis=1), width, side)
+        cin = width
+    classifier(b, conv(b, x, cin, 1024, 1), 1024)
+
+
+NETWORKS = {f.__name__: f for f in (resnet50, squeezenet, mobilenetv2, densenet121, shufflenetv2, vgg19)}
+LARGE = ("vgg19",)
+
+
+def write(name, folder):
+    """Writes one network; returns its path."""
+    builder = Builder(name, 1)
+    NETWORKS[name](builder)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, name + ".onnx")
+    with open(path, "wb") as file:
+        file.write(builder.graph.serialize())
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Writes well-known networks with random weights.")
+    parser.add_argument("folder", nargs="?")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(NETWORKS))
+        return
+    unknown = [name for name in args.names if name not in NETWORKS]
+    if unknown or not args.folder:
+        parser.error("unknown networks: %s" % ", ".join(unknown) if unknown else "the folder is missing")
+    for name in args.names or [n for n in NETWORKS if n not in LARGE]:
+        print(write(name, args.folder))
+
+
+if __name__ == "__main__":
+    main()
