@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <fstream>
+#include <set>
 
+#include "compiler/api/host_part.h"
+#include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
 #include "compiler/schedule/check_sync.h"
@@ -20,19 +24,50 @@ std::vector<uint8_t> encoded(const std::vector<Command> &stream) {
   return out;
 }
 
-Status make_graph(const graph::RawModel &raw, const Options &options, graph::Graph &g) {
-  NPU_TRY(graph::import_model(raw, {options.shapes}, g));
-  graph::remove_dead(g);
-  graph::merge_pad(g);
-  graph::fold_affine(g);
-  graph::fuse_activation(g);
-  // A window of one channel and its result have to fit, twice each.
-  graph::split_pool(g, options.lmem_bytes / kElementBytes / 4);
+struct Pass {
+  const char *name;
+  void (*run)(graph::Graph &, const Options &);
+};
+
+constexpr Pass kPasses[] = {
+    {"remove_dead", [](graph::Graph &g, const Options &) { graph::remove_dead(g); }},
+    {"merge_pad", [](graph::Graph &g, const Options &) { graph::merge_pad(g); }},
+    {"fold_affine", [](graph::Graph &g, const Options &) { graph::fold_affine(g); }},
+    {"fuse_activation", [](graph::Graph &g, const Options &) { graph::fuse_activation(g); }},
+    {"expand_reduce", [](graph::Graph &g, const Options &) { graph::expand_reduce(g); }},
+    // A window of one channel and its result have to fit, twice each.
+    {"split_pool",
+     [](graph::Graph &g, const Options &options) { graph::split_pool(g, options.lmem_bytes / kElementBytes / 4); }},
+};
+
+Status write_text(const std::string &path, const std::string &text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  return file.flush() ? Status() : Status::error("cannot write " + path);
+}
+
+/// Writes the graph as text and as a picture, if somebody wants it.
+Status dump(const graph::Graph &g, const Options &options, size_t number, const std::string &name) {
+  if (options.dump_folder.empty()) return {};
+  const std::string path = options.dump_folder + "/" + (number < 10 ? "0" : "") + std::to_string(number) + "-" + name;
+  NPU_TRY(write_text(path + ".txt", graph::to_text(g)));
+  return write_text(path + ".dot", graph::to_dot(g));
+}
+
+Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g) {
+  NPU_TRY(graph::import_model(raw, {options.shapes, options.values}, g));
+  raw = {};  // weights that passes replace are needed no more
+  size_t number = 0;
+  NPU_TRY(dump(g, options, number, "import"));
+  for (const Pass &pass : kPasses) {
+    pass.run(g, options);
+    NPU_TRY(dump(g, options, ++number, pass.name));
+  }
   return {};
 }
 
 /// Outputs that are written before an input has been read for the last time. Only the GDMA touches either.
-void find_aliases(const std::vector<Command> &gdma, const Lowered &lowered, bmodel::StageDesc &stage) {
+void find_aliases(const std::vector<Command> &gdma, const Lowered &lowered, bmodel::ProgramDesc &program) {
   std::map<int, size_t> last_read, first_write;
   for (size_t i = 0; i < gdma.size(); ++i) {
     const auto kind_is = [&](int s, StorageKind k) {
@@ -47,27 +82,27 @@ void find_aliases(const std::vector<Command> &gdma, const Lowered &lowered, bmod
   for (const auto &[output, write] : first_write)
     for (const auto &[input, read] :
          last_read)  // one command that does both is a direct copy: it must not overlap either
-      if (write <= read) stage.aliases.push_back({static_cast<uint16_t>(output), static_cast<uint16_t>(input), 0});
+      if (write <= read) program.aliases.push_back({static_cast<uint16_t>(output), static_cast<uint16_t>(input), 0});
 }
 
 /// Linear addresses: coefficients, then inputs and outputs, then activation memory.
-void lay_out(const graph::Graph &g, const Bound &bound, bmodel::StageDesc &stage) {
+void lay_out(const graph::Graph &g, bmodel::StageDesc &stage) {
   uint64_t at = stage.io_address = aligned(bmodel::kCoeffAddress + stage.coeff.size(), 4096);
-  const auto tensor = [&](const std::string &name, const Shape &shape) {
-    bmodel::TensorDesc t;
-    t.name = name;
-    for (int64_t d : shape) t.shape.push_back(static_cast<uint64_t>(d));
+  const auto tensor = [&](const std::string &name, const graph::TensorKind &kind) {
+    bmodel::TensorDesc t = tensor_desc(name, kind);
     t.address = at;
-    t.bytes = static_cast<uint64_t>(graph::element_count(shape) * kElementBytes);
     at = aligned(at + t.bytes, 256);
     return t;
   };
-  for (graph::ValueId v : g.inputs) stage.inputs.push_back(tensor(g[v].name, g[v].shape));
-  for (size_t k = 0; k < g.outputs.size(); ++k)
-    stage.outputs.push_back(tensor(g.output_names[k], g[g.outputs[k]].shape));
+  for (graph::ValueId v : g.inputs) stage.inputs.push_back(tensor(g[v].name, g[v]));
+  for (size_t k = 0; k < g.outputs.size(); ++k) stage.outputs.push_back(tensor(g.output_names[k], g[g.outputs[k]]));
   stage.io_bytes = at - stage.io_address;
   stage.ctx_address = aligned(at, 4096);
-  stage.ctx_bytes = bound.ctx_bytes;
+}
+
+/// The regions of a program between these tensors.
+void set_regions(const Bound &bound, const bmodel::StageDesc &stage, const std::vector<bmodel::TensorDesc> &inputs,
+                 const std::vector<bmodel::TensorDesc> &outputs, bmodel::ProgramDesc &program) {
   for (const Region &r : bound.regions) {
     npu_program_region out{};
     out.access = static_cast<uint8_t>((r.read ? NPU_ACCESS_READ : 0) | (r.write ? NPU_ACCESS_WRITE : 0));
@@ -84,34 +119,40 @@ void lay_out(const graph::Graph &g, const Bound &bound, bmodel::StageDesc &stage
         break;
       case StorageKind::Input:
         out.kind = NPU_PROGRAM_INPUT;
-        out.address = stage.inputs[static_cast<size_t>(r.index)].address;
+        out.address = inputs[static_cast<size_t>(r.index)].address;
         break;
       case StorageKind::Output:
         out.kind = NPU_PROGRAM_OUTPUT;
-        out.address = stage.outputs[static_cast<size_t>(r.index)].address;
+        out.address = outputs[static_cast<size_t>(r.index)].address;
         break;
     }
-    stage.regions.push_back(out);
+    program.regions.push_back(out);
   }
 }
 
-void set_cost(bmodel::StageDesc &stage) {
+void set_cost(bmodel::ProgramDesc &program) {
   const hw::CostParams p;
   const uint32_t cost[] = {p.mac_ic,    p.mac_oc,     p.mac_pixels,  p.lmem_bw, p.ew_lanes,
                            p.tiu_fixed, p.gdma_fixed, p.ddr_latency, p.ddr_bw};
-  std::copy(std::begin(cost), std::end(cost), stage.cost);
+  std::copy(std::begin(cost), std::end(cost), program.cost);
 }
 
-void report_layers(const graph::Graph &g, const Lowered &lowered, const Generated &generated, const Streams &s,
-                   Report &r) {
-  std::vector<std::array<uint64_t, 2>> busy(g.sources.size());
-  for (const graph::Source &source : g.sources) {
-    LayerReport l;
-    l.name = source.name;
-    l.type = source.type;
-    l.where = source.fate;
-    r.layers.push_back(std::move(l));
+/// One line for each node of the file, and for copies that the compiler has added.
+void add_layers(const std::vector<graph::Source> &sources, Report &r) {
+  for (size_t i = r.layers.size(); i < sources.size(); ++i) {
+    LayerReport &l = r.layers.emplace_back();
+    l.name = sources[i].name;
+    l.type = sources[i].type;
   }
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (r.layers[i].where.empty()) r.layers[i].where = sources[i].fate;
+}
+
+/// What the commands of a program do for each layer.
+void report_program(const graph::Graph &g, const Program &program, Report &r) {
+  const Streams &s = program.streams;
+  add_layers(g.sources, r);
+  std::vector<std::array<uint64_t, 2>> busy(g.sources.size());
   const std::vector<Command> *const streams[] = {&s.tiu, &s.gdma};
   for (size_t e = 0; e < 2; ++e)
     for (size_t i = 0; i < streams[e]->size(); ++i) {
@@ -123,16 +164,38 @@ void report_layers(const graph::Graph &g, const Lowered &lowered, const Generate
       ++r.layers[layer].commands;
       (e ? r.gdma_busy : r.tiu_busy) += span.end - span.start;
     }
-  for (const OpReport &o : generated.reports) {
-    LayerReport &l = r.layers[static_cast<size_t>(lowered.ops[static_cast<size_t>(o.op)].source)];
+  for (const OpReport &o : program.generated.reports) {
+    LayerReport &l = r.layers[static_cast<size_t>(program.lowered.ops[static_cast<size_t>(o.op)].source)];
     l.tiles += o.tiles;
     l.lmem_bytes = std::max(l.lmem_bytes, o.lmem_bytes);
   }
-  for (size_t i = 0; i < r.layers.size(); ++i) {
+  for (size_t i = 0; i < busy.size(); ++i) {
     LayerReport &l = r.layers[i];
-    l.busy = std::max(busy[i][0], busy[i][1]);
-    if (l.commands)
-      l.where = busy[i][0] && busy[i][1] ? "TIU+GDMA" : busy[i][0] ? "TIU" : "GDMA";
+    l.busy += std::max(busy[i][0], busy[i][1]);
+    l.on_tiu = l.on_tiu || busy[i][0];
+    l.on_gdma = l.on_gdma || busy[i][1];
+  }
+  r.lmem_used = std::max(r.lmem_used, program.lmem_bytes);
+  r.cycles += s.timeline.cycles;
+  r.tiu_commands += s.tiu.size();
+  r.gdma_commands += s.gdma.size();
+}
+
+void report_host_part(const graph::Part &part, Report &r) {
+  add_layers(part.graph.sources, r);
+  ++r.host_parts;
+  r.host_nodes += part.graph.nodes.size();
+  for (const graph::Node &n : part.graph.nodes) r.layers[static_cast<size_t>(n.source)].on_cpu = true;
+}
+
+/// Where each layer runs, once all parts are known.
+void report_places(Report &r) {
+  for (LayerReport &l : r.layers) {
+    std::string places = l.on_tiu ? "TIU" : "";
+    if (l.on_gdma) places += places.empty() ? "GDMA" : "+GDMA";
+    if (l.on_cpu) places += places.empty() ? "CPU" : "+CPU";
+    if (!places.empty())
+      l.where = places;
     else if (l.where.empty())
       l.where = "dead";
   }
@@ -152,32 +215,122 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   r.ctx_bytes = stage.ctx_bytes;
 }
 
-Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
+/// Compiles a graph that the chip can compute, with its constants appended to the coefficients of the stage.
+Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDesc &stage, bmodel::ProgramDesc &out,
+                       Bound &bound, Report &report) {
   Lowered all;
+  all.coeff = std::move(stage.coeff);
   NPU_TRY(lower(g, all));
   fuse_sums(g, all);
   Program program;
   NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));
-  auto &[lowered, generated, lmem_bytes, gap_bytes, bound, streams] = program;
-  bmodel::StageDesc stage;
-  stage.tiu = encoded(streams.tiu);
-  stage.gdma = encoded(streams.gdma);
-  const Status sync = check_sync(stage.tiu, stage.gdma);
+  auto &[lowered, generated, lmem_bytes, gap_bytes, memory, streams] = program;
+  out.tiu = encoded(streams.tiu);
+  out.gdma = encoded(streams.gdma);
+  const Status sync = check_sync(out.tiu, out.gdma);
   if (!sync.ok()) return Status::error("internal error, please report: " + sync.message());
+  out.lmem_bytes = static_cast<uint64_t>(lmem_bytes);
+  out.cycles = streams.timeline.cycles;
+  set_cost(out);
+  for (const graph::Source &s : g.sources) out.layers.push_back(s.name);
+  find_aliases(streams.gdma, lowered, out);
+  report_program(g, program, report);
   stage.coeff = std::move(lowered.coeff);
-  stage.lmem_bytes = static_cast<uint64_t>(lmem_bytes);
-  stage.cycles = streams.timeline.cycles;
-  set_cost(stage);
-  for (const graph::Source &s : g.sources) stage.layers.push_back(s.name);
-  find_aliases(streams.gdma, lowered, stage);
-  lay_out(g, bound, stage);
+  stage.ctx_bytes = std::max(stage.ctx_bytes, memory.ctx_bytes);
+  bound = std::move(memory);
+  return {};
+}
+
+/// Names of the tensors between sub-networks: unique, and the network's own for its inputs and outputs.
+class TensorNames {
+ public:
+  explicit TensorNames(const graph::Graph &g) : graph_(g) {
+    for (graph::ValueId v : g.inputs) set(v, g[v].name);
+    for (size_t k = 0; k < g.outputs.size(); ++k) set(g.outputs[k], g.output_names[k]);
+  }
+
+  const std::string &name(graph::ValueId v) {
+    const auto known = names_.find(v);
+    if (known != names_.end()) return known->second;
+    std::string name = graph_[v].name.empty() ? "tensor" : graph_[v].name;
+    if (taken_.count(name)) name += "#" + std::to_string(static_cast<int>(v));
+    while (taken_.count(name)) name += "'";
+    return set(v, name);
+  }
+
+  std::vector<bmodel::TensorDesc> tensors(const std::vector<graph::ValueId> &values) {
+    std::vector<bmodel::TensorDesc> out;
+    for (graph::ValueId v : values) out.push_back(tensor_desc(name(v), graph_[v]));
+    return out;
+  }
+
+ private:
+  const std::string &set(graph::ValueId v, const std::string &name) {
+    taken_.insert(name);
+    return names_[v] = name;
+  }
+
+  const graph::Graph &graph_;
+  std::map<graph::ValueId, std::string> names_;
+  std::set<std::string> taken_;
+};
+
+/// A flow tells tensors apart by their names.
+Status check_flow_names(const graph::Graph &g) {
+  std::set<std::string> names;
+  for (graph::ValueId v : g.inputs) names.insert(g[v].name);
+  for (const std::string &name : g.output_names)
+    if (!names.insert(name).second)
+      return Status::error("output '" + name +
+                           "' has the name of an input or of another output, which a network with "
+                           "nodes on the CPU cannot have");
+  return {};
+}
+
+/// A network of several parts: sub-networks one after another.
+Status compile_parts(const graph::Graph &g, std::vector<graph::Part> &parts, const Options &options,
+                     bmodel::StageDesc &stage, Report &report) {
+  NPU_TRY(check_flow_names(g));
+  TensorNames names(g);
+  std::vector<Bound> bounds(parts.size());
+  for (size_t p = 0; p < parts.size(); ++p) {
+    bmodel::SubNetDesc &sub = stage.subs.emplace_back();
+    sub.id = static_cast<int32_t>(p);
+    sub.next = {p + 1 < parts.size() ? static_cast<int32_t>(p) + 1 : -1};
+    sub.inputs = names.tensors(parts[p].inputs);
+    sub.outputs = names.tensors(parts[p].outputs);
+    if (parts[p].on_chip) {
+      NPU_TRY(compile_program(parts[p].graph, options, stage, sub, bounds[p], report));
+    } else {
+      NPU_TRY(make_host_part(parts[p], sub));
+      report_host_part(parts[p], report);
+    }
+  }
+  lay_out(g, stage);
+  for (size_t p = 0; p < parts.size(); ++p)
+    set_regions(bounds[p], stage, stage.subs[p].inputs, stage.subs[p].outputs, stage.subs[p]);
+  return {};
+}
+
+Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
+  bmodel::StageDesc stage;
   Report &r = out.report;
-  r.lmem_used = lmem_bytes;
+  r.notes = g.notes;
+  add_layers(g.sources, r);
+  std::vector<graph::Part> parts = graph::partition(g);
+  for (size_t p = 0; p < parts.size(); ++p)
+    NPU_TRY(dump(parts[p].graph, options, std::size(kPasses) + 1,
+                 "part" + std::to_string(p) + (parts[p].on_chip ? "-npu" : "-cpu")));
+  if (parts.size() == 1 && parts[0].on_chip) {
+    Bound bound;
+    NPU_TRY(compile_program(parts[0].graph, options, stage, stage, bound, r));
+    lay_out(g, stage);
+    set_regions(bound, stage, stage.inputs, stage.outputs, stage);
+  } else {
+    NPU_TRY(compile_parts(g, parts, options, stage, r));
+  }
   r.lmem_bytes = options.lmem_bytes;
-  r.cycles = stage.cycles;
-  r.tiu_commands = streams.tiu.size();
-  r.gdma_commands = streams.gdma.size();
-  report_layers(g, lowered, generated, streams, r);
+  report_places(r);
   report_bounds(stage, r);
   out.net.name = !options.name.empty() ? options.name : !g.name.empty() ? g.name : "network";
   out.net.addr_mode = options.io_alone ? 1 : 0;
@@ -185,12 +338,12 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   return {};
 }
 
-Status compile_raw(const graph::RawModel &raw, const Options &options, Compiled &out) {
+Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   if (options.lmem_bytes < kMinLmemBytes || options.lmem_bytes > kMaxLmemBytes || options.lmem_bytes % 4096)
     return Status::error("local memory of " + std::to_string(options.lmem_bytes) + " bytes: a multiple of 4096 from " +
                          std::to_string(kMinLmemBytes) + " to " + std::to_string(kMaxLmemBytes) + " is expected");
   graph::Graph g;
-  NPU_TRY(make_graph(raw, options, g));
+  NPU_TRY(make_graph(std::move(raw), options, g));
   if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");
   return compile_graph(g, options, out);
 }
@@ -213,7 +366,7 @@ Status compile_onnx(const void *bytes, size_t size, const Options &options, Comp
   return guarded([&] {
     graph::RawModel raw;
     NPU_TRY(graph::read_onnx(bytes, size, raw));
-    return compile_raw(raw, options, out);
+    return compile_raw(std::move(raw), options, out);
   });
 }
 
@@ -221,7 +374,7 @@ Status compile_onnx_file(const std::string &path, const Options &options, Compil
   return guarded([&]() -> Status {
     graph::RawModel raw;
     NPU_TRY(graph::read_onnx_file(path, raw));
-    const Status status = compile_raw(raw, options, out);
+    const Status status = compile_raw(std::move(raw), options, out);
     return status.ok() ? status : Status::error(path + ": " + status.message());
   });
 }
@@ -231,6 +384,16 @@ namespace {
 bool same_tensors(const std::vector<bmodel::TensorDesc> &a, const std::vector<bmodel::TensorDesc> &b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const auto &x, const auto &y) { return x.name == y.name && x.dtype == y.dtype; });
+}
+
+/// What varies is compiled for, or cut from, one program.
+Status refuse_host_parts(const char *option, const Compiled &compiled) {
+  for (const bmodel::StageDesc &stage : compiled.net.stages)
+    if (!stage.subs.empty())
+      return Status::error(std::string(option) +
+                           ": the network has nodes that run on the CPU, and then its shapes are "
+                           "fixed: give each shape as a --stage");
+  return {};
 }
 
 }  // namespace
@@ -250,6 +413,7 @@ Status add_stage(const Compiled &more, Compiled &to) {
 
 Status make_dynamic(const void *bytes, size_t size, Compiled &compiled) {
   return guarded([&]() -> Status {
+    NPU_TRY(refuse_host_parts("--dynamic", compiled));
     graph::RawModel raw;
     NPU_TRY(graph::read_onnx(bytes, size, raw));
     bool open = false;
@@ -273,6 +437,7 @@ Status make_dynamic_file(const std::string &path, Compiled &compiled) {
 }
 
 Status make_batch_dynamic(Compiled &compiled) {
+  NPU_TRY(refuse_host_parts("--dynamic-batch", compiled));
   for (bmodel::StageDesc &stage : compiled.net.stages) {
     for (const auto *list : {&stage.inputs, &stage.outputs})
       for (const bmodel::TensorDesc &t : *list)

@@ -15,10 +15,13 @@
 namespace npu::compiler {
 
 struct Options {
-  int64_t lmem_bytes = 8 << 20;                ///< local memory of the card's cores
-  std::string name;                            ///< of the network; empty: the graph's
-  std::map<std::string, graph::Shape> shapes;  ///< of inputs whose dimensions the file leaves open
-  bool io_alone = false;                       ///< addr_mode 1: programs keep state in the network's own input memory
+  int64_t lmem_bytes = 8 << 20;                    ///< local memory of the card's cores
+  std::string name;                                ///< of the network; empty: the graph's
+  std::map<std::string, graph::Shape> shapes;      ///< of inputs whose dimensions the file leaves open
+  std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
+  /// Where the graph is written after each pass, as NN-PASS.txt and NN-PASS.dot; empty: nowhere. The folder exists.
+  std::string dump_folder;
+  bool io_alone = false;  ///< addr_mode 1: programs keep state in the network's own input memory
 };
 
 inline constexpr int64_t kMinLmemBytes = 64 << 10, kMaxLmemBytes = 256 << 20;
@@ -26,7 +29,9 @@ inline constexpr int64_t kMinLmemBytes = 64 << 10, kMaxLmemBytes = 256 << 20;
 /// What became of one node of the ONNX file.
 struct LayerReport {
   std::string name, type;
-  std::string where;  ///< "TIU", "GDMA", "TIU+GDMA", or what made commands unnecessary: "view", "folded", "in NODE"
+  /// "TIU", "GDMA", "CPU", several of them with +, or what made commands unnecessary: "view", "folded", "in NODE"
+  std::string where;
+  bool on_tiu = false, on_gdma = false, on_cpu = false;
   int64_t commands = 0, tiles = 0, lmem_bytes = 0;
   uint64_t busy = 0;  ///< cycles of its commands on the engine that is longer at work for it
   uint64_t macs = 0;
@@ -39,6 +44,9 @@ struct Report {
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
   uint64_t tiu_commands = 0, gdma_commands = 0;
+  uint64_t host_parts = 0, host_nodes = 0;  ///< sub-networks for the CPU, and their operators
+  /// What the importer has changed: types that were converted.
+  std::vector<std::string> notes;
   /// The report as a table for people.
   std::string text() const;
 };
@@ -56,7 +64,8 @@ Status compile_onnx_file(const std::string &path, const Options &options, Compil
 Status add_stage(const Compiled &more, Compiled &to);
 
 /// Marks the network as dynamic and puts the ONNX file into it: dimensions that the file leaves open may be anything up
-/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error.
+/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error, and so is
+/// a network with nodes that run on the CPU.
 Status make_dynamic(const void *bytes, size_t size, Compiled &compiled);
 Status make_dynamic_file(const std::string &path, Compiled &compiled);
 
@@ -71,6 +80,8 @@ Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out);
 bool parse_size(const std::string &text, int64_t &out);
 /// "input=1,3,224,224;mask=1,224": the shapes of a stage.
 Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes);
+/// "NAME=VALUE[,VALUE...]" (one number: without dimensions) or "NAME=FILE.npy": the value of an input.
+Status parse_input(const std::string &text, std::map<std::string, graph::TensorPtr> &values);
 /// "input=1,3,224,224"
 Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes);
 

@@ -57,10 +57,14 @@ std::string Report::text() const {
   out += print("memory         coefficients %s, inputs and outputs %s, activations %s\n",
                size_text(coeff_bytes).c_str(), size_text(io_bytes).c_str(), size_text(ctx_bytes).c_str());
   out += print("commands       TIU %" PRIu64 ", GDMA %" PRIu64 "\n", tiu_commands, gdma_commands);
+  if (host_parts)
+    out += print("CPU            %" PRIu64 " operators in %" PRIu64 " parts, their time is not modelled\n", host_nodes,
+                 host_parts);
   out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles, percent(tiu_busy, cycles),
                percent(gdma_busy, cycles));
   out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64 "): reached to %.0f %%\n", bound,
                mac_bound, memory_bound, percent(bound, cycles));
+  for (const std::string &note : notes) out += note + "\n";
   return out;
 }
 

@@ -7,10 +7,6 @@
 
 namespace npu::graph {
 
-/// Computes one node. `out` has the inferred type and shape; operands[i] belongs to node.inputs[i] and may be null
-/// where that is absent.
-Status evaluate_node(const Node &node, const std::vector<const Tensor *> &operands, Tensor &out);
-
 /// A node whose operands are all constants of the graph.
 Status fold_node(const Graph &graph, const Node &node, Tensor &out);
 

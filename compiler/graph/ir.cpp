@@ -5,10 +5,10 @@
 
 namespace npu::graph {
 
-const char *op_name(Op op) {
-  static const char *const kNames[] = {"Conv",    "MatMul", "Pool",  "Binary", "Unary",  "Softmax", "Transpose",
-                                       "Reshape", "Concat", "Slice", "Pad",    "Expand", "Gather",  "Cast"};
-  return kNames[static_cast<size_t>(op)];
+Status infer(const Graph &graph, const Node &node, TensorKind &out) {
+  std::vector<const TensorKind *> operands;
+  for (ValueId v : node.inputs) operands.push_back(v == kNoValue ? nullptr : &graph[v]);
+  return cpu::infer(node.op, node.attrs, operands, out);
 }
 
 ValueId Graph::add_constant(TensorPtr tensor, std::string value_name) {

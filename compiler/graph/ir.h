@@ -8,61 +8,49 @@
 #define NPU_GRAPH_IR_H
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "compiler/graph/tensor.h"
-#include "runtime/cpu/attributes.h"
+#include "runtime/cpu/node.h"
 
 namespace npu::graph {
 
-using ValueId = int;
-inline constexpr ValueId kNoValue = -1;
-
-enum class Op : uint8_t {
-  Conv,     ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; the latter two constant
-  MatMul,   ///< a [..., m, k], b [..., k, n], optional constant bias [n]
-  Pool,     ///< x [n, c, spatial...]
-  Binary,   ///< a, b with numpy broadcasting
-  Unary,    ///< x: an activation alone
-  Softmax,  ///< x
-  Transpose,  ///< x
-  Reshape,    ///< x; the new shape is that of the result
-  Concat,     ///< any number
-  Slice,      ///< x
-  Pad,        ///< x, with a constant
-  Expand,     ///< x, broadcast to the shape of the result
-  Gather,     ///< x, constant indices
-  Cast,       ///< x; constants only
-};
-
-const char *op_name(Op op);
+/// Index of a value in Graph::values. A type of its own: an operand is easily mistaken for a number.
+enum class ValueId : int {};
+inline constexpr ValueId kNoValue{-1};
 
 using cpu::Activation;
 using cpu::ActKind;
+using cpu::ArgMaxAttrs;
+using cpu::Attrs;
 using cpu::BinaryAttrs;
 using cpu::BinaryKind;
 using cpu::CastAttrs;
 using cpu::ConcatAttrs;
 using cpu::ConvAttrs;
+using cpu::CumSumAttrs;
 using cpu::GatherAttrs;
+using cpu::GatherNdAttrs;
 using cpu::MatMulAttrs;
+using cpu::Op;
+using cpu::op_name;
 using cpu::PadAttrs;
 using cpu::PoolAttrs;
+using cpu::PoolIndicesAttrs;
+using cpu::ReduceAttrs;
+using cpu::ReduceKind;
+using cpu::Reduction;
+using cpu::ScatterAttrs;
 using cpu::ShapeAttrs;
 using cpu::SliceAttrs;
 using cpu::SoftmaxAttrs;
+using cpu::TopKAttrs;
 using cpu::TransposeAttrs;
 using cpu::UnaryAttrs;
 using cpu::Window;
 
-using Attrs = std::variant<std::monostate, ConvAttrs, PoolAttrs, MatMulAttrs, BinaryAttrs, UnaryAttrs, SoftmaxAttrs,
-                           TransposeAttrs, ConcatAttrs, SliceAttrs, PadAttrs, GatherAttrs, CastAttrs, ShapeAttrs>;
-
-struct Value {
+struct Value : TensorKind {
   std::string name;
-  Dtype dtype = Dtype::F32;
-  Shape shape;
   TensorPtr constant;  ///< null unless known at compile time
 };
 
@@ -87,10 +75,11 @@ struct Graph {
   std::vector<ValueId> inputs, outputs;
   std::vector<std::string> output_names;  ///< one an output: a value may be several outputs, or an input as well
   std::vector<Source> sources;
+  std::vector<std::string> notes;  ///< for the report: what is not as in the file
 
   ValueId add_value(Value value) {
     values.push_back(std::move(value));
-    return static_cast<ValueId>(values.size()) - 1;
+    return static_cast<ValueId>(values.size() - 1);
   }
   ValueId add_constant(TensorPtr tensor, std::string value_name = {});
   const Value &operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }
@@ -104,9 +93,8 @@ struct Graph {
   std::vector<int> producers() const;
 };
 
-/// The shape and type of a node's result, from its operands and attributes; checks everything that the rest of the
-/// compiler relies on.
-Status infer(const Graph &graph, const Node &node, Dtype &dtype, Shape &shape);
+/// The type and shape of a node's result (runtime/cpu/node.h).
+Status infer(const Graph &graph, const Node &node, TensorKind &out);
 
 }  // namespace npu::graph
 

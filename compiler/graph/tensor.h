@@ -14,6 +14,7 @@ using cpu::Dtype;
 using cpu::dtype_bytes;
 using cpu::dtype_name;
 using cpu::element_count;
+using cpu::kind_text;
 using cpu::kMaxElements;
 using cpu::make_f32;
 using cpu::make_i64;
@@ -21,6 +22,7 @@ using cpu::make_scalar;
 using cpu::Shape;
 using cpu::shape_text;
 using cpu::Tensor;
+using cpu::TensorKind;
 using cpu::TensorPtr;
 using cpu::to_ints;
 

@@ -1,24 +1,50 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/import/importer.h"
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/import/declared_shapes.h"
+#include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
+#include "runtime/cpu/operators.h"
 
 namespace npu::graph {
 namespace {
 
-/// The nodes that some output needs.
-std::vector<bool> live_nodes(const RawModel &model) {
+/// The nodes that some output needs, in an order in which they can be converted.
+Status live_nodes(const RawGraph &graph, std::vector<const RawNode *> &live) {
+  std::vector<size_t> order;
+  NPU_TRY(order_nodes(graph.nodes, order));
   std::set<std::string> wanted;
-  for (const RawValue &o : model.outputs) wanted.insert(o.name);
-  std::vector<bool> live(model.nodes.size());
-  for (size_t i = model.nodes.size(); i-- > 0;) {
-    for (const std::string &o : model.nodes[i].outputs) live[i] = live[i] || (!o.empty() && wanted.count(o));
-    if (live[i]) wanted.insert(model.nodes[i].inputs.begin(), model.nodes[i].inputs.end());
+  for (const RawValue &o : graph.outputs) wanted.insert(o.name);
+  live.clear();
+  for (size_t i = order.size(); i-- > 0;) {
+    const RawNode &n = graph.nodes[order[i]];
+    if (std::none_of(n.outputs.begin(), n.outputs.end(),
+                     [&](const std::string &o) { return !o.empty() && wanted.count(o); }))
+      continue;
+    live.push_back(&n);
+    add_reads(n, wanted);
   }
-  return live;
+  std::reverse(live.begin(), live.end());
+  return {};
+}
+
+/// The type that a .bmodel has for an input or output; Undefined if there is none.
+Dtype stored_type(Dtype type) {
+  switch (working_type(type)) {
+    case Dtype::I64:
+      return Dtype::I32;
+    case Dtype::U64:
+      return Dtype::U32;
+    case Dtype::Bool:
+      return Dtype::U8;
+    case Dtype::String:
+      return Dtype::Undefined;
+    default:
+      return working_type(type);
+  }
 }
 
 std::string shape_hint(const RawValue &v) {
@@ -34,15 +60,8 @@ class ShapeBinder {
   explicit ShapeBinder(const ImportOptions &options) : options_(options) {}
 
   Status check_names(const RawModel &model) const {
-    for (const auto &[name, shape] : options_.shapes) {
-      bool known = false;
-      std::string names;
-      for (const RawValue &v : model.inputs) {
-        known = known || v.name == name;
-        names += (names.empty() ? "'" : ", '") + v.name + "'";
-      }
-      if (!known) return Status::error("a shape is given for '" + name + "', the inputs are " + names);
-    }
+    for (const auto &[name, shape] : options_.shapes) NPU_TRY(check_name(model, "shape", name));
+    for (const auto &[name, value] : options_.values) NPU_TRY(check_name(model, "value", name));
     return {};
   }
 
@@ -91,6 +110,15 @@ class ShapeBinder {
   }
 
  private:
+  static Status check_name(const RawModel &model, const char *what, const std::string &name) {
+    std::string names;
+    for (const RawValue &v : model.inputs) {
+      if (v.name == name) return {};
+      names += (names.empty() ? "'" : ", '") + v.name + "'";
+    }
+    return Status::error(std::string("a ") + what + " is given for '" + name + "', the inputs are " + names);
+  }
+
   const ImportOptions &options_;
   std::map<std::string, int64_t> symbols_;
 };
@@ -105,54 +133,116 @@ std::string about_declared(const RawNode &n) {
   return {};
 }
 
-class Importer {
+class Importer : private BodyConverter {
  public:
   /// `declared`: of the model; null: what the file says about shapes is not looked at.
   Importer(const RawModel &model, const ImportOptions &options, DeclaredShapes *declared, Graph &graph)
-      : model_(model), options_(options), declared_(declared), graph_(graph), live_(live_nodes(model)) {}
+      : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset) {}
 
   /// Of all tensors that have been converted.
   DeclaredShapes::Shapes shapes() const {
     DeclaredShapes::Shapes out;
-    for (const auto &[name, value] : values_) out[name] = graph_[value].shape;
+    for (const auto &[name, value] : scopes_.front().values) out[name] = graph_[value].shape;
     return out;
   }
 
   Status run() {
-    if (model_.opset < kMinOpset || model_.opset > kMaxOpset)
-      return Status::error("the model uses operator set " + std::to_string(model_.opset) + ", versions " +
-                           std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset) + " are supported");
+    NPU_TRY(check_opset(model_.opset));
     graph_.name = model_.graph_name;
-    NPU_TRY(check_operators());
+    std::vector<const RawNode *> live;
+    NPU_TRY(live_nodes(model_, live));
+    NPU_TRY(check_operators(live));
     NPU_TRY(add_inputs());
-    for (size_t i = 0; i < model_.nodes.size(); ++i)
-      if (live_[i]) convert(i);
-    NPU_TRY(report(static_cast<int>(problems_.size()) == 1
-                       ? "one node cannot be compiled:"
-                       : std::to_string(problems_.size()) + " nodes cannot be compiled:"));
+    for (const RawNode *n : live) convert(*n);
+    NPU_TRY(report("one node cannot be compiled:", "nodes cannot be compiled:"));
     return add_outputs();
   }
 
  private:
-  std::string title(const RawNode &n) const {
-    const std::string name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : "";
-    return (n.domain.empty() ? "" : n.domain + ".") + n.type + " '" + name + "'";
+  /// Names of one graph; those of the graphs around it are seen, too, but not from a function.
+  struct Scope {
+    std::map<std::string, ValueId> values;
+    std::set<std::string> failed;
+    bool closed = false;
+  };
+  static constexpr size_t kMaxDepth = 64;        // bodies in bodies, functions in functions
+  static constexpr size_t kMaxNodes = 1u << 20;  // in the graph, after loops have been unrolled
+
+  static Status check_opset(int64_t opset) {
+    if (opset >= kMinOpset && opset <= kMaxOpset) return {};
+    return Status::error("the model uses operator set " + std::to_string(opset) + ", versions " +
+                         std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset) + " are supported");
   }
 
-  Status report(const std::string &head) const {
+  struct Problem {
+    std::string type, node, what;  ///< operator, "Conv 'name'", and what is wrong with it
+    size_t more = 0;               ///< further nodes of that operator of which the same is wrong
+  };
+
+  void add_problem(const RawNode &n, const std::string &what) {
+    const std::string type = n.domain + "." + n.type;
+    for (Problem &p : problems_)
+      if (p.type == type && p.what == what) {
+        ++p.more;
+        return;
+      }
+    problems_.push_back({type, node_title(n), what});
+  }
+
+  size_t problem_count() const {
+    size_t count = problems_.size();
+    for (const Problem &p : problems_) count += p.more;
+    return count;
+  }
+
+  /// All problems in one message, each operator once for what is wrong with it.
+  Status report(const char *one, const char *several) const {
     if (problems_.empty()) return {};
-    std::string text = head;
-    for (const std::string &p : problems_) text += "\n  " + p;
+    const size_t count = problem_count();
+    std::string text = count == 1 ? one : std::to_string(count) + " " + several;
+    for (const Problem &p : problems_)
+      text += "\n  " + p.node + (p.more ? " and " + std::to_string(p.more) + " more" : "") + ": " + p.what;
     return Status::error(text);
   }
 
-  Status check_operators() {
-    for (size_t i = 0; i < model_.nodes.size(); ++i)
-      if (live_[i] && !find_op(model_.nodes[i].domain, model_.nodes[i].type))
-        problems_.push_back(title(model_.nodes[i]) + ": the operator is not supported");
-    const size_t n = problems_.size();
-    return report(n == 1 ? "one node has an operator that is not supported:"
-                         : std::to_string(n) + " nodes have operators that are not supported:");
+  const RawFunction *find_function(const RawNode &n) const {
+    for (const RawFunction &f : model_.functions)
+      if (f.name == n.type && f.domain == n.domain) return &f;
+    return nullptr;
+  }
+
+  void check_operator(const RawNode &n, std::set<const RawFunction *> &seen) {
+    if (const RawFunction *f = find_function(n)) {
+      if (seen.insert(f).second)
+        for (const RawNode &inner : f->nodes) check_operator(inner, seen);
+      return;
+    }
+    if (!find_op(n.domain, n.type)) add_problem(n, "the operator is not supported");
+    for (const auto &[name, a] : n.attributes)
+      if (a.graph)
+        for (const RawNode &inner : a.graph->nodes) check_operator(inner, seen);
+  }
+
+  Status check_operators(const std::vector<const RawNode *> &live) {
+    std::set<const RawFunction *> seen;
+    for (const RawNode *n : live) check_operator(*n, seen);
+    return report("one node has an operator that is not supported:", "nodes have operators that are not supported:");
+  }
+
+  /// A conversion of an input or output of the network, as a node of its own.
+  Status convert_type(ValueId v, Dtype to, ValueId &out) {
+    graph_.sources.push_back({graph_[v].name, "Cast", {}});
+    const RawNode none;
+    OpContext context(graph_, none, opset_, static_cast<int>(graph_.sources.size()) - 1, {});
+    NPU_TRY(context.emit(Op::Cast, {v}, CastAttrs{to, true}, out));
+    graph_[out].name = graph_[v].name;
+    return {};
+  }
+
+  void note_type(const char *what, const std::string &name, Dtype in_file, Dtype stored) {
+    if (in_file != stored)
+      graph_.notes.push_back(std::string(what) + " '" + name + "' is " + dtype_name(in_file) + " in the file, and " +
+                             dtype_name(stored) + " in the .bmodel");
   }
 
   Status add_inputs() {
@@ -160,31 +250,66 @@ class Importer {
     NPU_TRY(binder.check_names(model_));
     for (const RawValue &v : model_.inputs) NPU_TRY(binder.collect(v));
     for (const RawValue &v : model_.inputs) {
-      if (v.dtype != Dtype::F32)
-        return Status::error("input '" + v.name + "' is " + dtype_name(v.dtype) + ", float32 is supported");
+      if (options_.values.count(v.name)) {
+        NPU_TRY(add_given(v));
+        continue;
+      }
+      const Dtype stored = stored_type(v.dtype);
+      if (dtype_bytes(stored) == 0)
+        return Status::error("input '" + v.name + "' is " + dtype_name(v.dtype) + ", tensors of numbers are supported");
       Value value;
       value.name = v.name;
+      value.dtype = stored;
       NPU_TRY(binder.bind(v, value.shape));
-      values_[v.name] = graph_.add_value(std::move(value));
-      graph_.inputs.push_back(values_[v.name]);
+      note_type("input", v.name, v.dtype, stored);
+      ValueId id = graph_.add_value(std::move(value));
+      graph_.inputs.push_back(id);
+      if (working_type(v.dtype) != stored) NPU_TRY(convert_type(id, v.dtype, id));
+      scopes_.front().values[v.name] = id;
     }
-    for (const auto &[name, tensor] : model_.initializers) values_[name] = graph_.add_constant(tensor, name);
+    return add_constants(model_);
+  }
+
+  /// An input whose value the caller gives.
+  Status add_given(const RawValue &v) {
+    const TensorPtr given = options_.values.at(v.name);
+    bool fits = !v.has_shape || v.dims.size() == given->shape.size();
+    for (size_t i = 0; fits && v.has_shape && i < v.dims.size(); ++i)
+      fits = v.dims[i].value < 0 || v.dims[i].value == given->shape[i];
+    if (!fits)
+      return Status::error("input '" + v.name + "' is given a value of the shape " + shape_text(given->shape) +
+                           ", the model has " + dims_text(v));
+    auto tensor = std::make_shared<Tensor>(working_type(v.dtype), given->shape);
+    cpu::cast(*given, cpu::Overflow::Saturate, *tensor);
+    scopes_.front().values[v.name] = graph_.add_constant(std::move(tensor), v.name);
     return {};
+  }
+
+  Status add_constants(const RawGraph &graph) {
+    for (const auto &[name, tensor] : graph.initializers)
+      scopes_.back().values[name] = graph_.add_constant(working_tensor(tensor), name);
+    return {};
+  }
+
+  /// A value by its name; kNoValue if there is none, and whether that is because its node has failed.
+  ValueId find(const std::string &name, bool &failed) const {
+    failed = false;
+    for (auto s = scopes_.rbegin(); s != scopes_.rend(); ++s) {
+      const auto it = s->values.find(name);
+      if (it != s->values.end()) return it->second;
+      failed = failed || s->failed.count(name);
+      if (failed || s->closed) break;
+    }
+    return kNoValue;
   }
 
   /// Operands of a node; false when one of them could not be converted.
   bool operands(const RawNode &n, std::vector<ValueId> &inputs, std::string &problem) const {
     for (const std::string &name : n.inputs) {
-      if (name.empty()) {
-        inputs.push_back(kNoValue);
-        continue;
-      }
-      const auto it = values_.find(name);
-      if (it != values_.end()) {
-        inputs.push_back(it->second);
-        continue;
-      }
-      if (!failed_.count(name)) problem = "it reads '" + name + "', which nothing in front of it makes";
+      bool failed = false;
+      inputs.push_back(name.empty() ? kNoValue : find(name, failed));
+      if (name.empty() || inputs.back() != kNoValue) continue;
+      if (!failed) problem = "it reads '" + name + "', which nothing in front of it makes";
       return false;
     }
     return true;
@@ -195,50 +320,143 @@ class Importer {
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       if (n.outputs[k].empty() || results[k] == kNoValue) continue;
       Value &v = graph_[results[k]];
-      const std::string difference = declared_ ? declared_->difference(n.outputs[k], v.shape) : "";
+      const bool outermost = scopes_.size() == 1;
+      const std::string difference = declared_ && outermost ? declared_->difference(n.outputs[k], v.shape) : "";
       if (!difference.empty()) return difference + about_declared(n);
-      values_[n.outputs[k]] = results[k];
+      scopes_.back().values[n.outputs[k]] = results[k];
       if (v.name.empty()) v.name = n.outputs[k];
     }
     return {};
   }
 
-  void convert(size_t index) {
-    const RawNode &n = model_.nodes[index];
+  Status convert_one(const RawNode &n, int source, std::vector<ValueId> inputs, std::vector<ValueId> &results) {
+    if (graph_.nodes.size() > kMaxNodes)
+      return Status::error("the network has more than " + std::to_string(kMaxNodes) + " operators");
+    if (const RawFunction *f = find_function(n)) return call(*f, n, inputs, results);
+    OpContext context(graph_, n, opset_, source, std::move(inputs), this);
+    NPU_TRY(find_op(n.domain, n.type)(context));
+    results = std::move(context.results);
+    return {};
+  }
+
+  void convert(const RawNode &n) {
     Source source;
     source.type = n.type;
     source.name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : n.type;
     graph_.sources.push_back(std::move(source));
-    const int source_index = static_cast<int>(graph_.sources.size()) - 1;
-    const size_t nodes_before = graph_.nodes.size();
-    std::vector<ValueId> inputs;
+    const size_t source_index = graph_.sources.size() - 1, nodes_before = graph_.nodes.size();
+    const size_t problems_before = problem_count();
+    std::vector<ValueId> inputs, results(n.outputs.size(), kNoValue);
     std::string problem;
     const bool ready = operands(n, inputs, problem);
     if (ready) {
-      OpContext context(graph_, n, model_.opset, source_index, std::move(inputs));
-      const Status status = find_op(n.domain, n.type)(context);
-      problem = status.ok() ? keep_results(n, context.results) : status.message();
+      const Status status = convert_one(n, static_cast<int>(source_index), std::move(inputs), results);
+      problem = status.ok() ? keep_results(n, results) : status.message();
       if (problem.empty() && graph_.nodes.size() == nodes_before) {
-        const bool constant = context.results[0] != kNoValue && graph_.is_constant(context.results[0]);
-        graph_.sources.back().fate = constant ? "folded" : "nothing to do";
+        const bool constant = !results.empty() && results[0] != kNoValue && graph_.is_constant(results[0]);
+        graph_.sources[source_index].fate = constant ? "folded" : "nothing to do";
       }
     }
-    if (!problem.empty()) problems_.push_back(title(n) + ": " + problem);
-    if (!ready || !problem.empty()) failed_.insert(n.outputs.begin(), n.outputs.end());
+    // A node whose body has failed says nothing of its own.
+    if (!problem.empty() && problem_count() == problems_before) add_problem(n, problem);
+    if (!ready || !problem.empty()) scopes_.back().failed.insert(n.outputs.begin(), n.outputs.end());
+  }
+
+  /// Opens a scope in which a body is converted.
+  Status enter(bool closed) {
+    if (scopes_.size() >= kMaxDepth)
+      return Status::error("bodies or functions lie in each other more than " + std::to_string(kMaxDepth) + " deep");
+    scopes_.emplace_back().closed = closed;
+    return {};
+  }
+
+  Status leave(const std::vector<std::string> &names, std::vector<ValueId> &outputs) {
+    outputs.clear();
+    Status status;
+    for (const std::string &name : names) {
+      bool failed;
+      outputs.push_back(name.empty() ? kNoValue : find(name, failed));
+      if (!name.empty() && outputs.back() == kNoValue && status.ok())
+        status = Status::error("nothing in its body makes '" + name + "'");
+    }
+    scopes_.pop_back();
+    return status;
+  }
+
+  Status convert_body(const RawGraph &body, const std::vector<ValueId> &inputs,
+                      std::vector<ValueId> &outputs) override {
+    if (inputs.size() != body.inputs.size())
+      return Status::error("its body has " + std::to_string(body.inputs.size()) + " inputs, expected " +
+                           std::to_string(inputs.size()));
+    NPU_TRY(enter(false));
+    for (size_t i = 0; i < inputs.size(); ++i) scopes_.back().values[body.inputs[i].name] = inputs[i];
+    NPU_TRY(add_constants(body));
+    std::vector<const RawNode *> live;
+    const Status sorted = live_nodes(body, live);
+    for (const RawNode *n : live) convert(*n);
+    if (!sorted.ok()) return scopes_.pop_back(), sorted;
+    std::vector<std::string> names;
+    for (const RawValue &o : body.outputs) names.push_back(o.name);
+    return leave(names, outputs);
+  }
+
+  /// An attribute in a function, with what the call gives for it.
+  static void bind_attributes(RawNode &n, const RawFunction &f, const RawNode &call) {
+    for (auto it = n.attributes.begin(); it != n.attributes.end();) {
+      const std::string name = it->second.reference;
+      const auto given = call.attributes.find(name);
+      const auto fallback = f.defaults.find(name);
+      if (!name.empty() && given == call.attributes.end() && fallback == f.defaults.end()) {
+        it = n.attributes.erase(it);
+        continue;
+      }
+      if (!name.empty()) it->second = given != call.attributes.end() ? given->second : fallback->second;
+      ++it;
+    }
+  }
+
+  /// Converts the nodes of a function in place of a call.
+  Status call(const RawFunction &f, const RawNode &n, const std::vector<ValueId> &inputs,
+              std::vector<ValueId> &results) {
+    if (n.inputs.size() > f.inputs.size() || n.outputs.size() > f.outputs.size())
+      return Status::error("the function has " + std::to_string(f.inputs.size()) + " inputs and " +
+                           std::to_string(f.outputs.size()) + " outputs, the call " + std::to_string(n.inputs.size()) +
+                           " and " + std::to_string(n.outputs.size()));
+    NPU_TRY(check_opset(f.opset ? f.opset : opset_));
+    NPU_TRY(enter(true));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] != kNoValue) scopes_.back().values[f.inputs[i]] = inputs[i];
+    const int64_t opset = opset_;
+    opset_ = f.opset ? f.opset : opset_;
+    for (RawNode inner : f.nodes) {
+      for (std::string &name : inner.inputs) name = is_missing(name, f) ? "" : name;
+      bind_attributes(inner, f, n);
+      convert(inner);
+    }
+    opset_ = opset;
+    return leave({f.outputs.begin(), f.outputs.begin() + static_cast<std::ptrdiff_t>(n.outputs.size())}, results);
+  }
+
+  /// Whether a call leaves out that input of the function.
+  bool is_missing(const std::string &name, const RawFunction &f) const {
+    return std::find(f.inputs.begin(), f.inputs.end(), name) != f.inputs.end() && !scopes_.back().values.count(name);
   }
 
   Status add_outputs() {
     for (const RawValue &o : model_.outputs) {
-      const auto it = values_.find(o.name);
-      if (it == values_.end()) return Status::error("nothing makes the output '" + o.name + "'");
-      const Value &v = graph_[it->second];
-      if (v.dtype != Dtype::F32)
-        return Status::error("output '" + o.name + "' is " + dtype_name(v.dtype) + ", float32 is supported");
-      const std::string difference = declared_ ? declared_->difference(o.name, v.shape) : "";
+      const auto it = scopes_.front().values.find(o.name);
+      if (it == scopes_.front().values.end()) return Status::error("nothing makes the output '" + o.name + "'");
+      ValueId v = it->second;
+      const Dtype type = graph_[v].dtype, stored = stored_type(type);
+      if (dtype_bytes(stored) == 0)
+        return Status::error("output '" + o.name + "' is " + dtype_name(type) + ", tensors of numbers are supported");
+      const std::string difference = declared_ ? declared_->difference(o.name, graph_[v].shape) : "";
       if (!difference.empty()) return Status::error("output " + difference);
-      if (element_count(v.shape) == 0)
-        return Status::error("output '" + o.name + "' of shape " + shape_text(v.shape) + " is empty");
-      graph_.outputs.push_back(it->second);
+      if (element_count(graph_[v].shape) == 0)
+        return Status::error("output '" + o.name + "' of shape " + shape_text(graph_[v].shape) + " is empty");
+      note_type("output", o.name, working_type(o.dtype) == type ? o.dtype : type, stored);
+      if (stored != type) NPU_TRY(convert_type(v, stored, v));
+      graph_.outputs.push_back(v);
       graph_.output_names.push_back(o.name);
     }
     return {};
@@ -248,10 +466,9 @@ class Importer {
   const ImportOptions &options_;
   DeclaredShapes *const declared_;
   Graph &graph_;
-  const std::vector<bool> live_;
-  std::map<std::string, ValueId> values_;
-  std::set<std::string> failed_;
-  std::vector<std::string> problems_;
+  int64_t opset_;
+  std::vector<Scope> scopes_{1};
+  std::vector<Problem> problems_;
 };
 
 }  // namespace

@@ -10,12 +10,16 @@
 
 namespace npu::graph {
 
-inline constexpr int64_t kMinOpset = 6, kMaxOpset = 17;
+inline constexpr int64_t kMinOpset = 1, kMaxOpset = 23;
 
 struct ImportOptions {
-  std::map<std::string, Shape> shapes;  ///< of inputs whose dimensions the file leaves open
+  std::map<std::string, Shape> shapes;      ///< of inputs whose dimensions the file leaves open
+  std::map<std::string, TensorPtr> values;  ///< of inputs that are known at compile time: they are no inputs any more
 };
 
+/// The element types of inputs and outputs are those that a .bmodel has: float32 for all floating-point types, uint8
+/// for bool, int32 and uint32 for 64-bit integers (outputs are saturated).
+///
 /// Converts all nodes that the outputs need. Every node that cannot be converted is named in one message.
 Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph);
 

@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: MIT
-// Operators that pick, repeat or join elements.
+// Operators that repeat, join or cut tensors.
 #include <algorithm>
-#include <cstdlib>
 
 #include "compiler/import/op_context.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::graph {
 namespace {
+
+/// The constant integers of an operand that early operator sets have in the type of the data.
+Status any_ints(OpContext &c, size_t k, const char *what, std::vector<int64_t> &out) {
+  const TensorPtr given = c.value(k).constant;
+  if (!given || given->dtype != Dtype::F32) return c.const_ints(k, what, out);
+  Tensor whole(Dtype::I64, given->shape);
+  cpu::cast(*given, cpu::Overflow::Saturate, whole);
+  out.assign(whole.as<int64_t>(), whole.as<int64_t>() + whole.count());
+  return {};
+}
+
+// Joining and cutting.
 
 Status concat(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1 << 20));
   std::vector<ValueId> parts;
   int axis;
-  NPU_TRY(c.axis(c.attr_i("axis", 0), c.rank(0), axis));
+  NPU_TRY(c.axis(c.attr_i("axis", c.opset < 4 ? 1 : 0), c.rank(0), axis));
   for (size_t k = 0; k < c.input_count(); ++k) {
     if (!c.has_input(k)) return Status::error("input " + std::to_string(k) + " is missing");
     if (c.value(k).dtype != c.value(0).dtype) return Status::error("inputs of different types");
     if (c.rank(k) == c.rank(0) && c.shape(k)[static_cast<size_t>(axis)] == 0) continue;
     parts.push_back(c.in(k));
   }
-  if (parts.size() == 1) {
-    c.results[0] = parts[0];
-    return {};
-  }
-  if (parts.empty()) return Status::error("all inputs are empty");
-  return c.emit(Op::Concat, parts, ConcatAttrs{axis}, c.results[0]);
+  if (parts.empty()) parts.push_back(c.in(0));
+  return c.concat(axis, std::move(parts), c.results[0]);
 }
 
 /// Operands of Slice: attributes up to operator set 9, inputs since.
@@ -36,8 +44,22 @@ Status slice_operand(OpContext &c, size_t k, const char *name, std::vector<int64
   return {};
 }
 
+/// One axis of a slice of `size` elements. Numbers below 0 count from the end; what lies outside moves to where the
+/// elements begin or end, as the specification of Slice has it.
+void clamp_slice(int64_t size, int64_t &start, int64_t end, int64_t &step, int64_t &count) {
+  const auto place = [&](int64_t v, int64_t least, int64_t most) {
+    return std::clamp(v < 0 ? v + size : v, least, std::max(least, most));
+  };
+  const bool forward = step > 0;
+  step = std::clamp(step, -kMaxElements, kMaxElements);
+  start = place(start, 0, forward ? size : size - 1);
+  end = place(end, forward ? 0 : -1, forward ? size : size - 1);
+  const int64_t span = size == 0 ? 0 : forward ? end - start : start - end;
+  count = span <= 0 ? 0 : (span - 1) / (forward ? step : -step) + 1;
+}
+
 Status slice(OpContext &c) {
-  NPU_TRY(c.need_inputs(1, 5));
+  NPU_TRY(c.need_inputs(c.opset < 10 ? 1 : 3, c.opset < 10 ? 1 : 5));
   std::vector<int64_t> starts, ends, axes, steps;
   NPU_TRY(slice_operand(c, 1, "starts", starts));
   NPU_TRY(slice_operand(c, 2, "ends", ends));
@@ -48,102 +70,169 @@ Status slice(OpContext &c) {
   if (steps.empty()) steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return Status::error("starts, ends, axes and steps differ in length");
-  Shape out = c.shape(0);
-  SliceAttrs attrs;
-  attrs.start.assign(out.size(), 0);
-  attrs.step.assign(out.size(), 1);
+  const Shape x = c.shape(0);
+  SliceAttrs attrs{std::vector<int64_t>(x.size(), 0), std::vector<int64_t>(x.size(), 1), x};
   for (size_t i = 0; i < starts.size(); ++i) {
     int axis;
     NPU_TRY(c.axis(axes[i], c.rank(0), axis));
     const auto d = static_cast<size_t>(axis);
-    const int64_t size = c.shape(0)[d], step = steps[i];
-    if (step == 0) return Status::error("a step is 0");
-    const auto place = [&](int64_t v) {
-      return std::clamp<int64_t>(v < 0 ? v + size : v, step > 0 ? 0 : -1, step > 0 ? size : size - 1);
-    };
-    const int64_t start = place(starts[i]), end = ends[i] < -size && step < 0 ? -1 : place(ends[i]);
-    attrs.start[d] = start;
-    attrs.step[d] = step;
-    out[d] = std::max<int64_t>(0, step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step);
+    if (steps[i] == 0) return Status::error("a step is 0");
+    clamp_slice(x[d], starts[i], ends[i], steps[i], attrs.count[d]);
+    attrs.start[d] = starts[i];
+    attrs.step[d] = steps[i];
   }
-  if (element_count(out) == 0) attrs.start.assign(out.size(), 0);
-  return c.emit(Op::Slice, {c.in(0)}, attrs, c.results[0], out);
+  c.results[0] = c.in(0);
+  const bool forward = std::all_of(attrs.step.begin(), attrs.step.end(), [](int64_t s) { return s > 0; });
+  if (attrs.count == x && forward) return {};
+  return c.emit(Op::Slice, {c.in(0)}, attrs, c.results[0]);
+}
+
+/// The lengths of the parts: given, or equal. With num_outputs the last one of equal parts may be shorter.
+Status split_sizes(OpContext &c, int64_t length, std::vector<int64_t> &sizes) {
+  const auto parts = static_cast<int64_t>(c.node.outputs.size());
+  sizes = c.attr_ints("split");
+  if (c.has_input(1)) NPU_TRY(c.opset < 2 ? any_ints(c, 1, "split", sizes) : c.const_ints(1, "split", sizes));
+  if (c.attr_i("num_outputs", parts) != parts)
+    return Status::error("num_outputs is " + std::to_string(c.attr_i("num_outputs", parts)) + ", it has " +
+                         std::to_string(parts) + " outputs");
+  if (!sizes.empty()) return {};
+  const int64_t each = length / parts + (length % parts ? 1 : 0), last = length - each * (parts - 1);
+  if (last < 0 || (last != each && !c.has("num_outputs")))
+    return Status::error("cannot split " + shape_text(c.shape(0)) + " into " + std::to_string(parts) + " equal parts");
+  sizes.assign(static_cast<size_t>(parts), each);
+  sizes.back() = last;
+  return {};
 }
 
 Status split(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 2));
   int axis;
   NPU_TRY(c.axis(c.attr_i("axis", 0), c.rank(0), axis));
-  const auto d = static_cast<size_t>(axis);
-  const auto parts = static_cast<int64_t>(c.node.outputs.size());
-  std::vector<int64_t> sizes = c.attr_ints("split");
-  if (c.has_input(1)) NPU_TRY(c.const_ints(1, "split", sizes));
-  if (sizes.empty()) {
-    if (c.shape(0)[d] % parts)
-      return Status::error("cannot split " + shape_text(c.shape(0)) + " into " + std::to_string(parts) +
-                           " equal parts");
-    sizes.assign(static_cast<size_t>(parts), c.shape(0)[d] / parts);
-  }
+  const int64_t length = c.shape(0)[static_cast<size_t>(axis)];
+  std::vector<int64_t> sizes;
+  NPU_TRY(split_sizes(c, length, sizes));
   int64_t sum = 0;
-  for (int64_t s : sizes) sum += s < 0 || s > kMaxElements ? kMaxElements : s;
-  if (static_cast<int64_t>(sizes.size()) != parts || sum != c.shape(0)[d])
+  for (int64_t s : sizes) sum = s < 0 || s > length ? length + 1 : std::min(sum + s, length + 1);
+  if (sizes.size() != c.node.outputs.size() || sum != length)
     return Status::error("the parts " + shape_text(sizes) + " do not make up axis " + std::to_string(axis) + " of " +
                          shape_text(c.shape(0)));
-  Shape out = c.shape(0);
-  SliceAttrs attrs;
-  attrs.start.assign(out.size(), 0);
-  attrs.step.assign(out.size(), 1);
+  int64_t start = 0;
   for (size_t k = 0; k < sizes.size(); ++k) {
-    out[d] = sizes[k];
-    if (!c.node.outputs[k].empty()) NPU_TRY(c.emit(Op::Slice, {c.in(0)}, attrs, c.results[k], out));
-    attrs.start[d] += sizes[k];
+    if (c.wants_output(k)) NPU_TRY(c.slice(c.in(0), axis, start, sizes[k], c.results[k]));
+    start += sizes[k];
+  }
+  return {};
+}
+
+// Padding.
+
+struct Padding {
+  std::vector<int64_t> begin, end;
+};
+
+/// What an operand or attribute says, for each axis of the input.
+Status read_padding(OpContext &c, Padding &p) {
+  std::vector<int64_t> pads = c.attr_ints(c.opset < 2 ? "paddings" : "pads"), axes;
+  if (c.opset >= 11) {
+    if (!c.has_input(1)) return Status::error("pads are missing");
+    NPU_TRY(c.const_ints(1, "pads", pads));
+  }
+  if (c.has_input(3))
+    NPU_TRY(c.const_ints(3, "axes", axes));
+  else
+    for (int64_t i = 0; i < c.rank(0); ++i) axes.push_back(i);
+  if (pads.size() != 2 * axes.size())
+    return Status::error("pads has " + std::to_string(pads.size()) + " entries, " + std::to_string(2 * axes.size()) +
+                         " were expected");
+  p.begin.assign(c.shape(0).size(), 0);
+  p.end = p.begin;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int axis;
+    NPU_TRY(c.axis(axes[i], c.rank(0), axis));
+    const int64_t begin = pads[i], end = pads[axes.size() + i];
+    if (std::min(begin, end) < -kMaxElements || std::max(begin, end) > kMaxElements)
+      return Status::error("pads " + shape_text(pads) + " are out of range");
+    p.begin[static_cast<size_t>(axis)] = begin;
+    p.end[static_cast<size_t>(axis)] = end;
+  }
+  return {};
+}
+
+/// Padding below 0 cuts off; what is left is not below 0.
+Status crop(OpContext &c, Padding &p, ValueId &x) {
+  const Shape given = c.graph[x].shape;
+  SliceAttrs attrs{std::vector<int64_t>(given.size(), 0), std::vector<int64_t>(given.size(), 1), given};
+  for (size_t i = 0; i < given.size(); ++i) {
+    attrs.start[i] = std::max<int64_t>(-p.begin[i], 0);
+    attrs.count[i] -= attrs.start[i] + std::max<int64_t>(-p.end[i], 0);
+    if (attrs.count[i] < 0)
+      return Status::error("padding cuts more off than axis " + std::to_string(i) + " of " + shape_text(given) +
+                           " has");
+    p.begin[i] = std::max<int64_t>(p.begin[i], 0);
+    p.end[i] = std::max<int64_t>(p.end[i], 0);
+  }
+  return attrs.count == given ? Status() : c.emit(Op::Slice, {x}, attrs, x);
+}
+
+Status pad_value(const OpContext &c, double &value) {
+  value = static_cast<double>(c.attr_f("value", 0));
+  if (c.opset < 11 || !c.has_input(2)) return {};
+  const Value &given = c.value(2);
+  if (!given.constant) return Status::error("constant_value ('" + given.name + "') is not known at compile time");
+  value = given.constant->count() ? cpu::load(*given.constant, 0) : 0;
+  return {};
+}
+
+enum class Border : uint8_t { Edge, Reflect, Wrap };
+
+/// The element of an axis of `size` that stands at place i, which may lie outside.
+int64_t border_index(Border border, int64_t i, int64_t size) {
+  if (border == Border::Edge || size == 1) return std::clamp<int64_t>(i, 0, size - 1);
+  const int64_t period = border == Border::Wrap ? size : 2 * (size - 1);
+  const int64_t inside = (i % period + period) % period;
+  return border == Border::Wrap ? inside : std::min(inside, period - inside);
+}
+
+Status pad_with_border(OpContext &c, Border border, const Padding &p, ValueId x, ValueId &out) {
+  const Shape shape = c.graph[x].shape;
+  Shape wide = shape;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    wide[i] += p.begin[i] + p.end[i];
+    if (shape[i] == 0 && wide[i] > 0) return Status::error(shape_text(shape) + " has no border");
+  }
+  if (element_count(wide) < 0) return Status::error("the result " + shape_text(wide) + " is too large");
+  out = x;
+  if (element_count(wide) == 0) return c.reshape(x, wide, out);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (wide[d] == shape[d]) continue;
+    std::vector<int64_t> index;
+    for (int64_t i = -p.begin[d]; i < shape[d] + p.end[d]; ++i) index.push_back(border_index(border, i, shape[d]));
+    NPU_TRY(c.gather(static_cast<int>(d), out, c.constant(make_i64(index)), out));
   }
   return {};
 }
 
 Status pad(OpContext &c) {
-  NPU_TRY(c.need_inputs(1, 3));
-  if (c.attr_s("mode", "constant") != "constant")
-    return Status::error("mode '" + c.attr_s("mode", "") + "' is not supported");
-  std::vector<int64_t> pads = c.attr_ints("pads");
-  float value = c.attr_f("value", 0);
-  if (c.opset >= 11) {
-    if (!c.has_input(1)) return Status::error("pads are missing");
-    NPU_TRY(c.const_ints(1, "pads", pads));
-    std::vector<float> given;
-    if (c.has_input(2)) NPU_TRY(c.const_floats(2, "constant_value", given));
-    if (!given.empty()) value = given[0];
-  }
-  const size_t rank = c.shape(0).size();
-  if (pads.size() != 2 * rank)
-    return Status::error("pads has " + std::to_string(pads.size()) + " entries, " + std::to_string(2 * rank) +
-                         " were expected");
-  SliceAttrs crop;
-  PadAttrs attrs;
-  attrs.value = value;
-  Shape inner = c.shape(0);
-  bool cropped = false;
-  for (size_t i = 0; i < rank; ++i) {  // negative padding crops
-    const int64_t begin = pads[i], end = pads[rank + i];
-    if (std::abs(begin) > kMaxElements || std::abs(end) > kMaxElements)
-      return Status::error("pads " + shape_text(pads) + " are out of range");
-    crop.start.push_back(std::max<int64_t>(-begin, 0));
-    crop.step.push_back(1);
-    inner[i] -= std::max<int64_t>(-begin, 0) + std::max<int64_t>(-end, 0);
-    cropped = cropped || inner[i] != c.shape(0)[i];
-    if (inner[i] < 1) return Status::error("pads " + shape_text(pads) + " leave nothing of " + shape_text(c.shape(0)));
-    attrs.begin.push_back(std::max<int64_t>(begin, 0));
-    attrs.end.push_back(std::max<int64_t>(end, 0));
-  }
+  NPU_TRY(c.need_inputs(1, c.opset < 11 ? 1 : c.opset < 18 ? 3 : 4));
+  Padding p;
   ValueId x = c.in(0);
-  if (cropped) NPU_TRY(c.emit(Op::Slice, {x}, crop, x, inner));
-  if (std::all_of(attrs.begin.begin(), attrs.begin.end(), [](int64_t v) { return v == 0; }) &&
-      std::all_of(attrs.end.begin(), attrs.end.end(), [](int64_t v) { return v == 0; })) {
-    c.results[0] = x;
-    return {};
+  NPU_TRY(read_padding(c, p));
+  NPU_TRY(crop(c, p, x));
+  const std::string mode = c.attr_s("mode", "constant");
+  if (mode == "constant") {
+    double value;
+    NPU_TRY(pad_value(c, value));
+    return c.pad(x, p.begin, p.end, value, c.results[0]);
   }
-  return c.emit(Op::Pad, {x}, attrs, c.results[0]);
+  if (mode != "edge" && mode != "reflect" && mode != "wrap") return Status::error("mode '" + mode + "' is not known");
+  return pad_with_border(c,
+                         mode == "edge"   ? Border::Edge
+                         : mode == "wrap" ? Border::Wrap
+                                          : Border::Reflect,
+                         p, x, c.results[0]);
 }
+
+// Repeating.
 
 Status expand(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 2));
@@ -154,27 +243,55 @@ Status expand(OpContext &c) {
   return c.expand(c.in(0), out, c.results[0]);
 }
 
-Status gather(OpContext &c) {
-  NPU_TRY(c.need_inputs(2, 2));
-  int axis;
-  NPU_TRY(c.axis(c.attr_i("axis", 0), c.rank(0), axis));
-  std::vector<int64_t> index;
-  NPU_TRY(c.const_ints(1, "indices", index));
-  const int64_t size = c.shape(0)[static_cast<size_t>(axis)];
-  for (int64_t &i : index) {
-    if (i < -size || i >= size)
-      return Status::error("index " + std::to_string(i) + " is outside a dimension of " + std::to_string(size));
-    i = i < 0 ? i + size : i;
+/// How often each axis is repeated. Operator set 1 repeats one, and has both numbers in the type of the data.
+Status tile_repeats(OpContext &c, std::vector<int64_t> &repeats) {
+  if (c.opset >= 6) {
+    NPU_TRY(c.need_inputs(2, 2));
+    return c.const_ints(1, "repeats", repeats);
   }
-  if (index.empty()) return Status::error("there are no indices");
-  TensorPtr wrapped = make_i64(index);
-  auto shaped = std::make_shared<Tensor>(*wrapped);
-  shaped->shape = c.shape(1);
-  return c.emit(Op::Gather, {c.in(0), c.constant(std::move(shaped))}, GatherAttrs{axis}, c.results[0]);
+  NPU_TRY(c.need_inputs(3, 3));
+  std::vector<int64_t> times, along;
+  int axis;
+  NPU_TRY(any_ints(c, 1, "tiles", times));
+  NPU_TRY(any_ints(c, 2, "axis", along));
+  if (times.size() != 1 || along.size() != 1) return Status::error("tiles or axis is not one number");
+  NPU_TRY(c.axis(along[0], c.rank(0), axis));
+  repeats.assign(c.shape(0).size(), 1);
+  repeats[static_cast<size_t>(axis)] = times[0];
+  return {};
+}
+
+/// Expands a new dimension in front of each axis that is repeated. Axes between those are taken together.
+Status tile(OpContext &c) {
+  std::vector<int64_t> repeats;
+  NPU_TRY(tile_repeats(c, repeats));
+  Shape out = c.shape(0), narrow{1}, wide{1};
+  if (repeats.size() != out.size())
+    return Status::error("repeats " + shape_text(repeats) + " do not fit input " + shape_text(out));
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (repeats[i] < 0 || repeats[i] > kMaxElements)
+      return Status::error("repeats " + shape_text(repeats) + " are out of range");
+    if (repeats[i] != 1) {
+      narrow.insert(narrow.end(), {1, 1});
+      wide.insert(wide.end(), {repeats[i], 1});
+    }
+    narrow.back() *= out[i];
+    wide.back() *= out[i];
+    out[i] *= repeats[i];
+  }
+  if (element_count(out) < 0) return Status::error("the result " + shape_text(out) + " is too large");
+  if (element_count(out) == 0) {
+    c.results[0] = c.constant(std::make_shared<Tensor>(c.value(0).dtype, out));
+    return {};
+  }
+  ValueId y;
+  NPU_TRY(c.reshape(c.in(0), narrow, y));
+  NPU_TRY(c.expand(y, wide, y));
+  return c.reshape(y, out, c.results[0]);
 }
 
 constexpr OpEntry kOps[] = {
-    {"Concat", concat}, {"Expand", expand}, {"Gather", gather}, {"Pad", pad}, {"Slice", slice}, {"Split", split},
+    {"Concat", concat}, {"Expand", expand}, {"Pad", pad}, {"Slice", slice}, {"Split", split}, {"Tile", tile},
 };
 
 }  // namespace

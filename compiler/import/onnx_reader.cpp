@@ -3,7 +3,9 @@
 #include <onnx/onnx_pb.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -72,10 +74,69 @@ void copy_typed(const onnx::TensorProto &t, Tensor &out) {
   }
 }
 
-Status read_tensor(const onnx::TensorProto &t, const std::string &what, TensorPtr &out) {
-  if (t.data_location() == onnx::TensorProto::EXTERNAL || t.external_data_size())
+/// Where tensors with external data are looked for: the folder of the model's file; empty: nowhere.
+using Folder = std::filesystem::path;
+
+/// The fields of a tensor with external data.
+struct External {
+  std::string location;
+  uint64_t offset = 0, length = 0;
+  bool has_length = false;
+};
+
+Status read_external(const onnx::TensorProto &t, External &out) {
+  for (const auto &e : t.external_data()) {
+    if (e.key() == "location") out.location = e.value();
+    if (e.key() != "offset" && e.key() != "length") continue;
+    uint64_t &number = e.key() == "offset" ? out.offset : out.length;
+    out.has_length = out.has_length || e.key() == "length";
+    const char *const end = e.value().data() + e.value().size();
+    if (std::from_chars(e.value().data(), end, number).ptr != end || e.value().empty())
+      return Status::error("external data: " + e.key() + " '" + e.value() + "' is not a number");
+  }
+  return out.location.empty() ? Status::error("external data without a location") : Status();
+}
+
+/// Only files in the model's folder and below are read, also not by way of a link.
+Status external_path(const Folder &folder, const std::string &location, std::filesystem::path &out) {
+  if (folder.empty())
     return Status::error(
-        what + ": its data is in another file (external data), which is not supported: save the model as one file");
+        "its data is in another file (external data): that needs the model's file, not its bytes alone");
+  std::error_code failed;
+  const auto base = std::filesystem::canonical(folder, failed);
+  if (!failed) out = std::filesystem::canonical(base / location, failed);
+  if (failed) return Status::error("external data: cannot open '" + location + "': " + failed.message());
+  const auto relative = out.lexically_relative(base);
+  if (relative.empty() || *relative.begin() == "..")
+    return Status::error("external data: '" + location + "' lies outside of the model's folder");
+  return {};
+}
+
+/// A tensor of that kind, whose data has that size.
+Status load_external(const onnx::TensorProto &t, const Folder &folder, const TensorKind &kind, uint64_t bytes,
+                     TensorPtr &out) {
+  External external;
+  NPU_TRY(read_external(t, external));
+  std::filesystem::path path;
+  NPU_TRY(external_path(folder, external.location, path));
+  const std::string who = "external data '" + external.location + "'";
+  if (external.has_length && external.length != bytes)
+    return Status::error(who + ": " + std::to_string(external.length) + " bytes, the tensor has " +
+                         std::to_string(bytes));
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = file ? static_cast<uint64_t>(std::max<std::streamoff>(file.tellg(), 0)) : 0;
+  if (external.offset > size || size - external.offset < bytes)
+    return Status::error(who + ": it has " + std::to_string(size) + " bytes, the tensor begins at " +
+                         std::to_string(external.offset) + " and has " + std::to_string(bytes));
+  file.seekg(static_cast<std::streamoff>(external.offset));
+  auto tensor = std::make_shared<Tensor>(kind.dtype, kind.shape);
+  file.read(reinterpret_cast<char *>(tensor->data.data()), static_cast<std::streamsize>(bytes));
+  out = std::move(tensor);
+  return file ? Status() : Status::error("cannot read " + who);
+}
+
+Status read_tensor(const onnx::TensorProto &t, const Folder &folder, const std::string &what, TensorPtr &out) {
+  const bool external = t.data_location() == onnx::TensorProto::EXTERNAL;
   if (t.has_segment()) return Status::error(what + ": tensors in segments are not supported");
   const auto type = static_cast<Dtype>(t.data_type());
   if (t.data_type() < 0 || t.data_type() > 16 || dtype_bytes(type) == 0) {
@@ -90,6 +151,7 @@ Status read_tensor(const onnx::TensorProto &t, const std::string &what, TensorPt
   const int64_t count = element_count(shape);
   if (count < 0) return Status::error(what + ": shape " + shape_text(shape) + " is negative or too large");
   const uint64_t bytes = static_cast<uint64_t>(count) * dtype_bytes(type);
+  if (external) return load_external(t, folder, {type, shape}, bytes, out).within(what);
   if (t.has_raw_data() ? t.raw_data().size() != bytes : typed_size(t, type) != count)
     return Status::error(what + ": " + shape_text(shape) + " of " + dtype_name(type) + " needs " +
                          std::to_string(count) + " elements, the file has " +
@@ -105,7 +167,10 @@ Status read_tensor(const onnx::TensorProto &t, const std::string &what, TensorPt
   return {};
 }
 
-Status read_attribute(const onnx::AttributeProto &a, const std::string &node, RawAttribute &out) {
+Status read_graph(onnx::GraphProto &g, const Folder &folder, RawGraph &graph);
+
+Status read_attribute(const onnx::AttributeProto &a, const Folder &folder, const std::string &node, RawAttribute &out) {
+  out.reference = a.ref_attr_name();
   switch (a.type()) {
     case onnx::AttributeProto::INT:
       out.i = a.i();
@@ -122,22 +187,33 @@ Status read_attribute(const onnx::AttributeProto &a, const std::string &node, Ra
     case onnx::AttributeProto::FLOATS:
       out.floats.assign(a.floats().begin(), a.floats().end());
       break;
+    case onnx::AttributeProto::STRINGS:
+      out.strings.assign(a.strings().begin(), a.strings().end());
+      break;
+    case onnx::AttributeProto::GRAPH: {
+      auto body = std::make_shared<RawGraph>();
+      onnx::GraphProto graph = a.g();
+      NPU_TRY(read_graph(graph, folder, *body).within("node '" + node + "', attribute '" + a.name() + "'"));
+      out.graph = std::move(body);
+      break;
+    }
     case onnx::AttributeProto::TENSOR:
-      return read_tensor(a.t(), "node '" + node + "', attribute '" + a.name() + "'", out.tensor);
+      return read_tensor(a.t(), folder, "node '" + node + "', attribute '" + a.name() + "'", out.tensor);
     default:
       out.other = true;
   }
   return {};
 }
 
-Status read_node(const onnx::NodeProto &n, RawNode &out) {
+Status read_node(const onnx::NodeProto &n, const Folder &folder, RawNode &out) {
   out.name = n.name();
   out.type = n.op_type();
   out.domain = n.domain() == "ai.onnx" ? "" : n.domain();
   out.inputs.assign(n.input().begin(), n.input().end());
   out.outputs.assign(n.output().begin(), n.output().end());
   for (const auto &a : n.attribute())
-    NPU_TRY(read_attribute(a, n.name().empty() && n.output_size() ? n.output(0) : n.name(), out.attributes[a.name()]));
+    NPU_TRY(read_attribute(a, folder, n.name().empty() && n.output_size() ? n.output(0) : n.name(),
+                           out.attributes[a.name()]));
   return {};
 }
 
@@ -170,12 +246,17 @@ Status check_name(const std::string &name, const char *what, int index) {
   return name.empty() ? Status::error(who + " has no name") : check_c_string(name, who);
 }
 
-Status read_graph(const onnx::GraphProto &g, RawModel &model) {
+/// Tensors are dropped from `g` as they are read: weights are in memory once.
+Status read_graph(onnx::GraphProto &g, const Folder &folder, RawGraph &model) {
   NPU_TRY(check_c_string(g.name(), "the graph"));
   model.graph_name = g.name();
   if (g.sparse_initializer_size()) return Status::error("sparse initializers are not supported");
-  for (const auto &t : g.initializer())
-    NPU_TRY(read_tensor(t, "initializer '" + t.name() + "'", model.initializers[t.name()]));
+  for (auto &t : *g.mutable_initializer()) {
+    const std::string who = "initializer '" + t.name() + "'";
+    if (model.initializers.count(t.name())) return Status::error("two initializers have the name '" + t.name() + "'");
+    NPU_TRY(read_tensor(t, folder, who, model.initializers[t.name()]));
+    t.Clear();
+  }
   std::set<std::string> names;
   for (int i = 0; i < g.output_size(); ++i) NPU_TRY(check_name(g.output(i).name(), "output", i));
   for (int i = 0; i < g.input_size(); ++i) {
@@ -187,7 +268,50 @@ Status read_graph(const onnx::GraphProto &g, RawModel &model) {
   }
   for (const auto &v : g.output()) model.outputs.push_back(read_value(v));
   for (const auto &v : g.value_info()) model.values.push_back(read_value(v));
-  for (const auto &n : g.node()) NPU_TRY(read_node(n, model.nodes.emplace_back()));
+  for (const auto &n : g.node()) NPU_TRY(read_node(n, folder, model.nodes.emplace_back()));
+  return {};
+}
+
+template <class Imports>
+int64_t standard_opset(const Imports &imports) {
+  int64_t version = 0;
+  for (const auto &o : imports)
+    if (o.domain().empty() || o.domain() == "ai.onnx") version = std::max<int64_t>(version, o.version());
+  return version;
+}
+
+Status read_function(const onnx::FunctionProto &f, const Folder &folder, RawFunction &out) {
+  out.name = f.name();
+  out.domain = f.domain() == "ai.onnx" ? "" : f.domain();
+  out.opset = standard_opset(f.opset_import());
+  out.inputs.assign(f.input().begin(), f.input().end());
+  out.outputs.assign(f.output().begin(), f.output().end());
+  for (const auto &n : f.node()) NPU_TRY(read_node(n, folder, out.nodes.emplace_back()));
+  return {};
+}
+
+Status read_model(onnx::ModelProto &proto, const Folder &folder, RawModel &model) {
+  if (!proto.has_graph() || !proto.has_ir_version() || proto.graph().output_size() == 0)
+    return Status::error("not an ONNX file: it has no graph with outputs");
+  model.opset = standard_opset(proto.opset_import());
+  if (model.opset == 0) return Status::error("the file names no version of the standard operator set");
+  model.producer = proto.producer_name();
+  for (const auto &f : proto.functions())
+    NPU_TRY(read_function(f, folder, model.functions.emplace_back()).within("function '" + f.name() + "'"));
+  return read_graph(*proto.mutable_graph(), folder, model);
+}
+
+constexpr char kNoMessage[] = "not an ONNX file, or a truncated one: it cannot be parsed as a protobuf message";
+
+/// Opens a regular file of a size that an ONNX file may have.
+Status open_file(const std::string &path, std::ifstream &file, uint64_t &size) {
+  file.open(path, std::ios::binary | std::ios::ate);
+  if (!file) return Status::error("cannot open " + path + ": " + std::strerror(errno));
+  const std::streamoff end = file.tellg();
+  if (end < 0 || static_cast<uint64_t>(end) > kMaxFileBytes)
+    return Status::error(path + ": not a regular file of at most 2 GiB");
+  size = static_cast<uint64_t>(end);
+  file.seekg(0);
   return {};
 }
 
@@ -197,36 +321,30 @@ Status read_onnx(const void *bytes, size_t size, RawModel &model) {
   if (size > kMaxFileBytes)
     return Status::error("the file has " + std::to_string(size) + " bytes, an ONNX file has at most " +
                          std::to_string(kMaxFileBytes));
+  if (size == 0) return Status::error("not an ONNX file: it is empty");
   google::protobuf::SetLogHandler(nullptr);
   onnx::ModelProto proto;
-  if (size == 0) return Status::error("not an ONNX file: it is empty");
-  if (!proto.ParseFromArray(bytes, static_cast<int>(size)))
-    return Status::error("not an ONNX file, or a truncated one: it cannot be parsed as a protobuf message");
-  if (!proto.has_graph() || !proto.has_ir_version() || proto.graph().output_size() == 0)
-    return Status::error("not an ONNX file: it has no graph with outputs");
-  for (const auto &o : proto.opset_import())
-    if (o.domain().empty() || o.domain() == "ai.onnx") model.opset = std::max(model.opset, o.version());
-  if (model.opset == 0) return Status::error("the file names no version of the standard operator set");
-  model.producer = proto.producer_name();
-  return read_graph(proto.graph(), model);
+  return proto.ParseFromArray(bytes, static_cast<int>(size)) ? read_model(proto, {}, model) : Status::error(kNoMessage);
 }
 
 Status read_bytes(const std::string &path, std::vector<char> &bytes) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return Status::error("cannot open " + path + ": " + std::strerror(errno));
-  const std::streamoff size = file.tellg();
-  if (size < 0 || static_cast<uint64_t>(size) > kMaxFileBytes)
-    return Status::error(path + ": not a regular file of at most 2 GiB");
-  bytes.resize(static_cast<size_t>(size));
-  file.seekg(0);
-  return file.read(bytes.data(), size) ? Status() : Status::error("cannot read " + path);
+  std::ifstream file;
+  uint64_t size;
+  NPU_TRY(open_file(path, file, size));
+  bytes.resize(size);
+  return file.read(bytes.data(), static_cast<std::streamsize>(size)) ? Status() : Status::error("cannot read " + path);
 }
 
 Status read_onnx_file(const std::string &path, RawModel &model) {
-  std::vector<char> bytes;
-  NPU_TRY(read_bytes(path, bytes));
-  const Status status = read_onnx(bytes.data(), bytes.size(), model);
-  return status.ok() ? status : Status::error(path + ": " + status.message());
+  std::ifstream file;
+  uint64_t size;
+  NPU_TRY(open_file(path, file, size));
+  if (size == 0) return Status::error(path + ": not an ONNX file: it is empty");
+  google::protobuf::SetLogHandler(nullptr);
+  onnx::ModelProto proto;
+  if (!proto.ParseFromIstream(&file))
+    return Status::error(path + (file.bad() ? ": cannot read it" : std::string(": ") + kNoMessage));
+  return read_model(proto, std::filesystem::absolute(path).parent_path(), model).within(path);
 }
 
 }  // namespace npu::graph

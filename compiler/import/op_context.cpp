@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/import/op_context.h"
 
+#include <algorithm>
+
 #include "compiler/graph/evaluate.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::graph {
+
+namespace {
+
+/// What small files may make of themselves.
+constexpr int64_t kMaxConstantBytes = int64_t{4} << 30;
+
+}  // namespace
 
 const RawAttribute *OpContext::find(const char *name) const {
   const auto it = node.attributes.find(name);
@@ -28,6 +38,40 @@ std::string OpContext::attr_s(const char *name, const std::string &fallback) con
 std::vector<int64_t> OpContext::attr_ints(const char *name) const {
   const RawAttribute *a = find(name);
   return a ? a->ints : std::vector<int64_t>{};
+}
+
+std::vector<float> OpContext::attr_floats(const char *name) const {
+  const RawAttribute *a = find(name);
+  return a ? a->floats : std::vector<float>{};
+}
+
+std::vector<std::string> OpContext::attr_strings(const char *name) const {
+  const RawAttribute *a = find(name);
+  return a ? a->strings : std::vector<std::string>{};
+}
+
+const RawGraph *OpContext::attr_graph(const char *name) const {
+  const RawAttribute *a = find(name);
+  return a ? a->graph.get() : nullptr;
+}
+
+Status OpContext::axes(size_t k, int64_t since, bool all_by_default, std::vector<int> &out) const {
+  std::vector<int64_t> given;
+  if (opset < since)
+    given = attr_ints("axes");
+  else if (has_input(k))
+    NPU_TRY(const_ints(k, "axes", given));
+  std::vector<bool> wanted(shape(0).size(), given.empty() && all_by_default);
+  for (int64_t value : given) {
+    int at;
+    NPU_TRY(axis(value, rank(0), at));
+    if (wanted[static_cast<size_t>(at)]) return Status::error("axis " + std::to_string(value) + " is named twice");
+    wanted[static_cast<size_t>(at)] = true;
+  }
+  out.clear();
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i]) out.push_back(static_cast<int>(i));
+  return {};
 }
 
 Status OpContext::need_inputs(size_t least, size_t most) const {
@@ -63,51 +107,136 @@ Status OpContext::axis(int64_t value, int64_t rank, int &out, bool end) const {
   return {};
 }
 
-Status OpContext::emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId &out, Shape shape) {
+Status OpContext::emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId &out) {
   Node n;
   n.op = op;
   n.source = source_;
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
   Value result;
-  result.shape = std::move(shape);
-  NPU_TRY(infer(graph, n, result.dtype, result.shape));
-  bool constant = true;
-  for (ValueId v : n.inputs) constant = constant && (v == kNoValue || graph.is_constant(v));
+  NPU_TRY(infer(graph, n, result));
+  bool constant = element_count(result.shape) == 0;
+  constant = constant || std::all_of(n.inputs.begin(), n.inputs.end(),
+                                     [&](ValueId v) { return v == kNoValue || graph.is_constant(v); });
   if (constant) {
+    if (element_count(result.shape) * dtype_bytes(result.dtype) > kMaxConstantBytes)
+      return Status::error("its result " + kind_text(result) + " is constant and has more than 4 GiB");
     auto tensor = std::make_shared<Tensor>(result.dtype, result.shape);
-    NPU_TRY(fold_node(graph, n, *tensor));
+    if (tensor->count()) NPU_TRY(fold_node(graph, n, *tensor));
     out = graph.add_constant(std::move(tensor));
     return {};
   }
-  if (op == Op::Cast || (result.dtype != Dtype::F32))
-    return Status::error(std::string("operates on ") + dtype_name(result.dtype) +
-                         " data that is not known at compile time");
-  if (element_count(result.shape) == 0) return Status::error("its result " + shape_text(result.shape) + " is empty");
   out = n.output = graph.add_value(std::move(result));
   graph.nodes.push_back(std::move(n));
   return {};
 }
 
+ValueId OpContext::scalar(double value, Dtype type) {
+  auto tensor = std::make_shared<Tensor>(type, Shape{});
+  cpu::store(*tensor, 0, value);
+  return constant(std::move(tensor));
+}
+
+Status OpContext::unary(ActKind kind, ValueId x, ValueId &out, float a, float b) {
+  return emit(Op::Unary, {x}, UnaryAttrs{{kind, a, b}}, out);
+}
+
+Status OpContext::binary(BinaryKind kind, ValueId a, ValueId b, ValueId &out) {
+  return emit(Op::Binary, {a, b}, BinaryAttrs{kind, {}}, out);
+}
+
+Status OpContext::binary(BinaryKind kind, ValueId a, double b, ValueId &out) {
+  return binary(kind, a, scalar_like(a, b), out);
+}
+
+Status OpContext::cast(ValueId x, Dtype to, ValueId &out) {
+  out = x;
+  return graph[x].dtype == to ? Status() : emit(Op::Cast, {x}, CastAttrs{to}, out);
+}
+
 Status OpContext::reshape(ValueId x, Shape shape, ValueId &out) {
-  if (graph[x].shape == shape) {
-    out = x;
-    return {};
-  }
-  return emit(Op::Reshape, {x}, ShapeAttrs{std::move(shape)}, out);
+  out = x;
+  return graph[x].shape == shape ? Status() : emit(Op::Reshape, {x}, ShapeAttrs{std::move(shape)}, out);
 }
 
 Status OpContext::expand(ValueId x, Shape shape, ValueId &out) {
-  if (graph[x].shape == shape) {
-    out = x;
-    return {};
-  }
-  return emit(Op::Expand, {x}, ShapeAttrs{std::move(shape)}, out);
+  out = x;
+  return graph[x].shape == shape ? Status() : emit(Op::Expand, {x}, ShapeAttrs{std::move(shape)}, out);
+}
+
+Status OpContext::transpose(ValueId x, std::vector<int> perm, ValueId &out) {
+  out = x;
+  bool same = perm.size() == graph[x].shape.size();
+  for (size_t i = 0; same && i < perm.size(); ++i) same = perm[i] == static_cast<int>(i);
+  return same ? Status() : emit(Op::Transpose, {x}, TransposeAttrs{std::move(perm)}, out);
+}
+
+Status OpContext::slice(ValueId x, int axis, int64_t start, int64_t count, ValueId &out, int64_t step) {
+  const Shape &shape = graph[x].shape;
+  out = x;
+  if (axis < 0 || static_cast<size_t>(axis) >= shape.size())
+    return Status::error("axis " + std::to_string(axis) + " of " + shape_text(shape));
+  const auto d = static_cast<size_t>(axis);
+  if (start == 0 && step == 1 && count == shape[d]) return {};
+  SliceAttrs attrs{std::vector<int64_t>(shape.size(), 0), std::vector<int64_t>(shape.size(), 1), shape};
+  attrs.start[d] = start;
+  attrs.step[d] = step;
+  attrs.count[d] = count;
+  return emit(Op::Slice, {x}, std::move(attrs), out);
+}
+
+Status OpContext::concat(int axis, std::vector<ValueId> parts, ValueId &out) {
+  if (parts.size() != 1) return emit(Op::Concat, std::move(parts), ConcatAttrs{axis}, out);
+  out = parts[0];
+  return {};
+}
+
+Status OpContext::pad(ValueId x, std::vector<int64_t> begin, std::vector<int64_t> end, double value, ValueId &out) {
+  out = x;
+  const auto zero = [](int64_t v) { return v == 0; };
+  return std::all_of(begin.begin(), begin.end(), zero) && std::all_of(end.begin(), end.end(), zero)
+             ? Status()
+             : emit(Op::Pad, {x}, PadAttrs{std::move(begin), std::move(end), value}, out);
+}
+
+Status OpContext::matmul(ValueId a, ValueId b, ValueId &out) {
+  return emit(Op::MatMul, {a, b, kNoValue}, MatMulAttrs{}, out);
+}
+
+Status OpContext::where(ValueId condition, ValueId a, ValueId b, ValueId &out) {
+  return emit(Op::Where, {condition, a, b}, std::monostate{}, out);
+}
+
+Status OpContext::reduce(ReduceKind kind, ValueId x, std::vector<int> axes, bool keep, ValueId &out) {
+  std::sort(axes.begin(), axes.end());
+  Shape left;
+  for (size_t i = 0; i < graph[x].shape.size(); ++i)
+    if (!std::binary_search(axes.begin(), axes.end(), static_cast<int>(i))) left.push_back(graph[x].shape[i]);
+  out = x;
+  if (!axes.empty()) NPU_TRY(emit(Op::Reduce, {x}, ReduceAttrs{kind, std::move(axes)}, out));
+  return keep ? Status() : reshape(out, std::move(left), out);
+}
+
+Status OpContext::gather(int axis, ValueId x, ValueId indices, ValueId &out) {
+  return emit(Op::Gather, {x, indices}, GatherAttrs{axis}, out);
+}
+
+Dtype working_type(Dtype type) {
+  return type == Dtype::F16 || type == Dtype::BF16 || type == Dtype::F64 ? Dtype::F32 : type;
+}
+
+TensorPtr working_tensor(TensorPtr tensor) {
+  if (working_type(tensor->dtype) == tensor->dtype) return tensor;
+  auto out = std::make_shared<Tensor>(Dtype::F32, tensor->shape);
+  cpu::cast(*tensor, cpu::Overflow::Saturate, *out);
+  return out;
 }
 
 OpHandler find_op(std::string_view domain, std::string_view type) {
   if (!domain.empty()) return nullptr;
-  for (auto table : {window_ops(), matrix_ops(), eltwise_ops(), shape_ops(), move_ops(), resize_ops()})
+  for (auto table : {window_ops(), matrix_ops(), eltwise_ops(), shape_ops(), move_ops(), resize_ops(), activation_ops(),
+                     norm_ops(), control_ops(), reduce_ops(), logic_ops(), index_ops(), recurrent_ops(), sample_ops(),
+                     signal_ops(), loss_ops(), quantize_ops()})
     for (const OpEntry &e : table)
       if (e.type == type) return e.handler;
   return nullptr;

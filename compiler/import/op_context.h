@@ -10,12 +10,23 @@
 
 namespace npu::graph {
 
+/// Converts the body of If, Loop and Scan, and of functions, as if its nodes stood in place of the node.
+class BodyConverter {
+ public:
+  virtual ~BodyConverter() = default;
+  /// An error names no node: those of the body are reported by themselves.
+  virtual Status convert_body(const RawGraph &body, const std::vector<ValueId> &inputs,
+                              std::vector<ValueId> &outputs) = 0;
+};
+
 class OpContext {
  public:
-  OpContext(Graph &graph, const RawNode &node, int64_t opset, int source, std::vector<ValueId> inputs)
+  OpContext(Graph &graph, const RawNode &node, int64_t opset, int source, std::vector<ValueId> inputs,
+            BodyConverter *bodies = nullptr)
       : graph(graph),
         node(node),
         opset(opset),
+        bodies(bodies),
         results(node.outputs.size(), kNoValue),
         source_(source),
         inputs_(std::move(inputs)) {}
@@ -23,7 +34,11 @@ class OpContext {
   Graph &graph;
   const RawNode &node;
   const int64_t opset;
+  BodyConverter *const bodies;
   std::vector<ValueId> results;  ///< one an output of the ONNX node; kNoValue: not made
+
+  /// Index of the node in Graph::sources.
+  int source() const { return source_; }
 
   // Attributes, with the default that the operator defines.
   bool has(const char *name) const { return node.attributes.count(name) != 0; }
@@ -31,6 +46,14 @@ class OpContext {
   float attr_f(const char *name, float fallback) const;
   std::string attr_s(const char *name, const std::string &fallback) const;
   std::vector<int64_t> attr_ints(const char *name) const;
+
+  std::vector<float> attr_floats(const char *name) const;
+  std::vector<std::string> attr_strings(const char *name) const;
+  /// The operator's axes, from 0 on, rising: the attribute before that operator set, the constant operand k from then
+  /// on. Without either: all axes of input 0 (`all_by_default`) or none.
+  Status axes(size_t k, int64_t since, bool all_by_default, std::vector<int> &out) const;
+
+  const RawGraph *attr_graph(const char *name) const;
 
   // Operands.
   size_t input_count() const { return inputs_.size(); }
@@ -42,24 +65,49 @@ class OpContext {
   Status need_inputs(size_t least, size_t most) const;
   /// The constant integers of an operand; `what` names it in the message.
   Status const_ints(size_t k, const char *what, std::vector<int64_t> &out) const;
-  /// The constant fp32 numbers of an operand.
+  /// The constant floating-point numbers of an operand, as float32.
   Status const_floats(size_t k, const char *what, std::vector<float> &out) const;
   /// Turns a possibly negative axis of a tensor of that rank into an index; allows `rank` itself when `end` is set.
   Status axis(int64_t value, int64_t rank, int &out, bool end = false) const;
   /// An output other than the first that somebody reads or that is a result of the network.
   bool wants_output(size_t k) const { return k < node.outputs.size() && !node.outputs[k].empty(); }
 
-  /// Appends a node; a constant result is computed at once and leaves no node. `shape` is needed by Slice only.
-  Status emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId &out, Shape shape = {});
+  /// Appends a node; a constant or empty result is computed at once and leaves no node.
+  Status emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId &out);
   ValueId constant(TensorPtr tensor) { return graph.add_constant(std::move(tensor)); }
+  /// A constant of one element without dimensions, converted to a type.
+  ValueId scalar(double value, Dtype type = Dtype::F32);
+  /// The same in the type of x.
+  ValueId scalar_like(ValueId x, double value) { return scalar(value, graph[x].dtype); }
+
+  // Nodes that are needed often. Where there is nothing to do, out = x.
+  Status unary(ActKind kind, ValueId x, ValueId &out, float a = 0, float b = 0);
+  Status binary(BinaryKind kind, ValueId a, ValueId b, ValueId &out);
+  /// b is one number, in the type of a.
+  Status binary(BinaryKind kind, ValueId a, double b, ValueId &out);
+  Status cast(ValueId x, Dtype to, ValueId &out);
   Status reshape(ValueId x, Shape shape, ValueId &out);
   Status expand(ValueId x, Shape shape, ValueId &out);
+  Status transpose(ValueId x, std::vector<int> perm, ValueId &out);
+  /// `count` elements of an axis, from `start` on.
+  Status slice(ValueId x, int axis, int64_t start, int64_t count, ValueId &out, int64_t step = 1);
+  Status concat(int axis, std::vector<ValueId> parts, ValueId &out);
+  Status pad(ValueId x, std::vector<int64_t> begin, std::vector<int64_t> end, double value, ValueId &out);
+  Status matmul(ValueId a, ValueId b, ValueId &out);
+  Status where(ValueId condition, ValueId a, ValueId b, ValueId &out);
+  /// Axes in any order, from 0 on; without `keep` their dimensions go.
+  Status reduce(ReduceKind kind, ValueId x, std::vector<int> axes, bool keep, ValueId &out);
+  Status gather(int axis, ValueId x, ValueId indices, ValueId &out);
 
  private:
   const RawAttribute *find(const char *name) const;
   int source_;
   std::vector<ValueId> inputs_;
 };
+
+/// The element type that the graph computes in: float32 for all floating-point types, others as they are.
+Dtype working_type(Dtype type);
+TensorPtr working_tensor(TensorPtr tensor);
 
 using OpHandler = Status (*)(OpContext &);
 struct OpEntry {
@@ -73,6 +121,17 @@ std::span<const OpEntry> eltwise_ops();
 std::span<const OpEntry> shape_ops();
 std::span<const OpEntry> move_ops();
 std::span<const OpEntry> resize_ops();
+std::span<const OpEntry> control_ops();
+std::span<const OpEntry> activation_ops();
+std::span<const OpEntry> norm_ops();
+std::span<const OpEntry> reduce_ops();
+std::span<const OpEntry> logic_ops();
+std::span<const OpEntry> index_ops();
+std::span<const OpEntry> recurrent_ops();
+std::span<const OpEntry> sample_ops();
+std::span<const OpEntry> signal_ops();
+std::span<const OpEntry> loss_ops();
+std::span<const OpEntry> quantize_ops();
 
 /// nullptr for an operator that is not supported.
 OpHandler find_op(std::string_view domain, std::string_view type);

@@ -13,14 +13,19 @@
 
 namespace npu::graph {
 
+struct RawGraph;
+
 struct RawAttribute {
   std::optional<int64_t> i;
   std::optional<float> f;
   std::optional<std::string> s;
   std::vector<int64_t> ints;
   std::vector<float> floats;
+  std::vector<std::string> strings;
   TensorPtr tensor;
-  bool other = false;  ///< graphs, strings, sparse tensors: nothing that a supported operator needs
+  std::shared_ptr<const RawGraph> graph;
+  std::string reference;  ///< in a function: the attribute of the call whose value it has
+  bool other = false;     ///< sparse tensors, lists of tensors: nothing that a supported operator needs
 };
 
 struct RawNode {
@@ -41,19 +46,34 @@ struct RawValue {
   std::vector<RawDim> dims;
 };
 
-struct RawModel {
-  std::string graph_name, producer;
-  int64_t opset = 0;
+/// The network, or a body of If, Loop or Scan.
+struct RawGraph {
+  std::string graph_name;
   std::vector<RawNode> nodes;
   std::map<std::string, TensorPtr> initializers;
   std::vector<RawValue> inputs, outputs;  ///< inputs without those that are initializers
   std::vector<RawValue> values;           ///< what the file says about other tensors
 };
 
+/// An operator that the file itself defines.
+struct RawFunction {
+  std::string name, domain;
+  int64_t opset = 0;
+  std::vector<std::string> inputs, outputs;
+  std::map<std::string, RawAttribute> defaults;  ///< of attributes that a call leaves out
+  std::vector<RawNode> nodes;
+};
+
+struct RawModel : RawGraph {
+  std::string producer;
+  int64_t opset = 0;
+  std::vector<RawFunction> functions;
+};
+
 /// Reads an ONNX file's bytes. External data and sparse initializers are errors.
 Status read_onnx(const void *bytes, size_t size, RawModel &model);
 
-/// The same from a file.
+/// The same from a file; external data from files in its folder and below.
 Status read_onnx_file(const std::string &path, RawModel &model);
 /// The file's bytes; not more than an ONNX file can have.
 Status read_bytes(const std::string &path, std::vector<char> &bytes);

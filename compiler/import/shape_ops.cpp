@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Operators that only rename elements: constants, reshapes, transposes.
+// Operators that only rename elements, or their type: constants, reshapes, transposes, conversions.
 #include <algorithm>
+#include <iterator>
 
 #include "compiler/import/op_context.h"
 
@@ -11,13 +12,15 @@ Status constant(OpContext &c) {
   TensorPtr value;
   for (const auto &[name, a] : c.node.attributes) {
     if (name == "value" && a.tensor)
-      value = a.tensor;
+      value = working_tensor(a.tensor);
     else if (name == "value_float" && a.f)
       value = make_scalar(*a.f);
     else if (name == "value_floats")
       value = make_f32({static_cast<int64_t>(a.floats.size())}, a.floats);
     else if (name == "value_ints")
       value = make_i64(a.ints);
+    else if (name == "value_string" || name == "value_strings")
+      return Status::error("its value is text, tensors of numbers are supported");
     else if (name == "value_int" && a.i) {
       auto scalar = std::make_shared<Tensor>(Dtype::I64, Shape{});
       *scalar->as<int64_t>() = *a.i;
@@ -25,6 +28,9 @@ Status constant(OpContext &c) {
     }
   }
   if (!value) return Status::error("it has none of the attributes value, value_float(s), value_int(s)");
+  if (dtype_bytes(value->dtype) == 0)
+    return Status::error(std::string("its value is of ") + dtype_name(value->dtype) +
+                         ", tensors of numbers are supported");
   c.results[0] = c.constant(std::move(value));
   return {};
 }
@@ -35,16 +41,21 @@ Status identity(OpContext &c) {
   return {};
 }
 
+/// Training with ratio 0 drops nothing either. The mask is of numbers before operator set 10.
 Status dropout(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 3));
-  if (c.wants_output(1) && c.opset < 7) return Status::error("its mask output is not supported");
   if (c.has_input(2)) {
     std::vector<int64_t> training;
+    std::vector<float> ratio{0.5f};
     NPU_TRY(c.const_ints(2, "training_mode", training));
-    if (training.size() != 1 || training[0]) return Status::error("training mode is not inference");
+    if (training.size() != 1) return Status::error("training_mode is not one truth value");
+    if (training[0] && c.has_input(1)) NPU_TRY(c.const_floats(1, "ratio", ratio));
+    if (training[0] && (ratio.size() != 1 || ratio[0] != 0))
+      return Status::error("training mode is not inference: it drops elements at random");
   }
   c.results[0] = c.in(0);
-  return {};
+  if (!c.wants_output(1)) return {};
+  return c.expand(c.scalar(1, c.opset < 10 ? Dtype::F32 : Dtype::Bool), c.shape(0), c.results[1]);
 }
 
 Status flatten(OpContext &c) {
@@ -58,9 +69,9 @@ Status flatten(OpContext &c) {
 }
 
 Status reshape(OpContext &c) {
-  NPU_TRY(c.need_inputs(2, 2));
-  Shape wanted;
-  NPU_TRY(c.const_ints(1, "shape", wanted));
+  NPU_TRY(c.need_inputs(c.opset < 5 ? 1 : 2, c.opset < 5 ? 1 : 2));
+  Shape wanted = c.attr_ints("shape");
+  if (c.opset >= 5) NPU_TRY(c.const_ints(1, "shape", wanted));
   const Shape &x = c.shape(0);
   const bool keep_zero = c.attr_i("allowzero", 0) != 0;
   int64_t known = 1, open = -1;
@@ -123,12 +134,17 @@ Status unsqueeze(OpContext &c) {
 
 Status transpose(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1));
-  TransposeAttrs attrs;
   const std::vector<int64_t> given = c.attr_ints("perm");
-  for (int64_t p : given) attrs.perm.push_back(p < 0 || p > c.rank(0) ? -1 : static_cast<int>(p));
-  if (given.empty())
-    for (int64_t i = c.rank(0); i-- > 0;) attrs.perm.push_back(static_cast<int>(i));
-  return c.emit(Op::Transpose, {c.in(0)}, attrs, c.results[0]);
+  std::vector<int> perm;
+  for (int64_t i = c.rank(0); i-- > 0 && given.empty();) perm.push_back(static_cast<int>(i));
+  for (int64_t p : given) perm.push_back(p < 0 || p >= c.rank(0) ? -1 : static_cast<int>(p));
+  std::vector<int> sorted = perm;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != static_cast<int>(i) || sorted.size() != c.shape(0).size())
+      return Status::error("perm " + shape_text(given) + " is not a permutation of the dimensions of " +
+                           shape_text(c.shape(0)));
+  return c.transpose(c.in(0), perm, c.results[0]);
 }
 
 Status shape_of(OpContext &c) {
@@ -140,31 +156,41 @@ Status shape_of(OpContext &c) {
   return {};
 }
 
+/// All floating-point types are float32 here.
+Status cast_to(OpContext &c, Dtype to) { return c.cast(c.in(0), working_type(to), c.results[0]); }
+
+/// Types by their numbers, as operator sets below 6 name them.
+constexpr std::string_view kTypeNames[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
+                                           "INT64",     "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+
 Status cast(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1));
-  const auto to = static_cast<Dtype>(c.attr_i("to", 0));
-  if (to == c.value(0).dtype) return identity(c);
-  if (to != Dtype::F32 && to != Dtype::I64 && to != Dtype::I32 && to != Dtype::Bool)
-    return Status::error(std::string("cannot cast to ") + dtype_name(to));
-  return c.emit(Op::Cast, {c.in(0)}, CastAttrs{to}, c.results[0]);
+  int64_t to = c.attr_i("to", 0);
+  if (c.opset < 6)
+    to = std::find(std::begin(kTypeNames), std::end(kTypeNames), c.attr_s("to", "")) - std::begin(kTypeNames);
+  if (to > 0 && to < 32 && dtype_bytes(static_cast<Dtype>(to))) return cast_to(c, static_cast<Dtype>(to));
+  if (to == static_cast<int64_t>(Dtype::String)) return Status::error("cannot cast to text");
+  if (to >= 17 && to <= 20) return Status::error("cannot cast to a float8 type");
+  return Status::error("cannot cast to type " + (c.opset < 6 ? "'" + c.attr_s("to", "") + "'" : std::to_string(to)));
+}
+
+Status cast_like(OpContext &c) {
+  NPU_TRY(c.need_inputs(2, 2));
+  return cast_to(c, c.value(1).dtype);
 }
 
 Status constant_of_shape(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1));
   Shape shape;
   NPU_TRY(c.const_ints(0, "shape", shape));
-  const int64_t count = element_count(shape);
-  if (count < 0) return Status::error("shape " + shape_text(shape) + " is negative or too large");
+  if (element_count(shape) < 0) return Status::error("shape " + shape_text(shape) + " is negative or too large");
   TensorPtr value = make_scalar(0);
   const auto it = c.node.attributes.find("value");
-  if (it != c.node.attributes.end() && it->second.tensor) value = it->second.tensor;
+  if (it != c.node.attributes.end() && it->second.tensor) value = working_tensor(it->second.tensor);
   if (value->count() != 1 || dtype_bytes(value->dtype) == 0) return Status::error("value is not one number");
-  auto tensor = std::make_shared<Tensor>(value->dtype, shape);
-  const size_t size = dtype_bytes(value->dtype);
-  for (int64_t i = 0; i < count; ++i)
-    std::copy_n(value->data.data(), size, tensor->data.data() + static_cast<size_t>(i) * size);
-  c.results[0] = c.constant(std::move(tensor));
-  return {};
+  ValueId y;
+  NPU_TRY(c.reshape(c.constant(value), {}, y));
+  return c.expand(y, shape, c.results[0]);
 }
 
 /// [n, c, h, w] with blocks of b * b channels spread over the picture, or gathered from it.
@@ -175,7 +201,9 @@ Status depth_to_space(OpContext &c) {
   if (x.size() != 4 || b < 1 || b > 4096 || x[1] % (b * b))
     return Status::error("blocksize " + std::to_string(b) + " does not fit input " + shape_text(x));
   const int64_t depth = x[1] / (b * b);
-  const bool columns_first = c.attr_s("mode", "DCR") == "CRD";
+  const std::string mode = c.attr_s("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") return Status::error("mode '" + mode + "' is not known");
+  const bool columns_first = mode == "CRD";
   ValueId y;
   NPU_TRY(c.reshape(c.in(0),
                     columns_first ? Shape{x[0], depth, b, b, x[2], x[3]} : Shape{x[0], b, b, depth, x[2], x[3]}, y));
@@ -198,6 +226,7 @@ Status space_to_depth(OpContext &c) {
 
 constexpr OpEntry kOps[] = {
     {"Cast", cast},
+    {"CastLike", cast_like},
     {"Constant", constant},
     {"ConstantOfShape", constant_of_shape},
     {"DepthToSpace", depth_to_space},

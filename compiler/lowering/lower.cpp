@@ -233,7 +233,7 @@ class Lowering {
       case Op::Pad:
         lower_pad(n);
         return {};
-      case Op::Cast:
+      default:  // partition() leaves these to the CPU
         break;
     }
     return Status::error(std::string(op_name(n.op)) + " cannot be executed on the chip");
@@ -319,7 +319,7 @@ class Lowering {
     const View whole = *view(n.output);
     LoweredOp &fill = add(Kind::Fill, n.source);
     fill.out = whole;
-    fill.imm = attrs.value;
+    fill.imm = static_cast<float>(attrs.value);
     copy(n.source, operand(n.inputs[0]),
          sliced(whole, attrs.begin, std::vector<int64_t>(rank, 1), g_[n.inputs[0]].shape));
   }

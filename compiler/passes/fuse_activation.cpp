@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "compiler/graph/partition.h"
 #include "compiler/passes/passes.h"
 
 namespace npu::graph {
@@ -29,7 +30,8 @@ void fuse_activation(Graph &graph) {
     if (producer < 0 || uses[static_cast<size_t>(x)] != 1) continue;
     Node &p = graph.nodes[static_cast<size_t>(producer)];
     Activation *act = activation_of(p);
-    if (!act || act->kind != ActKind::None) continue;
+    if (!act || act->kind != ActKind::None || !runs_on_chip(graph, p)) continue;
+    if (std::get<UnaryAttrs>(n.attrs).act.kind > ActKind::Tanh) continue;
     *act = std::get<UnaryAttrs>(n.attrs).act;
     graph.sources[static_cast<size_t>(n.source)].fate = "in " + graph.sources[static_cast<size_t>(p.source)].name;
     // The producer now makes the activation's result; the node in between is left without a reader.

@@ -11,6 +11,10 @@ namespace npu::graph {
 /// of it: this is where batch normalization and separate bias additions disappear.
 void fold_affine(Graph &graph);
 
+/// Makes a Reduce of float32 operators that the chip has: a pooling over all of what it reduces, or, for products, one
+/// half times the other again and again. What no kernel can reach over stays.
+void expand_reduce(Graph &graph);
+
 /// Makes an activation part of the command that computes its operand.
 void fuse_activation(Graph &graph);
 

@@ -44,7 +44,7 @@ class Splitter {
   bool insert(Node &first, PoolAttrs attrs, Node &n) {
     first.attrs = std::move(attrs);
     Value between = graph_[n.output];
-    if (!infer(graph_, first, between.dtype, between.shape).ok()) return false;
+    if (!infer(graph_, first, between).ok()) return false;
     n.inputs[0] = first.output = graph_.add_value(std::move(between));
     return true;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 
 #include "npu_isa.h"
@@ -98,16 +99,23 @@ class Writer {
     }
     b_.Finish(fb::CreateModelDirect(b_, "B", std::string(kVersion).c_str(), model_.time.c_str(),
                                     std::string(kChip).c_str(), &nets, neuron, 0, devices));
-    return assemble({b_.GetBufferPointer(), b_.GetSize()}, blob_, out);
+    std::span<uint8_t> blob;
+    NPU_TRY(assemble({b_.GetBufferPointer(), b_.GetSize()}, blob_bytes_, out, blob));
+    for (const auto &[at, piece] : pieces_)
+      std::copy(piece.begin(), piece.end(), blob.begin() + static_cast<std::ptrdiff_t>(at));
+    return {};
   }
 
  private:
+  /// Binary data of the description, which is copied when the file is put together: coefficients are large.
   fb::Binary add(const std::vector<uint8_t> &bytes) {
-    align(blob_, 128);
-    const fb::Binary b(blob_.size(), bytes.size());
-    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
+    blob_bytes_ = (blob_bytes_ + 127) / 128 * 128;
+    const fb::Binary b(blob_bytes_, bytes.size());
+    pieces_.emplace_back(blob_bytes_, bytes);
+    blob_bytes_ += bytes.size();
     return b;
   }
+  fb::Binary add(std::vector<uint8_t> &&bytes) { return add(made_.emplace_back(std::move(bytes))); }
 
   std::vector<Offset<fb::Tensor>> tensors(const std::vector<TensorDesc> &list) {
     std::vector<Offset<fb::Tensor>> out;
@@ -221,8 +229,10 @@ class Writer {
 
   const ModelDesc &model_;
   FlatBufferBuilder b_;
-  std::vector<uint8_t> blob_;
-  std::map<std::vector<uint8_t>, fb::Binary> coefficients_;  // by SHA-256
+  uint64_t blob_bytes_ = 0;
+  std::vector<std::pair<uint64_t, std::span<const uint8_t>>> pieces_;  // places in the binary data
+  std::deque<std::vector<uint8_t>> made_;                              // what is not in the description
+  std::map<std::vector<uint8_t>, fb::Binary> coefficients_;            // by SHA-256
 };
 
 }  // namespace

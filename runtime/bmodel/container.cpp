@@ -189,7 +189,15 @@ Status Container::verify_hashes() const {
 }
 
 Status assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out) {
-  const uint64_t padded = (uint64_t{blob.size()} + 7) / 8 * 8;
+  std::span<uint8_t> room;
+  NPU_TRY(assemble(flat, blob.size(), out, room));
+  std::copy(blob.begin(), blob.end(), room.begin());
+  return {};
+}
+
+Status assemble(std::span<const uint8_t> flat, uint64_t blob_bytes, std::vector<uint8_t> &out,
+                std::span<uint8_t> &blob) {
+  const uint64_t padded = (blob_bytes + 7) / 8 * 8;
   if (padded > 0xffffffffu) return Status::error("the model has more than 4 GiB of binary data, the container's limit");
   FileHeader h{};
   h.magic = kMagic;
@@ -197,10 +205,11 @@ Status assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, st
   h.flatbuffers_size = static_cast<uint32_t>(flat.size());
   h.binary_size = static_cast<uint32_t>(padded);
   const auto *head = reinterpret_cast<const uint8_t *>(&h);
-  out.assign(head, head + sizeof h);
-  out.insert(out.end(), flat.begin(), flat.end());
-  out.insert(out.end(), blob.begin(), blob.end());
+  out.clear();
   out.resize(sizeof h + flat.size() + padded);
+  std::copy(head, head + sizeof h, out.begin());
+  std::copy(flat.begin(), flat.end(), out.begin() + sizeof h);
+  blob = std::span(out).subspan(sizeof h + flat.size(), blob_bytes);
   return {};
 }
 

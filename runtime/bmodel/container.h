@@ -92,6 +92,10 @@ class Container {
 /// A file of a finished flatbuffer and the blob that it points into.
 Status assemble(std::span<const uint8_t> flat, std::span<const uint8_t> blob, std::vector<uint8_t> &out);
 
+/// The same with room for `blob_bytes` of binary data, zeros so far; `blob` is where they belong.
+Status assemble(std::span<const uint8_t> flat, uint64_t blob_bytes, std::vector<uint8_t> &out,
+                std::span<uint8_t> &blob);
+
 /// The commands of one core.
 struct CoreProgram {
   std::span<const uint8_t> tiu, gdma;

@@ -3,9 +3,9 @@
 #define NPU_BMODEL_CPU_PARAM_H
 
 /*
- * What a sub-network for the CPU does: CpuParam.op_type is one of NPU_CPU_, CpuParam.binary_param is this struct,
- * little endian. Fields that an operator does not name below, and reserved ones, are 0. Numbers of operators are never
- * given to others; a new meaning of a field is a new version.
+ * What a sub-network for the CPU does: CpuParam.op_type is one of NPU_CPU_, CpuParam.binary_param begins with this
+ * struct, little endian; only NPU_CPU_GRAPH has more. Fields that an operator does not name below, and reserved ones,
+ * are 0. Numbers of operators are never given to others; a new meaning of a field is a new version.
  *
  * "axis" counts from 0, or from the end if negative. Indices are int32. Types of inputs and outputs are those of the
  * sub-network's tensors.
@@ -38,6 +38,11 @@
  * box that overlaps a better one by more is left out; `score`: only boxes with a higher one. Order: batch, class,
  * falling score, of equals the lower box. At most m are kept; rows beyond `number` are -1. */
 #define NPU_CPU_NMS 7
+
+/* A graph of operators of runtime/cpu/node.h: `count` bytes behind this struct (runtime/cpu/host_graph_code.cpp) say
+ * which. Inputs and outputs are those of the graph. A tensor of a type that bm_data_type_t does not have (bool, int64,
+ * uint64, float64) is stored as uint8, with as many bytes. */
+#define NPU_CPU_GRAPH 8
 
 #define NPU_CPU_LAST_INDEX 1u /* flags of ARGMAX */
 #define NPU_CPU_SMALLEST 2u   /* of TOPK */

@@ -194,7 +194,8 @@ class Reader {
     const auto bytes = container_.binary(p.binary_param());
     npu_cpu_param &param = node.param;
     node.op = p.op_type();
-    if (bytes.size() != sizeof param)
+    const bool has_graph = node.op == NPU_CPU_GRAPH && bytes.size() > sizeof param;
+    if (!has_graph && bytes.size() != sizeof param)
       return Status::error("the parameters of its CPU operator have " + number(bytes.size()) + " bytes, expected 64");
     std::memcpy(&param, bytes.data(), sizeof param);
     if (param.magic != NPU_CPU_PARAM_MAGIC)
@@ -203,6 +204,9 @@ class Reader {
       return Status::error("the parameters of its CPU operator have version " + number(param.version) + ", expected 1");
     for (const uint32_t r : param.reserved)
       if (r) return Status::error("reserved words of the parameters of its CPU operator are not zero");
+    if (has_graph) node.graph = bytes.subspan(sizeof param);
+    if (has_graph && param.count != node.graph.size())
+      return Status::error("its graph has " + number(node.graph.size()) + " bytes, expected " + number(param.count));
     return {};
   }
 

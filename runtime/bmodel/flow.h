@@ -32,6 +32,7 @@ struct FlowNode {
   Program program{};   ///< NPU
   int32_t op = 0;      ///< CPU: NPU_CPU_
   npu_cpu_param param{};
+  std::span<const uint8_t> graph;  ///< CPU, NPU_CPU_GRAPH: the bytes behind the parameters
   std::vector<std::vector<uint32_t>>
       from;                  ///< merge: for each output the tensors that it may come from; switch: one each
   std::vector<bool> branch;  ///< switch: for each output, of which branch it is

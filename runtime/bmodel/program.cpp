@@ -46,8 +46,9 @@ Status check_header(std::span<const uint8_t> bytes, npu_program_header &h) {
                          " bytes, expected version 1 with 128");
   if (h.chip_id != NPU_CHIP_ID)
     return Status::error("compiled for chip id " + number(h.chip_id) + ", expected " + number(NPU_CHIP_ID));
-  if (h.isa_version != NPU_ISA_VERSION)
-    return Status::error("compiled for ISA version " + number(h.isa_version) + ", this runtime has " +
+  // Later versions only add to the instruction set.
+  if (h.isa_version < 1 || h.isa_version > NPU_ISA_VERSION)
+    return Status::error("compiled for ISA version " + number(h.isa_version) + ", this runtime has 1 to " +
                          number(NPU_ISA_VERSION));
   if (h.commands_offset % NPU_CMD_BYTES != 0 || h.commands_offset < sizeof h || h.commands_offset > bytes.size())
     return Status::error("commands begin at " + number(h.commands_offset) + ", which is not inside the binary");

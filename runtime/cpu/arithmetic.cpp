@@ -1,185 +1,207 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
+// Functions of one number, softmax and matrix products.
 #include <cmath>
 #include <limits>
-#include <type_traits>
+#include <numbers>
 
+#include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/element.h"
 
 namespace npu::cpu {
-
-float activate(const Activation &act, double x) {
-  switch (act.kind) {
-    case ActKind::None:
-      break;
-    case ActKind::Relu:
-      x = std::isnan(x) ? x : std::max(x, 0.0);
-      break;
-    case ActKind::Clip:
-      x = std::isnan(x) ? x : std::min(std::max(x, static_cast<double>(act.a)), static_cast<double>(act.b));
-      break;
-    case ActKind::LeakyRelu:
-      x = x < 0 ? act.a * x : x;
-      break;
-    case ActKind::Sigmoid:
-      x = 1 / (1 + std::exp(-x));
-      break;
-    case ActKind::Tanh:
-      x = std::tanh(x);
-      break;
-  }
-  return static_cast<float>(x);
-}
-
 namespace {
 
-float apply(BinaryKind kind, float a, float b) {
-  switch (kind) {
-    case BinaryKind::Add:
-      return a + b;
-    case BinaryKind::Sub:
-      return a - b;
-    case BinaryKind::Mul:
-      return a * b;
-    case BinaryKind::Div:
-      return a / b;
-    case BinaryKind::Max:
-      return std::max(a, b);
-    case BinaryKind::Min:
-      return std::min(a, b);
-  }
-  return a;
+double gelu(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
+double gelu_by_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 * std::numbers::inv_pi) * (x + 0.044715 * x * x * x)));
 }
+/// NaN stays, in all of these: comparisons with it are false.
+double clip(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+double softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); }
+double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
-/// Integers wrap round, as numpy's do, the lowest divided by -1 as well. A divisor is not 0.
-template <class T>
-T apply(BinaryKind kind, T a, T b) {
-  using U = std::make_unsigned_t<T>;
-  const auto ua = static_cast<U>(a), ub = static_cast<U>(b);
-  switch (kind) {
-    case BinaryKind::Add:
-      return static_cast<T>(ua + ub);
-    case BinaryKind::Sub:
-      return static_cast<T>(ua - ub);
-    case BinaryKind::Mul:
-      return static_cast<T>(ua * ub);
-    case BinaryKind::Div:
-      return b == -1 ? static_cast<T>(U{0} - ua) : a / b;
-    case BinaryKind::Max:
-      return std::max(a, b);
-    case BinaryKind::Min:
-      return std::min(a, b);
-  }
-  return a;
-}
-
-/// Strides of a tensor seen through broadcasting to `shape`.
-std::vector<int64_t> broadcast_strides(const Tensor &t, const Shape &shape) {
-  const std::vector<int64_t> dense = dense_strides(t.shape);
-  std::vector<int64_t> out(shape.size(), 0);
-  for (size_t i = 0; i < t.shape.size(); ++i)
-    if (t.shape[i] != 1) out[i + shape.size() - t.shape.size()] = dense[i];
-  return out;
-}
-
-/// Calls f(position in out, position in a, position in b) for every element of the shape.
+/// Calls f with the function of doubles that a kind is: all below ActKind::Not.
 template <class F>
-void for_each(const Shape &shape, const std::vector<int64_t> &sa, const std::vector<int64_t> &sb, F f) {
-  const int64_t n = element_count(shape);
-  std::vector<int64_t> index(shape.size());
-  int64_t a = 0, b = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    f(i, a, b);
-    for (size_t d = shape.size(); d-- > 0;) {
-      a += sa[d];
-      b += sb[d];
-      if (++index[d] < shape[d]) break;
-      a -= sa[d] * shape[d];
-      b -= sb[d] * shape[d];
-      index[d] = 0;
+auto with_function(const Activation &act, F f) {
+  const double a = act.a, b = act.b;
+  switch (act.kind) {
+    case ActKind::Relu:
+      return f([](double x) { return x <= 0 ? 0 : x; });
+    case ActKind::Clip:
+      return f([=](double x) { return clip(x, a, b); });
+    case ActKind::LeakyRelu:
+      return f([=](double x) { return x < 0 ? a * x : x; });
+    case ActKind::Sigmoid:
+      return f([](double x) { return 1 / (1 + std::exp(-x)); });
+    case ActKind::Tanh:
+      return f([](double x) { return std::tanh(x); });
+    case ActKind::Exp:
+      return f([](double x) { return std::exp(x); });
+    case ActKind::Log:
+      return f([](double x) { return std::log(x); });
+    case ActKind::Sqrt:
+      return f([](double x) { return std::sqrt(x); });
+    case ActKind::Rsqrt:
+      return f([](double x) { return 1 / std::sqrt(x); });
+    case ActKind::Reciprocal:
+      return f([](double x) { return 1 / x; });
+    case ActKind::Abs:
+      return f([](double x) { return std::fabs(x); });
+    case ActKind::Neg:
+      return f([](double x) { return -x; });
+    case ActKind::Erf:
+      return f([](double x) { return std::erf(x); });
+    case ActKind::Gelu:
+      return f([=](double x) { return a == 0 ? gelu(x) : gelu_by_tanh(x); });
+    case ActKind::Elu:
+      return f([=](double x) { return x < 0 ? a * std::expm1(x) : x; });
+    case ActKind::HardSigmoid:
+      return f([=](double x) { return clip(a * x + b, 0, 1); });
+    case ActKind::HardSwish:
+      return f([](double x) { return x * clip(x / 6 + 0.5, 0, 1); });
+    case ActKind::Softplus:
+      return f([](double x) { return softplus(x); });
+    case ActKind::Floor:
+      return f([](double x) { return std::floor(x); });
+    case ActKind::Ceil:
+      return f([](double x) { return std::ceil(x); });
+    case ActKind::Round:
+      return f([](double x) { return std::nearbyint(x); });
+    case ActKind::Sign:
+      return f([](double x) { return sign(x); });
+    case ActKind::Sin:
+      return f([](double x) { return std::sin(x); });
+    case ActKind::Cos:
+      return f([](double x) { return std::cos(x); });
+    case ActKind::Tan:
+      return f([](double x) { return std::tan(x); });
+    case ActKind::Asin:
+      return f([](double x) { return std::asin(x); });
+    case ActKind::Acos:
+      return f([](double x) { return std::acos(x); });
+    case ActKind::Atan:
+      return f([](double x) { return std::atan(x); });
+    case ActKind::Sinh:
+      return f([](double x) { return std::sinh(x); });
+    case ActKind::Cosh:
+      return f([](double x) { return std::cosh(x); });
+    case ActKind::Asinh:
+      return f([](double x) { return std::asinh(x); });
+    case ActKind::Acosh:
+      return f([](double x) { return std::acosh(x); });
+    case ActKind::Atanh:
+      return f([](double x) { return std::atanh(x); });
+    default:
+      return f([](double x) { return x; });
+  }
+}
+
+template <class T, class R, class F>
+void map(const Tensor &x, Tensor &out, F f) {
+  const int64_t n = out.count();
+  const T *from = x.as<T>();
+  R *to = out.as<R>();
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<R>(f(from[i]));
+}
+
+template <class T>
+void unary_integer(ActKind kind, const Tensor &x, Tensor &out) {
+  const auto each = [&](auto f) { map<T, T>(x, out, f); };
+  switch (kind) {
+    case ActKind::Relu:
+      return each([](T v) { return std::max(v, T{0}); });
+    case ActKind::Abs:
+      return each([](T v) { return v < T{0} ? minus(T{0}, v) : v; });
+    case ActKind::Neg:
+      return each([](T v) { return minus(T{0}, v); });
+    case ActKind::Sign:
+      return each([](T v) { return (v > T{0}) - (v < T{0}); });
+    default:
+      return each([](T v) { return ~v; });
+  }
+}
+
+/// Rows of a by columns of b: `sums` are those of one row.
+template <class T, class Sum, class Finish>
+void multiply(const T *a, const T *b, int64_t m, int64_t n, int64_t k, std::vector<Sum> &sums, Finish finish) {
+  for (int64_t y = 0; y < m; ++y) {
+    std::fill(sums.begin(), sums.end(), Sum{0});
+    for (int64_t t = 0; t < k; ++t) {
+      const auto left = static_cast<Sum>(a[y * k + t]);
+      for (int64_t x = 0; x < n; ++x)
+        sums[static_cast<size_t>(x)] = plus(sums[static_cast<size_t>(x)], times(left, static_cast<Sum>(b[t * n + x])));
     }
+    for (int64_t x = 0; x < n; ++x) finish(y * n + x, x, sums[static_cast<size_t>(x)]);
   }
 }
 
 template <class T>
-void binary_as(const BinaryAttrs &attrs, const Tensor &a, const Tensor &b, Tensor &out) {
-  for_each(
-      out.shape, broadcast_strides(a, out.shape), broadcast_strides(b, out.shape),
-      [&](int64_t i, int64_t ia, int64_t ib) { out.as<T>()[i] = apply(attrs.kind, a.as<T>()[ia], b.as<T>()[ib]); });
-}
-
-template <class T>
-bool has_zero(const Tensor &t) {
-  return std::find(t.as<T>(), t.as<T>() + t.count(), T{0}) != t.as<T>() + t.count();
+void matmul_as(const MatMulAttrs &attrs, const Tensor &a, const Tensor &b, const Tensor *bias, Tensor &out) {
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+  const size_t rank = out.shape.size();
+  const int64_t m = out.shape[rank - 2], n = out.shape[rank - 1], k = a.shape.back();
+  const auto outer = [](const Tensor &t) { return Shape(t.shape.begin(), t.shape.end() - 2); };
+  const Shape batch = outer(out);
+  std::vector<Sum> sums(static_cast<size_t>(n));
+  const Walk<2> walk(batch, {broadcast_strides(outer(a), batch), broadcast_strides(outer(b), batch)});
+  walk.rows({}, [&](int64_t first, const auto &at, int64_t count, const auto &step) {
+    for (int64_t i = 0; i < count; ++i) {
+      T *to = out.as<T>() + (first + i) * m * n;
+      const T *left = a.as<T>() + (at[0] + i * step[0]) * m * k, *right = b.as<T>() + (at[1] + i * step[1]) * k * n;
+      multiply(left, right, m, n, k, sums, [&](int64_t place, int64_t column, Sum sum) {
+        if (bias) sum = plus(sum, static_cast<Sum>(bias->as<T>()[column]));
+        if constexpr (std::is_floating_point_v<T>)
+          to[place] = activate(attrs.act, sum);
+        else
+          to[place] = sum;
+      });
+    }
+  });
 }
 
 }  // namespace
 
-Status binary(const BinaryAttrs &attrs, const Tensor &a, const Tensor &b, Tensor &out) {
-  const bool integer_division = attrs.kind == BinaryKind::Div && a.dtype != Dtype::F32;
-  if (a.dtype == Dtype::F32)
-    binary_as<float>(attrs, a, b, out);
-  else if (a.dtype == Dtype::I64) {
-    if (integer_division && has_zero<int64_t>(b)) return Status::error("integer division by zero");
-    binary_as<int64_t>(attrs, a, b, out);
-  } else if (a.dtype == Dtype::I32) {
-    if (integer_division && has_zero<int32_t>(b)) return Status::error("integer division by zero");
-    binary_as<int32_t>(attrs, a, b, out);
-  } else {
-    return Status::error(std::string("arithmetic on ") + dtype_name(a.dtype) + " is not supported");
-  }
-  if (a.dtype == Dtype::F32 && attrs.act.kind != ActKind::None)
-    for (int64_t i = 0; i < out.count(); ++i) out.as<float>()[i] = activate(attrs.act, out.as<float>()[i]);
-  return {};
+float activate(const Activation &act, double x) {
+  return with_function(act, [x](auto function) { return static_cast<float>(function(x)); });
 }
 
 void unary(const UnaryAttrs &attrs, const Tensor &x, Tensor &out) {
-  for (int64_t i = 0; i < out.count(); ++i) out.as<float>()[i] = activate(attrs.act, x.as<float>()[i]);
+  const Activation &act = attrs.act;
+  if (act.kind == ActKind::IsNan)
+    map<float, uint8_t>(x, out, [](float v) { return std::isnan(v); });
+  else if (act.kind == ActKind::IsInf)
+    map<float, uint8_t>(x, out, [&](float v) { return std::isinf(v) && (v > 0 ? act.a : act.b) != 0; });
+  else if (x.dtype == Dtype::Bool)
+    map<uint8_t, uint8_t>(x, out, [](uint8_t v) { return v == 0; });
+  else if (x.dtype == Dtype::F32)
+    with_function(act, [&](auto function) { map<float, float>(x, out, [&](float v) { return function(v); }); });
+  else
+    with_integer(x.dtype, [&](auto type) { unary_integer<decltype(type)>(act.kind, x, out); });
 }
 
 void softmax(const SoftmaxAttrs &attrs, const Tensor &x, Tensor &out) {
-  const int64_t n = x.shape[static_cast<size_t>(attrs.axis)],
-                inner = dense_strides(x.shape)[static_cast<size_t>(attrs.axis)];
-  const int64_t count = x.count();
-  for (int64_t start = 0; start < count; ++start) {
-    if (start / inner % n) continue;
+  const Rows rows(x.shape, attrs.axis);
+  const float *from = x.as<float>();
+  rows.each([&](int64_t o, int64_t i) {
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t i = 0; i < n; ++i) top = std::max(top, static_cast<double>(x.as<float>()[start + i * inner]));
-    for (int64_t i = 0; i < n; ++i) sum += std::exp(x.as<float>()[start + i * inner] - top);
-    for (int64_t i = 0; i < n; ++i) {
-      const double d = x.as<float>()[start + i * inner] - top;
-      out.as<float>()[start + i * inner] = static_cast<float>(attrs.log ? d - std::log(sum) : std::exp(d) / sum);
+    for (int64_t k = 0; k < rows.length; ++k) top = std::max(top, static_cast<double>(from[rows.at(o, i, k)]));
+    for (int64_t k = 0; k < rows.length; ++k) sum += std::exp(from[rows.at(o, i, k)] - top);
+    for (int64_t k = 0; k < rows.length; ++k) {
+      const double d = from[rows.at(o, i, k)] - top;
+      out.as<float>()[rows.at(o, i, k)] = static_cast<float>(attrs.log ? d - std::log(sum) : std::exp(d) / sum);
     }
-  }
+  });
 }
 
 void matmul(const MatMulAttrs &attrs, const Tensor &a, const Tensor &b, const Tensor *bias, Tensor &out) {
-  const size_t rank = out.shape.size();
-  const int64_t m = out.shape[rank - 2], n = out.shape[rank - 1], k = a.shape.back();
-  const Shape batch(out.shape.begin(), out.shape.end() - 2);
-  Tensor outer_a, outer_b;  // shapes only: one element a matrix
-  outer_a.shape.assign(a.shape.begin(), a.shape.end() - 2);
-  outer_b.shape.assign(b.shape.begin(), b.shape.end() - 2);
-  for_each(batch, broadcast_strides(outer_a, batch), broadcast_strides(outer_b, batch),
-           [&](int64_t i, int64_t ia, int64_t ib) {
-             const float *pa = a.as<float>() + ia * m * k, *pb = b.as<float>() + ib * k * n;
-             float *po = out.as<float>() + i * m * n;
-             for (int64_t y = 0; y < m; ++y)
-               for (int64_t x = 0; x < n; ++x) {
-                 double sum = 0;
-                 for (int64_t t = 0; t < k; ++t) sum += static_cast<double>(pa[y * k + t]) * pb[t * n + x];
-                 if (bias) sum += bias->as<float>()[x];
-                 po[y * n + x] = activate(attrs.act, sum);
-               }
-           });
-}
-
-void cast(const Tensor &x, Overflow overflow, Tensor &out) {
-  const int64_t n = out.count();
-  if (is_integer(x.dtype))
-    for (int64_t i = 0; i < n; ++i) store_integer(out, i, load_integer(x, i), overflow);
-  else
-    for (int64_t i = 0; i < n; ++i) store(out, i, load(x, i));
+  switch (a.dtype) {
+    case Dtype::F32:
+      return matmul_as<float>(attrs, a, b, bias, out);
+    case Dtype::I32:
+    case Dtype::U32:  // wrap round alike
+      return matmul_as<uint32_t>(attrs, a, b, bias, out);
+    default:
+      return matmul_as<uint64_t>(attrs, a, b, bias, out);
+  }
 }
 
 }  // namespace npu::cpu

@@ -11,30 +11,74 @@
 
 namespace npu::cpu {
 
-/// The chip's numbers.
+/// Functions of one number: the chip's, and from kFirstHostAct on those that only the CPU has.
 enum class ActKind : uint8_t {
   None = NPU_ACT_NONE,
   Relu = NPU_ACT_RELU,
-  Clip = NPU_ACT_CLIP,
-  LeakyRelu = NPU_ACT_LEAKY_RELU,
+  Clip = NPU_ACT_CLIP,             ///< to [a, b]
+  LeakyRelu = NPU_ACT_LEAKY_RELU,  ///< x < 0 ? a * x : x
   Sigmoid = NPU_ACT_SIGMOID,
   Tanh = NPU_ACT_TANH,
+  Exp = NPU_ACT_EXP,
+  Log = NPU_ACT_LOG,
+  Sqrt = NPU_ACT_SQRT,
+  Rsqrt = NPU_ACT_RSQRT,
+  Reciprocal = NPU_ACT_RECIPROCAL,
+  Abs = NPU_ACT_ABS,
+  Neg = NPU_ACT_NEG,
+  Erf = NPU_ACT_ERF,
+  Gelu = NPU_ACT_GELU,                 ///< a = 0: by erf; a = 1: by tanh
+  Elu = NPU_ACT_ELU,                   ///< x < 0 ? a * (exp(x) - 1) : x
+  HardSigmoid = NPU_ACT_HARD_SIGMOID,  ///< max(0, min(1, a * x + b))
+  HardSwish = NPU_ACT_HARD_SWISH,      ///< x * max(0, min(1, x / 6 + 0.5))
+  Softplus = NPU_ACT_SOFTPLUS,         ///< log(exp(x) + 1)
+  Floor = NPU_ACT_FLOOR,
+  Ceil = NPU_ACT_CEIL,
+  Round = NPU_ACT_ROUND,  ///< halves to the even neighbour
+  Sign = NPU_ACT_SIGN,    ///< -1, 0, 1
+  Sin = NPU_ACT_SIN,
+  Cos = NPU_ACT_COS,
+  Tan = 128,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Asinh,
+  Acosh,
+  Atanh,
+  Not,    ///< of bool; of integers each bit
+  IsNan,  ///< to bool
+  IsInf,  ///< to bool; a: whether plus infinity counts, b: minus infinity
 };
+inline constexpr int kFirstHostAct = 128;
 
 struct Activation {
   ActKind kind = ActKind::None;
   float a = 0, b = 0;  ///< 0 where the kind has none
 };
 
-/// The chip's numbers.
+/// Functions of two numbers: the chip's, and from kFirstHostBinary on those that only the CPU has.
 enum class BinaryKind : uint8_t {
   Add = NPU_ELTWISE_ADD,
   Sub = NPU_ELTWISE_SUB,
   Mul = NPU_ELTWISE_MUL,
-  Div = NPU_ELTWISE_DIV,
+  Div = NPU_ELTWISE_DIV,  ///< of integers towards zero
   Max = NPU_ELTWISE_MAX,
   Min = NPU_ELTWISE_MIN,
+  Pow = 128,  ///< the exponent may have another type than base and result
+  Mod,        ///< with the sign of the divisor
+  Fmod,       ///< with the sign of the dividend
+  And,        ///< of bool and of integers, bit by bit, as the next two
+  Or,
+  Xor,
+  ShiftLeft,
+  ShiftRight,
+  Equal,  ///< to bool, as the next two
+  Less,
+  LessOrEqual,
 };
+inline constexpr int kFirstHostBinary = 128;
 
 /// A sliding window over one or two spatial dimensions; a missing second one has kernel 1, stride 1, no padding.
 struct Window {
@@ -75,19 +119,20 @@ struct TransposeAttrs {
 struct ConcatAttrs {
   int axis = 0;
 };
-/// One start and step for each dimension; a step may be negative.
+/// One start, step and number of elements for each dimension; a step may be negative.
 struct SliceAttrs {
-  std::vector<int64_t> start, step;
+  std::vector<int64_t> start, step, count;
 };
 struct PadAttrs {
-  std::vector<int64_t> begin, end;
-  float value = 0;
+  std::vector<int64_t> begin, end;  ///< not negative
+  double value = 0;                 ///< converted to the tensor's type
 };
 struct GatherAttrs {
   int axis = 0;
 };
 struct CastAttrs {
   Dtype to = Dtype::F32;
+  bool saturate = false;  ///< integers that the new type cannot hold; otherwise they wrap round
 };
 /// Reshape, Expand.
 struct ShapeAttrs {
@@ -95,12 +140,36 @@ struct ShapeAttrs {
 };
 struct ArgMaxAttrs {
   int axis = 0;
-  bool last = false;  ///< of equal elements the last, not the first
+  bool last = false;      ///< of equal elements the last, not the first
+  bool smallest = false;  ///< the place of the smallest element instead
 };
 struct TopKAttrs {
   int axis = 0;
   int64_t count = 1;
   bool smallest = false;
+};
+enum class ReduceKind : uint8_t { Sum, Mean, Max, Min, Prod };
+struct ReduceAttrs {
+  ReduceKind kind = ReduceKind::Sum;
+  std::vector<int> axes;  ///< rising, without repetition; they stay, with length 1
+};
+struct CumSumAttrs {
+  int axis = 0;
+  bool exclusive = false, reverse = false;
+};
+struct GatherNdAttrs {
+  int batch_dims = 0;
+};
+/// How an element joins what is at its place.
+enum class Reduction : uint8_t { None, Add, Mul, Max, Min };
+struct ScatterAttrs {
+  int axis = 0;  ///< ScatterElements only
+  Reduction reduction = Reduction::None;
+};
+/// Where in the whole input the largest element of each pooling window is.
+struct PoolIndicesAttrs {
+  Window window;
+  bool column_major = false;  ///< the last spatial dimension varies slowest within a picture
 };
 /// Non-maximum suppression.
 struct NmsAttrs {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/cpu/element.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -64,34 +62,30 @@ T truncated(double v) {
   return v <= static_cast<double>(Limits::min()) ? Limits::min() : static_cast<T>(v);
 }
 
-template <class T>
-T narrowed(int64_t v, Overflow overflow) {
+template <class T, class From>
+T converted(From v, Overflow overflow) {
   using Limits = std::numeric_limits<T>;
-  if (overflow == Overflow::Wrap || std::in_range<T>(v)) return static_cast<T>(v);
-  return v < 0 ? Limits::min() : Limits::max();
+  if constexpr (std::is_floating_point_v<From>) {
+    return truncated<T>(static_cast<double>(v));
+  } else {
+    if (overflow == Overflow::Wrap || std::in_range<T>(v)) return static_cast<T>(v);
+    return v < From{0} ? Limits::min() : Limits::max();
+  }
 }
 
-/// Calls f with a value of the C++ type of an integer type's elements.
-template <class F>
-auto with_integer(Dtype type, F f) {
-  switch (type) {
-    case Dtype::I8:
-      return f(int8_t{});
-    case Dtype::I16:
-      return f(int16_t{});
-    case Dtype::U16:
-      return f(uint16_t{});
-    case Dtype::I32:
-      return f(int32_t{});
-    case Dtype::U32:
-      return f(uint32_t{});
-    case Dtype::I64:
-      return f(int64_t{});
-    case Dtype::U64:
-      return f(uint64_t{});
-    default:
-      return f(uint8_t{});
-  }
+template <class From>
+void cast_from(const Tensor &x, Overflow overflow, Tensor &out) {
+  const int64_t n = out.count();
+  const From *from = x.as<From>();
+  if (out.dtype == Dtype::F32)
+    for (int64_t i = 0; i < n; ++i) out.as<float>()[i] = static_cast<float>(from[i]);
+  else if (!is_integer(out.dtype) || out.dtype == Dtype::Bool)
+    for (int64_t i = 0; i < n; ++i) store(out, i, static_cast<double>(from[i]));
+  else
+    with_integer(out.dtype, [&](auto type) {
+      using To = decltype(type);
+      for (int64_t i = 0; i < n; ++i) out.as<To>()[i] = converted<To>(from[i], overflow);
+    });
 }
 
 }  // namespace
@@ -150,18 +144,26 @@ int64_t load_integer(const Tensor &t, int64_t i) {
 }
 
 void store_integer(Tensor &t, int64_t i, int64_t value, Overflow overflow) {
-  switch (t.dtype) {
-    case Dtype::F16:
-    case Dtype::BF16:
-    case Dtype::F64:
-      return store(t, i, static_cast<double>(value));
-    case Dtype::F32:
-      return put(t, i, static_cast<float>(value));
-    case Dtype::Bool:
-      return put<uint8_t>(t, i, value != 0);
-    default:
-      return with_integer(t.dtype, [&](auto type) { put(t, i, narrowed<decltype(type)>(value, overflow)); });
-  }
+  if (t.dtype == Dtype::F32) return put(t, i, static_cast<float>(value));
+  if (!is_integer(t.dtype) || t.dtype == Dtype::Bool) return store(t, i, static_cast<double>(value));
+  with_integer(t.dtype, [&](auto type) { put(t, i, converted<decltype(type)>(value, overflow)); });
+}
+
+Status load_index(const Tensor &indices, int64_t i, size_t dimension, int64_t length, int64_t &out) {
+  const int64_t given = indices.dtype == Dtype::I32 ? indices.as<int32_t>()[i] : indices.as<int64_t>()[i];
+  if (given < -length || given >= length)
+    return Status::error("index " + std::to_string(given) + " is outside dimension " + std::to_string(dimension) +
+                         ", which has length " + std::to_string(length));
+  out = given < 0 ? given + length : given;
+  return {};
+}
+
+void cast(const Tensor &x, Overflow overflow, Tensor &out) {
+  const int64_t n = out.count();
+  if (x.dtype == Dtype::F32 || is_integer(x.dtype))
+    with_number(x.dtype, [&](auto type) { cast_from<decltype(type)>(x, overflow, out); });
+  else
+    for (int64_t i = 0; i < n; ++i) store(out, i, load(x, i));
 }
 
 }  // namespace npu::cpu

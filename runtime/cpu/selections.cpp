@@ -1,66 +1,59 @@
 // SPDX-License-Identifier: MIT
 // Operators that pick elements by their value.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
+#include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/element.h"
 
 namespace npu::cpu {
 namespace {
 
-/// Rows along an axis: element k of row (o, i) stands at (o * length + k) * inner + i.
-struct Rows {
-  int64_t outer = 1, length = 1, inner = 1;
-
-  Rows(const Tensor &t, int axis) {
-    for (int d = 0; d < static_cast<int>(t.shape.size()); ++d)
-      (d < axis ? outer : d > axis ? inner : length) *= t.shape[static_cast<size_t>(d)];
-  }
-  int64_t at(int64_t o, int64_t i, int64_t k) const { return (o * length + k) * inner + i; }
-
-  template <class Visit>
-  void each(Visit visit) const {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i) visit(o, i);
-  }
-};
-
 /// a comes before b; NaN after everything.
-bool before(double a, double b, bool smallest) {
-  if (std::isnan(a) || std::isnan(b)) return !std::isnan(a) && std::isnan(b);
+template <class T>
+bool before(T a, T b, bool smallest) {
+  if (a != a || b != b) return a == a && b != b;
   return smallest ? a < b : a > b;
+}
+
+/// Calls visit(o, i, values) for each row along an axis. Values are of the integer type, or double.
+template <class Visit>
+void each_row(const Tensor &x, int axis, Visit visit) {
+  const Rows rows(x.shape, axis);
+  const auto each = [&](auto type, auto read) {
+    std::vector<decltype(type)> values(static_cast<size_t>(rows.length));
+    rows.each([&](int64_t o, int64_t i) {
+      for (int64_t k = 0; k < rows.length; ++k) values[static_cast<size_t>(k)] = read(rows.at(o, i, k));
+      visit(o, i, values);
+    });
+  };
+  if (!is_integer(x.dtype)) return each(double{}, [&](int64_t i) { return load(x, i); });
+  with_integer(x.dtype, [&](auto type) { each(type, [&](int64_t i) { return x.as<decltype(type)>()[i]; }); });
 }
 
 }  // namespace
 
 void argmax(const ArgMaxAttrs &attrs, const Tensor &x, Tensor &out) {
-  const Rows rows(x, attrs.axis);
-  rows.each([&](int64_t o, int64_t i) {
-    int64_t best = 0;
-    for (int64_t k = 1; k < rows.length; ++k) {
-      const double a = load(x, rows.at(o, i, k)), b = load(x, rows.at(o, i, best));
-      if (before(a, b, false) || (attrs.last && !before(b, a, false))) best = k;
-    }
-    store(out, o * rows.inner + i, static_cast<double>(best));
+  int64_t to = 0;
+  each_row(x, attrs.axis, [&](int64_t, int64_t, const auto &values) {
+    size_t best = 0;
+    for (size_t k = 1; k < values.size(); ++k)
+      if (before(values[k], values[best], attrs.smallest) ||
+          (attrs.last && !before(values[best], values[k], attrs.smallest)))
+        best = k;
+    store(out, to++, static_cast<double>(best));
   });
 }
 
-void topk(const TopKAttrs &attrs, const Tensor &x, Tensor &values, Tensor &indices) {
-  const Rows rows(x, attrs.axis);
-  std::vector<double> row(static_cast<size_t>(rows.length));
-  std::vector<int64_t> order(row.size());
-  rows.each([&](int64_t o, int64_t i) {
-    for (int64_t k = 0; k < rows.length; ++k) row[static_cast<size_t>(k)] = load(x, rows.at(o, i, k));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return before(row[static_cast<size_t>(a)], row[static_cast<size_t>(b)], attrs.smallest);
-    });
-    for (int64_t k = 0; k < attrs.count; ++k) {
-      const int64_t from = order[static_cast<size_t>(k)], to = (o * attrs.count + k) * rows.inner + i;
-      store(values, to, row[static_cast<size_t>(from)]);
-      store(indices, to, static_cast<double>(from));
-    }
+void topk(const TopKAttrs &attrs, const Tensor &x, Tensor &indices) {
+  const Rows places(indices.shape, attrs.axis);
+  std::vector<size_t> order(static_cast<size_t>(x.shape[static_cast<size_t>(attrs.axis)]));
+  each_row(x, attrs.axis, [&](int64_t o, int64_t i, const auto &values) {
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return before(values[a], values[b], attrs.smallest); });
+    for (int64_t k = 0; k < attrs.count; ++k)
+      store(indices, places.at(o, i, k), static_cast<double>(order[static_cast<size_t>(k)]));
   });
 }
 

@@ -15,25 +15,31 @@ int axis_of(const npu_cpu_param &p, const Tensor &x) {
 
 bool is_true(const Tensor &condition) { return load(condition, 0) != 0; }
 
-void run_cpu_operator(int32_t op, const npu_cpu_param &p, std::span<const Tensor> in, std::span<Tensor> out) {
+Status run_cpu_operator(int32_t op, const npu_cpu_param &p, std::span<const Tensor> in, std::span<Tensor> out) {
   for (Tensor &t : out) t = Tensor(t.dtype, t.shape);
   const Tensor &x = in[0];
   switch (op) {
     case NPU_CPU_CAST:
-      return cast(x, Overflow::Saturate, out[0]);
+      cast(x, Overflow::Saturate, out[0]);
+      return {};
     case NPU_CPU_COPY:
       out[0].data = x.data;
-      return;
+      return {};
     case NPU_CPU_ARGMAX:
-      return argmax({axis_of(p, x), (p.flags & NPU_CPU_LAST_INDEX) != 0}, x, out[0]);
+      argmax({axis_of(p, x), (p.flags & NPU_CPU_LAST_INDEX) != 0, false}, x, out[0]);
+      return {};
     case NPU_CPU_TOPK:
-      return topk({axis_of(p, x), p.count, (p.flags & NPU_CPU_SMALLEST) != 0}, x, out[0], out[1]);
+      topk({axis_of(p, x), p.count, (p.flags & NPU_CPU_SMALLEST) != 0}, x, out[1]);
+      return gather_elements(axis_of(p, x), x, out[1], out[0]);
     case NPU_CPU_SOFTMAX:
-      return softmax({axis_of(p, x), false}, x, out[0]);
+      softmax({axis_of(p, x), false}, x, out[0]);
+      return {};
     case NPU_CPU_NONZERO:
-      return nonzero(x, out[0], out[1]);
+      nonzero(x, out[0], out[1]);
+      return {};
     default:
-      return nms({(p.flags & NPU_CPU_CENTER) != 0, p.count, p.iou, p.score}, x, in[1], out[0], out[1]);
+      nms({(p.flags & NPU_CPU_CENTER) != 0, p.count, p.iou, p.score}, x, in[1], out[0], out[1]);
+      return {};
   }
 }
 

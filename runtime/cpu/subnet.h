@@ -14,6 +14,9 @@ namespace npu::cpu {
 /// The type that has a number of bm_data_type_t; Undefined for other numbers.
 Dtype dtype_of_bm(uint32_t number);
 
+/// The number of a type that bm_data_type_t has.
+uint32_t bm_type_of(Dtype type);
+
 /// A tensor without data yet.
 Tensor make_kind(uint32_t bm_type, Shape shape);
 
@@ -25,8 +28,8 @@ Status check_cpu_operator(int32_t op, const npu_cpu_param &param, std::span<cons
                           std::span<const Tensor> outputs);
 
 /// Computes. check_cpu_operator() has passed; inputs have their data, outputs get theirs.
-void run_cpu_operator(int32_t op, const npu_cpu_param &param, std::span<const Tensor> inputs,
-                      std::span<Tensor> outputs);
+Status run_cpu_operator(int32_t op, const npu_cpu_param &param, std::span<const Tensor> inputs,
+                        std::span<Tensor> outputs);
 
 /// Whether the first element is not 0. NaN is true.
 bool is_true(const Tensor &condition);

@@ -127,6 +127,12 @@ Dtype dtype_of_bm(uint32_t number) {
   return number < std::size(kTypes) ? kTypes[number] : Dtype::Undefined;
 }
 
+uint32_t bm_type_of(Dtype type) {
+  uint32_t number = 0;
+  while (dtype_of_bm(number) != type) ++number;
+  return number;
+}
+
 Tensor make_kind(uint32_t bm_type, Shape shape) {
   Tensor t;
   t.dtype = dtype_of_bm(bm_type);
@@ -136,13 +142,14 @@ Tensor make_kind(uint32_t bm_type, Shape shape) {
 
 const char *cpu_operator_name(int32_t op) {
   const Row *row = find(op);
+  if (op == NPU_CPU_GRAPH) return "Graph";
   return row ? row->name : "unknown";
 }
 
 Status check_cpu_operator(int32_t op, const npu_cpu_param &param, std::span<const Tensor> inputs,
                           std::span<const Tensor> outputs) {
   const Row *row = find(op);
-  if (!row) return Status::error("CPU operator " + std::to_string(op) + " is unknown, there are 1 to 7");
+  if (!row) return Status::error("CPU operator " + std::to_string(op) + " is unknown, there are 1 to 8");
   const auto wrong = [&](const std::string &what) {
     return Status::error(what).within(std::string("CPU operator ") + row->name);
   };

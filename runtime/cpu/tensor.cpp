@@ -72,14 +72,21 @@ std::string shape_text(const Shape &shape) {
 }
 
 int64_t element_count(const Shape &shape) {
+  // A dimension of 0 does not excuse the others: their products are formed, too.
   int64_t n = 1;
+  bool empty = false;
   for (int64_t d : shape) {
-    if (d < 0 || __builtin_mul_overflow(n, d, &n) || n > kMaxElements) return -1;
+    if (d < 0 || __builtin_mul_overflow(n, d ? d : 1, &n) || n > kMaxElements) return -1;
+    empty = empty || d == 0;
   }
-  return n;
+  return empty ? 0 : n;
 }
 
-Tensor::Tensor(Dtype type, Shape dims) : dtype(type), shape(std::move(dims)) {
+std::string kind_text(const TensorKind &kind) {
+  return std::string(dtype_name(kind.dtype)) + " " + shape_text(kind.shape);
+}
+
+Tensor::Tensor(Dtype type, Shape dims) : TensorKind{type, std::move(dims)} {
   data.resize(static_cast<size_t>(element_count(shape)) * dtype_bytes(type));
 }
 

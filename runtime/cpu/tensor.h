@@ -45,10 +45,18 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 31;
 /// Elements of a shape; -1 for a negative dimension or more than kMaxElements.
 int64_t element_count(const Shape &shape);
 
-/// A dense row-major tensor and its data.
-struct Tensor {
+/// What is known of a tensor without its data.
+struct TensorKind {
   Dtype dtype = Dtype::F32;
   Shape shape;
+  bool operator==(const TensorKind &) const = default;
+};
+
+/// "float32 [1, 3]"
+std::string kind_text(const TensorKind &kind);
+
+/// A dense row-major tensor and its data.
+struct Tensor : TensorKind {
   std::vector<uint8_t> data;
 
   Tensor() = default;

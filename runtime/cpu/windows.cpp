@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Operators with a sliding window.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -74,6 +75,21 @@ void pool(const PoolAttrs &attrs, const Tensor &x, Tensor &out) {
     });
     if (attrs.count_pad) cells = counted(attrs, 0, in.h, oy) * counted(attrs, 1, in.w, ox);
     out.as<float>()[to.at(n, c, oy, ox)] = static_cast<float>(attrs.max ? top : sum / static_cast<double>(cells));
+  });
+}
+
+void pool_indices(const PoolIndicesAttrs &attrs, const Tensor &x, Tensor &out) {
+  const Picture in(x.shape), to(out.shape);
+  for_outputs(to, [&](int64_t n, int64_t c, int64_t oy, int64_t ox) {
+    int64_t best = -1;
+    float top = 0;
+    for_cells(attrs.window, in, oy, ox, [&](int64_t, int64_t, int64_t iy, int64_t ix) {
+      const float v = x.as<float>()[in.at(n, c, iy, ix)];
+      if (best >= 0 && !(v > top) && !(std::isnan(top) && !std::isnan(v))) return;
+      top = v;
+      best = attrs.column_major ? (n * in.c + c) * in.h * in.w + ix * in.h + iy : in.at(n, c, iy, ix);
+    });
+    out.as<int64_t>()[to.at(n, c, oy, ox)] = best;
   });
 }
 

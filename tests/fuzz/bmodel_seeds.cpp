@@ -30,6 +30,7 @@ int main(int argc, char **argv) {
       {"cores", file({net("cores", {relay()})})},
       {"choose", file({net("choose", {choose()})})},
       {"back", file({net("back", {there_and_back()})})},
+      {"graph", file({net("graph", {pick(rows_by_index())})})},
       {"steps", file({first, second})},
       {"dynamic", file({net("dynamic", {dynamic})})},
       {"source", file({source})},

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "compiler/api/npuc.h"
@@ -13,8 +14,8 @@ namespace {
 using npu::Status;
 
 struct Arguments {
-  std::string model, output, lmem = "8M", name, asm_file;
-  std::vector<std::string> shapes, stages;
+  std::string model, output, lmem = "8M", name, asm_file, dump_folder;
+  std::vector<std::string> shapes, stages, inputs;
   bool quiet = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
@@ -30,6 +31,12 @@ Status write_file(const std::string &path, const void *data, size_t bytes) {
   file.write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
   file.close();
   return file ? Status() : Status::error("cannot write " + path);
+}
+
+Status make_folder(const std::string &path) {
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  return failed ? Status::error("cannot make the folder " + path + ": " + failed.message()) : Status();
 }
 
 /// Compiles for each --stage, or once; the first has the stages of all.
@@ -48,9 +55,12 @@ Status run(const Arguments &args) {
   npu::compiler::Options options;
   options.name = args.name;
   options.io_alone = args.io_alone;
+  options.dump_folder = args.dump_folder;
+  if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
   for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
+  for (const std::string &s : args.inputs) NPU_TRY(npu::compiler::parse_input(s, options.values));
   std::vector<npu::compiler::Compiled> stages;
   NPU_TRY(compile_stages(args, options, stages));
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
@@ -61,7 +71,15 @@ Status run(const Arguments &args) {
   for (size_t s = 0; s < stages.size(); ++s) {
     const auto &stage = stages[0].net.stages[s];
     if (!args.asm_file.empty()) {
-      const std::string text = npu::compiler::disassemble(stage.tiu, stage.gdma, stage.layers);
+      std::string text;
+      const auto add = [&text](const npu::bmodel::ProgramDesc &p) {
+        if (!p.tiu.empty() || !p.gdma.empty()) text += npu::compiler::disassemble(p.tiu, p.gdma, p.layers);
+      };
+      add(stage);
+      for (const auto &sub : stage.subs) {
+        text += "# sub-network " + std::to_string(sub.id) + (sub.mode ? ", on the CPU\n" : "\n");
+        add(sub);
+      }
       NPU_TRY(write_file(args.asm_file + (s ? "." + std::to_string(s) : ""), text.data(), text.size()));
     }
     if (args.quiet) continue;
@@ -89,8 +107,14 @@ int main(int argc, char **argv) {
                  "NAME=D0,D1,...[;NAME=...]: shapes of one stage; repeated: a network with as many stages")
       ->take_all()
       ->expected(1);
+  app.add_option("--input", args.inputs,
+                 "NAME=VALUE[,VALUE...] or NAME=FILE.npy: an input that is a constant from now on; may be repeated")
+      ->take_all()
+      ->expected(1);
   app.add_option("--dump-asm", args.asm_file,
                  "write the commands as text to this file; those of stage 1 to FILE.1 and so on");
+  app.add_option("--dump", args.dump_folder,
+                 "write the graph after each pass to this folder, as text and for Graphviz; of the last stage");
   app.add_flag("--io-alone", args.io_alone,
                "addr_mode 1: programs keep state in the memory that the network has for its inputs and outputs");
   auto *dynamic = app.add_flag("--dynamic", args.dynamic,

@@ -18,11 +18,15 @@ std::vector<TensorInfo> infos(const Plan &plan, const std::vector<uint32_t> &slo
   return out;
 }
 
-Status check_cpu(const Plan &plan, const Plan::Node &node) {
+Status load_cpu(const Plan &plan, std::span<const uint8_t> bytes, Plan::Node &node) {
   std::vector<npu::cpu::Tensor> in, out;
   for (const uint32_t s : node.inputs) in.push_back(cpu_tensor(plan.slots[s].info));
   for (const uint32_t s : node.outputs) out.push_back(cpu_tensor(plan.slots[s].info));
-  return npu::cpu::check_cpu_operator(node.op, node.param, in, out);
+  if (node.op != NPU_CPU_GRAPH) return npu::cpu::check_cpu_operator(node.op, node.param, in, out);
+  auto graph = std::make_shared<npu::cpu::HostGraph>();
+  NPU_TRY(npu::cpu::read_subnet_graph(bytes, in, out, *graph));
+  node.graph = std::move(graph);
+  return {};
 }
 
 Status load_node(npu_device *device, const std::string &who, std::span<const uint8_t> coeff, FlowNode &from,
@@ -39,7 +43,7 @@ Status load_node(npu_device *device, const std::string &who, std::span<const uin
   node.from = std::move(from.from);
   node.branch = std::move(from.branch);
   const std::string name = who + ": sub-network " + std::to_string(node.id);
-  if (node.kind == Plan::Kind::kCpu) return check_cpu(plan, node).within(name);
+  if (node.kind == Plan::Kind::kCpu) return load_cpu(plan, from.graph, node).within(name);
   if (node.kind != Plan::Kind::kNpu) return {};
   node.unit.inputs = infos(plan, node.inputs);
   node.unit.outputs = infos(plan, node.outputs);

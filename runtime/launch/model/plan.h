@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "runtime/cpu/subnet.h"
+#include "runtime/cpu/subnet_graph.h"
 #include "runtime/launch/model/unit.h"
 
 namespace npurt {
@@ -40,6 +41,7 @@ struct Plan {
     Unit unit;  ///< NPU
     int32_t op = 0;
     npu_cpu_param param{};
+    std::shared_ptr<const npu::cpu::HostGraph> graph;  ///< NPU_CPU_GRAPH
     std::vector<std::vector<uint32_t>> from;
     std::vector<bool> branch;
   };

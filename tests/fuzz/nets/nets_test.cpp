@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "compiler/import/op_context.h"
@@ -26,16 +27,30 @@ bool has(const Plan &plan, const char *type) {
   return std::any_of(nodes.begin(), nodes.end(), [&](const auto &n) { return n.op_type() == type; });
 }
 
+/// Operators that the compiler takes and the generator does not make.
+const std::map<std::string, const char *> kLeftOut = {
+    {"NonMaxSuppression", "all its operands are constant, or it is refused"},
+    {"QuantizeLinear", "rounds to integers: next to a half an error in single precision decides"},
+    {"DynamicQuantizeLinear", "as QuantizeLinear"},
+    {"QLinearConv", "as QuantizeLinear"},
+    {"QLinearMatMul", "as QuantizeLinear"},
+};
+
 /// An operator that the compiler learns belongs into the generator.
 TEST(Networks, HaveAllOperatorsThatTheCompilerTakes) {
   std::set<std::string> found, wanted;
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (uint64_t seed = 1; seed <= 5000; ++seed) {
     const onnx::ModelProto model = parsed(random_plan(seed));
     for (const auto &n : model.graph().node()) found.insert(n.op_type());
   }
-  for (auto table : {graph::window_ops(), graph::matrix_ops(), graph::eltwise_ops(), graph::shape_ops(),
-                     graph::move_ops(), graph::resize_ops()})
-    for (const graph::OpEntry &e : table) wanted.insert(std::string(e.type));
+  for (auto table :
+       {graph::window_ops(), graph::matrix_ops(), graph::eltwise_ops(), graph::shape_ops(), graph::move_ops(),
+        graph::resize_ops(), graph::control_ops(), graph::activation_ops(), graph::norm_ops(), graph::reduce_ops(),
+        graph::logic_ops(), graph::index_ops(), graph::recurrent_ops(), graph::sample_ops(), graph::signal_ops(),
+        graph::loss_ops(), graph::quantize_ops()})
+    for (const graph::OpEntry &e : table)
+      if (!kLeftOut.count(std::string(e.type))) wanted.insert(std::string(e.type));
+  for (const auto &[type, reason] : kLeftOut) found.erase(type);
   EXPECT_EQ(found, wanted);
 }
 
@@ -84,9 +99,9 @@ TEST(Networks, ThatTheCompilerRefusesAreFindings) {
 
 TEST(Shrinking, LeavesOneNodeAndTheLeastSizes) {
   int shrunk = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
     const Plan plan = random_plan(seed);
-    const auto fails = [](const Plan &p) { return has(p, "MaxPool"); };
+    const auto fails = [](const Plan &p) { return has(p, "AveragePool"); };
     if (!fails(plan)) continue;
     ++shrunk;
     const onnx::ModelProto small = parsed(shrink(plan, fails, 3000));
@@ -98,7 +113,7 @@ TEST(Shrinking, LeavesOneNodeAndTheLeastSizes) {
 
 TEST(Shrinking, KeepsWhatIsNeeded) {
   int shrunk = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
     const Plan plan = random_plan(seed);
     const auto fails = [](const Plan &p) { return has(p, "Conv") && has(p, "Softmax"); };
     if (!fails(plan)) continue;
@@ -108,14 +123,28 @@ TEST(Shrinking, KeepsWhatIsNeeded) {
   EXPECT_GT(shrunk, 5);
 }
 
+/// Whether `got` differs from 1, 2, 3.
+bool differs(const std::vector<float> &got, double absolute, double factor) {
+  const graph::TensorPtr want = graph::make_f32({3}, {1, 2, 3});
+  return !difference(*graph::make_f32({std::ssize(got)}, got), *want, {absolute}, factor).empty();
+}
+
 TEST(Differences, AreMeasuredAgainstTheTolerance) {
-  const float want[] = {1, 2, 3}, near[] = {1, 2.25f, 3}, nan[] = {1, std::nanf(""), 3};
-  EXPECT_EQ(difference(near, want, 3, {0.25}, 1), "");
-  EXPECT_NE(difference(near, want, 3, {0.2}, 1), "");
-  EXPECT_EQ(difference(near, want, 3, {0.2}, 2), "");
-  EXPECT_NE(difference(nan, want, 3, {1000}, 1), "");
-  EXPECT_NE(difference(want, nan, 3, {1000}, 1), "");
-  EXPECT_EQ(difference(nan, nan, 3, {0}, 1), "");
+  EXPECT_FALSE(differs({1, 2.25f, 3}, 0.25, 1));
+  EXPECT_TRUE(differs({1, 2.25f, 3}, 0.2, 1));
+  EXPECT_FALSE(differs({1, 2.25f, 3}, 0.2, 2));
+  EXPECT_TRUE(differs({1, std::nanf(""), 3}, 1000, 1));
+  EXPECT_TRUE(differs({1, 2}, 1000, 1));
+  const graph::Tensor nan = *graph::make_f32({1}, {std::nanf("")}), one = *graph::make_f32({1}, {1});
+  EXPECT_EQ(difference(nan, nan, {0}, 1), "");
+  EXPECT_NE(difference(one, nan, {1000}, 1), "");
+}
+
+TEST(Differences, OfIntegersAreMeasuredToo) {
+  const graph::Tensor a = *graph::make_i64({1, 2}), b = *graph::make_i64({1, 3});
+  EXPECT_EQ(difference(a, a, {0}, 1), "");
+  EXPECT_NE(difference(a, b, {0}, 1), "");
+  EXPECT_NE(difference(a, *graph::make_f32({2}, {1, 2}), {1000}, 1), "");
 }
 
 /// x -> node of that type -> the only output.
@@ -147,6 +176,14 @@ TEST(Tolerances, AreALittleMoreThanSinglePrecisionForArithmetic) {
   const double most = tolerance_of(tanh, {1, -2, 3}).absolute;
   EXPECT_GT(most, 1e-7);
   EXPECT_LT(most, 2e-5);
+}
+
+TEST(Tolerances, AreNoneForWhatCancels) {
+  graph::Node difference;
+  difference.op = graph::Op::Binary;
+  difference.attrs = graph::BinaryAttrs{graph::BinaryKind::Sub, {}};
+  difference.inputs = {graph::ValueId{0}};
+  EXPECT_EQ(tolerance_of(difference, {1, -2, 3}).absolute, 0);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ enum Place : size_t {
   kSetIntraOpNumThreads = 24,
   kCreateTensorWithData = 49,
   kGetTensorMutableData = 51,
+  kGetTensorElementType = 60,
   kGetDimensionsCount = 61,
   kGetDimensions = 62,
   kGetTensorTypeAndShape = 65,
@@ -34,7 +35,7 @@ enum Place : size_t {
   kReleaseSessionOptions = 100,
 };
 
-constexpr int kLogErrorsOnly = 4, kNoOptimization = 0, kArenaAllocator = 1, kDefaultMemory = 0, kFloat = 1;
+constexpr int kLogErrorsOnly = 4, kNoOptimization = 0, kArenaAllocator = 1, kDefaultMemory = 0;
 
 struct Base {
   void *const *(*table)(uint32_t version);
@@ -104,8 +105,8 @@ Status OnnxRuntime::run(const std::string &model, const std::vector<std::string>
     const cpu::Tensor &t = inputs[k];
     const auto wrap =
         function<void *(*)(void *, const void *, size_t, const int64_t *, size_t, int, void **)>(kCreateTensorWithData);
-    NPU_TRY(
-        checked(wrap(memory_, t.data.data(), t.data.size(), t.shape.data(), t.shape.size(), kFloat, &owned[k].object)));
+    NPU_TRY(checked(wrap(memory_, t.data.data(), t.data.size(), t.shape.data(), t.shape.size(),
+                         static_cast<int>(t.dtype), &owned[k].object)));
     in.push_back(owned[k].object);
   }
   const auto execute = function<void *(*)(void *, void *, const char *const *, void *const *, size_t,
@@ -123,7 +124,9 @@ Status OnnxRuntime::run(const std::string &model, const std::vector<std::string>
     NPU_TRY(checked(function<void *(*)(void *, int64_t *, size_t)>(kGetDimensions)(info.object, shape.data(), rank)));
     void *data = nullptr;
     NPU_TRY(checked(function<void *(*)(void *, void **)>(kGetTensorMutableData)(result, &data)));
-    cpu::Tensor &t = outputs.emplace_back(cpu::Dtype::F32, shape);
+    int type = 0;  // with the numbers of ONNX, as Dtype
+    NPU_TRY(checked(function<void *(*)(void *, int *)>(kGetTensorElementType)(info.object, &type)));
+    cpu::Tensor &t = outputs.emplace_back(static_cast<cpu::Dtype>(type), shape);
     if (!t.data.empty()) std::memcpy(t.data.data(), data, t.data.size());
   }
   return {};

@@ -21,7 +21,7 @@ class OnnxRuntime {
 
   /// "1.20.1"
   const std::string &version() const { return version_; }
-  /// Runs a network without its optimizer, which would change sums: fp32 tensors in the file's order.
+  /// Runs a network without its optimizer, which would change sums: tensors in the file's order.
   Status run(const std::string &model, const std::vector<std::string> &input_names,
              const std::vector<cpu::Tensor> &inputs, const std::vector<std::string> &output_names,
              std::vector<cpu::Tensor> &outputs) const;

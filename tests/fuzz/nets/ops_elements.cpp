@@ -8,6 +8,15 @@
 namespace npu::fuzz {
 namespace {
 
+bool relu(Net &net, Choices &c, const char *type) {
+  Tensor x = *net.pick(c);
+  x.name = net.node(type, {x.name});
+  x.positive = true;
+  x.least = 0;
+  net.add(x);
+  return true;
+}
+
 bool unary(Net &net, Choices &c, const char *type) {
   const Tensor x = *net.pick(c);
   net.add(net.node(type, {x.name}), x.dims, x.most);
@@ -17,7 +26,7 @@ bool unary(Net &net, Choices &c, const char *type) {
 bool squash(Net &net, Choices &c, const char *type) {
   const Tensor x = *net.pick(c);
   const bool sigmoid = std::string(type) == "Sigmoid";
-  net.add(net.node(type, {x.name}), x.dims, 1, sigmoid ? 1 / (1 + std::exp(x.most)) : 0);
+  net.add(net.node(type, {x.name}), x.dims, 1, sigmoid ? 1 / (1 + std::exp(x.most)) : 0, sigmoid);
   return true;
 }
 
@@ -34,7 +43,7 @@ bool hard_sigmoid(Net &net, Choices &c, const char *type) {
   const Tensor x = *net.pick(c);
   const std::string y = net.node(type, {x.name});
   if (c.chance(50)) net.b.attr("alpha", c.one_of<float>({0.1f, 0.5f})).attr("beta", c.one_of<float>({0.4f, 0}));
-  net.add(y, x.dims, 1);
+  net.add(y, x.dims, 1, 0, true);
   return true;
 }
 
@@ -55,7 +64,12 @@ bool clip(Net &net, Choices &c, const char *type) {
     if (bounds & 1) net.b.attr("min", low);
     if (bounds & 2) net.b.attr("max", high);
   }
-  net.add(y, x.dims, std::max(x.most, 1.0));
+  Tensor result = x;
+  result.name = y;
+  result.most = std::max(x.most, 1.0);
+  result.least = 0;
+  result.positive = x.positive || (low == 0 && bounds & 1);
+  net.add(result);
   return true;
 }
 
@@ -69,25 +83,7 @@ bool softmax(Net &net, Choices &c, const char *type) {
   const std::string y = net.node(type, {t.name});
   const bool has_default = net.opset >= 13 || t.rank() > 1;
   if (!has_default || c.chance(75)) net.b.attr("axis", c.from(net.opset < 11 ? 0 : -t.rank(), t.rank() - 1));
-  net.add(y, t.dims, most);
-  return true;
-}
-
-/// A shape that broadcasts to `dims`: some dimensions are 1, and leading ones may be missing.
-Dims narrowed(Choices &c, const Dims &dims) {
-  Dims out(dims.begin() + (c.chance(40) ? c.from(0, static_cast<int64_t>(dims.size())) : 0), dims.end());
-  for (int64_t &d : out)
-    if (c.chance(40)) d = 1;
-  return out;
-}
-
-bool broadcast(const Dims &a, const Dims &b, Dims &out) {
-  out.assign(std::max(a.size(), b.size()), 1);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const int64_t da = i < a.size() ? a[a.size() - 1 - i] : 1, db = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (da != db && da != 1 && db != 1) return false;
-    out[out.size() - 1 - i] = std::max(da, db);
-  }
+  net.add(y, t.dims, most, 0, !log);
   return true;
 }
 
@@ -115,13 +111,14 @@ bool binary(Net &net, Choices &c, const char *type) {
   Dims dims;
   const double most = kind == "Mul" ? x.most * y.most : kind == "Div" ? x.most / y.least : x.most + y.most;
   if (!broadcast(x.dims, y.dims, dims) || !net.allows(dims, most)) return false;
-  net.add(net.node(type, {x.name, y.name}), dims, most, kind == "Mul" ? x.least * y.least : 0);
+  net.add(net.node(type, {x.name, y.name}), dims, most, kind == "Mul" ? x.least * y.least : 0,
+          x.positive && y.positive && kind != "Sub");
   return true;
 }
 
-/// Max, Min, Sum of one operand and more.
+/// Max, Min, Sum, Mean of one operand and more.
 bool variadic(Net &net, Choices &c, const char *type) {
-  const bool sum = std::string(type) == "Sum", equal_shape = net.opset < 8;
+  const bool sum = std::string(type) == "Sum" || std::string(type) == "Mean", equal_shape = net.opset < 8;
   Tensor x = *net.pick(c);
   std::vector<std::string> inputs{x.name};
   for (int64_t n = c.from(0, 3); n--;) {
@@ -132,8 +129,13 @@ bool variadic(Net &net, Choices &c, const char *type) {
     inputs.push_back(y.name);
     x.dims = wide;
     x.most = most;
+    x.exact = x.exact && y.exact;
   }
-  net.add(net.node(type, inputs), x.dims, x.most);
+  x.least = 0;
+  x.positive = false;
+  x.exact = x.exact && !sum;
+  x.name = net.node(type, inputs);
+  net.add(x);
   return true;
 }
 
@@ -154,7 +156,7 @@ bool batch_normalization(Net &net, Choices &c, const char *type) {
 }
 
 constexpr Op kOps[] = {
-    {"Relu", unary},
+    {"Relu", relu},
     {"Add", binary},
     {"Mul", binary},
     {"Sub", binary},
@@ -162,6 +164,7 @@ constexpr Op kOps[] = {
     {"Max", variadic},
     {"Min", variadic},
     {"Sum", variadic},
+    {"Mean", variadic},
     {"Neg", unary},
     {"Clip", clip},
     {"LeakyRelu", leaky_relu},

@@ -105,7 +105,113 @@ bool matmul(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {{"Gemm", gemm}, {"MatMul", matmul}, {"MatMul", matmul}};
+// Einstein sums: each letter has a length.
+
+/// A term of letters that are different: those that x has, from `first` on.
+std::string letters(int64_t rank, char first) {
+  std::string out;
+  for (int64_t i = 0; i < rank; ++i) out += static_cast<char>(first + i);
+  return out;
+}
+
+/// Some letters of a text, in another order.
+std::string some_of(Choices &c, std::string text, int64_t percent) {
+  for (size_t i = text.size(); i-- > 1;)
+    std::swap(text[i], text[static_cast<size_t>(c.below(static_cast<int64_t>(i) + 1))]);
+  std::string out;
+  for (char letter : text)
+    if (c.chance(percent)) out += letter;
+  return out;
+}
+
+bool einsum(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(c, [](const Tensor &t) { return t.rank() > 0 && t.rank() <= 4 && t.count() <= 4000; });
+  if (!found || net.opset < 12) return false;
+  const Tensor x = *found;
+  const std::string a = letters(x.rank(), 'a');
+  std::string b, both = a;
+  Dims lengths = x.dims, w;
+  double most = x.most;
+  std::vector<std::string> inputs{x.name};
+  if (c.chance(75)) {
+    b = some_of(c, a + "z", 50);
+    if (c.chance(70)) b += 'y';
+    if (b.empty()) b = "a";
+    if (b.find('z') != b.npos) both += 'z', lengths.push_back(c.from(1, 4));
+    if (b.find('y') != b.npos) both += 'y', lengths.push_back(c.from(1, 4));
+    for (char letter : b) w.push_back(lengths[both.find(letter)]);
+    if (count_of(w) > 20000 || count_of(lengths) > kMostProducts) return false;
+    inputs.push_back(net.constant(w, 0.25).name);
+    most *= 0.25;
+  } else {
+    net.onnxruntime = false;  // which cannot drop dimensions of length 1
+  }
+  const std::string result = some_of(c, both, 60);
+  Dims y;
+  for (char letter : result) y.push_back(lengths[both.find(letter)]);
+  most *= static_cast<double>(count_of(lengths)) / static_cast<double>(count_of(y));
+  if (!net.allows(y, most)) return false;
+  const std::string equation = a + (b.empty() ? "" : "," + b) + "->" + result;
+  net.add(net.node(type, inputs), y, most);
+  net.b.attr("equation", equation.c_str());
+  return true;
+}
+
+bool det(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(
+      c, [](const Tensor &t) { return t.rank() >= 2 && t.dims.back() == t.dims.end()[-2] && t.dims.back() <= 5; });
+  if (!found || net.opset < 11) return false;
+  const Tensor x = bounded(net, *found, 1);
+  const Dims y(x.dims.begin(), x.dims.end() - 2);
+  // Hadamard's bound.
+  net.add(net.node(type, {x.name}), y, std::pow(std::sqrt(static_cast<double>(x.dims.back())), x.dims.back()));
+  return true;
+}
+
+/// Queries, keys and values of one tensor, [batch, heads, sequence, size] or [batch, sequence, heads * size].
+bool attention(Net &net, Choices &c, const char *type) {
+  const Tensor *found =
+      net.pick(c, [](const Tensor &t) { return (t.rank() == 3 || t.rank() == 4) && t.count() <= 8000; });
+  if (!found || net.opset < 23) return false;
+  const Tensor x = bounded(net, *found, 4);
+  const bool flat = x.rank() == 3;
+  const int64_t heads = flat ? (x.dims[2] % 2 == 0 && c.chance(60) ? 2 : 1) : x.dims[1];
+  const int64_t sequence = x.dims[flat ? 1 : 2];
+  std::string v = x.name;
+  double most = x.most;
+  if (c.chance(50)) {
+    v = net.constant(x.dims, 1).name;
+    most = 1;
+  }
+  std::vector<std::string> inputs{x.name, c.chance(50) ? x.name : net.constant(x.dims, 1).name, v};
+  if (c.chance(30)) inputs.push_back(net.constant({sequence, sequence}, 2).name);
+  const std::string y = net.node(type, inputs);
+  if (flat) net.b.attr("q_num_heads", heads).attr("kv_num_heads", heads);
+  if (c.chance(30)) net.b.attr("is_causal", int64_t{1});
+  if (c.chance(30)) net.b.attr("scale", 0.25f);
+  if (c.chance(20)) net.b.attr("softcap", 2.0f);
+  net.add(y, x.dims, most);
+  return true;
+}
+
+bool rotary_embedding(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(c, [](const Tensor &t) { return t.rank() == 4 && t.dims[3] % 2 == 0; });
+  if (!found || net.opset < 23) return false;
+  const Tensor x = bounded(net, *found, 40);
+  const int64_t size = x.dims[3], turned = size > 2 && c.chance(30) ? 2 : size;
+  const Dims table{x.dims[0], x.dims[2], turned / 2};
+  const std::string y = net.node(type, {x.name, net.constant(table, 1).name, net.constant(table, 1).name});
+  if (turned != size) net.b.attr("rotary_embedding_dim", turned);
+  if (c.chance(50)) net.b.attr("interleaved", int64_t{1});
+  net.add(y, x.dims, 2 * x.most);
+  return true;
+}
+
+constexpr Op kOps[] = {
+    {"Gemm", gemm},     {"MatMul", matmul},       {"MatMul", matmul},
+    {"Det", det},       {"Attention", attention}, {"RotaryEmbedding", rotary_embedding},
+    {"Einsum", einsum},
+};
 
 }  // namespace
 

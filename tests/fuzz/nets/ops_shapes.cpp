@@ -9,8 +9,8 @@ namespace npu::fuzz {
 namespace {
 
 bool identity(Net &net, Choices &c, const char *type) {
-  const Tensor x = *net.pick(c);
-  net.add(net.node(type, {x.name}), x.dims, x.most, x.least);
+  const Tensor x = *net.pick_any(c, [](const Tensor &) { return true; });
+  net.add_like(net.node(type, {x.name}), x.dims, x);
   return true;
 }
 
@@ -21,12 +21,12 @@ bool dropout(Net &net, Choices &c, const char *type) {
   if (ratio && net.opset >= 12) inputs.push_back(net.b.scalar(0.25f));
   const std::string y = net.node(type, inputs);
   if (ratio && net.opset < 12) net.b.attr("ratio", 0.25f);
-  net.add(y, x.dims, x.most, x.least);
+  net.add_like(y, x.dims, x);
   return true;
 }
 
 bool flatten(Net &net, Choices &c, const char *type) {
-  const Tensor *found = net.pick(c, [](const Tensor &t) { return t.rank() > 0; });
+  const Tensor *found = net.pick_moved(c, 9, [](const Tensor &t) { return t.rank() > 0; });
   if (!found) return false;
   const Tensor x = *found;
   const int64_t axis = c.from(0, x.rank());
@@ -34,7 +34,7 @@ bool flatten(Net &net, Choices &c, const char *type) {
   const std::string y = net.node(type, {x.name});
   if (axis != 1 || c.chance(30))
     net.b.attr("axis", net.opset >= 11 && axis < x.rank() && c.chance(30) ? axis - x.rank() : axis);
-  net.add(y, {count_of(rows), count_of(columns)}, x.most, x.least);
+  net.add_like(y, {count_of(rows), count_of(columns)}, x);
   return true;
 }
 
@@ -56,7 +56,7 @@ Dims reshaped(Choices &c, const Dims &dims) {
 }
 
 bool reshape(Net &net, Choices &c, const char *type) {
-  const Tensor x = *net.pick(c);
+  const Tensor x = *net.pick_any(c, [](const Tensor &) { return true; });
   // Channels and pictures of the same size are what most files ask for, and what most commands are for.
   Dims y = c.chance(50) ? reshaped(c, x.dims) : x.dims;
   if (y == x.dims && x.rank() == 4) y = {x.dims[0], x.dims[1], x.dims[2] * x.dims[3]};
@@ -64,13 +64,13 @@ bool reshape(Net &net, Choices &c, const char *type) {
   if (c.chance(40) && !wanted.empty()) wanted[static_cast<size_t>(c.below(static_cast<int64_t>(wanted.size())))] = -1;
   for (size_t i = 0; i < std::min(y.size(), x.dims.size()); ++i)
     if (wanted[i] == x.dims[i] && c.chance(30)) wanted[i] = 0;
-  net.add(net.node(type, {x.name, net.ints(c, wanted)}), y, x.most, x.least);
+  net.add_like(net.node(type, {x.name, net.ints(c, wanted)}), y, x);
   return true;
 }
 
 /// The first dimension comes from the network itself, as exporters write it: Shape, Slice, Concat, Reshape.
 bool reshape_by_shape(Net &net, Choices &c, const char *type) {
-  const Tensor *found = net.pick(c, [](const Tensor &t) { return t.rank() >= 2; });
+  const Tensor *found = net.pick_any(c, [](const Tensor &t) { return t.rank() >= 2; });
   if (!found || net.opset < 10) return false;
   const Tensor x = *found;
   const std::string shape = net.node("Shape", {x.name});
@@ -83,13 +83,13 @@ bool reshape_by_shape(Net &net, Choices &c, const char *type) {
   }
   const std::string all = net.node("Concat", {first, net.b.ints({-1})});
   net.b.attr("axis", int64_t{0});
-  net.add(net.node(type, {x.name, all}), {x.dims[0], x.count() / x.dims[0]}, x.most, x.least);
+  net.add_like(net.node(type, {x.name, all}), {x.dims[0], x.count() / x.dims[0]}, x);
   return true;
 }
 
 bool squeeze(Net &net, Choices &c, const char *type) {
   const Tensor *found =
-      net.pick(c, [](const Tensor &t) { return std::find(t.dims.begin(), t.dims.end(), 1) != t.dims.end(); });
+      net.pick_any(c, [](const Tensor &t) { return std::find(t.dims.begin(), t.dims.end(), 1) != t.dims.end(); });
   if (!found) return false;
   const Tensor x = *found;
   const bool all = c.chance(30);
@@ -106,12 +106,12 @@ bool squeeze(Net &net, Choices &c, const char *type) {
   if (net.opset >= 13 && !all) inputs.push_back(net.ints(c, axes));
   const std::string result = net.node(type, inputs);
   if (net.opset < 13 && !all) net.b.attr("axes", axes);
-  net.add(result, y, x.most, x.least);
+  net.add_like(result, y, x);
   return true;
 }
 
 bool unsqueeze(Net &net, Choices &c, const char *type) {
-  const Tensor x = *net.pick(c);
+  const Tensor x = *net.pick_any(c, [](const Tensor &) { return true; });
   const int64_t more = c.from(1, 2), rank = x.rank() + more;
   if (rank > 6) return false;
   std::vector<int64_t> axes{c.from(0, rank - 1)};
@@ -126,12 +126,12 @@ bool unsqueeze(Net &net, Choices &c, const char *type) {
   if (net.opset >= 13) inputs.push_back(net.ints(c, axes));
   const std::string result = net.node(type, inputs);
   if (net.opset < 13) net.b.attr("axes", axes);
-  net.add(result, y, x.most, x.least);
+  net.add_like(result, y, x);
   return true;
 }
 
 bool transpose(Net &net, Choices &c, const char *type) {
-  const Tensor *found = net.pick(c, [](const Tensor &t) { return t.rank() >= 2; });
+  const Tensor *found = net.pick_any(c, [](const Tensor &t) { return t.rank() >= 2; });
   if (!found) return false;
   const Tensor x = *found;
   std::vector<int64_t> perm;
@@ -143,7 +143,7 @@ bool transpose(Net &net, Choices &c, const char *type) {
   for (int64_t p : perm) y.push_back(x.dims[static_cast<size_t>(p)]);
   const std::string result = net.node(type, {x.name});
   if (given) net.b.attr("perm", perm);
-  net.add(result, y, x.most, x.least);
+  net.add_like(result, y, x);
   return true;
 }
 
@@ -186,25 +186,26 @@ bool constant_of_shape(Net &net, Choices &c, const char *type) {
 
 bool depth_to_space(Net &net, Choices &c, const char *type) {
   const int64_t block = c.from(2, 3);
-  const Tensor *found = net.pick(c, [&](const Tensor &t) { return t.rank() == 4 && t.dims[1] % (block * block) == 0; });
+  const Tensor *found =
+      net.pick_any(c, [&](const Tensor &t) { return t.rank() == 4 && t.dims[1] % (block * block) == 0; });
   if (!found) return false;
   const Tensor x = *found;
   const std::string y = net.node(type, {x.name});
   net.b.attr("blocksize", block);
   if (net.opset >= 11 && c.chance(60)) net.b.attr("mode", c.one_of<const char *>({"CRD", "DCR"}));
-  net.add(y, {x.dims[0], x.dims[1] / (block * block), x.dims[2] * block, x.dims[3] * block}, x.most, x.least);
+  net.add_like(y, {x.dims[0], x.dims[1] / (block * block), x.dims[2] * block, x.dims[3] * block}, x);
   return true;
 }
 
 bool space_to_depth(Net &net, Choices &c, const char *type) {
   const int64_t block = c.from(2, 3);
-  const Tensor *found =
-      net.pick(c, [&](const Tensor &t) { return t.rank() == 4 && t.dims[2] % block == 0 && t.dims[3] % block == 0; });
+  const Tensor *found = net.pick_any(
+      c, [&](const Tensor &t) { return t.rank() == 4 && t.dims[2] % block == 0 && t.dims[3] % block == 0; });
   if (!found) return false;
   const Tensor x = *found;
   const std::string y = net.node(type, {x.name});
   net.b.attr("blocksize", block);
-  net.add(y, {x.dims[0], x.dims[1] * block * block, x.dims[2] / block, x.dims[3] / block}, x.most, x.least);
+  net.add_like(y, {x.dims[0], x.dims[1] * block * block, x.dims[2] / block, x.dims[3] / block}, x);
   return true;
 }
 

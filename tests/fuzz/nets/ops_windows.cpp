@@ -112,7 +112,7 @@ void set_attributes(Net &net, const Windows &w) {
   if (w.ceil_mode) net.b.attr("ceil_mode", int64_t{1});
 }
 
-bool is_picture(const Tensor &t) { return t.rank() == 3 || t.rank() == 4; }
+bool is_picture(const Tensor &t) { return t.rank() >= 3 && t.rank() <= 5; }
 
 int64_t divisor(Choices &c, int64_t n) {
   std::vector<int64_t> all;
@@ -153,18 +153,101 @@ bool pool(Net &net, Choices &c, const char *type) {
   if (!found) return false;
   const Tensor x = *found;
   const bool max = std::string(type) == "MaxPool";
-  const Windows w = choose_windows(net, c, x, true, max && net.opset >= 10);
+  const Windows w = choose_windows(net, c, x, true, net.opset >= (max ? 10 : 19));
   const Dims y = result_dims(w, x.dims[0], x.dims[1]);
   if (!usable(w, true) || !net.allows(y, x.most)) return false;
   const std::string result = net.node(type, {x.name});
+  // Where the largest element is depends on it.
+  const std::string indices = max && net.host && x.exact && net.opset >= 8 && c.chance(30) ? net.b.more_output() : "";
   net.b.attr("kernel_shape", w.list(&Side::kernel));
   set_attributes(net, w);
-  if (!max && c.chance(40)) {
+  if (!indices.empty() && c.chance(30)) net.b.attr("storage_order", int64_t{1});
+  if (!indices.empty()) {
+    Tensor places{indices, y, static_cast<double>(x.count())};
+    places.type = onnx::TensorProto::INT64;
+    places.positive = places.exact = true;
+    net.add(places);
+  }
+  if (max) {
+    Tensor largest = x;
+    largest.name = result;
+    largest.dims = y;
+    net.add(largest);
+    return true;
+  }
+  if (c.chance(40)) {
     net.b.attr("count_include_pad", int64_t{1});
     // What ceil_mode adds behind the padding does not count; ONNX Runtime 1.20 counts it.
     if (w.ceil_mode) net.onnxruntime = false;
+    // Since operator set 19 it leaves out padding at the end.
+    if (net.opset >= 19) net.onnxruntime = false;
   }
-  net.add(result, y, x.most);
+  net.add(result, y, x.most, 0, x.positive);
+  return true;
+}
+
+/// What an unpooling makes of a pooling without padding, whose windows do not overlap.
+bool max_unpool(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(c, [](const Tensor &t) { return is_picture(t) && t.exact; });
+  if (!found || net.opset < 9) return false;
+  const Tensor x = *found;
+  std::vector<int64_t> kernel;
+  Dims small = x.dims, plain = x.dims;
+  for (size_t i = 2; i < x.dims.size(); ++i) {
+    kernel.push_back(c.from(1, std::min<int64_t>(x.dims[i], 3)));
+    small[i] = x.dims[i] / kernel.back();
+    plain[i] = small[i] * kernel.back();
+  }
+  const std::string pooled = net.node("MaxPool", {x.name}), places = net.b.more_output();
+  net.b.attr("kernel_shape", kernel).attr("strides", kernel);
+  const bool shape = plain != x.dims || c.chance(50);
+  std::vector<std::string> inputs{pooled, places};
+  if (shape) inputs.push_back(net.ints(c, x.dims));
+  const std::string y = net.node(type, inputs);
+  net.b.attr("kernel_shape", kernel).attr("strides", kernel);
+  Tensor result = x;
+  result.name = y;
+  result.least = 0;
+  net.add(result);
+  return true;
+}
+
+/// Blocks of a picture, which overlap, summed up where they lie.
+bool col2im(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(c, [](const Tensor &t) { return t.rank() == 3 || t.rank() == 4; });
+  if (!found || net.opset < 18) return false;
+  const Tensor x = *found;
+  // Its rows, as blocks of k elements along a line or k * l in a picture.
+  const int64_t k = c.from(1, 3), l = c.from(1, 2), step = c.from(1, 2), channels = c.from(1, 2);
+  const int64_t blocks = x.count() / (k * l * channels);
+  if (blocks < 1 || blocks > 2000) return false;
+  const Dims image{(blocks - 1) * step + k, l};
+  if (!net.allows({1, channels, image[0], image[1]}, x.most * static_cast<double>(k))) return false;
+  const std::string flat = net.node("Reshape", {x.name, net.b.ints({-1})});
+  const std::string part = net.node("Slice", {flat, net.b.ints({0}), net.b.ints({blocks * k * l * channels})});
+  const std::string rows = net.node("Reshape", {part, net.b.ints({1, channels * k * l, blocks})});
+  const std::string y = net.node(type, {rows, net.ints(c, image), net.ints(c, {k, l})});
+  if (step > 1 || c.chance(50)) net.b.attr("strides", std::vector<int64_t>{step, 1});
+  net.add(y, {1, channels, image[0], image[1]}, x.most * static_cast<double>(k));
+  return true;
+}
+
+bool lp_pool(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(c, is_picture);
+  if (!found) return false;
+  const Tensor x = bounded(net, *found, 8);
+  const Windows w = choose_windows(net, c, x, true, net.opset >= 18);
+  const Dims y = result_dims(w, x.dims[0], x.dims[1]);
+  double taps = 1;
+  for (const Side &s : w.sides) taps *= static_cast<double>(s.kernel);
+  const int64_t p = c.from(1, 3);
+  const double most = x.most * std::pow(taps, 1 / static_cast<double>(p));
+  // ceil_mode came with operator set 18.
+  if (!usable(w, true) || !net.allows(y, most) || (w.ceil_mode && net.opset < 18)) return false;
+  const std::string result = net.node(type, {x.name});
+  net.b.attr("kernel_shape", w.list(&Side::kernel)).attr("p", p);
+  set_attributes(net, w);
+  net.add(result, y, most, 0, true);
   return true;
 }
 
@@ -173,9 +256,76 @@ bool global_pool(Net &net, Choices &c, const char *type) {
   if (!x) return false;
   Dims y(x->dims.size(), 1);
   std::copy_n(x->dims.begin(), 2, y.begin());
-  const double most = x->most;
+  const std::string kind = type;
+  Tensor result = *x;
+  result.dims = y;
   if (x->rank() > 5) net.onnxruntime = false;  // which refuses so many dimensions
-  net.add(net.node(type, {x->name}), y, most);
+  if (kind == "GlobalLpPool") result.most *= std::sqrt(static_cast<double>(x->count() / (y[0] * y[1])));
+  if (!net.allows(y, result.most)) return false;
+  result.name = net.node(type, {x->name});
+  result.least = 0;
+  result.exact = x->exact && kind == "GlobalMaxPool";
+  result.positive = x->positive || kind == "GlobalLpPool";
+  net.add(result);
+  return true;
+}
+
+/// One dimension of a transposed convolution: its own padding cuts off.
+bool set_transposed(Choices &c, bool sizes, Side &s, int64_t &extra) {
+  const int64_t full = (s.size - 1) * s.stride + s.extent();
+  extra = s.stride > 1 || s.dilation > 1 ? c.from(0, std::max(s.stride, s.dilation) - 1) : 0;
+  if (c.chance(50)) extra = 0;
+  if (sizes) {
+    s.places = full - c.from(0, std::min<int64_t>(s.extent() - 1, full - 1));
+    extra = 0;
+    return s.places > 0;
+  }
+  s.begin = c.from(0, s.extent() - 1);
+  s.end = c.from(0, s.extent() - 1);
+  s.places = full + extra - s.begin - s.end;
+  return s.places > 0;
+}
+
+bool conv_transpose(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(c, is_picture);
+  if (!found) return false;
+  const Tensor x = *found;
+  const int64_t groups = c.chance(30) ? divisor(c, x.dims[1]) : 1, own = c.from(1, 4);
+  const bool sizes = c.chance(20), dilated = c.chance(25), strided = c.chance(70);
+  Windows w;
+  std::vector<int64_t> extra, wanted;
+  Dims weights{x.dims[1], own};
+  for (size_t i = 2; i < x.dims.size(); ++i) {
+    Side s;
+    s.size = x.dims[i];
+    s.kernel = c.from(1, 4);
+    if (strided) s.stride = c.from(1, 3);
+    if (dilated) s.dilation = c.from(1, 2);
+    extra.push_back(0);
+    if (!set_transposed(c, sizes, s, extra.back())) return false;
+    w.sides.push_back(s);
+    weights.push_back(s.kernel);
+    wanted.push_back(s.places);
+  }
+  w.strides = strided;
+  w.dilations = dilated;
+  w.pads = !sizes;
+  const Dims y = result_dims(w, x.dims[0], groups * own);
+  const auto terms = static_cast<double>(count_of(weights) / own / groups);
+  const double weight = std::sqrt(3 / terms), most = std::min(terms * weight, 4.0) * x.most + 1;
+  const bool fits = net.allows(y, most) && count_of(y) * static_cast<int64_t>(terms) <= 3000000;
+  if (!fits || count_of(weights) > 50000) return false;
+  std::vector<std::string> inputs{x.name, net.constant(weights, weight).name};
+  if (c.chance(60)) inputs.push_back(net.constant({groups * own}, 0.5).name);
+  const std::string result = net.node(type, inputs);
+  set_attributes(net, w);
+  if (groups > 1) net.b.attr("group", groups);
+  if (sizes) net.b.attr("output_shape", wanted);
+  // ONNX Runtime lays the elements wrong where there are dilations, too.
+  if (dilated && *std::max_element(extra.begin(), extra.end()) > 0) net.onnxruntime = false;
+  if (*std::max_element(extra.begin(), extra.end()) > 0) net.b.attr("output_padding", extra);
+  if (c.chance(50)) net.b.attr("kernel_shape", w.list(&Side::kernel));
+  net.add(result, y, most);
   return true;
 }
 
@@ -187,10 +337,16 @@ constexpr Op kOps[] = {
     {"GlobalMaxPool", global_pool},
     {"GlobalAveragePool", global_pool},
     {"Conv", conv},
+    {"ConvTranspose", conv_transpose},
+    {"LpPool", lp_pool},
+    {"GlobalLpPool", global_pool},
 };
+
+constexpr Op kHostOps[] = {{"MaxUnpool", max_unpool}, {"Col2Im", col2im}};
 
 }  // namespace
 
 std::span<const Op> window_ops() { return kOps; }
+std::span<const Op> host_window_ops() { return kHostOps; }
 
 }  // namespace npu::fuzz

@@ -2,6 +2,11 @@
 #include "tests/unit/compiler/chip.h"
 
 #include <cmath>
+#include <map>
+
+#include "runtime/bmodel/cpu_param.h"
+#include "runtime/cpu/subnet.h"
+#include "runtime/cpu/subnet_graph.h"
 
 namespace npu::test {
 namespace {
@@ -13,50 +18,138 @@ std::vector<Cmd> commands_of(const std::vector<uint8_t> &stream) {
   return out;
 }
 
-uint64_t total_bytes(const bmodel::StageDesc &stage) {
-  uint64_t sum = stage.tiu.size() + stage.gdma.size();
-  for (const npu_program_region &r : stage.regions) sum += r.bytes;
+using Bytes = std::vector<uint8_t>;
+
+/// A program and what is around it.
+struct Program {
+  const bmodel::ProgramDesc &code;
+  const std::vector<uint8_t> &coeff;
+  const std::vector<bmodel::TensorDesc> &outputs;
+};
+
+struct ProgramResult {
+  std::string error;
+  std::vector<Bytes> outputs;
+  uint64_t cycles = 0;
+};
+
+uint64_t total_bytes(const bmodel::ProgramDesc &program) {
+  uint64_t sum = program.tiu.size() + program.gdma.size();
+  for (const npu_program_region &r : program.regions) sum += r.bytes;
   return sum;
 }
 
-}  // namespace
+std::string error_of(const npu_cqe &done, Machine &machine) {
+  if (done.status == NPU_STATUS_OK) return {};
+  std::string error = std::string(status_name(done.status)) + ", engine " + std::to_string(done.engine) + ", command " +
+                      std::to_string(done.command) + ", region " + std::to_string(done.region) + ", offset " +
+                      std::to_string(done.offset);
+  if (done.status == NPU_STATUS_INTERNAL)
+    for (const std::string &line : machine.board.take_trace())
+      if (line.starts_with("race")) error += "\n" + line;
+  return error;
+}
 
-ChipResult try_on_chip(const bmodel::StageDesc &stage, const std::vector<std::vector<float>> &inputs, int64_t lmem) {
+ProgramResult run_program(const Program &program, const std::vector<const void *> &inputs, int64_t lmem) {
   Machine::Options options;
   options.lmem = static_cast<uint32_t>(lmem);
-  options.ddr = (2 * total_bytes(stage) + (64 << 20)) / kPage * kPage;
+  options.ddr = (2 * total_bytes(program.code) + (64 << 20)) / kPage * kPage;
   Machine machine(options);
   npu_model_check_races(machine.model(), true);
   JobSpec job;
-  std::vector<Area> areas, outputs(stage.outputs.size());
-  for (const npu_program_region &r : stage.regions) {
+  std::vector<Area> areas, outputs(program.outputs.size());
+  for (const npu_program_region &r : program.code.regions) {
     const bool writable = r.access & NPU_ACCESS_WRITE;
     const Area area = machine.allocate(r.bytes, Place::Card, 0, writable ? NPU_PTE_WRITE : NPU_PTE_CONST);
-    const std::vector<float> nothing(r.bytes / sizeof(float), std::nanf(""));
-    const void *content = r.kind == NPU_PROGRAM_COEFF   ? stage.coeff.data()
-                          : r.kind == NPU_PROGRAM_INPUT ? static_cast<const void *>(inputs.at(r.index).data())
+    const std::vector<float> nothing(r.bytes / sizeof(float) + 1, std::nanf(""));
+    const void *content = r.kind == NPU_PROGRAM_COEFF   ? program.coeff.data()
+                          : r.kind == NPU_PROGRAM_INPUT ? inputs.at(r.index)
                                                         : nothing.data();
     machine.put(area, 0, content, r.bytes);
     if (r.kind == NPU_PROGRAM_OUTPUT) outputs[r.index] = area;
     job.regions.push_back(area.region(r.access));
   }
-  job.stream[kTiu] = commands_of(stage.tiu);
-  job.stream[kGdma] = commands_of(stage.gdma);
+  job.stream[kTiu] = commands_of(program.code.tiu);
+  job.stream[kGdma] = commands_of(program.code.gdma);
   const npu_cqe done = machine.run(job);
-  ChipResult result;
-  if (done.status != NPU_STATUS_OK)
-    result.error = std::string(status_name(done.status)) + ", engine " + std::to_string(done.engine) + ", command " +
-                   std::to_string(done.command) + ", region " + std::to_string(done.region) + ", offset " +
-                   std::to_string(done.offset);
-  if (done.status == NPU_STATUS_INTERNAL)
-    for (const std::string &line : machine.board.take_trace())
-      if (line.starts_with("race")) result.error += "\n" + line;
+  ProgramResult result;
+  result.error = error_of(done, machine);
   result.cycles = done.end_cycle - done.start_cycle;
   for (size_t k = 0; k < outputs.size(); ++k) {
-    result.outputs.emplace_back(stage.outputs[k].bytes / sizeof(float));
-    machine.get(outputs[k], 0, result.outputs.back().data(), stage.outputs[k].bytes);
+    result.outputs.emplace_back(program.outputs[k].bytes);
+    machine.get(outputs[k], 0, result.outputs.back().data(), program.outputs[k].bytes);
   }
   return result;
+}
+
+graph::Tensor tensor_of(const bmodel::TensorDesc &desc) {
+  return cpu::make_kind(desc.dtype, graph::Shape(desc.shape.begin(), desc.shape.end()));
+}
+
+/// A sub-network for the CPU; empty, or what is wrong.
+std::string run_on_cpu(const bmodel::SubNetDesc &sub, std::map<std::string, graph::Tensor> &tensors) {
+  std::vector<graph::Tensor> in, out;
+  for (const auto &t : sub.inputs) in.push_back(tensors.at(t.name));
+  for (const auto &t : sub.outputs) out.push_back(tensor_of(t));
+  cpu::HostGraph graph;
+  Status status = cpu::read_subnet_graph(std::span(sub.param).subspan(sizeof(npu_cpu_param)), in, out, graph);
+  if (status.ok()) status = cpu::run_subnet_graph(graph, in, out);
+  for (size_t k = 0; k < out.size(); ++k) tensors[sub.outputs[k].name] = std::move(out[k]);
+  return status.message();
+}
+
+std::string run_on_npu(const bmodel::SubNetDesc &sub, const bmodel::StageDesc &stage, int64_t lmem,
+                       std::map<std::string, graph::Tensor> &tensors, uint64_t &cycles) {
+  std::vector<const void *> in;
+  for (const auto &t : sub.inputs) in.push_back(tensors.at(t.name).data.data());
+  ProgramResult done = run_program({sub, stage.coeff, sub.outputs}, in, lmem);
+  if (done.error.empty() && done.cycles != sub.cycles)
+    done.error = std::to_string(done.cycles) + " cycles, predicted are " + std::to_string(sub.cycles);
+  cycles += done.cycles;
+  for (size_t k = 0; k < done.outputs.size(); ++k) {
+    graph::Tensor &t = tensors[sub.outputs[k].name] = tensor_of(sub.outputs[k]);
+    t.data = std::move(done.outputs[k]);
+  }
+  return done.error;
+}
+
+}  // namespace
+
+ChipResult try_on_chip(const bmodel::StageDesc &stage, const std::vector<std::vector<float>> &inputs, int64_t lmem) {
+  std::vector<const void *> in;
+  for (const auto &values : inputs) in.push_back(values.data());
+  ProgramResult done = run_program({stage, stage.coeff, stage.outputs}, in, lmem);
+  ChipResult result{std::move(done.error), {}, done.cycles};
+  for (const Bytes &bytes : done.outputs) {
+    result.outputs.emplace_back(bytes.size() / sizeof(float));
+    std::memcpy(result.outputs.back().data(), bytes.data(), bytes.size());
+  }
+  return result;
+}
+
+StageResult run_stage(const bmodel::StageDesc &stage, const std::vector<graph::Tensor> &inputs, int64_t lmem) {
+  StageResult result;
+  std::map<std::string, graph::Tensor> tensors;
+  for (size_t k = 0; k < stage.inputs.size(); ++k) tensors[stage.inputs[k].name] = inputs.at(k);
+  std::vector<bmodel::SubNetDesc> subs = stage.subs;
+  if (subs.empty()) {
+    bmodel::SubNetDesc &whole = subs.emplace_back();
+    static_cast<bmodel::ProgramDesc &>(whole) = stage;
+    whole.inputs = stage.inputs;
+    whole.outputs = stage.outputs;
+  }
+  for (const bmodel::SubNetDesc &sub : subs) {
+    result.error = sub.mode ? run_on_cpu(sub, tensors) : run_on_npu(sub, stage, lmem, tensors, result.cycles);
+    if (!result.error.empty()) return result;
+  }
+  for (const auto &t : stage.outputs) result.outputs.push_back(tensors.at(t.name));
+  return result;
+}
+
+int64_t lmem_of(const bmodel::StageDesc &stage) {
+  uint64_t bytes = std::max<uint64_t>(stage.lmem_bytes, compiler::kMinLmemBytes);
+  for (const bmodel::SubNetDesc &sub : stage.subs) bytes = std::max(bytes, sub.lmem_bytes);
+  return static_cast<int64_t>(bytes + 4095) / 4096 * 4096;
 }
 
 ChipResult run_on_chip(const bmodel::StageDesc &stage, const std::vector<std::vector<float>> &inputs, int64_t lmem) {

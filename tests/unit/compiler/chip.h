@@ -19,6 +19,18 @@ ChipResult try_on_chip(const bmodel::StageDesc &stage, const std::vector<std::ve
 /// The same; a program that fails, fails the test.
 ChipResult run_on_chip(const bmodel::StageDesc &stage, const std::vector<std::vector<float>> &inputs, int64_t lmem);
 
+/// A whole stage: its program, or its sub-networks one after another, those of the CPU by runtime/cpu. Tensors are
+/// those of the .bmodel. `cycles` is the sum of the programs'.
+struct StageResult {
+  std::string error;
+  std::vector<graph::Tensor> outputs;
+  uint64_t cycles = 0;
+};
+StageResult run_stage(const bmodel::StageDesc &stage, const std::vector<graph::Tensor> &inputs, int64_t lmem);
+
+/// Local memory that all programs of a stage fit in, whole pages.
+int64_t lmem_of(const bmodel::StageDesc &stage);
+
 }  // namespace npu::test
 
 #endif  // NPU_TEST_COMPILER_CHIP_H

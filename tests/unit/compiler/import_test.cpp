@@ -156,12 +156,12 @@ TEST(Split, IntoPartsThatDoNotMakeUpTheWholeIsRefused) {
 }
 
 TEST(OperatorSets, FirstAndLastOfTheRange) {
-  for (int64_t opset : {5, 6, 17, 18}) {
+  for (int64_t opset : {1, 23, 24}) {
     OnnxBuilder b(opset);
     b.output(b.op("Relu", {b.input({3})}));
-    const bool taken = opset == 6 || opset == 17;
+    const bool taken = opset <= 23;
     EXPECT_EQ(refusal(b),
-              taken ? "" : "the model uses operator set " + std::to_string(opset) + ", versions 6 to 17 are supported");
+              taken ? "" : "the model uses operator set " + std::to_string(opset) + ", versions 1 to 23 are supported");
   }
 }
 

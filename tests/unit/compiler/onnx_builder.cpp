@@ -9,11 +9,12 @@ OnnxBuilder::OnnxBuilder(int64_t opset) {
   graph().set_name("built");
 }
 
-std::string OnnxBuilder::input(const Dims &dims, const std::string &name) {
+std::string OnnxBuilder::input(const Dims &dims, const std::string &name, int type) {
   auto &v = *graph().add_input();
   v.set_name(name.empty() ? fresh("in") : name);
   auto &t = *v.mutable_type()->mutable_tensor_type();
-  t.set_elem_type(onnx::TensorProto::FLOAT);
+  t.set_elem_type(type);
+  t.mutable_shape();
   for (int64_t d : dims) t.mutable_shape()->add_dim()->set_dim_value(d);
   return v.name();
 }
@@ -177,6 +178,11 @@ OnnxBuilder &OnnxBuilder::tensor_attr(const std::string &name, const std::vector
 
 OnnxBuilder &OnnxBuilder::tensor_attr(const std::string &name, const Dims &dims, const std::vector<float> &values) {
   fill(*new_attr(name, onnx::AttributeProto::TENSOR).mutable_t(), dims, values);
+  return *this;
+}
+
+OnnxBuilder &OnnxBuilder::attr(const std::string &name, const OnnxBuilder &body) {
+  *new_attr(name, onnx::AttributeProto::GRAPH).mutable_g() = body.model.graph();
   return *this;
 }
 

@@ -17,7 +17,7 @@ class OnnxBuilder {
   explicit OnnxBuilder(int64_t opset = 13);
 
   /// Each returns the name of the tensor. Numbers are pseudo-random in [-1, 1], the same in every run.
-  std::string input(const Dims &dims, const std::string &name = {});
+  std::string input(const Dims &dims, const std::string &name = {}, int type = onnx::TensorProto::FLOAT);
   std::string weights(const Dims &dims);
   std::string ints(const std::vector<int64_t> &values);
   /// A tensor of integers of that shape.
@@ -43,6 +43,8 @@ class OnnxBuilder {
   /// A tensor as an attribute, one of integers with one dimension.
   OnnxBuilder &tensor_attr(const std::string &name, const std::vector<int64_t> &values);
   OnnxBuilder &tensor_attr(const std::string &name, const Dims &dims, const std::vector<float> &values);
+  /// A body: the network of another builder.
+  OnnxBuilder &attr(const std::string &name, const OnnxBuilder &body);
   OnnxBuilder &named(const std::string &name);
 
   std::string bytes() const { return model.SerializeAsString(); }

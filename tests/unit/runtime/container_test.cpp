@@ -328,7 +328,7 @@ TEST_P(DamagedProgram, IsRefusedWithTheReason) {
 const Damage kDamages[] = {
     {"Magic", [](Bytes &b) { program_header(b).magic = 0; }, "does not begin with a QNPU1 program header"},
     {"Version", [](Bytes &b) { program_header(b).version = 9; }, "program header version 9"},
-    {"Isa", [](Bytes &b) { program_header(b).isa_version = 3; }, "compiled for ISA version 3, this runtime has 2"},
+    {"Isa", [](Bytes &b) { program_header(b).isa_version = 3; }, "compiled for ISA version 3, this runtime has 1 to 2"},
     {"ChipId", [](Bytes &b) { program_header(b).chip_id = 7; }, "compiled for chip id 7"},
     {"Reserved", [](Bytes &b) { program_header(b).reserved[7] = 1; }, "reserved words"},
     {"CommandsOutside", [](Bytes &b) { program_header(b).commands_offset = 0x80000000; }, "not inside the binary"},

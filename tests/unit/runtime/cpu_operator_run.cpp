@@ -61,7 +61,7 @@ int main() {
     std::fwrite(&length, sizeof length, 1, stdout);
     std::fwrite(why.data(), 1, why.size(), stdout);
     if (!why.empty()) continue;
-    npu::cpu::run_cpu_operator(c.op, param, in, out);
+    if (!npu::cpu::run_cpu_operator(c.op, param, in, out).ok()) return 1;
     for (const Tensor &t : out) std::fwrite(t.data.data(), 1, t.data.size(), stdout);
   }
   return 0;

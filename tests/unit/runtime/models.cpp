@@ -299,6 +299,16 @@ SubNetDesc on_cpu(int32_t id, int32_t op, std::vector<TensorDesc> inputs, std::v
   return s;
 }
 
+SubNetDesc on_cpu(int32_t id, const npu::cpu::HostGraph &graph, std::vector<TensorDesc> inputs,
+                  std::vector<TensorDesc> outputs, Ids next) {
+  const std::vector<uint8_t> bytes = npu::cpu::encode_host_graph(graph);
+  npu_cpu_param param{};
+  param.count = static_cast<uint32_t>(bytes.size());
+  SubNetDesc s = on_cpu(id, NPU_CPU_GRAPH, std::move(inputs), std::move(outputs), std::move(next), param);
+  s.param.insert(s.param.end(), bytes.begin(), bytes.end());
+  return s;
+}
+
 SubNetDesc merge(int32_t id, std::vector<TensorDesc> inputs, std::vector<TensorDesc> outputs, std::vector<Ids> from,
                  Ids next) {
   SubNetDesc s = sub(2, id, std::move(inputs), std::move(outputs), std::move(next));
@@ -347,6 +357,20 @@ StageDesc there_and_back() {
                on_cpu(1, NPU_CPU_CAST, {tensor("a", row)}, {tensor("b", row, 6)}, {2}),
                on_cpu(2, NPU_CPU_CAST, {tensor("b", row, 6)}, {tensor("c", row)}, {3}),
                on_npu(3, plus(row, 2), {"c"}, {"y"}, {-1})});
+}
+
+npu::cpu::HostGraph rows_by_index() {
+  npu::cpu::HostGraph g;
+  g.inputs = {{npu::cpu::Dtype::F32, {8}}, {npu::cpu::Dtype::I32, {3}}};
+  g.nodes.push_back({npu::cpu::Op::Gather, npu::cpu::GatherAttrs{0}, {0, 1}});
+  g.outputs = {2};
+  return g;
+}
+
+StageDesc pick(const npu::cpu::HostGraph &graph) {
+  const auto x = tensor("x", {8}), index = tensor("index", {3}, 6), y = tensor("y", {3});
+  return flow({x, index}, {y},
+              {on_npu(0, plus({8}, 1), {"x"}, {"more"}, {1}), on_cpu(1, graph, {tensor("more", {8}), index}, {y}, {})});
 }
 
 NetDesc net(const std::string &name, std::vector<StageDesc> stages) { return {name, 0, std::move(stages)}; }

@@ -9,6 +9,7 @@
 
 #include "runtime/bmodel/builder.h"
 #include "runtime/bmodel/cpu_param.h"
+#include "runtime/cpu/host_graph.h"
 
 namespace test_models {
 
@@ -78,6 +79,10 @@ npu::bmodel::SubNetDesc on_npu(int32_t id, const npu::bmodel::StageDesc &program
                                std::vector<std::string> outputs, Ids next);
 npu::bmodel::SubNetDesc on_cpu(int32_t id, int32_t op, std::vector<npu::bmodel::TensorDesc> inputs,
                                std::vector<npu::bmodel::TensorDesc> outputs, Ids next, npu_cpu_param param = {});
+/// A graph for the CPU, as npuc writes it.
+npu::bmodel::SubNetDesc on_cpu(int32_t id, const npu::cpu::HostGraph &graph,
+                               std::vector<npu::bmodel::TensorDesc> inputs,
+                               std::vector<npu::bmodel::TensorDesc> outputs, Ids next);
 npu::bmodel::SubNetDesc merge(int32_t id, std::vector<npu::bmodel::TensorDesc> inputs,
                               std::vector<npu::bmodel::TensorDesc> outputs, std::vector<Ids> from, Ids next);
 /// `inputs` end with the condition; next: if it is zero, if it is not. Output k is input from[k], for branch[k].
@@ -90,6 +95,11 @@ npu::bmodel::StageDesc flow(std::vector<npu::bmodel::TensorDesc> inputs, std::ve
 npu::bmodel::StageDesc choose();
 /// x [1,8] -> x + 1, by the CPU to int32, by the CPU to float32, + 2.
 npu::bmodel::StageDesc there_and_back();
+
+/// The rows of x [8] by index [3] int32, as a graph.
+npu::cpu::HostGraph rows_by_index();
+/// x [8], index int32 [3] -> y [3], rows of x + 1: x by the NPU, the rows by the CPU.
+npu::bmodel::StageDesc pick(const npu::cpu::HostGraph &graph);
 
 npu::bmodel::NetDesc net(const std::string &name, std::vector<npu::bmodel::StageDesc> stages);
 /// Container bytes; a description that cannot be built ends the test program.

@@ -13,7 +13,9 @@ using test_models::merge;
 using test_models::net;
 using test_models::on_cpu;
 using test_models::on_npu;
+using test_models::pick;
 using test_models::plus;
+using test_models::rows_by_index;
 using namespace test_runtime;
 
 const Floats kX{1, 2, 3, 9, 5, 6, 7, 8};
@@ -205,12 +207,58 @@ TEST_F(SubNetTest, UnknownOperatorsAreRefusedWhenLoading) {
   const auto x = test_models::tensor("x", {8}), y = test_models::tensor("y", {8});
   EXPECT_FALSE(load(file({net("odd", {flow({x}, {y}, {on_cpu(3, 99, {x}, {y}, {})})})})));
   EXPECT_TRUE(
-      contains(bmrt_last_error(), "network 'odd' stage 0: sub-network 3: CPU operator 99 is unknown, there are 1 to 7"))
+      contains(bmrt_last_error(), "network 'odd' stage 0: sub-network 3: CPU operator 99 is unknown, there are 1 to 8"))
       << bmrt_last_error();
   npu_cpu_param axis{};
   axis.axis = 1;
   EXPECT_FALSE(load(file({net("odd", {flow({x}, {y}, {on_cpu(3, NPU_CPU_SOFTMAX, {x}, {y}, {}, axis)})})})));
   EXPECT_TRUE(contains(bmrt_last_error(), "CPU operator Softmax: axis 1 of a tensor with 1 dims")) << bmrt_last_error();
+}
+
+class GraphTest : public RuntimeTest {
+ protected:
+  bool pick_rows(std::vector<int32_t> index, Floats &y) {
+    Floats x = kX;
+    y.assign(3, -1);
+    void *inputs[] = {x.data(), index.data()}, *outputs[] = {y.data()};
+    const bm_shape_t shapes[] = {shape({8}), shape({3})};
+    bm_shape_t results[1];
+    return bmrt_launch_data(p_bmrt, "pick", inputs, shapes, 2, outputs, results, 1, true);
+  }
+};
+
+TEST_F(GraphTest, RunsBehindTheNpu) {
+  ASSERT_TRUE(load(file({net("pick", {pick(rows_by_index())})}))) << bmrt_last_error();
+  Floats y;
+  ASSERT_TRUE(pick_rows({3, 0, -1}, y)) << bmrt_last_error();
+  EXPECT_EQ(y, (Floats{10, 2, 9}));
+}
+
+TEST_F(GraphTest, WrongDataFailsTheLaunchAndNamesTheOperator) {
+  ASSERT_TRUE(load(file({net("pick", {pick(rows_by_index())})}))) << bmrt_last_error();
+  Floats y;
+  EXPECT_FALSE(pick_rows({3, 8, 0}, y));
+  EXPECT_TRUE(contains(bmrt_last_error(), "sub-network 1: operator 0 (Gather)")) << bmrt_last_error();
+  EXPECT_TRUE(contains(bmrt_last_error(), "8")) << bmrt_last_error();
+  ASSERT_TRUE(pick_rows({7, 7, 7}, y)) << bmrt_last_error();
+  EXPECT_EQ(y, (Floats{9, 9, 9}));
+}
+
+TEST_F(GraphTest, ThatDoesNotFitItsTensorsIsRefusedWhenLoading) {
+  npu::cpu::HostGraph graph = rows_by_index();
+  graph.inputs[1].shape = {4};
+  EXPECT_FALSE(load(file({net("pick", {pick(graph)})})));
+  EXPECT_TRUE(contains(bmrt_last_error(),
+                       "network 'pick' stage 0: sub-network 1: input 1 is int32 [3], the graph has int32 [4]"))
+      << bmrt_last_error();
+  npu::bmodel::StageDesc stage = pick(rows_by_index());
+  stage.subs[1].param.pop_back();
+  EXPECT_FALSE(load(file({net("pick", {stage})})));
+  EXPECT_TRUE(contains(bmrt_last_error(), "sub-network 1: its graph has ")) << bmrt_last_error();
+  stage = pick(rows_by_index());
+  stage.subs[1].param[64] ^= 1;
+  EXPECT_FALSE(load(file({net("pick", {stage})})));
+  EXPECT_TRUE(contains(bmrt_last_error(), "sub-network 1: no graph for the CPU")) << bmrt_last_error();
 }
 
 }  // namespace

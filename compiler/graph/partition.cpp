@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/graph/partition.h"
+
+#include <algorithm>
+#include <map>
+
+namespace npu::graph {
+namespace {
+
+/// Operations (multiply-accumulates or elements) below which a part is not worth two changes of sides: a launch, and
+/// waiting for it, cost about as much as the CPU needs for these.
+constexpr int64_t kLittleWork = 16384;
+
+/// Pieces of consecutive indices, each one copy, that a Gather on the chip may have.
+constexpr int64_t kMaxGatherRuns = 4096;
+
+bool fusible(const Activation &act) { return act.kind <= ActKind::Tanh; }
+
+bool is_absent_or_constant(const Graph &g, const Node &n, size_t k) {
+  return n.inputs.size() <= k || n.inputs[k] == kNoValue || g.is_constant(n.inputs[k]);
+}
+
+/// Whether indices are those of a few copies.
+bool few_runs(const Value &v) {
+  if (!v.constant || v.dtype != Dtype::I64) return false;
+  const int64_t *index = v.constant->as<int64_t>();
+  const int64_t n = v.constant->count();
+  int64_t runs = 1;
+  for (int64_t i = 0; i < n; ++i) {
+    if (index[i] < 0) return false;
+    if (i > 1 && index[i] - index[i - 1] != index[i - 1] - index[i - 2]) ++runs;
+  }
+  return runs <= kMaxGatherRuns;
+}
+
+bool has_command(const Graph &g, const Node &n) {
+  switch (n.op) {
+    case Op::Conv:
+      return g.is_constant(n.inputs[1]) && is_absent_or_constant(g, n, 2) && fusible(std::get<ConvAttrs>(n.attrs).act);
+    case Op::MatMul:
+      return is_absent_or_constant(g, n, 2) && fusible(std::get<MatMulAttrs>(n.attrs).act);
+    case Op::Binary: {
+      const auto &attrs = std::get<BinaryAttrs>(n.attrs);
+      return static_cast<int>(attrs.kind) < cpu::kFirstHostBinary && fusible(attrs.act);
+    }
+    case Op::Unary:
+      return static_cast<int>(std::get<UnaryAttrs>(n.attrs).act.kind) < cpu::kFirstHostAct;
+    case Op::Gather:
+      return few_runs(g[n.inputs[1]]);
+    case Op::Pool:
+    case Op::Softmax:
+    case Op::Transpose:
+    case Op::Reshape:
+    case Op::Concat:
+    case Op::Slice:
+    case Op::Pad:
+    case Op::Expand:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Operations of a node: multiply-accumulates, or elements.
+int64_t work_of(const Graph &g, const Node &n) {
+  const int64_t elements = element_count(g[n.output].shape);
+  if (n.op == Op::MatMul) return elements * g[n.inputs[0]].shape.back();
+  if (n.op == Op::Conv) {
+    const Shape &w = g[n.inputs[1]].shape;
+    return elements * std::max<int64_t>(element_count(w) / std::max<int64_t>(w[0], 1), 1);
+  }
+  const int64_t read = n.op == Op::Pool ? element_count(g[n.inputs[0]].shape) : 0;
+  return std::max(elements, read);
+}
+
+/// For each node the number of its part, and for each part which side it is on.
+struct Cut {
+  std::vector<size_t> part;
+  std::vector<bool> on_chip;
+};
+
+Cut take_turns(const Graph &g, const std::vector<bool> &chip, bool first) {
+  Cut cut{std::vector<size_t>(g.nodes.size()), {}};
+  std::vector<bool> ready(g.values.size(), true), done(g.nodes.size());
+  for (const Node &n : g.nodes) ready[static_cast<size_t>(n.output)] = false;
+  size_t left = g.nodes.size();
+  for (bool side = first; left; side = !side) {
+    bool any = false;
+    for (size_t i = 0; i < g.nodes.size(); ++i) {
+      const Node &n = g.nodes[i];
+      if (done[i] || chip[i] != side) continue;
+      if (!std::all_of(n.inputs.begin(), n.inputs.end(),
+                       [&](ValueId v) { return v == kNoValue || ready[static_cast<size_t>(v)]; }))
+        continue;
+      ready[static_cast<size_t>(n.output)] = done[i] = any = true;
+      cut.part[i] = cut.on_chip.size();
+      --left;
+    }
+    if (any) cut.on_chip.push_back(side);
+  }
+  return cut;
+}
+
+Cut best_turns(const Graph &g, const std::vector<bool> &chip) {
+  Cut a = take_turns(g, chip, true), b = take_turns(g, chip, false);
+  return a.on_chip.size() <= b.on_chip.size() ? a : b;
+}
+
+/// Gives the parts of the chip that have least work to the CPU, as long as one has too little or there are too many.
+Cut cut_by_cost(const Graph &g) {
+  std::vector<bool> chip;
+  for (const Node &n : g.nodes) chip.push_back(runs_on_chip(g, n));
+  for (;;) {
+    Cut cut = best_turns(g, chip);
+    if (cut.on_chip.size() < 2) return cut;
+    std::vector<int64_t> work(cut.on_chip.size());
+    for (size_t i = 0; i < g.nodes.size(); ++i) work[cut.part[i]] += work_of(g, g.nodes[i]);
+    std::vector<int64_t> of_chip;
+    for (size_t p = 0; p < work.size(); ++p)
+      if (cut.on_chip[p]) of_chip.push_back(work[p]);
+    const int64_t least = *std::min_element(of_chip.begin(), of_chip.end());
+    if (least >= kLittleWork && cut.on_chip.size() <= kMaxParts) return cut;
+    const int64_t limit = std::max(least, kLittleWork - 1);
+    for (size_t i = 0; i < g.nodes.size(); ++i)
+      if (cut.on_chip[cut.part[i]] && work[cut.part[i]] <= limit) chip[i] = false;
+  }
+}
+
+/// Outputs that are inputs, constants or other outputs as well get a copy of their own, which some part makes.
+void make_outputs_own(Graph &g) {
+  std::vector<bool> taken(g.values.size());
+  for (ValueId v : g.inputs) taken[static_cast<size_t>(v)] = true;
+  for (ValueId &v : g.outputs) {
+    if (!taken[static_cast<size_t>(v)] && !g.is_constant(v)) {
+      taken[static_cast<size_t>(v)] = true;
+      continue;
+    }
+    Node copy;
+    copy.op = Op::Reshape;
+    copy.source = static_cast<int>(g.sources.size());
+    g.sources.push_back({g[v].name.empty() ? "copy" : g[v].name, "Copy", {}});
+    copy.attrs = ShapeAttrs{g[v].shape};
+    copy.inputs = {v};
+    Value result;
+    static_cast<TensorKind &>(result) = g[v];
+    copy.output = v = g.add_value(std::move(result));
+    g.nodes.push_back(std::move(copy));
+    taken.resize(g.values.size(), true);
+  }
+}
+
+/// Copies the nodes of a part into a graph of its own.
+class Extraction {
+ public:
+  Extraction(const Graph &whole, Part &part) : whole_(whole), part_(part) {
+    part_.graph.name = whole.name;
+    part_.graph.sources = whole.sources;
+  }
+
+  void add(const Node &node) {
+    Node n = node;
+    for (ValueId &v : n.inputs)
+      if (v != kNoValue) v = operand(v);
+    n.output = new_value(node.output);
+    part_.graph.nodes.push_back(std::move(n));
+  }
+
+  /// A sub-network has at least one input, also where it only copies constants.
+  void add_input_if_none(ValueId v) {
+    if (part_.inputs.empty()) (void)operand(v);
+  }
+
+  void add_output(ValueId v) {
+    part_.outputs.push_back(v);
+    part_.graph.outputs.push_back(mine_.at(v));
+    part_.graph.output_names.push_back(whole_[v].name);
+  }
+
+ private:
+  ValueId new_value(ValueId v) { return mine_[v] = part_.graph.add_value(whole_[v]); }
+
+  ValueId operand(ValueId v) {
+    const auto known = mine_.find(v);
+    if (known != mine_.end()) return known->second;
+    const ValueId mine = new_value(v);
+    if (!whole_.is_constant(v)) {
+      part_.graph.inputs.push_back(mine);
+      part_.inputs.push_back(v);
+    }
+    return mine;
+  }
+
+  const Graph &whole_;
+  Part &part_;
+  std::map<ValueId, ValueId> mine_;
+};
+
+}  // namespace
+
+bool runs_on_chip(const Graph &g, const Node &n) {
+  if (g[n.output].dtype != Dtype::F32) return false;
+  for (size_t k = 0; k < n.inputs.size(); ++k) {
+    const bool index = n.op == Op::Gather && k == 1;
+    if (n.inputs[k] != kNoValue && !index && g[n.inputs[k]].dtype != Dtype::F32) return false;
+  }
+  return has_command(g, n);
+}
+
+std::vector<Part> partition(Graph &graph) {
+  if (std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node &n) { return runs_on_chip(graph, n); }) &&
+      std::all_of(graph.outputs.begin(), graph.outputs.end(),
+                  [&](ValueId v) { return graph[v].dtype == Dtype::F32; })) {
+    std::vector<Part> whole(1);
+    whole[0].graph = graph;
+    whole[0].inputs = graph.inputs;
+    whole[0].outputs = graph.outputs;
+    return whole;
+  }
+  make_outputs_own(graph);
+  const Cut cut = cut_by_cost(graph);
+  std::vector<Part> parts(cut.on_chip.size());
+  std::vector<Extraction> extractions;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    parts[p].on_chip = cut.on_chip[p];
+    extractions.emplace_back(graph, parts[p]);
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) extractions[cut.part[i]].add(graph.nodes[i]);
+  for (Extraction &e : extractions) e.add_input_if_none(graph.inputs[0]);
+  // What another part or the caller reads goes out.
+  std::vector<bool> wanted(graph.values.size());
+  for (ValueId v : graph.outputs) wanted[static_cast<size_t>(v)] = true;
+  for (const Part &p : parts)
+    for (ValueId v : p.inputs) wanted[static_cast<size_t>(v)] = true;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (wanted[static_cast<size_t>(graph.nodes[i].output)]) extractions[cut.part[i]].add_output(graph.nodes[i].output);
+  return parts;
+}
+
+}  // namespace npu::graph

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Which part of a network runs on the chip, and which on the CPU.
+#ifndef NPU_GRAPH_PARTITION_H
+#define NPU_GRAPH_PARTITION_H
+
+#include "compiler/graph/ir.h"
+
+namespace npu::graph {
+
+/// The most parts that a network is cut into: as many sub-networks fit into a .bmodel.
+inline constexpr size_t kMaxParts = 256;
+
+/// Nodes that run together, as a graph of their own.
+struct Part {
+  bool on_chip = true;
+  Graph graph;                           ///< with the sources of the whole network
+  std::vector<ValueId> inputs, outputs;  ///< values of the whole network, in the order of graph.inputs and outputs
+};
+
+/// Whether the chip has commands for a node. Else the CPU computes it.
+bool runs_on_chip(const Graph &graph, const Node &node);
+
+/// Cuts a network into parts that run one after another. Each part has as many nodes as can run before it is the other
+/// side's turn. Work on the chip that is less than what changing sides costs is left to the CPU, where it lies between
+/// work of the CPU. A network that the chip can compute as a whole is one part.
+std::vector<Part> partition(Graph &graph);
+
+}  // namespace npu::graph
+
+#endif  // NPU_GRAPH_PARTITION_H

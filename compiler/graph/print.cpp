@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/graph/print.h"
+
+#include <cstdio>
+#include <map>
+
+#include "runtime/cpu/element.h"
+#include "runtime/cpu/fields.h"
+
+namespace npu::graph {
+namespace {
+
+constexpr int64_t kShownElements = 8;
+
+std::string number_text(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", v);
+  return text;
+}
+
+const char *act_name(ActKind kind) {
+  constexpr const char *kChip[] = {"None",  "Relu", "Clip",        "LeakyRelu",  "Sigmoid",  "Tanh",  "Exp",
+                                   "Log",   "Sqrt", "Rsqrt",       "Reciprocal", "Abs",      "Neg",   "Erf",
+                                   "Gelu",  "Elu",  "HardSigmoid", "HardSwish",  "Softplus", "Floor", "Ceil",
+                                   "Round", "Sign", "Sin",         "Cos"};
+  constexpr const char *kHost[] = {"Tan",   "Asin",  "Acos",  "Atan", "Sinh",  "Cosh",
+                                   "Asinh", "Acosh", "Atanh", "Not",  "IsNan", "IsInf"};
+  const auto n = static_cast<size_t>(kind), first = static_cast<size_t>(cpu::kFirstHostAct);
+  if (n < std::size(kChip)) return kChip[n];
+  return n >= first && n - first < std::size(kHost) ? kHost[n - first] : "?";
+}
+
+const char *binary_name(BinaryKind kind) {
+  constexpr const char *kChip[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
+  constexpr const char *kHost[] = {"Pow",       "Mod",        "Fmod",  "And",  "Or",         "Xor",
+                                   "ShiftLeft", "ShiftRight", "Equal", "Less", "LessOrEqual"};
+  const auto n = static_cast<size_t>(kind), first = static_cast<size_t>(cpu::kFirstHostBinary);
+  if (n < std::size(kChip)) return kChip[n];
+  return n >= first && n - first < std::size(kHost) ? kHost[n - first] : "?";
+}
+
+std::string field_text(ActKind v) { return act_name(v); }
+std::string field_text(BinaryKind v) { return binary_name(v); }
+std::string field_text(Dtype v) { return cpu::dtype_name(v); }
+std::string field_text(ReduceKind v) {
+  constexpr const char *kNames[] = {"Sum", "Mean", "Max", "Min", "Prod"};
+  return kNames[static_cast<size_t>(v)];
+}
+std::string field_text(Reduction v) {
+  constexpr const char *kNames[] = {"None", "Add", "Mul", "Max", "Min"};
+  return kNames[static_cast<size_t>(v)];
+}
+std::string field_text(bool v) { return v ? "true" : "false"; }
+template <class T>
+requires std::is_integral_v<T> std::string field_text(T v) { return std::to_string(v); }
+template <class T>
+requires std::is_floating_point_v<T> std::string field_text(T v) { return number_text(static_cast<double>(v)); }
+template <class List>
+requires requires(const List &list) { list.size(); }
+std::string field_text(const List &list) {
+  std::string text;
+  for (const auto &v : list) text += (text.empty() ? "" : ", ") + field_text(v);
+  return "[" + text + "]";
+}
+
+/// " name=value" for each field that is not at its default; those of inner structs with their own names.
+template <class A>
+std::string fields_text(const A &attrs) {
+  std::vector<std::string> defaults;
+  const A fresh{};
+  const auto collect = [](const A &a, const auto &each) {
+    cpu::for_each_field(a, [&](const char *name, const auto &field) {
+      if constexpr (requires { field_text(field); })
+        each(std::string(" ") + name + "=" + field_text(field));
+      else
+        each(fields_text(field));
+    });
+  };
+  collect(fresh, [&](std::string text) { defaults.push_back(std::move(text)); });
+  std::string out;
+  size_t at = 0;
+  collect(attrs, [&](const std::string &text) {
+    if (text != defaults[at++]) out += text;
+  });
+  return out;
+}
+
+std::string attrs_text(const Attrs &attrs) {
+  return std::visit([](const auto &a) { return fields_text(a); }, attrs);
+}
+
+class Names {
+ public:
+  explicit Names(const Graph &g) : graph_(g) {
+    for (const Value &v : g.values) ++count_[v.name];
+  }
+  std::string operator()(ValueId v) const {
+    if (v == kNoValue) return "-";
+    const std::string &name = graph_[v].name;
+    return name.empty() || count_.at(name) > 1 ? name + "#" + std::to_string(static_cast<int>(v)) : name;
+  }
+
+ private:
+  const Graph &graph_;
+  std::map<std::string, int> count_;
+};
+
+std::string constant_text(const Tensor &t) {
+  if (t.count() > kShownElements) return "...";
+  std::string text;
+  for (int64_t i = 0; i < t.count(); ++i) text += (i ? ", " : "") + number_text(cpu::load(t, i));
+  return text;
+}
+
+std::string operands_text(const Node &n, const Names &name) {
+  std::string text;
+  for (ValueId v : n.inputs) text += (text.empty() ? "" : ", ") + name(v);
+  return text;
+}
+
+/// For a string in double quotes.
+std::string escaped(const std::string &text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 32 ? '?' : c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_text(const Graph &g) {
+  const Names name(g);
+  const std::vector<int> uses = g.use_counts();
+  std::string out;
+  for (ValueId v : g.inputs) out += "input " + name(v) + ": " + kind_text(g[v]) + "\n";
+  for (size_t i = 0; i < g.values.size(); ++i) {
+    const auto v = static_cast<ValueId>(i);
+    if (g.is_constant(v) && uses[i])
+      out += "constant " + name(v) + ": " + kind_text(g[v]) + " = " + constant_text(*g[v].constant) + "\n";
+  }
+  for (const Node &n : g.nodes)
+    out += name(n.output) + ": " + kind_text(g[n.output]) + " = " + op_name(n.op) + "(" + operands_text(n, name) + ")" +
+           attrs_text(n.attrs) + "\n";
+  for (size_t k = 0; k < g.outputs.size(); ++k)
+    out += "output " + g.output_names[k] + " = " + name(g.outputs[k]) + "\n";
+  return out;
+}
+
+std::string to_dot(const Graph &g) {
+  const Names name(g);
+  const std::vector<int> made = g.producers();
+  const auto source = [&](ValueId v) {
+    const int node = made[static_cast<size_t>(v)];
+    return node >= 0 ? "n" + std::to_string(node) : "v" + std::to_string(static_cast<int>(v));
+  };
+  const auto edge = [&](ValueId v, const std::string &to) {
+    return "  " + source(v) + " -> " + to + " [label=\"" + escaped(kind_text(g[v])) + "\"];\n";
+  };
+  std::string out = "digraph \"" + escaped(g.name) + "\" {\n  node [shape=box];\n";
+  for (ValueId v : g.inputs) out += "  " + source(v) + " [shape=ellipse, label=\"" + escaped(name(v)) + "\"];\n";
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const Node &n = g.nodes[i];
+    const std::string self = "n" + std::to_string(i);
+    out += "  " + self + " [label=\"" + op_name(n.op) + escaped(attrs_text(n.attrs)) + "\\n" +
+           escaped(g.sources[static_cast<size_t>(n.source)].name) + "\"];\n";
+    for (ValueId v : n.inputs)
+      if (v != kNoValue && !g.is_constant(v)) out += edge(v, self);
+  }
+  for (size_t k = 0; k < g.outputs.size(); ++k) {
+    const std::string self = "o" + std::to_string(k);
+    out += "  " + self + " [shape=ellipse, label=\"" + escaped(g.output_names[k]) + "\"];\n";
+    if (g.is_constant(g.outputs[k])) out += "  " + source(g.outputs[k]) + " [label=\"constant\"];\n";
+    out += edge(g.outputs[k], self);
+  }
+  return out + "}\n";
+}
+
+}  // namespace npu::graph

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/cpu/node.h"
+
+#include <iterator>
+
+#include "runtime/cpu/operators.h"
+
+namespace npu::cpu {
+namespace {
+
+constexpr const char *kNames[] = {
+    "Conv",      "MatMul",         "Pool",     "Binary",          "Unary",     "Softmax",
+    "Transpose", "Reshape",        "Concat",   "Slice",           "Pad",       "Expand",
+    "Gather",    "Cast",           "Where",    "Reduce",          "ArgMax",    "TopK",
+    "CumSum",    "GatherElements", "GatherNd", "ScatterElements", "ScatterNd", "PoolIndices",
+};
+static_assert(std::size(kNames) == kOps);
+
+/// Operators whose result may fail on account of their data.
+Status evaluate_checked(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Tensor &out) {
+  switch (op) {
+    case Op::Binary:
+      return binary(std::get<BinaryAttrs>(attrs), *in[0], *in[1], out);
+    case Op::Gather:
+      return gather(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
+    case Op::GatherElements:
+      return gather_elements(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
+    case Op::GatherNd:
+      return gather_nd(std::get<GatherNdAttrs>(attrs).batch_dims, *in[0], *in[1], out);
+    case Op::ScatterElements:
+      return scatter_elements(std::get<ScatterAttrs>(attrs), *in[0], *in[1], *in[2], out);
+    case Op::ScatterNd:
+      return scatter_nd(std::get<ScatterAttrs>(attrs).reduction, *in[0], *in[1], *in[2], out);
+    default:
+      return Status::error("operator " + std::to_string(static_cast<int>(op)) + " is unknown");
+  }
+}
+
+}  // namespace
+
+const char *op_name(Op op) {
+  const auto number = static_cast<size_t>(op);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
+}
+
+Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> operands, Tensor &out) {
+  const Tensor &x = *operands[0];
+  const Tensor *third = operands.size() > 2 ? operands[2] : nullptr;
+  switch (op) {
+    case Op::Conv:
+      conv(std::get<ConvAttrs>(attrs), x, *operands[1], third, out);
+      return {};
+    case Op::MatMul:
+      matmul(std::get<MatMulAttrs>(attrs), x, *operands[1], third, out);
+      return {};
+    case Op::Pool:
+      pool(std::get<PoolAttrs>(attrs), x, out);
+      return {};
+    case Op::Unary:
+      unary(std::get<UnaryAttrs>(attrs), x, out);
+      return {};
+    case Op::Softmax:
+      softmax(std::get<SoftmaxAttrs>(attrs), x, out);
+      return {};
+    case Op::Transpose:
+      transpose(std::get<TransposeAttrs>(attrs), x, out);
+      return {};
+    case Op::Reshape:
+      out.data = x.data;
+      return {};
+    case Op::Concat:
+      concat(std::get<ConcatAttrs>(attrs).axis, operands, out);
+      return {};
+    case Op::Slice:
+      slice(std::get<SliceAttrs>(attrs), x, out);
+      return {};
+    case Op::Pad:
+      pad(std::get<PadAttrs>(attrs), x, out);
+      return {};
+    case Op::Expand:
+      expand(x, out);
+      return {};
+    case Op::Cast: {
+      const auto &to = std::get<CastAttrs>(attrs);
+      cast(x, to.saturate ? Overflow::Saturate : Overflow::Wrap, out);
+      return {};
+    }
+    case Op::Where:
+      where(x, *operands[1], *third, out);
+      return {};
+    case Op::Reduce:
+      reduce(std::get<ReduceAttrs>(attrs), x, out);
+      return {};
+    case Op::ArgMax:
+      argmax(std::get<ArgMaxAttrs>(attrs), x, out);
+      return {};
+    case Op::TopK:
+      topk(std::get<TopKAttrs>(attrs), x, out);
+      return {};
+    case Op::CumSum:
+      cumsum(std::get<CumSumAttrs>(attrs), x, out);
+      return {};
+    case Op::PoolIndices:
+      pool_indices(std::get<PoolIndicesAttrs>(attrs), x, out);
+      return {};
+    default:
+      return evaluate_checked(op, attrs, operands, out);
+  }
+}
+
+}  // namespace npu::cpu

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// The typed operators: what the compiler's graph and the sub-networks for the CPU consist of. Each has one result.
+#ifndef NPU_CPU_NODE_H
+#define NPU_CPU_NODE_H
+
+#include <span>
+#include <variant>
+
+#include "common/status.h"
+#include "runtime/cpu/attributes.h"
+
+namespace npu::cpu {
+
+/// Numbers stand in .bmodel files: a new operator goes to the end.
+enum class Op : uint8_t {
+  Conv,             ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; float32
+  MatMul,           ///< a [..., m, k], b [..., k, n], optional bias [n]; float32, int32 and int64
+  Pool,             ///< x [n, c, spatial...]; float32
+  Binary,           ///< a, b with numpy broadcasting
+  Unary,            ///< x: an activation alone
+  Softmax,          ///< x; float32
+  Transpose,        ///< x
+  Reshape,          ///< x; the new shape is that of the result
+  Concat,           ///< any number
+  Slice,            ///< x
+  Pad,              ///< x, with one value
+  Expand,           ///< x, broadcast to the shape of the result
+  Gather,           ///< x, indices (int32 or int64; negative ones count from the end, as everywhere)
+  Cast,             ///< x
+  Where,            ///< condition (bool), a, b with numpy broadcasting
+  Reduce,           ///< x; sums of integers wrap round
+  ArgMax,           ///< x; int64, the axis stays with length 1
+  TopK,             ///< x; the indices, int64
+  CumSum,           ///< x
+  GatherElements,   ///< x, indices; GatherAttrs
+  GatherNd,         ///< x, indices
+  ScatterElements,  ///< x, indices, updates
+  ScatterNd,        ///< x, indices, updates; ScatterAttrs
+  PoolIndices,      ///< x [n, c, spatial...]; int64
+};
+inline constexpr int kOps = static_cast<int>(Op::PoolIndices) + 1;
+
+const char *op_name(Op op);
+
+/// The alternative of each operator is the one that is named after it; MatMul, Reshape, Expand: see above; Where has
+/// none.
+using Attrs =
+    std::variant<std::monostate, ConvAttrs, PoolAttrs, MatMulAttrs, BinaryAttrs, UnaryAttrs, SoftmaxAttrs,
+                 TransposeAttrs, ConcatAttrs, SliceAttrs, PadAttrs, GatherAttrs, CastAttrs, ShapeAttrs, ReduceAttrs,
+                 ArgMaxAttrs, TopKAttrs, CumSumAttrs, GatherNdAttrs, ScatterAttrs, PoolIndicesAttrs>;
+
+/// The type and shape of a result, from those of the operands and the attributes. Checks everything that evaluate() and
+/// the compiler rely on, also that there are as many operands as the operator has and that `attrs` is its alternative.
+/// An operand that is left out is null.
+Status infer(Op op, const Attrs &attrs, std::span<const TensorKind *const> operands, TensorKind &out);
+
+/// Computes. infer() has passed for these operands and gave `out` its type and shape; its data has its size. Data may
+/// still be wrong: an index outside of its dimension, an integer divided by 0.
+Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> operands, Tensor &out);
+
+}  // namespace npu::cpu
+
+#endif  // NPU_CPU_NODE_H

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// If, Loop, Scan, and operators that a file defines itself, against numbers worked out by hand.
+#include <gtest/gtest.h>
+
+#include "compiler/graph/evaluate.h"
+#include "compiler/import/importer.h"
+#include "runtime/cpu/element.h"
+#include "tests/unit/compiler/onnx_builder.h"
+
+namespace npu::test {
+namespace {
+
+using onnx::TensorProto;
+using Numbers = std::vector<double>;
+
+std::string import(const OnnxBuilder &b, graph::Graph &g) {
+  graph::RawModel raw;
+  const std::string file = b.bytes();
+  const Status status = graph::read_onnx(file.data(), file.size(), raw);
+  return status.ok() ? graph::import_model(raw, {}, g).message() : status.message();
+}
+
+std::vector<Numbers> run(const OnnxBuilder &b, const std::vector<Numbers> &inputs) {
+  graph::Graph g;
+  EXPECT_EQ(import(b, g), "");
+  std::vector<graph::Tensor> in, results;
+  for (size_t k = 0; k < g.inputs.size(); ++k) {
+    in.emplace_back(g[g.inputs[k]].dtype, g[g.inputs[k]].shape);
+    for (size_t i = 0; i < inputs[k].size(); ++i) cpu::store(in[k], static_cast<int64_t>(i), inputs[k][i]);
+  }
+  EXPECT_EQ(graph::evaluate_graph(g, in, results).message(), "");
+  std::vector<Numbers> out(results.size());
+  for (size_t k = 0; k < results.size(); ++k)
+    for (int64_t i = 0; i < results[k].count(); ++i) out[k].push_back(cpu::load(results[k], i));
+  return out;
+}
+
+/// A body that adds a constant to 'x' of the graph around it.
+OnnxBuilder add_to_x(float value) {
+  OnnxBuilder body;
+  body.output(body.op("Add", {"x", body.scalar(value)}));
+  return body;
+}
+
+OnnxBuilder choose(bool run_time) {
+  OnnxBuilder b;
+  b.input({2}, "x");
+  const std::string flag =
+      run_time ? b.input({1}, "flag", TensorProto::BOOL) : b.op("Greater", {b.scalar(2), b.scalar(1)});
+  b.output(b.op("If", {flag}));
+  b.attr("then_branch", add_to_x(10)).attr("else_branch", add_to_x(20));
+  return b;
+}
+
+TEST(If, ThatIsKnownLeavesOneBranch) {
+  EXPECT_EQ(run(choose(false), {{1, 2}}), (std::vector<Numbers>{{11, 12}}));
+  graph::Graph g;
+  ASSERT_EQ(import(choose(false), g), "");
+  EXPECT_EQ(g.nodes.size(), 1u);
+}
+
+TEST(If, ThatIsNotKnownChoosesAtRunTime) {
+  EXPECT_EQ(run(choose(true), {{1, 2}, {1}}), (std::vector<Numbers>{{11, 12}}));
+  EXPECT_EQ(run(choose(true), {{1, 2}, {0}}), (std::vector<Numbers>{{21, 22}}));
+}
+
+TEST(If, BranchesOfDifferentShapesNeedAKnownCondition) {
+  OnnxBuilder b, other;
+  b.input({2}, "x");
+  other.output(other.op("Concat", {"x", "x"}));
+  other.attr("axis", int64_t{0});
+  b.output(b.op("If", {b.input({}, "flag", TensorProto::BOOL)}));
+  b.attr("then_branch", add_to_x(10)).attr("else_branch", other).named("odd");
+  graph::Graph g;
+  EXPECT_NE(import(b, g).find("If 'odd': output 0 is float32 [2] or float32 [4]"), std::string::npos);
+}
+
+TEST(If, ErrorsInABranchNameItsNode) {
+  OnnxBuilder b, wrong;
+  b.input({2}, "x");
+  wrong.output(wrong.op("Add", {"x", "nowhere"}));
+  wrong.named("inner");
+  b.output(b.op("If", {b.input({}, "flag", TensorProto::BOOL)}));
+  b.attr("then_branch", wrong).attr("else_branch", wrong);
+  graph::Graph g;
+  const std::string text = import(b, g);
+  EXPECT_NE(text.find("Add 'inner': it reads 'nowhere'"), std::string::npos) << text;
+}
+
+/// sum += i; the scan output is the sum so far. Ends when the sum reaches `limit`, which may arrive at run time.
+OnnxBuilder sums(const std::string &limit_name, bool scan) {
+  OnnxBuilder body;
+  const std::string i = body.input({}, "i", TensorProto::INT64);
+  body.input({}, "go", TensorProto::BOOL);
+  const std::string sum = body.op("Add", {body.input({}, "sum", TensorProto::INT64), i});
+  body.output(body.op("Less", {sum, limit_name})).output(sum);
+  if (scan) body.output(body.op("Identity", {sum}));
+  return body;
+}
+
+OnnxBuilder loop(int64_t turns, bool run_time, bool scan) {
+  OnnxBuilder b;
+  const std::string start = b.input({}, "start", TensorProto::INT64);
+  if (run_time)
+    b.input({}, "limit", TensorProto::INT64);
+  else
+    b.model.mutable_graph()->mutable_initializer()->Add()->CopyFrom([] {
+      TensorProto t;
+      t.set_name("limit");
+      t.set_data_type(TensorProto::INT64);
+      t.add_int64_data(1000);
+      return t;
+    }());
+  b.output(b.op("Loop", {b.indices({}, {turns}), "", start}));
+  if (scan) b.output(b.more_output());
+  b.attr("body", sums("limit", scan));
+  return b;
+}
+
+TEST(Loop, TurnsAreUnrolled) {
+  // The condition depends on the start, which arrives at run time: without scan outputs the state only stops changing.
+  EXPECT_EQ(run(loop(5, false, false), {{100}}), (std::vector<Numbers>{{110}}));
+  EXPECT_EQ(run(loop(5, true, false), {{100}, {103}}), (std::vector<Numbers>{{103}}));
+  EXPECT_EQ(run(loop(0, true, false), {{100}, {103}}), (std::vector<Numbers>{{100}}));
+}
+
+TEST(Loop, ScanOutputsNeedAKnownNumberOfTurns) {
+  graph::Graph g;
+  const std::string text = import(loop(5, true, true), g);
+  EXPECT_NE(text.find("the length of its scan outputs depends on a condition"), std::string::npos) << text;
+}
+
+TEST(Loop, ThatEndsByAKnownCondition) {
+  OnnxBuilder b, body;
+  const std::string i = body.input({}, "i", TensorProto::INT64);
+  body.input({}, "go", TensorProto::BOOL);
+  const std::string v = body.op("Add", {body.input({2}, "v"), "x"});
+  body.output(body.op("Less", {i, body.indices({}, {2})})).output(v).output(body.op("Neg", {v}));
+  b.input({2}, "x");
+  b.output(b.op("Loop", {b.indices({}, {100}), "", "x"})).output(b.more_output());
+  b.attr("body", body);
+  EXPECT_EQ(run(b, {{1, 2}}), (std::vector<Numbers>{{4, 8}, {-2, -4, -3, -6, -4, -8}}));
+}
+
+TEST(Loop, WithoutATripCountIsRefused) {
+  OnnxBuilder b, body = sums("limit", false);
+  b.input({}, "limit", TensorProto::INT64);
+  b.output(b.op("Loop", {"", b.input({}, "go", TensorProto::BOOL), b.indices({}, {0})}));
+  b.attr("body", body).named("endless");
+  graph::Graph g;
+  EXPECT_NE(import(b, g).find("Loop 'endless': it has no trip count"), std::string::npos);
+}
+
+TEST(Scan, GoesAlongAnAxisBothWays) {
+  OnnxBuilder b, body;
+  const std::string sum = body.op("Add", {body.input({2}, "sum"), body.input({2}, "row")});
+  body.output(sum).output(body.op("Identity", {sum}));
+  b.output(b.op("Scan", {b.floats({0, 0}), b.input({2, 3}, "x")})).output(b.more_output());
+  b.attr("body", body).attr("num_scan_inputs", int64_t{1}).attr("scan_input_axes", std::vector<int64_t>{1});
+  b.attr("scan_input_directions", std::vector<int64_t>{1}).attr("scan_output_axes", std::vector<int64_t>{1});
+  // Columns from the last to the first: (3, 6), (2, 5), (1, 4).
+  EXPECT_EQ(run(b, {{1, 2, 3, 4, 5, 6}}), (std::vector<Numbers>{{6, 15}, {3, 5, 6, 6, 11, 15}}));
+}
+
+/// scale(x, f) = x * f + b, an operator of the file; f may be left out of a call.
+OnnxBuilder with_function() {
+  OnnxBuilder b(13);
+  onnx::FunctionProto &f = *b.model.add_functions();
+  f.set_name("Scale");
+  f.set_domain("own");
+  f.add_opset_import()->set_version(13);
+  f.add_input("x");
+  f.add_output("y");
+  f.add_attribute("alpha");
+  auto &leaky = *f.add_node(), &twice = *f.add_node();
+  leaky.set_op_type("LeakyRelu");
+  leaky.add_input("x");
+  leaky.add_output("inner");
+  auto &a = *leaky.add_attribute();
+  a.set_name("alpha");
+  a.set_type(onnx::AttributeProto::FLOAT);
+  a.set_ref_attr_name("alpha");
+  twice.set_op_type("Add");
+  twice.add_input("inner");
+  twice.add_input("inner");
+  twice.add_output("y");
+  b.model.add_opset_import()->set_domain("own");
+  return b;
+}
+
+TEST(Functions, AreExpandedWithTheirAttributes) {
+  OnnxBuilder b = with_function();
+  b.output(b.op("Scale", {b.input({2}, "inner")}));  // a name that the function has inside, too
+  b.attr("alpha", 0.5f);
+  b.model.mutable_graph()->mutable_node(0)->set_domain("own");
+  EXPECT_EQ(run(b, {{-2, 3}}), (std::vector<Numbers>{{-2, 6}}));
+  b.model.mutable_graph()->mutable_node(0)->clear_attribute();  // LeakyRelu's own default
+  EXPECT_NEAR(run(b, {{-2, 3}})[0][0], -0.04, 1e-6);
+}
+
+TEST(Functions, ThatCallThemselvesAreRefused) {
+  OnnxBuilder b = with_function();
+  auto &call = *b.model.mutable_functions(0)->mutable_node(0);
+  call.set_op_type("Scale");
+  call.set_domain("own");
+  b.output(b.op("Scale", {b.input({2})}));
+  b.model.mutable_graph()->mutable_node(0)->set_domain("own");
+  graph::Graph g;
+  EXPECT_NE(import(b, g).find("lie in each other more than 64 deep"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace npu::test

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// How a file holds together: the order of nodes, names, and data in other files.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/api/npuc.h"
+#include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/onnx_builder.h"
+
+namespace npu::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string compile(const OnnxBuilder &b, compiler::Compiled &out) {
+  const std::string file = b.bytes();
+  return compiler::compile_onnx(file.data(), file.size(), {}, out).message();
+}
+
+std::string message(const OnnxBuilder &b) {
+  compiler::Compiled out;
+  return compile(b, out);
+}
+
+OnnxBuilder chain() {
+  OnnxBuilder b;
+  b.output(b.op("Neg", {b.op("Relu", {b.op("Add", {b.input({3}, "x"), b.floats({1, 2, -30})})})}));
+  return b;
+}
+
+TEST(Order, OfNodesMayBeAny) {
+  OnnxBuilder b = chain();
+  b.model.mutable_graph()->mutable_node()->SwapElements(0, 2);
+  compiler::Compiled out;
+  ASSERT_EQ(compile(b, out), "");
+  const ChipResult result = run_on_chip(out.net.stages[0], {{1, 1, 1}}, lmem_of(out.net.stages[0]));
+  EXPECT_EQ(result.outputs[0], (std::vector<float>{-2, -3, 0}));
+}
+
+TEST(Order, NodesThatNeedEachOtherAreNamed) {
+  OnnxBuilder b = chain();
+  auto &nodes = *b.model.mutable_graph()->mutable_node();
+  nodes[0].set_input(1, nodes[1].output(0));
+  EXPECT_EQ(message(b), "nodes need each other's results: Add 'Add_0', Relu 'Relu_1'");
+  nodes[0].set_input(1, nodes[0].output(0));
+  EXPECT_EQ(message(b), "nodes need each other's results: Add 'Add_0'");
+}
+
+TEST(Order, ALongLoopIsCutShort) {
+  OnnxBuilder b;
+  std::string x = b.input({3});
+  for (int i = 0; i < 1000; ++i) x = b.op("Add", {x, x});
+  b.output(x);
+  b.model.mutable_graph()->mutable_node(0)->set_input(0, x);
+  const std::string text = message(b);
+  EXPECT_NE(text.find(" and 995 more"), std::string::npos) << text;
+  EXPECT_LT(text.size(), 300u);
+}
+
+TEST(Order, ThousandsOfNodes) {
+  OnnxBuilder b;
+  std::string x = b.input({3});
+  for (int i = 0; i < 10000; ++i) x = b.op(i % 2 ? "Relu" : "Neg", {x});
+  b.output(x);
+  EXPECT_EQ(message(b), "");
+}
+
+TEST(Names, ThatAreMadeTwice) {
+  OnnxBuilder b = chain();
+  auto &nodes = *b.model.mutable_graph()->mutable_node();
+  nodes[2].set_output(0, nodes[0].output(0));
+  EXPECT_EQ(message(b), "'" + nodes[0].output(0) + "' is made twice: by Add 'Add_0' and by Neg 'Neg_2'");
+  OnnxBuilder twice = chain();
+  *twice.model.mutable_graph()->add_initializer() = twice.model.graph().initializer(0);
+  EXPECT_NE(message(twice).find("two initializers have the name"), std::string::npos);
+}
+
+TEST(Names, OfInitializersThatAreMissing) {
+  OnnxBuilder b = chain();
+  b.model.mutable_graph()->clear_initializer();
+  EXPECT_NE(message(b).find("Add 'Add_0': it reads 'c1', which nothing in front of it makes"), std::string::npos)
+      << message(b);
+}
+
+/// A folder with a model whose weights lie in another file.
+class ExternalData : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("external" + std::to_string(getpid()));
+    fs::create_directories(folder_ / "model" / "below");
+    const float weights[] = {0, 0, 1, 2, -30};
+    for (const fs::path &at : {folder_ / "model" / "data", folder_ / "model" / "below" / "data", folder_ / "outside"})
+      std::ofstream(at, std::ios::binary).write(reinterpret_cast<const char *>(weights), sizeof weights);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string compile(const std::string &location, const char *offset = "8", const char *length = "12") {
+    OnnxBuilder b = chain();
+    auto &t = *b.model.mutable_graph()->mutable_initializer(0);
+    t.clear_float_data();
+    t.set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const auto &[key, value] : {std::pair("location", location.c_str()), {"offset", offset}, {"length", length}}) {
+      auto &e = *t.add_external_data();
+      e.set_key(key);
+      e.set_value(value);
+    }
+    const std::string path = folder_ / "model" / "net.onnx";
+    std::ofstream(path, std::ios::binary) << b.bytes();
+    return compiler::compile_onnx_file(path, {}, out_ = {}).message();
+  }
+
+  fs::path folder_;
+  compiler::Compiled out_;
+};
+
+TEST_F(ExternalData, IsReadFromTheModelsFolder) {
+  for (const char *location : {"data", "./data", "below/data", "below/../data"}) {
+    ASSERT_EQ(compile(location), "") << location;
+    const ChipResult result = run_on_chip(out_.net.stages[0], {{1, 1, 1}}, lmem_of(out_.net.stages[0]));
+    EXPECT_EQ(result.outputs[0], (std::vector<float>{-2, -3, 0}));
+  }
+}
+
+TEST_F(ExternalData, FromElsewhereIsRefused) {
+  fs::create_symlink(folder_ / "outside", folder_ / "model" / "link");
+  const std::string outside = folder_ / "outside";
+  for (const std::string &location : {std::string("../outside"), outside, std::string("link"),
+                                      std::string("below/../../outside"), std::string("/etc/passwd")}) {
+    const std::string text = compile(location);
+    EXPECT_NE(text.find("'" + location + "' lies outside of the model's folder"), std::string::npos) << text;
+  }
+}
+
+TEST_F(ExternalData, ThatDoesNotFitIsNamed) {
+  const auto expect = [](const std::string &text, const char *part) {
+    EXPECT_NE(text.find("initializer 'c1': external data"), std::string::npos) << text;
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(compile("nothing"), "cannot open 'nothing': No such file");
+  expect(compile("data", "12"), "it has 20 bytes, the tensor begins at 12 and has 12");
+  expect(compile("data", "18446744073709551615"), "it has 20 bytes");
+  expect(compile("data", "8", "8"), "8 bytes, the tensor has 12");
+  expect(compile("data", "eight"), "offset 'eight' is not a number");
+  expect(compile(""), "without a location");
+}
+
+}  // namespace
+}  // namespace npu::test

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// What each pass makes of a small graph, as text.
+#include "compiler/passes/passes.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/graph/print.h"
+#include "compiler/import/importer.h"
+#include "tests/unit/compiler/onnx_builder.h"
+
+namespace npu::test {
+namespace {
+
+graph::Graph import(const OnnxBuilder &b) {
+  graph::RawModel raw;
+  graph::Graph g;
+  const std::string file = b.bytes();
+  EXPECT_EQ(graph::read_onnx(file.data(), file.size(), raw).message(), "");
+  EXPECT_EQ(graph::import_model(raw, {}, g).message(), "");
+  return g;
+}
+
+/// The lines of nodes and outputs.
+std::string nodes(const graph::Graph &g) {
+  const std::string text = graph::to_text(g);
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at) + 1;
+    if (text.compare(at, 5, "input") != 0 && text.compare(at, 8, "constant") != 0) out += text.substr(at, end - at);
+    at = end;
+  }
+  return out;
+}
+
+TEST(Text, ShowsEverythingThatIsNotAtItsDefault) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 2, 6, 6}, "x");
+  const std::string y = b.op("MaxPool", {x});
+  b.attr("kernel_shape", std::vector<int64_t>{3, 2}).attr("strides", std::vector<int64_t>{2, 2});
+  b.output(b.op("Mul", {b.op("Greater", {y, b.scalar(0.5f)}), b.op("Less", {y, b.scalar(-1)})}));
+  b.model.mutable_graph()->mutable_node(3)->set_op_type("And");
+  EXPECT_EQ(graph::to_text(import(b)),
+            "input x: float32 [1, 2, 6, 6]\n"
+            "constant s2: float32 [] = 0.5\n"
+            "constant s4: float32 [] = -1\n"
+            "t1: float32 [1, 2, 2, 3] = Pool(x) kernel=[3, 2] stride=[2, 2]\n"
+            "t3: bool [1, 2, 2, 3] = Binary(s2, t1) kind=Less\n"
+            "t5: bool [1, 2, 2, 3] = Binary(t1, s4) kind=Less\n"
+            "t6#6: bool [1, 2, 2, 3] = Binary(t3, t5) kind=And\n"
+            "t6#7: uint8 [1, 2, 2, 3] = Cast(t6#6) to=uint8 saturate=true\n"
+            "output t6 = t6#7\n");
+}
+
+TEST(Text, IsAPictureToo) {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.input({3}, "a \"b\"")}));
+  EXPECT_EQ(graph::to_dot(import(b)),
+            "digraph \"built\" {\n  node [shape=box];\n  v0 [shape=ellipse, label=\"a \\\"b\\\"\"];\n"
+            "  n0 [label=\"Unary kind=Relu\\nRelu_0\"];\n  v0 -> n0 [label=\"float32 [3]\"];\n"
+            "  o0 [shape=ellipse, label=\"t1\"];\n  n0 -> o0 [label=\"float32 [3]\"];\n}\n");
+}
+
+TEST(RemoveDead, LeavesWhatOutputsNeed) {
+  OnnxBuilder b;
+  const std::string x = b.input({3}, "x"), y = b.op("Relu", {x});
+  b.output(y).output(b.op("Split", {x}));
+  b.attr("axis", int64_t{0}).more_output();
+  b.model.mutable_graph()->mutable_node(1)->set_op_type("Dropout");
+  graph::Graph g = import(b);
+  g.outputs.pop_back();
+  g.output_names.pop_back();
+  graph::remove_dead(g);
+  EXPECT_EQ(nodes(g), "t1: float32 [3] = Unary(x) kind=Relu\noutput t1 = t1\n");
+}
+
+TEST(MergePad, MovesZerosIntoTheConvolution) {
+  OnnxBuilder b;
+  const std::string padded = b.op("Pad", {b.input({1, 2, 5, 5}, "x"), b.ints({0, 0, 1, 2, 0, 0, 3, 0})});
+  b.output(b.op("Conv", {padded, b.weights({4, 2, 3, 3})}));
+  graph::Graph g = import(b);
+  EXPECT_EQ(nodes(g),
+            "t2: float32 [1, 2, 9, 7] = Pad(x) begin=[0, 0, 1, 2] end=[0, 0, 3, 0]\n"
+            "t4: float32 [1, 4, 7, 5] = Conv(t2, w3, -) kernel=[3, 3]\noutput t4 = t4\n");
+  graph::merge_pad(g);
+  EXPECT_EQ(nodes(g),
+            "t4: float32 [1, 4, 7, 5] = Conv(x, w3, -) kernel=[3, 3] begin=[1, 2] end=[3, 0]\noutput t4 = t4\n");
+}
+
+TEST(FoldAffine, PutsFactorAndSummandIntoWeightsAndBias) {
+  OnnxBuilder b;
+  const std::string y = b.op("MatMul", {b.input({2, 2}, "x"), b.constant({2, 2}, {1, 2, 3, 4})});
+  b.output(b.op("Add", {b.op("Mul", {y, b.floats({10, 100})}), b.floats({5, 6})}));
+  graph::Graph g = import(b);
+  graph::fold_affine(g);
+  EXPECT_EQ(graph::to_text(g),
+            "input x: float32 [2, 2]\n"
+            "constant #7: float32 [2, 2] = 10, 200, 30, 400\n"
+            "constant #9: float32 [2] = 5, 6\n"
+            "t6: float32 [2, 2] = MatMul(x, #7, #9)\noutput t6 = t6\n");
+}
+
+TEST(FuseActivation, GoesIntoTheCommandInFront) {
+  OnnxBuilder b;
+  const std::string sum = b.op("Add", {b.input({3}, "x"), b.input({3}, "y")});
+  b.output(b.op("LeakyRelu", {sum}));
+  b.attr("alpha", 0.5f);
+  graph::Graph g = import(b);
+  graph::fuse_activation(g);
+  EXPECT_EQ(nodes(g), "t2: float32 [3] = Binary(x, y) kind=LeakyRelu a=0.5\noutput t2 = t2\n");
+}
+
+TEST(FuseActivation, LeavesFunctionsThatOnlyUnaryHasAndSumsOfIntegers) {
+  OnnxBuilder b;
+  const std::string sum = b.op("Add", {b.input({3}, "x"), b.input({3}, "y")});
+  const std::string whole = b.op("Add", {b.input({3}, "i", onnx::TensorProto::INT32), b.ints32({1, 2, 3})});
+  b.output(b.op("Exp", {sum})).output(b.op("Relu", {whole}));
+  graph::Graph g = import(b);
+  const std::string before = nodes(g);
+  graph::fuse_activation(g);
+  EXPECT_EQ(nodes(g), before);
+}
+
+std::string expanded(const char *type, const Dims &dims, const std::vector<int64_t> &axes) {
+  OnnxBuilder b;
+  b.output(b.op(type, {b.input(dims, "x")}));
+  b.attr("axes", axes).attr("keepdims", int64_t{1});
+  if (std::string(type) == "ReduceSum") {
+    b.model.mutable_graph()->mutable_node(0)->clear_attribute();
+    b.model.mutable_graph()->mutable_node(0)->add_input(b.ints(axes));
+  }
+  graph::Graph g = import(b);
+  graph::expand_reduce(g);
+  return nodes(g);
+}
+
+TEST(ExpandReduce, IsAPoolingOverAllThatIsReduced) {
+  EXPECT_EQ(expanded("ReduceMax", {2, 3, 4}, {1}),
+            "#2: float32 [2, 4, 3] = Transpose(x) perm=[0, 2, 1]\n"
+            "#3: float32 [2, 4, 3, 1] = Reshape(#2) shape=[2, 4, 3, 1]\n"
+            "#4: float32 [2, 4, 1, 1] = Pool(#3) kernel=[3, 1]\n"
+            "t1: float32 [2, 1, 4] = Reshape(#4) shape=[2, 1, 4]\noutput t1 = t1\n");
+}
+
+TEST(ExpandReduce, OfSumsMultipliesTheMean) {
+  EXPECT_EQ(expanded("ReduceSum", {2, 5}, {1}),
+            "#3: float32 [1, 2, 5, 1] = Reshape(x) shape=[1, 2, 5, 1]\n"
+            "#4: float32 [1, 2, 1, 1] = Pool(#3) kernel=[5, 1] max=false\n"
+            "#6: float32 [1, 2, 1, 1] = Binary(#4, #5) kind=Mul\n"
+            "t1: float32 [2, 1] = Reshape(#6) shape=[2, 1]\noutput t1 = t1\n");
+}
+
+TEST(ExpandReduce, OfProductsMultipliesHalves) {
+  EXPECT_EQ(expanded("ReduceProd", {3}, {0}),
+            "#2: float32 [1, 3] = Reshape(x) shape=[1, 3]\n"
+            "#3: float32 [1, 1] = Slice(#2) start=[0, 2] step=[1, 1] count=[1, 1]\n"
+            "#4: float32 [1, 1] = Slice(#2) start=[0, 0] step=[1, 1] count=[1, 1]\n"
+            "#5: float32 [1, 1] = Slice(#2) start=[0, 1] step=[1, 1] count=[1, 1]\n"
+            "#6: float32 [1, 1] = Binary(#4, #5) kind=Mul\n"
+            "#7: float32 [1, 1] = Binary(#6, #3) kind=Mul\n"
+            "t1: float32 [1] = Reshape(#7) shape=[1]\noutput t1 = t1\n");
+}
+
+TEST(SplitPool, MakesRowsAndColumnsOfAWindowThatDoesNotFit) {
+  OnnxBuilder b;
+  b.output(b.op("MaxPool", {b.input({1, 1, 20, 20}, "x")}));
+  b.attr("kernel_shape", std::vector<int64_t>{10, 5});
+  graph::Graph g = import(b);
+  graph::split_pool(g, 50);
+  EXPECT_EQ(nodes(g), "t1: float32 [1, 1, 11, 16] = Pool(x) kernel=[10, 5]\noutput t1 = t1\n");
+  graph::split_pool(g, 49);
+  EXPECT_EQ(nodes(g),
+            "t1#2: float32 [1, 1, 20, 16] = Pool(x) kernel=[1, 5]\n"
+            "t1#1: float32 [1, 1, 11, 16] = Pool(t1#2) kernel=[10, 1]\noutput t1 = t1#1\n");
+}
+
+}  // namespace
+}  // namespace npu::test

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Element types of a file's inputs, outputs and weights, and values that the caller gives for inputs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/api/npuc.h"
+#include "runtime/cpu/element.h"
+#include "runtime/cpu/subnet.h"
+#include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/onnx_builder.h"
+
+namespace npu::test {
+namespace {
+
+using onnx::TensorProto;
+
+constexpr uint32_t kBmFloat32 = 0, kBmUint8 = 3, kBmInt32 = 6, kBmUint32 = 7;
+
+std::string compile(const OnnxBuilder &b, compiler::Compiled &out, const compiler::Options &options = {}) {
+  const std::string file = b.bytes();
+  return compiler::compile_onnx(file.data(), file.size(), options, out).message();
+}
+
+graph::Tensor tensor_of(const bmodel::TensorDesc &t, const std::vector<double> &values) {
+  graph::Tensor out(cpu::make_kind(t.dtype, {}).dtype, graph::Shape(t.shape.begin(), t.shape.end()));
+  for (size_t i = 0; i < values.size(); ++i) cpu::store(out, static_cast<int64_t>(i), values[i]);
+  return out;
+}
+
+/// Runs a network of one output.
+std::vector<double> run(const bmodel::StageDesc &stage, const std::vector<std::vector<double>> &inputs) {
+  std::vector<graph::Tensor> in;
+  for (size_t k = 0; k < inputs.size(); ++k) in.push_back(tensor_of(stage.inputs[k], inputs[k]));
+  const StageResult result = run_stage(stage, in, lmem_of(stage));
+  EXPECT_EQ(result.error, "");
+  std::vector<double> out;
+  if (result.error.empty())
+    for (int64_t i = 0; i < result.outputs[0].count(); ++i) out.push_back(cpu::load(result.outputs[0], i));
+  return out;
+}
+
+TEST(Types, WideIntegersAreNarrowerInTheBmodel) {
+  OnnxBuilder b;
+  b.output(b.op("Mul", {b.input({3}, "x", TensorProto::INT64), b.ints({1 << 20})}));
+  compiler::Compiled out;
+  ASSERT_EQ(compile(b, out), "");
+  const bmodel::StageDesc &stage = out.net.stages[0];
+  EXPECT_EQ(stage.inputs[0].dtype, kBmInt32);
+  EXPECT_EQ(stage.outputs[0].dtype, kBmInt32);
+  EXPECT_EQ(stage.inputs[0].bytes, 12u);
+  // The product is exact in 64 bits; the output saturates.
+  EXPECT_EQ(run(stage, {{3, -5, 4096}}), (std::vector<double>{3 << 20, -5 * (1 << 20), INT32_MAX}));
+  EXPECT_NE(out.report.text().find("input 'x' is int64 in the file, and int32 in the .bmodel"), std::string::npos);
+}
+
+TEST(Types, BoolsAreBytesAndAnythingButZeroIsTrue) {
+  OnnxBuilder b;
+  b.output(b.op("Xor", {b.input({4}, "a", TensorProto::BOOL), b.input({4}, "b", TensorProto::BOOL)}));
+  compiler::Compiled out;
+  ASSERT_EQ(compile(b, out), "");
+  const bmodel::StageDesc &stage = out.net.stages[0];
+  EXPECT_EQ(stage.inputs[0].dtype, kBmUint8);
+  EXPECT_EQ(stage.outputs[0].dtype, kBmUint8);
+  EXPECT_EQ(run(stage, {{0, 255, 7, 0}, {0, 1, 0, 128}}), (std::vector<double>{0, 0, 1, 1}));
+}
+
+TEST(Types, UnsignedIntegersKeepTheirWidthWhereTheBmodelHasIt) {
+  OnnxBuilder b;
+  b.output(b.op("Add", {b.input({2}, "a", TensorProto::UINT64), b.input({2}, "b", TensorProto::UINT64)}));
+  compiler::Compiled out;
+  ASSERT_EQ(compile(b, out), "");
+  EXPECT_EQ(out.net.stages[0].outputs[0].dtype, kBmUint32);
+  EXPECT_EQ(run(out.net.stages[0], {{1, 4e9}, {2, 4e9}}), (std::vector<double>{3, UINT32_MAX}));
+}
+
+class OtherFloats : public testing::TestWithParam<TensorProto::DataType> {};
+
+TEST_P(OtherFloats, AreConvertedToFloat32) {
+  OnnxBuilder b;
+  b.output(b.op("Add", {b.input({2}, "x", GetParam()), b.input({2}, "y", GetParam())}));
+  compiler::Compiled out;
+  ASSERT_EQ(compile(b, out), "");
+  EXPECT_EQ(out.net.stages[0].inputs[0].dtype, kBmFloat32);
+  EXPECT_TRUE(out.net.stages[0].subs.empty()) << "the chip computes it";
+  EXPECT_EQ(run(out.net.stages[0], {{1, 2}, {0.5, -3}}), (std::vector<double>{1.5, -1}));
+  EXPECT_NE(out.report.text().find("in the file, and float32 in the .bmodel"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OtherFloats,
+                         testing::Values(TensorProto::FLOAT16, TensorProto::BFLOAT16, TensorProto::DOUBLE));
+
+TEST(Types, CastsBetweenFloatsDoNothing) {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.op("Cast", {b.input({2}, "x")})}));
+  b.model.mutable_graph()->mutable_node(0)->add_attribute();
+  auto &to = *b.model.mutable_graph()->mutable_node(0)->mutable_attribute(0);
+  to.set_name("to");
+  to.set_type(onnx::AttributeProto::INT);
+  to.set_i(TensorProto::FLOAT16);
+  compiler::Compiled out;
+  ASSERT_EQ(compile(b, out), "");
+  EXPECT_TRUE(out.net.stages[0].subs.empty());
+  EXPECT_EQ(run(out.net.stages[0], {{1.0f / 3, 1 + std::ldexp(1, -12)}}),
+            (std::vector<double>{1.0f / 3, 1 + std::ldexp(1, -12)}));
+}
+
+TEST(Types, StringsAreRefusedWithTheTensor) {
+  OnnxBuilder b;
+  b.output(b.op("Identity", {b.input({2}, "words", TensorProto::STRING)}));
+  compiler::Compiled out;
+  EXPECT_EQ(compile(b, out), "input 'words' is string, tensors of numbers are supported");
+}
+
+class GivenInputs : public testing::Test {
+ protected:
+  void SetUp() override {
+    b_.output(b_.op("Reshape", {b_.input({2, 3}, "x"), b_.input({1}, "shape", TensorProto::INT64)}));
+  }
+  std::string compile_with(const std::string &text, compiler::Compiled &out) {
+    compiler::Options options;
+    const Status parsed = compiler::parse_input(text, options.values);
+    return parsed.ok() ? compile(b_, out, options) : parsed.message();
+  }
+  OnnxBuilder b_;
+};
+
+TEST_F(GivenInputs, AreConstants) {
+  compiler::Compiled out;
+  EXPECT_NE(compile(b_, out).find("'shape'"), std::string::npos);
+  b_.model.mutable_graph()->mutable_input(1)->mutable_type()->mutable_tensor_type()->clear_shape();
+  ASSERT_EQ(compile_with("shape=3,-1", out), "");
+  ASSERT_EQ(out.net.stages[0].inputs.size(), 1u);
+  EXPECT_EQ(out.net.stages[0].outputs[0].shape, (std::vector<uint64_t>{3, 2}));
+}
+
+TEST_F(GivenInputs, ThatDoNotFitAreNamed) {
+  compiler::Compiled out;
+  EXPECT_EQ(compile_with("shape=3,2", out), "input 'shape' is given a value of the shape [2], the model has [1]");
+  EXPECT_EQ(compile_with("form=6", out), "a value is given for 'form', the inputs are 'x', 'shape'");
+  for (const char *bad : {"shape", "=3", "shape=", "shape=3,", "shape=a", "shape=1;2"})
+    EXPECT_NE(compile_with(bad, out).find("--input"), std::string::npos) << bad;
+  EXPECT_NE(compile_with("shape=/nonexistent.npy", out).find("cannot read /nonexistent.npy"), std::string::npos);
+}
+
+/// A .npy file of format 1, as numpy writes it.
+void write_npy(const std::string &path, const std::string &descr, const std::string &shape, const std::string &data,
+               const char *fortran = "False") {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': " + shape + ", }";
+  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
+  header += "\n";
+  std::ofstream(path, std::ios::binary) << std::string("\x93NUMPY\x01\0", 8) << static_cast<char>(header.size() & 255)
+                                        << static_cast<char>(header.size() >> 8) << header << data;
+}
+
+TEST_F(GivenInputs, ComeFromFilesOfNumpy) {
+  const std::string path = testing::TempDir() + "given" + std::to_string(getpid()) + ".npy";
+  write_npy(path, "<i8", "(1,)", std::string("\x06\0\0\0\0\0\0\0", 8));
+  compiler::Compiled out;
+  ASSERT_EQ(compile_with("shape=" + path, out), "");
+  EXPECT_EQ(out.net.stages[0].outputs[0].shape, (std::vector<uint64_t>{6}));
+  write_npy(path, "<i8", "(2,)", std::string(8, 0));
+  EXPECT_NE(compile_with("shape=" + path, out).find("its data has not the size"), std::string::npos);
+  write_npy(path, ">i8", "(1,)", std::string(8, 0));
+  EXPECT_NE(compile_with("shape=" + path, out).find("little-endian"), std::string::npos);
+  write_npy(path, "<i8", "(1,)", std::string(8, 0), "True");
+  EXPECT_NE(compile_with("shape=" + path, out).find("Fortran"), std::string::npos);
+  std::ofstream(path, std::ios::trunc) << "nothing of the kind";
+  EXPECT_NE(compile_with("shape=" + path, out).find("not a .npy file"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace npu::test
