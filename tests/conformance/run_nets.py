@@ -32,7 +32,9 @@ ORACLE = os.path.join(TOP, "tests", "oracle")
 ACCURACY = "1e-3"
 DEFAULT_SIZES = "65536,262144,default"
 # The trained networks that this compiler has to handle (fp32, the operators that npuc knows).
-SHARED = ["mnist-cntk", "mnist-onnxmlir", "iris-mlp-b1", "hello-sine-fp32"]
+SHARED = ["mnist-cntk", "mnist-onnxmlir", "iris-mlp-b1", "hello-sine-fp32", "ic-resnet8-cifar10-fp32", "kws-dscnn-fp32",
+          "mobilenetv1-025-128-fp32", "vww96-mobilenetv1-fp32", "cifar10-pytorch-cnn-b1", "espcn-superres-x3",
+          "fastestdet-coco"]
 # Networks that mean something in other shapes than those of the reference.
 DYNAMIC = ["conv_*", "*pool_*", "matmul_*_dynamic", "relu_*", "sigmoid_*", "tanh_*", "clip_*", "softmax_*",
            "batchnormalization_*x*x*",
@@ -81,7 +83,7 @@ def last_line(output):
 def generated_cases(work, level, only, sizes):
     """The oracle's networks."""
     nets = os.path.join(work, "nets")
-    checked([sys.executable, os.path.join(ORACLE, "gen_nets.py"), nets, "--" + level] +
+    checked([sys.executable, os.path.join(ORACLE, "gen_nets.py"), nets, "--" + level, "--parts"] +
             [arg for pattern in only for arg in ("--only", pattern)])
     with open(os.path.join(nets, "manifest.json"), encoding="utf-8") as file:
         entries = json.load(file)
@@ -158,10 +160,14 @@ def test_command(program, case, directory):
 
 
 def predicted_cycles(path):
-    """The prediction in the program header of a bmodel (runtime/bmodel/program.h)."""
+    """The predictions in the program headers of a bmodel (runtime/bmodel/program.h), together: a network may have
+    several programs, or none."""
     with open(path, "rb") as file:
         data = file.read()
-    return struct.unpack_from("<Q", data, data.index(b"QPRG") + 24)[0]
+    cycles, at = 0, -1
+    while (at := data.find(b"QPRG" + struct.pack("<HH", 1, 128), at + 1)) >= 0:
+        cycles += struct.unpack_from("<Q", data, at + 24)[0]
+    return cycles
 
 
 def judge(case, code, output):

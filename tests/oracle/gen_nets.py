@@ -27,15 +27,18 @@ import numpy as np
 
 import net_chains
 import net_operators
+import net_parts
 from make_case import random_inputs, write_case
 from net_builder import Builder
 from onnx_reader import OnnxError, parse_model
 from onnx_ref import evaluate
 
 
-def catalogue(level, extra):
+def catalogue(level, extra, parts=False):
     """[(name, function of a Builder)] of the quick or full list, names unique."""
     nets = net_operators.nets(level) + net_chains.nets(level)
+    if parts:
+        nets += net_parts.nets()
     if extra:
         nets += net_operators.extra_nets()
     names = [name for name, _ in nets]
@@ -90,6 +93,7 @@ def main():
     level.add_argument("--quick", action="store_const", dest="level", const="quick", help="about 60 (the default)")
     level.add_argument("--full", action="store_const", dest="level", const="full", help="about 300")
     parser.add_argument("--extra", action="store_true", help="also LeakyRelu, Concat and Dropout")
+    parser.add_argument("--parts", action="store_true", help="also networks of which parts run on the CPU")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="names to take, may be repeated")
     parser.add_argument("--except", action="append", dest="but", default=[], metavar="PATTERN",
                         help="names to leave out")
@@ -104,7 +108,7 @@ def main():
         return any(fnmatch.fnmatchcase(name, p) for p in patterns)
 
     try:
-        chosen = [(n, m) for n, m in catalogue(args.level or "quick", args.extra)
+        chosen = [(n, m) for n, m in catalogue(args.level or "quick", args.extra, args.parts)
                   if (not args.only or matches(n, args.only)) and not matches(n, args.but)]
         if not chosen:
             sys.exit("gen_nets: no network has such a name")

@@ -238,6 +238,21 @@ def dropout(inputs, attrs, opset):
     return [inputs[0], np.ones(inputs[0].shape, bool)]
 
 
+def argmax(inputs, attrs, _):
+    axis = attrs.get("axis", 0)
+    out = inputs[0].argmax(axis=axis)
+    return [np.expand_dims(out, axis) if attrs.get("keepdims", 1) else out]
+
+
+def cast(inputs, attrs, _):
+    types = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_}
+    return [inputs[0].astype(types[attrs["to"]])]
+
+
+def gather(inputs, attrs, _):
+    return [np.take(inputs[0], inputs[1], axis=attrs.get("axis", 0))]
+
+
 # ---- shapes --------------------------------------------------------------------------------------------------------
 
 def flatten(inputs, attrs, _):
@@ -280,8 +295,11 @@ def constant(_, attrs, __):
 
 OPERATORS = {
     "Add": _binary(np.add),
+    "ArgMax": argmax,
+    "Atan": _unary(np.arctan),
     "AveragePool": average_pool,
     "BatchNormalization": batch_normalization,
+    "Cast": cast,
     "Clip": clip,
     "Concat": concat,
     "Constant": constant,
@@ -289,12 +307,15 @@ OPERATORS = {
     "Div": _binary(_divide),
     "Dropout": dropout,
     "Flatten": flatten,
+    "Gather": gather,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
+    "Greater": _binary(np.greater),
     "Identity": _unary(lambda x: x),
     "LeakyRelu": leaky_relu,
     "MatMul": matmul,
     "MaxPool": max_pool,
+    "Mod": _binary(np.mod),
     "Mul": _binary(np.multiply),
     "Relu": _unary(lambda x: np.maximum(x, 0)),
     "Reshape": reshape,
@@ -303,4 +324,5 @@ OPERATORS = {
     "Sub": _binary(np.subtract),
     "Tanh": _unary(np.tanh),
     "Transpose": transpose,
+    "Where": lambda inputs, attrs, opset: [np.where(*inputs)],
 }

@@ -54,6 +54,13 @@ class Catalogue(unittest.TestCase):
         self.assertEqual([unsupported(m) for _, m in models("full", True) if unsupported(m)], [])
 
 
+    def test_networks_of_parts_are_covered_by_the_oracle(self):
+        parts = gen_nets.catalogue("quick", False, True)[len(gen_nets.catalogue("quick", False)):]
+        self.assertGreater(len(parts), 5)
+        for name, make in parts:
+            self.assertEqual(unsupported(parse_model(gen_nets.build(name, make, 1).graph.serialize())), [], name)
+
+
 class Generated(unittest.TestCase):
     def test_cases_hold_the_networks_own_inputs_and_outputs(self):
         with tempfile.TemporaryDirectory() as folder:
