@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench bench-accept explore install fuzz-kernel hooks clean
+.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,9 @@ fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SE
 explore: build qemu module $(if $(filter debug,$(KERNEL)),module-debug) ## looks for races on exact boards, one seed after another [SECONDS=600 SUITE=a,b TEST=pattern ROUNDS=1 KERNEL=debug SEED=first]
 	@scripts/explore.py --seconds $(or $(SECONDS),600) --kernel $(or $(KERNEL),stock) --first $(or $(SEED),1) \
 		--rounds $(or $(ROUNDS),1) $(if $(SUITE),--suite $(SUITE)) $(if $(TEST),--test '$(TEST)')
+
+conformance: build ## ONNX's own tests: compiled and right, or refused and why [LIST=FILE.tsv: only those]
+	@tests/conformance/conformance.py $(BUILD)/bin/npu_conformance_test $(if $(LIST),--list "$(LIST)")
 
 install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)
