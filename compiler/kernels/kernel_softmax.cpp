@@ -74,17 +74,21 @@ class Softmax final : public Kernel {
     out.tiu(c);
   }
 
-  /// Buffers of a row in blocks: two blocks, and three vectors with a number for each block.
+  /// The longest block: a pooling reaches over that much.
+  static constexpr int64_t kMaxBlock = 65535;
+
+  /// Buffers of a row in blocks: two blocks, and two numbers for each block and three for the row.
   Plan plan_blocks(int64_t budget) const {
     Plan p;
     for (int64_t block : tile_sizes(columns_)) {
-      const int64_t numbers = LmemAllocator::rounded((tiles_of(columns_, block) + 1) * kElementBytes);
+      const int64_t blocks = tiles_of(columns_, block);
+      const int64_t numbers = LmemAllocator::rounded((2 * blocks + 3) * kElementBytes);
       p.buffers = {LmemAllocator::rounded(block * kElementBytes), LmemAllocator::rounded(block * kElementBytes),
                    numbers};
-      if (total_bytes(p.buffers) > budget) continue;
+      if (block > kMaxBlock || blocks > kMaxBlock || total_bytes(p.buffers) > budget) continue;
       p.feasible = true;
-      p.tiles = graph::element_count(rows_) * tiles_of(columns_, block);
-      p.cost = 3 * static_cast<double>(graph::element_count(y_.dims)) * kElementBytes / kMemoryBandwidth +
+      p.tiles = graph::element_count(rows_) * blocks;
+      p.cost = 4 * static_cast<double>(graph::element_count(y_.dims)) * kElementBytes / kMemoryBandwidth +
                1000 * static_cast<double>(p.tiles);
       p.tile = {0, 1, block};
       return p;
@@ -92,8 +96,8 @@ class Softmax final : public Kernel {
     return p;
   }
 
-  static void arithmetic(Emitter &out, uint8_t kind, uint32_t a, uint32_t b, uint32_t to, int64_t count,
-                         bool repeat_b) {
+  /// to = a KIND b for each a of a row; b is one number.
+  static void arithmetic(Emitter &out, uint8_t kind, uint32_t a, uint32_t b, uint32_t to, int64_t count) {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = kind;
     c.dtype = kF32;
@@ -103,42 +107,78 @@ class Softmax final : public Kernel {
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
     c.dims[4] = static_cast<uint32_t>(count);
     c.a_stride[4] = 1;
-    c.b_stride[4] = repeat_b ? 0 : 1;
     out.tiu(c);
   }
 
-  /// With s_i = log(sum(exp)) of block i, softmax(x) in block i is softmax_i(x) * softmax(s)[i], and log-softmax is x -
-  /// log(sum(exp(s))). s_i is x - log_softmax_i(x) for any x of the block.
+  static void times(Emitter &out, uint32_t x, float factor) {
+    auto c = hw::make<npu_cmd_eltwise>();
+    c.subop = NPU_ELTWISE_MUL;
+    c.flags = NPU_ELTWISEF_B_IMM;
+    c.dtype = kF32;
+    c.a_addr = c.out_addr = x;
+    c.imm = factor;
+    std::fill(std::begin(c.dims), std::end(c.dims), 1u);
+    out.tiu(c);
+  }
+
+  static void function(Emitter &out, uint8_t kind, uint32_t x, int64_t count) {
+    auto c = hw::make<npu_cmd_unary>();
+    c.subop = kind;
+    c.in_dtype = c.out_dtype = kF32;
+    c.in_addr = c.out_addr = x;
+    c.count = static_cast<uint32_t>(count);
+    out.tiu(c);
+  }
+
+  /// The maximum or the sum of a row.
+  static void reduce(Emitter &out, bool max, uint32_t from, uint32_t to, int64_t count) {
+    auto c = hw::make<npu_cmd_pool>();
+    c.subop = max ? NPU_POOL_MAX : NPU_POOL_AVG;
+    c.dtype = kF32;
+    c.in_addr = from;
+    c.out_addr = to;
+    c.n = c.ih = c.c = c.oh = c.ow = 1;
+    c.kh = c.sh = c.sw = c.dh = c.dw = 1;
+    c.iw = static_cast<uint32_t>(count);
+    c.kw = static_cast<uint16_t>(count);
+    out.tiu(c);
+    if (!max) times(out, to, static_cast<float>(count));
+  }
+
+  /// A row goes through local memory three times: for its maximum, for the sum of exp(x - maximum), for the result.
   void emit_blocks(int64_t block, std::span<const uint32_t> buffers, Emitter &out) const {
-    const uint32_t a = buffers[0], b = buffers[1], sums = buffers[2];
     const int64_t blocks = tiles_of(columns_, block);
-    const auto weight = [&](int64_t i) { return sums + static_cast<uint32_t>(i * kElementBytes); };
+    const auto number = [&](int64_t i) { return buffers[2] + static_cast<uint32_t>(i * kElementBytes); };
+    const uint32_t maxima = number(0), sums = number(blocks), maximum = number(2 * blocks),
+                   sum = number(2 * blocks + 1);
     for_boxes(rows_, rows_.size() - 1, 1, [&](Shape start, Shape box) {
       start.push_back(0);
       box.push_back(0);
+      size_t loaded = 0;
+      // Calls f(number of the block, its elements, where they are).
       const auto each = [&](auto f) {
         for (int64_t i = 0; i < blocks; ++i) {
           start.back() = i * block;
           box.back() = std::min(block, columns_ - i * block);
-          f(i, box.back());
+          const uint32_t at = buffers[loaded++ % 2];
+          out.copy(box, c_.end(x_, start), buffer_end(at, box));
+          f(i, box.back(), at);
         }
       };
-      each([&](int64_t i, int64_t n) {
-        out.copy(box, c_.end(x_, start), buffer_end(a, box));
-        softmax(out, a, b, 1, n, true);
-        arithmetic(out, NPU_ELTWISE_SUB, a, b, weight(i), 1, false);
+      each([&](int64_t i, int64_t n, uint32_t at) { reduce(out, true, at, number(i), n); });
+      reduce(out, true, maxima, maximum, blocks);
+      each([&](int64_t i, int64_t n, uint32_t at) {
+        arithmetic(out, NPU_ELTWISE_SUB, at, maximum, at, n);
+        function(out, NPU_ACT_EXP, at, n);
+        reduce(out, false, at, number(blocks + i), n);
       });
-      if (op_.log) {  // the first s minus its log-softmax is the logarithm of the whole sum
-        softmax(out, sums, b, 1, blocks, true);
-        arithmetic(out, NPU_ELTWISE_SUB, sums, b, weight(blocks), 1, false);
-      } else {
-        softmax(out, sums, sums, 1, blocks, false);
-      }
-      each([&](int64_t i, int64_t n) {
-        out.copy(box, c_.end(x_, start), buffer_end(a, box));
-        if (!op_.log) softmax(out, a, a, 1, n, false);
-        arithmetic(out, op_.log ? NPU_ELTWISE_SUB : NPU_ELTWISE_MUL, a, weight(op_.log ? blocks : i), a, n, true);
-        out.copy(box, buffer_end(a, box), c_.end(y_, start));
+      reduce(out, false, sums, sum, blocks);
+      if (op_.log) function(out, NPU_ACT_LOG, sum, 1);
+      each([&](int64_t, int64_t n, uint32_t at) {
+        arithmetic(out, NPU_ELTWISE_SUB, at, maximum, at, n);
+        if (!op_.log) function(out, NPU_ACT_EXP, at, n);
+        arithmetic(out, op_.log ? NPU_ELTWISE_SUB : NPU_ELTWISE_DIV, at, sum, at, n);
+        out.copy(box, buffer_end(at, box), c_.end(y_, start));
       });
     });
   }

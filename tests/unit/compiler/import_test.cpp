@@ -3,6 +3,10 @@
 // model, against numbers worked out by hand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/onnx_builder.h"
 
@@ -192,6 +196,68 @@ TEST(Activations, TwoOneAfterTheOther) {
   const std::vector<Floats> result = run(b, {{-4, 1, -0.02f, 5}, {0, 0, 0, 0}});
   EXPECT_EQ(result[0], (Floats{-0.015f, 1, -0.01f, 2}));
 }
+
+/// What is put into a row of numbers in [-1, 1] that does not fit 64 KiB.
+struct LongRow {
+  const char *name;
+  void (*change)(std::vector<float> &);
+};
+
+class LongSoftmax : public testing::TestWithParam<LongRow> {};
+
+/// In blocks as if the row were one: with double precision, whatever stands where blocks begin.
+TEST_P(LongSoftmax, IsThatOfTheWholeRow) {
+  std::vector<float> x(20000);
+  uint32_t random = 5;
+  for (float &v : x) v = static_cast<float>((random = random * 1664525u + 1013904223u) >> 8) / 8388608.0f - 1.0f;
+  GetParam().change(x);
+  const double top = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (const float v : x) sum += std::exp(v - top);
+  for (const char *type : {"Softmax", "LogSoftmax"}) {
+    OnnxBuilder b;
+    b.output(b.op(type, {b.input({1, static_cast<int64_t>(x.size())})}));
+    compiler::Options options;
+    options.lmem_bytes = compiler::kMinLmemBytes;
+    compiler::Compiled out;
+    const std::string file = b.bytes();
+    ASSERT_EQ(compiler::compile_onnx(file.data(), file.size(), options, out).message(), "");
+    const Floats got = run_on_chip(out.net.stages[0], {x}, options.lmem_bytes).outputs.at(0);
+    const bool log = type[0] == 'L';
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto exact = static_cast<float>(log ? x[i] - top - std::log(sum) : std::exp(x[i] - top) / sum);
+      if (std::isinf(exact)) {
+        ASSERT_EQ(got[i], exact) << type << ", " << i;
+      } else {
+        ASSERT_NEAR(got[i], exact, 2e-5 * std::fabs(exact) + (log ? 2e-7 : 1e-12)) << type << ", " << i;
+      }
+    }
+  }
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, LongSoftmax,
+    testing::Values(LongRow{"AsItIs", [](std::vector<float> &) {}},
+                    LongRow{"AMaskedFirstElement", [](std::vector<float> &x) { x[0] = -kInfinity; }},
+                    LongRow{"AMaskedHalf", [](std::vector<float> &x) { std::fill_n(x.begin(), 10000, -kInfinity); }},
+                    LongRow{"OnlyOneThatIsNotMasked",
+                            [](std::vector<float> &x) {
+                              std::fill(x.begin(), x.end(), -kInfinity);
+                              x[19999] = 3;
+                            }},
+                    LongRow{"AFiniteMask", [](std::vector<float> &x) { std::fill_n(x.begin(), 10000, -3e38f); }},
+                    LongRow{"LargeNumbers",
+                            [](std::vector<float> &x) {
+                              for (float &v : x) v += 10000;
+                            }},
+                    LongRow{"TheWholeRange",
+                            [](std::vector<float> &x) {
+                              std::fill(x.begin(), x.end(), -3e38f);
+                              x[77] = 3e38f;
+                            }}),
+    [](const auto &info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace npu::test
