@@ -219,7 +219,7 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
 Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDesc &stage, bmodel::ProgramDesc &out,
                        Bound &bound, Report &report) {
   Lowered all;
-  all.coeff = std::move(stage.coeff);
+  all.coeff = Coefficients(static_cast<int64_t>(stage.coeff.size()));
   NPU_TRY(lower(g, all));
   fuse_sums(g, all);
   Program program;
@@ -235,7 +235,7 @@ Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDes
   for (const graph::Source &s : g.sources) out.layers.push_back(s.name);
   find_aliases(streams.gdma, lowered, out);
   report_program(g, program, report);
-  stage.coeff = std::move(lowered.coeff);
+  lowered.coeff.write(stage.coeff);
   stage.ctx_bytes = std::max(stage.ctx_bytes, memory.ctx_bytes);
   bound = std::move(memory);
   return {};
@@ -450,9 +450,7 @@ Status make_batch_dynamic(Compiled &compiled) {
 }
 
 Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out) {
-  bmodel::ModelDesc model;
-  model.nets.push_back(compiled.net);
-  return bmodel::build(model, out);
+  return bmodel::build_one(compiled.net, out);
 }
 
 }  // namespace npu::compiler

@@ -23,7 +23,7 @@ struct End {
 
 class Emitter {
  public:
-  explicit Emitter(std::vector<uint8_t> &coeff) : coeff(coeff) {}
+  explicit Emitter(Coefficients &coeff) : coeff(coeff) {}
 
   /// A strided copy in as few commands as possible; the dimensions are listed in the order that costs memory least.
   void copy(const Shape &dims, const End &src, const End &dst);
@@ -36,7 +36,7 @@ class Emitter {
   }
 
   std::vector<Command> commands;
-  std::vector<uint8_t> &coeff;
+  Coefficients &coeff;
   uint32_t layer = 0;
 
  private:

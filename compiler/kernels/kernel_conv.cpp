@@ -76,10 +76,10 @@ class Conv final : public Kernel {
     pack_weights(run);
     if (t.local_weights) {
       run.weights_at = buffers[at];
-      const int64_t n = static_cast<int64_t>(out.coeff.size()) - run.weights_offset;
+      const int64_t n = out.coeff.end() - run.weights_offset;
       out.copy({n / kElementBytes}, {kCoefficients, run.weights_offset, {1}}, {-1, run.weights_at, {1}});
     }
-    if (op_.bias) run.bias_offset = append_coeff(out.coeff, op_.bias->as<float>(), op_.bias->count());
+    if (op_.bias) run.bias_offset = append_tensor(out.coeff, op_.bias);
     for (int64_t n = 0; n < y_.dims[0]; n += t.n)
       for (int64_t row = 0; row < y_.dims[1]; row += t.rows)
         for (int64_t column = 0; column < y_.dims[2]; column += t.columns) emit_channels(run, n, row, column);
@@ -251,7 +251,7 @@ class Conv final : public Kernel {
     if (!best.feasible || p.cost < best.cost) best = std::move(p);
   }
 
-  /// Bytes of all weight blocks, each rounded up as append_coeff does.
+  /// Bytes of all weight blocks, each rounded up as Coefficients::append does.
   int64_t packed_bytes(const Tile &t) const {
     return group_tiles(t) * oc_tiles(t) * sum_tiles(t) *
            LmemAllocator::rounded(output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
@@ -280,16 +280,17 @@ class Conv final : public Kernel {
   void pack_weights(Run &run) const {
     const Tile &t = run.tile;
     const int64_t kh = op_.window.kernel[0], kw = op_.window.kernel[1];
-    const float *w = op_.weights->as<float>();
-    std::vector<float> block;
-    run.weights_offset = static_cast<int64_t>((run.emitter.coeff.size() + 63) / 64 * 64);
+    const graph::TensorPtr weights = op_.weights;
+    run.weights_offset = run.emitter.coeff.next();
     for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
-      block.clear();
-      for (int64_t o = oc; o < oc + ocs; ++o)
-        for (int64_t y = ky; y < ky + kys; ++y)
-          for (int64_t x = 0; x < kw; ++x)
-            for (int64_t i = ic; i < ic + ics; ++i) block.push_back(w[((o * icg_ + i) * kh + y) * kw + x]);
-      run.blocks.push_back(append_coeff(run.emitter.coeff, block.data(), static_cast<int64_t>(block.size())));
+      const auto write = [weights, kh, kw, icg = icg_, oc, ocs, ic, ics, ky, kys](float *out) {
+        const float *w = weights->as<float>();
+        for (int64_t o = oc; o < oc + ocs; ++o)
+          for (int64_t y = ky; y < ky + kys; ++y)
+            for (int64_t x = 0; x < kw; ++x)
+              for (int64_t i = ic; i < ic + ics; ++i) *out++ = w[((o * icg + i) * kh + y) * kw + x];
+      };
+      run.blocks.push_back(run.emitter.coeff.append(ocs * kys * kw * ics, write));
     });
   }
 

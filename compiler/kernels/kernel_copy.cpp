@@ -112,7 +112,7 @@ class Copy final : public Kernel {
   const KernelContext c_;
   const LoweredOp &op_;
   View x_, y_;
-  mutable std::vector<uint8_t> scratch_;
+  mutable Coefficients scratch_;
 };
 
 }  // namespace

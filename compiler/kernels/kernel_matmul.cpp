@@ -50,7 +50,7 @@ class MatMul final : public Kernel {
     if (b_) run.b = TileInput(part(b_direct(t), loads_b(t)));
     run.out = part(c_.direct(y_, {t.batch, t.m, t.n}), stores(t));
     if (!b_) pack_weights(t, run);
-    if (op_.bias) run.bias_offset = append_coeff(out.coeff, op_.bias->as<float>(), op_.bias->count());
+    if (op_.bias) run.bias_offset = append_tensor(out.coeff, op_.bias);
     for (int64_t batch = 0; batch < batch_; batch += t.batch)
       for (int64_t m = 0; m < m_; m += t.m) {
         size_t block = 0;
@@ -123,14 +123,15 @@ class MatMul final : public Kernel {
 
   /// Blocks [k][n], in the order of the loops.
   void pack_weights(const Tile &t, Run &run) const {
-    const float *w = op_.weights->as<float>();
-    std::vector<float> block;
+    const graph::TensorPtr weights = op_.weights;
     for (int64_t n = 0; n < n_; n += t.n)
       for (int64_t k = 0; k < k_; k += t.k) {
-        block.clear();
-        for (int64_t y = k; y < std::min(k + t.k, k_); ++y)
-          block.insert(block.end(), w + y * n_ + n, w + y * n_ + std::min(n + t.n, n_));
-        run.blocks.push_back(append_coeff(run.emitter.coeff, block.data(), static_cast<int64_t>(block.size())));
+        const int64_t rows = std::min(t.k, k_ - k), columns = std::min(t.n, n_ - n);
+        const auto write = [weights, n, k, rows, columns, width = n_](float *out) {
+          const float *w = weights->as<float>();
+          for (int64_t y = k; y < k + rows; ++y, out += columns) std::copy_n(w + y * width + n, columns, out);
+        };
+        run.blocks.push_back(run.emitter.coeff.append(rows * columns, write));
       }
   }
 

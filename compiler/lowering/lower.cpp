@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "compiler/lowering/lowered.h"
@@ -13,14 +12,27 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-int64_t append_coeff(std::vector<uint8_t> &coeff, const float *values, int64_t count) {
-  const size_t at = (coeff.size() + 63) / 64 * 64, bytes = static_cast<size_t>(count) * sizeof(float);
-  coeff.resize(at + bytes);
-  if (bytes) std::memcpy(coeff.data() + at, values, bytes);
-  return static_cast<int64_t>(at);
+int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor) {
+  return coeff.append(tensor->count(),
+                      [tensor](float *out) { std::copy_n(tensor->as<float>(), tensor->count(), out); });
 }
 
 namespace {
+
+/// The elements of a tensor, each at its place by these strides.
+void write_ordered(const graph::Tensor &t, const Strides &strides, float *out) {
+  Shape index(t.shape.size());
+  int64_t at = 0;
+  for (int64_t i = 0; i < t.count(); ++i) {
+    out[at] = t.as<float>()[i];
+    for (size_t d = index.size(); d-- > 0;) {
+      at += strides[d];
+      if (++index[d] < t.shape[d]) break;
+      at -= strides[d] * t.shape[d];
+      index[d] = 0;
+    }
+  }
+}
 
 class Lowering {
  public:
@@ -31,6 +43,7 @@ class Lowering {
     for (size_t k = 0; k < g_.inputs.size(); ++k) {
       const ValueId v = g_.inputs[k];
       view(v) = dense_view(new_storage(StorageKind::Input, static_cast<int>(k), g_[v].shape, g_[v].name), g_[v].shape);
+      out_.storages.back().element_bytes = graph::dtype_bytes(g_[v].dtype);
     }
     find_channels_last();
     std::vector<std::pair<ValueId, View>> copies;
@@ -134,20 +147,10 @@ class Lowering {
   View constant_view(const graph::Tensor &t, const std::vector<int> &order, const std::string &name) {
     const int storage = new_storage(StorageKind::Const, 0, t.shape, name);
     const View to = ordered_view(storage, t.shape, order);
-    const Strides from = graph::dense_strides(t.shape);
-    std::vector<float> data(static_cast<size_t>(t.count()));
-    Shape index(t.shape.size());
-    int64_t at = 0;
-    for (int64_t i = 0; i < t.count(); ++i) {
-      data[static_cast<size_t>(at)] = t.as<float>()[i];
-      for (size_t d = index.size(); d-- > 0;) {
-        at += to.strides[d];
-        if (++index[d] < t.shape[d]) break;
-        at -= to.strides[d] * t.shape[d];
-        index[d] = 0;
-      }
-    }
-    out_.storages[static_cast<size_t>(storage)].coeff_offset = append_coeff(out_.coeff, data.data(), t.count());
+    out_.storages[static_cast<size_t>(storage)].coeff_offset =
+        out_.coeff.append(t.count(), [tensor = std::make_shared<graph::Tensor>(t), strides = to.strides](float *out) {
+          write_ordered(*tensor, strides, out);
+        });
     return to;
   }
 

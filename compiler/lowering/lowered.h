@@ -4,6 +4,7 @@
 #define NPU_COMPILER_LOWERED_H
 
 #include "compiler/graph/ir.h"
+#include "compiler/lowering/coefficients.h"
 #include "compiler/lowering/view.h"
 
 namespace npu::compiler {
@@ -15,8 +16,9 @@ struct Storage {
   int index = 0;  ///< number of the input or output
   int64_t elements = 0;
   std::string name;
-  int64_t coeff_offset = 0;  ///< Const: place in the coefficients, bytes
-  int64_t bytes() const { return elements * kElementBytes; }
+  int64_t coeff_offset = 0;                ///< Const: place in the coefficients, bytes
+  unsigned element_bytes = kElementBytes;  ///< another number for an input of another type, which nobody reads
+  int64_t bytes() const { return elements * element_bytes; }
 };
 
 enum class Kind : uint8_t { Conv, MatMul, Pool, Binary, Unary, Softmax, Copy, Fill };
@@ -43,7 +45,7 @@ struct LoweredOp {
 struct Lowered {
   std::vector<Storage> storages;
   std::vector<LoweredOp> ops;
-  std::vector<uint8_t> coeff;
+  Coefficients coeff;
 };
 
 /// Chooses storages, orders and views. Sets the fate of nodes that became views.
@@ -52,8 +54,8 @@ Status lower(graph::Graph &graph, Lowered &out);
 /// Puts sums into the convolutions that make one of their operands.
 void fuse_sums(graph::Graph &graph, Lowered &lowered);
 
-/// Appends data to the coefficients, 64-byte aligned; returns its offset.
-int64_t append_coeff(std::vector<uint8_t> &coeff, const float *values, int64_t count);
+/// Appends a tensor of float32 as it is.
+int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor);
 
 }  // namespace npu::compiler
 

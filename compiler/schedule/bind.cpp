@@ -74,7 +74,7 @@ class Binder {
       out_.regions.push_back({kind, index, bytes, true, kind == StorageKind::Temp || kind == StorageKind::Output});
       return static_cast<uint8_t>(out_.regions.size() - 1);
     };
-    if (!lowered_.coeff.empty()) coeff_ = add(StorageKind::Const, 0, lowered_.coeff.size());
+    if (lowered_.coeff.end()) coeff_ = add(StorageKind::Const, 0, static_cast<uint64_t>(lowered_.coeff.end()));
     const uint8_t ctx = out_.ctx_bytes ? add(StorageKind::Temp, 0, out_.ctx_bytes) : 0;
     size_t tensors = 0;
     for (StorageKind kind : {StorageKind::Input, StorageKind::Output})

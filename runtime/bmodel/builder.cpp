@@ -79,13 +79,13 @@ const std::vector<T> *some(const std::vector<T> &list) {
 
 class Writer {
  public:
-  explicit Writer(const ModelDesc &model) : model_(model) {}
+  Writer(std::span<const NetDesc> nets, const std::string &time) : nets_(nets), time_(time) {}
 
   Status write(std::vector<uint8_t> &out) {
     std::vector<Offset<fb::Net>> nets;
     uint64_t neuron = 0;
     uint32_t devices = 1;
-    for (const NetDesc &n : model_.nets) {
+    for (const NetDesc &n : nets_) {
       devices = std::max(devices, n.device + 1);
       std::vector<Offset<fb::NetParameter>> stages;
       const fb::Binary source = n.source.empty() ? fb::Binary() : add(source_binary(n.source));
@@ -97,8 +97,8 @@ class Writer {
           n.part_of.empty() ? Offset<fb::Cascade>() : fb::CreateCascadeDirect(b_, n.device, n.step, n.part_of.c_str());
       nets.push_back(fb::CreateNetDirect(b_, n.name.c_str(), nullptr, nullptr, &stages, cascade, n.addr_mode));
     }
-    b_.Finish(fb::CreateModelDirect(b_, "B", std::string(kVersion).c_str(), model_.time.c_str(),
-                                    std::string(kChip).c_str(), &nets, neuron, 0, devices));
+    b_.Finish(fb::CreateModelDirect(b_, "B", std::string(kVersion).c_str(), time_.c_str(), std::string(kChip).c_str(),
+                                    &nets, neuron, 0, devices));
     std::span<uint8_t> blob;
     NPU_TRY(assemble({b_.GetBufferPointer(), b_.GetSize()}, blob_bytes_, out, blob));
     for (const auto &[at, piece] : pieces_)
@@ -227,7 +227,8 @@ class Writer {
                                         s.io_bytes);
   }
 
-  const ModelDesc &model_;
+  const std::span<const NetDesc> nets_;
+  const std::string &time_;
   FlatBufferBuilder b_;
   uint64_t blob_bytes_ = 0;
   std::vector<std::pair<uint64_t, std::span<const uint8_t>>> pieces_;  // places in the binary data
@@ -235,11 +236,9 @@ class Writer {
   std::map<std::vector<uint8_t>, fb::Binary> coefficients_;            // by SHA-256
 };
 
-}  // namespace
-
-Status build(const ModelDesc &model, std::vector<uint8_t> &out) {
-  if (model.nets.empty()) return Status::error("a model needs a network");
-  for (const NetDesc &n : model.nets) {
+Status build_nets(std::span<const NetDesc> nets, const std::string &time, std::vector<uint8_t> &out) {
+  if (nets.empty()) return Status::error("a model needs a network");
+  for (const NetDesc &n : nets) {
     if (n.name.empty()) return Status::error("a network needs a name");
     if (n.stages.empty()) return Status::error("network '" + n.name + "' has no stage");
     for (const StageDesc &s : n.stages) {
@@ -248,7 +247,13 @@ Status build(const ModelDesc &model, std::vector<uint8_t> &out) {
       if (!whole) return Status::error("network '" + n.name + "': commands have 128 bytes each");
     }
   }
-  return Writer(model).write(out);
+  return Writer(nets, time).write(out);
 }
+
+}  // namespace
+
+Status build(const ModelDesc &model, std::vector<uint8_t> &out) { return build_nets(model.nets, model.time, out); }
+
+Status build_one(const NetDesc &net, std::vector<uint8_t> &out) { return build_nets({&net, 1}, {}, out); }
 
 }  // namespace npu::bmodel

@@ -83,6 +83,8 @@ struct ModelDesc {
 
 /// Serialises to container bytes. An error says what is wrong with the description.
 Status build(const ModelDesc &model, std::vector<uint8_t> &out);
+/// A file of one network, without a time.
+Status build_one(const NetDesc &net, std::vector<uint8_t> &out);
 
 }  // namespace npu::bmodel
 

@@ -76,6 +76,21 @@ TEST(Types, UnsignedIntegersKeepTheirWidthWhereTheBmodelHasIt) {
   EXPECT_EQ(run(out.net.stages[0], {{1, 4e9}, {2, 4e9}}), (std::vector<double>{3, UINT32_MAX}));
 }
 
+TEST(Types, InputsThatNobodyReadHaveTheirOwnSize) {
+  OnnxBuilder b;
+  b.input({12}, "flags", TensorProto::BOOL);
+  b.output(b.op("Relu", {b.input({3}, "x")}));
+  compiler::Compiled out;
+  ASSERT_EQ(compile(b, out), "");
+  const bmodel::StageDesc &stage = out.net.stages[0];
+  ASSERT_TRUE(stage.subs.empty());
+  for (const npu_program_region &r : stage.regions)
+    if (r.kind == NPU_PROGRAM_INPUT) {
+      EXPECT_EQ(r.bytes, stage.inputs[r.index].bytes) << stage.inputs[r.index].name;
+    }
+  EXPECT_EQ(run(stage, {std::vector<double>(12, 1), {1, -1, 2}}), (std::vector<double>{1, 0, 2}));
+}
+
 class OtherFloats : public testing::TestWithParam<TensorProto::DataType> {};
 
 TEST_P(OtherFloats, AreConvertedToFloat32) {
