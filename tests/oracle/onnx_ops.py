@@ -240,12 +240,16 @@ def dropout(inputs, attrs, opset):
 
 def argmax(inputs, attrs, _):
     axis = attrs.get("axis", 0)
-    out = inputs[0].argmax(axis=axis)
+    x = inputs[0]
+    if attrs.get("select_last_index", 0):
+        out = x.shape[axis] - 1 - np.flip(x, axis).argmax(axis=axis)
+    else:
+        out = x.argmax(axis=axis)
     return [np.expand_dims(out, axis) if attrs.get("keepdims", 1) else out]
 
 
 def cast(inputs, attrs, _):
-    types = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_}
+    types = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64}
     return [inputs[0].astype(types[attrs["to"]])]
 
 
@@ -315,7 +319,7 @@ OPERATORS = {
     "LeakyRelu": leaky_relu,
     "MatMul": matmul,
     "MaxPool": max_pool,
-    "Mod": _binary(np.mod),
+    "Mod": lambda inputs, attrs, opset: [(np.fmod if attrs.get("fmod", 0) else np.mod)(*inputs)],
     "Mul": _binary(np.multiply),
     "Relu": _unary(lambda x: np.maximum(x, 0)),
     "Reshape": reshape,

@@ -8,8 +8,11 @@
 namespace npu::test {
 namespace {
 
-// One ULP of a float near x; for tiny x the smallest denormal.
-double ulp(double x) { return std::max(std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), 1e-38)) - 23), 0x1p-149); }
+// One ULP of a float near x; for tiny x, and for what is not finite, the smallest denormal.
+double ulp(double x) {
+  if (!std::isfinite(x)) return 0x1p-149;
+  return std::max(std::ldexp(1.0, std::ilogb(std::max(std::fabs(x), 1e-38)) - 23), 0x1p-149);
+}
 
 // rows x inner times columns x inner (both with the inner index contiguous), values and magnitudes.
 struct Product {
