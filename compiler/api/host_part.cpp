@@ -28,7 +28,8 @@ cpu::HostGraph host_graph(const graph::Graph &g) {
       number[v] = next++;
     }
   for (const graph::Node &n : g.nodes) {
-    cpu::HostNode &node = out.nodes.emplace_back(cpu::HostNode{n.op, n.attrs, {}});
+    cpu::HostNode &node =
+        out.nodes.emplace_back(cpu::HostNode{n.op, n.attrs, {}, g.sources[static_cast<size_t>(n.source)].name});
     for (ValueId v : n.inputs) node.operands.push_back(v == kNoValue ? -1 : number[static_cast<size_t>(v)]);
     number[static_cast<size_t>(n.output)] = next++;
   }

@@ -20,14 +20,14 @@ bool is_absent_or_constant(const Graph &g, const Node &n, size_t k) {
   return n.inputs.size() <= k || n.inputs[k] == kNoValue || g.is_constant(n.inputs[k]);
 }
 
-/// Whether indices are those of a few copies.
-bool few_runs(const Value &v) {
+/// Whether indices are those of a few copies, and inside of their dimension.
+bool few_runs(const Value &v, int64_t size) {
   if (!v.constant || v.dtype != Dtype::I64) return false;
   const int64_t *index = v.constant->as<int64_t>();
   const int64_t n = v.constant->count();
   int64_t runs = 1;
   for (int64_t i = 0; i < n; ++i) {
-    if (index[i] < 0) return false;
+    if (index[i] < 0 || index[i] >= size) return false;
     if (i > 1 && index[i] - index[i - 1] != index[i - 1] - index[i - 2]) ++runs;
   }
   return runs <= kMaxGatherRuns;
@@ -46,7 +46,7 @@ bool has_command(const Graph &g, const Node &n) {
     case Op::Unary:
       return static_cast<int>(std::get<UnaryAttrs>(n.attrs).act.kind) < cpu::kFirstHostAct;
     case Op::Gather:
-      return few_runs(g[n.inputs[1]]);
+      return few_runs(g[n.inputs[1]], g[n.inputs[0]].shape[static_cast<size_t>(std::get<GatherAttrs>(n.attrs).axis)]);
     case Op::Pool:
     case Op::Softmax:
     case Op::Transpose:

@@ -42,7 +42,7 @@ Status if_op(OpContext &c) {
     const RawGraph *body = c.attr_graph(name.c_str());
     if (!body) return Status::error("it has no " + name);
     if (is_known && value != branch) continue;
-    NPU_TRY(c.bodies->convert_body(*body, {}, outputs[branch]));
+    NPU_TRY(c.bodies->convert_body(*body, {}, !is_known, outputs[branch]));
     if (outputs[branch].size() < c.results.size())
       return Status::error(name + " has " + std::to_string(outputs[branch].size()) + " outputs, expected " +
                            std::to_string(c.results.size()));
@@ -90,7 +90,8 @@ Status stack(OpContext &c, const std::vector<ValueId> &parts, int64_t axis, bool
 }
 
 Status loop_turns(OpContext &c, int64_t &turns) {
-  if (!c.has_input(0)) return Status::error("it has no trip count, which a loop that is unrolled needs");
+  turns = INT64_MAX;
+  if (!c.has_input(0)) return {};  // its condition ends it
   std::vector<int64_t> count;
   NPU_TRY(c.const_ints(0, "its trip count", count));
   if (count.size() != 1) return Status::error("its trip count is not one number");
@@ -102,12 +103,12 @@ Status loop_turns(OpContext &c, int64_t &turns) {
 Status loop_turn(OpContext &c, Loop &loop, int64_t turn, ValueId &running) {
   std::vector<ValueId> inputs{c.scalar(static_cast<double>(turn), Dtype::I64), running}, outputs;
   inputs.insert(inputs.end(), loop.state.begin(), loop.state.end());
-  NPU_TRY(c.bodies->convert_body(*loop.body, inputs, outputs));
+  bool value;
+  const bool is_known = known(c, running, value);
+  NPU_TRY(c.bodies->convert_body(*loop.body, inputs, !is_known, outputs));
   if (outputs.size() != 1 + loop.state.size() + loop.scans.size())
     return Status::error("its body has " + std::to_string(outputs.size()) + " outputs, expected " +
                          std::to_string(1 + loop.state.size() + loop.scans.size()));
-  bool value;
-  const bool is_known = known(c, running, value);
   if (!is_known && !loop.scans.empty())
     return Status::error("the length of its scan outputs depends on a condition that is not known at compile time");
   for (size_t k = 0; k < loop.state.size(); ++k) {
@@ -139,6 +140,8 @@ Status loop_op(OpContext &c) {
   if (c.has_input(1)) NPU_TRY(scalar_condition(c, c.in(1), running));
   bool value = true;
   for (int64_t turn = 0; turn < turns && !(known(c, running, value) && !value); ++turn) {
+    if (!c.has_input(0) && !known(c, running, value))
+      return Status::error("it has no trip count, and its condition is not known at compile time");
     if (turn == kMaxTurns) return Status::error("it has more than " + std::to_string(kMaxTurns) + " turns");
     NPU_TRY(loop_turn(c, loop, turn, running));
   }
@@ -186,7 +189,7 @@ Status scan_op(OpContext &c) {
       shape.erase(shape.begin() + at[k]);
       NPU_TRY(c.reshape(part, shape, part));
     }
-    NPU_TRY(c.bodies->convert_body(*body, inputs, outputs));
+    NPU_TRY(c.bodies->convert_body(*body, inputs, false, outputs));
     if (outputs.size() != c.results.size())
       return Status::error("its body has " + std::to_string(outputs.size()) + " outputs, expected " +
                            std::to_string(c.results.size()));

@@ -14,6 +14,10 @@ namespace {
 
 /// The nodes that some output needs, in an order in which they can be converted.
 Status live_nodes(const RawGraph &graph, std::vector<const RawNode *> &live) {
+  for (const RawNode &n : graph.nodes)
+    for (const std::string &name : n.outputs)
+      if (graph.initializers.count(name))
+        return Status::error("'" + name + "' is made by " + node_title(n) + ", and an initializer as well");
   std::vector<size_t> order;
   NPU_TRY(order_nodes(graph.nodes, order));
   std::set<std::string> wanted;
@@ -137,7 +141,9 @@ class Importer : private BodyConverter {
  public:
   /// `declared`: of the model; null: what the file says about shapes is not looked at.
   Importer(const RawModel &model, const ImportOptions &options, DeclaredShapes *declared, Graph &graph)
-      : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset) {}
+      : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset) {
+    for (const RawFunction &f : model.functions) functions_.emplace(std::pair(f.domain, f.name), &f);
+  }
 
   /// Of all tensors that have been converted.
   DeclaredShapes::Shapes shapes() const {
@@ -166,7 +172,7 @@ class Importer : private BodyConverter {
     bool closed = false;
   };
   static constexpr size_t kMaxDepth = 64;        // bodies in bodies, functions in functions
-  static constexpr size_t kMaxNodes = 1u << 20;  // in the graph, after loops have been unrolled
+  static constexpr size_t kMaxNodes = 1u << 18;  // conversions, with those of bodies and functions
 
   static Status check_opset(int64_t opset) {
     if (opset >= kMinOpset && opset <= kMaxOpset) return {};
@@ -206,9 +212,8 @@ class Importer : private BodyConverter {
   }
 
   const RawFunction *find_function(const RawNode &n) const {
-    for (const RawFunction &f : model_.functions)
-      if (f.name == n.type && f.domain == n.domain) return &f;
-    return nullptr;
+    const auto it = functions_.find({n.domain, n.type});
+    return it == functions_.end() ? nullptr : it->second;
   }
 
   void check_operator(const RawNode &n, std::set<const RawFunction *> &seen) {
@@ -330,11 +335,13 @@ class Importer : private BodyConverter {
   }
 
   Status convert_one(const RawNode &n, int source, std::vector<ValueId> inputs, std::vector<ValueId> &results) {
-    if (graph_.nodes.size() > kMaxNodes)
-      return Status::error("the network has more than " + std::to_string(kMaxNodes) + " operators");
+    if (graph_.sources.size() > kMaxNodes)
+      return Status::error("the network has more than " + std::to_string(kMaxNodes) +
+                           " nodes, with those of bodies and functions");
     if (const RawFunction *f = find_function(n)) return call(*f, n, inputs, results);
-    OpContext context(graph_, n, opset_, source, std::move(inputs), this);
+    OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
     NPU_TRY(find_op(n.domain, n.type)(context));
+    if (!context.wrong_attribute().empty()) return Status::error(context.wrong_attribute());
     results = std::move(context.results);
     return {};
   }
@@ -362,6 +369,12 @@ class Importer : private BodyConverter {
     if (!ready || !problem.empty()) scopes_.back().failed.insert(n.outputs.begin(), n.outputs.end());
   }
 
+  /// The nodes of a body or function. Behind one that has failed there is nothing to learn, and loops make many.
+  void convert_while_right(const std::vector<const RawNode *> &nodes) {
+    const size_t before = problem_count();
+    for (size_t i = 0; i < nodes.size() && problem_count() == before; ++i) convert(*nodes[i]);
+  }
+
   /// Opens a scope in which a body is converted.
   Status enter(bool closed) {
     if (scopes_.size() >= kMaxDepth)
@@ -383,7 +396,7 @@ class Importer : private BodyConverter {
     return status;
   }
 
-  Status convert_body(const RawGraph &body, const std::vector<ValueId> &inputs,
+  Status convert_body(const RawGraph &body, const std::vector<ValueId> &inputs, bool perhaps,
                       std::vector<ValueId> &outputs) override {
     if (inputs.size() != body.inputs.size())
       return Status::error("its body has " + std::to_string(body.inputs.size()) + " inputs, expected " +
@@ -393,7 +406,10 @@ class Importer : private BodyConverter {
     NPU_TRY(add_constants(body));
     std::vector<const RawNode *> live;
     const Status sorted = live_nodes(body, live);
-    for (const RawNode *n : live) convert(*n);
+    const bool outside = perhaps_;
+    perhaps_ = perhaps_ || perhaps;
+    convert_while_right(live);
+    perhaps_ = outside;
     if (!sorted.ok()) return scopes_.pop_back(), sorted;
     std::vector<std::string> names;
     for (const RawValue &o : body.outputs) names.push_back(o.name);
@@ -423,16 +439,22 @@ class Importer : private BodyConverter {
                            std::to_string(f.outputs.size()) + " outputs, the call " + std::to_string(n.inputs.size()) +
                            " and " + std::to_string(n.outputs.size()));
     NPU_TRY(check_opset(f.opset ? f.opset : opset_));
+    if (calls_.count(&f)) return Status::error("the function calls itself");
     NPU_TRY(enter(true));
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] != kNoValue) scopes_.back().values[f.inputs[i]] = inputs[i];
     const int64_t opset = opset_;
     opset_ = f.opset ? f.opset : opset_;
-    for (RawNode inner : f.nodes) {
+    std::vector<RawNode> nodes = f.nodes;
+    std::vector<const RawNode *> pointers;
+    for (RawNode &inner : nodes) {
       for (std::string &name : inner.inputs) name = is_missing(name, f) ? "" : name;
       bind_attributes(inner, f, n);
-      convert(inner);
+      pointers.push_back(&inner);
     }
+    calls_.insert(&f);
+    convert_while_right(pointers);
+    calls_.erase(&f);
     opset_ = opset;
     return leave({f.outputs.begin(), f.outputs.begin() + static_cast<std::ptrdiff_t>(n.outputs.size())}, results);
   }
@@ -467,6 +489,9 @@ class Importer : private BodyConverter {
   DeclaredShapes *const declared_;
   Graph &graph_;
   int64_t opset_;
+  std::map<std::pair<std::string, std::string>, const RawFunction *> functions_;  // by domain and name
+  std::set<const RawFunction *> calls_;                                           // that are being expanded
+  bool perhaps_ = false;                                                          // inside of a body that may not count
   std::vector<Scope> scopes_{1};
   std::vector<Problem> problems_;
 };

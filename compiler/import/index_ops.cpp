@@ -12,10 +12,11 @@ namespace npu::graph {
 namespace {
 
 /// 0, 1, 2, ... in that shape.
-ValueId iota(OpContext &c, Shape shape) {
-  auto tensor = std::make_shared<Tensor>(Dtype::I64, std::move(shape));
-  std::iota(tensor->as<int64_t>(), tensor->as<int64_t>() + tensor->count(), int64_t{0});
-  return c.constant(std::move(tensor));
+Status iota(OpContext &c, Shape shape, ValueId &out) {
+  // One node at a time adds to the constants, which are bounded.
+  NPU_TRY(c.expand(c.scalar(1, Dtype::I64), {element_count(shape)}, out));
+  NPU_TRY(c.emit(Op::CumSum, {out}, CumSumAttrs{0, true, false}, out));
+  return c.reshape(out, std::move(shape), out);
 }
 
 Status in_shape(OpContext &c, TensorPtr tensor, Shape shape, ValueId &out) {
@@ -47,6 +48,7 @@ Status gather(OpContext &c) {
   NPU_TRY(c.const_ints(1, "indices", index));
   const int64_t size = c.shape(0)[static_cast<size_t>(axis)];
   for (int64_t &i : index) {
+    if ((i < -size || i >= size) && c.perhaps) return c.gather(axis, c.in(0), c.in(1), c.results[0]);
     if (i < -size || i >= size)
       return Status::error("index " + std::to_string(i) + " is outside a dimension of " + std::to_string(size));
     i = i < 0 ? i + size : i;
@@ -98,8 +100,9 @@ Status compress(OpContext &c) {
 Status reversed_rows(OpContext &c, bool time_first, int64_t places, int64_t sequences, ValueId lengths, ValueId &out) {
   const auto outer = [](int64_t n) { return Shape{n, 1}; };
   const auto inner = [](int64_t n) { return Shape{1, n}; };
-  const ValueId place = iota(c, time_first ? outer(places) : inner(places));
-  ValueId sequence = iota(c, time_first ? inner(sequences) : outer(sequences)), inside, back;
+  ValueId place, sequence, inside, back;
+  NPU_TRY(iota(c, time_first ? outer(places) : inner(places), place));
+  NPU_TRY(iota(c, time_first ? inner(sequences) : outer(sequences), sequence));
   NPU_TRY(c.cast(lengths, Dtype::I64, lengths));
   NPU_TRY(c.reshape(lengths, c.graph[sequence].shape, lengths));
   NPU_TRY(c.binary(BinaryKind::Less, place, lengths, inside));
@@ -139,7 +142,9 @@ Status trilu(OpContext &c) {
   if (c.rank(0) < 2) return Status::error("input " + shape_text(c.shape(0)) + " has no matrices");
   c.results[0] = c.in(0);
   if (element_count(c.shape(0)) == 0) return {};
-  const ValueId row = iota(c, {c.shape(0).end()[-2], 1}), column = iota(c, {c.shape(0).back()});
+  ValueId row, column;
+  NPU_TRY(iota(c, {c.shape(0).end()[-2], 1}, row));
+  NPU_TRY(iota(c, {c.shape(0).back()}, column));
   ValueId k = c.scalar(0, Dtype::I64), diagonal, keep;
   if (c.has_input(1)) {
     NPU_TRY(one_number(c, 1, "k", k));
@@ -205,7 +210,7 @@ Status one_hot(OpContext &c) {
   steps[0] = depth;
   NPU_TRY(c.cast(c.in(0), Dtype::I64, index));
   NPU_TRY(c.reshape(index, shape, index));
-  places = iota(c, steps);
+  NPU_TRY(iota(c, steps, places));
   NPU_TRY(c.binary(BinaryKind::Equal, index, places, hit));
   NPU_TRY(c.binary(BinaryKind::Sub, places, static_cast<double>(depth), places));
   NPU_TRY(c.binary(BinaryKind::Equal, index, places, hit_from_end));
@@ -267,7 +272,8 @@ Status range(OpContext &c) {
   if (count < 0)
     return Status::error("delta is 0 or not a number, or there are more than " + std::to_string(kMaxElements) +
                          " elements");
-  NPU_TRY(c.cast(iota(c, {count}), c.value(0).dtype, y));
+  NPU_TRY(iota(c, {count}, y));
+  NPU_TRY(c.cast(y, c.value(0).dtype, y));
   NPU_TRY(c.binary(BinaryKind::Mul, y, operands[2], y));
   return c.binary(BinaryKind::Add, y, operands[0], c.results[0]);
 }

@@ -51,7 +51,12 @@ std::string cycle_text(const std::vector<RawNode> &nodes, const std::vector<std:
 
 std::string node_title(const RawNode &n) {
   const std::string name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : "";
-  return (n.domain.empty() ? "" : n.domain + ".") + n.type + " '" + name + "'";
+  std::string title = (n.domain.empty() ? "" : n.domain + ".") + n.type + " '" + name + "'";
+  for (char &c : title)
+    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
+  constexpr size_t kLongest = 200;
+  if (title.size() > kLongest) title.replace(kLongest, std::string::npos, "...");
+  return title;
 }
 
 void add_reads(const RawNode &n, std::set<std::string> &names) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The only file that knows protobuf.
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <onnx/onnx_pb.h>
 
 #include <cerrno>
@@ -102,10 +104,13 @@ Status external_path(const Folder &folder, const std::string &location, std::fil
   if (folder.empty())
     return Status::error(
         "its data is in another file (external data): that needs the model's file, not its bytes alone");
+  if (location.find('\0') != location.npos) return Status::error("external data: its location has a byte 0");
   std::error_code failed;
   const auto base = std::filesystem::canonical(folder, failed);
   if (!failed) out = std::filesystem::canonical(base / location, failed);
   if (failed) return Status::error("external data: cannot open '" + location + "': " + failed.message());
+  if (!std::filesystem::is_regular_file(out, failed))
+    return Status::error("external data: '" + location + "' is not a regular file");
   const auto relative = out.lexically_relative(base);
   if (relative.empty() || *relative.begin() == "..")
     return Status::error("external data: '" + location + "' lies outside of the model's folder");
@@ -301,6 +306,15 @@ Status read_model(onnx::ModelProto &proto, const Folder &folder, RawModel &model
   return read_graph(*proto.mutable_graph(), folder, model);
 }
 
+/// Bodies lie in bodies: more levels than protobuf allows by itself.
+constexpr int kMaxMessageDepth = 400;
+
+bool parse(google::protobuf::io::ZeroCopyInputStream &bytes, onnx::ModelProto &proto) {
+  google::protobuf::io::CodedInputStream in(&bytes);
+  in.SetRecursionLimit(kMaxMessageDepth);
+  return proto.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
+}
+
 constexpr char kNoMessage[] = "not an ONNX file, or a truncated one: it cannot be parsed as a protobuf message";
 
 /// Opens a regular file of a size that an ONNX file may have.
@@ -324,7 +338,8 @@ Status read_onnx(const void *bytes, size_t size, RawModel &model) {
   if (size == 0) return Status::error("not an ONNX file: it is empty");
   google::protobuf::SetLogHandler(nullptr);
   onnx::ModelProto proto;
-  return proto.ParseFromArray(bytes, static_cast<int>(size)) ? read_model(proto, {}, model) : Status::error(kNoMessage);
+  google::protobuf::io::ArrayInputStream stream(bytes, static_cast<int>(size));
+  return parse(stream, proto) ? read_model(proto, {}, model) : Status::error(kNoMessage);
 }
 
 Status read_bytes(const std::string &path, std::vector<char> &bytes) {
@@ -342,7 +357,8 @@ Status read_onnx_file(const std::string &path, RawModel &model) {
   if (size == 0) return Status::error(path + ": not an ONNX file: it is empty");
   google::protobuf::SetLogHandler(nullptr);
   onnx::ModelProto proto;
-  if (!proto.ParseFromIstream(&file))
+  google::protobuf::io::IstreamInputStream stream(&file);
+  if (!parse(stream, proto))
     return Status::error(path + (file.bad() ? ": cannot read it" : std::string(": ") + kNoMessage));
   return read_model(proto, std::filesystem::absolute(path).parent_path(), model).within(path);
 }

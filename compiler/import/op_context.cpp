@@ -11,7 +11,7 @@ namespace npu::graph {
 namespace {
 
 /// What small files may make of themselves.
-constexpr int64_t kMaxConstantBytes = int64_t{4} << 30;
+constexpr int64_t kMaxConstantBytes = int64_t{4} << 30, kMaxFoldedBytes = int64_t{8} << 30;
 
 }  // namespace
 
@@ -20,33 +20,44 @@ const RawAttribute *OpContext::find(const char *name) const {
   return it == node.attributes.end() ? nullptr : &it->second;
 }
 
+void OpContext::wrong_type(const char *name, const char *expected) const {
+  if (wrong_attribute_.empty())
+    wrong_attribute_ = std::string("attribute ") + name + " has another type than expected: " + expected;
+}
+
 int64_t OpContext::attr_i(const char *name, int64_t fallback) const {
   const RawAttribute *a = find(name);
+  if (a && !a->i) wrong_type(name, "an integer");
   return a && a->i ? *a->i : fallback;
 }
 
 float OpContext::attr_f(const char *name, float fallback) const {
   const RawAttribute *a = find(name);
+  if (a && !a->f) wrong_type(name, "a float");
   return a && a->f ? *a->f : fallback;
 }
 
 std::string OpContext::attr_s(const char *name, const std::string &fallback) const {
   const RawAttribute *a = find(name);
+  if (a && !a->s) wrong_type(name, "a string");
   return a && a->s ? *a->s : fallback;
 }
 
 std::vector<int64_t> OpContext::attr_ints(const char *name) const {
   const RawAttribute *a = find(name);
+  if (a && a->is_single()) wrong_type(name, "a list of integers");
   return a ? a->ints : std::vector<int64_t>{};
 }
 
 std::vector<float> OpContext::attr_floats(const char *name) const {
   const RawAttribute *a = find(name);
+  if (a && a->is_single()) wrong_type(name, "a list of floats");
   return a ? a->floats : std::vector<float>{};
 }
 
 std::vector<std::string> OpContext::attr_strings(const char *name) const {
   const RawAttribute *a = find(name);
+  if (a && a->is_single()) wrong_type(name, "a list of strings");
   return a ? a->strings : std::vector<std::string>{};
 }
 
@@ -122,9 +133,16 @@ Status OpContext::emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId 
     if (element_count(result.shape) * dtype_bytes(result.dtype) > kMaxConstantBytes)
       return Status::error("its result " + kind_text(result) + " is constant and has more than 4 GiB");
     auto tensor = std::make_shared<Tensor>(result.dtype, result.shape);
-    if (tensor->count()) NPU_TRY(fold_node(graph, n, *tensor));
-    out = graph.add_constant(std::move(tensor));
-    return {};
+    graph.folded_bytes += static_cast<int64_t>(tensor->data.size());
+    if (graph.folded_bytes > kMaxFoldedBytes)
+      return Status::error("the constants that are computed at compile time have more than " +
+                           std::to_string(kMaxFoldedBytes >> 30) + " GiB together");
+    const Status folded = tensor->count() ? fold_node(graph, n, *tensor) : Status();
+    if (!perhaps) NPU_TRY(folded);
+    if (folded.ok()) {
+      out = graph.add_constant(std::move(tensor));
+      return {};
+    }
   }
   out = n.output = graph.add_value(std::move(result));
   graph.nodes.push_back(std::move(n));

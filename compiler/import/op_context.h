@@ -15,18 +15,20 @@ class BodyConverter {
  public:
   virtual ~BodyConverter() = default;
   /// An error names no node: those of the body are reported by themselves.
-  virtual Status convert_body(const RawGraph &body, const std::vector<ValueId> &inputs,
+  /// `perhaps`: at run time it may not count, and then what is wrong in it does no harm.
+  virtual Status convert_body(const RawGraph &body, const std::vector<ValueId> &inputs, bool perhaps,
                               std::vector<ValueId> &outputs) = 0;
 };
 
 class OpContext {
  public:
   OpContext(Graph &graph, const RawNode &node, int64_t opset, int source, std::vector<ValueId> inputs,
-            BodyConverter *bodies = nullptr)
+            BodyConverter *bodies = nullptr, bool perhaps = false)
       : graph(graph),
         node(node),
         opset(opset),
         bodies(bodies),
+        perhaps(perhaps),
         results(node.outputs.size(), kNoValue),
         source_(source),
         inputs_(std::move(inputs)) {}
@@ -35,7 +37,11 @@ class OpContext {
   const RawNode &node;
   const int64_t opset;
   BodyConverter *const bodies;
+  const bool perhaps;            ///< the node may not count at run time: data that is wrong is no error before
   std::vector<ValueId> results;  ///< one an output of the ONNX node; kNoValue: not made
+
+  /// Empty, or which attribute has another type than the operator reads.
+  const std::string &wrong_attribute() const { return wrong_attribute_; }
 
   /// Index of the node in Graph::sources.
   int source() const { return source_; }
@@ -101,6 +107,9 @@ class OpContext {
 
  private:
   const RawAttribute *find(const char *name) const;
+  /// Remembers that an attribute has another type than the operator's.
+  void wrong_type(const char *name, const char *expected) const;
+  mutable std::string wrong_attribute_;
   int source_;
   std::vector<ValueId> inputs_;
 };

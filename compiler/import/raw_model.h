@@ -25,7 +25,9 @@ struct RawAttribute {
   TensorPtr tensor;
   std::shared_ptr<const RawGraph> graph;
   std::string reference;  ///< in a function: the attribute of the call whose value it has
-  bool other = false;     ///< sparse tensors, lists of tensors: nothing that a supported operator needs
+  /// Not a list.
+  bool is_single() const { return i || f || s || tensor || graph; }
+  bool other = false;  ///< sparse tensors, lists of tensors: nothing that a supported operator needs
 };
 
 struct RawNode {

@@ -2,7 +2,10 @@
 #include "runtime/cpu/host_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
+
+#include "runtime/cpu/subnet.h"
 
 namespace npu::cpu {
 namespace {
@@ -66,28 +69,70 @@ Status check_memory(const HostGraph &graph) {
   return {};
 }
 
-Status run(const HostGraph &graph, std::span<const Tensor> inputs, std::vector<Tensor> &outputs) {
-  const size_t first = graph.inputs.size() + graph.constants.size();
-  std::vector<const Tensor *> values;
-  for (const Tensor &t : inputs) values.push_back(&t);
-  for (const TensorPtr &t : graph.constants) values.push_back(t.get());
-  std::vector<Tensor> made(graph.nodes.size());
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const HostNode &node = graph.nodes[n];
-    std::vector<const Tensor *> operands;
-    for (const int32_t v : node.operands) operands.push_back(v < 0 ? nullptr : values[static_cast<size_t>(v)]);
-    made[n] = Tensor(graph.kinds[first + n].dtype, graph.kinds[first + n].shape);
-    NPU_TRY(evaluate(node.op, node.attrs, operands, made[n])
-                .within("operator " + std::to_string(n) + " (" + op_name(node.op) + ")"));
-    values.push_back(&made[n]);
-    drop_dead(graph, n, [&](size_t v) {
-      if (v >= first) made[v - first] = {};
-    });
+class Run {
+ public:
+  Run(const HostGraph &graph, std::span<const Tensor> inputs)
+      : graph_(graph), first_(graph.inputs.size() + graph.constants.size()), made_(graph.nodes.size()) {
+    for (const Tensor &t : inputs) values_.push_back(&t);
+    for (const TensorPtr &t : graph.constants) values_.push_back(t.get());
   }
-  outputs.clear();
-  for (const int32_t v : graph.outputs) outputs.push_back(*values[static_cast<size_t>(v)]);
-  return {};
-}
+
+  Status run(std::vector<Tensor> &outputs) {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const TensorKind &kind = graph_.kinds[first_ + n];
+      made_[n] = Tensor(kind.dtype, kind.shape);
+      const Status status = compute(graph_.nodes[n], made_[n]);
+      if (!status.ok()) wrong_[static_cast<int32_t>(first_ + n)] = named(n, status);
+      values_.push_back(&made_[n]);
+      drop_dead(graph_, n, [&](size_t v) {
+        if (v >= first_) made_[v - first_] = {};
+      });
+    }
+    outputs.clear();
+    for (const int32_t v : graph_.outputs) {
+      NPU_TRY(error_of(v));
+      outputs.push_back(*values_[static_cast<size_t>(v)]);
+    }
+    return {};
+  }
+
+ private:
+  /// What is wrong with a value's data, from the node where it began.
+  Status error_of(int32_t v) const {
+    const auto it = wrong_.find(v);
+    return it == wrong_.end() ? Status() : it->second;
+  }
+
+  /// An error that comes from an operand is that operand's, with the name of its node.
+  Status named(size_t n, const Status &status) {
+    if (inherited_) return status;
+    const HostNode &node = graph_.nodes[n];
+    const std::string name = node.name.empty() ? "" : " '" + node.name + "'";
+    return status.within("operator " + std::to_string(n) + " (" + op_name(node.op) + name + ")");
+  }
+
+  Status compute(const HostNode &node, Tensor &out) {
+    std::vector<const Tensor *> operands;
+    for (const int32_t v : node.operands) operands.push_back(v < 0 ? nullptr : values_[static_cast<size_t>(v)]);
+    size_t left = node.operands.size();  // the operand whose data does not matter
+    inherited_ = true;
+    if (node.op == Op::Where && operands[0]->count() == 1) {
+      NPU_TRY(error_of(node.operands[0]));
+      left = is_true(*operands[0]) ? 2 : 1;
+    }
+    for (size_t k = 0; k < node.operands.size(); ++k)
+      if (k != left) NPU_TRY(error_of(node.operands[k]));
+    inherited_ = false;
+    return evaluate(node.op, node.attrs, operands, out);
+  }
+
+  const HostGraph &graph_;
+  const size_t first_;  // value that the first node makes
+  std::vector<Tensor> made_;
+  std::vector<const Tensor *> values_;
+  std::map<int32_t, Status> wrong_;
+  bool inherited_ = false;
+};
 
 }  // namespace
 
@@ -107,7 +152,7 @@ Status infer_host_graph(HostGraph &graph) {
 
 Status run_host_graph(const HostGraph &graph, std::span<const Tensor> inputs, std::vector<Tensor> &outputs) {
   try {
-    return run(graph, inputs, outputs);
+    return Run(graph, inputs).run(outputs);
   } catch (const std::bad_alloc &) {
     return Status::error("not enough memory on the host");
   }

@@ -14,6 +14,7 @@ struct HostNode {
   Op op = Op::Reshape;
   Attrs attrs;
   std::vector<int32_t> operands;  ///< values; -1: left out
+  std::string name = {};          ///< of the node in the ONNX file, for messages
 };
 
 /// Values are numbered: inputs first, then constants, then the results of the nodes in their order.
@@ -32,7 +33,8 @@ struct HostGraph {
 Status infer_host_graph(HostGraph &graph);
 
 /// Computes. The graph has been inferred; inputs have its kinds and their data. Any number of threads may call. Errors:
-/// what evaluate() finds wrong in the data, and too little memory.
+/// what evaluate() finds wrong in the data, if an output depends on it, and too little memory. An output does not
+/// depend on the operand that a Where with one condition leaves: so branches that are not taken may be wrong.
 Status run_host_graph(const HostGraph &graph, std::span<const Tensor> inputs, std::vector<Tensor> &outputs);
 
 /// The graph as bytes; equal graphs give equal bytes.

@@ -2,7 +2,7 @@
 // Graphs for the CPU as bytes: little endian, no padding. A list is its length (u32) and its elements; a tensor's kind
 // is its type (u8, the number of ONNX) and its shape (a list of i64). The whole: magic, version, the kinds of the
 // inputs, the constants (kind and data), the nodes (operator u8, alternative of Attrs u8, its fields in the order of
-// their declaration, operands), the outputs.
+// their declaration, operands, name), the outputs. A text is a list of bytes.
 #include <cstring>
 
 #include "runtime/cpu/fields.h"
@@ -39,6 +39,10 @@ class Writer {
     raw(list.data(), list.size() * sizeof(T));
   }
   void one(const std::array<int64_t, 2> &list) { raw(list.data(), sizeof list); }
+  void text(const std::string &text) {
+    one(static_cast<uint32_t>(text.size()));
+    raw(text.data(), text.size());
+  }
 
   std::vector<uint8_t> out;
 };
@@ -74,6 +78,11 @@ class Reader {
     raw(list.data(), size * sizeof(T));
   }
   void one(std::array<int64_t, 2> &list) { raw(list.data(), sizeof list); }
+
+  void text(std::string &text) {
+    text.resize(length(1));
+    raw(text.data(), text.size());
+  }
 
   template <class T>
   T number() {
@@ -128,6 +137,7 @@ Status read_node(Reader &in, HostNode &node) {
     return Status::error("attributes number " + std::to_string(alternative) + " are unknown");
   std::visit([&in](auto &attrs) { in.one(attrs); }, node.attrs);
   in.one(node.operands);
+  in.text(node.name);
   return {};
 }
 
@@ -151,6 +161,7 @@ std::vector<uint8_t> encode_host_graph(const HostGraph &graph) {
     out.one(static_cast<uint8_t>(n.attrs.index()));
     std::visit([&out](const auto &attrs) { out.one(attrs); }, n.attrs);
     out.one(n.operands);
+    out.text(n.name);
   }
   out.one(graph.outputs);
   return std::move(out.out);

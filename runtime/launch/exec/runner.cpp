@@ -190,7 +190,7 @@ Status Runner::run_cpu(const Plan::Node &node) {
   const TracedCall traced(npu::cpu::cpu_operator_name(node.op));
   const npu::Status done = node.graph ? npu::cpu::run_subnet_graph(*node.graph, in, out)
                                       : npu::cpu::run_cpu_operator(node.op, node.param, in, out);
-  NPU_TRY(done.within("sub-network " + std::to_string(node.id)));
+  NPU_TRY(done);
   for (size_t k = 0; k < out.size(); ++k) {
     const Place &p = places_[node.outputs[k]];
     written(node.outputs[k]);

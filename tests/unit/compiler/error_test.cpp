@@ -150,6 +150,25 @@ TEST(Operators, UnsupportedFormsAreAllNamedAtOnce) {
   EXPECT_SAYS(text, "'late'");
 }
 
+TEST(Operators, AttributesOfAnotherTypeAreNamed) {
+  OnnxBuilder axis, perm;
+  axis.output(axis.op("Softmax", {axis.input({2, 3})}));
+  axis.attr("axis", "0");
+  EXPECT_SAYS(message(axis.bytes()), "Softmax 'Softmax_0': attribute axis has another type than expected: an integer");
+  perm.output(perm.op("Transpose", {perm.input({2})}));
+  perm.attr("perm", int64_t{0});
+  EXPECT_SAYS(message(perm.bytes()), "attribute perm has another type than expected: a list of integers");
+}
+
+TEST(Operators, NamesDoNotReachTheTerminalAsTheyAre) {
+  OnnxBuilder b;
+  b.output(b.op("Bernoulli", {b.input({2})}));
+  b.named("a\x1b[31m\nnpuc: b" + std::string(1000, 'c'));
+  const std::string text = message(b.bytes());
+  EXPECT_SAYS(text, "Bernoulli 'a?[31m?npuc: bccc");
+  EXPECT_LT(text.size(), 400u);
+}
+
 TEST(Operators, ShapesThatDoNotFitNameTheNode) {
   OnnxBuilder b;
   b.output(b.op("MatMul", {b.input({2, 3}), b.input({4, 5})}));

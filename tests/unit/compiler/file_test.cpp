@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How a file holds together: the order of nodes, names, and data in other files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -77,6 +78,12 @@ TEST(Names, ThatAreMadeTwice) {
   EXPECT_NE(message(twice).find("two initializers have the name"), std::string::npos);
 }
 
+TEST(Names, OfInitializersThatANodeMakes) {
+  OnnxBuilder b = chain();
+  b.model.mutable_graph()->mutable_node(1)->set_output(0, b.model.graph().initializer(0).name());
+  EXPECT_EQ(message(b), "'c1' is made by Relu 'Relu_1', and an initializer as well");
+}
+
 TEST(Names, OfInitializersThatAreMissing) {
   OnnxBuilder b = chain();
   b.model.mutable_graph()->clear_initializer();
@@ -101,7 +108,8 @@ class ExternalData : public testing::Test {
     auto &t = *b.model.mutable_graph()->mutable_initializer(0);
     t.clear_float_data();
     t.set_data_location(onnx::TensorProto::EXTERNAL);
-    for (const auto &[key, value] : {std::pair("location", location.c_str()), {"offset", offset}, {"length", length}}) {
+    for (const auto &[key, value] :
+         {std::pair("location", location), {"offset", std::string(offset)}, {"length", std::string(length)}}) {
       auto &e = *t.add_external_data();
       e.set_key(key);
       e.set_value(value);
@@ -131,6 +139,14 @@ TEST_F(ExternalData, FromElsewhereIsRefused) {
     const std::string text = compile(location);
     EXPECT_NE(text.find("'" + location + "' lies outside of the model's folder"), std::string::npos) << text;
   }
+}
+
+TEST_F(ExternalData, ThatIsNoRegularFileIsRefused) {
+  const fs::path fifo = folder_ / "model" / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const char *location : {"fifo", "below"})
+    EXPECT_NE(compile(location).find("is not a regular file"), std::string::npos) << location;
+  EXPECT_NE(compile(std::string("data\0x", 6)).find("its location has a byte 0"), std::string::npos);
 }
 
 TEST_F(ExternalData, ThatDoesNotFitIsNamed) {

@@ -47,6 +47,27 @@ TEST(HostGraph, ErrorsOfTheDataNameTheOperator) {
   EXPECT_TRUE(run_host_graph(g, data({0, 1}), out).ok()) << "the next call works";
 }
 
+TEST(HostGraph, ErrorsCountOnlyWhereAnOutputDependsOnThem) {
+  // Values: 0 condition, 1 index, 2 x, 3 x by index, 4 x or that.
+  HostGraph g;
+  g.inputs = {{Dtype::Bool, {1}}, {Dtype::I64, {2}}, {Dtype::F32, {2}}};
+  g.nodes.push_back({Op::Gather, GatherAttrs{0}, {2, 1}, "pick"});
+  g.nodes.push_back({Op::Where, std::monostate{}, {0, 2, 3}});
+  g.outputs = {4};
+  ASSERT_EQ(infer_host_graph(g).message(), "");
+  Tensor yes(Dtype::Bool, {1}), no = yes;
+  yes.data[0] = 1;
+  const Tensor index = *make_i64({0, 5}), x = *make_f32({2}, {3, 4});
+  std::vector<Tensor> out;
+  ASSERT_EQ(run_host_graph(g, std::vector<Tensor>{yes, index, x}, out).message(), "");
+  EXPECT_EQ(floats(out[0]), (std::vector<float>{3, 4}));
+  const std::string text = run_host_graph(g, std::vector<Tensor>{no, index, x}, out).message();
+  EXPECT_EQ(text.find("operator 0 (Gather 'pick'): "), 0u) << text;
+  g.outputs = {4, 3};
+  ASSERT_EQ(infer_host_graph(g).message(), "");
+  EXPECT_FALSE(run_host_graph(g, std::vector<Tensor>{yes, index, x}, out).ok());
+}
+
 TEST(HostGraph, SurvivesTheWayThroughItsBytes) {
   const std::vector<uint8_t> bytes = encode_host_graph(sample());
   HostGraph back;
