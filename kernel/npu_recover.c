@@ -298,8 +298,9 @@ static void npu_recover_give_up(struct npu_device *npu, const char *why)
 
 	trace_npu_device_lost(npu);
 	pci_clear_master(to_pci_dev(npu->drm.dev));
-	npu_recover_fail_all(npu);
+	/* Before anybody can know that the card is lost; faults wait for the reset_lock. */
 	npu_mem_unmap_cpu(npu);
+	npu_recover_fail_all(npu);
 	schedule_work(&npu->lost_work);
 }
 
