@@ -8,11 +8,84 @@ namespace {
 
 constexpr int64_t kAlign = 64;
 constexpr size_t kCodeRegions = 2;  // the runtime appends them
+constexpr size_t kGroup = 128;      // storages at most that are passed together when a place is looked for
 
 /// Commands between which a storage's memory is in use.
 struct Lifetime {
   size_t first = SIZE_MAX, last = 0;
   bool used() const { return first != SIZE_MAX; }
+  bool meets(const Lifetime &b) const { return first <= b.last && b.first <= last; }
+};
+
+/// Storages with their places, by offset, in groups. A group of which all are alive with a new storage and between
+/// which it has no room, or none is alive with it, is passed at once.
+class Placed {
+ public:
+  /// The lowest place for `bytes` that no storage alive at the same time has.
+  int64_t lowest(const Lifetime &life, int64_t bytes) const {
+    int64_t at = 0;
+    for (const Group &g : groups_) {
+      if (!g.any.meets(life)) continue;
+      if (g.all.first <= life.last && life.first <= g.all.last && g.items[0].offset < at + bytes && g.gap < bytes) {
+        at = std::max(at, g.end);
+        continue;
+      }
+      for (const Item &i : g.items) {
+        if (!i.life.meets(life)) continue;
+        if (i.offset >= at + bytes) return at;
+        at = std::max(at, i.end);
+      }
+    }
+    return at;
+  }
+
+  /// `end`: where the next storage can begin.
+  void add(const Lifetime &life, int64_t offset, int64_t end) {
+    const auto below = [](int64_t v, const auto &x) { return v < x.offset; };
+    auto g = std::upper_bound(groups_.begin(), groups_.end(), offset,
+                              [&](int64_t v, const Group &x) { return below(v, x.items[0]); });
+    if (g != groups_.begin()) --g;
+    if (groups_.empty()) g = groups_.emplace(g);
+    g->items.insert(std::upper_bound(g->items.begin(), g->items.end(), offset, below), {life, offset, end});
+    if (g->items.size() > kGroup) {
+      const auto half = g->items.begin() + kGroup / 2;
+      Group upper;
+      upper.items.assign(half, g->items.end());
+      upper.sum_up();
+      g->items.erase(half, g->items.end());
+      g = groups_.insert(g + 1, std::move(upper)) - 1;
+    }
+    g->sum_up();
+  }
+
+ private:
+  struct Item {
+    Lifetime life;
+    int64_t offset, end;
+  };
+
+  struct Group {
+    std::vector<Item> items;
+    Lifetime any;     ///< from the first begin of a storage to the last end
+    Lifetime all;     ///< from the last begin to the first end, which may be the wrong way round
+    int64_t gap = 0;  ///< the largest gap between them
+    int64_t end = 0;  ///< where what follows all of them can begin
+
+    void sum_up() {
+      any = {};
+      all = {0, SIZE_MAX};
+      gap = 0;
+      end = items[0].end;
+      for (const Item &i : items) {
+        any = {std::min(any.first, i.life.first), std::max(any.last, i.life.last)};
+        all = {std::max(all.first, i.life.first), std::min(all.last, i.life.last)};
+        gap = std::max(gap, i.offset - end);
+        end = std::max(end, i.end);
+      }
+    }
+  };
+
+  std::vector<Group> groups_;
 };
 
 class Binder {
@@ -53,19 +126,13 @@ class Binder {
       if (lives_[s].used() && is_temp(s)) order.push_back(s);
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return lowered_.storages[a].elements > lowered_.storages[b].elements; });
-    std::vector<size_t> placed;  // by offset
+    Placed placed;
     for (size_t s : order) {
-      int64_t at = 0;
-      for (size_t p : placed) {
-        if (lives_[p].last < lives_[s].first || lives_[s].last < lives_[p].first) continue;
-        if (offsets_[p] >= at + lowered_.storages[s].bytes()) break;
-        at = std::max(at, (offsets_[p] + lowered_.storages[p].bytes() + kAlign - 1) / kAlign * kAlign);
-      }
-      offsets_[s] = at;
-      placed.insert(
-          std::upper_bound(placed.begin(), placed.end(), at, [&](int64_t v, size_t p) { return v < offsets_[p]; }), s);
-      out_.ctx_bytes = std::max(
-          out_.ctx_bytes, static_cast<uint64_t>((at + lowered_.storages[s].bytes() + kAlign - 1) / kAlign * kAlign));
+      const int64_t bytes = lowered_.storages[s].bytes();
+      const int64_t at = offsets_[s] = placed.lowest(lives_[s], bytes);
+      const int64_t end = (at + bytes + kAlign - 1) / kAlign * kAlign;
+      placed.add(lives_[s], at, end);
+      out_.ctx_bytes = std::max(out_.ctx_bytes, static_cast<uint64_t>(end));
     }
   }
 

@@ -2,6 +2,7 @@
 #include "compiler/schedule/codegen.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/kernels/kernel.h"
 #include "compiler/kernels/lmem.h"
@@ -19,9 +20,22 @@ struct Choice {
   size_t evictions = 0;
   OutMode mode = OutMode::Memory;
   Plan plan;
-  std::vector<uint32_t> buffers;
-  std::optional<LmemAllocator> lmem;  ///< state while the operator runs
-  std::vector<Place> places;
+};
+
+/// What is tried for an operator: local memory after the evictions so far, and what these cost.
+struct Trial {
+  std::optional<LmemAllocator> lmem;  ///< that of the program while there are none
+  std::vector<size_t> evicted;        ///< in this order
+  std::vector<Place> from;            ///< where they were
+  double cost = 0;
+};
+
+/// A storage in local memory; those with the farthest reader come first.
+struct Resident {
+  size_t next_read, storage;
+  bool operator<(const Resident &b) const {
+    return next_read != b.next_read ? next_read > b.next_read : storage < b.storage;
+  }
 };
 
 class Codegen {
@@ -38,6 +52,7 @@ class Codegen {
         dirty_(lowered.storages.size()),
         in_memory_(lowered.storages.size()),
         since_(lowered.storages.size()),
+        next_read_(lowered.storages.size()),
         reads_(lowered.storages.size()),
         writes_(lowered.storages.size()) {
     out.tensors_from = lmem_bytes;
@@ -73,27 +88,47 @@ class Codegen {
   bool written_later(size_t s, size_t op) const { return !writes_[s].empty() && writes_[s].back() > op; }
   bool needed_later(size_t s, size_t op) const { return next_read(s, op) < lowered_.ops.size(); }
 
-  /// Storages in local memory in the order in which they would be evicted: strangers to the operator with the farthest
-  /// reader first, then its own.
-  std::vector<size_t> eviction_order(size_t op) const {
+  /// The storages of an operator, each once, in the order of their numbers.
+  std::vector<size_t> storages_of(size_t op) const {
     const LoweredOp &o = lowered_.ops[op];
-    const auto own = [&](size_t s) {
-      if (static_cast<size_t>(o.out.storage) == s) return true;
-      return std::any_of(o.in.begin(), o.in.end(), [&](const View &v) { return static_cast<size_t>(v.storage) == s; });
-    };
-    std::vector<size_t> order;
-    for (size_t s = 0; s < places_.size(); ++s)
-      if (places_[s].local) order.push_back(s);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      if (own(a) != own(b)) return own(b);
-      return next_read(a, op) > next_read(b, op);
-    });
-    return order;
+    std::vector<size_t> own{static_cast<size_t>(o.out.storage)};
+    for (const View &v : o.in) own.push_back(static_cast<size_t>(v.storage));
+    std::sort(own.begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
+    return own;
   }
+
+  /// Storages in local memory in the order in which they would be evicted: strangers to the operator with the farthest
+  /// reader first, then its own. Most operators want few of them or none, and so each is looked for when it is wanted.
+  class EvictionOrder {
+   public:
+    EvictionOrder(const Codegen &g, size_t op, const std::vector<size_t> &own)
+        : own_(own), next_(g.resident_.begin()), end_(g.resident_.end()) {
+      for (size_t s : own)
+        if (g.places_[s].local) last_.push_back(s);
+      std::stable_sort(last_.begin(), last_.end(),
+                       [&](size_t a, size_t b) { return g.next_read(a, op) > g.next_read(b, op); });
+    }
+
+    std::optional<size_t> next() {
+      while (next_ != end_) {
+        const size_t s = (next_++)->storage;
+        if (!std::binary_search(own_.begin(), own_.end(), s)) return s;
+      }
+      if (next_last_ == last_.size()) return std::nullopt;
+      return last_[next_last_++];
+    }
+
+   private:
+    const std::vector<size_t> &own_;
+    std::set<Resident>::const_iterator next_, end_;
+    std::vector<size_t> last_;
+    size_t next_last_ = 0;
+  };
 
   /// An operand whose place the result may take: dead afterwards, element for element the same. Of two the upper one,
   /// so that the free space stays in one piece.
-  int in_place_operand(size_t op, const std::vector<Place> &places) const {
+  int in_place_operand(size_t op) const {
     const LoweredOp &o = lowered_.ops[op];
     const bool conv = o.kind == Kind::Conv;  // only what it adds: its input is read again and again
     if (o.kind != Kind::Binary && o.kind != Kind::Unary && o.kind != Kind::Softmax && !conv) return -1;
@@ -103,7 +138,7 @@ class Codegen {
       const View &v = o.in[k];
       const auto s = static_cast<size_t>(v.storage);
       if (conv && o.in[0].storage == v.storage) continue;
-      if (!places[s].local || s == out || needed_later(s, op) || written_later(s, op) ||
+      if (!places_[s].local || s == out || needed_later(s, op) || written_later(s, op) ||
           lowered_.storages[s].elements != lowered_.storages[out].elements)
         continue;
       if (lowered_.storages[s].kind == StorageKind::Output && dirty_[s]) continue;
@@ -111,7 +146,7 @@ class Codegen {
       bool alone = true;
       for (size_t j = 0; j < o.in.size(); ++j)
         alone = alone && (j == k || o.in[j].storage != v.storage || same_places(o.in[j], v));
-      if (alone && (best < 0 || places[s].addr > places[static_cast<size_t>(best)].addr)) best = static_cast<int>(s);
+      if (alone && (best < 0 || places_[s].addr > places_[static_cast<size_t>(best)].addr)) best = static_cast<int>(s);
     }
     return best;
   }
@@ -120,86 +155,111 @@ class Codegen {
     return kDdrLatency + kGdmaFixed + static_cast<double>(lowered_.storages[s].bytes()) / kMemoryBandwidth;
   }
 
-  /// Places the result; false when there is no room or the mode makes no sense.
-  bool place_result(size_t op, OutMode mode, Choice &c) const {
+  /// Places the result; false when there is no room or the mode makes no sense. What it changes is the result's place
+  /// and, with OutMode::Resident, the allocator.
+  bool place_result(size_t op, OutMode mode, LmemAllocator &lmem, double &cost) {
     const auto out = static_cast<size_t>(lowered_.ops[op].out.storage);
-    if (c.places[out].local) return mode == OutMode::Existing;
+    if (places_[out].local) return mode == OutMode::Existing;
     if (mode == OutMode::Memory) {
-      if (needed_later(out, op)) c.cost += memory_cycles(out);
+      if (needed_later(out, op)) cost += memory_cycles(out);
       return true;
     }
     // A result of which an earlier operator wrote a part stays where that part is.
     if (mode == OutMode::Existing || writes_[out].front() < op || !needed_later(out, op)) return false;
-    if (lowered_.storages[out].kind == StorageKind::Output) c.cost += memory_cycles(out);
+    if (lowered_.storages[out].kind == StorageKind::Output) cost += memory_cycles(out);
     if (mode == OutMode::InPlace) {
-      const int from = in_place_operand(op, c.places);
+      const int from = in_place_operand(op);
       if (from < 0) return false;
-      c.places[out] = c.places[static_cast<size_t>(from)];
+      places_[out] = places_[static_cast<size_t>(from)];
       return true;
     }
-    const auto addr = c.lmem->take(lowered_.storages[out].bytes(), true);
+    const auto addr = lmem.take(lowered_.storages[out].bytes(), true);
     if (!addr) return false;
-    c.places[out] = {true, *addr};
+    places_[out] = {true, *addr};
     return true;
   }
 
-  /// Plans the operator in what is left of local memory; less and less of it while the pieces do not fit.
-  bool plan_in(size_t op, Choice &c) const {
-    const auto kernel = make_kernel({lowered_.ops[op], lowered_.storages, c.places, weight_block_});
-    for (int64_t budget = c.lmem->free_bytes();; budget -= std::max<int64_t>(budget / 8, 64)) {
+  /// Takes the buffers of a plan; false, and nothing taken, when they do not fit.
+  static bool take_buffers(const Plan &plan, LmemAllocator &lmem, std::vector<uint32_t> &buffers) {
+    buffers.clear();
+    for (int64_t bytes : plan.buffers) {
+      const auto addr = lmem.take(bytes, false);
+      if (!addr) {
+        give_buffers(plan, lmem, buffers);
+        return false;
+      }
+      buffers.push_back(*addr);
+    }
+    return true;
+  }
+  static void give_buffers(const Plan &plan, LmemAllocator &lmem, const std::vector<uint32_t> &buffers) {
+    for (size_t k = 0; k < buffers.size(); ++k) lmem.give(buffers[k], plan.buffers[k]);
+  }
+
+  /// Plans the operator in what is left of local memory; less and less of it while the pieces do not fit. Leaves the
+  /// allocator as it was.
+  bool plan_in(size_t op, LmemAllocator &lmem, Choice &c) const {
+    const auto kernel = make_kernel({lowered_.ops[op], lowered_.storages, places_, weight_block_});
+    std::vector<uint32_t> buffers;
+    for (int64_t budget = lmem.free_bytes();; budget -= std::max<int64_t>(budget / 8, 64)) {
       c.plan = kernel->plan(budget);
       if (!c.plan.feasible) return false;
-      LmemAllocator trial = *c.lmem;
-      c.buffers.clear();
-      for (int64_t bytes : c.plan.buffers) {
-        const auto addr = trial.take(bytes, false);
-        if (!addr) break;
-        c.buffers.push_back(*addr);
-      }
-      if (c.buffers.size() == c.plan.buffers.size()) {
-        c.lmem = trial;
-        c.cost += c.plan.cost;
-        return true;
-      }
+      if (!take_buffers(c.plan, lmem, buffers)) continue;
+      give_buffers(c.plan, lmem, buffers);
+      c.cost += c.plan.cost;
+      return true;
     }
   }
 
-  bool try_choice(size_t op, const std::vector<size_t> &order, size_t evictions, OutMode mode, Choice &best,
-                  bool &found) const {
+  /// Leaves the trial and all places as they were: copies of them for each choice would make the time quadratic.
+  void try_choice(size_t op, OutMode mode, Trial &trial, std::optional<Choice> &best) {
+    const auto out = static_cast<size_t>(lowered_.ops[op].out.storage);
+    const Place before = places_[out];
     Choice c;
-    c.evictions = evictions;
+    c.cost = trial.cost;
+    c.evictions = trial.evicted.size();
     c.mode = mode;
-    c.lmem = lmem_;
-    c.places = places_;
-    for (size_t k = 0; k < evictions; ++k) {
-      const size_t s = order[k];
-      c.lmem->give(c.places[s].addr, lowered_.storages[s].bytes());
-      c.places[s] = {};
-      c.cost += memory_cycles(s) * (dirty_[s] ? 2 : 1);
-    }
-    if (!place_result(op, mode, c) || !plan_in(op, c)) return false;
-    if (!found || c.cost < best.cost) best = std::move(c);
-    found = true;
-    return true;
+    LmemAllocator &lmem = trial.lmem ? *trial.lmem : lmem_;
+    const bool placed = place_result(op, mode, lmem, c.cost);
+    const bool planned = placed && plan_in(op, lmem, c);
+    if (placed && mode == OutMode::Resident) lmem.give(places_[out].addr, lowered_.storages[out].bytes());
+    places_[out] = before;
+    if (planned && (!best || c.cost < best->cost)) best = std::move(c);
+  }
+
+  void try_eviction(size_t s, Trial &trial) {
+    if (!trial.lmem) trial.lmem = lmem_;
+    trial.lmem->give(places_[s].addr, lowered_.storages[s].bytes());
+    trial.evicted.push_back(s);
+    trial.from.push_back(places_[s]);
+    trial.cost += memory_cycles(s) * (dirty_[s] ? 2 : 1);
+    places_[s] = {};
   }
 
   Status run_op(size_t op) {
-    const std::vector<size_t> order = eviction_order(op);
-    Choice best;
-    bool found = false;
-    for (size_t evictions = 0; evictions <= order.size(); ++evictions) {
+    const std::vector<size_t> own = storages_of(op);
+    EvictionOrder order(*this, op, own);
+    Trial trial;
+    std::optional<Choice> best;
+    while (true) {
       for (OutMode mode : {OutMode::Existing, OutMode::InPlace, OutMode::Resident, OutMode::Memory})
-        try_choice(op, order, evictions, mode, best, found);
+        try_choice(op, mode, trial, best);
       // Where all fits as it is, nothing is gained by evicting.
-      if (found && best.evictions == 0 && best.mode != OutMode::Memory && best.plan.tiles == 1) break;
+      if (best && best->evictions == 0 && best->mode != OutMode::Memory && best->plan.tiles == 1) break;
+      const auto s = order.next();
+      if (!s) break;
+      try_eviction(*s, trial);
+      // What is evicted costs as much as all of the best choice, and further evictions only add to it.
+      if (best && trial.cost >= best->cost) break;
     }
-    if (!found)
+    for (size_t k = 0; k < trial.evicted.size(); ++k) places_[trial.evicted[k]] = trial.from[k];
+    if (!best)
       return Status::error("node '" + sources_[static_cast<size_t>(lowered_.ops[op].source)].name +
                            "' cannot be cut into pieces that fit " + std::to_string(lmem_.size()) +
                            " bytes of local memory");
     emitter_.layer = static_cast<uint32_t>(lowered_.ops[op].source);
-    for (size_t k = 0; k < best.evictions; ++k) evict(order[k]);
-    apply(op, best);
+    for (size_t k = 0; k < best->evictions; ++k) evict(trial.evicted[k]);
+    apply(op, own, *best);
     return {};
   }
 
@@ -218,10 +278,16 @@ class Codegen {
     if (end > first) out_.holds.push_back({addr, LmemAllocator::rounded(bytes), first, end});
   }
 
-  void release(size_t s) {
+  /// A storage leaves local memory, or its place is another's now.
+  void leave(size_t s) {
     end_hold(s);
-    lmem_.give(places_[s].addr, storage(s).bytes());
     places_[s] = {};
+    resident_.erase({next_read_[s], s});
+  }
+
+  void release(size_t s) {
+    lmem_.give(places_[s].addr, storage(s).bytes());
+    leave(s);
   }
 
   void evict(size_t s) {
@@ -230,49 +296,52 @@ class Codegen {
     release(s);
   }
 
-  void apply(size_t op, Choice &c) {
+  void apply(size_t op, const std::vector<size_t> &own, const Choice &c) {
     const LoweredOp &o = lowered_.ops[op];
     const auto out = static_cast<size_t>(o.out.storage);
-    const int donor = c.mode == OutMode::InPlace ? in_place_operand(op, places_) : -1;
+    const int donor = c.mode == OutMode::InPlace ? in_place_operand(op) : -1;
     const size_t first = emitter_.commands.size();
     if (!places_[out].local) since_[out] = first;
-    lmem_ = *c.lmem;
-    places_ = c.places;
+    double cost = 0;
+    std::vector<uint32_t> buffers;
+    // As when this was tried, and so with the same addresses.
+    place_result(op, c.mode, lmem_, cost);
+    take_buffers(c.plan, lmem_, buffers);
     const auto kernel = make_kernel({o, lowered_.storages, places_, weight_block_});
-    kernel->emit(c.plan, c.buffers, emitter_);
+    kernel->emit(c.plan, buffers, emitter_);
     OpReport report;
     report.op = static_cast<int>(op);
     report.tiles = c.plan.tiles;
     report.resident = places_[out].local;
     report.lmem_bytes = lmem_.size() - lmem_.free_bytes();
     out_.reports.push_back(report);
-    for (size_t k = 0; k < c.buffers.size(); ++k) {
-      out_.buffers_to = std::max(out_.buffers_to, c.buffers[k] + c.plan.buffers[k]);
-      hold(c.buffers[k], c.plan.buffers[k], first);
-      lmem_.give(c.buffers[k], c.plan.buffers[k]);
+    for (size_t k = 0; k < buffers.size(); ++k) {
+      out_.buffers_to = std::max(out_.buffers_to, buffers[k] + c.plan.buffers[k]);
+      hold(buffers[k], c.plan.buffers[k], first);
     }
-    if (donor >= 0) {
-      end_hold(static_cast<size_t>(donor));
-      places_[static_cast<size_t>(donor)] = {};
-    }
-    for (size_t s = 0; s < places_.size(); ++s)
-      if (places_[s].local) {
-        const int64_t start = places_[s].addr;
-        out_.tensors_from = std::min(out_.tensors_from, start);
-        out_.lmem_bytes = std::max(out_.lmem_bytes, start + LmemAllocator::rounded(storage(s).bytes()));
-      }
-    out_.lmem_bytes = std::max(out_.lmem_bytes, out_.buffers_to);
-    if (places_[out].local)
+    give_buffers(c.plan, lmem_, buffers);
+    if (donor >= 0) leave(static_cast<size_t>(donor));
+    if (places_[out].local) {
+      const int64_t start = places_[out].addr;
+      out_.tensors_from = std::min(out_.tensors_from, start);
+      out_.lmem_bytes = std::max(out_.lmem_bytes, start + LmemAllocator::rounded(storage(out).bytes()));
       dirty_[out] = true;
-    else
+    } else {
       in_memory_[out] = true;
-    settle(op);
+    }
+    out_.lmem_bytes = std::max(out_.lmem_bytes, out_.buffers_to);
+    settle(op, own);
   }
 
-  /// Results that are complete go to memory if somebody outside wants them; what nobody reads any more is dropped.
-  void settle(size_t op) {
-    for (size_t s = 0; s < places_.size(); ++s) {
-      if (!places_[s].local || written_later(s, op)) continue;
+  /// Results that are complete go to memory if somebody outside wants them; what nobody reads any more is dropped. Only
+  /// an operator's own storages become so with it.
+  void settle(size_t op, const std::vector<size_t> &own) {
+    for (size_t s : own) {
+      if (!places_[s].local) continue;
+      resident_.erase({next_read_[s], s});
+      next_read_[s] = next_read(s, op);
+      resident_.insert({next_read_[s], s});
+      if (written_later(s, op)) continue;
       if (storage(s).kind == StorageKind::Output && dirty_[s]) flush(s);
       if (!needed_later(s, op)) release(s);
     }
@@ -288,6 +357,9 @@ class Codegen {
   std::vector<bool> dirty_;      ///< newer in local memory than in memory
   std::vector<bool> in_memory_;  ///< has (at least in part) been written to memory
   std::vector<size_t> since_;    ///< the command from which on it is in local memory
+  /// What is in local memory, by its first reader after the last operator that touched it.
+  std::set<Resident> resident_;
+  std::vector<size_t> next_read_;  ///< those of what is in resident_
   std::vector<std::vector<size_t>> reads_, writes_;
 };
 

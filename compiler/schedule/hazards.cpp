@@ -14,12 +14,18 @@ constexpr uint32_t kNobody = UINT32_MAX;
 /// The last writer of each byte of a space and who has read it since.
 class Space {
  public:
-  void read(uint32_t command, int64_t low, int64_t high, std::vector<uint32_t> &after) {
+  void read(uint32_t command, bool gdma, int64_t low, int64_t high, std::vector<uint32_t> &after) {
     cut(low);
     cut(high);
     for (auto it = segments_.lower_bound(low); it != segments_.end() && it->first < high; ++it) {
-      if (it->second.writer != kNobody) after.push_back(it->second.writer);
-      it->second.readers.push_back(command);
+      Segment &s = it->second;
+      if (s.writer != kNobody) after.push_back(s.writer);
+      if (gdma) {
+        readers_.push_back({command, s.gdma_readers, kNobody});
+        s.gdma_readers = static_cast<uint32_t>(readers_.size() - 1);
+      } else {
+        s.tiu_reader = command;
+      }
     }
   }
 
@@ -28,17 +34,30 @@ class Space {
     cut(high);
     auto it = segments_.lower_bound(low);
     while (it != segments_.end() && it->first < high) {
-      if (it->second.writer != kNobody) after.push_back(it->second.writer);
-      after.insert(after.end(), it->second.readers.begin(), it->second.readers.end());
+      for (uint32_t c : {it->second.writer, it->second.tiu_reader})
+        if (c != kNobody) after.push_back(c);
+      // Where parts of a segment have been read on their own, the older readers of all parts are the same ones.
+      for (uint32_t r = it->second.gdma_readers; r != kNobody && readers_[r].seen_by != command;
+           r = readers_[r].older) {
+        after.push_back(readers_[r].command);
+        readers_[r].seen_by = command;
+      }
       it = segments_.erase(it);
     }
-    segments_[low] = {command, {}};
+    segments_[low] = {.writer = command};
   }
 
  private:
+  /// A list of readers, in which an index stands for one reader and all older ones.
+  struct Reader {
+    uint32_t command, older;
+    uint32_t seen_by;  ///< the last writer that follows them
+  };
+
   struct Segment {
     uint32_t writer = kNobody;
-    std::vector<uint32_t> readers;
+    uint32_t tiu_reader = kNobody;    ///< the last one: the TIU keeps its order
+    uint32_t gdma_readers = kNobody;  ///< index in readers_
   };
 
   /// Makes `at` the start of a segment. Segments cover everything: each reaches to the next.
@@ -50,6 +69,7 @@ class Space {
   }
 
   std::map<int64_t, Segment> segments_;
+  std::vector<Reader> readers_;
 };
 
 }  // namespace
@@ -65,7 +85,7 @@ std::vector<std::vector<uint32_t>> find_hazards(const std::vector<Command> &prog
   std::vector<std::vector<uint32_t>> after(program.size());
   for (uint32_t i = 0; i < program.size(); ++i) {
     for (const Access &a : accesses[i])
-      if (!a.write && written[a.region]) spaces[a.region].read(i, a.low, a.high, after[i]);
+      if (!a.write && written[a.region]) spaces[a.region].read(i, program[i].gdma(), a.low, a.high, after[i]);
     for (const Access &a : accesses[i])
       if (a.write) spaces[a.region].write(i, a.low, a.high, after[i]);
     std::vector<uint32_t> &list = after[i];

@@ -8,7 +8,8 @@
 namespace npu::compiler {
 
 /// For each command the earlier ones that it must follow: those that wrote what it touches, and those that read what it
-/// writes. Commands that follow indirectly may be left out.
+/// writes. Commands that follow indirectly may be left out, and so may those of the TIU before another of its commands
+/// that is there: it keeps its order.
 std::vector<std::vector<uint32_t>> find_hazards(const std::vector<Command> &program);
 
 }  // namespace npu::compiler

@@ -42,37 +42,45 @@ void read_locally(T &c, int64_t addr) {
   }
 }
 
-/// What is held in local memory, found by command.
+/// What is held in local memory, found by command. The buckets of a level are twice as long as those of the level below
+/// it, and a hold is in the few of them that make up its length.
 class Holds {
  public:
-  explicit Holds(size_t commands) : buckets_(commands / kBucket + 1) {}
-
-  void add(const Hold &h) {
-    for (size_t b = h.first / kBucket; b <= (h.end - 1) / kBucket; ++b) buckets_[b].push_back(h);
+  explicit Holds(size_t commands) {
+    for (size_t n = commands / kBucket + 1; levels_.empty() || levels_.back().size() > 1; n = (n + 1) / 2)
+      levels_.emplace_back(n);
   }
 
-  /// Calls f for all holds that meet commands [first, end), for long ones more than once.
+  void add(const Hold &h) {
+    size_t first = h.first / kBucket, end = (h.end - 1) / kBucket + 1;
+    for (size_t l = 0; first < end; ++l, first /= 2, end /= 2) {
+      if (first % 2) levels_[l][first++].push_back(h);
+      if (first < end && end % 2) levels_[l][--end].push_back(h);
+    }
+  }
+
+  /// Calls f for all holds that meet commands [first, end), for long ones more than once, until it returns false.
   template <class F>
   void visit(size_t first, size_t end, F f) const {
-    for (size_t b = first / kBucket; b <= (end - 1) / kBucket; ++b)
-      for (const Hold &h : buckets_[b])
-        if (h.first < end && h.end > first) f(h);
+    for (size_t l = 0; l < levels_.size(); ++l)
+      for (size_t b = (first / kBucket) >> l; b <= ((end - 1) / kBucket) >> l; ++b)
+        for (const Hold &h : levels_[l][b])
+          if (h.first < end && h.end > first && !f(h)) return;
   }
 
  private:
-  std::vector<std::vector<Hold>> buckets_;
+  std::vector<std::vector<std::vector<Hold>>> levels_;
 };
 
 class Prefetcher {
  public:
   Prefetcher(const Generated &from, int64_t lmem_bytes, const PrefetchPolicy &policy)
-      : from_(from), lmem_bytes_(lmem_bytes), policy_(policy), holds_(from.commands.size()) {
-    for (const Hold &h : from.holds) holds_.add(h);
-  }
+      : from_(from), lmem_bytes_(lmem_bytes), policy_(policy), holds_(from.commands.size()) {}
 
   Prefetched run() {
     find_candidates();
     if (users_.empty()) return without_prefetch(from_);
+    for (const Hold &h : from_.holds) holds_.add(h);
     find_latest_starts();
     place_blocks();
     return assemble();
@@ -215,10 +223,12 @@ class Prefetcher {
       return it->first == at ? it : free_from.emplace(at, it->second).first;
     };
     holds_.visit(b.at, last + 1, [&](const Hold &h) {
-      if (free_from.size() > kMaxPlaces || h.addr >= lmem_bytes_) return;
+      if (free_from.size() > kMaxPlaces) return false;
+      if (h.addr >= lmem_bytes_) return true;
       auto it = cut(h.addr);
       const auto to = cut(std::min(h.addr + h.bytes, lmem_bytes_));
       for (; it != to; ++it) it->second = std::max(it->second, h.end > reader ? SIZE_MAX : h.end);
+      return true;
     });
     if (free_from.size() > kMaxPlaces) return false;
     size_t best = SIZE_MAX;

@@ -20,9 +20,9 @@ bool is_store(const Command &c) { return c.dst_storage >= 0; }
 class ListScheduler {
  public:
   ListScheduler(const std::vector<Command> &program, const std::vector<std::vector<uint32_t>> &after)
-      : program_(program), after_(after), end_(program.size()), placed_(program.size()) {
+      : program_(program), after_(after), end_(program.size()), placed_(program.size()), ready_(program.size()) {
     for (uint32_t i = 0; i < program.size(); ++i)
-      (program[i].ahead ? ahead_ : program[i].gdma() ? waiting_ : tiu_).push_back(i);
+      (program[i].ahead ? ahead_ : program[i].gdma() ? others_ : tiu_).push_back(i);
     if (!ahead_.empty()) find_needs();
   }
 
@@ -30,6 +30,7 @@ class ListScheduler {
     std::vector<uint32_t> order;
     while (true) {
       advance_tiu();
+      while (waiting_.size() < kWindow && next_other_ < others_.size()) waiting_.push_back(others_[next_other_++]);
       if (waiting_.empty() && next_ahead_ == ahead_.size()) return order;
       uint64_t start = UINT64_MAX;
       const size_t pick = waiting_.empty() ? 0 : choose(start);
@@ -46,17 +47,20 @@ class ListScheduler {
   }
 
  private:
-  bool ready(uint32_t c, uint64_t &at) const {
-    at = 0;
-    for (uint32_t p : after_[c]) {
+  /// Whether all predecessors of a command are placed, and when the last of them ends.
+  bool ready(uint32_t c, uint64_t &at) {
+    Ready &r = ready_[c];
+    for (; r.known < after_[c].size(); ++r.known) {
+      const uint32_t p = after_[c][r.known];
       if (!placed_[p]) return false;
-      at = std::max(at, end_[p]);
+      r.at = std::max(r.at, end_[p]);
     }
+    at = r.at;
     return true;
   }
 
   void place(uint32_t c, uint64_t &engine_free) {
-    uint64_t at;
+    uint64_t at = 0;
     ready(c, at);
     end_[c] = engine_free = std::max(at, engine_free) + duration(program_[c]);
     placed_[c] = true;
@@ -76,7 +80,7 @@ class ListScheduler {
 
   /// Whether the next weights are brought now; the best of the others could begin at `start`, or none if that is
   /// UINT64_MAX. The first command that is not placed has all its predecessors placed, so that one of them can.
-  bool goes_ahead(size_t other, uint64_t start) const {
+  bool goes_ahead(size_t other, uint64_t start) {
     uint64_t at;
     if (next_ahead_ == ahead_.size() || !ready(ahead_[next_ahead_], at)) return false;
     at = std::max(at, gdma_free_);
@@ -87,9 +91,9 @@ class ListScheduler {
     return end <= start || (at < start && start - at >= end - start);
   }
 
-  size_t choose(uint64_t &best_start) const {
+  size_t choose(uint64_t &best_start) {
     size_t best = 0;
-    for (size_t i = 0; i < std::min(kWindow, waiting_.size()); ++i) {
+    for (size_t i = 0; i < waiting_.size(); ++i) {
       uint64_t at;
       if (!ready(waiting_[i], at)) continue;
       const uint64_t start = std::max(at, gdma_free_);
@@ -102,13 +106,21 @@ class ListScheduler {
     return best;
   }
 
+  /// What is known of a command's predecessors: so many are placed, and the last of them ends then.
+  struct Ready {
+    size_t known = 0;
+    uint64_t at = 0;
+  };
+
   const std::vector<Command> &program_;
   const std::vector<std::vector<uint32_t>> &after_;
   std::vector<uint64_t> end_;
   std::vector<bool> placed_;
-  std::vector<uint32_t> tiu_, waiting_, ahead_;
+  std::vector<Ready> ready_;
+  std::vector<uint32_t> tiu_, ahead_, others_;
+  std::vector<uint32_t> waiting_;  ///< the first of the others that are not placed
   std::vector<uint32_t> need_;
-  size_t next_tiu_ = 0, next_ahead_ = 0;
+  size_t next_tiu_ = 0, next_ahead_ = 0, next_other_ = 0;
   uint64_t tiu_free_ = 0, gdma_free_ = 0;
 };
 
