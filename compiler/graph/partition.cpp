@@ -7,8 +7,9 @@
 namespace npu::graph {
 namespace {
 
-/// Operations (multiply-accumulates or elements) below which a part is not worth two changes of sides: a launch, and
-/// waiting for it, cost about as much as the CPU needs for these.
+/// Operations (multiply-accumulates or elements) below which a part is not worth two changes of sides. Measured with
+/// the chip model in the process: a launch with a Relu of so many elements takes 30 us, the CPU adds as many in 46 us
+/// and takes 150 us for as many arctangents.
 constexpr int64_t kLittleWork = 16384;
 
 /// Pieces of consecutive indices, each one copy, that a Gather on the chip may have.
