@@ -58,7 +58,7 @@ std::string Report::text() const {
                size_text(coeff_bytes).c_str(), size_text(io_bytes).c_str(), size_text(ctx_bytes).c_str());
   out += print("commands       TIU %" PRIu64 ", GDMA %" PRIu64 "\n", tiu_commands, gdma_commands);
   if (host_parts)
-    out += print("CPU            %" PRIu64 " operators in %" PRIu64 " parts, their time is not modelled\n", host_nodes,
+    out += print("CPU            operators %" PRIu64 ", parts %" PRIu64 "; their time is not modelled\n", host_nodes,
                  host_parts);
   out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles, percent(tiu_busy, cycles),
                percent(gdma_busy, cycles));

@@ -416,17 +416,16 @@ class Importer : private BodyConverter {
     return leave(names, outputs);
   }
 
-  /// An attribute in a function, with what the call gives for it.
-  static void bind_attributes(RawNode &n, const RawFunction &f, const RawNode &call) {
+  /// Attributes in a function that refer to the call's get its values; what the call leaves out is left out.
+  static void bind_attributes(RawNode &n, const RawNode &call) {
     for (auto it = n.attributes.begin(); it != n.attributes.end();) {
       const std::string name = it->second.reference;
       const auto given = call.attributes.find(name);
-      const auto fallback = f.defaults.find(name);
-      if (!name.empty() && given == call.attributes.end() && fallback == f.defaults.end()) {
+      if (!name.empty() && given == call.attributes.end()) {
         it = n.attributes.erase(it);
         continue;
       }
-      if (!name.empty()) it->second = given != call.attributes.end() ? given->second : fallback->second;
+      if (!name.empty()) it->second = given->second;
       ++it;
     }
   }
@@ -449,7 +448,7 @@ class Importer : private BodyConverter {
     std::vector<const RawNode *> pointers;
     for (RawNode &inner : nodes) {
       for (std::string &name : inner.inputs) name = is_missing(name, f) ? "" : name;
-      bind_attributes(inner, f, n);
+      bind_attributes(inner, n);
       pointers.push_back(&inner);
     }
     calls_.insert(&f);

@@ -62,7 +62,6 @@ struct RawFunction {
   std::string name, domain;
   int64_t opset = 0;
   std::vector<std::string> inputs, outputs;
-  std::map<std::string, RawAttribute> defaults;  ///< of attributes that a call leaves out
   std::vector<RawNode> nodes;
 };
 

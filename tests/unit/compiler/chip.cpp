@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "compiler/import/importer.h"
 #include "runtime/bmodel/cpu_param.h"
 #include "runtime/cpu/subnet.h"
 #include "runtime/cpu/subnet_graph.h"
@@ -144,6 +145,14 @@ StageResult run_stage(const bmodel::StageDesc &stage, const std::vector<graph::T
   }
   for (const auto &t : stage.outputs) result.outputs.push_back(tensors.at(t.name));
   return result;
+}
+
+graph::Graph import_graph(const std::string &file) {
+  graph::RawModel raw;
+  graph::Graph g;
+  EXPECT_EQ(graph::read_onnx(file.data(), file.size(), raw).message(), "");
+  EXPECT_EQ(graph::import_model(raw, {}, g).message(), "");
+  return g;
 }
 
 int64_t lmem_of(const bmodel::StageDesc &stage) {

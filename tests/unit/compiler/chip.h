@@ -4,6 +4,7 @@
 #define NPU_TEST_COMPILER_CHIP_H
 
 #include "compiler/api/npuc.h"
+#include "compiler/graph/ir.h"
 #include "tests/unit/model/machine.h"
 
 namespace npu::test {
@@ -18,6 +19,9 @@ struct ChipResult {
 ChipResult try_on_chip(const bmodel::StageDesc &stage, const std::vector<std::vector<float>> &inputs, int64_t lmem);
 /// The same; a program that fails, fails the test.
 ChipResult run_on_chip(const bmodel::StageDesc &stage, const std::vector<std::vector<float>> &inputs, int64_t lmem);
+
+/// What the importer makes of a file; a failure fails the test.
+graph::Graph import_graph(const std::string &file);
 
 /// A whole stage: its program, or its sub-networks one after another, those of the CPU by runtime/cpu. Tensors are
 /// those of the .bmodel. `cycles` is the sum of the programs'.

@@ -5,20 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "compiler/graph/print.h"
-#include "compiler/import/importer.h"
+#include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/onnx_builder.h"
 
 namespace npu::test {
 namespace {
 
-graph::Graph import(const OnnxBuilder &b) {
-  graph::RawModel raw;
-  graph::Graph g;
-  const std::string file = b.bytes();
-  EXPECT_EQ(graph::read_onnx(file.data(), file.size(), raw).message(), "");
-  EXPECT_EQ(graph::import_model(raw, {}, g).message(), "");
-  return g;
-}
+graph::Graph import(const OnnxBuilder &b) { return import_graph(b.bytes()); }
 
 /// The lines of nodes and outputs.
 std::string nodes(const graph::Graph &g) {

@@ -44,12 +44,7 @@ OnnxBuilder heavy() {
   return b;
 }
 
-void make_graph(const OnnxBuilder &b, graph::Graph &g) {
-  const std::string file = b.bytes();
-  graph::RawModel raw;
-  ASSERT_TRUE(graph::read_onnx(file.data(), file.size(), raw).ok());
-  ASSERT_TRUE(graph::import_model(raw, {}, g).ok());
-}
+void make_graph(const OnnxBuilder &b, graph::Graph &g) { g = import_graph(b.bytes()); }
 
 void make_commands(const OnnxBuilder &b, int64_t lmem, Lowered &lowered, Generated &out) {
   graph::Graph g;

@@ -309,10 +309,7 @@ TEST_P(Sizes, ChipAgreesWithEvaluator) {
   compiler::Compiled compiled;
   Status status = compiler::compile_onnx(file.data(), file.size(), options, compiled);
   ASSERT_TRUE(status.ok()) << status.message();
-  graph::RawModel raw;
-  graph::Graph g;
-  ASSERT_TRUE(graph::read_onnx(file.data(), file.size(), raw).ok());
-  ASSERT_TRUE(graph::import_model(raw, {}, g).ok());
+  const graph::Graph g = import_graph(file);
   std::vector<graph::Tensor> inputs, outputs;
   std::vector<std::vector<float>> values;
   uint32_t random = 99;
