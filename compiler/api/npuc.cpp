@@ -16,6 +16,8 @@
 namespace npu::compiler {
 namespace {
 
+static_assert(kMaxCores == NPU_MAX_CORES);
+
 uint64_t aligned(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 std::vector<uint8_t> encoded(const std::vector<Command> &stream) {
@@ -66,23 +68,28 @@ Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g) 
   return {};
 }
 
-/// Outputs that are written before an input has been read for the last time. Only the GDMA touches either.
-void find_aliases(const std::vector<Command> &gdma, const Lowered &lowered, bmodel::ProgramDesc &program) {
+/// Outputs that are written before an input has been read for the last time. Only the GDMA touches either. Nothing
+/// orders what several cores do with them.
+void find_aliases(const Program &from, bmodel::ProgramDesc &program) {
+  const size_t cores = from.streams.cores.size();
   std::map<int, size_t> last_read, first_write;
-  for (size_t i = 0; i < gdma.size(); ++i) {
-    const auto kind_is = [&](int s, StorageKind k) {
-      return s >= 0 && static_cast<size_t>(s) < lowered.storages.size() &&
-             lowered.storages[static_cast<size_t>(s)].kind == k;
-    };
-    if (kind_is(gdma[i].src_storage, StorageKind::Input))
-      last_read[lowered.storages[static_cast<size_t>(gdma[i].src_storage)].index] = i;
-    if (kind_is(gdma[i].dst_storage, StorageKind::Output))
-      first_write.emplace(lowered.storages[static_cast<size_t>(gdma[i].dst_storage)].index, i);
+  for (size_t core = 0; core < cores; ++core) {
+    const std::vector<Command> &gdma = from.streams.cores[core].gdma;
+    const std::vector<Storage> &storages = from.lowered.cores[core].storages;
+    for (size_t i = 0; i < gdma.size(); ++i) {
+      const auto tensor = [&](int s, StorageKind kind) -> const Storage * {
+        if (s < 0 || static_cast<size_t>(s) >= storages.size()) return nullptr;
+        return storages[static_cast<size_t>(s)].kind == kind ? &storages[static_cast<size_t>(s)] : nullptr;
+      };
+      if (const Storage *in = tensor(gdma[i].src_storage, StorageKind::Input)) last_read[in->index] = i;
+      if (const Storage *to = tensor(gdma[i].dst_storage, StorageKind::Output)) first_write.emplace(to->index, i);
+    }
   }
   for (const auto &[output, write] : first_write)
     for (const auto &[input, read] :
          last_read)  // one command that does both is a direct copy: it must not overlap either
-      if (write <= read) program.aliases.push_back({static_cast<uint16_t>(output), static_cast<uint16_t>(input), 0});
+      if (write <= read || cores > 1)
+        program.aliases.push_back({static_cast<uint16_t>(output), static_cast<uint16_t>(input), 0});
 }
 
 /// Linear addresses: coefficients, then inputs and outputs, then activation memory.
@@ -114,6 +121,7 @@ void set_regions(const Bound &bound, const bmodel::StageDesc &stage, const std::
         out.address = bmodel::kCoeffAddress;
         break;
       case StorageKind::Temp:
+      case StorageKind::Exchange:
         out.kind = NPU_PROGRAM_CTX;
         out.address = stage.ctx_address;
         break;
@@ -149,26 +157,31 @@ void add_layers(const std::vector<graph::Source> &sources, Report &r) {
 }
 
 /// What the commands of a program do for each layer.
-void report_program(const graph::Graph &g, const Program &program, Report &r) {
+void report_program(const std::vector<graph::Source> &sources, const Program &program, Report &r) {
   const Streams &s = program.streams;
-  add_layers(g.sources, r);
-  std::vector<std::array<uint64_t, 2>> busy(g.sources.size());
-  const std::vector<Command> *const streams[] = {&s.tiu, &s.gdma};
-  for (size_t e = 0; e < 2; ++e)
-    for (size_t i = 0; i < streams[e]->size(); ++i) {
-      const Command &c = (*streams[e])[i];
+  add_layers(sources, r);
+  std::vector<std::array<uint64_t, 2>> busy(sources.size());
+  for (size_t e = 0; e < 2 * s.cores.size(); ++e) {
+    const CoreStreams &core = s.cores[e / 2];
+    const std::vector<Command> &stream = e % 2 == NPU_ENGINE_TIU ? core.tiu : core.gdma;
+    for (size_t i = 0; i < stream.size(); ++i) {
+      const Command &c = stream[i];
       const uint32_t layer = c.layer();
       const hw::Span span = s.timeline.spans[e][i];
-      busy[layer][e] += span.end - span.start;
+      busy[layer][e % 2] += span.end - span.start;
       r.layers[layer].macs += cost_of(c).macs;
       ++r.layers[layer].commands;
-      (e ? r.gdma_busy : r.tiu_busy) += span.end - span.start;
+      (e % 2 == NPU_ENGINE_TIU ? r.tiu_busy : r.gdma_busy) += span.end - span.start;
     }
-  for (const OpReport &o : program.generated.reports) {
-    LayerReport &l = r.layers[static_cast<size_t>(program.lowered.ops[static_cast<size_t>(o.op)].source)];
-    l.tiles += o.tiles;
-    l.lmem_bytes = std::max(l.lmem_bytes, o.lmem_bytes);
+    (e % 2 == NPU_ENGINE_TIU ? r.tiu_commands : r.gdma_commands) += stream.size();
   }
+  for (size_t core = 0; core < s.cores.size(); ++core)
+    for (const OpReport &o : program.generated[core].reports) {
+      const LoweredOp &op = program.lowered.cores[core].ops[static_cast<size_t>(o.op)];
+      LayerReport &l = r.layers[static_cast<size_t>(op.source)];
+      l.tiles += o.tiles;
+      l.lmem_bytes = std::max(l.lmem_bytes, o.lmem_bytes);
+    }
   for (size_t i = 0; i < busy.size(); ++i) {
     LayerReport &l = r.layers[i];
     l.busy += std::max(busy[i][0], busy[i][1]);
@@ -176,9 +189,8 @@ void report_program(const graph::Graph &g, const Program &program, Report &r) {
     l.on_gdma = l.on_gdma || busy[i][1];
   }
   r.lmem_used = std::max(r.lmem_used, program.lmem_bytes);
+  r.cores = std::max(r.cores, s.cores.size());
   r.cycles += s.timeline.cycles;
-  r.tiu_commands += s.tiu.size();
-  r.gdma_commands += s.gdma.size();
 }
 
 void report_host_part(const graph::Part &part, Report &r) {
@@ -208,36 +220,95 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   for (const LayerReport &l : r.layers) macs += l.macs;
   for (const auto &t : stage.inputs) bytes += t.bytes;
   for (const auto &t : stage.outputs) bytes += t.bytes;
-  r.mac_bound = macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels);
+  r.mac_bound = macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
   r.memory_bound = bytes / p.ddr_bw;
   r.coeff_bytes = stage.coeff.size();
   r.io_bytes = stage.io_bytes;
   r.ctx_bytes = stage.ctx_bytes;
 }
 
-/// Compiles a graph that the chip can compute, with its constants appended to the coefficients of the stage.
-Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDesc &stage, bmodel::ProgramDesc &out,
-                       Bound &bound, Report &report) {
-  Lowered all;
-  all.coeff = Coefficients(static_cast<int64_t>(stage.coeff.size()));
-  NPU_TRY(lower(g, all));
-  fuse_sums(g, all);
+/// Lowers what each core computes. `sources` are those of the network, and get what the compiler adds.
+Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Source> &sources, int64_t coeff_bytes,
+                   LoweredCores &out) {
+  Coefficients coeff(coeff_bytes);
+  for (graph::CoreGraph &core : cores) {
+    Lowered &lowered = out.cores.emplace_back();
+    lowered.coeff = coeff;
+    core.graph.sources = std::move(sources);
+    NPU_TRY(lower(core, lowered));
+    fuse_sums(core.graph, lowered);
+    coeff = lowered.coeff;
+    sources = std::move(core.graph.sources);
+  }
+  return {};
+}
+
+/// A program and the sources that its commands name.
+struct Made {
   Program program;
-  NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));
-  auto &[lowered, generated, lmem_bytes, gap_bytes, memory, streams] = program;
-  out.tiu = encoded(streams.tiu);
-  out.gdma = encoded(streams.gdma);
-  const Status sync = check_sync(out.tiu, out.gdma);
+  std::vector<graph::Source> sources;
+};
+
+Status make_on(graph::Sharded &&sharded, const graph::Graph &g, const Options &options, int64_t coeff_bytes,
+               Made &out) {
+  out.sources = g.sources;
+  LoweredCores lowered;
+  lowered.exchanges = std::move(sharded.exchanges);
+  NPU_TRY(lower_cores(sharded.cores, out.sources, coeff_bytes, lowered));
+  return make_program(lowered, out.sources, options.lmem_bytes, kMinLmemBytes, out.program);
+}
+
+/// The program with the fewest cycles on as many cores as there may be.
+Status make_best(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out) {
+  graph::Sharded one;
+  one.cores.push_back(graph::alone(g));
+  NPU_TRY(make_on(std::move(one), g, options, coeff_bytes, out));
+  if (options.cores == 1) return {};
+  bool forced = options.all_cores;
+  for (const graph::Cuts &cuts : graph::find_cuts(g, options.cores, options.all_cores)) {
+    graph::Sharded sharded;
+    Made made;
+    const Status status = graph::shard(g, cuts, sharded);
+    if (!status.ok()) return Status::error("internal error, please report: " + status.message());
+    if (!make_on(std::move(sharded), g, options, coeff_bytes, made).ok()) continue;
+    if (!forced && made.program.streams.timeline.cycles >= out.program.streams.timeline.cycles) continue;
+    out = std::move(made);
+    forced = false;
+  }
+  return {};
+}
+
+/// Encodes the streams of a program, and checks that what has to be is ordered.
+Status encode_streams(const Streams &streams, bmodel::ProgramDesc &out) {
+  std::vector<bmodel::CoreDesc> cores;
+  for (const CoreStreams &core : streams.cores) cores.push_back({encoded(core.tiu), encoded(core.gdma)});
+  std::vector<EncodedCore> spans;
+  for (const bmodel::CoreDesc &core : cores) spans.push_back({core.tiu, core.gdma});
+  const Status sync = check_sync(spans);
   if (!sync.ok()) return Status::error("internal error, please report: " + sync.message());
-  out.lmem_bytes = static_cast<uint64_t>(lmem_bytes);
-  out.cycles = streams.timeline.cycles;
+  out.tiu = std::move(cores[0].tiu);
+  out.gdma = std::move(cores[0].gdma);
+  cores.erase(cores.begin());
+  out.more_cores = std::move(cores);
+  return {};
+}
+
+/// Compiles a graph that the chip can compute, with its constants appended to the coefficients of the stage.
+Status compile_program(const graph::Graph &g, const Options &options, bmodel::StageDesc &stage,
+                       bmodel::ProgramDesc &out, Bound &bound, Report &report) {
+  Made made;
+  NPU_TRY(make_best(g, options, static_cast<int64_t>(stage.coeff.size()), made));
+  Program &program = made.program;
+  NPU_TRY(encode_streams(program.streams, out));
+  out.lmem_bytes = static_cast<uint64_t>(program.lmem_bytes);
+  out.cycles = program.streams.timeline.cycles;
   set_cost(out);
-  for (const graph::Source &s : g.sources) out.layers.push_back(s.name);
-  find_aliases(streams.gdma, lowered, out);
-  report_program(g, program, report);
-  lowered.coeff.write(stage.coeff);
-  stage.ctx_bytes = std::max(stage.ctx_bytes, memory.ctx_bytes);
-  bound = std::move(memory);
+  for (const graph::Source &s : made.sources) out.layers.push_back(s.name);
+  find_aliases(program, out);
+  report_program(made.sources, program, report);
+  program.coeff.write(stage.coeff);
+  stage.ctx_bytes = std::max(stage.ctx_bytes, program.bound.ctx_bytes);
+  bound = std::move(program.bound);
   return {};
 }
 
@@ -342,6 +413,8 @@ Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   if (options.lmem_bytes < kMinLmemBytes || options.lmem_bytes > kMaxLmemBytes || options.lmem_bytes % 4096)
     return Status::error("local memory of " + std::to_string(options.lmem_bytes) + " bytes: a multiple of 4096 from " +
                          std::to_string(kMinLmemBytes) + " to " + std::to_string(kMaxLmemBytes) + " is expected");
+  if (options.cores < 1 || options.cores > kMaxCores)
+    return Status::error(std::to_string(options.cores) + " cores: 1 to " + std::to_string(kMaxCores) + " are expected");
   graph::Graph g;
   NPU_TRY(make_graph(std::move(raw), options, g));
   if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");

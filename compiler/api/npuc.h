@@ -16,6 +16,8 @@ namespace npu::compiler {
 
 struct Options {
   int64_t lmem_bytes = 8 << 20;                    ///< local memory of the card's cores
+  int cores = 1;                                   ///< that a program may use
+  bool all_cores = false;                          ///< also where fewer are faster, if the network can be cut at all
   std::string name;                                ///< of the network; empty: the graph's
   std::map<std::string, graph::Shape> shapes;      ///< of inputs whose dimensions the file leaves open
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
@@ -24,6 +26,8 @@ struct Options {
   bool io_alone = false;  ///< addr_mode 1: programs keep state in the network's own input memory
 };
 
+/// Cores of a card at most.
+inline constexpr int kMaxCores = 8;
 inline constexpr int64_t kMinLmemBytes = 64 << 10, kMaxLmemBytes = 256 << 20;
 
 /// What became of one node of the ONNX file.
@@ -40,6 +44,7 @@ struct LayerReport {
 struct Report {
   std::vector<LayerReport> layers;
   int64_t lmem_used = 0, lmem_bytes = 0;
+  size_t cores = 1;  ///< that are used
   uint64_t cycles = 0, mac_bound = 0, memory_bound = 0;
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;

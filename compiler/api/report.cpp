@@ -60,8 +60,9 @@ std::string Report::text() const {
   if (host_parts)
     out += print("CPU            operators %" PRIu64 ", parts %" PRIu64 "; their time is not modelled\n", host_nodes,
                  host_parts);
-  out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles, percent(tiu_busy, cycles),
-               percent(gdma_busy, cycles));
+  if (cores > 1) out += print("cores          %zu\n", cores);
+  out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles,
+               percent(tiu_busy, cycles * cores), percent(gdma_busy, cycles * cores));
   out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64 "): reached to %.0f %%\n", bound,
                mac_bound, memory_bound, percent(bound, cycles));
   for (const std::string &note : notes) out += note + "\n";

@@ -21,7 +21,14 @@ std::optional<CommandBody> decode_as(const CommandBytes &bytes) {
 }  // namespace
 
 hw::Cost cost_of(const Command &command) {
-  return std::visit([](const auto &c) { return hw::cost_detail::cost(c, {}); }, command.body);
+  return std::visit(
+      [](const auto &c) {
+        if constexpr (kIsSemaphore<std::decay_t<decltype(c)>>)
+          return hw::Cost{hw::CostParams{}.gdma_fixed, 0, 0, true};
+        else
+          return hw::cost_detail::cost(c, {});
+      },
+      command.body);
 }
 
 CommandBytes encode(const Command &command) {

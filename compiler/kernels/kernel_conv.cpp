@@ -76,8 +76,7 @@ class Conv final : public Kernel {
     pack_weights(run);
     if (t.local_weights) {
       run.weights_at = buffers[at];
-      const int64_t n = out.coeff.end() - run.weights_offset;
-      out.copy({n / kElementBytes}, {kCoefficients, run.weights_offset, {1}}, {-1, run.weights_at, {1}});
+      out.copy({run.weights_count}, {kCoefficients, run.blocks.front(), {1}}, {-1, run.weights_at, {1}});
     }
     if (op_.bias) run.bias_offset = append_tensor(out.coeff, op_.bias);
     for (int64_t n = 0; n < y_.dims[0]; n += t.n)
@@ -91,8 +90,8 @@ class Conv final : public Kernel {
     Emitter &emitter;
     TileInput in{std::span<const uint32_t>()};
     std::span<const uint32_t> out, window, patches;
-    std::vector<int64_t> blocks;  ///< offsets of the weight blocks, in the order of the channel loops
-    int64_t weights_offset = 0, bias_offset = 0;
+    std::vector<int64_t> blocks;                 ///< offsets of the weight blocks, in the order of the channel loops
+    int64_t weights_count = 0, bias_offset = 0;  ///< numbers from the first block to the end of the last
     uint32_t weights_at = 0;
     size_t stored = 0, loaded = 0, unfolded = 0;
     bool in_direct = false;
@@ -281,7 +280,7 @@ class Conv final : public Kernel {
     const Tile &t = run.tile;
     const int64_t kh = op_.window.kernel[0], kw = op_.window.kernel[1];
     const graph::TensorPtr weights = op_.weights;
-    run.weights_offset = run.emitter.coeff.next();
+    std::vector<Coefficients::Block> blocks;
     for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
       const auto write = [weights, kh, kw, icg = icg_, oc, ocs, ic, ics, ky, kys](float *out) {
         const float *w = weights->as<float>();
@@ -290,8 +289,12 @@ class Conv final : public Kernel {
             for (int64_t x = 0; x < kw; ++x)
               for (int64_t i = ic; i < ic + ics; ++i) *out++ = w[((o * icg + i) * kh + y) * kw + x];
       };
-      run.blocks.push_back(run.emitter.coeff.append(ocs * kys * kw * ics, write));
+      blocks.push_back({ocs * kys * kw * ics, write});
     });
+    const int64_t last = blocks.back().count;
+    run.blocks =
+        run.emitter.coeff.append({weights.get(), {op_.groups, t.groups, t.oc, t.ic, t.kernel_rows}}, std::move(blocks));
+    run.weights_count = (run.blocks.back() - run.blocks.front()) / kElementBytes + last;
   }
 
   /// Calls f(first output channel, how many, first group, first input channel in the group, how many, first kernel row,
@@ -426,7 +429,7 @@ class Conv final : public Kernel {
     c.ow = static_cast<uint32_t>(box[2]);
     c.oc = static_cast<uint32_t>(box[3]);
     c.wgt_region = run.tile.local_weights ? NPU_REGION_LOCAL : kRegionCoeff;
-    c.wgt_offset = static_cast<uint64_t>(run.tile.local_weights ? run.weights_at + block - run.weights_offset : block);
+    c.wgt_offset = static_cast<uint64_t>(run.tile.local_weights ? run.weights_at + block - run.blocks.front() : block);
   }
 
   const KernelContext c_;

@@ -124,6 +124,7 @@ class MatMul final : public Kernel {
   /// Blocks [k][n], in the order of the loops.
   void pack_weights(const Tile &t, Run &run) const {
     const graph::TensorPtr weights = op_.weights;
+    std::vector<Coefficients::Block> blocks;
     for (int64_t n = 0; n < n_; n += t.n)
       for (int64_t k = 0; k < k_; k += t.k) {
         const int64_t rows = std::min(t.k, k_ - k), columns = std::min(t.n, n_ - n);
@@ -131,8 +132,9 @@ class MatMul final : public Kernel {
           const float *w = weights->as<float>();
           for (int64_t y = k; y < k + rows; ++y, out += columns) std::copy_n(w + y * width + n, columns, out);
         };
-        run.blocks.push_back(run.emitter.coeff.append(rows * columns, write));
+        blocks.push_back({rows * columns, write});
       }
+    run.blocks = run.emitter.coeff.append({weights.get(), {t.k, t.n}}, std::move(blocks));
   }
 
   uint32_t operand(Run &run, TileInput &buffers, const View &v, const Shape &start, const Shape &box) const {

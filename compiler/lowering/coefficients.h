@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 namespace npu::compiler {
@@ -20,8 +21,21 @@ class Coefficients {
   /// Behind that many bytes.
   explicit Coefficients(int64_t start) : end_(start) {}
 
+  struct Block {
+    int64_t count;  ///< numbers
+    Write write;
+  };
+  /// What blocks are made of: a tensor that they hold, and how it is cut.
+  struct Key {
+    const void *tensor;
+    std::vector<int64_t> cut;
+    auto operator<=>(const Key &) const = default;
+  };
+
   /// Adds a block of that many numbers, 64-byte aligned; returns its place in bytes.
   int64_t append(int64_t count, Write write);
+  /// Adds blocks one behind the other and returns their places; those that are there already, if the key is known.
+  std::vector<int64_t> append(const Key &key, std::vector<Block> blocks);
 
   /// The place of the next block.
   int64_t next() const { return (end_ + 63) / 64 * 64; }
@@ -32,11 +46,12 @@ class Coefficients {
   void write(std::vector<uint8_t> &out) const;
 
  private:
-  struct Block {
+  struct Placed {
     int64_t at;
     Write write;
   };
-  std::vector<Block> blocks_;
+  std::vector<Placed> blocks_;
+  std::map<Key, std::vector<int64_t>> known_;
   int64_t end_ = 0;
 };
 

@@ -13,8 +13,8 @@ using graph::Op;
 using graph::ValueId;
 
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor) {
-  return coeff.append(tensor->count(),
-                      [tensor](float *out) { std::copy_n(tensor->as<float>(), tensor->count(), out); });
+  const auto write = [tensor](float *out) { std::copy_n(tensor->as<float>(), tensor->count(), out); };
+  return coeff.append({tensor.get(), {}}, {{tensor->count(), write}})[0];
 }
 
 namespace {
@@ -36,29 +36,35 @@ void write_ordered(const graph::Tensor &t, const Strides &strides, float *out) {
 
 class Lowering {
  public:
-  Lowering(Graph &graph, Lowered &out)
-      : g_(graph), out_(out), made_(graph.producers()), views_(graph.values.size()), done_(graph.nodes.size()) {}
+  Lowering(graph::CoreGraph &core, Lowered &out)
+      : g_(core.graph),
+        core_(core),
+        out_(out),
+        made_(g_.producers()),
+        views_(g_.values.size()),
+        done_(g_.nodes.size()) {}
 
   Status run() {
     for (size_t k = 0; k < g_.inputs.size(); ++k) {
       const ValueId v = g_.inputs[k];
-      view(v) = dense_view(new_storage(StorageKind::Input, static_cast<int>(k), g_[v].shape, g_[v].name), g_[v].shape);
+      view(v) = port_view(core_.inputs[k], StorageKind::Input, g_[v].name);
       out_.storages.back().element_bytes = graph::dtype_bytes(g_[v].dtype);
     }
     find_channels_last();
     std::vector<std::pair<ValueId, View>> copies;
     for (size_t k = 0; k < g_.outputs.size(); ++k) {
       const ValueId v = g_.outputs[k];
-      const View whole = dense_view(
-          new_storage(StorageKind::Output, static_cast<int>(k), g_[v].shape, g_.output_names[k]), g_[v].shape);
+      const graph::Port &port = core_.outputs[k];
+      const View whole = port_view(port, StorageKind::Output, g_.output_names[k]);
+      const View place = sliced(whole, port.begin, std::vector<int64_t>(port.begin.size(), 1), g_[v].shape);
       if (made_[static_cast<size_t>(v)] >= 0 && !view(v))
-        view(v) = whole;
+        view(v) = place;
       else
-        copies.emplace_back(v, whole);
+        copies.emplace_back(v, place);
     }
     for (size_t i = g_.nodes.size(); i-- > 0;) place_backwards(i);
     for (size_t i = 0; i < g_.nodes.size(); ++i) NPU_TRY(lower_node(i));
-    for (const auto &[v, whole] : copies) copy(copy_source(v), operand(v), whole);
+    for (const auto &[v, place] : copies) copy(copy_source(v), operand(v), place);
     return {};
   }
 
@@ -74,6 +80,13 @@ class Lowering {
     s.name = name;
     out_.storages.push_back(std::move(s));
     return static_cast<int>(out_.storages.size()) - 1;
+  }
+
+  /// The tensor that an input or output of the graph is, or is a part of.
+  View port_view(const graph::Port &port, StorageKind kind, const std::string &name) {
+    const int storage = new_storage(port.exchange ? StorageKind::Exchange : kind, port.index, port.whole, name);
+    out_.storages.back().part = port.part || port.exchange;
+    return ordered_view(storage, port.whole, port.order);
   }
 
   static std::vector<int> row_major(size_t rank) {
@@ -494,6 +507,7 @@ class Lowering {
   }
 
   Graph &g_;
+  const graph::CoreGraph &core_;
   Lowered &out_;
   const std::vector<int> made_;
   std::vector<std::optional<View>> views_;
@@ -502,6 +516,13 @@ class Lowering {
 
 }  // namespace
 
-Status lower(Graph &graph, Lowered &out) { return Lowering(graph, out).run(); }
+Status lower(graph::CoreGraph &core, Lowered &out) { return Lowering(core, out).run(); }
+
+Status lower(Graph &graph, Lowered &out) {
+  graph::CoreGraph alone = graph::alone(std::move(graph));
+  const Status status = lower(alone, out);
+  graph = std::move(alone.graph);
+  return status;
+}
 
 }  // namespace npu::compiler

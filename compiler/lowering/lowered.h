@@ -3,17 +3,18 @@
 #ifndef NPU_COMPILER_LOWERED_H
 #define NPU_COMPILER_LOWERED_H
 
-#include "compiler/graph/ir.h"
+#include "compiler/graph/shard.h"
 #include "compiler/lowering/coefficients.h"
 #include "compiler/lowering/view.h"
 
 namespace npu::compiler {
 
-enum class StorageKind : uint8_t { Temp, Input, Output, Const };
+enum class StorageKind : uint8_t { Temp, Input, Output, Const, Exchange };
 
 struct Storage {
   StorageKind kind = StorageKind::Temp;
-  int index = 0;  ///< number of the input or output
+  int index = 0;      ///< number of the input, output or exchange
+  bool part = false;  ///< other cores have the rest: it is never in local memory
   int64_t elements = 0;
   std::string name;
   int64_t coeff_offset = 0;                ///< Const: place in the coefficients, bytes
@@ -50,6 +51,8 @@ struct Lowered {
 
 /// Chooses storages, orders and views. Sets the fate of nodes that became views.
 Status lower(graph::Graph &graph, Lowered &out);
+/// The same for what one of several cores computes.
+Status lower(graph::CoreGraph &core, Lowered &out);
 
 /// Puts sums into the convolutions that make one of their operands.
 void fuse_sums(graph::Graph &graph, Lowered &lowered);

@@ -17,8 +17,12 @@ struct Access {
   int64_t low = 0, high = 0;
 };
 
-/// The accesses of a command with legal fields.
-std::vector<Access> accesses_of(const CommandBody &command);
+/// The accesses of a command with legal fields. A SEM_SIGNAL counts as a reader of what it is about and a SEM_WAIT as
+/// its writer: the one follows what wrote it, the other is followed by what reads it.
+std::vector<Access> accesses_of(const Command &command);
+
+/// The same byte by byte: a strided operand in memory as its dense runs. Operands of more than 65536 runs stay whole.
+std::vector<Access> exact_accesses_of(const Command &command);
 
 }  // namespace npu::compiler
 

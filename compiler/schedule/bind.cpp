@@ -2,6 +2,7 @@
 #include "compiler/schedule/bind.h"
 
 #include <algorithm>
+#include <map>
 
 namespace npu::compiler {
 namespace {
@@ -9,6 +10,8 @@ namespace {
 constexpr int64_t kAlign = 64;
 constexpr size_t kCodeRegions = 2;  // the runtime appends them
 constexpr size_t kGroup = 128;      // storages at most that are passed together when a place is looked for
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 /// Commands between which a storage's memory is in use.
 struct Lifetime {
@@ -88,52 +91,80 @@ class Placed {
   std::vector<Group> groups_;
 };
 
-class Binder {
- public:
-  Binder(const Lowered &lowered, std::vector<Command> &commands, Bound &out)
-      : lowered_(lowered),
-        commands_(commands),
-        out_(out),
-        lives_(lowered.storages.size()),
-        offsets_(lowered.storages.size()),
-        regions_(lowered.storages.size()) {}
+/// The storages of a core: when they are in use, and where.
+struct CorePlan {
+  const Lowered &lowered;
+  std::vector<Lifetime> lives;
+  std::vector<int64_t> offsets;
+  std::vector<uint8_t> regions;
 
-  Status run() {
-    for (size_t i = 0; i < commands_.size(); ++i) {
-      touch(commands_[i].src_storage, i);
-      touch(commands_[i].dst_storage, i);
-    }
-    plan_ctx();
-    NPU_TRY(make_regions());
-    for (Command &c : commands_) std::visit([&](auto &body) { bind(body, c); }, c.body);
-    return {};
-  }
-
- private:
-  bool is_temp(size_t s) const { return lowered_.storages[s].kind == StorageKind::Temp; }
+  explicit CorePlan(const Lowered &from)
+      : lowered(from), lives(from.storages.size()), offsets(from.storages.size()), regions(from.storages.size()) {}
 
   void touch(int storage, size_t at) {
-    if (storage < 0 || static_cast<size_t>(storage) >= lives_.size()) return;
-    Lifetime &l = lives_[static_cast<size_t>(storage)];
+    if (storage < 0 || static_cast<size_t>(storage) >= lives.size()) return;
+    Lifetime &l = lives[static_cast<size_t>(storage)];
     l.first = std::min(l.first, at);
     l.last = std::max(l.last, at);
   }
 
-  /// Largest first, each at the lowest place that no storage alive at the same time has.
-  void plan_ctx() {
+  /// Largest first, each at the lowest place that no storage alive at the same time has. Returns the end.
+  int64_t place(int64_t from) {
     std::vector<size_t> order;
-    for (size_t s = 0; s < lives_.size(); ++s)
-      if (lives_[s].used() && is_temp(s)) order.push_back(s);
+    for (size_t s = 0; s < lives.size(); ++s)
+      if (lives[s].used() && lowered.storages[s].kind == StorageKind::Temp) order.push_back(s);
     std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return lowered_.storages[a].elements > lowered_.storages[b].elements; });
+                     [&](size_t a, size_t b) { return lowered.storages[a].elements > lowered.storages[b].elements; });
     Placed placed;
+    int64_t all = from;
     for (size_t s : order) {
-      const int64_t bytes = lowered_.storages[s].bytes();
-      const int64_t at = offsets_[s] = placed.lowest(lives_[s], bytes);
-      const int64_t end = (at + bytes + kAlign - 1) / kAlign * kAlign;
-      placed.add(lives_[s], at, end);
-      out_.ctx_bytes = std::max(out_.ctx_bytes, static_cast<uint64_t>(end));
+      const int64_t at = placed.lowest(lives[s], lowered.storages[s].bytes());
+      const int64_t end = aligned(at + lowered.storages[s].bytes());
+      placed.add(lives[s], at, end);
+      offsets[s] = from + at;
+      all = std::max(all, from + end);
     }
+    return all;
+  }
+};
+
+class Binder {
+ public:
+  Binder(const std::vector<Lowered> &cores, const std::vector<int64_t> &exchanges, int64_t coeff_bytes,
+         std::vector<Command> &commands, Bound &out)
+      : cores_(cores.begin(), cores.end()),
+        exchanges_(exchanges),
+        coeff_bytes_(coeff_bytes),
+        commands_(commands),
+        out_(out) {}
+
+  Status run() {
+    for (size_t i = 0; i < commands_.size(); ++i) {
+      cores_[commands_[i].core].touch(commands_[i].src_storage, i);
+      cores_[commands_[i].core].touch(commands_[i].dst_storage, i);
+    }
+    plan_ctx();
+    NPU_TRY(make_regions());
+    for (Command &c : commands_) {
+      std::visit([&](auto &body) { bind(body, c); }, c.body);
+      if (c.meeting.exchange >= 0) bind(c.meeting);
+    }
+    return {};
+  }
+
+ private:
+  void plan_ctx() {
+    int64_t end = 0;
+    for (CorePlan &core : cores_) end = core.place(end);
+    for (int64_t elements : exchanges_) {
+      exchange_offsets_.push_back(end);
+      end = aligned(end + elements * kElementBytes);
+    }
+    for (CorePlan &core : cores_)
+      for (size_t s = 0; s < core.offsets.size(); ++s)
+        if (const Storage &st = core.lowered.storages[s]; st.kind == StorageKind::Exchange)
+          core.offsets[s] = exchange_offsets_[static_cast<size_t>(st.index)];
+    out_.ctx_bytes = static_cast<uint64_t>(end);
   }
 
   Status make_regions() {
@@ -141,49 +172,62 @@ class Binder {
       out_.regions.push_back({kind, index, bytes, true, kind == StorageKind::Temp || kind == StorageKind::Output});
       return static_cast<uint8_t>(out_.regions.size() - 1);
     };
-    if (lowered_.coeff.end()) coeff_ = add(StorageKind::Const, 0, static_cast<uint64_t>(lowered_.coeff.end()));
-    const uint8_t ctx = out_.ctx_bytes ? add(StorageKind::Temp, 0, out_.ctx_bytes) : 0;
-    size_t tensors = 0;
+    if (coeff_bytes_) coeff_ = add(StorageKind::Const, 0, static_cast<uint64_t>(coeff_bytes_));
+    ctx_ = out_.ctx_bytes ? add(StorageKind::Temp, 0, out_.ctx_bytes) : uint8_t{0};
+    std::map<std::pair<StorageKind, int>, uint8_t> tensors;
     for (StorageKind kind : {StorageKind::Input, StorageKind::Output})
-      for (size_t s = 0; s < lowered_.storages.size(); ++s) {
-        const Storage &st = lowered_.storages[s];
-        if (st.kind != kind) continue;
-        if (++tensors + 2 + kCodeRegions > NPU_MAX_REGIONS)
-          return Status::error("the network has more than " + std::to_string(NPU_MAX_REGIONS - 2 - kCodeRegions) +
-                               " inputs and outputs");
-        regions_[s] = add(kind, st.index, static_cast<uint64_t>(st.bytes()));
+      for (const CorePlan &core : cores_)
+        for (const Storage &st : core.lowered.storages) {
+          if (st.kind != kind || tensors.count({kind, st.index})) continue;
+          if (tensors.size() + 1 + 2 + kCodeRegions > NPU_MAX_REGIONS)
+            return Status::error("the network has more than " + std::to_string(NPU_MAX_REGIONS - 2 - kCodeRegions) +
+                                 " inputs and outputs");
+          tensors[{kind, st.index}] = add(kind, st.index, static_cast<uint64_t>(st.bytes()));
+        }
+    for (CorePlan &core : cores_)
+      for (size_t s = 0; s < core.regions.size(); ++s) {
+        const Storage &st = core.lowered.storages[s];
+        const bool outside = st.kind == StorageKind::Input || st.kind == StorageKind::Output;
+        core.regions[s] = outside ? tensors.at({st.kind, st.index}) : st.kind == StorageKind::Const ? coeff_ : ctx_;
       }
-    for (size_t s = 0; s < lowered_.storages.size(); ++s) {
-      if (lowered_.storages[s].kind == StorageKind::Temp) regions_[s] = ctx;
-      if (lowered_.storages[s].kind == StorageKind::Const) regions_[s] = coeff_;
-    }
     return {};
   }
 
   /// Region and offset of one side of a transfer.
-  void side(int storage, uint8_t &region, uint64_t &offset) const {
+  void side(const CorePlan &core, int storage, uint8_t &region, uint64_t &offset) const {
     if (storage < 0) return;
-    if (static_cast<size_t>(storage) >= regions_.size()) {  // the coefficients themselves
+    if (static_cast<size_t>(storage) >= core.regions.size()) {  // the coefficients themselves
       region = coeff_;
       return;
     }
-    region = regions_[static_cast<size_t>(storage)];
-    offset += static_cast<uint64_t>(offsets_[static_cast<size_t>(storage)]);
+    region = core.regions[static_cast<size_t>(storage)];
+    offset += static_cast<uint64_t>(core.offsets[static_cast<size_t>(storage)]);
+  }
+
+  void bind(Meeting &m) const {
+    const auto e = static_cast<size_t>(m.exchange);
+    m.region = ctx_;
+    m.low = exchange_offsets_[e];
+    m.high = m.low + exchanges_[e] * kElementBytes;
   }
 
   /// Regions and offsets of a command's operands.
   void bind(npu_cmd_copy &c, const Command &command) const {
-    side(command.src_storage, c.src_region, c.src_offset);
-    side(command.dst_storage, c.dst_region, c.dst_offset);
+    side(cores_[command.core], command.src_storage, c.src_region, c.src_offset);
+    side(cores_[command.core], command.dst_storage, c.dst_region, c.dst_offset);
   }
-  void bind(npu_cmd_fill &c, const Command &command) const { side(command.dst_storage, c.dst_region, c.dst_offset); }
+  void bind(npu_cmd_fill &c, const Command &command) const {
+    side(cores_[command.core], command.dst_storage, c.dst_region, c.dst_offset);
+  }
   void bind(npu_cmd_conv &c, const Command &) const { bind_coefficients(c); }
   void bind(npu_cmd_matmul &c, const Command &) const { bind_coefficients(c); }
-  // These touch only local memory.
+  // These touch only local memory, or none.
   void bind(npu_cmd_pool &, const Command &) const {}
   void bind(npu_cmd_eltwise &, const Command &) const {}
   void bind(npu_cmd_unary &, const Command &) const {}
   void bind(npu_cmd_softmax &, const Command &) const {}
+  void bind(npu_cmd_sem_signal &, const Command &) const {}
+  void bind(npu_cmd_sem_wait &, const Command &) const {}
 
   /// Until now the coefficients have a provisional number.
   template <class T>
@@ -192,19 +236,20 @@ class Binder {
     if (c.flags & NPU_CONV_BIAS) c.param_region = coeff_;
   }
 
-  const Lowered &lowered_;
+  std::vector<CorePlan> cores_;
+  const std::vector<int64_t> &exchanges_;
+  const int64_t coeff_bytes_;
   std::vector<Command> &commands_;
   Bound &out_;
-  std::vector<Lifetime> lives_;
-  std::vector<int64_t> offsets_;
-  std::vector<uint8_t> regions_;
-  uint8_t coeff_ = 0;
+  std::vector<int64_t> exchange_offsets_;
+  uint8_t coeff_ = 0, ctx_ = 0;
 };
 
 }  // namespace
 
-Status bind_memory(const Lowered &lowered, std::vector<Command> &commands, Bound &out) {
-  return Binder(lowered, commands, out).run();
+Status bind_memory(const std::vector<Lowered> &cores, const std::vector<int64_t> &exchanges, int64_t coeff_bytes,
+                   std::vector<Command> &commands, Bound &out) {
+  return Binder(cores, exchanges, coeff_bytes, commands, out).run();
 }
 
 }  // namespace npu::compiler

@@ -19,8 +19,10 @@ struct Bound {
   uint64_t ctx_bytes = 0;
 };
 
-/// Writes final regions and offsets into the commands.
-Status bind_memory(const Lowered &lowered, std::vector<Command> &commands, Bound &out);
+/// Writes final regions and offsets into the commands of all cores. Each core has activation memory of its own; the
+/// exchanges between them, of so many elements each, have theirs to the end.
+Status bind_memory(const std::vector<Lowered> &cores, const std::vector<int64_t> &exchanges, int64_t coeff_bytes,
+                   std::vector<Command> &commands, Bound &out);
 
 }  // namespace npu::compiler
 

@@ -6,46 +6,40 @@
 #include <map>
 
 #include "compiler/schedule/accesses.h"
+#include "compiler/schedule/schedule.h"
 
 namespace npu::compiler {
 namespace {
 
 constexpr const char *kEngines[] = {"TIU", "GDMA"};
+constexpr size_t kMaxEngines = size_t{2} * NPU_MAX_CORES;
 
-struct Stream {
-  std::vector<std::vector<Access>> accesses;
-  /// Commands of the other engine that have certainly retired when this one begins.
-  std::vector<uint32_t> ordered_after;
-  std::vector<hw::TimedCommand> timed;
+/// Of each engine, numbered core * 2 + NPU_ENGINE_, how many commands have certainly retired.
+using Clock = std::array<uint32_t, kMaxEngines>;
+
+void join(Clock &a, const Clock &b) {
+  for (size_t e = 0; e < a.size(); ++e) a[e] = std::max(a[e], b[e]);
+}
+
+/// A command of an engine.
+struct Place {
+  size_t engine = 0, index = 0;
 };
 
-Status decode_stream(std::span<const uint8_t> bytes, int engine, Stream &out) {
-  uint32_t certain = 0;
-  for (size_t at = 0; at < bytes.size(); at += NPU_CMD_BYTES) {
-    CommandBytes encoded;
-    std::copy_n(bytes.data() + at, encoded.size(), encoded.begin());
-    const auto body = decode(encoded);
-    if (!body)
-      return Status::error(std::string(kEngines[engine]) + " command " + std::to_string(at / NPU_CMD_BYTES) +
-                           " has opcode " + std::to_string(encoded[0]) + ", which is none of the compiler's");
-    const Command command{*body};
-    certain = std::max(certain, command.wait());  // a stream begins its commands in order
-    out.accesses.push_back(accesses_of(*body));
-    out.ordered_after.push_back(certain);
-    out.timed.push_back({cost_of(command), command.wait()});
-  }
-  return {};
-}
+struct Stream {
+  std::vector<Command> commands;
+  std::vector<Clock> clocks;  ///< when each command begins
+};
 
 /// The last command of each engine (numbered from 1) that read and that wrote a byte. Since an engine retires its
 /// commands in order, whatever is ordered after that one is ordered after all of them.
 struct Touched {
-  std::array<uint32_t, 2> read{}, write{};
+  Clock read{}, write{};
 };
 
 class Space {
  public:
-  /// Calls f(touched, low, high) for every part of the range, which it may change.
+  /// Calls f(touched, low) for every part of the range, which it may change.
   template <class F>
   void visit(int64_t low, int64_t high, F f) {
     cut(low);
@@ -63,49 +57,136 @@ class Space {
   std::map<int64_t, Touched> parts_;
 };
 
-std::string place(const Access &a, int64_t at) {
-  const std::string where = a.region == NPU_REGION_LOCAL ? "local memory" : "region " + std::to_string(a.region);
-  return where + " at byte " + std::to_string(at);
-}
+class Checker {
+ public:
+  explicit Checker(size_t cores) : streams_(cores * 2), spaces_(256 + cores) {}
+
+  Status run(std::span<const EncodedCore> cores) {
+    for (size_t c = 0; c < cores.size(); ++c) {
+      NPU_TRY(decode_stream(cores[c].tiu, c * 2 + NPU_ENGINE_TIU));
+      NPU_TRY(decode_stream(cores[c].gdma, c * 2 + NPU_ENGINE_GDMA));
+    }
+    NPU_TRY(find_signals());
+    std::vector<Place> order;
+    NPU_TRY(find_order(order));
+    for (const Place &p : order) {
+      set_clock(p);
+      NPU_TRY(check(p));
+    }
+    return {};
+  }
+
+ private:
+  std::string name(size_t engine) const {
+    const std::string core = streams_.size() > 2 ? "core " + std::to_string(engine / 2) + "'s " : "";
+    return core + kEngines[engine % 2];
+  }
+
+  const Command &command(const Place &p) const { return streams_[p.engine].commands[p.index]; }
+
+  Status decode_stream(std::span<const uint8_t> bytes, size_t engine) {
+    Stream &s = streams_[engine];
+    for (size_t at = 0; at < bytes.size(); at += NPU_CMD_BYTES) {
+      CommandBytes encoded;
+      std::copy_n(bytes.data() + at, encoded.size(), encoded.begin());
+      const auto body = decode(encoded);
+      if (!body)
+        return Status::error(name(engine) + " command " + std::to_string(at / NPU_CMD_BYTES) + " has opcode " +
+                             std::to_string(encoded[0]) + ", which is none of the compiler's");
+      s.commands.push_back({*body});
+    }
+    s.clocks.resize(s.commands.size());
+    return {};
+  }
+
+  /// The command with which each semaphore reaches each value.
+  Status find_signals() {
+    for (size_t e = 0; e < streams_.size(); ++e)
+      for (size_t i = 0; i < streams_[e].commands.size(); ++i) {
+        const auto *signal = std::get_if<npu_cmd_sem_signal>(&streams_[e].commands[i].body);
+        if (!signal) continue;
+        auto &reached = signals_[signal->sem];
+        if (!reached.empty() && reached.begin()->second.engine != e)
+          return Status::error("semaphore " + std::to_string(signal->sem) + " is signalled by " + name(e) + " and by " +
+                               name(reached.begin()->second.engine));
+        const uint64_t before = reached.empty() ? 0 : reached.rbegin()->first;
+        reached[before + signal->value] = {e, i};
+      }
+    return {};
+  }
+
+  /// One order in which the commands may begin; whatever two commands nothing orders can also begin the other way
+  /// round.
+  Status find_order(std::vector<Place> &order) {
+    std::vector<CoreStreams> cores(streams_.size() / 2);
+    for (size_t c = 0; c < cores.size(); ++c)
+      cores[c] = {streams_[c * 2 + NPU_ENGINE_TIU].commands, streams_[c * 2 + NPU_ENGINE_GDMA].commands};
+    const hw::Timeline timeline = hw::simulate(timed(cores), {});
+    if (timeline.deadlock) return Status::error("the engines wait for each other for ever");
+    for (size_t e = 0; e < streams_.size(); ++e)
+      for (size_t i = 0; i < streams_[e].commands.size(); ++i) order.push_back({e, i});
+    std::sort(order.begin(), order.end(), [&](const Place &a, const Place &b) {
+      const auto key = [&](const Place &p) {
+        return std::array<uint64_t, 3>{timeline.spans[p.engine][p.index].start, p.engine, p.index};
+      };
+      return key(a) < key(b);
+    });
+    return {};
+  }
+
+  /// Everything that has certainly retired when a command has.
+  void join_command(Clock &clock, const Place &p) const {
+    join(clock, streams_[p.engine].clocks[p.index]);
+    clock[p.engine] = std::max(clock[p.engine], static_cast<uint32_t>(p.index) + 1);
+  }
+
+  void set_clock(const Place &p) {
+    Clock &clock = streams_[p.engine].clocks[p.index];
+    if (p.index > 0) join_command(clock, {p.engine, p.index - 1});
+    if (const uint32_t wait = command(p).wait()) join_command(clock, {p.engine ^ 1, wait - size_t{1}});
+    if (const auto *wait = std::get_if<npu_cmd_sem_wait>(&command(p).body))
+      join_command(clock, signals_[wait->sem].lower_bound(wait->value)->second);
+  }
+
+  Space &space(size_t engine, const Access &a) {
+    return spaces_[a.region == NPU_REGION_LOCAL ? 256 + engine / 2 : a.region];
+  }
+
+  Status check(const Place &p) {
+    const Clock &clock = streams_[p.engine].clocks[p.index];
+    // Parts of one tensor that several cores write may lie between each other.
+    const std::vector<Access> list = streams_.size() > 2 ? exact_accesses_of(command(p)) : accesses_of(command(p));
+    std::string problem;
+    for (const Access &a : list)
+      space(p.engine, a).visit(a.low, a.high, [&](Touched &t, int64_t at) {
+        for (size_t other = 0; other < streams_.size() && problem.empty(); ++other) {
+          const uint32_t conflict = std::max(t.write[other], a.write ? t.read[other] : 0);
+          if (other != p.engine && conflict > clock[other])
+            problem = name(p.engine) + " command " + std::to_string(p.index) + (a.write ? " writes " : " reads ") +
+                      where(a, at) + ", which " + name(other) + " command " + std::to_string(conflict - 1) +
+                      " touches, and no wait orders the two";
+        }
+      });
+    if (!problem.empty()) return Status::error(problem);
+    for (const Access &a : list)
+      space(p.engine, a).visit(a.low, a.high, [&](Touched &t, int64_t) {
+        (a.write ? t.write : t.read)[p.engine] = static_cast<uint32_t>(p.index) + 1;
+      });
+    return {};
+  }
+
+  static std::string where(const Access &a, int64_t at) {
+    const std::string memory = a.region == NPU_REGION_LOCAL ? "local memory" : "region " + std::to_string(a.region);
+    return memory + " at byte " + std::to_string(at);
+  }
+
+  std::vector<Stream> streams_;
+  std::vector<Space> spaces_;  ///< of the regions, then the local memories
+  std::map<uint32_t, std::map<uint64_t, Place>> signals_;
+};
 
 }  // namespace
 
-Status check_sync(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma) {
-  Stream streams[2];
-  NPU_TRY(decode_stream(tiu, NPU_ENGINE_TIU, streams[NPU_ENGINE_TIU]));
-  NPU_TRY(decode_stream(gdma, NPU_ENGINE_GDMA, streams[NPU_ENGINE_GDMA]));
-  std::vector<hw::TimedCore> cores(1);
-  for (int e = 0; e < 2; ++e) cores[0].stream[e] = streams[e].timed;
-  const hw::Timeline timeline = hw::simulate(cores, {});
-  if (timeline.deadlock) return Status::error("the engines wait for each other for ever");
-  // One order in which the commands may begin; whatever two commands no wait orders can also begin the other way round.
-  std::vector<std::array<uint64_t, 3>> order;
-  for (uint64_t e = 0; e < 2; ++e)
-    for (uint64_t i = 0; i < streams[e].timed.size(); ++i) order.push_back({timeline.spans[e][i].start, e, i});
-  std::sort(order.begin(), order.end());
-  std::vector<Space> spaces(256);
-  for (const auto &command : order) {
-    const uint64_t engine = command[1], index = command[2];
-    const Stream &own = streams[engine];
-    const uint64_t other = 1 - engine;
-    const uint32_t certain = own.ordered_after[index];
-    for (const Access &a : own.accesses[index]) {
-      std::string problem;
-      spaces[a.region].visit(a.low, a.high, [&](Touched &t, int64_t at) {
-        const uint32_t conflict = std::max(t.write[other], a.write ? t.read[other] : 0);
-        if (conflict > certain && problem.empty())
-          problem = std::string(kEngines[engine]) + " command " + std::to_string(index) +
-                    (a.write ? " writes " : " reads ") + place(a, at) + ", which " + kEngines[other] + " command " +
-                    std::to_string(conflict - 1) + " touches, and no wait orders the two";
-      });
-      if (!problem.empty()) return Status::error(problem);
-    }
-    for (const Access &a : own.accesses[index])
-      spaces[a.region].visit(a.low, a.high, [&](Touched &t, int64_t) {
-        (a.write ? t.write : t.read)[engine] = static_cast<uint32_t>(index) + 1;
-      });
-  }
-  return {};
-}
+Status check_sync(std::span<const EncodedCore> cores) { return Checker(cores.size()).run(cores); }
 
 }  // namespace npu::compiler

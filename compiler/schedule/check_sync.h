@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The synchronisation checker: finds accesses of the two engines to the same bytes, at least one of them a write, that
-// no wait orders. It works from the encoded streams alone and shares nothing with the scheduler but the footprint of a
-// command.
+// The synchronisation checker: finds accesses of two engines to the same bytes, at least one of them a write, that no
+// wait and no semaphore orders. It works from the encoded streams alone and shares nothing with the scheduler but the
+// footprint and the cost of a command.
 #ifndef NPU_COMPILER_CHECK_SYNC_H
 #define NPU_COMPILER_CHECK_SYNC_H
 
@@ -12,9 +12,18 @@
 
 namespace npu::compiler {
 
-/// Streams of 128-byte commands. The error names both commands and the bytes. Also fails where the engines would wait
-/// for each other for ever.
-Status check_sync(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma);
+/// The streams of a core, 128 bytes a command.
+struct EncodedCore {
+  std::span<const uint8_t> tiu, gdma;
+};
+
+/// The error names both commands and the bytes. Also fails where the engines would wait for each other for ever, and
+/// where a semaphore is signalled by more than one engine: how far which of them is would not be known.
+Status check_sync(std::span<const EncodedCore> cores);
+inline Status check_sync(std::span<const uint8_t> tiu, std::span<const uint8_t> gdma) {
+  const EncodedCore core{tiu, gdma};
+  return check_sync({&core, 1});
+}
 
 }  // namespace npu::compiler
 

@@ -88,6 +88,8 @@ class Codegen {
   bool written_later(size_t s, size_t op) const { return !writes_[s].empty() && writes_[s].back() > op; }
   bool needed_later(size_t s, size_t op) const { return next_read(s, op) < lowered_.ops.size(); }
 
+  size_t result_of(size_t op) const { return static_cast<size_t>(lowered_.ops[op].out.storage); }
+
   /// The storages of an operator, each once, in the order of their numbers.
   std::vector<size_t> storages_of(size_t op) const {
     const LoweredOp &o = lowered_.ops[op];
@@ -160,6 +162,7 @@ class Codegen {
   bool place_result(size_t op, OutMode mode, LmemAllocator &lmem, double &cost) {
     const auto out = static_cast<size_t>(lowered_.ops[op].out.storage);
     if (places_[out].local) return mode == OutMode::Existing;
+    if (lowered_.storages[out].part && mode != OutMode::Memory) return false;
     if (mode == OutMode::Memory) {
       if (needed_later(out, op)) cost += memory_cycles(out);
       return true;
@@ -245,7 +248,8 @@ class Codegen {
       for (OutMode mode : {OutMode::Existing, OutMode::InPlace, OutMode::Resident, OutMode::Memory})
         try_choice(op, mode, trial, best);
       // Where all fits as it is, nothing is gained by evicting.
-      if (best && best->evictions == 0 && best->mode != OutMode::Memory && best->plan.tiles == 1) break;
+      const bool stays = best && (best->mode != OutMode::Memory || storage(result_of(op)).part);
+      if (stays && best->evictions == 0 && best->plan.tiles == 1) break;
       const auto s = order.next();
       if (!s) break;
       try_eviction(*s, trial);

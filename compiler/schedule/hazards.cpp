@@ -78,12 +78,16 @@ std::vector<std::vector<uint32_t>> find_hazards(const std::vector<Command> &prog
   std::vector<Space> spaces(256);
   std::vector<bool> written(256);
   std::vector<std::vector<Access>> accesses;
-  for (const Command &c : program) {
-    accesses.push_back(accesses_of(c.body));
+  std::map<std::pair<int, int>, uint32_t> signals;  // exchange, core -> the command
+  for (uint32_t i = 0; i < program.size(); ++i) {
+    accesses.push_back(accesses_of(program[i]));
     for (const Access &a : accesses.back()) written[a.region] = written[a.region] || a.write;
+    if (program[i].is_signal()) signals[{program[i].meeting.exchange, program[i].core}] = i;
   }
   std::vector<std::vector<uint32_t>> after(program.size());
   for (uint32_t i = 0; i < program.size(); ++i) {
+    if (i > 0 && program[i].core != program[i - 1].core) spaces.assign(256, {});
+    if (program[i].is_wait()) after[i].push_back(signals.at({program[i].meeting.exchange, program[i].meeting.from}));
     for (const Access &a : accesses[i])
       if (!a.write && written[a.region]) spaces[a.region].read(i, program[i].gdma(), a.low, a.high, after[i]);
     for (const Access &a : accesses[i])
@@ -91,7 +95,7 @@ std::vector<std::vector<uint32_t>> find_hazards(const std::vector<Command> &prog
     std::vector<uint32_t> &list = after[i];
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());
-    if (!list.empty() && list.back() == i) list.pop_back();  // reads what it also writes
+    std::erase(list, i);  // reads what it also writes
   }
   return after;
 }

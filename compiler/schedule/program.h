@@ -8,19 +8,26 @@
 
 namespace npu::compiler {
 
+/// A network as its cores compute it.
+struct LoweredCores {
+  std::vector<Lowered> cores;      ///< each one's coefficients stand behind those of the core before
+  std::vector<int64_t> exchanges;  ///< elements of the tensors between them
+};
+
 /// A network's program for a given size of local memory.
 struct Program {
-  Lowered lowered;
-  Generated generated;
-  int64_t lmem_bytes = 0;  ///< local memory that it uses
-  int64_t gap_bytes = 0;   ///< in the middle of it, which nothing uses
+  LoweredCores lowered;
+  std::vector<Generated> generated;  ///< of each core
+  Coefficients coeff;                ///< of all of them
+  int64_t lmem_bytes = 0;            ///< local memory that the core uses which uses most
+  int64_t gap_bytes = 0;             ///< in the middle of it, which nothing uses
   Bound bound;
   Streams streams;
 };
 
 /// The program with the fewest cycles in local memory of `lmem_bytes`; among equals the one that needs least of it,
 /// down to `least_bytes`.
-Status make_program(const Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes,
+Status make_program(const LoweredCores &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes,
                     int64_t least_bytes, Program &out);
 
 }  // namespace npu::compiler

@@ -16,6 +16,7 @@ using npu::Status;
 struct Arguments {
   std::string model, output, lmem = "8M", name, asm_file, dump_folder;
   std::vector<std::string> shapes, stages, inputs;
+  int cores = 1;
   bool quiet = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
@@ -55,6 +56,7 @@ Status run(const Arguments &args) {
   npu::compiler::Options options;
   options.name = args.name;
   options.io_alone = args.io_alone;
+  options.cores = args.cores;
   options.dump_folder = args.dump_folder;
   if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
@@ -74,6 +76,9 @@ Status run(const Arguments &args) {
       std::string text;
       const auto add = [&text](const npu::bmodel::ProgramDesc &p) {
         if (!p.tiu.empty() || !p.gdma.empty()) text += npu::compiler::disassemble(p.tiu, p.gdma, p.layers);
+        for (size_t core = 0; core < p.more_cores.size(); ++core)
+          text += "# core " + std::to_string(core + 1) + "\n" +
+                  npu::compiler::disassemble(p.more_cores[core].tiu, p.more_cores[core].gdma, p.layers);
       };
       add(stage);
       for (const auto &sub : stage.subs) {
@@ -97,6 +102,9 @@ int main(int argc, char **argv) {
   app.add_option("model", args.model, "network, ONNX")->required();
   app.add_option("-o,--output", args.output, "file to write")->required();
   app.add_option("--lmem", args.lmem, "local memory of the card's cores: 64K to 256M")->capture_default_str();
+  app.add_option("--cores", args.cores, "cores that may compute the network together; fewer where that is faster")
+      ->check(CLI::Range(1, npu::compiler::kMaxCores))
+      ->capture_default_str();
   app.add_option("--name", args.name, "name of the network in the file; else the graph's")
       ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
   app.add_option("--shape", args.shapes,

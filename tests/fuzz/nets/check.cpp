@@ -60,7 +60,7 @@ Status make_reference(const Made &made, Reference &r) {
 }
 
 bool same_program(const bmodel::ProgramDesc &a, const bmodel::ProgramDesc &b) {
-  return a.tiu == b.tiu && a.gdma == b.gdma;
+  return a.tiu == b.tiu && a.gdma == b.gdma && a.more_cores.size() == b.more_cores.size();
 }
 
 bool same_stage(const bmodel::StageDesc &a, const bmodel::StageDesc &b) {
@@ -85,22 +85,32 @@ Finding run_stage(const Reference &r, const bmodel::StageDesc &stage, int64_t lm
   return {};
 }
 
+/// On one core with each size of local memory, then on two or three with one of the sizes.
 Finding compile_and_run(const Made &made, const Reference &r, Counts &counts) {
   bmodel::StageDesc last;
-  for (int64_t lmem : kLocalMemory) {
+  std::vector<std::pair<int64_t, int>> ways;
+  for (int64_t lmem : kLocalMemory) ways.emplace_back(lmem, 1);
+  ways.emplace_back(kLocalMemory[made.data % std::size(kLocalMemory)], 2 + static_cast<int>(made.data / 3 % 2));
+  for (const auto &[lmem, cores] : ways) {
     compiler::Options options;
     options.lmem_bytes = lmem;
+    options.cores = cores;
+    options.all_cores = true;
     compiler::Compiled compiled;
     const Status status = compiler::compile_onnx(made.model.data(), made.model.size(), options, compiled);
     if (!status.ok())
-      return {"refused", "refused for local memory of " + std::to_string(lmem >> 10) + " KiB: " + status.message()};
+      return {"refused", "refused for local memory of " + std::to_string(lmem >> 10) + " KiB, cores " +
+                             std::to_string(cores) + ": " + status.message()};
     ++counts.programs;
     bmodel::StageDesc &stage = compiled.net.stages[0];
     // Small networks have the same program for all sizes.
     if (same_stage(stage, last)) continue;
     ++counts.runs;
     Finding finding = run_stage(r, stage, lmem);
-    if (!finding.kind.empty()) return finding;
+    if (!finding.kind.empty()) {
+      finding.text += ", cores " + std::to_string(cores);
+      return finding;
+    }
     last = std::move(stage);
   }
   return {};

@@ -36,6 +36,7 @@ struct ProgramResult {
 
 uint64_t total_bytes(const bmodel::ProgramDesc &program) {
   uint64_t sum = program.tiu.size() + program.gdma.size();
+  for (const bmodel::CoreDesc &core : program.more_cores) sum += core.tiu.size() + core.gdma.size();
   for (const npu_program_region &r : program.regions) sum += r.bytes;
   return sum;
 }
@@ -54,6 +55,7 @@ std::string error_of(const npu_cqe &done, Machine &machine) {
 ProgramResult run_program(const Program &program, const std::vector<const void *> &inputs, int64_t lmem) {
   Machine::Options options;
   options.lmem = static_cast<uint32_t>(lmem);
+  options.cores = std::max(options.cores, 1 + static_cast<uint32_t>(program.code.more_cores.size()));
   options.ddr = (2 * total_bytes(program.code) + (64 << 20)) / kPage * kPage;
   Machine machine(options);
   npu_model_check_races(machine.model(), true);
@@ -72,6 +74,8 @@ ProgramResult run_program(const Program &program, const std::vector<const void *
   }
   job.stream[kTiu] = commands_of(program.code.tiu);
   job.stream[kGdma] = commands_of(program.code.gdma);
+  for (const bmodel::CoreDesc &core : program.code.more_cores)
+    job.more.push_back({commands_of(core.tiu), commands_of(core.gdma)});
   const npu_cqe done = machine.run(job);
   ProgramResult result;
   result.error = error_of(done, machine);

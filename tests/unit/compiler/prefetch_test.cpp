@@ -56,7 +56,7 @@ void make_commands(const OnnxBuilder &b, int64_t lmem, Lowered &lowered, Generat
 
 uint64_t cycles_of(const Lowered &lowered, std::vector<Command> commands) {
   compiler::Bound bound;
-  EXPECT_TRUE(compiler::bind_memory(lowered, commands, bound).ok());
+  EXPECT_TRUE(compiler::bind_memory({lowered}, {}, lowered.coeff.end(), commands, bound).ok());
   return compiler::schedule(commands).timeline.cycles;
 }
 
@@ -123,7 +123,7 @@ TEST(Prefetch, BlocksAreWholeWhenTheyAreRead) {
       std::map<int64_t, int64_t> there;  // address of a word of weights that is in local memory -> its coefficient
       size_t readers = 0, next = 0;
       for (const Command &c : way.commands) {
-        const auto accesses = compiler::accesses_of(c.body);
+        const auto accesses = compiler::accesses_of(c);
         for (const compiler::Access &a : accesses)
           if (a.write && a.region == NPU_REGION_LOCAL) there.erase(there.lower_bound(a.low), there.lower_bound(a.high));
         if (c.ahead) {
@@ -137,7 +137,7 @@ TEST(Prefetch, BlocksAreWholeWhenTheyAreRead) {
           if constexpr (requires { now.wgt_region; }) {
             if (before.wgt_region == now.wgt_region) return;
             ++readers;
-            for (const compiler::Access &a : compiler::accesses_of(plain.body)) {
+            for (const compiler::Access &a : compiler::accesses_of(plain)) {
               if (a.region != before.wgt_region || a.low != static_cast<int64_t>(before.wgt_offset)) continue;
               for (int64_t i = 0; i < a.high - a.low; i += 4) {
                 const auto at = there.find(static_cast<int64_t>(now.wgt_offset) + i);

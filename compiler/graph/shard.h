@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// A network on several cores: each core computes a part of each result, and tensors of which a core needs more than it
+// computes go through memory.
+//
+// A result is cut along one dimension (rows, channels, batch), or computed whole by every core. What a core needs of an
+// operand follows from its part of the result: some more rows for a window, all channels for a convolution that mixes
+// them. What it does not compute itself it reads from an exchange, a tensor in memory of which each core writes what
+// others need.
+#ifndef NPU_GRAPH_SHARD_H
+#define NPU_GRAPH_SHARD_H
+
+#include "compiler/graph/ir.h"
+
+namespace npu::graph {
+
+/// Indices [begin, end) of a dimension.
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const Range &) const = default;
+};
+/// A range of each dimension of a tensor.
+using Box = std::vector<Range>;
+
+Box whole_box(const Shape &shape);
+
+inline constexpr int kWhole = -1;  ///< in place of a dimension: every core computes all of a result
+
+/// How the results of a network are cut.
+struct Cuts {
+  int cores = 1;
+  std::vector<int> axis;  ///< of each node's result, or kWhole
+};
+
+/// Whether a node's result can be cut along a dimension, with something to do for each core.
+bool can_cut(const Graph &graph, const Node &node, int axis, int cores);
+/// What a core computes of a node's result.
+Box part_of(const Graph &graph, const Node &node, int axis, int cores, int core);
+/// What is needed of an operand for a part of the result. Precondition: can_cut(), or the part is the whole.
+Box needed(const Graph &graph, const Node &node, size_t operand, int axis, const Box &part);
+/// The attributes of the node that computes a part from what is needed.
+Attrs cut_attrs(const Graph &graph, const Node &node, int axis, const Box &part);
+
+/// Where an input or output of a core's graph lies: a tensor in memory, an input or output of the network or an
+/// exchange.
+struct Port {
+  bool exchange = false;
+  int index = 0;               ///< among the network's inputs or outputs, or among the exchanges
+  Shape whole;                 ///< of the tensor
+  std::vector<int> order;      ///< its dimensions in memory, from the outermost
+  std::vector<int64_t> begin;  ///< of an output, where its first element is in the tensor
+  bool part = false;           ///< of an output: other cores write the rest of the tensor, or read it
+};
+
+/// What one core computes.
+struct CoreGraph {
+  Graph graph;
+  std::vector<Port> inputs, outputs;  ///< those of the graph
+};
+
+/// A network that one core computes.
+CoreGraph alone(Graph graph);
+
+struct Sharded {
+  std::vector<CoreGraph> cores;
+  std::vector<int64_t> exchanges;  ///< elements of each
+};
+
+/// Makes the graphs of the cores. What several cores need of a constant is one tensor for all of them.
+Status shard(const Graph &graph, const Cuts &cuts, Sharded &out);
+
+/// Ways of cutting a network that are worth compiling, by an estimate of their cycles the best first: those that seem
+/// faster than one core, or `all`. None where there is nothing to be cut.
+std::vector<Cuts> find_cuts(const Graph &graph, int cores, bool all);
+
+}  // namespace npu::graph
+
+#endif  // NPU_GRAPH_SHARD_H

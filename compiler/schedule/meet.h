@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Several cores as one program: semaphores between what one writes for others and what they read.
+#ifndef NPU_COMPILER_MEET_H
+#define NPU_COMPILER_MEET_H
+
+#include "compiler/kernels/emitter.h"
+
+namespace npu::compiler {
+
+/// The commands of all cores, one core behind the other. A core signals when it has written all that it writes of an
+/// exchange; before it reads one it waits for all others that write it.
+std::vector<Command> meet(const std::vector<Lowered> &cores, std::vector<std::vector<Command>> commands);
+
+}  // namespace npu::compiler
+
+#endif  // NPU_COMPILER_MEET_H
