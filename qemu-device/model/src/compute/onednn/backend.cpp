@@ -43,6 +43,8 @@ bool can_fuse(uint8_t act, float act_a) {
          (act == NPU_ACT_LEAKY_RELU && std::isfinite(act_a) && act_a != 0.0f);
 }
 
+bool aligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % alignof(float) == 0; }
+
 class Onednn final : public Reference {
  public:
   explicit Onednn(uint64_t max_packed_bytes) : packed_(max_packed_bytes) {}
@@ -156,8 +158,7 @@ bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, con
   // A fused activation is right only where no NaN can arise. Looking at the inputs for that costs less than an
   // activation of its own where they are no more than the outputs.
   bool fused = false;
-  const bool bias_aligned = reinterpret_cast<uintptr_t>(bias) % alignof(float) == 0;
-  if (can_fuse(c.act, c.act_a) && !psum && inputs <= outputs && w.reach < kSafe && bias_aligned) {
+  if (can_fuse(c.act, c.act_a) && !psum && inputs <= outputs && w.reach < kSafe && aligned(bias)) {
     const Kernels &k = kernels();
     const double size = k.largest(f32(in), inputs) * w.reach + (bias ? k.largest(f32(bias), c.oc) : 0.0);
     shape.act = c.act, shape.act_a = c.act_a, shape.act_b = c.act_b;
@@ -171,8 +172,30 @@ bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, con
   return true;
 }
 
+// Few rows meet B as it lies: packing it would cost more than the products.
+constexpr uint64_t kFewRows = 4;
+
+void multiply_few_rows(const npu_cmd_matmul &c, const float *in, const float *b, const void *bias, const void *psum,
+                       float *out) {
+  const Kernels &k = kernels();
+  const size_t products = size_t{c.m} * c.n, outputs = c.batch * products;
+  if (!psum) std::memset(out, 0, outputs * sizeof(float));
+  if (psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
+  for (size_t i = 0; i < c.batch; ++i)
+    k.multiply(in + i * c.a_batch_stride, c.m, c.k, b + i * c.b_batch_stride, c.n, c.flags & NPU_CONV_TRANS_B,
+               out + i * products);
+  if (bias)
+    for (float *row = out; row != out + outputs; row += c.n) k.combine(NPU_ELTWISE_ADD, row, 1, f32(bias), 1, row, c.n);
+  k.activate(c.act, c.act_a, c.act_b, out, out, outputs);
+}
+
 bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
                  void *out) {
+  if (c.m <= kFewRows && aligned(bias)) {
+    const void *b = wgt.fetch(wgt.arg);
+    if (!b) return false;
+    if (aligned(b)) return multiply_few_rows(c, f32(in), f32(b), bias, psum, f32(out)), true;
+  }
   const SingleThread single;
   // A batch with one B is one product with more rows, if the As follow each other.
   const bool joined = c.b_batch_stride == 0 && c.a_batch_stride == uint64_t{c.m} * c.k;
