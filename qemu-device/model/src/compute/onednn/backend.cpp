@@ -20,7 +20,8 @@ constexpr double kSafe = 1e37;
 
 // A packed copy with the memory object that refers to it, for all threads.
 struct PackedWeights final : Packed {
-  explicit PackedWeights(const Operation &op) : Packed(op.packed_bytes()), memory(op.packed_memory(data.data())) {}
+  PackedWeights(const Operation &op, PackedCache &cache)
+      : Packed(cache.allocate(op.packed_bytes()), op.packed_bytes()), memory(op.packed_memory(data.get())) {}
   const dnnl::memory memory;
 };
 
@@ -29,8 +30,7 @@ double reach_of(const void *plain, const npu_cmd_conv &c) {
   const size_t filter = size_t{c.kh} * c.kw * (c.ic / c.groups);
   double reach = 0;
   for (size_t o = 0; o < c.oc; ++o) {
-    double sum = 0;
-    for (size_t i = 0; i < filter; ++i) sum += std::fabs(load_f32(plain, o * filter + i));
+    const double sum = kernels().magnitude(static_cast<const char *>(plain) + o * filter * sizeof(float), filter);
     if (!std::isfinite(sum)) return INFINITY;
     reach = std::max(reach, sum);
   }
@@ -106,7 +106,7 @@ bool Onednn::weights(Operation &op, const Streamed &source, uint64_t part, size_
     thread.own = {source.serial, part, op.layout(), w.reach};
     return true;
   }
-  const auto fresh = std::make_shared<PackedWeights>(op);
+  const auto fresh = std::make_shared<PackedWeights>(op, packed_);
   op.pack(plain, fresh->memory);
   if (conv) fresh->reach = reach_of(plain, *conv);
   packed_.insert(key, fresh, ticket);

@@ -27,6 +27,8 @@ struct Kernels {
   /// it lies, once.
   void (*multiply)(const float *a, size_t rows, size_t k, const float *b, size_t n, bool trans, float *out);
   void (*softmax)(uint8_t op, const float *in, float *out, size_t count);
+  /// Sum of magnitudes, for floats at any byte; infinite or NaN if an element is not finite.
+  double (*magnitude)(const void *x, size_t count);
   /// Largest magnitude; infinite if an element is not finite.
   float (*largest)(const float *x, size_t count);
 };

@@ -344,6 +344,21 @@ void softmax_row(uint8_t op, const float *in, float *out, size_t count) {
   for (size_t j = 0; j < count; ++j) out[j] = static_cast<float>(out[j] * inverse);
 }
 
+double sum_of_magnitudes(const void *x, size_t count) {
+  const char *bytes = static_cast<const char *>(x);
+  double lanes[kLanes] = {};
+  float some[kLanes] = {};
+  for (size_t i = 0; i < count; i += kLanes) {
+    const size_t n = count - i < kLanes ? count - i : kLanes;
+    if (n < kLanes) __builtin_memset(some, 0, sizeof some);
+    __builtin_memcpy(some, bytes + i * sizeof(float), n == kLanes ? sizeof some : n * sizeof(float));
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] += static_cast<double>(of_bits(bits_of(some[l]) & 0x7fffffffu));
+  }
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
 float largest_magnitude(const float *x, size_t count) {
   uint32_t lanes[kLanes] = {};
   size_t i = 0;
@@ -363,7 +378,7 @@ float largest_magnitude(const float *x, size_t count) {
 
 }  // namespace
 
-extern const Kernels NPU_KERNELS = {combine_span,  activate_span, unary_span,       pool_window,
-                                    multiply_rows, softmax_row,   largest_magnitude};
+extern const Kernels NPU_KERNELS = {combine_span,  activate_span, unary_span,        pool_window,
+                                    multiply_rows, softmax_row,   sum_of_magnitudes, largest_magnitude};
 
 }  // namespace npu::model
