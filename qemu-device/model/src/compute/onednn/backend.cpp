@@ -140,31 +140,40 @@ Shape shape_of(const npu_cmd_conv &c, const Axis &y, const Axis &x, bool bias, b
   return s;
 }
 
+// Is every sum so small that no order of its terms can overflow?
+bool safe(const npu_cmd_conv &c, const float *in, size_t inputs, const void *bias, double reach) {
+  if (!(reach < kSafe)) return false;
+  const Kernels &k = kernels();
+  return k.largest(in, inputs) * reach + (bias ? k.largest(f32(bias), c.oc) : 0.0) < kSafe;
+}
+
 bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
                  void *out) {
   const SingleThread single;
   const Axis y = Axis::of(c.ih, c.oh, c.kh, c.sh, c.dh, c.pad_t);
   const Axis x = Axis::of(c.iw, c.ow, c.kw, c.sw, c.dw, c.pad_l);
-  Shape shape = shape_of(c, y, x, bias, psum);
-  Operation *op = y.usable && x.usable ? &ThreadState::current().operation(shape) : nullptr;
-  if (!op || !op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
+  const size_t inputs = size_t{c.n} * c.ih * c.iw * c.ic, outputs = size_t{c.n} * c.oh * c.ow * c.oc;
   Weights w;
   w.padded = y.before > 0 || y.behind > 0 || x.before > 0 || x.behind > 0;
+  // A fused activation is right only where no NaN can arise. Looking at the inputs for that costs less than an
+  // activation of its own where they are no more than the outputs.
+  bool fused = can_fuse(c.act, c.act_a) && !psum && inputs <= outputs && aligned(bias) && (wgt.constant || w.padded);
+  const auto operation = [&](bool with_act) {
+    Shape shape = shape_of(c, y, x, bias, psum);
+    if (with_act) shape.act = c.act, shape.act_a = c.act_a, shape.act_b = c.act_b;
+    return &ThreadState::current().operation(shape);
+  };
+  Operation *op = y.usable && x.usable ? operation(fused) : nullptr;
+  if (op && fused && !op->usable()) op = operation(fused = false);
+  if (!op || !op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
   if (!weights(*op, wgt, 0, 0, &c, w)) return false;
   // The library multiplies padding by weights where that is faster; zero times an infinite weight is not what the
   // definition says.
   if (w.padded && !std::isfinite(w.reach)) return Reference::run(c, in, wgt, bias, psum, out);
-  const size_t inputs = size_t{c.n} * c.ih * c.iw * c.ic, outputs = size_t{c.n} * c.oh * c.ow * c.oc;
-  // A fused activation is right only where no NaN can arise. Looking at the inputs for that costs less than an
-  // activation of its own where they are no more than the outputs.
-  bool fused = false;
-  if (can_fuse(c.act, c.act_a) && !psum && inputs <= outputs && w.reach < kSafe && aligned(bias)) {
-    const Kernels &k = kernels();
-    const double size = k.largest(f32(in), inputs) * w.reach + (bias ? k.largest(f32(bias), c.oc) : 0.0);
-    shape.act = c.act, shape.act_a = c.act_a, shape.act_b = c.act_b;
-    Operation &with_act = ThreadState::current().operation(shape);
-    fused = size < kSafe && with_act.usable() && *with_act.layout() == *op->layout();
-    if (fused) op = &with_act;
+  if (fused && !safe(c, f32(in), inputs, bias, w.reach)) {
+    op = operation(fused = false);
+    if (!op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
+    if (!weights(*op, wgt, 0, 0, &c, w)) return false;
   }
   if (psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
   op->run(crop(c, y, x, f32(in)), w.memory, bias, out);
@@ -191,16 +200,16 @@ void multiply_few_rows(const npu_cmd_matmul &c, const float *in, const float *b,
 
 bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
                  void *out) {
-  if (c.m <= kFewRows && aligned(bias)) {
+  // A batch with one B is one product with more rows, if the As follow each other.
+  const bool joined = c.b_batch_stride == 0 && c.a_batch_stride == uint64_t{c.m} * c.k;
+  const uint64_t products = joined ? 1 : c.batch;
+  const uint64_t rows = joined ? uint64_t{c.m} * c.batch : c.m;
+  if (rows <= kFewRows && aligned(bias)) {
     const void *b = wgt.fetch(wgt.arg);
     if (!b) return false;
     if (aligned(b)) return multiply_few_rows(c, f32(in), f32(b), bias, psum, f32(out)), true;
   }
   const SingleThread single;
-  // A batch with one B is one product with more rows, if the As follow each other.
-  const bool joined = c.b_batch_stride == 0 && c.a_batch_stride == uint64_t{c.m} * c.k;
-  const uint64_t products = joined ? 1 : c.batch;
-  const uint64_t rows = joined ? uint64_t{c.m} * c.batch : c.m;
   Shape shape = Shape::matmul(rows, c.k, c.n, c.flags & NPU_CONV_TRANS_B);
   shape.bias = bias;
   shape.sum = psum;

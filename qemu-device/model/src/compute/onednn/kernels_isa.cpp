@@ -287,7 +287,7 @@ float dot(const float *a, const float *b, size_t k) {
 }
 
 void multiply_rows(const float *a, size_t rows, size_t k, const float *b, size_t n, bool trans, float *out) {
-  if (trans) {
+  if (trans || n == 1) {
     for (size_t j = 0; j < n; ++j)
       for (size_t r = 0; r < rows; ++r) out[r * n + j] += dot(a + r * k, b + j * k, k);
     return;
