@@ -14,7 +14,7 @@ namespace npu::model {
 namespace {
 constexpr size_t kAlignment = 64;  // of a cache line and of the widest vector
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kBlock = 2 * kHugePage;
+constexpr size_t kBlock = 8 * kHugePage;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 }  // namespace
