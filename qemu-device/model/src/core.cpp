@@ -213,7 +213,7 @@ class Lane {
 
   Error perform(unsigned e, const Command &command, const Operands &operands, const Pace &pace) {
     for (const Operand &o : operands.at)
-      if (o.used && o.write && o.local()) core_.local_.dirty(o.offset + o.bytes);
+      if (o.used && o.write && o.local()) core_.local_.written(o.offset, o.offset + o.bytes);
     const Outcome o = e == NPU_ENGINE_GDMA ? core_.gdma_.run(command, operands, job_, pace)
                                            : core_.tiu_.run(command, operands, job_, pace);
     if (o.stopped) return stop_error();

@@ -112,7 +112,20 @@ Outcome Gdma::transfer(const npu_cmd_copy &c, const Operands &ops, const Job &jo
   src.base += static_cast<uint64_t>(src_first);
   const bool dense = shape.dense_dst() && shape.dense_src();
   const uint64_t limit = (dense ? kRowBytes : kTileBytes) / shape.size;
-  return tiles(shape, limit, pace, [&](const Tile &t) { return copy_tile(dst, src, t); });
+  return tiles(shape, limit, pace, [&](const Tile &t) {
+    const Fault fault = copy_tile(dst, src, t);
+    if (!fault && dense && dst.local && !src.local) note_origin(dst, src, t, pace);
+    return fault;
+  });
+}
+
+/// Remembers where a dense copy comes from if its contents have an identity, in the section of the copy. Not in virtual
+/// time, where other commands write between two steps of one.
+void Gdma::note_origin(const Side &dst, const Side &src, const Tile &t, const Pace &pace) {
+  const uint64_t to = dst.base + static_cast<uint64_t>(t.dst), from = src.base + static_cast<uint64_t>(t.src);
+  uint32_t identity;
+  if (pace.fiber || !memory_.constant(from, t.shape.bytes(), pace, identity)) return;
+  local_.origins().note({to, to + t.shape.bytes(), from, identity});
 }
 
 Outcome Gdma::transfer(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace) {

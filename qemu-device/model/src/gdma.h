@@ -47,6 +47,7 @@ class Gdma {
   template <class Each>
   Outcome tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each each);
   Fault copy_tile(const Side &dst, const Side &src, const Tile &t);
+  void note_origin(const Side &dst, const Side &src, const Tile &t, const Pace &pace);
   Fault copy_row(const Side &dst, int64_t dst_at, const Side &src, int64_t src_at, uint64_t bytes);
   Fault copy_each(const Side &dst, const Side &src, const Tile &t);
   Fault fill_tile(const Side &dst, const Tile &t, uint64_t value);

@@ -220,6 +220,7 @@ LocalMemory::~LocalMemory() { munmap(mapping_, bytes_ + 2 * kGuard); }
 void LocalMemory::clear() {
   std::memset(data_, 0, dirty_);
   dirty_ = 0;
+  origins_.clear();
 }
 
 }  // namespace npu::model

@@ -11,6 +11,7 @@
 #include "qemu-device/model/src/config.h"
 #include "qemu-device/model/src/error.h"
 #include "qemu-device/model/src/mmu.h"
+#include "qemu-device/model/src/origins.h"
 #include "qemu-device/model/src/pace.h"
 
 namespace npu::model {
@@ -112,11 +113,13 @@ class LocalMemory {
 
   uint8_t *at(uint64_t offset) { return data_ + offset; }
   uint32_t size() const { return bytes_; }
-  /// Bytes below `end` may have been written.
-  void dirty(uint64_t end) {
+  /// A command is about to write some or all of these bytes.
+  void written(uint64_t first, uint64_t end) {
     if (end > dirty_) dirty_ = end;
+    origins_.written(first, end);
   }
   void clear();
+  Origins &origins() { return origins_; }
 
   /// For an archive: all that changes.
   template <class A>
@@ -124,6 +127,7 @@ class LocalMemory {
     a(dirty_);
     if (dirty_ > bytes_) a.refuse();
     if (dirty_ <= bytes_) a.raw(data_, dirty_);
+    if (a.loading()) origins_.clear();
   }
 
  private:
@@ -132,7 +136,8 @@ class LocalMemory {
   const uint32_t bytes_;
   void *const mapping_;  // guard, local memory, guard
   uint8_t *data_;
-  uint64_t dirty_ = 0;
+  uint64_t dirty_ = 0;  ///< end of what may have been written
+  Origins origins_;
 };
 
 }  // namespace npu::model

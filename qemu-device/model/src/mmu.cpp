@@ -253,7 +253,7 @@ bool Mmu::drop_constants(Invalidation &inv) {
 bool Mmu::find_constant(unsigned slot, uint64_t va, uint64_t bytes, uint32_t &id) {
   std::lock_guard lock(mutex_);
   const uint32_t asid = slots_[slot].asid;
-  if (asid >= asids_) return false;
+  if (asid >= asids_ || constants_[asid].invalidated > slots_[slot].ticket) return false;
   id = identity(asid);
   const auto &ranges = constants_[asid].ranges;
   return std::any_of(ranges.begin(), ranges.end(),

@@ -24,6 +24,47 @@ void for_each(const Strided &s, const int64_t (&src)[Strided::kDims], const unsi
     for_each(s, src, outer + 1, n - 1, d_at, s_at, f);
 }
 
+/// Four rows of `cols` elements of four bytes from as many columns of the source, which are dense.
+inline void transpose_rows(uint8_t *dst, const uint8_t *src, uint64_t cols, int64_t d_row, int64_t s_col) {
+  typedef uint32_t Four __attribute__((vector_size(16)));
+  uint64_t c = 0;
+  for (; c + 4 <= cols; c += 4) {
+    Four in[4];
+    for (int i = 0; i < 4; ++i) std::memcpy(&in[i], src + (static_cast<int64_t>(c) + i) * s_col, sizeof(Four));
+    const Four low_a = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
+    const Four low_b = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
+    const Four high_a = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
+    const Four high_b = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
+    const Four out[4] = {
+        __builtin_shufflevector(low_a, low_b, 0, 1, 4, 5), __builtin_shufflevector(low_a, low_b, 2, 3, 6, 7),
+        __builtin_shufflevector(high_a, high_b, 0, 1, 4, 5), __builtin_shufflevector(high_a, high_b, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; ++i) std::memcpy(dst + c * 4 + i * d_row, &out[i], sizeof(Four));
+  }
+  for (; c < cols; ++c)
+    for (int i = 0; i < 4; ++i) std::memcpy(dst + c * 4 + i * d_row, src + static_cast<int64_t>(c) * s_col + i * 4, 4);
+}
+
+/// Rows of `cols` elements of four bytes that lie behind each other, from as many dense columns: channels that are
+/// interleaved.
+template <unsigned cols>
+void interleave(uint8_t *dst, const uint8_t *src, uint64_t rows, int64_t s_col) {
+  for (uint64_t r = 0; r < rows; ++r)
+    for (unsigned c = 0; c < cols; ++c) std::memcpy(dst + (r * cols + c) * 4, src + c * s_col + r * 4, 4);
+}
+
+/// A matrix whose rows are dense in the destination and whose columns are dense in the source, of elements of four
+/// bytes. Returns how many rows are done.
+uint64_t transpose(uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, int64_t d_row, int64_t s_col) {
+  if (cols == 2 && d_row == 8) return interleave<2>(dst, src, rows, s_col), rows;
+  if (cols == 3 && d_row == 12) return interleave<3>(dst, src, rows, s_col), rows;
+  const uint64_t most = rows / 4 * 4;
+  for (uint64_t c0 = 0; c0 < cols; c0 += kBlock)
+    for (uint64_t r = 0; r < most; r += 4)
+      transpose_rows(dst + static_cast<int64_t>(r) * d_row + c0 * 4, src + static_cast<int64_t>(c0) * s_col + r * 4,
+                     std::min(cols - c0, kBlock), d_row, s_col);
+  return most;
+}
+
 /// A matrix of elements of type T, copied block by block so that the cache lines of both sides are used whole.
 template <class T>
 void move_matrix(uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, int64_t d_row, int64_t d_col,
@@ -47,6 +88,12 @@ void move_matrix(uint32_t size, uint8_t *dst, const uint8_t *src, uint64_t rows,
     case 2:
       return move_matrix<uint16_t>(dst, src, rows, cols, d_row, d_col, s_row, s_col);
     case 4:
+      if (d_col == 4 && s_row == 4) {
+        const uint64_t done = transpose(dst, src, rows, cols, d_row, s_col);
+        dst += static_cast<int64_t>(done) * d_row;
+        src += done * 4;
+        rows -= done;
+      }
       return move_matrix<uint32_t>(dst, src, rows, cols, d_row, d_col, s_row, s_col);
     default:
       return move_matrix<uint64_t>(dst, src, rows, cols, d_row, d_col, s_row, s_col);

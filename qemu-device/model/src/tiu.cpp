@@ -112,6 +112,12 @@ Outcome Tiu::run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source 
   Streamed streamed{fetch, &weights, bytes, false, call.asid, 0, weights.serial};
   if (call.wgt.local()) {
     weights.data = element(static_cast<uint32_t>(call.wgt.offset), slice.wgt);
+    // A copy of constant memory that has not changed since has the identity of what it was copied from.
+    Origins::Origin origin;
+    streamed.constant = local_.origins().find(call.wgt.offset + offset, call.wgt.offset + offset + bytes, origin) &&
+                        memory_.constant(origin.va, bytes, weights.pace, streamed.asid) &&
+                        streamed.asid == origin.identity;
+    streamed.va = origin.va;
   } else {
     streamed.va = weights.va;
     streamed.constant = memory_.constant(weights.va, bytes, weights.pace, streamed.asid);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "qemu-device/model/src/config.h"
@@ -17,7 +19,7 @@ using model::PackedKey;
 const auto kLayout = std::make_shared<const model::Layout>(model::Layout{1, 2, 3});
 
 PackedKey key(uint32_t asid, uint64_t va) { return {asid, va, 4096, 0, kLayout}; }
-PackedCache::Ref copy(size_t bytes) { return std::make_shared<model::Packed>(bytes); }
+PackedCache::Ref copy(size_t bytes) { return std::make_shared<model::Packed>(std::make_shared<char[]>(bytes), bytes); }
 
 TEST(PackedCache, DropsTheLeastRecentlyUsedBeyondItsBound) {
   PackedCache cache(4 * 1024);
@@ -32,6 +34,30 @@ TEST(PackedCache, DropsTheLeastRecentlyUsedBeyondItsBound) {
   cache.insert(key(1, 7), copy(8192), cache.ticket(1));
   EXPECT_FALSE(cache.find(key(1, 7))) << "larger than the bound";
   EXPECT_TRUE(cache.find(key(1, 6)));
+}
+
+TEST(PackedCache, HoldsNoMoreMemoryThanItsBoundWhereFewCopiesKeepTheirBlocks) {
+  constexpr size_t kBound = 64 * 1024, kBlock = kBound / 16;
+  PackedCache cache(kBound);
+  const auto add = [&](uint64_t va, size_t bytes) {
+    const std::shared_ptr<void> memory = cache.allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % 64, 0u);
+    std::memset(memory.get(), static_cast<int>(va), bytes);
+    cache.insert(key(1, va), std::make_shared<model::Packed>(memory, bytes), cache.ticket(1));
+  };
+  for (uint64_t va = 0; va < 2000; ++va) {
+    add(va, va % 7 ? 64 + va % 900 : 5000);
+    // One copy of many is used again and again, so it is not the oldest.
+    for (uint64_t often = 0; often < va; often += 16) cache.find(key(1, often));
+    ASSERT_LE(cache.held(), kBound + kBlock);
+    const PackedCache::Ref newest = cache.find(key(1, va));
+    ASSERT_TRUE(newest);
+    const auto *bytes = static_cast<const uint8_t *>(newest->data.get());
+    ASSERT_EQ(std::count(bytes, bytes + newest->bytes, static_cast<uint8_t>(va)), newest->bytes);
+  }
+  const PackedCache::Ref used = cache.find(key(1, 1999));
+  cache.forget(1);
+  EXPECT_LE(cache.held(), 2 * kBlock) << "the newest block, and the one of the copy in use";
 }
 
 TEST(PackedCache, TellsKeysApart) {
@@ -62,7 +88,7 @@ TEST(PackedCache, ForgetsOneAddressSpaceAndRefusesCopiesFromBefore) {
   EXPECT_FALSE(cache.find(key(1, 1)));
   EXPECT_TRUE(cache.find(key(2, 1)));
   EXPECT_EQ(cache.bytes(), 64u);
-  EXPECT_NE(in_use->data.data(), nullptr);
+  EXPECT_NE(in_use->data.get(), nullptr);
   cache.insert(key(1, 1), copy(64), old);
   EXPECT_FALSE(cache.find(key(1, 1)));
   cache.insert(key(1, 1), copy(64), cache.ticket(1));

@@ -50,7 +50,8 @@ class HostMemory : public testing::TestWithParam<const char *> {
     return j.tiu(with<npu_cmd_matmul>([](npu_cmd_matmul &c) {
       c.out_addr = 4 << 20;
       c.wgt_region = 0;
-      c.batch = c.m = 1;
+      c.batch = 1;
+      c.m = 8;  // enough for a packed copy
       c.k = 1 << 16;
       c.n = 1 << 11;
     }));

@@ -99,6 +99,19 @@ TEST_F(Identity, IsNotGivenToTranslationsFromBeforeAnInvalidation) {
   mmu_.end(0);
 }
 
+TEST_F(Identity, OfLaterTranslationsIsNotFoundByAnEarlierSection) {
+  uint32_t id;
+  Tlb other;
+  mmu_.begin(1, 1, other);
+  mmu_.invalidate(1, 0, 0x1000);
+  note(1, 0, 4096);
+  EXPECT_FALSE(mmu_.find_constant(1, 0, 4096, id));
+  mmu_.end(1);
+  mmu_.begin(1, 1, other);
+  EXPECT_TRUE(mmu_.find_constant(1, 0, 4096, id));
+  mmu_.end(1);
+}
+
 TEST_F(Identity, NeighboursBecomeOneRange) {
   const uint32_t id = note(1, 0x1000, 0x1000);
   EXPECT_EQ(note(1, 0x3000, 0x1000), id);

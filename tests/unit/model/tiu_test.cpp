@@ -2,7 +2,10 @@
 // The tensor unit's operands: where weights and bias come from, what may be kept of them, what happens when they fault.
 // Arithmetic has its own tests.
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "tests/unit/model/machine.h"
 
@@ -64,6 +67,36 @@ class Product {
     }));
     return j;
   }
+
+  /// The same with weights that two copies bring into local memory, with `change` behind them.
+  JobSpec job_by_local_memory(const std::optional<Cmd> &change = {}) const {
+    JobSpec j = job();
+    std::vector<Cmd> &gdma = j.stream[kGdma];
+    constexpr uint32_t kFirst = 123;  // elements of the first copy
+    for (const auto &[from, count] : {std::pair{0u, kFirst}, {kFirst, kK * kN - kFirst}})
+      gdma.insert(gdma.end() - 1, copy_of_weights(from, from, count));
+    if (change) gdma.insert(gdma.end() - 1, *change);
+    const auto loaded = static_cast<uint32_t>(gdma.size() - 1);
+    j.stream[kTiu][0] = with<npu_cmd_matmul>([&](npu_cmd_matmul &x) {
+      std::memcpy(&x, &j.stream[kTiu][0], sizeof x);
+      x.wait = loaded;
+      x.wgt_region = NPU_REGION_LOCAL;
+      x.wgt_offset = kLocalWeights;
+    });
+    return j;
+  }
+  /// Copies `count` weights from element `from` on to where they lie in local memory from element `to` on.
+  static Cmd copy_of_weights(uint32_t from, uint32_t to, uint32_t count) {
+    return with<npu_cmd_copy>([&](npu_cmd_copy &x) {
+      x.dst_region = NPU_REGION_LOCAL;
+      x.src_offset = from * 4;
+      x.dst_offset = kLocalWeights + to * 4;
+      std::fill_n(x.dims, 6, 1u);
+      x.dims[5] = count;
+      x.src_stride[5] = x.dst_stride[5] = 1;
+    });
+  }
+  static constexpr uint32_t kLocalWeights = 131072;
 
   std::vector<float> expected() const {
     std::vector<float> r(kM * kN);
@@ -150,6 +183,38 @@ TEST_P(Weights, ConstOnesAreSeenAfterInvalidation) {
         m.wait_invalidated(i % 2 ? m.invalidate(0) : m.invalidate(0, p.weights.va + kWeightBytes / 2, 1));
       }
     }
+}
+
+TEST_P(Weights, CopiesOfConstOnesInLocalMemoryMayChange) {
+  Machine m({.backend = GetParam()});
+  for (Place place : kPlaces) {
+    Product p(m, place, 0, 0, NPU_PTE_CONST);
+    const Cmd fill = with<npu_cmd_fill>([](npu_cmd_fill &x) {
+      x.dst_region = NPU_REGION_LOCAL;
+      x.dst_offset = Product::kLocalWeights + kN * 4;
+      std::fill_n(x.dims, 6, 1u);
+      x.dims[5] = kN;
+      x.dst_stride[5] = 1;
+    });
+    // The second row of the weights becomes what the change makes of it: nothing, 0, the first row, itself.
+    const std::optional<Cmd> changes[] = {std::nullopt, fill, Product::copy_of_weights(0, kN, kN),
+                                          Product::copy_of_weights(kN, kN, kN)};
+    for (unsigned round = 0; round < 3; ++round) {
+      for (unsigned i = 0; i < std::size(changes); ++i) {
+        const std::vector<float> before = p.b;
+        ASSERT_STATUS(m.run(p.job_by_local_memory(changes[i])), NPU_STATUS_OK);
+        for (uint32_t n = 0; n < kN; ++n)
+          if (i == 1 || i == 2) p.b[kN + n] = i == 1 ? 0.0f : p.b[n];
+        ASSERT_EQ(p.result(), p.expected()) << round << " " << i;
+        p.b = before;
+        ASSERT_STATUS(m.run(p.job()), NPU_STATUS_OK);
+        ASSERT_EQ(p.result(), p.expected()) << "by the copy that the other job has left";
+      }
+      for (float &x : p.b) x += 1;
+      p.store();
+      m.wait_invalidated(m.invalidate(0));
+    }
+  }
 }
 
 TEST_P(Weights, EqualAddressesOfTwoSpacesAreTwoThings) {

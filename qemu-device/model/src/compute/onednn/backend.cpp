@@ -20,7 +20,8 @@ constexpr double kSafe = 1e37;
 
 // A packed copy with the memory object that refers to it, for all threads.
 struct PackedWeights final : Packed {
-  explicit PackedWeights(const Operation &op) : Packed(op.packed_bytes()), memory(op.packed_memory(data.data())) {}
+  PackedWeights(const Operation &op, PackedCache &cache)
+      : Packed(cache.allocate(op.packed_bytes()), op.packed_bytes()), memory(op.packed_memory(data.get())) {}
   const dnnl::memory memory;
 };
 
@@ -29,8 +30,7 @@ double reach_of(const void *plain, const npu_cmd_conv &c) {
   const size_t filter = size_t{c.kh} * c.kw * (c.ic / c.groups);
   double reach = 0;
   for (size_t o = 0; o < c.oc; ++o) {
-    double sum = 0;
-    for (size_t i = 0; i < filter; ++i) sum += std::fabs(load_f32(plain, o * filter + i));
+    const double sum = kernels().magnitude(static_cast<const char *>(plain) + o * filter * sizeof(float), filter);
     if (!std::isfinite(sum)) return INFINITY;
     reach = std::max(reach, sum);
   }
@@ -42,6 +42,8 @@ bool can_fuse(uint8_t act, float act_a) {
   return act == NPU_ACT_RELU || act == NPU_ACT_CLIP ||
          (act == NPU_ACT_LEAKY_RELU && std::isfinite(act_a) && act_a != 0.0f);
 }
+
+bool aligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % alignof(float) == 0; }
 
 class Onednn final : public Reference {
  public:
@@ -104,7 +106,7 @@ bool Onednn::weights(Operation &op, const Streamed &source, uint64_t part, size_
     thread.own = {source.serial, part, op.layout(), w.reach};
     return true;
   }
-  const auto fresh = std::make_shared<PackedWeights>(op);
+  const auto fresh = std::make_shared<PackedWeights>(op, packed_);
   op.pack(plain, fresh->memory);
   if (conv) fresh->reach = reach_of(plain, *conv);
   packed_.insert(key, fresh, ticket);
@@ -138,32 +140,40 @@ Shape shape_of(const npu_cmd_conv &c, const Axis &y, const Axis &x, bool bias, b
   return s;
 }
 
+// Is every sum so small that no order of its terms can overflow?
+bool safe(const npu_cmd_conv &c, const float *in, size_t inputs, const void *bias, double reach) {
+  if (!(reach < kSafe)) return false;
+  const Kernels &k = kernels();
+  return k.largest(in, inputs) * reach + (bias ? k.largest(f32(bias), c.oc) : 0.0) < kSafe;
+}
+
 bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
                  void *out) {
   const SingleThread single;
   const Axis y = Axis::of(c.ih, c.oh, c.kh, c.sh, c.dh, c.pad_t);
   const Axis x = Axis::of(c.iw, c.ow, c.kw, c.sw, c.dw, c.pad_l);
-  Shape shape = shape_of(c, y, x, bias, psum);
-  Operation *op = y.usable && x.usable ? &ThreadState::current().operation(shape) : nullptr;
-  if (!op || !op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
+  const size_t inputs = size_t{c.n} * c.ih * c.iw * c.ic, outputs = size_t{c.n} * c.oh * c.ow * c.oc;
   Weights w;
   w.padded = y.before > 0 || y.behind > 0 || x.before > 0 || x.behind > 0;
+  // A fused activation is right only where no NaN can arise. Looking at the inputs for that costs less than an
+  // activation of its own where they are no more than the outputs.
+  bool fused = can_fuse(c.act, c.act_a) && !psum && inputs <= outputs && aligned(bias) && (wgt.constant || w.padded);
+  const auto operation = [&](bool with_act) {
+    Shape shape = shape_of(c, y, x, bias, psum);
+    if (with_act) shape.act = c.act, shape.act_a = c.act_a, shape.act_b = c.act_b;
+    return &ThreadState::current().operation(shape);
+  };
+  Operation *op = y.usable && x.usable ? operation(fused) : nullptr;
+  if (op && fused && !op->usable()) op = operation(fused = false);
+  if (!op || !op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
   if (!weights(*op, wgt, 0, 0, &c, w)) return false;
   // The library multiplies padding by weights where that is faster; zero times an infinite weight is not what the
   // definition says.
   if (w.padded && !std::isfinite(w.reach)) return Reference::run(c, in, wgt, bias, psum, out);
-  const size_t inputs = size_t{c.n} * c.ih * c.iw * c.ic, outputs = size_t{c.n} * c.oh * c.ow * c.oc;
-  // A fused activation is right only where no NaN can arise. Looking at the inputs for that costs less than an
-  // activation of its own where they are no more than the outputs.
-  bool fused = false;
-  const bool bias_aligned = reinterpret_cast<uintptr_t>(bias) % alignof(float) == 0;
-  if (can_fuse(c.act, c.act_a) && !psum && inputs <= outputs && w.reach < kSafe && bias_aligned) {
-    const Kernels &k = kernels();
-    const double size = k.largest(f32(in), inputs) * w.reach + (bias ? k.largest(f32(bias), c.oc) : 0.0);
-    shape.act = c.act, shape.act_a = c.act_a, shape.act_b = c.act_b;
-    Operation &with_act = ThreadState::current().operation(shape);
-    fused = size < kSafe && with_act.usable() && *with_act.layout() == *op->layout();
-    if (fused) op = &with_act;
+  if (fused && !safe(c, f32(in), inputs, bias, w.reach)) {
+    op = operation(fused = false);
+    if (!op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
+    if (!weights(*op, wgt, 0, 0, &c, w)) return false;
   }
   if (psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
   op->run(crop(c, y, x, f32(in)), w.memory, bias, out);
@@ -171,13 +181,35 @@ bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, con
   return true;
 }
 
+// Few rows meet B as it lies: packing it would cost more than the products.
+constexpr uint64_t kFewRows = 4;
+
+void multiply_few_rows(const npu_cmd_matmul &c, const float *in, const float *b, const void *bias, const void *psum,
+                       float *out) {
+  const Kernels &k = kernels();
+  const size_t products = size_t{c.m} * c.n, outputs = c.batch * products;
+  if (!psum) std::memset(out, 0, outputs * sizeof(float));
+  if (psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
+  for (size_t i = 0; i < c.batch; ++i)
+    k.multiply(in + i * c.a_batch_stride, c.m, c.k, b + i * c.b_batch_stride, c.n, c.flags & NPU_CONV_TRANS_B,
+               out + i * products);
+  if (bias)
+    for (float *row = out; row != out + outputs; row += c.n) k.combine(NPU_ELTWISE_ADD, row, 1, f32(bias), 1, row, c.n);
+  k.activate(c.act, c.act_a, c.act_b, out, out, outputs);
+}
+
 bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
                  void *out) {
-  const SingleThread single;
   // A batch with one B is one product with more rows, if the As follow each other.
   const bool joined = c.b_batch_stride == 0 && c.a_batch_stride == uint64_t{c.m} * c.k;
   const uint64_t products = joined ? 1 : c.batch;
   const uint64_t rows = joined ? uint64_t{c.m} * c.batch : c.m;
+  if (rows <= kFewRows && aligned(bias)) {
+    const void *b = wgt.fetch(wgt.arg);
+    if (!b) return false;
+    if (aligned(b)) return multiply_few_rows(c, f32(in), f32(b), bias, psum, f32(out)), true;
+  }
+  const SingleThread single;
   Shape shape = Shape::matmul(rows, c.k, c.n, c.flags & NPU_CONV_TRANS_B);
   shape.bias = bias;
   shape.sum = psum;

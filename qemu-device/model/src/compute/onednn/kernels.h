@@ -23,7 +23,12 @@ struct Kernels {
   /// divided by `count`.
   void (*pool)(uint8_t op, const float *in, size_t rows, size_t row_step, size_t cols, size_t col_step, float count,
                float *out, size_t channels);
+  /// out[r * n + j] += sum over i of a[r * k + i] * b[i * n + j], with `trans` b[j * k + i]. For few rows: b is read as
+  /// it lies, once.
+  void (*multiply)(const float *a, size_t rows, size_t k, const float *b, size_t n, bool trans, float *out);
   void (*softmax)(uint8_t op, const float *in, float *out, size_t count);
+  /// Sum of magnitudes, for floats at any byte; infinite or NaN if an element is not finite.
+  double (*magnitude)(const void *x, size_t count);
   /// Largest magnitude; infinite if an element is not finite.
   float (*largest)(const float *x, size_t count);
 };

@@ -221,15 +221,38 @@ bool unary_span(uint8_t act, float act_a, float act_b, const float *in, float *o
   }
 }
 
+// Takes some cells of a window's row into the result; the first ones of a window are all that is in it.
+template <size_t cells, class Op>
+void pool_cells(const float *in, size_t step, bool first, float *out, size_t channels, Op op) {
+  const auto loop = [&](auto begin) {
+#pragma GCC ivdep
+    for (size_t c = 0; c < channels; ++c) {
+      float result = begin(c);
+      for (size_t i = 1; i < cells; ++i) result = op(result, in[i * step + c]);
+      out[c] = result;
+    }
+  };
+  if (first)
+    loop([&](size_t c) { return in[c]; });
+  else
+    loop([&](size_t c) { return op(out[c], in[c]); });
+}
+
 template <class Op>
 void pool_loop(const float *in, size_t rows, size_t row_step, size_t cols, size_t col_step, float *out, size_t channels,
                Op op) {
-  __builtin_memcpy(out, in, channels * sizeof *in);
+  constexpr size_t kCells = 3;  // windows of 3 x 3 are the most frequent
   for (size_t y = 0; y < rows; ++y)
-    for (size_t x = y == 0 ? 1 : 0; x < cols; ++x) {
+    for (size_t x = 0; x < cols;) {
       const float *cell = in + y * row_step + x * col_step;
-#pragma GCC ivdep
-      for (size_t c = 0; c < channels; ++c) out[c] = op(out[c], cell[c]);
+      const bool first = x == 0 && y == 0;
+      if (cols - x >= kCells) {
+        pool_cells<kCells>(cell, col_step, first, out, channels, op);
+        x += kCells;
+      } else {
+        pool_cells<1>(cell, col_step, first, out, channels, op);
+        ++x;
+      }
     }
 }
 
@@ -239,6 +262,45 @@ void pool_window(uint8_t op, const float *in, size_t rows, size_t row_step, size
     return pool_loop(in, rows, row_step, cols, col_step, out, channels, [](float a, float b) { return maximum(a, b); });
   pool_loop(in, rows, row_step, cols, col_step, out, channels, [](float a, float b) { return a + b; });
   for (size_t c = 0; c < channels; ++c) out[c] /= count;
+}
+
+// out[j] += sum of a[i] * b[i][j] over kTerms rows of b.
+constexpr size_t kTerms = 8;
+void add_terms(const float *a, const float *b, size_t n, float *out) {
+#pragma GCC ivdep
+  for (size_t j = 0; j < n; ++j) {
+    float sum = out[j];
+    for (size_t i = 0; i < kTerms; ++i) sum += a[i] * b[i * n + j];
+    out[j] = sum;
+  }
+}
+
+float dot(const float *a, const float *b, size_t k) {
+  float lanes[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= k; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] += a[i + l] * b[i + l];
+  float sum = 0;
+  for (const float lane : lanes) sum += lane;
+  for (; i < k; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void multiply_rows(const float *a, size_t rows, size_t k, const float *b, size_t n, bool trans, float *out) {
+  if (trans || n == 1) {
+    for (size_t j = 0; j < n; ++j)
+      for (size_t r = 0; r < rows; ++r) out[r * n + j] += dot(a + r * k, b + j * k, k);
+    return;
+  }
+  size_t i = 0;
+  for (; i + kTerms <= k; i += kTerms)
+    for (size_t r = 0; r < rows; ++r) add_terms(a + r * k + i, b + i * n, n, out + r * n);
+  for (; i < k; ++i)
+    for (size_t r = 0; r < rows; ++r) {
+      const float x = a[r * k + i];
+#pragma GCC ivdep
+      for (size_t j = 0; j < n; ++j) out[r * n + j] += x * b[i * n + j];
+    }
 }
 
 // Sum of exp(x - top) in double: the sum of many small terms keeps its bits. Each term goes to `terms` unless that is
@@ -282,6 +344,21 @@ void softmax_row(uint8_t op, const float *in, float *out, size_t count) {
   for (size_t j = 0; j < count; ++j) out[j] = static_cast<float>(out[j] * inverse);
 }
 
+double sum_of_magnitudes(const void *x, size_t count) {
+  const char *bytes = static_cast<const char *>(x);
+  double lanes[kLanes] = {};
+  float some[kLanes] = {};
+  for (size_t i = 0; i < count; i += kLanes) {
+    const size_t n = count - i < kLanes ? count - i : kLanes;
+    if (n < kLanes) __builtin_memset(some, 0, sizeof some);
+    __builtin_memcpy(some, bytes + i * sizeof(float), n == kLanes ? sizeof some : n * sizeof(float));
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] += static_cast<double>(of_bits(bits_of(some[l]) & 0x7fffffffu));
+  }
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
 float largest_magnitude(const float *x, size_t count) {
   uint32_t lanes[kLanes] = {};
   size_t i = 0;
@@ -301,7 +378,7 @@ float largest_magnitude(const float *x, size_t count) {
 
 }  // namespace
 
-extern const Kernels NPU_KERNELS = {combine_span, activate_span, unary_span,
-                                    pool_window,  softmax_row,   largest_magnitude};
+extern const Kernels NPU_KERNELS = {combine_span,  activate_span, unary_span,        pool_window,
+                                    multiply_rows, softmax_row,   sum_of_magnitudes, largest_magnitude};
 
 }  // namespace npu::model

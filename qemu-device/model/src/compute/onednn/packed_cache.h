@@ -4,12 +4,14 @@
 #define NPU_MODEL_COMPUTE_ONEDNN_PACKED_CACHE_H
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace npu::model {
@@ -33,9 +35,11 @@ class AlignedBuffer {
 
 /// A packed copy. Its maker may derive from it to keep what belongs to the copy.
 struct Packed {
-  explicit Packed(size_t size) : data(size) {}
+  /// `memory` is from PackedCache::allocate().
+  Packed(std::shared_ptr<void> memory, size_t size) : data(std::move(memory)), bytes(size) {}
   virtual ~Packed() = default;
-  const AlignedBuffer data;
+  const std::shared_ptr<void> data;
+  const size_t bytes;
   double reach = 0;  ///< largest sum of weight magnitudes of an output channel; infinite where one is not finite
 };
 
@@ -57,7 +61,11 @@ class PackedCache {
  public:
   using Ref = std::shared_ptr<const Packed>;
 
-  explicit PackedCache(size_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit PackedCache(size_t max_bytes);
+
+  /// Memory for a copy, which may share a block with others. Copies are dropped where all blocks would be more than the
+  /// bound.
+  std::shared_ptr<void> allocate(size_t bytes);
 
   Ref find(const PackedKey &key);
   /// To be asked for before the operand is read: insert() with a ticket from before a forget() does nothing, as the
@@ -67,6 +75,8 @@ class PackedCache {
   /// kEveryIdentity: of all.
   void forget(uint32_t asid);
   size_t bytes() const;
+  /// Of the blocks that live.
+  size_t held() const { return *live_; }
 
  private:
   struct Hash {
@@ -76,16 +86,22 @@ class PackedCache {
   };
   using Entry = std::pair<PackedKey, Ref>;
 
-  void drop(std::list<Entry>::iterator entry);  // with mutex_ held
+  // With mutex_ held:
+  void drop(std::list<Entry>::iterator entry);
+  std::shared_ptr<AlignedBuffer> new_block(size_t bytes);
   uint64_t &forgets(uint32_t asid) { return forgets_[asid % forgets_.size()]; }
 
-  const size_t max_bytes_;
+  const size_t max_bytes_, block_bytes_;
   mutable std::mutex mutex_;  // protects everything below
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<PackedKey, std::list<Entry>::iterator, Hash> index_;
   // Forgets of the ASIDs, which share a few counters: they come without end.
   std::array<uint64_t, 256> forgets_{};
   size_t bytes_ = 0;
+  std::shared_ptr<AlignedBuffer> block_;  // of small copies, the newest
+  size_t used_ = 0;                       // of block_
+  // Bytes of blocks: copies in use may outlive the cache.
+  const std::shared_ptr<std::atomic<size_t>> live_ = std::make_shared<std::atomic<size_t>>(0);
 };
 
 }  // namespace npu::model
