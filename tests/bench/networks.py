@@ -42,6 +42,7 @@ PARTS = ("write", "launch", "wait", "read")
 LARGE_US, LARGE_AIM, SMALL_AIM = 3000, 1.0, 1.5
 # What a .bmodel has where the file has another type.
 NARROWED = {"int64": "int32", "uint64": "uint32", "bool": "uint8", "float64": "float32", "float16": "float32"}
+MEMORY = "ddr=2G"  # of the card; the weights of vgg19 do not fit into what it has by default
 REST_S = 0.05  # between two samples, for threads that spin a while before they sleep
 
 
@@ -162,16 +163,19 @@ class Card(Side):
         self.place = place
         self.trace = None
         if place == "sim":
-            worker = turns.Worker(PROGRAM, cwd=folder, env={**os.environ, "NPU_DEVICE": "sim", "NPU_QUIET": "1"})
+            environment = {"NPU_SIM": MEMORY, **os.environ, "NPU_DEVICE": "sim", "NPU_QUIET": "1"}
+            worker = turns.Worker(PROGRAM, cwd=folder, env=environment)
         else:
             self.trace = trace_jobs.Trace()
-            worker = turns.Worker(os.path.join(TOP, "tools", "npu-vm"), "--share", folder, "--timeout", "86400",
-                                  "--env", "NPU_DEVICE=drm", *self.trace.arguments(), *options.vm, "--", PROGRAM)
+            board = ["--share", folder, "--timeout", "86400", "--env", "NPU_DEVICE=drm", "--device", MEMORY]
+            worker = turns.Worker(os.path.join(TOP, "tools", "npu-vm"), *board, *self.trace.arguments(), *options.vm,
+                                  "--", PROGRAM)
         super().__init__(worker, options.seconds)
-        self.clock = turns.Clock(worker) if place == "guest" else None
+        self.clock = None
 
     def load(self, line):
-        if self.clock:
+        if self.place == "guest":
+            self.clock = self.clock or turns.Clock(self.worker)
             self.rate = self.clock.rate()
         return super().load(line)
 
