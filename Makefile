@@ -63,8 +63,8 @@ format: ## formats the C++ and C sources that clang-format is for
 hooks: ## lets git run make quick's static part before each commit in this checkout
 	@git config core.hooksPath scripts/hooks
 
-bench: build qemu kernel-stock module ## instructions and time of jobs, buffers, copies, launches against recorded ones; host times in pairs
-	@tests/bench/counts.py; status=$$?; tests/bench/pairs.py && exit $$status
+bench: build qemu kernel-stock module ## instructions and time of jobs, copies, launches against recorded ones; host times in pairs, inferences too
+	@tests/bench/counts.py; status=$$?; tests/bench/pairs.py && tests/bench/networks.py && exit $$status
 
 bench-accept: build qemu kernel-stock module ## records what the instructions and times of `make bench` are now (say why in the commit)
 	@tests/bench/counts.py --accept

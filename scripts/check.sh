@@ -244,6 +244,7 @@ check() {
     keep aside driver-static 3600 tests/static/driver.sh
     step arrows 480 tests/static/arrows.py "$NPU_BUILD"
     step unit 7200 run_ctest "$NPU_BUILD"
+    step cycles 1200 tests/bench/cycles.py
     step oracle 2400 env NPU_ONNX_TESTDATA=/usr/share/libonnx-testdata/data \
         "$NPU_PYTHON" -W error -m unittest discover -s tests/oracle
     step networks-sim 3600 "$NPU_PYTHON" tests/conformance/run_nets.py --quick

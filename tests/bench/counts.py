@@ -24,6 +24,9 @@ import instructions  # noqa: E402
 import table  # noqa: E402
 
 EXPECTED = os.path.join(HERE, "expected.json")
+# Where they were recorded with another compiler, libc, kernel or QEMU, 50 % are allowed.
+TABLE = table.Table("operation", (table.Figure("instructions", "instructions", 1), table.Figure("ns", "virtual ns")),
+                    2.0, "make bench-accept", 50.0)
 BOARD = ["--time", "exact", "--smp", "1", "--timeout", "3000"]
 
 
@@ -59,34 +62,18 @@ def measure(known, names):
     return results, now
 
 
-def record(measured, now, whole):
-    """Writes expected.json: all rows, or only those that were measured."""
-    rows = {}
-    if os.path.exists(EXPECTED):
-        taken_with, rows = table.load(EXPECTED)
-        if not whole and table.strangers(taken_with, now):
-            raise SystemExit("counts.py: only some operations, and other tools than those of the others: "
-                             + "; ".join(table.strangers(taken_with, now)))
-    accepted = table.accept(measured, rows)
-    with open(EXPECTED, "w", encoding="utf-8") as file:
-        file.write(table.dump(now, accepted if whole else {**rows, **accepted}))
-    print(f"recorded in {os.path.relpath(EXPECTED)}: say why in the commit")
+def ratio(name, peers, measured):
+    """How many times the instructions of its peer; None without one."""
+    peer = measured.get(peers.get(name))
+    return measured[name]["instructions"] / peer["instructions"] if peer and name in measured else None
 
 
-def judge(comparisons, other_tools):
-    """Prints the verdict; returns the status."""
-    if other_tools:
-        print(f"The recorded figures were taken with other tools, so {table.TOLERANCE_OF_OTHER_TOOLS:g} % are allowed:")
-        print("".join(f"  {line}\n" for line in other_tools) + "make bench-accept records those of these tools.")
-    failed = [c for c in comparisons if c.failed]
-    for text, verdict in (("worse than their tolerance", "WORSE"), ("not recorded (make bench-accept)", "NEW"),
-                          ("recorded, but there is no such operation (make bench-accept)", "GONE"),
-                          ("better by more than their tolerance (make bench-accept keeps them so)", "better")):
-        names = [c.name for c in comparisons if c.verdict == verdict]
-        if names:
-            print(f"{text}: {', '.join(names)}")
-    print(f"{len(comparisons) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed else 0
+def beside(peers, measured):
+    """The table's last column."""
+    def text(comparison):
+        times = ratio(comparison.name, peers, measured)
+        return f"{times:.2f} x {peers[comparison.name]}" if times is not None else ""
+    return text
 
 
 def main():
@@ -100,7 +87,7 @@ def main():
     unknown = [name for name in options.operation if name not in known]
     if unknown:
         parser.error(f"{unknown[0]}: no such operation; there are: {' '.join(known)}")
-    taken_with, recorded = ({}, {}) if options.accept and not os.path.exists(EXPECTED) else table.load(EXPECTED)
+    taken_with, recorded = ({}, {}) if options.accept and not os.path.exists(EXPECTED) else TABLE.load(EXPECTED)
     names = [name for name in known if name in options.operation or not options.operation]
     if options.operation:
         recorded = {name: row for name, row in recorded.items() if name in names}
@@ -110,13 +97,13 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
     other_tools = [] if options.accept else table.strangers(taken_with, now)
-    comparisons = table.compare(measured, recorded, table.TOLERANCE_OF_OTHER_TOOLS if other_tools else 0.0)
+    comparisons = TABLE.compare(measured, recorded, TABLE.other_tools if other_tools else 0.0)
     peers = {name: known[name].peer for name in names}
-    print("\n".join(table.lines(comparisons, peers, measured)))
+    print("\n".join(TABLE.lines(comparisons, "ratio to its peer", beside(peers, measured))))
     if options.accept:
-        record(measured, now, not options.operation)
+        TABLE.record(EXPECTED, measured, now, not options.operation)
         return 0
-    return judge(comparisons, other_tools)
+    return TABLE.judge(comparisons, other_tools)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ are printed. An aim is met when the worst pair meets it. A busy host moves these
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 
@@ -18,6 +17,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
 
+import turns  # pylint: disable=wrong-import-position  # noqa: E402
 from net_builder import Builder  # pylint: disable=wrong-import-position  # noqa: E402
 
 BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build")))
@@ -41,46 +41,14 @@ ENGINES = ("engines", "convolutions of ResNet-50 by the chip's engines", "bare o
 
 
 class Result:
-    """Pairs of one comparison, as ratios; smaller is better."""
+    """Pairs of one comparison."""
 
     def __init__(self, name, what, than, aim, pairs):
-        self.name, self.what, self.than, self.aim = name, what, than, aim
-        self.pairs = pairs
-        ratios = sorted(mine / other for mine, other in pairs)
-        self.best, self.worst, self.median = ratios[0], ratios[-1], statistics.median(ratios)
-
-    def verdict(self):
-        """"met" needs the worst pair."""
-        if self.aim is None:
-            return ""
-        if self.worst <= self.aim:
-            return f"aim {self.aim:.2f}: met"
-        return f"aim {self.aim:.2f}: MISSED by the " + ("worst pair" if self.median <= self.aim else "median")
+        self.name, self.what, self.than, self.pairs = name, what, than, pairs
+        self.ratios = turns.Ratios(pairs, aim)
 
     def line(self):
-        return (f"{self.what:48} {self.median:7.2f} {self.best:7.2f} {self.worst:7.2f} x {self.than:20} "
-                f"{self.verdict()}").rstrip()
-
-
-class Worker:
-    """A host_time that waits for what to do."""
-
-    def __init__(self, *command):
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def time(self, operation):
-        """Microseconds."""
-        self._process.stdin.write(operation + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"pairs.py: {operation}: {self._process.args[0]} ended with {self._process.wait()}")
-        return float(answer)
-
-    def end(self):
-        self._process.stdin.close()
-        if self._process.wait() != 0:
-            raise SystemExit(f"pairs.py: {self._process.args[0]} ended with status {self._process.returncode}")
+        return f"{self.what:48} {self.ratios.text()} x {self.than:20} {self.ratios.verdict()}".rstrip()
 
 
 def large_network():
@@ -110,13 +78,16 @@ def engines():
 
 def board(options):
     program = os.path.join(BIN, "tests", "guest", "host_time")
-    card = Worker(os.path.join(TOP, "tools", "npu-vm"), *options, "--", program, "card", large_network())
-    host = Worker(program, "memory")
+    card = turns.Worker(os.path.join(TOP, "tools", "npu-vm"), *options, "--", program, "card", large_network())
+    clock = turns.Clock(card)
+    host = turns.Worker(program, "memory")
     for name, what, operation, than, on_host, aim in COMPARISONS:
         other = host if on_host else card
+        # both of the card are by its clock
+        rate = clock.rate() if on_host else 1.0
         pairs = []
         for turn in range(PAIRS + 1):
-            pair = (card.time(operation), other.time(than))
+            pair = (float(card.ask(operation)[0]) / rate, float(other.ask(than)[0]))
             if turn:  # the first one makes what is kept
                 pairs.append(pair)
         yield Result(name, what, than + (" on the host" if on_host else "(2) of the file"), aim, pairs)
@@ -139,4 +110,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except turns.Ended as problem:
+        sys.exit(f"pairs.py: {problem}")

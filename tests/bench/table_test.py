@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Tests of the comparison of counted figures (table.py), and of what counts.py says of it."""
+"""Tests of the comparison of counted figures (table.py), and of what counts.py and cycles.py take from it."""
 import contextlib
 import io
 import os
@@ -13,7 +13,14 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, HERE)
 
 import counts  # pylint: disable=wrong-import-position  # noqa: E402
+import cycles  # pylint: disable=wrong-import-position  # noqa: E402
 import table  # pylint: disable=wrong-import-position  # noqa: E402
+
+
+TABLE = counts.TABLE
+
+
+cycles_of = cycles.of_report
 
 
 def row(instructions, ns=1000, **more):
@@ -21,15 +28,15 @@ def row(instructions, ns=1000, **more):
 
 
 def verdicts(measured, recorded):
-    return {c.name: c.verdict for c in table.compare(measured, recorded)}
+    return {c.name: c.verdict for c in TABLE.compare(measured, recorded)}
 
 
 def judged(measured, recorded, other_tools=()):
     """(status, what is printed)."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        least = table.TOLERANCE_OF_OTHER_TOOLS if other_tools else 0.0
-        status = counts.judge(table.compare(measured, recorded, least), list(other_tools))
+        least = TABLE.other_tools if other_tools else 0.0
+        status = TABLE.judge(TABLE.compare(measured, recorded, least), list(other_tools))
     return status, text.getvalue()
 
 
@@ -58,14 +65,14 @@ class Compare(unittest.TestCase):
     def test_the_ratio_is_of_instructions(self):
         measured = {"a": row(3000), "b": row(2000)}
         peers = {"a": "b", "b": None}
-        self.assertEqual(table.ratio("a", peers, measured), 1.5)
-        self.assertIsNone(table.ratio("b", peers, measured))
-        self.assertIsNone(table.ratio("a", peers, {"a": row(1)}))
+        self.assertEqual(counts.ratio("a", peers, measured), 1.5)
+        self.assertIsNone(counts.ratio("b", peers, measured))
+        self.assertIsNone(counts.ratio("a", peers, {"a": row(1)}))
 
     def test_the_table_shows_figures_and_verdict(self):
         measured = {"a": row(3000), "b": row(2000)}
-        comparisons = table.compare(measured, {"a": row(2000)})
-        head, a, b = table.lines(comparisons, {"a": "b", "b": None}, measured)
+        comparisons = TABLE.compare(measured, {"a": row(2000)})
+        head, a, b = TABLE.lines(comparisons, "ratio", counts.beside({"a": "b", "b": None}, measured))
         self.assertIn("operation", head)
         for word in ("3000", "2000", "+50.00 %", "+0.00 %", "1.50 x b", "WORSE (limit 2 %)"):
             self.assertIn(word, a)
@@ -109,7 +116,7 @@ class Record(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             file.write(text)
             file.flush()
-            return table.load(file.name)
+            return TABLE.load(file.name)
 
     def test_what_is_recorded_is_read_again(self):
         rows = {"b": row(2.5), "a": row(1, tolerance=3, reason="r")}
@@ -122,12 +129,12 @@ class Record(unittest.TestCase):
 
     def test_accepting_keeps_tolerances(self):
         recorded = {"a": row(1, tolerance=3, reason="r"), "gone": row(1)}
-        self.assertEqual(table.accept({"a": row(2.04, 5.6), "b": row(3)}, recorded),
+        self.assertEqual(TABLE.accept({"a": row(2.04, 5.6), "b": row(3)}, recorded),
                          {"a": row(2.0, 6, tolerance=3, reason="r"), "b": row(3)})
 
     def test_accepting_what_was_worse_passes_after(self):
         measured = {"a": row(2000.04, 1700.4)}
-        self.assertEqual(verdicts(measured, table.accept(measured, {"a": row(1000, 9)})), {"a": ""})
+        self.assertEqual(verdicts(measured, TABLE.accept(measured, {"a": row(1000, 9)})), {"a": ""})
 
     def test_bad_records_are_named(self):
         for row_text, words in (('{"instructions": 0, "ns": 1}', "row a: instructions is 0"),
@@ -141,11 +148,80 @@ class Record(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(table.BadRecord, words):
                 self.load(text)
 
+    def test_only_some_rows_need_the_tools_of_the_others(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            path = os.path.join(folder, "new.json")
+            TABLE.record(path, {"a": row(1), "b": row(1)}, {"kernel": "k"}, True)
+            TABLE.record(path, {"a": row(2)}, {"kernel": "k"}, False)
+            self.assertEqual(TABLE.load(path)[1], {"a": row(2), "b": row(1)})
+            with self.assertRaisesRegex(table.BadRecord, "only some operations"):
+                TABLE.record(path, {"a": row(3)}, {"kernel": "l"}, False)
+            TABLE.record(path, {"a": row(3)}, {"kernel": "l"}, True)
+            self.assertEqual(TABLE.load(path), ({"kernel": "l"}, {"a": row(3)}))
+
     def test_the_projects_own_record_is_one(self):
-        taken_with, rows = table.load(counts.EXPECTED)
+        taken_with, rows = TABLE.load(counts.EXPECTED)
         self.assertIn("kernel", taken_with)
         self.assertIn("wait", rows)
         with open(counts.EXPECTED, encoding="utf-8") as file:
+            self.assertEqual(file.read(), table.dump(taken_with, rows))
+
+
+REPORT = """\
+Conv_182                         Conv                 TIU+GDMA                       10      1   373.6 KiB      34632
+local memory   4764.0 KiB of 8192.0 KiB
+memory         coefficients 8872.3 KiB, inputs and outputs 592.0 KiB, activations 0 B
+commands       TIU 161, GDMA 222
+cycles         234815 (TIU at work 74 %, GDMA 83 %)
+lower bound    151428 (arithmetic 70755, memory 151428): reached to 64 %
+"""
+
+
+class Cycles(unittest.TestCase):
+    def row(self, cycles, **more):
+        return {**cycles_of(REPORT), "cycles": cycles, **more}
+
+    def verdict(self, measured, recorded):
+        (comparison,) = cycles.TABLE.compare({"a": measured}, {"a": recorded})
+        return comparison.verdict
+
+    def test_the_report_is_read(self):
+        self.assertEqual(cycles_of(REPORT), {"cycles": 234815, "arithmetic": 70755, "memory": 151428, "commands": 383,
+                                             "lmem_kib": 4764.0})
+        self.assertEqual(cycles_of(REPORT.replace("4764.0 KiB of", "512 B of"))["lmem_kib"], 0.5)
+        self.assertEqual(cycles_of(REPORT.replace("4764.0 KiB of", "11.5 MiB of"))["lmem_kib"], 11776)
+
+    def test_a_report_without_a_line_is_none(self):
+        for word in ("local memory", "commands ", "cycles ", "lower bound"):
+            with self.subTest(word), self.assertRaisesRegex(SystemExit, "no line like"):
+                cycles_of(REPORT.replace(word, "?"))
+
+    def test_the_limit_is_half_a_percent_of_cycles(self):
+        self.assertEqual(self.verdict(self.row(100500), self.row(100000)), "")
+        self.assertEqual(self.verdict(self.row(100501), self.row(100000)), "WORSE")
+        self.assertEqual(self.verdict(self.row(99500), self.row(100000)), "")
+        self.assertEqual(self.verdict(self.row(99499), self.row(100000)), "better")
+
+    def test_other_figures_are_only_recorded(self):
+        self.assertEqual(self.verdict(self.row(1, commands=9999, lmem_kib=8192), self.row(1)), "")
+        self.assertEqual(cycles.TABLE.accept({"a": self.row(1, lmem_kib=1.26)}, {}), {"a": self.row(1, lmem_kib=1.3)})
+
+    def test_the_table_has_the_nearer_bound(self):
+        (comparison,) = cycles.TABLE.compare({"a": self.row(302856)}, {})
+        self.assertEqual(cycles.beside(comparison).split(), "2.00 x memory 383 4764.0 KiB".split())
+
+    def test_the_verdict_names_the_command(self):
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            comparisons = cycles.TABLE.compare({"a": self.row(9), "b": self.row(9)}, {"a": self.row(10)})
+            self.assertEqual(cycles.TABLE.judge(comparisons), 1)
+        self.assertIn("(tests/bench/cycles.py --accept keeps them so): a\n", text.getvalue())
+        self.assertIn("not recorded (tests/bench/cycles.py --accept): b\n", text.getvalue())
+
+    def test_the_record_has_all_networks(self):
+        taken_with, rows = cycles.TABLE.load(cycles.EXPECTED)
+        self.assertEqual(sorted(rows), sorted(cycles.zoo.NETWORKS))
+        with open(cycles.EXPECTED, encoding="utf-8") as file:
             self.assertEqual(file.read(), table.dump(taken_with, rows))
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Networks that compilers are compared with: the topology by code, the weights by a seed.
 
-    zoo.py OUT_DIR [NAME...]      writes OUT_DIR/NAME.onnx for each, or for all but vgg19 (575 MB)
+    zoo.py OUT_DIR [NAME...] [--batch N]      writes OUT_DIR/NAME.onnx for each, or for all but vgg19 (575 MB)
     zoo.py --list
 
 Batch normalization is folded into the convolutions, as exporters for inference write them, except in densenet121,
@@ -40,9 +40,9 @@ def classifier(b, x, channels, classes=1000):
     b.output(b.dense(x, channels, classes))
 
 
-def resnet50(b):
+def resnet50(b, batch):
     """He et al. 2015, with the stride in the 3x3 convolution (version 1.5)."""
-    x = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 64, 7, 2), 3, 2, 1)
+    x = max_pool(b, conv(b, b.input([batch, 3, 224, 224]), 3, 64, 7, 2), 3, 2, 1)
     cin = 64
     for stage, blocks in enumerate((3, 4, 6, 3)):
         width = 64 << stage
@@ -55,9 +55,9 @@ def resnet50(b):
     classifier(b, x, cin)
 
 
-def vgg19(b):
+def vgg19(b, batch):
     """Simonyan and Zisserman 2014, configuration E."""
-    x, cin = b.input([1, 3, 224, 224]), 3
+    x, cin = b.input([batch, 3, 224, 224]), 3
     for width, count in ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4)):
         for _ in range(count):
             x, cin = conv(b, x, cin, width, 3), width
@@ -66,13 +66,13 @@ def vgg19(b):
     b.output(b.dense(b.op("Relu", b.dense(x, 4096, 4096)), 4096, 1000))
 
 
-def squeezenet(b):
+def squeezenet(b, batch):
     """Iandola et al. 2016, version 1.1."""
     def fire(x, cin, squeeze, expand):
         x = conv(b, x, cin, squeeze, 1)
         return b.op("Concat", conv(b, x, squeeze, expand, 1), conv(b, x, squeeze, expand, 3), axis=1)
 
-    x, cin = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 64, 3, 2, 0), 3, 2), 64
+    x, cin = max_pool(b, conv(b, b.input([batch, 3, 224, 224]), 3, 64, 3, 2, 0), 3, 2), 64
     for squeeze, expand, pooled in ((16, 64, False), (16, 64, True), (32, 128, False), (32, 128, True),
                                     (48, 192, False), (48, 192, False), (64, 256, False), (64, 256, False)):
         x, cin = fire(x, cin, squeeze, expand), 2 * expand
@@ -80,9 +80,9 @@ def squeezenet(b):
     b.output(b.op("Flatten", b.op("GlobalAveragePool", conv(b, x, cin, 1000, 1)), axis=1))
 
 
-def mobilenetv2(b):
+def mobilenetv2(b, batch):
     """Sandler et al. 2018, width 1.0."""
-    x, cin = conv(b, b.input([1, 3, 224, 224]), 3, 32, 3, 2, act="Relu6"), 32
+    x, cin = conv(b, b.input([batch, 3, 224, 224]), 3, 32, 3, 2, act="Relu6"), 32
     for factor, width, count, first_stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
                                                (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
         for block in range(count):
@@ -94,9 +94,9 @@ def mobilenetv2(b):
     classifier(b, conv(b, x, cin, 1280, 1, act="Relu6"), 1280)
 
 
-def densenet121(b):
+def densenet121(b, batch):
     """Huang et al. 2016, growth 32."""
-    x, cin = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 64, 7, 2), 3, 2, 1), 64
+    x, cin = max_pool(b, conv(b, b.input([batch, 3, 224, 224]), 3, 64, 7, 2), 3, 2, 1), 64
     for stage, layers in enumerate((6, 12, 24, 16)):
         for _ in range(layers):
             y = conv(b, b.op("Relu", b.batch_norm(x, cin)), cin, 128, 1)
@@ -108,17 +108,17 @@ def densenet121(b):
     classifier(b, x, cin)
 
 
-def shufflenetv2(b):
+def shufflenetv2(b, batch):
     """Ma et al. 2018, width 1.0."""
     def branch(x, cin, width, stride):
         x = conv(b, x, cin, width, 1)
         return conv(b, conv(b, x, width, width, 3, stride, group=width, act=None), width, width, 1)
 
     def shuffle(x, width, side):
-        x = b.op("Transpose", b.op("Reshape", x, b.ints([1, 2, width // 2, side, side])), perm=[0, 2, 1, 3, 4])
-        return b.op("Reshape", x, b.ints([1, width, side, side]))
+        x = b.op("Transpose", b.op("Reshape", x, b.ints([batch, 2, width // 2, side, side])), perm=[0, 2, 1, 3, 4])
+        return b.op("Reshape", x, b.ints([batch, width, side, side]))
 
-    x, cin, side = max_pool(b, conv(b, b.input([1, 3, 224, 224]), 3, 24, 3, 2), 3, 2, 1), 24, 56
+    x, cin, side = max_pool(b, conv(b, b.input([batch, 3, 224, 224]), 3, 24, 3, 2), 3, 2, 1), 24, 56
     for width, count in ((116, 4), (232, 8), (464, 4)):
         half, side = width // 2, side // 2
         left = conv(b, conv(b, x, cin, cin, 3, 2, group=cin, act=None), cin, half, 1)
@@ -130,14 +130,85 @@ def shufflenetv2(b):
     classifier(b, conv(b, x, cin, 1024, 1), 1024)
 
 
-NETWORKS = {f.__name__: f for f in (resnet50, squeezenet, mobilenetv2, densenet121, shufflenetv2, vgg19)}
+def separable(b, x, cin, cout, stride=1):
+    """A depthwise convolution and one of 1x1 elements."""
+    return conv(b, conv(b, x, cin, cin, 3, stride, group=cin), cin, cout, 1)
+
+
+def mobilenetv1_025(b, batch):
+    """Howard et al. 2017, width 0.25, for pictures of 96x96 elements."""
+    x, cin = conv(b, b.input([batch, 3, 96, 96]), 3, 8, 3, 2), 8
+    for width, stride in ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *((128, 1),) * 5, (256, 2), (256, 1)):
+        x, cin = separable(b, x, cin, width, stride), width
+    classifier(b, x, cin, 10)
+
+
+def detector(b, batch):
+    """Separable convolutions, a pyramid of three levels from below and from above, and heads of boxes, objectness and
+    20 classes: the form of small detectors, for pictures of 160x160 elements."""
+    def merge(x, channels, other, other_channels):
+        """`x` becomes as large as `other`, which stands behind it."""
+        x = b.op("Resize", x, "", b.graph.const(np.array([1, 1, 2, 2], np.float32)), mode="nearest",
+                 coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        return separable(b, b.op("Concat", x, other, axis=1), channels + other_channels, 64)
+
+    x, cin, levels = conv(b, b.input([batch, 3, 160, 160]), 3, 16, 3, 2), 16, []
+    for width in (32, 64, 96, 128):
+        x = separable(b, separable(b, x, cin, width, 2), width, width)
+        cin = width
+        levels.append((x, width))
+    x, cin = conv(b, x, cin, 64, 1), 64
+    outputs = [x]
+    for level, width in levels[2:0:-1]:
+        x = merge(x, cin, level, width)
+        outputs.append(x)
+    for x in outputs:
+        for channels, act in ((4, None), (1, "Sigmoid"), (20, "Sigmoid")):
+            b.output(conv(b, separable(b, x, 64, 64), 64, channels, 1, act=act))
+
+
+def transformer(b, batch, length=64, width=128, heads=4, blocks=2):
+    """Vaswani et al. 2017: blocks of an encoder, with the normalization in front; the tokens are embedded already."""
+    def norm(x):
+        return b.op("LayerNormalization", x, b.uniform([width], 0.5, 1.5), b.uniform([width], -0.1, 0.1), axis=-1)
+
+    def linear(x, cin, cout):
+        return b.op("Add", b.op("MatMul", x, b.weights([cin, cout], cin)), b.uniform([cout], -0.1, 0.1))
+
+    def in_heads(x, perm):
+        x = b.op("Reshape", linear(x, width, width), b.ints([batch, length, heads, width // heads]))
+        return b.op("Transpose", x, perm=perm)
+
+    def attention(x):
+        query, key, value = (in_heads(x, perm) for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)))
+        scores = b.op("Mul", b.op("MatMul", query, key), scalar((width // heads) ** -0.5))
+        y = b.op("Transpose", b.op("MatMul", b.op("Softmax", scores, axis=-1), value), perm=(0, 2, 1, 3))
+        return linear(b.op("Reshape", y, b.ints([batch, length, width])), width, width)
+
+    def scalar(value):
+        return b.graph.const(np.array(value, np.float32))
+
+    def gelu(x):
+        y = b.op("Add", b.op("Erf", b.op("Mul", x, scalar(0.5 ** 0.5))), scalar(1))
+        return b.op("Mul", b.op("Mul", x, y), scalar(0.5))
+
+    b.set_opset(17)
+    x = b.input([batch, length, width])
+    for _ in range(blocks):
+        x = b.op("Add", x, attention(norm(x)))
+        x = b.op("Add", x, linear(gelu(linear(norm(x), width, 4 * width)), 4 * width, width))
+    b.output(norm(x))
+
+
+NETWORKS = {f.__name__: f for f in (resnet50, squeezenet, mobilenetv2, densenet121, shufflenetv2, vgg19,
+                                     mobilenetv1_025, detector, transformer)}
 LARGE = ("vgg19",)
 
 
-def write(name, folder):
+def write(name, folder, batch=1):
     """Writes one network; returns its path."""
     builder = Builder(name, 1)
-    NETWORKS[name](builder)
+    NETWORKS[name](builder, batch)
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name + ".onnx")
     with open(path, "wb") as file:
@@ -150,6 +221,7 @@ def main():
     parser.add_argument("folder", nargs="?")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--batch", type=int, default=1, metavar="N")
     args = parser.parse_args()
     if args.list:
         print("\n".join(NETWORKS))
@@ -158,7 +230,7 @@ def main():
     if unknown or not args.folder:
         parser.error("unknown networks: %s" % ", ".join(unknown) if unknown else "the folder is missing")
     for name in args.names or [n for n in NETWORKS if n not in LARGE]:
-        print(write(name, args.folder))
+        print(write(name, args.folder, args.batch))
 
 
 if __name__ == "__main__":

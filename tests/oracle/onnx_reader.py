@@ -253,3 +253,21 @@ def load_model(path):
         return parse_model(data)
     except OnnxError as error:
         raise OnnxError("%s: %s" % (path, error)) from error
+
+
+def load_inputs(path):
+    """The inputs of an ONNX file that have no value in it, as ValueInfo; reads no other part, so that neither the
+    operators nor where the weights are matters."""
+    with open(path, "rb") as file:
+        data = memoryview(file.read())
+    try:
+        inputs, valued = [], set()
+        for _, _, graph in (field for field in _fields(data) if field[0] == 7):
+            for field, _, value in _fields(graph):
+                if field == 11:
+                    inputs.append(_value_info(value))
+                elif field == 5:
+                    valued.update(_text(name) for part, _, name in _fields(value) if part == 8)
+    except (OnnxError, UnicodeDecodeError, TypeError, ValueError, struct.error) as error:
+        raise OnnxError("%s: not an ONNX model (%s)" % (path, error)) from error
+    return [i for i in inputs if i.name not in valued]

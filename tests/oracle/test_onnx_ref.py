@@ -17,7 +17,7 @@ import unittest
 
 import numpy as np
 
-from onnx_reader import OnnxError, load_model, parse_model, parse_tensor
+from onnx_reader import OnnxError, load_inputs, load_model, parse_model, parse_tensor
 from onnx_ref import evaluate, unsupported
 from onnx_writer import Graph, _tensor
 
@@ -299,6 +299,8 @@ class BackendTests(unittest.TestCase):
                     continue
                 self.assertIn("no operator set", str(error))  # the training operators' domain, and nothing else
                 continue
+            with self.subTest(name):
+                self.assertEqual(load_inputs(path), model.inputs)
             if unsupported(model) or name in NOT_INFERENCE or any(t in name for t in NOT_NUMPY):
                 continue
             with self.subTest(name):
