@@ -26,7 +26,7 @@ struct Plan {
   bool feasible = false;
   double cost = 0;                ///< estimated cycles
   std::vector<int64_t> buffers;   ///< bytes of the tile buffers that it needs
-  std::array<int64_t, 8> tile{};  ///< meaning: the kernel's
+  std::array<int64_t, 9> tile{};  ///< meaning: the kernel's
   int64_t tiles = 1;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolution. Cut by pictures, rows, columns, groups and output channels; and, with partial sums, by input channels
-// and kernel rows.
+// and kernel rows. Few output channels leave columns of the arithmetic idle: where a window is one pixel, neighbours
+// are computed as groups, each with a copy of the weights.
 #include <algorithm>
 
 #include "compiler/kernels/kernel.h"
@@ -9,15 +10,17 @@
 namespace npu::compiler {
 namespace {
 
-constexpr int64_t kLightChannels = 32;  ///< output channels that are not cut for the sake of their weights
+constexpr int64_t kMostPackedChannels = 128;  ///< output channels of all pixels that are computed as groups
+constexpr int64_t kLightChannels = 32;        ///< output channels that are not cut for the sake of their weights
 
 /// Sizes of one tile, in Plan::tile.
 struct Tile {
   int64_t n, rows, columns, groups, oc, ic, kernel_rows, local_weights;
+  int64_t pack = 1;  ///< pixels that are computed as groups
 };
 
 Tile tile_of(const Plan &p) {
-  return {p.tile[0], p.tile[1], p.tile[2], p.tile[3], p.tile[4], p.tile[5], p.tile[6], p.tile[7]};
+  return {p.tile[0], p.tile[1], p.tile[2], p.tile[3], p.tile[4], p.tile[5], p.tile[6], p.tile[7], p.tile[8]};
 }
 
 class Conv final : public Kernel {
@@ -65,7 +68,7 @@ class Conv final : public Kernel {
       const int64_t n = out.coeff.end() - run.weights_offset;
       out.copy({n / kElementBytes}, {kCoefficients, run.weights_offset, {1}}, {-1, run.weights_at, {1}});
     }
-    if (op_.bias) run.bias_offset = append_tensor(out.coeff, op_.bias);
+    if (op_.bias) pack_bias(run);
     for (int64_t n = 0; n < y_.dims[0]; n += t.n)
       for (int64_t row = 0; row < y_.dims[1]; row += t.rows)
         for (int64_t column = 0; column < y_.dims[2]; column += t.columns) emit_channels(run, n, row, column);
@@ -77,7 +80,8 @@ class Conv final : public Kernel {
     Emitter &emitter;
     TileInput in{std::span<const uint32_t>()};
     std::span<const uint32_t> out;
-    std::vector<int64_t> blocks;  ///< offsets of the weight blocks, in the order of the channel loops
+    std::vector<int64_t> blocks;       ///< offsets of the weight blocks, in the order of the channel loops
+    std::vector<int64_t> bias_blocks;  ///< of the tiles of output channels, where pixels are packed
     int64_t weights_offset = 0, bias_offset = 0;
     uint32_t weights_at = 0;
     size_t stored = 0;
@@ -129,7 +133,42 @@ class Conv final : public Kernel {
     c.groups = static_cast<uint32_t>(t.groups);
     if (t.local_weights) c.wgt_region = NPU_REGION_LOCAL;
     if (summand_) c.flags |= NPU_CONV_PSUM_IN;
+    pack_pixels(c, t.pack);
     return c;
+  }
+
+  /// Whether a pixel of the result needs that pixel of the input and no other.
+  bool pointwise() const {
+    const graph::Window &w = op_.window;
+    for (size_t d = 0; d < 2; ++d)
+      if (w.kernel[d] != 1 || w.stride[d] != 1 || w.begin[d] != 0 || x_.dims[d + 1] != y_.dims[d + 1]) return false;
+    return op_.groups == 1;
+  }
+
+  /// The number of pixels, at most `most`, that as groups of one need the fewest columns a pixel.
+  static int64_t best_pack(int64_t pixels, int64_t oc, int64_t most) {
+    int64_t best = 1;
+    for (int64_t q = 2; q <= most && q * oc <= kMostPackedChannels; ++q)
+      if (pixels % q == 0 && tiles_of(q * oc, kChip.mac_oc) * best < tiles_of(best * oc, kChip.mac_oc) * q) best = q;
+    return best;
+  }
+
+  /// Computes runs of at most `most` pixels as groups. Input and output are dense, so that only the shape changes.
+  static void pack_pixels(npu_cmd_conv &c, int64_t most) {
+    if (most == 1 || c.ih != c.oh || c.iw != c.ow) return;
+    const int64_t pixels = int64_t{c.n} * c.oh * c.ow;
+    c.groups = static_cast<uint32_t>(best_pack(pixels, c.oc, most));
+    c.n = c.ih = c.oh = 1;
+    c.iw = c.ow = static_cast<uint32_t>(pixels / c.groups);
+    c.ic *= c.groups;
+    c.oc *= c.groups;
+  }
+
+  void consider_packed(Tile t, int64_t budget, Plan &best) const {
+    consider(t, budget, best);
+    if (!pointwise()) return;
+    t.pack = best_pack(t.n * t.rows * t.columns, t.oc, kMostPackedChannels);
+    if (t.pack > 1) consider(t, budget, best);
   }
 
   void try_columns(int64_t budget, int64_t columns, int64_t kernel_rows, Plan &best) const {
@@ -145,12 +184,12 @@ class Conv final : public Kernel {
             for (int64_t n : tile_sizes(y_.dims[0])) {
               t.n = n;
               t.rows = y_.dims[1];
-              consider(t, budget, best);
+              consider_packed(t, budget, best);
             }
             for (int64_t rows : tile_sizes(y_.dims[1])) {
               t.n = 1;
               t.rows = rows;
-              consider(t, budget, best);
+              consider_packed(t, budget, best);
             }
           }
     }
@@ -168,14 +207,14 @@ class Conv final : public Kernel {
     p.feasible = true;
     p.tiles = stores(t) * sum_tiles(t);
     p.cost = estimate(t, in, out, p.tiles);
-    p.tile = {t.n, t.rows, t.columns, t.groups, t.oc, t.ic, t.kernel_rows, t.local_weights};
+    p.tile = {t.n, t.rows, t.columns, t.groups, t.oc, t.ic, t.kernel_rows, t.local_weights, t.pack};
     if (!best.feasible || p.cost < best.cost) best = std::move(p);
   }
 
   /// Bytes of all weight blocks, each rounded up as Coefficients::append does.
   int64_t packed_bytes(const Tile &t) const {
     return group_tiles(t) * oc_tiles(t) * sum_tiles(t) *
-           LmemAllocator::rounded(output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
+           LmemAllocator::rounded(t.pack * output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
                                   (t.groups > 1 ? icg_ : t.ic) * kElementBytes);
   }
 
@@ -194,7 +233,8 @@ class Conv final : public Kernel {
     return std::max(pipelined(commands, load, std::max(static_cast<double>(cost.cycles), flow), store), bound) + once;
   }
 
-  /// Each block [oc][kernel rows][kw][ic] in one run, in the order in which the loops of emit_channels come to it.
+  /// Each block [oc][kernel rows][kw][ic] in one run, in the order in which the loops of emit_channels come to it, once
+  /// for each of the pixels that are computed as groups.
   void pack_weights(Run &run) const {
     const Tile &t = run.tile;
     const int64_t kh = op_.window.kernel[0], kw = op_.window.kernel[1];
@@ -208,8 +248,28 @@ class Conv final : public Kernel {
             for (int64_t x = 0; x < kw; ++x)
               for (int64_t i = ic; i < ic + ics; ++i) *out++ = w[((o * icg + i) * kh + y) * kw + x];
       };
-      run.blocks.push_back(run.emitter.coeff.append(ocs * kys * kw * ics, write));
+      run.blocks.push_back(run.emitter.coeff.append(ocs * kys * kw * ics, write, t.pack));
     });
+  }
+
+  /// The bias of a block of output channels, as often as its weights.
+  void pack_bias(Run &run) const {
+    const Tile &t = run.tile;
+    if (t.pack == 1) {
+      run.bias_offset = append_tensor(run.emitter.coeff, op_.bias);
+      return;
+    }
+    for (int64_t oc = 0; oc < ocg_; oc += t.oc) {
+      const int64_t count = std::min(t.oc, ocg_ - oc);
+      const auto write = [bias = op_.bias, oc, count](float *out) { std::copy_n(bias->as<float>() + oc, count, out); };
+      run.bias_blocks.push_back(run.emitter.coeff.append(count, write, t.pack));
+    }
+  }
+
+  /// Where the bias of output channels from `oc` on lies.
+  int64_t bias_of(const Run &run, int64_t oc) const {
+    if (run.tile.pack == 1) return run.bias_offset + oc * kElementBytes;
+    return op_.bias ? run.bias_blocks[static_cast<size_t>(oc / run.tile.oc)] : 0;
   }
 
   /// Calls f(first output channel, how many, first group, first input channel in the group, how many, first kernel row,
@@ -253,7 +313,8 @@ class Conv final : public Kernel {
       fill_input(run, c, {n, row, column, group * icg_ + ic}, box, static_cast<int64_t>(c.groups) * ics, ky, kys);
       c.out_addr = to;
       fill_output(run, c, out_box, run.blocks[block++]);
-      set_sums(c, op_, first ? from : to, first && !summand_, last, run.bias_offset + oc * kElementBytes);
+      set_sums(c, op_, first ? from : to, first && !summand_, last, bias_of(run, oc));
+      pack_pixels(c, t.pack);
       run.emitter.tiu(c);
       if (last && !direct) run.emitter.copy(out_box, buffer_end(to, out_box), c_.end(y_, start));
     });

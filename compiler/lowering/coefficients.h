@@ -20,24 +20,28 @@ class Coefficients {
   /// Behind that many bytes.
   explicit Coefficients(int64_t start) : end_(start) {}
 
-  /// Adds a block of that many numbers, 64-byte aligned; returns its place in bytes.
-  int64_t append(int64_t count, Write write);
+  /// Adds a block of that many numbers, 64-byte aligned, and further copies of it right behind it; returns its place in
+  /// bytes.
+  int64_t append(int64_t count, Write write, int64_t copies = 1);
 
   /// The place of the next block.
   int64_t next() const { return (end_ + 63) / 64 * 64; }
   /// The end of the last block; 0: there are none, and nothing in front of them either.
   int64_t end() const { return end_; }
 
+  /// Bytes of copies that no command would need if it could read the first one again.
+  int64_t repeated() const { return repeated_; }
+
   /// Appends the blocks to what stands in front of them.
   void write(std::vector<uint8_t> &out) const;
 
  private:
   struct Block {
-    int64_t at;
+    int64_t at, count, copies;
     Write write;
   };
   std::vector<Block> blocks_;
-  int64_t end_ = 0;
+  int64_t end_ = 0, repeated_ = 0;
 };
 
 }  // namespace npu::compiler

@@ -250,6 +250,48 @@ TEST(FewChannels, FirstLayersUseTheArithmetic) {
   EXPECT_GE(cycles, uint64_t{106 * 106} * 5 * 2 / 2);
 }
 
+/// Convolutions of one pixel with few output channels: sizes that do not divide, several pictures, sums, no bias.
+TEST(FewChannels, PackedPixelsAgreeWithEvaluator) {
+  const Dims inputs[] = {{1, 16, 20, 20}, {3, 40, 7, 5}, {2, 3, 31, 64}, {1, 5, 1, 1}};
+  for (const Dims &x : inputs)
+    for (int64_t channels : {1, 3, 10, 16, 24, 58})
+      for (int64_t lmem : kSizes) {
+        OnnxBuilder b;
+        const std::string in = b.op("Relu", {b.input(x)});
+        const std::string y = b.op("Conv", {in, b.weights({channels, x[1], 1, 1}), b.weights({channels})});
+        const std::string z = b.op("Conv", {in, b.weights({channels, x[1], 1, 1})});
+        b.output(b.op("Tanh", {b.op("Add", {y, z})}));
+        b.output(b.op("Conv", {y, b.weights({2, channels, 3, 3})}));
+        b.attr("pads", Dims(4, 1));
+        Results r;
+        run_both(b, lmem, r);
+        ASSERT_FALSE(HasFatalFailure());
+        for (size_t k = 0; k < 2; ++k)
+          EXPECT_EQ(compare(r.got[k], r.want[k], 1e-4), "") << channels << " of " << x[1] << " in " << lmem;
+      }
+}
+
+/// 16 output channels of 2 pixels, 24 of 4 and 1 of 32 fill whole columns; 32 do so alone.
+TEST(FewChannels, PixelsAreComputedAsGroups) {
+  for (const auto &[channels, pixels] : std::map<int64_t, uint32_t>{{16, 2}, {24, 4}, {1, 32}, {32, 1}}) {
+    OnnxBuilder b;
+    const std::string x = b.op("GlobalAveragePool", {b.input({1, 8, 4, 4})});
+    const std::string y = b.op("Conv", {b.op("Expand", {x, b.ints({1, 8, 64, 64})}), b.weights({channels, 8, 1, 1})});
+    b.output(b.op("GlobalMaxPool", {y}));
+    Lowered lowered;
+    Generated generated;
+    make_commands(b, 8 << 20, lowered, generated);
+    size_t convs = 0;
+    for (const Command &c : generated.commands)
+      if (const auto *conv = std::get_if<npu_cmd_conv>(&c.body)) {
+        ++convs;
+        EXPECT_EQ(conv->groups, pixels) << channels;
+        EXPECT_EQ(conv->oc, channels * pixels);
+      }
+    EXPECT_GT(convs, 0u);
+  }
+}
+
 /// A sum takes the place of an operand, also for one picture, whose stride says nothing.
 TEST(Residency, SumsTakeThePlaceOfAnOperand) {
   OnnxBuilder b;
