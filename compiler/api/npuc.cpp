@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/api/host_part.h"
+#include "compiler/api/order_bound.h"
 #include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
@@ -204,7 +205,7 @@ void report_places(Report &r) {
 /// The least that the network's arithmetic and its compulsory traffic can take.
 void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   const hw::CostParams p;
-  uint64_t macs = 0, bytes = stage.coeff.size();
+  uint64_t macs = 0, bytes = stage.coeff.size() - r.repeated_bytes;
   for (const LayerReport &l : r.layers) macs += l.macs;
   for (const auto &t : stage.inputs) bytes += t.bytes;
   for (const auto &t : stage.outputs) bytes += t.bytes;
@@ -236,6 +237,8 @@ Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDes
   find_aliases(streams.gdma, lowered, out);
   report_program(g, program, report);
   lowered.coeff.write(stage.coeff);
+  report.order_bound += order_bound(lowered.ops, options.lmem_bytes);
+  report.repeated_bytes += static_cast<uint64_t>(lowered.coeff.repeated());
   stage.ctx_bytes = std::max(stage.ctx_bytes, memory.ctx_bytes);
   bound = std::move(memory);
   return {};
