@@ -6,8 +6,8 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/api/bounds.h"
 #include "compiler/api/host_part.h"
-#include "compiler/api/order_bound.h"
 #include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
@@ -205,7 +205,7 @@ void report_places(Report &r) {
 /// The least that the network's arithmetic and its compulsory traffic can take.
 void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   const hw::CostParams p;
-  uint64_t macs = 0, bytes = stage.coeff.size() - r.repeated_bytes;
+  uint64_t macs = 0, bytes = r.constant_bytes;
   for (const LayerReport &l : r.layers) macs += l.macs;
   for (const auto &t : stage.inputs) bytes += t.bytes;
   for (const auto &t : stage.outputs) bytes += t.bytes;
@@ -223,6 +223,8 @@ Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDes
   all.coeff = Coefficients(static_cast<int64_t>(stage.coeff.size()));
   NPU_TRY(lower(g, all));
   fuse_sums(g, all);
+  sink_copies(all);
+  cut_bands(all, options.lmem_bytes);
   Program program;
   NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));
   auto &[lowered, generated, lmem_bytes, gap_bytes, memory, streams] = program;
@@ -238,7 +240,7 @@ Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDes
   report_program(g, program, report);
   lowered.coeff.write(stage.coeff);
   report.order_bound += order_bound(lowered.ops, options.lmem_bytes);
-  report.repeated_bytes += static_cast<uint64_t>(lowered.coeff.repeated());
+  report.constant_bytes += constant_bytes(lowered);
   stage.ctx_bytes = std::max(stage.ctx_bytes, memory.ctx_bytes);
   bound = std::move(memory);
   return {};

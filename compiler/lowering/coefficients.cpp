@@ -10,7 +10,6 @@ int64_t Coefficients::append(int64_t count, Write write, int64_t copies) {
   const int64_t at = next(), bytes = count * static_cast<int64_t>(sizeof(float));
   blocks_.push_back({at, count, copies, std::move(write)});
   end_ = at + copies * bytes;
-  repeated_ += (copies - 1) * bytes;
   return at;
 }
 

@@ -29,9 +29,6 @@ class Coefficients {
   /// The end of the last block; 0: there are none, and nothing in front of them either.
   int64_t end() const { return end_; }
 
-  /// Bytes of copies that no command would need if it could read the first one again.
-  int64_t repeated() const { return repeated_; }
-
   /// Appends the blocks to what stands in front of them.
   void write(std::vector<uint8_t> &out) const;
 
@@ -41,7 +38,7 @@ class Coefficients {
     Write write;
   };
   std::vector<Block> blocks_;
-  int64_t end_ = 0, repeated_ = 0;
+  int64_t end_ = 0;
 };
 
 }  // namespace npu::compiler

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The lower bound that knows the order of operators, against numbers worked out by hand.
-#include "compiler/api/order_bound.h"
+// Lower bounds against numbers worked out by hand.
+#include "compiler/api/bounds.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "compiler/api/order_bound.h"
+#include "compiler/api/bounds.h"
 
 #include <algorithm>
 #include <numeric>
@@ -23,6 +23,15 @@ int64_t first_bytes(const graph::TensorPtr &t, std::set<const graph::Tensor *> &
 }
 
 }  // namespace
+
+uint64_t constant_bytes(const Lowered &lowered) {
+  std::set<const graph::Tensor *> used;
+  int64_t bytes = 0;
+  for (const LoweredOp &op : lowered.ops) bytes += first_bytes(op.weights, used) + first_bytes(op.bias, used);
+  for (const Storage &s : lowered.storages)
+    if (s.kind == StorageKind::Const) bytes += s.bytes();
+  return static_cast<uint64_t>(bytes);
+}
 
 uint64_t order_bound(const std::vector<LoweredOp> &ops, int64_t lmem_bytes) {
   constexpr hw::CostParams p;
