@@ -35,6 +35,7 @@ constexpr Pass kPasses[] = {
     {"merge_pad", [](graph::Graph &g, const Options &) { graph::merge_pad(g); }},
     {"fold_affine", [](graph::Graph &g, const Options &) { graph::fold_affine(g); }},
     {"fuse_activation", [](graph::Graph &g, const Options &) { graph::fuse_activation(g); }},
+    {"repeat_late", [](graph::Graph &g, const Options &) { graph::repeat_late(g); }},
     {"expand_reduce", [](graph::Graph &g, const Options &) { graph::expand_reduce(g); }},
     // A window of one channel and its result have to fit, twice each.
     {"split_pool",
