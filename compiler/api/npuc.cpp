@@ -34,6 +34,7 @@ constexpr Pass kPasses[] = {
     {"remove_dead", [](graph::Graph &g, const Options &) { graph::remove_dead(g); }},
     {"merge_pad", [](graph::Graph &g, const Options &) { graph::merge_pad(g); }},
     {"fold_affine", [](graph::Graph &g, const Options &) { graph::fold_affine(g); }},
+    {"join_affine", [](graph::Graph &g, const Options &) { graph::join_affine(g); }},
     {"fuse_activation", [](graph::Graph &g, const Options &) { graph::fuse_activation(g); }},
     {"repeat_late", [](graph::Graph &g, const Options &) { graph::repeat_late(g); }},
     {"expand_reduce", [](graph::Graph &g, const Options &) { graph::expand_reduce(g); }},

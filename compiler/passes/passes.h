@@ -11,6 +11,10 @@ namespace npu::graph {
 /// of it: this is where batch normalization and separate bias additions disappear.
 void fold_affine(Graph &graph);
 
+/// Makes one convolution, of one element in each channel, of two element-wise nodes that scale or shift the channels of
+/// a picture: a batch normalization that fold_affine() could not put anywhere.
+void join_affine(Graph &graph);
+
 /// Makes a Reduce of float32 operators that the chip has: a pooling over all of what it reduces, or, for products, one
 /// half times the other again and again. What no kernel can reach over stays.
 void expand_reduce(Graph &graph);

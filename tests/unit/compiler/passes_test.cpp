@@ -162,6 +162,37 @@ TEST(RepeatLate, LeavesSumsToConvolutions) {
   EXPECT_NE(enlarged_sum(true).find("Binary(t5, t3)"), std::string::npos) << enlarged_sum(true);
 }
 
+/// (x - {2, 3}) * {4, 5}, then 1 minus that: the third node stays.
+TEST(JoinAffine, MakesAConvolutionOfTwoNodes) {
+  OnnxBuilder b;
+  const std::string x = b.op("GlobalMaxPool", {b.input({1, 2, 3, 3}, "x")});
+  const std::string y = b.op("Sub", {x, b.constant({2, 1, 1}, {2, 3})});
+  const std::string z = b.op("Mul", {b.constant({1, 2, 1, 1}, {4, 5}), y});
+  b.output(b.op("Sub", {b.scalar(1), z}));
+  graph::Graph g = import(b);
+  graph::join_affine(g);
+  EXPECT_EQ(graph::to_text(g),
+            "input x: float32 [1, 2, 3, 3]\n"
+            "constant s6: float32 [] = 1\n"
+            "constant #8: float32 [2, 1, 1, 1] = 4, 5\n"
+            "constant #9: float32 [2] = -8, -15\n"
+            "t1: float32 [1, 2, 1, 1] = Pool(x) kernel=[3, 3]\n"
+            "t5: float32 [1, 2, 1, 1] = Conv(t1, #8, #9) groups=2\n"
+            "t7: float32 [1, 2, 1, 1] = Binary(s6, t5) kind=Sub\noutput t7 = t7\n");
+}
+
+TEST(JoinAffine, LeavesInputsAndWhatOthersRead) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 2, 3, 3}, "x"), y = b.op("Mul", {x, b.constant({2, 1, 1}, {2, 3})});
+  b.output(b.op("Add", {y, b.scalar(1)}));
+  const std::string p = b.op("GlobalMaxPool", {x}), q = b.op("Mul", {p, b.scalar(3)});
+  b.output(b.op("Add", {q, b.scalar(1)})).output(q);
+  graph::Graph g = import(b);
+  const std::string before = nodes(g);
+  graph::join_affine(g);
+  EXPECT_EQ(nodes(g), before);
+}
+
 TEST(FuseActivation, GoesIntoTheCommandInFront) {
   OnnxBuilder b;
   const std::string sum = b.op("Add", {b.input({3}, "x"), b.input({3}, "y")});
