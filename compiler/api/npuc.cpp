@@ -225,7 +225,7 @@ Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDes
   all.coeff = Coefficients(static_cast<int64_t>(stage.coeff.size()));
   NPU_TRY(lower(g, all));
   fuse_sums(g, all);
-  sink_copies(all);
+  sink_copies(all, options.lmem_bytes);
   cut_bands(all, options.lmem_bytes);
   Program program;
   NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));

@@ -2,6 +2,7 @@
 // The GDMA does one copy after another. A copy whose result is wanted later stands in the way of one that the next
 // operator waits for.
 #include <algorithm>
+#include <set>
 
 #include "compiler/lowering/lowered.h"
 
@@ -24,17 +25,31 @@ size_t latest(const std::vector<LoweredOp> &ops, size_t i) {
   return j;
 }
 
+/// Bytes of all that operators [first, end) touch.
+int64_t bytes_of(const Lowered &l, size_t first, size_t end) {
+  std::set<int> storages;
+  for (size_t i = first; i < end; ++i) {
+    storages.insert(l.ops[i].out.storage);
+    for (const View &v : l.ops[i].in) storages.insert(v.storage);
+  }
+  int64_t bytes = 0;
+  for (int s : storages) bytes += l.storages[static_cast<size_t>(s)].bytes();
+  return bytes;
+}
+
 }  // namespace
 
-void sink_copies(Lowered &lowered) {
+void sink_copies(Lowered &lowered, int64_t lmem_bytes) {
   std::vector<LoweredOp> &ops = lowered.ops;
   const auto at = [&](size_t i) { return ops.begin() + static_cast<std::ptrdiff_t>(i); };
   for (size_t i = ops.size(); i-- > 0;) {
     if (ops[i].kind != Kind::Copy) continue;
     const StorageKind from = lowered.storages[static_cast<size_t>(ops[i].in[0].storage)].kind;
     const size_t to = latest(ops, i);
-    // What memory has all along may come early; and nobody waits for a result that goes out.
-    if (from == StorageKind::Temp && to < ops.size()) std::rotate(at(i), at(i + 1), at(to));
+    // What memory has all along may come early; nobody waits for a result that goes out; and what is wanted for longer
+    // must not drive out other tensors.
+    if (from == StorageKind::Temp && to < ops.size() && bytes_of(lowered, i, to) <= lmem_bytes / 2)
+      std::rotate(at(i), at(i + 1), at(to));
   }
 }
 

@@ -89,7 +89,9 @@ TEST(SinkCopies, LetsOthersPass) {
   b.attr("axis", int64_t{1}).output(b.op("Conv", {both, b.weights({4, 8, 1, 1})}));
   Lowered l = lowered(b);
   EXPECT_EQ(kinds(l), "Conv Copy Conv Conv Conv ");
-  compiler::sink_copies(l);
+  compiler::sink_copies(l, 4096);  // the copy and what it would pass touch 2048 + 2048 + 1024 bytes
+  EXPECT_EQ(kinds(l), "Conv Copy Conv Conv Conv ");
+  compiler::sink_copies(l, 16384);
   EXPECT_EQ(kinds(l), "Conv Conv Copy Conv Conv ");
 }
 
