@@ -66,9 +66,8 @@ std::vector<int64_t> channel_tiles(int64_t size, int64_t grain) {
 }
 
 double pipelined(int64_t tiles, double load, double work, double store) {
-  if (tiles <= 1) return load + work + store;
   const auto n = static_cast<double>(tiles);
-  return std::max(n * work, n * (load + store)) + load + store + (n * work > n * (load + store) ? 0 : work);
+  return std::max(n * work + load + store, n * (load + store) + work);
 }
 
 void add_buffers(Plan &plan, bool direct, int64_t bytes, int64_t tiles) {
