@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/api/bounds.h"
 #include "compiler/api/host_part.h"
 #include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
@@ -35,7 +36,9 @@ constexpr Pass kPasses[] = {
     {"remove_dead", [](graph::Graph &g, const Options &) { graph::remove_dead(g); }},
     {"merge_pad", [](graph::Graph &g, const Options &) { graph::merge_pad(g); }},
     {"fold_affine", [](graph::Graph &g, const Options &) { graph::fold_affine(g); }},
+    {"join_affine", [](graph::Graph &g, const Options &) { graph::join_affine(g); }},
     {"fuse_activation", [](graph::Graph &g, const Options &) { graph::fuse_activation(g); }},
+    {"repeat_late", [](graph::Graph &g, const Options &) { graph::repeat_late(g); }},
     {"expand_reduce", [](graph::Graph &g, const Options &) { graph::expand_reduce(g); }},
     // A window of one channel and its result have to fit, twice each.
     {"split_pool",
@@ -216,7 +219,7 @@ void report_places(Report &r) {
 /// The least that the network's arithmetic and its compulsory traffic can take.
 void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   const hw::CostParams p;
-  uint64_t macs = 0, bytes = stage.coeff.size();
+  uint64_t macs = 0, bytes = r.constant_bytes;
   for (const LayerReport &l : r.layers) macs += l.macs;
   for (const auto &t : stage.inputs) bytes += t.bytes;
   for (const auto &t : stage.outputs) bytes += t.bytes;
@@ -229,7 +232,7 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
 
 /// Lowers what each core computes. `sources` are those of the network, and get what the compiler adds.
 Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Source> &sources, int64_t coeff_bytes,
-                   LoweredCores &out) {
+                   int64_t lmem_bytes, LoweredCores &out) {
   Coefficients coeff(coeff_bytes);
   for (graph::CoreGraph &core : cores) {
     Lowered &lowered = out.cores.emplace_back();
@@ -237,6 +240,8 @@ Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Sour
     core.graph.sources = std::move(sources);
     NPU_TRY(lower(core, lowered));
     fuse_sums(core.graph, lowered);
+    sink_copies(lowered, lmem_bytes);
+    cut_bands(lowered, lmem_bytes);
     coeff = lowered.coeff;
     sources = std::move(core.graph.sources);
   }
@@ -247,6 +252,8 @@ Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Sour
 struct Made {
   Program program;
   std::vector<graph::Source> sources;
+  uint64_t order_bound = 0;     ///< of one core
+  uint64_t constant_bytes = 0;  ///< each constant once
 };
 
 Status make_on(graph::Sharded &&sharded, const graph::Graph &g, const Options &options, int64_t coeff_bytes,
@@ -254,7 +261,7 @@ Status make_on(graph::Sharded &&sharded, const graph::Graph &g, const Options &o
   out.sources = g.sources;
   LoweredCores lowered;
   lowered.exchanges = std::move(sharded.exchanges);
-  NPU_TRY(lower_cores(sharded.cores, out.sources, coeff_bytes, lowered));
+  NPU_TRY(lower_cores(sharded.cores, out.sources, coeff_bytes, options.lmem_bytes, lowered));
   return make_program(lowered, out.sources, options.lmem_bytes, kMinLmemBytes, out.program);
 }
 
@@ -263,6 +270,9 @@ Status make_best(const graph::Graph &g, const Options &options, int64_t coeff_by
   graph::Sharded one;
   one.cores.push_back(graph::alone(g));
   NPU_TRY(make_on(std::move(one), g, options, coeff_bytes, out));
+  const Lowered &lowered = out.program.lowered.cores[0];
+  out.order_bound = order_bound(lowered.ops, options.lmem_bytes);
+  out.constant_bytes = constant_bytes(lowered);
   if (options.cores == 1) return {};
   bool forced = options.all_cores;
   for (const graph::Cuts &cuts : graph::find_cuts(g, options.cores, options.all_cores)) {
@@ -272,6 +282,7 @@ Status make_best(const graph::Graph &g, const Options &options, int64_t coeff_by
     if (!status.ok()) return Status::error("internal error, please report: " + status.message());
     if (!make_on(std::move(sharded), g, options, coeff_bytes, made).ok()) continue;
     if (!forced && made.program.streams.timeline.cycles >= out.program.streams.timeline.cycles) continue;
+    made.constant_bytes = out.constant_bytes;
     out = std::move(made);
     forced = false;
   }
@@ -307,6 +318,8 @@ Status compile_program(const graph::Graph &g, const Options &options, bmodel::St
   find_aliases(program, out);
   report_program(made.sources, program, report);
   program.coeff.write(stage.coeff);
+  report.order_bound += made.order_bound;
+  report.constant_bytes += made.constant_bytes;
   stage.ctx_bytes = std::max(stage.ctx_bytes, program.bound.ctx_bytes);
   bound = std::move(program.bound);
   return {};

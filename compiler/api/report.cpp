@@ -51,7 +51,7 @@ std::string Report::text() const {
     out += fitted(l.where, 24) + print(" %8" PRId64 " %6" PRId64 " %11s %10" PRIu64 " %12" PRIu64 "\n", l.commands,
                                        l.tiles, size_text(static_cast<uint64_t>(l.lmem_bytes)).c_str(), l.busy, l.macs);
   }
-  const uint64_t bound = std::max(mac_bound, memory_bound);
+  const uint64_t bound = std::max({mac_bound, memory_bound, order_bound});
   out += print("local memory   %s of %s\n", size_text(static_cast<uint64_t>(lmem_used)).c_str(),
                size_text(static_cast<uint64_t>(lmem_bytes)).c_str());
   out += print("memory         coefficients %s, inputs and outputs %s, activations %s\n",
@@ -63,8 +63,9 @@ std::string Report::text() const {
   if (cores > 1) out += print("cores          %zu\n", cores);
   out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles,
                percent(tiu_busy, cycles * cores), percent(gdma_busy, cycles * cores));
-  out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64 "): reached to %.0f %%\n", bound,
-               mac_bound, memory_bound, percent(bound, cycles));
+  out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64, bound, mac_bound, memory_bound);
+  if (cores == 1) out += print(", in this order %" PRIu64, order_bound);
+  out += print("): reached to %.0f %%\n", percent(bound, cycles));
   for (const std::string &note : notes) out += note + "\n";
   return out;
 }

@@ -257,29 +257,45 @@ int64_t rounded(Rounding rounding, float x) {
   return 0;
 }
 
-/// Makes one dimension of y as long as the indices are, by selecting; whole factors become repetition.
-Status select(OpContext &c, size_t d, const std::vector<int64_t> &index, ValueId &y) {
-  Shape now = c.graph[y].shape, split = now;
-  const int64_t in = now[d], out = static_cast<int64_t>(index.size()), factor = out / in;
+/// The factor by which a selection repeats all elements of a dimension; 0 if it does something else.
+int64_t repetition(const std::vector<int64_t> &index, int64_t in) {
+  const auto out = static_cast<int64_t>(index.size()), factor = out / in;
   bool repeats = out % in == 0;
   for (int64_t i = 0; i < out && repeats; ++i) repeats = index[static_cast<size_t>(i)] == i / factor;
-  if (!repeats) return c.gather(static_cast<int>(d), y, c.constant(make_i64(index)), y);
-  split.insert(split.begin() + static_cast<int64_t>(d) + 1, 1);
-  NPU_TRY(c.reshape(y, split, y));
-  split[d + 1] = factor;
-  NPU_TRY(c.expand(y, split, y));
-  now[d] = out;
-  return c.reshape(y, now, y);
+  return repeats ? factor : 0;
 }
 
-Status take_nearest(OpContext &c, const Method &how, const Axis &a, size_t d, ValueId &y) {
+/// Repeats the elements of each dimension by its factor, in one step.
+Status repeat(OpContext &c, std::vector<int64_t> &factors, ValueId &y) {
+  Shape out = c.graph[y].shape, narrow, wide;
+  for (size_t d = 0; d < out.size(); ++d) {
+    narrow.push_back(out[d]);
+    wide.push_back(out[d]);
+    if (factors[d] == 1) continue;
+    narrow.push_back(1);
+    wide.push_back(factors[d]);
+    out[d] *= factors[d];
+    factors[d] = 1;
+  }
+  if (narrow.size() == out.size()) return {};
+  NPU_TRY(c.reshape(y, narrow, y));
+  NPU_TRY(c.expand(y, wide, y));
+  return c.reshape(y, out, y);
+}
+
+/// Makes a dimension of y as long as the axis says; whole factors are left to repeat().
+Status take_nearest(OpContext &c, const Method &how, const Axis &a, size_t d, std::vector<int64_t> &factors,
+                    ValueId &y) {
   // Operator set 10 says nothing of rounding; its own tests have it up where the result is smaller.
   const Rounding rounding = c.opset == 10 && a.scale < 1 ? Rounding::Ceil : how.rounding;
   std::vector<int64_t> index(static_cast<size_t>(a.out));
   for (int64_t i = 0; i < a.out; ++i)
     index[static_cast<size_t>(i)] =
         std::clamp<int64_t>(rounded(rounding, original(how.coordinates, a, i)), 0, a.in - 1);
-  return select(c, d, index, y);
+  const int64_t factor = repetition(index, a.in);
+  if (!factor) return c.gather(static_cast<int>(d), y, c.constant(make_i64(index)), y);
+  factors[d] = factor;
+  return {};
 }
 
 // Linear and cubic.
@@ -384,11 +400,15 @@ Status resize(OpContext &c) {
   const bool convert = how.mode != Mode::Nearest && !same;  // integers are interpolated as float32
   ValueId y = c.in(0);
   if (convert) NPU_TRY(c.cast(y, Dtype::F32, y));
+  std::vector<int64_t> factors(axes.size(), 1);
   for (size_t d = 0; d < axes.size(); ++d) {
     if (same || unchanged(how, axes[d])) continue;
-    NPU_TRY(how.mode == Mode::Nearest ? take_nearest(c, how, axes[d], d, y) : interpolate(c, how, axes[d], d, y));
+    NPU_TRY(how.mode == Mode::Nearest ? take_nearest(c, how, axes[d], d, factors, y)
+                                      : interpolate(c, how, axes[d], d, y));
+    if (how.coordinates == Coordinates::TfCropAndResize) NPU_TRY(repeat(c, factors, y));
     NPU_TRY(extrapolate(c, how, axes[d], d, y));
   }
+  NPU_TRY(repeat(c, factors, y));
   return c.cast(y, type, c.results[0]);
 }
 

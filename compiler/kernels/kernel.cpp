@@ -46,12 +46,6 @@ std::unique_ptr<Kernel> make_kernel(const KernelContext &context) {
   return make_copy(context);
 }
 
-Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t size) {
-  const int64_t low = out * stride - pad, high = (out + outs - 1) * stride - pad + (kernel - 1) * dilation;
-  const int64_t first = std::clamp<int64_t>(low, 0, size - 1), last = std::clamp<int64_t>(high, 0, size - 1);
-  return {first, last - first + 1, first - low};
-}
-
 std::vector<int64_t> tile_sizes(int64_t size) {
   std::vector<int64_t> out;
   for (int64_t parts = 1; parts <= size; parts += std::max<int64_t>(1, parts / 3)) {
@@ -72,9 +66,8 @@ std::vector<int64_t> channel_tiles(int64_t size, int64_t grain) {
 }
 
 double pipelined(int64_t tiles, double load, double work, double store) {
-  if (tiles <= 1) return load + work + store;
   const auto n = static_cast<double>(tiles);
-  return std::max(n * work, n * (load + store)) + load + store + (n * work > n * (load + store) ? 0 : work);
+  return std::max(n * work + load + store, n * (load + store) + work);
 }
 
 void add_buffers(Plan &plan, bool direct, int64_t bytes, int64_t tiles) {

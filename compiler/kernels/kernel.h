@@ -92,12 +92,6 @@ class TileInput {
   size_t next_ = 0;
 };
 
-/// The rows (or columns) of the input that a run of outputs sees, never empty, and the padding in front of them.
-struct Reach {
-  int64_t first, count, pad;
-};
-Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t size);
-
 /// ceil(size / d) for growing d: the tile sizes worth trying, falling, without repetition; the last one is 1.
 std::vector<int64_t> tile_sizes(int64_t size);
 /// Sizes of channel tiles: the whole, then multiples of `grain`, then everything below.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Convolution. Cut by pictures, rows, columns, groups and output channels; and, with partial sums, by input channels
-// and kernel rows. Few input channels leave most of the arithmetic idle: where it pays, a tile's windows are unfolded
-// by the GDMA first, so that all that one output sees counts as channels of a kernel of one element.
+// and kernel rows. Few output channels leave columns of the arithmetic idle: where a window is one pixel, neighbours
+// are computed as groups, each with a copy of the weights.
 #include <algorithm>
-#include <cmath>
 
 #include "compiler/kernels/kernel.h"
 #include "compiler/kernels/lmem.h"
@@ -11,12 +10,13 @@
 namespace npu::compiler {
 namespace {
 
-constexpr int64_t kUnfoldChannels = 128;  ///< input channels with which unfolding is tried
-constexpr int64_t kLightChannels = 32;    ///< output channels that are not cut for the sake of their weights
+constexpr int64_t kMostPackedChannels = 128;  ///< output channels of all pixels that are computed as groups
+constexpr int64_t kLightChannels = 32;        ///< output channels that are not cut for the sake of their weights
 
 /// Sizes of one tile, in Plan::tile.
 struct Tile {
-  int64_t n, rows, columns, groups, oc, ic, kernel_rows, local_weights, unfolded;
+  int64_t n, rows, columns, groups, oc, ic, kernel_rows, local_weights;
+  int64_t pack = 1;  ///< pixels that are computed as groups
 };
 
 Tile tile_of(const Plan &p) {
@@ -46,9 +46,6 @@ class Conv final : public Kernel {
     }
     const std::vector<int64_t> widths = tile_sizes(width);
     for (size_t i = 0; !best.feasible && kernel > 1 && i < widths.size(); ++i) try_columns(budget, widths[i], 1, best);
-    if (may_unfold())
-      for (int64_t columns = width; columns >= 1 && columns > width / 8; columns = columns > 1 ? (columns + 1) / 2 : 0)
-        try_unfolded(budget, columns, best);
     return best;
   }
 
@@ -56,17 +53,9 @@ class Conv final : public Kernel {
     Run run{.tile = tile_of(plan), .emitter = out};
     const Tile &t = run.tile;
     const bool out_direct = c_.direct(y_, output_box(t));
-    run.in_direct = !t.unfolded && c_.direct(x_, input_box(t));
+    run.in_direct = c_.direct(x_, input_box(t));
     size_t at = 0;
-    if (t.unfolded) {
-      const size_t count = loads(t) > 1 ? 2 : 1;
-      if (needs_window()) {
-        run.window = buffers.subspan(0, count);
-        at = count;
-      }
-      run.patches = buffers.subspan(at, count);
-      at += count;
-    } else if (!run.in_direct) {
+    if (!run.in_direct) {
       at = loads(t) > 1 ? 2 : 1;
       run.in = TileInput(buffers.subspan(0, at));
     }
@@ -78,7 +67,7 @@ class Conv final : public Kernel {
       run.weights_at = buffers[at];
       out.copy({run.weights_count}, {kCoefficients, run.blocks.front(), {1}}, {-1, run.weights_at, {1}});
     }
-    if (op_.bias) run.bias_offset = append_tensor(out.coeff, op_.bias);
+    if (op_.bias) pack_bias(run);
     for (int64_t n = 0; n < y_.dims[0]; n += t.n)
       for (int64_t row = 0; row < y_.dims[1]; row += t.rows)
         for (int64_t column = 0; column < y_.dims[2]; column += t.columns) emit_channels(run, n, row, column);
@@ -89,17 +78,18 @@ class Conv final : public Kernel {
     Tile tile;
     Emitter &emitter;
     TileInput in{std::span<const uint32_t>()};
-    std::span<const uint32_t> out, window, patches;
+    std::span<const uint32_t> out;
     std::vector<int64_t> blocks;                 ///< offsets of the weight blocks, in the order of the channel loops
+    std::vector<int64_t> bias_blocks;            ///< of the tiles of output channels, where pixels are packed
     int64_t weights_count = 0, bias_offset = 0;  ///< numbers from the first block to the end of the last
     uint32_t weights_at = 0;
-    size_t stored = 0, loaded = 0, unfolded = 0;
+    size_t stored = 0;
     bool in_direct = false;
   };
 
   /// Cycles of the arithmetic alone, in one command.
   double ideal() const {
-    const Tile whole{y_.dims[0], y_.dims[1], y_.dims[2], op_.groups, ocg_, icg_, op_.window.kernel[0], 0, 0};
+    const Tile whole{y_.dims[0], y_.dims[1], y_.dims[2], op_.groups, ocg_, icg_, op_.window.kernel[0], 0};
     return static_cast<double>(hw::cost_detail::cost(shape_command(whole), {}).cycles);
   }
 
@@ -142,67 +132,42 @@ class Conv final : public Kernel {
     c.groups = static_cast<uint32_t>(t.groups);
     if (t.local_weights) c.wgt_region = NPU_REGION_LOCAL;
     if (summand_) c.flags |= NPU_CONV_PSUM_IN;
-    if (!t.unfolded) return c;
-    c.ih = c.oh;
-    c.iw = c.ow;
-    c.ic = static_cast<uint32_t>(window_elements());
-    c.kh = c.kw = 1;
+    pack_pixels(c, t.pack);
     return c;
   }
 
-  /// Elements that one output sees.
-  int64_t window_elements() const { return op_.window.kernel[0] * op_.window.kernel[1] * icg_; }
-
-  /// The rows (or columns) of the input, padding included, that a run of outputs sees.
-  int64_t span_of(int64_t outs, size_t d) const {
-    return (outs - 1) * op_.window.stride[d] + (op_.window.kernel[d] - 1) * op_.window.dilation[d] + 1;
-  }
-  /// Whether a run of outputs sees padding.
-  bool sees_padding(int64_t out, int64_t outs, size_t d) const {
-    const int64_t first = out * op_.window.stride[d] - op_.window.begin[d];
-    return first < 0 || first + span_of(outs, d) > x_.dims[d + 1];
-  }
-  /// Windows are unfolded from a copy of the input, unless that is resident and has no padding.
-  bool needs_window() const {
-    return !c_.place(x_).local || sees_padding(0, y_.dims[1], 0) || sees_padding(0, y_.dims[2], 1);
-  }
-  Shape window_box(const Tile &t) const { return {t.n, span_of(t.rows, 0), span_of(t.columns, 1), icg_}; }
-
-  /// Whether unfolding makes better use of the arithmetic. Padding becomes data, which must not meet infinite weights.
-  bool may_unfold() const {
-    const int64_t taps = op_.window.kernel[0] * op_.window.kernel[1];
-    if (op_.groups != 1 || taps == 1 || icg_ > kUnfoldChannels ||
-        tiles_of(taps * icg_, kChip.mac_ic) >= taps * tiles_of(icg_, kChip.mac_ic))
-      return false;
-    const float *w = op_.weights->as<float>();
-    return std::all_of(w, w + op_.weights->count(), [](float v) { return std::isfinite(v); });
+  /// Whether a pixel of the result needs that pixel of the input and no other.
+  bool pointwise() const {
+    const graph::Window &w = op_.window;
+    for (size_t d = 0; d < 2; ++d)
+      if (w.kernel[d] != 1 || w.stride[d] != 1 || w.begin[d] != 0 || x_.dims[d + 1] != y_.dims[d + 1]) return false;
+    return op_.groups == 1;
   }
 
-  void try_unfolded(int64_t budget, int64_t columns, Plan &best) const {
-    for (int64_t oc : channel_tiles(ocg_, 64))
-      for (int64_t local_weights = 0; local_weights < 2; ++local_weights) {
-        Tile t{1, 1, columns, 1, oc, icg_, op_.window.kernel[0], local_weights, 1};
-        for (int64_t n : tile_sizes(y_.dims[0])) {
-          t.n = n;
-          t.rows = y_.dims[1];
-          consider(t, budget, best);
-        }
-        for (int64_t rows : tile_sizes(y_.dims[1])) {
-          t.n = 1;
-          t.rows = rows;
-          consider(t, budget, best);
-        }
-      }
+  /// The number of pixels, at most `most`, that as groups of one need the fewest columns a pixel.
+  static int64_t best_pack(int64_t pixels, int64_t oc, int64_t most) {
+    int64_t best = 1;
+    for (int64_t q = 2; q <= most && q * oc <= kMostPackedChannels; ++q)
+      if (pixels % q == 0 && tiles_of(q * oc, kChip.mac_oc) * best < tiles_of(best * oc, kChip.mac_oc) * q) best = q;
+    return best;
   }
 
-  /// Cycles to bring a tile's input and to unfold it.
-  double unfold_cycles(const Tile &t) const {
-    const auto local = [](int64_t elements) {
-      return kGdmaFixed + static_cast<double>(elements * kElementBytes) / kLocalBandwidth;
-    };
-    double cycles = local(2 * t.n * t.rows * t.columns * window_elements());
-    if (needs_window()) cycles += c_.transfer_cycles(x_, input_box(t)) + local(graph::element_count(window_box(t)));
-    return cycles;
+  /// Computes runs of at most `most` pixels as groups. Input and output are dense, so that only the shape changes.
+  static void pack_pixels(npu_cmd_conv &c, int64_t most) {
+    if (most == 1 || c.ih != c.oh || c.iw != c.ow) return;
+    const int64_t pixels = int64_t{c.n} * c.oh * c.ow;
+    c.groups = static_cast<uint32_t>(best_pack(pixels, c.oc, most));
+    c.n = c.ih = c.oh = 1;
+    c.iw = c.ow = static_cast<uint32_t>(pixels / c.groups);
+    c.ic *= c.groups;
+    c.oc *= c.groups;
+  }
+
+  void consider_packed(Tile t, int64_t budget, Plan &best) const {
+    consider(t, budget, best);
+    if (!pointwise()) return;
+    t.pack = best_pack(t.n * t.rows * t.columns, t.oc, kMostPackedChannels);
+    if (t.pack > 1) consider(t, budget, best);
   }
 
   void try_columns(int64_t budget, int64_t columns, int64_t kernel_rows, Plan &best) const {
@@ -214,16 +179,16 @@ class Conv final : public Kernel {
       for (int64_t oc : ocs)
         for (int64_t ic : ics)
           for (int64_t local_weights = 0; local_weights < 2; ++local_weights) {
-            Tile t{1, 1, columns, groups, oc, ic, kernel_rows, local_weights, 0};
+            Tile t{1, 1, columns, groups, oc, ic, kernel_rows, local_weights};
             for (int64_t n : tile_sizes(y_.dims[0])) {
               t.n = n;
               t.rows = y_.dims[1];
-              consider(t, budget, best);
+              consider_packed(t, budget, best);
             }
             for (int64_t rows : tile_sizes(y_.dims[1])) {
               t.n = 1;
               t.rows = rows;
-              consider(t, budget, best);
+              consider_packed(t, budget, best);
             }
           }
     }
@@ -233,12 +198,7 @@ class Conv final : public Kernel {
     if (t.local_weights && spatial_tiles(t) == 1) return;
     Plan p;
     const Shape in = input_box(t), out = output_box(t);
-    if (t.unfolded) {
-      add_buffers(p, !needs_window(), graph::element_count(window_box(t)) * kElementBytes, loads(t));
-      add_buffers(p, false, t.n * t.rows * t.columns * window_elements() * kElementBytes, loads(t));
-    } else {
-      add_buffers(p, c_.direct(x_, in), graph::element_count(in) * kElementBytes, loads(t));
-    }
+    add_buffers(p, c_.direct(x_, in), graph::element_count(in) * kElementBytes, loads(t));
     add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, stores(t));
     if (t.local_weights) p.buffers.push_back(packed_bytes(t));
     if (total_bytes(p.buffers) > budget) return;
@@ -246,14 +206,14 @@ class Conv final : public Kernel {
     p.feasible = true;
     p.tiles = stores(t) * sum_tiles(t);
     p.cost = estimate(t, in, out, p.tiles);
-    p.tile = {t.n, t.rows, t.columns, t.groups, t.oc, t.ic, t.kernel_rows, t.local_weights, t.unfolded};
+    p.tile = {t.n, t.rows, t.columns, t.groups, t.oc, t.ic, t.kernel_rows, t.local_weights, t.pack};
     if (!best.feasible || p.cost < best.cost) best = std::move(p);
   }
 
   /// Bytes of all weight blocks, each rounded up as Coefficients::append does.
   int64_t packed_bytes(const Tile &t) const {
     return group_tiles(t) * oc_tiles(t) * sum_tiles(t) *
-           LmemAllocator::rounded(output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
+           LmemAllocator::rounded(t.pack * output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
                                   (t.groups > 1 ? icg_ : t.ic) * kElementBytes);
   }
 
@@ -261,10 +221,7 @@ class Conv final : public Kernel {
     const hw::Cost cost = hw::cost_detail::cost(shape_command(t), {});
     const auto n = static_cast<double>(commands);
     double load = 0;
-    if (t.unfolded)
-      load = unfold_cycles(t) * static_cast<double>(loads(t)) / n;
-    else if (!c_.direct(x_, in))
-      load = c_.transfer_cycles(x_, in) * static_cast<double>(loads(t)) / n;
+    if (!c_.direct(x_, in)) load = c_.transfer_cycles(x_, in) * static_cast<double>(loads(t)) / n;
     if (summand_ && !c_.direct(*summand_, out))
       load += c_.transfer_cycles(*summand_, out) * static_cast<double>(stores(t)) / n;
     const double store = c_.direct(y_, out) ? 0 : c_.transfer_cycles(y_, out) * static_cast<double>(stores(t)) / n;
@@ -275,7 +232,8 @@ class Conv final : public Kernel {
     return std::max(pipelined(commands, load, std::max(static_cast<double>(cost.cycles), flow), store), bound) + once;
   }
 
-  /// Each block [oc][kernel rows][kw][ic] in one run, in the order in which the loops of emit_channels come to it.
+  /// Each block [oc][kernel rows][kw][ic] in one run, in the order in which the loops of emit_channels come to it, once
+  /// for each of the pixels that are computed as groups.
   void pack_weights(Run &run) const {
     const Tile &t = run.tile;
     const int64_t kh = op_.window.kernel[0], kw = op_.window.kernel[1];
@@ -289,12 +247,32 @@ class Conv final : public Kernel {
             for (int64_t x = 0; x < kw; ++x)
               for (int64_t i = ic; i < ic + ics; ++i) *out++ = w[((o * icg + i) * kh + y) * kw + x];
       };
-      blocks.push_back({ocs * kys * kw * ics, write});
+      blocks.push_back({ocs * kys * kw * ics, write, t.pack});
     });
-    const int64_t last = blocks.back().count;
-    run.blocks =
-        run.emitter.coeff.append({weights.get(), {op_.groups, t.groups, t.oc, t.ic, t.kernel_rows}}, std::move(blocks));
+    const int64_t last = blocks.back().count * blocks.back().copies;
+    run.blocks = run.emitter.coeff.append({weights.get(), {op_.groups, t.groups, t.oc, t.ic, t.kernel_rows, t.pack}},
+                                          std::move(blocks));
     run.weights_count = (run.blocks.back() - run.blocks.front()) / kElementBytes + last;
+  }
+
+  /// The bias of a block of output channels, as often as its weights.
+  void pack_bias(Run &run) const {
+    const Tile &t = run.tile;
+    if (t.pack == 1) {
+      run.bias_offset = append_tensor(run.emitter.coeff, op_.bias);
+      return;
+    }
+    for (int64_t oc = 0; oc < ocg_; oc += t.oc) {
+      const int64_t count = std::min(t.oc, ocg_ - oc);
+      const auto write = [bias = op_.bias, oc, count](float *out) { std::copy_n(bias->as<float>() + oc, count, out); };
+      run.bias_blocks.push_back(run.emitter.coeff.append({count, write, t.pack}));
+    }
+  }
+
+  /// Where the bias of output channels from `oc` on lies.
+  int64_t bias_of(const Run &run, int64_t oc) const {
+    if (run.tile.pack == 1) return run.bias_offset + oc * kElementBytes;
+    return op_.bias ? run.bias_blocks[static_cast<size_t>(oc / run.tile.oc)] : 0;
   }
 
   /// Calls f(first output channel, how many, first group, first input channel in the group, how many, first kernel row,
@@ -319,7 +297,6 @@ class Conv final : public Kernel {
     const Shape box{std::min(t.n, y_.dims[0] - n), std::min(t.rows, y_.dims[1] - row),
                     std::min(t.columns, y_.dims[2] - column), 0};
     uint32_t to = 0, from = 0;
-    const uint32_t patches = t.unfolded ? unfold(run, {n, row, column, 0}, box) : 0;
     for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t group, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
       const bool first = ic == 0 && ky == 0, last = ic + ics == icg_ && ky + kys == op_.window.kernel[0];
       const Shape start{n, row, column, oc};
@@ -336,57 +313,14 @@ class Conv final : public Kernel {
       }
       auto c = hw::make<npu_cmd_conv>();
       c.groups = static_cast<uint32_t>(std::min(t.groups, op_.groups - group));
-      if (t.unfolded)
-        fill_unfolded(c, patches, box);
-      else
-        fill_input(run, c, {n, row, column, group * icg_ + ic}, box, static_cast<int64_t>(c.groups) * ics, ky, kys);
+      fill_input(run, c, {n, row, column, group * icg_ + ic}, box, static_cast<int64_t>(c.groups) * ics, ky, kys);
       c.out_addr = to;
       fill_output(run, c, out_box, run.blocks[block++]);
-      set_sums(c, op_, first ? from : to, first && !summand_, last, run.bias_offset + oc * kElementBytes);
+      set_sums(c, op_, first ? from : to, first && !summand_, last, bias_of(run, oc));
+      pack_pixels(c, t.pack);
       run.emitter.tiu(c);
       if (last && !direct) run.emitter.copy(out_box, buffer_end(to, out_box), c_.end(y_, start));
     });
-  }
-
-  /// Unfolds the windows of a tile as [n][rows][columns][kernel rows][kernel columns][channels]; returns where they
-  /// are.
-  uint32_t unfold(Run &run, const Shape &at, const Shape &box) const {
-    const graph::Window &w = op_.window;
-    const int64_t row = at[1] * w.stride[0] - w.begin[0], column = at[2] * w.stride[1] - w.begin[1];
-    End from;
-    Strides by;
-    if (c_.place(x_).local && !sees_padding(at[1], box[1], 0) && !sees_padding(at[2], box[2], 1)) {
-      from = c_.end(x_, {at[0], row, column, 0});
-      by = x_.strides;
-    } else {
-      const Shape window = window_box({.n = box[0], .rows = box[1], .columns = box[2]});
-      by = graph::dense_strides(window);
-      from = {-1, run.window[run.loaded++ % run.window.size()], by};
-      const int64_t top = std::max<int64_t>(row, 0), bottom = std::min(row + window[1], x_.dims[1]);
-      const int64_t left = std::max<int64_t>(column, 0), right = std::min(column + window[2], x_.dims[2]);
-      const Shape seen{box[0], bottom - top, right - left, icg_};
-      if (seen != window) run.emitter.fill(window, 0, from);
-      if (seen[1] > 0 && seen[2] > 0) {
-        End to = from;
-        to.base += ((top - row) * by[1] + (left - column) * by[2]) * kElementBytes;
-        run.emitter.copy(seen, c_.end(x_, {at[0], top, left, 0}), to);
-      }
-    }
-    from.strides = {by[0], by[1] * w.stride[0], by[2] * w.stride[1], by[1] * w.dilation[0], by[2] * w.dilation[1],
-                    by[3]};
-    const Shape dims{box[0], box[1], box[2], w.kernel[0], w.kernel[1], icg_};
-    const uint32_t patches = run.patches[run.unfolded++ % run.patches.size()];
-    run.emitter.copy(dims, from, buffer_end(patches, dims));
-    return patches;
-  }
-
-  void fill_unfolded(npu_cmd_conv &c, uint32_t patches, const Shape &box) const {
-    c.in_addr = patches;
-    c.n = static_cast<uint32_t>(box[0]);
-    c.ih = static_cast<uint32_t>(box[1]);
-    c.iw = static_cast<uint32_t>(box[2]);
-    c.ic = static_cast<uint32_t>(window_elements());
-    c.kh = c.kw = c.sh = c.sw = c.dh = c.dw = 1;
   }
 
   /// Brings the input of a tile into local memory and describes it.

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/lowering/coefficients.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace npu::compiler {
 
-int64_t Coefficients::append(int64_t count, Write write) {
+int64_t Coefficients::append(Block block) {
   const int64_t at = next();
-  blocks_.push_back({at, std::move(write)});
-  end_ = at + count * static_cast<int64_t>(sizeof(float));
+  end_ = at + block.count * block.copies * static_cast<int64_t>(sizeof(float));
+  blocks_.push_back({at, std::move(block)});
   return at;
 }
 
 std::vector<int64_t> Coefficients::append(const Key &key, std::vector<Block> blocks) {
   std::vector<int64_t> &places = known_[key];
   if (places.empty())
-    for (Block &b : blocks) places.push_back(append(b.count, std::move(b.write)));
+    for (Block &b : blocks) places.push_back(append(std::move(b)));
   return places;
 }
 
 void Coefficients::write(std::vector<uint8_t> &out) const {
   out.resize(static_cast<size_t>(end_));
-  for (const Placed &b : blocks_) b.write(reinterpret_cast<float *>(out.data() + b.at));
+  for (const auto &[at, block] : blocks_) {
+    float *const first = reinterpret_cast<float *>(out.data() + at);
+    block.write(first);
+    for (int64_t k = 1; k < block.copies; ++k) std::copy_n(first, block.count, first + k * block.count);
+  }
 }
 
 }  // namespace npu::compiler

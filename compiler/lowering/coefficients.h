@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace npu::compiler {
@@ -24,6 +25,7 @@ class Coefficients {
   struct Block {
     int64_t count;  ///< numbers
     Write write;
+    int64_t copies = 1;  ///< so often right behind each other
   };
   /// What blocks are made of: a tensor that they hold, and how it is cut.
   struct Key {
@@ -32,8 +34,9 @@ class Coefficients {
     auto operator<=>(const Key &) const = default;
   };
 
-  /// Adds a block of that many numbers, 64-byte aligned; returns its place in bytes.
-  int64_t append(int64_t count, Write write);
+  /// Adds a block, 64-byte aligned; returns its place in bytes.
+  int64_t append(Block block);
+  int64_t append(int64_t count, Write write) { return append({count, std::move(write)}); }
   /// Adds blocks one behind the other and returns their places; those that are there already, if the key is known.
   std::vector<int64_t> append(const Key &key, std::vector<Block> blocks);
 
@@ -48,7 +51,7 @@ class Coefficients {
  private:
   struct Placed {
     int64_t at;
-    Write write;
+    Block block;
   };
   std::vector<Placed> blocks_;
   std::map<Key, std::vector<int64_t>> known_;

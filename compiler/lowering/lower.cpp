@@ -494,10 +494,8 @@ class Lowering {
   void lower_softmax(const Node &n) {
     const auto &attrs = std::get<graph::SoftmaxAttrs>(n.attrs);
     const View x = operand(n.inputs[0]);
-    const size_t rank = x.dims.size();
-    std::vector<int> order;
-    for (size_t i = 0; i < rank; ++i)
-      if (static_cast<int>(i) != attrs.axis) order.push_back(static_cast<int>(i));
+    std::vector<int> order = memory_order(x);  // rows in any order: that in which they lie, they are one run
+    std::erase(order, attrs.axis);
     order.push_back(attrs.axis);
     if (!view(n.output)) view(n.output) = new_temp(n.output, order);
     LoweredOp &op = add(Kind::Softmax, n.source);

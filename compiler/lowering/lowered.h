@@ -57,6 +57,12 @@ Status lower(graph::CoreGraph &core, Lowered &out);
 /// Puts sums into the convolutions that make one of their operands.
 void fuse_sums(graph::Graph &graph, Lowered &lowered);
 
+/// Lets copies stand as late as their readers allow, where local memory has room for what they read until then.
+void sink_copies(Lowered &lowered, int64_t lmem_bytes);
+
+/// Cuts the operators that begin a network into bands of rows where these wait for the input.
+void cut_bands(Lowered &lowered, int64_t lmem_bytes);
+
 /// Appends a tensor of float32 as it is.
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor);
 

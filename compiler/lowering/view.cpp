@@ -116,6 +116,12 @@ bool covers(const View &v, int64_t elements) {
   return is_dense(sorted.dims, sorted.strides);
 }
 
+Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t size) {
+  const int64_t low = out * stride - pad, high = (out + outs - 1) * stride - pad + (kernel - 1) * dilation;
+  const int64_t first = std::clamp<int64_t>(low, 0, size - 1), last = std::clamp<int64_t>(high, 0, size - 1);
+  return {first, last - first + 1, first - low};
+}
+
 int64_t traffic(const Shape &dims, const Strides &strides) {
   std::vector<std::pair<int64_t, int64_t>> sorted;  // stride, size
   int64_t total = 1;

@@ -46,6 +46,12 @@ bool is_dense(const Shape &dims, const Strides &strides);
 /// Whether the view covers `elements` elements, each once.
 bool covers(const View &v, int64_t elements);
 
+/// The rows (or columns) of the input that a run of outputs sees, never empty, and the padding in front of them.
+struct Reach {
+  int64_t first, count, pad;
+};
+Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t size);
+
 /// Bytes of memory traffic of a strided transfer of a box, as the cost model counts them for the best order of
 /// dimensions.
 int64_t traffic(const Shape &dims, const Strides &strides);

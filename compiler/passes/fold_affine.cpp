@@ -1,58 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "compiler/passes/affine.h"
 #include "compiler/passes/passes.h"
 
 namespace npu::graph {
 namespace {
-
-/// A constant operand as one number a channel of `shape`, where `axis` is the channels; false when it varies along
-/// another dimension.
-bool per_channel(const Value &v, const Shape &shape, size_t axis, std::vector<double> &out) {
-  if (!v.constant || v.dtype != Dtype::F32 || v.shape.size() > shape.size()) return false;
-  const size_t shift = shape.size() - v.shape.size();
-  for (size_t i = 0; i < v.shape.size(); ++i)
-    if (v.shape[i] != 1 && (i + shift != axis || v.shape[i] != shape[axis])) return false;
-  const auto channels = static_cast<size_t>(shape[axis]);
-  const float *values = v.constant->as<float>();
-  out.resize(channels);
-  for (size_t c = 0; c < channels; ++c) out[c] = values[v.constant->count() == 1 ? 0 : c];
-  return true;
-}
-
-/// y = x * factor + summand, a channel.
-struct Affine {
-  std::vector<double> factor, summand;
-};
-
-bool affine_of(const Graph &g, const Node &n, ValueId x, const Shape &shape, size_t axis, Affine &out) {
-  const auto &attrs = std::get<BinaryAttrs>(n.attrs);
-  if (n.inputs[0] == n.inputs[1] || g[n.output].shape != shape) return false;
-  const bool left = n.inputs[0] == x;  // x OP constant
-  std::vector<double> c;
-  if (!per_channel(g[n.inputs[left ? 1 : 0]], shape, axis, c)) return false;
-  out.factor.assign(c.size(), 1);
-  out.summand.assign(c.size(), 0);
-  for (size_t i = 0; i < c.size(); ++i) {
-    switch (attrs.kind) {
-      case BinaryKind::Add:
-        out.summand[i] = c[i];
-        break;
-      case BinaryKind::Sub:
-        out.factor[i] = left ? 1 : -1;
-        out.summand[i] = left ? -c[i] : c[i];
-        break;
-      case BinaryKind::Mul:
-        out.factor[i] = c[i];
-        break;
-      case BinaryKind::Div:
-        if (!left) return false;
-        out.factor[i] = 1 / c[i];
-        break;
-      default:
-        return false;
-    }
-  }
-  return true;
-}
 
 /// The weights with each output channel scaled. Channels are the first dimension of a convolution's weights, the last
 /// of a matrix.

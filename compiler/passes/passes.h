@@ -11,19 +11,28 @@ namespace npu::graph {
 /// of it: this is where batch normalization and separate bias additions disappear.
 void fold_affine(Graph &graph);
 
+/// Makes one convolution, of one element in each channel, of two element-wise nodes that scale or shift the channels of
+/// a picture: a batch normalization that fold_affine() could not put anywhere.
+void join_affine(Graph &graph);
+
 /// Makes a Reduce of float32 operators that the chip has: a pooling over all of what it reduces, or, for products, one
 /// half times the other again and again. What no kernel can reach over stays.
 void expand_reduce(Graph &graph);
 
-/// Makes an activation part of the command that computes its operand.
+/// Makes an activation part of the command that computes its operand, also if nodes in between pass that on in another
+/// order or shape.
 void fuse_activation(Graph &graph);
 
-/// Lets a convolution do the zero padding that stands in front of it.
+/// Lets a convolution or an average do the zero padding that stands in front of it.
 void merge_pad(Graph &graph);
 
 /// Replaces a pooling whose window alone needs more than `max_elements` by two, of rows and of columns, and a window
 /// over all of one dimension by one over its pieces and one over their results.
 void split_pool(Graph &graph, int64_t max_elements);
+
+/// Lets an element-wise node read what is repeated (Expand, then Reshape: a picture made larger) once for all its
+/// places instead of copies of it.
+void repeat_late(Graph &graph);
 
 /// Removes nodes whose results nobody needs.
 void remove_dead(Graph &graph);

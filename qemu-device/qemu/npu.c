@@ -128,7 +128,7 @@ static const NpuNumber npu_numbers[] = {
     NPU_NUMBER("vectors", vectors, VECTORS, NPU_VECTORS_MAX, "MSI-X vectors"),
     NPU_NUMBER("clock-khz", clock_khz, CLOCK_KHZ, UINT32_MAX, "clock, kHz"),
     NPU_NUMBER("mac-ic", mac_ic, MAC_IC, UINT32_MAX,
-               "cost model: input channels a cycle"),
+               "cost model: window elements a cycle"),
     NPU_NUMBER("mac-oc", mac_oc, MAC_OC, UINT32_MAX,
                "cost model: output channels a cycle"),
     NPU_NUMBER("mac-pixels", mac_pixels, MAC_PIXELS, UINT32_MAX,

@@ -51,9 +51,9 @@ board() {
     echo $? >"$WORK/$name/status"
 }
 
-# The nanosecond at which the board named $1 is in the middle of its job $2, which takes 1313 cycles of at least one.
+# The nanosecond at which the board named $1 is in the middle of its job $2, which takes 1057 cycles of at least one.
 instant_of_job() {
-    echo $(($(sed -n 's/.*job_start:.* at \([0-9]*\) ns$/\1/p' "$WORK/$1/trace" | sed -n "$2p") + 600))
+    echo $(($(sed -n 's/.*job_start:.* at \([0-9]*\) ns$/\1/p' "$WORK/$1/trace" | sed -n "$2p") + 500))
 }
 
 # continued NAME...: the saved board and the NAMEs, one after another, are the board that was never saved.

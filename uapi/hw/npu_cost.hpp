@@ -66,18 +66,15 @@ constexpr void operand(uint8_t region, uint64_t bytes, uint64_t &local, uint64_t
 }
 
 inline Cost cost(const npu_cmd_conv &c, const CostParams &p) {
-  const uint64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
-  const uint64_t g = icg == 1 && ocg == 1 ? ceil_div(c.groups, p.mac_oc)
-                                          : mul(c.groups, ceil_div(icg, p.mac_ic), ceil_div(ocg, p.mac_oc));
-  const uint64_t pixels = mul(c.n, c.oh, c.ow), taps = mul(c.kh, c.kw), out = mul(pixels, c.oc);
+  const uint64_t pixels = mul(c.n, c.oh, c.ow), window = mul(c.kh, c.kw, c.ic / c.groups), out = mul(pixels, c.oc);
   uint64_t local = add(mul(c.n, c.ih, c.iw, c.ic, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype))),
            flow = 0;
   if (c.flags & NPU_CONV_PSUM_IN) local = add(local, mul(out, 4));
-  operand(c.wgt_region, mul(c.oc, taps, icg, dtype_bytes(c.wgt_dtype)), local, flow);
+  operand(c.wgt_region, mul(c.oc, window, dtype_bytes(c.wgt_dtype)), local, flow);
   if (c.flags & NPU_CONV_BIAS) operand(c.param_region, mul(c.oc, 4), local, flow);
-  const uint64_t mac = ceil_div(mul(pixels, taps, g), p.mac_pixels);
+  const uint64_t mac = ceil_div(mul(pixels, ceil_div(window, p.mac_ic), ceil_div(c.oc, p.mac_oc)), p.mac_pixels);
   const uint64_t busy = add(std::max(mac, ceil_div(local, p.lmem_bw)), fused(c.act, out, p));
-  return {add(p.tiu_fixed, busy), flow, mul(out, taps, icg), false};
+  return {add(p.tiu_fixed, busy), flow, mul(out, window), false};
 }
 
 inline Cost cost(const npu_cmd_matmul &c, const CostParams &p) {

@@ -4,7 +4,7 @@
 #define NPU_HW_PARAMS_H
 
 /* Power-on values of the cost registers. */
-#define NPU_COST_MAC_IC 32u  /* cost model: a, input channels a cycle */
+#define NPU_COST_MAC_IC 32u  /* cost model: a, window elements a cycle */
 #define NPU_COST_MAC_OC 32u  /* cost model: b, output channels a cycle */
 #define NPU_COST_MAC_PIXELS 2u  /* cost model: p, output pixels a cycle */
 #define NPU_COST_LMEM_BW 512u  /* cost model: L, local-memory bytes a cycle */

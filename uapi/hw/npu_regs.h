@@ -121,7 +121,7 @@
 #define NPU_REG_CLOCK_KHZ 0x030u  /* 32 bits, ro: nominal clock of the engines; modelled cycles / (CLOCK_KHZ * 1000) = modelled seconds */
 #define NPU_REG_MAX_RING_LOG2 0x034u  /* 32 bits, ro: log2 of the largest ring, entries */
 #define NPU_REG_VECTORS 0x038u  /* 32 bits, ro: MSI-X vectors; 0 is for events */
-#define NPU_REG_MAC_IC 0x040u  /* 32 bits, ro: cost model: a, input channels a cycle */
+#define NPU_REG_MAC_IC 0x040u  /* 32 bits, ro: cost model: a, window elements a cycle */
 #define NPU_REG_MAC_OC 0x044u  /* 32 bits, ro: cost model: b, output channels a cycle */
 #define NPU_REG_MAC_PIXELS 0x048u  /* 32 bits, ro: cost model: p, output pixels a cycle */
 #define NPU_REG_LMEM_BW 0x04cu  /* 32 bits, ro: cost model: L, local-memory bytes a cycle */

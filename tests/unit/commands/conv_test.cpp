@@ -126,14 +126,22 @@ TEST(ConvCost, IsAsComputedByHand) {
   expect_cost(square(3, 1, 1, 1, 1, NPU_REGION_LOCAL), 32 + 5, 0, 9, "9 pixels, 2 a cycle");
   // 33 channels are 2 blocks on both sides: 9 * 4 / 2.
   expect_cost(square(3, 33, 33, 1, 1, NPU_REGION_LOCAL), 32 + 18, 0, 9 * 33 * 33, "blocks of channels");
-  // 2 groups of 17 channels: 9 pixels * 9 cells * 2 / 2. Weights 34 * 9 * 17 * 4 = 20808 = 325.125 * 64.
-  expect_cost(square(3, 34, 34, 3, 2, 0), 32 + 81, 326 * 64, 9 * 34 * 9 * 17, "groups have blocks of their own");
-  // Depthwise, 40 channels are 2 blocks. Weights 1440 = 22.5 * 64, bias 160 = 2.5 * 64, each rounded up.
+  // A window of 7 * 7 * 3 = 147 elements is 5 blocks, 64 channels 2: 64 pixels * 10 / 2. Weights 64 * 147 * 4 = 588
+  // * 64.
+  expect_cost(square(8, 3, 64, 7, 1, 0), 32 + 320, 588 * 64, 64 * 64 * 147, "all of a window counts");
+  // 2 groups: a window of 9 * 17 = 153 elements is 5 blocks, 34 channels of both are 2: 9 pixels * 10 / 2.
+  // Weights 34 * 9 * 17 * 4 = 20808 = 325.125 * 64.
+  expect_cost(square(3, 34, 34, 3, 2, 0), 32 + 45, 326 * 64, 9 * 34 * 9 * 17, "columns may be of several groups");
+  // Depthwise: one block of 9 elements, 40 channels are 2: 9 pixels * 2 / 2. Weights 1440 = 22.5 * 64,
+  // bias 160 = 2.5 * 64, each rounded up.
   npu_cmd_conv d = square(3, 40, 40, 3, 40, 0);
   d.flags = NPU_CONV_BIAS;
-  expect_cost(d, 32 + 81, 23 * 64 + 3 * 64, 9 * 40 * 9, "depthwise");
+  expect_cost(d, 32 + 9, 23 * 64 + 3 * 64, 9 * 40 * 9, "depthwise");
   d.act = NPU_ACT_SIGMOID;  // 360 results: 4 * 3
-  expect_cost(d, 32 + 81 + 12, 23 * 64 + 3 * 64, 9 * 40 * 9, "a fused sigmoid");
+  expect_cost(d, 32 + 9 + 12, 23 * 64 + 3 * 64, 9 * 40 * 9, "a fused sigmoid");
+  // 256 pixels / 2, and 2 * 256 * 32 * 4 = 65536 bytes / 512 are the same; with the weights there, 1152 more.
+  expect_cost(square(16, 32, 32, 3, 32, 0), 32 + 128, 18 * 64, 256 * 32 * 9, "as fast as local memory is");
+  expect_cost(square(16, 32, 32, 3, 32, NPU_REGION_LOCAL), 32 + 131, 0, 256 * 32 * 9, "local memory decides");
 }
 
 // ---- slices ----

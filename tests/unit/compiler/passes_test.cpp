@@ -79,6 +79,25 @@ TEST(MergePad, MovesZerosIntoTheConvolution) {
             "t4: float32 [1, 4, 7, 5] = Conv(x, w3, -) kernel=[3, 3] begin=[1, 2] end=[3, 0]\noutput t4 = t4\n");
 }
 
+/// Zeros of a Pad node are data for an average: they count. A maximum would see them, and so may no window see them
+/// alone.
+TEST(MergePad, MovesZerosIntoAnAverage) {
+  const auto padded = [](const char *type, int64_t above, int64_t kernel) {
+    OnnxBuilder b;
+    const std::string x = b.op("Pad", {b.input({1, 2, 6, 6}, "x"), b.ints({0, 0, above, 1, 0, 0, 1, 0})});
+    b.output(b.op(type, {x}));
+    b.attr("kernel_shape", Dims{kernel, kernel}).attr("strides", Dims{kernel, kernel});
+    graph::Graph g = import(b);
+    graph::merge_pad(g);
+    return nodes(g);
+  };
+  EXPECT_EQ(padded("AveragePool", 1, 2),
+            "t3: float32 [1, 2, 4, 3] = Pool(x) kernel=[2, 2] stride=[2, 2] begin=[1, 1] end=[1, 0] max=false "
+            "count_pad=true counted_end=[1, 0]\noutput t3 = t3\n");
+  EXPECT_NE(padded("MaxPool", 1, 2).find("Pad(x)"), std::string::npos);
+  EXPECT_NE(padded("AveragePool", 2, 2).find("Pad(x)"), std::string::npos);
+}
+
 TEST(FoldAffine, PutsFactorAndSummandIntoWeightsAndBias) {
   OnnxBuilder b;
   const std::string y = b.op("MatMul", {b.input({2, 2}, "x"), b.constant({2, 2}, {1, 2, 3, 4})});
@@ -90,6 +109,88 @@ TEST(FoldAffine, PutsFactorAndSummandIntoWeightsAndBias) {
             "constant #7: float32 [2, 2] = 10, 200, 30, 400\n"
             "constant #9: float32 [2] = 5, 6\n"
             "t6: float32 [2, 2] = MatMul(x, #7, #9)\noutput t6 = t6\n");
+}
+
+TEST(FuseActivation, GoesBehindViews) {
+  OnnxBuilder b;
+  const std::string y = b.op("Conv", {b.input({1, 2, 4, 4}, "x"), b.weights({3, 2, 1, 1})});
+  const std::string z = b.op("Transpose", {y});
+  b.attr("perm", Dims{0, 2, 3, 1}).output(b.op("Sigmoid", {b.op("Reshape", {z, b.ints({1, 16, 3})})}));
+  graph::Graph g = import(b);
+  graph::fuse_activation(g);
+  EXPECT_EQ(nodes(g),
+            "t2: float32 [1, 3, 4, 4] = Conv(x, w1, -) kind=Sigmoid\n"
+            "t3: float32 [1, 4, 4, 3] = Transpose(t2) perm=[0, 2, 3, 1]\n"
+            "t6: float32 [1, 16, 3] = Reshape(t3) shape=[1, 16, 3]\noutput t6 = t6\n");
+}
+
+TEST(FuseActivation, LeavesWhatOthersReadBeforeIt) {
+  OnnxBuilder b;
+  const std::string y = b.op("Conv", {b.input({1, 2, 4, 4}, "x"), b.weights({3, 2, 1, 1})});
+  b.output(b.op("Sigmoid", {b.op("Reshape", {y, b.ints({1, 48})})})).output(b.op("Neg", {y}));
+  graph::Graph g = import(b);
+  const std::string before = nodes(g);
+  graph::fuse_activation(g);
+  EXPECT_EQ(nodes(g), before);
+}
+
+std::string enlarged_sum(bool of_convolution) {
+  OnnxBuilder b;
+  const std::string small = b.op("Relu", {b.input({1, 2, 3, 4}, "x")});
+  const std::string large = b.op("Resize", {small, "", b.floats({1, 1, 2, 3})});
+  b.attr("mode", "nearest").attr("coordinate_transformation_mode", "asymmetric").attr("nearest_mode", "floor");
+  std::string y = b.input({1, 2, 6, 12}, "y");
+  if (of_convolution) y = b.op("Conv", {y, b.weights({2, 2, 1, 1})});
+  b.output(b.op("Add", {y, large}));
+  graph::Graph g = import(b);
+  graph::repeat_late(g);
+  return nodes(g);
+}
+
+TEST(RepeatLate, ReadsWhatIsRepeatedInPlace) {
+  EXPECT_EQ(enlarged_sum(false),
+            "t1: float32 [1, 2, 3, 4] = Unary(x) kind=Relu\n"
+            "#4: float32 [1, 2, 3, 1, 4, 1] = Reshape(t1) shape=[1, 2, 3, 1, 4, 1]\n"
+            "#5: float32 [1, 2, 3, 2, 4, 3] = Expand(#4) shape=[1, 2, 3, 2, 4, 3]\n"
+            "#8: float32 [1, 2, 3, 2, 4, 3] = Reshape(y) shape=[1, 2, 3, 2, 4, 3]\n"
+            "#9: float32 [1, 2, 3, 2, 4, 3] = Binary(#8, #5)\n"
+            "t4: float32 [1, 2, 6, 12] = Reshape(#9) shape=[1, 2, 6, 12]\noutput t4 = t4\n");
+}
+
+/// A convolution begins with what is added to it, for which that must be a picture.
+TEST(RepeatLate, LeavesSumsToConvolutions) {
+  EXPECT_NE(enlarged_sum(true).find("Binary(t5, t3)"), std::string::npos) << enlarged_sum(true);
+}
+
+/// (x - {2, 3}) * {4, 5}, then 1 minus that: the third node stays.
+TEST(JoinAffine, MakesAConvolutionOfTwoNodes) {
+  OnnxBuilder b;
+  const std::string x = b.op("GlobalMaxPool", {b.input({1, 2, 3, 3}, "x")});
+  const std::string y = b.op("Sub", {x, b.constant({2, 1, 1}, {2, 3})});
+  const std::string z = b.op("Mul", {b.constant({1, 2, 1, 1}, {4, 5}), y});
+  b.output(b.op("Sub", {b.scalar(1), z}));
+  graph::Graph g = import(b);
+  graph::join_affine(g);
+  EXPECT_EQ(graph::to_text(g),
+            "input x: float32 [1, 2, 3, 3]\n"
+            "constant s6: float32 [] = 1\n"
+            "constant #8: float32 [2, 1, 1, 1] = 4, 5\n"
+            "constant #9: float32 [2] = -8, -15\n"
+            "t1: float32 [1, 2, 1, 1] = Pool(x) kernel=[3, 3]\n"
+            "t5: float32 [1, 2, 1, 1] = Conv(t1, #8, #9) groups=2\n"
+            "t7: float32 [1, 2, 1, 1] = Binary(s6, t5) kind=Sub\noutput t7 = t7\n");
+}
+
+TEST(JoinAffine, LeavesInputsAndWhatOthersRead) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 2, 3, 3}, "x"), y = b.op("Mul", {x, b.constant({2, 1, 1}, {2, 3})});
+  b.output(b.op("Add", {y, b.scalar(1)}));
+  const std::string p = b.op("GlobalMaxPool", {x}), q = b.op("Mul", {p, b.scalar(3)});
+  b.output(b.op("Add", {q, b.scalar(1)})).output(q);
+  graph::Graph g = import(b);
+  const std::string before = nodes(g);
+  graph::join_affine(g);
+  EXPECT_EQ(nodes(g), before);
 }
 
 TEST(FuseActivation, GoesIntoTheCommandInFront) {

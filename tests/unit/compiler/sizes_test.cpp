@@ -47,6 +47,17 @@ void pool(B &b, const char *type, const Dims &x, const Ints &kernel, const Ints 
   b.attr("kernel_shape", kernel).attr("strides", strides).attr("pads", pads).output(y);
 }
 
+/// A large input, whose first operators are computed in bands of rows.
+void bands(B &b, const char *type, int64_t count_pad) {
+  const std::string x = b.op("Relu", {b.op("Conv", {b.input({1, 3, 99, 250}), b.weights({8, 3, 3, 3})})});
+  const std::string y = b.op(type, {x});
+  b.attr("kernel_shape", Ints{5, 3}).attr("strides", Ints{3, 1}).attr("pads", Ints{2, 1, 1, 0});
+  if (count_pad) b.attr("count_include_pad", count_pad);
+  const std::string z = b.op("Conv", {y, b.weights({4, 8, 3, 3})});
+  b.attr("pads", Ints{1, 2, 3, 0}).attr("dilations", Ints{2, 1});
+  b.output(b.op("GlobalMaxPool", {z})).output(z);
+}
+
 void channel_shuffle(B &b) {
   const std::string x = b.op("Conv", {b.input({1, 3, 9, 9}), b.weights({8, 3, 3, 3})});
   const std::string split = b.op("Transpose", {b.op("Reshape", {x, b.ints({1, 4, 2, 7, 7})})});
@@ -290,6 +301,9 @@ const Net kNets[] = {
      [](B &b) {
        b.output(b.op("Sub", {b.input({300, 1}), b.input({1, 900})}));
      }},
+    {"bands", [](B &b) { bands(b, "MaxPool", 0); }},
+    {"bands_average", [](B &b) { bands(b, "AveragePool", 0); }},
+    {"bands_average_pad", [](B &b) { bands(b, "AveragePool", 1); }},
     {"channel_shuffle", channel_shuffle},
     {"dense_block", dense_block},
     {"moves", moves},

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// The GDMA does one copy after another. A copy whose result is wanted later stands in the way of one that the next
+// operator waits for.
+#include <algorithm>
+#include <set>
+
+#include "compiler/lowering/lowered.h"
+
+namespace npu::compiler {
+namespace {
+
+constexpr size_t kLookAhead = 64;  ///< operators that a copy passes at most
+
+bool reads(const LoweredOp &op, int storage) {
+  return std::any_of(op.in.begin(), op.in.end(), [&](const View &v) { return v.storage == storage; });
+}
+
+/// Where a copy has to stand at the latest: before whatever touches its result or changes its operand.
+size_t latest(const std::vector<LoweredOp> &ops, size_t i) {
+  const int from = ops[i].in[0].storage, to = ops[i].out.storage;
+  size_t j = i + 1;
+  while (j < std::min(ops.size(), i + kLookAhead) && !reads(ops[j], to) && ops[j].out.storage != to &&
+         ops[j].out.storage != from)
+    ++j;
+  return j;
+}
+
+/// Bytes of all that operators [first, end) touch.
+int64_t bytes_of(const Lowered &l, size_t first, size_t end) {
+  std::set<int> storages;
+  for (size_t i = first; i < end; ++i) {
+    storages.insert(l.ops[i].out.storage);
+    for (const View &v : l.ops[i].in) storages.insert(v.storage);
+  }
+  int64_t bytes = 0;
+  for (int s : storages) bytes += l.storages[static_cast<size_t>(s)].bytes();
+  return bytes;
+}
+
+}  // namespace
+
+void sink_copies(Lowered &lowered, int64_t lmem_bytes) {
+  std::vector<LoweredOp> &ops = lowered.ops;
+  const auto at = [&](size_t i) { return ops.begin() + static_cast<std::ptrdiff_t>(i); };
+  for (size_t i = ops.size(); i-- > 0;) {
+    if (ops[i].kind != Kind::Copy) continue;
+    const StorageKind from = lowered.storages[static_cast<size_t>(ops[i].in[0].storage)].kind;
+    const size_t to = latest(ops, i);
+    // What memory has all along may come early; nobody waits for a result that goes out; and what is wanted for longer
+    // must not drive out other tensors.
+    if (from == StorageKind::Temp && to < ops.size() && bytes_of(lowered, i, to) <= lmem_bytes / 2)
+      std::rotate(at(i), at(i + 1), at(to));
+  }
+}
+
+}  // namespace npu::compiler
