@@ -224,7 +224,7 @@ Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDes
   fuse_sums(g, all);
   Program program;
   NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));
-  auto &[lowered, generated, lmem_bytes, gap_bytes, memory, streams] = program;
+  auto &[lowered, generated, lmem_bytes, gap_bytes, memory, streams, choices] = program;
   out.tiu = encoded(streams.tiu);
   out.gdma = encoded(streams.gdma);
   const Status sync = check_sync(out.tiu, out.gdma);

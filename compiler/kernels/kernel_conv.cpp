@@ -198,11 +198,9 @@ class Conv final : public Kernel {
 
   /// Cycles to bring a tile's input and to unfold it.
   double unfold_cycles(const Tile &t) const {
-    const auto local = [](int64_t elements) {
-      return kGdmaFixed + static_cast<double>(elements * kElementBytes) / kLocalBandwidth;
-    };
-    double cycles = local(2 * t.n * t.rows * t.columns * window_elements());
-    if (needs_window()) cycles += c_.transfer_cycles(x_, input_box(t)) + local(graph::element_count(window_box(t)));
+    double cycles = c_.local_transfer_cycles(2 * t.n * t.rows * t.columns * window_elements());
+    if (needs_window())
+      cycles += c_.transfer_cycles(x_, input_box(t)) + c_.local_transfer_cycles(graph::element_count(window_box(t)));
     return cycles;
   }
 

@@ -8,14 +8,8 @@
 namespace npu::compiler {
 namespace {
 
-constexpr int64_t kLmemGrain = 4096;
 constexpr size_t kMaxTried = size_t{1} << 17;  ///< commands of a program that is made in more than one way
 constexpr int64_t kBlocksPerLmem = 8;          ///< heavy weights are cut so that so many blocks fit local memory
-
-bool better(const Program &a, const Program &b) {
-  const auto key = [](const Program &p) { return std::pair(p.streams.timeline.cycles, p.lmem_bytes - p.gap_bytes); };
-  return key(a) < key(b);
-}
 
 /// Cycles in which the TIU does not compute.
 uint64_t waited(const Streams &s) {
@@ -24,21 +18,37 @@ uint64_t waited(const Streams &s) {
   return s.timeline.cycles - busy;
 }
 
+/// Binds and schedules a way of bringing weights.
+Status finish(const Lowered &lowered, Prefetched &&way, Program &out) {
+  out.lmem_bytes = way.lmem_bytes;
+  out.gap_bytes = way.gap_bytes;
+  NPU_TRY(bind_memory(lowered, way.commands, out.bound));
+  out.streams = schedule(way.commands);
+  return {};
+}
+
 class Maker {
  public:
   Maker(const Lowered &lowered, const std::vector<graph::Source> &sources) : lowered_(lowered), sources_(sources) {}
 
   /// Weights as they stream, and in the ways of bringing them ahead.
   Status make(int64_t lmem_bytes, int64_t weight_block, Program &out) const {
-    constexpr PrefetchPolicy kPolicies[] = {
+    static const PrefetchPolicy kPolicies[] = {
         {.all = false}, {.all = true}, {.all = false, .judge = false}, {.all = true, .judge = false}};
-    out.lowered = lowered_;
-    NPU_TRY(generate(out.lowered, sources_, lmem_bytes, weight_block, out.generated));
-    NPU_TRY(finish(without_prefetch(out.generated), true, out));
+    const Choices choices{.lmem_bytes = lmem_bytes, .weight_block = weight_block};
+    NPU_TRY(make_program(lowered_, sources_, choices, nullptr, out));
     if (out.generated.commands.size() > kMaxTried) return {};
     for (const PrefetchPolicy &policy : kPolicies) {
       Prefetched way = prefetch(out.generated, lmem_bytes, policy);
-      if (way.blocks) NPU_TRY(finish(std::move(way), false, out));
+      if (!way.blocks) continue;
+      Program now;
+      NPU_TRY(finish(out.lowered, std::move(way), now));
+      if (!better(now, out)) continue;
+      now.choices = choices;
+      now.choices.prefetch = policy;
+      now.lowered = std::move(out.lowered);
+      now.generated = std::move(out.generated);
+      out = std::move(now);
     }
     return {};
   }
@@ -53,23 +63,32 @@ class Maker {
   }
 
  private:
-  /// Binds and schedules a way; it is kept if it is `first` or better than what there is.
-  static Status finish(Prefetched &&way, bool first, Program &out) {
-    Bound bound;
-    NPU_TRY(bind_memory(out.lowered, way.commands, bound));
-    Program now{{}, {}, way.lmem_bytes, way.gap_bytes, std::move(bound), schedule(way.commands)};
-    if (!first && !better(now, out)) return {};
-    now.lowered = std::move(out.lowered);
-    now.generated = std::move(out.generated);
-    out = std::move(now);
-    return {};
-  }
-
   const Lowered &lowered_;
   const std::vector<graph::Source> &sources_;
 };
 
 }  // namespace
+
+bool better(const Program &a, const Program &b) {
+  const auto key = [](const Program &p) { return std::pair(p.streams.timeline.cycles, p.lmem_bytes - p.gap_bytes); };
+  return key(a) < key(b);
+}
+
+int64_t needed_lmem(const Program &program, int64_t least_bytes) {
+  const int64_t unused = program.gap_bytes / kLmemGrain * kLmemGrain;
+  return std::max(program.choices.lmem_bytes - unused, least_bytes);
+}
+
+Status make_program(const Lowered &lowered, const std::vector<graph::Source> &sources, const Choices &choices,
+                    PlanMemo *memo, Program &out) {
+  out.choices = choices;
+  out.lowered = lowered;
+  NPU_TRY(generate(out.lowered, sources, choices, out.generated, memo));
+  return finish(out.lowered,
+                choices.prefetch ? prefetch(out.generated, choices.lmem_bytes, *choices.prefetch)
+                                 : without_prefetch(out.generated),
+                out);
+}
 
 /// Tile buffers grow from below and tensors from above, so that a program that leaves room between them says that it
 /// needs all of local memory. Without that room it runs on smaller cards, too, and is mostly as fast.
@@ -77,7 +96,7 @@ Status make_program(const Lowered &lowered, const std::vector<graph::Source> &so
                     int64_t least_bytes, Program &out) {
   const Maker maker(lowered, sources);
   NPU_TRY(maker.make_either(lmem_bytes, out));
-  const int64_t needed = std::max(lmem_bytes - out.gap_bytes / kLmemGrain * kLmemGrain, least_bytes);
+  const int64_t needed = needed_lmem(out, least_bytes);
   if (needed >= lmem_bytes) return {};
   Program smaller;
   if (maker.make_either(needed, smaller).ok() && smaller.streams.timeline.cycles <= out.streams.timeline.cycles)
