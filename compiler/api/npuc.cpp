@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/api/host_part.h"
+#include "compiler/api/optimize.h"
 #include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
@@ -223,7 +224,7 @@ Status compile_program(graph::Graph &g, const Options &options, bmodel::StageDes
   NPU_TRY(lower(g, all));
   fuse_sums(g, all);
   Program program;
-  NPU_TRY(make_program(all, g.sources, options.lmem_bytes, kMinLmemBytes, program));
+  NPU_TRY(choose_program(all, g.sources, options, program, report.search));
   auto &[lowered, generated, lmem_bytes, gap_bytes, memory, streams, choices] = program;
   out.tiu = encoded(streams.tiu);
   out.gdma = encoded(streams.gdma);

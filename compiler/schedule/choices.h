@@ -41,6 +41,7 @@ struct OpChoice {
   int64_t weight_block = 0;       ///< its own Choices::weight_block; 0: that of all
   int64_t evictions = INT64_MAX;  ///< as many tensors at most leave local memory for it
   int64_t transfers = kWhole;     ///< so many 64ths of the cycles of transfers count when its tiles are chosen
+  bool above = false;             ///< its tile buffers lie high in local memory, where those before it do not
   ResultPlace result = ResultPlace::Cheapest;
 
   bool operator==(const OpChoice &) const = default;

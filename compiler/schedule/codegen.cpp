@@ -200,10 +200,10 @@ class Codegen {
   }
 
   /// Takes the buffers of a plan; false, and nothing taken, when they do not fit.
-  static bool take_buffers(const Plan &plan, LmemAllocator &lmem, std::vector<uint32_t> &buffers) {
+  bool take_buffers(size_t op, const Plan &plan, LmemAllocator &lmem, std::vector<uint32_t> &buffers) const {
     buffers.clear();
     for (int64_t bytes : plan.buffers) {
-      const auto addr = lmem.take(bytes, false);
+      const auto addr = lmem.take(bytes, asked(op).above);
       if (!addr) {
         give_buffers(plan, lmem, buffers);
         return false;
@@ -243,7 +243,7 @@ class Codegen {
     for (;; budget -= std::max<int64_t>(budget / 8, 64)) {
       c.plan = plan_of(op, *kernel, budget);
       if (!c.plan.feasible) return false;
-      if (!take_buffers(c.plan, lmem, buffers)) continue;
+      if (!take_buffers(op, c.plan, lmem, buffers)) continue;
       give_buffers(c.plan, lmem, buffers);
       c.cost += c.plan.cost;
       return true;
@@ -354,7 +354,7 @@ class Codegen {
     std::vector<uint32_t> buffers;
     // As when this was tried, and so with the same addresses.
     place_result(op, c.mode, lmem_, cost);
-    take_buffers(c.plan, lmem_, buffers);
+    take_buffers(op, c.plan, lmem_, buffers);
     kernel_of(op)->emit(c.plan, buffers, emitter_);
     OpReport report;
     report.op = static_cast<int>(op);

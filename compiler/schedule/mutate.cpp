@@ -128,14 +128,16 @@ void Mutator::change_op(uint32_t op, Choices &c) {
   constexpr int64_t kRooms[] = {2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64};
   constexpr int64_t kTransfers[] = {0, 8, 16, 32, 64, 128, 256, 1024};
   OpChoice &o = c.ops[op];
-  const size_t what = below(10);
+  const size_t what = below(13);
   if (what < 3)
     o.room = one_of(kRooms);
   else if (what < 6)
     o.transfers = one_of(kTransfers);
   else if (what < 8)
     o.result = one_of({ResultPlace::Cheapest, ResultPlace::Local, ResultPlace::Memory});
-  else if (what < 9)
+  else if (what < 11)
+    o.above = !o.above;
+  else if (what < 12)
     o.weight_block = below(4) ? some_block() : 0;
   else
     o.evictions = below(2) ? static_cast<int64_t>(below(3)) : INT64_MAX;
