@@ -31,7 +31,8 @@ Status choose_program(const Lowered &lowered, const std::vector<graph::Source> &
   Records records;
   if (!options.schedule_file.empty()) NPU_TRY(read_records(options.schedule_file, !!options.optimize, records));
   Program recorded;
-  const bool known = make_recorded(lowered, sources, records.find(key), recorded);
+  const Record *const record = records.find(key);
+  const bool known = make_recorded(lowered, sources, record, recorded);
   ++report.programs;
   report.recorded += known;
   if (known && !options.optimize) {
@@ -50,7 +51,7 @@ Status choose_program(const Lowered &lowered, const std::vector<graph::Source> &
   report.cycles += cycles_of(out);
   report.seconds += seconds_since(start);
   if (options.schedule_file.empty() || (known && cycles_of(out) == before)) return {};
-  return write_record(options.schedule_file, key, {out.choices, cycles_of(out)});
+  return write_record(options.schedule_file, key, {out.choices, cycles_of(out)}, known ? nullptr : record);
 }
 
 }  // namespace npu::compiler

@@ -67,11 +67,12 @@ Status read_records(const std::string &path, bool may_miss, Records &out) {
   return read(path, true, out);
 }
 
-Status write_record(const std::string &path, const RecordKey &key, const Record &record) {
+Status write_record(const std::string &path, const RecordKey &key, const Record &record, const Record *wrong) {
   Records records;
   FolderLock lock;
   NPU_TRY(lock.take(folder_of(path)));
   NPU_TRY(read(path, true, records));
+  if (wrong) records.remove(key, *wrong);
   records.add(key, Record(record));
   const std::string text = records.text(), fresh = path + ".new";
   std::ofstream file(fresh, std::ios::binary | std::ios::trunc);

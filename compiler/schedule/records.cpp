@@ -231,4 +231,9 @@ void Records::add(const RecordKey &key, Record &&record) {
   if (fresh || record.cycles < at->second.cycles) at->second = std::move(record);
 }
 
+void Records::remove(const RecordKey &key, const Record &record) {
+  const auto it = records_.find(key);
+  if (it != records_.end() && it->second == record) records_.erase(it);
+}
+
 }  // namespace npu::compiler

@@ -28,6 +28,7 @@ struct RecordKey {
 struct Record {
   Choices choices;
   uint64_t cycles = 0;
+  bool operator==(const Record &) const = default;
 };
 
 /// Of a network's structure and shapes, and of the chip's cost parameters; not of the values of weights.
@@ -43,6 +44,8 @@ class Records {
   const Record *find(const RecordKey &key) const;
   /// Keeps the better one of this and what there is.
   void add(const RecordKey &key, Record &&record);
+  /// Drops this record if it is there.
+  void remove(const RecordKey &key, const Record &record);
 
  private:
   std::vector<std::string> kept_;  ///< comments, and lines of other versions
@@ -51,8 +54,8 @@ class Records {
 
 /// A file that does not exist is empty if it `may_miss`.
 Status read_records(const std::string &path, bool may_miss, Records &out);
-/// Adds a record to a file, which others may do at the same time.
-Status write_record(const std::string &path, const RecordKey &key, const Record &record);
+/// Adds a record to a file, which others may do at the same time, and drops one that is wrong, if there is one.
+Status write_record(const std::string &path, const RecordKey &key, const Record &record, const Record *wrong);
 
 }  // namespace npu::compiler
 

@@ -145,6 +145,7 @@ class Search {
 
 Status search(const Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes,
               int64_t least_bytes, const KeepSearching &keep, Program &program, SearchState &state) {
+  if (lowered.ops.empty()) return {};
   Search s(lowered, sources, lmem_bytes);
   s.run(keep, program, state);
   if (s.best() == program.choices) return {};

@@ -155,7 +155,7 @@ void expect_right(const OnnxBuilder &b, const bmodel::StageDesc &stage, int64_t 
 }
 
 /// The order of a network's operators with one more move, and whether every reader still follows its writers.
-TEST(Order, OperatorsMoveAsFarAsTheirOperandsAllow) {
+TEST(OperatorOrder, ChangesAsFarAsOperandsAllow) {
   const Network n(branches());
   const auto &ops = n.lowered.ops;
   const auto count = static_cast<uint32_t>(ops.size());
@@ -251,6 +251,13 @@ TEST(Search, WithoutCandidatesChangesNothing) {
   for (int64_t lmem : kSizes)
     expect_same_program(compile(branches(), {.lmem_bytes = lmem}).stage,
                         compile(branches(), {.lmem_bytes = lmem, .optimize = until(0)}).stage);
+}
+
+TEST(Search, HasNothingToDoWithoutOperators) {
+  Program program;
+  SearchState state;
+  EXPECT_TRUE(compiler::search({}, {}, kLeast, kLeast, until(8), program, state).ok());
+  EXPECT_EQ(state.tried, 0u);
 }
 
 TEST(Search, TakesTheSameWayEachTime) {
@@ -349,7 +356,8 @@ TEST(ScheduleFile, KeepsWhatItDoesNotKnow) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
 }
 
-/// A record whose program has become another one, as with another version of the compiler, is not used.
+/// A record whose program has become another one, as with another compiler, is not used, and gives way to one that is
+/// right, though it promises fewer cycles.
 TEST(ScheduleFile, DoesNotBelieveWrongCycles) {
   const Network n(branches());
   const RecordKey key{compiler::hash_of(n.lowered), kLeast};
@@ -360,6 +368,8 @@ TEST(ScheduleFile, DoesNotBelieveWrongCycles) {
   const auto known = compile(branches(), {.lmem_bytes = kLeast, .schedule_file = file.path});
   EXPECT_EQ(known.report.search.recorded, 0u);
   expect_same_program(known.stage, compile(branches(), {.lmem_bytes = kLeast}).stage);
+  compile(branches(), {.lmem_bytes = kLeast, .optimize = until(80), .schedule_file = file.path});
+  EXPECT_EQ(compile(branches(), {.lmem_bytes = kLeast, .schedule_file = file.path}).report.search.recorded, 1u);
 }
 
 TEST(ScheduleFile, HasToExistWithoutASearch) {
