@@ -11,7 +11,7 @@ constexpr size_t kMaxMoves = 32;   ///< operators that run earlier than they wou
 constexpr size_t kReach = 8;       ///< operators by which one moves at most at once
 constexpr uint64_t kByWaits = 16;  ///< how much more often all that waits is changed than all operators alike
 
-/// A random entry of a map.
+/// The entry of a map with that number.
 template <class M>
 auto entry(M &map, size_t i) {
   return std::next(map.begin(), static_cast<int64_t>(i));
@@ -31,7 +31,7 @@ std::vector<uint64_t> waits_of(const Program &program) {
   // What follows the last command of the TIU are stores.
   if (!s.gdma.empty()) by_layer[s.gdma.back().layer()] += s.timeline.cycles - before;
   std::vector<uint64_t> waits(program.lowered.ops.size());
-  const std::vector<uint32_t> names = program.generated.names;
+  const std::vector<uint32_t> &names = program.generated.names;
   for (size_t i = 0; i < waits.size(); ++i)
     waits[names[i]] = by_layer[static_cast<uint32_t>(program.lowered.ops[i].source)];
   return waits;

@@ -9,7 +9,7 @@
 namespace npu::compiler {
 
 /// Replaces `program` by the best one that is found in local memory of `lmem_bytes`: one with fewer cycles or, with as
-/// many, less local memory, down to `least_bytes`. Takes all processors.
+/// many, less local memory, down to `least_bytes`. Takes up to eight processors.
 Status search(const Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes,
               int64_t least_bytes, const KeepSearching &keep, Program &program, SearchState &state);
 
