@@ -8,6 +8,7 @@
 
 #include "compiler/api/bounds.h"
 #include "compiler/api/host_part.h"
+#include "compiler/api/optimize.h"
 #include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
@@ -238,10 +239,7 @@ Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Sour
     Lowered &lowered = out.cores.emplace_back();
     lowered.coeff = coeff;
     core.graph.sources = std::move(sources);
-    NPU_TRY(lower(core, lowered));
-    fuse_sums(core.graph, lowered);
-    sink_copies(lowered, lmem_bytes);
-    cut_bands(lowered, lmem_bytes);
+    NPU_TRY(lower_all(core, lmem_bytes, lowered));
     coeff = lowered.coeff;
     sources = std::move(core.graph.sources);
   }
@@ -256,8 +254,26 @@ struct Made {
   uint64_t constant_bytes = 0;  ///< each constant once
 };
 
-Status make_on(graph::Sharded &&sharded, const graph::Graph &g, const Options &options, int64_t coeff_bytes,
-               Made &out) {
+/// The program of one core, as the options have it chosen.
+Status make_on_one(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out,
+                   SearchReport &report) {
+  out.sources = g.sources;
+  std::vector<graph::CoreGraph> cores{graph::alone(g)};
+  LoweredCores lowered;
+  NPU_TRY(lower_cores(cores, out.sources, coeff_bytes, options.lmem_bytes, lowered));
+  NPU_TRY(choose_program(lowered.cores[0], out.sources, options, out.program, report));
+  const Lowered &made = out.program.lowered.cores[0];
+  out.order_bound = order_bound(made.ops, options.lmem_bytes);
+  out.constant_bytes = constant_bytes(made);
+  return {};
+}
+
+/// The program of several cores between which a network is cut.
+Status make_on_several(const graph::Graph &g, const graph::Cuts &cuts, const Options &options, int64_t coeff_bytes,
+                       Made &out) {
+  graph::Sharded sharded;
+  const Status status = graph::shard(g, cuts, sharded);
+  if (!status.ok()) return Status::error("internal error, please report: " + status.message());
   out.sources = g.sources;
   LoweredCores lowered;
   lowered.exchanges = std::move(sharded.exchanges);
@@ -266,21 +282,13 @@ Status make_on(graph::Sharded &&sharded, const graph::Graph &g, const Options &o
 }
 
 /// The program with the fewest cycles on as many cores as there may be.
-Status make_best(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out) {
-  graph::Sharded one;
-  one.cores.push_back(graph::alone(g));
-  NPU_TRY(make_on(std::move(one), g, options, coeff_bytes, out));
-  const Lowered &lowered = out.program.lowered.cores[0];
-  out.order_bound = order_bound(lowered.ops, options.lmem_bytes);
-  out.constant_bytes = constant_bytes(lowered);
+Status make_best(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out, SearchReport &report) {
+  NPU_TRY(make_on_one(g, options, coeff_bytes, out, report));
   if (options.cores == 1) return {};
   bool forced = options.all_cores;
   for (const graph::Cuts &cuts : graph::find_cuts(g, options.cores, options.all_cores)) {
-    graph::Sharded sharded;
     Made made;
-    const Status status = graph::shard(g, cuts, sharded);
-    if (!status.ok()) return Status::error("internal error, please report: " + status.message());
-    if (!make_on(std::move(sharded), g, options, coeff_bytes, made).ok()) continue;
+    NPU_TRY(make_on_several(g, cuts, options, coeff_bytes, made));
     if (!forced && made.program.streams.timeline.cycles >= out.program.streams.timeline.cycles) continue;
     made.constant_bytes = out.constant_bytes;
     out = std::move(made);
@@ -308,7 +316,7 @@ Status encode_streams(const Streams &streams, bmodel::ProgramDesc &out) {
 Status compile_program(const graph::Graph &g, const Options &options, bmodel::StageDesc &stage,
                        bmodel::ProgramDesc &out, Bound &bound, Report &report) {
   Made made;
-  NPU_TRY(make_best(g, options, static_cast<int64_t>(stage.coeff.size()), made));
+  NPU_TRY(make_best(g, options, static_cast<int64_t>(stage.coeff.size()), made, report.search));
   Program &program = made.program;
   NPU_TRY(encode_streams(program.streams, out));
   out.lmem_bytes = static_cast<uint64_t>(program.lmem_bytes);

@@ -10,6 +10,7 @@
 
 #include "common/status.h"
 #include "compiler/graph/tensor.h"
+#include "compiler/schedule/progress.h"
 #include "runtime/bmodel/builder.h"
 
 namespace npu::compiler {
@@ -23,6 +24,12 @@ struct Options {
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
   /// Where the graph is written after each pass, as NN-PASS.txt and NN-PASS.dot; empty: nowhere. The folder exists.
   std::string dump_folder;
+  /// A search for a better schedule, one for each program of the network; null: none. Asked before each batch of
+  /// candidates whether to go on; the same answers give the same bytes.
+  KeepSearching optimize;
+  /// A file of the best schedules that were found (compiler/schedule/records.h); empty: none. They are used, a search
+  /// begins with them and writes back what is better. Without a search the file exists.
+  std::string schedule_file;
   bool io_alone = false;  ///< addr_mode 1: programs keep state in the network's own input memory
 };
 
@@ -41,6 +48,14 @@ struct LayerReport {
   uint64_t macs = 0;
 };
 
+/// Searches of all programs of a network together.
+struct SearchReport {
+  uint64_t programs = 0, recorded = 0;    ///< all; those for which the file has a schedule
+  uint64_t tried = 0;                     ///< schedules
+  uint64_t plain_cycles = 0, cycles = 0;  ///< without search; with it
+  double seconds = 0;
+};
+
 struct Report {
   std::vector<LayerReport> layers;
   int64_t lmem_used = 0, lmem_bytes = 0;
@@ -50,6 +65,7 @@ struct Report {
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
   uint64_t tiu_commands = 0, gdma_commands = 0;
+  SearchReport search;
   uint64_t host_parts = 0, host_nodes = 0;  ///< sub-networks for the CPU, and their operators
   /// What the importer has changed: types that were converted.
   std::vector<std::string> notes;

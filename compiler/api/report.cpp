@@ -34,6 +34,17 @@ double percent(uint64_t part, uint64_t whole) {
   return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+/// What a search has found, or a file knew.
+std::string search_text(const SearchReport &s) {
+  if (s.tried == 0)
+    return s.recorded ? print("search         schedules from the file: %" PRIu64 " of %" PRIu64 " programs\n",
+                              s.recorded, s.programs)
+                      : "";
+  const auto before = static_cast<double>(s.plain_cycles), after = static_cast<double>(s.cycles);
+  return print("search         %" PRIu64 " schedules tried in %.0f s, cycles %" PRIu64 " -> %" PRIu64 " (%+.1f %%)\n",
+               s.tried, s.seconds, s.plain_cycles, s.cycles, 100 * (after - before) / std::max(before, 1.0));
+}
+
 }  // namespace
 
 std::string Report::text() const {
@@ -66,6 +77,7 @@ std::string Report::text() const {
   out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64, bound, mac_bound, memory_bound);
   if (cores == 1) out += print(", in this order %" PRIu64, order_bound);
   out += print("): reached to %.0f %%\n", percent(bound, cycles));
+  out += search_text(search);
   for (const std::string &note : notes) out += note + "\n";
   return out;
 }

@@ -20,10 +20,14 @@ End KernelContext::end(const View &v, const Shape &start) const {
   return {v.storage, at * kElementBytes + storages[static_cast<size_t>(v.storage)].coeff_offset, v.strides};
 }
 
+double KernelContext::local_transfer_cycles(int64_t elements) const {
+  return transfer_weight * (kGdmaFixed + static_cast<double>(elements * kElementBytes) / kLocalBandwidth);
+}
+
 double KernelContext::transfer_cycles(const View &v, const Shape &box) const {
-  if (place(v).local)
-    return kGdmaFixed + static_cast<double>(2 * graph::element_count(box) * kElementBytes) / kLocalBandwidth;
-  return kGdmaFixed + kDdrLatency + static_cast<double>(traffic(box, v.strides)) / kMemoryBandwidth;
+  if (place(v).local) return local_transfer_cycles(2 * graph::element_count(box));
+  const double memory = static_cast<double>(traffic(box, v.strides)) / kMemoryBandwidth;
+  return transfer_weight * (kGdmaFixed + kDdrLatency + memory);
 }
 
 std::unique_ptr<Kernel> make_kernel(const KernelContext &context) {

@@ -45,6 +45,8 @@ struct KernelContext {
   const std::vector<Place> &places;
   /// Weights that come slower than they are computed with are cut into blocks of at most so many bytes.
   int64_t weight_block = INT64_MAX;
+  /// What counts of the cycles that transfers take: less where the GDMA has time, more where it is short of it.
+  double transfer_weight = 1;
 
   const Place &place(const View &v) const { return places[static_cast<size_t>(v.storage)]; }
   /// Whether a box of a view lies in local memory as one dense run.
@@ -57,6 +59,8 @@ struct KernelContext {
   bool too_heavy(const hw::Cost &cost) const {
     return cost.flow_bytes > static_cast<uint64_t>(weight_block) && cost.flow_bytes > cost.cycles * kChip.ddr_bw;
   }
+  /// Cycles to write and read so many elements of local memory.
+  double local_transfer_cycles(int64_t elements) const;
   /// Cycles to bring a box into a tile buffer, or back.
   double transfer_cycles(const View &v, const Shape &box) const;
 };

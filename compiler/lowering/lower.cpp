@@ -523,4 +523,12 @@ Status lower(Graph &graph, Lowered &out) {
   return status;
 }
 
+Status lower_all(graph::CoreGraph &core, int64_t lmem_bytes, Lowered &out) {
+  NPU_TRY(lower(core, out));
+  fuse_sums(core.graph, out);
+  sink_copies(out, lmem_bytes);
+  cut_bands(out, lmem_bytes);
+  return {};
+}
+
 }  // namespace npu::compiler

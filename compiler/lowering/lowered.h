@@ -63,6 +63,9 @@ void sink_copies(Lowered &lowered, int64_t lmem_bytes);
 /// Cuts the operators that begin a network into bands of rows where these wait for the input.
 void cut_bands(Lowered &lowered, int64_t lmem_bytes);
 
+/// All of these, for that much local memory.
+Status lower_all(graph::CoreGraph &core, int64_t lmem_bytes, Lowered &out);
+
 /// Appends a tensor of float32 as it is.
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor);
 

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/kernels/kernel.h"
 #include "compiler/kernels/lmem.h"
 
 namespace npu::compiler {
 namespace {
 
 constexpr size_t kMaxCommands = size_t{1} << 21;
+constexpr size_t kMaxPlans = size_t{1} << 18;  ///< that are remembered
+constexpr double kUnwanted = 1e15;             ///< cycles that what the choices forbid is said to cost
 
 enum class OutMode : uint8_t { Existing, InPlace, Resident, Memory };
 
@@ -40,14 +41,15 @@ struct Resident {
 
 class Codegen {
  public:
-  Codegen(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, int64_t weight_block,
-          Generated &out)
+  Codegen(Lowered &lowered, const std::vector<graph::Source> &sources, const Choices &choices, Generated &out,
+          PlanMemo *memo)
       : lowered_(lowered),
         sources_(sources),
-        weight_block_(weight_block),
+        choices_(choices),
+        memo_(memo),
         out_(out),
         emitter_(lowered.coeff),
-        lmem_(lmem_bytes),
+        lmem_(choices.lmem_bytes),
         places_(lowered.storages.size()),
         dirty_(lowered.storages.size()),
         in_memory_(lowered.storages.size()),
@@ -55,7 +57,8 @@ class Codegen {
         next_read_(lowered.storages.size()),
         reads_(lowered.storages.size()),
         writes_(lowered.storages.size()) {
-    out.tensors_from = lmem_bytes;
+    put_in_order();
+    out.tensors_from = choices.lmem_bytes;
     for (size_t i = 0; i < lowered.ops.size(); ++i) {
       for (const View &v : lowered.ops[i].in) reads_[static_cast<size_t>(v.storage)].push_back(i);
       writes_[static_cast<size_t>(lowered.ops[i].out.storage)].push_back(i);
@@ -77,6 +80,23 @@ class Codegen {
   }
 
  private:
+  void put_in_order() {
+    out_.names = order_of(lowered_, choices_.moves);
+    if (choices_.moves.empty()) return;
+    std::vector<LoweredOp> ops;
+    for (uint32_t name : out_.names) ops.push_back(std::move(lowered_.ops[name]));
+    lowered_.ops = std::move(ops);
+  }
+
+  OpChoice asked(size_t op) const {
+    const auto it = choices_.ops.find(out_.names[op]);
+    return it == choices_.ops.end() ? OpChoice() : it->second;
+  }
+  int64_t weight_block(size_t op) const {
+    const int64_t own = asked(op).weight_block;
+    return own ? own : choices_.weight_block;
+  }
+
   Storage &storage(size_t s) { return lowered_.storages[s]; }
 
   /// The first reader of a storage after an operator; operators.size() if there is none.
@@ -183,10 +203,10 @@ class Codegen {
   }
 
   /// Takes the buffers of a plan; false, and nothing taken, when they do not fit.
-  static bool take_buffers(const Plan &plan, LmemAllocator &lmem, std::vector<uint32_t> &buffers) {
+  bool take_buffers(size_t op, const Plan &plan, LmemAllocator &lmem, std::vector<uint32_t> &buffers) const {
     buffers.clear();
     for (int64_t bytes : plan.buffers) {
-      const auto addr = lmem.take(bytes, false);
+      const auto addr = lmem.take(bytes, asked(op).above);
       if (!addr) {
         give_buffers(plan, lmem, buffers);
         return false;
@@ -199,19 +219,46 @@ class Codegen {
     for (size_t k = 0; k < buffers.size(); ++k) lmem.give(buffers[k], plan.buffers[k]);
   }
 
-  /// Plans the operator in what is left of local memory; less and less of it while the pieces do not fit. Leaves the
-  /// allocator as it was.
+  std::unique_ptr<Kernel> kernel_of(size_t op) const {
+    const double transfers = static_cast<double>(asked(op).transfers) / OpChoice::kWhole;
+    return make_kernel({lowered_.ops[op], lowered_.storages, places_, weight_block(op), transfers});
+  }
+
+  Plan plan_of(size_t op, const Kernel &kernel, int64_t budget) const {
+    if (!memo_) return kernel.plan(budget);
+    const LoweredOp &o = lowered_.ops[op];
+    uint32_t local = places_[static_cast<size_t>(o.out.storage)].local;
+    for (const View &v : o.in) local = local * 2 + places_[static_cast<size_t>(v.storage)].local;
+    return memo_->plan({out_.names[op], local, budget, weight_block(op), asked(op).transfers}, kernel);
+  }
+
+  /// Plans the operator in what is left of local memory, or the share of that which it may have, if that is enough.
   bool plan_in(size_t op, LmemAllocator &lmem, Choice &c) const {
-    const auto kernel = make_kernel({lowered_.ops[op], lowered_.storages, places_, weight_block_});
+    const int64_t free = lmem.free_bytes(), room = asked(op).room;
+    if (room < OpChoice::kWhole && plan_within(op, free / OpChoice::kWhole * room, lmem, c)) return true;
+    return plan_within(op, free, lmem, c);
+  }
+
+  /// Plans the operator in so many bytes; in less and less while the pieces do not fit. Leaves the allocator as it was.
+  bool plan_within(size_t op, int64_t budget, LmemAllocator &lmem, Choice &c) const {
+    const auto kernel = kernel_of(op);
     std::vector<uint32_t> buffers;
-    for (int64_t budget = lmem.free_bytes();; budget -= std::max<int64_t>(budget / 8, 64)) {
-      c.plan = kernel->plan(budget);
+    for (;; budget -= std::max<int64_t>(budget / 8, 64)) {
+      c.plan = plan_of(op, *kernel, budget);
       if (!c.plan.feasible) return false;
-      if (!take_buffers(c.plan, lmem, buffers)) continue;
+      if (!take_buffers(op, c.plan, lmem, buffers)) continue;
       give_buffers(c.plan, lmem, buffers);
       c.cost += c.plan.cost;
       return true;
     }
+  }
+
+  /// Whether the choices forbid this; where there is nothing else, it is done all the same.
+  bool unwanted(size_t op, OutMode mode, const Trial &trial) const {
+    const OpChoice how = asked(op);
+    if (static_cast<int64_t>(trial.evicted.size()) > how.evictions) return true;
+    if (how.result == ResultPlace::Cheapest || mode == OutMode::Existing) return false;
+    return (how.result == ResultPlace::Memory) != (mode == OutMode::Memory);
   }
 
   /// Leaves the trial and all places as they were: copies of them for each choice would make the time quadratic.
@@ -219,7 +266,7 @@ class Codegen {
     const auto out = static_cast<size_t>(lowered_.ops[op].out.storage);
     const Place before = places_[out];
     Choice c;
-    c.cost = trial.cost;
+    c.cost = trial.cost + (unwanted(op, mode, trial) ? kUnwanted : 0);
     c.evictions = trial.evicted.size();
     c.mode = mode;
     LmemAllocator &lmem = trial.lmem ? *trial.lmem : lmem_;
@@ -249,7 +296,7 @@ class Codegen {
         try_choice(op, mode, trial, best);
       // Where all fits as it is, nothing is gained by evicting.
       const bool stays = best && (best->mode != OutMode::Memory || storage(result_of(op)).part);
-      if (stays && best->evictions == 0 && best->plan.tiles == 1) break;
+      if (stays && best->evictions == 0 && best->plan.tiles == 1 && best->cost < kUnwanted) break;
       const auto s = order.next();
       if (!s) break;
       try_eviction(*s, trial);
@@ -301,8 +348,7 @@ class Codegen {
   }
 
   void apply(size_t op, const std::vector<size_t> &own, const Choice &c) {
-    const LoweredOp &o = lowered_.ops[op];
-    const auto out = static_cast<size_t>(o.out.storage);
+    const auto out = static_cast<size_t>(lowered_.ops[op].out.storage);
     const int donor = c.mode == OutMode::InPlace ? in_place_operand(op) : -1;
     const size_t first = emitter_.commands.size();
     if (!places_[out].local) since_[out] = first;
@@ -310,9 +356,8 @@ class Codegen {
     std::vector<uint32_t> buffers;
     // As when this was tried, and so with the same addresses.
     place_result(op, c.mode, lmem_, cost);
-    take_buffers(c.plan, lmem_, buffers);
-    const auto kernel = make_kernel({o, lowered_.storages, places_, weight_block_});
-    kernel->emit(c.plan, buffers, emitter_);
+    take_buffers(op, c.plan, lmem_, buffers);
+    kernel_of(op)->emit(c.plan, buffers, emitter_);
     OpReport report;
     report.op = static_cast<int>(op);
     report.tiles = c.plan.tiles;
@@ -353,7 +398,8 @@ class Codegen {
 
   Lowered &lowered_;
   const std::vector<graph::Source> &sources_;
-  const int64_t weight_block_;
+  const Choices &choices_;
+  PlanMemo *const memo_;
   Generated &out_;
   Emitter emitter_;
   LmemAllocator lmem_;
@@ -369,9 +415,16 @@ class Codegen {
 
 }  // namespace
 
-Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, int64_t weight_block,
-                Generated &out) {
-  return Codegen(lowered, sources, lmem_bytes, weight_block, out).run();
+Plan PlanMemo::plan(const Key &key, const Kernel &kernel) {
+  if (plans_.size() >= kMaxPlans) plans_.clear();
+  const auto [at, fresh] = plans_.try_emplace(key);
+  if (fresh) at->second = kernel.plan(key.budget);
+  return at->second;
+}
+
+Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, const Choices &choices, Generated &out,
+                PlanMemo *memo) {
+  return Codegen(lowered, sources, choices, out, memo).run();
 }
 
 }  // namespace npu::compiler

@@ -4,13 +4,14 @@
 #ifndef NPU_COMPILER_CODEGEN_H
 #define NPU_COMPILER_CODEGEN_H
 
-#include "compiler/kernels/emitter.h"
+#include "compiler/kernels/kernel.h"
+#include "compiler/schedule/choices.h"
 
 namespace npu::compiler {
 
 /// What became of one operator, for the report.
 struct OpReport {
-  int op = 0;  ///< index in Lowered::ops
+  int op = 0;  ///< index in Lowered::ops, as they are ordered then
   int64_t tiles = 1;
   int64_t lmem_bytes = 0;  ///< local memory in use while it runs
   bool resident = false;   ///< its result stays in local memory
@@ -25,15 +26,32 @@ struct Hold {
 struct Generated {
   std::vector<Command> commands;
   std::vector<OpReport> reports;
-  std::vector<Hold> holds;   ///< everything that local memory holds, in no order
-  int64_t lmem_bytes = 0;    ///< high-water mark
-  int64_t buffers_to = 0;    ///< end of the highest tile buffer
-  int64_t tensors_from = 0;  ///< start of the lowest tensor
+  std::vector<uint32_t> names;  ///< what choices call each of Lowered::ops
+  std::vector<Hold> holds;      ///< everything that local memory holds, in no order
+  int64_t lmem_bytes = 0;       ///< high-water mark
+  int64_t buffers_to = 0;       ///< end of the highest tile buffer
+  int64_t tensors_from = 0;     ///< start of the lowest tensor
 };
 
-/// `weight_block`: bytes of weights at which commands that wait for them are cut.
-Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes, int64_t weight_block,
-                Generated &out);
+/// Plans that kernels have made for a network, for those who generate it again and again with few differences.
+class PlanMemo {
+ public:
+  /// All that a plan depends on: `local` has a bit for each operand, and for the result, that is in local memory.
+  struct Key {
+    uint32_t op, local;
+    int64_t budget, weight_block, transfers;
+    auto operator<=>(const Key &) const = default;
+  };
+
+  Plan plan(const Key &key, const Kernel &kernel);
+
+ private:
+  std::map<Key, Plan> plans_;
+};
+
+/// Puts the operators into the order that the choices have, and makes commands of them.
+Status generate(Lowered &lowered, const std::vector<graph::Source> &sources, const Choices &choices, Generated &out,
+                PlanMemo *memo = nullptr);
 
 }  // namespace npu::compiler
 

@@ -111,6 +111,16 @@ class Prefetcher {
     return pieces * (p.gdma_fixed + p.ddr_latency) + (static_cast<uint64_t>(bytes) + p.ddr_bw - 1) / p.ddr_bw;
   }
 
+  Ahead ahead(size_t i) const {
+    const auto it = policy_.layers.find(command(i).layer());
+    return it == policy_.layers.end() ? Ahead::Judged : it->second;
+  }
+
+  bool wanted(size_t i, const Candidate &c) const {
+    const Ahead how = ahead(i);
+    return how == Ahead::Always || (how == Ahead::Judged && (policy_.all || c.gains()));
+  }
+
   void find_candidates() {
     bool any = false;
     candidates_.resize(from_.commands.size());
@@ -124,7 +134,7 @@ class Prefetcher {
       std::visit([](auto &body) { read_locally(body, 0); }, local.body);
       c.local = duration(local);
       c.load = load_cycles(c.weights.bytes);
-      if (c.local > c.streamed || (!policy_.all && !c.gains())) {
+      if (c.local > c.streamed || !wanted(i, c)) {
         c.weights.bytes = 0;
         c.local = c.streamed;
         continue;
@@ -150,7 +160,7 @@ class Prefetcher {
     for (size_t i = n; i-- > 0;) {
       const Candidate &c = candidates_[i];
       if (c.weights.bytes && users_[c.weights.offset].front() == i)
-        take(start[i], c.load + c.load / 8);
+        take(start[i], c.load + c.load * static_cast<uint64_t>(policy_.slack) / 64);
       else if (command(i).gdma())
         take(start[i], c.streamed);
       else if (!c.weights.bytes)
@@ -201,7 +211,7 @@ class Prefetcher {
       if (last - i > kLookBack || !find_place(i, last, b)) continue;
       const uint64_t done = std::max(loaded_, spare_[b.at]) + c.load;
       const uint64_t late = done > now ? done - now : 0;
-      if (policy_.judge && (c.gains() ? late + c.local >= c.streamed : late > 0)) continue;
+      if (policy_.judge && ahead(i) == Ahead::Judged && (c.gains() ? late + c.local >= c.streamed : late > 0)) continue;
       loaded_ = done;
       now += late;
       last_at_ = b.at;

@@ -7,14 +7,6 @@
 
 namespace npu::compiler {
 
-struct PrefetchPolicy {
-  /// Also weights that a command can stream as fast as it computes: what it does not stream is left for others.
-  bool all = false;
-  /// Only what, by an estimate, comes early enough to save cycles.
-  bool judge = true;
-  int64_t piece_bytes = 256 << 10;  ///< a block comes in pieces of this size, so that other transfers get in between
-};
-
 struct Prefetched {
   std::vector<Command> commands;
   size_t blocks = 0;       ///< that come ahead; with none of them the commands are those of `from`

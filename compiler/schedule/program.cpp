@@ -9,14 +9,8 @@
 namespace npu::compiler {
 namespace {
 
-constexpr int64_t kLmemGrain = 4096;
 constexpr size_t kMaxTried = size_t{1} << 17;  ///< commands of a program that is made in more than one way
 constexpr int64_t kBlocksPerLmem = 8;          ///< heavy weights are cut so that so many blocks fit local memory
-
-bool better(const Program &a, const Program &b) {
-  const auto key = [](const Program &p) { return std::pair(p.streams.timeline.cycles, p.lmem_bytes - p.gap_bytes); };
-  return key(a) < key(b);
-}
 
 /// Cycles in which the TIU that is most at work does not compute.
 uint64_t waited(const Streams &s) {
@@ -35,6 +29,54 @@ size_t commands_of(const std::vector<Generated> &cores) {
   return n;
 }
 
+/// The commands of each core, whose blocks of coefficients follow each other. Plans are remembered for one core only.
+Status generate_cores(const LoweredCores &lowered, const std::vector<graph::Source> &sources, const Choices &choices,
+                      PlanMemo *memo, Program &out) {
+  out.choices = choices;
+  out.lowered = lowered;
+  out.generated.clear();
+  out.coeff = std::move(out.lowered.cores.back().coeff);
+  for (Lowered &core : out.lowered.cores) {
+    core.coeff = std::move(out.coeff);
+    NPU_TRY(generate(core, sources, choices, out.generated.emplace_back(), memo));
+    out.coeff = std::move(core.coeff);
+  }
+  return {};
+}
+
+/// The ways of bringing weights, of each core.
+std::vector<Prefetched> ways_of(const std::vector<Generated> &cores, const Choices &choices) {
+  std::vector<Prefetched> ways;
+  for (const Generated &core : cores)
+    ways.push_back(choices.prefetch ? prefetch(core, choices.lmem_bytes, *choices.prefetch) : without_prefetch(core));
+  return ways;
+}
+
+/// Binds and schedules them, with what `from` has generated.
+Status finish(const Program &from, std::vector<Prefetched> &&ways, Program &out) {
+  int64_t lmem_bytes = 0, gap_bytes = INT64_MAX;
+  std::vector<std::vector<Command>> commands;
+  for (Prefetched &way : ways) {
+    commands.push_back(std::move(way.commands));
+    lmem_bytes = std::max(lmem_bytes, way.lmem_bytes);
+    gap_bytes = std::min(gap_bytes, way.gap_bytes);
+  }
+  std::vector<Command> all = meet(from.lowered.cores, std::move(commands));
+  Bound bound;
+  NPU_TRY(bind_memory(from.lowered.cores, from.lowered.exchanges, from.coeff.end(), all, bound));
+  out.lmem_bytes = lmem_bytes;
+  out.gap_bytes = gap_bytes;
+  out.bound = std::move(bound);
+  out.streams = schedule(all);
+  return {};
+}
+
+Status make_cores(const LoweredCores &lowered, const std::vector<graph::Source> &sources, const Choices &choices,
+                  PlanMemo *memo, Program &out) {
+  NPU_TRY(generate_cores(lowered, sources, choices, memo, out));
+  return finish(out, ways_of(out.generated, choices), out);
+}
+
 class Maker {
  public:
   Maker(const LoweredCores &lowered, const std::vector<graph::Source> &sources)
@@ -42,21 +84,23 @@ class Maker {
 
   /// Weights as they stream, and in the ways of bringing them ahead.
   Status make(int64_t lmem_bytes, int64_t weight_block, Program &out) const {
-    constexpr PrefetchPolicy kPolicies[] = {
+    static const PrefetchPolicy kPolicies[] = {
         {.all = false}, {.all = true}, {.all = false, .judge = false}, {.all = true, .judge = false}};
-    NPU_TRY(generate_cores(lmem_bytes, weight_block, out));
-    std::vector<Prefetched> plain;
-    for (const Generated &core : out.generated) plain.push_back(without_prefetch(core));
-    NPU_TRY(finish(std::move(plain), true, out));
+    Choices choices{.lmem_bytes = lmem_bytes, .weight_block = weight_block};
+    NPU_TRY(make_cores(lowered_, sources_, choices, nullptr, out));
     if (commands_of(out.generated) > kMaxTried) return {};
     for (const PrefetchPolicy &policy : kPolicies) {
-      std::vector<Prefetched> ways;
-      size_t blocks = 0;
-      for (const Generated &core : out.generated) {
-        ways.push_back(prefetch(core, lmem_bytes, policy));
-        blocks += ways.back().blocks;
-      }
-      if (blocks) NPU_TRY(finish(std::move(ways), false, out));
+      choices.prefetch = policy;
+      std::vector<Prefetched> ways = ways_of(out.generated, choices);
+      if (std::none_of(ways.begin(), ways.end(), [](const Prefetched &way) { return way.blocks > 0; })) continue;
+      Program now;
+      NPU_TRY(finish(out, std::move(ways), now));
+      if (!better(now, out)) continue;
+      now.choices = choices;
+      now.lowered = std::move(out.lowered);
+      now.generated = std::move(out.generated);
+      now.coeff = std::move(out.coeff);
+      out = std::move(now);
     }
     return {};
   }
@@ -71,46 +115,26 @@ class Maker {
   }
 
  private:
-  /// The commands of each core, whose blocks of coefficients follow each other.
-  Status generate_cores(int64_t lmem_bytes, int64_t weight_block, Program &out) const {
-    out.lowered = lowered_;
-    out.generated.resize(lowered_.cores.size());
-    out.coeff = std::move(out.lowered.cores.back().coeff);
-    for (size_t c = 0; c < lowered_.cores.size(); ++c) {
-      Lowered &core = out.lowered.cores[c];
-      core.coeff = std::move(out.coeff);
-      NPU_TRY(generate(core, sources_, lmem_bytes, weight_block, out.generated[c]));
-      out.coeff = std::move(core.coeff);
-    }
-    return {};
-  }
-
-  /// Binds and schedules a way; it is kept if it is `first` or better than what there is.
-  static Status finish(std::vector<Prefetched> &&ways, bool first, Program &out) {
-    Program now;
-    now.gap_bytes = INT64_MAX;
-    std::vector<std::vector<Command>> commands;
-    for (Prefetched &way : ways) {
-      commands.push_back(std::move(way.commands));
-      now.lmem_bytes = std::max(now.lmem_bytes, way.lmem_bytes);
-      now.gap_bytes = std::min(now.gap_bytes, way.gap_bytes);
-    }
-    std::vector<Command> all = meet(out.lowered.cores, std::move(commands));
-    NPU_TRY(bind_memory(out.lowered.cores, out.lowered.exchanges, out.coeff.end(), all, now.bound));
-    now.streams = schedule(all);
-    if (!first && !better(now, out)) return {};
-    now.lowered = std::move(out.lowered);
-    now.generated = std::move(out.generated);
-    now.coeff = std::move(out.coeff);
-    out = std::move(now);
-    return {};
-  }
-
   const LoweredCores &lowered_;
   const std::vector<graph::Source> &sources_;
 };
 
 }  // namespace
+
+bool better(const Program &a, const Program &b) {
+  const auto key = [](const Program &p) { return std::pair(p.streams.timeline.cycles, p.lmem_bytes - p.gap_bytes); };
+  return key(a) < key(b);
+}
+
+int64_t needed_lmem(const Program &program, int64_t least_bytes) {
+  const int64_t unused = program.gap_bytes / kLmemGrain * kLmemGrain;
+  return std::max(program.choices.lmem_bytes - unused, least_bytes);
+}
+
+Status make_program(const Lowered &lowered, const std::vector<graph::Source> &sources, const Choices &choices,
+                    PlanMemo *memo, Program &out) {
+  return make_cores({{lowered}, {}}, sources, choices, memo, out);
+}
 
 /// Tile buffers grow from below and tensors from above, so that a program that leaves room between them says that it
 /// needs all of local memory. Without that room it runs on smaller cards, too, and is mostly as fast.
@@ -118,7 +142,7 @@ Status make_program(const LoweredCores &lowered, const std::vector<graph::Source
                     int64_t least_bytes, Program &out) {
   const Maker maker(lowered, sources);
   NPU_TRY(maker.make_either(lmem_bytes, out));
-  const int64_t needed = std::max(lmem_bytes - out.gap_bytes / kLmemGrain * kLmemGrain, least_bytes);
+  const int64_t needed = needed_lmem(out, least_bytes);
   if (needed >= lmem_bytes) return {};
   Program smaller;
   if (maker.make_either(needed, smaller).ok() && smaller.streams.timeline.cycles <= out.streams.timeline.cycles)

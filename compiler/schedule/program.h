@@ -23,7 +23,21 @@ struct Program {
   int64_t gap_bytes = 0;             ///< in the middle of it, which nothing uses
   Bound bound;
   Streams streams;
+  Choices choices;  ///< that make it; of several cores, each one's
 };
+
+/// Fewer cycles, or as many with less local memory.
+bool better(const Program &a, const Program &b);
+
+/// The program of one core that these choices make.
+Status make_program(const Lowered &lowered, const std::vector<graph::Source> &sources, const Choices &choices,
+                    PlanMemo *memo, Program &out);
+
+/// Local memory is asked for in pieces of this size.
+inline constexpr int64_t kLmemGrain = 4096;
+
+/// The local memory without what a program leaves unused in the middle of it, but at least `least_bytes`.
+int64_t needed_lmem(const Program &program, int64_t least_bytes);
 
 /// The program with the fewest cycles in local memory of `lmem_bytes`; among equals the one that needs least of it,
 /// down to `least_bytes`.

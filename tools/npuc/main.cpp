@@ -2,6 +2,8 @@
 // npuc: compiles an ONNX network to a .bmodel.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cinttypes>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +17,8 @@ using npu::Status;
 
 struct Arguments {
   std::string model, output, lmem = "8M", name, asm_file, dump_folder;
+  std::string schedule_file;
+  double optimize_seconds = 0;
   std::vector<std::string> shapes, stages, inputs;
   int cores = 1;
   bool quiet = false, io_alone = false, dynamic = false, dynamic_batch = false;
@@ -40,6 +44,34 @@ Status make_folder(const std::string &path) {
   return failed ? Status::error("cannot make the folder " + path + ": " + failed.message()) : Status();
 }
 
+/// Goes on for so many seconds a program, and says on stderr what has been found.
+class Search {
+ public:
+  Search(double seconds, bool quiet) : seconds_(seconds), quiet_(quiet) {}
+
+  bool operator()(const npu::compiler::SearchState &s) {
+    const auto now = std::chrono::steady_clock::now();
+    if (s.tried == 0) {
+      start_ = said_ = now;
+      cycles_ = s.cycles;
+    }
+    const double passed = std::chrono::duration<double>(now - start_).count();
+    if (!quiet_ && s.cycles < cycles_ && now - said_ >= std::chrono::seconds(1)) {
+      std::fprintf(stderr, "npuc: %4.0f s, %zu schedules tried, cycles %" PRIu64 " -> %" PRIu64 "\n", passed, s.tried,
+                   s.first_cycles, s.cycles);
+      said_ = now;
+      cycles_ = s.cycles;
+    }
+    return passed < seconds_;
+  }
+
+ private:
+  double seconds_;
+  bool quiet_;
+  std::chrono::steady_clock::time_point start_, said_;
+  uint64_t cycles_ = 0;  ///< that were said
+};
+
 /// Compiles for each --stage, or once; the first has the stages of all.
 Status compile_stages(const Arguments &args, const npu::compiler::Options &common,
                       std::vector<npu::compiler::Compiled> &out) {
@@ -58,6 +90,8 @@ Status run(const Arguments &args) {
   options.io_alone = args.io_alone;
   options.cores = args.cores;
   options.dump_folder = args.dump_folder;
+  options.schedule_file = args.schedule_file;
+  if (args.optimize_seconds > 0) options.optimize = Search(args.optimize_seconds, args.quiet);
   if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
@@ -119,6 +153,11 @@ int main(int argc, char **argv) {
                  "NAME=VALUE[,VALUE...] or NAME=FILE.npy: an input that is a constant from now on; may be repeated")
       ->take_all()
       ->expected(1);
+  app.add_option("--optimize", args.optimize_seconds,
+                 "SECONDS: look for a better schedule for so long, for each program; says on stderr what it finds")
+      ->check(CLI::Range(0.1, 1e6));
+  app.add_option("--schedule", args.schedule_file,
+                 "file of the best schedules found: they are used, and --optimize begins with them and adds to it");
   app.add_option("--dump-asm", args.asm_file,
                  "write the commands as text to this file; those of stage 1 to FILE.1 and so on");
   app.add_option("--dump", args.dump_folder,

@@ -48,7 +48,7 @@ void make_commands(const OnnxBuilder &b, int64_t lmem, Lowered &lowered, Generat
   graph::Graph g;
   make_graph(b, g);
   ASSERT_TRUE(compiler::lower(g, lowered).ok());
-  const Status status = compiler::generate(lowered, g.sources, lmem, lmem / 8, out);
+  const Status status = compiler::generate(lowered, g.sources, {.lmem_bytes = lmem, .weight_block = lmem / 8}, out);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 

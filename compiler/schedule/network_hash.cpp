@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// What schedules are recorded for: the structure of a network, as the code generator sees it.
+#include <cstring>
+
+#include "compiler/schedule/records.h"
+#include "npu_cost.hpp"
+
+namespace npu::compiler {
+namespace {
+
+/// FNV-1a of 64-bit words, and a final mix.
+class Hash {
+ public:
+  template <class T>
+  void add(T v) {
+    static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
+    for (auto word = static_cast<uint64_t>(v), i = uint64_t{0}; i < 8; ++i) {
+      value_ = (value_ ^ (word & 0xff)) * 0x100000001b3u;
+      word >>= 8;
+    }
+  }
+  void add(float v) {
+    uint32_t bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    add(bits);
+  }
+  template <class List>
+  void add_list(const List &list) {
+    add(std::size(list));
+    for (const auto &v : list) add(v);
+  }
+  void add(const View &v) {
+    add(v.storage);
+    add(v.offset);
+    add_list(v.dims);
+    add_list(v.strides);
+  }
+  void add(const graph::TensorPtr &tensor) {
+    add(tensor != nullptr);
+    if (tensor) add_list(tensor->shape);
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+void add_op(const LoweredOp &op, Hash &h) {
+  h.add(op.kind);
+  h.add(op.source);
+  h.add_list(op.in);
+  h.add(op.out);
+  h.add(op.act.kind);
+  h.add(op.act.a);
+  h.add(op.act.b);
+  for (const auto *list : {&op.window.kernel, &op.window.stride, &op.window.dilation, &op.window.begin, &op.window.end})
+    h.add_list(*list);
+  h.add(op.groups);
+  h.add(op.pool_max);
+  h.add(op.count_pad);
+  h.add_list(op.counted_end);
+  h.add(op.binary);
+  h.add(op.log);
+  h.add(op.has_imm);
+  h.add(op.weights);
+  h.add(op.bias);
+}
+
+}  // namespace
+
+uint64_t hash_of(const Lowered &lowered) {
+  constexpr hw::CostParams p;
+  Hash h;
+  h.add_list(std::initializer_list<uint32_t>{p.mac_ic, p.mac_oc, p.mac_pixels, p.lmem_bw, p.ew_lanes, p.tiu_fixed,
+                                             p.gdma_fixed, p.ddr_latency, p.ddr_bw});
+  h.add(lowered.storages.size());
+  for (const Storage &s : lowered.storages) {
+    h.add(s.kind);
+    h.add(s.index);
+    h.add(s.elements);
+    h.add(s.element_bytes);
+  }
+  h.add(lowered.ops.size());
+  for (const LoweredOp &op : lowered.ops) add_op(op, h);
+  return h.value();
+}
+
+}  // namespace npu::compiler
