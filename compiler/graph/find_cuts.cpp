@@ -83,8 +83,8 @@ class Search {
     value_cost_.resize(g.nodes.size());
   }
 
-  /// The best cuts that are found from a start in which everything is cut along `axis` where it can be.
-  double run(int axis, Cuts &out) {
+  /// The cuts in which everything is cut along `axis` where it can be, or the best that are found from there.
+  double run(int axis, bool improved, Cuts &out) {
     cuts_ = {cores_, std::vector<int>(g_.nodes.size(), kWhole)};
     for (size_t i = 0; i < g_.nodes.size(); ++i) cuts_.axis[i] = follow(i, axis);
     total_ = 0;
@@ -93,7 +93,7 @@ class Search {
       total_ += value_cost_[i] = value_cost(i);
     }
     changes_ = 0;
-    while (changes_ < kMaxChanges && improve()) continue;
+    while (improved && changes_ < kMaxChanges && improve()) continue;
     out = cuts_;
     return total_;
   }
@@ -228,15 +228,18 @@ class Search {
 
 std::vector<Cuts> find_cuts(const Graph &graph, int cores, bool all) {
   Search search(graph, cores);
+  const double one_core = search.one_core();
   std::vector<std::pair<double, Cuts>> found;
-  for (int axis = 0; axis < 3; ++axis) {
+  const auto add = [&](int axis, bool improved) {
     Cuts cuts;
-    const double cycles = search.run(axis, cuts);
-    const bool same =
-        std::any_of(found.begin(), found.end(), [&](const auto &f) { return f.second.axis == cuts.axis; });
-    const bool any = std::any_of(cuts.axis.begin(), cuts.axis.end(), [](int a) { return a != kWhole; });
-    if (!same && any && (all || cycles < search.one_core())) found.emplace_back(cycles, std::move(cuts));
-  }
+    const double cycles = search.run(axis, improved, cuts);
+    const auto same = [&](const auto &f) { return f.second.axis == cuts.axis; };
+    if (std::any_of(found.begin(), found.end(), same) || (!all && cycles >= one_core)) return;
+    if (std::all_of(cuts.axis.begin(), cuts.axis.end(), [](int a) { return a == kWhole; })) return;
+    found.emplace_back(cycles, std::move(cuts));
+  };
+  for (int axis = 0; axis < 3; ++axis) add(axis, true);
+  for (int axis = 0; axis < 3 && all && found.empty(); ++axis) add(axis, false);
   std::stable_sort(found.begin(), found.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
   std::vector<Cuts> out;
   for (auto &f : found) out.push_back(std::move(f.second));
