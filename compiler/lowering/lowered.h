@@ -54,6 +54,9 @@ Status lower(graph::Graph &graph, Lowered &out);
 /// Puts sums into the convolutions that make one of their operands.
 void fuse_sums(graph::Graph &graph, Lowered &lowered);
 
+/// Has small inputs and constants that are read several times loaded once. lower() ends with it.
+void share_loads(Lowered &lowered);
+
 /// Appends a tensor of float32 as it is.
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor);
 
