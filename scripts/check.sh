@@ -254,6 +254,7 @@ check() {
     aside guest-runtime 3600 tools/npu-vm --timeout 3500 -- "$NPU_TOP/tests/guest/runtime.sh"
     # Other sizes of local memory are other programs, which networks-sim compares; the driver does not see a difference.
     aside guest-networks 4800 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --lmem default
+    aside guest-decode 2400 "$NPU_PYTHON" tests/conformance/run_decode.py --guest
     step sanitize-address 7200 sanitized "$NPU_BUILD-asan" address,undefined unit_programs -- \
         -LE 'abi|documents|install'
     step sanitize-thread 7200 sanitized "$NPU_BUILD-tsan" thread "${THREAD_TARGETS[@]}" -- -L thread

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "compiler/lowering/lowered.h"
@@ -18,6 +19,10 @@ int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor) {
 }
 
 namespace {
+
+/// Bytes up to which an output of several pieces is put together in local memory: about what memory moves in the time
+/// that a transfer takes to begin.
+constexpr int64_t kStoredAtOnce = 16384;
 
 /// The elements of a tensor, each at its place by these strides.
 void write_ordered(const graph::Tensor &t, const Strides &strides, float *out) {
@@ -57,10 +62,12 @@ class Lowering {
       const graph::Port &port = core_.outputs[k];
       const View whole = port_view(port, StorageKind::Output, g_.output_names[k]);
       const View place = sliced(whole, port.begin, std::vector<int64_t>(port.begin.size(), 1), g_[v].shape);
-      if (made_[static_cast<size_t>(v)] >= 0 && !view(v))
+      if (is_free(v) && (port.part || !is_small_concat(v))) {
         view(v) = place;
-      else
-        copies.emplace_back(v, place);
+        continue;
+      }
+      if (is_free(v)) view(v) = new_temp(v, row_major(g_[v].shape.size()));
+      copies.emplace_back(v, place);
     }
     for (size_t i = g_.nodes.size(); i-- > 0;) place_backwards(i);
     for (size_t i = 0; i < g_.nodes.size(); ++i) NPU_TRY(lower_node(i));
@@ -71,6 +78,14 @@ class Lowering {
  private:
   std::optional<View> &view(ValueId v) { return views_[static_cast<size_t>(v)]; }
   bool is_free(ValueId v) { return made_[static_cast<size_t>(v)] >= 0 && !view(v); }
+
+  /// A value of several pieces that is stored at once rather than piece by piece.
+  bool is_small_concat(ValueId v) const {
+    const int producer = made_[static_cast<size_t>(v)];
+    if (producer < 0 || graph::element_count(g_[v].shape) * kElementBytes > kStoredAtOnce) return false;
+    const Node &n = g_.nodes[static_cast<size_t>(producer)];
+    return n.op == Op::Reshape ? is_small_concat(n.inputs[0]) : n.op == Op::Concat;
+  }
 
   int new_storage(StorageKind kind, int index, const Shape &shape, const std::string &name) {
     Storage s;
@@ -450,11 +465,15 @@ class Lowering {
   /// A constant operand of an element-wise operator lies in the order of the result.
   View eltwise_operand(ValueId v, const std::vector<int> &order, const Shape &shape) {
     if (!g_.is_constant(v) || view(v)) return expanded(operand(v), shape);
+    const auto known = ordered_constants_.find({v, order});
+    if (known != ordered_constants_.end()) return expanded(known->second, shape);
     Shape wide(shape.size() - g_[v].shape.size(), 1);
     wide.insert(wide.end(), g_[v].shape.begin(), g_[v].shape.end());
     graph::Tensor t = *g_[v].constant;
     t.shape = wide;
-    return expanded(constant_view(t, order, g_[v].name), shape);
+    const View ordered = constant_view(t, order, g_[v].name);
+    ordered_constants_.emplace(std::pair(v, order), ordered);
+    return expanded(ordered, shape);
   }
 
   void lower_binary(const Node &n) {
@@ -510,11 +529,16 @@ class Lowering {
   const std::vector<int> made_;
   std::vector<std::optional<View>> views_;
   std::vector<bool> done_, channels_last_;
+  std::map<std::pair<ValueId, std::vector<int>>, View> ordered_constants_;  ///< those of eltwise_operand
 };
 
 }  // namespace
 
-Status lower(graph::CoreGraph &core, Lowered &out) { return Lowering(core, out).run(); }
+Status lower(graph::CoreGraph &core, Lowered &out) {
+  NPU_TRY(Lowering(core, out).run());
+  share_loads(out);
+  return {};
+}
 
 Status lower(Graph &graph, Lowered &out) {
   graph::CoreGraph alone = graph::alone(std::move(graph));

@@ -66,6 +66,9 @@ void cut_bands(Lowered &lowered, int64_t lmem_bytes);
 /// All of these, for that much local memory.
 Status lower_all(graph::CoreGraph &core, int64_t lmem_bytes, Lowered &out);
 
+/// Has small inputs and constants that are read several times loaded once. lower() ends with it.
+void share_loads(Lowered &lowered);
+
 /// Appends a tensor of float32 as it is.
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor);
 

@@ -5,14 +5,13 @@
 namespace npu::graph {
 namespace {
 
-/// The weights with each output channel scaled. Channels are the first dimension of a convolution's weights, the last
-/// of a matrix.
-TensorPtr scale_weights(const Tensor &w, const std::vector<double> &factor, bool conv) {
+/// The weights with each channel scaled, which is their first dimension or their last.
+TensorPtr scale_weights(const Tensor &w, const std::vector<double> &factor, bool first) {
   auto out = std::make_shared<Tensor>(w);
   const int64_t channels = static_cast<int64_t>(factor.size()), per = w.count() / channels;
   for (int64_t i = 0; i < w.count(); ++i)
     out->as<float>()[i] =
-        static_cast<float>(w.as<float>()[i] * factor[static_cast<size_t>(conv ? i / per : i % channels)]);
+        static_cast<float>(w.as<float>()[i] * factor[static_cast<size_t>(first ? i / per : i % channels)]);
   return out;
 }
 
@@ -35,9 +34,8 @@ bool foldable(const Graph &g, const Node &p, size_t &axis) {
   return std::get<MatMulAttrs>(p.attrs).act.kind == ActKind::None && g[p.inputs[1]].shape.size() == 2;
 }
 
-}  // namespace
-
-void fold_affine(Graph &graph) {
+/// Into the producer of what is multiplied or added to.
+void fold_backwards(Graph &graph) {
   const std::vector<int> uses = graph.use_counts();
   std::vector<int> made = graph.producers();
   for (Node &n : graph.nodes) {
@@ -49,11 +47,12 @@ void fold_affine(Graph &graph) {
       if (producer < 0 || uses[static_cast<size_t>(x)] != 1) continue;
       Node &p = graph.nodes[static_cast<size_t>(producer)];
       if (!foldable(graph, p, axis) || !affine_of(graph, n, x, graph[x].shape, axis, affine)) continue;
-      const bool scales = std::get<BinaryAttrs>(n.attrs).kind != BinaryKind::Add;
-      if (scales)
+      const BinaryKind kind = std::get<BinaryAttrs>(n.attrs).kind;
+      if (kind != BinaryKind::Add)
         p.inputs[1] = graph.add_constant(scale_weights(*graph[p.inputs[1]].constant, affine.factor, p.op == Op::Conv));
       const Tensor *bias = p.inputs[2] == kNoValue ? nullptr : graph[p.inputs[2]].constant.get();
-      p.inputs[2] = graph.add_constant(shift_bias(bias, affine));
+      if (bias || kind == BinaryKind::Add || kind == BinaryKind::Sub)
+        p.inputs[2] = graph.add_constant(shift_bias(bias, affine));
       graph.sources[static_cast<size_t>(n.source)].fate = "in " + graph.sources[static_cast<size_t>(p.source)].name;
       std::swap(p.output, n.output);
       made.resize(graph.values.size(), -1);
@@ -63,6 +62,52 @@ void fold_affine(Graph &graph) {
     }
   }
   remove_dead(graph);
+}
+
+/// Whether all readers are products of this value with constant matrices.
+bool only_products(const Graph &g, ValueId v, const std::vector<size_t> &readers) {
+  for (size_t r : readers) {
+    const Node &p = g.nodes[r];
+    size_t axis;
+    if (p.op != Op::MatMul || p.inputs[0] != v || !foldable(g, p, axis)) return false;
+  }
+  return !readers.empty();
+}
+
+/// Into all matrix products that read what is multiplied.
+void fold_forwards(Graph &graph) {
+  std::vector<std::vector<size_t>> readers(graph.values.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    for (ValueId v : graph.nodes[i].inputs)
+      if (v != kNoValue) readers[static_cast<size_t>(v)].push_back(i);
+  for (const Node &n : graph.nodes) {
+    if (n.op != Op::Binary || graph.is_output(n.output)) continue;
+    const auto &attrs = std::get<BinaryAttrs>(n.attrs);
+    const std::vector<size_t> &products = readers[static_cast<size_t>(n.output)];
+    if (attrs.kind != BinaryKind::Mul || attrs.act.kind != ActKind::None || !only_products(graph, n.output, products))
+      continue;
+    for (ValueId x : {n.inputs[0], n.inputs[1]}) {
+      const Shape shape = graph[x].shape;
+      Affine affine;
+      if (shape.empty() || graph.is_constant(x) || !affine_of(graph, n, x, shape, shape.size() - 1, affine)) continue;
+      for (size_t r : products) {
+        Node &p = graph.nodes[r];
+        p.inputs = {x, graph.add_constant(scale_weights(*graph[p.inputs[1]].constant, affine.factor, true)),
+                    p.inputs[2]};
+      }
+      const int into = graph.nodes[products[0]].source;
+      graph.sources[static_cast<size_t>(n.source)].fate = "in " + graph.sources[static_cast<size_t>(into)].name;
+      break;
+    }
+  }
+  remove_dead(graph);
+}
+
+}  // namespace
+
+void fold_affine(Graph &graph) {
+  fold_backwards(graph);
+  fold_forwards(graph);
 }
 
 }  // namespace npu::graph

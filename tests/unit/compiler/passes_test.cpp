@@ -107,8 +107,40 @@ TEST(FoldAffine, PutsFactorAndSummandIntoWeightsAndBias) {
   EXPECT_EQ(graph::to_text(g),
             "input x: float32 [2, 2]\n"
             "constant #7: float32 [2, 2] = 10, 200, 30, 400\n"
-            "constant #9: float32 [2] = 5, 6\n"
-            "t6: float32 [2, 2] = MatMul(x, #7, #9)\noutput t6 = t6\n");
+            "constant #8: float32 [2] = 5, 6\n"
+            "t6: float32 [2, 2] = MatMul(x, #7, #8)\noutput t6 = t6\n");
+}
+
+TEST(FoldAffine, PutsAFactorIntoAllProductsBehindIt) {
+  OnnxBuilder b;
+  const std::string norm = b.op("Div", {b.input({2, 2}, "x"), b.input({2, 1}, "y")});
+  const std::string scaled = b.op("Mul", {norm, b.floats({10, 100})});
+  b.output(b.op("MatMul", {scaled, b.constant({2, 2}, {1, 2, 3, 4})}));
+  b.output(b.op("MatMul", {scaled, b.constant({2, 1}, {5, 6})}));
+  graph::Graph g = import(b);
+  graph::fold_affine(g);
+  EXPECT_EQ(graph::to_text(g),
+            "input x: float32 [2, 2]\n"
+            "input y: float32 [2, 1]\n"
+            "constant #9: float32 [2, 2] = 10, 20, 300, 400\n"
+            "constant #10: float32 [2, 1] = 50, 600\n"
+            "t1: float32 [2, 2] = Binary(x, y) kind=Div\n"
+            "t5: float32 [2, 2] = MatMul(t1, #9, -)\n"
+            "t7: float32 [2, 1] = MatMul(t1, #10, -)\n"
+            "output t5 = t5\noutput t7 = t7\n");
+}
+
+TEST(FoldAffine, LeavesAFactorThatSomethingElseReads) {
+  OnnxBuilder b;
+  const std::string scaled = b.op("Mul", {b.input({2, 2}, "x"), b.floats({10, 100})});
+  b.output(b.op("MatMul", {scaled, b.weights({2, 2})})).output(b.op("Relu", {scaled}));
+  // Along the rows, not along what is summed up.
+  const std::string rows = b.op("Mul", {b.input({2, 2}, "y"), b.constant({2, 1}, {10, 100})});
+  b.output(b.op("MatMul", {rows, b.weights({2, 2})}));
+  graph::Graph g = import(b);
+  const std::string before = graph::to_text(g);
+  graph::fold_affine(g);
+  EXPECT_EQ(graph::to_text(g), before);
 }
 
 TEST(FuseActivation, GoesBehindViews) {

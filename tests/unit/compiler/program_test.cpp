@@ -211,6 +211,50 @@ TEST(Aliases, AnInputThatIsReadAtOnceMayBeOverwritten) {
   EXPECT_TRUE(compile(b).aliases.empty());
 }
 
+/// Copies from the memory of an input.
+size_t loads_of(const bmodel::StageDesc &stage, uint16_t input) {
+  size_t loads = 0;
+  for (size_t at = 0; at < stage.gdma.size(); at += NPU_CMD_BYTES) {
+    npu_cmd_copy c;
+    std::memcpy(&c, stage.gdma.data() + at, sizeof c);
+    if (c.opcode != NPU_OP_COPY || c.src_region >= stage.regions.size()) continue;
+    const npu_program_region &r = stage.regions[c.src_region];
+    loads += r.kind == NPU_PROGRAM_INPUT && r.index == input;
+  }
+  return loads;
+}
+
+TEST(Loads, WhatIsSmallAndReadSeveralTimesIsLoadedOnce) {
+  OnnxBuilder b;
+  std::string x = b.input({64, 64}), small = b.input({64});
+  for (const char *op : {"Mul", "Add", "Mul"}) x = b.op(op, {x, small});
+  b.output(x);
+  const bmodel::StageDesc stage = compile(b, 8 << 20);
+  EXPECT_EQ(loads_of(stage, 0), 1u);
+  EXPECT_EQ(loads_of(stage, 1), 1u);
+}
+
+/// A KV cache: a new row is made of what each layer gives, and may go into the memory of the rows that they read.
+TEST(Aliases, AnOutputInPiecesIsStoredWhenAllInputsAreRead) {
+  OnnxBuilder b;
+  const std::string cache = b.input({128, 2, 32}, "cache");
+  std::string x = b.input({1, 32}, "x");
+  std::vector<std::string> rows;
+  for (const int64_t layer : {0, 1}) {
+    rows.push_back(b.op("MatMul", {x, b.weights({32, 32})}));
+    const std::string past = b.op("Gather", {cache, b.indices({}, {layer})});
+    b.attr("axis", int64_t{1});
+    const std::string seen = b.op("Concat", {rows.back(), past});
+    b.attr("axis", int64_t{0});
+    const std::string shares = b.op("Softmax", {b.op("MatMul", {x, b.op("Transpose", {seen})})});
+    x = b.op("MatMul", {shares, seen});
+  }
+  const std::string row = b.op("Concat", rows);
+  b.attr("axis", int64_t{1});
+  b.output(x).output(b.op("Reshape", {row, b.ints({1, 2, 32})}));
+  EXPECT_TRUE(compile(b, 8 << 20).aliases.empty());
+}
+
 /// Runs with input and output in the same memory wherever the stage's facts allow it.
 TEST(Aliases, FactsHoldOnTheChip) {
   OnnxBuilder b;
