@@ -273,7 +273,7 @@ Status make_on_several(const graph::Graph &g, const graph::Cuts &cuts, const Opt
                        Made &out) {
   graph::Sharded sharded;
   const Status status = graph::shard(g, cuts, sharded);
-  if (!status.ok()) return Status::error("internal error, please report: " + status.message());
+  if (!status.ok()) return Status::error(kInternalError + status.message());
   out.sources = g.sources;
   LoweredCores lowered;
   lowered.exchanges = std::move(sharded.exchanges);
@@ -281,19 +281,31 @@ Status make_on_several(const graph::Graph &g, const graph::Cuts &cuts, const Opt
   return make_program(lowered, out.sources, options.lmem_bytes, kMinLmemBytes, out.program);
 }
 
+/// The numbers of cores that are tried, besides one.
+std::vector<int> counts_of(const Options &options) {
+  std::vector<int> counts;
+  for (int n = 2; n < options.cores && !options.all_cores; n *= 2) counts.push_back(n);
+  counts.push_back(options.cores);
+  return counts;
+}
+
 /// The program with the fewest cycles on as many cores as there may be.
 Status make_best(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out, SearchReport &report) {
   NPU_TRY(make_on_one(g, options, coeff_bytes, out, report));
   if (options.cores == 1) return {};
   bool forced = options.all_cores;
-  for (const graph::Cuts &cuts : graph::find_cuts(g, options.cores, options.all_cores)) {
-    Made made;
-    NPU_TRY(make_on_several(g, cuts, options, coeff_bytes, made));
-    if (!forced && made.program.streams.timeline.cycles >= out.program.streams.timeline.cycles) continue;
-    made.constant_bytes = out.constant_bytes;
-    out = std::move(made);
-    forced = false;
-  }
+  for (int cores : counts_of(options))
+    for (const graph::Cuts &cuts : graph::find_cuts(g, cores, options.all_cores)) {
+      Made made;
+      const Status status = make_on_several(g, cuts, options, coeff_bytes, made);
+      if (status.message().starts_with(kInternalError)) return status;
+      // What fits one core may not fit several: a core gets what others write in one piece.
+      if (!status.ok()) continue;
+      if (!forced && made.program.streams.timeline.cycles >= out.program.streams.timeline.cycles) continue;
+      made.constant_bytes = out.constant_bytes;
+      out = std::move(made);
+      forced = false;
+    }
   return {};
 }
 
@@ -304,7 +316,7 @@ Status encode_streams(const Streams &streams, bmodel::ProgramDesc &out) {
   std::vector<EncodedCore> spans;
   for (const bmodel::CoreDesc &core : cores) spans.push_back({core.tiu, core.gdma});
   const Status sync = check_sync(spans);
-  if (!sync.ok()) return Status::error("internal error, please report: " + sync.message());
+  if (!sync.ok()) return Status::error(kInternalError + sync.message());
   out.tiu = std::move(cores[0].tiu);
   out.gdma = std::move(cores[0].gdma);
   cores.erase(cores.begin());
@@ -450,7 +462,7 @@ Status guarded(F f) {
   } catch (const std::bad_alloc &) {
     return Status::error("not enough memory on this machine for a network of that size");
   } catch (const std::exception &e) {
-    return Status::error(std::string("internal error, please report: ") + e.what());
+    return Status::error(std::string(kInternalError) + e.what());
   }
 }
 

@@ -45,6 +45,8 @@ void sink_copies(Lowered &lowered, int64_t lmem_bytes) {
   for (size_t i = ops.size(); i-- > 0;) {
     if (ops[i].kind != Kind::Copy) continue;
     const StorageKind from = lowered.storages[static_cast<size_t>(ops[i].in[0].storage)].kind;
+    // Another core waits for what goes to an exchange, maybe before it writes what this one waits for.
+    if (lowered.storages[static_cast<size_t>(ops[i].out.storage)].kind == StorageKind::Exchange) continue;
     const size_t to = latest(ops, i);
     // What memory has all along may come early; nobody waits for a result that goes out; and what is wanted for longer
     // must not drive out other tensors.

@@ -68,6 +68,8 @@ Status finish(const Program &from, std::vector<Prefetched> &&ways, Program &out)
   out.gap_bytes = gap_bytes;
   out.bound = std::move(bound);
   out.streams = schedule(all);
+  if (out.streams.timeline.deadlock)
+    return Status::error(kInternalError + std::string("the cores wait for each other for ever"));
   return {};
 }
 

@@ -8,6 +8,9 @@
 
 namespace npu::compiler {
 
+/// How the message of an error begins that no network should cause.
+inline constexpr const char *kInternalError = "internal error, please report: ";
+
 /// A network as its cores compute it.
 struct LoweredCores {
   std::vector<Lowered> cores;      ///< each one's coefficients stand behind those of the core before

@@ -42,7 +42,7 @@ def of_report(text):
         return found.groups()
     size, unit = numbers(r"local memory +([\d.]+) (B|KiB|MiB) of ")
     (cycles,) = numbers(r"cycles +(\d+) ")
-    arithmetic, memory = numbers(r"lower bound +\d+ \(arithmetic (\d+), memory (\d+)\)")
+    arithmetic, memory = numbers(r"lower bound +\d+ \(arithmetic (\d+), memory (\d+)")
     return {"cycles": int(cycles), "arithmetic": int(arithmetic), "memory": int(memory),
             "commands": sum(map(int, numbers(r"commands +TIU (\d+), GDMA (\d+)"))),
             "lmem_kib": float(size) * UNITS[unit]}

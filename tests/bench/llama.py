@@ -5,8 +5,8 @@
     llama.py OUT_DIR [--weights FILE.onnx --heads N | --sizes dim=64,layers=5] [--rows N,...] [--prompt N] [--numbers]
 
 OUT_DIR/prefill.onnx takes the prompt, decode.onnx one token, and tables.onnx gives the tables of which their launches
-take rows. Prints the commands that compile them. The weights come from a seed, or from the initializers of a file that has them by the names of `Weights`
-(prefill.onnx itself does).
+take rows. Prints the commands that compile them. The weights come from a seed, or from the initializers of a file that
+has them by the names of `Weights` (prefill.onnx itself does).
 
 A row of the cache is what one token leaves: [layers, 2 (key, value), key-value heads, elements of a head]. A network
 reads the rows before its token and gives its token's row, no more: a program puts it into its place by the address that

@@ -3,7 +3,7 @@
 """Compiles networks with npuc, runs them with bmrt_test, and compares with the oracle's results.
 
 The networks are those of tests/oracle/gen_nets.py, each once for every size of local memory; some once more as dynamic
-ones: compiled for larger shapes, and by the runtime for those of the reference. With
+ones: compiled for larger shapes, and by the runtime for those of the reference; some once more for two cores. With
 NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in DIR/ref). A result is
 right when |a-b| <= 1e-3 * max|b|, and for trained networks also the class is the same. The modelled cycles must be
 those that npuc predicted.
@@ -39,6 +39,8 @@ SHARED = ["mnist-cntk", "mnist-onnxmlir", "iris-mlp-b1", "hello-sine-fp32", "ic-
 DYNAMIC = ["conv_*", "*pool_*", "matmul_*_dynamic", "relu_*", "sigmoid_*", "tanh_*", "clip_*", "softmax_*",
            "batchnormalization_*x*x*",
            "identity_*", "chain_conv_bn_relu", "chain_residual", "chain_two_outputs"]
+# Networks that are cut between two cores, small as they are.
+TWO_CORES = ["conv_*", "chain_*", "matmul_*", "maxpool_*", "softmax_*"]
 EXPORTED = "output_ref_data.dat.bmrt_test"
 STEP_SECONDS = 300
 
@@ -46,8 +48,10 @@ STEP_SECONDS = 300
 class Case:
     """A network, a size of local memory, and reference data: one test."""
 
-    def __init__(self, name, onnx, reference, size, directory, same_class=False, shapes=None):
-        self.name = "%s (local memory %s%s)" % (name, size, ", dynamic" if shapes else "")
+    def __init__(self, name, onnx, reference, size, directory, same_class=False, shapes=None, cores=1):
+        self.name = "%s (local memory %s%s%s)" % (name, size, ", dynamic" if shapes else "",
+                                                  ", cores %d" % cores if cores > 1 else "")
+        self.cores = cores
         self.shapes = shapes  # of a dynamic network: [(input, shape)] of the reference
         self.predicted = None
         self.onnx, self.reference, self.size, self.directory = onnx, reference, size, directory
@@ -95,6 +99,9 @@ def generated_cases(work, level, only, sizes):
                        os.path.join(work, "cases", "dynamic", entry["dir"]),
                        shapes=[(i["name"], i["shape"]) for i in entry["inputs"]])
                   for entry in entries if any(fnmatch.fnmatchcase(entry["name"], pattern) for pattern in DYNAMIC)]
+    cases += [Case(entry["dir"], os.path.join(nets, entry["dir"], "model.onnx"), os.path.join(nets, entry["dir"]),
+                   sizes[-1], os.path.join(work, "cases", "cores", entry["dir"]), cores=2)
+              for entry in entries if any(fnmatch.fnmatchcase(entry["name"], pattern) for pattern in TWO_CORES)]
     return cases
 
 
@@ -145,6 +152,8 @@ def compile_case(case, bin_dir):
     for name in ("input_ref_data.dat", "output_ref_data.dat"):
         shutil.copy(os.path.join(case.reference, name), case.directory)
     arguments = [] if case.size == "default" else ["--lmem", case.size]
+    if case.cores > 1:
+        arguments += ["--cores", str(case.cores), "--all-cores"]
     if case.shapes:
         case.predicted = npuc(case, bin_dir, shape_arguments(case.shapes), "static.bmodel")
         arguments = [*shape_arguments(case.shapes, 3), "--dynamic"]

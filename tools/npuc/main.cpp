@@ -21,7 +21,7 @@ struct Arguments {
   double optimize_seconds = 0;
   std::vector<std::string> shapes, stages, inputs;
   int cores = 1;
-  bool quiet = false, io_alone = false, dynamic = false, dynamic_batch = false;
+  bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
 constexpr int kUsage = 2;
@@ -89,6 +89,7 @@ Status run(const Arguments &args) {
   options.name = args.name;
   options.io_alone = args.io_alone;
   options.cores = args.cores;
+  options.all_cores = args.all_cores;
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
   if (args.optimize_seconds > 0) options.optimize = Search(args.optimize_seconds, args.quiet);
@@ -139,6 +140,7 @@ int main(int argc, char **argv) {
   app.add_option("--cores", args.cores, "cores that may compute the network together; fewer where that is faster")
       ->check(CLI::Range(1, npu::compiler::kMaxCores))
       ->capture_default_str();
+  app.add_flag("--all-cores", args.all_cores, "with --cores: as many also where fewer are faster; for tests");
   app.add_option("--name", args.name, "name of the network in the file; else the graph's")
       ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
   app.add_option("--shape", args.shapes,
