@@ -12,7 +12,10 @@ namespace {
 
 uint64_t macs_of(const LoweredOp &op) {
   const auto outputs = static_cast<uint64_t>(op.out.count());
-  if (op.kind == Kind::Conv) return outputs * static_cast<uint64_t>(op.weights->count() / op.out.dims[3]);
+  if (op.kind == Kind::Conv) {
+    const int64_t weights = op.weights ? op.weights->count() : op.in[1].count();
+    return outputs * static_cast<uint64_t>(weights / op.out.dims[3]);
+  }
   if (op.kind == Kind::MatMul) return outputs * static_cast<uint64_t>(op.in[0].dims[2]);
   return 0;
 }

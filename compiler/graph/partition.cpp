@@ -15,6 +15,10 @@ constexpr int64_t kLittleWork = 16384;
 /// Pieces of consecutive indices, each one copy, that a Gather on the chip may have.
 constexpr int64_t kMaxGatherRuns = 4096;
 
+/// Elements of a convolution's weights that are no constant, and of all that one output sees: both have to fit the
+/// smallest local memory, the latter twice.
+constexpr int64_t kMadeWeights = 4096;
+
 bool fusible(const Activation &act) { return act.kind <= ActKind::Tanh; }
 
 bool is_absent_or_constant(const Graph &g, const Node &n, size_t k) {
@@ -34,10 +38,17 @@ bool few_runs(const Value &v, int64_t size) {
   return runs <= kMaxGatherRuns;
 }
 
+bool has_weights_for_chip(const Graph &g, const Node &n) {
+  if (g.is_constant(n.inputs[1])) return true;
+  const Shape &w = g[n.inputs[1]].shape;
+  const Window &window = std::get<ConvAttrs>(n.attrs).window;
+  return element_count(w) <= kMadeWeights && w[1] * window.extent(0) * window.extent(1) <= kMadeWeights;
+}
+
 bool has_command(const Graph &g, const Node &n) {
   switch (n.op) {
     case Op::Conv:
-      return g.is_constant(n.inputs[1]) && is_absent_or_constant(g, n, 2) && fusible(std::get<ConvAttrs>(n.attrs).act);
+      return has_weights_for_chip(g, n) && is_absent_or_constant(g, n, 2) && fusible(std::get<ConvAttrs>(n.attrs).act);
     case Op::MatMul:
       return is_absent_or_constant(g, n, 2) && fusible(std::get<MatMulAttrs>(n.attrs).act);
     case Op::Binary: {

@@ -110,6 +110,24 @@ Status mish(OpContext &c) {
   return c.binary(BinaryKind::Mul, c.in(0), gate, c.results[0]);
 }
 
+/// (exp(x) + exp(-x)) / 2, each as a square, which only overflows where the result does.
+Status cosh(OpContext &c) {
+  NPU_TRY(c.need_inputs(1, 1));
+  ValueId sum = kNoValue;
+  for (double half : {0.5, -0.5}) {
+    ValueId root, part;
+    NPU_TRY(c.binary(BinaryKind::Mul, c.in(0), half, root));
+    NPU_TRY(c.unary(ActKind::Exp, root, root));
+    NPU_TRY(c.binary(BinaryKind::Mul, root, 0.5, part));
+    NPU_TRY(c.binary(BinaryKind::Mul, part, root, part));
+    if (sum == kNoValue)
+      sum = part;
+    else
+      return c.binary(BinaryKind::Add, sum, part, c.results[0]);
+  }
+  return {};
+}
+
 /// x / (1 + |x|)
 Status softsign(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1));
@@ -249,7 +267,7 @@ constexpr OpEntry kOps[] = {
     {"Celu", celu},
     {"Clip", clip},
     {"Cos", plain<ActKind::Cos>},
-    {"Cosh", plain<ActKind::Cosh>},
+    {"Cosh", cosh},
     {"Elu", elu},
     {"Erf", plain<ActKind::Erf>},
     {"Exp", plain<ActKind::Exp>},

@@ -26,7 +26,12 @@ Tile tile_of(const Plan &p) {
 class Conv final : public Kernel {
  public:
   explicit Conv(const KernelContext &c)
-      : c_(c), op_(c.op), x_(op_.in[0]), y_(op_.out), summand_(op_.in.size() > 1 ? &op_.in[1] : nullptr) {
+      : c_(c),
+        op_(c.op),
+        x_(op_.in[0]),
+        y_(op_.out),
+        summand_(op_.weights && op_.in.size() > 1 ? &op_.in[1] : nullptr),
+        made_(op_.weights ? nullptr : &op_.in[1]) {
     icg_ = x_.dims[3] / op_.groups;
     ocg_ = y_.dims[3] / op_.groups;
   }
@@ -62,8 +67,11 @@ class Conv final : public Kernel {
     const size_t outs = out_direct ? 0 : stores(t) > 1 ? 2 : 1;
     run.out = buffers.subspan(at, outs);
     at += outs;
-    pack_weights(run);
-    if (t.local_weights) {
+    if (made_)
+      fetch_weights(run, buffers.subspan(at));
+    else
+      pack_weights(run);
+    if (t.local_weights && !made_) {
       run.weights_at = buffers[at];
       out.copy({run.weights_count}, {kCoefficients, run.blocks.front(), {1}}, {-1, run.weights_at, {1}});
     }
@@ -195,12 +203,12 @@ class Conv final : public Kernel {
   }
 
   void consider(const Tile &t, int64_t budget, Plan &best) const {
-    if (t.local_weights && spatial_tiles(t) == 1) return;
+    if (made_ ? !takes_made(t) : t.local_weights && spatial_tiles(t) == 1) return;
     Plan p;
     const Shape in = input_box(t), out = output_box(t);
     add_buffers(p, c_.direct(x_, in), graph::element_count(in) * kElementBytes, loads(t));
     add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, stores(t));
-    if (t.local_weights) p.buffers.push_back(packed_bytes(t));
+    if (t.local_weights && !(made_ && c_.direct(*made_, made_->dims))) p.buffers.push_back(packed_bytes(t));
     if (total_bytes(p.buffers) > budget) return;
     if (t.groups == 1 && t.oc > kLightChannels && c_.too_heavy(hw::cost_detail::cost(shape_command(t), {}))) return;
     p.feasible = true;
@@ -210,8 +218,28 @@ class Conv final : public Kernel {
     if (!best.feasible || p.cost < best.cost) best = std::move(p);
   }
 
+  /// Weights that the network makes lie in local memory as a whole, where the blocks of output channels are runs.
+  bool takes_made(const Tile &t) const {
+    return t.local_weights && t.pack == 1 && t.ic == icg_ && t.kernel_rows == op_.window.kernel[0];
+  }
+
+  /// Brings such weights, unless they are there.
+  void fetch_weights(Run &run, std::span<const uint32_t> buffers) const {
+    const Shape &all = made_->dims;
+    if (c_.direct(*made_, all)) {
+      run.weights_at = c_.address(*made_, Shape(all.size()));
+    } else {
+      run.weights_at = buffers[0];
+      run.emitter.copy(all, c_.end(*made_, Shape(all.size())), buffer_end(run.weights_at, all));
+    }
+    for_channel_tiles(run.tile, [&](int64_t oc, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) {
+      run.blocks.push_back(oc * all[1] * all[2] * all[3] * kElementBytes);
+    });
+  }
+
   /// Bytes of all weight blocks, each rounded up as Coefficients::append does.
   int64_t packed_bytes(const Tile &t) const {
+    if (made_) return LmemAllocator::rounded(made_->count() * kElementBytes);
     return group_tiles(t) * oc_tiles(t) * sum_tiles(t) *
            LmemAllocator::rounded(t.pack * output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
                                   (t.groups > 1 ? icg_ : t.ic) * kElementBytes);
@@ -370,6 +398,7 @@ class Conv final : public Kernel {
   const LoweredOp &op_;
   const View &x_, &y_;
   const View *summand_;
+  const View *made_;  ///< weights that are no constant, [oc, kh, kw, ic of a group]
   int64_t icg_, ocg_;
 };
 

@@ -355,8 +355,18 @@ class Lowering {
          sliced(whole, attrs.begin, std::vector<int64_t>(rank, 1), g_[n.inputs[0]].shape));
   }
 
+  /// Weights that are no constant, in the order in which the chip takes them.
+  View made_weights(const Node &n) {
+    const Shape &shape = g_[n.inputs[1]].shape;
+    const View to = new_temp(n.inputs[1], channels_last(shape.size()));
+    copy(n.source, operand(n.inputs[1]), to);
+    return *as_picture(to);
+  }
+
   void lower_window(const Node &n) {
     const View x = operand(n.inputs[0]);
+    std::optional<View> weights;
+    if (n.op == Op::Conv && !g_.is_constant(n.inputs[1])) weights = made_weights(n);
     if (!view(n.output)) view(n.output) = new_temp(n.output, channels_last(g_[n.output].shape.size()));
     LoweredOp &op = add(n.op == Op::Conv ? Kind::Conv : Kind::Pool, n.source);
     op.in = {*as_picture(x)};
@@ -367,6 +377,7 @@ class Lowering {
       op.groups = a.groups;
       op.act = a.act;
       op.weights = g_[n.inputs[1]].constant;
+      if (weights) op.in.push_back(*weights);
       if (n.inputs[2] != kNoValue) op.bias = g_[n.inputs[2]].constant;
     } else {
       const auto &a = std::get<graph::PoolAttrs>(n.attrs);

@@ -27,7 +27,8 @@ enum class Kind : uint8_t { Conv, MatMul, Pool, Binary, Unary, Softmax, Copy, Fi
 struct LoweredOp {
   Kind kind = Kind::Copy;
   int source = 0;  ///< index in Graph::sources: the layer tag
-  /// Conv, Pool: [n, h, w, c]; a second one of Conv is added to the result before the activation. MatMul: [batch, m, k]
+  /// Conv, Pool: [n, h, w, c]; a second one of Conv is added to the result before the activation, or is the weights
+  /// [oc, kh, kw, c of a group] where these are no constant. MatMul: [batch, m, k]
   /// and [batch, k, n]. Softmax: the row is the last dimension. Others: equal shapes, 0 strides broadcast.
   std::vector<View> in;
   View out;
@@ -40,7 +41,7 @@ struct LoweredOp {
   bool log = false;
   bool has_imm = false;
   float imm = 0;                   ///< Binary: second operand if has_imm; Fill: the value
-  graph::TensorPtr weights, bias;  ///< Conv [oc][icg][kh][kw]; MatMul [k][n], null when B is a view
+  graph::TensorPtr weights, bias;  ///< Conv [oc][icg][kh][kw]; MatMul [k][n]; null when a view
 };
 
 struct Lowered {

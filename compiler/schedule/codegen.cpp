@@ -152,7 +152,8 @@ class Codegen {
   /// so that the free space stays in one piece.
   int in_place_operand(size_t op) const {
     const LoweredOp &o = lowered_.ops[op];
-    const bool conv = o.kind == Kind::Conv;  // only what it adds: its input is read again and again
+    const bool conv = o.kind == Kind::Conv;  // only what it adds: input and weights are read again and again
+    if (conv && !o.weights) return -1;
     if (o.kind != Kind::Binary && o.kind != Kind::Unary && o.kind != Kind::Softmax && !conv) return -1;
     const auto out = static_cast<size_t>(o.out.storage);
     int best = -1;

@@ -241,10 +241,11 @@ TEST(Aliases, AnOutputInPiecesIsStoredWhenAllInputsAreRead) {
   std::string x = b.input({1, 32}, "x");
   std::vector<std::string> rows;
   for (const int64_t layer : {0, 1}) {
-    rows.push_back(b.op("MatMul", {x, b.weights({32, 32})}));
+    const std::string own = b.op("MatMul", {x, b.weights({32, 32})});
+    rows.push_back(b.op("Relu", {own}));
     const std::string past = b.op("Gather", {cache, b.indices({}, {layer})});
     b.attr("axis", int64_t{1});
-    const std::string seen = b.op("Concat", {rows.back(), past});
+    const std::string seen = b.op("Concat", {own, past});
     b.attr("axis", int64_t{0});
     const std::string shares = b.op("Softmax", {b.op("MatMul", {x, b.op("Transpose", {seen})})});
     x = b.op("MatMul", {shares, seen});

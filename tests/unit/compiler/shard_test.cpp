@@ -56,6 +56,17 @@ OnnxBuilder pictures(int64_t batch = 1) {
   return b;
 }
 
+/// A convolution whose weights the network makes.
+OnnxBuilder made_weights() {
+  OnnxBuilder b;
+  const std::string x = b.op("Relu", {b.input({1, 8, 20, 20})});
+  const std::string w = b.op("Relu", {b.input({16, 4, 3, 3})});
+  const std::string y = b.op("Conv", {x, w});
+  b.attr("group", int64_t{2});
+  b.output(y);
+  return b;
+}
+
 /// Matrices, transposes, sums that broadcast.
 OnnxBuilder matrices() {
   OnnxBuilder b;
@@ -206,7 +217,7 @@ Cuts random_cuts(const Graph &g, int cores, std::mt19937_64 &random) {
 TEST(Shard, PartsTogetherAreTheWhole) {
   std::mt19937_64 random(1);
   size_t exchanges = 0;
-  for (const OnnxBuilder &b : {pictures(), pictures(3), matrices()}) {
+  for (const OnnxBuilder &b : {pictures(), pictures(3), matrices(), made_weights()}) {
     const Graph g = import_graph(b.bytes());
     const std::vector<Tensor> inputs = random_inputs(g);
     std::vector<Tensor> want;
@@ -289,7 +300,7 @@ compiler::Compiled compile(const OnnxBuilder &b, int cores, int64_t lmem, bool a
 }
 
 TEST(Cores, ComputeTheSameOnTheChip) {
-  for (const OnnxBuilder &b : {pictures(), pictures(3), matrices()}) {
+  for (const OnnxBuilder &b : {pictures(), pictures(3), matrices(), made_weights()}) {
     const Graph g = import_graph(b.bytes());
     const std::vector<Tensor> inputs = random_inputs(g);
     std::vector<Tensor> want;

@@ -28,6 +28,22 @@ void conv(B &b, const Dims &x, const Dims &w, const Ints &pads) {
   b.attr("pads", pads).output(y);
 }
 
+/// A convolution whose weights are an input.
+void made_weights(B &b, const char *type, const Dims &x, const Dims &w, const Ints &strides, const Ints &dilations,
+                  int64_t group = 1) {
+  const std::string y = b.op(type, {b.input(x), b.input(w)});
+  b.attr("strides", strides).attr("dilations", dilations).attr("group", group).output(y);
+}
+
+/// Weights that the network makes, and reads elsewhere, too; in both forms of them there are as many elements as in the
+/// result.
+void weights_of_the_network(B &b) {
+  const std::string w = b.op("Reshape", {b.op("MatMul", {b.input({16, 5}), b.input({5, 36})}), b.ints({16, 4, 3, 3})});
+  const std::string y = b.op("Conv", {b.input({1, 4, 6, 6}), w, b.weights({16})});
+  b.attr("pads", Ints{1, 1, 1, 1});
+  b.output(b.op("Relu", {b.op("Add", {y, b.input({1, 16, 6, 6})})})).output(b.op("Tanh", {w}));
+}
+
 void unary(B &b, const char *type, const Dims &x, int64_t axis) {
   const std::string y = b.op(type, {b.input(x)});
   b.attr("axis", axis).output(y);
@@ -304,6 +320,35 @@ const Net kNets[] = {
     {"bands", [](B &b) { bands(b, "MaxPool", 0); }},
     {"bands_average", [](B &b) { bands(b, "AveragePool", 0); }},
     {"bands_average_pad", [](B &b) { bands(b, "AveragePool", 1); }},
+    {"made_weights_groups",
+     [](B &b) {
+       made_weights(b, "Conv", {2, 6, 19, 17}, {8, 3, 3, 2}, {2, 1}, {1, 3}, 2);
+     }},
+    {"made_weights_line",
+     [](B &b) {
+       made_weights(b, "Conv", {1, 4, 5000}, {5, 4, 3}, {1}, {2});
+     }},
+    {"made_weights_tiles",
+     [](B &b) {
+       made_weights(b, "Conv", {1, 16, 120, 120}, {28, 16, 3, 3}, {1, 1}, {1, 1});
+     }},
+    {"made_weights_depthwise",
+     [](B &b) {
+       made_weights(b, "Conv", {1, 70, 40, 40}, {70, 1, 3, 3}, {1, 1}, {1, 1}, 70);
+     }},
+    {"made_weights_most",
+     [](B &b) {
+       made_weights(b, "Conv", {1, 64, 20, 20}, {1, 64, 8, 8}, {1, 1}, {1, 1});
+     }},
+    {"made_weights_wide",
+     [](B &b) {
+       made_weights(b, "Conv", {1, 4, 60, 60}, {9, 4, 2, 2}, {1, 1}, {31, 31});
+     }},
+    {"made_weights_transposed",
+     [](B &b) {
+       made_weights(b, "ConvTranspose", {1, 6, 9, 11}, {6, 4, 3, 3}, {2, 3}, {1, 2});
+     }},
+    {"weights_of_the_network", weights_of_the_network},
     {"channel_shuffle", channel_shuffle},
     {"dense_block", dense_block},
     {"moves", moves},
