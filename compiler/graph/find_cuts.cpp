@@ -193,19 +193,20 @@ class Search {
       size_t best_end = i;
       int best_axis = kWhole;
       for (int axis = kWhole; axis < kAxes; ++axis) {
-        const std::vector<int> saved = cuts_.axis;
         const size_t end = std::min(g_.nodes.size(), i + kStretch);
+        const std::vector<int> saved(cuts_.axis.begin() + static_cast<std::ptrdiff_t>(i),
+                                     cuts_.axis.begin() + static_cast<std::ptrdiff_t>(end));
         size_t to = i;
         for (; to < end; ++to) {
           const int now = axis == kWhole ? kWhole : follow(to, axis);
-          if (to > i && now == cuts_.axis[to] && to > i + 8) break;  // the same from here on, as a rule
+          if (to > i + 8 && now == cuts_.axis[to]) break;  // the same from here on, as a rule
           change(to, now);
           if (total_ >= best) continue;
           best = total_;
           best_end = to + 1;
           best_axis = axis;
         }
-        while (to-- > i) change(to, saved[to]);
+        while (to-- > i) change(to, saved[to - i]);
       }
       for (size_t j = i; j < best_end; ++j) change(j, best_axis == kWhole ? kWhole : follow(j, best_axis));
     }
