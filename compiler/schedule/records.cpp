@@ -133,6 +133,14 @@ constexpr Field kFields[] = {
 };
 constexpr size_t kNeeded = 4;
 
+/// "found 'WORD', ", for a message: not all of what is no text, or too long.
+std::string found_text(std::string_view word) {
+  std::string text(word.substr(0, 80));
+  for (char &c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return "found '" + text + "', ";
+}
+
 /// `words`: without the version.
 Status parse_line(const std::vector<std::string_view> &words, Line &line) {
   for (size_t i = 0; i < std::max(words.size(), kNeeded); ++i) {
@@ -141,7 +149,7 @@ Status parse_line(const std::vector<std::string_view> &words, Line &line) {
     const std::string_view name = word.substr(0, equals);
     const Field *const begin = kFields + std::min(i, kNeeded), *const end = i < kNeeded ? begin + 1 : std::end(kFields);
     const Field *const field = std::find_if(begin, end, [&](const Field &f) { return f.name == name; });
-    const std::string found = "found '" + std::string(word) + "', ";
+    const std::string found = found_text(word);
     if (field == end)
       return Status::error(found + "expected " +
                            (i < kNeeded ? std::string(begin->name) + "=" : "a field of a record"));
@@ -200,8 +208,8 @@ Status Records::parse(const std::string &text, const std::string &name) {
     const bool comment = line[0] == '#';
     const std::string where = name + ":" + std::to_string(number);
     if (!comment && !parse_version(words[0], version))
-      return Status::error("found '" + std::string(words[0].substr(0, 80)) + "', expected v" +
-                           std::to_string(kRecordVersion) + ", the version of a record")
+      return Status::error(found_text(words[0]) + "expected v" + std::to_string(kRecordVersion) +
+                           ", the version of a record")
           .within(where);
     if (version != kRecordVersion) {
       kept_.emplace_back(line);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -92,6 +93,7 @@ Status run(const Arguments &args) {
   options.all_cores = args.all_cores;
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
+  if (std::isnan(args.optimize_seconds)) return Status::error("--optimize: a number of seconds is expected");
   if (args.optimize_seconds > 0) options.optimize = Search(args.optimize_seconds, args.quiet);
   if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
