@@ -117,9 +117,14 @@ class Times(unittest.TestCase):
     def test_small_networks_have_another_aim(self):
         def line(peer_us):
             return list(networks.ratio_lines([{"network": "a", "batch": 1, "card": "sim", "us": [1.2 * peer_us],
-                                               "peer_us": {1: [peer_us]}}]))[1]
+                                               "cores": 1, "peer_us": {1: [peer_us]}}]))[1]
         self.assertIn("aim 1.50: met", line(3000))
         self.assertIn("aim 1.00: MISSED", line(3001))
+
+    def test_only_equal_sides_have_an_aim(self):
+        self.assertEqual([networks.aim(cores, threads, 3001) for cores in (1, 2) for threads in (1, 2)],
+                         [1.0, None, 0.6, 1.0])
+        self.assertIsNone(networks.aim(2, 1, 3000))
 
     def test_jobs_are_added_up(self):
         line = "7@100.%06d:npu_job job_%s: queue %d job %d cores 0x1\n".__mod__
