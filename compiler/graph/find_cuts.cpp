@@ -14,8 +14,12 @@ namespace npu::graph {
 namespace {
 
 constexpr hw::CostParams kChip;
-constexpr size_t kStretch = 256;         ///< nodes at most that change together
-constexpr size_t kMaxChanges = 400'000;  ///< changes that are tried for a start
+constexpr size_t kMostCores = NPU_MAX_CORES;
+/// Steps of a search from one start: readers of a value that are looked at for a core. Less than a second.
+constexpr size_t kMaxWork = 50'000'000;
+/// Nodes that change together at most: as many as let a pass over the network end in time.
+constexpr size_t kLeastStretch = 8, kMostStretch = 256;
+constexpr double kLeastGain = 1;  ///< cycles
 constexpr double kElementBytes = 4;
 /// What a core that reads an exchange waits for, besides the bytes: a store, a load, and the semaphore.
 constexpr double kMeeting = 2.0 * (kChip.gdma_fixed + kChip.ddr_latency) + 2.0 * kChip.gdma_fixed;
@@ -27,7 +31,7 @@ double count(const Box &box) {
 }
 double steps(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
 
-/// The arithmetic of a part of a node.
+/// The arithmetic of a part of a node, as docs/hardware.md section 8.1 counts it.
 double arithmetic(const Graph &g, const Node &n, const Box &part) {
   const double elements = count(part);
   switch (n.op) {
@@ -72,13 +76,24 @@ double local_bytes(const Node &n, const Box &part, const Box &first) {
   }
 }
 
+/// kWhole and the first dimensions: what a result is cut along, if at all.
+constexpr int kAxes = 5;
+size_t slot(int axis) { return static_cast<size_t>(axis + 1); }
+
 class Search {
  public:
-  Search(const Graph &g, int cores) : g_(g), cores_(cores), made_(g.producers()), readers_(g.values.size()) {
+  Search(const Graph &g, int cores)
+      : g_(g), cores_(cores), made_(g.producers()), readers_(g.values.size()), facts_(g.nodes.size()) {
+    size_t reads = 0;
     for (size_t i = 0; i < g.nodes.size(); ++i)
       for (size_t k = 0; k < g.nodes[i].inputs.size(); ++k)
-        if (const ValueId v = g.nodes[i].inputs[k]; v != kNoValue && made_[index(v)] >= 0)
-          readers_[index(v)].push_back({i, k});
+        if (const ValueId v = g.nodes[i].inputs[k]; v != kNoValue && made_[index(v)] >= 0) {
+          readers_[index(v)].push_back({i, k, {}});
+          ++reads;
+        }
+    const size_t pass = 2 * kAxes * static_cast<size_t>(cores) * (reads + g.nodes.size() + 1);
+    stretch_ = std::clamp(kMaxWork / pass, kLeastStretch, kMostStretch);
+    for (size_t i = 0; i < g.nodes.size(); ++i) learn(i);
     node_cost_.resize(g.nodes.size());
     value_cost_.resize(g.nodes.size());
   }
@@ -89,11 +104,11 @@ class Search {
     for (size_t i = 0; i < g_.nodes.size(); ++i) cuts_.axis[i] = follow(i, axis);
     total_ = 0;
     for (size_t i = 0; i < g_.nodes.size(); ++i) {
-      total_ += node_cost_[i] = node_cost(i);
+      total_ += node_cost_[i] = facts_[i].cost[slot(cuts_.axis[i])];
       total_ += value_cost_[i] = value_cost(i);
     }
-    changes_ = 0;
-    while (improved && changes_ < kMaxChanges && improve()) continue;
+    work_ = 0;
+    while (improved && work_ < kMaxWork && improve()) continue;
     out = cuts_;
     return total_;
   }
@@ -101,14 +116,40 @@ class Search {
   /// Cycles of the whole on one core, estimated alike.
   double one_core() const {
     double sum = 0;
-    for (const Node &n : g_.nodes) sum += part_cost(n, kWhole, 0) + weights(n, kWhole);
+    for (const Node &n : g_.nodes) sum += std::max(part_cost(n, kWhole, 0), weight_cycles(n, kWhole) / cores_);
     return sum;
   }
 
  private:
+  /// What is known of a node, for each way of cutting it.
+  struct Facts {
+    std::array<bool, kAxes> can{};
+    std::array<double, kAxes> cost{};       ///< cycles of the longest part
+    std::array<std::vector<Box>, kAxes> parts;  ///< of each core
+  };
+
+  /// A node that reads a value, and how many elements of it each core lacks: [its cut][the value's][core], when asked.
+  struct Reader {
+    size_t node, operand;
+    std::vector<float> missing;
+  };
+
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
 
-  Box part(size_t i, int core) const { return part_of(g_, g_.nodes[i], cuts_.axis[i], cores_, core); }
+  void learn(size_t i) {
+    const Node &n = g_.nodes[i];
+    for (int axis = kWhole; axis < kAxes - 1; ++axis) {
+      Facts &f = facts_[i];
+      f.can[slot(axis)] = axis == kWhole || can_cut(g_, n, axis, cores_);
+      if (!f.can[slot(axis)]) continue;
+      double longest = 0;
+      for (int c = 0; c < cores_; ++c) {
+        f.parts[slot(axis)].push_back(part_of(g_, n, axis, cores_, c));
+        if (c == 0 || axis != kWhole) longest = std::max(longest, part_cost(n, axis, c));
+      }
+      f.cost[slot(axis)] = std::max(longest, weight_cycles(n, axis));
+    }
+  }
 
   double part_cost(const Node &n, int axis, int core) const {
     const Box box = part_of(g_, n, axis, cores_, core), first = needed(g_, n, 0, axis, box);
@@ -116,63 +157,59 @@ class Search {
   }
 
   /// Cycles of memory for the constants of all cores.
-  double weights(const Node &n, int axis) const {
+  double weight_cycles(const Node &n, int axis) const {
+    if ((n.op != Op::Conv && n.op != Op::MatMul) || !g_.is_constant(n.inputs[1])) return 0;
     double bytes = 0;
-    if (n.op != Op::Conv && n.op != Op::MatMul) return 0;
-    for (int c = 0; c < (axis == kWhole ? 1 : cores_); ++c) {
-      const Box box = part_of(g_, n, axis, cores_, c);
-      if (g_.is_constant(n.inputs[1])) bytes += kElementBytes * count(needed(g_, n, 1, axis, box));
-    }
-    return bytes * (axis == kWhole ? cores_ : 1) / kChip.ddr_bw;
+    for (int c = 0; c < cores_; ++c)
+      bytes += kElementBytes * count(needed(g_, n, 1, axis, part_of(g_, n, axis, cores_, c)));
+    return bytes / kChip.ddr_bw;
   }
 
-  double node_cost(size_t i) const {
-    const Node &n = g_.nodes[i];
-    double longest = 0;
-    for (int c = 0; c < (cuts_.axis[i] == kWhole ? 1 : cores_); ++c)
-      longest = std::max(longest, part_cost(n, cuts_.axis[i], c));
-    return std::max(longest, weights(n, cuts_.axis[i]));
+  const float *missing(Reader &r, size_t owner) {
+    const size_t cores = static_cast<size_t>(cores_);
+    if (r.missing.empty()) r.missing.assign(size_t{kAxes} * kAxes * cores, kUnknown);
+    const int mine = cuts_.axis[r.node], its = cuts_.axis[owner];
+    float *const out = r.missing.data() + (slot(mine) * kAxes + slot(its)) * cores;
+    for (size_t c = 0; c < cores && out[c] == kUnknown; ++c) {
+      const Box want = needed(g_, g_.nodes[r.node], r.operand, mine, facts_[r.node].parts[slot(mine)][c]);
+      out[c] = static_cast<float>(count(want) - count(common(want, facts_[owner].parts[slot(its)][c])));
+    }
+    return out;
   }
 
   /// What goes through memory of a node's result.
-  double value_cost(size_t i) const {
+  double value_cost(size_t i) {
+    ++work_;
     if (cuts_.axis[i] == kWhole) return 0;
-    double elements = 0;
-    for (int c = 0; c < cores_; ++c) {
-      const Box own = part(i, c);
-      double most = 0;
-      for (const auto &[reader, operand] : readers_[index(g_.nodes[i].output)]) {
-        const Box want = needed(g_, g_.nodes[reader], operand, cuts_.axis[reader], part(reader, c));
-        Box mine = want;
-        for (size_t d = 0; d < want.size(); ++d)
-          mine[d] = {std::max(want[d].begin, own[d].begin), std::min(want[d].end, own[d].end)};
-        most = std::max(most, count(want) - count(mine));
-      }
-      elements += most;
+    std::array<float, kMostCores> most{};
+    for (Reader &r : readers_[index(g_.nodes[i].output)]) {
+      const float *lacks = missing(r, i);
+      for (size_t c = 0; c < static_cast<size_t>(cores_); ++c) most[c] = std::max(most[c], lacks[c]);
+      work_ += static_cast<size_t>(cores_);
     }
+    double elements = 0;
+    for (float n : most) elements += n;
     return elements > 0 ? kMeeting + 2 * kElementBytes * elements / kChip.ddr_bw : 0;
   }
 
   /// The cut of a node that goes with the cut of its first operand, else `axis` if it can be, else none.
   int follow(size_t i, int axis) const {
     const Node &n = g_.nodes[i];
-    const ValueId v = n.inputs[0];
-    const int rank = static_cast<int>(g_[n.output].shape.size());
-    const int from = made_[index(v)] < 0 ? kWhole : cuts_.axis[static_cast<size_t>(made_[index(v)])];
+    const int p = made_[index(n.inputs[0])];
+    const int from = p < 0 ? kWhole : cuts_.axis[static_cast<size_t>(p)];
     if (from != kWhole && (n.op == Op::Transpose || n.op == Op::Reshape))
-      for (int a = 0; a < rank; ++a)
-        if (can_cut(g_, n, a, cores_) &&
-            needed(g_, n, 0, a, part_of(g_, n, a, cores_, 0)) ==
-                part_of(g_, g_.nodes[static_cast<size_t>(made_[index(v)])], from, cores_, 0))
+      for (int a = 0; a < kAxes - 1; ++a)
+        if (facts_[i].can[slot(a)] && needed(g_, n, 0, a, facts_[i].parts[slot(a)][0]) ==
+                                          facts_[static_cast<size_t>(p)].parts[slot(from)][0])
           return a;
-    return can_cut(g_, n, axis, cores_) ? axis : kWhole;
+    return axis != kWhole && facts_[i].can[slot(axis)] ? axis : kWhole;
   }
 
   void change(size_t i, int axis) {
-    ++changes_;
+    ++work_;
     if (cuts_.axis[i] == axis) return;
     cuts_.axis[i] = axis;
-    update(node_cost_[i], node_cost(i));
+    update(node_cost_[i], facts_[i].cost[slot(axis)]);
     update(value_cost_[i], value_cost(i));
     for (ValueId v : g_.nodes[i].inputs)
       if (v != kNoValue && made_[index(v)] >= 0) {
@@ -185,44 +222,53 @@ class Search {
     of = now;
   }
 
-  /// The stretch and cut with which the sum falls most from each beginning. Returns whether it fell.
-  bool improve() {
-    const double before = total_;
-    for (size_t i = 0; i < g_.nodes.size() && changes_ < kMaxChanges; ++i) {
-      double best = total_ - 1;
-      size_t best_end = i;
-      int best_axis = kWhole;
-      for (int axis = kWhole; axis < kAxes; ++axis) {
-        const size_t end = std::min(g_.nodes.size(), i + kStretch);
-        const std::vector<int> saved(cuts_.axis.begin() + static_cast<std::ptrdiff_t>(i),
-                                     cuts_.axis.begin() + static_cast<std::ptrdiff_t>(end));
-        size_t to = i;
-        for (; to < end; ++to) {
-          const int now = axis == kWhole ? kWhole : follow(to, axis);
-          if (to > i + 8 && now == cuts_.axis[to]) break;  // the same from here on, as a rule
-          change(to, now);
-          if (total_ >= best) continue;
-          best = total_;
-          best_end = to + 1;
-          best_axis = axis;
-        }
-        while (to-- > i) change(to, saved[to - i]);
-      }
-      for (size_t j = i; j < best_end; ++j) change(j, best_axis == kWhole ? kWhole : follow(j, best_axis));
+  /// A stretch of nodes that are cut alike, and what the sum is then.
+  struct Stretch {
+    double total;
+    size_t end;
+    int axis;
+  };
+
+  /// Tries the stretches from a node on that are cut along an axis, and leaves everything as it was.
+  void try_stretches(size_t begin, int axis, Stretch &best) {
+    const size_t end = std::min(g_.nodes.size(), begin + stretch_);
+    std::vector<int> before;
+    for (size_t i = begin; i < end; ++i) {
+      const int now = axis == kWhole ? kWhole : follow(i, axis);
+      // Where the nodes are cut so already, a longer stretch is one that begins later.
+      if (now == cuts_.axis[i] && before.size() >= kLeastStretch) break;
+      before.push_back(cuts_.axis[i]);
+      change(i, now);
+      if (total_ < best.total) best = {total_, i + 1, axis};
     }
-    return total_ < before - 1;
+    while (!before.empty()) {
+      change(begin + before.size() - 1, before.back());
+      before.pop_back();
+    }
   }
 
-  static constexpr int kAxes = 4;
+  /// From each node on takes the stretch with which the sum falls most. Returns whether it fell.
+  bool improve() {
+    const double before = total_;
+    for (size_t i = 0; i < g_.nodes.size() && work_ < kMaxWork; ++i) {
+      Stretch best{total_ - kLeastGain, i, kWhole};
+      for (int axis = kWhole; axis < kAxes - 1; ++axis) try_stretches(i, axis, best);
+      for (size_t j = i; j < best.end; ++j) change(j, best.axis == kWhole ? kWhole : follow(j, best.axis));
+    }
+    return total_ < before - kLeastGain;
+  }
+
+  static constexpr float kUnknown = -1;
 
   const Graph &g_;
   const int cores_;
   const std::vector<int> made_;
-  std::vector<std::vector<std::pair<size_t, size_t>>> readers_;  ///< of each value: nodes, and which operand it is
+  std::vector<std::vector<Reader>> readers_;  ///< of each value
+  std::vector<Facts> facts_;                  ///< of each node
   Cuts cuts_;
   std::vector<double> node_cost_, value_cost_;  ///< of each node, and of its result
   double total_ = 0;
-  size_t changes_ = 0;
+  size_t work_ = 0, stretch_ = 0;
 };
 
 }  // namespace

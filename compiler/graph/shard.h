@@ -23,6 +23,8 @@ struct Range {
 using Box = std::vector<Range>;
 
 Box whole_box(const Shape &shape);
+/// What two boxes have in common; ranges that do not meet are empty, or end before they begin.
+Box common(const Box &a, const Box &b);
 
 inline constexpr int kWhole = -1;  ///< in place of a dimension: every core computes all of a result
 

@@ -130,6 +130,13 @@ Box whole_box(const Shape &shape) {
   return box;
 }
 
+Box common(const Box &a, const Box &b) {
+  Box out;
+  for (size_t d = 0; d < a.size(); ++d)
+    out.push_back({std::max(a[d].begin, b[d].begin), std::min(a[d].end, b[d].end)});
+  return out;
+}
+
 bool can_cut(const Graph &g, const Node &n, int axis, int cores) {
   const Shape &out = g[n.output].shape;
   if (axis < 0 || axis >= static_cast<int>(out.size())) return false;
