@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
 #include <set>
 
-#include "compiler/api/bounds.h"
+#include "compiler/api/cores.h"
+#include "compiler/api/dump.h"
 #include "compiler/api/host_part.h"
-#include "compiler/api/optimize.h"
-#include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
 #include "compiler/schedule/check_sync.h"
@@ -45,20 +43,6 @@ constexpr Pass kPasses[] = {
     {"split_pool",
      [](graph::Graph &g, const Options &options) { graph::split_pool(g, options.lmem_bytes / kElementBytes / 4); }},
 };
-
-Status write_text(const std::string &path, const std::string &text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  return file.flush() ? Status() : Status::error("cannot write " + path);
-}
-
-/// Writes the graph as text and as a picture, if somebody wants it.
-Status dump(const graph::Graph &g, const Options &options, size_t number, const std::string &name) {
-  if (options.dump_folder.empty()) return {};
-  const std::string path = options.dump_folder + "/" + (number < 10 ? "0" : "") + std::to_string(number) + "-" + name;
-  NPU_TRY(write_text(path + ".txt", graph::to_text(g)));
-  return write_text(path + ".dot", graph::to_dot(g));
-}
 
 Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g) {
   NPU_TRY(graph::import_model(raw, {options.shapes, options.values}, g));
@@ -220,102 +204,26 @@ void report_places(Report &r) {
 /// The least that the network's arithmetic and its compulsory traffic can take.
 void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   const hw::CostParams p;
-  uint64_t macs = 0, bytes = r.constant_bytes;
-  for (const LayerReport &l : r.layers) macs += l.macs;
+  uint64_t bytes = r.constant_bytes;
   for (const auto &t : stage.inputs) bytes += t.bytes;
   for (const auto &t : stage.outputs) bytes += t.bytes;
-  r.mac_bound = macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
+  r.mac_bound = r.macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
   r.memory_bound = bytes / p.ddr_bw;
   r.coeff_bytes = stage.coeff.size();
   r.io_bytes = stage.io_bytes;
   r.ctx_bytes = stage.ctx_bytes;
 }
 
-/// Lowers what each core computes. `sources` are those of the network, and get what the compiler adds.
-Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Source> &sources, int64_t coeff_bytes,
-                   int64_t lmem_bytes, LoweredCores &out) {
-  Coefficients coeff(coeff_bytes);
-  for (graph::CoreGraph &core : cores) {
-    Lowered &lowered = out.cores.emplace_back();
-    lowered.coeff = coeff;
-    core.graph.sources = std::move(sources);
-    NPU_TRY(lower_all(core, lmem_bytes, lowered));
-    coeff = lowered.coeff;
-    sources = std::move(core.graph.sources);
-  }
-  return {};
-}
-
-/// A program and the sources that its commands name.
-struct Made {
-  Program program;
-  std::vector<graph::Source> sources;
-  uint64_t order_bound = 0;     ///< of one core
-  uint64_t constant_bytes = 0;  ///< each constant once
-};
-
-/// The program of one core, as the options have it chosen.
-Status make_on_one(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out,
-                   SearchReport &report) {
-  out.sources = g.sources;
-  std::vector<graph::CoreGraph> cores{graph::alone(g)};
-  LoweredCores lowered;
-  NPU_TRY(lower_cores(cores, out.sources, coeff_bytes, options.lmem_bytes, lowered));
-  NPU_TRY(choose_program(lowered.cores[0], out.sources, options, out.program, report));
-  const Lowered &made = out.program.lowered.cores[0];
-  out.order_bound = order_bound(made.ops, options.lmem_bytes);
-  out.constant_bytes = constant_bytes(made);
-  return {};
-}
-
-/// The program of several cores between which a network is cut.
-Status make_on_several(const graph::Graph &g, const graph::Cuts &cuts, const Options &options, int64_t coeff_bytes,
-                       Made &out) {
-  graph::Sharded sharded;
-  const Status status = graph::shard(g, cuts, sharded);
-  if (!status.ok()) return Status::error(kInternalError + status.message());
-  out.sources = g.sources;
-  LoweredCores lowered;
-  lowered.exchanges = std::move(sharded.exchanges);
-  NPU_TRY(lower_cores(sharded.cores, out.sources, coeff_bytes, options.lmem_bytes, lowered));
-  return make_program(lowered, out.sources, options.lmem_bytes, kMinLmemBytes, out.program);
-}
-
-/// The numbers of cores that are tried, besides one.
-std::vector<int> counts_of(const Options &options) {
-  std::vector<int> counts;
-  for (int n = 2; n < options.cores && !options.all_cores; n *= 2) counts.push_back(n);
-  counts.push_back(options.cores);
-  return counts;
-}
-
-/// The program with the fewest cycles on as many cores as there may be.
-Status make_best(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out, SearchReport &report) {
-  NPU_TRY(make_on_one(g, options, coeff_bytes, out, report));
-  if (options.cores == 1) return {};
-  bool forced = options.all_cores;
-  for (int cores : counts_of(options))
-    for (const graph::Cuts &cuts : graph::find_cuts(g, cores, options.all_cores)) {
-      Made made;
-      const Status status = make_on_several(g, cuts, options, coeff_bytes, made);
-      if (status.message().starts_with(kInternalError)) return status;
-      // What fits one core may not fit several: a core gets what others write in one piece.
-      if (!status.ok()) continue;
-      if (!forced && made.program.streams.timeline.cycles >= out.program.streams.timeline.cycles) continue;
-      made.constant_bytes = out.constant_bytes;
-      out = std::move(made);
-      forced = false;
-    }
-  return {};
-}
-
 /// Encodes the streams of a program, and checks that what has to be is ordered.
-Status encode_streams(const Streams &streams, bmodel::ProgramDesc &out) {
+Status encode_streams(const Streams &streams, const Bound &bound, bmodel::ProgramDesc &out) {
   std::vector<bmodel::CoreDesc> cores;
   for (const CoreStreams &core : streams.cores) cores.push_back({encoded(core.tiu), encoded(core.gdma)});
   std::vector<EncodedCore> spans;
   for (const bmodel::CoreDesc &core : cores) spans.push_back({core.tiu, core.gdma});
-  const Status sync = check_sync(spans);
+  std::vector<uint8_t> outputs;
+  for (size_t r = 0; r < bound.regions.size() && cores.size() > 1; ++r)
+    if (bound.regions[r].kind == StorageKind::Output) outputs.push_back(static_cast<uint8_t>(r));
+  const Status sync = check_sync(spans, outputs);
   if (!sync.ok()) return Status::error(kInternalError + sync.message());
   out.tiu = std::move(cores[0].tiu);
   out.gdma = std::move(cores[0].gdma);
@@ -328,9 +236,9 @@ Status encode_streams(const Streams &streams, bmodel::ProgramDesc &out) {
 Status compile_program(const graph::Graph &g, const Options &options, bmodel::StageDesc &stage,
                        bmodel::ProgramDesc &out, Bound &bound, Report &report) {
   Made made;
-  NPU_TRY(make_best(g, options, static_cast<int64_t>(stage.coeff.size()), made, report.search));
+  NPU_TRY(make_on_cores(g, options, static_cast<int64_t>(stage.coeff.size()), made, report));
   Program &program = made.program;
-  NPU_TRY(encode_streams(program.streams, out));
+  NPU_TRY(encode_streams(program.streams, program.bound, out));
   out.lmem_bytes = static_cast<uint64_t>(program.lmem_bytes);
   out.cycles = program.streams.timeline.cycles;
   set_cost(out);
@@ -338,8 +246,6 @@ Status compile_program(const graph::Graph &g, const Options &options, bmodel::St
   find_aliases(program, out);
   report_program(made.sources, program, report);
   program.coeff.write(stage.coeff);
-  report.order_bound += made.order_bound;
-  report.constant_bytes += made.constant_bytes;
   stage.ctx_bytes = std::max(stage.ctx_bytes, program.bound.ctx_bytes);
   bound = std::move(program.bound);
   return {};

@@ -61,7 +61,8 @@ struct Report {
   int64_t lmem_used = 0, lmem_bytes = 0;
   size_t cores = 1;  ///< that are used
   uint64_t cycles = 0, mac_bound = 0, memory_bound = 0;
-  uint64_t order_bound = 0, constant_bytes = 0;  ///< bounds.h
+  uint64_t macs = 0;                             ///< of what the chip computes, however many cores repeat some of them
+  uint64_t order_bound = 0, constant_bytes = 0;  ///< bounds.h; the former of parts that one core computes
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
   uint64_t tiu_commands = 0, gdma_commands = 0;

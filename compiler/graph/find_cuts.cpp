@@ -99,8 +99,8 @@ class Search {
   }
 
   /// The cuts in which everything is cut along `axis` where it can be, or the best that are found from there.
-  double run(int axis, bool improved, Cuts &out) {
-    cuts_ = {cores_, std::vector<int>(g_.nodes.size(), kWhole)};
+  Cuts run(int axis, bool improved) {
+    cuts_ = {cores_, std::vector<int>(g_.nodes.size(), kWhole), 0};
     for (size_t i = 0; i < g_.nodes.size(); ++i) cuts_.axis[i] = follow(i, axis);
     total_ = 0;
     for (size_t i = 0; i < g_.nodes.size(); ++i) {
@@ -109,8 +109,8 @@ class Search {
     }
     work_ = 0;
     while (improved && work_ < kMaxWork && improve()) continue;
-    out = cuts_;
-    return total_;
+    cuts_.cycles = total_;
+    return cuts_;
   }
 
   /// Cycles of the whole on one core, estimated alike.
@@ -124,7 +124,7 @@ class Search {
   /// What is known of a node, for each way of cutting it.
   struct Facts {
     std::array<bool, kAxes> can{};
-    std::array<double, kAxes> cost{};       ///< cycles of the longest part
+    std::array<double, kAxes> cost{};           ///< cycles of the longest part
     std::array<std::vector<Box>, kAxes> parts;  ///< of each core
   };
 
@@ -199,8 +199,8 @@ class Search {
     const int from = p < 0 ? kWhole : cuts_.axis[static_cast<size_t>(p)];
     if (from != kWhole && (n.op == Op::Transpose || n.op == Op::Reshape))
       for (int a = 0; a < kAxes - 1; ++a)
-        if (facts_[i].can[slot(a)] && needed(g_, n, 0, a, facts_[i].parts[slot(a)][0]) ==
-                                          facts_[static_cast<size_t>(p)].parts[slot(from)][0])
+        if (facts_[i].can[slot(a)] &&
+            needed(g_, n, 0, a, facts_[i].parts[slot(a)][0]) == facts_[static_cast<size_t>(p)].parts[slot(from)][0])
           return a;
     return axis != kWhole && facts_[i].can[slot(axis)] ? axis : kWhole;
   }
@@ -276,21 +276,17 @@ class Search {
 std::vector<Cuts> find_cuts(const Graph &graph, int cores, bool all) {
   Search search(graph, cores);
   const double one_core = search.one_core();
-  std::vector<std::pair<double, Cuts>> found;
+  std::vector<Cuts> found;
   const auto add = [&](int axis, bool improved) {
-    Cuts cuts;
-    const double cycles = search.run(axis, improved, cuts);
-    const auto same = [&](const auto &f) { return f.second.axis == cuts.axis; };
-    if (std::any_of(found.begin(), found.end(), same) || (!all && cycles >= one_core)) return;
+    Cuts cuts = search.run(axis, improved);
+    const auto same = [&](const Cuts &f) { return f.axis == cuts.axis; };
+    if (std::any_of(found.begin(), found.end(), same) || (!all && cuts.cycles >= one_core)) return;
     if (std::all_of(cuts.axis.begin(), cuts.axis.end(), [](int a) { return a == kWhole; })) return;
-    found.emplace_back(cycles, std::move(cuts));
+    found.push_back(std::move(cuts));
   };
   for (int axis = 0; axis < 3; ++axis) add(axis, true);
   for (int axis = 0; axis < 3 && all && found.empty(); ++axis) add(axis, false);
-  std::stable_sort(found.begin(), found.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
-  std::vector<Cuts> out;
-  for (auto &f : found) out.push_back(std::move(f.second));
-  return out;
+  return found;
 }
 
 }  // namespace npu::graph

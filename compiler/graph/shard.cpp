@@ -8,8 +8,15 @@
 namespace npu::graph {
 namespace {
 
-Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 Range hull(Range a, Range b) { return {std::min(a.begin, b.begin), std::max(a.end, b.end)}; }
+
+/// The least box that holds both; an empty list holds nothing.
+Box hull(const Box &a, const Box &b) {
+  if (a.empty()) return b;
+  Box out = a;
+  for (size_t d = 0; d < a.size() && !b.empty(); ++d) out[d] = hull(a[d], b[d]);
+  return out;
+}
 
 Shape shape_of(const Box &box) {
   Shape shape;
@@ -17,9 +24,10 @@ Shape shape_of(const Box &box) {
   return shape;
 }
 
-std::vector<int64_t> begin_of(const Box &box) {
+/// Where a box begins within another one.
+std::vector<int64_t> begin_in(const Box &from, const Box &box) {
   std::vector<int64_t> begin;
-  for (Range r : box) begin.push_back(r.begin);
+  for (size_t d = 0; d < box.size(); ++d) begin.push_back(box[d].begin - from[d].begin);
   return begin;
 }
 
@@ -29,19 +37,7 @@ bool is_empty(const Box &box) {
 
 /// The attributes of the Slice that takes a box out of another one.
 SliceAttrs slice_attrs(const Box &from, const Box &box) {
-  SliceAttrs a;
-  for (size_t d = 0; d < box.size(); ++d) {
-    a.start.push_back(box[d].begin - from[d].begin);
-    a.step.push_back(1);
-    a.count.push_back(box[d].size());
-  }
-  return a;
-}
-
-std::vector<int> row_major(size_t rank) {
-  std::vector<int> order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  return order;
+  return {begin_in(from, box), std::vector<int64_t>(box.size(), 1), shape_of(box)};
 }
 
 /// All of an input or output of the network.
@@ -52,12 +48,13 @@ Port network_port(int index, const Shape &shape) {
 class Sharder {
  public:
   Sharder(const Graph &g, const Cuts &cuts, Sharded &out)
-      : g_(g), cuts_(cuts), made_(g.producers()), uses_(g.use_counts()), exchange_(g.values.size(), -1), out_(out) {}
+      : g_(g), cuts_(cuts), made_(g.producers()), uses_(g.use_counts()), exchanges_(g.values.size()), out_(out) {}
 
   Status run() {
     out_.cores.resize(static_cast<size_t>(cuts_.cores));
-    for (CoreGraph &core : out_.cores) cores_.push_back({core, {}, {}, {}, {}, {}, {}});
+    for (CoreGraph &core : out_.cores) cores_.push_back({core, {}, {}, {}, {}, {}});
     find_wants();
+    for (Core &c : cores_) join_wants(c);
     for (Core &c : cores_) begin(c);
     for (size_t i = 0; i < g_.nodes.size(); ++i) add(i);
     for (size_t k = 0; k < g_.outputs.size(); ++k)
@@ -70,13 +67,21 @@ class Sharder {
  private:
   struct Core {
     CoreGraph &to;
-    std::vector<bool> live;                                 ///< nodes that it runs
-    std::vector<std::vector<Box>> wants;                    ///< of each value that a node makes, what it needs
-    std::vector<ValueId> own;                               ///< its part of each value
-    std::vector<ValueId> inputs;                            ///< the network's inputs
-    std::map<int, ValueId> exchanges;                       ///< those that it reads
+    std::vector<bool> live;               ///< nodes that it runs
+    std::vector<std::vector<Box>> wants;  ///< of each value that a node makes, what it needs; then joined
+    std::vector<ValueId> own;             ///< its part of each value
+    std::map<int, ValueId> exchanges;     ///< those that it reads
     std::vector<std::vector<std::pair<Box, ValueId>>> got;  ///< parts of each value that are there
   };
+
+  /// What goes through memory of a value.
+  struct Exchange {
+    int number = -1;
+    Box box;  ///< an empty list: nothing
+  };
+
+  /// Pieces of an output that a core writes at most.
+  static constexpr int64_t kMostPieces = 4096;
 
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
   Box whole(ValueId v) const { return whole_box(g_[v].shape); }
@@ -91,8 +96,8 @@ class Sharder {
       c.live.assign(g_.nodes.size(), false);
       c.wants.resize(g_.values.size());
       for (ValueId v : g_.outputs)
-        if (made_[index(v)] >= 0 && (axis_of(v) != kWhole || number(c) == 0))
-          c.wants[index(v)].push_back(own_box(c, v));
+        if (made_[index(v)] >= 0 && writes_output(c, v))
+          c.wants[index(v)].push_back(in_parts(v) ? own_box(c, v) : whole(v));
     }
     for (size_t i = g_.nodes.size(); i-- > 0;) {
       const size_t v = index(g_.nodes[i].output);
@@ -122,35 +127,47 @@ class Sharder {
     return true;
   }
 
-  /// The box that is put together for a box that is needed: all needs that differ along the cut alone get one, with the
-  /// core's own part if that is one of them.
-  Box assembled(const Core &c, ValueId v, const Box &box) const {
-    const auto axis = static_cast<size_t>(axis_of(v));
-    Box out = box;
-    const auto join = [&](Box other) {
-      const Range range = other[axis];
-      other[axis] = box[axis];
-      if (other == box) out[axis] = hull(out[axis], range);
-    };
-    for (const Box &b : c.wants[index(v)]) join(b);
-    join(own_box(c, v));
-    return out;
+  /// Of what a core needs and does not compute, all boxes that differ along the cut alone become one, with the core's
+  /// own part if that is one of them.
+  void join_wants(Core &c) const {
+    for (size_t v = 0; v < c.wants.size(); ++v) {
+      if (c.wants[v].empty()) continue;
+      const auto id = static_cast<ValueId>(v);
+      const Box own = own_box(c, id);
+      std::vector<Box> joined;
+      for (const Box &want : c.wants[v]) {
+        if (inside(want, own)) continue;
+        const auto like = std::find_if(joined.begin(), joined.end(), [&](const Box &b) { return joins(id, b, want); });
+        if (like != joined.end())
+          *like = hull(*like, want);
+        else
+          joined.push_back(joins(id, want, own) ? hull(want, own) : want);
+      }
+      c.wants[v] = std::move(joined);
+    }
   }
 
-  /// What the others need of a core's part.
+  /// Whether two boxes of a value differ along its cut alone.
+  bool joins(ValueId v, const Box &a, Box b) const {
+    const auto axis = static_cast<size_t>(axis_of(v));
+    b[axis] = a[axis];
+    return a == b;
+  }
+
+  /// The box that is put together for a box that is needed.
+  const Box &assembled(const Core &c, ValueId v, const Box &box) const {
+    const std::vector<Box> &joined = c.wants[index(v)];
+    return *std::find_if(joined.begin(), joined.end(), [&](const Box &b) { return joins(v, b, box); });
+  }
+
+  /// What the others need of a core's part; an empty list if they need nothing.
   Box exported(const Core &from, ValueId v) const {
     const Box own = own_box(from, v);
     Box out;
     for (const Core &c : cores_) {
       if (&c == &from) continue;
-      for (const Box &want : c.wants[index(v)]) {
-        if (inside(want, own_box(c, v))) continue;
-        Box box = assembled(c, v, want);
-        for (size_t d = 0; d < box.size(); ++d) box[d] = common(box[d], own[d]);
-        if (is_empty(box)) continue;
-        for (size_t d = 0; d < box.size() && !out.empty(); ++d) box[d] = hull(box[d], out[d]);
-        out = box;
-      }
+      for (const Box &want : c.wants[index(v)])
+        if (const Box box = common(want, own); !is_empty(box)) out = hull(out, box);
     }
     return out;
   }
@@ -174,13 +191,20 @@ class Sharder {
     const ValueId v = g_.nodes[i].output;
     for (Core &c : cores_)
       if (c.live[i]) add_part(c, i);
-    if (cuts_.axis[i] != kWhole)
-      for (Core &c : cores_) add_export(c, i);
+    if (cuts_.axis[i] != kWhole) add_exports(i);
     for (size_t k = 0; k < g_.outputs.size(); ++k)
       if (g_.outputs[k] == v)
         for (Core &c : cores_)
-          if (cuts_.axis[i] != kWhole || number(c) == 0) add_output_of(c, i, k);
+          if (writes_output(c, v)) add_output_of(c, i, k);
   }
+
+  /// Whether each core writes its part of an output, and not the first core all of it: where that would be many pieces.
+  bool in_parts(ValueId v) const {
+    int64_t pieces = 1;
+    for (int d = 0; d < axis_of(v); ++d) pieces *= g_[v].shape[static_cast<size_t>(d)];
+    return axis_of(v) != kWhole && pieces <= kMostPieces;
+  }
+  bool writes_output(const Core &c, ValueId v) const { return number(c) == 0 || in_parts(v); }
 
   void add_part(Core &c, size_t i) {
     const Node &n = g_.nodes[i];
@@ -211,23 +235,30 @@ class Sharder {
     return from == box ? mine : slice(c, mine, from, v, box, source);
   }
 
-  void add_export(Core &c, size_t i) {
+  void add_exports(size_t i) {
     const Node &n = g_.nodes[i];
-    const Box box = exported(c, n.output);
-    if (box.empty()) return;
-    int &exchange = exchange_[index(n.output)];
-    if (exchange < 0) {
-      exchange = static_cast<int>(out_.exchanges.size());
-      out_.exchanges.push_back(element_count(g_[n.output].shape));
+    Exchange &e = exchanges_[index(n.output)];
+    std::vector<Box> boxes;
+    for (const Core &c : cores_) {
+      boxes.push_back(exported(c, n.output));
+      e.box = hull(e.box, boxes.back());
     }
-    // A copy, also where it is the whole part: what the core itself reads stays where it is.
-    const ValueId copy = slice(c, c.own[index(n.output)], own_box(c, n.output), n.output, box, n.source);
-    c.to.graph.outputs.push_back(copy);
-    c.to.graph.output_names.push_back(g_[n.output].name);
-    c.to.outputs.push_back(exchange_port(n.output, begin_of(box)));
+    if (e.box.empty()) return;
+    e.number = static_cast<int>(out_.exchanges.size());
+    out_.exchanges.push_back(element_count(shape_of(e.box)));
+    for (Core &c : cores_) {
+      const Box &box = boxes[static_cast<size_t>(number(c))];
+      if (box.empty()) continue;
+      // A copy, also where it is the whole part: what the core itself reads stays where it is.
+      const ValueId copy = slice(c, c.own[index(n.output)], own_box(c, n.output), n.output, box, n.source);
+      c.to.graph.outputs.push_back(copy);
+      c.to.graph.output_names.push_back(g_[n.output].name);
+      c.to.outputs.push_back(exchange_port(n.output, begin_in(e.box, box)));
+    }
   }
 
-  /// The cut dimension is the outermost, so that what a core writes is one run; the others as windows like them.
+  /// The cut dimension is the outermost, so that the cores' parts lie one behind the other; the others as windows like
+  /// them.
   Port exchange_port(ValueId v, std::vector<int64_t> begin) const {
     const size_t rank = g_[v].shape.size();
     const int axis = axis_of(v);
@@ -235,19 +266,19 @@ class Sharder {
     for (int d = 0; d < static_cast<int>(rank); ++d)
       if (d != axis && (d != 1 || rank < 3)) order.push_back(d);
     if (rank >= 3 && axis != 1) order.push_back(1);
-    return {true, exchange_[index(v)], g_[v].shape, std::move(order), std::move(begin), true};
+    const Exchange &e = exchanges_[index(v)];
+    return {true, e.number, shape_of(e.box), std::move(order), std::move(begin), true};
   }
 
   void add_output_of(Core &c, size_t i, size_t k) {
     const Node &n = g_.nodes[i];
-    ValueId mine = c.own[index(n.output)];
-    const Box part = own_box(c, n.output);
-    const bool is_part = cuts_.axis[i] != kWhole;
+    const Box part = in_parts(n.output) ? own_box(c, n.output) : whole(n.output);
+    ValueId mine = fetch(c, n.output, part, n.source);
     // The part of an output is written to memory at once; what is read again is copied there.
-    if (is_part && uses_[index(n.output)] > 1) mine = slice(c, mine, part, n.output, part, n.source);
+    if (in_parts(n.output) && uses_[index(n.output)] > 1) mine = slice(c, mine, part, n.output, part, n.source);
     add_output(c, k, mine);
-    c.to.outputs.back().begin = begin_of(part);
-    c.to.outputs.back().part = is_part;
+    c.to.outputs.back().begin = begin_in(whole(n.output), part);
+    c.to.outputs.back().shared = in_parts(n.output);
   }
 
   void add_output(Core &c, size_t k, ValueId mine) {
@@ -267,7 +298,7 @@ class Sharder {
       mine = slice_if_smaller(c, c.own[index(v)], whole(v), v, box, source);
     } else if (const Box own = own_box(c, v); inside(box, own)) {
       mine = slice_if_smaller(c, c.own[index(v)], own, v, box, maker(v).source);
-    } else if (const Box more = assembled(c, v, box); more != box) {
+    } else if (const Box &more = assembled(c, v, box); more != box) {
       mine = slice(c, fetch(c, v, more, source), more, v, box, maker(v).source);
     } else {
       mine = assemble(c, v, box);
@@ -296,12 +327,11 @@ class Sharder {
     const Box own = own_box(c, v);
     std::vector<ValueId> pieces;
     const auto take = [&](Range range, bool mine) {
-      range = common(range, box[axis]);
-      if (range.size() <= 0) return;
       Box piece = box;
-      piece[axis] = range;
+      piece[axis] = {std::max(range.begin, box[axis].begin), std::min(range.end, box[axis].end)};
+      if (is_empty(piece)) return;
       pieces.push_back(mine ? slice_if_smaller(c, c.own[index(v)], own, v, piece, source)
-                            : slice(c, exchange_value(c, v), whole(v), v, piece, source));
+                            : slice_if_smaller(c, exchange_value(c, v), exchanges_[index(v)].box, v, piece, source));
     };
     take({0, own[axis].begin}, false);
     take(own[axis], true);
@@ -311,12 +341,15 @@ class Sharder {
   }
 
   ValueId exchange_value(Core &c, ValueId v) {
-    const auto known = c.exchanges.find(exchange_[index(v)]);
+    const Exchange &e = exchanges_[index(v)];
+    const auto known = c.exchanges.find(e.number);
     if (known != c.exchanges.end()) return known->second;
-    const ValueId mine = c.to.graph.add_value(g_[v]);
+    Value value = g_[v];
+    value.shape = shape_of(e.box);
+    const ValueId mine = c.to.graph.add_value(std::move(value));
     c.to.graph.inputs.push_back(mine);
     c.to.inputs.push_back(exchange_port(v, {}));
-    return c.exchanges[exchange_[index(v)]] = mine;
+    return c.exchanges[e.number] = mine;
   }
 
   /// Every node fits its operands, or the rules of shard_rules.cpp are wrong.
@@ -334,13 +367,19 @@ class Sharder {
   const Graph &g_;
   const Cuts &cuts_;
   const std::vector<int> made_, uses_;
-  std::vector<int> exchange_;  ///< of each value, -1: none
+  std::vector<Exchange> exchanges_;  ///< of each value
   std::map<ValueId, std::vector<std::pair<Box, TensorPtr>>> constants_;
   Sharded &out_;
   std::vector<Core> cores_;
 };
 
 }  // namespace
+
+std::vector<int> row_major(size_t rank) {
+  std::vector<int> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
 
 CoreGraph alone(Graph graph) {
   CoreGraph core{std::move(graph), {}, {}};

@@ -32,6 +32,7 @@ inline constexpr int kWhole = -1;  ///< in place of a dimension: every core comp
 struct Cuts {
   int cores = 1;
   std::vector<int> axis;  ///< of each node's result, or kWhole
+  double cycles = 0;      ///< estimated
 };
 
 /// Whether a node's result can be cut along a dimension, with something to do for each core.
@@ -51,7 +52,7 @@ struct Port {
   Shape whole;                 ///< of the tensor
   std::vector<int> order;      ///< its dimensions in memory, from the outermost
   std::vector<int64_t> begin;  ///< of an output, where its first element is in the tensor
-  bool part = false;           ///< of an output: other cores write the rest of the tensor, or read it
+  bool shared = false;         ///< other cores write parts of the tensor, or read it
 };
 
 /// What one core computes.
@@ -63,6 +64,9 @@ struct CoreGraph {
 /// A network that one core computes.
 CoreGraph alone(Graph graph);
 
+/// The order of dimensions in which a tensor of the network lies in memory: 0, 1, ...
+std::vector<int> row_major(size_t rank);
+
 struct Sharded {
   std::vector<CoreGraph> cores;
   std::vector<int64_t> exchanges;  ///< elements of each
@@ -71,8 +75,8 @@ struct Sharded {
 /// Makes the graphs of the cores. What several cores need of a constant is one tensor for all of them.
 Status shard(const Graph &graph, const Cuts &cuts, Sharded &out);
 
-/// Ways of cutting a network that are worth compiling, by an estimate of their cycles the best first: those that seem
-/// faster than one core, or `all`. None where there is nothing to be cut.
+/// Ways of cutting a network that are worth compiling: those that seem faster than one core, or `all`. None where there
+/// is nothing to be cut.
 std::vector<Cuts> find_cuts(const Graph &graph, int cores, bool all);
 
 }  // namespace npu::graph

@@ -132,8 +132,7 @@ Box whole_box(const Shape &shape) {
 
 Box common(const Box &a, const Box &b) {
   Box out;
-  for (size_t d = 0; d < a.size(); ++d)
-    out.push_back({std::max(a[d].begin, b[d].begin), std::min(a[d].end, b[d].end)});
+  for (size_t d = 0; d < a.size(); ++d) out.push_back({std::max(a[d].begin, b[d].begin), std::min(a[d].end, b[d].end)});
   return out;
 }
 

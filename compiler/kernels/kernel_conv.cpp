@@ -293,7 +293,8 @@ class Conv final : public Kernel {
     for (int64_t oc = 0; oc < ocg_; oc += t.oc) {
       const int64_t count = std::min(t.oc, ocg_ - oc);
       const auto write = [bias = op_.bias, oc, count](float *out) { std::copy_n(bias->as<float>() + oc, count, out); };
-      run.bias_blocks.push_back(run.emitter.coeff.append({count, write, t.pack}));
+      const Coefficients::Key key{op_.bias.get(), {oc, count, t.pack}};
+      run.bias_blocks.push_back(run.emitter.coeff.append(key, {{count, write, t.pack}})[0]);
     }
   }
 

@@ -11,6 +11,7 @@ using graph::Graph;
 using graph::kNoValue;
 using graph::Node;
 using graph::Op;
+using graph::row_major;
 using graph::ValueId;
 
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor) {
@@ -24,20 +25,23 @@ namespace {
 /// that a transfer takes to begin.
 constexpr int64_t kStoredAtOnce = 16384;
 
-/// The elements of a tensor, each at its place by these strides.
-void write_ordered(const graph::Tensor &t, const Strides &strides, float *out) {
-  Shape index(t.shape.size());
+/// The elements of a tensor of that shape, each at its place by these strides.
+void write_ordered(const graph::Tensor &t, const Shape &shape, const Strides &strides, float *out) {
+  Shape index(shape.size());
   int64_t at = 0;
   for (int64_t i = 0; i < t.count(); ++i) {
     out[at] = t.as<float>()[i];
     for (size_t d = index.size(); d-- > 0;) {
       at += strides[d];
-      if (++index[d] < t.shape[d]) break;
-      at -= strides[d] * t.shape[d];
+      if (++index[d] < shape[d]) break;
+      at -= strides[d] * shape[d];
       index[d] = 0;
     }
   }
 }
+
+/// Begins the key of a constant that is stored in an order of its dimensions; those of tiles have sizes there.
+constexpr int64_t kOrdered = -1;
 
 class Lowering {
  public:
@@ -62,7 +66,7 @@ class Lowering {
       const graph::Port &port = core_.outputs[k];
       const View whole = port_view(port, StorageKind::Output, g_.output_names[k]);
       const View place = sliced(whole, port.begin, std::vector<int64_t>(port.begin.size(), 1), g_[v].shape);
-      if (is_free(v) && (port.part || !is_small_concat(v))) {
+      if (is_free(v) && (port.shared || !is_small_concat(v))) {
         view(v) = place;
         continue;
       }
@@ -100,14 +104,8 @@ class Lowering {
   /// The tensor that an input or output of the graph is, or is a part of.
   View port_view(const graph::Port &port, StorageKind kind, const std::string &name) {
     const int storage = new_storage(port.exchange ? StorageKind::Exchange : kind, port.index, port.whole, name);
-    out_.storages.back().part = port.part || port.exchange;
+    out_.storages.back().shared = port.shared;
     return ordered_view(storage, port.whole, port.order);
-  }
-
-  static std::vector<int> row_major(size_t rank) {
-    std::vector<int> order(rank);
-    std::iota(order.begin(), order.end(), 0);
-    return order;
   }
 
   /// Channels innermost, as windows want it.
@@ -167,18 +165,22 @@ class Lowering {
 
   /// Where a value is; constants get a storage when they are first needed.
   View operand(ValueId v) {
-    if (!view(v)) view(v) = constant_view(*g_[v].constant, row_major(g_[v].shape.size()), g_[v].name);
+    if (!view(v)) view(v) = constant_view(v, g_[v].shape, row_major(g_[v].shape.size()));
     return *view(v);
   }
 
-  /// A constant stored in a given order of its dimensions.
-  View constant_view(const graph::Tensor &t, const std::vector<int> &order, const std::string &name) {
-    const int storage = new_storage(StorageKind::Const, 0, t.shape, name);
-    const View to = ordered_view(storage, t.shape, order);
+  /// A constant, taken for a tensor of this shape, stored in a given order of its dimensions.
+  View constant_view(ValueId v, const Shape &shape, const std::vector<int> &order) {
+    const int storage = new_storage(StorageKind::Const, 0, shape, g_[v].name);
+    const View to = ordered_view(storage, shape, order);
+    const auto write = [tensor = g_[v].constant, shape, strides = to.strides](float *out) {
+      write_ordered(*tensor, shape, strides, out);
+    };
+    Coefficients::Key key{g_[v].constant.get(), {kOrdered}};
+    for (const std::vector<int64_t> *list : {&shape, &to.strides})
+      key.cut.insert(key.cut.end(), list->begin(), list->end());
     out_.storages[static_cast<size_t>(storage)].coeff_offset =
-        out_.coeff.append(t.count(), [tensor = std::make_shared<graph::Tensor>(t), strides = to.strides](float *out) {
-          write_ordered(*tensor, strides, out);
-        });
+        out_.coeff.append(key, {{graph::element_count(shape), write}})[0];
     return to;
   }
 
@@ -480,9 +482,7 @@ class Lowering {
     if (known != ordered_constants_.end()) return expanded(known->second, shape);
     Shape wide(shape.size() - g_[v].shape.size(), 1);
     wide.insert(wide.end(), g_[v].shape.begin(), g_[v].shape.end());
-    graph::Tensor t = *g_[v].constant;
-    t.shape = wide;
-    const View ordered = constant_view(t, order, g_[v].name);
+    const View ordered = constant_view(v, wide, order);
     ordered_constants_.emplace(std::pair(v, order), ordered);
     return expanded(ordered, shape);
   }

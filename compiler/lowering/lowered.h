@@ -13,8 +13,8 @@ enum class StorageKind : uint8_t { Temp, Input, Output, Const, Exchange };
 
 struct Storage {
   StorageKind kind = StorageKind::Temp;
-  int index = 0;      ///< number of the input, output or exchange
-  bool part = false;  ///< other cores have the rest: it is never in local memory
+  int index = 0;        ///< number of the input, output or exchange
+  bool shared = false;  ///< with other cores: it is never in local memory
   int64_t elements = 0;
   std::string name;
   int64_t coeff_offset = 0;                ///< Const: place in the coefficients, bytes

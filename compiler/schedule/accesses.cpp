@@ -7,8 +7,6 @@ namespace npu::compiler {
 
 namespace {
 
-constexpr uint64_t kMaxRuns = 65536;
-
 std::vector<hw::OperandShape> operands_of(const Command &command) {
   hw::OperandList operands;
   std::visit(
@@ -49,20 +47,16 @@ std::vector<Access> accesses_of(const Command &command) {
   return list;
 }
 
-std::vector<Access> exact_accesses_of(const Command &command) {
+std::vector<Access> runs_of(const Command &command, uint8_t region) {
   std::vector<Access> list;
   for (const hw::OperandShape &o : operands_of(command)) {
-    // The innermost steps that are one run, and how often it is there.
+    if (o.region != region) continue;
+    // The innermost steps are one run.
     unsigned inner = o.steps;
     int64_t run = 1;
     while (inner > 0 && (o.step[inner - 1].count == 1 || o.step[inner - 1].stride == run))
       run *= static_cast<int64_t>(o.step[--inner].count);
-    uint64_t runs = 1;
-    for (unsigned s = 0; s < inner; ++s) runs = hw::arith::mul(runs, o.step[s].count);
-    if (o.region == NPU_REGION_LOCAL || runs > kMaxRuns)
-      list.push_back(hull_of(o));
-    else
-      add_runs(o, 0, inner, static_cast<int64_t>(o.offset), run * o.size, list);
+    add_runs(o, 0, inner, static_cast<int64_t>(o.offset), run * o.size, list);
   }
   return list;
 }

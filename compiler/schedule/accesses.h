@@ -21,8 +21,8 @@ struct Access {
 /// its writer: the one follows what wrote it, the other is followed by what reads it.
 std::vector<Access> accesses_of(const Command &command);
 
-/// The same byte by byte: a strided operand in memory as its dense runs. Operands of more than 65536 runs stay whole.
-std::vector<Access> exact_accesses_of(const Command &command);
+/// The same for operands in a region, byte by byte: a strided one as its dense runs.
+std::vector<Access> runs_of(const Command &command, uint8_t region);
 
 }  // namespace npu::compiler
 

@@ -59,7 +59,9 @@ class Space {
 
 class Checker {
  public:
-  explicit Checker(size_t cores) : streams_(cores * 2), spaces_(256 + cores) {}
+  Checker(size_t cores, std::span<const uint8_t> exact) : streams_(cores * 2), spaces_(256 + cores) {
+    for (uint8_t region : exact) exact_[region] = true;
+  }
 
   Status run(std::span<const EncodedCore> cores) {
     for (size_t c = 0; c < cores.size(); ++c) {
@@ -67,6 +69,7 @@ class Checker {
       NPU_TRY(decode_stream(cores[c].gdma, c * 2 + NPU_ENGINE_GDMA));
     }
     NPU_TRY(find_signals());
+    find_written();
     std::vector<Place> order;
     NPU_TRY(find_order(order));
     for (const Place &p : order) {
@@ -115,6 +118,27 @@ class Checker {
     return {};
   }
 
+  void find_written() {
+    for (const Stream &s : streams_)
+      for (const Command &c : s.commands)
+        for (const Access &a : accesses_of(c)) written_[a.region] = written_[a.region] || a.write;
+  }
+
+  /// What a command touches. What nobody writes is left out.
+  std::vector<Access> accesses_to_check(const Command &c) const {
+    std::vector<Access> list;
+    for (const Access &a : accesses_of(c)) {
+      if (!written_[a.region]) continue;
+      if (!exact_[a.region]) {
+        list.push_back(a);
+        continue;
+      }
+      const std::vector<Access> runs = runs_of(c, a.region);
+      list.insert(list.end(), runs.begin(), runs.end());
+    }
+    return list;
+  }
+
   /// One order in which the commands may begin; whatever two commands nothing orders can also begin the other way
   /// round.
   Status find_order(std::vector<Place> &order) {
@@ -154,8 +178,7 @@ class Checker {
 
   Status check(const Place &p) {
     const Clock &clock = streams_[p.engine].clocks[p.index];
-    // Parts of one tensor that several cores write may lie between each other.
-    const std::vector<Access> list = streams_.size() > 2 ? exact_accesses_of(command(p)) : accesses_of(command(p));
+    const std::vector<Access> list = accesses_to_check(command(p));
     std::string problem;
     for (const Access &a : list)
       space(p.engine, a).visit(a.low, a.high, [&](Touched &t, int64_t at) {
@@ -182,11 +205,14 @@ class Checker {
 
   std::vector<Stream> streams_;
   std::vector<Space> spaces_;  ///< of the regions, then the local memories
+  std::array<bool, 256> written_{}, exact_{};
   std::map<uint32_t, std::map<uint64_t, Place>> signals_;
 };
 
 }  // namespace
 
-Status check_sync(std::span<const EncodedCore> cores) { return Checker(cores.size()).run(cores); }
+Status check_sync(std::span<const EncodedCore> cores, std::span<const uint8_t> exact) {
+  return Checker(cores.size(), exact).run(cores);
+}
 
 }  // namespace npu::compiler

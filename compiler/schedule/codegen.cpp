@@ -183,7 +183,7 @@ class Codegen {
   bool place_result(size_t op, OutMode mode, LmemAllocator &lmem, double &cost) {
     const auto out = static_cast<size_t>(lowered_.ops[op].out.storage);
     if (places_[out].local) return mode == OutMode::Existing;
-    if (lowered_.storages[out].part && mode != OutMode::Memory) return false;
+    if (lowered_.storages[out].shared && mode != OutMode::Memory) return false;
     if (mode == OutMode::Memory) {
       if (needed_later(out, op)) cost += memory_cycles(out);
       return true;
@@ -296,7 +296,7 @@ class Codegen {
       for (OutMode mode : {OutMode::Existing, OutMode::InPlace, OutMode::Resident, OutMode::Memory})
         try_choice(op, mode, trial, best);
       // Where all fits as it is, nothing is gained by evicting.
-      const bool stays = best && (best->mode != OutMode::Memory || storage(result_of(op)).part);
+      const bool stays = best && (best->mode != OutMode::Memory || storage(result_of(op)).shared);
       if (stays && best->evictions == 0 && best->plan.tiles == 1 && best->cost < kUnwanted) break;
       const auto s = order.next();
       if (!s) break;

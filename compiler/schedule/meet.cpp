@@ -26,7 +26,7 @@ Command semaphore(int exchange, size_t from, uint32_t layer) {
 
 }  // namespace
 
-std::vector<Command> meet(const std::vector<Lowered> &cores, std::vector<std::vector<Command>> commands) {
+Status meet(const std::vector<Lowered> &cores, std::vector<std::vector<Command>> commands, std::vector<Command> &out) {
   std::vector<std::map<int, size_t>> last_write(cores.size());  // of each exchange
   std::map<int, std::set<size_t>> writers;
   for (size_t core = 0; core < cores.size(); ++core)
@@ -35,7 +35,6 @@ std::vector<Command> meet(const std::vector<Lowered> &cores, std::vector<std::ve
         last_write[core][e] = i;
         writers[e].insert(core);
       }
-  std::vector<Command> out;
   for (size_t core = 0; core < cores.size(); ++core) {
     std::set<int> known;
     const auto push = [&](Command c) {
@@ -46,6 +45,9 @@ std::vector<Command> meet(const std::vector<Lowered> &cores, std::vector<std::ve
       const uint32_t layer = commands[core][i].layer();
       const int read = exchange_of(cores[core], commands[core][i].src_storage);
       const int written = exchange_of(cores[core], commands[core][i].dst_storage);
+      if (read >= 0 && !writers.count(read))
+        return Status::error("core " + std::to_string(core) + " reads exchange " + std::to_string(read) +
+                             ", which nobody writes");
       if (read >= 0 && known.insert(read).second)
         for (size_t from : writers[read])
           if (from != core) push(semaphore<npu_cmd_sem_wait>(read, from, layer));
@@ -53,7 +55,7 @@ std::vector<Command> meet(const std::vector<Lowered> &cores, std::vector<std::ve
       if (written >= 0 && last_write[core][written] == i) push(semaphore<npu_cmd_sem_signal>(written, core, layer));
     }
   }
-  return out;
+  return {};
 }
 
 }  // namespace npu::compiler

@@ -8,8 +8,9 @@
 namespace npu::compiler {
 
 /// The commands of all cores, one core behind the other. A core signals when it has written all that it writes of an
-/// exchange; before it reads one it waits for all others that write it.
-std::vector<Command> meet(const std::vector<Lowered> &cores, std::vector<std::vector<Command>> commands);
+/// exchange; before it reads one it waits for all others that write it. An exchange that is read and that nobody writes
+/// is an error.
+Status meet(const std::vector<Lowered> &cores, std::vector<std::vector<Command>> commands, std::vector<Command> &out);
 
 }  // namespace npu::compiler
 

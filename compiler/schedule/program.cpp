@@ -61,13 +61,15 @@ Status finish(const Program &from, std::vector<Prefetched> &&ways, Program &out)
     lmem_bytes = std::max(lmem_bytes, way.lmem_bytes);
     gap_bytes = std::min(gap_bytes, way.gap_bytes);
   }
-  std::vector<Command> all = meet(from.lowered.cores, std::move(commands));
+  std::vector<Command> all;
+  const Status met = meet(from.lowered.cores, std::move(commands), all);
+  if (!met.ok()) return Status::error(kInternalError + met.message());
   Bound bound;
   NPU_TRY(bind_memory(from.lowered.cores, from.lowered.exchanges, from.coeff.end(), all, bound));
   out.lmem_bytes = lmem_bytes;
   out.gap_bytes = gap_bytes;
   out.bound = std::move(bound);
-  out.streams = schedule(all);
+  out.streams = schedule(all, from.lowered.cores.size());
   if (out.streams.timeline.deadlock)
     return Status::error(kInternalError + std::string("the cores wait for each other for ever"));
   return {};

@@ -13,7 +13,7 @@ inline constexpr const char *kInternalError = "internal error, please report: ";
 
 /// A network as its cores compute it.
 struct LoweredCores {
-  std::vector<Lowered> cores;      ///< each one's coefficients stand behind those of the core before
+  std::vector<Lowered> cores;      ///< the last one has the coefficients of all
   std::vector<int64_t> exchanges;  ///< elements of the tensors between them
 };
 

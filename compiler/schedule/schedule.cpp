@@ -18,17 +18,15 @@ bool is_store(const Command &c) { return c.dst_storage >= 0; }
 /// The GDMA commands of each core in order.
 using Orders = std::vector<std::vector<uint32_t>>;
 
-size_t cores_of(const std::vector<Command> &program) { return program.empty() ? 1 : program.back().core + size_t{1}; }
-
 /// Chooses the order of the GDMA streams by playing the program through: of the commands whose predecessors are placed,
 /// the one that can begin first; among equals loads, which the TIU waits for, before stores. Weights that come ahead of
 /// their time keep their own order and step back behind what the TIU waits for earlier.
 class ListScheduler {
  public:
-  ListScheduler(const std::vector<Command> &program, const std::vector<std::vector<uint32_t>> &after)
+  ListScheduler(const std::vector<Command> &program, const std::vector<std::vector<uint32_t>> &after, size_t cores)
       : program_(program),
         after_(after),
-        cores_(cores_of(program)),
+        cores_(cores),
         end_(program.size()),
         placed_(program.size()),
         ready_(program.size()) {
@@ -228,13 +226,13 @@ std::vector<hw::TimedCore> timed(const std::vector<CoreStreams> &cores) {
   return out;
 }
 
-Streams schedule(const std::vector<Command> &program) {
+Streams schedule(const std::vector<Command> &program, size_t cores) {
   const auto after = find_hazards(program);
-  Orders in_order(cores_of(program));
+  Orders in_order(cores);
   for (uint32_t i = 0; i < program.size(); ++i)
     if (program[i].gdma()) in_order[program[i].core].push_back(i);
   Streams plain = assemble(program, after, in_order);
-  Streams ahead = assemble(program, after, ListScheduler(program, after).run());
+  Streams ahead = assemble(program, after, ListScheduler(program, after, cores).run());
   if (ahead.timeline.deadlock) return plain;
   return ahead.timeline.cycles <= plain.timeline.cycles ? ahead : plain;
 }

@@ -20,7 +20,7 @@ struct Streams {
 
 /// Commands have their final regions and offsets; those of a core stand together. Semaphore i counts the SEM_SIGNALs of
 /// core i.
-Streams schedule(const std::vector<Command> &program);
+Streams schedule(const std::vector<Command> &program, size_t cores = 1);
 
 /// The streams as the cost model takes them.
 std::vector<hw::TimedCore> timed(const std::vector<CoreStreams> &cores);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "runtime/bmodel/cpu_param.h"
 #include "runtime/cpu/subnet.h"
@@ -157,6 +158,17 @@ graph::Graph import_graph(const std::string &file) {
   EXPECT_EQ(graph::read_onnx(file.data(), file.size(), raw).message(), "");
   EXPECT_EQ(graph::import_model(raw, {}, g).message(), "");
   return g;
+}
+
+std::string node_lines(const graph::Graph &graph) {
+  const std::string text = graph::to_text(graph);
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at) + 1;
+    if (text.compare(at, 5, "input") != 0 && text.compare(at, 8, "constant") != 0) out += text.substr(at, end - at);
+    at = end;
+  }
+  return out;
 }
 
 int64_t lmem_of(const bmodel::StageDesc &stage) {

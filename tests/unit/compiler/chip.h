@@ -23,6 +23,9 @@ ChipResult run_on_chip(const bmodel::StageDesc &stage, const std::vector<std::ve
 /// What the importer makes of a file; a failure fails the test.
 graph::Graph import_graph(const std::string &file);
 
+/// The lines of its text that are nodes and outputs.
+std::string node_lines(const graph::Graph &graph);
+
 /// A whole stage: its program, or its sub-networks one after another, those of the CPU by runtime/cpu. Tensors are
 /// those of the .bmodel. `cycles` is the sum of the programs'.
 struct StageResult {
