@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cinttypes>
 
+#include "compiler/schedule/program.h"
+
 namespace npu::compiler {
 namespace {
 
@@ -118,12 +120,16 @@ constexpr Field kFields[] = {
      [](std::string_view v, Line &l) { return parse_bytes(v, l.key.lmem_bytes, kElementBytes); }},
     {"cycles", "a number",
      [](std::string_view v, Line &l) { return parse_number(v, l.record.cycles, uint64_t{0}, UINT64_MAX); }},
-    {"use", "a number of bytes, not more than lmem",
+    {"use", "a number of bytes, a multiple of 4096 and not more than lmem",
      [](std::string_view v, Line &l) {
-       return parse_number(v, l.record.choices.lmem_bytes, kElementBytes, l.key.lmem_bytes);
+       int64_t &bytes = l.record.choices.lmem_bytes;
+       return parse_number(v, bytes, kLmemGrain, l.key.lmem_bytes) && bytes % kLmemGrain == 0;
      }},
-    {"block", "a number of bytes from 64 on",
-     [](std::string_view v, Line &l) { return parse_bytes(v, l.record.choices.weight_block, kMinBlock); }},
+    {"block", "a number of bytes from 64 on, once",
+     [](std::string_view v, Line &l) {
+       int64_t &bytes = l.record.choices.weight_block;
+       return bytes == Choices{}.weight_block && parse_bytes(v, bytes, kMinBlock);
+     }},
     {"ahead", "needed or all, judged or unjudged, bytes of a piece, slack", parse_ahead},
     {"op",
      "INDEX, and :room=1..64, :block=BYTES, :transfers=N, :evictions=N, :buffers=above or :result=local or memory",
@@ -200,8 +206,9 @@ bool parse_version(std::string_view word, int &version) {
 
 Status Records::parse(const std::string &text, const std::string &name) {
   size_t number = 0;
-  for (const std::string_view line : split(text, '\n')) {
+  for (std::string_view line : split(text, '\n')) {
     ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) continue;
     const auto words = split(line, ' ');
     int version = 0;

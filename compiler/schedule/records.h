@@ -52,8 +52,8 @@ class Records {
   std::map<RecordKey, Record> records_;
 };
 
-/// A file that does not exist is empty if it `may_miss`.
-Status read_records(const std::string &path, bool may_miss, Records &out);
+/// Anything but a file is an error. If it `will_be_written`, it need not exist, and it is an error that it cannot be.
+Status read_records(const std::string &path, bool will_be_written, Records &out);
 /// Adds a record to a file, which others may do at the same time, and drops one that is wrong, if there is one.
 Status write_record(const std::string &path, const RecordKey &key, const Record &record, const Record *wrong);
 

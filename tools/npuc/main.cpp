@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // npuc: compiles an ONNX network to a .bmodel.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cinttypes>
-#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -73,6 +76,20 @@ class Search {
   uint64_t cycles_ = 0;  ///< that were said
 };
 
+/// Before work that may take long: whether its result can be kept.
+Status check_output(const Arguments &args) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!args.schedule_file.empty() &&
+      (fs::equivalent(args.output, args.schedule_file, ignored) ||
+       fs::path(args.output).lexically_normal() == fs::path(args.schedule_file).lexically_normal()))
+    return Status::error("--output and --schedule are the same file, " + args.output);
+  const fs::path folder = fs::path(args.output).parent_path();
+  const std::string place = fs::exists(args.output, ignored) ? args.output : folder.empty() ? "." : folder.string();
+  if (::access(place.c_str(), W_OK) == 0) return {};
+  return Status::error("cannot write " + args.output + ": " + std::strerror(errno));
+}
+
 /// Compiles for each --stage, or once; the first has the stages of all.
 Status compile_stages(const Arguments &args, const npu::compiler::Options &common,
                       std::vector<npu::compiler::Compiled> &out) {
@@ -93,7 +110,7 @@ Status run(const Arguments &args) {
   options.all_cores = args.all_cores;
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
-  if (std::isnan(args.optimize_seconds)) return Status::error("--optimize: a number of seconds is expected");
+  NPU_TRY(check_output(args));
   if (args.optimize_seconds > 0) options.optimize = Search(args.optimize_seconds, args.quiet);
   if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
@@ -139,10 +156,12 @@ int main(int argc, char **argv) {
   app.add_option("model", args.model, "network, ONNX")->required();
   app.add_option("-o,--output", args.output, "file to write")->required();
   app.add_option("--lmem", args.lmem, "local memory of the card's cores: 64K to 256M")->capture_default_str();
-  app.add_option("--cores", args.cores, "cores that may compute the network together; fewer where that is faster")
-      ->check(CLI::Range(1, npu::compiler::kMaxCores))
-      ->capture_default_str();
-  app.add_flag("--all-cores", args.all_cores, "with --cores: as many also where fewer are faster; for tests");
+  auto *cores =
+      app.add_option("--cores", args.cores, "cores that may compute the network together; fewer where that is faster")
+          ->check(CLI::Range(1, npu::compiler::kMaxCores))
+          ->capture_default_str();
+  app.add_flag("--all-cores", args.all_cores, "with --cores: as many also where fewer are faster; for tests")
+      ->needs(cores);
   app.add_option("--name", args.name, "name of the network in the file; else the graph's")
       ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
   app.add_option("--shape", args.shapes,
@@ -159,9 +178,11 @@ int main(int argc, char **argv) {
       ->expected(1);
   app.add_option("--optimize", args.optimize_seconds,
                  "SECONDS: look for a better schedule for so long, for each program; says on stderr what it finds")
+      ->check([](const std::string &text) { return text.find("nan") == text.npos ? "" : "a number is expected"; })
       ->check(CLI::Range(0.1, 1e6));
   app.add_option("--schedule", args.schedule_file,
-                 "file of the best schedules found: they are used, and --optimize begins with them and adds to it");
+                 "file of the best schedules found: they are used, and --optimize begins with them and adds to it")
+      ->check([](const std::string &path) { return std::string(path.empty() ? "a file has a name" : ""); });
   app.add_option("--dump-asm", args.asm_file,
                  "write the commands as text to this file; those of stage 1 to FILE.1 and so on");
   app.add_option("--dump", args.dump_folder,

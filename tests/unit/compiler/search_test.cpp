@@ -3,6 +3,7 @@
 #include "compiler/schedule/search.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -385,7 +386,56 @@ TEST(ScheduleFile, HasToExistWithoutASearch) {
     return false;
   };
   EXPECT_NE(message("/nonexistent/file", never).find("cannot open /nonexistent"), std::string::npos);
-  EXPECT_NE(message("/", never).find("cannot read /: Is a directory"), std::string::npos);
+  EXPECT_NE(message("/", never).find("/ is no file"), std::string::npos);
+}
+
+/// Neither replaced by a file nor waited for.
+TEST(ScheduleFile, HasToBeAFile) {
+  const File file;
+  ASSERT_EQ(mkfifo(file.path.c_str(), 0600), 0);
+  for (const auto &keep : {until(8), compiler::KeepSearching()}) {
+    Compiled out;
+    EXPECT_NE(try_compile(branches(), {.lmem_bytes = kLeast, .optimize = keep, .schedule_file = file.path}, out)
+                  .message()
+                  .find(file.path + " is no file"),
+              std::string::npos);
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(file.path));
+}
+
+TEST(ScheduleFile, StaysWhatAndWhereItIs) {
+  namespace fs = std::filesystem;
+  const File file;
+  const std::string link = file.path + ".link";
+  file.write("# mine\n");
+  fs::permissions(file.path, fs::perms{0660});
+  fs::remove(link);
+  fs::create_symlink(file.path, link);
+  compile(branches(), {.lmem_bytes = kLeast, .optimize = until(80), .schedule_file = link});
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(file.read().substr(0, 10), "# mine\nv1 ");
+  EXPECT_EQ(fs::status(file.path).permissions(), fs::perms{0660});
+  size_t others = 0;
+  for (const auto &entry : fs::directory_iterator(fs::path(file.path).parent_path()))
+    others += entry.path().string().starts_with(file.path);
+  EXPECT_EQ(others, 2u) << "the file and the link, nothing else";
+  fs::remove(link);
+}
+
+TEST(ScheduleFile, ForReadingOnlyIsNotReplaced) {
+  const File file;
+  file.write("# mine\n");
+  std::filesystem::permissions(file.path, std::filesystem::perms{0444});
+  Compiled out;
+  const auto never = [](const SearchState &) {
+    ADD_FAILURE() << "the search begins though its result cannot be kept";
+    return false;
+  };
+  EXPECT_NE(try_compile(branches(), {.lmem_bytes = kLeast, .optimize = never, .schedule_file = file.path}, out)
+                .message()
+                .find("it is for reading only"),
+            std::string::npos);
+  EXPECT_EQ(file.read(), "# mine\n");
 }
 
 std::string message_of(const std::string &text) { return Records().parse(text, "file").message(); }
@@ -429,7 +479,9 @@ TEST(ScheduleFile, DamageIsNamedWithItsLine) {
       {"lmem=65536 ", "", "found 'cycles=1234', expected lmem="},
       {"lmem=65536", "lmem=6553x", "found 'lmem=6553x', expected lmem=, a number of bytes"},
       {"cycles=1234", "cycles=99999999999999999999", "expected cycles=, a number"},
-      {"use=61440", "use=65540", "expected use=, a number of bytes, not more than lmem"},
+      {"use=61440", "use=69632", "expected use=, a number of bytes, a multiple of 4096 and not more than lmem"},
+      {"use=61440", "use=61441", "expected use=, a number of bytes, a multiple of 4096"},
+      {"block=8192", "block=8192 block=8192", "expected block=, a number of bytes from 64 on, once"},
       {"block=8192", "block=1", "expected block=, a number of bytes from 64 on"},
       {"all,judged", "all", "expected ahead="},
       {"all,judged", "some,judged", "expected ahead="},
