@@ -6,8 +6,10 @@
 // row of the new token, is the memory behind them. What else a launch needs to know are rows of tables on the card:
 // only the scores of the next token cross the bus.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,11 +19,35 @@
 
 namespace {
 
-/// Every call can fail; a real program does more than to end. The runtime and BMLIB each have a text.
-void check(bool good, const char *what) {
-  if (good) return;
-  std::fprintf(stderr, "sample_decode: %s: %s / %s\n", what, bmrt_last_error(), npu_last_error());
+/// A real program does more than to end.
+[[noreturn]] void fail(const std::string &text) {
+  std::fprintf(stderr, "sample_decode: %s\n", text.c_str());
   std::exit(1);
+}
+
+/// Every call can fail. The runtime and BMLIB each have a text.
+void check(bool good, const std::string &what) {
+  if (good) return;
+  std::string text = what;
+  for (const std::string &reason : {std::string(bmrt_last_error()), std::string(npu_last_error())})
+    if (!reason.empty() && text.find(reason) == text.npos) text += ": " + reason;
+  fail(text);
+}
+
+/// "[64, 5, 2]"
+std::string text_of(const bm_shape_t &shape) {
+  std::string text;
+  for (int d = 0; d < shape.num_dims; ++d) text += (d ? ", " : "[") + std::to_string(shape.dims[d]);
+  return text + "]";
+}
+
+/// Networks of different models can be loaded together; their shapes show it.
+void expect_shape(const std::string &what, const bm_shape_t &shape, const std::vector<int> &dims) {
+  bm_shape_t expected{};
+  bmrt_shape(&expected, dims.data(), static_cast<int>(dims.size()));
+  if (!bmrt_shape_is_same(&shape, &expected))
+    fail(what + " has the shape " + text_of(shape) + ", expected " + text_of(expected) +
+         ": the networks are not of one model");
 }
 
 /// Bytes that one element of the first dimension has.
@@ -41,14 +67,16 @@ class Model {
     check(runtime_, "no runtime");
     for (const char *name : {"tables", "prefill", "decode"})
       check(bmrt_load_bmodel(runtime_, (folder + "/" + name + ".bmodel").c_str()), name);
-    decode_ = bmrt_get_network_info(runtime_, "decode");
-    check(decode_ && decode_->output_num == 2, "decode.bmodel is another network");
-    while (cache_input_ + 1 < decode_->input_num && std::string(decode_->input_names[cache_input_]) != "cache")
+    decode_ = network("decode", 2);
+    prefill_ = network("prefill", 2);
+    while (cache_input_ < decode_->input_num && std::string(decode_->input_names[cache_input_]) != "cache")
       ++cache_input_;
+    if (cache_input_ == decode_->input_num) fail("decode.bmodel has no input 'cache'");
     make_tables();
     const bm_stage_info_t &largest = decode_->stages[largest_stage()];
     cache_ = allocate(largest.input_shapes[cache_input_], BM_FLOAT32);
     logits_ = allocate(largest.output_shapes[0], BM_FLOAT32);
+    check_shapes();
   }
 
   Model(const Model &) = delete;
@@ -62,14 +90,15 @@ class Model {
 
   /// Tokens that the cache has room for.
   size_t capacity() const { return static_cast<size_t>(cache_.shape.dims[0]); }
+  /// Tokens that a prompt may have.
+  size_t longest_prompt() const { return static_cast<size_t>(prefill_->stages[0].input_shapes[0].dims[0]); }
+  /// Different tokens: 0 and so on.
+  int vocabulary() const { return tables_[0].shape.dims[0]; }
 
   /// Fills the cache with the rows of the prompt; returns the token behind it.
   int prefill(const std::vector<int> &prompt) {
-    const bm_net_info_t *info = bmrt_get_network_info(runtime_, "prefill");
-    check(info, "prefill");
-    const bm_stage_info_t &stage = info->stages[0];
-    const auto length = static_cast<size_t>(stage.input_shapes[0].dims[0]);
-    check(!prompt.empty() && prompt.size() <= length && length <= capacity(), "the prompt is too long");
+    const bm_stage_info_t &stage = prefill_->stages[0];
+    const size_t length = longest_prompt();
     // What fills up the prompt leaves rows, too. Nobody looks at them before they are overwritten.
     std::vector<int> padded = prompt;
     padded.resize(length, prompt.back());
@@ -110,6 +139,41 @@ class Model {
   }
 
  private:
+  const bm_net_info_t *network(const std::string &name, int outputs) {
+    const bm_net_info_t *info = bmrt_get_network_info(runtime_, name.c_str());
+    check(info, name + ".bmodel has no network '" + name + "'");
+    if (info->output_num != outputs)
+      fail(name + ".bmodel has " + std::to_string(info->output_num) + " outputs, expected " + std::to_string(outputs));
+    return info;
+  }
+
+  /// Rows are taken from memory by their address: that all shapes fit is this program's business.
+  void check_shapes() const {
+    const int all = cache_.shape.dims[0], head = cache_.shape.dims[cache_.shape.num_dims - 1];
+    std::vector<int> row(cache_.shape.dims, cache_.shape.dims + cache_.shape.num_dims);
+    row[0] = 1;
+    expect_shape("output 1 of decode.bmodel", decode_->stages[0].output_shapes[1], row);
+    row[0] = static_cast<int>(longest_prompt());
+    expect_shape("output 1 of prefill.bmodel", prefill_->stages[0].output_shapes[1], row);
+    expect_shape("output 0 of prefill.bmodel", prefill_->stages[0].output_shapes[0],
+                 {static_cast<int>(longest_prompt()), vocabulary()});
+    expect_shape("output 0 of decode.bmodel", logits_.shape, {1, vocabulary()});
+    expect_shape("output 1 of tables.bmodel", tables_[1].shape, {all, 2, head});
+    expect_shape("output 2 of tables.bmodel", tables_[2].shape, {2 * all + 1});
+    for (size_t s = 0; s < static_cast<size_t>(decode_->stage_num); ++s)
+      for (int i = 0; i < decode_->input_num; ++i) {
+        const std::string name = decode_->input_names[i];
+        const std::string what = "input '" + name + "' of decode.bmodel";
+        const bm_shape_t &shape = decode_->stages[s].input_shapes[i];
+        if (name == "x") expect_shape(what, shape, {1, tables_[0].shape.dims[1]});
+        if (name == "rope") expect_shape(what, shape, {2, head});
+        if (name == "mask") expect_shape(what, shape, {static_cast<int>(rows(s)) + 1});
+      }
+    if (longest_prompt() > capacity())
+      fail("prefill.bmodel leaves " + std::to_string(longest_prompt()) + " rows, the cache of decode.bmodel has " +
+           std::to_string(capacity()));
+  }
+
   bm_tensor_t allocate(const bm_shape_t &shape, bm_data_type_t type) {
     bm_tensor_t t;
     check(bmrt_tensor(&t, runtime_, type, shape), "no memory");
@@ -119,8 +183,7 @@ class Model {
 
   /// Embeddings, angles and masks; they are outputs of a network, and so they never were in this program's memory.
   void make_tables() {
-    const bm_net_info_t *info = bmrt_get_network_info(runtime_, "tables");
-    check(info && info->output_num == 3, "tables.bmodel is another network");
+    const bm_net_info_t *info = network("tables", 3);
     const bm_tensor_t unused = allocate(info->stages[0].input_shapes[0], BM_FLOAT32);
     tables_.resize(3);
     check(bmrt_launch_tensor(runtime_, "tables", &unused, 1, tables_.data(), 3), "tables");
@@ -190,7 +253,7 @@ class Model {
 
   bm_handle_t handle_ = nullptr;
   void *runtime_ = nullptr;
-  const bm_net_info_t *decode_ = nullptr;
+  const bm_net_info_t *decode_ = nullptr, *prefill_ = nullptr;
   int cache_input_ = 0;                         ///< number of that input of decode_
   std::vector<bm_tensor_t> tables_;             ///< x, rope, mask
   std::map<std::string, bm_tensor_t> numbers_;  ///< inputs that are a number each
@@ -202,6 +265,13 @@ class Model {
 
 void run(const std::string &folder, size_t count, const std::vector<int> &prompt) {
   Model model(folder);
+  if (prompt.size() > model.longest_prompt())
+    fail("the prompt has " + std::to_string(prompt.size()) + " tokens, prefill.bmodel takes at most " +
+         std::to_string(model.longest_prompt()));
+  for (int token : prompt)
+    if (token >= model.vocabulary())
+      fail("token " + std::to_string(token) + ": the model has tokens from 0 to " +
+           std::to_string(model.vocabulary() - 1));
   std::vector<int> tokens = prompt;
   std::string costs;
   for (size_t i = 0; i < count && tokens.size() <= model.capacity(); ++i) {
@@ -211,6 +281,15 @@ void run(const std::string &folder, size_t count, const std::vector<int> &prompt
   }
   for (int token : tokens) std::printf("%d ", token);
   std::printf("\n");
+}
+
+/// A number on the command line.
+int number(const char *text) {
+  int value = 0;
+  const char *const end = text + std::strlen(text);
+  const auto [at, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || at != end || value < 0) fail(std::string("'") + text + "' is no number from 0 on");
+  return value;
 }
 
 }  // namespace
@@ -223,7 +302,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   std::vector<int> prompt;
-  for (int i = 3; i < argc; ++i) prompt.push_back(std::atoi(argv[i]));
-  run(argv[1], std::strtoul(argv[2], nullptr, 10), prompt);
+  for (int i = 3; i < argc; ++i) prompt.push_back(number(argv[i]));
+  run(argv[1], static_cast<size_t>(number(argv[2])), prompt);
   return 0;
 }

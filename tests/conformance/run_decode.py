@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -155,6 +156,35 @@ def make_cases(work):
     return cases
 
 
+def refusals(work, cases, bin_dir):
+    """Command lines and folders that sample_decode has to refuse: [(what, arguments, text)]."""
+    folder = cases[0].folder
+    vocabulary = cases[0].weights.vocabulary
+    mixed = []
+    for name, other in (("tables", llama.Weights.random(1)), ("decode", llama.Weights.random(2, layers=3)),
+                        ("prefill", llama.Weights.random(2, layers=3))):
+        mixed.append(os.path.join(work, "other_" + name))
+        shutil.copytree(folder, mixed[-1])
+        made = Case("made_" + name, work, other, [], [], stages=[96] if name == "tables" else [48], prefill=16)
+        made.compile(bin_dir)
+        shutil.copy(os.path.join(made.folder, name + ".bmodel"), mixed[-1])
+    no_model = "the networks are not of one model"
+    return [("a token that is no number", [folder, "4", "x"], "'x' is no number from 0 on"),
+            ("a negative token", [folder, "4", "-1"], "'-1' is no number from 0 on"),
+            ("a token of another model", [folder, "4", str(vocabulary)], "the model has tokens from 0 to"),
+            ("a count that is no number", [folder, "x", "1"], "'x' is no number from 0 on"),
+            ("a long prompt", [folder, "4"] + ["1"] * 17, "the prompt has 17 tokens, prefill.bmodel takes at most 16"),
+            ("an empty folder", [work, "4", "1"], "tables"),
+            *(("networks of two models", [other, "4", "1"], no_model) for other in mixed)]
+
+
+def refuse(what, arguments, text, bin_dir):
+    """What is wrong, or None."""
+    code, output = run([os.path.join(bin_dir, "sample_decode"), *arguments], {"NPU_DEVICE": "sim"})
+    good = code == 1 and text in output
+    return None if good else "%s: expected status 1 and '%s', got %d:\n%s" % (what, text, code, output)
+
+
 def run_in_process(case, bin_dir):
     case.judge(*run(case.command(os.path.join(bin_dir, "sample_decode"), case.folder),
                     {"NPU_DEVICE": "sim", "NPU_SIM": "check=races"}))
@@ -193,11 +223,13 @@ def main():
         elif not options.guest:
             for case in compiled:
                 run_in_process(case, options.bin)
-    for case in cases:
-        if case.failure:
-            print("%s: %s" % (case.name, case.failure))
-    failed = sum(case.failure is not None for case in cases)
-    print("%d passed, %d failed" % (len(cases) - failed, failed))
+        wrong = [case.failure and "%s: %s" % (case.name, case.failure) for case in cases]
+        if not options.guest and compiled == cases:
+            wrong += [refuse(*one, options.bin) for one in refusals(work, cases, options.bin)]
+    for text in filter(None, wrong):
+        print(text)
+    failed = sum(text is not None for text in wrong)
+    print("%d passed, %d failed" % (len(wrong) - failed, failed))
     return 1 if failed else 0
 
 
