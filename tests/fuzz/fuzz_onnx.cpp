@@ -2,6 +2,7 @@
 // libFuzzer target: whatever bytes come, an ONNX file is refused with a reason or becomes a program.
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
 
 #include "compiler/api/npuc.h"
 #include "compiler/import/raw_model.h"
@@ -15,6 +16,7 @@ namespace {
 using namespace npu;
 
 constexpr int64_t kMostElements = 1 << 14;
+constexpr std::string_view kInternalError = "internal error";  // begins messages that must never appear
 
 /// Sizes that only cost time are left out: small networks have the same paths.
 bool is_small(const graph::RawModel &model) {
@@ -36,6 +38,9 @@ bool is_small(const graph::RawModel &model) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  // Messages quote names of the file: one that reads like such a message says nothing.
+  if (std::string_view(reinterpret_cast<const char *>(data), size).find(kInternalError) != std::string_view::npos)
+    return 0;
   graph::RawModel raw;
   const Status read = graph::read_onnx(data, size, raw);
   if (!read.ok() && read.message().empty()) std::abort();
@@ -45,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   compiler::Compiled compiled;
   const Status status = compiler::compile_onnx(data, size, options, compiled);
   if (!status.ok()) {
-    if (status.message().find("internal error") != std::string::npos) std::abort();
+    if (status.message().find(kInternalError) != std::string::npos) std::abort();
     return 0;
   }
   // What it writes, the reader of files accepts.

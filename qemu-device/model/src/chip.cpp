@@ -18,7 +18,7 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       board_(board),
       backend_(std::move(backend)),
       events_(board_),
-      mmu_(config_, config.cores, [this](Mmu::Moved moved) { mmu_moved(moved); }),
+      mmu_(config_, Core::kSlots * config.cores, [this](Mmu::Moved moved) { mmu_moved(moved); }),
       sensors_(config.cores, config.clock_khz),
       arbiter_(config.queues),
       running_(config.cores),
@@ -36,6 +36,8 @@ void Chip::thread_main(unsigned index) {
     worker(index);
   else if (index == config_.cores)
     front_end();
+  else if (index < thread_count())
+    cores_[index - config_.cores]->helper().serve();
 }
 
 void Chip::stop() {
@@ -45,7 +47,8 @@ void Chip::stop() {
     if (q) q->request_stop(Stop::Drop);
   release_all(Obeys::Nothing);
   gate_.wake();
-  for (unsigned t = 0; t < thread_count(); ++t) wake(t);
+  for (unsigned t = 0; t <= config_.cores; ++t) wake(t);
+  for (auto &core : cores_) core->helper().leave();
   flights_.clear();
 }
 
@@ -55,12 +58,12 @@ void Chip::pause(bool on) {
     Guard guard(*this);
     paused_ = on;
     gate_.close(on);
-    for (unsigned t = 0; t < thread_count(); ++t) wake(t);
+    for (unsigned t = 0; t <= config_.cores; ++t) wake(t);
   }
   // Threads at work come to rest by themselves within a step; looking now and then keeps them free of this.
   const auto at_rest = [this] {
     Lock lock(mutex_);
-    return !paused_ || stopping_ || active_ == gate_.resting();
+    return !paused_ || stopping_ || gate_.rest(active_);
   };
   while (on && !at_rest()) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }

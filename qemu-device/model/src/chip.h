@@ -4,7 +4,8 @@
 // One lock guards the state of queues, arbiter and device; it is never held across a callback, a transfer or a command.
 // Register accesses take it for a moment and wake threads. There is one thread a core, which also fetches and completes
 // jobs, and a front-end thread that does these while all cores are busy. A job of several cores is run by the thread of
-// the core that it got last; the threads of its other cores serve queues meanwhile.
+// the core that it got last; the threads of its other cores serve queues meanwhile, and further threads, one for each
+// core but the first, help to compute it (crew.h).
 //
 // In virtual time (docs/hardware.md section 8.4) there are no threads: flights take their place, runs that advance()
 // carries from event to event of the board's clock (flights.cpp). The lock is then free whenever it is taken.
@@ -41,7 +42,7 @@ class Chip {
   Chip(const Config &config, const Board &board, std::unique_ptr<Backend> backend);
 
   // ---- threads ----
-  unsigned thread_count() const { return board_.has_clock() ? 0 : config_.cores + 1; }
+  unsigned thread_count() const { return board_.has_clock() ? 0 : 2 * config_.cores; }
   void thread_main(unsigned index);
   void stop();
   /// While paused nothing is fetched, run or completed. pause(true) returns when all threads are at rest, after a step

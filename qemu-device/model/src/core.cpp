@@ -2,10 +2,15 @@
 #include "qemu-device/model/src/core.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <exception>
+#include <limits>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "npu_cost.hpp"
 #include "npu_isa.hpp"
@@ -22,6 +27,7 @@ constexpr unsigned kEngines = 2;
 constexpr uint64_t kStepCycles = 32768;      // between two steps of a command, docs/hardware.md section 8.4
 constexpr uint64_t kStepsAhead = 64;         // of a command that takes longer, before it retires
 constexpr uint64_t kProgressCycles = 65536;  // at work that count as progress, docs/hardware.md section 8.4
+constexpr uint64_t kBegunAhead = 1024;       // commands of a crew that have begun and not taken effect
 
 /// What report_mismatch() said on the thread that runs the command; empty: nothing.
 thread_local std::string mismatch;
@@ -59,7 +65,8 @@ class Lane {
     uint64_t told = 0;     ///< of these, in the core's counter
     bool signals = false;  ///< the command in progress is a SEM_SIGNAL
     uint32_t sem = 0, value = 0;
-    Error error;  ///< of the command in progress
+    Error error;        ///< of the command in progress
+    uint64_t mark = 0;  ///< of it in the crew; 0: nothing to wait for
   };
 
   uint8_t core() const { return static_cast<uint8_t>(core_.index_); }
@@ -77,7 +84,7 @@ class Lane {
 
   /// Finds the engine's next command; its `wait` is not looked at.
   Error seek(unsigned e, const Command *&command) {
-    if (Error error = streams_[e].seek(core_.memory_, engines_[e].begun)) return error;
+    if (Error error = streams_[e].seek(core_.fetches_, engines_[e].begun)) return error;
     command = &streams_[e].current();
     return {};
   }
@@ -91,15 +98,23 @@ class Lane {
   Error execute(unsigned e, const Command &command, const Operands &operands, uint64_t now, uint64_t alone) {
     Engine &x = engines_[e];
     x.error = {};
-    if (!watched_) {
-      x.error = perform(e, command, operands, pace());
-      return outcome(x);
-    }
+    if (!watched_) return x.error = outcome(perform(e, command, operands, pace()));
     x.start = now;
     x.stride = std::max(kStepCycles, alone / kStepsAhead);
     x.step = now + x.stride;
     start(e, command, operands, 0);
-    return outcome(x);
+    return x.error = outcome(x.error);
+  }
+  /// Runs a command at any time after it has begun, on any thread.
+  Error execute_late(unsigned e, const Command &command, const Operands &operands) {
+    Error error;
+    try {
+      error = outcome(perform(e, command, operands, pace()));
+    } catch (const std::exception &) {
+      error = Lane::error(NPU_STATUS_INTERNAL);
+    }
+    core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
+    return error;
   }
   /// Is a command of the engine still taking effect?
   bool parked(unsigned e) const { return core_.fibers_[e].parked() || engines_[e].repeats; }
@@ -108,7 +123,7 @@ class Lane {
     Engine &x = engines_[e];
     if (x.repeats) repeat(e);
     for (; parked(e) && (all || x.step <= now); x.step += x.stride) core_.fibers_[e].resume();
-    return outcome(x);
+    return x.error = outcome(x.error);
   }
   void cancel() {
     for (Fiber &fiber : core_.fibers_) fiber.cancel();
@@ -132,7 +147,7 @@ class Lane {
     ++x.retired;
     x.cycles += now - x.since;
     core_.counters_.retired[e].store(x.retired, std::memory_order_relaxed);
-    core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
+    if (!x.mark) core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
   }
 
   /// An injected memory error hits the first operand in memory.
@@ -221,11 +236,11 @@ class Lane {
   }
 
   /// The error of a command that has just had control.
-  Error outcome(Engine &x) {
-    if (mismatch.empty()) return x.error;
+  Error outcome(const Error &error) const {
+    if (mismatch.empty()) return error;
     core_.board_.trace("mismatch", mismatch.c_str());
     mismatch.clear();
-    return x.error = error(NPU_STATUS_INTERNAL);
+    return Lane::error(NPU_STATUS_INTERNAL);
   }
 
   static Error failed(const Fault &fault, const Operand &o) {
@@ -261,6 +276,11 @@ class Execution {
         profile_(job, begin_ns) {
     for (unsigned i = 0; i < cores.size(); ++i) lanes_.emplace_back(*cores[i], job, i, stop, watched);
     if (first_.check_races_.load(std::memory_order_relaxed)) races_.emplace(job, engines());
+    if (cores.size() > 1 && !watched && !races_) {
+      std::vector<Helper *> helpers;
+      for (Core *core : cores) helpers.push_back(&core->helper_);
+      crew_.emplace(std::move(helpers), first_.gate_);
+    }
     result_.core = lanes_[0].core();
     result_.start_cycle = first_.counters_.busy_cycles.load(std::memory_order_relaxed);
     check();
@@ -284,12 +304,14 @@ class Execution {
     if (standing_ && lanes_[0].stands()) return Run::State::Stands;
     standing_ = false;
     if (lanes_[0].stopped()) return end(lanes_[0].core(), lanes_[0].stop_error());
+    if (failed_.load() != kNever) return end(lanes_[0].core(), {});
     for (bool changed = true; changed;) {
       if (go_on()) return Run::State::Ended;
       changed = retire();
       for (unsigned e = 0; e < engines(); ++e) {
         if (replay_.busy(e) || lane(e).finished(e % kEngines)) continue;
         if (lane(e).stands()) {
+          if (crew_) crew_->reduce(0);
           standing_ = true;
           return Run::State::Stands;
         }
@@ -330,6 +352,15 @@ class Execution {
   }
 
  private:
+  /// A command that takes effect beside others, and how it fails.
+  struct Failure {
+    uint64_t sequence = 0;  ///< of its beginning
+    uint64_t start = 0;     ///< when it began
+    uint8_t core = 0;
+    Error error;
+  };
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
   unsigned engines() const { return static_cast<unsigned>(lanes_.size()) * kEngines; }
   Lane &lane(unsigned e) { return lanes_[e / kEngines]; }
   const Lane &lane(unsigned e) const { return lanes_[e / kEngines]; }
@@ -347,10 +378,45 @@ class Execution {
     if (!result_.error) result_.core = lanes_[0].core();
   }
 
+  /// With an error or without, unless a command that began before has failed since.
   Run::State end(uint8_t core, const Error &error) {
     result_.core = core;
     result_.error = error;
+    if (!crew_) return Run::State::Ended;
+    crew_->reduce(0);
+    if (failure_.error) {
+      result_.core = failure_.core;
+      result_.error = failure_.error;
+      failed_at_ = failure_.start;
+    } else if (lanes_[0].stopped()) {
+      result_.core = lanes_[0].core();
+      result_.error = lanes_[0].stop_error();
+    }
     return Run::State::Ended;
+  }
+
+  /// A command takes effect beside those of other cores: behind what they have done at the last SEM_WAIT of its core.
+  void hand_out(unsigned number, const Command &command, const Operands &operands, uint64_t alone) {
+    Lane &lane = this->lane(number);
+    const unsigned e = number % kEngines;
+    Lane::Engine &x = lane.engine(e);
+    crew_->reduce(kBegunAhead);
+    const Failure place{++sequence_, replay_.now(), lane.core(), {}};
+    x.mark = crew_->add(number / kEngines, after_[number / kEngines], alone,
+                        [this, &lane, e, place, begun = x.begun, command, operands] {
+                          if (lane.stopped() || place.sequence > failed_.load()) return;
+                          const Error error = lane.execute_late(e, command, operands);
+                          if (error && !Lane::killed(error)) note(place, Lane::named(error, e, begun));
+                        });
+  }
+
+  /// Of those that fail the first counts.
+  void note(const Failure &place, const Error &error) {
+    const std::lock_guard lock(failure_mutex_);
+    if (place.sequence > failed_.load()) return;
+    failure_ = place;
+    failure_.error = error;
+    failed_.store(place.sequence);
   }
 
   /// Commands in progress take the steps that are due. True when one of them has failed.
@@ -375,6 +441,7 @@ class Execution {
       if (x.signals) semaphores_.add(x.sem, x.value);
       if (x.signals && races_) races_->signalled(e, x.sem);
       lane(e).retired(e % kEngines, replay_.now());
+      done_[e / kEngines] = std::max(done_[e / kEngines], x.mark);
       profile_.retire(e, replay_.now());
       any = true;
     }
@@ -386,7 +453,7 @@ class Execution {
     for (unsigned e = 0; e < engines(); ++e)
       if (!lane(e).finished(e % kEngines))
         return end(lane(e).core(), lane(e).named(Lane::error(NPU_STATUS_DEADLOCK), e % kEngines));
-    return Run::State::Ended;
+    return end(lanes_[0].core(), {});
   }
 
   /// Begins the engine's next command if it may. Precondition: the engine is idle and has one.
@@ -410,7 +477,7 @@ class Execution {
     x.budget += job_.header.budget ? alone : 0;
     if (races_)
       if (Error error = check_races(number, command, operands)) return lane.named(error, e);
-    if (Error error = lane.execute(e, command, operands, replay_.now(), alone))
+    if (Error error = take_effect(number, command, operands, alone))
       return Lane::killed(error) ? error : lane.named(error, e);
     profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
     note_signal(command, x);
@@ -418,6 +485,15 @@ class Execution {
     ++x.begun;
     replay_.begin(number, cost);
     begun = true;
+    return {};
+  }
+
+  Error take_effect(unsigned number, const Command &command, const Operands &operands, uint64_t alone) {
+    Lane &lane = this->lane(number);
+    if (!crew_) return lane.execute(number % kEngines, command, operands, replay_.now(), alone);
+    lane.engine(number % kEngines).mark = 0;
+    if (command.head().opcode == NPU_OP_SEM_WAIT) after_[number / kEngines] = done_;
+    if (std::ranges::any_of(operands.at, &Operand::used)) hand_out(number, command, operands, alone);
     return {};
   }
 
@@ -456,6 +532,15 @@ class Execution {
   bool profiles_ = false;  ///< the profile's buffer is sound
   bool standing_ = false;
   std::optional<uint64_t> failed_at_;  ///< when the command began that has failed since
+
+  // Commands that take effect beside those of other cores:
+  uint64_t sequence_ = 0;
+  Crew::Marks done_{};                              ///< what has retired, a core
+  std::array<Crew::Marks, NPU_MAX_CORES> after_{};  ///< what a core's further commands wait for
+  std::mutex failure_mutex_;
+  Failure failure_;                       ///< guarded by it
+  std::atomic<uint64_t> failed_{kNever};  ///< sequence of the first that failed
+  std::optional<Crew> crew_;              ///< the last: its work uses the others
 };
 
 Core::Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend, Gate *gate)
@@ -464,7 +549,8 @@ Core::Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, B
       board_(board),
       gate_(gate),
       local_(config.lmem_bytes),
-      memory_(config, mmu, board, index),
+      memory_(config, mmu, board, kSlots * index),
+      fetches_(config, mmu, board, kSlots * index + 1),
       gdma_(memory_, local_),
       tiu_(memory_, local_, backend) {}
 
@@ -474,6 +560,7 @@ void Core::prepare(const Job &job, unsigned queue) {
   for (auto &r : counters_.retired) r.store(0, std::memory_order_relaxed);
   local_.clear();
   memory_.set_asid(job.asid);
+  fetches_.set_asid(job.asid);
 }
 
 /// Large buffers go back to the host, and the next job begins without what was wanted of this one.

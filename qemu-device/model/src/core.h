@@ -14,6 +14,7 @@
 #include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/board.h"
 #include "qemu-device/model/src/config.h"
+#include "qemu-device/model/src/crew.h"
 #include "qemu-device/model/src/error.h"
 #include "qemu-device/model/src/fiber.h"
 #include "qemu-device/model/src/gdma.h"
@@ -54,13 +55,19 @@ struct CoreCounters {
 
 class Core {
  public:
+  static constexpr unsigned kSlots = 2;  ///< of the MMU, a core: of its commands' accesses, and of fetching these
+
   Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend, Gate *gate = nullptr);
 
   const CoreCounters &counters() const { return counters_; }
   Hang &hang() { return hang_; }
+  Helper &helper() { return helper_; }
   uint64_t time_ns() const { return board_.time_ns(); }
   /// Drops cached translations. Precondition: no access is in progress.
-  void evict() { memory_.evict(); }
+  void evict() {
+    memory_.evict();
+    fetches_.evict();
+  }
   /// Waits until its hang is released.
   void stand();
   /// The result of a job that the host cannot run.
@@ -88,13 +95,15 @@ class Core {
   const Board &board_;
   Gate *const gate_;
   LocalMemory local_;
-  Memory memory_;
+  Memory memory_;   ///< of commands
+  Memory fetches_;  ///< of streams: commands may still be at work
   Gdma gdma_;
   Tiu tiu_;
   CoreCounters counters_;
   Fiber fibers_[2];  ///< NPU_ENGINE_
   std::atomic<bool> check_races_{false};
   Hang hang_;
+  Helper helper_;
 };
 
 /// A job on its cores, from its first command to its end or until `stop` is set. Stream i of the job is for the i-th of

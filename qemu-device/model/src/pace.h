@@ -40,6 +40,22 @@ class Gate {
     Gate *const gate_;
   };
 
+  /// While it lives a thread works for another one, which has the gate count it.
+  class Work {
+   public:
+    explicit Work(Gate *gate) : gate_(gate) {
+      if (gate_) ++gate_->working_;
+    }
+    ~Work() {
+      if (gate_) --gate_->working_;
+    }
+    Work(const Work &) = delete;
+    Work &operator=(const Work &) = delete;
+
+   private:
+    Gate *const gate_;
+  };
+
   /// Waits while the gate is closed, unless the job has to stop.
   void pass(const std::atomic<Stop> &stop) {
     if (!closed_.load(std::memory_order_relaxed)) return;
@@ -57,11 +73,13 @@ class Gate {
     std::lock_guard lock(mutex_);
     changed_.notify_all();
   }
-  unsigned resting() const { return resting_.load(); }
+  /// Do so many threads rest, and those that work for them?
+  bool rest(unsigned active) const { return active + working_.load() == resting_.load(); }
 
  private:
   std::atomic<bool> closed_{false};
   std::atomic<unsigned> resting_{0};
+  std::atomic<unsigned> working_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
 };
