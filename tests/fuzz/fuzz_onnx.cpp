@@ -7,6 +7,7 @@
 #include "compiler/api/npuc.h"
 #include "compiler/import/raw_model.h"
 #include "runtime/bmodel/container.h"
+#include "runtime/bmodel/flow.h"
 
 /// Programs that it has read back: a test that runs some inputs sees by this that not all were refused.
 unsigned long fuzz_onnx_programs;
@@ -57,10 +58,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::vector<uint8_t> file;
   if (!compiler::write_bmodel(compiled, file).ok()) return 0;
   std::unique_ptr<bmodel::Container> container;
-  bmodel::Program program;
   if (!bmodel::Container::from_memory(file.data(), file.size(), container).ok()) std::abort();
   const auto *net = container->model().net()->Get(0);
-  if (!bmodel::read_program(*container, *net, *net->parameter()->Get(0), program).ok()) std::abort();
+  const auto &stage = *net->parameter()->Get(0);
+  bmodel::Flow flow;
+  bmodel::Program program;
+  const Status back = bmodel::has_flow(stage) ? bmodel::read_flow(*container, stage, flow)
+                                              : bmodel::read_program(*container, *net, stage, program);
+  if (!back.ok()) std::abort();
   fuzz_onnx_programs++;
   return 0;
 }

@@ -66,7 +66,7 @@ class Lane {
     bool signals = false;  ///< the command in progress is a SEM_SIGNAL
     uint32_t sem = 0, value = 0;
     Error error;        ///< of the command in progress
-    uint64_t mark = 0;  ///< of it in the crew; 0: nothing to wait for
+    uint64_t mark = 0;  ///< of it in the crew, if there is one
   };
 
   uint8_t core() const { return static_cast<uint8_t>(core_.index_); }
@@ -106,14 +106,14 @@ class Lane {
     return x.error = outcome(x.error);
   }
   /// Runs a command at any time after it has begun, on any thread.
-  Error execute_late(unsigned e, const Command &command, const Operands &operands) {
+  Error execute_late(unsigned e, uint32_t index, const Command &command, const Operands &operands) {
     Error error;
     try {
       error = outcome(perform(e, command, operands, pace()));
     } catch (const std::exception &) {
       error = Lane::error(NPU_STATUS_INTERNAL);
     }
-    core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
+    count_retired(e, index + 1);
     return error;
   }
   /// Is a command of the engine still taking effect?
@@ -146,8 +146,7 @@ class Lane {
     Engine &x = engines_[e];
     ++x.retired;
     x.cycles += now - x.since;
-    core_.counters_.retired[e].store(x.retired, std::memory_order_relaxed);
-    if (!x.mark) core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
+    if (!x.mark) count_retired(e, x.retired);
   }
 
   /// An injected memory error hits the first operand in memory.
@@ -199,6 +198,12 @@ class Lane {
   }
 
  private:
+  /// In the registers.
+  void count_retired(unsigned e, uint32_t count) {
+    core_.counters_.retired[e].store(count, std::memory_order_relaxed);
+    core_.counters_.progress.fetch_add(1, std::memory_order_relaxed);
+  }
+
   /// Takes the first step of a command, or those that were taken before the chip was saved.
   void start(unsigned e, const Command &command, const Operands &operands, uint64_t done_before) {
     Engine &x = engines_[e];
@@ -405,7 +410,7 @@ class Execution {
     x.mark = crew_->add(number / kEngines, after_[number / kEngines], alone,
                         [this, &lane, e, place, begun = x.begun, command, operands] {
                           if (lane.stopped() || place.sequence > failed_.load()) return;
-                          const Error error = lane.execute_late(e, command, operands);
+                          const Error error = lane.execute_late(e, begun, command, operands);
                           if (error && !Lane::killed(error)) note(place, Lane::named(error, e, begun));
                         });
   }
@@ -491,9 +496,8 @@ class Execution {
   Error take_effect(unsigned number, const Command &command, const Operands &operands, uint64_t alone) {
     Lane &lane = this->lane(number);
     if (!crew_) return lane.execute(number % kEngines, command, operands, replay_.now(), alone);
-    lane.engine(number % kEngines).mark = 0;
     if (command.head().opcode == NPU_OP_SEM_WAIT) after_[number / kEngines] = done_;
-    if (std::ranges::any_of(operands.at, &Operand::used)) hand_out(number, command, operands, alone);
+    hand_out(number, command, operands, alone);
     return {};
   }
 

@@ -88,9 +88,9 @@ void TestBoard::block(uint64_t bus) {
   changed_.notify_all();
 }
 
-void TestBoard::wait_blocked() {
+void TestBoard::wait_blocked(unsigned accesses) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return waiting_ > 0; });
+  changed_.wait(lock, [&] { return waiting_ >= accesses; });
 }
 
 void TestBoard::release() {

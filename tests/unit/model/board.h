@@ -36,10 +36,10 @@ class TestBoard {
   /// Accesses that touch this page fail.
   void poison(uint64_t bus);
   void cure(uint64_t bus);
-  /// From now on, accesses that touch this page wait in the callback until release(). wait_blocked() returns once one
-  /// does.
+  /// From now on, accesses that touch this page wait in the callback until release(). wait_blocked() returns once so
+  /// many does.
   void block(uint64_t bus);
-  void wait_blocked();
+  void wait_blocked(unsigned accesses = 1);
   void release();
 
   /// Virtual time: the board has a clock, which stands still but for these.

@@ -321,8 +321,10 @@ TEST(Gang, BudgetsCountForEachEngineOfEachCore) {
 
 class GangStop : public testing::Test {
  protected:
-  Machine m;
+  Machine m{{.lmem = 8 << 20}};
+  static constexpr uint32_t kBig = 1 << 20;
   const Area gate = m.allocate(kPage, Place::System);
+  const Area big = m.allocate(kBig, Place::System);
 
   /// A job that waits in a bus access, once for each core that it is given.
   JobSpec gated(unsigned cores, uint32_t mask = 0) {
@@ -330,6 +332,25 @@ class GangStop : public testing::Test {
     j.regions = {gate.region()};
     j.gdma(move(0, NPU_REGION_LOCAL, 1)).gdma(nop());
     return j;
+  }
+  /// Two cores that copy the same, for long enough that a thread is woken for it.
+  JobSpec both() {
+    JobSpec j;
+    j.regions = {big.region()};
+    for (unsigned core = 0; core < 2; ++core)
+      j.at(core, kGdma) = {move(0, NPU_REGION_LOCAL, kBig), move(0, NPU_REGION_LOCAL, kBig)};
+    return j;
+  }
+  /// A command that nobody waits for.
+  static Cmd hours() {
+    return with<npu_cmd_matmul>([](npu_cmd_matmul &c) {
+      c.out_addr = 4 << 20;
+      c.wgt_region = NPU_REGION_LOCAL;
+      c.batch = 65536;
+      c.m = 1;
+      c.k = 1 << 20;
+      c.n = 1;
+    });
   }
   void start(TestQueue &q, const JobSpec &j) {
     m.board.block(m.physical(0, gate.va));
@@ -367,6 +388,78 @@ TEST_F(GangStop, AbortReachesARunningGang) {
   m.board.release();
   EXPECT_STATUS(m.queue(0).wait(), NPU_STATUS_ABORTED);
   EXPECT_STATUS(m.run(gang(2)), NPU_STATUS_OK);
+}
+
+TEST_F(GangStop, CoresComputeAtTheSameTime) {
+  TestQueue &q = m.queue(0);
+  m.board.block(m.physical(0, big.va));
+  q.submit(both());
+  m.board.wait_blocked(2);
+  m.board.release();
+  EXPECT_STATUS(q.wait(), NPU_STATUS_OK);
+}
+
+TEST_F(GangStop, OfTwoFaultsTheFirstThatBeganCounts) {
+  TestQueue &q = m.queue(0);
+  JobSpec j = both();
+  j.at(1, kGdma).insert(j.at(1, kGdma).begin(), nop());
+  const Area later = m.allocate(kBig, Place::System);
+  j.regions.push_back(later.region());
+  j.at(1, kGdma)[1] = move(1, NPU_REGION_LOCAL, kBig);
+  m.board.poison(m.physical(0, later.va));
+  m.board.poison(m.physical(0, big.va));
+  m.board.block(m.physical(0, big.va));
+  q.submit(j);
+  m.board.wait_blocked();
+  eventually([&] { return m.r64(NPU_CORE_REG(1, NPU_CORE_PROGRESS)) >= 2; }, "the second core's fault");
+  m.board.release();
+  const npu_cqe c = q.wait();
+  EXPECT_STATUS(c, NPU_STATUS_DMA_ERROR);
+  EXPECT_EQ(c.core, 0);
+  EXPECT_EQ(c.command, 0u);
+  EXPECT_EQ(c.region, 0u);
+  EXPECT_EQ(c.end_cycle, c.start_cycle) << "as if nothing had begun since";
+  EXPECT_STATUS(m.run(gang(2)), NPU_STATUS_OK);
+}
+
+TEST_F(GangStop, AbortReachesAllItsCores) {
+  TestQueue &q = m.queue(0);
+  m.board.block(m.physical(0, big.va));
+  q.submit(both());
+  m.board.wait_blocked(2);
+  q.abort(q.last_id());
+  m.board.release();
+  EXPECT_STATUS(q.wait(), NPU_STATUS_ABORTED);
+  EXPECT_STATUS(m.run(gang(2)), NPU_STATUS_OK);
+}
+
+TEST_F(GangStop, PauseWaitsForAllItsCores) {
+  TestQueue &q = m.queue(0);
+  JobSpec j;
+  for (unsigned core = 0; core < 2; ++core) j.at(core, kTiu).push_back(hours());
+  q.submit(j);
+  const auto progress = [&](unsigned core) { return m.r64(NPU_CORE_REG(core, NPU_CORE_PROGRESS)); };
+  for (unsigned i = 0; i < 20; ++i) {
+    const uint64_t at[] = {progress(0), progress(1)};
+    eventually([&] { return progress(0) > at[0] && progress(1) > at[1]; }, "at work");
+    npu_model_pause(m.model(), true);
+    const uint64_t before = m.r64(NPU_REG_PROGRESS);
+    for (unsigned k = 0; k < 10000; ++k) ASSERT_EQ(m.r64(NPU_REG_PROGRESS), before);
+    npu_model_pause(m.model(), false);
+  }
+  q.abort(q.last_id());
+  EXPECT_STATUS(q.wait(), NPU_STATUS_ABORTED);
+}
+
+TEST_F(GangStop, LongStreamsAreNotHeldAsAWhole) {
+  const Area out = m.allocate(kPage);
+  JobSpec j;
+  j.regions = {out.region()};
+  for (unsigned core = 0; core < 2; ++core)
+    for (unsigned i = 0; i < 5000; ++i)
+      j.at(core, kGdma).push_back(move(NPU_REGION_LOCAL, 0, 4, 0, core * 2048 + i % 256 * 4));
+  EXPECT_STATUS(m.run(j), NPU_STATUS_OK);
+  for (unsigned core = 0; core < 2; ++core) EXPECT_EQ(m.r32(NPU_CORE_REG(core, NPU_CORE_GDMA_COMMAND)), 5000u);
 }
 
 TEST_F(GangStop, DeviceResetDropsIt) {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// A crew by itself: order within lanes, marks between them, with helpers and without, and its end.
+#include "qemu-device/model/src/crew.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+namespace npu::test {
+namespace {
+
+using model::Crew;
+using model::Gate;
+using model::Helper;
+
+constexpr uint64_t kLong = 1 << 20;  // cycles that are worth a thread
+
+/// Helpers of so many lanes, with their threads or without.
+class Helpers {
+ public:
+  Helpers(unsigned lanes, bool threads) : helpers_(lanes) {
+    for (Helper &helper : helpers_)
+      if (threads) threads_.emplace_back([&helper] { helper.serve(); });
+  }
+  ~Helpers() {
+    for (Helper &helper : helpers_) helper.leave();
+    for (std::thread &thread : threads_) thread.join();
+  }
+  std::vector<Helper *> all() {
+    std::vector<Helper *> all;
+    for (Helper &helper : helpers_) all.push_back(&helper);
+    return all;
+  }
+
+ private:
+  std::deque<Helper> helpers_;
+  std::vector<std::thread> threads_;
+};
+
+/// Lanes, seed, and whether helpers have threads.
+class CrewOrder : public testing::TestWithParam<std::tuple<unsigned, unsigned, bool>> {};
+
+TEST_P(CrewOrder, LanesKeepTheirsAndMarksHold) {
+  const auto [lanes, seed, threads] = GetParam();
+  Helpers helpers(lanes, threads);
+  std::minstd_rand random(seed);
+  std::array<std::atomic<uint64_t>, NPU_MAX_CORES> done{};
+  std::atomic<unsigned> wrong{0};
+  Gate gate;
+  Crew crew(helpers.all(), &gate);
+  Crew::Marks added{}, after{};
+  for (unsigned i = 0; i < 3000; ++i) {
+    const unsigned lane = random() % lanes;
+    if (random() % 4 == 0)
+      for (unsigned l = 0; l < lanes; ++l) after[l] = added[l] ? random() % (added[l] + 1) : 0;
+    const uint64_t mine = added[lane];
+    added[lane] = crew.add(lane, after, random() % 3 ? 100 : kLong, [&, lane, mine, after] {
+      for (unsigned l = 0; l < lanes; ++l) wrong += done[l].load() < after[l];
+      wrong += done[lane].fetch_add(1) != mine;
+    });
+    EXPECT_EQ(added[lane], mine + 1);
+    if (random() % 256 == 0) crew.reduce(random() % 64);
+  }
+  crew.reduce(0);
+  for (unsigned l = 0; l < lanes; ++l) EXPECT_EQ(done[l], added[l]);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_TRUE(gate.rest(0));
+}
+INSTANTIATE_TEST_SUITE_P(Random, CrewOrder,
+                         testing::Combine(testing::Values(1u, 2u, 3u, 8u), testing::Range(1u, 6u), testing::Bool()));
+
+TEST(Crew, LongWorkOfTwoLanesIsDoneAtTheSameTime) {
+  Helpers helpers(2, true);
+  Crew crew(helpers.all(), nullptr);
+  std::atomic<unsigned> there{0};
+  const auto meet = [&] {
+    ++there;
+    while (there < 2) std::this_thread::yield();
+  };
+  // A helper that has not begun to serve is not waited for.
+  while (there == 0) {
+    Crew early(helpers.all(), nullptr);
+    early.add(1, {}, kLong, [&, self = std::this_thread::get_id()] { there += std::this_thread::get_id() != self; });
+    std::this_thread::yield();
+    early.reduce(0);
+  }
+  there = 0;
+  crew.add(0, {}, kLong, meet);
+  crew.add(1, {}, kLong, meet);
+  crew.reduce(0);
+  EXPECT_EQ(there, 2u);
+}
+
+TEST(Crew, ReduceLeavesWhatItMay) {
+  Helpers helpers(2, false);
+  Crew crew(helpers.all(), nullptr);
+  unsigned done = 0;
+  for (unsigned i = 0; i < 10; ++i) crew.add(i % 2, {}, 1, [&] { ++done; });
+  crew.reduce(4);
+  EXPECT_EQ(done, 6u);
+  crew.reduce(0);
+  EXPECT_EQ(done, 10u);
+}
+
+TEST(Crew, ItsEndDropsWhatHasNotBegun) {
+  Helpers helpers(2, true);
+  std::atomic<unsigned> done{0};
+  {
+    Crew crew(helpers.all(), nullptr);
+    crew.add(0, {}, kLong, [&] { done += 100; });
+    crew.add(1, {1}, kLong, [&] { done += 100; });  // waits for what nobody does
+  }
+  EXPECT_EQ(done, 0u);
+  Crew next(helpers.all(), nullptr);  // the helpers are free again
+  next.add(1, {}, kLong, [&] { ++done; });
+  next.reduce(0);
+  EXPECT_EQ(done, 1u);
+}
+
+}  // namespace
+}  // namespace npu::test
