@@ -26,6 +26,8 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       dice_(config.seed) {
   for (unsigned i = 0; i < config.cores; ++i)
     cores_.push_back(std::make_unique<Core>(i, config_, mmu_, board_, *backend_, &gate_));
+  if (!board_.has_clock())
+    for (auto &core : cores_) core->helper().expect_thread();
   for (unsigned i = 0; i < config.queues; ++i) queues_.push_back(std::make_unique<Queue>(i));
 }
 

@@ -27,7 +27,7 @@ constexpr unsigned kEngines = 2;
 constexpr uint64_t kStepCycles = 32768;      // between two steps of a command, docs/hardware.md section 8.4
 constexpr uint64_t kStepsAhead = 64;         // of a command that takes longer, before it retires
 constexpr uint64_t kProgressCycles = 65536;  // at work that count as progress, docs/hardware.md section 8.4
-constexpr uint64_t kBegunAhead = 1024;       // commands of a crew that have begun and not taken effect
+constexpr uint64_t kBegunAhead = 256;        // commands of a crew that have begun and not taken effect
 
 /// What report_mismatch() said on the thread that runs the command; empty: nothing.
 thread_local std::string mismatch;
@@ -284,7 +284,9 @@ class Execution {
     if (cores.size() > 1 && !watched && !races_) {
       std::vector<Helper *> helpers;
       for (Core *core : cores) helpers.push_back(&core->helper_);
-      crew_.emplace(std::move(helpers), first_.gate_);
+      crew_.emplace(std::move(helpers), first_.gate_,
+                    [this](unsigned lane, uint64_t mark) { take_effect(lanes_[lane], slot(lane, mark)); });
+      for (unsigned i = 0; i < cores.size(); ++i) begun_[i].resize(kBegunAhead + 1);
     }
     result_.core = lanes_[0].core();
     result_.start_cycle = first_.counters_.busy_cycles.load(std::memory_order_relaxed);
@@ -400,19 +402,33 @@ class Execution {
     return Run::State::Ended;
   }
 
+  /// A command of a crew that has begun.
+  struct Begun {
+    Failure place;
+    unsigned engine = 0;
+    uint32_t index = 0;
+    Command command;
+    Operands operands;
+  };
+  Begun &slot(unsigned lane, uint64_t mark) { return begun_[lane][mark % begun_[lane].size()]; }
+
   /// A command takes effect beside those of other cores: behind what they have done at the last SEM_WAIT of its core.
   void hand_out(unsigned number, const Command &command, const Operands &operands, uint64_t alone) {
-    Lane &lane = this->lane(number);
-    const unsigned e = number % kEngines;
-    Lane::Engine &x = lane.engine(e);
+    const unsigned place = number / kEngines;
+    Lane::Engine &x = at(number);
+    if (command.head().opcode == NPU_OP_SEM_WAIT) after_[place] = done_;
     crew_->reduce(kBegunAhead);
-    const Failure place{++sequence_, replay_.now(), lane.core(), {}};
-    x.mark = crew_->add(number / kEngines, after_[number / kEngines], alone,
-                        [this, &lane, e, place, begun = x.begun, command, operands] {
-                          if (lane.stopped() || place.sequence > failed_.load()) return;
-                          const Error error = lane.execute_late(e, begun, command, operands);
-                          if (error && !Lane::killed(error)) note(place, Lane::named(error, e, begun));
-                        });
+    x.mark = crew_->next_mark(place);
+    slot(place, x.mark) = {
+        {++sequence_, replay_.now(), lanes_[place].core(), {}}, number % kEngines, x.begun, command, operands};
+    crew_->add(place, after_[place], alone);
+  }
+
+  /// On any thread of the crew.
+  void take_effect(Lane &lane, const Begun &begun) {
+    if (lane.stopped() || begun.place.sequence > failed_.load()) return;
+    const Error error = lane.execute_late(begun.engine, begun.index, begun.command, begun.operands);
+    if (error && !Lane::killed(error)) note(begun.place, Lane::named(error, begun.engine, begun.index));
   }
 
   /// Of those that fail the first counts.
@@ -482,7 +498,9 @@ class Execution {
     x.budget += job_.header.budget ? alone : 0;
     if (races_)
       if (Error error = check_races(number, command, operands)) return lane.named(error, e);
-    if (Error error = take_effect(number, command, operands, alone))
+    if (crew_)
+      hand_out(number, command, operands, alone);
+    else if (Error error = lane.execute(e, command, operands, replay_.now(), alone))
       return Lane::killed(error) ? error : lane.named(error, e);
     profile_.begin(number, lane.core(), x.begun, command, cost, replay_.now());
     note_signal(command, x);
@@ -490,14 +508,6 @@ class Execution {
     ++x.begun;
     replay_.begin(number, cost);
     begun = true;
-    return {};
-  }
-
-  Error take_effect(unsigned number, const Command &command, const Operands &operands, uint64_t alone) {
-    Lane &lane = this->lane(number);
-    if (!crew_) return lane.execute(number % kEngines, command, operands, replay_.now(), alone);
-    if (command.head().opcode == NPU_OP_SEM_WAIT) after_[number / kEngines] = done_;
-    hand_out(number, command, operands, alone);
     return {};
   }
 
@@ -541,6 +551,7 @@ class Execution {
   uint64_t sequence_ = 0;
   Crew::Marks done_{};                              ///< what has retired, a core
   std::array<Crew::Marks, NPU_MAX_CORES> after_{};  ///< what a core's further commands wait for
+  std::array<std::vector<Begun>, NPU_MAX_CORES> begun_;
   std::mutex failure_mutex_;
   Failure failure_;                       ///< guarded by it
   std::atomic<uint64_t> failed_{kNever};  ///< sequence of the first that failed

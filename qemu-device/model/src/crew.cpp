@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "qemu-device/model/src/crew.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace npu::model {
@@ -9,17 +11,23 @@ namespace {
 
 /// To wake a thread takes as long as the chip's arithmetic for so many cycles, about.
 constexpr uint64_t kWorthWaking = 4096;
+/// Who has nothing to do looks around for so long before it sleeps.
+constexpr std::chrono::microseconds kAlert{30};
 
 }  // namespace
 
 // ---- helpers ----
 
+void Helper::expect_thread() {
+  const std::lock_guard lock(mutex_);
+  expected_ = true;
+}
+
 void Helper::serve() {
   std::unique_lock lock(mutex_);
-  present_ = true;
   for (;;) {
     changed_.wait(lock, [&] { return crew_ || leaving_; });
-    if (!crew_) break;
+    if (!crew_) return;
     Crew &crew = *crew_;
     lock.unlock();
     crew.work(lane_);
@@ -27,7 +35,6 @@ void Helper::serve() {
     crew_ = nullptr;
     changed_.notify_all();
   }
-  present_ = false;
 }
 
 void Helper::leave() {
@@ -38,7 +45,7 @@ void Helper::leave() {
 
 bool Helper::join(Crew &crew, unsigned lane) {
   const std::lock_guard lock(mutex_);
-  if (!present_ || leaving_) return false;
+  if (!expected_ || leaving_) return false;
   crew_ = &crew;
   lane_ = lane;
   changed_.notify_all();
@@ -52,7 +59,7 @@ void Helper::wait_idle() {
 
 // ---- crews ----
 
-Crew::Crew(std::vector<Helper *> helpers, Gate *gate) : gate_(gate) {
+Crew::Crew(std::vector<Helper *> helpers, Gate *gate, Work work) : gate_(gate), work_(std::move(work)) {
   for (Helper *helper : helpers) {
     Lane &lane = lanes_.emplace_back();
     lane.number = static_cast<unsigned>(lanes_.size() - 1);
@@ -68,20 +75,38 @@ Crew::~Crew() {
       lane.pieces.clear();
       lane.wake.notify_all();
     }
+    changed();
   }
   const Gate::Rest rest(gate_);
   for (Lane &lane : lanes_)
     if (lane.helped) lane.helper->wait_idle();
 }
 
-uint64_t Crew::add(unsigned number, const Marks &after, uint64_t cycles, Work work) {
+void Crew::add(unsigned number, const Marks &after, uint64_t cycles) {
   const Lock lock(mutex_);
   Lane &lane = lanes_[number];
-  lane.pieces.push_back({after, cycles, std::move(work)});
+  lane.pieces.push_back({after, cycles});
   lane.cycles += cycles;
+  ++lane.added;
   ++left_;
+  changed();
   rouse(lane);
-  return ++lane.added;
+}
+
+/// Waits for `check` without sleeping, for a while.
+template <class Check>
+bool Crew::soon(Lock &lock, Check check) {
+  if (check()) return true;
+  const auto end = std::chrono::steady_clock::now() + kAlert;
+  while (std::chrono::steady_clock::now() < end) {
+    const uint64_t seen = changes_.load(std::memory_order_relaxed);
+    lock.unlock();
+    while (changes_.load(std::memory_order_relaxed) == seen && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    lock.lock();
+    if (check()) return true;
+  }
+  return false;
 }
 
 /// Has the lane something that may begin?
@@ -102,16 +127,17 @@ Crew::Lane *Crew::find() {
 
 /// Does the lane's next piece, without the lock.
 void Crew::run(Lane &lane, Lock &lock) {
-  Piece piece = std::move(lane.pieces.front());
+  lane.cycles -= lane.pieces.front().cycles;
   lane.pieces.pop_front();
-  lane.cycles -= piece.cycles;
   lane.running = true;
+  const uint64_t mark = lane.done + 1;
   lock.unlock();
-  piece.work();
+  work_(lane.number, mark);
   lock.lock();
   lane.running = false;
   ++lane.done;
   --left_;
+  changed();
   for (Lane &other : lanes_) rouse(other);
 }
 
@@ -130,7 +156,8 @@ void Crew::work(unsigned number) {
   Lock lock(mutex_);
   Lane &lane = lanes_[number];
   while (!over_) {
-    if (ready(lane)) {
+    if (soon(lock, [&] { return over_ || ready(lane); })) {
+      if (over_) break;
       const Gate::Work working(gate_);
       run(lane, lock);
       continue;
@@ -149,6 +176,7 @@ void Crew::reduce(uint64_t left) {
       continue;
     }
     const Gate::Rest rest(gate_);
+    if (soon(lock, [&] { return may_go_on(); })) continue;
     waiting_ = true;
     wake_.wait(lock, [&] { return may_go_on(); });
     waiting_ = false;

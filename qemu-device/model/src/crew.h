@@ -6,6 +6,7 @@
 #define NPU_MODEL_CREW_H
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -23,21 +24,23 @@ class Crew;
 /// A thread that works for one crew after another.
 class Helper {
  public:
-  /// The thread: returns after leave(), once it works for nobody.
+  /// Some thread will call serve(), if it has not: it gets work from now on.
+  void expect_thread();
+  /// Returns after leave(), once it works for nobody.
   void serve();
   void leave();
 
  private:
   friend class Crew;
 
-  /// False: there is no thread.
+  /// False: no thread is expected.
   bool join(Crew &crew, unsigned lane);
   /// Until it works for nobody.
   void wait_idle();
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  bool present_ = false;
+  bool expected_ = false;
   bool leaving_ = false;
   Crew *crew_ = nullptr;
   unsigned lane_ = 0;
@@ -47,20 +50,22 @@ class Crew {
  public:
   /// How much of each lane's work has to be done.
   using Marks = std::array<uint64_t, NPU_MAX_CORES>;
-  /// Throws nothing.
-  using Work = std::function<void()>;
+  /// Does a lane's piece of that mark. Throws nothing.
+  using Work = std::function<void(unsigned lane, uint64_t mark)>;
 
   /// A lane for each helper; the first has none and may be null. Helpers and gate outlive the crew.
-  Crew(std::vector<Helper *> helpers, Gate *gate);
+  Crew(std::vector<Helper *> helpers, Gate *gate, Work work);
   /// What has not begun is dropped; what has, ends.
   ~Crew();
   Crew(const Crew &) = delete;
   Crew &operator=(const Crew &) = delete;
 
-  /// Work for a lane, behind what it has, and to begin when `after` is done, which has been added before. `cycles`: how
-  /// long it takes, about. Returns the lane's number of pieces, this one included: its mark.
-  uint64_t add(unsigned lane, const Marks &after, uint64_t cycles, Work work);
-  /// Returns when `left` pieces or less are not done. The caller works meanwhile. Only one thread calls it and add().
+  /// The mark that the lane's next piece gets: they are numbered from 1 on.
+  uint64_t next_mark(unsigned lane) const { return lanes_[lane].added + 1; }
+  /// One more piece for a lane, to begin behind those that it has, and when `after` is done, which has been added
+  /// before. `cycles`: how long it takes, about. Only one thread calls this, next_mark() and reduce().
+  void add(unsigned lane, const Marks &after, uint64_t cycles);
+  /// Returns when `left` pieces or less are not done. The caller works meanwhile.
   void reduce(uint64_t left);
 
  private:
@@ -70,7 +75,6 @@ class Crew {
   struct Piece {
     Marks after;
     uint64_t cycles;
-    Work work;
   };
   struct Lane {
     unsigned number = 0;
@@ -84,15 +88,20 @@ class Crew {
     std::condition_variable wake;
   };
 
+  template <class Check>
+  bool soon(Lock &lock, Check check);
   bool ready(const Lane &lane) const;
   Lane *find();
   void run(Lane &lane, Lock &lock);
   void rouse(Lane &lane);
   void work(unsigned lane);
+  void changed() { changes_.fetch_add(1, std::memory_order_relaxed); }
   bool may_go_on() { return left_ <= enough_ || find(); }
 
   Gate *const gate_;
-  std::mutex mutex_;  // guards all below
+  const Work work_;
+  std::atomic<uint64_t> changes_{0};  ///< of what is below
+  std::mutex mutex_;                  // guards it
   std::deque<Lane> lanes_;
   uint64_t left_ = 0;
   bool over_ = false;

@@ -21,8 +21,11 @@ constexpr uint64_t kLong = 1 << 20;  // cycles that are worth a thread
 class Helpers {
  public:
   Helpers(unsigned lanes, bool threads) : helpers_(lanes) {
-    for (Helper &helper : helpers_)
-      if (threads) threads_.emplace_back([&helper] { helper.serve(); });
+    if (!threads) return;
+    for (Helper &helper : helpers_) {
+      helper.expect_thread();
+      threads_.emplace_back([&helper] { helper.serve(); });
+    }
   }
   ~Helpers() {
     for (Helper &helper : helpers_) helper.leave();
@@ -47,20 +50,21 @@ TEST_P(CrewOrder, LanesKeepTheirsAndMarksHold) {
   Helpers helpers(lanes, threads);
   std::minstd_rand random(seed);
   std::array<std::atomic<uint64_t>, NPU_MAX_CORES> done{};
+  std::array<std::array<Crew::Marks, 3001>, NPU_MAX_CORES> wanted;
   std::atomic<unsigned> wrong{0};
   Gate gate;
-  Crew crew(helpers.all(), &gate);
+  Crew crew(helpers.all(), &gate, [&](unsigned lane, uint64_t mark) {
+    for (unsigned l = 0; l < lanes; ++l) wrong += done[l].load() < wanted[lane][mark][l];
+    wrong += done[lane].fetch_add(1) + 1 != mark;
+  });
   Crew::Marks added{}, after{};
   for (unsigned i = 0; i < 3000; ++i) {
     const unsigned lane = random() % lanes;
     if (random() % 4 == 0)
       for (unsigned l = 0; l < lanes; ++l) after[l] = added[l] ? random() % (added[l] + 1) : 0;
-    const uint64_t mine = added[lane];
-    added[lane] = crew.add(lane, after, random() % 3 ? 100 : kLong, [&, lane, mine, after] {
-      for (unsigned l = 0; l < lanes; ++l) wrong += done[l].load() < after[l];
-      wrong += done[lane].fetch_add(1) != mine;
-    });
-    EXPECT_EQ(added[lane], mine + 1);
+    EXPECT_EQ(crew.next_mark(lane), ++added[lane]);
+    wanted[lane][added[lane]] = after;
+    crew.add(lane, after, random() % 3 ? 100 : kLong);
     if (random() % 256 == 0) crew.reduce(random() % 64);
   }
   crew.reduce(0);
@@ -73,31 +77,22 @@ INSTANTIATE_TEST_SUITE_P(Random, CrewOrder,
 
 TEST(Crew, LongWorkOfTwoLanesIsDoneAtTheSameTime) {
   Helpers helpers(2, true);
-  Crew crew(helpers.all(), nullptr);
   std::atomic<unsigned> there{0};
-  const auto meet = [&] {
+  Crew crew(helpers.all(), nullptr, [&](unsigned, uint64_t) {
     ++there;
     while (there < 2) std::this_thread::yield();
-  };
-  // A helper that has not begun to serve is not waited for.
-  while (there == 0) {
-    Crew early(helpers.all(), nullptr);
-    early.add(1, {}, kLong, [&, self = std::this_thread::get_id()] { there += std::this_thread::get_id() != self; });
-    std::this_thread::yield();
-    early.reduce(0);
-  }
-  there = 0;
-  crew.add(0, {}, kLong, meet);
-  crew.add(1, {}, kLong, meet);
+  });
+  crew.add(0, {}, kLong);
+  crew.add(1, {}, kLong);
   crew.reduce(0);
   EXPECT_EQ(there, 2u);
 }
 
 TEST(Crew, ReduceLeavesWhatItMay) {
   Helpers helpers(2, false);
-  Crew crew(helpers.all(), nullptr);
   unsigned done = 0;
-  for (unsigned i = 0; i < 10; ++i) crew.add(i % 2, {}, 1, [&] { ++done; });
+  Crew crew(helpers.all(), nullptr, [&](unsigned, uint64_t) { ++done; });
+  for (unsigned i = 0; i < 10; ++i) crew.add(i % 2, {}, 1);
   crew.reduce(4);
   EXPECT_EQ(done, 6u);
   crew.reduce(0);
@@ -107,14 +102,15 @@ TEST(Crew, ReduceLeavesWhatItMay) {
 TEST(Crew, ItsEndDropsWhatHasNotBegun) {
   Helpers helpers(2, true);
   std::atomic<unsigned> done{0};
+  const Crew::Work count = [&](unsigned, uint64_t) { ++done; };
   {
-    Crew crew(helpers.all(), nullptr);
-    crew.add(0, {}, kLong, [&] { done += 100; });
-    crew.add(1, {1}, kLong, [&] { done += 100; });  // waits for what nobody does
+    Crew crew(helpers.all(), nullptr, count);
+    crew.add(0, {}, kLong);
+    crew.add(1, {1}, kLong);  // waits for what nobody does
   }
   EXPECT_EQ(done, 0u);
-  Crew next(helpers.all(), nullptr);  // the helpers are free again
-  next.add(1, {}, kLong, [&] { ++done; });
+  Crew next(helpers.all(), nullptr, count);  // the helpers are free again
+  next.add(1, {}, kLong);
   next.reduce(0);
   EXPECT_EQ(done, 1u);
 }

@@ -439,7 +439,7 @@ TEST_F(GangStop, PauseWaitsForAllItsCores) {
   for (unsigned core = 0; core < 2; ++core) j.at(core, kTiu).push_back(hours());
   q.submit(j);
   const auto progress = [&](unsigned core) { return m.r64(NPU_CORE_REG(core, NPU_CORE_PROGRESS)); };
-  for (unsigned i = 0; i < 20; ++i) {
+  for (unsigned i = 0; i < 5; ++i) {
     const uint64_t at[] = {progress(0), progress(1)};
     eventually([&] { return progress(0) > at[0] && progress(1) > at[1]; }, "at work");
     npu_model_pause(m.model(), true);
