@@ -51,4 +51,15 @@ bool affine_of(const Graph &g, const Node &n, ValueId x, const Shape &shape, siz
   return true;
 }
 
+bool foldable(const Graph &g, const Node &p, size_t &axis) {
+  if ((p.op != Op::Conv && p.op != Op::MatMul) || g[p.output].dtype != Dtype::F32) return false;
+  if (!g.is_constant(p.inputs[1]) || (p.inputs[2] != kNoValue && !g.is_constant(p.inputs[2]))) return false;
+  if (p.op == Op::Conv) {
+    axis = 1;
+    return std::get<ConvAttrs>(p.attrs).act.kind == ActKind::None;
+  }
+  axis = g[p.output].shape.size() - 1;
+  return std::get<MatMulAttrs>(p.attrs).act.kind == ActKind::None && g[p.inputs[1]].shape.size() == 2;
+}
+
 }  // namespace npu::graph

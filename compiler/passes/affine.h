@@ -16,6 +16,14 @@ struct Affine {
 /// else or varies along another dimension.
 bool affine_of(const Graph &g, const Node &n, ValueId x, const Shape &shape, size_t axis, Affine &out);
 
+/// Whether a factor or summand a channel of its result can go into a node's weights and bias, and the dimension of the
+/// channels.
+bool foldable(const Graph &g, const Node &p, size_t &axis);
+
+/// Lets factors and summands stand in front of a Concat of channels, and positive factors in front of a Relu, where
+/// every node behind which they come to stand can take them. False: nothing has changed.
+bool raise_affine(Graph &graph);
+
 }  // namespace npu::graph
 
 #endif  // NPU_GRAPH_AFFINE_H

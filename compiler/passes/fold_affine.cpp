@@ -22,18 +22,6 @@ TensorPtr shift_bias(const Tensor *bias, const Affine &a) {
   return make_f32({static_cast<int64_t>(out.size())}, out);
 }
 
-/// A producer into which a factor can go, and the dimension of its channels.
-bool foldable(const Graph &g, const Node &p, size_t &axis) {
-  if ((p.op != Op::Conv && p.op != Op::MatMul) || g[p.output].dtype != Dtype::F32) return false;
-  if (!g.is_constant(p.inputs[1]) || (p.inputs[2] != kNoValue && !g.is_constant(p.inputs[2]))) return false;
-  if (p.op == Op::Conv) {
-    axis = 1;
-    return std::get<ConvAttrs>(p.attrs).act.kind == ActKind::None;
-  }
-  axis = g[p.output].shape.size() - 1;
-  return std::get<MatMulAttrs>(p.attrs).act.kind == ActKind::None && g[p.inputs[1]].shape.size() == 2;
-}
-
 /// Into the producer of what is multiplied or added to.
 void fold_backwards(Graph &graph) {
   const std::vector<int> uses = graph.use_counts();
@@ -106,7 +94,8 @@ void fold_forwards(Graph &graph) {
 }  // namespace
 
 void fold_affine(Graph &graph) {
-  fold_backwards(graph);
+  do fold_backwards(graph);
+  while (raise_affine(graph));
   fold_forwards(graph);
 }
 

@@ -8,8 +8,9 @@
 namespace npu::graph {
 
 /// Moves a constant factor or summand a channel into the weights and bias of the convolution or matrix product in front
-/// of it: this is where batch normalization and separate bias additions disappear. A factor that has none goes into the
-/// matrix products behind it: the scale of RMS normalization.
+/// of it, also through a Concat of channels, and a positive factor through a Relu: this is where batch normalization
+/// and separate bias additions disappear. A factor that has none goes into the matrix products behind it: the scale of
+/// RMS normalization.
 void fold_affine(Graph &graph);
 
 /// Makes one convolution, of one element in each channel, of two element-wise nodes that scale or shift the channels of

@@ -131,6 +131,55 @@ TEST(FoldAffine, LeavesAFactorThatSomethingElseReads) {
   EXPECT_EQ(graph::to_text(g), before);
 }
 
+/// Two convolutions, joined, scaled and shifted: batch normalization behind the Concat.
+TEST(FoldAffine, PassesAConcatAndAPositiveFactorARelu) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 1, 2, 2}, "x");
+  const std::string p = b.op("Conv", {x, b.constant({1, 1, 1, 1}, {2})});
+  const std::string q = b.op("Conv", {x, b.constant({2, 1, 1, 1}, {3, 4})});
+  const std::string joined = b.op("Concat", {p, q});
+  b.attr("axis", int64_t{1});
+  const std::string scaled = b.op("Mul", {joined, b.constant({3, 1, 1}, {10, 1, 100})});
+  b.output(b.op("Add", {scaled, b.constant({3, 1, 1}, {5, 6, 7})}));
+  const std::string r = b.op("Relu", {b.op("Conv", {x, b.constant({1, 1, 1, 1}, {7})})});
+  b.output(b.op("Div", {r, b.scalar(2)}));
+  graph::Graph g = import(b);
+  graph::fold_affine(g);
+  EXPECT_EQ(graph::to_text(g),
+            "input x: float32 [1, 1, 2, 2]\n"
+            "constant #21: float32 [1, 1, 1, 1] = 20\n"
+            "constant #22: float32 [2, 1, 1, 1] = 3, 400\n"
+            "constant #23: float32 [1, 1, 1, 1] = 3.5\n"
+            "constant #28: float32 [1] = 5\n"
+            "constant #29: float32 [2] = 6, 7\n"
+            "#25: float32 [1, 1, 2, 2] = Conv(x, #21, #28)\n"
+            "#27: float32 [1, 2, 2, 2] = Conv(x, #22, #29)\n"
+            "t9: float32 [1, 3, 2, 2] = Concat(#25, #27) axis=1\n"
+            "#20: float32 [1, 1, 2, 2] = Conv(x, #23, -)\n"
+            "t14: float32 [1, 1, 2, 2] = Unary(#20) kind=Relu\noutput t9 = t9\noutput t14 = t14\n");
+}
+
+TEST(FoldAffine, PassesNothingThatCannotTakeIt) {
+  OnnxBuilder b;
+  const std::string x = b.input({1, 2, 2, 2}, "x"), c = b.op("Conv", {x, b.weights({2, 2, 1, 1})});
+  const std::string joined = b.op("Concat", {c, x});  // x is no product
+  b.attr("axis", int64_t{1}).output(b.op("Mul", {joined, b.scalar(3)}));
+  const std::string rows =
+      b.op("Concat", {b.op("Conv", {x, b.weights({2, 2, 1, 1})}), b.op("Conv", {x, b.weights({2, 2, 1, 1})})});
+  b.attr("axis", int64_t{2}).output(b.op("Mul", {rows, b.constant({2, 1, 1}, {2, 3})}));
+  const std::string read = b.op("Conv", {x, b.weights({2, 2, 1, 1})});  // twice
+  const std::string twice = b.op("Concat", {read, b.op("Conv", {x, b.weights({2, 2, 1, 1})})});
+  b.attr("axis", int64_t{1}).output(b.op("Mul", {twice, b.scalar(3)})).output(read);
+  const std::string relu = b.op("Relu", {b.op("Conv", {x, b.weights({2, 2, 1, 1})})});
+  b.output(b.op("Mul", {relu, b.constant({2, 1, 1}, {2, -3})}));  // below zero
+  const std::string other = b.op("Relu", {b.op("Conv", {x, b.weights({2, 2, 1, 1})})});
+  b.output(b.op("Add", {other, b.scalar(1)}));  // no factor
+  graph::Graph g = import(b);
+  const std::string before = node_lines(g);
+  graph::fold_affine(g);
+  EXPECT_EQ(node_lines(g), before);
+}
+
 TEST(FuseActivation, GoesBehindViews) {
   OnnxBuilder b;
   const std::string y = b.op("Conv", {b.input({1, 2, 4, 4}, "x"), b.weights({3, 2, 1, 1})});
