@@ -5,8 +5,8 @@
 usage: cycles.py [--accept] [--all] [NETWORK...]
 
 The networks are those of zoo.py, whose weights come from a seed, so a figure changes with the compiler or the chip's
-cost alone, and is the same on every host. --all takes the large ones too (vgg19: 575 MB of weights); a NETWORK is taken
-whatever its size. Prints a table; the last line is "N passed, N failed", and the status 1 where a network has more
+cost alone, and is the same on every host. Some are taken in other ways, too: NAME:cores=2 for two cores, NAME:batch=8
+with that batch. --all takes the large ones too (vgg19: 575 MB of weights); a NETWORK is taken whatever its size. Prints a table; the last line is "N passed, N failed", and the status 1 where a network has more
 cycles than its tolerance allows, or is not recorded. --accept records all, or the named ones, in cycles.json.
 docs/benchmarks.md says how to read the table.
 """
@@ -30,6 +30,9 @@ FIGURE = lambda name: table.Figure(name, name, limit=False)
 TABLE = table.Table("network", (table.Figure("cycles", "cycles"), FIGURE("arithmetic"), FIGURE("memory"),
                                 FIGURE("commands"), table.Figure("lmem_kib", "lmem_kib", 1, False)),
                     0.5, "tests/bench/cycles.py --accept")
+WAYS = ["resnet50:cores=2", "densenet121:cores=2", "squeezenet:cores=2", "squeezenet:batch=8",
+        "mobilenetv2:batch=8:cores=2"]
+ROWS = list(zoo.NETWORKS) + WAYS
 UNITS = {"B": 1 / 1024, "KiB": 1, "MiB": 1024}
 
 
@@ -50,9 +53,11 @@ def of_report(text):
 
 def measure(name, folder):
     """A row; the files are removed."""
-    onnx, output = zoo.write(name, folder), os.path.join(folder, "out.bmodel")
-    done = subprocess.run([os.path.join(BUILD, "bin", "npuc"), onnx, "-o", output], stdout=subprocess.PIPE, text=True,
-                          check=False)
+    network, *ways = name.split(":")
+    way = dict(way.split("=") for way in ways)
+    onnx, output = zoo.write(network, folder, int(way.get("batch", 1))), os.path.join(folder, "out.bmodel")
+    done = subprocess.run([os.path.join(BUILD, "bin", "npuc"), onnx, "-o", output, "--cores", way.get("cores", "1")],
+                          stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"cycles.py: {name}: npuc ended with status {done.returncode}")
     os.unlink(onnx)
@@ -76,13 +81,13 @@ def main():
     parser.add_argument("--all", action="store_true", help="the large ones, too")
     parser.add_argument("network", nargs="*", help="only these")
     options = parser.parse_args()
-    unknown = [name for name in options.network if name not in zoo.NETWORKS]
+    unknown = [name for name in options.network if name not in ROWS]
     if unknown:
-        parser.error(f"{unknown[0]}: no such network; there are: {' '.join(zoo.NETWORKS)}")
-    names = options.network or [name for name in zoo.NETWORKS
+        parser.error(f"{unknown[0]}: no such network; there are: {' '.join(ROWS)}")
+    names = options.network or [name for name in ROWS
                                 if options.all or options.accept or name not in zoo.LARGE]
     _, recorded = ({}, {}) if options.accept and not os.path.exists(EXPECTED) else TABLE.load(EXPECTED)
-    left_out = set(zoo.NETWORKS) - set(names)
+    left_out = set(ROWS) - set(names)
     recorded = {name: row for name, row in recorded.items() if name not in left_out}
     with tempfile.TemporaryDirectory(prefix="npu-bench.") as folder:
         measured = {name: measure(name, folder) for name in names}

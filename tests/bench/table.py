@@ -126,13 +126,14 @@ class Table:
         number = lambda row, name: f"{row[name]:.0f}" if row else "-"
         percent = lambda value: "-" if value is None else f"{round(value, 2) + 0:+.2f} %"  # without -0
         limits = [figure for figure in self.figures if figure.limit]
+        width = max([16, *(len(c.name) for c in comparisons)])
         heads = [f"{figure.title:>12} {'recorded':>12} {'':>9}" for figure in limits]
-        yield f"{self.subject:16} {' '.join(heads)}  {title}"
+        yield f"{self.subject:{width}} {' '.join(heads)}  {title}"
         for c in comparisons:
             verdict = c.verdict + (f" (limit {c.tolerance:g} %)" if c.verdict == "WORSE" else "")
             cells = [f"{number(c.measured, name):>12} {number(c.recorded, name):>12} {percent(c.percent[name]):>9}"
                      for name in self.limits]
-            yield f"{c.name:16} {' '.join(cells)}  {beside(c):{max(len(title), 24)}} {verdict}".rstrip()
+            yield f"{c.name:{width}} {' '.join(cells)}  {beside(c):{max(len(title), 24)}} {verdict}".rstrip()
 
     def judge(self, comparisons, strange=()):
         """Prints the verdict; returns the status. strange: in what the tools differ."""
