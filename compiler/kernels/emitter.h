@@ -56,8 +56,8 @@ void set_activation(T &cmd, const graph::Activation &act) {
 
 /// What a convolution or matrix multiply does with its sums: unless it is the first of an output, it begins with those
 /// at local address `from`; the last one adds the bias (at `bias` in the coefficients) and activates.
-template <class T>
-void set_sums(T &cmd, const LoweredOp &op, uint32_t from, bool first, bool last, int64_t bias) {
+template <class T, class Op>
+void set_sums(T &cmd, const Op &op, uint32_t from, bool first, bool last, int64_t bias) {
   if (!first) {
     cmd.flags |= NPU_CONV_PSUM_IN;
     cmd.psum_addr = from;

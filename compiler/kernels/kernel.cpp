@@ -30,24 +30,8 @@ double KernelContext::transfer_cycles(const View &v, const Shape &box) const {
   return transfer_weight * (kGdmaFixed + kDdrLatency + memory);
 }
 
-std::unique_ptr<Kernel> make_kernel(const KernelContext &context) {
-  switch (context.op.kind) {
-    case Kind::Conv:
-      return make_conv(context);
-    case Kind::Pool:
-      return make_pool(context);
-    case Kind::MatMul:
-      return make_matmul(context);
-    case Kind::Binary:
-    case Kind::Unary:
-      return make_eltwise(context);
-    case Kind::Softmax:
-      return make_softmax(context);
-    case Kind::Copy:
-    case Kind::Fill:
-      break;
-  }
-  return make_copy(context);
+std::unique_ptr<Kernel> make_kernel(const LoweredOp &op, const KernelContext &context) {
+  return std::visit([&](const auto &typed) { return make_kernel(typed, op.out, context); }, op.body);
 }
 
 std::vector<int64_t> tile_sizes(int64_t size) {

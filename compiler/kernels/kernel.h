@@ -40,7 +40,6 @@ class Kernel {
 
 /// What kernels share: operands with their places.
 struct KernelContext {
-  const LoweredOp &op;
   const std::vector<Storage> &storages;
   const std::vector<Place> &places;
   /// Weights that come slower than they are computed with are cut into blocks of at most so many bytes.
@@ -65,13 +64,18 @@ struct KernelContext {
   double transfer_cycles(const View &v, const Shape &box) const;
 };
 
-std::unique_ptr<Kernel> make_kernel(const KernelContext &context);
-std::unique_ptr<Kernel> make_conv(const KernelContext &context);
-std::unique_ptr<Kernel> make_pool(const KernelContext &context);
-std::unique_ptr<Kernel> make_matmul(const KernelContext &context);
-std::unique_ptr<Kernel> make_eltwise(const KernelContext &context);
-std::unique_ptr<Kernel> make_softmax(const KernelContext &context);
-std::unique_ptr<Kernel> make_copy(const KernelContext &context);
+/// The kernel of an operator, which must stay where it is as long as the kernel is used.
+std::unique_ptr<Kernel> make_kernel(const LoweredOp &op, const KernelContext &context);
+
+// Those of each kind; `out` is the result.
+std::unique_ptr<Kernel> make_kernel(const ConvOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const MatMulOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const PoolOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const BinaryOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const UnaryOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const SoftmaxOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const CopyOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const FillOp &op, const View &out, const KernelContext &context);
 
 /// An end in a tile buffer that holds a box densely.
 inline End buffer_end(uint32_t addr, const Shape &box) { return {-1, addr, graph::dense_strides(box)}; }

@@ -25,13 +25,13 @@ Tile tile_of(const Plan &p) {
 
 class Conv final : public Kernel {
  public:
-  explicit Conv(const KernelContext &c)
+  Conv(const ConvOp &op, const View &out, const KernelContext &c)
       : c_(c),
-        op_(c.op),
-        x_(op_.in[0]),
-        y_(op_.out),
-        summand_(op_.weights && op_.in.size() > 1 ? &op_.in[1] : nullptr),
-        made_(op_.weights ? nullptr : &op_.in[1]) {
+        op_(op),
+        x_(op.input),
+        y_(out),
+        addend_(op.addend ? &*op.addend : nullptr),
+        made_(std::get_if<View>(&op.weights)) {
     icg_ = x_.dims[3] / op_.groups;
     ocg_ = y_.dims[3] / op_.groups;
   }
@@ -139,7 +139,7 @@ class Conv final : public Kernel {
     c.kw = static_cast<uint16_t>(op_.window.kernel[1]);
     c.groups = static_cast<uint32_t>(t.groups);
     if (t.local_weights) c.wgt_region = NPU_REGION_LOCAL;
-    if (summand_) c.flags |= NPU_CONV_PSUM_IN;
+    if (addend_) c.flags |= NPU_CONV_PSUM_IN;
     pack_pixels(c, t.pack);
     return c;
   }
@@ -250,8 +250,8 @@ class Conv final : public Kernel {
     const auto n = static_cast<double>(commands);
     double load = 0;
     if (!c_.direct(x_, in)) load = c_.transfer_cycles(x_, in) * static_cast<double>(loads(t)) / n;
-    if (summand_ && !c_.direct(*summand_, out))
-      load += c_.transfer_cycles(*summand_, out) * static_cast<double>(stores(t)) / n;
+    if (addend_ && !c_.direct(*addend_, out))
+      load += c_.transfer_cycles(*addend_, out) * static_cast<double>(stores(t)) / n;
     const double store = c_.direct(y_, out) ? 0 : c_.transfer_cycles(y_, out) * static_cast<double>(stores(t)) / n;
     const double flow = static_cast<double>(cost.flow_bytes) / kMemoryBandwidth;
     const double once = t.local_weights ? static_cast<double>(packed_bytes(t)) / kMemoryBandwidth + kDdrLatency : 0;
@@ -265,7 +265,7 @@ class Conv final : public Kernel {
   void pack_weights(Run &run) const {
     const Tile &t = run.tile;
     const int64_t kh = op_.window.kernel[0], kw = op_.window.kernel[1];
-    const graph::TensorPtr weights = op_.weights;
+    const graph::TensorPtr weights = constant_of(op_.weights);
     std::vector<Coefficients::Block> blocks;
     for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
       const auto write = [weights, kh, kw, icg = icg_, oc, ocs, ic, ics, ky, kys](float *out) {
@@ -335,17 +335,17 @@ class Conv final : public Kernel {
       if (first) {
         to = direct ? c_.address(y_, start) : run.out[run.stored++ % run.out.size()];
         from = to;
-        if (summand_ && c_.direct(*summand_, out_box))
-          from = c_.address(*summand_, start);
-        else if (summand_)
-          run.emitter.copy(out_box, c_.end(*summand_, start), buffer_end(to, out_box));
+        if (addend_ && c_.direct(*addend_, out_box))
+          from = c_.address(*addend_, start);
+        else if (addend_)
+          run.emitter.copy(out_box, c_.end(*addend_, start), buffer_end(to, out_box));
       }
       auto c = hw::make<npu_cmd_conv>();
       c.groups = static_cast<uint32_t>(std::min(t.groups, op_.groups - group));
       fill_input(run, c, {n, row, column, group * icg_ + ic}, box, static_cast<int64_t>(c.groups) * ics, ky, kys);
       c.out_addr = to;
       fill_output(run, c, out_box, run.blocks[block++]);
-      set_sums(c, op_, first ? from : to, first && !summand_, last, bias_of(run, oc));
+      set_sums(c, op_, first ? from : to, first && !addend_, last, bias_of(run, oc));
       pack_pixels(c, t.pack);
       run.emitter.tiu(c);
       if (last && !direct) run.emitter.copy(out_box, buffer_end(to, out_box), c_.end(y_, start));
@@ -396,15 +396,17 @@ class Conv final : public Kernel {
   }
 
   const KernelContext c_;
-  const LoweredOp &op_;
+  const ConvOp &op_;
   const View &x_, &y_;
-  const View *summand_;
-  const View *made_;  ///< weights that are no constant, [oc, kh, kw, ic of a group]
+  const View *const addend_;  ///< null: none
+  const View *const made_;    ///< weights that are no constant; null: they are one
   int64_t icg_, ocg_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv(const KernelContext &context) { return std::make_unique<Conv>(context); }
+std::unique_ptr<Kernel> make_kernel(const ConvOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Conv>(op, out, context);
+}
 
 }  // namespace npu::compiler

@@ -11,10 +11,7 @@ namespace {
 
 class Copy final : public Kernel {
  public:
-  explicit Copy(const KernelContext &c) : c_(c), op_(c.op) {
-    y_ = op_.out;
-    if (op_.kind == Kind::Fill) return;
-    x_ = op_.in[0];
+  Copy(const CopyOp &op, const View &out, const KernelContext &c) : c_(c), x_(op.input), y_(out) {
     collapse(y_.dims, {&x_.strides, &y_.strides});
     x_.dims = y_.dims;
   }
@@ -23,10 +20,6 @@ class Copy final : public Kernel {
     Plan best;
     best.feasible = true;
     best.tile = {0};
-    if (op_.kind == Kind::Fill) {
-      best.cost = c_.transfer_cycles(y_, y_.dims);
-      return best;
-    }
     const bool inside = !c_.place(x_).local && !c_.place(y_).local;
     best.cost = direct_cost();
     if (!inside) return best;
@@ -36,7 +29,6 @@ class Copy final : public Kernel {
 
   void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
     const Shape zero(y_.dims.size(), 0);
-    if (op_.kind == Kind::Fill) return out.fill(y_.dims, op_.imm, c_.end(y_, zero));
     if (plan.tile[0] == 0) return out.copy(y_.dims, c_.end(x_, zero), c_.end(y_, zero));
     const Shape tile(plan.tile.begin() + 1, plan.tile.begin() + 1 + static_cast<int64_t>(y_.dims.size()));
     Shape start = zero;
@@ -110,13 +102,39 @@ class Copy final : public Kernel {
   }
 
   const KernelContext c_;
-  const LoweredOp &op_;
   View x_, y_;
   mutable Coefficients scratch_;
 };
 
+class Fill final : public Kernel {
+ public:
+  Fill(const FillOp &op, const View &out, const KernelContext &c) : c_(c), value_(op.value), y_(out) {}
+
+  Plan plan(int64_t) const override {
+    Plan p;
+    p.feasible = true;
+    p.cost = c_.transfer_cycles(y_, y_.dims);
+    return p;
+  }
+
+  void emit(const Plan &, std::span<const uint32_t>, Emitter &out) const override {
+    out.fill(y_.dims, value_, c_.end(y_, Shape(y_.dims.size(), 0)));
+  }
+
+ private:
+  const KernelContext c_;
+  const float value_;
+  const View &y_;
+};
+
 }  // namespace
 
-std::unique_ptr<Kernel> make_copy(const KernelContext &context) { return std::make_unique<Copy>(context); }
+std::unique_ptr<Kernel> make_kernel(const CopyOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Copy>(op, out, context);
+}
+
+std::unique_ptr<Kernel> make_kernel(const FillOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Fill>(op, out, context);
+}
 
 }  // namespace npu::compiler

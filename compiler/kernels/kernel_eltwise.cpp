@@ -7,12 +7,14 @@ namespace {
 
 constexpr size_t kDims = 5;
 
-class Eltwise final : public Kernel {
+/// What both have in common: how boxes are cut, and where their results go.
+class Eltwise : public Kernel {
  public:
-  explicit Eltwise(const KernelContext &c) : c_(c), op_(c.op) {
-    const std::vector<int> order = memory_order(op_.out);
-    y_ = permuted(op_.out, order);
-    for (const View &v : op_.in) in_.push_back(permuted(v, order));
+  template <class Op>
+  Eltwise(const Op &op, const View &out, const KernelContext &c) : c_(c) {
+    const std::vector<int> order = memory_order(out);
+    y_ = permuted(out, order);
+    Op::each_input(op, [&](const View &v) { in_.push_back(permuted(v, order)); });
     std::vector<Strides *> all{&y_.strides};
     for (View &v : in_) all.push_back(&v.strides);
     collapse(y_.dims, all);
@@ -35,21 +37,28 @@ class Eltwise final : public Kernel {
       at += count;
       return buffers.subspan(at - count, count);
     };
-    for (const View &v : in_) inputs.emplace_back(part(readable(v, full) || in_place(), loads(v, split, plan.tile[1])));
+    for (const View &v : in_) inputs.emplace_back(part(!needs_buffer(v, full), loads(v, split, plan.tile[1])));
     const std::span<const uint32_t> results = part(c_.direct(y_, full), plan.tiles);
     size_t stored = 0;
     for_boxes(y_.dims, split, plan.tile[1], [&](const Shape &start, const Shape &box) {
       const bool direct = results.empty() || c_.direct(y_, box);
       const uint32_t to = direct ? c_.address(y_, start) : results[stored++ % results.size()];
-      if (op_.kind == Kind::Unary)
-        emit_unary(out, start, box, to);
-      else
-        emit_binary(out, inputs, start, box, to);
+      emit_box(out, inputs, start, box, to);
       if (!direct) out.copy(box, buffer_end(to, box), c_.end(y_, start));
     });
   }
 
- private:
+ protected:
+  /// The command of a box, with the result at address `to`, and transfers of operands that it needs.
+  virtual void emit_box(Emitter &out, std::vector<TileInput> &inputs, const Shape &start, const Shape &box,
+                        uint32_t to) const = 0;
+  /// Whether the command can read the operand where it lies.
+  virtual bool readable(const View &v, const Shape &box) const = 0;
+  /// Whether an operand that it cannot read comes into a buffer of its own.
+  virtual bool has_buffers() const = 0;
+  /// Whether an element takes four times as long as one of an addition.
+  virtual bool slow() const = 0;
+
   /// The part of a box that an operand has elements for.
   static Shape own_box(const View &v, const Shape &box) {
     Shape own = box;
@@ -58,20 +67,17 @@ class Eltwise final : public Kernel {
     return own;
   }
 
+  const KernelContext c_;
+  View y_;
+  std::vector<View> in_;
+
+ private:
+  bool needs_buffer(const View &v, const Shape &box) const { return has_buffers() && !readable(v, box); }
+
   static int64_t loads(const View &v, size_t split, int64_t chunk) {
     Shape dims = own_box(v, v.dims);
     return box_count(dims, split, dims[split] == 1 ? 1 : chunk);
   }
-
-  /// Whether the command can read the operand where it lies.
-  bool readable(const View &v, const Shape &box) const {
-    if (!c_.place(v).local) return false;
-    if (op_.kind == Kind::Unary) return is_dense(box, v.strides);
-    return std::all_of(v.strides.begin(), v.strides.end(), [](int64_t s) { return s >= 0; });
-  }
-
-  /// A unary operator needs no input buffer: its operand is copied to where the result will be.
-  bool in_place() const { return op_.kind == Kind::Unary; }
 
   void consider(size_t split, int64_t chunk, int64_t budget, Plan &best) const {
     const Shape box = box_of(y_.dims, split, chunk);
@@ -85,24 +91,36 @@ class Eltwise final : public Kernel {
       if (readable(v, box)) continue;
       const Shape own = own_box(v, box);
       const int64_t n = loads(v, split, chunk);
-      add_buffers(p, in_place(), graph::element_count(own) * kElementBytes, n);
+      add_buffers(p, !has_buffers(), graph::element_count(own) * kElementBytes, n);
       load += c_.transfer_cycles(v, own) * static_cast<double>(n) / static_cast<double>(p.tiles);
     }
     add_buffers(p, c_.direct(y_, box), graph::element_count(box) * kElementBytes, p.tiles);
     if (total_bytes(p.buffers) > budget) return;
     p.feasible = true;
     const double elements = static_cast<double>(graph::element_count(box));
-    const bool slow = hw::cost_detail::is_slow(static_cast<uint8_t>(op_.act.kind)) ||
-                      (op_.kind == Kind::Binary && op_.binary == graph::BinaryKind::Div);
     const double work =
-        32 + std::max((slow ? 4 : 1) * elements / 128,
+        32 + std::max((slow() ? 4 : 1) * elements / 128,
                       elements * kElementBytes * (1 + static_cast<double>(in_.size())) / kLocalBandwidth);
     p.cost = pipelined(p.tiles, load, work, c_.direct(y_, box) ? 0 : c_.transfer_cycles(y_, box));
     p.tile = {static_cast<int64_t>(split), chunk};
     if (!best.feasible || p.cost < best.cost) best = std::move(p);
   }
+};
 
-  void emit_unary(Emitter &out, const Shape &start, const Shape &box, uint32_t to) const {
+bool is_slow(const graph::Activation &act) { return hw::cost_detail::is_slow(static_cast<uint8_t>(act.kind)); }
+
+/// An operand that the command cannot read is copied to where the result will be.
+class Unary final : public Eltwise {
+ public:
+  Unary(const UnaryOp &op, const View &out, const KernelContext &c) : Eltwise(op, out, c), op_(op) {}
+
+ private:
+  bool readable(const View &v, const Shape &box) const override { return c_.direct(v, box); }
+  bool has_buffers() const override { return false; }
+  bool slow() const override { return is_slow(op_.act); }
+
+  void emit_box(Emitter &out, std::vector<TileInput> &, const Shape &start, const Shape &box,
+                uint32_t to) const override {
     const View &x = in_[0];
     auto c = hw::make<npu_cmd_unary>();
     c.in_addr = to;
@@ -118,6 +136,20 @@ class Eltwise final : public Kernel {
     c.act_b = op_.act.b;
     out.tiu(c);
   }
+
+  const UnaryOp &op_;
+};
+
+class Binary final : public Eltwise {
+ public:
+  Binary(const BinaryOp &op, const View &out, const KernelContext &c) : Eltwise(op, out, c), op_(op) {}
+
+ private:
+  bool readable(const View &v, const Shape &) const override {
+    return c_.place(v).local && std::all_of(v.strides.begin(), v.strides.end(), [](int64_t s) { return s >= 0; });
+  }
+  bool has_buffers() const override { return true; }
+  bool slow() const override { return is_slow(op_.act) || op_.kind == graph::BinaryKind::Div; }
 
   /// Address and strides of an operand for a box, loading it where needed.
   uint32_t operand(Emitter &out, TileInput &buffers, const View &v, const Shape &start, const Shape &box,
@@ -141,10 +173,10 @@ class Eltwise final : public Kernel {
     return addr;
   }
 
-  void emit_binary(Emitter &out, std::vector<TileInput> &inputs, const Shape &start, const Shape &box,
-                   uint32_t to) const {
+  void emit_box(Emitter &out, std::vector<TileInput> &inputs, const Shape &start, const Shape &box,
+                uint32_t to) const override {
     auto c = hw::make<npu_cmd_eltwise>();
-    c.subop = static_cast<uint8_t>(op_.binary);
+    c.subop = static_cast<uint8_t>(op_.kind);
     c.dtype = kF32;
     c.out_addr = to;
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
@@ -152,9 +184,9 @@ class Eltwise final : public Kernel {
                  shift = box.size() < kDims ? kDims - box.size() : 0;
     for (size_t i = skip; i < box.size(); ++i) c.dims[i - skip + shift] = static_cast<uint32_t>(box[i]);
     c.a_addr = operand(out, inputs[0], in_[0], start, box, c.a_stride);
-    if (op_.has_imm) {
+    if (const float *number = std::get_if<float>(&op_.b)) {
       c.flags |= NPU_ELTWISEF_B_IMM;
-      c.imm = op_.imm;
+      c.imm = *number;
     } else {
       c.b_addr = operand(out, inputs[1], in_[1], start, box, c.b_stride);
     }
@@ -162,14 +194,17 @@ class Eltwise final : public Kernel {
     out.tiu(c);
   }
 
-  const KernelContext c_;
-  const LoweredOp &op_;
-  View y_;
-  std::vector<View> in_;
+  const BinaryOp &op_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_eltwise(const KernelContext &context) { return std::make_unique<Eltwise>(context); }
+std::unique_ptr<Kernel> make_kernel(const BinaryOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Binary>(op, out, context);
+}
+
+std::unique_ptr<Kernel> make_kernel(const UnaryOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Unary>(op, out, context);
+}
 
 }  // namespace npu::compiler

@@ -16,8 +16,8 @@ struct Tile {
 
 class MatMul final : public Kernel {
  public:
-  explicit MatMul(const KernelContext &c)
-      : c_(c), op_(c.op), a_(op_.in[0]), y_(op_.out), b_(op_.weights ? nullptr : &op_.in[1]) {
+  MatMul(const MatMulOp &op, const View &out, const KernelContext &c)
+      : c_(c), op_(op), a_(op.a), y_(out), b_(std::get_if<View>(&op.b)) {
     batch_ = y_.dims[0];
     m_ = y_.dims[1];
     n_ = y_.dims[2];
@@ -123,7 +123,7 @@ class MatMul final : public Kernel {
 
   /// Blocks [k][n], in the order of the loops.
   void pack_weights(const Tile &t, Run &run) const {
-    const graph::TensorPtr weights = op_.weights;
+    const graph::TensorPtr weights = constant_of(op_.b);
     std::vector<Coefficients::Block> blocks;
     for (int64_t n = 0; n < n_; n += t.n)
       for (int64_t k = 0; k < k_; k += t.k) {
@@ -183,15 +183,17 @@ class MatMul final : public Kernel {
   }
 
   const KernelContext c_;
-  const LoweredOp &op_;
+  const MatMulOp &op_;
   const View &a_, &y_;
-  const View *b_;
+  const View *const b_;  ///< null: it is a constant
   int64_t batch_, m_, n_, k_;
   bool shared_a_, shared_b_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul(const KernelContext &context) { return std::make_unique<MatMul>(context); }
+std::unique_ptr<Kernel> make_kernel(const MatMulOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<MatMul>(op, out, context);
+}
 
 }  // namespace npu::compiler

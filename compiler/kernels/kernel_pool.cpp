@@ -13,7 +13,7 @@ struct Tile {
 
 class Pool final : public Kernel {
  public:
-  explicit Pool(const KernelContext &c) : c_(c), op_(c.op), x_(op_.in[0]), y_(op_.out) {}
+  Pool(const PoolOp &op, const View &out, const KernelContext &c) : c_(c), op_(op), x_(op.input), y_(out) {}
 
   Plan plan(int64_t budget) const override {
     Plan best;
@@ -94,7 +94,7 @@ class Pool final : public Kernel {
     const Shape start{at[0], rows.first, columns.first, at[3]}, in{out[0], rows.count, columns.count, out[3]};
     auto c = hw::make<npu_cmd_pool>();
     set_shape(c, in, out);
-    c.subop = op_.pool_max ? NPU_POOL_MAX : NPU_POOL_AVG;
+    c.subop = op_.max ? NPU_POOL_MAX : NPU_POOL_AVG;
     c.sh = static_cast<uint16_t>(w.stride[0]);
     c.sw = static_cast<uint16_t>(w.stride[1]);
     c.dh = static_cast<uint16_t>(w.dilation[0]);
@@ -117,12 +117,14 @@ class Pool final : public Kernel {
   }
 
   const KernelContext c_;
-  const LoweredOp &op_;
+  const PoolOp &op_;
   const View &x_, &y_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_pool(const KernelContext &context) { return std::make_unique<Pool>(context); }
+std::unique_ptr<Kernel> make_kernel(const PoolOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Pool>(op, out, context);
+}
 
 }  // namespace npu::compiler

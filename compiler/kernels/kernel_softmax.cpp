@@ -8,7 +8,7 @@ namespace {
 
 class Softmax final : public Kernel {
  public:
-  explicit Softmax(const KernelContext &c) : c_(c), op_(c.op), x_(op_.in[0]), y_(op_.out) {
+  Softmax(const SoftmaxOp &op, const View &out, const KernelContext &c) : c_(c), op_(op), x_(op.input), y_(out) {
     columns_ = y_.dims.back();
     rows_ = Shape(y_.dims.begin(), y_.dims.end() - 1);
     if (rows_.empty()) rows_ = {1};
@@ -184,7 +184,7 @@ class Softmax final : public Kernel {
   }
 
   const KernelContext c_;
-  const LoweredOp &op_;
+  const SoftmaxOp &op_;
   View x_, y_;
   Shape rows_;
   int64_t columns_;
@@ -192,6 +192,8 @@ class Softmax final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax(const KernelContext &context) { return std::make_unique<Softmax>(context); }
+std::unique_ptr<Kernel> make_kernel(const SoftmaxOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Softmax>(op, out, context);
+}
 
 }  // namespace npu::compiler

@@ -17,34 +17,59 @@ constexpr int64_t kLeastRows = 4;         ///< of a band of the input
 
 int64_t bands_of(const Storage &input) { return std::min(input.bytes() / kBandBytes, kMostBands); }
 
-/// Cycles of an operator with windows, in one command.
-uint64_t cycles_of(const LoweredOp &op) {
-  const Shape &in = op.in[0].dims, &out = op.out.dims;
-  const auto shape = [&](auto c) {
-    c.n = static_cast<uint32_t>(out[0]);
-    c.ih = static_cast<uint32_t>(in[1]);
-    c.iw = static_cast<uint32_t>(in[2]);
-    c.oh = static_cast<uint32_t>(out[1]);
-    c.ow = static_cast<uint32_t>(out[2]);
-    c.kh = static_cast<uint16_t>(op.window.kernel[0]);
-    c.kw = static_cast<uint16_t>(op.window.kernel[1]);
-    return c;
-  };
-  if (op.kind == Kind::Pool) {
-    auto c = shape(hw::make<npu_cmd_pool>());
-    c.c = static_cast<uint32_t>(out[3]);
-    return hw::cost_detail::cost(c, {}).cycles;
-  }
-  auto c = shape(hw::make<npu_cmd_conv>());
-  c.ic = static_cast<uint32_t>(in[3]);
-  c.oc = static_cast<uint32_t>(out[3]);
+template <class Op>
+concept HasWindow = requires(Op &op) {
+  op.window;
+};
+
+/// The command that computes all of an operator with windows.
+template <class Command>
+Command whole_command(const View &in, const graph::Window &window, const View &out) {
+  auto c = hw::make<Command>();
+  c.n = static_cast<uint32_t>(out.dims[0]);
+  c.ih = static_cast<uint32_t>(in.dims[1]);
+  c.iw = static_cast<uint32_t>(in.dims[2]);
+  c.oh = static_cast<uint32_t>(out.dims[1]);
+  c.ow = static_cast<uint32_t>(out.dims[2]);
+  c.kh = static_cast<uint16_t>(window.kernel[0]);
+  c.kw = static_cast<uint16_t>(window.kernel[1]);
+  return c;
+}
+
+uint64_t cycles_of(const PoolOp &op, const View &out) {
+  auto c = whole_command<npu_cmd_pool>(op.input, op.window, out);
+  c.c = static_cast<uint32_t>(out.dims[3]);
+  return hw::cost_detail::cost(c, {}).cycles;
+}
+uint64_t cycles_of(const ConvOp &op, const View &out) {
+  auto c = whole_command<npu_cmd_conv>(op.input, op.window, out);
+  c.ic = static_cast<uint32_t>(op.input.dims[3]);
+  c.oc = static_cast<uint32_t>(out.dims[3]);
   c.groups = static_cast<uint32_t>(op.groups);
   return hw::cost_detail::cost(c, {}).cycles;
 }
 
-/// Whether bands of an operator's result are runs of local memory.
+/// What bands need to know of an operator with windows. There are none of others, which have no input here.
+struct Windowed {
+  const View *input = nullptr;
+  const graph::Window *window = nullptr;
+  uint64_t cycles = 0;  ///< in one command
+};
+
+Windowed windowed(const LoweredOp &op) {
+  return std::visit(
+      [&](const auto &o) -> Windowed {
+        if constexpr (HasWindow<decltype(o)>)
+          return {&o.input, &o.window, cycles_of(o, op.out)};
+        else
+          return {};
+      },
+      op.body);
+}
+
+/// Whether bands of an operator's result are runs of local memory, and bands of its input are all that it reads.
 bool has_bands(const Lowered &l, const LoweredOp &op) {
-  return (op.kind == Kind::Conv || op.kind == Kind::Pool) && op.in.size() == 1 && op.out.dims[0] == 1 &&
+  return windowed(op).input && op.inputs().size() == 1 && op.out.dims[0] == 1 &&
          l.storages[static_cast<size_t>(op.out.storage)].kind == StorageKind::Temp &&
          is_dense(op.out.dims, op.out.strides);
 }
@@ -52,23 +77,25 @@ bool has_bands(const Lowered &l, const LoweredOp &op) {
 /// The number of operators to cut, 0 for none: as many as compute for as long as the input comes.
 size_t chain_length(const Lowered &l, int64_t lmem_bytes) {
   if (l.ops.empty() || !has_bands(l, l.ops[0])) return 0;
-  const Storage &input = l.storages[static_cast<size_t>(l.ops[0].in[0].storage)];
+  const Windowed first = windowed(l.ops[0]);
+  const Storage &input = l.storages[static_cast<size_t>(first.input->storage)];
   const int64_t bands = bands_of(input);
   const auto load =
       static_cast<uint64_t>(input.bytes() / kChip.ddr_bw + bands * int64_t{kChip.gdma_fixed + kChip.ddr_latency});
-  uint64_t cycles = cycles_of(l.ops[0]);
-  if (input.kind != StorageKind::Input || l.ops[0].in[0].count() != input.elements || bands < 2 ||
-      l.ops[0].in[0].dims[1] < bands * kLeastRows || cycles >= load)
+  uint64_t cycles = first.cycles;
+  if (input.kind != StorageKind::Input || first.input->count() != input.elements || bands < 2 ||
+      first.input->dims[1] < bands * kLeastRows || cycles >= load)
     return 0;
   int64_t bytes = input.bytes() + l.ops[0].out.count() * kElementBytes;
   size_t n = 1;
   for (; cycles < load && n < l.ops.size(); ++n) {
     const LoweredOp &op = l.ops[n], &before = l.ops[n - 1];
+    const Windowed w = windowed(op);
     bytes += op.out.count() * kElementBytes;
-    if (!has_bands(l, op) || op.in[0].storage != before.out.storage || op.in[0].dims != before.out.dims ||
-        !same_places(op.in[0], before.out) || bytes > lmem_bytes / 4 * 3)
+    if (!has_bands(l, op) || w.input->storage != before.out.storage || w.input->dims != before.out.dims ||
+        !same_places(*w.input, before.out) || bytes > lmem_bytes / 4 * 3)
       break;
-    cycles += cycles_of(op);
+    cycles += w.cycles;
   }
   return n > 1 ? n : 0;
 }
@@ -81,22 +108,28 @@ View rows_of(const View &v, int64_t first, int64_t count) {
 
 /// Rows [first, end) of an operator's result.
 LoweredOp band_of(const LoweredOp &op, int64_t first, int64_t end) {
-  const graph::Window &w = op.window;
-  const int64_t size = op.in[0].dims[1];
-  const Reach seen = reach(first, end - first, w.stride[0], w.begin[0], w.dilation[0], w.kernel[0], size);
   LoweredOp band = op;
-  band.in[0] = rows_of(op.in[0], seen.first, seen.count);
   band.out = rows_of(op.out, first, end - first);
-  band.window.begin[0] = seen.pad;
+  std::visit(
+      [&](auto &o) {
+        if constexpr (HasWindow<decltype(o)>) {
+          graph::Window &w = o.window;
+          const Reach seen =
+              reach(first, end - first, w.stride[0], w.begin[0], w.dilation[0], w.kernel[0], o.input.dims[1]);
+          o.input = rows_of(o.input, seen.first, seen.count);
+          w.begin[0] = seen.pad;
+        }
+      },
+      band.body);
   return band;
 }
 
 /// The rows of a result for which the first `there` rows of the operand are enough.
 int64_t rows_from(const LoweredOp &op, int64_t there) {
-  if (there == op.in[0].dims[1]) return op.out.dims[1];
-  const graph::Window &w = op.window;
-  const int64_t free = there + w.begin[0] - w.extent(0);
-  return free < 0 ? 0 : std::min(free / w.stride[0] + 1, op.out.dims[1]);
+  const Windowed w = windowed(op);
+  if (there == w.input->dims[1]) return op.out.dims[1];
+  const int64_t free = there + w.window->begin[0] - w.window->extent(0);
+  return free < 0 ? 0 : std::min(free / w.window->stride[0] + 1, op.out.dims[1]);
 }
 
 }  // namespace
@@ -105,23 +138,20 @@ void cut_bands(Lowered &lowered, int64_t lmem_bytes) {
   const size_t chain = chain_length(lowered, lmem_bytes);
   if (chain == 0) return;
   std::vector<LoweredOp> loads, ops;
-  LoweredOp load;
-  load.source = lowered.ops[0].source;
-  load.in = {lowered.ops[0].in[0]};
+  const View input = *windowed(lowered.ops[0]).input;
   Storage picture;
-  picture.elements = load.in[0].count();
-  load.out = dense_view(static_cast<int>(lowered.storages.size()), load.in[0].dims);
+  picture.elements = input.count();
+  const View copied = dense_view(static_cast<int>(lowered.storages.size()), input.dims);
   lowered.storages.push_back(picture);
-  lowered.ops[0].in = {load.out};
-  const int64_t rows = load.out.dims[1];
+  *lowered.ops[0].inputs()[0] = copied;
+  const int64_t rows = input.dims[1];
   const int64_t bands = bands_of(picture);
   std::vector<int64_t> done(chain, 0);
   for (int64_t band = 0; band < bands; ++band) {
     const int64_t first = rows * band / bands;
     int64_t there = rows * (band + 1) / bands;
-    loads.push_back(load);
-    loads.back().in = {rows_of(load.in[0], first, there - first)};
-    loads.back().out = rows_of(load.out, first, there - first);
+    loads.push_back(
+        {lowered.ops[0].source, rows_of(copied, first, there - first), CopyOp{rows_of(input, first, there - first)}});
     for (size_t i = 0; i < chain; ++i) {
       there = rows_from(lowered.ops[i], there);
       if (there > done[i]) ops.push_back(band_of(lowered.ops[i], done[i], there));

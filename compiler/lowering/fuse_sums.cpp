@@ -12,7 +12,7 @@ class SumFuser {
   SumFuser(graph::Graph &graph, Lowered &lowered)
       : g_(graph), l_(lowered), reads_(lowered.storages.size()), writes_(lowered.storages.size()) {
     for (size_t i = 0; i < l_.ops.size(); ++i) {
-      for (const View &v : l_.ops[i].in) reads_[static_cast<size_t>(v.storage)].push_back(i);
+      for (const View *v : l_.ops[i].inputs()) reads_[static_cast<size_t>(v->storage)].push_back(i);
       writes_[static_cast<size_t>(l_.ops[i].out.storage)].push_back(i);
     }
   }
@@ -20,11 +20,13 @@ class SumFuser {
   void run() {
     std::vector<bool> dead(l_.ops.size());
     for (LoweredOp &sum : l_.ops) {
-      if (sum.kind != Kind::Binary || sum.binary != graph::BinaryKind::Add || sum.has_imm) continue;
+      const BinaryOp *add = sum.as<BinaryOp>();
+      if (!add || add->kind != graph::BinaryKind::Add || !std::holds_alternative<View>(add->b)) continue;
+      const View operands[] = {add->a, std::get<View>(add->b)};
       // Of two convolutions the later one, which the other one's result is there for.
       size_t best = l_.ops.size(), which = 0;
       for (size_t k = 0; k < 2; ++k) {
-        const size_t conv = fusible(sum, k);
+        const size_t conv = fusible(operands[k], operands[1 - k], sum.out);
         if (conv == l_.ops.size() || dead[conv] || (best != l_.ops.size() && conv < best)) continue;
         best = conv;
         which = k;
@@ -33,9 +35,10 @@ class SumFuser {
       graph::Source &source = g_.sources[static_cast<size_t>(sum.source)];
       source.fate = "in " + g_.sources[static_cast<size_t>(l_.ops[best].source)].name;
       LoweredOp fused = l_.ops[best];
-      fused.in.push_back(*as_picture(sum.in[1 - which]));
+      ConvOp &conv = std::get<ConvOp>(fused.body);
+      conv.addend = *as_picture(operands[1 - which]);
+      conv.act = add->act;
       fused.out = *as_picture(sum.out);
-      fused.act = sum.act;
       sum = std::move(fused);
       dead[best] = true;
     }
@@ -49,16 +52,17 @@ class SumFuser {
   }
 
  private:
-  /// The convolution that makes operand `k` of a sum, for it alone; the number of operators if there is none.
-  size_t fusible(const LoweredOp &sum, size_t k) const {
+  /// The convolution that makes an operand of a sum, for it alone; the number of operators if there is none.
+  size_t fusible(const View &made, const View &added, const View &result) const {
     const size_t none = l_.ops.size();
-    const auto s = static_cast<size_t>(sum.in[k].storage);
-    const auto operand = as_picture(sum.in[k]), other = as_picture(sum.in[1 - k]), out = as_picture(sum.out);
+    const auto s = static_cast<size_t>(made.storage);
+    const auto operand = as_picture(made), other = as_picture(added), out = as_picture(result);
     if (!operand || !other || !out) return none;
     if (l_.storages[s].kind != StorageKind::Temp || reads_[s].size() != 1 || writes_[s].size() != 1) return none;
-    const LoweredOp &conv = l_.ops[writes_[s][0]];
-    if (conv.kind != Kind::Conv || conv.in.size() != 1 || conv.act.kind != graph::ActKind::None) return none;
-    if (conv.out.dims != operand->dims || !same_places(conv.out, *operand)) return none;
+    const LoweredOp &maker = l_.ops[writes_[s][0]];
+    const ConvOp *conv = maker.as<ConvOp>();
+    if (!conv || conv->addend || !constant_of(conv->weights) || conv->act.kind != graph::ActKind::None) return none;
+    if (maker.out.dims != operand->dims || !same_places(maker.out, *operand)) return none;
     for (size_t d = 0; d < other->dims.size(); ++d)
       if (other->dims[d] != 1 && other->strides[d] == 0) return none;
     return writes_[s][0];

@@ -184,19 +184,9 @@ class Lowering {
     return to;
   }
 
-  LoweredOp &add(Kind kind, int source) {
-    LoweredOp op;
-    op.kind = kind;
-    op.source = source;
-    out_.ops.push_back(std::move(op));
-    return out_.ops.back();
-  }
+  void add(int source, const View &out, LoweredOp::Body body) { out_.ops.push_back({source, out, std::move(body)}); }
 
-  void copy(int source, const View &from, const View &to) {
-    LoweredOp &op = add(Kind::Copy, source);
-    op.in = {from};
-    op.out = to;
-  }
+  void copy(int source, const View &from, const View &to) { add(source, to, CopyOp{from}); }
 
   /// A copy between shapes that differ only in how they are cut into dimensions.
   void copy_reshaped(int source, const View &from, const View &to) {
@@ -228,8 +218,10 @@ class Lowering {
     }
     switch (n.op) {
       case Op::Conv:
+        lower_conv(n);
+        return {};
       case Op::Pool:
-        lower_window(n);
+        lower_pool(n);
         return {};
       case Op::MatMul:
         lower_matmul(n);
@@ -350,9 +342,7 @@ class Lowering {
       view(n.output) =
           new_temp(n.output, channels_last_[static_cast<size_t>(n.output)] ? channels_last(rank) : row_major(rank));
     const View whole = *view(n.output);
-    LoweredOp &fill = add(Kind::Fill, n.source);
-    fill.out = whole;
-    fill.imm = static_cast<float>(attrs.value);
+    add(n.source, whole, FillOp{static_cast<float>(attrs.value)});
     copy(n.source, operand(n.inputs[0]),
          sliced(whole, attrs.begin, std::vector<int64_t>(rank, 1), g_[n.inputs[0]].shape));
   }
@@ -365,33 +355,47 @@ class Lowering {
     return *as_picture(to);
   }
 
-  void lower_window(const Node &n) {
-    const View x = operand(n.inputs[0]);
-    std::optional<View> weights;
-    if (n.op == Op::Conv && !g_.is_constant(n.inputs[1])) weights = made_weights(n);
+  /// Where the result of an operator with windows is.
+  View window_result(const Node &n) {
     if (!view(n.output)) view(n.output) = new_temp(n.output, channels_last(g_[n.output].shape.size()));
-    LoweredOp &op = add(n.op == Op::Conv ? Kind::Conv : Kind::Pool, n.source);
-    op.in = {*as_picture(x)};
-    op.out = *as_picture(*view(n.output));
-    if (n.op == Op::Conv) {
-      const auto &a = std::get<graph::ConvAttrs>(n.attrs);
-      op.window = a.window;
-      op.groups = a.groups;
-      op.act = a.act;
+    return *as_picture(*view(n.output));
+  }
+
+  /// What does not matter takes the value that every field can hold.
+  static graph::Window plain_window(graph::Window window, const View &out) {
+    for (size_t i = 0; i < 2; ++i) {
+      if (out.dims[i + 1] == 1) window.stride[i] = 1;
+      if (window.kernel[i] == 1) window.dilation[i] = 1;
+    }
+    return window;
+  }
+
+  void lower_conv(const Node &n) {
+    const auto &attrs = std::get<graph::ConvAttrs>(n.attrs);
+    ConvOp op;
+    op.input = *as_picture(operand(n.inputs[0]));
+    if (g_.is_constant(n.inputs[1]))
       op.weights = g_[n.inputs[1]].constant;
-      if (weights) op.in.push_back(*weights);
-      if (n.inputs[2] != kNoValue) op.bias = g_[n.inputs[2]].constant;
-    } else {
-      const auto &a = std::get<graph::PoolAttrs>(n.attrs);
-      op.window = a.window;
-      op.pool_max = a.max;
-      op.count_pad = a.count_pad;
-      op.counted_end = a.counted_end;
-    }
-    for (size_t i = 0; i < 2; ++i) {  // what does not matter takes the value that every field can hold
-      if (op.out.dims[i + 1] == 1) op.window.stride[i] = 1;
-      if (op.window.kernel[i] == 1) op.window.dilation[i] = 1;
-    }
+    else
+      op.weights = made_weights(n);
+    if (n.inputs[2] != kNoValue) op.bias = g_[n.inputs[2]].constant;
+    const View out = window_result(n);
+    op.window = plain_window(attrs.window, out);
+    op.groups = attrs.groups;
+    op.act = attrs.act;
+    add(n.source, out, std::move(op));
+  }
+
+  void lower_pool(const Node &n) {
+    const auto &attrs = std::get<graph::PoolAttrs>(n.attrs);
+    PoolOp op;
+    op.input = *as_picture(operand(n.inputs[0]));
+    const View out = window_result(n);
+    op.window = plain_window(attrs.window, out);
+    op.max = attrs.max;
+    op.count_pad = attrs.count_pad;
+    op.counted_end = attrs.counted_end;
+    add(n.source, out, std::move(op));
   }
 
   void lower_matmul(const Node &n) {
@@ -429,7 +433,7 @@ class Lowering {
     const int64_t k = p.a.dims.back(), n = p.o.dims[rank - 1];
     Shape index(outer.size(), 0);
     for (int64_t i = graph::element_count(outer); i > 0; --i) {
-      LoweredOp &op = add(Kind::MatMul, p.n.source);
+      MatMulOp op;
       op.act = std::get<graph::MatMulAttrs>(p.n.attrs).act;
       View a{p.a.storage, p.a.offset, {}, {}}, b{p.b.storage, p.b.offset, {}, {}}, o{p.o.storage, p.o.offset, {}, {}};
       for (size_t d = 0; d < outer.size(); ++d) {
@@ -442,7 +446,7 @@ class Lowering {
         a.strides = {0, sa[last], p.a.strides[rank - 1]};
         o.dims = {1, batch[last], n};
         o.strides = {0, so[last], p.o.strides[rank - 1]};
-        op.weights = g_[p.n.inputs[1]].constant;
+        op.b = g_[p.n.inputs[1]].constant;
         if (p.n.inputs[2] != kNoValue) op.bias = g_[p.n.inputs[2]].constant;
       } else {
         const int64_t m = p.o.dims[rank - 2];
@@ -452,10 +456,10 @@ class Lowering {
         b.strides = {sb[last], p.b.strides[rank - 2], p.b.strides[rank - 1]};
         o.dims = {batch[last], m, n};
         o.strides = {so[last], p.o.strides[rank - 2], p.o.strides[rank - 1]};
+        op.b = std::move(b);
       }
-      op.in = {a};
-      if (!p.constant) op.in.push_back(b);
-      op.out = o;
+      op.a = std::move(a);
+      add(p.n.source, o, std::move(op));
       for (size_t d = outer.size(); d-- > 0;) {
         if (++index[d] < outer[d]) break;
         index[d] = 0;
@@ -496,29 +500,21 @@ class Lowering {
     if (commutes && scalar(a)) std::swap(a, b);
     if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({a, b}, shape));
     const std::vector<int> order = memory_order(*view(n.output));
-    LoweredOp op;
-    op.kind = Kind::Binary;
-    op.source = n.source;
-    op.binary = attrs.kind;
+    BinaryOp op;
+    op.kind = attrs.kind;
     op.act = attrs.act;
-    op.out = *view(n.output);
-    op.in = {eltwise_operand(a, order, shape)};
-    if (scalar(b)) {
-      op.has_imm = true;
-      op.imm = *g_[b].constant->as<float>();
-    } else {
-      op.in.push_back(eltwise_operand(b, order, shape));
-    }
-    out_.ops.push_back(std::move(op));
+    op.a = eltwise_operand(a, order, shape);
+    if (scalar(b))
+      op.b = *g_[b].constant->as<float>();
+    else
+      op.b = eltwise_operand(b, order, shape);
+    add(n.source, *view(n.output), std::move(op));
   }
 
   void lower_unary(const Node &n) {
     const View x = operand(n.inputs[0]);
     if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({n.inputs[0]}, g_[n.output].shape));
-    LoweredOp &op = add(Kind::Unary, n.source);
-    op.act = std::get<graph::UnaryAttrs>(n.attrs).act;
-    op.in = {x};
-    op.out = *view(n.output);
+    add(n.source, *view(n.output), UnaryOp{x, std::get<graph::UnaryAttrs>(n.attrs).act});
   }
 
   void lower_softmax(const Node &n) {
@@ -528,10 +524,7 @@ class Lowering {
     std::erase(order, attrs.axis);
     order.push_back(attrs.axis);
     if (!view(n.output)) view(n.output) = new_temp(n.output, order);
-    LoweredOp &op = add(Kind::Softmax, n.source);
-    op.log = attrs.log;
-    op.in = {permuted(x, order)};
-    op.out = permuted(*view(n.output), order);
+    add(n.source, permuted(*view(n.output), order), SoftmaxOp{permuted(x, order), attrs.log});
   }
 
   Graph &g_;

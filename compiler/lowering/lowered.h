@@ -5,7 +5,7 @@
 
 #include "compiler/graph/shard.h"
 #include "compiler/lowering/coefficients.h"
-#include "compiler/lowering/view.h"
+#include "compiler/lowering/operators.h"
 
 namespace npu::compiler {
 
@@ -20,28 +20,6 @@ struct Storage {
   int64_t coeff_offset = 0;                ///< Const: place in the coefficients, bytes
   unsigned element_bytes = kElementBytes;  ///< another number for an input of another type, which nobody reads
   int64_t bytes() const { return elements * element_bytes; }
-};
-
-enum class Kind : uint8_t { Conv, MatMul, Pool, Binary, Unary, Softmax, Copy, Fill };
-
-struct LoweredOp {
-  Kind kind = Kind::Copy;
-  int source = 0;  ///< index in Graph::sources: the layer tag
-  /// Conv, Pool: [n, h, w, c]; a second one of Conv is added to the result before the activation, or is the weights
-  /// [oc, kh, kw, c of a group] where these are no constant. MatMul: [batch, m, k]
-  /// and [batch, k, n]. Softmax: the row is the last dimension. Others: equal shapes, 0 strides broadcast.
-  std::vector<View> in;
-  View out;
-  graph::Activation act;
-  graph::Window window;
-  int64_t groups = 1;
-  bool pool_max = true, count_pad = false;
-  std::array<int64_t, 2> counted_end{0, 0};
-  graph::BinaryKind binary = graph::BinaryKind::Add;
-  bool log = false;
-  bool has_imm = false;
-  float imm = 0;                   ///< Binary: second operand if has_imm; Fill: the value
-  graph::TensorPtr weights, bias;  ///< Conv [oc][icg][kh][kw]; MatMul [k][n]; null when a view
 };
 
 struct Lowered {

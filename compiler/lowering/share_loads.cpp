@@ -15,18 +15,18 @@ class LoadSharer {
  public:
   explicit LoadSharer(Lowered &lowered) : l_(lowered), reads_(lowered.storages.size()) {
     for (const LoweredOp &op : l_.ops)
-      for (const View &v : op.in) ++reads_[static_cast<size_t>(v.storage)];
+      for (const View *v : op.inputs()) ++reads_[static_cast<size_t>(v->storage)];
   }
 
   void run() {
     std::vector<int> copies(l_.storages.size(), -1);
     std::vector<LoweredOp> ops;
     for (LoweredOp &op : l_.ops) {
-      for (View &v : op.in) {
-        if (!worth_it(v.storage)) continue;
-        int &copy = copies[static_cast<size_t>(v.storage)];
-        if (copy < 0) ops.push_back(load(v.storage, op.source, copy));
-        v.storage = copy;
+      for (View *v : op.inputs()) {
+        if (!worth_it(v->storage)) continue;
+        int &copy = copies[static_cast<size_t>(v->storage)];
+        if (copy < 0) ops.push_back(load(v->storage, op.source, copy));
+        v->storage = copy;
       }
       ops.push_back(std::move(op));
     }
@@ -46,12 +46,9 @@ class LoadSharer {
     s.elements = l_.storages[static_cast<size_t>(storage)].elements;
     s.name = l_.storages[static_cast<size_t>(storage)].name;
     copy = static_cast<int>(l_.storages.size());
-    LoweredOp op;
-    op.source = source;
-    op.in = {dense_view(storage, {s.elements})};
-    op.out = dense_view(copy, {s.elements});
+    const Shape all{s.elements};
     l_.storages.push_back(std::move(s));
-    return op;
+    return {source, dense_view(copy, all), CopyOp{dense_view(storage, all)}};
   }
 
   Lowered &l_;

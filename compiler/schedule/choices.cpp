@@ -8,8 +8,9 @@ namespace npu::compiler {
 namespace {
 
 bool touches(const LoweredOp &op, int storage) {
+  const ViewList<const View> inputs = op.inputs();
   return op.out.storage == storage ||
-         std::any_of(op.in.begin(), op.in.end(), [&](const View &v) { return v.storage == storage; });
+         std::any_of(inputs.begin(), inputs.end(), [&](const View *v) { return v->storage == storage; });
 }
 
 /// Whole storages are compared: parts of a result keep their order.

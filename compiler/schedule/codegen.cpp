@@ -39,6 +39,20 @@ struct Resident {
   }
 };
 
+/// Operands of which each element is read for the last time when that of the result is made.
+ViewList<const View> read_once(const LoweredOp &op) {
+  return std::visit(Overloaded{
+                        [](const ConvOp &conv) {  // input and weights are read again and again
+                          ViewList<const View> sums;
+                          if (conv.addend && conv.addend->storage != conv.input.storage) sums.add(*conv.addend);
+                          return sums;
+                        },
+                        [&](const OneOf<BinaryOp, UnaryOp, SoftmaxOp> auto &) { return op.inputs(); },
+                        [](const OneOf<MatMulOp, PoolOp, CopyOp, FillOp> auto &) { return ViewList<const View>(); },
+                    },
+                    op.body);
+}
+
 class Codegen {
  public:
   Codegen(Lowered &lowered, const std::vector<graph::Source> &sources, const Choices &choices, Generated &out,
@@ -60,7 +74,7 @@ class Codegen {
     put_in_order();
     out.tensors_from = choices.lmem_bytes;
     for (size_t i = 0; i < lowered.ops.size(); ++i) {
-      for (const View &v : lowered.ops[i].in) reads_[static_cast<size_t>(v.storage)].push_back(i);
+      for (const View *v : lowered.ops[i].inputs()) reads_[static_cast<size_t>(v->storage)].push_back(i);
       writes_[static_cast<size_t>(lowered.ops[i].out.storage)].push_back(i);
     }
   }
@@ -114,7 +128,7 @@ class Codegen {
   std::vector<size_t> storages_of(size_t op) const {
     const LoweredOp &o = lowered_.ops[op];
     std::vector<size_t> own{static_cast<size_t>(o.out.storage)};
-    for (const View &v : o.in) own.push_back(static_cast<size_t>(v.storage));
+    for (const View *v : o.inputs()) own.push_back(static_cast<size_t>(v->storage));
     std::sort(own.begin(), own.end());
     own.erase(std::unique(own.begin(), own.end()), own.end());
     return own;
@@ -152,23 +166,17 @@ class Codegen {
   /// so that the free space stays in one piece.
   int in_place_operand(size_t op) const {
     const LoweredOp &o = lowered_.ops[op];
-    const bool conv = o.kind == Kind::Conv;  // only what it adds: input and weights are read again and again
-    if (conv && !o.weights) return -1;
-    if (o.kind != Kind::Binary && o.kind != Kind::Unary && o.kind != Kind::Softmax && !conv) return -1;
     const auto out = static_cast<size_t>(o.out.storage);
     int best = -1;
-    for (size_t k = conv ? 1 : 0; k < o.in.size(); ++k) {
-      const View &v = o.in[k];
-      const auto s = static_cast<size_t>(v.storage);
-      if (conv && o.in[0].storage == v.storage) continue;
+    for (const View *v : read_once(o)) {
+      const auto s = static_cast<size_t>(v->storage);
       if (!places_[s].local || s == out || needed_later(s, op) || written_later(s, op) ||
           lowered_.storages[s].elements != lowered_.storages[out].elements)
         continue;
       if (lowered_.storages[s].kind == StorageKind::Output && dirty_[s]) continue;
-      if (!same_places(v, o.out) || !covers(v, lowered_.storages[s].elements)) continue;
+      if (!same_places(*v, o.out) || !covers(*v, lowered_.storages[s].elements)) continue;
       bool alone = true;
-      for (size_t j = 0; j < o.in.size(); ++j)
-        alone = alone && (j == k || o.in[j].storage != v.storage || same_places(o.in[j], v));
+      for (const View *other : o.inputs()) alone = alone && (other->storage != v->storage || same_places(*other, *v));
       if (alone && (best < 0 || places_[s].addr > places_[static_cast<size_t>(best)].addr)) best = static_cast<int>(s);
     }
     return best;
@@ -222,14 +230,14 @@ class Codegen {
 
   std::unique_ptr<Kernel> kernel_of(size_t op) const {
     const double transfers = static_cast<double>(asked(op).transfers) / OpChoice::kWhole;
-    return make_kernel({lowered_.ops[op], lowered_.storages, places_, weight_block(op), transfers});
+    return make_kernel(lowered_.ops[op], {lowered_.storages, places_, weight_block(op), transfers});
   }
 
   Plan plan_of(size_t op, const Kernel &kernel, int64_t budget) const {
     if (!memo_) return kernel.plan(budget);
     const LoweredOp &o = lowered_.ops[op];
     uint32_t local = places_[static_cast<size_t>(o.out.storage)].local;
-    for (const View &v : o.in) local = local * 2 + places_[static_cast<size_t>(v.storage)].local;
+    for (const View *v : o.inputs()) local = local * 2 + places_[static_cast<size_t>(v->storage)].local;
     return memo_->plan({out_.names[op], local, budget, weight_block(op), asked(op).transfers}, kernel);
   }
 

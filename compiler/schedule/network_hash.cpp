@@ -45,25 +45,79 @@ class Hash {
   uint64_t value_ = 0xcbf29ce484222325u;
 };
 
+/// What an operator counts with, besides its views. The order of the numbers that make a hash, and what stands for
+/// fields that an operator does not have, outlive the form of the operators: records are made for these hashes.
+struct Fields {
+  graph::Activation act;
+  graph::Window window;
+  int64_t groups = 1;
+  bool pool_max = true, count_pad = false;
+  std::array<int64_t, 2> counted_end{0, 0};
+  graph::BinaryKind binary = graph::BinaryKind::Add;
+  bool log = false, has_number = false;
+};
+
+Fields fields_of(const ConvOp &op) {
+  Fields f;
+  f.act = op.act;
+  f.window = op.window;
+  f.groups = op.groups;
+  return f;
+}
+Fields fields_of(const MatMulOp &op) {
+  Fields f;
+  f.act = op.act;
+  return f;
+}
+Fields fields_of(const PoolOp &op) {
+  Fields f;
+  f.window = op.window;
+  f.pool_max = op.max;
+  f.count_pad = op.count_pad;
+  f.counted_end = op.counted_end;
+  return f;
+}
+Fields fields_of(const BinaryOp &op) {
+  Fields f;
+  f.act = op.act;
+  f.binary = op.kind;
+  f.has_number = std::holds_alternative<float>(op.b);
+  return f;
+}
+Fields fields_of(const UnaryOp &op) {
+  Fields f;
+  f.act = op.act;
+  return f;
+}
+Fields fields_of(const SoftmaxOp &op) {
+  Fields f;
+  f.log = op.log;
+  return f;
+}
+Fields fields_of(const OneOf<CopyOp, FillOp> auto &) { return {}; }
+
 void add_op(const LoweredOp &op, Hash &h) {
-  h.add(op.kind);
+  const Fields f = std::visit([](const auto &typed) { return fields_of(typed); }, op.body);
+  const OpConstants constants = constants_of(op);
+  h.add(static_cast<uint8_t>(op.body.index()));
   h.add(op.source);
-  h.add_list(op.in);
+  h.add(op.inputs().size());
+  for (const View *v : op.inputs()) h.add(*v);
   h.add(op.out);
-  h.add(op.act.kind);
-  h.add(op.act.a);
-  h.add(op.act.b);
-  for (const auto *list : {&op.window.kernel, &op.window.stride, &op.window.dilation, &op.window.begin, &op.window.end})
+  h.add(f.act.kind);
+  h.add(f.act.a);
+  h.add(f.act.b);
+  for (const auto *list : {&f.window.kernel, &f.window.stride, &f.window.dilation, &f.window.begin, &f.window.end})
     h.add_list(*list);
-  h.add(op.groups);
-  h.add(op.pool_max);
-  h.add(op.count_pad);
-  h.add_list(op.counted_end);
-  h.add(op.binary);
-  h.add(op.log);
-  h.add(op.has_imm);
-  h.add(op.weights);
-  h.add(op.bias);
+  h.add(f.groups);
+  h.add(f.pool_max);
+  h.add(f.count_pad);
+  h.add_list(f.counted_end);
+  h.add(f.binary);
+  h.add(f.log);
+  h.add(f.has_number);
+  h.add(constants.weights);
+  h.add(constants.bias);
 }
 
 }  // namespace

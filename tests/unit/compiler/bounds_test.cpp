@@ -14,12 +14,10 @@ using compiler::LoweredOp;
 
 /// A matrix product of m rows by weights [k][n].
 LoweredOp product(int64_t m, int64_t k, int64_t n, graph::TensorPtr weights) {
-  LoweredOp op;
-  op.kind = compiler::Kind::MatMul;
-  op.in = {compiler::dense_view(0, {1, m, k})};
-  op.out = compiler::dense_view(1, {1, m, n});
-  op.weights = std::move(weights);
-  return op;
+  compiler::MatMulOp op;
+  op.a = compiler::dense_view(0, {1, m, k});
+  op.b = std::move(weights);
+  return {0, compiler::dense_view(1, {1, m, n}), std::move(op)};
 }
 
 graph::TensorPtr matrix(int64_t k, int64_t n) {

@@ -9,9 +9,10 @@
 namespace npu::test {
 namespace {
 
-using compiler::Kind;
+using compiler::ConvOp;
 using compiler::Lowered;
 using compiler::LoweredOp;
+using compiler::PoolOp;
 using compiler::View;
 
 Lowered lowered(const OnnxBuilder &b) {
@@ -21,25 +22,27 @@ Lowered lowered(const OnnxBuilder &b) {
   return out;
 }
 
-const char *name_of(Kind kind) {
-  return kind == Kind::Conv ? "Conv" : kind == Kind::Pool ? "Pool" : kind == Kind::Copy ? "Copy" : "other";
-}
-
 /// Rows of a picture in its storage: the first one and how many.
 std::string rows_of(const View &v) { return std::to_string(v.offset / v.strides[1]) + "+" + std::to_string(v.dims[1]); }
+
+int64_t padding_above(const LoweredOp &op) {
+  if (const ConvOp *conv = op.as<ConvOp>()) return conv->window.begin[0];
+  if (const PoolOp *pool = op.as<PoolOp>()) return pool->window.begin[0];
+  return 0;
+}
 
 /// Operators with the rows that they read and write, and the padding above.
 std::string rows(const Lowered &l) {
   std::string out;
   for (const LoweredOp &op : l.ops)
-    out += std::string(name_of(op.kind)) + " " + rows_of(op.in[0]) + " pad " + std::to_string(op.window.begin[0]) +
+    out += std::string(op.name()) + " " + rows_of(*op.inputs()[0]) + " pad " + std::to_string(padding_above(op)) +
            " -> " + rows_of(op.out) + "\n";
   return out;
 }
 
 std::string kinds(const Lowered &l) {
   std::string out;
-  for (const LoweredOp &op : l.ops) out += std::string(name_of(op.kind)) + " ";
+  for (const LoweredOp &op : l.ops) out += std::string(op.name()) + " ";
   return out;
 }
 

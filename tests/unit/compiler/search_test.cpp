@@ -171,8 +171,8 @@ TEST(OperatorOrder, ChangesAsFarAsOperandsAllow) {
     for (uint32_t a = 0; a < count; ++a)
       for (uint32_t b = a + 1; b < count; ++b) {
         bool meet = ops[a].out.storage == ops[b].out.storage;
-        for (const compiler::View &v : ops[b].in) meet = meet || v.storage == ops[a].out.storage;
-        for (const compiler::View &v : ops[a].in) meet = meet || v.storage == ops[b].out.storage;
+        for (const compiler::View *v : ops[b].inputs()) meet = meet || v->storage == ops[a].out.storage;
+        for (const compiler::View *v : ops[a].inputs()) meet = meet || v->storage == ops[b].out.storage;
         EXPECT_TRUE(!meet || at[a] < at[b]) << "with operator " << op << " moved";
       }
   }

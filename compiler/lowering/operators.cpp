@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/lowering/operators.h"
+
+namespace npu::compiler {
+
+OpConstants constants_of(const LoweredOp &op) {
+  return std::visit(
+      Overloaded{
+          [](const ConvOp &conv) {
+            return OpConstants{constant_of(conv.weights), conv.bias};
+          },
+          [](const MatMulOp &product) {
+            return OpConstants{constant_of(product.b), product.bias};
+          },
+          [](const OneOf<PoolOp, BinaryOp, UnaryOp, SoftmaxOp, CopyOp, FillOp> auto &) { return OpConstants{}; },
+      },
+      op.body);
+}
+
+}  // namespace npu::compiler
