@@ -30,7 +30,7 @@ int64_t first_bytes(const LoweredOp &op, std::set<const graph::Tensor *> &used) 
   const OpConstants constants = constants_of(op);
   int64_t bytes = 0;
   for (const graph::TensorPtr &t : {constants.weights, constants.bias})
-    if (t && used.insert(t.get()).second) bytes += t->count() * kElementBytes;
+    if (t && used.insert(t.get()).second) bytes += static_cast<int64_t>(t->data.size());
   return bytes;
 }
 

@@ -41,7 +41,9 @@ constexpr Pass kPasses[] = {
     {"expand_reduce", [](graph::Graph &g, const Options &) { graph::expand_reduce(g); }},
     // A window of one channel and its result have to fit, twice each.
     {"split_pool",
-     [](graph::Graph &g, const Options &options) { graph::split_pool(g, options.lmem_bytes / kElementBytes / 4); }},
+     [](graph::Graph &g, const Options &options) {
+       graph::split_pool(g, options.lmem_bytes / 4 / graph::dtype_bytes(graph::Dtype::F32));
+     }},
 };
 
 Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g) {

@@ -20,7 +20,6 @@ constexpr size_t kMaxWork = 50'000'000;
 /// Nodes that change together at most: as many as let a pass over the network end in time.
 constexpr size_t kLeastStretch = 8, kMostStretch = 256;
 constexpr double kLeastGain = 1;  ///< cycles
-constexpr double kElementBytes = 4;
 /// What a core that reads an exchange waits for, besides the bytes: a store, a load, and the semaphore.
 constexpr double kMeeting = 2.0 * (kChip.gdma_fixed + kChip.ddr_latency) + 2.0 * kChip.gdma_fixed;
 
@@ -29,6 +28,7 @@ double count(const Box &box) {
   for (Range r : box) n *= static_cast<double>(std::max<int64_t>(r.size(), 0));
   return n;
 }
+double element_bytes(const Graph &g, ValueId v) { return graph::dtype_bytes(g[v].dtype); }
 double steps(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
 
 /// The arithmetic of a part of a node, as docs/hardware.md section 8.1 counts it.
@@ -61,7 +61,8 @@ double arithmetic(const Graph &g, const Node &n, const Box &part) {
 }
 
 /// Bytes of local memory that a part of a node moves.
-double local_bytes(const Node &n, const Box &part, const Box &first) {
+double local_bytes(const Graph &g, const Node &n, const Box &part, const Box &first) {
+  const double out = element_bytes(g, n.output) * count(part);
   switch (n.op) {
     case Op::Transpose:
     case Op::Reshape:
@@ -70,9 +71,9 @@ double local_bytes(const Node &n, const Box &part, const Box &first) {
     case Op::Concat:
       return 0;  // views, mostly
     case Op::Binary:
-      return 3 * kElementBytes * count(part);
+      return 3 * out;
     default:
-      return kElementBytes * (count(part) + count(first));
+      return out + element_bytes(g, n.inputs[0]) * count(first);
   }
 }
 
@@ -153,7 +154,7 @@ class Search {
 
   double part_cost(const Node &n, int axis, int core) const {
     const Box box = part_of(g_, n, axis, cores_, core), first = needed(g_, n, 0, axis, box);
-    return kChip.tiu_fixed + std::max(arithmetic(g_, n, box), local_bytes(n, box, first) / kChip.lmem_bw);
+    return kChip.tiu_fixed + std::max(arithmetic(g_, n, box), local_bytes(g_, n, box, first) / kChip.lmem_bw);
   }
 
   /// Cycles of memory for the constants of all cores.
@@ -161,7 +162,7 @@ class Search {
     if ((n.op != Op::Conv && n.op != Op::MatMul) || !g_.is_constant(n.inputs[1])) return 0;
     double bytes = 0;
     for (int c = 0; c < cores_; ++c)
-      bytes += kElementBytes * count(needed(g_, n, 1, axis, part_of(g_, n, axis, cores_, c)));
+      bytes += element_bytes(g_, n.inputs[1]) * count(needed(g_, n, 1, axis, part_of(g_, n, axis, cores_, c)));
     return bytes / kChip.ddr_bw;
   }
 
@@ -189,7 +190,7 @@ class Search {
     }
     double elements = 0;
     for (float n : most) elements += n;
-    return elements > 0 ? kMeeting + 2 * kElementBytes * elements / kChip.ddr_bw : 0;
+    return elements > 0 ? kMeeting + 2 * element_bytes(g_, g_.nodes[i].output) * elements / kChip.ddr_bw : 0;
   }
 
   /// The cut of a node that goes with the cut of its first operand, else `axis` if it can be, else none.

@@ -245,7 +245,7 @@ class Sharder {
     }
     if (e.box.empty()) return;
     e.number = static_cast<int>(out_.exchanges.size());
-    out_.exchanges.push_back(element_count(shape_of(e.box)));
+    out_.exchanges.push_back(element_count(shape_of(e.box)) * dtype_bytes(g_[n.output].dtype));
     for (Core &c : cores_) {
       const Box &box = boxes[static_cast<size_t>(number(c))];
       if (box.empty()) continue;

@@ -69,7 +69,7 @@ std::vector<int> row_major(size_t rank);
 
 struct Sharded {
   std::vector<CoreGraph> cores;
-  std::vector<int64_t> exchanges;  ///< elements of each
+  std::vector<int64_t> exchanges;  ///< bytes of each
 };
 
 /// Makes the graphs of the cores. What several cores need of a constant is one tensor for all of them.

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "compiler/lowering/chip_types.h"
+
 namespace npu::compiler {
 
 namespace {
@@ -37,7 +39,8 @@ npu_cmd_copy make_copy(const Shape &dims, const End &src, const End &dst) {
   c.src_region = c.dst_region = NPU_REGION_LOCAL;
   if (src.storage >= 0) c.src_region = 0;
   if (dst.storage >= 0) c.dst_region = 0;
-  c.src_dtype = c.dst_dtype = kF32;
+  c.src_dtype = chip_type(src.type);
+  c.dst_dtype = chip_type(dst.type);
   std::fill(std::begin(c.dims), std::end(c.dims), 1u);
   for (size_t i = 0; i < dims.size(); ++i) {
     const size_t k = kDims - dims.size() + i;
@@ -52,13 +55,14 @@ npu_cmd_copy make_copy(const Shape &dims, const End &src, const End &dst) {
 
 void Emitter::push_copy(const Shape &dims, const End &src, const End &dst) {
   if (dims.size() > kDims) {
-    End s{src.storage, src.base, Strides(src.strides.begin() + 1, src.strides.end())};
-    End d{dst.storage, dst.base, Strides(dst.strides.begin() + 1, dst.strides.end())};
+    End s = src, d = dst;
+    s.strides.erase(s.strides.begin());
+    d.strides.erase(d.strides.begin());
     const Shape inner(dims.begin() + 1, dims.end());
     for (int64_t i = 0; i < dims[0]; ++i) {
       push_copy(inner, s, d);
-      s.base += src.strides[0] * kElementBytes;
-      d.base += dst.strides[0] * kElementBytes;
+      s.base += src.strides[0] * graph::dtype_bytes(src.type);
+      d.base += dst.strides[0] * graph::dtype_bytes(dst.type);
     }
     return;
   }
@@ -101,9 +105,9 @@ void Emitter::fill(const Shape &dims, float value, const End &dst) {
     c.value = bits;
     c.layer = layer;
     c.dst_region = dst.storage >= 0 ? 0 : NPU_REGION_LOCAL;
-    c.dst_dtype = kF32;
+    c.dst_dtype = chip_type(dst.type);
     int64_t base = dst.base;
-    for (size_t i = 0; i < outer; ++i) base += index[i] * s[i] * kElementBytes;
+    for (size_t i = 0; i < outer; ++i) base += index[i] * s[i] * graph::dtype_bytes(dst.type);
     c.dst_offset = static_cast<uint64_t>(base);
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
     for (size_t i = outer; i < d.size(); ++i) {

@@ -17,8 +17,9 @@ inline constexpr int kCoefficients = 1 << 30;
 /// One end of a transfer: a storage in memory (then base is an offset in it) or local memory.
 struct End {
   int storage = -1;
+  graph::Dtype type = graph::Dtype::Undefined;
   int64_t base = 0;  ///< bytes
-  Strides strides;
+  Strides strides;   ///< elements
 };
 
 class Emitter {
@@ -27,6 +28,7 @@ class Emitter {
 
   /// A strided copy in as few commands as possible; the dimensions are listed in the order that costs memory least.
   void copy(const Shape &dims, const End &src, const End &dst);
+  /// The end is float32.
   void fill(const Shape &dims, float value, const End &dst);
 
   template <class T>
@@ -42,9 +44,6 @@ class Emitter {
  private:
   void push_copy(const Shape &dims, const End &src, const End &dst);
 };
-
-/// The dtype of everything that this compiler emits.
-inline constexpr uint8_t kF32 = NPU_DTYPE_F32;
 
 /// Sets act, act_a and act_b of a command.
 template <class T>

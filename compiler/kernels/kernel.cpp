@@ -10,23 +10,21 @@ namespace npu::compiler {
 uint32_t KernelContext::address(const View &v, const Shape &start) const {
   int64_t at = v.offset;
   for (size_t i = 0; i < start.size(); ++i) at += start[i] * v.strides[i];
-  return place(v).addr + static_cast<uint32_t>(at * kElementBytes);
+  return place(v).addr + static_cast<uint32_t>(at * storage(v).element_bytes());
 }
 
 End KernelContext::end(const View &v, const Shape &start) const {
-  if (place(v).local) return {-1, address(v, start), v.strides};
+  const Storage &s = storage(v);
+  if (place(v).local) return {-1, s.type, address(v, start), v.strides};
   int64_t at = v.offset;
   for (size_t i = 0; i < start.size(); ++i) at += start[i] * v.strides[i];
-  return {v.storage, at * kElementBytes + storages[static_cast<size_t>(v.storage)].coeff_offset, v.strides};
-}
-
-double KernelContext::local_transfer_cycles(int64_t elements) const {
-  return transfer_weight * (kGdmaFixed + static_cast<double>(elements * kElementBytes) / kLocalBandwidth);
+  return {v.storage, s.type, at * s.element_bytes() + s.coeff_offset, v.strides};
 }
 
 double KernelContext::transfer_cycles(const View &v, const Shape &box) const {
-  if (place(v).local) return local_transfer_cycles(2 * graph::element_count(box));
-  const double memory = static_cast<double>(traffic(box, v.strides)) / kMemoryBandwidth;
+  if (place(v).local)  // is read there, and written
+    return transfer_weight * (kGdmaFixed + static_cast<double>(2 * bytes(v, box)) / kLocalBandwidth);
+  const double memory = static_cast<double>(traffic(box, v.strides, storage(v).element_bytes())) / kMemoryBandwidth;
   return transfer_weight * (kGdmaFixed + kDdrLatency + memory);
 }
 

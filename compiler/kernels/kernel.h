@@ -8,6 +8,7 @@
 #include <span>
 
 #include "compiler/kernels/emitter.h"
+#include "compiler/lowering/chip_types.h"
 
 namespace npu::compiler {
 
@@ -48,23 +49,33 @@ struct KernelContext {
   double transfer_weight = 1;
 
   const Place &place(const View &v) const { return places[static_cast<size_t>(v.storage)]; }
+  const Storage &storage(const View &v) const { return storages[static_cast<size_t>(v.storage)]; }
+  /// NPU_DTYPE_* of a view's elements, and of weights.
+  uint8_t dtype(const View &v) const { return chip_type(storage(v).type); }
+  uint8_t dtype(const Weights &weights) const { return chip_type(type_of(weights, storages)); }
+  /// Bytes of a box of a view.
+  int64_t bytes(const View &v, const Shape &box) const {
+    return graph::element_count(box) * storage(v).element_bytes();
+  }
   /// Whether a box of a view lies in local memory as one dense run.
   bool direct(const View &v, const Shape &box) const { return place(v).local && is_dense(box, v.strides); }
   /// Local address of an element. Precondition: the storage is in local memory.
   uint32_t address(const View &v, const Shape &start) const;
   /// An end of a transfer at an element of a view.
   End end(const View &v, const Shape &start) const;
+  /// An end in a tile buffer that holds a box of a view densely.
+  End buffer_end(const View &v, uint32_t addr, const Shape &box) const {
+    return {-1, storage(v).type, addr, graph::dense_strides(box)};
+  }
   /// Whether weights that stream are to be cut further.
   bool too_heavy(const hw::Cost &cost) const {
     return cost.flow_bytes > static_cast<uint64_t>(weight_block) && cost.flow_bytes > cost.cycles * kChip.ddr_bw;
   }
-  /// Cycles to write and read so many elements of local memory.
-  double local_transfer_cycles(int64_t elements) const;
   /// Cycles to bring a box into a tile buffer, or back.
   double transfer_cycles(const View &v, const Shape &box) const;
 };
 
-/// The kernel of an operator, which must stay where it is as long as the kernel is used.
+/// The kernel of an operator, which must stay where it is as long as the kernel is used. Precondition: check_types().
 std::unique_ptr<Kernel> make_kernel(const LoweredOp &op, const KernelContext &context);
 
 // Those of each kind; `out` is the result.
@@ -76,9 +87,6 @@ std::unique_ptr<Kernel> make_kernel(const UnaryOp &op, const View &out, const Ke
 std::unique_ptr<Kernel> make_kernel(const SoftmaxOp &op, const View &out, const KernelContext &context);
 std::unique_ptr<Kernel> make_kernel(const CopyOp &op, const View &out, const KernelContext &context);
 std::unique_ptr<Kernel> make_kernel(const FillOp &op, const View &out, const KernelContext &context);
-
-/// An end in a tile buffer that holds a box densely.
-inline End buffer_end(uint32_t addr, const Shape &box) { return {-1, addr, graph::dense_strides(box)}; }
 
 /// A rotating set of buffers that remembers what the last one holds.
 class TileInput {

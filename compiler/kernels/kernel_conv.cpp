@@ -32,6 +32,7 @@ class Conv final : public Kernel {
         y_(out),
         addend_(op.addend ? &*op.addend : nullptr),
         made_(std::get_if<View>(&op.weights)) {
+    weight_bytes_ = graph::dtype_bytes(type_of(op_.weights, c_.storages));
     icg_ = x_.dims[3] / op_.groups;
     ocg_ = y_.dims[3] / op_.groups;
   }
@@ -73,7 +74,8 @@ class Conv final : public Kernel {
       pack_weights(run);
     if (t.local_weights && !made_) {
       run.weights_at = buffers[at];
-      out.copy({run.weights_count}, {kCoefficients, run.blocks.front(), {1}}, {-1, run.weights_at, {1}});
+      const graph::Dtype type = type_of(op_.weights, c_.storages);
+      out.copy({run.weights_count}, {kCoefficients, type, run.blocks.front(), {1}}, {-1, type, run.weights_at, {1}});
     }
     if (op_.bias) pack_bias(run);
     for (int64_t n = 0; n < y_.dims[0]; n += t.n)
@@ -125,9 +127,16 @@ class Conv final : public Kernel {
   }
   int64_t stores(const Tile &t) const { return spatial_tiles(t) * group_tiles(t) * oc_tiles(t); }
 
+  void set_types(npu_cmd_conv &c) const {
+    c.in_dtype = c_.dtype(x_);
+    c.wgt_dtype = c_.dtype(op_.weights);
+    c.out_dtype = c_.dtype(y_);
+  }
+
   npu_cmd_conv shape_command(const Tile &t) const {
     auto c = hw::make<npu_cmd_conv>();
     const Shape in = input_box(t);
+    set_types(c);
     c.n = static_cast<uint32_t>(t.n);
     c.ih = static_cast<uint32_t>(in[1]);
     c.iw = static_cast<uint32_t>(in[2]);
@@ -206,8 +215,8 @@ class Conv final : public Kernel {
     if (made_ ? !takes_made(t) : t.local_weights && spatial_tiles(t) == 1) return;
     Plan p;
     const Shape in = input_box(t), out = output_box(t);
-    add_buffers(p, c_.direct(x_, in), graph::element_count(in) * kElementBytes, loads(t));
-    add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, stores(t));
+    add_buffers(p, c_.direct(x_, in), c_.bytes(x_, in), loads(t));
+    add_buffers(p, c_.direct(y_, out), c_.bytes(y_, out), stores(t));
     if (t.local_weights && !(made_ && c_.direct(*made_, made_->dims))) p.buffers.push_back(packed_bytes(t));
     if (total_bytes(p.buffers) > budget) return;
     if (t.groups == 1 && t.oc > kLightChannels && c_.too_heavy(hw::cost_detail::cost(shape_command(t), {}))) return;
@@ -230,19 +239,19 @@ class Conv final : public Kernel {
       run.weights_at = c_.address(*made_, Shape(all.size()));
     } else {
       run.weights_at = buffers[0];
-      run.emitter.copy(all, c_.end(*made_, Shape(all.size())), buffer_end(run.weights_at, all));
+      run.emitter.copy(all, c_.end(*made_, Shape(all.size())), c_.buffer_end(*made_, run.weights_at, all));
     }
     for_channel_tiles(run.tile, [&](int64_t oc, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) {
-      run.blocks.push_back(oc * all[1] * all[2] * all[3] * kElementBytes);
+      run.blocks.push_back(c_.bytes(*made_, {oc, all[1], all[2], all[3]}));
     });
   }
 
   /// Bytes of all weight blocks, each rounded up as Coefficients::append does.
   int64_t packed_bytes(const Tile &t) const {
-    if (made_) return LmemAllocator::rounded(made_->count() * kElementBytes);
+    if (made_) return LmemAllocator::rounded(c_.bytes(*made_, made_->dims));
     return group_tiles(t) * oc_tiles(t) * sum_tiles(t) *
            LmemAllocator::rounded(t.pack * output_channels(t) * t.kernel_rows * op_.window.kernel[1] *
-                                  (t.groups > 1 ? icg_ : t.ic) * kElementBytes);
+                                  (t.groups > 1 ? icg_ : t.ic) * weight_bytes_);
   }
 
   double estimate(const Tile &t, const Shape &in, const Shape &out, int64_t commands) const {
@@ -268,19 +277,22 @@ class Conv final : public Kernel {
     const graph::TensorPtr weights = constant_of(op_.weights);
     std::vector<Coefficients::Block> blocks;
     for_channel_tiles(t, [&](int64_t oc, int64_t ocs, int64_t, int64_t ic, int64_t ics, int64_t ky, int64_t kys) {
-      const auto write = [weights, kh, kw, icg = icg_, oc, ocs, ic, ics, ky, kys](float *out) {
-        const float *w = weights->as<float>();
-        for (int64_t o = oc; o < oc + ocs; ++o)
-          for (int64_t y = ky; y < ky + kys; ++y)
-            for (int64_t x = 0; x < kw; ++x)
-              for (int64_t i = ic; i < ic + ics; ++i) *out++ = w[((o * icg + i) * kh + y) * kw + x];
+      const auto write = [weights, kh, kw, icg = icg_, oc, ocs, ic, ics, ky, kys](uint8_t *out) {
+        with_word(weights->dtype, [&](auto word) {
+          const auto *from = weights->as<decltype(word)>();
+          auto *to = reinterpret_cast<decltype(word) *>(out);
+          for (int64_t o = oc; o < oc + ocs; ++o)
+            for (int64_t y = ky; y < ky + kys; ++y)
+              for (int64_t x = 0; x < kw; ++x)
+                for (int64_t i = ic; i < ic + ics; ++i) *to++ = from[((o * icg + i) * kh + y) * kw + x];
+        });
       };
-      blocks.push_back({ocs * kys * kw * ics, write, t.pack});
+      blocks.push_back({ocs * kys * kw * ics * weight_bytes_, write, t.pack});
     });
-    const int64_t last = blocks.back().count * blocks.back().copies;
+    const int64_t last = blocks.back().all_bytes();
     run.blocks = run.emitter.coeff.append({weights.get(), {op_.groups, t.groups, t.oc, t.ic, t.kernel_rows, t.pack}},
                                           std::move(blocks));
-    run.weights_count = (run.blocks.back() - run.blocks.front()) / kElementBytes + last;
+    run.weights_count = (run.blocks.back() + last - run.blocks.front()) / weight_bytes_;
   }
 
   /// The bias of a block of output channels, as often as its weights.
@@ -291,17 +303,22 @@ class Conv final : public Kernel {
       return;
     }
     for (int64_t oc = 0; oc < ocg_; oc += t.oc) {
-      const int64_t count = std::min(t.oc, ocg_ - oc);
-      const auto write = [bias = op_.bias, oc, count](float *out) { std::copy_n(bias->as<float>() + oc, count, out); };
+      const int64_t count = std::min(t.oc, ocg_ - oc), start = oc * bias_bytes(), bytes = count * bias_bytes();
+      const auto write = [bias = op_.bias, start, bytes](uint8_t *out) {
+        std::copy_n(bias->data.begin() + start, bytes, out);
+      };
       const Coefficients::Key key{op_.bias.get(), {oc, count, t.pack}};
-      run.bias_blocks.push_back(run.emitter.coeff.append(key, {{count, write, t.pack}})[0]);
+      run.bias_blocks.push_back(run.emitter.coeff.append(key, {{bytes, write, t.pack}})[0]);
     }
   }
 
-  /// Where the bias of output channels from `oc` on lies.
+  int64_t bias_bytes() const { return graph::dtype_bytes(op_.bias->dtype); }
+
+  /// Where the bias of output channels from `oc` on lies, if there is one.
   int64_t bias_of(const Run &run, int64_t oc) const {
-    if (run.tile.pack == 1) return run.bias_offset + oc * kElementBytes;
-    return op_.bias ? run.bias_blocks[static_cast<size_t>(oc / run.tile.oc)] : 0;
+    if (!op_.bias) return 0;
+    if (run.tile.pack == 1) return run.bias_offset + oc * bias_bytes();
+    return run.bias_blocks[static_cast<size_t>(oc / run.tile.oc)];
   }
 
   /// Calls f(first output channel, how many, first group, first input channel in the group, how many, first kernel row,
@@ -338,7 +355,7 @@ class Conv final : public Kernel {
         if (addend_ && c_.direct(*addend_, out_box))
           from = c_.address(*addend_, start);
         else if (addend_)
-          run.emitter.copy(out_box, c_.end(*addend_, start), buffer_end(to, out_box));
+          run.emitter.copy(out_box, c_.end(*addend_, start), c_.buffer_end(y_, to, out_box));
       }
       auto c = hw::make<npu_cmd_conv>();
       c.groups = static_cast<uint32_t>(std::min(t.groups, op_.groups - group));
@@ -348,7 +365,7 @@ class Conv final : public Kernel {
       set_sums(c, op_, first ? from : to, first && !addend_, last, bias_of(run, oc));
       pack_pixels(c, t.pack);
       run.emitter.tiu(c);
-      if (last && !direct) run.emitter.copy(out_box, buffer_end(to, out_box), c_.end(y_, start));
+      if (last && !direct) run.emitter.copy(out_box, c_.buffer_end(y_, to, out_box), c_.end(y_, start));
     });
   }
 
@@ -370,7 +387,7 @@ class Conv final : public Kernel {
       Shape key = start;
       key.insert(key.end(), in.begin(), in.end());
       c.in_addr = run.in.get(key, fresh);
-      if (fresh) run.emitter.copy(in, c_.end(x_, start), buffer_end(c.in_addr, in));
+      if (fresh) run.emitter.copy(in, c_.end(x_, start), c_.buffer_end(x_, c.in_addr, in));
     }
     c.n = static_cast<uint32_t>(box[0]);
     c.ih = static_cast<uint32_t>(rows.count);
@@ -387,7 +404,7 @@ class Conv final : public Kernel {
   }
 
   void fill_output(const Run &run, npu_cmd_conv &c, const Shape &box, int64_t block) const {
-    c.in_dtype = c.wgt_dtype = c.out_dtype = kF32;
+    set_types(c);
     c.oh = static_cast<uint32_t>(box[1]);
     c.ow = static_cast<uint32_t>(box[2]);
     c.oc = static_cast<uint32_t>(box[3]);
@@ -400,6 +417,7 @@ class Conv final : public Kernel {
   const View &x_, &y_;
   const View *const addend_;  ///< null: none
   const View *const made_;    ///< weights that are no constant; null: they are one
+  int64_t weight_bytes_;      ///< of one number
   int64_t icg_, ocg_;
 };
 

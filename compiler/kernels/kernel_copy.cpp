@@ -36,8 +36,8 @@ class Copy final : public Kernel {
       Shape box = tile;
       for (size_t i = 0; i < box.size(); ++i) box[i] = std::min(box[i], y_.dims[i] - start[i]);
       const uint32_t at = buffers[count % buffers.size()];
-      out.copy(box, c_.end(x_, start), buffer_end(at, box));
-      out.copy(box, buffer_end(at, box), c_.end(y_, start));
+      out.copy(box, c_.end(x_, start), c_.buffer_end(x_, at, box));
+      out.copy(box, c_.buffer_end(x_, at, box), c_.end(y_, start));
       size_t d = box.size();
       while (d > 0 && (start[d - 1] += tile[d - 1]) >= y_.dims[d - 1]) start[--d] = 0;
       if (d == 0) return;
@@ -66,7 +66,7 @@ class Copy final : public Kernel {
     Plan p;
     if (y_.dims.size() + 1 > p.tile.size()) return p;
     Shape box = y_.dims;
-    while (2 * LmemAllocator::rounded(graph::element_count(box) * kElementBytes) > budget) {
+    while (2 * LmemAllocator::rounded(c_.bytes(x_, box)) > budget) {
       size_t best = box.size();
       double best_cost = 0;
       for (size_t i = 0; i < box.size(); ++i) {
@@ -85,7 +85,7 @@ class Copy final : public Kernel {
     p.feasible = true;
     p.cost = bounce_cost(box);
     p.tiles = count(box);
-    p.buffers.assign(p.tiles > 1 ? 2 : 1, LmemAllocator::rounded(graph::element_count(box) * kElementBytes));
+    p.buffers.assign(p.tiles > 1 ? 2 : 1, LmemAllocator::rounded(c_.bytes(x_, box)));
     p.tile[0] = 1;
     std::copy(box.begin(), box.end(), p.tile.begin() + 1);
     return p;

@@ -44,7 +44,7 @@ class Eltwise : public Kernel {
       const bool direct = results.empty() || c_.direct(y_, box);
       const uint32_t to = direct ? c_.address(y_, start) : results[stored++ % results.size()];
       emit_box(out, inputs, start, box, to);
-      if (!direct) out.copy(box, buffer_end(to, box), c_.end(y_, start));
+      if (!direct) out.copy(box, c_.buffer_end(y_, to, box), c_.end(y_, start));
     });
   }
 
@@ -91,16 +91,17 @@ class Eltwise : public Kernel {
       if (readable(v, box)) continue;
       const Shape own = own_box(v, box);
       const int64_t n = loads(v, split, chunk);
-      add_buffers(p, !has_buffers(), graph::element_count(own) * kElementBytes, n);
+      add_buffers(p, !has_buffers(), c_.bytes(v, own), n);
       load += c_.transfer_cycles(v, own) * static_cast<double>(n) / static_cast<double>(p.tiles);
     }
-    add_buffers(p, c_.direct(y_, box), graph::element_count(box) * kElementBytes, p.tiles);
+    add_buffers(p, c_.direct(y_, box), c_.bytes(y_, box), p.tiles);
     if (total_bytes(p.buffers) > budget) return;
     p.feasible = true;
     const double elements = static_cast<double>(graph::element_count(box));
-    const double work =
-        32 + std::max((slow() ? 4 : 1) * elements / 128,
-                      elements * kElementBytes * (1 + static_cast<double>(in_.size())) / kLocalBandwidth);
+    int64_t element_bytes = c_.storage(y_).element_bytes();  // of all operands
+    for (const View &v : in_) element_bytes += c_.storage(v).element_bytes();
+    const double work = 32 + std::max((slow() ? 4 : 1) * elements / 128,
+                                      elements * static_cast<double>(element_bytes) / kLocalBandwidth);
     p.cost = pipelined(p.tiles, load, work, c_.direct(y_, box) ? 0 : c_.transfer_cycles(y_, box));
     p.tile = {static_cast<int64_t>(split), chunk};
     if (!best.feasible || p.cost < best.cost) best = std::move(p);
@@ -127,10 +128,11 @@ class Unary final : public Eltwise {
     if (readable(x, box))
       c.in_addr = c_.address(x, start);
     else
-      out.copy(box, c_.end(x, start), buffer_end(to, box));
+      out.copy(box, c_.end(x, start), c_.buffer_end(x, to, box));
     c.out_addr = to;
     c.count = static_cast<uint32_t>(graph::element_count(box));
-    c.in_dtype = c.out_dtype = kF32;
+    c.in_dtype = c_.dtype(x);
+    c.out_dtype = c_.dtype(y_);
     c.subop = static_cast<uint8_t>(op_.act.kind);
     c.act_a = op_.act.a;
     c.act_b = op_.act.b;
@@ -169,7 +171,7 @@ class Binary final : public Eltwise {
     Shape key = from;
     key.insert(key.end(), own.begin(), own.end());
     const uint32_t addr = buffers.get(key, fresh);
-    if (fresh) out.copy(own, c_.end(v, from), buffer_end(addr, own));
+    if (fresh) out.copy(own, c_.end(v, from), c_.buffer_end(v, addr, own));
     return addr;
   }
 
@@ -177,7 +179,7 @@ class Binary final : public Eltwise {
                 uint32_t to) const override {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = static_cast<uint8_t>(op_.kind);
-    c.dtype = kF32;
+    c.dtype = c_.dtype(y_);
     c.out_addr = to;
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
     const size_t skip = box.size() > kDims ? box.size() - kDims : 0,

@@ -90,9 +90,9 @@ class MatMul final : public Kernel {
   void consider(const Tile &t, int64_t budget, Plan &best) const {
     Plan p;
     const Shape out{t.batch, t.m, t.n};
-    add_buffers(p, a_direct(t), graph::element_count(a_box(t)) * kElementBytes, loads_a(t));
-    if (b_) add_buffers(p, b_direct(t), graph::element_count(b_box(t)) * kElementBytes, loads_b(t));
-    add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, stores(t));
+    add_buffers(p, a_direct(t), c_.bytes(a_, a_box(t)), loads_a(t));
+    if (b_) add_buffers(p, b_direct(t), c_.bytes(*b_, b_box(t)), loads_b(t));
+    add_buffers(p, c_.direct(y_, out), c_.bytes(y_, out), stores(t));
     if (total_bytes(p.buffers) > budget) return;
     p.feasible = true;
     p.tiles = stores(t) * tiles_of(k_, t.k);
@@ -113,6 +113,9 @@ class MatMul final : public Kernel {
   }
 
   void set_shape(npu_cmd_matmul &c, const Shape &out, int64_t k) const {
+    c.in_dtype = c_.dtype(a_);
+    c.wgt_dtype = c_.dtype(op_.b);
+    c.out_dtype = c_.dtype(y_);
     c.batch = static_cast<uint32_t>(out[0]);
     c.m = static_cast<uint32_t>(out[1]);
     c.n = static_cast<uint32_t>(out[2]);
@@ -124,15 +127,17 @@ class MatMul final : public Kernel {
   /// Blocks [k][n], in the order of the loops.
   void pack_weights(const Tile &t, Run &run) const {
     const graph::TensorPtr weights = constant_of(op_.b);
+    const int64_t size = graph::dtype_bytes(weights->dtype);
     std::vector<Coefficients::Block> blocks;
     for (int64_t n = 0; n < n_; n += t.n)
       for (int64_t k = 0; k < k_; k += t.k) {
         const int64_t rows = std::min(t.k, k_ - k), columns = std::min(t.n, n_ - n);
-        const auto write = [weights, n, k, rows, columns, width = n_](float *out) {
-          const float *w = weights->as<float>();
-          for (int64_t y = k; y < k + rows; ++y, out += columns) std::copy_n(w + y * width + n, columns, out);
+        const auto write = [weights, size, n, k, rows, columns, width = n_](uint8_t *out) {
+          const uint8_t *w = weights->data.data();
+          for (int64_t y = k; y < k + rows; ++y, out += columns * size)
+            std::copy_n(w + (y * width + n) * size, columns * size, out);
         };
-        blocks.push_back({rows * columns, write});
+        blocks.push_back({rows * columns * size, write});
       }
     run.blocks = run.emitter.coeff.append({weights.get(), {t.k, t.n}}, std::move(blocks));
   }
@@ -142,7 +147,7 @@ class MatMul final : public Kernel {
     Shape key = start;
     key.insert(key.end(), box.begin(), box.end());
     const uint32_t addr = buffers.get(key, fresh);
-    if (fresh) run.emitter.copy(box, c_.end(v, start), buffer_end(addr, box));
+    if (fresh) run.emitter.copy(box, c_.end(v, start), c_.buffer_end(v, addr, box));
     return addr;
   }
 
@@ -153,7 +158,6 @@ class MatMul final : public Kernel {
       const int64_t ks = std::min(t.k, k_ - k);
       auto c = hw::make<npu_cmd_matmul>();
       set_shape(c, out, ks);
-      c.in_dtype = c.wgt_dtype = c.out_dtype = kF32;
       c.out_addr = to;
       const Tile now{out[0], out[1], ks, out[2]};
       const Shape a_start{shared_a_ ? 0 : at[0], at[1], k};
@@ -164,10 +168,11 @@ class MatMul final : public Kernel {
         c.wgt_region = kRegionCoeff;
         c.wgt_offset = static_cast<uint64_t>(run.blocks[block++]);
       }
-      set_sums(c, op_, to, k == 0, k + ks == k_, run.bias_offset + at[2] * kElementBytes);
+      const int64_t bias = op_.bias ? run.bias_offset + at[2] * graph::dtype_bytes(op_.bias->dtype) : 0;
+      set_sums(c, op_, to, k == 0, k + ks == k_, bias);
       run.emitter.tiu(c);
     }
-    if (!direct) run.emitter.copy(out, buffer_end(to, out), c_.end(y_, at));
+    if (!direct) run.emitter.copy(out, c_.buffer_end(y_, to, out), c_.end(y_, at));
   }
 
   void set_b(Run &run, npu_cmd_matmul &c, const Tile &now, const Shape &start) const {

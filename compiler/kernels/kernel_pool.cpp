@@ -59,8 +59,8 @@ class Pool final : public Kernel {
     const Shape in = input_box(t), out = output_box(t);
     p.tiles = tiles_of(y_.dims[0], t.n) * tiles_of(y_.dims[1], t.rows) * tiles_of(y_.dims[2], t.columns) *
               tiles_of(y_.dims[3], t.channels);
-    add_buffers(p, c_.direct(x_, in), graph::element_count(in) * kElementBytes, p.tiles);
-    add_buffers(p, c_.direct(y_, out), graph::element_count(out) * kElementBytes, p.tiles);
+    add_buffers(p, c_.direct(x_, in), c_.bytes(x_, in), p.tiles);
+    add_buffers(p, c_.direct(y_, out), c_.bytes(y_, out), p.tiles);
     if (total_bytes(p.buffers) > budget) return;
     p.feasible = true;
     auto c = hw::make<npu_cmd_pool>();
@@ -73,7 +73,7 @@ class Pool final : public Kernel {
   }
 
   void set_shape(npu_cmd_pool &c, const Shape &in, const Shape &out) const {
-    c.dtype = kF32;
+    c.dtype = c_.dtype(y_);
     c.n = static_cast<uint32_t>(out[0]);
     c.ih = static_cast<uint32_t>(in[1]);
     c.iw = static_cast<uint32_t>(in[2]);
@@ -108,11 +108,11 @@ class Pool final : public Kernel {
       if (columns.first + columns.count == x_.dims[2]) c.pad_r = static_cast<int32_t>(op_.counted_end[1]);
     }
     c.in_addr = dense() ? c_.address(x_, start) : run.in[run.count % run.in.size()];
-    if (!dense()) run.emitter.copy(in, c_.end(x_, start), buffer_end(c.in_addr, in));
+    if (!dense()) run.emitter.copy(in, c_.end(x_, start), c_.buffer_end(x_, c.in_addr, in));
     const bool direct = c_.direct(y_, out);
     c.out_addr = direct ? c_.address(y_, at) : run.out[run.count % run.out.size()];
     run.emitter.tiu(c);
-    if (!direct) run.emitter.copy(out, buffer_end(c.out_addr, out), c_.end(y_, at));
+    if (!direct) run.emitter.copy(out, c_.buffer_end(y_, c.out_addr, out), c_.end(y_, at));
     ++run.count;
   }
 

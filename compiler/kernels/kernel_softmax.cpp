@@ -24,7 +24,7 @@ class Softmax final : public Kernel {
       Plan p;
       const Shape box = box_at(split, chunk);
       p.tiles = box_count(rows_, split, chunk);
-      add_buffers(p, c_.direct(y_, box), graph::element_count(box) * kElementBytes, p.tiles);
+      add_buffers(p, c_.direct(y_, box), c_.bytes(y_, box), p.tiles);
       if (total_bytes(p.buffers) > budget) return;
       p.feasible = true;
       const double work = 32 + 8.0 * static_cast<double>(graph::element_count(box)) / 128;
@@ -48,9 +48,9 @@ class Softmax final : public Kernel {
       if (c_.direct(x_, box))
         from = c_.address(x_, start);
       else
-        out.copy(box, c_.end(x_, start), buffer_end(to, box));
-      softmax(out, from, to, graph::element_count(box) / columns_, columns_, op_.log);
-      if (!direct) out.copy(box, buffer_end(to, box), c_.end(y_, start));
+        out.copy(box, c_.end(x_, start), c_.buffer_end(x_, to, box));
+      softmax(out, from, to, graph::element_count(box) / columns_, columns_);
+      if (!direct) out.copy(box, c_.buffer_end(y_, to, box), c_.end(y_, start));
     });
   }
 
@@ -63,10 +63,10 @@ class Softmax final : public Kernel {
     return box;
   }
 
-  static void softmax(Emitter &out, uint32_t from, uint32_t to, int64_t rows, int64_t columns, bool log) {
+  void softmax(Emitter &out, uint32_t from, uint32_t to, int64_t rows, int64_t columns) const {
     auto c = hw::make<npu_cmd_softmax>();
-    c.subop = log ? NPU_SOFTMAX_LOG : NPU_SOFTMAX_NORMAL;
-    c.dtype = kF32;
+    c.subop = op_.log ? NPU_SOFTMAX_LOG : NPU_SOFTMAX_NORMAL;
+    c.dtype = c_.dtype(y_);
     c.in_addr = from;
     c.out_addr = to;
     c.rows = static_cast<uint32_t>(rows);
@@ -82,14 +82,12 @@ class Softmax final : public Kernel {
     Plan p;
     for (int64_t block : tile_sizes(columns_)) {
       const int64_t blocks = tiles_of(columns_, block);
-      const int64_t numbers = LmemAllocator::rounded((2 * blocks + 3) * kElementBytes);
-      p.buffers = {LmemAllocator::rounded(block * kElementBytes), LmemAllocator::rounded(block * kElementBytes),
-                   numbers};
+      const int64_t row = LmemAllocator::rounded(c_.bytes(y_, {block}));
+      p.buffers = {row, row, LmemAllocator::rounded(c_.bytes(y_, {2 * blocks + 3}))};
       if (block > kMaxBlock || blocks > kMaxBlock || total_bytes(p.buffers) > budget) continue;
       p.feasible = true;
       p.tiles = graph::element_count(rows_) * blocks;
-      p.cost = 4 * static_cast<double>(graph::element_count(y_.dims)) * kElementBytes / kMemoryBandwidth +
-               1000 * static_cast<double>(p.tiles);
+      p.cost = 4 * static_cast<double>(c_.bytes(y_, y_.dims)) / kMemoryBandwidth + 1000 * static_cast<double>(p.tiles);
       p.tile = {0, 1, block};
       return p;
     }
@@ -97,10 +95,10 @@ class Softmax final : public Kernel {
   }
 
   /// to = a KIND b for each a of a row; b is one number.
-  static void arithmetic(Emitter &out, uint8_t kind, uint32_t a, uint32_t b, uint32_t to, int64_t count) {
+  void arithmetic(Emitter &out, uint8_t kind, uint32_t a, uint32_t b, uint32_t to, int64_t count) const {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = kind;
-    c.dtype = kF32;
+    c.dtype = c_.dtype(y_);
     c.a_addr = a;
     c.b_addr = b;
     c.out_addr = to;
@@ -110,31 +108,31 @@ class Softmax final : public Kernel {
     out.tiu(c);
   }
 
-  static void times(Emitter &out, uint32_t x, float factor) {
+  void times(Emitter &out, uint32_t x, float factor) const {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = NPU_ELTWISE_MUL;
     c.flags = NPU_ELTWISEF_B_IMM;
-    c.dtype = kF32;
+    c.dtype = c_.dtype(y_);
     c.a_addr = c.out_addr = x;
     c.imm = factor;
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
     out.tiu(c);
   }
 
-  static void function(Emitter &out, uint8_t kind, uint32_t x, int64_t count) {
+  void function(Emitter &out, uint8_t kind, uint32_t x, int64_t count) const {
     auto c = hw::make<npu_cmd_unary>();
     c.subop = kind;
-    c.in_dtype = c.out_dtype = kF32;
+    c.in_dtype = c.out_dtype = c_.dtype(y_);
     c.in_addr = c.out_addr = x;
     c.count = static_cast<uint32_t>(count);
     out.tiu(c);
   }
 
   /// The maximum or the sum of a row.
-  static void reduce(Emitter &out, bool max, uint32_t from, uint32_t to, int64_t count) {
+  void reduce(Emitter &out, bool max, uint32_t from, uint32_t to, int64_t count) const {
     auto c = hw::make<npu_cmd_pool>();
     c.subop = max ? NPU_POOL_MAX : NPU_POOL_AVG;
-    c.dtype = kF32;
+    c.dtype = c_.dtype(y_);
     c.in_addr = from;
     c.out_addr = to;
     c.n = c.ih = c.c = c.oh = c.ow = 1;
@@ -148,7 +146,7 @@ class Softmax final : public Kernel {
   /// A row goes through local memory three times: for its maximum, for the sum of exp(x - maximum), for the result.
   void emit_blocks(int64_t block, std::span<const uint32_t> buffers, Emitter &out) const {
     const int64_t blocks = tiles_of(columns_, block);
-    const auto number = [&](int64_t i) { return buffers[2] + static_cast<uint32_t>(i * kElementBytes); };
+    const auto number = [&](int64_t i) { return buffers[2] + static_cast<uint32_t>(c_.bytes(y_, {i})); };
     const uint32_t maxima = number(0), sums = number(blocks), maximum = number(2 * blocks),
                    sum = number(2 * blocks + 1);
     for_boxes(rows_, rows_.size() - 1, 1, [&](Shape start, Shape box) {
@@ -161,7 +159,7 @@ class Softmax final : public Kernel {
           start.back() = i * block;
           box.back() = std::min(block, columns_ - i * block);
           const uint32_t at = buffers[loaded++ % 2];
-          out.copy(box, c_.end(x_, start), buffer_end(at, box));
+          out.copy(box, c_.end(x_, start), c_.buffer_end(x_, at, box));
           f(i, box.back(), at);
         }
       };
@@ -178,7 +176,7 @@ class Softmax final : public Kernel {
         arithmetic(out, NPU_ELTWISE_SUB, at, maximum, at, n);
         if (!op_.log) function(out, NPU_ACT_EXP, at, n);
         arithmetic(out, op_.log ? NPU_ELTWISE_SUB : NPU_ELTWISE_DIV, at, sum, at, n);
-        out.copy(box, buffer_end(at, box), c_.end(y_, start));
+        out.copy(box, c_.buffer_end(y_, at, box), c_.end(y_, start));
       });
     });
   }

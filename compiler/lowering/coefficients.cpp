@@ -7,7 +7,7 @@ namespace npu::compiler {
 
 int64_t Coefficients::append(Block block) {
   const int64_t at = next();
-  end_ = at + block.count * block.copies * static_cast<int64_t>(sizeof(float));
+  end_ = at + block.all_bytes();
   blocks_.push_back({at, std::move(block)});
   return at;
 }
@@ -22,9 +22,9 @@ std::vector<int64_t> Coefficients::append(const Key &key, std::vector<Block> blo
 void Coefficients::write(std::vector<uint8_t> &out) const {
   out.resize(static_cast<size_t>(end_));
   for (const auto &[at, block] : blocks_) {
-    float *const first = reinterpret_cast<float *>(out.data() + at);
+    uint8_t *const first = out.data() + at;
     block.write(first);
-    for (int64_t k = 1; k < block.copies; ++k) std::copy_n(first, block.count, first + k * block.count);
+    for (int64_t k = 1; k < block.copies; ++k) std::copy_n(first, block.bytes, first + k * block.bytes);
   }
 }
 

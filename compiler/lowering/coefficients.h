@@ -6,26 +6,43 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <utility>
 #include <vector>
 
+#include "compiler/graph/tensor.h"
+
 namespace npu::compiler {
+
+/// Calls f with a number as large as an element of a type. Who only moves elements needs to know no more of them.
+template <class F>
+void with_word(graph::Dtype type, F f) {
+  switch (graph::dtype_bytes(type)) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
 
 /// A list of blocks with their places. Their contents are written only once a program has been chosen: many are tried,
 /// and weights are large.
 class Coefficients {
  public:
-  /// Writes a block's numbers. Holds what it needs of them.
-  using Write = std::function<void(float *)>;
+  /// Writes a block's bytes. Holds what it needs of them.
+  using Write = std::function<void(uint8_t *)>;
 
   Coefficients() = default;
   /// Behind that many bytes.
   explicit Coefficients(int64_t start) : end_(start) {}
 
   struct Block {
-    int64_t count;  ///< numbers
+    int64_t bytes;
     Write write;
     int64_t copies = 1;  ///< so often right behind each other
+    int64_t all_bytes() const { return bytes * copies; }
   };
   /// What blocks are made of: a tensor that they hold, and how it is cut.
   struct Key {
@@ -36,7 +53,6 @@ class Coefficients {
 
   /// Adds a block, 64-byte aligned; returns its place in bytes.
   int64_t append(Block block);
-  int64_t append(int64_t count, Write write) { return append({count, std::move(write)}); }
   /// Adds blocks one behind the other and returns their places; those that are there already, if the key is known.
   std::vector<int64_t> append(const Key &key, std::vector<Block> blocks);
 

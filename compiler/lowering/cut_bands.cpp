@@ -4,6 +4,7 @@
 // rows which are there suffice for while the next ones come.
 #include <algorithm>
 
+#include "compiler/lowering/chip_types.h"
 #include "compiler/lowering/lowered.h"
 #include "npu_cost.hpp"
 
@@ -22,6 +23,8 @@ concept HasWindow = requires(Op &op) {
   op.window;
 };
 
+uint8_t dtype_of(const Lowered &l, const View &v) { return chip_type(l.storage_of(v).type); }
+
 /// The command that computes all of an operator with windows.
 template <class Command>
 Command whole_command(const View &in, const graph::Window &window, const View &out) {
@@ -36,13 +39,17 @@ Command whole_command(const View &in, const graph::Window &window, const View &o
   return c;
 }
 
-uint64_t cycles_of(const PoolOp &op, const View &out) {
+uint64_t cycles_of(const Lowered &l, const PoolOp &op, const View &out) {
   auto c = whole_command<npu_cmd_pool>(op.input, op.window, out);
+  c.dtype = dtype_of(l, out);
   c.c = static_cast<uint32_t>(out.dims[3]);
   return hw::cost_detail::cost(c, {}).cycles;
 }
-uint64_t cycles_of(const ConvOp &op, const View &out) {
+uint64_t cycles_of(const Lowered &l, const ConvOp &op, const View &out) {
   auto c = whole_command<npu_cmd_conv>(op.input, op.window, out);
+  c.in_dtype = dtype_of(l, op.input);
+  c.wgt_dtype = chip_type(type_of(op.weights, l.storages));
+  c.out_dtype = dtype_of(l, out);
   c.ic = static_cast<uint32_t>(op.input.dims[3]);
   c.oc = static_cast<uint32_t>(out.dims[3]);
   c.groups = static_cast<uint32_t>(op.groups);
@@ -53,49 +60,63 @@ uint64_t cycles_of(const ConvOp &op, const View &out) {
 struct Windowed {
   const View *input = nullptr;
   const graph::Window *window = nullptr;
-  uint64_t cycles = 0;  ///< in one command
 };
 
 Windowed windowed(const LoweredOp &op) {
   return std::visit(
       [&](const auto &o) -> Windowed {
         if constexpr (HasWindow<decltype(o)>)
-          return {&o.input, &o.window, cycles_of(o, op.out)};
+          return {&o.input, &o.window};
         else
           return {};
       },
       op.body);
 }
 
+/// Cycles of an operator with windows, in one command.
+uint64_t cycles_of(const Lowered &l, const LoweredOp &op) {
+  return std::visit(
+      [&](const auto &o) -> uint64_t {
+        if constexpr (HasWindow<decltype(o)>)
+          return cycles_of(l, o, op.out);
+        else
+          return 0;
+      },
+      op.body);
+}
+
+int64_t result_bytes(const Lowered &l, const LoweredOp &op) {
+  return op.out.count() * l.storage_of(op.out).element_bytes();
+}
+
 /// Whether bands of an operator's result are runs of local memory, and bands of its input are all that it reads.
 bool has_bands(const Lowered &l, const LoweredOp &op) {
   return windowed(op).input && op.inputs().size() == 1 && op.out.dims[0] == 1 &&
-         l.storages[static_cast<size_t>(op.out.storage)].kind == StorageKind::Temp &&
-         is_dense(op.out.dims, op.out.strides);
+         l.storage_of(op.out).kind == StorageKind::Temp && is_dense(op.out.dims, op.out.strides);
 }
 
 /// The number of operators to cut, 0 for none: as many as compute for as long as the input comes.
 size_t chain_length(const Lowered &l, int64_t lmem_bytes) {
   if (l.ops.empty() || !has_bands(l, l.ops[0])) return 0;
   const Windowed first = windowed(l.ops[0]);
-  const Storage &input = l.storages[static_cast<size_t>(first.input->storage)];
+  const Storage &input = l.storage_of(*first.input);
   const int64_t bands = bands_of(input);
   const auto load =
       static_cast<uint64_t>(input.bytes() / kChip.ddr_bw + bands * int64_t{kChip.gdma_fixed + kChip.ddr_latency});
-  uint64_t cycles = first.cycles;
+  uint64_t cycles = cycles_of(l, l.ops[0]);
   if (input.kind != StorageKind::Input || first.input->count() != input.elements || bands < 2 ||
       first.input->dims[1] < bands * kLeastRows || cycles >= load)
     return 0;
-  int64_t bytes = input.bytes() + l.ops[0].out.count() * kElementBytes;
+  int64_t bytes = input.bytes() + result_bytes(l, l.ops[0]);
   size_t n = 1;
   for (; cycles < load && n < l.ops.size(); ++n) {
     const LoweredOp &op = l.ops[n], &before = l.ops[n - 1];
     const Windowed w = windowed(op);
-    bytes += op.out.count() * kElementBytes;
+    bytes += result_bytes(l, op);
     if (!has_bands(l, op) || w.input->storage != before.out.storage || w.input->dims != before.out.dims ||
         !same_places(*w.input, before.out) || bytes > lmem_bytes / 4 * 3)
       break;
-    cycles += w.cycles;
+    cycles += cycles_of(l, op);
   }
   return n > 1 ? n : 0;
 }
@@ -140,6 +161,7 @@ void cut_bands(Lowered &lowered, int64_t lmem_bytes) {
   std::vector<LoweredOp> loads, ops;
   const View input = *windowed(lowered.ops[0]).input;
   Storage picture;
+  picture.type = lowered.storage_of(input).type;
   picture.elements = input.count();
   const View copied = dense_view(static_cast<int>(lowered.storages.size()), input.dims);
   lowered.storages.push_back(picture);

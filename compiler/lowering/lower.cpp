@@ -14,9 +14,14 @@ using graph::Op;
 using graph::row_major;
 using graph::ValueId;
 
+graph::Dtype type_of(const Weights &weights, const std::vector<Storage> &storages) {
+  if (const View *made = std::get_if<View>(&weights)) return storages[static_cast<size_t>(made->storage)].type;
+  return std::get<graph::TensorPtr>(weights)->dtype;
+}
+
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor) {
-  const auto write = [tensor](float *out) { std::copy_n(tensor->as<float>(), tensor->count(), out); };
-  return coeff.append({tensor.get(), {}}, {{tensor->count(), write}})[0];
+  const auto write = [tensor](uint8_t *out) { std::copy(tensor->data.begin(), tensor->data.end(), out); };
+  return coeff.append({tensor.get(), {}}, {{static_cast<int64_t>(tensor->data.size()), write}})[0];
 }
 
 namespace {
@@ -26,11 +31,12 @@ namespace {
 constexpr int64_t kStoredAtOnce = 16384;
 
 /// The elements of a tensor of that shape, each at its place by these strides.
-void write_ordered(const graph::Tensor &t, const Shape &shape, const Strides &strides, float *out) {
+template <class Word>
+void write_ordered(const graph::Tensor &t, const Shape &shape, const Strides &strides, Word *out) {
   Shape index(shape.size());
   int64_t at = 0;
   for (int64_t i = 0; i < t.count(); ++i) {
-    out[at] = t.as<float>()[i];
+    out[at] = t.as<Word>()[i];
     for (size_t d = index.size(); d-- > 0;) {
       at += strides[d];
       if (++index[d] < shape[d]) break;
@@ -38,6 +44,10 @@ void write_ordered(const graph::Tensor &t, const Shape &shape, const Strides &st
       index[d] = 0;
     }
   }
+}
+
+int64_t bytes_of(const graph::TensorKind &kind) {
+  return graph::element_count(kind.shape) * graph::dtype_bytes(kind.dtype);
 }
 
 /// Begins the key of a constant that is stored in an order of its dimensions; those of tiles have sizes there.
@@ -56,15 +66,14 @@ class Lowering {
   Status run() {
     for (size_t k = 0; k < g_.inputs.size(); ++k) {
       const ValueId v = g_.inputs[k];
-      view(v) = port_view(core_.inputs[k], StorageKind::Input, g_[v].name);
-      out_.storages.back().element_bytes = graph::dtype_bytes(g_[v].dtype);
+      view(v) = port_view(core_.inputs[k], StorageKind::Input, g_[v].dtype, g_[v].name);
     }
     find_channels_last();
     std::vector<std::pair<ValueId, View>> copies;
     for (size_t k = 0; k < g_.outputs.size(); ++k) {
       const ValueId v = g_.outputs[k];
       const graph::Port &port = core_.outputs[k];
-      const View whole = port_view(port, StorageKind::Output, g_.output_names[k]);
+      const View whole = port_view(port, StorageKind::Output, g_[v].dtype, g_.output_names[k]);
       const View place = sliced(whole, port.begin, std::vector<int64_t>(port.begin.size(), 1), g_[v].shape);
       if (is_free(v) && (port.shared || !is_small_concat(v))) {
         view(v) = place;
@@ -86,15 +95,15 @@ class Lowering {
   /// A value of several pieces that is stored at once rather than piece by piece.
   bool is_small_concat(ValueId v) const {
     const int producer = made_[static_cast<size_t>(v)];
-    if (producer < 0 || graph::element_count(g_[v].shape) * kElementBytes > kStoredAtOnce) return false;
+    if (producer < 0 || bytes_of(g_[v]) > kStoredAtOnce) return false;
     const Node &n = g_.nodes[static_cast<size_t>(producer)];
     return n.op == Op::Reshape ? is_small_concat(n.inputs[0]) : n.op == Op::Concat;
   }
 
-  int new_storage(StorageKind kind, int index, const Shape &shape, const std::string &name) {
+  int new_storage(StorageKind kind, graph::Dtype type, const Shape &shape, const std::string &name) {
     Storage s;
     s.kind = kind;
-    s.index = index;
+    s.type = type;
     s.elements = graph::element_count(shape);
     s.name = name;
     out_.storages.push_back(std::move(s));
@@ -102,8 +111,9 @@ class Lowering {
   }
 
   /// The tensor that an input or output of the graph is, or is a part of.
-  View port_view(const graph::Port &port, StorageKind kind, const std::string &name) {
-    const int storage = new_storage(port.exchange ? StorageKind::Exchange : kind, port.index, port.whole, name);
+  View port_view(const graph::Port &port, StorageKind kind, graph::Dtype type, const std::string &name) {
+    const int storage = new_storage(port.exchange ? StorageKind::Exchange : kind, type, port.whole, name);
+    out_.storages.back().index = port.index;
     out_.storages.back().shared = port.shared;
     return ordered_view(storage, port.whole, port.order);
   }
@@ -117,7 +127,7 @@ class Lowering {
   }
 
   View new_temp(ValueId v, const std::vector<int> &order) {
-    return ordered_view(new_storage(StorageKind::Temp, 0, g_[v].shape, g_[v].name), g_[v].shape, order);
+    return ordered_view(new_storage(StorageKind::Temp, g_[v].dtype, g_[v].shape, g_[v].name), g_[v].shape, order);
   }
 
   /// Which values come out of windows with channels innermost, directly or through operators that keep the order.
@@ -171,16 +181,17 @@ class Lowering {
 
   /// A constant, taken for a tensor of this shape, stored in a given order of its dimensions.
   View constant_view(ValueId v, const Shape &shape, const std::vector<int> &order) {
-    const int storage = new_storage(StorageKind::Const, 0, shape, g_[v].name);
+    const int storage = new_storage(StorageKind::Const, g_[v].dtype, shape, g_[v].name);
     const View to = ordered_view(storage, shape, order);
-    const auto write = [tensor = g_[v].constant, shape, strides = to.strides](float *out) {
-      write_ordered(*tensor, shape, strides, out);
+    const auto write = [tensor = g_[v].constant, shape, strides = to.strides](uint8_t *out) {
+      with_word(tensor->dtype,
+                [&](auto word) { write_ordered(*tensor, shape, strides, reinterpret_cast<decltype(word) *>(out)); });
     };
     Coefficients::Key key{g_[v].constant.get(), {kOrdered}};
     for (const std::vector<int64_t> *list : {&shape, &to.strides})
       key.cut.insert(key.cut.end(), list->begin(), list->end());
-    out_.storages[static_cast<size_t>(storage)].coeff_offset =
-        out_.coeff.append(key, {{graph::element_count(shape), write}})[0];
+    Storage &s = out_.storages[static_cast<size_t>(storage)];
+    s.coeff_offset = out_.coeff.append(key, {{s.bytes(), write}})[0];
     return to;
   }
 
@@ -192,7 +203,7 @@ class Lowering {
   void copy_reshaped(int source, const View &from, const View &to) {
     if (const auto a = reshaped(to, from.dims)) return copy(source, from, *a);
     if (const auto b = reshaped(from, to.dims)) return copy(source, *b, to);
-    const int storage = new_storage(StorageKind::Temp, 0, from.dims, "");
+    const int storage = new_storage(StorageKind::Temp, out_.storage_of(from).type, from.dims, "");
     copy(source, from, dense_view(storage, from.dims));
     copy(source, dense_view(storage, to.dims), to);
   }
@@ -326,7 +337,7 @@ class Lowering {
       if (!view(n.output)) view(n.output) = new_temp(n.output, row_major(g_[n.output].shape.size()));
       if (!whole) whole = reshaped(*view(n.output), flat);
       if (!whole) {  // a place inside another storage that does not cut this way: gather apart, then copy
-        whole = dense_view(new_storage(StorageKind::Temp, 0, flat, ""), flat);
+        whole = dense_view(new_storage(StorageKind::Temp, g_[n.output].dtype, flat, ""), flat);
       }
       to[axis] = i;
       copy(n.source, piece, sliced(*whole, to, one, part));

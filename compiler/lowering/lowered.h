@@ -13,20 +13,30 @@ enum class StorageKind : uint8_t { Temp, Input, Output, Const, Exchange };
 
 struct Storage {
   StorageKind kind = StorageKind::Temp;
-  int index = 0;        ///< number of the input, output or exchange
-  bool shared = false;  ///< with other cores: it is never in local memory
+  graph::Dtype type = graph::Dtype::Undefined;  ///< of the elements, all of them
+  int index = 0;                                ///< number of the input, output or exchange
+  bool shared = false;                          ///< with other cores: it is never in local memory
   int64_t elements = 0;
   std::string name;
-  int64_t coeff_offset = 0;                ///< Const: place in the coefficients, bytes
-  unsigned element_bytes = kElementBytes;  ///< another number for an input of another type, which nobody reads
-  int64_t bytes() const { return elements * element_bytes; }
+  int64_t coeff_offset = 0;  ///< Const: place in the coefficients, bytes
+
+  int64_t element_bytes() const { return graph::dtype_bytes(type); }
+  int64_t bytes() const { return elements * element_bytes(); }
 };
+
+/// The type of what a convolution or matrix product multiplies with.
+graph::Dtype type_of(const Weights &weights, const std::vector<Storage> &storages);
 
 struct Lowered {
   std::vector<Storage> storages;
   std::vector<LoweredOp> ops;
   Coefficients coeff;
+
+  const Storage &storage_of(const View &v) const { return storages[static_cast<size_t>(v.storage)]; }
 };
+
+/// How the message of an error begins that no network should cause.
+inline constexpr const char *kInternalError = "internal error, please report: ";
 
 /// Chooses storages, orders and views. Sets the fate of nodes that became views.
 Status lower(graph::Graph &graph, Lowered &out);
@@ -48,7 +58,7 @@ Status lower_all(graph::CoreGraph &core, int64_t lmem_bytes, Lowered &out);
 /// Has small inputs and constants that are read several times loaded once. lower() ends with it.
 void share_loads(Lowered &lowered);
 
-/// Appends a tensor of float32 as it is.
+/// Appends a tensor as it is.
 int64_t append_tensor(Coefficients &coeff, const graph::TensorPtr &tensor);
 
 }  // namespace npu::compiler

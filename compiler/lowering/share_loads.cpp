@@ -43,8 +43,10 @@ class LoadSharer {
   /// The operator that brings a storage, into a new one.
   LoweredOp load(int storage, int source, int &copy) {
     Storage s;
-    s.elements = l_.storages[static_cast<size_t>(storage)].elements;
-    s.name = l_.storages[static_cast<size_t>(storage)].name;
+    const Storage &from = l_.storages[static_cast<size_t>(storage)];
+    s.type = from.type;
+    s.elements = from.elements;
+    s.name = from.name;
     copy = static_cast<int>(l_.storages.size());
     const Shape all{s.elements};
     l_.storages.push_back(std::move(s));

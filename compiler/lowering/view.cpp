@@ -122,7 +122,7 @@ Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dila
   return {first, last - first + 1, first - low};
 }
 
-int64_t traffic(const Shape &dims, const Strides &strides) {
+int64_t traffic(const Shape &dims, const Strides &strides, int64_t element_bytes) {
   std::vector<std::pair<int64_t, int64_t>> sorted;  // stride, size
   int64_t total = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -135,7 +135,7 @@ int64_t traffic(const Shape &dims, const Strides &strides) {
     if (stride != run) break;
     run *= size;
   }
-  return total / run * ((run * kElementBytes + 63) / 64 * 64);
+  return total / run * ((run * element_bytes + 63) / 64 * 64);
 }
 
 void collapse(Shape &dims, const std::vector<Strides *> &strides) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Strided windows on storages. A storage is a run of fp32 elements that lies in memory or in local memory, with the
-// same order in both; a view says where in it the elements of a tensor are. Transposes, reshapes, slices and
+// Strided windows on storages. A storage is a run of elements of one type that lies in memory or in local memory, with
+// the same order in both; a view says where in it the elements of a tensor are. Transposes, reshapes, slices and
 // concatenations are views wherever strides can express them.
+//
+// A view has no type of its own: its elements are what its storage has. Another type takes a command that converts, and
+// with it another storage.
 #ifndef NPU_COMPILER_VIEW_H
 #define NPU_COMPILER_VIEW_H
 
@@ -13,8 +16,6 @@ namespace npu::compiler {
 
 using graph::Shape;
 using Strides = std::vector<int64_t>;
-
-inline constexpr int64_t kElementBytes = 4;
 
 struct View {
   int storage = -1;
@@ -52,9 +53,9 @@ struct Reach {
 };
 Reach reach(int64_t out, int64_t outs, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t size);
 
-/// Bytes of memory traffic of a strided transfer of a box, as the cost model counts them for the best order of
-/// dimensions.
-int64_t traffic(const Shape &dims, const Strides &strides);
+/// Bytes of memory traffic of a strided transfer of a box of such elements, as the cost model counts them for the best
+/// order of dimensions.
+int64_t traffic(const Shape &dims, const Strides &strides, int64_t element_bytes);
 
 /// Merges neighbouring dimensions that all given stride lists step through alike, and drops dimensions of 1.
 void collapse(Shape &dims, const std::vector<Strides *> &strides);

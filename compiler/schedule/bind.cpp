@@ -156,9 +156,9 @@ class Binder {
   void plan_ctx() {
     int64_t end = 0;
     for (CorePlan &core : cores_) end = core.place(end);
-    for (int64_t elements : exchanges_) {
+    for (int64_t bytes : exchanges_) {
       exchange_offsets_.push_back(end);
-      end = aligned(end + elements * kElementBytes);
+      end = aligned(end + bytes);
     }
     for (CorePlan &core : cores_)
       for (size_t s = 0; s < core.offsets.size(); ++s)
@@ -208,7 +208,7 @@ class Binder {
     const auto e = static_cast<size_t>(m.exchange);
     m.region = ctx_;
     m.low = exchange_offsets_[e];
-    m.high = m.low + exchanges_[e] * kElementBytes;
+    m.high = m.low + exchanges_[e];
   }
 
   /// Regions and offsets of a command's operands.

@@ -20,7 +20,7 @@ struct Bound {
 };
 
 /// Writes final regions and offsets into the commands of all cores. Each core has activation memory of its own; the
-/// exchanges between them, of so many elements each, have theirs to the end.
+/// exchanges between them, of so many bytes each, have theirs to the end.
 Status bind_memory(const std::vector<Lowered> &cores, const std::vector<int64_t> &exchanges, int64_t coeff_bytes,
                    std::vector<Command> &commands, Bound &out);
 

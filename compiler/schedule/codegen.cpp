@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/kernels/check_types.h"
 #include "compiler/kernels/lmem.h"
 
 namespace npu::compiler {
@@ -81,6 +82,8 @@ class Codegen {
 
   Status run() {
     for (size_t i = 0; i < lowered_.ops.size(); ++i) {
+      if (const Status status = check_types(lowered_.ops[i], lowered_.storages); !status.ok())
+        return Status::error(kInternalError + ("node '" + name_of(i) + "': ") + status.message());
       NPU_TRY(run_op(i));
       if (emitter_.commands.size() > kMaxCommands)
         return Status::error("the program has more than " + std::to_string(kMaxCommands) +
@@ -101,6 +104,8 @@ class Codegen {
     for (uint32_t name : out_.names) ops.push_back(std::move(lowered_.ops[name]));
     lowered_.ops = std::move(ops);
   }
+
+  const std::string &name_of(size_t op) const { return sources_[static_cast<size_t>(lowered_.ops[op].source)].name; }
 
   OpChoice asked(size_t op) const {
     const auto it = choices_.ops.find(out_.names[op]);
@@ -314,9 +319,8 @@ class Codegen {
     }
     for (size_t k = 0; k < trial.evicted.size(); ++k) places_[trial.evicted[k]] = trial.from[k];
     if (!best)
-      return Status::error("node '" + sources_[static_cast<size_t>(lowered_.ops[op].source)].name +
-                           "' cannot be cut into pieces that fit " + std::to_string(lmem_.size()) +
-                           " bytes of local memory");
+      return Status::error("node '" + name_of(op) + "' cannot be cut into pieces that fit " +
+                           std::to_string(lmem_.size()) + " bytes of local memory");
     emitter_.layer = static_cast<uint32_t>(lowered_.ops[op].source);
     for (size_t k = 0; k < best->evictions; ++k) evict(trial.evicted[k]);
     apply(op, own, *best);
@@ -326,7 +330,8 @@ class Codegen {
   /// Writes a storage from local memory to memory.
   void flush(size_t s) {
     const int64_t n = storage(s).elements;
-    emitter_.copy({n}, {-1, places_[s].addr, {1}}, {static_cast<int>(s), 0, {1}});
+    const graph::Dtype type = storage(s).type;
+    emitter_.copy({n}, {-1, type, places_[s].addr, {1}}, {static_cast<int>(s), type, 0, {1}});
     dirty_[s] = false;
     in_memory_[s] = true;
   }

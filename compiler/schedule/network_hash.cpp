@@ -29,15 +29,15 @@ class Hash {
     add(std::size(list));
     for (const auto &v : list) add(v);
   }
-  void add(const View &v) {
-    add(v.storage);
-    add(v.offset);
-    add_list(v.dims);
-    add_list(v.strides);
-  }
   void add(const graph::TensorPtr &tensor) {
     add(tensor != nullptr);
-    if (tensor) add_list(tensor->shape);
+    if (!tensor) return;
+    add_list(tensor->shape);
+    add(tensor->dtype);
+  }
+  /// float32 goes without saying: there was nothing else when the first records were made.
+  void add(graph::Dtype type) {
+    if (type != graph::Dtype::F32) add(static_cast<int>(type));
   }
   uint64_t value() const { return value_; }
 
@@ -96,14 +96,22 @@ Fields fields_of(const SoftmaxOp &op) {
 }
 Fields fields_of(const OneOf<CopyOp, FillOp> auto &) { return {}; }
 
-void add_op(const LoweredOp &op, Hash &h) {
+void add_view(const View &v, const std::vector<Storage> &storages, Hash &h) {
+  h.add(v.storage);
+  h.add(v.offset);
+  h.add_list(v.dims);
+  h.add_list(v.strides);
+  h.add(storages[static_cast<size_t>(v.storage)].type);
+}
+
+void add_op(const LoweredOp &op, const std::vector<Storage> &storages, Hash &h) {
   const Fields f = std::visit([](const auto &typed) { return fields_of(typed); }, op.body);
   const OpConstants constants = constants_of(op);
   h.add(static_cast<uint8_t>(op.body.index()));
   h.add(op.source);
   h.add(op.inputs().size());
-  for (const View *v : op.inputs()) h.add(*v);
-  h.add(op.out);
+  for (const View *v : op.inputs()) add_view(*v, storages, h);
+  add_view(op.out, storages, h);
   h.add(f.act.kind);
   h.add(f.act.a);
   h.add(f.act.b);
@@ -132,10 +140,10 @@ uint64_t hash_of(const Lowered &lowered) {
     h.add(s.kind);
     h.add(s.index);
     h.add(s.elements);
-    h.add(s.element_bytes);
+    h.add(s.element_bytes());
   }
   h.add(lowered.ops.size());
-  for (const LoweredOp &op : lowered.ops) add_op(op, h);
+  for (const LoweredOp &op : lowered.ops) add_op(op, lowered.storages, h);
   return h.value();
 }
 

@@ -16,21 +16,23 @@ constexpr size_t kMaxPlaces = 4096;  ///< different pieces of local memory that 
 uint64_t duration(const Command &c) { return hw::uncontended(cost_of(c), {}); }
 
 /// The weights that a command streams from the coefficients.
-struct Weights {
+struct Streamed {
   uint64_t offset = 0;
   int64_t bytes = 0;
+  uint8_t dtype = NPU_DTYPE_F32;
 };
 
-Weights weights_of(const npu_cmd_conv &c) {
+Streamed weights_of(const npu_cmd_conv &c) {
   if (c.wgt_region == NPU_REGION_LOCAL) return {};
-  return {c.wgt_offset, int64_t{c.oc} * c.kh * c.kw * (c.ic / c.groups) * kElementBytes};
+  const int64_t numbers = int64_t{c.oc} * c.kh * c.kw * (c.ic / c.groups);
+  return {c.wgt_offset, numbers * hw::arith::dtype_bytes(c.wgt_dtype), c.wgt_dtype};
 }
-Weights weights_of(const npu_cmd_matmul &c) {
+Streamed weights_of(const npu_cmd_matmul &c) {
   if (c.wgt_region == NPU_REGION_LOCAL || c.b_batch_stride) return {};
-  return {c.wgt_offset, int64_t{c.k} * c.n * kElementBytes};
+  return {c.wgt_offset, int64_t{c.k} * c.n * hw::arith::dtype_bytes(c.wgt_dtype), c.wgt_dtype};
 }
 template <class T>
-Weights weights_of(const T &) {
+Streamed weights_of(const T &) {
   return {};
 }
 
@@ -90,7 +92,7 @@ class Prefetcher {
   static constexpr int64_t kStreamed = -1;
 
   struct Candidate {
-    Weights weights;
+    Streamed weights;
     uint64_t streamed = 0, local = 0;  ///< cycles of the command either way
     uint64_t load = 0;                 ///< cycles of the copies
     bool gains() const { return local < streamed; }
@@ -99,7 +101,7 @@ class Prefetcher {
   struct Block {
     size_t at = 0;  ///< the command in front of which the copies come
     uint32_t layer = 0;
-    Weights weights;
+    Streamed weights;
     int64_t addr = 0;
   };
 
@@ -259,13 +261,13 @@ class Prefetcher {
     for (int64_t at = 0; at < b.weights.bytes; at += policy_.piece_bytes) {
       const int64_t bytes = std::min(policy_.piece_bytes, b.weights.bytes - at);
       auto c = hw::make<npu_cmd_copy>();
-      c.src_dtype = c.dst_dtype = kF32;
+      c.src_dtype = c.dst_dtype = b.weights.dtype;
       c.src_region = kRegionCoeff;
       c.src_offset = b.weights.offset + static_cast<uint64_t>(at);
       c.dst_region = NPU_REGION_LOCAL;
       c.dst_offset = static_cast<uint64_t>(b.addr + at);
       std::fill(std::begin(c.dims), std::end(c.dims), 1u);
-      c.dims[5] = static_cast<uint32_t>(bytes / kElementBytes);
+      c.dims[5] = static_cast<uint32_t>(bytes / hw::arith::dtype_bytes(b.weights.dtype));
       c.src_stride[5] = c.dst_stride[5] = 1;
       c.layer = b.layer;
       Command command{c, kCoefficients};

@@ -8,13 +8,10 @@
 
 namespace npu::compiler {
 
-/// How the message of an error begins that no network should cause.
-inline constexpr const char *kInternalError = "internal error, please report: ";
-
 /// A network as its cores compute it.
 struct LoweredCores {
   std::vector<Lowered> cores;      ///< the last one has the coefficients of all
-  std::vector<int64_t> exchanges;  ///< elements of the tensors between them
+  std::vector<int64_t> exchanges;  ///< bytes of the tensors between them
 };
 
 /// A network's program for a given size of local memory.

@@ -11,6 +11,7 @@ namespace npu::compiler {
 namespace {
 
 constexpr int64_t kMinPiece = 4096, kMinBlock = 64, kMaxSlack = 1 << 16, kMaxTransfers = 1 << 16;
+constexpr int64_t kPieceGrain = 4, kMinLmem = 4;
 
 /// The parts of a text between separators.
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -65,7 +66,7 @@ bool parse_ahead(std::string_view text, Line &line) {
   if (parts.size() != 4 || line.record.choices.prefetch) return false;
   PrefetchPolicy &p = line.record.choices.prefetch.emplace();
   return parse_name(kAll, parts[0], p.all) && parse_name(kJudge, parts[1], p.judge) &&
-         parse_bytes(parts[2], p.piece_bytes, kMinPiece) && p.piece_bytes % kElementBytes == 0 &&
+         parse_bytes(parts[2], p.piece_bytes, kMinPiece) && p.piece_bytes % kPieceGrain == 0 &&
          parse_number(parts[3], p.slack, int64_t{0}, kMaxSlack);
 }
 
@@ -117,7 +118,7 @@ constexpr Field kFields[] = {
        return v.size() == 16 && parse_number(v, l.key.network, uint64_t{0}, UINT64_MAX, 16);
      }},
     {"lmem", "a number of bytes",
-     [](std::string_view v, Line &l) { return parse_bytes(v, l.key.lmem_bytes, kElementBytes); }},
+     [](std::string_view v, Line &l) { return parse_bytes(v, l.key.lmem_bytes, kMinLmem); }},
     {"cycles", "a number",
      [](std::string_view v, Line &l) { return parse_number(v, l.record.cycles, uint64_t{0}, UINT64_MAX); }},
     {"use", "a number of bytes, a multiple of 4096 and not more than lmem",

@@ -251,7 +251,7 @@ TEST(Shard, RowsGetTheRowsOfTheirNeighbours) {
             "t1#6: float32 [1, 2, 5, 4] = Concat(t1#2, t1#5) axis=2\n"
             "t2: float32 [1, 2, 4, 4] = Pool(t1#6) kernel=[3, 3] begin=[1, 1] end=[0, 1] counted_end=[0, 1]\n"
             "output t1 = t1#3\noutput t2 = t2\n");
-  ASSERT_EQ(sharded.exchanges, std::vector<int64_t>{16}) << "a row of each";
+  ASSERT_EQ(sharded.exchanges, std::vector<int64_t>{16 * 4}) << "bytes of a row of each";
   const Port &out = sharded.cores[1].outputs[0];
   EXPECT_TRUE(out.exchange);
   EXPECT_EQ(out.begin, (std::vector<int64_t>{0, 0, 1, 0}));
