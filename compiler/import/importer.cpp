@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/import/declared_shapes.h"
+#include "compiler/import/known_attributes.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
 #include "runtime/cpu/operators.h"
@@ -49,6 +50,13 @@ Dtype stored_type(Dtype type) {
     default:
       return working_type(type);
   }
+}
+
+/// What is wrong with a tensor of a type that has no size.
+std::string about_type(Dtype type) {
+  const bool narrow = type > Dtype::BF16;  // numbers all the same
+  return std::string(dtype_name(type)) + (narrow ? ", numbers of at least 8 bits (floating point: 16) are supported"
+                                                 : ", tensors of numbers are supported");
 }
 
 std::string shape_hint(const RawValue &v) {
@@ -142,7 +150,7 @@ class Importer : private BodyConverter {
   /// `declared`: of the model; null: what the file says about shapes is not looked at.
   Importer(const RawModel &model, const ImportOptions &options, DeclaredShapes *declared, Graph &graph)
       : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset) {
-    for (const RawFunction &f : model.functions) functions_.emplace(std::pair(f.domain, f.name), &f);
+    for (const RawFunction &f : model.functions) functions_.emplace(std::tuple(f.domain, f.name, f.overload), &f);
   }
 
   /// Of all tensors that have been converted.
@@ -171,6 +179,7 @@ class Importer : private BodyConverter {
     std::set<std::string> failed;
     bool closed = false;
   };
+  using Arguments = std::map<std::string, RawAttribute>;
   static constexpr size_t kMaxDepth = 64;        // bodies in bodies, functions in functions
   static constexpr size_t kMaxNodes = 1u << 18;  // conversions, with those of bodies and functions
 
@@ -212,7 +221,7 @@ class Importer : private BodyConverter {
   }
 
   const RawFunction *find_function(const RawNode &n) const {
-    const auto it = functions_.find({n.domain, n.type});
+    const auto it = functions_.find({n.domain, n.type, n.overload});
     return it == functions_.end() ? nullptr : it->second;
   }
 
@@ -261,7 +270,7 @@ class Importer : private BodyConverter {
       }
       const Dtype stored = stored_type(v.dtype);
       if (dtype_bytes(stored) == 0)
-        return Status::error("input '" + v.name + "' is " + dtype_name(v.dtype) + ", tensors of numbers are supported");
+        return Status::error("input '" + v.name + "' is " + (v.is_tensor ? about_type(v.dtype) : "no tensor"));
       Value value;
       value.name = v.name;
       value.dtype = stored;
@@ -284,6 +293,7 @@ class Importer : private BodyConverter {
     if (!fits)
       return Status::error("input '" + v.name + "' is given a value of the shape " + shape_text(given->shape) +
                            ", the model has " + dims_text(v));
+    if (dtype_bytes(v.dtype) == 0) return Status::error("input '" + v.name + "' is " + about_type(v.dtype));
     auto tensor = std::make_shared<Tensor>(working_type(v.dtype), given->shape);
     cpu::cast(*given, cpu::Overflow::Saturate, *tensor);
     scopes_.front().values[v.name] = graph_.add_constant(std::move(tensor), v.name);
@@ -313,7 +323,11 @@ class Importer : private BodyConverter {
     for (const std::string &name : n.inputs) {
       bool failed = false;
       inputs.push_back(name.empty() ? kNoValue : find(name, failed));
-      if (name.empty() || inputs.back() != kNoValue) continue;
+      if (name.empty()) continue;
+      if (inputs.back() != kNoValue && dtype_bytes(graph_[inputs.back()].dtype)) continue;
+      if (inputs.back() != kNoValue)
+        problem = "it reads '" + name + "', which is " + about_type(graph_[inputs.back()].dtype);
+      if (inputs.back() != kNoValue) return false;
       if (!failed) problem = "it reads '" + name + "', which nothing in front of it makes";
       return false;
     }
@@ -338,7 +352,14 @@ class Importer : private BodyConverter {
     if (graph_.sources.size() > kMaxNodes)
       return Status::error("the network has more than " + std::to_string(kMaxNodes) +
                            " nodes, with those of bodies and functions");
+    if (has_references(n) && calls_.empty())
+      return Status::error("an attribute refers to one of a function, and it is in none");
+    if (has_references(n)) return convert_one(with_arguments(n), source, std::move(inputs), results);
     if (const RawFunction *f = find_function(n)) return call(*f, n, inputs, results);
+    for (const auto &[name, attribute] : n.attributes) {
+      const std::string wrong = wrong_attribute_name(n.type, opset_, name);
+      if (!wrong.empty()) return Status::error("attribute '" + printable(name) + "' " + wrong);
+    }
     OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
     NPU_TRY(find_op(n.domain, n.type)(context));
     if (!context.wrong_attribute().empty()) return Status::error(context.wrong_attribute());
@@ -416,18 +437,43 @@ class Importer : private BodyConverter {
     return leave(names, outputs);
   }
 
-  /// Attributes in a function that refer to the call's get its values; what the call leaves out is left out.
-  static void bind_attributes(RawNode &n, const RawNode &call) {
+  static bool has_references(const RawNode &n) {
+    return std::any_of(n.attributes.begin(), n.attributes.end(),
+                       [](const auto &a) { return !a.second.reference.empty(); });
+  }
+
+  /// The same node, also in a body in the function, where attributes that refer to the call's have its values. What the
+  /// call leaves out, and the function has no value for, is left out.
+  RawNode with_arguments(RawNode n) const {
     for (auto it = n.attributes.begin(); it != n.attributes.end();) {
       const std::string name = it->second.reference;
-      const auto given = call.attributes.find(name);
-      if (!name.empty() && given == call.attributes.end()) {
+      const auto value = arguments_.find(name);
+      if (!name.empty() && value == arguments_.end()) {
         it = n.attributes.erase(it);
         continue;
       }
-      if (!name.empty()) it->second = given->second;
+      if (!name.empty()) it->second = value->second;
+      it->second.reference.clear();
       ++it;
     }
+    return n;
+  }
+
+  /// What a call gives, and the function's own values for the rest.
+  static Status read_arguments(const RawFunction &f, const RawNode &n, Arguments &out) {
+    out = f.defaults;
+    std::string names;
+    for (const std::string &name : f.attributes) names += (names.empty() ? "" : ", ") + name;
+    for (const auto &[name, value] : f.defaults) names += (names.empty() ? "" : ", ") + name;
+    for (const auto &[name, value] : n.attributes) {
+      const bool known = f.defaults.count(name) || name.starts_with('_') || name == "doc_string" ||
+                         std::find(f.attributes.begin(), f.attributes.end(), name) != f.attributes.end();
+      if (!known)
+        return Status::error("attribute '" + printable(name) + "' is not one of the function; its attributes are: " +
+                             (names.empty() ? "none" : printable(names)));
+      out[name] = value;
+    }
+    return {};
   }
 
   /// Converts the nodes of a function in place of a call.
@@ -439,6 +485,8 @@ class Importer : private BodyConverter {
                            " and " + std::to_string(n.outputs.size()));
     NPU_TRY(check_opset(f.opset ? f.opset : opset_));
     if (calls_.count(&f)) return Status::error("the function calls itself");
+    Arguments given;
+    NPU_TRY(read_arguments(f, n, given));
     NPU_TRY(enter(true));
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] != kNoValue) scopes_.back().values[f.inputs[i]] = inputs[i];
@@ -448,11 +496,12 @@ class Importer : private BodyConverter {
     std::vector<const RawNode *> pointers;
     for (RawNode &inner : nodes) {
       for (std::string &name : inner.inputs) name = is_missing(name, f) ? "" : name;
-      bind_attributes(inner, n);
       pointers.push_back(&inner);
     }
     calls_.insert(&f);
+    arguments_.swap(given);
     convert_while_right(pointers);
+    arguments_.swap(given);
     calls_.erase(&f);
     opset_ = opset;
     return leave({f.outputs.begin(), f.outputs.begin() + static_cast<std::ptrdiff_t>(n.outputs.size())}, results);
@@ -469,8 +518,7 @@ class Importer : private BodyConverter {
       if (it == scopes_.front().values.end()) return Status::error("nothing makes the output '" + o.name + "'");
       ValueId v = it->second;
       const Dtype type = graph_[v].dtype, stored = stored_type(type);
-      if (dtype_bytes(stored) == 0)
-        return Status::error("output '" + o.name + "' is " + dtype_name(type) + ", tensors of numbers are supported");
+      if (dtype_bytes(stored) == 0) return Status::error("output '" + o.name + "' is " + about_type(type));
       const std::string difference = declared_ ? declared_->difference(o.name, graph_[v].shape) : "";
       if (!difference.empty()) return Status::error("output " + difference);
       if (element_count(graph_[v].shape) == 0)
@@ -488,9 +536,11 @@ class Importer : private BodyConverter {
   DeclaredShapes *const declared_;
   Graph &graph_;
   int64_t opset_;
-  std::map<std::pair<std::string, std::string>, const RawFunction *> functions_;  // by domain and name
-  std::set<const RawFunction *> calls_;                                           // that are being expanded
-  bool perhaps_ = false;                                                          // inside of a body that may not count
+  // By domain, name and overload.
+  std::map<std::tuple<std::string, std::string, std::string>, const RawFunction *> functions_;
+  std::set<const RawFunction *> calls_;  // that are being expanded
+  Arguments arguments_;                  // of the innermost of them
+  bool perhaps_ = false;                 // inside of a body that may not count
   std::vector<Scope> scopes_{1};
   std::vector<Problem> problems_;
 };

@@ -49,14 +49,17 @@ std::string cycle_text(const std::vector<RawNode> &nodes, const std::vector<std:
 
 }  // namespace
 
-std::string node_title(const RawNode &n) {
-  const std::string name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : "";
-  std::string title = (n.domain.empty() ? "" : n.domain + ".") + n.type + " '" + name + "'";
-  for (char &c : title)
+std::string printable(std::string text) {
+  for (char &c : text)
     if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
   constexpr size_t kLongest = 200;
-  if (title.size() > kLongest) title.replace(kLongest, std::string::npos, "...");
-  return title;
+  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
+  return text;
+}
+
+std::string node_title(const RawNode &n) {
+  const std::string name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : "";
+  return printable((n.domain.empty() ? "" : n.domain + ".") + n.type + " '" + name + "'");
 }
 
 void add_reads(const RawNode &n, std::set<std::string> &names) {

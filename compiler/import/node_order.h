@@ -17,6 +17,9 @@ void add_reads(const RawNode &node, std::set<std::string> &names);
 /// nodes that need each other, two that make a tensor of the same name.
 Status order_nodes(const std::vector<RawNode> &nodes, std::vector<size_t> &order);
 
+/// A text of the file as messages may have it: without control characters, and not long.
+std::string printable(std::string text);
+
 /// "Conv 'name'", without a name the first output's.
 std::string node_title(const RawNode &node);
 

@@ -2,6 +2,7 @@
 // The only file that knows protobuf.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <onnx/onnx_pb.h>
 
 #include <cerrno>
@@ -23,6 +24,8 @@ void widen(const Field &field, Tensor &tensor) {
   Out *out = tensor.as<Out>();
   for (int i = 0; i < field.size(); ++i) out[i] = static_cast<Out>(field[i]);
 }
+
+Dtype type_of(int32_t number) { return number >= 0 && number <= 255 ? static_cast<Dtype>(number) : Dtype::Undefined; }
 
 /// Number of elements in the typed field that carries this element type, -1 if there is none.
 int typed_size(const onnx::TensorProto &t, Dtype type) {
@@ -143,11 +146,11 @@ Status load_external(const onnx::TensorProto &t, const Folder &folder, const Ten
 Status read_tensor(const onnx::TensorProto &t, const Folder &folder, const std::string &what, TensorPtr &out) {
   const bool external = t.data_location() == onnx::TensorProto::EXTERNAL;
   if (t.has_segment()) return Status::error(what + ": tensors in segments are not supported");
-  const auto type = static_cast<Dtype>(t.data_type());
-  if (t.data_type() < 0 || t.data_type() > 16 || dtype_bytes(type) == 0) {
+  const Dtype type = type_of(t.data_type());
+  if (dtype_bytes(type) == 0) {
     // Kept without data: an error only for an operator that reads it.
     auto empty = std::make_shared<Tensor>();
-    empty->dtype = t.data_type() == onnx::TensorProto::STRING ? Dtype::String : Dtype::Undefined;
+    empty->dtype = type;
     empty->shape = {0};
     out = std::move(empty);
     return {};
@@ -169,6 +172,40 @@ Status read_tensor(const onnx::TensorProto &t, const Folder &folder, const std::
     copy_typed(t, *tensor);
   }
   out = std::move(tensor);
+  return {};
+}
+
+/// The contents of a field of bytes, texts or messages that Debian 12's ONNX does not know yet.
+std::vector<std::string> unknown_field(const google::protobuf::UnknownFieldSet &fields, int number) {
+  std::vector<std::string> out;
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const auto &field = fields.field(i);
+    if (field.number() == number && field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      out.push_back(field.length_delimited());
+  }
+  return out;
+}
+
+/// Which of several functions of one name: a field since IR version 10.
+template <class Message>
+std::string overload_of(const Message &m, int number) {
+  if constexpr (requires { m.overload(); }) {
+    return m.overload();
+  } else {
+    const std::vector<std::string> found = unknown_field(m.unknown_fields(), number);
+    return found.empty() ? std::string() : found.back();
+  }
+}
+
+/// Attributes of a function with the value that they have where a call gives none: a field since IR version 9.
+template <class Function>
+Status default_attributes(const Function &f, std::vector<onnx::AttributeProto> &out) {
+  if constexpr (requires { f.attribute_proto(); }) {
+    out.assign(f.attribute_proto().begin(), f.attribute_proto().end());
+  } else {
+    for (const std::string &bytes : unknown_field(f.unknown_fields(), 11))
+      if (!out.emplace_back().ParseFromString(bytes)) return Status::error("an attribute of it cannot be parsed");
+  }
   return {};
 }
 
@@ -214,6 +251,7 @@ Status read_node(const onnx::NodeProto &n, const Folder &folder, RawNode &out) {
   out.name = n.name();
   out.type = n.op_type();
   out.domain = n.domain() == "ai.onnx" ? "" : n.domain();
+  out.overload = overload_of(n, 8);
   out.inputs.assign(n.input().begin(), n.input().end());
   out.outputs.assign(n.output().begin(), n.output().end());
   for (const auto &a : n.attribute())
@@ -225,9 +263,10 @@ Status read_node(const onnx::NodeProto &n, const Folder &folder, RawNode &out) {
 RawValue read_value(const onnx::ValueInfoProto &v) {
   RawValue out;
   out.name = v.name();
-  if (!v.type().has_tensor_type()) return out;
+  out.is_tensor = v.type().has_tensor_type();
+  if (!out.is_tensor) return out;
   const auto &t = v.type().tensor_type();
-  if (t.elem_type() >= 0 && t.elem_type() <= 16) out.dtype = static_cast<Dtype>(t.elem_type());
+  out.dtype = type_of(t.elem_type());
   out.has_shape = t.has_shape();
   for (const auto &d : t.shape().dim()) {
     RawDim dim;
@@ -288,9 +327,14 @@ int64_t standard_opset(const Imports &imports) {
 Status read_function(const onnx::FunctionProto &f, const Folder &folder, RawFunction &out) {
   out.name = f.name();
   out.domain = f.domain() == "ai.onnx" ? "" : f.domain();
+  out.overload = overload_of(f, 13);
   out.opset = standard_opset(f.opset_import());
   out.inputs.assign(f.input().begin(), f.input().end());
   out.outputs.assign(f.output().begin(), f.output().end());
+  out.attributes.assign(f.attribute().begin(), f.attribute().end());
+  std::vector<onnx::AttributeProto> defaults;
+  NPU_TRY(default_attributes(f, defaults));
+  for (const auto &a : defaults) NPU_TRY(read_attribute(a, folder, f.name(), out.defaults[a.name()]));
   for (const auto &n : f.node()) NPU_TRY(read_node(n, folder, out.nodes.emplace_back()));
   return {};
 }

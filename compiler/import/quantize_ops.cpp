@@ -54,10 +54,7 @@ Status to_integers(OpContext &c, ValueId x, ValueId zero, Dtype type, ValueId &o
 // Quantization and back.
 
 std::string type_text(int64_t type) {
-  constexpr const char *kSmall[] = {"float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
-                                    "uint4",        "int4",           "float4e2m1"};
-  if (type >= 17 && type < 24) return kSmall[type - 17];
-  return type >= 0 && type < 17 ? dtype_name(static_cast<Dtype>(type)) : "type " + std::to_string(type);
+  return dtype_name(type > 0 && type < 256 ? static_cast<Dtype>(type) : Dtype::Undefined);
 }
 
 bool is_short(Dtype type) { return type == Dtype::U8 || type == Dtype::I8 || type == Dtype::U16 || type == Dtype::I16; }

@@ -32,6 +32,7 @@ struct RawAttribute {
 
 struct RawNode {
   std::string name, type, domain;
+  std::string overload;  ///< of a call: which of the functions of that name
   std::vector<std::string> inputs, outputs;
   std::map<std::string, RawAttribute> attributes;
 };
@@ -43,6 +44,7 @@ struct RawDim {
 
 struct RawValue {
   std::string name;
+  bool is_tensor = true;  ///< not a sequence, an optional value or another type
   Dtype dtype = Dtype::Undefined;
   bool has_shape = false;
   std::vector<RawDim> dims;
@@ -59,9 +61,11 @@ struct RawGraph {
 
 /// An operator that the file itself defines.
 struct RawFunction {
-  std::string name, domain;
+  std::string name, domain, overload;
   int64_t opset = 0;
   std::vector<std::string> inputs, outputs;
+  std::vector<std::string> attributes;           ///< that a call may give
+  std::map<std::string, RawAttribute> defaults;  ///< others, which have this value where a call gives none
   std::vector<RawNode> nodes;
 };
 

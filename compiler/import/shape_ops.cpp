@@ -170,8 +170,9 @@ Status cast(OpContext &c) {
     to = std::find(std::begin(kTypeNames), std::end(kTypeNames), c.attr_s("to", "")) - std::begin(kTypeNames);
   if (to > 0 && to < 32 && dtype_bytes(static_cast<Dtype>(to))) return cast_to(c, static_cast<Dtype>(to));
   if (to == static_cast<int64_t>(Dtype::String)) return Status::error("cannot cast to text");
-  if (to >= 17 && to <= 20) return Status::error("cannot cast to a float8 type");
-  return Status::error("cannot cast to type " + (c.opset < 6 ? "'" + c.attr_s("to", "") + "'" : std::to_string(to)));
+  if (c.opset < 6) return Status::error("cannot cast to type '" + c.attr_s("to", "") + "'");
+  const Dtype type = to > 0 && to < 256 ? static_cast<Dtype>(to) : Dtype::Undefined;
+  return Status::error("cannot cast to " + std::string(dtype_name(type)) + " (type " + std::to_string(to) + ")");
 }
 
 Status cast_like(OpContext &c) {

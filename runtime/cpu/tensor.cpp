@@ -30,6 +30,19 @@ unsigned dtype_bytes(Dtype type) {
   }
 }
 
+namespace {
+
+/// Types that no tensor can have here, by their numbers in ONNX.
+const char *foreign_name(unsigned number) {
+  constexpr const char *kNames[] = {"float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",
+                                    "int4",         "float4e2m1",     "float8e8m0", "uint2",          "int2"};
+  constexpr unsigned kFirst = 17;
+  if (number >= kFirst && number - kFirst < std::size(kNames)) return kNames[number - kFirst];
+  return number == 14 ? "complex64" : number == 15 ? "complex128" : "an unknown type";
+}
+
+}  // namespace
+
 const char *dtype_name(Dtype type) {
   switch (type) {
     case Dtype::F32:
@@ -61,7 +74,7 @@ const char *dtype_name(Dtype type) {
     case Dtype::BF16:
       return "bfloat16";
     default:
-      return "an unknown type";
+      return foreign_name(static_cast<unsigned>(type));
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace npu::cpu {
 
-/// Element types, with the numbers of ONNX TensorProto.DataType.
+/// Element types, with the numbers of ONNX TensorProto.DataType. Other numbers have a name at most, and no size.
 enum class Dtype : uint8_t {
   Undefined = 0,
   F32 = 1,

@@ -187,5 +187,24 @@ TEST_F(GivenInputs, ComeFromFilesOfNumpy) {
   std::filesystem::remove(path);
 }
 
+/// Numbers of 4 bits, and of 8 with a point, are named by their types.
+TEST(Types, ThatAreTooNarrowAreNamed) {
+  OnnxBuilder input, weight, to(19);
+  compiler::Compiled out;
+  input.output(input.op("Relu", {input.input({2}, "x", 22)}));
+  EXPECT_EQ(compile(input, out), "input 'x' is int4, numbers of at least 8 bits (floating point: 16) are supported");
+  weight.output(weight.op("Add", {weight.input({2}), weight.floats({1, 2})}));
+  weight.model.mutable_graph()->mutable_initializer(0)->set_data_type(17);
+  EXPECT_NE(compile(weight, out).find("which is float8e4m3fn, numbers of at least"), std::string::npos)
+      << compile(weight, out);
+  to.output(to.op("Cast", {to.input({2})}));
+  to.attr("to", int64_t{19});
+  EXPECT_NE(compile(to, out).find("cannot cast to float8e5m2 (type 19)"), std::string::npos) << compile(to, out);
+  compiler::Options options;
+  options.values["x"] = graph::make_f32({2}, {1, 2});
+  EXPECT_EQ(compile(input, out, options),
+            "input 'x' is int4, numbers of at least 8 bits (floating point: 16) are supported");
+}
+
 }  // namespace
 }  // namespace npu::test
