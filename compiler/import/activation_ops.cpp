@@ -101,6 +101,16 @@ Status selu(OpContext &c) {
                   c.results[0]);
 }
 
+/// x * sigmoid(alpha * x)
+Status swish(OpContext &c) {
+  NPU_TRY(c.need_inputs(1, 1));
+  const float alpha = c.attr_f("alpha", 1);
+  ValueId gate = c.in(0);
+  if (alpha != 1) NPU_TRY(c.binary(BinaryKind::Mul, gate, alpha, gate));
+  NPU_TRY(c.unary(ActKind::Sigmoid, gate, gate));
+  return c.binary(BinaryKind::Mul, c.in(0), gate, c.results[0]);
+}
+
 /// x * tanh(log(exp(x) + 1))
 Status mish(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1));
@@ -295,6 +305,7 @@ constexpr OpEntry kOps[] = {
     {"Softplus", plain<ActKind::Softplus>},
     {"Softsign", softsign},
     {"Sqrt", plain<ActKind::Sqrt>},
+    {"Swish", swish},
     {"Tan", tangent},
     {"Tanh", plain<ActKind::Tanh>},
     {"ThresholdedRelu", thresholded_relu},

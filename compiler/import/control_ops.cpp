@@ -76,6 +76,7 @@ Status check_state(const OpContext &c, ValueId before, ValueId after, size_t k) 
 
 Status stack(OpContext &c, const std::vector<ValueId> &parts, int64_t axis, bool reverse, ValueId &out) {
   std::vector<ValueId> wide;
+  if (parts.empty()) return Status::error("it has no turn, and its scan outputs would be empty");
   for (ValueId v : parts) {
     Shape shape = c.graph[v].shape;
     int at;
@@ -147,7 +148,6 @@ Status loop_op(OpContext &c) {
   }
   for (size_t k = 0; k < loop.state.size(); ++k) c.results[k] = loop.state[k];
   for (size_t k = 0; k < loop.scans.size(); ++k) {
-    if (loop.scans[k].empty()) return Status::error("it has no turn, and its scan outputs would be empty");
     NPU_TRY(stack(c, loop.scans[k], 0, false, c.results[loop.state.size() + k]));
   }
   return {};
@@ -155,52 +155,156 @@ Status loop_op(OpContext &c) {
 
 int64_t entry(const std::vector<int64_t> &list, size_t k) { return k < list.size() ? list[k] : 0; }
 
-/// Operator set 8 has a batch in front of everything; it is left out, with a reason.
-Status scan_op(OpContext &c) {
-  if (c.opset < 9) return Status::error("Scan of operator set 8 is not supported, later ones are");
-  const RawGraph *body = c.attr_graph("body");
+/// A Scan: its states, then its sequences; `at`, `backwards` of each sequence, `out_*` of each scan output.
+struct Scan {
+  const RawGraph *body = nullptr;
+  size_t first = 0;  ///< operand with the first state
+  size_t states = 0, sequences = 0;
+  std::vector<int> at;
+  std::vector<int64_t> backwards, out_axes, out_backwards;
+};
+
+Status read_scan(const OpContext &c, Scan &scan) {
+  scan.body = c.attr_graph("body");
+  scan.first = c.opset < 9 ? 1 : 0;
   const int64_t scanned = c.attr_i("num_scan_inputs", 0);
-  if (!body || scanned < 1 || scanned > static_cast<int64_t>(c.input_count()))
+  const int64_t operands = static_cast<int64_t>(c.input_count()) - static_cast<int64_t>(scan.first);
+  if (!scan.body || scanned < 1 || scanned > operands)
     return Status::error("it has no body, or num_scan_inputs " + std::to_string(scanned) + " does not fit");
-  NPU_TRY(c.need_inputs(c.input_count(), c.input_count()));
-  const size_t states = c.input_count() - static_cast<size_t>(scanned);
-  if (c.results.size() < states) return Status::error("it has fewer outputs than states");
-  const std::vector<int64_t> axes = c.attr_ints("scan_input_axes"), backwards = c.attr_ints("scan_input_directions"),
-                             out_axes = c.attr_ints("scan_output_axes"),
-                             out_backwards = c.attr_ints("scan_output_directions");
-  Loop loop{body, {}, std::vector<std::vector<ValueId>>(c.results.size() - states)};
-  for (size_t k = 0; k < states; ++k) loop.state.push_back(c.in(k));
-  std::vector<int> at(static_cast<size_t>(scanned));
-  int64_t turns = -1;
-  for (size_t k = 0; k < at.size(); ++k) {
-    NPU_TRY(c.axis(entry(axes, k), c.rank(states + k), at[k]));
-    const int64_t length = c.shape(states + k)[static_cast<size_t>(at[k])];
+  for (size_t k = scan.first; k < c.input_count(); ++k)
+    if (!c.has_input(k)) return Status::error("input " + std::to_string(k) + " is missing");
+  scan.sequences = static_cast<size_t>(scanned);
+  scan.states = static_cast<size_t>(operands - scanned);
+  if (c.results.size() < scan.states) return Status::error("it has fewer outputs than states");
+  scan.backwards = c.attr_ints(c.opset < 9 ? "directions" : "scan_input_directions");
+  scan.out_axes = c.attr_ints("scan_output_axes");
+  scan.out_backwards = c.attr_ints("scan_output_directions");
+  return {};
+}
+
+/// One element of a sequence, without the axis.
+Status pick(OpContext &c, ValueId x, int axis, int64_t place, ValueId &out) {
+  NPU_TRY(c.slice(x, axis, place, 1, out));
+  Shape shape = c.graph[out].shape;
+  shape.erase(shape.begin() + axis);
+  return c.reshape(out, std::move(shape), out);
+}
+
+/// All turns over sequences of that length; `results`: the last states, then the scan outputs.
+Status scan_turns(OpContext &c, const Scan &scan, std::vector<ValueId> state, const std::vector<ValueId> &sequences,
+                  int64_t turns, std::vector<ValueId> &results) {
+  const size_t states = scan.states;
+  std::vector<std::vector<ValueId>> scans(c.results.size() - states);
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    std::vector<ValueId> inputs = state, outputs;
+    for (size_t k = 0; k < sequences.size(); ++k)
+      NPU_TRY(
+          pick(c, sequences[k], scan.at[k], entry(scan.backwards, k) ? turns - 1 - turn : turn, inputs.emplace_back()));
+    NPU_TRY(c.bodies->convert_body(*scan.body, inputs, false, outputs));
+    if (outputs.size() != c.results.size())
+      return Status::error("its body has " + std::to_string(outputs.size()) + " outputs, expected " +
+                           std::to_string(c.results.size()));
+    state.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(states));
+    for (size_t k = states; k < outputs.size(); ++k) scans[k - states].push_back(outputs[k]);
+  }
+  results = std::move(state);
+  for (size_t k = 0; k < scans.size(); ++k)
+    NPU_TRY(stack(c, scans[k], entry(scan.out_axes, k), entry(scan.out_backwards, k) != 0, results.emplace_back()));
+  return {};
+}
+
+Status check_turns(int64_t turns) {
+  return turns > kMaxTurns ? Status::error("it has more than " + std::to_string(kMaxTurns) + " turns") : Status();
+}
+
+/// The axes of the sequences from that operand on, and their common length.
+Status scan_axes(const OpContext &c, Scan &scan, const std::vector<int64_t> &axes, int64_t &turns) {
+  turns = -1;
+  scan.at.resize(scan.sequences);
+  for (size_t k = 0; k < scan.sequences; ++k) {
+    const size_t operand = scan.first + scan.states + k;
+    NPU_TRY(c.axis(entry(axes, k), c.rank(operand), scan.at[k]));
+    const int64_t length = c.shape(operand)[static_cast<size_t>(scan.at[k])];
     if (turns >= 0 && length != turns)
       return Status::error("scan inputs of " + std::to_string(turns) + " and " + std::to_string(length) + " elements");
     turns = length;
   }
-  if (turns > kMaxTurns) return Status::error("it has more than " + std::to_string(kMaxTurns) + " turns");
-  for (int64_t turn = 0; turn < turns; ++turn) {
-    std::vector<ValueId> inputs = loop.state, outputs;
-    for (size_t k = 0; k < at.size(); ++k) {
-      ValueId &part = inputs.emplace_back();
-      NPU_TRY(c.slice(c.in(states + k), at[k], entry(backwards, k) ? turns - 1 - turn : turn, 1, part));
-      Shape shape = c.graph[part].shape;
-      shape.erase(shape.begin() + at[k]);
-      NPU_TRY(c.reshape(part, shape, part));
-    }
-    NPU_TRY(c.bodies->convert_body(*body, inputs, false, outputs));
-    if (outputs.size() != c.results.size())
-      return Status::error("its body has " + std::to_string(outputs.size()) + " outputs, expected " +
-                           std::to_string(c.results.size()));
-    for (size_t k = 0; k < states; ++k) loop.state[k] = outputs[k];
-    for (size_t k = states; k < outputs.size(); ++k) loop.scans[k - states].push_back(outputs[k]);
-  }
-  for (size_t k = 0; k < states; ++k) c.results[k] = loop.state[k];
-  for (size_t k = states; k < c.results.size(); ++k)
-    NPU_TRY(stack(c, loop.scans[k - states], entry(out_axes, k - states), entry(out_backwards, k - states) != 0,
-                  c.results[k]));
   return {};
+}
+
+/// How many elements of each sequence count: all, or as many as operand 0 says.
+Status scan_lengths(const OpContext &c, int64_t batch, int64_t most, std::vector<int64_t> &out) {
+  out.assign(static_cast<size_t>(batch), most);
+  if (c.has_input(0)) NPU_TRY(c.const_ints(0, "sequence_lens", out));
+  if (std::ssize(out) != batch)
+    return Status::error("sequence_lens has " + std::to_string(out.size()) + " numbers, expected " +
+                         std::to_string(batch));
+  int64_t turns = 0;
+  for (const int64_t length : out) {
+    if (length < 1 || length > most)
+      return Status::error("sequence_lens has " + std::to_string(length) + ", 1 to " + std::to_string(most) +
+                           " was expected");
+    NPU_TRY(check_turns(turns += length));
+  }
+  return {};
+}
+
+/// Operands of one member of the batch: states, then sequences as far as they count.
+Status scan_member(OpContext &c, const Scan &scan, int64_t member, int64_t length, std::vector<ValueId> &states,
+                   std::vector<ValueId> &sequences) {
+  for (size_t k = 0; k < scan.states + scan.sequences; ++k) {
+    ValueId part;
+    NPU_TRY(pick(c, c.in(scan.first + k), 0, member, part));
+    if (k >= scan.states) NPU_TRY(c.slice(part, 0, 0, length, part));
+    (k < scan.states ? states : sequences).push_back(part);
+  }
+  return {};
+}
+
+/// Behind the elements that count, a scan output of that length has zeros; ONNX leaves open what is there.
+Status fill_up(OpContext &c, int64_t length, ValueId &x) {
+  std::vector<int64_t> begin(c.graph[x].shape.size(), 0), end = begin;
+  end[0] = length - c.graph[x].shape[0];
+  return c.pad(x, begin, end, 0, x);
+}
+
+/// Operator set 8: each member of the batch, axis 0, is scanned for itself along axis 1.
+Status scan_batch(OpContext &c, Scan &scan) {
+  int64_t most;
+  NPU_TRY(scan_axes(c, scan, std::vector<int64_t>(scan.sequences, 1), most));
+  const int64_t batch = c.shape(scan.first)[0];
+  for (size_t k = scan.first; k < c.input_count(); ++k)
+    if (c.rank(k) < 1 || c.shape(k)[0] != batch)
+      return Status::error("input " + std::to_string(k) + " " + shape_text(c.shape(k)) + " has not the batch " +
+                           std::to_string(batch));
+  std::vector<int64_t> lengths;
+  NPU_TRY(scan_lengths(c, batch, most, lengths));
+  std::fill(scan.at.begin(), scan.at.end(), 0);
+  std::vector<std::vector<ValueId>> parts(c.results.size());
+  for (int64_t member = 0; member < batch; ++member) {
+    const int64_t length = lengths[static_cast<size_t>(member)];
+    std::vector<ValueId> states, sequences, results;
+    NPU_TRY(scan_member(c, scan, member, length, states, sequences));
+    NPU_TRY(scan_turns(c, scan, std::move(states), sequences, length, results));
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (k >= scan.states) NPU_TRY(fill_up(c, most, results[k]));
+      parts[k].push_back(results[k]);
+    }
+  }
+  for (size_t k = 0; k < parts.size(); ++k) NPU_TRY(stack(c, parts[k], 0, false, c.results[k]));
+  return {};
+}
+
+Status scan_op(OpContext &c) {
+  Scan scan;
+  NPU_TRY(read_scan(c, scan));
+  if (c.opset < 9) return scan_batch(c, scan);
+  int64_t turns;
+  NPU_TRY(scan_axes(c, scan, c.attr_ints("scan_input_axes"), turns));
+  NPU_TRY(check_turns(turns));
+  std::vector<ValueId> states, sequences;
+  for (size_t k = 0; k < c.input_count(); ++k) (k < scan.states ? states : sequences).push_back(c.in(k));
+  return scan_turns(c, scan, std::move(states), sequences, turns, c.results);
 }
 
 constexpr OpEntry kOps[] = {{"If", if_op}, {"Loop", loop_op}, {"Scan", scan_op}};

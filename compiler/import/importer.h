@@ -10,7 +10,7 @@
 
 namespace npu::graph {
 
-inline constexpr int64_t kMinOpset = 1, kMaxOpset = 23;
+inline constexpr int64_t kMinOpset = 1, kMaxOpset = 25;
 
 struct ImportOptions {
   std::map<std::string, Shape> shapes;      ///< of inputs whose dimensions the file leaves open

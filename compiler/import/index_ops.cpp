@@ -193,6 +193,43 @@ Status scatter_nd(OpContext &c) {
   return c.emit(Op::ScatterNd, {c.in(0), c.in(1), c.in(2)}, attrs, c.results[0]);
 }
 
+/// Rows of operand 1 take the places in operand 0 from operand 2 on, which names one place for each picture; without it
+/// they are the first. In a circle the place behind the last is the first.
+Status tensor_scatter(OpContext &c) {
+  NPU_TRY(c.need_inputs(2, 3));
+  int axis;
+  NPU_TRY(c.axis(c.attr_i("axis", -2), c.rank(0), axis));
+  const std::string mode = c.attr_s("mode", "linear");
+  if (mode != "linear" && mode != "circular")
+    return Status::error("mode is '" + mode + "', 'linear' or 'circular' was expected");
+  const auto d = static_cast<size_t>(axis);
+  const Shape cache = c.shape(0), update = c.shape(1);
+  Shape expected = cache;
+  if (d < update.size()) expected[d] = update[d];
+  if (axis == 0 || update != expected || update[d] > cache[d])
+    return Status::error("an update " + shape_text(update) + " does not fit a cache " + shape_text(cache) +
+                         " along axis " + std::to_string(axis));
+  if (!c.has_input(2)) {
+    ValueId rest;
+    NPU_TRY(c.slice(c.in(0), axis, update[d], cache[d] - update[d], rest));
+    return update[d] == cache[d] ? (c.results[0] = c.in(1), Status()) : c.concat(axis, {c.in(1), rest}, c.results[0]);
+  }
+  if (c.shape(2) != Shape{cache[0]})
+    return Status::error("write_indices are " + shape_text(c.shape(2)) + ", one for each of " +
+                         std::to_string(cache[0]) + " was expected");
+  Shape first(cache.size(), 1), steps(cache.size(), 1);
+  first[0] = cache[0];
+  steps[d] = update[d];
+  ValueId at, places;
+  NPU_TRY(c.reshape(c.in(2), first, at));
+  NPU_TRY(c.cast(at, Dtype::I64, at));
+  NPU_TRY(iota(c, steps, places));
+  NPU_TRY(c.binary(BinaryKind::Add, at, places, places));
+  if (mode == "circular") NPU_TRY(c.binary(BinaryKind::Mod, places, static_cast<double>(cache[d]), places));
+  NPU_TRY(c.expand(places, update, places));
+  return c.emit(Op::ScatterElements, {c.in(0), places, c.in(1)}, ScatterAttrs{axis}, c.results[0]);
+}
+
 /// Index i counts from the end where it is negative: i or i + depth is the place. Outside of both nothing is set.
 Status one_hot(OpContext &c) {
   NPU_TRY(c.need_inputs(3, 3));
@@ -413,6 +450,7 @@ constexpr OpEntry kOps[] = {
     {"ScatterElements", scatter_elements},
     {"ScatterND", scatter_nd},
     {"Size", size},
+    {"TensorScatter", tensor_scatter},
     {"Trilu", trilu},
     {"Unique", unique},
 };

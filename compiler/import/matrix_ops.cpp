@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "compiler/import/op_context.h"
 
@@ -393,11 +394,31 @@ Status mask_bias(OpContext &c, int64_t columns, ValueId &bias) {
   return c.pad(bias, begin, end, kMasked, bias);
 }
 
+/// With operand 6, which says how many columns of each picture count, the rest is masked.
+Status mask_padding(OpContext &c, int64_t columns, ValueId &bias) {
+  const Shape &batch = c.shape(0), lengths = c.shape(6);
+  if (lengths != Shape{batch[0]})
+    return Status::error("nonpad_kv_seqlen is " + shape_text(lengths) + ", one number for each of " +
+                         std::to_string(batch[0]) + " was expected");
+  if (element_count({columns}) < 0) return Status::error("the scores have too many elements");
+  auto numbers = std::make_shared<Tensor>(Dtype::I64, Shape{columns});
+  std::iota(numbers->as<int64_t>(), numbers->as<int64_t>() + columns, int64_t{0});
+  ValueId counts, length, padding;
+  NPU_TRY(c.reshape(c.in(6), {batch[0], 1, 1, 1}, length));
+  NPU_TRY(c.cast(length, Dtype::I64, length));
+  NPU_TRY(c.binary(BinaryKind::Less, c.constant(std::move(numbers)), length, counts));
+  NPU_TRY(c.where(counts, c.scalar(0), c.scalar(kMasked), padding));
+  if (bias != kNoValue) return c.binary(BinaryKind::Add, bias, padding, bias);
+  bias = padding;
+  return {};
+}
+
 /// What is added to scores [..., rows, columns], of which the first `past` columns are older than the first row;
 /// kNoValue: nothing.
 Status attention_bias(OpContext &c, int64_t rows, int64_t columns, int64_t past, ValueId &bias) {
   bias = kNoValue;
   if (c.has_input(3)) NPU_TRY(mask_bias(c, columns, bias));
+  if (c.has_input(6)) NPU_TRY(mask_padding(c, columns, bias));
   if (!c.attr_i("is_causal", 0)) return {};
   if (element_count({rows, columns}) < 0) return Status::error("the scores have too many elements");
   std::vector<float> causal;
@@ -464,7 +485,9 @@ Status with_past(OpContext &c, size_t operand, size_t result, ValueId &x) {
 
 /// Heads that share keys and values are rows of one product.
 Status attention(OpContext &c) {
-  NPU_TRY(c.need_inputs(3, 6));
+  NPU_TRY(c.need_inputs(3, c.opset < 24 ? 6 : 7));
+  if (c.has_input(6) && (c.has_input(4) || c.has_input(5)))
+    return Status::error("it has nonpad_kv_seqlen and past keys or values, of which only one is allowed");
   if (c.rank(1) != c.rank(0) || c.rank(2) != c.rank(0)) return Status::error("Q, K and V differ in rank");
   ValueId q, k, v, y;
   const int64_t heads = c.attr_i("kv_num_heads", 0);

@@ -163,18 +163,10 @@ Status cubic_taps(OpContext &c, const Line &line, ValueId x, Taps &taps) {
   return make_taps(c, line, below, -1, weights, taps);
 }
 
-/// Halves to the even neighbour; in three dimensions away from 0 (ONNX's reference, after PyTorch).
-Status nearest_tap(OpContext &c, const Line &line, bool away, ValueId x, Taps &taps) {
-  ValueId place, sign;
-  if (!away) {
-    NPU_TRY(c.unary(ActKind::Round, x, place));
-    return make_tap(c, line, place, kNoValue, taps.emplace_back());
-  }
-  NPU_TRY(c.unary(ActKind::Sign, x, sign));
-  NPU_TRY(c.unary(ActKind::Abs, x, place));
-  NPU_TRY(c.binary(BinaryKind::Add, place, 0.5, place));
-  NPU_TRY(c.unary(ActKind::Floor, place, place));
-  NPU_TRY(c.binary(BinaryKind::Mul, place, sign, place));
+/// Halves to the even neighbour, in any number of dimensions (the text of operator set 20).
+Status nearest_tap(OpContext &c, const Line &line, ValueId x, Taps &taps) {
+  ValueId place;
+  NPU_TRY(c.unary(ActKind::Round, x, place));
   return make_tap(c, line, place, kNoValue, taps.emplace_back());
 }
 
@@ -249,10 +241,10 @@ Status settle(OpContext &c, const Line &line, bool cubic, ValueId x, ValueId &ou
   return c.where(inside, x, clipped, out);
 }
 
-Status grid_taps(OpContext &c, const GridMethod &how, int64_t length, bool three, ValueId x, Taps &taps) {
+Status grid_taps(OpContext &c, const GridMethod &how, int64_t length, ValueId x, Taps &taps) {
   const Line line{length, how.border, how.align_corners};
   NPU_TRY(from_normalized(c, line, x, x));
-  if (how.mode == Mode::Nearest) return nearest_tap(c, line, three, x, taps);
+  if (how.mode == Mode::Nearest) return nearest_tap(c, line, x, taps);
   NPU_TRY(settle(c, line, how.mode == Mode::Cubic, x, x));
   return how.mode == Mode::Linear ? linear_taps(c, line, x, taps) : cubic_taps(c, line, x, taps);
 }
@@ -276,7 +268,7 @@ Status grid_sample(OpContext &c) {
     ValueId at;
     NPU_TRY(c.slice(c.in(1), static_cast<int>(dims) + 1, static_cast<int64_t>(dims - 1 - d), 1, at));
     NPU_TRY(c.reshape(at, {x[0], points}, at));
-    NPU_TRY(grid_taps(c, how, x[d + 2], dims == 3, at, taps[d]));
+    NPU_TRY(grid_taps(c, how, x[d + 2], at, taps[d]));
   }
   NPU_TRY(read_points(c, picture, x[0], taps, y));
   NPU_TRY(c.transpose(y, {0, 2, 1}, y));

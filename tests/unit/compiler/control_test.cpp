@@ -250,6 +250,57 @@ TEST(Scan, GoesAlongAnAxisBothWays) {
   EXPECT_EQ(run(b, {{1, 2, 3, 4, 5, 6}}), (std::vector<Numbers>{{6, 15}, {3, 5, 6, 6, 11, 15}}));
 }
 
+/// Sums along axis 1 of each of 2 members, and what they are on the way; `lengths`: how many of 3 count.
+OnnxBuilder batch_scan(const std::string &lengths, const std::vector<int64_t> &values, bool backwards) {
+  OnnxBuilder b(8), body(8);
+  const std::string sum = body.op("Add", {body.input({1}, "sum"), body.input({1}, "row")});
+  body.output(sum).output(body.op("Identity", {sum}));
+  std::string name;
+  if (lengths == "given") name = b.ints(values);
+  if (lengths == "late") name = b.input({2}, "late", TensorProto::INT64);
+  b.output(b.op("Scan", {name, b.constant({2, 1}, {100, 200}), b.input({2, 3, 1}, "x")})).output(b.more_output());
+  b.attr("body", body).attr("num_scan_inputs", int64_t{1});
+  if (backwards) b.attr("directions", std::vector<int64_t>{1});
+  return b;
+}
+
+TEST(Scan, OfOperatorSet8GoesOverEachMemberOfTheBatch) {
+  const std::vector<Numbers> x{{1, 2, 3, 4, 5, 6}};
+  EXPECT_EQ(run(batch_scan("", {}, false), x), (std::vector<Numbers>{{106, 215}, {101, 103, 106, 204, 209, 215}}));
+  EXPECT_EQ(run(batch_scan("", {}, true), x), (std::vector<Numbers>{{106, 215}, {103, 105, 106, 206, 211, 215}}));
+  // Behind the elements that count there are zeros; backwards it begins at the last one that counts.
+  EXPECT_EQ(run(batch_scan("given", {2, 3}, false), x),
+            (std::vector<Numbers>{{103, 215}, {101, 103, 0, 204, 209, 215}}));
+  EXPECT_EQ(run(batch_scan("given", {3, 1}, true), x), (std::vector<Numbers>{{106, 204}, {103, 105, 106, 204, 0, 0}}));
+}
+
+TEST(Scan, OfOperatorSet8NeedsLengthsThatAreKnownAndFit) {
+  graph::Graph g;
+  const auto says = [&](const OnnxBuilder &b, const char *part) {
+    const std::string text = import(b, g);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says(batch_scan("late", {}, false), "sequence_lens ('late') is not known at compile time");
+  says(batch_scan("given", {1, 4}, false), "sequence_lens has 4, 1 to 3 was expected");
+  says(batch_scan("given", {0, 3}, false), "sequence_lens has 0, 1 to 3 was expected");
+  says(batch_scan("given", {3}, false), "sequence_lens has 1 numbers, expected 2");
+  OnnxBuilder b = batch_scan("", {}, false);
+  b.model.mutable_graph()->mutable_initializer(0)->set_dims(0, 1);
+  b.model.mutable_graph()->mutable_initializer(0)->set_dims(1, 2);
+  says(b, "input 2 [2, 3, 1] has not the batch 1");
+}
+
+/// A slice of no element is no crash.
+TEST(Scan, WithoutATurnIsRefused) {
+  OnnxBuilder b, body;
+  body.output(body.op("Identity", {body.input({1}, "row")}));
+  const std::string none = b.op("Slice", {b.input({2, 1}, "x"), b.ints({0}), b.ints({0})});
+  b.output(b.op("Scan", {none}));
+  b.attr("body", body).attr("num_scan_inputs", int64_t{1});
+  graph::Graph g;
+  EXPECT_NE(import(b, g).find("it has no turn, and its scan outputs would be empty"), std::string::npos);
+}
+
 /// scale(x, f) = x * f + b, an operator of the file; f may be left out of a call.
 OnnxBuilder with_function() {
   OnnxBuilder b(13);
@@ -284,6 +335,85 @@ TEST(Functions, AreExpandedWithTheirAttributes) {
   EXPECT_EQ(run(b, {{-2, 3}}), (std::vector<Numbers>{{-2, 6}}));
   b.model.mutable_graph()->mutable_node(0)->clear_attribute();  // LeakyRelu's own default
   EXPECT_NEAR(run(b, {{-2, 3}})[0][0], -0.04, 1e-6);
+}
+
+/// A field that Debian 12's ONNX does not know, as its newer versions write it.
+template <class Message>
+void add_field(Message &m, int number, const std::string &bytes) {
+  m.mutable_unknown_fields()->AddLengthDelimited(number, bytes);
+}
+
+onnx::NodeProto &only_node(OnnxBuilder &b) { return *b.model.mutable_graph()->mutable_node(0); }
+
+TEST(Functions, HaveValuesForAttributesThatACallLeavesOut) {
+  OnnxBuilder b = with_function();
+  onnx::AttributeProto alpha;
+  alpha.set_name("alpha");
+  alpha.set_type(onnx::AttributeProto::FLOAT);
+  alpha.set_f(0.25f);
+  b.model.mutable_functions(0)->clear_attribute();
+  add_field(*b.model.mutable_functions(0), 11, alpha.SerializeAsString());
+  b.output(b.op("Scale", {b.input({2})}));
+  only_node(b).set_domain("own");
+  EXPECT_EQ(run(b, {{-2, 3}}), (std::vector<Numbers>{{-1, 6}}));
+  b.attr("alpha", 0.5f);
+  EXPECT_EQ(run(b, {{-2, 3}}), (std::vector<Numbers>{{-2, 6}}));
+}
+
+TEST(Functions, OfOneNameAreToldApartByTheirOverload) {
+  OnnxBuilder b = with_function();
+  *b.model.add_functions() = b.model.functions(0);
+  add_field(*b.model.mutable_functions(1), 13, "other");
+  b.model.mutable_functions(1)->mutable_node(1)->set_op_type("Mul");
+  b.output(b.op("Scale", {b.input({2})}));
+  only_node(b).set_domain("own");
+  b.attr("alpha", 0.5f);
+  EXPECT_EQ(run(b, {{-2, 3}}), (std::vector<Numbers>{{-2, 6}}));
+  add_field(only_node(b), 8, "other");
+  EXPECT_EQ(run(b, {{-2, 3}}), (std::vector<Numbers>{{1, 9}}));
+}
+
+TEST(Functions, AttributesThatTheyDoNotHaveAreNamed) {
+  OnnxBuilder b = with_function();
+  b.output(b.op("Scale", {b.input({2})}));
+  only_node(b).set_domain("own");
+  b.attr("beta", 0.5f);
+  graph::Graph g;
+  EXPECT_EQ(import(b, g),
+            "one node cannot be compiled:\n  own.Scale 'Scale_0': attribute 'beta' is not one of the function; its "
+            "attributes are: alpha");
+}
+
+/// The body of an If in a function sees the call's attributes, as the function's own nodes do.
+TEST(Functions, HandTheirAttributesToBodies) {
+  OnnxBuilder b = with_function(), leaky;
+  leaky.output(leaky.op("LeakyRelu", {"x"}));
+  *leaky.model.mutable_graph()->mutable_node(0)->add_attribute() = b.model.functions(0).node(0).attribute(0);
+  onnx::FunctionProto &f = *b.model.mutable_functions(0);
+  f.add_input("flag");
+  onnx::NodeProto &choice = *f.mutable_node(0);
+  choice.set_op_type("If");
+  choice.set_input(0, "flag");
+  choice.clear_attribute();
+  for (const char *name : {"then_branch", "else_branch"}) {
+    onnx::AttributeProto &a = *choice.add_attribute();
+    a.set_name(name);
+    a.set_type(onnx::AttributeProto::GRAPH);
+    *a.mutable_g() = leaky.model.graph();
+  }
+  b.output(b.op("Scale", {b.input({2}), b.op("Greater", {b.scalar(2), b.scalar(1)})}));
+  b.model.mutable_graph()->mutable_node(1)->set_domain("own");
+  b.attr("alpha", 0.5f);
+  EXPECT_EQ(run(b, {{-2, 3}}), (std::vector<Numbers>{{-2, 6}}));
+}
+
+TEST(Functions, AReferenceOutsideOfOneIsRefused) {
+  OnnxBuilder b;
+  b.output(b.op("LeakyRelu", {b.input({2})}));
+  b.attr("alpha", 0.5f);
+  only_node(b).mutable_attribute(0)->set_ref_attr_name("alpha");
+  graph::Graph g;
+  EXPECT_NE(import(b, g).find("an attribute refers to one of a function, and it is in none"), std::string::npos);
 }
 
 TEST(Functions, AFailureIsSaidOnce) {

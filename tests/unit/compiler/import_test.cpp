@@ -25,6 +25,23 @@ std::vector<Floats> run(const OnnxBuilder &b, const std::vector<Floats> &inputs)
   return run_on_chip(compiled.net.stages[0], inputs, 8 << 20).outputs;
 }
 
+/// Output 0 of a network of which parts run on the CPU.
+Floats evaluate(const OnnxBuilder &b, const std::vector<Floats> &inputs) {
+  compiler::Compiled compiled;
+  const std::string file = b.bytes();
+  EXPECT_EQ(compiler::compile_onnx(file.data(), file.size(), {}, compiled).message(), "");
+  if (compiled.net.stages.empty()) return {};
+  const bmodel::StageDesc &stage = compiled.net.stages[0];
+  std::vector<graph::Tensor> in;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    in.push_back(*graph::make_f32(graph::Shape(stage.inputs[k].shape.begin(), stage.inputs[k].shape.end()), inputs[k]));
+  const StageResult result = run_stage(stage, in, lmem_of(stage));
+  EXPECT_EQ(result.error, "");
+  if (result.outputs.empty()) return {};
+  const graph::Tensor &out = result.outputs[0];
+  return {out.as<float>(), out.as<float>() + out.count()};
+}
+
 std::string refusal(const OnnxBuilder &b) {
   compiler::Compiled compiled;
   const std::string file = b.bytes();
@@ -160,13 +177,68 @@ TEST(Split, IntoPartsThatDoNotMakeUpTheWholeIsRefused) {
 }
 
 TEST(OperatorSets, FirstAndLastOfTheRange) {
-  for (int64_t opset : {1, 23, 24}) {
+  for (int64_t opset : {1, 25, 26}) {
     OnnxBuilder b(opset);
     b.output(b.op("Relu", {b.input({3})}));
-    const bool taken = opset <= 23;
+    const bool taken = opset <= 25;
     EXPECT_EQ(refusal(b),
-              taken ? "" : "the model uses operator set " + std::to_string(opset) + ", versions 1 to 23 are supported");
+              taken ? "" : "the model uses operator set " + std::to_string(opset) + ", versions 1 to 25 are supported");
   }
+}
+
+/// x = -0.5 and 0.5 are the places 0.5 and 2.5 of four, which go to 0 and 2.
+TEST(GridSample, OfThreeDimensionsRoundsHalvesToTheEvenNeighbour) {
+  OnnxBuilder b(20);
+  b.output(b.op("GridSample", {b.input({1, 1, 1, 1, 4}), b.constant({1, 1, 1, 2, 3}, {-0.5f, 0, 0, 0.5f, 0, 0})}));
+  b.attr("mode", "nearest");
+  EXPECT_EQ(run(b, {{1, 2, 3, 4}})[0], (Floats{1, 3}));
+}
+
+TEST(Swish, IsTheInputTimesItsSigmoid) {
+  for (const float alpha : {1.0f, 2.0f}) {
+    OnnxBuilder b(24);
+    b.output(b.op("Swish", {b.input({3})}));
+    if (alpha != 1) b.attr("alpha", alpha);
+    const Floats y = run(b, {{-2, 0, 3}})[0];
+    EXPECT_NEAR(y[0], -2 / (1 + std::exp(2 * alpha)), 1e-6);
+    EXPECT_EQ(y[1], 0);
+    EXPECT_NEAR(y[2], 3 / (1 + std::exp(-3 * alpha)), 1e-6);
+  }
+}
+
+/// Two pictures with a cache of 3 places, into which 2 rows of one number go.
+OnnxBuilder tensor_scatter(const Ints &at, const char *mode) {
+  OnnxBuilder b(24);
+  std::vector<std::string> inputs{b.input({2, 3, 1}), b.input({2, 2, 1})};
+  if (!at.empty()) inputs.push_back(b.ints(at));
+  b.output(b.op("TensorScatter", inputs));
+  b.attr("mode", mode);
+  return b;
+}
+
+TEST(TensorScatter, PutsRowsIntoACache) {
+  const std::vector<Floats> inputs{{1, 2, 3, 4, 5, 6}, {10, 20, 30, 40}};
+  EXPECT_EQ(evaluate(tensor_scatter({}, "linear"), inputs), (Floats{10, 20, 3, 30, 40, 6}));
+  EXPECT_EQ(evaluate(tensor_scatter({1, 0}, "linear"), inputs), (Floats{1, 10, 20, 30, 40, 6}));
+  EXPECT_EQ(evaluate(tensor_scatter({2, 4}, "circular"), inputs), (Floats{20, 2, 10, 4, 30, 40}));
+  EXPECT_SAYS(refusal(tensor_scatter({1}, "linear")), "write_indices are [1], one for each of 2 was expected");
+  EXPECT_SAYS(refusal(tensor_scatter({}, "round")), "mode is 'round'");
+}
+
+/// All keys are alike, so that the result is the mean of the values that count: of 1 of the first picture, 3 of the
+/// other.
+OnnxBuilder padded_attention(int64_t opset) {
+  OnnxBuilder b(opset);
+  const std::string q = b.input({2, 1, 1, 1}), k = b.constant({2, 1, 4, 1}, Floats(8, 1)), v = b.input({2, 1, 4, 1});
+  b.output(b.op("Attention", {q, k, v, "", "", "", b.ints({1, 3})}));
+  return b;
+}
+
+TEST(Attention, LeavesOutKeysThatArePadding) {
+  const Floats y = evaluate(padded_attention(24), {{1, 1}, {5, 9, 9, 9, 1, 2, 6, 99}});
+  EXPECT_NEAR(y[0], 5, 1e-6);
+  EXPECT_NEAR(y[1], 3, 1e-6);
+  EXPECT_SAYS(refusal(padded_attention(23)), "it has 7 inputs, at most 6 are expected");
 }
 
 /// A weight of 1 on each cell of the window: the sum of 4 cells, of which padding is 10 each.
