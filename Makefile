@@ -76,8 +76,8 @@ explore: build qemu module $(if $(filter debug,$(KERNEL)),module-debug) ## looks
 	@scripts/explore.py --seconds $(or $(SECONDS),600) --kernel $(or $(KERNEL),stock) --first $(or $(SEED),1) \
 		--rounds $(or $(ROUNDS),1) $(if $(SUITE),--suite $(SUITE)) $(if $(TEST),--test '$(TEST)')
 
-conformance: build ## ONNX's own tests: compiled and right, or refused and why [LIST=FILE.tsv: only those]
-	@tests/conformance/conformance.py $(BUILD)/bin/npu_conformance_test $(if $(LIST),--list "$(LIST)")
+conformance: build ## ONNX's own tests: compiled and right, or refused and why [LIST=FILE.tsv: only those; SUITE=newest: the newest that Debian has]
+	@tests/conformance/conformance.py $(BUILD)/bin/npu_conformance_test $(if $(SUITE),--suite "$(SUITE)") $(if $(LIST),--list "$(LIST)")
 
 install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Compiles and runs ONNX's own tests (Debian's libonnx-testdata) and prints what became of them.
 
-conformance.py PROGRAM [--list FILE.tsv] [--all]
+conformance.py PROGRAM [--suite installed|newest] [--list FILE.tsv] [--all]
 
-PROGRAM is npu_conformance_test. With --list only the tests named there count: lines with the columns suite and test.
---all prints every test, otherwise those that were refused or wrong, with the reason. Status 0 if nothing is wrong.
+PROGRAM is npu_conformance_test. --suite newest takes the newest tests that Debian offers, from the cache
+(scripts/onnx-newest.sh fetches them). With --list only the tests named there count: lines with the columns suite and
+test. --all prints every test, otherwise those that were refused or wrong, with the reason. Status 0 if nothing is
+wrong.
 """
 
 import argparse
@@ -17,11 +19,24 @@ import sys
 import tempfile
 
 
-def run(program):
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def newest():
+    """What npu_conformance_test is told about the newest tests."""
+    env = subprocess.run([os.path.join(TOP, "scripts/onnx-newest.sh")], stdout=subprocess.PIPE, text=True, check=True)
+    with open(env.stdout.strip(), encoding="utf-8") as lines:
+        values = dict(line.rstrip("\n").split("=", 1) for line in lines)
+    print("tests of ONNX " + values["ONNX_VERSION"])
+    return {"NPU_CONFORMANCE_DATA": values["ONNX_TESTS"], "NPU_CONFORMANCE_VERSION": values["ONNX_VERSION"]}
+
+
+def run(program, suite):
     """{(suite, test): (how, right, reason)}"""
+    environment = {**os.environ, **(newest() if suite == "newest" else {})}
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report")
-        subprocess.run([program], env={**os.environ, "NPU_CONFORMANCE_REPORT": report}, stdout=subprocess.DEVNULL,
+        subprocess.run([program], env={**environment, "NPU_CONFORMANCE_REPORT": report}, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=False)
         results = {}
         with open(report, encoding="utf-8", errors="replace") as lines:
@@ -34,10 +49,11 @@ def run(program):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
+    parser.add_argument("--suite", choices=["installed", "newest"], default="installed")
     parser.add_argument("--list", metavar="FILE.tsv")
     parser.add_argument("--all", action="store_true")
     arguments = parser.parse_args()
-    results = run(arguments.program)
+    results = run(arguments.program, arguments.suite)
     if arguments.list:
         with open(arguments.list, encoding="utf-8", newline="") as table:
             wanted = [(row["suite"], row["test"]) for row in csv.DictReader(table, delimiter="\t")]
