@@ -6,6 +6,7 @@
 
 #include "compiler/import/declared_shapes.h"
 #include "compiler/import/known_attributes.h"
+#include "compiler/import/narrow.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
 #include "runtime/cpu/operators.h"
@@ -54,9 +55,9 @@ Dtype stored_type(Dtype type) {
 
 /// What is wrong with a tensor of a type that has no size.
 std::string about_type(Dtype type) {
-  const bool narrow = type > Dtype::BF16;  // numbers all the same
-  return std::string(dtype_name(type)) + (narrow ? ", numbers of at least 8 bits (floating point: 16) are supported"
-                                                 : ", tensors of numbers are supported");
+  return std::string(dtype_name(type)) + (narrow_bits(type)
+                                              ? ", numbers of at least 8 bits (floating point: 16) are supported"
+                                              : ", tensors of numbers are supported");
 }
 
 std::string shape_hint(const RawValue &v) {
@@ -323,11 +324,7 @@ class Importer : private BodyConverter {
     for (const std::string &name : n.inputs) {
       bool failed = false;
       inputs.push_back(name.empty() ? kNoValue : find(name, failed));
-      if (name.empty()) continue;
-      if (inputs.back() != kNoValue && dtype_bytes(graph_[inputs.back()].dtype)) continue;
-      if (inputs.back() != kNoValue)
-        problem = "it reads '" + name + "', which is " + about_type(graph_[inputs.back()].dtype);
-      if (inputs.back() != kNoValue) return false;
+      if (name.empty() || inputs.back() != kNoValue) continue;
       if (!failed) problem = "it reads '" + name + "', which nothing in front of it makes";
       return false;
     }
@@ -348,6 +345,23 @@ class Importer : private BodyConverter {
     return {};
   }
 
+  /// Operands of types that the graph has not become wider where the operator takes them, and are errors elsewhere:
+  /// only there the type does not decide more than what the numbers are.
+  Status widen(const RawNode &n, std::vector<ValueId> &inputs, bool &floats) {
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k] == kNoValue || dtype_bytes(graph_[inputs[k]].dtype)) continue;
+      const Dtype type = graph_[inputs[k]].dtype;
+      const bool taken = n.type == "DequantizeLinear" || (k == 0 && (n.type == "Cast" || n.type == "CastLike"));
+      if (!taken || narrow_bits(type) == 0)
+        return Status::error("it reads '" + n.inputs[k] + "', which is " + about_type(type));
+      floats = floats || widened_type(type) == Dtype::F32;
+      const auto [known, fresh] = widened_.emplace(inputs[k], kNoValue);
+      if (fresh) known->second = graph_.add_constant(widened(*graph_[inputs[k]].constant), n.inputs[k]);
+      inputs[k] = known->second;
+    }
+    return {};
+  }
+
   Status convert_one(const RawNode &n, int source, std::vector<ValueId> inputs, std::vector<ValueId> &results) {
     if (graph_.sources.size() > kMaxNodes)
       return Status::error("the network has more than " + std::to_string(kMaxNodes) +
@@ -360,7 +374,10 @@ class Importer : private BodyConverter {
       const std::string wrong = wrong_attribute_name(n.type, opset_, name);
       if (!wrong.empty()) return Status::error("attribute '" + printable(name) + "' " + wrong);
     }
+    bool narrow_floats = false;
+    NPU_TRY(widen(n, inputs, narrow_floats));
     OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
+    context.narrow_floats = narrow_floats;
     NPU_TRY(find_op(n.domain, n.type)(context));
     if (!context.wrong_attribute().empty()) return Status::error(context.wrong_attribute());
     results = std::move(context.results);
@@ -540,6 +557,7 @@ class Importer : private BodyConverter {
   std::map<std::tuple<std::string, std::string, std::string>, const RawFunction *> functions_;
   std::set<const RawFunction *> calls_;  // that are being expanded
   Arguments arguments_;                  // of the innermost of them
+  std::map<ValueId, ValueId> widened_;   // constants as operators have read them
   bool perhaps_ = false;                 // inside of a body that may not count
   std::vector<Scope> scopes_{1};
   std::vector<Problem> problems_;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/import/narrow.h"
 #include "compiler/import/raw_model.h"
 
 namespace npu::graph {
@@ -138,16 +139,35 @@ Status load_external(const onnx::TensorProto &t, const Folder &folder, const Ten
                          std::to_string(external.offset) + " and has " + std::to_string(bytes));
   file.seekg(static_cast<std::streamoff>(external.offset));
   auto tensor = std::make_shared<Tensor>(kind.dtype, kind.shape);
+  tensor->data.resize(bytes);
   file.read(reinterpret_cast<char *>(tensor->data.data()), static_cast<std::streamsize>(bytes));
   out = std::move(tensor);
   return file ? Status() : Status::error("cannot read " + who);
+}
+
+/// A tensor of less than 8 bits an element, or of floating point of 8: its bytes, as the file packs them. In int32_data
+/// each number is such a byte.
+Status read_narrow(const onnx::TensorProto &t, const TensorKind &kind, uint64_t bytes, const std::string &what,
+                   TensorPtr &out) {
+  const auto have = t.has_raw_data() ? t.raw_data().size() : static_cast<uint64_t>(t.int32_data_size());
+  if (have != bytes)
+    return Status::error(what + ": " + kind_text(kind) + " needs " + std::to_string(bytes) + " bytes, the file has " +
+                         std::to_string(have));
+  auto tensor = std::make_shared<Tensor>(kind.dtype, kind.shape);
+  if (t.has_raw_data())
+    tensor->data.assign(t.raw_data().begin(), t.raw_data().end());
+  else
+    for (const int32_t byte : t.int32_data()) tensor->data.push_back(static_cast<uint8_t>(byte));
+  out = std::move(tensor);
+  return {};
 }
 
 Status read_tensor(const onnx::TensorProto &t, const Folder &folder, const std::string &what, TensorPtr &out) {
   const bool external = t.data_location() == onnx::TensorProto::EXTERNAL;
   if (t.has_segment()) return Status::error(what + ": tensors in segments are not supported");
   const Dtype type = type_of(t.data_type());
-  if (dtype_bytes(type) == 0) {
+  const bool narrow = narrow_bits(type) != 0;
+  if (dtype_bytes(type) == 0 && !narrow) {
     // Kept without data: an error only for an operator that reads it.
     auto empty = std::make_shared<Tensor>();
     empty->dtype = type;
@@ -158,8 +178,9 @@ Status read_tensor(const onnx::TensorProto &t, const Folder &folder, const std::
   const Shape shape(t.dims().begin(), t.dims().end());
   const int64_t count = element_count(shape);
   if (count < 0) return Status::error(what + ": shape " + shape_text(shape) + " is negative or too large");
-  const uint64_t bytes = static_cast<uint64_t>(count) * dtype_bytes(type);
+  const uint64_t bytes = narrow ? narrow_bytes(type, count) : static_cast<uint64_t>(count) * dtype_bytes(type);
   if (external) return load_external(t, folder, {type, shape}, bytes, out).within(what);
+  if (narrow) return read_narrow(t, {type, shape}, bytes, what, out);
   if (t.has_raw_data() ? t.raw_data().size() != bytes : typed_size(t, type) != count)
     return Status::error(what + ": " + shape_text(shape) + " of " + dtype_name(type) + " needs " +
                          std::to_string(count) + " elements, the file has " +

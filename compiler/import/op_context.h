@@ -37,6 +37,7 @@ class OpContext {
   const RawNode &node;
   const int64_t opset;
   BodyConverter *const bodies;
+  bool narrow_floats = false;    ///< operands are floating point of 4 or 8 bits in the file, float32 here
   const bool perhaps;            ///< the node may not count at run time: data that is wrong is no error before
   std::vector<ValueId> results;  ///< one an output of the ONNX node; kNoValue: not made
 

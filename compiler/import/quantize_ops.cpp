@@ -105,7 +105,7 @@ Status quantize_linear(OpContext &c) {
 Status dequantize_linear(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 3));
   const Dtype type = c.value(0).dtype;
-  if (!is_short(type) && type != Dtype::I32)
+  if (!is_short(type) && type != Dtype::I32 && !c.narrow_floats)
     return Status::error("input of type " + type_text(static_cast<int64_t>(type)) +
                          ", supported: uint8, int8, uint16, int16, int32");
   const int64_t to = c.attr_i("output_dtype", 1);

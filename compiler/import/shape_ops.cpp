@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "compiler/import/narrow.h"
 #include "compiler/import/op_context.h"
 
 namespace npu::graph {
@@ -28,7 +29,7 @@ Status constant(OpContext &c) {
     }
   }
   if (!value) return Status::error("it has none of the attributes value, value_float(s), value_int(s)");
-  if (dtype_bytes(value->dtype) == 0)
+  if (dtype_bytes(value->dtype) == 0 && narrow_bits(value->dtype) == 0)
     return Status::error(std::string("its value is of ") + dtype_name(value->dtype) +
                          ", tensors of numbers are supported");
   c.results[0] = c.constant(std::move(value));

@@ -187,6 +187,71 @@ TEST_F(GivenInputs, ComeFromFilesOfNumpy) {
   std::filesystem::remove(path);
 }
 
+/// x + (weights - zero) * 1, where the weights are packed into those bytes.
+OnnxBuilder with_packed(int type, const std::vector<uint8_t> &bytes, int64_t count, bool raw, int zero) {
+  OnnxBuilder b(25);
+  const auto packed = [&](const char *name, const std::vector<uint8_t> &data, int64_t n) {
+    onnx::TensorProto &t = *b.model.mutable_graph()->add_initializer();
+    t.set_name(name);
+    t.set_data_type(type);
+    t.add_dims(n);
+    for (const uint8_t byte : data)
+      raw ? t.mutable_raw_data()->push_back(static_cast<char>(byte)) : t.add_int32_data(byte);
+    return std::string(name);
+  };
+  std::vector<std::string> inputs{packed("w", bytes, count), b.scalar(1)};
+  if (zero) inputs.push_back(packed("z", {static_cast<uint8_t>(zero)}, 1));
+  b.output(b.op("Add", {b.input({count}), b.op("DequantizeLinear", inputs)}));
+  return b;
+}
+
+/// What the weights are, without what an infinity or NaN does to a sum.
+std::vector<double> unpacked(int type, const std::vector<uint8_t> &bytes, int64_t count, int zero = 0) {
+  std::vector<double> out;
+  for (const bool raw : {false, true}) {
+    compiler::Compiled compiled;
+    EXPECT_EQ(compile(with_packed(type, bytes, count, raw, zero), compiled), "");
+    if (compiled.net.stages.empty()) return {};
+    const auto now = run(compiled.net.stages[0], {std::vector<double>(static_cast<size_t>(count), 0)});
+    EXPECT_TRUE(out.empty() || now == out || std::isnan(out.back()));
+    out = now;
+  }
+  return out;
+}
+
+TEST(Types, WeightsOfFewBitsAreUnpacked) {
+  using Numbers = std::vector<double>;
+  EXPECT_EQ(unpacked(22, {0x21, 0x87, 0x0f}, 5), (Numbers{1, 2, 7, -8, -1}));
+  EXPECT_EQ(unpacked(21, {0x21, 0x87, 0x0f}, 5, 1), (Numbers{0, 1, 6, 7, 14}));
+  EXPECT_EQ(unpacked(25, {0xe4, 0x01}, 5), (Numbers{0, 1, 2, 3, 1}));
+  EXPECT_EQ(unpacked(26, {0xe4, 0x02}, 5), (Numbers{0, 1, -2, -1, -2}));
+  EXPECT_EQ(unpacked(23, {0x10, 0x32, 0x74, 0x9f}, 8), (Numbers{0, 0.5, 1, 1.5, 2, 6, -6, -0.5}));
+}
+
+/// The largest and the smallest number of each form, and 1 of both signs.
+TEST(Types, WeightsOfFloatingPointOfEightBits) {
+  using Numbers = std::vector<double>;
+  EXPECT_EQ(unpacked(17, {0x7e, 0x01, 0x38, 0xb8}, 4), (Numbers{448, std::ldexp(1, -9), 1, -1}));
+  EXPECT_EQ(unpacked(18, {0x7f, 0x01, 0x40, 0xc0}, 4), (Numbers{240, std::ldexp(1, -10), 1, -1}));
+  EXPECT_EQ(unpacked(19, {0x7b, 0x01, 0x3c, 0xbc}, 4), (Numbers{57344, std::ldexp(1, -16), 1, -1}));
+  EXPECT_EQ(unpacked(20, {0x7f, 0x01, 0x40, 0xc0}, 4), (Numbers{57344, std::ldexp(1, -17), 1, -1}));
+  EXPECT_EQ(unpacked(24, {0xfe, 0x7f, 0x80, 0x00}, 4), (Numbers{std::ldexp(1, 127), 1, 2, std::ldexp(1, -127)}));
+  EXPECT_EQ(unpacked(19, {0x7c, 0xfc}, 2), (Numbers{HUGE_VAL, -HUGE_VAL}));
+  for (const auto &[type, pattern] : {std::pair(17, 0x7f), {17, 0xff}, {18, 0x80}, {19, 0x7d}, {20, 0x80}, {24, 0xff}})
+    EXPECT_TRUE(std::isnan(unpacked(type, {static_cast<uint8_t>(pattern)}, 1).at(0))) << type;
+}
+
+TEST(Types, PackedWeightsThatDoNotFitTheirShapeOrOperator) {
+  compiler::Compiled out;
+  EXPECT_EQ(compile(with_packed(22, {0x21, 0x43}, 5, true, 0), out),
+            "initializer 'w': int4 [5] needs 3 bytes, the file has 2");
+  // The zero point of a QuantizeLinear says which numbers there are.
+  OnnxBuilder b = with_packed(22, {0x21}, 2, true, 0);
+  b.output(b.op("QuantizeLinear", {b.input({2}), b.scalar(1), "w"}));
+  EXPECT_NE(compile(b, out).find("QuantizeLinear 'QuantizeLinear_2': it reads 'w', which is int4"), std::string::npos)
+      << compile(b, out);
+}
+
 /// Numbers of 4 bits, and of 8 with a point, are named by their types.
 TEST(Types, ThatAreTooNarrowAreNamed) {
   OnnxBuilder input, weight, to(19);
@@ -194,7 +259,9 @@ TEST(Types, ThatAreTooNarrowAreNamed) {
   input.output(input.op("Relu", {input.input({2}, "x", 22)}));
   EXPECT_EQ(compile(input, out), "input 'x' is int4, numbers of at least 8 bits (floating point: 16) are supported");
   weight.output(weight.op("Add", {weight.input({2}), weight.floats({1, 2})}));
-  weight.model.mutable_graph()->mutable_initializer(0)->set_data_type(17);
+  onnx::TensorProto &w = *weight.model.mutable_graph()->mutable_initializer(0);
+  w.set_data_type(17);
+  for (const int32_t byte : {56, 64}) w.add_int32_data(byte);
   EXPECT_NE(compile(weight, out).find("which is float8e4m3fn, numbers of at least"), std::string::npos)
       << compile(weight, out);
   to.output(to.op("Cast", {to.input({2})}));
