@@ -194,7 +194,7 @@ namespace {
 
 /// Operator sets of the range, most often those that files have today.
 int64_t choose_opset(Choices &c) {
-  return c.one_of<int64_t>({13, 17, 11, 18, 12, 9, 14, 10, 7, 16, 8, 23, 15, 17, 19, 20, 21, 22, 18, 13});
+  return c.one_of<int64_t>({13, 17, 11, 18, 12, 9, 14, 10, 7, 16, 8, 23, 15, 17, 19, 20, 21, 22, 18, 13, 24, 25});
 }
 
 Dims choose_input(Choices &c, int64_t most_elements) {

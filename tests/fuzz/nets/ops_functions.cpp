@@ -109,6 +109,15 @@ bool gelu(Net &net, Choices &c, const char *type) {
   return true;
 }
 
+bool swish(Net &net, Choices &c, const char *type) {
+  if (net.opset < 24) return false;
+  const Tensor x = *net.pick(c);
+  const std::string y = net.node(type, {x.name});
+  if (c.chance(50)) net.b.attr("alpha", c.one_of<float>({1, 0.5f, 2}));
+  net.add(y, x.dims, x.most);
+  return true;
+}
+
 /// One slope for all, one a channel, or a tensor of them.
 bool prelu(Net &net, Choices &c, const char *type) {
   const Tensor x = *net.pick(c);
@@ -195,6 +204,7 @@ constexpr Op kOps[] = {
     {"Celu", elu},
     {"Selu", selu},
     {"Gelu", gelu},
+    {"Swish", swish},
     {"PRelu", prelu},
     {"Pow", pow},
     {"Mish", function},

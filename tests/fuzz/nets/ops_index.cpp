@@ -163,6 +163,34 @@ bool scatter_nd(Net &net, Choices &c, const char *type) {
   return true;
 }
 
+bool tensor_scatter(Net &net, Choices &c, const char *type) {
+  const Tensor *found =
+      net.pick_any(c, [](const Tensor &t) { return t.rank() > 1 && t.type != onnx::TensorProto::UINT8; });
+  if (!found || net.opset < 24) return false;
+  Tensor y = *found;
+  const int64_t axis = c.from(1, y.rank() - 1), size = y.dims[static_cast<size_t>(axis)];
+  const bool circular = c.chance(40);
+  Dims dims = y.dims;
+  int64_t &rows = dims[static_cast<size_t>(axis)];
+  rows = c.from(1, std::min<int64_t>(size, 6));
+  const int64_t places = circular ? size : size - rows + 1;
+  const Tensor updates = updates_for(net, c, y, dims);
+  std::vector<std::string> inputs{y.name, updates.name};
+  if (c.chance(75)) {
+    std::string at = c.chance(60) ? run_time_indices(net, c, {y.dims[0]}, places, false, false) : "";
+    inputs.push_back(at.empty() ? net.integers({y.dims[0]}, 0, places - 1).name : at);
+  }
+  y.name = net.node(type, inputs);
+  if (axis != y.rank() - 2 || c.chance(50)) net.b.attr("axis", c.chance(30) ? axis - y.rank() : axis);
+  if (circular || c.chance(30)) net.b.attr("mode", circular ? "circular" : "linear");
+  y.exact = y.exact && updates.exact;
+  y.most = std::max(y.most, updates.most);
+  y.least = 0;
+  y.positive = false;
+  net.add(y);
+  return true;
+}
+
 bool tile(Net &net, Choices &c, const char *type) {
   const Tensor *found = net.pick_any(c, [](const Tensor &t) { return t.rank() > 0; });
   if (!found) return false;
@@ -367,6 +395,7 @@ constexpr Op kOps[] = {
     {"Scatter", scatter_elements},
     {"ScatterElements", scatter_elements},
     {"ScatterND", scatter_nd},
+    {"TensorScatter", tensor_scatter},
     {"Tile", tile},
     {"Trilu", trilu},
     {"Where", where},

@@ -43,7 +43,6 @@ bool reduce(Net &net, Choices &c, const char *type) {
   if (!found) return false;
   Tensor x = *found;
   if (kind == "ReduceLogSum") x = positive_operand(net, c);
-  if (kind == "ReduceProd") x = bounded(net, x, 1);
   if (x.rank() == 0) return false;
   const bool all = c.chance(20), keep = c.chance(50), as_input = net.opset >= (kind == "ReduceSum" ? 13 : 18);
   const std::vector<int64_t> axes = choose_axes(net, c, x.rank());
@@ -56,6 +55,7 @@ bool reduce(Net &net, Choices &c, const char *type) {
     if (!gone || keep) dims.push_back(gone ? 1 : x.dims[static_cast<size_t>(i)]);
   }
   if (kind == "ReduceProd" && n > 30) return false;  // becomes too small for single precision
+  if (kind == "ReduceProd") x = bounded(net, x, 1);
   Tensor y = reduced(kind, x, n);
   if (!net.allows(dims, x.is_float() ? y.most : y.most * 100 / kLargestInteger)) return false;
   std::vector<std::string> inputs{x.name};

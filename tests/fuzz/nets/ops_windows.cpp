@@ -235,16 +235,17 @@ bool col2im(Net &net, Choices &c, const char *type) {
 bool lp_pool(Net &net, Choices &c, const char *type) {
   const Tensor *found = net.pick(c, is_picture);
   if (!found) return false;
-  const Tensor x = bounded(net, *found, 8);
-  const Windows w = choose_windows(net, c, x, true, net.opset >= 18);
-  const Dims y = result_dims(w, x.dims[0], x.dims[1]);
+  constexpr double kMost = 8;
+  const Tensor given = *found;
+  const Windows w = choose_windows(net, c, given, true, net.opset >= 18);
+  const Dims y = result_dims(w, given.dims[0], given.dims[1]);
   double taps = 1;
   for (const Side &s : w.sides) taps *= static_cast<double>(s.kernel);
   const int64_t p = c.from(1, 3);
-  const double most = x.most * std::pow(taps, 1 / static_cast<double>(p));
+  const double most = std::min(given.most, kMost) * std::pow(taps, 1 / static_cast<double>(p));
   // ceil_mode came with operator set 18.
   if (!usable(w, true) || !net.allows(y, most) || (w.ceil_mode && net.opset < 18)) return false;
-  const std::string result = net.node(type, {x.name});
+  const std::string result = net.node(type, {bounded(net, given, kMost).name});
   net.b.attr("kernel_shape", w.list(&Side::kernel)).attr("p", p);
   set_attributes(net, w);
   net.add(result, y, most, 0, true);
