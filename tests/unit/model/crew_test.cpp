@@ -46,7 +46,8 @@ class Helpers {
 class CrewOrder : public testing::TestWithParam<std::tuple<unsigned, unsigned, bool>> {};
 
 TEST_P(CrewOrder, LanesKeepTheirsAndMarksHold) {
-  const auto [lanes, seed, threads] = GetParam();
+  const unsigned lanes = std::get<0>(GetParam()), seed = std::get<1>(GetParam());
+  const bool threads = std::get<2>(GetParam());
   Helpers helpers(lanes, threads);
   std::minstd_rand random(seed);
   std::array<std::atomic<uint64_t>, NPU_MAX_CORES> done{};
