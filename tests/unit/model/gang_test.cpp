@@ -193,7 +193,7 @@ JobSpec random_gang(std::mt19937 &rng, unsigned cores, const Area &a) {
       default:
         if (e == kGdma)
           mine.push_back(upto(1) ? move(0, NPU_REGION_LOCAL, 1 + upto(50000))
-                                 : move(NPU_REGION_LOCAL, 0, 1 + upto(900)));
+                                 : move(NPU_REGION_LOCAL, 0, 1 + upto(900), 0, 51200 + core * 1024));  // each its own
         else
           mine.push_back(sigmoid(1 + upto(9000)));
     }
