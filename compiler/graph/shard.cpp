@@ -8,38 +8,6 @@
 namespace npu::graph {
 namespace {
 
-Range hull(Range a, Range b) { return {std::min(a.begin, b.begin), std::max(a.end, b.end)}; }
-
-/// The least box that holds both; an empty list holds nothing.
-Box hull(const Box &a, const Box &b) {
-  if (a.empty()) return b;
-  Box out = a;
-  for (size_t d = 0; d < a.size() && !b.empty(); ++d) out[d] = hull(a[d], b[d]);
-  return out;
-}
-
-Shape shape_of(const Box &box) {
-  Shape shape;
-  for (Range r : box) shape.push_back(r.size());
-  return shape;
-}
-
-/// Where a box begins within another one.
-std::vector<int64_t> begin_in(const Box &from, const Box &box) {
-  std::vector<int64_t> begin;
-  for (size_t d = 0; d < box.size(); ++d) begin.push_back(box[d].begin - from[d].begin);
-  return begin;
-}
-
-bool is_empty(const Box &box) {
-  return std::any_of(box.begin(), box.end(), [](Range r) { return r.size() <= 0; });
-}
-
-/// The attributes of the Slice that takes a box out of another one.
-SliceAttrs slice_attrs(const Box &from, const Box &box) {
-  return {begin_in(from, box), std::vector<int64_t>(box.size(), 1), shape_of(box)};
-}
-
 /// All of an input or output of the network.
 Port network_port(int index, const Shape &shape) {
   return {false, index, shape, row_major(shape.size()), std::vector<int64_t>(shape.size()), false};
@@ -60,7 +28,7 @@ class Sharder {
     for (size_t k = 0; k < g_.outputs.size(); ++k)
       if (made_[index(g_.outputs[k])] < 0)
         add_output(cores_[0], k, fetch(cores_[0], g_.outputs[k], whole(g_.outputs[k]), 0));
-    for (const CoreGraph &core : out_.cores) NPU_TRY(check(core.graph));
+    for (const CoreGraph &core : out_.cores) NPU_TRY(check_parts(core.graph));
     return {};
   }
 
@@ -119,12 +87,6 @@ class Sharder {
       const Box box = needed(g_, n, k, cuts_.axis[i], part);
       if (std::find(wants.begin(), wants.end(), box) == wants.end()) wants.push_back(box);
     }
-  }
-
-  static bool inside(const Box &a, const Box &b) {
-    for (size_t d = 0; d < a.size(); ++d)
-      if (a[d].begin < b[d].begin || a[d].end > b[d].end) return false;
-    return true;
   }
 
   /// Of what a core needs and does not compute, all boxes that differ along the cut alone become one, with the core's
@@ -312,10 +274,7 @@ class Sharder {
     if (box == whole(v)) return all;
     for (const auto &[known, tensor] : constants_[v])
       if (known == box) return tensor;
-    auto part = std::make_shared<Tensor>(g_[v].dtype, shape_of(box));
-    const Tensor *operands[] = {all.get()};
-    // A slice of what is there cannot fail.
-    (void)cpu::evaluate(Op::Slice, slice_attrs(whole(v), box), operands, *part);
+    TensorPtr part = slice_constant(*all, box);
     constants_[v].emplace_back(box, part);
     return part;
   }
@@ -350,18 +309,6 @@ class Sharder {
     c.to.graph.inputs.push_back(mine);
     c.to.inputs.push_back(exchange_port(v, {}));
     return c.exchanges[e.number] = mine;
-  }
-
-  /// Every node fits its operands, or the rules of shard_rules.cpp are wrong.
-  static Status check(const Graph &g) {
-    for (const Node &n : g.nodes) {
-      TensorKind kind;
-      NPU_TRY(infer(g, n, kind));
-      if (!(kind == static_cast<const TensorKind &>(g[n.output])))
-        return Status::error(std::string("a part of ") + op_name(n.op) + " is " + kind_text(kind) + ", expected " +
-                             kind_text(g[n.output]));
-    }
-    return {};
   }
 
   const Graph &g_;

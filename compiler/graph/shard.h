@@ -9,24 +9,9 @@
 #ifndef NPU_GRAPH_SHARD_H
 #define NPU_GRAPH_SHARD_H
 
-#include "compiler/graph/ir.h"
+#include "compiler/graph/cut_rules.h"
 
 namespace npu::graph {
-
-/// Indices [begin, end) of a dimension.
-struct Range {
-  int64_t begin = 0, end = 0;
-  int64_t size() const { return end - begin; }
-  bool operator==(const Range &) const = default;
-};
-/// A range of each dimension of a tensor.
-using Box = std::vector<Range>;
-
-Box whole_box(const Shape &shape);
-/// What two boxes have in common; ranges that do not meet are empty, or end before they begin.
-Box common(const Box &a, const Box &b);
-
-inline constexpr int kWhole = -1;  ///< in place of a dimension: every core computes all of a result
 
 /// How the results of a network are cut.
 struct Cuts {
@@ -34,15 +19,6 @@ struct Cuts {
   std::vector<int> axis;  ///< of each node's result, or kWhole
   double cycles = 0;      ///< estimated
 };
-
-/// Whether a node's result can be cut along a dimension, with something to do for each core.
-bool can_cut(const Graph &graph, const Node &node, int axis, int cores);
-/// What a core computes of a node's result.
-Box part_of(const Graph &graph, const Node &node, int axis, int cores, int core);
-/// What is needed of an operand for a part of the result. Precondition: can_cut(), or the part is the whole.
-Box needed(const Graph &graph, const Node &node, size_t operand, int axis, const Box &part);
-/// The attributes of the node that computes a part from what is needed.
-Attrs cut_attrs(const Graph &graph, const Node &node, int axis, const Box &part);
 
 /// Where an input or output of a core's graph lies: a tensor in memory, an input or output of the network or an
 /// exchange.

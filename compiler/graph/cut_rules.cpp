@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a part of each operator's result needs of its operands.
-#include <algorithm>
+#include "compiler/graph/cut_rules.h"
 
-#include "compiler/graph/shard.h"
+#include <algorithm>
 
 namespace npu::graph {
 namespace {
@@ -109,14 +108,6 @@ Attrs cut_window(const Graph &g, const Node &n, int axis, Range range) {
   return attrs;
 }
 
-bool can_cut_window(const Graph &g, const Node &n, int axis, int cores) {
-  if (axis == 1) return n.op == Op::Pool || groups_of(n) == 1 || groups_of(n) >= cores;
-  if (axis == 0) return true;
-  for (int c = 0; c < cores; ++c)  // a window of nothing but padding is no window
-    if (needed(g, n, 0, axis, part_of(g, n, axis, cores, c))[at(axis)].size() <= 0) return false;
-  return true;
-}
-
 bool can_cut_gather(const Graph &g, const Node &n, int axis) {
   const int from = std::get<GatherAttrs>(n.attrs).axis;
   return axis < from || axis >= from + static_cast<int>(g[n.inputs[1]].shape.size());
@@ -124,26 +115,10 @@ bool can_cut_gather(const Graph &g, const Node &n, int axis) {
 
 }  // namespace
 
-Box whole_box(const Shape &shape) {
-  Box box;
-  for (int64_t size : shape) box.push_back({0, size});
-  return box;
-}
-
-Box common(const Box &a, const Box &b) {
-  Box out;
-  for (size_t d = 0; d < a.size(); ++d) out.push_back({std::max(a[d].begin, b[d].begin), std::min(a[d].end, b[d].end)});
-  return out;
-}
-
-bool can_cut(const Graph &g, const Node &n, int axis, int cores) {
+bool can_cut(const Graph &g, const Node &n, int axis) {
   const Shape &out = g[n.output].shape;
   if (axis < 0 || axis >= static_cast<int>(out.size())) return false;
-  if (out[at(axis)] / grain(g, n, axis, cores) < cores) return false;
   switch (n.op) {
-    case Op::Conv:
-    case Op::Pool:
-      return can_cut_window(g, n, axis, cores);
     case Op::Softmax:
       return axis != std::get<SoftmaxAttrs>(n.attrs).axis;
     case Op::Concat:
@@ -158,6 +133,8 @@ bool can_cut(const Graph &g, const Node &n, int axis, int cores) {
     }
     case Op::Gather:
       return can_cut_gather(g, n, axis);
+    case Op::Conv:
+    case Op::Pool:
     case Op::MatMul:
     case Op::Binary:
     case Op::Unary:
@@ -167,6 +144,22 @@ bool can_cut(const Graph &g, const Node &n, int axis, int cores) {
     default:
       return false;
   }
+}
+
+bool can_compute(const Graph &g, const Node &n, int axis, const Box &part) {
+  if (n.op != Op::Conv && n.op != Op::Pool) return true;
+  // A window of nothing but padding is no window.
+  if (window_axis(axis) != kNone) return needed(g, n, 0, axis, part)[at(axis)].size() > 0;
+  if (axis == 0 || groups_of(n) == 1) return true;
+  const int64_t outputs = g[n.output].shape[1] / groups_of(n);
+  return part[1].begin % outputs == 0 && part[1].end % outputs == 0;
+}
+
+bool can_cut(const Graph &g, const Node &n, int axis, int cores) {
+  if (!can_cut(g, n, axis) || g[n.output].shape[at(axis)] / grain(g, n, axis, cores) < cores) return false;
+  for (int c = 0; c < cores; ++c)
+    if (!can_compute(g, n, axis, part_of(g, n, axis, cores, c))) return false;
+  return true;
 }
 
 Box part_of(const Graph &g, const Node &n, int axis, int cores, int core) {
@@ -240,6 +233,17 @@ Attrs cut_attrs(const Graph &g, const Node &n, int axis, const Box &part) {
     default:
       return n.attrs;
   }
+}
+
+Status check_parts(const Graph &g) {
+  for (const Node &n : g.nodes) {
+    TensorKind kind;
+    NPU_TRY(infer(g, n, kind));
+    if (!(kind == static_cast<const TensorKind &>(g[n.output])))
+      return Status::error(std::string("a part of ") + op_name(n.op) + " is " + kind_text(kind) + ", expected " +
+                           kind_text(g[n.output]));
+  }
+  return {};
 }
 
 }  // namespace npu::graph
