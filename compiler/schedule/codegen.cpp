@@ -2,10 +2,12 @@
 #include "compiler/schedule/codegen.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "compiler/kernels/check_types.h"
 #include "compiler/kernels/lmem.h"
+#include "compiler/schedule/op_words.h"
 
 namespace npu::compiler {
 namespace {
@@ -77,6 +79,7 @@ class Codegen {
     for (size_t i = 0; i < lowered.ops.size(); ++i) {
       for (const View *v : lowered.ops[i].inputs()) reads_[static_cast<size_t>(v->storage)].push_back(i);
       writes_[static_cast<size_t>(lowered.ops[i].out.storage)].push_back(i);
+      if (memo) shapes_.push_back(memo->shape_of(lowered.ops[i], lowered.storages));
     }
   }
 
@@ -243,7 +246,7 @@ class Codegen {
     const LoweredOp &o = lowered_.ops[op];
     uint32_t local = places_[static_cast<size_t>(o.out.storage)].local;
     for (const View *v : o.inputs()) local = local * 2 + places_[static_cast<size_t>(v->storage)].local;
-    return memo_->plan({out_.names[op], local, budget, weight_block(op), asked(op).transfers}, kernel);
+    return memo_->plan({shapes_[op], local, budget, weight_block(op), asked(op).transfers}, kernel);
   }
 
   /// Plans the operator in what is left of local memory, or the share of that which it may have, if that is enough.
@@ -425,9 +428,44 @@ class Codegen {
   std::set<Resident> resident_;
   std::vector<size_t> next_read_;  ///< those of what is in resident_
   std::vector<std::vector<size_t>> reads_, writes_;
+  std::vector<uint32_t> shapes_;  ///< of each operator, in the memo
+};
+
+/// What plans depend on of an operator.
+struct ShapeWords {
+  template <class T>
+  void add(T v) {
+    words.push_back(static_cast<int64_t>(v));
+  }
+  void add(float v) { add(std::bit_cast<uint32_t>(v)); }
+  void add_view(const View &v, graph::Dtype type) {
+    add_list(v.dims);
+    add_list(v.strides);
+    add(type);
+  }
+  void add(const graph::TensorPtr &tensor) {
+    add(tensor != nullptr);
+    if (!tensor) return;
+    add_list(tensor->shape);
+    add(tensor->dtype);
+  }
+  template <class List>
+  void add_list(const List &list) {
+    add(std::size(list));
+    for (const auto &v : list) add(v);
+  }
+  void add_source(int) {}
+
+  std::vector<int64_t> words;
 };
 
 }  // namespace
+
+uint32_t PlanMemo::shape_of(const LoweredOp &op, const std::vector<Storage> &storages) {
+  ShapeWords key;
+  add_op(op, storages, key);
+  return shapes_.try_emplace(std::move(key.words), static_cast<uint32_t>(shapes_.size())).first->second;
+}
 
 Plan PlanMemo::plan(const Key &key, const Kernel &kernel) {
   if (plans_.size() >= kMaxPlans) plans_.clear();

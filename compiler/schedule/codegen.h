@@ -33,19 +33,24 @@ struct Generated {
   int64_t tensors_from = 0;     ///< start of the lowest tensor
 };
 
-/// Plans that kernels have made for a network, for those who generate it again and again with few differences.
+/// Plans that kernels have made, for those who generate a network again and again with few differences, and for
+/// operators that differ only in where their tensors are.
 class PlanMemo {
  public:
-  /// All that a plan depends on: `local` has a bit for each operand, and for the result, that is in local memory.
+  /// All that a plan depends on: `shape` is a shape_of(), `local` has a bit for each operand, and for the result, that
+  /// is in local memory.
   struct Key {
-    uint32_t op, local;
+    uint32_t shape, local;
     int64_t budget, weight_block, transfers;
     auto operator<=>(const Key &) const = default;
   };
 
+  /// A number for everything of an operator that plans depend on.
+  uint32_t shape_of(const LoweredOp &op, const std::vector<Storage> &storages);
   Plan plan(const Key &key, const Kernel &kernel);
 
  private:
+  std::map<std::vector<int64_t>, uint32_t> shapes_;
   std::map<Key, Plan> plans_;
 };
 

@@ -2,6 +2,7 @@
 // What schedules are recorded for: the structure of a network, as the code generator sees it.
 #include <cstring>
 
+#include "compiler/schedule/op_words.h"
 #include "compiler/schedule/records.h"
 #include "npu_cost.hpp"
 
@@ -29,6 +30,14 @@ class Hash {
     add(std::size(list));
     for (const auto &v : list) add(v);
   }
+  void add_source(int source) { add(source); }
+  void add_view(const View &v, graph::Dtype type) {
+    add(v.storage);
+    add(v.offset);
+    add_list(v.dims);
+    add_list(v.strides);
+    add(type);
+  }
   void add(const graph::TensorPtr &tensor) {
     add(tensor != nullptr);
     if (!tensor) return;
@@ -45,89 +54,6 @@ class Hash {
   uint64_t value_ = 0xcbf29ce484222325u;
 };
 
-/// What an operator counts with, besides its views. The order of the numbers that make a hash, and what stands for
-/// fields that an operator does not have, outlive the form of the operators: records are made for these hashes.
-struct Fields {
-  graph::Activation act;
-  graph::Window window;
-  int64_t groups = 1;
-  bool pool_max = true, count_pad = false;
-  std::array<int64_t, 2> counted_end{0, 0};
-  graph::BinaryKind binary = graph::BinaryKind::Add;
-  bool log = false, has_number = false;
-};
-
-Fields fields_of(const ConvOp &op) {
-  Fields f;
-  f.act = op.act;
-  f.window = op.window;
-  f.groups = op.groups;
-  return f;
-}
-Fields fields_of(const MatMulOp &op) {
-  Fields f;
-  f.act = op.act;
-  return f;
-}
-Fields fields_of(const PoolOp &op) {
-  Fields f;
-  f.window = op.window;
-  f.pool_max = op.max;
-  f.count_pad = op.count_pad;
-  f.counted_end = op.counted_end;
-  return f;
-}
-Fields fields_of(const BinaryOp &op) {
-  Fields f;
-  f.act = op.act;
-  f.binary = op.kind;
-  f.has_number = std::holds_alternative<float>(op.b);
-  return f;
-}
-Fields fields_of(const UnaryOp &op) {
-  Fields f;
-  f.act = op.act;
-  return f;
-}
-Fields fields_of(const SoftmaxOp &op) {
-  Fields f;
-  f.log = op.log;
-  return f;
-}
-Fields fields_of(const OneOf<CopyOp, FillOp> auto &) { return {}; }
-
-void add_view(const View &v, const std::vector<Storage> &storages, Hash &h) {
-  h.add(v.storage);
-  h.add(v.offset);
-  h.add_list(v.dims);
-  h.add_list(v.strides);
-  h.add(storages[static_cast<size_t>(v.storage)].type);
-}
-
-void add_op(const LoweredOp &op, const std::vector<Storage> &storages, Hash &h) {
-  const Fields f = std::visit([](const auto &typed) { return fields_of(typed); }, op.body);
-  const OpConstants constants = constants_of(op);
-  h.add(static_cast<uint8_t>(op.body.index()));
-  h.add(op.source);
-  h.add(op.inputs().size());
-  for (const View *v : op.inputs()) add_view(*v, storages, h);
-  add_view(op.out, storages, h);
-  h.add(f.act.kind);
-  h.add(f.act.a);
-  h.add(f.act.b);
-  for (const auto *list : {&f.window.kernel, &f.window.stride, &f.window.dilation, &f.window.begin, &f.window.end})
-    h.add_list(*list);
-  h.add(f.groups);
-  h.add(f.pool_max);
-  h.add(f.count_pad);
-  h.add_list(f.counted_end);
-  h.add(f.binary);
-  h.add(f.log);
-  h.add(f.has_number);
-  h.add(constants.weights);
-  h.add(constants.bias);
-}
-
 }  // namespace
 
 uint64_t hash_of(const Lowered &lowered) {
@@ -141,6 +67,7 @@ uint64_t hash_of(const Lowered &lowered) {
     h.add(s.index);
     h.add(s.elements);
     h.add(s.element_bytes());
+    if (s.shared) h.add(s.shared);
   }
   h.add(lowered.ops.size());
   for (const LoweredOp &op : lowered.ops) add_op(op, lowered.storages, h);

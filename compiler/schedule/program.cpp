@@ -29,7 +29,7 @@ size_t commands_of(const std::vector<Generated> &cores) {
   return n;
 }
 
-/// The commands of each core, whose blocks of coefficients follow each other. Plans are remembered for one core only.
+/// The commands of each core, whose blocks of coefficients follow each other.
 Status generate_cores(const LoweredCores &lowered, const std::vector<graph::Source> &sources, const Choices &choices,
                       PlanMemo *memo, Program &out) {
   out.choices = choices;
@@ -83,15 +83,15 @@ Status make_cores(const LoweredCores &lowered, const std::vector<graph::Source> 
 
 class Maker {
  public:
-  Maker(const LoweredCores &lowered, const std::vector<graph::Source> &sources)
-      : lowered_(lowered), sources_(sources) {}
+  Maker(const LoweredCores &lowered, const std::vector<graph::Source> &sources, PlanMemo *memo)
+      : lowered_(lowered), sources_(sources), memo_(memo) {}
 
   /// Weights as they stream, and in the ways of bringing them ahead.
   Status make(int64_t lmem_bytes, int64_t weight_block, Program &out) const {
     static const PrefetchPolicy kPolicies[] = {
         {.all = false}, {.all = true}, {.all = false, .judge = false}, {.all = true, .judge = false}};
     Choices choices{.lmem_bytes = lmem_bytes, .weight_block = weight_block};
-    NPU_TRY(make_cores(lowered_, sources_, choices, nullptr, out));
+    NPU_TRY(make_cores(lowered_, sources_, choices, memo_, out));
     if (commands_of(out.generated) > kMaxTried) return {};
     for (const PrefetchPolicy &policy : kPolicies) {
       choices.prefetch = policy;
@@ -121,6 +121,7 @@ class Maker {
  private:
   const LoweredCores &lowered_;
   const std::vector<graph::Source> &sources_;
+  PlanMemo *const memo_;
 };
 
 }  // namespace
@@ -143,8 +144,9 @@ Status make_program(const Lowered &lowered, const std::vector<graph::Source> &so
 /// Tile buffers grow from below and tensors from above, so that a program that leaves room between them says that it
 /// needs all of local memory. Without that room it runs on smaller cards, too, and is mostly as fast.
 Status make_program(const LoweredCores &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes,
-                    int64_t least_bytes, Program &out) {
-  const Maker maker(lowered, sources);
+                    int64_t least_bytes, Program &out, PlanMemo *memo) {
+  PlanMemo own;
+  const Maker maker(lowered, sources, memo ? memo : &own);
   NPU_TRY(maker.make_either(lmem_bytes, out));
   const int64_t needed = needed_lmem(out, least_bytes);
   if (needed >= lmem_bytes) return {};

@@ -42,7 +42,7 @@ int64_t needed_lmem(const Program &program, int64_t least_bytes);
 /// The program with the fewest cycles in local memory of `lmem_bytes`; among equals the one that needs least of it,
 /// down to `least_bytes`.
 Status make_program(const LoweredCores &lowered, const std::vector<graph::Source> &sources, int64_t lmem_bytes,
-                    int64_t least_bytes, Program &out);
+                    int64_t least_bytes, Program &out, PlanMemo *memo = nullptr);
 
 }  // namespace npu::compiler
 
