@@ -2,10 +2,12 @@
 #include "compiler/api/cores.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "compiler/api/bounds.h"
 #include "compiler/api/dump.h"
 #include "compiler/api/optimize.h"
+#include "compiler/api/turns.h"
 
 namespace npu::compiler {
 namespace {
@@ -34,14 +36,25 @@ Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Sour
   return {};
 }
 
+/// What the bounds of a network need of its program for one core.
+void report_network(const Program &one, Report &report) {
+  report.constant_bytes += constant_bytes(one.lowered.cores[0]);
+  for (const Command &c : one.streams.cores[0].tiu) report.macs += cost_of(c).macs;
+}
+
 /// The program of one core, as the options have it chosen.
-Status make_on_one(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out,
-                   SearchReport &report) {
-  out.sources = g.sources;
-  std::vector<graph::CoreGraph> cores{graph::alone(g)};
-  LoweredCores lowered;
-  NPU_TRY(lower_cores(cores, out.sources, coeff_bytes, options.lmem_bytes, lowered));
-  return choose_program(lowered.cores[0], out.sources, options, out.program, report);
+Status make_on_one(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out, Report &report) {
+  Options known = options;  // what has been found is used, nothing is looked for yet
+  known.optimize = {};
+  if (options.optimize && !std::filesystem::exists(options.schedule_file)) known.schedule_file.clear();
+  const SearchReport before = report.search;
+  NPU_TRY(make_scheduled(g, known, coeff_bytes, out, report.search));
+  report_network(out.program, report);
+  graph::Graph turned = g;
+  NPU_TRY(try_turns(known, coeff_bytes, turned, out, report));
+  if (!options.optimize) return {};
+  report.search = before;
+  return make_scheduled(turned, options, coeff_bytes, out, report.search);
 }
 
 /// The program of several cores between which a network is cut.
@@ -55,12 +68,6 @@ Status make_on_several(const graph::Graph &g, const graph::Cuts &cuts, const Opt
   lowered.exchanges = std::move(sharded.exchanges);
   NPU_TRY(lower_cores(sharded.cores, out.sources, coeff_bytes, options.lmem_bytes, lowered));
   return make_program(lowered, out.sources, options.lmem_bytes, kMinLmemBytes, out.program);
-}
-
-/// What the bounds of a network need of its program for one core.
-void report_network(const Program &one, Report &report) {
-  report.constant_bytes += constant_bytes(one.lowered.cores[0]);
-  for (const Command &c : one.streams.cores[0].tiu) report.macs += cost_of(c).macs;
 }
 
 size_t commands_of(const Program &program) {
@@ -113,12 +120,21 @@ Status dump_cores(const graph::Graph &g, const graph::Cuts &cuts, const Options 
 
 }  // namespace
 
+Status make_scheduled(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out,
+                      SearchReport &report) {
+  out.sources = g.sources;
+  std::vector<graph::CoreGraph> cores{graph::alone(g)};
+  LoweredCores lowered;
+  NPU_TRY(lower_cores(cores, out.sources, coeff_bytes, options.lmem_bytes, lowered));
+  return choose_program(lowered.cores[0], out.sources, options, out.program, report);
+}
+
 Status make_on_cores(const graph::Graph &g, const Options &options, int64_t coeff_bytes, Made &out, Report &report) {
   const SearchReport before = report.search;
+  const TurnsReport turns = report.turns;
   Options for_one = options;
   if (options.all_cores && options.cores > 1) for_one.optimize = {};  // its result would not be taken
-  NPU_TRY(make_on_one(g, for_one, coeff_bytes, out, report.search));
-  report_network(out.program, report);
+  NPU_TRY(make_on_one(g, for_one, coeff_bytes, out, report));
   const uint64_t order = order_bound(out.program.lowered.cores[0].ops, options.lmem_bytes);
   graph::Cuts taken;
   if (options.cores > 1) NPU_TRY(try_several(g, options, coeff_bytes, out, taken));
@@ -126,7 +142,8 @@ Status make_on_cores(const graph::Graph &g, const Options &options, int64_t coef
     report.order_bound += order;
     return {};
   }
-  report.search = before;  // it was for one core
+  report.search = before;  // it was for one core, and so are these
+  report.turns = turns;
   return dump_cores(g, taken, options);
 }
 

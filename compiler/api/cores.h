@@ -14,6 +14,11 @@ struct Made {
   std::vector<graph::Source> sources;
 };
 
+/// The program of one core from a schedule that was found, if the options have one, or the code generator's. Its
+/// coefficients begin at `coeff_bytes`.
+Status make_scheduled(const graph::Graph &graph, const Options &options, int64_t coeff_bytes, Made &out,
+                      SearchReport &report);
+
 /// Makes the program with the fewest cycles on as many cores as the options allow; its coefficients begin at
 /// `coeff_bytes`. The report gets what its bounds need, and what a search found if its program is the one that is
 /// taken.

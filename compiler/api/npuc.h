@@ -15,10 +15,14 @@
 
 namespace npu::compiler {
 
+/// Whether runs of operators are computed in turns: a band of rows or some pictures of a batch after the other.
+enum class TakeTurns : uint8_t { Faster, Never, Always };  ///< where that is faster; never; also where it is slower
+
 struct Options {
-  int64_t lmem_bytes = 8 << 20;                    ///< local memory of the card's cores
-  int cores = 1;                                   ///< that a program may use
-  bool all_cores = false;                          ///< also where fewer are faster, if the network can be cut at all
+  int64_t lmem_bytes = 8 << 20;  ///< local memory of the card's cores
+  int cores = 1;                 ///< that a program may use
+  bool all_cores = false;        ///< also where fewer are faster, if the network can be cut at all
+  TakeTurns turns = TakeTurns::Faster;
   std::string name;                                ///< of the network; empty: the graph's
   std::map<std::string, graph::Shape> shapes;      ///< of inputs whose dimensions the file leaves open
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
@@ -48,6 +52,21 @@ struct LayerReport {
   uint64_t macs = 0;
 };
 
+/// Nodes of the file, from one to another one, that are computed in turns.
+struct RunReport {
+  std::string first, last;
+  int axis = 0;         ///< of the last one's result, along which it is cut
+  int64_t count = 0;    ///< of pieces
+  int64_t repeats = 1;  ///< so often: within pieces of other runs
+};
+
+/// What all programs of a network compute in turns, and what that saves.
+struct TurnsReport {
+  std::vector<RunReport> runs;
+  uint64_t plain_cycles = 0, cycles = 0;  ///< of those programs without turns, and with them
+  uint64_t plain_bytes = 0, bytes = 0;    ///< of results that go through memory
+};
+
 /// Searches of all programs of a network together.
 struct SearchReport {
   uint64_t programs = 0, recorded = 0;    ///< all; those for which the file has a schedule
@@ -66,6 +85,7 @@ struct Report {
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
   uint64_t tiu_commands = 0, gdma_commands = 0;
+  TurnsReport turns;
   SearchReport search;
   uint64_t host_parts = 0, host_nodes = 0;  ///< sub-networks for the CPU, and their operators
   /// What the importer has changed: types that were converted.

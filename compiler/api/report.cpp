@@ -34,6 +34,21 @@ double percent(uint64_t part, uint64_t whole) {
   return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+/// Which nodes take turns, and what that saves.
+std::string turns_text(const TurnsReport &turns) {
+  std::string out;
+  for (const RunReport &r : turns.runs) {
+    out += print("turns          %" PRId64 " along dimension %d, ", r.count, r.axis);
+    if (r.repeats > 1) out += print("%" PRId64 " times, ", r.repeats);
+    out += r.first + " to " + r.last + "\n";
+  }
+  if (!turns.runs.empty())
+    out += print("               cycles %" PRIu64 " -> %" PRIu64 ", results through memory ", turns.plain_cycles,
+                 turns.cycles) +
+           size_text(turns.plain_bytes) + " -> " + size_text(turns.bytes) + "\n";
+  return out;
+}
+
 /// What a search has found, or a file knew.
 std::string search_text(const SearchReport &s) {
   if (s.tried == 0)
@@ -77,6 +92,7 @@ std::string Report::text() const {
   out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64, bound, mac_bound, memory_bound);
   if (order_bound) out += print(", in this order %" PRIu64, order_bound);
   out += print("): reached to %.0f %%\n", percent(bound, cycles));
+  out += turns_text(turns);
   out += search_text(search);
   for (const std::string &note : notes) out += note + "\n";
   return out;

@@ -51,7 +51,8 @@ using cpu::Window;
 
 struct Value : TensorKind {
   std::string name;
-  TensorPtr constant;  ///< null unless known at compile time
+  TensorPtr constant;      ///< null unless known at compile time
+  bool in_memory = false;  ///< never kept in local memory: it is written to memory piece by piece
 };
 
 /// Where a node of the ONNX file went, for the report.

@@ -74,6 +74,7 @@ class Lowering {
       const ValueId v = g_.outputs[k];
       const graph::Port &port = core_.outputs[k];
       const View whole = port_view(port, StorageKind::Output, g_[v].dtype, g_.output_names[k]);
+      if (g_[v].in_memory) out_.storages.back().shared = true;
       const View place = sliced(whole, port.begin, std::vector<int64_t>(port.begin.size(), 1), g_[v].shape);
       if (is_free(v) && (port.shared || !is_small_concat(v))) {
         view(v) = place;
@@ -127,7 +128,9 @@ class Lowering {
   }
 
   View new_temp(ValueId v, const std::vector<int> &order) {
-    return ordered_view(new_storage(StorageKind::Temp, g_[v].dtype, g_[v].shape, g_[v].name), g_[v].shape, order);
+    const int storage = new_storage(StorageKind::Temp, g_[v].dtype, g_[v].shape, g_[v].name);
+    out_.storages.back().shared = g_[v].in_memory;
+    return ordered_view(storage, g_[v].shape, order);
   }
 
   /// Which values come out of windows with channels innermost, directly or through operators that keep the order.
@@ -136,7 +139,7 @@ class Lowering {
     for (const Node &n : g_.nodes) {
       const size_t rank = g_[n.output].shape.size();
       bool last = (n.op == Op::Conv || n.op == Op::Pool) && rank >= 3;
-      if (n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Concat || n.op == Op::Pad)
+      if (n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Concat || n.op == Op::Pad || n.op == Op::Slice)
         for (ValueId v : n.inputs)
           last = last || (v != kNoValue && channels_last_[static_cast<size_t>(v)] && g_[v].shape.size() == rank);
       channels_last_[static_cast<size_t>(n.output)] = last;

@@ -130,6 +130,12 @@ def shufflenetv2(b, batch):
     classifier(b, conv(b, x, cin, 1024, 1), 1024)
 
 
+def twice(b, x):
+    """A picture of twice the rows and columns."""
+    return b.op("Resize", x, "", b.graph.const(np.array([1, 1, 2, 2], np.float32)), mode="nearest",
+                coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+
 def separable(b, x, cin, cout, stride=1):
     """A depthwise convolution and one of 1x1 elements."""
     return conv(b, conv(b, x, cin, cin, 3, stride, group=cin), cin, cout, 1)
@@ -148,9 +154,7 @@ def detector(b, batch):
     20 classes: the form of small detectors, for pictures of 160x160 elements."""
     def merge(x, channels, other, other_channels):
         """`x` becomes as large as `other`, which stands behind it."""
-        x = b.op("Resize", x, "", b.graph.const(np.array([1, 1, 2, 2], np.float32)), mode="nearest",
-                 coordinate_transformation_mode="asymmetric", nearest_mode="floor")
-        return separable(b, b.op("Concat", x, other, axis=1), channels + other_channels, 64)
+        return separable(b, b.op("Concat", twice(b, x), other, axis=1), channels + other_channels, 64)
 
     x, cin, levels = conv(b, b.input([batch, 3, 160, 160]), 3, 16, 3, 2), 16, []
     for width in (32, 64, 96, 128):
@@ -200,8 +204,68 @@ def transformer(b, batch, length=64, width=128, heads=4, blocks=2):
     b.output(norm(x))
 
 
+def backbone640(b, batch):
+    """The convolutions of vgg16, a quarter as wide, on pictures of 640x640 elements."""
+    x, cin = b.input([batch, 3, 640, 640]), 3
+    for width, count in ((16, 2), (32, 2), (64, 3), (128, 3), (128, 3)):
+        for _ in range(count):
+            x, cin = conv(b, x, cin, width, 3), width
+        x = max_pool(b, x, 2, 2)
+    b.output(x)
+
+
+def yolo640(b, batch):
+    """The form of YOLOv8n: stages with parts that are split off and joined again, pooling of three sizes, a pyramid
+    from above and from below, heads of boxes and 80 classes; pictures of 640x640 elements."""
+    def silu(x, cin, cout, kernel=1, stride=1):
+        x = conv(b, x, cin, cout, kernel, stride, act=None)
+        return b.op("Mul", x, b.op("Sigmoid", x))
+
+    def stage(x, cin, cout, count, shortcut):
+        half = cout // 2
+        x = silu(x, cin, cout)
+        parts = [b.op("Slice", x, *(b.ints([v]) for v in (at, at + half, 1))) for at in (0, half)]
+        for _ in range(count):
+            y = silu(silu(parts[-1], half, half, 3), half, half, 3)
+            parts.append(b.op("Add", parts[-1], y) if shortcut else y)
+        return silu(b.op("Concat", *parts, axis=1), half * len(parts), cout)
+
+    x = silu(silu(b.input([batch, 3, 640, 640]), 3, 16, 3, 2), 16, 32, 3, 2)
+    levels = [stage(x, 32, 32, 1, True)]
+    for cin, cout, count in ((32, 64, 2), (64, 128, 2), (128, 256, 1)):
+        levels.append(stage(silu(levels[-1], cin, cout, 3, 2), cout, cout, count, True))
+    parts = [silu(levels[3], 256, 128)]
+    for _ in range(3):
+        parts.append(max_pool(b, parts[-1], 5, 1, 2))
+    top = silu(b.op("Concat", *parts, axis=1), 512, 256)
+    middle = stage(b.op("Concat", twice(b, top), levels[2], axis=1), 384, 128, 1, False)
+    fine = stage(b.op("Concat", twice(b, middle), levels[1], axis=1), 192, 64, 1, False)
+    middle = stage(b.op("Concat", silu(fine, 64, 64, 3, 2), middle, axis=1), 192, 128, 1, False)
+    top = stage(b.op("Concat", silu(middle, 128, 128, 3, 2), top, axis=1), 384, 256, 1, False)
+    for x, cin in ((fine, 64), (middle, 128), (top, 256)):
+        for width, cout in ((64, 64), (80, 80)):
+            b.output(conv(b, silu(silu(x, cin, width, 3), width, width, 3), width, cout, 1, act=None))
+
+
+def unet512(b, batch):
+    """Ronneberger et al. 2015 with padding, a quarter as wide, for pictures of 512x512 elements."""
+    def double(x, cin, cout):
+        return conv(b, conv(b, x, cin, cout, 3), cout, cout, 3)
+
+    x, cin, skips = b.input([batch, 3, 512, 512]), 3, []
+    for width in (16, 32, 64, 128):
+        x, cin = double(x, cin, width), width
+        skips.append((x, width))
+        x = max_pool(b, x, 2, 2)
+    x, cin = double(x, cin, 256), 256
+    for skip, width in reversed(skips):
+        x = b.op("Concat", conv(b, twice(b, x), cin, width, 3), skip, axis=1)
+        x, cin = double(x, 2 * width, width), width
+    b.output(conv(b, x, cin, 2, 1, act=None))
+
+
 NETWORKS = {f.__name__: f for f in (resnet50, squeezenet, mobilenetv2, densenet121, shufflenetv2, vgg19,
-                                     mobilenetv1_025, detector, transformer)}
+                                     mobilenetv1_025, detector, transformer, backbone640, yolo640, unet512)}
 LARGE = ("vgg19",)
 
 

@@ -25,10 +25,15 @@ struct Arguments {
   double optimize_seconds = 0;
   std::vector<std::string> shapes, stages, inputs;
   int cores = 1;
+  npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
   bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
 constexpr int kUsage = 2;
+
+const std::map<std::string, npu::compiler::TakeTurns> kTurns{{"faster", npu::compiler::TakeTurns::Faster},
+                                                             {"never", npu::compiler::TakeTurns::Never},
+                                                             {"always", npu::compiler::TakeTurns::Always}};
 
 int fail(const std::string &message) {
   std::fprintf(stderr, "npuc: %s\n", message.c_str());
@@ -108,6 +113,7 @@ Status run(const Arguments &args) {
   options.io_alone = args.io_alone;
   options.cores = args.cores;
   options.all_cores = args.all_cores;
+  options.turns = args.turns;
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
   NPU_TRY(check_output(args));
@@ -162,6 +168,11 @@ int main(int argc, char **argv) {
           ->capture_default_str();
   app.add_flag("--all-cores", args.all_cores, "with --cores: as many also where fewer are faster; for tests")
       ->needs(cores);
+  app.add_option("--turns", args.turns,
+                 "whether operators are computed in turns, rows or pictures of a batch after the other: where that is "
+                 "faster, never, or always, for tests")
+      ->transform(CLI::CheckedTransformer(kTurns))
+      ->default_str("faster");
   app.add_option("--name", args.name, "name of the network in the file; else the graph's")
       ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
   app.add_option("--shape", args.shapes,

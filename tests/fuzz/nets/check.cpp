@@ -85,17 +85,25 @@ Finding run_stage(const Reference &r, const bmodel::StageDesc &stage, int64_t lm
   return {};
 }
 
-/// On one core with each size of local memory, then on two or three with one of the sizes.
+/// On one core with each size of local memory, then in turns, then on two or three with one of the sizes.
 Finding compile_and_run(const Made &made, const Reference &r, Counts &counts) {
   bmodel::StageDesc last;
-  std::vector<std::pair<int64_t, int>> ways;
-  for (int64_t lmem : kLocalMemory) ways.emplace_back(lmem, 1);
-  ways.emplace_back(kLocalMemory[made.data % std::size(kLocalMemory)], 2 + static_cast<int>(made.data / 3 % 2));
-  for (const auto &[lmem, cores] : ways) {
+  struct Way {
+    int64_t lmem;
+    int cores;
+    compiler::TakeTurns turns;
+  };
+  std::vector<Way> ways;
+  for (int64_t lmem : kLocalMemory) ways.push_back({lmem, 1, compiler::TakeTurns::Faster});
+  const size_t other = made.data % std::size(kLocalMemory);
+  ways.push_back({kLocalMemory[other], 1, compiler::TakeTurns::Always});
+  ways.push_back({kLocalMemory[other], 2 + static_cast<int>(made.data / 3 % 2), compiler::TakeTurns::Faster});
+  for (const auto &[lmem, cores, turns] : ways) {
     compiler::Options options;
     options.lmem_bytes = lmem;
     options.cores = cores;
     options.all_cores = true;
+    options.turns = turns;
     compiler::Compiled compiled;
     const Status status = compiler::compile_onnx(made.model.data(), made.model.size(), options, compiled);
     if (!status.ok())
@@ -109,6 +117,7 @@ Finding compile_and_run(const Made &made, const Reference &r, Counts &counts) {
     Finding finding = run_stage(r, stage, lmem);
     if (!finding.kind.empty()) {
       finding.text += ", cores " + std::to_string(cores);
+      if (turns == compiler::TakeTurns::Always) finding.text += ", in turns";
       return finding;
     }
     last = std::move(stage);

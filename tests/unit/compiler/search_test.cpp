@@ -205,7 +205,8 @@ TEST(Search, AllCandidatesAreRight) {
         records.add(key, {choices, program.streams.timeline.cycles});
         const File file;
         file.write(records.text());
-        const Compiled compiled = compile(b, {.lmem_bytes = lmem, .schedule_file = file.path});
+        const Compiled compiled =
+            compile(b, {.lmem_bytes = lmem, .turns = compiler::TakeTurns::Never, .schedule_file = file.path});
         ASSERT_EQ(compiled.report.search.recorded, 1u) << "the file has the program of candidate " << i;
         ASSERT_EQ(compiled.stage.tiu, tiu);
         expect_right(b, compiled.stage, lmem);
