@@ -15,7 +15,7 @@ namespace {
 /// Commands of all programs that are made for several cores, behind which no further one is begun.
 constexpr size_t kMostTried = size_t{1} << 14;
 
-/// Of the files of --dump with what each core computes: behind those of all passes.
+/// Of the files of --dump with what is computed in turns, and by each core: behind those of all passes.
 constexpr size_t kDumpNumber = 99;
 
 uint64_t cycles_of(const Made &made) { return made.program.streams.timeline.cycles; }
@@ -51,7 +51,8 @@ Status make_on_one(const graph::Graph &g, const Options &options, int64_t coeff_
   NPU_TRY(make_scheduled(g, known, coeff_bytes, out, report.search));
   report_network(out.program, report);
   graph::Graph turned = g;
-  NPU_TRY(try_turns(known, coeff_bytes, turned, out, report));
+  NPU_TRY(try_turns(known, coeff_bytes, before, turned, out, report));
+  if (turned.nodes.size() != g.nodes.size()) NPU_TRY(dump(turned, options, kDumpNumber, "turns"));
   if (!options.optimize) return {};
   report.search = before;
   return make_scheduled(turned, options, coeff_bytes, out, report.search);

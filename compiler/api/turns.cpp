@@ -237,7 +237,8 @@ void report_rounds(const Graph &g, const Rounds &rounds, TurnsReport &report) {
 
 }  // namespace
 
-Status try_turns(const Options &options, int64_t coeff_bytes, Graph &g, Made &made, Report &report) {
+Status try_turns(const Options &options, int64_t coeff_bytes, const SearchReport &before, Graph &g, Made &made,
+                 Report &report) {
   if (options.turns == TakeTurns::Never) return {};
   const bool forced = options.turns == TakeTurns::Always;
   const uint64_t bytes = activation_bytes(made.program);
@@ -249,7 +250,7 @@ Status try_turns(const Options &options, int64_t coeff_bytes, Graph &g, Made &ma
   const Status taken = take_rounds(g, rounds, turned);
   if (!taken.ok()) return Status::error(kInternalError + taken.message());
   Made with;
-  SearchReport search = report.search;
+  SearchReport search = before;
   const Status status = make_scheduled(turned, options, coeff_bytes, with, search);
   if (!status.ok()) return status.message().starts_with(kInternalError) ? status : Status();
   if (!forced && cycles_of(with.program) >= cycles_of(made.program)) return {};

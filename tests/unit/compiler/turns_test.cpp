@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compiler/graph/evaluate.h"
+#include "compiler/lowering/lowered.h"
 #include "tests/unit/compiler/cases.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/cut_nets.h"
@@ -129,6 +130,24 @@ TEST(Turns, WeightsOfAllPiecesAreOne) {
   for (const graph::Value &v : turned.values)
     if (v.constant) after.insert(v.constant.get());
   EXPECT_TRUE(std::includes(before.begin(), before.end(), after.begin(), after.end()));
+}
+
+TEST(Turns, ResultsGoToMemoryWhereTheRunSaysSo) {
+  for (bool to_memory : {false, true}) {
+    Turns run{0, 1, 0, 2, {}};
+    if (to_memory) run.to_memory = {0};
+    Graph turned;
+    ASSERT_TRUE(graph::take_turns(import_graph(relu_and_pool().bytes()), {run}, turned).ok());
+    compiler::Lowered lowered;
+    ASSERT_TRUE(compiler::lower(turned, lowered).ok());
+    const auto shared = std::count_if(lowered.storages.begin(), lowered.storages.end(),
+                                      [](const compiler::Storage &s) { return s.shared; });
+    EXPECT_EQ(shared, to_memory ? 1 : 0);
+    std::set<int> places;
+    for (const compiler::LoweredOp &op : lowered.ops)
+      if (op.kind == compiler::Kind::Unary) places.insert(op.out.storage);
+    EXPECT_EQ(places.size(), 1u) << "each piece is computed into its place";
+  }
 }
 
 Compiled compile(const OnnxBuilder &b, int64_t lmem, TakeTurns turns) {
