@@ -35,7 +35,7 @@ Status lower_one(Graph &&g, int64_t coeff_bytes, int64_t lmem_bytes, Lowered &lo
 uint64_t activation_bytes(const Program &p) {
   const std::vector<Storage> &storages = p.lowered.cores[0].storages;
   const auto is_temp = [&](int s) {
-    // Blocks of weights have numbers behind those of the storages.
+    // kCoefficients is none of them.
     return s >= 0 && static_cast<size_t>(s) < storages.size() &&
            storages[static_cast<size_t>(s)].kind == StorageKind::Temp;
   };
