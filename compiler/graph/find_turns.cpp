@@ -28,8 +28,10 @@ constexpr double kLeastGain = 0.005;  ///< of the whole
 
 size_t index(ValueId v) { return static_cast<size_t>(v); }
 
-double bytes_of(const Shape &shape) { return kElementBytes * static_cast<double>(element_count(shape)); }
-double bytes_of(const Box &box) { return kElementBytes * count(box); }
+double bytes_of(const Graph &g, ValueId v, const Box &box) { return element_bytes(g, v) * count(box); }
+double bytes_of(const Graph &g, ValueId v) {
+  return element_bytes(g, v) * static_cast<double>(element_count(g[v].shape));
+}
 
 /// Numbers of pieces that a dimension of this size is cut into.
 std::vector<int64_t> counts_of(int64_t size) {
@@ -49,8 +51,7 @@ struct Facts {
       for (const Reader &r : readers[v]) last[v] = std::max(last[v], r.node);
     for (size_t i = 0; i < g.nodes.size(); ++i)
       for (size_t k = 1; k < g.nodes[i].inputs.size(); ++k)
-        if (const ValueId v = g.nodes[i].inputs[k]; v != kNoValue && g.is_constant(v))
-          weights[i] += bytes_of(g[v].shape);
+        if (const ValueId v = g.nodes[i].inputs[k]; v != kNoValue && g.is_constant(v)) weights[i] += bytes_of(g, v);
   }
 
   const Graph &g;
@@ -80,14 +81,14 @@ class RunCost {
     roots_.push_back({});
     live_.push_back(0);
     outside_.erase(n.output);
-    if (!part.kept.empty()) kept_.emplace_back(n.output, bytes_of(f_.g[n.output].shape));
+    if (!part.kept.empty()) kept_.emplace_back(n.output, bytes_of(f_.g, n.output));
     if (is_empty(part.made)) return true;
     const Box first = needed(f_.g, n, 0, part.axis, part.made);
     cycles_.push_back({compute_cycles(f_.g, n, part.made, first), f_.weights[i]});
     weights_ += f_.weights[i];
     for (size_t k = 0; k < n.inputs.size(); ++k)
       if (const ValueId v = n.inputs[k]; v != kNoValue && !f_.g.is_constant(v))
-        outside_[v] += bytes_of(needed(f_.g, n, k, part.axis, part.made));
+        outside_[v] += bytes_of(f_.g, v, needed(f_.g, n, k, part.axis, part.made));
     place(i);
     return true;
   }
@@ -131,7 +132,7 @@ class RunCost {
       if (share == turns_.end && shares(r, readers.size())) share = r.node;
     }
     if (share == turns_.end) {
-      places_.push_back({piece_.part(i).read ? bytes_of(piece_.part(i).made) : 0, i, last});
+      places_.push_back({piece_.part(i).read ? bytes_of(f_.g, f_.g.nodes[i].output, piece_.part(i).made) : 0, i, last});
       roots_[slot(i)] = places_.size() - 1;
       grow(places_.back().bytes, i, last + 1);
       return;
@@ -171,7 +172,7 @@ class RunCost {
       if (f_.made[index(v)] < 0)
         moved += turns * bytes;
       else
-        tensors.push_back({bytes_of(f_.g[v].shape), turns * bytes, -1});
+        tensors.push_back({bytes_of(f_.g, v), turns * bytes, -1});
     for (const auto &[v, bytes] : kept_) {
       const bool is_output = f_.last[index(v)] == f_.g.nodes.size();
       if (is_output) moved += bytes;
@@ -238,8 +239,8 @@ class Division {
     if (crossing_[i] <= room / 2) room -= crossing_[i];
     std::vector<std::pair<double, bool>> tensors;
     for (ValueId v : n.inputs)
-      if (v != kNoValue && !f_.g.is_constant(v)) tensors.emplace_back(bytes_of(f_.g[v].shape), f_.made[index(v)] < 0);
-    tensors.emplace_back(bytes_of(f_.g[n.output].shape), f_.last[index(n.output)] == f_.g.nodes.size());
+      if (v != kNoValue && !f_.g.is_constant(v)) tensors.emplace_back(bytes_of(f_.g, v), f_.made[index(v)] < 0);
+    tensors.emplace_back(bytes_of(f_.g, n.output), f_.last[index(n.output)] == f_.g.nodes.size());
     std::sort(tensors.begin(), tensors.end());
     for (const auto &[size, outside] : tensors) {
       if (size <= room && !outside)
@@ -258,7 +259,7 @@ class Division {
     crossing_.assign(end + 1, 0);
     for (size_t i = 0; i < end; ++i) {
       const ValueId v = f_.g.nodes[i].output;
-      crossing_[i + 1] = crossing_[i] + (f_.last[index(v)] >= end ? bytes_of(f_.g[v].shape) : 0);
+      crossing_[i + 1] = crossing_[i] + (f_.last[index(v)] >= end ? bytes_of(f_.g, v) : 0);
     }
   }
 

@@ -15,7 +15,7 @@ struct Storage {
   StorageKind kind = StorageKind::Temp;
   graph::Dtype type = graph::Dtype::Undefined;  ///< of the elements, all of them
   int index = 0;                                ///< number of the input, output or exchange
-  bool shared = false;                          ///< with other cores, or between pieces of a run: it is never in local memory
+  bool shared = false;  ///< with other cores, or between pieces of a run: it is never in local memory
   int64_t elements = 0;
   std::string name;
   int64_t coeff_offset = 0;  ///< Const: place in the coefficients, bytes

@@ -145,7 +145,7 @@ TEST(Turns, ResultsGoToMemoryWhereTheRunSaysSo) {
     EXPECT_EQ(shared, to_memory ? 1 : 0);
     std::set<int> places;
     for (const compiler::LoweredOp &op : lowered.ops)
-      if (op.kind == compiler::Kind::Unary) places.insert(op.out.storage);
+      if (op.as<compiler::UnaryOp>()) places.insert(op.out.storage);
     EXPECT_EQ(places.size(), 1u) << "each piece is computed into its place";
   }
 }
