@@ -16,6 +16,13 @@ int cut_axis(const Box &box, const Shape &shape) {
   return kWhole;
 }
 
+/// The least part of a result that is cut along a dimension.
+Box first_of(const Shape &shape, int axis) {
+  Box box = whole_box(shape);
+  box[static_cast<size_t>(axis)] = {0, 1};
+  return box;
+}
+
 class TurnTaker {
  public:
   TurnTaker(const Graph &g, Graph &out)
@@ -208,11 +215,15 @@ bool Piece::add_needs(const Node &node, Part &part) const {
   for (const Reader &r : readers_[index(node.output)]) {
     if (r.node >= turns_.end) continue;
     const Part &its = this->part(r.node);
-    if (is_empty(its.made)) continue;
-    const Box box = needed(g_, g_.nodes[r.node], r.operand, its.axis, its.made);
+    // A piece that needs nothing is cut along the same dimension as the others.
+    if (its.axis == kWhole) continue;
+    const bool nothing = is_empty(its.made);
+    const Box theirs = nothing ? first_of(g_[g_.nodes[r.node].output].shape, its.axis) : its.made;
+    const Box box = needed(g_, g_.nodes[r.node], r.operand, its.axis, theirs);
     const int axis = cut_axis(box, shape);
     if (axis == kWhole || (part.axis != kWhole && part.axis != axis)) return false;
     part.axis = axis;
+    if (nothing) continue;
     part.made = hull(part.made, box);
     part.read = true;
   }

@@ -87,7 +87,7 @@ TEST(Networks, OfNoNumbersAreRight) {
   Counts counts;
   EXPECT_EQ(check_network(make_network(plan), nullptr, counts).text, "");
   EXPECT_EQ(counts.networks, 1);
-  EXPECT_EQ(counts.programs, 4);  // three sizes of local memory, and several cores
+  EXPECT_EQ(counts.programs, 5);  // three sizes of local memory, several cores, and in turns
 }
 
 TEST(Networks, ThatTheCompilerRefusesAreFindings) {

@@ -91,10 +91,20 @@ TEST(Turns, WhatNeedsAllEndsARun) {
   EXPECT_EQ(graph::longest_runs(g), (std::vector<Turns>{{0, 3, 1, 2, {}}})) << "channels do not depend on each other";
 }
 
+/// Results of several ranks that others read, too. The last has more pieces than the others have rows: some of their
+/// pieces need nothing.
+OnnxBuilder ranks() {
+  OnnxBuilder b;
+  const std::string x = b.op("Relu", {b.input({1, 2, 3})});
+  b.output(x).output(b.op("Sigmoid", {b.op("Reshape", {x, b.ints({1, 1, 2, 3})})}));
+  b.output(b.op("Relu", {b.input({1, 1, 6})}));
+  return b;
+}
+
 TEST(Turns, PiecesTogetherAreTheWhole) {
   std::mt19937_64 random(1);
   size_t taken = 0, long_ones = 0;
-  for (const OnnxBuilder &b : {pictures(), pictures(3), matrices(), made_weights()}) {
+  for (const OnnxBuilder &b : {pictures(), pictures(3), matrices(), made_weights(), ranks()}) {
     const Graph g = import_graph(b.bytes());
     const std::vector<Tensor> inputs = random_inputs(g);
     std::vector<Tensor> want, got;
