@@ -18,7 +18,7 @@ namespace npu::graph {
 namespace {
 
 constexpr hw::CostParams kChip;
-/// Nodes that are looked at, for one division. Less than a second.
+/// Nodes that are looked at for one division, about. Less than a second.
 constexpr size_t kMaxWork = 400'000;
 constexpr int64_t kMostTurns = 64;
 /// What of the shorter of arithmetic and transfers is not hidden behind the longer.
@@ -214,6 +214,7 @@ class Division {
       find_crossing(end);
       best_[end] = {best_[end - 1].cycles + alone(end - 1), best_[end - 1].alone + alone(end - 1), {}};
       best_[end].run.begin = end - 1;
+      if (!is_due(end, nodes)) continue;
       for (int axis : {0, 1, 2}) try_runs(end, axis);
     }
     TurnsFound found{{}, best_[nodes].cycles, best_[nodes].alone};
@@ -228,6 +229,9 @@ class Division {
     double cycles = 0, alone = 0;  ///< of the nodes up to here; without turns
     Turns run;                     ///< the last ones
   };
+
+  /// Whether runs that end here are looked for: in large networks only at some nodes, from the first to the last one.
+  bool is_due(size_t end, size_t nodes) const { return end == nodes || work_ <= kMaxWork * end / nodes; }
 
   /// A node that is not in turns; all of its operands at once.
   double alone(size_t i) {
@@ -272,7 +276,7 @@ class Division {
     if (axis == 1 && shape.size() > 3) return;  // channels
     for (int64_t count : counts_of(shape[static_cast<size_t>(axis)])) {
       RunCost cost(f_, {0, end, axis, count}, capacity_);
-      while (cost.begin() > 0 && work_ < kMaxWork && cost.extend() && !cost.full()) {
+      while (cost.begin() > 0 && cost.extend() && !cost.full()) {
         ++work_;
         const size_t begin = cost.begin();
         const double cycles = best_[begin].cycles + cost.cycles(crossing_[begin]);

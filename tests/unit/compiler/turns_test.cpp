@@ -130,6 +130,22 @@ TEST(Turns, PiecesTogetherAreTheWhole) {
   EXPECT_GT(long_ones, 100u);
 }
 
+/// A long chain whose nodes all read what the first one makes.
+TEST(Turns, RunsAreLookedForUpToTheEndOfALongNetwork) {
+  OnnxBuilder b;
+  const std::string first = b.op("Relu", {b.input({1, 8, 128, 128})});
+  std::string x = first;
+  for (int i = 0; i < 1000; ++i) x = b.op("Add", {b.op("Tanh", {x}), first});
+  b.output(x);
+  const Graph g = import_graph(b.bytes());
+  const auto found = graph::find_turns(g, g.nodes.size(), int64_t{256} << 10);
+  ASSERT_FALSE(found.empty());
+  for (const graph::TurnsFound &f : found) {
+    EXPECT_LE(f.runs.front().begin, 1u);
+    EXPECT_EQ(f.runs.back().end, g.nodes.size());
+  }
+}
+
 TEST(Turns, WeightsOfAllPiecesAreOne) {
   const Graph g = import_graph(pictures(3).bytes());
   Graph turned;
