@@ -18,6 +18,9 @@ using Runs = std::vector<Turns>;
 /// Commands of all programs that are made with changed runs, behind which no further one is begun.
 constexpr size_t kMostTried = size_t{1} << 17;
 
+/// Nodes of a network in turns that it is worth to make: the rows of a matrix are as many pictures of a batch, too.
+constexpr int64_t kMostNodes = int64_t{1} << 15;
+
 uint64_t cycles_of(const Program &p) { return p.streams.timeline.cycles; }
 
 size_t commands_of(const Program &p) { return p.streams.cores[0].tiu.size() + p.streams.cores[0].gdma.size(); }
@@ -59,6 +62,13 @@ Status take_rounds(const Graph &g, const Rounds &rounds, Graph &out) {
   return {};
 }
 
+/// Nodes that the pieces of runs have together.
+int64_t nodes_of(const Runs &runs) {
+  int64_t nodes = 0;
+  for (const Turns &t : runs) nodes += static_cast<int64_t>(t.end - t.begin) * t.count;
+  return nodes;
+}
+
 /// A graph in which runs are looked for: its first nodes, which stand there several times, one copy behind the other.
 struct Period {
   const Graph &graph;
@@ -91,7 +101,8 @@ class Chooser {
     const Way best = search({g, g.nodes.size(), 1});
     const int64_t pictures = batch_of(g);
     Graph loop;
-    if (pictures > 1 && best.bytes > bytes_ / kMuch && graph::take_turns(g, whole(g, pictures), loop).ok()) {
+    if (pictures > 1 && best.bytes > bytes_ / kMuch && nodes_of(whole(g, pictures)) <= kMostNodes &&
+        graph::take_turns(g, whole(g, pictures), loop).ok()) {
       // Where one picture is too large. Behind the pieces stand the nodes that join them.
       const size_t nodes = (loop.nodes.size() - made_outputs(g)) / static_cast<size_t>(pictures);
       const Period period{loop, nodes, pictures};
@@ -140,8 +151,9 @@ class Chooser {
 
   /// Whether these are faster than the best so far, which they are then.
   bool try_runs(const Period &p, const Runs &runs, Way &best) {
+    const Runs all = p.in_all(runs);
     Graph turned;
-    if (!graph::take_turns(p.graph, p.in_all(runs), turned).ok()) return false;
+    if (nodes_of(all) > kMostNodes || !graph::take_turns(p.graph, all, turned).ok()) return false;
     Lowered lowered;
     std::vector<graph::Source> sources;
     const Choices choices{.lmem_bytes = options_.lmem_bytes, .prefetch = PrefetchPolicy{.all = true}};

@@ -272,6 +272,18 @@ TEST(TakeTurns, NothingChangesWhereResultsStayInLocalMemory) {
   }
 }
 
+/// A loop over each row of a matrix would have millions of nodes, and take all memory there is.
+TEST(TakeTurns, RowsOfAMatrixAreNoPictures) {
+  OnnxBuilder b;
+  std::string x = b.input({1'000'000, 32});
+  for (const char *op : {"Sigmoid", "Tanh", "Sigmoid", "Tanh"}) x = b.op(op, {x});
+  b.output(x);
+  const Compiled turned = compile(b, int64_t{1} << 20, TakeTurns::Faster);
+  ASSERT_FALSE(turned.report.turns.runs.empty());
+  for (const compiler::RunReport &run : turned.report.turns.runs) EXPECT_LT(run.count, 10'000);
+  EXPECT_LT(turned.net.stages[0].cycles, turned.report.turns.plain_cycles);
+}
+
 /// A search looks for schedules of the network in turns.
 TEST(TakeTurns, ASearchBeginsWithThem) {
   const OnnxBuilder b = large(8, 16);
