@@ -75,6 +75,8 @@ class Lane {
   bool finished(unsigned e) const { return engines_[e].begun == streams_[e].count(); }
   bool stopped() const { return pace().stopped(); }
   Memory &memory() { return core_.memory_; }
+  /// Large buffers of the calling thread go back to the host.
+  void trim_thread() { core_.tiu_.trim_thread(); }
 
   Error check_streams() const {
     for (const Stream &s : streams_)
@@ -105,15 +107,20 @@ class Lane {
     start(e, command, operands, 0);
     return x.error = outcome(x.error);
   }
-  /// Runs a command at any time after it has begun, on any thread.
-  Error execute_late(unsigned e, uint32_t index, const Command &command, const Operands &operands) {
+  /// Runs a command at any time after it has begun, on any thread. It stops, as if killed, once one that began before
+  /// it has failed.
+  Error execute_late(unsigned e, uint32_t index, const Command &command, const Operands &operands, uint64_t sequence,
+                     const std::atomic<uint64_t> &failed) {
+    Pace pace = this->pace();
+    pace.failed = &failed;
+    pace.sequence = sequence;
     Error error;
     try {
-      error = outcome(perform(e, command, operands, pace()));
+      error = outcome(perform(e, command, operands, pace));
     } catch (const std::exception &) {
       error = Lane::error(NPU_STATUS_INTERNAL);
     }
-    count_retired(e, index + 1);
+    count_retired(e, error ? index : index + 1);
     return error;
   }
   /// Is a command of the engine still taking effect?
@@ -284,8 +291,10 @@ class Execution {
     if (cores.size() > 1 && !watched && !races_) {
       std::vector<Helper *> helpers;
       for (Core *core : cores) helpers.push_back(&core->helper_);
-      crew_.emplace(std::move(helpers), first_.gate_,
-                    [this](unsigned lane, uint64_t mark) { take_effect(lanes_[lane], slot(lane, mark)); });
+      crew_.emplace(
+          std::move(helpers), first_.gate_,
+          [this](unsigned lane, uint64_t mark) { take_effect(lanes_[lane], slot(lane, mark)); },
+          [this] { lanes_[0].trim_thread(); });
       for (unsigned i = 0; i < cores.size(); ++i) begun_[i].resize(kBegunAhead + 1);
     }
     result_.core = lanes_[0].core();
@@ -294,6 +303,10 @@ class Execution {
   }
   ~Execution() {
     for (Lane &lane : lanes_) lane.cancel();
+    if (!crew_) return;
+    failed_.store(0);  // what is still at work, because of an exception here, is in vain
+    crew_.reset();
+    lanes_[0].stopped();  // who has rested goes on when the machine does
   }
 
   uint64_t now() const { return replay_.now(); }
@@ -319,6 +332,7 @@ class Execution {
         if (replay_.busy(e) || lane(e).finished(e % kEngines)) continue;
         if (lane(e).stands()) {
           if (crew_) crew_->reduce(0);
+          if (failed_.load() != kNever) return end(lanes_[0].core(), {});
           standing_ = true;
           return Run::State::Stands;
         }
@@ -349,7 +363,10 @@ class Execution {
 
   JobResult finish(uint64_t end_ns) {
     result_.cycles = failed_at_.value_or(replay_.now());
-    account();
+    if (failure_.error)
+      rewind();
+    else
+      account();
     if (profiles_ && stop_.load() <= Stop::Aborted) {
       const Error late = profile_.write(lanes_[0].memory(), result_.cycles, end_ns);
       if (!result_.error) result_.error = late;
@@ -365,6 +382,8 @@ class Execution {
     uint64_t start = 0;     ///< when it began
     uint8_t core = 0;
     Error error;
+    std::array<uint32_t, kEngines * NPU_MAX_CORES> retired;  ///< by then, an engine
+    std::array<uint64_t, kEngines * NPU_MAX_CORES> cycles;   ///< at work by then, an engine
   };
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
@@ -391,11 +410,12 @@ class Execution {
     result_.error = error;
     if (!crew_) return Run::State::Ended;
     crew_->reduce(0);
+    const bool stopped = lanes_[0].stopped();  // who has rested goes on when the machine does
     if (failure_.error) {
       result_.core = failure_.core;
       result_.error = failure_.error;
       failed_at_ = failure_.start;
-    } else if (lanes_[0].stopped()) {
+    } else if (stopped) {
       result_.core = lanes_[0].core();
       result_.error = lanes_[0].stop_error();
     }
@@ -419,15 +439,40 @@ class Execution {
     if (command.head().opcode == NPU_OP_SEM_WAIT) after_[place] = done_;
     crew_->reduce(kBegunAhead);
     x.mark = crew_->next_mark(place);
-    slot(place, x.mark) = {
-        {++sequence_, replay_.now(), lanes_[place].core(), {}}, number % kEngines, x.begun, command, operands};
+    Begun &begun = slot(place, x.mark);
+    note_past(begun.place);
+    begun.place.sequence = ++sequence_;
+    begun.place.start = replay_.now();
+    begun.place.core = lanes_[place].core();
+    begun.engine = number % kEngines;
+    begun.index = x.begun;
+    begun.command = command;
+    begun.operands = operands;
     crew_->add(place, after_[place], alone);
+  }
+
+  /// How far all engines are now, when a command begins.
+  void note_past(Failure &place) {
+    for (unsigned e = 0; e < engines(); ++e) {
+      const Lane::Engine &x = at(e);
+      place.retired[e] = x.retired;
+      place.cycles[e] = x.cycles + (replay_.busy(e) ? replay_.now() - x.since : 0);
+    }
+  }
+  /// Counters and profile, back to when the command began that has failed since.
+  void rewind() {
+    for (unsigned e = 0; e < engines(); ++e) {
+      at(e).cycles = failure_.cycles[e];
+      profile_.rewind(e, failure_.retired[e]);
+    }
+    for (Lane &lane : lanes_) lane.account(failure_.start);
   }
 
   /// On any thread of the crew.
   void take_effect(Lane &lane, const Begun &begun) {
     if (lane.stopped() || begun.place.sequence > failed_.load()) return;
-    const Error error = lane.execute_late(begun.engine, begun.index, begun.command, begun.operands);
+    const Error error =
+        lane.execute_late(begun.engine, begun.index, begun.command, begun.operands, begun.place.sequence, failed_);
     if (error && !Lane::killed(error)) note(begun.place, Lane::named(error, begun.engine, begun.index));
   }
 

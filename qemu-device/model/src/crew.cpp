@@ -59,7 +59,8 @@ void Helper::wait_idle() {
 
 // ---- crews ----
 
-Crew::Crew(std::vector<Helper *> helpers, Gate *gate, Work work) : gate_(gate), work_(std::move(work)) {
+Crew::Crew(std::vector<Helper *> helpers, Gate *gate, Work work, std::function<void()> leave)
+    : gate_(gate), work_(std::move(work)), leave_(std::move(leave)) {
   for (Helper *helper : helpers) {
     Lane &lane = lanes_.emplace_back();
     lane.number = static_cast<unsigned>(lanes_.size() - 1);
@@ -165,6 +166,8 @@ void Crew::work(unsigned number) {
     lane.awake = false;
     lane.wake.wait(lock, [&] { return over_ || lane.awake; });
   }
+  lock.unlock();
+  leave_();
 }
 
 void Crew::reduce(uint64_t left) {

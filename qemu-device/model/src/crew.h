@@ -53,8 +53,10 @@ class Crew {
   /// Does a lane's piece of that mark. Throws nothing.
   using Work = std::function<void(unsigned lane, uint64_t mark)>;
 
-  /// A lane for each helper; the first has none and may be null. Helpers and gate outlive the crew.
-  Crew(std::vector<Helper *> helpers, Gate *gate, Work work);
+  /// A lane for each helper; the first has none and may be null. Helpers and gate outlive the crew. `leave` is called
+  /// on each thread that has helped, before the crew's end. Throws nothing.
+  Crew(
+      std::vector<Helper *> helpers, Gate *gate, Work work, std::function<void()> leave = [] {});
   /// What has not begun is dropped; what has, ends.
   ~Crew();
   Crew(const Crew &) = delete;
@@ -100,6 +102,7 @@ class Crew {
 
   Gate *const gate_;
   const Work work_;
+  const std::function<void()> leave_;
   std::atomic<uint64_t> changes_{0};  ///< of what is below
   std::mutex mutex_;                  // guards it
   std::deque<Lane> lanes_;

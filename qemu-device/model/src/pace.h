@@ -28,10 +28,10 @@ class Gate {
   class Rest {
    public:
     explicit Rest(Gate *gate) : gate_(gate) {
-      if (gate_) ++gate_->resting_;
+      if (gate_) ++gate_->idle_;
     }
     ~Rest() {
-      if (gate_) --gate_->resting_;
+      if (gate_) --gate_->idle_;
     }
     Rest(const Rest &) = delete;
     Rest &operator=(const Rest &) = delete;
@@ -44,10 +44,10 @@ class Gate {
   class Work {
    public:
     explicit Work(Gate *gate) : gate_(gate) {
-      if (gate_) ++gate_->working_;
+      if (gate_) --gate_->idle_;
     }
     ~Work() {
-      if (gate_) --gate_->working_;
+      if (gate_) ++gate_->idle_;
     }
     Work(const Work &) = delete;
     Work &operator=(const Work &) = delete;
@@ -58,7 +58,7 @@ class Gate {
 
   /// Waits while the gate is closed, unless the job has to stop.
   void pass(const std::atomic<Stop> &stop) {
-    if (!closed_.load(std::memory_order_relaxed)) return;
+    if (!closed_.load()) return;  // in one order with idle_: rest() may not miss who has just seen it open
     const Rest rest(this);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !closed_ || stop.load() != Stop::None; });
@@ -74,12 +74,11 @@ class Gate {
     changed_.notify_all();
   }
   /// Do so many threads rest, and those that work for them?
-  bool rest(unsigned active) const { return active + working_.load() == resting_.load(); }
+  bool rest(unsigned active) const { return idle_.load() == static_cast<int>(active); }
 
  private:
   std::atomic<bool> closed_{false};
-  std::atomic<unsigned> resting_{0};
-  std::atomic<unsigned> working_{0};
+  std::atomic<int> idle_{0};  ///< threads that rest, less those that work for others: one number, read at one instant
   std::mutex mutex_;
   std::condition_variable changed_;
 };
@@ -92,6 +91,8 @@ struct Pace {
   Fiber *fiber = nullptr;     ///< virtual time: the command runs in it, and waits for its time there
   uint64_t *steps = nullptr;  ///< with a fiber: those that are done
   uint64_t done_before = 0;   ///< with a fiber: steps that were done before the chip was saved
+  const std::atomic<uint64_t> *failed = nullptr;  ///< in a crew: the command's job ends with that one,
+  uint64_t sequence = 0;                          ///< and this one is in vain if it began later
 
   /// One bounded step is done; false when the job has to stop.
   bool step() const {
@@ -108,6 +109,7 @@ struct Pace {
   }
   bool stopped() const {
     if (gate) gate->pass(stop);
+    if (failed && failed->load(std::memory_order_relaxed) < sequence) return true;
     return stop.load(std::memory_order_relaxed) != Stop::None;
   }
 };

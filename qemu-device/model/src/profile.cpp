@@ -34,6 +34,13 @@ void Profile::finish(unsigned engine, uint64_t now) {
   if (s.records.size() < std::min(room(), kMaxRecords)) s.records.push_back(s.current);
 }
 
+void Profile::rewind(unsigned engine, uint64_t retired) {
+  if (!on_) return;
+  Stream &s = streams_[engine];
+  s.total = retired;
+  if (s.records.size() > retired) s.records.resize(retired);
+}
+
 Error Profile::write(Memory &memory, uint64_t cycles, uint64_t end_ns) {
   if (!on_) return {};
   const npu_job &h = job_.header;

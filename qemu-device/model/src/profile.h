@@ -30,6 +30,8 @@ class Profile {
   void retire(unsigned engine, uint64_t now) {
     if (on_) finish(engine, now);
   }
+  /// Forgets what an engine retired beyond so many commands.
+  void rewind(unsigned engine, uint64_t retired);
   /// Writes header and records.
   Error write(Memory &memory, uint64_t cycles, uint64_t end_ns);
 

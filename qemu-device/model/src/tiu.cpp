@@ -201,7 +201,9 @@ Outcome Tiu::run(const Command &command, const Operands &ops, const Job &job, co
 
 void Tiu::trim() {
   for (Buffer *b : {&weights_, &bias_, &gathered_}) b->trim();
-  backend_.trim();
+  trim_thread();
 }
+
+void Tiu::trim_thread() { backend_.trim(); }
 
 }  // namespace npu::model

@@ -25,6 +25,8 @@ class Tiu {
   Outcome run(const Command &command, const Operands &ops, const Job &job, const Pace &pace);
   /// Gives large buffers back.
   void trim();
+  /// Those of the calling thread only.
+  void trim_thread();
 
  private:
   struct Source;

@@ -100,6 +100,40 @@ TEST(Crew, ReduceLeavesWhatItMay) {
   EXPECT_EQ(done, 10u);
 }
 
+TEST(Crew, HelpersSayWhenTheyLeave) {
+  Helpers helpers(3, true);
+  std::atomic<unsigned> there{0}, left{0};
+  {
+    Crew crew(
+        helpers.all(), nullptr,
+        [&](unsigned, uint64_t) {
+          ++there;
+          while (there < 3) std::this_thread::yield();
+        },
+        [&] { ++left; });
+    for (unsigned lane = 0; lane < 3; ++lane) crew.add(lane, {}, kLong);
+    crew.reduce(0);
+    EXPECT_EQ(left, 0u);
+  }
+  EXPECT_EQ(left, 2u);
+}
+
+TEST(Crew, NobodyRestsWhileOneWorksWhateverTheOthersDo) {
+  Gate gate;
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) {
+      const Gate::Work working(&gate);
+      const Gate::Rest rest(&gate);
+    }
+  });
+  unsigned wrong = 0;
+  for (unsigned i = 0; i < 3000000; ++i) wrong += gate.rest(1);
+  over = true;
+  other.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
 TEST(Crew, ItsEndDropsWhatHasNotBegun) {
   Helpers helpers(2, true);
   std::atomic<unsigned> done{0};

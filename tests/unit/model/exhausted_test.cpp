@@ -12,9 +12,11 @@ namespace {
 
 thread_local bool exhausted = false;
 std::atomic<uint64_t> refused{0};
+thread_local bool spared = false;
+std::atomic<bool> refuse_one{false};  // to the next thread that is not spared
 
 void *allocate(std::size_t bytes) {
-  if (exhausted) {
+  if (exhausted || (!spared && refuse_one.load() && refuse_one.exchange(false))) {
     ++refused;
     throw std::bad_alloc();
   }
@@ -98,6 +100,43 @@ TEST(Exhausted, RegisterAccessesOfAllKindsThrowNothing) {
   m.bring_up();
   TestQueue &q = m.queue(9);
   EXPECT_STATUS(q.run({}), NPU_STATUS_OK);
+}
+
+TEST(Exhausted, AGangEndsThoughOneOfItsCoresIsInALongCommand) {
+  spared = true;
+  Machine m({.lmem = 8 << 20});
+  const Area big = m.allocate(1 << 20, Place::System), records = m.allocate(1 << 20);
+  JobSpec j;
+  j.regions = {big.region(), records.region()};
+  j.gdma(with<npu_cmd_copy>([](npu_cmd_copy &c) {
+    c.src_dtype = c.dst_dtype = NPU_DTYPE_U8;
+    c.dst_region = NPU_REGION_LOCAL;
+    std::fill_n(c.dims, 6, 1u);
+    c.dims[5] = 1 << 20;
+    c.src_stride[5] = c.dst_stride[5] = 1;
+  }));
+  for (unsigned i = 0; i < 3000; ++i) j.tiu(nop());
+  j.at(1, kTiu).push_back(with<npu_cmd_matmul>([](npu_cmd_matmul &c) {  // hours
+    c.out_addr = 4 << 20;
+    c.wgt_region = NPU_REGION_LOCAL;
+    c.batch = 65536;
+    c.m = 1;
+    c.k = 1 << 20;
+    c.n = 1;
+  }));
+  j.flags |= NPU_JOB_PROFILE;
+  j.profile_region = 1;
+  j.profile_bytes = 1 << 20;
+  TestQueue &q = m.queue(0);
+  m.board.block(m.physical(0, big.va));
+  q.submit(j);
+  m.board.wait_blocked();  // whoever hands out, since too much is handed out
+  eventually([&] { return m.r64(NPU_CORE_REG(1, NPU_CORE_PROGRESS)) > 1; }, "the long command");
+  refuse_one = true;
+  m.board.release();
+  EXPECT_STATUS(q.wait(), NPU_STATUS_INTERNAL);
+  EXPECT_FALSE(refuse_one);
+  EXPECT_STATUS(m.run(JobSpec{}.gdma(nop())), NPU_STATUS_OK);
 }
 
 TEST(Exhausted, JobsSubmittedThenRun) {

@@ -422,6 +422,88 @@ TEST_F(GangStop, OfTwoFaultsTheFirstThatBeganCounts) {
   EXPECT_STATUS(m.run(gang(2)), NPU_STATUS_OK);
 }
 
+TEST_F(GangStop, AFaultEndsWhatBeganLater) {
+  TestQueue &q = m.queue(0);
+  JobSpec j;
+  j.regions = {big.region()};
+  j.at(0, kGdma).push_back(move(0, NPU_REGION_LOCAL, kBig));
+  j.at(1, kTiu).push_back(hours());
+  m.board.poison(m.physical(0, big.va));
+  m.board.block(m.physical(0, big.va));
+  q.submit(j);
+  m.board.wait_blocked();
+  eventually([&] { return m.r64(NPU_CORE_REG(1, NPU_CORE_PROGRESS)) > 1; }, "the other core's work");
+  m.board.release();
+  const npu_cqe c = q.wait();
+  EXPECT_STATUS(c, NPU_STATUS_DMA_ERROR);
+  EXPECT_EQ(c.core, 0);
+  EXPECT_EQ(m.r32(NPU_CORE_REG(1, NPU_CORE_TIU_COMMAND)), 0u);
+  EXPECT_STATUS(m.run(gang(2)), NPU_STATUS_OK);
+}
+
+TEST_F(GangStop, AFaultComesBeforeTheHangBehindIt) {
+  JobSpec j = gang(2);
+  j.regions = {big.region()};
+  j.at(0, kTiu).clear();
+  j.at(0, kGdma) = {move(0, NPU_REGION_LOCAL, kBig), nop()};
+  m.board.poison(m.physical(0, big.va));
+  npu_model_set_fault(m.model(), NPU_MODEL_FAULT_HANG_AFTER, 1);
+  npu_model_set_fault(m.model(), NPU_MODEL_FAULT_STUCK_CORE, 1);
+  EXPECT_STATUS(m.run(j), NPU_STATUS_DMA_ERROR);
+  EXPECT_STATUS(m.run(gang(2)), NPU_STATUS_OK);
+}
+
+TEST_F(GangStop, AFailedJobCountsAsIfNothingHadBegunSince) {
+  const Area records = m.allocate(64 * 1024);
+  JobSpec j;
+  j.regions = {big.region(), records.region()};
+  j.at(0, kGdma) = {nop(), move(0, NPU_REGION_LOCAL, kBig), nop()};
+  for (unsigned i = 0; i < 100; ++i) j.at(1, kTiu).push_back(nop());
+  j.flags |= NPU_JOB_PROFILE;
+  j.profile_region = 1;
+  j.profile_bytes = 64 * 1024;
+  m.board.poison(m.physical(0, big.va));
+  const npu_cqe c = m.run(j);
+  EXPECT_STATUS(c, NPU_STATUS_DMA_ERROR);
+  EXPECT_EQ(c.command, 1u);
+  EXPECT_EQ(c.end_cycle - c.start_cycle, 32u);
+  npu_profile_header h;
+  m.get(records, 0, &h, sizeof h);
+  EXPECT_EQ(h.records, 2u) << "a command of each core";
+  EXPECT_EQ(h.dropped, 0u);
+  EXPECT_EQ(h.cycles, 32u);
+  for (unsigned core = 0; core < 2; ++core) {
+    EXPECT_EQ(m.r64(NPU_CORE_REG(core, NPU_CORE_BUSY_CYCLES)), 32u);
+    EXPECT_EQ(m.r64(NPU_CORE_REG(core, core ? NPU_CORE_TIU_CYCLES : NPU_CORE_GDMA_CYCLES)), 32u);
+  }
+  EXPECT_EQ(m.r32(NPU_CORE_REG(0, NPU_CORE_GDMA_COMMAND)), 1u) << "what failed has not retired";
+}
+
+TEST_F(GangStop, NothingHappensWhilePaused) {
+  TestQueue &q = m.queue(0);
+  JobSpec two;
+  two.regions = {big.region()};
+  for (unsigned core = 0; core < 2; ++core) two.at(core, kGdma).push_back(move(0, NPU_REGION_LOCAL, 256 << 10));
+  const Prepared p = m.prepare(0, two);
+  std::minstd_rand random(1);
+  const auto state = [&] {
+    return std::array<uint64_t, 5>{m.r64(NPU_REG_PROGRESS), q.fence().seqno, q.reg(NPU_QUEUE_CQ_TAIL),
+                                   m.r64(NPU_CORE_REG(0, NPU_CORE_JOBS)), m.board.transfers()};
+  };
+  unsigned pending = 0;
+  for (unsigned i = 0; i < 1000; ++i) {
+    for (; pending < 4; ++pending) q.submit(p);
+    for (unsigned n = random() % 20000; n--;) std::atomic_signal_fence(std::memory_order_seq_cst);
+    npu_model_pause(m.model(), true);
+    const auto before = state();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    ASSERT_EQ(state(), before) << "pause " << i;
+    npu_model_pause(m.model(), false);
+    while (pending && q.poll()) --pending;
+  }
+  for (; pending; --pending) EXPECT_STATUS(q.wait(), NPU_STATUS_OK);
+}
+
 TEST_F(GangStop, AbortReachesAllItsCores) {
   TestQueue &q = m.queue(0);
   m.board.block(m.physical(0, big.va));

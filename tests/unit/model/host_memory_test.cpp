@@ -79,6 +79,30 @@ TEST_P(HostMemory, AliasedPagesDoNotMultiply) {
               kSmall / kMiB);
 }
 
+TEST_P(HostMemory, CoresOfAJobGiveBackWhatTheirThreadsHeld) {
+  // Weights that are not constant: each thread has a packed copy of its own.
+  const Area weights = m.allocate(16 * kMiB);
+  const std::vector<uint8_t> zeros(weights.bytes);
+  m.put(weights, 0, zeros.data(), zeros.size());
+  JobSpec j;
+  j.regions = {weights.region()};
+  for (unsigned core = 0; core < 2; ++core)
+    j.at(core, kTiu).push_back(with<npu_cmd_matmul>([](npu_cmd_matmul &c) {
+      c.out_addr = 4 << 20;
+      c.wgt_region = 0;
+      c.batch = 1;
+      c.m = 64;
+      c.k = 1 << 12;
+      c.n = 1 << 10;
+    }));
+  JobSpec small;
+  for (unsigned core = 0; core < 2; ++core) small.at(core, kTiu).push_back(nop());
+  EXPECT_STATUS(m.run(small), NPU_STATUS_OK);
+  const uint64_t before = memory("VmRSS");
+  EXPECT_STATUS(m.run(j), NPU_STATUS_OK);
+  EXPECT_LT((memory("VmRSS") - before) / kMiB, 12u);
+}
+
 INSTANTIATE_TEST_SUITE_P(, HostMemory, testing::Values("reference", "onednn"),
                          [](const auto &info) { return std::string(info.param); });
 
