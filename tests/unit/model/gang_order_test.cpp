@@ -207,5 +207,91 @@ TEST_P(GangOrder, IsThatOfOneThread) {
 }
 INSTANTIATE_TEST_SUITE_P(Cores, GangOrder, testing::Values(2u, 4u, 8u));
 
+/// Everything that can end or hold up jobs, while several gangs and small jobs are under way.
+class GangTrouble : public testing::TestWithParam<unsigned> {};
+
+TEST_P(GangTrouble, EndsWhateverComesTogether) {
+  const unsigned cores = GetParam();
+  const char *runs = std::getenv("NPU_TEST_RUNS"), *first = std::getenv("NPU_TEST_SEED");
+  const unsigned from = first ? static_cast<unsigned>(std::atoi(first)) : 1;
+  const unsigned to = from + (runs ? static_cast<unsigned>(std::atoi(runs)) : 10);
+  for (unsigned seed = from; seed < to; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Machine m({.cores = cores});
+    std::minstd_rand random(seed);
+    const auto upto = [&](unsigned n) { return random() % (n + 1); };
+    constexpr unsigned kQueues = 5, kJobs = 3;
+    std::vector<Prepared> jobs;
+    Area data;  // of a queue: its jobs run one after the other
+    for (unsigned i = 0; i < kQueues * kJobs; ++i) {
+      if (i % kJobs == 0) data = m.allocate(kSlots * kSlot, Place::System);
+      JobSpec job = Program(1 + upto(cores - 1), random()).make(10 + upto(300));
+      job.regions = {data.region()};
+      jobs.push_back(m.prepare(0, job));
+    }
+    unsigned pending[kQueues] = {};
+    const uint64_t bad = m.physical(0, data.va);
+    bool paused = false;
+    for (unsigned n = 0; n < kQueues; ++n) m.queue(n, {.priority = n % 4});
+    for (unsigned i = 0; i < 300; ++i) {
+      const unsigned n = upto(kQueues - 1);
+      TestQueue &q = m.queue(n);
+      switch (upto(40)) {
+        case 0:
+        case 1:
+        case 2:
+          npu_model_pause(m.model(), paused = !paused);
+          break;
+        case 3:
+        case 4:
+          q.abort(q.last_id() - upto(3));
+          break;
+        case 5:
+          m.w32(NPU_REG_CORE_RESET, 1 + upto((1u << cores) - 2));
+          break;
+        case 6:
+          npu_model_set_fault(m.model(), NPU_MODEL_FAULT_HANG_AFTER, upto(20));
+          npu_model_set_fault(m.model(), NPU_MODEL_FAULT_HANG + upto(2), upto(2));
+          break;
+        case 7:
+          for (unsigned fault : {NPU_MODEL_FAULT_HANG, NPU_MODEL_FAULT_STUCK_ABORT, NPU_MODEL_FAULT_STUCK_CORE})
+            npu_model_set_fault(m.model(), fault, 0);
+          break;
+        case 8:
+          m.board.poison(bad);
+          break;
+        case 9:
+          m.board.cure(bad);
+          break;
+        case 10:
+          if (upto(3)) break;
+          m.reset();
+          m.bring_up();
+          for (unsigned k = 0; k < kQueues; ++k) {
+            m.queue(k).enable();
+            pending[k] = 0;
+          }
+          break;
+        default:
+          if (pending[n] < 10) {
+            q.submit(jobs[n * kJobs + upto(kJobs - 1)]);
+            ++pending[n];
+          }
+      }
+      while (pending[n] && q.poll()) --pending[n];
+    }
+    if (seed % 3 == 0) continue;  // the model ends in the middle of it
+    if (paused) npu_model_pause(m.model(), false);
+    for (unsigned fault : {NPU_MODEL_FAULT_HANG, NPU_MODEL_FAULT_STUCK_ABORT, NPU_MODEL_FAULT_STUCK_CORE})
+      npu_model_set_fault(m.model(), fault, 0);
+    for (unsigned n = 0; n < kQueues; ++n)
+      for (; pending[n]; --pending[n]) m.queue(n).wait();
+    eventually([&] { return m.r32(NPU_REG_CORE_BUSY) == 0; }, "idle cores");
+    npu_model_pause(m.model(), true);  // all rest, and are counted so
+    npu_model_pause(m.model(), false);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Cores, GangTrouble, testing::Values(2u, 4u, 8u));
+
 }  // namespace
 }  // namespace npu::test
