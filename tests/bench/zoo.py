@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Networks that compilers are compared with: the topology by code, the weights by a seed.
 
-    zoo.py OUT_DIR [NAME...] [--batch N]      writes OUT_DIR/NAME.onnx for each, or for all but vgg19 (575 MB)
+    zoo.py OUT_DIR [NAME...] [--batch N]      writes OUT_DIR/NAME.onnx for each, or for all but the large ones
+                                              (vgg19 has 575 MB, transformer512 57)
     zoo.py --list
 
 Batch normalization is folded into the convolutions, as exporters for inference write them, except in densenet121,
@@ -204,6 +205,11 @@ def transformer(b, batch, length=64, width=128, heads=4, blocks=2):
     b.output(norm(x))
 
 
+def transformer512(b, batch):
+    """Two blocks of an encoder as wide as BERT base (Devlin et al. 2018), of 512 tokens."""
+    transformer(b, batch, 512, 768, 12)
+
+
 def backbone640(b, batch):
     """The convolutions of vgg16, a quarter as wide, on pictures of 640x640 elements."""
     x, cin = b.input([batch, 3, 640, 640]), 3
@@ -265,8 +271,9 @@ def unet512(b, batch):
 
 
 NETWORKS = {f.__name__: f for f in (resnet50, squeezenet, mobilenetv2, densenet121, shufflenetv2, vgg19,
-                                     mobilenetv1_025, detector, transformer, backbone640, yolo640, unet512)}
-LARGE = ("vgg19",)
+                                     mobilenetv1_025, detector, transformer, transformer512, backbone640, yolo640,
+                                     unet512)}
+LARGE = ("vgg19", "transformer512")
 
 
 def write(name, folder, batch=1):
