@@ -218,7 +218,7 @@ static void npu_copy_add_fill(struct npu_copy_op *op, const struct npu_mem_run *
 	cmd->opcode = NPU_OP_FILL;
 	cmd->dst_region = NPU_COPY_REGION_CARD;
 	cmd->dst_offset = run->addr;
-	cmd->dst_dtype = NPU_DTYPE_B64;
+	cmd->dst_dtype = NPU_DTYPE_S64;
 	cmd->dst_stride[5] = 1;
 	npu_copy_shape(cmd->dims, run->bytes);
 }
@@ -233,8 +233,8 @@ static void npu_copy_add_copy(struct npu_copy_op *op, const struct npu_mem_run *
 	cmd->src_offset = out ? run->addr : offset;
 	cmd->dst_region = out ? NPU_COPY_REGION_SYSTEM : NPU_COPY_REGION_CARD;
 	cmd->dst_offset = out ? offset : run->addr;
-	cmd->src_dtype = NPU_DTYPE_B64;
-	cmd->dst_dtype = NPU_DTYPE_B64;
+	cmd->src_dtype = NPU_DTYPE_S64;
+	cmd->dst_dtype = NPU_DTYPE_S64;
 	cmd->src_stride[5] = 1;
 	cmd->dst_stride[5] = 1;
 	npu_copy_shape(cmd->dims, run->bytes);

@@ -179,7 +179,7 @@ class Binary final : public Eltwise {
                 uint32_t to) const override {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = static_cast<uint8_t>(op_.kind);
-    c.dtype = c_.dtype(y_);
+    c.a_dtype = c.b_dtype = c.out_dtype = c_.dtype(y_);
     c.out_addr = to;
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
     const size_t skip = box.size() > kDims ? box.size() - kDims : 0,

@@ -73,7 +73,7 @@ class Pool final : public Kernel {
   }
 
   void set_shape(npu_cmd_pool &c, const Shape &in, const Shape &out) const {
-    c.dtype = c_.dtype(y_);
+    c.in_dtype = c.out_dtype = c_.dtype(y_);
     c.n = static_cast<uint32_t>(out[0]);
     c.ih = static_cast<uint32_t>(in[1]);
     c.iw = static_cast<uint32_t>(in[2]);

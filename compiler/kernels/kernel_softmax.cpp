@@ -66,7 +66,7 @@ class Softmax final : public Kernel {
   void softmax(Emitter &out, uint32_t from, uint32_t to, int64_t rows, int64_t columns) const {
     auto c = hw::make<npu_cmd_softmax>();
     c.subop = op_.log ? NPU_SOFTMAX_LOG : NPU_SOFTMAX_NORMAL;
-    c.dtype = c_.dtype(y_);
+    c.in_dtype = c.out_dtype = c_.dtype(y_);
     c.in_addr = from;
     c.out_addr = to;
     c.rows = static_cast<uint32_t>(rows);
@@ -98,7 +98,7 @@ class Softmax final : public Kernel {
   void arithmetic(Emitter &out, uint8_t kind, uint32_t a, uint32_t b, uint32_t to, int64_t count) const {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = kind;
-    c.dtype = c_.dtype(y_);
+    c.a_dtype = c.b_dtype = c.out_dtype = c_.dtype(y_);
     c.a_addr = a;
     c.b_addr = b;
     c.out_addr = to;
@@ -112,7 +112,7 @@ class Softmax final : public Kernel {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = NPU_ELTWISE_MUL;
     c.flags = NPU_ELTWISEF_B_IMM;
-    c.dtype = c_.dtype(y_);
+    c.a_dtype = c.b_dtype = c.out_dtype = c_.dtype(y_);
     c.a_addr = c.out_addr = x;
     c.imm = factor;
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
@@ -132,7 +132,7 @@ class Softmax final : public Kernel {
   void reduce(Emitter &out, bool max, uint32_t from, uint32_t to, int64_t count) const {
     auto c = hw::make<npu_cmd_pool>();
     c.subop = max ? NPU_POOL_MAX : NPU_POOL_AVG;
-    c.dtype = c_.dtype(y_);
+    c.in_dtype = c.out_dtype = c_.dtype(y_);
     c.in_addr = from;
     c.out_addr = to;
     c.n = c.ih = c.c = c.oh = c.ow = 1;

@@ -35,7 +35,7 @@ uint8_t chip_type(graph::Dtype type) {
     case Dtype::I64:
     case Dtype::U64:
     case Dtype::F64:
-      return NPU_DTYPE_B64;
+      return NPU_DTYPE_S64;
     case Dtype::Undefined:
     case Dtype::String:
       break;

@@ -7,7 +7,7 @@
 
 namespace npu::compiler {
 
-/// NPU_DTYPE_* of a type. Truth values are bytes; what the chip can only copy is NPU_DTYPE_B64. Precondition:
+/// NPU_DTYPE_* of a type. Truth values are bytes; what the chip can only copy is NPU_DTYPE_S64. Precondition:
 /// has_chip_type().
 uint8_t chip_type(graph::Dtype type);
 /// Whether the chip can hold elements of a type at all.

@@ -41,7 +41,7 @@ Command whole_command(const View &in, const graph::Window &window, const View &o
 
 uint64_t cycles_of(const Lowered &l, const PoolOp &op, const View &out) {
   auto c = whole_command<npu_cmd_pool>(op.input, op.window, out);
-  c.dtype = dtype_of(l, out);
+  c.in_dtype = c.out_dtype = dtype_of(l, out);
   c.c = static_cast<uint32_t>(out.dims[3]);
   return hw::cost_detail::cost(c, {}).cycles;
 }

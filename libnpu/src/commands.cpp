@@ -38,7 +38,7 @@ void encode_fill(void *command, uint8_t dst_region, uint64_t dst_offset, uint64_
   c.dst_dtype = value_bytes == 1   ? NPU_DTYPE_U8
                 : value_bytes == 2 ? NPU_DTYPE_U16
                 : value_bytes == 4 ? NPU_DTYPE_U32
-                                   : NPU_DTYPE_B64;
+                                   : NPU_DTYPE_S64;
   for (int i = 0; i < 5; i++) c.dims[i] = 1;
   c.dims[5] = static_cast<uint32_t>(count);
   c.dst_stride[5] = 1;

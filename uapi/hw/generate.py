@@ -42,19 +42,38 @@ def isa_flags(spec):
     return {c["flags"] for c in spec["commands"] if "flags" in c}
 
 
-# What a field may hold by itself, as npu.json says it -> hw::Legal.
-LEGAL = {"not 0": "NotZero", "0": "Zero", "F32": "Float32", "NONE to TANH": "FusedAct", "of whole bytes": "WholeBytes",
-         "below SEMAPHORES": "Semaphore"}
+# What a field may hold, as npu.json says it -> hw::Legal. Scales and zero points are rules of a command's numbers.
+LEGAL = {"not 0": "NotZero", "NONE to TANH": "FusedAct", "of whole bytes": "WholeBytes", "below SEMAPHORES": "Semaphore"}
+
+
+def flag_names(spec, c, names):
+    """Flags of a command as one expression."""
+    prefix = next(e["prefix"] for e in spec["flags"] if e["name"] == c["flags"])
+    return " | ".join(prefix + name for name in names)
+
+
+def place_of(c, text):
+    """Offset of a field, or of an element of one: ic, dims[4]."""
+    name, index = re.fullmatch(r"(\w+)(?:\[(\d+)\])?", text).groups()
+    f = next(f for f in c["fields"] if f["name"] == name)
+    return f["offset"] + int(index or 0) * SIZES[split_type(f["type"])[0]]
 
 
 def legal(spec, c, f):
-    """The initialisers of a field's rule; the last one is the flag that gives the field a meaning."""
+    """The initialisers of a field's rule and of what it refers to."""
     rule = f.get("legal")
-    if rule is None:
+    if rule is None or rule == "a scale" or rule.startswith("a zero point of "):
         return ""
     if rule.startswith("0 without "):
-        prefix = next(e["prefix"] for e in spec["flags"] if e["name"] == c["flags"])
-        return f", Legal::ZeroWithout, {prefix}{rule.removeprefix('0 without ')}"
+        return f", Legal::ZeroWithout, {flag_names(spec, c, rule.removeprefix('0 without ').split(' or '))}"
+    if rule.startswith("0 with "):
+        return f", Legal::ZeroWith, {flag_names(spec, c, [rule.removeprefix('0 with ')])}"
+    if rule.startswith("0 or at least "):
+        return f", Legal::ZeroOrAtLeast, {place_of(c, rule.removeprefix('0 or at least '))}"
+    if rule.startswith("one of "):
+        values = next(e for e in spec["enums"] if e["name"] == f["enum"])["values"]
+        names = rule.removeprefix("one of ").split(", ")
+        return f", Legal::OneOf, {sum(1 << v['value'] for v in values if v['name'] in names):#x}"
     return f", Legal::{LEGAL[rule]}"
 
 
@@ -199,7 +218,17 @@ struct EnumValue {
 };
 
 /// What a field may hold by itself. Relations between fields are the chip's (docs/hardware.md section 6.1).
-enum class Legal : uint8_t { Any, NotZero, Zero, ZeroWithout, Float32, FusedAct, WholeBytes, Semaphore };
+enum class Legal : uint8_t {
+  Any,
+  NotZero,
+  ZeroWithout,    ///< 0 unless one of the flags `ref` is set
+  ZeroWith,       ///< 0 if one of the flags `ref` is set
+  ZeroOrAtLeast,  ///< 0 or at least what the field at offset `ref` holds
+  OneOf,          ///< bit `value` of `ref` is set
+  FusedAct,
+  WholeBytes,
+  Semaphore
+};
 
 /// A field of a command. `values` names its values, if it has names.
 struct Field {
@@ -209,7 +238,13 @@ struct Field {
   uint8_t count;
   std::span<const EnumValue> values;
   Legal legal = Legal::Any;
-  uint16_t flag = 0;  ///< ZeroWithout: the flag that gives the field a meaning
+  uint16_t ref = 0;  ///< what the rule refers to
+};
+
+/// What numbers an operand has: the offsets of its fields. A scale belongs to types of 8 and 16 bits and S32 (REQUANT);
+/// others have 0 there.
+struct Number {
+  uint8_t dtype, scale, zero;  ///< scale 0: there is none, as in products
 };
 
 enum class EngineKind : uint8_t { Tiu, Gdma, Any };
@@ -225,6 +260,7 @@ struct Command {
   uint8_t last_subop;                     ///< those behind it have an encoding only
   std::span<const EnumValue> flags;
   std::span<const Field> fields;
+  std::span<const Number> numbers;
   uint64_t used_bytes[2];                 ///< bit i of word i / 64: byte i belongs to a field
 };
 """
@@ -302,6 +338,10 @@ def isa_hpp(spec):
             values = "k_" + f["enum"] if "enum" in f else "{}"
             rows.append(f'    {{"{f["name"]}", {f["offset"]}, FieldType::{base.upper()}, {count}, {values}{legal(spec, c, f)}}},')
         out += f"inline constexpr Field kFields_{c['name']}[] = {{\n" + "\n".join(rows) + "\n};\n"
+        if "numbers" in c:
+            rows = [[place_of(c, n[part]) if part in n else 0 for part in ("dtype", "scale", "zero")] for n in c["numbers"]]
+            out += (f"inline constexpr Number kNumbers_{c['name']}[] = {{" +
+                    ", ".join("{" + ", ".join(map(str, row)) + "}" for row in rows) + "};\n")
     out += "\ninline constexpr Command kCommands[] = {\n"
     for c in spec["commands"]:
         used = 0
@@ -310,10 +350,11 @@ def isa_hpp(spec):
             for i in range(f["offset"], f["offset"] + SIZES[base] * count):
                 used |= 1 << i
         fields = f"kFields_{c['name']}" if c["fields"] else "{}"
+        numbers = f"kNumbers_{c['name']}" if "numbers" in c else "{}"
         subops = "k_" + c["subop_enum"] if "subop_enum" in c else "{}"
         flags = "k_" + c["flags"] if "flags" in c else "{}"
         out += (f'    {{"{c["name"]}", {c["opcode"]}, EngineKind::{c["engine"].capitalize()}, '
-                f'{"true" if c.get("reserved") else "false"}, {c.get("flags_allowed", "0")}, {subops}, {last_subop(spec, c)}, {flags}, {fields},\n'
+                f'{"true" if c.get("reserved") else "false"}, {c.get("flags_allowed", "0")}, {subops}, {last_subop(spec, c)}, {flags}, {fields}, {numbers},\n'
                 f"     {{{used & (2**64 - 1):#x}u, {used >> 64:#x}u}}}},\n")
     out += "};\n" + HPP_TAIL
     for c in spec["commands"]:
@@ -346,11 +387,18 @@ struct OperandShape {
   Step step[kSteps] = {};
 
   void add(uint64_t count, int64_t stride) { step[steps++] = {count, stride}; }
-  /// Elements that follow each other; the count is saturated.
-  void add_dense(std::initializer_list<uint64_t> shape) {
-    uint64_t count = 1;
-    for (uint64_t n : shape) count = arith::mul(count, n);
-    add(count, 1);
+  void add_dense(uint64_t count) { add(count, 1); }
+  /// Outermost first. What follows each other without a gap becomes one step.
+  void add_steps(std::initializer_list<Step> list) {
+    for (const Step &s : list) {
+      if (s.count == 1) continue;
+      Step *outer = steps ? &step[steps - 1] : nullptr;
+      if (outer && arith::i128{outer->stride} == arith::i128{s.count} * s.stride)
+        *outer = {arith::mul(outer->count, s.count), s.stride};
+      else
+        add(s.count, s.stride);
+    }
+    if (steps == 0) add(1, 1);
   }
   template <class N, class S, unsigned long K>
   void add_strided(const N (&dims)[K], const S (&stride)[K]) {
@@ -374,6 +422,9 @@ struct OperandShape {
 using OperandList = std::array<OperandShape, OperandPlaces::kCount>;
 
 namespace operands_detail {
+
+constexpr uint64_t or_else(uint64_t value, uint64_t otherwise) { return value ? value : otherwise; }
+constexpr int64_t signed_of(uint64_t value) { return static_cast<int64_t>(value); }
 
 inline OperandShape &local(OperandList &list, unsigned place, bool write, uint32_t size, uint64_t offset) {
   list[place] = {true, write, NPU_REGION_LOCAL, size, offset, 0, 0, 0, {}};
@@ -414,24 +465,44 @@ def operand_code(spec, c, o):
     start = f"local({head})"
     if "region" in o:
         start = f"any({head}, offsetof({struct}, {o['addr']}), c.{o['region']}, offsetof({struct}, {o['region']}))"
-    lines = []
     if "stride" in o:
-        lines.append(f"{start}.add_strided(c.{o['dims']}, c.{o['stride']});")
-    elif "repeat" in o:
-        lines += ["{", f"  OperandShape &o = {start};", f"  o.add(c.{o['repeat'][0]}, c.{o['repeat'][1]});",
-                  f"  o.add_dense({{{dense_shape(o)}}});", "}"]
+        line = f"{start}.add_strided(c.{o['dims']}, c.{o['stride']});"
+    elif "parts" in o:
+        counts = [f"c.flags & {flag_names(spec, c, [flag])} ? {number(size)} : 0" for flag, size in o["parts"].items()]
+        line = f"{start}.add_dense({' + '.join(f'uint64_t{{{count}}}' for count in counts)});"
     else:
-        lines.append(f"{start}.add_dense({{{dense_shape(o)}}});")
-    prefix = next(e["prefix"] for e in spec["flags"] if e["name"] == c["flags"]) if "if" in o or "unless" in o else ""
+        steps = ", ".join(f"{{{number(count)}, signed_of({number(stride)})}}" for count, stride in o["steps"])
+        line = f"{start}.add_steps({{{steps}}});"
     if "if" in o:
-        lines[0] = f"if (c.flags & {prefix}{o['if']}) " + lines[0]
+        line = f"if (c.flags & ({flag_names(spec, c, o['if'])})) " + line
     if "unless" in o:
-        lines[0] = f"if (!(c.flags & {prefix}{o['unless']})) " + lines[0]
-    return "".join(f"  {line}\n" for line in lines)
+        line = f"if (!(c.flags & ({flag_names(spec, c, o['unless'])}))) " + line
+    return f"  {line}\n"
 
 
-def dense_shape(o):
-    return ", ".join("/".join(f"c.{field}" for field in part.split("/")).replace("/", " / ") for part in o["shape"])
+def split_outside(text, mark):
+    """Parts of an expression between marks that stand in no parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == mark and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def number(text):
+    """An expression of npu.json as C++: products, quotients, and x|y, which is y where x is 0."""
+    first, *others = split_outside(text, "|")
+    if others:
+        return f"or_else({number(first)}, {number('|'.join(others))})"
+    factors = split_outside(text, "*")
+    if len(factors) > 1:
+        return f"arith::mul({', '.join(map(number, factors))})"
+    if text.startswith("("):
+        return number(text[1:-1])
+    return " / ".join(part if part.isdigit() else f"c.{part}" for part in text.split("/"))
 
 
 def visit(spec, engine):
@@ -526,12 +597,13 @@ def doc_tables(spec):
 def operand_row(o):
     if "stride" in o:
         elements = f"`{o['dims']}`, `{o['stride']}` apart"
+    elif "parts" in o:
+        elements = ", ".join(f"[{size}] with {flag}" for flag, size in o["parts"].items())
     else:
-        elements = "".join(f"[{part}]" for part in o["shape"])
-        if "repeat" in o:
-            elements = f"`{o['repeat'][0]}` times, `{o['repeat'][1]}` apart: " + elements
+        elements = "".join(f"`{count}` times, `{stride.split('|')[0]}` apart: " for count, stride in o["steps"][:-1])
+        elements += f"[{o['steps'][-1][0]}]"
     where = f"`{o['addr']}` of `{o['region']}`" if "region" in o else f"`{o['addr']}`, local"
-    when = f" with {o['if']}" if "if" in o else f" without {o['unless']}" if "unless" in o else ""
+    when = f" with {' or '.join(o['if'])}" if "if" in o else f" without {o['unless'][0]}" if "unless" in o else ""
     return [o["name"], where, elements, ("write" if o.get("write") else "read") + when]
 
 

@@ -37,7 +37,7 @@ constexpr uint32_t dtype_bytes(uint8_t t) {
     case NPU_DTYPE_S32:
     case NPU_DTYPE_U32:
       return 4;
-    case NPU_DTYPE_B64:
+    case NPU_DTYPE_S64:
       return 8;
     default:
       return 0;

@@ -21,6 +21,19 @@ struct CostParams {
   uint32_t lmem_bw = NPU_COST_LMEM_BW, ew_lanes = NPU_COST_EW_LANES;
   uint32_t tiu_fixed = NPU_COST_TIU_FIXED, gdma_fixed = NPU_COST_GDMA_FIXED;
   uint32_t ddr_latency = NPU_COST_DDR_LATENCY, ddr_bw = NPU_COST_DDR_BW;
+  uint32_t rate_16 = NPU_COST_RATE_16, rate_8 = NPU_COST_RATE_8;
+
+  /// How many elements of a type take the place of one of 32 bits in the array and in the lanes.
+  constexpr uint32_t rate(uint8_t dtype) const {
+    switch (arith::dtype_bytes(dtype)) {
+      case 1:
+        return rate_8;
+      case 2:
+        return rate_16;
+      default:
+        return 1;
+    }
+  }
 };
 
 /// Cost of one command, all saturated at 2^62.
@@ -53,9 +66,7 @@ constexpr bool is_slow(uint8_t act) {
       return true;
   }
 }
-constexpr uint64_t fused(uint8_t act, uint64_t elements, const CostParams &p) {
-  return is_slow(act) ? mul(4, ceil_div(elements, p.ew_lanes)) : 0;
-}
+constexpr uint64_t passes(uint8_t act) { return is_slow(act) ? 4 : 1; }
 
 /// Adds an operand that is either in local memory or streamed.
 constexpr void operand(uint8_t region, uint64_t bytes, uint64_t &local, uint64_t &flow) {
@@ -65,16 +76,36 @@ constexpr void operand(uint8_t region, uint64_t bytes, uint64_t &local, uint64_t
     flow = add(flow, round64(bytes));
 }
 
+/// What a TIU command takes besides its fixed cycles: arithmetic beside the traffic of local memory.
+inline Cost tiu(uint64_t arithmetic, uint64_t local, uint64_t flow, uint64_t extra, uint64_t macs,
+                const CostParams &p) {
+  const uint64_t busy = std::max(arithmetic, ceil_div(local, p.lmem_bw));
+  return {add(p.tiu_fixed, add(busy, extra)), flow, macs, false};
+}
+
+/// Cycles of the lanes for so many passes over elements whose widest type has this rate.
+inline uint64_t lanes(uint64_t count, uint64_t elements, uint32_t rate, const CostParams &p) {
+  return mul(count, ceil_div(elements, mul(p.ew_lanes, rate)));
+}
+/// The activation of a product or of ELTWISE: in 32 bits.
+inline uint64_t fused(uint8_t act, uint64_t elements, const CostParams &p) {
+  return is_slow(act) ? lanes(4, elements, 1, p) : 0;
+}
+/// Vectors of parameters that a product reads.
+inline uint64_t vectors(uint16_t flags) {
+  return uint64_t{(flags & NPU_CONV_BIAS) != 0} + uint64_t{(flags & NPU_CONV_REQUANT) != 0};
+}
+
 inline Cost cost(const npu_cmd_conv &c, const CostParams &p) {
   const uint64_t pixels = mul(c.n, c.oh, c.ow), window = mul(c.kh, c.kw, c.ic / c.groups), out = mul(pixels, c.oc);
   uint64_t local = add(mul(c.n, c.ih, c.iw, c.ic, dtype_bytes(c.in_dtype)), mul(out, dtype_bytes(c.out_dtype))),
            flow = 0;
   if (c.flags & NPU_CONV_PSUM_IN) local = add(local, mul(out, 4));
   operand(c.wgt_region, mul(c.oc, window, dtype_bytes(c.wgt_dtype)), local, flow);
-  if (c.flags & NPU_CONV_BIAS) operand(c.param_region, mul(c.oc, 4), local, flow);
-  const uint64_t mac = ceil_div(mul(pixels, ceil_div(window, p.mac_ic), ceil_div(c.oc, p.mac_oc)), p.mac_pixels);
-  const uint64_t busy = add(std::max(mac, ceil_div(local, p.lmem_bw)), fused(c.act, out, p));
-  return {add(p.tiu_fixed, busy), flow, mul(out, window), false};
+  if (const uint64_t n = vectors(c.flags)) operand(c.param_region, mul(n, c.oc, 4), local, flow);
+  const uint64_t array = mul(pixels, ceil_div(window, p.mac_ic), ceil_div(c.oc, p.mac_oc));
+  return tiu(ceil_div(array, mul(p.mac_pixels, p.rate(c.in_dtype))), local, flow, fused(c.act, out, p),
+             mul(out, window), p);
 }
 
 inline Cost cost(const npu_cmd_matmul &c, const CostParams &p) {
@@ -84,41 +115,88 @@ inline Cost cost(const npu_cmd_matmul &c, const CostParams &p) {
   uint64_t flow = 0;
   if (c.flags & NPU_CONV_PSUM_IN) local = add(local, mul(out, 4));
   operand(c.wgt_region, mul(c.b_batch_stride ? c.batch : 1, c.k, c.n, dtype_bytes(c.wgt_dtype)), local, flow);
-  if (c.flags & NPU_CONV_BIAS) operand(c.param_region, mul(c.n, 4), local, flow);
-  const uint64_t mac = ceil_div(mul(rows, ceil_div(c.k, p.mac_ic), ceil_div(c.n, p.mac_oc)), p.mac_pixels);
-  const uint64_t busy = add(std::max(mac, ceil_div(local, p.lmem_bw)), fused(c.act, out, p));
-  return {add(p.tiu_fixed, busy), flow, mul(out, c.k), false};
+  if (const uint64_t n = vectors(c.flags)) operand(c.param_region, mul(n, c.n, 4), local, flow);
+  const uint64_t array = mul(rows, ceil_div(c.k, p.mac_ic), ceil_div(c.n, p.mac_oc));
+  return tiu(ceil_div(array, mul(p.mac_pixels, p.rate(c.in_dtype))), local, flow, fused(c.act, out, p), mul(out, c.k),
+             p);
 }
 
-inline Cost simple(uint64_t passes, uint64_t elements, uint64_t local, uint64_t extra, const CostParams &p) {
-  const uint64_t busy = std::max(mul(passes, ceil_div(elements, p.ew_lanes)), ceil_div(local, p.lmem_bw));
-  return {add(p.tiu_fixed, add(busy, extra)), 0, 0, false};
+/// A command with one operand and one result in local memory.
+inline Cost simple(uint64_t count, uint64_t in, uint8_t in_dtype, uint64_t out, uint8_t out_dtype, uint64_t work,
+                   const CostParams &p) {
+  const uint64_t local = add(mul(in, dtype_bytes(in_dtype)), mul(out, dtype_bytes(out_dtype)));
+  return tiu(lanes(count, work, std::min(p.rate(in_dtype), p.rate(out_dtype)), p), local, 0, 0, 0, p);
+}
+/// Adds a vector of parameters to it.
+inline Cost with_param(Cost cost, uint8_t region, uint64_t bytes, const CostParams &p) {
+  uint64_t local = 0;
+  operand(region, bytes, local, cost.flow_bytes);
+  cost.cycles = add(cost.cycles, ceil_div(local, p.lmem_bw));
+  return cost;
 }
 
 inline Cost cost(const npu_cmd_pool &c, const CostParams &p) {
-  const uint64_t out = mul(c.n, c.oh, c.ow, c.c), size = dtype_bytes(c.dtype);
-  return simple(mul(c.kh, c.kw), out, add(mul(c.n, c.ih, c.iw, c.c, size), mul(out, size)), 0, p);
+  const uint64_t out = mul(c.n, c.oh, c.ow, c.c);
+  return simple(mul(c.kh, c.kw), mul(c.n, c.ih, c.iw, c.c), c.in_dtype, out, c.out_dtype, out, p);
+}
+
+/// Distinct elements of a broadcast operand.
+inline uint64_t distinct(const uint32_t (&dims)[5], const uint32_t (&stride)[5]) {
+  uint64_t n = 1;
+  for (int i = 0; i < 5; ++i)
+    if (stride[i]) n = mul(n, dims[i]);
+  return n;
 }
 
 inline Cost cost(const npu_cmd_eltwise &c, const CostParams &p) {
-  uint64_t out = 1, a = 1, b = c.flags & NPU_ELTWISEF_B_IMM ? 0 : 1;
-  for (int i = 0; i < 5; ++i) {
-    out = mul(out, c.dims[i]);
-    if (c.a_stride[i]) a = mul(a, c.dims[i]);
-    if (c.b_stride[i]) b = mul(b, c.dims[i]);
+  const uint64_t out = mul(c.dims[0], c.dims[1], c.dims[2], c.dims[3], c.dims[4]);
+  uint64_t local = add(mul(out, dtype_bytes(c.out_dtype)), mul(distinct(c.dims, c.a_stride), dtype_bytes(c.a_dtype)));
+  uint32_t rate = std::min(p.rate(c.a_dtype), p.rate(c.out_dtype));
+  if (!(c.flags & NPU_ELTWISEF_B_IMM)) {
+    local = add(local, mul(distinct(c.dims, c.b_stride), dtype_bytes(c.b_dtype)));
+    rate = std::min(rate, p.rate(c.b_dtype));
   }
-  const uint64_t local = mul(add(out, add(a, b)), dtype_bytes(c.dtype));
-  return simple(c.subop == NPU_ELTWISE_DIV ? 4 : 1, out, local, fused(c.act, out, p), p);
+  const uint64_t count = c.subop == NPU_ELTWISE_DIV || c.subop == NPU_ELTWISE_POW ? 4 : 1;
+  return tiu(lanes(count, out, rate, p), local, 0, fused(c.act, out, p), 0, p);
 }
 
 inline Cost cost(const npu_cmd_unary &c, const CostParams &p) {
-  const uint64_t local = mul(c.count, dtype_bytes(c.in_dtype) + dtype_bytes(c.out_dtype));
-  return simple(is_slow(c.subop) ? 4 : 1, c.count, local, 0, p);
+  return simple(passes(c.subop), c.count, c.in_dtype, c.count, c.out_dtype, c.count, p);
 }
 
 inline Cost cost(const npu_cmd_softmax &c, const CostParams &p) {
   const uint64_t n = mul(c.rows, c.cols);
-  return simple(8, n, mul(n, 2 * dtype_bytes(c.dtype)), 0, p);
+  return simple(8, n, c.in_dtype, n, c.out_dtype, n, p);
+}
+
+inline Cost cost(const npu_cmd_reduce &c, const CostParams &p) {
+  const uint64_t in = mul(c.outer, c.n, c.inner);
+  return simple(1, in, c.in_dtype, mul(c.outer, c.inner), c.out_dtype, in, p);
+}
+
+inline Cost cost(const npu_cmd_norm &c, const CostParams &p) {
+  const uint64_t n = mul(c.rows, c.cols),
+                 vectors = uint64_t{(c.flags & NPU_NORMF_SCALE) != 0} + uint64_t{(c.flags & NPU_NORMF_BIAS) != 0};
+  return with_param(simple(4, n, c.in_dtype, n, c.out_dtype, n, p), c.param_region, mul(vectors, c.cols, 4), p);
+}
+
+inline Cost cost(const npu_cmd_lut &c, const CostParams &p) {
+  return with_param(simple(1, c.count, c.in_dtype, c.count, c.out_dtype, c.count, p), c.param_region,
+                    256 * dtype_bytes(c.out_dtype), p);
+}
+
+inline Cost cost(const npu_cmd_requant &c, const CostParams &p) {
+  const uint64_t n = mul(c.rows, c.cols), vectors = uint64_t{(c.flags & NPU_REQUANTF_IN_SCALES) != 0} +
+                                                    uint64_t{(c.flags & NPU_REQUANTF_OUT_SCALES) != 0};
+  return with_param(simple(passes(c.act), n, c.in_dtype, n, c.out_dtype, n, p), c.param_region,
+                    mul(vectors, c.cols, 4), p);
+}
+
+inline Cost cost(const npu_cmd_select &c, const CostParams &p) {
+  const uint64_t out = mul(c.dims[0], c.dims[1], c.dims[2], c.dims[3], c.dims[4]);
+  const uint64_t values = add(out, add(distinct(c.dims, c.a_stride), distinct(c.dims, c.b_stride)));
+  const uint64_t local = add(mul(values, dtype_bytes(c.dtype)), distinct(c.dims, c.c_stride));
+  return tiu(lanes(1, out, p.rate(c.dtype), p), local, 0, 0, 0, p);
 }
 
 /// Bytes of one memory side of a strided transfer: rows, each rounded up to 64 bytes.
@@ -152,6 +230,19 @@ inline Cost cost(const npu_cmd_copy &c, const CostParams &p) {
       add(src ? side_bytes(c.dims, c.src_stride, ssize) : 0, dst ? side_bytes(c.dims, c.dst_stride, dsize) : 0);
   return transfer(flow, add(local_bytes(c.dims, ssize), local_bytes(c.dims, dsize)), src || dst, p);
 }
+
+/// GATHER and SCATTER: rows of both sides, each rounded up to 64 bytes, and the indices.
+template <class Cmd>
+Cost indexed(const Cmd &c, const CostParams &p) {
+  const bool src = c.src_region != NPU_REGION_LOCAL, dst = c.dst_region != NPU_REGION_LOCAL;
+  const uint64_t rows = mul(c.outer, c.count), row = mul(c.cols, dtype_bytes(c.dtype));
+  const uint64_t index = mul(c.count, dtype_bytes(c.idx_dtype)), side = mul(rows, round64(row));
+  const bool indices = c.idx_region != NPU_REGION_LOCAL;
+  const uint64_t flow = add(add(src ? side : 0, dst ? side : 0), indices ? round64(index) : 0);
+  return transfer(flow, add(mul(2, rows, row), index), src || dst || indices, p);
+}
+inline Cost cost(const npu_cmd_gather &c, const CostParams &p) { return indexed(c, p); }
+inline Cost cost(const npu_cmd_scatter &c, const CostParams &p) { return indexed(c, p); }
 
 inline Cost cost(const npu_cmd_fill &c, const CostParams &p) {
   const bool dst = c.dst_region != NPU_REGION_LOCAL;
@@ -214,12 +305,12 @@ class Replay {
   /// The next end of a fixed part or flow. Precondition: any_busy() and nothing left to retire.
   uint64_t next() const {
     using namespace cost_detail;
-    const u128 rate = flow_rate();
     u128 step = std::numeric_limits<uint64_t>::max() - now_;
-    for (const Engine &e : engines_) {
+    for (unsigned i = 0; i < engines_.size(); ++i) {
+      const Engine &e = engines_[i];
       if (!e.active) continue;
       if (e.fixed_end > now_) step = std::min<u128>(step, e.fixed_end - now_);
-      if (flowing(e)) step = std::min<u128>(step, (e.flow + rate - 1) / rate);
+      if (flowing(e)) step = std::min<u128>(step, ceil_div(e.flow, flow_rate(i)));
     }
     return now_ + static_cast<uint64_t>(step);
   }
@@ -227,9 +318,11 @@ class Replay {
   /// Moves the clock to `time`, at most next().
   void advance_to(uint64_t time) {
     using namespace cost_detail;
-    const u128 rate = flow_rate();
-    for (Engine &e : engines_)
-      if (flowing(e)) e.flow -= std::min<u128>(e.flow, rate * (time - now_));
+    for (unsigned core = 0; core < engines_.size(); core += 2) {
+      const u128 moved = u128{flow_rate(core)} * (time - now_);
+      for (unsigned i = core; i < core + 2; ++i)
+        if (flowing(engines_[i])) engines_[i].flow -= std::min<u128>(engines_[i].flow, moved);
+    }
     now_ = time;
   }
 
@@ -244,17 +337,17 @@ class Replay {
   }
 
  private:
-  static constexpr uint64_t kUnits = 720720;  // least common multiple of 1 to 16
+  static constexpr uint64_t kUnits = 2;  // so that half a cycle's bytes is a whole number
   struct Engine {
     bool active = false, flow_after = false;
     uint64_t fixed_end = 0;
     cost_detail::u128 flow = 0;
   };
-  /// Units a cycle that each of the active flows gets.
-  cost_detail::u128 flow_rate() const {
-    unsigned flows = 0;
-    for (const Engine &e : engines_) flows += flowing(e);
-    return flows ? cost_detail::u128{p_.ddr_bw} * kUnits / flows : 0;
+  static cost_detail::u128 ceil_div(cost_detail::u128 a, cost_detail::u128 b) { return (a + b - 1) / b; }
+  /// Units a cycle that each active flow of the engine's core gets.
+  uint64_t flow_rate(unsigned engine) const {
+    const bool shared = flowing(engines_[engine]) && flowing(engines_[engine ^ 1]);
+    return uint64_t{p_.ddr_bw} * kUnits / (shared ? 2 : 1);
   }
   bool flowing(const Engine &e) const { return e.active && e.flow != 0 && (!e.flow_after || e.fixed_end <= now_); }
 

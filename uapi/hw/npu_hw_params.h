@@ -12,7 +12,9 @@
 #define NPU_COST_TIU_FIXED 32u  /* cost model: F of a TIU command, cycles */
 #define NPU_COST_GDMA_FIXED 32u  /* cost model: F of a GDMA command, cycles */
 #define NPU_COST_DDR_LATENCY 200u  /* cost model: latency of a GDMA command that touches memory, cycles */
-#define NPU_COST_DDR_BW 64u  /* cost model: B, memory bytes a cycle, shared by the flows of a job */
+#define NPU_COST_DDR_BW 64u  /* cost model: B, memory bytes a cycle of each core, shared by its flows */
+#define NPU_COST_RATE_16 2u  /* cost model: pixels and lanes for elements of 16 bits, times those for 32 */
+#define NPU_COST_RATE_8 4u  /* cost model: likewise for 8 bits */
 
 /* Sensors. */
 #define NPU_IDLE_MW 4000  /* board power at rest at the full clock, mW */

@@ -5,19 +5,19 @@
 
 #include "npu_regs.h"
 
-/* Element types. 0 to 10 have the numbers of bm_data_type_t. */
+/* Element types. 0 to 10 have the numbers of bm_data_type_t. No command takes S4 and U4: what they are for, weights, a compiler unpacks. */
 #define NPU_DTYPE_F32 0u  /* IEEE binary32 */
-#define NPU_DTYPE_F16 1u  /* IEEE binary16, storage only */
+#define NPU_DTYPE_F16 1u  /* IEEE binary16; arithmetic is that of F32 */
 #define NPU_DTYPE_S8 2u
 #define NPU_DTYPE_U8 3u
 #define NPU_DTYPE_S16 4u
 #define NPU_DTYPE_U16 5u
 #define NPU_DTYPE_S32 6u
 #define NPU_DTYPE_U32 7u
-#define NPU_DTYPE_BF16 8u  /* bfloat16, storage only */
-#define NPU_DTYPE_S4 9u  /* reserved */
-#define NPU_DTYPE_U4 10u  /* reserved */
-#define NPU_DTYPE_B64 11u  /* 64 raw bits, copies only */
+#define NPU_DTYPE_BF16 8u  /* bfloat16; arithmetic is that of F32 */
+#define NPU_DTYPE_S4 9u  /* two in a byte */
+#define NPU_DTYPE_U4 10u  /* likewise */
+#define NPU_DTYPE_S64 11u  /* 64 bits: copies, indices, and casts as a signed number */
 
 /* Activation functions: fused in CONV, MATMUL and ELTWISE (NONE to TANH), or alone in UNARY. a and b are act_a and act_b. */
 #define NPU_ACT_NONE 0u  /* x */
@@ -53,11 +53,10 @@
 #define NPU_ELTWISE_DIV 3u  /* a / b, IEEE */
 #define NPU_ELTWISE_MAX 4u  /* IEEE maximum of a and b, NaN if one is NaN */
 #define NPU_ELTWISE_MIN 5u  /* likewise minimum */
-#define NPU_ELTWISE_POW 6u  /* reserved for a later ISA version, as all below */
-#define NPU_ELTWISE_CMP_EQ 7u
-#define NPU_ELTWISE_CMP_LT 8u
-#define NPU_ELTWISE_CMP_LE 9u
-#define NPU_ELTWISE_SELECT 10u
+#define NPU_ELTWISE_POW 6u  /* a to the power of b, C's pow() */
+#define NPU_ELTWISE_CMP_EQ 7u  /* a = b ? 1 : 0, false if one is NaN, as the next two */
+#define NPU_ELTWISE_CMP_LT 8u  /* a < b */
+#define NPU_ELTWISE_CMP_LE 9u  /* a <= b */
 
 /* Sub-operations of POOL. */
 #define NPU_POOL_MAX 0u  /* maximum of the cells inside the image; padding never wins */
@@ -67,18 +66,51 @@
 #define NPU_SOFTMAX_NORMAL 0u  /* exp(x - max) / sum */
 #define NPU_SOFTMAX_LOG 1u  /* x - max - log(sum) */
 
+/* Sub-operations of REDUCE. */
+#define NPU_REDUCE_SUM 0u  /* sum */
+#define NPU_REDUCE_MEAN 1u  /* sum / n */
+#define NPU_REDUCE_MAX 2u  /* maximum, NaN if one is NaN */
+#define NPU_REDUCE_MIN 3u  /* minimum, likewise */
+#define NPU_REDUCE_PROD 4u  /* product */
+#define NPU_REDUCE_L1 5u  /* sum of magnitudes */
+#define NPU_REDUCE_L2 6u  /* square root of the sum of squares */
+#define NPU_REDUCE_ARGMAX 7u  /* place of the maximum, the first of equal ones; a NaN is never it unless all are, then 0 */
+#define NPU_REDUCE_ARGMIN 8u  /* place of the minimum, likewise */
+
+/* Sub-operations of NORM. */
+#define NPU_NORM_LAYER 0u  /* (x - mean) / sqrt(mean of (x - mean)^2 + epsilon) * scale + bias */
+#define NPU_NORM_RMS 1u  /* x / sqrt(mean of x^2 + epsilon) * scale + bias */
+
+/* Sub-operations of SCATTER: how an element joins what is at its place. */
+#define NPU_SCATTER_SET 0u  /* replaces it */
+#define NPU_SCATTER_ADD 1u  /* sum */
+#define NPU_SCATTER_MUL 2u  /* product */
+#define NPU_SCATTER_MAX 3u  /* maximum, NaN if one is NaN */
+#define NPU_SCATTER_MIN 4u  /* minimum, likewise */
+
 /* flags of CONV and MATMUL. */
-#define NPU_CONV_BIAS 0x1u  /* param points to a bias vector of oc (n) elements, f32 (s32 for integer types) */
-#define NPU_CONV_PSUM_IN 0x2u  /* accumulators start from psum_addr, f32 (s32), dense like the result, before the bias */
-#define NPU_CONV_PSUM_OUT 0x4u  /* the raw accumulators are the result, as f32 (s32): no bias, no activation, no requantisation */
-#define NPU_CONV_REQUANT 0x8u  /* reserved (int8): param holds s32 bias[oc] (if BIAS), then f32 multiplier[oc] */
+#define NPU_CONV_BIAS 0x1u  /* param holds a bias of oc (n) elements, f32, of 8-bit products s32 */
+#define NPU_CONV_PSUM_IN 0x2u  /* accumulators start from psum_addr, f32 (s32), before the bias */
+#define NPU_CONV_PSUM_OUT 0x4u  /* the raw accumulators are the result, as F32 (S32): no bias, no activation, no multiplier */
+#define NPU_CONV_REQUANT 0x8u  /* of 8-bit products: param holds an f32 multiplier of oc (n) elements, behind the bias */
 #define NPU_CONV_TRANS_B 0x10u  /* MATMUL: B is stored [n][k] instead of [k][n] */
 
 /* flags of POOL. */
 #define NPU_POOLF_COUNT_PAD 0x1u  /* AVG: divide by the number of window cells inside image and padding; else by those inside the image */
 
 /* flags of ELTWISE. */
-#define NPU_ELTWISEF_B_IMM 0x1u  /* operand b is the constant imm; b_addr and b_stride must be zero */
+#define NPU_ELTWISEF_B_IMM 0x1u  /* operand b is the constant imm */
+
+/* flags of REDUCE. */
+#define NPU_REDUCEF_LAST 0x1u  /* ARGMAX, ARGMIN: of equal elements the last one */
+
+/* flags of NORM. */
+#define NPU_NORMF_SCALE 0x1u  /* param holds a scale a column; else it is 1 */
+#define NPU_NORMF_BIAS 0x2u  /* param holds a bias a column, behind the scale; else it is 0 */
+
+/* flags of REQUANT. */
+#define NPU_REQUANTF_IN_SCALES 0x1u  /* param holds a scale of the input a column */
+#define NPU_REQUANTF_OUT_SCALES 0x2u  /* param holds a scale of the output a column, behind the input's */
 
 /* Opcodes. */
 #define NPU_OP_NOP 0x01u  /* ANY */
@@ -90,14 +122,15 @@
 #define NPU_OP_ELTWISE 0x13u  /* TIU */
 #define NPU_OP_UNARY 0x14u  /* TIU */
 #define NPU_OP_SOFTMAX 0x15u  /* TIU */
-#define NPU_OP_REDUCE 0x16u  /* TIU, reserved for a later ISA version */
-#define NPU_OP_NORM 0x17u  /* TIU, reserved for a later ISA version */
-#define NPU_OP_LUT 0x18u  /* TIU, reserved for a later ISA version */
-#define NPU_OP_REQUANT 0x19u  /* TIU, reserved for a later ISA version */
+#define NPU_OP_REDUCE 0x16u  /* TIU */
+#define NPU_OP_NORM 0x17u  /* TIU */
+#define NPU_OP_LUT 0x18u  /* TIU */
+#define NPU_OP_REQUANT 0x19u  /* TIU */
+#define NPU_OP_SELECT 0x1au  /* TIU */
 #define NPU_OP_COPY 0x40u  /* GDMA */
 #define NPU_OP_FILL 0x41u  /* GDMA */
-#define NPU_OP_GATHER 0x42u  /* GDMA, reserved for a later ISA version */
-#define NPU_OP_SCATTER 0x43u  /* GDMA, reserved for a later ISA version */
+#define NPU_OP_GATHER 0x42u  /* GDMA */
+#define NPU_OP_SCATTER 0x43u  /* GDMA */
 
 /* Any command: the fields that all have. */
 struct npu_cmd {
@@ -157,26 +190,27 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_wait, layer) == 8, "npu_cmd_sem_wait.l
 NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_wait, sem) == 16, "npu_cmd_sem_wait.sem");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_sem_wait, value) == 20, "npu_cmd_sem_wait.value");
 
-/* 2-D convolution of a dense NHWC tensor in local memory. Weights are [oc][kh][kw][ic/groups], dense. Input cell (oy*sh - pad_t + ky*dh, ox*sw - pad_l + kx*dw); cells outside the image add nothing. */
+/* 2-D convolution of an NHWC tensor in local memory. Weights are [oc][kh][kw][ic/groups], dense. Window cell (oy*sh - pad_t + ky*dh, ox*sw - pad_l + kx*dw) of the image, whose row y*idh is input row y, column x*idw input column x; cells between these and outside of the image add nothing. Products, accumulators and results: section 7. */
 struct npu_cmd_conv {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
 	uint16_t flags;  /* flags of the command */
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
-	uint8_t pad0[4];  /* 0 */
+	uint32_t in_pitch;  /* elements from one cell of the input to the next; 0: ic; legal: 0 or at least ic */
 	uint32_t in_addr;  /* input [n][ih][iw][ic], local */
-	uint32_t out_addr;  /* output [n][oh][ow][oc], local; may equal psum_addr, must not overlap otherwise */
-	uint32_t psum_addr;  /* accumulators, local; legal: 0 without PSUM_IN */
-	uint8_t in_dtype;  /* U8 is reserved; legal: F32 */
-	uint8_t wgt_dtype;  /* S8 is reserved; legal: F32 */
-	uint8_t out_dtype;  /* legal: F32 */
+	uint32_t out_addr;  /* output [n][oh][ow][oc], local; may equal psum_addr where their elements have one size, must not overlap otherwise */
+	uint32_t psum_addr;  /* accumulators, local, placed as the output; legal: 0 without PSUM_IN */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16, S8, U8 */
+	uint8_t wgt_dtype;  /* of the kind of in_dtype: floating-point or of 8 bits; legal: one of F32, F16, BF16, S8, U8 */
+	uint8_t out_dtype;  /* S8 and U8 with REQUANT only; S32 of 8 bits without it; legal: one of F32, F16, BF16, S8, U8, S32 */
 	uint8_t act;  /* fused activation; legal: NONE to TANH */
 	uint64_t wgt_offset;  /* weights */
-	uint64_t param_offset;  /* bias; legal: 0 without BIAS */
+	uint64_t param_offset;  /* bias[oc], then multiplier[oc], each as its flag says; legal: 0 without BIAS or REQUANT */
 	uint8_t wgt_region;  /* region of the weights, or NPU_REGION_LOCAL */
-	uint8_t param_region;  /* region of the bias, or NPU_REGION_LOCAL; legal: 0 without BIAS */
-	uint8_t pad1[2];  /* 0 */
+	uint8_t param_region;  /* region of bias and multiplier, or NPU_REGION_LOCAL; legal: 0 without BIAS or REQUANT */
+	uint8_t idh;  /* input dilation: image rows from one input row to the next; 0 as 1 */
+	uint8_t idw;  /* likewise columns */
 	uint32_t n;  /* batch; legal: not 0 */
 	uint32_t ih;  /* input rows; legal: not 0 */
 	uint32_t iw;  /* input columns; legal: not 0 */
@@ -191,13 +225,14 @@ struct npu_cmd_conv {
 	uint16_t dh;  /* dilation, 1: none; legal: not 0 */
 	uint16_t dw;  /* legal: not 0 */
 	uint32_t groups;  /* divides ic and oc; legal: not 0 */
-	int32_t pad_t;  /* zero rows above the image, may be negative (rows skipped) */
-	int32_t pad_l;  /* zero columns left of the image, likewise */
+	int32_t pad_t;  /* rows outside of the image above it, may be negative (rows skipped) */
+	int32_t pad_l;  /* columns left of the image, likewise */
 	float act_a;  /* activation parameter a; 0 where unused */
 	float act_b;  /* activation parameter b; 0 where unused */
-	int32_t in_zp;  /* reserved (int8): input zero point, value of padding; legal: 0 */
-	int32_t out_zp;  /* reserved (int8): output zero point; legal: 0 */
-	uint8_t pad2[8];  /* 0 */
+	int32_t in_zp;  /* zero point of the input; legal: a zero point of in_dtype */
+	int32_t out_zp;  /* zero point of the output; legal: a zero point of out_dtype */
+	int32_t wgt_zp;  /* zero point of the weights; legal: a zero point of wgt_dtype */
+	uint32_t out_pitch;  /* elements from one cell of the output to the next; 0: oc; legal: 0 or at least oc */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_conv) == 128, "npu_cmd_conv: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, opcode) == 0, "npu_cmd_conv.opcode");
@@ -205,6 +240,7 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, subop) == 1, "npu_cmd_conv.subop");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, flags) == 2, "npu_cmd_conv.flags");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, wait) == 4, "npu_cmd_conv.wait");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, layer) == 8, "npu_cmd_conv.layer");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, in_pitch) == 12, "npu_cmd_conv.in_pitch");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, in_addr) == 16, "npu_cmd_conv.in_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, out_addr) == 20, "npu_cmd_conv.out_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, psum_addr) == 24, "npu_cmd_conv.psum_addr");
@@ -216,6 +252,8 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, wgt_offset) == 32, "npu_cmd_conv.wgt
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, param_offset) == 40, "npu_cmd_conv.param_offset");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, wgt_region) == 48, "npu_cmd_conv.wgt_region");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, param_region) == 49, "npu_cmd_conv.param_region");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, idh) == 50, "npu_cmd_conv.idh");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, idw) == 51, "npu_cmd_conv.idw");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, n) == 52, "npu_cmd_conv.n");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, ih) == 56, "npu_cmd_conv.ih");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, iw) == 60, "npu_cmd_conv.iw");
@@ -236,8 +274,10 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, act_a) == 104, "npu_cmd_conv.act_a")
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, act_b) == 108, "npu_cmd_conv.act_b");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, in_zp) == 112, "npu_cmd_conv.in_zp");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, out_zp) == 116, "npu_cmd_conv.out_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, wgt_zp) == 120, "npu_cmd_conv.wgt_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_conv, out_pitch) == 124, "npu_cmd_conv.out_pitch");
 
-/* out[b][m][n] = act(A[b][m][k] * B[b][k][n] + bias[n]). A dense in local memory, B dense in local memory or streamed. */
+/* out[b][m][n] = act(A[b][m][k] * B[b][k][n] + bias[n]). A in local memory, B in local memory or streamed; rows of all three may be any distance apart. Products, accumulators and results: section 7. */
 struct npu_cmd_matmul {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -246,16 +286,16 @@ struct npu_cmd_matmul {
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
 	uint32_t in_addr;  /* A, local */
-	uint32_t out_addr;  /* result, local; may equal psum_addr, must not overlap otherwise */
-	uint32_t psum_addr;  /* accumulators, local; legal: 0 without PSUM_IN */
-	uint8_t in_dtype;  /* U8 is reserved; legal: F32 */
-	uint8_t wgt_dtype;  /* S8 is reserved; legal: F32 */
-	uint8_t out_dtype;  /* legal: F32 */
+	uint32_t out_addr;  /* result, local; may equal psum_addr where their elements have one size, must not overlap otherwise */
+	uint32_t psum_addr;  /* accumulators, local, placed as the result; legal: 0 without PSUM_IN */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16, S8, U8 */
+	uint8_t wgt_dtype;  /* of the kind of in_dtype: floating-point or of 8 bits; legal: one of F32, F16, BF16, S8, U8 */
+	uint8_t out_dtype;  /* S8 and U8 with REQUANT only; S32 of 8 bits without it; legal: one of F32, F16, BF16, S8, U8, S32 */
 	uint8_t act;  /* fused activation; legal: NONE to TANH */
 	uint64_t wgt_offset;  /* B */
-	uint64_t param_offset;  /* bias; legal: 0 without BIAS */
+	uint64_t param_offset;  /* bias[n], then multiplier[n], each as its flag says; legal: 0 without BIAS or REQUANT */
 	uint8_t wgt_region;  /* region of B, or NPU_REGION_LOCAL */
-	uint8_t param_region;  /* region of the bias, or NPU_REGION_LOCAL; legal: 0 without BIAS */
+	uint8_t param_region;  /* region of bias and multiplier, or NPU_REGION_LOCAL; legal: 0 without BIAS or REQUANT */
 	uint8_t pad1[2];  /* 0 */
 	uint32_t batch;  /* batch; legal: not 0 */
 	uint32_t m;  /* rows of A; legal: not 0 */
@@ -263,12 +303,17 @@ struct npu_cmd_matmul {
 	uint32_t n;  /* columns of B; legal: not 0 */
 	uint32_t a_batch_stride;  /* elements from one A to the next; 0: the same A for all */
 	uint32_t b_batch_stride;  /* elements from one B to the next; 0: the same B for all */
-	uint8_t pad2[28];  /* 0 */
+	uint32_t a_row_stride;  /* elements from one row of A to the next; 0: k */
+	uint32_t b_row_stride;  /* elements from one row of B, as it is stored, to the next; 0: n, with TRANS_B k */
+	uint32_t out_row_stride;  /* elements from one row of the result to the next; 0: n; legal: 0 or at least n */
+	uint32_t out_batch_stride;  /* elements from one result to the next; 0: m rows */
+	uint8_t pad2[12];  /* 0 */
 	float act_a;  /* activation parameter a; 0 where unused */
 	float act_b;  /* activation parameter b; 0 where unused */
-	int32_t in_zp;  /* reserved (int8); legal: 0 */
-	int32_t out_zp;  /* reserved (int8); legal: 0 */
-	uint8_t pad3[8];  /* 0 */
+	int32_t in_zp;  /* zero point of the input; legal: a zero point of in_dtype */
+	int32_t out_zp;  /* zero point of the output; legal: a zero point of out_dtype */
+	int32_t wgt_zp;  /* zero point of the weights; legal: a zero point of wgt_dtype */
+	uint8_t pad3[4];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_matmul) == 128, "npu_cmd_matmul: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, opcode) == 0, "npu_cmd_matmul.opcode");
@@ -293,12 +338,17 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, k) == 60, "npu_cmd_matmul.k");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, n) == 64, "npu_cmd_matmul.n");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, a_batch_stride) == 68, "npu_cmd_matmul.a_batch_stride");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, b_batch_stride) == 72, "npu_cmd_matmul.b_batch_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, a_row_stride) == 76, "npu_cmd_matmul.a_row_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, b_row_stride) == 80, "npu_cmd_matmul.b_row_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, out_row_stride) == 84, "npu_cmd_matmul.out_row_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, out_batch_stride) == 88, "npu_cmd_matmul.out_batch_stride");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, act_a) == 104, "npu_cmd_matmul.act_a");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, act_b) == 108, "npu_cmd_matmul.act_b");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, in_zp) == 112, "npu_cmd_matmul.in_zp");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, out_zp) == 116, "npu_cmd_matmul.out_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_matmul, wgt_zp) == 120, "npu_cmd_matmul.wgt_zp");
 
-/* 2-D pooling of a dense NHWC tensor. Windows as in CONV. A window without any cell inside the image is BAD_FIELD. */
+/* 2-D pooling of an NHWC tensor. Windows as in CONV, without input dilation. A window without any cell inside the image is BAD_FIELD. */
 struct npu_cmd_pool {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -309,13 +359,20 @@ struct npu_cmd_pool {
 	uint32_t in_addr;  /* input [n][ih][iw][c], local */
 	uint32_t out_addr;  /* output [n][oh][ow][c], local, no overlap */
 	uint8_t pad1[4];  /* 0 */
-	uint8_t dtype;  /* legal: F32 */
-	uint8_t pad2[23];  /* 0 */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t pad2[1];  /* 0 */
+	uint8_t out_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t pad3[1];  /* 0 */
+	float in_scale;  /* scale of the input; legal: a scale */
+	float out_scale;  /* scale of the output; legal: a scale */
+	uint32_t in_pitch;  /* elements from one cell of the input to the next; 0: c; legal: 0 or at least c */
+	uint32_t out_pitch;  /* elements from one cell of the output to the next; 0: c; legal: 0 or at least c */
+	uint8_t pad4[4];  /* 0 */
 	uint32_t n;  /* batch; legal: not 0 */
 	uint32_t ih;  /* input rows; legal: not 0 */
 	uint32_t iw;  /* input columns; legal: not 0 */
 	uint32_t c;  /* channels; legal: not 0 */
-	uint8_t pad3[4];  /* 0 */
+	uint8_t pad5[4];  /* 0 */
 	uint32_t oh;  /* output rows; legal: not 0 */
 	uint32_t ow;  /* output columns; legal: not 0 */
 	uint16_t kh;  /* window rows; legal: not 0 */
@@ -324,12 +381,14 @@ struct npu_cmd_pool {
 	uint16_t sw;  /* legal: not 0 */
 	uint16_t dh;  /* dilation, 1: none; legal: not 0 */
 	uint16_t dw;  /* legal: not 0 */
-	uint8_t pad4[4];  /* 0 */
+	uint8_t pad6[4];  /* 0 */
 	int32_t pad_t;  /* padding rows above; may be negative */
 	int32_t pad_l;  /* padding columns left; may be negative */
 	int32_t pad_b;  /* padding rows below that count; legal: 0 without COUNT_PAD */
 	int32_t pad_r;  /* padding columns right that count; legal: 0 without COUNT_PAD */
-	uint8_t pad5[16];  /* 0 */
+	int32_t in_zp;  /* zero point of the input; legal: a zero point of in_dtype */
+	int32_t out_zp;  /* zero point of the output; legal: a zero point of out_dtype */
+	uint8_t pad7[8];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_pool) == 128, "npu_cmd_pool: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, opcode) == 0, "npu_cmd_pool.opcode");
@@ -339,7 +398,12 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, wait) == 4, "npu_cmd_pool.wait");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, layer) == 8, "npu_cmd_pool.layer");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, in_addr) == 16, "npu_cmd_pool.in_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, out_addr) == 20, "npu_cmd_pool.out_addr");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, dtype) == 28, "npu_cmd_pool.dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, in_dtype) == 28, "npu_cmd_pool.in_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, out_dtype) == 30, "npu_cmd_pool.out_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, in_scale) == 32, "npu_cmd_pool.in_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, out_scale) == 36, "npu_cmd_pool.out_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, in_pitch) == 40, "npu_cmd_pool.in_pitch");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, out_pitch) == 44, "npu_cmd_pool.out_pitch");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, n) == 52, "npu_cmd_pool.n");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, ih) == 56, "npu_cmd_pool.ih");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, iw) == 60, "npu_cmd_pool.iw");
@@ -356,29 +420,36 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, pad_t) == 96, "npu_cmd_pool.pad_t");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, pad_l) == 100, "npu_cmd_pool.pad_l");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, pad_b) == 104, "npu_cmd_pool.pad_b");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, pad_r) == 108, "npu_cmd_pool.pad_r");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, in_zp) == 112, "npu_cmd_pool.in_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_pool, out_zp) == 116, "npu_cmd_pool.out_zp");
 
-/* out = act(a OP b), out dense in row-major order of dims; a stride of 0 broadcasts. out may equal a or b exactly when that operand's strides are dense; otherwise no overlap. */
+/* out = act(a OP b), out in row-major order of dims; a stride of 0 broadcasts. out may equal a or b exactly when that operand's elements lie where the result's do and have their size; otherwise no overlap. */
 struct npu_cmd_eltwise {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
 	uint16_t flags;  /* flags of the command */
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
-	uint8_t pad0[4];  /* 0 */
+	uint32_t out_pitch;  /* elements from one row of dims[4] elements of the result to the next; 0: dims[4]; legal: 0 or at least dims[4] */
 	uint32_t a_addr;  /* operand a, local */
-	uint32_t b_addr;  /* operand b, local; 0 with B_IMM */
+	uint32_t b_addr;  /* operand b, local; legal: 0 with B_IMM */
 	uint32_t out_addr;  /* result, local */
-	uint8_t dtype;  /* legal: F32 */
-	uint8_t pad1[2];  /* 0 */
-	uint8_t act;  /* fused activation; legal: NONE to TANH */
+	uint8_t a_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t b_dtype;  /* F32 with B_IMM; legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t out_dtype;  /* U8 for comparisons; legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t act;  /* fused activation; NONE for comparisons; legal: NONE to TANH */
 	uint32_t dims[5];  /* outermost first, unused leading ones are 1; legal: not 0 */
 	uint32_t a_stride[5];  /* elements */
-	uint32_t b_stride[5];  /* elements */
+	uint32_t b_stride[5];  /* elements; legal: 0 with B_IMM */
 	float imm;  /* operand b; legal: 0 without B_IMM */
-	uint8_t pad2[8];  /* 0 */
+	float a_scale;  /* scale of the operand a; legal: a scale */
+	float b_scale;  /* scale of the operand b; legal: a scale */
 	float act_a;  /* activation parameter a; 0 where unused */
 	float act_b;  /* activation parameter b; 0 where unused */
-	uint8_t pad3[16];  /* 0 */
+	float out_scale;  /* scale of the result; 1 for comparisons; legal: a scale */
+	int32_t a_zp;  /* zero point of the operand a; legal: a zero point of a_dtype */
+	int32_t b_zp;  /* zero point of the operand b; legal: a zero point of b_dtype */
+	int32_t out_zp;  /* zero point of the result; 0 for comparisons; legal: a zero point of out_dtype */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_eltwise) == 128, "npu_cmd_eltwise: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, opcode) == 0, "npu_cmd_eltwise.opcode");
@@ -386,19 +457,28 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, subop) == 1, "npu_cmd_eltwise.sub
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, flags) == 2, "npu_cmd_eltwise.flags");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, wait) == 4, "npu_cmd_eltwise.wait");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, layer) == 8, "npu_cmd_eltwise.layer");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, out_pitch) == 12, "npu_cmd_eltwise.out_pitch");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, a_addr) == 16, "npu_cmd_eltwise.a_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, b_addr) == 20, "npu_cmd_eltwise.b_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, out_addr) == 24, "npu_cmd_eltwise.out_addr");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, dtype) == 28, "npu_cmd_eltwise.dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, a_dtype) == 28, "npu_cmd_eltwise.a_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, b_dtype) == 29, "npu_cmd_eltwise.b_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, out_dtype) == 30, "npu_cmd_eltwise.out_dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, act) == 31, "npu_cmd_eltwise.act");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, dims) == 32, "npu_cmd_eltwise.dims");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, a_stride) == 52, "npu_cmd_eltwise.a_stride");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, b_stride) == 72, "npu_cmd_eltwise.b_stride");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, imm) == 92, "npu_cmd_eltwise.imm");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, a_scale) == 96, "npu_cmd_eltwise.a_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, b_scale) == 100, "npu_cmd_eltwise.b_scale");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, act_a) == 104, "npu_cmd_eltwise.act_a");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, act_b) == 108, "npu_cmd_eltwise.act_b");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, out_scale) == 112, "npu_cmd_eltwise.out_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, a_zp) == 116, "npu_cmd_eltwise.a_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, b_zp) == 120, "npu_cmd_eltwise.b_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_eltwise, out_zp) == 124, "npu_cmd_eltwise.out_zp");
 
-/* out[i] = f(in[i]), f from npu_act (NONE: copy). out may equal in. */
+/* out[i] = f(in[i]), f from npu_act (NONE: copy). out may equal in where their elements have one size. Functions of 8 bits are LUT's. */
 struct npu_cmd_unary {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -409,9 +489,9 @@ struct npu_cmd_unary {
 	uint32_t in_addr;  /* input, local */
 	uint32_t out_addr;  /* output, local; equal to in_addr or no overlap */
 	uint32_t count;  /* elements; legal: not 0 */
-	uint8_t in_dtype;  /* legal: F32 */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16 */
 	uint8_t pad1[1];  /* 0 */
-	uint8_t out_dtype;  /* legal: F32 */
+	uint8_t out_dtype;  /* legal: one of F32, F16, BF16 */
 	uint8_t pad2[73];  /* 0 */
 	float act_a;  /* parameter a; 0 where unused */
 	float act_b;  /* parameter b; 0 where unused */
@@ -431,7 +511,7 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_unary, out_dtype) == 30, "npu_cmd_unary.ou
 NPU_HW_ASSERT(offsetof(struct npu_cmd_unary, act_a) == 104, "npu_cmd_unary.act_a");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_unary, act_b) == 108, "npu_cmd_unary.act_b");
 
-/* Softmax of each row of a dense [rows][cols] tensor. out may equal in. */
+/* Softmax of each row of a dense [rows][cols] tensor. out may equal in where their elements have one size. */
 struct npu_cmd_softmax {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -441,11 +521,18 @@ struct npu_cmd_softmax {
 	uint8_t pad0[4];  /* 0 */
 	uint32_t in_addr;  /* input, local */
 	uint32_t out_addr;  /* output, local; equal to in_addr or no overlap */
-	uint32_t rows;  /* legal: not 0 */
-	uint8_t dtype;  /* legal: F32 */
-	uint8_t pad1[3];  /* 0 */
-	uint32_t cols;  /* legal: not 0 */
-	uint8_t pad2[92];  /* 0 */
+	uint32_t rows;  /* rows; legal: not 0 */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t pad1[1];  /* 0 */
+	uint8_t out_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t pad2[1];  /* 0 */
+	uint32_t cols;  /* elements of a row; legal: not 0 */
+	float in_scale;  /* scale of the input; legal: a scale */
+	float out_scale;  /* scale of the output; legal: a scale */
+	uint8_t pad3[68];  /* 0 */
+	int32_t in_zp;  /* zero point of the input; legal: a zero point of in_dtype */
+	int32_t out_zp;  /* zero point of the output; legal: a zero point of out_dtype */
+	uint8_t pad4[8];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_softmax) == 128, "npu_cmd_softmax: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, opcode) == 0, "npu_cmd_softmax.opcode");
@@ -456,10 +543,15 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, layer) == 8, "npu_cmd_softmax.lay
 NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, in_addr) == 16, "npu_cmd_softmax.in_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, out_addr) == 20, "npu_cmd_softmax.out_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, rows) == 24, "npu_cmd_softmax.rows");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, dtype) == 28, "npu_cmd_softmax.dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, in_dtype) == 28, "npu_cmd_softmax.in_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, out_dtype) == 30, "npu_cmd_softmax.out_dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, cols) == 32, "npu_cmd_softmax.cols");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, in_scale) == 36, "npu_cmd_softmax.in_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, out_scale) == 40, "npu_cmd_softmax.out_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, in_zp) == 112, "npu_cmd_softmax.in_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_softmax, out_zp) == 116, "npu_cmd_softmax.out_zp");
 
-/* Reduction of the middle dimension of a dense [outer][n][inner] tensor. */
+/* Reduction of the middle dimension of a dense [outer][n][inner] tensor to [outer][inner]. No overlap. */
 struct npu_cmd_reduce {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -467,15 +559,22 @@ struct npu_cmd_reduce {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t in_addr;
-	uint32_t out_addr;
+	uint32_t in_addr;  /* input, local */
+	uint32_t out_addr;  /* output, local */
 	uint8_t pad1[4];  /* 0 */
-	uint8_t dtype;
-	uint8_t pad2[3];  /* 0 */
-	uint32_t outer;
-	uint32_t n;
-	uint32_t inner;
-	uint8_t pad3[84];  /* 0 */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16 */
+	uint8_t pad2[1];  /* 0 */
+	uint8_t out_dtype;  /* S32 for ARGMAX and ARGMIN, and only for these; legal: one of F32, F16, BF16, S8, U8, S16, U16, S32 */
+	uint8_t pad3[1];  /* 0 */
+	uint32_t outer;  /* dimensions in front; legal: not 0 */
+	uint32_t n;  /* elements that become one; legal: not 0 */
+	uint32_t inner;  /* dimensions behind; legal: not 0 */
+	float in_scale;  /* scale of the input; legal: a scale */
+	float out_scale;  /* scale of the output; legal: a scale */
+	uint8_t pad4[60];  /* 0 */
+	int32_t in_zp;  /* zero point of the input; legal: a zero point of in_dtype */
+	int32_t out_zp;  /* zero point of the output; legal: a zero point of out_dtype */
+	uint8_t pad5[8];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_reduce) == 128, "npu_cmd_reduce: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, opcode) == 0, "npu_cmd_reduce.opcode");
@@ -485,12 +584,17 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, wait) == 4, "npu_cmd_reduce.wait")
 NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, layer) == 8, "npu_cmd_reduce.layer");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, in_addr) == 16, "npu_cmd_reduce.in_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, out_addr) == 20, "npu_cmd_reduce.out_addr");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, dtype) == 28, "npu_cmd_reduce.dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, in_dtype) == 28, "npu_cmd_reduce.in_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, out_dtype) == 30, "npu_cmd_reduce.out_dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, outer) == 32, "npu_cmd_reduce.outer");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, n) == 36, "npu_cmd_reduce.n");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, inner) == 40, "npu_cmd_reduce.inner");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, in_scale) == 44, "npu_cmd_reduce.in_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, out_scale) == 48, "npu_cmd_reduce.out_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, in_zp) == 112, "npu_cmd_reduce.in_zp");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_reduce, out_zp) == 116, "npu_cmd_reduce.out_zp");
 
-/* Normalisation of each row to mean 0 and variance 1, scaled and shifted. */
+/* Normalization of each row of a dense [rows][cols] tensor. out may equal in where their elements have one size. */
 struct npu_cmd_norm {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -498,16 +602,19 @@ struct npu_cmd_norm {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t in_addr;
-	uint32_t out_addr;
-	uint32_t rows;
-	uint8_t dtype;
-	uint8_t pad1[3];  /* 0 */
-	uint32_t cols;
-	uint32_t scale_addr;
-	uint32_t bias_addr;
-	float epsilon;
-	uint8_t pad2[80];  /* 0 */
+	uint32_t in_addr;  /* input, local */
+	uint32_t out_addr;  /* output, local; equal to in_addr or no overlap */
+	uint32_t rows;  /* rows; legal: not 0 */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16 */
+	uint8_t pad1[1];  /* 0 */
+	uint8_t out_dtype;  /* legal: one of F32, F16, BF16 */
+	uint8_t pad2[1];  /* 0 */
+	uint32_t cols;  /* elements of a row; legal: not 0 */
+	float epsilon;  /* added to the variance or the mean square; finite, not negative */
+	uint64_t param_offset;  /* f32 scale[cols], then f32 bias[cols], each as its flag says; legal: 0 without SCALE or BIAS */
+	uint8_t pad3[1];  /* 0 */
+	uint8_t param_region;  /* region of scale and bias, or NPU_REGION_LOCAL; legal: 0 without SCALE or BIAS */
+	uint8_t pad4[78];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_norm) == 128, "npu_cmd_norm: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, opcode) == 0, "npu_cmd_norm.opcode");
@@ -518,13 +625,14 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, layer) == 8, "npu_cmd_norm.layer");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, in_addr) == 16, "npu_cmd_norm.in_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, out_addr) == 20, "npu_cmd_norm.out_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, rows) == 24, "npu_cmd_norm.rows");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, dtype) == 28, "npu_cmd_norm.dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, in_dtype) == 28, "npu_cmd_norm.in_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, out_dtype) == 30, "npu_cmd_norm.out_dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, cols) == 32, "npu_cmd_norm.cols");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, scale_addr) == 36, "npu_cmd_norm.scale_addr");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, bias_addr) == 40, "npu_cmd_norm.bias_addr");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, epsilon) == 44, "npu_cmd_norm.epsilon");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, epsilon) == 36, "npu_cmd_norm.epsilon");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, param_offset) == 40, "npu_cmd_norm.param_offset");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_norm, param_region) == 49, "npu_cmd_norm.param_region");
 
-/* out[i] = table[in[i]], 256 entries of 8 bits. */
+/* out[i] = table[in[i]], the table's index the byte of the element, from 0 to 255. out may equal in where their elements have one size. */
 struct npu_cmd_lut {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -532,12 +640,17 @@ struct npu_cmd_lut {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t in_addr;
-	uint32_t out_addr;
-	uint32_t count;
-	uint8_t pad1[4];  /* 0 */
-	uint32_t table_addr;
-	uint8_t pad2[92];  /* 0 */
+	uint32_t in_addr;  /* input, local */
+	uint32_t out_addr;  /* output, local; equal to in_addr or no overlap */
+	uint32_t count;  /* elements; legal: not 0 */
+	uint8_t in_dtype;  /* legal: one of S8, U8 */
+	uint8_t pad1[1];  /* 0 */
+	uint8_t out_dtype;  /* of the table, too; legal: one of F32, F16, S8, U8, S16, U16, S32, U32, BF16 */
+	uint8_t pad2[9];  /* 0 */
+	uint64_t param_offset;  /* table of 256 elements */
+	uint8_t pad3[1];  /* 0 */
+	uint8_t param_region;  /* region of the table, or NPU_REGION_LOCAL */
+	uint8_t pad4[78];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_lut) == 128, "npu_cmd_lut: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, opcode) == 0, "npu_cmd_lut.opcode");
@@ -548,9 +661,12 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, layer) == 8, "npu_cmd_lut.layer");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, in_addr) == 16, "npu_cmd_lut.in_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, out_addr) == 20, "npu_cmd_lut.out_addr");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, count) == 24, "npu_cmd_lut.count");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, table_addr) == 32, "npu_cmd_lut.table_addr");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, in_dtype) == 28, "npu_cmd_lut.in_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, out_dtype) == 30, "npu_cmd_lut.out_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, param_offset) == 40, "npu_cmd_lut.param_offset");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_lut, param_region) == 49, "npu_cmd_lut.param_region");
 
-/* Cast and requantisation: saturate(round-half-even(float(x) * m[c]) + zp). */
+/* Brings a [rows][cols] tensor into another type, scale and zero point: QuantizeLinear, DequantizeLinear and both in one. out = store(act(load(in))), section 7. out may equal in where their elements lie in the same places and have one size. */
 struct npu_cmd_requant {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -558,19 +674,29 @@ struct npu_cmd_requant {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint32_t in_addr;
-	uint32_t out_addr;
-	uint32_t rows;
-	uint8_t in_dtype;
+	uint32_t in_addr;  /* input, local */
+	uint32_t out_addr;  /* output, local */
+	uint32_t rows;  /* rows; legal: not 0 */
+	uint8_t in_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16, S32 */
 	uint8_t pad1[1];  /* 0 */
-	uint8_t out_dtype;
-	uint8_t pad2[1];  /* 0 */
-	uint32_t cols;  /* channels */
-	uint32_t mult_addr;
-	uint8_t pad3[72];  /* 0 */
-	int32_t in_zp;
-	int32_t out_zp;
-	uint8_t pad4[8];  /* 0 */
+	uint8_t out_dtype;  /* legal: one of F32, F16, BF16, S8, U8, S16, U16, S32 */
+	uint8_t act;  /* fused activation; legal: NONE to TANH */
+	uint32_t cols;  /* elements of a row, channels; legal: not 0 */
+	uint8_t pad2[4];  /* 0 */
+	uint64_t param_offset;  /* f32 in_scale[cols], then f32 out_scale[cols], each as its flag says; legal: 0 without IN_SCALES or OUT_SCALES */
+	uint8_t pad3[1];  /* 0 */
+	uint8_t param_region;  /* region of the scales, or NPU_REGION_LOCAL; legal: 0 without IN_SCALES or OUT_SCALES */
+	uint8_t pad4[2];  /* 0 */
+	float in_scale;  /* scale of the input; 1 with IN_SCALES; legal: a scale */
+	float out_scale;  /* scale of the output; 1 with OUT_SCALES; legal: a scale */
+	uint32_t in_pitch;  /* elements from one row of the input to the next; 0: cols; legal: 0 or at least cols */
+	uint32_t out_pitch;  /* elements from one row of the output to the next; 0: cols; legal: 0 or at least cols */
+	uint8_t pad5[36];  /* 0 */
+	float act_a;  /* activation parameter a; 0 where unused */
+	float act_b;  /* activation parameter b; 0 where unused */
+	int32_t in_zp;  /* zero point of the input; legal: a zero point of in_dtype */
+	int32_t out_zp;  /* zero point of the output; legal: a zero point of out_dtype */
+	uint8_t pad6[8];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_requant) == 128, "npu_cmd_requant: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, opcode) == 0, "npu_cmd_requant.opcode");
@@ -583,12 +709,56 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, out_addr) == 20, "npu_cmd_requant
 NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, rows) == 24, "npu_cmd_requant.rows");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, in_dtype) == 28, "npu_cmd_requant.in_dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, out_dtype) == 30, "npu_cmd_requant.out_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, act) == 31, "npu_cmd_requant.act");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, cols) == 32, "npu_cmd_requant.cols");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, mult_addr) == 36, "npu_cmd_requant.mult_addr");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, param_offset) == 40, "npu_cmd_requant.param_offset");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, param_region) == 49, "npu_cmd_requant.param_region");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, in_scale) == 52, "npu_cmd_requant.in_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, out_scale) == 56, "npu_cmd_requant.out_scale");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, in_pitch) == 60, "npu_cmd_requant.in_pitch");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, out_pitch) == 64, "npu_cmd_requant.out_pitch");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, act_a) == 104, "npu_cmd_requant.act_a");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, act_b) == 108, "npu_cmd_requant.act_b");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, in_zp) == 112, "npu_cmd_requant.in_zp");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_requant, out_zp) == 116, "npu_cmd_requant.out_zp");
 
-/* Strided copy of dims elements between any two of memory and local memory, in row-major order of dims. Source and destination must not overlap. Transposes and NCHW<->NHWC are strides. */
+/* out = c != 0 ? a : b, bit by bit, out dense in row-major order of dims; a stride of 0 broadcasts. Overlap as in ELTWISE. */
+struct npu_cmd_select {
+	uint8_t opcode;  /* NPU_OP_ */
+	uint8_t subop;  /* sub-operation, 0 where a command has none */
+	uint16_t flags;  /* flags of the command */
+	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
+	uint32_t layer;  /* tag for profiles, not interpreted */
+	uint8_t pad0[4];  /* 0 */
+	uint32_t a_addr;  /* operand a, local */
+	uint32_t b_addr;  /* operand b, local */
+	uint32_t out_addr;  /* result, local */
+	uint8_t dtype;  /* of a, b and the result; legal: of whole bytes */
+	uint8_t pad1[3];  /* 0 */
+	uint32_t dims[5];  /* outermost first, unused leading ones are 1; legal: not 0 */
+	uint32_t a_stride[5];  /* elements */
+	uint32_t b_stride[5];  /* elements */
+	uint32_t c_stride[5];  /* bytes */
+	uint32_t c_addr;  /* condition, a byte an element, local */
+	uint8_t pad2[12];  /* 0 */
+};
+NPU_HW_ASSERT(sizeof(struct npu_cmd_select) == 128, "npu_cmd_select: size");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, opcode) == 0, "npu_cmd_select.opcode");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, subop) == 1, "npu_cmd_select.subop");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, flags) == 2, "npu_cmd_select.flags");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, wait) == 4, "npu_cmd_select.wait");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, layer) == 8, "npu_cmd_select.layer");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, a_addr) == 16, "npu_cmd_select.a_addr");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, b_addr) == 20, "npu_cmd_select.b_addr");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, out_addr) == 24, "npu_cmd_select.out_addr");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, dtype) == 28, "npu_cmd_select.dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, dims) == 32, "npu_cmd_select.dims");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, a_stride) == 52, "npu_cmd_select.a_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, b_stride) == 72, "npu_cmd_select.b_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, c_stride) == 92, "npu_cmd_select.c_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_select, c_addr) == 112, "npu_cmd_select.c_addr");
+
+/* Strided copy of dims elements between any two of memory and local memory, in row-major order of dims. Source and destination must not overlap. Transposes and NCHW<->NHWC are strides. Elements of another type are cast, section 7. */
 struct npu_cmd_copy {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -601,7 +771,7 @@ struct npu_cmd_copy {
 	uint8_t src_region;  /* region, or NPU_REGION_LOCAL */
 	uint8_t dst_region;  /* region, or NPU_REGION_LOCAL */
 	uint8_t src_dtype;  /* element type; legal: of whole bytes */
-	uint8_t dst_dtype;  /* the same; a cast is reserved (NPU_FEATURE_CAST); legal: of whole bytes */
+	uint8_t dst_dtype;  /* element type; legal: of whole bytes */
 	uint8_t pad1[4];  /* 0 */
 	uint32_t dims[6];  /* outermost first, unused leading ones are 1; their product is below 2^32; legal: not 0 */
 	int32_t src_stride[6];  /* elements, may be 0 or negative */
@@ -657,7 +827,7 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_fill, dst_dtype) == 35, "npu_cmd_fill.dst_
 NPU_HW_ASSERT(offsetof(struct npu_cmd_fill, dims) == 40, "npu_cmd_fill.dims");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_fill, dst_stride) == 88, "npu_cmd_fill.dst_stride");
 
-/* out[i][j] = src[index[i]][j]; an index out of range is INDEX_BOUNDS. */
+/* out[o][i][j] = src[o][index[i]][j]: along any axis, the dimensions in front of it in o, those behind it in j. An index below 0 counts from the end; one outside of [-rows, rows) is INDEX_BOUNDS. Nothing overlaps. */
 struct npu_cmd_gather {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -665,23 +835,25 @@ struct npu_cmd_gather {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint64_t src_offset;
-	uint64_t dst_offset;
-	uint8_t src_region;
-	uint8_t dst_region;
-	uint8_t src_dtype;
+	uint64_t src_offset;  /* of the first element */
+	uint64_t dst_offset;  /* of the first element */
+	uint8_t src_region;  /* region, or NPU_REGION_LOCAL */
+	uint8_t dst_region;  /* region, or NPU_REGION_LOCAL */
+	uint8_t dtype;  /* of both; legal: of whole bytes */
 	uint8_t pad1[1];  /* 0 */
-	uint8_t idx_region;
-	uint8_t idx_dtype;
+	uint8_t idx_region;  /* region, or NPU_REGION_LOCAL */
+	uint8_t idx_dtype;  /* legal: one of S32, S64 */
 	uint8_t pad2[2];  /* 0 */
-	uint32_t rows;  /* rows of the source */
-	uint32_t count;  /* indices */
-	uint32_t cols;  /* elements of a row */
-	int32_t src_row_stride;
-	int32_t dst_row_stride;
-	uint8_t pad3[4];  /* 0 */
-	uint64_t idx_offset;
-	uint8_t pad4[56];  /* 0 */
+	uint32_t rows;  /* rows of the source; legal: not 0 */
+	uint32_t count;  /* indices; legal: not 0 */
+	uint32_t cols;  /* elements of a row, dense; legal: not 0 */
+	uint32_t outer;  /* times that; legal: not 0 */
+	uint32_t src_row_stride;  /* elements from one row of the source to the next */
+	uint32_t dst_row_stride;  /* likewise of the destination */
+	uint64_t idx_offset;  /* of the first index; they are dense, the same for each o */
+	uint32_t src_outer_stride;  /* elements from one o to the next in the source */
+	uint32_t dst_outer_stride;  /* likewise in the destination */
+	uint8_t pad3[48];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_gather) == 128, "npu_cmd_gather: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, opcode) == 0, "npu_cmd_gather.opcode");
@@ -693,17 +865,20 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, src_offset) == 16, "npu_cmd_gather
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, dst_offset) == 24, "npu_cmd_gather.dst_offset");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, src_region) == 32, "npu_cmd_gather.src_region");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, dst_region) == 33, "npu_cmd_gather.dst_region");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, src_dtype) == 34, "npu_cmd_gather.src_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, dtype) == 34, "npu_cmd_gather.dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, idx_region) == 36, "npu_cmd_gather.idx_region");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, idx_dtype) == 37, "npu_cmd_gather.idx_dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, rows) == 40, "npu_cmd_gather.rows");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, count) == 44, "npu_cmd_gather.count");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, cols) == 48, "npu_cmd_gather.cols");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, src_row_stride) == 52, "npu_cmd_gather.src_row_stride");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, dst_row_stride) == 56, "npu_cmd_gather.dst_row_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, outer) == 52, "npu_cmd_gather.outer");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, src_row_stride) == 56, "npu_cmd_gather.src_row_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, dst_row_stride) == 60, "npu_cmd_gather.dst_row_stride");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, idx_offset) == 64, "npu_cmd_gather.idx_offset");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, src_outer_stride) == 72, "npu_cmd_gather.src_outer_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_gather, dst_outer_stride) == 76, "npu_cmd_gather.dst_outer_stride");
 
-/* dst[index[i]][j] = src[i][j]. */
+/* dst[o][index[i]][j] = op(dst[o][index[i]][j], src[o][i][j]), i ascending: of equal indices the last one wins, or all take part. An index below 0 counts from the end; one outside of [-rows, rows) is INDEX_BOUNDS. Nothing overlaps. */
 struct npu_cmd_scatter {
 	uint8_t opcode;  /* NPU_OP_ */
 	uint8_t subop;  /* sub-operation, 0 where a command has none */
@@ -711,23 +886,25 @@ struct npu_cmd_scatter {
 	uint32_t wait;  /* commands of the other engine of this core that must have retired before this one begins: its id, the first is 1; 0: none */
 	uint32_t layer;  /* tag for profiles, not interpreted */
 	uint8_t pad0[4];  /* 0 */
-	uint64_t src_offset;
-	uint64_t dst_offset;
-	uint8_t src_region;
-	uint8_t dst_region;
-	uint8_t src_dtype;
+	uint64_t src_offset;  /* of the first element */
+	uint64_t dst_offset;  /* of the first element */
+	uint8_t src_region;  /* region, or NPU_REGION_LOCAL */
+	uint8_t dst_region;  /* region, or NPU_REGION_LOCAL */
+	uint8_t dtype;  /* of both; F32 where values are joined; legal: of whole bytes */
 	uint8_t pad1[1];  /* 0 */
-	uint8_t idx_region;
-	uint8_t idx_dtype;
+	uint8_t idx_region;  /* region, or NPU_REGION_LOCAL */
+	uint8_t idx_dtype;  /* legal: one of S32, S64 */
 	uint8_t pad2[2];  /* 0 */
-	uint32_t rows;  /* rows of the destination */
-	uint32_t count;  /* indices */
-	uint32_t cols;  /* elements of a row */
-	int32_t src_row_stride;
-	int32_t dst_row_stride;
-	uint8_t pad3[4];  /* 0 */
-	uint64_t idx_offset;
-	uint8_t pad4[56];  /* 0 */
+	uint32_t rows;  /* rows of the destination; legal: not 0 */
+	uint32_t count;  /* indices; legal: not 0 */
+	uint32_t cols;  /* elements of a row, dense; legal: not 0 */
+	uint32_t outer;  /* times that; legal: not 0 */
+	uint32_t src_row_stride;  /* elements from one row of the source to the next */
+	uint32_t dst_row_stride;  /* likewise of the destination */
+	uint64_t idx_offset;  /* of the first index; they are dense, the same for each o */
+	uint32_t src_outer_stride;  /* elements from one o to the next in the source */
+	uint32_t dst_outer_stride;  /* likewise in the destination */
+	uint8_t pad3[48];  /* 0 */
 };
 NPU_HW_ASSERT(sizeof(struct npu_cmd_scatter) == 128, "npu_cmd_scatter: size");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, opcode) == 0, "npu_cmd_scatter.opcode");
@@ -739,14 +916,17 @@ NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, src_offset) == 16, "npu_cmd_scatt
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, dst_offset) == 24, "npu_cmd_scatter.dst_offset");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, src_region) == 32, "npu_cmd_scatter.src_region");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, dst_region) == 33, "npu_cmd_scatter.dst_region");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, src_dtype) == 34, "npu_cmd_scatter.src_dtype");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, dtype) == 34, "npu_cmd_scatter.dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, idx_region) == 36, "npu_cmd_scatter.idx_region");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, idx_dtype) == 37, "npu_cmd_scatter.idx_dtype");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, rows) == 40, "npu_cmd_scatter.rows");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, count) == 44, "npu_cmd_scatter.count");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, cols) == 48, "npu_cmd_scatter.cols");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, src_row_stride) == 52, "npu_cmd_scatter.src_row_stride");
-NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, dst_row_stride) == 56, "npu_cmd_scatter.dst_row_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, outer) == 52, "npu_cmd_scatter.outer");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, src_row_stride) == 56, "npu_cmd_scatter.src_row_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, dst_row_stride) == 60, "npu_cmd_scatter.dst_row_stride");
 NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, idx_offset) == 64, "npu_cmd_scatter.idx_offset");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, src_outer_stride) == 72, "npu_cmd_scatter.src_outer_stride");
+NPU_HW_ASSERT(offsetof(struct npu_cmd_scatter, dst_outer_stride) == 76, "npu_cmd_scatter.dst_outer_stride");
 
 #endif /* NPU_HW_ISA_H */

@@ -33,7 +33,17 @@ struct EnumValue {
 };
 
 /// What a field may hold by itself. Relations between fields are the chip's (docs/hardware.md section 6.1).
-enum class Legal : uint8_t { Any, NotZero, Zero, ZeroWithout, Float32, FusedAct, WholeBytes, Semaphore };
+enum class Legal : uint8_t {
+  Any,
+  NotZero,
+  ZeroWithout,    ///< 0 unless one of the flags `ref` is set
+  ZeroWith,       ///< 0 if one of the flags `ref` is set
+  ZeroOrAtLeast,  ///< 0 or at least what the field at offset `ref` holds
+  OneOf,          ///< bit `value` of `ref` is set
+  FusedAct,
+  WholeBytes,
+  Semaphore
+};
 
 /// A field of a command. `values` names its values, if it has names.
 struct Field {
@@ -43,7 +53,13 @@ struct Field {
   uint8_t count;
   std::span<const EnumValue> values;
   Legal legal = Legal::Any;
-  uint16_t flag = 0;  ///< ZeroWithout: the flag that gives the field a meaning
+  uint16_t ref = 0;  ///< what the rule refers to
+};
+
+/// What numbers an operand has: the offsets of its fields. A scale belongs to types of 8 and 16 bits and S32 (REQUANT);
+/// others have 0 there.
+struct Number {
+  uint8_t dtype, scale, zero;  ///< scale 0: there is none, as in products
 };
 
 enum class EngineKind : uint8_t { Tiu, Gdma, Any };
@@ -59,19 +75,26 @@ struct Command {
   uint8_t last_subop;                     ///< those behind it have an encoding only
   std::span<const EnumValue> flags;
   std::span<const Field> fields;
+  std::span<const Number> numbers;
   uint64_t used_bytes[2];                 ///< bit i of word i / 64: byte i belongs to a field
 };
 
 inline constexpr EnumValue k_npu_status[] = {{"OK", 0}, {"BAD_DESCRIPTOR", 1}, {"BAD_OPCODE", 2}, {"RESERVED_BITS", 3}, {"BAD_FIELD", 4}, {"REGION_BOUNDS", 5}, {"REGION_ACCESS", 6}, {"LMEM_BOUNDS", 7}, {"PAGE_FAULT", 8}, {"PAGE_ACCESS", 9}, {"DMA_ERROR", 10}, {"DEADLOCK", 11}, {"BUDGET", 12}, {"ABORTED", 13}, {"CORE_RESET", 14}, {"ECC", 15}, {"UNALIGNED", 16}, {"INDEX_BOUNDS", 17}, {"INTERNAL", 18}};
 inline constexpr EnumValue k_npu_engine[] = {{"TIU", 0}, {"GDMA", 1}, {"NONE", 255}};
-inline constexpr EnumValue k_npu_dtype[] = {{"F32", 0}, {"F16", 1}, {"S8", 2}, {"U8", 3}, {"S16", 4}, {"U16", 5}, {"S32", 6}, {"U32", 7}, {"BF16", 8}, {"S4", 9}, {"U4", 10}, {"B64", 11}};
+inline constexpr EnumValue k_npu_dtype[] = {{"F32", 0}, {"F16", 1}, {"S8", 2}, {"U8", 3}, {"S16", 4}, {"U16", 5}, {"S32", 6}, {"U32", 7}, {"BF16", 8}, {"S4", 9}, {"U4", 10}, {"S64", 11}};
 inline constexpr EnumValue k_npu_act[] = {{"NONE", 0}, {"RELU", 1}, {"CLIP", 2}, {"LEAKY_RELU", 3}, {"SIGMOID", 4}, {"TANH", 5}, {"EXP", 6}, {"LOG", 7}, {"SQRT", 8}, {"RSQRT", 9}, {"RECIPROCAL", 10}, {"ABS", 11}, {"NEG", 12}, {"ERF", 13}, {"GELU", 14}, {"ELU", 15}, {"HARD_SIGMOID", 16}, {"HARD_SWISH", 17}, {"SOFTPLUS", 18}, {"FLOOR", 19}, {"CEIL", 20}, {"ROUND", 21}, {"SIGN", 22}, {"SIN", 23}, {"COS", 24}};
-inline constexpr EnumValue k_npu_eltwise[] = {{"ADD", 0}, {"SUB", 1}, {"MUL", 2}, {"DIV", 3}, {"MAX", 4}, {"MIN", 5}, {"POW", 6}, {"CMP_EQ", 7}, {"CMP_LT", 8}, {"CMP_LE", 9}, {"SELECT", 10}};
+inline constexpr EnumValue k_npu_eltwise[] = {{"ADD", 0}, {"SUB", 1}, {"MUL", 2}, {"DIV", 3}, {"MAX", 4}, {"MIN", 5}, {"POW", 6}, {"CMP_EQ", 7}, {"CMP_LT", 8}, {"CMP_LE", 9}};
 inline constexpr EnumValue k_npu_pool[] = {{"MAX", 0}, {"AVG", 1}};
 inline constexpr EnumValue k_npu_softmax[] = {{"NORMAL", 0}, {"LOG", 1}};
+inline constexpr EnumValue k_npu_reduce[] = {{"SUM", 0}, {"MEAN", 1}, {"MAX", 2}, {"MIN", 3}, {"PROD", 4}, {"L1", 5}, {"L2", 6}, {"ARGMAX", 7}, {"ARGMIN", 8}};
+inline constexpr EnumValue k_npu_norm[] = {{"LAYER", 0}, {"RMS", 1}};
+inline constexpr EnumValue k_npu_scatter[] = {{"SET", 0}, {"ADD", 1}, {"MUL", 2}, {"MAX", 3}, {"MIN", 4}};
 inline constexpr EnumValue k_npu_conv_flags[] = {{"BIAS", 0x1u}, {"PSUM_IN", 0x2u}, {"PSUM_OUT", 0x4u}, {"REQUANT", 0x8u}, {"TRANS_B", 0x10u}};
 inline constexpr EnumValue k_npu_pool_flags[] = {{"COUNT_PAD", 0x1u}};
 inline constexpr EnumValue k_npu_eltwise_flags[] = {{"B_IMM", 0x1u}};
+inline constexpr EnumValue k_npu_reduce_flags[] = {{"LAST", 0x1u}};
+inline constexpr EnumValue k_npu_norm_flags[] = {{"SCALE", 0x1u}, {"BIAS", 0x2u}};
+inline constexpr EnumValue k_npu_requant_flags[] = {{"IN_SCALES", 0x1u}, {"OUT_SCALES", 0x2u}};
 
 inline constexpr Field kFields_SEM_SIGNAL[] = {
     {"sem", 16, FieldType::U32, 1, {}, Legal::Semaphore},
@@ -82,17 +105,20 @@ inline constexpr Field kFields_SEM_WAIT[] = {
     {"value", 20, FieldType::U32, 1, {}, Legal::NotZero},
 };
 inline constexpr Field kFields_CONV[] = {
+    {"in_pitch", 12, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 64},
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
     {"psum_addr", 24, FieldType::U32, 1, {}, Legal::ZeroWithout, NPU_CONV_PSUM_IN},
-    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
-    {"wgt_dtype", 29, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
-    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x10f},
+    {"wgt_dtype", 29, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x10f},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x14f},
     {"act", 31, FieldType::U8, 1, k_npu_act, Legal::FusedAct},
     {"wgt_offset", 32, FieldType::U64, 1, {}},
-    {"param_offset", 40, FieldType::U64, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS},
+    {"param_offset", 40, FieldType::U64, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS | NPU_CONV_REQUANT},
     {"wgt_region", 48, FieldType::U8, 1, {}},
-    {"param_region", 49, FieldType::U8, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS},
+    {"param_region", 49, FieldType::U8, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS | NPU_CONV_REQUANT},
+    {"idh", 50, FieldType::U8, 1, {}},
+    {"idw", 51, FieldType::U8, 1, {}},
     {"n", 52, FieldType::U32, 1, {}, Legal::NotZero},
     {"ih", 56, FieldType::U32, 1, {}, Legal::NotZero},
     {"iw", 60, FieldType::U32, 1, {}, Legal::NotZero},
@@ -111,36 +137,50 @@ inline constexpr Field kFields_CONV[] = {
     {"pad_l", 100, FieldType::S32, 1, {}},
     {"act_a", 104, FieldType::F32, 1, {}},
     {"act_b", 108, FieldType::F32, 1, {}},
-    {"in_zp", 112, FieldType::S32, 1, {}, Legal::Zero},
-    {"out_zp", 116, FieldType::S32, 1, {}, Legal::Zero},
+    {"in_zp", 112, FieldType::S32, 1, {}},
+    {"out_zp", 116, FieldType::S32, 1, {}},
+    {"wgt_zp", 120, FieldType::S32, 1, {}},
+    {"out_pitch", 124, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 68},
 };
+inline constexpr Number kNumbers_CONV[] = {{28, 0, 112}, {29, 0, 120}, {30, 0, 116}};
 inline constexpr Field kFields_MATMUL[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
     {"psum_addr", 24, FieldType::U32, 1, {}, Legal::ZeroWithout, NPU_CONV_PSUM_IN},
-    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
-    {"wgt_dtype", 29, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
-    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x10f},
+    {"wgt_dtype", 29, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x10f},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x14f},
     {"act", 31, FieldType::U8, 1, k_npu_act, Legal::FusedAct},
     {"wgt_offset", 32, FieldType::U64, 1, {}},
-    {"param_offset", 40, FieldType::U64, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS},
+    {"param_offset", 40, FieldType::U64, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS | NPU_CONV_REQUANT},
     {"wgt_region", 48, FieldType::U8, 1, {}},
-    {"param_region", 49, FieldType::U8, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS},
+    {"param_region", 49, FieldType::U8, 1, {}, Legal::ZeroWithout, NPU_CONV_BIAS | NPU_CONV_REQUANT},
     {"batch", 52, FieldType::U32, 1, {}, Legal::NotZero},
     {"m", 56, FieldType::U32, 1, {}, Legal::NotZero},
     {"k", 60, FieldType::U32, 1, {}, Legal::NotZero},
     {"n", 64, FieldType::U32, 1, {}, Legal::NotZero},
     {"a_batch_stride", 68, FieldType::U32, 1, {}},
     {"b_batch_stride", 72, FieldType::U32, 1, {}},
+    {"a_row_stride", 76, FieldType::U32, 1, {}},
+    {"b_row_stride", 80, FieldType::U32, 1, {}},
+    {"out_row_stride", 84, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 64},
+    {"out_batch_stride", 88, FieldType::U32, 1, {}},
     {"act_a", 104, FieldType::F32, 1, {}},
     {"act_b", 108, FieldType::F32, 1, {}},
-    {"in_zp", 112, FieldType::S32, 1, {}, Legal::Zero},
-    {"out_zp", 116, FieldType::S32, 1, {}, Legal::Zero},
+    {"in_zp", 112, FieldType::S32, 1, {}},
+    {"out_zp", 116, FieldType::S32, 1, {}},
+    {"wgt_zp", 120, FieldType::S32, 1, {}},
 };
+inline constexpr Number kNumbers_MATMUL[] = {{28, 0, 112}, {29, 0, 120}, {30, 0, 116}};
 inline constexpr Field kFields_POOL[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
-    {"dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
+    {"in_scale", 32, FieldType::F32, 1, {}},
+    {"out_scale", 36, FieldType::F32, 1, {}},
+    {"in_pitch", 40, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 64},
+    {"out_pitch", 44, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 64},
     {"n", 52, FieldType::U32, 1, {}, Legal::NotZero},
     {"ih", 56, FieldType::U32, 1, {}, Legal::NotZero},
     {"iw", 60, FieldType::U32, 1, {}, Legal::NotZero},
@@ -157,26 +197,39 @@ inline constexpr Field kFields_POOL[] = {
     {"pad_l", 100, FieldType::S32, 1, {}},
     {"pad_b", 104, FieldType::S32, 1, {}, Legal::ZeroWithout, NPU_POOLF_COUNT_PAD},
     {"pad_r", 108, FieldType::S32, 1, {}, Legal::ZeroWithout, NPU_POOLF_COUNT_PAD},
+    {"in_zp", 112, FieldType::S32, 1, {}},
+    {"out_zp", 116, FieldType::S32, 1, {}},
 };
+inline constexpr Number kNumbers_POOL[] = {{28, 32, 112}, {30, 36, 116}};
 inline constexpr Field kFields_ELTWISE[] = {
+    {"out_pitch", 12, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 48},
     {"a_addr", 16, FieldType::U32, 1, {}},
-    {"b_addr", 20, FieldType::U32, 1, {}},
+    {"b_addr", 20, FieldType::U32, 1, {}, Legal::ZeroWith, NPU_ELTWISEF_B_IMM},
     {"out_addr", 24, FieldType::U32, 1, {}},
-    {"dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
+    {"a_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
+    {"b_dtype", 29, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
     {"act", 31, FieldType::U8, 1, k_npu_act, Legal::FusedAct},
     {"dims", 32, FieldType::U32, 5, {}, Legal::NotZero},
     {"a_stride", 52, FieldType::U32, 5, {}},
-    {"b_stride", 72, FieldType::U32, 5, {}},
+    {"b_stride", 72, FieldType::U32, 5, {}, Legal::ZeroWith, NPU_ELTWISEF_B_IMM},
     {"imm", 92, FieldType::F32, 1, {}, Legal::ZeroWithout, NPU_ELTWISEF_B_IMM},
+    {"a_scale", 96, FieldType::F32, 1, {}},
+    {"b_scale", 100, FieldType::F32, 1, {}},
     {"act_a", 104, FieldType::F32, 1, {}},
     {"act_b", 108, FieldType::F32, 1, {}},
+    {"out_scale", 112, FieldType::F32, 1, {}},
+    {"a_zp", 116, FieldType::S32, 1, {}},
+    {"b_zp", 120, FieldType::S32, 1, {}},
+    {"out_zp", 124, FieldType::S32, 1, {}},
 };
+inline constexpr Number kNumbers_ELTWISE[] = {{28, 96, 116}, {29, 100, 120}, {30, 112, 124}};
 inline constexpr Field kFields_UNARY[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
     {"count", 24, FieldType::U32, 1, {}, Legal::NotZero},
-    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
-    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x103},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x103},
     {"act_a", 104, FieldType::F32, 1, {}},
     {"act_b", 108, FieldType::F32, 1, {}},
 };
@@ -184,43 +237,79 @@ inline constexpr Field kFields_SOFTMAX[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
     {"rows", 24, FieldType::U32, 1, {}, Legal::NotZero},
-    {"dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::Float32},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
     {"cols", 32, FieldType::U32, 1, {}, Legal::NotZero},
+    {"in_scale", 36, FieldType::F32, 1, {}},
+    {"out_scale", 40, FieldType::F32, 1, {}},
+    {"in_zp", 112, FieldType::S32, 1, {}},
+    {"out_zp", 116, FieldType::S32, 1, {}},
 };
+inline constexpr Number kNumbers_SOFTMAX[] = {{28, 36, 112}, {30, 40, 116}};
 inline constexpr Field kFields_REDUCE[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
-    {"dtype", 28, FieldType::U8, 1, k_npu_dtype},
-    {"outer", 32, FieldType::U32, 1, {}},
-    {"n", 36, FieldType::U32, 1, {}},
-    {"inner", 40, FieldType::U32, 1, {}},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x13f},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x17f},
+    {"outer", 32, FieldType::U32, 1, {}, Legal::NotZero},
+    {"n", 36, FieldType::U32, 1, {}, Legal::NotZero},
+    {"inner", 40, FieldType::U32, 1, {}, Legal::NotZero},
+    {"in_scale", 44, FieldType::F32, 1, {}},
+    {"out_scale", 48, FieldType::F32, 1, {}},
+    {"in_zp", 112, FieldType::S32, 1, {}},
+    {"out_zp", 116, FieldType::S32, 1, {}},
 };
+inline constexpr Number kNumbers_REDUCE[] = {{28, 44, 112}, {30, 48, 116}};
 inline constexpr Field kFields_NORM[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
-    {"rows", 24, FieldType::U32, 1, {}},
-    {"dtype", 28, FieldType::U8, 1, k_npu_dtype},
-    {"cols", 32, FieldType::U32, 1, {}},
-    {"scale_addr", 36, FieldType::U32, 1, {}},
-    {"bias_addr", 40, FieldType::U32, 1, {}},
-    {"epsilon", 44, FieldType::F32, 1, {}},
+    {"rows", 24, FieldType::U32, 1, {}, Legal::NotZero},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x103},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x103},
+    {"cols", 32, FieldType::U32, 1, {}, Legal::NotZero},
+    {"epsilon", 36, FieldType::F32, 1, {}},
+    {"param_offset", 40, FieldType::U64, 1, {}, Legal::ZeroWithout, NPU_NORMF_SCALE | NPU_NORMF_BIAS},
+    {"param_region", 49, FieldType::U8, 1, {}, Legal::ZeroWithout, NPU_NORMF_SCALE | NPU_NORMF_BIAS},
 };
 inline constexpr Field kFields_LUT[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
-    {"count", 24, FieldType::U32, 1, {}},
-    {"table_addr", 32, FieldType::U32, 1, {}},
+    {"count", 24, FieldType::U32, 1, {}, Legal::NotZero},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0xc},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x1ff},
+    {"param_offset", 40, FieldType::U64, 1, {}},
+    {"param_region", 49, FieldType::U8, 1, {}},
 };
 inline constexpr Field kFields_REQUANT[] = {
     {"in_addr", 16, FieldType::U32, 1, {}},
     {"out_addr", 20, FieldType::U32, 1, {}},
-    {"rows", 24, FieldType::U32, 1, {}},
-    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype},
-    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype},
-    {"cols", 32, FieldType::U32, 1, {}},
-    {"mult_addr", 36, FieldType::U32, 1, {}},
+    {"rows", 24, FieldType::U32, 1, {}, Legal::NotZero},
+    {"in_dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x17f},
+    {"out_dtype", 30, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x17f},
+    {"act", 31, FieldType::U8, 1, k_npu_act, Legal::FusedAct},
+    {"cols", 32, FieldType::U32, 1, {}, Legal::NotZero},
+    {"param_offset", 40, FieldType::U64, 1, {}, Legal::ZeroWithout, NPU_REQUANTF_IN_SCALES | NPU_REQUANTF_OUT_SCALES},
+    {"param_region", 49, FieldType::U8, 1, {}, Legal::ZeroWithout, NPU_REQUANTF_IN_SCALES | NPU_REQUANTF_OUT_SCALES},
+    {"in_scale", 52, FieldType::F32, 1, {}},
+    {"out_scale", 56, FieldType::F32, 1, {}},
+    {"in_pitch", 60, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 32},
+    {"out_pitch", 64, FieldType::U32, 1, {}, Legal::ZeroOrAtLeast, 32},
+    {"act_a", 104, FieldType::F32, 1, {}},
+    {"act_b", 108, FieldType::F32, 1, {}},
     {"in_zp", 112, FieldType::S32, 1, {}},
     {"out_zp", 116, FieldType::S32, 1, {}},
+};
+inline constexpr Number kNumbers_REQUANT[] = {{28, 52, 112}, {30, 56, 116}};
+inline constexpr Field kFields_SELECT[] = {
+    {"a_addr", 16, FieldType::U32, 1, {}},
+    {"b_addr", 20, FieldType::U32, 1, {}},
+    {"out_addr", 24, FieldType::U32, 1, {}},
+    {"dtype", 28, FieldType::U8, 1, k_npu_dtype, Legal::WholeBytes},
+    {"dims", 32, FieldType::U32, 5, {}, Legal::NotZero},
+    {"a_stride", 52, FieldType::U32, 5, {}},
+    {"b_stride", 72, FieldType::U32, 5, {}},
+    {"c_stride", 92, FieldType::U32, 5, {}},
+    {"c_addr", 112, FieldType::U32, 1, {}},
 };
 inline constexpr Field kFields_COPY[] = {
     {"src_offset", 16, FieldType::U64, 1, {}},
@@ -246,67 +335,75 @@ inline constexpr Field kFields_GATHER[] = {
     {"dst_offset", 24, FieldType::U64, 1, {}},
     {"src_region", 32, FieldType::U8, 1, {}},
     {"dst_region", 33, FieldType::U8, 1, {}},
-    {"src_dtype", 34, FieldType::U8, 1, k_npu_dtype},
+    {"dtype", 34, FieldType::U8, 1, k_npu_dtype, Legal::WholeBytes},
     {"idx_region", 36, FieldType::U8, 1, {}},
-    {"idx_dtype", 37, FieldType::U8, 1, k_npu_dtype},
-    {"rows", 40, FieldType::U32, 1, {}},
-    {"count", 44, FieldType::U32, 1, {}},
-    {"cols", 48, FieldType::U32, 1, {}},
-    {"src_row_stride", 52, FieldType::S32, 1, {}},
-    {"dst_row_stride", 56, FieldType::S32, 1, {}},
+    {"idx_dtype", 37, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x840},
+    {"rows", 40, FieldType::U32, 1, {}, Legal::NotZero},
+    {"count", 44, FieldType::U32, 1, {}, Legal::NotZero},
+    {"cols", 48, FieldType::U32, 1, {}, Legal::NotZero},
+    {"outer", 52, FieldType::U32, 1, {}, Legal::NotZero},
+    {"src_row_stride", 56, FieldType::U32, 1, {}},
+    {"dst_row_stride", 60, FieldType::U32, 1, {}},
     {"idx_offset", 64, FieldType::U64, 1, {}},
+    {"src_outer_stride", 72, FieldType::U32, 1, {}},
+    {"dst_outer_stride", 76, FieldType::U32, 1, {}},
 };
 inline constexpr Field kFields_SCATTER[] = {
     {"src_offset", 16, FieldType::U64, 1, {}},
     {"dst_offset", 24, FieldType::U64, 1, {}},
     {"src_region", 32, FieldType::U8, 1, {}},
     {"dst_region", 33, FieldType::U8, 1, {}},
-    {"src_dtype", 34, FieldType::U8, 1, k_npu_dtype},
+    {"dtype", 34, FieldType::U8, 1, k_npu_dtype, Legal::WholeBytes},
     {"idx_region", 36, FieldType::U8, 1, {}},
-    {"idx_dtype", 37, FieldType::U8, 1, k_npu_dtype},
-    {"rows", 40, FieldType::U32, 1, {}},
-    {"count", 44, FieldType::U32, 1, {}},
-    {"cols", 48, FieldType::U32, 1, {}},
-    {"src_row_stride", 52, FieldType::S32, 1, {}},
-    {"dst_row_stride", 56, FieldType::S32, 1, {}},
+    {"idx_dtype", 37, FieldType::U8, 1, k_npu_dtype, Legal::OneOf, 0x840},
+    {"rows", 40, FieldType::U32, 1, {}, Legal::NotZero},
+    {"count", 44, FieldType::U32, 1, {}, Legal::NotZero},
+    {"cols", 48, FieldType::U32, 1, {}, Legal::NotZero},
+    {"outer", 52, FieldType::U32, 1, {}, Legal::NotZero},
+    {"src_row_stride", 56, FieldType::U32, 1, {}},
+    {"dst_row_stride", 60, FieldType::U32, 1, {}},
     {"idx_offset", 64, FieldType::U64, 1, {}},
+    {"src_outer_stride", 72, FieldType::U32, 1, {}},
+    {"dst_outer_stride", 76, FieldType::U32, 1, {}},
 };
 
 inline constexpr Command kCommands[] = {
-    {"NOP", 0x01, EngineKind::Any, false, 0, {}, 0, {}, {},
+    {"NOP", 0x01, EngineKind::Any, false, 0, {}, 0, {}, {}, {},
      {0xfffu, 0x0u}},
-    {"SEM_SIGNAL", 0x02, EngineKind::Any, false, 0, {}, 0, {}, kFields_SEM_SIGNAL,
+    {"SEM_SIGNAL", 0x02, EngineKind::Any, false, 0, {}, 0, {}, kFields_SEM_SIGNAL, {},
      {0xff0fffu, 0x0u}},
-    {"SEM_WAIT", 0x03, EngineKind::Any, false, 0, {}, 0, {}, kFields_SEM_WAIT,
+    {"SEM_WAIT", 0x03, EngineKind::Any, false, 0, {}, 0, {}, kFields_SEM_WAIT, {},
      {0xff0fffu, 0x0u}},
-    {"CONV", 0x10, EngineKind::Tiu, false, 0x7, {}, 0, k_npu_conv_flags, kFields_CONV,
-     {0xfff3ffffffff0fffu, 0xffffffffffffffu}},
-    {"MATMUL", 0x11, EngineKind::Tiu, false, 0x17, {}, 0, k_npu_conv_flags, kFields_MATMUL,
-     {0xfff3ffffffff0fffu, 0xffff0000000fffu}},
-    {"POOL", 0x12, EngineKind::Tiu, false, 0x1, k_npu_pool, 1, k_npu_pool_flags, kFields_POOL,
-     {0xfff0000010ff0fffu, 0xffff0fffff0fu}},
-    {"ELTWISE", 0x13, EngineKind::Tiu, false, 0x1, k_npu_eltwise, 5, k_npu_eltwise_flags, kFields_ELTWISE,
-     {0xffffffff9fff0fffu, 0xff00ffffffffu}},
-    {"UNARY", 0x14, EngineKind::Tiu, false, 0, k_npu_act, 24, {}, kFields_UNARY,
+    {"CONV", 0x10, EngineKind::Tiu, false, 0xf, {}, 0, k_npu_conv_flags, kFields_CONV, kNumbers_CONV,
+     {0xffffffffffffffffu, 0xffffffffffffffffu}},
+    {"MATMUL", 0x11, EngineKind::Tiu, false, 0x1f, {}, 0, k_npu_conv_flags, kFields_MATMUL, kNumbers_MATMUL,
+     {0xfff3ffffffff0fffu, 0xfffff000fffffffu}},
+    {"POOL", 0x12, EngineKind::Tiu, false, 0x1, k_npu_pool, 1, k_npu_pool_flags, kFields_POOL, kNumbers_POOL,
+     {0xfff0ffff50ff0fffu, 0xffffff0fffff0fu}},
+    {"ELTWISE", 0x13, EngineKind::Tiu, false, 0x1, k_npu_eltwise, 9, k_npu_eltwise_flags, kFields_ELTWISE, kNumbers_ELTWISE,
+     {0xffffffffffffffffu, 0xffffffffffffffffu}},
+    {"UNARY", 0x14, EngineKind::Tiu, false, 0, k_npu_act, 24, {}, kFields_UNARY, {},
      {0x5fff0fffu, 0xff0000000000u}},
-    {"SOFTMAX", 0x15, EngineKind::Tiu, false, 0, k_npu_softmax, 1, {}, kFields_SOFTMAX,
-     {0xf1fff0fffu, 0x0u}},
-    {"REDUCE", 0x16, EngineKind::Tiu, true, 0, {}, 0, {}, kFields_REDUCE,
-     {0xfff10ff0fffu, 0x0u}},
-    {"NORM", 0x17, EngineKind::Tiu, true, 0, {}, 0, {}, kFields_NORM,
-     {0xffff1fff0fffu, 0x0u}},
-    {"LUT", 0x18, EngineKind::Tiu, true, 0, {}, 0, {}, kFields_LUT,
-     {0xf0fff0fffu, 0x0u}},
-    {"REQUANT", 0x19, EngineKind::Tiu, true, 0, {}, 0, {}, kFields_REQUANT,
-     {0xff5fff0fffu, 0xff000000000000u}},
-    {"COPY", 0x40, EngineKind::Gdma, false, 0, {}, 0, {}, kFields_COPY,
+    {"SOFTMAX", 0x15, EngineKind::Tiu, false, 0, k_npu_softmax, 1, {}, kFields_SOFTMAX, kNumbers_SOFTMAX,
+     {0xfff5fff0fffu, 0xff000000000000u}},
+    {"REDUCE", 0x16, EngineKind::Tiu, false, 0x1, k_npu_reduce, 8, k_npu_reduce_flags, kFields_REDUCE, kNumbers_REDUCE,
+     {0xfffff50ff0fffu, 0xff000000000000u}},
+    {"NORM", 0x17, EngineKind::Tiu, false, 0x3, k_npu_norm, 1, k_npu_norm_flags, kFields_NORM, {},
+     {0x2ffff5fff0fffu, 0x0u}},
+    {"LUT", 0x18, EngineKind::Tiu, false, 0, {}, 0, {}, kFields_LUT, {},
+     {0x2ff005fff0fffu, 0x0u}},
+    {"REQUANT", 0x19, EngineKind::Tiu, false, 0x3, {}, 0, k_npu_requant_flags, kFields_REQUANT, kNumbers_REQUANT,
+     {0xfff2ff0fdfff0fffu, 0xffff000000000fu}},
+    {"SELECT", 0x1a, EngineKind::Tiu, false, 0, {}, 0, {}, kFields_SELECT, {},
+     {0xffffffff1fff0fffu, 0xfffffffffffffu}},
+    {"COPY", 0x40, EngineKind::Gdma, false, 0, {}, 0, {}, kFields_COPY, {},
      {0xffffff0fffff0fffu, 0xffffffffffffu}},
-    {"FILL", 0x41, EngineKind::Gdma, false, 0, {}, 0, {}, kFields_FILL,
+    {"FILL", 0x41, EngineKind::Gdma, false, 0, {}, 0, {}, kFields_FILL, {},
      {0xffffff0affff0fffu, 0xffffff000000u}},
-    {"GATHER", 0x42, EngineKind::Gdma, true, 0, {}, 0, {}, kFields_GATHER,
-     {0xfffff37ffff0fffu, 0xffu}},
-    {"SCATTER", 0x43, EngineKind::Gdma, true, 0, {}, 0, {}, kFields_SCATTER,
-     {0xfffff37ffff0fffu, 0xffu}},
+    {"GATHER", 0x42, EngineKind::Gdma, false, 0, {}, 0, {}, kFields_GATHER, {},
+     {0xffffff37ffff0fffu, 0xffffu}},
+    {"SCATTER", 0x43, EngineKind::Gdma, false, 0, k_npu_scatter, 4, {}, kFields_SCATTER, {},
+     {0xffffff37ffff0fffu, 0xffffu}},
 };
 
 /// The description of an opcode, or nullptr.
@@ -408,6 +505,12 @@ inline npu_cmd_requant make<npu_cmd_requant>() {
   return c;
 }
 template <>
+inline npu_cmd_select make<npu_cmd_select>() {
+  npu_cmd_select c{};
+  c.opcode = NPU_OP_SELECT;
+  return c;
+}
+template <>
 inline npu_cmd_copy make<npu_cmd_copy>() {
   npu_cmd_copy c{};
   c.opcode = NPU_OP_COPY;
@@ -437,8 +540,8 @@ struct OperandPlaces {
   enum Place : unsigned {
     kIn = 0, kA = 0, kSrc = 0,
     kOut = 1, kB = 1, kDst = 1,
-    kPsum = 2, kResult = 2,
-    kWeights = 3,
+    kPsum = 2, kResult = 2, kIndex = 2,
+    kWeights = 3, kCondition = 3,
     kParam = 4,
     kCount = 5,
   };
@@ -464,11 +567,18 @@ struct OperandShape {
   Step step[kSteps] = {};
 
   void add(uint64_t count, int64_t stride) { step[steps++] = {count, stride}; }
-  /// Elements that follow each other; the count is saturated.
-  void add_dense(std::initializer_list<uint64_t> shape) {
-    uint64_t count = 1;
-    for (uint64_t n : shape) count = arith::mul(count, n);
-    add(count, 1);
+  void add_dense(uint64_t count) { add(count, 1); }
+  /// Outermost first. What follows each other without a gap becomes one step.
+  void add_steps(std::initializer_list<Step> list) {
+    for (const Step &s : list) {
+      if (s.count == 1) continue;
+      Step *outer = steps ? &step[steps - 1] : nullptr;
+      if (outer && arith::i128{outer->stride} == arith::i128{s.count} * s.stride)
+        *outer = {arith::mul(outer->count, s.count), s.stride};
+      else
+        add(s.count, s.stride);
+    }
+    if (steps == 0) add(1, 1);
   }
   template <class N, class S, unsigned long K>
   void add_strided(const N (&dims)[K], const S (&stride)[K]) {
@@ -493,6 +603,9 @@ using OperandList = std::array<OperandShape, OperandPlaces::kCount>;
 
 namespace operands_detail {
 
+constexpr uint64_t or_else(uint64_t value, uint64_t otherwise) { return value ? value : otherwise; }
+constexpr int64_t signed_of(uint64_t value) { return static_cast<int64_t>(value); }
+
 inline OperandShape &local(OperandList &list, unsigned place, bool write, uint32_t size, uint64_t offset) {
   list[place] = {true, write, NPU_REGION_LOCAL, size, offset, 0, 0, 0, {}};
   return list[place];
@@ -505,43 +618,61 @@ inline OperandShape &any(OperandList &list, unsigned place, bool write, uint32_t
 }
 
 inline void describe(const npu_cmd_conv &c, OperandList &list) {
-  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_dense({c.n, c.ih, c.iw, c.ic});
-  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_dense({c.n, c.oh, c.ow, c.oc});
-  if (c.flags & NPU_CONV_PSUM_IN) local(list, OperandPlaces::kPsum, false, arith::dtype_bytes(NPU_DTYPE_F32), c.psum_addr).add_dense({c.n, c.oh, c.ow, c.oc});
-  any(list, OperandPlaces::kWeights, false, arith::dtype_bytes(c.wgt_dtype), c.wgt_offset, offsetof(npu_cmd_conv, wgt_offset), c.wgt_region, offsetof(npu_cmd_conv, wgt_region)).add_dense({c.oc, c.kh, c.kw, c.ic / c.groups});
-  if (c.flags & NPU_CONV_BIAS) any(list, OperandPlaces::kParam, false, arith::dtype_bytes(NPU_DTYPE_F32), c.param_offset, offsetof(npu_cmd_conv, param_offset), c.param_region, offsetof(npu_cmd_conv, param_region)).add_dense({c.oc});
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{arith::mul(c.n, c.ih, c.iw), signed_of(or_else(c.in_pitch, c.ic))}, {c.ic, signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{arith::mul(c.n, c.oh, c.ow), signed_of(or_else(c.out_pitch, c.oc))}, {c.oc, signed_of(1)}});
+  if (c.flags & (NPU_CONV_PSUM_IN)) local(list, OperandPlaces::kPsum, false, arith::dtype_bytes(NPU_DTYPE_F32), c.psum_addr).add_steps({{arith::mul(c.n, c.oh, c.ow), signed_of(or_else(c.out_pitch, c.oc))}, {c.oc, signed_of(1)}});
+  any(list, OperandPlaces::kWeights, false, arith::dtype_bytes(c.wgt_dtype), c.wgt_offset, offsetof(npu_cmd_conv, wgt_offset), c.wgt_region, offsetof(npu_cmd_conv, wgt_region)).add_steps({{arith::mul(c.oc, c.kh, c.kw, c.ic / c.groups), signed_of(1)}});
+  if (c.flags & (NPU_CONV_BIAS | NPU_CONV_REQUANT)) any(list, OperandPlaces::kParam, false, arith::dtype_bytes(NPU_DTYPE_F32), c.param_offset, offsetof(npu_cmd_conv, param_offset), c.param_region, offsetof(npu_cmd_conv, param_region)).add_dense(uint64_t{c.flags & NPU_CONV_BIAS ? c.oc : 0} + uint64_t{c.flags & NPU_CONV_REQUANT ? c.oc : 0});
 }
 inline void describe(const npu_cmd_matmul &c, OperandList &list) {
-  {
-    OperandShape &o = local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr);
-    o.add(c.batch, c.a_batch_stride);
-    o.add_dense({c.m, c.k});
-  }
-  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_dense({c.batch, c.m, c.n});
-  if (c.flags & NPU_CONV_PSUM_IN) local(list, OperandPlaces::kPsum, false, arith::dtype_bytes(NPU_DTYPE_F32), c.psum_addr).add_dense({c.batch, c.m, c.n});
-  {
-    OperandShape &o = any(list, OperandPlaces::kWeights, false, arith::dtype_bytes(c.wgt_dtype), c.wgt_offset, offsetof(npu_cmd_matmul, wgt_offset), c.wgt_region, offsetof(npu_cmd_matmul, wgt_region));
-    o.add(c.batch, c.b_batch_stride);
-    o.add_dense({c.k, c.n});
-  }
-  if (c.flags & NPU_CONV_BIAS) any(list, OperandPlaces::kParam, false, arith::dtype_bytes(NPU_DTYPE_F32), c.param_offset, offsetof(npu_cmd_matmul, param_offset), c.param_region, offsetof(npu_cmd_matmul, param_region)).add_dense({c.n});
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{c.batch, signed_of(c.a_batch_stride)}, {c.m, signed_of(or_else(c.a_row_stride, c.k))}, {c.k, signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{c.batch, signed_of(or_else(c.out_batch_stride, arith::mul(c.m, or_else(c.out_row_stride, c.n))))}, {c.m, signed_of(or_else(c.out_row_stride, c.n))}, {c.n, signed_of(1)}});
+  if (c.flags & (NPU_CONV_PSUM_IN)) local(list, OperandPlaces::kPsum, false, arith::dtype_bytes(NPU_DTYPE_F32), c.psum_addr).add_steps({{c.batch, signed_of(or_else(c.out_batch_stride, arith::mul(c.m, or_else(c.out_row_stride, c.n))))}, {c.m, signed_of(or_else(c.out_row_stride, c.n))}, {c.n, signed_of(1)}});
+  if (!(c.flags & (NPU_CONV_TRANS_B))) any(list, OperandPlaces::kWeights, false, arith::dtype_bytes(c.wgt_dtype), c.wgt_offset, offsetof(npu_cmd_matmul, wgt_offset), c.wgt_region, offsetof(npu_cmd_matmul, wgt_region)).add_steps({{c.batch, signed_of(c.b_batch_stride)}, {c.k, signed_of(or_else(c.b_row_stride, c.n))}, {c.n, signed_of(1)}});
+  if (c.flags & (NPU_CONV_TRANS_B)) any(list, OperandPlaces::kWeights, false, arith::dtype_bytes(c.wgt_dtype), c.wgt_offset, offsetof(npu_cmd_matmul, wgt_offset), c.wgt_region, offsetof(npu_cmd_matmul, wgt_region)).add_steps({{c.batch, signed_of(c.b_batch_stride)}, {c.n, signed_of(or_else(c.b_row_stride, c.k))}, {c.k, signed_of(1)}});
+  if (c.flags & (NPU_CONV_BIAS | NPU_CONV_REQUANT)) any(list, OperandPlaces::kParam, false, arith::dtype_bytes(NPU_DTYPE_F32), c.param_offset, offsetof(npu_cmd_matmul, param_offset), c.param_region, offsetof(npu_cmd_matmul, param_region)).add_dense(uint64_t{c.flags & NPU_CONV_BIAS ? c.n : 0} + uint64_t{c.flags & NPU_CONV_REQUANT ? c.n : 0});
 }
 inline void describe(const npu_cmd_pool &c, OperandList &list) {
-  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.dtype), c.in_addr).add_dense({c.n, c.ih, c.iw, c.c});
-  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.dtype), c.out_addr).add_dense({c.n, c.oh, c.ow, c.c});
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{arith::mul(c.n, c.ih, c.iw), signed_of(or_else(c.in_pitch, c.c))}, {c.c, signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{arith::mul(c.n, c.oh, c.ow), signed_of(or_else(c.out_pitch, c.c))}, {c.c, signed_of(1)}});
 }
 inline void describe(const npu_cmd_eltwise &c, OperandList &list) {
-  local(list, OperandPlaces::kA, false, arith::dtype_bytes(c.dtype), c.a_addr).add_strided(c.dims, c.a_stride);
-  if (!(c.flags & NPU_ELTWISEF_B_IMM)) local(list, OperandPlaces::kB, false, arith::dtype_bytes(c.dtype), c.b_addr).add_strided(c.dims, c.b_stride);
-  local(list, OperandPlaces::kResult, true, arith::dtype_bytes(c.dtype), c.out_addr).add_dense({c.dims[0], c.dims[1], c.dims[2], c.dims[3], c.dims[4]});
+  local(list, OperandPlaces::kA, false, arith::dtype_bytes(c.a_dtype), c.a_addr).add_strided(c.dims, c.a_stride);
+  if (!(c.flags & (NPU_ELTWISEF_B_IMM))) local(list, OperandPlaces::kB, false, arith::dtype_bytes(c.b_dtype), c.b_addr).add_strided(c.dims, c.b_stride);
+  local(list, OperandPlaces::kResult, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{arith::mul(c.dims[0], c.dims[1], c.dims[2], c.dims[3]), signed_of(or_else(c.out_pitch, c.dims[4]))}, {c.dims[4], signed_of(1)}});
 }
 inline void describe(const npu_cmd_unary &c, OperandList &list) {
-  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_dense({c.count});
-  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_dense({c.count});
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{c.count, signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{c.count, signed_of(1)}});
 }
 inline void describe(const npu_cmd_softmax &c, OperandList &list) {
-  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.dtype), c.in_addr).add_dense({c.rows, c.cols});
-  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.dtype), c.out_addr).add_dense({c.rows, c.cols});
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{arith::mul(c.rows, c.cols), signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{arith::mul(c.rows, c.cols), signed_of(1)}});
+}
+inline void describe(const npu_cmd_reduce &c, OperandList &list) {
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{arith::mul(c.outer, c.n, c.inner), signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{arith::mul(c.outer, c.inner), signed_of(1)}});
+}
+inline void describe(const npu_cmd_norm &c, OperandList &list) {
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{arith::mul(c.rows, c.cols), signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{arith::mul(c.rows, c.cols), signed_of(1)}});
+  if (c.flags & (NPU_NORMF_SCALE | NPU_NORMF_BIAS)) any(list, OperandPlaces::kParam, false, arith::dtype_bytes(NPU_DTYPE_F32), c.param_offset, offsetof(npu_cmd_norm, param_offset), c.param_region, offsetof(npu_cmd_norm, param_region)).add_dense(uint64_t{c.flags & NPU_NORMF_SCALE ? c.cols : 0} + uint64_t{c.flags & NPU_NORMF_BIAS ? c.cols : 0});
+}
+inline void describe(const npu_cmd_lut &c, OperandList &list) {
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{c.count, signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{c.count, signed_of(1)}});
+  any(list, OperandPlaces::kParam, false, arith::dtype_bytes(c.out_dtype), c.param_offset, offsetof(npu_cmd_lut, param_offset), c.param_region, offsetof(npu_cmd_lut, param_region)).add_steps({{256, signed_of(1)}});
+}
+inline void describe(const npu_cmd_requant &c, OperandList &list) {
+  local(list, OperandPlaces::kIn, false, arith::dtype_bytes(c.in_dtype), c.in_addr).add_steps({{c.rows, signed_of(or_else(c.in_pitch, c.cols))}, {c.cols, signed_of(1)}});
+  local(list, OperandPlaces::kOut, true, arith::dtype_bytes(c.out_dtype), c.out_addr).add_steps({{c.rows, signed_of(or_else(c.out_pitch, c.cols))}, {c.cols, signed_of(1)}});
+  if (c.flags & (NPU_REQUANTF_IN_SCALES | NPU_REQUANTF_OUT_SCALES)) any(list, OperandPlaces::kParam, false, arith::dtype_bytes(NPU_DTYPE_F32), c.param_offset, offsetof(npu_cmd_requant, param_offset), c.param_region, offsetof(npu_cmd_requant, param_region)).add_dense(uint64_t{c.flags & NPU_REQUANTF_IN_SCALES ? c.cols : 0} + uint64_t{c.flags & NPU_REQUANTF_OUT_SCALES ? c.cols : 0});
+}
+inline void describe(const npu_cmd_select &c, OperandList &list) {
+  local(list, OperandPlaces::kA, false, arith::dtype_bytes(c.dtype), c.a_addr).add_strided(c.dims, c.a_stride);
+  local(list, OperandPlaces::kB, false, arith::dtype_bytes(c.dtype), c.b_addr).add_strided(c.dims, c.b_stride);
+  local(list, OperandPlaces::kResult, true, arith::dtype_bytes(c.dtype), c.out_addr).add_steps({{arith::mul(c.dims[0], c.dims[1], c.dims[2], c.dims[3], c.dims[4]), signed_of(1)}});
+  local(list, OperandPlaces::kCondition, false, arith::dtype_bytes(NPU_DTYPE_U8), c.c_addr).add_strided(c.dims, c.c_stride);
 }
 inline void describe(const npu_cmd_copy &c, OperandList &list) {
   any(list, OperandPlaces::kSrc, false, arith::dtype_bytes(c.src_dtype), c.src_offset, offsetof(npu_cmd_copy, src_offset), c.src_region, offsetof(npu_cmd_copy, src_region)).add_strided(c.dims, c.src_stride);
@@ -549,6 +680,16 @@ inline void describe(const npu_cmd_copy &c, OperandList &list) {
 }
 inline void describe(const npu_cmd_fill &c, OperandList &list) {
   any(list, OperandPlaces::kDst, true, arith::dtype_bytes(c.dst_dtype), c.dst_offset, offsetof(npu_cmd_fill, dst_offset), c.dst_region, offsetof(npu_cmd_fill, dst_region)).add_strided(c.dims, c.dst_stride);
+}
+inline void describe(const npu_cmd_gather &c, OperandList &list) {
+  any(list, OperandPlaces::kSrc, false, arith::dtype_bytes(c.dtype), c.src_offset, offsetof(npu_cmd_gather, src_offset), c.src_region, offsetof(npu_cmd_gather, src_region)).add_steps({{c.outer, signed_of(c.src_outer_stride)}, {c.rows, signed_of(c.src_row_stride)}, {c.cols, signed_of(1)}});
+  any(list, OperandPlaces::kDst, true, arith::dtype_bytes(c.dtype), c.dst_offset, offsetof(npu_cmd_gather, dst_offset), c.dst_region, offsetof(npu_cmd_gather, dst_region)).add_steps({{c.outer, signed_of(c.dst_outer_stride)}, {c.count, signed_of(c.dst_row_stride)}, {c.cols, signed_of(1)}});
+  any(list, OperandPlaces::kIndex, false, arith::dtype_bytes(c.idx_dtype), c.idx_offset, offsetof(npu_cmd_gather, idx_offset), c.idx_region, offsetof(npu_cmd_gather, idx_region)).add_steps({{c.count, signed_of(1)}});
+}
+inline void describe(const npu_cmd_scatter &c, OperandList &list) {
+  any(list, OperandPlaces::kSrc, false, arith::dtype_bytes(c.dtype), c.src_offset, offsetof(npu_cmd_scatter, src_offset), c.src_region, offsetof(npu_cmd_scatter, src_region)).add_steps({{c.outer, signed_of(c.src_outer_stride)}, {c.count, signed_of(c.src_row_stride)}, {c.cols, signed_of(1)}});
+  any(list, OperandPlaces::kDst, true, arith::dtype_bytes(c.dtype), c.dst_offset, offsetof(npu_cmd_scatter, dst_offset), c.dst_region, offsetof(npu_cmd_scatter, dst_region)).add_steps({{c.outer, signed_of(c.dst_outer_stride)}, {c.rows, signed_of(c.dst_row_stride)}, {c.cols, signed_of(1)}});
+  any(list, OperandPlaces::kIndex, false, arith::dtype_bytes(c.idx_dtype), c.idx_offset, offsetof(npu_cmd_scatter, idx_offset), c.idx_region, offsetof(npu_cmd_scatter, idx_region)).add_steps({{c.count, signed_of(1)}});
 }
 
 }  // namespace operands_detail
@@ -575,6 +716,21 @@ bool visit_tiu(const uint8_t (&bytes)[NPU_CMD_BYTES], F f) {
     case NPU_OP_SOFTMAX:
       f(decode<npu_cmd_softmax>(bytes));
       return true;
+    case NPU_OP_REDUCE:
+      f(decode<npu_cmd_reduce>(bytes));
+      return true;
+    case NPU_OP_NORM:
+      f(decode<npu_cmd_norm>(bytes));
+      return true;
+    case NPU_OP_LUT:
+      f(decode<npu_cmd_lut>(bytes));
+      return true;
+    case NPU_OP_REQUANT:
+      f(decode<npu_cmd_requant>(bytes));
+      return true;
+    case NPU_OP_SELECT:
+      f(decode<npu_cmd_select>(bytes));
+      return true;
     default:
       return false;
   }
@@ -588,6 +744,12 @@ bool visit_gdma(const uint8_t (&bytes)[NPU_CMD_BYTES], F f) {
       return true;
     case NPU_OP_FILL:
       f(decode<npu_cmd_fill>(bytes));
+      return true;
+    case NPU_OP_GATHER:
+      f(decode<npu_cmd_gather>(bytes));
+      return true;
+    case NPU_OP_SCATTER:
+      f(decode<npu_cmd_scatter>(bytes));
       return true;
     default:
       return false;

@@ -42,7 +42,7 @@
 #define NPU_JOB_MAGIC 0x424f4a51u  /* "QJOB" */
 #define NPU_JOB_VERSION 1u  /* descriptor layout version */
 #define NPU_CHIP_ID 0x55504e51u  /* "QNPU", value of the ID register */
-#define NPU_ISA_VERSION 2u  /* value of the ISA_VERSION register */
+#define NPU_ISA_VERSION 3u  /* value of the ISA_VERSION register */
 #define NPU_HW_VERSION 0x00010000u  /* major << 16 | minor */
 #define NPU_TEMP_LIMIT_MC 95000u  /* temperature from which on the clock is throttled, thousandths of a degree Celsius */
 #define NPU_TEMP_RESUME_MC 90000u  /* temperature below which it is no longer */
@@ -100,10 +100,10 @@
 #define NPU_JOB_IRQ 0x2u  /* raise the queue's vector at completion */
 
 /* Register FEATURES. */
-#define NPU_FEATURE_INT8 0x1u  /* integer forms of the commands */
+#define NPU_FEATURE_INT8 0x1u  /* 8-bit and 16-bit forms of the commands */
 #define NPU_FEATURE_GANG 0x2u  /* jobs with more than one core, semaphores */
 #define NPU_FEATURE_GATHER 0x4u  /* GATHER and SCATTER */
-#define NPU_FEATURE_CAST 0x8u  /* COPY between different types, f16 and bf16 storage */
+#define NPU_FEATURE_CAST 0x8u  /* COPY between different types, f16 and bf16 */
 #define NPU_FEATURE_VIRTUAL_TIME 0x10u  /* virtual time, section 8.4: a modelled cycle is a cycle of the board's clock */
 
 /* Registers: offsets in BAR0. */
@@ -129,7 +129,9 @@
 #define NPU_REG_TIU_FIXED 0x054u  /* 32 bits, ro: cost model: F of a TIU command, cycles */
 #define NPU_REG_GDMA_FIXED 0x058u  /* 32 bits, ro: cost model: F of a GDMA command, cycles */
 #define NPU_REG_DDR_LATENCY 0x05cu  /* 32 bits, ro: cost model: latency of a GDMA command that touches memory, cycles */
-#define NPU_REG_DDR_BW 0x060u  /* 32 bits, ro: cost model: B, memory bytes a cycle, shared by the flows of a job */
+#define NPU_REG_DDR_BW 0x060u  /* 32 bits, ro: cost model: B, memory bytes a cycle of each core, shared by its flows */
+#define NPU_REG_RATE_16 0x064u  /* 32 bits, ro: cost model: pixels and lanes for elements of 16 bits, times those for 32 */
+#define NPU_REG_RATE_8 0x068u  /* 32 bits, ro: cost model: likewise for 8 bits */
 #define NPU_REG_CTRL 0x100u  /* 32 bits, rw: device control */
 #define NPU_CTRL_ENABLE 0x1u  /* the arbiter may start jobs */
 #define NPU_CTRL_RESET 0x2u  /* write 1: reset the device: jobs are dropped without completion, queues disabled, tables forgotten, every register as after power-on; reads 1 until done */

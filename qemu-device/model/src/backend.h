@@ -35,27 +35,43 @@ struct Streamed {
 };
 
 /// Counts changes of Backend and Streamed and of what commands mean: a module of another build is refused.
-inline constexpr uint32_t kBackendInterface = 5;
+inline constexpr uint32_t kBackendInterface = 6;
+
+/// The vectors of a product, one element an output channel or column; null where the command has none. They may lie at
+/// any byte.
+struct ProductParams {
+  const void *bias;        ///< f32, of 8-bit products s32
+  const void *multiplier;  ///< f32
+
+  ProductParams(const void *b = nullptr, const void *m = nullptr) : bias(b), multiplier(m) {}
+};
 
 /// Executes TIU commands whose fields, bounds and budget the control has already checked, and of which it has cut off
-/// no more than a step's work (slices.hpp): nothing here looks at a stop. Operands are dense and element-aligned.
+/// no more than a step's work (slices.hpp): nothing here looks at a stop. Operands are element-aligned; pitches and
+/// strides are those of the command.
 /// Thread-safe: one thread a core calls at the same time. Each call returns false only when a Streamed
 /// operand could not be fetched.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char *name() const = 0;
-  /// psum is nullptr without PSUM_IN, bias nullptr without BIAS; out may equal psum. Weights (or B) and bias may lie at
-  /// any byte.
-  virtual bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                   void *out) = 0;
-  virtual bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                   void *out) = 0;
+  /// psum is nullptr without PSUM_IN; out may equal psum. Weights (or B) may lie at any byte.
+  virtual bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params,
+                   const void *psum, void *out) = 0;
+  virtual bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params,
+                   const void *psum, void *out) = 0;
   virtual void run(const npu_cmd_pool &c, const void *in, void *out) = 0;
   /// b is nullptr with B_IMM.
   virtual void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) = 0;
   virtual void run(const npu_cmd_unary &c, const void *in, void *out) = 0;
   virtual void run(const npu_cmd_softmax &c, const void *in, void *out) = 0;
+  virtual void run(const npu_cmd_reduce &c, const void *in, void *out) = 0;
+  /// Scale and bias are null where the command has none; they, tables and scales may lie at any byte.
+  virtual void run(const npu_cmd_norm &c, const void *in, const void *scale, const void *bias, void *out) = 0;
+  virtual void run(const npu_cmd_lut &c, const void *in, const void *table, void *out) = 0;
+  virtual void run(const npu_cmd_requant &c, const void *in, const void *in_scales, const void *out_scales,
+                   void *out) = 0;
+  virtual void run(const npu_cmd_select &c, const void *a, const void *b, const void *condition, void *out) = 0;
   /// Drops every packed copy of that address space (kEveryIdentity: of all); when it returns no later call uses one.
   /// Never blocks for longer than a command.
   virtual void forget(uint32_t) {}
@@ -68,14 +84,20 @@ class Backend {
 class Reference : public Backend {
  public:
   const char *name() const override { return "reference"; }
-  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
            void *out) override;
-  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
            void *out) override;
   void run(const npu_cmd_pool &c, const void *in, void *out) override;
   void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override;
   void run(const npu_cmd_unary &c, const void *in, void *out) override;
   void run(const npu_cmd_softmax &c, const void *in, void *out) override;
+  void run(const npu_cmd_reduce &c, const void *in, void *out) override;
+  void run(const npu_cmd_norm &c, const void *in, const void *scale, const void *bias, void *out) override;
+  void run(const npu_cmd_lut &c, const void *in, const void *table, void *out) override;
+  void run(const npu_cmd_requant &c, const void *in, const void *in_scales, const void *out_scales,
+           void *out) override;
+  void run(const npu_cmd_select &c, const void *a, const void *b, const void *condition, void *out) override;
 };
 
 /// oneDNN for CONV and MATMUL, the reference for the rest; nullptr with the reason in `why` when the shared object or

@@ -261,7 +261,10 @@ class Lane {
     e.offset = o.offset;
     e.bytes = saturate32(o.bytes);
     e.access = o.write ? NPU_ACCESS_WRITE : NPU_ACCESS_READ;
-    e.fault_addr = fault.addr;
+    if (fault.status == NPU_STATUS_INDEX_BOUNDS)
+      e.offset = fault.addr;  // the number of the index
+    else
+      e.fault_addr = fault.addr;
     return e;
   }
 

@@ -5,7 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "npu_cost.hpp"
+#include "npu_arith.hpp"
+#include "npu_isa.hpp"
+#include "qemu-device/model/src/cast.h"
+#include "qemu-device/model/src/compute/numerics.h"
 
 namespace npu::model {
 
@@ -17,17 +20,25 @@ constexpr uint64_t kRowBytes =
 constexpr uint64_t kLongRow = 512;  // bytes from which a row is worth a translation of its own
 constexpr uint64_t kTileElements = 16 * 1024;  // of a transfer in strict order
 
-Strided shape_of(const uint32_t (&dims)[6], const int32_t (&dst)[6], const int32_t (&src)[6], uint32_t size) {
+/// Elements of two sizes; the shape has the destination's.
+Strided shape_of(const uint32_t (&dims)[6], const int32_t (&dst)[6], uint32_t dst_size, const int32_t (&src)[6],
+                 uint32_t src_size) {
   Strided s;
   s.count = 6;
-  s.size = size;
+  s.size = dst_size;
   for (unsigned i = 0; i < 6; ++i) {
     s.dims[i] = dims[i];
-    s.dst[i] = int64_t{dst[i]} * size;
-    s.src[i] = int64_t{src[i]} * size;
+    s.dst[i] = int64_t{dst[i]} * dst_size;
+    s.src[i] = int64_t{src[i]} * src_size;
   }
   s.squeeze();
   return s;
+}
+
+/// The strides of a shape's elements without gaps, in the order of its dimensions.
+void make_dense(const Strided &s, uint32_t size, int64_t (&stride)[Strided::kDims]) {
+  for (unsigned i = s.count; i-- > 0;)
+    stride[i] = i + 1 == s.count ? size : stride[i + 1] * static_cast<int64_t>(s.dims[i + 1]);
 }
 
 /// Calls f(dst offset, src offset) for each combination of the dimensions in `order`, until it returns a fault.
@@ -40,6 +51,22 @@ Fault walk(const Strided &s, const int64_t (&dst)[Strided::kDims], const int64_t
     if (Fault fault = walk(s, dst, src, order + 1, n - 1, to, from, f)) return fault;
   return {};
 }
+
+/// What SCATTER leaves where a joins b.
+float joined(uint8_t subop, float a, float b) {
+  switch (subop) {
+    case NPU_SCATTER_ADD:
+      return a + b;
+    case NPU_SCATTER_MUL:
+      return a * b;
+    case NPU_SCATTER_MAX:
+      return maximum(a, b);
+    default:
+      return minimum(a, b);
+  }
+}
+
+using hw::arith::dtype_bytes;
 
 constexpr unsigned kInOrder[Strided::kDims] = {0, 1, 2, 3, 4, 5};
 
@@ -103,7 +130,10 @@ Outcome Gdma::transfer(const npu_cmd_copy &c, const Operands &ops, const Job &jo
   Side src, dst;
   if (Outcome o = locate(ops.at[Operands::kSrc], c.src_offset, job, src)) return o;
   if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
-  Strided shape = shape_of(c.dims, c.dst_stride, c.src_stride, hw::cost_detail::dtype_bytes(c.src_dtype));
+  const uint32_t size = dtype_bytes(c.src_dtype);
+  Strided shape = shape_of(c.dims, c.dst_stride, dtype_bytes(c.dst_dtype), c.src_stride, size);
+  if (c.src_dtype != c.dst_dtype)
+    return tiles(shape, kTileElements, pace, [&](const Tile &t) { return cast_tile(c, dst, src, t); });
   if (shape.may_overlap())
     return tiles(shape, kTileElements, pace, [&](const Tile &t) { return copy_each(dst, src, t); });
   int64_t dst_first = 0, src_first = 0;
@@ -133,7 +163,8 @@ Outcome Gdma::transfer(const npu_cmd_fill &c, const Operands &ops, const Job &jo
   if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
   // The order of equal elements does not matter, so an overlap does not either. The source's strides only take part in
   // joining dimensions.
-  Strided shape = shape_of(c.dims, c.dst_stride, c.dst_stride, hw::cost_detail::dtype_bytes(c.dst_dtype));
+  const uint32_t size = dtype_bytes(c.dst_dtype);
+  Strided shape = shape_of(c.dims, c.dst_stride, size, c.dst_stride, size);
   for (unsigned i = 0; i < shape.count; ++i)
     if (shape.dst[i] == 0) shape.dims[i] = 1;
   int64_t first = 0, unused = 0;
@@ -190,12 +221,115 @@ Fault Gdma::copy_tile(const Side &dst, const Side &src, const Tile &t) {
     return {};
   }
   Strided dense = s;
-  for (unsigned i = s.count; i-- > 0;)
-    dense.dst[i] = i + 1 == s.count ? s.size : dense.dst[i + 1] * static_cast<int64_t>(s.dims[i + 1]);
+  make_dense(s, s.size, dense.dst);
   uint8_t *stage = out_.reserve(s.bytes());
   if (!stage) return {NPU_STATUS_INTERNAL, true, 0};
   move_elements(dense, stage, from);
   return scatter(dst.base + static_cast<uint64_t>(t.dst), s, stage);
+}
+
+/// Elements of another type: all are read, cast, and written in the order of the command.
+Fault Gdma::cast_tile(const npu_cmd_copy &c, const Side &dst, const Side &src, const Tile &t) {
+  Strided from = t.shape;
+  from.size = dtype_bytes(c.src_dtype);
+  View view;
+  std::copy_n(from.src, from.count, view.stride);
+  view.data = direct(src, t.src, from, from.src, false);
+  if (!view.data)
+    if (Fault fault = gather(src.base + static_cast<uint64_t>(t.src), from, from.src, view)) return fault;
+  const uint64_t count = from.elements();
+  uint8_t *raw = raw_.reserve(count * from.size), *cast = out_.reserve(t.shape.bytes());
+  if (!raw || !cast) return {NPU_STATUS_INTERNAL, true, 0};
+  make_dense(from, from.size, from.dst);
+  move_elements(from, raw, view);
+  cast_elements(c.src_dtype, raw, c.dst_dtype, cast, count);
+  if (!dst.local) return scatter(dst.base + static_cast<uint64_t>(t.dst), t.shape, cast);
+  return walk(t.shape, t.shape.dst, t.shape.dst, kInOrder, t.shape.count, t.dst, t.dst, [&](int64_t at, int64_t) {
+    std::memcpy(local_.at(dst.base + static_cast<uint64_t>(at)), cast, t.shape.size);
+    cast += t.shape.size;
+    return Fault{};
+  });
+}
+
+/// Index `i` of an operand, from 0 to below `rows`.
+Fault Gdma::read_index(const Side &side, uint8_t dtype, uint64_t i, uint32_t rows, uint64_t &row) {
+  const uint32_t size = dtype_bytes(dtype);
+  int64_t wide = 0;
+  int32_t narrow = 0;
+  void *to = dtype == NPU_DTYPE_S64 ? static_cast<void *>(&wide) : &narrow;
+  const uint64_t at = side.base + i * size;
+  if (side.local)
+    std::memcpy(to, local_.at(at), size);
+  else if (const Fault fault = memory_.read(at, to, size))
+    return fault;
+  int64_t index = dtype == NPU_DTYPE_S64 ? wide : narrow;
+  if (index < 0) index += rows;
+  if (index < 0 || index >= rows) return {NPU_STATUS_INDEX_BOUNDS, false, i};
+  row = static_cast<uint64_t>(index);
+  return {};
+}
+
+/// GATHER and SCATTER: rows one after the other, each with its index. `each(row of the indexed side, o, i)`.
+template <class Cmd, class Each>
+Outcome Gdma::indexed(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace, Each each) {
+  Side index;
+  if (const Outcome o = locate(ops.at[Operands::kIndex], c.idx_offset, job, index))
+    return {o.fault, Operands::kIndex};
+  const uint64_t row_bytes = uint64_t{c.cols} * dtype_bytes(c.dtype), total = uint64_t{c.outer} * c.count;
+  const uint64_t step = std::clamp<uint64_t>(kTileBytes / row_bytes, 1, kTileElements);
+  for (uint64_t at = 0; at < total; at += step) {
+    if (at && !pace.step()) return {{}, 0, true};
+    if (pace.repeats()) continue;
+    Memory::Section section(memory_);
+    for (uint64_t k = at; k < std::min(at + step, total); ++k) {
+      uint64_t row = 0;
+      if (const Fault fault = read_index(index, c.idx_dtype, k % c.count, c.rows, row))
+        return {fault, Operands::kIndex};
+      if (const Fault fault = each(row, k / c.count, k % c.count))
+        return {fault, fault.write ? Operands::kDst : Operands::kSrc};
+    }
+  }
+  return {};
+}
+
+Outcome Gdma::transfer(const npu_cmd_gather &c, const Operands &ops, const Job &job, const Pace &pace) {
+  Side src, dst;
+  if (Outcome o = locate(ops.at[Operands::kSrc], c.src_offset, job, src)) return o;
+  if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
+  const uint64_t size = dtype_bytes(c.dtype);
+  return indexed(c, ops, job, pace, [&](uint64_t row, uint64_t o, uint64_t i) {
+    const uint64_t from = (o * c.src_outer_stride + row * c.src_row_stride) * size,
+                   to = (o * c.dst_outer_stride + i * c.dst_row_stride) * size;
+    return copy_row(dst, static_cast<int64_t>(to), src, static_cast<int64_t>(from), c.cols * size);
+  });
+}
+
+Outcome Gdma::transfer(const npu_cmd_scatter &c, const Operands &ops, const Job &job, const Pace &pace) {
+  Side src, dst;
+  if (Outcome o = locate(ops.at[Operands::kSrc], c.src_offset, job, src)) return o;
+  if (Outcome o = locate(ops.at[Operands::kDst], c.dst_offset, job, dst)) return o;
+  const uint64_t size = dtype_bytes(c.dtype), bytes = c.cols * size;
+  return indexed(c, ops, job, pace, [&](uint64_t row, uint64_t o, uint64_t i) -> Fault {
+    const auto from = static_cast<int64_t>((o * c.src_outer_stride + i * c.src_row_stride) * size),
+               to = static_cast<int64_t>((o * c.dst_outer_stride + row * c.dst_row_stride) * size);
+    if (c.subop == NPU_SCATTER_SET) return copy_row(dst, to, src, from, bytes);
+    float *added = reinterpret_cast<float *>(in_.reserve(bytes)), *sum = reinterpret_cast<float *>(out_.reserve(bytes));
+    if (!added || !sum) return {NPU_STATUS_INTERNAL, true, 0};
+    if (Fault fault = read_row(src, from, added, bytes)) return fault;
+    if (Fault fault = read_row(dst, to, sum, bytes)) return {fault.status, true, fault.addr};
+    for (uint32_t k = 0; k < c.cols; ++k) sum[k] = joined(c.subop, sum[k], added[k]);
+    const uint64_t at = dst.base + static_cast<uint64_t>(to);
+    if (!dst.local) return memory_.write(at, sum, bytes);
+    std::memcpy(local_.at(at), sum, bytes);
+    return {};
+  });
+}
+
+Fault Gdma::read_row(const Side &side, int64_t offset, void *to, uint64_t bytes) {
+  const uint64_t at = side.base + static_cast<uint64_t>(offset);
+  if (!side.local) return memory_.read(at, to, bytes);
+  std::memcpy(to, local_.at(at), bytes);
+  return {};
 }
 
 Fault Gdma::fill_tile(const Side &dst, const Tile &t, uint64_t value) {

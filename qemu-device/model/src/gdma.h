@@ -43,10 +43,17 @@ class Gdma {
 
   Outcome transfer(const npu_cmd_copy &c, const Operands &ops, const Job &job, const Pace &pace);
   Outcome transfer(const npu_cmd_fill &c, const Operands &ops, const Job &job, const Pace &pace);
+  Outcome transfer(const npu_cmd_gather &c, const Operands &ops, const Job &job, const Pace &pace);
+  Outcome transfer(const npu_cmd_scatter &c, const Operands &ops, const Job &job, const Pace &pace);
+  template <class Cmd, class Each>
+  Outcome indexed(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace, Each each);
+  Fault read_index(const Side &side, uint8_t dtype, uint64_t i, uint32_t rows, uint64_t &row);
+  Fault read_row(const Side &side, int64_t offset, void *to, uint64_t bytes);
   Outcome locate(const Operand &o, uint64_t offset, const Job &job, Side &side) const;
   template <class Each>
   Outcome tiles(const Strided &shape, uint64_t limit, const Pace &pace, Each each);
   Fault copy_tile(const Side &dst, const Side &src, const Tile &t);
+  Fault cast_tile(const npu_cmd_copy &c, const Side &dst, const Side &src, const Tile &t);
   void note_origin(const Side &dst, const Side &src, const Tile &t, const Pace &pace);
   Fault copy_row(const Side &dst, int64_t dst_at, const Side &src, int64_t src_at, uint64_t bytes);
   Fault copy_each(const Side &dst, const Side &src, const Tile &t);
@@ -59,6 +66,7 @@ class Gdma {
   LocalMemory &local_;
   Buffer in_;
   Buffer out_;
+  Buffer raw_;  ///< elements before a cast
 };
 
 }  // namespace npu::model

@@ -19,13 +19,15 @@ namespace npu::model {
 /// A part of CONV or MATMUL. Its offsets count elements from the first one of the whole command's operands.
 template <class Cmd>
 struct Product {
-  Cmd c;                 ///< dims, padding, flags and activation of the part; its addresses are the whole command's
-  uint64_t in = 0;       ///< input; of a CONV with fewer channels than the whole one: of cells as far apart as there
+  Cmd c;                 ///< dims, pitches, padding, flags and activation of the part; its addresses are the whole one's
+  uint64_t in = 0;       ///< input
   uint64_t wgt = 0;      ///< weights or B
-  uint64_t weights = 0;  ///< elements that it reads from there
-  uint64_t param = 0;    ///< bias
+  uint64_t weights = 0;  ///< elements from the first to the last that it reads from there
+  uint64_t param = 0;    ///< bias and multiplier
   uint64_t out = 0;      ///< result and partial sums
-  bool chained = false;  ///< begins with what the slice before left in the result, not with the partial sums
+  /// A link of a chain begins with the accumulators that the one before left, and leaves its own, where these are not
+  /// the command's. They are dense.
+  bool from_link = false, to_link = false;
 };
 
 /// A part of a command that reads one or two operands in local memory.
@@ -33,6 +35,8 @@ template <class Cmd>
 struct Pointwise {
   Cmd c;
   uint64_t a = 0, b = 0, out = 0;  ///< first elements of the operands and the result
+  uint64_t c_at = 0;               ///< of SELECT's condition
+  uint64_t param = 0;              ///< of vectors with an element a column
 };
 
 template <class Slice>
@@ -60,16 +64,33 @@ inline uint64_t fit(uint64_t limit, uint64_t cost, uint64_t count) {
   return std::clamp<uint64_t>(limit / std::max<uint64_t>(cost, 1), 1, count);
 }
 
-/// Makes a slice a link of a chain that goes through the accumulators in the result.
+/// Makes a slice a link of a chain of accumulators.
 template <class Cmd>
 void link(Product<Cmd> &s, bool first, bool last) {
-  s.chained = !first;
+  s.from_link = !first;
+  s.to_link = !last;
   if (!first) s.c.flags |= NPU_CONV_PSUM_IN;
   if (last) return;
-  s.c.flags = static_cast<uint16_t>((s.c.flags & ~NPU_CONV_BIAS) | NPU_CONV_PSUM_OUT);
+  s.c.flags = static_cast<uint16_t>((s.c.flags & ~(NPU_CONV_BIAS | NPU_CONV_REQUANT)) | NPU_CONV_PSUM_OUT);
+  s.c.out_dtype = s.c.in_dtype == NPU_DTYPE_S8 || s.c.in_dtype == NPU_DTYPE_U8 ? NPU_DTYPE_S32 : NPU_DTYPE_F32;
+  s.c.out_zp = 0;
   s.c.act = NPU_ACT_NONE;
   s.c.act_a = s.c.act_b = 0;
 }
+
+inline uint64_t or_else(uint64_t value, uint64_t otherwise) { return value ? value : otherwise; }
+
+/// Rows or columns of the image that a convolution sees: with input dilation there are some between those of the input.
+inline int64_t image_size(uint32_t in, uint8_t dilation) {
+  return (int64_t{in} - 1) * static_cast<int64_t>(or_else(dilation, 1)) + 1;
+}
+inline int64_t image_rows(const npu_cmd_conv &c) { return image_size(c.ih, c.idh); }
+inline int64_t image_cols(const npu_cmd_conv &c) { return image_size(c.iw, c.idw); }
+inline int64_t image_rows(const npu_cmd_pool &c) { return c.ih; }
+inline int64_t image_cols(const npu_cmd_pool &c) { return c.iw; }
+/// Whether the rows of the image are those of the input, so that a part can begin at any of them.
+inline bool dense_rows(const npu_cmd_conv &c) { return c.idh <= 1; }
+inline bool dense_rows(const npu_cmd_pool &) { return true; }
 
 /// Moves the first of a window's output cells to `at`: returns how many leading input cells no window needs any more,
 /// and changes the padding to match. Where all windows lie behind the image one cell stays.
@@ -92,10 +113,16 @@ int64_t cut_windows(const Part &part, Cmd &c) {
   c.n = static_cast<uint32_t>(part.images);
   c.oh = static_cast<uint32_t>(part.rows);
   c.ow = static_cast<uint32_t>(part.cols);
-  if (!whole_cols)
-    c.pad_l = static_cast<int32_t>(
-        std::max<int64_t>(int64_t{c.pad_l} - static_cast<int64_t>(part.ox) * c.sw, -int64_t{c.iw}));
+  // Where all windows lie behind the image their distance does not matter.
+  const auto moved = [](int32_t pad, uint64_t at, uint16_t stride, int64_t size) {
+    return static_cast<int32_t>(std::max<int64_t>(pad - static_cast<int64_t>(at) * stride, -size));
+  };
+  if (!whole_cols) c.pad_l = moved(c.pad_l, part.ox, c.sw, image_cols(c));
   if (whole_rows) return 0;
+  if (!dense_rows(c)) {
+    c.pad_t = moved(c.pad_t, part.oy, c.sh, image_rows(c));
+    return 0;
+  }
   const int64_t skipped = move_window(static_cast<int64_t>(part.oy), c.sh, c.ih, c.pad_t);
   c.ih -= static_cast<uint32_t>(skipped);
   return skipped;
@@ -126,7 +153,8 @@ bool cut_cells(const Cmd &c, uint64_t limit, uint64_t cell, F f) {
 /// Cells of a window that can lie inside the image.
 template <class Cmd>
 uint64_t window_cells(const Cmd &c) {
-  return mul(std::min<uint64_t>(c.kh, c.ih), std::min<uint64_t>(c.kw, c.iw));
+  return mul(std::min<uint64_t>(c.kh, static_cast<uint64_t>(image_rows(c))),
+             std::min<uint64_t>(c.kw, static_cast<uint64_t>(image_cols(c))));
 }
 
 // ---- CONV ----
@@ -139,6 +167,8 @@ class ConvCut {
       : c_(c),
         limits_(limits),
         each_(each),
+        in_pitch_(or_else(c.in_pitch, c.ic)),
+        out_pitch_(or_else(c.out_pitch, c.oc)),
         icg_(c.ic / c.groups),
         ocg_(c.oc / c.groups),
         filter_(mul(c.kh, c.kw, icg_)),
@@ -149,9 +179,11 @@ class ConvCut {
     const uint64_t cell = whole ? mul(work_, c_.oc) : UINT64_MAX;
     cut_cells(c_, limits_.operations, cell, [&](const Part &part) {
       Slice s{c_};
-      s.out = ((part.n * c_.oh + part.oy) * c_.ow + part.ox) * c_.oc;
-      s.in = (part.n * c_.ih + static_cast<uint64_t>(cut_windows(part, s.c))) * c_.iw * c_.ic;
-      if (part.rows != c_.oh) drop_rows_behind(s.c);
+      s.c.in_pitch = static_cast<uint32_t>(in_pitch_);
+      s.c.out_pitch = static_cast<uint32_t>(out_pitch_);
+      s.out = ((part.n * c_.oh + part.oy) * c_.ow + part.ox) * out_pitch_;
+      s.in = (part.n * c_.ih + static_cast<uint64_t>(cut_windows(part, s.c))) * c_.iw * in_pitch_;
+      if (part.rows != c_.oh && dense_rows(c_)) drop_rows_behind(s.c);
       s.weights = mul(filter_, c_.oc);
       return whole ? each_(s) : groups(s);
     });
@@ -198,12 +230,12 @@ class ConvCut {
   /// row.
   bool window_rows(const Slice &element) const {
     const npu_cmd_conv &c = element.c;
-    const WindowRange rows = window_range(-int64_t{c.pad_t}, c.dh, c.kh, c.ih);
-    const WindowRange cols = window_range(-int64_t{c.pad_l}, c.dw, c.kw, c.iw);
+    const WindowRange rows = window_range(-int64_t{c.pad_t}, c.dh, c.kh, image_rows(c));
+    const WindowRange cols = window_range(-int64_t{c.pad_l}, c.dw, c.kw, image_cols(c));
     if (rows.size() <= 0 || cols.size() <= 0) {
       Slice s = element;
       s.c.kh = s.c.kw = 1;
-      s.c.pad_t = -static_cast<int32_t>(c.ih);
+      s.c.pad_t = static_cast<int32_t>(std::max<int64_t>(-image_rows(c), INT32_MIN));
       s.weights = icg_;
       return each_(s);
     }
@@ -224,6 +256,7 @@ class ConvCut {
   const npu_cmd_conv &c_;
   const SliceLimits &limits_;
   const Each<Slice> &each_;
+  const uint64_t in_pitch_, out_pitch_;
   const uint64_t icg_, ocg_;
   const uint64_t filter_;  ///< weights of an output channel
   const uint64_t work_;    ///< of one element of the result
@@ -236,16 +269,17 @@ class MatmulCut {
   using Slice = Product<npu_cmd_matmul>;
 
   MatmulCut(const npu_cmd_matmul &c, const SliceLimits &limits, const Each<Slice> &each)
-      : c_(c),
+      : c_(with_strides(c)),
         limits_(limits),
         each_(each),
-        b_(mul(c.k, c.n)),
-        row_(add(b_, mul(c.n, activation(c.act)))),
+        trans_(c.flags & NPU_CONV_TRANS_B),
+        b_(trans_ ? b_elements(c.n, c.k) : b_elements(c.k, c.n)),
+        row_(add(mul(c.k, c.n), mul(c.n, activation(c.act)))),
         product_(add(mul(row_, c.m), kCall)) {}
 
   void run() const {
     if (b_ > limits_.weights || row_ > limits_.operations)
-      rows(1, [this](const Slice &s) { return c_.flags & NPU_CONV_TRANS_B ? columns(s) : terms(s); });
+      rows(1, [this](const Slice &s) { return trans_ ? columns(s) : terms(s); });
     else if (product_ > limits_.operations)
       rows(fit(limits_.operations, row_, c_.m), each_);
     else
@@ -253,14 +287,28 @@ class MatmulCut {
   }
 
  private:
+  /// The command with all its strides written out.
+  static npu_cmd_matmul with_strides(npu_cmd_matmul c) {
+    const auto put = [](uint32_t &stride, uint64_t dense) {
+      if (stride == 0) stride = static_cast<uint32_t>(dense);
+    };
+    put(c.a_row_stride, c.k);
+    put(c.b_row_stride, c.flags & NPU_CONV_TRANS_B ? c.k : c.n);
+    put(c.out_row_stride, c.n);
+    put(c.out_batch_stride, mul(c.m, c.out_row_stride));
+    return c;
+  }
+  /// Elements of so many rows of B as it is stored, with what lies between them.
+  uint64_t b_elements(uint64_t count, uint64_t row) const { return add(mul(count - 1, c_.b_row_stride), row); }
+
   Slice slice(uint64_t batch, uint64_t count, uint64_t row, uint64_t rows) const {
     Slice s{c_};
     s.c.batch = static_cast<uint32_t>(count);
     s.c.m = static_cast<uint32_t>(rows);
-    s.in = batch * c_.a_batch_stride + row * c_.k;
+    s.in = batch * c_.a_batch_stride + row * c_.a_row_stride;
     s.wgt = batch * c_.b_batch_stride;
     s.weights = add(mul(count - 1, c_.b_batch_stride), b_);
-    s.out = (batch * c_.m + row) * c_.n;
+    s.out = batch * c_.out_batch_stride + row * c_.out_row_stride;
     return s;
   }
 
@@ -284,11 +332,11 @@ class MatmulCut {
   bool columns(const Slice &row) const {
     for (uint64_t n = 0, count; n < c_.n; n += count) {
       const uint64_t by_work = fit(limits_.operations, c_.k + activation(c_.act), c_.n - n);
-      count = fit(limits_.weights, c_.k, by_work);
+      count = fit(limits_.weights, std::max(c_.b_row_stride, c_.k), by_work);
       Slice s = row;
       s.c.n = static_cast<uint32_t>(count);
-      s.wgt += n * c_.k;
-      s.weights = count * c_.k;
+      s.wgt += n * c_.b_row_stride;
+      s.weights = b_elements(count, c_.k);
       s.param = n;
       s.out += n;
       if (!each_(s)) return false;
@@ -298,22 +346,24 @@ class MatmulCut {
 
   /// One row, whose rows of B follow each other in memory.
   bool terms(const Slice &row) const {
+    const uint64_t step = std::max(c_.b_row_stride, c_.n);
     for (uint64_t k = 0, count; k < c_.k; k += count) {
-      count = fit(std::min(limits_.operations, limits_.weights), c_.n, c_.k - k);
+      count = fit(std::min(limits_.operations, limits_.weights), step, c_.k - k);
       Slice s = row;
       s.c.k = static_cast<uint32_t>(count);
       s.in += k;
-      s.wgt += k * c_.n;
-      s.weights = count * c_.n;
+      s.wgt += k * c_.b_row_stride;
+      s.weights = b_elements(count, c_.n);
       link(s, k == 0, k + count == c_.k);
       if (!each_(s)) return false;
     }
     return true;
   }
 
-  const npu_cmd_matmul &c_;
+  const npu_cmd_matmul c_;
   const SliceLimits &limits_;
   const Each<Slice> &each_;
+  const bool trans_;
   const uint64_t b_;        ///< elements of one B
   const uint64_t row_;      ///< work of a row of the result
   const uint64_t product_;  ///< work of one product of the batch
@@ -333,34 +383,32 @@ inline void for_slices(const npu_cmd_matmul &c, const SliceLimits &limits, const
 inline void for_slices(const npu_cmd_pool &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_pool>> &each) {
   using namespace slices_detail;
   const uint64_t cell = mul(add(window_cells(c), kResult), c.c);
+  const uint64_t in_pitch = or_else(c.in_pitch, c.c), out_pitch = or_else(c.out_pitch, c.c);
   cut_cells(c, limits.operations, cell, [&](const Part &part) {
     Pointwise<npu_cmd_pool> s{c};
-    s.out = ((part.n * c.oh + part.oy) * c.ow + part.ox) * c.c;
-    s.a = (part.n * c.ih + static_cast<uint64_t>(cut_windows(part, s.c))) * c.iw * c.c;
+    s.out = ((part.n * c.oh + part.oy) * c.ow + part.ox) * out_pitch;
+    s.a = (part.n * c.ih + static_cast<uint64_t>(cut_windows(part, s.c))) * c.iw * in_pitch;
     return each(s);
   });
 }
 
-inline void for_slices(const npu_cmd_eltwise &c, const SliceLimits &limits,
-                       const Each<Pointwise<npu_cmd_eltwise>> &each) {
-  using namespace slices_detail;
-  const uint64_t most = std::max<uint64_t>(limits.operations / activation(c.act), 1);
+namespace slices_detail {
+
+/// Cuts a command on five dimensions by the outermost ones of which a part is small enough. `most` is how many elements
+/// a slice may have; `place(slice, index)` sets the operands from the index of its first element.
+template <class Cmd, class Place>
+void cut_dims(const Cmd &c, uint64_t most, Place place, const Each<Pointwise<Cmd>> &each) {
   unsigned cut = 4;  // dimensions behind it belong to each slice as a whole
   uint64_t inside = 1;
   while (cut > 0 && mul(inside, c.dims[cut]) <= most) inside *= c.dims[cut--];
   uint64_t index[5] = {};
-  Pointwise<npu_cmd_eltwise> s{c};
+  Pointwise<Cmd> s{c};
   for (unsigned i = 0; i < cut; ++i) s.c.dims[i] = 1;
   for (;;) {
     const uint64_t count = fit(most, inside, c.dims[cut] - index[cut]);
     s.c.dims[cut] = static_cast<uint32_t>(count);
-    s.a = s.b = 0;
-    for (unsigned i = 0; i <= cut; ++i) {
-      s.a += index[i] * c.a_stride[i];
-      s.b += index[i] * c.b_stride[i];
-    }
+    place(s, index);
     if (!each(s)) return;
-    s.out += count * inside;
     index[cut] += count;
     for (unsigned i = cut; index[i] == c.dims[i]; ++index[--i]) {
       if (i == 0) return;
@@ -369,26 +417,138 @@ inline void for_slices(const npu_cmd_eltwise &c, const SliceLimits &limits,
   }
 }
 
-inline void for_slices(const npu_cmd_unary &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_unary>> &each) {
+inline uint64_t place_of(const uint32_t (&stride)[5], const uint64_t (&index)[5]) {
+  uint64_t at = 0;
+  for (unsigned i = 0; i < 5; ++i) at += index[i] * stride[i];
+  return at;
+}
+
+/// The result's element of an index, its rows `pitch` apart.
+inline uint64_t result_of(const uint32_t (&dims)[5], uint64_t pitch, const uint64_t (&index)[5]) {
+  return (((index[0] * dims[1] + index[1]) * dims[2] + index[2]) * dims[3] + index[3]) * pitch + index[4];
+}
+
+/// Cuts rows of `cols` elements: several at a time, or pieces of one. `place(slice, row, column, rows, columns)`.
+template <class Slice, class Cmd, class Place>
+void cut_rows(const Cmd &c, uint64_t most, uint64_t count, uint64_t cols, Place place, const Each<Slice> &each) {
+  const uint64_t at_once = fit(most, cols, count), piece = fit(most, 1, cols);
+  for (uint64_t row = 0, rows; row < count; row += rows) {
+    rows = std::min(at_once, count - row);
+    for (uint64_t col = 0, n; col < cols; col += n) {
+      n = rows > 1 ? cols : std::min(piece, cols - col);
+      Slice s{c};
+      place(s, row, col, rows, n);
+      if (!each(s)) return;
+    }
+  }
+}
+
+}  // namespace slices_detail
+
+inline void for_slices(const npu_cmd_eltwise &c, const SliceLimits &limits,
+                       const Each<Pointwise<npu_cmd_eltwise>> &each) {
   using namespace slices_detail;
+  const uint64_t pitch = or_else(c.out_pitch, c.dims[4]);
+  const uint64_t cost = c.subop == NPU_ELTWISE_POW ? kFunction : activation(c.act);
+  cut_dims<npu_cmd_eltwise>(
+      c, std::max<uint64_t>(limits.operations / cost, 1),
+      [&](Pointwise<npu_cmd_eltwise> &s, const uint64_t(&index)[5]) {
+        s.c.out_pitch = static_cast<uint32_t>(pitch);
+        s.a = place_of(c.a_stride, index);
+        s.b = place_of(c.b_stride, index);
+        s.out = result_of(c.dims, pitch, index);
+      },
+      each);
+}
+
+inline void for_slices(const npu_cmd_select &c, const SliceLimits &limits,
+                       const Each<Pointwise<npu_cmd_select>> &each) {
+  using namespace slices_detail;
+  cut_dims<npu_cmd_select>(
+      c, std::max<uint64_t>(limits.operations / kResult, 1),
+      [&](Pointwise<npu_cmd_select> &s, const uint64_t(&index)[5]) {
+        s.a = place_of(c.a_stride, index);
+        s.b = place_of(c.b_stride, index);
+        s.c_at = place_of(c.c_stride, index);
+        s.out = result_of(c.dims, c.dims[4], index);
+      },
+      each);
+}
+
+namespace slices_detail {
+
+/// Commands on `count` elements that have nothing to do with each other.
+template <class Cmd>
+void cut_count(const Cmd &c, uint64_t limit, uint64_t cost, const Each<Pointwise<Cmd>> &each) {
   for (uint64_t at = 0, count; at < c.count; at += count) {
-    count = fit(limits.operations, activation(c.subop), c.count - at);
-    Pointwise<npu_cmd_unary> s{c};
+    count = fit(limit, cost, c.count - at);
+    Pointwise<Cmd> s{c};
     s.c.count = static_cast<uint32_t>(count);
     s.a = s.out = at;
     if (!each(s)) return;
   }
 }
 
-/// A row is never cut: its sum is one.
-inline void for_slices(const npu_cmd_softmax &c, const SliceLimits &limits,
-                       const Each<Pointwise<npu_cmd_softmax>> &each) {
-  using namespace slices_detail;
+/// Commands on rows that are never cut: the sum of one is one.
+template <class Cmd>
+void cut_whole_rows(const Cmd &c, uint64_t limit, const Each<Pointwise<Cmd>> &each) {
   for (uint64_t row = 0, count; row < c.rows; row += count) {
-    count = fit(limits.operations, mul(kFunction, c.cols), c.rows - row);
-    Pointwise<npu_cmd_softmax> s{c};
+    count = fit(limit, mul(kFunction, c.cols), c.rows - row);
+    Pointwise<Cmd> s{c};
     s.c.rows = static_cast<uint32_t>(count);
     s.a = s.out = row * c.cols;
+    if (!each(s)) return;
+  }
+}
+
+}  // namespace slices_detail
+
+inline void for_slices(const npu_cmd_unary &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_unary>> &each) {
+  slices_detail::cut_count(c, limits.operations, slices_detail::activation(c.subop), each);
+}
+
+inline void for_slices(const npu_cmd_lut &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_lut>> &each) {
+  slices_detail::cut_count(c, limits.operations, 1, each);
+}
+
+inline void for_slices(const npu_cmd_softmax &c, const SliceLimits &limits,
+                       const Each<Pointwise<npu_cmd_softmax>> &each) {
+  slices_detail::cut_whole_rows(c, limits.operations, each);
+}
+
+inline void for_slices(const npu_cmd_norm &c, const SliceLimits &limits, const Each<Pointwise<npu_cmd_norm>> &each) {
+  slices_detail::cut_whole_rows(c, limits.operations, each);
+}
+
+inline void for_slices(const npu_cmd_requant &c, const SliceLimits &limits,
+                       const Each<Pointwise<npu_cmd_requant>> &each) {
+  using namespace slices_detail;
+  const uint64_t in_pitch = or_else(c.in_pitch, c.cols), out_pitch = or_else(c.out_pitch, c.cols);
+  cut_rows<Pointwise<npu_cmd_requant>>(
+      c, std::max<uint64_t>(limits.operations / activation(c.act), 1), c.rows, c.cols,
+      [&](Pointwise<npu_cmd_requant> &s, uint64_t row, uint64_t col, uint64_t rows, uint64_t cols) {
+        s.c.rows = static_cast<uint32_t>(rows);
+        s.c.cols = static_cast<uint32_t>(cols);
+        s.c.in_pitch = static_cast<uint32_t>(in_pitch);
+        s.c.out_pitch = static_cast<uint32_t>(out_pitch);
+        s.a = row * in_pitch + col;
+        s.out = row * out_pitch + col;
+        s.param = col;
+      },
+      each);
+}
+
+/// What becomes one element is never cut.
+inline void for_slices(const npu_cmd_reduce &c, const SliceLimits &limits,
+                       const Each<Pointwise<npu_cmd_reduce>> &each) {
+  using namespace slices_detail;
+  const uint64_t block = mul(c.n, c.inner);
+  for (uint64_t o = 0, count; o < c.outer; o += count) {
+    count = fit(limits.operations, mul(kResult, block), c.outer - o);
+    Pointwise<npu_cmd_reduce> s{c};
+    s.c.outer = static_cast<uint32_t>(count);
+    s.a = o * block;
+    s.out = o * c.inner;
     if (!each(s)) return;
   }
 }

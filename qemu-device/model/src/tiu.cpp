@@ -22,6 +22,13 @@ uint64_t next_serial() {
 
 bool aligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % alignof(float) == 0; }
 
+using hw::arith::dtype_bytes;
+constexpr uint64_t kAccumulator = 4;  // bytes, f32 or s32
+
+/// Elements of a product's vectors, and of the result of a slice that is a link: one pixel, or one row.
+uint64_t channels_of(const npu_cmd_conv &c) { return c.oc; }
+uint64_t channels_of(const npu_cmd_matmul &c) { return c.n; }
+
 }  // namespace
 
 /// An operand that comes from memory, or a part of one.
@@ -36,6 +43,11 @@ struct Tiu::Source {
   bool copied = false;         ///< data is the buffer's: it outlives the access section
   uint64_t serial = 0;         ///< of the part
   Outcome outcome = {};
+
+  /// Element `at` of the vector that begins at element `first`.
+  const void *vector(uint64_t first, uint64_t at) const {
+    return static_cast<const uint8_t *>(data) + (first + at) * sizeof(float);
+  }
 
   /// Its bytes in one aligned piece: where they lie in DDR, or a copy.
   const void *load() {
@@ -90,28 +102,27 @@ struct Tiu::Call {
 
 const void *Tiu::fetch(void *source) { return static_cast<Source *>(source)->load(); }
 
-/// The input of a slice. One with fewer channels gets theirs packed.
-const void *Tiu::input(const npu_cmd_conv &whole, const Product<npu_cmd_conv> &slice) {
-  const float *from = element(whole.in_addr, slice.in);
-  if (slice.c.ic == whole.ic) return from;
-  const size_t cells = size_t{slice.c.ih} * slice.c.iw, row = slice.c.ic * sizeof(float);
-  uint8_t *to = gathered_.reserve(cells * row);
-  if (!to) return nullptr;
-  for (size_t i = 0; i < cells; ++i) std::memcpy(to + i * row, from + i * whole.ic, row);
-  return to;
-}
-
-const void *Tiu::input(const npu_cmd_matmul &whole, const Product<npu_cmd_matmul> &slice) {
-  return element(whole.in_addr, slice.in);
+/// The accumulators that a slice begins with and leaves: the command's, or those of a chain.
+template <class Cmd>
+bool Tiu::find_sums(const Call<Cmd> &call, const Product<Cmd> &slice, const void *&psum, void *&out) {
+  psum = call.psum.used ? element(call.c.psum_addr, slice.out, kAccumulator) : nullptr;
+  out = element(call.c.out_addr, slice.out, dtype_bytes(call.c.out_dtype));
+  if (!slice.from_link && !slice.to_link) return true;
+  uint8_t *link = sums_.reserve(channels_of(slice.c) * kAccumulator);
+  if (!link) return false;
+  if (slice.from_link) psum = link;
+  if (slice.to_link) out = link;
+  return true;
 }
 
 template <class Cmd>
-Outcome Tiu::run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &bias) {
-  const uint64_t bytes = slice.weights * sizeof(float), offset = slice.wgt * sizeof(float);
+Outcome Tiu::run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &vectors) {
+  const uint64_t size = dtype_bytes(call.c.wgt_dtype);
+  const uint64_t bytes = slice.weights * size, offset = slice.wgt * size;
   weights.turn_to(call.wgt_va + offset, bytes);
   Streamed streamed{fetch, &weights, bytes, false, call.asid, 0, weights.serial};
   if (call.wgt.local()) {
-    weights.data = element(static_cast<uint32_t>(call.wgt.offset), slice.wgt);
+    weights.data = element(static_cast<uint32_t>(call.wgt.offset), slice.wgt, size);
     // A copy of constant memory that has not changed since has the identity of what it was copied from.
     Origins::Origin origin;
     streamed.constant = local_.origins().find(call.wgt.offset + offset, call.wgt.offset + offset + bytes, origin) &&
@@ -122,19 +133,34 @@ Outcome Tiu::run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source 
     streamed.va = weights.va;
     streamed.constant = memory_.constant(weights.va, bytes, weights.pace, streamed.asid);
   }
-  const void *in = input(call.c, slice);
-  if (!in) return {{NPU_STATUS_INTERNAL, false, 0}, Operands::kIn};
-  float *out = element(call.c.out_addr, slice.out);
-  const void *psum = call.psum.used ? element(call.c.psum_addr, slice.out) : nullptr;
-  if (slice.chained) psum = out;
-  const bool biased = slice.c.flags & NPU_CONV_BIAS;
-  const void *param = biased ? static_cast<const float *>(bias.data) + slice.param : nullptr;
-  if (backend_.run(slice.c, in, streamed, param, psum, out)) return {};
+  const void *in = element(call.c.in_addr, slice.in, dtype_bytes(call.c.in_dtype)), *psum;
+  void *out;
+  if (!find_sums(call, slice, psum, out)) return {{NPU_STATUS_INTERNAL, false, 0}, Operands::kOut};
+  // The vectors of the whole command follow each other.
+  const uint64_t channels = channels_of(call.c);
+  ProductParams params;
+  if (slice.c.flags & NPU_CONV_BIAS) params.bias = vectors.vector(0, slice.param);
+  if (slice.c.flags & NPU_CONV_REQUANT)
+    params.multiplier = vectors.vector(call.c.flags & NPU_CONV_BIAS ? channels : 0, slice.param);
+  if (backend_.run(slice.c, in, streamed, params, psum, out)) return {};
   if (weights.outcome) return weights.outcome;
   return {{NPU_STATUS_INTERNAL, false, weights.va}, Operands::kWeights};
 }
 
-/// CONV and MATMUL, whose weights and bias may lie in memory.
+/// Has the vectors of a command at hand, where it has some: in local memory, or a copy.
+Outcome Tiu::load_vectors(const Operand &o, const Job &job, Source &vectors) {
+  if (!o.used) return {};
+  if (o.local()) {
+    vectors.data = local_.at(o.offset);
+    return {};
+  }
+  if (const Fault fault = region_address(job, o.region, o.offset, o.bytes, false, vectors.va))
+    return {fault, Operands::kParam};
+  Memory::Section section(memory_);
+  return vectors.copy() ? Outcome{} : vectors.outcome;
+}
+
+/// CONV and MATMUL, whose weights and vectors may lie in memory.
 template <class Cmd>
 Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace) {
   const Operand &w = ops.at[Operands::kWeights], &b = ops.at[Operands::kParam];
@@ -143,15 +169,8 @@ Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pa
   if (!w.local())
     if (const Fault fault = region_address(job, w.region, w.offset, w.bytes, false, call.wgt_va))
       return {fault, Operands::kWeights};
-  Source bias{memory_, bias_, pace, Operands::kParam, 0, b.bytes};
-  if (b.used && b.local()) {
-    bias.data = local_.at(b.offset);
-  } else if (b.used) {
-    if (const Fault fault = region_address(job, b.region, b.offset, b.bytes, false, bias.va))
-      return {fault, Operands::kParam};
-    Memory::Section section(memory_);
-    if (!bias.copy()) return bias.outcome;
-  }
+  Source vectors{memory_, vectors_, pace, Operands::kParam, 0, b.bytes};
+  if (Outcome o = load_vectors(b, job, vectors)) return o;
   Outcome outcome;
   bool first = true;
   const SliceLimits limits{kStepOperations, std::min(kStepOperations, memory_.ddr_bytes() / sizeof(float))};
@@ -161,7 +180,7 @@ Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pa
     if (outcome.stopped) return false;
     if (pace.repeats()) return true;
     Memory::Section section(memory_);
-    outcome = run_slice(call, slice, weights, bias);
+    outcome = run_slice(call, slice, weights, vectors);
     return !outcome;
   });
   return outcome;
@@ -169,24 +188,56 @@ Outcome Tiu::product(const Cmd &c, const Operands &ops, const Job &job, const Pa
 
 /// A command that reads one operand and writes one, both in local memory.
 template <class Cmd>
-void Tiu::run_slice(const Cmd &c, const Pointwise<Cmd> &slice) {
-  backend_.run(slice.c, element(c.in_addr, slice.a), element(c.out_addr, slice.out));
+void Tiu::run_slice(const Cmd &c, const Pointwise<Cmd> &slice, const Source &) {
+  backend_.run(slice.c, element(c.in_addr, slice.a, dtype_bytes(c.in_dtype)),
+               element(c.out_addr, slice.out, dtype_bytes(c.out_dtype)));
 }
 
-void Tiu::run_slice(const npu_cmd_eltwise &c, const Pointwise<npu_cmd_eltwise> &slice) {
-  const void *b = c.flags & NPU_ELTWISEF_B_IMM ? nullptr : element(c.b_addr, slice.b);
-  backend_.run(slice.c, element(c.a_addr, slice.a), b, element(c.out_addr, slice.out));
+void Tiu::run_slice(const npu_cmd_eltwise &c, const Pointwise<npu_cmd_eltwise> &slice, const Source &) {
+  const bool imm = c.flags & NPU_ELTWISEF_B_IMM;
+  backend_.run(slice.c, element(c.a_addr, slice.a, dtype_bytes(c.a_dtype)),
+               imm ? nullptr : element(c.b_addr, slice.b, dtype_bytes(c.b_dtype)),
+               element(c.out_addr, slice.out, dtype_bytes(c.out_dtype)));
 }
 
-/// Commands whose operands all lie in local memory.
+void Tiu::run_slice(const npu_cmd_select &c, const Pointwise<npu_cmd_select> &slice, const Source &) {
+  const uint64_t size = dtype_bytes(c.dtype);
+  backend_.run(slice.c, element(c.a_addr, slice.a, size), element(c.b_addr, slice.b, size),
+               element(c.c_addr, slice.c_at, 1), element(c.out_addr, slice.out, size));
+}
+
+void Tiu::run_slice(const npu_cmd_norm &c, const Pointwise<npu_cmd_norm> &slice, const Source &vectors) {
+  const bool scaled = c.flags & NPU_NORMF_SCALE;
+  backend_.run(slice.c, element(c.in_addr, slice.a, dtype_bytes(c.in_dtype)), scaled ? vectors.vector(0, 0) : nullptr,
+               c.flags & NPU_NORMF_BIAS ? vectors.vector(scaled ? c.cols : 0, 0) : nullptr,
+               element(c.out_addr, slice.out, dtype_bytes(c.out_dtype)));
+}
+
+void Tiu::run_slice(const npu_cmd_lut &c, const Pointwise<npu_cmd_lut> &slice, const Source &table) {
+  backend_.run(slice.c, element(c.in_addr, slice.a, 1), table.data,
+               element(c.out_addr, slice.out, dtype_bytes(c.out_dtype)));
+}
+
+void Tiu::run_slice(const npu_cmd_requant &c, const Pointwise<npu_cmd_requant> &slice, const Source &vectors) {
+  const bool in_scales = c.flags & NPU_REQUANTF_IN_SCALES;
+  backend_.run(slice.c, element(c.in_addr, slice.a, dtype_bytes(c.in_dtype)),
+               in_scales ? vectors.vector(0, slice.param) : nullptr,
+               c.flags & NPU_REQUANTF_OUT_SCALES ? vectors.vector(in_scales ? c.cols : 0, slice.param) : nullptr,
+               element(c.out_addr, slice.out, dtype_bytes(c.out_dtype)));
+}
+
+/// Commands whose tensors all lie in local memory.
 template <class Cmd>
-Outcome Tiu::execute(const Cmd &c, const Operands &, const Job &, const Pace &pace) {
+Outcome Tiu::execute(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace) {
+  const Operand &param = ops.at[Operands::kParam];
+  Source vectors{memory_, vectors_, pace, Operands::kParam, 0, param.bytes};
+  if (Outcome o = load_vectors(param, job, vectors)) return o;
   Outcome outcome;
   bool first = true;
   for_slices(c, {}, [&](const Pointwise<Cmd> &slice) {
     outcome.stopped = !first && !pace.step();
     first = false;
-    if (!outcome.stopped && !pace.repeats()) run_slice(c, slice);
+    if (!outcome.stopped && !pace.repeats()) run_slice(c, slice, vectors);
     return !outcome.stopped;
   });
   return outcome;
@@ -200,7 +251,7 @@ Outcome Tiu::run(const Command &command, const Operands &ops, const Job &job, co
 }
 
 void Tiu::trim() {
-  for (Buffer *b : {&weights_, &bias_, &gathered_}) b->trim();
+  for (Buffer *b : {&weights_, &vectors_, &sums_}) b->trim();
   trim_thread();
 }
 

@@ -44,21 +44,26 @@ class Tiu {
   template <class Cmd>
   Outcome product(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace);
   template <class Cmd>
-  Outcome run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &bias);
+  Outcome run_slice(const Call<Cmd> &call, const Product<Cmd> &slice, Source &weights, const Source &vectors);
   template <class Cmd>
-  void run_slice(const Cmd &c, const Pointwise<Cmd> &slice);
-  void run_slice(const npu_cmd_eltwise &c, const Pointwise<npu_cmd_eltwise> &slice);
-  const void *input(const npu_cmd_conv &whole, const Product<npu_cmd_conv> &slice);
-  const void *input(const npu_cmd_matmul &whole, const Product<npu_cmd_matmul> &slice);
+  void run_slice(const Cmd &c, const Pointwise<Cmd> &slice, const Source &vectors);
+  void run_slice(const npu_cmd_eltwise &c, const Pointwise<npu_cmd_eltwise> &slice, const Source &vectors);
+  void run_slice(const npu_cmd_select &c, const Pointwise<npu_cmd_select> &slice, const Source &vectors);
+  void run_slice(const npu_cmd_norm &c, const Pointwise<npu_cmd_norm> &slice, const Source &vectors);
+  void run_slice(const npu_cmd_lut &c, const Pointwise<npu_cmd_lut> &slice, const Source &table);
+  void run_slice(const npu_cmd_requant &c, const Pointwise<npu_cmd_requant> &slice, const Source &vectors);
+  template <class Cmd>
+  bool find_sums(const Call<Cmd> &call, const Product<Cmd> &slice, const void *&psum, void *&out);
+  Outcome load_vectors(const Operand &o, const Job &job, Source &vectors);
   static const void *fetch(void *source);
-  float *element(uint32_t addr, uint64_t index) { return reinterpret_cast<float *>(local_.at(addr)) + index; }
+  uint8_t *element(uint32_t addr, uint64_t index, uint64_t size) { return local_.at(addr + index * size); }
 
   Memory &memory_;
   LocalMemory &local_;
   Backend &backend_;
   Buffer weights_;
-  Buffer bias_;
-  Buffer gathered_;
+  Buffer vectors_;
+  Buffer sums_;  ///< of a chain of slices
 };
 
 }  // namespace npu::model

@@ -2,6 +2,7 @@
 #include "qemu-device/model/src/validate.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -79,18 +80,21 @@ uint64_t field(const Command &c, unsigned offset, unsigned bytes) {
   return v;
 }
 
-bool obeys(const hw::Field &f, uint16_t flags, uint64_t v) {
+bool obeys(const hw::Field &f, const Command &c, uint64_t v) {
+  const uint16_t flags = c.head().flags;
   switch (f.legal) {
     case hw::Legal::Any:
       return true;
     case hw::Legal::NotZero:
       return v != 0;
-    case hw::Legal::Zero:
-      return v == 0;
     case hw::Legal::ZeroWithout:
-      return v == 0 || (flags & f.flag);
-    case hw::Legal::Float32:
-      return v == NPU_DTYPE_F32;
+      return v == 0 || (flags & f.ref);
+    case hw::Legal::ZeroWith:
+      return v == 0 || !(flags & f.ref);
+    case hw::Legal::ZeroOrAtLeast:
+      return v == 0 || v >= field(c, f.ref, 4);
+    case hw::Legal::OneOf:
+      return v < 16 && (f.ref >> v & 1);
     case hw::Legal::FusedAct:
       return v <= NPU_ACT_TANH;
     case hw::Legal::WholeBytes:
@@ -107,12 +111,59 @@ Error check_fields(const Command &c) {
     if (f.legal == hw::Legal::Any) continue;
     const unsigned bytes = hw::field_bytes(f.type);
     for (unsigned at = f.offset; at < f.offset + f.count * bytes; at += bytes)
-      if (!obeys(f, c.head().flags, field(c, at, bytes))) return bad_field(at);
+      if (!obeys(f, c, field(c, at, bytes))) return bad_field(at);
+  }
+  return {};
+}
+
+// ---- numbers ----
+
+struct ZeroPoints {
+  int32_t low, high;
+};
+
+/// The zero points that numbers of a type may have.
+ZeroPoints zero_points(uint8_t dtype) {
+  switch (dtype) {
+    case NPU_DTYPE_S8:
+      return {INT8_MIN, INT8_MAX};
+    case NPU_DTYPE_U8:
+      return {0, UINT8_MAX};
+    case NPU_DTYPE_S16:
+      return {INT16_MIN, INT16_MAX};
+    case NPU_DTYPE_U16:
+      return {0, UINT16_MAX};
+    default:
+      return {0, 0};
+  }
+}
+
+bool is_float(uint64_t dtype) {
+  return dtype == NPU_DTYPE_F32 || dtype == NPU_DTYPE_F16 || dtype == NPU_DTYPE_BF16;
+}
+
+/// Integers have a scale above 0, floating-point numbers +0 in its place.
+bool is_scale(uint64_t dtype, uint64_t bits) {
+  if (is_float(dtype)) return bits == 0;
+  const float scale = std::bit_cast<float>(static_cast<uint32_t>(bits));
+  return std::isfinite(scale) && scale > 0;
+}
+
+/// The scales and zero points of what a command reads and writes.
+Error check_numbers(const Command &c) {
+  for (const hw::Number &n : known(c.head().opcode).command->numbers) {
+    const uint64_t dtype = field(c, n.dtype, 1);
+    if (n.scale && !is_scale(dtype, field(c, n.scale, 4))) return bad_field(n.scale);
+    const ZeroPoints may = zero_points(static_cast<uint8_t>(dtype));
+    const auto zero = static_cast<int32_t>(field(c, n.zero, 4));
+    if (zero < may.low || zero > may.high) return bad_field(n.zero);
   }
   return {};
 }
 
 // ---- relations between fields ----
+
+constexpr uint64_t kMaxImage = uint64_t{1} << 30;  // rows and columns that input dilation may make
 
 /// How many parameters an activation uses.
 unsigned parameters(uint8_t act) {
@@ -146,14 +197,23 @@ Error check_act(const Command &c, uint8_t act) {
   return parameters(act) < 2 && field(c, b, 4) ? bad_field(b) : Error{};
 }
 
-/// The demands on flags that CONV and MATMUL share.
-Error check_product(const Command &c, uint8_t act) {
-  const uint16_t flags = c.head().flags;
-  if (flags & NPU_CONV_PSUM_OUT) {
-    if (flags & NPU_CONV_BIAS) return bad_field(offsetof(npu_cmd_conv, flags));
-    if (act != NPU_ACT_NONE) return bad_field(offsetof(npu_cmd_conv, act));
-  }
-  return check_act(c, act);
+/// What CONV and MATMUL ask of types, flags and activation.
+template <class Cmd>
+Error check_product(const Cmd &c, const Command &bytes) {
+  const bool integers = !is_float(c.in_dtype);
+  const bool multiplied = c.flags & NPU_CONV_REQUANT, raw = c.flags & NPU_CONV_PSUM_OUT;
+  if (is_float(c.wgt_dtype) == integers) return bad_field(offsetof(Cmd, wgt_dtype));
+  if (raw && c.flags & (NPU_CONV_BIAS | NPU_CONV_REQUANT)) return bad_field(offsetof(Cmd, flags));
+  if (!integers && multiplied) return bad_field(offsetof(Cmd, flags));
+  const bool fits = raw || (integers && !multiplied) ? c.out_dtype == (integers ? NPU_DTYPE_S32 : NPU_DTYPE_F32)
+                    : integers                       ? c.out_dtype != NPU_DTYPE_S32
+                                                     : is_float(c.out_dtype);
+  if (!fits) return bad_field(offsetof(Cmd, out_dtype));
+  const uint8_t last = raw || c.out_dtype == NPU_DTYPE_S32 ? NPU_ACT_NONE
+                       : is_float(c.out_dtype)             ? NPU_ACT_TANH
+                                                           : NPU_ACT_LEAKY_RELU;
+  if (c.act > last) return bad_field(offsetof(Cmd, act));
+  return check_act(bytes, c.act);
 }
 
 /// One axis of a pooling window.
@@ -211,26 +271,50 @@ Error check_relations(const Cmd &, const Command &) {
 
 Error check_relations(const npu_cmd_conv &c, const Command &bytes) {
   if (c.ic % c.groups || c.oc % c.groups) return bad_field(offsetof(npu_cmd_conv, groups));
-  return check_product(bytes, c.act);
+  if (mul(c.ih - 1, c.idh) > kMaxImage) return bad_field(offsetof(npu_cmd_conv, idh));
+  if (mul(c.iw - 1, c.idw) > kMaxImage) return bad_field(offsetof(npu_cmd_conv, idw));
+  return check_product(c, bytes);
 }
 
-Error check_relations(const npu_cmd_matmul &c, const Command &bytes) { return check_product(bytes, c.act); }
+Error check_relations(const npu_cmd_matmul &c, const Command &bytes) { return check_product(c, bytes); }
 
 Error check_relations(const npu_cmd_pool &c, const Command &) { return check_windows(c); }
 
 Error check_relations(const npu_cmd_eltwise &c, const Command &bytes) {
-  if (c.flags & NPU_ELTWISEF_B_IMM) {
-    if (c.b_addr) return bad_field(offsetof(npu_cmd_eltwise, b_addr));
-    for (unsigned i = 0; i < std::size(c.b_stride); ++i)
-      if (c.b_stride[i]) return bad_field(offsetof(npu_cmd_eltwise, b_stride) + i * sizeof c.b_stride[i]);
+  if (c.flags & NPU_ELTWISEF_B_IMM && c.b_dtype != NPU_DTYPE_F32) return bad_field(offsetof(npu_cmd_eltwise, b_dtype));
+  if (c.subop >= NPU_ELTWISE_CMP_EQ) {
+    if (c.out_dtype != NPU_DTYPE_U8) return bad_field(offsetof(npu_cmd_eltwise, out_dtype));
+    if (c.act != NPU_ACT_NONE) return bad_field(offsetof(npu_cmd_eltwise, act));
+    if (c.out_scale != 1.0f) return bad_field(offsetof(npu_cmd_eltwise, out_scale));
+    if (c.out_zp != 0) return bad_field(offsetof(npu_cmd_eltwise, out_zp));
   }
   return check_act(bytes, c.act);
+}
+
+Error check_relations(const npu_cmd_reduce &c, const Command &) {
+  const bool places = c.subop == NPU_REDUCE_ARGMAX || c.subop == NPU_REDUCE_ARGMIN;
+  if (!places && c.flags & NPU_REDUCEF_LAST) return bad_field(offsetof(npu_cmd_reduce, flags));
+  if (places != (c.out_dtype == NPU_DTYPE_S32)) return bad_field(offsetof(npu_cmd_reduce, out_dtype));
+  return places && c.out_scale != 1.0f ? bad_field(offsetof(npu_cmd_reduce, out_scale)) : Error{};
+}
+
+Error check_relations(const npu_cmd_norm &c, const Command &) {
+  return std::isfinite(c.epsilon) && c.epsilon >= 0 ? Error{} : bad_field(offsetof(npu_cmd_norm, epsilon));
+}
+
+Error check_relations(const npu_cmd_requant &c, const Command &bytes) {
+  if (c.flags & NPU_REQUANTF_IN_SCALES && c.in_scale != 1.0f) return bad_field(offsetof(npu_cmd_requant, in_scale));
+  if (c.flags & NPU_REQUANTF_OUT_SCALES && c.out_scale != 1.0f) return bad_field(offsetof(npu_cmd_requant, out_scale));
+  return check_act(bytes, c.act);
+}
+
+Error check_relations(const npu_cmd_scatter &c, const Command &) {
+  return c.subop != NPU_SCATTER_SET && c.dtype != NPU_DTYPE_F32 ? bad_field(offsetof(npu_cmd_scatter, dtype)) : Error{};
 }
 
 Error check_relations(const npu_cmd_unary &c, const Command &bytes) { return check_act(bytes, c.subop); }
 
 Error check_relations(const npu_cmd_copy &c, const Command &) {
-  if (c.dst_dtype != c.src_dtype) return bad_field(offsetof(npu_cmd_copy, dst_dtype));
   return check_dims(c.dims);
 }
 
@@ -315,6 +399,7 @@ Error check_command(const Command &command, unsigned engine, const Job &job, uin
   operands = {};
   if (Error e = check_encoding(command, engine)) return e;
   if (Error e = check_fields(command)) return e;
+  if (Error e = check_numbers(command)) return e;
   Error relation;
   hw::visit(command.bytes, [&](const auto &c) { relation = check_relations(c, command); });
   if (relation) return relation;

@@ -22,7 +22,7 @@ class EltwiseChecks : public Checks {};
 TEST_F(EltwiseChecks, Encoding) { encoding({kTiu}, eltwise(), NPU_ELTWISE_MIN, 1); }
 
 TEST_F(EltwiseChecks, Fields) {
-  BAD(eltwise(), 28, c.dtype = NPU_DTYPE_S32);
+  BAD(eltwise(), 28, c.a_dtype = NPU_DTYPE_S32);
   for (const uint8_t act : {NPU_ACT_EXP, NPU_ACT_GELU, NPU_ACT_COS}) BAD(eltwise(), 31, c.act = act);
   for (unsigned i = 0; i < 5; ++i) {
     BAD(eltwise(), 32 + 4 * i, c.dims[i] = 0);

@@ -116,12 +116,12 @@ TEST(MatmulSlices, GiveTheSameBits) {
     for (const model::SliceLimits &limits : kLimits) {
       SCOPED_TRACE(describe(t.c) + " limits " + std::to_string(limits.operations) + " " +
                    std::to_string(limits.weights));
-      Values cut = prepared(t.psum, t.outputs(), in_place);
+      Values cut = prepared(t.psum, t.outputs(), in_place), link(t.c.n);
       for_slices(t.c, limits, [&](const model::Product<npu_cmd_matmul> &s) {
         EXPECT_LE(s.wgt + s.weights, t.b.size());
         const float *bias = bias_of(s.c, t.bias, s.param);
         reference.run(s.c, t.a.data() + s.in, model::Streamed::at(t.b.data() + s.wgt), bias,
-                      psum_of(s, t.psum, cut, in_place), cut.data() + s.out);
+                      psum_of(s, t.psum, cut, in_place, link), out_of(s, cut, link));
         return true;
       });
       expect_same(whole, cut);

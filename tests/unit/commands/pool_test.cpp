@@ -25,7 +25,7 @@ class PoolChecks : public Checks {};
 TEST_F(PoolChecks, Encoding) { encoding({kTiu}, pool(), 1, 1); }
 
 TEST_F(PoolChecks, Fields) {
-  BAD(pool(), 28, c.dtype = NPU_DTYPE_U8);
+  BAD(pool(), 28, c.in_dtype = NPU_DTYPE_S32);
   BAD(pool(), 52, c.n = 0);
   BAD(pool(), 56, c.ih = 0);
   BAD(pool(), 60, c.iw = 0);

@@ -20,9 +20,17 @@ inline Values prepared(const Values &psum, size_t outputs, bool in_place) {
 }
 
 template <class Cmd>
-const float *psum_of(const model::Product<Cmd> &s, const Values &psum, const Values &out, bool in_place) {
-  if (s.chained || (in_place && !psum.empty())) return out.data() + s.out;
+const float *psum_of(const model::Product<Cmd> &s, const Values &psum, const Values &out, bool in_place,
+                     const Values &link) {
+  if (s.from_link) return link.data();
+  if (in_place && !psum.empty()) return out.data() + s.out;
   return psum.empty() ? nullptr : psum.data() + s.out;
+}
+
+/// Where a slice's results go; `link` has room for those that are a link's.
+template <class Cmd>
+float *out_of(const model::Product<Cmd> &s, Values &out, Values &link) {
+  return s.to_link ? link.data() : out.data() + s.out;
 }
 
 }  // namespace npu::test

@@ -19,7 +19,7 @@ TEST_F(SoftmaxChecks, Encoding) { encoding({kTiu}, softmax(), 1, 0); }
 
 TEST_F(SoftmaxChecks, Fields) {
   BAD(softmax(), 24, c.rows = 0);
-  BAD(softmax(), 28, c.dtype = NPU_DTYPE_F16);
+  BAD(softmax(), 28, c.in_dtype = NPU_DTYPE_S32);
   BAD(softmax(), 32, c.cols = 0);
 }
 

@@ -16,15 +16,15 @@ class Faulty final : public model::Reference {
  public:
   explicit Faulty(float change) : change_(change) {}
   const char *name() const override { return "faulty"; }
-  bool run(const npu_cmd_conv &c, const void *in, const model::Streamed &w, const void *b, const void *p,
-           void *out) override {
-    const bool ok = Reference::run(c, in, w, b, p, out);
+  bool run(const npu_cmd_conv &c, const void *in, const model::Streamed &w, const model::ProductParams &v,
+           const void *p, void *out) override {
+    const bool ok = Reference::run(c, in, w, v, p, out);
     spoil(out, size_t{c.n} * c.oh * c.ow * c.oc);
     return ok;
   }
-  bool run(const npu_cmd_matmul &c, const void *in, const model::Streamed &w, const void *b, const void *p,
-           void *out) override {
-    const bool ok = Reference::run(c, in, w, b, p, out);
+  bool run(const npu_cmd_matmul &c, const void *in, const model::Streamed &w, const model::ProductParams &v,
+           const void *p, void *out) override {
+    const bool ok = Reference::run(c, in, w, v, p, out);
     spoil(out, size_t{c.batch} * c.m * c.n);
     return ok;
   }

@@ -42,7 +42,7 @@ class Bench {
       fill.value = i + 1;
       fill.dst_region = 1;
       fill.dst_offset = 8ull * i;
-      fill.dst_dtype = NPU_DTYPE_B64;
+      fill.dst_dtype = NPU_DTYPE_S64;
       for (auto &dim : fill.dims) dim = 1;
       fill.dst_stride[5] = 1;
       if (i == kCommands - 1) fill.opcode = 0xfe;

@@ -69,7 +69,7 @@ static void work_init(struct work *work, unsigned launches) {
     fill->value = value_of(i);
     fill->dst_region = 1;
     fill->dst_offset = 8ull * i;
-    fill->dst_dtype = NPU_DTYPE_B64;
+    fill->dst_dtype = NPU_DTYPE_S64;
     for (int d = 0; d < 6; d++) fill->dims[d] = 1;
     fill->dst_stride[5] = 1;
   }
@@ -352,7 +352,7 @@ static void buffers_order_launches_of_two_contexts(void **state) {
   last->opcode = NPU_OP_FILL;
   last->value = mark;
   last->dst_region = 1;
-  last->dst_dtype = NPU_DTYPE_B64;
+  last->dst_dtype = NPU_DTYPE_S64;
   for (int d = 0; d < 6; d++) last->dims[d] = 1;
   last->dst_stride[5] = 1;
   slow.gdma_count = 200;

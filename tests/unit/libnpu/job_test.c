@@ -118,7 +118,7 @@ static void jobs_of_a_context_end_in_order(void **state) {
     struct npu_cmd_fill *fill = program_gdma(&p[k], NPU_OP_FILL);
     fill->value = (uint64_t)k + 1;
     fill->dst_region = 1;
-    fill->dst_dtype = NPU_DTYPE_B64;
+    fill->dst_dtype = NPU_DTYPE_S64;
     for (int i = 0; i < 6; i++) fill->dims[i] = 1;
     fill->dst_stride[5] = 1;
   }

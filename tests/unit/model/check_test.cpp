@@ -80,11 +80,11 @@ TEST_F(Checks, CopyAndFillFields) {
   BAD(fill(), 16, (c.dst_dtype = NPU_DTYPE_U8, c.value = 0x100));
   BAD(fill(), 16, (c.dst_dtype = NPU_DTYPE_BF16, c.value = 0x10000));
   npu_cmd_fill f = fill();
-  f.dst_dtype = NPU_DTYPE_B64;
+  f.dst_dtype = NPU_DTYPE_S64;
   f.value = ~0ull;
   ok(kGdma, f);
   for (uint8_t type : {NPU_DTYPE_F32, NPU_DTYPE_F16, NPU_DTYPE_S8, NPU_DTYPE_U8, NPU_DTYPE_S16, NPU_DTYPE_U16,
-                       NPU_DTYPE_S32, NPU_DTYPE_U32, NPU_DTYPE_BF16, NPU_DTYPE_B64}) {
+                       NPU_DTYPE_S32, NPU_DTYPE_U32, NPU_DTYPE_BF16, NPU_DTYPE_S64}) {
     npu_cmd_copy c = copy();
     c.src_dtype = c.dst_dtype = type;
     ok(kGdma, c);
@@ -117,7 +117,7 @@ TEST_F(Checks, LocalBoundsToTheByte) {
 }
 
 TEST_F(Checks, LocalAlignmentIsTheElementSize) {
-  for (uint8_t type : {NPU_DTYPE_U8, NPU_DTYPE_S16, NPU_DTYPE_F32, NPU_DTYPE_B64}) {
+  for (uint8_t type : {NPU_DTYPE_U8, NPU_DTYPE_S16, NPU_DTYPE_F32, NPU_DTYPE_S64}) {
     const uint32_t size = type == NPU_DTYPE_U8 ? 1 : type == NPU_DTYPE_S16 ? 2 : type == NPU_DTYPE_F32 ? 4 : 8;
     npu_cmd_copy c = copy();
     c.src_dtype = c.dst_dtype = type;
@@ -168,7 +168,7 @@ TEST_F(Checks, RegionBoundsToTheByte) {
 
 TEST_F(Checks, RangesThatWrap64BitsAreBounds) {
   npu_cmd_copy c = copy();
-  c.src_dtype = c.dst_dtype = NPU_DTYPE_B64;
+  c.src_dtype = c.dst_dtype = NPU_DTYPE_S64;
   std::fill_n(c.dst_stride, 6, 0);
   // 2^31 * (2^31 - 1) elements of 8 bytes: 2^65, from an offset that brings the end back into the region.
   c.dims[4] = 2;
@@ -193,7 +193,7 @@ TEST_F(Checks, RangesBeyond64BitsAreBoundsOfTheLargestRegionToo) {
   all.access = NPU_ACCESS_READ;
   const auto reach = [&](int32_t stride, uint32_t last) {
     npu_cmd_copy c = copy();
-    c.src_dtype = c.dst_dtype = NPU_DTYPE_B64;
+    c.src_dtype = c.dst_dtype = NPU_DTYPE_S64;
     c.dims[5] = last + 1;
     c.src_stride[5] = stride;
     c.dst_stride[5] = 0;

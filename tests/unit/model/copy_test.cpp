@@ -7,7 +7,7 @@
 namespace npu::test {
 namespace {
 
-constexpr uint8_t kTypes[] = {NPU_DTYPE_U8, NPU_DTYPE_S16, NPU_DTYPE_F32, NPU_DTYPE_B64};
+constexpr uint8_t kTypes[] = {NPU_DTYPE_U8, NPU_DTYPE_S16, NPU_DTYPE_F32, NPU_DTYPE_S64};
 unsigned type_bytes(uint8_t t) { return t == NPU_DTYPE_U8 ? 1 : t == NPU_DTYPE_S16 ? 2 : t == NPU_DTYPE_F32 ? 4 : 8; }
 
 /// One side of a transfer as the test knows it: strides in elements and the first element's byte offset.
@@ -302,7 +302,7 @@ TEST(Copy, LongTransfersAreDoneInSteps) {
   m.put(a, 0, data.data(), bytes);
   JobSpec j;
   j.regions = {a.region(), b.region()};
-  j.gdma(copy_2(NPU_DTYPE_B64, {1, 1, 1, 1, 1, bytes / 8}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}));
+  j.gdma(copy_2(NPU_DTYPE_S64, {1, 1, 1, 1, 1, bytes / 8}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}));
   const uint64_t before = m.r64(NPU_REG_PROGRESS);
   ASSERT_STATUS(m.run(j), NPU_STATUS_OK);
   EXPECT_GE(m.r64(NPU_REG_PROGRESS) - before, 5u);

@@ -22,13 +22,13 @@ using namespace model;  // NOLINT: this file is about its parts
 class FakeBackend final : public Reference {
  public:
   const char *name() const override { return "fake"; }
-  bool run(const npu_cmd_conv &, const void *, const Streamed &wgt, const void *bias, const void *psum,
+  bool run(const npu_cmd_conv &, const void *, const Streamed &wgt, const ProductParams &params, const void *psum,
            void *out) override {
-    return on_product(wgt, bias, psum, out);
+    return on_product(wgt, params.bias, psum, out);
   }
-  bool run(const npu_cmd_matmul &, const void *, const Streamed &wgt, const void *bias, const void *psum,
+  bool run(const npu_cmd_matmul &, const void *, const Streamed &wgt, const ProductParams &params, const void *psum,
            void *out) override {
-    return on_product(wgt, bias, psum, out);
+    return on_product(wgt, params.bias, psum, out);
   }
 
   std::function<bool(const Streamed &, const void *, const void *, void *)> on_product;

@@ -457,7 +457,7 @@ TEST(Invalidation, AccessThatBeganBeforeUsesTheOldPageLaterOnesTheNew) {
   j.regions = {gate.region(), to.region(), source.region()};
   const auto copy = [&](uint8_t region, uint64_t dst) {
     j.gdma(with<npu_cmd_copy>([&](npu_cmd_copy &c) {
-      c.src_dtype = c.dst_dtype = NPU_DTYPE_B64;
+      c.src_dtype = c.dst_dtype = NPU_DTYPE_S64;
       c.src_region = region;
       c.dst_region = 1;
       c.dst_offset = dst;

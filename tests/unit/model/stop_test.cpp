@@ -361,7 +361,7 @@ TEST(RewrittenStream, IsCheckedAsItIsRun) {
   JobSpec j;
   j.regions = {big.region()};
   const Cmd good = with<npu_cmd_fill>([](npu_cmd_fill &c) {
-    c.dst_dtype = NPU_DTYPE_B64;
+    c.dst_dtype = NPU_DTYPE_S64;
     std::fill_n(c.dims, 6, 1u);
     c.dims[5] = 512;
     c.dst_stride[5] = 1;

@@ -15,7 +15,7 @@ JobSpec writer(const Area &a, uint64_t value, unsigned extra) {
   JobSpec j;
   j.regions = {a.region()};
   j.gdma(with<npu_cmd_fill>([&](npu_cmd_fill &c) {
-    c.dst_dtype = NPU_DTYPE_B64;
+    c.dst_dtype = NPU_DTYPE_S64;
     c.value = value;
     std::fill_n(c.dims, 6, 1u);
     c.dims[5] = static_cast<uint32_t>(a.bytes / 8);

@@ -48,7 +48,7 @@ npu_cmd_eltwise eltwise(uint8_t subop, uint32_t a, uint32_t to, uint32_t count, 
   c.wait = wait;
   c.a_addr = a;
   c.out_addr = to;
-  c.dtype = NPU_DTYPE_F32;
+  c.a_dtype = c.b_dtype = c.out_dtype = NPU_DTYPE_F32;
   for (uint32_t &d : c.dims) d = 1;
   c.dims[4] = count;
   c.a_stride[4] = 1;

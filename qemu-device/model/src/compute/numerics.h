@@ -17,13 +17,14 @@ namespace npu::model {
 inline const float *f32(const void *p) { return static_cast<const float *>(p); }
 inline float *f32(void *p) { return static_cast<float *>(p); }
 
-/// Element i of a vector of f32 that may lie at any byte: operands in memory follow their region, which has any
-/// alignment.
-inline float load_f32(const void *base, size_t i) {
-  float v;
+/// Element i of a vector that may lie at any byte: operands in memory follow their region, which has any alignment.
+template <class T>
+T load_as(const void *base, size_t i) {
+  T v;
   std::memcpy(&v, static_cast<const char *>(base) + i * sizeof v, sizeof v);
   return v;
 }
+inline float load_f32(const void *base, size_t i) { return load_as<float>(base, i); }
 
 /// IEEE 754-2019 maximum: NaN if one is NaN, -0 below +0.
 inline float maximum(float a, float b) {

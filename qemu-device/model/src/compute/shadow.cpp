@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Runs every command on a fast back end and on the reference, and reports the first result of a command outside the
 // documented bound.
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <vector>
 
+#include "npu_isa.hpp"
 #include "qemu-device/model/src/backend.h"
+#include "qemu-device/model/src/compute/numbers.h"
 #include "qemu-device/model/src/compute/numerics.h"
 
 namespace npu::model {
@@ -21,10 +24,19 @@ float ulp(float x) {
   return std::nextafter(a, std::numeric_limits<float>::infinity()) - a;
 }
 
-Values absolute(const void *p, size_t count) {
+// Elements from the first to the last that a command touches of an operand.
+template <class Cmd>
+size_t span(const Cmd &c, unsigned place) {
+  hw::OperandList list;
+  hw::operands_detail::describe(c, list);
+  return list[place].used ? static_cast<size_t>(list[place].hull().bytes / list[place].size) : 0;
+}
+
+Values magnitudes(uint8_t dtype, const void *p, size_t count) {
   if (!p) return {};
   Values v(count);
-  for (size_t i = 0; i < count; ++i) v[i] = std::fabs(load_f32(p, i));
+  load_numbers({dtype}, p, count, v.data());
+  for (float &x : v) x = std::fabs(x);
   return v;
 }
 
@@ -67,6 +79,21 @@ bool agree(float want, float got, double error, const Tolerance &t) {
   return std::fabs(double{want} - got) <= error * t.slope + t.ulps * ulp(want) + t.absolute;
 }
 
+// The distance from |x| to the next number of the type; of integers, which are compared as such, a step.
+double ulp_of(uint8_t dtype, float x) {
+  const double size = std::max(std::fabs(double{x}), 0x1p-126);
+  switch (dtype) {
+    case NPU_DTYPE_F32:
+      return ulp(x);
+    case NPU_DTYPE_F16:
+      return std::max(std::exp2(std::floor(std::log2(size)) - 10), 0x1p-24);
+    case NPU_DTYPE_BF16:
+      return std::exp2(std::floor(std::log2(size)) - 7);
+    default:
+      return 1;
+  }
+}
+
 class Shadow final : public Backend {
  public:
   Shadow(std::unique_ptr<Backend> fast, void (*report)(void *, const char *), void *arg)
@@ -74,104 +101,197 @@ class Shadow final : public Backend {
 
   const char *name() const override { return "shadow"; }
 
-  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
            void *out) override {
-    const size_t count = size_t{c.n} * c.oh * c.ow * c.oc;
-    const size_t terms = size_t{c.kh} * c.kw * (c.ic / c.groups);
-    Values trial = psum == out ? Values(f32(psum), f32(psum) + count) : Values(count);
-    if (!fast_->run(c, in, wgt, bias, psum == out ? trial.data() : psum, trial.data())) return false;
-    const void *w = wgt.fetch(wgt.arg);
-    if (!w) return false;
-    npu_cmd_conv plain = c;
-    plain.act = NPU_ACT_NONE;
-    Values size(count);
-    const Values a = absolute(in, size_t{c.n} * c.ih * c.iw * c.ic), b = absolute(w, terms * c.oc);
-    const Values bias_size = absolute(bias, c.oc), psum_size = absolute(psum, count);
-    reference_.run(plain, a.data(), Streamed::at(b.data()), data_or_null(bias_size), data_or_null(psum_size),
-                   size.data());
-    reference_.run(c, in, Streamed::at(w), bias, psum, out);
-    compare_sums("CONV", c.act, c.act_a, terms, size, trial, f32(out));
-    return true;
+    return product("CONV", size_t{c.kh} * c.kw * (c.ic / c.groups), c.oc, c, in, wgt, params, psum, out);
   }
-
-  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-           void *out) override {
-    const size_t count = size_t{c.batch} * c.m * c.n;
-    Values trial = psum == out ? Values(f32(psum), f32(psum) + count) : Values(count);
-    if (!fast_->run(c, in, wgt, bias, psum == out ? trial.data() : psum, trial.data())) return false;
-    const void *w = wgt.fetch(wgt.arg);
-    if (!w) return false;
-    npu_cmd_matmul plain = c;
-    plain.act = NPU_ACT_NONE;
-    Values size(count);
-    const Values a = absolute(in, size_t{c.batch - 1} * c.a_batch_stride + size_t{c.m} * c.k);
-    const Values b = absolute(w, size_t{c.batch - 1} * c.b_batch_stride + size_t{c.k} * c.n);
-    const Values bias_size = absolute(bias, c.n), psum_size = absolute(psum, count);
-    reference_.run(plain, a.data(), Streamed::at(b.data()), data_or_null(bias_size), data_or_null(psum_size),
-                   size.data());
-    reference_.run(c, in, Streamed::at(w), bias, psum, out);
-    compare_sums("MATMUL", c.act, c.act_a, c.k, size, trial, f32(out));
-    return true;
+  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params,
+           const void *psum, void *out) override {
+    return product("MATMUL", c.k, c.n, c, in, wgt, params, psum, out);
   }
 
   void run(const npu_cmd_pool &c, const void *in, void *out) override {
-    const size_t count = size_t{c.n} * c.oh * c.ow * c.c;
-    Values trial(count), size(count, 0.0f);
+    Trial trial(c.out_dtype, out, span(c, Places::kOut));
     fast_->run(c, in, trial.data());
     size_t terms = 1;
-    if (c.subop == NPU_POOL_AVG) {
+    Values size;
+    if (c.subop == NPU_POOL_AVG && is_float(c.in_dtype)) {
       // Cells outside the image add nothing, so a window has no more terms than the image has cells.
       terms = std::min(size_t{c.kh}, size_t{c.ih}) * std::min(size_t{c.kw}, size_t{c.iw});
-      const Values a = absolute(in, size_t{c.n} * c.ih * c.iw * c.c);
-      reference_.run(c, a.data(), size.data());
+      npu_cmd_pool plain = c;
+      plain.in_dtype = plain.out_dtype = NPU_DTYPE_F32;
+      plain.out_scale = 0;
+      plain.out_zp = 0;
+      size.resize(trial.count());
+      reference_.run(plain, magnitudes(c.in_dtype, in, span(c, Places::kIn)).data(), size.data());
     }
     reference_.run(c, in, out);
-    compare_sums("POOL", NPU_ACT_NONE, 0, terms, size, trial, f32(out));
+    compare("POOL", {}, trial, out, terms, size, c.out_scale);
   }
 
   void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override {
-    size_t count = 1;
-    for (const uint32_t d : c.dims) count *= d;
-    // An operand that is the result as well is dense, so a copy of as many elements is the whole of it.
-    Values trial(count);
-    if (a == out || b == out) trial.assign(f32(out), f32(out) + count);
-    fast_->run(c, a == out ? trial.data() : a, b == out ? trial.data() : b, trial.data());
+    Trial trial(c.out_dtype, out, span(c, Places::kResult));
+    fast_->run(c, trial.instead(a), trial.instead(b), trial.data());
     reference_.run(c, a, b, out);
-    compare("ELTWISE", Tolerance::of(c.act, c.act_a), trial, f32(out));
+    Tolerance t = Tolerance::of(c.act, c.act_a);
+    if (c.subop == NPU_ELTWISE_POW) t.ulps = std::max(t.ulps, 8.0);
+    compare("ELTWISE", t, trial, out);
   }
 
   void run(const npu_cmd_unary &c, const void *in, void *out) override {
-    Values trial(f32(in), f32(in) + c.count);
-    fast_->run(c, in == out ? trial.data() : in, trial.data());
+    Trial trial(c.out_dtype, out, c.count);
+    fast_->run(c, trial.instead(in), trial.data());
     reference_.run(c, in, out);
-    compare("UNARY", Tolerance::of(c.subop, c.act_a), trial, f32(out));
+    compare("UNARY", Tolerance::of(c.subop, c.act_a), trial, out);
   }
 
   void run(const npu_cmd_softmax &c, const void *in, void *out) override {
-    Values trial(f32(in), f32(in) + size_t{c.rows} * c.cols);
-    fast_->run(c, in == out ? trial.data() : in, trial.data());
+    Trial trial(c.out_dtype, out, span(c, Places::kOut));
+    fast_->run(c, trial.instead(in), trial.data());
     reference_.run(c, in, out);
-    compare("SOFTMAX", {1, 8, 2e-7}, trial, f32(out));
+    compare("SOFTMAX", {1, 8, 2e-7}, trial, out);
+  }
+
+  void run(const npu_cmd_reduce &c, const void *in, void *out) override {
+    Trial trial(c.out_dtype, out, span(c, Places::kOut));
+    fast_->run(c, in, trial.data());
+    const bool sums = c.subop == NPU_REDUCE_SUM || c.subop == NPU_REDUCE_MEAN;
+    Values size;
+    if (sums) {
+      npu_cmd_reduce plain = c;
+      plain.in_dtype = plain.out_dtype = NPU_DTYPE_F32;
+      plain.in_scale = plain.out_scale = 0;
+      plain.in_zp = plain.out_zp = 0;
+      Values x(span(c, Places::kIn));
+      load_numbers({c.in_dtype, c.in_scale, c.in_zp}, in, x.size(), x.data());
+      size.resize(trial.count());
+      reference_.run(plain, magnitudes(NPU_DTYPE_F32, x.data(), x.size()).data(), size.data());
+    }
+    reference_.run(c, in, out);
+    const bool exact = c.subop == NPU_REDUCE_MAX || c.subop == NPU_REDUCE_MIN || c.subop >= NPU_REDUCE_ARGMAX;
+    compare("REDUCE", {1, exact ? 0.0 : 2.0 * c.n, 0}, trial, out, c.n, size, c.out_scale);
+  }
+
+  void run(const npu_cmd_norm &c, const void *in, const void *scale, const void *bias, void *out) override {
+    Trial trial(c.out_dtype, out, span(c, Places::kOut));
+    fast_->run(c, trial.instead(in), scale, bias, trial.data());
+    reference_.run(c, in, scale, bias, out);
+    float largest = 1;
+    for (size_t i = 0; scale && i < c.cols; ++i) largest = std::max(largest, std::fabs(load_f32(scale, i)));
+    compare("NORM", {1, 8, 1e-5 * largest}, trial, out);
+  }
+
+  void run(const npu_cmd_lut &c, const void *in, const void *table, void *out) override {
+    Trial trial(c.out_dtype, out, c.count);
+    fast_->run(c, trial.instead(in), table, trial.data());
+    reference_.run(c, in, table, out);
+    compare_bits("LUT", trial, out);
+  }
+
+  void run(const npu_cmd_requant &c, const void *in, const void *in_scales, const void *out_scales,
+           void *out) override {
+    Trial trial(c.out_dtype, out, span(c, Places::kOut));
+    fast_->run(c, trial.instead(in), in_scales, out_scales, trial.data());
+    reference_.run(c, in, in_scales, out_scales, out);
+    compare("REQUANT", Tolerance::of(c.act, c.act_a), trial, out);
+  }
+
+  void run(const npu_cmd_select &c, const void *a, const void *b, const void *condition, void *out) override {
+    Trial trial(c.dtype, out, span(c, Places::kResult));
+    fast_->run(c, trial.instead(a), trial.instead(b), trial.instead(condition), trial.data());
+    reference_.run(c, a, b, condition, out);
+    compare_bits("SELECT", trial, out);
   }
 
   void forget(uint32_t asid) override { fast_->forget(asid); }
 
  private:
-  // Results that need no sum: the activation's tolerance alone.
-  void compare(const char *command, const Tolerance &t, const Values &got, const float *want) {
-    for (size_t i = 0; i < got.size(); ++i)
-      if (!agree(want[i], got[i], 0, t)) return report(command, i, want[i], got[i], 0);
+  using Places = hw::OperandPlaces;
+
+  // Where the fast back end writes: a copy of the result's place, with what lies between its elements.
+  class Trial {
+   public:
+    Trial(uint8_t dtype, const void *out, size_t count)
+        : dtype_(dtype),
+          count_(count),
+          out_(out),
+          bytes_(static_cast<const char *>(out), static_cast<const char *>(out) + count * hw::arith::dtype_bytes(dtype)) {}
+
+    void *data() { return bytes_.data(); }
+    const void *data() const { return bytes_.data(); }
+    size_t bytes() const { return bytes_.size(); }
+    size_t count() const { return count_; }
+    uint8_t dtype() const { return dtype_; }
+    /// An operand that lies where the result does is read from the copy.
+    const void *instead(const void *operand) { return operand == out_ ? data() : operand; }
+
+   private:
+    uint8_t dtype_;
+    size_t count_;
+    const void *out_;
+    std::vector<char> bytes_;
+  };
+
+  template <class Cmd>
+  bool product(const char *command, size_t terms, size_t channels, const Cmd &c, const void *in, const Streamed &wgt,
+               const ProductParams &params, const void *psum, void *out) {
+    Trial trial(c.out_dtype, out, span(c, Places::kOut));
+    if (!fast_->run(c, in, wgt, params, trial.instead(psum), trial.data())) return false;
+    const void *w = wgt.fetch(wgt.arg);
+    if (!w) return false;
+    if (!is_float(c.in_dtype)) {  // integers are exact
+      reference_.run(c, in, Streamed::at(w), params, psum, out);
+      compare_bits(command, trial, out);
+      return true;
+    }
+    Cmd plain = c;
+    plain.in_dtype = plain.wgt_dtype = plain.out_dtype = NPU_DTYPE_F32;
+    plain.act = NPU_ACT_NONE;
+    const Values a = magnitudes(c.in_dtype, in, span(c, Places::kIn)),
+                 b = magnitudes(c.wgt_dtype, w, span(c, Places::kWeights)),
+                 bias = magnitudes(NPU_DTYPE_F32, params.bias, channels),
+                 sums = magnitudes(NPU_DTYPE_F32, psum, trial.count());
+    Values size(trial.count(), 0.0f);
+    reference_.run(plain, a.data(), Streamed::at(b.data()), {data_or_null(bias), nullptr}, data_or_null(sums),
+                   size.data());
+    reference_.run(c, in, Streamed::at(w), params, psum, out);
+    compare(command, Tolerance::of(c.act, c.act_a), trial, out, terms, size);
+    return true;
   }
 
-  // `size` holds the sum of the magnitudes of everything that was added. Where it is infinite an order of summation may
-  // overflow that another avoids; where it is NaN an operand makes every order NaN.
-  void compare_sums(const char *command, uint8_t act, float act_a, size_t terms, const Values &size, const Values &got,
-                    const float *want) {
-    const Tolerance t = Tolerance::of(act, act_a);
-    for (size_t i = 0; i < got.size(); ++i) {
-      if (std::isinf(size[i])) continue;
-      const double error = 2.0 * (static_cast<double>(terms) + 2) * kEpsilon * size[i];
-      if (!agree(want[i], got[i], std::isnan(error) ? 0 : error, t)) return report(command, i, want[i], got[i], error);
+  void compare_bits(const char *command, const Trial &got, const void *want) {
+    if (std::memcmp(got.data(), want, got.bytes()) == 0) return;
+    const size_t size = hw::arith::dtype_bytes(got.dtype());
+    size_t i = 0;
+    while (std::memcmp(static_cast<const char *>(got.data()) + i * size, static_cast<const char *>(want) + i * size,
+                       size) == 0)
+      ++i;
+    uint64_t a = 0, b = 0;
+    std::memcpy(&a, static_cast<const char *>(got.data()) + i * size, size);
+    std::memcpy(&b, static_cast<const char *>(want) + i * size, size);
+    char text[256];
+    std::snprintf(text, sizeof text, "%s: element %zu is %#llx on %s and %#llx on the reference", command, i,
+                  static_cast<unsigned long long>(a), fast_->name(), static_cast<unsigned long long>(b));
+    report_(arg_, text);
+  }
+
+  // `size` holds the sum of the magnitudes of everything that was added, or nothing where nothing is. Where it is
+  // infinite an order of summation may overflow that another avoids; where it is NaN an operand makes every order NaN.
+  // Results that are stored as another type are rounded once more; those of functions of integers by a step.
+  void compare(const char *command, const Tolerance &t, const Trial &got, const void *want, size_t terms = 0,
+               const Values &size = {}, float scale = 0) {
+    Values a(got.count()), b(got.count());
+    const uint8_t dtype = got.dtype();
+    load_numbers({dtype, 1, 0}, got.data(), a.size(), a.data());
+    load_numbers({dtype, 1, 0}, want, b.size(), b.data());
+    const bool exact = t.ulps == 0 && t.absolute == 0 && size.empty();
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!size.empty() && std::isinf(size[i])) continue;
+      double error = size.empty() ? 0 : 2.0 * (static_cast<double>(terms) + 2) * kEpsilon * size[i];
+      if (std::isnan(error)) error = 0;
+      if (!is_float(dtype)) error = exact ? 0 : (scale > 0 ? error / scale : error) + 1;
+      if (is_float(dtype) && dtype != NPU_DTYPE_F32 && !exact) error += ulp_of(dtype, b[i]);
+      if (!agree(b[i], a[i], error, t)) return report(command, i, b[i], a[i], error);
     }
   }
 

@@ -52,9 +52,9 @@ class Onednn final : public Reference {
   const char *name() const override { return "onednn"; }
 
   using Reference::run;
-  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
            void *out) override;
-  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
+  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
            void *out) override;
   void run(const npu_cmd_pool &c, const void *in, void *out) override;
   void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override;
@@ -147,8 +147,39 @@ bool safe(const npu_cmd_conv &c, const float *in, size_t inputs, const void *bia
   return k.largest(in, inputs) * reach + (bias ? k.largest(f32(bias), c.oc) : 0.0) < kSafe;
 }
 
-bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                 void *out) {
+// What the code below takes: f32 without gaps.
+
+bool plain(uint8_t dtype, uint64_t cells, uint32_t pitch, uint32_t dense) {
+  return dtype == NPU_DTYPE_F32 && (pitch == 0 || pitch == dense || cells == 1);
+}
+
+bool plain(const npu_cmd_conv &c) {
+  return plain(c.in_dtype, uint64_t{c.n} * c.ih * c.iw, c.in_pitch, c.ic) && c.wgt_dtype == NPU_DTYPE_F32 &&
+         plain(c.out_dtype, uint64_t{c.n} * c.oh * c.ow, c.out_pitch, c.oc) && c.idh <= 1 && c.idw <= 1;
+}
+
+bool plain(const npu_cmd_matmul &c) {
+  const uint32_t rows = c.flags & NPU_CONV_TRANS_B ? c.n : c.k, row = c.flags & NPU_CONV_TRANS_B ? c.k : c.n;
+  return plain(c.in_dtype, c.m, c.a_row_stride, c.k) && plain(c.wgt_dtype, rows, c.b_row_stride, row) &&
+         plain(c.out_dtype, c.m, c.out_row_stride, c.n) &&
+         (c.batch == 1 || c.out_batch_stride == 0 || c.out_batch_stride == uint64_t{c.m} * c.n);
+}
+
+bool plain(const npu_cmd_pool &c) {
+  return plain(c.in_dtype, uint64_t{c.n} * c.ih * c.iw, c.in_pitch, c.c) &&
+         plain(c.out_dtype, uint64_t{c.n} * c.oh * c.ow, c.out_pitch, c.c);
+}
+
+bool plain(const npu_cmd_eltwise &c) {
+  const uint64_t rows = uint64_t{c.dims[0]} * c.dims[1] * c.dims[2] * c.dims[3];
+  return c.a_dtype == NPU_DTYPE_F32 && c.b_dtype == NPU_DTYPE_F32 &&
+         plain(c.out_dtype, rows, c.out_pitch, c.dims[4]) && c.subop <= NPU_ELTWISE_MIN;
+}
+
+bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params,
+                 const void *psum, void *out) {
+  if (!plain(c)) return Reference::run(c, in, wgt, params, psum, out);
+  const void *bias = params.bias;
   const SingleThread single;
   const Axis y = Axis::of(c.ih, c.oh, c.kh, c.sh, c.dh, c.pad_t);
   const Axis x = Axis::of(c.iw, c.ow, c.kw, c.sw, c.dw, c.pad_l);
@@ -165,14 +196,14 @@ bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, con
   };
   Operation *op = y.usable && x.usable ? operation(fused) : nullptr;
   if (op && fused && !op->usable()) op = operation(fused = false);
-  if (!op || !op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
+  if (!op || !op->usable()) return Reference::run(c, in, wgt, params, psum, out);
   if (!weights(*op, wgt, 0, 0, &c, w)) return false;
   // The library multiplies padding by weights where that is faster; zero times an infinite weight is not what the
   // definition says.
-  if (w.padded && !std::isfinite(w.reach)) return Reference::run(c, in, wgt, bias, psum, out);
+  if (w.padded && !std::isfinite(w.reach)) return Reference::run(c, in, wgt, params, psum, out);
   if (fused && !safe(c, f32(in), inputs, bias, w.reach)) {
     op = operation(fused = false);
-    if (!op->usable()) return Reference::run(c, in, wgt, bias, psum, out);
+    if (!op->usable()) return Reference::run(c, in, wgt, params, psum, out);
     if (!weights(*op, wgt, 0, 0, &c, w)) return false;
   }
   if (psum && psum != out) std::memmove(out, psum, outputs * sizeof(float));
@@ -198,8 +229,10 @@ void multiply_few_rows(const npu_cmd_matmul &c, const float *in, const float *b,
   k.activate(c.act, c.act_a, c.act_b, out, out, outputs);
 }
 
-bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const void *bias, const void *psum,
-                 void *out) {
+bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params,
+                 const void *psum, void *out) {
+  if (!plain(c)) return Reference::run(c, in, wgt, params, psum, out);
+  const void *bias = params.bias;
   // A batch with one B is one product with more rows, if the As follow each other.
   const bool joined = c.b_batch_stride == 0 && c.a_batch_stride == uint64_t{c.m} * c.k;
   const uint64_t products = joined ? 1 : c.batch;
@@ -214,7 +247,7 @@ bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, c
   shape.bias = bias;
   shape.sum = psum;
   Operation &op = ThreadState::current().operation(shape);
-  if (!op.usable()) return Reference::run(c, in, wgt, bias, psum, out);
+  if (!op.usable()) return Reference::run(c, in, wgt, params, psum, out);
   const size_t outputs = size_t{c.batch} * c.m * c.n;
   Weights w;
   for (uint64_t i = 0; i < products; ++i) {
@@ -235,6 +268,7 @@ float divisor(const npu_cmd_pool &c, int64_t y, int64_t x, const WindowRange &ro
 }
 
 void Onednn::run(const npu_cmd_pool &c, const void *in, void *out) {
+  if (!plain(c)) return Reference::run(c, in, out);
   const Kernels &k = kernels();
   const float *image = f32(in);
   float *to = f32(out);
@@ -302,6 +336,7 @@ struct Run {
 };
 
 void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) {
+  if (!plain(c)) return Reference::run(c, a, b, out);
   Loops l(c);
   const float *x = f32(a), *y = c.flags & NPU_ELTWISEF_B_IMM ? &c.imm : f32(b);
   float *to = f32(out);
@@ -326,12 +361,14 @@ void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *o
 }
 
 void Onednn::run(const npu_cmd_unary &c, const void *in, void *out) {
+  if (c.in_dtype != NPU_DTYPE_F32 || c.out_dtype != NPU_DTYPE_F32) return Reference::run(c, in, out);
   // The library has primitives for some of these functions. They are farther from the exact value than is allowed, or
   // lose NaN or denormals, or do what the loops do as well.
   if (!kernels().unary(c.subop, c.act_a, c.act_b, f32(in), f32(out), c.count)) Reference::run(c, in, out);
 }
 
 void Onednn::run(const npu_cmd_softmax &c, const void *in, void *out) {
+  if (c.in_dtype != NPU_DTYPE_F32 || c.out_dtype != NPU_DTYPE_F32) return Reference::run(c, in, out);
   const float *from = f32(in);
   float *to = f32(out);
   for (size_t r = 0; r < c.rows; ++r, from += c.cols, to += c.cols) kernels().softmax(c.subop, from, to, c.cols);
