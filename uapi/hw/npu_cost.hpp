@@ -188,8 +188,8 @@ inline Cost cost(const npu_cmd_lut &c, const CostParams &p) {
 inline Cost cost(const npu_cmd_requant &c, const CostParams &p) {
   const uint64_t n = mul(c.rows, c.cols), vectors = uint64_t{(c.flags & NPU_REQUANTF_IN_SCALES) != 0} +
                                                     uint64_t{(c.flags & NPU_REQUANTF_OUT_SCALES) != 0};
-  return with_param(simple(passes(c.act), n, c.in_dtype, n, c.out_dtype, n, p), c.param_region,
-                    mul(vectors, c.cols, 4), p);
+  return with_param(simple(passes(c.act), n, c.in_dtype, n, c.out_dtype, n, p), c.param_region, mul(vectors, c.cols, 4),
+                    p);
 }
 
 inline Cost cost(const npu_cmd_select &c, const CostParams &p) {

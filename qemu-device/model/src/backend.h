@@ -95,8 +95,7 @@ class Reference : public Backend {
   void run(const npu_cmd_reduce &c, const void *in, void *out) override;
   void run(const npu_cmd_norm &c, const void *in, const void *scale, const void *bias, void *out) override;
   void run(const npu_cmd_lut &c, const void *in, const void *table, void *out) override;
-  void run(const npu_cmd_requant &c, const void *in, const void *in_scales, const void *out_scales,
-           void *out) override;
+  void run(const npu_cmd_requant &c, const void *in, const void *in_scales, const void *out_scales, void *out) override;
   void run(const npu_cmd_select &c, const void *a, const void *b, const void *condition, void *out) override;
 };
 

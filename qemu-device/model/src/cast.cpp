@@ -91,9 +91,8 @@ void with_type(uint8_t dtype, F f) {
 }  // namespace
 
 void cast_elements(uint8_t from_dtype, const void *from, uint8_t to_dtype, void *to, size_t count) {
-  with_type(from_dtype, [&](auto x) {
-    with_type(to_dtype, [&](auto y) { loop<decltype(x), decltype(y)>(from, to, count); });
-  });
+  with_type(from_dtype,
+            [&](auto x) { with_type(to_dtype, [&](auto y) { loop<decltype(x), decltype(y)>(from, to, count); }); });
 }
 
 }  // namespace npu::model

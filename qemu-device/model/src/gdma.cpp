@@ -273,8 +273,7 @@ Fault Gdma::read_index(const Side &side, uint8_t dtype, uint64_t i, uint32_t row
 template <class Cmd, class Each>
 Outcome Gdma::indexed(const Cmd &c, const Operands &ops, const Job &job, const Pace &pace, Each each) {
   Side index;
-  if (const Outcome o = locate(ops.at[Operands::kIndex], c.idx_offset, job, index))
-    return {o.fault, Operands::kIndex};
+  if (const Outcome o = locate(ops.at[Operands::kIndex], c.idx_offset, job, index)) return {o.fault, Operands::kIndex};
   const uint64_t row_bytes = uint64_t{c.cols} * dtype_bytes(c.dtype), total = uint64_t{c.outer} * c.count;
   const uint64_t step = std::clamp<uint64_t>(kTileBytes / row_bytes, 1, kTileElements);
   for (uint64_t at = 0; at < total; at += step) {

@@ -19,9 +19,9 @@ namespace npu::model {
 /// A part of CONV or MATMUL. Its offsets count elements from the first one of the whole command's operands.
 template <class Cmd>
 struct Product {
-  Cmd c;                 ///< dims, pitches, padding, flags and activation of the part; its addresses are the whole one's
-  uint64_t in = 0;       ///< input
-  uint64_t wgt = 0;      ///< weights or B
+  Cmd c;             ///< dims, pitches, padding, flags and activation of the part; its addresses are the whole one's
+  uint64_t in = 0;   ///< input
+  uint64_t wgt = 0;  ///< weights or B
   uint64_t weights = 0;  ///< elements from the first to the last that it reads from there
   uint64_t param = 0;    ///< bias and multiplier
   uint64_t out = 0;      ///< result and partial sums

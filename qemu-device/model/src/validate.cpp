@@ -138,9 +138,7 @@ ZeroPoints zero_points(uint8_t dtype) {
   }
 }
 
-bool is_float(uint64_t dtype) {
-  return dtype == NPU_DTYPE_F32 || dtype == NPU_DTYPE_F16 || dtype == NPU_DTYPE_BF16;
-}
+bool is_float(uint64_t dtype) { return dtype == NPU_DTYPE_F32 || dtype == NPU_DTYPE_F16 || dtype == NPU_DTYPE_BF16; }
 
 /// Integers have a scale above 0, floating-point numbers +0 in its place.
 bool is_scale(uint64_t dtype, uint64_t bits) {
@@ -314,9 +312,7 @@ Error check_relations(const npu_cmd_scatter &c, const Command &) {
 
 Error check_relations(const npu_cmd_unary &c, const Command &bytes) { return check_act(bytes, c.subop); }
 
-Error check_relations(const npu_cmd_copy &c, const Command &) {
-  return check_dims(c.dims);
-}
+Error check_relations(const npu_cmd_copy &c, const Command &) { return check_dims(c.dims); }
 
 Error check_relations(const npu_cmd_fill &c, const Command &) {
   const uint32_t size = dtype_bytes(c.dst_dtype);

@@ -168,8 +168,7 @@ void conv_block(const Cells<T> &cells, const Epilogue<T> &epilogue, const Packed
 
 // One input and one output channel a group: kWidth groups side by side, each with the one product a window cell.
 template <class T>
-void conv_depthwise_block(const Cells<T> &cells, const Epilogue<T> &epilogue, const Packed<T> &packed,
-                          size_t channel) {
+void conv_depthwise_block(const Cells<T> &cells, const Epilogue<T> &epilogue, const Packed<T> &packed, size_t channel) {
   const size_t channels = packed.channels;
   cells.each([&](int64_t n, int64_t y0, int64_t x0, size_t index) {
     T acc[kWidth];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "qemu-device/model/src/compute/numbers.h"
-
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "qemu-device/model/src/compute/numbers.h"
 
 namespace npu::model {
 namespace {
@@ -48,8 +48,7 @@ uint16_t to_bf16(float x) {
 
 template <class T>
 void load_integers(float scale, int32_t zero, const void *from, size_t count, float *to) {
-  for (size_t i = 0; i < count; ++i)
-    to[i] = static_cast<float>(int64_t{element<T>(from, i)} - zero) * scale;
+  for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(int64_t{element<T>(from, i)} - zero) * scale;
 }
 
 /// The same where the difference fits into 32 bits: vectors of these convert faster.

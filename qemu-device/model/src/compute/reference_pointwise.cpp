@@ -194,8 +194,7 @@ void Reference::run(const npu_cmd_eltwise &c, const void *a, const void *b, void
       const size_t count = std::min(kRun, row - k);
       left.load(at_a, k, count, x);
       if (!imm) right.load(at_b, k, count, y);
-      for (size_t n = 0; n < count; ++n)
-        x[n] = activate_one(c.act, c.act_a, c.act_b, combine(c.subop, x[n], y[n]));
+      for (size_t n = 0; n < count; ++n) x[n] = activate_one(c.act, c.act_a, c.act_b, combine(c.subop, x[n], y[n]));
       store_numbers(result, x, count, to + k * size);
     }
     to += pitch * size;

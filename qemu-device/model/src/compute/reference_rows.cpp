@@ -104,8 +104,7 @@ void Reference::run(const npu_cmd_softmax &c, const void *in, void *out) {
 }
 
 void Reference::run(const npu_cmd_norm &c, const void *in, const void *scale, const void *bias, void *out) {
-  each_row(c.rows, c.cols, {c.in_dtype}, in, {c.out_dtype}, out,
-           [&](float *x) { normalize(c, scale, bias, x); });
+  each_row(c.rows, c.cols, {c.in_dtype}, in, {c.out_dtype}, out, [&](float *x) { normalize(c, scale, bias, x); });
 }
 
 void Reference::run(const npu_cmd_reduce &c, const void *in, void *out) {

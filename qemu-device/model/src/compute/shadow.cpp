@@ -105,8 +105,8 @@ class Shadow final : public Backend {
            void *out) override {
     return product("CONV", size_t{c.kh} * c.kw * (c.ic / c.groups), c.oc, c, in, wgt, params, psum, out);
   }
-  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params,
-           const void *psum, void *out) override {
+  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
+           void *out) override {
     return product("MATMUL", c.k, c.n, c, in, wgt, params, psum, out);
   }
 
@@ -215,7 +215,8 @@ class Shadow final : public Backend {
         : dtype_(dtype),
           count_(count),
           out_(out),
-          bytes_(static_cast<const char *>(out), static_cast<const char *>(out) + count * hw::arith::dtype_bytes(dtype)) {}
+          bytes_(static_cast<const char *>(out),
+                 static_cast<const char *>(out) + count * hw::arith::dtype_bytes(dtype)) {}
 
     void *data() { return bytes_.data(); }
     const void *data() const { return bytes_.data(); }

@@ -172,8 +172,8 @@ bool plain(const npu_cmd_pool &c) {
 
 bool plain(const npu_cmd_eltwise &c) {
   const uint64_t rows = uint64_t{c.dims[0]} * c.dims[1] * c.dims[2] * c.dims[3];
-  return c.a_dtype == NPU_DTYPE_F32 && c.b_dtype == NPU_DTYPE_F32 &&
-         plain(c.out_dtype, rows, c.out_pitch, c.dims[4]) && c.subop <= NPU_ELTWISE_MIN;
+  return c.a_dtype == NPU_DTYPE_F32 && c.b_dtype == NPU_DTYPE_F32 && plain(c.out_dtype, rows, c.out_pitch, c.dims[4]) &&
+         c.subop <= NPU_ELTWISE_MIN;
 }
 
 bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params,
