@@ -11,6 +11,23 @@ Status infer(const Graph &graph, const Node &node, TensorKind &out) {
   return cpu::infer(node.op, node.attrs, operands, out);
 }
 
+bool is_quantized(const Node &node) {
+  switch (node.op) {
+    case Op::Conv:
+      return std::get<ConvAttrs>(node.attrs).quant.on;
+    case Op::MatMul:
+      return std::get<MatMulAttrs>(node.attrs).quant.on;
+    case Op::Binary:
+      return cpu::is_quantized(std::get<BinaryAttrs>(node.attrs));
+    case Op::Pool:
+      return cpu::is_quantized(std::get<PoolAttrs>(node.attrs));
+    case Op::Softmax:
+      return cpu::is_quantized(std::get<SoftmaxAttrs>(node.attrs));
+    default:
+      return node.op == Op::Requant || node.op == Op::Lookup;
+  }
+}
+
 ValueId Graph::add_constant(TensorPtr tensor, std::string value_name) {
   Value v;
   v.name = std::move(value_name);

@@ -37,9 +37,12 @@ using cpu::op_name;
 using cpu::PadAttrs;
 using cpu::PoolAttrs;
 using cpu::PoolIndicesAttrs;
+using cpu::ProductQuant;
+using cpu::Quant;
 using cpu::ReduceAttrs;
 using cpu::ReduceKind;
 using cpu::Reduction;
+using cpu::RequantAttrs;
 using cpu::ScatterAttrs;
 using cpu::ShapeAttrs;
 using cpu::SliceAttrs;
@@ -94,6 +97,10 @@ struct Graph {
   /// Index of the node that makes each value, -1 for inputs and constants.
   std::vector<int> producers() const;
 };
+
+/// Whether a node computes with quantised numbers: its attributes have a scale or a quantised product, or it is a
+/// Requant or a Lookup. Moves and maxima take integers of 8 bits without that.
+bool is_quantized(const Node &node);
 
 /// The type and shape of a node's result (runtime/cpu/node.h).
 Status infer(const Graph &graph, const Node &node, TensorKind &out);

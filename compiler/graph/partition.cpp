@@ -210,6 +210,7 @@ class Extraction {
 }  // namespace
 
 bool runs_on_chip(const Graph &g, const Node &n) {
+  if (is_quantized(n)) return false;
   if (g[n.output].dtype != Dtype::F32) return false;
   for (size_t k = 0; k < n.inputs.size(); ++k) {
     const bool index = n.op == Op::Gather && k == 1;

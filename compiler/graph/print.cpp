@@ -50,6 +50,10 @@ std::string field_text(Reduction v) {
   constexpr const char *kNames[] = {"None", "Add", "Mul", "Max", "Min"};
   return kNames[static_cast<size_t>(v)];
 }
+/// "scale@zero"
+std::string field_text(const cpu::Quant &v) {
+  return number_text(static_cast<double>(v.scale)) + "@" + std::to_string(v.zero);
+}
 std::string field_text(bool v) { return v ? "true" : "false"; }
 template <class T>
 requires std::is_integral_v<T> std::string field_text(T v) { return std::to_string(v); }

@@ -80,6 +80,22 @@ enum class BinaryKind : uint8_t {
 };
 inline constexpr int kFirstHostBinary = 128;
 
+/// What the integers of an operand stand for: float(q - zero) * scale, with a float32 difference and product.
+struct Quant {
+  float scale = 0;  ///< 0: the operand is floating point, or taken as it is
+  int32_t zero = 0;
+  bool operator==(const Quant &) const = default;
+};
+
+/// A product of integers of 8 bits: sums of (x - x_zero) * (w - w_zero) in int32, which wrap round.
+struct ProductQuant {
+  bool on = false;
+  int32_t x_zero = 0, w_zero = 0;
+  int32_t out_zero = 0;    ///< added behind multiplier and activation, which work in steps of the result
+  Dtype out = Dtype::F32;  ///< int8, uint8, float32; int32: the sums alone
+  bool operator==(const ProductQuant &) const = default;
+};
+
 /// A sliding window over one or two spatial dimensions; a missing second one has kernel 1, stride 1, no padding.
 struct Window {
   std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, begin{0, 0}, end{0, 0};
@@ -91,6 +107,7 @@ struct ConvAttrs {
   Window window;
   int64_t groups = 1;
   Activation act;
+  ProductQuant quant;
 };
 struct PoolAttrs {
   Window window;
@@ -98,13 +115,19 @@ struct PoolAttrs {
   bool count_pad = false;  ///< averages: padding counts in the divisor,
   /// behind the data only that much; window.end has also what ceil_mode adds
   std::array<int64_t, 2> counted_end{0, 0};
+  Quant in, out;                ///< averages only
+  Dtype out_type = Dtype::F32;  ///< where `out` has a scale
 };
 struct MatMulAttrs {
   Activation act;
+  ProductQuant quant;
 };
+/// Without scales: in the type of the operands. With one: in float32, from what the integers stand for.
 struct BinaryAttrs {
   BinaryKind kind = BinaryKind::Add;
   Activation act;
+  Quant a, b, out;
+  Dtype out_type = Dtype::F32;  ///< where `out` has a scale
 };
 struct UnaryAttrs {
   Activation act;
@@ -112,7 +135,14 @@ struct UnaryAttrs {
 struct SoftmaxAttrs {
   int axis = -1;
   bool log = false;
+  Quant in, out;
+  Dtype out_type = Dtype::F32;  ///< where `out` has a scale
 };
+/// Whether an operand or the result has a scale.
+inline bool is_quantized(const BinaryAttrs &a) { return a.a.scale != 0 || a.b.scale != 0 || a.out.scale != 0; }
+inline bool is_quantized(const PoolAttrs &a) { return a.in.scale != 0 || a.out.scale != 0; }
+inline bool is_quantized(const SoftmaxAttrs &a) { return a.in.scale != 0 || a.out.scale != 0; }
+
 struct TransposeAttrs {
   std::vector<int> perm;
 };
@@ -176,6 +206,13 @@ struct NmsAttrs {
   bool center = false;       ///< boxes are centre and size, not two opposite corners
   uint32_t per_class = 0;    ///< at most so many boxes of a class; 0: any number
   float iou = 0, score = 0;  ///< boxes that overlap a better one by more, and those that score no more, are left out
+};
+
+/// From one quantisation to another, or from and to floating point (scale 0).
+struct RequantAttrs {
+  Quant in, out;
+  Activation act;  ///< of the number in between
+  Dtype to = Dtype::F32;
 };
 
 }  // namespace npu::cpu

@@ -19,16 +19,24 @@ void for_each_field(A &a, F f) {
     f("kind", a.kind), f("a", a.a), f("b", a.b);
   } else if constexpr (std::is_same_v<T, Window>) {
     f("kernel", a.kernel), f("stride", a.stride), f("dilation", a.dilation), f("begin", a.begin), f("end", a.end);
+  } else if constexpr (std::is_same_v<T, Quant>) {
+    f("scale", a.scale), f("zero", a.zero);
+  } else if constexpr (std::is_same_v<T, ProductQuant>) {
+    f("quantized", a.on), f("x_zero", a.x_zero), f("w_zero", a.w_zero), f("out_zero", a.out_zero), f("out", a.out);
   } else if constexpr (std::is_same_v<T, ConvAttrs>) {
-    f("window", a.window), f("groups", a.groups), f("act", a.act);
+    f("window", a.window), f("groups", a.groups), f("act", a.act), f("quant", a.quant);
   } else if constexpr (std::is_same_v<T, PoolAttrs>) {
     f("window", a.window), f("max", a.max), f("count_pad", a.count_pad), f("counted_end", a.counted_end);
-  } else if constexpr (std::is_same_v<T, MatMulAttrs> || std::is_same_v<T, UnaryAttrs>) {
+    f("in_quant", a.in), f("out_quant", a.out), f("out_type", a.out_type);
+  } else if constexpr (std::is_same_v<T, MatMulAttrs>) {
+    f("act", a.act), f("quant", a.quant);
+  } else if constexpr (std::is_same_v<T, UnaryAttrs>) {
     f("act", a.act);
   } else if constexpr (std::is_same_v<T, BinaryAttrs>) {
     f("kind", a.kind), f("act", a.act);
+    f("a_quant", a.a), f("b_quant", a.b), f("out_quant", a.out), f("out_type", a.out_type);
   } else if constexpr (std::is_same_v<T, SoftmaxAttrs>) {
-    f("axis", a.axis), f("log", a.log);
+    f("axis", a.axis), f("log", a.log), f("in_quant", a.in), f("out_quant", a.out), f("out_type", a.out_type);
   } else if constexpr (std::is_same_v<T, TransposeAttrs>) {
     f("perm", a.perm);
   } else if constexpr (std::is_same_v<T, ConcatAttrs> || std::is_same_v<T, GatherAttrs>) {
@@ -53,6 +61,8 @@ void for_each_field(A &a, F f) {
     f("batch_dims", a.batch_dims);
   } else if constexpr (std::is_same_v<T, ScatterAttrs>) {
     f("axis", a.axis), f("reduction", a.reduction);
+  } else if constexpr (std::is_same_v<T, RequantAttrs>) {
+    f("in_quant", a.in), f("out_quant", a.out), f("act", a.act), f("to", a.to);
   } else {
     static_assert(std::is_same_v<T, PoolIndicesAttrs>, "a struct whose fields are not listed");
     f("window", a.window), f("column_major", a.column_major);

@@ -4,6 +4,7 @@
 // inputs, the constants (kind and data), the nodes (operator u8, alternative of Attrs u8, its fields in the order of
 // their declaration, operands, name), the outputs. A text is a list of bytes.
 #include <cstring>
+#include <string_view>
 
 #include "runtime/cpu/fields.h"
 #include "runtime/cpu/host_graph.h"
@@ -11,7 +12,12 @@
 namespace npu::cpu {
 namespace {
 
-constexpr uint32_t kMagic = 0x54534851, kVersion = 1;  // "QHST"
+constexpr uint32_t kMagic = 0x54534851, kVersion = 2;  // "QHST"
+
+/// Version 1 has no quantisation: the attributes of its operators end where these fields begin.
+template <class T>
+constexpr bool kIsQuant = std::is_same_v<T, Quant> || std::is_same_v<T, ProductQuant>;
+bool is_in_version_1(std::string_view name) { return name != "out_type"; }
 
 template <class T>
 constexpr bool kIsPlain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
@@ -51,6 +57,7 @@ class Writer {
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+  void set_version(uint32_t version) { version_ = version; }
 
   void kind(TensorKind &k) {
     one(k.dtype);
@@ -69,7 +76,9 @@ class Reader {
     else if constexpr (kIsPlain<T>)
       value = number<T>();
     else
-      for_each_field(value, [this](const char *, auto &field) { one(field); });
+      for_each_field(value, [this](const char *name, auto &field) {
+        if (version_ > 1 || (is_in_version_1(name) && !kIsQuant<std::remove_reference_t<decltype(field)>>)) one(field);
+      });
   }
   template <class T>
   void one(std::vector<T> &list) {
@@ -101,6 +110,7 @@ class Reader {
 
  private:
   std::span<const uint8_t> bytes_;
+  uint32_t version_ = kVersion;
   bool ok_ = true;
 };
 
@@ -172,7 +182,10 @@ Status decode_host_graph(std::span<const uint8_t> bytes, HostGraph &graph) {
   graph = {};
   if (in.number<uint32_t>() != kMagic) return Status::error("no graph for the CPU");
   const auto version = in.number<uint32_t>();
-  if (version != kVersion) return Status::error("a graph of version " + std::to_string(version) + ", expected 1");
+  if (version < 1 || version > kVersion)
+    return Status::error("a graph of version " + std::to_string(version) + ", expected 1 to " +
+                         std::to_string(kVersion));
+  in.set_version(version);
   for (size_t i = in.length(5); i > 0; --i) in.kind(graph.inputs.emplace_back());
   for (size_t i = in.length(5); i > 0; --i) NPU_TRY(read_constant(in, graph.constants.emplace_back()));
   const size_t nodes = in.length(6);

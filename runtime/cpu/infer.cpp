@@ -5,12 +5,12 @@
 #include <iterator>
 
 #include "runtime/cpu/element.h"
-#include "runtime/cpu/node.h"
+#include "runtime/cpu/infer_checks.h"
 
 namespace npu::cpu {
 namespace {
 
-using Operands = std::span<const TensorKind *const>;
+using Operands = OperandKinds;
 
 /// More dimensions than any network has: gathering by indices adds up those of its operands.
 constexpr size_t kMaxRank = 64;
@@ -39,14 +39,10 @@ Status check_axis(int axis, const Shape &x) {
 /// Integers, not bool.
 bool counts(Dtype type) { return is_integer(type) && type != Dtype::Bool; }
 bool is_number(Dtype type) { return type == Dtype::F32 || counts(type); }
+bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
 bool is_index(Dtype type) { return type == Dtype::I32 || type == Dtype::I64; }
 bool is_signed(Dtype type) {
   return type == Dtype::I8 || type == Dtype::I16 || type == Dtype::I32 || type == Dtype::I64;
-}
-
-/// `supported` says what fits.
-Status check_type(bool fits, const char *what, Dtype type, const char *supported) {
-  return fits ? Status() : mismatch(std::string(what) + " is " + dtype_name(type) + ", supported: " + supported);
 }
 
 Status check_f32(const char *what, Dtype type) { return check_type(type == Dtype::F32, what, type, "float32"); }
@@ -65,30 +61,6 @@ Status broadcast(const Shape &a, const Shape &b, Shape &out) {
   return broadcast_shapes(a, b, out)
              ? Status()
              : mismatch("operands " + shape_text(a) + " and " + shape_text(b) + " do not broadcast");
-}
-
-/// Kind and parameters of an activation.
-Status check_activation(const Activation &act) {
-  const int kind = static_cast<int>(act.kind);
-  if (kind > static_cast<int>(ActKind::Cos) && (kind < kFirstHostAct || kind > static_cast<int>(ActKind::IsInf)))
-    return mismatch("function " + std::to_string(kind) + " is unknown");
-  const bool two = act.kind == ActKind::Clip || act.kind == ActKind::HardSigmoid || act.kind == ActKind::IsInf;
-  const bool one = two || act.kind == ActKind::LeakyRelu || act.kind == ActKind::Gelu || act.kind == ActKind::Elu;
-  if ((!one && act.a != 0) || (!two && act.b != 0))
-    return mismatch("a parameter that function " + std::to_string(kind) + " does not have is not 0");
-  if (act.kind == ActKind::Clip && !(act.a <= act.b))
-    return mismatch("bounds " + std::to_string(act.a) + " and " + std::to_string(act.b) + " are not in order");
-  if (act.kind == ActKind::Gelu && act.a != 0 && act.a != 1)
-    return mismatch("GELU of kind " + std::to_string(act.a) + ", there are 0 and 1");
-  return {};
-}
-
-/// An activation inside of another operator.
-Status check_fused(const Activation &act, Dtype type) {
-  NPU_TRY(check_activation(act));
-  if (act.kind > ActKind::Tanh)
-    return mismatch("function " + std::to_string(static_cast<int>(act.kind)) + " only works alone");
-  return act.kind == ActKind::None ? Status() : check_f32("the operand of a function inside an operator", type);
 }
 
 // Windows.
@@ -146,7 +118,6 @@ Status check_sight(const Window &w, size_t d, int64_t size, int64_t places) {
 }
 
 Status infer_pooling(const Window &w, const TensorKind &x, TensorKind &out) {
-  NPU_TRY(check_f32("the input", x.dtype));
   NPU_TRY(check_window(w, x.shape));
   for (size_t d = 0; d < 2; ++d)
     if (w.begin[d] < 0 || w.end[d] < 0) return mismatch("negative padding of a pooling");
@@ -158,10 +129,22 @@ Status infer_pooling(const Window &w, const TensorKind &x, TensorKind &out) {
 Status infer_pool(const PoolAttrs &attrs, Operands in, TensorKind &out) {
   for (int64_t p : attrs.counted_end)
     if (p < 0 || p > kMaxPadding) return mismatch("counted padding " + std::to_string(p) + " is out of range");
+  const Dtype type = in[0]->dtype;
+  if (is_quantized(attrs)) {
+    if (attrs.max) return mismatch("a maximum has no scales");
+    NPU_TRY(check_quant("the input", attrs.in, type));
+    NPU_TRY(check_quant("the result", attrs.out, attrs.out_type));
+    out.dtype = attrs.out_type;
+  } else {
+    const bool fits = type == Dtype::F32 || (attrs.max && is_byte(type));
+    NPU_TRY(check_type(fits, "the input", type, attrs.max ? "float32, int8, uint8" : "float32"));
+    NPU_TRY(check_no_quant(std::array{attrs.in, attrs.out}, attrs.out_type));
+  }
   return infer_pooling(attrs.window, *in[0], out);
 }
 
 Status infer_pool_indices(const PoolIndicesAttrs &attrs, Operands in, TensorKind &out) {
+  NPU_TRY(check_f32("the input", in[0]->dtype));
   NPU_TRY(infer_pooling(attrs.window, *in[0], out));
   out.dtype = Dtype::I64;
   return {};
@@ -170,17 +153,31 @@ Status infer_pool_indices(const PoolIndicesAttrs &attrs, Operands in, TensorKind
 /// A vector with one number for each channel or column.
 Status check_bias(Operands in, int64_t length) {
   if (in.size() < 3 || !in[2]) return {};
-  NPU_TRY(check_equal_types(*in[0], *in[2]));
   return in[2]->shape == Shape{length}
              ? Status()
              : mismatch("bias " + shape_text(in[2]->shape) + " does not have " + std::to_string(length) + " elements");
 }
 
+/// Products of other types than those that ProductQuant has.
+Status check_plain_product(const ProductQuant &quant, const Activation &act, Operands in) {
+  if (quant != ProductQuant{}) return mismatch("parameters of a quantised product that is none");
+  if (in.size() > 3 && in[3]) return mismatch("a multiplier of a product that is not quantised");
+  NPU_TRY(check_equal_types(*in[0], *in[1]));
+  if (in.size() > 2 && in[2]) NPU_TRY(check_equal_types(*in[0], *in[2]));
+  return check_fused(act, in[0]->dtype);
+}
+
+Status check_float_conv(const ConvAttrs &attrs, Operands in) {
+  NPU_TRY(check_f32("the input", in[0]->dtype));
+  return check_plain_product(attrs.quant, attrs.act, in);
+}
+
 Status infer_conv(const ConvAttrs &attrs, Operands in, TensorKind &out) {
   const Shape &x = in[0]->shape, &w = in[1]->shape;
-  NPU_TRY(check_f32("the input", in[0]->dtype));
-  NPU_TRY(check_equal_types(*in[0], *in[1]));
-  NPU_TRY(check_fused(attrs.act, in[0]->dtype));
+  if (attrs.quant.on)
+    NPU_TRY(check_product(attrs.quant, attrs.act, in, w.empty() ? 0 : w[0], out.dtype));
+  else
+    NPU_TRY(check_float_conv(attrs, in));
   NPU_TRY(check_window(attrs.window, x));
   if (w.size() != x.size()) return mismatch("weights " + shape_text(w) + " do not fit input " + shape_text(x));
   if (attrs.groups < 1 || x[1] % attrs.groups || w[0] % attrs.groups || w[1] != x[1] / attrs.groups)
@@ -197,10 +194,13 @@ Status infer_conv(const ConvAttrs &attrs, Operands in, TensorKind &out) {
 Status infer_matmul(const MatMulAttrs &attrs, Operands in, TensorKind &out) {
   const Shape &a = in[0]->shape, &b = in[1]->shape;
   const Dtype type = in[0]->dtype;
-  NPU_TRY(check_type(type == Dtype::F32 || is_index(type) || type == Dtype::U32 || type == Dtype::U64, "an operand",
-                     type, "float32, int32, int64, uint32, uint64"));
-  NPU_TRY(check_equal_types(*in[0], *in[1]));
-  NPU_TRY(check_fused(attrs.act, type));
+  if (attrs.quant.on) {
+    NPU_TRY(check_product(attrs.quant, attrs.act, in, b.empty() ? 0 : b.back(), out.dtype));
+  } else {
+    NPU_TRY(check_type(type == Dtype::F32 || is_index(type) || type == Dtype::U32 || type == Dtype::U64, "an operand",
+                       type, "float32, int32, int64, uint32, uint64"));
+    NPU_TRY(check_plain_product(attrs.quant, attrs.act, in));
+  }
   if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2])
     return mismatch("operands " + shape_text(a) + " and " + shape_text(b) + " cannot be multiplied");
   NPU_TRY(check_bias(in, b.back()));
@@ -236,11 +236,24 @@ Status check_binary_types(BinaryKind kind, const TensorKind &a, const TensorKind
   }
 }
 
+Status infer_quantized_binary(const BinaryAttrs &attrs, Operands in, TensorKind &out) {
+  if (static_cast<int>(attrs.kind) >= kFirstHostBinary)
+    return mismatch("function " + std::to_string(static_cast<int>(attrs.kind)) + " does not work on quantised numbers");
+  NPU_TRY(check_quant("operand 0", attrs.a, in[0]->dtype));
+  NPU_TRY(check_quant("operand 1", attrs.b, in[1]->dtype));
+  NPU_TRY(check_quant("the result", attrs.out, attrs.out_type));
+  NPU_TRY(check_fused(attrs.act, Dtype::F32));
+  out.dtype = attrs.out_type;
+  return broadcast(in[0]->shape, in[1]->shape, out.shape);
+}
+
 Status infer_binary(const BinaryAttrs &attrs, Operands in, TensorKind &out) {
   const int kind = static_cast<int>(attrs.kind);
   if (kind > static_cast<int>(BinaryKind::Min) &&
       (kind < kFirstHostBinary || kind > static_cast<int>(BinaryKind::LessOrEqual)))
     return mismatch("function " + std::to_string(kind) + " of two numbers is unknown");
+  if (is_quantized(attrs)) return infer_quantized_binary(attrs, in, out);
+  NPU_TRY(check_no_quant(std::array{attrs.a, attrs.b, attrs.out}, attrs.out_type));
   if (attrs.kind != BinaryKind::Pow) NPU_TRY(check_equal_types(*in[0], *in[1]));
   NPU_TRY(check_binary_types(attrs.kind, *in[0], *in[1]));
   if (is_comparison(attrs.kind)) out.dtype = Dtype::Bool;
@@ -267,8 +280,15 @@ Status infer_unary(const UnaryAttrs &attrs, Operands in, TensorKind &out) {
   }
 }
 
-Status infer_softmax(const SoftmaxAttrs &attrs, Operands in, TensorKind &) {
-  NPU_TRY(check_f32("the input", in[0]->dtype));
+Status infer_softmax(const SoftmaxAttrs &attrs, Operands in, TensorKind &out) {
+  if (is_quantized(attrs)) {
+    NPU_TRY(check_quant("the input", attrs.in, in[0]->dtype));
+    NPU_TRY(check_quant("the result", attrs.out, attrs.out_type));
+    out.dtype = attrs.out_type;
+  } else {
+    NPU_TRY(check_f32("the input", in[0]->dtype));
+    NPU_TRY(check_no_quant(std::array{attrs.in, attrs.out}, attrs.out_type));
+  }
   return check_axis(attrs.axis, in[0]->shape);
 }
 
@@ -507,7 +527,7 @@ constexpr size_t kAny = SIZE_MAX;
 
 /// In the order of Op.
 constexpr Row kRows[] = {
-    row<infer_conv>(2, 3),       row<infer_matmul>(2, 3),
+    row<infer_conv>(2, 4),       row<infer_matmul>(2, 4),
     row<infer_pool>(1, 1),       row<infer_binary>(2, 2),
     row<infer_unary>(1, 1),      row<infer_softmax>(1, 1),
     row<infer_transpose>(1, 1),  row<infer_reshape>(1, 1),
@@ -519,6 +539,7 @@ constexpr Row kRows[] = {
     row<infer_cumsum>(1, 1),     row<infer_gather_elements>(2, 2),
     row<infer_gather_nd>(2, 2),  row<infer_scatter_elements>(3, 3),
     row<infer_scatter_nd>(3, 3), row<infer_pool_indices>(1, 1),
+    row<infer_requant>(1, 1),    row<infer_lookup>(2, 2),
 };
 static_assert(std::size(kRows) == kOps);
 
@@ -538,6 +559,34 @@ Status check_operands(const Row &row, Operands in) {
 }
 
 }  // namespace
+
+Status check_type(bool fits, const char *what, Dtype type, const char *supported) {
+  return fits ? Status() : mismatch(std::string(what) + " is " + dtype_name(type) + ", supported: " + supported);
+}
+
+Status check_activation(const Activation &act) {
+  const int kind = static_cast<int>(act.kind);
+  if (kind > static_cast<int>(ActKind::Cos) && (kind < kFirstHostAct || kind > static_cast<int>(ActKind::IsInf)))
+    return mismatch("function " + std::to_string(kind) + " is unknown");
+  const bool two = act.kind == ActKind::Clip || act.kind == ActKind::HardSigmoid || act.kind == ActKind::IsInf;
+  const bool one = two || act.kind == ActKind::LeakyRelu || act.kind == ActKind::Gelu || act.kind == ActKind::Elu;
+  if ((!one && act.a != 0) || (!two && act.b != 0))
+    return mismatch("a parameter that function " + std::to_string(kind) + " does not have is not 0");
+  if (act.kind == ActKind::Clip && !(act.a <= act.b))
+    return mismatch("bounds " + std::to_string(act.a) + " and " + std::to_string(act.b) + " are not in order");
+  if (act.kind == ActKind::Gelu && act.a != 0 && act.a != 1)
+    return mismatch("GELU of kind " + std::to_string(act.a) + ", there are 0 and 1");
+  return {};
+}
+
+Status check_fused(const Activation &act, Dtype type) {
+  NPU_TRY(check_activation(act));
+  if (act.kind > ActKind::Tanh)
+    return mismatch("function " + std::to_string(static_cast<int>(act.kind)) + " only works alone");
+  return act.kind == ActKind::None
+             ? Status()
+             : check_type(type == Dtype::F32, "the operand of a function inside an operator", type, "float32");
+}
 
 Status infer(Op op, const Attrs &attrs, std::span<const TensorKind *const> operands, TensorKind &out) {
   const auto number = static_cast<size_t>(op);

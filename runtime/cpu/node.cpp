@@ -13,6 +13,7 @@ constexpr const char *kNames[] = {
     "Transpose", "Reshape",        "Concat",   "Slice",           "Pad",       "Expand",
     "Gather",    "Cast",           "Where",    "Reduce",          "ArgMax",    "TopK",
     "CumSum",    "GatherElements", "GatherNd", "ScatterElements", "ScatterNd", "PoolIndices",
+    "Requant",   "Lookup",
 };
 static_assert(std::size(kNames) == kOps);
 
@@ -20,7 +21,10 @@ static_assert(std::size(kNames) == kOps);
 Status evaluate_checked(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Tensor &out) {
   switch (op) {
     case Op::Binary:
-      return binary(std::get<BinaryAttrs>(attrs), *in[0], *in[1], out);
+      if (const auto &a = std::get<BinaryAttrs>(attrs); is_quantized(a))
+        return quantized_binary(a, *in[0], *in[1], out);
+      else
+        return binary(a, *in[0], *in[1], out);
     case Op::Gather:
       return gather(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
     case Op::GatherElements:
@@ -46,21 +50,34 @@ const char *op_name(Op op) {
 Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> operands, Tensor &out) {
   const Tensor &x = *operands[0];
   const Tensor *third = operands.size() > 2 ? operands[2] : nullptr;
+  const Tensor *fourth = operands.size() > 3 ? operands[3] : nullptr;
   switch (op) {
     case Op::Conv:
-      conv(std::get<ConvAttrs>(attrs), x, *operands[1], third, out);
+      if (const auto &a = std::get<ConvAttrs>(attrs); a.quant.on)
+        quantized_conv(a, x, *operands[1], third, fourth, out);
+      else
+        conv(a, x, *operands[1], third, out);
       return {};
     case Op::MatMul:
-      matmul(std::get<MatMulAttrs>(attrs), x, *operands[1], third, out);
+      if (const auto &a = std::get<MatMulAttrs>(attrs); a.quant.on)
+        quantized_matmul(a, x, *operands[1], third, fourth, out);
+      else
+        matmul(a, x, *operands[1], third, out);
       return {};
     case Op::Pool:
-      pool(std::get<PoolAttrs>(attrs), x, out);
+      if (const auto &a = std::get<PoolAttrs>(attrs); is_quantized(a))
+        quantized_average(a, x, out);
+      else
+        pool(a, x, out);
       return {};
     case Op::Unary:
       unary(std::get<UnaryAttrs>(attrs), x, out);
       return {};
     case Op::Softmax:
-      softmax(std::get<SoftmaxAttrs>(attrs), x, out);
+      if (const auto &a = std::get<SoftmaxAttrs>(attrs); is_quantized(a))
+        quantized_softmax(a, x, out);
+      else
+        softmax(a, x, out);
       return {};
     case Op::Transpose:
       transpose(std::get<TransposeAttrs>(attrs), x, out);
@@ -102,6 +119,12 @@ Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> operan
       return {};
     case Op::PoolIndices:
       pool_indices(std::get<PoolIndicesAttrs>(attrs), x, out);
+      return {};
+    case Op::Requant:
+      requant(std::get<RequantAttrs>(attrs), x, out);
+      return {};
+    case Op::Lookup:
+      lookup(x, *operands[1], out);
       return {};
     default:
       return evaluate_checked(op, attrs, operands, out);

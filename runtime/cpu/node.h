@@ -13,12 +13,13 @@ namespace npu::cpu {
 
 /// Numbers stand in .bmodel files: a new operator goes to the end.
 enum class Op : uint8_t {
-  Conv,             ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; float32
-  MatMul,           ///< a [..., m, k], b [..., k, n], optional bias [n]; float32, int32 and int64
-  Pool,             ///< x [n, c, spatial...]; float32
+  Conv,             ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; float32, or
+                    ///< quantised: 8 bits, bias int32, and a multiplier [oc] or [1] unless the result is int32
+  MatMul,           ///< a [..., m, k], b [..., k, n], optional bias [n]; float32, int32 and int64, or quantised as Conv
+  Pool,             ///< x [n, c, spatial...]; float32, int8, uint8
   Binary,           ///< a, b with numpy broadcasting
   Unary,            ///< x: an activation alone
-  Softmax,          ///< x; float32
+  Softmax,          ///< x; float32, int8, uint8
   Transpose,        ///< x
   Reshape,          ///< x; the new shape is that of the result
   Concat,           ///< any number
@@ -37,17 +38,19 @@ enum class Op : uint8_t {
   ScatterElements,  ///< x, indices, updates
   ScatterNd,        ///< x, indices, updates; ScatterAttrs
   PoolIndices,      ///< x [n, c, spatial...]; int64
+  Requant,          ///< x; int8, uint8, int16, uint16 and float32
+  Lookup,           ///< x (int8, uint8), table [256]: the element whose index is the byte
 };
-inline constexpr int kOps = static_cast<int>(Op::PoolIndices) + 1;
+inline constexpr int kOps = static_cast<int>(Op::Lookup) + 1;
 
 const char *op_name(Op op);
 
-/// The alternative of each operator is the one that is named after it; MatMul, Reshape, Expand: see above; Where has
-/// none.
+/// The alternative of each operator is the one that is named after it; MatMul, Reshape, Expand: see above; Where and
+/// Lookup have none.
 using Attrs =
     std::variant<std::monostate, ConvAttrs, PoolAttrs, MatMulAttrs, BinaryAttrs, UnaryAttrs, SoftmaxAttrs,
                  TransposeAttrs, ConcatAttrs, SliceAttrs, PadAttrs, GatherAttrs, CastAttrs, ShapeAttrs, ReduceAttrs,
-                 ArgMaxAttrs, TopKAttrs, CumSumAttrs, GatherNdAttrs, ScatterAttrs, PoolIndicesAttrs>;
+                 ArgMaxAttrs, TopKAttrs, CumSumAttrs, GatherNdAttrs, ScatterAttrs, PoolIndicesAttrs, RequantAttrs>;
 
 /// The type and shape of a result, from those of the operands and the attributes. Checks everything that evaluate() and
 /// the compiler rely on, also that there are as many operands as the operator has and that `attrs` is its alternative.

@@ -30,6 +30,17 @@ void softmax(const SoftmaxAttrs &attrs, const Tensor &x, Tensor &out);
 void reduce(const ReduceAttrs &attrs, const Tensor &x, Tensor &out);
 void cumsum(const CumSumAttrs &attrs, const Tensor &x, Tensor &out);
 
+// Quantised operators (quantized.cpp): what they load and store is that of QuantizeLinear and DequantizeLinear.
+void quantized_conv(const ConvAttrs &attrs, const Tensor &x, const Tensor &w, const Tensor *bias,
+                    const Tensor *multiplier, Tensor &out);
+void quantized_matmul(const MatMulAttrs &attrs, const Tensor &a, const Tensor &b, const Tensor *bias,
+                      const Tensor *multiplier, Tensor &out);
+void quantized_average(const PoolAttrs &attrs, const Tensor &x, Tensor &out);
+Status quantized_binary(const BinaryAttrs &attrs, const Tensor &a, const Tensor &b, Tensor &out);
+void quantized_softmax(const SoftmaxAttrs &attrs, const Tensor &x, Tensor &out);
+void requant(const RequantAttrs &attrs, const Tensor &x, Tensor &out);
+void lookup(const Tensor &x, const Tensor &table, Tensor &out);
+
 /// What becomes of an integer that the new type cannot hold. Floating-point numbers always saturate, NaN becomes 0.
 enum class Overflow : uint8_t { Wrap, Saturate };
 /// To integers towards zero, to floating-point numbers rounded to nearest even.

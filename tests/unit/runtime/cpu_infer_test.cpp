@@ -19,6 +19,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 TensorKind f32(Shape shape) { return {Dtype::F32, std::move(shape)}; }
 TensorKind i32(Shape shape) { return {Dtype::I32, std::move(shape)}; }
 TensorKind i64(Shape shape) { return {Dtype::I64, std::move(shape)}; }
+TensorKind i8(Shape shape) { return {Dtype::I8, std::move(shape)}; }
 TensorKind u8(Shape shape) { return {Dtype::U8, std::move(shape)}; }
 TensorKind boolean(Shape shape) { return {Dtype::Bool, std::move(shape)}; }
 
@@ -81,6 +82,8 @@ const Accepted kAccepted[] = {
     {Op::ScatterElements, scatter(0), {u8({2, 3}), i64({5, 2}), u8({5, 2})}, u8({2, 3})},
     {Op::ScatterNd, scatter(0), {u8({2, 3, 4}), i32({5, 2}), u8({5, 4})}, u8({2, 3, 4})},
     {Op::PoolIndices, PoolIndicesAttrs{window(2, 2), true}, {f32({2, 3, 5, 4})}, i64({2, 3, 2, 2})},
+    {Op::Requant, RequantAttrs{{0.5f, -3}, {0.25f, 7}, {}, Dtype::U8}, {i8({2, 3})}, u8({2, 3})},
+    {Op::Lookup, {}, {u8({2, 3}), f32({256})}, f32({2, 3})},
 };
 static_assert(std::size(kAccepted) == kOps);
 
@@ -147,7 +150,7 @@ TEST(Infer, RefusesUnknownOperators) {
     EXPECT_STREQ(op_name(static_cast<Op>(op)), "unknown");
   }
   EXPECT_STREQ(op_name(Op::Conv), "Conv");
-  EXPECT_STREQ(op_name(Op::PoolIndices), "PoolIndices");
+  EXPECT_STREQ(op_name(Op::Lookup), "Lookup");
 }
 
 struct Refused {

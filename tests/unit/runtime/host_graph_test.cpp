@@ -90,12 +90,14 @@ std::vector<HostNode> all_attributes() {
   w.begin = {1, 0};
   w.end = {0, 1};
   const Activation act{ActKind::Clip, -1.5f, 6.25f};
-  return {{Op::Conv, ConvAttrs{w, 4, act}, {0}},
-          {Op::Pool, PoolAttrs{w, false, true, {7, 8}}, {1}},
-          {Op::MatMul, MatMulAttrs{act}, {0, 1, -1}},
-          {Op::Binary, BinaryAttrs{BinaryKind::Fmod, act}, {}},
+  const ProductQuant product{true, -3, 4, 5, Dtype::U8};
+  const Quant a{0.5f, -7}, b{1.5f, 8}, c{2.5f, 9};
+  return {{Op::Conv, ConvAttrs{w, 4, act, product}, {0}},
+          {Op::Pool, PoolAttrs{w, false, true, {7, 8}, a, b, Dtype::I8}, {1}},
+          {Op::MatMul, MatMulAttrs{act, product}, {0, 1, -1}},
+          {Op::Binary, BinaryAttrs{BinaryKind::Fmod, act, a, b, c, Dtype::I8}, {}},
           {Op::Unary, UnaryAttrs{act}, {}},
-          {Op::Softmax, SoftmaxAttrs{2, true}, {}},
+          {Op::Softmax, SoftmaxAttrs{2, true, a, b, Dtype::U8}, {}},
           {Op::Transpose, TransposeAttrs{{2, 0, 1}}, {}},
           {Op::Concat, ConcatAttrs{3}, {}},
           {Op::Slice, SliceAttrs{{1, 2}, {-1, 3}, {4, 5}}, {}},
@@ -110,7 +112,8 @@ std::vector<HostNode> all_attributes() {
           {Op::CumSum, CumSumAttrs{1, true, true}, {}},
           {Op::GatherNd, GatherNdAttrs{2}, {}},
           {Op::ScatterNd, ScatterAttrs{1, Reduction::Max}, {}},
-          {Op::PoolIndices, PoolIndicesAttrs{w, true}, {}}};
+          {Op::PoolIndices, PoolIndicesAttrs{w, true}, {}},
+          {Op::Requant, RequantAttrs{a, b, act, Dtype::I16}, {}}};
 }
 
 TEST(HostGraph, EveryFieldOfAttributesIsInTheBytes) {
@@ -131,6 +134,24 @@ TEST(HostGraph, EveryFieldOfAttributesIsInTheBytes) {
     EXPECT_EQ(encode_host_graph(back), bytes) << op_name(node.op);
   }
   EXPECT_EQ(all_attributes().size(), std::variant_size_v<Attrs>);
+}
+
+TEST(HostGraph, GraphsOfVersion1AreRead) {
+  // Those have no quantisation: behind the activation of its one Binary are no three scales, zero points, and type.
+  constexpr std::ptrdiff_t kVersionAt = 4, kAdded = 3 * 8 + 1;
+  const std::vector<uint8_t> bytes = encode_host_graph(sample());
+  HostGraph other = sample();
+  std::get<BinaryAttrs>(other.nodes[0].attrs).a.scale = 1;  // 0x3f800000 instead of 0
+  const std::vector<uint8_t> marked = encode_host_graph(other);
+  const auto begin = std::mismatch(bytes.begin(), bytes.end(), marked.begin()).first - bytes.begin() - 2;
+  std::vector<uint8_t> old = bytes;
+  old.erase(old.begin() + begin, old.begin() + begin + kAdded);
+  old[kVersionAt] = 1;
+  HostGraph back;
+  ASSERT_EQ(decode_host_graph(old, back).message(), "");
+  EXPECT_EQ(encode_host_graph(back), bytes);
+  old[kVersionAt] = 3;
+  EXPECT_EQ(decode_host_graph(old, back).message(), "a graph of version 3, expected 1 to 2");
 }
 
 TEST(HostGraph, NoTruncationIsReadBehindItsEnd) {
