@@ -20,7 +20,9 @@ uint64_t macs_of(const LoweredOp &op) {
             return outputs * static_cast<uint64_t>(weights / op.out.dims[3]);
           },
           [&](const MatMulOp &product) { return outputs * static_cast<uint64_t>(product.a.dims[2]); },
-          [](const OneOf<PoolOp, BinaryOp, UnaryOp, SoftmaxOp, CopyOp, FillOp> auto &) { return uint64_t{0}; },
+          [](const OneOf<PoolOp, BinaryOp, UnaryOp, SoftmaxOp, RequantOp, LookupOp, CopyOp, FillOp> auto &) {
+            return uint64_t{0};
+          },
       },
       op.body);
 }
@@ -29,7 +31,7 @@ uint64_t macs_of(const LoweredOp &op) {
 int64_t first_bytes(const LoweredOp &op, std::set<const graph::Tensor *> &used) {
   const OpConstants constants = constants_of(op);
   int64_t bytes = 0;
-  for (const graph::TensorPtr &t : {constants.weights, constants.bias})
+  for (const graph::TensorPtr &t : constants.all())
     if (t && used.insert(t.get()).second) bytes += static_cast<int64_t>(t->data.size());
   return bytes;
 }

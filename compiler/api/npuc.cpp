@@ -5,6 +5,7 @@
 #include <exception>
 #include <set>
 
+#include "compiler/api/compile_graph.h"
 #include "compiler/api/cores.h"
 #include "compiler/api/dump.h"
 #include "compiler/api/host_part.h"
@@ -324,6 +325,8 @@ Status compile_parts(const graph::Graph &g, std::vector<graph::Part> &parts, con
   return {};
 }
 
+}  // namespace
+
 Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   bmodel::StageDesc stage;
   Report &r = out.report;
@@ -349,6 +352,8 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   out.net.stages.push_back(std::move(stage));
   return {};
 }
+
+namespace {
 
 Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   if (options.lmem_bytes < kMinLmemBytes || options.lmem_bytes > kMaxLmemBytes || options.lmem_bytes % 4096)

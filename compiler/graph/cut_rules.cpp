@@ -57,6 +57,11 @@ void set(Box &box, int axis, Range range) {
   if (axis != kNone) box[at(axis)] = range;
 }
 
+/// The channels of weights or of a vector; one element is for all.
+void set_vector(const Graph &g, const Node &n, size_t operand, Range range, Box &box) {
+  if (g[n.inputs[operand]].shape[0] != 1) set(box, 0, range);
+}
+
 void window_needed(const Graph &g, const Node &n, size_t operand, int axis, Range range, Box &box) {
   const int64_t groups = groups_of(n);
   if (operand == 0 && window_axis(axis) != kNone) {
@@ -65,7 +70,7 @@ void window_needed(const Graph &g, const Node &n, size_t operand, int axis, Rang
   }
   if (operand == 0 && axis == 0) return set(box, 0, range);
   if (axis != 1) return;
-  if (operand > 0) return set(box, 0, range);  // weights, bias
+  if (operand > 0) return set_vector(g, n, operand, range, box);  // weights, bias, multiplier
   if (n.op == Op::Pool) return set(box, 1, range);
   if (groups == 1) return;
   const int64_t outputs = g[n.output].shape[1] / groups, inputs = g[n.inputs[0]].shape[1] / groups;
@@ -75,8 +80,8 @@ void window_needed(const Graph &g, const Node &n, size_t operand, int axis, Rang
 void matmul_needed(const Graph &g, const Node &n, size_t operand, int axis, Range range, Box &box) {
   const Shape &out = g[n.output].shape;
   const int rank = static_cast<int>(out.size()), own = static_cast<int>(box.size());
-  if (operand == 2) {
-    if (axis == rank - 1) set(box, 0, range);
+  if (operand >= 2) {
+    if (axis == rank - 1) set_vector(g, n, operand, range, box);
     return;
   }
   if (axis >= rank - 2) {
@@ -140,6 +145,8 @@ bool can_cut(const Graph &g, const Node &n, int axis) {
     case Op::Unary:
     case Op::Transpose:
     case Op::Expand:
+    case Op::Requant:
+    case Op::Lookup:
       return true;
     default:
       return false;
@@ -200,6 +207,9 @@ Box needed(const Graph &g, const Node &n, size_t operand, int axis, const Box &p
       set(box, axis, {start + range.begin * step, start + (range.end - 1) * step + 1});
       break;
     }
+    case Op::Lookup:
+      if (operand == 0) set(box, axis, range);  // the table is for all
+      break;
     default:
       set(box, broadcast_axis(shape, out, axis), range);
       break;

@@ -12,6 +12,12 @@ constexpr hw::CostParams kChip;
 
 double steps(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
 
+/// Pixels, or rows, that the array takes in a cycle.
+double pixels(const Graph &g, const Node &n) {
+  const int64_t bytes = dtype_bytes(g[n.inputs[0]].dtype);
+  return kChip.mac_pixels * (bytes == 1 ? kChip.rate_8 : bytes == 2 ? kChip.rate_16 : 1.0);
+}
+
 /// The arithmetic of a part of a node, as docs/hardware.md section 8.1 counts it.
 double arithmetic(const Graph &g, const Node &n, const Box &part) {
   const double elements = count(part);
@@ -20,12 +26,12 @@ double arithmetic(const Graph &g, const Node &n, const Box &part) {
       const Shape &w = g[n.inputs[1]].shape;
       const int64_t taps = element_count(w) / w[0];
       return elements / static_cast<double>(part[1].size()) * steps(taps, kChip.mac_ic) *
-             steps(part[1].size(), kChip.mac_oc) / kChip.mac_pixels;
+             steps(part[1].size(), kChip.mac_oc) / pixels(g, n);
     }
     case Op::MatMul: {
       const int64_t k = g[n.inputs[0]].shape.back(), columns = part.back().size();
       return elements / static_cast<double>(columns) * steps(k, kChip.mac_ic) * steps(columns, kChip.mac_oc) /
-             kChip.mac_pixels;
+             pixels(g, n);
     }
     case Op::Pool: {
       const Window &w = std::get<PoolAttrs>(n.attrs).window;
@@ -51,8 +57,11 @@ double local_bytes(const Graph &g, const Node &n, const Box &part, const Box &fi
     case Op::Expand:
     case Op::Concat:
       return 0;  // views, mostly
-    case Op::Binary:
-      return 3 * out;
+    case Op::Binary: {
+      double bytes = out;
+      for (ValueId v : n.inputs) bytes += element_bytes(g, v) * count(part);
+      return bytes;
+    }
     default:
       return out + element_bytes(g, n.inputs[0]) * count(first);
   }

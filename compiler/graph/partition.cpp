@@ -73,6 +73,54 @@ bool has_command(const Graph &g, const Node &n) {
   }
 }
 
+bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
+
+/// Whether a command takes 8 bits without knowing what they stand for.
+bool takes_bytes(const Node &n) {
+  switch (n.op) {
+    case Op::Pool:
+      return std::get<PoolAttrs>(n.attrs).max;
+    case Op::Transpose:
+    case Op::Reshape:
+    case Op::Concat:
+    case Op::Slice:
+    case Op::Pad:
+    case Op::Expand:
+    case Op::Gather:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// A softmax of integers is not cut within a row, which has to fit the smallest local memory with its result.
+constexpr int64_t kIntegerRow = 8192;
+
+bool is_number(Dtype type) { return is_byte(type) || type == Dtype::F32; }
+
+bool has_integer_command(const Graph &g, const Node &n) {
+  const Dtype x = g[n.inputs[0]].dtype, out = g[n.output].dtype;
+  const auto is_short = [](Dtype type) { return is_number(type) || type == Dtype::I16 || type == Dtype::U16; };
+  switch (n.op) {
+    case Op::Conv:
+    case Op::MatMul:
+      return has_command(g, n) && is_absent_or_constant(g, n, 3);
+    case Op::Binary:
+      return has_command(g, n) && is_number(x) && is_number(g[n.inputs[1]].dtype) && is_number(out);
+    case Op::Softmax:
+      return is_number(x) && is_number(out) &&
+             g[n.output].shape[static_cast<size_t>(std::get<SoftmaxAttrs>(n.attrs).axis)] <= kIntegerRow;
+    case Op::Pool:
+      return is_number(x) && is_number(out);
+    case Op::Requant:
+      return is_short(x) && is_short(out) && fusible(std::get<RequantAttrs>(n.attrs).act);
+    case Op::Lookup:
+      return g.is_constant(n.inputs[1]);
+    default:
+      return false;
+  }
+}
+
 /// Operations of a node: multiply-accumulates, or elements.
 int64_t work_of(const Graph &g, const Node &n) {
   const int64_t elements = element_count(g[n.output].shape);
@@ -210,19 +258,19 @@ class Extraction {
 }  // namespace
 
 bool runs_on_chip(const Graph &g, const Node &n) {
-  if (is_quantized(n)) return false;
-  if (g[n.output].dtype != Dtype::F32) return false;
+  if (is_quantized(n)) return has_integer_command(g, n);
+  const auto fits = [&](Dtype type) { return type == Dtype::F32 || (is_byte(type) && takes_bytes(n)); };
+  if (!fits(g[n.output].dtype)) return false;
   for (size_t k = 0; k < n.inputs.size(); ++k) {
     const bool index = n.op == Op::Gather && k == 1;
-    if (n.inputs[k] != kNoValue && !index && g[n.inputs[k]].dtype != Dtype::F32) return false;
+    if (n.inputs[k] != kNoValue && !index && !fits(g[n.inputs[k]].dtype)) return false;
   }
   return has_command(g, n);
 }
 
 std::vector<Part> partition(Graph &graph) {
   if (std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node &n) { return runs_on_chip(graph, n); }) &&
-      std::all_of(graph.outputs.begin(), graph.outputs.end(),
-                  [&](ValueId v) { return graph[v].dtype == Dtype::F32; })) {
+      std::all_of(graph.outputs.begin(), graph.outputs.end(), [&](ValueId v) { return is_number(graph[v].dtype); })) {
     std::vector<Part> whole(1);
     whole[0].graph = graph;
     whole[0].inputs = graph.inputs;

@@ -6,37 +6,97 @@
 namespace npu::compiler {
 namespace {
 
-/// The types of all that an operator reads and writes, the result first.
-std::vector<graph::Dtype> types_of(const LoweredOp &op, const std::vector<Storage> &storages) {
-  std::vector<graph::Dtype> types{storages[static_cast<size_t>(op.out.storage)].type};
-  for (const View *v : op.inputs()) types.push_back(storages[static_cast<size_t>(v->storage)].type);
-  const OpConstants constants = constants_of(op);
-  for (const graph::TensorPtr &t : {constants.weights, constants.bias})
-    if (t) types.push_back(t->dtype);
-  return types;
-}
+using graph::Dtype;
+
+bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
+bool is_number(Dtype type) { return is_byte(type) || type == Dtype::F32; }
+bool is_any_number(Dtype type) { return is_number(type) || type == Dtype::I16 || type == Dtype::U16; }
+
+/// Finds operands of a type that the operator's commands do not take there.
+class Checker {
+ public:
+  Checker(const LoweredOp &op, const std::vector<Storage> &storages) : op_(op), storages_(storages) {}
+
+  Dtype type(const View &v) const { return storages_[static_cast<size_t>(v.storage)].type; }
+
+  void expect(bool fits, const char *operand, Dtype found, const char *expected) {
+    if (fits || !status_.ok()) return;
+    status_ = Status::error(std::string(op_.name()) + " has " + operand + " of " + graph::dtype_name(found) +
+                            ", expected " + expected);
+  }
+  void floats(const char *operand, Dtype found) { expect(found == Dtype::F32, operand, found, "float32"); }
+  void numbers(const char *operand, Dtype found) { expect(is_number(found), operand, found, "float32, int8 or uint8"); }
+  void vector(const char *operand, const graph::TensorPtr &t, Dtype wanted) {
+    if (t) expect(t->dtype == wanted, operand, t->dtype, graph::dtype_name(wanted));
+  }
+
+  template <class Op>
+  void product(const Op &op, Dtype x, Dtype weights) {
+    const Dtype out = type(op_.out);
+    if (!op.quant.on) {
+      floats("an input", x);
+      floats("weights", weights);
+      floats("a result", out);
+      return vector("a bias", op.bias, Dtype::F32);
+    }
+    expect(is_byte(x), "an input", x, "int8 or uint8");
+    expect(is_byte(weights), "weights", weights, "int8 or uint8");
+    expect(op.multiplier ? is_number(out) : out == Dtype::I32, "a result", out,
+           op.multiplier ? "float32, int8 or uint8" : "int32");
+    vector("a bias", op.bias, Dtype::I32);
+    vector("multipliers", op.multiplier, Dtype::F32);
+  }
+
+  const Status &status() const { return status_; }
+
+ private:
+  const LoweredOp &op_;
+  const std::vector<Storage> &storages_;
+  Status status_;
+};
 
 }  // namespace
 
 Status check_types(const LoweredOp &op, const std::vector<Storage> &storages) {
-  const std::vector<graph::Dtype> types = types_of(op, storages);
-  // Copies move what there is. All others compute.
-  const graph::Dtype wanted =
-      std::visit(Overloaded{
-                     [&](const CopyOp &) { return types[0]; },
-                     [](const OneOf<ConvOp, MatMulOp, PoolOp, BinaryOp, UnaryOp, SoftmaxOp, FillOp> auto &) {
-                       return graph::Dtype::F32;
-                     },
+  Checker c(op, storages);
+  const Dtype out = c.type(op.out);
+  std::visit(Overloaded{
+                 [&](const ConvOp &conv) {
+                   c.product(conv, c.type(conv.input), type_of(conv.weights, storages));
+                   if (conv.addend) c.floats("a summand", c.type(*conv.addend));
                  },
-                 op.body);
-  for (graph::Dtype type : types)
-    if (type != wanted)
-      return Status::error(std::string(op.name()) + " of " + graph::dtype_name(wanted) + " has an operand of " +
-                           graph::dtype_name(type));
-  if (!has_chip_type(wanted))
-    return Status::error(std::string(op.name()) + " of " + graph::dtype_name(wanted) +
-                         ", which the chip does not have");
-  return {};
+                 [&](const MatMulOp &product) { c.product(product, c.type(product.a), type_of(product.b, storages)); },
+                 [&](const OneOf<PoolOp, SoftmaxOp> auto &typed) {
+                   c.numbers("an input", c.type(typed.input));
+                   c.numbers("a result", out);
+                 },
+                 [&](const BinaryOp &binary) {
+                   c.numbers("an operand", c.type(binary.a));
+                   if (const View *b = std::get_if<View>(&binary.b)) c.numbers("an operand", c.type(*b));
+                   c.numbers("a result", out);
+                 },
+                 [&](const UnaryOp &unary) {
+                   c.floats("an input", c.type(unary.input));
+                   c.floats("a result", out);
+                 },
+                 [&](const RequantOp &requant) {
+                   const char *expected = "float32 or integers of 8 or 16 bits";
+                   c.expect(is_any_number(c.type(requant.input)), "an input", c.type(requant.input), expected);
+                   c.expect(is_any_number(out), "a result", out, expected);
+                 },
+                 [&](const LookupOp &lookup) {
+                   c.expect(is_byte(c.type(lookup.input)), "an input", c.type(lookup.input), "int8 or uint8");
+                   c.vector("a table", lookup.table, out);
+                 },
+                 [&](const CopyOp &copy) {
+                   const Dtype from = c.type(copy.input);
+                   c.expect(from == out, "an input", from, graph::dtype_name(out));
+                   c.expect(has_chip_type(out), "elements", out, "a type that the chip has");
+                 },
+                 [&](const FillOp &) { c.numbers("a result", out); },
+             },
+             op.body);
+  return c.status();
 }
 
 }  // namespace npu::compiler

@@ -15,8 +15,9 @@
 namespace npu::compiler {
 
 /// Every command that the compiler emits.
-using CommandBody = std::variant<npu_cmd_conv, npu_cmd_matmul, npu_cmd_pool, npu_cmd_eltwise, npu_cmd_unary,
-                                 npu_cmd_softmax, npu_cmd_copy, npu_cmd_fill, npu_cmd_sem_signal, npu_cmd_sem_wait>;
+using CommandBody =
+    std::variant<npu_cmd_conv, npu_cmd_matmul, npu_cmd_pool, npu_cmd_eltwise, npu_cmd_unary, npu_cmd_softmax,
+                 npu_cmd_requant, npu_cmd_lut, npu_cmd_copy, npu_cmd_fill, npu_cmd_sem_signal, npu_cmd_sem_wait>;
 using CommandBytes = std::array<uint8_t, NPU_CMD_BYTES>;
 
 /// Semaphores order what the GDMA engines of several cores do in memory; the TIU has no business with them.

@@ -53,6 +53,22 @@ npu_cmd_copy make_copy(const Shape &dims, const End &src, const End &dst) {
 
 }  // namespace
 
+int64_t append_vectors(Coefficients &coeff, const graph::TensorPtr &bias, const graph::TensorPtr &multiplier,
+                       int64_t first, int64_t count) {
+  constexpr int64_t kBytes = 4;
+  if (!bias && !multiplier) return 0;
+  std::vector<graph::TensorPtr> vectors;
+  Coefficients::Key key{bias ? bias.get() : multiplier.get(), {first, count}};
+  for (const graph::TensorPtr &t : {bias, multiplier}) {
+    if (t) vectors.push_back(t);
+    key.cut.push_back(static_cast<int64_t>(reinterpret_cast<intptr_t>(t.get())));
+  }
+  const auto write = [vectors, first, count](uint8_t *out) {
+    for (const graph::TensorPtr &t : vectors) out = std::copy_n(t->data.begin() + first * kBytes, count * kBytes, out);
+  };
+  return coeff.append(key, {{static_cast<int64_t>(vectors.size()) * count * kBytes, write}})[0];
+}
+
 void Emitter::push_copy(const Shape &dims, const End &src, const End &dst) {
   if (dims.size() > kDims) {
     End s = src, d = dst;
@@ -91,6 +107,19 @@ void Emitter::copy(const Shape &dims, const End &src, const End &dst) {
   push_copy(best.dims, best.src, best.dst);
 }
 
+namespace {
+
+/// The bits of a number in a type that fills may have.
+uint64_t bits_of(float value, graph::Dtype type) {
+  if (type == graph::Dtype::I8) return static_cast<uint8_t>(static_cast<int8_t>(value));
+  if (type == graph::Dtype::U8) return static_cast<uint8_t>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+}  // namespace
+
 void Emitter::fill(const Shape &dims, float value, const End &dst) {
   Shape d = dims;
   Strides s = dst.strides, ignored(s.size(), 0);
@@ -100,9 +129,7 @@ void Emitter::fill(const Shape &dims, float value, const End &dst) {
   Shape index(outer, 0);
   for (int64_t n = graph::element_count(Shape(d.begin(), d.begin() + static_cast<int64_t>(outer))); n > 0; --n) {
     auto c = hw::make<npu_cmd_fill>();
-    uint32_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    c.value = bits;
+    c.value = bits_of(value, dst.type);
     c.layer = layer;
     c.dst_region = dst.storage >= 0 ? 0 : NPU_REGION_LOCAL;
     c.dst_dtype = chip_type(dst.type);

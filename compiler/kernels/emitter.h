@@ -28,7 +28,7 @@ class Emitter {
 
   /// A strided copy in as few commands as possible; the dimensions are listed in the order that costs memory least.
   void copy(const Shape &dims, const End &src, const End &dst);
-  /// The end is float32.
+  /// A number of the end's type: float32, or of 8 bits.
   void fill(const Shape &dims, float value, const End &dst);
 
   template <class T>
@@ -53,24 +53,43 @@ void set_activation(T &cmd, const graph::Activation &act) {
   cmd.act_b = act.b;
 }
 
+/// Sets scale and zero point of an operand: floating-point numbers have none; integers without quantisation stand for
+/// themselves.
+inline void set_number(uint8_t dtype, const graph::Quant &quant, float &scale, int32_t &zero) {
+  const bool integer = dtype != NPU_DTYPE_F32 && dtype != NPU_DTYPE_F16 && dtype != NPU_DTYPE_BF16;
+  scale = integer ? (quant.scale != 0 ? quant.scale : 1) : 0;
+  zero = integer ? quant.zero : 0;
+}
+
 /// What a convolution or matrix multiply does with its sums: unless it is the first of an output, it begins with those
-/// at local address `from`; the last one adds the bias (at `bias` in the coefficients) and activates.
+/// at local address `from`; the last one adds the bias (at `vectors` in the coefficients), multiplies, and activates.
 template <class T, class Op>
-void set_sums(T &cmd, const Op &op, uint32_t from, bool first, bool last, int64_t bias) {
+void set_sums(T &cmd, const Op &op, uint32_t from, bool first, bool last, int64_t vectors) {
+  if (op.quant.on) {
+    cmd.in_zp = op.quant.x_zero;
+    cmd.wgt_zp = op.quant.w_zero;
+  }
   if (!first) {
     cmd.flags |= NPU_CONV_PSUM_IN;
     cmd.psum_addr = from;
   }
   if (!last) {
     cmd.flags |= NPU_CONV_PSUM_OUT;
+    if (op.quant.on) cmd.out_dtype = NPU_DTYPE_S32;
     return;
   }
+  if (op.quant.on) cmd.out_zp = op.quant.out_zero;
   set_activation(cmd, op.act);
-  if (!op.bias) return;
-  cmd.flags |= NPU_CONV_BIAS;
+  if (!op.bias && !op.multiplier) return;
+  if (op.bias) cmd.flags |= NPU_CONV_BIAS;
+  if (op.multiplier) cmd.flags |= NPU_CONV_REQUANT;
   cmd.param_region = kRegionCoeff;
-  cmd.param_offset = static_cast<uint64_t>(bias);
+  cmd.param_offset = static_cast<uint64_t>(vectors);
 }
+
+/// Stores bias and multiplier of channels [first, first + count) as a command reads them; 0 where there are none.
+int64_t append_vectors(Coefficients &coeff, const graph::TensorPtr &bias, const graph::TensorPtr &multiplier,
+                       int64_t first, int64_t count);
 
 }  // namespace npu::compiler
 

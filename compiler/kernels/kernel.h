@@ -85,6 +85,8 @@ std::unique_ptr<Kernel> make_kernel(const PoolOp &op, const View &out, const Ker
 std::unique_ptr<Kernel> make_kernel(const BinaryOp &op, const View &out, const KernelContext &context);
 std::unique_ptr<Kernel> make_kernel(const UnaryOp &op, const View &out, const KernelContext &context);
 std::unique_ptr<Kernel> make_kernel(const SoftmaxOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const RequantOp &op, const View &out, const KernelContext &context);
+std::unique_ptr<Kernel> make_kernel(const LookupOp &op, const View &out, const KernelContext &context);
 std::unique_ptr<Kernel> make_kernel(const CopyOp &op, const View &out, const KernelContext &context);
 std::unique_ptr<Kernel> make_kernel(const FillOp &op, const View &out, const KernelContext &context);
 

@@ -3,6 +3,7 @@
 // and kernel rows. Few output channels leave columns of the arithmetic idle: where a window is one pixel, neighbours
 // are computed as groups, each with a copy of the weights.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/kernels/kernel.h"
 #include "compiler/kernels/lmem.h"
@@ -11,6 +12,7 @@ namespace npu::compiler {
 namespace {
 
 constexpr int64_t kMostPackedChannels = 128;  ///< output channels of all pixels that are computed as groups
+constexpr int64_t kSumBytes = 4;              ///< of a sum: float32 or int32
 constexpr int64_t kLightChannels = 32;        ///< output channels that are not cut for the sake of their weights
 
 /// Sizes of one tile, in Plan::tile.
@@ -77,7 +79,8 @@ class Conv final : public Kernel {
       const graph::Dtype type = type_of(op_.weights, c_.storages);
       out.copy({run.weights_count}, {kCoefficients, type, run.blocks.front(), {1}}, {-1, type, run.weights_at, {1}});
     }
-    if (op_.bias) pack_bias(run);
+    pack_vectors(run);
+    if (needs_sums(t)) run.sums_at = buffers.back();
     for (int64_t n = 0; n < y_.dims[0]; n += t.n)
       for (int64_t row = 0; row < y_.dims[1]; row += t.rows)
         for (int64_t column = 0; column < y_.dims[2]; column += t.columns) emit_channels(run, n, row, column);
@@ -89,10 +92,12 @@ class Conv final : public Kernel {
     Emitter &emitter;
     TileInput in{std::span<const uint32_t>()};
     std::span<const uint32_t> out;
-    std::vector<int64_t> blocks;                 ///< offsets of the weight blocks, in the order of the channel loops
-    std::vector<int64_t> bias_blocks;            ///< of the tiles of output channels, where pixels are packed
-    int64_t weights_count = 0, bias_offset = 0;  ///< numbers from the first block to the end of the last
+    std::vector<int64_t> blocks;   ///< offsets of the weight blocks, in the order of the channel loops
+    std::vector<int64_t> vectors;  ///< bias and multiplier of the tiles of output channels
+    int64_t weights_count = 0;     ///< numbers from the first block to the end of the last
     uint32_t weights_at = 0;
+    int64_t bias_at = 0;              ///< of all channels, where no tile has vectors of its own
+    std::optional<uint32_t> sums_at;  ///< of sums that are larger than what they become
     size_t stored = 0;
     bool in_direct = false;
   };
@@ -126,6 +131,8 @@ class Conv final : public Kernel {
     return spatial_tiles(t) * group_tiles(t) * (sum_tiles(t) > 1 ? sum_tiles(t) * oc_tiles(t) : 1);
   }
   int64_t stores(const Tile &t) const { return spatial_tiles(t) * group_tiles(t) * oc_tiles(t); }
+  /// Whether sums of several commands need a place of their own.
+  bool needs_sums(const Tile &t) const { return sum_tiles(t) > 1 && c_.storage(y_).element_bytes() != kSumBytes; }
 
   void set_types(npu_cmd_conv &c) const {
     c.in_dtype = c_.dtype(x_);
@@ -182,7 +189,7 @@ class Conv final : public Kernel {
 
   void consider_packed(Tile t, int64_t budget, Plan &best) const {
     consider(t, budget, best);
-    if (!pointwise()) return;
+    if (!pointwise() || op_.quant.on) return;
     t.pack = best_pack(t.n * t.rows * t.columns, t.oc, kMostPackedChannels);
     if (t.pack > 1) consider(t, budget, best);
   }
@@ -218,6 +225,7 @@ class Conv final : public Kernel {
     add_buffers(p, c_.direct(x_, in), c_.bytes(x_, in), loads(t));
     add_buffers(p, c_.direct(y_, out), c_.bytes(y_, out), stores(t));
     if (t.local_weights && !(made_ && c_.direct(*made_, made_->dims))) p.buffers.push_back(packed_bytes(t));
+    if (needs_sums(t)) p.buffers.push_back(LmemAllocator::rounded(graph::element_count(out) * kSumBytes));
     if (total_bytes(p.buffers) > budget) return;
     if (t.groups == 1 && t.oc > kLightChannels && c_.too_heavy(hw::cost_detail::cost(shape_command(t), {}))) return;
     p.feasible = true;
@@ -295,30 +303,45 @@ class Conv final : public Kernel {
     run.weights_count = (run.blocks.back() + last - run.blocks.front()) / weight_bytes_;
   }
 
-  /// The bias of a block of output channels, as often as its weights.
-  void pack_bias(Run &run) const {
+  /// Bias and multiplier of each tile of output channels; the bias of pixels that are computed as groups as often as
+  /// their weights.
+  void pack_vectors(Run &run) const {
     const Tile &t = run.tile;
-    if (t.pack == 1) {
-      run.bias_offset = append_tensor(run.emitter.coeff, op_.bias);
+    Coefficients &coeff = run.emitter.coeff;
+    if (t.pack == 1 && !op_.multiplier) {
+      run.bias_at = op_.bias ? append_tensor(coeff, op_.bias) : 0;
       return;
     }
-    for (int64_t oc = 0; oc < ocg_; oc += t.oc) {
+    if (t.pack == 1) {
+      for_output_tiles(t, [&](int64_t oc, int64_t ocs) {
+        run.vectors.push_back(append_vectors(coeff, op_.bias, op_.multiplier, oc, ocs));
+      });
+      return;
+    }
+    for (int64_t oc = 0; op_.bias && oc < ocg_; oc += t.oc) {
       const int64_t count = std::min(t.oc, ocg_ - oc), start = oc * bias_bytes(), bytes = count * bias_bytes();
       const auto write = [bias = op_.bias, start, bytes](uint8_t *out) {
         std::copy_n(bias->data.begin() + start, bytes, out);
       };
       const Coefficients::Key key{op_.bias.get(), {oc, count, t.pack}};
-      run.bias_blocks.push_back(run.emitter.coeff.append(key, {{bytes, write, t.pack}})[0]);
+      run.vectors.push_back(coeff.append(key, {{bytes, write, t.pack}})[0]);
     }
   }
 
   int64_t bias_bytes() const { return graph::dtype_bytes(op_.bias->dtype); }
 
-  /// Where the bias of output channels from `oc` on lies, if there is one.
-  int64_t bias_of(const Run &run, int64_t oc) const {
-    if (!op_.bias) return 0;
-    if (run.tile.pack == 1) return run.bias_offset + oc * bias_bytes();
-    return run.bias_blocks[static_cast<size_t>(oc / run.tile.oc)];
+  /// Where bias and multiplier of output channels from `oc` on lie, which are those of tile `number`.
+  int64_t vectors_of(const Run &run, int64_t oc, size_t number) const {
+    if (!run.vectors.empty()) return run.vectors[number];
+    return op_.bias ? run.bias_at + oc * bias_bytes() : 0;
+  }
+
+  /// Calls f(first output channel, how many) for the tiles of output channels, in the order of for_channel_tiles().
+  template <class F>
+  void for_output_tiles(const Tile &t, F f) const {
+    for (int64_t g = 0; g < op_.groups; g += t.groups)
+      for (int64_t oc = 0; oc < ocg_; oc += t.oc)
+        f(g * ocg_ + oc, t.groups > 1 ? std::min(t.groups, op_.groups - g) * ocg_ : std::min(t.oc, ocg_ - oc));
   }
 
   /// Calls f(first output channel, how many, first group, first input channel in the group, how many, first kernel row,
@@ -339,7 +362,7 @@ class Conv final : public Kernel {
 
   void emit_channels(Run &run, int64_t n, int64_t row, int64_t column) const {
     const Tile &t = run.tile;
-    size_t block = 0;
+    size_t block = 0, output = 0;
     const Shape box{std::min(t.n, y_.dims[0] - n), std::min(t.rows, y_.dims[1] - row),
                     std::min(t.columns, y_.dims[2] - column), 0};
     uint32_t to = 0, from = 0;
@@ -360,9 +383,11 @@ class Conv final : public Kernel {
       auto c = hw::make<npu_cmd_conv>();
       c.groups = static_cast<uint32_t>(std::min(t.groups, op_.groups - group));
       fill_input(run, c, {n, row, column, group * icg_ + ic}, box, static_cast<int64_t>(c.groups) * ics, ky, kys);
-      c.out_addr = to;
+      const uint32_t sums = run.sums_at.value_or(to);
+      c.out_addr = last ? to : sums;
       fill_output(run, c, out_box, run.blocks[block++]);
-      set_sums(c, op_, first ? from : to, first && !addend_, last, bias_of(run, oc));
+      set_sums(c, op_, first ? from : sums, first && !addend_, last, vectors_of(run, oc, output));
+      if (last) ++output;
       pack_pixels(c, t.pack);
       run.emitter.tiu(c);
       if (last && !direct) run.emitter.copy(out_box, c_.buffer_end(y_, to, out_box), c_.end(y_, start));

@@ -100,7 +100,9 @@ class Eltwise : public Kernel {
     const double elements = static_cast<double>(graph::element_count(box));
     int64_t element_bytes = c_.storage(y_).element_bytes();  // of all operands
     for (const View &v : in_) element_bytes += c_.storage(v).element_bytes();
-    const double work = 32 + std::max((slow() ? 4 : 1) * elements / 128,
+    uint32_t rate = kChip.rate(c_.dtype(y_));
+    for (const View &v : in_) rate = std::min(rate, kChip.rate(c_.dtype(v)));
+    const double work = 32 + std::max((slow() ? 4 : 1) * elements / (128 * rate),
                                       elements * static_cast<double>(element_bytes) / kLocalBandwidth);
     p.cost = pipelined(p.tiles, load, work, c_.direct(y_, box) ? 0 : c_.transfer_cycles(y_, box));
     p.tile = {static_cast<int64_t>(split), chunk};
@@ -142,6 +144,80 @@ class Unary final : public Eltwise {
   const UnaryOp &op_;
 };
 
+/// What reads an element of one size and makes one of another. An operand that is not dense comes into a buffer.
+class Resizing : public Eltwise {
+ public:
+  using Eltwise::Eltwise;
+
+ private:
+  bool readable(const View &v, const Shape &box) const override { return c_.direct(v, box); }
+  bool has_buffers() const override { return true; }
+
+  virtual void emit_dense(Emitter &out, uint32_t from, uint32_t to, int64_t count) const = 0;
+
+  void emit_box(Emitter &out, std::vector<TileInput> &inputs, const Shape &start, const Shape &box,
+                uint32_t to) const override {
+    const View &x = in_[0];
+    uint32_t from;
+    if (readable(x, box)) {
+      from = c_.address(x, start);
+    } else {
+      bool fresh;
+      Shape key = start;
+      key.insert(key.end(), box.begin(), box.end());
+      from = inputs[0].get(key, fresh);
+      if (fresh) out.copy(box, c_.end(x, start), c_.buffer_end(x, from, box));
+    }
+    emit_dense(out, from, to, graph::element_count(box));
+  }
+};
+
+class Requant final : public Resizing {
+ public:
+  Requant(const RequantOp &op, const View &out, const KernelContext &c) : Resizing(op, out, c), op_(op) {}
+
+ private:
+  bool slow() const override { return is_slow(op_.act); }
+
+  void emit_dense(Emitter &out, uint32_t from, uint32_t to, int64_t count) const override {
+    auto c = hw::make<npu_cmd_requant>();
+    c.in_addr = from;
+    c.out_addr = to;
+    c.rows = 1;
+    c.cols = static_cast<uint32_t>(count);
+    c.in_dtype = c_.dtype(in_[0]);
+    c.out_dtype = c_.dtype(y_);
+    set_number(c.in_dtype, op_.in_quant, c.in_scale, c.in_zp);
+    set_number(c.out_dtype, op_.out_quant, c.out_scale, c.out_zp);
+    set_activation(c, op_.act);
+    out.tiu(c);
+  }
+
+  const RequantOp &op_;
+};
+
+class Lookup final : public Resizing {
+ public:
+  Lookup(const LookupOp &op, const View &out, const KernelContext &c) : Resizing(op, out, c), op_(op) {}
+
+ private:
+  bool slow() const override { return false; }
+
+  void emit_dense(Emitter &out, uint32_t from, uint32_t to, int64_t count) const override {
+    auto c = hw::make<npu_cmd_lut>();
+    c.in_addr = from;
+    c.out_addr = to;
+    c.count = static_cast<uint32_t>(count);
+    c.in_dtype = c_.dtype(in_[0]);
+    c.out_dtype = c_.dtype(y_);
+    c.param_region = kRegionCoeff;
+    c.param_offset = static_cast<uint64_t>(append_tensor(out.coeff, op_.table));
+    out.tiu(c);
+  }
+
+  const LookupOp &op_;
+};
+
 class Binary final : public Eltwise {
  public:
   Binary(const BinaryOp &op, const View &out, const KernelContext &c) : Eltwise(op, out, c), op_(op) {}
@@ -179,7 +255,10 @@ class Binary final : public Eltwise {
                 uint32_t to) const override {
     auto c = hw::make<npu_cmd_eltwise>();
     c.subop = static_cast<uint8_t>(op_.kind);
-    c.a_dtype = c.b_dtype = c.out_dtype = c_.dtype(y_);
+    c.a_dtype = c_.dtype(in_[0]);
+    c.out_dtype = c_.dtype(y_);
+    set_number(c.a_dtype, op_.a_quant, c.a_scale, c.a_zp);
+    set_number(c.out_dtype, op_.out_quant, c.out_scale, c.out_zp);
     c.out_addr = to;
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
     const size_t skip = box.size() > kDims ? box.size() - kDims : 0,
@@ -190,6 +269,8 @@ class Binary final : public Eltwise {
       c.flags |= NPU_ELTWISEF_B_IMM;
       c.imm = *number;
     } else {
+      c.b_dtype = c_.dtype(in_[1]);
+      set_number(c.b_dtype, op_.b_quant, c.b_scale, c.b_zp);
       c.b_addr = operand(out, inputs[1], in_[1], start, box, c.b_stride);
     }
     set_activation(c, op_.act);
@@ -203,6 +284,14 @@ class Binary final : public Eltwise {
 
 std::unique_ptr<Kernel> make_kernel(const BinaryOp &op, const View &out, const KernelContext &context) {
   return std::make_unique<Binary>(op, out, context);
+}
+
+std::unique_ptr<Kernel> make_kernel(const RequantOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Requant>(op, out, context);
+}
+
+std::unique_ptr<Kernel> make_kernel(const LookupOp &op, const View &out, const KernelContext &context) {
+  return std::make_unique<Lookup>(op, out, context);
 }
 
 std::unique_ptr<Kernel> make_kernel(const UnaryOp &op, const View &out, const KernelContext &context) {

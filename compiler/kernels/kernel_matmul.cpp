@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Matrix product. Cut by batch, rows, columns and, with partial sums, by the inner dimension.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/kernels/kernel.h"
 #include "compiler/kernels/lmem.h"
@@ -9,6 +10,8 @@ namespace npu::compiler {
 namespace {
 
 constexpr int64_t kLightColumns = 32;  ///< columns that are not cut for the sake of their weights
+
+constexpr int64_t kSumBytes = 4;  ///< of a sum: float32 or int32
 
 struct Tile {
   int64_t batch, m, k, n;
@@ -46,11 +49,12 @@ class MatMul final : public Kernel {
       at += count;
       return buffers.subspan(at - count, count);
     };
-    Run run{out, TileInput(part(a_direct(t), loads_a(t))), TileInput(std::span<const uint32_t>()), {}, {}, 0, 0};
+    Run run{out, TileInput(part(a_direct(t), loads_a(t))), TileInput(std::span<const uint32_t>()), {}, {}};
     if (b_) run.b = TileInput(part(b_direct(t), loads_b(t)));
     run.out = part(c_.direct(y_, {t.batch, t.m, t.n}), stores(t));
     if (!b_) pack_weights(t, run);
-    if (op_.bias) run.bias_offset = append_tensor(out.coeff, op_.bias);
+    pack_vectors(t, run);
+    if (needs_sums(t)) run.sums_at = buffers.back();
     for (int64_t batch = 0; batch < batch_; batch += t.batch)
       for (int64_t m = 0; m < m_; m += t.m) {
         size_t block = 0;
@@ -66,8 +70,10 @@ class MatMul final : public Kernel {
     TileInput a, b;
     std::span<const uint32_t> out;
     std::vector<int64_t> blocks;
-    int64_t bias_offset;
-    size_t stored;
+    std::vector<int64_t> vectors = {};  ///< bias and multiplier of each tile of columns; else
+    int64_t bias_offset = 0;            ///< the bias of all
+    size_t stored = 0;
+    std::optional<uint32_t> sums_at = {};  ///< of sums that are larger than what they become
   };
 
   Shape a_box(const Tile &t) const { return {shared_a_ ? 1 : t.batch, t.m, t.k}; }
@@ -86,6 +92,8 @@ class MatMul final : public Kernel {
     return whole ? (shared_b_ ? 1 : tiles_of(batch_, t.batch)) : tiles(t) * tiles_of(k_, t.k) * tiles_of(n_, t.n);
   }
   int64_t stores(const Tile &t) const { return tiles(t) * tiles_of(n_, t.n); }
+  /// Whether sums of several commands need a place of their own.
+  bool needs_sums(const Tile &t) const { return t.k < k_ && c_.storage(y_).element_bytes() != kSumBytes; }
 
   void consider(const Tile &t, int64_t budget, Plan &best) const {
     Plan p;
@@ -93,6 +101,7 @@ class MatMul final : public Kernel {
     add_buffers(p, a_direct(t), c_.bytes(a_, a_box(t)), loads_a(t));
     if (b_) add_buffers(p, b_direct(t), c_.bytes(*b_, b_box(t)), loads_b(t));
     add_buffers(p, c_.direct(y_, out), c_.bytes(y_, out), stores(t));
+    if (needs_sums(t)) p.buffers.push_back(LmemAllocator::rounded(graph::element_count(out) * kSumBytes));
     if (total_bytes(p.buffers) > budget) return;
     p.feasible = true;
     p.tiles = stores(t) * tiles_of(k_, t.k);
@@ -142,6 +151,20 @@ class MatMul final : public Kernel {
     run.blocks = run.emitter.coeff.append({weights.get(), {t.k, t.n}}, std::move(blocks));
   }
 
+  void pack_vectors(const Tile &t, Run &run) const {
+    if (!op_.multiplier) {
+      run.bias_offset = op_.bias ? append_tensor(run.emitter.coeff, op_.bias) : 0;
+      return;
+    }
+    for (int64_t n = 0; n < n_; n += t.n)
+      run.vectors.push_back(append_vectors(run.emitter.coeff, op_.bias, op_.multiplier, n, std::min(t.n, n_ - n)));
+  }
+
+  int64_t vectors_of(const Run &run, const Tile &t, int64_t n) const {
+    if (!run.vectors.empty()) return run.vectors[static_cast<size_t>(n / t.n)];
+    return op_.bias ? run.bias_offset + n * graph::dtype_bytes(op_.bias->dtype) : 0;
+  }
+
   uint32_t operand(Run &run, TileInput &buffers, const View &v, const Shape &start, const Shape &box) const {
     bool fresh;
     Shape key = start;
@@ -158,7 +181,9 @@ class MatMul final : public Kernel {
       const int64_t ks = std::min(t.k, k_ - k);
       auto c = hw::make<npu_cmd_matmul>();
       set_shape(c, out, ks);
-      c.out_addr = to;
+      const uint32_t sums = run.sums_at.value_or(to);
+      const bool last = k + ks == k_;
+      c.out_addr = last ? to : sums;
       const Tile now{out[0], out[1], ks, out[2]};
       const Shape a_start{shared_a_ ? 0 : at[0], at[1], k};
       c.in_addr = a_direct(now) ? c_.address(a_, a_start) : operand(run, run.a, a_, a_start, a_box(now));
@@ -168,8 +193,7 @@ class MatMul final : public Kernel {
         c.wgt_region = kRegionCoeff;
         c.wgt_offset = static_cast<uint64_t>(run.blocks[block++]);
       }
-      const int64_t bias = op_.bias ? run.bias_offset + at[2] * graph::dtype_bytes(op_.bias->dtype) : 0;
-      set_sums(c, op_, to, k == 0, k + ks == k_, bias);
+      set_sums(c, op_, sums, k == 0, last, vectors_of(run, t, at[2]));
       run.emitter.tiu(c);
     }
     if (!direct) run.emitter.copy(out, c_.buffer_end(y_, to, out), c_.end(y_, at));

@@ -73,7 +73,10 @@ class Pool final : public Kernel {
   }
 
   void set_shape(npu_cmd_pool &c, const Shape &in, const Shape &out) const {
-    c.in_dtype = c.out_dtype = c_.dtype(y_);
+    c.in_dtype = c_.dtype(x_);
+    c.out_dtype = c_.dtype(y_);
+    set_number(c.in_dtype, op_.in_quant, c.in_scale, c.in_zp);
+    set_number(c.out_dtype, op_.out_quant, c.out_scale, c.out_zp);
     c.n = static_cast<uint32_t>(out[0]);
     c.ih = static_cast<uint32_t>(in[1]);
     c.iw = static_cast<uint32_t>(in[2]);

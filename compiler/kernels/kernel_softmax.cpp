@@ -25,6 +25,7 @@ class Softmax final : public Kernel {
       const Shape box = box_at(split, chunk);
       p.tiles = box_count(rows_, split, chunk);
       add_buffers(p, c_.direct(y_, box), c_.bytes(y_, box), p.tiles);
+      if (own_input() && !c_.direct(x_, box)) p.buffers.push_back(LmemAllocator::rounded(c_.bytes(x_, box)));
       if (total_bytes(p.buffers) > budget) return;
       p.feasible = true;
       const double work = 32 + 8.0 * static_cast<double>(graph::element_count(box)) / 128;
@@ -33,28 +34,38 @@ class Softmax final : public Kernel {
       p.tile = {static_cast<int64_t>(split), chunk, columns_};
       if (!best.feasible || p.cost < best.cost) best = std::move(p);
     });
-    return best.feasible ? best : plan_blocks(budget);
+    return best.feasible || c_.dtype(x_) != NPU_DTYPE_F32 || c_.dtype(y_) != NPU_DTYPE_F32 ? best : plan_blocks(budget);
   }
 
   void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
     if (plan.tile[2] < columns_) return emit_blocks(plan.tile[2], buffers, out);
     size_t stored = 0;
+    const Shape whole = box_at(static_cast<size_t>(plan.tile[0]), plan.tile[1]);
+    std::span<const uint32_t> results = buffers;
+    std::optional<uint32_t> input;
+    if (own_input() && !c_.direct(x_, whole)) {
+      input = buffers.back();
+      results = buffers.first(buffers.size() - 1);
+    }
     for_boxes(rows_, static_cast<size_t>(plan.tile[0]), plan.tile[1], [&](Shape start, Shape box) {
       start.push_back(0);
       box.push_back(columns_);
-      const bool direct = buffers.empty() || c_.direct(y_, box);
-      const uint32_t to = direct ? c_.address(y_, start) : buffers[stored++ % buffers.size()];
-      uint32_t from = to;
+      const bool direct = results.empty() || c_.direct(y_, box);
+      const uint32_t to = direct ? c_.address(y_, start) : results[stored++ % results.size()];
+      uint32_t from = input ? *input : to;
       if (c_.direct(x_, box))
         from = c_.address(x_, start);
       else
-        out.copy(box, c_.end(x_, start), c_.buffer_end(x_, to, box));
+        out.copy(box, c_.end(x_, start), c_.buffer_end(x_, from, box));
       softmax(out, from, to, graph::element_count(box) / columns_, columns_);
       if (!direct) out.copy(box, c_.buffer_end(y_, to, box), c_.end(y_, start));
     });
   }
 
  private:
+  /// Rows whose elements are not as large as those of the result cannot be brought to its place.
+  bool own_input() const { return c_.storage(x_).element_bytes() != c_.storage(y_).element_bytes(); }
+
   static View with_row(const View &v) { return {v.storage, v.offset, {1, v.dims[0]}, {0, v.strides[0]}}; }
 
   Shape box_at(size_t split, int64_t chunk) const {
@@ -66,7 +77,10 @@ class Softmax final : public Kernel {
   void softmax(Emitter &out, uint32_t from, uint32_t to, int64_t rows, int64_t columns) const {
     auto c = hw::make<npu_cmd_softmax>();
     c.subop = op_.log ? NPU_SOFTMAX_LOG : NPU_SOFTMAX_NORMAL;
-    c.in_dtype = c.out_dtype = c_.dtype(y_);
+    c.in_dtype = c_.dtype(x_);
+    c.out_dtype = c_.dtype(y_);
+    set_number(c.in_dtype, op_.in_quant, c.in_scale, c.in_zp);
+    set_number(c.out_dtype, op_.out_quant, c.out_scale, c.out_zp);
     c.in_addr = from;
     c.out_addr = to;
     c.rows = static_cast<uint32_t>(rows);

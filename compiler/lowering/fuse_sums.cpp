@@ -22,6 +22,7 @@ class SumFuser {
     for (LoweredOp &sum : l_.ops) {
       const BinaryOp *add = sum.as<BinaryOp>();
       if (!add || add->kind != graph::BinaryKind::Add || !std::holds_alternative<View>(add->b)) continue;
+      if (l_.storage_of(sum.out).type != graph::Dtype::F32 || !is_float(*add)) continue;
       const View operands[] = {add->a, std::get<View>(add->b)};
       // Of two convolutions the later one, which the other one's result is there for.
       size_t best = l_.ops.size(), which = 0;
@@ -52,6 +53,12 @@ class SumFuser {
   }
 
  private:
+  /// Integers of two scales cannot be added as they are.
+  bool is_float(const BinaryOp &add) const {
+    return l_.storage_of(add.a).type == graph::Dtype::F32 &&
+           l_.storage_of(std::get<View>(add.b)).type == graph::Dtype::F32;
+  }
+
   /// The convolution that makes an operand of a sum, for it alone; the number of operators if there is none.
   size_t fusible(const View &made, const View &added, const View &result) const {
     const size_t none = l_.ops.size();
@@ -61,7 +68,9 @@ class SumFuser {
     if (l_.storages[s].kind != StorageKind::Temp || reads_[s].size() != 1 || writes_[s].size() != 1) return none;
     const LoweredOp &maker = l_.ops[writes_[s][0]];
     const ConvOp *conv = maker.as<ConvOp>();
-    if (!conv || conv->addend || !constant_of(conv->weights) || conv->act.kind != graph::ActKind::None) return none;
+    if (!conv || conv->quant.on || conv->addend || !constant_of(conv->weights) ||
+        conv->act.kind != graph::ActKind::None)
+      return none;
     if (maker.out.dims != operand->dims || !same_places(maker.out, *operand)) return none;
     for (size_t d = 0; d < other->dims.size(); ++d)
       if (other->dims[d] != 1 && other->strides[d] == 0) return none;

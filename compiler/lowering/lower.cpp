@@ -50,6 +50,25 @@ int64_t bytes_of(const graph::TensorKind &kind) {
   return graph::element_count(kind.shape) * graph::dtype_bytes(kind.dtype);
 }
 
+/// A vector with one element for each of `count` channels, where the tensor may have one for all.
+graph::TensorPtr for_channels(const graph::TensorPtr &tensor, int64_t count) {
+  if (!tensor || tensor->count() == count) return tensor;
+  auto all = std::make_shared<graph::Tensor>(graph::Tensor(tensor->dtype, {count}));
+  for (int64_t i = 0; i < count; ++i)
+    std::copy(tensor->data.begin(), tensor->data.end(), all->data.begin() + i * graph::dtype_bytes(tensor->dtype));
+  return all;
+}
+
+/// Constant weights of 8 bits are signed: unsigned ones less 128, as their zero point is.
+Weights signed_weights(const graph::TensorPtr &weights, graph::ProductQuant &quant) {
+  if (!quant.on || weights->dtype != graph::Dtype::U8) return weights;
+  auto moved = std::make_shared<graph::Tensor>(graph::Tensor(graph::Dtype::I8, weights->shape));
+  std::transform(weights->data.begin(), weights->data.end(), moved->data.begin(),
+                 [](uint8_t w) { return static_cast<uint8_t>(w ^ 0x80); });
+  quant.w_zero -= 128;
+  return moved;
+}
+
 /// Begins the key of a constant that is stored in an order of its dimensions; those of tiles have sizes there.
 constexpr int64_t kOrdered = -1;
 
@@ -139,7 +158,8 @@ class Lowering {
     for (const Node &n : g_.nodes) {
       const size_t rank = g_[n.output].shape.size();
       bool last = (n.op == Op::Conv || n.op == Op::Pool) && rank >= 3;
-      if (n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Concat || n.op == Op::Pad || n.op == Op::Slice)
+      if (n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Concat || n.op == Op::Pad || n.op == Op::Slice ||
+          n.op == Op::Requant || n.op == Op::Lookup)
         for (ValueId v : n.inputs)
           last = last || (v != kNoValue && channels_last_[static_cast<size_t>(v)] && g_[v].shape.size() == rank);
       channels_last_[static_cast<size_t>(n.output)] = last;
@@ -248,6 +268,12 @@ class Lowering {
         return {};
       case Op::Softmax:
         lower_softmax(n);
+        return {};
+      case Op::Requant:
+        lower_requant(n);
+        return {};
+      case Op::Lookup:
+        lower_lookup(n);
         return {};
       case Op::Transpose:
         alias(n, permuted(operand(n.inputs[0]), std::get<graph::TransposeAttrs>(n.attrs).perm));
@@ -388,16 +414,22 @@ class Lowering {
     const auto &attrs = std::get<graph::ConvAttrs>(n.attrs);
     ConvOp op;
     op.input = *as_picture(operand(n.inputs[0]));
+    op.quant = attrs.quant;
     if (g_.is_constant(n.inputs[1]))
-      op.weights = g_[n.inputs[1]].constant;
+      op.weights = signed_weights(g_[n.inputs[1]].constant, op.quant);
     else
       op.weights = made_weights(n);
-    if (n.inputs[2] != kNoValue) op.bias = g_[n.inputs[2]].constant;
+    op.bias = optional_constant(n, 2);
+    op.multiplier = for_channels(optional_constant(n, 3), g_[n.output].shape[1]);
     const View out = window_result(n);
     op.window = plain_window(attrs.window, out);
     op.groups = attrs.groups;
     op.act = attrs.act;
     add(n.source, out, std::move(op));
+  }
+
+  graph::TensorPtr optional_constant(const Node &n, size_t k) const {
+    return k < n.inputs.size() && n.inputs[k] != kNoValue ? g_[n.inputs[k]].constant : nullptr;
   }
 
   void lower_pool(const Node &n) {
@@ -409,6 +441,8 @@ class Lowering {
     op.max = attrs.max;
     op.count_pad = attrs.count_pad;
     op.counted_end = attrs.counted_end;
+    op.in_quant = attrs.in;
+    op.out_quant = attrs.out;
     add(n.source, out, std::move(op));
   }
 
@@ -430,13 +464,19 @@ class Lowering {
     Strides sb(wide_b.strides.begin(), wide_b.strides.begin() + static_cast<int64_t>(batch.size()));
     Strides so(o.strides.begin(), o.strides.begin() + static_cast<int64_t>(batch.size()));
     collapse(batch, {&sa, &sb, &so});
-    emit_matmuls({n, wide_a, wide_b, o, constant}, batch, sa, sb, so);
+    MatmulParts parts{n, wide_a, wide_b, o, constant, std::get<graph::MatMulAttrs>(n.attrs).quant, {}, {}};
+    if (constant) parts.weights = signed_weights(g_[n.inputs[1]].constant, parts.quant);
+    parts.multiplier = for_channels(optional_constant(n, 3), o.dims.back());
+    emit_matmuls(parts, batch, sa, sb, so);
   }
 
   struct MatmulParts {
     const Node &n;
     const View &a, &b, &o;
     bool constant;
+    graph::ProductQuant quant;
+    Weights weights;  ///< where they are constant
+    graph::TensorPtr multiplier;
   };
 
   /// One operator for each index of the outer batch dimensions, with the innermost one as the command's batch (or its
@@ -449,6 +489,9 @@ class Lowering {
     for (int64_t i = graph::element_count(outer); i > 0; --i) {
       MatMulOp op;
       op.act = std::get<graph::MatMulAttrs>(p.n.attrs).act;
+      op.quant = p.quant;
+      op.bias = optional_constant(p.n, 2);
+      op.multiplier = p.multiplier;
       View a{p.a.storage, p.a.offset, {}, {}}, b{p.b.storage, p.b.offset, {}, {}}, o{p.o.storage, p.o.offset, {}, {}};
       for (size_t d = 0; d < outer.size(); ++d) {
         a.offset += index[d] * sa[d];
@@ -460,8 +503,7 @@ class Lowering {
         a.strides = {0, sa[last], p.a.strides[rank - 1]};
         o.dims = {1, batch[last], n};
         o.strides = {0, so[last], p.o.strides[rank - 1]};
-        op.b = g_[p.n.inputs[1]].constant;
-        if (p.n.inputs[2] != kNoValue) op.bias = g_[p.n.inputs[2]].constant;
+        op.b = p.weights;
       } else {
         const int64_t m = p.o.dims[rank - 2];
         a.dims = {batch[last], m, k};
@@ -505,23 +547,38 @@ class Lowering {
     return expanded(ordered, shape);
   }
 
+  /// What the one element of a constant stands for.
+  static float number_of(const graph::Tensor &t, const graph::Quant &quant) {
+    if (t.dtype == graph::Dtype::F32) return *t.as<float>();
+    const int32_t q = t.dtype == graph::Dtype::I8 ? *t.as<int8_t>() : *t.as<uint8_t>();
+    return static_cast<float>(q - quant.zero) * quant.scale;
+  }
+
   void lower_binary(const Node &n) {
     const auto &attrs = std::get<graph::BinaryAttrs>(n.attrs);
     const Shape shape = g_[n.output].shape;
     ValueId a = n.inputs[0], b = n.inputs[1];
+    graph::Quant a_quant = attrs.a, b_quant = attrs.b;
     const bool commutes = attrs.kind != graph::BinaryKind::Sub && attrs.kind != graph::BinaryKind::Div;
     const auto scalar = [&](ValueId v) { return g_.is_constant(v) && graph::element_count(g_[v].shape) == 1; };
-    if (commutes && scalar(a)) std::swap(a, b);
+    if (commutes && scalar(a)) {
+      std::swap(a, b);
+      std::swap(a_quant, b_quant);
+    }
     if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({a, b}, shape));
     const std::vector<int> order = memory_order(*view(n.output));
     BinaryOp op;
     op.kind = attrs.kind;
     op.act = attrs.act;
     op.a = eltwise_operand(a, order, shape);
-    if (scalar(b))
-      op.b = *g_[b].constant->as<float>();
-    else
+    op.a_quant = a_quant;
+    op.out_quant = attrs.out;
+    if (scalar(b)) {
+      op.b = number_of(*g_[b].constant, b_quant);
+    } else {
       op.b = eltwise_operand(b, order, shape);
+      op.b_quant = b_quant;
+    }
     add(n.source, *view(n.output), std::move(op));
   }
 
@@ -531,6 +588,19 @@ class Lowering {
     add(n.source, *view(n.output), UnaryOp{x, std::get<graph::UnaryAttrs>(n.attrs).act});
   }
 
+  void lower_requant(const Node &n) {
+    const auto &attrs = std::get<graph::RequantAttrs>(n.attrs);
+    const View x = operand(n.inputs[0]);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({n.inputs[0]}, g_[n.output].shape));
+    add(n.source, *view(n.output), RequantOp{x, attrs.in, attrs.out, attrs.act});
+  }
+
+  void lower_lookup(const Node &n) {
+    const View x = operand(n.inputs[0]);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({n.inputs[0]}, g_[n.output].shape));
+    add(n.source, *view(n.output), LookupOp{x, g_[n.inputs[1]].constant});
+  }
+
   void lower_softmax(const Node &n) {
     const auto &attrs = std::get<graph::SoftmaxAttrs>(n.attrs);
     const View x = operand(n.inputs[0]);
@@ -538,7 +608,7 @@ class Lowering {
     std::erase(order, attrs.axis);
     order.push_back(attrs.axis);
     if (!view(n.output)) view(n.output) = new_temp(n.output, order);
-    add(n.source, permuted(*view(n.output), order), SoftmaxOp{permuted(x, order), attrs.log});
+    add(n.source, permuted(*view(n.output), order), SoftmaxOp{permuted(x, order), attrs.log, attrs.in, attrs.out});
   }
 
   Graph &g_;

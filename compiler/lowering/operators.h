@@ -22,13 +22,15 @@ using Weights = std::variant<graph::TensorPtr, View>;
 
 struct ConvOp {
   static constexpr const char *kName = "Conv";
-  View input;                  ///< [n, h, w, c]
-  std::optional<View> addend;  ///< shaped like the result: added to it before the activation
-  Weights weights;             ///< constant [oc][c of a group][kh][kw], or view [oc, kh, kw, c of a group]
-  graph::TensorPtr bias;       ///< [oc], or null
+  View input;                   ///< [n, h, w, c]
+  std::optional<View> addend;   ///< shaped like the result: added to it before the activation
+  Weights weights;              ///< constant [oc][c of a group][kh][kw], or view [oc, kh, kw, c of a group]
+  graph::TensorPtr bias;        ///< [oc], or null
+  graph::TensorPtr multiplier;  ///< [oc] of integers, or null
   graph::Window window;
   int64_t groups = 1;
   graph::Activation act;
+  graph::ProductQuant quant;
 
   template <class Self, class F>
   static void each_input(Self &op, F f) {
@@ -40,10 +42,12 @@ struct ConvOp {
 
 struct MatMulOp {
   static constexpr const char *kName = "MatMul";
-  View a;                 ///< [batch, m, k]
-  Weights b;              ///< constant [k][n], or view [batch, k, n]
-  graph::TensorPtr bias;  ///< [n], or null
+  View a;                       ///< [batch, m, k]
+  Weights b;                    ///< constant [k][n], or view [batch, k, n]
+  graph::TensorPtr bias;        ///< [n], or null
+  graph::TensorPtr multiplier;  ///< [n] of integers, or null
   graph::Activation act;
+  graph::ProductQuant quant;
 
   template <class Self, class F>
   static void each_input(Self &op, F f) {
@@ -59,6 +63,7 @@ struct PoolOp {
   bool max = true;
   bool count_pad = false;                    ///< of an average: padding counts in the divisor
   std::array<int64_t, 2> counted_end{0, 0};  ///< so much of that at the end
+  graph::Quant in_quant, out_quant;
 
   template <class Self, class F>
   static void each_input(Self &op, F f) {
@@ -72,6 +77,7 @@ struct BinaryOp {
   View a;                       ///< shaped like the result; strides of 0 broadcast
   std::variant<View, float> b;  ///< the same, or one number
   graph::Activation act;
+  graph::Quant a_quant, b_quant, out_quant;
 
   template <class Self, class F>
   static void each_input(Self &op, F f) {
@@ -95,6 +101,31 @@ struct SoftmaxOp {
   static constexpr const char *kName = "Softmax";
   View input;  ///< shaped like the result; a row is the last dimension
   bool log = false;
+  graph::Quant in_quant, out_quant;
+
+  template <class Self, class F>
+  static void each_input(Self &op, F f) {
+    f(op.input);
+  }
+};
+
+/// The same numbers in another type, or with another scale and zero point.
+struct RequantOp {
+  static constexpr const char *kName = "Requant";
+  View input;  ///< shaped like the result
+  graph::Quant in_quant, out_quant;
+  graph::Activation act;
+
+  template <class Self, class F>
+  static void each_input(Self &op, F f) {
+    f(op.input);
+  }
+};
+
+struct LookupOp {
+  static constexpr const char *kName = "Lookup";
+  View input;  ///< of 8 bits, shaped like the result
+  graph::TensorPtr table;
 
   template <class Self, class F>
   static void each_input(Self &op, F f) {
@@ -147,7 +178,8 @@ template <class Op, class... Kinds>
 concept OneOf = (std::same_as<Op, Kinds> || ...);
 
 struct LoweredOp {
-  using Body = std::variant<ConvOp, MatMulOp, PoolOp, BinaryOp, UnaryOp, SoftmaxOp, CopyOp, FillOp>;
+  using Body =
+      std::variant<ConvOp, MatMulOp, PoolOp, BinaryOp, UnaryOp, SoftmaxOp, CopyOp, FillOp, RequantOp, LookupOp>;
 
   int source = 0;  ///< index in Graph::sources: the layer tag
   View out;        ///< Conv, Pool: [n, h, w, c]; MatMul: [batch, m, n]
@@ -186,7 +218,9 @@ inline graph::TensorPtr constant_of(const Weights &weights) {
 
 /// The constants that an operator's kernel stores, null where it has none.
 struct OpConstants {
-  graph::TensorPtr weights, bias;
+  graph::TensorPtr weights, bias, multiplier;
+
+  std::array<graph::TensorPtr, 3> all() const { return {weights, bias, multiplier}; }
 };
 OpConstants constants_of(const LoweredOp &op);
 

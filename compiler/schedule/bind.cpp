@@ -221,11 +221,13 @@ class Binder {
   }
   void bind(npu_cmd_conv &c, const Command &) const { bind_coefficients(c); }
   void bind(npu_cmd_matmul &c, const Command &) const { bind_coefficients(c); }
+  void bind(npu_cmd_lut &c, const Command &) const { c.param_region = coeff_; }
   // These touch only local memory, or none.
   void bind(npu_cmd_pool &, const Command &) const {}
   void bind(npu_cmd_eltwise &, const Command &) const {}
   void bind(npu_cmd_unary &, const Command &) const {}
   void bind(npu_cmd_softmax &, const Command &) const {}
+  void bind(npu_cmd_requant &, const Command &) const {}
   void bind(npu_cmd_sem_signal &, const Command &) const {}
   void bind(npu_cmd_sem_wait &, const Command &) const {}
 
@@ -233,7 +235,7 @@ class Binder {
   template <class T>
   void bind_coefficients(T &c) const {
     if (c.wgt_region != NPU_REGION_LOCAL) c.wgt_region = coeff_;
-    if (c.flags & NPU_CONV_BIAS) c.param_region = coeff_;
+    if (c.flags & (NPU_CONV_BIAS | NPU_CONV_REQUANT)) c.param_region = coeff_;
   }
 
   std::vector<CorePlan> cores_;

@@ -44,16 +44,17 @@ struct Resident {
 
 /// Operands of which each element is read for the last time when that of the result is made.
 ViewList<const View> read_once(const LoweredOp &op) {
-  return std::visit(Overloaded{
-                        [](const ConvOp &conv) {  // input and weights are read again and again
-                          ViewList<const View> sums;
-                          if (conv.addend && conv.addend->storage != conv.input.storage) sums.add(*conv.addend);
-                          return sums;
-                        },
-                        [&](const OneOf<BinaryOp, UnaryOp, SoftmaxOp> auto &) { return op.inputs(); },
-                        [](const OneOf<MatMulOp, PoolOp, CopyOp, FillOp> auto &) { return ViewList<const View>(); },
-                    },
-                    op.body);
+  return std::visit(
+      Overloaded{
+          [](const ConvOp &conv) {  // input and weights are read again and again
+            ViewList<const View> sums;
+            if (conv.addend && conv.addend->storage != conv.input.storage) sums.add(*conv.addend);
+            return sums;
+          },
+          [&](const OneOf<BinaryOp, UnaryOp, SoftmaxOp, RequantOp, LookupOp> auto &) { return op.inputs(); },
+          [](const OneOf<MatMulOp, PoolOp, CopyOp, FillOp> auto &) { return ViewList<const View>(); },
+      },
+      op.body);
 }
 
 class Codegen {
@@ -179,7 +180,8 @@ class Codegen {
     for (const View *v : read_once(o)) {
       const auto s = static_cast<size_t>(v->storage);
       if (!places_[s].local || s == out || needed_later(s, op) || written_later(s, op) ||
-          lowered_.storages[s].elements != lowered_.storages[out].elements)
+          lowered_.storages[s].elements != lowered_.storages[out].elements ||
+          lowered_.storages[s].element_bytes() != lowered_.storages[out].element_bytes())
         continue;
       if (lowered_.storages[s].kind == StorageKind::Output && dirty_[s]) continue;
       if (!same_places(*v, o.out) || !covers(*v, lowered_.storages[s].elements)) continue;

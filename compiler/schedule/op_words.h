@@ -19,6 +19,8 @@ struct Fields {
   std::array<int64_t, 2> counted_end{0, 0};
   graph::BinaryKind binary = graph::BinaryKind::Add;
   bool log = false, has_number = false;
+  graph::ProductQuant product;
+  std::array<graph::Quant, 3> numbers{};
 };
 
 inline Fields fields_of(const ConvOp &op) {
@@ -26,11 +28,13 @@ inline Fields fields_of(const ConvOp &op) {
   f.act = op.act;
   f.window = op.window;
   f.groups = op.groups;
+  f.product = op.quant;
   return f;
 }
 inline Fields fields_of(const MatMulOp &op) {
   Fields f;
   f.act = op.act;
+  f.product = op.quant;
   return f;
 }
 inline Fields fields_of(const PoolOp &op) {
@@ -39,6 +43,7 @@ inline Fields fields_of(const PoolOp &op) {
   f.pool_max = op.max;
   f.count_pad = op.count_pad;
   f.counted_end = op.counted_end;
+  f.numbers = {op.in_quant, op.out_quant};
   return f;
 }
 inline Fields fields_of(const BinaryOp &op) {
@@ -46,6 +51,7 @@ inline Fields fields_of(const BinaryOp &op) {
   f.act = op.act;
   f.binary = op.kind;
   f.has_number = std::holds_alternative<float>(op.b);
+  f.numbers = {op.a_quant, op.b_quant, op.out_quant};
   return f;
 }
 inline Fields fields_of(const UnaryOp &op) {
@@ -56,9 +62,16 @@ inline Fields fields_of(const UnaryOp &op) {
 inline Fields fields_of(const SoftmaxOp &op) {
   Fields f;
   f.log = op.log;
+  f.numbers = {op.in_quant, op.out_quant};
   return f;
 }
-inline Fields fields_of(const OneOf<CopyOp, FillOp> auto &) { return {}; }
+inline Fields fields_of(const RequantOp &op) {
+  Fields f;
+  f.act = op.act;
+  f.numbers = {op.in_quant, op.out_quant};
+  return f;
+}
+inline Fields fields_of(const OneOf<LookupOp, CopyOp, FillOp> auto &) { return {}; }
 
 }  // namespace op_words
 
@@ -88,6 +101,16 @@ void add_op(const LoweredOp &op, const std::vector<Storage> &storages, Words &wo
   words.add(f.has_number);
   words.add(constants.weights);
   words.add(constants.bias);
+  // What came later adds nothing where there is none, so that hashes of older networks stay.
+  if (f.product.on) {
+    words.add_list(std::array<int64_t, 3>{f.product.x_zero, f.product.w_zero, f.product.out_zero});
+    words.add(constants.multiplier);
+  }
+  for (const graph::Quant &q : f.numbers) {
+    if (q == graph::Quant{}) continue;
+    words.add(q.scale);
+    words.add(q.zero);
+  }
 }
 
 }  // namespace npu::compiler

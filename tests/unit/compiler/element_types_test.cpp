@@ -165,22 +165,22 @@ TEST(CheckTypes, NamesWhatHasNoKernel) {
   const std::string node = "internal error, please report: node 'n': ";
   EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::F32, compiler::UnaryOp{x, {}})), "");
   EXPECT_EQ(error_of(from_to(Dtype::I16, Dtype::F32, compiler::UnaryOp{x, {}})),
-            node + "Unary of float32 has an operand of int16");
+            node + "Unary has an input of int16, expected float32");
   EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::F16, compiler::BinaryOp{{}, x, 1.0f, {}})),
-            node + "Binary of float32 has an operand of float16");
+            node + "Binary has a result of float16, expected float32, int8 or uint8");
   EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::I32, compiler::FillOp{1})),
-            node + "Fill of float32 has an operand of int32");
+            node + "Fill has a result of int32, expected float32, int8 or uint8");
   EXPECT_EQ(error_of(from_to(Dtype::I16, Dtype::I16, compiler::CopyOp{x})), "");
   EXPECT_EQ(error_of(from_to(Dtype::I16, Dtype::I32, compiler::CopyOp{x})),
-            node + "Copy of int32 has an operand of int16");
+            node + "Copy has an input of int16, expected int32");
   EXPECT_EQ(error_of(from_to(Dtype::String, Dtype::String, compiler::CopyOp{x})),
-            node + "Copy of string, which the chip does not have");
+            node + "Copy has elements of string, expected a type that the chip has");
   compiler::MatMulOp product;
   product.a = compiler::dense_view(0, {1, 1, 8});
   product.b = std::make_shared<graph::Tensor>(Dtype::I8, graph::Shape{8, 8});
   Lowered l = from_to(Dtype::F32, Dtype::F32, std::move(product));
   l.ops[0].out = compiler::dense_view(1, {1, 1, 8});
-  EXPECT_EQ(error_of(std::move(l)), node + "MatMul of float32 has an operand of int8");
+  EXPECT_EQ(error_of(std::move(l)), node + "MatMul has weights of int8, expected float32");
 }
 
 TEST(NetworkHash, TellsTypesOfOneSizeApart) {
