@@ -7,7 +7,8 @@
     zoo.py --list
 
 Batch normalization is folded into the convolutions, as exporters for inference write them, except in densenet121,
-where it stands in front of them. Weights keep the size of activations, so that results are of the order of 1.
+where it stands in front of them. Weights keep the size of activations, so that results are of the order of 1. Names
+that end in _int8 are networks of integers in the form that quantizers write.
 """
 
 import argparse
@@ -20,7 +21,9 @@ sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
 
 import numpy as np  # noqa: E402
 
-from net_builder import Builder  # pylint: disable=wrong-import-position  # noqa: E402
+# pylint: disable=wrong-import-position
+from net_builder import Builder  # noqa: E402
+from qdq_builder import QdqBuilder  # noqa: E402
 
 
 def conv(b, x, cin, cout, kernel, stride=1, pad=None, group=1, act="Relu"):
@@ -274,11 +277,13 @@ NETWORKS = {f.__name__: f for f in (resnet50, squeezenet, mobilenetv2, densenet1
                                      mobilenetv1_025, detector, transformer, transformer512, backbone640, yolo640,
                                      unet512)}
 LARGE = ("vgg19", "transformer512")
+INT8 = "_int8"  # the same network, quantized
+NETWORKS.update({f.__name__ + INT8: f for f in (resnet50, squeezenet, mobilenetv2, mobilenetv1_025)})
 
 
 def write(name, folder, batch=1):
     """Writes one network; returns its path."""
-    builder = Builder(name, 1)
+    builder = (QdqBuilder if name.endswith(INT8) else Builder)(name, 1)
     NETWORKS[name](builder, batch)
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name + ".onnx")
