@@ -52,9 +52,12 @@ using cpu::TransposeAttrs;
 using cpu::UnaryAttrs;
 using cpu::Window;
 
+struct QuantizedConstant;  // quantized_constant.h
+
 struct Value : TensorKind {
   std::string name;
-  TensorPtr constant;      ///< null unless known at compile time
+  TensorPtr constant;                                  ///< null unless known at compile time
+  std::shared_ptr<const QuantizedConstant> quantized;  ///< the integers that a constant was computed from, perhaps
   bool in_memory = false;  ///< never kept in local memory: it is written to memory piece by piece
 };
 

@@ -14,6 +14,7 @@ using cpu::Dtype;
 using cpu::dtype_bytes;
 using cpu::dtype_name;
 using cpu::element_count;
+using cpu::is_byte;
 using cpu::kind_text;
 using cpu::kMaxElements;
 using cpu::make_f32;

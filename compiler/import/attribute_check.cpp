@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/import/known_attributes.h"
+#include "compiler/import/op_context.h"
 
 namespace npu::graph {
 namespace {
@@ -9,6 +10,8 @@ namespace {
 bool has_name(std::string_view names, std::string_view name) {
   return (" " + std::string(names) + " ").find(" " + std::string(name) + " ") != std::string::npos;
 }
+
+bool is_note(std::string_view attribute) { return attribute.starts_with('_') || attribute == "doc_string"; }
 
 std::string listed(std::string_view names) {
   std::string out(names);
@@ -29,8 +32,17 @@ std::string other_sets(std::span<const AttributeNames> versions, int64_t opset, 
 
 }  // namespace
 
+std::string wrong_microsoft_attribute(std::string_view op, std::string_view attribute) {
+  if (is_note(attribute)) return {};
+  for (const MicrosoftEntry &e : microsoft_ops())
+    if (e.type == op && !has_name(e.attributes, attribute))
+      return "is not one of " + std::string(kMicrosoft) + "." + std::string(op) +
+             "; its attributes are: " + listed(e.attributes);
+  return {};
+}
+
 std::string wrong_attribute_name(std::string_view op, int64_t opset, std::string_view attribute) {
-  if (attribute.starts_with('_') || attribute == "doc_string") return {};
+  if (is_note(attribute)) return {};
   const auto all = attribute_names();
   const auto [begin, end] =
       std::equal_range(all.begin(), all.end(), AttributeNames{op, 0, {}},

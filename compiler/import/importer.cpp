@@ -371,7 +371,8 @@ class Importer : private BodyConverter {
     if (has_references(n)) return convert_one(with_arguments(n), source, std::move(inputs), results);
     if (const RawFunction *f = find_function(n)) return call(*f, n, inputs, results);
     for (const auto &[name, attribute] : n.attributes) {
-      const std::string wrong = wrong_attribute_name(n.type, opset_, name);
+      const std::string wrong =
+          n.domain == kMicrosoft ? wrong_microsoft_attribute(n.type, name) : wrong_attribute_name(n.type, opset_, name);
       if (!wrong.empty()) return Status::error("attribute '" + printable(name) + "' " + wrong);
     }
     bool narrow_floats = false;

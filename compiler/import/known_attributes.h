@@ -25,6 +25,9 @@ std::span<const AttributeNames> attribute_names();
 /// An operator that a file uses before the set in which it came has the attributes of its first version.
 std::string wrong_attribute_name(std::string_view op, int64_t opset, std::string_view attribute);
 
+/// The same for operators of ONNX Runtime.
+std::string wrong_microsoft_attribute(std::string_view op, std::string_view attribute);
+
 }  // namespace npu::graph
 
 #endif  // NPU_GRAPH_KNOWN_ATTRIBUTES_H

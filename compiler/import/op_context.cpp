@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/graph/evaluate.h"
+#include "compiler/graph/quantized_constant.h"
 #include "runtime/cpu/element.h"
 
 namespace npu::graph {
@@ -140,7 +141,9 @@ Status OpContext::emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId 
     const Status folded = tensor->count() ? fold_node(graph, n, *tensor) : Status();
     if (!perhaps) NPU_TRY(folded);
     if (folded.ok()) {
+      std::shared_ptr<const QuantizedConstant> integers = tensor->count() ? moved_integers(graph, n) : nullptr;
       out = graph.add_constant(std::move(tensor));
+      graph[out].quantized = std::move(integers);
       return {};
     }
   }
@@ -251,10 +254,15 @@ TensorPtr working_tensor(TensorPtr tensor) {
 }
 
 OpHandler find_op(std::string_view domain, std::string_view type) {
+  if (domain == kMicrosoft) {
+    for (const MicrosoftEntry &e : microsoft_ops())
+      if (e.type == type) return e.handler;
+    return nullptr;
+  }
   if (!domain.empty()) return nullptr;
   for (auto table : {window_ops(), matrix_ops(), eltwise_ops(), shape_ops(), move_ops(), resize_ops(), activation_ops(),
                      norm_ops(), control_ops(), reduce_ops(), logic_ops(), index_ops(), recurrent_ops(), sample_ops(),
-                     signal_ops(), loss_ops(), quantize_ops()})
+                     signal_ops(), loss_ops(), quantize_ops(), quantized_product_ops()})
     for (const OpEntry &e : table)
       if (e.type == type) return e.handler;
   return nullptr;

@@ -142,6 +142,16 @@ std::span<const OpEntry> sample_ops();
 std::span<const OpEntry> signal_ops();
 std::span<const OpEntry> loss_ops();
 std::span<const OpEntry> quantize_ops();
+std::span<const OpEntry> quantized_product_ops();
+
+/// Operators of ONNX Runtime, in a domain of their own, with the names of their attributes with blanks between them.
+inline constexpr std::string_view kMicrosoft = "com.microsoft";
+struct MicrosoftEntry {
+  std::string_view type;
+  OpHandler handler;
+  std::string_view attributes;
+};
+std::span<const MicrosoftEntry> microsoft_ops();
 
 /// nullptr for an operator that is not supported.
 OpHandler find_op(std::string_view domain, std::string_view type);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "compiler/import/op_context.h"
+#include "compiler/import/windows.h"
 
 namespace npu::graph {
 namespace {
@@ -491,7 +491,8 @@ Status pool(OpContext &c, bool max) {
   p.attrs.count_pad = !max && c.attr_i("count_include_pad", 0) != 0;
   const bool with_indices = max && c.wants_output(1), column_major = c.attr_i("storage_order", 0) != 0;
   p.column_major = column_major && x.size() <= 4;
-  const bool exact = max && (type == Dtype::I8 || type == Dtype::U8);  // as float32
+  // As float32, where the indices are wanted.
+  const bool exact = with_indices && (type == Dtype::I8 || type == Dtype::U8);
   p.y = c.in(0);
   if (exact) NPU_TRY(c.cast(p.y, Dtype::F32, p.y));
   NPU_TRY(pool_spatial(c, slides, with_indices, p));
@@ -601,5 +602,14 @@ constexpr OpEntry kOps[] = {
 }  // namespace
 
 std::span<const OpEntry> window_ops() { return kOps; }
+
+Status read_conv(const OpContext &c, ConvAttrs &out) {
+  Slides slides;
+  NPU_TRY(weight_slides(c, slides));
+  NPU_TRY(read_padding(c, c.shape(0), slides));
+  out.window = window_of(slides);
+  out.groups = c.attr_i("group", 1);
+  return {};
+}
 
 }  // namespace npu::graph

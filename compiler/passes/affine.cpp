@@ -22,7 +22,7 @@ bool per_channel(const Value &v, const Shape &shape, size_t axis, std::vector<do
 
 bool affine_of(const Graph &g, const Node &n, ValueId x, const Shape &shape, size_t axis, Affine &out) {
   const auto &attrs = std::get<BinaryAttrs>(n.attrs);
-  if (n.inputs[0] == n.inputs[1] || g[n.output].shape != shape) return false;
+  if (n.inputs[0] == n.inputs[1] || g[n.output].shape != shape || is_quantized(n)) return false;
   const bool left = n.inputs[0] == x;  // x OP constant
   std::vector<double> c;
   if (!per_channel(g[n.inputs[left ? 1 : 0]], shape, axis, c)) return false;
@@ -52,7 +52,7 @@ bool affine_of(const Graph &g, const Node &n, ValueId x, const Shape &shape, siz
 }
 
 bool foldable(const Graph &g, const Node &p, size_t &axis) {
-  if ((p.op != Op::Conv && p.op != Op::MatMul) || g[p.output].dtype != Dtype::F32) return false;
+  if ((p.op != Op::Conv && p.op != Op::MatMul) || g[p.output].dtype != Dtype::F32 || is_quantized(p)) return false;
   if (!g.is_constant(p.inputs[1]) || (p.inputs[2] != kNoValue && !g.is_constant(p.inputs[2]))) return false;
   if (p.op == Op::Conv) {
     axis = 1;

@@ -4,8 +4,14 @@
 namespace npu::graph {
 namespace {
 
-bool pads_pictures_with_zero(const PadAttrs &pad, size_t rank) {
-  if (pad.value != 0 || (rank != 3 && rank != 4)) return false;
+/// The number that stands for zero in the input of a window.
+double zero_of(const Node &n) {
+  if (const auto *conv = std::get_if<ConvAttrs>(&n.attrs)) return conv->quant.on ? conv->quant.x_zero : 0;
+  return std::get<PoolAttrs>(n.attrs).in.zero;
+}
+
+bool pads_pictures_with_zero(const PadAttrs &pad, double zero, size_t rank) {
+  if (pad.value != zero || (rank != 3 && rank != 4)) return false;
   return !pad.begin[0] && !pad.begin[1] && !pad.end[0] && !pad.end[1];
 }
 
@@ -29,7 +35,7 @@ bool counts_zeros(const PoolAttrs &pool, const PadAttrs &pad, size_t rank) {
 }
 
 bool merges(const Node &n, const PadAttrs &pad, size_t rank) {
-  if (!pads_pictures_with_zero(pad, rank)) return false;
+  if (!pads_pictures_with_zero(pad, zero_of(n), rank)) return false;
   return n.op == Op::Conv || (n.op == Op::Pool && counts_zeros(std::get<PoolAttrs>(n.attrs), pad, rank));
 }
 

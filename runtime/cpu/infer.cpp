@@ -39,7 +39,6 @@ Status check_axis(int axis, const Shape &x) {
 /// Integers, not bool.
 bool counts(Dtype type) { return is_integer(type) && type != Dtype::Bool; }
 bool is_number(Dtype type) { return type == Dtype::F32 || counts(type); }
-bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
 bool is_index(Dtype type) { return type == Dtype::I32 || type == Dtype::I64; }
 bool is_signed(Dtype type) {
   return type == Dtype::I8 || type == Dtype::I16 || type == Dtype::I32 || type == Dtype::I64;

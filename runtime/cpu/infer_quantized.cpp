@@ -9,7 +9,6 @@
 namespace npu::cpu {
 namespace {
 
-bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
 bool is_short(Dtype type) { return is_byte(type) || type == Dtype::I16 || type == Dtype::U16; }
 
 /// Precondition: is_short(type).

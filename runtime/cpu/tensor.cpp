@@ -78,6 +78,8 @@ const char *dtype_name(Dtype type) {
   }
 }
 
+bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
+
 std::string shape_text(const Shape &shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);

@@ -47,7 +47,7 @@ TEST(Networks, HaveAllOperatorsThatTheCompilerTakes) {
        {graph::window_ops(), graph::matrix_ops(), graph::eltwise_ops(), graph::shape_ops(), graph::move_ops(),
         graph::resize_ops(), graph::control_ops(), graph::activation_ops(), graph::norm_ops(), graph::reduce_ops(),
         graph::logic_ops(), graph::index_ops(), graph::recurrent_ops(), graph::sample_ops(), graph::signal_ops(),
-        graph::loss_ops(), graph::quantize_ops()})
+        graph::loss_ops(), graph::quantize_ops(), graph::quantized_product_ops()})
     for (const graph::OpEntry &e : table)
       if (!kLeftOut.count(std::string(e.type))) wanted.insert(std::string(e.type));
   for (const auto &[type, reason] : kLeftOut) found.erase(type);

@@ -103,7 +103,7 @@ TEST(AttributeTable, IsSortedAndHasEveryOperatorThatIsImported) {
        {graph::window_ops(), graph::matrix_ops(), graph::eltwise_ops(), graph::shape_ops(), graph::move_ops(),
         graph::resize_ops(), graph::activation_ops(), graph::norm_ops(), graph::control_ops(), graph::reduce_ops(),
         graph::logic_ops(), graph::index_ops(), graph::recurrent_ops(), graph::sample_ops(), graph::signal_ops(),
-        graph::loss_ops(), graph::quantize_ops()})
+        graph::loss_ops(), graph::quantize_ops(), graph::quantized_product_ops()})
     for (const graph::OpEntry &op : table)
       EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const auto &row) { return row.op == op.type; })) << op.type;
 }

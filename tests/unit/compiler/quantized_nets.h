@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Quantised networks made in a test.
+#ifndef NPU_TEST_COMPILER_QUANTIZED_NETS_H
+#define NPU_TEST_COMPILER_QUANTIZED_NETS_H
+
+#include "tests/unit/compiler/onnx_builder.h"
+
+namespace npu::test {
+
+inline constexpr int kInt8 = onnx::TensorProto::INT8, kUint8 = onnx::TensorProto::UINT8;
+
+/// What integers stand for, by the numbers of ONNX.
+struct Scaled {
+  float scale = 1;
+  int zero = 0;
+  int type = kInt8;
+};
+
+/// An initializer of integers of any type of at most 32 bits.
+std::string integers(OnnxBuilder &b, int type, const Dims &dims, const std::vector<int> &values);
+/// The zero point as an initializer.
+std::string zero_point(OnnxBuilder &b, const Scaled &q);
+
+std::string quantize(OnnxBuilder &b, const std::string &x, const Scaled &q);
+std::string dequantize(OnnxBuilder &b, const std::string &x, const Scaled &q);
+/// Both.
+inline std::string rounded(OnnxBuilder &b, const std::string &x, const Scaled &q) {
+  return dequantize(b, quantize(b, x, q), q);
+}
+
+/// An operator of ONNX Runtime's own.
+std::string microsoft(OnnxBuilder &b, const std::string &type, const std::vector<std::string> &inputs);
+
+}  // namespace npu::test
+
+#endif  // NPU_TEST_COMPILER_QUANTIZED_NETS_H
