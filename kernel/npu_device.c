@@ -138,6 +138,8 @@ static void npu_device_read_info(struct npu_device *npu)
 	info->gdma_fixed = npu_read(npu, NPU_REG_GDMA_FIXED);
 	info->ddr_latency = npu_read(npu, NPU_REG_DDR_LATENCY);
 	info->ddr_bw = npu_read(npu, NPU_REG_DDR_BW);
+	info->rate_16 = npu_read(npu, NPU_REG_RATE_16);
+	info->rate_8 = npu_read(npu, NPU_REG_RATE_8);
 	info->pci_domain = pci_domain_nr(pdev->bus);
 	info->pci_bus = pdev->bus->number;
 	info->pci_device = PCI_SLOT(pdev->devfn);

@@ -33,7 +33,7 @@
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
-#define NPU_DRIVER_MINOR	1
+#define NPU_DRIVER_MINOR	2
 
 /* Calls */
 
@@ -149,6 +149,7 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
  * History of the interface, see also uapi/drm/npu_accel.h:
  * 1.0: devices, buffers, contexts, submission, wait
  * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes
+ * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
  */
 static const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |

@@ -134,6 +134,8 @@ void set_cost(bmodel::ProgramDesc &program) {
   const uint32_t cost[] = {p.mac_ic,    p.mac_oc,     p.mac_pixels,  p.lmem_bw, p.ew_lanes,
                            p.tiu_fixed, p.gdma_fixed, p.ddr_latency, p.ddr_bw};
   std::copy(std::begin(cost), std::end(cost), program.cost);
+  program.rate_16 = p.rate_16;
+  program.rate_8 = p.rate_8;
 }
 
 /// One line for each node of the file, and for copies that the compiler has added.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What schedules are recorded for: the structure of a network, as the code generator sees it.
+#include <algorithm>
 #include <cstring>
 
 #include "compiler/schedule/op_words.h"
@@ -71,6 +72,10 @@ uint64_t hash_of(const Lowered &lowered) {
   }
   h.add(lowered.ops.size());
   for (const LoweredOp &op : lowered.ops) add_op(op, lowered.storages, h);
+  // Where all elements have 32 bits these count for nothing, and records of then stay valid.
+  const auto is_narrow = [](const Storage &s) { return s.element_bytes() < 4; };
+  if (std::any_of(lowered.storages.begin(), lowered.storages.end(), is_narrow))
+    h.add_list(std::initializer_list<uint32_t>{p.rate_16, p.rate_8});
   return h.value();
 }
 

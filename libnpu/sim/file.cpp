@@ -117,6 +117,8 @@ void File::dev_info(drm_npu_dev_info &info) {
   info.gdma_fixed = chip_->read32(NPU_REG_GDMA_FIXED);
   info.ddr_latency = chip_->read32(NPU_REG_DDR_LATENCY);
   info.ddr_bw = chip_->read32(NPU_REG_DDR_BW);
+  info.rate_16 = chip_->read32(NPU_REG_RATE_16);
+  info.rate_8 = chip_->read32(NPU_REG_RATE_8);
   info.max_regions = NPU_MAX_REGIONS;
   info.max_jobs = kMaxInFlight;
   info.max_in_flight = kMaxInFlight;

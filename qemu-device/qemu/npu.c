@@ -144,7 +144,11 @@ static const NpuNumber npu_numbers[] = {
     NPU_NUMBER("ddr-latency", ddr_latency, DDR_LATENCY, UINT32_MAX,
                "cost model: cycles of memory latency"),
     NPU_NUMBER("ddr-bw", ddr_bw, DDR_BW, UINT32_MAX,
-               "cost model: memory bytes a cycle"),
+               "cost model: memory bytes a cycle of each core"),
+    NPU_NUMBER("rate-16", rate_16, RATE_16, UINT32_MAX,
+               "cost model: elements of 16 bits in the place of one of 32"),
+    NPU_NUMBER("rate-8", rate_8, RATE_8, UINT32_MAX,
+               "cost model: elements of 8 bits in the place of one of 32"),
 };
 
 static bool npu_in_virtual_time(NpuState *s)
@@ -959,6 +963,8 @@ static const Property npu_properties[] = {
     NPU_PROP_NUMBER("gdma-fixed", gdma_fixed),
     NPU_PROP_NUMBER("ddr-latency", ddr_latency),
     NPU_PROP_NUMBER("ddr-bw", ddr_bw),
+    NPU_PROP_NUMBER("rate-16", rate_16),
+    NPU_PROP_NUMBER("rate-8", rate_8),
     DEFINE_PROP_SIZE("lmem", NpuState, lmem, 0),
     DEFINE_PROP_SIZE("ddr", NpuState, config.ddr_bytes, NPU_DDR_DEFAULT),
     DEFINE_PROP_STRING("backend", NpuState, backend),

@@ -40,6 +40,8 @@ std::vector<uint8_t> program_binary(const ProgramDesc &s) {
   h.lmem_bytes = s.lmem_bytes;
   h.cycles = s.cycles;
   std::memcpy(h.cost, s.cost, sizeof h.cost);
+  h.rate_16 = s.rate_16;
+  h.rate_8 = s.rate_8;
   std::vector<uint8_t> out(sizeof h);
   h.region_count = static_cast<uint32_t>(s.regions.size());
   h.region_offset = append(out, s.regions.data(), s.regions.size());

@@ -36,7 +36,7 @@ struct CoreDesc {
 /// The commands of a stage or of a sub-network, with what their header says.
 struct ProgramDesc {
   uint64_t lmem_bytes = 0, cycles = 0;
-  uint32_t cost[9] = {};
+  uint32_t cost[9] = {}, rate_16 = 0, rate_8 = 0;
   std::vector<npu_program_region> regions;
   std::vector<npu_program_alias> aliases;
   std::vector<std::string> layers;

@@ -10,6 +10,8 @@ namespace npu::bmodel {
 
 namespace {
 
+constexpr uint32_t kRatesSince = 3;  // ISA version
+
 std::string number(uint64_t v) { return std::to_string(v); }
 
 /// Copies `count` elements from a table at `offset` of the binary; false when it does not lie before the commands.
@@ -52,8 +54,9 @@ Status check_header(std::span<const uint8_t> bytes, npu_program_header &h) {
                          number(NPU_ISA_VERSION));
   if (h.commands_offset % NPU_CMD_BYTES != 0 || h.commands_offset < sizeof h || h.commands_offset > bytes.size())
     return Status::error("commands begin at " + number(h.commands_offset) + ", which is not inside the binary");
-  for (uint32_t r : h.reserved)
-    if (r) return Status::error("reserved words of the program header are not zero");
+  const bool too_early = h.isa_version < kRatesSince && (h.rate_16 || h.rate_8);
+  if (too_early || std::any_of(std::begin(h.reserved), std::end(h.reserved), [](uint32_t r) { return r != 0; }))
+    return Status::error("reserved words of the program header are not zero");
   return {};
 }
 

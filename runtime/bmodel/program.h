@@ -43,7 +43,8 @@ struct npu_program_header {
   uint32_t layer_offset; /* layer_count times: uint32_t bytes, then as many bytes of UTF-8, no terminator; the layer tag
                             of commands indexes it */
   uint32_t commands_offset; /* multiple of 128 */
-  uint32_t reserved[8];     /* 0 */
+  uint32_t rate_16, rate_8; /* cost parameters, too; 0 in files for ISA version 1 or 2 */
+  uint32_t reserved[6];     /* 0 */
 };
 
 struct npu_program_region {

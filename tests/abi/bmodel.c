@@ -25,7 +25,9 @@ AT(struct npu_program_header, alias_offset, 80);
 AT(struct npu_program_header, layer_count, 84);
 AT(struct npu_program_header, layer_offset, 88);
 AT(struct npu_program_header, commands_offset, 92);
-AT(struct npu_program_header, reserved, 96);
+AT(struct npu_program_header, rate_16, 96);
+AT(struct npu_program_header, rate_8, 100);
+AT(struct npu_program_header, reserved, 104);
 
 SIZE(struct npu_program_region, 32);
 AT(struct npu_program_region, kind, 0);

@@ -40,7 +40,7 @@ AT(struct drm_npu_dev_query, type, 0);
 AT(struct drm_npu_dev_query, size, 4);
 AT(struct drm_npu_dev_query, pointer, 8);
 
-SIZE(struct drm_npu_dev_info, 120);
+SIZE(struct drm_npu_dev_info, 128);
 AT(struct drm_npu_dev_info, chip_id, 0);
 AT(struct drm_npu_dev_info, hw_version, 4);
 AT(struct drm_npu_dev_info, isa_version, 8);
@@ -68,6 +68,8 @@ AT(struct drm_npu_dev_info, pci_domain, 104);
 AT(struct drm_npu_dev_info, pci_bus, 108);
 AT(struct drm_npu_dev_info, pci_device, 112);
 AT(struct drm_npu_dev_info, pci_function, 116);
+AT(struct drm_npu_dev_info, rate_16, 120);
+AT(struct drm_npu_dev_info, rate_8, 124);
 
 SIZE(struct drm_npu_memory_info, 80);
 AT(struct drm_npu_memory_info, card_total, 0);

@@ -25,6 +25,7 @@ extern "C" {
  * History
  * 1.0: devices, buffers, contexts, submission, wait
  * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes (struct npu_profile_header)
+ * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -90,6 +91,8 @@ struct drm_npu_dev_info {
 	__u32 pci_bus;
 	__u32 pci_device;
 	__u32 pci_function;
+	__u32 rate_16;		/* cost model parameters, too; since 1.2 */
+	__u32 rate_8;
 };
 
 /** struct drm_npu_memory_info - card memory and system memory in use, bytes */

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define NPU_MODEL_ABI 2u
+#define NPU_MODEL_ABI 3u
 
 struct npu_model;
 
@@ -61,6 +61,7 @@ struct npu_model_config {
   uint32_t clock_khz;                                     /* [1000000] */
   uint32_t mac_ic, mac_oc, mac_pixels, lmem_bw, ew_lanes; /* [32, 32, 2, 512, 128] */
   uint32_t tiu_fixed, gdma_fixed, ddr_latency, ddr_bw;    /* [32, 32, 200, 64] */
+  uint32_t rate_16, rate_8;                               /* [2, 4] */
   uint64_t ddr_bytes;                                     /* size of ddr, multiple of 4096, not 0 */
   void *ddr;                                              /* the card's memory, page aligned */
   const char *backend; /* ["auto"] "reference", "onednn", "shadow" (both, compared); auto: onednn where it loads, else

@@ -116,6 +116,8 @@ Refusal take_numbers(const npu_model_config &c, Config &out) {
       {"gdma_fixed", c.gdma_fixed, 1, kAny, &out.cost.gdma_fixed},
       {"ddr_latency", c.ddr_latency, 1, kAny, &out.cost.ddr_latency},
       {"ddr_bw", c.ddr_bw, 1, kAny, &out.cost.ddr_bw},
+      {"rate_16", c.rate_16, 1, kAny, &out.cost.rate_16},
+      {"rate_8", c.rate_8, 1, kAny, &out.cost.rate_8},
   };
   for (const Number &n : numbers) {
     if (n.given == 0) continue;

@@ -72,6 +72,8 @@ const Reg kDevice[] = {
     {NPU_REG_GDMA_FIXED, 32, READ_ONLY(c.config().cost.gdma_fixed)},
     {NPU_REG_DDR_LATENCY, 32, READ_ONLY(c.config().cost.ddr_latency)},
     {NPU_REG_DDR_BW, 32, READ_ONLY(c.config().cost.ddr_bw)},
+    {NPU_REG_RATE_16, 32, READ_ONLY(c.config().cost.rate_16)},
+    {NPU_REG_RATE_8, 32, READ_ONLY(c.config().cost.rate_8)},
     {NPU_REG_CTRL, 32, read_control, write_control},
     {NPU_REG_STATUS, 32, READ_ONLY(c.status())},
     {NPU_REG_CORE_RESET, 32, nullptr, SET(c.core_reset(low32(v)))},

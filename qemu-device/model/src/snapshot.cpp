@@ -12,7 +12,7 @@ namespace npu::model {
 namespace {
 
 constexpr uint64_t kMagic = 0x50414e5355504e51u;  // "QNPUSNAP", lowest byte first
-constexpr uint32_t kVersion = 2;                  // of all that follows
+constexpr uint32_t kVersion = 3;                  // of all that follows
 
 struct Number {
   const char *name;
@@ -36,6 +36,8 @@ std::vector<Number> identity(const Config &c) {
           {"gdma_fixed", c.cost.gdma_fixed},
           {"ddr_latency", c.cost.ddr_latency},
           {"ddr_bw", c.cost.ddr_bw},
+          {"rate_16", c.cost.rate_16},
+          {"rate_8", c.cost.rate_8},
           {"ddr_bytes", c.ddr_bytes}};
 }
 

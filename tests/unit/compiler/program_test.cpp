@@ -2,6 +2,7 @@
 // Properties of compiled programs: synchronisation, determinism, aliases, tags, text form.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -178,6 +179,14 @@ TEST(Programs, PredictedCyclesStandInTheStage) {
   const ChipResult result = run_on_chip(stage, {std::vector<float>(8 * 60 * 60, 0.5f)}, 64 << 10);
   EXPECT_EQ(result.cycles, stage.cycles);
   EXPECT_GT(stage.cycles, 1000u);
+}
+
+TEST(Programs, SayWhichParametersOfTheChipTheirCyclesAreFor) {
+  const bmodel::StageDesc stage = compile(tiled());
+  const uint32_t expected[] = {32, 32, 2, 512, 128, 32, 32, 200, 64};
+  EXPECT_TRUE(std::ranges::equal(stage.cost, expected));
+  EXPECT_EQ(stage.rate_16, 2u);
+  EXPECT_EQ(stage.rate_8, 4u);
 }
 
 TEST(Programs, DoubleBufferingOverlapsTheEngines) {

@@ -9,8 +9,8 @@ TEST(Registers, IdentityAndLimits) {
   Machine m({.cores = 3, .queues = 7, .asids = 5, .lmem = 64 * 1024, .ddr = 16 << 20});
   EXPECT_EQ(m.r32(0x000), 0x55504e51u);
   EXPECT_EQ(m.r32(0x004), 0x00010000u);
-  EXPECT_EQ(m.r32(0x008), 2u);
-  EXPECT_EQ(m.r32(0x00c), virtual_time() ? 0x12u : 0x02u);
+  EXPECT_EQ(m.r32(0x008), 3u);
+  EXPECT_EQ(m.r32(0x00c), virtual_time() ? 0x1fu : 0x0fu);
   EXPECT_EQ(m.r32(0x010), 3u);
   EXPECT_EQ(m.r32(0x014), 7u);
   EXPECT_EQ(m.r32(0x018), 5u);
@@ -20,8 +20,8 @@ TEST(Registers, IdentityAndLimits) {
   EXPECT_EQ(m.r64(0x028), 16u << 20);
   EXPECT_EQ(m.r32(0x030), 1000000u);
   EXPECT_EQ(m.r32(0x038), 16u);
-  const uint32_t cost[] = {32, 32, 2, 512, 128, 32, 32, 200, 64};
-  for (unsigned i = 0; i < 9; ++i) EXPECT_EQ(m.r32(0x040 + 4 * i), cost[i]) << i;
+  const uint32_t cost[] = {32, 32, 2, 512, 128, 32, 32, 200, 64, 2, 4};
+  for (unsigned i = 0; i < std::size(cost); ++i) EXPECT_EQ(m.r32(0x040 + 4 * i), cost[i]) << i;
   EXPECT_EQ(m.r32(NPU_REG_CUR_CLOCK_KHZ), 1000000u);
   EXPECT_GT(m.r32(NPU_REG_VOLTAGE_MV), 0u);
 }
@@ -31,10 +31,14 @@ TEST(Registers, CostParametersComeFromTheConfiguration) {
     c.mac_ic = 16;
     c.ddr_bw = 100;
     c.tiu_fixed = 7;
+    c.rate_16 = 3;
+    c.rate_8 = 5;
   }});
   EXPECT_EQ(m.r32(NPU_REG_MAC_IC), 16u);
   EXPECT_EQ(m.r32(NPU_REG_DDR_BW), 100u);
   EXPECT_EQ(m.r32(NPU_REG_TIU_FIXED), 7u);
+  EXPECT_EQ(m.r32(NPU_REG_RATE_16), 3u);
+  EXPECT_EQ(m.r32(NPU_REG_RATE_8), 5u);
   JobSpec j;
   j.tiu(nop());
   const npu_cqe c = m.run(j);
@@ -110,7 +114,7 @@ TEST(Registers, OtherAccessesReadZeroAndAreIgnored) {
   EXPECT_EQ(npu_model_read(m.model(), NPU_REG_ID, 8), 0u) << "a 32-bit register";
   EXPECT_EQ(npu_model_read(m.model(), NPU_REG_ID + 2, 4), 0u);
   EXPECT_EQ(npu_model_read(m.model(), NPU_REG_DDR_BYTES + 4, 8), 0u);
-  for (uint64_t hole : {0x03cull, 0x064ull, 0x10ull + NPU_CORE_REG(2, 0), 0xfff0ull, NPU_QUEUE_REG(16, 0) + 0ull,
+  for (uint64_t hole : {0x03cull, 0x06cull, 0x10ull + NPU_CORE_REG(2, 0), 0xfff0ull, NPU_QUEUE_REG(16, 0) + 0ull,
                         NPU_DOORBELL_REG(0, 8) + 0ull, NPU_DOORBELL_REG(16, 0) + 0ull, 0x200000ull, ~7ull})
     for (unsigned size : {4u, 8u}) {
       EXPECT_EQ(npu_model_read(m.model(), hole, size), 0u) << std::hex << hole;

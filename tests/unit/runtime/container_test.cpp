@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <random>
 
 #include "npu_isa.h"
@@ -67,7 +69,10 @@ npu_program_region &program_region(Bytes &bytes, size_t i) {
 Bytes single() { return test_models::file({test_models::net("affine", {test_models::affine(16)})}); }
 
 TEST(Container, ReturnsWhatTheBuilderWrote) {
-  const npu::bmodel::StageDesc stage = test_models::affine(16);
+  npu::bmodel::StageDesc stage = test_models::affine(16);
+  std::iota(std::begin(stage.cost), std::end(stage.cost), 1u);
+  stage.rate_16 = 10;
+  stage.rate_8 = 11;
   const Bytes bytes = test_models::file({test_models::net("n", {stage})});
   std::unique_ptr<Container> c;
   const npu::Status opened = Container::from_memory(bytes.data(), bytes.size(), c);
@@ -93,6 +98,17 @@ TEST(Container, ReturnsWhatTheBuilderWrote) {
   ASSERT_EQ(program.layers.size(), 2u);
   EXPECT_EQ(program.layers[1], "second");
   EXPECT_EQ(program.header.lmem_bytes, 4096u);
+  EXPECT_TRUE(std::ranges::equal(program.header.cost, stage.cost));
+  EXPECT_EQ(program.header.rate_16, 10u);
+  EXPECT_EQ(program.header.rate_8, 11u);
+}
+
+TEST(Container, ReadsProgramsOfEarlierInstructionSets) {
+  Bytes bytes = single();
+  for (uint32_t version = 1; version <= NPU_ISA_VERSION; ++version) {
+    program_header(bytes).isa_version = version;
+    EXPECT_EQ(full_check(bytes), "") << version;
+  }
 }
 
 TEST(Container, ReadsFromAnyAlignment) {
@@ -328,9 +344,11 @@ TEST_P(DamagedProgram, IsRefusedWithTheReason) {
 const Damage kDamages[] = {
     {"Magic", [](Bytes &b) { program_header(b).magic = 0; }, "does not begin with a QNPU1 program header"},
     {"Version", [](Bytes &b) { program_header(b).version = 9; }, "program header version 9"},
-    {"Isa", [](Bytes &b) { program_header(b).isa_version = 3; }, "compiled for ISA version 3, this runtime has 1 to 2"},
+    {"Isa", [](Bytes &b) { program_header(b).isa_version = 4; }, "compiled for ISA version 4, this runtime has 1 to 3"},
+    {"RatesBeforeIsa3", [](Bytes &b) { program_header(b).isa_version = 2, program_header(b).rate_8 = 4; },
+     "reserved words"},
     {"ChipId", [](Bytes &b) { program_header(b).chip_id = 7; }, "compiled for chip id 7"},
-    {"Reserved", [](Bytes &b) { program_header(b).reserved[7] = 1; }, "reserved words"},
+    {"Reserved", [](Bytes &b) { program_header(b).reserved[5] = 1; }, "reserved words"},
     {"CommandsOutside", [](Bytes &b) { program_header(b).commands_offset = 0x80000000; }, "not inside the binary"},
     {"CommandsUnaligned", [](Bytes &b) { program_header(b).commands_offset = 130; }, "not inside the binary"},
     {"TooManyRegions", [](Bytes &b) { program_header(b).region_count = NPU_MAX_REGIONS - 1; }, "a table"},
