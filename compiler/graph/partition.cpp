@@ -73,8 +73,6 @@ bool has_command(const Graph &g, const Node &n) {
   }
 }
 
-bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
-
 /// Whether a command takes 8 bits without knowing what they stand for.
 bool takes_bytes(const Node &n) {
   switch (n.op) {

@@ -7,8 +7,8 @@ namespace npu::compiler {
 namespace {
 
 using graph::Dtype;
+using graph::is_byte;
 
-bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
 bool is_number(Dtype type) { return is_byte(type) || type == Dtype::F32; }
 bool is_any_number(Dtype type) { return is_number(type) || type == Dtype::I16 || type == Dtype::U16; }
 
