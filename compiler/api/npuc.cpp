@@ -206,14 +206,14 @@ void report_places(Report &r) {
   }
 }
 
-/// The least that the network's arithmetic and its compulsory traffic can take.
+/// The least that the network's arithmetic and its compulsory traffic can take, on cores that each have a part of both.
 void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   const hw::CostParams p;
   uint64_t bytes = r.constant_bytes;
   for (const auto &t : stage.inputs) bytes += t.bytes;
   for (const auto &t : stage.outputs) bytes += t.bytes;
   r.mac_bound = r.macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
-  r.memory_bound = bytes / p.ddr_bw;
+  r.memory_bound = bytes / (uint64_t{p.ddr_bw} * r.cores);
   r.coeff_bytes = stage.coeff.size();
   r.io_bytes = stage.io_bytes;
   r.ctx_bytes = stage.ctx_bytes;

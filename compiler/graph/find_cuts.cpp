@@ -2,8 +2,8 @@
 // Where the results of a network are cut, by an estimate of cycles.
 //
 // The estimate of a network is a sum: for each node the longest of its parts, and for each result what goes through
-// memory because somebody needs more than he computes. From a start in which all is cut alike, stretches of nodes
-// change their cut together, as long as the sum falls.
+// memory because somebody needs more than he computes. Each core has its own way to memory. From a start in which all
+// is cut alike, stretches of nodes change their cut together, as long as the sum falls.
 #include <algorithm>
 #include <array>
 
@@ -64,7 +64,7 @@ class Search {
   /// Cycles of the whole on one core, estimated alike.
   double one_core() const {
     double sum = 0;
-    for (const Node &n : g_.nodes) sum += std::max(part_cost(n, kWhole, 0), weight_cycles(n, kWhole) / cores_);
+    for (const Node &n : g_.nodes) sum += part_cost(n, kWhole, 0);
     return sum;
   }
 
@@ -95,22 +95,17 @@ class Search {
         f.parts[slot(axis)].push_back(part_of(g_, n, axis, cores_, c));
         if (c == 0 || axis != kWhole) longest = std::max(longest, part_cost(n, axis, c));
       }
-      f.cost[slot(axis)] = std::max(longest, weight_cycles(n, axis));
+      f.cost[slot(axis)] = longest;
     }
   }
 
+  /// Cycles of a core's arithmetic or of its weights, whichever takes longer.
   double part_cost(const Node &n, int axis, int core) const {
     const Box box = part_of(g_, n, axis, cores_, core), first = needed(g_, n, 0, axis, box);
-    return compute_cycles(g_, n, box, first);
-  }
-
-  /// Cycles of memory for the constants of all cores.
-  double weight_cycles(const Node &n, int axis) const {
-    if ((n.op != Op::Conv && n.op != Op::MatMul) || !g_.is_constant(n.inputs[1])) return 0;
-    double bytes = 0;
-    for (int c = 0; c < cores_; ++c)
-      bytes += element_bytes(g_, n.inputs[1]) * count(needed(g_, n, 1, axis, part_of(g_, n, axis, cores_, c)));
-    return bytes / kChip.ddr_bw;
+    const double compute = compute_cycles(g_, n, box, first);
+    if ((n.op != Op::Conv && n.op != Op::MatMul) || !g_.is_constant(n.inputs[1])) return compute;
+    const double bytes = element_bytes(g_, n.inputs[1]) * count(needed(g_, n, 1, axis, box));
+    return std::max(compute, bytes / kChip.ddr_bw);
   }
 
   const float *missing(Reader &r, size_t owner) {
@@ -135,9 +130,15 @@ class Search {
       for (size_t c = 0; c < static_cast<size_t>(cores_); ++c) most[c] = std::max(most[c], lacks[c]);
       work_ += static_cast<size_t>(cores_);
     }
-    double elements = 0;
-    for (float n : most) elements += n;
-    return elements > 0 ? kMeeting + 2 * element_bytes(g_, g_.nodes[i].output) * elements / kChip.ddr_bw : 0;
+    double loaded = 0, all = 0;
+    for (float n : most) {
+      loaded = std::max<double>(loaded, n);
+      all += n;
+    }
+    if (all == 0) return 0;
+    // A core stores what the others lack of its part, each of these elements once.
+    const double stored = std::min(all / cores_, count(facts_[i].parts[slot(cuts_.axis[i])][0]));
+    return kMeeting + element_bytes(g_, g_.nodes[i].output) * (stored + loaded) / kChip.ddr_bw;
   }
 
   /// The cut of a node that goes with the cut of its first operand, else `axis` if it can be, else none.

@@ -61,5 +61,21 @@ TEST(OrderBound, IsInTheReportAndNoProgramIsFaster) {
   EXPECT_GE(out.report.cycles, out.report.order_bound);
 }
 
+TEST(MemoryBound, EachCoreHasItsOwnPort) {
+  OnnxBuilder b;
+  b.output(b.op("MatMul", {b.input({4, 512}), b.weights({512, 512})}));
+  const std::string file = b.bytes();
+  for (const int cores : {1, 2, 4}) {
+    compiler::Options options;
+    options.cores = cores;
+    options.all_cores = true;
+    compiler::Compiled out;
+    ASSERT_TRUE(compiler::compile_onnx(file.data(), file.size(), options, out).ok());
+    // 512 * 512 weights, 4 * 512 inputs and as many outputs, of 4 bytes.
+    EXPECT_EQ(out.report.memory_bound, uint64_t{4 * (512 * 512 + 2 * 4 * 512) / 64} / static_cast<unsigned>(cores));
+    EXPECT_GE(out.report.cycles, out.report.memory_bound) << cores;
+  }
+}
+
 }  // namespace
 }  // namespace npu::test

@@ -21,7 +21,7 @@ class FaultTest : public RuntimeTest {
     RuntimeTest::SetUp();
     npu::bmodel::StageDesc opcode = plus({4}, 1), reserved = plus({4}, 1);
     opcode.gdma[0] = 0xee;
-    reserved.tiu[127] = 1;
+    reserved.gdma[127] = 1;
     ASSERT_TRUE(load(file({net("overrun", {overrun(4)}), net("deadlock", {deadlock()}), net("opcode", {opcode}),
                            net("reserved", {reserved}), net("good", {plus({4}, 1)})})))
         << bmrt_last_error();
@@ -59,7 +59,7 @@ TEST_F(FaultTest, BadCommandsAreNamed) {
   auto texts = failure("opcode");
   EXPECT_TRUE(contains(texts.second, "GDMA command 0: opcode or sub-operation unknown")) << texts.second;
   texts = failure("reserved");
-  EXPECT_TRUE(contains(texts.second, "TIU command 0, byte 127: a reserved bit")) << texts.second;
+  EXPECT_TRUE(contains(texts.second, "GDMA command 0, byte 127: a reserved bit")) << texts.second;
   expect_working();
 }
 
