@@ -155,7 +155,7 @@ TEST(Assembler, WrongTextIsRefusedWhereItIsWrong) {
   } const cases[] = {
       {"conv", 1, 1, "outside a stream"},
       {".tiu\nconf n=1", 2, 1, "unknown command 'conf'; expected one of nop"},
-      {".tiu\n\n  conv m=1", 3, 8, "conv has no field 'm'; expected one of subop, in_addr"},
+      {".tiu\n\n  conv m=1", 3, 8, "conv has no field 'm'; expected one of subop, in_pitch, in_addr"},
       {".tiu\nconv n=1 n=2", 2, 10, "given twice"},
       {".tiu\nconv n", 2, 7, "expected '='"},
       {".tiu\nconv n=", 2, 8, "expected a number from 0 to 4294967295"},
