@@ -34,6 +34,8 @@ struct Pass {
 
 constexpr Pass kPasses[] = {
     {"remove_dead", [](graph::Graph &g, const Options &) { graph::remove_dead(g); }},
+    // Before the passes that change weights and biases in float32.
+    {"fuse_quantized", [](graph::Graph &g, const Options &) { graph::fuse_quantized(g); }},
     {"merge_pad", [](graph::Graph &g, const Options &) { graph::merge_pad(g); }},
     {"fold_affine", [](graph::Graph &g, const Options &) { graph::fold_affine(g); }},
     {"join_affine", [](graph::Graph &g, const Options &) { graph::join_affine(g); }},

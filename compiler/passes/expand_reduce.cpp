@@ -19,7 +19,7 @@ bool as_kernel(int64_t length, int64_t &rows, int64_t &columns) {
 
 class Expander {
  public:
-  explicit Expander(Graph &graph) : graph_(graph) {}
+  Expander(Graph &graph, const std::function<bool(const Node &)> &wanted) : graph_(graph), wanted_(wanted) {}
 
   void run() {
     for (Node &n : graph_.nodes) {
@@ -52,7 +52,7 @@ class Expander {
   }
 
   bool expand(const Node &n) {
-    if (n.op != Op::Reduce) return false;
+    if (n.op != Op::Reduce || !wanted_(n)) return false;
     const auto attrs = std::get<ReduceAttrs>(n.attrs);
     const Shape x = graph_[n.inputs[0]].shape;
     if (graph_[n.output].dtype != Dtype::F32 || attrs.axes.empty()) return false;
@@ -119,12 +119,17 @@ class Expander {
   }
 
   Graph &graph_;
+  const std::function<bool(const Node &)> &wanted_;
   std::vector<Node> nodes_;
   int source_ = 0;
 };
 
 }  // namespace
 
-void expand_reduce(Graph &graph) { Expander(graph).run(); }
+void expand_reduce(Graph &graph, const std::function<bool(const Node &)> &wanted) { Expander(graph, wanted).run(); }
+
+void expand_reduce(Graph &graph) {
+  expand_reduce(graph, [](const Node &) { return true; });
+}
 
 }  // namespace npu::graph

@@ -3,6 +3,8 @@
 #ifndef NPU_GRAPH_PASSES_H
 #define NPU_GRAPH_PASSES_H
 
+#include <functional>
+
 #include "compiler/graph/ir.h"
 
 namespace npu::graph {
@@ -20,6 +22,12 @@ void join_affine(Graph &graph);
 /// Makes a Reduce of float32 operators that the chip has: a pooling over all of what it reduces, or, for products, one
 /// half times the other again and again. What no kernel can reach over stays.
 void expand_reduce(Graph &graph);
+/// The same of those that are wanted.
+void expand_reduce(Graph &graph, const std::function<bool(const Node &)> &wanted);
+
+/// Makes quantised operators of operators between nodes that make floating-point numbers of integers and integers of
+/// floating-point numbers. A product differs by one step at most from what it was, all others are the same.
+void fuse_quantized(Graph &graph);
 
 /// Makes an activation part of the command that computes its operand, also if nodes in between pass that on in another
 /// order or shape.

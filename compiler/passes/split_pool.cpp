@@ -26,14 +26,25 @@ class Splitter {
   }
 
  private:
+  /// What the first of two poolings makes is float32.
+  static PoolAttrs first_of(PoolAttrs attrs) {
+    attrs.out = {};
+    attrs.out_type = Dtype::F32;
+    return attrs;
+  }
+  static PoolAttrs second_of(PoolAttrs attrs) {
+    attrs.in = {};
+    return attrs;
+  }
+
   void split(Node n) {
     const PoolAttrs *attrs = std::get_if<PoolAttrs>(&n.attrs);
     if (!attrs || attrs->window.extent(0) * attrs->window.extent(1) <= max_) return nodes_.push_back(std::move(n));
     const PoolAttrs whole = *attrs;
     if (whole.window.kernel[0] > 1 && whole.window.kernel[1] > 1) {
       Node columns = n;
-      n.attrs = only(whole, 0);
-      if (!insert(columns, only(whole, 1), n)) return restore(std::move(n), whole);
+      n.attrs = second_of(only(whole, 0));
+      if (!insert(columns, first_of(only(whole, 1)), n)) return restore(std::move(n), whole);
       split(std::move(columns));
       return split(std::move(n));
     }
@@ -62,7 +73,7 @@ class Splitter {
     if (w.kernel[d] != length || w.begin[d] || w.end[d] || w.dilation[d] != 1) return nodes_.push_back(std::move(n));
     const auto piece = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(length))));
     const int64_t pieces = (length + piece - 1) / piece, zeros = pieces * piece - length;
-    PoolAttrs first = whole, second = whole;
+    PoolAttrs first = first_of(whole), second = second_of(whole);
     first.window.kernel[d] = first.window.stride[d] = piece;
     first.window.end[d] = first.counted_end[d] = zeros;
     first.count_pad = !whole.max;
@@ -75,8 +86,11 @@ class Splitter {
     const double factor = static_cast<double>(pieces * piece) / static_cast<double>(length);
     Node larger = n;
     larger.op = Op::Binary;
-    larger.attrs = BinaryAttrs{BinaryKind::Mul, {}};
-    n.output = graph_.add_value(graph_[larger.output]);
+    larger.attrs = BinaryAttrs{BinaryKind::Mul, {}, {}, {}, whole.out, whole.out_type};
+    n.attrs = first_of(second);
+    Value between = graph_[larger.output];
+    between.dtype = Dtype::F32;
+    n.output = graph_.add_value(std::move(between));
     larger.inputs = {n.output, graph_.add_constant(make_scalar(static_cast<float>(factor)))};
     nodes_.push_back(std::move(n));
     nodes_.push_back(std::move(larger));
