@@ -10,16 +10,21 @@
 namespace npu::compiler {
 namespace {
 
-uint64_t macs_of(const LoweredOp &op) {
+uint64_t rate(const graph::ProductQuant &quant) { return quant.on ? hw::CostParams{}.rate_8 : 1; }
+
+/// Multiply-accumulates of an operator; those of 8 bits, of which the array takes several at once, as fewer.
+uint64_t array_macs(const LoweredOp &op) {
   const auto outputs = static_cast<uint64_t>(op.out.count());
   return std::visit(
       Overloaded{
           [&](const ConvOp &conv) {
             const graph::TensorPtr constant = constant_of(conv.weights);
             const int64_t weights = constant ? constant->count() : std::get<View>(conv.weights).count();
-            return outputs * static_cast<uint64_t>(weights / op.out.dims[3]);
+            return outputs * static_cast<uint64_t>(weights / op.out.dims[3]) / rate(conv.quant);
           },
-          [&](const MatMulOp &product) { return outputs * static_cast<uint64_t>(product.a.dims[2]); },
+          [&](const MatMulOp &product) {
+            return outputs * static_cast<uint64_t>(product.a.dims[2]) / rate(product.quant);
+          },
           [](const OneOf<PoolOp, BinaryOp, UnaryOp, SoftmaxOp, RequantOp, LookupOp, CopyOp, FillOp> auto &) {
             return uint64_t{0};
           },
@@ -55,7 +60,7 @@ uint64_t order_bound(const std::vector<LoweredOp> &ops, int64_t lmem_bytes) {
   int64_t later = std::accumulate(fresh.begin(), fresh.end(), int64_t{0});
   uint64_t macs = 0, bound = 0;
   for (size_t i = 0; i < ops.size(); ++i) {
-    macs += macs_of(ops[i]);
+    macs += array_macs(ops[i]);
     later -= fresh[i];
     const auto rest = static_cast<uint64_t>(std::max<int64_t>(later - lmem_bytes, 0));
     bound = std::max(bound, macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels) + rest / p.ddr_bw);

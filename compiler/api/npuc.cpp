@@ -214,7 +214,7 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   uint64_t bytes = r.constant_bytes;
   for (const auto &t : stage.inputs) bytes += t.bytes;
   for (const auto &t : stage.outputs) bytes += t.bytes;
-  r.mac_bound = r.macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
+  r.mac_bound = r.array_macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
   r.memory_bound = bytes / (uint64_t{p.ddr_bw} * r.cores);
   r.coeff_bytes = stage.coeff.size();
   r.io_bytes = stage.io_bytes;

@@ -81,6 +81,7 @@ struct Report {
   size_t cores = 1;  ///< that are used
   uint64_t cycles = 0, mac_bound = 0, memory_bound = 0;
   uint64_t macs = 0;                             ///< of what the chip computes, however many cores repeat some of them
+  uint64_t array_macs = 0;                       ///< the same, those of 8 or 16 bits as so many of 32 as take that time
   uint64_t order_bound = 0, constant_bytes = 0;  ///< bounds.h; the former of parts that one core computes
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
