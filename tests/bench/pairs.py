@@ -37,7 +37,14 @@ COMPARISONS = [
     ("load-mapping", "the same through its mapping", "load-mapping", "read", False, None),
     ("load-uring", "the same with io_uring", "load-uring", "read", False, None),
 ]
-ENGINES = ("engines", "convolutions of ResNet-50 by the chip's engines", "bare oneDNN calls", 1 / 0.97)
+ENGINES = [
+    ("engines", "convolutions of ResNet-50 by the chip's engines", 1 / 0.97),
+    ("engines-u8", "the same of 8 bits, u8", 1 / 0.95),
+    ("engines-s8", "the same of 8 bits, s8 with a zero point", 1 / 0.95),
+    ("engines-depthwise", "depthwise convolutions of MobileNetV2", None),
+    ("engines-u8-depthwise", "the same of 8 bits, u8", None),
+    ("engines-s8-depthwise", "the same of 8 bits, s8 with a zero point", None),
+]
 
 
 class Result:
@@ -65,15 +72,14 @@ def large_network():
 
 def engines():
     done = subprocess.run([os.path.join(BIN, "bench_engines")], stdout=subprocess.PIPE, text=True, check=True)
-    pairs = []
+    pairs = {name: [] for name, _, _ in ENGINES}
     for line in done.stdout.splitlines():
         if line.startswith("pair "):
-            bare, chip = map(float, line.split()[2:])
-            pairs.append((chip, bare))
+            _, name, bare, chip = line.split()
+            pairs[name].append((float(chip), float(bare)))
         else:
             print(line)
-    name, what, than, aim = ENGINES
-    return Result(name, what, than, aim, pairs)
+    return [Result(name, what, "bare oneDNN calls", aim, pairs[name]) for name, what, aim in ENGINES]
 
 
 def board(options):
@@ -100,7 +106,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", default=os.path.join(BENCH, "pairs.json"))
     options, rest = parser.parse_known_args()
-    results = [engines(), *board(rest)]
+    results = [*engines(), *board(rest)]
     print(f"\ntimes in pairs, {PAIRS} each, load {os.getloadavg()[0]:.1f}\n{'':48} {'median':>7} {'best':>7} "
           f"{'worst':>7}")
     for result in results:

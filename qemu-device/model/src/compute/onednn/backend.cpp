@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The oneDNN back end: CONV and MATMUL on primitives, the rest on vector loops, strange shapes on the reference.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 
+#include "qemu-device/model/src/compute/numbers.h"
 #include "qemu-device/model/src/compute/numerics.h"
 #include "qemu-device/model/src/compute/onednn/geometry.h"
 #include "qemu-device/model/src/compute/onednn/kernels.h"
-#include "qemu-device/model/src/compute/onednn/operation.h"
+#include "qemu-device/model/src/compute/onednn/onednn_backend.h"
 #include "qemu-device/model/src/compute/onednn_module.h"
 
 namespace npu::model {
@@ -45,38 +45,7 @@ bool can_fuse(uint8_t act, float act_a) {
 
 bool aligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % alignof(float) == 0; }
 
-class Onednn final : public Reference {
- public:
-  explicit Onednn(uint64_t max_packed_bytes) : packed_(max_packed_bytes) {}
-
-  const char *name() const override { return "onednn"; }
-
-  using Reference::run;
-  bool run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
-           void *out) override;
-  bool run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params, const void *psum,
-           void *out) override;
-  void run(const npu_cmd_pool &c, const void *in, void *out) override;
-  void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override;
-  void run(const npu_cmd_unary &c, const void *in, void *out) override;
-  void run(const npu_cmd_softmax &c, const void *in, void *out) override;
-  void forget(uint32_t asid) override { packed_.forget(asid); }
-  void trim() override { ThreadState::current().trim(); }
-
- private:
-  // Packed weights for one command: a shared copy of constant ones or the thread's own of the others.
-  struct Weights {
-    PackedCache::Ref shared;
-    dnnl::memory memory;
-    double reach = INFINITY;  ///< of a CONV's weights; where they are not constant only if padding makes it matter
-    bool padded = false;
-  };
-  // Fetches only where no copy exists. `plain_at` is the first byte of the part. False: could not be fetched.
-  bool weights(Operation &op, const Streamed &source, uint64_t part, size_t plain_at, const npu_cmd_conv *conv,
-               Weights &w);
-
-  PackedCache packed_;
-};
+}  // namespace
 
 bool Onednn::weights(Operation &op, const Streamed &source, uint64_t part, size_t plain_at, const npu_cmd_conv *conv,
                      Weights &w) {
@@ -115,6 +84,8 @@ bool Onednn::weights(Operation &op, const Streamed &source, uint64_t part, size_
   w.reach = fresh->reach;
   return true;
 }
+
+namespace {
 
 // The input of a convolution without the cells that negative padding or a short result leave out.
 const float *crop(const npu_cmd_conv &c, const Axis &y, const Axis &x, const float *in) {
@@ -176,8 +147,11 @@ bool plain(const npu_cmd_eltwise &c) {
          c.subop <= NPU_ELTWISE_MIN;
 }
 
+}  // namespace
+
 bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params,
                  const void *psum, void *out) {
+  if (!is_float(c.in_dtype)) return run_bytes(c, in, wgt, params, psum, out);
   if (!plain(c)) return Reference::run(c, in, wgt, params, psum, out);
   const void *bias = params.bias;
   const SingleThread single;
@@ -212,6 +186,8 @@ bool Onednn::run(const npu_cmd_conv &c, const void *in, const Streamed &wgt, con
   return true;
 }
 
+namespace {
+
 // Few rows meet B as it lies: packing it would cost more than the products.
 constexpr uint64_t kFewRows = 4;
 
@@ -229,8 +205,11 @@ void multiply_few_rows(const npu_cmd_matmul &c, const float *in, const float *b,
   k.activate(c.act, c.act_a, c.act_b, out, out, outputs);
 }
 
+}  // namespace
+
 bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params,
                  const void *psum, void *out) {
+  if (!is_float(c.in_dtype)) return run_bytes(c, in, wgt, params, psum, out);
   if (!plain(c)) return Reference::run(c, in, wgt, params, psum, out);
   const void *bias = params.bias;
   // A batch with one B is one product with more rows, if the As follow each other.
@@ -260,12 +239,16 @@ bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, c
   return true;
 }
 
+namespace {
+
 float divisor(const npu_cmd_pool &c, int64_t y, int64_t x, const WindowRange &rows, const WindowRange &cols) {
   if (!(c.flags & NPU_POOLF_COUNT_PAD)) return static_cast<float>(rows.size() * cols.size());
   const WindowRange counted_rows = window_range(y, c.dh, c.kh, int64_t{c.ih} + std::max(c.pad_b, 0));
   const WindowRange counted_cols = window_range(x, c.dw, c.kw, int64_t{c.iw} + std::max(c.pad_r, 0));
   return static_cast<float>(counted_rows.last * counted_cols.last);
 }
+
+}  // namespace
 
 void Onednn::run(const npu_cmd_pool &c, const void *in, void *out) {
   if (!plain(c)) return Reference::run(c, in, out);
@@ -283,6 +266,8 @@ void Onednn::run(const npu_cmd_pool &c, const void *in, void *out) {
                to, c.c);
       }
 }
+
+namespace {
 
 // Values that an operand with gaps is gathered into, and results before their activation: small enough for the
 // first-level cache.
@@ -335,6 +320,8 @@ struct Run {
   }
 };
 
+}  // namespace
+
 void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) {
   if (!plain(c)) return Reference::run(c, a, b, out);
   Loops l(c);
@@ -373,8 +360,6 @@ void Onednn::run(const npu_cmd_softmax &c, const void *in, void *out) {
   float *to = f32(out);
   for (size_t r = 0; r < c.rows; ++r, from += c.cols, to += c.cols) kernels().softmax(c.subop, from, to, c.cols);
 }
-
-}  // namespace
 
 extern "C" __attribute__((visibility("default"))) Backend *npu_onednn_create(uint32_t interface,
                                                                              uint64_t max_packed_bytes, char *why,

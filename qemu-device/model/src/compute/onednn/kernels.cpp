@@ -1,25 +1,42 @@
 // SPDX-License-Identifier: MIT
-// The best form of the vector loops for the host's CPU.
+// The best form of the vector loops for the host's CPU, no better than what oneDNN is held to (ONEDNN_MAX_CPU_ISA).
 #include "qemu-device/model/src/compute/onednn/kernels.h"
+
+#include <dnnl.hpp>
+
+#include "qemu-device/model/src/compute/onednn/byte_kernels.h"
 
 namespace npu::model {
 namespace {
 
-const Kernels &choose() {
+/// The tables of one kind of CPU.
+struct Tables {
+  const Kernels *kernels;
+  const ByteKernels *bytes;
+};
+
+bool has(dnnl::cpu_isa isa) {
+  const auto wanted = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+}
+
+Tables choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl"))
-    return kKernelsAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kKernelsAvx2;
+  if (has(dnnl::cpu_isa::avx512_core_vnni)) return {&kKernelsAvx512, &kByteKernelsVnni};
+  if (has(dnnl::cpu_isa::avx512_core)) return {&kKernelsAvx512, &kByteKernelsAvx512};
+  if (has(dnnl::cpu_isa::avx2)) return {&kKernelsAvx2, &kByteKernelsAvx2};
 #endif
-  return kKernelsBaseline;
+  return {&kKernelsBaseline, &kByteKernelsBaseline};
+}
+
+const Tables &tables() {
+  static const Tables chosen = choose();
+  return chosen;
 }
 
 }  // namespace
 
-const Kernels &kernels() {
-  static const Kernels &chosen = choose();
-  return chosen;
-}
+const Kernels &kernels() { return *tables().kernels; }
+const ByteKernels &byte_kernels() { return *tables().bytes; }
 
 }  // namespace npu::model

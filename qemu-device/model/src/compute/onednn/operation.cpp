@@ -187,7 +187,7 @@ ThreadState &ThreadState::current() {
 
 void ThreadState::trim() {
   if (packed.bytes() > kKeepBytes) own = {};
-  for (AlignedBuffer *b : {&packed, &cropped, &scratchpad})
+  for (AlignedBuffer *b : {&packed, &cropped, &staged, &results, &scratchpad})
     if (b->bytes() > kKeepBytes) *b = {};
 }
 

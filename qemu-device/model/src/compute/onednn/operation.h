@@ -73,6 +73,8 @@ class ThreadState {
 
   AlignedBuffer packed;      ///< weights that are not constant, for the length of a command
   AlignedBuffer cropped;     ///< part of an input that padding cuts away from
+  AlignedBuffer staged;      ///< an input in another form
+  AlignedBuffer results;     ///< that are not yet what the command says
   AlignedBuffer scratchpad;  ///< of the primitives
   /// What `packed` holds.
   struct Own {
