@@ -209,7 +209,7 @@ struct npu_cmd_conv {
 	uint64_t param_offset;  /* bias[oc], then multiplier[oc], each as its flag says; legal: 0 without BIAS or REQUANT */
 	uint8_t wgt_region;  /* region of the weights, or NPU_REGION_LOCAL */
 	uint8_t param_region;  /* region of bias and multiplier, or NPU_REGION_LOCAL; legal: 0 without BIAS or REQUANT */
-	uint8_t idh;  /* input dilation: image rows from one input row to the next; 0 as 1 */
+	uint8_t idh;  /* input dilation: image rows from one input row to the next; 0 as 1; above that (ih - 1)*idh is at most 2^30 */
 	uint8_t idw;  /* likewise columns */
 	uint32_t n;  /* batch; legal: not 0 */
 	uint32_t ih;  /* input rows; legal: not 0 */

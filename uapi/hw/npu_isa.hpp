@@ -592,6 +592,7 @@ struct OperandShape {
   Hull hull() const {
     arith::i128 down = 0, up = 0;
     for (unsigned i = 0; i < steps; ++i) {
+      if (step[i].count == arith::kMax) return {offset, arith::i128{1} << 64};  // saturated: it may be any number
       const arith::i128 reach = arith::i128{step[i].count - 1} * step[i].stride;
       (reach < 0 ? down : up) += reach;
     }

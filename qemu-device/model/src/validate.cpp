@@ -182,7 +182,7 @@ unsigned parameters(uint8_t act) {
 Error check_act(const Command &c, uint8_t act) {
   constexpr unsigned a = offsetof(npu_cmd_conv, act_a), b = offsetof(npu_cmd_conv, act_b);
   static_assert(a == offsetof(npu_cmd_matmul, act_a) && a == offsetof(npu_cmd_eltwise, act_a) &&
-                a == offsetof(npu_cmd_unary, act_a));
+                a == offsetof(npu_cmd_unary, act_a) && a == offsetof(npu_cmd_requant, act_a));
   float low, high;
   std::memcpy(&low, c.bytes + a, sizeof low);
   std::memcpy(&high, c.bytes + b, sizeof high);
@@ -269,8 +269,8 @@ Error check_relations(const Cmd &, const Command &) {
 
 Error check_relations(const npu_cmd_conv &c, const Command &bytes) {
   if (c.ic % c.groups || c.oc % c.groups) return bad_field(offsetof(npu_cmd_conv, groups));
-  if (mul(c.ih - 1, c.idh) > kMaxImage) return bad_field(offsetof(npu_cmd_conv, idh));
-  if (mul(c.iw - 1, c.idw) > kMaxImage) return bad_field(offsetof(npu_cmd_conv, idw));
+  if (c.idh > 1 && mul(c.ih - 1, c.idh) > kMaxImage) return bad_field(offsetof(npu_cmd_conv, idh));
+  if (c.idw > 1 && mul(c.iw - 1, c.idw) > kMaxImage) return bad_field(offsetof(npu_cmd_conv, idw));
   return check_product(c, bytes);
 }
 

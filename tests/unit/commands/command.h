@@ -16,6 +16,7 @@
 
 #include "npu_cost.hpp"
 #include "qemu-device/model/src/slices.hpp"
+#include "tests/unit/compute/elements.h"
 #include "tests/unit/compute/oracle.h"
 #include "tests/unit/model/checks.h"
 
@@ -116,6 +117,60 @@ void expect_shadowed(const std::string &command, const std::vector<RunOn> &runs)
   };
   for (const std::string &name : backend_names()) shadowed(make_backend(name), 0);
   for (const float change : {0.01f, -3.0f, kNaN}) shadowed(std::make_unique<Wrong>(change), 1);
+}
+
+/// The same for results of any type. `Wrong` flips a bit of the last element: a high one of its exponent, or of a
+/// number of 8 bits the second.
+using RunBytesOn = std::function<Bytes(model::Backend &)>;
+inline void flip_last(void *out, size_t bytes) { static_cast<uint8_t *>(out)[bytes - 1] ^= 0x40; }
+
+template <class Wrong>
+void expect_shadowed_bytes(const std::string &command, const std::vector<RunBytesOn> &runs) {
+  std::vector<std::string> reports;
+  const auto collect = [](void *arg, const char *text) {
+    static_cast<std::vector<std::string> *>(arg)->emplace_back(text);
+  };
+  const auto shadowed = [&](std::unique_ptr<model::Backend> fast, size_t expected) {
+    const std::string name = fast->name();
+    const auto shadow = model::make_shadow_backend(std::move(fast), collect, &reports);
+    model::Reference reference;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      reports.clear();
+      ASSERT_EQ(runs[i](*shadow), runs[i](reference)) << name << " run " << i;
+      ASSERT_EQ(reports.size(), expected) << name << " run " << i << (reports.empty() ? "" : ": " + reports[0]);
+      for (const std::string &report : reports) ASSERT_EQ(report.find(command + ": element"), 0u) << report;
+    }
+  };
+  for (const std::string &name : backend_names()) shadowed(make_backend(name), 0);
+  shadowed(std::make_unique<Wrong>(), 1);
+}
+
+// ---- types ----
+
+/// Tries the scale and zero point that a type may have and may not: set(command, kind); the fields lie at these
+/// offsets, 0: there is none. Precondition: the command is legal with the type.
+template <class Test, class T, class F>
+void try_numbers(Test &test, const T &command, uint8_t dtype, unsigned scale_at, unsigned zero_at, F set) {
+  const auto with_kind = [&](float scale, int32_t zero) {
+    T c = command;
+    set(c, Kind{dtype, scale, zero});
+    return c;
+  };
+  SCOPED_TRACE("type " + std::to_string(dtype));
+  const float good = is_real(dtype) ? 0.0f : 0.25f;
+  test.ok(kTiu, with_kind(good, 0));
+  if (scale_at) {
+    if (!is_real(dtype)) test.ok(kTiu, with_kind(0x1p-149f, 0));
+    const std::vector<float> bad = is_real(dtype) ? Values{1, 0.5f, -0.0f, kNaN} : Values{0, -0.0f, -1, kInf, kNaN};
+    for (const float scale : bad) test.fails(kTiu, with_kind(scale, 0), NPU_STATUS_BAD_FIELD, scale_at);
+  }
+  const bool zeros = !is_real(dtype) && dtype != NPU_DTYPE_S32;
+  const auto low = static_cast<int32_t>(zeros ? lowest(dtype) : 0),
+             high = static_cast<int32_t>(zeros ? highest(dtype) : 0);
+  test.ok(kTiu, with_kind(good, low));
+  test.ok(kTiu, with_kind(good, high));
+  test.fails(kTiu, with_kind(good, low - 1), NPU_STATUS_BAD_FIELD, zero_at);
+  test.fails(kTiu, with_kind(good, high + 1), NPU_STATUS_BAD_FIELD, zero_at);
 }
 
 }  // namespace npu::test

@@ -2,6 +2,7 @@
 // POOL: what the chip accepts, what it costs, how it is cut, and its results on every back end.
 #include <sstream>
 
+#include "tests/unit/commands/arithmetic.h"
 #include "tests/unit/commands/command.h"
 
 namespace npu::test {
@@ -22,7 +23,7 @@ npu_cmd_pool pool() {
 
 class PoolChecks : public Checks {};
 
-TEST_F(PoolChecks, Encoding) { encoding({kTiu}, pool(), 1, 1); }
+TEST_F(PoolChecks, Encoding) { encoding({kTiu}, pool(), 1, 1, 30); }
 
 TEST_F(PoolChecks, Fields) {
   BAD(pool(), 28, c.in_dtype = NPU_DTYPE_S32);
@@ -44,6 +45,37 @@ TEST_F(PoolChecks, Fields) {
   c.flags = NPU_POOLF_COUNT_PAD;
   c.pad_b = c.pad_r = 1;
   ok(kTiu, c);
+}
+
+TEST_F(PoolChecks, TypesAndPitches) {
+  for (const uint8_t type : kNumbers) {
+    try_numbers(*this, pool(), type, 32, 112, [](npu_cmd_pool &c, const Kind &k) {
+      c.in_dtype = k.dtype;
+      c.in_scale = k.scale;
+      c.in_zp = k.zero;
+    });
+    try_numbers(*this, pool(), type, 36, 116, [](npu_cmd_pool &c, const Kind &k) {
+      c.out_dtype = k.dtype;
+      c.out_scale = k.scale;
+      c.out_zp = k.zero;
+    });
+  }
+  for (const uint8_t t : {NPU_DTYPE_S32, NPU_DTYPE_U32, NPU_DTYPE_S4, NPU_DTYPE_U4, NPU_DTYPE_S64}) {
+    BAD(pool(), 28, c.in_dtype = t);
+    BAD(pool(), 30, c.out_dtype = t);
+  }
+  BAD(pool(), 40, c.in_pitch = 2);
+  BAD(pool(), 44, c.out_pitch = 2);
+  npu_cmd_pool c = pool();
+  c.in_dtype = NPU_DTYPE_S16;
+  c.out_dtype = NPU_DTYPE_U8;
+  c.in_scale = c.out_scale = 1;
+  c.in_pitch = 5;
+  c.out_pitch = 4;
+  local_operand(
+      c, (15 * 5 + 3) * 2, false, [](auto &x, uint32_t v) { x.in_addr = v; }, 2);
+  local_operand(
+      c, 3 * 4 + 3, true, [](auto &x, uint32_t v) { x.out_addr = v; }, 1);
 }
 
 /// Does any window along an axis miss the image? By looking at each.
@@ -142,6 +174,16 @@ TEST(PoolCost, IsAsComputedByHand) {
   expect_cost(c, 32 + 18, 0, 0, "9 cells, 250 results are 2 rounds of lanes");
   c.kh = c.kw = 1;  // 4840 in, 1000 out: 11.4
   expect_cost(c, 32 + 12, 0, 0, "local memory decides");
+  c.kh = c.kw = 3;
+  c.in_dtype = c.out_dtype = NPU_DTYPE_S16;  // 250 results in 1 round of 256
+  expect_cost(c, 32 + 9, 0, 0, "16 bits");
+  c.c = 30;  // 750 results: 2 rounds of 512; 3630 + 750 bytes: 8.6
+  c.in_dtype = c.out_dtype = NPU_DTYPE_U8;
+  expect_cost(c, 32 + 18, 0, 0, "8 bits");
+  c.out_dtype = NPU_DTYPE_F32;  // 6 rounds of 128
+  expect_cost(c, 32 + 54, 0, 0, "the wider type decides");
+  c.in_pitch = c.out_pitch = 1000;
+  expect_cost(c, 32 + 54, 0, 0, "gaps cost nothing");
 }
 
 // ---- random commands ----
@@ -225,7 +267,104 @@ Expected expect(const PoolCase &t) {
   return e;
 }
 
+// ---- all types ----
+
+struct TypedPool {
+  npu_cmd_pool c;
+  Bytes in;
+  size_t in_pitch() const { return c.in_pitch ? c.in_pitch : c.c; }
+  size_t out_pitch() const { return c.out_pitch ? c.out_pitch : c.c; }
+  Kind from() const { return {c.in_dtype, c.in_scale, c.in_zp}; }
+  Kind to() const { return {c.out_dtype, c.out_scale, c.out_zp}; }
+  /// The result's place, with gaps that nobody writes.
+  Bytes place() const {
+    return Bytes(((size_t{c.n} * c.oh * c.ow - 1) * out_pitch() + c.c) * size_of(c.out_dtype), 0x5a);
+  }
+};
+
+TypedPool random_typed_pool(Random &r, bool whole) {
+  TypedPool t{random_pool(r).c, {}};
+  npu_cmd_pool &c = t.c;
+  const Kind from = random_kind(r, kNumbers), to = random_kind(r, kNumbers);
+  c.in_dtype = from.dtype, c.in_scale = from.scale, c.in_zp = from.zero;
+  c.out_dtype = to.dtype, c.out_scale = to.scale, c.out_zp = to.zero;
+  c.c = r.range(1, 20);
+  if (r.chance(2)) c.in_pitch = c.c + r.range(0, 4);
+  if (r.chance(2)) c.out_pitch = c.c + r.range(0, 4);
+  t.in = random_elements(r, c.in_dtype, (size_t{c.n} * c.ih * c.iw - 1) * t.in_pitch() + c.c, whole);
+  return t;
+}
+
+Bytes run(model::Backend &backend, const TypedPool &t) {
+  Bytes out = t.place();
+  backend.run(t.c, t.in.data(), out.data());
+  return out;
+}
+
+/// One result: the largest cell, or the sum of cells in their order, of integers exact and scaled at the end.
+float pooled(const TypedPool &t, uint32_t n, uint32_t oy, uint32_t ox, uint32_t channel) {
+  const npu_cmd_pool &c = t.c;
+  int64_t steps = 0;
+  float sum = 0, top = -kInf;
+  int inside = 0, counted = 0;
+  for (int ky = 0; ky < c.kh; ++ky)
+    for (int kx = 0; kx < c.kw; ++kx) {
+      const int64_t y = int64_t{oy} * c.sh + ky * c.dh - c.pad_t, x = int64_t{ox} * c.sw + kx * c.dw - c.pad_l;
+      if (y < c.ih + std::max(c.pad_b, 0) && x < c.iw + std::max(c.pad_r, 0)) ++counted;
+      if (y < 0 || x < 0 || y >= c.ih || x >= c.iw) continue;
+      const size_t at = static_cast<size_t>((n * c.ih + y) * c.iw + x) * t.in_pitch() + channel;
+      if (!is_real(c.in_dtype)) steps += integer_at(c.in_dtype, t.in.data(), at) - c.in_zp;
+      const float cell = load(t.from(), t.in.data(), at);
+      sum = inside ? plus(sum, cell) : cell;
+      top = std::max(top, cell);
+      ++inside;
+    }
+  if (c.subop == NPU_POOL_MAX) return top;
+  const double count = c.flags & NPU_POOLF_COUNT_PAD ? counted : inside;
+  if (is_real(c.in_dtype)) return static_cast<float>(sum / count);
+  return times(static_cast<float>(static_cast<float>(steps) / count), c.in_scale);
+}
+
+Bytes expect(const TypedPool &t) {
+  Bytes out = t.place();
+  size_t cell = 0;
+  for (uint32_t n = 0; n < t.c.n; ++n)
+    for (uint32_t oy = 0; oy < t.c.oh; ++oy)
+      for (uint32_t ox = 0; ox < t.c.ow; ++ox, ++cell)
+        for (uint32_t i = 0; i < t.c.c; ++i)
+          store(t.to(), pooled(t, n, oy, ox, i), out.data(), cell * t.out_pitch() + i);
+  return out;
+}
+
+std::string describe(const TypedPool &t) {
+  std::ostringstream s;
+  s << describe(t.c) << " types=" << int{t.c.in_dtype} << ',' << int{t.c.out_dtype} << " scales=" << t.c.in_scale << ','
+    << t.c.out_scale << " zeros=" << t.c.in_zp << ',' << t.c.out_zp << " pitches=" << t.c.in_pitch << ','
+    << t.c.out_pitch;
+  return s.str();
+}
+
 // ---- slices ----
+
+TEST(PoolSlices, OfAllTypesGiveTheSameBits) {
+  Random r(5);
+  model::Reference reference;
+  for (unsigned i = 0; i < 150 && !testing::Test::HasFatalFailure(); ++i) {
+    const TypedPool t = random_typed_pool(r, false);
+    const Bytes whole = run(reference, t);
+    const uint32_t from = size_of(t.c.in_dtype), to = size_of(t.c.out_dtype);
+    for (const model::SliceLimits &limits : kLimits) {
+      Bytes cut = t.place();
+      for_slices(t.c, limits, [&](const model::Pointwise<npu_cmd_pool> &s) {
+        const size_t cells = size_t{s.c.n} * s.c.ih * s.c.iw;
+        EXPECT_LE((s.a + (cells - 1) * t.in_pitch() + s.c.c) * from, t.in.size());
+        reference.run(s.c, t.in.data() + s.a * from, cut.data() + s.out * to);
+        return true;
+      });
+      expect_elements(t.c.out_dtype, whole, cut, describe(t) + " limit " + std::to_string(limits.operations));
+    }
+  }
+}
 
 TEST(PoolSlices, GiveTheSameBits) {
   Random r(3);
@@ -276,6 +415,34 @@ TEST_P(PoolResults, OfRandomShapesAreWithinTheBound) {
     const PoolCase t = random_pool(r);
     expect_near(expect(t), run(*backend_, t), describe(t.c));
   }
+}
+
+TEST_P(PoolResults, OfAllTypesAreThoseOfPlainLoops) {
+  Random r(22);
+  for (int i = 0; i < 500 && !HasFatalFailure(); ++i) {
+    const TypedPool t = random_typed_pool(r, GetParam() != "reference");
+    expect_elements(t.c.out_dtype, expect(t), run(*backend_, t), describe(t));
+  }
+}
+
+TEST_P(PoolResults, AveragesOfIntegersAreExactSumsScaledOnce) {
+  TypedPool t{hw::make<npu_cmd_pool>(), {}};
+  npu_cmd_pool &c = t.c;
+  c.subop = NPU_POOL_AVG;
+  c.in_dtype = c.out_dtype = NPU_DTYPE_U8;
+  c.in_scale = 0.5f;
+  c.out_scale = 0.25f;
+  c.in_zp = 10;
+  c.out_zp = 3;
+  c.n = c.c = c.ih = c.oh = c.ow = 1;
+  c.iw = c.kw = 4;
+  c.kh = c.sh = c.sw = c.dh = c.dw = 1;
+  t.in = {11, 12, 14, 20};  // 17 steps of a half over 4: 2.125, 8.5 quarters, to the even 8
+  EXPECT_EQ(run(*backend_, t), Bytes{11});
+  c.flags = NPU_POOLF_COUNT_PAD;  // padding is no zero of its own: 17 steps over 5
+  c.kw = 5;
+  c.pad_l = 1;
+  EXPECT_EQ(run(*backend_, t), Bytes{3 + 7});  // 1.7, 6.8 quarters
 }
 
 PoolCase pool_3x3(uint8_t op, const Values &image) {
@@ -346,6 +513,38 @@ TEST(PoolShadow, ReportsWrongResults) {
   for (int i = 0; i < 300; ++i)
     runs.push_back([t = random_pool(r)](model::Backend &backend) { return run(backend, t); });
   expect_shadowed<FaultyPool>("POOL", runs);
+}
+
+class FaultyTypedPool final : public model::Reference {
+ public:
+  const char *name() const override { return "faulty"; }
+  void run(const npu_cmd_pool &c, const void *in, void *out) override {
+    Reference::run(c, in, out);
+    flip_last(out, TypedPool{c, {}}.place().size());
+  }
+};
+
+TEST(PoolShadow, ReportsWrongResultsOfAllTypes) {
+  Random r(42);
+  std::vector<RunBytesOn> runs;
+  for (int i = 0; i < 300; ++i)
+    runs.push_back([t = random_typed_pool(r, false)](model::Backend &backend) { return run(backend, t); });
+  expect_shadowed_bytes<FaultyTypedPool>("POOL", runs);
+}
+
+// ---- the chip ----
+
+TEST_F(PoolChecks, AllTypesRunOnTheChip) {
+  Random r(43);
+  for (int i = 0; i < 60 && !HasFatalFailure(); ++i) {
+    TypedPool t = random_typed_pool(r, false);
+    const Bytes place = t.place();
+    if (t.in.size() + place.size() > 32000) continue;
+    t.c.in_addr = 0;
+    t.c.out_addr = 32768;
+    const Bytes got = bytes_on_chip(t.c, {{0, t.in}, {32768, place}}, 32768, static_cast<uint32_t>(place.size()));
+    expect_elements(t.c.out_dtype, expect(t), got, describe(t));
+  }
 }
 
 }  // namespace

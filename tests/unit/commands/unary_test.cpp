@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // UNARY: what the chip accepts, what it costs, how it is cut, and its results on every back end.
+#include <sstream>
+
 #include "tests/unit/commands/command.h"
 
 namespace npu::test {
@@ -15,12 +17,23 @@ npu_cmd_unary unary() {
 
 class UnaryChecks : public Checks {};
 
-TEST_F(UnaryChecks, Encoding) { encoding({kTiu}, unary(), NPU_ACT_COS, 0); }
+TEST_F(UnaryChecks, Encoding) { encoding({kTiu}, unary(), NPU_ACT_COS, 0, 94); }
 
 TEST_F(UnaryChecks, Fields) {
   BAD(unary(), 24, c.count = 0);
-  BAD(unary(), 28, c.in_dtype = NPU_DTYPE_F16);
-  BAD(unary(), 30, c.out_dtype = NPU_DTYPE_F16);
+  for (unsigned t = 0; t < 16; ++t) {
+    const auto type = static_cast<uint8_t>(t);
+    if (is_real(type)) continue;
+    BAD(unary(), 28, c.in_dtype = type);
+    BAD(unary(), 30, c.out_dtype = type);
+  }
+  for (const uint8_t from : kFloats)
+    for (const uint8_t to : kFloats) {
+      npu_cmd_unary c = unary();
+      c.in_dtype = from;
+      c.out_dtype = to;
+      ok(kTiu, c);
+    }
   activation_parameters(
       unary(), [](npu_cmd_unary &c, uint8_t act) { c.subop = act; }, true);
 }
@@ -28,6 +41,14 @@ TEST_F(UnaryChecks, Fields) {
 TEST_F(UnaryChecks, Operands) {
   local_operand(unary(), 32, false, [](auto &x, uint32_t v) { x.in_addr = v; });
   local_operand(unary(), 32, true, [](auto &x, uint32_t v) { x.out_addr = v; });
+  npu_cmd_unary c = unary();
+  c.in_dtype = NPU_DTYPE_F16;
+  local_operand(
+      c, 16, false, [](auto &x, uint32_t v) { x.in_addr = v; }, 2);
+  c = unary();
+  c.out_dtype = NPU_DTYPE_BF16;
+  local_operand(
+      c, 16, true, [](auto &x, uint32_t v) { x.out_addr = v; }, 2);
 }
 
 TEST_F(UnaryChecks, RunsOnTheChip) {
@@ -60,6 +81,13 @@ TEST(UnaryCost, IsAsComputedByHand) {
               "300 in and out: 2400 bytes, 4.7");
   expect_cost(with<npu_cmd_unary>([](npu_cmd_unary &u) { u.count = 300, u.subop = NPU_ACT_SIGMOID; }), 32 + 4 * 3, 0, 0,
               "a sigmoid takes four times as long");
+  expect_cost(with<npu_cmd_unary>([](npu_cmd_unary &u) {
+                u.count = 300, u.subop = NPU_ACT_EXP, u.in_dtype = u.out_dtype = NPU_DTYPE_F16;
+              }),
+              32 + 4 * 2, 0, 0, "256 at a time of 16 bits");
+  expect_cost(
+      with<npu_cmd_unary>([](npu_cmd_unary &u) { u.count = 300, u.subop = NPU_ACT_EXP, u.out_dtype = NPU_DTYPE_BF16; }),
+      32 + 4 * 3, 0, 0, "the wider type decides");
   const auto passes = [](uint64_t cycles, std::initializer_list<uint8_t> functions) {
     for (const uint8_t f : functions)
       expect_cost(with<npu_cmd_unary>([&](npu_cmd_unary &u) { u.count = 300, u.subop = f; }), 32 + cycles, 0, 0,
@@ -75,6 +103,7 @@ TEST(UnaryCost, IsAsComputedByHand) {
 TEST(UnarySlices, CoverEveryElementOnce) {
   for (const model::SliceLimits &limits : kLimits) {
     auto c = hw::make<npu_cmd_unary>();
+    c.in_dtype = NPU_DTYPE_F16;  // slices count elements
     c.count = 1000;
     c.subop = NPU_ACT_TANH;
     uint64_t next = 0;
@@ -344,6 +373,60 @@ TEST_P(UnaryResults, OfNaNAreNaN) {
       const Values out = unary(f.act, Values(count, kNaN), f.a, f.b);
       for (const float x : out) EXPECT_TRUE(std::isnan(x)) << f;
     }
+}
+
+bool is_exact(uint8_t act) {
+  switch (act) {
+    case NPU_ACT_SQRT:
+    case NPU_ACT_RSQRT:
+    case NPU_ACT_RECIPROCAL:
+    case NPU_ACT_ABS:
+    case NPU_ACT_NEG:
+      return true;
+    default:
+      return act <= NPU_ACT_LEAKY_RELU || (act >= NPU_ACT_FLOOR && act <= NPU_ACT_SIGN);
+  }
+}
+
+// Halves are read exactly and results rounded once more: all of them are those of f32. Where another back end computes
+// halves otherwise, two results within the bound may lie on both sides of where rounding changes.
+TEST_P(UnaryResults, OfHalvesAreThoseOfF32RoundedOnce) {
+  for (const Function &f : kFunctions)
+    for (const uint8_t from : kFloats)
+      for (const uint8_t to : kFloats) {
+        if (from == NPU_DTYPE_F32 && to == NPU_DTYPE_F32) continue;
+        const unsigned step = from == NPU_DTYPE_F16 ? 1 : 7;  // of all bits, of the wide types some
+        Bytes in;
+        Values plain;
+        for (unsigned bits = f.act % step; bits < 0x10000; bits += step) {
+          in.resize(in.size() + size_of(from));
+          store({from, 0, 0},
+                static_cast<float>(
+                    value_of_half(from == NPU_DTYPE_F32 ? NPU_DTYPE_BF16 : from, static_cast<uint16_t>(bits))),
+                in.data(), in.size() / size_of(from) - 1);
+          plain.push_back(load({from, 0, 0}, in.data(), plain.size()));
+        }
+        npu_cmd_unary c = hw::make<npu_cmd_unary>();
+        c.subop = f.act;
+        c.act_a = f.a;
+        c.act_b = f.b;
+        c.in_dtype = from;
+        c.out_dtype = to;
+        c.count = static_cast<uint32_t>(plain.size());
+        const Values exact = unary(f.act, plain, f.a, f.b);
+        Bytes want(plain.size() * size_of(to)), got(want.size());
+        for (size_t i = 0; i < exact.size(); ++i) store({to, 0, 0}, exact[i], want.data(), i);
+        backend_->run(c, in.data(), got.data());
+        std::ostringstream what;
+        what << f << " from " << int{from} << " to " << int{to};
+        const bool same = GetParam() == "reference" || is_exact(f.act);
+        expect_near_elements(to, want, got, same ? 0 : to == NPU_DTYPE_F32 ? 8 : 1, what.str(), same ? 0 : 2e-7);
+        if (size_of(from) == size_of(to)) {
+          backend_->run(c, in.data(), in.data());
+          expect_elements(to, got, in, what.str() + " in place");
+        }
+        if (HasFatalFailure()) return;
+      }
 }
 
 // ---- the shadow ----

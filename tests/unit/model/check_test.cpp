@@ -53,10 +53,10 @@ TEST_F(Checks, OpcodesWithoutACommand) {
 }
 
 TEST_F(Checks, Encoding) {
-  encoding({kGdma}, copy(), 0, 0);
-  encoding({kGdma}, fill(), 0, 0);
-  encoding({kTiu, kGdma}, nop(), 0, 0);
-  encoding({kTiu, kGdma}, with<npu_cmd_sem_signal>([](npu_cmd_sem_signal &c) { c.value = 1; }), 0, 0);
+  encoding({kGdma}, copy(), 0, 0, 24);
+  encoding({kGdma}, fill(), 0, 0, 50);
+  encoding({kTiu, kGdma}, nop(), 0, 0, 116);
+  encoding({kTiu, kGdma}, with<npu_cmd_sem_signal>([](npu_cmd_sem_signal &c) { c.value = 1; }), 0, 0, 108);
 }
 
 // ---- fields ----
