@@ -20,11 +20,6 @@ constexpr uint64_t kMaxProducts = 300000;
 constexpr uint8_t kFloats[] = {NPU_DTYPE_F32, NPU_DTYPE_F16, NPU_DTYPE_BF16};
 constexpr uint8_t kBytes8[] = {NPU_DTYPE_S8, NPU_DTYPE_U8};
 
-template <size_t n>
-uint8_t one_of(Random &r, const uint8_t (&list)[n]) {
-  return list[r.range(0, n - 1)];
-}
-
 struct Range {
   int low, high;
 };
@@ -41,7 +36,8 @@ Range range_of(uint8_t dtype) {
   }
 }
 
-/// At an end of the range, 0, in the middle, or anywhere.
+}  // namespace
+
 int32_t random_zero(Random &r, uint8_t dtype) {
   if (model::is_float(dtype) || dtype == NPU_DTYPE_S32) return 0;
   const Range may = range_of(dtype);
@@ -49,11 +45,16 @@ int32_t random_zero(Random &r, uint8_t dtype) {
   return choices[r.range(0, 4)];
 }
 
-/// Numbers near 1 or whole ones of any size; sometimes at the ends of their range only.
-Bytes random_elements(Random &r, uint8_t dtype, size_t count) {
+Bytes random_elements(Random &r, uint8_t dtype, size_t count, bool odd) {
   Bytes bytes(count * hw::arith::dtype_bytes(dtype));
   if (model::is_float(dtype)) {
-    const Values v = r.values(count);
+    constexpr float kOdd[] = {INFINITY, -INFINITY, NAN, -0.0f, 0x1p-140f, 3e38f, -3e38f, 70000.0f};
+    Values v = r.values(count);
+    if (r.chance(3))
+      for (float &x : v) x *= 300;
+    if (odd)
+      for (float &x : v)
+        if (r.chance(9)) x = kOdd[r.range(0, 7)];
     model::store_numbers({dtype}, v.data(), count, bytes.data());
     return bytes;
   }
@@ -76,6 +77,18 @@ void random_fused(Random &r, uint8_t last, uint8_t &act, float &a, float &b, flo
   a *= act == NPU_ACT_CLIP ? size : 1;
   b *= size;
 }
+
+float random_scale(Random &r, uint8_t dtype) {
+  if (model::is_float(dtype)) return 0;
+  const float choices[] = {1, 0.5f, 0.25f, r.real(0.001f, 0.1f), r.real(0.001f, 0.1f), 0x1p-140f, 1e30f, 3e38f};
+  return choices[r.chance(4) ? r.range(0, 7) : r.range(0, 4)];
+}
+
+uint32_t random_pitch(Random &r, uint32_t dense) {
+  return r.chance(2) ? 0 : dense + (r.chance(2) ? r.range(0, 40) : 0);
+}
+
+namespace {
 
 /// Factors that bring sums of `terms` products to some steps; or such that make ties, saturate, or are no numbers.
 void random_multipliers(Random &r, size_t terms, float *m, size_t count) {
@@ -136,11 +149,7 @@ void choose_product(Random &r, bool floats, size_t terms, size_t channels, Typed
                                                         : NPU_ACT_LEAKY_RELU;
     random_fused(r, last, c.act, c.act_a, c.act_b, model::is_float(c.out_dtype) ? 1.0f : 60.0f);
   }
-  hw::OperandList list;
-  hw::operands_detail::describe(c, list);
-  const auto elements = [&](unsigned place) {
-    return static_cast<size_t>(list[place].hull().bytes / list[place].size);
-  };
+  const auto elements = [&](unsigned place) { return span_of(c, place); };
   t.at[Places::kIn] = random_elements(r, c.in_dtype, elements(Places::kIn));
   t.at[Places::kWeights] = random_elements(r, c.wgt_dtype, elements(Places::kWeights));
   t.at[Places::kOut] = random_elements(r, c.out_dtype, elements(Places::kOut));
@@ -149,10 +158,6 @@ void choose_product(Random &r, bool floats, size_t terms, size_t channels, Typed
   t.in_place = hw::arith::dtype_bytes(c.out_dtype) == sizeof(float) && r.chance(2);
   t.at[Places::kParam].clear();
   choose_vectors(r, c.flags, floats, terms, channels, t.at[Places::kParam]);
-}
-
-uint32_t random_pitch(Random &r, uint32_t dense) {
-  return r.chance(2) ? 0 : dense + (r.chance(2) ? r.range(0, 40) : 0);
 }
 
 template <class Cmd>
@@ -256,5 +261,14 @@ std::string text_of(const Cmd &c) {
 }
 template std::string text_of(const npu_cmd_conv &c);
 template std::string text_of(const npu_cmd_matmul &c);
+template std::string text_of(const npu_cmd_pool &c);
+template std::string text_of(const npu_cmd_eltwise &c);
+template std::string text_of(const npu_cmd_unary &c);
+template std::string text_of(const npu_cmd_softmax &c);
+template std::string text_of(const npu_cmd_reduce &c);
+template std::string text_of(const npu_cmd_norm &c);
+template std::string text_of(const npu_cmd_lut &c);
+template std::string text_of(const npu_cmd_requant &c);
+template std::string text_of(const npu_cmd_select &c);
 
 }  // namespace npu::test

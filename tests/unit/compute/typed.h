@@ -29,9 +29,53 @@ void choose_numbers(Random &r, bool floats, Typed<npu_cmd_matmul> &t);
 Typed<npu_cmd_conv> random_typed_conv(Random &r, bool floats);
 Typed<npu_cmd_matmul> random_typed_matmul(Random &r, bool floats);
 
+Typed<npu_cmd_pool> random_typed_pool(Random &r);
+Typed<npu_cmd_eltwise> random_typed_eltwise(Random &r);
+Typed<npu_cmd_unary> random_typed_unary(Random &r);
+Typed<npu_cmd_softmax> random_typed_softmax(Random &r);
+Typed<npu_cmd_reduce> random_typed_reduce(Random &r);
+Typed<npu_cmd_norm> random_typed_norm(Random &r);
+Typed<npu_cmd_lut> random_typed_lut(Random &r);
+Typed<npu_cmd_requant> random_typed_requant(Random &r);
+Typed<npu_cmd_select> random_typed_select(Random &r);
+
+// What random commands are made of.
+
+template <size_t n>
+uint8_t one_of(Random &r, const uint8_t (&list)[n]) {
+  return list[r.range(0, n - 1)];
+}
+/// 0, or at least `dense`.
+uint32_t random_pitch(Random &r, uint32_t dense);
+/// At an end of the range, 0, in the middle, or anywhere.
+int32_t random_zero(Random &r, uint8_t dtype);
+/// Of integers a scale, 0 for all others.
+float random_scale(Random &r, uint8_t dtype);
+/// Numbers near 1 or whole ones of any size; sometimes at the ends of their range only. `odd` brings infinities and
+/// NaN.
+Bytes random_elements(Random &r, uint8_t dtype, size_t count, bool odd = false);
+/// An activation up to `last` with parameters of about `size`.
+void random_fused(Random &r, uint8_t last, uint8_t &act, float &a, float &b, float size);
+/// Elements from the first to the last that a command touches of an operand.
+template <class Cmd>
+size_t span_of(const Cmd &c, unsigned place) {
+  hw::OperandList list;
+  hw::operands_detail::describe(c, list);
+  return list[place].used ? static_cast<size_t>(list[place].hull().bytes / list[place].size) : 0;
+}
+
 /// The result with what lies between its elements.
 Bytes run(model::Backend &backend, const Typed<npu_cmd_conv> &t, const Origin &origin = {});
 Bytes run(model::Backend &backend, const Typed<npu_cmd_matmul> &t, const Origin &origin = {});
+Bytes run(model::Backend &backend, const Typed<npu_cmd_pool> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_eltwise> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_unary> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_softmax> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_reduce> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_norm> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_lut> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_requant> &t);
+Bytes run(model::Backend &backend, const Typed<npu_cmd_select> &t);
 
 /// The command as text.
 template <class Cmd>

@@ -5,6 +5,7 @@
 #include <dnnl.hpp>
 
 #include "qemu-device/model/src/compute/onednn/byte_kernels.h"
+#include "qemu-device/model/src/compute/onednn/number_kernels.h"
 
 namespace npu::model {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 /// The tables of one kind of CPU.
 struct Tables {
   const Kernels *kernels;
+  const NumberKernels *numbers;
   const ByteKernels *bytes;
 };
 
@@ -22,11 +24,11 @@ bool has(dnnl::cpu_isa isa) {
 
 Tables choose() {
 #if defined(__x86_64__)
-  if (has(dnnl::cpu_isa::avx512_core_vnni)) return {&kKernelsAvx512, &kByteKernelsVnni};
-  if (has(dnnl::cpu_isa::avx512_core)) return {&kKernelsAvx512, &kByteKernelsAvx512};
-  if (has(dnnl::cpu_isa::avx2)) return {&kKernelsAvx2, &kByteKernelsAvx2};
+  if (has(dnnl::cpu_isa::avx512_core_vnni)) return {&kKernelsAvx512, &kNumberKernelsAvx512, &kByteKernelsVnni};
+  if (has(dnnl::cpu_isa::avx512_core)) return {&kKernelsAvx512, &kNumberKernelsAvx512, &kByteKernelsAvx512};
+  if (has(dnnl::cpu_isa::avx2)) return {&kKernelsAvx2, &kNumberKernelsAvx2, &kByteKernelsAvx2};
 #endif
-  return {&kKernelsBaseline, &kByteKernelsBaseline};
+  return {&kKernelsBaseline, &kNumberKernelsBaseline, &kByteKernelsBaseline};
 }
 
 const Tables &tables() {
@@ -37,6 +39,7 @@ const Tables &tables() {
 }  // namespace
 
 const Kernels &kernels() { return *tables().kernels; }
+const NumberKernels &number_kernels() { return *tables().numbers; }
 const ByteKernels &byte_kernels() { return *tables().bytes; }
 
 }  // namespace npu::model

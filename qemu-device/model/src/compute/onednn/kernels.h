@@ -13,7 +13,7 @@ namespace npu::model {
 
 /// The loops that are compiled once for each kind of CPU.
 struct Kernels {
-  /// out[i] = a[i * a_step] op b[i * b_step]; a step is 0 or 1; out may equal an operand.
+  /// out[i] = a[i * a_step] op b[i * b_step]; a step is 0 or 1; out may equal an operand. Comparisons give 0 or 1.
   void (*combine)(uint8_t op, const float *a, size_t a_step, const float *b, size_t b_step, float *out, size_t count);
   /// What can be fused, NONE to TANH; out may equal in.
   void (*activate)(uint8_t act, float act_a, float act_b, const float *in, float *out, size_t count);
@@ -27,6 +27,16 @@ struct Kernels {
   /// it lies, once.
   void (*multiply)(const float *a, size_t rows, size_t k, const float *b, size_t n, bool trans, float *out);
   void (*softmax)(uint8_t op, const float *in, float *out, size_t count);
+  /// NORM of a row; scale and bias are null or f32 at any byte; out may equal in.
+  void (*normalize)(uint8_t op, float epsilon, const float *in, const void *scale, const void *bias, float *out,
+                    size_t count);
+  /// REDUCE by adding or multiplying: acc[i] takes in[i], as its first number if `first`.
+  void (*accumulate)(uint8_t op, const float *in, bool first, double *acc, size_t count);
+  /// Sum of all, for those that add.
+  double (*accumulate_all)(uint8_t op, const float *in, size_t count);
+  /// REDUCE's places: where[i] becomes `place` where in[i] is nearer to the wanted end than best[i], or as near and
+  /// `last`. where[i] is below 0 as long as there was no number.
+  void (*note_places)(uint8_t op, bool last, const float *in, int32_t place, float *best, int32_t *where, size_t count);
   /// Sum of magnitudes, for floats at any byte; infinite or NaN if an element is not finite.
   double (*magnitude)(const void *x, size_t count);
   /// Largest magnitude; infinite if an element is not finite.

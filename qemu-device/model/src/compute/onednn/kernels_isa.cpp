@@ -148,8 +148,16 @@ void combine_span(uint8_t op, const float *a, size_t a_step, const float *b, siz
       return loop([](float x, float y) { return x / y; });
     case NPU_ELTWISE_MAX:
       return loop([](float x, float y) { return maximum(x, y); });
-    default:
+    case NPU_ELTWISE_MIN:
       return loop([](float x, float y) { return minimum(x, y); });
+    case NPU_ELTWISE_POW:
+      return loop([](float x, float y) { return static_cast<float>(__builtin_pow(x, y)); });
+    case NPU_ELTWISE_CMP_EQ:
+      return loop([](float x, float y) { return x == y ? 1.0f : 0.0f; });
+    case NPU_ELTWISE_CMP_LT:
+      return loop([](float x, float y) { return x < y ? 1.0f : 0.0f; });
+    default:
+      return loop([](float x, float y) { return x <= y ? 1.0f : 0.0f; });
   }
 }
 
@@ -344,6 +352,103 @@ void softmax_row(uint8_t op, const float *in, float *out, size_t count) {
   for (size_t j = 0; j < count; ++j) out[j] = static_cast<float>(out[j] * inverse);
 }
 
+// ---- rows and columns in double: float by float the same as the reference, but for the order of a row's sum ----
+
+inline double term(uint8_t op, float x) {
+  const double wide = static_cast<double>(x);
+  switch (op) {
+    case NPU_REDUCE_L1:
+      return static_cast<double>(of_bits(bits_of(x) & 0x7fffffffu));
+    case NPU_REDUCE_L2:
+      return wide * wide;
+    default:
+      return wide;
+  }
+}
+
+/// Calls f with a function that makes a term of an element.
+template <class F>
+void with_term(uint8_t op, F f) {
+  switch (op) {
+    case NPU_REDUCE_L1:
+      return f([](float x) { return term(NPU_REDUCE_L1, x); });
+    case NPU_REDUCE_L2:
+      return f([](float x) { return term(NPU_REDUCE_L2, x); });
+    default:
+      return f([](float x) { return term(NPU_REDUCE_SUM, x); });
+  }
+}
+
+template <class Term>
+double sum_of(const float *in, size_t count, Term term_of) {
+  double lanes[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] += term_of(in[i + l]);
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  for (; i < count; ++i) sum += term_of(in[i]);
+  return sum;
+}
+
+double accumulate_row(uint8_t op, const float *in, size_t count) {
+  double sum = 0;
+  with_term(op, [&](auto term_of) { sum = sum_of(in, count, term_of); });
+  return sum;
+}
+
+void accumulate_span(uint8_t op, const float *in, bool first, double *acc, size_t count) {
+  if (op == NPU_REDUCE_PROD) {
+    for (size_t i = 0; i < count; ++i)
+      acc[i] = first ? static_cast<double>(in[i]) : acc[i] * static_cast<double>(in[i]);
+    return;
+  }
+  with_term(op, [&](auto term_of) {
+    if (first)
+      for (size_t i = 0; i < count; ++i) acc[i] = 0.0 + term_of(in[i]);
+    else
+      for (size_t i = 0; i < count; ++i) acc[i] += term_of(in[i]);
+  });
+}
+
+void note_places_span(uint8_t op, bool last, const float *in, int32_t place, float *best, int32_t *where,
+                      size_t count) {
+  const auto loop = [&](auto nearer) {
+    for (size_t i = 0; i < count; ++i) {
+      const float x = in[i], top = best[i];
+      const bool takes = (x == x) & ((where[i] < 0) | nearer(x, top) | ((x == top) & last));
+      best[i] = takes ? x : top;
+      where[i] = takes ? place : where[i];
+    }
+  };
+  op == NPU_REDUCE_ARGMAX ? loop([](float x, float top) { return x > top; })
+                          : loop([](float x, float top) { return x < top; });
+}
+
+void normalize_row(uint8_t op, float epsilon, const float *in, const void *scale, const void *bias, float *out,
+                   size_t count) {
+  const double number = static_cast<double>(count);
+  const double mean = op == NPU_NORM_LAYER ? accumulate_row(NPU_REDUCE_SUM, in, count) / number : 0.0;
+  const double squares = sum_of(in, count, [mean](float x) {
+    const double from_mean = static_cast<double>(x) - mean;
+    return from_mean * from_mean;
+  });
+  const double factor = 1.0 / __builtin_sqrt(squares / number + static_cast<double>(epsilon));
+  const char *scales = static_cast<const char *>(scale), *biases = static_cast<const char *>(bias);
+  float one[kLanes], more[kLanes];
+  for (float &x : one) x = 1;
+  for (float &x : more) x = 0;
+  for (size_t i = 0; i < count; i += kLanes) {
+    const size_t n = count - i < kLanes ? count - i : kLanes;
+    if (scale) __builtin_memcpy(one, scales + i * sizeof(float), n * sizeof(float));
+    if (bias) __builtin_memcpy(more, biases + i * sizeof(float), n * sizeof(float));
+    for (size_t l = 0; l < n; ++l) {
+      const double x = (static_cast<double>(in[i + l]) - mean) * factor;
+      out[i + l] = static_cast<float>(x * static_cast<double>(one[l]) + static_cast<double>(more[l]));
+    }
+  }
+}
+
 double sum_of_magnitudes(const void *x, size_t count) {
   const char *bytes = static_cast<const char *>(x);
   double lanes[kLanes] = {};
@@ -378,7 +483,8 @@ float largest_magnitude(const float *x, size_t count) {
 
 }  // namespace
 
-extern const Kernels NPU_KERNELS = {combine_span,  activate_span, unary_span,        pool_window,
-                                    multiply_rows, softmax_row,   sum_of_magnitudes, largest_magnitude};
+extern const Kernels NPU_KERNELS = {combine_span,   activate_span,    unary_span,        pool_window,
+                                    multiply_rows,  softmax_row,      normalize_row,     accumulate_span,
+                                    accumulate_row, note_places_span, sum_of_magnitudes, largest_magnitude};
 
 }  // namespace npu::model

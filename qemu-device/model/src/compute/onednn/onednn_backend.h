@@ -27,6 +27,11 @@ class Onednn final : public Reference {
   void run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) override;
   void run(const npu_cmd_unary &c, const void *in, void *out) override;
   void run(const npu_cmd_softmax &c, const void *in, void *out) override;
+  void run(const npu_cmd_reduce &c, const void *in, void *out) override;
+  void run(const npu_cmd_norm &c, const void *in, const void *scale, const void *bias, void *out) override;
+  void run(const npu_cmd_lut &c, const void *in, const void *table, void *out) override;
+  void run(const npu_cmd_requant &c, const void *in, const void *in_scales, const void *out_scales, void *out) override;
+  void run(const npu_cmd_select &c, const void *a, const void *b, const void *condition, void *out) override;
   void forget(uint32_t asid) override { packed_.forget(asid); }
   void trim() override { ThreadState::current().trim(); }
 
