@@ -236,9 +236,11 @@ class DepthForm {
   std::vector<T> in_registers(const std::vector<T> &natural) const {
     constexpr size_t kTogether = 4;
     std::vector<T> to(natural.size());
-    for (size_t i = 0; i < natural.size(); i += kTogether)
-      std::copy_n(natural.data() + i, kTogether,
-                  to.data() + i / block() * block() + byte_kernels().depth_place(i % block()));
+    for (size_t first = 0; first < block(); first += kTogether) {
+      const size_t place = byte_kernels().depth_place(first);
+      for (size_t i = 0; i < natural.size(); i += block())
+        std::copy_n(natural.data() + i + first, kTogether, to.data() + i + place);
+    }
     return to;
   }
 

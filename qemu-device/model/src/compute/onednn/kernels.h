@@ -23,9 +23,10 @@ struct Kernels {
   /// divided by `count`.
   void (*pool)(uint8_t op, const float *in, size_t rows, size_t row_step, size_t cols, size_t col_step, float count,
                float *out, size_t channels);
-  /// out[r * n + j] += sum over i of a[r * k + i] * b[i * n + j], with `trans` b[j * k + i]. For few rows: b is read as
-  /// it lies, once.
-  void (*multiply)(const float *a, size_t rows, size_t k, const float *b, size_t n, bool trans, float *out);
+  /// out[r * out_row + j] += sum over i of a[r * a_row + i] * b[i * b_row + j], with `trans` b[j * b_row + i]. For few
+  /// rows: b is read as it lies, once.
+  void (*multiply)(const float *a, size_t a_row, size_t rows, size_t k, const float *b, size_t b_row, size_t n,
+                   bool trans, float *out, size_t out_row);
   void (*softmax)(uint8_t op, const float *in, float *out, size_t count);
   /// NORM of a row; scale and bias are null or f32 at any byte; out may equal in.
   void (*normalize)(uint8_t op, float epsilon, const float *in, const void *scale, const void *bias, float *out,

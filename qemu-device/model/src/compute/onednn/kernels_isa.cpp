@@ -274,11 +274,11 @@ void pool_window(uint8_t op, const float *in, size_t rows, size_t row_step, size
 
 // out[j] += sum of a[i] * b[i][j] over kTerms rows of b.
 constexpr size_t kTerms = 8;
-void add_terms(const float *a, const float *b, size_t n, float *out) {
+void add_terms(const float *a, const float *b, size_t b_row, size_t n, float *out) {
 #pragma GCC ivdep
   for (size_t j = 0; j < n; ++j) {
     float sum = out[j];
-    for (size_t i = 0; i < kTerms; ++i) sum += a[i] * b[i * n + j];
+    for (size_t i = 0; i < kTerms; ++i) sum += a[i] * b[i * b_row + j];
     out[j] = sum;
   }
 }
@@ -294,20 +294,22 @@ float dot(const float *a, const float *b, size_t k) {
   return sum;
 }
 
-void multiply_rows(const float *a, size_t rows, size_t k, const float *b, size_t n, bool trans, float *out) {
-  if (trans || n == 1) {
+void multiply_rows(const float *a, size_t a_row, size_t rows, size_t k, const float *b, size_t b_row, size_t n,
+                   bool trans, float *out, size_t out_row) {
+  if (trans || (n == 1 && b_row == 1)) {
+    const size_t column = trans ? b_row : k;
     for (size_t j = 0; j < n; ++j)
-      for (size_t r = 0; r < rows; ++r) out[r * n + j] += dot(a + r * k, b + j * k, k);
+      for (size_t r = 0; r < rows; ++r) out[r * out_row + j] += dot(a + r * a_row, b + j * column, k);
     return;
   }
   size_t i = 0;
   for (; i + kTerms <= k; i += kTerms)
-    for (size_t r = 0; r < rows; ++r) add_terms(a + r * k + i, b + i * n, n, out + r * n);
+    for (size_t r = 0; r < rows; ++r) add_terms(a + r * a_row + i, b + i * b_row, b_row, n, out + r * out_row);
   for (; i < k; ++i)
     for (size_t r = 0; r < rows; ++r) {
-      const float x = a[r * k + i];
+      const float x = a[r * a_row + i];
 #pragma GCC ivdep
-      for (size_t j = 0; j < n; ++j) out[r * n + j] += x * b[i * n + j];
+      for (size_t j = 0; j < n; ++j) out[r * out_row + j] += x * b[i * b_row + j];
     }
 }
 

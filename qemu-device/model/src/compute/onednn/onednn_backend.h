@@ -43,9 +43,14 @@ class Onednn final : public Reference {
     double reach = INFINITY;  ///< of a CONV's weights; where they are not constant only if padding makes it matter
     bool padded = false;
   };
-  // Fetches only where no copy exists. `plain_at` is the first byte of the part. False: could not be fetched.
-  bool weights(Operation &op, const Streamed &source, uint64_t part, size_t plain_at, const npu_cmd_conv *conv,
-               Weights &w);
+  /// Which elements of a streamed operand they are made of.
+  struct WeightPart {
+    uint8_t dtype;
+    size_t first, count;
+    const npu_cmd_conv *conv;  ///< null of a MATMUL
+  };
+  // Fetches only where no copy exists. False: could not be fetched.
+  bool weights(Operation &op, const Streamed &source, const WeightPart &part, Weights &w);
 
   bool run_bytes(const npu_cmd_conv &c, const void *in, const Streamed &wgt, const ProductParams &params,
                  const void *psum, void *out);

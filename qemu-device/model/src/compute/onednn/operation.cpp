@@ -48,7 +48,7 @@ dnnl::primitive_attr attributes(const Shape &s) {
 }
 
 // The fields of a descriptor that say where each element lies.
-std::shared_ptr<const Layout> describe(const memory::desc &plain, const memory::desc &packed) {
+std::shared_ptr<const Layout> describe(const memory::desc &plain, uint8_t dtype, const memory::desc &packed) {
   auto layout = std::make_shared<Layout>();
   for (const memory::desc *desc : {&plain, &packed}) {
     const dnnl_memory_desc_t &d = desc->data;
@@ -58,6 +58,7 @@ std::shared_ptr<const Layout> describe(const memory::desc &plain, const memory::
       layout->insert(layout->end(), {d.dims[i], d.padded_dims[i], d.padded_offsets[i], b.strides[i]});
     for (int i = 0; i < b.inner_nblks; ++i) layout->insert(layout->end(), {b.inner_blks[i], b.inner_idxs[i]});
   }
+  layout->push_back(dtype);
   return layout;
 }
 
@@ -77,6 +78,9 @@ Shape Shape::matmul(int64_t m, int64_t k, int64_t n, bool trans_b) {
   s.ic = k;
   s.oc = n;
   s.trans_b = trans_b;
+  s.a_row = k;
+  s.b_row = trans_b ? k : n;
+  s.out_row = n;
   return s;
 }
 
@@ -90,12 +94,12 @@ Operation::Operation(const Shape &shape) {
 
 // Takes the first implementation that is not the slow `ref` one.
 template <class PrimitiveDesc>
-void Operation::adopt(PrimitiveDesc &&pd, bool bias) {
+void Operation::adopt(PrimitiveDesc &&pd, const Shape &shape) {
   while (std::strstr(pd.impl_info_str(), "ref"))
     if (!pd.next_impl()) return;
   packed_ = pd.weights_desc();
   if (packed_.data.format_kind != dnnl_blocked) return;
-  layout_ = describe(plain_, packed_);
+  layout_ = describe(plain_, shape.wgt_dtype, packed_);
   const dnnl::engine &engine = cpu_engine();
   primitive_ = dnnl::primitive(pd.get());
   in_ = memory(pd.src_desc(), engine, nullptr);
@@ -105,7 +109,7 @@ void Operation::adopt(PrimitiveDesc &&pd, bool bias) {
                 {DNNL_ARG_WEIGHTS, nullptr},
                 {DNNL_ARG_DST, out_.get()},
                 {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}};
-  if (bias) {
+  if (shape.bias) {
     bias_ = memory(pd.query_md(dnnl::query::exec_arg_md, DNNL_ARG_BIAS), engine, nullptr);
     arguments_.push_back({DNNL_ARG_BIAS, bias_.get()});
   }
@@ -133,21 +137,23 @@ void Operation::create_conv(const Shape &s) {
   const auto desc =
       s.bias ? Conv::desc(kind, algorithm, in, any, f32({s.oc}, memory::format_tag::a), out, step, dilation, near, far)
              : Conv::desc(kind, algorithm, in, any, out, step, dilation, near, far);
-  adopt(Conv::primitive_desc(desc, attributes(s), cpu_engine()), s.bias);
+  adopt(Conv::primitive_desc(desc, attributes(s), cpu_engine()), s);
 }
 
 void Operation::create_matmul(const Shape &s) {
-  const memory::desc a = f32({s.n, s.ic}, memory::format_tag::ab);
-  const memory::desc out = f32({s.n, s.oc}, memory::format_tag::ab);
-  plain_ = f32({s.ic, s.oc}, s.trans_b ? memory::format_tag::ba : memory::format_tag::ab);
+  // One row has no other: its stride must not keep the library from its best form.
+  const memory::desc a = f32({s.n, s.ic}, Dims{s.n == 1 ? s.ic : s.a_row, 1});
+  const memory::desc out = f32({s.n, s.oc}, Dims{s.n == 1 ? s.oc : s.out_row, 1});
+  plain_ = f32({s.ic, s.oc}, s.trans_b ? Dims{1, s.b_row} : Dims{s.b_row, 1});
   const auto create = [&](const memory::desc &weights) {
     const auto desc = s.bias ? dnnl::matmul::desc(a, weights, f32({1, s.oc}, memory::format_tag::ab), out)
                              : dnnl::matmul::desc(a, weights, out);
-    adopt(dnnl::matmul::primitive_desc(desc, attributes(s), cpu_engine()), s.bias);
+    adopt(dnnl::matmul::primitive_desc(desc, attributes(s), cpu_engine()), s);
   };
   create(f32({s.ic, s.oc}, memory::format_tag::any));
   // Packed forms have 16 to 64 columns, however few there are: for one column most of that is work for nothing.
-  if (usable_ && packed_.get_size() > kMostPadding * plain_.get_size()) create(plain_);
+  const auto bytes = static_cast<size_t>(s.ic * s.oc) * sizeof(float);
+  if (usable_ && packed_.get_size() > kMostPadding * bytes) create(plain_);
 }
 
 void Operation::pack(const void *plain, const memory &packed) {
@@ -187,17 +193,17 @@ ThreadState &ThreadState::current() {
 
 void ThreadState::trim() {
   if (packed.bytes() > kKeepBytes) own = {};
-  for (AlignedBuffer *b : {&packed, &cropped, &staged, &results, &scratchpad})
+  for (AlignedBuffer *b : {&packed, &staged, &converted, &results, &scratchpad})
     if (b->bytes() > kKeepBytes) *b = {};
 }
 
 size_t ThreadState::Hash::operator()(const Shape &s) const {
   uint64_t h = s.kind;
   const auto mix = [&](uint64_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15u ^ h >> 29; };
-  for (const int64_t x : {s.n, s.ih, s.iw, s.ic, s.oc, s.oh, s.ow, s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups, s.top,
-                          s.left, s.bottom, s.right})
+  for (const int64_t x : {s.n,  s.ih, s.iw,     s.ic,  s.oc,   s.oh,     s.ow,    s.kh,    s.kw,    s.sh,     s.sw,
+                          s.dh, s.dw, s.groups, s.top, s.left, s.bottom, s.right, s.a_row, s.b_row, s.out_row})
     mix(x);
-  mix(s.bias | s.sum << 1 | s.trans_b << 2 | s.act << 3);
+  mix(s.bias | s.sum << 1 | s.trans_b << 2 | s.act << 3 | s.wgt_dtype << 11);
   mix(std::bit_cast<uint32_t>(s.act_a) ^ uint64_t{std::bit_cast<uint32_t>(s.act_b)} << 32);
   return h;
 }

@@ -24,6 +24,8 @@ struct Shape {
   int64_t kh, kw, sh, sw, dh, dw, groups;
   int64_t top, left, bottom, right;  ///< padding
   bool bias, sum, trans_b;           ///< sum: the result is added to what the destination holds
+  int64_t a_row, b_row, out_row;     ///< Matmul: elements from one row to the next, of B as it is stored
+  uint8_t wgt_dtype;                 ///< what the weights were before they were f32: a key for copies of them
   uint8_t act;                       ///< fused: NONE, RELU, CLIP or LEAKY_RELU
   float act_a, act_b;
 
@@ -49,7 +51,7 @@ class Operation {
 
  private:
   template <class PrimitiveDesc>
-  void adopt(PrimitiveDesc &&pd, bool bias);
+  void adopt(PrimitiveDesc &&pd, const Shape &shape);
   void create_conv(const Shape &shape);
   void create_matmul(const Shape &shape);
 
@@ -72,8 +74,8 @@ class ThreadState {
   void trim();
 
   AlignedBuffer packed;      ///< weights that are not constant, for the length of a command
-  AlignedBuffer cropped;     ///< part of an input that padding cuts away from
   AlignedBuffer staged;      ///< an input in another form
+  AlignedBuffer converted;   ///< weights that were no f32
   AlignedBuffer results;     ///< that are not yet what the command says
   AlignedBuffer scratchpad;  ///< of the primitives
   /// What `packed` holds.

@@ -87,9 +87,9 @@ class Sink {
   const size_t size_;
 };
 
-/// Five dimensions with strides for some operands, of which the last one is the result: those of 1 are dropped and those
-/// that all operands cross without a break joined, so that the last is the longest possible. There elements of the
-/// result follow each other.
+/// Five dimensions with strides for some operands, of which the last one is the result: those of 1 are dropped and
+/// those that all operands cross without a break joined, so that the last is the longest possible. There elements of
+/// the result follow each other.
 template <size_t operands>
 struct Loops {
   size_t dims[5], stride[operands][5];
