@@ -121,18 +121,18 @@ inline Cost cost(const npu_cmd_matmul &c, const CostParams &p) {
              p);
 }
 
+/// A vector of parameters beside them: `bytes` in a region or in local memory.
+struct Vector {
+  uint8_t region = NPU_REGION_LOCAL;
+  uint64_t bytes = 0;
+};
+
 /// A command with one operand and one result in local memory.
 inline Cost simple(uint64_t count, uint64_t in, uint8_t in_dtype, uint64_t out, uint8_t out_dtype, uint64_t work,
-                   const CostParams &p) {
-  const uint64_t local = add(mul(in, dtype_bytes(in_dtype)), mul(out, dtype_bytes(out_dtype)));
-  return tiu(lanes(count, work, std::min(p.rate(in_dtype), p.rate(out_dtype)), p), local, 0, 0, 0, p);
-}
-/// Adds a vector of parameters to it.
-inline Cost with_param(Cost cost, uint8_t region, uint64_t bytes, const CostParams &p) {
-  uint64_t local = 0;
-  operand(region, bytes, local, cost.flow_bytes);
-  cost.cycles = add(cost.cycles, ceil_div(local, p.lmem_bw));
-  return cost;
+                   const CostParams &p, const Vector &vector = {}) {
+  uint64_t local = add(mul(in, dtype_bytes(in_dtype)), mul(out, dtype_bytes(out_dtype))), flow = 0;
+  operand(vector.region, vector.bytes, local, flow);
+  return tiu(lanes(count, work, std::min(p.rate(in_dtype), p.rate(out_dtype)), p), local, flow, 0, 0, p);
 }
 
 inline Cost cost(const npu_cmd_pool &c, const CostParams &p) {
@@ -177,19 +177,18 @@ inline Cost cost(const npu_cmd_reduce &c, const CostParams &p) {
 inline Cost cost(const npu_cmd_norm &c, const CostParams &p) {
   const uint64_t n = mul(c.rows, c.cols),
                  vectors = uint64_t{(c.flags & NPU_NORMF_SCALE) != 0} + uint64_t{(c.flags & NPU_NORMF_BIAS) != 0};
-  return with_param(simple(4, n, c.in_dtype, n, c.out_dtype, n, p), c.param_region, mul(vectors, c.cols, 4), p);
+  return simple(4, n, c.in_dtype, n, c.out_dtype, n, p, {c.param_region, mul(vectors, c.cols, 4)});
 }
 
 inline Cost cost(const npu_cmd_lut &c, const CostParams &p) {
-  return with_param(simple(1, c.count, c.in_dtype, c.count, c.out_dtype, c.count, p), c.param_region,
-                    256 * dtype_bytes(c.out_dtype), p);
+  return simple(1, c.count, c.in_dtype, c.count, c.out_dtype, c.count, p,
+                {c.param_region, 256 * dtype_bytes(c.out_dtype)});
 }
 
 inline Cost cost(const npu_cmd_requant &c, const CostParams &p) {
   const uint64_t n = mul(c.rows, c.cols), vectors = uint64_t{(c.flags & NPU_REQUANTF_IN_SCALES) != 0} +
                                                     uint64_t{(c.flags & NPU_REQUANTF_OUT_SCALES) != 0};
-  return with_param(simple(passes(c.act), n, c.in_dtype, n, c.out_dtype, n, p), c.param_region, mul(vectors, c.cols, 4),
-                    p);
+  return simple(passes(c.act), n, c.in_dtype, n, c.out_dtype, n, p, {c.param_region, mul(vectors, c.cols, 4)});
 }
 
 inline Cost cost(const npu_cmd_select &c, const CostParams &p) {
