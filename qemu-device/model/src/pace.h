@@ -59,8 +59,8 @@ class Gate {
   /// Waits while the gate is closed, unless the job has to stop.
   void pass(const std::atomic<Stop> &stop) {
     if (!closed_.load()) return;  // in one order with idle_: rest() may not miss who has just seen it open
-    const Rest rest(this);
     std::unique_lock lock(mutex_);
+    const Rest rest(this);  // ends before the lock: who has seen the gate open rests no more when it closes again
     changed_.wait(lock, [&] { return !closed_ || stop.load() != Stop::None; });
   }
   void close(bool closed) {
