@@ -101,7 +101,7 @@ struct Graph {
   std::vector<int> producers() const;
 };
 
-/// Whether a node computes with quantised numbers: its attributes have a scale or a quantised product, or it is a
+/// Whether a node computes with quantized numbers: its attributes have a scale or a quantized product, or it is a
 /// Requant or a Lookup. Moves and maxima take integers of 8 bits without that.
 bool is_quantized(const Node &node);
 

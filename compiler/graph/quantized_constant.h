@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Constants of floating point that a file has as integers with scales: weights of quantised networks. The importer
+// Constants of floating point that a file has as integers with scales: weights of quantized networks. The importer
 // computes them like all constants, and keeps the integers with them, for operators that multiply those.
 #ifndef NPU_GRAPH_QUANTIZED_CONSTANT_H
 #define NPU_GRAPH_QUANTIZED_CONSTANT_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Quantised operators of ONNX Runtime, domain com.microsoft. Most are an operator of ONNX between a DequantizeLinear
+// Quantized operators of ONNX Runtime, domain com.microsoft. Most are an operator of ONNX between a DequantizeLinear
 // and a QuantizeLinear, which fuse_quantized() makes one again.
 #include "compiler/import/quantize.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kOpset = 19;  // of the operators that these consist of
 
-/// A tensor by the numbers of its operands: what is quantised, scale, zero point (kNoValue: 0).
+/// A tensor by the numbers of its operands: what is quantized, scale, zero point (kNoValue: 0).
 Status load(OpContext &c, size_t x, size_t scale, size_t zero, ValueId &out) {
   NPU_TRY(check_zero(c.graph, optional_input(c, zero), c.value(x).dtype));
   return dequantize(c, c.in(x), c.in(scale), optional_input(c, zero), 0, out);
@@ -124,7 +124,7 @@ Status qlinear_concat(OpContext &c) {
 
 // Matrices.
 
-/// alpha * (a * b + bias * a_scale * b_scale), quantised where the result has a scale. b may have scales for each
+/// alpha * (a * b + bias * a_scale * b_scale), quantized where the result has a scale. b may have scales for each
 /// column.
 Status qgemm(OpContext &c) {
   NPU_TRY(c.need_inputs(6, 9));

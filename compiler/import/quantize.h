@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parts of the conversions of quantised operators. A scale or zero point is one number, or a vector along an axis, or
+// Parts of the conversions of quantized operators. A scale or zero point is one number, or a vector along an axis, or
 // what broadcasts; a zero point that is left out (kNoValue) is 0.
 #ifndef NPU_GRAPH_QUANTIZE_H
 #define NPU_GRAPH_QUANTIZE_H
@@ -31,7 +31,7 @@ Status quantize(OpContext &c, ValueId x, ValueId scale, ValueId zero, size_t axi
 /// (x - zero) * scale. A constant keeps its integers.
 Status dequantize(OpContext &c, ValueId x, ValueId scale, ValueId zero, size_t axis, ValueId &out);
 
-/// Results: what is quantised, scale, zero point (DynamicQuantizeLinear).
+/// Results: what is quantized, scale, zero point (DynamicQuantizeLinear).
 struct Dynamic {
   ValueId y = kNoValue, scale = kNoValue, zero = kNoValue;
 };

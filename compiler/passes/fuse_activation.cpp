@@ -41,7 +41,7 @@ void fuse_activation(Graph &graph) {
     Node &nearest = graph.nodes[static_cast<size_t>(producer)], &p = *behind_views(graph, &nearest, uses, made);
     Activation *act = activation_of(p);
     if (!act || act->kind != ActKind::None || !runs_on_chip(graph, p)) continue;
-    if (graph[p.output].dtype != Dtype::F32) continue;  // that of a quantised product works in other units
+    if (graph[p.output].dtype != Dtype::F32) continue;  // that of a quantized product works in other units
     if (std::get<UnaryAttrs>(n.attrs).act.kind > ActKind::Tanh) continue;
     *act = std::get<UnaryAttrs>(n.attrs).act;
     graph.sources[static_cast<size_t>(n.source)].fate = "in " + graph.sources[static_cast<size_t>(p.source)].name;

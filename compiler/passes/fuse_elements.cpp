@@ -5,10 +5,10 @@
 namespace npu::graph {
 namespace {
 
-/// A node that somebody quantises reads integers, and its result is not.
+/// A node that somebody quantizes reads integers, and its result is not.
 void miss(IntegerWalk &walk, const Node &n, const char *reason) { walk.reasons[n.source] = reason; }
 
-constexpr const char *kNoTail = "nothing quantises its result alone to 8 bits";
+constexpr const char *kNoTail = "nothing quantizes its result alone to 8 bits";
 
 bool fuse_binary(IntegerWalk &walk, const Node &n) {
   const auto &attrs = std::get<BinaryAttrs>(n.attrs);
@@ -46,7 +46,7 @@ bool fuse_binary(IntegerWalk &walk, const Node &n) {
   return true;
 }
 
-/// An operator with one operand, by its attributes with the quantisation of operand and result.
+/// An operator with one operand, by its attributes with the quantization of operand and result.
 template <class A>
 bool fuse_one(IntegerWalk &walk, const Node &n) {
   const Integers *x = walk.bytes(n.inputs[0]);

@@ -41,7 +41,7 @@ bool same_integers(const IntegerWalk &walk, const Integers &a, const Integers &b
   return a.quant == b.quant && walk.graph[a.value].dtype == walk.graph[b.value].dtype;
 }
 
-/// A part of a Concat in the quantisation of the result.
+/// A part of a Concat in the quantization of the result.
 ValueId requantized(IntegerWalk &walk, const Node &n, ValueId part, const Quant &quant, Dtype type) {
   const Integers *known = walk.integers(part);
   if (known && known->quant == quant && walk.graph[known->value].dtype == type) {
@@ -55,7 +55,7 @@ ValueId requantized(IntegerWalk &walk, const Node &n, ValueId part, const Quant 
   return walk.add(Op::Requant, {walk.now(part)}, RequantAttrs{{}, quant, {}, type}, n.source);
 }
 
-/// All parts are of one quantisation, or get that of what quantises the result.
+/// All parts are of one quantization, or get that of what quantizes the result.
 bool fuse_concat(IntegerWalk &walk, const Node &n) {
   const Integers *first = nullptr;
   bool same = true;
@@ -70,7 +70,7 @@ bool fuse_concat(IntegerWalk &walk, const Node &n) {
   Tail tail;
   if (!same) {
     if (!walk.tail(n.output, Takes::Nothing, tail)) {
-      walk.reasons[n.source] = "its operands have several scales, and nothing quantises its result";
+      walk.reasons[n.source] = "its operands have several scales, and nothing quantizes its result";
       return false;
     }
     all = {kNoValue, tail.quant, n.source};

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostNotes = 20;
 
-/// Nodes that quantise the same value in the same way become one: tools write one for each reader.
+/// Nodes that quantize the same value in the same way become one: tools write one for each reader.
 void join_equal(Graph &graph) {
   std::vector<ValueId> now(graph.values.size());
   for (size_t v = 0; v < now.size(); ++v) now[v] = static_cast<ValueId>(v);
@@ -69,7 +69,7 @@ void visit(IntegerWalk &walk, size_t i) {
 
 bool is_integer_node(const Graph &graph, const Node &n) { return is_quantized(n) || is_byte(graph[n.output].dtype); }
 
-/// Nodes of float32 next to lone nodes that quantise, or the other way round.
+/// Nodes of float32 next to lone nodes that quantize, or the other way round.
 std::vector<const Node *> left_in_float(const Graph &graph) {
   const std::vector<int> made = graph.producers();
   std::vector<const Node *> out;

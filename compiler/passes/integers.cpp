@@ -10,7 +10,7 @@
 namespace npu::graph {
 namespace {
 
-/// Moves that quantising may go in front of: each element of the result is one of the operands', or the largest.
+/// Moves that quantizing may go in front of: each element of the result is one of the operands', or the largest.
 bool passes(const Node &n) {
   switch (n.op) {
     case Op::Transpose:

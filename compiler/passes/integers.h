@@ -18,7 +18,7 @@ struct Integers {
   int source = -1;  ///< of the node that makes floating-point numbers of them
 };
 
-/// How a value becomes integers again: nodes that are each other's only readers, up to one that quantises. Between them
+/// How a value becomes integers again: nodes that are each other's only readers, up to one that quantizes. Between them
 /// may be moves, which take integers as well.
 struct Tail {
   Quant quant;  ///< of the result
@@ -44,7 +44,7 @@ class IntegerWalk {
   Graph &graph;
   const std::vector<Node> nodes;  ///< as they were
 
-  /// Operands as they are now: what quantises integers that are known is those.
+  /// Operands as they are now: what quantizes integers that are known is those.
   ValueId now(ValueId v) const;
   /// The integers of a float32 value, of 8 bits or any; null: it is not known to be such.
   const Integers *integers(ValueId v) const;

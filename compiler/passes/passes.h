@@ -25,7 +25,7 @@ void expand_reduce(Graph &graph);
 /// The same of those that are wanted.
 void expand_reduce(Graph &graph, const std::function<bool(const Node &)> &wanted);
 
-/// Makes quantised operators of operators between nodes that make floating-point numbers of integers and integers of
+/// Makes quantized operators of operators between nodes that make floating-point numbers of integers and integers of
 /// floating-point numbers. A product differs by one step at most from what it was, all others are the same.
 void fuse_quantized(Graph &graph);
 

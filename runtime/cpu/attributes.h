@@ -208,7 +208,7 @@ struct NmsAttrs {
   float iou = 0, score = 0;  ///< boxes that overlap a better one by more, and those that score no more, are left out
 };
 
-/// From one quantisation to another, or from and to floating point (scale 0).
+/// From one quantization to another, or from and to floating point (scale 0).
 struct RequantAttrs {
   Quant in, out;
   Activation act;  ///< of the number in between

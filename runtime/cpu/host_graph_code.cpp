@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x54534851, kVersion = 2;  // "QHST"
 
-/// Version 1 has no quantisation: the attributes of its operators end where these fields begin.
+/// Version 1 has no quantization: the attributes of its operators end where these fields begin.
 template <class T>
 constexpr bool kIsQuant = std::is_same_v<T, Quant> || std::is_same_v<T, ProductQuant>;
 bool is_in_version_1(std::string_view name) { return name != "out_type"; }

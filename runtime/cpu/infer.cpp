@@ -159,8 +159,8 @@ Status check_bias(Operands in, int64_t length) {
 
 /// Products of other types than those that ProductQuant has.
 Status check_plain_product(const ProductQuant &quant, const Activation &act, Operands in) {
-  if (quant != ProductQuant{}) return mismatch("parameters of a quantised product that is none");
-  if (in.size() > 3 && in[3]) return mismatch("a multiplier of a product that is not quantised");
+  if (quant != ProductQuant{}) return mismatch("parameters of a quantized product that is none");
+  if (in.size() > 3 && in[3]) return mismatch("a multiplier of a product that is not quantized");
   NPU_TRY(check_equal_types(*in[0], *in[1]));
   if (in.size() > 2 && in[2]) NPU_TRY(check_equal_types(*in[0], *in[2]));
   return check_fused(act, in[0]->dtype);
@@ -237,7 +237,7 @@ Status check_binary_types(BinaryKind kind, const TensorKind &a, const TensorKind
 
 Status infer_quantized_binary(const BinaryAttrs &attrs, Operands in, TensorKind &out) {
   if (static_cast<int>(attrs.kind) >= kFirstHostBinary)
-    return mismatch("function " + std::to_string(static_cast<int>(attrs.kind)) + " does not work on quantised numbers");
+    return mismatch("function " + std::to_string(static_cast<int>(attrs.kind)) + " does not work on quantized numbers");
   NPU_TRY(check_quant("operand 0", attrs.a, in[0]->dtype));
   NPU_TRY(check_quant("operand 1", attrs.b, in[1]->dtype));
   NPU_TRY(check_quant("the result", attrs.out, attrs.out_type));

@@ -16,7 +16,7 @@ Status check_activation(const Activation &act);
 /// An activation inside of another operator.
 Status check_fused(const Activation &act, Dtype type);
 
-/// The quantisation of a tensor of that type: none of float32 and one of integers of 8 bits, or 16 as well.
+/// The quantization of a tensor of that type: none of float32 and one of integers of 8 bits, or 16 as well.
 enum class Wide : uint8_t { No, Yes };
 Status check_quant(const std::string &what, const Quant &quant, Dtype type, Wide wide = Wide::No);
 /// Scales that the operator has not: the fields are at their defaults.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What infer() checks of quantised operators.
+// What infer() checks of quantized operators.
 #include <cmath>
 #include <utility>
 

@@ -14,8 +14,8 @@ namespace npu::cpu {
 /// Numbers stand in .bmodel files: a new operator goes to the end.
 enum class Op : uint8_t {
   Conv,             ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; float32, or
-                    ///< quantised: 8 bits, bias int32, and a multiplier [oc] or [1] unless the result is int32
-  MatMul,           ///< a [..., m, k], b [..., k, n], optional bias [n]; float32, int32 and int64, or quantised as Conv
+                    ///< quantized: 8 bits, bias int32, and a multiplier [oc] or [1] unless the result is int32
+  MatMul,           ///< a [..., m, k], b [..., k, n], optional bias [n]; float32, int32 and int64, or quantized as Conv
   Pool,             ///< x [n, c, spatial...]; float32, int8, uint8
   Binary,           ///< a, b with numpy broadcasting
   Unary,            ///< x: an activation alone

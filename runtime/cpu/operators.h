@@ -30,7 +30,7 @@ void softmax(const SoftmaxAttrs &attrs, const Tensor &x, Tensor &out);
 void reduce(const ReduceAttrs &attrs, const Tensor &x, Tensor &out);
 void cumsum(const CumSumAttrs &attrs, const Tensor &x, Tensor &out);
 
-// Quantised operators (quantized.cpp): what they load and store is that of QuantizeLinear and DequantizeLinear.
+// Quantized operators (quantized.cpp): what they load and store is that of QuantizeLinear and DequantizeLinear.
 void quantized_conv(const ConvAttrs &attrs, const Tensor &x, const Tensor &w, const Tensor *bias,
                     const Tensor *multiplier, Tensor &out);
 void quantized_matmul(const MatMulAttrs &attrs, const Tensor &a, const Tensor &b, const Tensor *bias,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operators on quantised numbers. Products add up integers; everything else loads its operands as float32, computes as
-// the operator without quantisation does, and stores.
+// Operators on quantized numbers. Products add up integers; everything else loads its operands as float32, computes as
+// the operator without quantization does, and stores.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

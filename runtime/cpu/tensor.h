@@ -33,7 +33,7 @@ enum class Dtype : uint8_t {
 /// Size of an element; 0 for types without a fixed size.
 unsigned dtype_bytes(Dtype type);
 const char *dtype_name(Dtype type);
-/// int8 or uint8: the numbers of quantised networks.
+/// int8 or uint8: the numbers of quantized networks.
 bool is_byte(Dtype type);
 
 using Shape = std::vector<int64_t>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the importer makes of quantised operators: the graph as text, results against numbers worked out by hand and
+// What the importer makes of quantized operators: the graph as text, results against numbers worked out by hand and
 // against the same networks whose scales arrive at run time, and errors.
 #include <gtest/gtest.h>
 
@@ -120,6 +120,23 @@ TEST(QuantizeImport, WeightsThatAreReshapedKeepTheirAxis) {
   EXPECT_EQ(axis_behind({1, 2, 6}), 1);
   EXPECT_EQ(axis_behind({3, 4}), -1) << "rows of both scales";
   EXPECT_EQ(axis_behind({12}), -1);
+}
+
+TEST(QuantizeImport, WeightsThatAreCutKeepTheirIntegersWhereTheirScalesAreWhole) {
+  /// From, to and step of an axis, of which row 0 and row 1 have scales of their own.
+  const auto keeps = [](int64_t axis, int64_t from, int64_t to, int64_t step) {
+    OnnxBuilder b;
+    const std::string w = integers(b, kInt8, {2, 3}, {1, 2, 3, 4, 5, 6});
+    const std::string real = b.op("DequantizeLinear", {w, b.floats({0.5f, 2})});
+    b.attr("axis", int64_t{0});
+    b.output(b.op("Add",
+                  {b.input({1}), b.op("Slice", {real, b.ints({from}), b.ints({to}), b.ints({axis}), b.ints({step})})}));
+    return integers_of_second_operand(import(b)) != nullptr;
+  };
+  EXPECT_TRUE(keeps(1, 1, 3, 1));
+  EXPECT_TRUE(keeps(1, 2, -100, -1));
+  EXPECT_FALSE(keeps(0, 1, -100, -1)) << "back to front";
+  EXPECT_FALSE(keeps(0, 1, 2, 1)) << "one of them";
 }
 
 TEST(QuantizeImport, WeightsOfFourBitsKeepTheirIntegers) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Quantised networks made in a test.
+// Quantized networks made in a test.
 #ifndef NPU_TEST_COMPILER_QUANTIZED_NETS_H
 #define NPU_TEST_COMPILER_QUANTIZED_NETS_H
 
@@ -30,6 +30,20 @@ inline std::string rounded(OnnxBuilder &b, const std::string &x, const Scaled &q
 
 /// An operator of ONNX Runtime's own.
 std::string microsoft(OnnxBuilder &b, const std::string &type, const std::vector<std::string> &inputs);
+
+/// A random network of operators between nodes that quantize. It follows from its seed.
+struct QuantizedNet {
+  /// Everything that is quantized is an output, and so are some results of floating point.
+  struct Output {
+    std::string name;
+    int steps = 0;     ///< by which integers may differ from what the file says
+    double error = 0;  ///< of floating point the same
+  };
+  OnnxBuilder b{21};
+  std::vector<Output> outputs;
+  bool integers_only = true;  ///< no operator is left in float32
+};
+QuantizedNet random_quantized_net(uint32_t seed);
 
 }  // namespace npu::test
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What passes for float32 make of quantised operators, as text.
+// What passes for float32 make of quantized operators, as text.
 #include <gtest/gtest.h>
 
+#include "compiler/graph/evaluate.h"
 #include "compiler/passes/passes.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/quantized_nets.h"
@@ -44,6 +45,42 @@ TEST(QuantizedPasses, WeightsOfIntegersAreNotScaled) {
   const std::string before = node_lines(g);
   graph::fold_affine(g);
   EXPECT_EQ(node_lines(g), before);
+}
+
+/// What integers stand for, then `f`, then integers again, fused.
+template <class F>
+graph::Graph fused(const Dims &dims, F f) {
+  OnnxBuilder b;
+  const Scaled q{0.5f, 3, kUint8};
+  b.output(quantize(b, f(b, dequantize(b, b.input(dims, "x", q.type), q)), {0.25f, -5, kInt8}));
+  graph::Graph g = import_graph(b.bytes());
+  graph::fuse_quantized(g);
+  return g;
+}
+
+TEST(QuantizedPasses, AnAverageThatIsSplitIsFloatBetweenItsParts) {
+  const auto average = [](const Dims &dims) {
+    return fused(dims, [](OnnxBuilder &b, const std::string &x) { return b.op("GlobalAveragePool", {x}); });
+  };
+  graph::Graph g = average({1, 1, 20, 20});
+  graph::split_pool(g, 50);
+  EXPECT_EQ(node_lines(g),
+            "t5#9: float32 [1, 1, 20, 1] = Pool(x) kernel=[1, 20] max=false in_quant=0.5@3\n"
+            "t5#8: int8 [1, 1, 1, 1] = Pool(t5#9) kernel=[20, 1] max=false out_quant=0.25@-5 out_type=int8\n"
+            "output t5 = t5#8\n");
+  g = average({1, 1, 7});
+  graph::split_pool(g, 5);
+  EXPECT_EQ(node_lines(g),
+            "t5#9: float32 [1, 1, 3] = Pool(x) kernel=[3, 1] stride=[3, 1] end=[2, 0] max=false count_pad=true "
+            "counted_end=[2, 0] in_quant=0.5@3\n"
+            "t5#10: float32 [1, 1, 1] = Pool(t5#9) kernel=[3, 1] max=false\n"
+            "t5#8: int8 [1, 1, 1] = Binary(t5#10, #11) kind=Mul out_quant=0.25@-5 out_type=int8\noutput t5 = t5#8\n");
+  // The mean of 4 to 10 less 3 is 4, times 0.5 by 0.25 is 8.
+  graph::Tensor x(graph::Dtype::U8, {1, 1, 7});
+  for (size_t i = 0; i < 7; ++i) x.data[i] = static_cast<uint8_t>(4 + i);
+  std::vector<graph::Tensor> out;
+  ASSERT_EQ(graph::evaluate_graph(g, {x}, out).message(), "");
+  EXPECT_EQ(out[0].as<int8_t>()[0], 8 - 5);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Quantised operators: numbers worked out by hand, extremes, references that are written here, and what is refused.
+// Quantized operators: numbers worked out by hand, extremes, references that are written here, and what is refused.
 #include <random>
 
 #include "tests/unit/runtime/cpu_run.h"
@@ -426,7 +426,7 @@ TEST(InferQuantized, RefusesScalesAndZeroPoints) {
       {"the result, which has a scale, is bool", Op::Requant, out(1, 0, Dtype::Bool), {f}},
       {"function 6 only works alone", Op::Requant, RequantAttrs{{1, 0}, {}, {ActKind::Exp, 0, 0}, Dtype::F32}, {x}},
 
-      {"function 128 does not work on quantised numbers", Op::Binary, power, {x, x}},
+      {"function 128 does not work on quantized numbers", Op::Binary, power, {x, x}},
       {"zero point -1 of the result is outside uint8", Op::Binary, sum, {x, x}},
       {"function 6 only works alone", Op::Binary, wrong, {x, x}},
       {"operand 1, which has a scale, is float32", Op::Binary, add, {x, f}},
@@ -489,7 +489,7 @@ TEST(InferQuantized, RefusesProducts) {
       {"multiplier [3] does not have 1 or 4", Op::MatMul, floats, {a, b, n, f32({3})}},
       {"multiplier [] does not have 1 or 4", Op::MatMul, floats, {a, b, n, f32({})}},
       {"cannot be multiplied", Op::MatMul, sums, {a, i8({4})}},
-      {"parameters of a quantised product", Op::MatMul, off, {f32({2, 3}), f32({3, 4})}},
+      {"parameters of a quantized product", Op::MatMul, off, {f32({2, 3}), f32({3, 4})}},
       {"a multiplier of a product", Op::MatMul, MatMulAttrs{}, {f32({2, 3}), f32({3, 4}), f, f}},
       {"an operand is int32", Op::Conv, ConvAttrs{{}, 1, {}, product(0, 0, 0, Dtype::I32)}, {i32({1, 2, 4, 4}), w}},
       {"multiplier [2] does not have 1 or 4",

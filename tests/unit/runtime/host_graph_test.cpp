@@ -137,7 +137,7 @@ TEST(HostGraph, EveryFieldOfAttributesIsInTheBytes) {
 }
 
 TEST(HostGraph, GraphsOfVersion1AreRead) {
-  // Those have no quantisation: behind the activation of its one Binary are no three scales, zero points, and type.
+  // Those have no quantization: behind the activation of its one Binary are no three scales, zero points, and type.
   constexpr std::ptrdiff_t kVersionAt = 4, kAdded = 3 * 8 + 1;
   const std::vector<uint8_t> bytes = encode_host_graph(sample());
   HostGraph other = sample();
