@@ -45,7 +45,7 @@ int32_t random_zero(Random &r, uint8_t dtype) {
   return choices[r.range(0, 4)];
 }
 
-Bytes random_elements(Random &r, uint8_t dtype, size_t count, bool odd) {
+Bytes some_elements(Random &r, uint8_t dtype, size_t count, bool odd) {
   Bytes bytes(count * hw::arith::dtype_bytes(dtype));
   if (model::is_float(dtype)) {
     constexpr float kOdd[] = {INFINITY, -INFINITY, NAN, -0.0f, 0x1p-140f, 3e38f, -3e38f, 70000.0f};
@@ -108,7 +108,7 @@ void random_multipliers(Random &r, size_t terms, float *m, size_t count) {
 void choose_vectors(Random &r, uint16_t flags, bool floats, size_t terms, size_t channels, Bytes &param) {
   const size_t bytes = channels * sizeof(float);
   if (flags & NPU_CONV_BIAS) {
-    Bytes bias = random_elements(r, floats ? NPU_DTYPE_F32 : NPU_DTYPE_S32, channels);
+    Bytes bias = some_elements(r, floats ? NPU_DTYPE_F32 : NPU_DTYPE_S32, channels);
     if (!floats && !r.chance(4))
       for (size_t i = 0; i < channels; ++i) {
         const int32_t small = r.range(-20000, 20000);
@@ -150,11 +150,11 @@ void choose_product(Random &r, bool floats, size_t terms, size_t channels, Typed
     random_fused(r, last, c.act, c.act_a, c.act_b, model::is_float(c.out_dtype) ? 1.0f : 60.0f);
   }
   const auto elements = [&](unsigned place) { return span_of(c, place); };
-  t.at[Places::kIn] = random_elements(r, c.in_dtype, elements(Places::kIn));
-  t.at[Places::kWeights] = random_elements(r, c.wgt_dtype, elements(Places::kWeights));
-  t.at[Places::kOut] = random_elements(r, c.out_dtype, elements(Places::kOut));
+  t.at[Places::kIn] = some_elements(r, c.in_dtype, elements(Places::kIn));
+  t.at[Places::kWeights] = some_elements(r, c.wgt_dtype, elements(Places::kWeights));
+  t.at[Places::kOut] = some_elements(r, c.out_dtype, elements(Places::kOut));
   const uint8_t sums = floats ? NPU_DTYPE_F32 : NPU_DTYPE_S32;
-  if (c.flags & NPU_CONV_PSUM_IN) t.at[Places::kPsum] = random_elements(r, sums, elements(Places::kPsum));
+  if (c.flags & NPU_CONV_PSUM_IN) t.at[Places::kPsum] = some_elements(r, sums, elements(Places::kPsum));
   t.in_place = hw::arith::dtype_bytes(c.out_dtype) == sizeof(float) && r.chance(2);
   t.at[Places::kParam].clear();
   choose_vectors(r, c.flags, floats, terms, channels, t.at[Places::kParam]);

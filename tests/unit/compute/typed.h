@@ -53,7 +53,7 @@ int32_t random_zero(Random &r, uint8_t dtype);
 float random_scale(Random &r, uint8_t dtype);
 /// Numbers near 1 or whole ones of any size; sometimes at the ends of their range only. `odd` brings infinities and
 /// NaN.
-Bytes random_elements(Random &r, uint8_t dtype, size_t count, bool odd = false);
+Bytes some_elements(Random &r, uint8_t dtype, size_t count, bool odd = false);
 /// An activation up to `last` with parameters of about `size`.
 void random_fused(Random &r, uint8_t last, uint8_t &act, float &a, float &b, float size);
 /// Elements from the first to the last that a command touches of an operand.

@@ -32,8 +32,8 @@ void choose_number(Random &r, uint8_t dtype, float &scale, int32_t &zero) {
 /// the other.
 template <class Cmd>
 void choose_elements(Random &r, Typed<Cmd> &t, bool odd, bool may_be_in_place) {
-  t.at[Places::kIn] = random_elements(r, t.c.in_dtype, span_of(t.c, Places::kIn), odd);
-  t.at[Places::kOut] = random_elements(r, t.c.out_dtype, span_of(t.c, Places::kOut));
+  t.at[Places::kIn] = some_elements(r, t.c.in_dtype, span_of(t.c, Places::kIn), odd);
+  t.at[Places::kOut] = some_elements(r, t.c.out_dtype, span_of(t.c, Places::kOut));
   t.in_place = may_be_in_place && dtype_bytes(t.c.in_dtype) == dtype_bytes(t.c.out_dtype) && r.chance(2);
 }
 
@@ -161,9 +161,9 @@ Typed<npu_cmd_eltwise> random_typed_eltwise(Random &r) {
     random_fused(r, NPU_ACT_TANH, c.act, c.act_a, c.act_b, 1);
     if (c.act > NPU_ACT_LEAKY_RELU || c.subop == NPU_ELTWISE_POW) coarsen(c.out_dtype, c.out_scale);
   }
-  t.at[Places::kA] = random_elements(r, c.a_dtype, span_of(c, Places::kA), true);
-  t.at[Places::kB] = random_elements(r, c.b_dtype, span_of(c, Places::kB), true);
-  t.at[Places::kResult] = random_elements(r, c.out_dtype, span_of(c, Places::kResult));
+  t.at[Places::kA] = some_elements(r, c.a_dtype, span_of(c, Places::kA), true);
+  t.at[Places::kB] = some_elements(r, c.b_dtype, span_of(c, Places::kB), true);
+  t.at[Places::kResult] = some_elements(r, c.out_dtype, span_of(c, Places::kResult));
   t.in_place = dtype_bytes(c.a_dtype) == dtype_bytes(c.out_dtype) &&
                dense(c.dims, c.a_stride, c.out_pitch ? c.out_pitch : c.dims[4]) && r.chance(2);
   return t;

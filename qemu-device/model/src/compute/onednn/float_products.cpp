@@ -366,6 +366,9 @@ bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, c
   }
   const SingleThread single;
   Operation *op = nullptr;
+  // The library refuses to run products with one column or term whose elements lie apart.
+  const bool gaps = p.a_row != p.k || p.b_row != (p.trans ? p.k : p.n) || p.out_row != p.n;
+  if (!few && gaps && (p.n == 1 || p.k == 1)) return Reference::run(c, in, wgt, params, psum, out);
   if (!few) {
     Shape shape = Shape::matmul(p.m, p.k, p.n, p.trans);
     shape.bias = bias;
