@@ -59,7 +59,8 @@ Status make_host_part(const graph::Part &part, bmodel::SubNetDesc &sub) {
   return {};
 }
 
-bmodel::TensorDesc tensor_desc(const std::string &name, const graph::TensorKind &kind) {
+bmodel::TensorDesc tensor_desc(const std::string &name, const graph::Value &value) {
+  const graph::TensorKind &kind = value;
   bmodel::TensorDesc t;
   cpu::StoredKind stored = cpu::stored_kind(kind);
   t.name = name;
@@ -67,6 +68,10 @@ bmodel::TensorDesc tensor_desc(const std::string &name, const graph::TensorKind 
   t.bytes = static_cast<uint64_t>(graph::element_count(kind.shape)) * graph::dtype_bytes(kind.dtype);
   if (stored.shape.size() > 8) stored.shape = {graph::element_count(stored.shape)};
   for (int64_t d : stored.shape) t.shape.push_back(static_cast<uint64_t>(d));
+  if (value.quant.scale != 0) {
+    t.scale = value.quant.scale;
+    t.zero_point = value.quant.zero;
+  }
   return t;
 }
 

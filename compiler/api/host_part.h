@@ -12,7 +12,7 @@ namespace npu::compiler {
 Status make_host_part(const graph::Part &part, bmodel::SubNetDesc &sub);
 
 /// A tensor of a graph as a .bmodel has it.
-bmodel::TensorDesc tensor_desc(const std::string &name, const graph::TensorKind &kind);
+bmodel::TensorDesc tensor_desc(const std::string &name, const graph::Value &value);
 
 }  // namespace npu::compiler
 

@@ -88,8 +88,8 @@ void find_aliases(const Program &from, bmodel::ProgramDesc &program) {
 /// Linear addresses: coefficients, then inputs and outputs, then activation memory.
 void lay_out(const graph::Graph &g, bmodel::StageDesc &stage) {
   uint64_t at = stage.io_address = aligned(bmodel::kCoeffAddress + stage.coeff.size(), 4096);
-  const auto tensor = [&](const std::string &name, const graph::TensorKind &kind) {
-    bmodel::TensorDesc t = tensor_desc(name, kind);
+  const auto tensor = [&](const std::string &name, const graph::Value &value) {
+    bmodel::TensorDesc t = tensor_desc(name, value);
     t.address = at;
     at = aligned(at + t.bytes, 256);
     return t;
@@ -340,7 +340,7 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   for (size_t p = 0; p < parts.size(); ++p)
     NPU_TRY(dump(parts[p].graph, options, std::size(kPasses) + 1,
                  "part" + std::to_string(p) + (parts[p].on_chip ? "-npu" : "-cpu")));
-  if (parts.size() == 1 && parts[0].on_chip) {
+  if (parts.size() == 1 && parts[0].on_chip && parts[0].inputs == g.inputs && parts[0].outputs == g.outputs) {
     Bound bound;
     NPU_TRY(compile_program(parts[0].graph, options, stage, stage, bound, r));
     lay_out(g, stage);

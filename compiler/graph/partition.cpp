@@ -267,8 +267,11 @@ bool runs_on_chip(const Graph &g, const Node &n) {
 }
 
 std::vector<Part> partition(Graph &graph) {
-  if (std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node &n) { return runs_on_chip(graph, n); }) &&
-      std::all_of(graph.outputs.begin(), graph.outputs.end(), [&](ValueId v) { return is_number(graph[v].dtype); })) {
+  const std::vector<int> made = graph.producers();  // an output that no node makes is copied
+  const auto on_chip = [&](const Node &n) { return runs_on_chip(graph, n); };
+  const auto stored = [&](ValueId v) { return made[static_cast<size_t>(v)] >= 0 || is_number(graph[v].dtype); };
+  if (std::all_of(graph.nodes.begin(), graph.nodes.end(), on_chip) &&
+      std::all_of(graph.outputs.begin(), graph.outputs.end(), stored)) {
     std::vector<Part> whole(1);
     whole[0].graph = graph;
     whole[0].inputs = graph.inputs;

@@ -26,6 +26,9 @@ bool is_single(const Graph &graph, ValueId scale, ValueId zero, Quant &out);
 /// The elements of a known zero point; {0} where it is left out. False: it is not known.
 bool known_zeros(const Graph &graph, ValueId zero, std::vector<int32_t> &out);
 
+/// Remembers what the integers of a value stand for: of a network's inputs and outputs the .bmodel says so.
+void note_quant(Graph &graph, ValueId v, const Quant &quant);
+
 /// saturate(round(x / scale) + zero), in that type.
 Status quantize(OpContext &c, ValueId x, ValueId scale, ValueId zero, size_t axis, Dtype type, ValueId &out);
 /// (x - zero) * scale. A constant keeps its integers.

@@ -93,12 +93,20 @@ Status to_integers(OpContext &c, ValueId x, ValueId zero, Dtype type, ValueId &o
   return c.cast(out, type, out);
 }
 
+void note_quant(Graph &graph, ValueId v, const Quant &quant) {
+  if (graph[v].quant.scale == 0) graph[v].quant = quant;
+}
+
 Status quantize(OpContext &c, ValueId x, ValueId scale, ValueId zero, size_t axis, Dtype type, ValueId &out) {
   NPU_TRY(check_scale(c.graph, scale));
   NPU_TRY(check_zero(c.graph, zero, type));
   NPU_TRY(c.cast(x, Dtype::F32, x));
   Quant quant;
-  if (is_single(c.graph, scale, zero, quant)) return c.emit(Op::Requant, {x}, RequantAttrs{{}, quant, {}, type}, out);
+  if (is_single(c.graph, scale, zero, quant)) {
+    NPU_TRY(c.emit(Op::Requant, {x}, RequantAttrs{{}, quant, {}, type}, out));
+    note_quant(c.graph, out, quant);
+    return {};
+  }
   const Shape shape = c.graph[x].shape;
   NPU_TRY(along(c, scale, axis, shape, scale));
   NPU_TRY(along(c, zero, axis, shape, zero));
@@ -147,6 +155,7 @@ Status dequantize(OpContext &c, ValueId x, ValueId scale, ValueId zero, size_t a
   const Dtype type = c.graph[x].dtype;
   Quant quant;
   if (is_short(type) && is_single(c.graph, scale, zero, quant)) {
+    note_quant(c.graph, x, quant);
     NPU_TRY(c.emit(Op::Requant, {x}, RequantAttrs{quant, {}, {}, Dtype::F32}, out));
   } else {
     const Shape shape = c.graph[x].shape;

@@ -208,6 +208,7 @@ Status add_bias(OpContext &c, int64_t bound, ValueId &y) {
 struct Product {
   ValueId x = kNoValue, w = kNoValue, bias = kNoValue, multiplier = kNoValue;
   ProductQuant quant;
+  Quant result;  ///< of integers
 };
 
 /// Weights with a single zero point: those that are known may have others instead. False: they have several. A vector
@@ -242,6 +243,8 @@ bool find_multiplier(OpContext &c, const ProductOperands &k, int64_t channels, P
   out.multiplier = c.constant(make_f32({w->count()}, factors));
   out.quant.out = to_float ? Dtype::F32 : c.value(k.y_zero).dtype;
   out.quant.out_zero = y.zero;
+  if (!to_float) out.result = y;
+  note_quant(c.graph, c.in(k.x), {x.scale, out.quant.x_zero});
   return true;
 }
 
@@ -277,7 +280,9 @@ Status single_conv(OpContext &c, const ProductOperands &k, bool &done) {
   if (!conv.wrong_attribute().empty()) return Status::error(conv.wrong_attribute());
   attrs.quant = p.quant;
   done = true;
-  return emit_product(c, Op::Conv, p, attrs, c.results[0]);
+  NPU_TRY(emit_product(c, Op::Conv, p, attrs, c.results[0]));
+  note_quant(c.graph, c.results[0], p.result);
+  return {};
 }
 
 }  // namespace
@@ -304,7 +309,9 @@ Status single_matmul(OpContext &c, const ProductOperands &k, bool &done) {
   if (!find_product(c, k, a, b, c.graph[b].shape.size() - 1, p)) return {};
   done = true;
   NPU_TRY(emit_product(c, Op::MatMul, p, MatMulAttrs{{}, p.quant}, y));
-  return drop_vectors(c, k.x, k.w, y, c.results[0]);
+  NPU_TRY(drop_vectors(c, k.x, k.w, y, c.results[0]));
+  note_quant(c.graph, c.results[0], p.result);
+  return {};
 }
 
 Status integer_matmul(OpContext &c, MatrixOperand a, MatrixOperand b, ValueId &out) {

@@ -67,6 +67,25 @@ TEST(QuantizeImport, KnownScalesMakeARequant) {
             "output t4 = t4\n");
 }
 
+/// A program learns from the .bmodel what the integers of inputs and outputs stand for.
+TEST(QuantizeImport, TensorsOfTheNetworkHaveTheirScales) {
+  OnnxBuilder b;
+  const Scaled in{0.25f, 7, kUint8}, result{0.5f, -3, kInt8};
+  const std::string real = dequantize(b, b.input({1, 4}, "x", kUint8), in);
+  b.output(quantize(b, b.op("Add", {real, real}), result));
+  b.output(b.op("Relu", {real}));
+  compiler::Compiled out;
+  const std::string file = b.bytes();
+  ASSERT_EQ(compiler::compile_onnx(file.data(), file.size(), {}, out).message(), "");
+  const bmodel::StageDesc &stage = out.net.stages[0];
+  EXPECT_EQ(stage.inputs[0].scale, in.scale);
+  EXPECT_EQ(stage.inputs[0].zero_point, in.zero);
+  EXPECT_EQ(stage.outputs[0].scale, result.scale);
+  EXPECT_EQ(stage.outputs[0].zero_point, result.zero);
+  EXPECT_EQ(stage.outputs[1].scale, 1.0f);
+  EXPECT_EQ(stage.outputs[1].zero_point, 0);
+}
+
 TEST(QuantizeImport, SixteenBitsAreARequantToo) {
   OnnxBuilder b(21);
   b.output(rounded(b, b.input({2}, "x"), {0.5f, -7, onnx::TensorProto::INT16}));
