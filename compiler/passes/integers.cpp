@@ -204,7 +204,11 @@ void IntegerWalk::set_fates() {
 }
 
 void IntegerWalk::finish() {
-  for (ValueId &v : graph.outputs) v = now(v);
+  for (ValueId &v : graph.outputs) {
+    const Quant said = graph[v].quant;
+    v = now(v);
+    if (graph[v].quant.scale == 0) graph[v].quant = said;
+  }
   graph.nodes = std::move(made_);
   remove_dead(graph);
   set_fates();
