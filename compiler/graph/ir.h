@@ -58,7 +58,7 @@ struct Value : TensorKind {
   std::string name;
   TensorPtr constant;                                  ///< null unless known at compile time
   std::shared_ptr<const QuantizedConstant> quantized;  ///< the integers that a constant was computed from, perhaps
-  Quant quant;             ///< what integers stand for, where the file says so
+  Quant quant;                                         ///< what integers stand for, where the file says so
   bool in_memory = false;  ///< never kept in local memory: it is written to memory piece by piece
 };
 

@@ -35,7 +35,7 @@ uint16_t store_half(uint8_t dtype, float v) {
 
 /// The same by the host's instructions, where it has them; else false.
 #if defined(__x86_64__)
-bool hardware() { return __builtin_cpu_supports("f16c"); }
+bool hardware() { return __builtin_cpu_supports("avx2"); }  // all of these convert; not every compiler knows f16c
 __attribute__((target("f16c"))) uint16_t store_by_hardware(float v) { return _cvtss_sh(v, _MM_FROUND_TO_NEAREST_INT); }
 __attribute__((target("f16c"))) float load_by_hardware(uint16_t bits) { return _cvtsh_ss(bits); }
 #else
