@@ -12,6 +12,7 @@
 #include "runtime/cpu/element.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/quantized_nets.h"
+#include "tests/unit/compiler/share.h"
 
 namespace npu::test {
 namespace {
@@ -452,7 +453,7 @@ size_t left_in_float(const Graph &g) {
 
 /// All passes, parts for the CPU and the chip, against the graph in which only integers have been fused.
 TEST(FuseQuantized, RandomNetworksAreCompiled) {
-  for (uint32_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 1; seed <= share_of(150) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const QuantizedNet net = random_quantized_net(seed);
     const Graph f = fused(net.b);
@@ -473,7 +474,7 @@ TEST(FuseQuantized, RandomNetworksAreCompiled) {
 
 TEST(FuseQuantized, RandomNetworksAreWhatTheyWere) {
   std::map<std::string, size_t> seen;
-  for (uint32_t seed = 1; seed <= 4000 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 1; seed <= share_of(4000) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const QuantizedNet net = random_quantized_net(seed);
     const Graph g = import_graph(net.b.bytes());

@@ -8,6 +8,7 @@
 #include "compiler/api/compile_graph.h"
 #include "compiler/graph/evaluate.h"
 #include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/share.h"
 
 namespace npu::test {
 namespace {
@@ -139,7 +140,7 @@ graph::ProductQuant product_quant(Random &r, Dtype x, Dtype w) {
 }
 
 TEST(Integers, Convolutions) {
-  for (unsigned seed = 0; seed < 120; ++seed) {
+  for (unsigned seed = 0; seed < share_of(120); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random r(seed);
     Net net(r);
@@ -169,7 +170,7 @@ TEST(Integers, Convolutions) {
 }
 
 TEST(Integers, MatrixProducts) {
-  for (unsigned seed = 0; seed < 120; ++seed) {
+  for (unsigned seed = 0; seed < share_of(120); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random r(seed);
     Net net(r);
@@ -193,7 +194,7 @@ TEST(Integers, MatrixProducts) {
 /// Sums, products and so on, of operands with scales of their own, also repeated, transposed or one number.
 TEST(Integers, ElementWise) {
   constexpr Dtype kTypes[] = {Dtype::I8, Dtype::U8, Dtype::F32};
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < share_of(200); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random r(seed);
     Net net(r);
@@ -220,7 +221,7 @@ TEST(Integers, ElementWise) {
 }
 
 TEST(Integers, Poolings) {
-  for (unsigned seed = 0; seed < 80; ++seed) {
+  for (unsigned seed = 0; seed < share_of(80); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random r(seed);
     Net net(r);
@@ -247,7 +248,7 @@ TEST(Integers, Poolings) {
 
 TEST(Integers, SoftmaxRequantAndLookup) {
   constexpr Dtype kTypes[] = {Dtype::I8, Dtype::U8, Dtype::F32};
-  for (unsigned seed = 0; seed < 120; ++seed) {
+  for (unsigned seed = 0; seed < share_of(120); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random r(seed);
     Net net(r);
@@ -282,7 +283,7 @@ TEST(Integers, SoftmaxRequantAndLookup) {
 
 /// What only moves elements takes 8 bits; a Concat is put together where its parts are made.
 TEST(Integers, BlocksOfANetwork) {
-  for (unsigned seed = 0; seed < 24; ++seed) {
+  for (unsigned seed = 0; seed < share_of(24); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random r(seed);
     Net net(r);
