@@ -492,7 +492,7 @@ TEST(FuseQuantized, RandomNetworksAreWhatTheyWere) {
   }
   for (const char *op : {"Conv", "MatMul", "Binary", "Pool", "Softmax", "Requant", "Lookup", "Transpose", "Reshape",
                          "Slice", "Concat", "Pad", "Gather", "Expand"})
-    EXPECT_GT(seen[op], 50u) << op;
+    EXPECT_GT(seen[op], share_of(50)) << op;
 }
 
 }  // namespace

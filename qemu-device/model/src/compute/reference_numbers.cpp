@@ -81,7 +81,7 @@ void subtract(int32_t zero, const void *from, size_t count, T *to) {
 void load_numbers(const Number &n, const void *from, size_t count, float *to) {
   switch (n.dtype) {
     case NPU_DTYPE_F32:
-      std::memcpy(to, from, count * sizeof *to);
+      if (count != 0) std::memcpy(to, from, count * sizeof *to);  // pointers of nothing may be null
       return;
     case NPU_DTYPE_F16:
       for (size_t i = 0; i < count; ++i) to[i] = of_f16(element<uint16_t>(from, i));
@@ -105,7 +105,7 @@ void load_numbers(const Number &n, const void *from, size_t count, float *to) {
 void store_numbers(const Number &n, const float *from, size_t count, void *to) {
   switch (n.dtype) {
     case NPU_DTYPE_F32:
-      std::memcpy(to, from, count * sizeof *from);
+      if (count != 0) std::memcpy(to, from, count * sizeof *from);
       return;
     case NPU_DTYPE_F16:
       for (size_t i = 0; i < count; ++i) static_cast<uint16_t *>(to)[i] = to_f16(from[i]);
