@@ -13,7 +13,7 @@ uint64_t constant_bytes(const Lowered &lowered);
 /// Cycles that operators need which are computed in this order. When one of them ends, of the weights of later ones
 /// local memory holds no more than it can: the rest has yet to come. The bound is the largest, over all operators, of
 /// the arithmetic up to its end plus the time of that rest.
-uint64_t order_bound(const std::vector<LoweredOp> &ops, int64_t lmem_bytes);
+uint64_t order_bound(const Lowered &lowered, int64_t lmem_bytes);
 
 }  // namespace npu::compiler
 

@@ -151,7 +151,7 @@ Status make_on_cores(const graph::Graph &g, const Options &options, int64_t coef
   Options for_one = options;
   if (options.all_cores && options.cores > 1) for_one.optimize = {};  // its result would not be taken
   NPU_TRY(make_on_one(g, for_one, coeff_bytes, out, report));
-  const uint64_t order = order_bound(out.program.lowered.cores[0].ops, options.lmem_bytes);
+  const uint64_t order = order_bound(out.program.lowered.cores[0], options.lmem_bytes);
   graph::Cuts taken;
   if (options.cores > 1) NPU_TRY(try_several(g, options, coeff_bytes, out, taken));
   if (taken.axis.empty()) {

@@ -47,6 +47,10 @@ constexpr Pass kPasses[] = {
      [](graph::Graph &g, const Options &options) {
        graph::split_pool(g, options.lmem_bytes / 4 / graph::dtype_bytes(graph::Dtype::F32));
      }},
+    {"use_half",
+     [](graph::Graph &g, const Options &options) {
+       if (graph::is_half(options.reals)) graph::use_half(g, options.reals);
+     }},
 };
 
 Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g) {

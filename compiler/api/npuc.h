@@ -34,6 +34,9 @@ struct Options {
   /// A file of the best schedules that were found (compiler/schedule/records.h); empty: none. They are used, a search
   /// begins with them and writes back what is better. Without a search the file exists.
   std::string schedule_file;
+  /// In which type the chip stores real numbers between operators, and what they multiply with: float32, float16,
+  /// bfloat16 (compiler/passes/use_half.cpp). Inputs and outputs keep theirs.
+  graph::Dtype reals = graph::Dtype::F32;
   bool io_alone = false;  ///< addr_mode 1: programs keep state in the network's own input memory
 };
 

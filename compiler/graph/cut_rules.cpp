@@ -147,6 +147,7 @@ bool can_cut(const Graph &g, const Node &n, int axis) {
     case Op::Expand:
     case Op::Requant:
     case Op::Lookup:
+    case Op::Cast:
       return true;
     default:
       return false;

@@ -45,6 +45,13 @@ bool has_weights_for_chip(const Graph &g, const Node &n) {
   return element_count(w) <= kMadeWeights && w[1] * window.extent(0) * window.extent(1) <= kMadeWeights;
 }
 
+/// Only a softmax of float32 is cut within a row; else a row has to fit the smallest local memory with its result.
+constexpr int64_t kWholeRow = 8192;
+
+bool has_whole_rows(const Graph &g, const Node &n) {
+  return g[n.output].shape[static_cast<size_t>(std::get<SoftmaxAttrs>(n.attrs).axis)] <= kWholeRow;
+}
+
 bool has_command(const Graph &g, const Node &n) {
   switch (n.op) {
     case Op::Conv:
@@ -59,14 +66,16 @@ bool has_command(const Graph &g, const Node &n) {
       return static_cast<int>(std::get<UnaryAttrs>(n.attrs).act.kind) < cpu::kFirstHostAct;
     case Op::Gather:
       return few_runs(g[n.inputs[1]], g[n.inputs[0]].shape[static_cast<size_t>(std::get<GatherAttrs>(n.attrs).axis)]);
-    case Op::Pool:
     case Op::Softmax:
+      return (g[n.inputs[0]].dtype == Dtype::F32 && g[n.output].dtype == Dtype::F32) || has_whole_rows(g, n);
+    case Op::Pool:
     case Op::Transpose:
     case Op::Reshape:
     case Op::Concat:
     case Op::Slice:
     case Op::Pad:
     case Op::Expand:
+    case Op::Cast:
       return true;
     default:
       return false;
@@ -91,10 +100,7 @@ bool takes_bytes(const Node &n) {
   }
 }
 
-/// A softmax of integers is not cut within a row, which has to fit the smallest local memory with its result.
-constexpr int64_t kIntegerRow = 8192;
-
-bool is_number(Dtype type) { return is_byte(type) || type == Dtype::F32; }
+bool is_number(Dtype type) { return is_byte(type) || is_real(type); }
 
 bool has_integer_command(const Graph &g, const Node &n) {
   const Dtype x = g[n.inputs[0]].dtype, out = g[n.output].dtype;
@@ -106,8 +112,7 @@ bool has_integer_command(const Graph &g, const Node &n) {
     case Op::Binary:
       return has_command(g, n) && is_number(x) && is_number(g[n.inputs[1]].dtype) && is_number(out);
     case Op::Softmax:
-      return is_number(x) && is_number(out) &&
-             g[n.output].shape[static_cast<size_t>(std::get<SoftmaxAttrs>(n.attrs).axis)] <= kIntegerRow;
+      return is_number(x) && is_number(out) && has_whole_rows(g, n);
     case Op::Pool:
       return is_number(x) && is_number(out);
     case Op::Requant:
@@ -257,7 +262,7 @@ class Extraction {
 
 bool runs_on_chip(const Graph &g, const Node &n) {
   if (is_quantized(n)) return has_integer_command(g, n);
-  const auto fits = [&](Dtype type) { return type == Dtype::F32 || (is_byte(type) && takes_bytes(n)); };
+  const auto fits = [&](Dtype type) { return is_real(type) || (is_byte(type) && takes_bytes(n)); };
   if (!fits(g[n.output].dtype)) return false;
   for (size_t k = 0; k < n.inputs.size(); ++k) {
     const bool index = n.op == Op::Gather && k == 1;

@@ -15,6 +15,8 @@ using cpu::dtype_bytes;
 using cpu::dtype_name;
 using cpu::element_count;
 using cpu::is_byte;
+using cpu::is_half;
+using cpu::is_real;
 using cpu::kind_text;
 using cpu::kMaxElements;
 using cpu::make_f32;

@@ -8,8 +8,9 @@ namespace {
 
 using graph::Dtype;
 using graph::is_byte;
+using graph::is_real;
 
-bool is_number(Dtype type) { return is_byte(type) || type == Dtype::F32; }
+bool is_number(Dtype type) { return is_byte(type) || is_real(type); }
 bool is_any_number(Dtype type) { return is_number(type) || type == Dtype::I16 || type == Dtype::U16; }
 
 /// Finds operands of a type that the operator's commands do not take there.
@@ -24,8 +25,12 @@ class Checker {
     status_ = Status::error(std::string(op_.name()) + " has " + operand + " of " + graph::dtype_name(found) +
                             ", expected " + expected);
   }
-  void floats(const char *operand, Dtype found) { expect(found == Dtype::F32, operand, found, "float32"); }
-  void numbers(const char *operand, Dtype found) { expect(is_number(found), operand, found, "float32, int8 or uint8"); }
+  void reals(const char *operand, Dtype found) {
+    expect(is_real(found), operand, found, "float32, float16 or bfloat16");
+  }
+  void numbers(const char *operand, Dtype found) {
+    expect(is_number(found), operand, found, "float32, float16, bfloat16, int8 or uint8");
+  }
   void vector(const char *operand, const graph::TensorPtr &t, Dtype wanted) {
     if (t) expect(t->dtype == wanted, operand, t->dtype, graph::dtype_name(wanted));
   }
@@ -34,15 +39,15 @@ class Checker {
   void product(const Op &op, Dtype x, Dtype weights) {
     const Dtype out = type(op_.out);
     if (!op.quant.on) {
-      floats("an input", x);
-      floats("weights", weights);
-      floats("a result", out);
+      reals("an input", x);
+      reals("weights", weights);
+      reals("a result", out);
       return vector("a bias", op.bias, Dtype::F32);
     }
     expect(is_byte(x), "an input", x, "int8 or uint8");
     expect(is_byte(weights), "weights", weights, "int8 or uint8");
     expect(op.multiplier ? is_number(out) : out == Dtype::I32, "a result", out,
-           op.multiplier ? "float32, int8 or uint8" : "int32");
+           op.multiplier ? "a real number, int8 or uint8" : "int32");
     vector("a bias", op.bias, Dtype::I32);
     vector("multipliers", op.multiplier, Dtype::F32);
   }
@@ -63,7 +68,8 @@ Status check_types(const LoweredOp &op, const std::vector<Storage> &storages) {
   std::visit(Overloaded{
                  [&](const ConvOp &conv) {
                    c.product(conv, c.type(conv.input), type_of(conv.weights, storages));
-                   if (conv.addend) c.floats("a summand", c.type(*conv.addend));
+                   if (conv.addend)
+                     c.expect(c.type(*conv.addend) == Dtype::F32, "a summand", c.type(*conv.addend), "float32");
                  },
                  [&](const MatMulOp &product) { c.product(product, c.type(product.a), type_of(product.b, storages)); },
                  [&](const OneOf<PoolOp, SoftmaxOp> auto &typed) {
@@ -76,11 +82,11 @@ Status check_types(const LoweredOp &op, const std::vector<Storage> &storages) {
                    c.numbers("a result", out);
                  },
                  [&](const UnaryOp &unary) {
-                   c.floats("an input", c.type(unary.input));
-                   c.floats("a result", out);
+                   c.reals("an input", c.type(unary.input));
+                   c.expect(out == c.type(unary.input), "a result", out, graph::dtype_name(c.type(unary.input)));
                  },
                  [&](const RequantOp &requant) {
-                   const char *expected = "float32 or integers of 8 or 16 bits";
+                   const char *expected = "real numbers or integers of 8 or 16 bits";
                    c.expect(is_any_number(c.type(requant.input)), "an input", c.type(requant.input), expected);
                    c.expect(is_any_number(out), "a result", out, expected);
                  },
@@ -90,7 +96,7 @@ Status check_types(const LoweredOp &op, const std::vector<Storage> &storages) {
                  },
                  [&](const CopyOp &copy) {
                    const Dtype from = c.type(copy.input);
-                   c.expect(from == out, "an input", from, graph::dtype_name(out));
+                   c.expect(from == out || (is_real(from) && is_real(out)), "an input", from, graph::dtype_name(out));
                    c.expect(has_chip_type(out), "elements", out, "a type that the chip has");
                  },
                  [&](const FillOp &) { c.numbers("a result", out); },

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "compiler/lowering/chip_types.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::compiler {
 
@@ -111,10 +112,10 @@ namespace {
 
 /// The bits of a number in a type that fills may have.
 uint64_t bits_of(float value, graph::Dtype type) {
-  if (type == graph::Dtype::I8) return static_cast<uint8_t>(static_cast<int8_t>(value));
-  if (type == graph::Dtype::U8) return static_cast<uint8_t>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  graph::Tensor number(type, {});
+  cpu::store(number, 0, static_cast<double>(value));
+  uint64_t bits = 0;
+  std::ranges::copy(number.data, reinterpret_cast<uint8_t *>(&bits));
   return bits;
 }
 

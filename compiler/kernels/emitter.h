@@ -28,7 +28,7 @@ class Emitter {
 
   /// A strided copy in as few commands as possible; the dimensions are listed in the order that costs memory least.
   void copy(const Shape &dims, const End &src, const End &dst);
-  /// A number of the end's type: float32, or of 8 bits.
+  /// A number of the end's type: floating point, or of 8 bits.
   void fill(const Shape &dims, float value, const End &dst);
 
   template <class T>
@@ -75,7 +75,7 @@ void set_sums(T &cmd, const Op &op, uint32_t from, bool first, bool last, int64_
   }
   if (!last) {
     cmd.flags |= NPU_CONV_PSUM_OUT;
-    if (op.quant.on) cmd.out_dtype = NPU_DTYPE_S32;
+    cmd.out_dtype = op.quant.on ? NPU_DTYPE_S32 : NPU_DTYPE_F32;
     return;
   }
   if (op.quant.on) cmd.out_zp = op.quant.out_zero;

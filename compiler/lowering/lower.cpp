@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/lowering/lowered.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::compiler {
 
@@ -159,7 +160,7 @@ class Lowering {
       const size_t rank = g_[n.output].shape.size();
       bool last = (n.op == Op::Conv || n.op == Op::Pool) && rank >= 3;
       if (n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Concat || n.op == Op::Pad || n.op == Op::Slice ||
-          n.op == Op::Requant || n.op == Op::Lookup)
+          n.op == Op::Requant || n.op == Op::Lookup || n.op == Op::Cast)
         for (ValueId v : n.inputs)
           last = last || (v != kNoValue && channels_last_[static_cast<size_t>(v)] && g_[v].shape.size() == rank);
       channels_last_[static_cast<size_t>(n.output)] = last;
@@ -271,6 +272,9 @@ class Lowering {
         return {};
       case Op::Requant:
         lower_requant(n);
+        return {};
+      case Op::Cast:
+        lower_cast(n);
         return {};
       case Op::Lookup:
         lower_lookup(n);
@@ -549,7 +553,7 @@ class Lowering {
 
   /// What the one element of a constant stands for.
   static float number_of(const graph::Tensor &t, const graph::Quant &quant) {
-    if (t.dtype == graph::Dtype::F32) return *t.as<float>();
+    if (graph::is_real(t.dtype)) return static_cast<float>(cpu::load(t, 0));
     const int32_t q = t.dtype == graph::Dtype::I8 ? *t.as<int8_t>() : *t.as<uint8_t>();
     return static_cast<float>(q - quant.zero) * quant.scale;
   }
@@ -593,6 +597,15 @@ class Lowering {
     const View x = operand(n.inputs[0]);
     if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({n.inputs[0]}, g_[n.output].shape));
     add(n.source, *view(n.output), RequantOp{x, attrs.in, attrs.out, attrs.act});
+  }
+
+  /// What comes from memory changes its type on the way; the TIU changes what is in local memory.
+  void lower_cast(const Node &n) {
+    const View x = operand(n.inputs[0]);
+    if (!view(n.output)) view(n.output) = new_temp(n.output, inherited_order({n.inputs[0]}, g_[n.output].shape));
+    const bool from_memory = out_.storage_of(x).kind == StorageKind::Input;
+    add(n.source, *view(n.output),
+        from_memory ? LoweredOp::Body(CopyOp{x}) : LoweredOp::Body(RequantOp{x, {}, {}, {}}));
   }
 
   void lower_lookup(const Node &n) {

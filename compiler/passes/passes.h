@@ -44,6 +44,10 @@ void split_pool(Graph &graph, int64_t max_elements);
 /// places instead of copies of it.
 void repeat_late(Graph &graph);
 
+/// Stores results between operators of the chip in float16 or bfloat16, and what they multiply with; what is computed
+/// from squares stays float32, and so do inputs and outputs of the network. After all other passes.
+void use_half(Graph &graph, Dtype half);
+
 /// Removes nodes whose results nobody needs.
 void remove_dead(Graph &graph);
 

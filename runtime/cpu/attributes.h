@@ -87,12 +87,13 @@ struct Quant {
   bool operator==(const Quant &) const = default;
 };
 
-/// A product of integers of 8 bits: sums of (x - x_zero) * (w - w_zero) in int32, which wrap round.
+/// A product of integers of 8 bits: sums of (x - x_zero) * (w - w_zero) in int32, which wrap round. Not `on`: a product
+/// of floating-point numbers, and `out`, the type of the result, is the only field that is not at its default.
 struct ProductQuant {
   bool on = false;
   int32_t x_zero = 0, w_zero = 0;
   int32_t out_zero = 0;    ///< added behind multiplier and activation, which work in steps of the result
-  Dtype out = Dtype::F32;  ///< int8, uint8, float32; int32: the sums alone
+  Dtype out = Dtype::F32;  ///< int8, uint8, float32, float16, bfloat16; of integers int32: the sums alone
   bool operator==(const ProductQuant &) const = default;
 };
 
@@ -116,18 +117,19 @@ struct PoolAttrs {
   /// behind the data only that much; window.end has also what ceil_mode adds
   std::array<int64_t, 2> counted_end{0, 0};
   Quant in, out;                ///< averages only
-  Dtype out_type = Dtype::F32;  ///< where `out` has a scale
+  Dtype out_type = Dtype::F32;  ///< of integers where `out` has a scale, else of floating point
 };
 struct MatMulAttrs {
   Activation act;
   ProductQuant quant;
 };
-/// Without scales: in the type of the operands. With one: in float32, from what the integers stand for.
+/// Without scales: in the type of the operands, which floating-point ones choose for themselves (all of them compute in
+/// float32). With one: in float32, from what the integers stand for.
 struct BinaryAttrs {
   BinaryKind kind = BinaryKind::Add;
   Activation act;
   Quant a, b, out;
-  Dtype out_type = Dtype::F32;  ///< where `out` has a scale
+  Dtype out_type = Dtype::F32;  ///< of integers where `out` has a scale, else of floating point
 };
 struct UnaryAttrs {
   Activation act;
@@ -136,7 +138,7 @@ struct SoftmaxAttrs {
   int axis = -1;
   bool log = false;
   Quant in, out;
-  Dtype out_type = Dtype::F32;  ///< where `out` has a scale
+  Dtype out_type = Dtype::F32;  ///< of integers where `out` has a scale, else of floating point
 };
 /// Whether an operand or the result has a scale.
 inline bool is_quantized(const BinaryAttrs &a) { return a.a.scale != 0 || a.b.scale != 0 || a.out.scale != 0; }

@@ -45,6 +45,7 @@ bool is_signed(Dtype type) {
 }
 
 Status check_f32(const char *what, Dtype type) { return check_type(type == Dtype::F32, what, type, "float32"); }
+Status check_real(const char *what, Dtype type) { return check_type(is_real(type), what, type, kReals); }
 
 Status check_indices(const TensorKind &indices) {
   return check_type(is_index(indices.dtype), "the operand of indices", indices.dtype, "int32, int64");
@@ -135,9 +136,10 @@ Status infer_pool(const PoolAttrs &attrs, Operands in, TensorKind &out) {
     NPU_TRY(check_quant("the result", attrs.out, attrs.out_type));
     out.dtype = attrs.out_type;
   } else {
-    const bool fits = type == Dtype::F32 || (attrs.max && is_byte(type));
-    NPU_TRY(check_type(fits, "the input", type, attrs.max ? "float32, int8, uint8" : "float32"));
+    const bool fits = is_real(type) || (attrs.max && is_byte(type));
+    NPU_TRY(check_type(fits, "the input", type, attrs.max ? "reals, int8, uint8" : kReals));
     NPU_TRY(check_no_quant(std::array{attrs.in, attrs.out}, attrs.out_type));
+    if (is_real(type)) out.dtype = attrs.out_type;
   }
   return infer_pooling(attrs.window, *in[0], out);
 }
@@ -158,17 +160,22 @@ Status check_bias(Operands in, int64_t length) {
 }
 
 /// Products of other types than those that ProductQuant has.
-Status check_plain_product(const ProductQuant &quant, const Activation &act, Operands in) {
-  if (quant != ProductQuant{}) return mismatch("parameters of a quantized product that is none");
+Status check_plain_product(const ProductQuant &quant, const Activation &act, Operands in, Dtype &out) {
+  if (quant != ProductQuant{.out = quant.out}) return mismatch("parameters of a quantized product that is none");
   if (in.size() > 3 && in[3]) return mismatch("a multiplier of a product that is not quantized");
-  NPU_TRY(check_equal_types(*in[0], *in[1]));
-  if (in.size() > 2 && in[2]) NPU_TRY(check_equal_types(*in[0], *in[2]));
-  return check_fused(act, in[0]->dtype);
+  const bool real = is_real(in[0]->dtype), bias = in.size() > 2 && in[2];
+  NPU_TRY(check_real("the result", quant.out));
+  if (!real) NPU_TRY(check_equal_types(*in[0], *in[1]));
+  if (!real && bias) NPU_TRY(check_equal_types(*in[0], *in[2]));
+  if (real) NPU_TRY(check_real("operand 1", in[1]->dtype));
+  if (real && bias) NPU_TRY(check_f32("the bias", in[2]->dtype));
+  if (real) out = quant.out;
+  return check_fused(act, real ? Dtype::F32 : in[0]->dtype);
 }
 
-Status check_float_conv(const ConvAttrs &attrs, Operands in) {
-  NPU_TRY(check_f32("the input", in[0]->dtype));
-  return check_plain_product(attrs.quant, attrs.act, in);
+Status check_float_conv(const ConvAttrs &attrs, Operands in, Dtype &out) {
+  NPU_TRY(check_real("the input", in[0]->dtype));
+  return check_plain_product(attrs.quant, attrs.act, in, out);
 }
 
 Status infer_conv(const ConvAttrs &attrs, Operands in, TensorKind &out) {
@@ -176,7 +183,7 @@ Status infer_conv(const ConvAttrs &attrs, Operands in, TensorKind &out) {
   if (attrs.quant.on)
     NPU_TRY(check_product(attrs.quant, attrs.act, in, w.empty() ? 0 : w[0], out.dtype));
   else
-    NPU_TRY(check_float_conv(attrs, in));
+    NPU_TRY(check_float_conv(attrs, in, out.dtype));
   NPU_TRY(check_window(attrs.window, x));
   if (w.size() != x.size()) return mismatch("weights " + shape_text(w) + " do not fit input " + shape_text(x));
   if (attrs.groups < 1 || x[1] % attrs.groups || w[0] % attrs.groups || w[1] != x[1] / attrs.groups)
@@ -196,9 +203,9 @@ Status infer_matmul(const MatMulAttrs &attrs, Operands in, TensorKind &out) {
   if (attrs.quant.on) {
     NPU_TRY(check_product(attrs.quant, attrs.act, in, b.empty() ? 0 : b.back(), out.dtype));
   } else {
-    NPU_TRY(check_type(type == Dtype::F32 || is_index(type) || type == Dtype::U32 || type == Dtype::U64, "an operand",
-                       type, "float32, int32, int64, uint32, uint64"));
-    NPU_TRY(check_plain_product(attrs.quant, attrs.act, in));
+    NPU_TRY(check_type(is_real(type) || is_index(type) || type == Dtype::U32 || type == Dtype::U64, "an operand", type,
+                       "reals, int32, int64, uint32, uint64"));
+    NPU_TRY(check_plain_product(attrs.quant, attrs.act, in, out.dtype));
   }
   if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2])
     return mismatch("operands " + shape_text(a) + " and " + shape_text(b) + " cannot be multiplied");
@@ -253,6 +260,11 @@ Status infer_binary(const BinaryAttrs &attrs, Operands in, TensorKind &out) {
     return mismatch("function " + std::to_string(kind) + " of two numbers is unknown");
   if (is_quantized(attrs)) return infer_quantized_binary(attrs, in, out);
   NPU_TRY(check_no_quant(std::array{attrs.a, attrs.b, attrs.out}, attrs.out_type));
+  if (kind < kFirstHostBinary && is_real(in[0]->dtype) && is_real(in[1]->dtype)) {
+    out.dtype = attrs.out_type;
+    NPU_TRY(check_fused(attrs.act, Dtype::F32));
+    return broadcast(in[0]->shape, in[1]->shape, out.shape);
+  }
   if (attrs.kind != BinaryKind::Pow) NPU_TRY(check_equal_types(*in[0], *in[1]));
   NPU_TRY(check_binary_types(attrs.kind, *in[0], *in[1]));
   if (is_comparison(attrs.kind)) out.dtype = Dtype::Bool;
@@ -265,6 +277,7 @@ Status infer_unary(const UnaryAttrs &attrs, Operands in, TensorKind &out) {
   const Dtype type = in[0]->dtype;
   NPU_TRY(check_activation(attrs.act));
   if (kind == ActKind::IsNan || kind == ActKind::IsInf) out.dtype = Dtype::Bool;
+  if (static_cast<int>(kind) < kFirstHostAct && is_half(type)) return {};
   switch (kind) {
     case ActKind::Not:
       return check_type(is_integer(type), "the input", type, "bool, integers");
@@ -285,8 +298,9 @@ Status infer_softmax(const SoftmaxAttrs &attrs, Operands in, TensorKind &out) {
     NPU_TRY(check_quant("the result", attrs.out, attrs.out_type));
     out.dtype = attrs.out_type;
   } else {
-    NPU_TRY(check_f32("the input", in[0]->dtype));
+    NPU_TRY(check_real("the input", in[0]->dtype));
     NPU_TRY(check_no_quant(std::array{attrs.in, attrs.out}, attrs.out_type));
+    out.dtype = attrs.out_type;
   }
   return check_axis(attrs.axis, in[0]->shape);
 }

@@ -35,8 +35,8 @@ bool works_in_steps(ActKind kind) {
 }
 
 Status check_product_result(const ProductQuant &quant, const Activation &act) {
-  NPU_TRY(check_type(is_byte(quant.out) || quant.out == Dtype::F32 || quant.out == Dtype::I32, "the result", quant.out,
-                     "int8, uint8, int32, float32"));
+  NPU_TRY(check_type(is_byte(quant.out) || is_real(quant.out) || quant.out == Dtype::I32, "the result", quant.out,
+                     "int8, uint8, int32, float32, float16, bfloat16"));
   NPU_TRY(check_fused(act, quant.out == Dtype::I32 ? Dtype::I32 : Dtype::F32));
   if (!is_byte(quant.out))
     return quant.out_zero == 0 ? Status()
@@ -50,7 +50,7 @@ Status check_product_result(const ProductQuant &quant, const Activation &act) {
 
 Status check_quant(const std::string &what, const Quant &quant, Dtype type, Wide wide) {
   if (quant.scale == 0 && !std::signbit(quant.scale)) {
-    NPU_TRY(check_type(type == Dtype::F32, (what + ", which has no scale,").c_str(), type, "float32"));
+    NPU_TRY(check_type(is_real(type), (what + ", which has no scale,").c_str(), type, kReals));
     return quant.zero == 0 ? Status() : Status::error(what + " has a zero point and no scale");
   }
   const bool fits = wide == Wide::Yes ? is_short(type) : is_byte(type);
@@ -64,7 +64,7 @@ Status check_quant(const std::string &what, const Quant &quant, Dtype type, Wide
 Status check_no_quant(std::span<const Quant> quants, Dtype out_type) {
   for (const Quant &q : quants)
     if (q.zero != 0 || std::signbit(q.scale)) return Status::error("a zero point without a scale");
-  return out_type == Dtype::F32 ? Status() : Status::error("a type of the result without a scale");
+  return is_real(out_type) ? Status() : Status::error("a type of the result without a scale");
 }
 
 Status check_product(const ProductQuant &quant, const Activation &act, OperandKinds in, int64_t channels, Dtype &out) {

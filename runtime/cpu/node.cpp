@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/cpu/node.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "runtime/cpu/operators.h"
@@ -40,6 +41,30 @@ Status evaluate_checked(Op op, const Attrs &attrs, std::span<const Tensor *const
   }
 }
 
+/// Computes with numbers; the others move them as they are, or take no reals of 16 bits.
+bool computes(Op op) {
+  return op == Op::Conv || op == Op::MatMul || op == Op::Pool || op == Op::Binary || op == Op::Unary ||
+         op == Op::Softmax || op == Op::Requant;
+}
+
+/// Computes in float32 what has reals of 16 bits.
+Status evaluate_wide(Op op, const Attrs &attrs, std::span<const Tensor *const> operands, Tensor &out) {
+  std::vector<Tensor> wide;
+  wide.reserve(operands.size());
+  std::vector<const Tensor *> used(operands.begin(), operands.end());
+  for (const Tensor *&x : used)
+    if (x && is_half(x->dtype)) {
+      wide.emplace_back(Dtype::F32, x->shape);
+      cast(*x, Overflow::Wrap, wide.back());
+      x = &wide.back();
+    }
+  if (!is_half(out.dtype)) return evaluate(op, attrs, used, out);
+  Tensor result(Dtype::F32, out.shape);
+  NPU_TRY(evaluate(op, attrs, used, result));
+  cast(result, Overflow::Wrap, out);
+  return {};
+}
+
 }  // namespace
 
 const char *op_name(Op op) {
@@ -51,6 +76,9 @@ Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> operan
   const Tensor &x = *operands[0];
   const Tensor *third = operands.size() > 2 ? operands[2] : nullptr;
   const Tensor *fourth = operands.size() > 3 ? operands[3] : nullptr;
+  const auto half = [](const Tensor *t) { return t && is_half(t->dtype); };
+  if (computes(op) && (half(&out) || std::ranges::any_of(operands, half)))
+    return evaluate_wide(op, attrs, operands, out);
   switch (op) {
     case Op::Conv:
       if (const auto &a = std::get<ConvAttrs>(attrs); a.quant.on)

@@ -11,15 +11,19 @@
 
 namespace npu::cpu {
 
-/// Numbers stand in .bmodel files: a new operator goes to the end.
+/// Numbers stand in .bmodel files: a new operator goes to the end. "Reals" are float32, float16 and bfloat16 in any
+/// mixture; the attributes say what the result is, a Unary keeps its type. They are computed in float32, and the result
+/// is rounded once. Operators without a word about types take what their comment in attributes.h says, float32 of
+/// floating point; moves take all.
 enum class Op : uint8_t {
-  Conv,             ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; float32, or
-                    ///< quantized: 8 bits, bias int32, and a multiplier [oc] or [1] unless the result is int32
-  MatMul,           ///< a [..., m, k], b [..., k, n], optional bias [n]; float32, int32 and int64, or quantized as Conv
-  Pool,             ///< x [n, c, spatial...]; float32, int8, uint8
+  Conv,             ///< x [n, c, spatial...], weights [oc, c / groups, kernel...], optional bias [oc]; reals (bias
+                    ///< float32), or quantized: 8 bits, bias int32, and a multiplier [oc] or [1] unless the result is
+                    ///< int32
+  MatMul,           ///< a [..., m, k], b [..., k, n], optional bias [n]; as Conv, or all int32, int64
+  Pool,             ///< x [n, c, spatial...]; reals, int8, uint8
   Binary,           ///< a, b with numpy broadcasting
   Unary,            ///< x: an activation alone
-  Softmax,          ///< x; float32, int8, uint8
+  Softmax,          ///< x; reals, int8, uint8
   Transpose,        ///< x
   Reshape,          ///< x; the new shape is that of the result
   Concat,           ///< any number
@@ -38,7 +42,7 @@ enum class Op : uint8_t {
   ScatterElements,  ///< x, indices, updates
   ScatterNd,        ///< x, indices, updates; ScatterAttrs
   PoolIndices,      ///< x [n, c, spatial...]; int64
-  Requant,          ///< x; int8, uint8, int16, uint16 and float32
+  Requant,          ///< x; int8, uint8, int16, uint16 and reals
   Lookup,           ///< x (int8, uint8), table [256]: the element whose index is the byte
 };
 inline constexpr int kOps = static_cast<int>(Op::Lookup) + 1;

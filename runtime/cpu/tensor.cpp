@@ -79,6 +79,8 @@ const char *dtype_name(Dtype type) {
 }
 
 bool is_byte(Dtype type) { return type == Dtype::I8 || type == Dtype::U8; }
+bool is_half(Dtype type) { return type == Dtype::F16 || type == Dtype::BF16; }
+bool is_real(Dtype type) { return type == Dtype::F32 || is_half(type); }
 
 std::string shape_text(const Shape &shape) {
   std::string text = "[";

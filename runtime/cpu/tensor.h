@@ -35,6 +35,10 @@ unsigned dtype_bytes(Dtype type);
 const char *dtype_name(Dtype type);
 /// int8 or uint8: the numbers of quantized networks.
 bool is_byte(Dtype type);
+/// float16 or bfloat16: numbers that are stored in 16 bits and computed with in float32.
+bool is_half(Dtype type);
+/// float32, float16 or bfloat16.
+bool is_real(Dtype type);
 
 using Shape = std::vector<int64_t>;
 

@@ -20,6 +20,16 @@ LoweredOp product(int64_t m, int64_t k, int64_t n, graph::TensorPtr weights) {
   return {0, compiler::dense_view(1, {1, m, n}), std::move(op)};
 }
 
+/// Operators between two storages of float32.
+compiler::Lowered lowered(std::vector<LoweredOp> ops) {
+  compiler::Lowered all;
+  compiler::Storage single;
+  single.type = graph::Dtype::F32;
+  all.storages = {single, single};
+  all.ops = std::move(ops);
+  return all;
+}
+
 graph::TensorPtr matrix(int64_t k, int64_t n) {
   return graph::make_f32({k, n}, std::vector<float>(static_cast<size_t>(k * n)));
 }
@@ -28,7 +38,7 @@ graph::TensorPtr matrix(int64_t k, int64_t n) {
 TEST(OrderBound, LateWeightsWaitForRoom) {
   // 4096 * 64 * 64 / 2048 = 8192 cycles, then 64 * 4096 * 4 = 1 MiB of weights, of which 64 KiB fit: 960 KiB / 64 =
   // 15360.
-  const std::vector<LoweredOp> late{product(4096, 64, 64, matrix(64, 64)), product(1, 64, 4096, matrix(64, 4096))};
+  const auto late = lowered({product(4096, 64, 64, matrix(64, 64)), product(1, 64, 4096, matrix(64, 4096))});
   EXPECT_EQ(compiler::order_bound(late, 64 << 10), 8192u + 15360u);
   // With room for all of them it is the arithmetic: 64 * 4096 / 2048 more.
   EXPECT_EQ(compiler::order_bound(late, 1 << 20), 8192u + 128u);
@@ -36,13 +46,13 @@ TEST(OrderBound, LateWeightsWaitForRoom) {
 
 TEST(OrderBound, EarlyWeightsDoNot) {
   // The bound ends with all arithmetic: 128 + 8192. Behind the first operator 16 KiB are left, which fit.
-  const std::vector<LoweredOp> early{product(1, 64, 4096, matrix(64, 4096)), product(4096, 64, 64, matrix(64, 64))};
+  const auto early = lowered({product(1, 64, 4096, matrix(64, 4096)), product(4096, 64, 64, matrix(64, 64))});
   EXPECT_EQ(compiler::order_bound(early, 64 << 10), 128u + 8192u);
 }
 
 TEST(OrderBound, WeightsThatWereUsedMayStillBeThere) {
   const graph::TensorPtr shared = matrix(64, 4096);
-  const std::vector<LoweredOp> twice{product(16, 64, 4096, shared), product(16, 64, 4096, shared)};
+  const auto twice = lowered({product(16, 64, 4096, shared), product(16, 64, 4096, shared)});
   EXPECT_EQ(compiler::order_bound(twice, 64 << 10), 2u * 16 * 64 * 4096 / 2048);
 }
 

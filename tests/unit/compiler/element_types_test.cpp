@@ -165,11 +165,15 @@ TEST(CheckTypes, NamesWhatHasNoKernel) {
   const std::string node = "internal error, please report: node 'n': ";
   EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::F32, compiler::UnaryOp{x, {}})), "");
   EXPECT_EQ(error_of(from_to(Dtype::I16, Dtype::F32, compiler::UnaryOp{x, {}})),
-            node + "Unary has an input of int16, expected float32");
-  EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::F16, compiler::BinaryOp{{}, x, 1.0f, {}})),
-            node + "Binary has a result of float16, expected float32, int8 or uint8");
+            node + "Unary has an input of int16, expected float32, float16 or bfloat16");
+  EXPECT_EQ(error_of(from_to(Dtype::F16, Dtype::F32, compiler::UnaryOp{x, {}})),
+            node + "Unary has a result of float32, expected float16");
+  EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::F16, compiler::BinaryOp{{}, x, 1.0f, {}})), "");
+  EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::I16, compiler::BinaryOp{{}, x, 1.0f, {}})),
+            node + "Binary has a result of int16, expected float32, float16, bfloat16, int8 or uint8");
   EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::I32, compiler::FillOp{1})),
-            node + "Fill has a result of int32, expected float32, int8 or uint8");
+            node + "Fill has a result of int32, expected float32, float16, bfloat16, int8 or uint8");
+  EXPECT_EQ(error_of(from_to(Dtype::F32, Dtype::BF16, compiler::CopyOp{x})), "");
   EXPECT_EQ(error_of(from_to(Dtype::I16, Dtype::I16, compiler::CopyOp{x})), "");
   EXPECT_EQ(error_of(from_to(Dtype::I16, Dtype::I32, compiler::CopyOp{x})),
             node + "Copy has an input of int16, expected int32");
@@ -180,7 +184,7 @@ TEST(CheckTypes, NamesWhatHasNoKernel) {
   product.b = std::make_shared<graph::Tensor>(Dtype::I8, graph::Shape{8, 8});
   Lowered l = from_to(Dtype::F32, Dtype::F32, std::move(product));
   l.ops[0].out = compiler::dense_view(1, {1, 1, 8});
-  EXPECT_EQ(error_of(std::move(l)), node + "MatMul has weights of int8, expected float32");
+  EXPECT_EQ(error_of(std::move(l)), node + "MatMul has weights of int8, expected float32, float16 or bfloat16");
 }
 
 TEST(NetworkHash, TellsTypesOfOneSizeApart) {

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Networks of integers on the chip, against the operators on the host, bit for bit: random shapes, zero points and
 // scales, and local memory in which they are cut into tiles of all kinds.
-#include <gtest/gtest.h>
-
-#include <random>
-
-#include "compiler/api/compile_graph.h"
-#include "compiler/graph/evaluate.h"
-#include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/graph_net.h"
 #include "tests/unit/compiler/share.h"
 
 namespace npu::test {
@@ -21,97 +15,6 @@ using graph::Op;
 using graph::Quant;
 using graph::Shape;
 using graph::ValueId;
-
-class Random {
- public:
-  explicit Random(unsigned seed) : engine_(seed) {}
-  int64_t number(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-  float real(float low, float high) { return std::uniform_real_distribution<float>(low, high)(engine_); }
-  bool chance() { return number(0, 1); }
-  Dtype byte_type() { return chance() ? Dtype::I8 : Dtype::U8; }
-  int32_t zero(Dtype type) {
-    const int64_t offset = type == Dtype::I8 ? -128 : 0;
-    return static_cast<int32_t>(chance() ? number(0, 255) + offset : number(0, 1) * 128 + offset);
-  }
-  Quant quant(Dtype type) { return type == Dtype::F32 ? Quant{} : Quant{real(0.005f, 0.1f), zero(type)}; }
-
-  graph::Tensor tensor(Dtype type, const Shape &shape) {
-    graph::Tensor t(type, shape);
-    for (int64_t i = 0; i < t.count(); ++i) {
-      if (type == Dtype::F32)
-        t.as<float>()[i] = real(-4, 4);
-      else if (type == Dtype::I32)
-        t.as<int32_t>()[i] = static_cast<int32_t>(number(-30000, 30000));
-      else
-        t.data[static_cast<size_t>(i)] = static_cast<uint8_t>(number(0, 255));
-    }
-    return t;
-  }
-
- private:
-  std::mt19937 engine_;
-};
-
-/// A graph that is made node by node; types and shapes follow by inference.
-class Net {
- public:
-  explicit Net(Random &r) : r_(r) { graph_.name = "n"; }
-
-  ValueId input(Dtype type, const Shape &shape) {
-    const ValueId v = graph_.add_value({{type, shape}, "in" + std::to_string(graph_.inputs.size()), nullptr});
-    graph_.inputs.push_back(v);
-    return v;
-  }
-  ValueId constant(graph::Tensor t) { return graph_.add_constant(std::make_shared<graph::Tensor>(std::move(t))); }
-  ValueId constant(Dtype type, const Shape &shape) { return constant(r_.tensor(type, shape)); }
-  ValueId multiplier(int64_t count, float size) {
-    graph::Tensor t(Dtype::F32, {count});
-    for (int64_t i = 0; i < count; ++i) t.as<float>()[i] = size * r_.real(0.3f, 2);
-    return constant(std::move(t));
-  }
-  ValueId add(Op op, std::vector<ValueId> inputs, graph::Attrs attrs) {
-    graph::Node n{op, static_cast<int>(graph_.sources.size()), std::move(inputs), graph::kNoValue, std::move(attrs)};
-    graph_.sources.push_back({"node" + std::to_string(n.source), "Node", ""});
-    graph::TensorKind kind;
-    const Status status = graph::infer(graph_, n, kind);
-    EXPECT_TRUE(status.ok()) << graph::op_name(op) << ": " << status.message();
-    n.output = graph_.add_value({kind, "", nullptr});
-    graph_.nodes.push_back(n);
-    return n.output;
-  }
-  const graph::Value &operator[](ValueId v) const { return graph_[v]; }
-
-  /// Compiles with `v` as the output, and compares what the chip makes with what the host does.
-  void expect_same(ValueId v, int64_t lmem, compiler::TakeTurns turns = compiler::TakeTurns::Faster) {
-    graph_.outputs = {v};
-    graph_.output_names = {"out"};
-    std::vector<graph::Tensor> inputs, expected;
-    for (ValueId in : graph_.inputs) inputs.push_back(r_.tensor(graph_[in].dtype, graph_[in].shape));
-    ASSERT_TRUE(graph::evaluate_graph(graph_, inputs, expected).ok());
-    compiler::Options options;
-    options.lmem_bytes = lmem;
-    options.turns = turns;
-    compiler::Compiled compiled;
-    Graph copy = graph_;
-    const Status status = compiler::compile_graph(copy, options, compiled);
-    ASSERT_TRUE(status.ok()) << status.message();
-    ASSERT_EQ(compiled.report.host_parts, 0u);
-    const bmodel::StageDesc &stage = compiled.net.stages[0];
-    const StageResult result = run_stage(stage, inputs, lmem_of(stage));
-    ASSERT_EQ(result.error, "");
-    ASSERT_EQ(result.outputs.size(), 1u);
-    ASSERT_EQ(result.outputs[0].shape, expected[0].shape);
-    if (result.outputs[0].data == expected[0].data) return;
-    size_t i = 0;
-    while (result.outputs[0].data[i] == expected[0].data[i]) ++i;
-    FAIL() << "byte " << i << " of " << expected[0].data.size() << " is " << int{result.outputs[0].data[i]}
-           << ", expected " << int{expected[0].data[i]};
-  }
-
- private:
-  Random &r_;
-  Graph graph_;
-};
 
 Activation some_activation(Random &r) {
   switch (r.number(0, 3)) {
