@@ -6,8 +6,8 @@ usage: cycles.py [--accept] [--all] [NETWORK...]
 
 The networks are those of zoo.py, whose weights come from a seed, so a figure changes with the compiler or the chip's
 cost alone, and is the same on every host. Some are taken in other ways, too: NAME:cores=2 for two cores, NAME:batch=8
-with that batch. --all takes the large ones too (vgg19: 575 MB of weights); a NETWORK is taken whatever its size. Prints
-a table; the last line is "N passed, N failed", and the status 1 where a network has more cycles than its tolerance
+with that batch, NAME:reals=fp16 with results of 16 bits. --all takes the large ones too (vgg19: 575 MB of weights); a
+NETWORK is taken whatever its size. Prints a table; the last line is "N passed, N failed", and the status 1 where a network has more cycles than its tolerance
 allows, or is not recorded. --accept records all, or the named ones, in cycles.json.
 docs/benchmarks.md says how to read the table.
 """
@@ -32,7 +32,7 @@ TABLE = table.Table("network", (table.Figure("cycles", "cycles"), FIGURE("arithm
                                 FIGURE("commands"), table.Figure("lmem_kib", "lmem_kib", 1, False)),
                     0.5, "tests/bench/cycles.py --accept")
 WAYS = ["resnet50:cores=2", "densenet121:cores=2", "squeezenet:cores=2", "squeezenet:batch=8",
-        "mobilenetv2:batch=8:cores=2"]
+        "mobilenetv2:batch=8:cores=2", "resnet50:reals=fp16", "mobilenetv2:reals=fp16", "transformer512:reals=bf16"]
 ROWS = list(zoo.NETWORKS) + WAYS
 UNITS = {"B": 1 / 1024, "KiB": 1, "MiB": 1024}
 
@@ -57,7 +57,8 @@ def measure(name, folder):
     network, *ways = name.split(":")
     way = dict(way.split("=") for way in ways)
     onnx, output = zoo.write(network, folder, int(way.get("batch", 1))), os.path.join(folder, "out.bmodel")
-    done = subprocess.run([os.path.join(BUILD, "bin", "npuc"), onnx, "-o", output, "--cores", way.get("cores", "1")],
+    done = subprocess.run([os.path.join(BUILD, "bin", "npuc"), onnx, "-o", output, "--cores", way.get("cores", "1"),
+                           "--reals", way.get("reals", "fp32")],
                           stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"cycles.py: {name}: npuc ended with status {done.returncode}")

@@ -26,6 +26,7 @@ struct Arguments {
   std::vector<std::string> shapes, stages, inputs;
   int cores = 1;
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
+  npu::graph::Dtype reals = npu::graph::Dtype::F32;
   bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
@@ -34,6 +35,9 @@ constexpr int kUsage = 2;
 const std::map<std::string, npu::compiler::TakeTurns> kTurns{{"faster", npu::compiler::TakeTurns::Faster},
                                                              {"never", npu::compiler::TakeTurns::Never},
                                                              {"always", npu::compiler::TakeTurns::Always}};
+
+const std::map<std::string, npu::graph::Dtype> kReals{
+    {"fp32", npu::graph::Dtype::F32}, {"fp16", npu::graph::Dtype::F16}, {"bf16", npu::graph::Dtype::BF16}};
 
 int fail(const std::string &message) {
   std::fprintf(stderr, "npuc: %s\n", message.c_str());
@@ -114,6 +118,7 @@ Status run(const Arguments &args) {
   options.cores = args.cores;
   options.all_cores = args.all_cores;
   options.turns = args.turns;
+  options.reals = args.reals;
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
   NPU_TRY(check_output(args));
@@ -173,6 +178,11 @@ int main(int argc, char **argv) {
                  "faster, never, or always, for tests")
       ->transform(CLI::CheckedTransformer(kTurns))
       ->default_str("faster");
+  app.add_option("--reals", args.reals,
+                 "type in which results of floating point are stored between operators, and weights: fp32, fp16 or "
+                 "bf16; inputs and outputs keep theirs")
+      ->transform(CLI::CheckedTransformer(kReals))
+      ->default_str("fp32");
   app.add_option("--name", args.name, "name of the network in the file; else the graph's")
       ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
   app.add_option("--shape", args.shapes,
