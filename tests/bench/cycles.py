@@ -7,8 +7,9 @@ usage: cycles.py [--accept] [--all] [NETWORK...]
 The networks are those of zoo.py, whose weights come from a seed, so a figure changes with the compiler or the chip's
 cost alone, and is the same on every host. Some are taken in other ways, too: NAME:cores=2 for two cores, NAME:batch=8
 with that batch, NAME:reals=fp16 with results of 16 bits. --all takes the large ones too (vgg19: 575 MB of weights); a
-NETWORK is taken whatever its size. Prints a table; the last line is "N passed, N failed", and the status 1 where a network has more cycles than its tolerance
-allows, or is not recorded. --accept records all, or the named ones, in cycles.json.
+NETWORK is taken whatever its size. Prints a table; the last line is "N passed, N failed", and the status 1 where a
+network has more cycles than its tolerance allows, or is not recorded. --accept records all, or the named ones, in
+cycles.json.
 docs/benchmarks.md says how to read the table.
 """
 import argparse
