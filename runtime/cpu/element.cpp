@@ -1,45 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/cpu/element.h"
 
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <utility>
+
+#include "runtime/cpu/numbers.h"
 
 namespace npu::cpu {
 
 namespace {
 
-/// A binary floating-point format of 16 bits.
-struct Format {
-  int fraction_bits, min_exponent, max_exponent;
-};
-constexpr Format kHalf{10, -14, 15}, kBrain{7, -126, 127};
-
-double decode(uint16_t bits, const Format &f) {
-  const int fraction = bits & ((1 << f.fraction_bits) - 1);
-  const int exponent = (bits & 0x7fff) >> f.fraction_bits;
-  const double sign = bits & 0x8000 ? -1 : 1;
-  if (exponent == f.max_exponent - f.min_exponent + 2) {
-    const double special =
-        fraction ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-    return std::copysign(special, sign);
-  }
-  if (exponent == 0) return sign * std::ldexp(fraction, f.min_exponent - f.fraction_bits);
-  return sign * std::ldexp(fraction + (1 << f.fraction_bits), exponent - 1 + f.min_exponent - f.fraction_bits);
-}
-
-uint16_t encode(double value, const Format &f) {
-  const int sign = std::signbit(value) ? 0x8000 : 0;
-  const int special = (f.max_exponent - f.min_exponent + 2) << f.fraction_bits;
-  if (std::isnan(value)) return static_cast<uint16_t>(sign | special | 1 << (f.fraction_bits - 1));
-  if (std::isinf(value)) return static_cast<uint16_t>(sign | special);
-  const double size = std::fabs(value);
-  int exponent = size == 0 ? f.min_exponent : std::max(std::ilogb(size), f.min_exponent);
-  // In units of the last place; nearbyint() rounds to nearest even. What rounds up to the next power of two carries
-  // into the exponent by itself.
-  const auto units = static_cast<int64_t>(std::nearbyint(std::ldexp(size, f.fraction_bits - exponent)));
-  const int64_t bits = (static_cast<int64_t>(exponent - f.min_exponent) << f.fraction_bits) + units;
-  return static_cast<uint16_t>(sign | std::min<int64_t>(bits, special));
+/// In float32, rounded to odd: what is rounded once more, to at most 22 bits, is rounded as if that were the only time.
+float to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  const bool away = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
+  const uint32_t down = std::bit_cast<uint32_t>(nearest) - (away ? 1 : 0);
+  return std::bit_cast<float>(down | 1);
 }
 
 template <class T>
@@ -110,9 +89,9 @@ bool is_integer(Dtype type) {
 double load(const Tensor &t, int64_t i) {
   switch (t.dtype) {
     case Dtype::F16:
-      return decode(get<uint16_t>(t, i), kHalf);
+      return of_f16(get<uint16_t>(t, i));
     case Dtype::BF16:
-      return decode(get<uint16_t>(t, i), kBrain);
+      return of_bf16(get<uint16_t>(t, i));
     case Dtype::F32:
       return get<float>(t, i);
     case Dtype::F64:
@@ -125,9 +104,9 @@ double load(const Tensor &t, int64_t i) {
 void store(Tensor &t, int64_t i, double value) {
   switch (t.dtype) {
     case Dtype::F16:
-      return put(t, i, encode(value, kHalf));
+      return put(t, i, to_f16(to_odd(value)));
     case Dtype::BF16:
-      return put(t, i, encode(value, kBrain));
+      return put(t, i, to_bf16(to_odd(value)));
     case Dtype::F32:
       return put(t, i, static_cast<float>(value));
     case Dtype::F64:
@@ -160,7 +139,12 @@ Status load_index(const Tensor &indices, int64_t i, size_t dimension, int64_t le
 
 void cast(const Tensor &x, Overflow overflow, Tensor &out) {
   const int64_t n = out.count();
-  if (x.dtype == Dtype::F32 || is_integer(x.dtype))
+  const auto is_half = [](Dtype type) { return type == Dtype::F16 || type == Dtype::BF16; };
+  if (is_half(x.dtype) && out.dtype == Dtype::F32)
+    load_numbers(x.dtype, {}, x.data.data(), static_cast<size_t>(n), out.as<float>());
+  else if (x.dtype == Dtype::F32 && is_half(out.dtype))
+    store_numbers(out.dtype, {}, x.as<float>(), static_cast<size_t>(n), out.data.data());
+  else if (x.dtype == Dtype::F32 || is_integer(x.dtype))
     with_number(x.dtype, [&](auto type) { cast_from<decltype(type)>(x, overflow, out); });
   else
     for (int64_t i = 0; i < n; ++i) store(out, i, load(x, i));

@@ -1,43 +1,23 @@
 // SPDX-License-Identifier: MIT
 // Operators on quantized numbers. Products add up integers; everything else loads its operands as float32, computes as
 // the operator without quantization does, and stores.
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "runtime/cpu/element.h"
+#include "runtime/cpu/numbers.h"
 #include "runtime/cpu/picture.h"
 
 namespace npu::cpu {
 namespace {
 
-/// Rounded, halves to even; NaN counts as 0. The sum is exact where it does not saturate.
-template <class T>
-T saturated(float steps, int32_t zero) {
-  using Limits = std::numeric_limits<T>;
-  if (std::isnan(steps)) steps = 0;
-  const double sum = std::nearbyint(static_cast<double>(steps)) + zero;
-  return static_cast<T>(std::clamp<double>(sum, Limits::min(), Limits::max()));
-}
-
 Tensor dequantized(const Tensor &x, const Quant &quant) {
   Tensor out(Dtype::F32, x.shape);
-  with_integer(x.dtype, [&](auto type) {
-    const auto *from = x.as<decltype(type)>();
-    const int64_t n = x.count();
-    for (int64_t i = 0; i < n; ++i)
-      out.as<float>()[i] = static_cast<float>(static_cast<int64_t>(from[i]) - quant.zero) * quant.scale;
-  });
+  load_numbers(x.dtype, quant, x.data.data(), static_cast<size_t>(x.count()), out.as<float>());
   return out;
 }
 
 void quantize(const Tensor &x, const Quant &quant, Tensor &out) {
-  with_integer(out.dtype, [&](auto type) {
-    using T = decltype(type);
-    const int64_t n = x.count();
-    for (int64_t i = 0; i < n; ++i) out.as<T>()[i] = saturated<T>(x.as<float>()[i] / quant.scale, quant.zero);
-  });
+  store_numbers(out.dtype, quant, x.as<float>(), static_cast<size_t>(x.count()), out.data.data());
 }
 
 /// An operand as float32.
