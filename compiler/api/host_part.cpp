@@ -69,7 +69,7 @@ bmodel::TensorDesc tensor_desc(const std::string &name, const graph::Value &valu
   if (stored.shape.size() > 8) stored.shape = {graph::element_count(stored.shape)};
   for (int64_t d : stored.shape) t.shape.push_back(static_cast<uint64_t>(d));
   if (value.quant.scale != 0) {
-    t.scale = value.quant.scale;
+    t.scale = t.step = value.quant.scale;
     t.zero_point = value.quant.zero;
   }
   return t;

@@ -29,23 +29,32 @@ std::vector<uint8_t> encoded(const std::vector<Command> &stream) {
 
 struct Pass {
   const char *name;
-  void (*run)(graph::Graph &, const Options &);
+  Status (*run)(graph::Graph &, const Options &);
 };
 
+/// A pass that needs no option and always succeeds.
+template <void (*pass)(graph::Graph &)>
+Status plain(graph::Graph &g, const Options &) {
+  pass(g);
+  return {};
+}
+
 constexpr Pass kPasses[] = {
-    {"remove_dead", [](graph::Graph &g, const Options &) { graph::remove_dead(g); }},
+    {"remove_dead", plain<graph::remove_dead>},
     // Before the passes that change weights and biases in float32.
-    {"fuse_quantized", [](graph::Graph &g, const Options &) { graph::fuse_quantized(g); }},
-    {"merge_pad", [](graph::Graph &g, const Options &) { graph::merge_pad(g); }},
-    {"fold_affine", [](graph::Graph &g, const Options &) { graph::fold_affine(g); }},
-    {"join_affine", [](graph::Graph &g, const Options &) { graph::join_affine(g); }},
-    {"fuse_activation", [](graph::Graph &g, const Options &) { graph::fuse_activation(g); }},
-    {"repeat_late", [](graph::Graph &g, const Options &) { graph::repeat_late(g); }},
-    {"expand_reduce", [](graph::Graph &g, const Options &) { graph::expand_reduce(g); }},
+    {"fuse_quantized", plain<graph::fuse_quantized>},
+    {"io_types", [](graph::Graph &g, const Options &options) { return graph::set_io_types(g, options.io_types); }},
+    {"merge_pad", plain<graph::merge_pad>},
+    {"fold_affine", plain<graph::fold_affine>},
+    {"join_affine", plain<graph::join_affine>},
+    {"fuse_activation", plain<graph::fuse_activation>},
+    {"repeat_late", plain<graph::repeat_late>},
+    {"expand_reduce", plain<graph::expand_reduce>},
     // A window of one channel and its result have to fit, twice each.
     {"split_pool",
      [](graph::Graph &g, const Options &options) {
        graph::split_pool(g, options.lmem_bytes / 4 / graph::dtype_bytes(graph::Dtype::F32));
+       return Status();
      }},
     {"use_half",
      [](graph::Graph &g, const Options &options) {
@@ -59,7 +68,7 @@ Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g) 
   size_t number = 0;
   NPU_TRY(dump(g, options, number, "import"));
   for (const Pass &pass : kPasses) {
-    pass.run(g, options);
+    NPU_TRY(pass.run(g, options));
     NPU_TRY(dump(g, options, ++number, pass.name));
   }
   return {};
@@ -98,7 +107,10 @@ void lay_out(const graph::Graph &g, bmodel::StageDesc &stage) {
     at = aligned(at + t.bytes, 256);
     return t;
   };
-  for (graph::ValueId v : g.inputs) stage.inputs.push_back(tensor(g[v].name, g[v]));
+  for (graph::ValueId v : g.inputs) {
+    stage.inputs.push_back(tensor(g[v].name, g[v]));
+    stage.inputs.back().scale = 1 / stage.inputs.back().scale;
+  }
   for (size_t k = 0; k < g.outputs.size(); ++k) stage.outputs.push_back(tensor(g.output_names[k], g[g.outputs[k]]));
   stage.io_bytes = at - stage.io_address;
   stage.ctx_address = aligned(at, 4096);

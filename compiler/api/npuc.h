@@ -10,6 +10,7 @@
 
 #include "common/status.h"
 #include "compiler/graph/tensor.h"
+#include "compiler/passes/io_types.h"
 #include "compiler/schedule/progress.h"
 #include "runtime/bmodel/builder.h"
 
@@ -26,6 +27,7 @@ struct Options {
   std::string name;                                ///< of the network; empty: the graph's
   std::map<std::string, graph::Shape> shapes;      ///< of inputs whose dimensions the file leaves open
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
+  graph::IoTypes io_types;                         ///< of inputs and outputs
   /// Where the graph is written after each pass, as NN-PASS.txt and NN-PASS.dot; empty: nowhere. The folder exists.
   std::string dump_folder;
   /// A search for a better schedule, one for each program of the network; null: none. Asked before each batch of
@@ -129,6 +131,9 @@ bool parse_size(const std::string &text, int64_t &out);
 Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes);
 /// "NAME=VALUE[,VALUE...]" (one number: without dimensions) or "NAME=FILE.npy": the value of an input.
 Status parse_input(const std::string &text, std::map<std::string, graph::TensorPtr> &values);
+/// "TYPE" (of all) or "NAME=TYPE"; TYPE is int8, uint8, float16 or fp16, bfloat16 or bf16, float32 or fp32. `option` is
+/// for the message of an error.
+Status parse_io_type(const std::string &option, const std::string &text, graph::IoTypes::Side &side);
 /// "input=1,3,224,224"
 Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes);
 

@@ -130,6 +130,34 @@ Status parse_input(const std::string &text, std::map<std::string, graph::TensorP
   return values.emplace(name, tensor).second ? Status() : Status::error("--input names '" + name + "' twice");
 }
 
+namespace {
+
+graph::Dtype io_type(std::string_view name) {
+  constexpr std::pair<std::string_view, graph::Dtype> kTypes[] = {
+      {"int8", graph::Dtype::I8},     {"uint8", graph::Dtype::U8},      {"float16", graph::Dtype::F16},
+      {"fp16", graph::Dtype::F16},    {"bfloat16", graph::Dtype::BF16}, {"bf16", graph::Dtype::BF16},
+      {"float32", graph::Dtype::F32}, {"fp32", graph::Dtype::F32}};
+  for (const auto &[known, type] : kTypes)
+    if (name == known) return type;
+  return graph::Dtype::Undefined;
+}
+
+}  // namespace
+
+Status parse_io_type(const std::string &option, const std::string &text, graph::IoTypes::Side &side) {
+  const size_t equals = text.rfind('=');
+  const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
+  const graph::Dtype type = io_type(equals == std::string::npos ? text : text.substr(equals + 1));
+  if (equals == 0 || type == graph::Dtype::Undefined)
+    return Status::error(option + " " + text +
+                         ": TYPE or NAME=TYPE is expected, TYPE is int8, uint8, float16, bfloat16 or float32");
+  if (equals != std::string::npos)
+    return side.named.emplace(name, type).second ? Status() : Status::error(option + " names '" + name + "' twice");
+  if (side.all != graph::Dtype::Undefined) return Status::error(option + " gives all tensors a type twice");
+  side.all = type;
+  return {};
+}
+
 Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes) {
   for (size_t from = 0;;) {
     const size_t end = text.find(';', from);

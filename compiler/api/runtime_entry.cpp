@@ -5,6 +5,7 @@
 
 #include "compiler/api/npuc.h"
 #include "runtime/bmodel/source.h"
+#include "runtime/cpu/subnet.h"
 
 namespace {
 
@@ -16,6 +17,14 @@ void *copied(const void *bytes, size_t size) {
   return p;
 }
 
+/// Those that tensors may be given; all others are what the file says.
+void read_types(const npu_compile_type *types, uint32_t count, npu::graph::IoTypes::Side &side) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const npu::graph::Dtype type = npu::cpu::dtype_of_bm(types[i].type);
+    if (npu::graph::is_io_type(type)) side.named[types[i].tensor] = type;
+  }
+}
+
 Status compile(const npu_compile_request &request, std::vector<uint8_t> &file) {
   npu::compiler::Options options;
   options.lmem_bytes = static_cast<int64_t>(std::min<uint64_t>(request.lmem_bytes, npu::compiler::kMaxLmemBytes));
@@ -24,6 +33,8 @@ Status compile(const npu_compile_request &request, std::vector<uint8_t> &file) {
     const npu_compile_shape &s = request.shapes[i];
     options.shapes[s.input].assign(s.dims, s.dims + s.num_dims);
   }
+  read_types(request.input_types, request.input_type_count, options.io_types.inputs);
+  read_types(request.output_types, request.output_type_count, options.io_types.outputs);
   npu::compiler::Compiled compiled;
   NPU_TRY(npu::compiler::compile_onnx(request.network, request.network_bytes, options, compiled));
   return npu::compiler::write_bmodel(compiled, file);
@@ -31,7 +42,7 @@ Status compile(const npu_compile_request &request, std::vector<uint8_t> &file) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) bool npuc_compile_1(const npu_compile_request *request,
+extern "C" __attribute__((visibility("default"))) bool npuc_compile_2(const npu_compile_request *request,
                                                                       npu_compile_result *result) {
   *result = {};
   try {

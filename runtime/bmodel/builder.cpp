@@ -126,7 +126,7 @@ class Writer {
       std::vector<Offset<fb::Shape>> shape{fb::CreateShapeDirect(b_, &t.shape)};
       out.push_back(fb::CreateTensorDirect(b_, t.name.c_str(), t.dtype, t.store_mode, t.address, t.bytes, &shape, 0,
                                            t.scale, 0, 0, t.zero_point, t.hidden,
-                                           t.index < 0 ? static_cast<int32_t>(i) : t.index));
+                                           t.index < 0 ? static_cast<int32_t>(i) : t.index, t.step));
     }
     return out;
   }

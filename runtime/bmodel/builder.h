@@ -21,8 +21,9 @@ struct TensorDesc {
   std::vector<uint64_t> shape;  ///< at most 8 dims; a scalar has none
   uint64_t address = 0;         ///< linear file address
   uint64_t bytes = 0;
-  float scale = 1.0f;
+  float scale = 1.0f;  ///< integers of an input: what numbers are multiplied by; of an output: what integers are
   int32_t zero_point = 0;
+  float step = 0;  ///< what one step of integers stands for: `scale` of outputs, 1 / `scale` of inputs; 0: not said
   int32_t store_mode = 0;  ///< bm_store_mode_t; `bytes` are those of the filled-up batch
   int32_t hidden = 0;      ///< in a step: between steps
   int32_t index = -1;      ///< in a step: number among the inputs or outputs of the whole; -1: its place in the list

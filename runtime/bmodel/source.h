@@ -39,6 +39,12 @@ struct npu_compile_shape {
   uint32_t num_dims;
 };
 
+/* Of an input or output, by its name: what it is in the result. */
+struct npu_compile_type {
+  const char *tensor;
+  uint32_t type; /* bm_data_type_t */
+};
+
 struct npu_compile_request {
   const void *network; /* behind the header: format NPU_SOURCE_ONNX */
   uint64_t network_bytes;
@@ -46,6 +52,8 @@ struct npu_compile_request {
   uint64_t lmem_bytes; /* of the card's cores */
   const struct npu_compile_shape *shapes;
   uint32_t shape_count;
+  uint32_t input_type_count, output_type_count;
+  const struct npu_compile_type *input_types, *output_types;
 };
 
 struct npu_compile_result {
@@ -56,7 +64,7 @@ struct npu_compile_result {
 
 /* Symbol of a function of libnpuc.so: any number of threads may call it at once; it keeps nothing. Returns whether
  * there is a file; the caller frees what the result has. */
-#define NPU_COMPILE_ENTRY "npuc_compile_1"
+#define NPU_COMPILE_ENTRY "npuc_compile_2"
 typedef bool (*npu_compile_entry)(const struct npu_compile_request *request, struct npu_compile_result *result);
 
 #endif /* NPU_BMODEL_SOURCE_H */

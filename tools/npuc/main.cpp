@@ -23,7 +23,7 @@ struct Arguments {
   std::string model, output, lmem = "8M", name, asm_file, dump_folder;
   std::string schedule_file;
   double optimize_seconds = 0;
-  std::vector<std::string> shapes, stages, inputs;
+  std::vector<std::string> shapes, stages, inputs, input_types, output_types;
   int cores = 1;
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
   npu::graph::Dtype reals = npu::graph::Dtype::F32;
@@ -128,6 +128,10 @@ Status run(const Arguments &args) {
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
   for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
   for (const std::string &s : args.inputs) NPU_TRY(npu::compiler::parse_input(s, options.values));
+  for (const std::string &s : args.input_types)
+    NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));
+  for (const std::string &s : args.output_types)
+    NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
   std::vector<npu::compiler::Compiled> stages;
   NPU_TRY(compile_stages(args, options, stages));
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
@@ -197,6 +201,12 @@ int main(int argc, char **argv) {
                  "NAME=VALUE[,VALUE...] or NAME=FILE.npy: an input that is a constant from now on; may be repeated")
       ->take_all()
       ->expected(1);
+  app.add_option("--input-type", args.input_types,
+                 "TYPE or NAME=TYPE: type of all inputs of float32 or of integers with a scale, or of one: int8, "
+                 "uint8, float16, bfloat16, float32; may be repeated")
+      ->take_all()
+      ->expected(1);
+  app.add_option("--output-type", args.output_types, "the same of outputs")->take_all()->expected(1);
   app.add_option("--optimize", args.optimize_seconds,
                  "SECONDS: look for a better schedule for so long, for each program; says on stderr what it finds")
       ->check([](const std::string &text) { return text.find("nan") == text.npos ? "" : "a number is expected"; })

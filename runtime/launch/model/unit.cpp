@@ -95,7 +95,8 @@ TensorInfo read_tensor(const fb::Tensor &t) {
                   .mode = static_cast<bm_store_mode_t>(t.gmem_stmode()),
                   .bytes = npu::bmodel::tensor_bytes(t),
                   .scale = t.scale(),
-                  .zero_point = t.zero_point()};
+                  .zero_point = t.zero_point(),
+                  .step = t.quant_step()};
   const auto &dims = *t.shape()->Get(0)->dim();
   info.shape.num_dims = static_cast<int>(dims.size());
   for (unsigned i = 0; i < dims.size(); ++i) info.shape.dims[i] = static_cast<int>(dims.Get(i));

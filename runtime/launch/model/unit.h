@@ -19,8 +19,9 @@ struct TensorInfo {
   bm_shape_t shape;
   bm_store_mode_t mode;
   uint64_t bytes;  ///< as it is stored
-  float scale;
+  float scale;     ///< as bm_net_info_t has it
   int zero_point;
+  float step;  ///< what one step of integers stands for, as the file says; 0: it does not
 };
 
 /// "[1,3,8]"

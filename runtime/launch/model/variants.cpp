@@ -9,6 +9,16 @@
 
 namespace npurt {
 
+namespace {
+
+std::vector<npu_compile_type> types_of(const std::vector<TensorInfo> &tensors) {
+  std::vector<npu_compile_type> out;
+  for (const TensorInfo &t : tensors) out.push_back({t.name.c_str(), static_cast<uint32_t>(t.dtype)});
+  return out;
+}
+
+}  // namespace
+
 Status Variants::find(std::span<const bm_shape_t> shapes, std::shared_ptr<const Stage> &out) {
   Key key;
   for (const bm_shape_t &s : shapes) key.emplace_back(s.dims, s.dims + s.num_dims);
@@ -54,9 +64,11 @@ Status Variants::compile(std::span<const bm_shape_t> shapes, const Key &key, std
     wanted.push_back({inputs_[i].name.c_str(), key[i].data(), static_cast<uint32_t>(key[i].size())});
     text += " " + shape_text(shapes[i]);
   }
+  const std::vector<npu_compile_type> in = types_of(inputs_), out_types = types_of(outputs_);
   std::vector<uint8_t> file;
   NPU_TRY(compile_network({source_.data(), source_.size(), network_.c_str(), info.lmem_bytes, wanted.data(),
-                           static_cast<uint32_t>(wanted.size())},
+                           static_cast<uint32_t>(wanted.size()), static_cast<uint32_t>(in.size()),
+                           static_cast<uint32_t>(out_types.size()), in.data(), out_types.data()},
                           file)
               .within(text));
   auto stage = std::make_shared<Stage>();
