@@ -211,7 +211,7 @@ export -f succeeds run_ctest sanitized qemu_device
 export JOBS NPU_PYTHON
 
 # Programs of the tests with the label "thread", and what these load.
-THREAD_TARGETS=(npu-sim npu_model_test npu_command_test npu_libnpu_test npu_runtime_test npu_shapes_test
+THREAD_TARGETS=(npu-sim npu_model_test npu_command_test npu_libnpu_test npu_runtime_test npu_shapes_test npu_quant_test
     npu_runtime_c_test npu_bmrt_test_test bmrt_test bmodel_seeds fuzz_chip_thread)
 
 prepare() {

@@ -87,14 +87,21 @@ typedef struct bm_stage_info_s {
   bm_device_mem_t *output_mems; /* likewise output */
 } bm_stage_info_t;
 
-/* Everything about a network; valid until bmrt_destroy. */
+/*
+ * Everything about a network; valid until bmrt_destroy.
+ *
+ * Scales are the vendor's: what a program multiplies by. A number v of an input becomes the integer
+ * v * input_scales[i] + input_zero_point[i], rounded and saturated; an integer q of an output stands for
+ * (q - output_zero_point[i]) * output_scales[i]. So the scale of an input is 1 over that of the model's QuantizeLinear,
+ * and rounded; bmrt_get_input_quant() (bmruntime_interface.h) has the latter. 1 and 0 where a tensor has none.
+ */
 typedef struct bm_net_info_s {
   const char *name;
   bool is_dynamic;
   int input_num;
   char const **input_names;
   bm_data_type_t *input_dtypes;
-  float *input_scales; /* 1.0 for floating-point tensors */
+  float *input_scales;
   int output_num;
   char const **output_names;
   bm_data_type_t *output_dtypes;

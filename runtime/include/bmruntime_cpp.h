@@ -122,6 +122,10 @@ class BMRT_CPP_API Tensor {
   bm_status_t CopyTo(void *data, size_t size, uint64_t offset = 0) const;
   bm_status_t CopyFrom(const void *data);
   bm_status_t CopyFrom(const void *data, size_t size, uint64_t offset = 0);
+  /* The same with num_elements() numbers of float32, whatever the tensor's type is: see bmrt_quant_t. Only in
+   * BM_STORE_1N. CopyFrom and CopyTo convert nothing. */
+  bm_status_t CopyToFloat(float *data) const;
+  bm_status_t CopyFromFloat(const float *data);
   /* For inputs of a network without a fixed stage. The memory must have room. */
   bm_status_t Reshape(const bm_shape_t &shape);
   size_t ByteSize() const;
@@ -138,10 +142,12 @@ class BMRT_CPP_API Tensor {
   Tensor(bm_handle_t handle, bm_tensor_t *tensor, bool can_reshape = false);
   virtual ~Tensor();
   bool user_mem_;
+  float step_;
   bm_handle_t handle_;
   bm_tensor_t *tensor_;
   bool can_reshape_;
   bool has_shape_;
+  int zero_point_;
   friend class Network;
 };
 

@@ -162,7 +162,8 @@ BMRT_API bool bmrt_launch_tensor_multi_cores(void *p_bmrt, const char *net_name,
                                              int input_num, bm_tensor_t output_tensors[], int output_num, bool user_mem,
                                              bool user_stmode, const int *core_list, int core_num);
 /*
- * Synchronous, with data in system memory. user_mem false: output_datas[i] are allocated with malloc, the caller frees
+ * Synchronous, with data in system memory, in the tensors' own types: nothing is converted (bmrt_launch_data_float32
+ * does that). user_mem false: output_datas[i] are allocated with malloc, the caller frees
  * them; on failure none is. output_shapes are filled in.
  */
 BMRT_API bool bmrt_launch_data(void *p_bmrt, const char *net_name, void *const input_datas[],
@@ -244,6 +245,34 @@ BMRT_API bool bmrt_memcpy_d2d_stride_ex_parallel(void *p_bmrt, bm_tensor_t dst_t
                                                  bm_shape_t dst_strides[], bm_tensor_t src_tensors[],
                                                  size_t src_offsets[], bm_shape_t src_strides[], bm_shape_t shapes[],
                                                  int tensor_num[], int device_num);
+
+/* ---- numbers of float32, and what stands for them in tensors of other types (beyond the vendor's interface) ---- */
+
+/*
+ * What the elements of a tensor stand for. Integers of 8, 16 or 32 bits: an element q for (q - zero_point) * step. A
+ * number v becomes v / step, rounded to the nearest integer, halves to the even one, plus zero_point, and saturates;
+ * NaN becomes zero_point. That is ONNX's QuantizeLinear and DequantizeLinear, to the bit. Integers without a scale in
+ * the model, as indices, have step 1 and zero_point 0. float16 and bfloat16: numbers are rounded once, to nearest even,
+ * and beyond the largest one to infinity; step and zero_point mean nothing, as for float32.
+ */
+typedef struct bmrt_quant_s {
+  bm_data_type_t dtype;
+  float step; /* of an output its scale in bm_net_info_t, of an input that 1 / input_scales[i] was rounded from */
+  int zero_point;
+} bmrt_quant_t;
+
+/* Of input or output `index` of a network. False: no such network or tensor. */
+BMRT_API bool bmrt_get_input_quant(void *p_bmrt, const char *net_name, int index, bmrt_quant_t *quant);
+BMRT_API bool bmrt_get_output_quant(void *p_bmrt, const char *net_name, int index, bmrt_quant_t *quant);
+/* `count` numbers to elements and back, in system memory, at any address; the two do not overlap. False: a type of 4
+ * bits or an unknown one, a step that is not positive and finite, a zero point that is none of the type's numbers. */
+BMRT_API bool bmrt_quantize(const bmrt_quant_t *quant, const float *values, uint64_t count, void *elements);
+BMRT_API bool bmrt_dequantize(const bmrt_quant_t *quant, const void *elements, uint64_t count, float *values);
+/* bmrt_launch_data, which takes and gives elements of the tensors' own types, with numbers of float32 for all of them.
+ * Of indices of 32 bits only those up to 2^24 are float32. */
+BMRT_API bool bmrt_launch_data_float32(void *p_bmrt, const char *net_name, const float *const input_datas[],
+                                       const bm_shape_t input_shapes[], int input_num, float *output_datas[],
+                                       bm_shape_t output_shapes[], int output_num, bool user_mem);
 
 /* ---- beyond the vendor's interface ---- */
 

@@ -67,6 +67,11 @@ SIZE(bm_coeff_info_t, 280);
 AT(bm_coeff_info_t, path, 0);
 AT(bm_coeff_info_t, device_mem, 256);
 
+SIZE(bmrt_quant_t, 12);
+AT(bmrt_quant_t, dtype, 0);
+AT(bmrt_quant_t, step, 4);
+AT(bmrt_quant_t, zero_point, 8);
+
 SIZE(bm_data_type_t, 4);
 SIZE(bm_store_mode_t, 4);
 

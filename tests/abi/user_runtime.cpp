@@ -21,6 +21,7 @@ static bm_status_t infer(Context &context, const char *name, std::vector<float> 
     data.resize(input->num_elements());
     input->CopyFrom(data.data());
     input->CopyFrom(data.data(), input->ByteSize(), 0);
+    input->CopyFromFloat(data.data());
     input->set_store_mode(BM_STORE_1N);
   }
   const bm_status_t status = network.Forward();
@@ -30,6 +31,7 @@ static bm_status_t infer(Context &context, const char *name, std::vector<float> 
     data.resize(output->ByteSize());
     output->CopyTo(data.data());
     output->CopyTo(data.data(), ByteSize(*output), 0);
+    output->CopyToFloat(data.data());
     output->set_device_mem(output->tensor()->device_mem);
     std::printf("%llu %llu %llu %zu %zu %zu\n", static_cast<unsigned long long>(Count(*output)),
                 static_cast<unsigned long long>(Count(*output->tensor())),

@@ -30,6 +30,7 @@ run "$bin/npu_runtime_test" --gtest_filter='-TwoCards*'
 run env NPU_CACHE=strict "$bin/npu_runtime_test" --gtest_filter='LaunchTest*:LoadTest*'
 run "$bin/npu_upload_test"
 run "$bin/npu_shapes_test"
+run "$bin/npu_quant_test"
 run "$bin/npu_bmrt_test_test"
 run "$here/smi.sh" "$bin"
 "$bin/bmodel_seeds" /tmp/seeds >/dev/null || failed=$((failed + 1))

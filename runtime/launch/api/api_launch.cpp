@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C API: launches.
+#include <algorithm>
+
 #include "runtime/launch/api/guard.h"
 
 using npurt::guarded;
@@ -22,13 +24,19 @@ bool launch(const char *function, void *p_bmrt, const char *net_name, const bm_t
   });
 }
 
+Status check_data(const void *input_datas, const bm_shape_t *input_shapes, int input_num, const void *output_datas,
+                  const bm_shape_t *output_shapes, int output_num) {
+  if (!input_datas || !input_shapes || !output_datas || !output_shapes)
+    return Status::error("null pointer instead of tensors");
+  if (input_num < 0 || output_num < 0) return Status::error("negative number of tensors");
+  return {};
+}
+
 bool launch_data(const char *function, void *p_bmrt, const char *net_name, void *const *input_datas,
                  const bm_shape_t *input_shapes, int input_num, void **output_datas, bm_shape_t *output_shapes,
                  int output_num, bool user_mem, std::span<const int> core_list) {
   return guarded(function, p_bmrt, [&](Runtime &r) -> Status {
-    if (!input_datas || !input_shapes || !output_datas || !output_shapes)
-      return Status::error("null pointer instead of tensors");
-    if (input_num < 0 || output_num < 0) return Status::error("negative number of tensors");
+    NPU_TRY(check_data(input_datas, input_shapes, input_num, output_datas, output_shapes, output_num));
     const auto in = static_cast<size_t>(input_num), out = static_cast<size_t>(output_num);
     return r.launch_data(net_name, {input_datas, in}, {input_shapes, in}, {output_datas, out}, {output_shapes, out},
                          user_mem, core_list);
@@ -82,6 +90,21 @@ bool bmrt_launch_data_multi_thread(void *p_bmrt, const char *net_name, void *con
                                    const int *core_list, int core_num) {
   return launch_data(__func__, p_bmrt, net_name, input_datas, input_shapes, input_num, output_datas, output_shapes,
                      output_num, user_mem, cores(core_list, core_num));
+}
+
+bool bmrt_launch_data_float32(void *p_bmrt, const char *net_name, const float *const input_datas[],
+                              const bm_shape_t input_shapes[], int input_num, float *output_datas[],
+                              bm_shape_t output_shapes[], int output_num, bool user_mem) {
+  return guarded(__func__, p_bmrt, [&](Runtime &r) -> Status {
+    NPU_TRY(check_data(input_datas, input_shapes, input_num, output_datas, output_shapes, output_num));
+    std::vector<void *> in, out(static_cast<size_t>(output_num));
+    for (int i = 0; i < input_num; ++i) in.push_back(const_cast<float *>(input_datas[i]));
+    if (user_mem) std::copy(output_datas, output_datas + output_num, out.begin());
+    NPU_TRY(r.launch_data(net_name, in, {input_shapes, in.size()}, out, {output_shapes, out.size()}, user_mem, {},
+                          npurt::DataForm::Float32));
+    for (size_t i = 0; i < out.size(); ++i) output_datas[i] = static_cast<float *>(out[i]);
+    return {};
+  });
 }
 
 // ---- activation memory ----

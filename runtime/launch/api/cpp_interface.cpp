@@ -7,6 +7,7 @@
 
 #include "bmruntime_cpp.h"
 #include "runtime/launch/api/guard.h"
+#include "runtime/launch/model/quant.h"
 
 namespace bmruntime {
 
@@ -128,6 +129,10 @@ Network::Network(const Context &ctx, const char *net_name, int stage_id)
         list[i].shape = shapes[i];
         tensors.push_back(new Tensor(ctx.handle_, &list[i], input && !fixed));
         tensors.back()->has_shape_ = known || !input;
+        bmrt_quant_t quant{};
+        (input ? bmrt_get_input_quant : bmrt_get_output_quant)(runtime_of(ctx.runtime_), net_name, i, &quant);
+        tensors.back()->step_ = quant.step;
+        tensors.back()->zero_point_ = quant.zero_point;
         if (bm_malloc_device_byte(ctx.handle_, &list[i].device_mem, static_cast<unsigned int>(bytes[i])) != BM_SUCCESS)
           return Status::error("network '" + std::string(net_name) + "': " + npu_last_error());
         tensors.back()->user_mem_ = false;
@@ -186,7 +191,13 @@ const bm_net_info_t *Network::info() const { return info_; }
 
 // Its memory is not its own before the network has allocated some.
 Tensor::Tensor(bm_handle_t handle, bm_tensor_t *tensor, bool can_reshape)
-    : user_mem_(true), handle_(handle), tensor_(tensor), can_reshape_(can_reshape), has_shape_(false) {}
+    : user_mem_(true),
+      step_(1),
+      handle_(handle),
+      tensor_(tensor),
+      can_reshape_(can_reshape),
+      has_shape_(false),
+      zero_point_(0) {}
 
 Tensor::~Tensor() {
   if (!user_mem_) bm_free_device(handle_, tensor_->device_mem);
@@ -240,6 +251,41 @@ bm_status_t Tensor::CopyFrom(const void *data, size_t size, uint64_t offset) {
   return size ? bm_memcpy_s2d_partial_offset(handle_, tensor_->device_mem, const_cast<void *>(data),
                                              static_cast<unsigned int>(size), static_cast<unsigned int>(offset))
               : BM_SUCCESS;
+}
+
+namespace {
+
+Status check_converted(const void *data, const bm_tensor_t &t) {
+  if (!data) return Status::error("null pointer");
+  if (t.st_mode != BM_STORE_1N)
+    return Status::error(std::string("the tensor is in ") + npu::bmodel::store_mode_name(t.st_mode) +
+                         ", only BM_STORE_1N is converted");
+  return {};
+}
+
+}  // namespace
+
+bm_status_t Tensor::CopyToFloat(float *data) const {
+  return status_of("Tensor::CopyToFloat", BM_ERR_FAILURE, [&]() -> Status {
+    NPU_TRY(check_converted(data, *tensor_));
+    std::vector<uint8_t> elements(ByteSize());
+    if (bm_memcpy_d2s_partial(handle_, elements.data(), tensor_->device_mem,
+                              static_cast<unsigned int>(elements.size())) != BM_SUCCESS)
+      return npurt::npu_error();
+    return npurt::dequantize({tensor_->dtype, step_, zero_point_}, elements.data(), num_elements(), data);
+  });
+}
+
+bm_status_t Tensor::CopyFromFloat(const float *data) {
+  return status_of("Tensor::CopyFromFloat", BM_ERR_FAILURE, [&]() -> Status {
+    NPU_TRY(check_converted(data, *tensor_));
+    std::vector<uint8_t> elements(ByteSize());
+    NPU_TRY(npurt::quantize({tensor_->dtype, step_, zero_point_}, data, num_elements(), elements.data()));
+    return bm_memcpy_s2d_partial(handle_, tensor_->device_mem, elements.data(),
+                                 static_cast<unsigned int>(elements.size())) == BM_SUCCESS
+               ? Status()
+               : npurt::npu_error();
+  });
 }
 
 bm_status_t Tensor::Reshape(const bm_shape_t &shape) {

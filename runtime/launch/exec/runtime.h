@@ -22,6 +22,9 @@ struct LaunchOptions {
   std::span<const int> cores;  ///< empty: any
 };
 
+/// What data in system memory consists of.
+enum class DataForm : uint8_t { Elements, Float32 };  ///< of the tensor's own type; numbers that they stand for
+
 class Runtime {
  public:
   static constexpr int kMaxDevices = 32;
@@ -71,10 +74,10 @@ class Runtime {
   /// bmrt_launch_tensor and its kin. With `waiter` the caller waits for the launch himself; else bm_thread_sync() does.
   Status launch(const char *name, std::span<const bm_tensor_t> inputs, std::span<bm_tensor_t> outputs,
                 const LaunchOptions &options, Launched *waiter = nullptr);
-  /// bmrt_launch_data.
+  /// bmrt_launch_data and bmrt_launch_data_float32.
   Status launch_data(const char *name, std::span<void *const> input_datas, std::span<const bm_shape_t> input_shapes,
                      std::span<void *> output_datas, std::span<bm_shape_t> output_shapes, bool user_mem,
-                     std::span<const int> cores);
+                     std::span<const int> cores, DataForm form = DataForm::Elements);
   /// get_bmodel_api_info_c.
   Status describe_launch(const char *name, std::span<const bm_tensor_t> inputs, std::span<bm_tensor_t> outputs,
                          const LaunchOptions &options, api_info_c *&info);
