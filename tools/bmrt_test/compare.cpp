@@ -2,6 +2,7 @@
 #include "tools/bmrt_test/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -12,46 +13,74 @@ namespace bmrt_test {
 
 namespace {
 
-double from_f16(uint16_t h) {
-  const int exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff;
-  const double sign = h & 0x8000 ? -1.0 : 1.0;
-  if (exponent == 0x1f)
-    return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
-  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
-  return sign * std::ldexp(mantissa + 1024, exponent - 25);
-}
+constexpr uint64_t kBlock = 4096;
+
+bool is_float(bm_data_type_t dtype) { return dtype == BM_FLOAT32 || dtype == BM_FLOAT16 || dtype == BM_BFLOAT16; }
 
 template <class T>
-T load(const void *data, uint64_t i) {
+void load(const void *data, uint64_t count, double *to) {
   T v;
-  std::memcpy(&v, static_cast<const uint8_t *>(data) + i * sizeof v, sizeof v);
-  return v;
-}
-
-double element(bm_data_type_t dtype, const void *data, uint64_t i) {
-  switch (dtype) {
-    case BM_FLOAT32:
-      return load<float>(data, i);
-    case BM_FLOAT16:
-      return from_f16(load<uint16_t>(data, i));
-    case BM_BFLOAT16:
-      return std::bit_cast<float>(uint32_t{load<uint16_t>(data, i)} << 16);
-    case BM_INT8:
-      return load<int8_t>(data, i);
-    case BM_INT16:
-      return load<int16_t>(data, i);
-    case BM_UINT16:
-      return load<uint16_t>(data, i);
-    case BM_INT32:
-      return load<int32_t>(data, i);
-    case BM_UINT32:
-      return load<uint32_t>(data, i);
-    default:
-      return load<uint8_t>(data, i);
+  for (uint64_t i = 0; i < count; ++i) {
+    std::memcpy(&v, static_cast<const uint8_t *>(data) + i * sizeof v, sizeof v);
+    to[i] = static_cast<double>(v);
   }
 }
 
-bool is_float(bm_data_type_t dtype) { return dtype == BM_FLOAT32 || dtype == BM_FLOAT16 || dtype == BM_BFLOAT16; }
+void load_integers(bm_data_type_t dtype, const void *data, uint64_t count, double *to) {
+  switch (dtype) {
+    case BM_INT8:
+      return load<int8_t>(data, count, to);
+    case BM_INT16:
+      return load<int16_t>(data, count, to);
+    case BM_UINT16:
+      return load<uint16_t>(data, count, to);
+    case BM_INT32:
+      return load<int32_t>(data, count, to);
+    case BM_UINT32:
+      return load<uint32_t>(data, count, to);
+    default:
+      return load<uint8_t>(data, count, to);
+  }
+}
+
+/// Elements of a tensor as numbers, a block of them at a time; integers as they are.
+class Elements {
+ public:
+  Elements(bm_data_type_t dtype, const void *data, uint64_t count)
+      : dtype_(dtype), data_(static_cast<const uint8_t *>(data)), count_(count) {}
+
+  /// For rising places.
+  double operator[](uint64_t i) {
+    if (i / kBlock != block_) read(i / kBlock);
+    return numbers_[i % kBlock];
+  }
+
+ private:
+  void read(uint64_t block) {
+    block_ = block;
+    const uint64_t at = block * kBlock, n = std::min(kBlock, count_ - at);
+    const void *const from = data_ + at * bmrt_data_type_size(dtype_);
+    if (!is_float(dtype_)) return load_integers(dtype_, from, n, numbers_.data());
+    float floats[kBlock];
+    const bmrt_quant_t plain{dtype_, 1, 0};
+    bmrt_dequantize(&plain, from, n, floats);
+    std::copy(floats, floats + n, numbers_.begin());
+  }
+
+  bm_data_type_t dtype_;
+  const uint8_t *data_;
+  uint64_t count_, block_ = UINT64_MAX;
+  std::array<double, kBlock> numbers_;
+};
+
+/// The place of a finite number of a floating-point type among all that the type has, 0 for zero.
+int64_t place(bm_data_type_t dtype, double value) {
+  const float size = std::fabs(static_cast<float>(value));
+  int64_t out = std::bit_cast<uint32_t>(size);
+  if (dtype == BM_BFLOAT16) out >>= 16;
+  if (dtype == BM_FLOAT16) out = size < 0x1p-14f ? static_cast<int64_t>(size * 0x1p24f) : (out >> 13) - (112 << 10);
+  return value < 0 ? -out : out;
+}
 
 double smallest_normal(bm_data_type_t dtype) { return std::ldexp(1, dtype == BM_FLOAT16 ? -14 : -126); }
 
@@ -61,23 +90,43 @@ double difference(double got, double expected) {
   return std::isnan(d) ? std::numeric_limits<double>::infinity() : d;
 }
 
+double steps(bm_data_type_t dtype, double got, double expected) {
+  const double d = difference(got, expected);
+  if (d == 0 || !std::isfinite(d)) return d;
+  return std::fabs(static_cast<double>(place(dtype, got) - place(dtype, expected)));
+}
+
+double largest_size(bm_data_type_t dtype, const void *expected, uint64_t count) {
+  Elements elements(dtype, expected, count);
+  double largest = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const double v = std::fabs(elements[i]);
+    if (std::isfinite(v)) largest = std::max(largest, v);
+  }
+  return largest;
+}
+
 }  // namespace
 
 Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
                    const Tolerance &tolerance) {
   Comparison out;
-  out.limit = static_cast<double>(tolerance.accuracy_i);
-  if (is_float(dtype)) {
-    double largest = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-      const double v = std::fabs(element(dtype, expected, i));
-      if (std::isfinite(v)) largest = std::max(largest, v);
-    }
-    out.limit = std::max(tolerance.accuracy_f * largest, smallest_normal(dtype));
+  const bool floats = is_float(dtype), in_ulp = floats && tolerance.ulp >= 0;
+  if (in_ulp) {
+    out.limit = static_cast<double>(tolerance.ulp);
+    out.unit = " ULP";
+  } else if (floats) {
+    out.limit = std::max(tolerance.accuracy_f * largest_size(dtype, expected, count), smallest_normal(dtype));
+  } else {
+    out.limit = static_cast<double>(tolerance.accuracy_i);
+    out.unit = " LSB";
   }
+  Elements have(dtype, got, count), want(dtype, expected, count);
   for (uint64_t i = 0; i < count; ++i) {
-    Element e{i, element(dtype, got, i), element(dtype, expected, i), 0};
-    e.difference = difference(e.got, e.expected);
+    Element e{i, have[i], want[i], 0};
+    e.difference = in_ulp ? steps(dtype, e.got, e.expected) : difference(e.got, e.expected);
+    if (e.difference == 0) continue;
+    if (out.differing++ == 0) out.first_differing = e;
     if (e.difference > out.largest.difference) out.largest = e;
     if (e.difference <= out.limit) continue;
     if (out.mismatches++ == 0) out.first = e;
@@ -98,19 +147,36 @@ std::string index_text(uint64_t flat, const bm_shape_t &shape) {
   return "[" + out + "]";
 }
 
+template <class... T>
+std::string print(const char *format, T... args) {
+  char text[512];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+std::string element_text(const Element &e, const bm_shape_t &shape) {
+  return print("element %llu (index %s): got %.9g, expected %.9g", static_cast<unsigned long long>(e.index),
+               index_text(e.index, shape).c_str(), e.got, e.expected);
+}
+
 }  // namespace
 
+std::string summary(const Comparison &c, const bm_shape_t &shape) {
+  const auto all = static_cast<unsigned long long>(bmrt_shape_count(&shape));
+  if (c.differing == 0) return print("all %llu elements are equal", all);
+  return print("%llu of %llu elements differ, at most by %.6g%s, first ", static_cast<unsigned long long>(c.differing),
+               all, c.largest.difference, c.unit) +
+         element_text(c.first_differing, shape);
+}
+
 std::string describe(const Comparison &c, const bm_shape_t &shape) {
-  char text[512];
-  std::snprintf(
-      text, sizeof text,
-      "element %llu (index %s): got %.9g, expected %.9g, difference %.6g is above %.6g; %llu of %llu elements "
-      "differ, the largest difference is %.6g at element %llu (got %.9g, expected %.9g)",
-      static_cast<unsigned long long>(c.first.index), index_text(c.first.index, shape).c_str(), c.first.got,
-      c.first.expected, c.first.difference, c.limit, static_cast<unsigned long long>(c.mismatches),
-      static_cast<unsigned long long>(bmrt_shape_count(&shape)), c.largest.difference,
-      static_cast<unsigned long long>(c.largest.index), c.largest.got, c.largest.expected);
-  return text;
+  return element_text(c.first, shape) +
+         print(
+             ", difference %.6g%s is above %.6g; %llu of %llu elements differ, the largest difference is %.6g%s at "
+             "element %llu (got %.9g, expected %.9g)",
+             c.first.difference, c.unit, c.limit, static_cast<unsigned long long>(c.mismatches),
+             static_cast<unsigned long long>(bmrt_shape_count(&shape)), c.largest.difference, c.unit,
+             static_cast<unsigned long long>(c.largest.index), c.largest.got, c.largest.expected);
 }
 
 }  // namespace bmrt_test

@@ -13,31 +13,39 @@ namespace bmrt_test {
 struct Tolerance {
   double accuracy_f = 1e-2;
   long long accuracy_i = 0;
+  long long ulp = -1;  ///< of floating point instead of accuracy_f; negative: accuracy_f counts
 };
 
 /// An element that differs, or the one that differs most.
 struct Element {
   uint64_t index = 0;
   double got = 0, expected = 0;
-  double difference = 0;  ///< |got - expected|; infinite if just one is NaN or they are different infinities
+  double difference = 0;  ///< infinite if just one is NaN or they are different infinities
 };
 
 struct Comparison {
   bool equal = true;
-  uint64_t mismatches = 0;
-  double limit = 0;  ///< what |got - expected| may be
-  Element first;     ///< first mismatch
-  Element largest;   ///< largest difference, mismatch or not
+  uint64_t mismatches = 0, differing = 0;  ///< beyond the limit; at all
+  double limit = 0;                        ///< what a difference may be
+  const char *unit = "";                   ///< of differences: " LSB", " ULP", or nothing for |got - expected|
+  Element first;                           ///< first mismatch
+  Element first_differing;
+  Element largest;  ///< largest difference, mismatch or not
 };
 
 /*
  * Floating point: got and expected agree if |got - expected| <= accuracy_f * max |expected|, the maximum taken over the
  * finite elements of the tensor: what is small because large numbers cancel each other has their errors. Below the
  * type's smallest normal number, which a device may flush to zero, all agree. NaN agrees with NaN, an infinity with
- * itself. Integers: if |got - expected| <= accuracy_i.
+ * itself. With `ulp`: if as many steps of the type lie between them at most; 0 and -0 are the same, NaN and infinities
+ * as before. Integers: if |got - expected| <= accuracy_i, steps of what they stand for (LSB).
  */
 Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
                    const Tolerance &tolerance);
+
+/// "3 of 40 elements differ, at most by 1 LSB, first element 17 (index [0,1,3]): got 5, expected 6"; "all 40 elements
+/// are equal"
+std::string summary(const Comparison &c, const bm_shape_t &shape);
 
 /// "element 17 (index [0,1,3]): got 1.5, expected 1.25, difference 0.25 is above 0.0125; ..."
 std::string describe(const Comparison &c, const bm_shape_t &shape);

@@ -55,6 +55,8 @@ Status check(Options &o, const std::string &shapes, bool compare_given) {
   if (std::isnan(o.accuracy_f)) return Status::error("--accuracy_f: expected a number");
   if (compare_given && o.compare && o.context_dir.empty())
     return Status::error("--compare 1 needs the reference data of --context_dir");
+  if ((o.float_inputs || o.float_outputs) && o.context_dir.empty())
+    return Status::error("--float_inputs and --float_outputs are said of the reference data of --context_dir");
   if (!o.shapes.empty() && o.network < 0)
     return Status::error("--shapes needs --net_idx: they are the input shapes of one network");
   return {};
@@ -86,9 +88,18 @@ std::optional<int> parse_options(int argc, const char *const *argv, Options &out
                  "floating point: |got - expected| may be this much times the largest |expected| of the tensor")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e30));
-  app.add_option("--accuracy_i", out.accuracy_i, "integers: |got - expected| may be this much")
+  app.add_option(
+         "--ulp", out.ulp,
+         "floating point: so many numbers of the type may lie between got and expected; instead of --accuracy_f")
+      ->check(CLI::Range(0ll, 1ll << 32));
+  app.add_option("--accuracy_i,--lsb", out.accuracy_i,
+                 "integers: |got - expected| may be this much, counted in steps of what they stand for")
       ->capture_default_str()
       ->check(CLI::Range(0ll, 1ll << 40));
+  app.add_flag("--float_inputs", out.float_inputs,
+               "input_ref_data.dat has float32 for all tensors, which becomes their type by scale and zero point");
+  app.add_flag("--float_outputs", out.float_outputs,
+               "output_ref_data.dat has float32 for all tensors, which becomes their type before it is compared");
   app.add_flag("--export_output", out.export_output,
                "write the outputs to output_ref_data.dat.bmrt_test in --context_dir, or here");
   app.add_flag("--profile", out.profile,

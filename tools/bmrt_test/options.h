@@ -33,6 +33,8 @@ struct Options {
   bool compare = false;
   double accuracy_f = 1e-2;
   long long accuracy_i = 0;
+  long long ulp = -1;                                ///< negative: not given
+  bool float_inputs = false, float_outputs = false;  ///< the reference data are float32 for all tensors
   bool export_output = false;
   bool profile = false;  ///< write a trace of the runtime
 };

@@ -19,20 +19,36 @@ struct FreeArray {
   void operator()(const char **array) const { std::free(array); }
 };
 
-/// A stage as a case, with these shapes; `in` and `out` are the positions in the reference data and move behind its
-/// tensors.
-Case make_case(const bm_net_info_t &info, int network, int stage, const bm_shape_t *inputs, const bm_shape_t *outputs,
-               uint64_t &in, uint64_t &out) {
-  Case c{network, stage, info.name, {}, {}};
-  auto add = [](std::vector<TensorPlan> &list, const char *name, bm_data_type_t dtype, const bm_shape_t &shape,
-                uint64_t &at) {
-    const uint64_t bytes = bmrt_shape_count(&shape) * bmrt_data_type_size(dtype);
-    list.push_back({name, dtype, shape, bytes, at});
-    at += bytes;
+/// The tensors of reference data, of all networks and stages, in the order of the file.
+struct Reference {
+  struct Part {
+    bmrt_quant_t quant;
+    uint64_t count;
   };
-  for (int i = 0; i < info.input_num; ++i) add(c.inputs, info.input_names[i], info.input_dtypes[i], inputs[i], in);
-  for (int i = 0; i < info.output_num; ++i)
-    add(c.outputs, info.output_names[i], info.output_dtypes[i], outputs[i], out);
+  std::vector<Part> tensors;
+  uint64_t bytes = 0;  ///< in the tensors' own types
+};
+
+/// A stage as a case, with these shapes; adds its tensors to the reference data.
+Case make_case(void *p_bmrt, const bm_net_info_t &info, int network, int stage, const bm_shape_t *inputs,
+               const bm_shape_t *outputs, Reference &in, Reference &out) {
+  Case c{network, stage, info.name, {}, {}};
+  const auto add = [](std::vector<TensorPlan> &list, const char *name, const bm_shape_t &shape,
+                      const bmrt_quant_t &quant, Reference &reference) {
+    const uint64_t bytes = bmrt_shape_count(&shape) * bmrt_data_type_size(quant.dtype);
+    list.push_back({name, quant.dtype, shape, bytes, reference.bytes});
+    reference.bytes += bytes;
+    reference.tensors.push_back({quant, bmrt_shape_count(&shape)});
+  };
+  bmrt_quant_t quant{};
+  for (int i = 0; i < info.input_num; ++i) {
+    bmrt_get_input_quant(p_bmrt, info.name, i, &quant);
+    add(c.inputs, info.input_names[i], inputs[i], quant, in);
+  }
+  for (int i = 0; i < info.output_num; ++i) {
+    bmrt_get_output_quant(p_bmrt, info.name, i, &quant);
+    add(c.outputs, info.output_names[i], outputs[i], quant, out);
+  }
   return c;
 }
 
@@ -66,15 +82,15 @@ Status launched_shapes(void *p_bmrt, const bm_net_info_t &info, const std::vecto
 }
 
 /// A dynamic network with --shapes: one case, whose tensors the reference data have in place of those of the stages.
-Status make_dynamic_case(void *p_bmrt, const bm_net_info_t &info, int network, const Options &o, uint64_t &in,
-                         uint64_t &out, Plan &plan) {
+Status make_dynamic_case(void *p_bmrt, const bm_net_info_t &info, int network, const Options &o, Reference &in,
+                         Reference &out, Plan &plan) {
   std::vector<bm_shape_t> outputs;
   NPU_TRY(check_count(o.shapes, info));
   NPU_TRY(launched_shapes(p_bmrt, info, o.shapes, outputs));
   std::vector<bm_tensor_t> tensors(o.shapes.size());
   for (size_t i = 0; i < tensors.size(); ++i) tensors[i].shape = o.shapes[i];
   const int stage = bmrt_get_stage_index(p_bmrt, info.name, tensors.data());
-  plan.cases.push_back(make_case(info, network, stage, o.shapes.data(), outputs.data(), in, out));
+  plan.cases.push_back(make_case(p_bmrt, info, network, stage, o.shapes.data(), outputs.data(), in, out));
   return {};
 }
 
@@ -86,8 +102,8 @@ bool wanted(const bm_net_info_t &info, int network, int stage, const Options &o)
   return true;
 }
 
-/// The file must have exactly the bytes that the model's tensors need.
-Status read_file(const std::string &path, uint64_t bytes, std::vector<uint8_t> &out) {
+/// The file must have exactly the bytes that the tensors need.
+Status read_bytes(const std::string &path, uint64_t bytes, const std::string &needs, std::vector<uint8_t> &out) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Status::error(path + ": cannot open: " + std::strerror(errno));
   std::error_code ignored;
@@ -95,7 +111,29 @@ Status read_file(const std::string &path, uint64_t bytes, std::vector<uint8_t> &
   out.assign(std::istreambuf_iterator<char>(file), {});
   if (out.size() == bytes) return {};
   return Status::error(path + ": has " + std::to_string(out.size()) + " bytes, the tensors of the model need " +
-                       std::to_string(bytes));
+                       std::to_string(bytes) + needs);
+}
+
+/// Reference data in the types of the tensors; `floats`: the file has float32 instead, `option` says so.
+Status read_reference(const std::string &path, const Reference &reference, bool floats, const char *option,
+                      std::vector<uint8_t> &out) {
+  uint64_t count = 0;
+  for (const auto &t : reference.tensors) count += t.count;
+  const std::string in_float32 = std::to_string(count * sizeof(float));
+  if (!floats) return read_bytes(path, reference.bytes, ", or " + in_float32 + " with " + option, out);
+  std::vector<uint8_t> bytes;
+  NPU_TRY(read_bytes(path, count * sizeof(float), " in float32", bytes));
+  std::vector<float> values(count);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  out.resize(reference.bytes);
+  uint64_t from = 0, to = 0;
+  for (const auto &t : reference.tensors) {
+    if (!bmrt_quantize(&t.quant, values.data() + from, t.count, out.data() + to))
+      return Status::error(path + ": " + bmrt_last_error());
+    from += t.count;
+    to += t.count * bmrt_data_type_size(t.quant.dtype);
+  }
+  return {};
 }
 
 }  // namespace
@@ -106,7 +144,7 @@ Status make_plan(void *p_bmrt, const Options &o, Plan &plan) {
   const std::unique_ptr<const char *[], FreeArray> own(names);
   if (!names) return Status::error(bmrt_last_error());
   const int networks = bmrt_get_network_number(p_bmrt);
-  uint64_t in = 0, out = 0;
+  Reference in, out;
   for (int n = 0; n < networks; ++n) {
     const bm_net_info_t *info = bmrt_get_network_info(p_bmrt, names[n]);
     if (!info) return Status::error(bmrt_last_error());
@@ -116,7 +154,7 @@ Status make_plan(void *p_bmrt, const Options &o, Plan &plan) {
     }
     for (int s = 0; s < info->stage_num; ++s) {
       const bm_stage_info_t &stage = info->stages[s];
-      Case c = make_case(*info, n, s, stage.input_shapes, stage.output_shapes, in, out);
+      Case c = make_case(p_bmrt, *info, n, s, stage.input_shapes, stage.output_shapes, in, out);
       if (!wanted(*info, n, s, o)) continue;
       NPU_TRY(check_count(o.shapes, *info));
       for (size_t i = 0; i < o.shapes.size(); ++i) c.inputs[i].shape = o.shapes[i];
@@ -127,12 +165,13 @@ Status make_plan(void *p_bmrt, const Options &o, Plan &plan) {
     return Status::error("no network and stage is left to run: --net_idx, --stage_idx or --shapes match none of the " +
                          std::to_string(networks) + " networks");
   if (o.context_dir.empty()) {
-    plan.input_data.resize(in);
+    plan.input_data.resize(in.bytes);
     return {};
   }
-  NPU_TRY(read_file(o.context_dir + "/input_ref_data.dat", in, plan.input_data));
+  NPU_TRY(read_reference(o.context_dir + "/input_ref_data.dat", in, o.float_inputs, "--float_inputs", plan.input_data));
   if (!o.compare) return {};
-  return read_file(o.context_dir + "/output_ref_data.dat", out, plan.output_data);
+  return read_reference(o.context_dir + "/output_ref_data.dat", out, o.float_outputs, "--float_outputs",
+                        plan.output_data);
 }
 
 }  // namespace bmrt_test

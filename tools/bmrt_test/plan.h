@@ -17,7 +17,7 @@ struct TensorPlan {
   bm_data_type_t dtype;
   bm_shape_t shape;
   uint64_t bytes;
-  uint64_t offset;  ///< in the reference data
+  uint64_t offset;  ///< in the reference data, in the tensors' own types
 };
 
 /// One stage of one network.

@@ -140,12 +140,15 @@ int Worker::launch(const Case &c, Tensors &t) {
 }
 
 int Worker::check_outputs(const Case &c, size_t first_byte) {
-  const Tolerance tolerance{session_.options.accuracy_f, session_.options.accuracy_i};
+  const Tolerance tolerance{session_.options.accuracy_f, session_.options.accuracy_i, session_.options.ulp};
   int result = kSuccess;
   for (size_t i = 0, at = first_byte; i < c.outputs.size(); at += c.outputs[i++].bytes) {
     const TensorPlan &t = c.outputs[i];
     const Comparison cmp = compare(t.dtype, outputs_.data() + at, session_.plan.output_data.data() + t.offset,
                                    bmrt_shape_count(&t.shape), tolerance);
+    if (cmp.unit[0])
+      std::printf("net[%d] stage[%d], output %zu '%s': %s\n", c.network, c.stage, i, t.name.c_str(),
+                  summary(cmp, t.shape).c_str());
     if (cmp.equal) continue;
     fail(kMismatch, c, "output " + std::to_string(i) + " '" + t.name + "': " + describe(cmp, t.shape));
     result = kMismatch;

@@ -92,6 +92,58 @@ TEST(Compare, ReadsHalfFormats) {
   EXPECT_EQ(compare(BM_BFLOAT16, bf, bf2, 1, {0, 0}).first.difference, 2.0);
 }
 
+TEST(Compare, IntegersAreToldInSteps) {
+  const int dims[] = {2, 2};
+  bm_shape_t shape;
+  bmrt_shape(&shape, dims, 2);
+  const int8_t got[] = {-128, 127, 3, 5}, expected[] = {-128, 126, 3, 2};
+  const Comparison c = compare(BM_INT8, got, expected, 4, {1e-2, 1});
+  EXPECT_FALSE(c.equal);
+  EXPECT_EQ(c.mismatches, 1u);
+  EXPECT_EQ(bmrt_test::summary(c, shape),
+            "2 of 4 elements differ, at most by 3 LSB, first element 1 (index [0,1]): got 127, expected 126");
+  EXPECT_EQ(bmrt_test::describe(c, shape),
+            "element 3 (index [1,1]): got 5, expected 2, difference 3 LSB is above 1; 1 of 4 elements differ, the "
+            "largest difference is 3 LSB at element 3 (got 5, expected 2)");
+  EXPECT_EQ(bmrt_test::summary(compare(BM_INT8, got, got, 4, {1e-2, 0}), shape), "all 4 elements are equal");
+}
+
+/// Numbers of the type that lie between.
+TEST(Compare, FloatingPointMayBeToldInUnitsOfTheLastPlace) {
+  const auto steps = [](bm_data_type_t type, auto got, auto expected) {
+    const Comparison c = compare(type, &got, &expected, 1, {0, 0, 0});
+    EXPECT_STREQ(c.unit, " ULP");
+    EXPECT_EQ(c.equal, c.largest.difference == 0);
+    return c.largest.difference;
+  };
+  using U = uint16_t;
+  EXPECT_EQ(steps(BM_FLOAT16, U{0x3c00}, U{0x3c00}), 0);
+  EXPECT_EQ(steps(BM_FLOAT16, U{0x3c00}, U{0x3bff}), 1);
+  EXPECT_EQ(steps(BM_FLOAT16, U{0x0001}, U{0x8002}), 3) << "across zero";
+  EXPECT_EQ(steps(BM_FLOAT16, U{0x0000}, U{0x8000}), 0) << "two zeros";
+  EXPECT_EQ(steps(BM_FLOAT16, U{0x03ff}, U{0x0400}), 1) << "the last denormal";
+  EXPECT_EQ(steps(BM_FLOAT16, U{0x7bff}, U{0x7c00}), kInf);
+  EXPECT_EQ(steps(BM_FLOAT16, U{0x7e00}, U{0x7e01}), 0) << "NaN";
+  EXPECT_EQ(steps(BM_BFLOAT16, U{0x3f80}, U{0x3f85}), 5);
+  EXPECT_EQ(steps(BM_BFLOAT16, U{0xbf80}, U{0x3f80}), 2 * 0x3f80);
+  EXPECT_EQ(steps(BM_FLOAT32, 1.0f, std::nextafter(1.0f, 2.0f)), 1);
+  EXPECT_EQ(steps(BM_FLOAT32, kNan, 0.0f), kInf);
+  const U got[] = {0x3c03}, expected[] = {0x3c00};
+  EXPECT_TRUE(compare(BM_FLOAT16, got, expected, 1, {0, 0, 3}).equal);
+  EXPECT_FALSE(compare(BM_FLOAT16, got, expected, 1, {1, 0, 2}).equal) << "instead of accuracy_f";
+  const int8_t integers[] = {1}, others[] = {2};
+  EXPECT_FALSE(compare(BM_INT8, integers, others, 1, {0, 0, 9}).equal) << "integers have their own limit";
+}
+
+/// More than are read at once.
+TEST(Compare, FindsTheOneAmongMany) {
+  std::vector<uint16_t> got(10000, 0x3c00), expected = got;
+  got[9999] = 0x3c01;
+  const Comparison c = compare(BM_FLOAT16, got.data(), expected.data(), got.size(), {0, 0, 0});
+  EXPECT_EQ(c.differing, 1u);
+  EXPECT_EQ(c.first.index, 9999u);
+}
+
 std::optional<int> parse(std::vector<const char *> args, Options &o) {
   args.insert(args.begin(), "bmrt_test");
   return bmrt_test::parse_options(static_cast<int>(args.size()), args.data(), o);
@@ -134,6 +186,10 @@ TEST(OptionsTest, RefusesWhatMakesNoSense) {
       {"--bmodel", "m", "--net_idx", "0", "--shapes", "[1,2],"},
       {"--bmodel", "m", "--net_idx", "0", "--shapes", "[0]"},
       {"--bmodel", "m", "--unknown"},
+      {"--bmodel", "m", "--float_inputs"},
+      {"--bmodel", "m", "--float_outputs"},
+      {"--context_dir", "d", "--lsb", "-1"},
+      {"--context_dir", "d", "--ulp", "x"},
   };
   for (const auto &args : bad) {
     Options o;
@@ -222,6 +278,60 @@ TEST_F(Program, NamesTheFirstMismatch) {
   EXPECT_TRUE(printed("the largest difference is 2 at element 6")) << text;
   EXPECT_EQ(run("--context_dir " + dir_ + " --compare 0"), 0) << text;
   EXPECT_EQ(run("--context_dir " + dir_ + " --accuracy_f 0.2"), 0) << text;
+}
+
+/// Rows of 4 in reverse order, uint8 in and out; what they stand for differs.
+std::vector<uint8_t> mirror_model() {
+  npu::bmodel::StageDesc stage = test_models::mirror({2, 4}, 3, 0, 0);
+  stage.inputs[0].step = 0.5f;
+  stage.inputs[0].scale = 2;
+  stage.inputs[0].zero_point = 10;
+  stage.outputs[0].step = stage.outputs[0].scale = 0.25f;
+  stage.outputs[0].zero_point = 100;
+  return test_models::file({test_models::net("mirror", {stage})});
+}
+
+TEST_F(Program, ComparesIntegersInSteps) {
+  model(mirror_model());
+  const uint8_t x[] = {1, 2, 3, 4, 5, 6, 7, 8}, y[] = {4, 3, 2, 1, 8, 7, 6, 5}, off[] = {4, 3, 4, 1, 8, 7, 7, 5};
+  write("input_ref_data.dat", x, 8);
+  write("output_ref_data.dat", y, 8);
+  EXPECT_EQ(run("--context_dir " + dir_), 0) << text;
+  EXPECT_TRUE(printed("net[0] stage[0], output 0 'y': all 8 elements are equal")) << text;
+  write("output_ref_data.dat", off, 8);
+  EXPECT_EQ(run("--context_dir " + dir_ + " --lsb 2"), 0) << text;
+  EXPECT_TRUE(printed("2 of 8 elements differ, at most by 2 LSB, first element 2 (index [0,2]): got 2, expected 4"))
+      << text;
+  EXPECT_EQ(run("--context_dir " + dir_ + " --lsb 1"), 4) << text;
+  EXPECT_TRUE(printed("output 0 'y': element 2 (index [0,2]): got 2, expected 4, difference 2 LSB is above 1; 1 of 8"))
+      << text;
+  EXPECT_EQ(run("--context_dir " + dir_ + " --accuracy_i 1"), 4) << "the option's other name";
+}
+
+/// Reference data of float32 for tensors of integers.
+TEST_F(Program, TakesNumbersForIntegers) {
+  model(mirror_model());
+  const uint8_t x[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  Floats in, out;
+  for (const uint8_t q : x) in.push_back(0.5f * static_cast<float>(q - 10) + 0.1f);
+  for (const uint8_t q : {4, 3, 2, 1, 8, 7, 6, 5}) out.push_back(0.25f * static_cast<float>(q - 100) + 0.1f);
+  write("input_ref_data.dat", in);
+  write("output_ref_data.dat", out);
+  const std::string options = "--context_dir " + dir_ + " --float_inputs --float_outputs";
+  EXPECT_EQ(run(options), 0) << text;
+  EXPECT_TRUE(printed("all 8 elements are equal")) << text;
+  out[5] += 0.25f;
+  write("output_ref_data.dat", out);
+  EXPECT_EQ(run(options), 4) << text;
+  EXPECT_TRUE(printed("at most by 1 LSB, first element 5 (index [1,1]): got 7, expected 8")) << text;
+  EXPECT_EQ(run(options + " --lsb 1"), 0) << text;
+  write("input_ref_data.dat", x, 8);
+  EXPECT_EQ(run("--context_dir " + dir_ + " --float_outputs --lsb 1"), 0) << text;
+  EXPECT_EQ(run(options), 1) << text;
+  EXPECT_TRUE(printed("input_ref_data.dat: has 8 bytes, the tensors of the model need 32 in float32")) << text;
+  EXPECT_EQ(run("--context_dir " + dir_), 1) << text;
+  EXPECT_TRUE(printed("output_ref_data.dat: has 32 bytes, the tensors of the model need 8, or 32 with --float_outputs"))
+      << text;
 }
 
 TEST_F(Program, ExportsOutputs) {
