@@ -82,6 +82,11 @@ bool has_command(const Graph &g, const Node &n) {
   }
 }
 
+/// Whether a node only moves elements, of a type that the chip knows.
+bool is_move(Op op) {
+  return op == Op::Transpose || op == Op::Reshape || op == Op::Concat || op == Op::Slice || op == Op::Expand;
+}
+
 /// Whether a command takes 8 bits without knowing what they stand for.
 bool takes_bytes(const Node &n) {
   switch (n.op) {
@@ -101,10 +106,11 @@ bool takes_bytes(const Node &n) {
 }
 
 bool is_number(Dtype type) { return is_byte(type) || is_real(type); }
+bool is_word(Dtype type) { return type == Dtype::I16 || type == Dtype::U16; }
 
 bool has_integer_command(const Graph &g, const Node &n) {
   const Dtype x = g[n.inputs[0]].dtype, out = g[n.output].dtype;
-  const auto is_short = [](Dtype type) { return is_number(type) || type == Dtype::I16 || type == Dtype::U16; };
+  const auto is_short = [](Dtype type) { return is_number(type) || is_word(type); };
   switch (n.op) {
     case Op::Conv:
     case Op::MatMul:
@@ -262,7 +268,9 @@ class Extraction {
 
 bool runs_on_chip(const Graph &g, const Node &n) {
   if (is_quantized(n)) return has_integer_command(g, n);
-  const auto fits = [&](Dtype type) { return is_real(type) || (is_byte(type) && takes_bytes(n)); };
+  const auto fits = [&](Dtype type) {
+    return is_real(type) || (is_byte(type) && takes_bytes(n)) || (is_word(type) && is_move(n.op));
+  };
   if (!fits(g[n.output].dtype)) return false;
   for (size_t k = 0; k < n.inputs.size(); ++k) {
     const bool index = n.op == Op::Gather && k == 1;

@@ -23,18 +23,6 @@ bool reshaped_axis(const Shape &from, const Shape &to, size_t &axis) {
   return false;
 }
 
-/// Where the axis of the scales is behind a node; false: its elements are not all there, or apart.
-bool moved_axis(const Node &n, const Shape &from, size_t &axis) {
-  if (n.op == Op::Reshape) return reshaped_axis(from, std::get<ShapeAttrs>(n.attrs).shape, axis);
-  if (n.op == Op::Transpose) {
-    const std::vector<int> &perm = std::get<TransposeAttrs>(n.attrs).perm;
-    axis = static_cast<size_t>(std::find(perm.begin(), perm.end(), static_cast<int>(axis)) - perm.begin());
-    return true;
-  }
-  const auto &slice = std::get<SliceAttrs>(n.attrs);
-  return slice.start[axis] == 0 && slice.step[axis] == 1 && slice.count[axis] == from[axis];
-}
-
 /// q - zero of each element.
 template <class F>
 void for_differences(const Tensor &integers, std::span<const int32_t> zeros, size_t axis, F f) {
@@ -47,6 +35,17 @@ void for_differences(const Tensor &integers, std::span<const int32_t> zeros, siz
 }
 
 }  // namespace
+
+bool moved_axis(const Node &n, const Shape &from, size_t &axis) {
+  if (n.op == Op::Reshape) return reshaped_axis(from, std::get<ShapeAttrs>(n.attrs).shape, axis);
+  if (n.op == Op::Transpose) {
+    const std::vector<int> &perm = std::get<TransposeAttrs>(n.attrs).perm;
+    axis = static_cast<size_t>(std::find(perm.begin(), perm.end(), static_cast<int>(axis)) - perm.begin());
+    return true;
+  }
+  const auto &slice = std::get<SliceAttrs>(n.attrs);
+  return slice.start[axis] == 0 && slice.step[axis] == 1 && slice.count[axis] == from[axis];
+}
 
 std::shared_ptr<const QuantizedConstant> moved_integers(const Graph &graph, const Node &node) {
   if (node.op != Op::Reshape && node.op != Op::Transpose && node.op != Op::Slice) return nullptr;

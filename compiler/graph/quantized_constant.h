@@ -17,6 +17,10 @@ struct QuantizedConstant {
   size_t axis = 0;
 };
 
+/// Where dimension `axis` of the first operand, of shape `from`, is behind a Transpose, Reshape or Slice; false: its
+/// elements are not all there, or apart.
+bool moved_axis(const Node &node, const Shape &from, size_t &axis);
+
 /// The integers of what a node makes of its first operand, where that has some and the node only moves them; else null.
 std::shared_ptr<const QuantizedConstant> moved_integers(const Graph &graph, const Node &node);
 

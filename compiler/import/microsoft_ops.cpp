@@ -92,6 +92,25 @@ Status qlinear_softmax(OpContext &c) {
   return store(c, x, 3, 4, 0);
 }
 
+/// A condition, and two operands with scale and zero point.
+Status qlinear_where(OpContext &c) {
+  NPU_TRY(c.need_inputs(8, 9));
+  ValueId a, b, y;
+  NPU_TRY(load(c, 1, 2, 3, a));
+  NPU_TRY(load(c, 4, 5, 6, b));
+  NPU_TRY(standard(c, "Where", {c.in(0), a, b}, y));
+  return store(c, y, 7, 8, 1);
+}
+
+/// Axes are an attribute, as in operator set 13.
+Status qlinear_reduce_mean(OpContext &c) {
+  NPU_TRY(need_one(c));
+  ValueId x;
+  NPU_TRY(load(c, 0, 1, 2, x));
+  NPU_TRY(standard(c, "ReduceMean", {x}, x, 13));
+  return store(c, x, 3, 4, 0);
+}
+
 // Windows and joined tensors.
 
 Status qlinear_pool(OpContext &c, const char *type) {
@@ -222,8 +241,10 @@ constexpr MicrosoftEntry kOps[] = {
     {"QLinearGlobalAveragePool", qlinear_global_average_pool, "channels_last"},
     {"QLinearLeakyRelu", qlinear_leaky_relu, "alpha"},
     {"QLinearMul", qlinear_binary<BinaryKind::Mul>, ""},
+    {"QLinearReduceMean", qlinear_reduce_mean, "axes keepdims"},
     {"QLinearSigmoid", qlinear_sigmoid, ""},
     {"QLinearSoftmax", qlinear_softmax, "axis opset"},
+    {"QLinearWhere", qlinear_where, ""},
     {"QuantizeLinear", quantize_linear, "axis block_size"},
 };
 

@@ -15,6 +15,21 @@ bool is_elementwise(const Node &n) {
 }
 
 /// Nodes whose results follow from one tensor of bytes.
+bool compute(Op op, const Attrs &attrs, const std::vector<const Tensor *> &operands, Tensor &out) {
+  std::vector<const TensorKind *> kinds(operands.begin(), operands.end());
+  TensorKind kind;
+  if (!cpu::infer(op, attrs, kinds, kind).ok()) return false;
+  out = Tensor(kind.dtype, kind.shape);
+  return cpu::evaluate(op, attrs, operands, out).ok();
+}
+
+/// All bytes of a type, in the order of a table.
+Tensor all_bytes(Dtype type) {
+  Tensor out(type, {256});
+  for (size_t i = 0; i < 256; ++i) out.data[i] = static_cast<uint8_t>(i);
+  return out;
+}
+
 class Formula {
  public:
   explicit Formula(const IntegerWalk &walk) : walk_(walk) {}
@@ -41,8 +56,7 @@ class Formula {
   /// The integers that a value has for each byte; null: they cannot be computed.
   TensorPtr table(ValueId v, const Quant &quant, Dtype type) const {
     std::map<ValueId, Tensor> values;
-    Tensor bytes(walk_.graph[source_.value].dtype, {256});
-    for (size_t i = 0; i < 256; ++i) bytes.data[i] = static_cast<uint8_t>(i);
+    const Tensor bytes = all_bytes(walk_.graph[source_.value].dtype);
     Tensor reals;
     if (!compute(Op::Requant, RequantAttrs{source_.quant, {}, {}, Dtype::F32}, {&bytes}, reals)) return nullptr;
     for (size_t i : nodes_) {
@@ -70,14 +84,6 @@ class Formula {
     Tensor number = *walk_.graph[v].constant;
     number.shape = {};
     return &(values[v] = std::move(number));
-  }
-
-  static bool compute(Op op, const Attrs &attrs, const std::vector<const Tensor *> &operands, Tensor &out) {
-    std::vector<const TensorKind *> kinds(operands.begin(), operands.end());
-    TensorKind kind;
-    if (!cpu::infer(op, attrs, kinds, kind).ok()) return false;
-    out = Tensor(kind.dtype, kind.shape);
-    return cpu::evaluate(op, attrs, operands, out).ok();
   }
 
   const IntegerWalk &walk_;
@@ -114,6 +120,31 @@ bool fuse_lookup(IntegerWalk &walk, size_t i) {
   for (size_t k : formula.nodes())
     if (k != i) walk.joins(k, n.source);
   walk.set(n.output, {y, tail.quant, n.source});
+  return true;
+}
+
+bool fuse_bytes(IntegerWalk &walk, size_t i) {
+  const Node &n = walk.nodes[i];
+  const Graph &g = walk.graph;
+  if (!is_elementwise(n) || n.op == Op::Where || !is_byte(g[n.output].dtype)) return false;
+  ValueId x = kNoValue;
+  std::vector<Tensor> numbers(n.inputs.size());
+  std::vector<const Tensor *> operands;
+  for (size_t k = 0; k < n.inputs.size(); ++k) {
+    const Value &v = g[n.inputs[k]];
+    if (v.constant && v.constant->count() == 1) {
+      numbers[k] = *v.constant;
+      numbers[k].shape = {};
+    } else {
+      if (!is_byte(v.dtype) || v.shape != g[n.output].shape || (x != kNoValue && x != n.inputs[k])) return false;
+      x = n.inputs[k];
+      numbers[k] = all_bytes(v.dtype);
+    }
+    operands.push_back(&numbers[k]);
+  }
+  auto table = std::make_shared<Tensor>();
+  if (x == kNoValue || !compute(n.op, n.attrs, operands, *table)) return false;
+  walk.add(Op::Lookup, {walk.now(x), walk.constant(table)}, std::monostate{}, n.source, n.output);
   return true;
 }
 

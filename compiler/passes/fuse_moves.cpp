@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Moves of what integers stand for: the integers move instead.
+// Moves of what integers stand for, and choices between such: the integers move instead.
 #include "compiler/graph/evaluate.h"
 #include "compiler/passes/integers.h"
 #include "runtime/cpu/element.h"
@@ -41,7 +41,7 @@ bool same_integers(const IntegerWalk &walk, const Integers &a, const Integers &b
   return a.quant == b.quant && walk.graph[a.value].dtype == walk.graph[b.value].dtype;
 }
 
-/// A part of a Concat in the quantization of the result.
+/// An operand in the quantization of the result.
 ValueId requantized(IntegerWalk &walk, const Node &n, ValueId part, const Quant &quant, Dtype type) {
   const Integers *known = walk.integers(part);
   if (known && known->quant == quant && walk.graph[known->value].dtype == type) {
@@ -55,11 +55,14 @@ ValueId requantized(IntegerWalk &walk, const Node &n, ValueId part, const Quant 
   return walk.add(Op::Requant, {walk.now(part)}, RequantAttrs{{}, quant, {}, type}, n.source);
 }
 
-/// All parts are of one quantization, or get that of what quantizes the result.
-bool fuse_concat(IntegerWalk &walk, const Node &n) {
+/// A Concat, or a Where behind its condition: all parts are of one quantization, or get that of what quantizes the
+/// result.
+bool fuse_parts(IntegerWalk &walk, const Node &n) {
+  const size_t begin = n.op == Op::Where ? 1 : 0;
+  const std::vector<ValueId> operands(n.inputs.begin() + static_cast<std::ptrdiff_t>(begin), n.inputs.end());
   const Integers *first = nullptr;
   bool same = true;
-  for (ValueId v : n.inputs) {
+  for (ValueId v : operands) {
     const Integers *known = walk.integers(v);
     if (known && !first) first = known;
     same = same && known && same_integers(walk, *known, *first);
@@ -77,8 +80,9 @@ bool fuse_concat(IntegerWalk &walk, const Node &n) {
     type = tail.type;
   }
   std::vector<ValueId> parts;
-  for (ValueId v : n.inputs) parts.push_back(requantized(walk, n, v, all.quant, type));
-  all.value = walk.add(Op::Concat, std::move(parts), n.attrs, n.source);
+  if (begin) parts.push_back(walk.now(n.inputs[0]));
+  for (ValueId v : operands) parts.push_back(requantized(walk, n, v, all.quant, type));
+  all.value = walk.add(n.op, std::move(parts), n.attrs, n.source);
   walk.set(n.output, all);
   return true;
 }
@@ -87,8 +91,9 @@ bool fuse_concat(IntegerWalk &walk, const Node &n) {
 
 bool fuse_move(IntegerWalk &walk, size_t i) {
   const Node &n = walk.nodes[i];
-  if (n.op == Op::Concat) return walk.graph[n.output].dtype == Dtype::F32 && fuse_concat(walk, n);
-  if (!moves_first(n) || walk.graph[n.output].dtype != Dtype::F32) return false;
+  if (walk.graph[n.output].dtype != Dtype::F32) return false;
+  if (n.op == Op::Concat || n.op == Op::Where) return fuse_parts(walk, n);
+  if (!moves_first(n)) return false;
   std::optional<Integers> x;
   if (const Integers *known = n.op == Op::Pool ? walk.bytes(n.inputs[0]) : walk.integers(n.inputs[0])) x = *known;
   if (!x && n.op == Op::Gather) x = walk.operand(n.inputs[0]);  // rows of a table

@@ -99,7 +99,7 @@ class Fusion {
     return true;
   }
 
-  /// The product, and with each node behind it that scales and shifts channels.
+  /// The product, and with each node behind it that scales and shifts channels. Moves may stand in between.
   bool find_chain() {
     Stage stage;
     stage.affine.factor.assign(channels_, 1);
@@ -111,19 +111,25 @@ class Fusion {
       for (size_t c = 0; c < channels_; ++c) stage.affine.summand[c] = known->as<float>()[c];
     }
     chain_.push_back(stage);
-    for (;;) {
-      const int reader = walk_.only_reader(stage.value);
+    size_t axis = axis_;
+    for (ValueId v = n_.output;;) {
+      const int reader = walk_.only_reader(v);
       if (reader < 0) return true;
       const Node &next = walk_.nodes[static_cast<size_t>(reader)];
+      if (next.op == Op::Transpose || next.op == Op::Reshape) {
+        if (!moved_axis(next, graph_[v].shape, axis)) return true;
+        v = next.output;
+        continue;
+      }
       Affine a;
       if (next.op != Op::Binary || is_quantized(next)) return true;
       if (std::get<BinaryAttrs>(next.attrs).act.kind != ActKind::None) return true;
-      if (!affine_of(graph_, next, stage.value, graph_[stage.value].shape, axis_, a)) return true;
+      if (!affine_of(graph_, next, v, graph_[v].shape, axis, a)) return true;
       for (size_t c = 0; c < channels_; ++c) {
         stage.affine.factor[c] *= a.factor[c];
         stage.affine.summand[c] = stage.affine.summand[c] * a.factor[c] + a.summand[c];
       }
-      stage.value = next.output;
+      stage.value = v = next.output;
       stage.absorbed.push_back(static_cast<size_t>(reader));
       chain_.push_back(stage);
     }
@@ -146,8 +152,8 @@ class Fusion {
     return true;
   }
 
-  /// The bias in units of the sums. False: it is too far from integers, or the sums may wrap round. `gain`: what makes
-  /// an error of a result of 8 bits larger; 0: the result is float32.
+  /// The bias in units of the sums. False: it is too far from integers, or the sums may wrap round. `gain`: how many
+  /// steps of integers that depend on the result an error in it is; 0: it is a result of float32.
   bool find_bias(const Stage &stage, double gain) {
     bias_.assign(channels_, 0);
     for (size_t c = 0; c < channels_; ++c) {
@@ -188,13 +194,17 @@ class Fusion {
     return out;
   }
 
+  /// How much larger a function makes an error.
+  static double gain_of(const Activation &act) {
+    return act.kind == ActKind::LeakyRelu ? std::max<double>(1, std::fabs(act.a)) : 1;
+  }
+
   bool to_bytes() {
     const Stage &stage = chain_.back();
     Tail tail;
     if (!walk_.tail(stage.value, Takes::Activation, tail)) return false;
     Activation act = tail.act;
-    const double gain = act.kind == ActKind::LeakyRelu ? std::max<double>(1, std::fabs(act.a)) : 1;
-    if (!find_multiplier(stage, tail.quant.scale) || !find_bias(stage, gain)) return false;
+    if (!find_multiplier(stage, tail.quant.scale) || !find_bias(stage, gain_of(act))) return false;
     if (act.kind == ActKind::Clip) {
       act.a /= tail.quant.scale;
       act.b /= tail.quant.scale;
@@ -207,25 +217,51 @@ class Fusion {
     return true;
   }
 
-  /// As much of the chain as has a bias in whole units; without any the bias is added afterwards.
+  /// What an error of a result of float32 is in steps of the sum that it is part of; 0: it is part of none that is
+  /// quantized.
+  double gain_of_sum(ValueId v) const {
+    const int reader = walk_.only_reader(v);
+    if (reader < 0) return 0;
+    const Node &next = walk_.nodes[static_cast<size_t>(reader)];
+    const BinaryAttrs *attrs = std::get_if<BinaryAttrs>(&next.attrs);
+    if (!attrs || is_quantized(next) || next.inputs[0] == next.inputs[1]) return 0;
+    if ((attrs->kind != BinaryKind::Add && attrs->kind != BinaryKind::Sub) || attrs->act.kind != ActKind::None)
+      return 0;
+    Tail tail;
+    return walk_.tail(next.output, Takes::Activation, tail) ? gain_of(tail.act) / tail.quant.scale : 0;
+  }
+
+  /// The whole chain where its bias is one in whole units, or nearly that for a sum that is quantized; or all but its
+  /// last node; else the bias is added afterwards.
   bool to_float() {
+    const auto as_integer = [&](const Stage &stage, double gain) {
+      return find_multiplier(stage, 1) && find_bias(stage, gain);
+    };
+    const size_t last = chain_.size() - 1;
+    const double gain = gain_of_sum(chain_[last].value);
+    if (gain > 0 && as_integer(chain_[last], gain)) return put_float(chain_[last]);
+    if (as_integer(chain_[last], 0)) return put_float(chain_[last]);
+    if (last > 0 && as_integer(chain_[last - 1], 0)) return put_float(chain_[last - 1]);
     for (size_t s = chain_.size(); s-- > 0;) {
-      const Stage &stage = chain_[s];
-      if (!find_multiplier(stage, 1) || !find_bias(stage, 0)) continue;
-      Node out = product({}, Dtype::F32, 0);
-      walk_.add(out.op, std::move(out.inputs), std::move(out.attrs), n_.source, n_.output);
-      walk_.drop(stage.absorbed, n_.source);
-      return true;
+      Stage plain = chain_[s];
+      const std::vector<double> summand = std::exchange(plain.affine.summand, std::vector<double>(channels_, 0));
+      if (as_integer(plain, 0)) return put_float(plain, summand);
     }
-    Stage plain = chain_.front();
-    const std::vector<double> summand = std::exchange(plain.affine.summand, std::vector<double>(channels_, 0));
-    if (!find_multiplier(plain, 1) || !find_bias(plain, 0)) return miss("its sums may not fit 32 bits");
+    return miss("its sums may not fit 32 bits");
+  }
+
+  bool put_float(const Stage &stage, const std::vector<double> &summand = {}) {
     Node out = product({}, Dtype::F32, 0);
-    const ValueId y = walk_.add(out.op, std::move(out.inputs), std::move(out.attrs), n_.source);
-    Shape wide(graph_[y].shape.size() - axis_, 1);
-    wide[0] = static_cast<int64_t>(channels_);
-    const ValueId bias = walk_.constant(make_f32(wide, std::vector<float>(summand.begin(), summand.end())));
-    walk_.add(Op::Binary, {y, bias}, BinaryAttrs{BinaryKind::Add, {}}, n_.source, n_.output);
+    if (summand.empty()) {
+      walk_.add(out.op, std::move(out.inputs), std::move(out.attrs), n_.source, n_.output);
+    } else {
+      const ValueId y = walk_.add(out.op, std::move(out.inputs), std::move(out.attrs), n_.source);
+      Shape wide(graph_[y].shape.size() - axis_, 1);
+      wide[0] = static_cast<int64_t>(channels_);
+      const ValueId bias = walk_.constant(make_f32(wide, std::vector<float>(summand.begin(), summand.end())));
+      walk_.add(Op::Binary, {y, bias}, BinaryAttrs{BinaryKind::Add, {}}, n_.source, n_.output);
+    }
+    walk_.drop(stage.absorbed, n_.source);
     return true;
   }
 

@@ -62,7 +62,7 @@ void visit(IntegerWalk &walk, size_t i) {
     const ValueId x = walk.now(n.inputs[0]);
     walk.set(n.output, {x, std::get<RequantAttrs>(n.attrs).in, n.source});
   } else if (!requantize(walk, i) && !fuse_product(walk, i) && !fuse_lookup(walk, i) && !fuse_elements(walk, i) &&
-             !fuse_move(walk, i)) {
+             !fuse_move(walk, i) && !fuse_bytes(walk, i)) {
     walk.keep(n);
   }
 }

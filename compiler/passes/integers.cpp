@@ -2,10 +2,12 @@
 #include "compiler/passes/integers.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "compiler/graph/quantized_constant.h"
 #include "compiler/passes/passes.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::graph {
 namespace {
@@ -40,6 +42,26 @@ bool dequantizes(const Node &n) {
 
 bool is_simple(const Activation &act) {
   return act.kind == ActKind::Relu || act.kind == ActKind::Clip || act.kind == ActKind::LeakyRelu;
+}
+
+bool join_functions(Activation &first, const Activation &second) {
+  if (second.kind == ActKind::None) return true;
+  if (first.kind == ActKind::None) {
+    first = second;
+    return true;
+  }
+  const auto range = [](const Activation &act) -> std::optional<std::pair<float, float>> {
+    if (act.kind == ActKind::Clip) return std::pair(act.a, act.b);
+    if (act.kind == ActKind::Relu) return std::pair(0.0f, std::numeric_limits<float>::infinity());
+    return {};
+  };
+  const auto a = range(first), b = range(second);
+  if (!a || !b) return false;
+  if (first.kind == ActKind::Relu && second.kind == ActKind::Relu) return true;
+  first.kind = ActKind::Clip;
+  first.a = std::clamp(a->first, b->first, b->second);
+  first.b = std::clamp(a->second, b->first, b->second);
+  return true;
 }
 
 IntegerWalk::IntegerWalk(Graph &g)
@@ -106,15 +128,35 @@ bool IntegerWalk::tail(ValueId v, Takes takes, Tail &out) const {
       const auto &attrs = std::get<RequantAttrs>(n.attrs);
       out.quant = attrs.out;
       out.type = attrs.to;
+      if (takes == Takes::Activation) take_range(n.output, out);
       return is_byte(attrs.to);
     }
     v = n.output;
     if (passes(n)) continue;
     const UnaryAttrs *unary = std::get_if<UnaryAttrs>(&n.attrs);
-    if (takes == Takes::Nothing || !unary || !is_simple(unary->act) || out.act.kind != ActKind::None) return false;
-    out.act = unary->act;
+    if (takes == Takes::Nothing || !unary || !is_simple(unary->act)) return false;
+    if (!join_functions(out.act, unary->act)) return false;
     out.absorbed.push_back(static_cast<size_t>(reader));
     out.last = v;
+  }
+}
+
+void IntegerWalk::take_range(ValueId integers, Tail &out) const {
+  for (;;) {
+    const int reader = only_reader(integers);
+    if (reader < 0) return;
+    const Node &n = nodes[static_cast<size_t>(reader)];
+    const BinaryAttrs *attrs = std::get_if<BinaryAttrs>(&n.attrs);
+    if (!attrs || (attrs->kind != BinaryKind::Max && attrs->kind != BinaryKind::Min)) return;
+    const TensorPtr &limit = graph[n.inputs[n.inputs[0] == integers ? 1 : 0]].constant;
+    if (!limit || limit->count() != 1) return;
+    const float number = static_cast<float>(cpu::load(*limit, 0) - out.quant.zero) * out.quant.scale;
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const bool is_low = attrs->kind == BinaryKind::Max;
+    const Activation range{ActKind::Clip, is_low ? number : -kInfinity, is_low ? kInfinity : number};
+    if (!join_functions(out.act, range)) return;
+    out.absorbed.push_back(static_cast<size_t>(reader));
+    integers = n.output;
   }
 }
 

@@ -24,7 +24,7 @@ struct Tail {
   Quant quant;  ///< of the result
   Dtype type = Dtype::I8;
   std::vector<size_t> absorbed;  ///< nodes that the operator in front computes as well
-  Activation act;                ///< the last of those
+  Activation act;                ///< of those together
   ValueId last = kNoValue;       ///< result of the last of those; without any the value itself
 };
 
@@ -36,6 +36,8 @@ bool quantizes(const Node &n);
 bool dequantizes(const Node &n);
 /// Relu, Clip, LeakyRelu: what works on steps of a result.
 bool is_simple(const Activation &act);
+/// Makes one function of two, of which the second may be None. False: none of these does what they do.
+bool join_functions(Activation &first, const Activation &second);
 
 class IntegerWalk {
  public:
@@ -90,6 +92,8 @@ class IntegerWalk {
 
  private:
   void grow();
+  /// Bounds of the integers that a result becomes (Max and Min: a Clip) as those of numbers.
+  void take_range(ValueId integers, Tail &out) const;
   /// Where nodes went that have no successor.
   void set_fates();
 
@@ -109,6 +113,8 @@ bool fuse_product(IntegerWalk &walk, size_t i);
 bool fuse_elements(IntegerWalk &walk, size_t i);
 bool fuse_lookup(IntegerWalk &walk, size_t i);
 bool fuse_move(IntegerWalk &walk, size_t i);
+/// The same of nodes that compute with 8 bits as they are: a Clip between those that quantize, and others.
+bool fuse_bytes(IntegerWalk &walk, size_t i);
 
 /// Whether a value is computed, element by element, from integers of 8 bits and single numbers alone: a lookup.
 bool is_lookup(const IntegerWalk &walk, ValueId v);

@@ -2,16 +2,12 @@
 // What becomes of operators between nodes that quantize: as text, and computed, against the file as it is.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <random>
-
 #include "compiler/api/npuc.h"
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/print.h"
 #include "compiler/passes/passes.h"
-#include "runtime/cpu/element.h"
 #include "tests/unit/compiler/chip.h"
-#include "tests/unit/compiler/quantized_nets.h"
+#include "tests/unit/compiler/compare_quantized.h"
 #include "tests/unit/compiler/share.h"
 
 namespace npu::test {
@@ -22,7 +18,6 @@ using graph::Graph;
 using graph::Node;
 using graph::Op;
 using graph::Tensor;
-using graph::ValueId;
 
 Graph fused(const OnnxBuilder &b) {
   Graph g = import_graph(b.bytes());
@@ -205,6 +200,57 @@ TEST(FuseQuantized, QuantizingPassesMoves) {
       "t10: int8 [1, 12] = Reshape(#19) shape=[1, 12]\noutput t10 = t10\n");
 }
 
+TEST(FuseQuantized, ABiasBehindMovesAndAClipOfTheIntegers) {
+  OnnxBuilder b;
+  const std::string x = dequantize(b, b.input({1, 1, 3}, "x", kX.type), kX);
+  const std::string y = b.op("Transpose", {b.op("Conv", {x, weights(b, {2, 1, 1}, {4, -6}, {0.5f, 2}, 0)})});
+  b.attr("perm", std::vector<int64_t>{0, 2, 1});
+  const std::string q = quantize(b, b.op("Relu", {b.op("Add", {y, b.floats({1.5f, -10})})}), kY);
+  b.output(b.op("Clip", {q, "", integers(b, kInt8, {}, {7})}));
+  const Graph g = fused(b);
+  // From 0 to the number of the integer 7, 12 steps.
+  EXPECT_EQ(node_lines(g),
+            "#22: int8 [1, 2, 3] = Conv(x, #19, #20, #21) kind=Clip b=12 quantized=true x_zero=3 out_zero=-5 "
+            "out=int8\nt11: int8 [1, 3, 2] = Transpose(#22) perm=[0, 2, 1]\noutput t12 = t11\n");
+  EXPECT_EQ(constants(g),
+            "constant #19: int8 [2, 1, 1] = 4, -6\nconstant #20: int32 [2] = 6, -10\n"
+            "constant #21: float32 [2] = 1, 4\n");
+}
+
+TEST(FuseQuantized, FunctionsOfBytesAreTables) {
+  OnnxBuilder b;
+  const std::string q = quantize(b, b.input({3}, "x"), kX);
+  b.output(dequantize(b, b.op("Clip", {q, "", integers(b, kUint8, {}, {9})}), kX));
+  const Graph g = fused(b);
+  EXPECT_EQ(node_lines(g),
+            "t2: uint8 [3] = Requant(x) out_quant=0.5@3 to=uint8\nt3: uint8 [3] = Lookup(t2, #9)\n"
+            "t5: float32 [3] = Requant(t3) in_quant=0.5@3\noutput t5 = t5\n");
+  const graph::TensorPtr table = g[g.nodes.at(1).inputs.at(1)].constant;
+  for (const size_t byte : {0, 8, 9, 10, 255}) EXPECT_EQ(table->data[byte], std::min<size_t>(byte, 9));
+}
+
+TEST(FuseQuantized, ABiasOfASumThatIsQuantizedIsRounded) {
+  const auto network = [](float step) {
+    OnnxBuilder b;
+    const std::string x = dequantize(b, b.input({1, 2}, "x", kX.type), kX);
+    const std::string w = weights(b, {2, 2}, {1, 2, 3, 4}, {0.5f, 2}, 1);
+    const std::string y = b.op("Mul", {b.op("Add", {b.op("MatMul", {x, w}), b.floats({0.3f, -3})}), b.floats({2, 3})});
+    b.output(quantize(b, b.op("Add", {y, dequantize(b, b.input({1, 2}, "y", kX.type), kX)}), {step, 0, kInt8}));
+    return fused(b);
+  };
+  // A unit is 0.25, the bias 1.2 of them, times 2: an error of 0.1.
+  EXPECT_EQ(node_lines(network(0.5f)),
+            "t5: float32 [1, 2] = MatMul(x, #21, #22, #23) quantized=true x_zero=3\n"
+            "t14: int8 [1, 2] = Binary(t5, y) b_quant=0.5@3 out_quant=0.5@0 out_type=int8\noutput t14 = t14\n");
+  EXPECT_NE(constants(network(0.5f)).find("#22: int32 [2] = 1, -3\nconstant #23: float32 [2] = 0.5, 3"),
+            std::string::npos);
+  EXPECT_EQ(node_lines(network(0.25f)),
+            "#23: float32 [1, 2] = MatMul(x, #21, -, #22) quantized=true x_zero=3\n"
+            "t5: float32 [1, 2] = Binary(#23, #24)\n"
+            "t14: int8 [1, 2] = Binary(t5, y) b_quant=0.5@3 out_quant=0.25@0 out_type=int8\noutput t14 = t14\n")
+      << "0.1 is more than a quarter of a step";
+}
+
 TEST(FuseQuantized, ReadersOfAResultThatIsNotQuantized) {
   OnnxBuilder b;
   const std::string x = dequantize(b, b.input({1, 2}, "x", kX.type), kX);
@@ -336,6 +382,17 @@ TEST(FuseQuantized, PartsOfAConcatGetTheQuantizationOfTheResult) {
             "t7: int8 [1, 6] = Concat(#13, y, #14) axis=1\noutput t7 = t7\n");
 }
 
+TEST(FuseQuantized, ChoicesBetweenIntegers) {
+  EXPECT_EQ(text({1, 2},
+                 [](OnnxBuilder &b, Name x) {
+                   return b.op("Where", {b.input({2}, "c", onnx::TensorProto::BOOL), x, b.scalar(-8)});
+                 }),
+            "c#2: bool [2] = Cast(c#1) to=bool saturate=true\n"
+            "#11: int8 [1, 2] = Requant(x) in_quant=0.5@3 out_quant=0.25@-5 to=int8\n"
+            "#12: int8 [] = Requant(s3) out_quant=0.25@-5 to=int8\n"
+            "t6: int8 [1, 2] = Where(c#2, #11, #12)\noutput t6 = t6\n");
+}
+
 TEST(FuseQuantized, RowsOfAQuantizedTable) {
   OnnxBuilder b;
   const std::string table = dequantize(b, integers(b, kInt8, {3, 2}, {1, 2, 3, 4, 5, 6}), kY);
@@ -401,49 +458,6 @@ TEST(FuseQuantized, TheReportSaysWhereNodesWent) {
 
 // Computed.
 
-Tensor random_tensor(const graph::TensorKind &kind, std::mt19937 &random) {
-  Tensor t(kind.dtype, kind.shape);
-  if (kind.dtype == Dtype::F32)
-    for (int64_t i = 0; i < t.count(); ++i)
-      t.as<float>()[i] = static_cast<float>(static_cast<int>(random() % 8001) - 4000) / 2000;
-  else
-    for (uint8_t &byte : t.data) byte = static_cast<uint8_t>(random());
-  return t;
-}
-
-std::string difference(const Tensor &found, const Tensor &expected, const QuantizedNet::Output &out) {
-  if (graph::kind_text(found) != graph::kind_text(expected))
-    return graph::kind_text(found) + ", expected " + graph::kind_text(expected);
-  const double most = out.error > 0 ? out.error : out.steps;
-  for (int64_t i = 0; i < found.count(); ++i) {
-    const double a = cpu::load(found, i), b = cpu::load(expected, i);
-    if (!(std::fabs(a - b) <= most) && !(std::isnan(a) && std::isnan(b)))
-      return "element " + std::to_string(i) + " is " + std::to_string(a) + ", expected " + std::to_string(b);
-  }
-  return {};
-}
-
-/// Computes a graph node by node. What is an output goes on with the values of another computation, so that each
-/// operator is compared by itself.
-void compare_outputs(const Graph &g, const std::vector<Tensor> &inputs, const std::vector<Tensor> &fused,
-                     const QuantizedNet &net) {
-  std::map<ValueId, Tensor> values;
-  for (size_t k = 0; k < inputs.size(); ++k) values[g.inputs[k]] = inputs[k];
-  for (const Node &n : g.nodes) {
-    std::vector<const Tensor *> operands;
-    for (ValueId v : n.inputs)
-      operands.push_back(v == graph::kNoValue ? nullptr : g.is_constant(v) ? g[v].constant.get() : &values.at(v));
-    Tensor out(g[n.output].dtype, g[n.output].shape);
-    ASSERT_EQ(cpu::evaluate(n.op, n.attrs, operands, out).message(), "");
-    for (size_t k = 0; k < g.outputs.size(); ++k)
-      if (g.outputs[k] == n.output) {
-        EXPECT_EQ(difference(fused[k], out, net.outputs[k]), "") << "output " << k << " of\n" << node_lines(g);
-        out = fused[k];
-      }
-    values[n.output] = std::move(out);
-  }
-}
-
 /// Operators of float32, but for those that make integers of floating-point numbers or the other way round.
 size_t left_in_float(const Graph &g) {
   size_t count = 0;
@@ -457,9 +471,8 @@ TEST(FuseQuantized, RandomNetworksAreCompiled) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const QuantizedNet net = random_quantized_net(seed);
     const Graph f = fused(net.b);
-    std::mt19937 random(seed);
-    std::vector<Tensor> inputs, expected;
-    for (ValueId v : f.inputs) inputs.push_back(random_tensor(f[v], random));
+    const std::vector<Tensor> inputs = random_inputs(f, seed);
+    std::vector<Tensor> expected;
     ASSERT_EQ(graph::evaluate_graph(f, inputs, expected).message(), "");
     compiler::Compiled out;
     const std::string file = net.b.bytes();
@@ -479,11 +492,10 @@ TEST(FuseQuantized, RandomNetworksAreWhatTheyWere) {
     const QuantizedNet net = random_quantized_net(seed);
     const Graph g = import_graph(net.b.bytes());
     const Graph f = fused(net.b);
-    std::mt19937 random(seed);
-    std::vector<Tensor> inputs, outputs;
-    for (ValueId v : g.inputs) inputs.push_back(random_tensor(g[v], random));
+    const std::vector<Tensor> inputs = random_inputs(g, seed);
+    std::vector<Tensor> outputs;
     ASSERT_EQ(graph::evaluate_graph(f, inputs, outputs).message(), "");
-    compare_outputs(g, inputs, outputs, net);
+    EXPECT_EQ(compare_steps(g, inputs, outputs, net.outputs), "") << node_lines(g);
     if (net.integers_only) {
       EXPECT_EQ(left_in_float(f), 0u) << node_lines(g) << "\n" << node_lines(f);
     }
