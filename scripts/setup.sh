@@ -35,6 +35,8 @@ libflatbuffers-dev|bmodel format
 libmd-dev|checksums in bmodel files
 libncurses-dev|live view of npu-smi
 libonnx-testdata|ONNX conformance tests, for the oracle of our tests
+libpng-dev|samples for calibration (PNG)
+libjpeg-dev|samples for calibration (JPEG)
 libcli11-dev|command lines of the tools
 nlohmann-json3-dev|JSON output of the tools
 gcc-multilib|32-bit tests of the ABI
@@ -64,7 +66,7 @@ python3-numpy|reference results in tests
 python3-pyte|terminal in which the live view of npu-smi is tested
 libglib2.0-dev|QEMU build
 libpixman-1-dev|QEMU build
-zlib1g-dev|QEMU build
+zlib1g-dev|QEMU build; samples for calibration (.npz)
 libattr1-dev|shared folders of the emulated board (9p)
 libcap-ng-dev|shared folders of the emulated board (9p)
 libfdt-dev|QEMU build

@@ -59,19 +59,47 @@ constexpr Pass kPasses[] = {
     {"use_half",
      [](graph::Graph &g, const Options &options) {
        if (graph::is_half(options.reals)) graph::use_half(g, options.reals);
+       return Status();
      }},
 };
 
-Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g) {
+/// What comes before a float32 network becomes one of integers.
+constexpr Pass kFloatPasses[] = {
+    {"remove_dead", plain<graph::remove_dead>},
+    {"merge_pad", plain<graph::merge_pad>},
+    {"fold_affine", plain<graph::fold_affine>},
+    {"join_affine", plain<graph::join_affine>},
+    {"expand_reduce",
+     [](graph::Graph &g, const Options &) {
+       graph::expand_reduce(g, [](const graph::Node &n) {
+         return std::get<graph::ReduceAttrs>(n.attrs).kind != graph::ReduceKind::Prod;
+       });
+       return Status();
+     }},
+};
+
+Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, quantize::Result &quantized) {
   NPU_TRY(graph::import_model(raw, {options.shapes, options.values}, g));
   raw = {};  // weights that passes replace are needed no more
   size_t number = 0;
   NPU_TRY(dump(g, options, number, "import"));
-  for (const Pass &pass : kPasses) {
+  const auto run = [&](const Pass &pass) {
     NPU_TRY(pass.run(g, options));
-    NPU_TRY(dump(g, options, ++number, pass.name));
+    return dump(g, options, ++number, pass.name);
+  };
+  if (options.quantize.type != quantize::Type::None) {
+    for (const Pass &pass : kFloatPasses) NPU_TRY(run(pass));
+    NPU_TRY(quantize::quantize(g, options.quantize, quantized));
+    NPU_TRY(dump(g, options, ++number, "quantize"));
   }
+  for (const Pass &pass : kPasses) NPU_TRY(run(pass));
   return {};
+}
+
+/// What stands in front of the names of dumped parts: they come behind all passes.
+size_t number_of_parts(const Options &options) {
+  const bool quantizes = options.quantize.type != quantize::Type::None;
+  return std::size(kPasses) + 1 + (quantizes ? std::size(kFloatPasses) + 1 : 0);
 }
 
 /// Outputs that are written before an input has been read for the last time. Only the GDMA touches either. Nothing
@@ -354,7 +382,7 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   add_layers(g.sources, r);
   std::vector<graph::Part> parts = graph::partition(g);
   for (size_t p = 0; p < parts.size(); ++p)
-    NPU_TRY(dump(parts[p].graph, options, std::size(kPasses) + 1,
+    NPU_TRY(dump(parts[p].graph, options, number_of_parts(options),
                  "part" + std::to_string(p) + (parts[p].on_chip ? "-npu" : "-cpu")));
   if (parts.size() == 1 && parts[0].on_chip && parts[0].inputs == g.inputs && parts[0].outputs == g.outputs) {
     Bound bound;
@@ -382,7 +410,7 @@ Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   if (options.cores < 1 || options.cores > kMaxCores)
     return Status::error(std::to_string(options.cores) + " cores: 1 to " + std::to_string(kMaxCores) + " are expected");
   graph::Graph g;
-  NPU_TRY(make_graph(std::move(raw), options, g));
+  NPU_TRY(make_graph(std::move(raw), options, g, out.quantized));
   if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");
   return compile_graph(g, options, out);
 }

@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "compiler/graph/tensor.h"
 #include "compiler/passes/io_types.h"
+#include "compiler/quantize/quantize.h"
 #include "compiler/schedule/progress.h"
 #include "runtime/bmodel/builder.h"
 
@@ -39,6 +40,8 @@ struct Options {
   /// In which type the chip stores real numbers between operators, and what they multiply with: float32, float16,
   /// bfloat16 (compiler/passes/use_half.cpp). Inputs and outputs keep theirs.
   graph::Dtype reals = graph::Dtype::F32;
+  /// Makes a network of integers of one of float32.
+  quantize::Options quantize;
   bool io_alone = false;  ///< addr_mode 1: programs keep state in the network's own input memory
 };
 
@@ -103,6 +106,7 @@ struct Report {
 struct Compiled {
   bmodel::NetDesc net;  ///< one stage; add_stage() makes more
   Report report;
+  quantize::Result quantized;  ///< where the options ask for it
 };
 
 /// Compiles an ONNX file's bytes.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Option values as people type them.
 #include <charconv>
-#include <cstring>
-#include <fstream>
 
 #include "compiler/api/npuc.h"
+#include "compiler/api/npy.h"
 #include "runtime/cpu/element.h"
 
 namespace npu::compiler {
@@ -34,60 +33,6 @@ bool parse_size(const std::string &text, int64_t &out) {
 }
 
 namespace {
-
-/// The value of a key of the header of a .npy file, a Python dictionary as text: "{'descr': '<f4', ...}".
-std::string npy_field(const std::string &header, const std::string &key) {
-  const size_t at = header.find("'" + key + "':");
-  if (at == std::string::npos) return {};
-  const size_t from = header.find_first_not_of(' ', at + key.size() + 3);
-  if (from == std::string::npos) return {};
-  const char close = header[from] == '(' ? ')' : ',';
-  return header.substr(from, header.find(close, from) - from);
-}
-
-graph::Dtype npy_type(const std::string &descr) {
-  constexpr std::pair<const char *, graph::Dtype> kTypes[] = {
-      {"'<f4'", graph::Dtype::F32}, {"'<f8'", graph::Dtype::F64}, {"'<f2'", graph::Dtype::F16},
-      {"'<i8'", graph::Dtype::I64}, {"'<i4'", graph::Dtype::I32}, {"'<i2'", graph::Dtype::I16},
-      {"'|i1'", graph::Dtype::I8},  {"'|u1'", graph::Dtype::U8},  {"'<u2'", graph::Dtype::U16},
-      {"'<u4'", graph::Dtype::U32}, {"'<u8'", graph::Dtype::U64}, {"'|b1'", graph::Dtype::Bool}};
-  for (const auto &[name, type] : kTypes)
-    if (descr == name) return type;
-  return graph::Dtype::Undefined;
-}
-
-/// A file of numpy, format 1 to 3: magic, version, length of the header, header, data.
-Status read_npy(const std::string &path, graph::TensorPtr &out) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (!file && bytes.empty()) return Status::error("cannot read " + path);
-  const auto wrong = [&](const char *what) { return Status::error(path + ": " + what); };
-  if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) return wrong("not a .npy file");
-  const size_t length_bytes = bytes[6] == 1 ? 2 : 4;
-  uint32_t length = 0;
-  std::memcpy(&length, bytes.data() + 8, length_bytes);
-  const size_t data = 8 + length_bytes + length;
-  if (data > bytes.size()) return wrong("its header does not end");
-  const std::string header = bytes.substr(8 + length_bytes, length);
-  const graph::Dtype type = npy_type(npy_field(header, "descr"));
-  if (type == graph::Dtype::Undefined) return wrong("its element type is not a little-endian number or bool");
-  if (npy_field(header, "fortran_order") != "False") return wrong("it is in Fortran order, C order is expected");
-  graph::Shape shape;
-  const std::string dims = npy_field(header, "shape");
-  for (size_t at = 0; (at = dims.find_first_of("0123456789", at)) != std::string::npos;) {
-    int64_t d = 0;
-    const auto end = std::from_chars(dims.data() + at, dims.data() + dims.size(), d).ptr;
-    at = static_cast<size_t>(end - dims.data());
-    shape.push_back(d);
-  }
-  const int64_t count = graph::element_count(shape);
-  if (count < 0 || bytes.size() - data != static_cast<uint64_t>(count) * graph::dtype_bytes(type))
-    return wrong("its data has not the size that its header says");
-  auto tensor = std::make_shared<graph::Tensor>(type, shape);
-  std::memcpy(tensor->data.data(), bytes.data() + data, tensor->data.size());
-  out = std::move(tensor);
-  return {};
-}
 
 /// Numbers with commas between them; integers stay exact.
 bool parse_numbers(std::string_view text, graph::TensorPtr &out) {

@@ -3,6 +3,8 @@
 #ifndef NPU_GRAPH_EVALUATE_H
 #define NPU_GRAPH_EVALUATE_H
 
+#include <functional>
+
 #include "compiler/graph/ir.h"
 
 namespace npu::graph {
@@ -12,6 +14,13 @@ Status fold_node(const Graph &graph, const Node &node, Tensor &out);
 
 /// The whole network, inputs and outputs in the graph's order.
 Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs);
+
+/// Called with an input, or with what a node has made; the tensor lives as long as nodes are left that read it.
+using SeeValue = std::function<void(ValueId, const Tensor &)>;
+
+/// The same, and shows the inputs and the result of each node on the way.
+Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, const SeeValue &see,
+                      std::vector<Tensor> &outputs);
 
 }  // namespace npu::graph
 

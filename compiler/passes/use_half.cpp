@@ -151,6 +151,7 @@ class Narrowing {
   }
 
   void keep(Node n) {
+    if (n.op == Op::Cast && is_real(g_[n.output].dtype)) casts_[{n.output, g_[n.inputs[0]].dtype}] = n.inputs[0];
     maker_of_[n.output] = n.source;
     g_.nodes.push_back(std::move(n));
   }
@@ -199,6 +200,9 @@ class Narrowing {
 
 }  // namespace
 
-void use_half(Graph &graph, Dtype half) { Narrowing(graph, half).run(); }
+void use_half(Graph &graph, Dtype half) {
+  Narrowing(graph, half).run();
+  remove_dead(graph);  // what made float32 of a value that is used as it was
+}
 
 }  // namespace npu::graph

@@ -41,13 +41,14 @@ FORBIDDEN = [
     ("runtime/launch/trace", r"runtime/launch/(model|exec|api)/.*"),
     ("runtime/launch/model", r"runtime/launch/(exec|api)/.*"),
     ("runtime/launch/exec", r"runtime/launch/api/.*"),
-    # The compiler's rooms: import -> graph <- passes <- lowering <- kernels <- schedule <- api.
-    ("compiler/graph", r"compiler/(import|passes|lowering|kernels|schedule|api)/.*"),
-    ("compiler/import", r"compiler/(passes|lowering|kernels|schedule|api)/.*"),
-    ("compiler/passes", r"compiler/(import|lowering|kernels|schedule|api)/.*"),
-    ("compiler/lowering", r"compiler/(import|kernels|schedule|api)/.*"),
-    ("compiler/kernels", r"compiler/(import|schedule|api)/.*"),
-    ("compiler/schedule", r"compiler/(import|api)/.*"),
+    # The compiler's rooms: import -> graph <- passes <- lowering <- kernels <- schedule <- api, and passes <- quantize.
+    ("compiler/graph", r"compiler/(import|passes|quantize|lowering|kernels|schedule|api)/.*"),
+    ("compiler/import", r"compiler/(passes|quantize|lowering|kernels|schedule|api)/.*"),
+    ("compiler/passes", r"compiler/(import|quantize|lowering|kernels|schedule|api)/.*"),
+    ("compiler/quantize", r"compiler/(import|lowering|kernels|schedule|api)/.*"),
+    ("compiler/lowering", r"compiler/(import|quantize|kernels|schedule|api)/.*"),
+    ("compiler/kernels", r"compiler/(import|quantize|schedule|api)/.*"),
+    ("compiler/schedule", r"compiler/(import|quantize|api)/.*"),
 ]
 
 # The driver leaves commands to user space, but for those by which it zeroes and moves memory.

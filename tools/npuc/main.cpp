@@ -14,6 +14,7 @@
 
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
+#include "tools/npuc/folder.h"
 
 namespace {
 
@@ -27,6 +28,11 @@ struct Arguments {
   int cores = 1;
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
   npu::graph::Dtype reals = npu::graph::Dtype::F32;
+  npu::quantize::Type quantize = npu::quantize::Type::None;
+  std::string samples, preprocess, method = "mse", table, saved_table;
+  std::vector<std::string> keep;
+  size_t most_samples = SIZE_MAX;
+  bool symmetric = false;
   bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
@@ -38,6 +44,8 @@ const std::map<std::string, npu::compiler::TakeTurns> kTurns{{"faster", npu::com
 
 const std::map<std::string, npu::graph::Dtype> kReals{
     {"fp32", npu::graph::Dtype::F32}, {"fp16", npu::graph::Dtype::F16}, {"bf16", npu::graph::Dtype::BF16}};
+const std::map<std::string, npu::quantize::Type> kQuantize{{"int8", npu::quantize::Type::Int8},
+                                                           {"uint8", npu::quantize::Type::Uint8}};
 
 int fail(const std::string &message) {
   std::fprintf(stderr, "npuc: %s\n", message.c_str());
@@ -99,14 +107,71 @@ Status check_output(const Arguments &args) {
   return Status::error("cannot write " + args.output + ": " + std::strerror(errno));
 }
 
+/// How far calibration is, on stderr: a bar on a terminal, else a line for each tenth.
+class Bar {
+ public:
+  void operator()(const npu::quantize::Progress &p) {
+    const size_t tenths = p.total ? 10 * p.done / p.total : 10;
+    if (terminal_) {
+      std::fprintf(stderr, "\rnpuc: %s [%-20s] %zu of %zu%s", p.what, std::string(2 * tenths, '#').c_str(), p.done,
+                   p.total, p.done == p.total ? "\n" : "");
+    } else if (tenths != said_ || p.what != what_) {
+      std::fprintf(stderr, "npuc: %s %zu of %zu\n", p.what, p.done, p.total);
+    }
+    said_ = tenths;
+    what_ = p.what;
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  size_t said_ = 0;
+  const char *what_ = nullptr;
+};
+
+/// What --quantize and the options that belong to it say.
+Status quantize_options(const Arguments &args, npu::quantize::Options &out) {
+  namespace quantize = npu::quantize;
+  out.type = args.quantize;
+  if (out.type == quantize::Type::None) return {};
+  if (args.dynamic)
+    return Status::error(
+        "--quantize with --dynamic: the runtime compiles from the ONNX file, which has no integers. "
+        "Give each shape as a --stage");
+  if (args.samples.empty() && args.table.empty())
+    return Status::error("--quantize needs --calibrate, a folder of samples, or --calibration-table");
+  if (!quantize::parse_rule(args.method, out.rule))
+    return Status::error("--calibrate-method " + args.method +
+                         ": minmax, percentile:P (50 < P <= 100), kl or mse is expected");
+  out.symmetric = args.symmetric;
+  out.keep.insert(args.keep.begin(), args.keep.end());
+  if (!args.quiet) out.progress = Bar();
+  if (!args.table.empty()) {
+    std::string text;
+    NPU_TRY(npu::npuc::read_file(args.table, text));
+    NPU_TRY(quantize::parse_table(text, out.table.emplace()).within(args.table));
+  }
+  std::optional<npu::npuc::Preprocess> preprocess;
+  if (!args.preprocess.empty()) NPU_TRY(npu::npuc::parse_preprocess(args.preprocess, preprocess.emplace()));
+  if (!args.samples.empty())
+    out.samples = std::make_shared<npu::npuc::FolderSamples>(args.samples, args.most_samples, preprocess);
+  return {};
+}
+
 /// Compiles for each --stage, or once; the first has the stages of all.
 Status compile_stages(const Arguments &args, const npu::compiler::Options &common,
                       std::vector<npu::compiler::Compiled> &out) {
+  npu::quantize::Options quantize = common.quantize;
   for (size_t s = 0; s < std::max<size_t>(args.stages.size(), 1); ++s) {
     npu::compiler::Options options = common;
+    options.quantize = quantize;
     if (!args.stages.empty()) NPU_TRY(npu::compiler::parse_stage(args.stages[s], options.shapes));
     NPU_TRY(npu::compiler::compile_onnx_file(args.model, options, out.emplace_back()));
     if (s) NPU_TRY(npu::compiler::add_stage(out[s], out[0]));
+    // All stages have the same integers: those that the samples show in the first.
+    if (s == 0 && options.quantize.type != npu::quantize::Type::None) {
+      quantize.table = out[0].quantized.table;
+      quantize.samples = nullptr;
+    }
   }
   return {};
 }
@@ -132,6 +197,7 @@ Status run(const Arguments &args) {
     NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));
   for (const std::string &s : args.output_types)
     NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
+  NPU_TRY(quantize_options(args, options.quantize));
   std::vector<npu::compiler::Compiled> stages;
   NPU_TRY(compile_stages(args, options, stages));
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
@@ -139,6 +205,10 @@ Status run(const Arguments &args) {
   std::vector<uint8_t> bytes;
   NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
   NPU_TRY(write_file(args.output, bytes.data(), bytes.size()));
+  if (!args.saved_table.empty()) {
+    const std::string table = npu::quantize::table_text(stages[0].quantized.table);
+    NPU_TRY(write_file(args.saved_table, table.data(), table.size()));
+  }
   for (size_t s = 0; s < stages.size(); ++s) {
     const auto &stage = stages[0].net.stages[s];
     if (!args.asm_file.empty()) {
@@ -228,6 +298,36 @@ int main(int argc, char **argv) {
          "launches may have any batch up to the largest stage's, and run in the smallest stage that holds it; rows "
          "of the batch must not depend on each other")
       ->excludes(dynamic);
+  auto *quantize =
+      app.add_option("--quantize", args.quantize, "int8 or uint8: compute a network of float32 with integers of 8 bits")
+          ->transform(CLI::CheckedTransformer(kQuantize));
+  auto *samples =
+      app.add_option(
+             "--calibrate", args.samples,
+             "folder of samples of the inputs that show which numbers the network's tensors have: .npy files or "
+             "pictures, .npz files with an array for each input, or a folder of files for each input")
+          ->needs(quantize);
+  app.add_option("--calibrate-count", args.most_samples, "at most so many of the samples, spread over all of them")
+      ->check(CLI::PositiveNumber)
+      ->needs(samples);
+  app.add_option("--calibrate-method", args.method,
+                 "range of a tensor's numbers that integers stand for: minmax, percentile:P (P % of them), kl or mse")
+      ->capture_default_str()
+      ->needs(samples);
+  app.add_option(
+         "--preprocess", args.preprocess,
+         "what happens to pictures: resize=N|WxH,crop=N|WxH,scale=1/255,mean=R,G,B,std=R,G,B,order=rgb|bgr|gray,"
+         "layout=nchw|nhwc; a value is (pixel * scale - mean) / std")
+      ->needs(samples);
+  app.add_option("--calibration-table", args.table, "file of ranges that are known; samples are for the other tensors")
+      ->needs(quantize);
+  app.add_option("--save-table", args.saved_table, "write the ranges of all tensors to this file")->needs(quantize);
+  app.add_flag("--symmetric", args.symmetric, "zero points in the middle, but for tensors that are never negative")
+      ->needs(quantize);
+  app.add_option("--keep-float", args.keep, "NODE: a node of the file that stays in float32; may be repeated")
+      ->take_all()
+      ->expected(1)
+      ->needs(quantize);
   app.add_flag("-q,--quiet", args.quiet, "no report");
   app.set_version_flag("--version", "npuc " NPU_VERSION, "version of this program");
   try {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/quantize/insert.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/graph/quantized_constant.h"
+
+namespace npu::quantize {
+namespace {
+
+using graph::Dtype;
+using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
+using graph::Op;
+using graph::Quant;
+using graph::Shape;
+using graph::Tensor;
+using graph::ValueId;
+
+constexpr float kMostWeight = 127;  // -128 is left out: weights are symmetric
+/// Units of the sums that a bias has at most: sums of products have room beside it.
+constexpr double kMostBias = 1 << 29;
+
+size_t at(ValueId v) { return static_cast<size_t>(v); }
+
+Dtype dtype_of(Type type) { return type == Type::Uint8 ? Dtype::U8 : Dtype::I8; }
+
+/// Puts a pair behind each value that has a scale.
+class Inserter {
+ public:
+  Inserter(Graph &graph, const Plan &plan, const Quants &quants, Type type, std::map<ValueId, ValueId> &rounded)
+      : g_(graph), plan_(plan), quants_(quants), type_(type), rounded_(rounded) {}
+
+  void run() {
+    find_integer_readers();
+    const std::vector<Node> old = std::exchange(g_.nodes, {});
+    for (ValueId v : g_.inputs) add_pair(v, first_reader(old, v), false);
+    for (size_t i = 0; i < old.size(); ++i) {
+      Node n = old[i];
+      for (ValueId &v : n.inputs)
+        if (v != kNoValue) v = read(v, reads_integers_[i]);
+      g_.nodes.push_back(std::move(n));
+      add_pair(old[i].output, old[i].source, plan_.integer[i]);
+    }
+    for (ValueId &v : g_.outputs) v = read(v, false);
+  }
+
+ private:
+  /// Nodes of the plan, and what only moves on the way to one.
+  void find_integer_readers() {
+    std::vector<std::vector<size_t>> readers(g_.values.size());
+    for (size_t i = 0; i < g_.nodes.size(); ++i)
+      for (ValueId v : g_.nodes[i].inputs)
+        if (v != kNoValue) readers[at(v)].push_back(i);
+    reads_integers_ = plan_.integer;
+    for (size_t i = g_.nodes.size(); i-- > 0;) {
+      const Node &n = g_.nodes[i];
+      if (reads_integers_[i] || !is_move(n) || quants_.count(n.output)) continue;
+      const auto &list = readers[at(n.output)];
+      reads_integers_[i] = std::any_of(list.begin(), list.end(), [&](size_t r) { return reads_integers_[r]; });
+    }
+  }
+
+  static int first_reader(const std::vector<Node> &nodes, ValueId v) {
+    const auto reads = [v](const Node &n) { return std::count(n.inputs.begin(), n.inputs.end(), v) > 0; };
+    const auto found = std::find_if(nodes.begin(), nodes.end(), reads);
+    return found == nodes.end() ? 0 : found->source;
+  }
+
+  ValueId read(ValueId v, bool by_integers) const {
+    const auto found = rounded_.find(v);
+    return found != rounded_.end() && (by_integers || for_all_.count(v)) ? found->second : v;
+  }
+
+  ValueId add(ValueId x, const graph::RequantAttrs &attrs, int source) {
+    graph::Value made;
+    made.dtype = attrs.to;
+    made.shape = g_[x].shape;
+    Node n;
+    n.op = Op::Requant;
+    n.source = source;
+    n.inputs = {x};
+    n.attrs = attrs;
+    n.output = g_.add_value(std::move(made));
+    g_.nodes.push_back(std::move(n));
+    return g_.nodes.back().output;
+  }
+
+  void add_pair(ValueId v, int source, bool for_all) {
+    const auto found = quants_.find(v);
+    if (found == quants_.end()) return;
+    const ValueId q = add(v, {{}, found->second, {}, dtype_of(type_)}, source);
+    rounded_[v] = add(q, {found->second, {}, {}, Dtype::F32}, source);
+    if (for_all) for_all_.insert(v);
+  }
+
+  Graph &g_;
+  const Plan &plan_;
+  const Quants &quants_;
+  Type type_;
+  std::map<ValueId, ValueId> &rounded_;
+  std::set<ValueId> for_all_;  // what integers are computed for: nobody reads anything else
+  std::vector<bool> reads_integers_;
+};
+
+/// Channels of weights: `axis`, and for each element its place there.
+struct Channels {
+  size_t axis = 0;
+  int64_t count = 1, inner = 1;
+  Channels(const Shape &shape, size_t a) : axis(a) {
+    count = shape[a];
+    for (size_t d = a + 1; d < shape.size(); ++d) inner *= shape[d];
+  }
+  size_t of(int64_t i) const { return static_cast<size_t>(i / inner % count); }
+};
+
+/// Scales by which the largest weight of each channel is 127, and a bias has room.
+std::vector<float> weight_scales(const Tensor &w, const Channels &channels, const Tensor *bias, float x_scale) {
+  std::vector<float> most(static_cast<size_t>(channels.count)), out;
+  for (int64_t i = 0; i < w.count(); ++i) {
+    float &m = most[channels.of(i)];
+    m = std::max(m, std::fabs(w.as<float>()[i]));
+  }
+  float largest = *std::max_element(most.begin(), most.end());
+  if (largest == 0) largest = 1;
+  for (size_t c = 0; c < most.size(); ++c) {
+    // A channel of zeros takes part in the smallest way that its multiplier has as a normal number.
+    double scale = std::max(most[c] / kMostWeight, largest * 1e-6f);
+    if (bias) scale = std::max(scale, std::fabs(bias->as<float>()[c]) / (x_scale * kMostBias));
+    out.push_back(static_cast<float>(scale));
+  }
+  return out;
+}
+
+std::shared_ptr<graph::QuantizedConstant> rounded_weights(const Tensor &w, const Channels &channels,
+                                                          std::vector<float> scales, graph::TensorPtr &values) {
+  auto integers = std::make_shared<Tensor>(Dtype::I8, w.shape);
+  auto floats = std::make_shared<Tensor>(Dtype::F32, w.shape);
+  for (int64_t i = 0; i < w.count(); ++i) {
+    const float scale = scales[scales.size() > 1 ? channels.of(i) : 0];
+    const float q = std::clamp(std::nearbyint(w.as<float>()[i] / scale), -kMostWeight, kMostWeight);
+    integers->as<int8_t>()[i] = static_cast<int8_t>(q);
+    floats->as<float>()[i] = q * scale;
+  }
+  values = floats;
+  auto out = std::make_shared<graph::QuantizedConstant>();
+  out->integers = std::move(integers);
+  out->scales = std::move(scales);
+  out->zeros = {0};
+  out->axis = channels.axis;
+  return out;
+}
+
+void replace(Graph &g, ValueId &v, std::shared_ptr<const graph::QuantizedConstant> integers, graph::TensorPtr values) {
+  v = g.add_constant(std::move(values), g[v].name);
+  g[v].quantized = std::move(integers);
+}
+
+/// The quantization of an operand, also behind moves.
+const Quant *quant_behind(const Graph &g, const std::vector<int> &made, const Quants &quants, ValueId v) {
+  for (;;) {
+    if (const auto found = quants.find(v); found != quants.end()) return &found->second;
+    const int i = made[at(v)];
+    if (i < 0 || !is_move(g.nodes[static_cast<size_t>(i)])) return nullptr;
+    v = g.nodes[static_cast<size_t>(i)].inputs[0];
+  }
+}
+
+void quantize_product(Graph &g, Node &n, const Quants &quants, const std::vector<int> &made) {
+  const size_t constant = g.is_constant(n.inputs[1]) ? 1 : 0;
+  if (!g.is_constant(n.inputs[constant])) return;
+  const Tensor &w = *g[n.inputs[constant]].constant;
+  const Channels channels(w.shape, n.op == Op::Conv || constant == 0 ? 0 : w.shape.size() - 1);
+  const Quant *x = quant_behind(g, made, quants, n.inputs[1 - constant]);
+  const bool biased = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
+  const Tensor *bias = biased ? g[n.inputs[2]].constant.get() : nullptr;
+  std::vector<float> scales = weight_scales(w, channels, constant == 1 ? bias : nullptr, x ? x->scale : 1);
+  // Channels are those of the second operand.
+  if (constant == 0) scales = {*std::max_element(scales.begin(), scales.end())};
+  if (bias && x && constant == 1) {
+    std::vector<float> whole;
+    for (size_t c = 0; c < scales.size(); ++c) {
+      const double unit = static_cast<double>(x->scale * scales[c]);
+      whole.push_back(static_cast<float>(std::nearbyint(bias->as<float>()[c] / unit) * unit));
+    }
+    n.inputs[2] = g.add_constant(graph::make_f32({std::ssize(whole)}, whole), g[n.inputs[2]].name);
+  }
+  graph::TensorPtr values;
+  auto integers = rounded_weights(w, channels, std::move(scales), values);
+  replace(g, n.inputs[constant], std::move(integers), std::move(values));
+}
+
+}  // namespace
+
+Quant quant_of(Range range, Type type, bool symmetric) {
+  const double low = std::min(range.low, 0.f), high = std::max(range.high, 0.f);
+  const int32_t first = type == Type::Uint8 ? 0 : -128;
+  constexpr float kLeast = std::numeric_limits<float>::min() * (1 << 24);  // quotients of scales are normal numbers
+  constexpr float kUnknown = 1e-4f;                                        // of what has never been anything but 0
+  if (low == 0 && high == 0) return {kUnknown, symmetric ? first + 128 : first};
+  if (symmetric && low < 0) return {std::max(static_cast<float>(std::max(-low, high) / 127), kLeast), first + 128};
+  const float scale = std::max(static_cast<float>((high - low) / 255), kLeast);
+  const double zero = std::clamp(std::nearbyint(-low / static_cast<double>(scale)), 0., 255.);
+  return {scale, first + static_cast<int32_t>(zero)};
+}
+
+void insert_pairs(Graph &graph, const Plan &plan, const Quants &quants, Type type,
+                  std::map<ValueId, ValueId> &rounded) {
+  Inserter(graph, plan, quants, type, rounded).run();
+}
+
+void quantize_weights(Graph &graph, const Plan &plan, const Quants &quants) {
+  const std::vector<int> made = graph.producers();
+  for (const Layer &layer : plan.layers) {
+    Node &n = graph.nodes[layer.nodes[0]];
+    if (n.op == Op::Conv || n.op == Op::MatMul) quantize_product(graph, n, quants, made);
+  }
+}
+
+}  // namespace npu::quantize

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Post-training quantization: what a caller decides, and the samples that it is made by.
+#ifndef NPU_QUANTIZE_OPTIONS_H
+#define NPU_QUANTIZE_OPTIONS_H
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "compiler/graph/tensor.h"
+#include "compiler/quantize/table.h"
+
+namespace npu::quantize {
+
+/// What a network of float32 computes with.
+enum class Type : uint8_t { None, Int8, Uint8 };
+
+/// An input of the network.
+struct Input : graph::TensorKind {
+  std::string name;
+};
+
+/// Inputs of a network as it will see them.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  /// Called before everything else: what the network has for inputs. Later calls are for another shape of it.
+  virtual Status open(const std::vector<Input> &inputs) = 0;
+  virtual size_t count() const = 0;
+
+  // Several threads may call these at once.
+
+  /// For messages, and to find a sample's label.
+  virtual std::string name(size_t index) const = 0;
+  /// One tensor for each input, of its type and shape. The same ones each time.
+  virtual Status load(size_t index, std::vector<graph::Tensor> &out) const = 0;
+};
+
+/// How far work is: called from any thread, by one at a time.
+struct Progress {
+  const char *what = "";  ///< "calibration"
+  size_t done = 0, total = 0;
+};
+
+struct Options {
+  Type type = Type::None;
+  std::shared_ptr<Samples> samples;  ///< null: ranges come from the table alone
+  RangeRule rule;
+  std::optional<Table> table;  ///< ranges that are known: samples do not change them
+  bool symmetric = false;      ///< zero points in the middle, except for what is never negative
+  std::set<std::string> keep;  ///< nodes of the file that stay in float32
+  unsigned threads = 0;        ///< 0: as many as the machine has processors
+  std::function<void(const Progress &)> progress;
+};
+
+}  // namespace npu::quantize
+
+#endif  // NPU_QUANTIZE_OPTIONS_H

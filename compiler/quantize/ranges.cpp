@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/quantize/ranges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace npu::quantize {
+namespace {
+
+constexpr int kBins = Histogram::kBins;
+constexpr int kCandidates = 256;  // thresholds that are tried
+
+Range whole(const Histogram &h) { return {std::min(h.low(), 0.f), std::max(h.high(), 0.f)}; }
+
+Range cut(const Histogram &h, double low, double high) {
+  const Range all = whole(h);
+  return {static_cast<float>(std::max<double>(all.low, low)), static_cast<float>(std::min<double>(all.high, high))};
+}
+
+/// The share of numbers that are left out is cut off at both ends, half of it at each; where numbers have one sign, at
+/// the end far from 0.
+Range percentile(const Histogram &h, double percent) {
+  const double out = static_cast<double>(h.total()) * (1 - percent / 100);
+  const bool both = h.low() < 0 && h.high() > 0;
+  const double each = both ? out / 2 : out;
+  double low = 0, high = 0;
+  double below = 0;
+  for (int i = -kBins; i < 0 && low == 0; ++i) {
+    below += static_cast<double>(h[i]);
+    if (below > each) low = h.edge(i);
+  }
+  double above = 0;
+  for (int i = kBins; i-- > 0 && high == 0;) {
+    above += static_cast<double>(h[i]);
+    if (above > each) high = h.edge(i + 1);
+  }
+  return cut(h, low, high);
+}
+
+/// Divergence of P, which has what is beyond the threshold in its last bin, from Q, in which bins of one step have the
+/// same number, except for those in which nothing is (as in "8-bit inference with TensorRT", 2017).
+double divergence(const std::vector<double> &bins, size_t threshold, size_t levels, double beyond) {
+  double total = beyond, merged = 0;
+  for (size_t i = 0; i < threshold; ++i) total += bins[i];
+  for (size_t i = 0; i < threshold; ++i) merged += bins[i];
+  if (merged == 0) return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (size_t level = 0; level < levels; ++level) {
+    const size_t from = level * threshold / levels, to = (level + 1) * threshold / levels;
+    double count = 0;
+    size_t filled = 0;
+    for (size_t i = from; i < to; ++i) {
+      count += bins[i];
+      filled += bins[i] > 0;
+    }
+    for (size_t i = from; i < to; ++i) {
+      const double p = (bins[i] + (i + 1 == threshold ? beyond : 0)) / total;
+      if (p == 0) continue;
+      // A bin that has nothing but what is beyond: as if it had a single number.
+      const double q = (bins[i] > 0 ? count / static_cast<double>(filled) : 1) / merged;
+      sum += p * std::log(p / q);
+    }
+  }
+  return sum;
+}
+
+/// The magnitude that leaves least divergence. Numbers that are 0 stay 0 whatever it is, and do not count.
+Range kl(const Histogram &h) {
+  std::vector<double> bins(kBins);
+  size_t used = 0;
+  for (int i = 0; i < kBins; ++i) {
+    const auto k = static_cast<size_t>(i);
+    bins[k] = static_cast<double>(h[i] + h[-1 - i]);
+    if (bins[k] > 0) used = k + 1;
+  }
+  const size_t levels = h.low() < 0 && h.high() > 0 ? 128 : 256, step = std::max<size_t>(used / kCandidates, 1);
+  size_t best = used;
+  double least = divergence(bins, used, levels, 0), beyond = 0;
+  for (size_t t = used; t > levels + step;) {
+    for (size_t k = 0; k < step; ++k) beyond += bins[--t];
+    const double d = divergence(bins, t, levels, beyond);
+    if (d < least) {
+      least = d;
+      best = t;
+    }
+  }
+  return cut(h, -h.edge(static_cast<int>(best)), h.edge(static_cast<int>(best)));
+}
+
+/// The sum of squared errors when 256 integers stand for that range, of the bins' middles.
+double square_error(const Histogram &h, const Range &r) {
+  const double scale = (static_cast<double>(r.high) - r.low) / 255;
+  if (scale <= 0) return std::numeric_limits<double>::infinity();
+  const double low = -std::nearbyint(-r.low / scale) * scale, high = low + 255 * scale;
+  double sum = 0;
+  for (int i = -kBins; i < kBins; ++i) {
+    if (h[i] == 0) continue;
+    const double v = h.edge(i) + h.width() / 2;
+    const double e = v - std::clamp(std::nearbyint(v / scale) * scale, low, high);
+    sum += static_cast<double>(h[i]) * e * e;
+  }
+  return sum;
+}
+
+/// Both ends come nearer as long as the error falls, one after the other, twice.
+Range mse(const Histogram &h) {
+  const Range all = whole(h);
+  Range best = all;
+  double least = square_error(h, best);
+  constexpr int kSteps = 64;
+  for (int round = 0; round < 2; ++round)
+    for (float Range::*end : {&Range::high, &Range::low})
+      for (int k = 1; k <= kSteps; ++k) {
+        Range r = best;
+        r.*end = all.*end * static_cast<float>(k) / kSteps;
+        const double e = square_error(h, r);
+        if (e < least) {
+          least = e;
+          best = r;
+        }
+      }
+  return best;
+}
+
+}  // namespace
+
+Range find_range(const Histogram &h, const RangeRule &rule) {
+  if (h.empty()) return whole(h);
+  switch (rule.method) {
+    case Method::Percentile:
+      return percentile(h, rule.percentile);
+    case Method::Kl:
+      return kl(h);
+    case Method::Mse:
+      return mse(h);
+    default:
+      return whole(h);
+  }
+}
+
+}  // namespace npu::quantize

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/quantize/table.h"
+
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace npu::quantize {
+namespace {
+
+constexpr const char *kHead = "# npuc calibration table 1\n";
+constexpr const char *kBlank = " \t\r";
+
+/// The shortest text that is this number again.
+template <class T>
+std::string number_text(T value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+/// Takes a name between double quotes off the front.
+bool take_name(std::string_view &line, std::string &out) {
+  out.clear();
+  if (line.empty() || line[0] != '"') return false;
+  for (size_t i = 1; i < line.size(); ++i) {
+    if (line[i] == '"') {
+      line.remove_prefix(i + 1);
+      return true;
+    }
+    const bool escaped = line[i] == '\\';
+    if (escaped && ++i == line.size()) return false;
+    out += escaped && line[i] == 'n' ? '\n' : line[i];
+  }
+  return false;
+}
+
+std::string_view take_word(std::string_view &line) {
+  line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+  const std::string_view word = line.substr(0, line.find_first_of(kBlank));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+template <class T>
+bool parse_number(std::string_view word, T &out) {
+  if (!word.empty() && word[0] == '+') word.remove_prefix(1);
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out);
+  return error == std::errc() && end == word.data() + word.size() && !word.empty();
+}
+
+Status parse_line(std::string_view line, Table &out) {
+  std::string name;
+  TableLine entry;
+  if (!take_name(line, name)) return Status::error("a tensor's name between double quotes is expected first");
+  const std::string where = "tensor '" + name + "': ";
+  for (float *end : {&entry.range.low, &entry.range.high}) {
+    const std::string_view word = take_word(line);
+    if (!parse_number(word, *end) || !std::isfinite(*end))
+      return Status::error(where + "'" + std::string(word) +
+                           "' is no finite number: \"NAME\" LOW HIGH METHOD is expected");
+  }
+  entry.method = take_word(line);
+  if (entry.method.empty()) entry.method = "manual";
+  if (const std::string_view more = take_word(line); !more.empty())
+    return Status::error(where + "'" + std::string(more) + "' is too much: \"NAME\" LOW HIGH METHOD is expected");
+  if (entry.range.low > entry.range.high)
+    return Status::error(where + "the lowest number " + number_text(entry.range.low) + " is above the highest, " +
+                         number_text(entry.range.high));
+  if (!out.emplace(name, entry).second) return Status::error(where + "has a line already");
+  return {};
+}
+
+}  // namespace
+
+std::string rule_text(const RangeRule &rule) {
+  switch (rule.method) {
+    case Method::Percentile:
+      return "percentile:" + number_text(rule.percentile);
+    case Method::Kl:
+      return "kl";
+    case Method::Mse:
+      return "mse";
+    default:
+      return "minmax";
+  }
+}
+
+bool parse_rule(const std::string &text, RangeRule &out) {
+  const size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  out = {};
+  if (name == "percentile") {
+    out.method = Method::Percentile;
+    if (colon == std::string::npos) return true;
+    return parse_number(std::string_view(text).substr(colon + 1), out.percentile) && out.percentile > 50 &&
+           out.percentile <= 100;
+  }
+  for (const Method method : {Method::MinMax, Method::Kl, Method::Mse})
+    if (text == rule_text({method, 0})) {
+      out.method = method;
+      return true;
+    }
+  return false;
+}
+
+std::string table_text(const Table &table) {
+  std::string out = kHead;
+  for (const auto &[name, line] : table) {
+    out += '"';
+    for (char c : name) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c == '\n' ? "\\n" : std::string(1, c);
+    }
+    out += "\"  " + number_text(line.range.low) + "  " + number_text(line.range.high) + "  " + line.method + "\n";
+  }
+  return out;
+}
+
+Status parse_table(const std::string &text, Table &out) {
+  out.clear();
+  size_t number = 0;
+  for (size_t from = 0; from < text.size();) {
+    const size_t end = std::min(text.find('\n', from), text.size());
+    std::string_view line(text.data() + from, end - from);
+    from = end + 1;
+    ++number;
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    if (line.empty() || line[0] == '#') continue;
+    NPU_TRY(parse_line(line, out).within("line " + std::to_string(number)));
+  }
+  return {};
+}
+
+}  // namespace npu::quantize
