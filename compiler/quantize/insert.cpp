@@ -154,11 +154,6 @@ std::shared_ptr<graph::QuantizedConstant> rounded_weights(const Tensor &w, const
   return out;
 }
 
-void replace(Graph &g, ValueId &v, std::shared_ptr<const graph::QuantizedConstant> integers, graph::TensorPtr values) {
-  v = g.add_constant(std::move(values), g[v].name);
-  g[v].quantized = std::move(integers);
-}
-
 /// The quantization of an operand, also behind moves.
 const Quant *quant_behind(const Graph &g, const std::vector<int> &made, const Quants &quants, ValueId v) {
   for (;;) {
@@ -169,29 +164,73 @@ const Quant *quant_behind(const Graph &g, const std::vector<int> &made, const Qu
   }
 }
 
-void quantize_product(Graph &g, Node &n, const Quants &quants, const std::vector<int> &made) {
-  const size_t constant = g.is_constant(n.inputs[1]) ? 1 : 0;
-  if (!g.is_constant(n.inputs[constant])) return;
-  const Tensor &w = *g[n.inputs[constant]].constant;
-  const Channels channels(w.shape, n.op == Op::Conv || constant == 0 ? 0 : w.shape.size() - 1);
-  const Quant *x = quant_behind(g, made, quants, n.inputs[1 - constant]);
-  const bool biased = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
-  const Tensor *bias = biased ? g[n.inputs[2]].constant.get() : nullptr;
-  std::vector<float> scales = weight_scales(w, channels, constant == 1 ? bias : nullptr, x ? x->scale : 1);
-  // Channels are those of the second operand.
-  if (constant == 0) scales = {*std::max_element(scales.begin(), scales.end())};
-  if (bias && x && constant == 1) {
+/// What rounded weights lack, times the mean of what they are multiplied with: for each channel of the result.
+std::vector<double> lost_means(const Node &n, const Tensor &w, const Tensor &rounded, const Channels &channels,
+                               const std::vector<double> &means) {
+  std::vector<double> out(static_cast<size_t>(channels.count));
+  const bool conv = n.op == Op::Conv;
+  const int64_t per = conv ? w.shape[1] : 1, cells = conv ? channels.inner / per : 1;
+  const int64_t groups = conv ? std::get<graph::ConvAttrs>(n.attrs).groups : 1;
+  for (int64_t i = 0; i < w.count(); ++i) {
+    const size_t c = channels.of(i);
+    const int64_t group = static_cast<int64_t>(c) / (channels.count / groups);
+    const int64_t from = conv ? group * per + i / cells % per : i / channels.count;
+    const double lost = static_cast<double>(w.as<float>()[i]) - rounded.as<float>()[i];
+    out[c] += lost * means[static_cast<size_t>(from)];
+  }
+  return out;
+}
+
+/// Products of one graph.
+class Products {
+ public:
+  Products(Graph &graph, const Quants &quants, const InputMeans &means)
+      : g_(graph), quants_(quants), means_(means), made_(graph.producers()) {}
+
+  void run(size_t i) {
+    Node &n = g_.nodes[i];
+    const size_t constant = g_.is_constant(n.inputs[1]) ? 1 : 0;
+    if (!g_.is_constant(n.inputs[constant])) return;
+    const graph::TensorPtr w = g_[n.inputs[constant]].constant;
+    const Channels channels(w->shape, n.op == Op::Conv || constant == 0 ? 0 : w->shape.size() - 1);
+    const Quant *x = quant_behind(g_, made_, quants_, n.inputs[1 - constant]);
+    const graph::TensorPtr bias = n.inputs.size() > 2 && n.inputs[2] != kNoValue ? g_[n.inputs[2]].constant : nullptr;
+    std::vector<float> scales = weight_scales(*w, channels, constant ? bias.get() : nullptr, x ? x->scale : 1);
+    // A constant that stands first has rows, not channels of the result.
+    if (!constant) scales = {*std::max_element(scales.begin(), scales.end())};
+    graph::TensorPtr values;
+    auto integers = rounded_weights(*w, channels, scales, values);
+    if (constant) {
+      std::vector<double> lost(scales.size());
+      if (const auto known = means_.find(i); known != means_.end())
+        lost = lost_means(n, *w, *values, channels, known->second);
+      set_bias(n, bias.get(), lost, x ? x->scale : 1, scales);
+    }
+    n.inputs[constant] = g_.add_constant(std::move(values), g_[n.inputs[constant]].name);
+    g_[n.inputs[constant]].quantized = std::move(integers);
+  }
+
+ private:
+  /// The bias with a summand, in whole units of the sums.
+  void set_bias(Node &n, const Tensor *bias, const std::vector<double> &more, float x_scale,
+                const std::vector<float> &scales) {
     std::vector<float> whole;
     for (size_t c = 0; c < scales.size(); ++c) {
-      const double unit = static_cast<double>(x->scale * scales[c]);
-      whole.push_back(static_cast<float>(std::nearbyint(bias->as<float>()[c] / unit) * unit));
+      const double unit = static_cast<double>(x_scale * scales[c]);
+      const double sum = more[c] + (bias ? bias->as<float>()[c] : 0);
+      whole.push_back(static_cast<float>(std::nearbyint(sum / unit) * unit));
     }
-    n.inputs[2] = g.add_constant(graph::make_f32({std::ssize(whole)}, whole), g[n.inputs[2]].name);
+    const auto is_zero = [](float v) { return v == 0; };
+    if (!bias && std::all_of(whole.begin(), whole.end(), is_zero)) return;
+    n.inputs.resize(3, kNoValue);
+    n.inputs[2] = g_.add_constant(graph::make_f32({std::ssize(whole)}, whole), bias ? g_[n.inputs[2]].name : "");
   }
-  graph::TensorPtr values;
-  auto integers = rounded_weights(w, channels, std::move(scales), values);
-  replace(g, n.inputs[constant], std::move(integers), std::move(values));
-}
+
+  Graph &g_;
+  const Quants &quants_;
+  const InputMeans &means_;
+  const std::vector<int> made_;
+};
 
 }  // namespace
 
@@ -212,11 +251,11 @@ void insert_pairs(Graph &graph, const Plan &plan, const Quants &quants, Type typ
   Inserter(graph, plan, quants, type, rounded).run();
 }
 
-void quantize_weights(Graph &graph, const Plan &plan, const Quants &quants) {
-  const std::vector<int> made = graph.producers();
+void quantize_weights(Graph &graph, const Plan &plan, const Quants &quants, const InputMeans &means) {
+  Products products(graph, quants, means);
   for (const Layer &layer : plan.layers) {
-    Node &n = graph.nodes[layer.nodes[0]];
-    if (n.op == Op::Conv || n.op == Op::MatMul) quantize_product(graph, n, quants, made);
+    const Op op = graph.nodes[layer.nodes[0]].op;
+    if (op == Op::Conv || op == Op::MatMul) products.run(layer.nodes[0]);
   }
 }
 

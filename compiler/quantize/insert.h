@@ -21,9 +21,14 @@ using Quants = std::map<graph::ValueId, graph::Quant>;
 void insert_pairs(graph::Graph &graph, const Plan &plan, const Quants &quants, Type type,
                   std::map<graph::ValueId, graph::ValueId> &rounded);
 
+/// The mean of each channel of what a product multiplies with constants, by the number of its node: the channels of a
+/// convolution's operand, the columns of a matrix.
+using InputMeans = std::map<size_t, std::vector<double>>;
+
 /// Constants that the plan's convolutions and products multiply with, rounded to int8 with a scale for each channel,
-/// and their biases to units of the sums. Comes before insert_pairs().
-void quantize_weights(graph::Graph &graph, const Plan &plan, const Quants &quants);
+/// and their biases to units of the sums. Where means are known, a bias makes up for what rounding the weights changes
+/// in the mean of the result. Comes before insert_pairs().
+void quantize_weights(graph::Graph &graph, const Plan &plan, const Quants &quants, const InputMeans &means);
 
 }  // namespace npu::quantize
 

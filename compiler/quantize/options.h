@@ -4,6 +4,7 @@
 #define NPU_QUANTIZE_OPTIONS_H
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,14 +44,32 @@ struct Progress {
   size_t done = 0, total = 0;
 };
 
+/// What a network of integers has to reach, else layers stay in float32.
+struct AccuracyLimit {
+  enum class Kind : uint8_t {
+    None,
+    Cosine,  ///< of each output over all samples, against float32: at least that
+    Top1,    ///< share of labelled samples whose class is right: at most that much less than in float32
+  };
+  Kind kind = Kind::None;
+  double limit = 0;
+};
+/// "cosine:0.99", "top1:0.01"
+bool parse_accuracy(const std::string &text, AccuracyLimit &out);
+
 struct Options {
   Type type = Type::None;
   std::shared_ptr<Samples> samples;  ///< null: ranges come from the table alone
   RangeRule rule;
   std::optional<Table> table;  ///< ranges that are known: samples do not change them
   bool symmetric = false;      ///< zero points in the middle, except for what is never negative
+  bool correct_biases = true;  ///< for what rounding weights changes in the mean
+  bool equalize = false;       ///< weights of consecutive convolutions, by their channels (equalize.h)
   std::set<std::string> keep;  ///< nodes of the file that stay in float32
-  unsigned threads = 0;        ///< 0: as many as the machine has processors
+  AccuracyLimit accuracy;
+  std::map<std::string, int64_t> labels;  ///< the classes of samples, by their names: places in the first output
+  bool compare = true;                    ///< measures each layer's error, for the report
+  unsigned threads = 0;                   ///< 0: as many as the machine has processors
   std::function<void(const Progress &)> progress;
 };
 

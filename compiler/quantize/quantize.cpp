@@ -2,21 +2,28 @@
 #include "compiler/quantize/quantize.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "compiler/quantize/accuracy.h"
 #include "compiler/quantize/calibrate.h"
-#include "compiler/quantize/insert.h"
+#include "compiler/quantize/equalize.h"
 #include "compiler/quantize/names.h"
 #include "compiler/quantize/ranges.h"
+#include "compiler/quantize/trial.h"
 
 namespace npu::quantize {
 namespace {
 
 using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
 using graph::ValueId;
 
+constexpr size_t kCompared = 32;  ///< samples that the report's differences are from, at most
+
 /// The sources of nodes that stay in float32.
-Status find_kept(const Graph &g, const Options &options, std::set<int> &out) {
-  for (const std::string &name : options.keep) {
+Status find_kept(const Graph &g, const std::set<std::string> &names, std::set<int> &out) {
+  for (const std::string &name : names) {
     const size_t before = out.size();
     for (size_t s = 0; s < g.sources.size(); ++s)
       if (g.sources[s].name == name) out.insert(static_cast<int>(s));
@@ -25,28 +32,44 @@ Status find_kept(const Graph &g, const Options &options, std::set<int> &out) {
   return {};
 }
 
-/// Ranges of the plan's values: those of the table, else what the samples show.
-class Ranges {
- public:
-  Ranges(const Graph &graph, const Plan &plan, const Options &options)
-      : g_(graph), plan_(plan), options_(options), names_(tensor_names(graph)) {}
+/// What the report says of numbers that a tensor had.
+void set_shares(const Histogram &h, LayerResult &out) {
+  out.low = h.low();
+  out.high = h.high();
+  const double span = static_cast<double>(h.high()) - h.low();
+  if (span <= 0) return;
+  const auto add = [&](double v, uint64_t count) {
+    const auto place = static_cast<int64_t>((v - h.low()) / span * static_cast<double>(out.shares.size()));
+    out.shares[static_cast<size_t>(std::clamp<int64_t>(place, 0, std::ssize(out.shares) - 1))] +=
+        static_cast<double>(count) / static_cast<double>(h.total());
+  };
+  add(0, h.zeros());
+  for (int i = -Histogram::kBins; i < Histogram::kBins; ++i)
+    if (h[i]) add(h.edge(i) + h.width() / 2, h[i]);
+}
 
-  Status run(Table &table, Quants &quants) {
+class Quantizer {
+ public:
+  Quantizer(Graph &graph, const Options &options, Result &out)
+      : g_(graph), options_(options), out_(out), names_(tensor_names(graph)) {}
+
+  Status run() {
+    std::set<std::string> kept = options_.keep;
+    if (options_.table) kept.insert(options_.table->keep.begin(), options_.table->keep.end());
+    NPU_TRY(find_kept(g_, kept, kept_));
+    if (options_.equalize) equalize(g_);
+    first_ = make_plan(g_, kept_);
+    if (first_.layers.empty()) return Status::error("the network has no operator that integers could compute");
     NPU_TRY(check_table());
-    std::vector<ValueId> open;
-    for (ValueId v : plan_.values)
-      if (!find_in_table(v)) open.push_back(v);
-    if (!open.empty() && !options_.samples)
-      return Status::error("the calibration table has no line for tensor '" + name(open[0]) +
-                           "', and there are no samples");
-    if (!open.empty()) NPU_TRY(observe_values(open));
-    join_groups();
-    for (size_t k = 0; k < plan_.values.size(); ++k) {
-      const ValueId v = plan_.values[k];
-      quants[v] = quant_of(ranges_[v], options_.type, options_.symmetric);
-      const TableLine *known = find_in_table(v);
-      table[name(v)] = {ranges_[v], known ? known->method : rule_text(options_.rule)};
-    }
+    NPU_TRY(find_ranges());
+    if (options_.accuracy.kind != AccuracyLimit::Kind::None)
+      NPU_TRY(reach_accuracy(g_, first_, known_, options_, kept_, sensitivities_, out_));
+    // Here a layer that is kept could get a type of 16 bits.
+    Rounded rounded = make_rounded(g_, make_plan(g_, kept_), known_, options_.type);
+    list_table(rounded.plan);
+    list_layers(rounded.plan);
+    if (options_.samples && options_.compare) NPU_TRY(compare(rounded));
+    g_ = std::move(rounded.graph);
     return {};
   }
 
@@ -55,44 +78,140 @@ class Ranges {
 
   const TableLine *find_in_table(ValueId v) const {
     if (!options_.table) return nullptr;
-    const auto found = options_.table->find(name(v));
-    return found == options_.table->end() ? nullptr : &found->second;
+    const auto found = options_.table->tensors.find(name(v));
+    return found == options_.table->tensors.end() ? nullptr : &found->second;
   }
 
   Status check_table() const {
     if (!options_.table) return {};
     const std::set<std::string> known(names_.begin(), names_.end());
-    for (const auto &[name, line] : *options_.table)
+    for (const auto &[name, line] : options_.table->tensors)
       if (!known.count(name))
         return Status::error("the calibration table has a line for '" + name + "', which the network does not have");
+    if (options_.samples) return {};
+    for (ValueId v : first_.values)
+      if (!find_in_table(v))
+        return Status::error("the calibration table has no line for tensor '" + name(v) +
+                             "', and there are no samples");
     return {};
   }
 
-  Status observe_values(const std::vector<ValueId> &values) {
-    std::vector<Histogram> seen;
-    NPU_TRY(observe(g_, values, options_, seen));
-    for (size_t k = 0; k < values.size(); ++k) ranges_[values[k]] = find_range(seen[k], options_.rule);
+  /// What layers read and make: also values that become integers only where other layers stay in float32.
+  std::vector<ValueId> values_of_layers() const {
+    std::set<ValueId> out(first_.values.begin(), first_.values.end());
+    for (const Layer &layer : first_.layers) out.insert(layer.result);
+    return {out.begin(), out.end()};
+  }
+
+  /// Products of constants that stand second.
+  std::vector<Channelled> operands_of_products(std::vector<size_t> &nodes) const {
+    std::vector<Channelled> out;
+    for (const Layer &layer : first_.layers) {
+      const Node &n = g_.nodes[layer.nodes[0]];
+      const bool conv = n.op == graph::Op::Conv;
+      if ((!conv && n.op != graph::Op::MatMul) || !g_.is_constant(n.inputs[1])) continue;
+      if (!conv && g_[n.inputs[1]].shape.size() != 2) continue;
+      nodes.push_back(layer.nodes[0]);
+      out.push_back({n.inputs[0], conv ? 1 : g_[n.inputs[0]].shape.size() - 1});
+    }
+    return out;
+  }
+
+  Status find_ranges() {
+    const std::vector<ValueId> values = values_of_layers();
+    for (ValueId v : values)
+      if (const TableLine *line = find_in_table(v)) ranges_[v] = line->range;
+    if (options_.samples) {
+      std::vector<size_t> nodes;
+      std::vector<Channelled> channels;
+      if (options_.correct_biases) channels = operands_of_products(nodes);
+      Observed seen;
+      NPU_TRY(observe(g_, values, channels, options_, seen));
+      for (size_t k = 0; k < values.size(); ++k) {
+        ranges_.emplace(values[k], find_range(seen.histograms[k], options_.rule));
+        histograms_.emplace(values[k], std::move(seen.histograms[k]));
+      }
+      for (size_t k = 0; k < nodes.size(); ++k) known_.means[nodes[k]] = std::move(seen.means[k]);
+      out_.samples = options_.samples->count();
+    }
+    join_groups();
+    for (const auto &[v, range] : ranges_) known_.quants[v] = quant_of(range, options_.type, options_.symmetric);
     return {};
   }
 
   /// Values of one group get the range that holds all of theirs.
   void join_groups() {
-    for (ValueId v : plan_.values)
-      if (const TableLine *line = find_in_table(v)) ranges_[v] = line->range;
     std::map<ValueId, Range> joined;
-    for (size_t k = 0; k < plan_.values.size(); ++k) {
-      const Range &r = ranges_[plan_.values[k]];
-      const auto [it, fresh] = joined.emplace(plan_.leaders[k], r);
+    for (size_t k = 0; k < first_.values.size(); ++k) {
+      const Range &r = ranges_[first_.values[k]];
+      const auto [it, fresh] = joined.emplace(first_.leaders[k], r);
       if (!fresh) it->second = {std::min(it->second.low, r.low), std::max(it->second.high, r.high)};
     }
-    for (size_t k = 0; k < plan_.values.size(); ++k) ranges_[plan_.values[k]] = joined[plan_.leaders[k]];
+    for (size_t k = 0; k < first_.values.size(); ++k) ranges_[first_.values[k]] = joined[first_.leaders[k]];
   }
 
-  const Graph &g_;
-  const Plan &plan_;
+  void list_table(const Plan &plan) {
+    for (ValueId v : plan.values) {
+      const TableLine *known = find_in_table(v);
+      out_.table.tensors[name(v)] = {ranges_[v], known ? known->method : rule_text(options_.rule)};
+    }
+    for (int source : kept_) out_.table.keep.insert(g_.sources[static_cast<size_t>(source)].name);
+  }
+
+  void list_layers(const Plan &plan) {
+    std::set<size_t> integer;
+    for (const Layer &layer : plan.layers) integer.insert(layer.nodes[0]);
+    const std::set<ValueId> rounded(plan.values.begin(), plan.values.end());
+    for (size_t k = 0; k < first_.layers.size(); ++k) {
+      const Layer &layer = first_.layers[k];
+      const graph::Source &source = g_.sources[static_cast<size_t>(g_.nodes[layer.nodes[0]].source)];
+      LayerResult &r = out_.layers.emplace_back();
+      r.name = source.name;
+      r.type = source.type;
+      r.tensor = name(layer.result);
+      r.integer = integer.count(layer.nodes[0]) != 0;
+      r.rounded = r.integer && rounded.count(layer.result);
+      if (r.rounded) {
+        r.range = ranges_[layer.result];
+        r.quant = known_.quants[layer.result];
+      }
+      if (const auto seen = histograms_.find(layer.result); seen != histograms_.end()) set_shares(seen->second, r);
+      if (!sensitivities_.empty()) r.sensitivity = sensitivities_[k];
+    }
+  }
+
+  Status compare(const Rounded &rounded) {
+    std::vector<std::pair<ValueId, ValueId>> values;
+    for (size_t k = 0; k < first_.layers.size(); ++k) {
+      const ValueId v = first_.layers[k].result;
+      values.emplace_back(v, out_.layers[k].rounded ? rounded.values.at(v) : v);
+    }
+    std::vector<size_t> outputs;
+    for (size_t k = 0; k < g_.outputs.size(); ++k) {
+      if (g_[g_.outputs[k]].dtype != graph::Dtype::F32 || g_.is_constant(g_.outputs[k])) continue;
+      outputs.push_back(k);
+      values.emplace_back(g_.outputs[k], rounded.graph.outputs[k]);
+    }
+    const std::vector<size_t> samples = some_samples(*options_.samples, kCompared);
+    std::vector<Difference> differences;
+    NPU_TRY(compare_values(g_, rounded.graph, values, samples, options_, differences));
+    out_.compared = samples.size();
+    for (size_t k = 0; k < out_.layers.size(); ++k) out_.layers[k].difference = differences[k];
+    for (size_t k = 0; k < outputs.size(); ++k)
+      out_.outputs.push_back({g_.output_names[outputs[k]], differences[out_.layers.size() + k]});
+    return {};
+  }
+
+  Graph &g_;
   const Options &options_;
+  Result &out_;
   const std::vector<std::string> names_;
+  std::set<int> kept_;
+  Plan first_;  ///< with as many layers as there can be
   std::map<ValueId, Range> ranges_;
+  std::map<ValueId, Histogram> histograms_;
+  Known known_;
+  std::vector<double> sensitivities_;  ///< of the layers of first_
 };
 
 }  // namespace
@@ -104,19 +223,15 @@ bool has_integers(const Graph &g) {
 
 Status quantize(Graph &g, const Options &options, Result &out) {
   if (has_integers(g)) return Status::error("the network is quantized already: it has integers with scales");
-  if (options.samples) NPU_TRY(options.samples->open(inputs_of(g)));
-  if (options.samples && options.samples->count() == 0) return Status::error("there are no samples to calibrate with");
   if (!options.samples && !options.table) return Status::error("samples or a calibration table are needed");
-  std::set<int> kept;
-  NPU_TRY(find_kept(g, options, kept));
-  const Plan plan = make_plan(g, kept);
-  if (plan.layers.empty()) return Status::error("the network has no operator that integers could compute");
-  Quants quants;
-  NPU_TRY(Ranges(g, plan, options).run(out.table, quants));
-  quantize_weights(g, plan, quants);
-  std::map<ValueId, ValueId> rounded;
-  insert_pairs(g, plan, quants, options.type, rounded);
-  return {};
+  if (!options.samples && options.accuracy.kind != AccuracyLimit::Kind::None)
+    return Status::error("an accuracy is measured with samples, and there are none");
+  if (options.samples) {
+    NPU_TRY(options.samples->open(inputs_of(g)));
+    if (options.samples->count() == 0) return Status::error("there are no samples to calibrate with");
+  }
+  out = {};
+  return Quantizer(g, options, out).run();
 }
 
 }  // namespace npu::quantize

@@ -5,13 +5,9 @@
 
 #include "compiler/graph/ir.h"
 #include "compiler/quantize/options.h"
+#include "compiler/quantize/result.h"
 
 namespace npu::quantize {
-
-/// What has become of a network.
-struct Result {
-  Table table;  ///< of all tensors that are integers
-};
 
 /// Whether a network has integers with scales already.
 bool has_integers(const graph::Graph &graph);

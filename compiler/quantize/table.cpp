@@ -18,6 +18,15 @@ std::string number_text(T value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
+std::string quoted(const std::string &name) {
+  std::string out = "\"";
+  for (char c : name) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? "\\n" : std::string(1, c);
+  }
+  return out + "\"";
+}
+
 /// Takes a name between double quotes off the front.
 bool take_name(std::string_view &line, std::string &out) {
   out.clear();
@@ -66,7 +75,7 @@ Status parse_line(std::string_view line, Table &out) {
   if (entry.range.low > entry.range.high)
     return Status::error(where + "the lowest number " + number_text(entry.range.low) + " is above the highest, " +
                          number_text(entry.range.high));
-  if (!out.emplace(name, entry).second) return Status::error(where + "has a line already");
+  if (!out.tensors.emplace(name, entry).second) return Status::error(where + "has a line already");
   return {};
 }
 
@@ -105,19 +114,15 @@ bool parse_rule(const std::string &text, RangeRule &out) {
 
 std::string table_text(const Table &table) {
   std::string out = kHead;
-  for (const auto &[name, line] : table) {
-    out += '"';
-    for (char c : name) {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c == '\n' ? "\\n" : std::string(1, c);
-    }
-    out += "\"  " + number_text(line.range.low) + "  " + number_text(line.range.high) + "  " + line.method + "\n";
-  }
+  for (const auto &[name, line] : table.tensors)
+    out += quoted(name) + "  " + number_text(line.range.low) + "  " + number_text(line.range.high) + "  " +
+           line.method + "\n";
+  for (const std::string &node : table.keep) out += "keep " + quoted(node) + "\n";
   return out;
 }
 
 Status parse_table(const std::string &text, Table &out) {
-  out.clear();
+  out = {};
   size_t number = 0;
   for (size_t from = 0; from < text.size();) {
     const size_t end = std::min(text.find('\n', from), text.size());

@@ -4,14 +4,16 @@
 //
 //   # npuc calibration table 1
 //   "conv1/out"  -1.25  3.5  kl
+//   keep "conv2"
 //
-// A name between double quotes (\" \\ \n within stand for " \ and the end of a line), the lowest and the highest number
-// that integers stand for, and the method that found them, or "manual". Empty lines and lines that begin with # are
-// comments.
+// A tensor's name between double quotes (\" \\ \n within stand for " \ and the end of a line), the lowest and the
+// highest number that integers stand for, and the method that found them, or "manual". Empty lines and lines that begin
+// with # are comments.
 #ifndef NPU_QUANTIZE_TABLE_H
 #define NPU_QUANTIZE_TABLE_H
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "common/status.h"
@@ -45,8 +47,10 @@ struct TableLine {
   std::string method;  ///< a word
 };
 
-/// By the names of tensors (names.h).
-using Table = std::map<std::string, TableLine>;
+struct Table {
+  std::map<std::string, TableLine> tensors;  ///< by their names (names.h)
+  std::set<std::string> keep;                ///< nodes of the file
+};
 
 std::string table_text(const Table &table);
 /// Errors name the line.

@@ -2,10 +2,12 @@
 #include "tools/npuc/folder.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "compiler/api/npy.h"
 #include "runtime/cpu/element.h"
@@ -89,6 +91,29 @@ Status read_file(const std::string &path, std::string &out) {
   std::ifstream file(path, std::ios::binary);
   out.assign(std::istreambuf_iterator<char>(file), {});
   return file.is_open() && !file.bad() ? Status() : Status::error("cannot read " + path);
+}
+
+Status read_labels(const std::string &path, std::map<std::string, int64_t> &out) {
+  std::string text;
+  NPU_TRY(read_file(path, text));
+  std::istringstream lines(text);
+  size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto wrong = [&](const std::string &what) {
+      return Status::error(path + ": line " + std::to_string(number) + ": " + what);
+    };
+    ++number;
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty() || line[0] == '#') continue;
+    const size_t blank = line.find_last_of(" \t");
+    int64_t label = 0;
+    const char *first = line.data() + blank + 1, *last = line.data() + line.size();
+    if (blank == std::string::npos || std::from_chars(first, last, label).ptr != last)
+      return wrong("a sample's name and the number of its class are expected");
+    const std::string name = line.substr(0, line.find_last_not_of(" \t", blank) + 1);
+    if (!out.emplace(name, label).second) return wrong("sample '" + name + "' has a line already");
+  }
+  return {};
 }
 
 Status FolderSamples::list_files(std::vector<std::string> &out) const {

@@ -47,6 +47,10 @@ class FolderSamples : public quantize::Samples {
   std::vector<Sample> samples_;
 };
 
+/// Lines of a sample's name and its class, a number behind the last blank. Empty lines and lines that begin with #
+/// count as none.
+Status read_labels(const std::string &path, std::map<std::string, int64_t> &out);
+
 /// A file's bytes.
 Status read_file(const std::string &path, std::string &out);
 

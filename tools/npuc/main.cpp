@@ -32,7 +32,8 @@ struct Arguments {
   std::string samples, preprocess, method = "mse", table, saved_table;
   std::vector<std::string> keep;
   size_t most_samples = SIZE_MAX;
-  bool symmetric = false;
+  std::string accuracy, labels, quantize_report;
+  bool symmetric = false, keep_biases = false, equalize = false;
   bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
@@ -143,6 +144,15 @@ Status quantize_options(const Arguments &args, npu::quantize::Options &out) {
     return Status::error("--calibrate-method " + args.method +
                          ": minmax, percentile:P (50 < P <= 100), kl or mse is expected");
   out.symmetric = args.symmetric;
+  out.correct_biases = !args.keep_biases;
+  out.equalize = args.equalize;
+  out.compare = !args.quiet || !args.quantize_report.empty();
+  if (!args.accuracy.empty() && !quantize::parse_accuracy(args.accuracy, out.accuracy))
+    return Status::error("--accuracy " + args.accuracy +
+                         ": cosine:C or top1:SHARE is expected, with a number from 0 to 1");
+  if (out.accuracy.kind == quantize::AccuracyLimit::Kind::Top1 && args.labels.empty())
+    return Status::error("--accuracy top1 needs --labels, a file with the class of each sample");
+  if (!args.labels.empty()) NPU_TRY(npu::npuc::read_labels(args.labels, out.labels));
   out.keep.insert(args.keep.begin(), args.keep.end());
   if (!args.quiet) out.progress = Bar();
   if (!args.table.empty()) {
@@ -205,6 +215,10 @@ Status run(const Arguments &args) {
   std::vector<uint8_t> bytes;
   NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
   NPU_TRY(write_file(args.output, bytes.data(), bytes.size()));
+  if (!args.quantize_report.empty()) {
+    const std::string page = stages[0].quantized.html(args.model);
+    NPU_TRY(write_file(args.quantize_report, page.data(), page.size()));
+  }
   if (!args.saved_table.empty()) {
     const std::string table = npu::quantize::table_text(stages[0].quantized.table);
     NPU_TRY(write_file(args.saved_table, table.data(), table.size()));
@@ -229,6 +243,7 @@ Status run(const Arguments &args) {
     if (args.quiet) continue;
     if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
     std::fputs(stages[s].report.text().c_str(), stdout);
+    if (s == 0 && !stages[s].quantized.layers.empty()) std::fputs(stages[s].quantized.text().c_str(), stdout);
   }
   return {};
 }
@@ -324,6 +339,21 @@ int main(int argc, char **argv) {
   app.add_option("--save-table", args.saved_table, "write the ranges of all tensors to this file")->needs(quantize);
   app.add_flag("--symmetric", args.symmetric, "zero points in the middle, but for tensors that are never negative")
       ->needs(quantize);
+  app.add_flag("--no-bias-correction", args.keep_biases,
+               "leave biases as they are; else they make up for what rounding the weights changes in the mean")
+      ->needs(samples);
+  app.add_flag("--equalize", args.equalize,
+               "give the channels between two convolutions weights of the same magnitude on both sides first")
+      ->needs(quantize);
+  auto *accuracy =
+      app.add_option("--accuracy", args.accuracy,
+                     "cosine:C or top1:SHARE: keep the layers that hurt most in float32 until outputs have "
+                     "that cosine, or so much less of the samples' classes are right at most")
+          ->needs(samples);
+  app.add_option("--labels", args.labels, "file with a sample's name and class on each line, for --accuracy top1")
+      ->needs(accuracy);
+  app.add_option("--quantize-report", args.quantize_report, "write a page with all layers, ranked by error")
+      ->needs(samples);
   app.add_option("--keep-float", args.keep, "NODE: a node of the file that stays in float32; may be repeated")
       ->take_all()
       ->expected(1)

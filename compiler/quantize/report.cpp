@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// What quantization has done, as text and as a page.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "compiler/quantize/result.h"
+
+namespace npu::quantize {
+namespace {
+
+/// printf into a string.
+template <class... T>
+std::string print(const char *format, T... args) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+std::string fitted(const std::string &name, size_t width) {
+  std::string out = name.size() <= width ? name : ".." + name.substr(name.size() - width + 2);
+  for (char &c : out)
+    if (static_cast<unsigned char>(c) < 32) c = '?';
+  return out + std::string(width - out.size(), ' ');
+}
+
+std::string decibels(double v) { return std::isinf(v) ? (v > 0 ? "exact" : "none") : print("%.1f", v); }
+
+/// The layers with most noise first.
+std::vector<const LayerResult *> ranked(const Result &result) {
+  std::vector<const LayerResult *> out;
+  for (const LayerResult &l : result.layers) out.push_back(&l);
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto *a, const auto *b) { return a->difference.sqnr() < b->difference.sqnr(); });
+  return out;
+}
+
+std::string place(const LayerResult &l) { return !l.integer ? "kept in float32" : l.rounded ? "" : "to float32"; }
+
+std::string head_text(const Result &r) {
+  const auto kept = std::count_if(r.layers.begin(), r.layers.end(), [](const LayerResult &l) { return !l.integer; });
+  return print("quantized      %zu layers, %zu kept in float32; ranges of %zu samples, compared with %zu\n",
+               r.layers.size() - static_cast<size_t>(kept), static_cast<size_t>(kept), r.samples, r.compared);
+}
+
+std::string top1_text(const Result &r) {
+  return r.top1 ? print("top-1          %.4f, in float32 %.4f\n", *r.top1, *r.float_top1) : "";
+}
+
+/// Text of a page.
+std::string escaped(const std::string &text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+  }
+  return out;
+}
+
+std::string cell(const std::string &text, const char *kind = "") {
+  return "<td" + std::string(kind) + ">" + text + "</td>";
+}
+std::string number_cell(const std::string &text) { return cell(text, " class=n"); }
+
+/// Bars as high as the logarithm of the shares, with the range of the integers as a line below.
+std::string histogram_picture(const LayerResult &l) {
+  constexpr double kWidth = 128, kHeight = 28, kDecades = 5;  // of shares that are seen
+  const double span = static_cast<double>(l.high) - l.low;
+  if (span <= 0) return "";
+  std::string out = print("<svg width=%.0f height=%.0f>", kWidth, kHeight + 4);
+  const double step = kWidth / static_cast<double>(l.shares.size());
+  for (size_t i = 0; i < l.shares.size(); ++i) {
+    if (l.shares[i] <= 0) continue;
+    const double height = std::clamp(1 + std::log10(l.shares[i]) / kDecades, 0.04, 1.0) * kHeight;
+    out += print("<rect class=h x=%.1f y=%.1f width=%.1f height=%.1f />", static_cast<double>(i) * step,
+                 kHeight - height, step, height);
+  }
+  if (l.rounded) {
+    const auto x = [&](double v) { return std::clamp((v - l.low) / span, 0., 1.) * kWidth; };
+    out += print("<rect class=r x=%.1f y=%.1f width=%.1f height=3 />", x(l.range.low), kHeight + 1,
+                 x(l.range.high) - x(l.range.low));
+  }
+  return out + "</svg>";
+}
+
+/// A bar for the noise: 60 dB are none, 0 dB all.
+std::string noise_picture(const LayerResult &l) {
+  constexpr double kWidth = 100, kClean = 60;
+  const double noise = std::clamp(1 - l.difference.sqnr() / kClean, 0.0, 1.0) * kWidth;
+  return print("<svg width=%.0f height=12><rect class=%s x=0 y=0 width=%.1f height=12 /></svg>", kWidth,
+               l.integer ? "b" : "k", noise);
+}
+
+std::string row(const LayerResult &l) {
+  std::string out = "<tr>" + cell(escaped(l.name)) + cell(escaped(l.type)) + cell(noise_picture(l)) +
+                    number_cell(decibels(l.difference.sqnr())) + number_cell(print("%.6f", l.difference.cosine())) +
+                    number_cell(print("%.4g", l.difference.most));
+  out += number_cell(l.sensitivity ? print("%.3g", *l.sensitivity) : "");
+  if (l.rounded)
+    out +=
+        cell(print("%.4g to %.4g", static_cast<double>(l.range.low), static_cast<double>(l.range.high)), " class=n") +
+        number_cell(print("%.4g", static_cast<double>(l.quant.scale))) + number_cell(std::to_string(l.quant.zero));
+  else
+    out += "<td colspan=3>" + place(l) + "</td>";
+  return out + cell(histogram_picture(l)) + "</tr>\n";
+}
+
+constexpr const char *kStyle =
+    "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:2px "
+    "8px;border-bottom:1px "
+    "solid #ddd;text-align:left}.n{text-align:right;font-variant-numeric:tabular-nums}.b{fill:#c43}.k{fill:#999}"
+    ".h{fill:#47a}.r{fill:#c43}</style>";
+
+}  // namespace
+
+std::string Result::text() const {
+  std::string out = fitted("layer", 32) + " " + fitted("operator", 18) + " " +
+                    print("%7s %9s %10s %12s %12s %11s %5s  %s\n", "SQNR dB", "cosine", "max error", "from", "to",
+                          "scale", "zero", "sensitivity");
+  for (const LayerResult *l : ranked(*this)) {
+    out += fitted(l->name, 32) + " " + fitted(l->type, 18) + " ";
+    out += compared ? print("%7s %9.6f %10.4g", decibels(l->difference.sqnr()).c_str(), l->difference.cosine(),
+                            l->difference.most)
+                    : print("%7s %9s %10s", "", "", "");
+    if (l->rounded)
+      out += print(" %12.5g %12.5g %11.4g %5d", static_cast<double>(l->range.low), static_cast<double>(l->range.high),
+                   static_cast<double>(l->quant.scale), l->quant.zero);
+    else
+      out += print(" %-43s", place(*l).c_str());
+    if (l->sensitivity) out += print("  %.3g", *l->sensitivity);
+    while (out.back() == ' ') out.pop_back();
+    out += "\n";
+  }
+  out += head_text(*this);
+  for (const OutputResult &o : outputs)
+    out += fitted("output", 14) + " " + o.name +
+           print(": SQNR %s dB, cosine %.6f, largest error %.4g\n", decibels(o.difference.sqnr()).c_str(),
+                 o.difference.cosine(), o.difference.most);
+  return out + top1_text(*this);
+}
+
+std::string Result::html(const std::string &title) const {
+  std::string out = "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>" + escaped(title) + "</title>" +
+                    kStyle + "</head><body>\n<h1>" + escaped(title) + "</h1>\n<p>" + escaped(head_text(*this)) +
+                    "</p>\n";
+  for (const OutputResult &o : outputs)
+    out += "<p>Output <b>" + escaped(o.name) +
+           print("</b>: SQNR %s dB, cosine %.6f, largest error %.4g</p>\n", decibels(o.difference.sqnr()).c_str(),
+                 o.difference.cosine(), o.difference.most);
+  if (top1) out += "<p>" + escaped(top1_text(*this)) + "</p>\n";
+  out +=
+      "<table><tr><th>layer<th>operator<th>noise<th>SQNR dB<th>cosine<th>largest error<th>sensitivity<th>range<th>"
+      "scale<th>zero<th>numbers in float32 (logarithmic) and range</tr>\n";
+  for (const LayerResult *l : ranked(*this)) out += row(*l);
+  return out + "</table></body></html>\n";
+}
+
+}  // namespace npu::quantize

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// What has become of a network that was quantized, and how near it is to what it was.
+#ifndef NPU_QUANTIZE_RESULT_H
+#define NPU_QUANTIZE_RESULT_H
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "compiler/quantize/table.h"
+#include "runtime/cpu/attributes.h"
+
+namespace npu::quantize {
+
+/// How far numbers are from those that they stand for.
+struct Difference {
+  double signal = 0, noise = 0;             ///< sums of squares: of the numbers in float32, of the differences
+  double product = 0, power = 0, most = 0;  ///< sums of products of both and of squares of the others; the largest
+                                            ///< difference
+
+  void add(const float *wanted, const float *got, int64_t count);
+  void add(const Difference &other);
+  double sqnr() const;    ///< in dB: signal to noise; infinite without any
+  double cosine() const;  ///< 1: of the same direction
+};
+
+/// One operator of integers, or one that was kept in float32, with what it absorbs.
+struct LayerResult {
+  std::string name, type;  ///< of the node of the file
+  std::string tensor;      ///< its result
+  bool integer = true;     ///< false: kept in float32
+  bool rounded = false;    ///< its result is integers
+  Range range;
+  cpu::Quant quant;
+  Difference difference;              ///< with all layers as they are in the end
+  std::optional<double> sensitivity;  ///< with this layer alone in integers: noise by signal of the network's outputs
+  float low = 0, high = 0;            ///< what its result reached over
+  std::array<double, 64> shares{};    ///< of its numbers in 64 equal parts of that
+};
+
+struct OutputResult {
+  std::string name;
+  Difference difference;
+};
+
+struct Result {
+  Table table;  ///< of all tensors that are integers
+  std::vector<LayerResult> layers;
+  std::vector<OutputResult> outputs;
+  size_t samples = 0, compared = 0;  ///< that ranges are from; that differences are from
+  /// Shares of labelled samples whose class is right, in float32 and in integers.
+  std::optional<double> float_top1, top1;
+
+  /// The layers as a table, that with most noise first, and what was reached.
+  std::string text() const;
+  /// The same as a page that needs no other file, with pictures of what the tensors are.
+  std::string html(const std::string &title) const;
+};
+
+}  // namespace npu::quantize
+
+#endif  // NPU_QUANTIZE_RESULT_H

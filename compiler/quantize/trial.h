@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Networks that round to integers in some layers, and how far what they make is from float32.
+#ifndef NPU_QUANTIZE_TRIAL_H
+#define NPU_QUANTIZE_TRIAL_H
+
+#include "compiler/quantize/insert.h"
+#include "compiler/quantize/result.h"
+
+namespace npu::quantize {
+
+/// What calibration has shown.
+struct Known {
+  Quants quants;     ///< of all values that may become integers
+  InputMeans means;  ///< empty: biases are not corrected
+};
+
+/// A network with pairs and rounded weights.
+struct Rounded {
+  graph::Graph graph;
+  Plan plan;
+  std::map<graph::ValueId, graph::ValueId> values;  ///< what values of the float32 network are rounded to
+};
+Rounded make_rounded(const graph::Graph &graph, const Plan &plan, const Known &known, Type type);
+
+/// The plan with one of its layers alone.
+Plan single_layer(const graph::Graph &graph, const Plan &plan, size_t layer);
+
+/// `most` of the samples, spread evenly over all.
+std::vector<size_t> some_samples(const Samples &samples, size_t most);
+
+/// Runs samples through networks of the same inputs: f(k, inputs) for the k-th of `samples`, on several threads.
+Status run_samples(const graph::Graph &graph, const std::vector<size_t> &samples, const char *what,
+                   const Options &options,
+                   const std::function<Status(size_t k, const std::vector<graph::Tensor> &)> &f);
+
+/// The network's outputs in float32 for each of the samples.
+using Outputs = std::vector<std::vector<graph::Tensor>>;
+Status compute_outputs(const graph::Graph &graph, const std::vector<size_t> &samples, const char *what,
+                       const Options &options, Outputs &out);
+
+/// Differences of each output of two sets.
+std::vector<Difference> compare_outputs(const Outputs &wanted, const Outputs &got);
+
+/// Differences of values of the float32 network, and what those of the other network are that stand for them.
+Status compare_values(const graph::Graph &graph, const graph::Graph &other,
+                      const std::vector<std::pair<graph::ValueId, graph::ValueId>> &values,
+                      const std::vector<size_t> &samples, const Options &options, std::vector<Difference> &out);
+
+}  // namespace npu::quantize
+
+#endif  // NPU_QUANTIZE_TRIAL_H
