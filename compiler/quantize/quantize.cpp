@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/passes/passes.h"
 #include "compiler/quantize/accuracy.h"
 #include "compiler/quantize/calibrate.h"
 #include "compiler/quantize/equalize.h"
@@ -186,19 +187,23 @@ class Quantizer {
       const ValueId v = first_.layers[k].result;
       values.emplace_back(v, out_.layers[k].rounded ? rounded.values.at(v) : v);
     }
-    std::vector<size_t> outputs;
-    for (size_t k = 0; k < g_.outputs.size(); ++k) {
-      if (g_[g_.outputs[k]].dtype != graph::Dtype::F32 || g_.is_constant(g_.outputs[k])) continue;
-      outputs.push_back(k);
-      values.emplace_back(g_.outputs[k], rounded.graph.outputs[k]);
-    }
     const std::vector<size_t> samples = some_samples(*options_.samples, kCompared);
     std::vector<Difference> differences;
     NPU_TRY(compare_values(g_, rounded.graph, values, samples, options_, differences));
     out_.compared = samples.size();
     for (size_t k = 0; k < out_.layers.size(); ++k) out_.layers[k].difference = differences[k];
-    for (size_t k = 0; k < outputs.size(); ++k)
-      out_.outputs.push_back({g_.output_names[outputs[k]], differences[out_.layers.size() + k]});
+    return compare_results(rounded.graph, samples);
+  }
+
+  /// Of the outputs, as the operators of integers make them.
+  Status compare_results(Graph integers, const std::vector<size_t> &samples) {
+    graph::fuse_quantized(integers);
+    Outputs wanted, got;
+    NPU_TRY(compute_outputs(g_, samples, "float32", options_, wanted));
+    NPU_TRY(compute_outputs(integers, samples, "integers", options_, got));
+    const std::vector<Difference> differences = compare_outputs(wanted, got);
+    for (size_t k = 0; k < differences.size(); ++k)
+      if (g_[g_.outputs[k]].dtype == graph::Dtype::F32) out_.outputs.push_back({g_.output_names[k], differences[k]});
     return {};
   }
 

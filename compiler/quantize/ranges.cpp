@@ -88,38 +88,57 @@ Range kl(const Histogram &h) {
   return cut(h, -h.edge(static_cast<int>(best)), h.edge(static_cast<int>(best)));
 }
 
+/// To the nearest integer, for numbers that int has.
+double rounded(double v) { return static_cast<int>(v < 0 ? v - 0.5 : v + 0.5); }
+
 /// The sum of squared errors when 256 integers stand for that range, of the bins' middles.
 double square_error(const Histogram &h, const Range &r) {
   const double scale = (static_cast<double>(r.high) - r.low) / 255;
   if (scale <= 0) return std::numeric_limits<double>::infinity();
-  const double low = -std::nearbyint(-r.low / scale) * scale, high = low + 255 * scale;
+  const double first = -rounded(-r.low / scale), per_scale = 1 / scale;
   double sum = 0;
   for (int i = -kBins; i < kBins; ++i) {
     if (h[i] == 0) continue;
-    const double v = h.edge(i) + h.width() / 2;
-    const double e = v - std::clamp(std::nearbyint(v / scale) * scale, low, high);
+    const double v = (h.edge(i) + h.width() / 2) * per_scale;
+    const double e = v - rounded(std::clamp(v, first, first + 255));
     sum += static_cast<double>(h[i]) * e * e;
   }
-  return sum;
+  return sum * scale * scale;
 }
 
-/// Both ends come nearer as long as the error falls, one after the other, twice.
-Range mse(const Histogram &h) {
+/// Moves one end of a range to the part of the whole by which the error is least, of `steps` parts from `from` on.
+/// Returns that part.
+double move_end(const Histogram &h, float Range::*end, double from, double step, int steps, Range &best,
+                double &least) {
   const Range all = whole(h);
-  Range best = all;
+  double found = 1;
+  for (int k = 0; k < steps; ++k) {
+    const double part = from + k * step;
+    if (part <= 0 || part > 1) continue;
+    Range r = best;
+    r.*end = static_cast<float>(all.*end * part);
+    const double e = square_error(h, r);
+    if (e > least) continue;
+    least = e;
+    best = r;
+    found = part;
+  }
+  return found;
+}
+
+/// Both ends come nearer as far as the error falls, one after the other, twice; first in coarse steps, then in fine
+/// ones.
+Range mse(const Histogram &h) {
+  constexpr int kCoarse = 24, kFine = 8;
+  constexpr double kStep = 1. / kCoarse / kFine;
+  Range best = whole(h);
   double least = square_error(h, best);
-  constexpr int kSteps = 64;
   for (int round = 0; round < 2; ++round)
-    for (float Range::*end : {&Range::high, &Range::low})
-      for (int k = 1; k <= kSteps; ++k) {
-        Range r = best;
-        r.*end = all.*end * static_cast<float>(k) / kSteps;
-        const double e = square_error(h, r);
-        if (e < least) {
-          least = e;
-          best = r;
-        }
-      }
+    for (float Range::*end : {&Range::high, &Range::low}) {
+      if (best.*end == 0) continue;
+      const double part = move_end(h, end, 1. / kCoarse, 1. / kCoarse, kCoarse, best, least);
+      move_end(h, end, part - (kFine - 1) * kStep, kStep, 2 * kFine - 1, best, least);
+    }
   return best;
 }
 

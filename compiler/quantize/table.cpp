@@ -60,6 +60,14 @@ bool parse_number(std::string_view word, T &out) {
 Status parse_line(std::string_view line, Table &out) {
   std::string name;
   TableLine entry;
+  constexpr std::string_view kKeep = "keep";
+  if (line.substr(0, kKeep.size()) == kKeep) {
+    line.remove_prefix(kKeep.size());
+    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    if (!take_name(line, name) || !take_word(line).empty())
+      return Status::error("a node's name between double quotes is expected behind 'keep', and nothing else");
+    return out.keep.insert(name).second ? Status() : Status::error("node '" + name + "' has a line already");
+  }
   if (!take_name(line, name)) return Status::error("a tensor's name between double quotes is expected first");
   const std::string where = "tensor '" + name + "': ";
   for (float *end : {&entry.range.low, &entry.range.high}) {

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: MIT
+// Networks of float32 that become networks of integers by samples.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/api/npuc.h"
+#include "compiler/graph/evaluate.h"
+#include "compiler/passes/passes.h"
+#include "compiler/quantize/equalize.h"
+#include "compiler/quantize/insert.h"
+#include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/float_nets.h"
+#include "tests/unit/compiler/quantized_nets.h"
+#include "tests/unit/compiler/share.h"
+
+namespace npu::test {
+namespace {
+
+using graph::Dtype;
+using graph::Graph;
+using graph::Tensor;
+using quantize::Options;
+using quantize::Range;
+using quantize::Type;
+
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+// Scales.
+
+TEST(Scales, UseAllSteps) {
+  EXPECT_EQ(quant_of({0, 255}, Type::Int8, false), (graph::Quant{1, -128}));
+  EXPECT_EQ(quant_of({0, 255}, Type::Uint8, false), (graph::Quant{1, 0}));
+  EXPECT_EQ(quant_of({-255, 0}, Type::Int8, false), (graph::Quant{1, 127}));
+  EXPECT_EQ(quant_of({-51, 204}, Type::Int8, false), (graph::Quant{1, -77}));
+  EXPECT_EQ(quant_of({-51, 204}, Type::Uint8, false), (graph::Quant{1, 51}));
+}
+
+TEST(Scales, HaveZeroInTheirRange) {
+  EXPECT_EQ(quant_of({10, 255}, Type::Uint8, false), (graph::Quant{1, 0}));
+  EXPECT_EQ(quant_of({-255, -3}, Type::Uint8, false), (graph::Quant{1, 255}));
+}
+
+TEST(Scales, SymmetricOnesHaveTheirZeroInTheMiddle) {
+  EXPECT_EQ(quant_of({-127, 3}, Type::Int8, true), (graph::Quant{1, 0}));
+  EXPECT_EQ(quant_of({-1, 127}, Type::Uint8, true), (graph::Quant{1, 128}));
+  EXPECT_EQ(quant_of({0, 255}, Type::Int8, true), (graph::Quant{1, -128}));  // never negative
+}
+
+TEST(Scales, OfNothing) {
+  EXPECT_GT(quant_of({0, 0}, Type::Int8, false).scale, 0);
+  EXPECT_TRUE(std::isnormal(quant_of({0, 1e-45f}, Type::Int8, false).scale));
+}
+
+// What becomes of operators.
+
+/// The network as the passes leave it, and as it was.
+struct Made {
+  std::string error;
+  Graph real, integer;
+  quantize::Result result;
+};
+Made make(const OnnxBuilder &b, const Options &options) {
+  Made out;
+  out.real = import_graph(b.bytes());
+  graph::merge_pad(out.real);
+  graph::fold_affine(out.real);
+  out.integer = out.real;
+  out.error = quantize::quantize(out.integer, options, out.result).message();
+  graph::fuse_quantized(out.integer);
+  return out;
+}
+
+std::string text(const OnnxBuilder &b, Options options = int8_options()) {
+  const Made made = make(b, options);
+  EXPECT_EQ(made.error, "");
+  return node_lines(made.integer);
+}
+
+/// Ranges by the table alone.
+Options by_table(const std::map<std::string, Range> &ranges) {
+  Options out;
+  out.type = Type::Int8;
+  out.table.emplace();
+  for (const auto &[name, range] : ranges) out.table->tensors[name] = {range, "manual"};
+  return out;
+}
+
+TEST(Quantize, AConvolutionWithItsReluIsOneOperator) {
+  OnnxBuilder b(14);
+  const std::string c = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.constant({1, 1, 1, 1}, {2}), b.floats({0.5f})});
+  const std::string r = b.op("Relu", {c});
+  b.output(b.op("Conv", {r, b.constant({1, 1, 1, 1}, {127})}));
+  EXPECT_EQ(text(b, by_table({{"x", {-128, 127}}, {r, {0, 255}}})),
+            "#10: int8 [1, 1, 2, 2] = Requant(x) out_quant=1@0 to=int8\n"
+            "#17: int8 [1, 1, 2, 2] = Conv(#10, #14, #15, #16) kind=Relu quantized=true out_zero=-128 out=int8\n"
+            "t6: float32 [1, 1, 2, 2] = Conv(#17, #18, -, #19) quantized=true x_zero=-128\noutput t6 = t6\n");
+}
+
+TEST(Quantize, AFormulaIsOneTable) {
+  OnnxBuilder b(14);
+  const std::string c = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.weights({2, 1, 1, 1})});
+  const std::string y = b.op("Mul", {c, b.op("Sigmoid", {c})});
+  b.output(b.op("Conv", {y, b.weights({1, 2, 1, 1})}));
+  const std::string lines = text(b);
+  EXPECT_SAYS(lines, "Lookup(");
+  EXPECT_EQ(lines.find("Binary"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("Unary"), std::string::npos) << lines;
+}
+
+TEST(Quantize, PartsOfAConcatHaveItsScale) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 1, 2, 2}, "x");
+  const std::string p = b.op("Conv", {x, b.constant({1, 1, 1, 1}, {1})}),
+                    q = b.op("Conv", {x, b.constant({1, 1, 1, 1}, {5})});
+  const std::string all = b.op("Concat", {p, q});
+  b.attr("axis", int64_t{1});
+  b.output(b.op("Conv", {all, b.weights({1, 2, 1, 1})}));
+  const Made made = make(b, int8_options());
+  ASSERT_EQ(made.error, "");
+  EXPECT_EQ(made.result.table.tensors.at(p).range, made.result.table.tensors.at(all).range);
+  EXPECT_EQ(made.result.table.tensors.at(q).range, made.result.table.tensors.at(all).range);
+  size_t requants = 0;
+  for (const graph::Node &n : made.integer.nodes) requants += n.op == graph::Op::Requant;
+  EXPECT_EQ(requants, 1u) << node_lines(made.integer);  // of the input
+}
+
+TEST(Quantize, NormalizationsStayInFloat) {
+  OnnxBuilder b(17);
+  const std::string m = b.op("MatMul", {b.input({1, 4, 8}, "x"), b.weights({8, 8})});
+  const std::string n = b.op("LayerNormalization", {m, b.weights({8}), b.weights({8})});
+  b.output(b.op("MatMul", {n, b.weights({8, 3})}));
+  const std::string lines = text(b);
+  EXPECT_SAYS(lines, "Rsqrt");
+  EXPECT_EQ(lines.find("out_type"), std::string::npos) << lines;  // that of arithmetic between integers
+  EXPECT_EQ(lines.find("Lookup"), std::string::npos) << lines;
+  for (const char *product : {"MatMul(#21, ", "MatMul(#23, "}) EXPECT_SAYS(lines, product);
+}
+
+TEST(Quantize, ClassesStayInFloat) {
+  OnnxBuilder b(14);
+  b.output(b.op("Softmax", {b.op("MatMul", {b.input({1, 8}, "x"), b.weights({8, 5})})}));
+  const std::string lines = text(b);
+  EXPECT_SAYS(lines, "float32 [1, 5] = Softmax(");
+  EXPECT_SAYS(lines, "float32 [1, 5] = MatMul(");
+}
+
+TEST(Quantize, NodesThatAreKeptStayInFloat) {
+  OnnxBuilder b(14);
+  const std::string c = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.weights({2, 1, 1, 1})});
+  b.named("first");
+  b.output(b.op("Conv", {c, b.weights({1, 2, 1, 1})}));
+  Options options = int8_options();
+  options.keep = {"first"};
+  const std::string lines = text(b, options);
+  EXPECT_SAYS(lines, "float32 [1, 2, 2, 2] = Conv(x, ");
+  EXPECT_SAYS(lines, "quantized=true");
+  options.keep = {"second"};
+  EXPECT_EQ(make(b, options).error, "no node of the network has the name 'second'");
+}
+
+TEST(Quantize, BiasesTooLargeForTheSumsAreNot) {
+  // A channel whose weights are next to nothing beside its bias.
+  OnnxBuilder b(14);
+  const std::string c =
+      b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.constant({2, 1, 1, 1}, {1, 1e-12f}), b.floats({0.5f, 100})});
+  b.output(b.op("Conv", {c, b.weights({1, 2, 1, 1})}));
+  const Made made = make(b, int8_options());
+  ASSERT_EQ(made.error, "");
+  const std::string lines = node_lines(made.integer);
+  EXPECT_EQ(lines.find("Binary"), std::string::npos) << lines;
+  EXPECT_GT(made.result.outputs.at(0).difference.sqnr(), 30);
+}
+
+// Whole networks.
+
+TEST(Quantize, RandomNetworksAreNearAndAllIntegers) {
+  for (uint32_t seed = 0; seed < share_of(160); ++seed) {
+    const OnnxBuilder b = random_float_net(seed);
+    Options options = int8_options(3);
+    options.threads = 1;
+    const Made made = make(b, options);
+    ASSERT_EQ(made.error, "") << seed;
+    for (const graph::Node &n : made.integer.nodes)
+      EXPECT_TRUE(graph::is_quantized(n) || graph::is_byte(made.integer[n.output].dtype) || quantize::is_move(n))
+          << seed << "\n"
+          << node_lines(made.integer);
+    for (const auto &output : made.result.outputs)
+      EXPECT_GT(output.difference.sqnr(), 15) << seed << "\n" << node_lines(made.integer);
+  }
+}
+
+/// What the report says of the outputs is what integers make of the samples.
+TEST(Quantize, DifferencesAreThoseOfTheIntegers) {
+  for (uint32_t seed = 200; seed < 200 + share_of(24); ++seed) {
+    const OnnxBuilder b = random_float_net(seed);
+    const Made made = make(b, int8_options(3));
+    ASSERT_EQ(made.error, "") << seed;
+    std::vector<double> noise(made.real.outputs.size());
+    RandomSamples samples(3);
+    ASSERT_TRUE(samples.open({{{Dtype::F32, made.real[made.real.inputs[0]].shape}, "x"}}).ok());
+    for (size_t s = 0; s < 3; ++s) {
+      std::vector<Tensor> inputs, wanted, got;
+      ASSERT_TRUE(samples.load(s, inputs).ok());
+      ASSERT_TRUE(graph::evaluate_graph(made.real, inputs, wanted).ok());
+      ASSERT_TRUE(graph::evaluate_graph(made.integer, inputs, got).ok());
+      for (size_t o = 0; o < noise.size(); ++o)
+        for (int64_t i = 0; i < wanted[o].count(); ++i)
+          noise[o] += std::pow(wanted[o].as<float>()[i] - double{got[o].as<float>()[i]}, 2);
+    }
+    for (size_t o = 0; o < noise.size(); ++o)
+      EXPECT_NEAR(made.result.outputs[o].difference.noise, noise[o], noise[o] * 1e-6 + 1e-12) << seed;
+  }
+}
+
+compiler::Compiled compiled(const OnnxBuilder &b, const Options &options) {
+  compiler::Options all;
+  all.quantize = options;
+  compiler::Compiled out;
+  const std::string file = b.bytes();
+  EXPECT_EQ(compiler::compile_onnx(file.data(), file.size(), all, out).message(), "");
+  return out;
+}
+
+std::vector<uint8_t> bytes_of(const compiler::Compiled &made) {
+  std::vector<uint8_t> out;
+  EXPECT_TRUE(compiler::write_bmodel(made, out).ok());
+  return out;
+}
+
+TEST(Quantize, BytesDoNotDependOnThreads) {
+  for (uint32_t seed = 300; seed < 300 + share_of(8) / 2 + 1; ++seed)
+    for (quantize::Method method : {quantize::Method::Mse, quantize::Method::Kl}) {
+      const OnnxBuilder b = random_float_net(seed);
+      Options options = int8_options(9);
+      options.rule.method = method;
+      options.equalize = seed % 2;
+      options.threads = 1;
+      const auto one = compiled(b, options);
+      options.threads = 4;
+      const auto four = compiled(b, options);
+      EXPECT_EQ(bytes_of(one), bytes_of(four)) << seed;
+      EXPECT_EQ(one.quantized.text(), four.quantized.text()) << seed;
+      EXPECT_EQ(one.quantized.html("x"), four.quantized.html("x")) << seed;
+    }
+}
+
+TEST(Quantize, ATableMakesTheSameWithoutSamples) {
+  const OnnxBuilder b = random_float_net(310);
+  Options options = int8_options();
+  options.correct_biases = false;  // that needs samples
+  const auto made = compiled(b, options);
+  options.samples = nullptr;
+  ASSERT_TRUE(quantize::parse_table(quantize::table_text(made.quantized.table), options.table.emplace()).ok());
+  EXPECT_EQ(bytes_of(compiled(b, options)), bytes_of(made));
+}
+
+TEST(Quantize, TheChipComputesWhatTheIntegersAre) {
+  for (uint32_t seed = 320; seed < 320 + share_of(24); ++seed) {
+    const OnnxBuilder b = random_float_net(seed);
+    const Options options = int8_options(2);
+    const auto made = compiled(b, options);
+    const Made graphs = make(b, options);
+    ASSERT_EQ(graphs.error, "");
+    std::vector<Tensor> inputs, wanted;
+    RandomSamples samples(1);
+    ASSERT_TRUE(samples.open({{{Dtype::F32, graphs.real[graphs.real.inputs[0]].shape}, "x"}}).ok());
+    ASSERT_TRUE(samples.load(0, inputs).ok());
+    ASSERT_TRUE(graph::evaluate_graph(graphs.integer, inputs, wanted).ok());
+    const StageResult got = run_stage(made.net.stages[0], inputs, lmem_of(made.net.stages[0]));
+    ASSERT_EQ(got.error, "") << seed;
+    for (size_t o = 0; o < wanted.size(); ++o)
+      for (int64_t i = 0; i < wanted[o].count(); ++i)
+        EXPECT_FLOAT_EQ(got.outputs[o].as<float>()[i], wanted[o].as<float>()[i]) << seed;
+  }
+}
+
+TEST(Quantize, StagesAfterTheFirstTakeItsTable) {
+  OnnxBuilder b(14);
+  b.output(b.op("Relu", {b.op("Conv", {b.input({1, 2, -1, 4}, "x"), b.weights({3, 2, 3, 3})})}));
+  compiler::Options options;
+  options.quantize = int8_options();
+  const std::string file = b.bytes();
+  compiler::Compiled first, second;
+  options.shapes["x"] = {1, 2, 4, 4};
+  ASSERT_EQ(compiler::compile_onnx(file.data(), file.size(), options, first).message(), "");
+  options.quantize.samples = nullptr;
+  options.quantize.table = first.quantized.table;
+  options.shapes["x"] = {1, 2, 9, 4};
+  ASSERT_EQ(compiler::compile_onnx(file.data(), file.size(), options, second).message(), "");
+  EXPECT_EQ(quantize::table_text(first.quantized.table), quantize::table_text(second.quantized.table));
+  EXPECT_EQ(compiler::add_stage(second, first).message(), "");
+}
+
+// Equalization and biases.
+
+TEST(Equalize, TheNetworkComputesTheSame) {
+  for (uint32_t seed = 400; seed < 400 + share_of(40); ++seed) {
+    const OnnxBuilder b = random_float_net(seed);
+    Graph g = import_graph(b.bytes());
+    const Graph before = g;
+    quantize::equalize(g);
+    std::vector<Tensor> inputs, wanted, got;
+    RandomSamples samples(1);
+    ASSERT_TRUE(samples.open({{{Dtype::F32, g[g.inputs[0]].shape}, "x"}}).ok());
+    ASSERT_TRUE(samples.load(0, inputs).ok());
+    ASSERT_TRUE(graph::evaluate_graph(before, inputs, wanted).ok());
+    ASSERT_TRUE(graph::evaluate_graph(g, inputs, got).ok());
+    for (size_t o = 0; o < wanted.size(); ++o)
+      for (int64_t i = 0; i < wanted[o].count(); ++i)
+        EXPECT_NEAR(got[o].as<float>()[i], wanted[o].as<float>()[i], 1e-4 * std::fabs(wanted[o].as<float>()[i]) + 1e-4)
+            << seed;
+  }
+}
+
+/// Two convolutions between which one channel is far larger than the other.
+OnnxBuilder uneven() {
+  OnnxBuilder b(14);
+  const std::string c =
+      b.op("Conv", {b.input({1, 1, 8, 8}, "x"), b.constant({2, 1, 1, 1}, {1000, 0.01f}), b.floats({5, 0})});
+  b.output(b.op("Conv", {b.op("Relu", {c}), b.constant({1, 2, 1, 1}, {0.001f, 100})}));
+  return b;
+}
+
+TEST(Equalize, WeightsOnBothSidesGetTheSameSize) {
+  Graph g = import_graph(uneven().bytes());
+  EXPECT_EQ(quantize::equalize(g), 1u);
+  const float *first = g[g.nodes[0].inputs[1]].constant->as<float>();
+  const float *second = g[g.nodes[2].inputs[1]].constant->as<float>();
+  EXPECT_FLOAT_EQ(first[0], 1);
+  EXPECT_FLOAT_EQ(second[0], 1);
+  EXPECT_FLOAT_EQ(first[1], 1);
+  EXPECT_FLOAT_EQ(second[1], 1);
+  EXPECT_FLOAT_EQ(g[g.nodes[0].inputs[2]].constant->as<float>()[0], 0.005f);
+}
+
+TEST(Equalize, LessNoise) {
+  Options options = int8_options();
+  const double before = make(uneven(), options).result.outputs.at(0).difference.sqnr();
+  options.equalize = true;
+  EXPECT_GT(make(uneven(), options).result.outputs.at(0).difference.sqnr(), before + 20);
+}
+
+TEST(Biases, MakeUpForWhatRoundingLosesInTheMean) {
+  double with = 0, without = 0;
+  const auto positive = [](size_t, std::vector<Tensor> &inputs) {
+    for (int64_t i = 0; i < inputs[0].count(); ++i) inputs[0].as<float>()[i] += 1;  // rounding adds up
+  };
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    OnnxBuilder b(14);
+    const std::string x = b.input({1, 16, 4, 4}, "x");
+    for (uint32_t skip = 0; skip < seed; ++skip) b.weights({1});
+    b.output(b.op("Conv", {x, b.weights({8, 16, 3, 3}), b.weights({8})}));
+    Options options = int8_options(4, positive);
+    with += make(b, options).result.outputs.at(0).difference.noise;
+    options.correct_biases = false;
+    without += make(b, options).result.outputs.at(0).difference.noise;
+  }
+  EXPECT_LT(with, without * 0.8);
+}
+
+// Accuracy.
+
+/// A network whose first layer has few numbers far out and all else near 0: nothing that 256 steps could hold.
+OnnxBuilder spiky() {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 4, 4, 4}, "x");
+  const std::string c = b.op("Conv", {x, b.weights({4, 4, 1, 1})});
+  b.named("fine");
+  const std::string far = b.op("Mul", {c, b.op("Mul", {c, b.op("Mul", {c, b.op("Mul", {c, c})})})});
+  b.output(b.op("Conv", {far, b.weights({3, 4, 1, 1})}));
+  b.named("last");
+  return b;
+}
+
+TEST(Accuracy, LayersStayInFloatUntilTheLimitHolds) {
+  Options options = int8_options(8);
+  ASSERT_TRUE(quantize::parse_accuracy("cosine:0.9999", options.accuracy));
+  const Made made = make(spiky(), options);
+  ASSERT_EQ(made.error, "");
+  size_t kept = 0;
+  for (const auto &layer : made.result.layers) {
+    kept += !layer.integer;
+    ASSERT_TRUE(layer.sensitivity);
+    // None that is kept hurts less than one that is not.
+    for (const auto &other : made.result.layers)
+      if (!layer.integer && other.integer) {
+        EXPECT_GE(*layer.sensitivity, *other.sensitivity);
+      }
+  }
+  EXPECT_GT(kept, 0u);
+  EXPECT_LT(kept, made.result.layers.size());
+  EXPECT_GE(made.result.outputs.at(0).difference.cosine(), 0.9999);
+  EXPECT_FALSE(made.result.table.keep.empty());
+}
+
+TEST(Accuracy, NothingIsKeptWhereTheLimitHolds) {
+  Options options = int8_options(8);
+  ASSERT_TRUE(quantize::parse_accuracy("cosine:0.5", options.accuracy));
+  const Made made = make(spiky(), options);
+  ASSERT_EQ(made.error, "");
+  EXPECT_EQ(made.result.table.keep.size(), 0u);
+}
+
+TEST(Accuracy, ALimitThatNothingReachesIsAnError) {
+  Options options = int8_options(8);
+  ASSERT_TRUE(quantize::parse_accuracy("cosine:1", options.accuracy));
+  EXPECT_SAYS(make(spiky(), options).error, "in float32 it is cosine 0.");
+  EXPECT_SAYS(make(spiky(), options).error, "at least 1 is expected");
+}
+
+TEST(Accuracy, LabelsAreCounted) {
+  OnnxBuilder b(14);
+  b.output(b.op("MatMul", {b.input({1, 3}, "x"), b.constant({3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1})}));
+  Options options = int8_options(10);
+  ASSERT_TRUE(quantize::parse_accuracy("top1:0.0", options.accuracy));
+  size_t right = 0;
+  for (size_t s = 0; s < 10; ++s) {
+    RandomSamples samples(10);
+    std::vector<Tensor> inputs;
+    ASSERT_TRUE(samples.open({{{Dtype::F32, {1, 3}}, "x"}}).ok());
+    ASSERT_TRUE(samples.load(s, inputs).ok());
+    const float *x = inputs[0].as<float>();
+    const int64_t label = s < 4 ? 0 : std::max_element(x, x + 3) - x;
+    right += std::max_element(x, x + 3) - x == label;
+    options.labels[std::to_string(s)] = label;
+  }
+  const Made made = make(b, options);
+  ASSERT_EQ(made.error, "");
+  EXPECT_EQ(*made.result.float_top1, static_cast<double>(right) / 10);
+  options.labels["3"] = 3;
+  EXPECT_EQ(make(b, options).error, "sample '3' has the label 3, output 't2' has classes 0 to 2");
+  options.labels.clear();
+  EXPECT_EQ(make(b, options).error, "none of the samples has a label");
+}
+
+TEST(Accuracy, Limits) {
+  quantize::AccuracyLimit limit;
+  EXPECT_TRUE(quantize::parse_accuracy("top1:0.01", limit));
+  EXPECT_EQ(limit.limit, 0.01);
+  for (const char *text : {"", "cosine", "cosine:", "cosine:2", "cosine:-1", "cosine:nan", "top5:0.1", "top1:0.1x"})
+    EXPECT_FALSE(quantize::parse_accuracy(text, limit)) << text;
+}
+
+// Errors.
+
+OnnxBuilder plain() {
+  OnnxBuilder b(14);
+  b.output(b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.weights({2, 1, 1, 1})}));
+  return b;
+}
+
+TEST(QuantizeErrors, NetworksOfIntegers) {
+  OnnxBuilder b(21);
+  const Scaled q{0.5f, 3, kUint8};
+  b.output(b.op("Relu", {rounded(b, b.input({1, 4}, "x"), q)}));
+  EXPECT_EQ(make(b, int8_options()).error, "the network is quantized already: it has integers with scales");
+  OnnxBuilder nothing(14);
+  nothing.output(nothing.op("Sin", {nothing.op("Flatten", {nothing.input({1, 4}, "x")})}));
+  nothing.model.mutable_graph()->mutable_node(1)->set_op_type("Exp");
+  EXPECT_EQ(make(nothing, int8_options()).error, "the network has no operator that integers could compute");
+}
+
+TEST(QuantizeErrors, Samples) {
+  EXPECT_EQ(make(plain(), int8_options(0)).error, "there are no samples to calibrate with");
+  EXPECT_EQ(make(plain(), int8_options(3,
+                                       [](size_t s, auto &t) {
+                                         if (s) t[0].template as<float>()[2] = NAN;
+                                       }))
+                .error,
+            "sample '1': input 'x': element 2 is nan, a finite number is expected");
+  EXPECT_EQ(make(plain(), int8_options(3,
+                                       [](size_t, auto &t) {
+                                         t[0] = Tensor(Dtype::F32, {2, 2});
+                                       }))
+                .error,
+            "sample '0': input 'x' is float32 [2, 2], expected float32 [1, 1, 2, 2]");
+  EXPECT_EQ(make(plain(), int8_options(3, [](size_t, auto &t) { t.clear(); })).error,
+            "sample '0' has 0 tensors, the network has 1 inputs");
+  OnnxBuilder huge(14);
+  const std::string far = huge.op("Conv", {huge.input({1, 1, 2, 2}, "x"), huge.constant({1, 1, 1, 1}, {3e38f})});
+  huge.output(huge.op("Conv", {huge.op("Add", {far, far}), huge.weights({1, 1, 1, 1})}));
+  EXPECT_SAYS(make(huge, int8_options()).error, "that are not finite");
+}
+
+TEST(QuantizeErrors, Tables) {
+  EXPECT_EQ(make(plain(), by_table({{"y", {0, 1}}})).error,
+            "the calibration table has a line for 'y', which the network does not have");
+  EXPECT_EQ(make(plain(), by_table({})).error,
+            "the calibration table has no line for tensor 'x', and there are no samples");
+  Options nothing;
+  nothing.type = Type::Int8;
+  EXPECT_EQ(make(plain(), nothing).error, "samples or a calibration table are needed");
+}
+
+}  // namespace
+}  // namespace npu::test

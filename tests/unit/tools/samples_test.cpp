@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT
+// Samples as files: arrays and archives of numpy, pictures, folders (tests/oracle/sample_files.py makes them).
+#include <gtest/gtest.h>
+#include <jpeglib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/npuc/folder.h"
+#include "tools/npuc/zip.h"
+
+namespace npu::test {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Dtype;
+using graph::Shape;
+using graph::Tensor;
+using npuc::FolderSamples;
+using npuc::Picture;
+using npuc::Preprocess;
+using quantize::Input;
+
+constexpr int64_t kWidth = 5, kHeight = 4;
+
+std::string source() { return std::getenv("NPU_SAMPLE_FILES"); }
+
+std::string bytes_of(const std::string &path) {
+  std::string out;
+  EXPECT_TRUE(npuc::read_file(path, out).ok()) << path;
+  return out;
+}
+
+/// A folder that is gone when the test ends.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "npu-samples-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder &) = delete;
+  Folder &operator=(const Folder &) = delete;
+
+  const std::string &path() const { return path_; }
+  /// A copy of a file, below folders that are made.
+  Folder &add(const std::string &file, const std::string &as) { return write(as, bytes_of(source() + "/" + file)); }
+  Folder &write(const std::string &as, const std::string &bytes) {
+    fs::create_directories(fs::path(path_ + "/" + as).parent_path());
+    std::ofstream(path_ + "/" + as, std::ios::binary) << bytes;
+    return *this;
+  }
+  std::string at(const std::string &file) const { return path_ + "/" + file; }
+
+ private:
+  std::string path_;
+};
+
+const Input kMatrix{{Dtype::F32, {2, 3}}, "a"}, kIndices{{Dtype::I32, {4}}, "b"};
+
+/// The first sample of a folder; or the error.
+std::string load(const Folder &folder, const std::vector<Input> &inputs, std::vector<Tensor> &out,
+                 std::optional<Preprocess> preprocess = {}) {
+  FolderSamples samples(folder.path(), SIZE_MAX, preprocess);
+  const Status opened = samples.open(inputs);
+  return opened.ok() ? samples.load(0, out).message() : opened.message();
+}
+std::string error(const Folder &folder, const std::vector<Input> &inputs = {kMatrix}) {
+  std::vector<Tensor> out;
+  return load(folder, inputs, out);
+}
+
+void expect_ramp(const Tensor &t, int64_t period = 0) {
+  for (int64_t i = 0; i < t.count(); ++i) EXPECT_EQ(t.as<float>()[i], static_cast<float>(period ? i % period : i));
+}
+
+TEST(Arrays, OfAllTypes) {
+  for (const char *name : {"f4", "f8", "f2", "i8", "u1", "batch"}) {
+    Folder folder;
+    folder.add(std::string(name) + ".npy", "x.npy");
+    std::vector<Tensor> out;
+    ASSERT_EQ(load(folder, {kMatrix}, out), "") << name;
+    EXPECT_EQ(out[0].shape, (Shape{2, 3}));
+    expect_ramp(out[0]);
+  }
+}
+
+TEST(Arrays, WithAndWithoutTheBatch) {
+  Folder folder;
+  folder.add("f4.npy", "x.npy");
+  std::vector<Tensor> out;
+  ASSERT_EQ(load(folder, {{{Dtype::F32, {1, 2, 3}}, "a"}}, out), "");
+  EXPECT_EQ(out[0].shape, (Shape{1, 2, 3}));
+  ASSERT_EQ(load(folder, {{{Dtype::F32, {4, 2, 3}}, "a"}}, out), "");
+  EXPECT_EQ(out[0].shape, (Shape{4, 2, 3}));
+  expect_ramp(out[0], 6);
+}
+
+TEST(Arrays, ThatDoNotFit) {
+  Folder folder;
+  folder.add("f4.npy", "x.npy");
+  EXPECT_EQ(error(folder, {{{Dtype::F32, {3, 2}}, "a"}}),
+            folder.at("x.npy") + ": it has the shape [2, 3], input 'a' has [3, 2]");
+  EXPECT_EQ(error(folder, {{{Dtype::I32, {2, 3}}, "a"}}),
+            folder.at("x.npy") + ": it has numbers of type float32, int32 is expected");
+  Folder broken;
+  broken.write("x.npy", "hello");
+  EXPECT_EQ(error(broken), broken.at("x.npy") + ": not a .npy file");
+}
+
+TEST(Archives, StoredAndDeflated) {
+  for (const char *name : {"stored.npz", "deflated.npz"}) {
+    Folder folder;
+    folder.add(name, "one.npz").add(name, "two.npz");
+    std::vector<Tensor> out;
+    ASSERT_EQ(load(folder, {kIndices, kMatrix}, out), "") << name;
+    expect_ramp(out[1]);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(out[0].as<int32_t>()[i], i);
+  }
+}
+
+TEST(Archives, ErrorsNameFileAndArray) {
+  Folder folder;
+  folder.add("stored.npz", "x.npz");
+  EXPECT_EQ(error(folder, {kMatrix, {{Dtype::F32, {1}}, "c"}}), folder.at("x.npz") + ": it has no array for input 'c'");
+  EXPECT_EQ(error(folder, {kMatrix, {{Dtype::F32, {2, 2}}, "b"}}),
+            folder.at("x.npz") + ": b.npy: it has the shape [4], input 'b' has [2, 2]");
+  folder.write("x.npz", "no archive");
+  EXPECT_EQ(error(folder), folder.at("x.npz") + ": not a zip archive");
+}
+
+TEST(Archives, DamagedOnesNeverCrash) {
+  for (const char *name : {"stored.npz", "deflated.npz"}) {
+    const std::string whole = bytes_of(source() + "/" + name);
+    std::map<std::string, std::string> files;
+    size_t refused = 0;
+    for (size_t n = 0; n < whole.size(); ++n) refused += !npuc::unzip(whole.substr(0, n), files).ok();
+    EXPECT_EQ(refused, whole.size());
+    uint32_t random = 3;
+    for (int i = 0; i < 3000; ++i) {
+      std::string damaged = whole;
+      random = random * 1664525u + 1013904223u;
+      damaged[(random >> 8) % damaged.size()] = static_cast<char>(random >> 24);
+      files.clear();
+      (void)npuc::unzip(damaged, files);
+    }
+  }
+}
+
+// Pictures.
+
+std::string jpeg() {
+  std::vector<uint8_t> rgb;
+  for (int64_t y = 0; y < 16; ++y)
+    for (int64_t x = 0; x < 16; ++x)
+      for (int64_t c : {10 * x, 12 * y, 4 * (x + y)}) rgb.push_back(static_cast<uint8_t>(c));
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char *data = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &data, &size);
+  info.image_width = info.image_height = 16;
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 100, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  for (size_t y = 0; y < 16; ++y) {
+    JSAMPROW row = rgb.data() + y * 48;
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string out(reinterpret_cast<char *>(data), size);
+  jpeg_destroy_compress(&info);
+  std::free(data);
+  return out;
+}
+
+TEST(Pictures, OfAllFormats) {
+  for (const char *name : {"rgb.png", "alpha.png", "rgb.bmp", "rgb.ppm", "gray.png", "gray.pgm"}) {
+    Picture p;
+    ASSERT_EQ(npuc::parse_picture(bytes_of(source() + "/" + name), p).message(), "") << name;
+    ASSERT_EQ(p.width, kWidth) << name;
+    ASSERT_EQ(p.height, kHeight) << name;
+    for (int64_t y = 0; y < kHeight; ++y)
+      for (int64_t x = 0; x < kWidth; ++x) {
+        const float *rgb = &p.pixels[static_cast<size_t>((y * kWidth + x) * 3)];
+        const bool gray = name[0] == 'g';
+        const auto g = static_cast<float>(10 * x + y);
+        EXPECT_EQ(rgb[0], gray ? g : static_cast<float>(10 * x)) << name;
+        EXPECT_EQ(rgb[1], gray ? g : static_cast<float>(20 * y)) << name;
+        EXPECT_EQ(rgb[2], gray ? g : static_cast<float>(7 * (x + y))) << name;
+      }
+  }
+}
+
+TEST(Pictures, Jpeg) {
+  Picture p;
+  ASSERT_EQ(npuc::parse_picture(jpeg(), p).message(), "");
+  ASSERT_EQ(p.width * p.height, 256);
+  for (size_t y = 0; y < 16; ++y)
+    for (size_t x = 0; x < 16; ++x) {
+      EXPECT_NEAR(p.pixels[(y * 16 + x) * 3], static_cast<float>(10 * x), 8);
+      EXPECT_NEAR(p.pixels[(y * 16 + x) * 3 + 1], static_cast<float>(12 * y), 8);
+    }
+}
+
+TEST(Pictures, DamagedOnesAreErrorsAndNeverCrash) {
+  std::vector<std::string> all{jpeg()};
+  for (const char *name : {"rgb.png", "alpha.png", "rgb.bmp", "rgb.ppm", "gray.png", "gray.pgm"})
+    all.push_back(bytes_of(source() + "/" + name));
+  for (const std::string &whole : all) {
+    Picture p;
+    EXPECT_FALSE(npuc::parse_picture(whole.substr(0, whole.size() / 2), p).ok());
+    uint32_t random = 5;
+    for (int i = 0; i < 500; ++i) {
+      std::string damaged = whole.substr(0, i % 2 ? whole.size() : (random >> 8) % whole.size());
+      random = random * 1664525u + 1013904223u;
+      if (!damaged.empty()) damaged[(random >> 8) % damaged.size()] = static_cast<char>(random >> 24);
+      // A size of many gigabytes is an error as well, but takes time.
+      if (damaged.substr(0, 24) == whole.substr(0, 24)) (void)npuc::parse_picture(damaged, p);
+    }
+  }
+  Picture p;
+  EXPECT_EQ(npuc::parse_picture("GIF89a", p).message(), "not a picture: PNG, JPEG, BMP, PPM or PGM is expected");
+  EXPECT_EQ(npuc::parse_picture("P6 3 0 255\n", p).message(),
+            "a picture of 3 x 0 pixels, 1 to 32768 a side are expected");
+  EXPECT_EQ(npuc::parse_picture("P6 2 2 65535\n", p).message(), "a PPM with values up to 65535, 1 to 255 is expected");
+}
+
+Preprocess preprocess(const std::string &text) {
+  Preprocess out;
+  EXPECT_EQ(npuc::parse_preprocess(text, out).message(), "");
+  return out;
+}
+
+Tensor tensor(const std::string &text, const std::string &file = "rgb.png") {
+  Picture p;
+  Tensor out;
+  EXPECT_TRUE(npuc::parse_picture(bytes_of(source() + "/" + file), p).ok());
+  EXPECT_EQ(npuc::to_tensor(p, preprocess(text), out).message(), "");
+  return out;
+}
+
+TEST(Preprocessing, ScalesAndOrdersChannels) {
+  const Tensor t = tensor("scale=1/10,mean=1,2,3,std=1,2,4");
+  ASSERT_EQ(t.shape, (Shape{1, 3, kHeight, kWidth}));
+  // x = 3, y = 2: 30, 40, 35.
+  EXPECT_FLOAT_EQ(t.as<float>()[13], (3.0f - 1) / 1);
+  EXPECT_FLOAT_EQ(t.as<float>()[20 + 13], (4.0f - 2) / 2);
+  EXPECT_FLOAT_EQ(t.as<float>()[40 + 13], (3.5f - 3) / 4);
+  const Tensor last = tensor("order=bgr,layout=nhwc");
+  ASSERT_EQ(last.shape, (Shape{1, kHeight, kWidth, 3}));
+  EXPECT_EQ(last.as<float>()[13 * 3], 35);
+  EXPECT_EQ(last.as<float>()[13 * 3 + 2], 30);
+  const Tensor gray = tensor("order=gray");
+  ASSERT_EQ(gray.shape, (Shape{1, 1, kHeight, kWidth}));
+  EXPECT_FLOAT_EQ(gray.as<float>()[13], 0.299f * 30 + 0.587f * 40 + 0.114f * 35);
+  EXPECT_FLOAT_EQ(tensor("order=gray", "gray.png").as<float>()[13], 32);
+}
+
+TEST(Preprocessing, CropsTheMiddle) {
+  const Tensor t = tensor("crop=3x2");
+  ASSERT_EQ(t.shape, (Shape{1, 3, 2, 3}));
+  EXPECT_EQ(t.as<float>()[0], 10);  // x = 1
+  EXPECT_EQ(t.as<float>()[6], 20);  // y = 1
+  Picture p{5, 4, std::vector<float>(60)};
+  Tensor out;
+  EXPECT_EQ(npuc::to_tensor(p, preprocess("crop=6"), out).message(),
+            "it has 5 x 4 pixels, a crop of 6 x 6 does not fit in");
+}
+
+TEST(Preprocessing, Resizes) {
+  // The shorter side becomes 2, the other one 2 * 5 / 4.
+  EXPECT_EQ(tensor("resize=2").shape, (Shape{1, 3, 2, 2}));
+  EXPECT_EQ(tensor("resize=8").shape, (Shape{1, 3, 8, 10}));
+  const Tensor t = tensor("resize=5x2");
+  ASSERT_EQ(t.shape, (Shape{1, 3, 2, 5}));
+  // Half as high: triangles over the rows 0 to 2, with the weights 3, 3, 1 by 7.
+  EXPECT_NEAR(t.as<float>()[10], (3 * 0 + 3 * 20 + 1 * 40) / 7.0, 1e-4);
+  // Twice as wide: between two pixels, a quarter of the way.
+  EXPECT_NEAR(tensor("resize=10x4").as<float>()[3], 10 + 2.5, 1e-4);
+}
+
+TEST(Preprocessing, Errors) {
+  const auto message = [](const std::string &text) {
+    Preprocess out;
+    return npuc::parse_preprocess(text, out).message();
+  };
+  EXPECT_EQ(message("224"), "--preprocess 224: KEY=VALUE,... is expected");
+  EXPECT_EQ(message("size=2"),
+            "--preprocess: there is no 'size': resize, crop, scale, mean, std, order and layout are known");
+  EXPECT_EQ(message("resize=0"), "--preprocess: resize is expected to be a size such as 256 or 320x240");
+  EXPECT_EQ(message("mean=1,2"), "--preprocess: mean is expected to be one or three numbers");
+  EXPECT_EQ(message("std=0"), "--preprocess: std is expected to be one or three numbers, none of them 0");
+  EXPECT_EQ(message("scale=1/0"), "--preprocess: scale is expected to be a number such as 1/255");
+  EXPECT_EQ(message("order=rbg"), "--preprocess: order is expected to be rgb, bgr or gray");
+  EXPECT_EQ(message("layout=chw"), "--preprocess: layout is expected to be nchw or nhwc");
+  EXPECT_EQ(message("order=gray,mean=1,2,3"), "--preprocess: mean and std of gray pictures are one number each");
+}
+
+// Folders.
+
+TEST(Folders, InTheOrderOfNames) {
+  Folder folder;
+  for (const char *name : {"c.npy", "a.npy", "cats/b.npy", "b.npy", ".hidden"}) folder.add("f4.npy", name);
+  FolderSamples samples(folder.path(), SIZE_MAX, {});
+  ASSERT_EQ(samples.open({kMatrix}).message(), "");
+  ASSERT_EQ(samples.count(), 4u);
+  const char *const expected[] = {"a.npy", "b.npy", "c.npy", "cats/b.npy"};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(samples.name(i), expected[i]);
+  FolderSamples some(folder.path(), 2, {});
+  ASSERT_EQ(some.open({kMatrix}).message(), "");
+  ASSERT_EQ(some.count(), 2u);
+  EXPECT_EQ(some.name(0), "a.npy");
+  EXPECT_EQ(some.name(1), "c.npy");
+}
+
+TEST(Folders, OneForEachInput) {
+  Folder folder;
+  folder.add("f4.npy", "a/1.npy").add("u1.npy", "a/2.npy").add("rgb.ppm", "p/1.ppm").add("rgb.png", "p/2.png");
+  const Input pixels{{Dtype::F32, {1, 3, kHeight, kWidth}}, "p"};
+  std::vector<Tensor> out;
+  ASSERT_EQ(load(folder, {kMatrix, pixels}, out, Preprocess{}), "");
+  expect_ramp(out[0]);
+  EXPECT_EQ(out[1].as<float>()[3], 30);
+  EXPECT_EQ(error(folder, {kMatrix, pixels}),
+            folder.at("p/1.ppm") + ": pictures need --preprocess, which says how the network sees them");
+  folder.add("f4.npy", "a/3.npy");
+  EXPECT_EQ(error(folder, {kMatrix, pixels}), "sample '3' has no file for input 'p' in " + folder.at("p"));
+  EXPECT_EQ(error(folder, {kMatrix, {{Dtype::F32, {1}}, "q"}}),
+            "there is no data for input 'q' of 2: " + folder.at("q/") +
+                " with .npy files or pictures is expected, or .npz files with all inputs");
+}
+
+TEST(Folders, Errors) {
+  Folder folder;
+  EXPECT_EQ(error(folder), "the folder " + folder.path() + " has no samples: .npy, .npz and pictures are expected");
+  folder.write("notes.txt", "x");
+  EXPECT_EQ(error(folder),
+            folder.at("notes.txt") + ": a sample's file ends in .npy, .npz, .png, .jpg, .jpeg, .bmp, .ppm or .pgm");
+  FolderSamples none("/nonexistent", 1, {});
+  EXPECT_EQ(none.open({kMatrix}).message(), "there is no folder /nonexistent");
+  Folder picture;
+  picture.write("x.png", "no picture");
+  std::vector<Tensor> out;
+  EXPECT_EQ(load(picture, {kMatrix}, out, Preprocess{}),
+            picture.at("x.png") + ": not a picture: PNG, JPEG, BMP, PPM or PGM is expected");
+}
+
+TEST(Labels, AreReadAndErrorsNameTheLine) {
+  Folder folder;
+  std::map<std::string, int64_t> labels;
+  folder.write("labels", "# classes\na.npy 3\n\nwith blanks.png\t 0\r\n");
+  ASSERT_EQ(npuc::read_labels(folder.at("labels"), labels).message(), "");
+  EXPECT_EQ(labels, (std::map<std::string, int64_t>{{"a.npy", 3}, {"with blanks.png", 0}}));
+  const auto message = [&](const std::string &text) {
+    labels.clear();
+    folder.write("labels", text);
+    return npuc::read_labels(folder.at("labels"), labels).message();
+  };
+  const std::string expected = "a sample's name and the number of its class are expected";
+  EXPECT_EQ(message("a 1\nb"), folder.at("labels") + ": line 2: " + expected);
+  EXPECT_EQ(message("a cat"), folder.at("labels") + ": line 1: " + expected);
+  EXPECT_EQ(message("a 1\na 2"), folder.at("labels") + ": line 2: sample 'a' has a line already");
+}
+
+}  // namespace
+}  // namespace npu::test
