@@ -151,7 +151,7 @@ class Narrowing {
   }
 
   void keep(Node n) {
-    if (n.op == Op::Cast && is_real(g_[n.output].dtype)) casts_[{n.output, g_[n.inputs[0]].dtype}] = n.inputs[0];
+    if (n.op == Op::Cast && is_half(g_[n.inputs[0]].dtype)) casts_[{n.output, g_[n.inputs[0]].dtype}] = n.inputs[0];
     maker_of_[n.output] = n.source;
     g_.nodes.push_back(std::move(n));
   }
