@@ -3,10 +3,10 @@
 """Compiles networks with npuc, runs them with bmrt_test, and compares with the oracle's results.
 
 The networks are those of tests/oracle/gen_nets.py, each once for every size of local memory; some once more as dynamic
-ones: compiled for larger shapes, and by the runtime for those of the reference; some once more for two cores. With
-NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in DIR/ref). A result is
-right when |a-b| <= 1e-3 * max|b|, of a quantized network when it differs by one step at most, and for trained networks
-also the class is the same. The modelled cycles must be those that npuc predicted.
+ones: compiled for larger shapes, and by the runtime for those of the reference; some once more for two cores, and with
+results of 16 bits. With NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in
+DIR/ref). A result is right when |a-b| <= 1e-3 * max|b| (of 16 bits HALF), of a quantized network when it differs by one
+step at most, and for trained networks also the class is the same. The modelled cycles must be those that npuc predicted.
 
 Without --guest the chip model in the process runs them, with as much local memory as they were compiled for; with
 --guest the card of one emulated board (tools/npu-vm) runs all. Prints a line for each failure; the last line is "N
@@ -44,6 +44,8 @@ DYNAMIC = ["conv_*", "*pool_*", "matmul_*_dynamic", "relu_*", "sigmoid_*", "tanh
            "identity_*", "chain_conv_bn_relu", "chain_residual", "chain_two_outputs"]
 # Networks that are cut between two cores, small as they are.
 TWO_CORES = ["conv_*", "chain_*", "matmul_*", "maxpool_*", "softmax_*"]
+# What results of 16 bits may differ by, as a part of the largest: a few roundings of 11 and of 8 bits.
+HALF = {"fp16": "4e-3", "bf16": "3e-2"}
 EXPORTED = "output_ref_data.dat.bmrt_test"
 STEP_SECONDS = 300
 
@@ -52,10 +54,12 @@ class Case:
     """A network, a size of local memory, and reference data: one test."""
 
     def __init__(self, name, onnx, reference, size, directory, same_class=False, shapes=None, cores=1,
-                 step=None):
-        self.name = "%s (local memory %s%s%s)" % (name, size, ", dynamic" if shapes else "",
-                                                  ", cores %d" % cores if cores > 1 else "")
+                 step=None, reals=None):
+        self.name = "%s (local memory %s%s%s%s)" % (name, size, ", dynamic" if shapes else "",
+                                                    ", cores %d" % cores if cores > 1 else "",
+                                                    ", " + reals if reals else "")
         self.cores = cores
+        self.reals = reals  # a key of HALF
         self.shapes = shapes  # of a dynamic network: [(input, shape)] of the reference
         self.predicted = None
         self.onnx, self.reference, self.size, self.directory = onnx, reference, size, directory
@@ -106,6 +110,10 @@ def generated_cases(work, level, only, sizes):
                   for entry in entries if any(fnmatch.fnmatchcase(entry["name"], pattern) for pattern in DYNAMIC)]
     cases += [Case(entry["dir"], os.path.join(nets, entry["dir"], "model.onnx"), os.path.join(nets, entry["dir"]),
                    sizes[-1], os.path.join(work, "cases", "cores", entry["dir"]), cores=2)
+              for entry in entries if any(fnmatch.fnmatchcase(entry["name"], pattern) for pattern in TWO_CORES)]
+    cases += [Case(entry["dir"], os.path.join(nets, entry["dir"], "model.onnx"), os.path.join(nets, entry["dir"]),
+                   sizes[0], os.path.join(work, "cases", reals, entry["dir"]), reals=reals)
+              for reals in HALF
               for entry in entries if any(fnmatch.fnmatchcase(entry["name"], pattern) for pattern in TWO_CORES)]
     return cases
 
@@ -159,6 +167,8 @@ def compile_case(case, bin_dir):
     arguments = [] if case.size == "default" else ["--lmem", case.size]
     if case.cores > 1:
         arguments += ["--cores", str(case.cores), "--all-cores"]
+    if case.reals:
+        arguments += ["--reals", case.reals]
     if case.shapes:
         case.predicted = npuc(case, bin_dir, shape_arguments(case.shapes), "static.bmodel")
         arguments = [*shape_arguments(case.shapes, 3), "--dynamic"]
@@ -170,7 +180,7 @@ def compile_case(case, bin_dir):
 def accuracy(case):
     """The largest difference, as a part of the largest result."""
     if case.step is None:
-        return ACCURACY
+        return HALF.get(case.reals, ACCURACY)
     expected = np.fromfile(os.path.join(case.reference, "output_ref_data.dat"), "<f4")
     return repr(1.001 * case.step / float(np.abs(expected).max()))
 
