@@ -59,8 +59,8 @@ class Eltwise : public Kernel {
   /// Whether an element takes four times as long as one of an addition.
   virtual bool slow() const = 0;
 
-  /// The part of a box that an operand has elements for.
-  static Shape own_box(const View &v, const Shape &box) {
+  /// What of an operand comes into its buffer for a box: the part that it has elements for.
+  virtual Shape own_box(const View &v, const Shape &box) const {
     Shape own = box;
     for (size_t i = 0; i < box.size(); ++i)
       if (v.strides[i] == 0) own[i] = 1;
@@ -74,7 +74,7 @@ class Eltwise : public Kernel {
  private:
   bool needs_buffer(const View &v, const Shape &box) const { return has_buffers() && !readable(v, box); }
 
-  static int64_t loads(const View &v, size_t split, int64_t chunk) {
+  int64_t loads(const View &v, size_t split, int64_t chunk) const {
     Shape dims = own_box(v, v.dims);
     return box_count(dims, split, dims[split] == 1 ? 1 : chunk);
   }
@@ -152,6 +152,8 @@ class Resizing : public Eltwise {
  private:
   bool readable(const View &v, const Shape &box) const override { return c_.direct(v, box); }
   bool has_buffers() const override { return true; }
+  /// Elements that the operand repeats are repeated there.
+  Shape own_box(const View &, const Shape &box) const override { return box; }
 
   virtual void emit_dense(Emitter &out, uint32_t from, uint32_t to, int64_t count) const = 0;
 

@@ -51,6 +51,10 @@ template <class A>
 bool fuse_one(IntegerWalk &walk, const Node &n) {
   const Integers *x = walk.bytes(n.inputs[0]);
   if (is_quantized(n) || !x) return false;
+  if (n.op == Op::Pool && !is_usual(x->quant.scale)) {
+    miss(walk, n, "float32 cannot hold its sums");
+    return false;
+  }
   Tail tail;
   if (!walk.tail(n.output, Takes::Nothing, tail)) {
     miss(walk, n, kNoTail);

@@ -53,6 +53,8 @@ class Fusion {
     axis_ = n_.op == Op::Conv ? 1 : y.size() - 1;
     channels_ = static_cast<size_t>(y[axis_]);
     if (!find_x() || !find_weights() || !find_chain()) return false;
+    if (!is_usual(x_.quant.scale) || !std::all_of(w_.scales.begin(), w_.scales.end(), is_usual))
+      return miss("float32 cannot hold its sums");
     return to_bytes() || to_float();
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "compiler/passes/integers.h"
@@ -46,7 +47,9 @@ bool requantize(IntegerWalk &walk, size_t i) {
   const Integers *x = walk.integers(n.inputs[0]);
   if (!quantizes(n) || !x) return false;
   const auto &attrs = std::get<RequantAttrs>(n.attrs);
-  if (x->quant == attrs.out && walk.graph[x->value].dtype == attrs.to) {
+  // What the largest scales make of an integer is infinite, and comes back as another one.
+  const bool comes_back = std::isfinite(x->quant.scale * 65536);
+  if (comes_back && x->quant == attrs.out && walk.graph[x->value].dtype == attrs.to) {
     const bool from_file = walk.graph.sources[static_cast<size_t>(x->source)].type == "DequantizeLinear";
     walk.drop(i, x->value, from_file ? -1 : x->source);
     return true;

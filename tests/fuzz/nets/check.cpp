@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "tests/fuzz/nets/check.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "compiler/graph/evaluate.h"
 #include "compiler/import/importer.h"
+#include "compiler/passes/passes.h"
 #include "runtime/cpu/element.h"
 #include "tests/fuzz/nets/tolerance.h"
 #include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/compare_quantized.h"
 
 namespace npu::fuzz {
 namespace {
@@ -18,7 +22,8 @@ constexpr double kRuntimeFactor = 2;
 
 struct Reference {
   graph::Graph graph;
-  std::vector<graph::Dtype> input_types;  ///< in the file; the graph's are those of a .bmodel
+  std::shared_ptr<const test::QuantizedNet> quantized;  ///< null: tolerances say what may differ
+  std::vector<graph::Dtype> input_types;                ///< in the file; the graph's are those of a .bmodel
   std::vector<graph::Tensor> inputs, outputs;
   std::vector<Tolerance> tolerances;
 };
@@ -50,11 +55,21 @@ std::vector<graph::Tensor> make_inputs(const Reference &r, uint64_t seed) {
   return out;
 }
 
+/// The outputs are those of the graph in which integers have been fused, and nothing else.
+Status make_quantized_reference(const Made &made, Reference &r) {
+  r.quantized = made.quantized;
+  r.inputs = test::random_inputs(r.graph, static_cast<uint32_t>(made.data));
+  graph::Graph fused = r.graph;
+  graph::fuse_quantized(fused);
+  return graph::evaluate_graph(fused, r.inputs, r.outputs);
+}
+
 Status make_reference(const Made &made, Reference &r) {
   graph::RawModel raw;
   NPU_TRY(graph::read_onnx(made.model.data(), made.model.size(), raw));
   NPU_TRY(graph::import_model(raw, {}, r.graph));
   for (const graph::RawValue &v : raw.inputs) r.input_types.push_back(v.dtype);
+  if (made.quantized) return make_quantized_reference(made, r);
   r.inputs = make_inputs(r, made.data);
   return evaluate_with_tolerance(r.graph, r.inputs, made.data, r.outputs, r.tolerances);
 }
@@ -70,6 +85,24 @@ bool same_stage(const bmodel::StageDesc &a, const bmodel::StageDesc &b) {
   return true;
 }
 
+/// Each operator may differ from the file's by `steps` of its result and more where it may anyway.
+std::string step_difference(const Reference &r, const std::vector<graph::Tensor> &outputs, int steps,
+                            test::Nan nan = test::Nan::Zero) {
+  std::vector<test::QuantizedNet::Output> allowed = r.quantized->outputs;
+  for (test::QuantizedNet::Output &out : allowed) out.steps = std::max(out.steps, steps);
+  return test::compare_steps(r.graph, r.inputs, outputs, allowed, nan);
+}
+
+/// Integers are the same to the bit, unless other passes round what is between them at other places.
+std::string quantized_difference(const Reference &r, const std::vector<graph::Tensor> &outputs) {
+  if (!r.quantized->integers_only) return step_difference(r, outputs, 1);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const std::string text = test::difference(outputs[k], r.outputs[k], {{}, 0, r.quantized->outputs[k].error});
+    if (!text.empty()) return "output " + std::to_string(k) + " '" + r.graph.output_names[k] + "': " + text;
+  }
+  return {};
+}
+
 Finding run_stage(const Reference &r, const bmodel::StageDesc &stage, int64_t lmem) {
   const std::string where = ", local memory " + std::to_string(lmem >> 10) + " KiB";
   if (test::lmem_of(stage) > lmem)
@@ -77,6 +110,10 @@ Finding run_stage(const Reference &r, const bmodel::StageDesc &stage, int64_t lm
   const test::StageResult result = test::run_stage(stage, r.inputs, lmem);
   if (result.error.find("cycles, predicted are") != std::string::npos) return {"cycles", result.error + where};
   if (!result.error.empty()) return {"chip", "the stage fails: " + result.error + where};
+  if (r.quantized) {
+    const std::string text = quantized_difference(r, result.outputs);
+    return text.empty() ? Finding() : Finding{"result", "the stage computes something else" + where + ": " + text};
+  }
   for (size_t k = 0; k < r.outputs.size(); ++k) {
     const std::string text = difference(result.outputs.at(k), r.outputs[k], r.tolerances[k], 1);
     if (!text.empty())
@@ -142,6 +179,11 @@ Finding compare_with_runtime(const Made &made, const Reference &r, const OnnxRun
   // It does not have every operator for every type.
   if (status.message().find("Could not find an implementation") != std::string::npos) return {};
   if (!status.ok()) return {"onnxruntime-refuses", "ONNX Runtime refuses: " + status.message()};
+  if (r.quantized) {
+    for (size_t k = 0; k < outputs.size(); ++k) outputs[k] = converted(outputs[k], r.outputs[k].dtype);
+    const std::string text = step_difference(r, outputs, 1, test::Nan::Any);
+    return text.empty() ? Finding() : Finding{"onnxruntime", "ONNX Runtime and evaluator differ: " + text};
+  }
   for (size_t k = 0; k < outputs.size(); ++k) {
     const graph::Tensor &ours = r.outputs[k];
     const std::string who = "ONNX Runtime and evaluator differ in '" + r.graph.output_names[k] + "': ";
@@ -163,6 +205,10 @@ Finding check_network(const Made &made, const OnnxRuntime *runtime, Counts &coun
   ++counts.networks;
   counts.nodes += static_cast<int64_t>(r.graph.sources.size());
   if (r.graph.inputs.empty()) return {};
+  if (r.quantized) {
+    const std::string text = step_difference(r, r.outputs, 0);
+    if (!text.empty()) return {"fused", "what fuse_quantized() makes is something else: " + text};
+  }
   Finding finding = compile_and_run(made, r, counts);
   if (!finding.kind.empty() || !runtime || !made.onnxruntime) return finding;
   ++counts.compared;

@@ -15,8 +15,9 @@ namespace npu::fuzz {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: fuzz_nets [--seeds FIRST[-LAST]]... [--corpus FILE] [--fresh COUNT] [--salt TEXT] [--seconds N] [--out "
-    "DIR]\n"
+    "usage: fuzz_nets [--quantized] [--seeds FIRST[-LAST]]... [--corpus FILE] [--fresh COUNT] [--salt TEXT]\n"
+    "                 [--seconds N] [--out DIR]\n"
+    "  --quantized networks of operators between nodes that quantize, compared bit for bit\n"
     "  --seeds     networks of these seeds\n"
     "  --corpus    those of a file: a line FIRST[-LAST], # and what follows is a comment\n"
     "  --fresh     so many networks more, of seeds that follow from the salt\n"
@@ -30,6 +31,7 @@ struct Arguments {
   std::vector<uint64_t> seeds;
   uint64_t fresh = 0, salt = 0;
   double seconds = 0;
+  bool quantized = false;
   std::string out = ".";
 };
 
@@ -63,9 +65,10 @@ uint64_t hash_of(const std::string &text) {
 }
 
 bool parse(int argc, char **argv, Arguments &a) {
-  static const option kOptions[] = {
-      {"seeds", 1, nullptr, 's'},   {"corpus", 1, nullptr, 'c'}, {"fresh", 1, nullptr, 'f'}, {"salt", 1, nullptr, 'a'},
-      {"seconds", 1, nullptr, 't'}, {"out", 1, nullptr, 'o'},    {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {{"seeds", 1, nullptr, 's'},     {"corpus", 1, nullptr, 'c'},
+                                    {"fresh", 1, nullptr, 'f'},     {"salt", 1, nullptr, 'a'},
+                                    {"seconds", 1, nullptr, 't'},   {"out", 1, nullptr, 'o'},
+                                    {"quantized", 0, nullptr, 'q'}, {nullptr, 0, nullptr, 0}};
   bool ok = true;
   for (int c; (c = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     if (c == 's') ok = ok && add_seeds(optarg, a);
@@ -74,6 +77,7 @@ bool parse(int argc, char **argv, Arguments &a) {
     if (c == 'a') a.salt = hash_of(optarg);
     if (c == 't') a.seconds = std::strtod(optarg, nullptr);
     if (c == 'o') a.out = optarg;
+    if (c == 'q') a.quantized = true;
     ok = ok && c != '?';
   }
   return ok && optind == argc && (!a.seeds.empty() || a.fresh || a.seconds > 0);
@@ -93,11 +97,12 @@ void report(uint64_t seed, const Finding &f, const Arguments &a) {
       }
     return false;
   };
-  const Made made = make_network(shrink(random_plan(seed), fails, kShrinkTrials));
+  const Made made = make_network(shrink(random_plan(seed, a.quantized), fails, kShrinkTrials));
   const std::string path = a.out + "/fuzz-nets-" + std::to_string(seed) + ".onnx";
   std::ofstream(path, std::ios::binary) << made.model;
-  std::printf("shrunk: %s\n%sthe network: %s\nagain: fuzz_nets --seeds %llu\n", last.text.c_str(),
-              describe(made.model).c_str(), path.c_str(), static_cast<unsigned long long>(seed));
+  std::printf("shrunk: %s\n%sthe network: %s\nagain: fuzz_nets %s--seeds %llu\n", last.text.c_str(),
+              describe(made.model).c_str(), path.c_str(), a.quantized ? "--quantized " : "",
+              static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 }
 
@@ -109,7 +114,7 @@ class Run {
     size_t next = 0;
     for (std::vector<uint64_t> seeds = batch(next); !seeds.empty() && findings_ < kMostFindings; seeds = batch(next)) {
       std::vector<Plan> plans;
-      for (uint64_t seed : seeds) plans.push_back(random_plan(seed));
+      for (uint64_t seed : seeds) plans.push_back(random_plan(seed, a_.quantized));
       for (const Found &found : check_apart(plans, true, counts_)) {
         if (found.finding.kind == "usage") {
           std::fprintf(stderr, "fuzz_nets: %s\n", found.finding.text.c_str());

@@ -244,6 +244,7 @@ const std::vector<Op> &all_ops() {
 }  // namespace
 
 Made make_network(const Plan &plan, Plan *smallest) {
+  if (plan.quantized) return make_quantized_network(plan, smallest);
   Choices head(plan.head);
   const int64_t opset = choose_opset(head);
   // Small ones are many; large ones fill the smallest local memory several times.
@@ -259,7 +260,7 @@ Made make_network(const Plan &plan, Plan *smallest) {
     net.input(first);
   }
   if (host) add_integer_inputs(net, head, first);
-  Plan used{plan.data, {}, {}};
+  Plan used{false, plan.data, {}, {}};
   for (const std::vector<uint32_t> &numbers : plan.nodes) {
     Choices c(numbers);
     net.begin_node(used.nodes.size());

@@ -119,6 +119,9 @@ std::span<const Op> recurrent_ops();
 std::span<const Op> control_ops();
 std::span<const Op> signal_ops();
 
+/// The network of a plan for quantized operators (quantized.cpp).
+Made make_quantized_network(const Plan &plan, Plan *smallest);
+
 /// The shape of a result of two operands; false where they do not fit.
 bool broadcast(const Dims &a, const Dims &b, Dims &out);
 /// A shape that broadcasts to `dims`: some dimensions are 1, and leading ones may be missing.

@@ -70,6 +70,38 @@ std::vector<std::string> outline(const Plan &plan) {
   return out;
 }
 
+TEST(QuantizedNetworks, HaveAllForms) {
+  std::set<std::string> found;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(make_network(random_plan(seed, true)).model));
+    EXPECT_GT(model.graph().output_size(), 0) << "seed " << seed;
+    for (const auto &n : model.graph().node()) found.insert(n.op_type());
+  }
+  for (const char *type : {"QLinearConv", "QLinearMatMul", "QLinearWhere", "QGemm", "DynamicQuantizeLinear",
+                           "MatMulInteger", "ConvInteger", "Conv", "MatMul", "Softmax", "Gather", "LayerNormalization"})
+    EXPECT_TRUE(found.count(type)) << type;
+}
+
+TEST(QuantizedNetworks, AreTheSameOfTheSmallestNumbers) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Plan plan = random_plan(seed, true);
+    Plan smallest, again;
+    EXPECT_EQ(make_network(plan, &smallest).model, make_network(plan).model);
+    make_network(smallest, &again);
+    EXPECT_EQ(smallest.nodes, again.nodes) << "seed " << seed;
+    EXPECT_EQ(outline(plan), outline(smallest)) << "seed " << seed;
+  }
+}
+
+TEST(QuantizedNetworks, OfNoNumbersAreRight) {
+  Plan plan;
+  plan.quantized = true;
+  plan.nodes.resize(3);
+  Counts counts;
+  EXPECT_EQ(check_network(make_network(plan), nullptr, counts).text, "");
+}
+
 TEST(Networks, AreTheSameOfTheSmallestNumbers) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const Plan plan = random_plan(seed);

@@ -5,8 +5,13 @@
 #define NPU_FUZZ_NETS_PLAN_H
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace npu::test {
+struct QuantizedNet;
+}
 
 namespace npu::fuzz {
 
@@ -23,12 +28,13 @@ class Random {
 };
 
 struct Plan {
+  bool quantized = false;
   uint64_t data = 0;                         ///< seed of weights and inputs
   std::vector<uint32_t> head;                ///< operator set, sizes, inputs
   std::vector<std::vector<uint32_t>> nodes;  ///< of each: operator, operands, attributes
 };
 
-Plan random_plan(uint64_t seed);
+Plan random_plan(uint64_t seed, bool quantized = false);
 
 /// The numbers of a part of a plan, one after another; 0 where there are no more.
 class Choices {
@@ -58,6 +64,7 @@ struct Made {
   std::string model;        ///< the ONNX file
   uint64_t data = 0;        ///< seed of the inputs
   bool onnxruntime = true;  ///< ONNX Runtime means the same by all operators in it (docs/testing.md has the exceptions)
+  std::shared_ptr<const test::QuantizedNet> quantized;  ///< null: it is not
 };
 
 /// With `smallest`: the smallest numbers that make the same network.

@@ -18,9 +18,12 @@ std::vector<graph::Tensor> random_inputs(const graph::Graph &graph, uint32_t see
 std::string difference(const graph::Tensor &found, const graph::Tensor &expected, const QuantizedNet::Output &allowed);
 
 /// Computes a graph node by node and compares its outputs with those of another computation, `found`. What is an output
-/// goes on with the values found, so that each operator is compared by itself. Returns what is wrong.
+/// goes on with the values found, so that each operator is compared by itself. `nan`: whether a NaN that is quantized
+/// has to be the zero point, or may be anything. Returns what is wrong.
+enum class Nan : uint8_t { Zero, Any };
 std::string compare_steps(const graph::Graph &graph, const std::vector<graph::Tensor> &inputs,
-                          const std::vector<graph::Tensor> &found, const std::vector<QuantizedNet::Output> &allowed);
+                          const std::vector<graph::Tensor> &found, const std::vector<QuantizedNet::Output> &allowed,
+                          Nan nan = Nan::Zero);
 
 }  // namespace npu::test
 

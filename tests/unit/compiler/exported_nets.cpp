@@ -184,6 +184,7 @@ QuantizedNet nvidia_half(uint32_t seed) {
   x = q(x);
   b.output(cast(b, x.name, kFloat));
   e.net.outputs.push_back({"", 0, 1e-3});
+  e.net.has_half = true;
   return std::move(e.net);
 }
 
@@ -334,7 +335,7 @@ QuantizedNet operators(uint32_t seed) {
                 {integers(e.b, kInt32, {5}, e.bytes(5, -900, 900)), e.b.scalar(q.scale), zero_point(e.b, q)});
   y = o.made(microsoft(e.b, "QGemm", inputs), {1, 5}, q, 1);
   e.b.attr("alpha", 1.f).attr("transA", int64_t{0}).attr("transB", int64_t{1});
-  y = o.microsoft("QLinearSoftmax", {y}, {1, 5}, {1 / 256.f, 0, kUint8});
+  y = o.microsoft("QLinearSoftmax", {y}, {1, 5}, {1 / 255.f, 0, kUint8});
   e.b.attr("axis", int64_t{1}).attr("opset", int64_t{13});
   e.record(Real{dequantize(e.b, y.name, y.q), y.dims}, 0);
   return std::move(e.net);
@@ -364,7 +365,7 @@ QuantizedNet operators_of_matrices(uint32_t seed) {
   o.append(choice, {integers(e.b, kInt8, {}, {-128}), {}, {0.5f, 0, kInt8}});
   choice.insert(choice.end(), {e.b.scalar(0.25f), zero_point(e.b, {1, 2, kInt8})});
   x = o.made(microsoft(e.b, "QLinearWhere", choice), {1, 4, 4}, {0.25f, 2, kInt8}, 0);
-  x = o.microsoft("QLinearSoftmax", {x}, {1, 4, 4}, {1 / 256.f, -128, kInt8});
+  x = o.microsoft("QLinearSoftmax", {x}, {1, 4, 4}, {1 / 255.f, -128, kInt8});
   e.b.attr("axis", int64_t{-1}).attr("opset", int64_t{13});
   e.record(Real{dequantize(e.b, x.name, x.q), x.dims}, 0);
   return std::move(e.net);

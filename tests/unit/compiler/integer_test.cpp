@@ -184,6 +184,23 @@ TEST(Integers, SoftmaxRequantAndLookup) {
   }
 }
 
+/// A table and a Requant of what is repeated: the copy has all elements, the tensor fewer.
+TEST(Integers, FunctionsOfRepeatedElements) {
+  for (const int64_t repeats : {2, 3, 64})
+    for (const bool table : {false, true}) {
+      SCOPED_TRACE(std::to_string(repeats) + (table ? " Lookup" : " Requant"));
+      Random r(7);
+      Net net(r);
+      const graph::RequantAttrs attrs{{0.5f, 3}, {0.25f, 9}, {}, Dtype::U8};
+      // The operand is computed, and so in local memory.
+      const ValueId x = net.add(Op::Requant, {net.input(Dtype::U8, {6, 6, 1})}, attrs);
+      const ValueId wide = net.add(Op::Expand, {x}, graph::ShapeAttrs{{6, 6, repeats}});
+      const ValueId y =
+          table ? net.add(Op::Lookup, {wide, net.constant(Dtype::U8, {256})}, {}) : net.add(Op::Requant, {wide}, attrs);
+      ASSERT_NO_FATAL_FAILURE(net.expect_same(y, kSizes[0]));
+    }
+}
+
 /// What only moves elements takes 8 bits; a Concat is put together where its parts are made.
 TEST(Integers, BlocksOfANetwork) {
   for (unsigned seed = 0; seed < share_of(24); ++seed) {

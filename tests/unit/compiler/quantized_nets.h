@@ -3,6 +3,8 @@
 #ifndef NPU_TEST_COMPILER_QUANTIZED_NETS_H
 #define NPU_TEST_COMPILER_QUANTIZED_NETS_H
 
+#include <functional>
+
 #include "tests/unit/compiler/onnx_builder.h"
 
 namespace npu::test {
@@ -42,8 +44,17 @@ struct QuantizedNet {
   OnnxBuilder b{21};
   std::vector<Output> outputs;
   bool integers_only = true;  ///< no operator is left in float32
+  bool has_half = false;      ///< fp16, which is computed with as float32
 };
 QuantizedNet random_quantized_net(uint32_t seed);
+
+/// What a random network is made from. Choices decide its structure; its numbers follow from a seed.
+struct Chooser {
+  std::function<int64_t(int64_t n)> below;  ///< in [0, n)
+  /// Before each operator; false: there are enough. `added`: the choices since the last call have made one.
+  std::function<bool(bool added)> more;
+};
+QuantizedNet make_quantized_net(const Chooser &choose, uint32_t seed);
 
 }  // namespace npu::test
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "tests/unit/compiler/quantized_nets.h"
@@ -27,7 +28,7 @@ int64_t count_of(const Dims &dims) {
 
 class Maker {
  public:
-  explicit Maker(uint32_t seed) : random_(seed) {}
+  Maker(const Chooser &choose, uint32_t seed) : choose_(choose), random_(seed) {}
 
   QuantizedNet run() {
     constexpr bool (Maker::*kSteps[])() = {
@@ -35,44 +36,61 @@ class Maker {
         &Maker::binary, &Maker::binary, &Maker::function,    &Maker::function,   &Maker::average,    &Maker::softmax,
         &Maker::move,   &Maker::move,   &Maker::concat,      &Maker::requantize, &Maker::left_alone, &Maker::table};
     add_input();
-    for (int64_t left = from(1, 5); left > 0;) {
+    for (bool added = false; choose_.more(added);) {
       whole_ = true;
-      left -= (this->*kSteps[from(0, std::ssize(kSteps) - 1)])();
+      added = (this->*kSteps[from(0, std::ssize(kSteps) - 1)])();
     }
+    if (net_.outputs.empty()) requantize();
     return std::move(net_);
   }
 
  private:
   // Choices.
-  int64_t from(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random_() % static_cast<uint32_t>(high - low + 1));
-  }
-  bool chance(int64_t percent) { return from(1, 100) <= percent; }
-  float positive() { return static_cast<float>(std::exp2(static_cast<double>(from(-1000, 1000)) / 500)); }
+  int64_t from(int64_t low, int64_t high) { return low + choose_.below(high - low + 1); }
+  bool chance(int64_t percent) { return from(1, 100) > 100 - percent; }
   template <class T>
   const T &any(const std::vector<T> &list) {
     return list[static_cast<size_t>(from(0, std::ssize(list) - 1))];
   }
+  // Numbers.
+  int64_t number(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_() % static_cast<uint32_t>(high - low + 1));
+  }
+  float positive() { return static_cast<float>(std::exp2(static_cast<double>(number(-1000, 1000)) / 500)); }
   std::vector<int> bytes(int type, int64_t n) {
     std::vector<int> out;
-    for (int64_t i = 0; i < n; ++i) out.push_back(static_cast<int>(type == kInt8 ? from(-128, 127) : from(0, 255)));
+    for (int64_t i = 0; i < n; ++i) out.push_back(static_cast<int>(type == kInt8 ? number(-128, 127) : number(0, 255)));
     return out;
   }
   std::vector<float> floats(int64_t n, double most) {
     std::vector<float> out;
     for (int64_t i = 0; i < n; ++i)
-      out.push_back(static_cast<float>(static_cast<double>(from(-1000, 1000)) / 1000 * most));
+      out.push_back(static_cast<float>(static_cast<double>(number(-1000, 1000)) / 1000 * most));
     return out;
   }
 
   /// Integers for numbers of that size. Sometimes all are of one sign, sometimes the largest do not fit.
   Scaled scaled(double rms) {
+    Scaled q = calibrated(rms);
+    if (chance(2)) q.scale = extreme();
+    return q;
+  }
+  /// The same with a scale that suits the numbers: sums are not exact in float32, and an error must not be many steps.
+  Scaled calibrated(double rms) {
     Scaled q;
     q.type = chance(70) ? kInt8 : kUint8;
     const int low = q.type == kInt8 ? -128 : 0;
-    q.zero = chance(20) ? low : low + static_cast<int>(from(64, 192));
-    q.scale = static_cast<float>(std::max(rms, 1e-6) * 3 / 128 * positive());
+    q.zero = low + static_cast<int>(chance(20) ? (chance(80) ? 0 : 255) : number(64, 192));
+    q.scale = static_cast<float>(std::clamp(rms, 1e-6, 1e10) * 3 / 128 * positive());
     return q;
+  }
+
+  /// A scale that no calibration makes, and that a file may have all the same. Larger ones lead to infinite numbers,
+  /// of which sums are what the order of their summands makes of them.
+  float extreme() {
+    using Limits = std::numeric_limits<float>;
+    net_.integers_only = false;
+    return any(std::vector<float>{1e10f, 1e-30f, Limits::min(), 1e-40f, Limits::denorm_min()});
   }
 
   const Bytes *find(bool (*fits)(const Bytes &)) {
@@ -109,18 +127,18 @@ class Maker {
   bool finish_product(std::string y, Dims dims, double rms) {
     if (chance(10)) {
       b_.output(y);
-      net_.outputs.push_back({y, 0, rms * 1e-4});
+      net_.outputs.push_back({y, 0, std::max(rms * 1e-4, 1e-36)});
       net_.integers_only = net_.integers_only && whole_;  // else the bias is added in float32
       if (chance(50)) {
         net_.integers_only = false;  // somebody else reads what is quantized
-        add(y, dims, scaled(rms), 0);
+        add(y, dims, calibrated(rms), 0);
       }
       return true;
     }
     if (chance(5)) {  // two readers: the product is float32
       net_.integers_only = net_.integers_only && whole_;
-      add(y, dims, scaled(rms), 1);
-      add(y, dims, scaled(rms / 2), 1);
+      add(y, dims, calibrated(rms), 1);
+      add(y, dims, calibrated(rms / 2), 1);
       return true;
     }
     y = activation(y, rms);
@@ -133,7 +151,7 @@ class Maker {
       dims = {dims[0], count_of(dims) / dims[0]};
       y = b_.op("Reshape", {y, b_.ints(dims)});
     }
-    add(y, dims, scaled(rms), 1);
+    add(y, dims, calibrated(rms), 1);
     return true;
   }
 
@@ -160,13 +178,13 @@ class Maker {
     const int type = chance(80) ? kInt8 : kUint8;
     const int64_t n = chance(50) ? dims[static_cast<size_t>(axis)] : 1;
     const float scale = positive() / 128;
+    const bool shifted = chance(30);
     std::vector<int> zeros;
     for (int64_t i = 0; i < n; ++i) {
       out.scales.push_back(scale * positive());
-      zeros.push_back(type == kUint8 ? 128 + static_cast<int>(chance(30) ? from(-9, 9) : 0)
-                      : chance(20)   ? static_cast<int>(from(-3, 3))
-                                     : 0);
+      zeros.push_back(static_cast<int>((type == kUint8 ? 128 : 0) + (shifted ? number(-6, 6) : 0)));
     }
+    if (chance(2)) out.scales.back() = extreme();
     // Several zero points leave integers that int8 has.
     std::vector<int> values = bytes(type, count_of(dims));
     for (int &v : values) v = type == kUint8 ? std::clamp(v, 10, 245) : std::clamp(v, -120, 120);
@@ -180,14 +198,14 @@ class Maker {
 
   /// A bias as integers of the size of the sums, or in floating point.
   std::string bias(int64_t n, const Weights &w, float x_scale, double rms) {
-    whole_ = chance(70);
-    if (!whole_) return b_.floats(floats(n, rms));
     std::vector<float> scales;
     std::vector<int> values;
     for (float s : w.scales) scales.push_back(x_scale * s);
+    whole_ = chance(70) && std::all_of(scales.begin(), scales.end(), [](float s) { return s > 0 && std::isfinite(s); });
+    if (!whole_) return b_.floats(floats(n, rms));
     for (int64_t i = 0; i < n; ++i)
-      values.push_back(
-          static_cast<int>(static_cast<double>(from(-1000, 1000)) / 1000 * std::min(rms / scales[0], 1e6)));
+      values.push_back(static_cast<int>(static_cast<double>(number(-1000, 1000)) / 1000 *
+                                        std::min(rms / std::max(scales[0], 1e-30f), 1e6)));
     const std::string ints = integers(b_, onnx::TensorProto::INT32, {n}, values);
     const std::string out =
         b_.op("DequantizeLinear", {ints, b_.constant(scales.size() > 1 ? Dims{n} : Dims{}, scales)});
@@ -200,7 +218,7 @@ class Maker {
     whole_ = false;
     std::vector<float> factor, variance;
     for (int64_t i = 0; i < channels; ++i) {
-      factor.push_back(positive() * (chance(20) ? -1.f : 1.f));
+      factor.push_back(positive() * (number(1, 5) == 1 ? -1.f : 1.f));
       variance.push_back(positive());
     }
     return b_.op("BatchNormalization", {x, b_.floats(factor), b_.floats(floats(channels, rms)),
@@ -360,7 +378,7 @@ class Maker {
       b_.attr("keepdims", int64_t{0});
       dims.pop_back();
     }
-    add(y, dims, scaled(x.rms() / 2), 1);
+    add(y, dims, calibrated(x.rms() / 2), 1);
     return true;
   }
 
@@ -456,7 +474,8 @@ class Maker {
       add(y, dims, scaled(1), 0);
       return true;
     }
-    const Scaled wide{x.q.scale / 100, static_cast<int>(from(-1000, 1000)), onnx::TensorProto::INT16};
+    const Scaled wide{std::max(x.q.scale / 100, std::numeric_limits<float>::denorm_min()),
+                      static_cast<int>(from(-1000, 1000)), onnx::TensorProto::INT16};
     add(rounded(b_, real(x), wide), x.dims, x.q, 0);
     return true;
   }
@@ -468,7 +487,7 @@ class Maker {
     const std::string all = dequantize(b_, integers(b_, q.type, {rows, columns}, bytes(q.type, rows * columns)), q);
     std::vector<int64_t> index;
     const Bytes any_tensor = any(tensors_);
-    for (int64_t i = 0; i < n; ++i) index.push_back(from(0, rows - 1));
+    for (int64_t i = 0; i < n; ++i) index.push_back(number(0, rows - 1));
     // Indices that arrive at run time: a Gather of known ones is known itself.
     const std::string zero = b_.op("Cast", {b_.op("Mul", {b_.op("ReduceMax", {real(any_tensor)}), b_.scalar(0)})});
     b_.attr("to", int64_t{onnx::TensorProto::INT64});
@@ -483,11 +502,19 @@ class Maker {
   OnnxBuilder &b_ = net_.b;
   std::vector<Bytes> tensors_;
   bool whole_ = true;  ///< what is added to a product is a whole number of its units
+  const Chooser &choose_;
   std::mt19937 random_;
 };
 
 }  // namespace
 
-QuantizedNet random_quantized_net(uint32_t seed) { return Maker(seed).run(); }
+QuantizedNet make_quantized_net(const Chooser &choose, uint32_t seed) { return Maker(choose, seed).run(); }
+
+QuantizedNet random_quantized_net(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint32_t>(n)); };
+  int64_t left = 1 + below(5);
+  return make_quantized_net({below, [&](bool added) { return (left -= added) > 0; }}, seed);
+}
 
 }  // namespace npu::test
