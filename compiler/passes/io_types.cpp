@@ -40,8 +40,11 @@ class TypeSetter {
   explicit TypeSetter(Graph &graph) : graph_(graph) {}
 
   Status set(const IoTypes &types) {
-    NPU_TRY(set_inputs(types.inputs));
-    NPU_TRY(set_outputs(types.outputs));
+    std::vector<std::string> inputs;
+    for (ValueId v : graph_.inputs) inputs.push_back(graph_[v].name);
+    const std::vector<std::string> outputs = graph_.output_names;
+    NPU_TRY(set_side("input", types.inputs, inputs, graph_.inputs, &TypeSetter::set_input));
+    NPU_TRY(set_side("output", types.outputs, outputs, graph_.outputs, &TypeSetter::set_output));
     remove_dead(graph_);
     return {};
   }
@@ -66,27 +69,15 @@ class TypeSetter {
     return {};
   }
 
-  Status set_inputs(const IoTypes::Side &side) {
-    std::vector<std::string> names;
-    for (ValueId v : graph_.inputs) names.push_back(graph_[v].name);
-    NPU_TRY(check_names("input", side, names));
+  /// `values` are the graph's inputs or outputs, which `set_one` changes.
+  Status set_side(const char *what, const IoTypes::Side &side, const std::vector<std::string> &names,
+                  const std::vector<ValueId> &values, Status (TypeSetter::*set_one)(size_t, Dtype)) {
+    NPU_TRY(check_names(what, side, names));
     for (size_t i = 0; i < names.size(); ++i) {
-      const Dtype type = wanted(side, names[i], graph_.inputs[i]), before = graph_[graph_.inputs[i]].dtype;
+      const Dtype type = wanted(side, names[i], values[i]), before = graph_[values[i]].dtype;
       if (type == Dtype::Undefined || type == before) continue;
-      NPU_TRY(set_input(i, type).within("input '" + names[i] + "' as " + dtype_name(type)));
-      add_note("input", names[i], before, graph_.inputs[i]);
-    }
-    return {};
-  }
-
-  Status set_outputs(const IoTypes::Side &side) {
-    const std::vector<std::string> &names = graph_.output_names;
-    NPU_TRY(check_names("output", side, names));
-    for (size_t k = 0; k < names.size(); ++k) {
-      const Dtype type = wanted(side, names[k], graph_.outputs[k]), before = graph_[graph_.outputs[k]].dtype;
-      if (type == Dtype::Undefined || type == before) continue;
-      NPU_TRY(set_output(k, type).within("output '" + names[k] + "' as " + dtype_name(type)));
-      add_note("output", names[k], before, graph_.outputs[k]);
+      NPU_TRY((this->*set_one)(i, type).within(std::string(what) + " '" + names[i] + "' as " + dtype_name(type)));
+      add_note(what, names[i], before, values[i]);
     }
     return {};
   }

@@ -246,7 +246,7 @@ BMRT_API bool bmrt_memcpy_d2d_stride_ex_parallel(void *p_bmrt, bm_tensor_t dst_t
                                                  size_t src_offsets[], bm_shape_t src_strides[], bm_shape_t shapes[],
                                                  int tensor_num[], int device_num);
 
-/* ---- numbers of float32, and what stands for them in tensors of other types (beyond the vendor's interface) ---- */
+/* ---- numbers and elements (beyond the vendor's interface) ---- */
 
 /*
  * What the elements of a tensor stand for. Integers of 8, 16 or 32 bits: an element q for (q - zero_point) * step. A

@@ -78,11 +78,15 @@ TEST(QuantizeImport, TensorsOfTheNetworkHaveTheirScales) {
   const std::string file = b.bytes();
   ASSERT_EQ(compiler::compile_onnx(file.data(), file.size(), {}, out).message(), "");
   const bmodel::StageDesc &stage = out.net.stages[0];
-  EXPECT_EQ(stage.inputs[0].scale, in.scale);
+  // Of inputs what numbers are multiplied by, as the vendor's compiler writes it.
+  EXPECT_EQ(stage.inputs[0].scale, 1 / in.scale);
+  EXPECT_EQ(stage.inputs[0].step, in.scale);
   EXPECT_EQ(stage.inputs[0].zero_point, in.zero);
   EXPECT_EQ(stage.outputs[0].scale, result.scale);
+  EXPECT_EQ(stage.outputs[0].step, result.scale);
   EXPECT_EQ(stage.outputs[0].zero_point, result.zero);
   EXPECT_EQ(stage.outputs[1].scale, 1.0f);
+  EXPECT_EQ(stage.outputs[1].step, 0.0f);
   EXPECT_EQ(stage.outputs[1].zero_point, 0);
 }
 

@@ -352,12 +352,18 @@ TEST_F(ShapesTest, ANetworkThatIsNotOneIsFoundOutByTheLaunch) {
   bad.net.name = "bad";
   bad.net.source = {'n', 'o', 'i', 's', 'e'};
   ASSERT_TRUE(load(bmodel(bad))) << bmrt_last_error();
-  OnnxBuilder b;
-  b.output(b.op("Relu", {b.input({1, kChannels, 1, 1}, "x")}));
-  const std::string onnx = b.bytes();
-  bad.net.name = "other";
-  bad.net.source.assign(onnx.begin(), onnx.end());
-  ASSERT_TRUE(load(bmodel(bad))) << bmrt_last_error();
+  const auto load_other = [&](const char *name, bool named) {
+    OnnxBuilder b;
+    const std::string r = b.op("Relu", {b.input({1, kChannels, 1, 1}, "x")});
+    b.output(r);
+    if (named) b.output(b.op("Relu", {b.op("Relu", {r})}));  // the name of the stage's output, behind another one
+    const std::string onnx = b.bytes();
+    bad.net.name = name;
+    bad.net.source.assign(onnx.begin(), onnx.end());
+    ASSERT_TRUE(load(bmodel(bad))) << bmrt_last_error();
+  };
+  load_other("other", true);
+  load_other("nameless", false);
   const DeviceFloats x(handle, numbers(4 * kChannels * 20 * 24));
   const auto refused = [&](const char *name, const std::vector<int> &dims, const char *message) {
     bm_tensor_t in = tensor(x.mem(), dims), out{};
@@ -366,7 +372,8 @@ TEST_F(ShapesTest, ANetworkThatIsNotOneIsFoundOutByTheLaunch) {
   };
   refused("bad", {1, kChannels, 1, 1}, "network 'bad': input shapes [1,2,1,1]: not an ONNX file");
   refused("other", {1, kChannels, 1, 1}, "the network in the file has other tensors than its stages");
-  for (const char *name : {"bad", "other"}) {
+  refused("nameless", {1, kChannels, 1, 1}, "type of output 't3': the network has no such output; it has 't1'");
+  for (const char *name : {"bad", "other", "nameless"}) {
     bm_tensor_t in = tensor(x.mem(), {4, kChannels, 20, 24}), out{};
     ASSERT_TRUE(launch(name, in, out, false)) << "a stage's own shape needs no compiler: " << bmrt_last_error();
     bm_free_device(handle, out.device_mem);
