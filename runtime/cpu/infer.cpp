@@ -137,7 +137,7 @@ Status infer_pool(const PoolAttrs &attrs, Operands in, TensorKind &out) {
     out.dtype = attrs.out_type;
   } else {
     const bool fits = is_real(type) || (attrs.max && is_byte(type));
-    NPU_TRY(check_type(fits, "the input", type, attrs.max ? "reals, int8, uint8" : kReals));
+    NPU_TRY(check_type(fits, "the input", type, attrs.max ? "float32, float16, bfloat16, int8, uint8" : kReals));
     NPU_TRY(check_no_quant(std::array{attrs.in, attrs.out}, attrs.out_type));
     if (is_real(type)) out.dtype = attrs.out_type;
   }
@@ -204,7 +204,7 @@ Status infer_matmul(const MatMulAttrs &attrs, Operands in, TensorKind &out) {
     NPU_TRY(check_product(attrs.quant, attrs.act, in, b.empty() ? 0 : b.back(), out.dtype));
   } else {
     NPU_TRY(check_type(is_real(type) || is_index(type) || type == Dtype::U32 || type == Dtype::U64, "an operand", type,
-                       "reals, int32, int64, uint32, uint64"));
+                       "float32, float16, bfloat16, int32, int64, uint32, uint64"));
     NPU_TRY(check_plain_product(attrs.quant, attrs.act, in, out.dtype));
   }
   if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2])

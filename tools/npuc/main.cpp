@@ -27,8 +27,8 @@ struct Arguments {
   std::vector<std::string> shapes, stages, inputs, input_types, output_types;
   int cores = 1;
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
-  npu::graph::Dtype reals = npu::graph::Dtype::F32;
-  npu::quantize::Type quantize = npu::quantize::Type::None;
+  std::string quantize;  ///< of kQuantize or kReals; empty: neither
+  std::string reals;     ///< of kReals; empty: as --quantize says
   std::string samples, preprocess, method = "mse", table, saved_table;
   std::vector<std::string> keep;
   size_t most_samples = SIZE_MAX;
@@ -132,8 +132,12 @@ class Bar {
 /// What --quantize and the options that belong to it say.
 Status quantize_options(const Arguments &args, npu::quantize::Options &out) {
   namespace quantize = npu::quantize;
-  out.type = args.quantize;
-  if (out.type == quantize::Type::None) return {};
+  if (!kQuantize.count(args.quantize))
+    return args.samples.empty() && args.table.empty()
+               ? Status()
+               : Status::error("--quantize " + args.quantize +
+                               " needs no samples and no table: those are for integers");
+  out.type = kQuantize.at(args.quantize);
   if (args.dynamic)
     return Status::error(
         "--quantize with --dynamic: the runtime compiles from the ONNX file, which has no integers. "
@@ -193,7 +197,10 @@ Status run(const Arguments &args) {
   options.cores = args.cores;
   options.all_cores = args.all_cores;
   options.turns = args.turns;
-  options.reals = args.reals;
+  if (kReals.count(args.quantize) && !args.reals.empty() && args.reals != args.quantize)
+    return Status::error("--quantize " + args.quantize + " and --reals " + args.reals + ": one of them is expected");
+  for (const std::string &type : {args.reals, args.quantize})
+    if (kReals.count(type)) options.reals = kReals.at(type);
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
   NPU_TRY(check_output(args));
@@ -270,8 +277,7 @@ int main(int argc, char **argv) {
   app.add_option("--reals", args.reals,
                  "type in which results of floating point are stored between operators, and weights: fp32, fp16 or "
                  "bf16; inputs and outputs keep theirs")
-      ->transform(CLI::CheckedTransformer(kReals))
-      ->default_str("fp32");
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
   app.add_option("--name", args.name, "name of the network in the file; else the graph's")
       ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
   app.add_option("--shape", args.shapes,
@@ -314,8 +320,9 @@ int main(int argc, char **argv) {
          "of the batch must not depend on each other")
       ->excludes(dynamic);
   auto *quantize =
-      app.add_option("--quantize", args.quantize, "int8 or uint8: compute a network of float32 with integers of 8 bits")
-          ->transform(CLI::CheckedTransformer(kQuantize));
+      app.add_option("--quantize", args.quantize,
+                     "int8 or uint8: compute a network of float32 with integers of 8 bits; fp16 or bf16: as --reals")
+          ->check(CLI::IsMember({"int8", "uint8", "fp16", "bf16"}));
   auto *samples =
       app.add_option(
              "--calibrate", args.samples,

@@ -87,15 +87,32 @@ const Accepted kAccepted[] = {
 };
 static_assert(std::size(kAccepted) == kOps);
 
+/// Real numbers of 16 bits, alone and beside others.
+const Accepted kHalf[] = {
+    {Op::Unary, function(ActKind::Sin), {{{Dtype::F16, {2, 3}}}}, {Dtype::F16, {2, 3}}},
+    {Op::MatMul,
+     MatMulAttrs{{}, {.out = Dtype::BF16}},
+     {{{Dtype::F16, {2, 3}}}, f32({3, 4}), f32({4})},
+     {Dtype::BF16, {2, 4}}},
+    {Op::Binary,
+     BinaryAttrs{BinaryKind::Add, {}, {}, {}, {}, Dtype::F16},
+     {{{Dtype::BF16, {4, 1}}}, {{Dtype::F16, {3}}}},
+     {Dtype::F16, {4, 3}}},
+};
+
 TEST(Infer, GivesTypeAndShape) {
-  int number = 0;
-  for (const Accepted &a : kAccepted) {
+  const auto expect_result = [](const Accepted &a) {
     SCOPED_TRACE(op_name(a.op));
-    EXPECT_EQ(static_cast<int>(a.op), number++);
     TensorKind out;
     EXPECT_EQ(infer_all(a.op, a.attrs, a.operands, out).message(), "");
     EXPECT_EQ(kind_text(out), kind_text(a.result));
+  };
+  int number = 0;
+  for (const Accepted &a : kAccepted) {
+    EXPECT_EQ(static_cast<int>(a.op), number++);
+    expect_result(a);
   }
+  for (const Accepted &a : kHalf) expect_result(a);
 }
 
 TEST(Infer, MayWriteOverAnOperand) {
@@ -177,7 +194,7 @@ TEST(Infer, RefusesWindows) {
   const TensorKind x = f32({1, 4, 7, 8}), w = f32({6, 4, 3, 3});
   const auto of_pool = [&](const Window &window) { return Attrs(PoolIndicesAttrs{window, false}); };
   const Refused list[] = {
-      {"the input is float16, supported: float32", Op::Pool, pool(window(2)), {{{Dtype::F16, {1, 4, 7, 8}}}}},
+      {"the input is float64, supported: float32", Op::Pool, pool(window(2)), {{{Dtype::F64, {1, 4, 7, 8}}}}},
       {"the input is int32", Op::PoolIndices, of_pool(window(2)), {i32({1, 4, 7, 8})}},
       {"0 spatial dimensions", Op::Pool, pool(window(1)), {f32({1, 4})}},
       {"3 spatial dimensions", Op::Pool, pool(window(1)), {f32({1, 4, 7, 8, 9})}},
@@ -204,7 +221,7 @@ TEST(Infer, RefusesWindows) {
       {"window 6 of spatial dimension 0 sees nothing", Op::Pool, pool(window(2, 1, 9, 8, 8)), {x}},
       {"the result [1, 1048576, 46, 46] has more", Op::Pool, pool(window(2, 1, 1, 1, 1)), {f32({1, 1 << 20, 45, 45})}},
       {"the input is uint8", Op::Conv, conv(window(3)), {u8({1, 4, 7, 8}), u8({6, 4, 3, 3})}},
-      {"operands of different types, float32 and int32", Op::Conv, conv(window(3)), {x, i32({6, 4, 3, 3})}},
+      {"operand 1 is int32, supported: float32, float16", Op::Conv, conv(window(3)), {x, i32({6, 4, 3, 3})}},
       {"function 6 only works alone", Op::Conv, conv(window(3), 1, {ActKind::Exp}), {x, w}},
       {"padding 268435457", Op::Conv, conv(window(3, 1, 1, (1 << 28) + 1)), {x, w}},
       {"weights [6, 4, 3] do not fit", Op::Conv, conv(window(3)), {x, f32({6, 4, 3})}},
@@ -217,7 +234,8 @@ TEST(Infer, RefusesWindows) {
       {"kernel_shape differs", Op::Conv, conv(window(2)), {x, w}},
       {"bias [5] does not have 6 elements", Op::Conv, conv(window(3)), {x, w, f32({5})}},
       {"bias [6, 1] does not have", Op::Conv, conv(window(3)), {x, w, f32({6, 1})}},
-      {"operands of different types", Op::Conv, conv(window(3)), {x, w, i32({6})}},
+      {"the bias is int32, supported: float32", Op::Conv, conv(window(3)), {x, w, i32({6})}},
+      {"the bias is float16, supported: float32", Op::Conv, conv(window(3)), {x, w, {{Dtype::F16, {6}}}}},
       {"a window of 7 does not fit spatial dimension 0", Op::Conv, conv(window(3, 1, 3, -1)), {x, w}},
   };
   expect_all_refused(list);
@@ -234,11 +252,11 @@ TEST(Infer, LooksAtFewWindows) {
 
 TEST(Infer, RefusesArithmetic) {
   const TensorKind a = f32({2, 3}), b = f32({3, 4}), n = i32({2, 3});
-  const Dtype f16 = Dtype::F16;
+  const Dtype f64 = Dtype::F64;
   const Refused list[] = {
       {"an operand is int8", Op::MatMul, MatMulAttrs{}, {{{Dtype::I8, {2, 3}}}, {{Dtype::I8, {3, 4}}}}},
-      {"an operand is float16", Op::MatMul, MatMulAttrs{}, {{{f16, {2, 3}}}, {{f16, {3, 4}}}}},
-      {"operands of different types", Op::MatMul, MatMulAttrs{}, {a, i32({3, 4})}},
+      {"an operand is float64", Op::MatMul, MatMulAttrs{}, {{{f64, {2, 3}}}, {{f64, {3, 4}}}}},
+      {"operand 1 is int32", Op::MatMul, MatMulAttrs{}, {a, i32({3, 4})}},
       {"function 13 only works alone", Op::MatMul, MatMulAttrs{{ActKind::Erf, 0, 0}}, {a, b}},
       {"inside an operator is int32", Op::MatMul, MatMulAttrs{{ActKind::Relu, 0, 0}}, {n, i32({3, 4})}},
       {"cannot be multiplied", Op::MatMul, MatMulAttrs{}, {f32({3}), b}},
@@ -246,7 +264,8 @@ TEST(Infer, RefusesArithmetic) {
       {"cannot be multiplied", Op::MatMul, MatMulAttrs{}, {a, f32({2, 4})}},
       {"[2, 2, 3] and [3, 3, 4] do not broadcast", Op::MatMul, MatMulAttrs{}, {f32({2, 2, 3}), f32({3, 3, 4})}},
       {"bias [3] does not have 4", Op::MatMul, MatMulAttrs{}, {a, b, f32({3})}},
-      {"operands of different types", Op::MatMul, MatMulAttrs{}, {a, b, i32({4})}},
+      {"the bias is int32", Op::MatMul, MatMulAttrs{}, {a, b, i32({4})}},
+      {"operands of different types", Op::MatMul, MatMulAttrs{}, {i32({2, 3}), i64({3, 4})}},
       {"the result [65536, 65536] has", Op::MatMul, MatMulAttrs{}, {f32({65536, 1}), f32({1, 65536})}},
 
       {"function 6 of two numbers is unknown", Op::Binary, of_two(6), {a, a}},
@@ -257,7 +276,7 @@ TEST(Infer, RefusesArithmetic) {
       {"different types, int64 and uint8", Op::Binary, of_two(BinaryKind::Less), {i64({1}), u8({1})}},
       {"an operand is bool", Op::Binary, of_two(BinaryKind::Add), {boolean({1}), boolean({1})}},
       {"an operand is bool", Op::Binary, of_two(BinaryKind::Max), {boolean({1}), boolean({1})}},
-      {"an operand is float16", Op::Binary, of_two(BinaryKind::Mul), {{{f16, {1}}}, {{f16, {1}}}}},
+      {"an operand is float64", Op::Binary, of_two(BinaryKind::Mul), {{{f64, {1}}}, {{f64, {1}}}}},
       {"an operand is bfloat16", Op::Binary, of_two(BinaryKind::Mod), {{{Dtype::BF16, {1}}}, {{Dtype::BF16, {1}}}}},
       {"an operand is float64", Op::Binary, of_two(BinaryKind::Equal), {{{Dtype::F64, {1}}}, {{Dtype::F64, {1}}}}},
       {"an operand is float32, supported: bool, integers", Op::Binary, of_two(BinaryKind::And), {a, a}},
@@ -294,7 +313,8 @@ TEST(Infer, RefusesArithmetic) {
       {"the input is int32", Op::Unary, function(ActKind::Atanh), {n}},
       {"the input is int32", Op::Unary, function(ActKind::IsNan), {n}},
       {"the input is float64", Op::Unary, function(ActKind::IsInf, 1, 1), {{{Dtype::F64, {1}}}}},
-      {"the input is float16", Op::Unary, function(ActKind::Exp), {{{f16, {1}}}}},
+      {"the input is float64", Op::Unary, function(ActKind::Exp), {{{f64, {1}}}}},
+      {"the input is float16", Op::Unary, function(ActKind::Tan), {{{Dtype::F16, {1}}}}},
       {"the input is uint8, supported: float32, signed", Op::Unary, function(ActKind::Neg), {u8({1})}},
       {"the input is uint64", Op::Unary, function(ActKind::Neg), {{{Dtype::U64, {1}}}}},
       {"the input is bool", Op::Unary, function(ActKind::Abs), {boolean({1})}},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What evaluate() computes, with results worked out by hand, and what it finds wrong in data.
+#include "runtime/cpu/element.h"
 #include "tests/unit/runtime/cpu_run.h"
 
 namespace npu::cpu {
@@ -14,6 +15,44 @@ Tensor binary(BinaryKind kind, const Tensor &a, const Tensor &b) {
 template <class T>
 Tensor binary(BinaryKind kind, const std::vector<T> &a, const std::vector<T> &b) {
   return binary(kind, row(a), row(b));
+}
+
+// Real numbers of 16 bits: read exactly, computed in float32, the result rounded once.
+
+Tensor of_type(Dtype type, const std::vector<float> &values) {
+  Tensor t(type, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) store(t, static_cast<int64_t>(i), static_cast<double>(values[i]));
+  return t;
+}
+
+std::vector<float> as_floats(const Tensor &t) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < t.count(); ++i) values.push_back(static_cast<float>(load(t, i)));
+  return values;
+}
+
+TEST(CpuHalf, AResultIsRoundedOnceToNearestEven) {
+  // float16 has 11 bits: 2049 lies between 2048 and 2050, 2051 between 2050 and 2052. 65504 is the largest, 65520 the
+  // middle between that and 65536.
+  BinaryAttrs add{BinaryKind::Add};
+  add.out_type = Dtype::F16;
+  const Tensor a = of_type(Dtype::F16, {2048, 2050, 65504, 65504, 1});
+  const Tensor b = row<float>({1, 1, 15.9f, 16, 0.00048828125f});
+  EXPECT_EQ(as_floats(run(Op::Binary, add, {a, b})), (std::vector<float>{2048, 2052, 65504, kInf, 1}));
+  // bfloat16 has 8: 257 lies between 256 and 258.
+  add.out_type = Dtype::BF16;
+  EXPECT_EQ(as_floats(run(Op::Binary, add, {row<float>({256, 258}), of_type(Dtype::BF16, {1, 1})})),
+            (std::vector<float>{256, 260}));
+}
+
+TEST(CpuHalf, SumsOfProductsAreFloat32) {
+  // 2048 + 1 + 1 is 2050; with a rounding behind each step it would be 2048.
+  Tensor x = of_type(Dtype::F16, {2048, 1, 1}), w = of_type(Dtype::F16, {1, 1, 1});
+  x.shape = {1, 3};
+  w.shape = {3, 1};
+  MatMulAttrs attrs;
+  attrs.quant.out = Dtype::F16;
+  EXPECT_EQ(as_floats(run(Op::MatMul, attrs, {x, w})), (std::vector<float>{2050}));
 }
 
 // Functions of one number.

@@ -454,7 +454,10 @@ TEST(InferQuantized, RefusesWindows) {
   const Refused list[] = {
       {"a maximum has no scales", Op::Pool, scaled_max, {x}},
       {"the input is int8, supported: float32", Op::Pool, average, {x}},
-      {"the input is int32, supported: float32, int8, uint8", Op::Pool, PoolAttrs{}, {i32({1, 2, 4, 4})}},
+      {"the input is int32, supported: float32, float16, bfloat16, int8, uint8",
+       Op::Pool,
+       PoolAttrs{},
+       {i32({1, 2, 4, 4})}},
       {"the input is int8", Op::PoolIndices, PoolIndicesAttrs{}, {x}},
   };
   expect_all_refused(list);
@@ -489,7 +492,7 @@ TEST(InferQuantized, RefusesProducts) {
       {"multiplier [3] does not have 1 or 4", Op::MatMul, floats, {a, b, n, f32({3})}},
       {"multiplier [] does not have 1 or 4", Op::MatMul, floats, {a, b, n, f32({})}},
       {"cannot be multiplied", Op::MatMul, sums, {a, i8({4})}},
-      {"parameters of a quantized product", Op::MatMul, off, {f32({2, 3}), f32({3, 4})}},
+      {"the result is int32, supported: float32", Op::MatMul, off, {f32({2, 3}), f32({3, 4})}},
       {"a multiplier of a product", Op::MatMul, MatMulAttrs{}, {f32({2, 3}), f32({3, 4}), f, f}},
       {"an operand is int32", Op::Conv, ConvAttrs{{}, 1, {}, product(0, 0, 0, Dtype::I32)}, {i32({1, 2, 4, 4}), w}},
       {"multiplier [2] does not have 1 or 4",
