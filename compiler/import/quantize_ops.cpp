@@ -28,18 +28,25 @@ bool is_zero(const Graph &graph, ValueId v) {
   return known && std::all_of(known->data.begin(), known->data.end(), [](uint8_t byte) { return byte == 0; });
 }
 
-Status check_scale(const Graph &graph, ValueId scale) {
+namespace {
+
+/// Those that are known are finite, and above 0 or at least that.
+Status check_scales(const Graph &graph, ValueId scale, bool or_zero) {
   const Value &v = graph[scale];
   if (v.dtype != Dtype::F32)
     return Status::error("scale '" + v.name + "' is " + dtype_name(v.dtype) + ", expected a floating-point type");
   for (int64_t i = 0; v.constant && i < v.constant->count(); ++i) {
     const float found = v.constant->as<float>()[i];
-    if (!(found > 0) || !std::isfinite(found))
-      return Status::error("scale '" + v.name + "': element " + std::to_string(i) + " is " + std::to_string(found) +
-                           ", expected numbers above 0 that are finite");
+    if ((found > 0 || (or_zero && found == 0)) && std::isfinite(found)) continue;
+    return Status::error("scale '" + v.name + "': element " + std::to_string(i) + " is " + std::to_string(found) +
+                         ", expected numbers " + (or_zero ? "from 0 on" : "above 0") + " that are finite");
   }
   return {};
 }
+
+}  // namespace
+
+Status check_scale(const Graph &graph, ValueId scale) { return check_scales(graph, scale, false); }
 
 Status check_zero(const Graph &graph, ValueId zero, Dtype type) {
   if (zero == kNoValue || graph[zero].dtype == type) return {};
@@ -216,6 +223,7 @@ Status repeat_blocks(OpContext &c, ValueId v, size_t axis, int64_t block, ValueI
 Status of_blocks(OpContext &c, size_t axis, ValueId &scale, ValueId &zero) {
   const int64_t block = c.attr_i("block_size", 0);
   if (block < 0) return Status::error("block_size is " + std::to_string(block));
+  NPU_TRY(check_scales(c.graph, c.in(1), true));
   NPU_TRY(repeat_blocks(c, c.in(1), axis, block, scale));
   return repeat_blocks(c, optional_input(c, 2), axis, block, zero);
 }

@@ -573,6 +573,30 @@ TEST(QuantizeErrors, ScalesOfAnotherTypeOrLength) {
   EXPECT_SAYS(message(zeros), "scale or zero point 'q2' [2], expected 1 element, or 3 for axis 1 of [2, 3]");
 }
 
+TEST(QuantizeErrors, AxesAndBlocks) {
+  OnnxBuilder axis;
+  axis.output(axis.op("QuantizeLinear", {axis.input({2, 3}), axis.floats({1, 2, 3})}));
+  axis.attr("axis", int64_t{2});
+  EXPECT_SAYS(message(axis), "QuantizeLinear 'QuantizeLinear_0': axis 2 of a tensor with 2 dimensions");
+  const auto blocks = [](const Dims &shape, const std::vector<float> &scales, int64_t size) {
+    OnnxBuilder b(21);
+    b.output(b.op("DequantizeLinear", {b.input({4, 2}, "x", kInt8), b.constant(shape, scales)}));
+    b.attr("axis", int64_t{0}).attr("block_size", size);
+    return message(b);
+  };
+  EXPECT_SAYS(blocks({2, 2}, {1, 2, 3, 4}, -2), "DequantizeLinear 'DequantizeLinear_0': block_size is -2");
+  EXPECT_SAYS(blocks({2, 2}, {1, 2, 3, 4}, 1), "scale or zero point 'c1' [2, 2], expected [4, 2] for blocks of 1");
+  EXPECT_SAYS(blocks({2, 2}, {1, 2, NAN, 4}, 2),
+              "scale 'c1': element 2 is nan, expected numbers from 0 on that are finite");
+  EXPECT_SAYS(blocks({2, 2}, {1, 2, 3, -4}, 2), "scale 'c1': element 3 is -4.000000");
+  EXPECT_EQ(blocks({2, 2}, {1, 2, 3, 0}, 2), "") << "a block of zeros";
+  OnnxBuilder zero, wide;
+  zero.output(zero.op("QuantizeLinear", {zero.input({2}), zero.scalar(1), zero.ints32({3})}));
+  EXPECT_SAYS(message(zero), "QuantizeLinear 'QuantizeLinear_0': quantization to int32, supported: uint8, int8");
+  wide.output(wide.op("QuantizeLinear", {wide.input({2, 3}), wide.scalar(1), integers(wide, kInt8, {2}, {1, 2})}));
+  EXPECT_SAYS(message(wide), "scale or zero point 'q2' [2], expected 1 element, or 3 for axis 1 of [2, 3]");
+}
+
 TEST(QuantizeErrors, ZeroPointsOfAnotherType) {
   OnnxBuilder d, m, c, u;
   d.output(d.op("DequantizeLinear", {d.input({2}, "x", kInt8), d.scalar(1), zero_point(d, {1, 3, kUint8})}));
