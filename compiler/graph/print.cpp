@@ -109,6 +109,15 @@ class Names {
   std::map<std::string, int> count_;
 };
 
+/// Type and shape, and what integers of 8 bits stand for: "int8 [1, 4] {-128 to 127, 1@0}".
+std::string value_text(const Value &v, bool ranges) {
+  std::string text = kind_text(v);
+  if (!ranges || v.quant.scale == 0 || !is_byte(v.dtype)) return text;
+  const int32_t least = v.dtype == Dtype::I8 ? -128 : 0;
+  const auto number = [&](int32_t q) { return number_text(static_cast<double>(q - v.quant.zero) * v.quant.scale); };
+  return text + " {" + number(least) + " to " + number(least + 255) + ", " + field_text(v.quant) + "}";
+}
+
 std::string constant_text(const Tensor &t) {
   if (t.count() > kShownElements) return "...";
   std::string text;
@@ -134,25 +143,25 @@ std::string escaped(const std::string &text) {
 
 }  // namespace
 
-std::string to_text(const Graph &g) {
+std::string to_text(const Graph &g, bool ranges) {
   const Names name(g);
   const std::vector<int> uses = g.use_counts();
   std::string out;
-  for (ValueId v : g.inputs) out += "input " + name(v) + ": " + kind_text(g[v]) + "\n";
+  for (ValueId v : g.inputs) out += "input " + name(v) + ": " + value_text(g[v], ranges) + "\n";
   for (size_t i = 0; i < g.values.size(); ++i) {
     const auto v = static_cast<ValueId>(i);
     if (g.is_constant(v) && uses[i])
       out += "constant " + name(v) + ": " + kind_text(g[v]) + " = " + constant_text(*g[v].constant) + "\n";
   }
   for (const Node &n : g.nodes)
-    out += name(n.output) + ": " + kind_text(g[n.output]) + " = " + op_name(n.op) + "(" + operands_text(n, name) + ")" +
-           attrs_text(n.attrs) + "\n";
+    out += name(n.output) + ": " + value_text(g[n.output], ranges) + " = " + op_name(n.op) + "(" +
+           operands_text(n, name) + ")" + attrs_text(n.attrs) + "\n";
   for (size_t k = 0; k < g.outputs.size(); ++k)
     out += "output " + g.output_names[k] + " = " + name(g.outputs[k]) + "\n";
   return out;
 }
 
-std::string to_dot(const Graph &g) {
+std::string to_dot(const Graph &g, bool ranges) {
   const Names name(g);
   const std::vector<int> made = g.producers();
   const auto source = [&](ValueId v) {
@@ -160,7 +169,7 @@ std::string to_dot(const Graph &g) {
     return node >= 0 ? "n" + std::to_string(node) : "v" + std::to_string(static_cast<int>(v));
   };
   const auto edge = [&](ValueId v, const std::string &to) {
-    return "  " + source(v) + " -> " + to + " [label=\"" + escaped(kind_text(g[v])) + "\"];\n";
+    return "  " + source(v) + " -> " + to + " [label=\"" + escaped(value_text(g[v], ranges)) + "\"];\n";
   };
   std::string out = "digraph \"" + escaped(g.name) + "\" {\n  node [shape=box];\n";
   for (ValueId v : g.inputs) out += "  " + source(v) + " [shape=ellipse, label=\"" + escaped(name(v)) + "\"];\n";

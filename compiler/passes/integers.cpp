@@ -214,6 +214,8 @@ void IntegerWalk::drop(size_t index, ValueId becomes, int into) {
   const ValueId old = nodes[index].output;
   now_[static_cast<size_t>(old)] = becomes;
   if (graph[becomes].name.empty()) graph[becomes].name = std::exchange(graph[old].name, {});
+  if (graph[becomes].quant.scale == 0 && graph[becomes].dtype == graph[old].dtype)
+    graph[becomes].quant = graph[old].quant;
   went_.emplace(nodes[index].source, into);
 }
 

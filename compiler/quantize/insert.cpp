@@ -93,6 +93,7 @@ class Inserter {
     const auto found = quants_.find(v);
     if (found == quants_.end()) return;
     const ValueId q = add(v, {{}, found->second, {}, dtype_of(type_)}, source);
+    g_[q].quant = found->second;
     rounded_[v] = add(q, {found->second, {}, {}, Dtype::F32}, source);
     if (for_all) for_all_.insert(v);
   }

@@ -57,6 +57,9 @@ struct AccuracyLimit {
 /// "cosine:0.99", "top1:0.01"
 bool parse_accuracy(const std::string &text, AccuracyLimit &out);
 
+/// The means of channels of tensors, by their names.
+using Means = std::map<std::string, std::vector<double>>;
+
 struct Options {
   Type type = Type::None;
   std::shared_ptr<Samples> samples;  ///< null: ranges come from the table alone
@@ -64,6 +67,7 @@ struct Options {
   std::optional<Table> table;  ///< ranges that are known: samples do not change them
   bool symmetric = false;      ///< zero points in the middle, except for what is never negative
   bool correct_biases = true;  ///< for what rounding weights changes in the mean
+  Means means;                 ///< that are known, where there are no samples: those of another shape of the network
   bool equalize = false;       ///< weights of consecutive convolutions, by their channels (equalize.h)
   std::set<std::string> keep;  ///< nodes of the file that stay in float32
   AccuracyLimit accuracy;

@@ -118,22 +118,34 @@ class Quantizer {
     return out;
   }
 
+  /// Means that are known already.
+  void take_means(size_t node, const Channelled &operand) {
+    const auto found = options_.means.find(name(operand.value));
+    const int64_t channels = g_[operand.value].shape[operand.axis];
+    if (found != options_.means.end() && std::ssize(found->second) == channels) known_.means[node] = found->second;
+  }
+
   Status find_ranges() {
     const std::vector<ValueId> values = values_of_layers();
     for (ValueId v : values)
       if (const TableLine *line = find_in_table(v)) ranges_[v] = line->range;
+    std::vector<size_t> nodes;
+    std::vector<Channelled> channels;
+    if (options_.correct_biases) channels = operands_of_products(nodes);
     if (options_.samples) {
-      std::vector<size_t> nodes;
-      std::vector<Channelled> channels;
-      if (options_.correct_biases) channels = operands_of_products(nodes);
       Observed seen;
       NPU_TRY(observe(g_, values, channels, options_, seen));
       for (size_t k = 0; k < values.size(); ++k) {
         ranges_.emplace(values[k], find_range(seen.histograms[k], options_.rule));
         histograms_.emplace(values[k], std::move(seen.histograms[k]));
       }
-      for (size_t k = 0; k < nodes.size(); ++k) known_.means[nodes[k]] = std::move(seen.means[k]);
+      for (size_t k = 0; k < nodes.size(); ++k) {
+        out_.means[name(channels[k].value)] = seen.means[k];
+        known_.means[nodes[k]] = std::move(seen.means[k]);
+      }
       out_.samples = options_.samples->count();
+    } else {
+      for (size_t k = 0; k < nodes.size(); ++k) take_means(nodes[k], channels[k]);
     }
     join_groups();
     for (const auto &[v, range] : ranges_) known_.quants[v] = quant_of(range, options_.type, options_.symmetric);

@@ -6,7 +6,8 @@ The networks are those of tests/oracle/gen_nets.py, each once for every size of 
 ones: compiled for larger shapes, and by the runtime for those of the reference; some once more for two cores, and with
 results of 16 bits. With NPU_SHARED_MODELS=DIR also trained ones (DIR/models/*.onnx with results of another runtime in
 DIR/ref). A result is right when |a-b| <= 1e-3 * max|b| (of 16 bits HALF), of a quantized network when it differs by one
-step at most, and for trained networks also the class is the same. The modelled cycles must be those that npuc predicted.
+step at most, and for trained networks also the class is the same. The modelled cycles must be those that npuc
+predicted.
 
 Without --guest the chip model in the process runs them, with as much local memory as they were compiled for; with
 --guest the card of one emulated board (tools/npu-vm) runs all. Prints a line for each failure; the last line is "N

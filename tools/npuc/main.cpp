@@ -184,6 +184,7 @@ Status compile_stages(const Arguments &args, const npu::compiler::Options &commo
     // All stages have the same integers: those that the samples show in the first.
     if (s == 0 && options.quantize.type != npu::quantize::Type::None) {
       quantize.table = out[0].quantized.table;
+      quantize.means = out[0].quantized.means;
       quantize.samples = nullptr;
     }
   }

@@ -6,6 +6,7 @@
 
 #include "compiler/api/npuc.h"
 #include "compiler/graph/evaluate.h"
+#include "compiler/graph/print.h"
 #include "compiler/passes/passes.h"
 #include "compiler/quantize/equalize.h"
 #include "compiler/quantize/insert.h"
@@ -95,6 +96,16 @@ TEST(Quantize, AConvolutionWithItsReluIsOneOperator) {
             "#10: int8 [1, 1, 2, 2] = Requant(x) out_quant=1@0 to=int8\n"
             "#17: int8 [1, 1, 2, 2] = Conv(#10, #14, #15, #16) kind=Relu quantized=true out_zero=-128 out=int8\n"
             "t6: float32 [1, 1, 2, 2] = Conv(#17, #18, -, #19) quantized=true x_zero=-128\noutput t6 = t6\n");
+}
+
+TEST(Quantize, DumpsShowRanges) {
+  OnnxBuilder b(14);
+  const std::string c = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.constant({1, 1, 1, 1}, {2})});
+  b.output(b.op("Conv", {c, b.constant({1, 1, 1, 1}, {127})}));
+  const Made made = make(b, by_table({{"x", {-128, 127}}, {c, {0, 127.5f}}}));
+  const std::string lines = graph::to_text(made.integer, true);
+  EXPECT_SAYS(lines, "int8 [1, 1, 2, 2] {-128 to 127, 1@0} = Requant(x)");
+  EXPECT_SAYS(lines, "int8 [1, 1, 2, 2] {0 to 127.5, 0.5@-128} = Conv(");
 }
 
 TEST(Quantize, AFormulaIsOneTable) {
@@ -245,12 +256,12 @@ TEST(Quantize, BytesDoNotDependOnThreads) {
     }
 }
 
-TEST(Quantize, ATableMakesTheSameWithoutSamples) {
+TEST(Quantize, ATableAndMeansMakeTheSameWithoutSamples) {
   const OnnxBuilder b = random_float_net(310);
   Options options = int8_options();
-  options.correct_biases = false;  // that needs samples
   const auto made = compiled(b, options);
   options.samples = nullptr;
+  options.means = made.quantized.means;
   ASSERT_TRUE(quantize::parse_table(quantize::table_text(made.quantized.table), options.table.emplace()).ok());
   EXPECT_EQ(bytes_of(compiled(b, options)), bytes_of(made));
 }

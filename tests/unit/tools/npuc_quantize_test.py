@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""npuc --quantize from files to results: the digits' network in 8 bits on the chip model, and what npuc refuses.
+
+usage: npuc_quantize_test.py BIN TOP
+
+With NPU_SHARED_MODELS, a folder of trained networks with reference results, also those.
+"""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+BIN, TOP = sys.argv.pop(1), sys.argv.pop(1)
+DIGITS = os.path.join(TOP, "networks", "digits")
+SHARED = os.environ.get("NPU_SHARED_MODELS")
+# Networks of different kinds, and the method that suits all of them.
+SHARED_NETWORKS = ("kws-dscnn-fp32", "ic-resnet8-cifar10-fp32", "mobilenetv1-025-128-fp32", "mnist-cntk",
+                   "cifar10-pytorch-cnn-b1", "vww96-mobilenetv1-fp32")
+
+
+def run(program, *arguments):
+    done = subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True, check=False,
+                          timeout=300, env={**os.environ, "NPU_DEVICE": "sim"})
+    return done.returncode, done.stdout, done.stderr
+
+
+def cosine(a, b):
+    a, b = (v.astype(np.float64).ravel() for v in (a, b))
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="npu-quantize-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def npuc(self, model, *arguments):
+        code, out, err = run("npuc", model, "-o", self.path("out.bmodel"), *arguments)
+        self.assertEqual(code, 0, err)
+        return out
+
+    def fails(self, text, model, *arguments):
+        code, _, err = run("npuc", model, "-o", self.path("out.bmodel"), "--quantize", "int8", *arguments)
+        self.assertNotEqual(code, 0)
+        self.assertIn(text, err)
+        self.assertFalse(os.path.exists(self.path("out.bmodel")))
+
+    def results(self, arrays, count):
+        """What out.bmodel makes of one set of inputs; `count` numbers of float32."""
+        case = self.path("case")
+        os.makedirs(case, exist_ok=True)
+        shutil.copy(self.path("out.bmodel"), os.path.join(case, "compilation.bmodel"))
+        with open(os.path.join(case, "input_ref_data.dat"), "wb") as file:
+            for array in arrays:
+                file.write(array.tobytes())
+        with open(os.path.join(case, "output_ref_data.dat"), "wb") as file:
+            file.write(bytes(4 * count))
+        code, out, err = run("bmrt_test", "--context_dir", case, "--export_output", "--compare", "0")
+        self.assertEqual(code, 0, out + err)
+        return np.fromfile(os.path.join(case, "output_ref_data.dat.bmrt_test"), np.float32)
+
+
+class Digits(Case):
+    MODEL = os.path.join(DIGITS, "digits.onnx")
+
+    @classmethod
+    def setUpClass(cls):
+        with open(os.path.join(DIGITS, "test_images.bin"), "rb") as file:
+            cls.pictures = np.frombuffer(file.read()[16:], np.uint8).reshape(-1, 1, 8, 8).astype(np.float32) / 16
+        with open(os.path.join(DIGITS, "test_labels.bin"), "rb") as file:
+            cls.labels = np.frombuffer(file.read()[16:], np.uint8)
+
+    def samples(self, first, last):
+        os.makedirs(self.path("samples"), exist_ok=True)
+        with open(self.path("labels"), "w", encoding="ascii") as file:
+            for i in range(first, last):
+                np.save(self.path("samples", f"{i:03}.npy"), self.pictures[i])
+                file.write(f"{i:03}.npy {self.labels[i]}\n")
+        return "--calibrate", self.path("samples")
+
+    def test_pictures_that_it_was_not_calibrated_with(self):
+        for kind in "int8", "uint8":
+            report = self.npuc(self.MODEL, "--quantize", kind, *self.samples(0, 100))
+            self.assertIn("next to them in float32 0", report)
+            right = 0
+            for i in range(100, 120):
+                right += self.results([self.pictures[i]], 10).argmax() == self.labels[i]
+            self.assertGreaterEqual(right, 19)
+
+    def test_accuracy_of_all(self):
+        report = self.npuc(self.MODEL, "--quantize", "int8", *self.samples(0, 450), "--labels", self.path("labels"),
+                           "--accuracy", "top1:0.01")
+        top1 = [line for line in report.splitlines() if line.startswith("top-1")][0]
+        self.assertIn("in float32 0.9911", top1)
+        self.assertGreaterEqual(float(top1.split()[1].rstrip(",")), 0.9811)
+
+    def test_every_method(self):
+        for method in "minmax", "percentile:99.9", "kl", "mse":
+            report = self.npuc(self.MODEL, "--quantize", "int8", *self.samples(0, 50), "--calibrate-method", method,
+                               "--save-table", self.path("table"))
+            output = [line for line in report.splitlines() if line.startswith("output")][0]
+            self.assertGreater(float(output.split("cosine")[1].split(",")[0]), 0.99, method)
+            with open(self.path("table"), encoding="utf-8") as file:
+                self.assertIn("  " + method + "\n", file.read())
+
+    def test_the_same_bytes_by_a_table(self):
+        first = "--quantize", "int8", *self.samples(0, 20), "--no-bias-correction", "--save-table", self.path("table")
+        self.npuc(self.MODEL, *first, "--quantize-report", self.path("report.html"))
+        with open(self.path("out.bmodel"), "rb") as file:
+            by_samples = file.read()
+        with open(self.path("report.html"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("<svg", page)
+        self.assertNotIn("http", page)
+        self.npuc(self.MODEL, "--quantize", "int8", "--calibration-table", self.path("table"))
+        with open(self.path("out.bmodel"), "rb") as file:
+            self.assertEqual(by_samples, file.read())
+
+    def test_pictures(self):
+        os.makedirs(self.path("pgm"))
+        for i in range(20):
+            with open(self.path("pgm", f"{i}.pgm"), "wb") as file:
+                file.write(b"P5 8 8 255\n" + (self.pictures[i] * 240).astype(np.uint8).tobytes())
+        self.samples(0, 20)
+        tables = []
+        for folder, more in (("samples", ()), ("pgm", ("--preprocess", "order=gray,scale=1/240"))):
+            self.npuc(self.MODEL, "--quantize", "int8", "--calibrate", self.path(folder), *more, "--calibrate-method",
+                      "minmax", "--save-table", self.path(folder + ".table"))
+            with open(self.path(folder + ".table"), encoding="utf-8") as file:
+                tables.append(np.array([[float(v) for v in line.split()[1:3]] for line in file if line[0] == '"']))
+        np.testing.assert_allclose(tables[0], tables[1], rtol=1e-5)
+
+    def test_errors(self):
+        samples = self.samples(0, 3)
+        self.fails("there is no folder", self.MODEL, "--calibrate", self.path("nothing"))
+        self.fails("--quantize needs --calibrate", self.MODEL)
+        self.fails("cosine:C or top1:SHARE", self.MODEL, *samples, "--accuracy", "90%")
+        self.fails("--accuracy top1 needs --labels", self.MODEL, *samples, "--accuracy", "top1:0.1")
+        self.fails("no node of the network has the name 'nobody'", self.MODEL, *samples, "--keep-float", "nobody")
+        self.fails("minmax, percentile:P", self.MODEL, *samples, "--calibrate-method", "entropy")
+        self.fails("--quantize with --dynamic", self.MODEL, *samples, "--dynamic")
+        with open(self.path("table"), "w", encoding="ascii") as file:
+            file.write('"x" 1 nan\n')
+        self.fails("table: line 1: tensor 'x': 'nan' is no finite number", self.MODEL, "--calibration-table",
+                   self.path("table"))
+        self.fails("cannot read " + self.path("none"), self.MODEL, "--calibration-table", self.path("none"))
+        bad = self.pictures[0].copy()
+        bad[0, 3, 4] = np.nan
+        np.save(self.path("samples", "bad.npy"), bad)
+        self.fails("sample 'bad.npy': input 'image': element 28 is nan", self.MODEL, *samples)
+        np.save(self.path("samples", "bad.npy"), self.pictures[0][:, :7])
+        self.fails("bad.npy: it has the shape [1, 7, 8], input 'image' has [1, 1, 8, 8]", self.MODEL, *samples)
+        for name in os.listdir(self.path("samples")):
+            os.remove(self.path("samples", name))
+        self.fails("has no samples", self.MODEL, *samples)
+
+
+@unittest.skipUnless(SHARED, "needs NPU_SHARED_MODELS, a folder of trained networks")
+class Shared(Case):
+    def test_references(self):
+        for network in SHARED_NETWORKS:
+            cases = [np.load(path) for path in sorted(glob.glob(os.path.join(SHARED, "ref", network + "__*.npz")))]
+            self.assertTrue(cases)
+            os.makedirs(self.path(network))
+            split = [{key.split("_", 1)[1]: case[key] for key in case if key.startswith("in_")} for case in cases]
+            for i, inputs in enumerate(split):
+                np.savez(self.path(network, f"{i}.npz"), **inputs)
+            self.npuc(os.path.join(SHARED, "models", network + ".onnx"), "--quantize", "int8", "--calibrate",
+                      self.path(network))
+            for inputs, case in zip(split, cases):
+                wanted = [case[key] for key in case if key.startswith("out_")][0]
+                got = self.results(list(inputs.values()), wanted.size)
+                print(f"{network}: cosine {cosine(got, wanted):.5f}, class "
+                      f"{'the same' if got.argmax() == wanted.argmax() else 'another'}")
+                self.assertGreaterEqual(cosine(got, wanted), 0.99)
+                self.assertEqual(got.argmax(), wanted.argmax())
+
+
+if __name__ == "__main__":
+    unittest.main()
