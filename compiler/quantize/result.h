@@ -44,7 +44,7 @@ struct OutputResult {
 };
 
 struct Result {
-  Table table;  ///< of all tensors that are integers
+  Table table;                                       ///< of all tensors that are integers
   std::map<std::string, std::vector<double>> means;  ///< of the channels that products read, for other shapes (Options)
   std::vector<LayerResult> layers;
   std::vector<OutputResult> outputs;
