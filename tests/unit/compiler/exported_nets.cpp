@@ -9,7 +9,7 @@ namespace npu::test {
 namespace {
 
 constexpr int kFloat = onnx::TensorProto::FLOAT, kHalf = onnx::TensorProto::FLOAT16, kInt16 = onnx::TensorProto::INT16,
-              kInt32 = onnx::TensorProto::INT32, kInt64 = onnx::TensorProto::INT64;
+              kInt32 = onnx::TensorProto::INT32;
 
 std::string cast(OnnxBuilder &b, const std::string &x, int type) {
   const std::string y = b.op("Cast", {x});
