@@ -37,7 +37,7 @@ class Writer {
     if constexpr (kIsPlain<T>)
       raw(&value, sizeof value);
     else
-      for_each_field(value, [this](const char *, const auto &field) { one(field); });
+      for_each_field(value, [&](const char *, const auto &field) { one(field); });
   }
   template <class T>
   void one(const std::vector<T> &list) {
