@@ -11,17 +11,26 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 
+/// So many predecessors of one kind are told apart. A read that has more of them counts as a write: what comes later
+/// follows the read and, through it, all of them. Without that bound, thousands of strided reads of what thousands of
+/// commands have written need lists whose length is the product of both.
+constexpr uint32_t kMany = 256;
+
 /// The last writer of each byte of a space and who has read it since.
 class Space {
  public:
   void read(uint32_t command, bool gdma, int64_t low, int64_t high, std::vector<uint32_t> &after) {
     cut(low);
     cut(high);
+    if (has_many(low, high)) {
+      write(command, low, high, after);
+      return;
+    }
     for (auto it = segments_.lower_bound(low); it != segments_.end() && it->first < high; ++it) {
       Segment &s = it->second;
       if (s.writer != kNobody) after.push_back(s.writer);
       if (gdma) {
-        readers_.push_back({command, s.gdma_readers, kNobody});
+        readers_.push_back({command, s.gdma_readers, kNobody, readers_of(s) + 1});
         s.gdma_readers = static_cast<uint32_t>(readers_.size() - 1);
       } else {
         s.tiu_reader = command;
@@ -52,6 +61,7 @@ class Space {
   struct Reader {
     uint32_t command, older;
     uint32_t seen_by;  ///< the last writer that follows them
+    uint32_t count;    ///< how many they are
   };
 
   struct Segment {
@@ -59,6 +69,15 @@ class Space {
     uint32_t tiu_reader = kNobody;    ///< the last one: the TIU keeps its order
     uint32_t gdma_readers = kNobody;  ///< index in readers_
   };
+
+  uint32_t readers_of(const Segment &s) const { return s.gdma_readers == kNobody ? 0 : readers_[s.gdma_readers].count; }
+
+  bool has_many(int64_t low, int64_t high) const {
+    uint32_t segments = 0;
+    for (auto it = segments_.lower_bound(low); it != segments_.end() && it->first < high; ++it)
+      if (++segments > kMany || readers_of(it->second) >= kMany) return true;
+    return false;
+  }
 
   /// Makes `at` the start of a segment. Segments cover everything: each reaches to the next.
   void cut(int64_t at) {

@@ -7,6 +7,8 @@
 
 namespace npu::fuzz {
 
+inline constexpr const char *kSlow = "slow";  ///< the kind of a network that takes too long
+
 struct Found {
   size_t index;  ///< in the list of plans
   Finding finding;

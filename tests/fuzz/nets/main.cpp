@@ -26,6 +26,7 @@ constexpr char kUsage[] =
 
 constexpr size_t kBatch = 250, kMostFindings = 5;
 constexpr int kShrinkTrials = 3000;
+constexpr int kSlowTrials = 8;  ///< each may take as long as a network may
 
 struct Arguments {
   std::vector<uint64_t> seeds;
@@ -97,7 +98,8 @@ void report(uint64_t seed, const Finding &f, const Arguments &a) {
       }
     return false;
   };
-  const Made made = make_network(shrink(random_plan(seed, a.quantized), fails, kShrinkTrials));
+  const Made made =
+      make_network(shrink(random_plan(seed, a.quantized), fails, f.kind == kSlow ? kSlowTrials : kShrinkTrials));
   const std::string path = a.out + "/fuzz-nets-" + std::to_string(seed) + ".onnx";
   std::ofstream(path, std::ios::binary) << made.model;
   std::printf("shrunk: %s\n%sthe network: %s\nagain: fuzz_nets %s--seeds %llu\n", last.text.c_str(),
