@@ -352,9 +352,49 @@ bool largest_span(uint8_t dtype, const void *in, size_t cells, size_t step, bool
   });
 }
 
+// ---- bytes combined ----
+
+/// Calls f with an element of the type of a number of 8 bits; false for others.
+template <class F>
+bool with_byte(uint8_t dtype, F f) {
+  if (dtype == NPU_DTYPE_S8) return f(int8_t{});
+  return dtype == NPU_DTYPE_U8 && f(uint8_t{});
+}
+
+bool combine_bytes_span(uint8_t op, uint8_t act, const Number &a_number, const void *a, const Number &b_number,
+                        const void *b, const Number &number, size_t count, void *to) {
+  if (act != NPU_ACT_NONE && act != NPU_ACT_RELU) return false;
+  const auto loop = [&](auto left, auto right, auto result, auto combine) {
+    using A = decltype(left);
+    using B = decltype(right);
+    using T = decltype(result);
+    const Any<A> *x = at<A>(a);
+    const Any<B> *y = at<B>(b);
+    Any<T> *out = at<T>(to);
+    const Number p = a_number, q = b_number, r = number;
+    const float least = act == NPU_ACT_RELU ? 0.0f : -__builtin_inff();
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) {
+      const float value =
+          combine(Integers<A>::of(x[i].value, p.zero, p.scale), Integers<B>::of(y[i].value, q.zero, q.scale));
+      out[i].value = Integers<T>::to(value <= least ? least : value, r.zero, r.scale);
+    }
+    return true;
+  };
+  const auto with = [&](auto combine) {
+    return with_byte(a_number.dtype, [&](auto left) {
+      return with_byte(b_number.dtype, [&](auto right) {
+        return with_byte(number.dtype, [&](auto result) { return loop(left, right, result, combine); });
+      });
+    });
+  };
+  if (op == NPU_ELTWISE_ADD) return with([](float x, float y) { return x + y; });
+  return op == NPU_ELTWISE_MUL && with([](float x, float y) { return x * y; });
+}
+
 }  // namespace
 
 extern const NumberKernels NPU_KERNELS = {load_span,    store_span,  load_scaled_span, store_scaled_span,
-                                          look_up_span, select_span, largest_span};
+                                          look_up_span, select_span, largest_span,     combine_bytes_span};
 
 }  // namespace npu::model

@@ -183,9 +183,21 @@ void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *o
                                 dense_strides(c.dims, c.out_pitch ? c.out_pitch : c.dims[4])});
   if (by_table(c, loops, a, out)) return;
   const Kernels &k = kernels();
-  const Source left({c.a_dtype, c.a_scale, c.a_zp}, a, loops.step(0));
-  const Source right({c.b_dtype, c.b_scale, c.b_zp}, imm ? &c.imm : b, loops.step(1));
-  const Sink result({c.out_dtype, c.out_scale, c.out_zp}, out);
+  const Number a_number{c.a_dtype, c.a_scale, c.a_zp}, b_number{c.b_dtype, c.b_scale, c.b_zp};
+  const Number number{c.out_dtype, c.out_scale, c.out_zp};
+  const Source left(a_number, a, loops.step(0));
+  const Source right(b_number, imm ? &c.imm : b, loops.step(1));
+  const Sink result(number, out);
+  if (!imm && loops.step(0) == 1 && loops.step(1) == 1) {
+    // Where the first run is not of these types, none is.
+    bool done = true;
+    loops.each([&](const size_t(&at)[3]) {
+      done = done && number_kernels().combine_bytes(c.subop, c.act, a_number, static_cast<const char *>(a) + at[0],
+                                                    b_number, static_cast<const char *>(b) + at[1], number, loops.run(),
+                                                    static_cast<char *>(out) + at[2]);
+    });
+    if (done) return;
+  }
   loops.each([&](const size_t(&at)[3]) {
     float rooms[3][kChunk];
     for (size_t i = 0; i < loops.run(); i += kChunk) {
