@@ -14,7 +14,7 @@
 
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
-#include "tools/npuc/folder.h"
+#include "tools/npuc/quantize_arguments.h"
 
 namespace {
 
@@ -27,13 +27,8 @@ struct Arguments {
   std::vector<std::string> shapes, stages, inputs, input_types, output_types;
   int cores = 1;
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
-  std::string quantize;  ///< of kQuantize or kReals; empty: neither
-  std::string reals;     ///< of kReals; empty: as --quantize says
-  std::string samples, preprocess, method = "mse", table, saved_table;
-  std::vector<std::string> keep;
-  size_t most_samples = SIZE_MAX;
-  std::string accuracy, labels, quantize_report;
-  bool symmetric = false, keep_biases = false, equalize = false;
+  std::string reals;  ///< of kReals; empty: as --quantize says
+  npu::npuc::QuantizeArguments quantize;
   bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false;
 };
 
@@ -45,8 +40,6 @@ const std::map<std::string, npu::compiler::TakeTurns> kTurns{{"faster", npu::com
 
 const std::map<std::string, npu::graph::Dtype> kReals{
     {"fp32", npu::graph::Dtype::F32}, {"fp16", npu::graph::Dtype::F16}, {"bf16", npu::graph::Dtype::BF16}};
-const std::map<std::string, npu::quantize::Type> kQuantize{{"int8", npu::quantize::Type::Int8},
-                                                           {"uint8", npu::quantize::Type::Uint8}};
 
 int fail(const std::string &message) {
   std::fprintf(stderr, "npuc: %s\n", message.c_str());
@@ -108,69 +101,6 @@ Status check_output(const Arguments &args) {
   return Status::error("cannot write " + args.output + ": " + std::strerror(errno));
 }
 
-/// How far calibration is, on stderr: a bar on a terminal, else a line for each tenth.
-class Bar {
- public:
-  void operator()(const npu::quantize::Progress &p) {
-    const size_t tenths = p.total ? 10 * p.done / p.total : 10;
-    if (terminal_) {
-      std::fprintf(stderr, "\rnpuc: %s [%-20s] %zu of %zu%s", p.what, std::string(2 * tenths, '#').c_str(), p.done,
-                   p.total, p.done == p.total ? "\n" : "");
-    } else if (tenths != said_ || p.what != what_) {
-      std::fprintf(stderr, "npuc: %s %zu of %zu\n", p.what, p.done, p.total);
-    }
-    said_ = tenths;
-    what_ = p.what;
-  }
-
- private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
-  size_t said_ = 0;
-  const char *what_ = nullptr;
-};
-
-/// What --quantize and the options that belong to it say.
-Status quantize_options(const Arguments &args, npu::quantize::Options &out) {
-  namespace quantize = npu::quantize;
-  if (!kQuantize.count(args.quantize))
-    return args.samples.empty() && args.table.empty()
-               ? Status()
-               : Status::error("--quantize " + args.quantize +
-                               " needs no samples and no table: those are for integers");
-  out.type = kQuantize.at(args.quantize);
-  if (args.dynamic)
-    return Status::error(
-        "--quantize with --dynamic: the runtime compiles from the ONNX file, which has no integers. "
-        "Give each shape as a --stage");
-  if (args.samples.empty() && args.table.empty())
-    return Status::error("--quantize needs --calibrate, a folder of samples, or --calibration-table");
-  if (!quantize::parse_rule(args.method, out.rule))
-    return Status::error("--calibrate-method " + args.method +
-                         ": minmax, percentile:P (50 < P <= 100), kl or mse is expected");
-  out.symmetric = args.symmetric;
-  out.correct_biases = !args.keep_biases;
-  out.equalize = args.equalize;
-  out.compare = !args.quiet || !args.quantize_report.empty();
-  if (!args.accuracy.empty() && !quantize::parse_accuracy(args.accuracy, out.accuracy))
-    return Status::error("--accuracy " + args.accuracy +
-                         ": cosine:C or top1:SHARE is expected, with a number from 0 to 1");
-  if (out.accuracy.kind == quantize::AccuracyLimit::Kind::Top1 && args.labels.empty())
-    return Status::error("--accuracy top1 needs --labels, a file with the class of each sample");
-  if (!args.labels.empty()) NPU_TRY(npu::npuc::read_labels(args.labels, out.labels));
-  out.keep.insert(args.keep.begin(), args.keep.end());
-  if (!args.quiet) out.progress = Bar();
-  if (!args.table.empty()) {
-    std::string text;
-    NPU_TRY(npu::npuc::read_file(args.table, text));
-    NPU_TRY(quantize::parse_table(text, out.table.emplace()).within(args.table));
-  }
-  std::optional<npu::npuc::Preprocess> preprocess;
-  if (!args.preprocess.empty()) NPU_TRY(npu::npuc::parse_preprocess(args.preprocess, preprocess.emplace()));
-  if (!args.samples.empty())
-    out.samples = std::make_shared<npu::npuc::FolderSamples>(args.samples, args.most_samples, preprocess);
-  return {};
-}
-
 /// Compiles for each --stage, or once; the first has the stages of all.
 Status compile_stages(const Arguments &args, const npu::compiler::Options &common,
                       std::vector<npu::compiler::Compiled> &out) {
@@ -191,6 +121,58 @@ Status compile_stages(const Arguments &args, const npu::compiler::Options &commo
   return {};
 }
 
+/// From --reals, or --quantize fp16 or bf16.
+Status choose_reals(const Arguments &args, npu::graph::Dtype &out) {
+  const std::string &type = args.quantize.type;
+  if (kReals.count(type) && !args.reals.empty() && args.reals != type)
+    return Status::error("--quantize " + type + " and --reals " + args.reals + ": one of them is expected");
+  for (const std::string &t : {args.reals, type})
+    if (kReals.count(t)) out = kReals.at(t);
+  return {};
+}
+
+/// The commands of a stage as text.
+std::string asm_text(const npu::bmodel::StageDesc &stage) {
+  std::string text;
+  const auto add = [&text](const npu::bmodel::ProgramDesc &p) {
+    if (!p.tiu.empty() || !p.gdma.empty()) text += npu::compiler::disassemble(p.tiu, p.gdma, p.layers);
+    for (size_t core = 0; core < p.more_cores.size(); ++core)
+      text += "# core " + std::to_string(core + 1) + "\n" +
+              npu::compiler::disassemble(p.more_cores[core].tiu, p.more_cores[core].gdma, p.layers);
+  };
+  add(stage);
+  for (const auto &sub : stage.subs) {
+    text += "# sub-network " + std::to_string(sub.id) + (sub.mode ? ", on the CPU\n" : "\n");
+    add(sub);
+  }
+  return text;
+}
+
+/// The .bmodel, and what else was asked for.
+Status write_files(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
+  std::vector<uint8_t> bytes;
+  NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
+  NPU_TRY(write_file(args.output, bytes.data(), bytes.size()));
+  const auto write_text = [](const std::string &path, const std::string &text) {
+    return write_file(path, text.data(), text.size());
+  };
+  const npu::quantize::Result &quantized = stages[0].quantized;
+  if (!args.quantize.report.empty()) NPU_TRY(write_text(args.quantize.report, quantized.html(args.model)));
+  if (!args.quantize.saved_table.empty())
+    NPU_TRY(write_text(args.quantize.saved_table, npu::quantize::table_text(quantized.table)));
+  for (size_t s = 0; s < stages.size() && !args.asm_file.empty(); ++s)
+    NPU_TRY(write_text(args.asm_file + (s ? "." + std::to_string(s) : ""), asm_text(stages[0].net.stages[s])));
+  return {};
+}
+
+void print_reports(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
+    std::fputs(stages[s].report.text().c_str(), stdout);
+    if (s == 0 && !stages[s].quantized.layers.empty()) std::fputs(stages[s].quantized.text().c_str(), stdout);
+  }
+}
+
 Status run(const Arguments &args) {
   npu::compiler::Options options;
   options.name = args.name;
@@ -198,10 +180,7 @@ Status run(const Arguments &args) {
   options.cores = args.cores;
   options.all_cores = args.all_cores;
   options.turns = args.turns;
-  if (kReals.count(args.quantize) && !args.reals.empty() && args.reals != args.quantize)
-    return Status::error("--quantize " + args.quantize + " and --reals " + args.reals + ": one of them is expected");
-  for (const std::string &type : {args.reals, args.quantize})
-    if (kReals.count(type)) options.reals = kReals.at(type);
+  NPU_TRY(choose_reals(args, options.reals));
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
   NPU_TRY(check_output(args));
@@ -215,44 +194,13 @@ Status run(const Arguments &args) {
     NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));
   for (const std::string &s : args.output_types)
     NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
-  NPU_TRY(quantize_options(args, options.quantize));
+  NPU_TRY(npu::npuc::quantize_options(args.quantize, args.quiet, args.dynamic, options.quantize));
   std::vector<npu::compiler::Compiled> stages;
   NPU_TRY(compile_stages(args, options, stages));
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
   if (args.dynamic_batch) NPU_TRY(npu::compiler::make_batch_dynamic(stages[0]));
-  std::vector<uint8_t> bytes;
-  NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
-  NPU_TRY(write_file(args.output, bytes.data(), bytes.size()));
-  if (!args.quantize_report.empty()) {
-    const std::string page = stages[0].quantized.html(args.model);
-    NPU_TRY(write_file(args.quantize_report, page.data(), page.size()));
-  }
-  if (!args.saved_table.empty()) {
-    const std::string table = npu::quantize::table_text(stages[0].quantized.table);
-    NPU_TRY(write_file(args.saved_table, table.data(), table.size()));
-  }
-  for (size_t s = 0; s < stages.size(); ++s) {
-    const auto &stage = stages[0].net.stages[s];
-    if (!args.asm_file.empty()) {
-      std::string text;
-      const auto add = [&text](const npu::bmodel::ProgramDesc &p) {
-        if (!p.tiu.empty() || !p.gdma.empty()) text += npu::compiler::disassemble(p.tiu, p.gdma, p.layers);
-        for (size_t core = 0; core < p.more_cores.size(); ++core)
-          text += "# core " + std::to_string(core + 1) + "\n" +
-                  npu::compiler::disassemble(p.more_cores[core].tiu, p.more_cores[core].gdma, p.layers);
-      };
-      add(stage);
-      for (const auto &sub : stage.subs) {
-        text += "# sub-network " + std::to_string(sub.id) + (sub.mode ? ", on the CPU\n" : "\n");
-        add(sub);
-      }
-      NPU_TRY(write_file(args.asm_file + (s ? "." + std::to_string(s) : ""), text.data(), text.size()));
-    }
-    if (args.quiet) continue;
-    if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
-    std::fputs(stages[s].report.text().c_str(), stdout);
-    if (s == 0 && !stages[s].quantized.layers.empty()) std::fputs(stages[s].quantized.text().c_str(), stdout);
-  }
+  NPU_TRY(write_files(args, stages));
+  if (!args.quiet) print_reports(args, stages);
   return {};
 }
 
@@ -320,52 +268,7 @@ int main(int argc, char **argv) {
          "launches may have any batch up to the largest stage's, and run in the smallest stage that holds it; rows "
          "of the batch must not depend on each other")
       ->excludes(dynamic);
-  auto *quantize =
-      app.add_option("--quantize", args.quantize,
-                     "int8 or uint8: compute a network of float32 with integers of 8 bits; fp16 or bf16: as --reals")
-          ->check(CLI::IsMember({"int8", "uint8", "fp16", "bf16"}));
-  auto *samples =
-      app.add_option(
-             "--calibrate", args.samples,
-             "folder of samples of the inputs that show which numbers the network's tensors have: .npy files or "
-             "pictures, .npz files with an array for each input, or a folder of files for each input")
-          ->needs(quantize);
-  app.add_option("--calibrate-count", args.most_samples, "at most so many of the samples, spread over all of them")
-      ->check(CLI::PositiveNumber)
-      ->needs(samples);
-  app.add_option("--calibrate-method", args.method,
-                 "range of a tensor's numbers that integers stand for: minmax, percentile:P (P % of them), kl or mse")
-      ->capture_default_str()
-      ->needs(samples);
-  app.add_option(
-         "--preprocess", args.preprocess,
-         "what happens to pictures: resize=N|WxH,crop=N|WxH,scale=1/255,mean=R,G,B,std=R,G,B,order=rgb|bgr|gray,"
-         "layout=nchw|nhwc; a value is (pixel * scale - mean) / std")
-      ->needs(samples);
-  app.add_option("--calibration-table", args.table, "file of ranges that are known; samples are for the other tensors")
-      ->needs(quantize);
-  app.add_option("--save-table", args.saved_table, "write the ranges of all tensors to this file")->needs(quantize);
-  app.add_flag("--symmetric", args.symmetric, "zero points in the middle, but for tensors that are never negative")
-      ->needs(quantize);
-  app.add_flag("--no-bias-correction", args.keep_biases,
-               "leave biases as they are; else they make up for what rounding the weights changes in the mean")
-      ->needs(samples);
-  app.add_flag("--equalize", args.equalize,
-               "give the channels between two convolutions weights of the same magnitude on both sides first")
-      ->needs(quantize);
-  auto *accuracy =
-      app.add_option("--accuracy", args.accuracy,
-                     "cosine:C or top1:SHARE: keep the layers that hurt most in float32 until outputs have "
-                     "that cosine, or so much less of the samples' classes are right at most")
-          ->needs(samples);
-  app.add_option("--labels", args.labels, "file with a sample's name and class on each line, for --accuracy top1")
-      ->needs(accuracy);
-  app.add_option("--quantize-report", args.quantize_report, "write a page with all layers, ranked by error")
-      ->needs(samples);
-  app.add_option("--keep-float", args.keep, "NODE: a node of the file that stays in float32; may be repeated")
-      ->take_all()
-      ->expected(1)
-      ->needs(quantize);
+  npu::npuc::add_options(app, args.quantize);
   app.add_flag("-q,--quiet", args.quiet, "no report");
   app.set_version_flag("--version", "npuc " NPU_VERSION, "version of this program");
   try {

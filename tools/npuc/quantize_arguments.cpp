@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "tools/npuc/quantize_arguments.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tools/npuc/folder.h"
+
+namespace npu::npuc {
+namespace {
+
+const std::map<std::string, quantize::Type> kTypes{{"int8", quantize::Type::Int8}, {"uint8", quantize::Type::Uint8}};
+
+/// How far calibration is, on stderr: a bar on a terminal, else a line for each tenth.
+class Bar {
+ public:
+  void operator()(const quantize::Progress &p) {
+    const size_t tenths = p.total ? 10 * p.done / p.total : 10;
+    if (terminal_) {
+      std::fprintf(stderr, "\rnpuc: %s [%-20s] %zu of %zu%s", p.what, std::string(2 * tenths, '#').c_str(), p.done,
+                   p.total, p.done == p.total ? "\n" : "");
+    } else if (tenths != said_ || p.what != what_) {
+      std::fprintf(stderr, "npuc: %s %zu of %zu\n", p.what, p.done, p.total);
+    }
+    said_ = tenths;
+    what_ = p.what;
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  size_t said_ = 0;
+  const char *what_ = nullptr;
+};
+
+}  // namespace
+
+void add_options(CLI::App &app, QuantizeArguments &args) {
+  auto *quantize =
+      app.add_option("--quantize", args.type,
+                     "int8 or uint8: compute a network of float32 with integers of 8 bits; fp16 or bf16: as --reals")
+          ->check(CLI::IsMember({"int8", "uint8", "fp16", "bf16"}));
+  auto *samples =
+      app.add_option(
+             "--calibrate", args.samples,
+             "folder of samples of the inputs that show which numbers the network's tensors have: .npy files or "
+             "pictures, .npz files with an array for each input, or a folder of files for each input")
+          ->needs(quantize);
+  app.add_option("--calibrate-count", args.most_samples, "at most so many of the samples, spread over all of them")
+      ->check(CLI::PositiveNumber)
+      ->needs(samples);
+  app.add_option("--calibrate-method", args.method,
+                 "range of a tensor's numbers that integers stand for: minmax, percentile:P (P % of them), kl or mse")
+      ->capture_default_str()
+      ->needs(samples);
+  app.add_option(
+         "--preprocess", args.preprocess,
+         "what happens to pictures: resize=N|WxH,crop=N|WxH,scale=1/255,mean=R,G,B,std=R,G,B,order=rgb|bgr|gray,"
+         "layout=nchw|nhwc; a value is (pixel * scale - mean) / std")
+      ->needs(samples);
+  app.add_option("--calibration-table", args.table, "file of ranges that are known; samples are for the other tensors")
+      ->needs(quantize);
+  app.add_option("--save-table", args.saved_table, "write the ranges of all tensors to this file")->needs(quantize);
+  app.add_flag("--symmetric", args.symmetric, "zero points in the middle, but for tensors that are never negative")
+      ->needs(quantize);
+  app.add_flag("--no-bias-correction", args.keep_biases,
+               "leave biases as they are; else they make up for what rounding the weights changes in the mean")
+      ->needs(samples);
+  app.add_flag("--equalize", args.equalize,
+               "give the channels between two convolutions weights of the same magnitude on both sides first")
+      ->needs(quantize);
+  auto *accuracy =
+      app.add_option("--accuracy", args.accuracy,
+                     "cosine:C or top1:SHARE: keep the layers that hurt most in float32 until outputs have "
+                     "that cosine, or so much less of the samples' classes are right at most")
+          ->needs(samples);
+  app.add_option("--labels", args.labels, "file with a sample's name and class on each line, for --accuracy top1")
+      ->needs(accuracy);
+  app.add_option("--quantize-report", args.report, "write a page with all layers, ranked by error")->needs(samples);
+  app.add_option("--keep-float", args.keep, "NODE: a node of the file that stays in float32; may be repeated")
+      ->take_all()
+      ->expected(1)
+      ->needs(quantize);
+}
+
+Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic, quantize::Options &out) {
+  if (!kTypes.count(args.type))
+    return args.samples.empty() && args.table.empty()
+               ? Status()
+               : Status::error("--quantize " + args.type + " needs no samples and no table: those are for integers");
+  out.type = kTypes.at(args.type);
+  if (dynamic)
+    return Status::error(
+        "--quantize with --dynamic: the runtime compiles from the ONNX file, which has no integers. "
+        "Give each shape as a --stage");
+  if (args.samples.empty() && args.table.empty())
+    return Status::error("--quantize needs --calibrate, a folder of samples, or --calibration-table");
+  if (!quantize::parse_rule(args.method, out.rule))
+    return Status::error("--calibrate-method " + args.method +
+                         ": minmax, percentile:P (50 < P <= 100), kl or mse is expected");
+  out.symmetric = args.symmetric;
+  out.correct_biases = !args.keep_biases;
+  out.equalize = args.equalize;
+  out.compare = !quiet || !args.report.empty();
+  if (!args.accuracy.empty() && !quantize::parse_accuracy(args.accuracy, out.accuracy))
+    return Status::error("--accuracy " + args.accuracy +
+                         ": cosine:C or top1:SHARE is expected, with a number from 0 to 1");
+  if (out.accuracy.kind == quantize::AccuracyLimit::Kind::Top1 && args.labels.empty())
+    return Status::error("--accuracy top1 needs --labels, a file with the class of each sample");
+  if (!args.labels.empty()) NPU_TRY(read_labels(args.labels, out.labels));
+  out.keep.insert(args.keep.begin(), args.keep.end());
+  if (!quiet) out.progress = Bar();
+  if (!args.table.empty()) {
+    std::string text;
+    NPU_TRY(read_file(args.table, text));
+    NPU_TRY(quantize::parse_table(text, out.table.emplace()).within(args.table));
+  }
+  std::optional<Preprocess> preprocess;
+  if (!args.preprocess.empty()) NPU_TRY(parse_preprocess(args.preprocess, preprocess.emplace()));
+  if (!args.samples.empty()) out.samples = std::make_shared<FolderSamples>(args.samples, args.most_samples, preprocess);
+  return {};
+}
+
+}  // namespace npu::npuc
