@@ -212,6 +212,7 @@ void make_outputs_own(Graph &g) {
     copy.inputs = {v};
     Value result;
     static_cast<TensorKind &>(result) = g[v];
+    result.quant = g[v].quant;
     copy.output = v = g.add_value(std::move(result));
     g.nodes.push_back(std::move(copy));
     taken.resize(g.values.size(), true);

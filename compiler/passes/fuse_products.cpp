@@ -84,6 +84,7 @@ class Fusion {
   bool find_weights() {
     const ValueId w = n_.inputs[1];
     const size_t axis = n_.op == Op::Conv ? 0 : graph_[w].shape.size() - 1;
+    if (element_count(graph_[w].shape) == 0) return miss("its weights have no elements");
     if (const Integers *known = walk_.bytes(w)) {
       const Value &v = graph_[known->value];
       const auto terms = static_cast<double>(element_count(v.shape) / v.shape[axis]);

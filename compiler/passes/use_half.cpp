@@ -16,6 +16,8 @@ namespace {
 /// the number of its elements.
 constexpr float kLargeFactor = 256;
 
+constexpr float kAboveF16 = 65520;  ///< numbers from here on become infinite
+
 bool is_move(const Node &n) {
   switch (n.op) {
     case Op::Transpose:
@@ -156,13 +158,25 @@ class Narrowing {
     g_.nodes.push_back(std::move(n));
   }
 
+  /// Whether a move brings numbers of its own that 16 bits do not have.
+  bool adds_wide(const Node &n) {
+    if (const auto *pad = std::get_if<PadAttrs>(&n.attrs))
+      return half_ == Dtype::F16 && std::isfinite(pad->value) && std::fabs(pad->value) >= kAboveF16;
+    return n.op == Op::Concat && std::ranges::any_of(n.inputs, [this](ValueId v) {
+             return g_.is_constant(v) && g_[narrowed(v)].dtype == Dtype::F32;
+           });
+  }
+
   /// All operands of one type: of Concat the type that the result may have.
   void move(Node n) {
-    const bool only_single = is_single(n.output) || flag(wide_, n.output);
     Dtype type = g_[n.inputs[0]].dtype;
+    const bool only_single = is_single(n.output) || flag(wide_, n.output) || (is_real(type) && adds_wide(n));
     if (n.op == Op::Concat && is_real(type)) {
       type = only_single ? Dtype::F32 : half_;
-      for (ValueId &v : n.inputs) v = g_.is_constant(v) && type == half_ ? narrowed(v) : as(v, type);
+      for (ValueId &v : n.inputs) v = as(g_.is_constant(v) && type == half_ ? narrowed(v) : v, type);
+    } else if (n.op == Op::Pad && is_real(type) && adds_wide(n)) {
+      type = Dtype::F32;
+      n.inputs[0] = as(n.inputs[0], type);
     } else if (g_.is_constant(n.inputs[0]) && is_real(type) && !only_single) {
       type = g_[n.inputs[0] = narrowed(n.inputs[0])].dtype;
     }

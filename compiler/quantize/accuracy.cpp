@@ -52,6 +52,9 @@ class Search {
     samples_ = some_samples(*options_.samples, SIZE_MAX);
     if (options_.accuracy.kind != AccuracyLimit::Kind::Top1) return {};
     const auto &output = g_[g_.outputs[0]];
+    if (output.dtype != graph::Dtype::F32)
+      return Status::error("--accuracy top1: output '" + g_.output_names[0] + "' is of " +
+                           graph::dtype_name(output.dtype) + ", numbers of float32 for the classes are expected");
     const int64_t classes = graph::element_count(output.shape) / (output.shape.empty() ? 1 : output.shape[0]);
     std::erase_if(samples_, [&](size_t i) { return !options_.labels.count(options_.samples->name(i)); });
     for (size_t i : samples_) {
@@ -98,12 +101,19 @@ class Search {
   Status try_without(size_t count, bool &holds, double &reached) {
     std::set<int> sources = kept_;
     keep(count, sources);
-    Rounded rounded = make_rounded(g_, make_plan(g_, sources), known_, options_.type);
+    holds = false;
+    const Plan plan = make_plan(g_, sources);
+    if (plan.layers.empty()) return {};  // what is left has no integers without the layers that were kept
+    Rounded rounded = make_rounded(g_, plan, known_, options_.type);
     graph::fuse_quantized(rounded.graph);
     Outputs got;
     NPU_TRY(compute_outputs(rounded.graph, samples_, "accuracy", options_, got));
     reached = score(got);
     holds = is_enough(reached);
+    if (tries_++ == 0 || reached > best_) {
+      best_ = reached;
+      best_kept_ = count;
+    }
     return {};
   }
 
@@ -120,7 +130,7 @@ class Search {
       NPU_TRY(compute_outputs(one.graph, samples, "", quiet, got));
       double worst = 0;
       for (const Difference &d : compare_outputs(wanted, got))
-        if (d.signal > 0) worst = std::max(worst, d.noise / d.signal);
+        if (d.noise > 0) worst = std::max(worst, d.noise / d.signal);
       sensitivities_.push_back(worst);
       if (options_.progress) options_.progress({"sensitivity", k + 1, plan_.layers.size()});
     }
@@ -135,14 +145,13 @@ class Search {
   Status find_fewest(size_t &fewest, double &reached) {
     const size_t all = plan_.layers.size(), most = all - 1;  // one layer at least has integers
     size_t low = 0, high = 0;
-    double best = 0;
     for (bool holds = false; !holds;) {
       if (low == most)
-        return Status::error("the accuracy is not reached as long as any layer has integers: with all but one of " +
-                             std::to_string(all) + " layers in float32 it is " + reached_text(best) + ", " +
-                             limit_text() + " is expected");
+        return Status::error("the accuracy is not reached as long as any layer has integers: with " +
+                             std::to_string(best_kept_) + " of " + std::to_string(all) + " layers in float32 it is " +
+                             reached_text(best_) + ", " + limit_text() + " is expected");
       high = std::min(std::max<size_t>(2 * low, 1), most);
-      NPU_TRY(try_without(high, holds, best));
+      NPU_TRY(try_without(high, holds, reached));
       if (!holds) low = high;
     }
     while (high - low > 1) {
@@ -150,11 +159,10 @@ class Search {
       bool holds = false;
       double now = 0;
       NPU_TRY(try_without(middle, holds, now));
-      if (holds) best = now;
+      if (holds) reached = now;
       (holds ? high : low) = middle;
     }
     fewest = high;
-    reached = best;
     return {};
   }
 
@@ -179,6 +187,8 @@ class Search {
   double float_top1_ = 0;
   std::vector<double> sensitivities_;  // of the plan's layers
   std::vector<size_t> order_;          // layers, the worst first
+  size_t tries_ = 0, best_kept_ = 0;   // how many layers were kept where most was reached
+  double best_ = 0;
 };
 
 }  // namespace

@@ -121,7 +121,8 @@ struct Channels {
 /// Scales by which the largest weight of each channel is 127, and a bias has room.
 std::vector<float> weight_scales(const Tensor &w, const Channels &channels, const Tensor *bias, float x_scale) {
   std::vector<float> most(static_cast<size_t>(channels.count)), out;
-  for (int64_t i = 0; i < w.count(); ++i) {
+  const int64_t elements = w.count();
+  for (int64_t i = 0; i < elements; ++i) {
     float &m = most[channels.of(i)];
     m = std::max(m, std::fabs(w.as<float>()[i]));
   }
@@ -131,6 +132,8 @@ std::vector<float> weight_scales(const Tensor &w, const Channels &channels, cons
     // A channel of zeros takes part in the smallest way that its multiplier has as a normal number.
     double scale = std::max(most[c] / kMostWeight, largest * 1e-6f);
     if (bias) scale = std::max(scale, std::fabs(bias->as<float>()[c]) / (x_scale * kMostBias));
+    scale =
+        std::max(scale, double{std::numeric_limits<float>::min()} / x_scale);  // the scale of a sum is a normal number
     out.push_back(static_cast<float>(scale));
   }
   return out;

@@ -67,6 +67,7 @@ class Planner {
  private:
   Kind kind_of(const Node &n, const std::set<int> &keep) const {
     if (g_[n.output].dtype != Dtype::F32 || graph::is_quantized(n)) return Kind::Float;
+    if (graph::element_count(g_[n.output].shape) == 0) return Kind::Float;
     for (ValueId v : n.inputs)
       if (v != kNoValue && g_[v].dtype != Dtype::F32) return Kind::Float;
     if (is_move(n)) return Kind::Move;
@@ -86,12 +87,19 @@ class Planner {
       case Op::Pool:
         return Kind::Single;
       case Op::Softmax:  // of the network's results: classes keep their order there
-        return is_output_[at(n.output)] ? Kind::Float : Kind::Single;
+        return becomes_output(n.output) ? Kind::Float : Kind::Single;
       case Op::Concat:
         return Kind::Concat;
       default:
         return Kind::Float;
     }
+  }
+
+  /// Whether a value is an output, or moves make one of it.
+  bool becomes_output(ValueId v) const {
+    return is_output_[at(v)] || std::ranges::any_of(readers_[at(v)], [this](size_t r) {
+             return is_move(g_.nodes[r]) && becomes_output(g_.nodes[r].output);
+           });
   }
 
   bool has_known_bias(const Node &n) const {

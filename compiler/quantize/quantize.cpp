@@ -61,11 +61,11 @@ class Quantizer {
     if (options_.equalize) equalize(g_);
     first_ = make_plan(g_, kept_);
     if (first_.layers.empty()) return Status::error("the network has no operator that integers could compute");
+    NPU_TRY(check_weights());
     NPU_TRY(check_table());
     NPU_TRY(find_ranges());
     if (options_.accuracy.kind != AccuracyLimit::Kind::None)
       NPU_TRY(reach_accuracy(g_, first_, known_, options_, kept_, sensitivities_, out_));
-    // Here a layer that is kept could get a type of 16 bits.
     Rounded rounded = make_rounded(g_, make_plan(g_, kept_), known_, options_.type);
     list_table(rounded.plan);
     list_layers(rounded.plan);
@@ -81,6 +81,24 @@ class Quantizer {
     if (!options_.table) return nullptr;
     const auto found = options_.table->tensors.find(name(v));
     return found == options_.table->tensors.end() ? nullptr : &found->second;
+  }
+
+  Status check_weights() const {
+    for (const Layer &layer : first_.layers) {
+      const Node &n = g_.nodes[layer.nodes[0]];
+      if (n.op != graph::Op::Conv && n.op != graph::Op::MatMul) continue;
+      for (size_t k = 1; k < n.inputs.size(); ++k) {
+        const ValueId v = n.inputs[k];
+        if (v == graph::kNoValue || !g_.is_constant(v)) continue;
+        const float *w = g_[v].constant->as<float>();
+        if (std::all_of(w, w + g_[v].constant->count(), [](float x) { return std::isfinite(x); })) continue;
+        const std::string &node = g_.sources[static_cast<size_t>(n.source)].name;
+        return Status::error("constant '" + g_[v].name + "' of node '" + node +
+                             "' has a number that is not finite, which no integer stands for; --keep-float '" + node +
+                             "' leaves it as it is");
+      }
+    }
+    return {};
   }
 
   Status check_table() const {
@@ -100,7 +118,8 @@ class Quantizer {
   /// What layers read and make: also values that become integers only where other layers stay in float32.
   std::vector<ValueId> values_of_layers() const {
     std::set<ValueId> out(first_.values.begin(), first_.values.end());
-    for (const Layer &layer : first_.layers) out.insert(layer.result);
+    for (const Layer &layer : first_.layers)
+      for (size_t i : layer.nodes) out.insert(g_.nodes[i].output);
     return {out.begin(), out.end()};
   }
 
@@ -172,8 +191,6 @@ class Quantizer {
   }
 
   void list_layers(const Plan &plan) {
-    std::set<size_t> integer;
-    for (const Layer &layer : plan.layers) integer.insert(layer.nodes[0]);
     const std::set<ValueId> rounded(plan.values.begin(), plan.values.end());
     for (size_t k = 0; k < first_.layers.size(); ++k) {
       const Layer &layer = first_.layers[k];
@@ -182,7 +199,7 @@ class Quantizer {
       r.name = source.name;
       r.type = source.type;
       r.tensor = name(layer.result);
-      r.integer = integer.count(layer.nodes[0]) != 0;
+      r.integer = std::all_of(layer.nodes.begin(), layer.nodes.end(), [&](size_t i) { return plan.integer[i]; });
       r.rounded = r.integer && rounded.count(layer.result);
       if (r.rounded) {
         r.range = ranges_[layer.result];

@@ -19,6 +19,11 @@ using graph::ValueId;
 void Difference::add(const float *wanted, const float *got, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const double a = wanted[i], b = got[i], d = b - a;
+    if (!std::isfinite(d)) {
+      // The same infinity, or NaN twice, is no difference, and others cannot be measured by it.
+      if (a != b && !(std::isnan(a) && std::isnan(b))) noise = most = std::numeric_limits<double>::infinity();
+      continue;
+    }
     signal += a * a;
     noise += d * d;
     product += a * b;
@@ -42,7 +47,7 @@ double Difference::sqnr() const {
 
 double Difference::cosine() const {
   if (noise == 0) return 1;
-  return signal == 0 || power == 0 ? 0 : product / std::sqrt(signal * power);
+  return signal == 0 || power == 0 || std::isinf(noise) ? 0 : product / std::sqrt(signal * power);
 }
 
 Rounded make_rounded(const Graph &graph, const Plan &plan, const Known &known, Type type) {

@@ -66,7 +66,7 @@ class Finish {
     const float factor = multiplier_->as<float>()[multiplier_->count() == 1 ? 0 : channel];
     float v = static_cast<float>(total) * factor;
     if (act_.kind != ActKind::None) v = activate(act_, v);
-    if (quant_.out == Dtype::F32)
+    if (is_real(quant_.out))  // of 16 bits: the caller rounds
       out_.as<float>()[place] = v;
     else if (quant_.out == Dtype::I8)
       out_.as<int8_t>()[place] = saturated<int8_t>(v, quant_.out_zero);

@@ -116,6 +116,7 @@ Status compile_stages(const Arguments &args, const npu::compiler::Options &commo
       quantize.table = out[0].quantized.table;
       quantize.means = out[0].quantized.means;
       quantize.samples = nullptr;
+      quantize.accuracy = {};  // the table names the layers that are kept
     }
   }
   return {};

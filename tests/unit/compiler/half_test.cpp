@@ -245,6 +245,31 @@ TEST(UseHalf, WeightsThatFloat16DoesNotHaveStaySingle) {
   EXPECT_EQ(g[g.nodes[1].inputs[1]].dtype, Dtype::BF16);
 }
 
+/// Moves that bring such numbers: all that they put together is float32.
+TEST(UseHalf, MovesOfNumbersThatFloat16DoesNotHaveStaySingle) {
+  for (const bool pad : {false, true}) {
+    OnnxBuilder b;
+    std::string x = b.op("Conv", {b.input({1, 2, 4, 4}), b.weights({2, 2, 1, 1})});
+    if (pad) {
+      x = b.op("Pad", {x, b.indices({8}, {0, 0, 1, 1, 0, 0, 1, 1}), b.constant({}, {1e5f})});
+    } else {
+      x = b.op("Concat", {x, b.constant({1, 1, 4, 4}, std::vector<float>(16, 1e5f))});
+      b.attr("axis", int64_t{1});
+    }
+    b.output(b.op("Conv", {x, b.weights({2, pad ? 2 : 3, 1, 1})}));
+    for (const Dtype half : {Dtype::F16, Dtype::BF16}) {
+      const Graph g = halved(b, half);
+      const Dtype type = half == Dtype::F16 ? Dtype::F32 : half;
+      EXPECT_EQ(types_of(g, pad ? Op::Pad : Op::Concat), (std::vector{type}));
+      std::vector<Tensor> out;
+      Tensor in(Dtype::F32, {1, 2, 4, 4});
+      ASSERT_TRUE(graph::evaluate_graph(g, {in}, out).ok());
+      // In front of a product even they are rounded, to infinity in float16: the product is what has 16 bits.
+      EXPECT_EQ(std::isfinite(out[0].as<float>()[0]), half == Dtype::BF16);
+    }
+  }
+}
+
 /// What the CPU computes takes float32.
 TEST(UseHalf, OperatorsOfTheCpuGetSingles) {
   OnnxBuilder b;

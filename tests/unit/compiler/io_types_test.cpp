@@ -262,6 +262,20 @@ TEST(IoTypes, EveryBorderGivesTheSameNumbers) {
       for (const Dtype out : {Dtype::I8, Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32}) expect_same(b, in, out);
 }
 
+/// An output that is another one as well is copied where a part of the network runs on the CPU.
+TEST(IoTypes, OutputsOfOneValueHaveItsScale) {
+  OnnxBuilder b;
+  const std::string x = rounded(b, b.op("Atan", {b.input({1, 2, 3, 3}, "x")}), kX);
+  const std::string y = rounded(b, b.op("Relu", {x}), kX);
+  b.output(y);
+  b.output(b.op("Identity", {y}));
+  const bmodel::StageDesc stage = compiled(b, all(Dtype::F32, Dtype::U8));
+  ASSERT_EQ(stage.outputs.size(), 2u);
+  EXPECT_EQ(stage.outputs[0].step, 0.5f);
+  EXPECT_EQ(stage.outputs[1].step, stage.outputs[0].step);
+  EXPECT_EQ(stage.outputs[1].zero_point, stage.outputs[0].zero_point);
+}
+
 /// Scales in the file are what programs multiply by, on both sides.
 TEST(IoTypes, TheFileHasScalesAndZeroPoints) {
   const bmodel::StageDesc stage = compiled(float_borders(), all(Dtype::U8, Dtype::I8));

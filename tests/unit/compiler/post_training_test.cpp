@@ -156,6 +156,16 @@ TEST(Quantize, ClassesStayInFloat) {
   EXPECT_SAYS(lines, "float32 [1, 5] = MatMul(");
 }
 
+/// Older operator sets compute a softmax of two dimensions between changes of shape.
+TEST(Quantize, ClassesStayInFloatBehindMoves) {
+  OnnxBuilder b(11);
+  const std::string x = b.op("Conv", {b.input({1, 4, 1, 1}, "x"), b.weights({5, 4, 1, 1})});
+  b.output(b.op("Softmax", {x}));
+  b.attr("axis", int64_t{1});
+  EXPECT_SAYS(text(b), " [1, 5] = Softmax(");
+  EXPECT_EQ(text(b).find("int8 [1, 5] = Softmax("), std::string::npos) << text(b);
+}
+
 TEST(Quantize, NodesThatAreKeptStayInFloat) {
   OnnxBuilder b(14);
   const std::string c = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.weights({2, 1, 1, 1})});
@@ -420,6 +430,81 @@ TEST(Accuracy, ALimitThatNothingReachesIsAnError) {
   EXPECT_SAYS(make(spiky(), options).error, "at least 1 is expected");
 }
 
+TEST(Accuracy, OfOneLayer) {
+  OnnxBuilder b(14);
+  b.output(b.op("Conv", {b.input({1, 4, 2, 2}, "x"), b.weights({2, 4, 1, 1})}));
+  Options options = int8_options(4);
+  ASSERT_TRUE(quantize::parse_accuracy("cosine:1", options.accuracy));
+  EXPECT_SAYS(make(b, options).error, "with 0 of 1 layers in float32 it is cosine 0.99");
+}
+
+/// Without the convolution the sigmoid has no integers to read: nothing would be left.
+TEST(Accuracy, ANetworkWithoutIntegersIsNoAnswer) {
+  OnnxBuilder b(14);
+  const std::string c = b.op("Conv", {b.input({1, 2, 4, 4}, "x"), b.constant({1, 2, 1, 1}, {300, -299})});
+  b.output(b.op("Sigmoid", {c}));
+  Options options = int8_options(8);
+  ASSERT_TRUE(quantize::parse_accuracy("cosine:1", options.accuracy));
+  EXPECT_SAYS(make(b, options).error, "the accuracy is not reached as long as any layer has integers");
+}
+
+/// Integers round what is near zero to zero, which has no finite reciprocal.
+TEST(Accuracy, WhatIsNotFiniteIsNotReached) {
+  OnnxBuilder b(14);
+  const std::string c = b.op("Conv", {b.input({1, 1, 40, 40}, "x"), b.constant({1, 1, 1, 1}, {2})});
+  b.output(b.op("Reciprocal", {c}));
+  Options options = int8_options(8);
+  const Made made = make(b, options);
+  ASSERT_EQ(made.error, "");
+  ASSERT_EQ(made.result.outputs.at(0).difference.cosine(), 0) << "the test does not make what it is about";
+  ASSERT_TRUE(quantize::parse_accuracy("cosine:0.5", options.accuracy));
+  const Made limited = make(b, options);
+  if (limited.error.empty()) {
+    EXPECT_GE(limited.result.outputs.at(0).difference.cosine(), 0.5);
+  } else {
+    EXPECT_SAYS(limited.error, "the accuracy is not reached");
+  }
+}
+
+/// The middle of a formula gets integers where a part of it is kept and others go on reading it.
+TEST(Accuracy, FormulasThatShareTheirBegin) {
+  OnnxBuilder b(14);
+  const std::string x = b.op("Tanh", {b.input({1, 4, 6, 6}, "x")});
+  const std::string p = b.op("PRelu", {x, b.constant({4, 1, 1}, {0.1f, 3e6f, -2, 7})});
+  const std::string s = b.op("Sigmoid", {x});
+  b.output(b.op("Conv", {p, b.constant({1, 4, 1, 1}, {1, 0, 1, -1})}));  // without the channel of large numbers
+  b.output(b.op("Conv", {s, b.weights({3, 4, 1, 1})}));
+  for (const char *limit : {"cosine:0.9", "cosine:0.999", "cosine:0.99999", "cosine:1"}) {
+    Options options = int8_options(4);
+    ASSERT_TRUE(quantize::parse_accuracy(limit, options.accuracy));
+    Made made;
+    ASSERT_NO_THROW(made = make(b, options)) << limit;
+    if (!made.error.empty()) {
+      EXPECT_SAYS(made.error, "the accuracy is not reached");
+    }
+  }
+}
+
+TEST(Accuracy, ClassesAreNumbersOfFloat32) {
+  OnnxBuilder b(14);
+  b.output(b.op("ArgMax", {b.op("MatMul", {b.input({1, 3}, "x"), b.weights({3, 3})})}));
+  Options options = int8_options(2);
+  ASSERT_TRUE(quantize::parse_accuracy("top1:0.1", options.accuracy));
+  options.labels = {{"0", 0}, {"1", 0}};
+  EXPECT_SAYS(make(b, options).error, "is of int32, numbers of float32 for the classes are expected");
+}
+
+TEST(Difference, OfWhatIsNotFinite) {
+  const float wanted[] = {1, INFINITY, NAN, 2}, same[] = {1, INFINITY, NAN, 2}, other[] = {1, INFINITY, 0, 2};
+  quantize::Difference d, e;
+  d.add(wanted, same, 4);
+  EXPECT_EQ(d.cosine(), 1);
+  EXPECT_EQ(d.signal, 5);
+  e.add(wanted, other, 4);
+  EXPECT_EQ(e.cosine(), 0);
+  EXPECT_EQ(e.sqnr(), -INFINITY);
+}
+
 TEST(Accuracy, LabelsAreCounted) {
   OnnxBuilder b(14);
   b.output(b.op("MatMul", {b.input({1, 3}, "x"), b.constant({3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1})}));
@@ -439,6 +524,7 @@ TEST(Accuracy, LabelsAreCounted) {
   const Made made = make(b, options);
   ASSERT_EQ(made.error, "");
   EXPECT_EQ(*made.result.float_top1, static_cast<double>(right) / 10);
+  EXPECT_GE(*made.result.top1, *made.result.float_top1) << "no class less is right";
   options.labels["3"] = 3;
   EXPECT_EQ(make(b, options).error, "sample '3' has the label 3, output 't2' has classes 0 to 2");
   options.labels.clear();
@@ -492,6 +578,29 @@ TEST(QuantizeErrors, Samples) {
   const std::string far = huge.op("Conv", {huge.input({1, 1, 2, 2}, "x"), huge.constant({1, 1, 1, 1}, {3e38f})});
   huge.output(huge.op("Conv", {huge.op("Add", {far, far}), huge.weights({1, 1, 1, 1})}));
   EXPECT_SAYS(make(huge, int8_options()).error, "that are not finite");
+}
+
+TEST(QuantizeErrors, WeightsThatAreNotFinite) {
+  OnnxBuilder b(14);
+  const std::string w = b.constant({1, 1, 1, 1}, {INFINITY});
+  b.output(b.op("Conv", {b.input({1, 1, 2, 2}, "x"), w}));
+  b.named("hot");
+  EXPECT_EQ(make(b, by_table({{"x", {0, 1}}})).error,
+            "constant '" + w +
+                "' of node 'hot' has a number that is not finite, which no integer stands for; "
+                "--keep-float 'hot' leaves it as it is");
+}
+
+/// Scales so small that the scale of their product would be 0.
+TEST(Quantize, TinyWeightsAndInputs) {
+  OnnxBuilder b(14);
+  const std::string c = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.constant({1, 1, 1, 1}, {1e-38f}), b.floats({0})});
+  b.output(c);
+  Made made = make(b, by_table({{"x", {0, 1e-30f}}}));
+  ASSERT_EQ(made.error, "");
+  std::vector<Tensor> out;
+  ASSERT_TRUE(graph::evaluate_graph(made.integer, {Tensor(Dtype::F32, {1, 1, 2, 2})}, out).ok());
+  EXPECT_EQ(out[0].as<float>()[0], 0);
 }
 
 TEST(QuantizeErrors, Tables) {

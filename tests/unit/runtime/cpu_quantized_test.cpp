@@ -2,6 +2,7 @@
 // Quantized operators: numbers worked out by hand, extremes, references that are written here, and what is refused.
 #include <random>
 
+#include "runtime/cpu/element.h"
 #include "tests/unit/runtime/cpu_run.h"
 
 namespace npu::cpu {
@@ -285,7 +286,11 @@ void expect_product(const Tensor &out, int64_t i, int64_t channel, int64_t exact
   float v = static_cast<float>(sum) * factor.as<float>()[factor.count() > 1 ? channel : 0];
   if (act.kind == ActKind::Relu && v < 0) v = 0;
   if (act.kind == ActKind::LeakyRelu && v < 0) v *= act.a;
-  if (quant.out == Dtype::F32)
+  if (is_half(quant.out)) {
+    Tensor expected(quant.out, {1});
+    cpu::store(expected, 0, static_cast<double>(v));
+    EXPECT_EQ(out.as<uint16_t>()[i], expected.as<uint16_t>()[0]) << "element " << i;
+  } else if (quant.out == Dtype::F32)
     EXPECT_EQ(out.as<float>()[i], v) << "element " << i;
   else
     EXPECT_EQ(byte_at(out, i), stored(v, quant.out, quant.out_zero)) << "element " << i;
@@ -298,8 +303,8 @@ struct RandomProduct {
   Tensor bias, factor;
 
   explicit RandomProduct(int64_t channels) : bias(Dtype::I32, {channels}) {
-    constexpr Dtype kResults[] = {Dtype::I8, Dtype::U8, Dtype::F32, Dtype::I32};
-    const Dtype out = kResults[between(0, 3)];
+    constexpr Dtype kResults[] = {Dtype::I8, Dtype::U8, Dtype::F32, Dtype::I32, Dtype::F16, Dtype::BF16};
+    const Dtype out = kResults[between(0, 5)];
     quant = product(random_zero(x), random_zero(w), out == Dtype::I8 || out == Dtype::U8 ? random_zero(out) : 0, out);
     constexpr Activation kActs[] = {{}, {ActKind::Relu, 0, 0}, {ActKind::LeakyRelu, 0.3f, 0}};
     if (out != Dtype::I32) act = kActs[between(0, 2)];
