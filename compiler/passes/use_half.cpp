@@ -59,11 +59,13 @@ class Narrowing {
       : g_(graph), half_(half), single_(graph.values.size()), wide_(graph.values.size()) {}
 
   void run() {
+    std::vector<Dtype> wanted;  // of the outputs: --output-type may have chosen 16 bits
+    for (ValueId v : g_.outputs) wanted.push_back(g_[v].dtype);
     find_single();
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
     for (Node &n : nodes) visit(std::move(n));
-    for (ValueId &v : g_.outputs) v = as(v, Dtype::F32);
+    for (size_t k = 0; k < wanted.size(); ++k) g_.outputs[k] = as(without_cast(g_.outputs[k], wanted[k]), wanted[k]);
   }
 
  private:
@@ -101,6 +103,13 @@ class Narrowing {
       any = true;
     }
     return any;
+  }
+
+  /// What a cast gives that has become one between equal types.
+  ValueId without_cast(ValueId v, Dtype type) const {
+    for (const Node &n : g_.nodes)
+      if (n.output == v && n.op == Op::Cast && g_[n.inputs[0]].dtype == type) return n.inputs[0];
+    return v;
   }
 
   /// The value in another type of real numbers.

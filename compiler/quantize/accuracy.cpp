@@ -17,7 +17,7 @@ constexpr size_t kSensitivitySamples = 8;  ///< each layer is tried with so many
 
 std::string number_text(double v) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.6g", v);
+  std::snprintf(text, sizeof text, "%.10g", v);
   return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace npu::quantize {
@@ -99,6 +100,19 @@ class Equalizer {
       if (n.inputs[k] != kNoValue) copies[k] = std::make_shared<Tensor>(*g_[n.inputs[k]].constant);
   }
 
+  /// Factors by which biases do not become larger than the largest one: a channel of tiny weights beside a bias would
+  /// need a range that leaves nothing of the other channels. A bias that is the largest already has no room to grow.
+  static std::vector<double> room_of(const std::vector<std::shared_ptr<Tensor>> &operands, size_t channels) {
+    std::vector<double> out(channels, std::numeric_limits<double>::infinity());
+    if (operands.size() < 3 || !operands[2]) return out;
+    const float *bias = operands[2]->as<float>();
+    double most = 0;
+    for (size_t c = 0; c < channels; ++c) most = std::max<double>(most, std::fabs(bias[c]));
+    for (size_t c = 0; c < channels; ++c)
+      if (bias[c] != 0) out[c] = most / std::fabs(bias[c]);
+    return out;
+  }
+
   /// How far factors are from 1 at most.
   double equalize(const Pair &pair) {
     auto &made_by = copies_[pair.first];
@@ -111,10 +125,11 @@ class Equalizer {
     for_outputs(first, most(first, makes));
     for_inputs(second, groups, most(second, reads));
     std::vector<float> factor(makes.size(), 1);
+    const std::vector<double> room = room_of(made_by, makes.size());
     double farthest = 0;
     for (size_t c = 0; c < factor.size(); ++c) {
       if (makes[c] == 0 || reads[c] == 0) continue;
-      factor[c] = static_cast<float>(std::sqrt(reads[c] / makes[c]));
+      factor[c] = static_cast<float>(std::min(std::sqrt(reads[c] / makes[c]), room[c]));
       farthest = std::max(farthest, std::fabs(std::log(static_cast<double>(factor[c]))));
     }
     for_outputs(first, [&](size_t c, size_t i) { first.as<float>()[i] *= factor[c]; });

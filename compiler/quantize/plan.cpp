@@ -88,8 +88,8 @@ class Planner {
         return Kind::Single;
       case Op::Softmax:  // of the network's results: classes keep their order there
         return becomes_output(n.output) ? Kind::Float : Kind::Single;
-      case Op::Concat:
-        return Kind::Concat;
+      case Op::Concat:  // of a result of the network: its parts keep ranges of their own
+        return becomes_output(n.output) ? Kind::Float : Kind::Concat;
       default:
         return Kind::Float;
     }

@@ -29,6 +29,13 @@ Status find_kept(const Graph &g, const std::set<std::string> &names, std::set<in
     for (size_t s = 0; s < g.sources.size(); ++s)
       if (g.sources[s].name == name) out.insert(static_cast<int>(s));
     if (out.size() == before) return Status::error("no node of the network has the name '" + name + "'");
+    const bool any = std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node &n) {
+      return out.count(n.source) && g.sources[static_cast<size_t>(n.source)].name == name;
+    });
+    if (!any)
+      return Status::error("node '" + name +
+                           "' cannot stay in float32 by itself: it is folded, or a part of the node in front of it, "
+                           "as the report without --quantize shows");
   }
   return {};
 }
@@ -58,12 +65,14 @@ class Quantizer {
     std::set<std::string> kept = options_.keep;
     if (options_.table) kept.insert(options_.table->keep.begin(), options_.table->keep.end());
     NPU_TRY(find_kept(g_, kept, kept_));
+    out_.named = kept_.size();
     if (options_.equalize) equalize(g_);
     first_ = make_plan(g_, kept_);
     if (first_.layers.empty()) return Status::error("the network has no operator that integers could compute");
     NPU_TRY(check_weights());
     NPU_TRY(check_table());
     NPU_TRY(find_ranges());
+    keep_masks();
     if (options_.accuracy.kind != AccuracyLimit::Kind::None)
       NPU_TRY(reach_accuracy(g_, first_, known_, options_, kept_, sensitivities_, out_));
     Rounded rounded = make_rounded(g_, make_plan(g_, kept_), known_, options_.type);
@@ -169,6 +178,24 @@ class Quantizer {
     join_groups();
     for (const auto &[v, range] : ranges_) known_.quants[v] = quant_of(range, options_.type, options_.symmetric);
     return {};
+  }
+
+  /// Sums with a mask in front of a softmax stay in float32: steps of integers that reach to -1e9 are larger than all
+  /// that the mask leaves.
+  void keep_masks() {
+    constexpr float kMask = -1e4f;
+    const std::vector<int> made = g_.producers();
+    for (const Node &n : g_.nodes) {
+      if (n.op != graph::Op::Softmax) continue;
+      ValueId v = n.inputs[0];
+      while (made[static_cast<size_t>(v)] >= 0 && is_move(g_.nodes[static_cast<size_t>(made[static_cast<size_t>(v)])]))
+        v = g_.nodes[static_cast<size_t>(made[static_cast<size_t>(v)])].inputs[0];
+      const auto range = ranges_.find(v);
+      if (range == ranges_.end() || range->second.low > kMask) continue;
+      for (const Layer &layer : first_.layers)
+        if (layer.result == v)
+          for (size_t i : layer.nodes) kept_.insert(g_.nodes[i].source);
+    }
   }
 
   /// Values of one group get the range that holds all of theirs.

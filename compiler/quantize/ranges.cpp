@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kBins = Histogram::kBins;
 constexpr int kCandidates = 256;  // thresholds that are tried
+constexpr int kJoined = 2;        // bins that are one for the divergence, which has 2048
 
 Range whole(const Histogram &h) { return {std::min(h.low(), 0.f), std::max(h.high(), 0.f)}; }
 
@@ -42,9 +43,11 @@ Range percentile(const Histogram &h, double percent) {
 /// same number, except for those in which nothing is (as in "8-bit inference with TensorRT", 2017).
 double divergence(const std::vector<double> &bins, size_t threshold, size_t levels, double beyond) {
   double total = beyond, merged = 0;
-  for (size_t i = 0; i < threshold; ++i) total += bins[i];
   for (size_t i = 0; i < threshold; ++i) merged += bins[i];
   if (merged == 0) return std::numeric_limits<double>::infinity();
+  total += merged;
+  // The last bin may have nothing but what is beyond: in Q as if it had a single number.
+  if (beyond > 0 && bins[threshold - 1] == 0) ++merged;
   double sum = 0;
   for (size_t level = 0; level < levels; ++level) {
     const size_t from = level * threshold / levels, to = (level + 1) * threshold / levels;
@@ -57,7 +60,6 @@ double divergence(const std::vector<double> &bins, size_t threshold, size_t leve
     for (size_t i = from; i < to; ++i) {
       const double p = (bins[i] + (i + 1 == threshold ? beyond : 0)) / total;
       if (p == 0) continue;
-      // A bin that has nothing but what is beyond: as if it had a single number.
       const double q = (bins[i] > 0 ? count / static_cast<double>(filled) : 1) / merged;
       sum += p * std::log(p / q);
     }
@@ -67,11 +69,11 @@ double divergence(const std::vector<double> &bins, size_t threshold, size_t leve
 
 /// The magnitude that leaves least divergence. Numbers that are 0 stay 0 whatever it is, and do not count.
 Range kl(const Histogram &h) {
-  std::vector<double> bins(kBins);
+  std::vector<double> bins(kBins / kJoined);
   size_t used = 0;
   for (int i = 0; i < kBins; ++i) {
-    const auto k = static_cast<size_t>(i);
-    bins[k] = static_cast<double>(h[i] + h[-1 - i]);
+    const auto k = static_cast<size_t>(i / kJoined);
+    bins[k] += static_cast<double>(h[i] + h[-1 - i]);
     if (bins[k] > 0) used = k + 1;
   }
   const size_t levels = h.low() < 0 && h.high() > 0 ? 128 : 256, step = std::max<size_t>(used / kCandidates, 1);
@@ -85,7 +87,8 @@ Range kl(const Histogram &h) {
       best = t;
     }
   }
-  return cut(h, -h.edge(static_cast<int>(best)), h.edge(static_cast<int>(best)));
+  const double most = h.edge(static_cast<int>(best) * kJoined);
+  return cut(h, -most, most);
 }
 
 /// To the nearest integer, for numbers that int has.

@@ -39,8 +39,10 @@ std::string place(const LayerResult &l) { return !l.integer ? "kept in float32" 
 
 std::string head_text(const Result &r) {
   const auto kept = std::count_if(r.layers.begin(), r.layers.end(), [](const LayerResult &l) { return !l.integer; });
-  return print("quantized      %zu layers, %zu kept in float32; ranges of %zu samples, compared with %zu\n",
-               r.layers.size() - static_cast<size_t>(kept), static_cast<size_t>(kept), r.samples, r.compared);
+  const std::string named = r.named ? print(", besides %zu nodes by name", r.named) : "";
+  return print("quantized      %zu layers, %zu kept in float32%s; ranges of %zu samples, compared with %zu\n",
+               r.layers.size() - static_cast<size_t>(kept), static_cast<size_t>(kept), named.c_str(), r.samples,
+               r.compared);
 }
 
 std::string top1_text(const Result &r) {

@@ -49,6 +49,7 @@ struct Result {
   std::vector<LayerResult> layers;
   std::vector<OutputResult> outputs;
   size_t samples = 0, compared = 0;  ///< that ranges are from; that differences are from
+  size_t named = 0;                  ///< nodes that stay in float32 by name; they are in no layer
   /// Shares of labelled samples whose class is right, in float32 and in integers.
   std::optional<double> float_top1, top1;
 
