@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "compiler/schedule/records.h"
+#include "compiler/schedule/replacement.h"
 
 namespace npu::compiler {
 namespace {
@@ -18,25 +18,6 @@ namespace {
 constexpr size_t kMostBytes = size_t{64} << 20;  ///< of a file: some hundred thousand records
 constexpr auto kLockWait = std::chrono::milliseconds(20);
 constexpr int kLockTries = 1500;  ///< half a minute
-
-Status failed(const std::string &what, const std::string &path) {
-  return Status::error(-errno, "cannot " + what + " " + path + ": " + std::strerror(errno));
-}
-
-/// An open file or folder.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor &) = delete;
-  Descriptor &operator=(const Descriptor &) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
 
 std::string folder_of(const std::string &path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
@@ -97,58 +78,6 @@ Status read(const std::string &file, const std::string &shown, Records &out) {
   return n < 0 ? failed("read", shown) : out.parse(text, shown);
 }
 
-bool write_all(int fd, const std::string &text) {
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t n = ::write(fd, text.data() + at, text.size() - at);
-    if (n < 0 && errno != EINTR) return false;
-    at += n > 0 ? static_cast<size_t>(n) : 0;
-  }
-  return true;
-}
-
-/// A new file beside another one, with the mode and, as far as that is allowed, the owner of that.
-class Replacement {
- public:
-  explicit Replacement(const std::string &file) : file_(file), fd_(create(file, path_)) {}
-  ~Replacement() {
-    if (!kept_ && fd_.get() >= 0) ::unlink(path_.c_str());
-  }
-
-  Status open() const {
-    if (fd_.get() < 0) return failed("write into the folder of", file_);
-    struct stat old {};
-    const bool exists = ::stat(file_.c_str(), &old) == 0;
-    if (exists && !(old.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)))
-      return Status::error("cannot write " + file_ + ": it is for reading only");
-    if (exists && ::access(file_.c_str(), W_OK) != 0) return failed("write", file_);
-    if (exists && ::fchmod(fd_.get(), old.st_mode & 07777) != 0) return failed("write", file_);
-    if (exists && ::fchown(fd_.get(), old.st_uid, old.st_gid) != 0) errno = 0;  // not everybody may
-    return {};
-  }
-
-  Status keep(const std::string &text) {
-    kept_ = write_all(fd_.get(), text) && std::rename(path_.c_str(), file_.c_str()) == 0;
-    return kept_ ? Status() : failed("write", file_);
-  }
-
- private:
-  /// Under the folder's lock names of other processes are those of killed ones.
-  static int create(const std::string &file, std::string &path) {
-    int fd = -1;
-    for (int i = 0; i < 100 && fd < 0; ++i) {
-      path = file + ".new" + std::to_string(::getpid()) + (i ? "-" + std::to_string(i) : "");
-      fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (fd < 0 && errno != EEXIST) break;
-    }
-    return fd;
-  }
-
-  const std::string file_;
-  std::string path_;
-  const Descriptor fd_;
-  bool kept_ = false;
-};
-
 }  // namespace
 
 Status read_records(const std::string &path, bool will_be_written, Records &out) {
@@ -177,7 +106,8 @@ Status write_record(const std::string &path, const RecordKey &key, const Record 
   records.add(key, Record(record));
   Replacement fresh(file);
   NPU_TRY(fresh.open());
-  return fresh.keep(records.text());
+  NPU_TRY(fresh.write(records.text()));
+  return fresh.keep();
 }
 
 }  // namespace npu::compiler
