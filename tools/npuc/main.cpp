@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT
 // npuc: compiles an ONNX network to a .bmodel.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <new>
 
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
+#include "tools/npuc/outputs.h"
 #include "tools/npuc/quantize_arguments.h"
 
 namespace {
@@ -44,13 +41,6 @@ const std::map<std::string, npu::graph::Dtype> kReals{
 int fail(const std::string &message) {
   std::fprintf(stderr, "npuc: %s\n", message.c_str());
   return 1;
-}
-
-Status write_file(const std::string &path, const void *data, size_t bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
-  file.close();
-  return file ? Status() : Status::error("cannot write " + path);
 }
 
 Status make_folder(const std::string &path) {
@@ -87,18 +77,24 @@ class Search {
   uint64_t cycles_ = 0;  ///< that were said
 };
 
-/// Before work that may take long: whether its result can be kept.
-Status check_output(const Arguments &args) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  if (!args.schedule_file.empty() &&
-      (fs::equivalent(args.output, args.schedule_file, ignored) ||
-       fs::path(args.output).lexically_normal() == fs::path(args.schedule_file).lexically_normal()))
-    return Status::error("--output and --schedule are the same file, " + args.output);
-  const fs::path folder = fs::path(args.output).parent_path();
-  const std::string place = fs::exists(args.output, ignored) ? args.output : folder.empty() ? "." : folder.string();
-  if (::access(place.c_str(), W_OK) == 0) return {};
-  return Status::error("cannot write " + args.output + ": " + std::strerror(errno));
+/// The file of a stage's commands.
+std::string asm_file(const Arguments &args, size_t stage) {
+  return args.asm_file + (stage ? "." + std::to_string(stage) : "");
+}
+
+/// Before work that may take long: whether its results can be kept.
+Status check_files(const Arguments &args) {
+  std::vector<npu::npuc::NamedFile> outputs{{"--output", args.output}}, others{{"the model", args.model}};
+  const auto add = [](std::vector<npu::npuc::NamedFile> &list, const char *option, const std::string &path) {
+    if (!path.empty()) list.push_back({option, path});
+  };
+  add(outputs, "--quantize-report", args.quantize.report);
+  add(outputs, "--save-table", args.quantize.saved_table);
+  for (size_t s = 0; s < std::max<size_t>(args.stages.size(), 1) && !args.asm_file.empty(); ++s)
+    add(outputs, "--dump-asm", asm_file(args, s));
+  add(others, "--schedule", args.schedule_file);
+  add(others, "--labels", args.quantize.labels);
+  return npu::npuc::check_outputs(outputs, others);
 }
 
 /// Compiles for each --stage, or once; the first has the stages of all.
@@ -153,17 +149,17 @@ std::string asm_text(const npu::bmodel::StageDesc &stage) {
 Status write_files(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
   std::vector<uint8_t> bytes;
   NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
-  NPU_TRY(write_file(args.output, bytes.data(), bytes.size()));
-  const auto write_text = [](const std::string &path, const std::string &text) {
-    return write_file(path, text.data(), text.size());
-  };
+  std::vector<std::pair<std::string, std::string>> texts;  // path, text
   const npu::quantize::Result &quantized = stages[0].quantized;
-  if (!args.quantize.report.empty()) NPU_TRY(write_text(args.quantize.report, quantized.html(args.model)));
+  if (!args.quantize.report.empty()) texts.emplace_back(args.quantize.report, quantized.html(args.model));
   if (!args.quantize.saved_table.empty())
-    NPU_TRY(write_text(args.quantize.saved_table, npu::quantize::table_text(quantized.table)));
+    texts.emplace_back(args.quantize.saved_table, npu::quantize::table_text(quantized.table));
   for (size_t s = 0; s < stages.size() && !args.asm_file.empty(); ++s)
-    NPU_TRY(write_text(args.asm_file + (s ? "." + std::to_string(s) : ""), asm_text(stages[0].net.stages[s])));
-  return {};
+    texts.emplace_back(asm_file(args, s), asm_text(stages[0].net.stages[s]));
+  std::vector<npu::npuc::Output> outputs{
+      {args.output, std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size())}};
+  for (const auto &[path, text] : texts) outputs.push_back({path, text});
+  return npu::npuc::write_outputs(outputs);
 }
 
 void print_reports(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
@@ -184,7 +180,7 @@ Status run(const Arguments &args) {
   NPU_TRY(choose_reals(args, options.reals));
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
-  NPU_TRY(check_output(args));
+  NPU_TRY(check_files(args));
   if (args.optimize_seconds > 0) options.optimize = Search(args.optimize_seconds, args.quiet);
   if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))

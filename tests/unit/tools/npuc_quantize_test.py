@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""npuc --quantize from files to results: the digits' network in 8 bits on the chip model, and what npuc refuses.
+"""npuc --quantize from files to results: the digits' network in 8 bits on the chip model, and what npuc refuses; the
+files that npuc reads and writes.
 
 usage: npuc_quantize_test.py BIN TOP
 
@@ -8,6 +9,8 @@ With NPU_SHARED_MODELS, a folder of trained networks with reference results, als
 """
 import glob
 import os
+import pty
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,9 +27,9 @@ SHARED_NETWORKS = ("kws-dscnn-fp32", "ic-resnet8-cifar10-fp32", "mobilenetv1-025
                    "cifar10-pytorch-cnn-b1", "vww96-mobilenetv1-fp32")
 
 
-def run(program, *arguments):
+def run(program, *arguments, **more):
     done = subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True, check=False,
-                          timeout=300, env={**os.environ, "NPU_DEVICE": "sim"})
+                          timeout=300, env={**os.environ, "NPU_DEVICE": "sim"}, **more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -69,7 +72,7 @@ class Case(unittest.TestCase):
         return np.fromfile(os.path.join(case, "output_ref_data.dat.bmrt_test"), np.float32)
 
 
-class Digits(Case):
+class WithDigits(Case):
     MODEL = os.path.join(DIGITS, "digits.onnx")
 
     @classmethod
@@ -87,6 +90,8 @@ class Digits(Case):
                 file.write(f"{i:03}.npy {self.labels[i]}\n")
         return "--calibrate", self.path("samples")
 
+
+class Digits(WithDigits):
     def test_pictures_that_it_was_not_calibrated_with(self):
         for kind in "int8", "uint8":
             report = self.npuc(self.MODEL, "--quantize", kind, *self.samples(0, 100))
@@ -163,6 +168,79 @@ class Digits(Case):
             os.remove(self.path("samples", name))
         self.fails("has no samples", self.MODEL, *samples)
 
+
+class Files(WithDigits):
+    """What npuc reads and writes."""
+
+    def refuses(self, text, *arguments, **more):
+        code, _, err = run("npuc", *arguments, **more)
+        self.assertEqual(code, 1, err)
+        self.assertIn("npuc: ", err)
+        self.assertIn(text, err)
+        return err
+
+    def write(self, name, text=""):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def test_no_two_outputs_are_one_file(self):
+        out, model = self.path("out.bmodel"), self.path("digits.onnx")
+        shutil.copy(self.MODEL, model)
+        os.symlink(self.folder, self.path("again"))
+        base = model, "--quantize", "int8", *self.samples(0, 3), "-o", out
+        same = "are the same file"
+        for path in out, self.path("again", "out.bmodel"), self.path("samples", "..", "out.bmodel"):
+            err = self.refuses("--output and --save-table " + same, *base, "--save-table", path)
+            self.assertNotIn("calibration", err)
+        self.refuses("--output and --save-table " + same, *base[:-1], "out.bmodel", "--save-table", out,
+                     cwd=self.folder)
+        self.refuses("--quantize-report and --dump-asm " + same, *base, "--quantize-report", self.path("x"),
+                     "--dump-asm", self.path("x"))
+        self.refuses("--output and --schedule " + same, *base, "--optimize", "0.1", "--schedule", out)
+        self.refuses("--dump-asm and the model " + same, *base, "--dump-asm", self.path("again", "digits.onnx"))
+        self.refuses("--save-table and --labels " + same, *base, "--accuracy", "top1:0.1", "--labels",
+                     self.path("labels"), "--save-table", self.path("labels"))
+        self.refuses("--output and the model " + same, model, "-o", model)
+        self.refuses("--output and --dump-asm " + same, model, "-o", self.path("a.1"), "--dump-asm", self.path("a"),
+                     "--stage", "image=1,1,8,8", "--stage", "image=1,1,8,8")
+        with open(self.MODEL, "rb") as file:
+            self.assertEqual(self.read("digits.onnx"), file.read())
+        self.assertFalse(os.path.exists(out))
+        self.npuc(model, *base[1:-2], "--save-table", "/dev/null", "--dump-asm", "/dev/null")
+
+    def test_outputs_are_checked_before_the_work(self):
+        base = self.MODEL, "--quantize", "int8", *self.samples(0, 3), "-o", self.path("out.bmodel")
+        for option in "--save-table", "--quantize-report", "--dump-asm":
+            err = self.refuses(option + ": cannot write", *base, option, self.path("nowhere", "file"))
+            self.assertNotIn("calibration", err)
+            self.refuses("it is a folder", *base, option, self.folder)
+        self.refuses("--output: cannot write", *base[:-1], self.path("nowhere", "file"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["labels", "samples"])
+
+    def test_errors_leave_files_as_they_were(self):
+        self.write("out.bmodel", "old")
+        self.write("target", "old")
+        os.symlink("target", self.path("table"))
+        base = self.MODEL, "-o", self.path("out.bmodel"), "--quantize", "int8", *self.samples(0, 3)
+        base += "--save-table", self.path("table"), "--dump-asm", self.path("asm")
+
+        def limit():  # of a file, less than the .bmodel has and more than the table
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        self.refuses("cannot write " + self.path("out.bmodel"), *base, preexec_fn=limit, restore_signals=False)
+        self.assertEqual(self.read("out.bmodel"), b"old")
+        self.assertEqual(self.read("table"), b"old")
+        names = ["labels", "out.bmodel", "samples", "table", "target"]
+        self.assertEqual(sorted(os.listdir(self.folder)), names)
+        self.npuc(self.MODEL, *base[3:])
+        self.assertNotEqual(self.read("out.bmodel"), b"old")
+        self.assertTrue(os.path.islink(self.path("table")))
+        self.assertIn(b"# npuc calibration table 1", self.read("target"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["asm"] + names)
 
 @unittest.skipUnless(SHARED, "needs NPU_SHARED_MODELS, a folder of trained networks")
 class Shared(Case):
