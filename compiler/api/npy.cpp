@@ -3,7 +3,8 @@
 
 #include <charconv>
 #include <cstring>
-#include <fstream>
+
+#include "compiler/api/file.h"
 
 namespace npu::compiler {
 namespace {
@@ -64,9 +65,8 @@ Status parse_npy(std::string_view bytes, graph::TensorPtr &out) {
 }
 
 Status read_npy(const std::string &path, graph::TensorPtr &out) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (!file && bytes.empty()) return Status::error("cannot read " + path);
+  std::string bytes;
+  NPU_TRY(read_file(path, bytes));
   return parse_npy(bytes, out).within(path);
 }
 

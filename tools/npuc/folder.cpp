@@ -5,10 +5,10 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 
+#include "compiler/api/file.h"
 #include "compiler/api/npy.h"
 #include "runtime/cpu/element.h"
 #include "tools/npuc/zip.h"
@@ -87,15 +87,9 @@ Status fit(const Tensor &from, const Input &input, Tensor &out) {
 
 }  // namespace
 
-Status read_file(const std::string &path, std::string &out) {
-  std::ifstream file(path, std::ios::binary);
-  out.assign(std::istreambuf_iterator<char>(file), {});
-  return file.is_open() && !file.bad() ? Status() : Status::error("cannot read " + path);
-}
-
 Status read_labels(const std::string &path, std::map<std::string, int64_t> &out) {
   std::string text;
-  NPU_TRY(read_file(path, text));
+  NPU_TRY(compiler::read_file(path, text));
   std::istringstream lines(text);
   size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -187,7 +181,7 @@ Status FolderSamples::open(const std::vector<Input> &inputs) {
 Status FolderSamples::load_archive(const std::string &file, std::vector<Tensor> &out) const {
   std::string bytes;
   std::map<std::string, std::string> arrays;
-  NPU_TRY(read_file(path(file), bytes));
+  NPU_TRY(compiler::read_file(path(file), bytes));
   NPU_TRY(unzip(bytes, arrays).within(path(file)));
   for (const Input &input : inputs_) {
     const auto found = arrays.find(input.name + kArray);
@@ -212,7 +206,7 @@ Status FolderSamples::load_file(const std::string &file, const Input &input, Ten
   std::string bytes;
   Picture picture;
   Tensor tensor;
-  NPU_TRY(read_file(path(file), bytes));
+  NPU_TRY(compiler::read_file(path(file), bytes));
   NPU_TRY(parse_picture(bytes, picture).within(path(file)));
   NPU_TRY(to_tensor(picture, *preprocess_, tensor).within(path(file)));
   return fit(tensor, input, out).within(path(file));

@@ -51,9 +51,6 @@ class FolderSamples : public quantize::Samples {
 /// count as none.
 Status read_labels(const std::string &path, std::map<std::string, int64_t> &out);
 
-/// A file's bytes.
-Status read_file(const std::string &path, std::string &out);
-
 }  // namespace npu::npuc
 
 #endif  // NPU_NPUC_FOLDER_H

@@ -201,9 +201,7 @@ Status run(const Arguments &args) {
   return {};
 }
 
-}  // namespace
-
-int main(int argc, char **argv) {
+int run_main(int argc, char **argv) {
   Arguments args;
   CLI::App app("Compiles an ONNX network to a .bmodel for QNPU1.");
   app.add_option("model", args.model, "network, ONNX")->required();
@@ -280,4 +278,16 @@ int main(int argc, char **argv) {
   }
   const Status status = run(args);
   return status.ok() ? 0 : fail(status.message());
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return run_main(argc, argv);
+  } catch (const std::bad_alloc &) {
+    return fail("there is not enough memory");
+  } catch (const std::exception &e) {
+    return fail(e.what());
+  }
 }

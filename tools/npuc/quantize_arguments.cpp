@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "compiler/api/file.h"
 #include "tools/npuc/folder.h"
 
 namespace npu::npuc {
@@ -113,7 +114,7 @@ Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic,
   if (!quiet) out.progress = Bar();
   if (!args.table.empty()) {
     std::string text;
-    NPU_TRY(read_file(args.table, text));
+    NPU_TRY(compiler::read_file(args.table, text));
     NPU_TRY(quantize::parse_table(text, out.table.emplace()).within(args.table));
   }
   std::optional<Preprocess> preprocess;

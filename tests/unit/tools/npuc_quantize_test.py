@@ -188,6 +188,25 @@ class Files(WithDigits):
         with open(self.path(name), "rb") as file:
             return file.read()
 
+    def test_folders_are_no_files(self):
+        os.makedirs(self.path("x.npy"))
+        message = "cannot read " + self.path("x.npy") + ": it is a folder"
+        base = self.MODEL, "-o", self.path("out.bmodel")
+        self.refuses(message, *base, "--input", "image=" + self.path("x.npy"))
+        self.refuses(message, *base, "--quantize", "int8", "--calibration-table", self.path("x.npy"))
+        self.refuses(message, *base, "--quantize", "int8", *self.samples(0, 3), "--accuracy", "top1:0.1", "--labels",
+                     self.path("x.npy"))
+
+    def test_exceptions_are_errors(self):
+        with open(os.path.join(BIN, "npuc"), "rb") as file:
+            if any(name in file.read() for name in (b"__asan_init", b"__tsan_init")):
+                self.skipTest("sanitizers need more address space than this test leaves")
+        with open(self.path("table"), "wb") as file:
+            file.truncate(3 << 30)
+        self.refuses("npuc: there is not enough memory", self.MODEL, "-o", self.path("out.bmodel"), "--quantize",
+                     "int8", "--calibration-table", self.path("table"),
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+
     def test_no_two_outputs_are_one_file(self):
         out, model = self.path("out.bmodel"), self.path("digits.onnx")
         shutil.copy(self.MODEL, model)

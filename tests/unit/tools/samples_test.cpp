@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "compiler/api/file.h"
+#include "compiler/api/npy.h"
 #include "tools/npuc/folder.h"
 #include "tools/npuc/zip.h"
 
@@ -28,7 +30,7 @@ std::string source() { return std::getenv("NPU_SAMPLE_FILES"); }
 
 std::string bytes_of(const std::string &path) {
   std::string out;
-  EXPECT_TRUE(npuc::read_file(path, out).ok()) << path;
+  EXPECT_TRUE(compiler::read_file(path, out).ok()) << path;
   return out;
 }
 
@@ -335,6 +337,20 @@ TEST(Folders, OneForEachInput) {
   EXPECT_EQ(error(folder, {kMatrix, {{Dtype::F32, {1}}, "q"}}),
             "there is no data for input 'q' of 2: " + folder.at("q/") +
                 " with .npy files or pictures is expected, or .npz files with all inputs");
+}
+
+/// What reads a whole file says so of a folder.
+TEST(Folders, AreNoFiles) {
+  Folder folder;
+  std::string bytes;
+  std::map<std::string, int64_t> labels;
+  graph::TensorPtr tensor;
+  const std::string message = "cannot read " + folder.path() + ": it is a folder";
+  EXPECT_EQ(compiler::read_file(folder.path(), bytes).message(), message);
+  EXPECT_EQ(npuc::read_labels(folder.path(), labels).message(), message);
+  EXPECT_EQ(compiler::read_npy(folder.path(), tensor).message(), message);
+  EXPECT_EQ(compiler::read_npy(folder.at("x.npy"), tensor).message(),
+            "cannot read " + folder.at("x.npy") + ": No such file or directory");
 }
 
 TEST(Folders, Errors) {
