@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/api/npy.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -30,15 +31,20 @@ graph::Dtype type_of(const std::string &descr) {
   return graph::Dtype::Undefined;
 }
 
-graph::Shape shape_of(const std::string &dims) {
-  graph::Shape shape;
-  for (size_t at = 0; (at = dims.find_first_of("0123456789", at)) != std::string::npos;) {
-    int64_t d = 0;
-    const auto end = std::from_chars(dims.data() + at, dims.data() + dims.size(), d).ptr;
-    at = static_cast<size_t>(end - dims.data());
-    shape.push_back(d);
+/// "(2, 3", "(4,", "(": a tuple without its end. Old versions of numpy write 2L. False: something else.
+bool parse_shape(std::string_view dims, graph::Shape &out) {
+  if (dims.empty() || dims[0] != '(') return false;
+  for (dims.remove_prefix(1); dims.find_first_not_of(' ') != dims.npos;) {
+    const size_t comma = std::min(dims.find(','), dims.size());
+    std::string_view word = dims.substr(0, comma);
+    word.remove_prefix(std::min(word.find_first_not_of(' '), word.size()));
+    word = word.substr(0, word.find_last_not_of(' ') + 1);
+    if (word.ends_with('L')) word.remove_suffix(1);
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out.emplace_back());
+    if (error != std::errc() || end != word.data() + word.size() || out.back() < 0) return false;
+    dims.remove_prefix(std::min(comma + 1, dims.size()));
   }
-  return shape;
+  return true;
 }
 
 }  // namespace
@@ -53,13 +59,16 @@ Status parse_npy(std::string_view bytes, graph::TensorPtr &out) {
   const std::string header(bytes.substr(8 + length_bytes, length));
   const graph::Dtype type = type_of(field(header, "descr"));
   if (type == graph::Dtype::Undefined) return Status::error("its element type is not a little-endian number or bool");
-  if (field(header, "fortran_order") != "False") return Status::error("it is in Fortran order, C order is expected");
-  const graph::Shape shape = shape_of(field(header, "shape"));
+  const std::string order = field(header, "fortran_order"), dims = field(header, "shape");
+  if (order == "True") return Status::error("it is in Fortran order, C order is expected");
+  if (order != "False") return Status::error("its header does not say whether it is in Fortran order");
+  graph::Shape shape;
+  if (!parse_shape(dims, shape)) return Status::error("its header does not have a shape such as (2, 3)");
   const int64_t count = graph::element_count(shape);
   if (count < 0 || bytes.size() - data != static_cast<uint64_t>(count) * graph::dtype_bytes(type))
     return Status::error("its data has not the size that its header says");
   auto tensor = std::make_shared<graph::Tensor>(type, shape);
-  std::memcpy(tensor->data.data(), bytes.data() + data, tensor->data.size());
+  if (count) std::memcpy(tensor->data.data(), bytes.data() + data, tensor->data.size());
   out = std::move(tensor);
   return {};
 }

@@ -112,6 +112,28 @@ TEST(Arrays, ThatDoNotFit) {
   EXPECT_EQ(error(broken), broken.at("x.npy") + ": not a .npy file");
 }
 
+std::string npy(const std::string &shape, const std::string &order, size_t count) {
+  const std::string head = "{'descr': '<f4', " + order + "'shape': " + shape + ", }\n";
+  return std::string("\x93NUMPY\1\0", 8) + static_cast<char>(head.size()) + std::string(1, '\0') + head +
+         std::string(4 * count, '\0');
+}
+
+TEST(Arrays, HaveTheShapeAndOrderThatTheirHeaderSays) {
+  const auto read = [](const std::string &shape, size_t count, const std::string &order = "'fortran_order': False, ") {
+    graph::TensorPtr tensor;
+    const Status status = compiler::parse_npy(npy(shape, order, count), tensor);
+    return status.ok() ? graph::shape_text(tensor->shape) : status.message();
+  };
+  EXPECT_EQ(read("(2, 3)", 6), "[2, 3]");
+  EXPECT_EQ(read("(2L,)", 2), "[2]");
+  EXPECT_EQ(read("()", 1), "[]");
+  EXPECT_EQ(read("(0,)", 0), "[0]");
+  for (const char *shape : {"(18446744073709551617,)", "(-5,)", "(2, x)", "(2,, 3)", "(2 3)", "5"})
+    EXPECT_EQ(read(shape, 6), "its header does not have a shape such as (2, 3)") << shape;
+  EXPECT_EQ(read("(2,)", 2, ""), "its header does not say whether it is in Fortran order");
+  EXPECT_EQ(read("(2,)", 2, "'fortran_order': True, "), "it is in Fortran order, C order is expected");
+}
+
 TEST(Archives, StoredAndDeflated) {
   for (const char *name : {"stored.npz", "deflated.npz"}) {
     Folder folder;
