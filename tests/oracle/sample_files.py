@@ -62,6 +62,8 @@ def main():
     for name, dtype in (("f4", np.float32), ("f8", np.float64), ("f2", np.float16), ("i8", np.int64), ("u1", np.uint8)):
         np.save(os.path.join(folder, name + ".npy"), ramp((2, 3), dtype))
     np.save(os.path.join(folder, "batch.npy"), ramp((1, 2, 3)))
+    np.save(os.path.join(folder, "u64.npy"), np.array([1, 2**64 - 1], np.uint64))
+    np.save(os.path.join(folder, "minus.npy"), np.array([1, -1], np.int64))
     np.save(os.path.join(folder, "fortran.npy"), np.asfortranarray(ramp((2, 3))))
     np.savez(os.path.join(folder, "stored.npz"), a=ramp((2, 3)), b=ramp((4,), np.int64))
     np.savez_compressed(os.path.join(folder, "deflated.npz"), a=ramp((2, 3)), b=ramp((4,), np.int64))

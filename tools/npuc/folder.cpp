@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "compiler/api/file.h"
@@ -57,8 +58,11 @@ Status convert(const Tensor &from, Tensor &out) {
     }
     const int64_t v = cpu::load_integer(from, i);
     cpu::store_integer(out, i, v);
-    if (cpu::load_integer(out, i) != v)
-      return Status::error("element " + std::to_string(i) + " is " + std::to_string(v) + ", which " +
+    // As int64 a uint64 of 2^63 or more is negative; and of both types one alone is uint64.
+    const bool large = from.dtype == Dtype::U64 && v < 0, lost = large || (out.dtype == Dtype::U64 && v < 0);
+    if (lost || cpu::load_integer(out, i) != v)
+      return Status::error("element " + std::to_string(i) + " is " +
+                           (large ? std::to_string(static_cast<uint64_t>(v)) : std::to_string(v)) + ", which " +
                            graph::dtype_name(out.dtype) + " cannot hold");
   }
   return {};
@@ -102,7 +106,8 @@ Status read_labels(const std::string &path, std::map<std::string, int64_t> &out)
     const size_t blank = line.find_last_of(" \t");
     int64_t label = 0;
     const char *first = line.data() + blank + 1, *last = line.data() + line.size();
-    if (blank == std::string::npos || std::from_chars(first, last, label).ptr != last)
+    const auto [end, failed] = std::from_chars(first, last, label);
+    if (blank == std::string::npos || failed != std::errc() || end != last)
       return wrong("a sample's name and the number of its class are expected");
     const std::string name = line.substr(0, line.find_last_not_of(" \t", blank) + 1);
     if (!out.emplace(name, label).second) return wrong("sample '" + name + "' has a line already");
@@ -132,17 +137,23 @@ Status FolderSamples::list_files(std::vector<std::string> &out) const {
   return {};
 }
 
-/// Files of the same name in the folders of all inputs.
+/// Files of the same name in the folders of all inputs, and no others.
 Status FolderSamples::group_by_input(const std::vector<std::string> &files) {
   std::map<std::string, std::vector<std::string>> found;
+  std::set<std::string> others(files.begin(), files.end());
   for (size_t k = 0; k < inputs_.size(); ++k) {
     const std::string prefix = inputs_[k].name + "/";
     bool any = false;
     for (const std::string &file : files) {
       if (file.compare(0, prefix.size(), prefix) != 0) continue;
       any = true;
-      std::vector<std::string> &sample = found[fs::path(file.substr(prefix.size())).replace_extension().string()];
+      others.erase(file);
+      const std::string name = fs::path(file.substr(prefix.size())).replace_extension().string();
+      std::vector<std::string> &sample = found[name];
       sample.resize(inputs_.size());
+      if (!sample[k].empty())
+        return Status::error(path(sample[k]) + " and " + path(file) + " are both sample '" + name + "' of input '" +
+                             inputs_[k].name + "'");
       sample[k] = file;
     }
     if (!any)
@@ -150,6 +161,8 @@ Status FolderSamples::group_by_input(const std::vector<std::string> &files) {
                            ": " + path(prefix) +
                            " with .npy files or pictures is expected, or .npz files with all inputs");
   }
+  if (!others.empty())
+    return Status::error(path(*others.begin()) + " is in the folder of no input, such as " + path(inputs_[0].name));
   for (const auto &[name, list] : found) {
     for (size_t k = 0; k < inputs_.size(); ++k)
       if (list[k].empty())

@@ -134,6 +134,21 @@ TEST(Arrays, HaveTheShapeAndOrderThatTheirHeaderSays) {
   EXPECT_EQ(read("(2,)", 2, "'fortran_order': True, "), "it is in Fortran order, C order is expected");
 }
 
+TEST(Arrays, OfIntegersThatTheInputCannotHold) {
+  const auto message = [](const char *file, Dtype type) {
+    Folder folder;
+    folder.add(file, "x.npy");
+    const std::string text = error(folder, {{{type, {2}}, "a"}}), prefix = folder.at("x.npy") + ": ";
+    return text.substr(0, prefix.size()) == prefix ? text.substr(prefix.size()) : text;
+  };
+  EXPECT_EQ(message("u64.npy", Dtype::I32), "element 1 is 18446744073709551615, which int32 cannot hold");
+  EXPECT_EQ(message("u64.npy", Dtype::I64), "element 1 is 18446744073709551615, which int64 cannot hold");
+  EXPECT_EQ(message("u64.npy", Dtype::U64), "");
+  EXPECT_EQ(message("minus.npy", Dtype::U32), "element 1 is -1, which uint32 cannot hold");
+  EXPECT_EQ(message("minus.npy", Dtype::U64), "element 1 is -1, which uint64 cannot hold");
+  EXPECT_EQ(message("minus.npy", Dtype::I32), "");
+}
+
 TEST(Archives, StoredAndDeflated) {
   for (const char *name : {"stored.npz", "deflated.npz"}) {
     Folder folder;
@@ -361,6 +376,20 @@ TEST(Folders, OneForEachInput) {
                 " with .npy files or pictures is expected, or .npz files with all inputs");
 }
 
+TEST(Folders, OneForEachInputWithFilesThatDoNotFit) {
+  const Input second{{Dtype::F32, {2, 3}}, "b"};
+  Folder twice;
+  twice.add("f4.npy", "a/1.npy").add("u1.npy", "a/1.png").add("f4.npy", "b/1.npy");
+  EXPECT_EQ(error(twice, {kMatrix, second}),
+            twice.at("a/1.npy") + " and " + twice.at("a/1.png") + " are both sample '1' of input 'a'");
+  for (const char *stray : {"1.npy", "c/1.npy", "ab/1.npy", "x.npz"}) {
+    Folder folder;
+    folder.add("f4.npy", "a/1.npy").add("f4.npy", "b/1.npy").add("f4.npy", stray);
+    EXPECT_EQ(error(folder, {kMatrix, second}),
+              folder.at(stray) + " is in the folder of no input, such as " + folder.at("a"));
+  }
+}
+
 /// What reads a whole file says so of a folder.
 TEST(Folders, AreNoFiles) {
   Folder folder;
@@ -404,6 +433,7 @@ TEST(Labels, AreReadAndErrorsNameTheLine) {
   const std::string expected = "a sample's name and the number of its class are expected";
   EXPECT_EQ(message("a 1\nb"), folder.at("labels") + ": line 2: " + expected);
   EXPECT_EQ(message("a cat"), folder.at("labels") + ": line 1: " + expected);
+  EXPECT_EQ(message("a 99999999999999999999"), folder.at("labels") + ": line 1: " + expected);
   EXPECT_EQ(message("a 1\na 2"), folder.at("labels") + ": line 2: sample 'a' has a line already");
 }
 
