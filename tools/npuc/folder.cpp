@@ -193,9 +193,11 @@ Status FolderSamples::open(const std::vector<Input> &inputs) {
 
 Status FolderSamples::load_archive(const std::string &file, std::vector<Tensor> &out) const {
   std::string bytes;
+  std::set<std::string> wanted;
   std::map<std::string, std::string> arrays;
+  for (const Input &input : inputs_) wanted.insert(input.name + kArray);
   NPU_TRY(compiler::read_file(path(file), bytes));
-  NPU_TRY(unzip(bytes, arrays).within(path(file)));
+  NPU_TRY(unzip(bytes, wanted, arrays).within(path(file)));
   for (const Input &input : inputs_) {
     const auto found = arrays.find(input.name + kArray);
     if (found == arrays.end()) return Status::error(path(file) + ": it has no array for input '" + input.name + "'");

@@ -77,10 +77,8 @@ Status read_file(const Bytes &archive, const Entry &e, std::string &out) {
   return sum == e.checksum ? Status() : Status::error("its checksum is wrong");
 }
 
-}  // namespace
-
-Status unzip(std::string_view text, std::map<std::string, std::string> &out) {
-  const Bytes archive(text);
+/// What the directory says of the wanted files.
+Status read_directory(const Bytes &archive, const std::set<std::string> &wanted, std::map<std::string, Entry> &out) {
   size_t end = archive.size() < kEndBytes ? 0 : archive.size() - kEndBytes;
   const size_t first = end > kMostComment ? end - kMostComment : 0;
   while (end > first && archive.u32(end) != kEnd) --end;
@@ -93,11 +91,29 @@ Status unzip(std::string_view text, std::map<std::string, std::string> &out) {
     if (archive.u32(at) != kEntry) return Status::error(kDamaged);
     const Entry e{archive.u16(at + 8),  archive.u16(at + 10), archive.u32(at + 16),
                   archive.u32(at + 20), archive.u32(at + 24), archive.u32(at + 42)};
-    std::string_view name;
-    if (!archive.part(at + kEntryBytes, archive.u16(at + 28), name)) return Status::error(kDamaged);
-    NPU_TRY(read_file(archive, e, out[std::string(name)]).within(std::string(name)));
-    at += kEntryBytes + name.size() + archive.u16(at + 30) + archive.u16(at + 32);
+    std::string_view text;
+    if (!archive.part(at + kEntryBytes, archive.u16(at + 28), text)) return Status::error(kDamaged);
+    at += kEntryBytes + text.size() + archive.u16(at + 30) + archive.u16(at + 32);
+    const std::string name(text);
+    if (!wanted.count(name)) continue;
+    if (e.packed == UINT32_MAX || e.size == UINT32_MAX || e.offset == UINT32_MAX)
+      return Status::error(name + ": a file of 4 GiB or more (zip64)");
+    if (!out.emplace(name, e).second) return Status::error("it has two files " + name);
   }
+  return {};
+}
+
+}  // namespace
+
+Status unzip(std::string_view text, const std::set<std::string> &wanted, std::map<std::string, std::string> &out) {
+  const Bytes archive(text);
+  std::map<std::string, Entry> entries;
+  NPU_TRY(read_directory(archive, wanted, entries));
+  uint64_t sum = 0;
+  for (const auto &[name, e] : entries) sum += e.size;
+  if (sum > UINT32_MAX)
+    return Status::error("its arrays have " + std::to_string(sum) + " bytes together, at most 4 GiB are expected");
+  for (const auto &[name, e] : entries) NPU_TRY(read_file(archive, e, out[name]).within(name));
   return {};
 }
 

@@ -4,6 +4,7 @@
 #define NPU_NPUC_ZIP_H
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -11,9 +12,9 @@
 
 namespace npu::npuc {
 
-/// All files of an archive, by name. Encrypted files, other compressions and archives of several parts or of more than
-/// 4 GiB are errors.
-Status unzip(std::string_view archive, std::map<std::string, std::string> &out);
+/// Those files of an archive that are wanted and there, by name; together they have at most 4 GiB. Encrypted files,
+/// other compressions, two files of a name, and archives of several parts or of more than 4 GiB are errors.
+Status unzip(std::string_view archive, const std::set<std::string> &wanted, std::map<std::string, std::string> &out);
 
 }  // namespace npu::npuc
 

@@ -170,12 +170,49 @@ TEST(Archives, ErrorsNameFileAndArray) {
   EXPECT_EQ(error(folder), folder.at("x.npz") + ": not a zip archive");
 }
 
+const std::set<std::string> kArrays{"a.npy", "b.npy"};
+
+TEST(Archives, GiveWhatIsWantedAlone) {
+  std::map<std::string, std::string> files;
+  ASSERT_EQ(npuc::unzip(bytes_of(source() + "/stored.npz"), {"b.npy", "c.npy"}, files).message(), "");
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files.begin()->first, "b.npy");
+}
+
+std::string number(uint64_t v, size_t bytes) {
+  std::string out;
+  for (size_t i = 0; i < bytes; ++i) out += static_cast<char>(v >> (8 * i));
+  return out;
+}
+
+/// A directory alone, in which all files have that size.
+std::string directory(const std::vector<std::string> &names, uint64_t size) {
+  std::string out;
+  for (const std::string &name : names)
+    out += number(0x02014b50, 4) + std::string(16, '\0') + number(size, 4) + number(size, 4) + number(name.size(), 2) +
+           std::string(16, '\0') + name;
+  return out + number(0x06054b50, 4) + std::string(6, '\0') + number(names.size(), 2) + number(out.size(), 4) +
+         number(0, 4) + number(0, 2);
+}
+
+TEST(Archives, OfTooMuchAreRefused) {
+  const auto message = [](const std::vector<std::string> &names, uint64_t size) {
+    std::map<std::string, std::string> files;
+    return npuc::unzip(directory(names, size), kArrays, files).message();
+  };
+  EXPECT_EQ(message({"a.npy", "b.npy"}, uint64_t{1} << 31),
+            "its arrays have 4294967296 bytes together, at most 4 GiB are expected");
+  EXPECT_EQ(message({"a.npy"}, UINT32_MAX), "a.npy: a file of 4 GiB or more (zip64)");
+  EXPECT_EQ(message({"a.npy", "c.npy", "a.npy"}, 8), "it has two files a.npy");
+  EXPECT_EQ(message({"c.npy", "c.npy"}, UINT32_MAX), "");
+}
+
 TEST(Archives, DamagedOnesNeverCrash) {
   for (const char *name : {"stored.npz", "deflated.npz"}) {
     const std::string whole = bytes_of(source() + "/" + name);
     std::map<std::string, std::string> files;
     size_t refused = 0;
-    for (size_t n = 0; n < whole.size(); ++n) refused += !npuc::unzip(whole.substr(0, n), files).ok();
+    for (size_t n = 0; n < whole.size(); ++n) refused += !npuc::unzip(whole.substr(0, n), kArrays, files).ok();
     EXPECT_EQ(refused, whole.size());
     uint32_t random = 3;
     for (int i = 0; i < 3000; ++i) {
@@ -183,7 +220,7 @@ TEST(Archives, DamagedOnesNeverCrash) {
       random = random * 1664525u + 1013904223u;
       damaged[(random >> 8) % damaged.size()] = static_cast<char>(random >> 24);
       files.clear();
-      (void)npuc::unzip(damaged, files);
+      (void)npuc::unzip(damaged, kArrays, files);
     }
   }
 }
