@@ -11,12 +11,13 @@
 namespace npu::npuc {
 namespace {
 
-constexpr int64_t kMostSide = 1 << 15;  // keeps sizes of pictures far from overflow
+constexpr int64_t kMostSide = 1 << 15, kMostPixels = 1 << 26;  // 800 MB in float32
 
 Status check_size(int64_t width, int64_t height) {
-  if (width > 0 && height > 0 && width <= kMostSide && height <= kMostSide) return {};
-  return Status::error("a picture of " + std::to_string(width) + " x " + std::to_string(height) +
-                       " pixels, 1 to 32768 a side are expected");
+  if (width > 0 && height > 0 && width <= kMostSide && height <= kMostSide && width * height <= kMostPixels) return {};
+  return Status::error("a picture of " + std::to_string(width) + " x " + std::to_string(height) + " pixels, 1 to " +
+                       std::to_string(kMostSide) + " a side and at most " + std::to_string(kMostPixels) +
+                       " together are expected");
 }
 
 void set_bytes(const std::vector<uint8_t> &rgb, Picture &out) { out.pixels.assign(rgb.begin(), rgb.end()); }
@@ -59,42 +60,61 @@ struct JpegErrors {
 
 void ignore_message(j_common_ptr) {}
 
-/// No object with a destructor lives here that is made behind setjmp().
-bool read_jpeg(std::string_view bytes, JpegErrors &errors, std::vector<uint8_t> &rgb, int64_t &width, int64_t &height) {
-  jpeg_decompress_struct info{};
-  info.err = jpeg_std_error(&errors.manager);
-  errors.manager.error_exit = jpeg_failed;
-  errors.manager.output_message = ignore_message;
-  if (setjmp(errors.back)) {
-    jpeg_destroy_decompress(&info);
-    return false;
+/// A JPEG that is being read. Nothing with a destructor lives in the functions that call setjmp().
+class Jpeg {
+ public:
+  Jpeg() {
+    info_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = jpeg_failed;
+    errors_.manager.output_message = ignore_message;
   }
-  jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char *>(bytes.data()), bytes.size());
-  jpeg_read_header(&info, TRUE);
-  info.out_color_space = JCS_RGB;
-  jpeg_start_decompress(&info);
-  width = info.output_width;
-  height = info.output_height;
-  rgb.resize(static_cast<size_t>(width * height * 3));
-  while (info.output_scanline < info.output_height) {
-    JSAMPROW row = rgb.data() + static_cast<size_t>(info.output_scanline * width * 3);
-    jpeg_read_scanlines(&info, &row, 1);
+  ~Jpeg() { jpeg_destroy_decompress(&info_); }
+  Jpeg(const Jpeg &) = delete;
+  Jpeg &operator=(const Jpeg &) = delete;
+
+  bool read_head(std::string_view bytes) {
+    if (setjmp(errors_.back)) return false;
+    jpeg_create_decompress(&info_);
+    jpeg_mem_src(&info_, reinterpret_cast<const unsigned char *>(bytes.data()), bytes.size());
+    jpeg_read_header(&info_, TRUE);
+    return true;
   }
-  jpeg_finish_decompress(&info);
-  const bool whole = errors.manager.num_warnings == 0;
-  if (!whole) (*info.err->format_message)(reinterpret_cast<j_common_ptr>(&info), errors.message);
-  jpeg_destroy_decompress(&info);
-  return whole;
-}
+  /// `rgb` has room for all pixels.
+  bool read_pixels(uint8_t *rgb) {
+    if (setjmp(errors_.back)) return false;
+    info_.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&info_);
+    while (info_.output_scanline < info_.output_height) {
+      JSAMPROW row = rgb + size_t{3} * info_.output_scanline * info_.output_width;
+      jpeg_read_scanlines(&info_, &row, 1);
+    }
+    jpeg_finish_decompress(&info_);
+    const bool whole = errors_.manager.num_warnings == 0;
+    if (!whole) (*info_.err->format_message)(reinterpret_cast<j_common_ptr>(&info_), errors_.message);
+    return whole;
+  }
+  const jpeg_decompress_struct &info() const { return info_; }
+  Status damaged() const { return Status::error(std::string("damaged JPEG: ") + errors_.message); }
+
+ private:
+  jpeg_decompress_struct info_{};
+  JpegErrors errors_{};
+};
 
 Status parse_jpeg(std::string_view bytes, Picture &out) {
-  JpegErrors errors{};
-  std::vector<uint8_t> rgb;
-  if (!read_jpeg(bytes, errors, rgb, out.width, out.height))
-    return Status::error(std::string("damaged JPEG: ") + errors.message);
+  Jpeg jpeg;
+  if (!jpeg.read_head(bytes)) return jpeg.damaged();
+  out.width = jpeg.info().image_width;
+  out.height = jpeg.info().image_height;
+  NPU_TRY(check_size(out.width, out.height));
+  const J_COLOR_SPACE colors = jpeg.info().jpeg_color_space;
+  if (colors != JCS_GRAYSCALE && colors != JCS_RGB && colors != JCS_YCbCr)
+    return Status::error("a JPEG of " + std::to_string(jpeg.info().num_components) + " channels" +
+                         (colors == JCS_CMYK || colors == JCS_YCCK ? " (CMYK)" : "") + ", gray or RGB is expected");
+  std::vector<uint8_t> rgb(static_cast<size_t>(out.width * out.height * 3));
+  if (!jpeg.read_pixels(rgb.data())) return jpeg.damaged();
   set_bytes(rgb, out);
-  return check_size(out.width, out.height);
+  return {};
 }
 
 /// A number of the head of a PPM, behind blanks and comments.
@@ -132,7 +152,11 @@ uint32_t little(std::string_view bytes, size_t at, size_t length) {
 }
 
 Status parse_bmp(std::string_view bytes, Picture &out) {
+  constexpr uint32_t kLeastHead = 40;  // older ones have other fields
   const uint32_t first = little(bytes, 10, 4), head = little(bytes, 14, 4), bits = little(bytes, 28, 2);
+  if (head < kLeastHead)
+    return Status::error("a BMP with a header of " + std::to_string(head) + " bytes, at least " +
+                         std::to_string(kLeastHead) + " are expected");
   out.width = static_cast<int32_t>(little(bytes, 18, 4));
   const auto rows = static_cast<int32_t>(little(bytes, 22, 4));  // negative: from the top
   out.height = std::abs(int64_t{rows});
@@ -222,7 +246,11 @@ Status parse_picture(std::string_view bytes, Picture &out) {
 
 Status to_tensor(const Picture &picture, const Preprocess &pre, graph::Tensor &out) {
   const auto [width, height] = size_of(picture, pre.resize);
-  const Picture p = width == picture.width && height == picture.height ? picture : resized(picture, width, height);
+  const bool resizes = width != picture.width || height != picture.height;
+  // First all rows get their new width.
+  if (resizes) NPU_TRY(check_size(width, picture.height).within("resized"));
+  if (resizes) NPU_TRY(check_size(width, height).within("resized"));
+  const Picture p = resizes ? resized(picture, width, height) : picture;
   const int64_t w = pre.crop[0] ? pre.crop[0] : p.width, h = pre.crop[1] ? pre.crop[1] : p.height;
   if (w > p.width || h > p.height)
     return Status::error("it has " + std::to_string(p.width) + " x " + std::to_string(p.height) +

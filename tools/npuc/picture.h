@@ -18,8 +18,9 @@ struct Picture {
   std::vector<float> pixels;  ///< 0 to 255
 };
 
-/// PNG, JPEG, BMP (8, 24 and 32 bits, not compressed), PPM and PGM (P5, P6), told apart by their content. Of pictures
-/// with transparency the ground is black.
+/// PNG, JPEG (gray or RGB), BMP (8, 24 and 32 bits, not compressed), PPM and PGM (P5, P6), told apart by their content.
+/// Of pictures with transparency the ground is black. Pictures have at most 2^26 pixels, 2^15 a side; also those that a
+/// preprocessing resizes.
 Status parse_picture(std::string_view bytes, Picture &out);
 
 /// What happens to a picture before a network sees it, in this order.

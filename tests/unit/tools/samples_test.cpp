@@ -2,6 +2,8 @@
 // Samples as files: arrays and archives of numpy, pictures, folders (tests/oracle/sample_files.py makes them).
 #include <gtest/gtest.h>
 #include <jpeglib.h>
+#include <sys/resource.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <filesystem>
@@ -227,11 +229,14 @@ TEST(Archives, DamagedOnesNeverCrash) {
 
 // Pictures.
 
-std::string jpeg() {
+std::string jpeg(bool cmyk = false) {
   std::vector<uint8_t> rgb;
   for (int64_t y = 0; y < 16; ++y)
-    for (int64_t x = 0; x < 16; ++x)
+    for (int64_t x = 0; x < 16; ++x) {
       for (int64_t c : {10 * x, 12 * y, 4 * (x + y)}) rgb.push_back(static_cast<uint8_t>(c));
+      if (cmyk) rgb.push_back(0);
+    }
+  const int channels = cmyk ? 4 : 3;
   jpeg_compress_struct info{};
   jpeg_error_mgr errors;
   info.err = jpeg_std_error(&errors);
@@ -240,13 +245,13 @@ std::string jpeg() {
   unsigned long size = 0;
   jpeg_mem_dest(&info, &data, &size);
   info.image_width = info.image_height = 16;
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
+  info.input_components = channels;
+  info.in_color_space = cmyk ? JCS_CMYK : JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, 100, TRUE);
   jpeg_start_compress(&info, TRUE);
   for (size_t y = 0; y < 16; ++y) {
-    JSAMPROW row = rgb.data() + y * 48;
+    JSAMPROW row = rgb.data() + y * 16 * static_cast<size_t>(channels);
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);
@@ -304,8 +309,58 @@ TEST(Pictures, DamagedOnesAreErrorsAndNeverCrash) {
   Picture p;
   EXPECT_EQ(npuc::parse_picture("GIF89a", p).message(), "not a picture: PNG, JPEG, BMP, PPM or PGM is expected");
   EXPECT_EQ(npuc::parse_picture("P6 3 0 255\n", p).message(),
-            "a picture of 3 x 0 pixels, 1 to 32768 a side are expected");
+            "a picture of 3 x 0 pixels, 1 to 32768 a side and at most 67108864 together are expected");
   EXPECT_EQ(npuc::parse_picture("P6 2 2 65535\n", p).message(), "a PPM with values up to 65535, 1 to 255 is expected");
+}
+
+/// Most bytes that the process has had in memory so far.
+int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} << 10;
+}
+
+/// A PNG's header alone, or a JPEG's with other sizes.
+std::string png_of(uint32_t width, uint32_t height) {
+  std::string out = bytes_of(source() + "/rgb.png");
+  for (size_t i = 0; i < 4; ++i) {
+    out[16 + i] = static_cast<char>(width >> (24 - 8 * i));
+    out[20 + i] = static_cast<char>(height >> (24 - 8 * i));
+  }
+  const auto sum = crc32_z(0, reinterpret_cast<const Bytef *>(out.data()) + 12, 17);
+  for (size_t i = 0; i < 4; ++i) out[29 + i] = static_cast<char>(sum >> (24 - 8 * i));
+  return out;
+}
+std::string jpeg_of(uint32_t width, uint32_t height) {
+  std::string out = jpeg();
+  const size_t frame = out.find("\xff\xc0");
+  for (size_t i = 0; i < 2; ++i) {
+    out[frame + 5 + i] = static_cast<char>(height >> (8 - 8 * i));
+    out[frame + 7 + i] = static_cast<char>(width >> (8 - 8 * i));
+  }
+  return out;
+}
+
+/// Before memory is taken for their pixels.
+TEST(Pictures, OfTooManyPixelsAreRefused) {
+  const int64_t before = peak_bytes();
+  const std::string limit = " pixels, 1 to 32768 a side and at most 67108864 together are expected";
+  Picture p;
+  EXPECT_EQ(npuc::parse_picture(png_of(32768, 2049), p).message(), "a picture of 32768 x 2049" + limit);
+  EXPECT_EQ(npuc::parse_picture(jpeg_of(65500, 65500), p).message(), "a picture of 65500 x 65500" + limit);
+  EXPECT_EQ(npuc::parse_picture(jpeg_of(8193, 8193), p).message(), "a picture of 8193 x 8193" + limit);
+  EXPECT_EQ(npuc::parse_picture("P6 32768 2049 255\n", p).message(), "a picture of 32768 x 2049" + limit);
+  EXPECT_LT(peak_bytes() - before, 100 << 20);
+}
+
+TEST(Pictures, InFormsThatAreNotTakenSayWhatIsExpected) {
+  Picture p;
+  EXPECT_EQ(npuc::parse_picture(jpeg(true), p).message(), "a JPEG of 4 channels (CMYK), gray or RGB is expected");
+  // A header as OS/2 wrote it: 2 x 3 pixels.
+  EXPECT_EQ(npuc::parse_picture(
+                std::string("BM\0\0\0\0\0\0\0\0\x1a\0\0\0\x0c\0\0\0\2\0\3\0\1\0\x18\0", 26) + std::string(24, '\0'), p)
+                .message(),
+            "a BMP with a header of 12 bytes, at least 40 are expected");
 }
 
 Preprocess preprocess(const std::string &text) {
@@ -360,6 +415,21 @@ TEST(Preprocessing, Resizes) {
   EXPECT_NEAR(t.as<float>()[10], (3 * 0 + 3 * 20 + 1 * 40) / 7.0, 1e-4);
   // Twice as wide: between two pixels, a quarter of the way.
   EXPECT_NEAR(tensor("resize=10x4").as<float>()[3], 10 + 2.5, 1e-4);
+}
+
+TEST(Preprocessing, RefusesToMakeTooManyPixels) {
+  const auto message = [](int64_t width, int64_t height, const std::string &text) {
+    Tensor out;
+    return npuc::to_tensor({width, height, std::vector<float>(static_cast<size_t>(width * height * 3))},
+                           preprocess(text), out)
+        .message();
+  };
+  const int64_t before = peak_bytes();
+  const std::string limit = " pixels, 1 to 32768 a side and at most 67108864 together are expected";
+  EXPECT_EQ(message(32768, 1, "resize=256"), "resized: a picture of 8388608 x 1" + limit);
+  EXPECT_EQ(message(1, 4096, "resize=32768"), "resized: a picture of 32768 x 4096" + limit);
+  EXPECT_EQ(message(2, 2, "resize=32768x4096"), "resized: a picture of 32768 x 4096" + limit);
+  EXPECT_LT(peak_bytes() - before, 100 << 20);
 }
 
 TEST(Preprocessing, Errors) {
