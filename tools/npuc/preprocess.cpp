@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "tools/npuc/picture.h"
 
@@ -95,11 +96,13 @@ Status parse_preprocess(const std::string &text, Preprocess &out) {
     else
       return Status::error("--preprocess " + text + ": KEY=VALUE,... is expected");
   }
+  std::set<std::string> given;
   for (const auto &[key, words] : keys) {
     const auto known = kKeys.find(key);
     if (known == kKeys.end())
       return Status::error("--preprocess: there is no '" + key +
                            "': resize, crop, scale, mean, std, order and layout are known");
+    if (!given.insert(key).second) return Status::error("--preprocess: " + key + " is given twice");
     if (!set(key, words, out)) return Status::error("--preprocess: " + key + " is expected to be " + known->second);
   }
   if (out.order == Preprocess::Order::Gray && (out.mean.size() > 1 || out.std.size() > 1))

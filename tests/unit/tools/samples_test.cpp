@@ -446,6 +446,7 @@ TEST(Preprocessing, Errors) {
   EXPECT_EQ(message("scale=1/0"), "--preprocess: scale is expected to be a number such as 1/255");
   EXPECT_EQ(message("order=rbg"), "--preprocess: order is expected to be rgb, bgr or gray");
   EXPECT_EQ(message("layout=chw"), "--preprocess: layout is expected to be nchw or nhwc");
+  EXPECT_EQ(message("resize=320x240,scale=2,resize=256"), "--preprocess: resize is given twice");
   EXPECT_EQ(message("order=gray,mean=1,2,3"), "--preprocess: mean and std of gray pictures are one number each");
 }
 
