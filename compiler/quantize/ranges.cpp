@@ -20,7 +20,7 @@ Range cut(const Histogram &h, double low, double high) {
 }
 
 /// The share of numbers that are left out is cut off at both ends, half of it at each; where numbers have one sign, at
-/// the end far from 0.
+/// the end far from 0. Where nothing but 0 is left, it is all of them.
 Range percentile(const Histogram &h, double percent) {
   const double out = static_cast<double>(h.total()) * (1 - percent / 100);
   const bool both = h.low() < 0 && h.high() > 0;
@@ -36,7 +36,7 @@ Range percentile(const Histogram &h, double percent) {
     above += static_cast<double>(h[i]);
     if (above > each) high = h.edge(i + 1);
   }
-  return cut(h, low, high);
+  return low == 0 && high == 0 ? whole(h) : cut(h, low, high);
 }
 
 /// Divergence of P, which has what is beyond the threshold in its last bin, from Q, in which bins of one step have the

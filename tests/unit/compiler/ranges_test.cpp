@@ -157,6 +157,14 @@ TEST(Ranges, APercentileOfAllIsMinMax) {
   }
 }
 
+TEST(Ranges, APercentileThatLeavesNothingButZeroIsMinMax) {
+  std::vector<float> v(20000, 0.f);
+  v[7] = 5;
+  EXPECT_EQ(find_range(histogram(v), {Method::Percentile, 99.99}), (Range{0, 5}));
+  v[8] = -3;
+  EXPECT_EQ(find_range(histogram(v), {Method::Percentile, 99.9}), (Range{-3, 5}));
+}
+
 /// The mean square of what 256 steps change in numbers.
 double mean_square(const std::vector<float> &v, double low, double high) {
   const double scale = (high - low) / 255, zero = std::nearbyint(-low / scale);
