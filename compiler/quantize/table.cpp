@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/quantize/table.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -8,7 +9,7 @@
 namespace npu::quantize {
 namespace {
 
-constexpr const char *kHead = "# npuc calibration table 1\n";
+constexpr std::string_view kTitle = "# npuc calibration table ", kVersion = "1";
 constexpr const char *kBlank = " \t\r";
 
 /// The shortest text that is this number again.
@@ -121,7 +122,7 @@ bool parse_rule(const std::string &text, RangeRule &out) {
 }
 
 std::string table_text(const Table &table) {
-  std::string out = kHead;
+  std::string out = std::string(kTitle) + std::string(kVersion) + "\n";
   for (const auto &[name, line] : table.tensors)
     out += quoted(name) + "  " + number_text(line.range.low) + "  " + number_text(line.range.high) + "  " +
            line.method + "\n";
@@ -138,6 +139,12 @@ Status parse_table(const std::string &text, Table &out) {
     from = end + 1;
     ++number;
     line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
+    if (line.substr(0, kTitle.size()) == kTitle) {
+      const std::string_view version = line.substr(kTitle.size(), line.find_last_not_of(kBlank) + 1 - kTitle.size());
+      if (!version.empty() && std::isdigit(static_cast<unsigned char>(version[0])) && version != kVersion)
+        return Status::error("line " + std::to_string(number) + ": a table of version " + std::string(version) + ", " +
+                             std::string(kVersion) + " is expected");
+    }
     if (line.empty() || line[0] == '#') continue;
     NPU_TRY(parse_line(line, out).within("line " + std::to_string(number)));
   }

@@ -8,7 +8,7 @@
 //
 // A tensor's name between double quotes (\" \\ \n within stand for " \ and the end of a line), the lowest and the
 // highest number that integers stand for, and the method that found them, or "manual". Empty lines and lines that begin
-// with # are comments.
+// with # are comments; one such as the first above that has another version is an error.
 #ifndef NPU_QUANTIZE_TABLE_H
 #define NPU_QUANTIZE_TABLE_H
 

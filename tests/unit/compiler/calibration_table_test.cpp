@@ -35,6 +35,13 @@ TEST(CalibrationTable, TakesWhatPeopleWrite) {
   EXPECT_EQ(table.keep.count("n"), 1u);
 }
 
+TEST(CalibrationTable, OfAnotherVersionIsRefused) {
+  Table table;
+  EXPECT_EQ(parse_table("# mine\n# npuc calibration table 2 \n", table).message(),
+            "line 2: a table of version 2, 1 is expected");
+  EXPECT_EQ(parse_table("# npuc calibration table 1\r\n# npuc calibration table of mine\n", table).message(), "");
+}
+
 TEST(CalibrationTable, ErrorsNameTheLine) {
   const auto message = [](const std::string &text) {
     Table table;
