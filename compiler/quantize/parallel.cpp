@@ -77,7 +77,13 @@ Status for_each(size_t count, const char *what, const Options &options,
                 const std::function<Status(size_t, size_t)> &f) {
   Work work(count, what, options, f);
   std::vector<std::thread> threads;
-  for (unsigned t = 1; t < thread_count(options, count); ++t) threads.emplace_back(&Work::run, &work, t);
+  const unsigned wanted = thread_count(options, count);
+  threads.reserve(wanted);
+  try {
+    for (unsigned t = 1; t < wanted; ++t) threads.emplace_back(&Work::run, &work, t);
+  } catch (const std::exception &) {
+    // The system has no more threads: those that there are do all of the work.
+  }
   work.run(0);
   for (std::thread &t : threads) t.join();
   return work.result();

@@ -9,7 +9,7 @@
 
 namespace npu::quantize {
 
-/// Threads that for_each() starts.
+/// Threads that for_each() starts at most, with the caller's.
 unsigned thread_count(const Options &options, size_t count);
 
 /// Calls f(index, thread) for 0 to count - 1, in any order, with threads numbered from 0, and tells how far that is. Of
