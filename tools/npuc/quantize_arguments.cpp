@@ -35,6 +35,19 @@ class Bar {
   const char *what_ = nullptr;
 };
 
+/// With a type of reals options of integers mean nothing. Those that are not here need one of these.
+Status check_reals(const QuantizeArguments &args) {
+  const std::pair<const char *, bool> integers[] = {{"--calibrate", !args.samples.empty()},
+                                                    {"--calibration-table", !args.table.empty()},
+                                                    {"--save-table", !args.saved_table.empty()},
+                                                    {"--symmetric", args.symmetric},
+                                                    {"--equalize", args.equalize},
+                                                    {"--keep-float", !args.keep.empty()}};
+  for (const auto &[option, given] : integers)
+    if (given) return Status::error(std::string(option) + " is for --quantize int8 and uint8, not for " + args.type);
+  return {};
+}
+
 }  // namespace
 
 void add_options(CLI::App &app, QuantizeArguments &args) {
@@ -86,10 +99,7 @@ void add_options(CLI::App &app, QuantizeArguments &args) {
 }
 
 Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic, quantize::Options &out) {
-  if (!kTypes.count(args.type))
-    return args.samples.empty() && args.table.empty()
-               ? Status()
-               : Status::error("--quantize " + args.type + " needs no samples and no table: those are for integers");
+  if (!kTypes.count(args.type)) return check_reals(args);
   out.type = kTypes.at(args.type);
   if (dynamic)
     return Status::error(

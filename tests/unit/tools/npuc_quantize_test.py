@@ -207,6 +207,15 @@ class Files(WithDigits):
                      "int8", "--calibration-table", self.path("table"),
                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
 
+    def test_options_of_integers_alone(self):
+        table = self.write("table", "mine")
+        for option in (self.samples(0, 3), ("--calibration-table", table), ("--save-table", table), ("--symmetric",),
+                       ("--equalize",), ("--keep-float", "conv")):
+            self.refuses(option[0] + " is for --quantize int8 and uint8, not for fp16", self.MODEL, "-o",
+                         self.path("out.bmodel"), "--quantize", "fp16", *option)
+        self.assertEqual(self.read("table"), b"mine")
+        self.npuc(self.MODEL, "--quantize", "bf16")
+
     def test_no_two_outputs_are_one_file(self):
         out, model = self.path("out.bmodel"), self.path("digits.onnx")
         shutil.copy(self.MODEL, model)
