@@ -118,13 +118,16 @@ Status compile_stages(const Arguments &args, const npu::compiler::Options &commo
   return {};
 }
 
-/// From --reals, or --quantize fp16 or bf16.
+/// From --reals, or --quantize fp16 or bf16. The runtime compiles in float32 alone.
 Status choose_reals(const Arguments &args, npu::graph::Dtype &out) {
   const std::string &type = args.quantize.type;
   if (kReals.count(type) && !args.reals.empty() && args.reals != type)
     return Status::error("--quantize " + type + " and --reals " + args.reals + ": one of them is expected");
   for (const std::string &t : {args.reals, type})
     if (kReals.count(t)) out = kReals.at(t);
+  if (args.dynamic && out != npu::graph::Dtype::F32)
+    return Status::error((args.reals.empty() ? "--quantize " + type : "--reals " + args.reals) +
+                         " with --dynamic: the runtime compiles other shapes in float32. Give each shape as a --stage");
   return {};
 }
 

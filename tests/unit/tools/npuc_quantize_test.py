@@ -216,6 +216,12 @@ class Files(WithDigits):
         self.assertEqual(self.read("table"), b"mine")
         self.npuc(self.MODEL, "--quantize", "bf16")
 
+    def test_reals_are_not_dynamic(self):
+        for option in "--reals", "--quantize":
+            for kind in "fp16", "bf16":
+                self.refuses(f"{option} {kind} with --dynamic: the runtime compiles other shapes in float32",
+                             self.MODEL, "-o", self.path("out.bmodel"), option, kind, "--dynamic")
+
     def test_no_two_outputs_are_one_file(self):
         out, model = self.path("out.bmodel"), self.path("digits.onnx")
         shutil.copy(self.MODEL, model)
