@@ -17,6 +17,13 @@ const std::map<std::string, quantize::Type> kTypes{{"int8", quantize::Type::Int8
 /// How far calibration is, on stderr: a bar on a terminal, else a line for each tenth.
 class Bar {
  public:
+  Bar() = default;
+  Bar(const Bar &) = delete;
+  Bar &operator=(const Bar &) = delete;
+  /// What comes next, an error, has a line of its own.
+  ~Bar() {
+    if (open_) std::fputc('\n', stderr);
+  }
   void operator()(const quantize::Progress &p) {
     const size_t tenths = p.total ? 10 * p.done / p.total : 10;
     if (terminal_) {
@@ -25,12 +32,14 @@ class Bar {
     } else if (tenths != said_ || p.what != what_) {
       std::fprintf(stderr, "npuc: %s %zu of %zu\n", p.what, p.done, p.total);
     }
+    open_ = terminal_ && p.done != p.total;
     said_ = tenths;
     what_ = p.what;
   }
 
  private:
   const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  bool open_ = false;  ///< the line has no end yet
   size_t said_ = 0;
   const char *what_ = nullptr;
 };
@@ -121,7 +130,7 @@ Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic,
     return Status::error("--accuracy top1 needs --labels, a file with the class of each sample");
   if (!args.labels.empty()) NPU_TRY(read_labels(args.labels, out.labels));
   out.keep.insert(args.keep.begin(), args.keep.end());
-  if (!quiet) out.progress = Bar();
+  if (!quiet) out.progress = [bar = std::make_shared<Bar>()](const quantize::Progress &p) { (*bar)(p); };
   if (!args.table.empty()) {
     std::string text;
     NPU_TRY(compiler::read_file(args.table, text));

@@ -276,6 +276,25 @@ class Files(WithDigits):
         self.assertIn(b"# npuc calibration table 1", self.read("target"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["asm"] + names)
 
+    def test_an_error_behind_the_bar_has_its_own_line(self):
+        samples = self.samples(0, 60)
+        np.save(self.path("samples", "bad.npy"), np.full((1, 8, 8), np.nan, np.float32))
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([os.path.join(BIN, "npuc"), self.MODEL, "-o", self.path("out.bmodel"), "--quantize",
+                               "int8", *samples], stderr=theirs) as npuc:
+            os.close(theirs)
+            text = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    text += piece
+            except OSError:  # the end of a terminal
+                pass
+            os.close(ours)
+        self.assertEqual(npuc.returncode, 1)
+        self.assertIn(b"\rnpuc: calibration [", text)
+        self.assertRegex(text, rb"of 61\r\nnpuc: [^\r\n]*sample 'bad.npy'")
+
+
 @unittest.skipUnless(SHARED, "needs NPU_SHARED_MODELS, a folder of trained networks")
 class Shared(Case):
     def test_references(self):
