@@ -266,8 +266,9 @@ Status check_converted(const void *data, const bm_tensor_t &t) {
 }  // namespace
 
 bm_status_t Tensor::CopyToFloat(float *data) const {
-  return status_of("Tensor::CopyToFloat", BM_ERR_FAILURE, [&]() -> Status {
-    NPU_TRY(check_converted(data, *tensor_));
+  constexpr const char *kName = "Tensor::CopyToFloat";
+  if (!guarded(kName, [&] { return check_converted(data, *tensor_); })) return BM_ERR_PARAM;
+  return status_of(kName, BM_ERR_FAILURE, [&]() -> Status {
     std::vector<uint8_t> elements(ByteSize());
     if (bm_memcpy_d2s_partial(handle_, elements.data(), tensor_->device_mem,
                               static_cast<unsigned int>(elements.size())) != BM_SUCCESS)
@@ -277,8 +278,9 @@ bm_status_t Tensor::CopyToFloat(float *data) const {
 }
 
 bm_status_t Tensor::CopyFromFloat(const float *data) {
-  return status_of("Tensor::CopyFromFloat", BM_ERR_FAILURE, [&]() -> Status {
-    NPU_TRY(check_converted(data, *tensor_));
+  constexpr const char *kName = "Tensor::CopyFromFloat";
+  if (!guarded(kName, [&] { return check_converted(data, *tensor_); })) return BM_ERR_PARAM;
+  return status_of(kName, BM_ERR_FAILURE, [&]() -> Status {
     std::vector<uint8_t> elements(ByteSize());
     NPU_TRY(npurt::quantize({tensor_->dtype, step_, zero_point_}, data, num_elements(), elements.data()));
     return bm_memcpy_s2d_partial(handle_, tensor_->device_mem, elements.data(),
