@@ -126,6 +126,8 @@ Status FolderSamples::list_files(std::vector<std::string> &out) const {
     }
     if (it->is_directory(failed)) continue;
     const std::string file = it->path().lexically_relative(folder_).string(), kind = extension(file);
+    if (it->exists(failed) && !it->is_regular_file(failed))
+      return Status::error(path(file) + " is no regular file: a pipe or a device has no end that is known");
     if (kind != kArray && kind != kArchive && !is_picture(file))
       return Status::error(path(file) + ": a sample's file ends in .npy, .npz, .png, .jpg, .jpeg, .bmp, .ppm or .pgm");
     out.push_back(file);

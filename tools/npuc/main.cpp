@@ -219,7 +219,7 @@ int run_main(int argc, char **argv) {
   app.add_option("--turns", args.turns,
                  "whether operators are computed in turns, rows or pictures of a batch after the other: where that is "
                  "faster, never, or always, for tests")
-      ->transform(CLI::CheckedTransformer(kTurns))
+      ->transform(CLI::CheckedTransformer(kTurns).description("{faster,never,always}"))
       ->default_str("faster");
   app.add_option("--reals", args.reals,
                  "type in which results of floating point are stored between operators, and weights: fp32, fp16 or "

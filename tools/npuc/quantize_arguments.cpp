@@ -60,6 +60,8 @@ Status check_reals(const QuantizeArguments &args) {
 }  // namespace
 
 void add_options(CLI::App &app, QuantizeArguments &args) {
+  const std::string group = app.option_defaults()->get_group();
+  app.option_defaults()->group("Quantization");
   auto *quantize =
       app.add_option("--quantize", args.type,
                      "int8 or uint8: compute a network of float32 with integers of 8 bits; fp16 or bf16: as --reals")
@@ -96,7 +98,7 @@ void add_options(CLI::App &app, QuantizeArguments &args) {
   auto *accuracy =
       app.add_option("--accuracy", args.accuracy,
                      "cosine:C or top1:SHARE: keep the layers that hurt most in float32 until outputs have "
-                     "that cosine, or so much less of the samples' classes are right at most")
+                     "that cosine, or the share of samples whose class is right is at most SHARE below float32's")
           ->needs(samples);
   app.add_option("--labels", args.labels, "file with a sample's name and class on each line, for --accuracy top1")
       ->needs(accuracy);
@@ -105,6 +107,7 @@ void add_options(CLI::App &app, QuantizeArguments &args) {
       ->take_all()
       ->expected(1)
       ->needs(quantize);
+  app.option_defaults()->group(group);
 }
 
 Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic, quantize::Options &out) {

@@ -32,6 +32,16 @@ Status check_data(const void *input_datas, const bm_shape_t *input_shapes, int i
   return {};
 }
 
+/// Before arrays of the caller are read as far as its numbers say.
+Status check_counts(const bm_net_info_t &net, int input_num, int output_num) {
+  const auto wrong = [&net](int got, const char *what, int expected) {
+    return Status::error("network '" + std::string(net.name) + "': " + std::to_string(got) + " " + what +
+                         ", expected " + std::to_string(expected));
+  };
+  if (input_num != net.input_num) return wrong(input_num, "inputs", net.input_num);
+  return output_num == net.output_num ? Status() : wrong(output_num, "outputs", net.output_num);
+}
+
 bool launch_data(const char *function, void *p_bmrt, const char *net_name, void *const *input_datas,
                  const bm_shape_t *input_shapes, int input_num, void **output_datas, bm_shape_t *output_shapes,
                  int output_num, bool user_mem, std::span<const int> core_list) {
@@ -97,6 +107,9 @@ bool bmrt_launch_data_float32(void *p_bmrt, const char *net_name, const float *c
                               bm_shape_t output_shapes[], int output_num, bool user_mem) {
   return guarded(__func__, p_bmrt, [&](Runtime &r) -> Status {
     NPU_TRY(check_data(input_datas, input_shapes, input_num, output_datas, output_shapes, output_num));
+    const npurt::Network *net;
+    NPU_TRY(r.find(net_name, net));
+    NPU_TRY(check_counts(*net->info(), input_num, output_num));
     std::vector<void *> in, out(static_cast<size_t>(output_num));
     for (int i = 0; i < input_num; ++i) in.push_back(const_cast<float *>(input_datas[i]));
     if (user_mem) std::copy(output_datas, output_datas + output_num, out.begin());

@@ -262,6 +262,25 @@ TEST(IoTypes, EveryBorderGivesTheSameNumbers) {
       for (const Dtype out : {Dtype::I8, Dtype::U8, Dtype::F16, Dtype::BF16, Dtype::F32}) expect_same(b, in, out);
 }
 
+/// Also where the network stores 16 bits: no conversion is left then.
+TEST(IoTypes, OutputsOf16BitsBesideReals) {
+  OnnxBuilder b;
+  const std::string x = b.op("Conv", {b.input({1, 2, 3, 3}, "x"), b.weights({4, 2, 1, 1})});
+  b.output(b.op("Conv", {b.op("Relu", {x}), b.weights({2, 4, 1, 1})}));
+  for (const Dtype half : {Dtype::F16, Dtype::BF16}) {
+    compiler::Options options;
+    options.io_types = all(Dtype::F32, half);
+    options.reals = half;
+    compiler::Compiled out;
+    const std::string bytes = b.bytes();
+    ASSERT_TRUE(compiler::compile_onnx(bytes.data(), bytes.size(), options, out).ok());
+    EXPECT_EQ(out.net.stages[0].outputs.at(0).bytes, 36u);
+    const StageResult result = run_stage(out.net.stages[0], {Tensor(Dtype::F32, {1, 2, 3, 3})}, 8 << 20);
+    ASSERT_EQ(result.error, "");
+    EXPECT_EQ(result.outputs.at(0).dtype, half);
+  }
+}
+
 /// An output that is another one as well is copied where a part of the network runs on the CPU.
 TEST(IoTypes, OutputsOfOneValueHaveItsScale) {
   OnnxBuilder b;

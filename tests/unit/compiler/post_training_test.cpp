@@ -166,6 +166,37 @@ TEST(Quantize, ClassesStayInFloatBehindMoves) {
   EXPECT_EQ(text(b).find("int8 [1, 5] = Softmax("), std::string::npos) << text(b);
 }
 
+/// Scores and boxes side by side in one result: each has a range of its own.
+TEST(Quantize, ResultsThatAreOneTensorKeepTheirRanges) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 4, 2, 2}, "x");
+  const std::string boxes = b.op("Conv", {x, b.weights({4, 4, 1, 1})});
+  const std::string scores = b.op("Sigmoid", {b.op("Conv", {x, b.weights({2, 4, 1, 1})})});
+  b.output(b.op("Concat", {boxes, scores}));
+  b.attr("axis", int64_t{1});
+  EXPECT_SAYS(text(b), "float32 [1, 6, 2, 2] = Concat(");
+}
+
+/// A mask in front of a softmax: steps of a range that reaches to -1e9 are larger than all scores.
+TEST(Quantize, MasksStayInFloat) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 4, 8}, "x");
+  const std::string turned = b.op("Transpose", {x});
+  b.attr("perm", std::vector<int64_t>{0, 2, 1});
+  const std::string scores = b.op("MatMul", {x, turned});
+  std::vector<float> mask(16, 0);
+  for (int i = 0; i < 4; ++i)
+    for (int k = i + 1; k < 4; ++k) mask[static_cast<size_t>(i * 4 + k)] = -1e9f;
+  const std::string sum = b.op("Add", {scores, b.constant({4, 4}, mask)});
+  b.named("masked");
+  const std::string shares = b.op("Softmax", {sum});
+  b.output(b.op("MatMul", {shares, x}));
+  const Made made = make(b, int8_options(4));
+  ASSERT_EQ(made.error, "");
+  EXPECT_EQ(made.result.table.keep, (std::set<std::string>{"masked"}));
+  EXPECT_GE(made.result.outputs.at(0).difference.cosine(), 0.999);
+}
+
 TEST(Quantize, NodesThatAreKeptStayInFloat) {
   OnnxBuilder b(14);
   const std::string c = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.weights({2, 1, 1, 1})});
@@ -360,6 +391,22 @@ TEST(Equalize, LessNoise) {
   const double before = make(uneven(), options).result.outputs.at(0).difference.sqnr();
   options.equalize = true;
   EXPECT_GT(make(uneven(), options).result.outputs.at(0).difference.sqnr(), before + 20);
+}
+
+/// A channel of tiny weights whose bias is all that it gives: with factors that only weights decide, its range would
+/// leave nothing of the other channels.
+TEST(Equalize, BiasesStayAsLargeAsTheyAre) {
+  OnnxBuilder b(14);
+  std::string x =
+      b.op("Conv", {b.input({1, 1, 4, 4}, "x"), b.constant({2, 1, 1, 1}, {1, 1e-12f}), b.floats({0.5f, 1})});
+  x = b.op("Relu", {x});
+  b.output(b.op("Conv", {x, b.constant({1, 2, 1, 1}, {1, 1})}));
+  Options options = int8_options(4);
+  options.equalize = true;
+  const Made made = make(b, options);
+  ASSERT_EQ(made.error, "");
+  for (const auto &[name, line] : made.result.table.tensors) EXPECT_LE(line.range.high, 4) << name;
+  EXPECT_GE(made.result.outputs.at(0).difference.cosine(), 0.999);
 }
 
 TEST(Biases, MakeUpForWhatRoundingLosesInTheMean) {

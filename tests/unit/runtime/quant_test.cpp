@@ -261,6 +261,12 @@ TEST_F(QuantTest, RefusedLaunchesSayWhy) {
   EXPECT_TRUE(contains(launch("nothing", &good), "bmrt_launch_data_float32: no network named 'nothing'"));
   EXPECT_TRUE(contains(launch("bytes", &bad), "no stage has the input shapes [1,2,3,5]"));
   EXPECT_TRUE(contains(launch("bytes", nullptr), "null pointer instead of tensors"));
+  for (const int count : {0, 2, std::numeric_limits<int>::max()}) {
+    EXPECT_FALSE(bmrt_launch_data_float32(p_bmrt, "bytes", in, &good, count, out, &out_shape, 1, true));
+    EXPECT_TRUE(contains(bmrt_last_error(), "network 'bytes': " + std::to_string(count) + " inputs, expected 1"));
+    EXPECT_FALSE(bmrt_launch_data_float32(p_bmrt, "bytes", in, &good, 1, out, &out_shape, count, true));
+    EXPECT_TRUE(contains(bmrt_last_error(), "network 'bytes': " + std::to_string(count) + " outputs, expected 1"));
+  }
   in[0] = nullptr;
   EXPECT_TRUE(contains(launch("bytes", &good), "network 'bytes' input 0 ('x'): null pointer"));
   in[0] = x.data();

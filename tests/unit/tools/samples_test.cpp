@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <jpeglib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <cmath>
@@ -496,6 +497,16 @@ TEST(Folders, OneForEachInputWithFilesThatDoNotFit) {
     EXPECT_EQ(error(folder, {kMatrix, second}),
               folder.at(stray) + " is in the folder of no input, such as " + folder.at("a"));
   }
+}
+
+TEST(Folders, HavePipesAndDevicesWhoseEndNobodyKnows) {
+  Folder pipe, device;
+  ASSERT_EQ(mkfifo(pipe.at("a.npy").c_str(), 0600), 0);
+  EXPECT_EQ(error(pipe, {kMatrix}),
+            pipe.at("a.npy") + " is no regular file: a pipe or a device has no end that is known");
+  std::filesystem::create_symlink("/dev/zero", device.at("b.npy"));
+  EXPECT_EQ(error(device, {kMatrix}),
+            device.at("b.npy") + " is no regular file: a pipe or a device has no end that is known");
 }
 
 /// What reads a whole file says so of a folder.
