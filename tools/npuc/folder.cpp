@@ -105,7 +105,7 @@ Status read_labels(const std::string &path, std::map<std::string, int64_t> &out)
     if (line.empty() || line[0] == '#') continue;
     const size_t blank = line.find_last_of(" \t");
     int64_t label = 0;
-    const char *first = line.data() + blank + 1, *last = line.data() + line.size();
+    const char *first = line.data() + (blank == std::string::npos ? 0 : blank + 1), *last = line.data() + line.size();
     const auto [end, failed] = std::from_chars(first, last, label);
     if (blank == std::string::npos || failed != std::errc() || end != last)
       return wrong("a sample's name and the number of its class are expected");

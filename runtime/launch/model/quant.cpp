@@ -2,6 +2,7 @@
 #include "runtime/launch/model/quant.h"
 
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "runtime/cpu/element.h"
@@ -16,9 +17,12 @@ using npu::cpu::Dtype;
 
 /// The type and quantization, once they are checked.
 Status read(const bmrt_quant_t &quant, Dtype &type, npu::cpu::Quant &out) {
-  type = npu::cpu::dtype_of_bm(static_cast<uint32_t>(quant.dtype));
+  int32_t number;  // programs in C may have any there, not only those of the enumeration
+  static_assert(sizeof number == sizeof quant.dtype);
+  std::memcpy(&number, &quant.dtype, sizeof number);
+  type = npu::cpu::dtype_of_bm(static_cast<uint32_t>(number));
   if (!npu::cpu::has_numbers(type))
-    return Status::error("type " + std::to_string(quant.dtype) +
+    return Status::error("type " + std::to_string(number) +
                          " cannot be converted: float32, float16, bfloat16 and integers of 8 to 32 bits can");
   if (!npu::cpu::is_integer(type)) return {};
   if (!(quant.step > 0) || !std::isfinite(quant.step))
