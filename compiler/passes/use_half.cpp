@@ -179,11 +179,12 @@ class Narrowing {
   /// All operands of one type: of Concat the type that the result may have.
   void move(Node n) {
     Dtype type = g_[n.inputs[0]].dtype;
-    const bool only_single = is_single(n.output) || flag(wide_, n.output) || (is_real(type) && adds_wide(n));
+    if (is_real(type) && adds_wide(n)) wide_[static_cast<size_t>(n.output)] = true;  // for products behind it too
+    const bool only_single = is_single(n.output) || flag(wide_, n.output);
     if (n.op == Op::Concat && is_real(type)) {
       type = only_single ? Dtype::F32 : half_;
       for (ValueId &v : n.inputs) v = as(g_.is_constant(v) && type == half_ ? narrowed(v) : v, type);
-    } else if (n.op == Op::Pad && is_real(type) && adds_wide(n)) {
+    } else if (n.op == Op::Pad && is_real(type) && flag(wide_, n.output)) {
       type = Dtype::F32;
       n.inputs[0] = as(n.inputs[0], type);
     } else if (g_.is_constant(n.inputs[0]) && is_real(type) && !only_single) {

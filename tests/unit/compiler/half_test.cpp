@@ -264,8 +264,7 @@ TEST(UseHalf, MovesOfNumbersThatFloat16DoesNotHaveStaySingle) {
       std::vector<Tensor> out;
       Tensor in(Dtype::F32, {1, 2, 4, 4});
       ASSERT_TRUE(graph::evaluate_graph(g, {in}, out).ok());
-      // In front of a product even they are rounded, to infinity in float16: the product is what has 16 bits.
-      EXPECT_EQ(std::isfinite(out[0].as<float>()[0]), half == Dtype::BF16);
+      EXPECT_TRUE(std::isfinite(out[0].as<float>()[0]));
     }
   }
 }

@@ -28,9 +28,9 @@ struct NumberKernels {
   /// out[i] = the largest of `cells` integers, `step` elements apart; with `go_on` also of out[i]. False: not of this
   /// type.
   bool (*largest)(uint8_t dtype, const void *in, size_t cells, size_t step, bool go_on, size_t count, void *out);
-  /// to[i] = store(activation(load(a[i]) op load(b[i]))) in one loop, for NPU_ELTWISE_ADD and MUL, NPU_ACT_NONE and
-  /// RELU, and numbers of 8 bits; to may equal an operand. False: not of these.
-  bool (*combine_bytes)(uint8_t op, uint8_t act, const Number &a_number, const void *a, const Number &b_number,
+  /// to[i] = store(activation(load(a[i]) op load(b[i]))) in one loop: op is NPU_ELTWISE_ADD or MUL, the activation
+  /// NPU_ACT_NONE or RELU, all numbers have 8 bits. to may equal an operand.
+  void (*combine_bytes)(uint8_t op, uint8_t act, const Number &a_number, const void *a, const Number &b_number,
                         const void *b, const Number &number, size_t count, void *to);
 };
 

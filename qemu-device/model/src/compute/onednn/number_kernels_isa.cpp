@@ -354,16 +354,13 @@ bool largest_span(uint8_t dtype, const void *in, size_t cells, size_t step, bool
 
 // ---- bytes combined ----
 
-/// Calls f with an element of the type of a number of 8 bits; false for others.
 template <class F>
-bool with_byte(uint8_t dtype, F f) {
-  if (dtype == NPU_DTYPE_S8) return f(int8_t{});
-  return dtype == NPU_DTYPE_U8 && f(uint8_t{});
+void with_byte(uint8_t dtype, F f) {
+  dtype == NPU_DTYPE_S8 ? f(int8_t{}) : f(uint8_t{});
 }
 
-bool combine_bytes_span(uint8_t op, uint8_t act, const Number &a_number, const void *a, const Number &b_number,
+void combine_bytes_span(uint8_t op, uint8_t act, const Number &a_number, const void *a, const Number &b_number,
                         const void *b, const Number &number, size_t count, void *to) {
-  if (act != NPU_ACT_NONE && act != NPU_ACT_RELU) return false;
   const auto loop = [&](auto left, auto right, auto result, auto combine) {
     using A = decltype(left);
     using B = decltype(right);
@@ -379,17 +376,14 @@ bool combine_bytes_span(uint8_t op, uint8_t act, const Number &a_number, const v
           combine(Integers<A>::of(x[i].value, p.zero, p.scale), Integers<B>::of(y[i].value, q.zero, q.scale));
       out[i].value = Integers<T>::to(value <= least ? least : value, r.zero, r.scale);
     }
-    return true;
   };
   const auto with = [&](auto combine) {
-    return with_byte(a_number.dtype, [&](auto left) {
-      return with_byte(b_number.dtype, [&](auto right) {
-        return with_byte(number.dtype, [&](auto result) { return loop(left, right, result, combine); });
-      });
+    with_byte(a_number.dtype, [&](auto left) {
+      with_byte(b_number.dtype,
+                [&](auto right) { with_byte(number.dtype, [&](auto result) { loop(left, right, result, combine); }); });
     });
   };
-  if (op == NPU_ELTWISE_ADD) return with([](float x, float y) { return x + y; });
-  return op == NPU_ELTWISE_MUL && with([](float x, float y) { return x * y; });
+  op == NPU_ELTWISE_ADD ? with([](float x, float y) { return x + y; }) : with([](float x, float y) { return x * y; });
 }
 
 }  // namespace

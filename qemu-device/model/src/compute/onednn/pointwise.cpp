@@ -175,6 +175,20 @@ bool by_table(const npu_cmd_eltwise &c, const Loops<3> &loops, const void *a, vo
   return true;
 }
 
+/// ELTWISE of bytes in one loop, if it is one that has it.
+bool by_bytes(const npu_cmd_eltwise &c, const Loops<3> &loops, const char *a, const char *b, char *out) {
+  if (!byte_sized(c.a_dtype) || !byte_sized(c.b_dtype) || !byte_sized(c.out_dtype)) return false;
+  if (loops.step(0) != 1 || loops.step(1) != 1) return false;
+  if (c.subop != NPU_ELTWISE_ADD && c.subop != NPU_ELTWISE_MUL) return false;
+  if (c.act != NPU_ACT_NONE && c.act != NPU_ACT_RELU) return false;
+  const Number left{c.a_dtype, c.a_scale, c.a_zp}, right{c.b_dtype, c.b_scale, c.b_zp};
+  const Number result{c.out_dtype, c.out_scale, c.out_zp};
+  loops.each([&](const size_t(&at)[3]) {
+    number_kernels().combine_bytes(c.subop, c.act, left, a + at[0], right, b + at[1], result, loops.run(), out + at[2]);
+  });
+  return true;
+}
+
 }  // namespace
 
 void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *out) {
@@ -182,22 +196,12 @@ void Onednn::run(const npu_cmd_eltwise &c, const void *a, const void *b, void *o
   const Loops<3> loops(c.dims, {strides_of(c.a_stride), strides_of(c.b_stride),
                                 dense_strides(c.dims, c.out_pitch ? c.out_pitch : c.dims[4])});
   if (by_table(c, loops, a, out)) return;
+  if (!imm && by_bytes(c, loops, static_cast<const char *>(a), static_cast<const char *>(b), static_cast<char *>(out)))
+    return;
   const Kernels &k = kernels();
-  const Number a_number{c.a_dtype, c.a_scale, c.a_zp}, b_number{c.b_dtype, c.b_scale, c.b_zp};
-  const Number number{c.out_dtype, c.out_scale, c.out_zp};
-  const Source left(a_number, a, loops.step(0));
-  const Source right(b_number, imm ? &c.imm : b, loops.step(1));
-  const Sink result(number, out);
-  if (!imm && loops.step(0) == 1 && loops.step(1) == 1) {
-    // Where the first run is not of these types, none is.
-    bool done = true;
-    loops.each([&](const size_t(&at)[3]) {
-      done = done && number_kernels().combine_bytes(c.subop, c.act, a_number, static_cast<const char *>(a) + at[0],
-                                                    b_number, static_cast<const char *>(b) + at[1], number, loops.run(),
-                                                    static_cast<char *>(out) + at[2]);
-    });
-    if (done) return;
-  }
+  const Source left({c.a_dtype, c.a_scale, c.a_zp}, a, loops.step(0));
+  const Source right({c.b_dtype, c.b_scale, c.b_zp}, imm ? &c.imm : b, loops.step(1));
+  const Sink result({c.out_dtype, c.out_scale, c.out_zp}, out);
   loops.each([&](const size_t(&at)[3]) {
     float rooms[3][kChunk];
     for (size_t i = 0; i < loops.run(); i += kChunk) {
