@@ -51,7 +51,7 @@ quick: ## builds, and runs the unit tests of what changed (since the last commit
 test: ## runs one test, wherever it lives: T=NAME [BOARD=stock|debug|iommu]
 	@BOARD=$(BOARD) scripts/test.sh "$(T)"
 
-check: ## builds and runs every test (ALL=1: also boards whose tests passed and have not changed)
+check: ## builds and runs every test (ALL=1: also what passed and has not changed)
 	@ALL=$(ALL) scripts/check.sh
 
 check-deep: ## hours: whole fault injection, fuzzers, all networks by all sizes, mutants [MINUTES=of each fuzzer, 60]

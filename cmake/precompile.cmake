@@ -32,3 +32,8 @@ function(npu_precompile)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${NPU_PCH_OPTIONS}>")
   endforeach()
 endfunction()
+
+# npu_alone(FILE...): files of this folder's targets that are compiled alone where others are compiled together.
+function(npu_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()

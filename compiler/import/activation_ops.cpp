@@ -265,7 +265,7 @@ Status tangent(OpContext &c) {
   return c.binary(BinaryKind::Div, sine, cosine, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kActivationOps[] = {
     {"Abs", plain<ActKind::Abs>},
     {"Acos", plain<ActKind::Acos>},
     {"Acosh", plain<ActKind::Acosh>},
@@ -313,6 +313,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> activation_ops() { return kOps; }
+std::span<const OpEntry> activation_ops() { return kActivationOps; }
 
 }  // namespace npu::graph

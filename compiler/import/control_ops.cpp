@@ -307,10 +307,10 @@ Status scan_op(OpContext &c) {
   return scan_turns(c, scan, std::move(states), sequences, turns, c.results);
 }
 
-constexpr OpEntry kOps[] = {{"If", if_op}, {"Loop", loop_op}, {"Scan", scan_op}};
+constexpr OpEntry kControlOps[] = {{"If", if_op}, {"Loop", loop_op}, {"Scan", scan_op}};
 
 }  // namespace
 
-std::span<const OpEntry> control_ops() { return kOps; }
+std::span<const OpEntry> control_ops() { return kControlOps; }
 
 }  // namespace npu::graph

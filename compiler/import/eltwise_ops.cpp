@@ -95,7 +95,7 @@ Status pow(OpContext &c) {
   return exponent == 3 ? c.binary(BinaryKind::Mul, square, x, y) : Status();
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kEltwiseOps[] = {
     {"Add", binary<BinaryKind::Add>},
     {"BitShift", bit_shift},
     {"Div", binary<BinaryKind::Div>},
@@ -111,6 +111,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> eltwise_ops() { return kOps; }
+std::span<const OpEntry> eltwise_ops() { return kEltwiseOps; }
 
 }  // namespace npu::graph

@@ -435,7 +435,7 @@ Status non_max_suppression(OpContext &c) {
   return c.slice(c.constant(std::move(selected)), 0, 0, *number.as<int64_t>(), c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kIndexOps[] = {
     {"Compress", compress},
     {"EyeLike", eye_like},
     {"Gather", gather},
@@ -457,6 +457,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> index_ops() { return kOps; }
+std::span<const OpEntry> index_ops() { return kIndexOps; }
 
 }  // namespace npu::graph

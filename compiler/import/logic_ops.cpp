@@ -34,7 +34,7 @@ Status where(OpContext &c) {
   return c.where(c.in(0), c.in(1), c.in(2), c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kLogicOps[] = {
     {"And", binary<BinaryKind::And>},
     {"BitwiseAnd", binary<BinaryKind::And>},
     {"BitwiseNot", unary<ActKind::Not>},
@@ -55,6 +55,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> logic_ops() { return kOps; }
+std::span<const OpEntry> logic_ops() { return kLogicOps; }
 
 }  // namespace npu::graph

@@ -82,13 +82,13 @@ Status softmax_cross_entropy_loss(OpContext &c) {
   return likelihood_loss(c, log_prob);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kLossOps[] = {
     {"NegativeLogLikelihoodLoss", negative_log_likelihood_loss},
     {"SoftmaxCrossEntropyLoss", softmax_cross_entropy_loss},
 };
 
 }  // namespace
 
-std::span<const OpEntry> loss_ops() { return kOps; }
+std::span<const OpEntry> loss_ops() { return kLossOps; }
 
 }  // namespace npu::graph

@@ -564,13 +564,13 @@ Status rotary_embedding(OpContext &c) {
   return join_heads(c, y, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kMatrixOps[] = {
     {"Attention", attention}, {"Det", det},       {"Einsum", einsum},
     {"Gemm", gemm},           {"MatMul", matmul}, {"RotaryEmbedding", rotary_embedding},
 };
 
 }  // namespace
 
-std::span<const OpEntry> matrix_ops() { return kOps; }
+std::span<const OpEntry> matrix_ops() { return kMatrixOps; }
 
 }  // namespace npu::graph

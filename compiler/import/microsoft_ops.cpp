@@ -229,7 +229,7 @@ Status on_onnx(OpContext &c, const char *type) {
 Status quantize_linear(OpContext &c) { return on_onnx(c, "QuantizeLinear"); }
 Status dequantize_linear(OpContext &c) { return on_onnx(c, "DequantizeLinear"); }
 
-constexpr MicrosoftEntry kOps[] = {
+constexpr MicrosoftEntry kMicrosoftOps[] = {
     {"DequantizeLinear", dequantize_linear, "axis block_size"},
     {"DynamicQuantizeMatMul", dynamic_quantize_matmul, ""},
     {"MatMulIntegerToFloat", matmul_integer_to_float, ""},
@@ -250,6 +250,6 @@ constexpr MicrosoftEntry kOps[] = {
 
 }  // namespace
 
-std::span<const MicrosoftEntry> microsoft_ops() { return kOps; }
+std::span<const MicrosoftEntry> microsoft_ops() { return kMicrosoftOps; }
 
 }  // namespace npu::graph

@@ -290,12 +290,12 @@ Status tile(OpContext &c) {
   return c.reshape(y, out, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kMoveOps[] = {
     {"Concat", concat}, {"Expand", expand}, {"Pad", pad}, {"Slice", slice}, {"Split", split}, {"Tile", tile},
 };
 
 }  // namespace
 
-std::span<const OpEntry> move_ops() { return kOps; }
+std::span<const OpEntry> move_ops() { return kMoveOps; }
 
 }  // namespace npu::graph

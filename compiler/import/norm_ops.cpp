@@ -423,7 +423,7 @@ Status lp_pool(OpContext &c) {
   return power(c, y, 1 / p, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kNormOps[] = {
     {"BatchNormalization", batch_normalization},
     {"GlobalLpPool", global_lp_pool},
     {"GroupNormalization", group_normalization},
@@ -438,6 +438,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> norm_ops() { return kOps; }
+std::span<const OpEntry> norm_ops() { return kNormOps; }
 
 }  // namespace npu::graph

@@ -287,7 +287,7 @@ Status dynamic_quantize_linear(OpContext &c) {
   return {};
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kQuantizeOps[] = {
     {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"QuantizeLinear", quantize_linear},
@@ -295,6 +295,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> quantize_ops() { return kOps; }
+std::span<const OpEntry> quantize_ops() { return kQuantizeOps; }
 
 }  // namespace npu::graph

@@ -390,7 +390,7 @@ Status qlinear_conv(OpContext &c) {
   return requantize(c, y, x_scale, w_scale, y_scale, zero, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kQuantizedProductOps[] = {
     {"ConvInteger", conv_integer},
     {"MatMulInteger", matmul_integer},
     {"QLinearConv", qlinear_conv},
@@ -399,6 +399,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> quantized_product_ops() { return kOps; }
+std::span<const OpEntry> quantized_product_ops() { return kQuantizedProductOps; }
 
 }  // namespace npu::graph

@@ -449,10 +449,10 @@ Status rnn(OpContext &c) { return recurrent(c, {1, {"Tanh"}, 6, false, rnn_step}
 Status gru(OpContext &c) { return recurrent(c, {3, {"Sigmoid", "Tanh"}, 6, false, gru_step}); }
 Status lstm(OpContext &c) { return recurrent(c, {4, {"Sigmoid", "Tanh", "Tanh"}, 8, true, lstm_step}); }
 
-constexpr OpEntry kOps[] = {{"GRU", gru}, {"LSTM", lstm}, {"RNN", rnn}};
+constexpr OpEntry kRecurrentOps[] = {{"GRU", gru}, {"LSTM", lstm}, {"RNN", rnn}};
 
 }  // namespace
 
-std::span<const OpEntry> recurrent_ops() { return kOps; }
+std::span<const OpEntry> recurrent_ops() { return kRecurrentOps; }
 
 }  // namespace npu::graph

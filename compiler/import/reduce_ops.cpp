@@ -134,7 +134,7 @@ Status topk(OpContext &c) {
   return c.emit(Op::GatherElements, {c.in(0), indices}, GatherAttrs{attrs.axis}, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kReduceOps[] = {
     {"ArgMax", arg_max<false>},
     {"ArgMin", arg_max<true>},
     {"CumSum", cumsum},
@@ -153,6 +153,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> reduce_ops() { return kOps; }
+std::span<const OpEntry> reduce_ops() { return kReduceOps; }
 
 }  // namespace npu::graph

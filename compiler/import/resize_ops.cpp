@@ -412,10 +412,10 @@ Status resize(OpContext &c) {
   return c.cast(y, type, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {{"Resize", resize}, {"Upsample", resize}};
+constexpr OpEntry kResizeOps[] = {{"Resize", resize}, {"Upsample", resize}};
 
 }  // namespace
 
-std::span<const OpEntry> resize_ops() { return kOps; }
+std::span<const OpEntry> resize_ops() { return kResizeOps; }
 
 }  // namespace npu::graph

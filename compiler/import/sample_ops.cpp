@@ -676,13 +676,13 @@ Status center_crop_pad(OpContext &c) {
   return c.pad(y, begin, end, 0, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kSampleOps[] = {
     {"AffineGrid", affine_grid}, {"CenterCropPad", center_crop_pad}, {"DeformConv", deform_conv},
     {"GridSample", grid_sample}, {"MaxRoiPool", max_roi_pool},       {"RoiAlign", roi_align},
 };
 
 }  // namespace
 
-std::span<const OpEntry> sample_ops() { return kOps; }
+std::span<const OpEntry> sample_ops() { return kSampleOps; }
 
 }  // namespace npu::graph

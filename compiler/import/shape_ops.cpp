@@ -226,7 +226,7 @@ Status space_to_depth(OpContext &c) {
   return c.reshape(y, {x[0], x[1] * b * b, x[2] / b, x[3] / b}, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kShapeOps[] = {
     {"Cast", cast},
     {"CastLike", cast_like},
     {"Constant", constant},
@@ -245,6 +245,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> shape_ops() { return kOps; }
+std::span<const OpEntry> shape_ops() { return kShapeOps; }
 
 }  // namespace npu::graph

@@ -279,7 +279,7 @@ Status stft(OpContext &c) {
   return transform_rows(c, t, y, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kSignalOps[] = {
     {"BlackmanWindow", blackman_window},    {"DFT", dft},
     {"HammingWindow", hamming_window},      {"HannWindow", hann_window},
     {"MelWeightMatrix", mel_weight_matrix}, {"STFT", stft},
@@ -287,6 +287,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> signal_ops() { return kOps; }
+std::span<const OpEntry> signal_ops() { return kSignalOps; }
 
 }  // namespace npu::graph

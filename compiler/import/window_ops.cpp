@@ -588,7 +588,7 @@ Status max_unpool(OpContext &c) {
   return c.pad(y, Shape(wanted.size(), 0), wanted, 0, c.results[0]);
 }
 
-constexpr OpEntry kOps[] = {
+constexpr OpEntry kWindowOps[] = {
     {"AveragePool", average_pool},
     {"Col2Im", col2im},
     {"Conv", conv},
@@ -601,7 +601,7 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> window_ops() { return kOps; }
+std::span<const OpEntry> window_ops() { return kWindowOps; }
 
 Status read_conv(const OpContext &c, ConvAttrs &out) {
   Slides slides;

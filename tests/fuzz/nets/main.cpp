@@ -15,11 +15,10 @@ namespace npu::fuzz {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: fuzz_nets [--quantized] [--seeds FIRST[-LAST]]... [--corpus FILE] [--fresh COUNT] [--salt TEXT]\n"
-    "                 [--seconds N] [--out DIR]\n"
+    "usage: fuzz_nets [--quantized] [--seeds FIRST[-LAST]]... [--fresh COUNT] [--salt TEXT] [--seconds N]\n"
+    "                 [--out DIR]\n"
     "  --quantized networks of operators between nodes that quantize, compared bit for bit\n"
     "  --seeds     networks of these seeds\n"
-    "  --corpus    those of a file: a line FIRST[-LAST], # and what follows is a comment\n"
     "  --fresh     so many networks more, of seeds that follow from the salt\n"
     "  --seconds   fresh ones until time is up\n"
     "  --out       where networks that failed are written (default: here)\n";
@@ -46,18 +45,6 @@ bool add_seeds(const std::string &text, Arguments &a) {
   return true;
 }
 
-bool add_corpus(const std::string &path, Arguments &a) {
-  std::ifstream file(path);
-  bool any = false;
-  for (std::string line; std::getline(file, line);) {
-    line = line.substr(0, line.find('#'));
-    if (line.find_first_not_of(" \t") == line.npos) continue;
-    if (!add_seeds(line, a)) return false;
-    any = true;
-  }
-  return any;
-}
-
 /// FNV-1a.
 uint64_t hash_of(const std::string &text) {
   uint64_t h = 0xcbf29ce484222325;
@@ -66,14 +53,13 @@ uint64_t hash_of(const std::string &text) {
 }
 
 bool parse(int argc, char **argv, Arguments &a) {
-  static const option kOptions[] = {{"seeds", 1, nullptr, 's'},     {"corpus", 1, nullptr, 'c'},
-                                    {"fresh", 1, nullptr, 'f'},     {"salt", 1, nullptr, 'a'},
-                                    {"seconds", 1, nullptr, 't'},   {"out", 1, nullptr, 'o'},
-                                    {"quantized", 0, nullptr, 'q'}, {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {{"seeds", 1, nullptr, 's'}, {"fresh", 1, nullptr, 'f'},
+                                    {"salt", 1, nullptr, 'a'},  {"seconds", 1, nullptr, 't'},
+                                    {"out", 1, nullptr, 'o'},   {"quantized", 0, nullptr, 'q'},
+                                    {nullptr, 0, nullptr, 0}};
   bool ok = true;
   for (int c; (c = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     if (c == 's') ok = ok && add_seeds(optarg, a);
-    if (c == 'c') ok = ok && add_corpus(optarg, a);
     if (c == 'f') a.fresh = std::strtoull(optarg, nullptr, 10);
     if (c == 'a') a.salt = hash_of(optarg);
     if (c == 't') a.seconds = std::strtod(optarg, nullptr);

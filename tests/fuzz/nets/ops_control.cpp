@@ -114,10 +114,10 @@ bool scan(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {{"If", if_node}, {"Loop", loop}, {"Scan", scan}};
+constexpr Op kControl[] = {{"If", if_node}, {"Loop", loop}, {"Scan", scan}};
 
 }  // namespace
 
-std::span<const Op> control_ops() { return kOps; }
+std::span<const Op> control_ops() { return kControl; }
 
 }  // namespace npu::fuzz

@@ -155,7 +155,7 @@ bool batch_normalization(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kElements[] = {
     {"Relu", relu},
     {"Add", binary},
     {"Mul", binary},
@@ -179,6 +179,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> element_ops() { return kOps; }
+std::span<const Op> element_ops() { return kElements; }
 
 }  // namespace npu::fuzz

@@ -189,7 +189,7 @@ bool hardmax(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kFunctionOps[] = {
     {"Exp", function},
     {"Abs", absolute},
     {"Log", of_positive},
@@ -223,7 +223,7 @@ constexpr Op kHostOps[] = {
 
 }  // namespace
 
-std::span<const Op> function_ops() { return kOps; }
+std::span<const Op> function_ops() { return kFunctionOps; }
 std::span<const Op> host_function_ops() { return kHostOps; }
 
 }  // namespace npu::fuzz

@@ -388,7 +388,7 @@ bool center_crop_pad(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kIndex[] = {
     {"Gather", gather},
     {"GatherElements", gather_elements},
     {"GatherND", gather_nd},
@@ -412,6 +412,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> index_ops() { return kOps; }
+std::span<const Op> index_ops() { return kIndex; }
 
 }  // namespace npu::fuzz

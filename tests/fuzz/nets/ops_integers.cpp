@@ -194,7 +194,7 @@ bool matmul(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kIntegers[] = {
     {"Add", arithmetic},     {"Sub", arithmetic},
     {"Mul", arithmetic},     {"Div", arithmetic},
     {"Mod", arithmetic},     {"Mod", fmod},
@@ -216,6 +216,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> integer_ops() { return kOps; }
+std::span<const Op> integer_ops() { return kIntegers; }
 
 }  // namespace npu::fuzz

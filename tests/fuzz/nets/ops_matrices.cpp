@@ -207,7 +207,7 @@ bool rotary_embedding(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kMatrices[] = {
     {"Gemm", gemm},     {"MatMul", matmul},       {"MatMul", matmul},
     {"Det", det},       {"Attention", attention}, {"RotaryEmbedding", rotary_embedding},
     {"Einsum", einsum},
@@ -215,6 +215,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> matrix_ops() { return kOps; }
+std::span<const Op> matrix_ops() { return kMatrices; }
 
 }  // namespace npu::fuzz

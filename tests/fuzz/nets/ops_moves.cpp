@@ -292,13 +292,13 @@ bool resize(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kMoves[] = {
     {"Concat", concat}, {"Slice", slice},   {"Split", split},   {"Pad", pad},         {"Expand", expand},
     {"Gather", gather}, {"Resize", resize}, {"Concat", concat}, {"Upsample", resize},
 };
 
 }  // namespace
 
-std::span<const Op> move_ops() { return kOps; }
+std::span<const Op> move_ops() { return kMoves; }
 
 }  // namespace npu::fuzz

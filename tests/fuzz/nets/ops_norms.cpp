@@ -114,7 +114,7 @@ bool lrn(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kNorms[] = {
     {"InstanceNormalization", instance_normalization},
     {"GroupNormalization", group_normalization},
     {"LayerNormalization", layer_normalization},
@@ -126,6 +126,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> norm_ops() { return kOps; }
+std::span<const Op> norm_ops() { return kNorms; }
 
 }  // namespace npu::fuzz

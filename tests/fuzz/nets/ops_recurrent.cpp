@@ -59,10 +59,10 @@ bool recurrent(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {{"RNN", recurrent}, {"GRU", recurrent}, {"LSTM", recurrent}};
+constexpr Op kRecurrent[] = {{"RNN", recurrent}, {"GRU", recurrent}, {"LSTM", recurrent}};
 
 }  // namespace
 
-std::span<const Op> recurrent_ops() { return kOps; }
+std::span<const Op> recurrent_ops() { return kRecurrent; }
 
 }  // namespace npu::fuzz

@@ -142,7 +142,7 @@ bool topk(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kReduce[] = {
     {"ReduceSum", reduce},       {"ReduceMean", reduce},   {"ReduceMax", reduce},
     {"ReduceMin", reduce},       {"ReduceProd", reduce},   {"ReduceL1", reduce},
     {"ReduceL2", reduce},        {"ReduceLogSum", reduce}, {"ReduceLogSumExp", reduce},
@@ -152,6 +152,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> reduce_ops() { return kOps; }
+std::span<const Op> reduce_ops() { return kReduce; }
 
 }  // namespace npu::fuzz

@@ -209,7 +209,7 @@ bool space_to_depth(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kShapes[] = {
     {"Identity", identity},
     {"Dropout", dropout},
     {"Flatten", flatten},
@@ -227,6 +227,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> shape_ops() { return kOps; }
+std::span<const Op> shape_ops() { return kShapes; }
 
 }  // namespace npu::fuzz

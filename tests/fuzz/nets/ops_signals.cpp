@@ -274,7 +274,7 @@ bool conv_integer(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kSignals[] = {
     {"DFT", dft},
     {"STFT", stft},
     {"HannWindow", window},
@@ -295,6 +295,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-std::span<const Op> signal_ops() { return kOps; }
+std::span<const Op> signal_ops() { return kSignals; }
 
 }  // namespace npu::fuzz

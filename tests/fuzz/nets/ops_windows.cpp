@@ -330,7 +330,7 @@ bool conv_transpose(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kOps[] = {
+constexpr Op kWindows[] = {
     {"Conv", conv},
     {"MaxPool", pool},
     {"AveragePool", pool},
@@ -347,7 +347,7 @@ constexpr Op kHostOps[] = {{"MaxUnpool", max_unpool}, {"Col2Im", col2im}};
 
 }  // namespace
 
-std::span<const Op> window_ops() { return kOps; }
+std::span<const Op> window_ops() { return kWindows; }
 std::span<const Op> host_window_ops() { return kHostOps; }
 
 }  // namespace npu::fuzz

@@ -15,7 +15,9 @@
 
 // Functions and lambdas of intrinsics have to end up in the loops that use them, whatever the compiler thinks of their
 // size.
+#ifndef NPU_FLAT
 #define NPU_FLAT __attribute__((always_inline))
+#endif
 #define NPU_INLINE inline NPU_FLAT
 #endif
 
