@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The chip's engines against bare oneDNN: the layers of networks as CONV commands through the back end and as plain
-// calls of the library with everything prepared beforehand, in f32 and in 8 bits. One thread, in turns. Prints the best
-// time of each layer, and for tests/bench/pairs.py lines "pair NAME ONEDNN-MS CHIP-MS": the time of the whole network,
-// from the best of some turns for each layer.
+// The chip's engines against bare oneDNN: the layers of networks as CONV and MATMUL commands through the back end and
+// as plain calls of the library with everything prepared beforehand, in f32 and in 8 bits. One thread, in turns. Prints
+// the best time of each layer, and for tests/bench/pairs.py lines "pair NAME ONEDNN-MS CHIP-MS": the time of the whole
+// network, from the best of some turns for each layer.
 #include <omp.h>
 
 #include <algorithm>
@@ -55,6 +55,19 @@ constexpr Layer kDepthwise[] = {
     {"14 dw 3x3/2 576", 14, 576, 576, 3, 2, 1, 576}, {"7 dw 3x3 960", 7, 960, 960, 3, 1, 3, 960},
 };
 
+struct Matmul {
+  const char *name;
+  int batch, m, k, n, times;
+  bool known;  ///< the right operand; otherwise it arrives at run time
+};
+
+// Matrix products of BERT-base for 128 tokens.
+constexpr Matmul kBert[] = {
+    {"128x768x768", 1, 128, 768, 768, 48, true},      {"128x768x3072", 1, 128, 768, 3072, 12, true},
+    {"128x3072x768", 1, 128, 3072, 768, 12, true},    {"12 x 128x64x128", 12, 128, 64, 128, 12, false},
+    {"12 x 128x128x64", 12, 128, 128, 64, 12, false},
+};
+
 constexpr int kPairs = 7;
 constexpr int kTurns = 5;
 
@@ -98,6 +111,17 @@ Bytes random_elements(uint8_t dtype, size_t count) {
   return bytes;
 }
 
+template <class Command>
+void set_types(Command &c, const Kind &kind) {
+  c.flags = NPU_CONV_BIAS | (kind.in == NPU_DTYPE_F32 ? 0 : NPU_CONV_REQUANT);
+  c.act = NPU_ACT_RELU;
+  c.in_dtype = kind.in;
+  c.wgt_dtype = kind.wgt;
+  c.out_dtype = kind.out;
+  c.in_zp = kind.in_zero;
+  c.out_zp = kind.out == NPU_DTYPE_S8 ? -128 : 0;
+}
+
 npu_cmd_conv command_of(const Layer &l, const Kind &kind) {
   npu_cmd_conv c = npu::hw::make<npu_cmd_conv>();
   c.n = 1;
@@ -110,14 +134,35 @@ npu_cmd_conv command_of(const Layer &l, const Kind &kind) {
   c.groups = l.groups;
   c.pad_t = c.pad_l = l.k / 2;
   c.oh = c.ow = (l.size + 2 * (l.k / 2) - l.k) / l.stride + 1;
-  c.flags = NPU_CONV_BIAS | (kind.in == NPU_DTYPE_F32 ? 0 : NPU_CONV_REQUANT);
-  c.act = NPU_ACT_RELU;
-  c.in_dtype = kind.in;
-  c.wgt_dtype = kind.wgt;
-  c.out_dtype = kind.out;
-  c.in_zp = kind.in_zero;
-  c.out_zp = kind.out == NPU_DTYPE_S8 ? -128 : 0;
+  set_types(c, kind);
   return c;
+}
+
+npu_cmd_matmul command_of(const Matmul &l, const Kind &kind) {
+  npu_cmd_matmul c = npu::hw::make<npu_cmd_matmul>();
+  c.batch = l.batch;
+  c.m = l.m;
+  c.k = l.k;
+  c.n = l.n;
+  c.a_batch_stride = l.m * l.k;
+  c.b_batch_stride = l.batch == 1 ? 0 : l.k * l.n;
+  set_types(c, kind);
+  return c;
+}
+
+bool is_known(const Layer &) { return true; }
+bool is_known(const Matmul &l) { return l.known; }
+
+/// Numbers of elements.
+struct Sizes {
+  size_t in, wgt, out, columns, inner;
+};
+Sizes sizes_of(const npu_cmd_conv &c) {
+  const size_t inner = size_t{c.kh} * c.kw * (c.ic / c.groups);
+  return {size_t{c.ih} * c.iw * c.ic, c.oc * inner, size_t{c.oh} * c.ow * c.oc, c.oc, inner};
+}
+Sizes sizes_of(const npu_cmd_matmul &c) {
+  return {size_t{c.batch} * c.m * c.k, size_t{c.batch} * c.k * c.n, size_t{c.batch} * c.m * c.n, c.n, c.k};
 }
 
 // What a layer is computed from, for both.
@@ -126,23 +171,24 @@ struct Operands {
   std::vector<float> bias, multipliers;
   std::vector<int32_t> whole_bias;
 
-  explicit Operands(const npu_cmd_conv &c)
-      : in(random_elements(c.in_dtype, size_t{c.ih} * c.iw * c.ic)),
-        wgt(random_elements(c.wgt_dtype, size_t{c.oc} * c.kh * c.kw * (c.ic / c.groups))),
-        bias(c.oc),
-        multipliers(c.oc, 1.0f / (128 * 30 * std::sqrt(static_cast<float>(c.kh) * c.kw * (c.ic / c.groups)))),
-        whole_bias(c.oc) {
-    for (size_t i = 0; i < c.oc; ++i) {
-      whole_bias[i] = static_cast<int32_t>(i * 7919 % 2001) - 1000;
-      bias[i] = static_cast<float>(whole_bias[i]) / (c.in_dtype == NPU_DTYPE_F32 ? 1000.0f : 1.0f);
+  template <class Command>
+  explicit Operands(const Command &c) {
+    const Sizes sizes = sizes_of(c);
+    in = random_elements(c.in_dtype, sizes.in);
+    wgt = random_elements(c.wgt_dtype, sizes.wgt);
+    multipliers.assign(sizes.columns, 1.0f / (128 * 30 * std::sqrt(static_cast<float>(sizes.inner))));
+    for (size_t i = 0; i < sizes.columns; ++i) {
+      whole_bias.push_back(static_cast<int32_t>(i * 7919 % 2001) - 1000);
+      bias.push_back(static_cast<float>(whole_bias[i]) / (c.in_dtype == NPU_DTYPE_F32 ? 1000.0f : 1.0f));
     }
   }
 };
 
-// The same layer as an application of the library would set it up: NHWC, weights packed, ReLU and requantisation fused.
+// The same layer as an application of the library would set it up: NHWC, known weights packed, ReLU and requantisation
+// fused.
 class Bare {
  public:
-  Bare(const npu_cmd_conv &c, Operands &o, Bytes &out) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+  Bare(const npu_cmd_conv &c, bool, Operands &o, Bytes &out) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     using dnnl::memory;
     using Tag = memory::format_tag;
     using Conv = dnnl::convolution_forward;
@@ -152,27 +198,58 @@ class Bare {
     memory::dims kernel = {c.oc, c.ic, c.kh, c.kw};
     const memory::dims pad = {c.pad_t, c.pad_l};
     if (c.groups > 1) kernel = {c.groups, c.oc / c.groups, c.ic / c.groups, c.kh, c.kw};
-    dnnl::post_ops ops;
-    ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    dnnl::primitive_attr attr;
-    if (c.flags & NPU_CONV_REQUANT) attr.set_output_scales(1 << 1, o.multipliers);
-    attr.set_post_ops(ops);
+    const dnnl::primitive_attr attr = attributes(c.flags, 1, o);
     const Type weights = type_of(c.wgt_dtype);
     const Conv::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, in_md,
                           {kernel, weights, Tag::any}, {{c.oc}, Type::f32, Tag::a}, out_md, {c.sh, c.sw}, pad, pad);
     const Conv::primitive_desc pd(desc, attr, engine_);
-    primitive_ = dnnl::primitive(pd.get());
     const Tag plain_tag = c.groups > 1 ? Tag::gohwi : Tag::ohwi;
-    memory plain({kernel, weights, plain_tag}, engine_, o.wgt.data()), packed(pd.weights_desc(), engine_);
-    dnnl::reorder(plain, packed).execute(stream_, plain, packed);
-    arguments_ = {{DNNL_ARG_SRC, memory(in_md, engine_, o.in.data())},
-                  {DNNL_ARG_WEIGHTS, packed},
-                  {DNNL_ARG_BIAS, memory(pd.bias_desc(), engine_, o.bias.data())},
-                  {DNNL_ARG_DST, memory(out_md, engine_, out.data())}};
+    set_up(pd, {kernel, weights, plain_tag}, o, out);
+  }
+
+  Bare(const npu_cmd_matmul &c, bool known, Operands &o, Bytes &out)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    using Tag = dnnl::memory::format_tag;
+    const auto desc = [&](uint8_t type, dnnl::memory::dims dims, bool any) {
+      if (c.batch > 1) dims.insert(dims.begin(), c.batch);
+      return dnnl::memory::desc(dims, type_of(type), any ? Tag::any : c.batch > 1 ? Tag::abc : Tag::ab);
+    };
+    const dnnl::memory::dims wgt{c.k, c.n},
+        bias = c.batch > 1 ? dnnl::memory::dims{1, 1, c.n} : dnnl::memory::dims{1, c.n};
+    const dnnl::matmul::desc product(desc(c.in_dtype, {c.m, c.k}, false), desc(c.wgt_dtype, wgt, known),
+                                     {bias, dnnl::memory::data_type::f32, c.batch > 1 ? Tag::abc : Tag::ab},
+                                     desc(c.out_dtype, {c.m, c.n}, false));
+    const dnnl::matmul::primitive_desc pd(product, attributes(c.flags, c.batch > 1 ? 2 : 1, o), engine_);
+    set_up(pd, desc(c.wgt_dtype, wgt, false), o, out);
   }
   void run() { primitive_.execute(stream_, arguments_); }
 
  private:
+  /// `channels`: the dimension of the result that has a multiplier for each place.
+  static dnnl::primitive_attr attributes(uint16_t flags, int channels, const Operands &o) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    dnnl::primitive_attr attr;
+    if (flags & NPU_CONV_REQUANT) attr.set_output_scales(1 << channels, o.multipliers);
+    attr.set_post_ops(ops);
+    return attr;
+  }
+
+  template <class Description>
+  void set_up(const Description &pd, const dnnl::memory::desc &plain_desc, Operands &o, Bytes &out) {
+    using dnnl::memory;
+    primitive_ = dnnl::primitive(pd.get());
+    memory plain(plain_desc, engine_, o.wgt.data()), weights = plain;
+    if (pd.weights_desc() != plain_desc) {
+      weights = memory(pd.weights_desc(), engine_);
+      dnnl::reorder(plain, weights).execute(stream_, plain, weights);
+    }
+    arguments_ = {{DNNL_ARG_SRC, memory(pd.src_desc(), engine_, o.in.data())},
+                  {DNNL_ARG_WEIGHTS, weights},
+                  {DNNL_ARG_BIAS, memory(pd.bias_desc(), engine_, o.bias.data())},
+                  {DNNL_ARG_DST, memory(pd.dst_desc(), engine_, out.data())}};
+  }
+
   dnnl::engine engine_;
   dnnl::stream stream_;
   dnnl::primitive primitive_;
@@ -184,13 +261,14 @@ struct Times {
 };
 using Pairs = std::array<Times, kPairs>;
 
-Pairs measure(npu::model::Backend &backend, const Layer &l, const Kind &kind, uint64_t va) {
-  const npu_cmd_conv c = command_of(l, kind);
+template <class L>
+Pairs measure(npu::model::Backend &backend, const L &l, const Kind &kind, uint64_t va) {
+  const auto c = command_of(l, kind);
   Operands o(c);
-  Bytes out(size_t{c.oh} * c.ow * c.oc * (c.out_dtype == NPU_DTYPE_F32 ? sizeof(float) : 1)), bare_out(out.size());
-  Bare bare(c, o, bare_out);
+  Bytes out(sizes_of(c).out * (c.out_dtype == NPU_DTYPE_F32 ? sizeof(float) : 1)), bare_out(out.size());
+  Bare bare(c, is_known(l), o, bare_out);
   const auto fetch = [](void *arg) -> const void * { return static_cast<Bytes *>(arg)->data(); };
-  const npu::model::Streamed weights{fetch, &o.wgt, o.wgt.size(), true, 1, va};
+  const npu::model::Streamed weights{fetch, &o.wgt, o.wgt.size(), is_known(l), 1, va};
   const bool whole = c.flags & NPU_CONV_REQUANT;
   const npu::model::ProductParams params(whole ? static_cast<const void *>(o.whole_bias.data()) : o.bias.data(),
                                          whole ? o.multipliers.data() : nullptr);
@@ -215,11 +293,11 @@ Pairs measure(npu::model::Backend &backend, const Layer &l, const Kind &kind, ui
 }
 
 /// Times all layers of a network and prints them; returns the sums.
-template <size_t n>
-Pairs measure_all(npu::model::Backend &backend, const Layer (&layers)[n], const Kind &kind, std::vector<Times> &best) {
+template <class L, size_t n>
+Pairs measure_all(npu::model::Backend &backend, const L (&layers)[n], const Kind &kind, std::vector<Times> &best) {
   static uint64_t va = 0;
   Pairs total{};
-  for (const Layer &l : layers) {
+  for (const L &l : layers) {
     const Pairs pairs = measure(backend, l, kind, va += 1 << 30);
     best.push_back({1e9, 1e9});
     for (int p = 0; p < kPairs; ++p) {
@@ -263,4 +341,5 @@ int main() {
   };
   table(kResnet, "");
   table(kDepthwise, "-depthwise");
+  table(kBert, "-matmul");
 }
