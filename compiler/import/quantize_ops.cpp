@@ -185,6 +185,10 @@ Status quantize_dynamically(OpContext &c, ValueId x, Dynamic &out) {
   NPU_TRY(c.binary(BinaryKind::Min, low, 0, low));
   NPU_TRY(c.binary(BinaryKind::Sub, out.scale, low, out.scale));
   NPU_TRY(c.binary(BinaryKind::Div, out.scale, 255, out.scale));
+  // Of nothing but zeros ONNX does not say what the scale is; ONNX Runtime takes 1.
+  ValueId none;
+  NPU_TRY(c.binary(BinaryKind::Equal, out.scale, 0, none));
+  NPU_TRY(c.where(none, c.scalar(1), out.scale, out.scale));
   NPU_TRY(c.binary(BinaryKind::Div, low, out.scale, out.zero));
   NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(0), out.zero, out.zero));
   NPU_TRY(to_integers(c, out.zero, kNoValue, Dtype::U8, out.zero));

@@ -272,7 +272,6 @@ Status single_conv(OpContext &c, const ProductOperands &k, bool &done) {
   if (!find_product(c, k, c.in(k.x), c.in(k.w), 0, p)) return {};
   if (k.bias != kNoOperand && c.has_input(k.bias)) {
     p.bias = c.in(k.bias);
-    if (c.shape(k.bias) != Shape{weights[0]}) return {};
   }
   const OpContext conv(c.graph, c.node, c.opset, c.source(), {p.x, p.w});
   ConvAttrs attrs;
@@ -376,6 +375,9 @@ Status qlinear_conv(OpContext &c) {
   NPU_TRY(c.need_inputs(8, 9));
   const ProductOperands k{0, 2, 3, 5, 1, 4, 6, 7, 8};
   NPU_TRY(check_operands(c, k));
+  if (c.has_input(8) && c.rank(3) > 0 && c.shape(8) != Shape{c.shape(3)[0]})
+    return Status::error("bias '" + c.value(8).name + "' " + shape_text(c.shape(8)) + ", expected [" +
+                         std::to_string(c.shape(3)[0]) + "] for weights " + shape_text(c.shape(3)));
   bool done = false;
   NPU_TRY(single_conv(c, k, done));
   if (done) return {};

@@ -382,6 +382,21 @@ TEST(QuantizeImport, ZeroPointsOfChannels) {
   EXPECT_GT(import(network({255, 200})).nodes.size(), 1u);
 }
 
+/// As ONNX Runtime has it; the formula of ONNX divides zero by zero.
+TEST(QuantizeImport, ScaleOfNothingButZerosIsOne) {
+  OnnxBuilder b;
+  b.output(b.op("DynamicQuantizeLinear", {b.input({3}, "x")}));
+  const std::string scale = b.more_output(), zero = b.more_output();
+  b.output(scale).output(zero);
+  const auto results = [&](const std::vector<double> &x) {
+    std::vector<std::vector<double>> all;
+    for (const Tensor &t : evaluate(import(b), {tensor(Dtype::F32, {3}, x)})) all.push_back(numbers(t));
+    return all;
+  };
+  EXPECT_EQ(results({0, 0, 0}), (std::vector<std::vector<double>>{{0, 0, 0}, {1}, {0}}));
+  EXPECT_EQ(results({0, -255, 0}), (std::vector<std::vector<double>>{{255, 0, 255}, {1}, {255}}));
+}
+
 TEST(QuantizeImport, VolumesAreComputedInSteps) {
   OnnxBuilder b;
   b.output(b.op("ConvInteger", {b.input({1, 1, 2, 2, 2}, "x", kUint8),
@@ -568,6 +583,16 @@ TEST(QuantizeErrors, ScalesOfAnotherTypeOrLength) {
   EXPECT_SAYS(message(channels),
               "QLinearConv 'QLinearConv_0': scale or zero point 'c2' [2], expected 1 element, or 3 for "
               "axis 1 of [1, 3, 4, 4]");
+  for (const bool at_run_time : {false, true}) {
+    OnnxBuilder bias;
+    bias.output(bias.op(
+        "QLinearConv",
+        {bias.input({1, 1, 4, 4}, "x", kUint8), bias.scalar(1), zero_point(bias, {1, 0, kUint8}),
+         integers(bias, kInt8, {3, 1, 1, 1}, {1, 2, 3}), at_run_time ? bias.input({}, "s", kFloat) : bias.scalar(1),
+         zero_point(bias, {}), bias.scalar(1), zero_point(bias, {}), bias.ints32({7})}));
+    EXPECT_SAYS(message(bias), "[1], expected [3] for weights [3, 1, 1, 1]");
+    EXPECT_SAYS(message(bias), "QLinearConv 'QLinearConv_0': bias 'i");
+  }
   zeros.output(zeros.op("DequantizeLinear",
                         {zeros.input({2, 3}, "x", kInt8), zeros.scalar(1), integers(zeros, kInt8, {2}, {1, 2})}));
   EXPECT_SAYS(message(zeros), "scale or zero point 'q2' [2], expected 1 element, or 3 for axis 1 of [2, 3]");
