@@ -59,7 +59,8 @@ struct Value : TensorKind {
   TensorPtr constant;                                  ///< null unless known at compile time
   std::shared_ptr<const QuantizedConstant> quantized;  ///< the integers that a constant was computed from, perhaps
   Quant quant;                                         ///< what integers stand for, where the file says so
-  bool in_memory = false;  ///< never kept in local memory: it is written to memory piece by piece
+  ValueId number = kNoValue;  ///< of int32, while importing: what a Cast to float32 makes of it, in a cheaper way
+  bool in_memory = false;     ///< never kept in local memory: it is written to memory piece by piece
 };
 
 /// Where a node of the ONNX file went, for the report.

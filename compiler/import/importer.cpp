@@ -9,6 +9,7 @@
 #include "compiler/import/narrow.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
+#include "compiler/passes/passes.h"
 #include "runtime/cpu/operators.h"
 
 namespace npu::graph {
@@ -574,7 +575,9 @@ Status import_model(const RawModel &model, const ImportOptions &options, Graph &
     (void)importer.run();
     return importer.shapes();
   });
-  return Importer(model, options, &declared, graph).run();
+  NPU_TRY(Importer(model, options, &declared, graph).run());
+  remove_dead(graph);  // of two ways to compute something, that which nobody took
+  return {};
 }
 
 }  // namespace npu::graph

@@ -216,7 +216,9 @@ Status dynamic_quantize_matmul(OpContext &c) {
   NPU_TRY(quantize_dynamically(c, c.in(0), a));
   OpContext product(c.graph, c.node, c.opset, c.source(), {a.y, c.in(1), a.zero, optional_input(c, 3)});
   ValueId sums;
-  NPU_TRY(integer_matmul(product, {0, 2}, {1, 3}, sums));
+  NPU_TRY(check_operands(product, {0, 2, 1, 3}));
+  NPU_TRY(late_matmul(product, {0, 2, 1, 3}, sums));
+  if (sums == kNoValue) NPU_TRY(integer_matmul(product, {0, 2}, {1, 3}, sums));
   return scale_sums(c, sums, a.scale, c.in(2), 4);
 }
 

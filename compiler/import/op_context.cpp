@@ -171,8 +171,8 @@ Status OpContext::binary(BinaryKind kind, ValueId a, double b, ValueId &out) {
 }
 
 Status OpContext::cast(ValueId x, Dtype to, ValueId &out) {
-  out = x;
-  return graph[x].dtype == to ? Status() : emit(Op::Cast, {x}, CastAttrs{to}, out);
+  out = to == Dtype::F32 && graph[x].number != kNoValue ? graph[x].number : x;
+  return graph[out].dtype == to ? Status() : emit(Op::Cast, {x}, CastAttrs{to}, out);
 }
 
 Status OpContext::reshape(ValueId x, Shape shape, ValueId &out) {

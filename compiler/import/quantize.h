@@ -40,6 +40,9 @@ struct Dynamic {
 };
 Status quantize_dynamically(OpContext &c, ValueId x, Dynamic &out);
 
+/// Integers of 8 or 16 bits as float32: a command of the chip, which a Cast is not.
+Status to_float(OpContext &c, ValueId x, ValueId &out);
+
 /// Rounds halves to even, adds the zero point and saturates, as floating-point numbers do when cast.
 Status to_integers(OpContext &c, ValueId x, ValueId zero, Dtype type, ValueId &out);
 
@@ -59,6 +62,9 @@ Status single_matmul(OpContext &c, const ProductOperands &k, bool &done);
 struct MatrixOperand {
   size_t k, zero;
 };
+/// Sums of products of integers whose zero point of x arrives at run time, w is known, as float32: what a Cast of them
+/// is. kNoValue: other operands, or sums that are too long. Matrices, where vectors were.
+Status late_matmul(OpContext &c, const ProductOperands &k, ValueId &out);
 /// The sums of products of integers, exact: float32, or int32 where that is too short. Vectors are matrices.
 Status integer_matmul(OpContext &c, MatrixOperand a, MatrixOperand b, ValueId &out);
 

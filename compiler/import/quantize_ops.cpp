@@ -175,6 +175,29 @@ Status dequantize(OpContext &c, ValueId x, ValueId scale, ValueId zero, size_t a
   return {};
 }
 
+namespace {
+
+/// Integers without a scale, as to_float().
+Status to_type(OpContext &c, ValueId x, Dtype type, ValueId &out) {
+  return c.emit(Op::Requant, {x}, RequantAttrs{{}, {1, 0}, {}, type}, out);
+}
+
+/// 1 instead of 0, for scales of nothing but zeros: ONNX divides by that, ONNX Runtime takes 1. Numbers below 2^-127,
+/// which are not normal, become numbers up to 1.
+Status not_zero(OpContext &c, ValueId scale, ValueId &out) {
+  ValueId missing;
+  NPU_TRY(c.binary(BinaryKind::Mul, scale, 0x1p127, missing));
+  NPU_TRY(c.binary(BinaryKind::Min, missing, 1, missing));
+  NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(1), missing, missing));
+  return c.binary(BinaryKind::Add, scale, missing, out);
+}
+
+}  // namespace
+
+Status to_float(OpContext &c, ValueId x, ValueId &out) {
+  return c.emit(Op::Requant, {x}, RequantAttrs{{1, 0}, {}, {}, Dtype::F32}, out);
+}
+
 Status quantize_dynamically(OpContext &c, ValueId x, Dynamic &out) {
   std::vector<int> axes(c.graph[x].shape.size());
   std::iota(axes.begin(), axes.end(), 0);
@@ -185,15 +208,18 @@ Status quantize_dynamically(OpContext &c, ValueId x, Dynamic &out) {
   NPU_TRY(c.binary(BinaryKind::Min, low, 0, low));
   NPU_TRY(c.binary(BinaryKind::Sub, out.scale, low, out.scale));
   NPU_TRY(c.binary(BinaryKind::Div, out.scale, 255, out.scale));
-  // Of nothing but zeros ONNX does not say what the scale is; ONNX Runtime takes 1.
-  ValueId none;
-  NPU_TRY(c.binary(BinaryKind::Equal, out.scale, 0, none));
-  NPU_TRY(c.where(none, c.scalar(1), out.scale, out.scale));
+  NPU_TRY(not_zero(c, out.scale, out.scale));
   NPU_TRY(c.binary(BinaryKind::Div, low, out.scale, out.zero));
   NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(0), out.zero, out.zero));
-  NPU_TRY(to_integers(c, out.zero, kNoValue, Dtype::U8, out.zero));
+  NPU_TRY(to_type(c, out.zero, Dtype::U8, out.zero));
+  // Rounded to 16 bits, which saturate far outside of what 8 bits have; then the zero point is added.
   NPU_TRY(c.binary(BinaryKind::Div, x, out.scale, out.y));
-  return to_integers(c, out.y, out.zero, Dtype::U8, out.y);
+  NPU_TRY(to_type(c, out.y, Dtype::I16, out.y));
+  NPU_TRY(to_float(c, out.y, out.y));
+  ValueId zero;
+  NPU_TRY(to_float(c, out.zero, zero));
+  NPU_TRY(c.binary(BinaryKind::Add, out.y, zero, out.y));
+  return to_type(c, out.y, Dtype::U8, out.y);
 }
 
 namespace {

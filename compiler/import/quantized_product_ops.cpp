@@ -264,6 +264,43 @@ Status emit_product(OpContext &c, Op op, const Product &p, Attrs attrs, ValueId 
   return c.emit(op, std::move(operands), std::move(attrs), out);
 }
 
+/// What a Cast to float32 makes of an integer product: the same with the factor 1.
+Status emit_number(OpContext &c, Op op, Product p, Attrs attrs, ValueId &out) {
+  p.multiplier = c.constant(make_f32({1}, {1}));
+  if (auto *conv = std::get_if<ConvAttrs>(&attrs)) conv->quant = p.quant;
+  if (auto *matmul = std::get_if<MatMulAttrs>(&attrs)) matmul->quant = p.quant;
+  return emit_product(c, op, p, attrs, out);
+}
+
+/// The same where the zero point of x arrives: sum((x - zero) * w) = sum((x - middle) * w) + (middle - zero) * sum(w).
+/// Both summands are exact in float32 where 128 times the sum of |w| is no more than that holds, and so their sum is
+/// rounded once. `sum_of`: the sums that all ones would have with weights, without quantization.
+template <class SumOf>
+Status late_product(OpContext &c, const ProductOperands &k, Op op, Product p, size_t axis, Attrs attrs, SumOf sum_of,
+                    ValueId &out) {
+  out = kNoValue;
+  const ValueId zero = optional_input(c, k.x_zero);
+  if (zero == kNoValue || c.graph[zero].constant || element_count(c.graph[zero].shape) != 1) return {};
+  if (!find_weights(c, p.w, optional_input(c, k.w_zero), axis, p) || !c.graph[p.w].constant) return {};
+  const int middle = c.graph[p.x].dtype == Dtype::U8 ? 128 : 0;
+  p.quant = {true, middle, p.quant.w_zero, 0, Dtype::F32};
+  ValueId w, sizes, sums, shift, y;
+  NPU_TRY(c.cast(p.w, Dtype::F32, w));
+  NPU_TRY(c.binary(BinaryKind::Sub, w, p.quant.w_zero, w));
+  NPU_TRY(c.unary(ActKind::Abs, w, sizes));
+  NPU_TRY(sum_of(sizes, sizes));
+  NPU_TRY(sum_of(w, sums));
+  const TensorPtr most = c.graph[sizes].constant;
+  for (int64_t i = 0; i < most->count(); ++i)
+    if (!(most->as<float>()[i] * 128 <= static_cast<float>(kExact))) return {};
+  NPU_TRY(emit_number(c, op, p, std::move(attrs), y));
+  NPU_TRY(to_float(c, zero, shift));
+  NPU_TRY(c.reshape(shift, {}, shift));
+  NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(middle), shift, shift));
+  NPU_TRY(c.binary(BinaryKind::Mul, sums, shift, sums));
+  return c.binary(BinaryKind::Add, y, sums, out);
+}
+
 /// A convolution as one operator; `done` stays false where it cannot be one.
 Status single_conv(OpContext &c, const ProductOperands &k, bool &done) {
   Product p;
@@ -281,7 +318,30 @@ Status single_conv(OpContext &c, const ProductOperands &k, bool &done) {
   done = true;
   NPU_TRY(emit_product(c, Op::Conv, p, attrs, c.results[0]));
   note_quant(c.graph, c.results[0], p.result);
+  if (p.quant.out != Dtype::I32) return {};
+  p.quant.out = Dtype::F32;
+  ValueId number;
+  NPU_TRY(emit_number(c, Op::Conv, p, attrs, number));
+  c.graph[c.results[0]].number = number;
   return {};
+}
+
+/// The sums of a ConvInteger whose zero point of x arrives, as late_product().
+Status late_conv(OpContext &c, const ProductOperands &k, ValueId &out) {
+  out = kNoValue;
+  Shape shape = c.shape(k.x);
+  if (shape.size() < 3 || shape.size() > 4 || c.shape(k.w).size() != shape.size() || c.shape(k.w)[0] < 1) return {};
+  Product p;
+  p.x = c.in(k.x);
+  p.w = c.in(k.w);
+  const OpContext conv(c.graph, c.node, c.opset, c.source(), {p.x, p.w});
+  ConvAttrs attrs;
+  NPU_TRY(read_conv(conv, attrs));
+  shape[0] = 1;
+  const auto count = static_cast<size_t>(element_count(shape));
+  const ValueId ones = c.constant(make_f32(shape, std::vector<float>(count, 1)));
+  return late_product(
+      c, k, Op::Conv, p, 0, attrs, [&](ValueId w, ValueId &sums) { return convolve(c, ones, w, sums); }, out);
 }
 
 }  // namespace
@@ -310,7 +370,26 @@ Status single_matmul(OpContext &c, const ProductOperands &k, bool &done) {
   NPU_TRY(emit_product(c, Op::MatMul, p, MatMulAttrs{{}, p.quant}, y));
   NPU_TRY(drop_vectors(c, k.x, k.w, y, c.results[0]));
   note_quant(c.graph, c.results[0], p.result);
+  if (p.quant.out != Dtype::I32) return {};
+  p.quant.out = Dtype::F32;
+  NPU_TRY(emit_number(c, Op::MatMul, p, MatMulAttrs{}, y));
+  NPU_TRY(drop_vectors(c, k.x, k.w, y, y));
+  c.graph[c.results[0]].number = y;
   return {};
+}
+
+Status late_matmul(OpContext &c, const ProductOperands &k, ValueId &out) {
+  Product p;
+  NPU_TRY(as_matrices(c, k.x, true, p.x));
+  NPU_TRY(as_matrices(c, k.w, false, p.w));
+  const int64_t inner = c.graph[p.x].shape.back();
+  const size_t rank = c.graph[p.w].shape.size();
+  out = kNoValue;
+  if (c.graph[p.w].shape[rank - 2] != inner || inner < 1) return {};
+  const ValueId ones = c.constant(make_f32({1, inner}, std::vector<float>(static_cast<size_t>(inner), 1)));
+  return late_product(
+      c, k, Op::MatMul, p, rank - 1, MatMulAttrs{}, [&](ValueId w, ValueId &sums) { return c.matmul(ones, w, sums); },
+      out);
 }
 
 Status integer_matmul(OpContext &c, MatrixOperand a, MatrixOperand b, ValueId &out) {
@@ -331,10 +410,15 @@ Status matmul_integer(OpContext &c) {
   bool done = false;
   NPU_TRY(single_matmul(c, k, done));
   if (done) return {};
-  ValueId y;
+  ValueId y, number;
   NPU_TRY(integer_matmul(c, {0, 2}, {1, 3}, y));
   NPU_TRY(c.cast(y, Dtype::I32, y));
-  return drop_vectors(c, 0, 1, y, c.results[0]);
+  NPU_TRY(drop_vectors(c, 0, 1, y, c.results[0]));
+  NPU_TRY(late_matmul(c, k, number));
+  if (number == kNoValue) return {};
+  NPU_TRY(drop_vectors(c, 0, 1, number, number));
+  c.graph[c.results[0]].number = number;
+  return {};
 }
 
 /// Operands a, b and y, each with its scale and its zero point; a and y may have them for each row, b for each column.
@@ -365,9 +449,12 @@ Status conv_integer(OpContext &c) {
   NPU_TRY(single_conv(c, k, done));
   if (done) return {};
   int64_t bound;
-  ValueId y;
+  ValueId y, number;
   NPU_TRY(conv_of_operands(c, 0, 2, 1, 3, bound, y));
-  return c.cast(y, Dtype::I32, c.results[0]);
+  NPU_TRY(c.cast(y, Dtype::I32, c.results[0]));
+  NPU_TRY(late_conv(c, k, number));
+  c.graph[c.results[0]].number = number;
+  return {};
 }
 
 /// Operands x, w and y, each with its scale and its zero point, and a bias in the scale of the products.

@@ -382,6 +382,57 @@ TEST(QuantizeImport, ZeroPointsOfChannels) {
   EXPECT_GT(import(network({255, 200})).nodes.size(), 1u);
 }
 
+/// As float32 the sums are a product of the chip; as int32, which the same operator also has to be, they are computed
+/// step by step.
+TEST(QuantizeImport, ZeroPointsThatArriveAreTakenFromTheSums) {
+  Numbers r(11);
+  int late = 0;
+  for (int round = 0; round < 60; ++round) {
+    const bool conv = r.chance(), line = r.chance(), vectors = r.chance();
+    const int xt = r.type(), wt = r.type();
+    const int64_t groups = conv ? r.from(1, 2) : 1, n = groups * r.from(1, 3), k = r.from(1, 30);
+    const Dims x = conv         ? line ? Dims{2, 2 * groups, 7} : Dims{1, 2 * groups, 5, 6}
+                           : r.chance() ? Dims{k}
+                                : Dims{2, 3, k};
+    const Dims w = conv ? line ? Dims{n, 2, 3} : Dims{n, 2, 3, 2} : Dims{k, n};
+    OnnxBuilder b;
+    std::vector<int> weights, zeros;
+    for (const double v : r.bytes(wt, graph::element_count(w))) weights.push_back(static_cast<int>(v));
+    for (const double v : r.bytes(wt, vectors ? n : 1)) zeros.push_back(static_cast<int>(v));
+    const std::string y = b.op(conv ? "ConvInteger" : "MatMulInteger",
+                               {b.input(x, "x", xt), integers(b, wt, w, weights), b.input({}, "zero", xt),
+                                integers(b, wt, vectors ? Dims{n} : Dims{}, zeros)});
+    if (conv) b.attr("group", groups).attr("pads", line ? Dims{1, 2} : Dims{1, 0, 2, 1});
+    const std::string real = b.op("Cast", {y});
+    b.attr("to", int64_t{kFloat});
+    b.output(y).output(real);
+    const graph::Graph g = import(b);
+    const Dtype type = static_cast<Dtype>(xt);
+    const std::vector<Tensor> inputs{tensor(type, x, r.bytes(xt, graph::element_count(x))),
+                                     tensor(type, {}, r.bytes(xt, 1))};
+    const std::vector<Tensor> out = evaluate(g, inputs);
+    ASSERT_EQ(out.size(), 2u);
+    EXPECT_EQ(numbers(out[0]), numbers(out[1])) << node_lines(g);
+    late += node_lines(g).find(xt == kUint8 ? "x_zero=128" : "quantized=true") != std::string::npos;
+  }
+  EXPECT_GT(late, 30) << "others have zero points that are too different for int8";
+}
+
+TEST(QuantizeImport, SumsThatFloat32CannotHoldAreNotTaken) {
+  for (const int64_t k : {1032, 1033}) {  // 128 * 127 * 1032 = 16776192 < 2^24
+    OnnxBuilder b;
+    const std::string y =
+        b.op("MatMulInteger", {b.input({1, k}, "x", kUint8), integers(b, kInt8, {k, 1}, std::vector<int>(k, 127)),
+                               b.input({}, "zero", kUint8), zero_point(b, {1, 0, kInt8})});
+    const std::string real = b.op("Cast", {y});
+    b.attr("to", int64_t{kFloat});
+    b.output(real);
+    EXPECT_EQ(node_lines(import(b)).find("quantized=true") != std::string::npos, k == 1032);
+    EXPECT_EQ(run(b, {tensor(Dtype::U8, {1, k}, std::vector<double>(k, 255)), tensor(Dtype::U8, {}, {1})}),
+              (std::vector<double>{static_cast<double>(static_cast<float>(254 * 127 * k))}));
+  }
+}
+
 /// As ONNX Runtime has it; the formula of ONNX divides zero by zero.
 TEST(QuantizeImport, ScaleOfNothingButZerosIsOne) {
   OnnxBuilder b;
