@@ -182,6 +182,16 @@ Status to_type(OpContext &c, ValueId x, Dtype type, ValueId &out) {
   return c.emit(Op::Requant, {x}, RequantAttrs{{}, {1, 0}, {}, type}, out);
 }
 
+/// The largest or smallest of all elements, of columns first: one place of a result alone would keep a single lane busy.
+Status extreme(OpContext &c, ReduceKind kind, ValueId x, ValueId &out) {
+  const int64_t count = element_count(c.graph[x].shape);
+  int64_t columns = 1;
+  while (columns < 1024 && count % (columns * 2) == 0) columns *= 2;
+  NPU_TRY(c.reshape(x, {count / columns, columns}, out));
+  NPU_TRY(c.reduce(kind, out, {0}, false, out));
+  return c.reduce(kind, out, {0}, false, out);
+}
+
 /// 1 instead of 0, for scales of nothing but zeros: ONNX divides by that, ONNX Runtime takes 1. Numbers below 2^-127,
 /// which are not normal, become numbers up to 1.
 Status not_zero(OpContext &c, ValueId scale, ValueId &out) {
@@ -199,11 +209,9 @@ Status to_float(OpContext &c, ValueId x, ValueId &out) {
 }
 
 Status quantize_dynamically(OpContext &c, ValueId x, Dynamic &out) {
-  std::vector<int> axes(c.graph[x].shape.size());
-  std::iota(axes.begin(), axes.end(), 0);
   ValueId low;
-  NPU_TRY(c.reduce(ReduceKind::Max, x, axes, false, out.scale));
-  NPU_TRY(c.reduce(ReduceKind::Min, x, axes, false, low));
+  NPU_TRY(extreme(c, ReduceKind::Max, x, out.scale));
+  NPU_TRY(extreme(c, ReduceKind::Min, x, low));
   NPU_TRY(c.binary(BinaryKind::Max, out.scale, 0, out.scale));
   NPU_TRY(c.binary(BinaryKind::Min, low, 0, low));
   NPU_TRY(c.binary(BinaryKind::Sub, out.scale, low, out.scale));
