@@ -182,7 +182,7 @@ Status to_type(OpContext &c, ValueId x, Dtype type, ValueId &out) {
   return c.emit(Op::Requant, {x}, RequantAttrs{{}, {1, 0}, {}, type}, out);
 }
 
-/// The largest or smallest of all elements, of columns first: one place of a result alone would keep a single lane busy.
+/// The largest or smallest of all elements, of columns first: a result of one place alone keeps a single lane busy.
 Status extreme(OpContext &c, ReduceKind kind, ValueId x, ValueId &out) {
   const int64_t count = element_count(c.graph[x].shape);
   int64_t columns = 1;

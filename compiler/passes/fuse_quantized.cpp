@@ -72,11 +72,17 @@ void visit(IntegerWalk &walk, size_t i) {
 
 bool is_integer_node(const Graph &graph, const Node &n) { return is_quantized(n) || is_byte(graph[n.output].dtype); }
 
-/// Nodes of float32 next to lone nodes that quantize, or the other way round.
+/// Nodes of float32 next to lone nodes that quantize, or the other way round; not those of operators whose product is
+/// of integers, like what a zero point that arrives adds to it.
 std::vector<const Node *> left_in_float(const Graph &graph) {
   const std::vector<int> made = graph.producers();
+  std::set<int> products;
+  for (const Node &n : graph.nodes)
+    if (is_quantized(n) && (n.op == Op::Conv || n.op == Op::MatMul)) products.insert(n.source);
   std::vector<const Node *> out;
-  const auto is_plain = [&](const Node &n) { return !is_quantized(n) && graph[n.output].dtype == Dtype::F32; };
+  const auto is_plain = [&](const Node &n) {
+    return !is_quantized(n) && graph[n.output].dtype == Dtype::F32 && !products.count(n.source);
+  };
   const auto add = [&](const Node &n) {
     if (is_plain(n) && std::find(out.begin(), out.end(), &n) == out.end()) out.push_back(&n);
   };
