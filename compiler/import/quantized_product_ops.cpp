@@ -3,6 +3,7 @@
 // operator; else they are computed as float32, which has all integers up to 2^24.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "compiler/graph/quantized_constant.h"
 #include "compiler/import/quantize.h"
@@ -326,22 +327,44 @@ Status single_conv(OpContext &c, const ProductOperands &k, bool &done) {
   return {};
 }
 
+bool is_padded(const Window &w) { return w.begin[0] || w.begin[1] || w.end[0] || w.end[1]; }
+
+/// Elements of a picture of sums of weights, which is kept with the coefficients.
+constexpr int64_t kMaxPicture = 1 << 20;
+
+/// What all ones would be convolved to: one number for each channel, or, with padding, a picture, since windows at the
+/// borders have fewer elements.
+Status convolve_ones(OpContext &c, const ConvAttrs &attrs, const Shape &x, ValueId w, ValueId &out) {
+  const Shape weights = c.graph[w].shape;
+  std::vector<int> axes(weights.size() - 1);
+  std::iota(axes.begin(), axes.end(), 1);
+  if (!is_padded(attrs.window)) {
+    NPU_TRY(c.reduce(ReduceKind::Sum, w, axes, true, out));
+    return c.reshape(out, Shape(c.graph[out].shape.begin(), c.graph[out].shape.end() - 1), out);
+  }
+  NPU_TRY(c.reduce(ReduceKind::Sum, w, {1}, true, w));
+  Shape shape = x;
+  shape[0] = 1;
+  shape[1] = c.attr_i("group", 1);
+  return convolve(c, c.constant(make_f32(shape, std::vector<float>(static_cast<size_t>(element_count(shape)), 1))), w,
+                  out);
+}
+
 /// The sums of a ConvInteger whose zero point of x arrives, as late_product().
 Status late_conv(OpContext &c, const ProductOperands &k, ValueId &out) {
   out = kNoValue;
-  Shape shape = c.shape(k.x);
-  if (shape.size() < 3 || shape.size() > 4 || c.shape(k.w).size() != shape.size() || c.shape(k.w)[0] < 1) return {};
+  const Shape x = c.shape(k.x), w = c.shape(k.w);
+  if (x.size() < 3 || x.size() > 4 || w.size() != x.size() || w[0] < 1) return {};
   Product p;
   p.x = c.in(k.x);
   p.w = c.in(k.w);
   const OpContext conv(c.graph, c.node, c.opset, c.source(), {p.x, p.w});
   ConvAttrs attrs;
   NPU_TRY(read_conv(conv, attrs));
-  shape[0] = 1;
-  const auto count = static_cast<size_t>(element_count(shape));
-  const ValueId ones = c.constant(make_f32(shape, std::vector<float>(count, 1)));
+  const int64_t places = element_count(Shape(x.begin() + 2, x.end()));
+  if (is_padded(attrs.window) && places > kMaxPicture / w[0]) return {};
   return late_product(
-      c, k, Op::Conv, p, 0, attrs, [&](ValueId w, ValueId &sums) { return convolve(c, ones, w, sums); }, out);
+      c, k, Op::Conv, p, 0, attrs, [&](ValueId v, ValueId &sums) { return convolve_ones(c, attrs, x, v, sums); }, out);
 }
 
 }  // namespace
