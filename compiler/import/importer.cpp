@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/graph/remove_dead.h"
 #include "compiler/import/declared_shapes.h"
 #include "compiler/import/known_attributes.h"
 #include "compiler/import/narrow.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
-#include "compiler/passes/passes.h"
 #include "runtime/cpu/operators.h"
 
 namespace npu::graph {
@@ -576,7 +576,7 @@ Status import_model(const RawModel &model, const ImportOptions &options, Graph &
     return importer.shapes();
   });
   NPU_TRY(Importer(model, options, &declared, graph).run());
-  remove_dead(graph);  // of two ways to compute something, that which nobody took
+  remove_dead(graph);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "compiler/graph/ir.h"
+#include "compiler/graph/remove_dead.h"
 
 namespace npu::graph {
 
@@ -47,9 +48,6 @@ void repeat_late(Graph &graph);
 /// Stores results between operators of the chip in float16 or bfloat16, and what they multiply with; what is computed
 /// from squares stays float32, and so do inputs and outputs of the network. After all other passes.
 void use_half(Graph &graph, Dtype half);
-
-/// Removes nodes whose results nobody needs.
-void remove_dead(Graph &graph);
 
 }  // namespace npu::graph
 

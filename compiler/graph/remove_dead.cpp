@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "compiler/passes/passes.h"
+#include "compiler/graph/remove_dead.h"
 
 namespace npu::graph {
 

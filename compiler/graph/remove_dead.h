@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#ifndef NPU_GRAPH_REMOVE_DEAD_H
+#define NPU_GRAPH_REMOVE_DEAD_H
+
+#include "compiler/graph/ir.h"
+
+namespace npu::graph {
+
+/// Removes nodes whose results nobody needs. The import ends with it, because it leaves behind of two ways to compute
+/// something that which was not taken; passes end with it where they replace nodes.
+void remove_dead(Graph &graph);
+
+}  // namespace npu::graph
+
+#endif  // NPU_GRAPH_REMOVE_DEAD_H
