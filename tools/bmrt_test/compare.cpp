@@ -109,7 +109,7 @@ double largest_size(bm_data_type_t dtype, const void *expected, uint64_t count) 
 }  // namespace
 
 Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
-                   const Tolerance &tolerance) {
+                   const Tolerance &tolerance, int zero_point) {
   Comparison out;
   const bool floats = is_float(dtype), in_ulp = floats && tolerance.ulp >= 0;
   if (in_ulp) {
@@ -122,8 +122,13 @@ Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, 
     out.unit = " LSB";
   }
   Elements have(dtype, got, count), want(dtype, expected, count);
+  double product = 0, got_power = 0, expected_power = 0;
   for (uint64_t i = 0; i < count; ++i) {
     Element e{i, have[i], want[i], 0};
+    const double a = e.got - zero_point, b = e.expected - zero_point;
+    product += a * b;
+    got_power += a * a;
+    expected_power += b * b;
     e.difference = in_ulp ? steps(dtype, e.got, e.expected) : difference(e.got, e.expected);
     if (e.difference == 0) continue;
     if (out.differing++ == 0) out.first_differing = e;
@@ -132,6 +137,7 @@ Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, 
     if (out.mismatches++ == 0) out.first = e;
     out.equal = false;
   }
+  if (out.differing) out.cosine = product / std::sqrt(got_power * expected_power);
   return out;
 }
 
@@ -166,7 +172,7 @@ std::string summary(const Comparison &c, const bm_shape_t &shape) {
   if (c.differing == 0) return print("all %llu elements are equal", all);
   return print("%llu of %llu elements differ, at most by %.6g%s, first ", static_cast<unsigned long long>(c.differing),
                all, c.largest.difference, c.unit) +
-         element_text(c.first_differing, shape);
+         element_text(c.first_differing, shape) + (std::isnan(c.cosine) ? "" : print("; cosine %.6f", c.cosine));
 }
 
 std::string describe(const Comparison &c, const bm_shape_t &shape) {

@@ -31,6 +31,8 @@ struct Comparison {
   Element first;                           ///< first mismatch
   Element first_differing;
   Element largest;  ///< largest difference, mismatch or not
+  /// Of all numbers that both have, as directions; NaN: one of them has no direction, or something is not finite.
+  double cosine = 1;
 };
 
 /*
@@ -38,13 +40,14 @@ struct Comparison {
  * finite elements of the tensor: what is small because large numbers cancel each other has their errors. Below the
  * type's smallest normal number, which a device may flush to zero, all agree. NaN agrees with NaN, an infinity with
  * itself. With `ulp`: if as many steps of the type lie between them at most; 0 and -0 are the same, NaN and infinities
- * as before. Integers: if |got - expected| <= accuracy_i, steps of what they stand for (LSB).
+ * as before. Integers: if |got - expected| <= accuracy_i, steps of what they stand for (LSB). `zero_point` is the
+ * integer that stands for 0, for the cosine.
  */
 Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
-                   const Tolerance &tolerance);
+                   const Tolerance &tolerance, int zero_point = 0);
 
-/// "3 of 40 elements differ, at most by 1 LSB, first element 17 (index [0,1,3]): got 5, expected 6"; "all 40 elements
-/// are equal"
+/// "3 of 40 elements differ, at most by 1 LSB, first element 17 (index [0,1,3]): got 5, expected 6; cosine 0.999871";
+/// "all 40 elements are equal"
 std::string summary(const Comparison &c, const bm_shape_t &shape);
 
 /// "element 17 (index [0,1,3]): got 1.5, expected 1.25, difference 0.25 is above 0.0125; ..."

@@ -36,7 +36,7 @@ Case make_case(void *p_bmrt, const bm_net_info_t &info, int network, int stage, 
   const auto add = [](std::vector<TensorPlan> &list, const char *name, const bm_shape_t &shape,
                       const bmrt_quant_t &quant, Reference &reference) {
     const uint64_t bytes = bmrt_shape_count(&shape) * bmrt_data_type_size(quant.dtype);
-    list.push_back({name, quant.dtype, shape, bytes, reference.bytes});
+    list.push_back({name, quant.dtype, shape, bytes, reference.bytes, quant.zero_point});
     reference.bytes += bytes;
     reference.tensors.push_back({quant, bmrt_shape_count(&shape)});
   };

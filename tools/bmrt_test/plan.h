@@ -18,6 +18,7 @@ struct TensorPlan {
   bm_shape_t shape;
   uint64_t bytes;
   uint64_t offset;  ///< in the reference data, in the tensors' own types
+  int zero_point;   ///< of integers that stand for other numbers, else 0
 };
 
 /// One stage of one network.

@@ -145,10 +145,9 @@ int Worker::check_outputs(const Case &c, size_t first_byte) {
   for (size_t i = 0, at = first_byte; i < c.outputs.size(); at += c.outputs[i++].bytes) {
     const TensorPlan &t = c.outputs[i];
     const Comparison cmp = compare(t.dtype, outputs_.data() + at, session_.plan.output_data.data() + t.offset,
-                                   bmrt_shape_count(&t.shape), tolerance);
-    if (cmp.unit[0])
-      std::printf("net[%d] stage[%d], output %zu '%s': %s\n", c.network, c.stage, i, t.name.c_str(),
-                  summary(cmp, t.shape).c_str());
+                                   bmrt_shape_count(&t.shape), tolerance, t.zero_point);
+    std::printf("net[%d] stage[%d], output %zu '%s': %s\n", c.network, c.stage, i, t.name.c_str(),
+                summary(cmp, t.shape).c_str());
     if (cmp.equal) continue;
     fail(kMismatch, c, "output " + std::to_string(i) + " '" + t.name + "': " + describe(cmp, t.shape));
     result = kMismatch;

@@ -101,7 +101,8 @@ TEST(Compare, IntegersAreToldInSteps) {
   EXPECT_FALSE(c.equal);
   EXPECT_EQ(c.mismatches, 1u);
   EXPECT_EQ(bmrt_test::summary(c, shape),
-            "2 of 4 elements differ, at most by 3 LSB, first element 1 (index [0,1]): got 127, expected 126");
+            "2 of 4 elements differ, at most by 3 LSB, first element 1 (index [0,1]): got 127, expected 126; cosine "
+            "0.999855");
   EXPECT_EQ(bmrt_test::describe(c, shape),
             "element 3 (index [1,1]): got 5, expected 2, difference 3 LSB is above 1; 1 of 4 elements differ, the "
             "largest difference is 3 LSB at element 3 (got 5, expected 2)");
@@ -109,6 +110,18 @@ TEST(Compare, IntegersAreToldInSteps) {
 }
 
 /// Numbers of the type that lie between.
+/// As vectors of the numbers that elements stand for.
+TEST(Compare, Cosines) {
+  const int8_t got[] = {-128, 127, 3, 5}, expected[] = {-128, 126, 3, 2}, zeros[] = {0, 0, 0, 0};
+  EXPECT_NEAR(compare(BM_INT8, got, expected, 4, {}, -128).cosine, 0.999970999, 1e-9);
+  EXPECT_EQ(compare(BM_INT8, zeros, zeros, 4, {}).cosine, 1);
+  EXPECT_TRUE(std::isnan(compare(BM_INT8, got, zeros, 4, {}).cosine));
+  const float right[] = {3, 4}, left[] = {-4, 3}, back[] = {-3, -4}, nan[] = {3, NAN};
+  EXPECT_EQ(compare(BM_FLOAT32, left, right, 2, {}).cosine, 0);
+  EXPECT_EQ(compare(BM_FLOAT32, back, right, 2, {}).cosine, -1);
+  EXPECT_TRUE(std::isnan(compare(BM_FLOAT32, nan, right, 2, {}).cosine));
+}
+
 TEST(Compare, FloatingPointMayBeToldInUnitsOfTheLastPlace) {
   const auto steps = [](bm_data_type_t type, auto got, auto expected) {
     const Comparison c = compare(type, &got, &expected, 1, {0, 0, 0});
@@ -300,7 +313,9 @@ TEST_F(Program, ComparesIntegersInSteps) {
   EXPECT_TRUE(printed("net[0] stage[0], output 0 'y': all 8 elements are equal")) << text;
   write("output_ref_data.dat", off, 8);
   EXPECT_EQ(run("--context_dir " + dir_ + " --lsb 2"), 0) << text;
-  EXPECT_TRUE(printed("2 of 8 elements differ, at most by 2 LSB, first element 2 (index [0,2]): got 2, expected 4"))
+  EXPECT_TRUE(
+      printed("2 of 8 elements differ, at most by 2 LSB, first element 2 (index [0,2]): got 2, expected 4; "
+              "cosine 0.999973"))
       << text;
   EXPECT_EQ(run("--context_dir " + dir_ + " --lsb 1"), 4) << text;
   EXPECT_TRUE(printed("output 0 'y': element 2 (index [0,2]): got 2, expected 4, difference 2 LSB is above 1; 1 of 8"))
