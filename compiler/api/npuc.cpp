@@ -11,6 +11,7 @@
 #include "compiler/api/host_part.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
+#include "compiler/quantize/half.h"
 #include "compiler/schedule/check_sync.h"
 #include "compiler/schedule/program.h"
 
@@ -56,12 +57,13 @@ constexpr Pass kPasses[] = {
        graph::split_pool(g, options.lmem_bytes / 4 / graph::dtype_bytes(graph::Dtype::F32));
        return Status();
      }},
-    {"use_half",
-     [](graph::Graph &g, const Options &options) {
-       if (graph::is_half(options.reals)) graph::use_half(g, options.reals);
-       return Status();
-     }},
 };
+
+/// After all others.
+constexpr Pass kUseHalf{"use_half", [](graph::Graph &g, const Options &options) {
+                          if (graph::is_half(options.reals)) graph::use_half(g, options.reals);
+                          return Status();
+                        }};
 
 /// What comes before a float32 network becomes one of integers.
 constexpr Pass kFloatPasses[] = {
@@ -78,6 +80,16 @@ constexpr Pass kFloatPasses[] = {
      }},
 };
 
+/// Outputs that --output-type makes integers of 8 bits.
+std::set<std::string> outputs_of_bytes(const graph::Graph &g, const graph::IoTypes::Side &types) {
+  std::set<std::string> out;
+  for (const std::string &name : g.output_names) {
+    const auto named = types.named.find(name);
+    if (graph::is_byte(named == types.named.end() ? types.all : named->second)) out.insert(name);
+  }
+  return out;
+}
+
 Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, quantize::Result &quantized) {
   NPU_TRY(graph::import_model(raw, {options.shapes, options.values}, g));
   raw = {};  // weights that passes replace are needed no more
@@ -87,19 +99,25 @@ Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, 
     NPU_TRY(pass.run(g, options));
     return dump(g, options, ++number, pass.name);
   };
-  if (options.quantize.type != quantize::Type::None) {
+  quantize::Options how = options.quantize;
+  how.reals = options.reals;
+  how.outputs = outputs_of_bytes(g, options.io_types.outputs);
+  const bool integers = how.type != quantize::Type::None;
+  if (integers) {
     for (const Pass &pass : kFloatPasses) NPU_TRY(run(pass));
-    NPU_TRY(quantize::quantize(g, options.quantize, quantized));
+    NPU_TRY(quantize::quantize(g, how, quantized));
     NPU_TRY(dump(g, options, ++number, "quantize"));
   }
   for (const Pass &pass : kPasses) NPU_TRY(run(pass));
-  return {};
+  if (!integers && graph::is_half(how.reals) && how.samples && how.compare)
+    NPU_TRY(quantize::compare_half(g, how, quantized));
+  return run(kUseHalf);
 }
 
 /// What stands in front of the names of dumped parts: they come behind all passes.
 size_t number_of_parts(const Options &options) {
   const bool quantizes = options.quantize.type != quantize::Type::None;
-  return std::size(kPasses) + 1 + (quantizes ? std::size(kFloatPasses) + 1 : 0);
+  return std::size(kPasses) + 2 + (quantizes ? std::size(kFloatPasses) + 1 : 0);
 }
 
 /// Outputs that are written before an input has been read for the last time. Only the GDMA touches either. Nothing

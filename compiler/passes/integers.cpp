@@ -40,6 +40,10 @@ bool dequantizes(const Node &n) {
   return a && a->out.scale == 0 && a->act.kind == ActKind::None;
 }
 
+bool rearranges(const Node &n) {
+  return n.op == Op::Transpose || n.op == Op::Reshape || n.op == Op::Slice || n.op == Op::Expand;
+}
+
 bool is_simple(const Activation &act) {
   return act.kind == ActKind::Relu || act.kind == ActKind::Clip || act.kind == ActKind::LeakyRelu;
 }

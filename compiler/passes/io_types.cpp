@@ -10,11 +10,6 @@
 namespace npu::graph {
 namespace {
 
-/// Whether each element of a node's result is one of its only operand's.
-bool is_move(const Node &n) {
-  return n.op == Op::Transpose || n.op == Op::Reshape || n.op == Op::Slice || n.op == Op::Expand;
-}
-
 /// Integers of 8 bits and what they stand for.
 struct Bytes {
   Dtype type = Dtype::Undefined;
@@ -164,7 +159,7 @@ class TypeSetter {
   Status visit_readers(ValueId v, Bytes &found, std::string &in_float) const {
     for (const Node &n : graph_.nodes) {
       if (std::find(n.inputs.begin(), n.inputs.end(), v) == n.inputs.end()) continue;
-      if (is_move(n)) {
+      if (rearranges(n)) {
         NPU_TRY(visit_readers(n.output, found, in_float));
       } else if (!quantizes(n)) {
         if (in_float.empty()) in_float = name_of(n);
@@ -209,7 +204,7 @@ class TypeSetter {
       if (std::find(n.inputs.begin(), n.inputs.end(), floats) == n.inputs.end()) continue;
       if (quantizes(n)) {
         quantize_reader(i, integers, bytes);
-      } else if (is_move(n)) {
+      } else if (rearranges(n)) {
         Node moved = n;
         moved.inputs[0] = integers;
         moved.output = result_of(moved);
@@ -274,7 +269,7 @@ class TypeSetter {
     const int made = graph_.producers()[static_cast<size_t>(v)];
     if (made < 0) return Status::error("it has no scale: it is an input or a constant of float32");
     const Node n = graph_.nodes[static_cast<size_t>(made)];
-    if (is_move(n)) {
+    if (rearranges(n)) {
       NPU_TRY(find_bytes(n.inputs[0], integers, bytes));
       Node moved = n;
       moved.inputs[0] = integers;

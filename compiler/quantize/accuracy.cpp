@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <numeric>
 
-#include "compiler/passes/passes.h"
-
 namespace npu::quantize {
 namespace {
 
@@ -102,10 +100,10 @@ class Search {
     std::set<int> sources = kept_;
     keep(count, sources);
     holds = false;
-    const Plan plan = make_plan(g_, sources);
+    const Plan plan = make_plan(g_, sources, options_.outputs);
     if (plan.layers.empty()) return {};  // what is left has no integers without the layers that were kept
     Rounded rounded = make_rounded(g_, plan, known_, options_.type);
-    graph::fuse_quantized(rounded.graph);
+    fuse(rounded.graph, options_);
     Outputs got;
     NPU_TRY(compute_outputs(rounded.graph, samples_, "accuracy", options_, got));
     reached = score(got);

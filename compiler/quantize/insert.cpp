@@ -45,11 +45,11 @@ class Inserter {
       g_.nodes.push_back(std::move(n));
       add_pair(old[i].output, old[i].source, plan_.integer[i]);
     }
-    for (ValueId &v : g_.outputs) v = read(v, false);
+    for (ValueId &v : g_.outputs) v = read(v, plan_.outputs.count(v) > 0);
   }
 
  private:
-  /// Nodes of the plan, and what only moves on the way to one.
+  /// Nodes of the plan, and what only moves on the way to one, or to an output of integers.
   void find_integer_readers() {
     std::vector<std::vector<size_t>> readers(g_.values.size());
     for (size_t i = 0; i < g_.nodes.size(); ++i)
@@ -60,7 +60,8 @@ class Inserter {
       const Node &n = g_.nodes[i];
       if (reads_integers_[i] || !is_move(n) || quants_.count(n.output)) continue;
       const auto &list = readers[at(n.output)];
-      reads_integers_[i] = std::any_of(list.begin(), list.end(), [&](size_t r) { return reads_integers_[r]; });
+      reads_integers_[i] = plan_.outputs.count(n.output) ||
+                           std::any_of(list.begin(), list.end(), [&](size_t r) { return reads_integers_[r]; });
     }
   }
 

@@ -64,12 +64,15 @@ struct Options {
   Type type = Type::None;
   std::shared_ptr<Samples> samples;  ///< null: ranges come from the table alone
   RangeRule rule;
-  std::optional<Table> table;  ///< ranges that are known: samples do not change them
-  bool symmetric = false;      ///< zero points in the middle, except for what is never negative
-  bool correct_biases = true;  ///< for what rounding weights changes in the mean
-  Means means;                 ///< that are known, where there are no samples: those of another shape of the network
-  bool equalize = false;       ///< weights of consecutive convolutions, by their channels (equalize.h)
-  std::set<std::string> keep;  ///< nodes of the file that stay in float32
+  std::optional<Table> table;     ///< ranges that are known: samples do not change them
+  bool symmetric = false;         ///< zero points in the middle, except for what is never negative
+  bool correct_biases = true;     ///< for what rounding weights changes in the mean
+  Means means;                    ///< that are known, where there are no samples: those of another shape of the network
+  bool equalize = false;          ///< weights of consecutive convolutions, by their channels (equalize.h)
+  std::set<std::string> keep;     ///< nodes of the file that stay in float32
+  std::set<std::string> outputs;  ///< of the network, that get a scale as integers, even if they are made in float32
+  /// In which type real numbers are stored between operators, in the end (graph::use_half).
+  graph::Dtype reals = graph::Dtype::F32;
   AccuracyLimit accuracy;
   std::map<std::string, int64_t> labels;  ///< the classes of samples, by their names: places in the first output
   bool compare = true;                    ///< measures each layer's error, for the report

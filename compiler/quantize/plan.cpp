@@ -45,9 +45,12 @@ bool is_steep(const Graph &g, const Node &n) {
 
 class Planner {
  public:
-  Planner(const Graph &graph, const std::set<int> &keep)
+  Planner(const Graph &graph, const std::set<int> &keep, const std::set<std::string> &outputs)
       : g_(graph), kind_(graph.nodes.size()), readers_(graph.values.size()), is_output_(graph.values.size()) {
     made_by_ = g_.producers();
+    for (size_t k = 0; k < g_.outputs.size(); ++k)
+      if (const ValueId v = g_.outputs[k]; outputs.count(g_.output_names[k]) && g_[v].dtype == Dtype::F32)
+        if (made_by_[at(before_rearranging(v))] >= 0) plan_.outputs.insert(v);
     for (size_t i = 0; i < g_.nodes.size(); ++i)
       for (ValueId v : g_.nodes[i].inputs)
         if (v != kNoValue) readers_[at(v)].push_back(i);
@@ -88,18 +91,25 @@ class Planner {
         return Kind::Single;
       case Op::Softmax:  // of the network's results: classes keep their order there
         return becomes_output(n.output) ? Kind::Float : Kind::Single;
-      case Op::Concat:  // of a result of the network: its parts keep ranges of their own
-        return becomes_output(n.output) ? Kind::Float : Kind::Concat;
+      case Op::Concat:  // of a result in float32: its parts keep ranges of their own
+        return becomes_output(n.output, plan_.outputs) ? Kind::Float : Kind::Concat;
       default:
         return Kind::Float;
     }
   }
 
-  /// Whether a value is an output, or moves make one of it.
-  bool becomes_output(ValueId v) const {
-    return is_output_[at(v)] || std::ranges::any_of(readers_[at(v)], [this](size_t r) {
-             return is_move(g_.nodes[r]) && becomes_output(g_.nodes[r].output);
+  /// Whether a value is an output, or moves make one of it; others than `but`.
+  bool becomes_output(ValueId v, const std::set<ValueId> &but = {}) const {
+    return (is_output_[at(v)] && !but.count(v)) || std::ranges::any_of(readers_[at(v)], [&](size_t r) {
+             return is_move(g_.nodes[r]) && becomes_output(g_.nodes[r].output, but);
            });
+  }
+
+  /// What a value is made of by other orders, parts and copies of it.
+  ValueId before_rearranging(ValueId v) const {
+    while (made_by_[at(v)] >= 0 && graph::rearranges(g_.nodes[static_cast<size_t>(made_by_[at(v)])]))
+      v = g_.nodes[static_cast<size_t>(made_by_[at(v)])].inputs[0];
+    return v;
   }
 
   bool has_known_bias(const Node &n) const {
@@ -293,6 +303,11 @@ class Planner {
           if (v != kNoValue && !g_.is_constant(v) && !is_inside(layer, v)) wanted.insert(origin(v));
       if (kind_[layer.nodes[0]] != Kind::Product || is_read_as_integers(layer.result)) wanted.insert(layer.result);
     }
+    for (ValueId v : plan_.outputs) {
+      v = before_rearranging(v);
+      wanted.insert(v);
+      if (const ValueId first = origin(v); made_by_[at(first)] >= 0) wanted.insert(first);
+    }
     const auto add = [&](ValueId v) {
       if (wanted.count(v)) plan_.values.push_back(v);
     };
@@ -312,10 +327,14 @@ class Planner {
     return any;
   }
 
-  /// Parts of a Concat that nobody else reads have its range.
+  /// Parts of a Concat that nobody else reads have its range, and outputs that of what moves make them of.
   void find_leaders() {
     std::map<ValueId, ValueId> leader;
     for (ValueId v : plan_.values) leader[v] = v;
+    for (ValueId v : plan_.outputs) {
+      v = before_rearranging(v);
+      if (const ValueId first = origin(v); leader.count(first)) leader[v] = first;
+    }
     for (size_t i = g_.nodes.size(); i-- > 0;) {  // from the last: a part may be a Concat itself
       if (kind_[i] != Kind::Concat) continue;
       const ValueId to = leader[g_.nodes[i].output];
@@ -346,9 +365,11 @@ class Planner {
 bool is_move(const Node &n) {
   if (n.op == Op::Pool) return std::get<graph::PoolAttrs>(n.attrs).max;
   if (n.op == Op::Pad) return std::get<graph::PadAttrs>(n.attrs).value == 0;
-  return n.op == Op::Transpose || n.op == Op::Reshape || n.op == Op::Slice || n.op == Op::Expand;
+  return graph::rearranges(n);
 }
 
-Plan make_plan(const Graph &graph, const std::set<int> &keep) { return Planner(graph, keep).run(); }
+Plan make_plan(const Graph &graph, const std::set<int> &keep, const std::set<std::string> &outputs) {
+  return Planner(graph, keep, outputs).run();
+}
 
 }  // namespace npu::quantize

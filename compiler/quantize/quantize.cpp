@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/passes/passes.h"
 #include "compiler/quantize/accuracy.h"
 #include "compiler/quantize/calibrate.h"
 #include "compiler/quantize/equalize.h"
@@ -19,8 +18,6 @@ using graph::Graph;
 using graph::kNoValue;
 using graph::Node;
 using graph::ValueId;
-
-constexpr size_t kCompared = 32;  ///< samples that the report's differences are from, at most
 
 /// The sources of nodes that stay in float32.
 Status find_kept(const Graph &g, const std::set<std::string> &names, std::set<int> &out) {
@@ -67,7 +64,7 @@ class Quantizer {
     NPU_TRY(find_kept(g_, kept, kept_));
     out_.named = kept_.size();
     if (options_.equalize) equalize(g_);
-    first_ = make_plan(g_, kept_);
+    first_ = make_plan(g_, kept_, options_.outputs);
     if (first_.layers.empty()) return Status::error("the network has no operator that integers could compute");
     NPU_TRY(check_weights());
     NPU_TRY(check_table());
@@ -75,7 +72,7 @@ class Quantizer {
     keep_masks();
     if (options_.accuracy.kind != AccuracyLimit::Kind::None)
       NPU_TRY(reach_accuracy(g_, first_, known_, options_, kept_, sensitivities_, out_));
-    Rounded rounded = make_rounded(g_, make_plan(g_, kept_), known_, options_.type);
+    Rounded rounded = make_rounded(g_, make_plan(g_, kept_, options_.outputs), known_, options_.type);
     list_table(rounded.plan);
     list_layers(rounded.plan);
     if (options_.samples && options_.compare) NPU_TRY(compare(rounded));
@@ -219,6 +216,8 @@ class Quantizer {
 
   void list_layers(const Plan &plan) {
     const std::set<ValueId> rounded(plan.values.begin(), plan.values.end());
+    for (ValueId v : g_.inputs)
+      if (rounded.count(v)) out_.inputs.push_back({name(v), ranges_[v], known_.quants[v]});
     for (size_t k = 0; k < first_.layers.size(); ++k) {
       const Layer &layer = first_.layers[k];
       const graph::Source &source = g_.sources[static_cast<size_t>(g_.nodes[layer.nodes[0]].source)];
@@ -248,19 +247,9 @@ class Quantizer {
     NPU_TRY(compare_values(g_, rounded.graph, values, samples, options_, differences));
     out_.compared = samples.size();
     for (size_t k = 0; k < out_.layers.size(); ++k) out_.layers[k].difference = differences[k];
-    return compare_results(rounded.graph, samples);
-  }
-
-  /// Of the outputs, as the operators of integers make them.
-  Status compare_results(Graph integers, const std::vector<size_t> &samples) {
-    graph::fuse_quantized(integers);
-    Outputs wanted, got;
-    NPU_TRY(compute_outputs(g_, samples, "float32", options_, wanted));
-    NPU_TRY(compute_outputs(integers, samples, "integers", options_, got));
-    const std::vector<Difference> differences = compare_outputs(wanted, got);
-    for (size_t k = 0; k < differences.size(); ++k)
-      if (g_[g_.outputs[k]].dtype == graph::Dtype::F32) out_.outputs.push_back({g_.output_names[k], differences[k]});
-    return {};
+    Graph integers = rounded.graph;
+    fuse(integers, options_);
+    return compare_results(g_, integers, samples, options_, out_);
   }
 
   Graph &g_;

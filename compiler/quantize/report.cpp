@@ -35,9 +35,15 @@ std::vector<const LayerResult *> ranked(const Result &result) {
   return out;
 }
 
-std::string place(const LayerResult &l) { return !l.integer ? "kept in float32" : l.rounded ? "" : "to float32"; }
+std::string place(const LayerResult &l) {
+  if (!l.stored.empty()) return "stored as " + l.stored;
+  return !l.integer ? "kept in float32" : l.rounded ? "" : "to float32";
+}
 
 std::string head_text(const Result &r) {
+  if (!r.reals.empty())
+    return print("%-14s %zu layers stored in 16 bits, compared with %zu samples\n", r.reals.c_str(), r.layers.size(),
+                 r.compared);
   const auto kept = std::count_if(r.layers.begin(), r.layers.end(), [](const LayerResult &l) { return !l.integer; });
   const std::string named = r.named ? print(", besides %zu nodes by name", r.named) : "";
   return print("quantized      %zu layers, %zu kept in float32%s; ranges of %zu samples, compared with %zu\n",
@@ -47,6 +53,11 @@ std::string head_text(const Result &r) {
 
 std::string top1_text(const Result &r) {
   return r.top1 ? print("top-1          %.4f, in float32 %.4f\n", *r.top1, *r.float_top1) : "";
+}
+
+std::string range_text(const InputResult &i) {
+  return print("%.5g to %.5g, scale %.4g, zero point %d", static_cast<double>(i.range.low),
+               static_cast<double>(i.range.high), static_cast<double>(i.quant.scale), i.quant.zero);
 }
 
 /// Text of a page.
@@ -140,6 +151,7 @@ std::string Result::text() const {
     out += "\n";
   }
   out += head_text(*this);
+  for (const InputResult &i : inputs) out += fitted("input", 14) + " " + i.name + ": " + range_text(i) + "\n";
   for (const OutputResult &o : outputs)
     out += fitted("output", 14) + " " + o.name +
            print(": SQNR %s dB, cosine %.6f, largest error %.4g\n", decibels(o.difference.sqnr()).c_str(),
@@ -151,6 +163,7 @@ std::string Result::html(const std::string &title) const {
   std::string out = "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>" + escaped(title) + "</title>" +
                     kStyle + "</head><body>\n<h1>" + escaped(title) + "</h1>\n<p>" + escaped(head_text(*this)) +
                     "</p>\n";
+  for (const InputResult &i : inputs) out += "<p>Input <b>" + escaped(i.name) + "</b>: " + range_text(i) + "</p>\n";
   for (const OutputResult &o : outputs)
     out += "<p>Output <b>" + escaped(o.name) +
            print("</b>: SQNR %s dB, cosine %.6f, largest error %.4g</p>\n", decibels(o.difference.sqnr()).c_str(),

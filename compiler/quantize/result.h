@@ -30,12 +30,20 @@ struct LayerResult {
   std::string tensor;      ///< its result
   bool integer = true;     ///< false: kept in float32
   bool rounded = false;    ///< its result is integers
+  std::string stored;      ///< in networks without integers: the type that its result is stored in
   Range range;
   cpu::Quant quant;
   Difference difference;              ///< with all layers as they are in the end
   std::optional<double> sensitivity;  ///< with this layer alone in integers: noise by signal of the network's outputs
   float low = 0, high = 0;            ///< what its result reached over
   std::array<double, 64> shares{};    ///< of its numbers in 64 equal parts of that
+};
+
+/// An input of the network that integers are computed from.
+struct InputResult {
+  std::string name;
+  Range range;
+  cpu::Quant quant;
 };
 
 struct OutputResult {
@@ -47,8 +55,10 @@ struct Result {
   Table table;                                       ///< of all tensors that are integers
   std::map<std::string, std::vector<double>> means;  ///< of the channels that products read, for other shapes (Options)
   std::vector<LayerResult> layers;
+  std::vector<InputResult> inputs;
   std::vector<OutputResult> outputs;
   size_t samples = 0, compared = 0;  ///< that ranges are from; that differences are from
+  std::string reals;                 ///< the type of 16 bits of a network without integers
   size_t named = 0;                  ///< nodes that stay in float32 by name; they are in no layer
   /// Shares of labelled samples whose class is right, in float32 and in integers.
   std::optional<double> float_top1, top1;

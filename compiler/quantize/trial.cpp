@@ -7,8 +7,10 @@
 #include <numeric>
 
 #include "compiler/graph/evaluate.h"
+#include "compiler/passes/passes.h"
 #include "compiler/quantize/calibrate.h"
 #include "compiler/quantize/parallel.h"
+#include "runtime/cpu/operators.h"
 
 namespace npu::quantize {
 
@@ -57,6 +59,11 @@ Rounded make_rounded(const Graph &graph, const Plan &plan, const Known &known, T
   quantize_weights(out.graph, plan, quants, known.means);
   insert_pairs(out.graph, plan, quants, type, out.values);
   return out;
+}
+
+void fuse(Graph &graph, const Options &options) {
+  graph::fuse_quantized(graph);
+  if (graph::is_half(options.reals)) graph::use_half(graph, options.reals);
 }
 
 Plan single_layer(const Graph &graph, const Plan &plan, size_t layer) {
@@ -116,6 +123,18 @@ std::vector<Difference> compare_outputs(const Outputs &wanted, const Outputs &go
   return out;
 }
 
+namespace {
+
+/// Numbers of 16 bits as they are in float32.
+Tensor in_float32(const Tensor &t) {
+  if (t.dtype == graph::Dtype::F32) return t;
+  Tensor out(graph::Dtype::F32, t.shape);
+  cpu::cast(t, cpu::Overflow::Wrap, out);
+  return out;
+}
+
+}  // namespace
+
 Status compare_values(const Graph &graph, const Graph &other, const std::vector<std::pair<ValueId, ValueId>> &values,
                       const std::vector<size_t> &samples, const Options &options, std::vector<Difference> &out) {
   std::vector<std::vector<Difference>> each(samples.size(), std::vector<Difference>(values.size()));
@@ -133,7 +152,7 @@ Status compare_values(const Graph &graph, const Graph &other, const std::vector<
         };
         const auto compare = [&](ValueId v, const Tensor &t) {
           if (const auto found = theirs.find(v); found != theirs.end())
-            for (size_t i : found->second) each[k][i].add(wanted[i].as<float>(), t.as<float>(), t.count());
+            for (size_t i : found->second) each[k][i].add(wanted[i].as<float>(), in_float32(t).as<float>(), t.count());
         };
         NPU_TRY(graph::evaluate_graph(graph, inputs, keep, outputs));
         return graph::evaluate_graph(other, inputs, compare, outputs);
@@ -141,6 +160,18 @@ Status compare_values(const Graph &graph, const Graph &other, const std::vector<
   out.assign(values.size(), {});
   for (const auto &one : each)  // in the order of samples: sums of floating point depend on it
     for (size_t i = 0; i < values.size(); ++i) out[i].add(one[i]);
+  return {};
+}
+
+Status compare_results(const Graph &graph, const Graph &other, const std::vector<size_t> &samples,
+                       const Options &options, Result &out) {
+  Outputs wanted, got;
+  NPU_TRY(compute_outputs(graph, samples, "float32", options, wanted));
+  NPU_TRY(compute_outputs(other, samples, "comparison", options, got));
+  const std::vector<Difference> differences = compare_outputs(wanted, got);
+  for (size_t k = 0; k < differences.size(); ++k)
+    if (graph[graph.outputs[k]].dtype == graph::Dtype::F32)
+      out.outputs.push_back({graph.output_names[k], differences[k]});
   return {};
 }
 

@@ -8,6 +8,9 @@
 
 namespace npu::quantize {
 
+/// Samples that a report's differences are from, at most.
+inline constexpr size_t kCompared = 32;
+
 /// What calibration has shown.
 struct Known {
   Quants quants;     ///< of all values that may become integers
@@ -21,6 +24,9 @@ struct Rounded {
   std::map<graph::ValueId, graph::ValueId> values;  ///< what values of the float32 network are rounded to
 };
 Rounded make_rounded(const graph::Graph &graph, const Plan &plan, const Known &known, Type type);
+
+/// Makes of it what the chip computes: operators of integers, and what is not, in 16 bits where the options say so.
+void fuse(graph::Graph &graph, const Options &options);
 
 /// The plan with one of its layers alone.
 Plan single_layer(const graph::Graph &graph, const Plan &plan, size_t layer);
@@ -45,6 +51,10 @@ std::vector<Difference> compare_outputs(const Outputs &wanted, const Outputs &go
 Status compare_values(const graph::Graph &graph, const graph::Graph &other,
                       const std::vector<std::pair<graph::ValueId, graph::ValueId>> &values,
                       const std::vector<size_t> &samples, const Options &options, std::vector<Difference> &out);
+
+/// Adds the differences of the outputs of float32 to a result.
+Status compare_results(const graph::Graph &graph, const graph::Graph &other, const std::vector<size_t> &samples,
+                       const Options &options, Result &out);
 
 }  // namespace npu::quantize
 

@@ -108,10 +108,10 @@ Status compile_stages(const Arguments &args, const npu::compiler::Options &commo
     NPU_TRY(npu::compiler::compile_onnx_file(args.model, options, out.emplace_back()));
     if (s) NPU_TRY(npu::compiler::add_stage(out[s], out[0]));
     // All stages have the same integers: those that the samples show in the first.
+    quantize.samples = nullptr;
     if (s == 0 && options.quantize.type != npu::quantize::Type::None) {
       quantize.table = out[0].quantized.table;
       quantize.means = out[0].quantized.means;
-      quantize.samples = nullptr;
       quantize.accuracy = {};  // the table names the layers that are kept
     }
   }

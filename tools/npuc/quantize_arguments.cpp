@@ -44,16 +44,28 @@ class Bar {
   const char *what_ = nullptr;
 };
 
-/// With a type of reals options of integers mean nothing. Those that are not here need one of these.
+/// With a type of reals options of integers mean nothing: samples are for a comparison alone.
 Status check_reals(const QuantizeArguments &args) {
-  const std::pair<const char *, bool> integers[] = {{"--calibrate", !args.samples.empty()},
-                                                    {"--calibration-table", !args.table.empty()},
+  const std::pair<const char *, bool> integers[] = {{"--calibration-table", !args.table.empty()},
                                                     {"--save-table", !args.saved_table.empty()},
                                                     {"--symmetric", args.symmetric},
+                                                    {"--calibrate-method", args.method != QuantizeArguments().method},
+                                                    {"--no-bias-correction", args.keep_biases},
+                                                    {"--accuracy", !args.accuracy.empty()},
                                                     {"--equalize", args.equalize},
                                                     {"--keep-float", !args.keep.empty()}};
   for (const auto &[option, given] : integers)
     if (given) return Status::error(std::string(option) + " is for --quantize int8 and uint8, not for " + args.type);
+  return {};
+}
+
+/// The samples, and how it is said how far they are.
+Status sample_options(const QuantizeArguments &args, bool quiet, quantize::Options &out) {
+  out.compare = !quiet || !args.report.empty();
+  if (!quiet) out.progress = [bar = std::make_shared<Bar>()](const quantize::Progress &p) { (*bar)(p); };
+  std::optional<Preprocess> preprocess;
+  if (!args.preprocess.empty()) NPU_TRY(parse_preprocess(args.preprocess, preprocess.emplace()));
+  if (!args.samples.empty()) out.samples = std::make_shared<FolderSamples>(args.samples, args.most_samples, preprocess);
   return {};
 }
 
@@ -111,7 +123,10 @@ void add_options(CLI::App &app, QuantizeArguments &args) {
 }
 
 Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic, quantize::Options &out) {
-  if (!kTypes.count(args.type)) return check_reals(args);
+  if (!kTypes.count(args.type)) {
+    NPU_TRY(check_reals(args));
+    return sample_options(args, quiet, out);
+  }
   out.type = kTypes.at(args.type);
   if (dynamic)
     return Status::error(
@@ -125,7 +140,6 @@ Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic,
   out.symmetric = args.symmetric;
   out.correct_biases = !args.keep_biases;
   out.equalize = args.equalize;
-  out.compare = !quiet || !args.report.empty();
   if (!args.accuracy.empty() && !quantize::parse_accuracy(args.accuracy, out.accuracy))
     return Status::error("--accuracy " + args.accuracy +
                          ": cosine:C or top1:SHARE is expected, with a number from 0 to 1");
@@ -133,16 +147,12 @@ Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic,
     return Status::error("--accuracy top1 needs --labels, a file with the class of each sample");
   if (!args.labels.empty()) NPU_TRY(read_labels(args.labels, out.labels));
   out.keep.insert(args.keep.begin(), args.keep.end());
-  if (!quiet) out.progress = [bar = std::make_shared<Bar>()](const quantize::Progress &p) { (*bar)(p); };
   if (!args.table.empty()) {
     std::string text;
     NPU_TRY(compiler::read_file(args.table, text));
     NPU_TRY(quantize::parse_table(text, out.table.emplace()).within(args.table));
   }
-  std::optional<Preprocess> preprocess;
-  if (!args.preprocess.empty()) NPU_TRY(parse_preprocess(args.preprocess, preprocess.emplace()));
-  if (!args.samples.empty()) out.samples = std::make_shared<FolderSamples>(args.samples, args.most_samples, preprocess);
-  return {};
+  return sample_options(args, quiet, out);
 }
 
 }  // namespace npu::npuc

@@ -7,9 +7,12 @@
 #include "compiler/api/npuc.h"
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/print.h"
+#include "compiler/passes/io_types.h"
 #include "compiler/passes/passes.h"
 #include "compiler/quantize/equalize.h"
+#include "compiler/quantize/half.h"
 #include "compiler/quantize/insert.h"
+#include "runtime/cpu/element.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/float_nets.h"
 #include "tests/unit/compiler/quantized_nets.h"
@@ -342,6 +345,168 @@ TEST(Quantize, StagesAfterTheFirstTakeItsTable) {
   ASSERT_EQ(compiler::compile_onnx(file.data(), file.size(), options, second).message(), "");
   EXPECT_EQ(quantize::table_text(first.quantized.table), quantize::table_text(second.quantized.table));
   EXPECT_EQ(compiler::add_stage(second, first).message(), "");
+}
+
+// Outputs of integers.
+
+/// Networks whose result is made by what integers compute, by what stays in float32, and by moves of both.
+OnnxBuilder net_with_output(const std::string &kind) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 4, 4, 4}, "x"), y = b.op("Conv", {x, b.weights({4, 4, 1, 1})});
+  const auto flat = [&b](const std::string &v) { return b.op("Reshape", {v, b.ints({1, 64})}); };
+  if (kind == "Conv") b.output(y);
+  if (kind == "Reshape") b.output(flat(y));
+  if (kind == "Softmax") b.output(b.op("Softmax", {flat(y)}));
+  if (kind == "Softmax, Reshape") b.output(b.op("Reshape", {b.op("Softmax", {flat(y)}), b.ints({8, 8})}));
+  if (kind == "Exp") b.output(b.op("Exp", {b.op("Exp", {y})}));
+  if (kind == "Concat") {
+    b.output(b.op("Concat", {y, b.op("Sigmoid", {b.op("Conv", {x, b.weights({4, 4, 1, 1})})})}));
+    b.attr("axis", int64_t{1});
+  }
+  if (kind == "MaxPool") {
+    b.output(b.op("MaxPool", {y}));
+    b.attr("kernel_shape", std::vector<int64_t>{2, 2});
+  }
+  if (kind == "two readers") {
+    b.output(y);
+    b.output(b.op("Softmax", {flat(y)}));
+  }
+  return b;
+}
+
+TEST(Quantize, OutputsOfIntegersHaveAScale) {
+  for (const char *kind : {"Conv", "Reshape", "Softmax", "Softmax, Reshape", "Exp", "Concat", "MaxPool", "two readers"})
+    for (Dtype type : {Dtype::I8, Dtype::U8}) {
+      SCOPED_TRACE(kind);
+      const OnnxBuilder b = net_with_output(kind);
+      Options options = int8_options(4);
+      const Graph plain = import_graph(b.bytes());
+      options.outputs.insert(plain.output_names.begin(), plain.output_names.end());
+      const Made made = make(b, options);
+      ASSERT_EQ(made.error, "");
+      Graph bytes = made.integer;
+      graph::IoTypes types;
+      types.outputs.all = type;
+      ASSERT_EQ(graph::set_io_types(bytes, types).message(), "") << node_lines(made.integer);
+      std::vector<Tensor> inputs, wanted, got;
+      RandomSamples samples(1);
+      ASSERT_TRUE(samples.open({{{Dtype::F32, {1, 4, 4, 4}}, "x"}}).ok());
+      ASSERT_TRUE(samples.load(0, inputs).ok());
+      ASSERT_TRUE(graph::evaluate_graph(made.real, inputs, wanted).ok());
+      ASSERT_TRUE(graph::evaluate_graph(bytes, inputs, got).ok());
+      for (size_t o = 0; o < got.size(); ++o) {
+        const graph::Quant q = bytes[bytes.outputs[o]].quant;
+        ASSERT_EQ(got[o].dtype, type);
+        ASSERT_EQ(got[o].shape, wanted[o].shape);
+        quantize::Difference d;
+        std::vector<float> numbers;
+        for (int64_t i = 0; i < got[o].count(); ++i)
+          numbers.push_back(q.scale * static_cast<float>(cpu::load(got[o], i) - q.zero));
+        d.add(wanted[o].as<float>(), numbers.data(), got[o].count());
+        EXPECT_GT(d.sqnr(), 25) << node_lines(bytes);
+      }
+    }
+}
+
+/// An output is made by the operator of integers itself, without float32 on the way.
+TEST(Quantize, OutputsOfIntegersAreWhatTheOperatorMakes) {
+  for (const char *kind : {"Conv", "Reshape", "MaxPool", "Concat"}) {
+    const OnnxBuilder b = net_with_output(kind);
+    Options options = int8_options();
+    options.outputs = {import_graph(b.bytes()).output_names[0]};
+    Made made = make(b, options);
+    ASSERT_EQ(made.error, "");
+    graph::IoTypes types;
+    types.outputs.all = Dtype::I8;
+    ASSERT_EQ(graph::set_io_types(made.integer, types).message(), "");
+    size_t requants = 0;
+    for (const graph::Node &n : made.integer.nodes) {
+      EXPECT_EQ(made.integer[n.output].dtype, Dtype::I8) << kind << "\n" << node_lines(made.integer);
+      requants += n.op == graph::Op::Requant;
+    }
+    EXPECT_EQ(requants, 1u) << kind << "\n" << node_lines(made.integer);  // of the input
+  }
+}
+
+TEST(Quantize, OnlyOutputsThatAreMadeGetAScale) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 4, 2, 2}, "x");
+  b.output(b.op("Conv", {x, b.weights({4, 4, 1, 1})}));
+  b.output(b.op("Identity", {x}));
+  Options options = int8_options();
+  const auto names = import_graph(b.bytes()).output_names;
+  options.outputs.insert(names.begin(), names.end());
+  Made made = make(b, options);
+  ASSERT_EQ(made.error, "");
+  graph::IoTypes types;
+  types.outputs.named[names[1]] = Dtype::I8;
+  EXPECT_SAYS(graph::set_io_types(made.integer, types).message(), "it has no scale: it is an input");
+}
+
+// Real numbers of 16 bits.
+
+TEST(CompareHalf, DifferencesAreThoseOfRounding) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 4, 4, 4}, "x"), y = b.op("Conv", {x, b.weights({4, 4, 1, 1})});
+  b.named("first");
+  b.output(b.op("Conv", {y, b.weights({2, 4, 1, 1})}));
+  const Graph exact = import_graph(b.bytes());
+  Options options = int8_options(5);
+  options.reals = Dtype::BF16;
+  quantize::Result result;
+  ASSERT_EQ(quantize::compare_half(exact, options, result).message(), "");
+  Graph half = exact;
+  graph::use_half(half, Dtype::BF16);
+  quantize::Difference layer, output;
+  RandomSamples samples(5);
+  ASSERT_TRUE(samples.open({{{Dtype::F32, {1, 4, 4, 4}}, "x"}}).ok());
+  for (size_t s = 0; s < 5; ++s) {
+    std::vector<Tensor> inputs, got, wanted;
+    std::vector<float> seen[2];
+    ASSERT_TRUE(samples.load(s, inputs).ok());
+    const auto keep = [&](size_t which, const Graph &g) {
+      return [&, which](graph::ValueId v, const Tensor &t) {
+        if (v != exact.nodes[0].output) return;
+        EXPECT_EQ(t.dtype, which ? Dtype::BF16 : Dtype::F32) << g.name;
+        for (int64_t i = 0; i < t.count(); ++i) seen[which].push_back(static_cast<float>(cpu::load(t, i)));
+      };
+    };
+    ASSERT_TRUE(graph::evaluate_graph(exact, inputs, keep(0, exact), wanted).ok());
+    ASSERT_TRUE(graph::evaluate_graph(half, inputs, keep(1, half), got).ok());
+    layer.add(seen[0].data(), seen[1].data(), std::ssize(seen[0]));
+    output.add(wanted[0].as<float>(), got[0].as<float>(), wanted[0].count());
+  }
+  ASSERT_EQ(result.layers.size(), 1u);
+  EXPECT_EQ(result.layers[0].name, "first");
+  EXPECT_EQ(result.layers[0].stored, "bfloat16");
+  EXPECT_DOUBLE_EQ(result.layers[0].difference.sqnr(), layer.sqnr());
+  EXPECT_DOUBLE_EQ(result.outputs.at(0).difference.sqnr(), output.sqnr());
+  EXPECT_LT(output.sqnr(), 70);
+}
+
+/// Numbers that float16 does not have are noise without end.
+TEST(CompareHalf, Overflow) {
+  OnnxBuilder b(14);
+  const std::string y = b.op("Conv", {b.input({1, 1, 2, 2}, "x"), b.constant({1, 1, 1, 1}, {60000})});
+  b.output(b.op("Conv", {b.op("Relu", {y}), b.constant({1, 1, 1, 1}, {1})}));
+  Options options = int8_options(2, [](size_t, std::vector<Tensor> &x) { x[0].as<float>()[0] = 4; });
+  options.reals = Dtype::F16;
+  quantize::Result result;
+  ASSERT_EQ(quantize::compare_half(import_graph(b.bytes()), options, result).message(), "");
+  EXPECT_SAYS(result.text(), "none  0.000000        inf stored as float16");
+}
+
+/// What stays in floating point beside integers is in 16 bits, and so are the outputs that the report compares.
+TEST(CompareHalf, BesideIntegers) {
+  OnnxBuilder b(14);
+  const std::string y = b.op("Conv", {b.input({1, 4, 4, 4}, "x"), b.weights({4, 4, 3, 3})});
+  b.named("first");
+  b.output(b.op("Conv", {y, b.weights({2, 4, 1, 1})}));
+  Options options = int8_options(4);
+  options.keep = {"first"};
+  const double noise = make(b, options).result.outputs.at(0).difference.noise;
+  options.reals = Dtype::BF16;
+  EXPECT_NE(make(b, options).result.outputs.at(0).difference.noise, noise);
 }
 
 // Equalization and biases.

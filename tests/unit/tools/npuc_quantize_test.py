@@ -57,8 +57,8 @@ class Case(unittest.TestCase):
         self.assertIn(text, err)
         self.assertFalse(os.path.exists(self.path("out.bmodel")))
 
-    def results(self, arrays, count):
-        """What out.bmodel makes of one set of inputs; `count` numbers of float32."""
+    def results(self, arrays, count, kind=np.float32):
+        """What out.bmodel makes of one set of inputs; `count` numbers."""
         case = self.path("case")
         os.makedirs(case, exist_ok=True)
         shutil.copy(self.path("out.bmodel"), os.path.join(case, "compilation.bmodel"))
@@ -66,10 +66,10 @@ class Case(unittest.TestCase):
             for array in arrays:
                 file.write(array.tobytes())
         with open(os.path.join(case, "output_ref_data.dat"), "wb") as file:
-            file.write(bytes(4 * count))
+            file.write(bytes(np.dtype(kind).itemsize * count))
         code, out, err = run("bmrt_test", "--context_dir", case, "--export_output", "--compare", "0")
         self.assertEqual(code, 0, out + err)
-        return np.fromfile(os.path.join(case, "output_ref_data.dat.bmrt_test"), np.float32)
+        return np.fromfile(os.path.join(case, "output_ref_data.dat.bmrt_test"), kind)
 
 
 class WithDigits(Case):
@@ -116,6 +116,38 @@ class Digits(WithDigits):
             self.assertGreater(float(output.split("cosine")[1].split(",")[0]), 0.99, method)
             with open(self.path("table"), encoding="utf-8") as file:
                 self.assertIn("  " + method + "\n", file.read())
+
+    def test_outputs_of_integers(self):
+        """Their scale comes from the samples, also where they are made in float32: a softmax."""
+        self.npuc(self.MODEL, "--quantize", "int8", *self.samples(0, 100), "--input-type", "uint8")
+        wanted = [self.results([(self.pictures[i] * 255).round().astype(np.uint8)], 10) for i in range(100, 110)]
+        report = self.npuc(self.MODEL, "--quantize", "int8", *self.samples(0, 100), "--input-type", "uint8",
+                           "--output-type", "uint8")
+        self.assertIn("input          image: 0 to 1, scale 0.003922, zero point -128", report)
+        note = [line for line in report.splitlines() if line.startswith("output 'probabilities' is uint8")][0]
+        scale, zero = float(note.split("scale ")[1].split(",")[0]), int(note.split("zero point ")[1])
+        for i, numbers in zip(range(100, 110), wanted):
+            got = self.results([(self.pictures[i] * 255).round().astype(np.uint8)], 10, np.uint8)
+            np.testing.assert_allclose((got.astype(np.float64) - zero) * scale, numbers, atol=0.51 * scale)
+
+    def test_samples_show_how_near_16_bits_are(self):
+        """The report's cosine is that of what the chip makes."""
+        for kind, least in ("fp16", 80), ("bf16", 60):
+            report = self.npuc(self.MODEL, "--quantize", kind, *self.samples(0, 10), "--quantize-report",
+                               self.path("report.html"))
+            self.assertIn("layers stored in 16 bits, compared with 10 samples", report)
+            self.assertIn("stored as float16" if kind == "fp16" else "stored as bfloat16", report)
+            with open(self.path("report.html"), encoding="utf-8") as file:
+                self.assertIn("Gemm_7", file.read())
+            told = float([line for line in report.splitlines() if line.startswith("output")][0].split()[3])
+            half = [self.results([self.pictures[i]], 10) for i in range(10)]
+            self.npuc(self.MODEL)
+            signal = noise = 0
+            for i in range(10):
+                exact = self.results([self.pictures[i]], 10).astype(np.float64)
+                signal, noise = signal + np.square(exact).sum(), noise + np.square(exact - half[i]).sum()
+            self.assertGreater(told, least)
+            self.assertLess(abs(told - 10 * np.log10(signal / noise)), 1, kind)
 
     def test_the_same_bytes_by_a_table(self):
         first = "--quantize", "int8", *self.samples(0, 20), "--no-bias-correction", "--save-table", self.path("table")
@@ -209,8 +241,10 @@ class Files(WithDigits):
 
     def test_options_of_integers_alone(self):
         table = self.write("table", "mine")
-        for option in (self.samples(0, 3), ("--calibration-table", table), ("--save-table", table), ("--symmetric",),
-                       ("--equalize",), ("--keep-float", "conv")):
+        samples = self.samples(0, 3)
+        for option in (("--calibration-table", table), ("--save-table", table), ("--symmetric",), ("--equalize",),
+                       ("--keep-float", "conv"), ("--calibrate-method", "kl", *samples),
+                       ("--no-bias-correction", *samples), ("--accuracy", "cosine:0.9", *samples)):
             self.refuses(option[0] + " is for --quantize int8 and uint8, not for fp16", self.MODEL, "-o",
                          self.path("out.bmodel"), "--quantize", "fp16", *option)
         self.assertEqual(self.read("table"), b"mine")
