@@ -97,6 +97,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="PATTERN", help="names to take, may be repeated")
     parser.add_argument("--except", action="append", dest="but", default=[], metavar="PATTERN",
                         help="names to leave out")
+    parser.add_argument("--or-none", action="store_true", help="no error where no network has such a name")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-cases", action="store_true", help="networks only, no reference data")
     parser.add_argument("--list", action="store_true", help="print names and operators, write nothing")
@@ -110,7 +111,7 @@ def main():
     try:
         chosen = [(n, m) for n, m in catalogue(args.level or "quick", args.extra, args.parts)
                   if (not args.only or matches(n, args.only)) and not matches(n, args.but)]
-        if not chosen:
+        if not chosen and not args.or_none:
             sys.exit("gen_nets: no network has such a name")
         manifest = []
         for name, make in chosen:
@@ -123,6 +124,7 @@ def main():
                 file.write(build(name, make, args.seed, True).graph.serialize())
         if args.list:
             return
+        os.makedirs(args.out_dir, exist_ok=True)
         with open(os.path.join(args.out_dir, "manifest.json"), "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=1)
             file.write("\n")

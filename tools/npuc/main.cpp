@@ -189,6 +189,9 @@ Status run(const Arguments &args) {
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
   for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
+  if (args.dynamic && !args.inputs.empty())
+    return Status::error("--input with --dynamic: the runtime compiles other shapes from the ONNX file, which does not "
+                         "have the value. Give each shape as a --stage");
   for (const std::string &s : args.inputs) NPU_TRY(npu::compiler::parse_input(s, options.values));
   for (const std::string &s : args.input_types)
     NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));

@@ -256,6 +256,10 @@ class Files(WithDigits):
                 self.refuses(f"{option} {kind} with --dynamic: the runtime compiles other shapes in float32",
                              self.MODEL, "-o", self.path("out.bmodel"), option, kind, "--dynamic")
 
+    def test_values_are_not_dynamic(self):
+        self.refuses("--input with --dynamic: the runtime compiles other shapes from the ONNX file", self.MODEL, "-o",
+                     self.path("out.bmodel"), "--input", "image=1", "--dynamic")
+
     def test_no_two_outputs_are_one_file(self):
         out, model = self.path("out.bmodel"), self.path("digits.onnx")
         shutil.copy(self.MODEL, model)
