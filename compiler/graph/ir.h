@@ -59,8 +59,9 @@ struct Value : TensorKind {
   TensorPtr constant;                                  ///< null unless known at compile time
   std::shared_ptr<const QuantizedConstant> quantized;  ///< the integers that a constant was computed from, perhaps
   Quant quant;                                         ///< what integers stand for, where the file says so
-  ValueId number = kNoValue;  ///< of int32, while importing: what a Cast to float32 makes of it, in a cheaper way
-  bool in_memory = false;     ///< never kept in local memory: it is written to memory piece by piece
+  ValueId as_float = kNoValue;  ///< of int32, while importing: the same numbers as float32, for a Cast to take
+  bool exact = false;           ///< of float32: integers, sums or scales that 16 bits might not hold
+  bool in_memory = false;       ///< never kept in local memory: it is written to memory piece by piece
 };
 
 /// Where a node of the ONNX file went, for the report.

@@ -6,8 +6,8 @@
 
 namespace npu::graph {
 
-/// Removes nodes whose results nobody needs. The import ends with it, because it leaves behind of two ways to compute
-/// something that which was not taken; passes end with it where they replace nodes.
+/// Removes nodes whose results nobody needs. The importer may write two ways to compute a value, and removes the one
+/// that nobody reads in the end; passes end with it where they replace nodes.
 void remove_dead(Graph &graph);
 
 }  // namespace npu::graph

@@ -205,7 +205,8 @@ Status matmul_integer_to_float(OpContext &c) {
   NPU_TRY(single_matmul(c, k, done));
   if (done) return add_bias(c, 6);
   ValueId sums;
-  NPU_TRY(integer_matmul(c, {0, 4}, {1, 5}, sums));
+  NPU_TRY(late_matmul(c, {0, 4, 1, 5}, sums));
+  if (sums == kNoValue) NPU_TRY(integer_matmul(c, {0, 4}, {1, 5}, sums));
   return scale_sums(c, sums, c.in(2), c.in(3), 6);
 }
 

@@ -171,7 +171,7 @@ Status OpContext::binary(BinaryKind kind, ValueId a, double b, ValueId &out) {
 }
 
 Status OpContext::cast(ValueId x, Dtype to, ValueId &out) {
-  out = to == Dtype::F32 && graph[x].number != kNoValue ? graph[x].number : x;
+  out = to == Dtype::F32 && graph[x].as_float != kNoValue ? graph[x].as_float : x;
   return graph[out].dtype == to ? Status() : emit(Op::Cast, {x}, CastAttrs{to}, out);
 }
 

@@ -26,6 +26,9 @@ bool is_single(const Graph &graph, ValueId scale, ValueId zero, Quant &out);
 /// The elements of a known zero point; {0} where it is left out. False: it is not known.
 bool known_zeros(const Graph &graph, ValueId zero, std::vector<int32_t> &out);
 
+/// A value of float32 whose numbers --reals does not round to 16 bits.
+inline void keep_exact(Graph &graph, ValueId v) { graph[v].exact = true; }
+
 /// Remembers what the integers of a value stand for: of a network's inputs and outputs the .bmodel says so.
 void note_quant(Graph &graph, ValueId v, const Quant &quant);
 
@@ -63,7 +66,8 @@ struct MatrixOperand {
   size_t k, zero;
 };
 /// Sums of products of integers whose zero point of x arrives at run time, w is known, as float32: what a Cast of them
-/// is. kNoValue: other operands, or sums that are too long. Matrices, where vectors were.
+/// is. kNoValue: other operands, or sums that are too long. A vector counts as a matrix; the caller removes the
+/// dimension.
 Status late_matmul(OpContext &c, const ProductOperands &k, ValueId &out);
 /// The sums of products of integers, exact: float32, or int32 where that is too short. Vectors are matrices.
 Status integer_matmul(OpContext &c, MatrixOperand a, MatrixOperand b, ValueId &out);

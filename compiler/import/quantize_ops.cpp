@@ -95,8 +95,10 @@ Status to_integers(OpContext &c, ValueId x, ValueId zero, Dtype type, ValueId &o
   NPU_TRY(c.unary(ActKind::Round, x, out));
   if (!is_zero(c.graph, zero)) {
     NPU_TRY(c.cast(zero, Dtype::F32, zero));
+    keep_exact(c.graph, out);
     NPU_TRY(c.binary(BinaryKind::Add, out, zero, out));
   }
+  keep_exact(c.graph, out);
   return c.cast(out, type, out);
 }
 
@@ -118,6 +120,7 @@ Status quantize(OpContext &c, ValueId x, ValueId scale, ValueId zero, size_t axi
   NPU_TRY(along(c, scale, axis, shape, scale));
   NPU_TRY(along(c, zero, axis, shape, zero));
   NPU_TRY(c.binary(BinaryKind::Div, x, scale, x));
+  keep_exact(c.graph, x);
   return to_integers(c, x, zero, type, out);
 }
 
@@ -133,6 +136,7 @@ Status dequantize_in_steps(OpContext &c, ValueId x, ValueId scale, ValueId zero,
     NPU_TRY(c.binary(BinaryKind::Sub, x, zero, x));
   }
   NPU_TRY(c.cast(x, Dtype::F32, x));
+  keep_exact(c.graph, x);
   return c.binary(BinaryKind::Mul, x, scale, out);
 }
 
@@ -188,18 +192,29 @@ Status extreme(OpContext &c, ReduceKind kind, ValueId x, ValueId &out) {
   int64_t columns = 1;
   while (columns < 1024 && count % (columns * 2) == 0) columns *= 2;
   NPU_TRY(c.reshape(x, {count / columns, columns}, out));
-  NPU_TRY(c.reduce(kind, out, {0}, false, out));
-  return c.reduce(kind, out, {0}, false, out);
+  for (int axis : {0, 1}) {
+    NPU_TRY(c.reduce(kind, out, {axis}, true, out));
+    keep_exact(c.graph, out);
+  }
+  return c.reshape(out, {}, out);
+}
+
+/// Arithmetic with scales, which 16 bits do not hold.
+template <class A, class B>
+Status exact(OpContext &c, BinaryKind kind, A a, B b, ValueId &out) {
+  NPU_TRY(c.binary(kind, a, b, out));
+  keep_exact(c.graph, out);
+  return {};
 }
 
 /// 1 instead of 0, for scales of nothing but zeros: ONNX divides by that, ONNX Runtime takes 1. Numbers below 2^-127,
 /// which are not normal, become numbers up to 1.
 Status not_zero(OpContext &c, ValueId scale, ValueId &out) {
   ValueId missing;
-  NPU_TRY(c.binary(BinaryKind::Mul, scale, 0x1p127, missing));
-  NPU_TRY(c.binary(BinaryKind::Min, missing, 1, missing));
-  NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(1), missing, missing));
-  return c.binary(BinaryKind::Add, scale, missing, out);
+  NPU_TRY(exact(c, BinaryKind::Mul, scale, 0x1p127, missing));
+  NPU_TRY(exact(c, BinaryKind::Min, missing, 1, missing));
+  NPU_TRY(exact(c, BinaryKind::Sub, c.scalar(1), missing, missing));
+  return exact(c, BinaryKind::Add, scale, missing, out);
 }
 
 }  // namespace
@@ -212,21 +227,22 @@ Status quantize_dynamically(OpContext &c, ValueId x, Dynamic &out) {
   ValueId low;
   NPU_TRY(extreme(c, ReduceKind::Max, x, out.scale));
   NPU_TRY(extreme(c, ReduceKind::Min, x, low));
-  NPU_TRY(c.binary(BinaryKind::Max, out.scale, 0, out.scale));
-  NPU_TRY(c.binary(BinaryKind::Min, low, 0, low));
-  NPU_TRY(c.binary(BinaryKind::Sub, out.scale, low, out.scale));
-  NPU_TRY(c.binary(BinaryKind::Div, out.scale, 255, out.scale));
+  NPU_TRY(exact(c, BinaryKind::Max, out.scale, 0, out.scale));
+  NPU_TRY(exact(c, BinaryKind::Min, low, 0, low));
+  NPU_TRY(exact(c, BinaryKind::Sub, out.scale, low, out.scale));
+  NPU_TRY(exact(c, BinaryKind::Div, out.scale, 255, out.scale));
   NPU_TRY(not_zero(c, out.scale, out.scale));
-  NPU_TRY(c.binary(BinaryKind::Div, low, out.scale, out.zero));
-  NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(0), out.zero, out.zero));
+  NPU_TRY(exact(c, BinaryKind::Div, low, out.scale, out.zero));
+  NPU_TRY(exact(c, BinaryKind::Sub, c.scalar(0), out.zero, out.zero));
   NPU_TRY(to_type(c, out.zero, Dtype::U8, out.zero));
   // Rounded to 16 bits, which saturate far outside of what 8 bits have; then the zero point is added.
-  NPU_TRY(c.binary(BinaryKind::Div, x, out.scale, out.y));
+  NPU_TRY(exact(c, BinaryKind::Div, x, out.scale, out.y));
   NPU_TRY(to_type(c, out.y, Dtype::I16, out.y));
   NPU_TRY(to_float(c, out.y, out.y));
+  keep_exact(c.graph, out.y);
   ValueId zero;
   NPU_TRY(to_float(c, out.zero, zero));
-  NPU_TRY(c.binary(BinaryKind::Add, out.y, zero, out.y));
+  NPU_TRY(exact(c, BinaryKind::Add, out.y, zero, out.y));
   return to_type(c, out.y, Dtype::U8, out.y);
 }
 

@@ -8,6 +8,7 @@
 #include "compiler/graph/quantized_constant.h"
 #include "compiler/import/quantize.h"
 #include "compiler/import/windows.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::graph {
 namespace {
@@ -60,6 +61,13 @@ Status centre(OpContext &c, ValueId x, ValueId zero, Centred &out) {
 /// How many products of elements have an exact sum.
 int64_t exact_terms(const Centred &a, const Centred &b) { return kExact / std::max<int64_t>(a.bound * b.bound, 1); }
 
+/// A product of matrices whose sums are exact.
+Status exact_matmul(OpContext &c, ValueId a, ValueId b, ValueId &out) {
+  NPU_TRY(c.matmul(a, b, out));
+  keep_exact(c.graph, out);
+  return {};
+}
+
 /// Adds a part of exact sums to others, as int32.
 Status add_part(OpContext &c, ValueId part, ValueId &sum) {
   NPU_TRY(c.cast(part, Dtype::I32, part));
@@ -73,7 +81,7 @@ Status integer_product(OpContext &c, const Centred &a, const Centred &b, ValueId
   const Shape left = c.graph[a.value].shape, right = c.graph[b.value].shape;
   const int row = static_cast<int>(left.size()) - 1, column = static_cast<int>(right.size()) - 2;
   const int64_t inner = left.back(), most = exact_terms(a, b);
-  if (right[static_cast<size_t>(column)] != inner || inner <= most) return c.matmul(a.value, b.value, out);
+  if (right[static_cast<size_t>(column)] != inner || inner <= most) return exact_matmul(c, a.value, b.value, out);
   ValueId x, y;
   if (inner / most >= kMaxParts) {
     NPU_TRY(c.cast(a.value, Dtype::I32, x));
@@ -85,7 +93,7 @@ Status integer_product(OpContext &c, const Centred &a, const Centred &b, ValueId
     const int64_t count = std::min(most, inner - from);
     NPU_TRY(c.slice(a.value, row, from, count, x));
     NPU_TRY(c.slice(b.value, column, from, count, y));
-    NPU_TRY(c.matmul(x, y, x));
+    NPU_TRY(exact_matmul(c, x, y, x));
     NPU_TRY(add_part(c, x, out));
   }
   return {};
@@ -127,10 +135,12 @@ Status requantize(OpContext &c, ValueId x, ValueId a_scale, ValueId b_scale, Val
   NPU_TRY(c.binary(BinaryKind::Div, factor, y_scale, factor));
   NPU_TRY(c.cast(x, Dtype::F32, x));
   NPU_TRY(c.binary(BinaryKind::Mul, x, factor, x));
+  keep_exact(c.graph, factor);
+  keep_exact(c.graph, x);
   return to_integers(c, x, zero, type, out);
 }
 
-/// A Conv with the attributes of this node, which are the same.
+/// A Conv with the attributes of this node, which are the same, and sums that are exact.
 Status convolve(OpContext &c, ValueId x, ValueId w, ValueId &out) {
   RawNode node = c.node;
   node.outputs.resize(1);
@@ -138,6 +148,7 @@ Status convolve(OpContext &c, ValueId x, ValueId w, ValueId &out) {
   NPU_TRY(find_op("", "Conv")(conv));
   if (!conv.wrong_attribute().empty()) return Status::error(conv.wrong_attribute());
   out = conv.results[0];
+  keep_exact(c.graph, out);
   return {};
 }
 
@@ -200,7 +211,9 @@ Status add_bias(OpContext &c, int64_t bound, ValueId &y) {
   const Dtype type = bound + most <= kExact ? Dtype::F32 : Dtype::I32;
   NPU_TRY(c.cast(bias, type, bias));
   NPU_TRY(c.cast(y, type, y));
-  return c.binary(BinaryKind::Add, y, bias, y);
+  NPU_TRY(c.binary(BinaryKind::Add, y, bias, y));
+  keep_exact(c.graph, y);
+  return {};
 }
 
 // As one operator.
@@ -265,41 +278,64 @@ Status emit_product(OpContext &c, Op op, const Product &p, Attrs attrs, ValueId 
   return c.emit(op, std::move(operands), std::move(attrs), out);
 }
 
-/// What a Cast to float32 makes of an integer product: the same with the factor 1.
-Status emit_number(OpContext &c, Op op, Product p, Attrs attrs, ValueId &out) {
+/// An integer product as float32: the same with the factor 1.
+Status emit_float(OpContext &c, Op op, Product p, Attrs attrs, ValueId &out) {
+  p.quant.out = Dtype::F32;
   p.multiplier = c.constant(make_f32({1}, {1}));
   if (auto *conv = std::get_if<ConvAttrs>(&attrs)) conv->quant = p.quant;
   if (auto *matmul = std::get_if<MatMulAttrs>(&attrs)) matmul->quant = p.quant;
-  return emit_product(c, op, p, attrs, out);
+  NPU_TRY(emit_product(c, op, p, attrs, out));
+  keep_exact(c.graph, out);
+  return {};
 }
 
-/// The same where the zero point of x arrives: sum((x - zero) * w) = sum((x - middle) * w) + (middle - zero) * sum(w).
-/// Both summands are exact in float32 where 128 times the sum of |w| is no more than that holds, and so their sum is
-/// rounded once. `sum_of`: the sums that all ones would have with weights, without quantization.
-template <class SumOf>
-Status late_product(OpContext &c, const ProductOperands &k, Op op, Product p, size_t axis, Attrs attrs, SumOf sum_of,
-                    ValueId &out) {
-  out = kNoValue;
+/// The sums of known weights without their zero point over `count` axes from `first` on, in this shape and exact in
+/// float32. Null: 128 times the sum of their magnitudes is more than float32 holds exactly, or there are no elements.
+TensorPtr exact_sums(const Tensor &w, int32_t zero, size_t first, size_t count, Shape shape) {
+  const auto at = [&w](size_t axis) { return w.shape.begin() + static_cast<std::ptrdiff_t>(axis); };
+  const int64_t terms = element_count(Shape(at(first), at(first + count)));
+  const int64_t inner = element_count(Shape(at(first + count), w.shape.end()));
+  auto out = std::make_shared<Tensor>(Dtype::F32, std::move(shape));
+  if (terms < 1 || out->count() < 1) return nullptr;
+  const bool all = cpu::with_number(w.dtype, [&](auto type) {
+    const auto *from = w.as<decltype(type)>();
+    for (int64_t i = 0; i < out->count(); ++i) {
+      int64_t sum = 0, size = 0;
+      for (int64_t k = 0; k < terms; ++k) {
+        const int64_t v = static_cast<int64_t>(from[(i / inner * terms + k) * inner + i % inner]) - zero;
+        sum += v;
+        size += v < 0 ? -v : v;
+      }
+      if (size > kExact / 128) return false;
+      out->as<float>()[i] = static_cast<float>(sum);
+    }
+    return true;
+  });
+  return all ? out : nullptr;
+}
+
+/// The zero point of x where it arrives at run time, as a scalar; else kNoValue.
+Status late_zero(OpContext &c, const ProductOperands &k, ValueId &out) {
   const ValueId zero = optional_input(c, k.x_zero);
+  out = kNoValue;
   if (zero == kNoValue || c.graph[zero].constant || element_count(c.graph[zero].shape) != 1) return {};
-  if (!find_weights(c, p.w, optional_input(c, k.w_zero), axis, p) || !c.graph[p.w].constant) return {};
+  return c.reshape(zero, {}, out);
+}
+
+/// An integer product as float32 whose zero point of x arrives at run time:
+/// sum((x - zero) * w) = sum((x - middle) * w) + (middle - zero) * sum(w).
+/// Both summands are exact in float32 if exact_sums() are, and so their sum is rounded once.
+Status late_product(OpContext &c, Op op, Product p, ValueId zero, TensorPtr weight_sums, Attrs attrs, ValueId &out) {
   const int middle = c.graph[p.x].dtype == Dtype::U8 ? 128 : 0;
-  p.quant = {true, middle, p.quant.w_zero, 0, Dtype::F32};
-  ValueId w, sizes, sums, shift, y;
-  NPU_TRY(c.cast(p.w, Dtype::F32, w));
-  NPU_TRY(c.binary(BinaryKind::Sub, w, p.quant.w_zero, w));
-  NPU_TRY(c.unary(ActKind::Abs, w, sizes));
-  NPU_TRY(sum_of(sizes, sizes));
-  NPU_TRY(sum_of(w, sums));
-  const TensorPtr most = c.graph[sizes].constant;
-  for (int64_t i = 0; i < most->count(); ++i)
-    if (!(most->as<float>()[i] * 128 <= static_cast<float>(kExact))) return {};
-  NPU_TRY(emit_number(c, op, p, std::move(attrs), y));
+  p.quant = {true, middle, p.quant.w_zero, 0, Dtype::I32};
+  ValueId sums = c.constant(std::move(weight_sums)), shift, y;
+  NPU_TRY(emit_float(c, op, p, std::move(attrs), y));
   NPU_TRY(to_float(c, zero, shift));
-  NPU_TRY(c.reshape(shift, {}, shift));
   NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(middle), shift, shift));
   NPU_TRY(c.binary(BinaryKind::Mul, sums, shift, sums));
-  return c.binary(BinaryKind::Add, y, sums, out);
+  NPU_TRY(c.binary(BinaryKind::Add, y, sums, out));
+  for (ValueId v : {shift, sums, out}) keep_exact(c.graph, v);
+  return {};
 }
 
 /// A convolution as one operator; `done` stays false where it cannot be one.
@@ -308,9 +344,7 @@ Status single_conv(OpContext &c, const ProductOperands &k, bool &done) {
   const Shape shape = c.shape(k.x), weights = c.shape(k.w);
   if (shape.size() < 3 || shape.size() > 4 || weights.size() != shape.size() || weights[0] < 1) return {};
   if (!find_product(c, k, c.in(k.x), c.in(k.w), 0, p)) return {};
-  if (k.bias != kNoOperand && c.has_input(k.bias)) {
-    p.bias = c.in(k.bias);
-  }
+  if (k.bias != kNoOperand && c.has_input(k.bias)) p.bias = c.in(k.bias);
   const OpContext conv(c.graph, c.node, c.opset, c.source(), {p.x, p.w});
   ConvAttrs attrs;
   NPU_TRY(read_conv(conv, attrs));
@@ -320,51 +354,52 @@ Status single_conv(OpContext &c, const ProductOperands &k, bool &done) {
   NPU_TRY(emit_product(c, Op::Conv, p, attrs, c.results[0]));
   note_quant(c.graph, c.results[0], p.result);
   if (p.quant.out != Dtype::I32) return {};
-  p.quant.out = Dtype::F32;
-  ValueId number;
-  NPU_TRY(emit_number(c, Op::Conv, p, attrs, number));
-  c.graph[c.results[0]].number = number;
+  ValueId as_float;
+  NPU_TRY(emit_float(c, Op::Conv, p, attrs, as_float));
+  c.graph[c.results[0]].as_float = as_float;
   return {};
 }
 
-bool is_padded(const Window &w) { return w.begin[0] || w.begin[1] || w.end[0] || w.end[1]; }
-
-/// Elements of a picture of sums of weights, which is kept with the coefficients.
-constexpr int64_t kMaxPicture = 1 << 20;
-
-/// What all ones would be convolved to: one number for each channel, or, with padding, a picture, since windows at the
-/// borders have fewer elements.
-Status convolve_ones(OpContext &c, const ConvAttrs &attrs, const Shape &x, ValueId w, ValueId &out) {
-  const Shape weights = c.graph[w].shape;
-  std::vector<int> axes(weights.size() - 1);
-  std::iota(axes.begin(), axes.end(), 1);
-  if (!is_padded(attrs.window)) {
-    NPU_TRY(c.reduce(ReduceKind::Sum, w, axes, true, out));
-    return c.reshape(out, Shape(c.graph[out].shape.begin(), c.graph[out].shape.end() - 1), out);
+/// Puts the padding of a window around x, with elements that are `zero`.
+Status pad_with(OpContext &c, ValueId zero, Window &window, ValueId &x) {
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<ValueId> parts{x};
+    for (int64_t *pad : {&window.begin[i], &window.end[i]}) {
+      if (*pad == 0) continue;
+      Shape shape = c.graph[x].shape;
+      shape[2 + i] = *pad;
+      ValueId border;
+      NPU_TRY(c.expand(zero, shape, border));
+      parts.insert(pad == &window.end[i] ? parts.end() : parts.begin(), border);
+      *pad = 0;
+    }
+    NPU_TRY(c.concat(static_cast<int>(2 + i), std::move(parts), x));
   }
-  NPU_TRY(c.reduce(ReduceKind::Sum, w, {1}, true, w));
-  Shape shape = x;
-  shape[0] = 1;
-  shape[1] = c.attr_i("group", 1);
-  return convolve(c, c.constant(make_f32(shape, std::vector<float>(static_cast<size_t>(element_count(shape)), 1))), w,
-                  out);
+  return {};
 }
 
-/// The sums of a ConvInteger whose zero point of x arrives, as late_product().
+/// The sums of a ConvInteger whose zero point of x arrives, as late_product(). The padding is the zero point.
 Status late_conv(OpContext &c, const ProductOperands &k, ValueId &out) {
   out = kNoValue;
   const Shape x = c.shape(k.x), w = c.shape(k.w);
   if (x.size() < 3 || x.size() > 4 || w.size() != x.size() || w[0] < 1) return {};
   Product p;
   p.x = c.in(k.x);
-  p.w = c.in(k.w);
-  const OpContext conv(c.graph, c.node, c.opset, c.source(), {p.x, p.w});
+  const OpContext conv(c.graph, c.node, c.opset, c.source(), {p.x, c.in(k.w)});
   ConvAttrs attrs;
   NPU_TRY(read_conv(conv, attrs));
-  const int64_t places = element_count(Shape(x.begin() + 2, x.end()));
-  if (is_padded(attrs.window) && places > kMaxPicture / w[0]) return {};
-  return late_product(
-      c, k, Op::Conv, p, 0, attrs, [&](ValueId v, ValueId &sums) { return convolve_ones(c, attrs, x, v, sums); }, out);
+  for (size_t i = 0; i < 2; ++i)
+    if (attrs.window.begin[i] < 0 || attrs.window.end[i] < 0) return {};
+  ValueId zero;
+  NPU_TRY(late_zero(c, k, zero));
+  if (zero == kNoValue || !find_weights(c, c.in(k.w), optional_input(c, k.w_zero), 0, p)) return {};
+  if (!c.graph[p.w].constant) return {};
+  Shape channels(w.size() - 1, 1);
+  channels[0] = w[0];
+  TensorPtr sums = exact_sums(*c.graph[p.w].constant, p.quant.w_zero, 1, w.size() - 1, channels);
+  if (!sums) return {};
+  NPU_TRY(pad_with(c, zero, attrs.window, p.x));
+  return late_product(c, Op::Conv, p, zero, std::move(sums), attrs, out);
 }
 
 }  // namespace
@@ -394,25 +429,28 @@ Status single_matmul(OpContext &c, const ProductOperands &k, bool &done) {
   NPU_TRY(drop_vectors(c, k.x, k.w, y, c.results[0]));
   note_quant(c.graph, c.results[0], p.result);
   if (p.quant.out != Dtype::I32) return {};
-  p.quant.out = Dtype::F32;
-  NPU_TRY(emit_number(c, Op::MatMul, p, MatMulAttrs{}, y));
+  NPU_TRY(emit_float(c, Op::MatMul, p, MatMulAttrs{}, y));
   NPU_TRY(drop_vectors(c, k.x, k.w, y, y));
-  c.graph[c.results[0]].number = y;
+  c.graph[c.results[0]].as_float = y;
   return {};
 }
 
 Status late_matmul(OpContext &c, const ProductOperands &k, ValueId &out) {
   Product p;
-  NPU_TRY(as_matrices(c, k.x, true, p.x));
-  NPU_TRY(as_matrices(c, k.w, false, p.w));
-  const int64_t inner = c.graph[p.x].shape.back();
-  const size_t rank = c.graph[p.w].shape.size();
+  ValueId w, zero;
   out = kNoValue;
-  if (c.graph[p.w].shape[rank - 2] != inner || inner < 1) return {};
-  const ValueId ones = c.constant(make_f32({1, inner}, std::vector<float>(static_cast<size_t>(inner), 1)));
-  return late_product(
-      c, k, Op::MatMul, p, rank - 1, MatMulAttrs{}, [&](ValueId w, ValueId &sums) { return c.matmul(ones, w, sums); },
-      out);
+  NPU_TRY(as_matrices(c, k.x, true, p.x));
+  NPU_TRY(as_matrices(c, k.w, false, w));
+  Shape shape = c.graph[w].shape;
+  const size_t rank = shape.size();
+  if (shape[rank - 2] != c.graph[p.x].shape.back()) return {};
+  NPU_TRY(late_zero(c, k, zero));
+  if (zero == kNoValue || !find_weights(c, w, optional_input(c, k.w_zero), rank - 1, p)) return {};
+  if (!c.graph[p.w].constant) return {};
+  shape[rank - 2] = 1;
+  TensorPtr sums = exact_sums(*c.graph[p.w].constant, p.quant.w_zero, rank - 2, 1, shape);
+  if (!sums) return {};
+  return late_product(c, Op::MatMul, p, zero, std::move(sums), MatMulAttrs{}, out);
 }
 
 Status integer_matmul(OpContext &c, MatrixOperand a, MatrixOperand b, ValueId &out) {
@@ -433,14 +471,14 @@ Status matmul_integer(OpContext &c) {
   bool done = false;
   NPU_TRY(single_matmul(c, k, done));
   if (done) return {};
-  ValueId y, number;
+  ValueId y, as_float;
   NPU_TRY(integer_matmul(c, {0, 2}, {1, 3}, y));
   NPU_TRY(c.cast(y, Dtype::I32, y));
   NPU_TRY(drop_vectors(c, 0, 1, y, c.results[0]));
-  NPU_TRY(late_matmul(c, k, number));
-  if (number == kNoValue) return {};
-  NPU_TRY(drop_vectors(c, 0, 1, number, number));
-  c.graph[c.results[0]].number = number;
+  NPU_TRY(late_matmul(c, k, as_float));
+  if (as_float == kNoValue) return {};
+  NPU_TRY(drop_vectors(c, 0, 1, as_float, as_float));
+  c.graph[c.results[0]].as_float = as_float;
   return {};
 }
 
@@ -472,11 +510,11 @@ Status conv_integer(OpContext &c) {
   NPU_TRY(single_conv(c, k, done));
   if (done) return {};
   int64_t bound;
-  ValueId y, number;
+  ValueId y, as_float;
   NPU_TRY(conv_of_operands(c, 0, 2, 1, 3, bound, y));
   NPU_TRY(c.cast(y, Dtype::I32, c.results[0]));
-  NPU_TRY(late_conv(c, k, number));
-  c.graph[c.results[0]].number = number;
+  NPU_TRY(late_conv(c, k, as_float));
+  c.graph[c.results[0]].as_float = as_float;
   return {};
 }
 

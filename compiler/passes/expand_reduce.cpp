@@ -60,6 +60,7 @@ class Expander {
     Window window;
     if (!as_kernel(order.reduced, window.kernel[0], window.kernel[1])) return false;
     source_ = n.source;
+    exact_ = graph_[n.output].exact;
     ValueId v = n.inputs[0];
     if (!std::is_sorted(order.perm.begin(), order.perm.end())) v = add(Op::Transpose, {v}, TransposeAttrs{order.perm});
     v = attrs.kind == ReduceKind::Prod ? product(v, order) : pooled(v, order, attrs.kind, window);
@@ -113,6 +114,7 @@ class Expander {
     n.attrs = std::move(attrs);
     Value result;
     (void)infer(graph_, n, result);  // passes for all that expand() makes
+    result.exact = exact_;
     n.output = graph_.add_value(std::move(result));
     nodes_.push_back(std::move(n));
     return nodes_.back().output;
@@ -122,6 +124,7 @@ class Expander {
   const std::function<bool(const Node &)> &wanted_;
   std::vector<Node> nodes_;
   int source_ = 0;
+  bool exact_ = false;
 };
 
 }  // namespace

@@ -72,13 +72,19 @@ void visit(IntegerWalk &walk, size_t i) {
 
 bool is_integer_node(const Graph &graph, const Node &n) { return is_quantized(n) || is_byte(graph[n.output].dtype); }
 
-/// Nodes of float32 next to lone nodes that quantize, or the other way round; not those of operators whose product is
-/// of integers, like what a zero point that arrives adds to it.
+/// Whether a node of the file is a product of integers as it is: what is float32 there adds a zero point that arrives.
+bool is_integer_product(const Source &source) {
+  constexpr std::string_view kTypes[] = {"ConvInteger", "MatMulInteger", "MatMulIntegerToFloat",
+                                         "DynamicQuantizeMatMul"};
+  return std::ranges::count(kTypes, source.type) > 0;
+}
+
+/// Nodes of float32 next to lone nodes that quantize, or the other way round.
 std::vector<const Node *> left_in_float(const Graph &graph) {
   const std::vector<int> made = graph.producers();
   std::set<int> products;
   for (const Node &n : graph.nodes)
-    if (is_quantized(n) && (n.op == Op::Conv || n.op == Op::MatMul)) products.insert(n.source);
+    if (is_quantized(n) && is_integer_product(graph.sources[static_cast<size_t>(n.source)])) products.insert(n.source);
   std::vector<const Node *> out;
   const auto is_plain = [&](const Node &n) {
     return !is_quantized(n) && graph[n.output].dtype == Dtype::F32 && !products.count(n.source);

@@ -257,7 +257,10 @@ class TypeSetter {
       v = append(node(Op::Requant, output_source(k), v, RequantAttrs{known.quant, made.quant, {}, made.type}));
     if (type == Dtype::F16 || type == Dtype::BF16) v = append(node(Op::Cast, output_source(k), v, CastAttrs{type}));
     graph_[v].quant = made.quant;
-    if (graph_[v].name.empty()) graph_[v].name = std::exchange(graph_[old].name, {});
+    if (graph_[v].name.empty()) {
+      const bool is_input = std::ranges::count(graph_.inputs, old) > 0;
+      graph_[v].name = is_input ? graph_.output_names[k] : std::exchange(graph_[old].name, {});
+    }
     graph_.outputs[k] = v;
     return {};
   }

@@ -56,7 +56,9 @@ Dtype *result_type(Node &n) {
 class Narrowing {
  public:
   Narrowing(Graph &graph, Dtype half)
-      : g_(graph), half_(half), single_(graph.values.size()), wide_(graph.values.size()) {}
+      : g_(graph), half_(half), single_(graph.values.size()), exact_(graph.values.size()), wide_(graph.values.size()) {
+    for (size_t v = 0; v < exact_.size(); ++v) exact_[v] = wide_[v] = g_.values[v].exact;
+  }
 
   void run() {
     std::vector<Dtype> wanted;  // of the outputs: --output-type may have chosen 16 bits
@@ -74,12 +76,14 @@ class Narrowing {
     return static_cast<size_t>(v) < flags.size() && flags[static_cast<size_t>(v)];
   }
 
-  /// Outputs, and what only moves and functions part from them: the operator in front stores float32.
+  /// Outputs, and what only moves, functions and a cast to the other type of 16 bits part from them: the operator in
+  /// front stores float32.
   void find_single() {
     for (ValueId v : g_.outputs) single_[static_cast<size_t>(v)] = true;
     for (size_t i = g_.nodes.size(); i-- > 0;) {
       const Node &n = g_.nodes[i];
-      if (!is_single(n.output) || (!is_move(n) && n.op != Op::Unary)) continue;
+      const bool to_other = n.op == Op::Cast && is_half(g_[n.output].dtype) && g_[n.output].dtype != half_;
+      if (!is_single(n.output) || (!is_move(n) && n.op != Op::Unary && !to_other)) continue;
       for (ValueId v : n.inputs)
         if (v != kNoValue && !g_.is_constant(v)) single_[static_cast<size_t>(v)] = true;
     }
@@ -99,10 +103,20 @@ class Narrowing {
     bool any = false;
     for (ValueId v : n.inputs) {
       if (v == kNoValue || g_.is_constant(v)) continue;
-      if (!flag(wide_, v)) return false;
+      if (!flag(wide_, v) || flag(exact_, v)) return false;
       any = true;
     }
     return any;
+  }
+
+  /// What is as exact as its operands: moves of sums of integers, sums of such, functions. Multiplied by their scale
+  /// they are as other numbers; scales, of one element, stay exact.
+  bool is_exact(const Node &n) const {
+    const auto exact = [this](ValueId v) { return v != kNoValue && flag(exact_, v); };
+    if (const auto *a = std::get_if<BinaryAttrs>(&n.attrs);
+        a && a->kind != BinaryKind::Add && a->kind != BinaryKind::Sub && element_count(g_[n.output].shape) != 1)
+      return false;
+    return (n.op == Op::Binary || n.op == Op::Unary || is_move(n)) && std::ranges::any_of(n.inputs, exact);
   }
 
   /// What a cast gives that has become one between equal types.
@@ -157,7 +171,8 @@ class Narrowing {
       ValueId &v = n.inputs[k];
       if (v == kNoValue || !is_real(g_[v].dtype) || (product && k > 1)) continue;
       if (!g_.is_constant(v) && product && !flag(wide_, v)) v = as(v, half_);
-      if (g_.is_constant(v) && (product || g_[v].shape == g_[n.output].shape)) v = narrowed(v);
+      if (!g_.is_constant(v) || flag(wide_, n.output)) continue;
+      if (product || g_[v].shape == g_[n.output].shape) v = narrowed(v);
     }
   }
 
@@ -195,7 +210,8 @@ class Narrowing {
   }
 
   void visit(Node n) {
-    if (is_wide(n)) wide_[static_cast<size_t>(n.output)] = true;
+    if (is_exact(n)) exact_[static_cast<size_t>(n.output)] = true;
+    if (is_wide(n) || flag(exact_, n.output)) wide_[static_cast<size_t>(n.output)] = true;
     if (is_move(n)) return move(std::move(n));
     const bool real = is_real(g_[n.output].dtype);
     if (!runs_on_chip(g_, n)) {
@@ -217,7 +233,9 @@ class Narrowing {
 
   Graph &g_;
   const Dtype half_;
-  std::vector<bool> single_, wide_;
+  std::vector<bool> single_;  // what becomes an output of float32
+  std::vector<bool> exact_;   // integers, sums and scales
+  std::vector<bool> wide_;    // stored in float32: these, and what has too large a range
   std::map<std::pair<ValueId, Dtype>, ValueId> casts_;
   std::map<ValueId, int> maker_of_;
 };

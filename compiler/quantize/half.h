@@ -10,7 +10,8 @@
 namespace npu::quantize {
 
 /// Runs samples through a network and through what use_half() makes of it with `options.reals`. A layer of the result
-/// is a node of the file whose result is stored in 16 bits. Error: samples that are missing or wrong.
+/// is a node of the file whose result is stored in 16 bits. Without `options.compare` the samples are opened, no more.
+/// Error: samples that are missing or wrong.
 Status compare_half(const graph::Graph &graph, const Options &options, Result &out);
 
 }  // namespace npu::quantize

@@ -40,12 +40,13 @@ class Inserter {
     for (ValueId v : g_.inputs) add_pair(v, first_reader(old, v), false);
     for (size_t i = 0; i < old.size(); ++i) {
       Node n = old[i];
+      if (is_read_by_both_[i] && read(n.inputs[0], true) != read(n.inputs[0], false)) add_rounded_move(n);
       for (ValueId &v : n.inputs)
-        if (v != kNoValue) v = read(v, reads_integers_[i]);
+        if (v != kNoValue) v = read(v, reads_integers_[i] && !rounded_.count(old[i].output));
       g_.nodes.push_back(std::move(n));
       add_pair(old[i].output, old[i].source, plan_.integer[i]);
     }
-    for (ValueId &v : g_.outputs) v = read(v, plan_.outputs.count(v) > 0);
+    for (size_t k = 0; k < g_.outputs.size(); ++k) g_.outputs[k] = read(g_.outputs[k], plan_.outputs[k]);
   }
 
  private:
@@ -56,13 +57,27 @@ class Inserter {
       for (ValueId v : g_.nodes[i].inputs)
         if (v != kNoValue) readers[at(v)].push_back(i);
     reads_integers_ = plan_.integer;
+    is_read_by_both_.assign(g_.nodes.size(), false);
     for (size_t i = g_.nodes.size(); i-- > 0;) {
       const Node &n = g_.nodes[i];
-      if (reads_integers_[i] || !is_move(n) || quants_.count(n.output)) continue;
-      const auto &list = readers[at(n.output)];
-      reads_integers_[i] = plan_.outputs.count(n.output) ||
-                           std::any_of(list.begin(), list.end(), [&](size_t r) { return reads_integers_[r]; });
+      if (reads_integers_[i] || !passes_integers(n) || quants_.count(n.output)) continue;
+      bool integers = false, floats = false;
+      for (size_t r : readers[at(n.output)]) (reads_integers_[r] ? integers : floats) = true;
+      for (size_t k = 0; k < g_.outputs.size(); ++k)
+        if (g_.outputs[k] == n.output) (plan_.outputs[k] ? integers : floats) = true;
+      reads_integers_[i] = integers;
+      is_read_by_both_[i] = integers && floats;
     }
+  }
+
+  /// A move of what is rounded, beside the same move of what is not.
+  void add_rounded_move(const Node &move) {
+    Node n = move;
+    n.inputs[0] = read(n.inputs[0], true);
+    graph::Value made;
+    static_cast<graph::TensorKind &>(made) = g_[move.output];
+    n.output = rounded_[move.output] = g_.add_value(std::move(made));
+    g_.nodes.push_back(std::move(n));
   }
 
   static int first_reader(const std::vector<Node> &nodes, ValueId v) {
@@ -105,7 +120,7 @@ class Inserter {
   Type type_;
   std::map<ValueId, ValueId> &rounded_;
   std::set<ValueId> for_all_;  // what integers are computed for: nobody reads anything else
-  std::vector<bool> reads_integers_;
+  std::vector<bool> reads_integers_, is_read_by_both_;
 };
 
 /// Channels of weights: `axis`, and for each element its place there.
@@ -164,7 +179,7 @@ const Quant *quant_behind(const Graph &g, const std::vector<int> &made, const Qu
   for (;;) {
     if (const auto found = quants.find(v); found != quants.end()) return &found->second;
     const int i = made[at(v)];
-    if (i < 0 || !is_move(g.nodes[static_cast<size_t>(i)])) return nullptr;
+    if (i < 0 || !passes_integers(g.nodes[static_cast<size_t>(i)])) return nullptr;
     v = g.nodes[static_cast<size_t>(i)].inputs[0];
   }
 }

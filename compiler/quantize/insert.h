@@ -17,7 +17,7 @@ graph::Quant quant_of(Range range, Type type, bool symmetric);
 using Quants = std::map<graph::ValueId, graph::Quant>;
 
 /// Values get what they are rounded to as well, in `rounded`: where no scale is given they stay as they are. Nodes keep
-/// their order and sources.
+/// their order and sources; a move stands twice where both what is rounded and what is not are read behind it.
 void insert_pairs(graph::Graph &graph, const Plan &plan, const Quants &quants, Type type,
                   std::map<graph::ValueId, graph::ValueId> &rounded);
 

@@ -46,11 +46,21 @@ bool is_steep(const Graph &g, const Node &n) {
 class Planner {
  public:
   Planner(const Graph &graph, const std::set<int> &keep, const std::set<std::string> &outputs)
-      : g_(graph), kind_(graph.nodes.size()), readers_(graph.values.size()), is_output_(graph.values.size()) {
+      : g_(graph),
+        kind_(graph.nodes.size()),
+        readers_(graph.values.size()),
+        is_output_(graph.values.size()),
+        is_float_output_(graph.values.size()) {
     made_by_ = g_.producers();
-    for (size_t k = 0; k < g_.outputs.size(); ++k)
-      if (const ValueId v = g_.outputs[k]; outputs.count(g_.output_names[k]) && g_[v].dtype == Dtype::F32)
-        if (made_by_[at(before_rearranging(v))] >= 0) plan_.outputs.insert(v);
+    for (size_t k = 0; k < g_.outputs.size(); ++k) {
+      const ValueId v = g_.outputs[k];
+      plan_.outputs.push_back(outputs.count(g_.output_names[k]) && g_[v].dtype == Dtype::F32 &&
+                              made_by_[at(before_rearranging(v))] >= 0);
+      if (plan_.outputs[k])
+        integer_outputs_.insert(v);
+      else
+        is_float_output_[at(v)] = true;
+    }
     for (size_t i = 0; i < g_.nodes.size(); ++i)
       for (ValueId v : g_.nodes[i].inputs)
         if (v != kNoValue) readers_[at(v)].push_back(i);
@@ -73,7 +83,7 @@ class Planner {
     if (graph::element_count(g_[n.output].shape) == 0) return Kind::Float;
     for (ValueId v : n.inputs)
       if (v != kNoValue && g_[v].dtype != Dtype::F32) return Kind::Float;
-    if (is_move(n)) return Kind::Move;
+    if (passes_integers(n)) return Kind::Move;
     if (keep.count(n.source)) return Kind::Float;
     switch (n.op) {
       case Op::Conv:
@@ -90,22 +100,23 @@ class Planner {
       case Op::Pool:
         return Kind::Single;
       case Op::Softmax:  // of the network's results: classes keep their order there
-        return becomes_output(n.output) ? Kind::Float : Kind::Single;
+        return becomes_output(n.output, is_output_) ? Kind::Float : Kind::Single;
       case Op::Concat:  // of a result in float32: its parts keep ranges of their own
-        return becomes_output(n.output, plan_.outputs) ? Kind::Float : Kind::Concat;
+        return becomes_output(n.output, is_float_output_) ? Kind::Float : Kind::Concat;
       default:
         return Kind::Float;
     }
   }
 
-  /// Whether a value is an output, or moves make one of it; others than `but`.
-  bool becomes_output(ValueId v, const std::set<ValueId> &but = {}) const {
-    return (is_output_[at(v)] && !but.count(v)) || std::ranges::any_of(readers_[at(v)], [&](size_t r) {
-             return is_move(g_.nodes[r]) && becomes_output(g_.nodes[r].output, but);
+  /// Whether a value is one of these outputs, or moves make one of it.
+  bool becomes_output(ValueId v, const std::vector<bool> &outputs) const {
+    return outputs[at(v)] || std::ranges::any_of(readers_[at(v)], [&](size_t r) {
+             return passes_integers(g_.nodes[r]) && becomes_output(g_.nodes[r].output, outputs);
            });
   }
 
-  /// What a value is made of by other orders, parts and copies of it.
+  /// What a value is made of by other orders, parts and copies of it. Such an output gets the type of integers in
+  /// io_types(), which passes the same nodes.
   ValueId before_rearranging(ValueId v) const {
     while (made_by_[at(v)] >= 0 && graph::rearranges(g_.nodes[static_cast<size_t>(made_by_[at(v)])]))
       v = g_.nodes[static_cast<size_t>(made_by_[at(v)])].inputs[0];
@@ -303,7 +314,7 @@ class Planner {
           if (v != kNoValue && !g_.is_constant(v) && !is_inside(layer, v)) wanted.insert(origin(v));
       if (kind_[layer.nodes[0]] != Kind::Product || is_read_as_integers(layer.result)) wanted.insert(layer.result);
     }
-    for (ValueId v : plan_.outputs) {
+    for (ValueId v : integer_outputs_) {
       v = before_rearranging(v);
       wanted.insert(v);
       if (const ValueId first = origin(v); made_by_[at(first)] >= 0) wanted.insert(first);
@@ -327,11 +338,11 @@ class Planner {
     return any;
   }
 
-  /// Parts of a Concat that nobody else reads have its range, and outputs that of what moves make them of.
+  /// Parts of a Concat that nobody else reads have its range. An output behind moves has the range of what they read.
   void find_leaders() {
     std::map<ValueId, ValueId> leader;
     for (ValueId v : plan_.values) leader[v] = v;
-    for (ValueId v : plan_.outputs) {
+    for (ValueId v : integer_outputs_) {
       v = before_rearranging(v);
       if (const ValueId first = origin(v); leader.count(first)) leader[v] = first;
     }
@@ -352,7 +363,8 @@ class Planner {
   const Graph &g_;
   std::vector<Kind> kind_;
   std::vector<std::vector<size_t>> readers_;
-  std::vector<bool> is_output_;
+  std::vector<bool> is_output_, is_float_output_;  // the latter: one that is not stored as integers
+  std::set<ValueId> integer_outputs_;
   std::vector<int> made_by_;
   std::vector<size_t> into_;  // for each node: the one that computes it as well; kOutput: none
   std::vector<ValueId> root_;
@@ -362,7 +374,7 @@ class Planner {
 
 }  // namespace
 
-bool is_move(const Node &n) {
+bool passes_integers(const Node &n) {
   if (n.op == Op::Pool) return std::get<graph::PoolAttrs>(n.attrs).max;
   if (n.op == Op::Pad) return std::get<graph::PadAttrs>(n.attrs).value == 0;
   return graph::rearranges(n);

@@ -21,11 +21,11 @@ struct Plan {
   std::vector<bool> integer;            ///< for each node: whether it is in a layer
   std::vector<graph::ValueId> values;   ///< that become integers, in the order in which they are made
   std::vector<graph::ValueId> leaders;  ///< of each of these: values with the same leader have the same range
-  std::set<graph::ValueId> outputs;     ///< of the network, that read integers as well
+  std::vector<bool> outputs;            ///< for each of the network: whether it is stored as integers
 };
 
 /// Whether integers go through a node as they are: what it makes are elements of its first operand, or zeros.
-bool is_move(const graph::Node &node);
+bool passes_integers(const graph::Node &node);
 
 /// `keep`: nodes that stay in float32, by source. `outputs`: those of the network that become integers, by name; one
 /// that is an input or a constant, or is not float32, does not. Passes that make other operators of float32 ones have

@@ -185,7 +185,8 @@ class Quantizer {
     for (const Node &n : g_.nodes) {
       if (n.op != graph::Op::Softmax) continue;
       ValueId v = n.inputs[0];
-      while (made[static_cast<size_t>(v)] >= 0 && is_move(g_.nodes[static_cast<size_t>(made[static_cast<size_t>(v)])]))
+      while (made[static_cast<size_t>(v)] >= 0 &&
+             passes_integers(g_.nodes[static_cast<size_t>(made[static_cast<size_t>(v)])]))
         v = g_.nodes[static_cast<size_t>(made[static_cast<size_t>(v)])].inputs[0];
       const auto range = ranges_.find(v);
       if (range == ranges_.end() || range->second.low > kMask) continue;

@@ -40,6 +40,14 @@ std::string place(const LayerResult &l) {
   return !l.integer ? "kept in float32" : l.rounded ? "" : "to float32";
 }
 
+std::string output_text(const OutputResult &o) {
+  std::string out = print("SQNR %s dB, cosine %.6f, largest error %.4g", decibels(o.difference.sqnr()).c_str(),
+                          o.difference.cosine(), o.difference.most);
+  if (o.difference.left_out)
+    out += print(", without %lld numbers that are NaN or infinite", static_cast<long long>(o.difference.left_out));
+  return out;
+}
+
 std::string head_text(const Result &r) {
   if (!r.reals.empty())
     return print("%-14s %zu layers stored in 16 bits, compared with %zu samples\n", r.reals.c_str(), r.layers.size(),
@@ -152,10 +160,7 @@ std::string Result::text() const {
   }
   out += head_text(*this);
   for (const InputResult &i : inputs) out += fitted("input", 14) + " " + i.name + ": " + range_text(i) + "\n";
-  for (const OutputResult &o : outputs)
-    out += fitted("output", 14) + " " + o.name +
-           print(": SQNR %s dB, cosine %.6f, largest error %.4g\n", decibels(o.difference.sqnr()).c_str(),
-                 o.difference.cosine(), o.difference.most);
+  for (const OutputResult &o : outputs) out += fitted("output", 14) + " " + o.name + ": " + output_text(o) + "\n";
   return out + top1_text(*this);
 }
 
@@ -164,10 +169,7 @@ std::string Result::html(const std::string &title) const {
                     kStyle + "</head><body>\n<h1>" + escaped(title) + "</h1>\n<p>" + escaped(head_text(*this)) +
                     "</p>\n";
   for (const InputResult &i : inputs) out += "<p>Input <b>" + escaped(i.name) + "</b>: " + range_text(i) + "</p>\n";
-  for (const OutputResult &o : outputs)
-    out += "<p>Output <b>" + escaped(o.name) +
-           print("</b>: SQNR %s dB, cosine %.6f, largest error %.4g</p>\n", decibels(o.difference.sqnr()).c_str(),
-                 o.difference.cosine(), o.difference.most);
+  for (const OutputResult &o : outputs) out += "<p>Output <b>" + escaped(o.name) + "</b>: " + output_text(o) + "</p>\n";
   if (top1) out += "<p>" + escaped(top1_text(*this)) + "</p>\n";
   out +=
       "<table><tr><th>layer<th>operator<th>noise<th>SQNR dB<th>cosine<th>largest error<th>sensitivity<th>range<th>"

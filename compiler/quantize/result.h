@@ -17,6 +17,7 @@ struct Difference {
   double signal = 0, noise = 0;             ///< sums of squares: of the numbers in float32, of the differences
   double product = 0, power = 0, most = 0;  ///< sums of products of both and of squares of the others; the largest
                                             ///< difference
+  int64_t left_out = 0;                     ///< numbers that are NaN or infinite, and so have no difference
 
   void add(const float *wanted, const float *got, int64_t count);
   void add(const Difference &other);

@@ -24,6 +24,7 @@ void Difference::add(const float *wanted, const float *got, int64_t count) {
     if (!std::isfinite(d)) {
       // The same infinity, or NaN twice, is no difference, and others cannot be measured by it.
       if (a != b && !(std::isnan(a) && std::isnan(b))) noise = most = std::numeric_limits<double>::infinity();
+      ++left_out;
       continue;
     }
     signal += a * a;
@@ -40,6 +41,7 @@ void Difference::add(const Difference &other) {
   product += other.product;
   power += other.power;
   most = std::max(most, other.most);
+  left_out += other.left_out;
 }
 
 double Difference::sqnr() const {
@@ -70,6 +72,7 @@ Plan single_layer(const Graph &graph, const Plan &plan, size_t layer) {
   Plan out;
   out.layers = {plan.layers[layer]};
   out.integer.assign(graph.nodes.size(), false);
+  out.outputs.assign(graph.outputs.size(), false);
   const std::vector<int> made = graph.producers();
   std::set<ValueId> touched{out.layers[0].result};
   for (size_t i : out.layers[0].nodes) {
@@ -78,7 +81,7 @@ Plan single_layer(const Graph &graph, const Plan &plan, size_t layer) {
       while (v != graph::kNoValue) {
         touched.insert(v);
         const int m = made[static_cast<size_t>(v)];
-        if (m < 0 || !is_move(graph.nodes[static_cast<size_t>(m)])) break;
+        if (m < 0 || !passes_integers(graph.nodes[static_cast<size_t>(m)])) break;
         v = graph.nodes[static_cast<size_t>(m)].inputs[0];
       }
   }
@@ -125,12 +128,12 @@ std::vector<Difference> compare_outputs(const Outputs &wanted, const Outputs &go
 
 namespace {
 
-/// Numbers of 16 bits as they are in float32.
-Tensor in_float32(const Tensor &t) {
-  if (t.dtype == graph::Dtype::F32) return t;
-  Tensor out(graph::Dtype::F32, t.shape);
-  cpu::cast(t, cpu::Overflow::Wrap, out);
-  return out;
+/// Adds numbers of float32 or 16 bits to a difference.
+void add_numbers(const Tensor &wanted, const Tensor &got, Difference &out) {
+  if (got.dtype == graph::Dtype::F32) return out.add(wanted.as<float>(), got.as<float>(), got.count());
+  Tensor numbers(graph::Dtype::F32, got.shape);
+  cpu::cast(got, cpu::Overflow::Wrap, numbers);
+  out.add(wanted.as<float>(), numbers.as<float>(), got.count());
 }
 
 }  // namespace
@@ -152,7 +155,7 @@ Status compare_values(const Graph &graph, const Graph &other, const std::vector<
         };
         const auto compare = [&](ValueId v, const Tensor &t) {
           if (const auto found = theirs.find(v); found != theirs.end())
-            for (size_t i : found->second) each[k][i].add(wanted[i].as<float>(), in_float32(t).as<float>(), t.count());
+            for (size_t i : found->second) add_numbers(wanted[i], t, each[k][i]);
         };
         NPU_TRY(graph::evaluate_graph(graph, inputs, keep, outputs));
         return graph::evaluate_graph(other, inputs, compare, outputs);

@@ -169,7 +169,9 @@ void print_reports(const Arguments &args, const std::vector<npu::compiler::Compi
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
     std::fputs(stages[s].report.text().c_str(), stdout);
-    if (s == 0 && !stages[s].quantized.layers.empty()) std::fputs(stages[s].quantized.text().c_str(), stdout);
+    const npu::quantize::Result &quantized = stages[s].quantized;
+    if (s == 0 && (!quantized.layers.empty() || !quantized.outputs.empty()))
+      std::fputs(quantized.text().c_str(), stdout);
   }
 }
 
@@ -190,8 +192,9 @@ Status run(const Arguments &args) {
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
   for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
   if (args.dynamic && !args.inputs.empty())
-    return Status::error("--input with --dynamic: the runtime compiles other shapes from the ONNX file, which does not "
-                         "have the value. Give each shape as a --stage");
+    return Status::error(
+        "--input with --dynamic: the runtime compiles other shapes from the ONNX file, which does not "
+        "have the value. Give each shape as a --stage");
   for (const std::string &s : args.inputs) NPU_TRY(npu::compiler::parse_input(s, options.values));
   for (const std::string &s : args.input_types)
     NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));

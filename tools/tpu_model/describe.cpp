@@ -114,8 +114,22 @@ std::string describe_weights(const Container &model) {
   return out;
 }
 
+namespace {
+
+/// Scales are small: six decimals would be no number at all.
+struct Visitor : flatbuffers::ToStringVisitor {
+  Visitor() : ToStringVisitor("\n", true, "  ") {}
+  void Float(float x) override {
+    char out[32];
+    snprintf(out, sizeof(out), "%.9g", static_cast<double>(x));
+    s += out;
+  }
+};
+
+}  // namespace
+
 std::string json(const Container &model) {
-  flatbuffers::ToStringVisitor visitor("\n", true, "  ");
+  Visitor visitor;
   const auto *root = reinterpret_cast<const uint8_t *>(&model.model());
   flatbuffers::IterateObject(root, fb::ModelTypeTable(), &visitor);
   return visitor.s + "\n";

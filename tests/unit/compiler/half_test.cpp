@@ -4,6 +4,7 @@
 #include "compiler/passes/passes.h"
 #include "tests/unit/compiler/graph_net.h"
 #include "tests/unit/compiler/onnx_builder.h"
+#include "tests/unit/compiler/quantized_nets.h"
 #include "tests/unit/compiler/share.h"
 
 namespace npu::test {
@@ -265,6 +266,58 @@ TEST(UseHalf, MovesOfNumbersThatFloat16DoesNotHaveStaySingle) {
       Tensor in(Dtype::F32, {1, 2, 4, 4});
       ASSERT_TRUE(graph::evaluate_graph(g, {in}, out).ok());
       EXPECT_TRUE(std::isfinite(out[0].as<float>()[0]));
+    }
+  }
+}
+
+/// A product of integers, and what makes real numbers of its sums.
+OnnxBuilder net_of_integers(bool dynamic, float scale_of_w) {
+  OnnxBuilder b;
+  std::vector<int> numbers(96 * 4);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i * 29 % 41) + 40;
+  const std::string w = integers(b, kInt8, {96, 4}, numbers);
+  std::string y, scale;
+  if (dynamic) {
+    const std::string q = b.op("DynamicQuantizeLinear", {b.input({2, 96}, "x")});
+    const std::string zero = (scale = b.more_output(), b.more_output());
+    y = b.op("MatMulInteger", {q, w, zero});
+  } else {
+    y = b.op("MatMulInteger", {b.input({2, 96}, "x", kUint8), w, zero_point(b, {1, 3, kUint8})});
+  }
+  y = b.op("Cast", {y});
+  b.attr("to", int64_t{1});
+  y = b.op("Mul", {y, dynamic ? b.op("Mul", {scale, b.constant({}, {scale_of_w})}) : b.constant({}, {scale_of_w})});
+  // A product, so that what lies in front of it is stored in 16 bits.
+  b.output(b.op("MatMul", {b.op("Add", {y, b.constant({4}, {1, 2, 3, 4})}), b.constant({4, 1}, {1, 1, 1, 1})}));
+  return b;
+}
+
+/// Sums reach 10^6, which is no float16; a zero point that arrives makes the result the difference of two of them.
+/// Extremes and scales may be what float16 does not have.
+TEST(UseHalf, SumsOfIntegersStaySingle) {
+  for (const double size : {0.0, 1.0, 1e5, 1e-6}) {
+    const bool dynamic = size > 0;
+    SCOPED_TRACE(size);
+    const OnnxBuilder b = net_of_integers(dynamic, dynamic ? static_cast<float>(0.1 / size) : 1e-4f);
+    Tensor in(dynamic ? Dtype::F32 : Dtype::U8, {2, 96});
+    for (int64_t i = 0; i < in.count(); ++i)
+      cpu::store(in, i,
+                 dynamic ? (i % 48 == 5   ? -size
+                            : i % 48 == 6 ? 3e-3 * size
+                                          : 0)
+                         : static_cast<double>(200 + i % 50));
+    std::vector<Tensor> single, out;
+    ASSERT_TRUE(graph::evaluate_graph(import_graph(b.bytes()), {in}, single).ok());
+    for (const Dtype half : {Dtype::F16, Dtype::BF16}) {
+      const Graph g = halved(b, half);
+      ASSERT_TRUE(graph::evaluate_graph(g, {in}, out).ok());
+      EXPECT_TRUE(g.notes.empty() || g.notes[0].find("stays float32") == std::string::npos) << g.notes[0];
+      bool any = false;
+      for (const Node &n : g.nodes) any = any || (n.op == Op::Binary && g[n.output].dtype == half);
+      EXPECT_TRUE(any) << "nothing is stored in 16 bits";
+      for (int64_t i = 0; i < out[0].count(); ++i)
+        EXPECT_NEAR(out[0].as<float>()[i], single[0].as<float>()[i],
+                    std::fabs(single[0].as<float>()[i]) * step_of(half));
     }
   }
 }

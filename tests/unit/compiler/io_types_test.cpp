@@ -282,6 +282,31 @@ TEST(IoTypes, OutputsOf16BitsBesideReals) {
 }
 
 /// An output that is another one as well is copied where a part of the network runs on the CPU.
+/// Its name is that of the input, also where the output has another type.
+TEST(IoTypes, AnOutputMayBeAnInput) {
+  for (const Dtype type : {Dtype::F16, Dtype::BF16}) {
+    OnnxBuilder b;
+    const std::string x = b.input({1, 4}, "x");
+    b.output(b.op("Relu", {x})).output(b.op("Identity", {x}));
+    const Typed t = typed(b, all(Dtype::Undefined, type));
+    ASSERT_EQ(t.status.message(), "");
+    EXPECT_EQ(t.graph[t.graph.inputs[0]].name, "x");
+    EXPECT_EQ(t.graph[t.graph.outputs[1]].dtype, type);
+    EXPECT_FALSE(t.graph[t.graph.outputs[1]].name.empty());
+    EXPECT_NE(t.graph[t.graph.outputs[1]].name, "x");
+  }
+}
+
+/// --reals bf16 and an output of float16: it is rounded once, by the cast.
+TEST(IoTypes, OutputsOfTheOtherTypeOf16BitsAreRoundedOnce) {
+  OnnxBuilder b;
+  b.output(b.op("MatMul", {b.input({4, 8}, "x"), b.weights({8, 8})}));
+  Typed t = typed(b, all(Dtype::Undefined, Dtype::F16));
+  ASSERT_EQ(t.status.message(), "");
+  graph::use_half(t.graph, Dtype::BF16);
+  EXPECT_NE(graph::to_text(t.graph).find("float32 [4, 8] = MatMul"), std::string::npos) << graph::to_text(t.graph);
+}
+
 TEST(IoTypes, OutputsOfOneValueHaveItsScale) {
   OnnxBuilder b;
   const std::string x = rounded(b, b.op("Atan", {b.input({1, 2, 3, 3}, "x")}), kX);

@@ -403,7 +403,11 @@ TEST(QuantizeImport, ZeroPointsThatArriveAreTakenFromTheSums) {
                                {b.input(x, "x", xt), integers(b, wt, w, weights), b.input({}, "zero", xt),
                                 integers(b, wt, vectors ? Dims{n} : Dims{}, zeros)});
     if (conv) b.attr("group", groups);
-    if (conv && r.chance()) b.attr("pads", line ? Dims{1, 2} : Dims{1, 0, 2, 1});
+    const int64_t padding = conv ? r.from(0, 3) : 0;
+    if (padding == 1) b.attr("pads", line ? Dims{1, 2} : Dims{1, 0, 2, 1});
+    if (padding > 1) b.attr("auto_pad", padding == 2 ? "SAME_UPPER" : "SAME_LOWER");
+    if (conv && r.chance()) b.attr("strides", line ? Dims{2} : Dims{2, 1});
+    if (conv && r.chance()) b.attr("dilations", line ? Dims{2} : Dims{1, 2});
     const std::string real = b.op("Cast", {y});
     b.attr("to", int64_t{kFloat});
     b.output(y).output(real);
@@ -417,6 +421,25 @@ TEST(QuantizeImport, ZeroPointsThatArriveAreTakenFromTheSums) {
     late += node_lines(g).find(xt == kUint8 ? "x_zero=128" : "quantized=true") != std::string::npos;
   }
   EXPECT_GT(late, 30) << "others have zero points that are too different for int8";
+}
+
+/// Padding that is the zero point costs no coefficients, however large the picture is.
+TEST(QuantizeImport, PicturesWithAZeroPointThatArrivesArePadded) {
+  OnnxBuilder b;
+  const std::string y = b.op("ConvInteger", {b.input({1, 3, 224, 224}, "x", kUint8),
+                                             integers(b, kInt8, {64, 3, 7, 7}, std::vector<int>(64 * 3 * 49, 3)),
+                                             b.input({}, "zero", kUint8)});
+  b.attr("pads", Dims{3, 3, 3, 3});
+  b.attr("strides", Dims{2, 2});
+  const std::string real = b.op("Cast", {y});
+  b.attr("to", int64_t{kFloat});
+  b.output(real);
+  const graph::Graph g = import(b);
+  EXPECT_SAYS(node_lines(g), "x_zero=128");
+  for (const graph::Value &v : g.values)
+    if (v.constant) {
+      EXPECT_LE(v.constant->count(), 64 * 3 * 49);
+    }
 }
 
 TEST(QuantizeImport, SumsThatFloat32CannotHoldAreNotTaken) {

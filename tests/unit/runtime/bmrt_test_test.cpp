@@ -109,7 +109,6 @@ TEST(Compare, IntegersAreToldInSteps) {
   EXPECT_EQ(bmrt_test::summary(compare(BM_INT8, got, got, 4, {1e-2, 0}), shape), "all 4 elements are equal");
 }
 
-/// Numbers of the type that lie between.
 /// As vectors of the numbers that elements stand for.
 TEST(Compare, Cosines) {
   const int8_t got[] = {-128, 127, 3, 5}, expected[] = {-128, 126, 3, 2}, zeros[] = {0, 0, 0, 0};
@@ -122,6 +121,7 @@ TEST(Compare, Cosines) {
   EXPECT_TRUE(std::isnan(compare(BM_FLOAT32, nan, right, 2, {}).cosine));
 }
 
+/// Numbers of the type that lie between.
 TEST(Compare, FloatingPointMayBeToldInUnitsOfTheLastPlace) {
   const auto steps = [](bm_data_type_t type, auto got, auto expected) {
     const Comparison c = compare(type, &got, &expected, 1, {0, 0, 0});

@@ -8,6 +8,7 @@ usage: npuc_quantize_test.py BIN TOP
 With NPU_SHARED_MODELS, a folder of trained networks with reference results, also those.
 """
 import glob
+import json
 import os
 import pty
 import resource
@@ -126,12 +127,14 @@ class Digits(WithDigits):
         self.assertIn("input          image: 0 to 1, scale 0.003922, zero point -128", report)
         note = [line for line in report.splitlines() if line.startswith("output 'probabilities' is uint8")][0]
         scale, zero = float(note.split("scale ")[1].split(",")[0]), int(note.split("zero point ")[1])
+        model = json.loads(run("tpu_model", "--print", self.path("out.bmodel"))[1])
+        self.assertEqual(model["net"][0]["parameter"][0]["output_tensor"][0]["scale"], scale)
         for i, numbers in zip(range(100, 110), wanted):
             got = self.results([(self.pictures[i] * 255).round().astype(np.uint8)], 10, np.uint8)
             np.testing.assert_allclose((got.astype(np.float64) - zero) * scale, numbers, atol=0.51 * scale)
 
     def test_samples_show_how_near_16_bits_are(self):
-        """The report's cosine is that of what the chip makes."""
+        """The report's signal to noise is that of what the chip makes."""
         for kind, least in ("fp16", 80), ("bf16", 60):
             report = self.npuc(self.MODEL, "--quantize", kind, *self.samples(0, 10), "--quantize-report",
                                self.path("report.html"))
@@ -255,6 +258,17 @@ class Files(WithDigits):
             for kind in "fp16", "bf16":
                 self.refuses(f"{option} {kind} with --dynamic: the runtime compiles other shapes in float32",
                              self.MODEL, "-o", self.path("out.bmodel"), option, kind, "--dynamic")
+
+    def test_samples_have_the_types_of_the_file(self):
+        plain = self.npuc(self.MODEL, "--quantize", "bf16", *self.samples(0, 10))
+        wanted = [line for line in plain.splitlines() if line.startswith("output") and "SQNR" in line]
+        self.assertEqual(len(wanted), 1, plain)
+        for border in ("--input-type", "bf16"), ("--output-type", "bf16"), ("--input-type", "fp16"):
+            self.assertIn(wanted[0], self.npuc(self.MODEL, "--quantize", "bf16", *self.samples(0, 10), *border))
+
+    def test_samples_are_opened_without_a_report(self):
+        self.refuses("nowhere", self.MODEL, "-q", "-o", self.path("out.bmodel"), "--quantize", "bf16", "--calibrate",
+                     self.path("nowhere"))
 
     def test_values_are_not_dynamic(self):
         self.refuses("--input with --dynamic: the runtime compiles other shapes from the ONNX file", self.MODEL, "-o",
