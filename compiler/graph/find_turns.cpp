@@ -252,7 +252,7 @@ class Division {
       else
         moved += size;
     }
-    if (is_view(n.op)) return cycles = 0;
+    if (is_view(n)) return cycles = 0;
     const double busy = compute_cycles(f_.g, n, whole, whole_box(f_.g[n.inputs[0]].shape)),
                  memory = moved / kChip.ddr_bw;
     return cycles = std::max(busy, memory) + kNotHidden * std::min(busy, memory);

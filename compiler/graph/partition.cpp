@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/graph/moves.h"
+
 namespace npu::graph {
 namespace {
 
@@ -82,28 +84,8 @@ bool has_command(const Graph &g, const Node &n) {
   }
 }
 
-/// Whether a node only moves elements, of a type that the chip knows.
-bool is_move(Op op) {
-  return op == Op::Transpose || op == Op::Reshape || op == Op::Concat || op == Op::Slice || op == Op::Expand;
-}
-
 /// Whether a command takes 8 bits without knowing what they stand for.
-bool takes_bytes(const Node &n) {
-  switch (n.op) {
-    case Op::Pool:
-      return std::get<PoolAttrs>(n.attrs).max;
-    case Op::Transpose:
-    case Op::Reshape:
-    case Op::Concat:
-    case Op::Slice:
-    case Op::Pad:
-    case Op::Expand:
-    case Op::Gather:
-      return true;
-    default:
-      return false;
-  }
-}
+bool takes_bytes(const Node &n) { return moves(n) || is_max_pool(n); }
 
 bool is_number(Dtype type) { return is_byte(type) || is_real(type); }
 bool is_word(Dtype type) { return type == Dtype::I16 || type == Dtype::U16; }
@@ -270,7 +252,8 @@ class Extraction {
 bool runs_on_chip(const Graph &g, const Node &n) {
   if (is_quantized(n)) return has_integer_command(g, n);
   const auto fits = [&](Dtype type) {
-    return is_real(type) || (is_byte(type) && takes_bytes(n)) || (is_word(type) && is_move(n.op));
+    return is_real(type) || (is_byte(type) && takes_bytes(n)) ||
+           (is_word(type) && (rearranges(n) || n.op == Op::Concat));
   };
   if (!fits(g[n.output].dtype)) return false;
   for (size_t k = 0; k < n.inputs.size(); ++k) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/graph/moves.h"
+
 namespace npu::graph {
 namespace {
 
@@ -154,7 +156,7 @@ class TurnTaker {
     const Node &n = g_.nodes[i];
     const Piece::Part &part = made.piece.part(i);
     const ValueId own = made.own[i - made.turns.begin];
-    if (part.made == part.kept && !part.read && !is_view(n.op)) return own;
+    if (part.made == part.kept && !part.read && !is_view(n)) return own;
     return slice(own, part.made, n.output, part.kept, n.source);
   }
 
@@ -176,10 +178,7 @@ class TurnTaker {
 
 }  // namespace
 
-bool is_view(Op op) {
-  return op == Op::Transpose || op == Op::Reshape || op == Op::Slice || op == Op::Expand || op == Op::Concat ||
-         op == Op::Gather;
-}
+bool is_view(const Node &n) { return rearranges(n) || n.op == Op::Concat || n.op == Op::Gather; }
 
 Readers readers_of(const Graph &g) {
   Readers readers(g.values.size());

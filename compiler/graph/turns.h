@@ -62,7 +62,7 @@ class Piece {
 };
 
 /// Whether a node's result is a view of its operands.
-bool is_view(Op op);
+bool is_view(const Node &n);
 
 /// Runs of a network, in its order, and estimated cycles with and without turns.
 struct TurnsFound {

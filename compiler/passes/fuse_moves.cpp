@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Moves of what integers stand for, and choices between such: the integers move instead.
 #include "compiler/graph/evaluate.h"
+#include "compiler/graph/moves.h"
 #include "compiler/passes/integers.h"
 #include "runtime/cpu/element.h"
 
@@ -9,21 +10,7 @@ namespace {
 
 /// Whether the first operand's elements alone come out, as they are or the largest of some.
 bool moves_first(const Node &n) {
-  switch (n.op) {
-    case Op::Transpose:
-    case Op::Reshape:
-    case Op::Slice:
-    case Op::Expand:
-    case Op::Gather:
-    case Op::GatherElements:
-    case Op::GatherNd:
-    case Op::Pad:
-      return true;
-    case Op::Pool:
-      return std::get<PoolAttrs>(n.attrs).max;
-    default:
-      return false;
-  }
+  return (moves(n) && n.op != Op::Concat) || n.op == Op::GatherElements || n.op == Op::GatherNd || is_max_pool(n);
 }
 
 /// One number as an integer, and back: whether it is the same again.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "compiler/graph/moves.h"
 #include "compiler/graph/quantized_constant.h"
 #include "compiler/passes/passes.h"
 #include "runtime/cpu/element.h"
@@ -13,20 +14,7 @@ namespace npu::graph {
 namespace {
 
 /// Moves that quantizing may go in front of: each element of the result is one of the operands', or the largest.
-bool passes(const Node &n) {
-  switch (n.op) {
-    case Op::Transpose:
-    case Op::Reshape:
-    case Op::Slice:
-    case Op::Expand:
-    case Op::Concat:
-      return true;
-    case Op::Pool:
-      return std::get<PoolAttrs>(n.attrs).max;
-    default:
-      return false;
-  }
-}
+bool passes(const Node &n) { return rearranges(n) || n.op == Op::Concat || is_max_pool(n); }
 
 }  // namespace
 
@@ -38,10 +26,6 @@ bool quantizes(const Node &n) {
 bool dequantizes(const Node &n) {
   const RequantAttrs *a = std::get_if<RequantAttrs>(&n.attrs);
   return a && a->out.scale == 0 && a->act.kind == ActKind::None;
-}
-
-bool rearranges(const Node &n) {
-  return n.op == Op::Transpose || n.op == Op::Reshape || n.op == Op::Slice || n.op == Op::Expand;
 }
 
 bool is_simple(const Activation &act) {

@@ -34,8 +34,6 @@ enum class Takes : uint8_t { Nothing, Activation };
 /// A Requant from float32, or to it, without a function.
 bool quantizes(const Node &n);
 bool dequantizes(const Node &n);
-/// Whether each element of a node's result is one of its only operand's.
-bool rearranges(const Node &n);
 /// Whether sums of numbers of that scale, or of products of two, neither overflow in float32 nor lose bits: else they
 /// are not what integers add up to.
 inline bool is_usual(float scale) { return scale >= 0x1p-48f && scale <= 0x1p48f; }

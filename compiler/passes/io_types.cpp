@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "compiler/graph/moves.h"
 #include "compiler/passes/integers.h"
 #include "compiler/passes/passes.h"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "compiler/graph/moves.h"
 #include "compiler/graph/partition.h"
 #include "compiler/passes/passes.h"
 #include "runtime/cpu/operators.h"
@@ -17,21 +18,6 @@ namespace {
 constexpr float kLargeFactor = 256;
 
 constexpr float kAboveF16 = 65520;  ///< numbers from here on become infinite
-
-bool is_move(const Node &n) {
-  switch (n.op) {
-    case Op::Transpose:
-    case Op::Reshape:
-    case Op::Concat:
-    case Op::Slice:
-    case Op::Pad:
-    case Op::Expand:
-    case Op::Gather:
-      return true;
-    default:
-      return false;
-  }
-}
 
 /// The attribute that says in which type a node stores real numbers; null: the type of its operand.
 Dtype *result_type(Node &n) {
@@ -83,7 +69,7 @@ class Narrowing {
     for (size_t i = g_.nodes.size(); i-- > 0;) {
       const Node &n = g_.nodes[i];
       const bool to_other = n.op == Op::Cast && is_half(g_[n.output].dtype) && g_[n.output].dtype != half_;
-      if (!is_single(n.output) || (!is_move(n) && n.op != Op::Unary && !to_other)) continue;
+      if (!is_single(n.output) || (!moves(n) && n.op != Op::Unary && !to_other)) continue;
       for (ValueId v : n.inputs)
         if (v != kNoValue && !g_.is_constant(v)) single_[static_cast<size_t>(v)] = true;
     }
@@ -92,7 +78,7 @@ class Narrowing {
   /// Squares, and what is computed from such numbers alone: variances, norms. float16 has none above 65504, and a
   /// difference of such sums would be lost in 8 bits of bfloat16.
   bool is_wide(const Node &n) const {
-    if (n.op != Op::Binary && n.op != Op::Unary && n.op != Op::Pool && !is_move(n)) return false;
+    if (n.op != Op::Binary && n.op != Op::Unary && n.op != Op::Pool && !moves(n)) return false;
     if (const auto *binary = std::get_if<BinaryAttrs>(&n.attrs); binary && binary->kind == BinaryKind::Mul) {
       if (n.inputs[0] == n.inputs[1]) return true;
       for (ValueId v : n.inputs)
@@ -116,7 +102,7 @@ class Narrowing {
     if (const auto *a = std::get_if<BinaryAttrs>(&n.attrs);
         a && a->kind != BinaryKind::Add && a->kind != BinaryKind::Sub && element_count(g_[n.output].shape) != 1)
       return false;
-    return (n.op == Op::Binary || n.op == Op::Unary || is_move(n)) && std::ranges::any_of(n.inputs, exact);
+    return (n.op == Op::Binary || n.op == Op::Unary || moves(n)) && std::ranges::any_of(n.inputs, exact);
   }
 
   /// What a cast gives that has become one between equal types.
@@ -212,7 +198,7 @@ class Narrowing {
   void visit(Node n) {
     if (is_exact(n)) exact_[static_cast<size_t>(n.output)] = true;
     if (is_wide(n) || flag(exact_, n.output)) wide_[static_cast<size_t>(n.output)] = true;
-    if (is_move(n)) return move(std::move(n));
+    if (moves(n)) return move(std::move(n));
     const bool real = is_real(g_[n.output].dtype);
     if (!runs_on_chip(g_, n)) {
       for (ValueId &v : n.inputs) v = as(v, Dtype::F32);

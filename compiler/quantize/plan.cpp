@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/graph/moves.h"
 #include "compiler/passes/affine.h"
 #include "compiler/passes/integers.h"
 
@@ -375,9 +376,8 @@ class Planner {
 }  // namespace
 
 bool passes_integers(const Node &n) {
-  if (n.op == Op::Pool) return std::get<graph::PoolAttrs>(n.attrs).max;
   if (n.op == Op::Pad) return std::get<graph::PadAttrs>(n.attrs).value == 0;
-  return graph::rearranges(n);
+  return graph::rearranges(n) || graph::is_max_pool(n);
 }
 
 Plan make_plan(const Graph &graph, const std::set<int> &keep, const std::set<std::string> &outputs) {
