@@ -34,11 +34,10 @@ std::string other_sets(std::span<const AttributeNames> versions, int64_t opset, 
 
 std::string wrong_microsoft_attribute(std::string_view op, std::string_view attribute) {
   if (is_note(attribute)) return {};
-  for (const MicrosoftEntry &e : microsoft_ops())
-    if (e.type == op && !has_name(e.attributes, attribute))
-      return "is not one of " + std::string(kMicrosoft) + "." + std::string(op) +
-             "; its attributes are: " + listed(e.attributes);
-  return {};
+  const MicrosoftEntry *found = find_microsoft(op);
+  if (!found || has_name(found->attributes, attribute)) return {};
+  return "is not one of " + std::string(kMicrosoft) + "." + std::string(op) +
+         "; its attributes are: " + listed(found->attributes);
 }
 
 std::string wrong_attribute_name(std::string_view op, int64_t opset, std::string_view attribute) {

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: MIT
 // Quantized operators of ONNX Runtime, domain com.microsoft. Most are an operator of ONNX between a DequantizeLinear
 // and a QuantizeLinear, which fuse_quantized() makes one again.
+#include "compiler/import/microsoft.h"
 #include "compiler/import/quantize.h"
 
 namespace npu::graph {
-namespace {
 
-constexpr int64_t kOpset = 19;  // of the operators that these consist of
+Status standard(OpContext &c, RawNode node, const char *type, std::vector<ValueId> inputs, ValueId &out,
+                int64_t opset) {
+  node.outputs.resize(1);
+  OpContext inner(c.graph, node, opset, c.source(), std::move(inputs));
+  NPU_TRY(find_op("", type)(inner));
+  if (!inner.wrong_attribute().empty()) return Status::error(inner.wrong_attribute());
+  out = inner.results[0];
+  return {};
+}
+
+namespace {
 
 /// A tensor by the numbers of its operands: what is quantized, scale, zero point (kNoValue: 0).
 Status load(OpContext &c, size_t x, size_t scale, size_t zero, ValueId &out) {
@@ -25,13 +35,8 @@ Status store(OpContext &c, ValueId y, size_t scale, size_t zero, size_t like) {
 Status standard(OpContext &c, const char *type, std::vector<ValueId> inputs, ValueId &out, int64_t opset = kOpset,
                 std::string_view default_axis = {}) {
   RawNode node = c.node;
-  node.outputs.resize(1);
   if (!default_axis.empty()) node.attributes[std::string(default_axis)].i = -1;
-  OpContext inner(c.graph, node, opset, c.source(), std::move(inputs));
-  NPU_TRY(find_op("", type)(inner));
-  if (!inner.wrong_attribute().empty()) return Status::error(inner.wrong_attribute());
-  out = inner.results[0];
-  return {};
+  return standard(c, std::move(node), type, std::move(inputs), out, opset);
 }
 
 /// Both as matrices of channels in front, [n, c, ...], and back.

@@ -253,11 +253,17 @@ TensorPtr working_tensor(TensorPtr tensor) {
   return out;
 }
 
+const MicrosoftEntry *find_microsoft(std::string_view type) {
+  for (auto table : {microsoft_ops(), microsoft_float_ops()})
+    for (const MicrosoftEntry &e : table)
+      if (e.type == type) return &e;
+  return nullptr;
+}
+
 OpHandler find_op(std::string_view domain, std::string_view type) {
   if (domain == kMicrosoft) {
-    for (const MicrosoftEntry &e : microsoft_ops())
-      if (e.type == type) return e.handler;
-    return nullptr;
+    const MicrosoftEntry *found = find_microsoft(type);
+    return found ? found->handler : nullptr;
   }
   if (!domain.empty()) return nullptr;
   for (auto table : {window_ops(), matrix_ops(), eltwise_ops(), shape_ops(), move_ops(), resize_ops(), activation_ops(),

@@ -151,7 +151,10 @@ struct MicrosoftEntry {
   OpHandler handler;
   std::string_view attributes;
 };
-std::span<const MicrosoftEntry> microsoft_ops();
+std::span<const MicrosoftEntry> microsoft_ops();        ///< of integers
+std::span<const MicrosoftEntry> microsoft_float_ops();  ///< of floating point
+/// nullptr for one that is not supported.
+const MicrosoftEntry *find_microsoft(std::string_view type);
 
 /// nullptr for an operator that is not supported.
 OpHandler find_op(std::string_view domain, std::string_view type);
