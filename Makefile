@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
+.PHONY: help setup programs build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -18,7 +18,10 @@ help: ## shows this list
 setup: ## installs the Debian packages that are missing
 	@scripts/setup.sh
 
-build: $(BUILD)/build.ninja ## libraries, compiler, tools, chip model, tests: build/bin, build/lib
+programs: $(BUILD)/build.ninja ## libraries, compiler, tools, chip model: build/bin, build/lib
+	@cmake --build $(BUILD) --target programs
+
+build: $(BUILD)/build.ninja ## the same and all tests
 	@cmake --build $(BUILD)
 
 $(BUILD)/build.ninja:

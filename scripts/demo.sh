@@ -30,7 +30,7 @@ headline() {
 headline "packages (Debian 12; installs only what is missing)"
 make -s setup
 headline "libraries, compiler, tools, chip model"
-make -s build
+make -s programs
 if [ "$BOARD" = pc ]; then
     headline "QEMU with the NPU (built once, about 3 minutes; cached)"
     make -s qemu
