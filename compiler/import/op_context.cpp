@@ -254,7 +254,7 @@ TensorPtr working_tensor(TensorPtr tensor) {
 }
 
 const MicrosoftEntry *find_microsoft(std::string_view type) {
-  for (auto table : {microsoft_ops(), microsoft_float_ops()})
+  for (auto table : {microsoft_ops(), microsoft_float_ops(), microsoft_attention_ops()})
     for (const MicrosoftEntry &e : table)
       if (e.type == type) return &e;
   return nullptr;

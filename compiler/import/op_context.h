@@ -151,8 +151,9 @@ struct MicrosoftEntry {
   OpHandler handler;
   std::string_view attributes;
 };
-std::span<const MicrosoftEntry> microsoft_ops();        ///< of integers
-std::span<const MicrosoftEntry> microsoft_float_ops();  ///< of floating point
+std::span<const MicrosoftEntry> microsoft_ops();  ///< of integers
+std::span<const MicrosoftEntry> microsoft_float_ops();
+std::span<const MicrosoftEntry> microsoft_attention_ops();
 /// nullptr for one that is not supported.
 const MicrosoftEntry *find_microsoft(std::string_view type);
 
