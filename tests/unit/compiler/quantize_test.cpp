@@ -719,8 +719,9 @@ TEST(QuantizeErrors, AttributesOfMicrosoftOperators) {
   EXPECT_SAYS(message(b),
               "attribute 'beta' is not one of com.microsoft.QGemm; its attributes are: alpha, transA, transB");
   OnnxBuilder unknown;
-  unknown.output(microsoft(unknown, "QAttention", {unknown.input({1, 1}, "a", kInt8)}));
-  EXPECT_SAYS(message(unknown), "com.microsoft.QAttention 'QAttention_0': the operator is not supported");
+  unknown.output(microsoft(unknown, "DynamicQuantizeLSTM", {unknown.input({1, 1}, "a", kInt8)}));
+  EXPECT_SAYS(message(unknown),
+              "com.microsoft.DynamicQuantizeLSTM 'DynamicQuantizeLSTM_0': the operator is not supported");
 }
 
 }  // namespace
