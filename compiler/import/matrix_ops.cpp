@@ -464,7 +464,7 @@ Status attention_weights(OpContext &c, ValueId scores, int64_t past, ValueId &ou
   NPU_TRY(attention_bias(c, s[2], s[3], past, bias));
   if (bias != kNoValue) {
     if (mode == 2 && c.wants_output(3)) NPU_TRY(c.binary(BinaryKind::Add, scores, bias, stages[2]));
-    NPU_TRY(open_masked_rows(c, bias, open));
+    if (!c.finite_mask) NPU_TRY(open_masked_rows(c, bias, open));
     NPU_TRY(c.binary(BinaryKind::Add, scores, bias, scores));
     if (c.graph[scores].shape != s)
       return Status::error("attn_mask " + shape_text(c.shape(3)) + " does not broadcast to scores " + shape_text(s));

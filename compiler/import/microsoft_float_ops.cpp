@@ -11,14 +11,23 @@ namespace {
 // Functions.
 
 Status gelu(OpContext &c, bool by_tanh) {
-  NPU_TRY(c.need_inputs(1, 2));
   ValueId x = c.in(0);
   if (c.has_input(1)) NPU_TRY(c.binary(BinaryKind::Add, x, c.in(1), x));
   return c.unary(ActKind::Gelu, x, c.results[0], by_tanh ? 1.0f : 0.0f);
 }
 
-Status erf_gelu(OpContext &c) { return gelu(c, false); }
-Status fast_gelu(OpContext &c) { return gelu(c, true); }
+Status erf_gelu(OpContext &c) {
+  NPU_TRY(c.need_inputs(1, 1));
+  return gelu(c, false);
+}
+Status bias_gelu(OpContext &c) {
+  NPU_TRY(c.need_inputs(2, 2));
+  return gelu(c, false);
+}
+Status fast_gelu(OpContext &c) {
+  NPU_TRY(c.need_inputs(1, 2));
+  return gelu(c, true);
+}
 
 /// x * sigmoid(alpha * x)
 Status quick_gelu(OpContext &c) {
@@ -96,6 +105,9 @@ Status skip_norm(OpContext &c, const char *type, size_t beta, size_t bias) {
   ValueId sum;
   NPU_TRY(c.binary(BinaryKind::Add, c.in(0), c.in(1), sum));
   if (c.has_input(bias)) NPU_TRY(c.binary(BinaryKind::Add, sum, c.in(bias), sum));
+  if (c.graph[sum].shape != c.shape(0))
+    return Status::error("operands " + shape_text(c.shape(1)) + " and bias do not broadcast to input " +
+                         shape_text(c.shape(0)));
   RawNode node = c.node;
   node.attributes["epsilon"].f = c.attr_f("epsilon", 1e-12f);
   std::vector<ValueId> inputs{sum, c.in(2)};
@@ -127,12 +139,13 @@ int packed(const uint8_t *bytes, int64_t k, int64_t bits) {
 
 Status read_blocks(const OpContext &c, Blocks &out) {
   out = {c.attr_i("K", 0), c.attr_i("N", 0), c.attr_i("block_size", 0), c.attr_i("bits", 4)};
-  if (out.columns < 1 || out.rows < 1)
+  constexpr int64_t kMost = int64_t{1} << 30;  // each; of a product below, no overflow
+  if (out.columns < 1 || out.rows < 1 || out.columns > kMost || out.rows > kMost)
     return Status::error("K is " + std::to_string(out.columns) + " and N " + std::to_string(out.rows) +
-                         ", numbers above 0 were expected");
+                         ", numbers from 1 to " + std::to_string(kMost) + " were expected");
   if (out.bits != 2 && out.bits != 4 && out.bits != 8)
     return Status::error("bits is " + std::to_string(out.bits) + ", 2, 4 or 8 was expected");
-  if (out.size < 16 || (out.size & (out.size - 1)))
+  if (out.size < 16 || out.size > kMost || (out.size & (out.size - 1)))
     return Status::error("block_size is " + std::to_string(out.size) + ", a power of 2 of at least 16 was expected");
   return {};
 }
@@ -181,8 +194,10 @@ Status matmul_nbits(OpContext &c) {
   NPU_TRY(known(c, 2, "scales", b.rows * b.count()));
   std::vector<float> zeros;
   NPU_TRY(block_zeros(c, b, zeros));
-  if (c.rank(0) < 1 || c.shape(0).back() != b.columns)
-    return Status::error("operand A is " + shape_text(c.shape(0)) + ", K is " + std::to_string(b.columns));
+  if (c.rank(0) < 2 || c.shape(0).back() != b.columns)
+    return Status::error("operand A is " + shape_text(c.shape(0)) + ", a matrix of K = " + std::to_string(b.columns) +
+                         " columns was expected");
+  NPU_TRY(c.count_constant({Dtype::F32, {b.columns, b.rows}}));
   Tensor w(Dtype::F32, {b.columns, b.rows});
   const auto *from = c.value(1).constant->as<uint8_t>();
   const auto *scales = c.value(2).constant->as<float>();
@@ -199,7 +214,7 @@ Status matmul_nbits(OpContext &c) {
 }
 
 constexpr MicrosoftEntry kMicrosoftFloatOps[] = {
-    {"BiasGelu", erf_gelu, ""},
+    {"BiasGelu", bias_gelu, ""},
     {"FastGelu", fast_gelu, ""},
     {"FusedConv", fused_conv, "activation activation_params auto_pad dilations group kernel_shape pads strides"},
     {"FusedGemm", fused_gemm, "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"},

@@ -119,6 +119,17 @@ Status OpContext::axis(int64_t value, int64_t rank, int &out, bool end) const {
   return {};
 }
 
+Status OpContext::count_constant(const TensorKind &kind) {
+  const int64_t bytes = element_count(kind.shape) * dtype_bytes(kind.dtype);
+  if (bytes > kMaxConstantBytes)
+    return Status::error("its result " + kind_text(kind) + " is constant and has more than 4 GiB");
+  graph.folded_bytes += bytes;
+  if (graph.folded_bytes > kMaxFoldedBytes)
+    return Status::error("the constants that are computed at compile time have more than " +
+                         std::to_string(kMaxFoldedBytes >> 30) + " GiB together");
+  return {};
+}
+
 Status OpContext::emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId &out) {
   Node n;
   n.op = op;
@@ -131,13 +142,8 @@ Status OpContext::emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId 
   constant = constant || std::all_of(n.inputs.begin(), n.inputs.end(),
                                      [&](ValueId v) { return v == kNoValue || graph.is_constant(v); });
   if (constant) {
-    if (element_count(result.shape) * dtype_bytes(result.dtype) > kMaxConstantBytes)
-      return Status::error("its result " + kind_text(result) + " is constant and has more than 4 GiB");
+    NPU_TRY(count_constant(result));
     auto tensor = std::make_shared<Tensor>(result.dtype, result.shape);
-    graph.folded_bytes += static_cast<int64_t>(tensor->data.size());
-    if (graph.folded_bytes > kMaxFoldedBytes)
-      return Status::error("the constants that are computed at compile time have more than " +
-                           std::to_string(kMaxFoldedBytes >> 30) + " GiB together");
     const Status folded = tensor->count() ? fold_node(graph, n, *tensor) : Status();
     if (!perhaps) NPU_TRY(folded);
     if (folded.ok()) {

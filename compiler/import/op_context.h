@@ -38,6 +38,7 @@ class OpContext {
   const int64_t opset;
   BodyConverter *const bodies;
   bool narrow_floats = false;    ///< operands are floating point of 4 or 8 bits in the file, float32 here
+  bool finite_mask = false;      ///< of Attention: its mask has no infinities, so no row of scores is masked altogether
   const bool perhaps;            ///< the node may not count at run time: data that is wrong is no error before
   std::vector<ValueId> results;  ///< one an output of the ONNX node; kNoValue: not made
 
@@ -81,6 +82,8 @@ class OpContext {
 
   /// Appends a node; a constant or empty result is computed at once and leaves no node.
   Status emit(Op op, std::vector<ValueId> inputs, Attrs attrs, ValueId &out);
+  /// Comes before a constant is computed: an error where it, or all such together, would be too large.
+  Status count_constant(const TensorKind &kind);
   ValueId constant(TensorPtr tensor) { return graph.add_constant(std::move(tensor)); }
   /// A constant of one element without dimensions, converted to a type.
   ValueId scalar(double value, Dtype type = Dtype::F32);

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "compiler/graph/evaluate.h"
+#include "compiler/graph/partition.h"
 #include "runtime/cpu/element.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/quantized_nets.h"
@@ -102,14 +103,14 @@ bool two_of_second(int64_t b, int64_t, int64_t j) { return b == 0 || j < 2; }
 TEST(MicrosoftAttention, MasksAndBiases) {
   const Tensor q = projected(kX, kW, kB, 0), k = projected(kX, kW, kB, kSize), v = projected(kX, kW, kB, 2 * kSize);
   const Tensor bias = numbers({1, kHeads, kLength, kLength}, 4);
-  for (const std::string kind : {"", "mask", "lengths", "causal", "bias"}) {
+  for (const std::string kind : {"", "mask", "lengths", "causal", "bias", "scale of 0"}) {
     SCOPED_TRACE(kind);
     OnnxBuilder b;
     std::vector<std::string> inputs{b.input(kDims), b.constant({kSize, 3 * kSize}, list(kW)), b.floats(list(kB))};
     std::vector<Tensor> data{kX};
     if (kind == "mask") {
       inputs.push_back(b.input({kBatch, kLength}, "mask", kInt32));
-      data.push_back(integers_of(Dtype::I32, {kBatch, kLength}, {1, 1, 1, 1, 1, 0}));
+      data.push_back(integers_of(Dtype::I32, {kBatch, kLength}, {1, 2, 1, 1, 1, -1}));
     }
     if (kind == "lengths") {
       inputs.push_back(b.input({kBatch}, "lengths", kInt32));
@@ -122,11 +123,26 @@ TEST(MicrosoftAttention, MasksAndBiases) {
     b.output(microsoft(b, "Attention", inputs));
     b.attr("num_heads", kHeads);
     if (kind == "causal") b.attr("unidirectional", int64_t{1});
+    if (kind == "scale of 0") b.attr("scale", 0.0f);
     Counts counts = all;
     if (kind == "mask" || kind == "lengths") counts = two_of_second;
     if (kind == "causal") counts = [](int64_t, int64_t i, int64_t j) { return j <= i; };
     expect_run(b, data, attention(q, k, v, counts, kind == "bias" ? &bias : nullptr));
   }
+}
+
+/// All but the conversion of the integers: softmax and scores stay on the chip, and the projection is a layer of its
+/// own.
+TEST(MicrosoftAttention, AMaskIsComputedByTheChip) {
+  OnnxBuilder b;
+  b.output(microsoft(b, "Attention",
+                     {b.input({2, 64, 64}), b.weights({64, 192}), b.weights({192}), b.input({2, 64}, "mask", kInt32)}));
+  b.attr("num_heads", int64_t{4});
+  const graph::Graph g = import_graph(b.bytes());
+  size_t host = 0;
+  for (const graph::Node &n : g.nodes) host += !graph::runs_on_chip(g, n);
+  EXPECT_EQ(host, 1u);
+  EXPECT_EQ(g.sources.at(1).name, "Attention_0.qkv");
 }
 
 TEST(MicrosoftAttention, ManyHeads) {
@@ -206,6 +222,20 @@ TEST(MicrosoftAttention, Errors) {
   says(net({2, 3, 4}, 0), "num_heads is 0, a number above 0 was expected");
   says(net({2, 3, 4}, 2, {2, 3, 3}), "mask 'mask' is [2, 3, 3], [2, 3] or [2] was expected");
   OnnxBuilder past = net({2, 3, 4}, 2), sizes = net({2, 3, 4}, 2);
+  says(net({2, 3, 4}, 2, {2, 4}), "mask 'mask' is [2, 4], [2, 3] or [2] was expected");
+  OnnxBuilder packed, narrow, embed;
+  packed.output(microsoft(packed, "MultiHeadAttention", {packed.input({2, 3, 2, 3, 2})}));
+  packed.attr("num_heads", int64_t{2});
+  says(packed, "[batch, length, size] was expected");
+  narrow.output(microsoft(narrow, "Attention",
+                          {narrow.input({2, 3, 4}), narrow.weights({4, 12}), narrow.weights({12}), "", "",
+                           narrow.input({2, 2, 3, 2}, "bias")}));
+  narrow.attr("num_heads", int64_t{2});
+  says(narrow, "bias of scores 'bias' is [2, 2, 3, 2], [2, 2, 3, 3] was expected, or 1 in its place");
+  embed.output(microsoft(embed, "EmbedLayerNormalization",
+                         {embed.input({1, 5}, "ids", kInt32), "", embed.weights({3, 2}), embed.weights({4, 2}), "",
+                          embed.weights({2}), embed.weights({2})}));
+  says(embed, "the table of places is [4, 2], 5 rows were expected");
   past.more_output();
   says(past, "results behind the first are not supported");
   sizes.attr("qkv_hidden_sizes", Dims{4, 4, 5});

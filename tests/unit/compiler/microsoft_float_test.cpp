@@ -207,8 +207,10 @@ TEST(MicrosoftFloat, Errors) {
   EXPECT_EQ(message(with(4, 32, 32, 16)), "");
   says(with(3, 32, 32, 16), "MatMulNBits 'MatMulNBits_0': bits is 3, 2, 4 or 8 was expected");
   says(with(4, 24, 32, 16), "block_size is 24, a power of 2 of at least 16 was expected");
-  says(with(4, 32, 0, 16), "K is 0 and N 1, numbers above 0 were expected");
-  says(with(4, 32, 31, 16), "operand A is [1, 32], K is 31");
+  says(with(4, 32, 0, 16), "K is 0 and N 1, numbers from 1 to 1073741824 were expected");
+  says(with(4, 32, int64_t{1} << 62, 16), "numbers from 1 to 1073741824 were expected");
+  says(with(8, int64_t{1} << 61, 16, 0), "block_size is 2305843009213693952, a power of 2");
+  says(with(4, 32, 31, 16), "operand A is [1, 32], a matrix of K = 31 columns was expected");
   says(with(4, 32, 32, 15), "is [15], 16 elements were expected");
   OnnxBuilder late, act, batch;
   late.output(microsoft(late, "MatMulNBits", {late.input({1, 32}), late.input({16}, "w", kUint8), late.floats({1})}));
@@ -217,6 +219,11 @@ TEST(MicrosoftFloat, Errors) {
   act.output(microsoft(act, "FusedGemm", {act.input({1, 1}), act.constant({1, 1}, {1})}));
   act.attr("activation", "Swish");
   says(act, "activation is 'Swish', Relu,");
+  OnnxBuilder skip, none;
+  skip.output(microsoft(skip, "SkipLayerNormalization", {skip.input({1, 2}), skip.input({2, 2}), skip.floats({1, 1})}));
+  says(skip, "operands [2, 2] and bias do not broadcast to input [1, 2]");
+  none.output(microsoft(none, "BiasGelu", {none.input({1, 2})}));
+  says(none, "BiasGelu_0': ");
   batch.output(microsoft(batch, "FusedMatMul", {batch.input({1, 1}), batch.constant({1, 1}, {1})}));
   batch.attr("transBatchA", int64_t{1});
   says(batch, "transBatchA is not supported");
