@@ -55,12 +55,17 @@ Status activate(OpContext &c, ValueId x, std::array<float, 2> parameters, bool g
 
 // What the optimizer fuses.
 
-Status fused_conv(OpContext &c) {
-  NPU_TRY(c.need_inputs(2, 4));
+/// Conv or Gemm of the first two operands and perhaps a bias.
+Status product_and_bias(OpContext &c, const char *type, ValueId &out) {
   std::vector<ValueId> inputs{c.in(0), c.in(1)};
   if (c.has_input(2)) inputs.push_back(c.in(2));
+  return standard(c, c.node, type, std::move(inputs), out);
+}
+
+Status fused_conv(OpContext &c) {
+  NPU_TRY(c.need_inputs(2, 4));
   ValueId y;
-  NPU_TRY(standard(c, c.node, "Conv", std::move(inputs), y));
+  NPU_TRY(product_and_bias(c, "Conv", y));
   if (c.has_input(3)) NPU_TRY(c.binary(BinaryKind::Add, y, c.in(3), y));
   const std::vector<float> given = c.attr_floats("activation_params");
   return activate(c, y, {given.empty() ? 0 : given[0], given.size() > 1 ? given[1] : 0}, !given.empty(), c.results[0]);
@@ -68,10 +73,8 @@ Status fused_conv(OpContext &c) {
 
 Status fused_gemm(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 3));
-  std::vector<ValueId> inputs{c.in(0), c.in(1)};
-  if (c.has_input(2)) inputs.push_back(c.in(2));
   ValueId y;
-  NPU_TRY(standard(c, c.node, "Gemm", std::move(inputs), y));
+  NPU_TRY(product_and_bias(c, "Gemm", y));
   return activate(c, y, {c.attr_f("activation_alpha", 0), c.attr_f("activation_beta", 0)}, c.has("activation_alpha"),
                   c.results[0]);
 }

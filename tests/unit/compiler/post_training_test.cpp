@@ -538,6 +538,30 @@ TEST(CompareHalf, Overflow) {
 }
 
 /// What stays in floating point beside integers is in 16 bits, and so are the outputs that the report compares.
+/// What is NaN or infinite in float32 too has no difference; the report says how much was left out.
+TEST(CompareHalf, NumbersThatAreNotFiniteAreCounted) {
+  OnnxBuilder b(14);
+  b.output(b.op("Log", {b.op("Conv", {b.input({1, 4, 4, 4}, "x"), b.weights({4, 4, 1, 1})})}));
+  const Graph exact = import_graph(b.bytes());
+  Options options = int8_options(2);
+  options.reals = Dtype::BF16;
+  int64_t wanted = 0;
+  RandomSamples samples(2);
+  ASSERT_TRUE(samples.open({{{Dtype::F32, {1, 4, 4, 4}}, "x"}}).ok());
+  for (size_t s = 0; s < 2; ++s) {
+    std::vector<Tensor> inputs, out;
+    ASSERT_TRUE(samples.load(s, inputs).ok());
+    ASSERT_TRUE(graph::evaluate_graph(exact, inputs, out).ok());
+    for (int64_t i = 0; i < out[0].count(); ++i) wanted += !std::isfinite(out[0].as<float>()[i]);
+  }
+  ASSERT_GT(wanted, 0);
+  quantize::Result result;
+  ASSERT_EQ(quantize::compare_half(exact, options, result).message(), "");
+  EXPECT_EQ(result.outputs.at(0).difference.left_out, wanted);
+  const std::string said = "without " + std::to_string(wanted) + " numbers that are NaN or infinite";
+  EXPECT_NE(result.text().find(said), std::string::npos) << result.text();
+}
+
 TEST(CompareHalf, BesideIntegers) {
   OnnxBuilder b(14);
   const std::string y = b.op("Conv", {b.input({1, 4, 4, 4}, "x"), b.weights({4, 4, 3, 3})});
