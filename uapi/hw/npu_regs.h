@@ -73,18 +73,25 @@
 #define NPU_ENGINE_GDMA 1u  /* DMA unit */
 #define NPU_ENGINE_NONE 255u  /* front end: descriptor fetch, arbiter */
 
+/* What the cache watch of a SoC reports. */
+#define NPU_WATCH_NONE 0u  /* no report */
+#define NPU_WATCH_UNCLEANED 1u  /* this block read what a processor had written and not cleaned: it got what memory held before */
+#define NPU_WATCH_STALE 2u  /* a processor read what this block had written, and its cache had not been invalidated since: it may have got what memory held before */
+#define NPU_WATCH_OVERWRITTEN 3u  /* a cleaned line replaced what this block had written since the line got into the cache */
+#define NPU_WATCH_DISCARDED 4u  /* an invalidation threw away what a processor had written and not cleaned */
+
 /* Page-table entry, 64 bits, at every level. A non-leaf entry has VALID and ADDR only. */
 #define NPU_PTE_VALID 0x1ull  /* entry present */
 #define NPU_PTE_WRITE 0x2ull  /* leaf: the chip may write */
 #define NPU_PTE_SYSTEM 0x4ull  /* leaf: ADDR is a bus (DMA) address; else an offset in the card's DDR */
 #define NPU_PTE_CONST 0x8ull  /* leaf: contents do not change until the next invalidation of this ASID; the chip may keep packed copies; excludes WRITE */
 #define NPU_PTE_LARGE 0x10ull  /* level 1 only: a 2 MiB leaf, ADDR 2 MiB aligned */
-#define NPU_PTE_ADDR 0x000ffffffffff000ull  /* address bits 51:12; tables always live in DDR */
+#define NPU_PTE_ADDR 0x000ffffffffff000ull  /* address bits 51:12; tables live in DDR, without DDR in system memory */
 #define NPU_PTE_RESERVED 0xfff0000000000fe0ull  /* must be zero: an entry with one of these set faults as PAGE_FAULT */
 
 /* First word of an ASID table entry. */
 #define NPU_ASID_VALID 0x1ull  /* root present */
-#define NPU_ASID_ROOT 0x000ffffffffff000ull  /* DDR offset of the level 3 table */
+#define NPU_ASID_ROOT 0x000ffffffffff000ull  /* address of the level 3 table: a DDR offset, without DDR a bus address */
 
 /* Region access, and the kind of a faulting access. */
 #define NPU_ACCESS_READ 0x1u
@@ -117,10 +124,10 @@
 #define NPU_REG_VA_BITS 0x01cu  /* 32 bits, ro: NPU_VA_BITS */
 #define NPU_REG_LMEM_BYTES 0x020u  /* 32 bits, ro: local memory of each core, a multiple of 4096 */
 #define NPU_REG_SEMAPHORES 0x024u  /* 32 bits, ro: semaphores of a job (0: none) */
-#define NPU_REG_DDR_BYTES 0x028u  /* 64 bits, ro: the card's DDR */
+#define NPU_REG_DDR_BYTES 0x028u  /* 64 bits, ro: the card's DDR; 0 for a block in a SoC, section 1.1 */
 #define NPU_REG_CLOCK_KHZ 0x030u  /* 32 bits, ro: nominal clock of the engines; modelled cycles / (CLOCK_KHZ * 1000) = modelled seconds */
 #define NPU_REG_MAX_RING_LOG2 0x034u  /* 32 bits, ro: log2 of the largest ring, entries */
-#define NPU_REG_VECTORS 0x038u  /* 32 bits, ro: MSI-X vectors; 0 is for events */
+#define NPU_REG_VECTORS 0x038u  /* 32 bits, ro: MSI-X vectors; 0 is for events; 1 for a block in a SoC */
 #define NPU_REG_MAC_IC 0x040u  /* 32 bits, ro: cost model: a, window elements a cycle */
 #define NPU_REG_MAC_OC 0x044u  /* 32 bits, ro: cost model: b, output channels a cycle */
 #define NPU_REG_MAC_PIXELS 0x048u  /* 32 bits, ro: cost model: p, output pixels a cycle */
@@ -150,7 +157,10 @@
 #define NPU_EVENT_STATUS_THERMAL 0x10u  /* the clock was throttled for the temperature, or is no longer */
 #define NPU_REG_EVENT_ENABLE 0x184u  /* 32 bits, rw: events that raise vector 0 */
 #define NPU_REG_IRQ_TEST 0x188u  /* 32 bits, wo: raise the vector whose number is written, at once */
-#define NPU_REG_ASID_TABLE 0x200u  /* 64 bits, rw: DDR offset of the ASID table (ASIDS entries of 16 bytes), page aligned */
+#define NPU_REG_LINE_STATUS 0x18cu  /* 32 bits, rw1c: of a block in a SoC, section 1.1: what keeps its interrupt line high; on a card 0 */
+#define NPU_LINE_STATUS_VECTOR 0x1u  /* vector 0 was raised */
+#define NPU_LINE_STATUS_WATCH 0x2u  /* the cache watch has a report, section 10; not cleared by a write */
+#define NPU_REG_ASID_TABLE 0x200u  /* 64 bits, rw: address of the ASID table (ASIDS entries of 16 bytes), page aligned: a DDR offset, without DDR a bus address */
 #define NPU_REG_INV_ADDR 0x208u  /* 64 bits, rw: invalidation: first virtual address, page aligned */
 #define NPU_REG_INV_BYTES 0x210u  /* 64 bits, rw: invalidation: size; 0 means the whole ASID including its root */
 #define NPU_REG_INV_ASID 0x218u  /* 32 bits, wo: write an ASID: starts an invalidation with the address and size above; tickets count from 1 */
@@ -164,6 +174,27 @@
 #define NPU_REG_ECC_UNCORRECTED 0x314u  /* 32 bits, ro: uncorrected memory errors */
 #define NPU_REG_FAN_RPM 0x318u  /* 32 bits, ro: speed of the fan, turns a minute */
 #define NPU_REG_CLOCK_SELECT 0x31cu  /* 32 bits, rw: clock state: 0 full, 1 half, 2 a quarter of CLOCK_KHZ; other values are ignored */
+#define NPU_REG_WATCH_CTRL 0x380u  /* 32 bits, rw: cache watch, section 10; 0 on a card, as the registers below */
+#define NPU_WATCH_CTRL_ENABLE 0x1u  /* count and report; 1 after power-on */
+#define NPU_WATCH_CTRL_PRESENT 0x2u  /* there is one; not written */
+#define NPU_REG_WATCH_LOST 0x384u  /* 32 bits, ro: reports that found no room */
+#define NPU_REG_WATCH_UNCLEANED 0x388u  /* 32 bits, ro: reads of this block that met what a processor has written and not cleaned */
+#define NPU_REG_WATCH_STALE 0x38cu  /* 32 bits, ro: reads of processors that met what this block has written and nobody invalidated */
+#define NPU_REG_WATCH_OVERWRITTEN 0x390u  /* 32 bits, ro: cleaned lines that replaced what this block has written */
+#define NPU_REG_WATCH_DISCARDED 0x394u  /* 32 bits, ro: invalidated lines that held what a processor has written */
+#define NPU_REG_REPORT_KIND 0x3a0u  /* 32 bits, ro: oldest report: NPU_WATCH_ kind; 0: there is none, and the registers below mean nothing */
+#define NPU_REG_REPORT_BYTES 0x3a4u  /* 32 bits, ro: bytes of the line that are meant, from the first to the last one */
+#define NPU_REG_REPORT_ADDR 0x3a8u  /* 64 bits, ro: bus address of the first of them */
+#define NPU_REG_REPORT_VA 0x3b0u  /* 64 bits, ro: the address by which this block has accessed it; 0: by none, in a ring or a table */
+#define NPU_REG_REPORT_ASID 0x3b8u  /* 32 bits, ro: address space of that */
+#define NPU_REG_REPORT_QUEUE 0x3bcu  /* 32 bits, ro: queue whose job made the access */
+#define NPU_REG_REPORT_JOB 0x3c0u  /* 64 bits, ro: that job */
+#define NPU_REG_REPORT_COMMAND 0x3c8u  /* 32 bits, ro: index of the command in its stream, or NPU_COMMAND_NONE */
+#define NPU_REG_REPORT_ENGINE 0x3ccu  /* 32 bits, ro: core << 8 | engine of the command */
+#define NPU_REG_REPORT_PC 0x3d0u  /* 64 bits, ro: program counter of the processor: of the access or maintenance, of UNCLEANED of the write; 0: unknown */
+#define NPU_REG_REPORT_SPACE 0x3d8u  /* 64 bits, ro: its translation table for user addresses (TTBR0_EL1 without ASID) */
+#define NPU_REG_REPORT_LEVEL 0x3e0u  /* 32 bits, ro: its exception level */
+#define NPU_REG_REPORT_NEXT 0x3e4u  /* 32 bits, wo: any value: drop the oldest report */
 
 /* counters of a core, since power-on */
 #define NPU_CORE_BASE 0x400u
