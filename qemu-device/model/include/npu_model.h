@@ -25,9 +25,20 @@
 extern "C" {
 #endif
 
-#define NPU_MODEL_ABI 3u
+#define NPU_MODEL_ABI 4u
 
 struct npu_model;
+
+/* On whose behalf the bus is accessed. */
+struct npu_model_access {
+  uint64_t va;      /* the virtual address that led there */
+  uint64_t job;     /* its id */
+  uint32_t asid;    /* address space of va */
+  uint32_t queue;   /* of the job */
+  uint32_t core;    /* that runs it */
+  uint32_t engine;  /* NPU_ENGINE_ of the command; NONE: a stream is fetched */
+  uint32_t command; /* index of the command in its stream; NPU_COMMAND_NONE: a stream is fetched */
+};
 
 /* What the chip needs from the board. opaque is npu_model_config.opaque. */
 struct npu_model_board {
@@ -48,6 +59,12 @@ struct npu_model_board {
    * request before. May be called inside any call of this interface; npu_model_advance() is then not called inside it.
    */
   void (*wake_at)(void *opaque, uint64_t ns);
+  /*
+   * As dma_read and dma_write, for what jobs access, with the job; the others are then for tables, rings, descriptors
+   * and fences. NULL: those are called for everything.
+   */
+  int (*job_read)(void *opaque, const struct npu_model_access *access, uint64_t addr, void *buf, size_t bytes);
+  int (*job_write)(void *opaque, const struct npu_model_access *access, uint64_t addr, const void *buf, size_t bytes);
 };
 
 /* Zero in any number means the default in brackets. */
@@ -62,8 +79,8 @@ struct npu_model_config {
   uint32_t mac_ic, mac_oc, mac_pixels, lmem_bw, ew_lanes; /* [32, 32, 2, 512, 128] */
   uint32_t tiu_fixed, gdma_fixed, ddr_latency, ddr_bw;    /* [32, 32, 200, 64] */
   uint32_t rate_16, rate_8;                               /* [2, 4] */
-  uint64_t ddr_bytes;                                     /* size of ddr, multiple of 4096, not 0 */
-  void *ddr;                                              /* the card's memory, page aligned */
+  uint64_t ddr_bytes;  /* size of ddr, multiple of 4096; 0: a block in a SoC, tables are in system memory */
+  void *ddr;           /* the card's memory, page aligned; NULL without ddr_bytes */
   const char *backend; /* ["auto"] "reference", "onednn", "shadow" (both, compared); auto: onednn where it loads, else
                           reference */
   const struct npu_model_board *board;

@@ -25,6 +25,15 @@ class Board {
   bool write(uint64_t addr, const void *buf, size_t bytes) const {
     return !faults_->dead() && calls_.dma_write(opaque_, addr, buf, bytes) == 0;
   }
+  /// On behalf of a job.
+  bool read(const npu_model_access &access, uint64_t addr, void *buf, size_t bytes) const {
+    if (!calls_.job_read) return read(addr, buf, bytes);
+    return !faults_->dead() && calls_.job_read(opaque_, &access, addr, buf, bytes) == 0;
+  }
+  bool write(const npu_model_access &access, uint64_t addr, const void *buf, size_t bytes) const {
+    if (!calls_.job_write) return write(addr, buf, bytes);
+    return !faults_->dead() && calls_.job_write(opaque_, &access, addr, buf, bytes) == 0;
+  }
   void interrupt(unsigned vector) const {
     if (!faults_->dead() && !faults_->take(NPU_MODEL_FAULT_LOST_INTERRUPTS)) calls_.interrupt(opaque_, vector);
   }

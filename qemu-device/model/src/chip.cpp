@@ -18,7 +18,7 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       board_(board),
       backend_(std::move(backend)),
       events_(board_),
-      mmu_(config_, Core::kSlots * config.cores, [this](Mmu::Moved moved) { mmu_moved(moved); }),
+      mmu_(config_, board_, Core::kSlots * config.cores, [this](Mmu::Moved moved) { mmu_moved(moved); }),
       sensors_(config.cores, config.clock_khz),
       arbiter_(config.queues),
       running_(config.cores),

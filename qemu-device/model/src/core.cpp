@@ -100,7 +100,7 @@ class Lane {
   Error execute(unsigned e, const Command &command, const Operands &operands, uint64_t now, uint64_t alone) {
     Engine &x = engines_[e];
     x.error = {};
-    if (!watched_) return x.error = outcome(perform(e, command, operands, pace()));
+    if (!watched_) return x.error = outcome(perform(e, x.begun, command, operands, pace()));
     x.start = now;
     x.stride = std::max(kStepCycles, alone / kStepsAhead);
     x.step = now + x.stride;
@@ -116,7 +116,7 @@ class Lane {
     pace.sequence = sequence;
     Error error;
     try {
-      error = outcome(perform(e, command, operands, pace));
+      error = outcome(perform(e, index, command, operands, pace));
     } catch (const std::exception &) {
       error = Lane::error(NPU_STATUS_INTERNAL);
     }
@@ -221,7 +221,7 @@ class Lane {
       pace.steps = &x.steps;
       pace.done_before = done_before;
       try {
-        x.error = perform(e, command, operands, pace);
+        x.error = perform(e, x.begun, command, operands, pace);
       } catch (const std::exception &) {
         x.error = error(NPU_STATUS_INTERNAL);
       }
@@ -238,7 +238,8 @@ class Lane {
 
   Pace pace() const { return {stop_, watched_ ? uncounted_ : core_.counters_.progress, core_.gate_}; }
 
-  Error perform(unsigned e, const Command &command, const Operands &operands, const Pace &pace) {
+  Error perform(unsigned e, uint32_t index, const Command &command, const Operands &operands, const Pace &pace) {
+    core_.memory_.note(e, index);
     for (const Operand &o : operands.at)
       if (o.used && o.write && o.local()) core_.local_.written(o.offset, o.offset + o.bytes);
     const Outcome o = e == NPU_ENGINE_GDMA ? core_.gdma_.run(command, operands, job_, pace)
@@ -622,8 +623,8 @@ void Core::prepare(const Job &job, unsigned queue) {
   counters_.queue.store(queue, std::memory_order_relaxed);
   for (auto &r : counters_.retired) r.store(0, std::memory_order_relaxed);
   local_.clear();
-  memory_.set_asid(job.asid);
-  fetches_.set_asid(job.asid);
+  memory_.set_job(job.asid, job.id, queue);
+  fetches_.set_job(job.asid, job.id, queue);
 }
 
 /// Large buffers go back to the host, and the next job begins without what was wanted of this one.

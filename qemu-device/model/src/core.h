@@ -55,7 +55,7 @@ struct CoreCounters {
 
 class Core {
  public:
-  static constexpr unsigned kSlots = 2;  ///< of the MMU, a core: of its commands' accesses, and of fetching these
+  static constexpr unsigned kSlots = Memory::kSlots;
 
   Core(unsigned index, const Config &config, Mmu &mmu, const Board &board, Backend &backend, Gate *gate = nullptr);
 

@@ -138,10 +138,12 @@ Refusal take_config(const npu_model_config *c, Config &out) {
   if (!c->board->now != !c->board->wake_at)
     return refuse(-EINVAL, "board: now and wake_at have to be there both or not at all");
   if (Refusal r = take_numbers(*c, out)) return r;
-  if (!c->ddr || reinterpret_cast<uintptr_t>(c->ddr) % kPageBytes)
-    return refuse(-EINVAL, "ddr is %p, has to be page aligned", c->ddr);
+  if (!c->board->job_read != !c->board->job_write)
+    return refuse(-EINVAL, "board: job_read and job_write have to be there both or not at all");
+  if (!c->ddr != !c->ddr_bytes || reinterpret_cast<uintptr_t>(c->ddr) % kPageBytes)
+    return refuse(-EINVAL, "ddr is %p, has to be page aligned, and NULL only without ddr_bytes", c->ddr);
   constexpr uint64_t kMaxDdr = NPU_PTE_ADDR + kPageBytes;
-  if (c->ddr_bytes == 0 || c->ddr_bytes % kPageBytes || c->ddr_bytes > kMaxDdr)
+  if (c->ddr_bytes % kPageBytes || c->ddr_bytes > kMaxDdr)
     return refuse(-EINVAL, "ddr_bytes is %llu, has to be a multiple of %u up to 2^52",
                   static_cast<unsigned long long>(c->ddr_bytes), kPageBytes);
   out.ddr = static_cast<uint8_t *>(c->ddr);
@@ -161,8 +163,8 @@ Refusal make_backend(const char *name, uint64_t ddr_bytes, std::unique_ptr<Backe
   if (wanted != "auto" && wanted != "onednn" && wanted != "shadow")
     return refuse(-EINVAL, "backend \"%s\": has to be auto, reference, onednn or shadow", wanted.c_str());
   std::string why;
-  // Constant operands lie in DDR: more copies than that are of pages that are mapped several times.
-  out = make_onednn_backend(why, std::min(kMaxPackedBytes, ddr_bytes));
+  // Constant operands lie in DDR, if there is one: more copies than that are of pages that are mapped several times.
+  out = make_onednn_backend(why, ddr_bytes ? std::min(kMaxPackedBytes, ddr_bytes) : kMaxPackedBytes);
   if (!out && wanted != "auto") return refuse(-ENOENT, "backend \"%s\": %s", wanted.c_str(), why.c_str());
   if (!out) out = std::make_unique<Reference>();
   if (wanted == "shadow") out = make_shadow_backend(std::move(out), tell_mismatch, nullptr);

@@ -66,14 +66,15 @@ Fault Memory::run(uint64_t va, uint64_t limit, bool write, Run &out) {
 }
 
 Fault Memory::bus_read(uint64_t va, const Run &run, void *buf, uint64_t &done) {
-  if (board_.read(run.bus, buf, run.bytes)) {
+  if (board_.read(access(va), run.bus, buf, run.bytes)) {
     done += run.bytes;
     return {};
   }
   // Somewhere in the run: find the page.
   for (uint64_t at = 0; at < run.bytes;) {
     const uint64_t n = page_rest(run.bus + at, run.bytes - at);
-    if (!board_.read(run.bus + at, static_cast<uint8_t *>(buf) + at, n)) return {NPU_STATUS_DMA_ERROR, false, va + at};
+    if (!board_.read(access(va + at), run.bus + at, static_cast<uint8_t *>(buf) + at, n))
+      return {NPU_STATUS_DMA_ERROR, false, va + at};
     at += n;
     done += n;
   }
@@ -81,10 +82,10 @@ Fault Memory::bus_read(uint64_t va, const Run &run, void *buf, uint64_t &done) {
 }
 
 Fault Memory::bus_write(uint64_t va, const Run &run, const void *buf) {
-  if (board_.write(run.bus, buf, run.bytes)) return {};
+  if (board_.write(access(va), run.bus, buf, run.bytes)) return {};
   for (uint64_t at = 0; at < run.bytes;) {
     const uint64_t n = page_rest(run.bus + at, run.bytes - at);
-    if (!board_.write(run.bus + at, static_cast<const uint8_t *>(buf) + at, n))
+    if (!board_.write(access(va + at), run.bus + at, static_cast<const uint8_t *>(buf) + at, n))
       return {NPU_STATUS_DMA_ERROR, true, va + at};
     at += n;
   }
@@ -192,12 +193,12 @@ bool Memory::probe(uint64_t va, uint64_t bytes, const Pace &pace, Fault &fault) 
 }
 
 bool Memory::constant(uint64_t va, uint64_t bytes, const Pace &pace, uint32_t &identity) {
-  if (bytes > ddr_bytes_) return false;
+  if (ddr_bytes_ && bytes > ddr_bytes_) return false;
   if (mmu_.find_constant(slot_, va, bytes, identity)) return true;
   bool all = true;
   // A hole is not reported here but where the data is used.
   const bool done = for_pages(va, bytes, pace, [&](const Translation &t, const Fault &fault) {
-    all = !fault && t.constant && !t.system;
+    all = !fault && t.constant && t.system == !ddr_bytes_;
     return all;
   });
   return done && all && mmu_.note_constant(slot_, va, bytes, identity);

@@ -36,7 +36,12 @@ class Buffer {
 class Memory {
  public:
   Memory(const Config &config, Mmu &mmu, const Board &board, unsigned slot)
-      : ddr_(config.ddr), ddr_bytes_(config.ddr_bytes), mmu_(mmu), board_(board), slot_(slot) {}
+      : ddr_(config.ddr), ddr_bytes_(config.ddr_bytes), mmu_(mmu), board_(board), slot_(slot) {
+    who_.core = slot / kSlots;
+    note(NPU_ENGINE_NONE, NPU_COMMAND_NONE);
+  }
+
+  static constexpr unsigned kSlots = 2;  ///< of the MMU, a core: of its commands' accesses, and of fetching these
 
   /// An access section: all accesses lie inside one, no pointer survives it, and an invalidation waits for those that
   /// began before it. Keep them short: a command, or a chunk of one.
@@ -60,7 +65,16 @@ class Memory {
     uint64_t bytes = 0;
   };
 
-  void set_asid(uint32_t asid) { asid_ = asid; }
+  void set_job(uint32_t asid, uint64_t id, uint32_t queue) {
+    asid_ = who_.asid = asid;
+    who_.job = id;
+    who_.queue = queue;
+  }
+  /// The command whose accesses follow, for the board.
+  void note(unsigned engine, uint32_t command) {
+    who_.engine = engine;
+    who_.command = command;
+  }
   /// Drops cached translations.
   void evict() { tlb_.flush(); }
 
@@ -85,6 +99,10 @@ class Memory {
  private:
   template <class Copy>
   Fault read_with(uint64_t va, void *buf, uint64_t bytes, uint64_t &done, Copy copy);
+  const npu_model_access &access(uint64_t va) {
+    who_.va = va;
+    return who_;
+  }
   Fault bus_read(uint64_t va, const Run &run, void *buf, uint64_t &done);
   Fault bus_write(uint64_t va, const Run &run, const void *buf);
   Fault transfer(uint64_t dst, const Run &to, uint64_t src, const Run &from);
@@ -98,6 +116,7 @@ class Memory {
   const Board &board_;
   const unsigned slot_;
   uint32_t asid_ = 0;
+  npu_model_access who_{};
   Tlb tlb_;
   Buffer bounce_;
 };

@@ -27,8 +27,9 @@ void Tlb::flush() {
   root_asid = NPU_MAX_ASIDS;
 }
 
-Mmu::Mmu(const Config &config, unsigned slots, std::function<void(Moved)> moved)
-    : ddr_(config.ddr),
+Mmu::Mmu(const Config &config, const Board &board, unsigned slots, std::function<void(Moved)> moved)
+    : board_(board),
+      ddr_(config.ddr),
       ddr_bytes_(config.ddr_bytes),
       asids_(config.asids),
       moved_(std::move(moved)),
@@ -37,10 +38,12 @@ Mmu::Mmu(const Config &config, unsigned slots, std::function<void(Moved)> moved)
 
 // ---- page walks ----
 
-bool Mmu::load(uint64_t offset, uint64_t &value) const {
-  if (offset > ddr_bytes_ - sizeof value) return false;
+/// A word of a table.
+bool Mmu::load(uint64_t address, uint64_t &value) const {
+  if (ddr_bytes_ == 0) return board_.read(address, &value, sizeof value);
+  if (address > ddr_bytes_ - sizeof value) return false;
   // Software changes entries while the chip walks: one access for each, so that none is seen half written.
-  value = __atomic_load_n(reinterpret_cast<const uint64_t *>(ddr_ + offset), __ATOMIC_ACQUIRE);
+  value = __atomic_load_n(reinterpret_cast<const uint64_t *>(ddr_ + address), __ATOMIC_ACQUIRE);
   return true;
 }
 
@@ -49,9 +52,9 @@ uint64_t Mmu::find_root(Tlb &tlb, uint32_t asid) const {
   tlb.root_asid = asid;
   tlb.root = 0;
   uint64_t entry, reserved;
-  const uint64_t offset = asid_table();
-  if (asid >= asids_ || offset > ddr_bytes_ || !load(offset + asid * sizeof(npu_asid_entry), entry) ||
-      !load(offset + asid * sizeof(npu_asid_entry) + offsetof(npu_asid_entry, reserved), reserved))
+  const uint64_t table = asid_table();
+  if (asid >= asids_ || (table & ~uint64_t{NPU_PTE_ADDR}) || !load(table + asid * sizeof(npu_asid_entry), entry) ||
+      !load(table + asid * sizeof(npu_asid_entry) + offsetof(npu_asid_entry, reserved), reserved))
     return 0;
   if (!(entry & NPU_ASID_VALID) || (entry & ~(NPU_ASID_VALID | NPU_ASID_ROOT)) || reserved) return 0;
   return tlb.root = entry;

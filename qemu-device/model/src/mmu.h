@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "qemu-device/model/src/board.h"
 #include "qemu-device/model/src/config.h"
 #include "qemu-device/model/src/error.h"
 
@@ -51,9 +52,9 @@ class Mmu {
   };
 
   /// `moved` is called without a lock held. `slots`: accessors that exist, one a core.
-  Mmu(const Config &config, unsigned slots, std::function<void(Moved)> moved);
+  Mmu(const Config &config, const Board &board, unsigned slots, std::function<void(Moved)> moved);
 
-  void set_asid_table(uint64_t offset) { asid_table_.store(offset); }
+  void set_asid_table(uint64_t address) { asid_table_.store(address); }
   uint64_t asid_table() const { return asid_table_.load(); }
 
   /// INV_ADDR and INV_BYTES, for the next invalidation.
@@ -136,7 +137,7 @@ class Mmu {
   uint64_t walk(Tlb &tlb, uint32_t asid, uint64_t va) const;
   uint64_t find_table(Tlb &tlb, uint32_t asid, uint64_t va, uint64_t &block) const;
   uint64_t find_root(Tlb &tlb, uint32_t asid) const;
-  bool load(uint64_t offset, uint64_t &value) const;
+  bool load(uint64_t address, uint64_t &value) const;
   void apply(Tlb &tlb) const;
   bool drop_constants(Invalidation &inv);
   void queue(const Invalidation &inv);
@@ -145,8 +146,9 @@ class Mmu {
   void restart(uint32_t tickets);
   void announce(Moved moved);
 
+  const Board &board_;
   const uint8_t *ddr_;
-  const uint64_t ddr_bytes_;
+  const uint64_t ddr_bytes_;  ///< 0: tables are in system memory
   const uint32_t asids_;
   const std::function<void(Moved)> moved_;
   std::atomic<uint64_t> asid_table_{0};

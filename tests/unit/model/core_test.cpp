@@ -43,7 +43,7 @@ class CoreTest : public testing::Test {
       : ddr_(static_cast<uint8_t *>(std::aligned_alloc(kBlock, 2 * kBlock))),
         config_(make()),
         board_(calls(), this, faults_),
-        mmu_(config_, Core::kSlots, [](Mmu::Moved) {}),
+        mmu_(config_, board_, Core::kSlots, [](Mmu::Moved) {}),
         core_(0, config_, mmu_, board_, backend_) {
     std::memset(ddr_, 0, 2 * kBlock);
     store(0, 0x1000 | NPU_ASID_VALID);

@@ -19,7 +19,7 @@ class Identity : public testing::Test {
   Identity()
       : ddr_(static_cast<uint8_t *>(std::calloc(16, 4096))),
         config_(make()),
-        mmu_(config_, 2, [this](Mmu::Moved m) { forget_ |= m.forget; }) {}
+        mmu_(config_, board_, 2, [this](Mmu::Moved m) { forget_ |= m.forget; }) {}
   ~Identity() override { std::free(ddr_); }
 
   /// Notes a range inside a section of slot 0 and returns its identity.
@@ -50,6 +50,8 @@ class Identity : public testing::Test {
  protected:
   uint8_t *const ddr_;
   const Config config_;
+  model::Faults faults_;
+  const model::Board board_{{}, nullptr, faults_};
   bool forget_ = false;
   Mmu mmu_;
   Tlb tlb_;

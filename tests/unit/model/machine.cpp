@@ -169,8 +169,9 @@ const npu_fence TestQueue::fence() {
 // ---- the machine ----
 
 Machine::Machine(const Options &options) : board(kSystemBytes), options_(options) {
-  ddr_ = static_cast<uint8_t *>(
-      mmap(nullptr, options.ddr, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (options.ddr)
+    ddr_ = static_cast<uint8_t *>(
+        mmap(nullptr, options.ddr, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   npu_model_config c{};
   c.abi = NPU_MODEL_ABI;
   c.cores = options.cores;
@@ -206,7 +207,7 @@ Machine::~Machine() {
   std::erase(machines, this);
   stop();
   npu_model_destroy(model_);
-  munmap(ddr_, options_.ddr);
+  if (ddr_) munmap(ddr_, options_.ddr);
 }
 
 void Machine::stop() {
@@ -227,6 +228,7 @@ void Machine::reset() {
 }
 
 uint64_t Machine::card_pages(uint64_t pages, uint64_t align) {
+  if (!ddr_) return board.allocate(pages * kPage);
   next_page_ = (next_page_ + align - 1) / align * align;
   const uint64_t at = next_page_;
   next_page_ += pages * kPage;
@@ -234,12 +236,12 @@ uint64_t Machine::card_pages(uint64_t pages, uint64_t align) {
   return at;
 }
 
-void Machine::store(uint64_t offset, uint64_t value) {
-  __atomic_store_n(reinterpret_cast<uint64_t *>(ddr_ + offset), value, __ATOMIC_RELEASE);
+void Machine::store(uint64_t address, uint64_t value) {
+  __atomic_store_n(reinterpret_cast<uint64_t *>(table_memory(address)), value, __ATOMIC_RELEASE);
 }
 
-uint64_t Machine::load(uint64_t offset) {
-  return __atomic_load_n(reinterpret_cast<uint64_t *>(ddr_ + offset), __ATOMIC_ACQUIRE);
+uint64_t Machine::load(uint64_t address) {
+  return __atomic_load_n(reinterpret_cast<uint64_t *>(table_memory(address)), __ATOMIC_ACQUIRE);
 }
 
 void Machine::set_root(uint32_t asid, uint64_t entry) { store(asid_table_ + asid * sizeof(npu_asid_entry), entry); }
@@ -280,7 +282,7 @@ void Machine::wait_invalidated(uint32_t ticket) {
 
 Area Machine::allocate(uint64_t bytes, Place place, uint32_t asid, uint64_t extra) {
   const uint64_t unit = place == Place::CardBlocks ? kBlock : kPage, units = (bytes + unit - 1) / unit;
-  const bool system = place == Place::System || place == Place::SystemScattered;
+  const bool system = !ddr_ || place == Place::System || place == Place::SystemScattered;
   const bool scattered = place == Place::CardScattered || place == Place::SystemScattered;
   next_va_ = (next_va_ + unit - 1) / unit * unit;
   const Area area{asid, next_va_, bytes};

@@ -150,7 +150,7 @@ class Machine {
  public:
   struct Options {
     uint32_t cores = 2, queues = 16, asids = 8, lmem = 256 * 1024;
-    uint64_t ddr = 64 << 20;
+    uint64_t ddr = 64 << 20;  ///< 0: a block in a SoC; tables and all other memory are then system memory
     const char *backend = "reference";
     bool clock = false;  ///< in virtual time, whatever NPU_TEST_TIME says
     std::function<void(npu_model_config &)> edit;
@@ -178,8 +178,8 @@ class Machine {
   uint8_t *ddr(uint64_t offset) { return ddr_ + offset; }
   uint64_t ddr_bytes() const { return options_.ddr; }
   uint64_t card_pages(uint64_t pages, uint64_t align = kPage);
-  void store(uint64_t offset, uint64_t value);
-  uint64_t load(uint64_t offset);
+  void store(uint64_t address, uint64_t value);
+  uint64_t load(uint64_t address);
   void set_root(uint32_t asid, uint64_t entry);
   /// DDR offset of the entry that maps va at a level (0 or 1), tables made on the way.
   uint64_t entry_of(uint32_t asid, uint64_t va, unsigned level = 0);
@@ -216,9 +216,10 @@ class Machine {
     bool system;
   };
   uint8_t *host(uint32_t asid, uint64_t va);
+  uint8_t *table_memory(uint64_t address) { return ddr_ ? ddr_ + address : board.host(address); }
 
   const Options options_;
-  uint8_t *ddr_;
+  uint8_t *ddr_ = nullptr;
   npu_model *model_ = nullptr;
   std::vector<std::thread> threads_;
   uint64_t next_page_ = 0;
