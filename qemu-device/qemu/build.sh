@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Builds QEMU 10.0 with the NPU device of this directory, in the cache. Prints the path of the binary.
+# Builds QEMU 10.0 with the NPU device of this directory, in the cache: a binary for each kind of processor, of one
+# source and one folder of objects. Prints the path of the binary for x86_64, or of the one for TARGET.
 # A change of the device rebuilds in seconds; a change of the chip model's inside rebuilds nothing, since
 # the model is a shared library that is found when QEMU starts.
 #
-#   build.sh          build what is missing, print the binary's path
-#   build.sh --print  only print the path; fails where the binary is not built
-#   build.sh --plugin NAME  build plugins/NAME.c for it, print the plugin's path; needs the binary
+#   build.sh [TARGET]          build what is missing, print the binary's path
+#   build.sh --print [TARGET]  only print the path; fails where the binary is not built
+#   build.sh --plugin NAME     build plugins/NAME.c for it, print the plugin's path; needs the binary
 #
 # NPU_QEMU_TARBALL=FILE uses a QEMU 10.0 source archive that is already here (its checksum is compared).
 
@@ -26,15 +27,19 @@ known_checksum() {
     esac
 }
 
-FLAGS=(--target-list=x86_64-softmmu --without-default-features --without-default-devices --with-devices-x86_64=npu
-    --enable-tcg --enable-plugins --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs
+# The processors that boards have; devices-TARGET.mak lists what else.
+TARGETS=(x86_64 aarch64)
+
+FLAGS=(--target-list="$(printf '%s-softmmu,' "${TARGETS[@]}")" --without-default-features --without-default-devices)
+for target in "${TARGETS[@]}"; do FLAGS+=("--with-devices-$target=npu"); done
+FLAGS+=(--enable-tcg --enable-plugins --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs
     --enable-trace-backends=log
     --disable-docs --disable-tools --disable-guest-agent --disable-install-blobs --disable-download
     --disable-werror --disable-debug-info)
 
 device_files() {
     find "$DEVICE" -maxdepth 1 -type f \( -name '*.c' -o -name '*.h' -o -name meson.build -o -name Kconfig \
-        -o -name trace-events -o -name devices.mak \) | sort
+        -o -name trace-events -o -name 'devices-*.mak' \) | sort
 }
 
 # Corrections to QEMU itself; each says in its head what for.
@@ -195,8 +200,11 @@ soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\].*/\1/p'; }
 
 # Anew when the flags have changed; ninja itself sees to a change of the list of devices.
 configure() {
-    local tree=$1 build=$2 devices=$1/configs/devices/x86_64-softmmu/npu.mak
-    cmp -s "$DEVICE/devices.mak" "$devices" || cp "$DEVICE/devices.mak" "$devices"
+    local tree=$1 build=$2 target devices
+    for target in "${TARGETS[@]}"; do
+        devices=$tree/configs/devices/$target-softmmu/npu.mak
+        cmp -s "$DEVICE/devices-$target.mak" "$devices" || cp "$DEVICE/devices-$target.mak" "$devices"
+    done
     [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/.flags" 2>/dev/null)" != "${FLAGS[*]}" ] || return 0
     rm -rf "$build"
     mkdir -p "$build"
@@ -214,7 +222,7 @@ fetch_meson() {
 }
 
 build() {
-    local tree=$1 binary=$2 build=$1/build
+    local tree=$1 bin=$2 build=$1/build programs=("${TARGETS[@]/#/qemu-system-}") program
     fetch_meson
     export PYTHONPATH=$BASE/meson/usr/lib/python3/dist-packages
     export PATH=$BASE/meson/usr/bin:$PATH
@@ -224,15 +232,17 @@ build() {
     sync_files "$tree/hw/misc/npu" "${files[@]}"
     apply_patches "$tree"
     configure "$tree" "$build"
-    say "building QEMU with the device (seconds after a change, about 3 minutes the first time); log: $BASE/build.log"
-    logged "$BASE/build.log" nice ninja -C "$build" -j"${NPU_JOBS:-$(nproc)}" qemu-system-x86_64
-    mkdir -p "$(dirname "$binary")"
-    cp "$build/qemu-system-x86_64" "$binary.new"
-    strip --strip-debug "$binary.new"
-    mv "$binary.new" "$binary"
-    # one binary per state of the device is enough for some checkouts; older ones can be built again
+    say "building QEMU with the device (seconds after a change, about 5 minutes the first time); log: $BASE/build.log"
+    logged "$BASE/build.log" nice ninja -C "$build" -j"${NPU_JOBS:-$(nproc)}" "${programs[@]}"
+    mkdir -p "$bin"
+    for program in "${programs[@]}"; do
+        cp "$build/$program" "$bin/$program.new"
+        strip --strip-debug "$bin/$program.new"
+        mv "$bin/$program.new" "$bin/$program"
+    done
+    # those of some states of the device are enough for some checkouts; older ones can be built again
     ls -dt "$BASE"/bin/*/ | tail -n +9 | xargs -r rm -rf
-    say "built $binary"
+    say "built ${programs[*]} in $bin"
 }
 
 # In the checkout's build folder: a plugin is loaded by whatever board wants it, and no part of the binary.
@@ -253,24 +263,35 @@ plugin() {
     echo "$plugin"
 }
 
+is_built() {
+    local target
+    for target in "${TARGETS[@]}"; do [ -x "$1/qemu-system-$target" ] || return 1; done
+}
+
 main() {
-    local tree binary
-    if [ "${1:-}" = --plugin ]; then
-        plugin "${2:-}"
-        return
-    fi
+    local tree bin print=no target
+    case ${1:-} in
+        --plugin)
+            plugin "${2:-}"
+            return
+            ;;
+        --print) print=yes && shift ;;
+    esac
+    target=${1:-${TARGETS[0]}}
+    [[ " ${TARGETS[*]} " = *" $target "* ]] || die "there is no QEMU for $target" "known: ${TARGETS[*]}"
     [ -e "$DEVICE/meson.build" ] || die "there is no device in $DEVICE (its meson.build is missing)"
     tree=$(source_dir)
-    if [ -z "$tree" ] || [ ! -x "$BASE/bin/$(key "$tree")/qemu-system-x86_64" ]; then
-        [ "${1:-}" != --print ] || die "QEMU with the device is not built" "run: make qemu"
+    bin=${tree:+$BASE/bin/$(key "$tree")}
+    if [ -z "$tree" ] || ! is_built "$bin"; then
+        [ $print = no ] || die "QEMU with the device is not built" "run: make qemu"
         for program in gcc ninja pkg-config readelf bzip2; do need_program "$program"; done
         cache_lock qemu
         [ -n "$tree" ] || fetch_source
         tree=$(source_dir)
-        binary=$BASE/bin/$(key "$tree")/qemu-system-x86_64
-        [ -x "$binary" ] || build "$tree" "$binary"
+        bin=$BASE/bin/$(key "$tree")
+        is_built "$bin" || build "$tree" "$bin"
     fi
-    echo "$BASE/bin/$(key "$tree")/qemu-system-x86_64"
+    echo "$bin/qemu-system-$target"
 }
 
 main "$@"

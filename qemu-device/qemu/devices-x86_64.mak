@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The devices that this QEMU has: those of the emulated board, and no other. Q35 selects its interrupt controllers,
+# The devices that QEMU for x86_64 has: those of the board pc, and no other. Q35 selects its interrupt controllers,
 # timers, firmware interface and ISA serial port.
 
 CONFIG_Q35=y
