@@ -50,23 +50,42 @@ cache_lock() {
     flock -n 9 || { say "waiting for another process that fills the cache ($1)"; flock 9; }
 }
 
+# Kbuild and CMake find the compiler for arm64 on PATH.
+cross_path() {
+    local env
+    env=$("$NPU_TOP/scripts/sysroot-arm64.sh")
+    # shellcheck source=/dev/null
+    . "$env"
+    PATH=$COMPILER:$PATH
+}
+
 # One hash over files (contents and names relative to the current directory) and strings.
 hash_of() { sha256sum | cut -c1-16; }
 
 # --- apt, asked privately -----------------------------------------------------------------------
 # A package index of our own in the cache, so that nothing of the system's changes and no root is
 # needed. Its sources are the URIs that apt already uses here, with the suites that we ask for: those of
-# Debian 12, or, for a script that sets NPU_APT_SUITE, that suite alone, in an index of its own.
+# Debian 12, or, for a script that sets NPU_APT_SUITE, that suite alone, in an index of its own. A script that sets
+# NPU_APT_ARCH gets packages for that architecture, of a system on which nothing is installed, likewise.
 
-apt_root() { echo "$NPU_CACHE/apt${NPU_APT_SUITE:+-$NPU_APT_SUITE}"; }
+apt_root() { echo "$NPU_CACHE/apt${NPU_APT_SUITE:+-$NPU_APT_SUITE}${NPU_APT_ARCH:+-$NPU_APT_ARCH}"; }
+
+# The options that turn apt to the private index $1, one a line.
+apt_options() {
+    printf -- '-o\n%s\n' Dir::Etc::SourceList="$1/sources.list" Dir::Etc::SourceParts=- Dir::State="$1/state" \
+        Dir::Cache="$1/cache"
+    if [ -n "${NPU_APT_ARCH:-}" ]; then
+        printf -- '-o\n%s\n' Dir::State::status="$1/status" APT::Architecture="$NPU_APT_ARCH" \
+            APT::Architectures="$NPU_APT_ARCH"
+    else
+        printf -- '-o\n%s\n' Dir::State::status=/var/lib/dpkg/status
+    fi
+}
 
 apt_private() {
-    local root
-    root=$(apt_root)
-    apt-get -qq \
-        -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=- \
-        -o Dir::State="$root/state" -o Dir::State::status=/var/lib/dpkg/status \
-        -o Dir::Cache="$root/cache" -o APT::Sandbox::User="$(id -un)" \
+    local options
+    mapfile -t options < <(apt_options "$(apt_root)")
+    apt-get -qq "${options[@]}" -o APT::Sandbox::User="$(id -un)" \
         -o Acquire::Languages=none -o Acquire::Retries=3 -o Debug::NoLocking=1 "$@"
 }
 
@@ -105,7 +124,7 @@ apt_write_sources() {
         echo "deb $option$main bookworm main"
         echo "deb $option$security bookworm-security main"
         echo "deb $option$main bookworm-backports main"
-        echo "deb-src $option$main trixie main"
+        [ -n "${NPU_APT_ARCH:-}" ] || echo "deb-src $option$main trixie main"
     fi >"$(apt_root)/sources.list"
 }
 
@@ -115,6 +134,7 @@ apt_refresh() {
     root=$(apt_root)
     [ -z "$(find "$root/updated" -mmin -60 2>/dev/null)" ] || return 0
     mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial"
+    [ -z "${NPU_APT_ARCH:-}" ] || : >"$root/status"
     apt_write_sources
     say "reading the package index (into $root)"
     apt_private update >"$root/update.log" 2>&1 </dev/null || {
@@ -130,7 +150,7 @@ apt_unpack() {
     shift
     apt_refresh
     debs=$(mktemp -d "$NPU_CACHE/debs.XXXXXX")
-    say "downloading $*"
+    if [ $# -le 8 ]; then say "downloading $*"; else say "downloading $# packages: ${*:1:4} ..."; fi
     (cd "$debs" && apt_private download "$@" </dev/null) ||
         { rm -rf "$debs"; die "cannot download: $*" "is there a network, and has the archive this package?"; }
     mkdir -p "$dir"
@@ -142,11 +162,17 @@ apt_unpack() {
 
 # apt-cache on the private index.
 apt_ask() {
-    local root
-    root=$(apt_root)
+    local options
+    mapfile -t options < <(apt_options "$(apt_root)")
     apt_refresh
-    apt-cache -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State="$root/state" \
-        -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$root/cache" "$@" 2>/dev/null
+    apt-cache "${options[@]}" "$@" 2>/dev/null
+}
+
+# apt_closure PACKAGE...: these and all that they depend on (with NPU_APT_ARCH), as PACKAGE=VERSION, one a line.
+apt_closure() {
+    apt_refresh
+    apt_private --simulate --no-install-recommends install "$@" |
+        sed -nE 's/^Inst ([^ ]+) \(([^ ]+) .*/\1=\2/p'
 }
 
 # The package that a metapackage like linux-image-6.12-amd64 stands for now.

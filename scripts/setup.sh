@@ -51,6 +51,7 @@ cpio|initial file system of the emulated board
 kmod|modules of the emulated board
 xz-utils|kernel packages
 dwarves|kernel module build
+binutils-aarch64-linux-gnu|programs and kernel modules of arm64 boards; scripts/sysroot-arm64.sh has the compiler
 bison|kernel and QEMU build
 flex|kernel and QEMU build
 bc|kernel build
