@@ -5,19 +5,19 @@
 # image itself: an emulated processor needs 4 s to do that at each boot.
 # Prints the path of an env file: KDIR, KIMAGE, KVERSION, KMODULES.
 #
-#   kernel-stock.sh           fetch what is missing, print the env file's path
-#   kernel-stock.sh --env     only print the path; fails where the kernel is not in the cache
-#   kernel-stock.sh --update  look whether the archive has a newer one
+#   kernel-stock.sh [--arch amd64|arm64]           fetch what is missing, print the env file's path
+#   kernel-stock.sh [--arch amd64|arm64] --env     only print the path; fails where the kernel is not in the cache
+#   kernel-stock.sh [--arch amd64|arm64] --update  look whether the archive has a newer one
 
 NPU_STEP=kernel-stock
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 BASE=$NPU_CACHE/kernel-stock
-IMAGE_META=linux-image-6.12-amd64
-HEADERS_META=linux-headers-6.12-amd64
+ARCH=amd64
+SUFFIX= # of the targets in the Makefile
 
-newest_env() { printf '%s\n' "$BASE"/*/npu.env | sort -V | tail -n 1; }
+newest_env() { printf '%s\n' "$BASE"/*-"$ARCH"/npu.env | sort -V | tail -n 1; }
 # What an earlier version of this script left in the cache has a packed image.
 is_complete() { [ -e "$1" ] && ! grep -q '^KIMAGE=.*/vmlinuz-' "$1"; }
 
@@ -54,22 +54,25 @@ header_parts() {
 }
 
 fetch() {
-    local image headers version root parts
-    image=$(apt_resolve "$IMAGE_META" linux-image-)
-    headers=$(apt_resolve "$HEADERS_META" linux-headers-)
+    local meta=linux-image-6.12-$ARCH image headers version root parts
+    image=$(apt_resolve "$meta" linux-image-)
+    headers=$(apt_resolve "${meta/image/headers}" linux-headers-)
     [ -n "$image" ] && [ -n "$headers" ] ||
-        die "the archive has no $IMAGE_META" "Debian 12's security suite carries it; is it among apt's sources?"
+        die "the archive has no $meta" "Debian 12's security suite carries it; is it among apt's sources?"
     version=${image#linux-image-}
     root=$BASE/$version
     ! is_complete "$root/npu.env" || return 0
     mapfile -t parts < <(header_parts "$headers")
     [ ${#parts[@]} -eq 2 ] || die "$headers does not name its common headers and linux-kbuild"
     rm -rf "$root"
-    apt_unpack "$root" "$image" "$headers" "${parts[@]}"
+    apt_unpack "$root" "$image" "$headers" "${parts[0]}"
+    # programs that run here, whatever the kernel is for
+    NPU_APT_ARCH='' apt_unpack "$root" "${parts[1]}"
     [ -e "$root/boot/vmlinuz-$version" ] || die "$image holds no kernel image" "looked in $root/boot"
     "$NPU_PYTHON" "$NPU_TOP/scripts/unpack_kernel.py" "$root/boot/vmlinuz-$version" "$root/boot/vmlinux-$version" ||
         die "cannot unpack the kernel image"
     relocate "$root" "$version"
+    "$NPU_TOP/scripts/kernel-accel.sh" "$root/usr/src/linux-headers-$version" "$root/lib/modules/$version"
     depmod -b "$root" "$version"
     write_env "$root" "$version"
     say "Linux $version is in $root"
@@ -77,9 +80,17 @@ fetch() {
 
 main() {
     local env
+    if [ "${1:-}" = --arch ]; then
+        ARCH=${2:-} && shift 2
+        case $ARCH in
+            amd64) ;;
+            arm64) export NPU_APT_ARCH=arm64 SUFFIX=-arm64 ;;
+            *) die "there is no board with a processor '$ARCH'" "known: amd64, arm64" ;;
+        esac
+    fi
     env=$(newest_env)
     if ! is_complete "$env" || [ "${1:-}" = --update ]; then
-        [ "${1:-}" != --env ] || die "the stock kernel is not in the cache" "run: make kernel-stock"
+        [ "${1:-}" != --env ] || die "the stock kernel is not in the cache" "run: make kernel-stock$SUFFIX"
         PATH=$PATH:/usr/sbin:/sbin
         need_program depmod
         cache_lock kernel-stock

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko.
-# Further arguments go to make (W=1, C=1, ...). The objects of the two kernels are kept apart, and the
+# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko,
+# module.sh stock-arm64 -> build/kernel/arm64/npu.ko.
+# Further arguments go to make (W=1, C=1, ...). The objects of the kernels are kept apart, and the
 # checkout stays clean: each is built in a folder of links to kernel/ and uapi/.
 
 NPU_STEP=module
@@ -18,19 +19,23 @@ link_sources() {
 }
 
 main() {
-    local kernel=${1:-} name folder env
+    local kernel=${1:-} name folder env arch=()
     case $kernel in
         stock) name=npu.ko ;;
         debug) name=npu-debug.ko ;;
-        *) die "usage: module.sh stock|debug [MAKE ARGUMENT...]" ;;
+        stock-arm64)
+            name=arm64/npu.ko arch=(--arch arm64)
+            cross_path
+            ;;
+        *) die "usage: module.sh stock|debug|stock-arm64 [MAKE ARGUMENT...]" ;;
     esac
     shift
     [ -e "$NPU_TOP/kernel/Makefile" ] || die "there is no driver in kernel/ (its Makefile is missing)"
-    env=$("$NPU_TOP/scripts/kernel-$kernel.sh")
+    env=$("$NPU_TOP/scripts/kernel-${kernel%-*}.sh" "${arch[@]}")
     # shellcheck source=/dev/null
     . "$env"
     folder=$NPU_BUILD/kernel/$kernel
-    mkdir -p "$folder"
+    mkdir -p "$folder" "$(dirname "$NPU_BUILD/kernel/$name")"
     exec 9>"$folder/.lock" # two boards may ask for the same driver
     flock 9
     link_sources "$NPU_TOP/kernel" "$folder/kernel"
