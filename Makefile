@@ -10,10 +10,10 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs build qemu kernel-stock kernel-debug kernel-newest module module-debug demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
+.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-newest module module-arm64 module-debug demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
 
 help: ## shows this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## installs the Debian packages that are missing
 	@scripts/setup.sh
@@ -24,6 +24,12 @@ programs: $(BUILD)/build.ninja ## libraries, compiler, tools, chip model: build/
 build: $(BUILD)/build.ninja ## the same and all tests
 	@cmake --build $(BUILD)
 
+programs-arm64: ## libraries and tools for arm64 boards: build/arm64/bin, build/arm64/lib
+	@scripts/build-arm64.sh programs
+
+build-arm64: ## the same and the tests that run on these boards
+	@scripts/build-arm64.sh
+
 $(BUILD)/build.ninja:
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(CONFIG) -DNPU_WERROR=ON
 
@@ -33,6 +39,9 @@ qemu: ## QEMU 10.0 with the NPU, in the cache (needs: build)
 kernel-stock: ## Debian's Linux 6.12 for the emulated board, in the cache
 	@scripts/kernel-stock.sh $(QUIET)
 
+kernel-stock-arm64: ## Debian's Linux 6.12 for arm64 boards, in the cache
+	@scripts/kernel-stock.sh --arch arm64 $(QUIET)
+
 kernel-debug: ## Linux 6.12 with KASAN and lockdep, in the cache (10 minutes, once)
 	@scripts/kernel-debug.sh $(QUIET)
 
@@ -41,6 +50,9 @@ kernel-newest: ## source of the newest Linux that Debian has, in the cache, to c
 
 module: ## the driver for the stock kernel: build/kernel/npu.ko
 	@scripts/module.sh stock
+
+module-arm64: ## the driver for arm64 boards' kernel: build/kernel/arm64/npu.ko
+	@scripts/module.sh stock-arm64
 
 module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 	@scripts/module.sh debug

@@ -33,7 +33,9 @@ if(TARGET npu-onednn)
 endif()
 
 # The compiler for dynamic networks, loaded by libnpurt.
-install(TARGETS npuc_library LIBRARY DESTINATION ${npu_modules})
+if(TARGET npuc_library)
+  install(TARGETS npuc_library LIBRARY DESTINATION ${npu_modules})
+endif()
 
 install(DIRECTORY libnpu/include/ runtime/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "npu_*_internal.h" EXCLUDE)
