@@ -2,26 +2,26 @@
 """What the guest sees: its initial file system, the folders of the host, and the command to run.
 
 User space is busybox; programs of the build and of the host run from read-only shared folders under the
-paths that they have on the host, so that nothing has to be copied, whatever libraries they use.
+paths that they have on the host, so that nothing has to be copied, whatever libraries they use. A board with another
+processor has a /usr of its own, the system root's.
 """
 
 import hashlib
 import os
 import shlex
+import subprocess
 import tempfile
 
-from . import BoardError
+from . import BoardError, boards
 from .cpio import Archive
-from .kernel import module_content
+from .kernel import module_content, read_env
 
-BUSYBOX = "/bin/busybox"
 INIT = os.path.join(os.path.dirname(__file__), "init.sh")
 SHARE = "/mnt/share"
 # The command's input, where it is there from the start.
 INPUT = "/npu/input"
 
 _KEPT_IMAGES = 8
-_HOST_LIB_LINKS = ("x86_64-linux-gnu", "i386-linux-gnu", "ld-linux.so.2", "terminfo")
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
 _GROUP = "root:x:0:\nuser:x:1000:\nrender:x:105:\nnogroup:x:65534:\n"
 
@@ -36,10 +36,21 @@ class Folder:
         self.writable = writable
 
 
-def folders(top, build, share):
+def usr(top, architecture):
+    """The folder that is the board's /usr."""
+    if architecture.host_usr:
+        return "/usr"
+    script = os.path.join(top, "scripts", f"sysroot-{architecture.debian}.sh")
+    found = subprocess.run([script, "--env"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        raise BoardError(f"the {architecture.name} system root is not there; run: make build{architecture.suffix}")
+    return os.path.join(read_env(found.stdout.strip())["SYSROOT"], "usr")
+
+
+def folders(top, build, share, usr_folder):
     """All folders that a board shows, outermost first. What another one shows already is left out."""
-    found = []
-    for tag, path in (("usr", "/usr"), ("checkout", top), ("build", build)):
+    found = [Folder("usr", usr_folder, "/usr")]
+    for tag, path in (("checkout", top), ("build", build)):
         inside = any(os.path.commonpath([path, other.source]) == other.source for other in found)
         if not inside and os.path.isdir(path):
             found.append(Folder(tag, path, path))
@@ -50,10 +61,11 @@ def folders(top, build, share):
     return found
 
 
-def base_image(cache, modules):
+def base_image(cache, modules, architecture, usr_folder):
     """The part of the initial file system that depends only on kernel, busybox and init; cached."""
-    key = hashlib.sha256()
-    for path in [BUSYBOX, INIT, __file__] + modules:
+    key = hashlib.sha256(architecture.name.encode())
+    busybox = os.path.join(usr_folder, "bin", "busybox")
+    for path in [busybox, INIT, __file__, boards.__file__] + modules:
         if not os.path.exists(path):
             raise BoardError(f"{path} is missing; run: make setup")
         state = os.stat(path)
@@ -63,7 +75,7 @@ def base_image(cache, modules):
     if not os.path.exists(cached):
         os.makedirs(folder, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(_base_archive(modules).bytes())
+            file.write(_base_archive(modules, architecture, busybox).bytes())
         os.replace(file.name, cached)
         _prune(folder)
     with open(cached, "rb") as file:
@@ -85,31 +97,37 @@ def _read(path):
         return file.read()
 
 
-def _base_archive(modules):
+def _base_archive(modules, architecture, busybox):
     archive = Archive()
     for path in ("proc", "sys", "dev", "tmp", "run", "root", "mnt", "usr", "etc", "var", "lib"):
         archive.add_dir(path)
     archive.add_device("dev/console", 5, 1)
-    archive.add_file("bin/busybox", _read(BUSYBOX), 0o755)
+    archive.add_file("bin/busybox", _read(busybox), 0o755)
     archive.add_link("bin/sh", "busybox")
     archive.add_link("bin/bash", "/usr/bin/bash")
     archive.add_file("init", _read(INIT), 0o755)
     archive.add_file("etc/passwd", _PASSWD.encode())
     archive.add_file("etc/group", _GROUP.encode())
-    for name in _HOST_LIB_LINKS:
+    for name in architecture.lib_links:
         archive.add_link(f"lib/{name}", f"/usr/lib/{name}")
-    for name in ("lib64", "lib32"):
+    for name in architecture.top_links:
         archive.add_link(name, f"/usr/{name}")
+    if architecture.host_usr:
+        _add_host_settings(archive)
+    for number, path in enumerate(modules):
+        name = os.path.basename(path).split(".ko")[0]
+        archive.add_file(f"modules/{number:02d}-{name}.ko", module_content(path))
+    return archive
+
+
+def _add_host_settings(archive):
+    """What programs in /usr look for outside of it."""
     if os.path.exists("/etc/ld.so.cache"):
         archive.add_file("etc/ld.so.cache", _read("/etc/ld.so.cache"))
     for name in sorted(os.listdir("/etc/alternatives")):
         path = os.path.join("/etc/alternatives", name)
         if os.path.islink(path):
             archive.add_link(path, os.readlink(path))
-    for number, path in enumerate(modules):
-        name = os.path.basename(path).split(".ko")[0]
-        archive.add_file(f"modules/{number:02d}-{name}.ko", module_content(path))
-    return archive
 
 
 def call_image(settings, mounts, command, environment, text):

@@ -15,22 +15,25 @@ _PLUMBING = ("9p", "9pnet_virtio")
 class Kernel:
     """A kernel described by the env file that scripts/kernel-NAME.sh prints."""
 
-    def __init__(self, name, top):
+    def __init__(self, name, top, architecture):
         self.name = name
+        self._architecture = architecture
         script = os.path.join(top, "scripts", f"kernel-{name}.sh")
-        found = subprocess.run([script, "--env"], capture_output=True, text=True, check=False)
+        choice = ["--arch", architecture.debian] if architecture.suffix else []
+        found = subprocess.run([script, *choice, "--env"], capture_output=True, text=True, check=False)
         if found.returncode != 0:
-            raise BoardError(f"the {name} kernel is not there; run: make kernel-{name}")
-        values = _read_env(found.stdout.strip())
+            raise BoardError(f"the {name} kernel is not there; run: make kernel-{name}{architecture.suffix}")
+        values = read_env(found.stdout.strip())
         self.image = values["KIMAGE"]
         self.version = values["KVERSION"]
         self._modules = values["KMODULES"]
 
     def driver_path(self, build):
-        return os.path.join(build, "kernel", "npu.ko" if self.name == "stock" else "npu-debug.ko")
+        return os.path.join(build, "kernel", self._architecture.folder,
+                            "npu.ko" if self.name == "stock" else "npu-debug.ko")
 
     def driver_target(self):
-        return "module" if self.name == "stock" else "module-debug"
+        return ("module" if self.name == "stock" else "module-debug") + self._architecture.suffix
 
     def module_files(self, driver, extra):
         """Paths of all modules to insert before the driver, in order; empty where they are built in."""
@@ -60,7 +63,8 @@ def module_content(path):
         return file.read()
 
 
-def _read_env(path):
+def read_env(path):
+    """What an env file of the scripts says."""
     values = {}
     with open(path, encoding="utf-8") as file:
         for line in file:

@@ -13,15 +13,11 @@ CHANNELS = ("control", "stdout", "stderr", "stdin")
 # When an exact board starts. No file of the host was written later, so what is written on the board is newer.
 _EXACT_DATE = "2038-01-01T00:00:00"
 
-# All that TCG can, but the claim that string instructions are fast: it executes them element by element, and a kernel
-# that believes the claim clears pages and copies structures byte by byte.
-_PROCESSOR = "max,-erms,-fsrm,-fzrm,-fsrs,-fsrc"
-
 _FIRMWARE = ("/usr/share/qemu", "/usr/share/seabios")
 
 
-def binary(top, build):
-    """Path of the QEMU with the NPU device."""
+def binary(top, build, board):
+    """Path of the QEMU with the NPU device for the board's processor."""
     override = os.environ.get("NPU_QEMU")
     if override:
         found = shutil.which(override)
@@ -29,7 +25,7 @@ def binary(top, build):
             raise BoardError(f"NPU_QEMU={override}: there is no such program")
         return found
     script = os.path.join(top, "qemu-device", "qemu", "build.sh")
-    found = subprocess.run([script, "--print"], capture_output=True, text=True, check=False)
+    found = subprocess.run([script, "--print", board.architecture.qemu], capture_output=True, text=True, check=False)
     if found.returncode != 0:
         raise BoardError("QEMU with this checkout's NPU device is not built; run: make qemu")
     if not os.path.exists(model(build)):
@@ -63,22 +59,20 @@ def _time(options, report):
             "-global", "npu.time=virtual", "-global", f"npu.seed={options.seed}"]
 
 
-def _machine(options, report):
-    # TCG runs everywhere; the kernel's mitigations cost boot time and protect nothing here.
-    return ["-M", "q35", *_time(options, report), "-cpu", _PROCESSOR, "-smp", str(options.smp),
+def _machine(options, board, report):
+    # TCG runs everywhere.
+    return [*board.machine, *_time(options, report), "-smp", str(options.smp),
             "-m", options.memory, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
-            "-no-reboot",
-            # ports that are plugged as PCI Express has it; ACPI's way leaves their links down
-            "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off"]
+            "-no-reboot"]
 
 
-def kernel_arguments(options):
-    # no_timer_check: a timer that ticks late on a busy host is none that is wired wrongly
+def kernel_arguments(options, board):
+    # mitigations: they cost boot time and protect nothing here
     # pcie_ports: a kernel without power management of links does not ask the firmware for hotplug and bus errors
-    words = ["console=ttyS0", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "tsc=reliable", "no_timer_check",
-             "random.trust_cpu=on", "pcie_ports=native", "rdinit=/init"]
+    words = [f"console={board.console}", "panic=-1", "oops=panic", "nokaslr", "mitigations=off",
+             *board.kernel_arguments, "random.trust_cpu=on", "pcie_ports=native", "rdinit=/init"]
     if options.iommu:
-        words.append("intel_iommu=on")
+        words += board.iommu_kernel_arguments
     if options.kmemleak:
         words.append("kmemleak=on")
     words += options.append
@@ -135,28 +129,28 @@ def _escaped(value):
     return value.replace(",", ",,")
 
 
-def _card_arguments(options):
+def _card_arguments(options, board):
     found = []
     for number in range(options.cards):
-        found += ["-device", f"pcie-root-port,id=rp{number},chassis={number + 1},slot={number + 1}",
-                  "-device", ",".join([f"npu,id=npu{number},bus=rp{number}"] + options.device)]
+        *ports, npu = [device.format(n=number, slot=number + 1) for device in board.card]
+        for device in ports + [",".join([npu] + options.device)]:
+            found += ["-device", device]
     return found
 
 
-def command(options, kernel, initrd, report, channels, folders):
+def command(options, board, kernel, initrd, report, channels, folders):
     """The whole command line. `report`: where that of --report goes. `channels` maps names to file descriptors that
     QEMU inherits."""
-    line = [binary(options.top, options.build)]
+    line = [binary(options.top, options.build, board)]
     for path in _FIRMWARE:
         line += ["-L", path]
-    line += _machine(options, report)
-    line += ["-kernel", kernel.image, "-initrd", initrd, "-append", kernel_arguments(options)]
+    line += _machine(options, board, report)
+    line += ["-kernel", kernel.image, "-initrd", initrd, "-append", kernel_arguments(options, board)]
     if options.iommu:
-        # has to come before every device whose memory accesses it translates
-        line += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
+        line += board.iommu
     line += _channel_arguments(options, channels)
     line += _folder_arguments(options, folders)
-    line += _card_arguments(options)
+    line += _card_arguments(options, board)
     if options.trace:
         line += ["-trace", "npu_*", "-D", os.path.abspath(options.trace)]
     if options.qmp:
