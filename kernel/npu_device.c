@@ -118,7 +118,6 @@ void npu_device_exit(struct npu_device *npu, int idx)
 static void npu_device_read_info(struct npu_device *npu)
 {
 	struct drm_npu_dev_info *info = &npu->info;
-	struct pci_dev *pdev = to_pci_dev(npu->drm.dev);
 
 	info->chip_id = npu_read(npu, NPU_REG_ID);
 	info->hw_version = npu_read(npu, NPU_REG_HW_VERSION);
@@ -140,10 +139,6 @@ static void npu_device_read_info(struct npu_device *npu)
 	info->ddr_bw = npu_read(npu, NPU_REG_DDR_BW);
 	info->rate_16 = npu_read(npu, NPU_REG_RATE_16);
 	info->rate_8 = npu_read(npu, NPU_REG_RATE_8);
-	info->pci_domain = pci_domain_nr(pdev->bus);
-	info->pci_bus = pdev->bus->number;
-	info->pci_device = PCI_SLOT(pdev->devfn);
-	info->pci_function = PCI_FUNC(pdev->devfn);
 
 	npu->asids = npu_read(npu, NPU_REG_ASIDS);
 	npu->max_ring_log2 = npu_read(npu, NPU_REG_MAX_RING_LOG2);
@@ -179,8 +174,9 @@ int npu_device_identify(struct npu_device *npu)
 			info->clock_khz);
 		return -ENODEV;
 	}
-	if (info->ddr_bytes > pci_resource_len(to_pci_dev(npu->drm.dev), NPU_PCI_BAR_DDR)) {
-		drm_err(&npu->drm, "%llu bytes of DDR do not fit the BAR\n", info->ddr_bytes);
+	if (info->ddr_bytes > npu->ddr_mapped) {
+		drm_err(&npu->drm, "%llu bytes of DDR do not fit the %llu that can be seen\n",
+			info->ddr_bytes, (u64)npu->ddr_mapped);
 		return -ENODEV;
 	}
 
@@ -208,6 +204,16 @@ static int npu_device_try_reset(struct npu_device *npu)
 	return npu_is_gone(status) ? -EIO : 0;
 }
 
+/* What does not obey the order may obey those who hold its power, clock and reset. */
+static void npu_device_power_cycle(struct npu_device *npu)
+{
+	if (!npu->bus->power_on)
+		return;
+	npu_bus_cut_off(npu);
+	if (npu_bus_power_on(npu))
+		drm_err(&npu->drm, "it cannot be switched on again\n");
+}
+
 /**
  * npu_device_reset - reset the card and wait until it is ready
  * @npu: device
@@ -222,9 +228,11 @@ int npu_device_reset(struct npu_device *npu)
 
 	do {
 		ret = npu_device_try_reset(npu);
-		if (ret == -ETIMEDOUT)
+		if (ret == -ETIMEDOUT) {
 			drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", tries + 1,
 				 NPU_RESET_TRIES);
+			npu_device_power_cycle(npu);
+		}
 	} while (ret == -ETIMEDOUT && ++tries < NPU_RESET_TRIES);
 
 	return ret;
@@ -254,7 +262,7 @@ void npu_device_stop(struct npu_device *npu)
 		drm_warn(&npu->drm, "the card does not answer a reset\n");
 
 	/* What does not obey a reset is cut off from the bus. */
-	pci_clear_master(to_pci_dev(npu->drm.dev));
+	npu_bus_cut_off(npu);
 }
 
 /**

@@ -6,7 +6,6 @@
 #include <linux/bitmap.h>
 #include <linux/io.h>
 #include <linux/mutex.h>
-#include <linux/pci.h>
 #include <linux/rwsem.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -17,6 +16,7 @@
 
 #include "npu_regs.h"
 
+#include "npu_bus.h"
 #include "npu_copy.h"
 #include "npu_coredump.h"
 #include "npu_devfreq.h"
@@ -47,17 +47,26 @@ struct npu_counters {
  * Lives until the last reference to @drm is gone, which can be long after the card itself is.
  */
 struct npu_device {
-	/** @drm: base class; its parent device is the card's PCI function */
+	/** @drm: base class; its parent is the card's PCI function, or the platform device */
 	struct drm_device drm;
 
-	/** @regs: BAR0; valid inside npu_device_enter(), and during probe and remove */
+	/** @bus: what depends on that */
+	const struct npu_bus_ops *bus;
+
+	/** @coherent: it sees the processors' caches, and they see what it writes; constant */
+	bool coherent;
+
+	/** @regs: registers, BAR0; valid inside npu_device_enter(), and during probe and remove */
 	void __iomem *regs;
 
-	/** @ddr: BAR2, write-combined; valid as @regs */
+	/** @ddr: BAR2, write-combined; valid as @regs. NULL: it has no memory of its own */
 	void __iomem *ddr;
 
 	/** @ddr_phys: CPU physical address of BAR2 */
 	resource_size_t ddr_phys;
+
+	/** @ddr_mapped: size of BAR2 */
+	resource_size_t ddr_mapped;
 
 	/** @info: what the identity registers said, constant after probe */
 	struct drm_npu_dev_info info;
@@ -179,10 +188,26 @@ static inline void npu_write64(struct npu_device *npu, u32 reg, u64 value)
 	writeq(value, npu->regs + reg);
 }
 
-/* What a register of an absent or dead card reads as. */
+/* What a register reads as whose card is absent or dead, or has no power. */
 static inline bool npu_is_gone(u32 value)
 {
 	return value == ~0u;
+}
+
+static inline int npu_bus_power_on(struct npu_device *npu)
+{
+	return npu->bus->power_on ? npu->bus->power_on(npu) : 0;
+}
+
+static inline void npu_bus_let_on(struct npu_device *npu)
+{
+	if (npu->bus->let_on)
+		npu->bus->let_on(npu);
+}
+
+static inline void npu_bus_cut_off(struct npu_device *npu)
+{
+	npu->bus->cut_off(npu);
 }
 
 bool npu_device_hold(struct npu_device *npu, int *idx);

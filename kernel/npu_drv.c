@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The driver: PCI probe and remove, table of ioctls.
+ * The driver: table of ioctls, what probe and remove do on every bus.
  */
+#include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
-#include <linux/pci.h>
 
 #include <drm/drm_accel.h>
 #include <drm/drm_gem.h>
@@ -12,17 +12,18 @@
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 
+#include "npu_bus.h"
 #include "npu_copy.h"
 #include "npu_ctx.h"
 #include "npu_debugfs.h"
 #include "npu_devfreq.h"
 #include "npu_device.h"
+#include "npu_drv.h"
 #include "npu_file.h"
 #include "npu_gem.h"
 #include "npu_hwmon.h"
 #include "npu_job.h"
 #include "npu_pages.h"
-#include "npu_pm.h"
 #include "npu_prime.h"
 #include "npu_query.h"
 #include "npu_recover.h"
@@ -33,7 +34,7 @@
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
-#define NPU_DRIVER_MINOR	2
+#define NPU_DRIVER_MINOR	3
 
 /* Calls */
 
@@ -150,8 +151,9 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
  * 1.0: devices, buffers, contexts, submission, wait
  * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes
  * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
+ * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info
  */
-static const struct drm_driver npu_driver = {
+const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
 			   DRIVER_SYNCOBJ_TIMELINE,
 	.open = npu_file_open,
@@ -174,33 +176,6 @@ static const struct drm_driver npu_driver = {
 };
 
 /* Probe */
-
-static int npu_probe_bars(struct npu_device *npu, struct pci_dev *pdev)
-{
-	int ret;
-
-	ret = pcim_enable_device(pdev);
-	if (ret)
-		return ret;
-
-	ret = pcim_request_all_regions(pdev, "npu");
-	if (ret)
-		return ret;
-
-	if (pci_resource_len(pdev, NPU_PCI_BAR_REGS) < NPU_BAR_REGS_BYTES) {
-		drm_err(&npu->drm, "BAR %u is too small\n", NPU_PCI_BAR_REGS);
-		return -ENODEV;
-	}
-
-	npu->regs = pcim_iomap(pdev, NPU_PCI_BAR_REGS, NPU_BAR_REGS_BYTES);
-	npu->ddr_phys = pci_resource_start(pdev, NPU_PCI_BAR_DDR);
-	npu->ddr = devm_ioremap_wc(&pdev->dev, npu->ddr_phys,
-				   pci_resource_len(pdev, NPU_PCI_BAR_DDR));
-	if (!npu->regs || !npu->ddr)
-		return -ENOMEM;
-
-	return dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(52));
-}
 
 static void npu_destroy_wq(struct drm_device *drm, void *wq)
 {
@@ -254,17 +229,39 @@ static int npu_probe_software(struct npu_device *npu)
 	return npu_mem_init(npu);
 }
 
-static int npu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+/* It can reach all memory that an entry of its page tables can name, in pieces of any size. */
+static int npu_probe_dma(struct npu_device *npu)
 {
-	struct npu_device *npu;
+	struct device *dev = npu->drm.dev;
+
+	npu->coherent = dev_is_dma_coherent(dev);
+	if (!npu->coherent)
+		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
+	dma_set_max_seg_size(dev, UINT_MAX);
+
+	return dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
+}
+
+static void npu_probe_say(struct npu_device *npu)
+{
+	const struct drm_npu_dev_info *info = &npu->info;
+
+	drm_info(&npu->drm, "QNPU1 %s%s: %u cores, %u KiB local memory each, %llu MiB DDR, %u queues, %u vectors\n",
+		 info->bus == DRM_NPU_BUS_PCI ? "on a card" : "in the SoC",
+		 npu->coherent ? "" : ", not coherent", info->cores, info->lmem_bytes / SZ_1K,
+		 info->ddr_bytes / SZ_1M, npu_copy_user_queues(npu), npu->irq.count);
+}
+
+/**
+ * npu_drv_probe - bring a device to work
+ * @npu: device, its registers mapped, with what they need; drvdata of its parent
+ */
+int npu_drv_probe(struct npu_device *npu)
+{
 	int ret;
 
-	npu = devm_drm_dev_alloc(&pdev->dev, &npu_driver, struct npu_device, drm);
-	if (IS_ERR(npu))
-		return PTR_ERR(npu);
-	pci_set_drvdata(pdev, npu);
-
-	ret = npu_probe_bars(npu, pdev);
+	npu->info.bus = npu->bus->kind;
+	ret = npu_probe_dma(npu);
 	if (ret)
 		return ret;
 
@@ -281,7 +278,7 @@ static int npu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		return ret;
 
-	pci_set_master(pdev);
+	npu_bus_let_on(npu);
 	ret = npu_irq_init(npu);
 	if (ret)
 		return ret;
@@ -299,12 +296,8 @@ static int npu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		goto err_copy;
 
-	pci_save_state(pdev);
 	npu_recover_pulse(npu);
-
-	drm_info(&npu->drm, "QNPU1: %u cores, %u KiB local memory each, %llu MiB DDR, %u queues, %u vectors\n",
-		 npu->info.cores, npu->info.lmem_bytes / SZ_1K, npu->info.ddr_bytes / SZ_1M,
-		 npu_copy_user_queues(npu), npu->irq.count);
+	npu_probe_say(npu);
 
 	return 0;
 
@@ -319,14 +312,15 @@ err_stop:
 	return ret;
 }
 
-/*
+/**
+ * npu_drv_remove - let go of a device
+ * @npu: device
+ *
  * Nobody is told to go away: files stay open, their calls fail with -ENODEV, unfinished jobs end
  * with -ENODEV, and mappings show harmless pages.
  */
-static void npu_remove(struct pci_dev *pdev)
+void npu_drv_remove(struct npu_device *npu)
 {
-	struct npu_device *npu = pci_get_drvdata(pdev);
-
 	cancel_delayed_work_sync(&npu->pulse_work);
 	npu_recover_end(npu);
 	drm_dev_unplug(&npu->drm);
@@ -342,27 +336,7 @@ static void npu_remove(struct pci_dev *pdev)
 	npu_pages_release_dma(npu);
 }
 
-static void npu_shutdown(struct pci_dev *pdev)
-{
-	npu_remove(pdev);
-}
-
-static const struct pci_device_id npu_pci_ids[] = {
-	{ PCI_DEVICE(NPU_PCI_VENDOR_ID, NPU_PCI_DEVICE_ID) },
-	{ }
-};
-MODULE_DEVICE_TABLE(pci, npu_pci_ids);
-
-static struct pci_driver npu_pci_driver = {
-	.name = "npu",
-	.id_table = npu_pci_ids,
-	.probe = npu_probe,
-	.remove = npu_remove,
-	.shutdown = npu_shutdown,
-	.err_handler = &npu_err_handler,
-	.dev_groups = npu_sysfs_groups,
-	.driver.pm = pm_sleep_ptr(&npu_pm_ops),
-};
+/* Module */
 
 static int __init npu_init(void)
 {
@@ -372,10 +346,19 @@ static int __init npu_init(void)
 	if (ret)
 		return ret;
 
-	ret = pci_register_driver(&npu_pci_driver);
+	ret = npu_pci_register();
 	if (ret)
-		npu_job_module_exit();
+		goto err_job;
+	ret = npu_platform_register();
+	if (ret)
+		goto err_pci;
 
+	return 0;
+
+err_pci:
+	npu_pci_unregister();
+err_job:
+	npu_job_module_exit();
 	return ret;
 }
 
@@ -386,7 +369,8 @@ static int __init npu_init(void)
 
 static void __exit npu_exit(void)
 {
-	pci_unregister_driver(&npu_pci_driver);
+	npu_platform_unregister();
+	npu_pci_unregister();
 	npu_job_module_exit();
 	/* Fences have dropped their references to the module, but may be still on their way out. */
 	synchronize_rcu_tasks();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * MSI-X vectors: number 0 carries the card's events, the others the completions of groups of
- * queues (number 0 also those, where the system has only one vector to give).
+ * Interrupts. MSI-X vectors of a card: number 0 carries the card's events, the others the
+ * completions of groups of queues (number 0 also those, where the system has only one vector to
+ * give). A block of a SoC has a single line that stands for vector 0.
  *
  * Completions are taken in the hard handler: it is short, and a job's latency is what users see.
  */
@@ -66,6 +67,19 @@ static irqreturn_t npu_irq_handler(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
+/* The line is a level: what keeps it up is cleared before anything is looked at. */
+static irqreturn_t npu_irq_line_handler(int irq, void *data)
+{
+	struct npu_vector *vector = data;
+	u32 status = npu_read(vector->npu, NPU_REG_LINE_STATUS);
+
+	if (npu_is_gone(status) || !(status & NPU_LINE_STATUS_VECTOR))
+		return IRQ_NONE;
+	npu_write(vector->npu, NPU_REG_LINE_STATUS, NPU_LINE_STATUS_VECTOR);
+
+	return npu_irq_handler(irq, vector);
+}
+
 /**
  * npu_irq_test - let the card raise a vector, and wait for it
  * @npu: device, entered
@@ -88,15 +102,27 @@ int npu_irq_test(struct npu_device *npu, u64 *ns)
 	return left ? 0 : -ETIMEDOUT;
 }
 
+static int npu_irq_request(struct npu_device *npu, u32 index)
+{
+	struct npu_vector *vector = &npu->irq.vectors[index];
+
+	vector->npu = npu;
+	vector->index = index;
+	spin_lock_init(&vector->lock);
+	INIT_LIST_HEAD(&vector->queues);
+	vector->irq = npu->bus->irq_number(npu, index);
+
+	return request_irq(vector->irq, npu->bus->line ? npu_irq_line_handler : npu_irq_handler, 0,
+			   "npu", vector);
+}
+
 /**
  * npu_irq_init - allocate and request the vectors
  * @npu: device
  */
 int npu_irq_init(struct npu_device *npu)
 {
-	struct pci_dev *pdev = to_pci_dev(npu->drm.dev);
 	u32 want = min_t(u32, npu->irq.hw_vectors, NPU_MAX_VECTORS);
-	struct npu_vector *vector;
 	int count, i, ret;
 
 	init_completion(&npu->irq.tested);
@@ -105,21 +131,12 @@ int npu_irq_init(struct npu_device *npu)
 		return ret;
 
 	want = min_t(u32, want, npu->info.queues + 1);
-	count = pci_alloc_irq_vectors(pdev, 1, want, PCI_IRQ_MSIX);
-	if (count < 0) {
-		drm_err(&npu->drm, "no MSI-X vector: %d\n", count);
+	count = npu->bus->irq_alloc(npu, want);
+	if (count < 0)
 		return count;
-	}
 
 	for (i = 0; i < count; i++) {
-		vector = &npu->irq.vectors[i];
-		vector->npu = npu;
-		vector->index = i;
-		spin_lock_init(&vector->lock);
-		INIT_LIST_HEAD(&vector->queues);
-		vector->irq = pci_irq_vector(pdev, i);
-
-		ret = request_irq(vector->irq, npu_irq_handler, 0, "npu", vector);
+		ret = npu_irq_request(npu, i);
 		if (ret)
 			goto err;
 		npu->irq.count = i + 1;
@@ -167,7 +184,8 @@ void npu_irq_fini(struct npu_device *npu)
 
 		free_irq(vector->irq, vector);
 	}
-	pci_free_irq_vectors(to_pci_dev(npu->drm.dev));
+	if (npu->bus->irq_free)
+		npu->bus->irq_free(npu);
 }
 
 /**

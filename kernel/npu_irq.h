@@ -14,7 +14,7 @@ struct npu_hw_queue;
 /* One vector for events and one for each of so many groups of queues. */
 #define NPU_MAX_VECTORS	17
 
-/** struct npu_vector - one MSI-X vector */
+/** struct npu_vector - one MSI-X vector, or the line of a block in a SoC */
 struct npu_vector {
 	/** @npu: its device */
 	struct npu_device *npu;
@@ -32,7 +32,7 @@ struct npu_vector {
 	struct list_head queues;
 };
 
-/** struct npu_irq - the vectors of a card */
+/** struct npu_irq - the vectors of a device */
 struct npu_irq {
 	/** @hw_vectors: vectors of the card, constant after probe */
 	u32 hw_vectors;

@@ -2,10 +2,9 @@
 #ifndef NPU_PM_H
 #define NPU_PM_H
 
-#include <linux/pci.h>
-#include <linux/pm.h>
+struct device;
 
-extern const struct dev_pm_ops npu_pm_ops;
-extern const struct pci_error_handlers npu_err_handler;
+int npu_pm_suspend(struct device *dev);
+int npu_pm_resume(struct device *dev);
 
 #endif

@@ -51,10 +51,16 @@ static int npu_prime_to_system(struct npu_bo *bo, bool wait)
 	return ttm_bo_validate(&bo->tbo, &placement, &ctx);
 }
 
-/* Cards of this driver wait before they attach, without locks: see npu_prime_lend(). */
-static bool npu_prime_may_wait(const struct npu_bo *bo, const struct dma_buf_attachment *attach)
+/* A device of this driver, on whichever bus. */
+static bool npu_prime_is_ours(const struct device *dev)
 {
-	return attach->dev->driver != bo->tbo.base.dev->dev->driver;
+	return dev->driver && dev->driver->dev_groups == npu_sysfs_groups;
+}
+
+/* Cards of this driver wait before they attach, without locks: see npu_prime_lend(). */
+static bool npu_prime_may_wait(const struct dma_buf_attachment *attach)
+{
+	return !npu_prime_is_ours(attach->dev);
 }
 
 /* Export */
@@ -86,7 +92,7 @@ static int npu_prime_pin(struct dma_buf_attachment *attach)
 
 	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
 		return -ENODEV;
-	ret = npu_prime_to_system(bo, npu_prime_may_wait(bo, attach));
+	ret = npu_prime_to_system(bo, npu_prime_may_wait(attach));
 	if (!ret)
 		ttm_bo_pin(&bo->tbo);
 	drm_dev_exit(idx);
@@ -113,7 +119,7 @@ static struct sg_table *npu_prime_map(struct dma_buf_attachment *attach,
 	if (!drm_dev_enter(drm, &idx))
 		return ERR_PTR(-ENODEV);
 
-	ret = npu_prime_to_system(bo, npu_prime_may_wait(bo, attach));
+	ret = npu_prime_to_system(bo, npu_prime_may_wait(attach));
 	if (ret) {
 		sg = ERR_PTR(ret);
 		goto out;

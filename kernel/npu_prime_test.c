@@ -6,17 +6,35 @@
 #include <linux/fcntl.h>
 #include <linux/highmem.h>
 #include <linux/pci.h>
+#include <linux/platform_device.h>
 #include <linux/string.h>
 
 #include <kunit/test.h>
 
 #define NPU_PRIME_TEST_BYTES	(SZ_2M + SZ_16K)
 
+static int npu_prime_test_match(struct device *dev, const void *data)
+{
+	return npu_prime_is_ours(dev);
+}
+
+/* Any device of this driver, with a reference. */
+static struct device *npu_prime_test_find(void)
+{
+	struct device *dev = bus_find_device(&platform_bus_type, NULL, NULL, npu_prime_test_match);
+
+#ifdef CONFIG_PCI
+	if (!dev)
+		dev = bus_find_device(&pci_bus_type, NULL, NULL, npu_prime_test_match);
+#endif
+	return dev;
+}
+
 /* A buffer that only its dma-buf keeps. */
 static struct dma_buf *npu_prime_test_export(struct kunit *test, u32 flags)
 {
-	struct pci_dev *pdev = pci_get_device(NPU_PCI_VENDOR_ID, NPU_PCI_DEVICE_ID, NULL);
-	struct npu_device *npu = pdev ? pci_get_drvdata(pdev) : NULL;
+	struct device *dev = npu_prime_test_find();
+	struct npu_device *npu = dev ? dev_get_drvdata(dev) : NULL;
 	struct dma_buf *dma_buf;
 	struct npu_user *user;
 	struct npu_bo *bo;
@@ -28,7 +46,7 @@ static struct dma_buf *npu_prime_test_export(struct kunit *test, u32 flags)
 	KUNIT_ASSERT_NOT_NULL(test, user);
 	bo = npu_bo_create(npu, user, NPU_PRIME_TEST_BYTES, flags);
 	npu_user_put(user);
-	pci_dev_put(pdev);
+	put_device(dev);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, bo);
 	dma_buf = npu_prime_export(&bo->tbo.base, O_RDWR);
 	drm_gem_object_put(&bo->tbo.base);

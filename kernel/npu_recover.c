@@ -297,7 +297,7 @@ static void npu_recover_give_up(struct npu_device *npu, const char *why)
 	drm_err(&npu->drm, "%s: the card is lost\n", why);
 
 	trace_npu_device_lost(npu);
-	pci_clear_master(to_pci_dev(npu->drm.dev));
+	npu_bus_cut_off(npu);
 	/* Before anybody can know that the card is lost; faults wait for the reset_lock. */
 	npu_mem_unmap_cpu(npu);
 	npu_recover_fail_all(npu);
@@ -363,7 +363,7 @@ static void npu_recover_take_back(struct npu_device *npu)
 
 	lockdep_assert_held_write(&npu->reset_lock);
 
-	drm_warn(&npu->drm, "the card is back, with empty memory\n");
+	drm_warn(&npu->drm, "the card is back%s\n", npu->ddr ? ", with empty memory" : "");
 	npu_mem_clear_card(npu);
 	bitmap_zero(npu->running, NPU_MAX_QUEUES);
 	npu_mmu_restore(npu);
@@ -371,7 +371,7 @@ static void npu_recover_take_back(struct npu_device *npu)
 		if (npu->queues[i] && npu->queues[i]->ctx->internal)
 			npu_hw_queue_reopen(npu->queues[i]);
 	}
-	pci_set_master(to_pci_dev(npu->drm.dev));
+	npu_bus_let_on(npu);
 	WRITE_ONCE(npu->wedged, false);
 	npu_mem_unmap_cpu(npu); /* pages of nobody; see npu_gem_fault_nobody() */
 	schedule_work(&npu->lost_work);
@@ -523,7 +523,7 @@ void npu_recover_offline(struct npu_device *npu)
 		npu_recover_begin(npu);
 		npu->offline_since = jiffies;
 		WRITE_ONCE(npu->offline, true);
-		pci_clear_master(to_pci_dev(npu->drm.dev));
+		npu_bus_cut_off(npu);
 	}
 	npu_recover_unlock(npu);
 }
@@ -539,7 +539,7 @@ void npu_recover_wake(struct npu_device *npu, bool reset)
 {
 	npu_recover_lock(npu);
 	if (!npu->wedged) {
-		pci_set_master(to_pci_dev(npu->drm.dev));
+		npu_bus_let_on(npu);
 		if (reset)
 			WRITE_ONCE(npu->resets, npu->resets + 1);
 		npu_recover_finish(npu);
@@ -634,18 +634,23 @@ static void npu_recover_process(struct npu_device *npu)
 	mutex_unlock(&npu->hw_lock);
 }
 
+static bool npu_recover_answers(struct npu_device *npu)
+{
+	return !npu_bus_power_on(npu) && !npu_is_gone(npu_read(npu, NPU_REG_ID)) &&
+	       !(npu_read(npu, NPU_REG_CTRL) & NPU_CTRL_RESET);
+}
+
 /* A lost card that answers again, and whose last reset is over, is taken back. */
 static void npu_recover_retry(struct npu_device *npu)
 {
-	if (npu_is_gone(npu_read(npu, NPU_REG_ID)) ||
-	    npu_read(npu, NPU_REG_CTRL) & NPU_CTRL_RESET)
-		return;
-
 	npu_recover_lock(npu);
-	if (npu->wedged) {
+	if (npu->wedged && npu_recover_answers(npu)) {
 		WRITE_ONCE(npu->resets, npu->resets + 1);
 		npu_recover_finish(npu);
 	}
+	/* It was switched on for a look. */
+	if (npu->wedged)
+		npu_bus_cut_off(npu);
 	npu_recover_unlock(npu);
 }
 

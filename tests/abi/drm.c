@@ -34,13 +34,16 @@ VALUE(DRM_NPU_REGION_READ, 0x1);
 VALUE(DRM_NPU_REGION_WRITE, 0x2);
 VALUE(DRM_NPU_JOB_EXPLICIT, 0x1);
 VALUE(DRM_NPU_BO_WAIT_WRITERS, 0x1);
+VALUE(DRM_NPU_BUS_PCI, 0);
+VALUE(DRM_NPU_BUS_PLATFORM, 1);
+VALUE(DRM_NPU_INFO_NONCOHERENT, 0x1);
 
 SIZE(struct drm_npu_dev_query, 16);
 AT(struct drm_npu_dev_query, type, 0);
 AT(struct drm_npu_dev_query, size, 4);
 AT(struct drm_npu_dev_query, pointer, 8);
 
-SIZE(struct drm_npu_dev_info, 128);
+SIZE(struct drm_npu_dev_info, 136);
 AT(struct drm_npu_dev_info, chip_id, 0);
 AT(struct drm_npu_dev_info, hw_version, 4);
 AT(struct drm_npu_dev_info, isa_version, 8);
@@ -70,6 +73,8 @@ AT(struct drm_npu_dev_info, pci_device, 112);
 AT(struct drm_npu_dev_info, pci_function, 116);
 AT(struct drm_npu_dev_info, rate_16, 120);
 AT(struct drm_npu_dev_info, rate_8, 124);
+AT(struct drm_npu_dev_info, bus, 128);
+AT(struct drm_npu_dev_info, flags, 132);
 
 SIZE(struct drm_npu_memory_info, 80);
 AT(struct drm_npu_memory_info, card_total, 0);

@@ -26,6 +26,7 @@ extern "C" {
  * 1.0: devices, buffers, contexts, submission, wait
  * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes (struct npu_profile_header)
  * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
+ * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -61,6 +62,16 @@ struct drm_npu_dev_query {
 #define DRM_NPU_QUERY_STATUS	2	/* struct drm_npu_status_info */
 #define DRM_NPU_QUERY_TIME	3	/* struct drm_npu_time_info */
 
+#define DRM_NPU_BUS_PCI		0	/* a card */
+#define DRM_NPU_BUS_PLATFORM	1	/* a block of a system on a chip; pci_ fields are 0 */
+
+/*
+ * The chip does not see what is in the processors' caches, nor they what it has written: system
+ * buffers need DRM_IOCTL_NPU_BO_SYNC, or a mapping without caches. Elsewhere that call costs little
+ * and changes nothing.
+ */
+#define DRM_NPU_INFO_NONCOHERENT	0x1
+
 /** struct drm_npu_dev_info - what never changes while the device is bound */
 struct drm_npu_dev_info {
 	__u32 chip_id;		/* NPU_CHIP_ID */
@@ -71,7 +82,7 @@ struct drm_npu_dev_info {
 	__u32 queues;		/* contexts that can exist at once on the card */
 	__u32 lmem_bytes;	/* of each core */
 	__u32 clock_khz;
-	__u64 ddr_bytes;
+	__u64 ddr_bytes;	/* 0: no memory of its own, no card buffers */
 	__u64 va_start;		/* device addresses of buffers lie in [va_start, va_end) */
 	__u64 va_end;
 	__u32 mac_ic;		/* cost model parameters, see docs/hardware.md section 8 */
@@ -93,6 +104,8 @@ struct drm_npu_dev_info {
 	__u32 pci_function;
 	__u32 rate_16;		/* cost model parameters, too; since 1.2 */
 	__u32 rate_8;
+	__u32 bus;		/* DRM_NPU_BUS_; since 1.3 */
+	__u32 flags;		/* DRM_NPU_INFO_ */
 };
 
 /** struct drm_npu_memory_info - card memory and system memory in use, bytes */

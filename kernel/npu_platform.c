@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device as a block of a system on a chip: registers and one interrupt line from the device
+ * tree, clocks, resets and a power domain from outside.
+ *
+ * Without any of these the block does nothing, forgets what it knew, and its registers read as
+ * ones. It has no memory of its own, and mostly does not see the processors' caches.
+ */
+#include <linux/clk.h>
+#include <linux/mod_devicetable.h>
+#include <linux/module.h>
+#include <linux/platform_device.h>
+#include <linux/pm.h>
+#include <linux/reset.h>
+
+#include <drm/drm_print.h>
+
+#include "npu_bus.h"
+#include "npu_device.h"
+#include "npu_drv.h"
+#include "npu_irq.h"
+#include "npu_pm.h"
+#include "npu_sysfs.h"
+
+/** struct npu_platform - a device, and what it gets from the SoC */
+struct npu_platform {
+	/** @npu: base class */
+	struct npu_device npu;
+
+	/** @clocks: all that its node names; @clock_count of them, constant after probe */
+	struct clk_bulk_data *clocks;
+
+	/** @clock_count: entries of @clocks */
+	int clock_count;
+
+	/** @resets: NULL where its node names none */
+	struct reset_control *resets;
+
+	/** @irq: Linux number of the interrupt line */
+	int irq;
+
+	/** @powered: clocks are on, resets are not asserted; as npu_bus_ops.power_on */
+	bool powered;
+};
+
+static struct npu_platform *npu_to_platform(struct npu_device *npu)
+{
+	return container_of(npu, struct npu_platform, npu);
+}
+
+/* What the shared parts ask for */
+
+static int npu_platform_irq_alloc(struct npu_device *npu, u32 want)
+{
+	return 1;
+}
+
+static int npu_platform_irq_number(struct npu_device *npu, u32 index)
+{
+	return npu_to_platform(npu)->irq;
+}
+
+/* The reset is asserted while the clocks start, so that whatever was before is over. */
+static int npu_platform_power_on(struct npu_device *npu)
+{
+	struct npu_platform *platform = npu_to_platform(npu);
+	int ret;
+
+	if (platform->powered)
+		return 0;
+
+	ret = reset_control_assert(platform->resets);
+	if (ret)
+		return ret;
+	ret = clk_bulk_prepare_enable(platform->clock_count, platform->clocks);
+	if (ret)
+		return ret;
+	ret = reset_control_deassert(platform->resets);
+	if (ret) {
+		clk_bulk_disable_unprepare(platform->clock_count, platform->clocks);
+		return ret;
+	}
+	platform->powered = true;
+
+	return 0;
+}
+
+static void npu_platform_power_off(struct npu_device *npu)
+{
+	struct npu_platform *platform = npu_to_platform(npu);
+
+	if (!platform->powered)
+		return;
+
+	platform->powered = false;
+	if (reset_control_assert(platform->resets))
+		drm_warn(&npu->drm, "the reset cannot be asserted\n");
+	clk_bulk_disable_unprepare(platform->clock_count, platform->clocks);
+}
+
+static const struct npu_bus_ops npu_platform_bus = {
+	.kind = DRM_NPU_BUS_PLATFORM,
+	.line = true,
+	.irq_alloc = npu_platform_irq_alloc,
+	.irq_number = npu_platform_irq_number,
+	.power_on = npu_platform_power_on,
+	.cut_off = npu_platform_power_off,
+};
+
+/* Probe */
+
+static int npu_platform_map_regs(struct npu_device *npu, struct platform_device *pdev)
+{
+	struct device *dev = &pdev->dev;
+	struct resource *res;
+
+	res = platform_get_resource(pdev, IORESOURCE_MEM, 0);
+	if (!res)
+		return dev_err_probe(dev, -EINVAL, "its node has no reg: where are the registers?\n");
+	if (resource_size(res) < NPU_BAR_REGS_BYTES)
+		return dev_err_probe(dev, -EINVAL,
+				     "reg of its node has %#llx bytes, the registers take %#x\n",
+				     (u64)resource_size(res), NPU_BAR_REGS_BYTES);
+	npu->regs = devm_ioremap_resource(dev, res);
+	if (IS_ERR(npu->regs))
+		return dev_err_probe(dev, PTR_ERR(npu->regs), "registers\n");
+
+	return 0;
+}
+
+static int npu_platform_get(struct npu_platform *platform, struct platform_device *pdev)
+{
+	struct device *dev = &pdev->dev;
+	int ret;
+
+	ret = npu_platform_map_regs(&platform->npu, pdev);
+	if (ret)
+		return ret;
+
+	platform->irq = platform_get_irq(pdev, 0);
+	if (platform->irq < 0)
+		return dev_err_probe(dev, platform->irq, "its node has no interrupt that works\n");
+
+	platform->clock_count = devm_clk_bulk_get_all(dev, &platform->clocks);
+	if (platform->clock_count < 0)
+		return dev_err_probe(dev, platform->clock_count, "clocks\n");
+
+	platform->resets = devm_reset_control_array_get_optional_exclusive(dev);
+	if (IS_ERR(platform->resets))
+		return dev_err_probe(dev, PTR_ERR(platform->resets), "resets\n");
+
+	return 0;
+}
+
+static int npu_platform_probe(struct platform_device *pdev)
+{
+	struct npu_platform *platform;
+	struct npu_device *npu;
+	int ret;
+
+	platform = devm_drm_dev_alloc(&pdev->dev, &npu_driver, struct npu_platform, npu.drm);
+	if (IS_ERR(platform))
+		return PTR_ERR(platform);
+	npu = &platform->npu;
+	npu->bus = &npu_platform_bus;
+	platform_set_drvdata(pdev, npu);
+
+	ret = npu_platform_get(platform, pdev);
+	if (ret)
+		return ret;
+	ret = npu_platform_power_on(npu);
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "it cannot be switched on\n");
+
+	ret = npu_drv_probe(npu);
+	if (ret)
+		npu_platform_power_off(npu);
+
+	return ret;
+}
+
+static void npu_platform_remove(struct platform_device *pdev)
+{
+	struct npu_device *npu = platform_get_drvdata(pdev);
+
+	npu_drv_remove(npu);
+	npu_platform_power_off(npu);
+}
+
+/* Sleep */
+
+static int npu_platform_suspend(struct device *dev)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	int ret = npu_pm_suspend(dev);
+
+	npu_irq_disable(npu);
+	npu_platform_power_off(npu);
+
+	return ret;
+}
+
+static int npu_platform_resume(struct device *dev)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	int ret = npu_platform_power_on(npu);
+
+	npu_irq_enable(npu);
+
+	return npu_pm_resume(dev) ?: ret;
+}
+
+static const struct dev_pm_ops npu_platform_pm_ops = {
+	SYSTEM_SLEEP_PM_OPS(npu_platform_suspend, npu_platform_resume)
+};
+
+/* Driver */
+
+static const struct of_device_id npu_platform_ids[] = {
+	{ .compatible = "qnpu,qnpu1" },
+	{ }
+};
+MODULE_DEVICE_TABLE(of, npu_platform_ids);
+
+static struct platform_driver npu_platform_driver = {
+	.probe = npu_platform_probe,
+	.remove = npu_platform_remove,
+	.shutdown = npu_platform_remove,
+	.driver = {
+		.name = "npu",
+		.of_match_table = npu_platform_ids,
+		.dev_groups = npu_sysfs_groups,
+		.pm = pm_sleep_ptr(&npu_platform_pm_ops),
+	},
+};
+
+/**
+ * npu_platform_register - look for blocks in the device tree
+ */
+int npu_platform_register(void)
+{
+	return platform_driver_register(&npu_platform_driver);
+}
+
+/**
+ * npu_platform_unregister - let go of all blocks
+ */
+void npu_platform_unregister(void)
+{
+	platform_driver_unregister(&npu_platform_driver);
+}
