@@ -7,7 +7,8 @@
  * COPY commands like anybody else, only with the highest priority. Watchdog and resets treat them
  * as any other job. What the card cannot do, because it was reset in the middle or is busy with
  * long jobs on all cores, the CPU does: both kinds of operations can be begun again. A card with a
- * single queue leaves it to its users, and the CPU does everything.
+ * single queue leaves it to its users, and the CPU does everything. Without card memory there is
+ * nothing to do.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
@@ -545,13 +546,19 @@ int npu_copy_move(struct npu_device *npu, struct npu_bo *bo, struct ttm_resource
 	return ret;
 }
 
+/* Is there anything for a queue of the driver's own to do, and would one be left for users? */
+static bool npu_copy_has_queue(struct npu_device *npu)
+{
+	return npu->info.ddr_bytes && npu->info.queues > 1;
+}
+
 /**
  * npu_copy_user_queues - queues of the card that contexts can have
  * @npu: device
  */
 u32 npu_copy_user_queues(struct npu_device *npu)
 {
-	return npu->info.queues - (npu->info.queues > 1);
+	return npu->info.queues - npu_copy_has_queue(npu);
 }
 
 /* Set-up */
@@ -641,7 +648,7 @@ int npu_copy_init(struct npu_device *npu)
 	init_waitqueue_head(&copy->slots_wait);
 	copy->paused_until = jiffies;
 	INIT_DELAYED_WORK(&copy->overdue_work, npu_copy_take_over);
-	if (npu_copy_user_queues(npu) == npu->info.queues)
+	if (!npu_copy_has_queue(npu))
 		return 0;
 
 	copy->wq = alloc_workqueue("npu-copy", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE,

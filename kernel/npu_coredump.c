@@ -26,6 +26,7 @@
 #include "npu_gem.h"
 #include "npu_job.h"
 #include "npu_mem.h"
+#include "npu_table.h"
 #include "npu_userptr.h"
 #include "npu_vm.h"
 
@@ -228,11 +229,10 @@ static u64 npu_dump_entry(struct npu_device *npu, struct npu_dump_text *text, co
 {
 	u64 entry;
 
-	if (at > npu->info.ddr_bytes - sizeof(entry)) {
+	if (npu->mmu.ops->read(npu, at, &entry)) {
 		npu_text(text, "walk %s at %#llx is beyond the memory\n", what, at);
 		return 0;
 	}
-	entry = readq(npu->ddr + at);
 	npu_text(text, "walk %s at %#llx: %#llx\n", what, at, entry);
 
 	return entry;

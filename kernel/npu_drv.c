@@ -334,6 +334,7 @@ void npu_drv_remove(struct npu_device *npu)
 	npu_userptr_release_dma(npu);
 	npu_prime_release_dma(npu);
 	npu_pages_release_dma(npu);
+	npu_mmu_release_dma(npu);
 }
 
 /* Module */

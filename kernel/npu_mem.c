@@ -7,6 +7,9 @@
  * when a submission needs them, and go when they are idle and others need the room: npu_residency.c
  * asks for the moves, the move callback here makes them. A move takes the buffer out of all address
  * spaces first. Buffers for system memory never move.
+ *
+ * A block of a SoC has no memory of its own: there is no TTM_PL_VRAM then, the card has 0 bytes,
+ * and nothing ever moves.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -217,10 +220,13 @@ void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space)
 	struct npu_card_manager *card = &npu->mem.card;
 	u64 size;
 
+	memset(space, 0, sizeof(*space));
+	if (!npu_mem_card_bytes(npu))
+		return;
+
 	mutex_lock(&card->lock);
 	space->total = card->buddy.size;
 	space->free = card->buddy.avail;
-	space->largest = 0;
 
 	for (size = rounddown_pow_of_two(card->buddy.size);
 	     size >= PAGE_SIZE && !space->largest; size >>= 1) {
@@ -648,6 +654,41 @@ void npu_mem_run(struct npu_bo *bo, bool system, u64 offset, struct npu_mem_run 
 
 /* Set-up */
 
+static void npu_manager_add(struct npu_mem *mem, struct ttm_resource_manager *man, u32 place,
+			    u64 bytes)
+{
+	ttm_resource_manager_init(man, &mem->ttm, bytes);
+	ttm_set_driver_manager(&mem->ttm, place, man);
+	ttm_resource_manager_set_used(man, true);
+}
+
+static void npu_manager_remove(struct npu_mem *mem, struct ttm_resource_manager *man, u32 place)
+{
+	ttm_resource_manager_set_used(man, false);
+	ttm_resource_manager_evict_all(&mem->ttm, man);
+	ttm_resource_manager_cleanup(man);
+	ttm_set_driver_manager(&mem->ttm, place, NULL);
+}
+
+static bool npu_mem_has_card(const struct npu_mem *mem)
+{
+	return mem->card.buddy.size;
+}
+
+/* All of the card that page tables leave; the allocator takes no nothing. */
+static int npu_mem_init_buddy(struct npu_device *npu)
+{
+	u64 bytes = npu->mmu.reserved_start;
+
+	return bytes ? npu_buddy_init(&npu->mem.card.buddy, bytes, PAGE_SIZE) : 0;
+}
+
+static void npu_mem_fini_buddy(struct npu_mem *mem)
+{
+	if (npu_mem_has_card(mem))
+		npu_buddy_fini(&mem->card.buddy);
+}
+
 static void npu_mem_fini(struct drm_device *drm, void *arg)
 {
 	struct npu_mem *mem = arg;
@@ -655,18 +696,11 @@ static void npu_mem_fini(struct drm_device *drm, void *arg)
 	/* Buffers with memory of others are freed by TTM's work, which needs the managers. */
 	flush_workqueue(mem->ttm.wq);
 
-	ttm_resource_manager_set_used(&mem->system.base, false);
-	ttm_resource_manager_evict_all(&mem->ttm, &mem->system.base);
-	ttm_resource_manager_cleanup(&mem->system.base);
-	ttm_set_driver_manager(&mem->ttm, TTM_PL_TT, NULL);
-
-	ttm_resource_manager_set_used(&mem->card.base, false);
-	ttm_resource_manager_evict_all(&mem->ttm, &mem->card.base);
-	ttm_resource_manager_cleanup(&mem->card.base);
-	ttm_set_driver_manager(&mem->ttm, TTM_PL_VRAM, NULL);
-
+	npu_manager_remove(mem, &mem->system.base, TTM_PL_TT);
+	if (npu_mem_has_card(mem))
+		npu_manager_remove(mem, &mem->card.base, TTM_PL_VRAM);
 	ttm_device_fini(&mem->ttm);
-	npu_buddy_fini(&mem->card.buddy);
+	npu_mem_fini_buddy(mem);
 	mutex_destroy(&mem->pinned_lock);
 	mutex_destroy(&mem->imports_lock);
 	npu_pages_fini(mem);
@@ -681,7 +715,6 @@ static void npu_mem_fini(struct drm_device *drm, void *arg)
 int npu_mem_init(struct npu_device *npu)
 {
 	struct npu_mem *mem = &npu->mem;
-	struct ttm_resource_manager *man;
 	int ret;
 
 	npu_pages_init(mem);
@@ -696,29 +729,23 @@ int npu_mem_init(struct npu_device *npu)
 	INIT_LIST_HEAD(&mem->claims);
 	init_waitqueue_head(&mem->freed_wait);
 	mutex_init(&mem->card.lock);
-	ret = npu_buddy_init(&mem->card.buddy, npu->mmu.reserved_start, PAGE_SIZE);
+	ret = npu_mem_init_buddy(npu);
 	if (ret)
 		return ret;
 
 	ret = npu_ttm_device_init(&mem->ttm, &npu_ttm_funcs, npu->drm.dev,
 				  npu->drm.anon_inode->i_mapping, npu->drm.vma_offset_manager);
 	if (ret) {
-		npu_buddy_fini(&mem->card.buddy);
+		npu_mem_fini_buddy(mem);
 		return ret;
 	}
 
-	man = &mem->card.base;
-	man->func = &npu_card_funcs;
-	ttm_resource_manager_init(man, &mem->ttm, npu->mmu.reserved_start);
-	ttm_set_driver_manager(&mem->ttm, TTM_PL_VRAM, man);
-	ttm_resource_manager_set_used(man, true);
-
-	man = &mem->system.base;
-	man->func = &npu_system_funcs;
-	man->use_tt = true;
-	ttm_resource_manager_init(man, &mem->ttm, npu_mem_system_bytes());
-	ttm_set_driver_manager(&mem->ttm, TTM_PL_TT, man);
-	ttm_resource_manager_set_used(man, true);
+	mem->card.base.func = &npu_card_funcs;
+	if (npu_mem_has_card(mem))
+		npu_manager_add(mem, &mem->card.base, TTM_PL_VRAM, npu->mmu.reserved_start);
+	mem->system.base.func = &npu_system_funcs;
+	mem->system.base.use_tt = true;
+	npu_manager_add(mem, &mem->system.base, TTM_PL_TT, npu_mem_system_bytes());
 
 	return drmm_add_action_or_reset(&npu->drm, npu_mem_fini, mem);
 }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page tables and TLB.
- *
- * Tables live at the end of the card's DDR, out of the reach of buffers. The driver keeps a copy of
- * them in its own memory, so that it never reads over the bus, and can write them anew when a card
- * that was given up comes back.
+ * Page tables and TLB. Where tables live is npu_table.c's business.
  *
  * The card caches invalid translations, too: every change is followed by an invalidation, and
  * nothing is done with memory or tables before that is complete.
@@ -20,9 +16,9 @@
 #include "npu_gem.h"
 #include "npu_mmu.h"
 #include "npu_recover.h"
+#include "npu_table.h"
 #include "npu_trace.h"
 
-#define NPU_TABLE_BYTES		SZ_4K
 #define NPU_TABLE_SHIFT		12
 #define NPU_INDEX_BITS		9
 #define NPU_ROOT_LEVEL		(NPU_PT_LEVELS - 1)
@@ -33,8 +29,8 @@
 
 /** struct npu_pt - the driver's view of one table */
 struct npu_pt {
-	/** @addr: DDR offset */
-	u64 addr;
+	/** @table: its memory */
+	struct npu_table table;
 
 	/** @used: valid entries */
 	u32 used;
@@ -44,12 +40,6 @@ struct npu_pt {
 
 	/** @link: in a list of tables to be freed */
 	struct list_head link;
-
-	/** @live: in npu_mmu.live */
-	struct list_head live;
-
-	/** @entries: what the card's copy holds, or will hold when it is back; a page */
-	u64 *entries;
 
 	/** @leaf: entries that are valid leaves */
 	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES);
@@ -70,37 +60,23 @@ static u32 npu_index(u64 va, u32 level)
 
 static void npu_pt_write(struct npu_device *npu, struct npu_pt *pt, u32 index, u64 entry)
 {
-	int idx;
-
-	WRITE_ONCE(pt->entries[index], entry);
-	if (!npu_device_enter(npu, &idx))
-		return;
-	writeq(entry, npu->ddr + pt->addr + index * sizeof(u64));
-	npu_device_exit(npu, idx);
+	npu->mmu.ops->write(npu, &pt->table, index, entry);
 }
 
-/* Write a whole table, with the device entered or locked for a reset. */
-static void npu_pt_restore(struct npu_device *npu, struct npu_pt *pt)
-{
-	u32 i;
-
-	for (i = 0; i < NPU_PT_ENTRIES; i++)
-		writeq(READ_ONCE(pt->entries[i]), npu->ddr + pt->addr + i * sizeof(u64));
-}
-
-/* The driver's side of a table; returns it without a place on the card. */
-static struct npu_pt *npu_pt_new(u32 level)
+static struct npu_pt *npu_pt_new(struct npu_device *npu, u32 level)
 {
 	u32 children = level ? NPU_PT_ENTRIES : 0;
 	struct npu_pt *pt;
+	int ret;
 
 	pt = kzalloc(struct_size(pt, child, children), NPU_GFP_USER);
 	if (!pt)
-		return NULL;
-	pt->entries = (u64 *)get_zeroed_page(NPU_GFP_USER);
-	if (!pt->entries) {
+		return ERR_PTR(-ENOMEM);
+	/* Not "no space": there may be plenty of it, which nothing is left to map with. */
+	ret = npu->mmu.ops->alloc(npu, &pt->table);
+	if (ret) {
 		kfree(pt);
-		return NULL;
+		return ERR_PTR(ret);
 	}
 	pt->level = level;
 	INIT_LIST_HEAD(&pt->link);
@@ -108,40 +84,17 @@ static struct npu_pt *npu_pt_new(u32 level)
 	return pt;
 }
 
-static void npu_pt_delete(struct npu_pt *pt)
-{
-	if (pt)
-		free_page((unsigned long)pt->entries);
-	kfree(pt);
-}
-
 static struct npu_pt *npu_pt_alloc(struct npu_space *space, u32 level)
 {
-	struct npu_device *npu = space->npu;
 	struct npu_pt *pt;
-	int page, idx;
+	int ret;
 
-	page = npu_quota_charge(space->user, NPU_QUOTA_TABLES, 1);
-	if (page)
-		return ERR_PTR(page);
-	pt = npu_pt_new(level);
-	page = pt ? ida_alloc_max(&npu->mmu.tables, npu->mmu.table_count - 1, GFP_KERNEL) : -ENOMEM;
-	if (page < 0) {
+	ret = npu_quota_charge(space->user, NPU_QUOTA_TABLES, 1);
+	if (ret)
+		return ERR_PTR(ret);
+	pt = npu_pt_new(space->npu, level);
+	if (IS_ERR(pt))
 		npu_quota_uncharge(space->user, NPU_QUOTA_TABLES, 1);
-		npu_pt_delete(pt);
-		/* Not "no space": there may be plenty of it, which nothing is left to map with. */
-		return ERR_PTR(page == -ENOSPC ? -EXFULL : page);
-	}
-
-	atomic_inc(&npu->mmu.tables_used);
-	pt->addr = npu->mmu.tables_start + (u64)page * NPU_TABLE_BYTES;
-	mutex_lock(&npu->mmu.live_lock);
-	list_add(&pt->live, &npu->mmu.live);
-	mutex_unlock(&npu->mmu.live_lock);
-	if (npu_device_enter(npu, &idx)) {
-		npu_pt_restore(npu, pt);
-		npu_device_exit(npu, idx);
-	}
 
 	return pt;
 }
@@ -149,15 +102,10 @@ static struct npu_pt *npu_pt_alloc(struct npu_space *space, u32 level)
 static void npu_pt_free(struct npu_space *space, struct npu_pt *pt)
 {
 	struct npu_device *npu = space->npu;
-	u32 page = (pt->addr - npu->mmu.tables_start) / NPU_TABLE_BYTES;
 
-	mutex_lock(&npu->mmu.live_lock);
-	list_del(&pt->live);
-	mutex_unlock(&npu->mmu.live_lock);
-	ida_free(&npu->mmu.tables, page);
-	atomic_dec(&npu->mmu.tables_used);
+	npu->mmu.ops->free(npu, &pt->table);
 	npu_quota_uncharge(space->user, NPU_QUOTA_TABLES, 1);
-	npu_pt_delete(pt);
+	kfree(pt);
 }
 
 static void npu_pt_free_tree(struct npu_space *space, struct npu_pt *pt)
@@ -210,7 +158,7 @@ static void npu_space_invalidate(struct npu_space *space, u64 va, u64 bytes)
 	mutex_lock(&mmu->inv_lock);
 	resets = READ_ONCE(npu->resets);
 	generation = mmu->generation;
-	wmb(); /* the entries, which are write-combined, before the command */
+	wmb(); /* the entries, write-combined or without cache, before the command */
 	npu_write64(npu, NPU_REG_INV_ADDR, va);
 	npu_write64(npu, NPU_REG_INV_BYTES, bytes);
 	npu_write(npu, NPU_REG_INV_ASID, space->asid);
@@ -273,7 +221,7 @@ static struct npu_pt *npu_space_table(struct npu_space *space, u64 va, u32 level
 			pt->child[index] = next;
 			pt->used++;
 			wmb(); /* the empty table before the entry that leads to it */
-			npu_pt_write(space->npu, pt, index, next->addr | NPU_PTE_VALID);
+			npu_pt_write(space->npu, pt, index, next->table.addr | NPU_PTE_VALID);
 		}
 		pt = next;
 	}
@@ -474,53 +422,21 @@ void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes)
 
 /* Address spaces */
 
-/* Write an entry of the ASID table, with the device entered or locked for a reset. */
-static void npu_asid_restore(struct npu_device *npu, u32 asid)
-{
-	u64 entry = npu->mmu.asid_table + asid * sizeof(struct npu_asid_entry);
-
-	writeq(READ_ONCE(npu->mmu.roots[asid]),
-	       npu->ddr + entry + offsetof(struct npu_asid_entry, root));
-	writeq(0, npu->ddr + entry + offsetof(struct npu_asid_entry, reserved));
-}
-
 static void npu_asid_write(struct npu_space *space, u64 root)
 {
-	struct npu_device *npu = space->npu;
-	int idx;
-
-	WRITE_ONCE(npu->mmu.roots[space->asid], root);
-	if (!npu_device_enter(npu, &idx))
-		return;
 	wmb(); /* the root table before the entry that leads to it */
-	npu_asid_restore(npu, space->asid);
-	npu_device_exit(npu, idx);
+	space->npu->mmu.ops->write_root(space->npu, space->asid, root);
 }
 
 /**
  * npu_mmu_restore - write all tables anew, to a card whose memory lost them or missed changes
  * @npu: device, its reset_lock held for writing
- *
- * A change that is just being made is in our copy already, or is written by whoever makes it, who
- * waits for the lock.
  */
 void npu_mmu_restore(struct npu_device *npu)
 {
-	struct npu_mmu *mmu = &npu->mmu;
-	struct npu_pt *pt;
-	u32 asid;
-
 	lockdep_assert_held_write(&npu->reset_lock);
 
-	mutex_lock(&mmu->live_lock);
-	list_for_each_entry(pt, &mmu->live, live) {
-		npu_pt_restore(npu, pt);
-		cond_resched();
-	}
-	mutex_unlock(&mmu->live_lock);
-	for (asid = 0; asid < npu->asids; asid++)
-		npu_asid_restore(npu, asid);
-	wmb(); /* before the card is told where they are */
+	npu->mmu.ops->restore(npu);
 }
 
 /**
@@ -554,7 +470,7 @@ int npu_space_init(struct npu_space *space, struct npu_device *npu, struct npu_u
 	}
 
 	atomic_inc(&npu->mmu.asids_used);
-	npu_asid_write(space, space->root->addr | NPU_ASID_VALID);
+	npu_asid_write(space, space->root->table.addr | NPU_ASID_VALID);
 	npu_space_invalidate(space, 0, 0);
 
 	return 0;
@@ -609,54 +525,45 @@ void npu_space_usage(const struct npu_space *space, struct npu_space_usage *usag
 
 static void npu_mmu_fini(struct drm_device *drm, void *arg)
 {
+	struct npu_device *npu = to_npu_device(drm);
 	struct npu_mmu *mmu = arg;
 
+	mmu->ops->fini(npu);
 	ida_destroy(&mmu->tables);
 	ida_destroy(&mmu->asids);
 	mutex_destroy(&mmu->inv_lock);
 	mutex_destroy(&mmu->live_lock);
-	kvfree(mmu->roots);
 }
 
 /**
- * npu_mmu_init - divide the DDR and clear the ASID table
- * @npu: device, identified, its BARs mapped
+ * npu_mmu_release_dma - give memory of the system back that the device has used for tables
+ * @npu: device, unplugged, its card stopped
  *
- * Tables get one part in 64 of the DDR: enough to map eight times the DDR with small pages.
+ * What the card itself has, or had, is its own.
+ */
+void npu_mmu_release_dma(struct npu_device *npu)
+{
+	if (npu->mmu.ops == &npu_tables_in_system)
+		npu->mmu.ops->fini(npu);
+}
+
+/**
+ * npu_mmu_init - find room for tables, and clear the ASID table
+ * @npu: device, identified, its registers and memory mapped
  */
 int npu_mmu_init(struct npu_device *npu)
 {
 	struct npu_mmu *mmu = &npu->mmu;
-	u64 ddr = round_down(npu->info.ddr_bytes, NPU_TABLE_BYTES);
-	u64 asid_bytes = round_up((u64)npu->asids * sizeof(struct npu_asid_entry),
-				  NPU_TABLE_BYTES);
-	u64 table_bytes = round_down(max_t(u64, ddr / 64, SZ_1M), NPU_TABLE_BYTES);
-	u32 asid;
 
-	if (ddr < 4 * (asid_bytes + table_bytes)) {
-		drm_err(&npu->drm, "%llu bytes of DDR are not enough\n", npu->info.ddr_bytes);
-		return -ENODEV;
-	}
-
-	mmu->roots = kvcalloc(npu->asids, sizeof(*mmu->roots), GFP_KERNEL);
-	if (!mmu->roots)
-		return -ENOMEM;
-	mmu->reserved_start = ddr - asid_bytes - table_bytes;
-	mmu->asid_table = mmu->reserved_start;
-	mmu->tables_start = mmu->asid_table + asid_bytes;
-	mmu->table_count = table_bytes / NPU_TABLE_BYTES;
 	ida_init(&mmu->tables);
 	ida_init(&mmu->asids);
 	mutex_init(&mmu->inv_lock);
 	init_waitqueue_head(&mmu->inv_wait);
 	mutex_init(&mmu->live_lock);
 	INIT_LIST_HEAD(&mmu->live);
+	mmu->ops = npu->info.ddr_bytes ? &npu_tables_on_card : &npu_tables_in_system;
 
-	for (asid = 0; asid < npu->asids; asid++)
-		npu_asid_restore(npu, asid);
-	wmb(); /* before the card is told where the table is */
-
-	return drmm_add_action_or_reset(&npu->drm, npu_mmu_fini, mmu);
+	return mmu->ops->init(npu) ?: drmm_add_action_or_reset(&npu->drm, npu_mmu_fini, mmu);
 }
 
 #if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)

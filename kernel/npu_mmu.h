@@ -11,37 +11,51 @@
 
 #include "npu_regs.h"
 
+struct dma_pool;
 struct npu_bo;
 struct npu_device;
 struct npu_mem_run;
 struct npu_pt;
+struct npu_table_ops;
 struct npu_user;
 
-/** struct npu_mmu - page tables of a card */
+/** struct npu_mmu - page tables of a device */
 struct npu_mmu {
-	/** @reserved_start: DDR offset from which on the DDR belongs to tables */
-	u64 reserved_start;
+	/** @ops: where they are; constant after probe */
+	const struct npu_table_ops *ops;
 
-	/** @asid_table: DDR offset of the ASID table */
+	/** @asid_table: address of the ASID table: a DDR offset, or a bus address */
 	u64 asid_table;
 
-	/** @tables_start: DDR offset of the first table */
-	u64 tables_start;
-
-	/** @table_count: tables that fit */
+	/** @table_count: tables that there can be */
 	u32 table_count;
 
-	/** @roots: what the entries of the ASID table hold, or will hold when the card is back */
+	/** @reserved_start: on the card: DDR offset from which on the DDR belongs to tables */
+	u64 reserved_start;
+
+	/** @tables_start: on the card: DDR offset of the first table */
+	u64 tables_start;
+
+	/**
+	 * @roots: on the card: what the entries of the ASID table hold, or will hold when the card
+	 * is back
+	 */
 	u64 *roots;
+
+	/** @tables: on the card: tables in use, as index from @tables_start; locks itself */
+	struct ida tables;
+
+	/** @pool: in system memory: where tables come from; NULL once the device is gone */
+	struct dma_pool *pool;
+
+	/** @asid_entries: in system memory: the ASID table; NULL once the device is gone */
+	struct npu_asid_entry *asid_entries;
 
 	/** @live: tables in use, under @live_lock */
 	struct list_head live;
 
 	/** @live_lock: protects @live; nothing inside of it */
 	struct mutex live_lock;
-
-	/** @tables: tables in use, as index from @tables_start; locks itself */
-	struct ida tables;
 
 	/** @tables_used: how many that are */
 	atomic_t tables_used;
@@ -97,6 +111,7 @@ int npu_mmu_init(struct npu_device *npu);
 void npu_mmu_invalidated(struct npu_device *npu);
 void npu_mmu_forget(struct npu_device *npu);
 void npu_mmu_restore(struct npu_device *npu);
+void npu_mmu_release_dma(struct npu_device *npu);
 
 int npu_space_init(struct npu_space *space, struct npu_device *npu, struct npu_user *user);
 void npu_space_fini(struct npu_space *space);
