@@ -34,6 +34,8 @@ OBJECT_DECLARE_SIMPLE_TYPE(NpuSocState, NPU_SOC)
 /* Behind the SMMU, the block is what no slot of the PCI bus is. */
 #define NPU_SOC_STREAM 0xff
 
+#define NPU_SOC_WATCH_NS (20 * SCALE_MS)
+
 struct NpuSocState {
     SysBusDevice parent_obj;
 
@@ -44,6 +46,7 @@ struct NpuSocState {
     qemu_irq irq;
     AddressSpace *bus;              /* set by reset */
     QEMUBH *watch_bh;
+    QEMUTimer *watch_timer;         /* after it, reports are shown */
 
     /* Properties. */
     bool caches;                    /* the processors' are not coherent */
@@ -106,7 +109,18 @@ static void npu_soc_notify(void *opaque)
     qemu_bh_schedule(s->watch_bh);
 }
 
+/* What follows at once may belong to the same report. */
 static void npu_soc_watch_bh(void *opaque)
+{
+    NpuSocState *s = opaque;
+
+    if (!timer_pending(s->watch_timer)) {
+        timer_mod(s->watch_timer, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
+                                  NPU_SOC_WATCH_NS);
+    }
+}
+
+static void npu_soc_watch_timer(void *opaque)
 {
     NpuSocState *s = opaque;
 
@@ -179,6 +193,8 @@ static uint32_t npu_soc_watch_read(NpuSocState *s, hwaddr offset)
         return report.space >> 32;
     case NPU_REG_REPORT_LEVEL:
         return report.level;
+    case NPU_REG_REPORT_LAYER:
+        return report.layer;
     default:
         return 0;
     }
@@ -208,7 +224,7 @@ static void npu_soc_watch_write(NpuSocState *s, hwaddr offset, uint32_t value)
 static bool npu_soc_is_own(hwaddr offset)
 {
     return offset == NPU_REG_LINE_STATUS ||
-           (offset >= NPU_REG_WATCH_CTRL && offset <= NPU_REG_REPORT_NEXT);
+           (offset >= NPU_REG_WATCH_CTRL && offset <= NPU_REG_REPORT_LAYER);
 }
 
 /* Whoever is here has booted: from now on its caches matter. */
@@ -489,6 +505,7 @@ static void npu_soc_realize(DeviceState *dev, Error **errp)
     s->alive = !s->managed;
     s->watch_bh = qemu_bh_new_guarded(npu_soc_watch_bh, s,
                                       &dev->mem_reentrancy_guard);
+    s->watch_timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, npu_soc_watch_timer, s);
     npu_soc_firmware = s;
     arm_firmware_call = npu_soc_firmware_call;
     npu_core_start(&s->core);

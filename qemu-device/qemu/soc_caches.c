@@ -46,6 +46,7 @@
 #include "exec/soc-caches.h"
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
+#include "tcg/insn-start-words.h"
 #include "internals.h"
 #include "soc_caches.h"
 #include "trace.h"
@@ -57,6 +58,7 @@
 #define PAGE_LINES (PAGE_BYTES / SOC_LINE_BYTES)
 #define PAGE_LOCKS 1024
 #define REPORTS 256
+#define RECENT 4                    /* reports that a new one may belong to */
 #define KINDS (NPU_WATCH_DISCARDED + 1)
 /* Accesses of processors without maintenance after which a page is let go. */
 #define PAGE_PATIENCE 16384
@@ -131,6 +133,41 @@ static void report_fatal(const SocReport *r)
     _exit(EXIT_FAILURE);
 }
 
+/* Does it go on where that one ends, for the same reason? */
+static bool report_continues(const SocReport *last, const SocReport *r)
+{
+    bool next = last->va ? last->va + last->bytes == r->va
+                         : !r->va && last->addr + last->bytes == r->addr;
+
+    return next && last->kind == r->kind && last->asid == r->asid &&
+           last->queue == r->queue && last->job == r->job &&
+           last->engine == r->engine && last->command == r->command &&
+           last->pc == r->pc && last->space == r->space &&
+           last->bytes <= UINT32_MAX - r->bytes;
+}
+
+/* Under the lock. False: there is no room. */
+static bool watch_put(const SocReport *r)
+{
+    unsigned i;
+
+    /* Several processors and engines may be at it in turn. */
+    for (i = watch.used; i-- > watch.used - MIN(watch.used, RECENT);) {
+        SocReport *last = &watch.reports[(watch.first + i) % REPORTS];
+
+        if (report_continues(last, r)) {
+            last->bytes += r->bytes;
+            return true;
+        }
+    }
+    if (watch.used == REPORTS) {
+        watch.counts[0]++;
+        return false;
+    }
+    watch.reports[(watch.first + watch.used++) % REPORTS] = *r;
+    return true;
+}
+
 static void watch_add(const SocReport *r)
 {
     bool notify = false;
@@ -138,12 +175,7 @@ static void watch_add(const SocReport *r)
     qemu_mutex_lock(&watch.lock);
     if (!watch.off) {
         watch.counts[r->kind]++;
-        if (watch.used < REPORTS) {
-            watch.reports[(watch.first + watch.used++) % REPORTS] = *r;
-            notify = true;
-        } else {
-            watch.counts[0]++;
-        }
+        notify = watch_put(r);
     }
     qemu_mutex_unlock(&watch.lock);
     trace_soc_watch(kind_names[r->kind], r->addr, r->bytes, r->pc, r->job,
@@ -205,13 +237,21 @@ typedef struct Actor {
     bool known;
 } Actor;
 
+/*
+ * In translated code the program counter is known up to its page, and the rest
+ * of it by the place in that code. The state of the processor must not be
+ * restored from it: the code goes on, and counts from the old one.
+ */
 static uint64_t actor_pc(Actor *actor)
 {
+    uint64_t place[TARGET_INSN_START_WORDS];
+
     if (!actor->known && actor->cpu) {
-        if (actor->ra) {
-            cpu_restore_state(actor->cpu, actor->ra);
+        actor->pc = cpu_env(actor->cpu)->pc;
+        if (actor->ra && cpu_unwind_state_data(actor->cpu, actor->ra, place)) {
+            actor->pc = tcg_cflags_has(actor->cpu, CF_PCREL)
+                ? (actor->pc & TARGET_PAGE_MASK) | place[0] : place[0];
         }
-        actor->pc = actor->cpu->cc->get_pc(actor->cpu);
     }
     actor->known = true;
     return actor->pc;
@@ -256,6 +296,7 @@ static bool line_report(Page *page, unsigned number, unsigned kind,
         out->queue = page->access.queue;
         out->job = page->access.job;
         out->command = page->access.command;
+        out->layer = page->access.layer;
         out->engine = page->access.core << 8 | page->access.engine;
     }
     return true;

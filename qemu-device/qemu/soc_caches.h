@@ -25,6 +25,7 @@ typedef struct SocReport {
     uint64_t job;
     uint32_t command;
     uint32_t engine;                /* core << 8 | engine */
+    uint32_t layer;
     uint64_t pc;
     uint64_t space;
     uint32_t level;

@@ -178,12 +178,12 @@
 #define NPU_WATCH_CTRL_ENABLE 0x1u  /* count and report; 1 after power-on */
 #define NPU_WATCH_CTRL_PRESENT 0x2u  /* there is one; not written */
 #define NPU_REG_WATCH_LOST 0x384u  /* 32 bits, ro: reports that found no room */
-#define NPU_REG_WATCH_UNCLEANED 0x388u  /* 32 bits, ro: reads of this block that met what a processor has written and not cleaned */
-#define NPU_REG_WATCH_STALE 0x38cu  /* 32 bits, ro: reads of processors that met what this block has written and nobody invalidated */
+#define NPU_REG_WATCH_UNCLEANED 0x388u  /* 32 bits, ro: lines in which this block has read what a processor had written and not cleaned */
+#define NPU_REG_WATCH_STALE 0x38cu  /* 32 bits, ro: lines in which a processor has read what this block had written and nobody invalidated */
 #define NPU_REG_WATCH_OVERWRITTEN 0x390u  /* 32 bits, ro: cleaned lines that replaced what this block has written */
 #define NPU_REG_WATCH_DISCARDED 0x394u  /* 32 bits, ro: invalidated lines that held what a processor has written */
 #define NPU_REG_REPORT_KIND 0x3a0u  /* 32 bits, ro: oldest report: NPU_WATCH_ kind; 0: there is none, and the registers below mean nothing */
-#define NPU_REG_REPORT_BYTES 0x3a4u  /* 32 bits, ro: bytes of the line that are meant, from the first to the last one */
+#define NPU_REG_REPORT_BYTES 0x3a4u  /* 32 bits, ro: bytes from the first to the last one that is meant */
 #define NPU_REG_REPORT_ADDR 0x3a8u  /* 64 bits, ro: bus address of the first of them */
 #define NPU_REG_REPORT_VA 0x3b0u  /* 64 bits, ro: the address by which this block has accessed it; 0: by none, in a ring or a table */
 #define NPU_REG_REPORT_ASID 0x3b8u  /* 32 bits, ro: address space of that */
@@ -195,6 +195,7 @@
 #define NPU_REG_REPORT_SPACE 0x3d8u  /* 64 bits, ro: its translation table for user addresses (TTBR0_EL1 without ASID) */
 #define NPU_REG_REPORT_LEVEL 0x3e0u  /* 32 bits, ro: its exception level */
 #define NPU_REG_REPORT_NEXT 0x3e4u  /* 32 bits, wo: any value: drop the oldest report */
+#define NPU_REG_REPORT_LAYER 0x3e8u  /* 32 bits, ro: tag of the command, its field layer */
 
 /* counters of a core, since power-on */
 #define NPU_CORE_BASE 0x400u

@@ -38,6 +38,7 @@ struct npu_model_access {
   uint32_t core;    /* that runs it */
   uint32_t engine;  /* NPU_ENGINE_ of the command; NONE: a stream is fetched */
   uint32_t command; /* index of the command in its stream; NPU_COMMAND_NONE: a stream is fetched */
+  uint32_t layer;   /* its tag */
 };
 
 /* What the chip needs from the board. opaque is npu_model_config.opaque. */

@@ -239,7 +239,7 @@ class Lane {
   Pace pace() const { return {stop_, watched_ ? uncounted_ : core_.counters_.progress, core_.gate_}; }
 
   Error perform(unsigned e, uint32_t index, const Command &command, const Operands &operands, const Pace &pace) {
-    core_.memory_.note(e, index);
+    core_.memory_.note(e, index, command.head().layer);
     for (const Operand &o : operands.at)
       if (o.used && o.write && o.local()) core_.local_.written(o.offset, o.offset + o.bytes);
     const Outcome o = e == NPU_ENGINE_GDMA ? core_.gdma_.run(command, operands, job_, pace)

@@ -38,7 +38,7 @@ class Memory {
   Memory(const Config &config, Mmu &mmu, const Board &board, unsigned slot)
       : ddr_(config.ddr), ddr_bytes_(config.ddr_bytes), mmu_(mmu), board_(board), slot_(slot) {
     who_.core = slot / kSlots;
-    note(NPU_ENGINE_NONE, NPU_COMMAND_NONE);
+    note(NPU_ENGINE_NONE, NPU_COMMAND_NONE, 0);
   }
 
   static constexpr unsigned kSlots = 2;  ///< of the MMU, a core: of its commands' accesses, and of fetching these
@@ -71,9 +71,10 @@ class Memory {
     who_.queue = queue;
   }
   /// The command whose accesses follow, for the board.
-  void note(unsigned engine, uint32_t command) {
+  void note(unsigned engine, uint32_t command, uint32_t layer) {
     who_.engine = engine;
     who_.command = command;
+    who_.layer = layer;
   }
   /// Drops cached translations.
   void evict() { tlb_.flush(); }

@@ -20,6 +20,7 @@ JobSpec copy_job(const Area &from, const Area &to, uint32_t bytes) {
   j.regions = {from.region(NPU_ACCESS_READ), to.region(NPU_ACCESS_WRITE)};
   j.gdma(nop());
   j.gdma(with<npu_cmd_copy>([&](npu_cmd_copy &c) {
+    c.layer = 42;
     c.src_dtype = c.dst_dtype = NPU_DTYPE_U8;
     c.dst_region = 1;
     std::fill_n(c.dims, 6, 1u);
@@ -142,7 +143,7 @@ TEST(Soc, TellsTheBoardWhoseAccessItIs) {
       EXPECT_EQ(a.queue, 5u);
       EXPECT_EQ(a.asid, 3u);
       EXPECT_EQ(a.core, 1u);
-      const bool command = a.engine == NPU_ENGINE_GDMA && a.command == 1;
+      const bool command = a.engine == NPU_ENGINE_GDMA && a.command == 1 && a.layer == 42;
       fetched |= a.engine == NPU_ENGINE_NONE && a.command == NPU_COMMAND_NONE && list == &noted.reads;
       read |= command && a.va == from.va && list == &noted.reads;
       written |= command && a.va == to.va && list == &noted.writes;
