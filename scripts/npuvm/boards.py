@@ -49,6 +49,8 @@ class Board:
     # For --iommu, which has to come before the devices whose accesses it translates.
     iommu: tuple
     iommu_kernel_arguments: tuple
+    # Properties that an NPU needs behind it.
+    iommu_card: tuple = ()
     # Whose time may pass: --time.
     times: tuple = ("host",)
     most_cards: int = 1 << 10
@@ -94,7 +96,7 @@ BOARDS = {board.name: board for board in (
         name="soc", description="an NPU in the same chip as arm64 processors (virt)", architecture=ARM64,
         machine=_VIRT, console="ttyAMA0", kernel_arguments=(),
         card=("npu-soc,id=npu{n}",), most_cards=1,
-        iommu=("-M", "iommu=smmuv3"), iommu_kernel_arguments=()),
+        iommu=("-M", "iommu=smmuv3"), iommu_kernel_arguments=(), iommu_card=("smmu=on",)),
 )}
 
 

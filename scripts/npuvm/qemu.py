@@ -131,9 +131,10 @@ def _escaped(value):
 
 def _card_arguments(options, board):
     found = []
+    behind = list(board.iommu_card) if options.iommu else []
     for number in range(options.cards):
         *ports, npu = [device.format(n=number, slot=number + 1) for device in board.card]
-        for device in ports + [",".join([npu] + options.device)]:
+        for device in ports + [",".join([npu] + behind + options.device)]:
             found += ["-device", device]
     return found
 
@@ -152,7 +153,7 @@ def command(options, board, kernel, initrd, report, channels, folders):
     line += _folder_arguments(options, folders)
     line += _card_arguments(options, board)
     if options.trace:
-        line += ["-trace", "npu_*", "-D", os.path.abspath(options.trace)]
+        line += ["-trace", "npu_*", "-trace", "soc_*", "-D", os.path.abspath(options.trace)]
     if options.qmp:
         line += ["-qmp", f"unix:{_escaped(options.qmp)},server=on,wait=off"]
     if options.load:
