@@ -3,7 +3,7 @@
 #
 # Runs one test wherever it lives (`make test T=NAME`). NAME is, the first that there is:
 #   a step of the check                                         test.sh networks-sim
-#   a suite on an emulated board, BOARD=stock|debug|iommu       test.sh recovery
+#   a suite on an emulated board, BOARD=stock|debug|iommu|virt  test.sh recovery
 #   a test of ctest, or a part of its name                      test.sh libnpu.copy
 #   a case of a GoogleTest program, or a pattern of cases       test.sh 'LaunchTest.*'
 #   a case of a suite on the board: the suite is run            test.sh a_hanging_job_is_aborted
@@ -66,13 +66,18 @@ resize_table() {
 suites() { sed -n 's/^[[:space:]]*run \([a-z_0-9]*\) .*/\1/p' tests/guest/run.sh; }
 
 on_board() {
-    local suite=$1 share=$NPU_BUILD/vm/guest-test board=${BOARD:-stock} options=()
+    local suite=$1 share=$NPU_BUILD/vm/guest-test board=${BOARD:-stock} options=() known
     case $board in
         debug) make -s qemu module-debug && options=(--kernel debug --memory 3G --device ddr=128M --kmemleak --append \
             kunit.enable=1) ;;
         iommu) make -s qemu module && options=(--iommu --device ddr=128M) ;;
         stock | pc) make -s qemu module ;;
-        *) die "BOARD=$board" "known: stock, debug, iommu" ;;
+        *)
+            known=$("$NPU_PYTHON" scripts/npuvm/boards.py "$board" 2>&1) ||
+                die "BOARD=$board: $known, and stock, debug, iommu"
+            eval "$known" # SUFFIX of make's targets for it
+            make -s qemu "module$SUFFIX" "build$SUFFIX" && options=(--board "$board")
+            ;;
     esac
     case $suite in *two_cards) options+=(--cards 2) ;; esac
     mkdir -p "$share"

@@ -17,10 +17,10 @@
 # with NPU_ROUNDS=N each program runs so often, or until it fails.
 #
 # Some tests break the card or let the board sleep: they need npu-vm --control --sleep.
-# Needs root, the module loaded or its path in $NPU_KO, and the build's bin/tests/guest.
+# Needs root, the module loaded or its path in $NPU_KO, the board's programs on PATH, and tests/guest beside them.
 
 here=$(dirname "$(readlink -f "$0")")
-bin=${NPU_GUEST_TESTS:-$here/../../build/bin/tests/guest}
+bin=${NPU_GUEST_TESTS:-$(dirname "$(command -v npu-smi)")/tests/guest}
 passed=0
 failed=0
 kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 seals=2000 fuzz=60 \

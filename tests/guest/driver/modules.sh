@@ -8,9 +8,8 @@
 # Prints the same closing line as the other tests.
 
 rounds=${1:-50}
-here=$(dirname "$(readlink -f "$0")")
-bin=${NPU_GUEST_TESTS:-$here/../../../build/bin/tests/guest}
-ko=${NPU_KO:-$here/../../../build/kernel/npu.ko}
+bin=${NPU_GUEST_TESTS:-$(dirname "$(command -v npu-smi)")/tests/guest}
+ko=${NPU_KO:?}
 driver=/sys/bus/pci/drivers/npu
 passed=0
 failed=0
