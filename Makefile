@@ -57,13 +57,13 @@ module-arm64: ## the driver for arm64 boards' kernel: build/kernel/arm64/npu.ko
 module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 	@scripts/module.sh debug
 
-demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=sim: in the process; TIME=exact]
+demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=pc|virt; sim: in the process; TIME=exact]
 	@scripts/demo.sh $(or $(BOARD),pc) $(if $(TIME),--time $(TIME))
 
 quick: ## builds, and runs the unit tests of what changed (since the last commit, or SINCE=COMMIT)
 	@SINCE=$(SINCE) scripts/quick.sh
 
-test: ## runs one test, wherever it lives: T=NAME [BOARD=stock|debug|iommu]
+test: ## runs one test, wherever it lives: T=NAME [BOARD=stock|debug|iommu|virt]
 	@BOARD=$(BOARD) scripts/test.sh "$(T)"
 
 check: ## builds and runs every test (ALL=1: also what passed and has not changed)

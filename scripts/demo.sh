@@ -4,8 +4,8 @@
 # Reads handwritten digits on the NPU: what `make demo` does. The first run sets everything up, which takes minutes;
 # later runs find it in the cache.
 #
-#   demo.sh [pc [OPTION...]]    an emulated board with Linux and npu.ko, and further options of npu-vm
-#   demo.sh sim                 the chip model in the process, no kernel and no QEMU
+#   demo.sh [BOARD [OPTION...]]  an emulated board with Linux and npu.ko, and further options of npu-vm; default: pc
+#   demo.sh sim                  the chip model in the process, no kernel and no QEMU
 
 NPU_STEP=demo
 # shellcheck source=scripts/lib.sh
@@ -15,11 +15,15 @@ cd "$NPU_TOP"
 BOARD=${1:-pc}
 WORK=$NPU_BUILD/demo
 NET=$NPU_TOP/networks/digits
-case $BOARD in
-    pc) STEPS=7 ;;
-    sim) STEPS=4 ;;
-    *) die "unknown board '$BOARD'" "there are: pc, sim" ;;
-esac
+if [ "$BOARD" = sim ]; then
+    STEPS=4
+else
+    known=$("$NPU_PYTHON" scripts/npuvm/boards.py "$BOARD" 2>&1) ||
+        die "$known, and sim, the chip model in the process"
+    eval "$known" # SUFFIX of make's targets for it
+    STEPS=7
+    [ -z "$SUFFIX" ] || STEPS=8
+fi
 number=0
 
 headline() {
@@ -31,13 +35,17 @@ headline "packages (Debian 12; installs only what is missing)"
 make -s setup
 headline "libraries, compiler, tools, chip model"
 make -s programs
-if [ "$BOARD" = pc ]; then
-    headline "QEMU with the NPU (built once, about 3 minutes; cached)"
+if [ "$BOARD" != sim ]; then
+    headline "QEMU with the NPU (built once, about 5 minutes; cached)"
     make -s qemu
     headline "Linux 6.12 from Debian for the board (downloaded once; cached)"
-    make -s kernel-stock
+    make -s "kernel-stock$SUFFIX"
     headline "driver npu.ko"
-    make -s module
+    make -s "module$SUFFIX"
+    if [ -n "$SUFFIX" ]; then
+        headline "libraries and tools for the board's processor"
+        make -s "programs$SUFFIX"
+    fi
 fi
 headline "compiling networks/digits/digits.onnx for the NPU"
 mkdir -p "$WORK"
@@ -60,4 +68,4 @@ digits digits.bmodel .
 RUN
 # The board sees when its files were written: always then, so that an exact board's demo can be repeated.
 find "$WORK" -exec touch -d 2020-01-01 {} +
-exec tools/npu-vm --share "$WORK" --timeout 600 "${@:2}" --env NPU_DEVICE=drm -- sh run.sh
+exec tools/npu-vm --board "$BOARD" --share "$WORK" --timeout 600 "${@:2}" --env NPU_DEVICE=drm -- sh run.sh
