@@ -6,9 +6,10 @@
 #   test_npu_vm.sh           all of these
 #   test_npu_vm.sh launcher  only the launcher
 #   test_npu_vm.sh card      only with the NPU and its driver
+#   test_npu_vm.sh virt      only what is different on a board with another processor
 #   test_npu_vm.sh debug     that what only the debug kernel notices (KASAN, lockdep, kmemleak) fails a board
 #
-# Needs QEMU, the kernels and (card) the module. Ends with "N passed, N failed".
+# Needs QEMU, the kernels, (card, virt) the modules and (virt) the arm64 programs. Ends with "N passed, N failed".
 
 NPU_STEP=test-npu-vm
 # shellcheck source=scripts/lib.sh
@@ -242,6 +243,10 @@ test_usage() {
     usage '--qemu-arg -enable-kvm: --time exact decides' --time exact --qemu-arg -enable-kvm
     usage '--qemu-arg q35,accel=kvm: --time exact decides' --time exact --qemu-arg -machine --qemu-arg q35,accel=kvm
     usage "--save-at ٣: expected nanoseconds" --time exact --save "$WORK/saved" --save-at ٣
+    usage '--time exact: the board virt cannot; .*boards that can: pc\)' --board virt --time exact
+    usage '--kernel debug: the board virt has these: stock' --board virt --kernel debug
+    usage '--cards 2: the board soc has at most 1' --board soc --cards 2
+    usage "argument --board: invalid choice: 'nix' \(choose from 'pc', 'virt', 'soc'\)" --board nix
     usage '--save: expected a path' --time exact --save-at ready --save ''
     usage '--timeout nan: expected seconds' --timeout nan
     usage '--timeout -5: expected seconds' --timeout=-5
@@ -298,6 +303,47 @@ test_iommu() {
         "$WORK/console"
 }
 
+# A board with another processor has programs, a driver and a /usr of its own.
+test_virt() {
+    local folder=$WORK/virt
+    mkdir "$folder"
+    cat >"$folder/script" <<'SH'
+uname -m; head -c 5 /proc/self/exe | od -An -c | xargs; echo "$PATH"; echo "$LD_LIBRARY_PATH"; pwd
+readlink -f "$(command -v npu-smi)"
+/usr/bin/python3 -c 'import platform; print("python", platform.machine())'
+bash -c 'echo "bash $BASH_VERSION"'
+cat >out; touch "$TOP/written-by-guest" /usr/written-by-guest; nproc
+ls /dev/accel | xargs; npu-smi >/dev/null && echo works; ls "$NPU_KO"
+exec 3<>"$NPU_MACHINE"; echo '{"execute": "query-status"}' >&3; read -r answer <&3; echo "answer $answer"
+sleep 1000 &
+exit 7
+SH
+    seq 1 1000 | "$VM" --board virt --console "$WORK/console" --cards 2 --smp 3 --iommu --share "$folder" --control \
+        --env "TOP=$NPU_TOP" --timeout 300 -- sh script >"$WORK/out" 2>"$WORK/err"
+    STATUS=$?
+    check "virt: the command's status is passed through" is "$STATUS" 7
+    check "virt: the processor is another one" is "$(head -n 1 "$WORK/out")" aarch64
+    check "virt: its programs come first on PATH" prints "^$NPU_BUILD/arm64/bin:"
+    check "virt: and its libraries" prints "^$NPU_BUILD/arm64/lib$"
+    check "virt: they are found" prints "^$NPU_BUILD/arm64/bin/npu-smi$"
+    check "virt: python3 of its own" prints '^python aarch64$'
+    check "virt: bash of its own" prints '^bash [0-9]'
+    check "virt: input arrives, and output in the shared folder" cmp -s "$folder/out" <(seq 1 1000)
+    check "virt: checkout and /usr are read-only" is "$(grep -c 'Read-only file system' "$WORK/err")" 2
+    check "virt: --smp" prints '^3$'
+    check "virt: --cards" prints '^accel0 accel1$'
+    check "virt: the cards work" prints '^works$'
+    check "virt: its driver" prints "^$NPU_BUILD/kernel/arm64/npu.ko$"
+    check "virt: the command controls the machine" prints '^answer .*"status": "running"'
+    check "virt: --iommu puts the cards behind an IOMMU" grep -qE 'npu 0000:.*: Adding to iommu group' "$WORK/console"
+    board --board virt --no-module --cards 0 -- sh -c 'echo before; echo c > /proc/sysrq-trigger; sleep 1000'
+    check "virt: a panic is an error with its reason" fails 'the kernel reported: .*sysrq triggered crash'
+    check "virt: a panic: output before it is there" prints '^before$'
+    NPU_BUILD=$WORK/nothing board --board virt -- true
+    check "virt: a missing driver is an error with the target that builds it" fails \
+        '.*arm64/npu.ko is missing; run: make module-arm64$'
+}
+
 # --- groups ----------------------------------------------------------------------------------------
 
 group_launcher() {
@@ -352,11 +398,13 @@ group_card() {
     check "an unknown property of the card is told" fails 'QEMU ended.*nonsense'
 }
 
+group_virt() { test_virt; }
+
 main() {
     case ${1:-all} in
-        all) group_launcher; group_card; group_debug ;;
-        launcher | debug | card) "group_$1" ;;
-        *) die "unknown group '$1'" "known: launcher, card, debug" ;;
+        all) group_launcher; group_card; group_virt; group_debug ;;
+        launcher | debug | card | virt) "group_$1" ;;
+        *) die "unknown group '$1'" "known: launcher, card, virt, debug" ;;
     esac
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
