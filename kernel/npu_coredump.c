@@ -26,6 +26,7 @@
 #include "npu_gem.h"
 #include "npu_job.h"
 #include "npu_mem.h"
+#include "npu_pages.h"
 #include "npu_table.h"
 #include "npu_userptr.h"
 #include "npu_vm.h"
@@ -261,6 +262,17 @@ static void npu_dump_walk(struct npu_device *npu, struct npu_dump_text *text, u3
 
 /* Commands */
 
+/*
+ * What the CPU sees, which is what it has written, whether the card sees that or not: caches are
+ * left alone, since what is only there would get lost or be hidden. But a buffer that is written
+ * past them has nothing of its own in them.
+ */
+static void npu_dump_sync(struct npu_device *npu, struct npu_bo *bo, u64 at, size_t bytes)
+{
+	if (READ_ONCE(bo->uncached))
+		npu_pages_sync(npu, bo->tbo.ttm, at, bytes, DRM_NPU_SYNC_FROM_DEVICE);
+}
+
 static int npu_dump_read_page(struct npu_device *npu, struct npu_bo *bo, u64 at, void *to,
 			      size_t bytes)
 {
@@ -282,6 +294,7 @@ static int npu_dump_read_page(struct npu_device *npu, struct npu_bo *bo, u64 at,
 		tbo->ttm ? tbo->ttm->pages : NULL;
 	if (!pages || !pages[at >> PAGE_SHIFT])
 		return -ENODATA;
+	npu_dump_sync(npu, bo, at, bytes);
 	memcpy_from_page(to, pages[at >> PAGE_SHIFT], at - page, bytes);
 
 	return 0;

@@ -64,8 +64,8 @@ struct npu_ctx *npu_ctx_lookup(struct drm_file *file, u32 id)
 
 /*
  * An ordinary page with its own reference count, so that a mapping can outlive context and card.
- * The card writes and the user reads without a call in between; where that needs cache maintenance
- * the page is no use, and being a hint, need not be.
+ * The card writes and the user reads without a call in between: where the card does not see the
+ * caches the page, zeroed and cleaned, is mapped past them, and the kernel never looks at it again.
  */
 static int npu_ctx_init_fence_page(struct npu_ctx *ctx)
 {
@@ -132,6 +132,10 @@ int npu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
 		return -ENOENT;
 
 	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
+	if (!ctx->npu->coherent) {
+		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+		vm_flags_set(vma, VM_IO); /* nobody reads it for the user, through the caches */
+	}
 	vma->vm_private_data = ctx;
 	vma->vm_ops = &npu_fence_page_ops;
 

@@ -11,6 +11,7 @@
 #include <drm/drm_ioctl.h>
 #include <drm/drm_managed.h>
 #include <drm/drm_print.h>
+#include <drm/drm_vma_manager.h>
 
 #include "npu_bus.h"
 #include "npu_copy.h"
@@ -46,12 +47,34 @@ static int npu_check_lost(struct file *filp)
 	return READ_ONCE(to_npu_device(file->minor->dev)->wedged) ? -ENODEV : 0;
 }
 
+/* A flag in the offset says how to map. npu_gem_mmap() has the last word. */
+static int npu_mmap_take_flag(struct vm_area_struct *vma)
+{
+	const unsigned long flag = DRM_NPU_MMAP_WC >> PAGE_SHIFT;
+
+	BUILD_BUG_ON(flag > U32_MAX);
+	BUILD_BUG_ON(flag < DRM_FILE_PAGE_OFFSET_START + DRM_FILE_PAGE_OFFSET_SIZE);
+
+	if (!(vma->vm_pgoff & flag))
+		return 0;
+	vma->vm_pgoff &= ~flag;
+	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
+		return -EINVAL;
+	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+
+	return 0;
+}
+
 static int npu_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct drm_file *file = filp->private_data;
+	int ret;
 
 	if (drm_dev_is_unplugged(file->minor->dev) || npu_check_lost(filp))
 		return -ENODEV;
+	ret = npu_mmap_take_flag(vma);
+	if (ret)
+		return ret;
 	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
 		return npu_ctx_mmap_fence(file, vma);
 

@@ -6,7 +6,6 @@
  * reference to TTM's.
  */
 #include <linux/dma-buf.h>
-#include <linux/dma-map-ops.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -19,6 +18,7 @@
 #include "npu_device.h"
 #include "npu_file.h"
 #include "npu_gem.h"
+#include "npu_pages.h"
 #include "npu_prime.h"
 #include "npu_residency.h"
 #include "npu_trace.h"
@@ -75,22 +75,69 @@ static void npu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 		npu_vm_unbind(vm, gem_to_npu_bo(obj));
 }
 
+/* Between caches and memory that the card reaches. */
+static int npu_bo_sync_system(struct npu_bo *bo, u64 offset, u64 bytes, u32 direction)
+{
+	if (bo->flags & DRM_NPU_BO_PINNED)
+		return npu_userptr_sync(bo, offset, bytes, direction);
+
+	return npu_pages_sync(to_npu_device(bo->tbo.base.dev), bo->tbo.ttm, offset, bytes,
+			      direction);
+}
+
+/* As npu_mmap() marks it. */
+static bool npu_vma_is_uncached(const struct vm_area_struct *vma)
+{
+	return pgprot_val(vma->vm_page_prot) ==
+	       pgprot_val(pgprot_writecombine(vma->vm_page_prot));
+}
+
+/* Memory of others, and that of the card, is mapped as it has to be. */
+static bool npu_bo_may_be_uncached(const struct npu_bo *bo)
+{
+	return bo->flags & DRM_NPU_BO_SYSTEM && !bo->dma_buf && !bo->userptr;
+}
+
+/*
+ * A mapping past the caches. What they hold of the buffer goes to memory now, so that nothing of
+ * it gets there later. Where the card sees the caches the mapping is one like any other.
+ */
+static int npu_bo_mmap_uncached(struct npu_bo *bo, struct vm_area_struct *vma)
+{
+	if (to_npu_device(bo->tbo.base.dev)->coherent) {
+		vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
+		return 0;
+	}
+	WRITE_ONCE(bo->uncached, true);
+
+	return npu_bo_sync_system(bo, 0, bo->tbo.base.size,
+				  DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
+}
+
 static int npu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
-	if (gem_to_npu_bo(obj)->dma_buf)
+	bool uncached = npu_vma_is_uncached(vma);
+	struct npu_bo *bo = gem_to_npu_bo(obj);
+	int ret = 0;
+
+	if (uncached && !npu_bo_may_be_uncached(bo))
+		return -EINVAL;
+	if (bo->dma_buf)
 		return npu_prime_mmap(obj, vma);
-	if (gem_to_npu_bo(obj)->userptr)
+	if (bo->userptr)
 		return -EOPNOTSUPP;
 
 	/* Pages are inserted by frame number, which a private copy-on-write mapping cannot have. */
 	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return -EINVAL;
-	if (READ_ONCE(gem_to_npu_bo(obj)->sealed))
+	if (READ_ONCE(bo->sealed))
 		return -EACCES;
+	if (uncached)
+		ret = npu_bo_mmap_uncached(bo, vma);
+	if (!ret)
+		vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
 
-	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
-
-	return 0;
+	return ret;
 }
 
 /* Wait until memory is zeroed, as TTM does it, and let the access be tried again. */
@@ -140,8 +187,10 @@ static vm_fault_t npu_gem_fault_nobody(struct vm_fault *vmf, struct npu_bo *bo)
 	if (!bo->nobody)
 		return VM_FAULT_OOM;
 
+	/* Through the caches, where its zeros are. */
 	for (; at < end && ret == VM_FAULT_NOPAGE; at += PAGE_SIZE)
-		ret = vmf_insert_pfn_prot(vma, at, page_to_pfn(bo->nobody), vma->vm_page_prot);
+		ret = vmf_insert_pfn_prot(vma, at, page_to_pfn(bo->nobody),
+					  vm_get_page_prot(vma->vm_flags));
 
 	/* Whoever takes a lost card back says so, then takes these pages away: not too early. */
 	smp_mb(); /* the page before the question */
@@ -448,41 +497,6 @@ int npu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 	return ret;
 }
 
-/* Cache maintenance, page by page: TTM's DMA mappings have whatever size it found pages of. */
-static void npu_bo_sync_pages(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
-{
-	struct device *dev = bo->tbo.base.dev->dev;
-	u64 at, first = round_down(args->offset, PAGE_SIZE), end = args->offset + args->size;
-	enum dma_data_direction direction = npu_userptr_direction(bo->userptr);
-	const dma_addr_t *dma = bo->tbo.ttm->dma_address;
-
-	for (at = first; at < end; at += PAGE_SIZE) {
-		dma_addr_t addr = dma[at >> PAGE_SHIFT];
-
-		if (!dma_need_sync(dev, addr))
-			continue;
-		if (args->direction & DRM_NPU_SYNC_TO_DEVICE)
-			dma_sync_single_for_device(dev, addr, PAGE_SIZE, direction);
-		if (args->direction & DRM_NPU_SYNC_FROM_DEVICE)
-			dma_sync_single_for_cpu(dev, addr, PAGE_SIZE, direction);
-		cond_resched();
-	}
-}
-
-static int npu_bo_sync_system(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
-{
-	struct drm_device *drm = bo->tbo.base.dev;
-	int idx;
-
-	if (!drm_dev_enter(drm, &idx))
-		return -ENODEV;
-	if (dma_dev_need_sync(drm->dev))
-		npu_bo_sync_pages(bo, args);
-	drm_dev_exit(idx);
-
-	return 0;
-}
-
 /* Between the memory of the caller and the buffer, and between that and the card. */
 static int npu_bo_sync_bounce(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
 {
@@ -491,7 +505,7 @@ static int npu_bo_sync_bounce(struct npu_bo *bo, const struct drm_npu_bo_sync *a
 	if (args->direction & DRM_NPU_SYNC_TO_DEVICE)
 		ret = npu_userptr_copy_in(bo, args->offset, args->size);
 	if (!ret)
-		ret = npu_bo_sync_system(bo, args);
+		ret = npu_bo_sync_system(bo, args->offset, args->size, args->direction);
 	if (!ret && args->direction & DRM_NPU_SYNC_FROM_DEVICE)
 		ret = npu_userptr_copy_out(bo, args->offset, args->size);
 
@@ -512,7 +526,7 @@ int npu_bo_sync(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
 	if (bo->flags & DRM_NPU_BO_BOUNCE)
 		return npu_bo_sync_bounce(bo, args);
 	if (bo->flags & DRM_NPU_BO_SYSTEM)
-		return npu_bo_sync_system(bo, args);
+		return npu_bo_sync_system(bo, args->offset, args->size, args->direction);
 
 	ret = dma_resv_lock_interruptible(bo->tbo.base.resv, NULL);
 	if (ret)
@@ -524,7 +538,7 @@ int npu_bo_sync(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
 	 */
 	mb();
 	if (npu_bo_is_home(bo) && npu_bo_is_in_system(bo))
-		ret = npu_bo_sync_system(bo, args);
+		ret = npu_bo_sync_system(bo, args->offset, args->size, args->direction);
 	dma_resv_unlock(bo->tbo.base.resv);
 
 	return ret;
@@ -557,6 +571,13 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 	drm_gem_object_put(obj);
 
 	return ret;
+}
+
+/* What the CPU has written last is for the card, and nobody can say so any more. */
+static void npu_bo_settle(struct npu_bo *bo)
+{
+	if (bo->flags & DRM_NPU_BO_SYSTEM)
+		npu_bo_sync_system(bo, 0, bo->tbo.base.size, DRM_NPU_SYNC_TO_DEVICE);
 }
 
 /**
@@ -598,6 +619,7 @@ int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
 	} else if (!bo->sealed) {
 		WRITE_ONCE(bo->sealed, true);
 		ttm_bo_unmap_virtual(&bo->tbo);
+		npu_bo_settle(bo);
 		npu_vm_protect(bo);
 	}
 	dma_resv_unlock(obj->resv);

@@ -81,6 +81,9 @@ struct npu_bo {
 	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
 
+	/** @uncached: it has been mapped past the caches; set once, read without a lock */
+	bool uncached;
+
 	/** @refused: the card had no room for it at the last try; under the reservation lock */
 	bool refused;
 

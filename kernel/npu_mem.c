@@ -469,10 +469,10 @@ static int npu_move_contents(struct npu_device *npu, struct ttm_buffer_object *t
 	int ret;
 
 	if (!out)
-		npu_pages_sync(npu, tbo->ttm, true);
+		npu_pages_sync(npu, tbo->ttm, 0, tbo->base.size, DRM_NPU_SYNC_TO_DEVICE);
 	ret = npu_copy_move(npu, to_npu_bo(tbo), card, out);
 	if (out && !ret)
-		npu_pages_sync(npu, tbo->ttm, false);
+		npu_pages_sync(npu, tbo->ttm, 0, tbo->base.size, DRM_NPU_SYNC_FROM_DEVICE);
 	if (ret)
 		ret = npu_card_copy(npu, card, tbo->ttm->pages, out);
 	if (ret)

@@ -135,39 +135,61 @@ void npu_pages_release_dma(struct npu_device *npu)
 	mutex_unlock(&mem->mapped_lock);
 }
 
-static void npu_pages_sync_all(struct device *dev, struct ttm_tt *tt, bool for_device)
+static void npu_piece_sync(struct device *dev, dma_addr_t dma, size_t bytes, u32 direction)
 {
-	u32 i;
+	if (!dma_need_sync(dev, dma))
+		return;
+	if (direction & DRM_NPU_SYNC_TO_DEVICE)
+		dma_sync_single_for_device(dev, dma, bytes, DMA_BIDIRECTIONAL);
+	if (direction & DRM_NPU_SYNC_FROM_DEVICE)
+		dma_sync_single_for_cpu(dev, dma, bytes, DMA_BIDIRECTIONAL);
+}
 
-	for (i = 0; i < tt->num_pages; i++) {
-		if (!dma_need_sync(dev, tt->dma_address[i]))
-			continue;
-		if (for_device)
-			dma_sync_single_for_device(dev, tt->dma_address[i], PAGE_SIZE,
-						   DMA_BIDIRECTIONAL);
-		else
-			dma_sync_single_for_cpu(dev, tt->dma_address[i], PAGE_SIZE,
-						DMA_BIDIRECTIONAL);
+/* Each call stays within what was mapped at once, and within what is asked for. */
+static void npu_pages_sync_range(struct device *dev, struct npu_tt *tt, u64 first, u64 end,
+				 u32 direction)
+{
+	u64 start = 0, piece, stop, at, to;
+	int order;
+
+	for (order = NPU_MAX_ORDER; order >= 0 && start < end; order--) {
+		piece = PAGE_SIZE << order;
+		stop = start + tt->pieces[order] * piece;
+		for (at = max(first, start); at < min(end, stop); at = to) {
+			to = min(end, start + round_down(at - start, piece) + piece);
+			npu_piece_sync(dev,
+				       tt->base.dma_address[at >> PAGE_SHIFT] + offset_in_page(at),
+				       to - at, direction);
+			cond_resched();
+		}
+		start = stop;
 	}
 }
 
 /**
- * npu_pages_sync - where the CPU writes and the card reads through a bounce buffer, or back
+ * npu_pages_sync - caches, and bounce buffers of the DMA mapping
  * @npu: device
- * @tt: pages
- * @for_device: what the CPU has written is for the card
+ * @base: pages of a buffer's own, mapped for DMA
+ * @offset: first byte
+ * @bytes: how many
+ * @direction: DRM_NPU_SYNC_ flags; with both the CPU's writes come first
  *
- * Nothing is done once the device is gone, and the DMA mappings with it.
+ * Not a byte more than is asked for: others may be at work on its neighbours. Nothing is done once
+ * the device is gone, and the DMA mappings with it: -ENODEV.
  */
-void npu_pages_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_device)
+int npu_pages_sync(struct npu_device *npu, struct ttm_tt *base, u64 offset, u64 bytes,
+		   u32 direction)
 {
 	int idx;
 
 	if (!drm_dev_enter(&npu->drm, &idx))
-		return;
+		return -ENODEV;
 	if (dma_dev_need_sync(npu->drm.dev))
-		npu_pages_sync_all(npu->drm.dev, tt, for_device);
+		npu_pages_sync_range(npu->drm.dev, to_npu_tt(base), offset, offset + bytes,
+				     direction);
 	drm_dev_exit(idx);
+
+	return 0;
 }
 
 /* Pages */

@@ -19,6 +19,7 @@ struct ttm_tt *npu_pages_create(struct ttm_buffer_object *tbo, u32 page_flags);
 int npu_pages_populate(struct ttm_device *ttm, struct ttm_tt *base, struct ttm_operation_ctx *ctx);
 void npu_pages_unpopulate(struct ttm_device *ttm, struct ttm_tt *base);
 void npu_pages_destroy(struct ttm_device *ttm, struct ttm_tt *base);
-void npu_pages_sync(struct npu_device *npu, struct ttm_tt *tt, bool for_device);
+int npu_pages_sync(struct npu_device *npu, struct ttm_tt *base, u64 offset, u64 bytes,
+		   u32 direction);
 
 #endif

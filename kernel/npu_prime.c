@@ -197,6 +197,10 @@ static int npu_prime_begin_cpu_access(struct dma_buf *dma_buf, enum dma_data_dir
 
 static int npu_prime_end_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
 {
+	/* Nothing was written. */
+	if (direction == DMA_FROM_DEVICE)
+		return 0;
+
 	return npu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_TO_DEVICE);
 }
 

@@ -36,6 +36,9 @@
  */
 #define NPU_USERPTR_DMA_ATTRS	DMA_ATTR_SKIP_CPU_SYNC
 
+/* Bytes whose caches are seen to between two chances for others to run. */
+#define NPU_USERPTR_STEP	SZ_2M
+
 /* Pages pinned at one go. */
 #define NPU_PIN_PAGES	(SZ_16M >> PAGE_SHIFT)
 
@@ -154,13 +157,10 @@ static int npu_userptr_pin(struct npu_userptr *userptr)
 
 /* For the card */
 
-/**
- * npu_userptr_direction - how the memory of a buffer is mapped for DMA
- * @userptr: memory of a process, or NULL for memory of the buffer's own
- */
-enum dma_data_direction npu_userptr_direction(const struct npu_userptr *userptr)
+/* How pinned memory is mapped for DMA. */
+static enum dma_data_direction npu_userptr_direction(const struct npu_userptr *userptr)
 {
-	return userptr && userptr->pages && userptr->readonly ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
+	return userptr->readonly ? DMA_TO_DEVICE : DMA_BIDIRECTIONAL;
 }
 
 static int npu_userptr_map(struct npu_userptr *userptr)
@@ -228,6 +228,60 @@ void npu_userptr_release_dma(struct npu_device *npu)
 	list_for_each_entry_safe(userptr, next, &npu->mem.pinned, link)
 		npu_userptr_unmap_locked(userptr);
 	mutex_unlock(&npu->mem.pinned_lock);
+}
+
+/*
+ * How far memory goes on without a jump, for the CPU and for the device: what a single call can see
+ * to, however the pages were mapped.
+ */
+static u64 npu_userptr_run(struct npu_bo *bo, u64 at, u64 end, u64 step)
+{
+	const dma_addr_t *dma = bo->tbo.ttm->dma_address;
+	struct page **pages = bo->userptr->pages;
+	u64 page = at >> PAGE_SHIFT;
+
+	end = min(end, round_down(at, step) + step);
+	while (++page << PAGE_SHIFT < end && dma[page] == dma[page - 1] + PAGE_SIZE &&
+	       page_to_pfn(pages[page]) == page_to_pfn(pages[page - 1]) + 1)
+		;
+
+	return min(end, page << PAGE_SHIFT);
+}
+
+/**
+ * npu_userptr_sync - caches of pinned memory of a process
+ * @bo: buffer of such memory
+ * @offset: first byte
+ * @bytes: how many
+ * @direction: DRM_NPU_SYNC_ flags
+ *
+ * As npu_pages_sync().
+ */
+int npu_userptr_sync(struct npu_bo *bo, u64 offset, u64 bytes, u32 direction)
+{
+	enum dma_data_direction mapped = npu_userptr_direction(bo->userptr);
+	struct device *dev = bo->tbo.base.dev->dev;
+	u64 at, to, end = offset + bytes, step = NPU_USERPTR_STEP;
+	dma_addr_t dma;
+	int idx;
+
+	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
+		return -ENODEV;
+	/* Where memory goes through bounce buffers these are neighbours by accident. */
+	if (dma_max_mapping_size(dev) < step)
+		step = PAGE_SIZE;
+	for (at = offset; dma_dev_need_sync(dev) && at < end; at = to) {
+		to = npu_userptr_run(bo, at, end, step);
+		dma = bo->tbo.ttm->dma_address[at >> PAGE_SHIFT] + offset_in_page(at);
+		if (direction & DRM_NPU_SYNC_TO_DEVICE)
+			dma_sync_single_for_device(dev, dma, to - at, mapped);
+		if (direction & DRM_NPU_SYNC_FROM_DEVICE)
+			dma_sync_single_for_cpu(dev, dma, to - at, mapped);
+		cond_resched();
+	}
+	drm_dev_exit(idx);
+
+	return 0;
 }
 
 /* Life */

@@ -54,7 +54,7 @@ struct npu_userptr {
 
 int npu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *file);
 
-enum dma_data_direction npu_userptr_direction(const struct npu_userptr *userptr);
+int npu_userptr_sync(struct npu_bo *bo, u64 offset, u64 bytes, u32 direction);
 int npu_userptr_copy_in(struct npu_bo *bo, u64 offset, u64 bytes);
 int npu_userptr_copy_out(struct npu_bo *bo, u64 offset, u64 bytes);
 void npu_userptr_destroy(struct npu_userptr *userptr);

@@ -26,7 +26,7 @@ extern "C" {
  * 1.0: devices, buffers, contexts, submission, wait
  * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes (struct npu_profile_header)
  * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
- * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info
+ * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -177,9 +177,18 @@ struct drm_npu_bo_create {
 	__u32 handle;
 	/** @va: out: device address */
 	__u64 va;
-	/** @mmap_offset: out: offset for mmap of the device node */
+	/** @mmap_offset: out: offset for mmap of the device node; see DRM_NPU_MMAP_WC */
 	__u64 mmap_offset;
 };
+
+/*
+ * Added to the offset of a system buffer: map it past the caches, write-combined, so that it needs
+ * no DRM_IOCTL_NPU_BO_SYNC. What the caches hold of the buffer goes to memory in that moment; from
+ * then on it is not to be written through other mappings. On a device that sees the caches
+ * (DRM_NPU_INFO_NONCOHERENT is not set) the mapping is one like any other. -EINVAL for other
+ * buffers: those of the card, imported ones, memory of processes. Since 1.3.
+ */
+#define DRM_NPU_MMAP_WC		(1ull << 43)
 
 /** struct drm_npu_bo_info - what a handle is */
 struct drm_npu_bo_info {
@@ -207,6 +216,8 @@ struct drm_npu_bo_info {
 /**
  * struct drm_npu_bo_sync - cache maintenance of a range; waits for nobody
  *
+ * Of exactly that range, but where the processors' cache lines (64 bytes) reach beyond it: what is
+ * beside the range in such a line must not be written by the one side while it is by the other.
  * Only that of a DRM_NPU_BO_IMPORTED buffer, which is its exporter's business, waits for jobs.
  * Of a DRM_NPU_BO_BOUNCE buffer it copies the range from (TO_DEVICE) or to (FROM_DEVICE, nothing
  * for a read-only one) the memory of the process: -EPERM in any other process, -EFAULT where that
@@ -254,6 +265,7 @@ struct drm_npu_bo_userptr {
 /**
  * struct drm_npu_bo_seal - make a buffer constant for the rest of its life
  *
+ * What the CPU has written is visible to the chip then, without DRM_IOCTL_NPU_BO_SYNC (since 1.3).
  * CPU mappings are taken away (a later access is SIGBUS), mmap is refused with -EACCES, jobs may
  * only read. -EBUSY: a job that writes it is unfinished, or another device is attached to its
  * dma-buf. -EOPNOTSUPP: an imported buffer, or memory of a process. Sealing twice is no error.
