@@ -98,8 +98,9 @@ static inline int npu_device_time(npu_device *device, struct drm_npu_time_info *
 
 /*
  * Creates a zeroed buffer; size in bytes is rounded up to pages; flags: exactly one of DRM_NPU_BO_CARD,
- * DRM_NPU_BO_SYSTEM. -ENOSPC, -ENOMEM: the text says requested, free and largest block. A buffer is freed when its last
- * reference is gone and no job uses it.
+ * DRM_NPU_BO_SYSTEM. A device without memory of its own (a block in a SoC) gives system memory for both;
+ * npu_bo_flags() says so. -ENOSPC, -ENOMEM: the text says requested, free and largest block. A buffer is freed when its
+ * last reference is gone and no job uses it.
  */
 NPU_API int npu_bo_create(npu_device *device, uint64_t size, uint32_t flags, npu_bo **bo);
 NPU_API npu_bo *npu_bo_ref(npu_bo *bo);

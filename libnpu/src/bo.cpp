@@ -81,7 +81,9 @@ bool range_ok(const npu_bo *bo, uint64_t offset, uint64_t size) {
 int map_uncached_locked(npu_bo *bo) {
   if (bo->uncached) return 0;
   npu_device *d = bo->device;
-  const int err = d->transport->map_uncached(d->file, bo->handle, bo->mmap_offset, bo->size, &bo->uncached);
+  const auto map = d->transport->map_uncached ? d->transport->map_uncached : d->transport->map;
+  const uint64_t offset = bo->mmap_offset | (d->coherent ? 0 : DRM_NPU_MMAP_WC);
+  const int err = map(d->file, bo->handle, offset, bo->size, &bo->uncached);
   if (!err) return 0;
   bo->uncached = nullptr;
   return map_error(bo, "uncached mapping", err);
@@ -143,7 +145,8 @@ int npu_bo_create(npu_device *device, uint64_t size, uint32_t flags, npu_bo **bo
   if (flags != DRM_NPU_BO_CARD && flags != DRM_NPU_BO_SYSTEM)
     return npu::fail(-EINVAL, "npu_bo_create: flags %#x: expected exactly one of DRM_NPU_BO_CARD and DRM_NPU_BO_SYSTEM",
                      flags);
-  return npu::bo_create(device, size, flags, true, bo);
+  // Without memory of its own a device works on the system's.
+  return npu::bo_create(device, size, device->own_memory ? flags : DRM_NPU_BO_SYSTEM, true, bo);
 }
 
 npu_bo *npu_bo_ref(npu_bo *bo) {
@@ -207,7 +210,7 @@ void npu_bo_unmap(npu_bo *bo) {
 
 int npu_private_bo_map_uncached(npu_bo *bo, void **ptr) {
   if (!bo || !ptr) return npu::fail(-EINVAL, "uncached mapping: no buffer or no place for the pointer");
-  if (!bo->device->cached) return npu_bo_map(bo, ptr);
+  if (!bo->device->cached && bo->device->coherent) return npu_bo_map(bo, ptr);
   std::unique_lock lock(bo->map_mutex);
   *ptr = nullptr;
   if (bo->sealed) return npu::fail(-EACCES, "uncached mapping: the buffer is sealed");
@@ -219,7 +222,7 @@ int npu_private_bo_map_uncached(npu_bo *bo, void **ptr) {
 
 void npu_private_bo_unmap_uncached(npu_bo *bo) {
   if (!bo) return;
-  if (!bo->device->cached) {
+  if (!bo->device->cached && bo->device->coherent) {
     npu_bo_unmap(bo);
     return;
   }

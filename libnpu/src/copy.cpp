@@ -10,6 +10,7 @@ namespace npu {
 namespace {
 
 constexpr uint64_t kLarge = 256 << 10;   // smaller copies are never worth a job
+constexpr uint64_t kLine = 64;           // of a cache
 constexpr uint64_t kSample = 512 << 10;  // measured piece
 // Buffers up to this size stay mapped for later copies: faults cost more than addresses, where there are enough of
 // them.
@@ -75,12 +76,25 @@ class Mapping {
   bool counted_ = false;
 };
 
+/// Before a write: what the chip has written into the same lines of the cache as its first and its last byte must not
+/// be destroyed when these are cleaned.
+int fetch_edges(const Mapping &mapping, const npu_device *device, uint64_t offset, uint64_t size) {
+  const uint64_t end = offset + size, first_line = offset / kLine * kLine, last_line = (end - 1) / kLine * kLine;
+  if (device->coherent) return 0;
+  if (first_line != offset)
+    if (int err = mapping.sync(offset, std::min(end, first_line + kLine) - offset, DRM_NPU_SYNC_FROM_DEVICE))
+      return err;
+  if (last_line + kLine == end || (last_line == first_line && first_line != offset)) return 0;
+  return mapping.sync(last_line, end - last_line, DRM_NPU_SYNC_FROM_DEVICE);
+}
+
 int by_mapping(const Side &s) {
   // Jobs that were submitted before come first. Before the lock: others map and copy meanwhile.
   if (int err = bo_wait(s.bo, s.from ? 0 : DRM_NPU_BO_WAIT_WRITERS, -1)) return err;
   Mapping mapping;
   if (int err = mapping.open(s.bo)) return err;
   if (s.from) {
+    if (int err = fetch_edges(mapping, s.bo->device, s.offset, s.size)) return err;
     memcpy(mapping.data() + s.offset, s.from, s.size);
     return mapping.sync(s.offset, s.size, DRM_NPU_SYNC_TO_DEVICE);
   }
@@ -158,6 +172,7 @@ int fill_by_mapping(npu_bo *bo, uint64_t offset, uint64_t size, uint64_t value, 
   if (int err = bo_wait(bo, 0, -1)) return err;
   Mapping mapping;
   if (int err = mapping.open(bo)) return err;
+  if (int err = fetch_edges(mapping, bo->device, offset, size)) return err;
   uint8_t *to = mapping.data() + offset;
   for (uint64_t i = 0; i < size; i += value_bytes) memcpy(to + i, &value, value_bytes);
   return mapping.sync(offset, size, DRM_NPU_SYNC_TO_DEVICE);

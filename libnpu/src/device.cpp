@@ -74,6 +74,14 @@ int no_device(unsigned int index, const npu_transport *transport, int count) {
                   : "the simulator is not available");
 }
 
+/// A device that does not answer (it is just leaving) counts as a card.
+void look_at_memory(npu_device *d) {
+  drm_npu_dev_info info{};
+  const bool known = npu_device_info(d, &info) == 0;
+  d->own_memory = !known || info.ddr_bytes != 0;
+  d->coherent = !known || !(info.flags & DRM_NPU_INFO_NONCOHERENT);
+}
+
 /// registry().mutex is held.
 int open_locked(unsigned int index, npu_device **device) {
   Registry &r = registry();
@@ -98,6 +106,7 @@ int open_locked(unsigned int index, npu_device **device) {
   d->name = transport->name;
   if (strict) make_strict(d);
   d->cached = d->transport->map_uncached != nullptr;
+  look_at_memory(d);
   d->index = index;
   d->pid = getpid();
   d->refs = 1;

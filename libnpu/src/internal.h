@@ -67,6 +67,8 @@ struct npu_device {
   npu_transport_file *file;
   const char *name;  // of the transport that reaches the chip
   bool cached;       // mappings are copies (strict.h)
+  bool own_memory;   // it has card memory; else its buffers are system memory
+  bool coherent;  // the chip sees the CPU's caches; else mappings need maintenance, and there are such without a cache
   unsigned int index;
   int pid;            // process that opened it
   unsigned int refs;  // under the registry's mutex
@@ -102,7 +104,8 @@ struct npu_bo {
   std::shared_mutex map_mutex;
   void *ptr;          // under map_mutex
   unsigned int maps;  // npu_bo_map() calls not yet undone, under map_mutex
-  // The memory itself, where ptr is a copy (npu_device.cached): kept for copies until the end or the seal.
+  // The memory itself, where ptr is a copy (npu_device.cached), or past the caches, where the chip does not see them:
+  // kept until the end or the seal.
   void *uncached;              // under map_mutex
   unsigned int uncached_maps;  // under map_mutex
   bool kept;                   // the mapping is also kept for small copies, under map_mutex

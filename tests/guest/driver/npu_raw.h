@@ -42,6 +42,9 @@ struct bo {
   uint8_t *map; /* NULL until bo_map() */
 };
 
+/* Does the device have memory of its own, and does it see the processors' caches? */
+bool has_card_memory(int fd);
+bool is_coherent(int fd);
 int raw_bo_create(int fd, uint64_t size, uint32_t flags, struct bo *bo);
 int raw_gem_close(int fd, uint32_t handle);
 int raw_bo_seal(int fd, uint32_t handle);
