@@ -133,17 +133,25 @@ static void report_fatal(const SocReport *r)
     _exit(EXIT_FAILURE);
 }
 
+/* Does it begin in the line after the one in which that one ends? */
+static bool is_next_line(uint64_t from, uint32_t bytes, uint64_t to)
+{
+    return ROUND_UP(from + bytes, SOC_LINE_BYTES) ==
+           ROUND_DOWN(to, SOC_LINE_BYTES);
+}
+
 /* Does it go on where that one ends, for the same reason? */
 static bool report_continues(const SocReport *last, const SocReport *r)
 {
-    bool next = last->va ? last->va + last->bytes == r->va
-                         : !r->va && last->addr + last->bytes == r->addr;
+    bool next = last->va ? is_next_line(last->va, last->bytes, r->va)
+                         : !r->va && is_next_line(last->addr, last->bytes,
+                                                  r->addr);
 
     return next && last->kind == r->kind && last->asid == r->asid &&
            last->queue == r->queue && last->job == r->job &&
            last->engine == r->engine && last->command == r->command &&
            last->pc == r->pc && last->space == r->space &&
-           last->bytes <= UINT32_MAX - r->bytes;
+           last->bytes <= UINT32_MAX - 2 * SOC_LINE_BYTES;
 }
 
 /* Under the lock. False: there is no room. */
@@ -156,7 +164,8 @@ static bool watch_put(const SocReport *r)
         SocReport *last = &watch.reports[(watch.first + i) % REPORTS];
 
         if (report_continues(last, r)) {
-            last->bytes += r->bytes;
+            last->bytes = r->bytes + (last->va ? r->va - last->va
+                                               : r->addr - last->addr);
             return true;
         }
     }
