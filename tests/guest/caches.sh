@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# On a board whose NPU does not see the processors' caches: the cache watch finds each mistake of the sample `caches`,
+# says whose and where it is, and finds none where there is none; nor in what our own programs do. Prints
+# "N passed, N failed" at the end. Needs root.
+#
+#   caches.sh [FILE.bmodel...]    launches these networks, too
+
+passed=0
+failed=0
+watch=$(ls /sys/kernel/debug/accel/*/cache_watch | head -n 1)
+
+ok() { passed=$((passed + 1)) && echo "ok      $1"; }
+not_ok() {
+	failed=$((failed + 1))
+	echo "not ok  $1: $2"
+	head -n 5 "$watch" | sed 's/^/        /'
+}
+
+# Reports since the last clear that have all these keys.
+reports() {
+	grep '^kind=' "$watch" >/tmp/reports
+	for key in "$@"; do
+		grep -E "(^| )$key( |\$)" /tmp/reports >/tmp/some
+		mv /tmp/some /tmp/reports
+	done
+	wc -l </tmp/reports
+}
+
+clear_reports() { echo 0 >"$watch"; }
+
+# clean NAME COMMAND...: ends well and makes no mistake.
+clean() {
+	name=$1
+	shift
+	clear_reports
+	"$@" >/tmp/output 2>&1 </dev/null
+	status=$?
+	if [ $status -ne 0 ]; then
+		not_ok "$name" "status $status: $(tail -n 1 /tmp/output)"
+	elif [ "$(reports)" -ne 0 ]; then
+		not_ok "$name" "$(reports) reports of the cache watch"
+	else
+		ok "$name"
+	fi
+}
+
+# mistake NAME KIND: the sample with it.
+mistake() {
+	clear_reports
+	before=$(sed -n "1s/.* $2=\([0-9]*\).*/\1/p" "$watch")
+	caches "$1" >/tmp/output 2>&1 || { not_ok "$1" "status $?: $(tail -n 1 /tmp/output)" && return; }
+	after=$(sed -n "1s/.* $2=\([0-9]*\).*/\1/p" "$watch")
+	if [ "$(reports "kind=$2" place=buffer comm=caches owner=caches size=0x100000)" -eq 0 ]; then
+		not_ok "$1" "no report of it"
+	elif [ "$(reports)" -ne "$(reports "kind=$2" place=buffer comm=caches)" ]; then
+		not_ok "$1" "reports of something else"
+	elif [ "$after" -le "$before" ]; then
+		not_ok "$1" "the counter stays at $after"
+	else
+		ok "$1 ($2: $((after - before)) lines)"
+	fi
+}
+
+[ -e "$watch" ] || { echo "this board has no cache watch" && echo "0 passed, 1 failed" && exit 1; }
+if grep -q 'enabled=1' "$watch"; then ok "the watch is on"; else not_ok "the watch is on" "it is not"; fi
+clean "no mistake" caches none
+caches none | grep -q '^0 of' && ok "the result is right" || not_ok "the result is right" "$(caches none)"
+caches --list >/tmp/mistakes
+while read -r name kind; do mistake "$name" "$kind"; done </tmp/mistakes
+for net in "$@"; do clean "$(basename "$net")" bmrt_test --bmodel "$net"; done
+clean "npu-smi" npu-smi
+clean "no mistake, after all of them" caches none
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
