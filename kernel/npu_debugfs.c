@@ -2,6 +2,8 @@
 /*
  * debugfs: what is in use.
  */
+#include <linux/debugfs.h>
+#include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 
@@ -225,6 +227,35 @@ static int npu_show_irq_test(struct seq_file *m, void *data)
 	return ret;
 }
 
+/* The cache watch; writing clears the reports, not the counters. */
+
+static int npu_cache_watch_seq(struct seq_file *m, void *data)
+{
+	return npu_cache_watch_show(m->private, m);
+}
+
+static int npu_cache_watch_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, npu_cache_watch_seq, inode->i_private);
+}
+
+static ssize_t npu_cache_watch_write(struct file *file, const char __user *user, size_t count,
+				     loff_t *at)
+{
+	npu_cache_watch_clear(((struct seq_file *)file->private_data)->private);
+
+	return count;
+}
+
+static const struct file_operations npu_cache_watch_fops = {
+	.owner = THIS_MODULE,
+	.open = npu_cache_watch_open,
+	.read = seq_read,
+	.write = npu_cache_watch_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
 static const struct drm_debugfs_info npu_debugfs_files[] = {
 	{ "clients", npu_show_clients, 0 },
 	{ "buffers", npu_show_buffers, 0 },
@@ -243,4 +274,7 @@ static const struct drm_debugfs_info npu_debugfs_files[] = {
 void npu_debugfs_init(struct npu_device *npu)
 {
 	drm_debugfs_add_files(&npu->drm, npu_debugfs_files, ARRAY_SIZE(npu_debugfs_files));
+	if (npu->cache_watch)
+		debugfs_create_file("cache_watch", 0644, npu->drm.debugfs_root, npu,
+				    &npu_cache_watch_fops);
 }

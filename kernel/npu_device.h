@@ -17,6 +17,7 @@
 #include "npu_regs.h"
 
 #include "npu_bus.h"
+#include "npu_cache_watch.h"
 #include "npu_copy.h"
 #include "npu_coredump.h"
 #include "npu_devfreq.h"
@@ -155,6 +156,9 @@ struct npu_device {
 
 	/** @pulse_work: looks at a card that says nothing */
 	struct delayed_work pulse_work;
+
+	/** @cache_watch: what sees forgotten cache maintenance; NULL: nobody does; constant */
+	struct npu_cache_watch *cache_watch;
 
 	/** @coredump: the dump that is being made */
 	struct npu_coredump coredump;

@@ -139,10 +139,19 @@ static long npu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long 
 #define npu_compat_ioctl NULL
 #endif
 
+static int npu_release(struct inode *inode, struct file *filp)
+{
+	struct drm_file *file = filp->private_data;
+
+	npu_cache_watch_flush(to_npu_device(file->minor->dev));
+
+	return drm_release(inode, filp);
+}
+
 static const struct file_operations npu_fops = {
 	.owner = THIS_MODULE,
 	.open = accel_open,
-	.release = drm_release,
+	.release = npu_release,
 	.unlocked_ioctl = npu_ioctl,
 	.compat_ioctl = npu_compat_ioctl,
 	.poll = drm_poll,
@@ -174,7 +183,8 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
  * 1.0: devices, buffers, contexts, submission, wait
  * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes
  * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
- * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info
+ * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
+ *	DRM_NPU_QUERY_WATCH
  */
 const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
@@ -243,6 +253,9 @@ static int npu_probe_software(struct npu_device *npu)
 	if (ret)
 		return ret;
 	ret = npu_sysfs_init(npu);
+	if (ret)
+		return ret;
+	ret = npu_cache_watch_init(npu);
 	if (ret)
 		return ret;
 	ret = npu_mmu_init(npu);
@@ -330,6 +343,7 @@ err_stop:
 	npu_device_stop(npu);
 	npu_irq_fini(npu);
 	/* What an interrupt has asked for meanwhile, and what that may have found out. */
+	npu_cache_watch_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	cancel_work_sync(&npu->lost_work);
 	return ret;
@@ -348,6 +362,7 @@ void npu_drv_remove(struct npu_device *npu)
 	npu_recover_end(npu);
 	drm_dev_unplug(&npu->drm);
 	npu_irq_fini(npu);
+	npu_cache_watch_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	npu_copy_fini(npu);
 	cancel_work_sync(&npu->lost_work);

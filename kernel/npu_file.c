@@ -36,6 +36,7 @@ int npu_file_open(struct drm_device *drm, struct drm_file *file)
 	}
 	mutex_init(&nfile->lock);
 	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
+	npu_cache_watch_opened(nfile);
 	file->driver_priv = nfile;
 
 	return 0;

@@ -8,6 +8,8 @@
 
 #include <drm/drm_file.h>
 
+#include "npu_cache_watch.h"
+
 struct drm_device;
 struct npu_device;
 struct npu_user;
@@ -20,6 +22,12 @@ struct npu_file {
 
 	/** @user: who has opened it, with a reference */
 	struct npu_user *user;
+
+	/** @opener: the process that has opened it, where there is a cache watch; constant */
+	struct npu_cache_task opener;
+
+	/** @opener_space: likewise physical address of its page table; 0: not known */
+	u64 opener_space;
 
 	/** @lock: protects the creation of @vm */
 	struct mutex lock;

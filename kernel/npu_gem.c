@@ -71,6 +71,7 @@ static void npu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 {
 	struct npu_vm *vm = npu_file_vm(file);
 
+	npu_cache_watch_flush(to_npu_device(obj->dev));
 	if (!IS_ERR(vm))
 		npu_vm_unbind(vm, gem_to_npu_bo(obj));
 }
@@ -448,6 +449,7 @@ int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 	if (ret)
 		goto out;
 
+	bo->handle = args->handle;
 	args->size = size;
 	args->mmap_offset = drm_vma_node_offset_addr(&bo->tbo.base.vma_node);
 	ret = npu_vm_address(file, bo, &args->va);

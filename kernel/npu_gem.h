@@ -54,6 +54,9 @@ struct npu_bo {
 	/** @maker: drm_file.client_id of the file that has made it; constant, 0 for imports */
 	u64 maker;
 
+	/** @handle: handle in that file */
+	u32 handle;
+
 	/** @exported: its dma-buf; valid while @attachments is not 0 */
 	struct dma_buf *exported;
 

@@ -71,13 +71,24 @@ static irqreturn_t npu_irq_handler(int irq, void *data)
 static irqreturn_t npu_irq_line_handler(int irq, void *data)
 {
 	struct npu_vector *vector = data;
-	u32 status = npu_read(vector->npu, NPU_REG_LINE_STATUS);
+	struct npu_device *npu = vector->npu;
+	u32 status = npu_read(npu, NPU_REG_LINE_STATUS);
+	irqreturn_t ret = IRQ_NONE;
 
-	if (npu_is_gone(status) || !(status & NPU_LINE_STATUS_VECTOR))
+	if (npu_is_gone(status))
 		return IRQ_NONE;
-	npu_write(vector->npu, NPU_REG_LINE_STATUS, NPU_LINE_STATUS_VECTOR);
 
-	return npu_irq_handler(irq, vector);
+	if (status & NPU_LINE_STATUS_VECTOR) {
+		npu_write(npu, NPU_REG_LINE_STATUS, NPU_LINE_STATUS_VECTOR);
+		ret = npu_irq_handler(irq, vector);
+	}
+	/* Stays up as long as there are reports. */
+	if (status & NPU_LINE_STATUS_WATCH && npu->cache_watch) {
+		npu_cache_watch_drain(npu);
+		ret = IRQ_HANDLED;
+	}
+
+	return ret;
 }
 
 /**

@@ -74,8 +74,13 @@ static void npu_pages_for_each(struct npu_device *npu, struct npu_tt *tt, u32 pa
 
 static void npu_piece_unmap(struct npu_device *npu, struct npu_tt *tt, u32 at, u32 order)
 {
-	dma_unmap_page(npu->drm.dev, tt->base.dma_address[at], PAGE_SIZE << order,
-		       DMA_BIDIRECTIONAL);
+	struct device *dev = npu->drm.dev;
+	dma_addr_t dma = tt->base.dma_address[at];
+
+	/* What the CPU has written is not thrown away for a mistake, says this: nobody wants it. */
+	if (npu->cache_watch)
+		dma_sync_single_for_device(dev, dma, PAGE_SIZE << order, DMA_BIDIRECTIONAL);
+	dma_unmap_page(dev, dma, PAGE_SIZE << order, DMA_BIDIRECTIONAL);
 }
 
 static void npu_pages_unmap(struct npu_device *npu, struct npu_tt *tt)

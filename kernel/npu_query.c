@@ -78,6 +78,7 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 		struct drm_npu_memory_info memory;
 		struct drm_npu_status_info status;
 		struct drm_npu_time_info time;
+		struct drm_npu_watch_info watch;
 	} answer = {};
 	u32 size, room = args->size;
 	int ret = 0;
@@ -102,6 +103,11 @@ int npu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fil
 		size = sizeof(answer.time);
 		if (to)
 			ret = npu_query_time(npu, &answer.time);
+		break;
+	case DRM_NPU_QUERY_WATCH:
+		size = sizeof(answer.watch);
+		if (to)
+			ret = npu_cache_watch_info(npu, &answer.watch);
 		break;
 	default:
 		return -EINVAL;

@@ -326,6 +326,58 @@ TRACE_EVENT(npu_invalidate_done,
 		  __entry->ticket, __entry->answered)
 );
 
+/* The cache watch has seen forgotten maintenance; see struct npu_cache_entry. */
+TRACE_EVENT(npu_stale_line,
+	TP_PROTO(struct npu_device *npu, const struct npu_cache_entry *found),
+	TP_ARGS(npu, found),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(npu->drm.dev))
+		__field(u64, addr)
+		__field(u64, va)
+		__field(u64, offset)
+		__field(u64, job)
+		__field(u64, pc)
+		__field(u32, kind)
+		__field(u32, bytes)
+		__field(u32, handle)
+		__field(u32, asid)
+		__field(u32, queue)
+		__field(u32, engine)
+		__field(u32, command)
+		__field(u32, level)
+		__field(pid_t, owner)
+		__field(pid_t, pid)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->addr = found->report.addr;
+		__entry->va = found->report.va;
+		__entry->offset = found->offset;
+		__entry->job = found->report.job;
+		__entry->pc = found->report.pc;
+		__entry->kind = found->report.kind;
+		__entry->bytes = found->report.bytes;
+		__entry->handle = found->handle;
+		__entry->asid = found->report.asid;
+		__entry->queue = found->report.queue;
+		__entry->engine = found->report.engine;
+		__entry->command = found->report.command;
+		__entry->level = found->report.level;
+		__entry->owner = found->owner.pid;
+		__entry->pid = found->task.pid;
+	),
+	TP_printk("dev=%s kind=%s addr=%#llx va=%#llx asid=%u bytes=%u owner=%d buffer=%u offset=%#llx pid=%d level=%u pc=%#llx job=%llu queue=%u core=%u engine=%u command=%d",
+		  __get_str(dev),
+		  __print_symbolic(__entry->kind, { NPU_WATCH_UNCLEANED, "uncleaned" },
+				   { NPU_WATCH_STALE, "stale" },
+				   { NPU_WATCH_OVERWRITTEN, "overwritten" },
+				   { NPU_WATCH_DISCARDED, "discarded" }),
+		  __entry->addr, __entry->va, __entry->asid, __entry->bytes, __entry->owner,
+		  __entry->handle, __entry->offset, __entry->pid, __entry->level, __entry->pc,
+		  __entry->job, __entry->queue, __entry->engine >> 8, __entry->engine & 0xff,
+		  (int)__entry->command)
+);
+
 #endif
 
 #undef TRACE_INCLUDE_PATH

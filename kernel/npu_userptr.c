@@ -502,7 +502,9 @@ int npu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *fi
 	}
 
 	bo->userptr = userptr;
+	bo->maker = file->client_id;
 	ret = drm_gem_handle_create(file, &bo->tbo.base, &args->handle);
+	bo->handle = args->handle;
 	if (!ret)
 		ret = npu_vm_address(file, bo, &args->va);
 	drm_gem_object_put(&bo->tbo.base);

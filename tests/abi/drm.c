@@ -38,6 +38,9 @@ VALUE(DRM_NPU_BUS_PCI, 0);
 VALUE(DRM_NPU_BUS_PLATFORM, 1);
 VALUE(DRM_NPU_INFO_NONCOHERENT, 0x1);
 VALUE(DRM_NPU_MMAP_WC, 0x80000000000ull);
+VALUE(DRM_NPU_QUERY_WATCH, 4);
+VALUE(DRM_NPU_WATCH_PRESENT, 0x1);
+VALUE(DRM_NPU_WATCH_ENABLED, 0x2);
 
 SIZE(struct drm_npu_dev_query, 16);
 AT(struct drm_npu_dev_query, type, 0);
@@ -109,6 +112,14 @@ SIZE(struct drm_npu_time_info, 24);
 AT(struct drm_npu_time_info, card_ns, 0);
 AT(struct drm_npu_time_info, monotonic_ns, 8);
 AT(struct drm_npu_time_info, window_ns, 16);
+
+SIZE(struct drm_npu_watch_info, 24);
+AT(struct drm_npu_watch_info, flags, 0);
+AT(struct drm_npu_watch_info, lost, 4);
+AT(struct drm_npu_watch_info, uncleaned, 8);
+AT(struct drm_npu_watch_info, stale, 12);
+AT(struct drm_npu_watch_info, overwritten, 16);
+AT(struct drm_npu_watch_info, discarded, 20);
 
 SIZE(struct drm_npu_bo_create, 32);
 AT(struct drm_npu_bo_create, size, 0);

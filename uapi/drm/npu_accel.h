@@ -26,7 +26,8 @@ extern "C" {
  * 1.0: devices, buffers, contexts, submission, wait
  * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes (struct npu_profile_header)
  * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
- * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC
+ * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
+ *	DRM_NPU_QUERY_WATCH
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -61,6 +62,7 @@ struct drm_npu_dev_query {
 #define DRM_NPU_QUERY_MEMORY	1	/* struct drm_npu_memory_info */
 #define DRM_NPU_QUERY_STATUS	2	/* struct drm_npu_status_info */
 #define DRM_NPU_QUERY_TIME	3	/* struct drm_npu_time_info */
+#define DRM_NPU_QUERY_WATCH	4	/* struct drm_npu_watch_info */
 
 #define DRM_NPU_BUS_PCI		0	/* a card */
 #define DRM_NPU_BUS_PLATFORM	1	/* a block of a system on a chip; pci_ fields are 0 */
@@ -153,6 +155,22 @@ struct drm_npu_time_info {
 	__u64 card_ns;		/* register TIME_NS */
 	__u64 monotonic_ns;	/* CLOCK_MONOTONIC half way between before that and after */
 	__u64 window_ns;	/* how long it was from before to after */
+};
+
+#define DRM_NPU_WATCH_PRESENT	0x1	/* there is one; all of the answer is 0 where there is not */
+#define DRM_NPU_WATCH_ENABLED	0x2
+
+/**
+ * struct drm_npu_watch_info - what the cache watch of a SoC has counted since power-on: lines of 64
+ * bytes whose maintenance was forgotten; see docs/hardware.md section 10
+ */
+struct drm_npu_watch_info {
+	__u32 flags;		/* DRM_NPU_WATCH_ */
+	__u32 lost;		/* reports that found no room */
+	__u32 uncleaned;	/* the chip read what a processor had written and not cleaned */
+	__u32 stale;		/* a processor read what the chip had written, without invalidation */
+	__u32 overwritten;	/* a line was cleaned over what the chip had written */
+	__u32 discarded;	/* a line was invalidated that a processor had written */
 };
 
 /* for the card's DDR, mapped write-combined while it is there */

@@ -135,7 +135,7 @@ static void wrong_queries_are_refused(void **state) {
   struct drm_npu_dev_info info;
 
   (void)state;
-  assert_int_equal(query(4, sizeof(info), &info, NULL), -EINVAL);
+  assert_int_equal(query(DRM_NPU_QUERY_WATCH + 1, sizeof(info), &info, NULL), -EINVAL);
   assert_int_equal(query(~0u, sizeof(info), &info, NULL), -EINVAL);
   assert_int_equal(query(DRM_NPU_QUERY_DEV, sizeof(info), (void *)8, NULL), -EFAULT);
 }

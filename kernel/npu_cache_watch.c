@@ -1,0 +1,710 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The cache watch of a SoC: who has forgotten to clean or to invalidate what.
+ *
+ * The interrupt handler takes reports from the block, and a work finds out what they are about:
+ * the buffer at the address, whose it is, and which process was on the processor. Programs end, and
+ * close their buffers before; so a report that waits is looked into before either happens.
+ */
+#include <linux/cleanup.h>
+#include <linux/ctype.h>
+#include <linux/mm.h>
+#include <linux/ratelimit.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+#include <drm/ttm/ttm_tt.h>
+
+#include "npu_cache_watch.h"
+#include "npu_ctx.h"
+#include "npu_device.h"
+#include "npu_file.h"
+#include "npu_gem.h"
+#include "npu_table.h"
+#include "npu_trace.h"
+#include "npu_vm.h"
+
+/* Reports taken at one interrupt; as long as there are more the line stays up. */
+#define NPU_CACHE_AT_ONCE	32
+
+/* Lines in the log, all that is kept at once. */
+#define NPU_CACHE_LOG_INTERVAL	(5 * HZ)
+
+/* A symbol with offset, size and module. */
+#define NPU_CACHE_SYMBOL	96
+
+static const char * const npu_cache_kinds[] = {
+	[NPU_WATCH_NONE] = "none",
+	[NPU_WATCH_UNCLEANED] = "uncleaned",
+	[NPU_WATCH_STALE] = "stale",
+	[NPU_WATCH_OVERWRITTEN] = "overwritten",
+	[NPU_WATCH_DISCARDED] = "discarded",
+};
+
+static const char * const npu_cache_places[] = {
+	[NPU_CACHE_UNKNOWN] = "unknown",
+	[NPU_CACHE_BUFFER] = "buffer",
+	[NPU_CACHE_RING] = "ring",
+	[NPU_CACHE_FENCE] = "fence",
+	[NPU_CACHE_TABLE] = "table",
+};
+
+static const char *npu_cache_kind(const struct npu_cache_report *report)
+{
+	return report->kind < ARRAY_SIZE(npu_cache_kinds) ? npu_cache_kinds[report->kind] :
+							    "unknown";
+}
+
+/* From the block */
+
+static void npu_cache_read(struct npu_device *npu, struct npu_cache_report *report)
+{
+	report->bytes = npu_read(npu, NPU_REG_REPORT_BYTES);
+	report->addr = npu_read64(npu, NPU_REG_REPORT_ADDR);
+	report->va = npu_read64(npu, NPU_REG_REPORT_VA);
+	report->asid = npu_read(npu, NPU_REG_REPORT_ASID);
+	report->queue = npu_read(npu, NPU_REG_REPORT_QUEUE);
+	report->job = npu_read64(npu, NPU_REG_REPORT_JOB);
+	report->command = npu_read(npu, NPU_REG_REPORT_COMMAND);
+	report->engine = npu_read(npu, NPU_REG_REPORT_ENGINE);
+	report->layer = npu_read(npu, NPU_REG_REPORT_LAYER);
+	report->level = npu_read(npu, NPU_REG_REPORT_LEVEL);
+	report->pc = npu_read64(npu, NPU_REG_REPORT_PC);
+	report->space = npu_read64(npu, NPU_REG_REPORT_SPACE);
+}
+
+/* What finds no room is lost, but the block's counters have it. */
+static void npu_cache_push(struct npu_cache_watch *watch, const struct npu_cache_report *report)
+{
+	if (watch->count < NPU_CACHE_RAW)
+		watch->raw[(watch->first + watch->count++) % NPU_CACHE_RAW] = *report;
+}
+
+/**
+ * npu_cache_watch_drain - take reports from the block, some of them if there are many
+ * @npu: device with a watch, awake
+ *
+ * Any context. A block without power has none, though its registers are not 0.
+ */
+void npu_cache_watch_drain(struct npu_device *npu)
+{
+	struct npu_cache_watch *watch = npu->cache_watch;
+	struct npu_cache_report report;
+	unsigned long flags;
+	u32 n;
+
+	spin_lock_irqsave(&watch->raw_lock, flags);
+	for (n = 0; n < NPU_CACHE_AT_ONCE; n++) {
+		report.kind = npu_read(npu, NPU_REG_REPORT_KIND);
+		if (report.kind == NPU_WATCH_NONE || npu_is_gone(report.kind))
+			break;
+		npu_cache_read(npu, &report);
+		npu_write(npu, NPU_REG_REPORT_NEXT, 0);
+		npu_cache_push(watch, &report);
+	}
+	spin_unlock_irqrestore(&watch->raw_lock, flags);
+	if (n)
+		queue_work(system_freezable_wq, &watch->work);
+}
+
+static bool npu_cache_pop(struct npu_cache_watch *watch, struct npu_cache_report *report)
+{
+	unsigned long flags;
+	bool any;
+
+	spin_lock_irqsave(&watch->raw_lock, flags);
+	any = watch->count;
+	if (any) {
+		*report = watch->raw[watch->first];
+		watch->first = (watch->first + 1) % NPU_CACHE_RAW;
+		watch->count--;
+	}
+	spin_unlock_irqrestore(&watch->raw_lock, flags);
+
+	return any;
+}
+
+/* Processes */
+
+static void npu_cache_name(struct npu_cache_task *to, pid_t pid, const char *comm)
+{
+	char *c;
+
+	to->pid = pid;
+	strscpy(to->comm, comm, sizeof(to->comm));
+	for (c = to->comm; *c; c++) {
+		if (!isascii(*c) || !isgraph(*c))
+			*c = '_';
+	}
+}
+
+/* What the processor's register holds besides the address has no meaning here. */
+static u64 npu_cache_space(const struct mm_struct *mm)
+{
+	return virt_to_phys(mm->pgd);
+}
+
+static bool npu_cache_is_space(u64 space, u64 of)
+{
+	return of && (space & ~1ull) == of;
+}
+
+/* Any of its threads: the first one may have ended. */
+static bool npu_cache_runs_in(struct task_struct *task, u64 space)
+{
+	bool found;
+
+	if (task->flags & PF_KTHREAD)
+		return false;
+
+	task_lock(task);
+	found = task->mm && npu_cache_is_space(space, npu_cache_space(task->mm));
+	task_unlock(task);
+
+	return found;
+}
+
+static void npu_cache_find_task(u64 space, struct npu_cache_task *to)
+{
+	struct task_struct *process, *thread;
+
+	guard(rcu)();
+	for_each_process_thread(process, thread) {
+		if (npu_cache_runs_in(thread, space)) {
+			npu_cache_name(to, task_tgid_nr(process), process->comm);
+			return;
+		}
+	}
+}
+
+static void npu_cache_name_file(struct npu_cache_task *to, struct drm_file *file)
+{
+	struct task_struct *task;
+	struct pid *pid;
+
+	rcu_read_lock();
+	pid = rcu_dereference(file->pid);
+	task = pid_task(pid, PIDTYPE_TGID);
+	if (task)
+		npu_cache_name(to, pid_nr(pid), task->comm);
+	else
+		*to = to_npu_file(file)->opener;
+	rcu_read_unlock();
+}
+
+/**
+ * npu_cache_watch_opened - remember who has opened a file
+ * @nfile: file
+ *
+ * A process that ends has no memory any more when its files are closed.
+ */
+void npu_cache_watch_opened(struct npu_file *nfile)
+{
+	if (!nfile->npu->cache_watch || !current->mm)
+		return;
+	nfile->opener_space = npu_cache_space(current->mm);
+	npu_cache_name(&nfile->opener, task_tgid_nr(current), current->group_leader->comm);
+}
+
+/* Memory */
+
+static bool npu_cache_has_memory(const struct npu_bo *bo)
+{
+	return bo->flags & DRM_NPU_BO_SYSTEM && bo->tbo.ttm && bo->tbo.ttm->dma_address;
+}
+
+/* Is a bus address at an offset in a buffer of system memory? */
+static bool npu_cache_is_at(const struct npu_bo *bo, u64 offset, u64 addr)
+{
+	return offset < bo->tbo.base.size && npu_cache_has_memory(bo) &&
+	       bo->tbo.ttm->dma_address[offset >> PAGE_SHIFT] + offset_in_page(offset) == addr;
+}
+
+/* The offset of a bus address in such a buffer; -1: it is not there. */
+static s64 npu_cache_offset(const struct npu_bo *bo, u64 addr)
+{
+	const struct ttm_tt *tt = bo->tbo.ttm;
+	u32 i;
+
+	for (i = 0; npu_cache_has_memory(bo) && i < tt->num_pages; i++) {
+		if (addr - tt->dma_address[i] < PAGE_SIZE)
+			return ((s64)i << PAGE_SHIFT) + (addr - tt->dma_address[i]);
+	}
+
+	return -1;
+}
+
+static void npu_cache_set_buffer(struct npu_cache_entry *entry, struct drm_file *file,
+				 struct npu_bo *bo, u32 handle, u64 offset)
+{
+	entry->place = NPU_CACHE_BUFFER;
+	entry->handle = handle;
+	entry->offset = offset;
+	entry->size = bo->tbo.base.size;
+	npu_cache_name_file(&entry->owner, file);
+}
+
+/* A handle that is just being closed is in no table any more. */
+static u32 npu_cache_handle(struct drm_file *file, struct npu_bo *bo)
+{
+	struct drm_gem_object *obj;
+	int id, found = 0;
+
+	if (bo->maker == file->client_id)
+		return bo->handle;
+
+	spin_lock(&file->table_lock);
+	idr_for_each_entry(&file->object_idr, obj, id) {
+		if (obj == &bo->tbo.base) {
+			found = id;
+			break;
+		}
+	}
+	spin_unlock(&file->table_lock);
+
+	return found;
+}
+
+/* The buffer at an address of a file; its memory has to be that which is meant. */
+static bool npu_cache_find_va(struct npu_cache_entry *entry, struct drm_file *file)
+{
+	const struct npu_cache_report *report = &entry->report;
+	struct npu_vm *vm = READ_ONCE(to_npu_file(file)->vm);
+	struct drm_mm_node *node;
+	bool found = false;
+
+	if (IS_ERR_OR_NULL(vm) || !report->va || vm->space.asid != report->asid)
+		return false;
+
+	mutex_lock(&vm->lock);
+	drm_mm_for_each_node_in_range(node, &vm->mm, report->va, report->va + 1) {
+		struct npu_bo *bo = container_of(node, struct npu_vma, node)->bo;
+		u64 offset = report->va - node->start;
+
+		if (!npu_cache_is_at(bo, offset, report->addr))
+			continue;
+		npu_cache_set_buffer(entry, file, bo, npu_cache_handle(file, bo), offset);
+		found = true;
+	}
+	mutex_unlock(&vm->lock);
+
+	return found;
+}
+
+/* Memory that the device has not accessed, or by an address that is gone: look at all buffers. */
+static bool npu_cache_find_addr(struct npu_cache_entry *entry, struct drm_file *file)
+{
+	struct drm_gem_object *obj;
+	int handle;
+	s64 offset;
+
+	spin_lock(&file->table_lock);
+	idr_for_each_entry(&file->object_idr, obj, handle) {
+		offset = npu_cache_offset(gem_to_npu_bo(obj), entry->report.addr);
+		if (offset < 0)
+			continue;
+		npu_cache_set_buffer(entry, file, gem_to_npu_bo(obj), handle, offset);
+		break;
+	}
+	spin_unlock(&file->table_lock);
+
+	return entry->place == NPU_CACHE_BUFFER;
+}
+
+static void npu_cache_find_opener(struct npu_cache_entry *entry, struct drm_file *file)
+{
+	struct npu_file *nfile = to_npu_file(file);
+
+	if (!entry->task.pid && npu_cache_is_space(entry->report.space, nfile->opener_space))
+		entry->task = nfile->opener;
+}
+
+static void npu_cache_find_in_files(struct npu_device *npu, struct npu_cache_entry *entry)
+{
+	struct drm_file *file;
+	bool found = false;
+
+	mutex_lock(&npu->drm.filelist_mutex);
+	list_for_each_entry(file, &npu->drm.filelist, lhead) {
+		npu_cache_find_opener(entry, file);
+		found = found || npu_cache_find_va(entry, file);
+	}
+	list_for_each_entry(file, &npu->drm.filelist, lhead)
+		found = found || npu_cache_find_addr(entry, file);
+	mutex_unlock(&npu->drm.filelist_mutex);
+}
+
+static bool npu_cache_is_in(struct npu_cache_entry *entry, enum npu_cache_place place, u64 start,
+			    u64 bytes)
+{
+	u64 offset = entry->report.addr - start;
+
+	if (offset >= bytes)
+		return false;
+	entry->place = place;
+	entry->offset = offset;
+
+	return true;
+}
+
+/* What belongs to a queue, and whose it is. */
+static void npu_cache_find_in_queues(struct npu_device *npu, struct npu_cache_entry *entry)
+{
+	struct npu_hw_queue *queue;
+	u32 i;
+
+	mutex_lock(&npu->hw_lock);
+	for (i = 0; i < npu->info.queues; i++) {
+		queue = npu->queues[i];
+		if (!queue)
+			continue;
+		if (i == entry->report.queue && entry->report.job)
+			entry->ctx = queue->ctx->id;
+		if (entry->place != NPU_CACHE_UNKNOWN)
+			continue;
+		if (npu_cache_is_in(entry, NPU_CACHE_RING, queue->rings_dma,
+				    sizeof(*queue->rings)) ||
+		    npu_cache_is_in(entry, NPU_CACHE_FENCE, queue->ctx->fence_dma, PAGE_SIZE))
+			entry->report.queue = i;
+	}
+	mutex_unlock(&npu->hw_lock);
+}
+
+static void npu_cache_find_in_tables(struct npu_device *npu, struct npu_cache_entry *entry)
+{
+	u64 at = round_down(entry->report.addr, sizeof(u64)), content;
+
+	if (entry->place == NPU_CACHE_UNKNOWN && !npu->mmu.ops->read(npu, at, &content))
+		entry->place = NPU_CACHE_TABLE;
+}
+
+/* Text */
+
+/* Who was on the processor, and where; "kernel" where it was that. */
+static void npu_cache_who(const struct npu_cache_entry *entry, char *text, size_t room)
+{
+	const struct npu_cache_task *task = &entry->task;
+
+	if (entry->report.level && task->pid)
+		scnprintf(text, room, "the kernel for %s[%d]", task->comm, task->pid);
+	else if (entry->report.level)
+		scnprintf(text, room, "the kernel");
+	else if (task->pid)
+		scnprintf(text, room, "%s[%d]", task->comm, task->pid);
+	else
+		scnprintf(text, room, "a process that has ended");
+}
+
+static void npu_cache_where(const struct npu_cache_report *report, char *text, size_t room)
+{
+	if (!report->pc)
+		scnprintf(text, room, "a place unknown");
+	else if (report->level)
+		scnprintf(text, room, "%pS", (void *)(unsigned long)report->pc);
+	else
+		scnprintf(text, room, "pc %#llx", report->pc);
+}
+
+/* What happened. */
+static void npu_cache_what(const struct npu_cache_entry *entry, char *text, size_t room)
+{
+	char who[64], where[NPU_CACHE_SYMBOL];
+
+	npu_cache_who(entry, who, sizeof(who));
+	npu_cache_where(&entry->report, where, sizeof(where));
+	switch (entry->report.kind) {
+	case NPU_WATCH_UNCLEANED:
+		scnprintf(text, room, "NPU read what %s wrote at %s and nobody cleaned", who,
+			  where);
+		break;
+	case NPU_WATCH_STALE:
+		scnprintf(text, room, "%s read at %s what NPU wrote and nobody invalidated", who,
+			  where);
+		break;
+	case NPU_WATCH_OVERWRITTEN:
+		scnprintf(text, room, "what %s cleaned at %s replaced what NPU wrote", who, where);
+		break;
+	case NPU_WATCH_DISCARDED:
+		scnprintf(text, room, "%s invalidated at %s what was written and nobody cleaned",
+			  who, where);
+		break;
+	default:
+		scnprintf(text, room, "report of kind %u", entry->report.kind);
+	}
+}
+
+static void npu_cache_memory(const struct npu_cache_entry *entry, char *text, size_t room)
+{
+	const struct npu_cache_report *report = &entry->report;
+
+	switch (entry->place) {
+	case NPU_CACHE_BUFFER:
+		scnprintf(text, room, "buffer %u of %s[%d] +%#llx", entry->handle,
+			  entry->owner.comm, entry->owner.pid, entry->offset);
+		break;
+	case NPU_CACHE_RING:
+	case NPU_CACHE_FENCE:
+		scnprintf(text, room, "%s of queue %u +%#llx", npu_cache_places[entry->place],
+			  report->queue, entry->offset);
+		break;
+	default:
+		scnprintf(text, room, "%s memory at %#llx", npu_cache_places[entry->place],
+			  report->addr);
+	}
+}
+
+/* Which command; "" where it is none. */
+static void npu_cache_command(const struct npu_cache_report *report, char *text, size_t room)
+{
+	u32 engine = report->engine & 0xff;
+	int used;
+
+	*text = 0;
+	if (!report->job)
+		return;
+	used = scnprintf(text, room, ", job %llu of queue %u", report->job, report->queue);
+	if (report->command != NPU_COMMAND_NONE)
+		scnprintf(text + used, room - used, ", core %u %s command %u", report->engine >> 8,
+			  engine == NPU_ENGINE_TIU ? "TIU" : "GDMA", report->command);
+}
+
+/*
+ * Memory that is just being freed: nobody wants what either side has written there. The kernel
+ * cannot maintain it in a way that the watch takes for none.
+ */
+static bool npu_cache_is_harmless(const struct npu_cache_entry *entry)
+{
+	u32 kind = entry->report.kind;
+
+	return entry->place == NPU_CACHE_UNKNOWN && entry->report.level &&
+	       (kind == NPU_WATCH_OVERWRITTEN || kind == NPU_WATCH_DISCARDED);
+}
+
+static void npu_cache_log(struct npu_cache_watch *watch, const struct npu_cache_entry *entry)
+{
+	char what[256], memory[80], command[80];
+
+	if (npu_cache_is_harmless(entry) || !__ratelimit(&watch->limit))
+		return;
+	npu_cache_what(entry, what, sizeof(what));
+	npu_cache_memory(entry, memory, sizeof(memory));
+	npu_cache_command(&entry->report, command, sizeof(command));
+	drm_err(&watch->npu->drm, "stale line: %s: %s (%u bytes)%s\n", what, memory,
+		entry->report.bytes, command);
+}
+
+static const char *npu_cache_engine(const struct npu_cache_report *report)
+{
+	if (!report->job || report->command == NPU_COMMAND_NONE)
+		return "-";
+
+	return (report->engine & 0xff) == NPU_ENGINE_TIU ? "tiu" : "gdma";
+}
+
+static const char *npu_cache_comm(const struct npu_cache_task *task)
+{
+	return task->pid ? task->comm : "-";
+}
+
+/* Where in the kernel, as one word. */
+static void npu_cache_symbol(const struct npu_cache_report *report, char *text, size_t room)
+{
+	if (!report->level || !report->pc) {
+		strscpy(text, "-", room);
+		return;
+	}
+	npu_cache_where(report, text, room);
+	strreplace(text, ' ', '_');
+}
+
+/* A line of keys and values that programs read: docs/uapi.md has them. */
+static void npu_cache_show_entry(struct seq_file *m, const struct npu_cache_entry *entry)
+{
+	const struct npu_cache_report *report = &entry->report;
+	bool command = report->job && report->command != NPU_COMMAND_NONE;
+	char symbol[NPU_CACHE_SYMBOL];
+
+	npu_cache_symbol(report, symbol, sizeof(symbol));
+	seq_printf(m, "kind=%s place=%s buffer=%u offset=%#llx bytes=%u size=%#llx",
+		   npu_cache_kind(report), npu_cache_places[entry->place], entry->handle,
+		   entry->offset, report->bytes, entry->size);
+	seq_printf(m, " owner_pid=%d owner=%s pid=%d comm=%s level=%u pc=%#llx symbol=%s",
+		   entry->owner.pid, npu_cache_comm(&entry->owner), entry->task.pid,
+		   npu_cache_comm(&entry->task), report->level, report->pc, symbol);
+	seq_printf(m, " job=%llu queue=%d ctx=%u core=%d engine=%s command=%d layer=%u",
+		   report->job, report->job ? (int)report->queue : -1, entry->ctx,
+		   command ? (int)(report->engine >> 8) : -1, npu_cache_engine(report),
+		   command ? (int)report->command : -1, command ? report->layer : 0);
+	seq_printf(m, " addr=%#llx va=%#llx asid=%u\n", report->addr, report->va, report->asid);
+}
+
+/* Work */
+
+static void npu_cache_keep(struct npu_cache_watch *watch, const struct npu_cache_entry *entry)
+{
+	mutex_lock(&watch->kept_lock);
+	watch->kept[watch->next++ % NPU_CACHE_KEPT] = *entry;
+	if (watch->next - watch->shown > NPU_CACHE_KEPT)
+		watch->shown = watch->next - NPU_CACHE_KEPT;
+	mutex_unlock(&watch->kept_lock);
+}
+
+static void npu_cache_look_into(struct npu_cache_watch *watch, struct npu_cache_entry *entry)
+{
+	struct npu_device *npu = watch->npu;
+
+	npu_cache_find_task(entry->report.space, &entry->task);
+	npu_cache_find_in_files(npu, entry);
+	npu_cache_find_in_queues(npu, entry);
+	npu_cache_find_in_tables(npu, entry);
+	trace_npu_stale_line(npu, entry);
+	npu_cache_log(watch, entry);
+	npu_cache_keep(watch, entry);
+}
+
+static void npu_cache_work(struct work_struct *work)
+{
+	struct npu_cache_watch *watch = container_of(work, struct npu_cache_watch, work);
+	struct npu_cache_entry entry = {};
+
+	while (npu_cache_pop(watch, &entry.report)) {
+		npu_cache_look_into(watch, &entry);
+		memset(&entry, 0, sizeof(entry));
+		cond_resched();
+	}
+}
+
+/**
+ * npu_cache_watch_flush - look into all reports now, since what they are about goes
+ * @npu: device
+ */
+void npu_cache_watch_flush(struct npu_device *npu)
+{
+	int idx;
+
+	if (!npu->cache_watch)
+		return;
+	if (npu_device_enter_online(npu, &idx)) {
+		npu_cache_watch_drain(npu);
+		npu_device_exit(npu, idx);
+	}
+	flush_work(&npu->cache_watch->work);
+}
+
+/* Answers */
+
+/**
+ * npu_cache_watch_info - counters of the watch
+ * @npu: device
+ * @info: answer, zeroed
+ */
+int npu_cache_watch_info(struct npu_device *npu, struct drm_npu_watch_info *info)
+{
+	int idx;
+
+	if (!npu->cache_watch)
+		return 0;
+	if (!npu_device_enter(npu, &idx))
+		return -ENODEV;
+	info->flags = DRM_NPU_WATCH_PRESENT;
+	if (npu_read(npu, NPU_REG_WATCH_CTRL) & NPU_WATCH_CTRL_ENABLE)
+		info->flags |= DRM_NPU_WATCH_ENABLED;
+	info->lost = npu_read(npu, NPU_REG_WATCH_LOST);
+	info->uncleaned = npu_read(npu, NPU_REG_WATCH_UNCLEANED);
+	info->stale = npu_read(npu, NPU_REG_WATCH_STALE);
+	info->overwritten = npu_read(npu, NPU_REG_WATCH_OVERWRITTEN);
+	info->discarded = npu_read(npu, NPU_REG_WATCH_DISCARDED);
+	npu_device_exit(npu, idx);
+
+	return 0;
+}
+
+/**
+ * npu_cache_watch_show - counters, and the last reports
+ * @npu: device with a watch
+ * @m: where to
+ */
+int npu_cache_watch_show(struct npu_device *npu, struct seq_file *m)
+{
+	struct npu_cache_watch *watch = npu->cache_watch;
+	struct drm_npu_watch_info info = {};
+	int ret;
+	u64 i;
+
+	npu_cache_watch_flush(npu);
+	ret = npu_cache_watch_info(npu, &info);
+	if (ret)
+		return ret;
+
+	seq_printf(m, "enabled=%d uncleaned=%u stale=%u overwritten=%u discarded=%u lost=%u\n",
+		   !!(info.flags & DRM_NPU_WATCH_ENABLED), info.uncleaned, info.stale,
+		   info.overwritten, info.discarded, info.lost);
+	mutex_lock(&watch->kept_lock);
+	for (i = watch->shown; i != watch->next; i++)
+		npu_cache_show_entry(m, &watch->kept[i % NPU_CACHE_KEPT]);
+	mutex_unlock(&watch->kept_lock);
+
+	return 0;
+}
+
+/**
+ * npu_cache_watch_clear - forget the last reports
+ * @npu: device with a watch
+ */
+void npu_cache_watch_clear(struct npu_device *npu)
+{
+	struct npu_cache_watch *watch = npu->cache_watch;
+
+	npu_cache_watch_flush(npu);
+	mutex_lock(&watch->kept_lock);
+	watch->shown = watch->next;
+	mutex_unlock(&watch->kept_lock);
+}
+
+/* Set-up */
+
+/**
+ * npu_cache_watch_init - find out if there is a watch
+ * @npu: device, identified
+ */
+int npu_cache_watch_init(struct npu_device *npu)
+{
+	struct npu_cache_watch *watch;
+	int ret;
+
+	if (!(npu_read(npu, NPU_REG_WATCH_CTRL) & NPU_WATCH_CTRL_PRESENT))
+		return 0;
+	watch = drmm_kzalloc(&npu->drm, sizeof(*watch), GFP_KERNEL);
+	if (!watch)
+		return -ENOMEM;
+	ret = drmm_mutex_init(&npu->drm, &watch->kept_lock);
+	if (ret)
+		return ret;
+
+	watch->npu = npu;
+	spin_lock_init(&watch->raw_lock);
+	INIT_WORK(&watch->work, npu_cache_work);
+	ratelimit_state_init(&watch->limit, NPU_CACHE_LOG_INTERVAL, NPU_CACHE_KEPT);
+	npu->cache_watch = watch;
+
+	return 0;
+}
+
+/**
+ * npu_cache_watch_fini - finish what has been reported
+ * @npu: device, its interrupts gone
+ */
+void npu_cache_watch_fini(struct npu_device *npu)
+{
+	if (npu->cache_watch)
+		flush_work(&npu->cache_watch->work);
+}
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)
+#include "npu_cache_watch_test.c"
+#endif

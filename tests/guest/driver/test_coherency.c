@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the driver does about caches that the device does not see (docs/boards.md, board soc): BO_SYNC to the byte,
+ * mappings past the caches, the fence page, seals, and the cache watch with what it says. On boards whose caches are
+ * coherent the same calls work, and change nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "tests/guest/driver/fixture.h"
+
+#define LINE 64u
+
+/* As a program has it that minds its caches. */
+static uint8_t *map_cached(const struct bo *bo) {
+  void *map = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)bo->mmap_offset);
+
+  assert_ptr_not_equal(map, MAP_FAILED);
+  return map;
+}
+
+static int raw_map_uncached(uint64_t offset, uint64_t size, uint8_t **map) {
+  *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset | DRM_NPU_MMAP_WC));
+  return *map == MAP_FAILED ? -errno : 0;
+}
+
+static int raw_sync(const struct bo *bo, uint32_t direction, uint64_t offset, uint64_t size) {
+  struct drm_npu_bo_sync args = {.handle = bo->handle, .direction = direction, .offset = offset, .size = size};
+
+  return raw_ioctl(fd, DRM_IOCTL_NPU_BO_SYNC, &args);
+}
+
+static void sync_range(const struct bo *bo, uint32_t direction, uint64_t offset, uint64_t size) {
+  assert_int_equal(raw_sync(bo, direction, offset, size), 0);
+}
+
+static struct drm_npu_watch_info watch(void) {
+  struct drm_npu_watch_info info;
+  struct drm_npu_dev_query query = {.type = DRM_NPU_QUERY_WATCH, .size = sizeof(info), .pointer = (uintptr_t)&info};
+
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_DEV_QUERY, &query), 0);
+  assert_int_equal(query.size, sizeof(info));
+  return info;
+}
+
+static uint32_t reports(const struct drm_npu_watch_info *info) {
+  return info->uncleaned + info->stale + info->overwritten + info->discarded;
+}
+
+/* The device writes `value` to a part of a buffer. */
+static void device_fills(const struct bo *bo, uint64_t offset, uint32_t bytes, uint8_t value) {
+  struct stream stream;
+  struct job job;
+
+  stream_create(fd, 1, &stream);
+  job_init(&job);
+  job_region(&job, bo, DRM_NPU_REGION_WRITE);
+  stream_fill(&stream, 0, offset, bytes, value);
+  job_gdma(&job, &stream);
+  run_ok(fd, ctx, &job);
+  stream_destroy(fd, &stream);
+}
+
+static void device_copies(const struct bo *from, const struct bo *to, uint64_t offset, uint32_t bytes) {
+  struct stream stream;
+  struct job job;
+
+  stream_create(fd, 1, &stream);
+  job_init(&job);
+  job_region(&job, from, DRM_NPU_REGION_READ);
+  job_region(&job, to, DRM_NPU_REGION_WRITE);
+  stream_copy(&stream, 0, offset, 1, offset, bytes);
+  job_gdma(&job, &stream);
+  run_ok(fd, ctx, &job);
+  stream_destroy(fd, &stream);
+}
+
+/* Nothing that a well-behaved program does is a mistake. */
+static struct drm_npu_watch_info before;
+
+static int begin(void **state) {
+  int ret = set_up(state);
+
+  before = watch();
+  return ret;
+}
+
+static void expect_no_report(void) {
+  struct drm_npu_watch_info after = watch();
+
+  assert_int_equal(after.uncleaned, before.uncleaned);
+  assert_int_equal(after.stale, before.stale);
+  assert_int_equal(after.overwritten, before.overwritten);
+  assert_int_equal(after.discarded, before.discarded);
+}
+
+static void info_says_what_the_device_sits_on(void **state) {
+  struct drm_npu_dev_info info;
+  struct drm_npu_watch_info counts = watch();
+
+  (void)state;
+  npu_info(fd, &info);
+  assert_in_range(info.bus, DRM_NPU_BUS_PCI, DRM_NPU_BUS_PLATFORM);
+  assert_int_equal(info.flags & ~DRM_NPU_INFO_NONCOHERENT, 0);
+  if (info.bus == DRM_NPU_BUS_PLATFORM) {
+    assert_int_equal(info.ddr_bytes, 0);
+    assert_int_equal(info.pci_domain | info.pci_bus | info.pci_device | info.pci_function, 0);
+  } else {
+    assert_int_equal(reports(&counts), 0);
+    assert_int_equal(counts.flags, 0);
+  }
+  if (counts.flags) assert_int_equal(info.flags, DRM_NPU_INFO_NONCOHERENT);
+}
+
+static void a_device_without_memory_has_no_card_buffers(void **state) {
+  struct drm_npu_bo_create args = {.size = KIB(4), .flags = DRM_NPU_BO_CARD};
+  struct drm_npu_memory_info memory;
+
+  (void)state;
+  if (has_card_memory(fd)) return;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_CREATE, &args), -ENOSPC);
+  npu_memory(fd, &memory);
+  assert_int_equal(memory.card_total | memory.card_free | memory.card_largest | memory.file_card_max, 0);
+}
+
+/* The rule: clean after the CPU has written, invalidate before it reads. */
+static void maintained_memory_is_the_same_for_both(void **state) {
+  enum { BYTES = 3 << 20 };
+  struct bo from, to;
+  uint8_t *in, *out;
+
+  (void)state;
+  bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &from);
+  bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &to);
+  in = map_cached(&from);
+  out = map_cached(&to);
+  for (int round = 1; round < 4; round++) {
+    for (uint32_t i = 0; i < BYTES; i++) in[i] = (uint8_t)(i * 7 + i / 251 + round);
+    sync_range(&from, DRM_NPU_SYNC_TO_DEVICE, 0, BYTES);
+    device_copies(&from, &to, 0, BYTES);
+    sync_range(&to, DRM_NPU_SYNC_FROM_DEVICE, 0, BYTES);
+    assert_memory_equal(in, out, BYTES);
+  }
+  munmap(in, BYTES);
+  munmap(out, BYTES);
+  bo_destroy(fd, &from);
+  bo_destroy(fd, &to);
+  expect_no_report();
+}
+
+/* In each line of a page the other one writes: who sees to one line leaves its neighbours alone. */
+static void sync_is_exact(void **state) {
+  struct bo bo;
+  uint8_t *p;
+
+  (void)state;
+  bo_create(fd, KIB(16), DRM_NPU_BO_SYSTEM, &bo);
+  p = map_cached(&bo);
+  memset(p, 1, bo.size);
+  sync_range(&bo, DRM_NPU_SYNC_TO_DEVICE, 0, bo.size);
+  for (uint64_t at = 0; at < bo.size; at += 2 * LINE) device_fills(&bo, at, LINE, 2);
+  for (uint64_t at = LINE; at < bo.size; at += 2 * LINE) memset(p + at, 3, LINE);
+  for (uint64_t at = 0; at < bo.size; at += 2 * LINE) sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, at, LINE);
+  for (uint64_t at = 0; at < bo.size; at += LINE) assert_true(is_filled(p + at, LINE, at / LINE % 2 ? 3 : 2));
+  sync_range(&bo, DRM_NPU_SYNC_TO_DEVICE, 0, bo.size);
+  munmap(p, bo.size);
+  bo_destroy(fd, &bo);
+  expect_no_report();
+}
+
+/* Ends inside of lines, across pages and pieces of memory, of no bytes: whatever is asked for is done. */
+static void sync_takes_any_range(void **state) {
+  enum { BYTES = (4 << 20) + 12288 };
+  static const struct {
+    uint64_t offset, size;
+  } ranges[] = {
+      {0, 0},         {BYTES, 0}, {1, 1}, {4095, 2}, {63, 4098}, {(2 << 20) - 1, 2}, {(2 << 20) - 100, 2 << 20},
+      {BYTES - 1, 1}, {0, BYTES}};
+  struct bo bo, copy;
+  uint8_t *p;
+
+  (void)state;
+  bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &bo);
+  bo_create_mapped(fd, BYTES, DRM_NPU_BO_SYSTEM, &copy);
+  p = map_cached(&bo);
+  for (uint32_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+    const uint64_t at = ranges[i].offset, size = ranges[i].size;
+
+    memset(p + at, (int)i + 1, size);
+    sync_range(&bo, DRM_NPU_SYNC_TO_DEVICE, at, size);
+    if (!size) continue;
+    device_copies(&bo, &copy, at, (uint32_t)size);
+    if (!is_coherent(fd)) assert_true(is_filled(copy.map + at, size, (uint8_t)(i + 1)));
+    device_fills(&bo, at, (uint32_t)size, 0x80);
+    sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, at, size);
+    assert_true(is_filled(p + at, size, 0x80));
+  }
+  assert_int_equal(raw_sync(&bo, DRM_NPU_SYNC_TO_DEVICE, 1, BYTES), -EINVAL);
+  munmap(p, BYTES);
+  bo_destroy(fd, &bo);
+  bo_destroy(fd, &copy);
+}
+
+static void process_memory_is_maintained_the_same_way(void **state) {
+  enum { BYTES = 1 << 20 };
+  struct drm_npu_bo_userptr args = {.size = BYTES};
+  struct bo bo = {.size = BYTES}, to;
+  uint8_t *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  (void)state;
+  assert_ptr_not_equal(p, MAP_FAILED);
+  memset(p, 5, BYTES);
+  args.addr = (uintptr_t)p;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_USERPTR, &args), 0);
+  bo.handle = args.handle;
+  bo.va = args.va;
+  bo_create_mapped(fd, BYTES, DRM_NPU_BO_SYSTEM, &to);
+  sync_range(&bo, DRM_NPU_SYNC_TO_DEVICE, 0, BYTES);
+  device_copies(&bo, &to, 0, BYTES);
+  assert_true(is_filled(to.map, BYTES, 5));
+  device_fills(&bo, LINE, BYTES / 2, 6);
+  p[0] = 7;
+  p[LINE + BYTES / 2] = 7;
+  sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, LINE, BYTES / 2);
+  assert_true(is_filled(p + LINE, BYTES / 2, 6));
+  assert_true(p[0] == 7 && p[LINE + BYTES / 2] == 7);
+  raw_gem_close(fd, bo.handle);
+  bo_destroy(fd, &to);
+  munmap(p, BYTES);
+  expect_no_report();
+}
+
+/* A mapping past the caches needs no calls, and what was written through them before is there. */
+static void mappings_past_the_caches_need_no_sync(void **state) {
+  enum { BYTES = 1 << 20 };
+  struct bo from, to;
+  uint8_t *cached, *in, *out;
+
+  (void)state;
+  bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &from);
+  bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &to);
+  cached = map_cached(&from);
+  memset(cached, 0x11, BYTES);
+  assert_int_equal(raw_map_uncached(from.mmap_offset, BYTES, &in), 0);
+  assert_int_equal(raw_map_uncached(to.mmap_offset, BYTES, &out), 0);
+  assert_true(is_filled(in, BYTES, 0x11));
+  device_copies(&from, &to, 0, BYTES);
+  assert_true(is_filled(out, BYTES, 0x11));
+  memset(in + BYTES / 2, 0x22, BYTES / 2);
+  device_copies(&from, &to, 0, BYTES);
+  assert_true(is_filled(out, BYTES / 2, 0x11) && is_filled(out + BYTES / 2, BYTES / 2, 0x22));
+  /* Nor do copies of the mapping, with other rights or in a child. */
+  assert_int_equal(mprotect(out, BYTES, PROT_READ), 0);
+  device_fills(&to, 0, BYTES, 0x33);
+  assert_true(is_filled(out, BYTES, 0x33));
+  pid_t child = fork();
+  if (!child) _exit(is_filled(out, BYTES, 0x33) ? 0 : 1);
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  munmap(cached, BYTES);
+  munmap(in, BYTES);
+  munmap(out, BYTES);
+  bo_destroy(fd, &from);
+  bo_destroy(fd, &to);
+  expect_no_report();
+}
+
+/* As much of a buffer as is asked for; everything else that can be mapped is refused. */
+static void only_system_buffers_are_mapped_past_the_caches(void **state) {
+  struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
+  struct drm_npu_ctx_create other = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct bo bo;
+  uint8_t *map;
+
+  (void)state;
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  assert_int_equal(raw_map_uncached(bo.mmap_offset, KIB(4), &map), 0);
+  device_fills(&bo, 0, KIB(64), 9);
+  assert_true(is_filled(map, KIB(4), 9));
+  munmap(map, KIB(4));
+  assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
+  assert_int_equal(raw_map_uncached(bo.mmap_offset, KIB(64), &map), -EACCES);
+  bo_destroy(fd, &bo);
+
+  if (has_card_memory(fd)) {
+    bo_create(fd, KIB(64), DRM_NPU_BO_CARD, &bo);
+    assert_int_equal(raw_map_uncached(bo.mmap_offset, KIB(64), &map), -EINVAL);
+    bo_destroy(fd, &bo);
+  }
+  assert_int_equal(raw_ctx_create(fd, &other), 0);
+  assert_int_equal(raw_map_uncached(other.fence_offset, KIB(4), &map), -EINVAL);
+  assert_int_equal(raw_ctx_destroy(fd, other.ctx_id), 0);
+  assert_int_equal(raw_map_uncached(MIB(1), KIB(4), &map), -EINVAL);
+  assert_int_equal(raw_map_uncached(1ull << 42, KIB(4), &map), -EINVAL);
+
+  /* What comes back as the same buffer is the same buffer. */
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  out.handle = bo.handle;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
+  in.fd = out.fd;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in), 0);
+  assert_int_equal(in.handle, bo.handle);
+  assert_int_equal(raw_map_uncached(bo.mmap_offset, KIB(64), &map), 0);
+  munmap(map, KIB(64));
+  close(out.fd);
+  bo_destroy(fd, &bo);
+}
+
+/* Nobody tells the caches of the fence page. */
+static void fence_page_can_be_polled(void **state) {
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  const volatile struct npu_fence *fence;
+  struct stream stream;
+  struct job job;
+
+  (void)state;
+  assert_int_equal(raw_ctx_create(fd, &args), 0);
+  fence = mmap(NULL, KIB(4), PROT_READ, MAP_SHARED, fd, (off_t)args.fence_offset);
+  assert_ptr_not_equal((void *)(uintptr_t)fence, MAP_FAILED);
+  for (int i = 0; i < 100; i++) {
+    uint64_t seqno;
+
+    assert_int_equal(fence->seqno, i);
+    stream_create(fd, 1, &stream);
+    stream_nop(&stream, 0);
+    job_init(&job);
+    job_gdma(&job, &stream);
+    seqno = submit(fd, args.ctx_id, &job);
+    for (int64_t end = now_ms() + FOREVER_MS; fence->seqno < seqno;) assert_true(now_ms() < end);
+    wait_ok(fd, args.ctx_id, seqno);
+    stream_destroy(fd, &stream);
+  }
+  assert_int_equal(raw_ctx_destroy(fd, args.ctx_id), 0);
+  assert_int_equal(fence->seqno, 100);
+  munmap((void *)(uintptr_t)fence, KIB(4));
+  expect_no_report();
+}
+
+/* Who has sealed a buffer cannot see to it any more: sealing does. */
+static void sealed_memory_is_for_the_device(void **state) {
+  enum { BYTES = 1 << 20 };
+  struct bo from, to;
+  uint8_t *p;
+
+  (void)state;
+  bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &from);
+  bo_create_mapped(fd, BYTES, DRM_NPU_BO_SYSTEM, &to);
+  p = map_cached(&from);
+  memset(p, 0x77, BYTES);
+  assert_int_equal(raw_bo_seal(fd, from.handle), 0);
+  device_copies(&from, &to, 0, BYTES);
+  assert_true(is_filled(to.map, BYTES, 0x77));
+  munmap(p, BYTES);
+  bo_destroy(fd, &from);
+  bo_destroy(fd, &to);
+  expect_no_report();
+}
+
+/* Pages that were somebody's are zero for both, whatever caches hold of them. */
+static void new_memory_is_zero_for_both(void **state) {
+  enum { BYTES = 2 << 20 };
+  struct bo bo, copy;
+  uint8_t *p;
+
+  (void)state;
+  bo_create_mapped(fd, BYTES, DRM_NPU_BO_SYSTEM, &copy);
+  for (int i = 0; i < 8; i++) {
+    bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &bo);
+    device_fills(&copy, 0, BYTES, 0xff);
+    device_copies(&bo, &copy, 0, BYTES);
+    assert_true(is_filled(copy.map, BYTES, 0));
+    p = map_cached(&bo);
+    assert_true(is_filled(p, BYTES, 0));
+    memset(p, 0xee, BYTES); /* never cleaned */
+    munmap(p, BYTES);
+    bo_destroy(fd, &bo);
+  }
+  bo_destroy(fd, &copy);
+  expect_no_report();
+}
+
+/* --- the watch ---------------------------------------------------------------------------------------------------- */
+
+/* The last report that debugfs has of a kind; "" if there is none. */
+static void last_report(const char *kind, char *line, size_t room) {
+  char text[1024], key[32];
+  FILE *file = popen("cat /sys/kernel/debug/accel/*/cache_watch", "r");
+
+  assert_non_null(file);
+  snprintf(key, sizeof(key), "kind=%s ", kind);
+  *line = 0;
+  while (fgets(text, sizeof(text), file))
+    if (!strncmp(text, key, strlen(key))) snprintf(line, room, "%s", text);
+  pclose(file);
+}
+
+static void expect_key(const char *line, const char *key, uint64_t value) {
+  char word[64];
+  const char *found;
+
+  snprintf(word, sizeof(word), " %s=", key);
+  found = strstr(line, word);
+  if (!found || strtoull(found + strlen(word), NULL, 0) != value)
+    fail_msg("%s is not %llu in: %s", key, (unsigned long long)value, line);
+}
+
+static bool has_watch(void) { return watch().flags & DRM_NPU_WATCH_PRESENT; }
+
+/* Of which buffer, whose, and which command: also when all of them are gone. */
+static void forgotten_cleaning_is_reported(void **state) {
+  struct bo from, to;
+  struct drm_npu_watch_info after;
+  char line[1024];
+  uint8_t *p;
+
+  (void)state;
+  if (!has_watch()) return;
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &from);
+  bo_create_mapped(fd, KIB(64), DRM_NPU_BO_SYSTEM, &to);
+  p = map_cached(&from);
+  p[KIB(8) + 3] = 0x42;
+  device_copies(&from, &to, 0, KIB(64));
+  munmap(p, KIB(64));
+  bo_destroy(fd, &from);
+  bo_destroy(fd, &to);
+
+  after = watch();
+  assert_int_equal(after.uncleaned, before.uncleaned + 1);
+  last_report("uncleaned", line, sizeof(line));
+  expect_key(line, "buffer", from.handle);
+  expect_key(line, "offset", KIB(8) + 3);
+  expect_key(line, "bytes", 1);
+  expect_key(line, "size", KIB(64));
+  expect_key(line, "pid", (uint64_t)getpid());
+  expect_key(line, "owner_pid", (uint64_t)getpid());
+  expect_key(line, "level", 0);
+  expect_key(line, "command", 0);
+  assert_non_null(strstr(line, " comm=coherency "));
+  assert_non_null(strstr(line, " owner=coherency "));
+  assert_non_null(strstr(line, " engine=gdma "));
+}
+
+static void forgotten_invalidation_is_reported(void **state) {
+  struct drm_npu_watch_info after;
+  struct bo bo;
+  char line[1024];
+  uint8_t *p;
+
+  (void)state;
+  if (!has_watch()) return;
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  p = map_cached(&bo);
+  assert_true(is_filled(p, KIB(64), 0));
+  device_fills(&bo, KIB(4), LINE, 1);
+  (void)*(volatile uint8_t *)(p + KIB(4));
+  last_report("stale", line, sizeof(line));
+  expect_key(line, "buffer", bo.handle);
+  expect_key(line, "offset", KIB(4));
+  expect_key(line, "pid", (uint64_t)getpid());
+  after = watch();
+  assert_int_equal(after.stale, before.stale + 1);
+  munmap(p, KIB(64));
+  bo_destroy(fd, &bo);
+}
+
+/* The kernel does it, on the program's behalf. */
+static void thrown_away_writes_are_reported(void **state) {
+  struct bo bo;
+  char line[1024];
+  uint8_t *p;
+
+  (void)state;
+  if (!has_watch()) return;
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  p = map_cached(&bo);
+  p[LINE] = 1;
+  sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, 0, KIB(64));
+  last_report("discarded", line, sizeof(line));
+  expect_key(line, "buffer", bo.handle);
+  expect_key(line, "offset", LINE);
+  expect_key(line, "level", 1);
+  assert_null(strstr(line, " symbol=- "));
+  munmap(p, KIB(64));
+  bo_destroy(fd, &bo);
+}
+
+static void replaced_results_are_reported(void **state) {
+  struct bo bo;
+  char line[1024];
+  uint8_t *p;
+
+  (void)state;
+  if (!has_watch()) return;
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  p = map_cached(&bo);
+  p[0] = 1;
+  device_fills(&bo, 32, 32, 2); /* the same line */
+  sync_range(&bo, DRM_NPU_SYNC_TO_DEVICE, 0, LINE);
+  last_report("overwritten", line, sizeof(line));
+  expect_key(line, "buffer", bo.handle);
+  expect_key(line, "offset", 32);
+  expect_key(line, "bytes", 32);
+  expect_key(line, "pid", (uint64_t)getpid());
+  munmap(p, KIB(64));
+  bo_destroy(fd, &bo);
+}
+
+/* Of a program that is gone: nothing of it is left when somebody asks. */
+static void programs_that_have_ended_are_named(void **state) {
+  char line[1024];
+  int status;
+  pid_t child;
+
+  (void)state;
+  if (!has_watch()) return;
+  child = fork();
+  if (!child) {
+    struct bo from, to;
+
+    fd = npu_open();
+    ctx = ctx_create(fd);
+    bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &from);
+    bo_create_mapped(fd, KIB(64), DRM_NPU_BO_SYSTEM, &to);
+    memset(map_cached(&from), 0x42, LINE);
+    device_copies(&from, &to, 0, KIB(64));
+    _exit(0);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  last_report("uncleaned", line, sizeof(line));
+  expect_key(line, "pid", (uint64_t)child);
+  expect_key(line, "owner_pid", (uint64_t)child);
+  expect_key(line, "offset", 0);
+}
+
+static void reports_are_cleared(void **state) {
+  struct drm_npu_watch_info first, after;
+  char line[1024];
+
+  (void)state;
+  if (!has_watch()) return;
+  first = watch();
+  assert_true(first.flags & DRM_NPU_WATCH_ENABLED);
+  assert_int_equal(system("for f in /sys/kernel/debug/accel/*/cache_watch; do echo >$f; done"), 0);
+  last_report("uncleaned", line, sizeof(line));
+  assert_string_equal(line, "");
+  after = watch();
+  assert_int_equal(reports(&after), reports(&first));
+}
+
+/* Nobody uses it: the block is switched off, and on again for the next one; counters of the watch stay. */
+static void idle_devices_sleep(void **state) {
+  char path[] = "cat /sys/bus/platform/drivers/npu/*/power/runtime_status", text[32] = "";
+  struct drm_npu_dev_info info;
+  struct drm_npu_watch_info first = watch();
+  struct bo bo;
+
+  (void)state;
+  npu_info(fd, &info);
+  if (info.bus != DRM_NPU_BUS_PLATFORM) return;
+  bo_create_mapped(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  for (int round = 0; round < 3; round++) {
+    device_fills(&bo, 0, KIB(64), (uint8_t)(round + 1));
+    ctx_destroy(fd, ctx);
+    for (int64_t end = now_ms() + FOREVER_MS; strcmp(text, "suspended\n");) {
+      FILE *file = popen(path, "r");
+
+      assert_true(now_ms() < end);
+      assert_non_null(fgets(text, sizeof(text), file));
+      pclose(file);
+    }
+    text[0] = 0;
+    assert_true(is_filled(bo.map, KIB(64), (uint8_t)(round + 1)));
+    ctx = ctx_create(fd);
+  }
+  run_nop(fd, ctx);
+  assert_int_equal(watch().uncleaned, first.uncleaned);
+  bo_destroy(fd, &bo);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(info_says_what_the_device_sits_on),
+      TEST(a_device_without_memory_has_no_card_buffers),
+      TEST(maintained_memory_is_the_same_for_both),
+      TEST(sync_is_exact),
+      TEST(sync_takes_any_range),
+      TEST(process_memory_is_maintained_the_same_way),
+      TEST(mappings_past_the_caches_need_no_sync),
+      TEST(only_system_buffers_are_mapped_past_the_caches),
+      TEST(fence_page_can_be_polled),
+      TEST(sealed_memory_is_for_the_device),
+      TEST(new_memory_is_zero_for_both),
+      TEST(forgotten_cleaning_is_reported),
+      TEST(forgotten_invalidation_is_reported),
+      TEST(thrown_away_writes_are_reported),
+      TEST(replaced_results_are_reported),
+      TEST(programs_that_have_ended_are_named),
+      TEST(reports_are_cleared),
+      TEST(idle_devices_sleep),
+  };
+
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
