@@ -190,14 +190,14 @@ def run_in_process(case, bin_dir):
                     {"NPU_DEVICE": "sim", "NPU_SIM": "check=races"}))
 
 
-def run_in_guest(cases, work):
+def run_in_guest(cases, work, kind):
     """All cases in one boot."""
     with open(os.path.join(work, "run.sh"), "w", encoding="utf-8") as file:
         for case in cases:
             command = " ".join(shlex.quote(word) for word in case.command("sample_decode", case.name))
             file.write("%s > %s/log 2>&1; echo $? > %s/status\n" % (command, case.name, case.name))
-    code, output = run([os.path.join(TOP, "tools", "npu-vm"), "--share", work, "--timeout", str(STEP_SECONDS), "--env",
-                        "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"])
+    code, output = run([os.path.join(TOP, "tools", "npu-vm"), "--board", kind, "--share", work,
+                        "--timeout", str(STEP_SECONDS), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"])
     for case in cases:
         try:
             with open(os.path.join(case.folder, "status"), encoding="utf-8") as status:
@@ -210,6 +210,7 @@ def run_in_guest(cases, work):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--guest", action="store_true", help="run on an emulated board")
+    parser.add_argument("--board", default="pc", metavar="NAME", help="which one (of tools/npu-vm; default: pc)")
     parser.add_argument("--bin", default=os.path.join(TOP, "build", "bin"), metavar="DIR",
                         help="where npuc and sample_decode are")
     options = parser.parse_args()
@@ -219,7 +220,7 @@ def main():
             case.compile(options.bin)
         compiled = [case for case in cases if not case.failure]
         if options.guest and compiled:
-            run_in_guest(compiled, work)
+            run_in_guest(compiled, work, options.board)
         elif not options.guest:
             for case in compiled:
                 run_in_process(case, options.bin)

@@ -29,6 +29,9 @@ import tempfile
 import numpy as np
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "scripts"))
+from npuvm import boards  # noqa: E402  pylint: disable=wrong-import-position
+
 ORACLE = os.path.join(TOP, "tests", "oracle")
 ACCURACY = "1e-3"
 DEFAULT_SIZES = "65536,262144,default"
@@ -238,7 +241,7 @@ GUEST_SCRIPT = """# Runs every case on the board; results go to files beside it.
 """
 
 
-def run_in_guest(cases, work):
+def run_in_guest(cases, work, kind):
     """All cases in one boot."""
     lines = []
     for case in cases:
@@ -248,8 +251,8 @@ def run_in_guest(cases, work):
     with open(os.path.join(work, "run.sh"), "w", encoding="utf-8") as file:
         file.write(GUEST_SCRIPT.format(lines="\n".join(lines), done="done"))
     limit = 600 + 4 * len(cases)
-    done = subprocess.run([os.path.join(TOP, "tools", "npu-vm"), "--share", work, "--timeout", str(limit), "--env",
-                           "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"], check=False)
+    done = subprocess.run([os.path.join(TOP, "tools", "npu-vm"), "--board", kind, "--share", work,
+                           "--timeout", str(limit), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"], check=False)
     if done.returncode or not os.path.exists(os.path.join(work, "done")):
         print("the board ended with status %d before all was run" % done.returncode)
     for case in cases:
@@ -273,6 +276,7 @@ def parse():
                         help="sizes of local memory in bytes, separated by commas (default: %s)" % DEFAULT_SIZES)
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to take, may be repeated")
     parser.add_argument("--guest", action="store_true", help="run on an emulated board")
+    parser.add_argument("--board", default="pc", metavar="NAME", help="which one (of tools/npu-vm; default: pc)")
     parser.add_argument("--bin", default=os.path.join(TOP, "build", "bin"), metavar="DIR",
                         help="where npuc and bmrt_test are")
     parser.add_argument("--keep", metavar="DIR", help="work in DIR and leave everything there")
@@ -293,6 +297,9 @@ def conform(options, work):
         cases += shared_cases(work, models, options.only, options.sizes)
     else:
         print("NPU_SHARED_MODELS is not set: no trained networks")
+    if options.guest and not boards.BOARDS[options.board].architecture.compiler:
+        print("no dynamic networks: the board %s has no compiler" % options.board)
+        cases = [case for case in cases if not case.shapes]
     if not cases:
         sys.exit("run_nets: no network has such a name")
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -300,7 +307,7 @@ def conform(options, work):
         compiled = [case for case in cases if not case.failure]
         board = 0
         if options.guest:
-            board = run_in_guest(compiled, work) if compiled else 0
+            board = run_in_guest(compiled, work, options.board) if compiled else 0
         else:
             list(pool.map(lambda case: run_in_process(case, options.bin), compiled))
     failed = [case for case in cases if case.failure]
