@@ -222,6 +222,9 @@ prepare() {
     must kernel-debug 9600 make -s kernel-debug
     must module 2400 make -s module
     must module-debug 2400 make -s module-debug
+    must kernel-stock-arm64 3600 make -s kernel-stock-arm64
+    must build-arm64 7200 make -s build-arm64
+    must module-arm64 2400 make -s module-arm64
 }
 
 check() {
@@ -262,7 +265,7 @@ check() {
     together
 
     # Two boards at a time, and no compiler beside them.
-    UNSEEN='^(docs/(architecture|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|CONTRIBUTING|LICENSE'
+    UNSEEN='^(docs/(architecture|boards|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|CONTRIBUTING|LICENSE'
     UNSEEN+='|examples/|networks/|tools/npuc/|compiler/'
     UNSEEN+='|tests/(bench|conformance|oracle|static|install|env|mutation|unit/compiler)/)'
     keep aside guest-debug-use 6300 tests/guest/check.sh debug-use
@@ -270,6 +273,10 @@ check() {
     keep aside guest-cards 6300 tests/guest/check.sh cards
     keep step guest-debug-break 6300 tests/guest/check.sh debug-break
     keep step guest-stock 6300 tests/guest/check.sh stock
+    together
+    keep aside guest-virt 6300 tests/guest/check.sh virt
+    UNSEEN='^(docs/|man/|README|CONTRIBUTING|LICENSE|tests/(bench|conformance|oracle|static|install|env|mutation|unit)/)'
+    keep step guest-soc 6300 tests/guest/check.sh soc
     together
 }
 

@@ -7,6 +7,7 @@
 #   check.sh iommu    what depends on how the card reaches memory, behind an emulated IOMMU
 #   check.sh debug    all rounds under KASAN, lockdep and kmemleak; debug-use, debug-break: a half of them
 #   check.sh virt     the same as stock, on an arm64 board, where the time is the host's
+#   check.sh soc      what a block of a SoC does not share with a card: caches, also behind the SMMU
 #   check.sh cards    what two cards do together: behind the IOMMU on Debian's kernel, and without one on the debug
 #                     kernel
 #   check.sh deep     all rounds and every allocation that can fail, on the debug kernel, for hours; deep-stock,
@@ -53,6 +54,11 @@ case ${1:-} in
         board --device ddr=256M --sleep --timeout 3000 -- "$run" --host --quick
         ;;
     virt) board --board virt --device ddr=256M --sleep --timeout 3000 -- "$run" --quick ;;
+    soc)
+        "${NPU_BUILD:-build}/bin/npuc" networks/digits/digits.onnx -o "$share/digits.bmodel" >/dev/null || exit 1
+        board --board soc --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
+        board --board soc --iommu --device cache-seed=7 --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
+        ;;
     iommu) board --iommu --device ddr=128M --timeout 6000 -- "$run" --quick-dma ;;
     debug | debug-use | debug-break)
         make -s module-debug || exit 1
@@ -70,7 +76,7 @@ case ${1:-} in
     deep-stock) board --sleep --timeout 7100 -- "$run" ;;
     deep-iommu) board --iommu --device ddr=128M --sleep --timeout 7100 -- "$run" ;;
     *)
-        echo "usage: check.sh stock|virt|iommu|debug|debug-use|debug-break|cards|deep|deep-stock|deep-iommu" >&2
+        echo "usage: check.sh stock|virt|soc|iommu|debug|debug-use|debug-break|cards|deep|deep-stock|deep-iommu" >&2
         exit 2
         ;;
 esac
