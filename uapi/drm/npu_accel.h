@@ -157,7 +157,7 @@ struct drm_npu_time_info {
 	__u64 window_ns;	/* how long it was from before to after */
 };
 
-#define DRM_NPU_WATCH_PRESENT	0x1	/* there is one; all of the answer is 0 where there is not */
+#define DRM_NPU_WATCH_PRESENT	0x1	/* there is one; else all of the answer is 0 */
 #define DRM_NPU_WATCH_ENABLED	0x2
 
 /**
@@ -167,10 +167,10 @@ struct drm_npu_time_info {
 struct drm_npu_watch_info {
 	__u32 flags;		/* DRM_NPU_WATCH_ */
 	__u32 lost;		/* reports that found no room */
-	__u32 uncleaned;	/* the chip read what a processor had written and not cleaned */
-	__u32 stale;		/* a processor read what the chip had written, without invalidation */
-	__u32 overwritten;	/* a line was cleaned over what the chip had written */
-	__u32 discarded;	/* a line was invalidated that a processor had written */
+	__u32 uncleaned;	/* the chip read what a processor had not cleaned */
+	__u32 stale;		/* a processor read what it had not invalidated */
+	__u32 overwritten;	/* a line was cleaned, over what the chip had written */
+	__u32 discarded;	/* a line was invalidated that was not cleaned */
 };
 
 /* for the card's DDR, mapped write-combined while it is there */
