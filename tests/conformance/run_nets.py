@@ -252,7 +252,8 @@ def run_in_guest(cases, work, kind):
         file.write(GUEST_SCRIPT.format(lines="\n".join(lines), done="done"))
     limit = 600 + 4 * len(cases)
     done = subprocess.run([os.path.join(TOP, "tools", "npu-vm"), "--board", kind, "--share", work,
-                           "--timeout", str(limit), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"], check=False)
+                           "--timeout", str(limit), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"],
+                          check=False)
     if done.returncode or not os.path.exists(os.path.join(work, "done")):
         print("the board ended with status %d before all was run" % done.returncode)
     for case in cases:
