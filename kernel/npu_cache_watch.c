@@ -589,7 +589,7 @@ void npu_cache_watch_flush(struct npu_device *npu)
 
 	if (!npu->cache_watch)
 		return;
-	if (npu_device_enter_online(npu, &idx)) {
+	if (npu_device_enter_awake(npu, &idx)) {
 		npu_cache_watch_drain(npu);
 		npu_device_exit(npu, idx);
 	}

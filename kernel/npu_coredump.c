@@ -500,7 +500,7 @@ static void npu_coredump_work(struct work_struct *work)
 	struct npu_device *npu = container_of(work, struct npu_device, coredump.work);
 	int idx;
 
-	if (!npu->coredump.text.data && npu_device_enter_online(npu, &idx)) {
+	if (!npu->coredump.text.data && npu_device_enter_awake(npu, &idx)) {
 		mutex_lock(&npu->hw_lock);
 		npu_coredump_write(npu);
 		mutex_unlock(&npu->hw_lock);

@@ -96,8 +96,11 @@ static int npu_devfreq_target(struct device *dev, unsigned long *freq, u32 flags
 	WRITE_ONCE(npu->clock.state, NPU_CLOCK_STATES - 1 - i);
 	*freq = npu->clock.hz[i];
 
-	/* A reset in this moment gives the card the same state. A card that is gone has none. */
-	if (npu_device_enter_online(npu, &idx)) {
+	/*
+	 * A reset in this moment gives the card the same state, and so does waking up. A card that
+	 * is gone has none.
+	 */
+	if (npu_device_enter_awake(npu, &idx)) {
 		npu_write(npu, NPU_REG_CLOCK_SELECT, npu->clock.state);
 		npu_device_exit(npu, idx);
 	}
@@ -189,4 +192,26 @@ void npu_devfreq_init(struct npu_device *npu)
 	devfreq = devm_devfreq_add_device(npu->drm.dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
 	if (IS_ERR(devfreq))
 		drm_dbg(&npu->drm, "the clock stays at its highest: %pe\n", devfreq);
+	else
+		npu->clock.devfreq = devfreq;
+}
+
+/**
+ * npu_devfreq_suspend - nobody looks at the load of a device that sleeps
+ * @npu: device, its reset_lock not held
+ */
+void npu_devfreq_suspend(struct npu_device *npu)
+{
+	if (npu->clock.devfreq)
+		devfreq_suspend_device(npu->clock.devfreq);
+}
+
+/**
+ * npu_devfreq_resume - undo npu_devfreq_suspend()
+ * @npu: device
+ */
+void npu_devfreq_resume(struct npu_device *npu)
+{
+	if (npu->clock.devfreq)
+		devfreq_resume_device(npu->clock.devfreq);
 }

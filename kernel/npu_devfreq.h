@@ -6,6 +6,7 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+struct devfreq;
 struct npu_device;
 
 /* Clock states of the card, see docs/hardware.md: full, half, a quarter. */
@@ -44,6 +45,9 @@ struct npu_clock {
 
 	/** @busy: what the load was then */
 	ktime_t busy;
+
+	/** @devfreq: NULL: the clock stays as it is; constant after probe */
+	struct devfreq *devfreq;
 };
 
 void npu_load_init(struct npu_load *load);
@@ -51,5 +55,7 @@ void npu_load_begin(struct npu_load *load, ktime_t now);
 void npu_load_end(struct npu_load *load, ktime_t now);
 
 void npu_devfreq_init(struct npu_device *npu);
+void npu_devfreq_suspend(struct npu_device *npu);
+void npu_devfreq_resume(struct npu_device *npu);
 
 #endif

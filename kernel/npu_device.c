@@ -7,6 +7,7 @@
 #include <drm/drm_print.h>
 
 #include "npu_device.h"
+#include "npu_pm.h"
 
 /*
  * A reset ends within one bounded step of a command; a software model on a busy host is slow. The
@@ -53,20 +54,33 @@ static bool npu_device_stay(struct npu_device *npu, int idx)
 	return false;
 }
 
+/* The device does not go, and is or gets awake. */
+static bool npu_device_come_in(struct npu_device *npu, int *idx, bool wake)
+{
+	if (!drm_dev_enter(&npu->drm, idx))
+		return false;
+	if (wake ? !npu_pm_get(npu) : npu_pm_get_if_awake(npu))
+		return true;
+	drm_dev_exit(*idx);
+
+	return false;
+}
+
 /**
  * npu_device_enter - begin to touch the card or its memory
  * @npu: device
  * @idx: cookie for npu_device_exit()
  *
- * Waits for the end of a reset, and until the bus is repaired, so that no access is lost. In
- * between nothing may be allocated, no fence may be waited for, and nobody may enter again.
+ * Wakes it, waits for the end of a reset, and until the bus is repaired, so that no access is lost.
+ * In between nothing may be allocated, no fence may be waited for, and nobody may enter again.
  *
  * Returns false when the card is gone or given up: then nothing may be read or written.
  */
 bool npu_device_enter(struct npu_device *npu, int *idx)
 {
 	while (!npu_device_enter_online(npu, idx)) {
-		if (drm_dev_is_unplugged(&npu->drm) || READ_ONCE(npu->wedged))
+		/* One that cannot be woken is as good as gone; it has no bus to be repaired. */
+		if (drm_dev_is_unplugged(&npu->drm) || READ_ONCE(npu->wedged) || npu->runtime_pm)
 			return false;
 		wait_event(npu->online_wait, !READ_ONCE(npu->offline));
 	}
@@ -79,11 +93,27 @@ bool npu_device_enter(struct npu_device *npu, int *idx)
  * @npu: device
  * @idx: cookie for npu_device_exit()
  *
- * Waits for the end of a reset. Returns false also while the bus is broken.
+ * Wakes it, and waits for the end of a reset. Returns false also while the bus is broken.
  */
 bool npu_device_enter_online(struct npu_device *npu, int *idx)
 {
-	if (!drm_dev_enter(&npu->drm, idx))
+	if (!npu_device_come_in(npu, idx, true))
+		return false;
+	down_read(&npu->reset_lock);
+
+	return npu_device_stay(npu, *idx);
+}
+
+/**
+ * npu_device_enter_awake - the same for what a card that sleeps need not be woken for
+ * @npu: device
+ * @idx: cookie for npu_device_exit()
+ *
+ * Returns false also while the bus is broken, and while it sleeps.
+ */
+bool npu_device_enter_awake(struct npu_device *npu, int *idx)
+{
+	if (!npu_device_come_in(npu, idx, false))
 		return false;
 	down_read(&npu->reset_lock);
 
@@ -95,13 +125,14 @@ bool npu_device_enter_online(struct npu_device *npu, int *idx)
  * @npu: device
  * @idx: cookie for npu_device_exit()
  *
- * Returns false also during a reset.
+ * Returns false also during a reset, and while it sleeps.
  */
 bool npu_device_try_enter(struct npu_device *npu, int *idx)
 {
-	if (!drm_dev_enter(&npu->drm, idx))
+	if (!npu_device_come_in(npu, idx, false))
 		return false;
 	if (!down_read_trylock(&npu->reset_lock)) {
+		npu_pm_put(npu);
 		drm_dev_exit(*idx);
 		return false;
 	}
@@ -112,6 +143,7 @@ bool npu_device_try_enter(struct npu_device *npu, int *idx)
 void npu_device_exit(struct npu_device *npu, int idx)
 {
 	up_read(&npu->reset_lock);
+	npu_pm_put(npu);
 	drm_dev_exit(idx);
 }
 
@@ -286,12 +318,34 @@ void npu_device_time(struct npu_device *npu, struct drm_npu_time_info *info)
 }
 
 /**
+ * npu_device_keep_counters - remember what the card has counted, which it is about to forget
+ * @npu: device, its reset_lock held for writing
+ */
+void npu_device_keep_counters(struct npu_device *npu)
+{
+	struct drm_npu_status_info info;
+	struct npu_kept *kept = &npu->kept;
+	u32 core;
+
+	lockdep_assert_held_write(&npu->reset_lock);
+
+	npu_device_status(npu, &info);
+	kept->ecc_corrected = info.ecc_corrected;
+	kept->ecc_uncorrected = info.ecc_uncorrected;
+	for (core = 0; core < npu->info.cores; core++) {
+		kept->busy_cycles[core] = info.busy_cycles[core];
+		kept->jobs[core] = info.jobs[core];
+	}
+}
+
+/**
  * npu_device_status - read sensors and counters
  * @npu: device, entered
  * @info: answer
  */
 void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
 {
+	const struct npu_kept *kept = &npu->kept;
 	u32 core;
 
 	BUILD_BUG_ON(DRM_NPU_MAX_CORES != NPU_MAX_CORES);
@@ -301,8 +355,8 @@ void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
 	info->power_mw = npu_read(npu, NPU_REG_POWER_MW);
 	info->voltage_mv = npu_read(npu, NPU_REG_VOLTAGE_MV);
 	info->clock_khz = npu_read(npu, NPU_REG_CUR_CLOCK_KHZ);
-	info->ecc_corrected = npu_read(npu, NPU_REG_ECC_CORRECTED);
-	info->ecc_uncorrected = npu_read(npu, NPU_REG_ECC_UNCORRECTED);
+	info->ecc_corrected = kept->ecc_corrected + npu_read(npu, NPU_REG_ECC_CORRECTED);
+	info->ecc_uncorrected = kept->ecc_uncorrected + npu_read(npu, NPU_REG_ECC_UNCORRECTED);
 	info->resets = READ_ONCE(npu->resets);
 	info->core_busy = npu_read(npu, NPU_REG_CORE_BUSY);
 	info->fan_rpm = npu_read(npu, NPU_REG_FAN_RPM);
@@ -312,7 +366,9 @@ void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
 
 	for (core = 0; core < npu->info.cores; core++) {
 		info->busy_cycles[core] =
+			kept->busy_cycles[core] +
 			npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_BUSY_CYCLES));
-		info->jobs[core] = npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOBS));
+		info->jobs[core] = kept->jobs[core] +
+				   npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOBS));
 	}
 }

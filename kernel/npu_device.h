@@ -30,6 +30,21 @@
 
 struct npu_hw_queue;
 
+/** struct npu_kept - what counters of the card said before it was switched off, since a reset */
+struct npu_kept {
+	/** @busy_cycles: modelled cycles of each core */
+	u64 busy_cycles[NPU_MAX_CORES];
+
+	/** @jobs: jobs of each core */
+	u64 jobs[NPU_MAX_CORES];
+
+	/** @ecc_corrected: memory errors */
+	u32 ecc_corrected;
+
+	/** @ecc_uncorrected: likewise */
+	u32 ecc_uncorrected;
+};
+
 /** struct npu_counters - what happened since probe */
 struct npu_counters {
 	/** @core_resets: resets of single cores */
@@ -53,6 +68,9 @@ struct npu_device {
 
 	/** @bus: what depends on that */
 	const struct npu_bus_ops *bus;
+
+	/** @runtime_pm: it is switched off while nobody needs it; constant after probe */
+	bool runtime_pm;
 
 	/** @coherent: it sees the processors' caches, and they see what it writes; constant */
 	bool coherent;
@@ -132,6 +150,9 @@ struct npu_device {
 
 	/** @wedged: even a reset did not help, the card is left alone; written under @reset_lock */
 	bool wedged;
+
+	/** @kept: what was counted before it slept; written under @reset_lock */
+	struct npu_kept kept;
 
 	/** @counters: for those who watch */
 	struct npu_counters counters;
@@ -219,6 +240,7 @@ void npu_device_release(int idx);
 
 bool npu_device_enter(struct npu_device *npu, int *idx);
 bool npu_device_enter_online(struct npu_device *npu, int *idx);
+bool npu_device_enter_awake(struct npu_device *npu, int *idx);
 bool npu_device_try_enter(struct npu_device *npu, int *idx);
 void npu_device_exit(struct npu_device *npu, int idx);
 
@@ -226,6 +248,7 @@ int npu_device_identify(struct npu_device *npu);
 int npu_device_reset(struct npu_device *npu);
 void npu_device_start(struct npu_device *npu);
 void npu_device_stop(struct npu_device *npu);
+void npu_device_keep_counters(struct npu_device *npu);
 void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info);
 void npu_device_time(struct npu_device *npu, struct drm_npu_time_info *info);
 

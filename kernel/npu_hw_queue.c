@@ -19,6 +19,7 @@
 #include "npu_device.h"
 #include "npu_hw_queue.h"
 #include "npu_job.h"
+#include "npu_pm.h"
 #include "npu_recover.h"
 #include "npu_trace.h"
 
@@ -982,11 +983,20 @@ int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 pri
 	if (!queue->rings)
 		return -ENOMEM;
 
+	/* Awake as long as the queue exists. */
+	ret = npu_pm_get(npu);
+	if (ret)
+		goto err_rings;
 	ret = npu_hw_queue_start(queue);
 	if (ret)
-		dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings,
-				  queue->rings_dma);
+		goto err_pm;
 
+	return 0;
+
+err_pm:
+	npu_pm_put(npu);
+err_rings:
+	dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings, queue->rings_dma);
 	return ret;
 }
 
@@ -1038,6 +1048,8 @@ void npu_hw_queue_destroy(struct npu_hw_queue *queue)
 	mutex_lock(&npu->hw_lock);
 	npu->queues[queue->index] = NULL;
 	mutex_unlock(&npu->hw_lock);
+	npu_pm_was_busy(npu);
+	npu_pm_put(npu);
 
 	dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings, queue->rings_dma);
 }

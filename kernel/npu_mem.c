@@ -608,6 +608,9 @@ static const struct ttm_device_funcs npu_ttm_funcs = {
  */
 void npu_mem_unmap_cpu(struct npu_device *npu)
 {
+	/* What is in system memory does not care what becomes of the card. */
+	if (!npu_mem_card_bytes(npu))
+		return;
 	unmap_mapping_range(npu->drm.anon_inode->i_mapping,
 			    (loff_t)DRM_FILE_PAGE_OFFSET_START << PAGE_SHIFT, 0, 1);
 }

@@ -140,6 +140,12 @@ static bool npu_inv_is_done(struct npu_device *npu, u32 generation, u32 ticket)
 	return done;
 }
 
+/* A card that sleeps, or is about to, has no translations left when it does anything again. */
+static bool npu_inv_enter(struct npu_device *npu, int *idx)
+{
+	return npu->runtime_pm ? npu_device_enter_awake(npu, idx) : npu_device_enter(npu, idx);
+}
+
 /*
  * Invalidate a range and wait until the card uses no old translation. Zero bytes stand for the
  * whole address space with its root. A card that does not answer is reset: that invalidates, too.
@@ -152,13 +158,13 @@ static void npu_space_invalidate(struct npu_space *space, u64 va, u64 bytes)
 	long left;
 	int idx;
 
-	if (!npu_device_enter(npu, &idx))
+	wmb(); /* the entries, write-combined or without cache, before the command, or its waking */
+	if (!npu_inv_enter(npu, &idx))
 		return;
 
 	mutex_lock(&mmu->inv_lock);
 	resets = READ_ONCE(npu->resets);
 	generation = mmu->generation;
-	wmb(); /* the entries, write-combined or without cache, before the command */
 	npu_write64(npu, NPU_REG_INV_ADDR, va);
 	npu_write64(npu, NPU_REG_INV_BYTES, bytes);
 	npu_write(npu, NPU_REG_INV_ASID, space->asid);

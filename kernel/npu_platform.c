@@ -4,13 +4,15 @@
  * tree, clocks, resets and a power domain from outside.
  *
  * Without any of these the block does nothing, forgets what it knew, and its registers read as
- * ones. It has no memory of its own, and mostly does not see the processors' caches.
+ * ones: so it is left while nobody needs it, see npu_pm.c. It has no memory of its own, and mostly
+ * does not see the processors' caches.
  */
 #include <linux/clk.h>
 #include <linux/mod_devicetable.h>
 #include <linux/module.h>
 #include <linux/platform_device.h>
 #include <linux/pm.h>
+#include <linux/pm_runtime.h>
 #include <linux/reset.h>
 
 #include <drm/drm_print.h>
@@ -20,6 +22,7 @@
 #include "npu_drv.h"
 #include "npu_irq.h"
 #include "npu_pm.h"
+#include "npu_recover.h"
 #include "npu_sysfs.h"
 
 /** struct npu_platform - a device, and what it gets from the SoC */
@@ -172,18 +175,26 @@ static int npu_platform_probe(struct platform_device *pdev)
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "it cannot be switched on\n");
 
+	npu_pm_enable(npu);
 	ret = npu_drv_probe(npu);
-	if (ret)
+	if (ret) {
+		npu_pm_disable(npu);
 		npu_platform_power_off(npu);
+		return ret;
+	}
+	npu_pm_put(npu);
 
-	return ret;
+	return 0;
 }
 
 static void npu_platform_remove(struct platform_device *pdev)
 {
 	struct npu_device *npu = platform_get_drvdata(pdev);
 
+	if (npu_pm_get(npu))
+		drm_err(&npu->drm, "it does not wake up\n");
 	npu_drv_remove(npu);
+	npu_pm_disable(npu);
 	npu_platform_power_off(npu);
 }
 
@@ -205,13 +216,18 @@ static int npu_platform_resume(struct device *dev)
 	struct npu_device *npu = dev_get_drvdata(dev);
 	int ret = npu_platform_power_on(npu);
 
+	if (ret)
+		return ret;
 	npu_irq_enable(npu);
+	npu_recover_pulse(npu);
 
-	return npu_pm_resume(dev) ?: ret;
+	return npu_pm_resume(dev);
 }
 
+/* When the system sleeps the same is done, jobs or not, unless it sleeps already. */
 static const struct dev_pm_ops npu_platform_pm_ops = {
-	SYSTEM_SLEEP_PM_OPS(npu_platform_suspend, npu_platform_resume)
+	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, pm_runtime_force_resume)
+	RUNTIME_PM_OPS(npu_platform_suspend, npu_platform_resume, NULL)
 };
 
 /* Driver */
@@ -230,7 +246,7 @@ static struct platform_driver npu_platform_driver = {
 		.name = "npu",
 		.of_match_table = npu_platform_ids,
 		.dev_groups = npu_sysfs_groups,
-		.pm = pm_sleep_ptr(&npu_platform_pm_ops),
+		.pm = pm_ptr(&npu_platform_pm_ops),
 	},
 };
 

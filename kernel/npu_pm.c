@@ -1,13 +1,116 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sleep of the system, as far as it is the same on every bus. Nobody is at work on the card then:
- * user space and the driver's workqueues are frozen before.
+ * Sleep: of the system, and of a device that can be switched off while nobody needs it.
+ *
+ * Such a device is kept awake by each queue, and by whoever is inside of npu_device_enter(). It
+ * sleeps without queues, so that nothing has to be waited for, and loses translations that nobody
+ * can use: whoever changes page tables meanwhile has nothing to invalidate. When the system goes to
+ * sleep there may be queues, but nobody is at work on them: user space and the driver's workqueues
+ * are frozen before.
  */
 #include <linux/device.h>
+#include <linux/pm_runtime.h>
 
 #include "npu_device.h"
 #include "npu_pm.h"
 #include "npu_recover.h"
+
+/* How long a device without work stays awake: programs make a context, use it and end. */
+#define NPU_AUTOSUSPEND_MS	200
+
+/**
+ * npu_pm_get - wake a device, and keep it awake until npu_pm_put()
+ * @npu: device, not unplugged; its reset_lock not held, since waking takes it
+ */
+int npu_pm_get(struct npu_device *npu)
+{
+	int ret;
+
+	if (!npu->runtime_pm)
+		return 0;
+	ret = pm_runtime_resume_and_get(npu->drm.dev);
+	if (!ret)
+		pm_runtime_mark_last_busy(npu->drm.dev);
+
+	return ret;
+}
+
+/**
+ * npu_pm_get_if_awake - keep a device awake until npu_pm_put(), if it is
+ * @npu: device, not unplugged
+ *
+ * Does not wait. One that is just falling asleep, or waking up, counts as asleep.
+ */
+bool npu_pm_get_if_awake(struct npu_device *npu)
+{
+	return !npu->runtime_pm || pm_runtime_get_if_active(npu->drm.dev) > 0;
+}
+
+/**
+ * npu_pm_put - the device may fall asleep, a while after it was last woken or busy
+ * @npu: device
+ *
+ * Who only looks now and then, if it is awake, does not keep it so.
+ */
+void npu_pm_put(struct npu_device *npu)
+{
+	if (npu->runtime_pm)
+		pm_runtime_put(npu->drm.dev);
+}
+
+/**
+ * npu_pm_was_busy - the while begins now
+ * @npu: device, kept awake
+ */
+void npu_pm_was_busy(struct npu_device *npu)
+{
+	if (npu->runtime_pm)
+		pm_runtime_mark_last_busy(npu->drm.dev);
+}
+
+/**
+ * npu_pm_is_asleep - is the device switched off?
+ * @npu: device
+ */
+bool npu_pm_is_asleep(struct npu_device *npu)
+{
+	return npu->runtime_pm && pm_runtime_status_suspended(npu->drm.dev);
+}
+
+/**
+ * npu_pm_enable - let a device sleep while nobody needs it
+ * @npu: device, switched on, not yet at work; awake until npu_pm_put()
+ */
+void npu_pm_enable(struct npu_device *npu)
+{
+	struct device *dev = npu->drm.dev;
+
+	/* Without CONFIG_PM it is always on. */
+	if (!IS_ENABLED(CONFIG_PM))
+		return;
+	npu->runtime_pm = true;
+	pm_runtime_set_autosuspend_delay(dev, NPU_AUTOSUSPEND_MS);
+	pm_runtime_use_autosuspend(dev);
+	pm_runtime_set_active(dev);
+	pm_runtime_get_noresume(dev);
+	pm_runtime_enable(dev);
+}
+
+/**
+ * npu_pm_disable - undo npu_pm_enable(), for good
+ * @npu: device, awake by npu_pm_get(); its owner switches it off
+ */
+void npu_pm_disable(struct npu_device *npu)
+{
+	struct device *dev = npu->drm.dev;
+
+	if (!npu->runtime_pm)
+		return;
+	pm_runtime_dont_use_autosuspend(dev);
+	pm_runtime_disable(dev);
+	pm_runtime_put_noidle(dev);
+	pm_runtime_set_suspended(dev);
+}
 
 /**
  * npu_pm_suspend - bring a device to rest
@@ -17,7 +120,10 @@
  */
 int npu_pm_suspend(struct device *dev)
 {
-	npu_recover_sleep(dev_get_drvdata(dev));
+	struct npu_device *npu = dev_get_drvdata(dev);
+
+	npu_devfreq_suspend(npu);
+	npu_recover_sleep(npu);
 
 	return 0;
 }
@@ -28,7 +134,10 @@ int npu_pm_suspend(struct device *dev)
  */
 int npu_pm_resume(struct device *dev)
 {
-	npu_recover_wake(dev_get_drvdata(dev), false);
+	struct npu_device *npu = dev_get_drvdata(dev);
+
+	npu_recover_wake(npu, false);
+	npu_devfreq_resume(npu);
 
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "npu_device.h"
 #include "npu_job.h"
 #include "npu_params.h"
+#include "npu_pm.h"
 #include "npu_recover.h"
 #include "npu_trace.h"
 
@@ -408,6 +409,7 @@ static void npu_recover_reset(struct npu_device *npu)
 {
 	drm_warn(&npu->drm, "device reset\n");
 	npu_recover_begin(npu);
+	memset(&npu->kept, 0, sizeof(npu->kept));
 	WRITE_ONCE(npu->resets, npu->resets + 1);
 	npu_recover_finish(npu);
 }
@@ -494,7 +496,8 @@ static int npu_recover_rest(struct npu_device *npu)
  * npu_recover_sleep - bring the card to rest before it loses its state
  * @npu: device; nobody else is at work on it
  *
- * Jobs that are on a core are waited for, but not for ever: no user keeps the system awake.
+ * Jobs that are on a core are waited for, but not for ever: no user keeps the system awake. What
+ * the card is asked to forget it has forgotten.
  */
 void npu_recover_sleep(struct npu_device *npu)
 {
@@ -504,7 +507,10 @@ void npu_recover_sleep(struct npu_device *npu)
 			drm_warn(&npu->drm, "a job does not end: it is lost in the sleep\n");
 		npu_mem_unmap_cpu(npu);
 		npu_recover_begin(npu);
+		if (npu->runtime_pm)
+			npu_device_keep_counters(npu);
 		npu_device_reset(npu);
+		npu_mmu_forget(npu);
 	}
 	npu_recover_unlock(npu);
 }
@@ -552,7 +558,7 @@ void npu_recover_wake(struct npu_device *npu, bool reset)
  * npu_recover_device - reset the card and put its queues to work again
  * @npu: device
  * @resets: count of resets that the caller saw before the failure; if there was one since, it
- *	is repaired
+ *	is repaired; one that sleeps is
  */
 void npu_recover_device(struct npu_device *npu, u32 resets)
 {
@@ -561,10 +567,13 @@ void npu_recover_device(struct npu_device *npu, u32 resets)
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return;
 
-	npu_recover_lock(npu);
-	if (npu->resets == resets && !npu->wedged && !npu->offline)
-		npu_recover_reset(npu);
-	npu_recover_unlock(npu);
+	if (npu_pm_get_if_awake(npu)) {
+		npu_recover_lock(npu);
+		if (npu->resets == resets && !npu->wedged && !npu->offline)
+			npu_recover_reset(npu);
+		npu_recover_unlock(npu);
+		npu_pm_put(npu);
+	}
 
 	drm_dev_exit(idx);
 }
@@ -677,8 +686,23 @@ static void npu_recover_check(struct npu_device *npu)
 		npu_recover_device(npu, resets);
 }
 
+/* One that is lost is woken for a look, one that sleeps is not. */
+static void npu_recover_look_after(struct npu_device *npu)
+{
+	if (READ_ONCE(npu->wedged)) {
+		if (npu_pm_get(npu))
+			return;
+		npu_recover_retry(npu);
+	} else {
+		if (!npu_pm_get_if_awake(npu))
+			return;
+		npu_recover_check(npu);
+	}
+	npu_pm_put(npu);
+}
+
 /**
- * npu_recover_pulse_work - look after the card once in a while
+ * npu_recover_pulse_work - look after the card once in a while, unless it sleeps
  * @work: the device's pulse_work
  */
 void npu_recover_pulse_work(struct work_struct *work)
@@ -691,13 +715,11 @@ void npu_recover_pulse_work(struct work_struct *work)
 	if (READ_ONCE(npu->offline) &&
 	    time_after(jiffies, npu->offline_since + NPU_REPAIR_TIMEOUT))
 		npu_recover_lose(npu, "the bus is not repaired");
-	if (READ_ONCE(npu->wedged))
-		npu_recover_retry(npu);
-	else
-		npu_recover_check(npu);
+	npu_recover_look_after(npu);
 	drm_dev_exit(idx);
 
-	npu_recover_pulse(npu);
+	if (READ_ONCE(npu->wedged) || !npu_pm_is_asleep(npu))
+		npu_recover_pulse(npu);
 }
 
 /**
@@ -721,7 +743,7 @@ void npu_recover_event_work(struct work_struct *work)
 	u32 status;
 	int idx;
 
-	if (!npu_device_enter_online(npu, &idx))
+	if (!npu_device_enter_awake(npu, &idx))
 		return;
 	status = npu_read(npu, NPU_REG_STATUS);
 	if (!npu_is_gone(status))
