@@ -273,6 +273,8 @@ int npu_userptr_sync(struct npu_bo *bo, u64 offset, u64 bytes, u32 direction)
 	for (at = offset; dma_dev_need_sync(dev) && at < end; at = to) {
 		to = npu_userptr_run(bo, at, end, step);
 		dma = bo->tbo.ttm->dma_address[at >> PAGE_SHIFT] + offset_in_page(at);
+		if (!dma_need_sync(dev, dma))
+			continue;
 		if (direction & DRM_NPU_SYNC_TO_DEVICE)
 			dma_sync_single_for_device(dev, dma, to - at, mapped);
 		if (direction & DRM_NPU_SYNC_FROM_DEVICE)
