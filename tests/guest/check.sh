@@ -6,12 +6,12 @@
 #   check.sh stock    a few rounds on Debian's kernel
 #   check.sh iommu    what depends on how the card reaches memory, behind an emulated IOMMU
 #   check.sh debug    all rounds under KASAN, lockdep and kmemleak; debug-use, debug-break: a half of them
-#   check.sh virt     the same as stock, on an arm64 board, where the time is the host's
+#   check.sh virt     on an arm64 board: what depends on how the card reaches memory, and the runtime
 #   check.sh soc      what a block of a SoC does not share with a card: caches, also behind the SMMU
 #   check.sh cards    what two cards do together: behind the IOMMU on Debian's kernel, and without one on the debug
 #                     kernel
 #   check.sh deep     all rounds and every allocation that can fail, on the debug kernel, for hours; deep-stock,
-#                     deep-iommu: all rounds
+#                     deep-iommu: all rounds; deep-virt: every suite on an arm64 board
 #
 # debug-use and debug-break take a part of the longest tests, another one with each NPU_TENTH (0 to 9).
 #
@@ -53,10 +53,14 @@ case ${1:-} in
         board --time exact --device ddr=256M,ddr-bw=1 --sleep --timeout 3000 -- "$run" --exact --quick
         board --device ddr=256M --sleep --timeout 3000 -- "$run" --host --quick
         ;;
-    virt) board --board virt --device ddr=256M --sleep --timeout 3000 -- "$run" --quick ;;
+    virt)
+        board --board virt --device ddr=128M --timeout 3000 -- "$run" --quick-dma
+        board --board virt --timeout 3000 -- "$PWD/tests/guest/runtime.sh"
+        ;;
     soc)
         "${NPU_BUILD:-build}/bin/npuc" networks/digits/digits.onnx -o "$share/digits.bmodel" >/dev/null || exit 1
         board --board soc --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
+        board --board soc --timeout 3000 -- "$run" coherency
         board --board soc --iommu --device cache-seed=7 --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
         ;;
     iommu) board --iommu --device ddr=128M --timeout 6000 -- "$run" --quick-dma ;;
@@ -74,9 +78,11 @@ case ${1:-} in
         board "${debug[@]}" --sleep --timeout 14300 -- "$run"
         ;;
     deep-stock) board --sleep --timeout 7100 -- "$run" ;;
+    deep-virt) board --board virt --device ddr=256M --sleep --timeout 7100 -- "$run" --quick ;;
     deep-iommu) board --iommu --device ddr=128M --sleep --timeout 7100 -- "$run" ;;
     *)
-        echo "usage: check.sh stock|virt|soc|iommu|debug|debug-use|debug-break|cards|deep|deep-stock|deep-iommu" >&2
+        echo "usage: check.sh stock|virt|soc|iommu|debug|debug-use|debug-break|cards|deep|deep-stock|deep-iommu|" \
+            "deep-virt" >&2
         exit 2
         ;;
 esac
