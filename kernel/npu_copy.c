@@ -28,8 +28,9 @@
 #include "npu_mem.h"
 #include "npu_vm.h"
 
-/* Commands of one job: a slot is a page. */
-#define NPU_COPY_COMMANDS	(PAGE_SIZE / NPU_CMD_BYTES)
+/* Commands of one job: a slot is a page of the card's. */
+#define NPU_COPY_SLOT		SZ_4K
+#define NPU_COPY_COMMANDS	(NPU_COPY_SLOT / NPU_CMD_BYTES)
 
 /* How long an operation may wait for a core before the CPU takes it over. */
 #define NPU_COPY_PATIENCE	(HZ / 2)
@@ -193,7 +194,7 @@ static void npu_copy_op_done(struct dma_fence *fence, struct dma_fence_cb *cb)
 
 static void *npu_copy_command(struct npu_copy_op *op, const struct npu_mem_run *run)
 {
-	void *commands = op->npu->copy.commands + op->slot * PAGE_SIZE;
+	void *commands = op->npu->copy.commands + op->slot * NPU_COPY_SLOT;
 	void *command = commands + op->count * NPU_CMD_BYTES;
 
 	op->runs[op->count++] = *run;
@@ -260,8 +261,8 @@ static void npu_copy_fill_desc(struct npu_copy_op *op, struct npu_job *desc,
 	stream->gdma_count = op->count;
 
 	regions[NPU_COPY_REGION_COMMANDS] = (struct npu_region) {
-		.va = copy->commands_node.start + op->slot * PAGE_SIZE,
-		.bytes = PAGE_SIZE,
+		.va = copy->commands_node.start + op->slot * NPU_COPY_SLOT,
+		.bytes = NPU_COPY_SLOT,
 		.access = NPU_ACCESS_READ,
 	};
 	regions[NPU_COPY_REGION_CARD] = (struct npu_region) {
@@ -598,7 +599,7 @@ static int npu_copy_init_vm(struct npu_device *npu)
 {
 	struct npu_copy *copy = &npu->copy;
 	const struct npu_mem_run card = { .bytes = npu_mem_card_bytes(npu) };
-	struct npu_mem_run commands = { .bytes = NPU_COPY_SLOTS * PAGE_SIZE };
+	struct npu_mem_run commands = { .bytes = NPU_COPY_SLOTS * NPU_COPY_SLOT };
 	int ret;
 
 	copy->commands = dma_alloc_coherent(npu->drm.dev, commands.bytes, &copy->commands_dma,
@@ -625,7 +626,7 @@ static void npu_copy_drop(struct npu_device *npu)
 		copy->vm = NULL;
 	}
 	if (copy->commands)
-		dma_free_coherent(npu->drm.dev, NPU_COPY_SLOTS * PAGE_SIZE, copy->commands,
+		dma_free_coherent(npu->drm.dev, NPU_COPY_SLOTS * NPU_COPY_SLOT, copy->commands,
 				  copy->commands_dma);
 	copy->commands = NULL;
 	if (copy->wq)

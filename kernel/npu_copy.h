@@ -36,7 +36,7 @@ struct npu_copy {
 	/** @card: where buffers' part of the DDR is mapped in @vm */
 	struct drm_mm_node card;
 
-	/** @commands: a page of commands for each slot, coherent */
+	/** @commands: commands for each slot, coherent */
 	void *commands;
 
 	/** @commands_dma: its bus address */

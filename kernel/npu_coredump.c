@@ -13,6 +13,7 @@
 #include <linux/highmem.h>
 #include <linux/module.h>
 #include <linux/ratelimit.h>
+#include <linux/sizes.h>
 #include <linux/timekeeping.h>
 #include <linux/utsname.h>
 #include <linux/vmalloc.h>
@@ -34,8 +35,8 @@
 /* First line of a dump: raised when lines change their meaning. */
 #define NPU_COREDUMP_VERSION	1
 
-/* A dump has this size at most, 2^order pages, or less where memory is short. */
-#define NPU_COREDUMP_ORDER	6
+/* A dump has this size at most, or less where memory is short. */
+#define NPU_COREDUMP_BYTES	SZ_256K
 
 /* Commands shown before and behind the one in question. */
 #define NPU_COREDUMP_AROUND	8
@@ -74,7 +75,7 @@ static void npu_text_hex(struct npu_dump_text *text, const void *data, u32 bytes
 static bool npu_text_alloc(struct npu_dump_text *text)
 {
 	text->used = 0;
-	for (text->order = NPU_COREDUMP_ORDER; ; text->order--) {
+	for (text->order = get_order(NPU_COREDUMP_BYTES); ; text->order--) {
 		text->data = (char *)__get_free_pages(GFP_NOWAIT | __GFP_NOWARN | __GFP_ZERO,
 						      text->order);
 		if (text->data || !text->order)

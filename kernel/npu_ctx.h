@@ -7,6 +7,8 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include <drm/drm_vma_manager.h>
+
 #include "npu_device.h"
 #include "npu_hw_queue.h"
 #include "npu_vm.h"
@@ -16,7 +18,7 @@ struct drm_file;
 struct vm_area_struct;
 
 /* Identifiers of contexts are page numbers of their fence pages, below those of GEM objects. */
-#define NPU_MAX_CTX_ID		0xfffff
+#define NPU_MAX_CTX_ID		(DRM_FILE_PAGE_OFFSET_START - 1)
 
 /* Jobs whose results are remembered, see struct drm_npu_wait. */
 #define NPU_CTX_RESULTS		256

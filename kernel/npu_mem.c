@@ -745,7 +745,7 @@ int npu_mem_init(struct npu_device *npu)
 
 	mem->card.base.func = &npu_card_funcs;
 	if (npu_mem_has_card(mem))
-		npu_manager_add(mem, &mem->card.base, TTM_PL_VRAM, npu->mmu.reserved_start);
+		npu_manager_add(mem, &mem->card.base, TTM_PL_VRAM, npu_mem_card_bytes(npu));
 	mem->system.base.func = &npu_system_funcs;
 	mem->system.base.use_tt = true;
 	npu_manager_add(mem, &mem->system.base, TTM_PL_TT, npu_mem_system_bytes());

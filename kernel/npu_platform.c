@@ -119,7 +119,7 @@ static int npu_platform_map_regs(struct npu_device *npu, struct platform_device 
 
 	res = platform_get_resource(pdev, IORESOURCE_MEM, 0);
 	if (!res)
-		return dev_err_probe(dev, -EINVAL, "its node has no reg: where are the registers?\n");
+		return dev_err_probe(dev, -EINVAL, "no registers: its node has no reg\n");
 	if (resource_size(res) < NPU_BAR_REGS_BYTES)
 		return dev_err_probe(dev, -EINVAL,
 				     "reg of its node has %#llx bytes, the registers take %#x\n",

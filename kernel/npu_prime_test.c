@@ -11,7 +11,7 @@
 
 #include <kunit/test.h>
 
-#define NPU_PRIME_TEST_BYTES	(SZ_2M + SZ_16K)
+#define NPU_PRIME_TEST_BYTES	(SZ_2M + 4 * PAGE_SIZE)
 
 static int npu_prime_test_match(struct device *dev, const void *data)
 {

@@ -137,6 +137,11 @@ run isolation "$bin/isolation"
 run eviction "$bin/eviction" $evictions $spots
 run prime "$bin/prime"
 run userptr "$bin/userptr"
+if [ -n "$(find /sys/bus/platform/devices/ -name '*.npu')" ]; then
+	run coherency "$bin/coherency"
+else
+	echo "== coherency is for a SoC: npu-vm --board soc (check.sh soc)"
+fi
 run quota "$bin/quota"
 # Tens of thousands of buffers, one after another.
 [ -z "$tables" ] || run tables env NPU_DEVICE=drm "$bin/tables"

@@ -205,7 +205,7 @@ static void sync_takes_any_range(void **state) {
     sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, at, size);
     assert_true(is_filled(p + at, size, 0x80));
   }
-  assert_int_equal(raw_sync(&bo, DRM_NPU_SYNC_TO_DEVICE, 1, BYTES), -EINVAL);
+  assert_int_equal(raw_sync(&bo, DRM_NPU_SYNC_TO_DEVICE, 1, bo.size), -EINVAL);
   munmap(p, BYTES);
   bo_destroy(fd, &bo);
   bo_destroy(fd, &copy);
