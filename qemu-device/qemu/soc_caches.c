@@ -19,6 +19,10 @@
  * All processors share one cache: they are coherent with each other. Other
  * devices of the board (virtio) are coherent, too: what they write is dirty.
  *
+ * What a processor writes past the caches is in DRAM only: in a page that was
+ * mapped so, ABSENT and CLEAN lines may differ from DRAM, too, and a line that
+ * gets into the cache is fetched then.
+ *
  * Two masks with a bit for each byte serve the watch: `written`, by a
  * processor since the line was last cleaned, and `fresh`, by the device since
  * the line was last invalidated and not written by a processor since. They
@@ -86,6 +90,7 @@ typedef struct Page {
     uint32_t patience;              /* accesses until it is let go */
     bool tracked;                   /* read without the lock */
     bool uncached;                  /* processors see it without cache */
+    bool past_caches;               /* they have, since it is tracked */
     bool accessed;                  /* by a job: then */
     uint64_t bus;                   /* its bus address, and */
     struct npu_model_access access; /* which, with va of the page's first byte */
@@ -385,6 +390,15 @@ static void line_fetch(ram_addr_t line)
     memcpy(ram_at(line), dram_at(line), SOC_LINE_BYTES);
 }
 
+/* A line that is in no cache gets into one. */
+static void line_enter(Page *page, ram_addr_t addr)
+{
+    if (page->past_caches) {
+        line_fetch(line_of(addr));
+    }
+    page->lines[number_of(addr)].state = LINE_CLEAN;
+}
+
 static uint64_t line_difference(ram_addr_t line)
 {
     const uint8_t *ram = ram_at(line), *dram = dram_at(line);
@@ -414,7 +428,7 @@ static void page_adopt(Page *page, ram_addr_t addr)
             .state = difference ? LINE_DIRTY : LINE_CLEAN,
         };
     }
-    page->accessed = page->uncached = false;
+    page->accessed = page->uncached = page->past_caches = false;
     page->bus = caches.mr->addr + ((addr - caches.start) &
                                    ~(ram_addr_t)(PAGE_BYTES - 1));
     page->patience = PAGE_PATIENCE;
@@ -451,14 +465,20 @@ static Page *page_track(ram_addr_t addr)
 }
 
 /* Under the page's lock. */
-static void page_let_go(Page *page)
+static void page_let_go(Page *page, ram_addr_t addr)
 {
+    ram_addr_t line = addr & ~(ram_addr_t)(PAGE_BYTES - 1);
     unsigned i;
 
     for (i = 0; i < PAGE_LINES; i++) {
         if (page->lines[i].fresh) {
             page->patience = PAGE_PATIENCE;
             return;
+        }
+    }
+    for (i = 0; i < PAGE_LINES; i++) {
+        if (page->past_caches && page->lines[i].state != LINE_DIRTY) {
+            line_fetch(line + i * SOC_LINE_BYTES);
         }
     }
     qatomic_set(&page->tracked, false);
@@ -472,10 +492,10 @@ static bool cpu_line_access(Page *page, ram_addr_t addr, uint64_t mask,
     unsigned number = number_of(addr);
     Line *line = &page->lines[number];
 
+    if (line->state == LINE_ABSENT) {
+        line_enter(page, addr);
+    }
     if (!is_write) {
-        if (line->state == LINE_ABSENT) {
-            line->state = LINE_CLEAN;
-        }
         mask &= line->fresh;
         return mask && line_report(page, number, NPU_WATCH_STALE, mask, report);
     }
@@ -510,7 +530,7 @@ static void cpu_access(CPUState *cpu, ram_addr_t addr, unsigned bytes,
             told = cpu_line_access(page, addr, mask_of(addr, piece), is_write,
                                    &actor, &report);
             if (!--page->patience) {
-                page_let_go(page);
+                page_let_go(page, addr);
             }
             qemu_spin_unlock(lock);
         }
@@ -550,8 +570,12 @@ static bool line_clean(Page *page, ram_addr_t addr, SocReport *report)
     Line *line = &page->lines[number];
     bool told = false;
 
-    /* A store may have come between a look here and the change of the state. */
-    if (line->state == LINE_DIRTY || line_difference(addr) & ~line->fresh) {
+    /*
+     * Without a mapping past the caches, a line that differs has met a store
+     * that came between a look here and the change of the state.
+     */
+    if (line->state == LINE_DIRTY ||
+        (!page->past_caches && line_difference(addr) & ~line->fresh)) {
         told = line->fresh && line_report(page, number, NPU_WATCH_OVERWRITTEN,
                                           line->fresh, report);
         line_write_back(addr);
@@ -620,10 +644,14 @@ static bool is_cached(CPUState *cpu, const CPUTLBEntryFull *full)
 static void *cpu_map(CPUState *cpu, ram_addr_t page,
                      const CPUTLBEntryFull *full, int prot)
 {
+    Page *tracked;
+
     if (!covers(page) || prot & PAGE_EXEC || is_cached(cpu, full)) {
         return NULL;
     }
-    qatomic_set(&page_track(page)->uncached, true);
+    tracked = page_track(page);
+    qatomic_set(&tracked->past_caches, true);
+    qatomic_set(&tracked->uncached, true);
     return dram_at(page);
 }
 
@@ -673,7 +701,7 @@ static void npu_line_write(Page *page, ram_addr_t addr, uint64_t mask,
 
     if (line->state == LINE_ABSENT && dice()) {
         /* A processor reads ahead. */
-        line->state = LINE_CLEAN;
+        line_enter(page, addr);
     } else if (line->state == LINE_CLEAN && dice()) {
         /* It needs the room. */
         line_fetch(line_of(addr));
