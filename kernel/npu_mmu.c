@@ -60,7 +60,7 @@ static u32 npu_index(u64 va, u32 level)
 
 static void npu_pt_write(struct npu_device *npu, struct npu_pt *pt, u32 index, u64 entry)
 {
-	npu->mmu.ops->write(npu, &pt->table, index, entry);
+	npu->mmu.ops->write(npu, &pt->table, index, 1, entry, 0);
 }
 
 static struct npu_pt *npu_pt_new(struct npu_device *npu, u32 level)
@@ -235,20 +235,24 @@ static struct npu_pt *npu_space_table(struct npu_space *space, u64 va, u32 level
 	return pt;
 }
 
-static int npu_space_set(struct npu_space *space, u64 va, u32 level, u64 entry)
+/*
+ * Set leaves of one table, from @va on, the first to @entry, as many as fit into it and into
+ * @bytes. Returns the bytes mapped.
+ */
+static s64 npu_space_set(struct npu_space *space, u64 va, u64 bytes, u32 level, u64 entry)
 {
 	struct npu_pt *pt = npu_space_table(space, va, level);
-	u32 index;
+	u32 index = npu_index(va, level), shift = npu_level_shift(level), count, i;
 
 	if (IS_ERR(pt))
 		return PTR_ERR(pt);
 
-	index = npu_index(va, level);
-	if (!__test_and_set_bit(index, pt->leaf))
-		pt->used++;
-	npu_pt_write(space->npu, pt, index, entry);
+	count = min_t(u64, NPU_PT_ENTRIES - index, bytes >> shift);
+	for (i = index; i < index + count; i++)
+		pt->used += !__test_and_set_bit(i, pt->leaf);
+	space->npu->mmu.ops->write(space->npu, &pt->table, index, count, entry, BIT_ULL(shift));
 
-	return 0;
+	return (u64)count << shift;
 }
 
 static bool npu_can_be_large(u64 va, u64 addr, u64 bytes)
@@ -259,27 +263,23 @@ static bool npu_can_be_large(u64 va, u64 addr, u64 bytes)
 static int npu_space_set_run(struct npu_space *space, u64 va, const struct npu_mem_run *run,
 			     u64 flags)
 {
-	u64 at, step;
-	u32 level;
-	int ret;
+	s64 done;
+	u64 at;
 
 	if ((run->addr | (run->addr + run->bytes - 1)) & ~(NPU_PTE_ADDR | (SZ_4K - 1)))
 		return -ERANGE;
 
-	for (at = 0; at < run->bytes; at += step) {
-		u64 entry = (run->addr + at) | flags | NPU_PTE_VALID;
+	/* Where small pages become large ones a table ends, and a run only gets smaller. */
+	for (at = 0; at < run->bytes; at += done) {
+		u64 left = run->bytes - at, entry = (run->addr + at) | flags | NPU_PTE_VALID;
 
-		if (npu_can_be_large(va + at, run->addr + at, run->bytes - at)) {
-			level = NPU_LARGE_LEVEL;
-			entry |= NPU_PTE_LARGE;
-		} else {
-			level = 0;
-		}
-		step = BIT_ULL(npu_level_shift(level));
-
-		ret = npu_space_set(space, va + at, level, entry);
-		if (ret)
-			return ret;
+		if (npu_can_be_large(va + at, run->addr + at, left))
+			done = npu_space_set(space, va + at, left, NPU_LARGE_LEVEL,
+					     entry | NPU_PTE_LARGE);
+		else
+			done = npu_space_set(space, va + at, left, 0, entry);
+		if (done < 0)
+			return done;
 		cond_resched();
 	}
 
@@ -370,16 +370,31 @@ static void npu_space_prune(struct npu_space *space, u64 va, struct npu_pt **pat
 	}
 }
 
+/* Clear leaves of one table, from @index on, as long as there are any, at most @count. */
+static u32 npu_pt_clear(struct npu_device *npu, struct npu_pt *pt, u32 index, u64 count)
+{
+	u32 limit = min_t(u64, NPU_PT_ENTRIES, index + count);
+	u32 cleared = find_next_zero_bit(pt->leaf, limit, index) - index;
+
+	if (!cleared)
+		return 0;
+	bitmap_clear(pt->leaf, index, cleared);
+	npu->mmu.ops->write(npu, &pt->table, index, cleared, 0, 0);
+	pt->used -= cleared;
+
+	return cleared;
+}
+
 /*
- * Clear the leaf at @va, and tables that are empty on the way up, also where there is no leaf: an
- * attempt to map may have made tables, but no more. Returns the bytes passed.
+ * Clear the leaves of the table at @va, and tables that are empty on the way up, also where there
+ * is no leaf: an attempt to map may have made tables, but no more. Returns the bytes passed.
  */
-static u64 npu_space_clear(struct npu_space *space, u64 va, struct npu_unmap *unmap)
+static u64 npu_space_clear(struct npu_space *space, u64 va, u64 bytes, struct npu_unmap *unmap)
 {
 	struct npu_pt *path[NPU_PT_LEVELS] = {};
 	struct npu_pt *pt = space->root;
+	u32 level, index, cleared;
 	u64 span;
-	u32 level, index;
 
 	for (;;) {
 		level = pt->level;
@@ -390,14 +405,11 @@ static u64 npu_space_clear(struct npu_space *space, u64 va, struct npu_unmap *un
 		pt = pt->child[index];
 	}
 
-	if (__test_and_clear_bit(index, pt->leaf)) {
-		npu_pt_write(space->npu, pt, index, 0);
-		pt->used--;
-	}
-	npu_space_prune(space, va, path, level, unmap);
 	span = BIT_ULL(npu_level_shift(level));
+	cleared = npu_pt_clear(space->npu, pt, index, DIV_ROUND_UP_ULL(bytes, span));
+	npu_space_prune(space, va, path, level, unmap);
 
-	return span - (va & (span - 1));
+	return max(cleared, 1) * span - (va & (span - 1));
 }
 
 /**
@@ -416,7 +428,7 @@ void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes)
 
 	INIT_LIST_HEAD(&unmap.empty);
 	for (at = va; at < va + bytes;) {
-		at += npu_space_clear(space, at, &unmap);
+		at += npu_space_clear(space, at, va + bytes - at, &unmap);
 		cond_resched();
 	}
 

@@ -126,14 +126,17 @@ static void npu_card_table_free(struct npu_device *npu, struct npu_table *table)
 }
 
 static void npu_card_table_write(struct npu_device *npu, struct npu_table *table, u32 index,
-				 u64 entry)
+				 u32 count, u64 entry, u64 step)
 {
+	u32 i;
 	int idx;
 
-	WRITE_ONCE(table->entries[index], entry);
+	for (i = 0; i < count; i++)
+		WRITE_ONCE(table->entries[index + i], entry + i * step);
 	if (!npu_device_enter(npu, &idx))
 		return;
-	writeq(entry, npu->ddr + table->addr + index * sizeof(u64));
+	for (i = 0; i < count; i++)
+		writeq(entry + i * step, npu->ddr + table->addr + (index + i) * sizeof(u64));
 	npu_device_exit(npu, idx);
 }
 
@@ -285,13 +288,15 @@ static void npu_system_table_free(struct npu_device *npu, struct npu_table *tabl
 
 /* Whatever state the device is in: nothing but memory is touched. */
 static void npu_system_table_write(struct npu_device *npu, struct npu_table *table, u32 index,
-				   u64 entry)
+				   u32 count, u64 entry, u64 step)
 {
+	u32 i;
 	int idx;
 
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return;
-	WRITE_ONCE(table->entries[index], entry);
+	for (i = 0; i < count; i++)
+		WRITE_ONCE(table->entries[index + i], entry + i * step);
 	drm_dev_exit(idx);
 }
 

@@ -39,8 +39,12 @@ struct npu_table_ops {
 	/** @free: undo @alloc */
 	void (*free)(struct npu_device *npu, struct npu_table *table);
 
-	/** @write: change an entry; when the device is gone nothing happens */
-	void (*write)(struct npu_device *npu, struct npu_table *table, u32 index, u64 entry);
+	/**
+	 * @write: change @count entries from @index on, to @entry and @step more each; when the
+	 * device is gone nothing happens
+	 */
+	void (*write)(struct npu_device *npu, struct npu_table *table, u32 index, u32 count,
+		      u64 entry, u64 step);
 
 	/** @write_root: likewise the entry of an address space in the ASID table */
 	void (*write_root)(struct npu_device *npu, u32 asid, u64 root);
