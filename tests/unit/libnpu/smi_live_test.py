@@ -90,7 +90,7 @@ class LiveView(unittest.TestCase):
         live = self.start(30, 100)
         live.wait_for("QNPU1")
         for text in ("q: quit", "core 0  [", "core 1  [", "memory  [", " MiB", "errors  memory 0", "PID"):
-            self.assertTrue(live.shows(text), text)
+            live.wait_for(text)
         live.wait_for("npu-smi")
         os.write(live.master, b"q")
         self.assertEqual(live.end(), 0)
