@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-newest module module-arm64 module-debug demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
+.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-debug-arm64 kernel-newest module module-arm64 module-debug module-debug-arm64 demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ kernel-stock-arm64: ## Debian's Linux 6.12 for arm64 boards, in the cache
 kernel-debug: ## Linux 6.12 with KASAN and lockdep, in the cache (10 minutes, once)
 	@scripts/kernel-debug.sh $(QUIET)
 
+kernel-debug-arm64: ## the same for arm64 boards; PAGES=16K, 64K: with pages of another size
+	@scripts/kernel-debug.sh --arch arm64 $(if $(PAGES),--pages $(PAGES)) $(QUIET)
+
 kernel-newest: ## source of the newest Linux that Debian has, in the cache, to compile the driver against
 	@scripts/kernel-newest.sh $(QUIET)
 
@@ -56,6 +59,9 @@ module-arm64: ## the driver for arm64 boards' kernel: build/kernel/arm64/npu.ko
 
 module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 	@scripts/module.sh debug
+
+module-debug-arm64: ## the same for arm64 boards: build/kernel/arm64/npu-debug.ko; PAGES=16K, 64K
+	@scripts/module.sh debug$(if $(PAGES),-$(PAGES))-arm64
 
 demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=pc|virt; sim: in the process; TIME=exact]
 	@scripts/demo.sh $(or $(BOARD),pc) $(if $(TIME),--time $(TIME))

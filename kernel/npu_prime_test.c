@@ -41,6 +41,10 @@ static struct dma_buf *npu_prime_test_export(struct kunit *test, u32 flags)
 
 	if (!npu)
 		kunit_skip(test, "no card");
+	if (flags & DRM_NPU_BO_CARD && !npu->info.ddr_bytes) {
+		put_device(dev);
+		kunit_skip(test, "it has no memory of its own");
+	}
 
 	user = npu_user_find(npu, GLOBAL_ROOT_UID);
 	KUNIT_ASSERT_NOT_NULL(test, user);

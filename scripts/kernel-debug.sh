@@ -2,19 +2,25 @@
 # SPDX-License-Identifier: MIT
 #
 # Builds the debug kernel of the emulated board into the cache: Debian's linux-source-6.12 with
-# kernel/debug.config over allnoconfig. Prints the path of an env file (KDIR, KIMAGE, KVERSION, ...).
+# kernel/debug.config over allnoconfig, for arm64 changed by kernel/debug-arm64.config. Prints the path of an env file
+# (KDIR, KIMAGE, KVERSION, ...).
 # Keyed by source version and configuration, so that a change of the driver never builds it again.
 #
-#   kernel-debug.sh          build what is missing, print the env file's path
-#   kernel-debug.sh --env    only print the path; fails where the kernel is not built
+#   kernel-debug.sh [--arch amd64|arm64] [--pages 4K|16K|64K]         build what is missing, print the env file's path
+#   kernel-debug.sh [--arch amd64|arm64] [--pages 4K|16K|64K] --env   only print the path; fails where it is not built
 
 NPU_STEP=kernel-debug
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 BASE=$NPU_CACHE/kernel-debug
-FRAGMENT=$NPU_TOP/kernel/debug.config
+FRAGMENTS=("$NPU_TOP/kernel/debug.config")
 PACKAGE=linux-source-6.12
+ARCH=amd64
+PAGES=4K
+IMAGE=vmlinux
+TARGETS=(vmlinux modules)
+MAKE=(ARCH=x86_64)
 
 # DRM's libraries have no prompt in Kconfig: only a driver that selects them switches them on. This entry
 # stands in for our driver, which is then built out of tree against the result.
@@ -85,23 +91,32 @@ fetch_source() {
     rm -rf "$incoming"
 }
 
+# The options of all fragments: what a later one says of an option counts, also that it is not set.
+options() {
+    cat "${FRAGMENTS[@]}" | awk '
+        /^CONFIG_/ { split($0, part, "="); name = part[1] }
+        /^# CONFIG_.* is not set$/ { name = $2 }
+        name { if (!(name in line)) order[++n] = name; line[name] = $0; name = "" }
+        END { for (i = 1; i <= n; i++) print line[order[i]] }'
+    [ "$ARCH" != arm64 ] || echo "CONFIG_ARM64_${PAGES}_PAGES=y"
+}
+
 configure() {
-    local line name missing=()
-    logged "$OBJ/config.log" make -C "$SOURCE" O="$OBJ" ARCH=x86_64 \
-        KCONFIG_ALLCONFIG="$FRAGMENT" allnoconfig
-    # A line of the fragment that Kconfig dropped would be a checker that silently does not run.
+    local line missing=()
+    options >"$OBJ/options"
+    logged "$OBJ/config.log" make -C "$SOURCE" O="$OBJ" "${MAKE[@]}" KCONFIG_ALLCONFIG="$OBJ/options" allnoconfig
+    # A line that Kconfig dropped would be a checker that silently does not run.
     while read -r line; do
-        name=${line%%=*}
-        grep -qxF "$line" "$OBJ/.config" || missing+=("$name")
-    done < <(grep '^CONFIG_' "$FRAGMENT")
+        grep -qxF "$line" "$OBJ/.config" || missing+=("${line%%=*}")
+    done < <(grep '^CONFIG_' "$OBJ/options")
     [ ${#missing[@]} -eq 0 ] ||
-        die "the kernel's configuration does not take: ${missing[*]}" "see $FRAGMENT and $OBJ/.config"
+        die "the kernel's configuration does not take: ${missing[*]}" "see $OBJ/options and $OBJ/.config"
 }
 
 write_env() {
     cat >"$OBJ/npu.env" <<ENV
 KDIR=$OBJ
-KIMAGE=$OBJ/vmlinux
+KIMAGE=$OBJ/$IMAGE
 KVERSION=$(cat "$OBJ/include/config/kernel.release")
 KMODULES=
 KCONFIG=$OBJ/.config
@@ -116,8 +131,9 @@ key() {
         basename "$SOURCE"
         parts_kconfig
         echo "${UNCHECKED[@]}" "${UNCHECKED_FOLDERS[@]}"
-        cat "$FRAGMENT"
+        cat "${FRAGMENTS[@]}"
         gcc -dumpfullversion
+        [ "$ARCH" = amd64 ] || echo "$ARCH $PAGES"
     } | hash_of
 }
 
@@ -128,24 +144,48 @@ built_env() {
     [ -e "$OBJ/npu.env" ]
 }
 
+# What differs by --arch and --pages; leaves the other arguments in REST.
+choose() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --arch) ARCH=${2:-} && shift 2 ;;
+            --pages) PAGES=${2:-} && shift 2 ;;
+            *) break ;;
+        esac
+    done
+    REST=("$@")
+    case $ARCH-$PAGES in
+        amd64-4K) ;;
+        arm64-4K | arm64-16K | arm64-64K)
+            FRAGMENTS+=("$NPU_TOP/kernel/debug-arm64.config")
+            IMAGE=arch/arm64/boot/Image
+            TARGETS=(Image modules)
+            MAKE=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+            ;;
+        *) die "there is no debug kernel for '$ARCH' with pages of '$PAGES'" "known: amd64 4K, arm64 4K 16K 64K" ;;
+    esac
+}
+
 main() {
+    choose "$@"
     if built_env; then
         echo "$OBJ/npu.env"
         return
     fi
-    [ "${1:-}" != --env ] || die "the debug kernel is not built" "run: make kernel-debug"
+    [ "${REST[0]:-}" != --env ] || die "the debug kernel is not built" "run: $0 ${*%--env}"
     for program in gcc bison flex bc make; do need_program "$program"; done
     cache_lock kernel-debug
     fetch_source
+    [ "$ARCH" != arm64 ] || cross_path
     OBJ=$BASE/obj-$(key)
     mkdir -p "$OBJ"
     leave_unchecked
     configure
     say "building Linux $(basename "$SOURCE") with KASAN and lockdep (about 6 minutes with 2 jobs); log: $OBJ/build.log"
-    logged "$OBJ/build.log" nice make -C "$SOURCE" O="$OBJ" ARCH=x86_64 -j"${NPU_JOBS:-$(nproc)}" "${UNCHECKED[@]}" \
-        vmlinux modules
+    logged "$OBJ/build.log" nice make -C "$SOURCE" O="$OBJ" "${MAKE[@]}" -j"${NPU_JOBS:-$(nproc)}" "${UNCHECKED[@]}" \
+        "${TARGETS[@]}"
     write_env
-    say "built $OBJ/vmlinux"
+    say "built $OBJ/$IMAGE"
     echo "$OBJ/npu.env"
 }
 

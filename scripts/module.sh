@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko,
-# module.sh stock-arm64 -> build/kernel/arm64/npu.ko.
+# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko;
+# for arm64 boards module.sh stock-arm64 -> build/kernel/arm64/npu.ko, and debug-arm64, debug-16K-arm64,
+# debug-64K-arm64 likewise.
 # Further arguments go to make (W=1, C=1, ...). The objects of the kernels are kept apart, and the
 # checkout stays clean: each is built in a folder of links to kernel/ and uapi/.
 
@@ -19,19 +20,23 @@ link_sources() {
 }
 
 main() {
-    local kernel=${1:-} name folder env arch=()
+    local kernel=${1:-} kind name folder env choice=() cross=()
+    kind=${kernel%-arm64}
     case $kernel in
-        stock) name=npu.ko ;;
-        debug) name=npu-debug.ko ;;
-        stock-arm64)
-            name=arm64/npu.ko arch=(--arch arm64)
+        stock | debug) ;;
+        stock-arm64 | debug-arm64 | debug-16K-arm64 | debug-64K-arm64)
+            choice=(--arch arm64) cross=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+            [ "${kind#debug-}" = "$kind" ] || choice+=(--pages "${kind#debug-}")
             cross_path
             ;;
-        *) die "usage: module.sh stock|debug|stock-arm64 [MAKE ARGUMENT...]" ;;
+        *) die "usage: module.sh stock|debug[-arm64] [MAKE ARGUMENT...]; module.sh debug-16K-arm64|debug-64K-arm64" ;;
     esac
+    name=npu-$kind.ko
+    [ "$kind" != stock ] || name=npu.ko
+    [ ${#cross[@]} -eq 0 ] || name=arm64/$name
     shift
     [ -e "$NPU_TOP/kernel/Makefile" ] || die "there is no driver in kernel/ (its Makefile is missing)"
-    env=$("$NPU_TOP/scripts/kernel-${kernel%-*}.sh" "${arch[@]}")
+    env=$("$NPU_TOP/scripts/kernel-${kind%%-*}.sh" "${choice[@]}")
     # shellcheck source=/dev/null
     . "$env"
     folder=$NPU_BUILD/kernel/$kernel
@@ -42,7 +47,7 @@ main() {
     link_sources "$NPU_TOP/uapi" "$folder/uapi"
     say "building the driver for Linux $KVERSION"
     PATH=$PATH:/usr/sbin:/sbin make -C "$KDIR" M="$folder/kernel" -j"${NPU_JOBS:-$(nproc)}" \
-        CONFIG_DRM_ACCEL_NPU=m "$@" modules >"$folder/build.log" 2>&1 || {
+        CONFIG_DRM_ACCEL_NPU=m "${cross[@]}" "$@" modules >"$folder/build.log" 2>&1 || {
         cat "$folder/build.log" >&2
         die "the driver does not build for Linux $KVERSION" "whole output: $folder/build.log"
     }

@@ -66,7 +66,7 @@ X86_64 = Architecture(
 ARM64 = Architecture(
     name="arm64", qemu="aarch64", debian="arm64", folder="arm64", host_usr=False,
     lib_links=("aarch64-linux-gnu", "ld-linux-aarch64.so.1", "terminfo"), top_links=(),
-    compiler=False, kernels=("stock",), suffix="-arm64")
+    compiler=False, kernels=("stock", "debug", "debug-16K", "debug-64K"), suffix="-arm64")
 
 _PCI_CARD = ("pcie-root-port,id=rp{n},chassis={slot},slot={slot}", "npu,id=npu{n},bus=rp{n}")
 

@@ -18,11 +18,13 @@ class Kernel:
     def __init__(self, name, top, architecture):
         self.name = name
         self._architecture = architecture
-        script = os.path.join(top, "scripts", f"kernel-{name}.sh")
+        self._kind, _, self._pages = name.partition("-")
+        script = os.path.join(top, "scripts", f"kernel-{self._kind}.sh")
         choice = ["--arch", architecture.debian] if architecture.suffix else []
+        choice += ["--pages", self._pages] if self._pages else []
         found = subprocess.run([script, *choice, "--env"], capture_output=True, text=True, check=False)
         if found.returncode != 0:
-            raise BoardError(f"the {name} kernel is not there; run: make kernel-{name}{architecture.suffix}")
+            raise BoardError(f"the {name} kernel is not there; run: make kernel-{self._target()}")
         values = read_env(found.stdout.strip())
         self.image = values["KIMAGE"]
         self.version = values["KVERSION"]
@@ -30,10 +32,14 @@ class Kernel:
 
     def driver_path(self, build):
         return os.path.join(build, "kernel", self._architecture.folder,
-                            "npu.ko" if self.name == "stock" else "npu-debug.ko")
+                            "npu.ko" if self.name == "stock" else f"npu-{self.name}.ko")
 
     def driver_target(self):
-        return ("module" if self.name == "stock" else "module-debug") + self._architecture.suffix
+        return "module" + self._target()[len("stock"):] if self._kind == "stock" else f"module-{self._target()}"
+
+    def _target(self):
+        """The end of the names of targets of make."""
+        return self._kind + self._architecture.suffix + (f" PAGES={self._pages}" if self._pages else "")
 
     def module_files(self, driver, extra):
         """Paths of all modules to insert before the driver, in order; empty where they are built in."""
