@@ -194,7 +194,8 @@ int npu_device_identify(struct npu_device *npu)
 		return -ENODEV;
 	}
 	if (info->hw_version >> 16 != NPU_HW_VERSION >> 16) {
-		drm_err(&npu->drm, "hardware version %#x is not supported\n", info->hw_version);
+		drm_err(&npu->drm, "hardware version %u.%u, expected %u.x\n",
+			info->hw_version >> 16, info->hw_version & 0xffff, NPU_HW_VERSION >> 16);
 		return -ENODEV;
 	}
 	if (!info->cores || info->cores > NPU_MAX_CORES ||

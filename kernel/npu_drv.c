@@ -303,10 +303,12 @@ int npu_drv_probe(struct npu_device *npu)
 
 	/* Whatever the card did for its last driver ends before it may access memory for us. */
 	ret = npu_device_reset(npu);
-	if (ret) {
+	if (ret == -EIO)
+		drm_err(&npu->drm, "all registers read as ones: it is absent, or has no power or clock\n");
+	else if (ret)
 		drm_err(&npu->drm, "the card does not answer a reset\n");
+	if (ret)
 		return ret;
-	}
 	ret = npu_device_identify(npu);
 	if (ret)
 		return ret;

@@ -72,6 +72,8 @@ zlib1g-dev|QEMU build; samples for calibration (.npz)
 libattr1-dev|shared folders of the emulated board (9p)
 libcap-ng-dev|shared folders of the emulated board (9p)
 libfdt-dev|QEMU build
+device-tree-compiler|tests of the device tree of boards
+dt-schema|checks that device trees keep to the driver's binding
 LIST
     [ "$TRAIN" = no ] || echo 'python3-sklearn|training of the example network'
 }

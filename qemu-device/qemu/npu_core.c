@@ -294,11 +294,28 @@ static const struct npu_model_board npu_board_in_virtual_time = {
 
 /* --- registers ----------------------------------------------------------- */
 
+/* The chip's register, but for the version that the board may give it. */
+static uint64_t npu_core_register(NpuCore *s, hwaddr offset, unsigned size)
+{
+    uint64_t value = npu_model_read(s->model, offset, size);
+
+    if (npu_core_is_dead(s)) {
+        return value;
+    }
+    if (offset == NPU_REG_HW_VERSION) {
+        return deposit64(value, 0, 32, s->hw_version);
+    }
+    if (offset + 4 == NPU_REG_HW_VERSION && size == 8) {
+        return deposit64(value, 32, 32, s->hw_version);
+    }
+    return value;
+}
+
 uint64_t npu_core_mmio_read(NpuCore *s, hwaddr offset, unsigned size)
 {
     /* A CPU may have been on its way here when the card was pulled. */
     uint64_t value = qatomic_read(&s->gone)
-        ? UINT64_MAX : npu_model_read(s->model, offset, size);
+        ? UINT64_MAX : npu_core_register(s, offset, size);
 
     trace_npu_mmio_read(offset, size, value);
     return value;

@@ -72,6 +72,7 @@ struct NpuCore {
     uint64_t lmem;                  /* property; goes to config.lmem_bytes */
     char *backend;                  /* property; goes to config.backend */
     char *time;                     /* property: "host" or "virtual" */
+    uint32_t hw_version;            /* property; what HW_VERSION reads as */
     struct npu_model *model;
     NpuWorker *workers;
     unsigned int worker_count;
@@ -144,6 +145,8 @@ void npu_core_class_init(ObjectClass *klass, size_t offset);
     DEFINE_PROP_SIZE("lmem", _state, core.lmem, 0), \
     DEFINE_PROP_STRING("backend", _state, core.backend), \
     DEFINE_PROP_STRING("time", _state, core.time), \
+    DEFINE_PROP_UINT32("hw-version", _state, core.hw_version, \
+                       NPU_HW_VERSION), \
     DEFINE_PROP_UINT64("seed", _state, core.config.seed, 0)
 
 #endif

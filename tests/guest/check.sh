@@ -34,9 +34,14 @@ failed=0
 
 # board OPTION... -- COMMAND...: boots one, and adds its result up.
 board() {
-    local status
     echo "== npu-vm $*"
-    tools/npu-vm --share "$share" --control "$@" 2>&1 | tee "$log" | sed '$d' # the sum is below
+    add_up tools/npu-vm --share "$share" --control "$@"
+}
+
+# add_up COMMAND...: adds up what it says at its end.
+add_up() {
+    local status
+    "$@" 2>&1 | tee "$log" | sed '$d' # the sum is below
     status=${PIPESTATUS[0]}
     if [[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
         passed=$((passed + BASH_REMATCH[1]))
@@ -61,6 +66,7 @@ case ${1:-} in
         "${NPU_BUILD:-build}/bin/npuc" networks/digits/digits.onnx -o "$share/digits.bmodel" >/dev/null || exit 1
         board --board soc --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
         board --board soc --timeout 3000 -- "$run" coherency
+        add_up tests/guest/device_tree.sh
         board --board soc --iommu --device cache-seed=7 --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
         ;;
     iommu) board --iommu --device ddr=128M --timeout 6000 -- "$run" --quick-dma ;;
