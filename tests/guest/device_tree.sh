@@ -68,7 +68,8 @@ compile_example() {
 # it.
 board() {
     tools/npu-vm --board soc --no-module --timeout 600 "$@" -- sh -c '
-        insmod "$NPU_KO"; ls /dev/accel 2>/dev/null | sed "s/^/device /"; npu-smi 2>&1 | sed "s/^/npu-smi: /"
+        insmod "$NPU_KO"; ls /dev/accel 2>/dev/null | sed "s/^/device /"
+        npu-smi 2>&1 | sed "s/^/npu-smi: /"
         rmmod npu; echo "unloaded $?"; dmesg' >"$WORK/out" 2>&1
 }
 
@@ -110,7 +111,8 @@ test_wrong_nodes() {
     with_node "no interrupt" "$where error -ENXIO: its node has no interrupt that works" -d "$NODE" interrupts
     with_node "a small region" "$where error -EINVAL: reg of its node has 0x100000 bytes, the registers take 0x200000" \
         -tx "$NODE" reg 0 100000
-    with_node "no power" "$where [drm] *ERROR* all registers read as ones: it is absent, or has no power or clock" -d "$NODE" power-domains clocks clock-names resets
+    with_node "no power" "$where [drm] *ERROR* all registers read as ones: it is absent, or has no power or clock" \
+        -d "$NODE" power-domains clocks clock-names resets
     with_node "another compatible" "npu-smi: " -ts "$NODE" compatible qnpu,qnpu9
     refused "a chip of another version" "hardware version 2.1, expected 1.x" --device hw-version=0x20001
 }
