@@ -93,6 +93,10 @@ static inline int npu_device_status(npu_device *device, struct drm_npu_status_in
 static inline int npu_device_time(npu_device *device, struct drm_npu_time_info *info) {
   return npu_device_query(device, DRM_NPU_QUERY_TIME, info, sizeof(*info));
 }
+/* All zero where there is no cache watch. */
+static inline int npu_device_watch(npu_device *device, struct drm_npu_watch_info *info) {
+  return npu_device_query(device, DRM_NPU_QUERY_WATCH, info, sizeof(*info));
+}
 
 /* ---- buffers ---- */
 

@@ -182,6 +182,8 @@ int File::dev_query(drm_npu_dev_query &args) {
       time_info(info);
       return answer(args, info);
     }
+    case DRM_NPU_QUERY_WATCH:
+      return answer(args, drm_npu_watch_info{});
     default:
       return -EINVAL;
   }

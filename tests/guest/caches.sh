@@ -71,6 +71,12 @@ caches --list >/tmp/mistakes
 while read -r name kind; do mistake "$name" "$kind"; done </tmp/mistakes
 for net in "$@"; do clean "$(basename "$net")" bmrt_test --bmodel "$net"; done
 clean "npu-smi" npu-smi
+# What it shows is what the driver has counted.
+columns=$(npu-smi --query=cache.uncleaned,cache.stale,cache.overwritten,cache.discarded --no-head | tr , ' ')
+counted=$(sed -n '1s/.* uncleaned=\([0-9]*\) stale=\([0-9]*\) overwritten=\([0-9]*\) discarded=\([0-9]*\).*/\1 \2 \3 \4/p' \
+	"$watch")
+[ -n "$counted" ] && [ "$columns" = "$counted" ] && ok "npu-smi shows the counters: $columns" ||
+	not_ok "npu-smi shows the counters" "it says $columns, the driver $counted"
 clean "no mistake, after all of them" caches none
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -33,6 +33,7 @@ std::string chip_name(const drm_npu_dev_info &info) {
 
 std::string bus_name(const drm_npu_dev_info &info) {
   char text[48];
+  if (info.bus == DRM_NPU_BUS_PLATFORM) return "soc";
   if (!(info.pci_domain | info.pci_bus | info.pci_device | info.pci_function)) return "";
   snprintf(text, sizeof(text), "%04x:%02x:%02x.%x", info.pci_domain, info.pci_bus, info.pci_device, info.pci_function);
   return text;
@@ -117,11 +118,18 @@ void subtract(const std::vector<Client> &before, std::vector<Client> &now) {
     }
 }
 
+/// A SoC has one block, and its files name no bus.
+bool is_of(const Client &client, const Card &card) {
+  return client.bus == (card.info.bus == DRM_NPU_BUS_PLATFORM ? "" : card.bus);
+}
+
 void finish(const std::vector<Client> &clients, Watched &w) {
   Card &card = w.card;
   unsigned int sum = 0;
   if (card.lost.empty() && npu_device_memory(w.device.get(), &card.memory)) card.lost = npu_last_error();
   if (!card.lost.empty()) return;
+  // A driver that does not know the question has no watch.
+  if (npu_device_watch(w.device.get(), &card.watch)) card.watch = {};
   for (const unsigned int busy : w.busy) {
     card.core_util.push_back(w.samples ? 100 * busy / w.samples : 0);
     sum += busy;
@@ -131,7 +139,7 @@ void finish(const std::vector<Client> &clients, Watched &w) {
   card.window_jobs = all_jobs(card) - std::min(w.jobs_before, all_jobs(card));
   if (card.bus.empty()) card.clients.push_back(myself(card));
   for (const Client &client : clients)
-    if (!card.bus.empty() && client.bus == card.bus && client.pid != getpid()) card.clients.push_back(client);
+    if (!card.bus.empty() && is_of(client, card) && client.pid != getpid()) card.clients.push_back(client);
 }
 
 }  // namespace

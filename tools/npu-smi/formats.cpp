@@ -18,6 +18,12 @@ std::string format(const char *format, ...) {
 
 uint64_t mib(uint64_t bytes) { return (bytes + (1 << 19)) >> 20; }
 
+uint64_t system_bytes(const Card &card) {
+  uint64_t sum = 0;
+  for (const Client &client : card.clients) sum += client.system_bytes;
+  return sum;
+}
+
 namespace {
 
 unsigned long long ull(uint64_t value) { return value; }
@@ -31,14 +37,18 @@ const char kClientRule[] =
     "+------+---------+------------------+-----------------+-----------------+------------+----------------------------"
     "-+\n";
 
+std::string memory_cell(const Card &c) {
+  if (!c.memory.card_total) return format("%7llu MiB system", ull(mib(system_bytes(c))));
+  return format("%6llu / %-5llu MiB", ull(mib(c.memory.card_total - c.memory.card_free)),
+                ull(mib(c.memory.card_total)));
+}
+
 std::string card_row(const Card &c) {
   if (!c.lost.empty()) return format("| %4u | %-105.105s |\n", c.index, ("lost: " + c.lost).c_str());
-  return format(
-      "| %4u | %-7s | %-12s | %5u | %7.0f MHz%s | %5.1f C | %5.1f W | %6llu / %-5llu MiB | %3u %% | %2u/%-2u |\n",
-      c.index, c.chip.c_str(), or_dash(c.bus), c.info.cores, c.status.clock_khz / 1e3,
-      c.status.core_busy ? " busy" : " idle", c.status.temperature_mc / 1e3, c.status.power_mw / 1e3,
-      ull(mib(c.memory.card_total - c.memory.card_free)), ull(mib(c.memory.card_total)), c.utilisation,
-      c.status.ecc_corrected, c.status.ecc_uncorrected);
+  return format("| %4u | %-7s | %-12s | %5u | %7.0f MHz%s | %5.1f C | %5.1f W | %s | %3u %% | %2u/%-2u |\n", c.index,
+                c.chip.c_str(), or_dash(c.bus), c.info.cores, c.status.clock_khz / 1e3,
+                c.status.core_busy ? " busy" : " idle", c.status.temperature_mc / 1e3, c.status.power_mw / 1e3,
+                memory_cell(c).c_str(), c.utilisation, c.status.ecc_corrected, c.status.ecc_uncorrected);
 }
 
 std::string client_row(const Card &card, const Client &c) {
@@ -56,6 +66,9 @@ std::string table(const Report &report, const std::string &version) {
         "KiB a core, %u queues",
         c.index, c.driver.c_str(), c.transport.c_str(), c.status.resets, c.status.core_resets, c.status.aborted_jobs,
         c.status.fan_rpm, ull(c.info.lmem_bytes >> 10), c.info.queues);
+    if (c.watch.flags & DRM_NPU_WATCH_PRESENT)
+      out += format("\ncard %u: cache lines not cleaned %u, not invalidated %u, cleaned too late %u, thrown away %u",
+                    c.index, c.watch.uncleaned, c.watch.stale, c.watch.overwritten, c.watch.discarded);
   }
   out += "\n" + std::string(kRule);
   out +=

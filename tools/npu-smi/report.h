@@ -18,7 +18,7 @@ namespace npu::smi {
 struct Client {
   long pid = 0;
   std::string process;  ///< name, as in /proc/PID/comm
-  std::string bus;      ///< of the card; "" where there is no bus
+  std::string bus;      ///< PCI address of the card; "" where it has none
   uint64_t client = 0;  ///< the driver's number of the file
   uint64_t card_bytes = 0;
   uint64_t system_bytes = 0;
@@ -33,11 +33,12 @@ struct Card {
   std::string lost;  ///< why there is nothing to tell (the card went away), "" normally
   std::string transport;
   std::string driver;  ///< "npu 1.0.0"
-  std::string bus;     ///< "0000:01:00.0", "" where there is no bus
+  std::string bus;     ///< "0000:01:00.0", "soc" for a block of a SoC, "" where there is no bus
   std::string chip;    ///< "QNPU1"
   drm_npu_dev_info info{};
   drm_npu_memory_info memory{};
   drm_npu_status_info status{};
+  drm_npu_watch_info watch{};           ///< of caches; zero where there is no watch
   unsigned int utilisation = 0;         ///< percent of the cores at work in the window
   std::vector<unsigned int> core_util;  ///< percent of the window in which each core was at work
   uint64_t window_jobs = 0;             ///< jobs that all cores have finished in the window
@@ -86,6 +87,8 @@ Status live(Look look, const std::string &title);
 /// printf to a string.
 std::string format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t mib(uint64_t bytes);
+/// System memory of all clients.
+uint64_t system_bytes(const Card &card);
 
 }  // namespace npu::smi
 

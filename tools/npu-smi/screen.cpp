@@ -26,12 +26,18 @@ void add_card(const Card &c, std::vector<std::string> &lines) {
                          c.status.temperature_mc / 1e3, c.status.power_mw / 1e3, c.status.fan_rpm));
   for (size_t i = 0; i < c.core_util.size(); i++)
     lines.push_back(format("  core %zu  %s %3u %%", i, bar(c.core_util[i], 100, kBarWidth).c_str(), c.core_util[i]));
-  lines.push_back(format("  memory  %s %llu of %llu MiB", bar(used, c.memory.card_total, kBarWidth).c_str(),
-                         static_cast<unsigned long long>(mib(used)),
-                         static_cast<unsigned long long>(mib(c.memory.card_total))));
+  if (c.memory.card_total)
+    lines.push_back(format("  memory  %s %llu of %llu MiB", bar(used, c.memory.card_total, kBarWidth).c_str(),
+                           static_cast<unsigned long long>(mib(used)),
+                           static_cast<unsigned long long>(mib(c.memory.card_total))));
+  else
+    lines.push_back(format("  memory  %llu MiB of the system", static_cast<unsigned long long>(mib(system_bytes(c)))));
   lines.push_back(format("  errors  memory %u corrected, %u not; jobs aborted %u; resets %u of cores, %u of the card",
                          c.status.ecc_corrected, c.status.ecc_uncorrected, c.status.aborted_jobs, c.status.core_resets,
                          c.status.resets));
+  if (c.watch.flags & DRM_NPU_WATCH_PRESENT)
+    lines.push_back(format("  cache lines  not cleaned %u, not invalidated %u, cleaned too late %u, thrown away %u",
+                           c.watch.uncleaned, c.watch.stale, c.watch.overwritten, c.watch.discarded));
 }
 
 struct Row {

@@ -13,7 +13,15 @@ Json of_cores(const Card &card, const __u64 (&counters)[DRM_NPU_MAX_CORES]) {
   return out;
 }
 
-std::string plain(const Json &json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
+/// A counter of the cache watch; null where there is none.
+Json of_watch(const Card &card, uint32_t count) {
+  return card.watch.flags & DRM_NPU_WATCH_PRESENT ? Json(count) : Json();
+}
+
+std::string plain(const Json &json) {
+  if (json.is_null()) return "";
+  return json.is_string() ? json.get<std::string>() : json.dump();
+}
 
 /// A unit that stands for a larger one in -q.
 struct Words {
@@ -89,6 +97,14 @@ const std::vector<Value> &values() {
        [](const Card &c) -> Json { return c.status.resets; }},
       {"thermal_events", nullptr, "Errors", "Thermal events", "", "",
        [](const Card &c) -> Json { return c.status.thermal_events; }},
+      {"cache_uncleaned", "cache.uncleaned", "Errors", "Cache lines not cleaned", "", "that the chip read",
+       [](const Card &c) { return of_watch(c, c.watch.uncleaned); }},
+      {"cache_stale", "cache.stale", "Errors", "Cache lines not invalidated", "", "that a processor read",
+       [](const Card &c) { return of_watch(c, c.watch.stale); }},
+      {"cache_overwritten", "cache.overwritten", "Errors", "Cache lines cleaned too late", "",
+       "over what the chip had written", [](const Card &c) { return of_watch(c, c.watch.overwritten); }},
+      {"cache_discarded", "cache.discarded", "Errors", "Cache lines thrown away", "",
+       "invalidated before they were cleaned", [](const Card &c) { return of_watch(c, c.watch.discarded); }},
       {nullptr, "processes", nullptr, nullptr, "", "that have the card open",
        [](const Card &c) -> Json { return c.clients.size(); }},
   };

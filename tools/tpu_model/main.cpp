@@ -23,6 +23,7 @@ const char kHelp[] =
     "  tpu_model --info FILE                   networks, stages, tensors, sizes\n"
     "  tpu_model --print FILE                  everything, as JSON\n"
     "  tpu_model --weight FILE                 where the weights are\n"
+    "  tpu_model --layers FILE                 the nodes behind the numbers in profiles and cache reports\n"
     "  tpu_model --update_weight FILE NET OFFSET SOURCE NET OFFSET\n"
     "                                          replaces weights in FILE by those of another model\n"
     "  tpu_model --extract FILE [-o DIR]       a file NET.bmodel for each network\n"
@@ -77,6 +78,22 @@ Status show(const char *path, std::string (*text)(const Container &)) {
 Status info(Words w) { return show(w[0], describe); }
 Status print(Words w) { return show(w[0], json); }
 Status weight(Words w) { return show(w[0], describe_weights); }
+
+/// A line for each layer: its number and the names of the nodes that it was made of.
+Status layers(Words w) {
+  std::unique_ptr<Container> model;
+  NPU_TRY(Container::open(w[0], model));
+  NPU_TRY(npu::bmodel::check_chip(*model));
+  for (const auto *net : *model->model().net())
+    for (flatbuffers::uoffset_t stage = 0; stage < net->parameter()->size(); stage++) {
+      npu::bmodel::Program program;
+      NPU_TRY(read_program(*model, *net, *net->parameter()->Get(stage), program));
+      printf("net [%s] stage %u:\n", net->name()->c_str(), stage);
+      for (size_t i = 0; i < program.layers.size(); i++)
+        printf("%6zu  %.*s\n", i, static_cast<int>(program.layers[i].size()), program.layers[i].data());
+    }
+  return {};
+}
 
 Status update_weight(Words w) {
   Weights to{w[1], 0}, from{w[4], 0};
@@ -178,6 +195,7 @@ int main(int argc, char **argv) {
   if (command == "--info" && count == 1) return exit_status(info(words));
   if (command == "--print" && count == 1) return exit_status(print(words));
   if (command == "--weight" && count == 1) return exit_status(weight(words));
+  if (command == "--layers" && count == 1) return exit_status(layers(words));
   if (command == "--update_weight" && count == 6) return exit_status(update_weight(words));
   if (command == "--extract" && count == 1) return exit_status(extract_all(words, out));
   if (command == "--combine" && count && out) return exit_status(combine_files({words.begin(), words.end()}, out));

@@ -99,6 +99,45 @@ TEST(Formats, TheTableHasEverything) {
     EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
 }
 
+/// A block of a SoC whose caches are watched.
+Report soc() {
+  Report report = example();
+  Card &card = report.cards[0];
+  card.bus = "soc";
+  card.memory = {};
+  card.info.bus = DRM_NPU_BUS_PLATFORM;
+  card.clients[0].system_bytes = 24ull << 20;
+  card.watch = {.flags = DRM_NPU_WATCH_PRESENT, .uncleaned = 5, .stale = 6, .overwritten = 7, .discarded = 8};
+  return report;
+}
+
+TEST(Formats, ABlockOfASocHasNoMemoryButAWatch) {
+  const char *lines = "cache lines not cleaned 5, not invalidated 6, cleaned too late 7, thrown away 8";
+  const std::string text = formats()[0].write(soc(), "1");
+  for (const char *part : {"| soc  ", "     24 MiB system |", lines}) EXPECT_NE(text.find(part), text.npos) << text;
+  const nlohmann::json card = nlohmann::json::parse(formats()[1].write(soc(), "1")).at("cards").at(0);
+  EXPECT_EQ(card.at("cache_uncleaned"), 5);
+  EXPECT_EQ(card.at("cache_discarded"), 8);
+  std::vector<size_t> columns;
+  std::string bad;
+  ASSERT_TRUE(parse_columns("cache.stale,cache.overwritten", columns, bad)) << bad;
+  EXPECT_EQ(csv(soc(), columns), "6,7\n");
+  std::string shown;
+  for (const std::string &line : screen(soc(), "title", 40, 100)) shown += line + "\n";
+  EXPECT_NE(shown.find("memory  24 MiB of the system\n"), shown.npos) << shown;
+  EXPECT_NE(shown.find("not cleaned 5, not invalidated 6"), shown.npos) << shown;
+}
+
+TEST(Formats, WithoutAWatchThereAreNoCounters) {
+  const nlohmann::json card = nlohmann::json::parse(formats()[1].write(example(), "1")).at("cards").at(0);
+  EXPECT_TRUE(card.at("cache_stale").is_null());
+  EXPECT_EQ(formats()[0].write(example(), "1").find("cache lines"), std::string::npos);
+  std::vector<size_t> columns;
+  std::string bad;
+  ASSERT_TRUE(parse_columns("chip,cache.stale", columns, bad)) << bad;
+  EXPECT_EQ(csv(example(), columns), "QNPU1,\n");
+}
+
 TEST(Formats, WithoutProcessesTheTableSaysSo) {
   Report report = example();
   report.cards[0].clients.clear();

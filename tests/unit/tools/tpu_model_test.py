@@ -191,6 +191,16 @@ class TpuModel(unittest.TestCase):
             self.fails(text, "--update_weight", self.path("to.bmodel"), *arguments, self.path("from.bmodel"), "affine",
                        "0")
 
+    def test_layers_are_named(self):
+        # Two networks, one after the other.
+        self.ok("--combine", self.seed("affine"), self.seed("plus"), "-o", self.path("both.bmodel"))
+        lines = self.ok("--layers", self.path("both.bmodel")).splitlines()
+        self.assertEqual([line for line in lines if line.startswith("net ")],
+                         ["net [affine] stage 0:", "net [plus] stage 0:"])
+        self.assertEqual(self.ok("--layers", self.seed("affine")).splitlines(), lines[:lines.index(
+            "net [plus] stage 0:")])
+        self.assertIn("     0  ", lines[1])
+
     def test_dump_cuts_out(self):
         coeff = self.model(self.seed("affine"))["net"][0]["parameter"][0]["coeff_mem"]["binary_coeff"]
         self.ok("--dump", self.seed("affine"), str(coeff.get("start", 0)), hex(coeff["size"]), self.path("out"))
@@ -201,7 +211,7 @@ class TpuModel(unittest.TestCase):
     def test_bad_files_and_command_lines(self):
         with open(self.path("bad.bmodel"), "wb") as file:
             file.write(b"x" * 100)
-        for command in ("--info", "--print", "--weight", "--extract"):
+        for command in ("--info", "--print", "--weight", "--layers", "--extract"):
             self.fails("bad.bmodel: not a bmodel", command, self.path("bad.bmodel"))
             self.fails("cannot open", command, self.path("nowhere"))
         self.fails("cannot write", "--combine", self.seed("plus"), "-o", self.path("nowhere", "x.bmodel"))
