@@ -27,10 +27,13 @@ mount_system() {
     hostname npu
 }
 
-# The device node of the virtio port with this name.
+# The device node of the virtio port with this name, which ports get later than their folders.
 port() {
-    for p in /sys/class/virtio-ports/*; do
-        [ "$(cat "$p/name")" != "$1" ] || { echo "/dev/${p##*/}"; return; }
+    for _ in $(seq 600); do
+        for p in /sys/class/virtio-ports/*; do
+            [ "$(cat "$p/name" 2>/dev/null)" != "$1" ] || { echo "/dev/${p##*/}"; return; }
+        done
+        sleep 0.1
     done
 }
 
