@@ -84,11 +84,12 @@ format: ## formats the C++ and C sources that clang-format is for
 hooks: ## lets git run make quick's static part before each commit in this checkout
 	@git config core.hooksPath scripts/hooks
 
-bench: build qemu kernel-stock module ## instructions and time of jobs, copies, launches against recorded ones; host times in pairs, inferences too
-	@tests/bench/counts.py; status=$$?; tests/bench/pairs.py && tests/bench/networks.py && exit $$status
+bench: build qemu kernel-stock module build-arm64 kernel-stock-arm64 module-arm64 ## instructions and time of jobs, copies, launches against recorded ones; host times in pairs, inferences too
+	@tests/bench/counts.py && tests/bench/counts.py --board soc; status=$$?; tests/bench/pairs.py && tests/bench/networks.py && exit $$status
 
-bench-accept: build qemu kernel-stock module ## records what the instructions and times of `make bench` are now (say why in the commit)
+bench-accept: build qemu kernel-stock module build-arm64 kernel-stock-arm64 module-arm64 ## records what the instructions and times of `make bench` are now (say why in the commit)
 	@tests/bench/counts.py --accept
+	@tests/bench/counts.py --board soc --accept
 
 fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SEED=number]
 	@tests/fuzz/kernel/run.sh $(or $(SECONDS),600) $(or $(SEED),-)

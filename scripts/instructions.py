@@ -81,6 +81,11 @@ def kernel_symbols(path):
     return symbols
 
 
+def program_of(folder):
+    """The one for a board whose programs are in this folder of the build folder."""
+    return os.path.join(BUILD, folder, os.path.relpath(PROGRAM, BUILD))
+
+
 def run_text(*command):
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
@@ -229,18 +234,20 @@ def qemu_script(*arguments):
                           text=True, check=True).stdout.strip()
 
 
-def measure(wanted, board, scratch):
-    """Runs (name, times) of workloads on one board, an npu-vm with these options. `scratch`: an empty folder. Returns
-    the results in their order, and the kernel's version."""
+def measure(wanted, board, scratch, folder=""):
+    """Runs (name, times) of workloads on one board, an npu-vm with these options. `scratch`: an empty folder; `folder`:
+    of the programs for its processor, where they are not the host's (those have the disk as well). Returns the results
+    in their order, and the kernel's version."""
     out = os.path.join(scratch, "blocks")
     plugin = qemu_script("--plugin", "hot")
     share = os.path.join(scratch, "share")
     os.mkdir(share)
     os.utime(share, (0, 0))  # an exact board sees the same each time
-    command = [os.path.join(TOP, "tools", "npu-vm"), *DISK, *board, "--env", "NPU_DEVICE=drm",
+    command = [os.path.join(TOP, "tools", "npu-vm"), *([] if folder else DISK), *board, "--env", "NPU_DEVICE=drm",
                "--env", f"NPU_BENCH_MODEL={network()}", "--share", share,
                "--qemu-arg", "-plugin", "--qemu-arg", f"{plugin},out={out}",
-               "--", "/bin/sh", "-c", SCRIPT, "sh", PROGRAM]
+               "--", "/bin/sh", "-c", SCRIPT, "sh",
+               program_of(folder)]
     for name, times in wanted:
         command += [name, str(times)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)

@@ -5,10 +5,9 @@
  *
  *   -plugin hot.so,out=FILE
  *
- * The program says when with an instruction that does nothing on any processor, a long no-operation whose
- * displacement is one of the markers below. What it says at the first one is written to FILE at the second one: a line
- * "window NUMBER", one line "ADDRESS INSTRUCTIONS" for each block that was executed (address in hexadecimal), a line
- * "end".
+ * The program says when with an instruction that does nothing on any processor, one of the markers below. What was
+ * counted since the first one is written to FILE at the second one: a line "window NUMBER", one line "ADDRESS
+ * INSTRUCTIONS" for each block that was executed (address in hexadecimal), a line "end".
  *
  * Counting is an addition at the begin of each block, to a counter of the processor's own. A block that is left in its
  * midst, by a page fault for example, counts as a whole; a halted processor executes nothing.
@@ -25,12 +24,28 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 /* Blocks with a counter of their own; others share the first one. Some boots, and all that a workload touches. */
 #define HOT_BLOCKS (1u << 20)
 
-/* nopl DISPLACEMENT(%rax,%rax,1), eight bytes */
-#define HOT_MARKER_BYTES 8
-#define HOT_BEGIN 0x4e505501u
-#define HOT_END 0x4e505502u
+typedef enum HotMark {
+    HOT_NONE,
+    HOT_BEGIN,
+    HOT_END,
+} HotMark;
 
-static const uint8_t hot_marker[] = { 0x0f, 0x1f, 0x84, 0x00 };
+#define HOT_MARKER_MOST 8
+
+typedef struct HotMarker {
+    HotMark mark;
+    size_t size;
+    uint8_t bytes[HOT_MARKER_MOST];
+} HotMarker;
+
+static const HotMarker hot_markers[] = {
+    /* x86: nopl 0x4e505501(%rax,%rax,1), and with 02 */
+    { HOT_BEGIN, 8, { 0x0f, 0x1f, 0x84, 0x00, 0x01, 0x55, 0x50, 0x4e } },
+    { HOT_END, 8, { 0x0f, 0x1f, 0x84, 0x00, 0x02, 0x55, 0x50, 0x4e } },
+    /* arm64: movz xzr, #0x5501, and #0x5502 */
+    { HOT_BEGIN, 4, { 0x3f, 0xa0, 0x8a, 0xd2 } },
+    { HOT_END, 4, { 0x5f, 0xa0, 0x8a, 0xd2 } },
+};
 
 typedef struct HotCounters {
     uint64_t instructions[HOT_BLOCKS];
@@ -115,21 +130,22 @@ static void marker_executed(unsigned int vcpu_index, void *marker)
     g_mutex_unlock(&lock);
 }
 
-/* The marker that an instruction is, or 0. */
-static uint32_t marker_of(const struct qemu_plugin_insn *insn)
+/* The marker that an instruction is. */
+static HotMark marker_of(const struct qemu_plugin_insn *insn)
 {
-    uint8_t bytes[HOT_MARKER_BYTES];
-    uint32_t marker;
+    uint8_t bytes[HOT_MARKER_MOST];
+    size_t size = qemu_plugin_insn_size(insn), i;
 
-    if (qemu_plugin_insn_size(insn) != sizeof(bytes) ||
-        qemu_plugin_insn_data(insn, bytes, sizeof(bytes)) != sizeof(bytes) ||
-        memcmp(bytes, hot_marker, sizeof(hot_marker))) {
-        return 0;
+    if (size > sizeof(bytes) || qemu_plugin_insn_data(insn, bytes, size) != size) {
+        return HOT_NONE;
     }
-    memcpy(&marker, bytes + sizeof(hot_marker), sizeof(marker));
-    marker = GUINT32_FROM_LE(marker);
+    for (i = 0; i < G_N_ELEMENTS(hot_markers); i++) {
+        if (hot_markers[i].size == size && !memcmp(hot_markers[i].bytes, bytes, size)) {
+            return hot_markers[i].mark;
+        }
+    }
 
-    return marker == HOT_BEGIN || marker == HOT_END ? marker : 0;
+    return HOT_NONE;
 }
 
 static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -140,9 +156,9 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         tb, QEMU_PLUGIN_INLINE_ADD_U64, counter_of(slot_of(qemu_plugin_tb_vaddr(tb))), count);
     for (i = 0; i < count; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        uint32_t marker = marker_of(insn);
+        HotMark marker = marker_of(insn);
 
-        if (marker) {
+        if (marker != HOT_NONE) {
             qemu_plugin_register_vcpu_insn_exec_cb(insn, marker_executed, QEMU_PLUGIN_CB_NO_REGS,
                                                    GUINT_TO_POINTER(marker));
         }
@@ -158,8 +174,9 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
             out = fopen(argv[i] + strlen("out="), "w");
         }
     }
-    if (!out || strcmp(info->target_name, "x86_64")) {
-        fprintf(stderr, "hot: %s\n", out ? "only x86_64 boards" : "out=FILE is missing, or cannot be written");
+    if (!out || (strcmp(info->target_name, "x86_64") && strcmp(info->target_name, "aarch64"))) {
+        fprintf(stderr, "hot: %s\n",
+                out ? "only x86_64 and aarch64 boards" : "out=FILE is missing, or cannot be written");
         return -1;
     }
 

@@ -58,6 +58,27 @@ static void run_memfd_4k(int times) { run_memfd(times, KIB(4)); }
 static void run_memfd_1m(int times) { run_memfd(times, MIB(1)); }
 static void run_memfd_64m(int times) { run_memfd(times, MIB(64)); }
 
+/* ---- cache maintenance: what a program does before and after a job ---- */
+
+static struct bo maintained;
+
+static void open_maintain(size_t size) {
+  open_card();
+  bo_create_mapped(card.fd, size, DRM_NPU_BO_SYSTEM, &maintained);
+  touch(maintained.map, size);
+}
+
+static void open_maintain_4k(void) { open_maintain(KIB(4)); }
+static void open_maintain_1m(void) { open_maintain(MIB(1)); }
+
+static void run_clean(int times) {
+  for (int i = 0; i < times; i++) bo_sync(card.fd, &maintained, DRM_NPU_SYNC_TO_DEVICE);
+}
+
+static void run_invalidate(int times) {
+  for (int i = 0; i < times; i++) bo_sync(card.fd, &maintained, DRM_NPU_SYNC_FROM_DEVICE);
+}
+
 /* ---- copies, by BMLIB ---- */
 
 static bm_handle_t handle;
@@ -115,6 +136,10 @@ const struct workload memory_workloads[] = {
     {"memfd", "create, truncate, map, touch, free a memfd of 4 KiB", NULL, SMALL, 1, open_nothing, run_memfd_4k},
     {"memfd-1m", "the same with 1 MiB", NULL, MIDDLE, 1, open_nothing, run_memfd_1m},
     {"memfd-64m", "the same with 64 MiB", NULL, LARGE, 1, open_nothing, run_memfd_64m},
+    {"clean", "DRM_IOCTL_NPU_BO_SYNC of 4 KiB, to the device", NULL, SMALL, 1, open_maintain_4k, run_clean},
+    {"clean-1m", "the same of 1 MiB", NULL, MIDDLE, 1, open_maintain_1m, run_clean},
+    {"invalidate", "DRM_IOCTL_NPU_BO_SYNC of 4 KiB, from the device", NULL, SMALL, 1, open_maintain_4k, run_invalidate},
+    {"invalidate-1m", "the same of 1 MiB", NULL, MIDDLE, 1, open_maintain_1m, run_invalidate},
     {"s2d", "bm_memcpy_s2d of 4 KiB", NULL, SMALL, 1, open_copy_4k, run_s2d},
     {"s2d-64m", "bm_memcpy_s2d of 64 MiB", "memcpy-64m", COPIES, 1, open_copy_64m, run_s2d},
     {"d2s", "bm_memcpy_d2s of 4 KiB", NULL, SMALL, 1, open_copy_4k, run_d2s},

@@ -19,8 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* nopl DISPLACEMENT(%rax,%rax,1): the plugin knows these two displacements. */
+/* Instructions that do nothing, and that the plugin knows. */
+#if defined(__aarch64__)
+#define MARKER(low) __asm__ volatile("movz xzr, #0x5500 + " #low ::: "memory")
+#else
+/* nopl DISPLACEMENT(%rax,%rax,1) */
 #define MARKER(low) __asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0x00, " #low ", 0x55, 0x50, 0x4e" ::: "memory")
+#endif
 
 static const struct workload *const groups[] = {job_workloads, memory_workloads, library_workloads, peer_workloads,
                                                 module_workloads};
