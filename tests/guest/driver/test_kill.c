@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,7 +65,29 @@ static void work(int ready) {
   }
 }
 
-static void kill_once(unsigned delay_us) {
+/* Maintains caches without end: of a buffer, and of memory of the process. */
+static void maintain(int ready) {
+  const uint32_t both = DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE;
+  const size_t size = MIB(8);
+  int own = npu_open();
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  struct drm_npu_bo_userptr args = {.addr = (uintptr_t)memory, .size = size};
+  struct bo bo, user;
+  char c = 1;
+
+  bo_create_mapped(own, size, DRM_NPU_BO_SYSTEM, &bo);
+  assert_int_equal(raw_ioctl(own, DRM_IOCTL_NPU_BO_USERPTR, &args), 0);
+  user = (struct bo){.handle = args.handle, .size = size};
+  if (write(ready, &c, 1) != 1) _exit(1);
+  for (;;) {
+    memset(bo.map, 1, size);
+    bo_sync(own, &bo, both);
+    memset(memory, 1, size);
+    bo_sync(own, &user, both);
+  }
+}
+
+static void kill_once(void (*busy)(int ready), unsigned delay_us) {
   int pipe_fds[2], status;
   pid_t pid;
   char c;
@@ -74,7 +97,7 @@ static void kill_once(unsigned delay_us) {
   if (!pid) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(fd);
-    work(pipe_fds[1]);
+    busy(pipe_fds[1]);
   }
   close(pipe_fds[1]);
   assert_int_equal(read(pipe_fds[0], &c, 1), 1);
@@ -92,7 +115,7 @@ static void killed_processes_leave_nothing(void **state) {
   (void)state;
   usage_begin(before);
   for (int i = 0; i < rounds; i++) {
-    kill_once((unsigned)(i * 7919) % 40000);
+    kill_once(work, (unsigned)(i * 7919) % 40000);
     if (i % 10 == 0) run_nop(fd, ctx);
   }
   usage_expect(before);
@@ -100,6 +123,32 @@ static void killed_processes_leave_nothing(void **state) {
   ctx_query(fd, ctx, &query);
   assert_int_equal(query.errors, 0);
   assert_int_equal(query.victims, 0);
+}
+
+static void processes_killed_in_maintenance_leave_nothing(void **state) {
+  char before[USAGE_BYTES];
+  struct bo bo;
+
+  (void)state;
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &bo);
+  usage_begin(before);
+  for (int i = 0; i < rounds / 4 + 1; i++) {
+    struct stream stream;
+    struct job job;
+
+    kill_once(maintain, (unsigned)(i * 7919) % 20000);
+    stream_create(fd, 2, &stream);
+    stream_fill(&stream, 1, 0, bo.size, (uint8_t)(i + 1));
+    job_init(&job);
+    job_gdma(&job, &stream);
+    job_region(&job, &bo, RW);
+    run_ok(fd, ctx, &job);
+    stream_destroy(fd, &stream);
+    bo_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE);
+    for (uint64_t at = 0; at < bo.size; at++) assert_int_equal(bo.map[at], (uint8_t)(i + 1));
+  }
+  usage_expect(before);
+  bo_destroy(fd, &bo);
 }
 
 static void closed_files_leave_nothing(void **state) {
@@ -161,6 +210,7 @@ static void contexts_die_in_the_middle_of_their_work(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(killed_processes_leave_nothing),
+      cmocka_unit_test(processes_killed_in_maintenance_leave_nothing),
       cmocka_unit_test(closed_files_leave_nothing),
       cmocka_unit_test(contexts_die_in_the_middle_of_their_work),
   };
