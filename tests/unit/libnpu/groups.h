@@ -13,6 +13,7 @@ int copy_tests(void);
 int thread_tests(void);
 int process_tests(void);
 int bm_memory_tests(void);
+int bm_cache_tests(void);
 int bm_launch_tests(void);
 int bm_wide_tests(void);
 int bm_sensor_tests(void);

@@ -25,6 +25,7 @@ static const struct {
     {"threads", thread_tests},
     {"process", process_tests},
     {"bm_memory", bm_memory_tests},
+    {"bm_cache", bm_cache_tests},
     {"bm_launch", bm_launch_tests},
     {"bm_wide", bm_wide_tests},
     {"bm_sensor", bm_sensor_tests},
