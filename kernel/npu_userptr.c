@@ -32,7 +32,8 @@
 
 /*
  * Caches are BO_SYNC's business, and the same pages may be in several buffers: a mapping must not
- * write or read them behind the back of the process.
+ * write or read them behind the back of the process. Only what a new buffer begins with is seen to,
+ * once it is there.
  */
 #define NPU_USERPTR_DMA_ATTRS	DMA_ATTR_SKIP_CPU_SYNC
 
@@ -505,7 +506,11 @@ int npu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *fi
 
 	bo->userptr = userptr;
 	bo->maker = file->client_id;
-	ret = drm_gem_handle_create(file, &bo->tbo.base, &args->handle);
+	/* Caches may have all that was written to new pages, zeros, and memory what others left. */
+	if (bo->flags & DRM_NPU_BO_PINNED)
+		ret = npu_userptr_sync(bo, 0, args->size, DRM_NPU_SYNC_TO_DEVICE);
+	if (!ret)
+		ret = drm_gem_handle_create(file, &bo->tbo.base, &args->handle);
 	bo->handle = args->handle;
 	if (!ret)
 		ret = npu_vm_address(file, bo, &args->va);

@@ -211,19 +211,28 @@ static void sync_takes_any_range(void **state) {
   bo_destroy(fd, &copy);
 }
 
+static uint8_t *own_memory(uint64_t bytes) {
+  uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  assert_ptr_not_equal(p, MAP_FAILED);
+  return p;
+}
+
+static void pin(const uint8_t *p, uint64_t bytes, struct bo *bo) {
+  struct drm_npu_bo_userptr args = {.addr = (uintptr_t)p, .size = bytes};
+
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_USERPTR, &args), 0);
+  *bo = (struct bo){.handle = args.handle, .size = bytes, .va = args.va};
+}
+
 static void process_memory_is_maintained_the_same_way(void **state) {
   enum { BYTES = 1 << 20 };
-  struct drm_npu_bo_userptr args = {.size = BYTES};
-  struct bo bo = {.size = BYTES}, to;
-  uint8_t *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  struct bo bo, to;
+  uint8_t *p = own_memory(BYTES);
 
   (void)state;
-  assert_ptr_not_equal(p, MAP_FAILED);
+  pin(p, BYTES, &bo);
   memset(p, 5, BYTES);
-  args.addr = (uintptr_t)p;
-  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_USERPTR, &args), 0);
-  bo.handle = args.handle;
-  bo.va = args.va;
   bo_create_mapped(fd, BYTES, DRM_NPU_BO_SYSTEM, &to);
   sync_range(&bo, DRM_NPU_SYNC_TO_DEVICE, 0, BYTES);
   device_copies(&bo, &to, 0, BYTES);
@@ -237,6 +246,38 @@ static void process_memory_is_maintained_the_same_way(void **state) {
   raw_gem_close(fd, bo.handle);
   bo_destroy(fd, &to);
   munmap(p, BYTES);
+  expect_no_report();
+}
+
+/*
+ * Pages that were somebody's, and that memory holds bytes of, while the zeros of their new owner may be in caches only.
+ * He sees them neither through the device nor by throwing away what the caches have.
+ */
+static void process_memory_shows_nothing_of_others(void **state) {
+  enum { BYTES = 4 << 20 };
+  struct bo bo, copy;
+  uint8_t *p;
+
+  (void)state;
+  bo_create_mapped(fd, BYTES, DRM_NPU_BO_SYSTEM, &copy);
+  for (int i = 0; i < 4; i++) {
+    p = own_memory(BYTES);
+    memset(p, 0x5e, BYTES);
+    pin(p, BYTES, &bo);
+    sync_range(&bo, DRM_NPU_SYNC_TO_DEVICE, 0, BYTES);
+    bo_destroy(fd, &bo);
+    munmap(p, BYTES);
+
+    p = own_memory(BYTES);
+    pin(p, BYTES, &bo);
+    if (i & 1) sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, 0, BYTES);
+    device_copies(&bo, &copy, 0, BYTES);
+    assert_true(is_filled(copy.map, BYTES, 0));
+    assert_true(is_filled(p, BYTES, 0));
+    bo_destroy(fd, &bo);
+    munmap(p, BYTES);
+  }
+  bo_destroy(fd, &copy);
   expect_no_report();
 }
 
@@ -605,6 +646,7 @@ int main(void) {
       TEST(sync_is_exact),
       TEST(sync_takes_any_range),
       TEST(process_memory_is_maintained_the_same_way),
+      TEST(process_memory_shows_nothing_of_others),
       TEST(mappings_past_the_caches_need_no_sync),
       TEST(only_system_buffers_are_mapped_past_the_caches),
       TEST(fence_page_can_be_polled),
