@@ -542,22 +542,50 @@ int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	return ret;
 }
 
+/*
+ * Before the card reads. A beginning would throw away what the CPU has written; but exporters that
+ * map their memory at the first one that they hear of (udmabuf) have no end without it. That
+ * mapping cleans, and does no more.
+ */
+static int npu_prime_clean(struct dma_buf *dma_buf)
+{
+	int ret = dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+
+	if (ret != -EINVAL)
+		return ret;
+	ret = dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+
+	return ret ? ret : dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+}
+
+/* Before the CPU reads; the first time such an exporter may have mapped its memory only. */
+static int npu_prime_invalidate(struct npu_bo *bo)
+{
+	int ret = dma_buf_begin_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
+
+	if (ret || READ_ONCE(bo->begun))
+		return ret;
+	WRITE_ONCE(bo->begun, true);
+
+	return dma_buf_begin_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
+}
+
 /**
  * npu_prime_sync - cache maintenance of an imported buffer: its exporter knows
  * @bo: buffer
  * @direction: DRM_NPU_SYNC_ flags
  *
- * In both directions, whatever is asked for: exporters map their memory for the first one that they
- * hear of, and may use that mapping for all others.
+ * For both directions of DMA, whatever is asked for: exporters map their memory for the first one
+ * that they hear of, and may use that mapping for all others.
  */
 int npu_prime_sync(struct npu_bo *bo, u32 direction)
 {
-	struct dma_buf *dma_buf = bo->dma_buf;
-	int ret;
+	int ret = 0;
 
-	ret = dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
-	if (!ret && direction & DRM_NPU_SYNC_TO_DEVICE)
-		ret = dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+	if (direction & DRM_NPU_SYNC_TO_DEVICE)
+		ret = npu_prime_clean(bo->dma_buf);
+	if (!ret && direction & DRM_NPU_SYNC_FROM_DEVICE)
+		ret = npu_prime_invalidate(bo);
 
 	return ret;
 }

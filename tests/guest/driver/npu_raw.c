@@ -4,6 +4,7 @@
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/sync_file.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -14,6 +15,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +65,25 @@ int npu_open(void) {
 
   if (!npu_try_open(&fd)) fail_msg("no /dev/accel/accel* of the driver npu can be opened");
   return fd;
+}
+
+void device_path(int fd, const char *file, char *path, size_t size) {
+  struct stat node;
+
+  assert_int_equal(fstat(fd, &node), 0);
+  snprintf(path, size, "/sys/dev/char/%u:%u/device/%s", major(node.st_rdev), minor(node.st_rdev), file);
+}
+
+void device_name(int fd, char *name, size_t size) {
+  char path[64], target[256];
+  ssize_t length;
+
+  device_path(fd, "", path, sizeof(path));
+  path[strlen(path) - 1] = 0; /* of the link, not of the folder */
+  length = readlink(path, target, sizeof(target) - 1);
+  if (length < 0) fail_msg("%s: %s", path, strerror(errno));
+  target[length] = 0;
+  snprintf(name, size, "%s", basename(target));
 }
 
 static void query(int fd, uint32_t type, void *to, uint32_t size) {
@@ -125,16 +147,18 @@ static const struct drm_npu_dev_info *board_info(int fd) {
   return &info;
 }
 
+bool is_card(int fd) { return board_info(fd)->bus == DRM_NPU_BUS_PCI; }
 bool has_card_memory(int fd) { return board_info(fd)->ddr_bytes != 0; }
 bool is_coherent(int fd) { return !(board_info(fd)->flags & DRM_NPU_INFO_NONCOHERENT); }
 
+uint32_t bo_place(int fd, uint32_t flags) {
+  return flags == DRM_NPU_BO_CARD && !has_card_memory(fd) ? DRM_NPU_BO_SYSTEM : flags;
+}
+
 int raw_bo_create(int fd, uint64_t size, uint32_t flags, struct bo *bo) {
-  struct drm_npu_bo_create args = {.size = size, .flags = flags};
-
-  /* A test that only wants memory gets it also where the device has none of its own. */
-  if (flags == DRM_NPU_BO_CARD && !has_card_memory(fd)) args.flags = DRM_NPU_BO_SYSTEM;
-
+  struct drm_npu_bo_create args = {.size = size, .flags = bo_place(fd, flags)};
   int ret = raw_ioctl(fd, DRM_IOCTL_NPU_BO_CREATE, &args);
+
   memset(bo, 0, sizeof(*bo));
   if (ret) return ret;
   bo->handle = args.handle;
@@ -170,6 +194,13 @@ void bo_map(int fd, struct bo *bo) {
   bo->map = map;
 }
 
+uint8_t *bo_map_cached(int fd, const struct bo *bo) {
+  void *map = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)bo->mmap_offset);
+
+  if (map == MAP_FAILED) fail_msg("mmap of a buffer: %s", strerror(errno));
+  return map;
+}
+
 void bo_create_mapped(int fd, uint64_t size, uint32_t flags, struct bo *bo) {
   bo_create(fd, size, flags, bo);
   bo_map(fd, bo);
@@ -189,6 +220,14 @@ void bo_sync(int fd, const struct bo *bo, uint32_t direction) {
   struct drm_npu_bo_sync args = {.handle = bo->handle, .direction = direction, .size = bo->size};
 
   MUST(raw_ioctl(fd, DRM_IOCTL_NPU_BO_SYNC, &args));
+}
+
+void bo_clean(int fd, const struct bo *bo) {
+  if (!is_coherent(fd)) bo_sync(fd, bo, DRM_NPU_SYNC_TO_DEVICE);
+}
+
+void bo_invalidate(int fd, const struct bo *bo) {
+  if (!is_coherent(fd)) bo_sync(fd, bo, DRM_NPU_SYNC_FROM_DEVICE);
 }
 
 /* Contexts */

@@ -23,6 +23,9 @@ int raw_ioctl(int fd, unsigned long request, void *arg);
 
 int npu_open(void);
 bool npu_try_open(int *fd);
+/* The device in sysfs, by an open node: its name on its bus, and the path of one of its files. */
+void device_name(int fd, char *name, size_t size);
+void device_path(int fd, const char *file, char *path, size_t size);
 void npu_info(int fd, struct drm_npu_dev_info *info);
 void npu_time(int fd, struct drm_npu_time_info *info);
 void npu_memory(int fd, struct drm_npu_memory_info *info);
@@ -42,18 +45,27 @@ struct bo {
   uint8_t *map; /* NULL until bo_map() */
 };
 
-/* Does the device have memory of its own, and does it see the processors' caches? */
+/* Is the device a card, does it have memory of its own, and does it see the processors' caches? */
+bool is_card(int fd);
 bool has_card_memory(int fd);
 bool is_coherent(int fd);
+/* What becomes of a request for card memory on this device: a test that only wants memory gets the system's where there
+ * is no other. */
+uint32_t bo_place(int fd, uint32_t flags);
 int raw_bo_create(int fd, uint64_t size, uint32_t flags, struct bo *bo);
 int raw_gem_close(int fd, uint32_t handle);
 int raw_bo_seal(int fd, uint32_t handle);
 void bo_create(int fd, uint64_t size, uint32_t flags, struct bo *bo);
 void bo_map(int fd, struct bo *bo);
+uint8_t *bo_map_cached(int fd, const struct bo *bo);
 void bo_create_mapped(int fd, uint64_t size, uint32_t flags, struct bo *bo);
 void bo_unmap(struct bo *bo);
 void bo_destroy(int fd, struct bo *bo);
 void bo_sync(int fd, const struct bo *bo, uint32_t direction);
+/* Of memory in the processors' caches: before the device reads what was written there, and before what the device has
+ * written is read. Nothing happens where the device sees the caches: there it must do without. */
+void bo_clean(int fd, const struct bo *bo);
+void bo_invalidate(int fd, const struct bo *bo);
 
 /* Contexts */
 int raw_ctx_create(int fd, struct drm_npu_ctx_create *args);

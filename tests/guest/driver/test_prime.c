@@ -21,6 +21,7 @@
 
 #include "tests/guest/driver/fixture.h"
 #include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
@@ -85,7 +86,7 @@ static void an_import_into_the_same_file_is_the_same_buffer(void **state) {
     import_to(fd, again, &same);
     assert_int_equal(same.handle, bo.handle);
     assert_int_equal(same.va, bo.va);
-    assert_int_equal(info_of(fd, bo.handle).flags, kinds[k]);
+    assert_int_equal(info_of(fd, bo.handle).flags, bo_place(fd, kinds[k]));
     close(dma_buf);
     close(again);
     bo_destroy(fd, &bo);
@@ -106,7 +107,7 @@ static void two_files_share_a_buffer(void **state) {
     dma_buf = export_of(fd, &bo);
     import_to(other, dma_buf, &shared);
     close(dma_buf);
-    assert_int_equal(info_of(other, shared.handle).flags, kinds[k]);
+    assert_int_equal(info_of(other, shared.handle).flags, bo_place(fd, kinds[k]));
     bo_map(other, &shared);
     assert_int_equal(raw_fill(other, other_ctx, &shared, 0x5a), 0);
     assert_true(is_filled(bo.map, bo.size, 0x5a));
@@ -175,7 +176,7 @@ static void a_shared_seal_holds_for_all(void **state) {
   memset(bo.map, 1, bo.size);
   bo_unmap(&bo);
   assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
-  assert_int_equal(info_of(other, shared.handle).flags, DRM_NPU_BO_CARD | DRM_NPU_BO_SEALED);
+  assert_int_equal(info_of(other, shared.handle).flags, bo_place(fd, DRM_NPU_BO_CARD) | DRM_NPU_BO_SEALED);
   assert_int_equal(raw_fill(other, other_ctx, &shared, 1), -EACCES);
   close(dma_buf);
   close(other);
@@ -184,11 +185,11 @@ static void a_shared_seal_holds_for_all(void **state) {
 
 /* The exporter is killed: what it shared stays, what it did not goes, and in the end all of it. */
 static void a_killed_exporter_leaves_what_it_shared(void **state) {
-  struct drm_npu_memory_info before;
+  char before[USAGE_BYTES];
   int sockets[2], status;
 
   (void)state;
-  npu_memory_settled(fd, &before);
+  usage_begin(before);
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
   for (int k = 0; k < 2; k++) {
     struct bo shared;
@@ -216,7 +217,7 @@ static void a_killed_exporter_leaves_what_it_shared(void **state) {
     assert_true(is_filled(shared.map, shared.size, 0x24));
     bo_destroy(fd, &shared);
   }
-  expect_card_free(fd, before.card_free);
+  usage_expect(before);
   close(sockets[0]);
   close(sockets[1]);
 }
@@ -238,6 +239,26 @@ static int make_udmabuf(uint64_t size, uint8_t **map) {
   return dma_buf;
 }
 
+/* What a job finds in a buffer. */
+static bool job_sees(const struct bo *bo, uint8_t value) {
+  struct stream stream;
+  struct job job;
+  struct bo seen;
+  bool same;
+
+  bo_create_mapped(fd, bo->size, DRM_NPU_BO_SYSTEM, &seen);
+  stream_create(fd, 1, &stream);
+  job_init(&job);
+  stream_copy(&stream, (uint8_t)job_region(&job, bo, DRM_NPU_REGION_READ), 0,
+              (uint8_t)job_region(&job, &seen, DRM_NPU_REGION_WRITE), 0, (uint32_t)bo->size);
+  job_gdma(&job, &stream);
+  run_ok(fd, ctx, &job);
+  same = is_filled(seen.map, seen.size, value);
+  stream_destroy(fd, &stream);
+  bo_destroy(fd, &seen);
+  return same;
+}
+
 static void foreign_memory_is_used_by_jobs(void **state) {
   const uint64_t size = MIB(2) + 4096 * 3;
   struct drm_npu_memory_info before, after;
@@ -253,12 +274,18 @@ static void foreign_memory_is_used_by_jobs(void **state) {
   assert_int_equal(info_of(fd, bo.handle).flags, DRM_NPU_BO_SYSTEM | DRM_NPU_BO_IMPORTED);
   import_to(fd, dma_buf, &again);
   assert_int_equal(again.handle, bo.handle);
-  assert_int_equal(raw_fill(fd, ctx, &bo, 0x99), 0);
-  bo_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE);
-  assert_true(is_filled(map, size, 0x99));
+  /* The first call of its exporter, and later ones, in both directions. */
+  assert_true(is_filled(map, size, 7));
+  for (uint8_t i = 0; i < 3; i++) {
+    assert_int_equal(raw_fill(fd, ctx, &bo, 0x99 + i), 0);
+    bo_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE);
+    assert_true(is_filled(map, size, 0x99 + i));
+    memset(map, 8 + i, size);
+    bo_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE);
+    assert_true(job_sees(&bo, 8 + i));
+  }
   memset(map, 8, size);
-  bo_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE);
-  bo_map(fd, &bo);
+  bo.map = bo_map_cached(fd, &bo);
   assert_true(is_filled(bo.map, size, 8));
   assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
   /* It can be handed on. */
@@ -266,6 +293,7 @@ static void foreign_memory_is_used_by_jobs(void **state) {
   close(dma_buf);
   close(handed);
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x31), 0);
+  bo_invalidate(fd, &bo);
   assert_true(is_filled(map, size, 0x31));
   bo_destroy(fd, &bo);
   munmap(map, size);
