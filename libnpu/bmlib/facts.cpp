@@ -4,6 +4,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "libnpu/bmlib/memory.h"
 #include "libnpu/src/private.h"
@@ -14,20 +16,48 @@ namespace {
 
 int to_mib(uint64_t bytes) { return static_cast<int>(std::min<uint64_t>(bytes >> 20, INT32_MAX)); }
 
-int stat_of(npu_device *device, bm_dev_stat_t *stat) {
+/// Memory that buffers can be made of.
+struct Heap {
+  uint64_t total, available;
+};
+
+/// A line of /proc/meminfo, in bytes; 0: there is none.
+uint64_t meminfo(const std::string &key) {
+  std::ifstream file("/proc/meminfo");
+  uint64_t kib = 0;
+  for (std::string word; file >> word;)
+    if (word == key && file >> kib) return kib << 10;
+  return 0;
+}
+
+/// The machine's, for a device without memory of its own: what the driver lets new buffers have of it (docs/uapi.md,
+/// "Buffers": seven eighths of three quarters), and what of that neither we nor others have.
+Heap heap_of_machine(uint64_t ours) {
+  const uint64_t total = meminfo("MemTotal:") / 32 * 21;
+  return {total, std::min(total - std::min(total, ours), meminfo("MemAvailable:"))};
+}
+
+int heap_of(npu_device *device, Heap *heap) {
   drm_npu_memory_info memory{};
+  if (int err = npu_device_memory(device, &memory)) return err;
+  *heap = memory.card_total ? Heap{memory.card_total, memory.card_free} : heap_of_machine(memory.file_system);
+  return 0;
+}
+
+int stat_of(npu_device *device, bm_dev_stat_t *stat) {
   drm_npu_status_info status{};
   drm_npu_dev_info info{};
-  if (int err = npu_device_memory(device, &memory)) return err;
+  Heap heap{};
+  if (int err = heap_of(device, &heap)) return err;
   if (int err = npu_device_status(device, &status)) return err;
   if (int err = npu_device_info(device, &info)) return err;
   *stat = {};
-  stat->mem_total = to_mib(memory.card_total);
-  stat->mem_used = to_mib(memory.card_total - memory.card_free);
+  stat->mem_total = to_mib(heap.total);
+  stat->mem_used = to_mib(heap.total - heap.available);
   stat->tpu_util = 100 * std::popcount(status.core_busy) / std::max(1, static_cast<int>(info.cores));
   stat->heap_num = 1;
   stat->heap_stat[0].mem_total = static_cast<unsigned int>(stat->mem_total);
-  stat->heap_stat[0].mem_avail = static_cast<unsigned int>(to_mib(memory.card_free));
+  stat->heap_stat[0].mem_avail = static_cast<unsigned int>(to_mib(heap.available));
   stat->heap_stat[0].mem_used = static_cast<unsigned int>(stat->mem_used);
   return 0;
 }
@@ -36,10 +66,13 @@ int misc_of(npu_device *device, bm_misc_info *misc) {
   drm_npu_dev_info info{};
   int version[3] = {};
   char name[32];
+  Heap heap{};
   if (int err = npu_device_info(device, &info)) return err;
+  if (int err = heap_of(device, &heap)) return err;
   if (int err = npu_private_driver(device, version, name, sizeof(name))) return err;
   *misc = {};
-  misc->ddr0a_size = static_cast<long long>(info.ddr_bytes);
+  misc->pcie_soc_mode = info.bus == DRM_NPU_BUS_PLATFORM;
+  misc->ddr0a_size = static_cast<long long>(info.ddr_bytes ? info.ddr_bytes : heap.total);
   misc->chipid = info.chip_id;
   misc->driver_version = static_cast<unsigned int>(version[0] << 16 | version[1] << 8 | version[2]);
   misc->domain_bdf =
@@ -48,16 +81,16 @@ int misc_of(npu_device *device, bm_misc_info *misc) {
   return 0;
 }
 
-int heap_of(npu_device *device, bm_heap_stat_byte_t *heap) {
-  drm_npu_memory_info memory{};
+int heap_stat_of(npu_device *device, bm_heap_stat_byte_t *stat) {
   drm_npu_dev_info info{};
-  if (int err = npu_device_memory(device, &memory)) return err;
+  Heap heap{};
+  if (int err = heap_of(device, &heap)) return err;
   if (int err = npu_device_info(device, &info)) return err;
-  *heap = {};
-  heap->mem_total = memory.card_total;
-  heap->mem_avail = memory.card_free;
-  heap->mem_used = memory.card_total - memory.card_free;
-  heap->mem_start_addr = info.va_start;
+  *stat = {};
+  stat->mem_total = heap.total;
+  stat->mem_avail = heap.available;
+  stat->mem_used = heap.total - heap.available;
+  stat->mem_start_addr = info.va_start;
   return 0;
 }
 
@@ -128,7 +161,7 @@ bm_status_t bm_get_gmem_heap_stat_byte_by_id(bm_handle_t handle, bm_heap_stat_by
   if (!h) return bad_handle(__func__);
   if (!pheap_byte) return no_place(__func__);
   if (heap_id) return npu_bm_status(fail(-EINVAL, "heap %u: there is one, number 0", heap_id), __func__);
-  return npu_bm_status(heap_of(h->npu(), pheap_byte), __func__);
+  return npu_bm_status(heap_stat_of(h->npu(), pheap_byte), __func__);
 }
 
 bm_status_t bm_get_gmem_heap_id(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int *heapid) {

@@ -441,9 +441,9 @@ BMLIB_API bm_status_t bm_get_gmem_heap_id_u64(bm_handle_t handle, bm_device_mem_
 #define BM1686_CHIPID_BIT_MASK (0X1 << 2)
 
 struct bm_misc_info {
-  int pcie_soc_mode; /* 0: PCIe */
+  int pcie_soc_mode; /* 0: PCIe, 1: a block of a SoC */
   int ddr_ecc_enable;
-  long long ddr0a_size __attribute__((aligned(8))); /* the card's memory, bytes; the other three are 0 */
+  long long ddr0a_size __attribute__((aligned(8))); /* device memory, bytes; the other three are 0 */
   long long ddr0b_size __attribute__((aligned(8)));
   long long ddr1_size __attribute__((aligned(8)));
   long long ddr2_size __attribute__((aligned(8)));

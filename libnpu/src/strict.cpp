@@ -56,6 +56,12 @@ std::string name_of(uint64_t seqno, uint32_t context) {
   return "job " + std::to_string(seqno) + " of context " + std::to_string(context);
 }
 
+/// The memory of a buffer as the chip sees it: past caches that it does not see.
+int map_memory(const StrictFile &s, uint32_t handle, const Bo &bo, void **memory) {
+  const uint64_t offset = bo.mmap_offset | (s.device->coherent ? 0 : DRM_NPU_MMAP_WC);
+  return s.inner->map(s.file, handle, offset, bo.size, memory);
+}
+
 // ---- jobs ----
 
 template <typename T>
@@ -92,7 +98,7 @@ bool peek(StrictFile &s, uint32_t handle, uint64_t offset, std::vector<uint8_t> 
     va = bo->va;
     if (!bo->sealed) {
       void *memory = nullptr;
-      if (s.inner->map(s.file, handle, bo->mmap_offset, bo->size, &memory)) return false;
+      if (map_memory(s, handle, *bo, &memory)) return false;
       memcpy(out.data(), static_cast<const uint8_t *>(memory) + offset, out.size());
       s.inner->unmap(s.file, handle, memory, bo->size);
       return true;
@@ -226,14 +232,14 @@ int map_uncached(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, u
   return s.inner->map(s.file, handle, mmap_offset, size, ptr);
 }
 
-int map(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr) {
+int map(npu_transport_file *f, uint32_t handle, uint64_t, uint64_t size, void **ptr) {
   StrictFile &s = of(f);
   std::lock_guard lock(s.mutex);
   Bo *bo = s.find(handle);
   if (!bo || size != bo->size) return bo ? -EINVAL : -ENOENT;
   if (bo->shadow || bo->revoked) return -EBUSY;
   void *memory = nullptr;
-  if (int err = s.inner->map(s.file, handle, mmap_offset, size, &memory)) return err;
+  if (int err = map_memory(s, handle, *bo, &memory)) return err;
   bo->shadow = Shadow::create(static_cast<uint8_t *>(memory), size);
   if (!bo->shadow) {
     s.inner->unmap(s.file, handle, memory, size);

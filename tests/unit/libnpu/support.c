@@ -41,6 +41,13 @@ npu_device *must_open(void) {
   return device;
 }
 
+bool has_own_memory(npu_device *device) {
+  struct drm_npu_dev_info info;
+
+  MUST(npu_device_info(device, &info));
+  return info.ddr_bytes != 0;
+}
+
 npu_bo *must_create(npu_device *device, uint64_t size, uint32_t flags) {
   npu_bo *bo = NULL;
 

@@ -47,6 +47,7 @@ void assert_bytes(const void *got, const void *expected, size_t bytes);
 void *must_alloc(size_t bytes);
 
 npu_device *must_open(void);
+bool has_own_memory(npu_device *device); /* without it all buffers are system buffers */
 npu_bo *must_create(npu_device *device, uint64_t size, uint32_t flags);
 npu_context *must_context(npu_device *device);
 
