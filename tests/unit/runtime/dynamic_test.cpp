@@ -60,13 +60,13 @@ TEST_F(DynamicTest, TheSmallestStageThatHoldsTheBatchRuns) {
 
 TEST_F(DynamicTest, InputsAndOutputsNeedRoomForTheBatchOnly) {
   const DeviceFloats x(handle, numbers(3));
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   bm_tensor_t in = tensor(x.mem(), {3, 4}), out{};
   ASSERT_TRUE(launch("any", in, out, false)) << bmrt_last_error();
   EXPECT_EQ(bm_mem_get_device_size(out.device_mem), 48u);
   EXPECT_EQ(read(handle, out.device_mem), plus_each(numbers(3), 40));
   bm_free_device(handle, out.device_mem);
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   const DeviceFloats small(handle, Floats(11));
   out = tensor(small.mem(), {3, 4});
   EXPECT_FALSE(launch("any", in, out));

@@ -97,12 +97,12 @@ TEST_F(FaultTest, LaunchDataReportsItsOwnFailure) {
   void *in = values.data(), *out = nullptr;
   const bm_shape_t s = shape({4});
   bm_shape_t got{};
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   EXPECT_FALSE(bmrt_launch_data(p_bmrt, "overrun", &in, &s, 1, &out, &got, 1, false));
   EXPECT_TRUE(contains(bmrt_last_error(), "bmrt_launch_data: network 'overrun': the job failed")) << bmrt_last_error();
   EXPECT_FALSE(out);
   EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << "reported already";
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   ASSERT_TRUE(bmrt_launch_data(p_bmrt, "good", &in, &s, 1, &out, &got, 1, false)) << bmrt_last_error();
   free(out);
 }

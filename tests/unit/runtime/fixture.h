@@ -42,6 +42,10 @@ Floats plus_each(Floats values, float constant);
 
 bool contains(const std::string &text, const std::string &part);
 
+/// Bytes that this process' tensors, coefficients and commands take: of the card, or of the system if there is none.
+uint64_t held_by_process(npu_device *device);
+bool has_own_memory(npu_device *device);
+
 class RuntimeTest : public testing::Test {
  protected:
   void SetUp() override;
@@ -52,7 +56,7 @@ class RuntimeTest : public testing::Test {
   bool launch(const char *net, const bm_tensor_t &in, bm_tensor_t &out, bool user_mem = true);
   /// Loads the sample and checks that "plus" gives the right result: the device is fit for use.
   void expect_working();
-  drm_npu_memory_info memory() const;
+  uint64_t held() const { return held_by_process(device); }
 
   bm_handle_t handle = nullptr;
   void *p_bmrt = nullptr;

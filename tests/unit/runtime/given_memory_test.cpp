@@ -117,9 +117,9 @@ class GivenMemoryTest : public RuntimeTest {
 TEST_F(GivenMemoryTest, EverythingIsWhereTheProgramWantsIt) {
   give_all(info);
   bmrt_set_max_launches(p_bmrt, 1);
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   ASSERT_TRUE(load_into(info, model)) << bmrt_last_error();
-  EXPECT_EQ(memory().file_card, before) << "the runtime has allocated nothing";
+  EXPECT_EQ(held(), before) << "the runtime has allocated nothing";
   EXPECT_EQ(contents(info.coeff_mem), as_bytes(numbers(16, 1)));
   const npu::bmodel::StageDesc stage = affine(16);
   Bytes commands = stage.tiu;
@@ -139,7 +139,7 @@ TEST_F(GivenMemoryTest, EverythingIsWhereTheProgramWantsIt) {
     ASSERT_TRUE(launch("weights", tensor(io.input_mems[0], {16}), out)) << bmrt_last_error();
   }
   ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
-  EXPECT_EQ(memory().file_card, before) << "nor for the launches";
+  EXPECT_EQ(held(), before) << "nor for the launches";
   EXPECT_EQ(read(handle, io.output_mems[0]), affine_of(x));
   Bytes activations = contents(info.neuron_mem);
   EXPECT_EQ(std::memcmp(activations.data(), affine_of(x).data(), 64), 0);
@@ -235,7 +235,7 @@ TEST_F(GivenMemoryTest, NetworksOfAFileShareIt) {
   EXPECT_EQ(info.io_mem.size, 3u * 8192) << "that of 16 elements is common, that of addr_mode 1 is not";
   give_all(info);
   bmrt_set_max_launches(p_bmrt, 1);
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   ASSERT_TRUE(load_into(info, model)) << bmrt_last_error();
   std::vector<uint64_t> places;
   for (const char *name : {"one", "two", "plus"})
@@ -249,7 +249,7 @@ TEST_F(GivenMemoryTest, NetworksOfAFileShareIt) {
     expect_affine("two", 8);
     EXPECT_EQ(result_of("plus", numbers(8)), numbers(8, 3.5f));
   }
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
 }
 
 TEST_F(GivenMemoryTest, LaunchesTakeTurnsWithTheActivationMemory) {
@@ -260,7 +260,7 @@ TEST_F(GivenMemoryTest, LaunchesTakeTurnsWithTheActivationMemory) {
     void *const runtime = bmrt_create(handle);
     bmrt_set_max_launches(runtime, limit);
     ASSERT_TRUE(load_into(info, model, runtime)) << bmrt_last_error();
-    const uint64_t before = memory().file_card;
+    const uint64_t before = held();
     std::vector<std::thread> threads;
     for (int t = 0; t < 6; ++t)
       threads.emplace_back([t, runtime] {
@@ -277,7 +277,7 @@ TEST_F(GivenMemoryTest, LaunchesTakeTurnsWithTheActivationMemory) {
       });
     for (std::thread &t : threads) t.join();
     if (limit == 1) {
-      EXPECT_EQ(memory().file_card, before) << "with one launch at a time there is no need for more";
+      EXPECT_EQ(held(), before) << "with one launch at a time there is no need for more";
     }
     bmrt_destroy(runtime);
   }
@@ -356,7 +356,7 @@ TEST_F(GivenMemoryTest, SubNetworksAndCoresUseItToo) {
   needs(model, info);
   give_all(info);
   bmrt_set_max_launches(p_bmrt, 1);
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   ASSERT_TRUE(load_into(info, model)) << bmrt_last_error();
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(result_of("back", numbers(8, 1)), numbers(8, 4));
@@ -364,28 +364,28 @@ TEST_F(GivenMemoryTest, SubNetworksAndCoresUseItToo) {
     for (float &v : doubled) v *= 2;
     EXPECT_EQ(result_of("relay", numbers(8, 1)), doubled);
   }
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
 }
 
 // ---- lifetimes
 
 TEST_F(GivenMemoryTest, ItStaysTheCallers) {
-  const uint64_t start = memory().file_card;
+  const uint64_t start = held();
   give_all(info);
-  const uint64_t with_memory = memory().file_card;
+  const uint64_t with_memory = held();
   void *const runtime = bmrt_create(handle);
   ASSERT_TRUE(load_into(info, model, runtime)) << bmrt_last_error();
   expect_affine("weights", 16, runtime);
   bmrt_destroy(runtime);
-  EXPECT_EQ(memory().file_card, with_memory);
+  EXPECT_EQ(held(), with_memory);
   EXPECT_EQ(contents(info.coeff_mem), as_bytes(numbers(16, 1)));
   overwrite(info.coeff_mem, Bytes(64, 1));
   release();
-  EXPECT_EQ(memory().file_card, start);
+  EXPECT_EQ(held(), start);
 }
 
 TEST_F(GivenMemoryTest, FreeingItEarlyDoesNoHarm) {
-  const uint64_t start = memory().file_card;
+  const uint64_t start = held();
   give_all(info);
   void *const runtime = bmrt_create(handle);
   bmrt_set_max_launches(runtime, 1);
@@ -408,7 +408,7 @@ TEST_F(GivenMemoryTest, FreeingItEarlyDoesNoHarm) {
   for (int i = 0; i < 3; ++i) expect_affine("weights", 16, runtime);
   for (const bm_device_mem_t &mem : others) bm_free_device(handle, mem);
   bmrt_destroy(runtime);
-  EXPECT_EQ(memory().file_card, start + 2 * 4096) << "x and y";
+  EXPECT_EQ(held(), start + 2 * 4096) << "x and y";
 }
 
 TEST_F(GivenMemoryTest, ItMayBeGivenAgainAfterwards) {
@@ -437,7 +437,7 @@ TEST_F(GivenMemoryTest, WhatAModelNeedsIsExact) {
 
 TEST_F(GivenMemoryTest, WrongMemoryIsRefused) {
   give_all(info);
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   for (const Kind &kind : kKinds) {
     const std::string name = std::string("(memory): ") + kind.name + ": ";
     mem_info_t wrong = info;
@@ -462,7 +462,7 @@ TEST_F(GivenMemoryTest, WrongMemoryIsRefused) {
       mine.pop_back();
     }
   }
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   bm_free_device(handle, mine.back());  // the last one, io_mem
   mine.pop_back();
   refused(info, "io_mem: device address");
@@ -490,10 +490,10 @@ TEST_F(GivenMemoryTest, KindsMayTouchButNotOverlap) {
 TEST_F(GivenMemoryTest, ALoadThatFailsLeavesTheMemoryToTheCaller) {
   give_all(info);
   ASSERT_TRUE(load(model)) << bmrt_last_error();
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   EXPECT_FALSE(load_into(info, model));
   EXPECT_TRUE(contains(bmrt_last_error(), "a network named 'weights' is loaded already")) << bmrt_last_error();
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   Bytes broken = model;
   broken.resize(broken.size() - 200);
   EXPECT_FALSE(load_into(info, broken));
@@ -509,14 +509,14 @@ TEST_F(GivenMemoryTest, MoreActivationMemoryMayBeGivenLater) {
   give_all(info);
   ASSERT_TRUE(bmrt_pre_alloc_mem_multi_thread(p_bmrt, 7, &info)) << bmrt_last_error();
   ASSERT_TRUE(bmrt_pre_alloc_mem_multi_thread(p_bmrt, 8, &info)) << "the same again is the same";
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   for (int i = 0; i < 3; ++i) expect_affine();
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   const Floats expected = affine_of(numbers(16));
   EXPECT_EQ(std::memcmp(contents(info.neuron_mem).data(), expected.data(), 64), 0);
   ASSERT_TRUE(bmrt_free_pre_alloc_mem(p_bmrt, "weights"));
   expect_affine();
-  EXPECT_EQ(memory().file_card, before) << "memory of the program's stays in use";
+  EXPECT_EQ(held(), before) << "memory of the program's stays in use";
   mem_info_t small = info;
   small.neuron_mem.addr = static_cast<int64_t>(bm_mem_get_device_addr(allocate(8191)));
   small.neuron_mem.size = 8191;

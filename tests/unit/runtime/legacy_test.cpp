@@ -269,7 +269,7 @@ TEST_F(LegacyTest, ThreadsWaitForTheirOwnLaunches) {
 // ---- memory
 
 TEST_F(LegacyTest, MemoryByTheRuntime) {
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   bm_device_mem_t mem, neuron;
   ASSERT_EQ(bmrt_malloc_device_byte(p_bmrt, &mem, 32), BM_SUCCESS);
   ASSERT_EQ(bmrt_malloc_neuron_device(p_bmrt, &neuron, 1, 2, 3, 4), BM_SUCCESS);
@@ -289,7 +289,7 @@ TEST_F(LegacyTest, MemoryByTheRuntime) {
   EXPECT_EQ(bmrt_memcpy_d2s(nullptr, got.data(), mem), BM_ERR_PARAM);
   bmrt_free_device(p_bmrt, mem);
   bmrt_free_device(p_bmrt, neuron);
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   int count = 0;
   EXPECT_EQ(bmrt_dev_getcount(nullptr, &count), BM_SUCCESS);
   EXPECT_GE(count, 1);

@@ -167,11 +167,11 @@ TEST_F(ShapesTest, ModelledCyclesAreThoseOfTheSameNetworkCompiledForTheShape) {
 
 TEST_F(ShapesTest, AShapeIsCompiledOnce) {
   run(2, 6, 6);
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   for (int i = 0; i < 5; ++i) run(2, 6, 6);
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   run(2, 6, 7);
-  EXPECT_GT(memory().file_card, before) << "another program";
+  EXPECT_GT(held(), before) << "another program";
 }
 
 TEST_F(ShapesTest, TheOldInterfaceVariesHeightAndWidth) {
@@ -207,11 +207,11 @@ TEST_F(ShapesTest, OtherShapesAreRefusedWithTheReason) {
                                        {4, 2, 480},
                                        {1, 4, 2, 20, 24}})
     expect_refused(dims, beyond);
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   for (int i = 0; i < 3; ++i)
     expect_refused({4, 1, 20, 24},
                    "network 'conv': input shapes [4,1,20,24]: input 'x' is given the shape [4, 1, 20, 24]");
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   run(1, 4, 4);
 }
 
@@ -246,9 +246,9 @@ TEST_F(ShapesTest, MoreShapesThanAreKeptWork) {
     for (int i = first; i < end; ++i) run(1, 1 + i / 24, 1 + i % 24);
   };
   shapes(0, 40);
-  const uint64_t full = memory().file_card;
+  const uint64_t full = held();
   shapes(40, 120);
-  EXPECT_LE(memory().file_card, full + full / 8) << "what was used longest ago is forgotten";
+  EXPECT_LE(held(), full + full / 8) << "what was used longest ago is forgotten";
   run(1, 1, 1);
   // A launch as data keeps its program.
   ASSERT_EQ(bm_send_api(handle, record->api_id[0], record->api_data[0],

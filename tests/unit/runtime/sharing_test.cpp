@@ -26,10 +26,10 @@ class SharingTest : public RuntimeTest {
  protected:
   /// Card memory that one more runtime with this model takes, and the runtime.
   uint64_t cost_of(const std::vector<uint8_t> &bytes, void *&runtime) {
-    const uint64_t before = memory().file_card;
+    const uint64_t before = held();
     runtime = bmrt_create(handle);
     EXPECT_TRUE(bmrt_load_bmodel_data(runtime, bytes.data(), bytes.size())) << bmrt_last_error();
-    return memory().file_card - before;
+    return held() - before;
   }
   /// The last output for an input of zeros: the last coefficient.
   float last_coefficient(void *runtime, const char *name) {
@@ -60,14 +60,14 @@ TEST_F(SharingTest, RuntimesShareWhatIsEqual) {
 }
 
 TEST_F(SharingTest, TheLastUserFreesThem) {
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   for (int i = 0; i < 3; ++i) {
     void *first, *second;
     cost_of(model("a"), first);
     cost_of(model("a"), second);
     bmrt_destroy(first);
     bmrt_destroy(second);
-    EXPECT_EQ(memory().file_card, before);
+    EXPECT_EQ(held(), before);
   }
 }
 
@@ -88,7 +88,7 @@ TEST_F(SharingTest, EveryByteCounts) {
 TEST_F(SharingTest, ThreadsThatLoadAtOnceShare) {
   const auto bytes = model("a");
   void *first;
-  const uint64_t before = memory().file_card, alone = cost_of(bytes, first);
+  const uint64_t before = held(), alone = cost_of(bytes, first);
   bmrt_destroy(first);
   constexpr int kThreads = 8;
   void *runtimes[kThreads];
@@ -99,7 +99,7 @@ TEST_F(SharingTest, ThreadsThatLoadAtOnceShare) {
       EXPECT_TRUE(bmrt_load_bmodel_data(runtime, bytes.data(), bytes.size())) << bmrt_last_error();
     });
   for (std::thread &t : threads) t.join();
-  EXPECT_EQ(memory().file_card - before, alone + (kThreads - 1) * kIoPages * kPage);
+  EXPECT_EQ(held() - before, alone + (kThreads - 1) * kIoPages * kPage);
   for (void *runtime : runtimes) bmrt_destroy(runtime);
 }
 

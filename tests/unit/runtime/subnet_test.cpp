@@ -73,14 +73,14 @@ TEST_F(SubNetTest, OutputsMayBeAllocatedByTheRuntime) {
   const DeviceFloats flag(handle, {as_float});
   const bm_tensor_t in[] = {tensor(x.mem(), {1, 8}), tensor(flag.mem(), {1}, BM_INT32)};
   bm_tensor_t out[2];
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   ASSERT_TRUE(bmrt_launch_tensor(p_bmrt, "choose", in, 2, out, 2)) << bmrt_last_error();
   ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
   EXPECT_EQ(read(handle, out[0].device_mem), plus_each(kX, 21));
   EXPECT_EQ(out[1].dtype, BM_INT32);
   for (bm_tensor_t &t : out) bm_free_device(handle, t.device_mem);
   ASSERT_TRUE(bmrt_free_pre_alloc_mem(p_bmrt, "choose"));
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
 }
 
 // What one sub-network writes as output must not disturb what a later one reads as input.
@@ -198,9 +198,9 @@ TEST_F(SubNetTest, AModelSaysWhatItNeeds) {
   EXPECT_EQ(info.neuron_mem.size, 3u * 4096);
   EXPECT_GT(info.instruction_mem.size, 6u * 128);
   ASSERT_TRUE(load(bytes)) << bmrt_last_error();
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   ASSERT_TRUE(bmrt_pre_alloc_mem(p_bmrt, "back")) << bmrt_last_error();
-  EXPECT_EQ(memory().file_card, before + info.neuron_mem.size);
+  EXPECT_EQ(held(), before + info.neuron_mem.size);
 }
 
 TEST_F(SubNetTest, UnknownOperatorsAreRefusedWhenLoading) {

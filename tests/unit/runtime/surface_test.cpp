@@ -209,11 +209,11 @@ TEST_F(SurfaceTest, TensorsOfLaunchesAreSavedWhereTheEnvironmentWantsIt) {
     EXPECT_EQ(saved("output_ref_data.dat.bmrt"), (Floats{11, 22, 33, 44}));
     ASSERT_EQ(unlink("input_ref_data.dat.bmrt"), 0);
     ASSERT_EQ(mkdir("input_ref_data.dat.bmrt", 0700), 0);
-    const uint64_t card = memory().file_card;
+    const uint64_t card = held();
     EXPECT_FALSE(bmrt_launch_tensor(p_bmrt, "sum", in, 2, &out, 1));
     EXPECT_TRUE(contains(bmrt_last_error(), "BMRT_SAVE_IO_TENSORS: input_ref_data.dat.bmrt: Is a directory"))
         << bmrt_last_error();
-    EXPECT_EQ(memory().file_card, card);
+    EXPECT_EQ(held(), card);
   }
   unsetenv("BMRT_SAVE_IO_TENSORS");
   rmdir("input_ref_data.dat.bmrt");
@@ -351,13 +351,13 @@ TEST_F(SurfaceTest, EveryKindOfLaunchComputes) {
 }
 
 TEST_F(SurfaceTest, ActivationMemoryIsAllocatedAheadAndFreed) {
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   ASSERT_TRUE(bmrt_pre_alloc_mem(p_bmrt, "affine")) << bmrt_last_error();
-  EXPECT_EQ(memory().file_card, before + 8192);
+  EXPECT_EQ(held(), before + 8192);
   ASSERT_TRUE(bmrt_pre_alloc_neuron_multi_cores(p_bmrt, "affine", 0, nullptr, 0)) << bmrt_last_error();
-  EXPECT_EQ(memory().file_card, before + 8192) << "one is enough";
+  EXPECT_EQ(held(), before + 8192) << "one is enough";
   ASSERT_TRUE(bmrt_free_pre_alloc_mem(p_bmrt, "affine")) << bmrt_last_error();
-  EXPECT_EQ(memory().file_card, before);
+  EXPECT_EQ(held(), before);
   EXPECT_FALSE(bmrt_pre_alloc_neuron_multi_cores(p_bmrt, "affine", 1, nullptr, 0));
   EXPECT_TRUE(contains(bmrt_last_error(), "network 'affine' has stages 0 to 0, not 1")) << bmrt_last_error();
   const int wrong = -1;
@@ -372,17 +372,17 @@ TEST_F(SurfaceTest, ActivationMemoryIsAllocatedAheadAndFreed) {
 }
 
 TEST_F(SurfaceTest, ALowerLimitFreesWhatIsIdle) {
-  const uint64_t before = memory().file_card;
+  const uint64_t before = held();
   const DeviceFloats x(handle, Floats(16)), y(handle, Floats(16));
-  const uint64_t with_tensors = memory().file_card;
+  const uint64_t with_tensors = held();
   bm_tensor_t out = tensor(y.mem(), {16});
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(launch("affine", tensor(x.mem(), {16}), out)) << bmrt_last_error();
   ASSERT_EQ(bm_thread_sync(handle), BM_SUCCESS);
-  EXPECT_GE(memory().file_card, with_tensors + 8192);
+  EXPECT_GE(held(), with_tensors + 8192);
   ASSERT_TRUE(bmrt_set_max_launches(p_bmrt, 1));
-  EXPECT_EQ(memory().file_card, with_tensors + 8192);
+  EXPECT_EQ(held(), with_tensors + 8192);
   ASSERT_TRUE(bmrt_free_pre_alloc_mem(p_bmrt, "affine"));
-  EXPECT_EQ(memory().file_card, with_tensors);
+  EXPECT_EQ(held(), with_tensors);
   EXPECT_GT(with_tensors, before);
 }
 

@@ -153,17 +153,15 @@ TEST_F(ThreadsTest, OneActivationBufferIsEnough) {
 
 /// Activation memory that `launches` unsynchronised launches of "affine" (8192 bytes each) made the runtime take.
 uint64_t pool_growth(bm_handle_t handle, npu_device *device, void *p_bmrt, int launches) {
-  drm_npu_memory_info before{}, after{};
   const DeviceFloats x(handle, Floats(16)), y(handle, Floats(16));
-  EXPECT_EQ(npu_device_memory(device, &before), 0);
+  const uint64_t before = held_by_process(device);
   for (int i = 0; i < launches; ++i) {
     const bm_tensor_t in = tensor(x.mem(), {16});
     bm_tensor_t out = tensor(y.mem(), {16});
     EXPECT_TRUE(bmrt_launch_tensor_ex(p_bmrt, "affine", &in, 1, &out, 1, true, false)) << bmrt_last_error();
   }
   EXPECT_EQ(bm_thread_sync(handle), BM_SUCCESS) << npu_last_error();
-  EXPECT_EQ(npu_device_memory(device, &after), 0);
-  return after.file_card - before.file_card;
+  return held_by_process(device) - before;
 }
 
 TEST_F(ThreadsTest, ThePoolKeepsToItsLimit) {
@@ -256,7 +254,9 @@ TEST_F(ThreadsTest, ThreadsThatEndWithoutASyncLoseNothing) {
 }
 
 TEST_F(ThreadsTest, IdleMemoryOfOneNetworkServesAnother) {
-  const uint64_t ctx = memory().card_free / 5 * 2 / 4096 * 4096;
+  bm_heap_stat_byte_t heap;
+  ASSERT_EQ(bm_get_gmem_heap_stat_byte_by_id(handle, &heap, 0), BM_SUCCESS) << npu_last_error();
+  const uint64_t ctx = heap.mem_avail / 5 * 2 / 4096 * 4096;
   auto first = affine(16), second = affine(16);
   for (auto *stage : {&first, &second}) {
     stage->ctx_bytes = ctx;
