@@ -10,7 +10,6 @@
 rounds=${1:-50}
 bin=${NPU_GUEST_TESTS:-$(dirname "$(command -v npu-smi)")/tests/guest}
 ko=${NPU_KO:?}
-driver=/sys/bus/pci/drivers/npu
 passed=0
 failed=0
 
@@ -24,7 +23,9 @@ check() {
 	fi
 }
 
-card() { for f in "$driver"/0000:*; do basename "$f"; done | head -n 1; }
+# The first device that the driver is bound to, and its driver: of whatever bus they are.
+card() { readlink -f /sys/class/accel/accel0/device; }
+driver() { readlink -f /sys/class/accel/accel0/device/driver; }
 works() { "$bin/device"; }
 
 # A file that is open holds the module.
@@ -48,12 +49,13 @@ load_and_unload() {
 }
 
 bind_and_unbind() {
-	address=$(card)
+	address=$(basename "$(card)")
+	driver=$(driver)
 	i=0
 	while [ $i -lt "$rounds" ]; do
-		echo "$address" >$driver/unbind || return 1
+		echo "$address" >"$driver"/unbind || return 1
 		[ ! -e /dev/accel/accel0 ] || return 1
-		echo "$address" >$driver/bind || return 1
+		echo "$address" >"$driver"/bind || return 1
 		[ -e /dev/accel/accel0 ] || return 1
 		i=$((i + 1))
 	done
@@ -61,8 +63,7 @@ bind_and_unbind() {
 }
 
 remove_and_rescan() {
-	address=$(card)
-	echo 1 >"/sys/bus/pci/devices/$address/remove" || return 1
+	echo 1 >"$(card)/remove" || return 1
 	[ ! -e /dev/accel/accel0 ] || return 1
 	echo 1 >/sys/bus/pci/rescan || return 1
 	[ -e /dev/accel/accel0 ] || return 1
@@ -72,7 +73,11 @@ remove_and_rescan() {
 check busy_while_open
 check load_and_unload
 check bind_and_unbind
-check remove_and_rescan
+if [ -e "$(card)/remove" ]; then
+	check remove_and_rescan
+else
+	echo "== modules: remove_and_rescan is for a card"
+fi
 
 if [ $failed -gt 0 ]; then
 	echo "[  FAILED  ] $failed test(s)"

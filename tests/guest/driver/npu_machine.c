@@ -16,8 +16,6 @@
 
 #include <cmocka.h>
 
-#define DRIVER "/sys/bus/pci/drivers/npu/"
-
 static const char *const faults[] = {
     "hang",          "stuck-abort",     "stuck-core",      "stuck-device", "hang-after", "corrupt-id", "corrupt-status",
     "corrupt-phase", "lost-interrupts", "ecc-uncorrected", "temperature",  "fatal",      "dead"};
@@ -128,21 +126,73 @@ void write_file(const char *path, const char *text) {
   if (ret) fail_msg("%s: %s", path, strerror(-ret));
 }
 
+/* Folders of the devices that the driver is bound to, in its folder: of whatever bus they are. */
+#define BOUND "/sys/bus/*/drivers/npu/*/accel"
+
+/* That folder; a device that is not bound at present was so once. */
+static const char *driver_folder(void) {
+  static char folder[64];
+  glob_t found;
+
+  if (folder[0]) return folder;
+  if (glob(BOUND, 0, NULL, &found)) fail_msg("the driver is bound to no device");
+  snprintf(folder, sizeof(folder), "%s", dirname(dirname(found.gl_pathv[0])));
+  globfree(&found);
+  return folder;
+}
+
 const char *card_address(void) {
   static char address[32];
   glob_t found;
 
-  if (glob(DRIVER "0000:*", 0, NULL, &found)) fail_msg("the driver is bound to no card");
-  snprintf(address, sizeof(address), "%s", basename(found.gl_pathv[0]));
+  driver_folder();
+  if (glob(BOUND, 0, NULL, &found)) fail_msg("the driver is bound to no device");
+  snprintf(address, sizeof(address), "%s", basename(dirname(found.gl_pathv[0])));
   globfree(&found);
   return address;
 }
 
-void card_unbind(const char *address) { write_file(DRIVER "unbind", address); }
+static const char *driver_file(const char *name) {
+  static char path[128];
+
+  snprintf(path, sizeof(path), "%s/%s", driver_folder(), name);
+  return path;
+}
+
+bool card_is_bound(const char *address) { return !access(driver_file(address), F_OK); }
+
+int try_card_unbind(const char *address) { return try_write_file(driver_file("unbind"), address); }
+int try_card_bind(const char *address) { return try_write_file(driver_file("bind"), address); }
+
+void card_unbind(const char *address) { write_file(driver_file("unbind"), address); }
 
 void card_bind(const char *address) {
-  write_file(DRIVER "bind", address);
+  write_file(driver_file("bind"), address);
   for (int tries = 0; access("/dev/accel/accel0", R_OK) && tries < 1000; tries++) usleep(10000);
+}
+
+static uint32_t resets(int fd) {
+  struct drm_npu_status_info status;
+
+  npu_status(fd, &status);
+  return status.resets;
+}
+
+void card_reset(int fd) {
+  char path[96];
+  uint32_t had;
+
+  if (is_card(fd)) {
+    device_path(fd, "reset", path, sizeof(path));
+    write_file(path, "1");
+    return;
+  }
+  had = resets(fd);
+  fault_set("fatal", 1);
+  for (int tries = 0; resets(fd) == had; tries++) {
+    if (tries > FOREVER_MS / 10) fail_msg("a fatal error does not reset the device");
+    usleep(10000);
+  }
 }
 
 /*
@@ -179,7 +229,7 @@ static size_t cards_bound(void) {
   glob_t found = {0};
   size_t count;
 
-  glob(DRIVER "0000:*", 0, NULL, &found);
+  glob(BOUND, 0, NULL, &found);
   count = found.gl_pathc;
   globfree(&found);
   return count;

@@ -7,6 +7,7 @@
 #ifndef NPU_MACHINE_H
 #define NPU_MACHINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,10 +33,17 @@ void wait_held(void); /* until it is on its core */
 void held_go_on(void);
 uint64_t submit_held(int fd, uint32_t ctx, struct job *job); /* hold_next_job(), submit(), wait_held() */
 
-/* The card's PCI address, while the driver is bound to it. */
+/* The name of a card, or of a block of a SoC, on its bus, while the driver is bound to it. */
 const char *card_address(void);
+bool card_is_bound(const char *address);
+int try_card_unbind(const char *address); /* 0 or a negative errno */
+int try_card_bind(const char *address);
 void card_unbind(const char *address);
 void card_bind(const char *address); /* and waits for the node */
+
+/* The device is reset and goes on: a card by the PCI core, a block of a SoC, which nobody but its driver resets, after
+ * an error that only a reset ends. Somebody has a context, or a block would be asleep. */
+void card_reset(int fd);
 
 /* A card of this board leaves its slot without a word (surprise removal), and another one like it is plugged in, and
  * bound to the driver. */

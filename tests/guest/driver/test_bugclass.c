@@ -4,7 +4,7 @@
  * last lines of a comment say which. Most races show themselves only to a debug kernel. Argument: rounds (200).
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,29 +19,13 @@
 #include <cmocka.h>
 
 #include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
 #include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
 static int rounds = 200;
-
-static void write_file(const char *path, const char *text) {
-  int file = open(path, O_WRONLY | O_CLOEXEC);
-
-  if (file < 0) return;
-  if (write(file, text, strlen(text)) < 0) { /* a card that is not bound cannot be reset, nor one that is be bound */
-  }
-  close(file);
-}
-
-static void card_path(char *path, size_t size, const char *name) {
-  struct drm_npu_dev_info info;
-
-  npu_info(fd, &info);
-  snprintf(path, size, "/sys/bus/pci/devices/%04x:%02x:%02x.%u/%s", info.pci_domain, info.pci_bus, info.pci_device,
-           info.pci_function, name);
-}
 
 /* A job of one fill of `bytes` in region 1. */
 struct fill {
@@ -242,27 +226,50 @@ static void class_04_mapping_races_and_double_put(void **state) {
   usage_expect(before);
 }
 
+static volatile sig_atomic_t enough;
+
+static void be_enough(int signal) {
+  (void)signal;
+  enough = 1;
+}
+
+/* Until a signal comes. A card that is not bound cannot be reset; a block has a reason to be, bound or not. */
+static void reset_all_the_time(const char *reset) {
+  while (!enough) {
+    if (*reset)
+      try_write_file(reset, "1");
+    else
+      fault_set("fatal", 1);
+  }
+}
+
 /* A process resets the card all the time, another takes it from the driver and gives it back. */
 static void class_05_reset_during_remove_and_probe(void **state) {
-  char reset[96], unbind[112], address[32] = "";
+  char link[96], reset[PATH_MAX] = "", address[32];
+  int status;
   pid_t pid;
 
   (void)state;
-  card_path(reset, sizeof(reset), "reset");
-  card_path(unbind, sizeof(unbind), "driver/unbind");
-  memcpy(address, strstr(reset, "devices/") + 8, 12);
+  device_path(fd, "reset", link, sizeof(link));
+  if (is_card(fd)) assert_non_null(realpath(link, reset)); /* the one that stays when the node goes */
+  snprintf(address, sizeof(address), "%s", card_address());
+  signal(SIGTERM, be_enough);
   pid = fork();
   if (!pid) {
-    for (;;) write_file(reset, "1");
+    reset_all_the_time(reset);
+    _exit(0);
   }
   assert_true(pid > 0);
+  signal(SIGTERM, SIG_DFL);
+  /* Each may be refused: the card is reset just then, or was. */
   for (int i = 0; i < 3; i++) {
-    write_file(unbind, address);
-    write_file("/sys/bus/pci/drivers/npu/bind", address);
+    try_card_unbind(address);
+    try_card_bind(address);
   }
-  kill(pid, SIGKILL);
-  assert_int_equal(waitpid(pid, NULL, 0), pid);
-  write_file("/sys/bus/pci/drivers/npu/bind", address);
+  kill(pid, SIGTERM);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  try_card_bind(address);
   close(fd); /* of the card that is gone */
   for (int i = 0; !npu_try_open(&fd); i++) {
     assert_true(i < FOREVER_MS / 10);
@@ -332,14 +339,12 @@ static void *look_at_all(void *arg) {
 
 static void class_07_lock_inversions(void **state) {
   volatile int stop = 0;
-  char reset[96];
   struct stream stream;
   pthread_t thread;
   struct job job;
   struct bo bo;
 
   (void)state;
-  card_path(reset, sizeof(reset), "reset");
   set_parameter("timeout_ms", 50);
   set_parameter("job_limit_ms", 100);
   stream_create(fd, 1, &stream);
@@ -357,7 +362,7 @@ static void class_07_lock_inversions(void **state) {
     bo_create_mapped(fd, KIB(64), i & 1 ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM, &other);
     other.map[0] = 1;
     usleep(150000);
-    if (i % 3 == 0) write_file(reset, "1");
+    if (i % 3 == 0) card_reset(fd);
     bo_destroy(fd, &other);
     ctx_destroy(fd, id);
   }
@@ -458,10 +463,9 @@ static void class_10_fence_before_the_books(void **state) {
 }
 
 static void class_11_leaks_on_success_and_reset(void **state) {
-  char before[USAGE_BYTES], reset[96];
+  char before[USAGE_BYTES];
 
   (void)state;
-  card_path(reset, sizeof(reset), "reset");
   usage_begin(before);
   for (int i = 0; i < rounds; i++) {
     uint32_t id = ctx_create(fd), syncobj = syncobj_create(fd);
@@ -473,7 +477,7 @@ static void class_11_leaks_on_success_and_reset(void **state) {
       fill.job.out[0].point = (uint64_t)k + 1;
       submit(fd, id, &fill.job);
     }
-    if (i % 20 == 0) write_file(reset, "1");
+    if (i % 20 == 0) card_reset(fd);
     assert_int_equal(raw_syncobj_wait(fd, syncobj, 4, FOREVER_MS), 0);
     fill_destroy(&fill);
     syncobj_destroy(fd, syncobj);

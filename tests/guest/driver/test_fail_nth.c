@@ -577,15 +577,9 @@ static void sharing(void **state) {
 
 static char address[32];
 
-static int call_bind(void) { return try_write_file("/sys/bus/pci/drivers/npu/bind", address); }
-static int call_unbind(void) { return try_write_file("/sys/bus/pci/drivers/npu/unbind", address); }
-
-static bool is_bound(void) {
-  char path[96];
-
-  snprintf(path, sizeof(path), "/sys/bus/pci/drivers/npu/%s", address);
-  return !access(path, F_OK);
-}
+static int call_bind(void) { return try_card_bind(address); }
+static int call_unbind(void) { return try_card_unbind(address); }
+static bool is_bound(void) { return card_is_bound(address); }
 
 /*
  * What a probe does without where there is no memory for it: the choice of clocks, debugfs, and what the kernel's core

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
 #include "tests/guest/driver/users.h"
 
@@ -199,27 +200,18 @@ static void a_conv(void **state) {
   ends_in_each_way();
 }
 
-/* The driver is taken from a card in the middle of such commands, which is a device reset, and given back. */
+/* In the middle of such commands. */
 static void the_card_is_reset_meanwhile(void **state) {
   struct drm_npu_status_info before, now;
-  struct drm_npu_dev_info info;
   struct process process;
-  char path[128];
-  FILE *file;
 
   (void)state;
-  npu_info(fd, &info);
-  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%u/reset", info.pci_domain, info.pci_bus,
-           info.pci_device, info.pci_function);
   fill_command = conv_of_a_large_kernel;
   budget = 0;
   npu_status(fd, &before);
   process_start(&process, MALLORY, fd, jobs_on_all_cores);
   wait_busy();
-  file = fopen(path, "w");
-  assert_non_null(file);
-  fputs("1\n", file);
-  assert_int_equal(fclose(file), 0);
+  card_reset(fd);
   as_user(BOB, fd, another_users_job);
   npu_status(fd, &now);
   assert_int_equal(now.resets, before.resets + 1);

@@ -114,20 +114,22 @@ static void the_address_of_another_process_is_worth_nothing(void **state) {
   bo_destroy(fd, &mine);
 }
 
-/* Fills as much card memory as there is with jobs, until it is killed. */
+/* Fills memory with jobs, of a small card as much as it has, until it is killed. */
 static void write_until_killed(int ready) {
   int own = npu_open();
   uint32_t id = ctx_create(own);
   struct drm_npu_memory_info info;
+  uint64_t blocks = 24;
   struct stream stream;
   struct job job;
   char c = 1;
 
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   npu_memory(own, &info);
+  if (has_card_memory(own) && info.card_free / BLOCK < blocks) blocks = info.card_free / BLOCK;
   stream_create(own, 256, &stream);
   job_init(&job);
-  for (uint32_t i = 0; i < info.card_free / BLOCK && i < 24; i++) {
+  for (uint32_t i = 0; i < blocks; i++) {
     struct bo bo;
 
     bo_create(own, BLOCK, DRM_NPU_BO_CARD, &bo);

@@ -147,7 +147,7 @@ static void failures_and_waits_are_told(void **state) {
 static void life_of_a_buffer_is_told(void **state) {
   static const char *const events[] = {"npu"};
   const char *create, *unmap, *done;
-  char address[48], ticket[32];
+  char address[48], ticket[32], created[48];
   struct bo bo;
   char *text;
 
@@ -158,8 +158,9 @@ static void life_of_a_buffer_is_told(void **state) {
   free(trace_wait("npu_bo_free:", "size=12288", NULL));
   text = trace_end();
 
-  create = must_find(text, "npu_bo_create:", "size=12288 flags=0x1", NULL);
-  must_find(text, "npu_bo_move:", "size=12288", "to=2");
+  snprintf(created, sizeof(created), "size=12288 flags=%#x", bo_place(fd, DRM_NPU_BO_CARD));
+  create = must_find(text, "npu_bo_create:", created, NULL);
+  must_find(text, "npu_bo_move:", "size=12288", has_card_memory(fd) ? "to=2" : "to=1");
   snprintf(address, sizeof(address), "va=%#llx bytes=0x3000", (unsigned long long)bo.va);
   must_find(create, "npu_invalidate:", address, NULL);
   unmap = must_find(strchr(create, '\n') + 1, "npu_invalidate:", NULL, NULL);
@@ -263,25 +264,22 @@ static void contexts_are_told(void **state) {
 
 /* Files */
 
-/* Content of a file below the card's PCI function; ends the test where it is not there. */
-static void read_pci(const char *name, char *text, size_t size) {
-  struct drm_npu_dev_info info;
+/* Content of a file below the device; ends the test where it is not there. */
+static void read_attribute(const char *name, char *text, size_t size) {
   char path[192];
   FILE *file;
 
-  npu_info(fd, &info);
-  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%u/%s", info.pci_domain, info.pci_bus,
-           info.pci_device, info.pci_function, name);
+  device_path(fd, name, path, sizeof(path));
   file = fopen(path, "r");
   if (!file) fail_msg("%s: %s", path, strerror(errno));
   text[fread(text, 1, size - 1, file)] = 0;
   fclose(file);
 }
 
-static unsigned long long pci_number(const char *name) {
+static unsigned long long number_of(const char *name) {
   char text[256];
 
-  read_pci(name, text, sizeof(text));
+  read_attribute(name, text, sizeof(text));
   return strtoull(text, NULL, 10);
 }
 
@@ -293,17 +291,17 @@ static void attributes_agree_with_queries(void **state) {
 
   (void)state;
   npu_info(fd, &info);
-  read_pci("npu/hw_version", text, sizeof(text));
+  read_attribute("npu/hw_version", text, sizeof(text));
   assert_string_equal(text, "1.0\n");
-  assert_int_equal(pci_number("npu/isa_version"), info.isa_version);
-  assert_int_equal(pci_number("npu/cores"), info.cores);
-  assert_int_equal(pci_number("npu/queues"), info.queues);
-  assert_int_equal(pci_number("npu/max_clock_khz"), info.clock_khz);
-  assert_true(pci_number("npu/clock_khz") <= info.clock_khz);
+  assert_int_equal(number_of("npu/isa_version"), info.isa_version);
+  assert_int_equal(number_of("npu/cores"), info.cores);
+  assert_int_equal(number_of("npu/queues"), info.queues);
+  assert_int_equal(number_of("npu/max_clock_khz"), info.clock_khz);
+  assert_true(number_of("npu/clock_khz") <= info.clock_khz);
 
   run_nop(fd, ctx);
   npu_status(fd, &now);
-  read_pci("npu/jobs", text, sizeof(text));
+  read_attribute("npu/jobs", text, sizeof(text));
   npu_status(fd, &later); /* the driver may have jobs of its own */
   for (uint32_t i = 0; i < info.cores; i++) {
     unsigned long long n = strtoull(at, &at, 10);
@@ -313,13 +311,13 @@ static void attributes_agree_with_queries(void **state) {
   }
   assert_true(jobs > 0);
   assert_string_equal(at, "\n");
-  assert_true(pci_number("npu/busy_cycles") >= now.busy_cycles[0]);
-  assert_int_equal(pci_number("npu/resets"), now.resets);
-  assert_int_equal(pci_number("npu/core_resets"), now.core_resets);
-  assert_int_equal(pci_number("npu/aborted_jobs"), now.aborted_jobs);
-  assert_int_equal(pci_number("npu/thermal_events"), now.thermal_events);
-  assert_int_equal(pci_number("npu/ecc_corrected"), now.ecc_corrected);
-  assert_int_equal(pci_number("npu/ecc_uncorrected"), now.ecc_uncorrected);
+  assert_true(number_of("npu/busy_cycles") >= now.busy_cycles[0]);
+  assert_int_equal(number_of("npu/resets"), now.resets);
+  assert_int_equal(number_of("npu/core_resets"), now.core_resets);
+  assert_int_equal(number_of("npu/aborted_jobs"), now.aborted_jobs);
+  assert_int_equal(number_of("npu/thermal_events"), now.thermal_events);
+  assert_int_equal(number_of("npu/ecc_corrected"), now.ecc_corrected);
+  assert_int_equal(number_of("npu/ecc_uncorrected"), now.ecc_uncorrected);
 }
 
 /* A job that keeps the board busy for about `ms`. */
@@ -363,7 +361,7 @@ static void utilisation_rises_and_falls(void **state) {
   while (!busiest && now_ms() < end) {
     for (int i = 0; i < 8; i++) submit(fd, ctx, &job);
     run_ok(fd, ctx, &job);
-    read_pci("npu/utilization", text, sizeof(text));
+    read_attribute("npu/utilization", text, sizeof(text));
     for (char *at = text; *at && *at != '\n';) {
       n = strtoull(at, &at, 10);
       assert_true(n <= 100);
@@ -371,7 +369,7 @@ static void utilisation_rises_and_falls(void **state) {
     }
   }
   assert_true(busiest > 0);
-  while (pci_number("npu/utilization")) {
+  while (number_of("npu/utilization")) {
     assert_true(now_ms() < end);
     usleep(50000);
   }
@@ -381,11 +379,10 @@ static void utilisation_rises_and_falls(void **state) {
 
 /* The folder that devfreq has made for the card. */
 static int devfreq_folder(char *path, size_t size) {
-  struct drm_npu_dev_info info;
+  char name[64];
 
-  npu_info(fd, &info);
-  snprintf(path, size, "/sys/class/devfreq/%04x:%02x:%02x.%u", info.pci_domain, info.pci_bus, info.pci_device,
-           info.pci_function);
+  device_name(fd, name, sizeof(name));
+  snprintf(path, size, "/sys/class/devfreq/%s", name);
   return !access(path, F_OK);
 }
 
@@ -395,7 +392,7 @@ static unsigned long clock_after(unsigned long wanted, struct work *work) {
   for (int i = 0; i < 50 && khz != wanted; i++) {
     if (work) submit(fd, ctx, &work->job);
     usleep(250000);
-    khz = pci_number("npu/clock_khz");
+    khz = number_of("npu/clock_khz");
     if (work) wait_ok(fd, ctx, work->job.args.seqno);
   }
   return khz;
@@ -411,7 +408,7 @@ static void clock_follows_the_load(void **state) {
   /* A kernel without devfreq, such as the debug kernel, leaves the clock alone. */
   if (!devfreq_folder(path, sizeof(path))) {
     if (!access("/sys/class/devfreq", F_OK)) fail_msg("devfreq does not know the card");
-    assert_int_equal(pci_number("npu/clock_khz"), info.clock_khz);
+    assert_int_equal(number_of("npu/clock_khz"), info.clock_khz);
     return;
   }
   work_create(&work, 600);
@@ -485,19 +482,17 @@ static void sensors_have_values_labels_and_limits(void **state) {
 
 /* Text of a debugfs file of the card. */
 static void read_debugfs(const char *name, char *text, size_t size) {
-  struct drm_npu_dev_info info;
-  char path[128];
+  char path[128], device[64];
 
   if (access("/sys/kernel/debug/accel", F_OK))
     assert_int_equal(mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL), 0);
-  npu_info(fd, &info);
+  device_name(fd, device, sizeof(device));
   /* Named after the minor, or after the device. */
   for (int i = -1; i < 64; i++) {
     FILE *file;
 
     if (i < 0)
-      snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%04x:%02x:%02x.%u/%s", info.pci_domain, info.pci_bus,
-               info.pci_device, info.pci_function, name);
+      snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%s/%s", device, name);
     else
       snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%d/%s", i, name);
     file = fopen(path, "r");
@@ -518,18 +513,21 @@ static unsigned count_lines(const char *text, const char *what) {
 
 static void debugfs_shows_buffers_and_tables(void **state) {
   static char text[65536], before[65536];
+  const char *place = has_card_memory(fd) ? " 16384 card card" : " 16384 system system";
   struct bo card, system;
+  char sealed[48];
 
   (void)state;
   read_debugfs("buffers", before, sizeof(before));
   bo_create(fd, 12345, DRM_NPU_BO_CARD, &card);
   bo_create(fd, MIB(2), DRM_NPU_BO_SYSTEM, &system);
   read_debugfs("buffers", text, sizeof(text));
-  assert_int_equal(count_lines(text, " 16384 card card"), count_lines(before, " 16384 card card") + 1);
+  assert_int_equal(count_lines(text, place), count_lines(before, place) + 1);
   assert_int_equal(count_lines(text, " 2097152 system system"), count_lines(before, " 2097152 system system") + 1);
   assert_int_equal(raw_bo_seal(fd, card.handle), 0);
   read_debugfs("buffers", text, sizeof(text));
-  assert_non_null(strstr(text, " 16384 card card sealed\n"));
+  snprintf(sealed, sizeof(sealed), "%s sealed\n", place);
+  assert_non_null(strstr(text, sealed));
 
   read_debugfs("page_tables", text, sizeof(text));
   assert_int_equal(count_lines(text, "\n") > 1, 1);
@@ -593,6 +591,20 @@ static unsigned long long fdinfo_bytes(const char *key) {
   return value * (!strcmp(unit, "KiB") ? 1024 : !strcmp(unit, "MiB") ? 1024 * 1024 : 1);
 }
 
+/* Bytes of both kinds; where the device has no memory of its own, all are the system's. */
+static void expect_fdinfo(const char *what, uint64_t card, uint64_t system) {
+  char key[32];
+
+  if (!has_card_memory(fd)) {
+    system += card;
+    card = 0;
+  }
+  snprintf(key, sizeof(key), "drm-%s-card", what);
+  assert_int_equal(fdinfo_bytes(key), card);
+  snprintf(key, sizeof(key), "drm-%s-system", what);
+  assert_int_equal(fdinfo_bytes(key), system);
+}
+
 /* Has the memory of both kinds, and of it what is shared; an export shares, and so does another file. */
 static void fdinfo_tells_shared_memory(void **state) {
   static uint8_t memory[KIB(64)] __attribute__((aligned(4096)));
@@ -611,26 +623,24 @@ static void fdinfo_tells_shared_memory(void **state) {
     bo_create(fd, KIB(100 + 100 * i), DRM_NPU_BO_SYSTEM, &system[i]);
   }
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_USERPTR, &userptr), 0);
-  assert_int_equal(fdinfo_bytes("drm-total-card"), MIB(3));
-  assert_int_equal(fdinfo_bytes("drm-resident-card"), MIB(3));
-  assert_int_equal(fdinfo_bytes("drm-total-system"), KIB(364));
-  assert_int_equal(fdinfo_bytes("drm-shared-card"), 0);
-  assert_int_equal(fdinfo_bytes("drm-shared-system"), 0);
+  expect_fdinfo("total", MIB(3), KIB(364));
+  expect_fdinfo("resident", MIB(3), KIB(364));
+  expect_fdinfo("shared", 0, 0);
 
   out.handle = card[1].handle;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
   in.fd = out.fd;
   assert_int_equal(raw_ioctl(other, DRM_IOCTL_PRIME_FD_TO_HANDLE, &in), 0);
   close(out.fd);
-  assert_int_equal(fdinfo_bytes("drm-shared-card"), MIB(2));
-  assert_int_equal(fdinfo_bytes("drm-total-card"), MIB(3));
+  expect_fdinfo("shared", MIB(2), 0);
+  expect_fdinfo("total", MIB(3), KIB(364));
   assert_int_equal(raw_gem_close(other, in.handle), 0);
 
   exported = system[0];
   out.handle = exported.handle;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
-  assert_int_equal(fdinfo_bytes("drm-shared-system"), KIB(100));
-  assert_int_equal(fdinfo_bytes("drm-total-system"), KIB(364));
+  expect_fdinfo("shared", MIB(2), KIB(100)); /* a dma-buf lasts as long as its handle */
+  expect_fdinfo("total", MIB(3), KIB(364));
   close(out.fd);
 
   /* Nothing can be purged, so nothing is said about it. */

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "tests/guest/driver/card_tests.h"
 #include "tests/guest/driver/cgroup.h"
 #include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
@@ -29,7 +30,7 @@
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
 static int fd;           /* root's */
-static char folder[128]; /* the card's attributes */
+static char folder[128]; /* the device's attributes */
 
 static void set_quota(const char *name, uint64_t limit) {
   char path[192];
@@ -53,13 +54,10 @@ static int no_quotas(void **state) {
 }
 
 static int set_up(void **state) {
-  struct drm_npu_dev_info info;
   uint32_t ctx;
 
   fd = npu_open();
-  npu_info(fd, &info);
-  snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%04x:%02x:%02x.%u/npu", info.pci_domain, info.pci_bus,
-           info.pci_device, info.pci_function);
+  device_path(fd, "npu", folder, sizeof(folder));
   ctx = ctx_create(fd);
   calibrate(fd, ctx);
   ctx_destroy(fd, ctx);
@@ -697,20 +695,16 @@ static void only_root_sets_limits(void **state) {
 int main(void) {
 #define QUOTA_TEST(function) cmocka_unit_test_setup_teardown(function, no_quotas, no_quotas)
   const struct CMUnitTest tests[] = {
-      QUOTA_TEST(memory_of_a_user_is_limited),
-      QUOTA_TEST(a_limit_can_change_at_any_time),
-      QUOTA_TEST(shared_buffers_are_their_makers),
-      QUOTA_TEST(memory_of_processes_is_not_counted_twice),
-      QUOTA_TEST(contexts_of_a_user_are_limited),
-      QUOTA_TEST(unfinished_jobs_of_a_user_are_limited),
-      QUOTA_TEST(address_spaces_and_tables_are_limited),
-      QUOTA_TEST(a_budget_is_not_beyond_the_limit),
-      QUOTA_TEST(a_memory_cgroup_bounds_buffers),
-      QUOTA_TEST(the_end_of_a_cgroups_memory_kills_nobody),
-      QUOTA_TEST(memory_of_buffers_is_their_makers),
+      QUOTA_TEST(memory_of_a_user_is_limited),           QUOTA_TEST(a_limit_can_change_at_any_time),
+      QUOTA_TEST(shared_buffers_are_their_makers),       QUOTA_TEST(memory_of_processes_is_not_counted_twice),
+      QUOTA_TEST(contexts_of_a_user_are_limited),        QUOTA_TEST(unfinished_jobs_of_a_user_are_limited),
+      QUOTA_TEST(address_spaces_and_tables_are_limited), QUOTA_TEST(a_budget_is_not_beyond_the_limit),
+      QUOTA_TEST(a_memory_cgroup_bounds_buffers),        QUOTA_TEST(the_end_of_a_cgroups_memory_kills_nobody),
+      QUOTA_TEST(memory_of_buffers_is_their_makers),     QUOTA_TEST(only_root_sets_limits),
+  };
+  const struct CMUnitTest card_tests[] = {
       QUOTA_TEST(who_makes_room_is_not_brought_to_a_limit),
-      QUOTA_TEST(only_root_sets_limits),
   };
 
-  return cmocka_run_group_tests_name("quota", tests, set_up, tear_down);
+  return run_with_card_tests("quota", tests, card_tests, set_up, tear_down);
 }

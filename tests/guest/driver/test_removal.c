@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The card is taken from under its users, or reset under them. Argument: how often (10). */
 #include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
-#include <libgen.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,34 +12,24 @@
 
 #include <cmocka.h>
 
+#include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
-#define DRIVER "/sys/bus/pci/drivers/npu/"
 
 static int rounds = 10;
-static char device[32]; /* PCI address */
+static char device[32]; /* the card's name on its bus */
 
 static int set_up(void **state) {
-  glob_t found;
   uint32_t ctx;
   int fd;
 
   (void)state;
-  assert_int_equal(glob(DRIVER "0000:*", 0, NULL, &found), 0);
-  snprintf(device, sizeof(device), "%s", basename(found.gl_pathv[0]));
-  globfree(&found);
+  snprintf(device, sizeof(device), "%s", card_address());
   fd = npu_open();
   ctx = ctx_create(fd);
   calibrate(fd, ctx);
   return close(fd);
-}
-
-static void write_file(const char *path, const char *text) {
-  int fd = open(path, O_WRONLY);
-
-  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) fail_msg("%s: %s", path, strerror(errno));
-  close(fd);
 }
 
 /* A file with everything in use: buffers of both kinds, mapped, memory of the process, a fence page, jobs on the way.
@@ -129,7 +116,7 @@ static void everything_ends_with_the_device(void **state) {
   for (int i = 0; i < rounds; i++) {
     user_start(&user);
     if (i & 1) user_wait_for_core(&user);
-    write_file(DRIVER "unbind", device);
+    card_unbind(device);
 
     /* Calls fail, nothing hangs, nothing that was mapped kills who touches it. */
     assert_int_equal(raw_ioctl(user.fd, DRM_IOCTL_NPU_DEV_QUERY, &query), -ENODEV);
@@ -142,7 +129,7 @@ static void everything_ends_with_the_device(void **state) {
     user.memory[MIB(1) - 1]++;
     user_end(&user);
 
-    write_file(DRIVER "bind", device);
+    card_bind(device);
     fd = npu_open();
     run_nop(fd, ctx_create(fd));
     close(fd);
@@ -195,13 +182,13 @@ static void memory_comes_and_goes_with_the_device(void **state) {
     for (int t = 0; t < n; t++)
       while (__atomic_load_n(&churners[t].made, __ATOMIC_RELAXED) < 8) usleep(1000);
     usleep(i % 5 * 1000);
-    write_file(DRIVER "unbind", device);
+    card_unbind(device);
     for (int t = 0; t < n; t++) {
       pthread_join(churners[t].thread, NULL);
       assert_int_equal(churners[t].error, -ENODEV);
       close(churners[t].fd);
     }
-    write_file(DRIVER "bind", device);
+    card_bind(device);
     fd = npu_open();
     run_nop(fd, ctx_create(fd));
     close(fd);
@@ -213,18 +200,15 @@ static void probe_and_remove_without_users(void **state) {
   for (int i = 0; i < rounds; i++) {
     int fd;
 
-    write_file(DRIVER "unbind", device);
+    card_unbind(device);
     assert_false(npu_try_open(&fd));
-    write_file(DRIVER "bind", device);
+    card_bind(device);
   }
 }
 
 /* A reset costs the job on the core, and nothing else. */
 static void a_reset_costs_one_job(void **state) {
-  char path[96];
-
   (void)state;
-  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", device);
   for (int i = 0; i < rounds; i++) {
     struct drm_npu_ctx_query query;
     struct drm_npu_wait wait;
@@ -232,7 +216,7 @@ static void a_reset_costs_one_job(void **state) {
 
     user_start(&user);
     user_wait_for_core(&user);
-    write_file(path, "1");
+    card_reset(user.fd);
 
     wait_result(user.fd, user.ctx, user.first, &wait);
     assert_int_equal(wait.error, -ECANCELED);

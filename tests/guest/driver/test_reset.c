@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What users see of their memory, and of each other's, when the card is reset by the PCI core, answers late, or is lost
- * and comes back. Argument: resets of one test (20).
+ * What users see of their memory, and of each other's, when the card is reset, answers late, or is lost and comes back.
+ * Argument: resets of one test (20).
  */
 #include <drm.h>
 #include <errno.h>
@@ -23,6 +23,7 @@
 
 #include <cmocka.h>
 
+#include "tests/guest/driver/card_tests.h"
 #include "tests/guest/driver/npu_machine.h"
 #include "tests/guest/driver/npu_raw.h"
 
@@ -44,13 +45,6 @@ static int tear_down(void **state) {
   faults_clear();
   set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
   return 0;
-}
-
-static void reset_by_pci(void) {
-  char path[128];
-
-  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", card_address());
-  write_file(path, "1");
 }
 
 /* Users while the card is reset */
@@ -128,7 +122,8 @@ static int user(uint8_t mark, int report) {
   return ret;
 }
 
-static void resets_by_the_pci_core_lose_and_show_nothing(void **state) {
+static void resets_lose_and_show_nothing(void **state) {
+  int fd = npu_open();
   pid_t users[USERS];
   int fds[2], status;
   uint8_t mark;
@@ -142,7 +137,7 @@ static void resets_by_the_pci_core_lose_and_show_nothing(void **state) {
   }
   close(fds[1]);
   for (int i = 0; i < USERS; i++) assert_int_equal(read(fds[0], &mark, 1), 1);
-  for (int i = 0; i < rounds; i++) reset_by_pci();
+  for (int i = 0; i < rounds; i++) card_reset(fd);
   for (int i = 0; i < USERS; i++) kill(users[i], SIGUSR1);
   for (int i = 0; i < USERS; i++) {
     assert_int_equal(waitpid(users[i], &status, 0), users[i]);
@@ -150,6 +145,7 @@ static void resets_by_the_pci_core_lose_and_show_nothing(void **state) {
     assert_int_equal(WEXITSTATUS(status), USER_FINE);
   }
   close(fds[0]);
+  close(fd);
 }
 
 /* Losing the card */
@@ -219,27 +215,30 @@ static void a_mapping_of_a_lost_card_shows_nothing_of_others(void **state) {
   close(fd);
 }
 
-/* Nobody unbinds anything: when the card answers again, it is used again, with empty memory. */
+/* Nobody unbinds anything: when the card answers again, it is used again, with empty memory. That of the system is as
+ * it was. */
 static void a_lost_card_comes_back(void **state) {
   struct drm_npu_wait wait;
   struct stream nops;
   struct job job;
   struct bo bo;
   uint32_t ctx;
+  uint8_t left;
   int fd;
 
   (void)state;
   fd = npu_open();
+  left = has_card_memory(fd) ? 0 : 0x55;
   ctx = ctx_create(fd);
   stream_create(fd, 1, &nops);
   bo_create_mapped(fd, MIB(1), DRM_NPU_BO_CARD, &bo);
   memset(bo.map, 0x55, bo.size);
   fault_set("dead", 1);
   wait_lost(fd, true);
-  assert_true(is_filled(bo.map, bo.size, 0));
+  assert_true(is_filled(bo.map, bo.size, left));
   fault_set("dead", 0);
   wait_lost(fd, false);
-  assert_true(is_filled(bo.map, bo.size, 0));
+  assert_true(is_filled(bo.map, bo.size, left));
 
   /* Contexts of before stay dead, buffers keep their addresses. */
   job_init(&job);
@@ -266,7 +265,7 @@ static void a_reset_by_the_pci_core_brings_a_lost_card_back(void **state) {
   fault_set("dead", 1);
   wait_lost(fd, true);
   fault_set("dead", 0);
-  reset_by_pci();
+  card_reset(fd);
   assert_false(is_lost(fd));
   run_nop(fd, ctx_create(fd));
   close(fd);
@@ -489,18 +488,21 @@ static void a_zeroing_fence_outlives_the_driver(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      TEST(resets_by_the_pci_core_lose_and_show_nothing),
+      TEST(resets_lose_and_show_nothing),
       TEST(a_mapping_of_a_lost_card_shows_nothing_of_others),
       TEST(a_lost_card_comes_back),
-      TEST(a_reset_by_the_pci_core_brings_a_lost_card_back),
       TEST(a_card_that_answers_late_is_not_lost),
-      TEST(an_explicit_job_waits_for_the_zeroing),
       TEST(an_unbind_waits_for_no_job),
       TEST(contexts_of_before_take_no_turn),
       TEST(looking_at_a_card_that_is_gone_costs_nothing),
+  };
+  /* What the card zeroes, and who else resets it. */
+  const struct CMUnitTest card_tests[] = {
+      TEST(a_reset_by_the_pci_core_brings_a_lost_card_back),
+      TEST(an_explicit_job_waits_for_the_zeroing),
       TEST(a_zeroing_fence_outlives_the_driver),
   };
 
   if (argc > 1) rounds = atoi(argv[1]);
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_with_card_tests("reset", tests, card_tests, NULL, NULL);
 }

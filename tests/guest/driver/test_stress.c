@@ -15,18 +15,19 @@
 
 #include "tests/guest/driver/fixture.h"
 #include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 
 static int rounds = 10000;
 
 static void buffers_come_and_go(void **state) {
-  struct drm_npu_memory_info before, after;
+  char before[USAGE_BYTES];
   struct bo bo[16];
   uint32_t random = 1;
 
   (void)state;
-  npu_memory_settled(fd, &before);
+  usage_begin(before);
   for (int i = 0; i < 16; i++) bo_create(fd, 4096, DRM_NPU_BO_CARD, &bo[i]);
   for (int i = 0; i < rounds; i++) {
     struct bo *one = &bo[i % 16];
@@ -36,8 +37,7 @@ static void buffers_come_and_go(void **state) {
     bo_create(fd, 1 + (random >> 8) % KIB(64), random & 0x40 ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM, one);
   }
   for (int i = 0; i < 16; i++) bo_destroy(fd, &bo[i]);
-  npu_memory_settled(fd, &after);
-  assert_memory_equal(&before, &after, sizeof(before));
+  usage_expect(before);
 }
 
 static void contexts_come_and_go(void **state) {
@@ -129,12 +129,12 @@ static void *submit_and_wait(void *arg) {
 }
 
 static void threads_share_a_file(void **state) {
-  struct drm_npu_memory_info before, after;
+  char before[USAGE_BYTES];
   pthread_t threads[4];
   void *errors;
 
   (void)state;
-  npu_memory_settled(fd, &before);
+  usage_begin(before);
   stop = 0;
   for (uintptr_t i = 0; i < 4; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, create_and_close, (void *)(i + 1)), 0);
@@ -144,8 +144,7 @@ static void threads_share_a_file(void **state) {
     pthread_join(threads[i], &errors);
     assert_int_equal((intptr_t)errors, 0);
   }
-  npu_memory_settled(fd, &after);
-  assert_memory_equal(&before, &after, sizeof(before));
+  usage_expect(before);
 }
 
 /* A thread whose first call is one that needs the file's address space. */
@@ -206,13 +205,13 @@ static bool all_have_done_some(void) {
 
 static void threads_destroy_what_others_use(void **state) {
   void *(*const what[4])(void *) = {submit_and_wait, submit_and_wait, meddle, meddle};
-  struct drm_npu_memory_info before;
+  char before[USAGE_BYTES];
   int64_t end = now_ms() + FOREVER_MS;
   pthread_t threads[4];
   int own = npu_open();
 
   (void)state;
-  npu_memory_settled(fd, &before);
+  usage_begin(before);
   stop = 0;
   shared_file = own;
   memset(done, 0, sizeof(done));
@@ -224,7 +223,7 @@ static void threads_destroy_what_others_use(void **state) {
          done[2], done[3]);
   assert_true(all_have_done_some());
   close(own);
-  expect_card_free(fd, before.card_free);
+  usage_expect(before);
   run_nop(fd, ctx);
 }
 

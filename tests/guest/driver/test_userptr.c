@@ -178,11 +178,13 @@ static void buffers_may_overlap(void **state) {
   assert_int_equal(pinned_bytes(), MIB(1) + 16 * PAGE);
   assert_int_equal(raw_fill(fd, ctx, &all, 0x11), 0);
   assert_int_equal(raw_fill(fd, ctx, &part, 0x22), 0);
+  bo_invalidate(fd, &all);
   assert_true(is_filled(p, 16 * PAGE, 0x11));
   assert_true(is_filled(p + 16 * PAGE, 16 * PAGE, 0x22));
   assert_true(is_filled(p + 32 * PAGE, MIB(1) - 32 * PAGE, 0x11));
   bo_destroy(fd, &all);
   assert_int_equal(raw_fill(fd, ctx, &part, 0x33), 0);
+  bo_invalidate(fd, &part);
   assert_true(is_filled(p + 16 * PAGE, 16 * PAGE, 0x33));
   bo_destroy(fd, &part);
   expect_pinned(0);
@@ -204,6 +206,7 @@ static void truncation_leaves_the_pages_to_the_buffer(void **state) {
   bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
   assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
   assert_int_equal(flags_of(fd, &bo), PINNED);
+  bo_clean(fd, &bo);
   assert_int_equal(raw_copy(fd, ctx, &bo, &out, MIB(1), 300, &job), 0);
   assert_int_equal(ftruncate(file, 0), 0); /* while it is in use */
   wait_ok(fd, ctx, job.args.seqno);
@@ -229,6 +232,7 @@ static void unmapped_memory_stays_the_buffers(void **state) {
 
     memset(p, 0x66 + during, MIB(1));
     assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+    bo_clean(fd, &bo);
     if (!during) assert_int_equal(munmap(p, MIB(1)), 0);
     assert_int_equal(raw_copy(fd, ctx, &bo, &out, MIB(1), 300, &job), 0);
     if (during) assert_int_equal(munmap(p, MIB(1)), 0);
@@ -272,12 +276,15 @@ static void the_parent_keeps_its_memory_over_a_fork(void **state) {
   }
   assert_int_equal(read(done[0], &c, 1), 1);
   assert_true(is_filled(p, MIB(1), 0x10));
+  bo_clean(fd, &bo);
   copy(fd, ctx, &bo, &out, MIB(1)); /* the card sees the parent's memory, not the child's */
   assert_true(is_filled(out.map, MIB(1), 0x10));
   memset(p, 0x30, MIB(1)); /* and goes on to, now that the parent writes */
+  bo_clean(fd, &bo);
   copy(fd, ctx, &bo, &out, MIB(1));
   assert_true(is_filled(out.map, MIB(1), 0x30));
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x40), 0);
+  bo_invalidate(fd, &bo);
   assert_true(is_filled(p, MIB(1), 0x40));
   assert_int_equal(write(go[1], &c, 1), 1);
   assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -428,6 +435,7 @@ static void read_only_memory_is_only_read(void **state) {
   copy(fd, ctx, &bo, &out, MIB(1));
   assert_true(is_filled(out.map, MIB(1), 0x51));
   assert_int_equal(raw_fill(fd, ctx, &bo, 1), -EACCES);
+  bo_invalidate(fd, &bo);
   assert_true(is_filled(p, MIB(1), 0x51));
   bo_destroy(fd, &bo);
 
@@ -565,6 +573,7 @@ static void file_mappings_are_bounced(void **state) {
   assert_int_equal(raw_userptr(fd, p, size, 0, &bo), 0);
   assert_int_equal(flags_of(fd, &bo), PINNED);
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x12), 0);
+  bo_invalidate(fd, &bo);
   assert_true(is_filled(p, size, 0x12));
   bo_destroy(fd, &bo);
   munmap(p, size);
@@ -596,11 +605,14 @@ static void huge_pages_are_used(void **state) {
   assert_int_equal(raw_userptr(fd, p, MIB(4), 0, &bo), 0);
   assert_int_equal(bo.va % MIB(2), 0);
   assert_int_equal(flags_of(fd, &bo), PINNED);
+  bo_clean(fd, &bo);
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x3c), 0);
+  bo_invalidate(fd, &bo);
   assert_true(is_filled(p, MIB(4), 0x3c));
   /* Splitting the page under the buffer changes nothing. */
   assert_int_equal(munmap(p + MIB(1), MIB(1)), 0);
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x3d), 0);
+  bo_invalidate(fd, &bo);
   assert_true(is_filled(p, MIB(1), 0x3d));
   assert_true(is_filled(p + MIB(2), MIB(2), 0x3d));
   bo_destroy(fd, &bo);
@@ -659,6 +671,7 @@ static void a_closed_buffer_is_pinned_until_its_job_ends(void **state) {
   memset(p, 0x2e, MIB(1));
   bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
   assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+  bo_clean(fd, &bo);
   assert_int_equal(raw_copy(fd, ctx, &bo, &out, MIB(1), 500, &job), 0);
   assert_int_equal(raw_gem_close(fd, bo.handle), 0);
   assert_int_equal(pinned_bytes(), MIB(1));
@@ -682,6 +695,7 @@ static void commands_run_from_memory_of_the_process(void **state) {
   assert_int_equal(raw_userptr(fd, p, PAGE, DRM_NPU_USERPTR_READONLY, &stream.bo), 0);
   stream.bo.map = p;
   stream_fill(&stream, 1, 0, KIB(64), 0x29);
+  bo_clean(fd, &stream.bo);
   job_init(&job);
   job_gdma(&job, &stream);
   job_region(&job, &out, RW);

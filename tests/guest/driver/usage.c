@@ -146,7 +146,7 @@ void usage_begin(char text[USAGE_BYTES]) {
 void usage_expect(const char *before) {
   char after[USAGE_BYTES];
 
-  for (int tries = 0; tries < 250; tries++) {
+  for (int tries = 0; tries < FOREVER_MS / 100; tries++) {
     usage_take(after);
     if (!strcmp(before, after)) return;
     usleep(tries < 50 ? 10000 : 100000);
