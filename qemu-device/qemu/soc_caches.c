@@ -261,7 +261,9 @@ static uint64_t actor_pc(Actor *actor)
     uint64_t place[TARGET_INSN_START_WORDS];
 
     if (!actor->known && actor->cpu) {
-        actor->pc = cpu_env(actor->cpu)->pc;
+        CPUARMState *env = cpu_env(actor->cpu);
+
+        actor->pc = is_a64(env) ? env->pc : env->regs[15];
         if (actor->ra && cpu_unwind_state_data(actor->cpu, actor->ra, place)) {
             actor->pc = tcg_cflags_has(actor->cpu, CF_PCREL)
                 ? (actor->pc & TARGET_PAGE_MASK) | place[0] : place[0];
