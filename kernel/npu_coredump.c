@@ -271,7 +271,8 @@ static void npu_dump_walk(struct npu_device *npu, struct npu_dump_text *text, u3
 static void npu_dump_sync(struct npu_device *npu, struct npu_bo *bo, u64 at, size_t bytes)
 {
 	if (READ_ONCE(bo->uncached))
-		npu_pages_sync(npu, bo->tbo.ttm, at, bytes, DRM_NPU_SYNC_FROM_DEVICE);
+		npu_pages_sync(npu, bo->tbo.ttm, at, bytes,
+			       DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
 }
 
 static int npu_dump_read_page(struct npu_device *npu, struct npu_bo *bo, u64 at, void *to,

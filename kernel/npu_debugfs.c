@@ -275,6 +275,6 @@ void npu_debugfs_init(struct npu_device *npu)
 {
 	drm_debugfs_add_files(&npu->drm, npu_debugfs_files, ARRAY_SIZE(npu_debugfs_files));
 	if (npu->cache_watch)
-		debugfs_create_file("cache_watch", 0644, npu->drm.debugfs_root, npu,
+		debugfs_create_file("cache_watch", 0600, npu->drm.debugfs_root, npu,
 				    &npu_cache_watch_fops);
 }

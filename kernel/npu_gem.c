@@ -575,13 +575,10 @@ int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 	return ret;
 }
 
-/*
- * What the CPU has written last is for the card, and nobody can say so any more. What was written
- * past the caches is there.
- */
+/* What the CPU has written last is for the card, and nobody can say so any more. */
 static void npu_bo_settle(struct npu_bo *bo)
 {
-	if (bo->flags & DRM_NPU_BO_SYSTEM && !READ_ONCE(bo->uncached))
+	if (bo->flags & DRM_NPU_BO_SYSTEM)
 		npu_bo_sync_system(bo, 0, bo->tbo.base.size, DRM_NPU_SYNC_TO_DEVICE);
 }
 

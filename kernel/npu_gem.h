@@ -51,9 +51,6 @@ struct npu_bo {
 	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
 	struct dma_buf *dma_buf;
 
-	/** @begun: the exporter has been told that the CPU begins to access it */
-	bool begun;
-
 	/** @maker: drm_file.client_id of the file that has made it; constant, 0 for imports */
 	u64 maker;
 

@@ -77,8 +77,8 @@ static void npu_piece_unmap(struct npu_device *npu, struct npu_tt *tt, u32 at, u
 	struct device *dev = npu->drm.dev;
 	dma_addr_t dma = tt->base.dma_address[at];
 
-	/* What the CPU has written is not thrown away for a mistake, says this: nobody wants it. */
-	if (npu->cache_watch)
+	/* The unmapping throws away what caches hold; others may have imported the pages. */
+	if (!npu->coherent)
 		dma_sync_single_for_device(dev, dma, PAGE_SIZE << order, DMA_BIDIRECTIONAL);
 	dma_unmap_page(dev, dma, PAGE_SIZE << order, DMA_BIDIRECTIONAL);
 }

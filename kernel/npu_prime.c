@@ -396,6 +396,21 @@ int npu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 	return ret;
 }
 
+/*
+ * Exporters may have no mapping to maintain before the CPU's first access begins (udmabuf), and
+ * fail an end until then. A beginning throws away what caches hold: better now than when the
+ * importer wants to see what it has written. What others have written and not ended goes first.
+ */
+static void npu_prime_begin(struct npu_device *npu, struct dma_buf *dma_buf)
+{
+	if (npu->coherent)
+		return;
+
+	dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+	if (!dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL))
+		dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+}
+
 /**
  * npu_prime_import - make a buffer of a dma-buf
  * @drm: device
@@ -420,8 +435,10 @@ struct drm_gem_object *npu_prime_import(struct drm_device *drm, struct dma_buf *
 	if (!drm_dev_enter(drm, &idx))
 		return ERR_PTR(-ENODEV);
 	obj = drm_gem_prime_import(drm, dma_buf);
-	if (!IS_ERR(obj))
+	if (!IS_ERR(obj)) {
 		npu_prime_attached(to_npu_device(drm), gem_to_npu_bo(obj));
+		npu_prime_begin(to_npu_device(drm), dma_buf);
+	}
 	drm_dev_exit(idx);
 
 	return obj;
@@ -542,34 +559,6 @@ int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	return ret;
 }
 
-/*
- * Before the card reads. A beginning would throw away what the CPU has written; but exporters that
- * map their memory at the first one that they hear of (udmabuf) have no end without it. That
- * mapping cleans, and does no more.
- */
-static int npu_prime_clean(struct dma_buf *dma_buf)
-{
-	int ret = dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
-
-	if (ret != -EINVAL)
-		return ret;
-	ret = dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
-
-	return ret ? ret : dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
-}
-
-/* Before the CPU reads; the first time such an exporter may have mapped its memory only. */
-static int npu_prime_invalidate(struct npu_bo *bo)
-{
-	int ret = dma_buf_begin_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
-
-	if (ret || READ_ONCE(bo->begun))
-		return ret;
-	WRITE_ONCE(bo->begun, true);
-
-	return dma_buf_begin_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
-}
-
 /**
  * npu_prime_sync - cache maintenance of an imported buffer: its exporter knows
  * @bo: buffer
@@ -583,9 +572,9 @@ int npu_prime_sync(struct npu_bo *bo, u32 direction)
 	int ret = 0;
 
 	if (direction & DRM_NPU_SYNC_TO_DEVICE)
-		ret = npu_prime_clean(bo->dma_buf);
+		ret = dma_buf_end_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
 	if (!ret && direction & DRM_NPU_SYNC_FROM_DEVICE)
-		ret = npu_prime_invalidate(bo);
+		ret = dma_buf_begin_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
 
 	return ret;
 }

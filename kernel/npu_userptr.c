@@ -249,6 +249,44 @@ static u64 npu_userptr_run(struct npu_bo *bo, u64 at, u64 end, u64 step)
 	return min(end, page << PAGE_SHIFT);
 }
 
+static void npu_userptr_sync_range(struct npu_bo *bo, u64 offset, u64 end, u32 direction)
+{
+	enum dma_data_direction mapped = npu_userptr_direction(bo->userptr);
+	struct device *dev = bo->tbo.base.dev->dev;
+	u64 at, to, step = NPU_USERPTR_STEP;
+	dma_addr_t dma;
+
+	/* Where memory goes through bounce buffers these are neighbours by accident. */
+	if (dma_max_mapping_size(dev) < step)
+		step = PAGE_SIZE;
+	for (at = offset; at < end; at = to) {
+		to = npu_userptr_run(bo, at, end, step);
+		dma = bo->tbo.ttm->dma_address[at >> PAGE_SHIFT] + offset_in_page(at);
+		if (!dma_need_sync(dev, dma))
+			continue;
+		if (direction & DRM_NPU_SYNC_TO_DEVICE)
+			dma_sync_single_for_device(dev, dma, to - at, mapped);
+		if (direction & DRM_NPU_SYNC_FROM_DEVICE)
+			dma_sync_single_for_cpu(dev, dma, to - at, mapped);
+		cond_resched();
+	}
+}
+
+/*
+ * Pages may be in several buffers. The checker of the DMA API cannot tell which of their mappings
+ * is meant, but where it is the whole of one.
+ */
+static void npu_userptr_sync_whole(struct npu_bo *bo, u32 direction)
+{
+	enum dma_data_direction mapped = npu_userptr_direction(bo->userptr);
+	struct device *dev = bo->tbo.base.dev->dev;
+
+	if (direction & DRM_NPU_SYNC_TO_DEVICE)
+		dma_sync_sgtable_for_device(dev, bo->userptr->sg, mapped);
+	if (direction & DRM_NPU_SYNC_FROM_DEVICE)
+		dma_sync_sgtable_for_cpu(dev, bo->userptr->sg, mapped);
+}
+
 /**
  * npu_userptr_sync - caches of pinned memory of a process
  * @bo: buffer of such memory
@@ -260,27 +298,16 @@ static u64 npu_userptr_run(struct npu_bo *bo, u64 at, u64 end, u64 step)
  */
 int npu_userptr_sync(struct npu_bo *bo, u64 offset, u64 bytes, u32 direction)
 {
-	enum dma_data_direction mapped = npu_userptr_direction(bo->userptr);
-	struct device *dev = bo->tbo.base.dev->dev;
-	u64 at, to, end = offset + bytes, step = NPU_USERPTR_STEP;
-	dma_addr_t dma;
+	struct drm_device *drm = bo->tbo.base.dev;
 	int idx;
 
-	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
+	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
-	/* Where memory goes through bounce buffers these are neighbours by accident. */
-	if (dma_max_mapping_size(dev) < step)
-		step = PAGE_SIZE;
-	for (at = offset; dma_dev_need_sync(dev) && at < end; at = to) {
-		to = npu_userptr_run(bo, at, end, step);
-		dma = bo->tbo.ttm->dma_address[at >> PAGE_SHIFT] + offset_in_page(at);
-		if (!dma_need_sync(dev, dma))
-			continue;
-		if (direction & DRM_NPU_SYNC_TO_DEVICE)
-			dma_sync_single_for_device(dev, dma, to - at, mapped);
-		if (direction & DRM_NPU_SYNC_FROM_DEVICE)
-			dma_sync_single_for_cpu(dev, dma, to - at, mapped);
-		cond_resched();
+	if (dma_dev_need_sync(drm->dev)) {
+		if (!offset && bytes == (u64)bo->userptr->count << PAGE_SHIFT)
+			npu_userptr_sync_whole(bo, direction);
+		else
+			npu_userptr_sync_range(bo, offset, offset + bytes, direction);
 	}
 	drm_dev_exit(idx);
 

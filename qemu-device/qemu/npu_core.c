@@ -105,7 +105,7 @@ static bool npu_dma_piece(NpuCore *s, const struct npu_model_access *access,
 
     RCU_READ_LOCK_GUARD();
     /* The address space goes away one grace period after this is set. */
-    if (qatomic_read(&s->gone)) {
+    if (qatomic_read(&s->gone) || qatomic_read(&s->cut_off)) {
         return false;
     }
     as = s->ops->bus(s);
@@ -311,12 +311,32 @@ static uint64_t npu_core_register(NpuCore *s, hwaddr offset, unsigned size)
     return value;
 }
 
+/* Before it is ready the chip takes no write. */
+static void npu_core_look_ready(NpuCore *s)
+{
+    if (qatomic_read(&s->cut_off) &&
+        npu_model_read(s->model, NPU_REG_STATUS, 4) & NPU_STATUS_READY) {
+        qatomic_set(&s->cut_off, false);
+    }
+}
+
+void npu_core_set_power(NpuCore *s, bool on)
+{
+    if (!on) {
+        qatomic_set(&s->cut_off, true);
+        npu_core_reset(s);
+    }
+}
+
 uint64_t npu_core_mmio_read(NpuCore *s, hwaddr offset, unsigned size)
 {
-    /* A CPU may have been on its way here when the card was pulled. */
-    uint64_t value = qatomic_read(&s->gone)
-        ? UINT64_MAX : npu_core_register(s, offset, size);
+    uint64_t value = UINT64_MAX;
 
+    /* A CPU may have been on its way here when the card was pulled. */
+    if (!qatomic_read(&s->gone)) {
+        npu_core_look_ready(s);
+        value = npu_core_register(s, offset, size);
+    }
     trace_npu_mmio_read(offset, size, value);
     return value;
 }
@@ -331,6 +351,7 @@ void npu_core_mmio_write(NpuCore *s, hwaddr offset, uint64_t value,
         trace_npu_mmio_write(offset, size, value);
     }
     if (!qatomic_read(&s->gone)) {
+        npu_core_look_ready(s);
         npu_model_write(s->model, offset, value, size);
     }
 }

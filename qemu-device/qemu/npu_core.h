@@ -87,6 +87,7 @@ struct NpuCore {
     unsigned long *irq_pending;     /* bitmap of config.vectors bits */
     unsigned int users;             /* threads that run, and the device */
     bool gone;                      /* unplugged; set under the BQL */
+    bool cut_off;                   /* without power, or not ready since */
     bool behind_iommu;              /* set by reset, under the BQL */
 
     /* Under the BQL: faults that are wanted before there is a model. */
@@ -109,6 +110,12 @@ void npu_core_leave(NpuCore *core);
 /* The bus was reset. */
 void npu_core_reset(NpuCore *core);
 bool npu_core_is_dead(NpuCore *core);
+/*
+ * Power, clock or reset are taken away or given back. Without them the bus is
+ * out of reach, and when they are back until the chip is ready: what threads
+ * were in the midst of is over then.
+ */
+void npu_core_set_power(NpuCore *core, bool on);
 /* Is the board about to be loaded from a snapshot? */
 bool npu_core_awaits_snapshot(void);
 bool npu_core_in_virtual_time(NpuCore *core);

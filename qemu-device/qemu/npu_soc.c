@@ -23,6 +23,7 @@
 #include "hw/resettable.h"
 #include "hw/sysbus.h"
 #include "system/device_tree.h"
+#include "system/tcg.h"
 #include "npu_core.h"
 #include "soc_caches.h"
 #include "soc_scmi.h"
@@ -302,8 +303,8 @@ static void npu_soc_power_changed(void *opaque)
     }
     trace_npu_soc_alive(alive);
     s->alive = alive;
+    npu_core_set_power(&s->core, alive);
     if (!alive) {
-        npu_core_reset(&s->core);
         s->line &= ~NPU_LINE_STATUS_VECTOR;
     }
     npu_soc_update_line(s);
@@ -483,7 +484,16 @@ static void npu_soc_realize(DeviceState *dev, Error **errp)
         error_setg(errp, "npu-soc: the board has one already");
         return;
     }
+    if (s->caches && !tcg_enabled()) {
+        error_setg(errp, "npu-soc: caches=on needs processors of TCG");
+        return;
+    }
     s->bus = &address_space_memory;
+    if (s->smmu && npu_soc_find_bus(s) == s->bus) {
+        error_setg(errp, "npu-soc: smmu=on, and the board has no SMMU, or more "
+                   "than one PCI host");
+        return;
+    }
     s->core.config.vectors = 1;
     if (!npu_core_create(&s->core, dev, &npu_soc_ops, errp)) {
         return;

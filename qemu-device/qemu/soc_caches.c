@@ -544,6 +544,27 @@ static void cpu_access(CPUState *cpu, ram_addr_t addr, unsigned bytes,
     }
 }
 
+/*
+ * A line gets into the cache of which @mask has been written already: the rest
+ * of it is what memory holds.
+ */
+static void line_enter_around(Page *page, ram_addr_t addr, uint64_t mask)
+{
+    Line *line = &page->lines[number_of(addr)];
+    ram_addr_t at = line_of(addr);
+    unsigned i;
+
+    if (line->state != LINE_ABSENT) {
+        return;
+    }
+    for (i = 0; page->past_caches && i < SOC_LINE_BYTES; i++) {
+        if (!(mask >> i & 1)) {
+            *ram_at(at + i) = *dram_at(at + i);
+        }
+    }
+    line->state = LINE_CLEAN;
+}
+
 /* Another device has written RAM. */
 static void device_wrote(ram_addr_t addr, hwaddr bytes)
 {
@@ -557,6 +578,7 @@ static void device_wrote(ram_addr_t addr, hwaddr bytes)
             piece = MIN(bytes, PAGE_BYTES - addr % PAGE_BYTES);
         } else {
             qemu_spin_lock(lock_of(addr));
+            line_enter_around(page, addr, mask_of(addr, piece));
             cpu_line_access(page, addr, mask_of(addr, piece), true, &nobody,
                             NULL);
             qemu_spin_unlock(lock_of(addr));
