@@ -396,14 +396,18 @@ static void fence_page_can_be_polled(void **state) {
 }
 
 /* Who has sealed a buffer cannot see to it any more: sealing does. */
-static void sealed_memory_is_for_the_device(void **state) {
+static void sealed_memory_is_seen(bool mapped_past_the_caches) {
   enum { BYTES = 1 << 20 };
   struct bo from, to;
   uint8_t *p;
 
-  (void)state;
   bo_create(fd, BYTES, DRM_NPU_BO_SYSTEM, &from);
   bo_create_mapped(fd, BYTES, DRM_NPU_BO_SYSTEM, &to);
+  if (mapped_past_the_caches) {
+    bo_map(fd, &from);
+    memset(from.map, 0x11, BYTES);
+    bo_unmap(&from);
+  }
   p = map_cached(&from);
   memset(p, 0x77, BYTES);
   assert_int_equal(raw_bo_seal(fd, from.handle), 0);
@@ -413,6 +417,12 @@ static void sealed_memory_is_for_the_device(void **state) {
   bo_destroy(fd, &from);
   bo_destroy(fd, &to);
   expect_no_report();
+}
+
+static void sealed_memory_is_for_the_device(void **state) {
+  (void)state;
+  sealed_memory_is_seen(false);
+  sealed_memory_is_seen(true);
 }
 
 /* Pages that were somebody's are zero for both, whatever caches hold of them. */

@@ -268,13 +268,15 @@ static void foreign_memory_is_used_by_jobs(void **state) {
 
   (void)state;
   npu_memory_settled(fd, &before);
+  sync_access(dma_buf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW);
   memset(map, 7, size);
+  sync_access(dma_buf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
   import_to(fd, dma_buf, &bo);
   assert_int_equal(bo.size, size);
   assert_int_equal(info_of(fd, bo.handle).flags, DRM_NPU_BO_SYSTEM | DRM_NPU_BO_IMPORTED);
   import_to(fd, dma_buf, &again);
   assert_int_equal(again.handle, bo.handle);
-  /* The first call of its exporter, and later ones, in both directions. */
+  assert_true(job_sees(&bo, 7));
   assert_true(is_filled(map, size, 7));
   for (uint8_t i = 0; i < 3; i++) {
     assert_int_equal(raw_fill(fd, ctx, &bo, 0x99 + i), 0);
@@ -285,6 +287,7 @@ static void foreign_memory_is_used_by_jobs(void **state) {
     assert_true(job_sees(&bo, 8 + i));
   }
   memset(map, 8, size);
+  bo_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE);
   bo.map = bo_map_cached(fd, &bo);
   assert_true(is_filled(bo.map, size, 8));
   assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
