@@ -41,9 +41,9 @@ libcli11-dev|command lines of the tools
 nlohmann-json3-dev|JSON output of the tools
 gcc-multilib|32-bit tests of the ABI
 g++-multilib|32-bit tests of the ABI
-clang|sanitizers and fuzzers
+clang|sanitizers and fuzzers; 32-bit programs of arm64 boards
 libclang-rt-14-dev|sanitizers and fuzzers
-lld|links what sanitizers are in, in a quarter of the time
+lld|links what sanitizers are in, in a quarter of the time; 32-bit programs of arm64 boards
 llvm-14|readable stacks in sanitizer reports
 clang-format|source style
 busybox-static|user space of the emulated board

@@ -30,7 +30,8 @@ half= now=use third= part=
 soc=$(find /sys/bus/platform/devices/ -name '*.npu')
 # Where nothing can be late, and the host has little to compute; docs/testing.md has the others' reasons.
 exact="device uapi_examples observe buffers jobs submit_args fences uring syncfile priority gang faults watchdog"
-exact="$exact fairness isolation prime userptr tables attack bugclass recovery coredump reset hotplug suspend modules"
+exact="$exact fairness isolation prime userptr compat tables attack bugclass recovery coredump reset hotplug suspend"
+exact="$exact modules"
 case ${1:-} in
 --exact | --host) part=${1#--} && shift ;;
 esac
@@ -44,8 +45,8 @@ esac
 case ${1:-} in
 --quick-dma)
 	shift
-	set -- --quick device buffers jobs submit_args faults isolation eviction prime userptr memory_reuse kill uring \
-		hotplug removal modules \
+	set -- --quick device buffers jobs submit_args faults isolation eviction prime userptr compat memory_reuse \
+		kill uring hotplug removal modules \
 		libnpu-bo libnpu-copy libnpu-bm_memory libnpu-async_card-uring
 	;;
 esac
@@ -142,6 +143,12 @@ else
 fi
 run prime "$bin/prime"
 run userptr "$bin/userptr"
+# busybox would take a program that the kernel does not execute for a script.
+if bash -c 'exec "$0" --bits' "$bin/compat" 2>&1 | grep -q 'Exec format error'; then
+	echo "== compat: this kernel runs no 32-bit programs"
+else
+	run compat "$bin/compat"
+fi
 if [ -n "$soc" ]; then
 	run coherency "$bin/coherency"
 else
