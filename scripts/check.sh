@@ -233,6 +233,8 @@ prepare() {
     must kernel-stock-arm64 3600 make -s kernel-stock-arm64
     must build-arm64 7200 make -s build-arm64
     must module-arm64 2400 make -s module-arm64
+    must kernel-debug-arm64 9600 make -s kernel-debug-arm64
+    must module-debug-arm64 2400 make -s module-debug-arm64
 }
 
 check() {
@@ -282,6 +284,7 @@ check() {
     keep step guest-stock 6300 tests/guest/check.sh stock
     together
     keep aside guest-virt 6300 tests/guest/check.sh virt
+    keep aside guest-soc-debug 6300 tests/guest/check.sh soc-debug
     UNSEEN='^(docs/|man/|README|CONTRIBUTING|LICENSE|tests/(bench|conformance|oracle|static|install|env|mutation|unit)/)'
     keep step guest-soc 6300 tests/guest/check.sh soc
     together
@@ -314,6 +317,9 @@ deep() {
     step deep-stock 7200 tests/guest/check.sh deep-stock
     step deep-iommu 7200 tests/guest/check.sh deep-iommu
     step deep-virt 7200 tests/guest/check.sh deep-virt
+    step deep-soc 14400 tests/guest/check.sh deep-soc
+    step deep-soc-networks 7200 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --board soc
+    step deep-pages 14400 tests/guest/check.sh deep-pages
     step deep-fuzz-bmodel $((seconds + 600)) fuzzer bmodel "$seconds"
     step deep-fuzz-onnx $((seconds + 1800)) fuzzer onnx "$seconds"
     step deep-fuzz-nets $((seconds + 600)) random_networks "$seconds"

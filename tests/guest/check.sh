@@ -7,11 +7,15 @@
 #   check.sh iommu    what depends on how the card reaches memory, behind an emulated IOMMU
 #   check.sh debug    all rounds under KASAN, lockdep and kmemleak; debug-use, debug-break: a half of them
 #   check.sh virt     on an arm64 board: what depends on how the card reaches memory, and the runtime
-#   check.sh soc      what a block of a SoC does not share with a card: caches, also behind the SMMU
+#   check.sh soc      on a SoC whose caches are not coherent: mistakes with caches, also behind the SMMU, all suites, the
+#                     runtime, and device trees that are wrong
+#   check.sh soc-debug  a half of the suites there under KASAN, lockdep and the DMA API's checker, the other one with
+#                     another commit
 #   check.sh cards    what two cards do together: behind the IOMMU on Debian's kernel, and without one on the debug
 #                     kernel
 #   check.sh deep     all rounds and every allocation that can fail, on the debug kernel, for hours; deep-stock,
-#                     deep-iommu: all rounds; deep-virt: every suite on an arm64 board
+#                     deep-iommu: all rounds; deep-virt: every suite on an arm64 board; deep-soc: on a SoC, on the
+#                     debug kernel; deep-pages: with larger pages of the system, suites whose tests do not count pages
 #
 # debug-use and debug-break take a part of the longest tests, another one with each NPU_TENTH (0 to 9).
 #
@@ -27,8 +31,11 @@ share=${NPU_BUILD:-build}/vm/guest-${1:-}
 log=$share.log
 debug=(--kernel debug --memory 3G --device ddr=128M --kmemleak --append kunit.enable=1)
 debug+=(--env "NPU_TENTH=${NPU_TENTH:-0}")
+soc_debug=(--kernel debug --memory 3G --kmemleak --append kunit.enable=1 --env "NPU_TENTH=${NPU_TENTH:-0}")
 rm -rf "$share"
 mkdir -p "$share" || exit 1
+any_pages=(observe fences uring syncfile priority gang faults isolation memory_reuse coherency removal kunit
+    libnpu-bm_launch libnpu-cache)
 passed=0
 failed=0
 
@@ -65,9 +72,17 @@ case ${1:-} in
     soc)
         "${NPU_BUILD:-build}/bin/npuc" networks/digits/digits.onnx -o "$share/digits.bmodel" >/dev/null || exit 1
         board --board soc --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
-        board --board soc --timeout 3000 -- "$run" coherency
+        board --board soc --sleep --timeout 3000 -- "$run" --quick
+        board --board soc --timeout 3000 -- "$PWD/tests/guest/runtime.sh"
         add_up tests/guest/device_tree.sh
         board --board soc --iommu --device cache-seed=7 --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
+        ;;
+    soc-debug)
+        make -s module-debug-arm64 || exit 1
+        # The one half with each second commit.
+        half="use"
+        [ $((${NPU_TENTH:-0} / 5)) -eq 0 ] || half="break"
+        board --board soc "${soc_debug[@]}" --sleep --timeout 6000 -- "$run" --debug-$half
         ;;
     iommu) board --iommu --device ddr=128M --timeout 6000 -- "$run" --quick-dma ;;
     debug | debug-use | debug-break)
@@ -85,10 +100,22 @@ case ${1:-} in
         ;;
     deep-stock) board --sleep --timeout 7100 -- "$run" ;;
     deep-virt) board --board virt --device ddr=256M --sleep --timeout 7100 -- "$run" --quick ;;
+    deep-soc)
+        make -s module-debug-arm64 || exit 1
+        board --board soc "${soc_debug[@]}" --sleep --timeout 14300 -- "$run" --debug
+        ;;
+    deep-pages)
+        for size in 16K 64K; do
+            make -s kernel-debug-arm64 module-debug-arm64 PAGES=$size || exit 1
+            board --board soc "${soc_debug[@]}" --kernel "debug-$size" --timeout 6000 -- "$run" --debug "${any_pages[@]}"
+            board --board virt --device ddr=256M "${soc_debug[@]}" --kernel "debug-$size" --timeout 6000 -- \
+                "$run" --debug "${any_pages[@]}"
+        done
+        ;;
     deep-iommu) board --iommu --device ddr=128M --sleep --timeout 7100 -- "$run" ;;
     *)
-        echo "usage: check.sh stock|virt|soc|iommu|debug|debug-use|debug-break|cards|deep|deep-stock|deep-iommu|" \
-            "deep-virt" >&2
+        echo "usage: check.sh stock|virt|soc|soc-debug|iommu|debug|debug-use|debug-break|cards|deep|deep-stock|" \
+            "deep-iommu|deep-virt|deep-soc|deep-pages" >&2
         exit 2
         ;;
 esac
