@@ -304,6 +304,48 @@ static void foreign_memory_is_used_by_jobs(void **state) {
   assert_memory_equal(&before, &after, sizeof(before));
 }
 
+/* Its exporter has heard of no access yet: nothing that was written is lost, before the import or after it. */
+static void foreign_memory_is_cleaned_first(void **state) {
+  struct bo bo;
+  uint8_t *map;
+  int dma_buf;
+
+  (void)state;
+  for (int late = 0; late < 2; late++) {
+    dma_buf = make_udmabuf(MIB(1), &map);
+    if (!late) memset(map, 0x66, MIB(1));
+    import_to(fd, dma_buf, &bo);
+    close(dma_buf);
+    if (late) memset(map, 0x66, MIB(1));
+    bo_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE);
+    assert_true(job_sees(&bo, 0x66));
+    assert_true(is_filled(map, MIB(1), 0x66));
+    bo_destroy(fd, &bo);
+    munmap(map, MIB(1));
+  }
+}
+
+/* Zeros of new pages may be in caches only, and memory holds what others left there. */
+static void foreign_memory_shows_nothing_of_others(void **state) {
+  struct bo bo;
+  uint8_t *map;
+  int dma_buf;
+
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    dma_buf = make_udmabuf(MIB(4), &map);
+    import_to(fd, dma_buf, &bo);
+    close(dma_buf);
+    if (i & 1) bo_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE);
+    assert_true(job_sees(&bo, 0));
+    bo_invalidate(fd, &bo);
+    assert_true(is_filled(map, MIB(4), 0));
+    assert_int_equal(raw_fill(fd, ctx, &bo, 0x5e), 0);
+    bo_destroy(fd, &bo);
+    munmap(map, MIB(4));
+  }
+}
+
 static void imports_outlive_their_file_descriptors_many_times(void **state) {
   (void)state;
   for (int i = 0; i < 50; i++) {
@@ -350,6 +392,8 @@ int main(void) {
       cmocka_unit_test(a_shared_seal_holds_for_all),
       cmocka_unit_test(a_killed_exporter_leaves_what_it_shared),
       cmocka_unit_test(foreign_memory_is_used_by_jobs),
+      cmocka_unit_test(foreign_memory_is_cleaned_first),
+      cmocka_unit_test(foreign_memory_shows_nothing_of_others),
       cmocka_unit_test(imports_outlive_their_file_descriptors_many_times),
       cmocka_unit_test(wrong_shares_are_refused),
   };
