@@ -32,6 +32,9 @@
 /* Reports taken at one interrupt; as long as there are more the line stays up. */
 #define NPU_CACHE_AT_ONCE	32
 
+/* Reports looked into at one run of the work. */
+#define NPU_CACHE_BATCH		16
+
 /* Lines in the log, all that is kept at once. */
 #define NPU_CACHE_LOG_INTERVAL	(5 * HZ)
 
@@ -567,20 +570,32 @@ static void npu_cache_look_into(struct npu_cache_watch *watch, struct npu_cache_
 	npu_cache_keep(watch, entry);
 }
 
+/* A few at a time: whoever closes something waits for that, and a program may make many reports. */
 static void npu_cache_work(struct work_struct *work)
 {
 	struct npu_cache_watch *watch = container_of(work, struct npu_cache_watch, work);
-	struct npu_cache_entry entry = {};
+	u32 i;
 
-	while (npu_cache_pop(watch, &entry.report)) {
+	for (i = 0; i < NPU_CACHE_BATCH; i++) {
+		struct npu_cache_entry entry = {};
+
+		if (!npu_cache_pop(watch, &entry.report))
+			return;
 		npu_cache_look_into(watch, &entry);
-		memset(&entry, 0, sizeof(entry));
 		cond_resched();
 	}
+	queue_work(system_freezable_wq, work);
+}
+
+/* Until nothing is left, for those who may wait. */
+static void npu_cache_finish(struct npu_cache_watch *watch)
+{
+	while (flush_work(&watch->work))
+		cond_resched();
 }
 
 /**
- * npu_cache_watch_flush - look into all reports now, since what they are about goes
+ * npu_cache_watch_flush - look into the next reports now, since what they are about goes
  * @npu: device
  */
 void npu_cache_watch_flush(struct npu_device *npu)
@@ -637,6 +652,7 @@ int npu_cache_watch_show(struct npu_device *npu, struct seq_file *m)
 	u64 i;
 
 	npu_cache_watch_flush(npu);
+	npu_cache_finish(watch);
 	ret = npu_cache_watch_info(npu, &info);
 	if (ret)
 		return ret;
@@ -661,6 +677,7 @@ void npu_cache_watch_clear(struct npu_device *npu)
 	struct npu_cache_watch *watch = npu->cache_watch;
 
 	npu_cache_watch_flush(npu);
+	npu_cache_finish(watch);
 	mutex_lock(&watch->kept_lock);
 	watch->shown = watch->next;
 	mutex_unlock(&watch->kept_lock);
@@ -702,7 +719,7 @@ int npu_cache_watch_init(struct npu_device *npu)
 void npu_cache_watch_fini(struct npu_device *npu)
 {
 	if (npu->cache_watch)
-		flush_work(&npu->cache_watch->work);
+		npu_cache_finish(npu->cache_watch);
 }
 
 #if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)

@@ -397,18 +397,27 @@ int npu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 }
 
 /*
- * Exporters may have no mapping to maintain before the CPU's first access begins (udmabuf), and
- * fail an end until then. A beginning throws away what caches hold: better now than when the
- * importer wants to see what it has written. What others have written and not ended goes first.
+ * Exporters may map without a look at the caches, and have nothing to maintain before the CPU's
+ * first access begins (udmabuf): an end fails until then. A beginning throws away what caches hold.
+ * Better now than when the importer wants to see what it has written.
  */
-static void npu_prime_begin(struct npu_device *npu, struct dma_buf *dma_buf)
+static void npu_prime_begin(struct dma_buf *dma_buf)
 {
-	if (npu->coherent)
-		return;
-
-	dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
 	if (!dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL))
 		dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
+}
+
+/*
+ * Before that beginning, what is in caches goes to memory: the zeros of new pages at least, or the
+ * importer would see what others have left there. Memory without pages is not the system's; those
+ * that CONFIG_DMABUF_DEBUG shows are none.
+ */
+static void npu_prime_clean(struct npu_device *npu, struct sg_table *sg)
+{
+	if (npu->coherent || IS_ENABLED(CONFIG_DMABUF_DEBUG) || !sg_page(sg->sgl))
+		return;
+
+	dma_sync_sgtable_for_device(npu->drm.dev, sg, DMA_BIDIRECTIONAL);
 }
 
 /**
@@ -437,7 +446,7 @@ struct drm_gem_object *npu_prime_import(struct drm_device *drm, struct dma_buf *
 	obj = drm_gem_prime_import(drm, dma_buf);
 	if (!IS_ERR(obj)) {
 		npu_prime_attached(to_npu_device(drm), gem_to_npu_bo(obj));
-		npu_prime_begin(to_npu_device(drm), dma_buf);
+		npu_prime_begin(dma_buf);
 	}
 	drm_dev_exit(idx);
 
@@ -460,6 +469,7 @@ struct drm_gem_object *npu_prime_import_sg_table(struct drm_device *drm,
 	if (!PAGE_ALIGNED(dma_buf->size) || dma_buf->size > NPU_BO_MAX_SIZE)
 		return ERR_PTR(-EINVAL);
 
+	npu_prime_clean(to_npu_device(drm), sg);
 	dma_resv_lock(dma_buf->resv, NULL);
 	bo = npu_bo_create_import(to_npu_device(drm), dma_buf, sg);
 	dma_resv_unlock(dma_buf->resv);

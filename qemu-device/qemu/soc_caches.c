@@ -29,9 +29,8 @@
  * follow what software does, and not the luck of evictions.
  *
  * A page that processors use much while nobody maintains it has been given to
- * somebody else: it is let go, as if the lines that are not dirty had left
- * the cache. Its DRAM stays, and when it is tracked again, what differs is
- * dirty.
+ * somebody else: it is let go, unless it was mapped past the caches. Its DRAM
+ * stays, and when it is tracked again, what differs is dirty.
  *
  * Locks: a page's lines are under one of PAGE_LOCKS spin locks, which nothing
  * is done in but copies of a line; reports are under watch.lock. A page that
@@ -47,6 +46,7 @@
 #include "exec/cputlb.h"
 #include "exec/exec-all.h"
 #include "exec/memory.h"
+#include "exec/ram_addr.h"
 #include "exec/soc-caches.h"
 #include "hw/boards.h"
 #include "hw/core/cpu.h"
@@ -90,6 +90,7 @@ typedef struct Page {
     uint32_t patience;              /* accesses until it is let go */
     bool tracked;                   /* read without the lock */
     bool uncached;                  /* processors see it without cache */
+    bool cached;                    /* or through it, since maintenance */
     bool past_caches;               /* they have, since it is tracked */
     bool accessed;                  /* by a job: then */
     uint64_t bus;                   /* its bus address, and */
@@ -431,6 +432,7 @@ static void page_adopt(Page *page, ram_addr_t addr)
         };
     }
     page->accessed = page->uncached = page->past_caches = false;
+    page->cached = false;
     page->bus = caches.mr->addr + ((addr - caches.start) &
                                    ~(ram_addr_t)(PAGE_BYTES - 1));
     page->patience = PAGE_PATIENCE;
@@ -466,21 +468,18 @@ static Page *page_track(ram_addr_t addr)
     return page;
 }
 
-/* Under the page's lock. */
-static void page_let_go(Page *page, ram_addr_t addr)
+/*
+ * Under the page's lock. Not where a processor may still have a way past the
+ * caches: what it writes there would be nobody's.
+ */
+static void page_let_go(Page *page)
 {
-    ram_addr_t line = addr & ~(ram_addr_t)(PAGE_BYTES - 1);
     unsigned i;
 
     for (i = 0; i < PAGE_LINES; i++) {
-        if (page->lines[i].fresh) {
+        if (page->past_caches || page->lines[i].fresh) {
             page->patience = PAGE_PATIENCE;
             return;
-        }
-    }
-    for (i = 0; i < PAGE_LINES; i++) {
-        if (page->past_caches && page->lines[i].state != LINE_DIRTY) {
-            line_fetch(line + i * SOC_LINE_BYTES);
         }
     }
     qatomic_set(&page->tracked, false);
@@ -529,10 +528,11 @@ static void cpu_access(CPUState *cpu, ram_addr_t addr, unsigned bytes,
 
             qemu_spin_lock(lock);
             page->uncached = false;
+            page->cached = true;
             told = cpu_line_access(page, addr, mask_of(addr, piece), is_write,
                                    &actor, &report);
             if (!--page->patience) {
-                page_let_go(page, addr);
+                page_let_go(page);
             }
             qemu_spin_unlock(lock);
         }
@@ -563,6 +563,15 @@ static void line_enter_around(Page *page, ram_addr_t addr, uint64_t mask)
         }
     }
     line->state = LINE_CLEAN;
+}
+
+/* What processors execute may be there. Not under a page's lock. */
+static void code_changed(ram_addr_t addr, hwaddr bytes)
+{
+    if (cpu_physical_memory_range_includes_clean(addr, bytes,
+                                                 1 << DIRTY_MEMORY_CODE)) {
+        tb_invalidate_phys_range(addr, addr + bytes - 1);
+    }
 }
 
 /* Another device has written RAM. */
@@ -646,7 +655,11 @@ static void cpu_maintain(CPUState *cpu, ram_addr_t addr, SocMaintenance what)
     }
     page->lines[number_of(addr)].reported = 0;
     page->patience = PAGE_PATIENCE;
+    page->cached = false;
     qemu_spin_unlock(lock_of(addr));
+    if (what != SOC_CLEAN) {
+        code_changed(addr, SOC_LINE_BYTES);
+    }
     if (told) {
         report_by(&report, &actor);
     }
@@ -675,7 +688,9 @@ static void *cpu_map(CPUState *cpu, ram_addr_t page,
     }
     tracked = page_track(page);
     qatomic_set(&tracked->past_caches, true);
-    qatomic_set(&tracked->uncached, true);
+    if (!qatomic_read(&tracked->cached)) {
+        qatomic_set(&tracked->uncached, true);
+    }
     return dram_at(page);
 }
 
@@ -767,6 +782,7 @@ static void npu_page_copy(ram_addr_t addr, uint64_t bus,
                           unsigned bytes, bool is_write)
 {
     Page *page = page_track(addr);
+    ram_addr_t start = addr;
 
     qemu_spin_lock(lock_of(addr));
     page->bus = bus & ~(uint64_t)(PAGE_BYTES - 1);
@@ -785,6 +801,9 @@ static void npu_page_copy(ram_addr_t addr, uint64_t bus,
         bytes -= piece;
     }
     qemu_spin_unlock(lock_of(addr - 1));
+    if (is_write) {
+        code_changed(start, addr - start);
+    }
 }
 
 void soc_caches_copy(MemoryRegion *mr, hwaddr offset, uint64_t addr,
