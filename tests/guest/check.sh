@@ -7,8 +7,8 @@
 #   check.sh iommu    what depends on how the card reaches memory, behind an emulated IOMMU
 #   check.sh debug    all rounds under KASAN, lockdep and kmemleak; debug-use, debug-break: a half of them
 #   check.sh virt     on an arm64 board: what depends on how the card reaches memory, and the runtime
-#   check.sh soc      on a SoC whose caches are not coherent: mistakes with caches, also behind the SMMU, all suites, the
-#                     runtime, and device trees that are wrong
+#   check.sh soc      on a SoC whose caches are not coherent: mistakes with caches, also behind the SMMU, all suites,
+#                     the runtime, and device trees that are wrong
 #   check.sh soc-debug  a half of the suites there under KASAN, lockdep and the DMA API's checker, the other one with
 #                     another commit
 #   check.sh cards    what two cards do together: behind the IOMMU on Debian's kernel, and without one on the debug
@@ -107,7 +107,8 @@ case ${1:-} in
     deep-pages)
         for size in 16K 64K; do
             make -s kernel-debug-arm64 module-debug-arm64 PAGES=$size || exit 1
-            board --board soc "${soc_debug[@]}" --kernel "debug-$size" --timeout 6000 -- "$run" --debug "${any_pages[@]}"
+            board --board soc "${soc_debug[@]}" --kernel "debug-$size" --timeout 6000 -- \
+                "$run" --debug "${any_pages[@]}"
             board --board virt --device ddr=256M "${soc_debug[@]}" --kernel "debug-$size" --timeout 6000 -- \
                 "$run" --debug "${any_pages[@]}"
         done
