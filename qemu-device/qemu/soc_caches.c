@@ -29,8 +29,11 @@
  * follow what software does, and not the luck of evictions.
  *
  * A page that processors use much while nobody maintains it has been given to
- * somebody else: it is let go, unless it was mapped past the caches. Its DRAM
- * stays, and when it is tracked again, what differs is dirty.
+ * somebody else: it is let go, as if the lines that are not dirty had left
+ * the cache. Its DRAM stays, and when it is tracked again, what differs is
+ * dirty. That is wrong where a processor still has a way past the caches and
+ * writes there; pages that are never let go, though, lose what virtio writes
+ * between its write and device_wrote().
  *
  * Locks: a page's lines are under one of PAGE_LOCKS spin locks, which nothing
  * is done in but copies of a line; reports are under watch.lock. A page that
@@ -468,18 +471,21 @@ static Page *page_track(ram_addr_t addr)
     return page;
 }
 
-/*
- * Under the page's lock. Not where a processor may still have a way past the
- * caches: what it writes there would be nobody's.
- */
-static void page_let_go(Page *page)
+/* Under the page's lock. */
+static void page_let_go(Page *page, ram_addr_t addr)
 {
+    ram_addr_t line = addr & ~(ram_addr_t)(PAGE_BYTES - 1);
     unsigned i;
 
     for (i = 0; i < PAGE_LINES; i++) {
-        if (page->past_caches || page->lines[i].fresh) {
+        if (page->lines[i].fresh) {
             page->patience = PAGE_PATIENCE;
             return;
+        }
+    }
+    for (i = 0; i < PAGE_LINES; i++) {
+        if (page->past_caches && page->lines[i].state != LINE_DIRTY) {
+            line_fetch(line + i * SOC_LINE_BYTES);
         }
     }
     qatomic_set(&page->tracked, false);
@@ -532,7 +538,7 @@ static void cpu_access(CPUState *cpu, ram_addr_t addr, unsigned bytes,
             told = cpu_line_access(page, addr, mask_of(addr, piece), is_write,
                                    &actor, &report);
             if (!--page->patience) {
-                page_let_go(page);
+                page_let_go(page, addr);
             }
             qemu_spin_unlock(lock);
         }

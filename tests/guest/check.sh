@@ -9,8 +9,7 @@
 #   check.sh virt     on an arm64 board: what depends on how the card reaches memory, and the runtime
 #   check.sh soc      on a SoC whose caches are not coherent: mistakes with caches, also behind the SMMU, all suites,
 #                     the runtime, and device trees that are wrong
-#   check.sh soc-debug  a half of the suites there under KASAN, lockdep and the DMA API's checker, the other one with
-#                     another commit
+#   check.sh soc-debug  suites about memory, sleep and removal there, under KASAN, lockdep and the DMA API's checker
 #   check.sh cards    what two cards do together: behind the IOMMU on Debian's kernel, and without one on the debug
 #                     kernel
 #   check.sh deep     all rounds and every allocation that can fail, on the debug kernel, for hours; deep-stock,
@@ -34,6 +33,8 @@ debug+=(--env "NPU_TENTH=${NPU_TENTH:-0}")
 soc_debug=(--kernel debug --memory 3G --kmemleak --append kunit.enable=1 --env "NPU_TENTH=${NPU_TENTH:-0}")
 rm -rf "$share"
 mkdir -p "$share" || exit 1
+soc_suites=(device buffers jobs prime userptr coherency isolation kill reset removal modules kunit libnpu-bo
+    libnpu-copy libnpu-bm_cache)
 any_pages=(observe fences uring syncfile priority gang faults isolation memory_reuse coherency removal kunit
     libnpu-bm_launch libnpu-cache)
 passed=0
@@ -79,10 +80,7 @@ case ${1:-} in
         ;;
     soc-debug)
         make -s module-debug-arm64 || exit 1
-        # The one half with each second commit.
-        half="use"
-        [ $((${NPU_TENTH:-0} / 5)) -eq 0 ] || half="break"
-        board --board soc "${soc_debug[@]}" --sleep --timeout 6000 -- "$run" --debug-$half
+        board --board soc "${soc_debug[@]}" --timeout 6000 -- "$run" --debug "${soc_suites[@]}"
         ;;
     iommu) board --iommu --device ddr=128M --timeout 6000 -- "$run" --quick-dma ;;
     debug | debug-use | debug-break)
