@@ -141,14 +141,16 @@ static void read_all(const char *path) {
 }
 
 static void look(struct thread *t) {
-  static const char *const files[] = {"buffers", "page_tables", "queues", "card", "memory", "clients"};
-  char path[96];
+  static const char *const files[] = {"buffers", "page_tables", "queues", "card",
+                                      "memory",  "clients",     "users",  "cache_watch"};
+  char path[PATH_MAX + 32];
 
   snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", t->w->fds[t->file]);
   read_all(path);
-  snprintf(path, sizeof(path), "/sys/kernel/debug/accel/0000:01:00.0/%s", files[below(&t->r, 6)]);
+  snprintf(path, sizeof(path), "/sys/kernel/debug/accel%s/%s", strrchr(t->w->device, '/'), files[below(&t->r, 8)]);
   read_all(path);
-  read_all("/sys/bus/pci/devices/0000:01:00.0/npu/utilization");
+  snprintf(path, sizeof(path), "%s/npu/utilization", t->w->device);
+  read_all(path);
 }
 
 /* A child with all the files and mappings, that dies at once or after a while, by itself or not. */
@@ -169,7 +171,7 @@ static void fork_child(struct thread *t) {
 static void query(struct thread *t) {
   uint8_t answer[512];
   struct drm_npu_dev_query args = {
-      .type = (uint32_t)below(&t->r, 4), .size = (uint32_t)below(&t->r, sizeof(answer)), .pointer = (uintptr_t)answer};
+      .type = (uint32_t)below(&t->r, 5), .size = (uint32_t)below(&t->r, sizeof(answer)), .pointer = (uintptr_t)answer};
 
   /* A spoiled size may be larger than the answer's room, so the pointer is to something that can take it. */
   if (one_in(&t->r, 10)) args.pointer = odd_number(&t->r);
@@ -196,8 +198,7 @@ static void close_buffer(struct thread *t) {
 }
 
 static void create_buffer(struct thread *t) {
-  struct drm_npu_bo_create args = {.size = some_size(t),
-                                   .flags = one_in(&t->r, 2) ? DRM_NPU_BO_CARD : DRM_NPU_BO_SYSTEM};
+  struct drm_npu_bo_create args = {.size = some_size(t), .flags = one_in(&t->r, 2) ? t->w->memory : DRM_NPU_BO_SYSTEM};
   int i = slot(t);
 
   if (t->w->bos[t->file][i].handle) close_buffer(t);
@@ -294,6 +295,7 @@ static void map_something(struct thread *t) {
     size = 4096;
     prot = PROT_READ;
   }
+  if (one_in(&t->r, 3)) offset |= DRM_NPU_MMAP_WC;
   if (one_in(&t->r, 20)) offset = odd_number(&t->r) & ~4095ull;
   if (one_in(&t->r, 10)) size = below(&t->r, MIB(1));
   if (!size || size > MIB(16)) return;

@@ -3,6 +3,7 @@
 #ifndef NPU_FUZZ_WORKER_H
 #define NPU_FUZZ_WORKER_H
 
+#include <limits.h>
 #include <stdint.h>
 
 #define FILES 3
@@ -12,6 +13,8 @@
 /* What a worker has. Its threads share it without a lock: races between calls are what is wanted, and what a slot says
  * may be stale at any time. */
 struct worker {
+  char device[PATH_MAX]; /* in sysfs */
+  uint32_t memory;       /* DRM_NPU_BO_CARD, if the device has any */
   int64_t end_ms;
   uint64_t seed;
   int fds[FILES];
