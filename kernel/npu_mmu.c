@@ -406,7 +406,8 @@ static u64 npu_space_clear(struct npu_space *space, u64 va, u64 bytes, struct np
 	}
 
 	span = BIT_ULL(npu_level_shift(level));
-	cleared = npu_pt_clear(space->npu, pt, index, DIV_ROUND_UP_ULL(bytes, span));
+	/* Up to 2^39: more than the macros divide by. */
+	cleared = npu_pt_clear(space->npu, pt, index, (bytes + span - 1) >> npu_level_shift(level));
 	npu_space_prune(space, va, path, level, unmap);
 
 	return max(cleared, 1) * span - (va & (span - 1));
