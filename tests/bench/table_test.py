@@ -17,7 +17,7 @@ import cycles  # pylint: disable=wrong-import-position  # noqa: E402
 import table  # pylint: disable=wrong-import-position  # noqa: E402
 
 
-TABLE = counts.TABLE
+TABLE = counts.BOARDS["pc"].table
 
 
 cycles_of = cycles.of_report
@@ -159,12 +159,14 @@ class Record(unittest.TestCase):
             TABLE.record(path, {"a": row(3)}, {"kernel": "l"}, True)
             self.assertEqual(TABLE.load(path), ({"kernel": "l"}, {"a": row(3)}))
 
-    def test_the_projects_own_record_is_one(self):
-        taken_with, rows = TABLE.load(counts.EXPECTED)
-        self.assertIn("kernel", taken_with)
-        self.assertIn("wait", rows)
-        with open(counts.EXPECTED, encoding="utf-8") as file:
-            self.assertEqual(file.read(), table.dump(taken_with, rows))
+    def test_the_projects_own_records_are_some(self):
+        for name, known in (("pc", "wait"), ("soc", "clean")):
+            board = counts.BOARDS[name]
+            taken_with, rows = board.table.load(board.expected)
+            self.assertIn("kernel", taken_with)
+            self.assertIn(known, rows)
+            with open(board.expected, encoding="utf-8") as file:
+                self.assertEqual(file.read(), table.dump(taken_with, rows))
 
 
 REPORT = """\
