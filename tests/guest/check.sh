@@ -7,14 +7,15 @@
 #   check.sh iommu    what depends on how the card reaches memory, behind an emulated IOMMU
 #   check.sh debug    all rounds under KASAN, lockdep and kmemleak; debug-use, debug-break: a half of them
 #   check.sh virt     on an arm64 board: what depends on how the card reaches memory, and the runtime
-#   check.sh soc      on a SoC whose caches are not coherent: mistakes with caches, also behind the SMMU, all suites,
-#                     the runtime, and device trees that are wrong
+#   check.sh soc      on a SoC whose caches are not coherent: mistakes with caches, also behind the SMMU, suites that
+#                     are not the same on every board, the runtime, and device trees that are wrong
 #   check.sh soc-debug  suites about memory, sleep and removal there, under KASAN, lockdep and the DMA API's checker
 #   check.sh cards    what two cards do together: behind the IOMMU on Debian's kernel, and without one on the debug
 #                     kernel
 #   check.sh deep     all rounds and every allocation that can fail, on the debug kernel, for hours; deep-stock,
-#                     deep-iommu: all rounds; deep-virt: every suite on an arm64 board; deep-soc: on a SoC, on the
-#                     debug kernel; deep-pages: with larger pages of the system, suites whose tests do not count pages
+#                     deep-iommu: all rounds; deep-virt: every suite on an arm64 board; deep-soc: on a SoC, also on
+#                     the debug kernel; deep-pages: with larger pages of the system, suites whose tests do not count
+#                     pages
 #
 # debug-use and debug-break take a part of the longest tests, another one with each NPU_TENTH (0 to 9).
 #
@@ -73,7 +74,7 @@ case ${1:-} in
     soc)
         "${NPU_BUILD:-build}/bin/npuc" networks/digits/digits.onnx -o "$share/digits.bmodel" >/dev/null || exit 1
         board --board soc --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
-        board --board soc --sleep --timeout 3000 -- "$run" --quick
+        board --board soc --sleep --timeout 3000 -- "$run" --quick-soc
         board --board soc --timeout 3000 -- "$PWD/tests/guest/runtime.sh"
         add_up tests/guest/device_tree.sh
         board --board soc --iommu --device cache-seed=7 --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
@@ -99,6 +100,7 @@ case ${1:-} in
     deep-stock) board --sleep --timeout 7100 -- "$run" ;;
     deep-virt) board --board virt --device ddr=256M --sleep --timeout 7100 -- "$run" --quick ;;
     deep-soc)
+        board --board soc --sleep --timeout 7100 -- "$run" --quick
         make -s module-debug-arm64 || exit 1
         board --board soc "${soc_debug[@]}" --sleep --timeout 14300 -- "$run" --debug
         ;;

@@ -7,7 +7,8 @@
 #   run.sh --debug   everything, a few times each, and a part of the failing allocations, for the debug kernel, which
 #                    makes them ten to twenty times as
 #                    long; --debug-use: the half that uses the card, --debug-break: the half that breaks it
-#   run.sh --quick   everything, a few times each; --quick-dma: of that what depends on how the card reaches memory
+#   run.sh --quick   everything, a few times each; --quick-dma: of that what depends on how the card reaches memory;
+#                    --quick-soc: of that what is not the same on every board
 #   run.sh --brief   everything, as little of it as makes sense, for boards on which it runs again and again
 #   run.sh NAME...   only these tests
 #
@@ -26,7 +27,7 @@ failed=0
 kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reuses=40 spots=1 seals=2000 fuzz=60 \
     classes=200 contexts=10000 fails=1 flood=4096
 ways="uring threads" launches=2000 tables=yes
-half= now=use third= part=
+half= now=use third= part= without=
 soc=$(find /sys/bus/platform/devices/ -name '*.npu')
 # Where nothing can be late, and the host has little to compute; docs/testing.md has the others' reasons.
 exact="device uapi_examples observe buffers jobs submit_args fences uring syncfile priority gang faults watchdog"
@@ -43,6 +44,13 @@ case $half in
 *) echo "run.sh: --debug-$half: neither --debug-use nor --debug-break" >&2 && exit 2 ;;
 esac
 case ${1:-} in
+--quick-soc)
+	shift
+	# These are about queues, fences and times, which no bus and no cache changes.
+	without=" uapi_examples fences uring syncfile priority gang watchdog long_commands fairness tables quota "
+	without="$without stress bugclass "
+	set -- --quick "$@"
+	;;
 --quick-dma)
 	shift
 	set -- --quick device buffers jobs submit_args faults isolation eviction prime userptr compat memory_reuse \
@@ -83,7 +91,7 @@ is_exact() {
 # run NAME COMMAND...: a cmocka or GoogleTest program, or a script that prints the same lines at its end.
 run() {
 	[ "${half:-$now}" = "$now" ] || return
-	case $wanted in "  " | *" $1 "*) ;; *) return ;; esac
+	case $wanted in "  ") case $without in *" $1 "*) return ;; esac ;; *" $1 "*) ;; *) return ;; esac
 	case $part in
 	exact) is_exact "$1" || return ;;
 	host) ! is_exact "$1" || return ;;
