@@ -273,6 +273,12 @@ static int npu_probe_dma(struct npu_device *npu)
 	npu->coherent = dev_is_dma_coherent(dev);
 	if (!npu->coherent)
 		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
+	/* What user space knows: it maintains whole lines, and keeps what is the device's apart. */
+	if (!npu->coherent && dma_get_cache_alignment() > NPU_CACHE_LINE) {
+		drm_err(&npu->drm, "cache lines of %d bytes, programs know %d\n",
+			dma_get_cache_alignment(), NPU_CACHE_LINE);
+		return -ENODEV;
+	}
 	dma_set_max_seg_size(dev, UINT_MAX);
 
 	return dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
@@ -349,6 +355,16 @@ err_stop:
 	cancel_work_sync(&npu->event_work);
 	cancel_work_sync(&npu->lost_work);
 	return ret;
+}
+
+/**
+ * npu_drv_shutdown - the system goes down: the device leaves its memory alone
+ * @npu: device; it stays bound, and calls fail with -ENODEV
+ */
+void npu_drv_shutdown(struct npu_device *npu)
+{
+	cancel_delayed_work_sync(&npu->pulse_work);
+	npu_recover_end(npu);
 }
 
 /**

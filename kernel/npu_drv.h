@@ -8,6 +8,7 @@ struct npu_device;
 extern const struct drm_driver npu_driver;
 
 int npu_drv_probe(struct npu_device *npu);
+void npu_drv_shutdown(struct npu_device *npu);
 void npu_drv_remove(struct npu_device *npu);
 
 #endif

@@ -668,6 +668,19 @@ bool npu_hw_queue_suspend(struct npu_hw_queue *queue)
 }
 
 /**
+ * npu_hw_queue_leave - leave the card alone, whatever is complete
+ * @queue: queue; its jobs stay until npu_hw_queue_fail_all()
+ */
+void npu_hw_queue_leave(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->enabled = false;
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/**
  * npu_hw_queue_dump - dump the next job of a queue, whose completions are not trusted
  * @queue: queue, its device entered, under hw_lock
  * @reason: why

@@ -163,6 +163,7 @@ bool npu_hw_queue_on_card(struct npu_hw_queue *queue);
 bool npu_hw_queue_is_waiting(struct npu_hw_queue *queue);
 
 bool npu_hw_queue_suspend(struct npu_hw_queue *queue);
+void npu_hw_queue_leave(struct npu_hw_queue *queue);
 void npu_hw_queue_dump(struct npu_hw_queue *queue, const char *reason);
 int npu_hw_queue_settle(struct npu_hw_queue *queue);
 bool npu_hw_queue_is_behind(struct npu_hw_queue *queue);

@@ -133,6 +133,11 @@ static void npu_pci_remove(struct pci_dev *pdev)
 	npu_drv_remove(pci_get_drvdata(pdev));
 }
 
+static void npu_pci_shutdown(struct pci_dev *pdev)
+{
+	npu_drv_shutdown(pci_get_drvdata(pdev));
+}
+
 /* Sleep */
 
 static int npu_pci_resume(struct device *dev)
@@ -229,7 +234,7 @@ static struct pci_driver npu_pci_driver = {
 	.id_table = npu_pci_ids,
 	.probe = npu_pci_probe,
 	.remove = npu_pci_remove,
-	.shutdown = npu_pci_remove,
+	.shutdown = npu_pci_shutdown,
 	.err_handler = &npu_pci_err_handler,
 	.dev_groups = npu_sysfs_groups,
 	.driver.pm = pm_sleep_ptr(&npu_pci_pm_ops),

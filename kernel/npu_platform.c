@@ -63,7 +63,10 @@ static int npu_platform_irq_number(struct npu_device *npu, u32 index)
 	return npu_to_platform(npu)->irq;
 }
 
-/* The reset is asserted while the clocks start, so that whatever was before is over. */
+/*
+ * The reset is asserted while the clocks start, so that whatever was before is over. What has no
+ * power or clock may answer an access with an error of the bus: no handler looks at it.
+ */
 static int npu_platform_power_on(struct npu_device *npu)
 {
 	struct npu_platform *platform = npu_to_platform(npu);
@@ -84,6 +87,7 @@ static int npu_platform_power_on(struct npu_device *npu)
 		return ret;
 	}
 	platform->powered = true;
+	npu_irq_enable(npu);
 
 	return 0;
 }
@@ -95,6 +99,7 @@ static void npu_platform_power_off(struct npu_device *npu)
 	if (!platform->powered)
 		return;
 
+	npu_irq_disable(npu);
 	platform->powered = false;
 	if (reset_control_assert(platform->resets))
 		drm_warn(&npu->drm, "the reset cannot be asserted\n");
@@ -191,11 +196,23 @@ static void npu_platform_remove(struct platform_device *pdev)
 {
 	struct npu_device *npu = platform_get_drvdata(pdev);
 
-	if (npu_pm_get(npu))
-		drm_err(&npu->drm, "it does not wake up\n");
+	/* One that does not wake is lost: then nobody touches it. */
+	if (npu_pm_get(npu)) {
+		npu_recover_lose(npu, "it does not wake up");
+		pm_runtime_get_noresume(&pdev->dev);
+	}
 	npu_drv_remove(npu);
 	npu_pm_disable(npu);
 	npu_platform_power_off(npu);
+}
+
+/* Switched off it is quiet already. */
+static void npu_platform_shutdown(struct platform_device *pdev)
+{
+	struct npu_device *npu = platform_get_drvdata(pdev);
+
+	if (!npu_pm_get(npu))
+		npu_drv_shutdown(npu);
 }
 
 /* Sleep */
@@ -205,7 +222,6 @@ static int npu_platform_suspend(struct device *dev)
 	struct npu_device *npu = dev_get_drvdata(dev);
 	int ret = npu_pm_suspend(dev);
 
-	npu_irq_disable(npu);
 	npu_platform_power_off(npu);
 
 	return ret;
@@ -218,15 +234,30 @@ static int npu_platform_resume(struct device *dev)
 
 	if (ret)
 		return ret;
-	npu_irq_enable(npu);
 	npu_recover_pulse(npu);
 
 	return npu_pm_resume(dev);
 }
 
-/* When the system sleeps the same is done, jobs or not, unless it sleeps already. */
+/*
+ * When the system sleeps the same is done, jobs or not, unless it sleeps already. With jobs it has
+ * to wake up: if it does not it is lost, and looked at now and then whether it does after all.
+ */
+static int npu_platform_system_resume(struct device *dev)
+{
+	struct npu_device *npu = dev_get_drvdata(dev);
+	int ret = pm_runtime_force_resume(dev);
+
+	if (ret) {
+		npu_recover_lose(npu, "it does not wake up");
+		npu_recover_pulse(npu);
+	}
+
+	return ret;
+}
+
 static const struct dev_pm_ops npu_platform_pm_ops = {
-	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, pm_runtime_force_resume)
+	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, npu_platform_system_resume)
 	RUNTIME_PM_OPS(npu_platform_suspend, npu_platform_resume, NULL)
 };
 
@@ -241,7 +272,7 @@ MODULE_DEVICE_TABLE(of, npu_platform_ids);
 static struct platform_driver npu_platform_driver = {
 	.probe = npu_platform_probe,
 	.remove = npu_platform_remove,
-	.shutdown = npu_platform_remove,
+	.shutdown = npu_platform_shutdown,
 	.driver = {
 		.name = "npu",
 		.of_match_table = npu_platform_ids,

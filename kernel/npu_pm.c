@@ -21,6 +21,9 @@
 /**
  * npu_pm_get - wake a device, and keep it awake until npu_pm_put()
  * @npu: device, not unplugged; its reset_lock not held, since waking takes it
+ *
+ * One that does not wake is asleep, whatever runtime PM makes of it: whoever is in charge of its
+ * power may get over that, so that the next one tries again. Fails with -ENODEV.
  */
 int npu_pm_get(struct npu_device *npu)
 {
@@ -29,10 +32,17 @@ int npu_pm_get(struct npu_device *npu)
 	if (!npu->runtime_pm)
 		return 0;
 	ret = pm_runtime_resume_and_get(npu->drm.dev);
-	if (!ret)
+	if (!ret) {
 		pm_runtime_mark_last_busy(npu->drm.dev);
+		return 0;
+	}
+	/* -EACCES: somebody holds runtime PM off, as while the system goes to sleep. */
+	if (ret != -EACCES) {
+		dev_err_ratelimited(npu->drm.dev, "it does not wake up: error %d\n", ret);
+		pm_runtime_set_suspended(npu->drm.dev);
+	}
 
-	return ret;
+	return -ENODEV;
 }
 
 /**

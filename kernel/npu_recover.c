@@ -290,6 +290,8 @@ static void npu_recover_fail_all(struct npu_device *npu)
 /* Nothing helps any more. */
 static void npu_recover_give_up(struct npu_device *npu, const char *why)
 {
+	u32 i;
+
 	lockdep_assert_held_write(&npu->reset_lock);
 	lockdep_assert_held(&npu->hw_lock);
 
@@ -298,6 +300,11 @@ static void npu_recover_give_up(struct npu_device *npu, const char *why)
 	drm_err(&npu->drm, "%s: the card is lost\n", why);
 
 	trace_npu_device_lost(npu);
+	/* Nobody rings its doorbells when it has no power. */
+	for (i = 0; i < npu->info.queues; i++) {
+		if (npu->queues[i])
+			npu_hw_queue_leave(npu->queues[i]);
+	}
 	npu_bus_cut_off(npu);
 	/* Before anybody can know that the card is lost; faults wait for the reset_lock. */
 	npu_mem_unmap_cpu(npu);
@@ -468,7 +475,9 @@ void npu_recover_lose(struct npu_device *npu, const char *why)
 void npu_recover_end(struct npu_device *npu)
 {
 	npu_recover_lock(npu);
-	npu_device_stop(npu);
+	/* One that is lost is cut off already, and may have no power. */
+	if (!npu->wedged)
+		npu_device_stop(npu);
 	npu_recover_fail_all(npu);
 	npu_recover_set_online(npu);
 	npu_recover_unlock(npu);

@@ -553,6 +553,39 @@ static void npu_soc_describe(ObjectClass *klass)
     }
 }
 
+static void npu_soc_visit_refused(Object *obj, Visitor *v, const char *name,
+                                  void *opaque, Error **errp)
+{
+    visit_type_uint64(v, name,
+                      &NPU_SOC(obj)->scmi.refused[GPOINTER_TO_UINT(opaque)],
+                      errp);
+}
+
+static void npu_soc_add_faults(ObjectClass *klass)
+{
+    static const struct {
+        const char *name;
+        unsigned what;
+        const char *text;
+    } faults[] = {
+        { "fault-power", SCMI_GRANT_POWER,
+          "next requests for power that the firmware refuses" },
+        { "fault-clock", SCMI_GRANT_CLOCK,
+          "next requests for the clock that the firmware refuses" },
+        { "fault-reset", SCMI_GRANT_RESET,
+          "next requests to end the reset that the firmware refuses" },
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_SIZE(faults); i++) {
+        object_class_property_add(klass, faults[i].name, "uint64",
+                                  npu_soc_visit_refused, npu_soc_visit_refused,
+                                  NULL, GUINT_TO_POINTER(faults[i].what));
+        object_class_property_set_description(klass, faults[i].name,
+                                              faults[i].text);
+    }
+}
+
 static void npu_soc_class_init(ObjectClass *klass, void *data)
 {
     DeviceClass *dc = DEVICE_CLASS(klass);
@@ -569,6 +602,7 @@ static void npu_soc_class_init(ObjectClass *klass, void *data)
     pn->add_node = npu_soc_add_node;
     device_class_set_props(dc, npu_soc_properties);
     npu_soc_describe(klass);
+    npu_soc_add_faults(klass);
     npu_core_class_init(klass, offsetof(NpuSocState, core));
 }
 

@@ -22,6 +22,7 @@
 #define SCMI_NOT_SUPPORTED (-1)
 #define SCMI_INVALID_PARAMETERS (-2)
 #define SCMI_NOT_FOUND (-4)
+#define SCMI_HARDWARE_ERROR (-9)
 #define SCMI_PROTOCOL_ERROR (-10)
 
 #define NAME_BYTES 16
@@ -114,6 +115,16 @@ static int base_message(Message *m, unsigned id)
     }
 }
 
+/* May the block have what it is asked for? What takes it away always works. */
+static bool grant(SocScmi *s, unsigned what, bool on)
+{
+    if (!on || !s->refused[what]) {
+        return true;
+    }
+    s->refused[what]--;
+    return false;
+}
+
 static int power_message(Message *m, unsigned id)
 {
     SocScmi *s = m->scmi;
@@ -138,6 +149,9 @@ static int power_message(Message *m, unsigned id)
     case POWER_SET:
         if (argument(m, 1)) {
             return SCMI_NOT_FOUND;
+        }
+        if (!grant(s, SCMI_GRANT_POWER, !(argument(m, 2) & POWER_OFF_STATE))) {
+            return SCMI_HARDWARE_ERROR;
         }
         s->powered = !(argument(m, 2) & POWER_OFF_STATE);
         return SCMI_SUCCESS;
@@ -201,6 +215,9 @@ static int clock_message(Message *m, unsigned id)
         if (argument(m, 0)) {
             return SCMI_NOT_FOUND;
         }
+        if (!grant(s, SCMI_GRANT_CLOCK, argument(m, 1) & 1)) {
+            return SCMI_HARDWARE_ERROR;
+        }
         s->clocked = argument(m, 1) & 1;
         return SCMI_SUCCESS;
     default:
@@ -211,6 +228,10 @@ static int clock_message(Message *m, unsigned id)
 /* A pulse is an assertion that is over when the answer comes. */
 static int reset_line(SocScmi *s, uint32_t flags)
 {
+    if (!grant(s, SCMI_GRANT_RESET,
+               flags & RESET_AUTONOMOUS || !(flags & RESET_ASSERT))) {
+        return SCMI_HARDWARE_ERROR;
+    }
     s->in_reset = true;
     if (flags & RESET_AUTONOMOUS) {
         s->changed(s->opaque);

@@ -18,12 +18,16 @@
 #define SCMI_PROTOCOL_CLOCK 0x14
 #define SCMI_PROTOCOL_RESET 0x16
 
+enum { SCMI_GRANT_POWER, SCMI_GRANT_CLOCK, SCMI_GRANT_RESET, SCMI_GRANTS };
+
 typedef struct SocScmi {
     uint8_t *shmem;
     uint64_t clock_hz;
     bool powered;
     bool clocked;
     bool in_reset;
+    /* Requests for power, clock and the end of reset still to be refused. */
+    uint64_t refused[SCMI_GRANTS];
     /* One of the three has changed; under the BQL. */
     void (*changed)(void *opaque);
     void *opaque;

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "tests/guest/driver/fixture.h"
+#include "tests/guest/driver/npu_machine.h"
 
 #define LINE 64u
 
@@ -626,9 +627,21 @@ static void reports_are_cleared(void **state) {
   assert_true(reports(&after) >= reports(&first));
 }
 
+/* Nobody uses the block any more. */
+static void wait_asleep(void) {
+  char text[32] = "";
+
+  for (int64_t end = now_ms() + FOREVER_MS; strcmp(text, "suspended\n");) {
+    FILE *file = popen("cat /sys/bus/platform/drivers/npu/*/power/runtime_status", "r");
+
+    assert_true(now_ms() < end);
+    assert_non_null(fgets(text, sizeof(text), file));
+    pclose(file);
+  }
+}
+
 /* Nobody uses it: the block is switched off, and on again for the next one; counters of the watch stay. */
 static void idle_devices_sleep(void **state) {
-  char path[] = "cat /sys/bus/platform/drivers/npu/*/power/runtime_status", text[32] = "";
   struct drm_npu_dev_info info;
   struct drm_npu_watch_info first = watch();
   struct bo bo;
@@ -640,20 +653,36 @@ static void idle_devices_sleep(void **state) {
   for (int round = 0; round < 3; round++) {
     device_fills(&bo, 0, KIB(64), (uint8_t)(round + 1));
     ctx_destroy(fd, ctx);
-    for (int64_t end = now_ms() + FOREVER_MS; strcmp(text, "suspended\n");) {
-      FILE *file = popen(path, "r");
-
-      assert_true(now_ms() < end);
-      assert_non_null(fgets(text, sizeof(text), file));
-      pclose(file);
-    }
-    text[0] = 0;
+    wait_asleep();
     assert_true(is_filled(bo.map, KIB(64), (uint8_t)(round + 1)));
     ctx = ctx_create(fd);
   }
   run_nop(fd, ctx);
   assert_int_equal(watch().uncleaned, first.uncleaned);
   bo_destroy(fd, &bo);
+}
+
+/* The firmware refuses power, then the clock, then the end of reset: one call fails, the next one is as ever. */
+static void a_device_that_does_not_wake_up_is_tried_again(void **state) {
+  static const char *const refused[] = {"power", "clock", "reset"};
+  struct drm_npu_dev_info info;
+
+  (void)state;
+  npu_info(fd, &info);
+  if (info.bus != DRM_NPU_BUS_PLATFORM) return;
+  ctx_destroy(fd, ctx);
+  for (int i = 0; i < 3; i++) {
+    struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+
+    wait_asleep();
+    fault_set(refused[i], 1);
+    assert_int_equal(raw_ctx_create(fd, &args), -ENODEV);
+    assert_int_equal(fault_left(refused[i]), 0);
+    ctx = ctx_create(fd);
+    run_nop(fd, ctx);
+    ctx_destroy(fd, ctx);
+  }
+  ctx = ctx_create(fd);
 }
 
 int main(void) {
@@ -678,6 +707,7 @@ int main(void) {
       TEST(programs_that_have_ended_are_named),
       TEST(reports_are_cleared),
       TEST(idle_devices_sleep),
+      TEST(a_device_that_does_not_wake_up_is_tried_again),
   };
 
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,11 +195,52 @@ static void an_idle_card_sleeps(void **state) {
   }
 }
 
+/* Firmware refuses a block its clock after sleep: jobs end, calls fail; it is back as soon as firmware gives in. */
+static void a_block_that_does_not_wake_up_is_lost_until_it_does(void **state) {
+  int fd = npu_open(), other = npu_open();
+  uint32_t ctx = ctx_create(fd);
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  struct drm_npu_wait wait;
+  struct stream stream;
+  uint64_t seqno;
+  struct job job;
+  struct bo bo;
+  int ret;
+
+  (void)state;
+  if (is_card(fd)) {
+    close(other);
+    close(fd);
+    return;
+  }
+  bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
+  stream_create(fd, 2, &stream);
+  for (int i = 0; i < 2; i++) stream_slow_copy(&stream, 1, 500);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  job_region(&job, &bo, RW);
+  job.args.budget = UINT64_MAX;
+  for (int i = 0; i < JOBS; i++) seqno = submit(fd, ctx, &job);
+  fault_set("clock", UINT32_MAX);
+  assert_int_equal(sleep_and_wake(), 0);
+  assert_int_equal(raw_wait(fd, ctx, seqno, FOREVER_MS, &wait), -ENODEV);
+  assert_int_equal(raw_ctx_create(other, &args), -ENODEV);
+  fault_set("clock", 0);
+  for (int64_t end = now_ms() + FOREVER_MS; (ret = raw_ctx_create(other, &args)); usleep(10000)) {
+    assert_int_equal(ret, -ENODEV);
+    assert_true(now_ms() < end);
+  }
+  run_nop(other, args.ctx_id);
+  close(fd);
+  close(other);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_idle_card_sleeps),
       cmocka_unit_test(jobs_go_on_after_sleep),
       cmocka_unit_test(a_job_that_does_not_end_keeps_nobody_awake),
+      cmocka_unit_test(a_block_that_does_not_wake_up_is_lost_until_it_does),
   };
 
   return cmocka_run_group_tests_name("suspend", tests, set_up, NULL);
