@@ -27,6 +27,12 @@ function(npu_gtest target)
   endforeach()
 endfunction()
 
+# npu_define(FILE DEFINITION...): for this file of the folder's targets only. A definition with a path of the checkout
+# keeps ccache from sharing what it is for with other checkouts.
+function(npu_define file)
+  set_source_files_properties(${file} PROPERTIES COMPILE_DEFINITIONS "${ARGN}")
+endfunction()
+
 # One set of precompiled headers for all of them, and no optimisation: the compiler takes longer than they do.
 function(npu_precompile_test target)
   if(NOT TARGET npu_test_headers)
