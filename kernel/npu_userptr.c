@@ -190,12 +190,22 @@ static int npu_userptr_map(struct npu_userptr *userptr)
 	return 0;
 }
 
+/*
+ * At the end no cache holds anything old any more: the pages may soon be somebody else's. What the
+ * process has written goes to memory first, since it is the process's.
+ */
 static void npu_userptr_unmap_locked(struct npu_userptr *userptr)
 {
-	lockdep_assert_held(&userptr->npu->mem.pinned_lock);
+	enum dma_data_direction direction = npu_userptr_direction(userptr);
+	struct npu_device *npu = userptr->npu;
+	struct device *dev = npu->drm.dev;
 
-	dma_unmap_sgtable(userptr->npu->drm.dev, userptr->sg, npu_userptr_direction(userptr),
-			  NPU_USERPTR_DMA_ATTRS);
+	lockdep_assert_held(&npu->mem.pinned_lock);
+
+	if (!npu->coherent)
+		dma_sync_sgtable_for_device(dev, userptr->sg, direction);
+	dma_unmap_sgtable(dev, userptr->sg, direction,
+			  npu->coherent ? NPU_USERPTR_DMA_ATTRS : 0);
 	list_del_init(&userptr->link);
 }
 
