@@ -63,7 +63,7 @@ module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 module-debug-arm64: ## the same for arm64 boards: build/kernel/arm64/npu-debug.ko; PAGES=16K, 64K
 	@scripts/module.sh debug$(if $(PAGES),-$(PAGES))-arm64
 
-demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=pc|virt; sim: in the process; TIME=exact]
+demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=pc|virt|soc; sim: in the process; TIME=exact]
 	@scripts/demo.sh $(or $(BOARD),pc) $(if $(TIME),--time $(TIME))
 
 quick: ## builds, and runs the unit tests of what changed (since the last commit, or SINCE=COMMIT)

@@ -497,8 +497,8 @@ static void npu_cache_log(struct npu_cache_watch *watch, const struct npu_cache_
 	npu_cache_what(entry, what, sizeof(what));
 	npu_cache_memory(entry, memory, sizeof(memory));
 	npu_cache_command(&entry->report, command, sizeof(command));
-	drm_err(&watch->npu->drm, "stale line: %s: %s (%u bytes)%s\n", what, memory,
-		entry->report.bytes, command);
+	drm_err(&watch->npu->drm, "caches: %s: %s: %s (%u bytes)%s\n",
+		npu_cache_kind(&entry->report), what, memory, entry->report.bytes, command);
 }
 
 static const char *npu_cache_engine(const struct npu_cache_report *report)
@@ -596,7 +596,7 @@ static void npu_cache_finish(struct npu_cache_watch *watch)
 
 /**
  * npu_cache_watch_flush - look into the next reports now, since what they are about goes
- * @npu: device
+ * @npu: device; it is woken: while it slept processors may have made mistakes
  */
 void npu_cache_watch_flush(struct npu_device *npu)
 {
@@ -604,7 +604,7 @@ void npu_cache_watch_flush(struct npu_device *npu)
 
 	if (!npu->cache_watch)
 		return;
-	if (npu_device_enter_awake(npu, &idx)) {
+	if (npu_device_enter_online(npu, &idx)) {
 		npu_cache_watch_drain(npu);
 		npu_device_exit(npu, idx);
 	}

@@ -12,6 +12,12 @@ NPU_STEP=demo
 . "$(dirname "$0")/lib.sh"
 cd "$NPU_TOP"
 
+case ${1:-} in
+    -h | --help)
+        sed -n '/^# Reads/,/^$/s/^#[ ]\{0,1\}//p' "$0"
+        exit 0
+        ;;
+esac
 BOARD=${1:-pc}
 WORK=$NPU_BUILD/demo
 NET=$NPU_TOP/networks/digits

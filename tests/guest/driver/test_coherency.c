@@ -662,6 +662,29 @@ static void idle_devices_sleep(void **state) {
   bo_destroy(fd, &bo);
 }
 
+/* The processors work on while the block has no power. */
+static void mistakes_beside_a_sleeping_device_are_reported(void **state) {
+  char line[1024];
+  struct bo bo;
+  uint8_t *p;
+
+  (void)state;
+  if (!has_watch()) return;
+  clear_reports();
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  p = map_cached(&bo);
+  ctx_destroy(fd, ctx);
+  wait_asleep();
+  memset(p, 0x33, LINE);
+  sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, 0, LINE);
+  last_report("discarded", line, sizeof(line));
+  expect_key(line, "buffer", bo.handle);
+  expect_key(line, "bytes", LINE);
+  munmap(p, KIB(64));
+  bo_destroy(fd, &bo);
+  ctx = ctx_create(fd);
+}
+
 /* The firmware refuses power, then the clock, then the end of reset: one call fails, the next one is as ever. */
 static void a_device_that_does_not_wake_up_is_tried_again(void **state) {
   static const char *const refused[] = {"power", "clock", "reset"};
@@ -708,6 +731,7 @@ int main(void) {
       TEST(reports_are_cleared),
       TEST(idle_devices_sleep),
       TEST(a_device_that_does_not_wake_up_is_tried_again),
+      TEST(mistakes_beside_a_sleeping_device_are_reported),
   };
 
   return cmocka_run_group_tests(tests, NULL, NULL);
