@@ -488,6 +488,20 @@ static bool npu_cache_is_harmless(const struct npu_cache_entry *entry)
 	       (kind == NPU_WATCH_OVERWRITTEN || kind == NPU_WATCH_DISCARDED);
 }
 
+/*
+ * Memory that the driver has just got: what its cleaning replaces was somebody's before. The
+ * driver's own memory is mapped past the caches, and never maintained from then on.
+ */
+static bool npu_cache_is_past(const struct npu_cache_entry *entry)
+{
+	u32 kind = entry->report.kind;
+
+	return entry->report.level &&
+	       (kind == NPU_WATCH_OVERWRITTEN || kind == NPU_WATCH_DISCARDED) &&
+	       (entry->place == NPU_CACHE_RING || entry->place == NPU_CACHE_FENCE ||
+		entry->place == NPU_CACHE_TABLE);
+}
+
 static void npu_cache_log(struct npu_cache_watch *watch, const struct npu_cache_entry *entry)
 {
 	char what[256], memory[80], command[80];
@@ -565,6 +579,8 @@ static void npu_cache_look_into(struct npu_cache_watch *watch, struct npu_cache_
 	npu_cache_find_in_files(npu, entry);
 	npu_cache_find_in_queues(npu, entry);
 	npu_cache_find_in_tables(npu, entry);
+	if (npu_cache_is_past(entry))
+		return;
 	trace_npu_stale_line(npu, entry);
 	npu_cache_log(watch, entry);
 	npu_cache_keep(watch, entry);
