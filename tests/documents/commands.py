@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Runs the commands that documents tell their readers to type, in the documents' order.
+
+usage: commands.py [--board] [DOCUMENT...]
+
+Commands are lines indented by four spaces and blocks marked `sh`, one a line; a block that is marked with a language and
+a name (c hello.c) is a file for those behind it. Each document has a folder of its own, in which the checkout's files
+are links: what a command writes goes there. Without --board, commands that boot a board are left out; with it
+everything runs. The last line is "N passed, N failed".
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DOCUMENTS = ["README.md", "docs/onnx-file.md", "docs/vendor-program.md", "docs/driver-work.md",
+             "docs/add-an-operator.md"]
+
+# What is not typed here, and why. An entry that no document has is a mistake.
+NOT_RUN = {
+    r"make check(-deep)?\b": "runs this test",
+    r"make demo\b": "a step of the check of its own",
+    r"make (build|qemu|kernel-stock|module)\b": "the check begins with it",
+    r"make (test|quick|bench)\b": "other steps of the check run the same",
+    r"tools/npu-vm --interactive\b": "needs a person",
+}
+BOARD = re.compile(r"(^|&& |; )(sudo )?tools/npu-vm\b")
+TIMEOUT = 900  # for what hangs
+
+
+def parts(path):
+    """Yields (line number, kind, text) of a document's commands and files: kind "command", or a file's name."""
+    fence = name = None
+    block, start, waiting = [], 0, ""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    before = ""
+    for number, line in enumerate(lines, 1):
+        mark = re.match(r"```(\w*) ?(\S*)$", line)
+        if mark and fence is None:
+            fence, name, block, start = mark.group(1) or "text", mark.group(2), [], number
+        elif line == "```" and fence is not None:
+            if name:
+                yield start, name, "\n".join(block) + "\n"
+            fence = None
+        elif fence is not None:
+            block.append(line)
+            if fence == "sh" and line.strip():
+                waiting += line
+                if not waiting.endswith("\\"):
+                    yield number, "command", waiting
+                    waiting = ""
+                else:
+                    waiting = waiting[:-1]
+        elif line.startswith("    ") and (waiting or not before.strip() or before.startswith("    ")):
+            waiting += line.strip()
+            if not waiting.endswith("\\"):
+                yield number, "command", waiting
+                waiting = ""
+            else:
+                waiting = waiting[:-1]
+        before = line
+
+
+def folder_for(where):
+    """A folder that has everything of the checkout."""
+    for entry in os.listdir(TOP):
+        os.symlink(os.path.join(TOP, entry), os.path.join(where, entry))
+    return where
+
+
+def run(command, where):
+    """Status and output."""
+    try:
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=where, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired as error:
+        return "no end", (error.stdout or b"").decode(errors="replace")
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+class Runner:
+    """Counts, and remembers which entries of NOT_RUN are of use."""
+
+    def __init__(self, board):
+        self.board = board
+        self.passed = self.failed = 0
+        self.used = set()
+
+    def left_out(self, command):
+        for pattern, reason in NOT_RUN.items():
+            if re.match(pattern, command):
+                self.used.add(pattern)
+                return reason
+        if not self.board and BOARD.search(command):
+            return "needs a board"
+        return None
+
+    def result(self, good, text, output=""):
+        print(("ok " if good else "FAILED ") + text, flush=True)
+        if good:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print("".join("    | %s\n" % line for line in output.splitlines()[-30:]), end="", flush=True)
+
+    def document(self, name):
+        with tempfile.TemporaryDirectory(prefix="npu-documents-") as where:
+            folder_for(where)
+            commands = 0
+            for number, kind, text in parts(os.path.join(TOP, name)):
+                at = "%s:%d" % (name, number)
+                if kind != "command":
+                    path = os.path.join(where, kind)
+                    if os.path.islink(path) or os.path.dirname(kind):
+                        self.result(False, "%s: %s would be a file of the checkout" % (at, kind))
+                        continue
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(text)
+                    continue
+                commands += 1
+                reason = self.left_out(text)
+                if reason:
+                    print("not run %s: %s (%s)" % (at, text, reason), flush=True)
+                    continue
+                status, output = run(text, where)
+                self.result(status == 0, "%s: %s" % (at, text), "status %s\n%s" % (status, output))
+            if not commands:
+                self.result(False, "%s has no command" % name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--board", action="store_true", help="also what boots a board")
+    parser.add_argument("document", nargs="*", help="of the checkout; default: all that are tested")
+    options = parser.parse_args()
+    runner = Runner(options.board)
+    for name in options.document or DOCUMENTS:
+        runner.document(name)
+    if not options.document:
+        for pattern in NOT_RUN.keys() - runner.used:
+            runner.result(False, "no document has a command like %s" % pattern)
+    print("%d passed, %d failed" % (runner.passed, runner.failed))
+    return 1 if runner.failed or not runner.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
