@@ -21,18 +21,19 @@ static bool device_is_card(void) {
 }
 
 int run_tests_of_device(const char *group, const struct CMUnitTest *tests, size_t count,
-                        const struct CMUnitTest *card_tests, size_t card_count, CMFixtureFunction set_up,
+                        const struct CMUnitTest *others, size_t other_count, bool for_card, CMFixtureFunction set_up,
                         CMFixtureFunction tear_down) {
-  struct CMUnitTest *all = calloc(count + card_count, sizeof(*all));
+  struct CMUnitTest *all = calloc(count + other_count, sizeof(*all));
   int failed;
 
   if (!all) abort();
   memcpy(all, tests, count * sizeof(*all));
-  if (device_is_card()) {
-    memcpy(all + count, card_tests, card_count * sizeof(*all));
-    count += card_count;
+  if (device_is_card() == for_card) {
+    memcpy(all + count, others, other_count * sizeof(*all));
+    count += other_count;
   } else {
-    for (size_t i = 0; i < card_count; i++) printf("== %s: %s is for a card\n", group, card_tests[i].name);
+    for (size_t i = 0; i < other_count; i++)
+      printf("== %s: %s is for a %s\n", group, others[i].name, for_card ? "card" : "block of a SoC");
     fflush(stdout);
   }
   failed = _cmocka_run_group_tests(group, all, count, set_up, tear_down);
