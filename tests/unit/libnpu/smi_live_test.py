@@ -61,13 +61,17 @@ class Live:
     def shows(self, text):
         return any(text in line for line in self.screen.display)
 
-    def wait_for(self, text):
+    def wait_until(self, holds, what):
+        """A screen is read in pieces: what is to be true of it is true a moment later than a part of it."""
         end = time.monotonic() + LIMIT
-        while not self.shows(text):
+        while not holds():
             ended = self.process.poll() is not None
             self.read(0.1)
-            if (ended and not self.shows(text)) or time.monotonic() > end:
-                raise AssertionError("no %r in\n%s\n%r" % (text, "\n".join(self.screen.display), self.raw[-400:]))
+            if (ended and not holds()) or time.monotonic() > end:
+                raise AssertionError("not %s:\n%s\n%r" % (what, "\n".join(self.screen.display), self.raw[-400:]))
+
+    def wait_for(self, text):
+        self.wait_until(lambda: self.shows(text), "%r shown" % text)
 
     def end(self):
         """Status, after all output."""
@@ -107,8 +111,7 @@ class LiveView(unittest.TestCase):
         live.resize(6, 30)
         live.wait_for("more lines")
         live.resize(40, 120)
-        live.wait_for("PID")
-        self.assertFalse(live.shows("more lines"))
+        live.wait_until(lambda: live.shows("PID") and not live.shows("more lines"), "all lines shown")
         os.write(live.master, b"q")
         self.assertEqual(live.end(), 0)
 
