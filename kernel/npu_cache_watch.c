@@ -489,8 +489,10 @@ static bool npu_cache_is_harmless(const struct npu_cache_entry *entry)
 }
 
 /*
- * Memory that the driver has just got: what its cleaning replaces was somebody's before. The
- * driver's own memory is mapped past the caches, and never maintained from then on.
+ * Memory that the driver has just got: what its cleaning replaces was somebody's before. Exporters
+ * may unmap an importer's pages and give them back without a look at the caches (udmabuf), and the
+ * importer must not do it for them: others may be writing there. The driver's own memory is mapped
+ * past the caches, and never maintained from then on.
  */
 static bool npu_cache_is_past(const struct npu_cache_entry *entry)
 {

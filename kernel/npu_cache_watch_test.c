@@ -132,12 +132,47 @@ static void npu_cache_test_text(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, text, "");
 }
 
+/* What is left of owners before is nobody's mistake; all else about the driver's memory is its own. */
+static void npu_cache_test_past(struct kunit *test)
+{
+	static const struct {
+		enum npu_cache_place place;
+		u32 kind, level;
+		bool past, harmless;
+	} cases[] = {
+		{ NPU_CACHE_RING, NPU_WATCH_OVERWRITTEN, 1, true, false },
+		{ NPU_CACHE_FENCE, NPU_WATCH_DISCARDED, 1, true, false },
+		{ NPU_CACHE_TABLE, NPU_WATCH_OVERWRITTEN, 2, true, false },
+		{ NPU_CACHE_RING, NPU_WATCH_STALE, 1, false, false },
+		{ NPU_CACHE_TABLE, NPU_WATCH_UNCLEANED, 1, false, false },
+		{ NPU_CACHE_FENCE, NPU_WATCH_OVERWRITTEN, 0, false, false },
+		{ NPU_CACHE_BUFFER, NPU_WATCH_OVERWRITTEN, 1, false, false },
+		{ NPU_CACHE_BUFFER, NPU_WATCH_DISCARDED, 1, false, false },
+		{ NPU_CACHE_UNKNOWN, NPU_WATCH_OVERWRITTEN, 1, false, true },
+		{ NPU_CACHE_UNKNOWN, NPU_WATCH_OVERWRITTEN, 0, false, false },
+		{ NPU_CACHE_UNKNOWN, NPU_WATCH_STALE, 1, false, false },
+	};
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct npu_cache_entry entry = {
+			.report = { .kind = cases[i].kind, .level = cases[i].level },
+			.place = cases[i].place,
+		};
+
+		KUNIT_EXPECT_EQ_MSG(test, npu_cache_is_past(&entry), cases[i].past, "case %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, npu_cache_is_harmless(&entry), cases[i].harmless,
+				    "case %u", i);
+	}
+}
+
 static struct kunit_case npu_cache_test_cases[] = {
 	KUNIT_CASE(npu_cache_test_no_power),
 	KUNIT_CASE(npu_cache_test_flood),
 	KUNIT_CASE(npu_cache_test_keeps),
 	KUNIT_CASE(npu_cache_test_names),
 	KUNIT_CASE(npu_cache_test_text),
+	KUNIT_CASE(npu_cache_test_past),
 	{ }
 };
 
