@@ -132,7 +132,7 @@ static void npu_cache_test_text(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, text, "");
 }
 
-/* What is left of owners before is nobody's mistake; all else about the driver's memory is. */
+/* What former owners have left is nobody's mistake; all other reports are kept, and told. */
 static void npu_cache_test_past(struct kunit *test)
 {
 	static const struct {
