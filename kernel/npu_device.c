@@ -336,6 +336,7 @@ void npu_device_keep_counters(struct npu_device *npu)
 	for (core = 0; core < npu->info.cores; core++) {
 		kept->busy_cycles[core] = info.busy_cycles[core];
 		kept->jobs[core] = info.jobs[core];
+		kept->busy_ns[core] = info.busy_ns[core];
 	}
 }
 
@@ -364,6 +365,7 @@ void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
 	info->core_resets = atomic_read(&npu->counters.core_resets);
 	info->aborted_jobs = atomic_read(&npu->counters.aborted_jobs);
 	info->thermal_events = atomic_read(&npu->counters.thermal_events);
+	info->card_ns = npu_read64(npu, NPU_REG_TIME_NS);
 
 	for (core = 0; core < npu->info.cores; core++) {
 		info->busy_cycles[core] =
@@ -371,5 +373,7 @@ void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
 			npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_BUSY_CYCLES));
 		info->jobs[core] = kept->jobs[core] +
 				   npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOBS));
+		info->busy_ns[core] = kept->busy_ns[core] +
+				      npu_read64(npu, NPU_BUSY_REG(core, NPU_BUSY_NS));
 	}
 }

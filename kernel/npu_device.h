@@ -38,6 +38,9 @@ struct npu_kept {
 	/** @jobs: jobs of each core */
 	u64 jobs[NPU_MAX_CORES];
 
+	/** @busy_ns: time in which each core had a job */
+	u64 busy_ns[NPU_MAX_CORES];
+
 	/** @ecc_corrected: memory errors */
 	u32 ecc_corrected;
 

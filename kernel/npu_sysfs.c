@@ -3,7 +3,6 @@
  * Attributes of the PCI function, in its folder "npu"; docs/uapi.md describes each.
  */
 #include <linux/device.h>
-#include <linux/ktime.h>
 #include <linux/math64.h>
 
 #include <drm/drm_managed.h>
@@ -11,7 +10,7 @@
 #include "npu_device.h"
 #include "npu_sysfs.h"
 
-/* Shorter intervals say little, since a core's cycles are counted when a job ends. */
+/* So that readers who do not know of each other get something that is worth a number each. */
 #define NPU_INTERVAL_NS		(250 * NSEC_PER_MSEC)
 
 static int npu_sysfs_status(struct device *dev, struct drm_npu_status_info *info)
@@ -105,7 +104,7 @@ static DEVICE_ATTR_RO(jobs);
 static void npu_utilisation_update(struct npu_device *npu, const struct drm_npu_status_info *info)
 {
 	struct npu_utilisation *util = &npu->utilisation;
-	u64 now = ktime_get_ns(), passed = now - util->since, all;
+	u64 passed = info->card_ns - util->since;
 	u32 core;
 
 	lockdep_assert_held(&util->lock);
@@ -113,15 +112,15 @@ static void npu_utilisation_update(struct npu_device *npu, const struct drm_npu_
 	if (util->since && passed < NPU_INTERVAL_NS)
 		return;
 
-	all = max(mul_u64_u32_div(passed, npu->info.clock_khz, NSEC_PER_MSEC), 1ull);
 	for (core = 0; core < npu->info.cores; core++) {
-		u64 cycles = info->busy_cycles[core], last = util->cycles[core];
-		u64 busy = cycles >= last ? cycles - last : cycles;
+		u64 now = info->busy_ns[core], last = util->busy_ns[core];
+		u64 busy = now >= last ? now - last : now;
 
-		util->percent[core] = util->since ? div64_u64(min(busy, all) * 100, all) : 0;
-		util->cycles[core] = cycles;
+		util->percent[core] =
+			util->since ? div64_u64(min(busy, passed) * 100, passed) : 0;
+		util->busy_ns[core] = now;
 	}
-	util->since = now;
+	util->since = info->card_ns;
 }
 
 static ssize_t utilization_show(struct device *dev, struct device_attribute *attr, char *buf)

@@ -15,11 +15,11 @@ struct npu_utilisation {
 	/** @lock: protects all below */
 	struct mutex lock;
 
-	/** @since: when the present interval began, ns of the monotonic clock; 0: not yet */
+	/** @since: when the present interval began, ns of the card's clock; 0: not yet */
 	u64 since;
 
-	/** @cycles: busy cycles of each core at that time */
-	u64 cycles[NPU_MAX_CORES];
+	/** @busy_ns: how long each core had had jobs at that time */
+	u64 busy_ns[NPU_MAX_CORES];
 
 	/** @percent: of the last interval, each core */
 	u32 percent[NPU_MAX_CORES];

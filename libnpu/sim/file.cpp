@@ -143,10 +143,12 @@ void File::status_info(drm_npu_status_info &info) {
   info.ecc_uncorrected = chip_->read32(NPU_REG_ECC_UNCORRECTED);
   info.core_busy = chip_->read32(NPU_REG_CORE_BUSY);
   info.fan_rpm = chip_->read32(NPU_REG_FAN_RPM);
+  info.card_ns = chip_->read64(NPU_REG_TIME_NS);
   const uint32_t cores = std::min<uint32_t>(chip_->read32(NPU_REG_CORES), DRM_NPU_MAX_CORES);
   for (uint32_t i = 0; i < cores; i++) {
     info.busy_cycles[i] = chip_->read64(NPU_CORE_REG(i, NPU_CORE_BUSY_CYCLES));
     info.jobs[i] = chip_->read64(NPU_CORE_REG(i, NPU_CORE_JOBS));
+    info.busy_ns[i] = chip_->read64(NPU_BUSY_REG(i, NPU_BUSY_NS));
   }
 }
 

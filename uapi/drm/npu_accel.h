@@ -28,6 +28,7 @@ extern "C" {
  * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
  * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
  *	DRM_NPU_QUERY_WATCH
+ * 1.4: busy_ns and card_ns in struct drm_npu_status_info
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -144,6 +145,12 @@ struct drm_npu_status_info {
 	__u32 aborted_jobs;	/* jobs that the driver's watchdog has killed since then */
 	/* times that the temperature limit was passed, either way, since then */
 	__u32 thermal_events;
+	/*
+	 * Time in which a job was on the core, since reset, with the one that is there now. What it
+	 * has grown by between two answers, divided by what card_ns has, is the core's utilisation.
+	 */
+	__u64 busy_ns[DRM_NPU_MAX_CORES];
+	__u64 card_ns;		/* register TIME_NS when this was asked */
 };
 
 /**

@@ -211,6 +211,12 @@
 #define NPU_CORE_GDMA_COMMAND 0x30u  /* 32 bits, ro: GDMA commands of the job retired */
 #define NPU_CORE_PROGRESS 0x38u  /* 64 bits, ro: commands retired by this core and steps made inside long ones since power-on; a watchdog looks here before it blames a job */
 
+/* how long a core has been at work, since power-on */
+#define NPU_BUSY_BASE 0x800u
+#define NPU_BUSY_STRIDE 0x8u
+#define NPU_BUSY_REG(i, r) (NPU_BUSY_BASE + (i) * NPU_BUSY_STRIDE + (r))
+#define NPU_BUSY_NS 0x00u  /* 64 bits, ro: nanoseconds of TIME_NS in which a job was on the core, with the one that is there now */
+
 /* one queue pair; all but CTRL and ABORT_JOB may be written only while STATUS is 0 */
 #define NPU_QUEUE_BASE 0x10000u
 #define NPU_QUEUE_STRIDE 0x80u

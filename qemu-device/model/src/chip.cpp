@@ -22,6 +22,7 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       sensors_(config.cores, config.clock_khz),
       arbiter_(config.queues),
       running_(config.cores),
+      busy_(config.cores),
       cycles_(board.has_clock() ? board.now() : 0, config.clock_khz),
       dice_(config.seed) {
   for (unsigned i = 0; i < config.cores; ++i)
@@ -297,6 +298,7 @@ bool Chip::start_job(unsigned core, Lock &lock) {
   for (unsigned c = 0; c < config_.cores; ++c) {
     if (!(grant->cores >> c & 1)) continue;
     running_[c] = &q;
+    busy_[c].since_ns = instant_ns();
     chosen[count++] = cores_[c].get();
   }
   const std::span<Core *const> cores(chosen.data(), count);
@@ -318,7 +320,11 @@ bool Chip::start_job(unsigned core, Lock &lock) {
 /// A job has left its cores.
 void Chip::ended(Queue &q, const JobResult &result) {
   const uint32_t before = taken();
-  std::replace(running_.begin(), running_.end(), &q, static_cast<Queue *>(nullptr));
+  for (unsigned c = 0; c < config_.cores; ++c) {
+    if (running_[c] != &q) continue;
+    busy_[c].before_ns = busy_until(c, instant_ns());
+    running_[c] = nullptr;
+  }
   if (std::popcount(before ^ taken()) > 1) wake_for_ready();
   if (!owned_no_more(q) && !stopping_) finish(q, result);
 }
@@ -355,6 +361,7 @@ void Chip::reset() {
 void Chip::finish_reset() {
   for (auto &q : queues_) q->power_on();
   std::fill(running_.begin(), running_.end(), nullptr);
+  std::fill(busy_.begin(), busy_.end(), Busy{});
   for (auto &core : cores_) core->reset();
   asked_.clear();
   if (mmu_.reset()) {
@@ -398,6 +405,19 @@ uint32_t Chip::core_busy() const {
   uint32_t mask = 0;
   for (unsigned c = 0; c < config_.cores; ++c) mask |= running_[c] ? 1u << c : 0;
   return mask;
+}
+
+/// The instant of what happens now, on the clock of TIME_NS.
+uint64_t Chip::instant_ns() const { return board_.has_clock() ? cycles_.ns_of(cycle_) : board_.time_ns(); }
+
+uint64_t Chip::busy_until(unsigned core, uint64_t ns) const {
+  const Busy &busy = busy_[core];
+  return busy.before_ns + (running_[core] && ns > busy.since_ns ? ns - busy.since_ns : 0);
+}
+
+uint64_t Chip::busy_ns(unsigned core) const {
+  Lock lock(mutex_);
+  return busy_until(core, instant_ns());
 }
 
 uint64_t Chip::progress() const {

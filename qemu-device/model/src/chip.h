@@ -78,6 +78,7 @@ class Chip {
   void core_reset(uint32_t mask);
   uint32_t features() const { return kFeatures | (board_.has_clock() ? NPU_FEATURE_VIRTUAL_TIME : 0); }
   uint32_t core_busy() const;
+  uint64_t busy_ns(unsigned core) const;
   uint64_t progress() const;
   const CoreCounters &core(unsigned index) const { return cores_[index]->counters(); }
   /// Jobs that begin from now on run under the race detector, or no longer.
@@ -162,6 +163,8 @@ class Chip {
   void stop_job(Queue &q, Stop reason, Obeys means);
   void release_all(Obeys means);
   void throttle_event();
+  uint64_t instant_ns() const;
+  uint64_t busy_until(unsigned core, uint64_t ns) const;
   void finish_reset();
   void forget(Lock &lock);
   void mmu_moved(Mmu::Moved moved);
@@ -191,6 +194,16 @@ class Chip {
   QueueList list_;  // queues with a step to take
   Arbiter arbiter_;
   std::vector<Queue *> running_;  // by core; a job of several cores is there for each
+  /// How long a core has had jobs: those before, and since when it has the present one.
+  struct Busy {
+    uint64_t before_ns = 0, since_ns = 0;
+
+    template <class A>
+    void visit_state(A &a) {
+      a(before_ns, since_ns);
+    }
+  };
+  std::vector<Busy> busy_;  // by core
   std::condition_variable wake_[NPU_MAX_CORES + 1];
 
   std::vector<std::unique_ptr<Flight>> flights_;  // in the order in which they began

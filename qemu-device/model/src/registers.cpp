@@ -111,6 +111,10 @@ const Reg kCore[] = {
     {NPU_CORE_PROGRESS, 64, COUNTER(progress)},
 };
 
+const Reg kBusy[] = {
+    {NPU_BUSY_NS, 64, READ_ONLY(c.busy_ns(i))},
+};
+
 const Reg kQueue[] = {
     {NPU_QUEUE_SQ_BASE, 64, QUEUE(sq_base)},
     {NPU_QUEUE_CQ_BASE, 64, QUEUE(cq_base)},
@@ -144,6 +148,7 @@ const Reg kDoorbell[] = {
 const Block kBlocks[] = {
     {NPU_DOORBELL_BASE, NPU_DOORBELL_STRIDE, [](const Config &c) { return c.queues; }, kDoorbell},
     {NPU_QUEUE_BASE, NPU_QUEUE_STRIDE, [](const Config &c) { return c.queues; }, kQueue},
+    {NPU_BUSY_BASE, NPU_BUSY_STRIDE, [](const Config &c) { return c.cores; }, kBusy},
     {NPU_CORE_BASE, NPU_CORE_STRIDE, [](const Config &c) { return c.cores; }, kCore},
     {0, NPU_CORE_BASE, [](const Config &) { return 1u; }, kDevice},
 };

@@ -12,7 +12,7 @@ namespace npu::model {
 namespace {
 
 constexpr uint64_t kMagic = 0x50414e5355504e51u;  // "QNPUSNAP", lowest byte first
-constexpr uint32_t kVersion = 3;                  // of all that follows
+constexpr uint32_t kVersion = 4;                  // of all that follows
 
 struct Number {
   const char *name;
@@ -117,6 +117,7 @@ void Chip::visit_state(Archive &a) {
   }
   visit_flights(a);
   for (auto &core : cores_) a(*core);
+  for (Busy &busy : busy_) a(busy);
 }
 
 std::string Chip::not_to_be_saved() const {

@@ -55,6 +55,7 @@ void expect_power_on(Machine &m) {
     EXPECT_EQ(m.r64(reg), 0u) << reg;
   for (unsigned c = 0; c < 2; ++c) {
     for (uint32_t r = NPU_CORE_BUSY_CYCLES; r <= NPU_CORE_JOB_ID; r += 8) EXPECT_EQ(m.r64(NPU_CORE_REG(c, r)), 0u) << r;
+    EXPECT_EQ(m.r64(NPU_BUSY_REG(c, NPU_BUSY_NS)), 0u);
     for (uint32_t r = NPU_CORE_QUEUE; r <= NPU_CORE_GDMA_COMMAND; r += 4) EXPECT_EQ(m.r32(NPU_CORE_REG(c, r)), 0u) << r;
   }
   for (unsigned q = 0; q < 16; ++q) {

@@ -128,6 +128,7 @@ class Snapshot : public ::testing::TestWithParam<uint64_t> {
       for (uint32_t reg : {NPU_CORE_BUSY_CYCLES, NPU_CORE_TIU_CYCLES, NPU_CORE_GDMA_CYCLES, NPU_CORE_JOBS,
                            NPU_CORE_PROGRESS, NPU_CORE_JOB_ID})
         for (unsigned core = 0; core < 2; ++core) r.registers.push_back(m.r64(NPU_CORE_REG(core, reg)));
+      for (unsigned core = 0; core < 2; ++core) r.registers.push_back(m.r64(NPU_BUSY_REG(core, NPU_BUSY_NS)));
       for (unsigned q = 0; q < 4; ++q) r.registers.push_back(m.r32(NPU_QUEUE_REG(q, NPU_QUEUE_STATUS)));
     }
     r.trace = m.board.take_trace();
@@ -211,7 +212,7 @@ TEST_F(SnapshotRefused, OfAnotherVersionNamesBoth) {
   std::vector<uint8_t> bytes;
   EXPECT_EQ(saved(m, bytes, 0), "");
   bytes[8] = 99;
-  EXPECT_EQ(loaded(m, bytes), "the snapshot is of a chip with state version 99, this one has 3");
+  EXPECT_EQ(loaded(m, bytes), "the snapshot is of a chip with state version 99, this one has 4");
   bytes[0] = 0;
   EXPECT_EQ(loaded(m, bytes), "this is no snapshot of a chip");
 }

@@ -199,6 +199,22 @@ TEST_F(VirtualTime, CountersIncludeTheJobThatRuns) {
   EXPECT_EQ(core(0, NPU_CORE_JOBS), 1u);
 }
 
+TEST_F(VirtualTime, TimeAtWorkIsThatOfTheClock) {
+  const auto busy = [&](unsigned core) { return m.r64(NPU_BUSY_REG(core, NPU_BUSY_NS)); };
+  const uint64_t rung = now(), before = m.r64(NPU_REG_TIME_NS);
+  m.queue(0).submit(nops(100));
+  go_to(rung + 200);
+  EXPECT_EQ(busy(0), m.r64(NPU_REG_TIME_NS) - before);  // of the job that runs
+  m.w32(NPU_REG_CLOCK_SELECT, 1);
+  go_to(rung + 200 + 2 * (100 * kNop - 200));
+  const uint64_t all = busy(0);
+  EXPECT_EQ(all, m.r64(NPU_REG_TIME_NS) - before);
+  EXPECT_EQ(core(0, NPU_CORE_JOBS), 1u);
+  go_to(now() + 5000);
+  EXPECT_EQ(busy(0), all);  // and nothing more
+  EXPECT_EQ(busy(1), 0u);
+}
+
 TEST_F(VirtualTime, ASlowerClockMakesCyclesLonger) {
   const uint64_t rung = now();
   m.queue(0).submit(nops(100));
