@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What a program can ask about devices.
 #include <algorithm>
-#include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "libnpu/bmlib/memory.h"
 #include "libnpu/src/private.h"
@@ -13,6 +14,9 @@
 using namespace npu::bm;
 
 namespace {
+
+/// How long the first bm_get_stat() of a handle looks.
+constexpr std::chrono::milliseconds kFirstLook{10};
 
 int to_mib(uint64_t bytes) { return static_cast<int>(std::min<uint64_t>(bytes >> 20, INT32_MAX)); }
 
@@ -44,17 +48,34 @@ int heap_of(npu_device *device, Heap *heap) {
   return 0;
 }
 
-int stat_of(npu_device *device, bm_dev_stat_t *stat) {
-  drm_npu_status_info status{};
+/// The mean of the cores' utilisation since the handle was asked before; the first time of a short while.
+int utilisation_of(Handle &handle, unsigned int cores, int *percent) {
+  std::lock_guard lock(handle.asked_mutex);
+  drm_npu_status_info &before = handle.asked, now{};
+  if (!before.card_ns) {
+    if (int err = npu_device_status(handle.npu(), &before)) return err;
+    std::this_thread::sleep_for(kFirstLook);
+  }
+  if (int err = npu_device_status(handle.npu(), &now)) return err;
+  int sum = 0;
+  for (unsigned int core = 0; core < cores; core++) sum += std::max(0, npu_utilisation(&before, &now, core));
+  *percent = sum / std::max(1, static_cast<int>(cores));
+  before = now;
+  return 0;
+}
+
+int stat_of(Handle &handle, bm_dev_stat_t *stat) {
+  npu_device *device = handle.npu();
   drm_npu_dev_info info{};
   Heap heap{};
+  int percent = 0;
   if (int err = heap_of(device, &heap)) return err;
-  if (int err = npu_device_status(device, &status)) return err;
   if (int err = npu_device_info(device, &info)) return err;
+  if (int err = utilisation_of(handle, info.cores, &percent)) return err;
   *stat = {};
   stat->mem_total = to_mib(heap.total);
   stat->mem_used = to_mib(heap.total - heap.available);
-  stat->tpu_util = 100 * std::popcount(status.core_busy) / std::max(1, static_cast<int>(info.cores));
+  stat->tpu_util = percent;
   stat->heap_num = 1;
   stat->heap_stat[0].mem_total = static_cast<unsigned int>(stat->mem_total);
   stat->heap_stat[0].mem_avail = static_cast<unsigned int>(to_mib(heap.available));
@@ -131,7 +152,7 @@ int bm_get_devid(bm_handle_t handle) {
 bm_status_t bm_get_stat(bm_handle_t handle, bm_dev_stat_t *stat) {
   const auto h = find(handle);
   if (!h) return bad_handle(__func__);
-  return npu_bm_status(stat ? stat_of(h->npu(), stat) : fail(-EINVAL, "no place for the answer"), __func__);
+  return npu_bm_status(stat ? stat_of(*h, stat) : fail(-EINVAL, "no place for the answer"), __func__);
 }
 
 bm_status_t bm_get_misc_info(bm_handle_t handle, struct bm_misc_info *pmisc_info) {

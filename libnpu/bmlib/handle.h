@@ -135,6 +135,8 @@ class Handle : public std::enable_shared_from_this<Handle> {
   uint64_t id() const { return id_; }
   std::atomic<int> timeout_ms{0};
   Profile profile;
+  std::mutex asked_mutex;
+  drm_npu_status_info asked{};  ///< what bm_get_stat() saw last; under asked_mutex
 
   int thread_context(npu_context **context);
   int record(npu_context *context, uint64_t seqno, void (*release)(void *arg), void *arg);

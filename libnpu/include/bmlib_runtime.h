@@ -419,12 +419,13 @@ typedef struct bm_heap_stat_byte {
 typedef struct bm_dev_stat {
   int mem_total; /* MiB */
   int mem_used;
-  int tpu_util; /* percent of the cores at work at this moment */
+  int tpu_util; /* utilisation (npu.h, npu_utilisation()) of all cores since the handle's bm_get_stat() before this one;
+                   the first one looks for 10 ms */
   int heap_num; /* 1 */
   bm_heap_stat_t heap_stat[4];
 } bm_dev_stat_t;
 
-/* Memory and utilisation, now. */
+/* Memory, now, and utilisation. */
 BMLIB_API bm_status_t bm_get_stat(bm_handle_t handle, bm_dev_stat_t *stat);
 /* 1: the card's memory. */
 BMLIB_API bm_status_t bm_get_gmem_total_heap_num(bm_handle_t handle, unsigned int *heap_num);

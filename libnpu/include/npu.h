@@ -5,7 +5,8 @@
 /*
  * libnpu: devices, buffers, contexts, jobs. A thin layer over the npu accel driver (transport "drm") or over the chip
  * model in this process (transport "sim"); NPU_DEVICE=drm|sim|auto chooses, auto takes sim only where the machine has
- * no accel node of this driver, and says so once on standard error unless NPU_QUIET=1.
+ * no accel node of this driver, and says so once on standard error unless NPU_QUIET=1. NPU_REQUIRE=drm and
+ * npu_require_transport() make that an error.
  *
  * Errors: functions that return int return 0 or a negative errno value; npu_last_error() then has a text for the
  * calling thread that names what, where and what was expected. Nothing aborts, nothing else prints unless NPU_LOG or
@@ -71,6 +72,14 @@ NPU_API int npu_device_open(unsigned int index, npu_device **device);
 NPU_API npu_device *npu_device_ref(npu_device *device);
 NPU_API void npu_device_close(npu_device *device);
 
+/*
+ * The only transport that this process may use from now on, "drm" or "sim"; NULL: what NPU_DEVICE chooses. NPU_REQUIRE
+ * of the environment says the same, and where both say something, both hold. `auto` then takes the required transport,
+ * or there is no device (-ENODEV); an NPU_DEVICE that names the other one is -EINVAL in npu_device_count() and
+ * npu_device_open(). -EINVAL: neither of these names; -EBUSY: a device of the other transport is open.
+ */
+NPU_API int npu_require_transport(const char *name);
+
 /* "drm" or "sim". */
 NPU_API const char *npu_device_transport(const npu_device *device);
 
@@ -96,6 +105,19 @@ static inline int npu_device_time(npu_device *device, struct drm_npu_time_info *
 /* All zero where there is no cache watch. */
 static inline int npu_device_watch(npu_device *device, struct drm_npu_watch_info *info) {
   return npu_device_query(device, DRM_NPU_QUERY_WATCH, info, sizeof(*info));
+}
+
+/*
+ * Utilisation of a core between two answers of npu_device_status(): the share of that time in which a job was on the
+ * core, a whole percentage from 0 to 100, rounded down. A device's is the mean of its cores'. -1: not known, since no
+ * time has passed, or the driver is older than 1.4. A reset of the device in between lets its counters begin again.
+ */
+static inline int npu_utilisation(const struct drm_npu_status_info *before, const struct drm_npu_status_info *after,
+                                  unsigned int core) {
+  if (core >= DRM_NPU_MAX_CORES || after->card_ns <= before->card_ns) return -1;
+  const uint64_t passed = after->card_ns - before->card_ns, now = after->busy_ns[core];
+  const uint64_t busy = now < before->busy_ns[core] ? now : now - before->busy_ns[core];
+  return busy < passed ? (int)(100.0 * (double)busy / (double)passed) : 100;
 }
 
 /* ---- buffers ---- */

@@ -147,6 +147,15 @@ int npu_device_open(unsigned int index, npu_device **device) {
   return npu::open_locked(index, device);
 }
 
+int npu_require_transport(const char *name) {
+  std::lock_guard lock(npu::registry().mutex);
+  const bool known = name && (!strcmp(name, "drm") || !strcmp(name, "sim"));
+  for (const auto &[index, device] : npu::registry().open)
+    if (known && strcmp(device->name, name))
+      return npu::fail(-EBUSY, "npu_require_transport: device %u is open by transport %s", index, device->name);
+  return npu::require_transport(name);
+}
+
 npu_device *npu_device_ref(npu_device *device) {
   std::lock_guard lock(npu::registry().mutex);
   device->refs++;

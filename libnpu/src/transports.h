@@ -10,6 +10,9 @@ namespace npu {
 /// npu_last_error(); no device is no error.
 int choose_transport(const npu_transport **transport, int *count);
 
+/// npu_require_transport(), without a look at what is open.
+int require_transport(const char *name);
+
 }  // namespace npu
 
 #endif  // NPU_TRANSPORTS_H

@@ -177,11 +177,36 @@ static void both_clocks_are_looked_at_together(void **state) {
   npu_device_close(device);
 }
 
+static void a_transport_can_be_required(void **state) {
+  npu_device *device = must_open(), *second = NULL;
+  const char *mine = npu_device_transport(device), *other = strcmp(mine, "sim") ? "sim" : "drm";
+
+  (void)state;
+  MUST_FAIL(npu_require_transport("card"), EINVAL, "\"card\": expected drm or sim");
+  MUST_FAIL(npu_require_transport(other), EBUSY, "device 0 is open by transport");
+  MUST(npu_require_transport(mine));
+  assert_true(npu_device_count() >= 1);
+  npu_device_close(device);
+  MUST(npu_require_transport(other));
+  MUST_FAIL(npu_device_open(0, &second), EINVAL, "npu_require_transport() allows");
+  MUST_FAIL(npu_device_count(), EINVAL, "npu_require_transport() allows");
+  assert_null(second);
+  MUST(npu_require_transport(NULL));
+  setenv("NPU_REQUIRE", other, 1);
+  MUST_FAIL(npu_device_open(0, &second), EINVAL, "but NPU_REQUIRE allows");
+  setenv("NPU_REQUIRE", "card", 1);
+  MUST_FAIL(npu_device_open(0, &second), EINVAL, "NPU_REQUIRE=card: expected drm or sim");
+  setenv("NPU_REQUIRE", mine, 1);
+  second = must_open();
+  npu_device_close(second);
+  unsetenv("NPU_REQUIRE");
+}
+
 static void status_counts_jobs(void **state) {
   npu_device *device = must_open();
   npu_context *context = must_context(device);
   struct drm_npu_status_info before, after;
-  uint64_t jobs = 0, cycles = 0;
+  uint64_t jobs = 0, cycles = 0, busy = 0;
 
   (void)state;
   MUST(npu_device_status(device, &before));
@@ -192,7 +217,11 @@ static void status_counts_jobs(void **state) {
   for (int i = 0; i < DRM_NPU_MAX_CORES; i++) {
     jobs += after.jobs[i] - before.jobs[i];
     cycles += after.busy_cycles[i] - before.busy_cycles[i];
+    busy += after.busy_ns[i] - before.busy_ns[i];
+    assert_in_range(npu_utilisation(&before, &after, (unsigned int)i), 0, 100);
   }
+  assert_true(after.card_ns > before.card_ns);
+  assert_in_range(busy, 1, (after.card_ns - before.card_ns) * DRM_NPU_MAX_CORES);
   assert_true(jobs >= 1);
   assert_true(cycles >= 1);
   npu_context_destroy(context);
@@ -229,19 +258,13 @@ static void null_is_allowed_where_promised(void **state) {
 
 int device_tests(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(there_is_a_device),
-      cmocka_unit_test(opens_of_one_device_share_it),
-      cmocka_unit_test(a_buffer_keeps_its_device),
-      cmocka_unit_test(a_device_can_be_opened_again),
-      cmocka_unit_test(a_device_that_is_not_there),
-      cmocka_unit_test(wrong_choice_of_transport),
-      cmocka_unit_test(wrong_choice_of_cache),
-      cmocka_unit_test(info_is_plausible),
-      cmocka_unit_test(memory_is_counted),
-      cmocka_unit_test(status_counts_jobs),
-      cmocka_unit_test(both_clocks_are_looked_at_together),
-      cmocka_unit_test(the_log_goes_where_asked),
-      cmocka_unit_test(null_is_allowed_where_promised),
+      cmocka_unit_test(there_is_a_device),           cmocka_unit_test(opens_of_one_device_share_it),
+      cmocka_unit_test(a_buffer_keeps_its_device),   cmocka_unit_test(a_device_can_be_opened_again),
+      cmocka_unit_test(a_device_that_is_not_there),  cmocka_unit_test(wrong_choice_of_transport),
+      cmocka_unit_test(a_transport_can_be_required), cmocka_unit_test(wrong_choice_of_cache),
+      cmocka_unit_test(info_is_plausible),           cmocka_unit_test(memory_is_counted),
+      cmocka_unit_test(status_counts_jobs),          cmocka_unit_test(both_clocks_are_looked_at_together),
+      cmocka_unit_test(the_log_goes_where_asked),    cmocka_unit_test(null_is_allowed_where_promised),
   };
   return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }

@@ -122,6 +122,19 @@ static int child_opens_and_fails(void) {
   return 0;
 }
 
+/* On a machine without a card, where nothing else says what to take. */
+static int child_requires_a_card(void) {
+  npu_device *device = NULL;
+  bm_handle_t handle = NULL;
+
+  bmlib_log_set_level(BMLIB_LOG_QUIET);
+  if (npu_require_transport("drm") || npu_device_count()) return 1;
+  if (npu_device_open(0, &device) != -ENODEV || device) return 2;
+  if (!strstr(npu_last_error(), "there is no /dev/accel/accel")) return 3;
+  if (bm_dev_request(&handle, 0) != BM_ERR_DEVNOTREADY || handle) return 4;
+  return 0;
+}
+
 static const struct {
   const char *name;
   int (*run)(void);
@@ -129,7 +142,7 @@ static const struct {
     {"leaves_everything", child_leaves_everything},   {"is_killed", child_is_killed},
     {"without_permission", child_without_permission}, {"without_device", child_without_device},
     {"with_small_card", child_with_small_card},       {"with_bad_options", child_with_bad_options},
-    {"open_and_fail", child_opens_and_fails},
+    {"open_and_fail", child_opens_and_fails},         {"requires_a_card", child_requires_a_card},
 };
 
 int run_child(const char *name) {
