@@ -125,8 +125,16 @@ run_command() {
     wait $pumps
 }
 
+# npu-vm tells when the size of its terminal changes.
+follow_size() {
+    while read -r word rows columns; do
+        [ "$word" != size ] || stty rows "$rows" cols "$columns" <"$TTY" 2>/dev/null
+    done <&3
+}
+
 run_interactive() {
     stty rows "$ROWS" cols "$COLUMNS" <"$TTY" 2>/dev/null
+    follow_size &
     setsid -c /npu/command <"$TTY" >"$TTY" 2>&1 3>&- 4>&-
     status=$?
     end_processes
@@ -154,7 +162,7 @@ look_for_leaks() {
 mount_system
 . /npu/settings
 insert_modules
-exec 3>"$(port control)"
+exec 3<>"$(port control)"
 mount_folders
 [ "$KMEMLEAK" = no ] || forget_leaks_of_boot
 [ "$LOAD" = no ] || load_driver

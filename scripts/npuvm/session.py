@@ -120,6 +120,16 @@ class Session:
         if os.isatty(0):
             self._terminal = termios.tcgetattr(0)
             tty.setraw(0)
+            signal.signal(signal.SIGWINCH, lambda *_: self._tell_size())
+            self._tell_size()  # it may have changed since the board was given one
+
+    def _tell_size(self):
+        """The board's terminal gets the size of ours."""
+        try:
+            size = os.get_terminal_size(0)
+            self._ends["control"].sendall(b"size %d %d\n" % (size.lines, size.columns))
+        except OSError:
+            pass  # the board is gone, or the terminal
 
     def _start_input(self):
         """What we read goes to the command. By a thread of its own: a command that does not read holds up nobody, and
