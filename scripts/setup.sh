@@ -34,6 +34,7 @@ flatbuffers-compiler|bmodel format
 libflatbuffers-dev|bmodel format
 libmd-dev|checksums in bmodel files
 libncurses-dev|live view of npu-smi
+libmicrohttpd-dev|exporter of npu-smi
 libonnx-testdata|ONNX conformance tests, for the oracle of our tests
 libpng-dev|samples for calibration (PNG)
 libjpeg-dev|samples for calibration (JPEG)
@@ -66,6 +67,9 @@ python3|generators, npu-vm, QEMU build
 python3-venv|QEMU build
 python3-numpy|reference results in tests
 python3-pyte|terminal in which the live view of npu-smi is tested
+tmux|likewise, one that people use
+python3-jsonschema|JSON of npu-smi is held against its schema
+python3-prometheus-client|reads what the exporter of npu-smi writes
 libglib2.0-dev|QEMU build
 libpixman-1-dev|QEMU build
 zlib1g-dev|QEMU build; samples for calibration (.npz)

@@ -29,6 +29,7 @@ libgmock-dev|unit tests in C++
 libflatbuffers-dev|bmodel format
 libmd-dev|checksums in bmodel files
 libncurses-dev|live view of npu-smi
+libmicrohttpd-dev|exporter of npu-smi
 libcli11-dev|command lines of the tools
 nlohmann-json3-dev|JSON output of the tools
 busybox-static|user space of the board

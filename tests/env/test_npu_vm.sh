@@ -394,6 +394,10 @@ group_card() {
         chmod 666 /dev/accel/accel0; exec "'"${NPU_BUILD:-$NPU_TOP/build}"'/bin/tests/guest/long_commands" stay'
     check "--no-module leaves the module to the command" is "$(xargs <"$WORK/out")" accel0
     check "a board ends while a user has commands of hours on all cores" is "$STATUS" 0
+    "$NPU_BUILD/bin/npuc" "$NPU_TOP/networks/digits/digits.onnx" -o "$WORK/digits.bmodel" -q
+    NPU_TEST_SHARE=$WORK "$NPU_PYTHON" "$HERE/terminal_test.py" "$VM" >"$WORK/out" 2>"$WORK/err"
+    STATUS=$?
+    check "npu-smi live on the board's terminal, as large as the window" is "$STATUS" 0
     board --device nonsense=1 -- true
     check "an unknown property of the card is told" fails 'QEMU ended.*nonsense'
 }

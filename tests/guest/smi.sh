@@ -44,10 +44,17 @@ model=$out/seeds/sample.bmodel
 user=$!
 "$bin/npu-smi" dmon --count=5 >$out/dmon 2>&1
 "$bin/npu-smi" pmon --count=5 >$out/pmon 2>&1
+"$bin/npu-smi" exporter >$out/exporter 2>&1
+"$bin/npu-smi" --json >$out/json 2>&1
 is "the program still runs" kill $user
 wait $user
 is "dmon sees jobs" has dmon '^ +0 .* [1-9][0-9]*$'
 is "pmon sees the process and its jobs" has pmon '^ +0 +[0-9]+ .* [1-9][0-9]* +[0-9.]+  bmrt_test'
+is "the exporter sees cores at work" has exporter '^npu_core_busy_seconds_total\{card="0",.*\} [0-9.]*[1-9]'
+is "and whose process that is" has exporter \
+    '^npu_process_jobs_total\{card="0",.*,process="bmrt_test",user="[^"]+"\} [1-9]'
+is "JSON has the process with its arguments" has json '"arguments":"[^"]*bmrt_test --bmodel [^"]* --loopnum 1000000000"'
+is "and utilisation is known" has json '"utilisation":[0-9]+,"core_utilisation":\[[0-9]+,[0-9]+\]'
 is "pmon does not list itself" sh -c "! grep -q npu-smi $out/pmon"
 
 # On the terminal that the board has: TERM=linux.

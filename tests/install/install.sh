@@ -40,7 +40,7 @@ pages=("${tools[@]/#/share/man/man1/}")
 for file in "${tools[@]/#/bin/}" "${pages[@]/%/.1}" include/bmlib_internal.h \
     lib/libbmrt.so.1.0 \
     lib/cmake/qnpu/qnpu-config.cmake lib/cmake/libsophon/libsophon-config.cmake \
-    share/doc/qnpu/LICENSE \
+    share/doc/qnpu/LICENSE share/qnpu/npu-smi.schema.json \
     share/doc/qnpu/LICENSES/GPL-2.0-only.txt include/bmlib_runtime.h include/bmlib_not_supported.h include/npu.h \
     include/npu_async.hpp include/npu_accel.h \
     include/bmruntime_interface.h include/bmruntime_legacy.h include/bmdef.h lib/libnpu.so lib/libnpu.so.1 \

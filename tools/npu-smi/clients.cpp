@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Processes with a card open: the drm keys in /proc/PID/fdinfo.
+#include <pwd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -51,11 +53,42 @@ bool read_fdinfo(const fs::path &path, Client &client) {
   return true;
 }
 
+constexpr size_t kMaxArguments = 4096;  // bytes of a command line
+
 std::string process_name(const fs::path &process) {
   std::ifstream in(process / "comm");
   std::string name;
   std::getline(in, name);
   return name;
+}
+
+/// Arguments end with a zero byte each.
+std::string process_arguments(const fs::path &process) {
+  std::ifstream in(process / "cmdline", std::ios::binary);
+  std::string text(kMaxArguments, 0);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  while (!text.empty() && !text.back()) text.pop_back();
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  return text;
+}
+
+/// The effective one: the second number of the line.
+long process_uid(const fs::path &process) {
+  std::ifstream in(process / "status");
+  for (std::string word; in >> word;) {
+    long real, effective;
+    if (word == "Uid:" && in >> real >> effective) return effective;
+  }
+  return -1;
+}
+
+std::string user_name(long uid) {
+  char text[4096];
+  passwd entry{}, *found = nullptr;
+  if (uid < 0) return "";
+  getpwuid_r(static_cast<uid_t>(uid), &entry, text, sizeof(text), &found);
+  return found ? found->pw_name : std::to_string(uid);
 }
 
 void add_process(const fs::path &process, long pid, std::vector<Client> &clients) {
@@ -69,12 +102,20 @@ void add_process(const fs::path &process, long pid, std::vector<Client> &clients
                                    [&](const Client &c) { return c.client == client.client && c.bus == client.bus; });
     if (known) continue;
     client.pid = pid;
-    client.process = process_name(process);
+    describe_process(process.string(), client);
     clients.push_back(std::move(client));
   }
 }
 
 }  // namespace
+
+void describe_process(const std::string &folder, Client &client) {
+  const fs::path process = folder;
+  client.process = process_name(process);
+  client.arguments = process_arguments(process);
+  client.uid = process_uid(process);
+  client.user = user_name(client.uid);
+}
 
 std::vector<Client> find_clients(const std::string &proc) {
   std::vector<Client> clients;

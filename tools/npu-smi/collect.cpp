@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <thread>
 
@@ -15,6 +16,9 @@
 
 namespace npu::smi {
 namespace {
+
+/// Between two looks at the keyboard.
+constexpr std::chrono::milliseconds kStep{20};
 
 struct Close {
   void operator()(npu_device *device) const { npu_device_close(device); }
@@ -43,7 +47,7 @@ std::string bus_name(const drm_npu_dev_info &info) {
 Client myself(const Card &card) {
   Client client;
   client.pid = getpid();
-  client.process = "npu-smi";
+  describe_process("/proc/self", client);
   client.card_bytes = card.memory.file_card;
   client.system_bytes = card.memory.file_system;
   return client;
@@ -53,15 +57,26 @@ Client myself(const Card &card) {
 struct Watched {
   Device device;
   Card card;
-  std::vector<unsigned int> busy;  ///< of each core: samples in which it was at work
-  unsigned int samples = 0;
-  uint64_t jobs_before = 0;
+  drm_npu_status_info before{};  ///< the window
 };
 
-uint64_t all_jobs(const Card &card) {
+unsigned int cores_of(const Card &card) { return std::min<unsigned int>(card.info.cores, DRM_NPU_MAX_CORES); }
+
+uint64_t all_jobs(const Card &card, const drm_npu_status_info &status) {
   uint64_t sum = 0;
-  for (unsigned int i = 0; i < card.info.cores && i < DRM_NPU_MAX_CORES; i++) sum += card.status.jobs[i];
+  for (unsigned int i = 0; i < cores_of(card); i++) sum += status.jobs[i];
   return sum;
+}
+
+std::string rfc3339(std::chrono::system_clock::time_point time) {
+  const auto since = time.time_since_epoch();
+  const time_t seconds = std::chrono::duration_cast<std::chrono::seconds>(since).count();
+  const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(since).count() % 1000;
+  tm utc{};
+  char text[32];
+  gmtime_r(&seconds, &utc);
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  return format("%s.%03dZ", text, static_cast<int>(rest));
 }
 
 int identify(unsigned int index, Watched &w) {
@@ -80,31 +95,18 @@ int identify(unsigned int index, Watched &w) {
                 std::to_string(version[2]);
   card.chip = chip_name(card.info);
   card.bus = bus_name(card.info);
-  w.busy.resize(std::min<size_t>(card.info.cores, DRM_NPU_MAX_CORES));
-  w.jobs_before = all_jobs(card);
+  w.before = card.status;
   return 0;
 }
 
-void sample(Watched &w) {
-  if (!w.card.lost.empty()) return;
-  if (npu_device_status(w.device.get(), &w.card.status)) {
-    w.card.lost = npu_last_error();
-    return;
-  }
-  for (size_t core = 0; core < w.busy.size(); core++) w.busy[core] += w.card.status.core_busy >> core & 1;
-  w.samples++;
-}
-
-/// Samples all cards until the window is over; returns how long it was.
+/// Waits until the window is over, and reads the counters again; returns how long it was.
 unsigned int watch(const Look &look, std::vector<Watched> &cards) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now(), end = begin + std::chrono::milliseconds(look.window_ms);
-  const auto step = std::chrono::milliseconds(std::clamp(look.window_ms / 20, 5u, 20u));
-  do {
-    for (Watched &w : cards) sample(w);
-    if (look.stop && look.stop()) break;
-    std::this_thread::sleep_for(step);
-  } while (Clock::now() < end);
+  while (Clock::now() < end && !(look.stop && look.stop()))
+    std::this_thread::sleep_for(std::min<Clock::duration>(kStep, end - Clock::now()));
+  for (Watched &w : cards)
+    if (w.card.lost.empty() && npu_device_status(w.device.get(), &w.card.status)) w.card.lost = npu_last_error();
   return static_cast<unsigned int>(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count());
 }
 
@@ -125,18 +127,20 @@ bool is_of(const Client &client, const Card &card) {
 
 void finish(const std::vector<Client> &clients, Watched &w) {
   Card &card = w.card;
-  unsigned int sum = 0;
   if (card.lost.empty() && npu_device_memory(w.device.get(), &card.memory)) card.lost = npu_last_error();
   if (!card.lost.empty()) return;
   // A driver that does not know the question has no watch.
   if (npu_device_watch(w.device.get(), &card.watch)) card.watch = {};
-  for (const unsigned int busy : w.busy) {
-    card.core_util.push_back(w.samples ? 100 * busy / w.samples : 0);
-    sum += busy;
+  int sum = 0, known = 0;
+  for (unsigned int core = 0; core < cores_of(card); core++) {
+    const int util = npu_utilisation(&w.before, &card.status, core);
+    card.core_util.push_back(util);
+    sum += std::max(util, 0);
+    known += util >= 0;
   }
-  if (w.samples && !w.busy.empty())
-    card.utilisation = 100 * sum / (w.samples * static_cast<unsigned int>(w.busy.size()));
-  card.window_jobs = all_jobs(card) - std::min(w.jobs_before, all_jobs(card));
+  if (known) card.utilisation = sum / known;
+  const uint64_t before = all_jobs(card, w.before), now = all_jobs(card, card.status);
+  card.window_jobs = now - std::min(before, now);
   if (card.bus.empty()) card.clients.push_back(myself(card));
   for (const Client &client : clients)
     if (!card.bus.empty() && is_of(client, card) && client.pid != getpid()) card.clients.push_back(client);
@@ -166,6 +170,7 @@ Status collect(const Look &look, Report &report) {
   }
   if (std::all_of(cards.begin(), cards.end(), [](const Watched &w) { return !w.card.lost.empty(); })) return last;
   report.window_ms = watch(look, cards);
+  report.time = rfc3339(std::chrono::system_clock::now());
   std::vector<Client> clients = find_clients("/proc");
   subtract(before, clients);
   report.cards.clear();

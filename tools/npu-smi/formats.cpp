@@ -16,6 +16,14 @@ std::string format(const char *format, ...) {
   return text;
 }
 
+std::string harmless(std::string text) {
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  return text;
+}
+
+std::string percent(int value) { return value < 0 ? "-" : std::to_string(value); }
+
 uint64_t mib(uint64_t bytes) { return (bytes + (1 << 19)) >> 20; }
 
 uint64_t system_bytes(const Card &card) {
@@ -45,15 +53,16 @@ std::string memory_cell(const Card &c) {
 
 std::string card_row(const Card &c) {
   if (!c.lost.empty()) return format("| %4u | %-105.105s |\n", c.index, ("lost: " + c.lost).c_str());
-  return format("| %4u | %-7s | %-12s | %5u | %7.0f MHz%s | %5.1f C | %5.1f W | %s | %3u %% | %2u/%-2u |\n", c.index,
+  return format("| %4u | %-7s | %-12s | %5u | %7.0f MHz%s | %5.1f C | %5.1f W | %s | %3s %% | %2u/%-2u |\n", c.index,
                 c.chip.c_str(), or_dash(c.bus), c.info.cores, c.status.clock_khz / 1e3,
                 c.status.core_busy ? " busy" : " idle", c.status.temperature_mc / 1e3, c.status.power_mw / 1e3,
-                memory_cell(c).c_str(), c.utilisation, c.status.ecc_corrected, c.status.ecc_uncorrected);
+                memory_cell(c).c_str(), percent(c.utilisation).c_str(), c.status.ecc_corrected,
+                c.status.ecc_uncorrected);
 }
 
 std::string client_row(const Card &card, const Client &c) {
   return format("| %4u | %7ld | %-16.16s | %11.1f MiB | %11.1f MiB | %10llu | %24.3f ms |\n", card.index, c.pid,
-                c.process.c_str(), static_cast<double>(c.card_bytes) / (1 << 20),
+                harmless(c.process).c_str(), static_cast<double>(c.card_bytes) / (1 << 20),
                 static_cast<double>(c.system_bytes) / (1 << 20), ull(c.jobs), static_cast<double>(c.engine_ns) / 1e6);
 }
 
@@ -91,9 +100,22 @@ std::string table(const Report &report, const std::string &version) {
   return out + kClientRule;
 }
 
+/// Of npu-smi.schema.json: the first number changes when programs that knew it would misunderstand, the second one when
+/// there are more members.
+constexpr char kSchemaVersion[] = "1.0";
+
 Json client_json(const Client &c) {
-  return {{"pid", c.pid},   {"process", c.process},    {"card_bytes", c.card_bytes}, {"system_bytes", c.system_bytes},
-          {"jobs", c.jobs}, {"engine_ns", c.engine_ns}};
+  Json out = {{"pid", c.pid},
+              {"process", c.process},
+              {"arguments", c.arguments},
+              {"uid", c.uid},
+              {"user", c.user},
+              {"card_bytes", c.card_bytes},
+              {"system_bytes", c.system_bytes},
+              {"jobs", c.jobs},
+              {"engine_ns", c.engine_ns}};
+  if (c.uid < 0) out["uid"] = nullptr;
+  return out;
 }
 
 Json card_json(const Card &c) {
@@ -110,7 +132,12 @@ std::string json(const Report &report, const std::string &version) {
   Json cards = Json::array();
   for (const Card &c : report.cards) cards.push_back(card_json(c));
   // Names of processes can be any bytes.
-  return Json{{"version", version}, {"cards", std::move(cards)}}.dump(-1, ' ', false, Json::error_handler_t::replace) +
+  return Json{{"schema_version", kSchemaVersion},
+              {"version", version},
+              {"time", report.time},
+              {"window_ms", report.window_ms},
+              {"cards", std::move(cards)}}
+             .dump(-1, ' ', false, Json::error_handler_t::replace) +
          "\n";
 }
 
@@ -125,18 +152,18 @@ std::string details_of_cores(const Card &c) {
   std::string out = "    Cores\n";
   for (size_t i = 0; i < c.core_util.size(); i++)
     out += entry(2, format("Core %zu", i),
-                 format("%u %%, %llu jobs, %llu modelled cycles", c.core_util[i], ull(c.status.jobs[i]),
-                        ull(c.status.busy_cycles[i])));
+                 format("%s %%, %llu jobs, %llu modelled cycles", percent(c.core_util[i]).c_str(),
+                        ull(c.status.jobs[i]), ull(c.status.busy_cycles[i])));
   return out;
 }
 
 std::string details_of_clients(const Card &c) {
   std::string out = "    Processes\n";
   for (const Client &p : c.clients)
-    out += entry(
-        2, format("PID %ld", p.pid),
-        format("%s, card %llu MiB, system %llu MiB, %llu jobs, %.3f ms", p.process.c_str(), ull(mib(p.card_bytes)),
-               ull(mib(p.system_bytes)), ull(p.jobs), static_cast<double>(p.engine_ns) / 1e6));
+    out += entry(2, format("PID %ld", p.pid),
+                 format("%s (user %s), card %llu MiB, system %llu MiB, %llu jobs, %.3f ms", harmless(p.process).c_str(),
+                        or_dash(harmless(p.user)), ull(mib(p.card_bytes)), ull(mib(p.system_bytes)), ull(p.jobs),
+                        static_cast<double>(p.engine_ns) / 1e6));
   if (c.clients.empty()) out += entry(2, "None", "no process has the card open");
   return out;
 }
@@ -179,7 +206,7 @@ std::string dmon(const Report &report, const std::string &) {
       continue;
     }
     const uint64_t used = c.memory.card_total - c.memory.card_free;
-    out += format("%6u %5u %4llu %6.1f %6.1f %6.0f %6u %4u %6.0f\n", c.index, c.utilisation,
+    out += format("%6u %5s %4llu %6.1f %6.1f %6.0f %6u %4u %6.0f\n", c.index, percent(c.utilisation).c_str(),
                   ull(c.memory.card_total ? 100 * used / c.memory.card_total : 0), c.status.temperature_mc / 1e3,
                   c.status.power_mw / 1e3, c.status.clock_khz / 1e3, c.status.fan_rpm,
                   c.status.ecc_corrected + c.status.ecc_uncorrected, per_second(c.window_jobs, report));
@@ -200,7 +227,7 @@ std::string pmon(const Report &report, const std::string &) {
     for (const Client &p : c.clients)
       out += format("%6u %8ld %6llu %7llu %7.0f %7.1f  %s\n", c.index, p.pid, ull(mib(p.card_bytes)),
                     ull(mib(p.system_bytes)), per_second(p.window_jobs, report), per_second(p.window_ns, report) / 1e6,
-                    p.process.c_str());
+                    harmless(p.process).c_str());
   }
   return out;
 }
@@ -214,6 +241,7 @@ const std::vector<Format> &formats() {
       {"-q", "everything, a line each", details, nullptr},
       {"dmon", "a line a card, again and again", dmon, dmon_head},
       {"pmon", "a line a process, again and again", pmon, pmon_head},
+      {"exporter", "Prometheus' text format, once, or served (--listen)", metrics, nullptr},
   };
   return all;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // npu-smi: what the cards of this machine are and do, once, again and again, or live.
+#include <npu.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -29,18 +30,19 @@ struct Arguments {
   const Format *format = &npu::smi::formats().front();
   std::vector<size_t> columns;  ///< of --query
   int card = -1;
-  int loop = -1;   ///< seconds; negative: once
-  int count = -1;  ///< of reports; negative: no end
+  int loop = -1;       ///< seconds; negative: once
+  int count = -1;      ///< of reports; negative: no end
+  std::string listen;  ///< address of the exporter; "": it does not serve
   bool live = false, reset = false, head = true, help = false, version = false;
 };
 
 std::string help() {
   std::string text =
-      "usage: npu-smi [live | dmon | pmon] [OPTION...]\n"
+      "usage: npu-smi [live | dmon | pmon | exporter] [OPTION...]\n"
       "Shows the NPU cards of this machine: driver, chip, memory, clock, temperature, power, utilisation, errors, "
       "processes.\n"
       "  (nothing)          a table, once\n"
-      "  live               the whole screen, until q is pressed\n";
+      "  live               the whole screen, until q is pressed; h shows its keys\n";
   for (const Format &f : npu::smi::formats())
     if (f.option) text += npu::smi::format("  %-18s %s\n", f.option, f.help);
   return text +
@@ -49,11 +51,14 @@ std::string help() {
          "  -i CARD            this card only\n"
          "  --loop=SECONDS     again and again, with so much time between (live, dmon, pmon: 1)\n"
          "  --count=N          at most so many times\n"
+         "  --listen=ADDRESS   exporter: serves http://ADDRESS/metrics until it is interrupted; ADDRESS is "
+         "127.0.0.1:9400, "
+         "[::1]:9400, or a port of 127.0.0.1; port 0: any\n"
          "  --reset            resets the card (with -i; needs root): jobs on its cores are lost, all else stays\n"
          "  --version          version of this program\n"
          "  --help             this text\n"
          "Exit status: 0, 1 when there is no card or it cannot be used, 2 for a wrong option.\n"
-         "NPU_DEVICE=sim shows the simulator's cards, anything else the driver's.\n";
+         "NPU_DEVICE=sim shows the simulator's cards, anything else the driver's. NO_COLOR: live without colours.\n";
 }
 
 bool parse_number(const char *text, int &value) {
@@ -95,6 +100,10 @@ std::string parse(int argc, char **argv, Arguments &a) {
     bool known;
     if (word == "-i" && i + 1 < argc)
       known = parse_number(argv[++i], a.card);
+    else if (word == "--listen" && i + 1 < argc)
+      known = !(a.listen = argv[++i]).empty();
+    else if ((value = value_of(argv[i], "--listen=")))
+      known = !(a.listen = value).empty();
     else if ((value = value_of(argv[i], "--loop=")))
       known = parse_number(value, a.loop);
     else if ((value = value_of(argv[i], "--count=")))
@@ -110,6 +119,9 @@ std::string parse(int argc, char **argv, Arguments &a) {
     if (!known) return word + ": not understood\n" + help();
   }
   if (a.reset && a.card < 0) return "--reset: which card? (-i CARD)\n";
+  if (!a.listen.empty() && strcmp(a.format->option ? a.format->option : "", "exporter") != 0)
+    return "--listen is for npu-smi exporter\n";
+  if (!a.listen.empty() && a.card >= 0) return "--listen serves all cards: no -i\n";
   return "";
 }
 
@@ -177,16 +189,30 @@ int reset(int index) {
   return 0;
 }
 
-/// A card that nobody has must not be shown as one of this machine: the simulator is for those who ask for it.
-void only_real_cards() {
+/// Whether the simulator's cards are asked for: who is not asked must not show a card that nobody has.
+bool simulator_is_asked_for() {
   const char *device = getenv("NPU_DEVICE");
-  if (!device || !*device || !strcmp(device, "auto")) setenv("NPU_DEVICE", "drm", 1);
+  return device && !strcmp(device, "sim");
+}
+
+void stop_at(int signal) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };  // without SA_RESTART: it ends what waits
+  sigaction(signal, &action, nullptr);
+}
+
+int serve(const std::string &address) {
+  stop_at(SIGTERM);
+  const npu::Status status = npu::smi::serve(address, NPU_VERSION, [] { return interrupted != 0; });
+  if (status.ok()) return 0;
+  fail(status);
+  return status.code() == -EINVAL ? kUsage : kNoDevice;
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  only_real_cards();
+  if (!simulator_is_asked_for()) npu_require_transport("drm");
   Arguments a;
   if (const std::string wrong = parse(argc, argv, a); !wrong.empty()) {
     fprintf(stderr, "npu-smi: %s", wrong.c_str());
@@ -201,9 +227,10 @@ int main(int argc, char **argv) {
   Look look{.only = a.card, .window_ms = 100, .stop = {}};
   if (a.live) {
     look.window_ms = a.loop > 0 ? 1000u * static_cast<unsigned int>(a.loop) : 1000;
-    const npu::Status status = npu::smi::live(look, std::string(kTitle) + "   q: quit");
+    const npu::Status status = npu::smi::live(look, kTitle);
     return status.ok() ? 0 : fail(status);
   }
-  signal(SIGINT, [](int) { interrupted = 1; });
+  stop_at(SIGINT);
+  if (!a.listen.empty()) return serve(a.listen);
   return tell_often(a, look);
 }

@@ -17,9 +17,12 @@ namespace npu::smi {
 /// A device file that a process has open.
 struct Client {
   long pid = 0;
-  std::string process;  ///< name, as in /proc/PID/comm
-  std::string bus;      ///< PCI address of the card; "" where it has none
-  uint64_t client = 0;  ///< the driver's number of the file
+  std::string process;    ///< name, as in /proc/PID/comm
+  std::string arguments;  ///< the whole command line, a space between arguments; "" where it is not known
+  long uid = -1;          ///< whose process it is; -1: not known
+  std::string user;       ///< the user's name, or the number where it has none
+  std::string bus;        ///< PCI address of the card; "" where it has none
+  uint64_t client = 0;    ///< the driver's number of the file
   uint64_t card_bytes = 0;
   uint64_t system_bytes = 0;
   uint64_t engine_ns = 0;  ///< modelled time
@@ -38,21 +41,22 @@ struct Card {
   drm_npu_dev_info info{};
   drm_npu_memory_info memory{};
   drm_npu_status_info status{};
-  drm_npu_watch_info watch{};           ///< of caches; zero where there is no watch
-  unsigned int utilisation = 0;         ///< percent of the cores at work in the window
-  std::vector<unsigned int> core_util;  ///< percent of the window in which each core was at work
-  uint64_t window_jobs = 0;             ///< jobs that all cores have finished in the window
+  drm_npu_watch_info watch{};  ///< of caches; zero where there is no watch
+  int utilisation = -1;        ///< mean of the cores; -1: not known
+  std::vector<int> core_util;  ///< of each core in the window: npu_utilisation()
+  uint64_t window_jobs = 0;    ///< jobs that all cores have finished in the window
   std::vector<Client> clients;
 };
 
 struct Report {
   std::vector<Card> cards;
   unsigned int window_ms = 0;  ///< how long was looked
+  std::string time;            ///< when that ended: RFC 3339, UTC, milliseconds
 };
 
 struct Look {
   int only = -1;                 ///< this card, or all
-  unsigned int window_ms = 100;  ///< how long to look: utilisation is sampled meanwhile
+  unsigned int window_ms = 100;  ///< how long to look: counters are read before and after
   std::function<bool()> stop;    ///< asked now and then; true ends the window early
 };
 
@@ -62,6 +66,8 @@ Status collect(const Look &look, Report &report);
 
 /// Files of the npu driver that processes have open, from proc (normally "/proc"); what cannot be read is left out.
 std::vector<Client> find_clients(const std::string &proc);
+/// Fills in process, arguments and user from a folder like /proc/PID.
+void describe_process(const std::string &folder, Client &client);
 
 /// One way of telling; the table of them is formats().
 struct Format {
@@ -79,14 +85,23 @@ std::string csv(const Report &report, const std::vector<size_t> &columns);
 /// A line for each column: name, unit, meaning.
 std::string describe_columns();
 
-/// The live view as lines, at most rows of them and none longer than columns.
-std::vector<std::string> screen(const Report &report, const std::string &title, size_t rows, size_t columns);
-/// Shows it in the terminal until q is pressed. An error: there is no card any more, or no terminal.
+/// Shows cards and processes in the terminal until q is pressed (view.h). An error: there is no card any more, or no
+/// terminal.
 Status live(Look look, const std::string &title);
+
+/// Prometheus' text format, version 0.0.4.
+std::string metrics(const Report &report, const std::string &version);
+/// Serves that over HTTP, on an address like "127.0.0.1:9400", until stop() is true; says on standard error where. A
+/// status with code -EINVAL: that is no address.
+Status serve(const std::string &address, const std::string &version, const std::function<bool()> &stop);
 
 /// printf to a string.
 std::string format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/// What others have chosen, for a terminal: without control characters.
+std::string harmless(std::string text);
 uint64_t mib(uint64_t bytes);
+/// "50", or "-" where it is not known.
+std::string percent(int value);
 /// System memory of all clients.
 uint64_t system_bytes(const Card &card);
 

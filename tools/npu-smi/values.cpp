@@ -18,6 +18,9 @@ Json of_watch(const Card &card, uint32_t count) {
   return card.watch.flags & DRM_NPU_WATCH_PRESENT ? Json(count) : Json();
 }
 
+/// A percentage; null where it is not known.
+Json known(int percent) { return percent < 0 ? Json() : Json(percent); }
+
 std::string plain(const Json &json) {
   if (json.is_null()) return "";
   return json.is_string() ? json.get<std::string>() : json.dump();
@@ -54,9 +57,14 @@ const std::vector<Value> &values() {
       {"lmem_bytes", nullptr, "", "Local memory of a core", "KiB", "",
        [](const Card &c) -> Json { return c.info.lmem_bytes; }},
       {"utilisation", "utilisation", nullptr, nullptr, "%", "of all cores",
-       [](const Card &c) -> Json { return c.utilisation; }},
+       [](const Card &c) { return known(c.utilisation); }},
       {"core_utilisation", "utilisation.cores", nullptr, nullptr, "%", "of each core",
-       [](const Card &c) -> Json { return c.core_util; }},
+       [](const Card &c) {
+         Json out = Json::array();
+         for (const int util : c.core_util) out.push_back(known(util));
+         return out;
+       }},
+      {"busy_ns", nullptr, nullptr, nullptr, "", "", [](const Card &c) { return of_cores(c, c.status.busy_ns); }},
       {"busy_cycles", nullptr, nullptr, nullptr, "", "",
        [](const Card &c) -> Json { return of_cores(c, c.status.busy_cycles); }},
       {"jobs", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json { return of_cores(c, c.status.jobs); }},

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT
 // npu-smi: who has a card open, from a made-up /proc; and both ways of telling.
 #include <gtest/gtest.h>
+#include <npu.h>
+#include <pwd.h>
 #include <stdlib.h>
 
+#include <clocale>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tools/npu-smi/report.h"
+#include "tools/npu-smi/view.h"
 
 namespace npu::smi {
 namespace {
@@ -29,6 +35,8 @@ class Clients : public testing::Test {
   void add(const std::string &pid, const std::string &name, const std::string &fd, const std::string &text) {
     fs::create_directories(proc_ / pid / "fdinfo");
     std::ofstream(proc_ / pid / "comm") << name << "\n";
+    std::ofstream(proc_ / pid / "cmdline") << "/opt/" << name << '\0' << "--batch" << '\0' << "8 9" << '\0';
+    std::ofstream(proc_ / pid / "status") << "Name:\t" << name << "\nUid:\t4242\t0\t0\t0\n";
     std::ofstream(proc_ / pid / "fdinfo" / fd) << text;
   }
 
@@ -59,6 +67,20 @@ TEST_F(Clients, FilesOfTheDriverAreFoundOncePerClient) {
   EXPECT_EQ(clients[1].engine_ns, 1500000u);
   EXPECT_EQ(clients[1].jobs, 7u);
   EXPECT_EQ(clients[2].client, 5u);
+}
+
+TEST_F(Clients, ProcessesHaveAUserAndArguments) {
+  add("77", "infer", "3", info("npu", "4"));
+  add("78", "other", "3", info("npu", "5"));
+  std::ofstream(proc_ / "78" / "status") << "Uid:\t0\t987654\t0\t0\n";
+  fs::remove(proc_ / "78" / "cmdline");
+  const auto clients = find_clients(proc_.string());
+  ASSERT_EQ(clients.size(), 2u);
+  EXPECT_EQ(clients[0].arguments, "/opt/infer --batch 8 9");
+  EXPECT_EQ(clients[0].uid, 0);
+  EXPECT_EQ(clients[0].user, getpwuid(0) ? "root" : "0");
+  EXPECT_EQ(clients[1].arguments, "");
+  EXPECT_EQ(clients[1].user, "987654");  // who has no name
 }
 
 TEST_F(Clients, EverythingElseIsLeftOut) {
@@ -99,6 +121,22 @@ TEST(Formats, TheTableHasEverything) {
     EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
 }
 
+std::string text_of(const std::vector<Line> &lines) {
+  std::string text;
+  for (const Line &line : lines) {
+    for (const Span &span : line) text += span.text;
+    text += "\n";
+  }
+  return text;
+}
+
+/// The live view after one look.
+std::string shown(const Report &report, size_t rows, size_t columns) {
+  View view("title", Glyphs::Ascii);
+  view.add(report);
+  return text_of(view.lines(rows, columns));
+}
+
 /// A block of a SoC whose caches are watched.
 Report soc() {
   Report report = example();
@@ -122,10 +160,9 @@ TEST(Formats, ABlockOfASocHasNoMemoryButAWatch) {
   std::string bad;
   ASSERT_TRUE(parse_columns("cache.stale,cache.overwritten", columns, bad)) << bad;
   EXPECT_EQ(csv(soc(), columns), "6,7\n");
-  std::string shown;
-  for (const std::string &line : screen(soc(), "title", 40, 100)) shown += line + "\n";
-  EXPECT_NE(shown.find("memory  24 MiB of the system\n"), shown.npos) << shown;
-  EXPECT_NE(shown.find("not cleaned 5, not invalidated 6"), shown.npos) << shown;
+  const std::string live = shown(soc(), 40, 100);
+  EXPECT_NE(live.find("memory  24 MiB of the system\n"), live.npos) << live;
+  EXPECT_NE(live.find("not cleaned 5, not invalidated 6"), live.npos) << live;
 }
 
 TEST(Formats, WithoutAWatchThereAreNoCounters) {
@@ -196,6 +233,7 @@ TEST(Formats, StreamsTellOfTheWindow) {
   report.cards[0].window_jobs = 100;
   report.cards[0].clients[0].window_jobs = 50;
   report.cards[0].clients[0].window_ns = 10000000;
+  report.cards[0].utilisation = 0;
   EXPECT_EQ(format_of("dmon").write(report, "1"), "     0     0   12   42.5    5.2   1000      0    0    200\n");
   report.cards[0].clients[0].process = "infer";
   EXPECT_EQ(format_of("pmon").write(report, "1"), "     0      321     64       0     100    20.0  infer\n");
@@ -237,32 +275,225 @@ TEST(Query, FieldsAreQuotedWhereTheyMustBe) {
   EXPECT_EQ(csv(report, columns), "\"a \"\"b\"\", c\"\n");
 }
 
-TEST(Screen, HasCardsAndProcessesThatDoMostFirst) {
+Client client_of(long pid, const std::string &user, const std::string &arguments, uint64_t window_ns) {
+  Client c;
+  c.pid = pid;
+  c.user = user;
+  c.process = "short";
+  c.arguments = arguments;
+  c.window_ns = window_ns;
+  c.window_jobs = window_ns / 1000000;
+  return c;
+}
+
+/// Two cores, three processes.
+Report busy() {
   Report report = example();
   report.window_ms = 1000;
+  report.time = "2026-01-02T03:04:05.678Z";
   report.cards[0].core_util = {100, 50};
-  Client busy;
-  busy.pid = 99;
-  busy.process = "busy\x1b[2J";
-  busy.window_ns = 500000000;
-  report.cards[0].clients.push_back(busy);
-  const auto lines = screen(report, "title", 40, 120);
-  std::string all;
-  for (const std::string &line : lines) all += line + "\n";
-  EXPECT_NE(all.find("core 0  [########################] 100 %"), all.npos) << all;
-  EXPECT_NE(all.find("core 1  [############            ]  50 %"), all.npos) << all;
+  report.cards[0].clients = {client_of(321, "ann", "sleeper", 0), client_of(99, "bob", "busy\x1b[2J --all", 500000000),
+                             client_of(200, "cid", "", 1000000)};
+  return report;
+}
+
+/// Positions of these texts, one after another.
+void expect_order(const std::string &text, std::initializer_list<const char *> parts) {
+  size_t at = 0;
+  for (const char *part : parts) {
+    const size_t found = text.find(part, at);
+    ASSERT_NE(found, text.npos) << part << " in\n" << text;
+    at = found;
+  }
+}
+
+TEST(Screen, HasCardsAndProcessesThatDoMostFirst) {
+  const std::string all = shown(busy(), 40, 120);
+  EXPECT_NE(all.find("core 0  [##############################] 100 %"), all.npos) << all;
+  EXPECT_NE(all.find("core 1  [###############               ]  50 %"), all.npos) << all;
   EXPECT_NE(all.find("] 64 of 504 MiB"), all.npos) << all;
-  EXPECT_LT(all.find("  99 "), all.find(" 321 ")) << all;
-  EXPECT_NE(all.find("50.0 %  busy?[2J"), all.npos) << all;
+  EXPECT_NE(all.find("2026-01-02T03:04:05.678Z\n"), all.npos) << all;
+  expect_order(all, {"  99 bob", " 50.0 busy?[2J --all", " 200 cid", "short", " 321 ann", "sleeper"});
+}
+
+TEST(Screen, KeysSortProcesses) {
+  View view("title", Glyphs::Ascii);
+  view.add(busy());
+  const auto text = [&] { return text_of(view.lines(40, 120)); };
+  EXPECT_NE(text().find("s: sort (engine %)"), std::string::npos) << text();
+  EXPECT_TRUE(view.press(Key::Reverse));
+  expect_order(text(), {"engine %, reversed", " 321 ann", " 200 cid", "  99 bob"});
+  EXPECT_TRUE(view.press(Key::Reverse));
+  while (text().find("sort (PID)") == std::string::npos) ASSERT_TRUE(view.press(Key::Sort));
+  expect_order(text(), {"  99 bob", " 200 cid", " 321 ann"});
+  EXPECT_TRUE(view.press(Key::Sort));
+  expect_order(text(), {"sort (USER", " 321 ann", "  99 bob", " 200 cid"});
+  while (text().find("sort (COMMAND)") == std::string::npos) ASSERT_TRUE(view.press(Key::Sort));
+  expect_order(text(), {"busy?", "short", "sleeper"});
+  EXPECT_FALSE(view.press(Key::Other));
+}
+
+TEST(Screen, HelpComesAndGoes) {
+  View view("title", Glyphs::Ascii);
+  view.add(busy());
+  EXPECT_TRUE(view.press(Key::Help));
+  std::string text = text_of(view.lines(24, 80));
+  for (const char *part : {"utilisation", "reverse the order", "engine %"})
+    EXPECT_NE(text.find(part), text.npos) << text;
+  EXPECT_EQ(text.find("core 0"), text.npos) << text;
+  EXPECT_EQ(text.find("more lines"), text.npos) << text;
+  EXPECT_TRUE(view.press(Key::Other));
+  text = text_of(view.lines(24, 80));
+  EXPECT_NE(text.find("core 0"), text.npos) << text;
+}
+
+TEST(Screen, ProcessesAreScrolled) {
+  Report report = busy();
+  report.cards[0].clients.clear();
+  for (long pid = 1000; pid < 1100; pid++) report.cards[0].clients.push_back(client_of(pid, "u", "x", 0));
+  View view("title", Glyphs::Ascii);
+  view.add(report);
+  const auto has = [&](const char *what) { return text_of(view.lines(24, 80)).find(what) != std::string::npos; };
+  EXPECT_TRUE(has(" 1000 u"));
+  EXPECT_TRUE(has("more lines"));
+  view.press(Key::Down);
+  EXPECT_FALSE(has(" 1000 u"));
+  EXPECT_TRUE(has(" 1001 u"));
+  view.press(Key::PageDown);
+  EXPECT_FALSE(has(" 1001 u"));
+  view.press(Key::Last);
+  EXPECT_TRUE(has(" 1099 u"));
+  EXPECT_FALSE(has("more lines"));
+  view.press(Key::PageUp);
+  EXPECT_FALSE(has(" 1099 u"));
+  view.press(Key::First);
+  view.press(Key::Up);
+  EXPECT_TRUE(has(" 1000 u"));
+}
+
+/// Values of core 0, one look after another.
+View with_history(Glyphs glyphs, std::initializer_list<int> values) {
+  View view("title", glyphs);
+  for (const int value : values) {
+    Report report = busy();
+    report.cards[0].core_util = {value, 0};
+    view.add(report);
+  }
+  return view;
+}
+
+std::string line_with(const std::string &text, const char *part) {
+  const size_t at = text.find(part), begin = text.rfind('\n', at) + 1;
+  return at == text.npos ? text : text.substr(begin, text.find('\n', at) - begin);
+}
+
+TEST(Screen, GraphsGrowFromTheRight) {
+  const View view = with_history(Glyphs::Ascii, {0, 1, 50, 100});
+  const std::string line = line_with(text_of(view.lines(14, 80)), "core 0");
+  EXPECT_EQ(line.size(), 80u);
+  EXPECT_EQ(line.substr(75), "  .:#") << line;
+}
+
+TEST(Screen, GraphsTakeRowsThatAreThere) {
+  const std::string text = text_of(with_history(Glyphs::Ascii, {100, 50}).lines(50, 200));
+  const std::string line = line_with(text, "core 0");
+  EXPECT_EQ(line.substr(line.size() - 2), "# ") << text;  // of 4 rows the upper ones have nothing of 50 %
+  const size_t at = text.find(line) + line.size() + 1;
+  size_t rows = 1;
+  for (size_t next = at; text.substr(next, 8) != "  core 1"; next = text.find('\n', next) + 1) rows++;
+  EXPECT_EQ(rows, 4u) << text;
+}
+
+/// The locale of the test program, and back.
+class Utf8 : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(setlocale(LC_CTYPE, "C.UTF-8"), nullptr); }
+  void TearDown() override { setlocale(LC_CTYPE, "C"); }
+};
+
+TEST_F(Utf8, GraphsHaveBlocks) {
+  EXPECT_EQ(choose_glyphs("xterm"), Glyphs::Eighths);
+  EXPECT_EQ(choose_glyphs("linux"), Glyphs::Halves);
+  std::string line = line_with(text_of(with_history(Glyphs::Eighths, {1, 50, 100}).lines(14, 80)), "core 0");
+  EXPECT_TRUE(line.ends_with("▁▄█")) << line;
+  EXPECT_EQ(width_of(line), 80u);
+  line = line_with(text_of(with_history(Glyphs::Halves, {1, 50, 100}).lines(14, 80)), "core 0");
+  EXPECT_TRUE(line.ends_with("▄▄█")) << line;
+}
+
+TEST_F(Utf8, WideCharactersFit) {
+  EXPECT_EQ(width_of("日本"), 4u);
+  EXPECT_EQ(fitting("日本", 3), "日");
+  EXPECT_EQ(fitting("a\xff\x1b\u200f", 9), "a???");
+}
+
+TEST(Screen, WithoutAUtf8LocaleThereIsAscii) {
+  EXPECT_EQ(choose_glyphs("xterm"), Glyphs::Ascii);
+  Report report = busy();
+  report.cards[0].clients[0].arguments = "日本";
+  for (const char c : shown(report, 40, 120)) EXPECT_LT(static_cast<unsigned char>(c), 0x80);
 }
 
 TEST(Screen, FitsEveryTerminal) {
-  for (size_t rows : {1, 2, 5, 10, 50})
-    for (size_t columns : {1, 10, 40, 200}) {
-      const auto lines = screen(lost(), "title", rows, columns);
+  Report report = busy();
+  report.cards.push_back(lost().cards[1]);
+  for (size_t rows : {1, 2, 5, 10, 24, 50})
+    for (size_t columns : {1, 10, 40, 80, 200}) {
+      View view("title", Glyphs::Ascii);
+      view.add(report);
+      const auto lines = view.lines(rows, columns);
       EXPECT_LE(lines.size(), rows);
-      for (const std::string &line : lines) EXPECT_LE(line.size(), columns);
+      for (const Line &line : lines) {
+        size_t width = 0;
+        for (const Span &span : line) width += width_of(span.text);
+        EXPECT_LE(width, columns);
+      }
+      EXPECT_EQ(rows == 1 || width_of(lines[0][0].text) == columns, true);  // the title takes all of it
     }
+}
+
+TEST(Utilisation, IsTheTimeWithAJob) {
+  drm_npu_status_info before{}, after{};
+  before.card_ns = 1000;
+  before.busy_ns[1] = 500;
+  after.card_ns = 2000;
+  after.busy_ns[1] = 750;
+  EXPECT_EQ(npu_utilisation(&before, &after, 0), 0);
+  EXPECT_EQ(npu_utilisation(&before, &after, 1), 25);
+  after.busy_ns[1] = 5000;  // read a moment later than the clock
+  EXPECT_EQ(npu_utilisation(&before, &after, 1), 100);
+  after.busy_ns[1] = 100;  // the card was reset
+  EXPECT_EQ(npu_utilisation(&before, &after, 1), 10);
+  EXPECT_EQ(npu_utilisation(&before, &before, 1), -1);
+  EXPECT_EQ(npu_utilisation(&before, &after, 8), -1);
+  after.card_ns = before.card_ns = 0;  // an older driver
+  EXPECT_EQ(npu_utilisation(&before, &after, 1), -1);
+}
+
+TEST(Utilisation, IsNotMadeUpWhereItIsNotKnown) {
+  Report report = example();
+  report.cards[0].core_util = {-1, -1};
+  const nlohmann::json card = nlohmann::json::parse(formats()[1].write(report, "1")).at("cards").at(0);
+  EXPECT_TRUE(card.at("utilisation").is_null());
+  EXPECT_TRUE(card.at("core_utilisation").at(1).is_null());
+  EXPECT_NE(format_of("dmon").write(report, "1").find("     0     -   12"), std::string::npos);
+  EXPECT_NE(formats()[0].write(report, "1").find("|   - % |"), std::string::npos);
+}
+
+/// For tests by programs that know JSON Schema and Prometheus' format: files in the folder $NPU_SMI_EXAMPLES.
+TEST(Examples, AreWritten) {
+  const char *folder = getenv("NPU_SMI_EXAMPLES");
+  if (!folder) return;
+  Report strange = busy();
+  strange.cards[0].clients[1].process = "a\\b \"c\"\n\xff";
+  const std::pair<const char *, Report> examples[] = {
+      {"example", example()}, {"busy", busy()}, {"lost", lost()}, {"soc", soc()}, {"strange", strange}};
+  for (const auto &[name, report] : examples) {
+    Report dated = report;
+    dated.time = "2026-01-02T03:04:05.678Z";
+    std::ofstream(std::string(folder) + "/" + name + ".json") << formats()[1].write(dated, "1.2.3");
+    std::ofstream(std::string(folder) + "/" + name + ".prom") << metrics(dated, "1.2.3");
+  }
 }
 
 }  // namespace
