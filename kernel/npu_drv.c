@@ -288,11 +288,14 @@ static int npu_probe_dma(struct npu_device *npu)
 static void npu_probe_say(struct npu_device *npu)
 {
 	const struct drm_npu_dev_info *info = &npu->info;
+	char memory[32] = "memory of the system";
 
-	drm_info(&npu->drm, "QNPU1 %s%s: %u cores, %u KiB local memory each, %llu MiB DDR, %u queues, %u vectors\n",
+	if (info->ddr_bytes)
+		scnprintf(memory, sizeof(memory), "%llu MiB DDR", info->ddr_bytes / SZ_1M);
+	drm_info(&npu->drm, "QNPU1 %s%s: %u cores, %u KiB local memory each, %s, %u queues, %u vectors\n",
 		 info->bus == DRM_NPU_BUS_PCI ? "on a card" : "in the SoC",
 		 npu->coherent ? "" : ", not coherent", info->cores, info->lmem_bytes / SZ_1K,
-		 info->ddr_bytes / SZ_1M, npu_copy_user_queues(npu), npu->irq.count);
+		 memory, npu_copy_user_queues(npu), npu->irq.count);
 }
 
 /**
