@@ -46,6 +46,7 @@ user=$!
 "$bin/npu-smi" pmon --count=5 >$out/pmon 2>&1
 "$bin/npu-smi" exporter >$out/exporter 2>&1
 "$bin/npu-smi" --json >$out/json 2>&1
+"$bin/npu-smi" >$out/table 2>&1
 is "the program still runs" kill $user
 wait $user
 is "dmon sees jobs" has dmon '^ +0 .* [1-9][0-9]*$'
@@ -55,6 +56,13 @@ is "and whose process that is" has exporter \
     '^npu_process_jobs_total\{card="0",.*,process="bmrt_test",user="[^"]+"\} [1-9]'
 is "JSON has the process with its arguments" has json '"arguments":"[^"]*bmrt_test --bmodel [^"]* --loopnum 1000000000"'
 is "and utilisation is known" has json '"utilisation":[0-9]+,"core_utilisation":\[[0-9]+,[0-9]+\]'
+if [ -e /sys/class/accel/accel0/device/reset ]; then
+	is "a card is called one" has table '^card 0: driver npu 1\.'
+	is "and has memory" has json '"memory_total":[1-9]'
+else
+	is "a block of a SoC is not called a card" has table '^NPU 0: driver npu 1\.'
+	is "and has no memory of its own" has json '"memory_total":null'
+fi
 is "pmon does not list itself" sh -c "! grep -q npu-smi $out/pmon"
 
 # On the terminal that the board has: TERM=linux.
@@ -86,10 +94,22 @@ user=$!
 	echo "status $?"
 ) >$out/live 2>&1 &
 live=$!
-until { has live QNPU1 && [ -s $out/vanish ]; } || ! kill -0 $live; do sleep 0.1; done
+# Nor must any other program be given one.
+timeout 300 env -u NPU_DEVICE /usr/bin/python3 -c '
+import ctypes, os, sys, time
+npu = ctypes.CDLL(sys.argv[1])
+print("before", npu.npu_device_count(), flush=True)
+while os.path.exists("/dev/accel/accel0"):
+    time.sleep(0.05)
+print("after", npu.npu_device_count())
+' "$bin/../lib/libnpu.so" >$out/count 2>&1 &
+count=$!
+until { has live QNPU1 && [ -s $out/vanish ] && has count before; } || ! kill -0 $live; do sleep 0.1; done
 echo "$device" >"$driver"/unbind
 wait $user
 wait $live
+wait $count
+is "no simulated card takes its place" [ "$(xargs <$out/count)" = "before 1 after 0" ]
 is "live ends, too" has live 'status 1'
 is "and says why" has live 'npu-smi: '
 is "a machine without a card shows none" ends 1 env -u NPU_DEVICE "$bin/npu-smi"

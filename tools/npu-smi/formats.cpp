@@ -24,6 +24,20 @@ std::string harmless(std::string text) {
 
 std::string percent(int value) { return value < 0 ? "-" : std::to_string(value); }
 
+std::string name_of(const Card &card) {
+  return format("%s %u", card.info.bus == DRM_NPU_BUS_PLATFORM ? "NPU" : "card", card.index);
+}
+
+std::string cache_mistakes(const Card &card) {
+  if (!(card.watch.flags & DRM_NPU_WATCH_PRESENT)) return "";
+  return format("cache lines uncleaned %u, stale %u, overwritten %u, discarded %u", card.watch.uncleaned,
+                card.watch.stale, card.watch.overwritten, card.watch.discarded);
+}
+
+std::string card_mib(const Card &card, uint64_t bytes, int digits) {
+  return card.memory.card_total ? format("%.*f", digits, static_cast<double>(bytes) / (1 << 20)) : "-";
+}
+
 uint64_t mib(uint64_t bytes) { return (bytes + (1 << 19)) >> 20; }
 
 uint64_t system_bytes(const Card &card) {
@@ -61,8 +75,8 @@ std::string card_row(const Card &c) {
 }
 
 std::string client_row(const Card &card, const Client &c) {
-  return format("| %4u | %7ld | %-16.16s | %11.1f MiB | %11.1f MiB | %10llu | %24.3f ms |\n", card.index, c.pid,
-                harmless(c.process).c_str(), static_cast<double>(c.card_bytes) / (1 << 20),
+  return format("| %4u | %7ld | %-16.16s | %11s MiB | %11.1f MiB | %10llu | %24.3f ms |\n", card.index, c.pid,
+                harmless(c.process).c_str(), card_mib(card, c.card_bytes, 1).c_str(),
                 static_cast<double>(c.system_bytes) / (1 << 20), ull(c.jobs), static_cast<double>(c.engine_ns) / 1e6);
 }
 
@@ -71,17 +85,15 @@ std::string table(const Report &report, const std::string &version) {
   for (const Card &c : report.cards) {
     if (!c.lost.empty()) continue;
     out += format(
-        "\ncard %u: driver %s, transport %s, resets %u (of cores %u), jobs aborted %u, fan %u rpm, local memory %llu "
+        "\n%s: driver %s, transport %s, resets %u (of cores %u), jobs aborted %u, fan %u rpm, local memory %llu "
         "KiB a core, %u queues",
-        c.index, c.driver.c_str(), c.transport.c_str(), c.status.resets, c.status.core_resets, c.status.aborted_jobs,
-        c.status.fan_rpm, ull(c.info.lmem_bytes >> 10), c.info.queues);
-    if (c.watch.flags & DRM_NPU_WATCH_PRESENT)
-      out += format("\ncard %u: cache lines not cleaned %u, not invalidated %u, cleaned too late %u, thrown away %u",
-                    c.index, c.watch.uncleaned, c.watch.stale, c.watch.overwritten, c.watch.discarded);
+        name_of(c).c_str(), c.driver.c_str(), c.transport.c_str(), c.status.resets, c.status.core_resets,
+        c.status.aborted_jobs, c.status.fan_rpm, ull(c.info.lmem_bytes >> 10), c.info.queues);
+    if (const std::string mistakes = cache_mistakes(c); !mistakes.empty()) out += "\n" + name_of(c) + ": " + mistakes;
   }
   out += "\n" + std::string(kRule);
   out +=
-      "| Card | Chip    | Bus          | Cores | Clock            | Temp    | Power   | Memory used        | Util | "
+      "|  NPU | Chip    | Bus          | Cores | Clock            | Temp    | Power   | Memory used        | Util | "
       "ECC   |\n";
   out += kRule;
   size_t clients = 0;
@@ -91,12 +103,12 @@ std::string table(const Report &report, const std::string &version) {
   }
   out += kRule + std::string("\n") + kClientRule;
   out +=
-      "| Card |     PID | Process          |     Card memory |   System memory |       Jobs | Modelled engine time     "
+      "|  NPU |     PID | Process          |     Card memory |   System memory |       Jobs | Modelled engine time     "
       "   |\n";
   out += kClientRule;
   for (const Card &c : report.cards)
     for (const Client &client : c.clients) out += client_row(c, client);
-  if (!clients) out += format("| %-112s |\n", "no process has a card open");
+  if (!clients) out += format("| %-112s |\n", "no process has an NPU open");
   return out + kClientRule;
 }
 
@@ -161,15 +173,15 @@ std::string details_of_clients(const Card &c) {
   std::string out = "    Processes\n";
   for (const Client &p : c.clients)
     out += entry(2, format("PID %ld", p.pid),
-                 format("%s (user %s), card %llu MiB, system %llu MiB, %llu jobs, %.3f ms", harmless(p.process).c_str(),
-                        or_dash(harmless(p.user)), ull(mib(p.card_bytes)), ull(mib(p.system_bytes)), ull(p.jobs),
-                        static_cast<double>(p.engine_ns) / 1e6));
-  if (c.clients.empty()) out += entry(2, "None", "no process has the card open");
+                 format("%s (user %s), card %s MiB, system %llu MiB, %llu jobs, %.3f ms", harmless(p.process).c_str(),
+                        or_dash(harmless(p.user)), card_mib(c, p.card_bytes, 0).c_str(), ull(mib(p.system_bytes)),
+                        ull(p.jobs), static_cast<double>(p.engine_ns) / 1e6));
+  if (c.clients.empty()) out += entry(2, "None", "no process has it open");
   return out;
 }
 
 std::string details_of(const Card &c) {
-  std::string out = format("Card %u\n", c.index);
+  std::string out = name_of(c) + "\n";
   if (!c.lost.empty()) return out + entry(1, "Lost", c.lost);
   std::string_view section;
   for (const Value &v : values()) {
@@ -194,7 +206,7 @@ double per_second(uint64_t count, const Report &report) {
 }
 
 std::string dmon_head() {
-  return "# card  util  mem   temp  power  clock    fan  ecc   jobs\n"
+  return "#  NPU  util  mem   temp  power  clock    fan  ecc   jobs\n"
          "#  idx     %    %      C      W    MHz    rpm  c+u    1/s\n";
 }
 
@@ -205,9 +217,9 @@ std::string dmon(const Report &report, const std::string &) {
       out += format("%6u  lost: %s\n", c.index, c.lost.c_str());
       continue;
     }
-    const uint64_t used = c.memory.card_total - c.memory.card_free;
-    out += format("%6u %5s %4llu %6.1f %6.1f %6.0f %6u %4u %6.0f\n", c.index, percent(c.utilisation).c_str(),
-                  ull(c.memory.card_total ? 100 * used / c.memory.card_total : 0), c.status.temperature_mc / 1e3,
+    const uint64_t total = c.memory.card_total, used = total - c.memory.card_free;
+    out += format("%6u %5s %4s %6.1f %6.1f %6.0f %6u %4u %6.0f\n", c.index, percent(c.utilisation).c_str(),
+                  percent(total ? static_cast<int>(100 * used / total) : -1).c_str(), c.status.temperature_mc / 1e3,
                   c.status.power_mw / 1e3, c.status.clock_khz / 1e3, c.status.fan_rpm,
                   c.status.ecc_corrected + c.status.ecc_uncorrected, per_second(c.window_jobs, report));
   }
@@ -215,7 +227,7 @@ std::string dmon(const Report &report, const std::string &) {
 }
 
 std::string pmon_head() {
-  return "# card      pid   card  system    jobs  engine  command\n"
+  return "#  NPU      pid   card  system    jobs  engine  command\n"
          "#  idx        #    MiB     MiB     1/s    ms/s  name\n";
 }
 
@@ -225,7 +237,7 @@ std::string pmon(const Report &report, const std::string &) {
     if (!c.lost.empty()) out += format("%6u  lost: %s\n", c.index, c.lost.c_str());
     if (c.lost.empty() && c.clients.empty()) out += format("%6u        -      -       -       -       -  -\n", c.index);
     for (const Client &p : c.clients)
-      out += format("%6u %8ld %6llu %7llu %7.0f %7.1f  %s\n", c.index, p.pid, ull(mib(p.card_bytes)),
+      out += format("%6u %8ld %6s %7llu %7.0f %7.1f  %s\n", c.index, p.pid, card_mib(c, p.card_bytes, 0).c_str(),
                     ull(mib(p.system_bytes)), per_second(p.window_jobs, report), per_second(p.window_ns, report) / 1e6,
                     harmless(p.process).c_str());
   }
@@ -239,7 +251,7 @@ const std::vector<Format> &formats() {
       {nullptr, "a table", table, nullptr},
       {"--json", "for programs", json, nullptr},
       {"-q", "everything, a line each", details, nullptr},
-      {"dmon", "a line a card, again and again", dmon, dmon_head},
+      {"dmon", "a line an NPU, again and again", dmon, dmon_head},
       {"pmon", "a line a process, again and again", pmon, pmon_head},
       {"exporter", "Prometheus' text format, once, or served (--listen)", metrics, nullptr},
   };

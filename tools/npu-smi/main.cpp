@@ -39,7 +39,8 @@ struct Arguments {
 std::string help() {
   std::string text =
       "usage: npu-smi [live | dmon | pmon | exporter] [OPTION...]\n"
-      "Shows the NPU cards of this machine: driver, chip, memory, clock, temperature, power, utilisation, errors, "
+      "Shows the NPUs of this machine, cards or blocks of a SoC: driver, chip, memory, clock, temperature, power, "
+      "utilisation, errors, "
       "processes.\n"
       "  (nothing)          a table, once\n"
       "  live               the whole screen, until q is pressed; h shows its keys\n";
@@ -48,13 +49,12 @@ std::string help() {
   return text +
          "  --query=COLUMN,... CSV with these columns; --query=help lists them\n"
          "  --no-head          no line of heads above CSV, dmon and pmon\n"
-         "  -i CARD            this card only\n"
+         "  -i NUMBER          this one only\n"
          "  --loop=SECONDS     again and again, with so much time between (live, dmon, pmon: 1)\n"
          "  --count=N          at most so many times\n"
          "  --listen=ADDRESS   exporter: serves http://ADDRESS/metrics until it is interrupted; ADDRESS is "
-         "127.0.0.1:9400, "
-         "[::1]:9400, or a port of 127.0.0.1; port 0: any\n"
-         "  --reset            resets the card (with -i; needs root): jobs on its cores are lost, all else stays\n"
+         "127.0.0.1:9400, [::1]:9400, or a port of 127.0.0.1; port 0: any\n"
+         "  --reset            resets a card (with -i; needs root): jobs on its cores are lost, all else stays\n"
          "  --version          version of this program\n"
          "  --help             this text\n"
          "Exit status: 0, 1 when there is no card or it cannot be used, 2 for a wrong option.\n"
@@ -118,7 +118,7 @@ std::string parse(int argc, char **argv, Arguments &a) {
       known = parse_word(argv[i], a);
     if (!known) return word + ": not understood\n" + help();
   }
-  if (a.reset && a.card < 0) return "--reset: which card? (-i CARD)\n";
+  if (a.reset && a.card < 0) return "--reset: which card? (-i NUMBER)\n";
   if (!a.listen.empty() && strcmp(a.format->option ? a.format->option : "", "exporter") != 0)
     return "--listen is for npu-smi exporter\n";
   if (!a.listen.empty() && a.card >= 0) return "--listen serves all cards: no -i\n";
@@ -139,7 +139,7 @@ bool tell(const Arguments &a, const Report &report, unsigned int lines) {
   for (const npu::smi::Card &card : report.cards) {
     if (card.lost.empty()) continue;
     all = false;
-    fprintf(stderr, "npu-smi: card %u: %s\n", card.index, card.lost.c_str());
+    fprintf(stderr, "npu-smi: %s: %s\n", npu::smi::name_of(card).c_str(), card.lost.c_str());
   }
   return all;
 }
@@ -174,9 +174,10 @@ int reset(int index) {
   Report report;
   const Look now{.only = index, .window_ms = 0, .stop = {}};
   if (const npu::Status status = npu::smi::collect(now, report); !status.ok()) return fail(status);
-  const std::string bus = report.cards.front().bus, path = "/sys/bus/pci/devices/" + bus + "/reset";
-  if (bus.empty()) {
-    fprintf(stderr, "npu-smi: card %d is on no bus: there is nothing to reset\n", index);
+  const npu::smi::Card &card = report.cards.front();
+  const std::string &bus = card.bus, path = "/sys/bus/pci/devices/" + bus + "/reset";
+  if (bus.empty() || card.info.bus == DRM_NPU_BUS_PLATFORM) {
+    fprintf(stderr, "npu-smi: %s is no PCI card: only these can be reset\n", npu::smi::name_of(card).c_str());
     return kNoDevice;
   }
   std::ofstream file(path);

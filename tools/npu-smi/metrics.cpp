@@ -96,6 +96,10 @@ void each_process(const Card &card, Samples &samples, Value value) {
 }
 
 #define OF_CARD(value) [](const Card &c, Samples &s) { s.add(c, {}, (value)); }
+#define OF_CARD_MEMORY(value)                       \
+  [](const Card &c, Samples &s) {                   \
+    if (c.memory.card_total) s.add(c, {}, (value)); \
+  }
 #define OF_CORE(value) [](const Card &c, Samples &s) { each_core(c, s, [&](unsigned int core) { return (value); }); }
 #define OF_PROCESS(value) [](const Card &c, Samples &s) { each_process(c, s, [](const Client &p) { return (value); }); }
 
@@ -115,16 +119,16 @@ const Metric kMetrics[] = {
     {"npu_core_jobs_total", "counter", "Jobs that the core has completed.", OF_CORE(whole(c.status.jobs[core]))},
     {"npu_core_modelled_cycles_total", "counter", "Cycles that the cost model charges for these jobs.",
      OF_CORE(whole(c.status.busy_cycles[core]))},
-    {"npu_card_memory_total_bytes", "gauge", "Memory of the card; 0 for a block of a SoC.",
-     OF_CARD(whole(c.memory.card_total))},
+    {"npu_card_memory_total_bytes", "gauge", "Memory of the card; a block of a SoC has none.",
+     OF_CARD_MEMORY(whole(c.memory.card_total))},
     {"npu_card_memory_used_bytes", "gauge", "Of the card's memory, what is taken.",
-     OF_CARD(whole(c.memory.card_total - c.memory.card_free))},
+     OF_CARD_MEMORY(whole(c.memory.card_total - c.memory.card_free))},
     {"npu_card_memory_largest_free_bytes", "gauge", "Of the card's memory, the largest free block.",
-     OF_CARD(whole(c.memory.card_largest))},
+     OF_CARD_MEMORY(whole(c.memory.card_largest))},
     {"npu_card_memory_evicted_bytes", "gauge", "Card buffers that are in system memory.",
-     OF_CARD(whole(c.memory.card_evicted))},
+     OF_CARD_MEMORY(whole(c.memory.card_evicted))},
     {"npu_card_memory_evictions_total", "counter", "Buffers that were moved there.",
-     OF_CARD(whole(c.memory.evictions))},
+     OF_CARD_MEMORY(whole(c.memory.evictions))},
     {"npu_card_temperature_celsius", "gauge", "Temperature of the chip.", OF_CARD(thousandth(c.status.temperature_mc))},
     {"npu_card_power_watts", "gauge", "Power of the card.", OF_CARD(thousandth(c.status.power_mw))},
     {"npu_card_voltage_volts", "gauge", "Voltage of the chip.", OF_CARD(thousandth(c.status.voltage_mv))},
@@ -163,6 +167,7 @@ const Metric kMetrics[] = {
 };
 
 #undef OF_CARD
+#undef OF_CARD_MEMORY
 #undef OF_CORE
 #undef OF_PROCESS
 

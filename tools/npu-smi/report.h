@@ -100,6 +100,12 @@ std::string format(const char *format, ...) __attribute__((format(printf, 1, 2))
 /// What others have chosen, for a terminal: without control characters.
 std::string harmless(std::string text);
 uint64_t mib(uint64_t bytes);
+/// "card 0"; a block of a SoC, which is on no card, is "NPU 0".
+std::string name_of(const Card &card);
+/// What the cache watch has counted, by the driver's names; "" where there is none.
+std::string cache_mistakes(const Card &card);
+/// Card memory in MiB, with so many digits after the point; "-" where there is none.
+std::string card_mib(const Card &card, uint64_t bytes, int digits);
 /// "50", or "-" where it is not known.
 std::string percent(int value);
 /// System memory of all clients.

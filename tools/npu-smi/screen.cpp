@@ -65,7 +65,7 @@ void cut(Line &line, size_t columns) {
 std::string key_of(const Card &card) { return std::to_string(card.index) + " " + card.bus; }
 
 struct Row {
-  unsigned int card;
+  const Card *card;
   const Client *client;
 };
 
@@ -99,7 +99,7 @@ struct Column {
   Order order;
 };
 const Column kColumns[] = {
-    {"card", Order::End},
+    {" NPU", Order::End},
     {"     PID", Order::Pid},
     {"USER    ", Order::User},
     {"card MiB", Order::CardMemory},
@@ -262,12 +262,12 @@ void View::add_bar(const std::string &name, int percent, const std::string &text
 
 void View::add_card(const Card &c, size_t height, size_t columns, std::vector<Line> &lines) const {
   if (!c.lost.empty()) {
-    lines.push_back({{format("card %u lost: ", c.index) + c.lost, Style::High}});
+    lines.push_back({{name_of(c) + " lost: " + c.lost, Style::High}});
     return;
   }
   const auto found = graphs_.find(key_of(c));
   const Graphs *graphs = found == graphs_.end() ? nullptr : &found->second;
-  lines.push_back({{format("card %u  %s  %s  %s  %.0f MHz  %.1f C  %.1f W  fan %u rpm", c.index, c.chip.c_str(),
+  lines.push_back({{format("%s  %s  %s  %s  %.0f MHz  %.1f C  %.1f W  fan %u rpm", name_of(c).c_str(), c.chip.c_str(),
                            c.bus.empty() ? "-" : c.bus.c_str(), c.driver.c_str(), c.status.clock_khz / 1e3,
                            c.status.temperature_mc / 1e3, c.status.power_mw / 1e3, c.status.fan_rpm),
                     Style::Head}});
@@ -284,21 +284,19 @@ void View::add_card(const Card &c, size_t height, size_t columns, std::vector<Li
     lines.push_back(
         {{format("  memory  %llu MiB of the system", static_cast<unsigned long long>(mib(system_bytes(c))))}});
   const bool errors = c.status.ecc_uncorrected || c.status.aborted_jobs || c.status.core_resets || c.status.resets;
-  lines.push_back({{format("  errors  memory %u corrected, %u not; jobs aborted %u; resets: cores %u, card %u",
+  lines.push_back({{format("  errors  memory %u corrected, %u not; jobs aborted %u; resets: cores %u, all %u",
                            c.status.ecc_corrected, c.status.ecc_uncorrected, c.status.aborted_jobs,
                            c.status.core_resets, c.status.resets),
                     errors                   ? Style::High
                     : c.status.ecc_corrected ? Style::Middle
                                              : Style::Plain}});
-  if (c.watch.flags & DRM_NPU_WATCH_PRESENT)
-    lines.push_back({{format("  cache lines  not cleaned %u, not invalidated %u, cleaned too late %u, thrown away %u",
-                             c.watch.uncleaned, c.watch.stale, c.watch.overwritten, c.watch.discarded)}});
+  if (const std::string mistakes = cache_mistakes(c); !mistakes.empty()) lines.push_back({{"  " + mistakes}});
 }
 
 void View::add_processes(size_t rows, size_t columns, std::vector<Line> &lines) const {
   std::vector<Row> all;
   for (const Card &card : report_.cards)
-    for (const Client &client : card.clients) all.push_back({card.index, &client});
+    for (const Client &client : card.clients) all.push_back({&card, &client});
   std::stable_sort(all.begin(), all.end(), [&](const Row &a, const Row &b) {
     return reversed_ ? comes_before(*b.client, *a.client, order_) : comes_before(*a.client, *b.client, order_);
   });
@@ -309,7 +307,7 @@ void View::add_processes(size_t rows, size_t columns, std::vector<Line> &lines) 
   }
   head.push_back({std::string(columns, ' '), Style::Head});
   lines.push_back(std::move(head));
-  if (all.empty()) lines.push_back({{"     no process has a card open", Style::Faint}});
+  if (all.empty()) lines.push_back({{"     no process has an NPU open", Style::Faint}});
   const size_t room = rows > lines.size() ? rows - lines.size() : 0;
   page_ = std::max<size_t>(room, 2) - 1;
   // All of them, or a page and a line that says how many more there are.
@@ -319,9 +317,9 @@ void View::add_processes(size_t rows, size_t columns, std::vector<Line> &lines) 
     const Client &c = *all[i].client;
     const bool works = c.window_jobs || c.window_ns;
     lines.push_back(
-        {{format("%4u %8ld ", all[i].card, c.pid)},
+        {{format("%4u %8ld ", all[i].card->index, c.pid)},
          {padded(c.user.empty() ? "-" : c.user, 8)},
-         {format(" %8llu %8llu %8.0f ", static_cast<unsigned long long>(mib(c.card_bytes)),
+         {format(" %8s %8llu %8.0f ", card_mib(*all[i].card, c.card_bytes, 0).c_str(),
                  static_cast<unsigned long long>(mib(c.system_bytes)), static_cast<double>(c.window_jobs) / seconds)},
          {format("%9.1f ", static_cast<double>(c.window_ns) / 1e7 / seconds), works ? Style::Low : Style::Plain},
          {command_of(c)}});

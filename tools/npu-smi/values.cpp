@@ -18,6 +18,9 @@ Json of_watch(const Card &card, uint32_t count) {
   return card.watch.flags & DRM_NPU_WATCH_PRESENT ? Json(count) : Json();
 }
 
+/// Card memory; null where there is none.
+Json of_memory(const Card &card, uint64_t bytes) { return card.memory.card_total ? Json(bytes) : Json(); }
+
 /// A percentage; null where it is not known.
 Json known(int percent) { return percent < 0 ? Json() : Json(percent); }
 
@@ -42,7 +45,7 @@ const Words kWords[] = {
 
 const std::vector<Value> &values() {
   static const std::vector<Value> all = {
-      {"card", "index", nullptr, nullptr, "", "number of the card", [](const Card &c) -> Json { return c.index; }},
+      {"card", "index", nullptr, nullptr, "", "number of the NPU", [](const Card &c) -> Json { return c.index; }},
       {"chip", "chip", "", "Chip", "", "name of the chip", [](const Card &c) -> Json { return c.chip; }},
       {nullptr, nullptr, "", "Hardware version", "", "",
        [](const Card &c) -> Json { return format("%u.%u", c.info.hw_version >> 16, c.info.hw_version & 0xffff); }},
@@ -70,16 +73,19 @@ const std::vector<Value> &values() {
       {"jobs", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json { return of_cores(c, c.status.jobs); }},
 
       {"memory_total", "memory.total", "Memory", "Total", "MiB", "card memory",
-       [](const Card &c) -> Json { return c.memory.card_total; }},
+       [](const Card &c) { return of_memory(c, c.memory.card_total); }},
       {nullptr, "memory.used", "Memory", "Used", "MiB", "of it, taken",
-       [](const Card &c) -> Json { return c.memory.card_total - c.memory.card_free; }},
+       [](const Card &c) { return of_memory(c, c.memory.card_total - c.memory.card_free); }},
       {"memory_free", "memory.free", "Memory", "Free", "MiB", "of it, free",
-       [](const Card &c) -> Json { return c.memory.card_free; }},
+       [](const Card &c) { return of_memory(c, c.memory.card_free); }},
       {"memory_largest", nullptr, "Memory", "Largest free block", "MiB", "",
-       [](const Card &c) -> Json { return c.memory.card_largest; }},
+       [](const Card &c) { return of_memory(c, c.memory.card_largest); }},
       {"memory_evicted", "memory.evicted", "Memory", "Evicted to system memory", "MiB",
-       "card buffers that are in system memory", [](const Card &c) -> Json { return c.memory.card_evicted; }},
-      {"evictions", nullptr, "Memory", "Evictions", "", "", [](const Card &c) -> Json { return c.memory.evictions; }},
+       "card buffers that are in system memory", [](const Card &c) { return of_memory(c, c.memory.card_evicted); }},
+      {"evictions", nullptr, "Memory", "Evictions", "", "",
+       [](const Card &c) { return of_memory(c, c.memory.evictions); }},
+      {"memory_system", "memory.system", "Memory", "System memory of processes", "MiB",
+       "memory of the system, of all processes", [](const Card &c) -> Json { return system_bytes(c); }},
 
       {"temperature_mc", "temperature", "Sensors", "Temperature", "mC", "of the chip",
        [](const Card &c) -> Json { return c.status.temperature_mc; }},
@@ -101,19 +107,19 @@ const std::vector<Value> &values() {
        [](const Card &c) -> Json { return c.status.aborted_jobs; }},
       {"core_resets", "resets.cores", "Errors", "Core resets", "", "of single cores",
        [](const Card &c) -> Json { return c.status.core_resets; }},
-      {"resets", "resets", "Errors", "Card resets", "", "of the card",
+      {"resets", "resets", "Errors", "Resets", "", "of the whole chip",
        [](const Card &c) -> Json { return c.status.resets; }},
       {"thermal_events", nullptr, "Errors", "Thermal events", "", "",
        [](const Card &c) -> Json { return c.status.thermal_events; }},
-      {"cache_uncleaned", "cache.uncleaned", "Errors", "Cache lines not cleaned", "", "that the chip read",
-       [](const Card &c) { return of_watch(c, c.watch.uncleaned); }},
-      {"cache_stale", "cache.stale", "Errors", "Cache lines not invalidated", "", "that a processor read",
+      {"cache_uncleaned", "cache.uncleaned", "Errors", "Cache lines uncleaned", "",
+       "that the chip read and nobody cleaned", [](const Card &c) { return of_watch(c, c.watch.uncleaned); }},
+      {"cache_stale", "cache.stale", "Errors", "Cache lines stale", "", "that a processor read and nobody invalidated",
        [](const Card &c) { return of_watch(c, c.watch.stale); }},
-      {"cache_overwritten", "cache.overwritten", "Errors", "Cache lines cleaned too late", "",
-       "over what the chip had written", [](const Card &c) { return of_watch(c, c.watch.overwritten); }},
-      {"cache_discarded", "cache.discarded", "Errors", "Cache lines thrown away", "",
+      {"cache_overwritten", "cache.overwritten", "Errors", "Cache lines overwritten", "",
+       "cleaned over what the chip had written", [](const Card &c) { return of_watch(c, c.watch.overwritten); }},
+      {"cache_discarded", "cache.discarded", "Errors", "Cache lines discarded", "",
        "invalidated before they were cleaned", [](const Card &c) { return of_watch(c, c.watch.discarded); }},
-      {nullptr, "processes", nullptr, nullptr, "", "that have the card open",
+      {nullptr, "processes", nullptr, nullptr, "", "that have it open",
        [](const Card &c) -> Json { return c.clients.size(); }},
   };
   return all;
@@ -126,6 +132,7 @@ std::string in_column(const Value &value, const Card &card) {
     for (const Json &one : json) out += (out.empty() ? "" : " ") + plain(one);
     return out;
   }
+  if (json.is_null()) return "";
   if (std::string_view(value.unit) == "MiB") return std::to_string(mib(json.get<uint64_t>()));
   if (std::string_view(value.unit) == "KiB") return std::to_string(json.get<uint64_t>() >> 10);
   return plain(json);

@@ -114,6 +114,13 @@ Report example() {
   return {{card}};
 }
 
+const Format &format_of(const std::string &option) {
+  for (const Format &f : formats())
+    if (f.option && f.option == option) return f;
+  ADD_FAILURE() << option;
+  return formats()[0];
+}
+
 TEST(Formats, TheTableHasEverything) {
   const std::string text = formats()[0].write(example(), "1.2.3");
   for (const char *part : {"npu-smi 1.2.3", "driver npu 1.0.0", "transport drm", "QNPU1", "0000:01:00.0", "42.5 C",
@@ -150,9 +157,11 @@ Report soc() {
 }
 
 TEST(Formats, ABlockOfASocHasNoMemoryButAWatch) {
-  const char *lines = "cache lines not cleaned 5, not invalidated 6, cleaned too late 7, thrown away 8";
+  const std::string lines = "cache lines uncleaned 5, stale 6, overwritten 7, discarded 8\n";
   const std::string text = formats()[0].write(soc(), "1");
-  for (const char *part : {"| soc  ", "     24 MiB system |", lines}) EXPECT_NE(text.find(part), text.npos) << text;
+  for (const std::string &part : std::vector<std::string>{"| soc  ", "     24 MiB system |", " - MiB |",
+                                                          "\nNPU 0: driver npu 1.0.0", "\nNPU 0: " + lines})
+    EXPECT_NE(text.find(part), text.npos) << part << " in " << text;
   const nlohmann::json card = nlohmann::json::parse(formats()[1].write(soc(), "1")).at("cards").at(0);
   EXPECT_EQ(card.at("cache_uncleaned"), 5);
   EXPECT_EQ(card.at("cache_discarded"), 8);
@@ -162,7 +171,26 @@ TEST(Formats, ABlockOfASocHasNoMemoryButAWatch) {
   EXPECT_EQ(csv(soc(), columns), "6,7\n");
   const std::string live = shown(soc(), 40, 100);
   EXPECT_NE(live.find("memory  24 MiB of the system\n"), live.npos) << live;
-  EXPECT_NE(live.find("not cleaned 5, not invalidated 6"), live.npos) << live;
+  EXPECT_NE(live.find("  " + lines), live.npos) << live;
+  EXPECT_NE(live.find("NPU 0  QNPU1  soc  npu 1.0.0"), live.npos) << live;
+}
+
+TEST(Formats, ABlockOfASocIsNoCardAnywhere) {
+  const std::string details = format_of("-q").write(soc(), "1");
+  for (const char *part : {"NPU 0\n", "  Cache lines stale            : 6\n", "  Total                        : -\n",
+                           "  System memory of processes   : 24 MiB\n", "(user -), card - MiB, system 24 MiB"})
+    EXPECT_NE(details.find(part), details.npos) << part << " in " << details;
+  EXPECT_NE(format_of("dmon").write(soc(), "1").find("     0     -    -   42.5"), std::string::npos);
+  EXPECT_NE(format_of("pmon").write(soc(), "1").find("     0      321      -      24 "), std::string::npos);
+  EXPECT_NE(shown(soc(), 40, 100).find("        -       24 "), std::string::npos);
+  const nlohmann::json card = nlohmann::json::parse(formats()[1].write(soc(), "1")).at("cards").at(0);
+  EXPECT_TRUE(card.at("memory_total").is_null());
+  EXPECT_EQ(card.at("memory_system"), 24 << 20);
+  std::vector<size_t> columns;
+  std::string bad;
+  ASSERT_TRUE(parse_columns("memory.used,memory.system", columns, bad)) << bad;
+  EXPECT_EQ(csv(soc(), columns), ",24\n");
+  EXPECT_EQ(metrics(soc(), "1").find("npu_card_memory_total_bytes"), std::string::npos);
 }
 
 TEST(Formats, WithoutAWatchThereAreNoCounters) {
@@ -178,7 +206,7 @@ TEST(Formats, WithoutAWatchThereAreNoCounters) {
 TEST(Formats, WithoutProcessesTheTableSaysSo) {
   Report report = example();
   report.cards[0].clients.clear();
-  EXPECT_NE(formats()[0].write(report, "1").find("no process has a card open"), std::string::npos);
+  EXPECT_NE(formats()[0].write(report, "1").find("no process has an NPU open"), std::string::npos);
 }
 
 TEST(Formats, JsonIsJson) {
@@ -204,13 +232,6 @@ TEST(Formats, JsonHasNamesOfAnyBytes) {
   EXPECT_EQ(all.at("cards").at(0).at("processes").at(0).at("process"), "\xef\xbf\xbd\x01x");
 }
 
-const Format &format_of(const std::string &option) {
-  for (const Format &f : formats())
-    if (f.option && f.option == option) return f;
-  ADD_FAILURE() << option;
-  return formats()[0];
-}
-
 Report lost() {
   Report report = example();
   report.cards.push_back(report.cards[0]);
@@ -222,8 +243,8 @@ Report lost() {
 TEST(Formats, DetailsHaveALineForEverything) {
   const std::string text = format_of("-q").write(lost(), "1");
   for (const char *part :
-       {"Card 0\n", "    Chip                             : QNPU1\n", "        Used                         : 64 MiB\n",
-        "        Temperature                  : 42.5 C\n", "PID 321", "Card 1\n    Lost "})
+       {"card 0\n", "    Chip                             : QNPU1\n", "        Used                         : 64 MiB\n",
+        "        Temperature                  : 42.5 C\n", "PID 321", "card 1\n    Lost "})
     EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
 }
 
