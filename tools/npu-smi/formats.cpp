@@ -48,8 +48,6 @@ uint64_t system_bytes(const Card &card) {
 
 namespace {
 
-unsigned long long ull(uint64_t value) { return value; }
-
 const char *or_dash(const std::string &text) { return text.empty() ? "-" : text.c_str(); }
 
 const char kRule[] =

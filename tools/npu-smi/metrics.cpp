@@ -11,8 +11,6 @@ namespace {
 
 using Labels = std::vector<std::pair<const char *, std::string>>;
 
-unsigned long long ull(uint64_t value) { return value; }
-
 /// Other bytes than UTF-8, which names of processes may have, become U+FFFD.
 std::string utf8(const std::string &text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();

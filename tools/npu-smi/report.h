@@ -100,6 +100,8 @@ std::string format(const char *format, ...) __attribute__((format(printf, 1, 2))
 /// What others have chosen, for a terminal: without control characters.
 std::string harmless(std::string text);
 uint64_t mib(uint64_t bytes);
+/// For %llu.
+inline unsigned long long ull(uint64_t value) { return value; }
 /// "card 0"; a block of a SoC, which is on no card, is "NPU 0".
 std::string name_of(const Card &card);
 /// What the cache watch has counted, by the driver's names; "" where there is none.

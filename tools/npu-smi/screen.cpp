@@ -277,12 +277,10 @@ void View::add_card(const Card &c, size_t height, size_t columns, std::vector<Li
   const uint64_t total = c.memory.card_total, used = total - c.memory.card_free;
   if (total)
     add_bar("  memory", static_cast<int>(100 * used / total),
-            format(" %llu of %llu MiB", static_cast<unsigned long long>(mib(used)),
-                   static_cast<unsigned long long>(mib(total))),
-            graphs ? &graphs->memory : nullptr, 1, columns, lines);
+            format(" %llu of %llu MiB", ull(mib(used)), ull(mib(total))), graphs ? &graphs->memory : nullptr, 1,
+            columns, lines);
   else
-    lines.push_back(
-        {{format("  memory  %llu MiB of the system", static_cast<unsigned long long>(mib(system_bytes(c))))}});
+    lines.push_back({{format("  memory  %llu MiB of the system", ull(mib(system_bytes(c))))}});
   const bool errors = c.status.ecc_uncorrected || c.status.aborted_jobs || c.status.core_resets || c.status.resets;
   lines.push_back({{format("  errors  memory %u corrected, %u not; jobs aborted %u; resets: cores %u, all %u",
                            c.status.ecc_corrected, c.status.ecc_uncorrected, c.status.aborted_jobs,
@@ -319,8 +317,8 @@ void View::add_processes(size_t rows, size_t columns, std::vector<Line> &lines) 
     lines.push_back(
         {{format("%4u %8ld ", all[i].card->index, c.pid)},
          {padded(c.user.empty() ? "-" : c.user, 8)},
-         {format(" %8s %8llu %8.0f ", card_mib(*all[i].card, c.card_bytes, 0).c_str(),
-                 static_cast<unsigned long long>(mib(c.system_bytes)), static_cast<double>(c.window_jobs) / seconds)},
+         {format(" %8s %8llu %8.0f ", card_mib(*all[i].card, c.card_bytes, 0).c_str(), ull(mib(c.system_bytes)),
+                 static_cast<double>(c.window_jobs) / seconds)},
          {format("%9.1f ", static_cast<double>(c.window_ns) / 1e7 / seconds), works ? Style::Low : Style::Plain},
          {command_of(c)}});
   }
