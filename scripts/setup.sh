@@ -36,8 +36,8 @@ libmd-dev|checksums in bmodel files
 libncurses-dev|live view of npu-smi
 libmicrohttpd-dev|exporter of npu-smi
 libonnx-testdata|ONNX conformance tests, for the oracle of our tests
-libpng-dev|samples for calibration (PNG)
-libjpeg-dev|samples for calibration (JPEG)
+libpng-dev|samples for calibration and inputs (PNG)
+libjpeg-dev|samples for calibration and inputs (JPEG)
 libcli11-dev|command lines of the tools
 nlohmann-json3-dev|JSON output of the tools
 gcc-multilib|32-bit tests of the ABI
@@ -66,13 +66,14 @@ qemu-system-data|firmware of the emulated board
 python3|generators, npu-vm, QEMU build
 python3-venv|QEMU build
 python3-numpy|reference results in tests
+python3-jsonschema|tests of the JSON that tools write
 python3-pyte|terminal in which the live view of npu-smi is tested
 tmux|likewise, one that people use
 python3-jsonschema|JSON of npu-smi is held against its schema
 python3-prometheus-client|reads what the exporter of npu-smi writes
 libglib2.0-dev|QEMU build
 libpixman-1-dev|QEMU build
-zlib1g-dev|QEMU build; samples for calibration (.npz)
+zlib1g-dev|QEMU build; samples for calibration and inputs (.npz)
 libattr1-dev|shared folders of the emulated board (9p)
 libcap-ng-dev|shared folders of the emulated board (9p)
 libfdt-dev|QEMU build

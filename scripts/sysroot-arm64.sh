@@ -32,6 +32,9 @@ libncurses-dev|live view of npu-smi
 libmicrohttpd-dev|exporter of npu-smi
 libcli11-dev|command lines of the tools
 nlohmann-json3-dev|JSON output of the tools
+libpng-dev|inputs as pictures (PNG)
+libjpeg-dev|inputs as pictures (JPEG)
+zlib1g-dev|inputs as archives (.npz)
 busybox-static|user space of the board
 bash|scripts on the board
 coreutils|programs that tests call by their paths

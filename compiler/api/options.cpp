@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "compiler/api/npuc.h"
-#include "compiler/api/npy.h"
+#include "runtime/arrays/npy.h"
 #include "runtime/cpu/element.h"
 
 namespace npu::compiler {
@@ -70,7 +70,7 @@ Status parse_input(const std::string &text, std::map<std::string, graph::TensorP
   if (!parse_numbers(value, tensor)) {
     if (!value.ends_with(".npy"))
       return Status::error("--input " + text + ": '" + value + "' is neither numbers nor the name of a .npy file");
-    NPU_TRY(read_npy(value, tensor).within("--input " + name));
+    NPU_TRY(arrays::read_npy(value, tensor).within("--input " + name));
   }
   return values.emplace(name, tensor).second ? Status() : Status::error("--input names '" + name + "' twice");
 }

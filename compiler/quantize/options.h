@@ -11,16 +11,14 @@
 
 #include "compiler/graph/tensor.h"
 #include "compiler/quantize/table.h"
+#include "runtime/arrays/inputs.h"
 
 namespace npu::quantize {
 
 /// What a network of float32 computes with.
 enum class Type : uint8_t { None, Int8, Uint8 };
 
-/// An input of the network.
-struct Input : graph::TensorKind {
-  std::string name;
-};
+using arrays::Input;
 
 /// Inputs of a network as it will see them.
 class Samples {

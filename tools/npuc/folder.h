@@ -12,14 +12,14 @@
 #include <optional>
 
 #include "compiler/quantize/options.h"
-#include "tools/npuc/picture.h"
+#include "runtime/arrays/picture.h"
 
 namespace npu::npuc {
 
 class FolderSamples : public quantize::Samples {
  public:
   /// At most `most` samples, spread evenly over all files in the order of their names. Pictures need a preprocessing.
-  FolderSamples(std::string folder, size_t most, std::optional<Preprocess> preprocess)
+  FolderSamples(std::string folder, size_t most, std::optional<arrays::Preprocess> preprocess)
       : folder_(std::move(folder)), most_(most), preprocess_(std::move(preprocess)) {}
 
   Status open(const std::vector<quantize::Input> &inputs) override;
@@ -42,7 +42,7 @@ class FolderSamples : public quantize::Samples {
 
   std::string folder_;
   size_t most_;
-  std::optional<Preprocess> preprocess_;
+  std::optional<arrays::Preprocess> preprocess_;
   std::vector<quantize::Input> inputs_;
   std::vector<Sample> samples_;
 };

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "compiler/api/file.h"
+#include "runtime/arrays/file.h"
 #include "tools/npuc/folder.h"
 
 namespace npu::npuc {
@@ -63,8 +63,8 @@ Status check_reals(const QuantizeArguments &args) {
 Status sample_options(const QuantizeArguments &args, bool quiet, quantize::Options &out) {
   out.compare = !quiet || !args.report.empty();
   if (!quiet) out.progress = [bar = std::make_shared<Bar>()](const quantize::Progress &p) { (*bar)(p); };
-  std::optional<Preprocess> preprocess;
-  if (!args.preprocess.empty()) NPU_TRY(parse_preprocess(args.preprocess, preprocess.emplace()));
+  std::optional<arrays::Preprocess> preprocess;
+  if (!args.preprocess.empty()) NPU_TRY(arrays::parse_preprocess(args.preprocess, preprocess.emplace()));
   if (!args.samples.empty()) out.samples = std::make_shared<FolderSamples>(args.samples, args.most_samples, preprocess);
   return {};
 }
@@ -149,7 +149,7 @@ Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic,
   out.keep.insert(args.keep.begin(), args.keep.end());
   if (!args.table.empty()) {
     std::string text;
-    NPU_TRY(compiler::read_file(args.table, text));
+    NPU_TRY(arrays::read_file(args.table, text));
     NPU_TRY(quantize::parse_table(text, out.table.emplace()).within(args.table));
   }
   return sample_options(args, quiet, out);

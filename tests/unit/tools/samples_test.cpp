@@ -10,21 +10,21 @@
 #include <filesystem>
 #include <fstream>
 
-#include "compiler/api/file.h"
-#include "compiler/api/npy.h"
+#include "runtime/arrays/file.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/arrays/zip.h"
 #include "tools/npuc/folder.h"
-#include "tools/npuc/zip.h"
 
 namespace npu::test {
 namespace {
 
 namespace fs = std::filesystem;
+using arrays::Picture;
+using arrays::Preprocess;
 using graph::Dtype;
 using graph::Shape;
 using graph::Tensor;
 using npuc::FolderSamples;
-using npuc::Picture;
-using npuc::Preprocess;
 using quantize::Input;
 
 constexpr int64_t kWidth = 5, kHeight = 4;
@@ -33,7 +33,7 @@ std::string source() { return std::getenv("NPU_SAMPLE_FILES"); }
 
 std::string bytes_of(const std::string &path) {
   std::string out;
-  EXPECT_TRUE(compiler::read_file(path, out).ok()) << path;
+  EXPECT_TRUE(arrays::read_file(path, out).ok()) << path;
   return out;
 }
 
@@ -124,7 +124,7 @@ std::string npy(const std::string &shape, const std::string &order, size_t count
 TEST(Arrays, HaveTheShapeAndOrderThatTheirHeaderSays) {
   const auto read = [](const std::string &shape, size_t count, const std::string &order = "'fortran_order': False, ") {
     graph::TensorPtr tensor;
-    const Status status = compiler::parse_npy(npy(shape, order, count), tensor);
+    const Status status = arrays::parse_npy(npy(shape, order, count), tensor);
     return status.ok() ? graph::shape_text(tensor->shape) : status.message();
   };
   EXPECT_EQ(read("(2, 3)", 6), "[2, 3]");
@@ -177,7 +177,7 @@ const std::set<std::string> kArrays{"a.npy", "b.npy"};
 
 TEST(Archives, GiveWhatIsWantedAlone) {
   std::map<std::string, std::string> files;
-  ASSERT_EQ(npuc::unzip(bytes_of(source() + "/stored.npz"), {"b.npy", "c.npy"}, files).message(), "");
+  ASSERT_EQ(arrays::unzip(bytes_of(source() + "/stored.npz"), {"b.npy", "c.npy"}, files).message(), "");
   ASSERT_EQ(files.size(), 1u);
   EXPECT_EQ(files.begin()->first, "b.npy");
 }
@@ -201,7 +201,7 @@ std::string directory(const std::vector<std::string> &names, uint64_t size) {
 TEST(Archives, OfTooMuchAreRefused) {
   const auto message = [](const std::vector<std::string> &names, uint64_t size) {
     std::map<std::string, std::string> files;
-    return npuc::unzip(directory(names, size), kArrays, files).message();
+    return arrays::unzip(directory(names, size), kArrays, files).message();
   };
   EXPECT_EQ(message({"a.npy", "b.npy"}, uint64_t{1} << 31),
             "its arrays have 4294967296 bytes together, at most 4 GiB are expected");
@@ -215,7 +215,7 @@ TEST(Archives, DamagedOnesNeverCrash) {
     const std::string whole = bytes_of(source() + "/" + name);
     std::map<std::string, std::string> files;
     size_t refused = 0;
-    for (size_t n = 0; n < whole.size(); ++n) refused += !npuc::unzip(whole.substr(0, n), kArrays, files).ok();
+    for (size_t n = 0; n < whole.size(); ++n) refused += !arrays::unzip(whole.substr(0, n), kArrays, files).ok();
     EXPECT_EQ(refused, whole.size());
     uint32_t random = 3;
     for (int i = 0; i < 3000; ++i) {
@@ -223,7 +223,7 @@ TEST(Archives, DamagedOnesNeverCrash) {
       random = random * 1664525u + 1013904223u;
       damaged[(random >> 8) % damaged.size()] = static_cast<char>(random >> 24);
       files.clear();
-      (void)npuc::unzip(damaged, kArrays, files);
+      (void)arrays::unzip(damaged, kArrays, files);
     }
   }
 }
@@ -265,7 +265,7 @@ std::string jpeg(bool cmyk = false) {
 TEST(Pictures, OfAllFormats) {
   for (const char *name : {"rgb.png", "alpha.png", "rgb.bmp", "rgb.ppm", "gray.png", "gray.pgm"}) {
     Picture p;
-    ASSERT_EQ(npuc::parse_picture(bytes_of(source() + "/" + name), p).message(), "") << name;
+    ASSERT_EQ(arrays::parse_picture(bytes_of(source() + "/" + name), p).message(), "") << name;
     ASSERT_EQ(p.width, kWidth) << name;
     ASSERT_EQ(p.height, kHeight) << name;
     for (int64_t y = 0; y < kHeight; ++y)
@@ -282,7 +282,7 @@ TEST(Pictures, OfAllFormats) {
 
 TEST(Pictures, Jpeg) {
   Picture p;
-  ASSERT_EQ(npuc::parse_picture(jpeg(), p).message(), "");
+  ASSERT_EQ(arrays::parse_picture(jpeg(), p).message(), "");
   ASSERT_EQ(p.width * p.height, 256);
   for (size_t y = 0; y < 16; ++y)
     for (size_t x = 0; x < 16; ++x) {
@@ -297,21 +297,22 @@ TEST(Pictures, DamagedOnesAreErrorsAndNeverCrash) {
     all.push_back(bytes_of(source() + "/" + name));
   for (const std::string &whole : all) {
     Picture p;
-    EXPECT_FALSE(npuc::parse_picture(whole.substr(0, whole.size() / 2), p).ok());
+    EXPECT_FALSE(arrays::parse_picture(whole.substr(0, whole.size() / 2), p).ok());
     uint32_t random = 5;
     for (int i = 0; i < 500; ++i) {
       std::string damaged = whole.substr(0, i % 2 ? whole.size() : (random >> 8) % whole.size());
       random = random * 1664525u + 1013904223u;
       if (!damaged.empty()) damaged[(random >> 8) % damaged.size()] = static_cast<char>(random >> 24);
       // A size of many gigabytes is an error as well, but takes time.
-      if (damaged.substr(0, 24) == whole.substr(0, 24)) (void)npuc::parse_picture(damaged, p);
+      if (damaged.substr(0, 24) == whole.substr(0, 24)) (void)arrays::parse_picture(damaged, p);
     }
   }
   Picture p;
-  EXPECT_EQ(npuc::parse_picture("GIF89a", p).message(), "not a picture: PNG, JPEG, BMP, PPM or PGM is expected");
-  EXPECT_EQ(npuc::parse_picture("P6 3 0 255\n", p).message(),
+  EXPECT_EQ(arrays::parse_picture("GIF89a", p).message(), "not a picture: PNG, JPEG, BMP, PPM or PGM is expected");
+  EXPECT_EQ(arrays::parse_picture("P6 3 0 255\n", p).message(),
             "a picture of 3 x 0 pixels, 1 to 32768 a side and at most 67108864 together are expected");
-  EXPECT_EQ(npuc::parse_picture("P6 2 2 65535\n", p).message(), "a PPM with values up to 65535, 1 to 255 is expected");
+  EXPECT_EQ(arrays::parse_picture("P6 2 2 65535\n", p).message(),
+            "a PPM with values up to 65535, 1 to 255 is expected");
 }
 
 /// Most bytes that the process has had in memory so far.
@@ -347,18 +348,18 @@ TEST(Pictures, OfTooManyPixelsAreRefused) {
   const int64_t before = peak_bytes();
   const std::string limit = " pixels, 1 to 32768 a side and at most 67108864 together are expected";
   Picture p;
-  EXPECT_EQ(npuc::parse_picture(png_of(32768, 2049), p).message(), "a picture of 32768 x 2049" + limit);
-  EXPECT_EQ(npuc::parse_picture(jpeg_of(65500, 65500), p).message(), "a picture of 65500 x 65500" + limit);
-  EXPECT_EQ(npuc::parse_picture(jpeg_of(8193, 8193), p).message(), "a picture of 8193 x 8193" + limit);
-  EXPECT_EQ(npuc::parse_picture("P6 32768 2049 255\n", p).message(), "a picture of 32768 x 2049" + limit);
+  EXPECT_EQ(arrays::parse_picture(png_of(32768, 2049), p).message(), "a picture of 32768 x 2049" + limit);
+  EXPECT_EQ(arrays::parse_picture(jpeg_of(65500, 65500), p).message(), "a picture of 65500 x 65500" + limit);
+  EXPECT_EQ(arrays::parse_picture(jpeg_of(8193, 8193), p).message(), "a picture of 8193 x 8193" + limit);
+  EXPECT_EQ(arrays::parse_picture("P6 32768 2049 255\n", p).message(), "a picture of 32768 x 2049" + limit);
   EXPECT_LT(peak_bytes() - before, 100 << 20);
 }
 
 TEST(Pictures, InFormsThatAreNotTakenSayWhatIsExpected) {
   Picture p;
-  EXPECT_EQ(npuc::parse_picture(jpeg(true), p).message(), "a JPEG of 4 channels (CMYK), gray or RGB is expected");
+  EXPECT_EQ(arrays::parse_picture(jpeg(true), p).message(), "a JPEG of 4 channels (CMYK), gray or RGB is expected");
   // A header as OS/2 wrote it: 2 x 3 pixels.
-  EXPECT_EQ(npuc::parse_picture(
+  EXPECT_EQ(arrays::parse_picture(
                 std::string("BM\0\0\0\0\0\0\0\0\x1a\0\0\0\x0c\0\0\0\2\0\3\0\1\0\x18\0", 26) + std::string(24, '\0'), p)
                 .message(),
             "a BMP with a header of 12 bytes, at least 40 are expected");
@@ -366,15 +367,15 @@ TEST(Pictures, InFormsThatAreNotTakenSayWhatIsExpected) {
 
 Preprocess preprocess(const std::string &text) {
   Preprocess out;
-  EXPECT_EQ(npuc::parse_preprocess(text, out).message(), "");
+  EXPECT_EQ(arrays::parse_preprocess(text, out).message(), "");
   return out;
 }
 
 Tensor tensor(const std::string &text, const std::string &file = "rgb.png") {
   Picture p;
   Tensor out;
-  EXPECT_TRUE(npuc::parse_picture(bytes_of(source() + "/" + file), p).ok());
-  EXPECT_EQ(npuc::to_tensor(p, preprocess(text), out).message(), "");
+  EXPECT_TRUE(arrays::parse_picture(bytes_of(source() + "/" + file), p).ok());
+  EXPECT_EQ(arrays::to_tensor(p, preprocess(text), out).message(), "");
   return out;
 }
 
@@ -402,7 +403,7 @@ TEST(Preprocessing, CropsTheMiddle) {
   EXPECT_EQ(t.as<float>()[6], 20);  // y = 1
   Picture p{5, 4, std::vector<float>(60)};
   Tensor out;
-  EXPECT_EQ(npuc::to_tensor(p, preprocess("crop=6"), out).message(),
+  EXPECT_EQ(arrays::to_tensor(p, preprocess("crop=6"), out).message(),
             "it has 5 x 4 pixels, a crop of 6 x 6 does not fit in");
 }
 
@@ -421,8 +422,8 @@ TEST(Preprocessing, Resizes) {
 TEST(Preprocessing, RefusesToMakeTooManyPixels) {
   const auto message = [](int64_t width, int64_t height, const std::string &text) {
     Tensor out;
-    return npuc::to_tensor({width, height, std::vector<float>(static_cast<size_t>(width * height * 3))},
-                           preprocess(text), out)
+    return arrays::to_tensor({width, height, std::vector<float>(static_cast<size_t>(width * height * 3))},
+                             preprocess(text), out)
         .message();
   };
   const int64_t before = peak_bytes();
@@ -436,7 +437,7 @@ TEST(Preprocessing, RefusesToMakeTooManyPixels) {
 TEST(Preprocessing, Errors) {
   const auto message = [](const std::string &text) {
     Preprocess out;
-    return npuc::parse_preprocess(text, out).message();
+    return arrays::parse_preprocess(text, out).message();
   };
   EXPECT_EQ(message("224"), "--preprocess 224: KEY=VALUE,... is expected");
   EXPECT_EQ(message("size=2"),
@@ -516,10 +517,10 @@ TEST(Folders, AreNoFiles) {
   std::map<std::string, int64_t> labels;
   graph::TensorPtr tensor;
   const std::string message = "cannot read " + folder.path() + ": it is a folder";
-  EXPECT_EQ(compiler::read_file(folder.path(), bytes).message(), message);
+  EXPECT_EQ(arrays::read_file(folder.path(), bytes).message(), message);
   EXPECT_EQ(npuc::read_labels(folder.path(), labels).message(), message);
-  EXPECT_EQ(compiler::read_npy(folder.path(), tensor).message(), message);
-  EXPECT_EQ(compiler::read_npy(folder.at("x.npy"), tensor).message(),
+  EXPECT_EQ(arrays::read_npy(folder.path(), tensor).message(), message);
+  EXPECT_EQ(arrays::read_npy(folder.at("x.npy"), tensor).message(),
             "cannot read " + folder.at("x.npy") + ": No such file or directory");
 }
 

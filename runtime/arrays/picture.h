@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Pictures as inputs of networks.
-#ifndef NPU_NPUC_PICTURE_H
-#define NPU_NPUC_PICTURE_H
+#ifndef NPU_ARRAYS_PICTURE_H
+#define NPU_ARRAYS_PICTURE_H
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "compiler/graph/tensor.h"
+#include "common/status.h"
+#include "runtime/cpu/tensor.h"
 
-namespace npu::npuc {
+namespace npu::arrays {
 
 /// Rows from the top, red, green and blue side by side.
 struct Picture {
@@ -38,8 +39,8 @@ struct Preprocess {
 Status parse_preprocess(const std::string &text, Preprocess &out);
 
 /// float32, [1, channels, height, width] or [1, height, width, channels].
-Status to_tensor(const Picture &picture, const Preprocess &preprocess, graph::Tensor &out);
+Status to_tensor(const Picture &picture, const Preprocess &preprocess, cpu::Tensor &out);
 
-}  // namespace npu::npuc
+}  // namespace npu::arrays
 
-#endif  // NPU_NPUC_PICTURE_H
+#endif  // NPU_ARRAYS_PICTURE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "compiler/api/file.h"
+#include "runtime/arrays/file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <vector>
 
-namespace npu::compiler {
+namespace npu::arrays {
 
 Status read_file(const std::string &path, std::string &out) {
   constexpr size_t kPiece = 1 << 20;
@@ -24,4 +24,4 @@ Status read_file(const std::string &path, std::string &out) {
   return file.bad() ? Status::error("cannot read " + path) : Status();
 }
 
-}  // namespace npu::compiler
+}  // namespace npu::arrays

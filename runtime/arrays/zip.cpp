@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "tools/npuc/zip.h"
+#include "runtime/arrays/zip.h"
 
 #include <zlib.h>
 
 #include <cstdint>
 
-namespace npu::npuc {
+namespace npu::arrays {
 namespace {
 
 constexpr uint32_t kEnd = 0x06054b50, kEntry = 0x02014b50, kFile = 0x04034b50;
@@ -117,4 +117,4 @@ Status unzip(std::string_view text, const std::set<std::string> &wanted, std::ma
   return {};
 }
 
-}  // namespace npu::npuc
+}  // namespace npu::arrays

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/npuc/picture.h"
+#include "runtime/arrays/picture.h"
 
 #include <jpeglib.h>
 #include <png.h>
@@ -8,7 +8,7 @@
 #include <csetjmp>
 #include <cstring>
 
-namespace npu::npuc {
+namespace npu::arrays {
 namespace {
 
 constexpr int64_t kMostSide = 1 << 15, kMostPixels = 1 << 26;  // 800 MB in float32
@@ -244,7 +244,7 @@ Status parse_picture(std::string_view bytes, Picture &out) {
   return Status::error("not a picture: PNG, JPEG, BMP, PPM or PGM is expected");
 }
 
-Status to_tensor(const Picture &picture, const Preprocess &pre, graph::Tensor &out) {
+Status to_tensor(const Picture &picture, const Preprocess &pre, cpu::Tensor &out) {
   const auto [width, height] = size_of(picture, pre.resize);
   const bool resizes = width != picture.width || height != picture.height;
   // First all rows get their new width.
@@ -257,8 +257,7 @@ Status to_tensor(const Picture &picture, const Preprocess &pre, graph::Tensor &o
                          " pixels, a crop of " + std::to_string(w) + " x " + std::to_string(h) + " does not fit in");
   const int64_t left = (p.width - w) / 2, top = (p.height - h) / 2;
   const int64_t channels = pre.order == Preprocess::Order::Gray ? 1 : 3;
-  out = graph::Tensor(graph::Dtype::F32,
-                      pre.channels_last ? graph::Shape{1, h, w, channels} : graph::Shape{1, channels, h, w});
+  out = cpu::Tensor(cpu::Dtype::F32, pre.channels_last ? cpu::Shape{1, h, w, channels} : cpu::Shape{1, channels, h, w});
   for (int64_t y = 0; y < h; ++y)
     for (int64_t x = 0; x < w; ++x) {
       const float *rgb = &p.pixels[static_cast<size_t>(((top + y) * p.width + left + x) * 3)];
@@ -275,4 +274,4 @@ Status to_tensor(const Picture &picture, const Preprocess &pre, graph::Tensor &o
   return {};
 }
 
-}  // namespace npu::npuc
+}  // namespace npu::arrays

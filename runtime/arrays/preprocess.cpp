@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "tools/npuc/picture.h"
+#include "runtime/arrays/picture.h"
 
-namespace npu::npuc {
+namespace npu::arrays {
 namespace {
 
 /// "0.5", "1/255".
@@ -110,4 +110,4 @@ Status parse_preprocess(const std::string &text, Preprocess &out) {
   return {};
 }
 
-}  // namespace npu::npuc
+}  // namespace npu::arrays

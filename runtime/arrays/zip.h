@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Archives in the zip format, as numpy's .npz files are: files that are stored or deflated.
-#ifndef NPU_NPUC_ZIP_H
-#define NPU_NPUC_ZIP_H
+#ifndef NPU_ARRAYS_ZIP_H
+#define NPU_ARRAYS_ZIP_H
 
 #include <map>
 #include <set>
@@ -10,12 +10,12 @@
 
 #include "common/status.h"
 
-namespace npu::npuc {
+namespace npu::arrays {
 
 /// Those files of an archive that are wanted and there, by name; together they have at most 4 GiB. Encrypted files,
 /// other compressions, two files of a name, and archives of several parts or of more than 4 GiB are errors.
 Status unzip(std::string_view archive, const std::set<std::string> &wanted, std::map<std::string, std::string> &out);
 
-}  // namespace npu::npuc
+}  // namespace npu::arrays
 
-#endif  // NPU_NPUC_ZIP_H
+#endif  // NPU_ARRAYS_ZIP_H

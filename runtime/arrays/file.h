@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Files that are read as a whole.
-#ifndef NPU_COMPILER_FILE_H
-#define NPU_COMPILER_FILE_H
+#ifndef NPU_ARRAYS_FILE_H
+#define NPU_ARRAYS_FILE_H
 
 #include <string>
 
 #include "common/status.h"
 
-namespace npu::compiler {
+namespace npu::arrays {
 
 /// A file's bytes. A folder is an error; errors name the file.
 Status read_file(const std::string &path, std::string &out);
 
-}  // namespace npu::compiler
+}  // namespace npu::arrays
 
-#endif  // NPU_COMPILER_FILE_H
+#endif  // NPU_ARRAYS_FILE_H
