@@ -5,6 +5,19 @@
 
 namespace npurt {
 
+namespace {
+
+/// "x float32 [1,8], ...": for the trace.
+std::string tensors_text(const std::vector<TensorInfo> &tensors) {
+  std::string out;
+  for (const TensorInfo &t : tensors)
+    out += (out.empty() ? "" : ", ") + t.name + " " + npu::bmodel::dtype_name(static_cast<uint32_t>(t.dtype)) + " " +
+           shape_text(t.shape);
+  return out;
+}
+
+}  // namespace
+
 Status submit_unit(const Card &card, const Plan::Node &node, std::span<const Place> places, Scratch &scratch,
                    uint32_t core_mask, Launched &launched) {
   const Unit &unit = node.unit;
@@ -23,8 +36,9 @@ Status submit_unit(const Card &card, const Plan::Node &node, std::span<const Pla
   for (unsigned int i = 0; i < count; ++i)
     launched.jobs.push_back({context, last - (count - 1) + i, &unit, &card, i > 0});
   if (card.tracing->on())
-    card.tracing->launched({launched.network->name(), unit.layers}, context, last - (count - 1), std::move(profile),
-                           begin_ns);
+    card.tracing->launched(
+        {launched.network->name(), unit.layers, unit.traced, tensors_text(unit.inputs), tensors_text(unit.outputs)},
+        context, last - (count - 1), std::move(profile), begin_ns);
   return {};
 }
 

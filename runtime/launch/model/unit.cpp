@@ -44,6 +44,7 @@ Status upload_code(npu_device *device, const Program &program, UserPart &part, U
   add_stream(program.tiu, program.gdma, code, unit);
   for (const auto &core : program.more_cores) add_stream(core.tiu, core.gdma, code, unit);
   unit.copy_offset = code.size();
+  if (is_traced()) unit.traced = {code, unit.streams};
   for (const TensorInfo &t : unit.outputs) {
     const npu_cmd_copy c = staging_copy(t.bytes);
     const auto *p = reinterpret_cast<const uint8_t *>(&c);

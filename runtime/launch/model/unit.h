@@ -10,6 +10,7 @@
 #include "runtime/bmodel/flow.h"
 #include "runtime/launch/error.h"
 #include "runtime/launch/model/user_memory.h"
+#include "runtime/launch/trace/trace.h"
 
 namespace npurt {
 
@@ -55,6 +56,7 @@ struct Unit {
   std::vector<drm_npu_stream> streams;     ///< one a core, with places in `code`; the regions are not filled in
   uint64_t copy_offset = 0;                ///< of one COPY command an output in `code`: staged output to its memory
   Constant code, coeff;
+  TracedCode traced;  ///< the commands, where somebody traces
 };
 
 /// Bytes of a program's commands, as they are uploaded.

@@ -21,8 +21,9 @@ namespace npurt {
 
 namespace {
 
-constexpr int64_t kHost = 1, kCard = 1000;  // groups of tracks; cards are numbered from kCard on
-constexpr int64_t kTracksPerCore = 4;       // jobs, then one for each engine
+// Groups of tracks; cards are numbered from kCard on, and in cycles from kCycles on.
+constexpr int64_t kHost = 1, kCard = 1000, kCycles = 2000;
+constexpr int64_t kTracksPerCore = 4;  // jobs, then one for each engine
 constexpr size_t kMaxPending = 256;
 
 /// A launch whose job may be unfinished.
@@ -42,6 +43,7 @@ struct Lane {
   bool exact;           ///< the card's modelled time is the system's: NPU_FEATURE_VIRTUAL_TIME
   double us_per_cycle;  ///< at the nominal clock
   std::map<unsigned, double> free_at;
+  std::map<unsigned, uint64_t> free_cycle;  ///< the same in the view by cycles
 };
 
 /// When a job begins and how long its cycles are, microseconds.
@@ -49,6 +51,18 @@ struct Placed {
   double start;
   double us_per_cycle;
 };
+
+/// A view of a card's jobs: by time, or by cycles, of which a microsecond in the file stands for one.
+struct View {
+  int64_t process;
+  const char *suffix;  ///< of its tracks' names
+  Placed placed;
+
+  double at(uint64_t cycle) const { return placed.start + static_cast<double>(cycle) * placed.us_per_cycle; }
+};
+
+/// Where the cores of a job stand among those that it has.
+using Cores = std::map<unsigned, size_t>;
 
 /// The process's trace.
 class Trace {
@@ -65,11 +79,13 @@ class Trace {
   Trace() = default;
   void collect(size_t keep);
   void write(const Pending &p, const npu_result &result);
-  void write_record(const Pending &p, const Lane &card, const Placed &placed, const npu_profile &r);
-  Placed place(const Pending &p, const Lane &card, const npu_profile_header &header,
-               const std::map<unsigned, double *> &cores) const;
+  void write_job(const Pending &p, const View &view, const Cores &cores, const npu_profile_header &header,
+                 const std::vector<npu_profile> &records, const std::string &args);
+  void write_record(const Pending &p, const View &view, size_t stream, const npu_profile &r);
+  void write_counters(const Pending &p, const View &view, const Cores &cores, const std::vector<npu_profile> &records);
+  Placed place(const Pending &p, const Lane &card, const npu_profile_header &header, const Cores &cores) const;
   Lane &card_of(npu_device *device);
-  Track track(const Lane &card, unsigned core, int64_t row);
+  Track track(const View &view, unsigned core, int64_t row);
 
   int64_t start_ns_ = trace_now_ns();
   std::unique_ptr<TraceFile> file_;
@@ -118,7 +134,16 @@ Track Trace::this_thread() {
   return t;
 }
 
-void Trace::call(const char *name, double begin, double end) { file_->slice(this_thread(), name, begin, end, ""); }
+/// Of a call of the host.
+const char *category_of(std::string_view name) {
+  if (name == "submit") return "submit";
+  if (name.starts_with("copy")) return "copy";
+  return name.find("sync") != name.npos ? "wait" : "call";
+}
+
+void Trace::call(const char *name, double begin, double end) {
+  file_->slice(this_thread(), category_of(name), name, begin, end, "");
+}
 
 void Trace::add(Pending pending) {
   std::lock_guard lock(mutex_);
@@ -155,17 +180,18 @@ Lane &Trace::card_of(npu_device *device) {
   return at->second;
 }
 
-Track Trace::track(const Lane &card, unsigned core, int64_t row) {
+Track Trace::track(const View &view, unsigned core, int64_t row) {
   static constexpr const char *kRows[] = {"jobs", "TIU", "GDMA"};
-  const Track t{card.number, core * kTracksPerCore + row};
-  file_->name(t, "NPU " + std::to_string(card.number - kCard) + (card.exact ? "" : ", modelled time"),
-              "core " + std::to_string(core) + " " + kRows[row]);
+  const Track t{view.process, core * kTracksPerCore + row};
+  const bool cycles = view.process >= kCycles;
+  const int64_t number = view.process - (cycles ? kCycles : kCard);
+  file_->name(t, "NPU " + std::to_string(number) + view.suffix,
+              "core " + std::to_string(core) + " " + kRows[row] + (cycles ? " by cycles" : ""));
   return t;
 }
 
 /// In exact time where the card says that it was; else behind its submission and the jobs before it.
-Placed Trace::place(const Pending &p, const Lane &card, const npu_profile_header &header,
-                    const std::map<unsigned, double *> &cores) const {
+Placed Trace::place(const Pending &p, const Lane &card, const npu_profile_header &header, const Cores &cores) const {
   drm_npu_time_info clocks{};
   if (card.exact && npu_device_time(p.device, &clocks) == 0) {
     const auto ns = static_cast<int64_t>(clocks.monotonic_ns - clocks.card_ns + header.begin_ns);
@@ -173,7 +199,10 @@ Placed Trace::place(const Pending &p, const Lane &card, const npu_profile_header
     return {microseconds(ns), header.cycles ? us / static_cast<double>(header.cycles) : 0};
   }
   double start = p.submitted;
-  for (const auto &[core, free_at] : cores) start = std::max(start, *free_at);
+  for (const auto &[core, stream] : cores) {
+    const auto free_at = card.free_at.find(core);
+    if (free_at != card.free_at.end()) start = std::max(start, free_at->second);
+  }
   return {start, card.us_per_cycle};
 }
 
@@ -188,30 +217,99 @@ void Trace::write(const Pending &p, const npu_result &result) {
       npu_read(p.profile.get(), sizeof header, records.data(), records.size() * sizeof records[0]) != 0)
     return;
   Lane &card = card_of(p.device);
-  std::map<unsigned, double *> cores;
-  for (const npu_profile &r : records) cores[r.core] = &card.free_at[r.core];
-  const Placed placed = place(p, card, header, cores);
-  const double end = placed.start + static_cast<double>(header.cycles) * placed.us_per_cycle;
+  Cores cores;
+  for (const npu_profile &r : records) cores[r.core] = 0;
+  size_t stream = 0;
+  for (auto &[core, place] : cores) place = stream++;
   const std::string args =
       member("launch", ++launches_) + "," + member("cycles", header.cycles) +
+      ",\"inputs\":" + json_string(p.what.inputs) + ",\"outputs\":" + json_string(p.what.outputs) +
       (result.known && result.error ? ",\"error\":" + json_string(std::strerror(-result.error)) : "");
-  for (const auto &[core, free_at] : cores) {
-    file_->slice(track(card, core, 0), p.what.network, placed.start, end, args);
-    *free_at = end;
+  const View by_time{card.number, card.exact ? "" : ", modelled time", place(p, card, header, cores)};
+  uint64_t first = 0;
+  for (const auto &[core, place] : cores) first = std::max(first, card.free_cycle[core]);
+  const View by_cycles{card.number - kCard + kCycles, ", cycles (1 us is 1 cycle)", {static_cast<double>(first), 1}};
+  for (const View &view : {by_time, by_cycles}) write_job(p, view, cores, header, records, args);
+  for (const auto &[core, place] : cores) {
+    card.free_at[core] = by_time.at(header.cycles);
+    card.free_cycle[core] = first + header.cycles;
   }
-  for (const npu_profile &r : records) write_record(p, card, placed, r);
-  if (!cores.empty()) file_->arrow(launches_, p.from, p.submitting, track(card, cores.begin()->first, 0), placed.start);
+  if (!cores.empty())
+    file_->arrow(launches_, p.from, p.submitting, track(by_time, cores.begin()->first, 0), by_time.placed.start);
 }
 
-void Trace::write_record(const Pending &p, const Lane &card, const Placed &placed, const npu_profile &r) {
+void Trace::write_job(const Pending &p, const View &view, const Cores &cores, const npu_profile_header &header,
+                      const std::vector<npu_profile> &records, const std::string &args) {
+  for (const auto &[core, stream] : cores)
+    file_->slice(track(view, core, 0), "launch", p.what.network, view.at(0), view.at(header.cycles), args);
+  for (const npu_profile &r : records) write_record(p, view, cores.at(r.core), r);
+  write_counters(p, view, cores, records);
+}
+
+void Trace::write_record(const Pending &p, const View &view, size_t stream, const npu_profile &r) {
   const auto &layers = p.what.layers;
   const std::string name = r.layer < layers.size() ? layers[r.layer] : opcode_name(r.opcode);
   std::string args = "\"command\":\"" + opcode_name(r.opcode) + "\"," + member("index", r.command) + "," +
                      member("cycles", r.end - r.start) + "," + member("bytes", r.bytes);
   if (r.macs) args += "," + member("macs", r.macs);
-  file_->slice(track(card, r.core, r.engine == NPU_ENGINE_GDMA ? 2 : 1), name,
-               placed.start + static_cast<double>(r.start) * placed.us_per_cycle,
-               placed.start + static_cast<double>(r.end) * placed.us_per_cycle, args);
+  if (const uint8_t *const command = p.what.code.find(stream, r)) {
+    const std::string shape = shape_of(command), types = types_of(command);
+    if (!shape.empty()) args += ",\"shape\":" + json_string(shape);
+    if (!types.empty()) args += ",\"types\":" + json_string(types);
+  }
+  const bool gdma = r.engine == NPU_ENGINE_GDMA;
+  const char *const category = r.opcode == NPU_OP_SEM_SIGNAL || r.opcode == NPU_OP_SEM_WAIT ? "synchronize"
+                               : gdma                                                       ? "transfer"
+                                                                                            : "compute";
+  file_->slice(track(view, r.core, gdma ? 2 : 1), category, name, view.at(r.start), view.at(r.end), args);
+}
+
+/// A quantity that commands of a core have while they run, as steps over its cycles.
+class Steps {
+ public:
+  void add(const npu_profile &r, double value) {
+    at_[r.start][r.engine] = value;
+    at_[r.end].try_emplace(r.engine, 0);  // unless the next one begins then
+  }
+  /// Calls f(cycle, sum of both engines) where that changes.
+  template <class F>
+  void visit(F f) const {
+    std::map<uint8_t, double> now;
+    double last = 0;
+    for (const auto &[cycle, changes] : at_) {
+      double sum = 0;
+      for (const auto &[engine, value] : changes) now[engine] = value;
+      for (const auto &[engine, value] : now) sum += value;
+      if (sum != last) f(cycle, sum);
+      last = sum;
+    }
+  }
+
+ private:
+  std::map<uint64_t, std::map<uint8_t, double>> at_;  // by cycle and engine
+};
+
+/// How much of the arithmetic is in use, and how many bytes move from and to memory, on the average of each command.
+void Trace::write_counters(const Pending &p, const View &view, const Cores &cores,
+                           const std::vector<npu_profile> &records) {
+  for (const auto &[core, stream] : cores) {
+    Steps macs, bytes;
+    for (const npu_profile &r : records) {
+      if (r.core != core || r.end == r.start) continue;
+      const double cycles = static_cast<double>(r.end - r.start);
+      const uint8_t *const command = p.what.code.find(stream, r);
+      const double most = command ? most_macs(command) : 0;
+      macs.add(r, most > 0 ? 100 * static_cast<double>(r.macs) / (cycles * most) : 0);
+      bytes.add(r, static_cast<double>(r.bytes) / cycles);
+    }
+    const std::string name = "core " + std::to_string(core);
+    macs.visit([&](uint64_t cycle, double value) {
+      file_->counter(view.process, name + " MAC use", "percent", view.at(cycle), value);
+    });
+    bytes.visit([&](uint64_t cycle, double value) {
+      file_->counter(view.process, name + " memory", "bytes per cycle", view.at(cycle), value);
+    });
+  }
 }
 
 void write_call(const char *name, int64_t begin_ns, int64_t end_ns) {
@@ -220,6 +318,8 @@ void write_call(const char *name, int64_t begin_ns, int64_t end_ns) {
 }
 
 }  // namespace
+
+bool is_traced() { return active.load(std::memory_order_relaxed); }
 
 int64_t trace_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())

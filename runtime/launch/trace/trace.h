@@ -2,9 +2,13 @@
 // BMRUNTIME_ENABLE_PROFILE: a file that Perfetto and chrome://tracing open, with calls of the host, submissions, and
 // what each engine of each core did, layer by layer, in one timeline.
 //
+// Slices have categories ("call", "copy", "wait", "submit", "launch", "compute", "transfer", "synchronize"), and there
+// are counters of how much of the arithmetic and of memory's bandwidth is in use.
+//
 // Host events are in the host's time. Jobs are in modelled time, which begins where they were submitted, or where the
 // job before them on their cores ends; so the engines' tracks show the chip at its nominal clock, not the host that
-// plays it.
+// plays it. A second group of tracks has the card's jobs in cycles, one behind the other: the same each time, and on
+// any board.
 #ifndef NPURT_TRACE_H
 #define NPURT_TRACE_H
 
@@ -15,13 +19,16 @@
 
 #include "runtime/launch/error.h"
 #include "runtime/launch/memory/handles.h"
+#include "runtime/launch/trace/traced_code.h"
 
 namespace npurt {
 
-/// What a traced job is called; outlives the trace.
+/// What a traced job is called and computes; what it refers to outlives the trace.
 struct Traced {
   const std::string &network;
   const std::vector<std::string> &layers;  ///< by the numbers that commands have
+  const TracedCode &code;
+  std::string inputs, outputs;  ///< "x float32 [1,8], ..."
 };
 
 /// A runtime's part in the process's trace. The file is whole when the last runtime is gone.
@@ -60,6 +67,9 @@ class TracedCall {
 };
 
 int64_t trace_now_ns();
+
+/// Whether somebody traces: programs that are loaded meanwhile keep their commands.
+bool is_traced();
 
 }  // namespace npurt
 

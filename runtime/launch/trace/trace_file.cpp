@@ -64,10 +64,17 @@ void TraceFile::name(Track track, const std::string &process, const std::string 
           "}}");
 }
 
-void TraceFile::slice(Track track, const std::string &name, double begin, double end, const std::string &args) {
+void TraceFile::slice(Track track, const char *category, const std::string &name, double begin, double end,
+                      const std::string &args) {
   std::lock_guard lock(mutex_);
-  event("{\"ph\":\"X\",\"name\":" + json_string(name) + "," + place(track) + ",\"ts\":" + number(begin) +
-        ",\"dur\":" + number(end - begin) + ",\"args\":{" + args + "}}");
+  event("{\"ph\":\"X\",\"cat\":" + json_string(category) + ",\"name\":" + json_string(name) + "," + place(track) +
+        ",\"ts\":" + number(begin) + ",\"dur\":" + number(end - begin) + ",\"args\":{" + args + "}}");
+}
+
+void TraceFile::counter(int64_t process, const std::string &name, const char *unit, double at, double value) {
+  std::lock_guard lock(mutex_);
+  event("{\"ph\":\"C\",\"cat\":\"counter\",\"name\":" + json_string(name) + "," + place({process, 0}) +
+        ",\"ts\":" + number(at) + ",\"args\":{" + json_string(unit) + ":" + number(value) + "}}");
 }
 
 void TraceFile::arrow(uint64_t id, Track from, double at, Track to, double arrival) {

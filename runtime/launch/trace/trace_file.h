@@ -28,8 +28,11 @@ class TraceFile {
 
   /// Names of a track and of the group that it is in; what is named already is left alone.
   void name(Track track, const std::string &process, const std::string &thread);
-  /// `args`: members of a JSON object, or "".
-  void slice(Track track, const std::string &name, double begin, double end, const std::string &args);
+  /// `category`: by which readers show and hide slices. `args`: members of a JSON object, or "".
+  void slice(Track track, const char *category, const std::string &name, double begin, double end,
+             const std::string &args);
+  /// The value of a counter of a process from a time on; `unit` names it.
+  void counter(int64_t process, const std::string &name, const char *unit, double at, double value);
   /// An arrow from a slice to another; id is the arrow's.
   void arrow(uint64_t id, Track from, double at, Track to, double arrival);
 
