@@ -122,13 +122,14 @@ class Graph:
         self._initializers.append(_tensor(name, array))
         return name
 
-    def node(self, op, inputs, out=None, **attrs):
+    def node(self, op, inputs, out=None, domain="", **attrs):
         """A node. `out` is a name, a list of names, or absent (one output with a name of its own); "" is a missing
-        input."""
+        input. `domain`: where the operator is not one of ONNX's own."""
         outputs = [out or self._fresh(op.lower())] if not isinstance(out, (list, tuple)) else list(out)
         body = b"".join(_bytes(1, i) for i in inputs) + b"".join(_bytes(2, o) for o in outputs)
         body += _bytes(3, "%s_%d" % (op, len(self._nodes))) + _bytes(4, op)
         body += b"".join(_bytes(5, _attribute(k, attrs[k])) for k in sorted(attrs))
+        body += _bytes(7, domain) if domain else b""
         self._nodes.append(body)
         return outputs[0] if not isinstance(out, (list, tuple)) else outputs
 

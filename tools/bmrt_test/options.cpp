@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "common/status.h"
+#include "runtime/arrays/picture.h"
 
 namespace bmrt_test {
 
@@ -59,6 +60,13 @@ Status check(Options &o, const std::string &shapes, bool compare_given) {
     return Status::error("--float_inputs and --float_outputs are said of the reference data of --context_dir");
   if (!o.shapes.empty() && o.network < 0)
     return Status::error("--shapes needs --net_idx: they are the input shapes of one network");
+  if (!o.inputs.empty() && !o.context_dir.empty())
+    return Status::error("--input and --context_dir: the inputs come from one of them");
+  npu::arrays::Preprocess preprocess;
+  if (!o.preprocess.empty()) {
+    if (o.inputs.empty()) return Status::error("--preprocess is for pictures of --input");
+    NPU_TRY(npu::arrays::parse_preprocess(o.preprocess, preprocess));
+  }
   return {};
 }
 
@@ -100,6 +108,15 @@ std::optional<int> parse_options(int argc, const char *const *argv, Options &out
                "input_ref_data.dat has float32 for all tensors, which becomes their type by scale and zero point");
   app.add_flag("--float_outputs", out.float_outputs,
                "output_ref_data.dat has float32 for all tensors, which becomes their type before it is compared");
+  app.add_option("--input", out.inputs,
+                 "FILE or NAME=FILE: an input as .npy, .npz or picture instead of zeros; may be repeated")
+      ->take_all()
+      ->expected(1);
+  app.add_option("--preprocess", out.preprocess,
+                 "what pictures of --input become, as npuc --preprocess has it; default: as large as the input, 0 to "
+                 "255");
+  app.add_option("--json", out.json, "file for results, latencies and throughput as JSON")
+      ->check([](const std::string &path) { return std::string(path.empty() ? "a file has a name" : ""); });
   app.add_flag("--export_output", out.export_output,
                "write the outputs to output_ref_data.dat.bmrt_test in --context_dir, or here");
   app.add_flag("--profile", out.profile,

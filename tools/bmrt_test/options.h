@@ -35,6 +35,9 @@ struct Options {
   long long accuracy_i = 0;
   long long ulp = -1;                                ///< negative: not given
   bool float_inputs = false, float_outputs = false;  ///< the reference data are float32 for all tensors
+  std::vector<std::string> inputs;                   ///< FILE or NAME=FILE: in place of zeros
+  std::string preprocess;                            ///< of pictures among them; empty: as large as the input, 0 to 255
+  std::string json;                                  ///< file for the results; empty: none
   bool export_output = false;
   bool profile = false;  ///< write a trace of the runtime
 };

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <memory>
 
+#include "tools/bmrt_test/inputs.h"
+
 namespace bmrt_test {
 
 using npu::Status;
@@ -166,9 +168,12 @@ Status make_plan(void *p_bmrt, const Options &o, Plan &plan) {
                          std::to_string(networks) + " networks");
   if (o.context_dir.empty()) {
     plan.input_data.resize(in.bytes);
-    return {};
+    return read_inputs(p_bmrt, o, plan);
   }
-  NPU_TRY(read_reference(o.context_dir + "/input_ref_data.dat", in, o.float_inputs, "--float_inputs", plan.input_data));
+  const std::string path = o.context_dir + "/input_ref_data.dat";
+  for (Case &c : plan.cases)
+    for (TensorPlan &t : c.inputs) t.source = path;
+  NPU_TRY(read_reference(path, in, o.float_inputs, "--float_inputs", plan.input_data));
   if (!o.compare) return {};
   return read_reference(o.context_dir + "/output_ref_data.dat", out, o.float_outputs, "--float_outputs",
                         plan.output_data);

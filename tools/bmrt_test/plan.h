@@ -19,6 +19,8 @@ struct TensorPlan {
   uint64_t bytes;
   uint64_t offset;  ///< in the reference data, in the tensors' own types
   int zero_point;   ///< of integers that stand for other numbers, else 0
+  /// Of an input: the file that it comes from; empty: zeros.
+  std::string source = {};
 };
 
 /// One stage of one network.

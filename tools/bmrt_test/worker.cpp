@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "npu.h"
-#include "tools/bmrt_test/compare.h"
 
 namespace bmrt_test {
 
@@ -19,12 +18,19 @@ double seconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-int fail(int code, const Case &c, const std::string &why) {
-  std::fprintf(stderr, "bmrt_test: net[%d] '%s' stage[%d]: %s\n", c.network, c.name.c_str(), c.stage, why.c_str());
-  return code;
+uint64_t nanoseconds(Clock::time_point from, Clock::time_point to) {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count());
 }
 
 }  // namespace
+
+int Worker::fail(int code, const Case &c, const std::string &why) {
+  const std::string where =
+      "net[" + std::to_string(c.network) + "] '" + c.name + "' stage[" + std::to_string(c.stage) + "]: ";
+  error_ = where + why;
+  std::fprintf(stderr, "bmrt_test: %s\n", error_.c_str());
+  return code;
+}
 
 /// A case's tensors in device memory.
 class Worker::Tensors {
@@ -82,29 +88,30 @@ class Worker::Tensors {
 int Worker::run() {
   for (unsigned loop = 0; loop < session_.options.loops; ++loop) {
     outputs_.clear();
-    for (const Case &c : session_.plan.cases) {
-      const int code = run_case(c);
+    for (size_t i = 0; i < results_.size(); ++i) {
+      const int code = run_case(session_.plan.cases[i], results_[i]);
       if (code != kSuccess) return code;
     }
   }
   return kSuccess;
 }
 
-int Worker::run_case(const Case &c) {
+int Worker::run_case(const Case &c, CaseResult &seen) {
   Tensors tensors(session_);
   const auto start = Clock::now();
   Status status = tensors.allocate(c);
   if (status.ok()) status = tensors.upload(c);
   if (!status.ok()) return fail(kLaunch, c, status.message());
   const auto loaded = Clock::now();
-  const int code = launch(c, tensors);
+  const int code = launch(c, tensors, seen);
   if (code != kSuccess) return code;
   const auto calculated = Clock::now();
   const size_t first_byte = outputs_.size();
   status = tensors.download(c, outputs_);
   if (!status.ok()) return fail(kLaunch, c, status.message());
   const auto read = Clock::now();
-  const int result = session_.plan.output_data.empty() ? static_cast<int>(kSuccess) : check_outputs(c, first_byte);
+  const int result =
+      session_.plan.output_data.empty() ? static_cast<int>(kSuccess) : check_outputs(c, first_byte, seen);
   const auto end = Clock::now();
   times_.load_input += seconds(start, loaded);
   times_.calculate += seconds(loaded, calculated);
@@ -113,14 +120,17 @@ int Worker::run_case(const Case &c) {
   return result;
 }
 
-int Worker::launch(const Case &c, Tensors &t) {
+int Worker::launch(const Case &c, Tensors &t, CaseResult &seen) {
   const Options &o = session_.options;
   const auto start = Clock::now();
   bool launched = true;
-  for (unsigned i = 0; launched && i < o.calculate_times; ++i)
+  std::vector<Clock::time_point> starts;
+  for (unsigned i = 0; launched && i < o.calculate_times; ++i) {
+    starts.push_back(Clock::now());
     launched = bmrt_launch_tensor_multi_cores(
         session_.p_bmrt, c.name.c_str(), t.inputs.data(), static_cast<int>(t.inputs.size()), t.outputs.data(),
         static_cast<int>(t.outputs.size()), true, false, o.cores.data(), static_cast<int>(o.cores.size()));
+  }
   const std::string refused = launched ? "" : bmrt_last_error();
   const auto submitted = Clock::now();
   const bm_status_t status = bm_thread_sync(session_.handle);
@@ -130,8 +140,11 @@ int Worker::launch(const Case &c, Tensors &t) {
   uint64_t cycles = 0;
   const bool known = bmrt_last_launch_cycles(session_.p_bmrt, &cycles);
   if (status != BM_SUCCESS) return fail(kLaunch, c, known ? sync_error : bmrt_last_error());
+  for (const Clock::time_point from : starts) seen.latencies.add(nanoseconds(from, end));
+  seen.launching += seconds(start, end);
   std::printf("net[%d] stage[%d], launch total time is %.0f us (npu %.0f us, cpu %.0f us)\n", c.network, c.stage,
               seconds(start, end) * 1e6, seconds(submitted, end) * 1e6, seconds(start, submitted) * 1e6);
+  if (known) seen.cycles = cycles;
   if (known)
     std::printf("net[%d] stage[%d], modelled cycles %llu (%.1f us at %.0f MHz)\n", c.network, c.stage,
                 static_cast<unsigned long long>(cycles), static_cast<double>(cycles) * 1e3 / session_.clock_khz,
@@ -139,15 +152,17 @@ int Worker::launch(const Case &c, Tensors &t) {
   return kSuccess;
 }
 
-int Worker::check_outputs(const Case &c, size_t first_byte) {
+int Worker::check_outputs(const Case &c, size_t first_byte, CaseResult &seen) {
   const Tolerance tolerance{session_.options.accuracy_f, session_.options.accuracy_i, session_.options.ulp};
   int result = kSuccess;
+  seen.outputs.clear();
   for (size_t i = 0, at = first_byte; i < c.outputs.size(); at += c.outputs[i++].bytes) {
     const TensorPlan &t = c.outputs[i];
     const Comparison cmp = compare(t.dtype, outputs_.data() + at, session_.plan.output_data.data() + t.offset,
                                    bmrt_shape_count(&t.shape), tolerance, t.zero_point);
     std::printf("net[%d] stage[%d], output %zu '%s': %s\n", c.network, c.stage, i, t.name.c_str(),
                 summary(cmp, t.shape).c_str());
+    seen.outputs.push_back(cmp);
     if (cmp.equal) continue;
     fail(kMismatch, c, "output " + std::to_string(i) + " '" + t.name + "': " + describe(cmp, t.shape));
     result = kMismatch;

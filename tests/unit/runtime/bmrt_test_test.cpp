@@ -15,6 +15,7 @@
 
 #include "tests/unit/runtime/models.h"
 #include "tools/bmrt_test/compare.h"
+#include "tools/bmrt_test/latency.h"
 #include "tools/bmrt_test/options.h"
 
 namespace {
@@ -157,6 +158,37 @@ TEST(Compare, FindsTheOneAmongMany) {
   EXPECT_EQ(c.first.index, 9999u);
 }
 
+TEST(LatenciesTest, PercentilesAreNearestRanks) {
+  bmrt_test::Latencies one, all;
+  EXPECT_EQ(one.percentile(50), 0u);
+  EXPECT_EQ(one.min(), 0u);
+  one.add(7);
+  for (const unsigned p : {1, 50, 99, 100}) EXPECT_EQ(one.percentile(p), 7u) << p;
+  for (uint64_t ns = 1; ns <= 200; ++ns) all.add(201 - ns);
+  EXPECT_EQ(all.percentile(50), 100u);
+  EXPECT_EQ(all.percentile(90), 180u);
+  EXPECT_EQ(all.percentile(99), 198u);
+  EXPECT_EQ(all.percentile(100), 200u);
+  all.add(one);
+  EXPECT_EQ(all.count(), 201u);
+  EXPECT_EQ(all.percentile(50), 100u);
+  EXPECT_EQ(all.min(), 1u);
+  EXPECT_EQ(all.max(), 200u);
+  EXPECT_DOUBLE_EQ(all.mean(), 20107.0 / 201);
+}
+
+TEST(LatenciesTest, LongOnesAreKnownToOneIn2048) {
+  bmrt_test::Latencies l;
+  for (const uint64_t ns : {5000001u, 123456789u, 4000000000u}) l.add(ns);
+  EXPECT_GE(l.percentile(30), 5000001u);
+  EXPECT_LE(l.percentile(30), 5000001u + 5000001u / 2048);
+  EXPECT_GE(l.percentile(60), 123456789u);
+  EXPECT_LE(l.percentile(60), 123456789u + 123456789u / 2048);
+  EXPECT_EQ(l.percentile(99), 4000000000u) << "not more than the longest";
+  EXPECT_EQ(bmrt_test::latency_text(l, 12.34),
+            "latency of 3 launches: p50 123470 us, p90 4000000 us, p99 4000000 us, max 4000000 us; 12.3 launches/s");
+}
+
 std::optional<int> parse(std::vector<const char *> args, Options &o) {
   args.insert(args.begin(), "bmrt_test");
   return bmrt_test::parse_options(static_cast<int>(args.size()), args.data(), o);
@@ -200,6 +232,10 @@ TEST(OptionsTest, RefusesWhatMakesNoSense) {
       {"--bmodel", "m", "--net_idx", "0", "--shapes", "[0]"},
       {"--bmodel", "m", "--unknown"},
       {"--bmodel", "m", "--float_inputs"},
+      {"--context_dir", "d", "--input", "x.npy"},
+      {"--bmodel", "m", "--preprocess", "scale=1/255"},
+      {"--bmodel", "m", "--input", "x.png", "--preprocess", "scale=a"},
+      {"--bmodel", "m", "--json", ""},
       {"--bmodel", "m", "--float_outputs"},
       {"--context_dir", "d", "--lsb", "-1"},
       {"--context_dir", "d", "--ulp", "x"},
