@@ -36,24 +36,12 @@ Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Sour
   return {};
 }
 
-/// How many multiply-accumulates of a command take the place of one of 32 bits.
-uint64_t rate_of(const Command &command) {
-  return std::visit(
-      [](const auto &c) -> uint64_t {
-        using T = std::decay_t<decltype(c)>;
-        if constexpr (std::is_same_v<T, npu_cmd_conv> || std::is_same_v<T, npu_cmd_matmul>)
-          return hw::CostParams{}.rate(c.in_dtype);
-        return 1;
-      },
-      command.body);
-}
-
 /// What the bounds of a network need of its program for one core.
 void report_network(const Program &one, Report &report) {
   report.constant_bytes += constant_bytes(one.lowered.cores[0]);
   for (const Command &c : one.streams.cores[0].tiu) {
     report.macs += cost_of(c).macs;
-    report.array_macs += cost_of(c).macs / rate_of(c);
+    report.array_macs += cost_of(c).macs / mac_rate(c);
   }
 }
 

@@ -9,6 +9,8 @@
 #include "compiler/api/cores.h"
 #include "compiler/api/dump.h"
 #include "compiler/api/host_part.h"
+#include "compiler/api/schedule_report.h"
+#include "compiler/import/help.h"
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
 #include "compiler/quantize/half.h"
@@ -97,8 +99,9 @@ Status compare_half(graph::Graph g, Options options, const quantize::Options &ho
   return quantize::compare_half(g, how, out);
 }
 
-Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, quantize::Result &quantized) {
-  NPU_TRY(graph::import_model(raw, {options.shapes, options.values}, g));
+Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, Compiled &out) {
+  quantize::Result &quantized = out.quantized;
+  NPU_TRY(graph::import_model(raw, {options.shapes, options.values}, g, &out.refusal.findings));
   raw = {};  // weights that passes replace are needed no more
   size_t number = 0;
   NPU_TRY(dump(g, options, number, "import"));
@@ -210,59 +213,61 @@ void set_cost(bmodel::ProgramDesc &program) {
   program.rate_8 = p.rate_8;
 }
 
-/// One line for each node of the file, and for copies that the compiler has added.
-void add_layers(const std::vector<graph::Source> &sources, Report &r) {
-  for (size_t i = r.layers.size(); i < sources.size(); ++i) {
+/// A line for each node of the file, and for what the passes have added to it.
+void add_layers(const graph::Graph &g, Report &r) {
+  for (const graph::Source &source : g.sources) {
     LayerReport &l = r.layers.emplace_back();
-    l.name = sources[i].name;
-    l.type = sources[i].type;
+    l.name = source.name;
+    l.type = source.type;
+    l.outputs = source.outputs;
   }
-  for (size_t i = 0; i < sources.size(); ++i)
-    if (r.layers[i].where.empty()) r.layers[i].where = sources[i].fate;
+  for (const graph::Node &n : g.nodes) {
+    const graph::TensorKind &result = g[n.output];
+    std::vector<graph::TensorKind> &outputs = r.layers[static_cast<size_t>(n.source)].outputs;
+    if (outputs.empty()) outputs = {result};
+    // Passes change types: the last node of a layer makes its result.
+    if (outputs[0].shape == result.shape) outputs[0].dtype = result.dtype;
+  }
+}
+
+/// The report's layers for those of a part: of the first `shared` they are the same, the others are its own.
+std::vector<size_t> layers_of(const std::vector<graph::Source> &sources, size_t shared, Report &r) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    out.push_back(i < shared ? i : r.layers.size());
+    if (i >= shared) {
+      LayerReport &l = r.layers.emplace_back();
+      l.name = sources[i].name;
+      l.type = sources[i].type;
+      l.outputs = sources[i].outputs;
+    }
+    if (LayerReport &l = r.layers[out.back()]; l.where.empty()) l.where = sources[i].fate;
+  }
+  return out;
 }
 
 /// What the commands of a program do for each layer.
-void report_program(const std::vector<graph::Source> &sources, const Program &program, Report &r) {
-  const Streams &s = program.streams;
-  add_layers(sources, r);
-  std::vector<std::array<uint64_t, 2>> busy(sources.size());
-  for (size_t e = 0; e < 2 * s.cores.size(); ++e) {
-    const CoreStreams &core = s.cores[e / 2];
-    const std::vector<Command> &stream = e % 2 == NPU_ENGINE_TIU ? core.tiu : core.gdma;
-    for (size_t i = 0; i < stream.size(); ++i) {
-      const Command &c = stream[i];
-      const uint32_t layer = c.layer();
-      const hw::Span span = s.timeline.spans[e][i];
-      busy[layer][e % 2] += span.end - span.start;
-      r.layers[layer].macs += cost_of(c).macs;
-      ++r.layers[layer].commands;
-      (e % 2 == NPU_ENGINE_TIU ? r.tiu_busy : r.gdma_busy) += span.end - span.start;
-    }
-    (e % 2 == NPU_ENGINE_TIU ? r.tiu_commands : r.gdma_commands) += stream.size();
-  }
-  for (size_t core = 0; core < s.cores.size(); ++core)
+void report_program(const std::vector<graph::Source> &sources, size_t shared, const Program &program, bool maps,
+                    Report &r) {
+  const std::vector<size_t> layers = layers_of(sources, shared, r);
+  report_schedule(program, layers, maps, r);
+  const size_t cores = program.streams.cores.size();
+  for (size_t core = 0; core < cores; ++core)
     for (const OpReport &o : program.generated[core].reports) {
       const LoweredOp &op = program.lowered.cores[core].ops[static_cast<size_t>(o.op)];
-      LayerReport &l = r.layers[static_cast<size_t>(op.source)];
+      LayerReport &l = r.layers[layers[static_cast<size_t>(op.source)]];
       l.tiles += o.tiles;
       l.lmem_bytes = std::max(l.lmem_bytes, o.lmem_bytes);
     }
-  for (size_t i = 0; i < busy.size(); ++i) {
-    LayerReport &l = r.layers[i];
-    l.busy += std::max(busy[i][0], busy[i][1]);
-    l.on_tiu = l.on_tiu || busy[i][0];
-    l.on_gdma = l.on_gdma || busy[i][1];
-  }
   r.lmem_used = std::max(r.lmem_used, program.lmem_bytes);
-  r.cores = std::max(r.cores, s.cores.size());
-  r.cycles += s.timeline.cycles;
+  r.cores = std::max(r.cores, cores);
 }
 
-void report_host_part(const graph::Part &part, Report &r) {
-  add_layers(part.graph.sources, r);
+void report_host_part(const graph::Part &part, size_t shared, Report &r) {
+  const std::vector<size_t> layers = layers_of(part.graph.sources, shared, r);
   ++r.host_parts;
   r.host_nodes += part.graph.nodes.size();
-  for (const graph::Node &n : part.graph.nodes) r.layers[static_cast<size_t>(n.source)].on_cpu = true;
+  for (const graph::Node &n : part.graph.nodes) r.layers[layers[static_cast<size_t>(n.source)]].on_cpu = true;
 }
 
 /// Where each layer runs, once all parts are known.
@@ -310,7 +315,8 @@ Status encode_streams(const Streams &streams, const Bound &bound, bmodel::Progra
 }
 
 /// Compiles a graph that the chip can compute, with its constants appended to the coefficients of the stage.
-Status compile_program(const graph::Graph &g, const Options &options, bmodel::StageDesc &stage,
+/// `shared`: layers of the report that are the network's.
+Status compile_program(const graph::Graph &g, size_t shared, const Options &options, bmodel::StageDesc &stage,
                        bmodel::ProgramDesc &out, Bound &bound, Report &report) {
   Made made;
   NPU_TRY(make_on_cores(g, options, static_cast<int64_t>(stage.coeff.size()), made, report));
@@ -321,7 +327,7 @@ Status compile_program(const graph::Graph &g, const Options &options, bmodel::St
   set_cost(out);
   for (const graph::Source &s : made.sources) out.layers.push_back(s.name);
   find_aliases(program, out);
-  report_program(made.sources, program, report);
+  report_program(made.sources, shared, program, options.memory_maps, report);
   program.coeff.write(stage.coeff);
   stage.ctx_bytes = std::max(stage.ctx_bytes, program.bound.ctx_bytes);
   bound = std::move(program.bound);
@@ -380,6 +386,7 @@ Status compile_parts(const graph::Graph &g, std::vector<graph::Part> &parts, con
   NPU_TRY(check_flow_names(g));
   TensorNames names(g);
   std::vector<Bound> bounds(parts.size());
+  const size_t shared = g.sources.size();
   for (size_t p = 0; p < parts.size(); ++p) {
     bmodel::SubNetDesc &sub = stage.subs.emplace_back();
     sub.id = static_cast<int32_t>(p);
@@ -387,10 +394,10 @@ Status compile_parts(const graph::Graph &g, std::vector<graph::Part> &parts, con
     sub.inputs = names.tensors(parts[p].inputs);
     sub.outputs = names.tensors(parts[p].outputs);
     if (parts[p].on_chip) {
-      NPU_TRY(compile_program(parts[p].graph, options, stage, sub, bounds[p], report));
+      NPU_TRY(compile_program(parts[p].graph, shared, options, stage, sub, bounds[p], report));
     } else {
       NPU_TRY(make_host_part(parts[p], sub));
-      report_host_part(parts[p], report);
+      report_host_part(parts[p], shared, report);
     }
   }
   lay_out(g, stage);
@@ -405,14 +412,14 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   bmodel::StageDesc stage;
   Report &r = out.report;
   r.notes = g.notes;
-  add_layers(g.sources, r);
   std::vector<graph::Part> parts = graph::partition(g);
+  add_layers(g, r);
   for (size_t p = 0; p < parts.size(); ++p)
     NPU_TRY(dump(parts[p].graph, options, number_of_parts(options),
                  "part" + std::to_string(p) + (parts[p].on_chip ? "-npu" : "-cpu")));
   if (parts.size() == 1 && parts[0].on_chip && parts[0].inputs == g.inputs && parts[0].outputs == g.outputs) {
     Bound bound;
-    NPU_TRY(compile_program(parts[0].graph, options, stage, stage, bound, r));
+    NPU_TRY(compile_program(parts[0].graph, g.sources.size(), options, stage, stage, bound, r));
     lay_out(g, stage);
     set_regions(bound, stage, stage.inputs, stage.outputs, stage);
   } else {
@@ -436,7 +443,7 @@ Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   if (options.cores < 1 || options.cores > kMaxCores)
     return Status::error(std::to_string(options.cores) + " cores: 1 to " + std::to_string(kMaxCores) + " are expected");
   graph::Graph g;
-  NPU_TRY(make_graph(std::move(raw), options, g, out.quantized));
+  NPU_TRY(make_graph(std::move(raw), options, g, out));
   if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");
   return compile_graph(g, options, out);
 }
@@ -453,23 +460,48 @@ Status guarded(F f) {
   }
 }
 
+/// Of a file that cannot be read.
+Status unreadable(const Status &status) {
+  return status.ok() ? status : graph::refuse(graph::Obstacle::File, status.message());
+}
+
+/// Says what would help against an error.
+Status explained(const Status &status, Compiled &out) {
+  Refusal &r = out.refusal;
+  r.message = status.message();
+  r.obstacle = graph::obstacle_of(status);
+  if (status.ok() || !r.findings.empty()) return status;
+  if (r.message.find(kInternalError) != std::string::npos)
+    r.help = "a report with the file, or one that does the same, helps to mend it";
+  else if (r.obstacle != graph::Obstacle::Other)
+    r.help = graph::help_for(r.obstacle);
+  return status;
+}
+
 }  // namespace
 
+std::string Refusal::text() const {
+  if (findings.empty()) return message + (help.empty() ? "" : "\n  help: " + help);
+  const size_t at = message.find(findings.headline);
+  return message.substr(0, at == std::string::npos ? 0 : at) + findings.text(true);
+}
+
 Status compile_onnx(const void *bytes, size_t size, const Options &options, Compiled &out) {
-  return guarded([&] {
+  const Status status = guarded([&]() -> Status {
     graph::RawModel raw;
-    NPU_TRY(graph::read_onnx(bytes, size, raw));
+    NPU_TRY(unreadable(graph::read_onnx(bytes, size, raw)));
     return compile_raw(std::move(raw), options, out);
   });
+  return explained(status, out);
 }
 
 Status compile_onnx_file(const std::string &path, const Options &options, Compiled &out) {
-  return guarded([&]() -> Status {
+  const Status status = guarded([&]() -> Status {
     graph::RawModel raw;
-    NPU_TRY(graph::read_onnx_file(path, raw));
-    const Status status = compile_raw(std::move(raw), options, out);
-    return status.ok() ? status : Status::error(path + ": " + status.message());
+    NPU_TRY(unreadable(graph::read_onnx_file(path, raw)));
+    return compile_raw(std::move(raw), options, out).within(path);
   });
+  return explained(status, out);
 }
 
 namespace {

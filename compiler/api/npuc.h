@@ -9,6 +9,7 @@
 #include <map>
 
 #include "common/status.h"
+#include "compiler/graph/obstacle.h"
 #include "compiler/graph/tensor.h"
 #include "compiler/passes/io_types.h"
 #include "compiler/quantize/quantize.h"
@@ -42,22 +43,65 @@ struct Options {
   graph::Dtype reals = graph::Dtype::F32;
   /// Makes a network of integers of one of float32.
   quantize::Options quantize;
-  bool io_alone = false;  ///< addr_mode 1: programs keep state in the network's own input memory
+  bool memory_maps = false;  ///< the report has Report::memory
+  bool io_alone = false;     ///< addr_mode 1: programs keep state in the network's own input memory
 };
 
 /// Cores of a card at most.
 inline constexpr int kMaxCores = 8;
 inline constexpr int64_t kMinLmemBytes = 64 << 10, kMaxLmemBytes = 256 << 20;
 
+/// Cycles of a program's critical path by what they go to.
+struct Spent {
+  uint64_t compute = 0;       ///< arithmetic of the TIU
+  uint64_t local_memory = 0;  ///< by which moving bytes in local memory takes longer than that
+  uint64_t memory = 0;        ///< moving bytes from and to memory, and what that takes longer than the TIU's work
+  uint64_t latency = 0;       ///< before the first byte or result of each command
+
+  void add(const Spent &other);
+  /// "compute", "local memory", "memory" or "latency": what most cycles go to; empty: there are none.
+  std::string most() const;
+};
+
 /// What became of one node of the ONNX file.
 struct LayerReport {
   std::string name, type;
+  std::vector<graph::TensorKind> outputs;  ///< its results, as they are computed
   /// "TIU", "GDMA", "CPU", several of them with +, or what made commands unnecessary: "view", "folded", "in NODE"
   std::string where;
   bool on_tiu = false, on_gdma = false, on_cpu = false;
   int64_t commands = 0, tiles = 0, lmem_bytes = 0;
   uint64_t busy = 0;  ///< cycles of its commands on the engine that is longer at work for it
   uint64_t macs = 0;
+  uint64_t mac_rate = 1;                 ///< of 8 or 16 bits: so many take the place of one of 32 bits
+  uint64_t bytes = 0;                    ///< from and to memory, as the chip's model counts them
+  uint64_t cycles = 0;                   ///< of the network's, during which its end waits for this node; equal to the
+                                         ///< sum of `spent`, and those of all nodes to Report::cycles
+  uint64_t active = 0;                   ///< cycles in which a command of it is at work
+  uint64_t tiu_busy = 0, gdma_busy = 0;  ///< cycles of its commands, of all cores
+  Spent spent;
+
+  /// What bounds it: as Spent::most(), "hidden" where its commands run beside those of others only, empty for a node
+  /// without commands.
+  std::string bound() const;
+};
+
+/// A piece of memory that a program uses for something.
+struct HeldReport {
+  size_t core = 0;
+  uint64_t address = 0, bytes = 0;
+  uint64_t from = 0, to = 0;  ///< cycles: begin of the first command that touches it, end of the last one
+  size_t layer = 0;           ///< index in Report::layers: who writes it, or reads it where nobody does
+  std::string name;           ///< of the tensor; may be empty
+  const char *kind = "";      ///< "tensor", "tile buffer", "weights", "exchange", "input", "output", "coefficients"
+};
+
+/// What is where, while the network runs.
+struct MemoryReport {
+  std::vector<HeldReport> local;         ///< by addresses in a core's local memory
+  std::vector<HeldReport> activations;   ///< by offsets in activation memory
+  std::vector<HeldReport> outside;       ///< inputs and outputs; without addresses, which come with a launch
+  std::vector<HeldReport> coefficients;  ///< by offsets in the coefficients: what each node reads
 };
 
 /// Nodes of the file, from one to another one, that are computed in turns.
@@ -94,12 +138,26 @@ struct Report {
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
   uint64_t tiu_commands = 0, gdma_commands = 0;
+  MemoryReport memory;  ///< empty unless the options want it
   TurnsReport turns;
   SearchReport search;
   uint64_t host_parts = 0, host_nodes = 0;  ///< sub-networks for the CPU, and their operators
   /// What the importer has changed: types that were converted.
   std::vector<std::string> notes;
+  /// Indices of the layers with most cycles, the most first, of those that have any.
+  std::vector<size_t> costliest(size_t most) const;
   /// The report as a table for people.
+  std::string text() const;
+};
+
+/// Why a network could not be compiled, and what would help.
+struct Refusal {
+  std::string message;  ///< of the Status
+  graph::Obstacle obstacle = graph::Obstacle::Other;
+  std::string help;          ///< for the whole, where no single node is the reason; may be empty
+  graph::Findings findings;  ///< nodes that are the reason; may be empty
+
+  /// The message, with what would help.
   std::string text() const;
 };
 
@@ -107,6 +165,7 @@ struct Compiled {
   bmodel::NetDesc net;  ///< one stage; add_stage() makes more
   Report report;
   quantize::Result quantized;  ///< where the options ask for it
+  Refusal refusal;             ///< after an error
 };
 
 /// Compiles an ONNX file's bytes.

@@ -62,6 +62,35 @@ std::string search_text(const SearchReport &s) {
 
 }  // namespace
 
+void Spent::add(const Spent &other) {
+  compute += other.compute;
+  local_memory += other.local_memory;
+  memory += other.memory;
+  latency += other.latency;
+}
+
+std::string Spent::most() const {
+  const std::pair<uint64_t, const char *> all[] = {
+      {compute, "compute"}, {local_memory, "local memory"}, {memory, "memory"}, {latency, "latency"}};
+  const auto *const most =
+      std::max_element(std::begin(all), std::end(all), [](const auto &a, const auto &b) { return a.first < b.first; });
+  return most->first ? most->second : "";
+}
+
+std::string LayerReport::bound() const {
+  if (commands == 0) return "";
+  return cycles ? spent.most() : "hidden";
+}
+
+std::vector<size_t> Report::costliest(size_t most) const {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].cycles) out.push_back(i);
+  std::stable_sort(out.begin(), out.end(), [&](size_t a, size_t b) { return layers[a].cycles > layers[b].cycles; });
+  if (out.size() > most) out.resize(most);
+  return out;
+}
+
 std::string Report::text() const {
   std::string out;
   out += fitted("node", 32) + " " + fitted("operator", 20) + " " + fitted("runs on", 24) +

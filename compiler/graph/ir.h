@@ -67,7 +67,8 @@ struct Value : TensorKind {
 /// Where a node of the ONNX file went, for the report.
 struct Source {
   std::string name, type;
-  std::string fate;  ///< empty: see the commands that carry its tag
+  std::string fate;                      ///< empty: see the commands that carry its tag
+  std::vector<TensorKind> outputs = {};  ///< of its results, in the file's order; what is left out is not there
 };
 
 struct Node {

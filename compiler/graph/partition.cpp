@@ -189,7 +189,7 @@ void make_outputs_own(Graph &g) {
     Node copy;
     copy.op = Op::Reshape;
     copy.source = static_cast<int>(g.sources.size());
-    g.sources.push_back({g[v].name.empty() ? "copy" : g[v].name, "Copy", {}});
+    g.sources.push_back({g[v].name.empty() ? "copy" : g[v].name, "Copy", {}, {g[v]}});
     copy.attrs = ShapeAttrs{g[v].shape};
     copy.inputs = {v};
     Value result;

@@ -54,8 +54,8 @@ Status if_op(OpContext &c) {
     if (is_known) continue;
     const Value &a = c.graph[outputs[1][k]], &b = c.graph[outputs[0][k]];
     if (static_cast<const TensorKind &>(a) != b)
-      return Status::error("output " + std::to_string(k) + " is " + kind_text(a) + " or " + kind_text(b) +
-                           ", and its condition is not known at compile time");
+      return refuse(Obstacle::Value, "output " + std::to_string(k) + " is " + kind_text(a) + " or " + kind_text(b) +
+                                         ", and its condition is not known at compile time");
     NPU_TRY(c.where(condition, outputs[1][k], outputs[0][k], c.results[k]));
   }
   return {};
@@ -111,7 +111,8 @@ Status loop_turn(OpContext &c, Loop &loop, int64_t turn, ValueId &running) {
     return Status::error("its body has " + std::to_string(outputs.size()) + " outputs, expected " +
                          std::to_string(1 + loop.state.size() + loop.scans.size()));
   if (!is_known && !loop.scans.empty())
-    return Status::error("the length of its scan outputs depends on a condition that is not known at compile time");
+    return refuse(Obstacle::Value,
+                  "the length of its scan outputs depends on a condition that is not known at compile time");
   for (size_t k = 0; k < loop.state.size(); ++k) {
     ValueId next = outputs[1 + k];
     if (!is_known) {
@@ -142,7 +143,7 @@ Status loop_op(OpContext &c) {
   bool value = true;
   for (int64_t turn = 0; turn < turns && !(known(c, running, value) && !value); ++turn) {
     if (!c.has_input(0) && !known(c, running, value))
-      return Status::error("it has no trip count, and its condition is not known at compile time");
+      return refuse(Obstacle::Value, "it has no trip count, and its condition is not known at compile time");
     if (turn == kMaxTurns) return Status::error("it has more than " + std::to_string(kMaxTurns) + " turns");
     NPU_TRY(loop_turn(c, loop, turn, running));
   }

@@ -6,6 +6,7 @@
 
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/declared_shapes.h"
+#include "compiler/import/help.h"
 #include "compiler/import/known_attributes.h"
 #include "compiler/import/narrow.h"
 #include "compiler/import/node_order.h"
@@ -104,7 +105,8 @@ class ShapeBinder {
     if (it != options_.shapes.end())
       out = it->second;
     else if (!v.has_shape)
-      return Status::error("input '" + v.name + "' has no shape in the file: give it with --shape " + v.name + "=...");
+      return refuse(Obstacle::OpenShape,
+                    "input '" + v.name + "' has no shape in the file: give it with --shape " + v.name + "=...");
     else {
       for (const RawDim &d : v.dims) {
         const auto s = symbols_.find(d.symbol);
@@ -112,8 +114,9 @@ class ShapeBinder {
       }
       for (int64_t d : out)
         if (d < 0)
-          return Status::error("input '" + v.name + "' has shape " + dims_text(v) +
-                               ", and a program needs fixed sizes: give them, for example with " + shape_hint(v));
+          return refuse(Obstacle::OpenShape, "input '" + v.name + "' has shape " + dims_text(v) +
+                                                 ", and a program needs fixed sizes: give them, for example with " +
+                                                 shape_hint(v));
     }
     const int64_t count = element_count(out);
     if (count < 0)
@@ -150,8 +153,9 @@ std::string about_declared(const RawNode &n) {
 class Importer : private BodyConverter {
  public:
   /// `declared`: of the model; null: what the file says about shapes is not looked at.
-  Importer(const RawModel &model, const ImportOptions &options, DeclaredShapes *declared, Graph &graph)
-      : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset) {
+  Importer(const RawModel &model, const ImportOptions &options, DeclaredShapes *declared, Graph &graph,
+           Findings &findings)
+      : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset), findings_(findings) {
     for (const RawFunction &f : model.functions) functions_.emplace(std::tuple(f.domain, f.name, f.overload), &f);
   }
 
@@ -170,7 +174,7 @@ class Importer : private BodyConverter {
     NPU_TRY(check_operators(live));
     NPU_TRY(add_inputs());
     for (const RawNode *n : live) convert(*n);
-    NPU_TRY(report("one node cannot be compiled:", "nodes cannot be compiled:"));
+    NPU_TRY(report("one node cannot be compiled", "nodes cannot be compiled"));
     return add_outputs();
   }
 
@@ -187,39 +191,35 @@ class Importer : private BodyConverter {
 
   static Status check_opset(int64_t opset) {
     if (opset >= kMinOpset && opset <= kMaxOpset) return {};
-    return Status::error("the model uses operator set " + std::to_string(opset) + ", versions " +
-                         std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset) + " are supported");
+    return refuse(Obstacle::OperatorSet, "the model uses operator set " + std::to_string(opset) + ", versions " +
+                                             std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset) +
+                                             " are supported");
   }
 
-  struct Problem {
-    std::string type, node, what;  ///< operator, "Conv 'name'", and what is wrong with it
-    size_t more = 0;               ///< further nodes of that operator of which the same is wrong
-  };
-
-  void add_problem(const RawNode &n, const std::string &what) {
-    const std::string type = n.domain + "." + n.type;
-    for (Problem &p : problems_)
-      if (p.type == type && p.what == what) {
-        ++p.more;
-        return;
-      }
-    problems_.push_back({type, node_title(n), what});
+  void add_problem(const RawNode &n, const std::string &what, Obstacle obstacle) {
+    const std::string op = printable((n.domain.empty() ? "" : n.domain + ".") + n.type);
+    auto f = std::find_if(findings_.list.begin(), findings_.list.end(),
+                          [&](const Finding &known) { return known.op == op && known.what == what; });
+    if (f == findings_.list.end()) {
+      f = findings_.list.insert(f, Finding{op, what, {}, obstacle, 0, {}});
+      f->help = obstacle == Obstacle::Operator ? help_for_operator(n.domain, n.type) : help_for(obstacle);
+    }
+    if (f->nodes.size() < Finding::kNamed) f->nodes.push_back(node_name(n));
+    ++f->count;
   }
 
   size_t problem_count() const {
-    size_t count = problems_.size();
-    for (const Problem &p : problems_) count += p.more;
+    size_t count = 0;
+    for (const Finding &f : findings_.list) count += f.count;
     return count;
   }
 
   /// All problems in one message, each operator once for what is wrong with it.
-  Status report(const char *one, const char *several) const {
-    if (problems_.empty()) return {};
+  Status report(const char *one, const char *several) {
+    if (findings_.empty()) return {};
     const size_t count = problem_count();
-    std::string text = count == 1 ? one : std::to_string(count) + " " + several;
-    for (const Problem &p : problems_)
-      text += "\n  " + p.node + (p.more ? " and " + std::to_string(p.more) + " more" : "") + ": " + p.what;
-    return Status::error(text);
+    findings_.headline = count == 1 ? one : std::to_string(count) + " " + several;
+    return refuse(findings_.list[0].obstacle, findings_.text(false));
   }
 
   const RawFunction *find_function(const RawNode &n) const {
@@ -233,7 +233,7 @@ class Importer : private BodyConverter {
         for (const RawNode &inner : f->nodes) check_operator(inner, seen);
       return;
     }
-    if (!find_op(n.domain, n.type)) add_problem(n, "the operator is not supported");
+    if (!find_op(n.domain, n.type)) add_problem(n, "the operator is not supported", Obstacle::Operator);
     for (const auto &[name, a] : n.attributes)
       if (a.graph)
         for (const RawNode &inner : a.graph->nodes) check_operator(inner, seen);
@@ -242,7 +242,7 @@ class Importer : private BodyConverter {
   Status check_operators(const std::vector<const RawNode *> &live) {
     std::set<const RawFunction *> seen;
     for (const RawNode *n : live) check_operator(*n, seen);
-    return report("one node has an operator that is not supported:", "nodes have operators that are not supported:");
+    return report("one node has an operator that is not supported", "nodes have operators that are not supported");
   }
 
   /// A conversion of an input or output of the network, as a node of its own.
@@ -272,7 +272,7 @@ class Importer : private BodyConverter {
       }
       const Dtype stored = stored_type(v.dtype);
       if (dtype_bytes(stored) == 0)
-        return Status::error("input '" + v.name + "' is " + (v.is_tensor ? about_type(v.dtype) : "no tensor"));
+        return refuse(Obstacle::Type, "input '" + v.name + "' is " + (v.is_tensor ? about_type(v.dtype) : "no tensor"));
       Value value;
       value.name = v.name;
       value.dtype = stored;
@@ -295,7 +295,7 @@ class Importer : private BodyConverter {
     if (!fits)
       return Status::error("input '" + v.name + "' is given a value of the shape " + shape_text(given->shape) +
                            ", the model has " + dims_text(v));
-    if (dtype_bytes(v.dtype) == 0) return Status::error("input '" + v.name + "' is " + about_type(v.dtype));
+    if (dtype_bytes(v.dtype) == 0) return refuse(Obstacle::Type, "input '" + v.name + "' is " + about_type(v.dtype));
     auto tensor = std::make_shared<Tensor>(working_type(v.dtype), given->shape);
     cpu::cast(*given, cpu::Overflow::Saturate, *tensor);
     scopes_.front().values[v.name] = graph_.add_constant(std::move(tensor), v.name);
@@ -354,7 +354,7 @@ class Importer : private BodyConverter {
       const Dtype type = graph_[inputs[k]].dtype;
       const bool taken = n.type == "DequantizeLinear" || (k == 0 && (n.type == "Cast" || n.type == "CastLike"));
       if (!taken || narrow_bits(type) == 0)
-        return Status::error("it reads '" + n.inputs[k] + "', which is " + about_type(type));
+        return refuse(Obstacle::Type, "it reads '" + n.inputs[k] + "', which is " + about_type(type));
       floats = floats || widened_type(type) == Dtype::F32;
       const auto [known, fresh] = widened_.emplace(inputs[k], kNoValue);
       if (fresh) known->second = graph_.add_constant(widened(*graph_[inputs[k]].constant), n.inputs[k]);
@@ -374,14 +374,14 @@ class Importer : private BodyConverter {
     for (const auto &[name, attribute] : n.attributes) {
       const std::string wrong =
           n.domain == kMicrosoft ? wrong_microsoft_attribute(n.type, name) : wrong_attribute_name(n.type, opset_, name);
-      if (!wrong.empty()) return Status::error("attribute '" + printable(name) + "' " + wrong);
+      if (!wrong.empty()) return refuse(Obstacle::Attribute, "attribute '" + printable(name) + "' " + wrong);
     }
     bool narrow_floats = false;
     NPU_TRY(widen(n, inputs, narrow_floats));
     OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
     context.narrow_floats = narrow_floats;
     NPU_TRY(find_op(n.domain, n.type)(context));
-    if (!context.wrong_attribute().empty()) return Status::error(context.wrong_attribute());
+    if (!context.wrong_attribute().empty()) return refuse(Obstacle::Attribute, context.wrong_attribute());
     results = std::move(context.results);
     return {};
   }
@@ -395,17 +395,21 @@ class Importer : private BodyConverter {
     const size_t problems_before = problem_count();
     std::vector<ValueId> inputs, results(n.outputs.size(), kNoValue);
     std::string problem;
+    Obstacle obstacle = Obstacle::Other;
     const bool ready = operands(n, inputs, problem);
     if (ready) {
       const Status status = convert_one(n, static_cast<int>(source_index), std::move(inputs), results);
       problem = status.ok() ? keep_results(n, results) : status.message();
+      obstacle = status.ok() ? Obstacle::DeclaredShape : obstacle_of(status);
+      for (ValueId v : results)
+        if (problem.empty() && v != kNoValue) graph_.sources[source_index].outputs.push_back(graph_[v]);
       if (problem.empty() && graph_.nodes.size() == nodes_before) {
         const bool constant = !results.empty() && results[0] != kNoValue && graph_.is_constant(results[0]);
         graph_.sources[source_index].fate = constant ? "folded" : "nothing to do";
       }
     }
     // A node whose body has failed says nothing of its own.
-    if (!problem.empty() && problem_count() == problems_before) add_problem(n, problem);
+    if (!problem.empty() && problem_count() == problems_before) add_problem(n, problem, obstacle);
     if (!ready || !problem.empty()) scopes_.back().failed.insert(n.outputs.begin(), n.outputs.end());
   }
 
@@ -488,8 +492,9 @@ class Importer : private BodyConverter {
       const bool known = f.defaults.count(name) || name.starts_with('_') || name == "doc_string" ||
                          std::find(f.attributes.begin(), f.attributes.end(), name) != f.attributes.end();
       if (!known)
-        return Status::error("attribute '" + printable(name) + "' is not one of the function; its attributes are: " +
-                             (names.empty() ? "none" : printable(names)));
+        return refuse(Obstacle::Attribute, "attribute '" + printable(name) +
+                                               "' is not one of the function; its attributes are: " +
+                                               (names.empty() ? "none" : printable(names)));
       out[name] = value;
     }
     return {};
@@ -537,9 +542,9 @@ class Importer : private BodyConverter {
       if (it == scopes_.front().values.end()) return Status::error("nothing makes the output '" + o.name + "'");
       ValueId v = it->second;
       const Dtype type = graph_[v].dtype, stored = stored_type(type);
-      if (dtype_bytes(stored) == 0) return Status::error("output '" + o.name + "' is " + about_type(type));
+      if (dtype_bytes(stored) == 0) return refuse(Obstacle::Type, "output '" + o.name + "' is " + about_type(type));
       const std::string difference = declared_ ? declared_->difference(o.name, graph_[v].shape) : "";
-      if (!difference.empty()) return Status::error("output " + difference);
+      if (!difference.empty()) return refuse(Obstacle::DeclaredShape, "output " + difference);
       if (element_count(graph_[v].shape) == 0)
         return Status::error("output '" + o.name + "' of shape " + shape_text(graph_[v].shape) + " is empty");
       note_type("output", o.name, working_type(o.dtype) == type ? o.dtype : type, stored);
@@ -562,20 +567,22 @@ class Importer : private BodyConverter {
   std::map<ValueId, ValueId> widened_;   // constants as operators have read them
   bool perhaps_ = false;                 // inside of a body that may not count
   std::vector<Scope> scopes_{1};
-  std::vector<Problem> problems_;
+  Findings &findings_;
 };
 
 }  // namespace
 
-Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph) {
+Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph, Findings *findings) {
+  Findings own;
   DeclaredShapes declared(model, options, [&model](const ImportOptions &other) {
     Graph scratch;
-    Importer importer(model, other, nullptr, scratch);
+    Findings ignored;
+    Importer importer(model, other, nullptr, scratch, ignored);
     // Where it fails, the shapes behind that are missing, and are taken for such that follow from the given ones.
     (void)importer.run();
     return importer.shapes();
   });
-  NPU_TRY(Importer(model, options, &declared, graph).run());
+  NPU_TRY(Importer(model, options, &declared, graph, findings ? *findings : own).run());
   remove_dead(graph);
   return {};
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compiler/graph/ir.h"
+#include "compiler/graph/obstacle.h"
 #include "compiler/import/raw_model.h"
 
 namespace npu::graph {
@@ -21,7 +22,8 @@ struct ImportOptions {
 /// for bool, int32 and uint32 for 64-bit integers (outputs are saturated).
 ///
 /// Converts all nodes that the outputs need. Every node that cannot be converted is named in one message.
-Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph);
+/// `findings`, if given, gets these nodes.
+Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph, Findings *findings = nullptr);
 
 }  // namespace npu::graph
 

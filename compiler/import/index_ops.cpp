@@ -26,8 +26,8 @@ Status in_shape(OpContext &c, TensorPtr tensor, Shape shape, ValueId &out) {
 /// An operand whose data decides how large the result is.
 Status need_constant(const OpContext &c, size_t k) {
   if (c.graph.is_constant(c.in(k))) return {};
-  return Status::error("the shape of its result depends on the data of input " + std::to_string(k) + " ('" +
-                       c.value(k).name + "'), which is not known at compile time");
+  return refuse(Obstacle::DataShape, "the shape of its result depends on the data of input " + std::to_string(k) +
+                                         " ('" + c.value(k).name + "'), which is not known at compile time");
 }
 
 /// An operand of one number, without dimensions.

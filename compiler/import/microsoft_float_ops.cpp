@@ -156,7 +156,7 @@ Status read_blocks(const OpContext &c, Blocks &out) {
 /// A constant operand with so many elements.
 Status known(const OpContext &c, size_t k, const char *what, int64_t count) {
   const Value &v = c.value(k);
-  if (!v.constant) return Status::error(std::string(what) + " '" + v.name + "' is not known at compile time");
+  if (!v.constant) return refuse(Obstacle::Value, std::string(what) + " '" + v.name + "' is not known at compile time");
   if (v.constant->count() != count)
     return Status::error(std::string(what) + " '" + v.name + "' is " + shape_text(v.shape) + ", " +
                          std::to_string(count) + " elements were expected");

@@ -178,7 +178,8 @@ Status pad_value(const OpContext &c, double &value) {
   value = static_cast<double>(c.attr_f("value", 0));
   if (c.opset < 11 || !c.has_input(2)) return {};
   const Value &given = c.value(2);
-  if (!given.constant) return Status::error("constant_value ('" + given.name + "') is not known at compile time");
+  if (!given.constant)
+    return refuse(Obstacle::Value, "constant_value ('" + given.name + "') is not known at compile time");
   value = given.constant->count() ? cpu::load(*given.constant, 0) : 0;
   return {};
 }

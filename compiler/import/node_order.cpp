@@ -58,8 +58,11 @@ std::string printable(std::string text) {
 }
 
 std::string node_title(const RawNode &n) {
-  const std::string name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : "";
-  return printable((n.domain.empty() ? "" : n.domain + ".") + n.type + " '" + name + "'");
+  return printable((n.domain.empty() ? "" : n.domain + ".") + n.type + " '" + node_name(n) + "'");
+}
+
+std::string node_name(const RawNode &n) {
+  return printable(!n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : "");
 }
 
 void add_reads(const RawNode &n, std::set<std::string> &names) {

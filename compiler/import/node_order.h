@@ -22,6 +22,8 @@ std::string printable(std::string text);
 
 /// "Conv 'name'", without a name the first output's.
 std::string node_title(const RawNode &node);
+/// "stem"; of a node without name that of its first result.
+std::string node_name(const RawNode &node);
 
 }  // namespace npu::graph
 

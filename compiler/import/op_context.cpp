@@ -97,7 +97,8 @@ Status OpContext::need_inputs(size_t least, size_t most) const {
 
 Status OpContext::const_ints(size_t k, const char *what, std::vector<int64_t> &out) const {
   const Value &v = value(k);
-  if (!v.constant) return Status::error(std::string(what) + " ('" + v.name + "') is not known at compile time");
+  if (!v.constant)
+    return refuse(Obstacle::Value, std::string(what) + " ('" + v.name + "') is not known at compile time");
   if (!to_ints(*v.constant, out))
     return Status::error(std::string(what) + " is " + dtype_name(v.dtype) + ", integers were expected");
   return {};
@@ -105,7 +106,8 @@ Status OpContext::const_ints(size_t k, const char *what, std::vector<int64_t> &o
 
 Status OpContext::const_floats(size_t k, const char *what, std::vector<float> &out) const {
   const Value &v = value(k);
-  if (!v.constant) return Status::error(std::string(what) + " ('" + v.name + "') is not known at compile time");
+  if (!v.constant)
+    return refuse(Obstacle::Value, std::string(what) + " ('" + v.name + "') is not known at compile time");
   if (v.dtype != Dtype::F32)
     return Status::error(std::string(what) + " is " + dtype_name(v.dtype) + ", float32 was expected");
   out.assign(v.constant->as<float>(), v.constant->as<float>() + v.constant->count());

@@ -20,13 +20,26 @@ std::optional<CommandBody> decode_as(const CommandBytes &bytes) {
 
 }  // namespace
 
-hw::Cost cost_of(const Command &command) {
+hw::Cost cost_of(const Command &command) { return cost_of(command, {}); }
+
+hw::Cost cost_of(const Command &command, const hw::CostParams &params) {
   return std::visit(
-      [](const auto &c) {
+      [&](const auto &c) {
         if constexpr (kIsSemaphore<std::decay_t<decltype(c)>>)
-          return hw::Cost{hw::CostParams{}.gdma_fixed, 0, 0, true};
+          return hw::Cost{params.gdma_fixed, 0, 0, true};
         else
-          return hw::cost_detail::cost(c, {});
+          return hw::cost_detail::cost(c, params);
+      },
+      command.body);
+}
+
+uint64_t mac_rate(const Command &command) {
+  return std::visit(
+      [](const auto &c) -> uint64_t {
+        using T = std::decay_t<decltype(c)>;
+        if constexpr (std::is_same_v<T, npu_cmd_conv> || std::is_same_v<T, npu_cmd_matmul>)
+          return hw::CostParams{}.rate(c.in_dtype);
+        return 1;
       },
       command.body);
 }

@@ -39,6 +39,9 @@ struct Command {
   bool ahead = false;                      ///< brings weights that a later command needs
   uint8_t core = 0;
   Meeting meeting = {};
+  uint32_t place = kNoPlace;  ///< in the sequential program of its core, where it is from there
+
+  static constexpr uint32_t kNoPlace = UINT32_MAX;
 
   bool gdma() const {
     return std::visit([](const auto &c) { return kIsGdma<std::decay_t<decltype(c)>>; }, body);
@@ -58,6 +61,11 @@ struct Command {
 
 /// Cycles and traffic, as the chip counts them.
 hw::Cost cost_of(const Command &command);
+/// The same of a chip with other parameters.
+hw::Cost cost_of(const Command &command, const hw::CostParams &params);
+
+/// How many multiply-accumulates of a command take the place of one of 32 bits.
+uint64_t mac_rate(const Command &command);
 
 CommandBytes encode(const Command &command);
 /// nullopt for a command that the compiler does not emit.

@@ -239,6 +239,7 @@ class Lowering {
     graph::Source s;
     s.name = g_[v].name.empty() ? "copy" : g_[v].name;
     s.type = "Copy";
+    s.outputs = {g_[v]};
     g_.sources.push_back(std::move(s));
     return static_cast<int>(g_.sources.size()) - 1;
   }

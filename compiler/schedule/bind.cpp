@@ -144,6 +144,7 @@ class Binder {
       cores_[commands_[i].core].touch(commands_[i].dst_storage, i);
     }
     plan_ctx();
+    for (const CorePlan &core : cores_) out_.offsets.push_back(core.offsets);
     NPU_TRY(make_regions());
     for (Command &c : commands_) {
       std::visit([&](auto &body) { bind(body, c); }, c.body);

@@ -17,6 +17,7 @@ struct Region {
 struct Bound {
   std::vector<Region> regions;
   uint64_t ctx_bytes = 0;
+  std::vector<std::vector<int64_t>> offsets;  ///< in activation memory, of each core's storages that are there
 };
 
 /// Writes final regions and offsets into the commands of all cores. Each core has activation memory of its own; the

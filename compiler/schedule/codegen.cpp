@@ -5,6 +5,7 @@
 #include <bit>
 #include <set>
 
+#include "compiler/graph/obstacle.h"
 #include "compiler/kernels/check_types.h"
 #include "compiler/kernels/lmem.h"
 #include "compiler/schedule/op_words.h"
@@ -324,8 +325,9 @@ class Codegen {
     }
     for (size_t k = 0; k < trial.evicted.size(); ++k) places_[trial.evicted[k]] = trial.from[k];
     if (!best)
-      return Status::error("node '" + name_of(op) + "' cannot be cut into pieces that fit " +
-                           std::to_string(lmem_.size()) + " bytes of local memory");
+      return graph::refuse(graph::Obstacle::LocalMemory, "node '" + name_of(op) +
+                                                             "' cannot be cut into pieces that fit " +
+                                                             std::to_string(lmem_.size()) + " bytes of local memory");
     emitter_.layer = static_cast<uint32_t>(lowered_.ops[op].source);
     for (size_t k = 0; k < best->evictions; ++k) evict(trial.evicted[k]);
     apply(op, own, *best);
@@ -342,10 +344,14 @@ class Codegen {
   }
 
   /// Notes how long a storage has been where it is.
-  void end_hold(size_t s) { hold(places_[s].addr, storage(s).bytes(), since_[s]); }
-  void hold(uint32_t addr, int64_t bytes, size_t first) {
+  void end_hold(size_t s) {
+    const size_t maker = writes_[s].empty() ? reads_[s].front() : writes_[s].front();
+    hold(places_[s].addr, storage(s).bytes(), since_[s], static_cast<int>(s), lowered_.ops[maker].source);
+  }
+  void hold(uint32_t addr, int64_t bytes, size_t first, int s, int source) {
     const size_t end = emitter_.commands.size();
-    if (end > first) out_.holds.push_back({addr, LmemAllocator::rounded(bytes), first, end});
+    if (end > first)
+      out_.holds.push_back({addr, LmemAllocator::rounded(bytes), first, end, s, static_cast<uint32_t>(source)});
   }
 
   /// A storage leaves local memory, or its place is another's now.
@@ -385,7 +391,7 @@ class Codegen {
     out_.reports.push_back(report);
     for (size_t k = 0; k < buffers.size(); ++k) {
       out_.buffers_to = std::max(out_.buffers_to, buffers[k] + c.plan.buffers[k]);
-      hold(buffers[k], c.plan.buffers[k], first);
+      hold(buffers[k], c.plan.buffers[k], first, Hold::kTileBuffer, lowered_.ops[op].source);
     }
     give_buffers(c.plan, lmem_, buffers);
     if (donor >= 0) leave(static_cast<size_t>(donor));

@@ -21,6 +21,10 @@ struct OpReport {
 struct Hold {
   int64_t addr = 0, bytes = 0;
   size_t first = 0, end = 0;
+  int storage = -1;    ///< a tensor; kTileBuffer, kWeights
+  uint32_t layer = 0;  ///< that writes it
+
+  static constexpr int kTileBuffer = -1, kWeights = -2;  ///< the latter come ahead
 };
 
 struct Generated {

@@ -99,7 +99,8 @@ class Prefetcher {
   };
 
   struct Block {
-    size_t at = 0;  ///< the command in front of which the copies come
+    size_t at = 0;    ///< the command in front of which the copies come
+    size_t last = 0;  ///< the last command that reads it
     uint32_t layer = 0;
     Streamed weights;
     int64_t addr = 0;
@@ -209,7 +210,7 @@ class Prefetcher {
     const std::vector<size_t> &users = users_[c.weights.offset];
     const size_t from = std::max(last_at_, std::max(std::min(command_at(latest_[i]), i), i - std::min(i, kLookBack)));
     for (size_t last : {users.back(), i}) {
-      Block b{from, command(i).layer(), c.weights, 0};
+      Block b{from, last, command(i).layer(), c.weights, 0};
       if (last - i > kLookBack || !find_place(i, last, b)) continue;
       const uint64_t done = std::max(loaded_, spare_[b.at]) + c.load;
       const uint64_t late = done > now ? done - now : 0;
@@ -282,7 +283,9 @@ class Prefetcher {
     out.lmem_bytes = from_.lmem_bytes;
     int64_t used_to = from_.buffers_to;
     size_t next = 0;
+    std::vector<size_t> place;  // of each command, and the end, with the copies in front of it
     for (size_t i = 0; i < from_.commands.size(); ++i) {
+      place.push_back(out.commands.size());
       for (; next < blocks_.size() && blocks_[next].at == i; ++next) {
         const Block &b = blocks_[next];
         emit_copies(b, out.commands);
@@ -295,7 +298,21 @@ class Prefetcher {
         std::visit([&](auto &body) { read_locally(body, addr_[i]); }, out.commands.back().body);
     }
     out.gap_bytes = std::max<int64_t>(from_.tensors_from - used_to, 0);
+    place.push_back(out.commands.size());
+    add_holds(place, out);
     return out;
+  }
+
+  /// Those of the program that it was made from, and of the blocks.
+  void add_holds(const std::vector<size_t> &place, Prefetched &out) const {
+    for (Hold h : from_.holds) {
+      h.first = place[h.first];
+      h.end = place[h.end];
+      out.holds.push_back(h);
+    }
+    for (const Block &b : blocks_)
+      out.holds.push_back(
+          {b.addr, LmemAllocator::rounded(b.weights.bytes), place[b.at], place[b.last + 1], Hold::kWeights, b.layer});
   }
 
   const Generated &from_;
@@ -319,7 +336,7 @@ Prefetched prefetch(const Generated &from, int64_t lmem_bytes, const PrefetchPol
 }
 
 Prefetched without_prefetch(const Generated &from) {
-  return {from.commands, 0, from.lmem_bytes, std::max<int64_t>(from.tensors_from - from.buffers_to, 0)};
+  return {from.commands, 0, from.lmem_bytes, std::max<int64_t>(from.tensors_from - from.buffers_to, 0), from.holds};
 }
 
 }  // namespace npu::compiler

@@ -9,9 +9,10 @@ namespace npu::compiler {
 
 struct Prefetched {
   std::vector<Command> commands;
-  size_t blocks = 0;       ///< that come ahead; with none of them the commands are those of `from`
-  int64_t lmem_bytes = 0;  ///< high-water mark
-  int64_t gap_bytes = 0;   ///< between tile buffers and tensors that nothing uses
+  size_t blocks = 0;        ///< that come ahead; with none of them the commands are those of `from`
+  int64_t lmem_bytes = 0;   ///< high-water mark
+  int64_t gap_bytes = 0;    ///< between tile buffers and tensors that nothing uses
+  std::vector<Hold> holds;  ///< of these commands, weights as well
 };
 
 /// Inserts copies of weight blocks into `from.commands`, whose regions are not bound yet, and makes CONV and MATMUL

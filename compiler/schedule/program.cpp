@@ -56,7 +56,10 @@ std::vector<Prefetched> ways_of(const std::vector<Generated> &cores, const Choic
 Status finish(const Program &from, std::vector<Prefetched> &&ways, Program &out) {
   int64_t lmem_bytes = 0, gap_bytes = INT64_MAX;
   std::vector<std::vector<Command>> commands;
+  std::vector<std::vector<Hold>> holds;
   for (Prefetched &way : ways) {
+    for (uint32_t i = 0; i < way.commands.size(); ++i) way.commands[i].place = i;
+    holds.push_back(std::move(way.holds));
     commands.push_back(std::move(way.commands));
     lmem_bytes = std::max(lmem_bytes, way.lmem_bytes);
     gap_bytes = std::min(gap_bytes, way.gap_bytes);
@@ -68,6 +71,7 @@ Status finish(const Program &from, std::vector<Prefetched> &&ways, Program &out)
   NPU_TRY(bind_memory(from.lowered.cores, from.lowered.exchanges, from.coeff.end(), all, bound));
   out.lmem_bytes = lmem_bytes;
   out.gap_bytes = gap_bytes;
+  out.holds = std::move(holds);
   out.bound = std::move(bound);
   out.streams = schedule(all, from.lowered.cores.size());
   if (out.streams.timeline.deadlock)

@@ -17,10 +17,11 @@ struct LoweredCores {
 /// A network's program for a given size of local memory.
 struct Program {
   LoweredCores lowered;
-  std::vector<Generated> generated;  ///< of each core
-  Coefficients coeff;                ///< of all of them
-  int64_t lmem_bytes = 0;            ///< local memory that the core uses which uses most
-  int64_t gap_bytes = 0;             ///< in the middle of it, which nothing uses
+  std::vector<Generated> generated;      ///< of each core
+  Coefficients coeff;                    ///< of all of them
+  int64_t lmem_bytes = 0;                ///< local memory that the core uses which uses most
+  int64_t gap_bytes = 0;                 ///< in the middle of it, which nothing uses
+  std::vector<std::vector<Hold>> holds;  ///< of each core's local memory, by Command::place
   Bound bound;
   Streams streams;
   Choices choices;  ///< that make it; of several cores, each one's

@@ -12,6 +12,7 @@
 #include "compiler/api/text.h"
 #include "tools/npuc/outputs.h"
 #include "tools/npuc/quantize_arguments.h"
+#include "tools/npuc/reports.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ struct Arguments {
   std::string schedule_file;
   double optimize_seconds = 0;
   std::vector<std::string> shapes, stages, inputs, input_types, output_types;
+  std::vector<npu::npuc::ReportRequest> reports;
   int cores = 1;
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
   std::string reals;  ///< of kReals; empty: as --quantize says
@@ -90,6 +92,7 @@ Status check_files(const Arguments &args) {
   };
   add(outputs, "--quantize-report", args.quantize.report);
   add(outputs, "--save-table", args.quantize.saved_table);
+  for (const npu::npuc::ReportRequest &r : args.reports) add(outputs, "--report", r.path);
   for (size_t s = 0; s < std::max<size_t>(args.stages.size(), 1) && !args.asm_file.empty(); ++s)
     add(outputs, "--dump-asm", asm_file(args, s));
   add(others, "--schedule", args.schedule_file);
@@ -99,13 +102,15 @@ Status check_files(const Arguments &args) {
 
 /// Compiles for each --stage, or once; the first has the stages of all.
 Status compile_stages(const Arguments &args, const npu::compiler::Options &common,
-                      std::vector<npu::compiler::Compiled> &out) {
+                      std::vector<npu::compiler::Compiled> &out, npu::compiler::Refusal &refusal) {
   npu::quantize::Options quantize = common.quantize;
   for (size_t s = 0; s < std::max<size_t>(args.stages.size(), 1); ++s) {
     npu::compiler::Options options = common;
     options.quantize = quantize;
     if (!args.stages.empty()) NPU_TRY(npu::compiler::parse_stage(args.stages[s], options.shapes));
-    NPU_TRY(npu::compiler::compile_onnx_file(args.model, options, out.emplace_back()));
+    const Status compiled = npu::compiler::compile_onnx_file(args.model, options, out.emplace_back());
+    refusal = std::move(out.back().refusal);
+    NPU_TRY(compiled);
     if (s) NPU_TRY(npu::compiler::add_stage(out[s], out[0]));
     // All stages have the same integers: those that the samples show in the first.
     quantize.samples = nullptr;
@@ -159,6 +164,9 @@ Status write_files(const Arguments &args, const std::vector<npu::compiler::Compi
     texts.emplace_back(args.quantize.saved_table, npu::quantize::table_text(quantized.table));
   for (size_t s = 0; s < stages.size() && !args.asm_file.empty(); ++s)
     texts.emplace_back(asm_file(args, s), asm_text(stages[0].net.stages[s]));
+  for (const npu::npuc::ReportRequest &r : args.reports)
+    if (!r.path.empty())
+      texts.emplace_back(r.path, npu::npuc::report_text(r.format, {args.model, args.stages, stages}));
   std::vector<npu::npuc::Output> outputs{
       {args.output, std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size())}};
   for (const auto &[path, text] : texts) outputs.push_back({path, text});
@@ -166,6 +174,12 @@ Status write_files(const Arguments &args, const std::vector<npu::compiler::Compi
 }
 
 void print_reports(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
+  for (const npu::npuc::ReportRequest &r : args.reports)
+    if (r.path.empty()) {
+      std::fputs(npu::npuc::report_text(r.format, {args.model, args.stages, stages}).c_str(), stdout);
+      return;
+    }
+  if (args.quiet) return;
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
     std::fputs(stages[s].report.text().c_str(), stdout);
@@ -175,8 +189,25 @@ void print_reports(const Arguments &args, const std::vector<npu::compiler::Compi
   }
 }
 
-Status run(const Arguments &args) {
+/// A file that npuc refuses has its reports all the same.
+Status report_refusal(const Arguments &args, const npu::compiler::Refusal &refusal) {
+  std::vector<std::string> texts;
+  for (const npu::npuc::ReportRequest &r : args.reports)
+    texts.push_back(npu::npuc::report_text(r.format, args.model, refusal));
+  std::vector<npu::npuc::Output> outputs;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (args.reports[i].path.empty())
+      std::fputs(texts[i].c_str(), stdout);
+    else
+      outputs.push_back({args.reports[i].path, texts[i]});
+  }
+  return npu::npuc::write_outputs(outputs);
+}
+
+/// `refusal`: why the network cannot be compiled, if that is the error.
+Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
   npu::compiler::Options options;
+  options.memory_maps = !args.reports.empty();
   options.name = args.name;
   options.io_alone = args.io_alone;
   options.cores = args.cores;
@@ -202,11 +233,11 @@ Status run(const Arguments &args) {
     NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
   NPU_TRY(npu::npuc::quantize_options(args.quantize, args.quiet, args.dynamic, options.quantize));
   std::vector<npu::compiler::Compiled> stages;
-  NPU_TRY(compile_stages(args, options, stages));
+  NPU_TRY(compile_stages(args, options, stages, refusal));
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
   if (args.dynamic_batch) NPU_TRY(npu::compiler::make_batch_dynamic(stages[0]));
   NPU_TRY(write_files(args, stages));
-  if (!args.quiet) print_reports(args, stages);
+  print_reports(args, stages);
   return {};
 }
 
@@ -273,7 +304,13 @@ int run_main(int argc, char **argv) {
          "of the batch must not depend on each other")
       ->excludes(dynamic);
   npu::npuc::add_options(app, args.quantize);
-  app.add_flag("-q,--quiet", args.quiet, "no report");
+  std::vector<std::string> reports;
+  app.add_option("--report", reports,
+                 "json, html, json=FILE or html=FILE: all figures of each node, as JSON or as a page with pictures, to "
+                 "standard output in place of the table, or to a file; may be repeated")
+      ->take_all()
+      ->expected(1);
+  app.add_flag("-q,--quiet", args.quiet, "no table");
   app.set_version_flag("--version", "npuc " NPU_VERSION, "version of this program");
   try {
     app.parse(argc, argv);
@@ -285,8 +322,17 @@ int run_main(int argc, char **argv) {
   } catch (const CLI::ParseError &e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
-  const Status status = run(args);
-  return status.ok() ? 0 : fail(status.message());
+  if (const Status parsed = npu::npuc::parse_reports(reports, args.reports); !parsed.ok()) {
+    fail(parsed.message());
+    return kUsage;
+  }
+  npu::compiler::Refusal refusal;
+  const Status status = run(args, refusal);
+  if (status.ok()) return 0;
+  if (refusal.message.empty() || refusal.message != status.message()) return fail(status.message());
+  fail(refusal.text());
+  const Status reported = report_refusal(args, refusal);
+  return reported.ok() ? 1 : fail(reported.message());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "npu_clock.h"
 #include "npu_cost.hpp"
 #include "npu_regs.h"
 
@@ -23,7 +24,7 @@ struct Config {
   uint32_t asids = 256;
   uint32_t vectors = 33;
   uint32_t lmem_bytes = 8u << 20;
-  uint32_t clock_khz = 1000000;
+  uint32_t clock_khz = NPU_FULL_CLOCK_KHZ;
   hw::CostParams cost;
   uint64_t ddr_bytes = 0;
   uint8_t *ddr = nullptr;  ///< the owner's, page aligned

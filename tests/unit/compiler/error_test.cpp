@@ -128,7 +128,8 @@ TEST(Operators, ThatAreMissingAreAllNamedAtOnce) {
   b.op("Unique", {x});  // nobody needs it
   const std::string text = message(b.bytes());
   EXPECT_SAYS(text, "6 nodes");
-  EXPECT_SAYS(text, "\n  Bernoulli 'first' and 3 more: the operator is not supported\n");
+  EXPECT_SAYS(text,
+              "\n  Bernoulli (4 nodes: 'first', 'Bernoulli_1', 'Bernoulli_2', ...): the operator is not supported\n");
   EXPECT_SAYS(text, "com.example.Whatever 'second'");
   EXPECT_SAYS(text, "TfIdfVectorizer 'third'");
   EXPECT_EQ(text.find("Relu"), std::string::npos) << text;

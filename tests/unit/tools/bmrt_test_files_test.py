@@ -17,7 +17,7 @@ import unittest
 import jsonschema
 import numpy as np
 
-BIN, TOP = os.path.abspath(sys.argv.pop(1)), sys.argv.pop(1)
+BIN, TOP = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
 

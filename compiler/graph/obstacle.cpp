@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/graph/obstacle.h"
+
+#include <iterator>
+
+namespace npu::graph {
+namespace {
+
+/// By Obstacle.
+constexpr struct {
+  const char *name;
+  int code;  ///< of a Status: one for each
+} kTable[] = {{"other", -EINVAL},
+              {"operator", -ENOSYS},
+              {"operator set", -EPROTONOSUPPORT},
+              {"attribute", -ENOPROTOOPT},
+              {"value", -ENODATA},
+              {"data-dependent shape", -EDOM},
+              {"open shape", -EDESTADDRREQ},
+              {"type", -EPROTOTYPE},
+              {"declared shape", -EILSEQ},
+              {"local memory", -ENOSPC},
+              {"file", -ENOEXEC}};
+static_assert(std::size(kTable) == static_cast<size_t>(Obstacle::File) + 1);
+
+}  // namespace
+
+const char *obstacle_name(Obstacle obstacle) { return kTable[static_cast<size_t>(obstacle)].name; }
+
+Status refuse(Obstacle obstacle, std::string message) {
+  return Status::error(kTable[static_cast<size_t>(obstacle)].code, std::move(message));
+}
+
+Obstacle obstacle_of(const Status &status) {
+  for (size_t i = 0; i < std::size(kTable); ++i)
+    if (kTable[i].code == status.code()) return static_cast<Obstacle>(i);
+  return Obstacle::Other;
+}
+
+std::string Findings::text(bool help) const {
+  std::string out = headline + ":";
+  for (const Finding &f : list) {
+    out += "\n  " + f.op + (f.count > 1 ? " (" + std::to_string(f.count) + " nodes: " : " ");
+    for (size_t i = 0; i < f.nodes.size(); ++i) out += (i ? ", '" : "'") + f.nodes[i] + "'";
+    if (f.count > f.nodes.size()) out += ", ...";
+    out += (f.count > 1 ? "): " : ": ") + f.what;
+    if (help && !f.help.empty()) out += "\n    help: " + f.help;
+  }
+  return out;
+}
+
+}  // namespace npu::graph

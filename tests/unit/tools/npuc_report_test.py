@@ -1,0 +1,431 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""npuc --report: its figures against what the chip model does with the same file, and against its commands counted by
+docs/hardware.md; its schema, its page; and what npuc says of networks that it refuses.
+
+usage: npuc_report_test.py BIN TOP
+"""
+import collections
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+import jsonschema
+import numpy as np
+
+BIN, TOP = sys.argv.pop(1), sys.argv.pop(1)
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
+
+# pylint: disable=wrong-import-position
+import net_chains  # noqa: E402
+import net_parts  # noqa: E402
+from net_builder import Builder  # noqa: E402
+from onnx_writer import Graph  # noqa: E402
+
+DIGITS = os.path.join(TOP, "networks", "digits", "digits.onnx")
+PLACES = ("local_memory", "activations", "inputs_outputs", "coefficients")
+SVG = "{http://www.w3.org/1999/xhtml}"
+BY_CYCLES = 2000  # processes of a trace from there on are cards in cycles
+
+
+def run(program, *arguments, **environment):
+    done = subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True, check=False,
+                          timeout=300, env={**os.environ, "NPU_DEVICE": "sim", **environment})
+    return done.returncode, done.stdout, done.stderr
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def schema(name):
+    return load(os.path.join(TOP, "docs", "schemas", name + ".schema.json"))
+
+
+def network(make):
+    builder = Builder(make.__name__, 7)
+    make(builder)
+    return builder.graph.serialize()
+
+
+def wide(b):
+    """Weights of 1 MiB that nothing hides."""
+    b.output(b.dense(b.input([1, 512]), 512, 512))
+
+
+# name -> (ONNX bytes or path, options of npuc)
+NETWORKS = {
+    "digits": (DIGITS, ()),
+    "small local memory": (network(net_chains.bottleneck), ("--lmem", "64K")),
+    "in turns": (network(net_chains.batch_of_pictures), ("--turns", "always", "--lmem", "64K")),
+    "two cores": (network(net_chains.residual), ("--cores", "2", "--all-cores")),
+    "attention": (network(net_chains.attention), ()),
+    "half precision": (DIGITS, ("--reals", "fp16")),
+    "weights": (network(wide), ()),
+    "with parts on the CPU": (network(net_parts.classify), ()),
+}
+
+
+SIZES = {"f32": 4, "s32": 4, "u32": 4, "f16": 2, "bf16": 2, "s16": 2, "u16": 2, "s64": 8}  # of elements; others: bytes
+
+
+class Command:
+    """A command of --dump-asm: its memory traffic and MACs by docs/hardware.md section 8.1."""
+
+    def __init__(self, line):
+        self.op, *fields = line.split()
+        self.fields = dict(field.split("=", 1) for field in fields)
+
+    def number(self, name):
+        return int(self.fields.get(name, "0"), 0)
+
+    def product(self, *names):
+        return math.prod(self.number(name) for name in names)
+
+    def numbers(self, name):
+        return [int(n) for n in self.fields[name].strip("[]").split(",")]
+
+    def size(self, name):
+        return SIZES.get(self.fields.get(name, "f32"), 1)
+
+    def moved(self, place, size):
+        """`size` bytes of an operand, if it is in memory."""
+        return 0 if self.number(place + "_region") == 0xff else -(-size // 64) * 64
+
+    def vectors(self, length):
+        flags = self.fields.get("flags", "").split("|")
+        count = sum(flag in ("bias", "requant", "scale", "in_scales", "out_scales") for flag in flags)
+        return self.moved("param", 4 * count * length)
+
+    def side(self, place):
+        """Of COPY and FILL: rows of one side."""
+        if self.number(place + "_region") == 0xff:
+            return 0
+        dims, strides = self.numbers("dims"), self.numbers(place + "_stride")
+        row = 1
+        for dim, stride in zip(reversed(dims), reversed(strides)):
+            if dim > 1 and stride != row:
+                break
+            row *= dim
+        return math.prod(dims) // row * self.moved(place, row * self.size(place + "_dtype"))
+
+    def bytes(self):
+        if self.op == "copy":
+            return self.side("src") + self.side("dst")
+        if self.op == "fill":
+            return self.side("dst")
+        if self.op in ("gather", "scatter"):
+            rows, row = self.product("outer", "count"), self.number("cols") * self.size("dtype")
+            return (rows * (self.moved("src", row) + self.moved("dst", row)) +
+                    self.moved("idx", self.number("count") * self.size("idx_dtype")))
+        if self.op == "conv":
+            weights = self.product("oc", "kh", "kw", "ic") // self.number("groups") * self.size("wgt_dtype")
+            return self.moved("wgt", weights) + self.vectors(self.number("oc"))
+        if self.op == "matmul":
+            weights = (self.number("batch") if self.number("b_batch_stride") else 1) * self.product("k", "n")
+            return self.moved("wgt", weights * self.size("wgt_dtype")) + self.vectors(self.number("n"))
+        if self.op in ("norm", "requant"):
+            return self.vectors(self.number("cols"))
+        if self.op == "lut":
+            return self.moved("param", 256 * self.size("out_dtype"))
+        return 0
+
+    def macs(self):
+        if self.op == "conv":
+            return self.product("n", "oh", "ow", "oc", "kh", "kw", "ic") // self.number("groups")
+        return self.product("batch", "m", "n", "k") if self.op == "matmul" else 0
+
+
+def counted(text):
+    """Commands, bytes and MACs of each node, from its commands as text."""
+    nodes, name = collections.defaultdict(lambda: np.zeros(3, np.int64)), None
+    for line in text.splitlines():
+        if line.startswith("# "):
+            name = line[2:]
+        elif not line.startswith("."):
+            command = Command(line)
+            nodes[name] += [1, command.bytes(), command.macs()]
+    return {name: v.tolist() for name, v in nodes.items()}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="npu-report-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def model(self, content):
+        if isinstance(content, str):
+            return content
+        with open(self.path("net.onnx"), "wb") as file:
+            file.write(content)
+        return self.path("net.onnx")
+
+
+class Reports(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = schema("npuc-report")
+
+    def compiled(self, content, *options):
+        """The report, and the page as XML."""
+        code, out, err = run("npuc", self.model(content), "-o", self.path("out.bmodel"), *options, "--report",
+                             "json=" + self.path("r.json"), "--report", "html=" + self.path("r.html"), "--dump-asm",
+                             self.path("out.asm"))
+        self.assertEqual(code, 0, err)
+        self.assertIn("lower bound", out)
+        report = load(self.path("r.json"))
+        jsonschema.validate(report, self.schema)
+        self.assertEqual(report["status"], "compiled")
+        return report, ElementTree.parse(self.path("r.html")).getroot()
+
+    def launched(self):
+        """Modelled cycles of a launch, and the commands of its trace: (name, category, cycles, bytes, macs)."""
+        code, out, err = run("bmrt_test", "--bmodel", self.path("out.bmodel"), "--profile", "--json",
+                             self.path("run.json"), BMRUNTIME_PROFILE_FILE=self.path("trace.json"))
+        self.assertEqual(code, 0, out + err)
+        result = load(self.path("run.json"))
+        jsonschema.validate(result, schema("bmrt-test"))
+        commands = [(e["name"], e["cat"], e["args"]["cycles"], e["args"]["bytes"], e["args"].get("macs", 0))
+                    for e in load(self.path("trace.json"))
+                    if e["ph"] == "X" and e["pid"] >= BY_CYCLES and e["cat"] != "launch"]
+        return result, commands
+
+    def check_against_chip(self, report):
+        stage = report["stages"][0]
+        result, commands = self.launched()
+        self.assertEqual(result["clock_khz"], report["chip"]["clock_khz"])
+        self.assertEqual(result["cases"][0]["modelled_cycles"], stage["cycles"])
+        self.assertAlmostEqual(result["cases"][0]["modelled_us"], stage["us"], places=6)
+        self.assertEqual(sum(n["cycles"] for n in stage["nodes"]), stage["cycles"])
+        seen, told = (collections.defaultdict(lambda: np.zeros(5, np.int64)) for _ in range(2))
+        for name, category, cycles, moved, macs in commands:
+            engine = [cycles, 0] if category == "compute" else [0, cycles]
+            seen[name] += [1, moved, macs, *engine]
+        for n in stage["nodes"]:
+            if n["commands"]:
+                told[n["name"]] += [n["commands"], n["bytes"], n["macs"], n["tiu_cycles"], n["gdma_cycles"]]
+        self.assertEqual({name: v.tolist() for name, v in seen.items()}, {name: v.tolist() for name, v in told.items()})
+        self.assertEqual(stage["bytes"], sum(c[3] for c in commands))
+        self.assertEqual(stage["macs"], sum(c[4] for c in commands))
+
+    def check_against_commands(self, stage):
+        with open(self.path("out.asm"), encoding="utf-8") as file:
+            found = counted(file.read())
+        told = collections.defaultdict(lambda: np.zeros(3, np.int64))
+        for n in stage["nodes"]:
+            if n["commands"]:
+                told[n["name"]] += [n["commands"], n["bytes"], n["macs"]]
+        self.assertEqual(found, {name: v.tolist() for name, v in told.items()})
+
+    def check_nodes(self, stage):
+        for n in stage["nodes"]:
+            self.assertEqual(sum(n["spent"].values()), n["cycles"], n)
+            self.assertLessEqual(n["cycles"], n["active_cycles"], n)
+            self.assertLessEqual(n["active_cycles"], min(n["tiu_cycles"] + n["gdma_cycles"], stage["cycles"]), n)
+            self.assertLessEqual(n["bytes"], 64 * n["active_cycles"] * stage["cores"], n)
+            most = max(n["spent"], key=lambda kind, node=n: node["spent"][kind]).replace("_", " ")
+            self.assertEqual(n["bound"], None if not n["commands"] else most if n["cycles"] else "hidden", n)
+            self.assertEqual(n["commands"] > 0, "TIU" in n["runs_on"] or "GDMA" in n["runs_on"], n)
+        cycles = [stage["nodes"][i]["cycles"] for i in stage["costliest"]]
+        self.assertEqual(cycles, sorted((n["cycles"] for n in stage["nodes"] if n["cycles"]), reverse=True)[:10])
+
+    def check_memory(self, stage):
+        """What is in a place at a time is one thing, unless a result takes the place of its operand."""
+        local = stage["held"]["local_memory"]
+        for piece in local:
+            self.assertLess(piece["from"], piece["to"])
+            self.assertLessEqual(piece["to"], stage["cycles"])
+        self.assertEqual(max(p["address"] + p["bytes"] for p in local), stage["local_memory"]["used"])
+        for i, a in enumerate(local):
+            for b in local[:i]:
+                apart = (a["core"] != b["core"] or a["to"] <= b["from"] or b["to"] <= a["from"] or
+                         a["address"] + a["bytes"] <= b["address"] or b["address"] + b["bytes"] <= a["address"])
+                self.assertTrue(apart or (a["address"], a["bytes"]) == (b["address"], b["bytes"]), (a, b))
+        for piece in stage["held"]["activations"]:
+            self.assertLessEqual(piece["address"] + piece["bytes"], stage["memory"]["activations"])
+        for piece in stage["held"]["coefficients"]:
+            self.assertLessEqual(piece["address"] + piece["bytes"], stage["memory"]["coefficients"])
+
+    def check_page(self, page, stage):
+        text = ElementTree.tostring(page, encoding="unicode")
+        self.assertNotRegex(text, r"(src|href)=|url\(|@import")
+        self.assertIn("prefers-color-scheme:dark", text)
+        tables = {t.get("class"): t for t in page.iter(SVG + "table")}
+        rows = {name: [[cell.get("data-v", "".join(cell.itertext())) for cell in row]
+                       for row in table.find(SVG + "tbody")] for name, table in tables.items()}
+        self.assertEqual([int(row[0]) for row in rows["costliest"]], stage["costliest"])
+        self.assertEqual([row[1] for row in rows["nodes"]], [n["name"] for n in stage["nodes"]])
+        for row, node in zip(rows["nodes"], stage["nodes"]):
+            if node["commands"]:
+                self.assertEqual([int(v) for v in row[6:10]], [node[k] for k in ("tiles", "bytes", "macs", "cycles")])
+                self.assertEqual(row[12], node["bound"])
+        points = [n for n in stage["nodes"] if n["macs"]]
+        self.assertEqual(len(list(page.iter(SVG + "circle"))), len(points))
+        self.assertEqual(len(list(page.iter(SVG + "rect"))), sum(len(stage["held"][place]) for place in PLACES))
+
+    def test_figures_are_those_of_the_chip(self):
+        for name, (content, options) in NETWORKS.items():
+            with self.subTest(name):
+                report, page = self.compiled(content, *options)
+                stage = report["stages"][0]
+                self.check_against_chip(report)
+                self.check_against_commands(stage)
+                self.check_nodes(stage)
+                self.check_memory(stage)
+                self.check_page(page, stage)
+
+    def test_networks_are_what_they_are_for(self):
+        def stage_of(name):
+            content, options = NETWORKS[name]
+            return self.compiled(content, *options)[0]["stages"][0]
+        stage = stage_of("weights")
+        self.assertEqual(stage["nodes"][stage["costliest"][0]]["bound"], "memory")
+        self.assertEqual(stage_of("two cores")["cores"], 2)
+        self.assertGreater(stage_of("with parts on the CPU")["cpu"]["parts"], 0)
+        self.assertTrue(stage_of("in turns")["turns"])
+
+    def test_shapes_and_types_of_results(self):
+        nodes = {n["operator"]: n for n in self.compiled(DIGITS)[0]["stages"][0]["nodes"]}
+        self.assertEqual(nodes["Softmax"]["outputs"], [{"dtype": "float32", "shape": [1, 10]}])
+        half = {n["operator"]: n for n in self.compiled(DIGITS, "--reals", "bf16")[0]["stages"][0]["nodes"]}
+        self.assertIn({"dtype": "bfloat16", "shape": half["Conv"]["outputs"][0]["shape"]}, half["Conv"]["outputs"])
+
+    def test_stages(self):
+        g = Graph("open")
+        g.output(g.node("Relu", [g.input("x", ["n", 8])]), ["n", 8])
+        report = self.compiled(g.serialize(), "--stage", "x=1,8", "--stage", "x=4,8")[0]
+        self.assertEqual([s["shapes"] for s in report["stages"]], ["x=1,8", "x=4,8"])
+        self.assertEqual([s["inputs"][0]["shape"] for s in report["stages"]], [[1, 8], [4, 8]])
+
+    def test_standard_output(self):
+        code, out, _ = run("npuc", DIGITS, "-o", self.path("o"), "-q", "--report", "json")
+        self.assertEqual(code, 0)
+        jsonschema.validate(json.loads(out), self.schema)
+        code, out, _ = run("npuc", DIGITS, "-o", self.path("o"), "--report", "html")
+        self.assertEqual(code, 0)
+        ElementTree.fromstring(out)
+        for wrong in ("text",), ("json=",), ("json", "--report", "html"):
+            self.assertEqual(run("npuc", DIGITS, "-o", self.path("o"), "--report", *wrong)[0], 2)
+        self.assertEqual(run("npuc", DIGITS, "-o", self.path("o"), "--report", "json=" + self.path("o"))[0], 1)
+
+    def test_names_are_text(self):
+        g = Graph("<b>&\"'")
+        g.output(g.node("Relu", [g.input("x<i>", [1, 8])], out="y]]>&\x01\u00e9"), [1, 8])
+        report, page = self.compiled(g.serialize())
+        self.assertEqual(report["network"], "<b>&\"'")
+        self.assertIn("y]]>& \u00e9", "".join(page.itertext()))
+
+
+def bernoullis():
+    g = Graph("net", 15)
+    x = g.input("x", [4])
+    for _ in range(5):
+        x = g.node("Bernoulli", [x])
+    x = g.node("Gelo", [g.node("Whatever", [x], domain="com.example")])
+    g.output(g.node("SequenceAt", [g.node("Relu", [x], domain="com.example"), x]))
+    return g.serialize()
+
+
+def one(op, shape, *constants, opset=13, **attrs):
+    g = Graph("net", opset)
+    x = g.input("x", shape)
+    g.output(g.node(op, [x, *(g.const(c) for c in constants)], **attrs))
+    return g.serialize()
+
+
+def late_shape():
+    g = Graph("net")
+    g.output(g.node("Reshape", [g.input("x", [4]), g.input("late", [2], np.int64)]))
+    return g.serialize()
+
+
+def declared():
+    g = Graph("net")
+    g.output(g.node("Relu", [g.input("x", [4])]), [5])
+    return g.serialize()
+
+
+class Refusals(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.schema = schema("npuc-report")
+
+    def refused(self, content, *options):
+        """What is on standard error, and the report."""
+        code, out, err = run("npuc", self.model(content), "-o", self.path("out.bmodel"), *options, "--report", "json",
+                             "--report", "html=" + self.path("r.html"))
+        self.assertEqual(code, 1, err)
+        self.assertFalse(os.path.exists(self.path("out.bmodel")))
+        report = json.loads(out)
+        jsonschema.validate(report, self.schema)
+        self.assertEqual(report["status"], "refused")
+        self.page = "".join(ElementTree.parse(self.path("r.html")).getroot().itertext())
+        return err, report
+
+    def test_missing_operators_are_named_once(self):
+        err, report = self.refused(bernoullis())
+        found = {f["operator"]: f for f in report["findings"]}
+        self.assertEqual({op: f["count"] for op, f in found.items()},
+                         {"Bernoulli": 5, "com.example.Whatever": 1, "Gelo": 1, "com.example.Relu": 1, "SequenceAt": 1})
+        self.assertEqual(found["Bernoulli"]["nodes"], ["Bernoulli_0", "Bernoulli_1", "Bernoulli_2"])
+        self.assertEqual({f["reason"] for f in report["findings"]}, {"operator"})
+        for op, part in (("Bernoulli", "random"), ("Gelo", "'Gelu'"), ("com.example.Relu", "ONNX has 'Relu'"),
+                         ("com.example.Whatever", "function"), ("SequenceAt", "lists of tensors")):
+            self.assertIn(part, found[op]["help"])
+            self.assertIn(found[op]["help"], err)
+            self.assertIn(found[op]["help"], self.page)
+        self.assertIn("9 nodes have operators that are not supported:", err)
+        self.assertIn("  Bernoulli (5 nodes: 'Bernoulli_0', 'Bernoulli_1', 'Bernoulli_2', ...): the operator is not",
+                      err)
+        self.assertEqual(err.count("Bernoulli ("), 1)
+
+    def test_nodes_that_cannot_be_compiled(self):
+        for content, reason, part in (
+                (one("Relu", [4], alpha=1.0), "attribute", "onnx.version_converter"),
+                (one("NonZero", [4]), "data-dependent shape", "end the network in front of it"),
+                (late_shape(), "value", "--input NAME=VALUE"),
+                (declared(), "declared shape", "infer it anew"),
+                (one("MatMul", [4, 3], np.zeros((4, 3), np.float32)), "other", "onnx.checker")):
+            with self.subTest(reason):
+                err, report = self.refused(content)
+                self.assertEqual([f["reason"] for f in report["findings"]], [reason])
+                self.assertIn(part, report["findings"][0]["help"])
+                self.assertIn("help: ", err)
+                self.assertEqual(report["reason"], reason)
+
+    def test_whole_files(self):
+        for content, options, reason, part in (
+                (b"no network", (), "file", "onnx.checker"),
+                (one("Relu", [4], opset=99), (), "operator set", "convert_version"),
+                (one("Relu", ["n", 4]), (), "open shape", "--shape"),
+                (one("MaxPool", [1, 1, 1, 60000], kernel_shape=[1, 50000]), ("--lmem", "64K"), "local memory",
+                 "--lmem")):
+            with self.subTest(reason):
+                err, report = self.refused(content, *options)
+                self.assertEqual((report["reason"], report["findings"]), (reason, []))
+                self.assertIn(part, report["help"])
+                self.assertIn("\n  help: " + report["help"], err)
+                self.assertIn(report["help"], self.page)
+
+    def test_what_helps_helps(self):
+        self.model(late_shape())
+        code, _, err = run("npuc", self.path("net.onnx"), "-o", self.path("o"), "--input", "late=2,2")
+        self.assertEqual(code, 0, err)
+        self.model(one("Relu", ["n", 4]))
+        code, _, err = run("npuc", self.path("net.onnx"), "-o", self.path("o"), "--shape", "x=1,4")
+        self.assertEqual(code, 0, err)
+
+
+if __name__ == "__main__":
+    unittest.main()

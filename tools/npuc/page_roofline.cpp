@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "npu_cost.hpp"
+#include "tools/npuc/page.h"
+
+namespace npu::npuc::page {
+namespace {
+
+using compiler::LayerReport;
+using compiler::Report;
+
+constexpr double kWidth = 920, kHeight = 430, kLeft = 64, kRight = 24, kTop = 18, kBottom = 46;
+constexpr double kBeside = 80;  ///< where nodes stand that move nothing through memory, right of the scale
+constexpr size_t kLabels = 6;   ///< points that have their name beside them
+
+struct Point {
+  const LayerReport *layer;
+  double intensity, speed;  ///< MACs a byte, infinite where there are none; MACs a cycle
+};
+
+/// Both scales are logarithmic.
+struct Axes {
+  double x_low, x_high, y_low, y_high;
+
+  double x(double v) const {
+    const double right = kWidth - kRight - kBeside;
+    if (std::isinf(v)) return right + kBeside * 0.65;
+    return kLeft + (right - kLeft) * std::log(v / x_low) / std::log(x_high / x_low);
+  }
+  double y(double v) const {
+    return kHeight - kBottom - (kHeight - kBottom - kTop) * std::log(v / y_low) / std::log(y_high / y_low);
+  }
+};
+
+std::vector<Point> points_of(const Report &r) {
+  std::vector<Point> out;
+  for (const LayerReport &l : r.layers) {
+    if (l.macs == 0 || l.active == 0) continue;
+    const double macs = static_cast<double>(l.macs);
+    out.push_back({&l, l.bytes ? macs / static_cast<double>(l.bytes) : std::numeric_limits<double>::infinity(),
+                   macs / static_cast<double>(l.active)});
+  }
+  return out;
+}
+
+double power_below(double v) { return std::pow(10, std::floor(std::log10(v))); }
+double power_above(double v) { return std::pow(10, std::ceil(std::log10(v))); }
+
+Axes axes_for(const std::vector<Point> &points, double peak, double bandwidth) {
+  double x_low = peak / bandwidth / 4, x_high = peak / bandwidth * 4, y_low = peak / 100;
+  for (const Point &p : points) {
+    if (std::isfinite(p.intensity)) x_low = std::min(x_low, p.intensity);
+    if (std::isfinite(p.intensity)) x_high = std::max(x_high, p.intensity);
+    y_low = std::min(y_low, p.speed);
+  }
+  return {power_below(x_low), power_above(x_high), power_below(y_low), peak * 1.6};
+}
+
+std::string line(double x1, double y1, double x2, double y2, const char *style) {
+  return print("<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", style, x1, y1, x2, y2);
+}
+
+std::string label(double x, double y, const char *anchor, const std::string &text) {
+  return print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor) + text + "</text>";
+}
+
+std::string grid(const Axes &a) {
+  std::string out;
+  for (double v = a.x_low; v <= a.x_high * 1.001; v *= 10)
+    out += line(a.x(v), kTop, a.x(v), kHeight - kBottom, "grid") +
+           label(a.x(v), kHeight - kBottom + 16, "middle", print("%g", v));
+  for (double v = a.y_low; v <= a.y_high; v *= 10)
+    out += line(kLeft, a.y(v), kWidth - kRight, a.y(v), "grid") + label(kLeft - 6, a.y(v) + 4, "end", print("%g", v));
+  out += label((kLeft + kWidth) / 2, kHeight - 10, "middle", "MACs per byte of memory traffic");
+  out += label(a.x(std::numeric_limits<double>::infinity()), kHeight - kBottom + 16, "middle", "no bytes");
+  out += print("<text transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">MACs per cycle</text>",
+               kHeight / 2);
+  return out;
+}
+
+/// One roof: memory up to the ridge, arithmetic behind it.
+std::string roof(const Axes &a, double peak, double bandwidth, const std::string &name) {
+  const double ridge = peak / bandwidth, from = std::max(a.x_low, a.y_low / bandwidth);
+  return line(a.x(from), a.y(from * bandwidth), a.x(ridge), a.y(peak), "roof") +
+         line(a.x(ridge), a.y(peak), kWidth - kRight, a.y(peak), "roof") +
+         label(kWidth - kRight, a.y(peak) - 5, "end", name);
+}
+
+std::string point(const Axes &a, const Point &p, uint64_t cycles) {
+  const double share = cycles ? static_cast<double>(p.layer->cycles) / static_cast<double>(cycles) : 0;
+  std::string out =
+      print("<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", bound_class(p.layer->bound()).c_str(),
+            a.x(p.intensity), a.y(p.speed), 3.5 + 9 * std::sqrt(share));
+  out += "<title>" + escaped(p.layer->name) + " (" + escaped(p.layer->type) + "): ";
+  out += std::isinf(p.intensity) ? "no bytes" : print("%.3g MACs a byte", p.intensity);
+  return out + print(", %.4g MACs a cycle, %.1f %% of all cycles</title></circle>", p.speed, 100 * share);
+}
+
+/// Names beside the first points that have room for them.
+std::string names(const Axes &a, const std::vector<Point> &points) {
+  constexpr double kWide = 110, kHigh = 13;
+  std::vector<std::pair<double, double>> taken;
+  std::string out;
+  for (size_t i = 0; i < points.size() && taken.size() < kLabels; ++i) {
+    const double x = a.x(points[i].intensity), y = a.y(points[i].speed) + 4;
+    const auto near = [&](const auto &other) {
+      return std::abs(other.first - x) < kWide && std::abs(other.second - y) < kHigh;
+    };
+    if (std::any_of(taken.begin(), taken.end(), near)) continue;
+    taken.emplace_back(x, y);
+    const bool left = x > kWidth * 0.7;
+    out += label(x + (left ? -14 : 14), y, left ? "end" : "start", escaped(points[i].layer->name.substr(0, 40)));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string roofline(const Report &r) {
+  constexpr hw::CostParams chip;
+  const double cores = static_cast<double>(r.cores), bandwidth = chip.ddr_bw * cores;
+  const double once = static_cast<double>(chip.mac_ic) * chip.mac_oc * chip.mac_pixels * cores;
+  std::vector<Point> points = points_of(r);
+  if (points.empty()) return "<p>No node multiplies and accumulates on the chip.</p>\n";
+  std::set<uint64_t> rates{1};
+  for (const Point &p : points) rates.insert(p.layer->mac_rate);
+  const Axes axes = axes_for(points, once * static_cast<double>(*rates.rbegin()), bandwidth);
+  std::string out =
+      print("<svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"roofline\">", kWidth, kHeight);
+  out += grid(axes);
+  for (const uint64_t rate : rates)
+    out += roof(axes, once * static_cast<double>(rate), bandwidth,
+                print("%.0f MACs a cycle, %s bits", once * static_cast<double>(rate),
+                      rate == 1              ? "32"
+                      : rate == chip.rate_16 ? "16"
+                                             : "8"));
+  const double slope = std::sqrt(std::max(axes.x_low, axes.y_low / bandwidth) * once / bandwidth);
+  out += label(axes.x(slope) - 8, axes.y(slope * bandwidth) - 6, "end", print("%.0f bytes a cycle", bandwidth));
+  std::stable_sort(points.begin(), points.end(),
+                   [](const Point &a, const Point &b) { return a.layer->cycles > b.layer->cycles; });
+  for (const Point &p : points) out += point(axes, p, r.cycles);
+  out += names(axes, points);
+  return out + "</svg>\n";
+}
+
+}  // namespace npu::npuc::page

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "npu_clock.h"
+#include "npu_cost.hpp"
+#include "runtime/bmodel/container.h"
+#include "tools/npuc/reports.h"
+
+namespace npu::npuc {
+namespace {
+
+using compiler::HeldReport;
+using compiler::LayerReport;
+using compiler::Report;
+using nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+
+ordered_json head(const std::string &model, const char *status) {
+  return {{"format", "npuc-report"},
+          {"version", kVersion},
+          {"program", "npuc " NPU_VERSION},
+          {"model", model},
+          {"status", status}};
+}
+
+ordered_json text_or_null(const std::string &text) { return text.empty() ? ordered_json(nullptr) : ordered_json(text); }
+
+ordered_json chip_json() {
+  constexpr hw::CostParams chip;
+  const uint64_t macs = uint64_t{chip.mac_ic} * chip.mac_oc * chip.mac_pixels;
+  return {{"clock_khz", NPU_FULL_CLOCK_KHZ},
+          {"macs_per_cycle", macs},
+          {"macs_per_cycle_16_bits", macs * chip.rate_16},
+          {"macs_per_cycle_8_bits", macs * chip.rate_8},
+          {"memory_bytes_per_cycle", chip.ddr_bw},
+          {"local_memory_bytes_per_cycle", chip.lmem_bw}};
+}
+
+ordered_json tensors_json(const std::vector<bmodel::TensorDesc> &list) {
+  ordered_json out = ordered_json::array();
+  for (const bmodel::TensorDesc &t : list)
+    out.push_back({{"name", t.name}, {"dtype", bmodel::dtype_name(t.dtype)}, {"shape", t.shape}});
+  return out;
+}
+
+ordered_json node_json(const LayerReport &l, size_t index, const Report &r) {
+  ordered_json outputs = ordered_json::array();
+  for (const graph::TensorKind &kind : l.outputs)
+    outputs.push_back({{"dtype", graph::dtype_name(kind.dtype)}, {"shape", kind.shape}});
+  return {{"index", index},
+          {"name", l.name},
+          {"operator", l.type},
+          {"runs_on", l.where},
+          {"outputs", outputs},
+          {"commands", l.commands},
+          {"tiles", l.tiles},
+          {"local_memory", l.lmem_bytes},
+          {"bytes", l.bytes},
+          {"macs", l.macs},
+          {"cycles", l.cycles},
+          {"share", r.cycles ? static_cast<double>(l.cycles) / static_cast<double>(r.cycles) : 0},
+          {"us", us(l.cycles)},
+          {"active_cycles", l.active},
+          {"tiu_cycles", l.tiu_busy},
+          {"gdma_cycles", l.gdma_busy},
+          {"spent",
+           {{"compute", l.spent.compute},
+            {"local_memory", l.spent.local_memory},
+            {"memory", l.spent.memory},
+            {"latency", l.spent.latency}}},
+          {"bound", text_or_null(l.bound())}};
+}
+
+ordered_json held_json(const std::vector<HeldReport> &list, bool addresses) {
+  ordered_json out = ordered_json::array();
+  for (const HeldReport &h : list)
+    out.push_back({{"kind", h.kind},
+                   {"name", text_or_null(h.name)},
+                   {"node", h.layer},
+                   {"core", h.core},
+                   {"address", addresses ? ordered_json(h.address) : ordered_json(nullptr)},
+                   {"bytes", h.bytes},
+                   {"from", h.from},
+                   {"to", h.to}});
+  return out;
+}
+
+ordered_json turns_json(const compiler::TurnsReport &turns) {
+  ordered_json out = ordered_json::array();
+  for (const compiler::RunReport &run : turns.runs)
+    out.push_back({{"first", run.first},
+                   {"last", run.last},
+                   {"dimension", run.axis},
+                   {"pieces", run.count},
+                   {"repeats", run.repeats}});
+  return out;
+}
+
+ordered_json stage_json(const Reported &what, size_t s) {
+  const Report &r = what.stage[s].report;
+  const bmodel::StageDesc &stage = what.stage[s].net.stages[0];
+  const Totals all = totals(r);
+  ordered_json nodes = ordered_json::array();
+  for (size_t i = 0; i < r.layers.size(); ++i) nodes.push_back(node_json(r.layers[i], i, r));
+  return {{"shapes", s < what.stages.size() ? ordered_json(what.stages[s]) : ordered_json(nullptr)},
+          {"inputs", tensors_json(stage.inputs)},
+          {"outputs", tensors_json(stage.outputs)},
+          {"cores", r.cores},
+          {"cycles", r.cycles},
+          {"us", us(r.cycles)},
+          {"macs", all.macs},
+          {"bytes", all.bytes},
+          {"commands", {{"tiu", r.tiu_commands}, {"gdma", r.gdma_commands}}},
+          {"busy_cycles", {{"tiu", r.tiu_busy}, {"gdma", r.gdma_busy}}},
+          {"bounds", {{"arithmetic", r.mac_bound}, {"memory", r.memory_bound}, {"order", r.order_bound}}},
+          {"local_memory", {{"used", r.lmem_used}, {"available", r.lmem_bytes}}},
+          {"memory", {{"coefficients", r.coeff_bytes}, {"inputs_outputs", r.io_bytes}, {"activations", r.ctx_bytes}}},
+          {"cpu", {{"parts", r.host_parts}, {"operators", r.host_nodes}}},
+          {"turns", turns_json(r.turns)},
+          {"notes", r.notes},
+          {"costliest", r.costliest(kCostliest)},
+          {"nodes", nodes},
+          {"held",
+           {{"local_memory", held_json(r.memory.local, true)},
+            {"activations", held_json(r.memory.activations, true)},
+            {"inputs_outputs", held_json(r.memory.outside, false)},
+            {"coefficients", held_json(r.memory.coefficients, true)}}}};
+}
+
+/// Names that are no UTF-8 lose what is not.
+std::string dumped(const ordered_json &json) {
+  return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string json_report(const Reported &what) {
+  ordered_json out = head(what.model, "compiled");
+  out["network"] = what.stage[0].net.name;
+  out["chip"] = chip_json();
+  out["stages"] = ordered_json::array();
+  for (size_t s = 0; s < what.stage.size(); ++s) out["stages"].push_back(stage_json(what, s));
+  return dumped(out);
+}
+
+std::string json_report(const std::string &model, const compiler::Refusal &refusal) {
+  ordered_json out = head(model, "refused");
+  out["message"] = refusal.message;
+  out["reason"] = graph::obstacle_name(refusal.obstacle);
+  out["help"] = text_or_null(refusal.help);
+  out["findings"] = ordered_json::array();
+  for (const graph::Finding &f : refusal.findings.list)
+    out["findings"].push_back({{"operator", f.op},
+                               {"count", f.count},
+                               {"nodes", f.nodes},
+                               {"reason", graph::obstacle_name(f.obstacle)},
+                               {"what", f.what},
+                               {"help", text_or_null(f.help)}});
+  return dumped(out);
+}
+
+}  // namespace npu::npuc
