@@ -3,13 +3,32 @@
 #ifndef NPU_COMPILER_COMPILE_GRAPH_H
 #define NPU_COMPILER_COMPILE_GRAPH_H
 
+#include <exception>
+#include <new>
+
 #include "compiler/api/npuc.h"
 #include "compiler/graph/ir.h"
+#include "compiler/lowering/lowered.h"
 
 namespace npu::compiler {
 
 /// Compiles a graph as it is: no pass looks at it any more. What the chip cannot compute becomes parts for the CPU.
 Status compile_graph(graph::Graph &graph, const Options &options, Compiled &out);
+
+/// The passes between importer and compile_graph() of a network that is not quantized.
+Status run_passes(graph::Graph &graph, const Options &options);
+
+/// Runs f; running out of memory is an error like any other.
+template <class F>
+Status guarded(F f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc &) {
+    return Status::error("not enough memory on this machine for a network of that size");
+  } catch (const std::exception &e) {
+    return Status::error(std::string(kInternalError) + e.what());
+  }
+}
 
 }  // namespace npu::compiler
 

@@ -408,6 +408,11 @@ Status compile_parts(const graph::Graph &g, std::vector<graph::Part> &parts, con
 
 }  // namespace
 
+Status run_passes(graph::Graph &g, const Options &options) {
+  for (const Pass &pass : kPasses) NPU_TRY(pass.run(g, options));
+  return kUseHalf.run(g, options);
+}
+
 Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   bmodel::StageDesc stage;
   Report &r = out.report;
@@ -446,18 +451,6 @@ Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   NPU_TRY(make_graph(std::move(raw), options, g, out));
   if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");
   return compile_graph(g, options, out);
-}
-
-/// Runs f; running out of memory is an error like any other.
-template <class F>
-Status guarded(F f) {
-  try {
-    return f();
-  } catch (const std::bad_alloc &) {
-    return Status::error("not enough memory on this machine for a network of that size");
-  } catch (const std::exception &e) {
-    return Status::error(std::string(kInternalError) + e.what());
-  }
 }
 
 /// Of a file that cannot be read.

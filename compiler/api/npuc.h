@@ -172,6 +172,23 @@ struct Compiled {
 Status compile_onnx(const void *bytes, size_t size, const Options &options, Compiled &out);
 Status compile_onnx_file(const std::string &path, const Options &options, Compiled &out);
 
+/// Where a node of an ONNX file would run, and why.
+struct NodePlace {
+  size_t node = 0;  ///< its place in the file
+  std::string name, type;
+  bool compiled = true;  ///< false: the file cannot be compiled because of it
+  std::string where;     ///< as LayerReport::where; empty where nobody knows
+  std::string reason;    ///< why it is not compiled, or not on the chip; else empty
+};
+
+/// Looks at every node that the outputs need, whether or not the file can be compiled. A node behind one that cannot be
+/// is looked at, too, where the file says which shape and type its operands have. Without `places` it compiles nothing,
+/// and says of no node where it runs.
+Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, std::vector<NodePlace> &out);
+Status explain_onnx_file(const std::string &path, const Options &options, std::vector<NodePlace> &out);
+/// For people: a line for each node that does not run on the chip, and how many there are of each kind.
+std::string explain_text(const std::vector<NodePlace> &places);
+
 /// Adds the stage of `more`, the same network compiled for other shapes.
 Status add_stage(const Compiled &more, Compiled &to);
 

@@ -178,7 +178,76 @@ class Importer : private BodyConverter {
     return add_outputs();
   }
 
+  Status explain(std::vector<NodeVerdict> &verdicts) {
+    NPU_TRY(check_opset(model_.opset));
+    graph_.name = model_.graph_name;
+    std::vector<const RawNode *> live;
+    NPU_TRY(live_nodes(model_, live));
+    ShapeBinder binder(options_);
+    NPU_TRY(collect_shapes(binder));
+    std::map<std::string, std::string> unknown;  // tensors, and why nothing can read them
+    for (const RawValue &v : model_.inputs)
+      if (const Status s = add_input(binder, v); !s.ok()) unknown[v.name] = s.message();
+    NPU_TRY(add_constants(model_));
+    for (const RawNode *n : live) {
+      NodeVerdict v{static_cast<size_t>(n - model_.nodes.data()), graph_.sources.size(), explain_node(*n, unknown)};
+      if (!v.problem.empty()) go_around(binder, *n, unknown);
+      verdicts.push_back(std::move(v));
+    }
+    add_outputs_of_parts();
+    return {};
+  }
+
  private:
+  /// Why a node cannot be converted; empty if it has been.
+  std::string explain_node(const RawNode &n, const std::map<std::string, std::string> &unknown) {
+    findings_.list.clear();
+    std::set<const RawFunction *> seen;
+    check_operator(n, seen);
+    if (findings_.empty()) {
+      for (const std::string &name : n.inputs)
+        if (const auto it = unknown.find(name); it != unknown.end()) return it->second;
+      convert(n);
+    }
+    if (findings_.empty()) return {};
+    const Finding &f = findings_.list.front();
+    const bool is_own = f.op == operator_name(n) && f.nodes.front() == node_name(n);
+    return is_own ? f.what : f.op + " '" + f.nodes.front() + "': " + f.what;
+  }
+
+  /// Behind a node that cannot be converted, other nodes read its results as inputs.
+  void go_around(const ShapeBinder &binder, const RawNode &n, std::map<std::string, std::string> &unknown) {
+    std::map<std::string, const RawValue *> declared;
+    for (const RawValue &v : model_.values) declared[v.name] = &v;
+    for (const RawValue &v : model_.outputs) declared[v.name] = &v;
+    for (const std::string &name : n.inputs) read_outside_.insert(name);
+    for (const std::string &name : n.outputs) {
+      if (name.empty()) continue;
+      scopes_.back().failed.erase(name);
+      scopes_.back().values.erase(name);
+      const auto known = declared.find(name);
+      if (known != declared.end() && add_input(binder, *known->second).ok()) continue;
+      unknown[name] = "it reads '" + name + "', a result of " + node_title(n) +
+                      ", which cannot be compiled, and the file does not say which shape and type it has";
+    }
+  }
+
+  /// Outputs of the file that have been converted, and what nodes read that have not been.
+  void add_outputs_of_parts() {
+    for (const RawValue &o : model_.outputs) read_outside_.insert(o.name);
+    for (const std::string &name : read_outside_) {
+      const auto it = scopes_.front().values.find(name);
+      if (it == scopes_.front().values.end() || graph_.is_constant(it->second)) continue;
+      ValueId v = it->second;
+      const Dtype stored = stored_type(graph_[v].dtype);
+      if (dtype_bytes(stored) == 0 || element_count(graph_[v].shape) <= 0) continue;
+      if (std::find(graph_.inputs.begin(), graph_.inputs.end(), v) != graph_.inputs.end()) continue;
+      if (stored != graph_[v].dtype && !convert_type(v, stored, v).ok()) continue;
+      graph_.outputs.push_back(v);
+      graph_.output_names.push_back(name);
+    }
+  }
+
   /// Names of one graph; those of the graphs around it are seen, too, but not from a function.
   struct Scope {
     std::map<std::string, ValueId> values;
@@ -196,8 +265,12 @@ class Importer : private BodyConverter {
                                              " are supported");
   }
 
+  static std::string operator_name(const RawNode &n) {
+    return printable((n.domain.empty() ? "" : n.domain + ".") + n.type);
+  }
+
   void add_problem(const RawNode &n, const std::string &what, Obstacle obstacle) {
-    const std::string op = printable((n.domain.empty() ? "" : n.domain + ".") + n.type);
+    const std::string op = operator_name(n);
     auto f = std::find_if(findings_.list.begin(), findings_.list.end(),
                           [&](const Finding &known) { return known.op == op && known.what == what; });
     if (f == findings_.list.end()) {
@@ -261,29 +334,34 @@ class Importer : private BodyConverter {
                              dtype_name(stored) + " in the .bmodel");
   }
 
-  Status add_inputs() {
-    ShapeBinder binder(options_);
+  Status collect_shapes(ShapeBinder &binder) const {
     NPU_TRY(binder.check_names(model_));
     for (const RawValue &v : model_.inputs) NPU_TRY(binder.collect(v));
-    for (const RawValue &v : model_.inputs) {
-      if (options_.values.count(v.name)) {
-        NPU_TRY(add_given(v));
-        continue;
-      }
-      const Dtype stored = stored_type(v.dtype);
-      if (dtype_bytes(stored) == 0)
-        return refuse(Obstacle::Type, "input '" + v.name + "' is " + (v.is_tensor ? about_type(v.dtype) : "no tensor"));
-      Value value;
-      value.name = v.name;
-      value.dtype = stored;
-      NPU_TRY(binder.bind(v, value.shape));
-      note_type("input", v.name, v.dtype, stored);
-      ValueId id = graph_.add_value(std::move(value));
-      graph_.inputs.push_back(id);
-      if (working_type(v.dtype) != stored) NPU_TRY(convert_type(id, v.dtype, id));
-      scopes_.front().values[v.name] = id;
-    }
+    return {};
+  }
+
+  Status add_inputs() {
+    ShapeBinder binder(options_);
+    NPU_TRY(collect_shapes(binder));
+    for (const RawValue &v : model_.inputs) NPU_TRY(add_input(binder, v));
     return add_constants(model_);
+  }
+
+  Status add_input(const ShapeBinder &binder, const RawValue &v) {
+    if (options_.values.count(v.name)) return add_given(v);
+    const Dtype stored = stored_type(v.dtype);
+    if (dtype_bytes(stored) == 0)
+      return refuse(Obstacle::Type, "input '" + v.name + "' is " + (v.is_tensor ? about_type(v.dtype) : "no tensor"));
+    Value value;
+    value.name = v.name;
+    value.dtype = stored;
+    NPU_TRY(binder.bind(v, value.shape));
+    note_type("input", v.name, v.dtype, stored);
+    ValueId id = graph_.add_value(std::move(value));
+    graph_.inputs.push_back(id);
+    if (working_type(v.dtype) != stored) NPU_TRY(convert_type(id, v.dtype, id));
+    scopes_.front().values[v.name] = id;
+    return {};
   }
 
   /// An input whose value the caller gives.
@@ -568,13 +646,15 @@ class Importer : private BodyConverter {
   bool perhaps_ = false;                 // inside of a body that may not count
   std::vector<Scope> scopes_{1};
   Findings &findings_;
+  std::set<std::string> read_outside_;  // by nodes that cannot be converted
 };
 
 }  // namespace
 
-Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph, Findings *findings) {
-  Findings own;
-  DeclaredShapes declared(model, options, [&model](const ImportOptions &other) {
+namespace {
+
+DeclaredShapes declared_shapes(const RawModel &model, const ImportOptions &options) {
+  return DeclaredShapes(model, options, [&model](const ImportOptions &other) {
     Graph scratch;
     Findings ignored;
     Importer importer(model, other, nullptr, scratch, ignored);
@@ -582,9 +662,24 @@ Status import_model(const RawModel &model, const ImportOptions &options, Graph &
     (void)importer.run();
     return importer.shapes();
   });
+}
+
+}  // namespace
+
+Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph, Findings *findings) {
+  Findings own;
+  DeclaredShapes declared = declared_shapes(model, options);
   NPU_TRY(Importer(model, options, &declared, graph, findings ? *findings : own).run());
   remove_dead(graph);
   return {};
+}
+
+Status explain_model(const RawModel &model, const ImportOptions &options, Graph &graph,
+                     std::vector<NodeVerdict> &verdicts) {
+  DeclaredShapes declared = declared_shapes(model, options);
+  Findings findings;
+  verdicts.clear();
+  return Importer(model, options, &declared, graph, findings).explain(verdicts);
 }
 
 }  // namespace npu::graph

@@ -25,6 +25,19 @@ struct ImportOptions {
 /// `findings`, if given, gets these nodes.
 Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph, Findings *findings = nullptr);
 
+/// What the importer says of one node of the file.
+struct NodeVerdict {
+  size_t node = 0;      ///< its place in the file
+  size_t source = 0;    ///< its place in the graph's sources
+  std::string problem;  ///< why it cannot be converted; empty: it can
+};
+
+/// Converts what can be converted of the nodes that the outputs need, in their order. What another node reads of one
+/// that cannot becomes an input of the graph where the file says which shape it has; what such a node reads becomes an
+/// output. Errors are those of the whole file.
+Status explain_model(const RawModel &model, const ImportOptions &options, Graph &graph,
+                     std::vector<NodeVerdict> &verdicts);
+
 }  // namespace npu::graph
 
 #endif  // NPU_GRAPH_IMPORTER_H

@@ -28,7 +28,7 @@ struct Arguments {
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
   std::string reals;  ///< of kReals; empty: as --quantize says
   npu::npuc::QuantizeArguments quantize;
-  bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false;
+  bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false, explain = false;
 };
 
 constexpr int kUsage = 2;
@@ -204,6 +204,14 @@ Status report_refusal(const Arguments &args, const npu::compiler::Refusal &refus
   return npu::npuc::write_outputs(outputs);
 }
 
+/// Says which nodes do not run on the chip, and writes nothing.
+Status explain(const Arguments &args, const npu::compiler::Options &options) {
+  std::vector<npu::compiler::NodePlace> places;
+  NPU_TRY(npu::compiler::explain_onnx_file(args.model, options, places));
+  std::fputs(npu::compiler::explain_text(places).c_str(), stdout);
+  return {};
+}
+
 /// `refusal`: why the network cannot be compiled, if that is the error.
 Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
   npu::compiler::Options options;
@@ -216,7 +224,7 @@ Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
   NPU_TRY(choose_reals(args, options.reals));
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
-  NPU_TRY(check_files(args));
+  if (!args.explain) NPU_TRY(check_files(args));
   if (args.optimize_seconds > 0) options.optimize = Search(args.optimize_seconds, args.quiet);
   if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
@@ -231,6 +239,7 @@ Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
     NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));
   for (const std::string &s : args.output_types)
     NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
+  if (args.explain) return explain(args, options);
   NPU_TRY(npu::npuc::quantize_options(args.quantize, args.quiet, args.dynamic, options.quantize));
   std::vector<npu::compiler::Compiled> stages;
   NPU_TRY(compile_stages(args, options, stages, refusal));
@@ -245,7 +254,10 @@ int run_main(int argc, char **argv) {
   Arguments args;
   CLI::App app("Compiles an ONNX network to a .bmodel for QNPU1.");
   app.add_option("model", args.model, "network, ONNX")->required();
-  app.add_option("-o,--output", args.output, "file to write")->required();
+  auto *output = app.add_option("-o,--output", args.output, "file to write");
+  app.add_flag("--explain", args.explain,
+               "write no file: print which nodes do not run on the chip and why, all that cannot be compiled included")
+      ->excludes(output);
   app.add_option("--lmem", args.lmem, "local memory of the card's cores: 64K to 256M")->capture_default_str();
   auto *cores =
       app.add_option("--cores", args.cores, "cores that may compute the network together; fewer where that is faster")
@@ -314,6 +326,7 @@ int run_main(int argc, char **argv) {
   app.set_version_flag("--version", "npuc " NPU_VERSION, "version of this program");
   try {
     app.parse(argc, argv);
+    if (!args.explain && output->empty()) throw CLI::RequiredError("--output");
   } catch (const CLI::RequiredError &e) {
     // A misspelt option is the reason rather than what is missing then.
     const auto unknown = app.remaining();

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// The functions of npuc_c.h.
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "compiler/api/file.h"
+#include "compiler/api/npuc.h"
+#include "compiler/api/npuc_c.h"
+#include "runtime/cpu/subnet.h"
+
+namespace {
+
+using npu::Status;
+using npu::compiler::Options;
+
+void *copied(const void *bytes, size_t size) {
+  void *const p = std::malloc(size ? size : 1);
+  if (p && size) std::memcpy(p, bytes, size);
+  return p;
+}
+
+Status wrong(const std::string &name, const std::string &value, const std::string &expected) {
+  return Status::error("option " + name + "=" + value + ": " + expected + " expected");
+}
+
+template <class T>
+Status choose(const std::string &name, const std::string &value, const std::map<std::string, T> &known, T &out) {
+  const auto it = known.find(value);
+  if (it != known.end()) {
+    out = it->second;
+    return {};
+  }
+  std::string names;
+  for (const auto &[word, meaning] : known) names += (names.empty() ? "" : ", ") + word;
+  return wrong(name, value, "one of " + names + " is");
+}
+
+Status read_table(const std::string &path, Options &options) {
+  std::string text;
+  NPU_TRY(npu::compiler::read_file(path, text).within("option quantize_table"));
+  return npu::quantize::parse_table(text, options.quantize.table.emplace()).within("option quantize_table=" + path);
+}
+
+Status read_option(const std::string &name, const std::string &value, Options &options) {
+  using npu::compiler::TakeTurns, npu::graph::Dtype, npu::quantize::Type;
+  if (name == "cores") {
+    const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), options.cores);
+    if (failed != std::errc() || end != value.data() + value.size() || options.cores < 1 ||
+        options.cores > npu::compiler::kMaxCores)
+      return wrong(name, value, "a number from 1 to " + std::to_string(npu::compiler::kMaxCores) + " is");
+    return {};
+  }
+  if (name == "lmem")
+    return npu::compiler::parse_size(value, options.lmem_bytes)
+               ? Status()
+               : wrong(name, value, "a size such as 262144, 256K or 8M is");
+  if (name == "reals")
+    return choose<Dtype>(name, value, {{"fp32", Dtype::F32}, {"fp16", Dtype::F16}, {"bf16", Dtype::BF16}},
+                         options.reals);
+  if (name == "turns")
+    return choose<TakeTurns>(name, value, {{"faster", TakeTurns::Faster}, {"never", TakeTurns::Never}}, options.turns);
+  if (name == "quantize")
+    return choose<Type>(name, value, {{"none", Type::None}, {"int8", Type::Int8}, {"uint8", Type::Uint8}},
+                        options.quantize.type);
+  if (name == "quantize_table") return read_table(value, options);
+  return Status::error("option " + name + ": the options are cores, lmem, reals, turns, quantize, quantize_table");
+}
+
+void read_types(const npu_compile_type *types, uint32_t count, npu::graph::IoTypes::Side &side) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const npu::graph::Dtype type = npu::cpu::dtype_of_bm(types[i].type);
+    if (npu::graph::is_io_type(type)) side.named[types[i].tensor] = type;
+  }
+}
+
+Status read_request(const npuc_request &request, Options &options) {
+  for (uint32_t i = 0; i < request.option_count; ++i)
+    NPU_TRY(read_option(request.options[i].name, request.options[i].value, options));
+  const bool integers = options.quantize.type != npu::quantize::Type::None;
+  if (integers != options.quantize.table.has_value())
+    return Status::error("options quantize and quantize_table: one is given without the other");
+  options.name = request.name ? request.name : "";
+  for (uint32_t i = 0; i < request.shape_count; ++i) {
+    const npu_compile_shape &s = request.shapes[i];
+    options.shapes[s.input].assign(s.dims, s.dims + s.num_dims);
+  }
+  read_types(request.input_types, request.input_type_count, options.io_types.inputs);
+  read_types(request.output_types, request.output_type_count, options.io_types.outputs);
+  return {};
+}
+
+Status compile(const npuc_request &request, npuc_result &result, std::vector<uint8_t> &file) {
+  Options options;
+  NPU_TRY(read_request(request, options));
+  npu::compiler::Compiled compiled;
+  NPU_TRY(npu::compiler::compile_onnx(request.network, request.network_bytes, options, compiled));
+  const npu::compiler::Report &report = compiled.report;
+  result.chip_commands = report.tiu_commands + report.gdma_commands;
+  result.host_nodes = report.host_nodes;
+  result.cycles = report.cycles;
+  return npu::compiler::write_bmodel(compiled, file);
+}
+
+Status explain(const npuc_request &request, npuc_result &, std::vector<uint8_t> &file) {
+  Options options;
+  NPU_TRY(read_request(request, options));
+  std::vector<npu::compiler::NodePlace> places;
+  NPU_TRY(npu::compiler::explain_onnx(request.network, request.network_bytes, options, false, places));
+  std::string text;
+  for (const npu::compiler::NodePlace &p : places) {
+    if (p.compiled) continue;
+    std::string reason = p.reason;
+    for (char &c : reason) c = c == '\n' ? ' ' : c;
+    text += std::to_string(p.node) + " " + reason + "\n";
+  }
+  file.assign(text.begin(), text.end());
+  return {};
+}
+
+Status check(const npuc_request &request, npuc_result &, std::vector<uint8_t> &) {
+  Options options;
+  return read_request(request, options);
+}
+
+template <class F>
+bool answer(F f, const npuc_request *request, npuc_result *result) {
+  *result = {};
+  try {
+    std::vector<uint8_t> file;
+    const Status status = f(*request, *result, file);
+    if (status.ok()) {
+      result->file = copied(file.data(), file.size());
+      result->file_bytes = file.size();
+    } else {
+      result->error = static_cast<char *>(copied(status.message().c_str(), status.message().size() + 1));
+    }
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
+  return result->file != nullptr;
+}
+
+}  // namespace
+
+#define NPUC_EXPORT extern "C" __attribute__((visibility("default")))
+
+NPUC_EXPORT bool npuc_compile_onnx_1(const npuc_request *request, npuc_result *result) {
+  return answer(compile, request, result);
+}
+
+NPUC_EXPORT bool npuc_explain_1(const npuc_request *request, npuc_result *result) {
+  return answer(explain, request, result);
+}
+
+NPUC_EXPORT bool npuc_check_options_1(const npuc_request *request, npuc_result *result) {
+  return answer(check, request, result);
+}

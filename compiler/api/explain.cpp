@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// npuc --explain: which nodes of a file run where, and why not on the chip.
+#include <array>
+#include <set>
+
+#include "compiler/api/compile_graph.h"
+#include "compiler/graph/partition.h"
+#include "compiler/graph/remove_dead.h"
+#include "compiler/import/importer.h"
+
+namespace npu::compiler {
+namespace {
+
+constexpr const char *kNoCommand = "the chip has no commands for it";
+constexpr const char *kLittleWork = "it is less work than it takes to go from the CPU to the chip and back";
+
+/// Why nodes of the graph run on the CPU, by their sources.
+std::map<size_t, std::string> reasons_for_cpu(const graph::Graph &g) {
+  std::map<size_t, std::string> out;
+  for (const graph::Node &n : g.nodes)
+    if (!graph::runs_on_chip(g, n)) out[static_cast<size_t>(n.source)] = kNoCommand;
+  return out;
+}
+
+/// Compiles what can be, to see where it runs.
+Status find_places(graph::Graph g, const Options &options, std::vector<LayerReport> &layers,
+                   std::map<size_t, std::string> &reasons) {
+  graph::remove_dead(g);
+  NPU_TRY(run_passes(g, options));
+  reasons = reasons_for_cpu(g);
+  Compiled compiled;
+  if (!g.outputs.empty() && !g.inputs.empty()) NPU_TRY(compile_graph(g, options, compiled));
+  layers = std::move(compiled.report.layers);
+  return {};
+}
+
+Status explain(const graph::RawModel &raw, const Options &options, bool places, std::vector<NodePlace> &out) {
+  graph::Graph g;
+  std::vector<graph::NodeVerdict> verdicts;
+  NPU_TRY(graph::explain_model(raw, {options.shapes, options.values}, g, verdicts));
+  std::vector<LayerReport> layers;
+  std::map<size_t, std::string> reasons;
+  const Status placed = places ? find_places(std::move(g), options, layers, reasons) : Status();
+  out.clear();
+  for (const graph::NodeVerdict &v : verdicts) {
+    const graph::RawNode &n = raw.nodes[v.node];
+    NodePlace &place = out.emplace_back();
+    place.node = v.node;
+    place.type = n.type;
+    place.name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : n.type;
+    place.compiled = v.problem.empty();
+    place.reason = v.problem;
+    if (!place.compiled) continue;
+    if (!placed.ok()) {
+      place.reason = placed.message();
+      continue;
+    }
+    if (v.source < layers.size()) place.where = layers[v.source].where;
+    if (place.where.find("CPU") == std::string::npos) continue;
+    const auto known = reasons.find(v.source);
+    place.reason = known == reasons.end() ? kLittleWork : known->second;
+  }
+  return {};
+}
+
+/// Of the kinds in explain_text().
+enum Kind { kChip, kCpu, kRefused, kUnknown };
+
+Kind kind_of(const NodePlace &p) {
+  if (!p.compiled) return kRefused;
+  if (p.where.empty()) return kUnknown;
+  return p.where.find("CPU") == std::string::npos ? kChip : kCpu;
+}
+
+}  // namespace
+
+Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, std::vector<NodePlace> &out) {
+  return guarded([&]() -> Status {
+    graph::RawModel raw;
+    NPU_TRY(graph::read_onnx(bytes, size, raw));
+    return explain(raw, options, places, out);
+  });
+}
+
+Status explain_onnx_file(const std::string &path, const Options &options, std::vector<NodePlace> &out) {
+  return guarded([&]() -> Status {
+    graph::RawModel raw;
+    NPU_TRY(graph::read_onnx_file(path, raw));
+    return explain(raw, options, true, out).within(path);
+  });
+}
+
+std::string explain_text(const std::vector<NodePlace> &places) {
+  constexpr std::array kWords{"NPU", "CPU", "not compiled", "unknown"};
+  std::array<size_t, kWords.size()> counts{};
+  std::string text;
+  for (const NodePlace &p : places) {
+    const Kind kind = kind_of(p);
+    ++counts[kind];
+    if (kind == kChip) continue;
+    std::string reason = p.reason;
+    for (char &c : reason) c = c == '\n' ? ' ' : c;
+    text.append(kWords[kind]).append(": ").append(p.type).append(" '").append(p.name).append("': ").append(reason) +=
+        '\n';
+  }
+  text += std::to_string(places.size()) + " nodes: " + std::to_string(counts[kChip]) + " on the NPU, " +
+          std::to_string(counts[kCpu]) + " on the CPU in the .bmodel, " + std::to_string(counts[kRefused]) +
+          " not compiled";
+  if (counts[kUnknown]) text += ", " + std::to_string(counts[kUnknown]) + " of which nobody knows";
+  return text + '\n';
+}
+
+}  // namespace npu::compiler
