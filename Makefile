@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-debug-arm64 kernel-newest module module-arm64 module-debug module-debug-arm64 demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
+.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug module-debug-arm64 demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,10 @@ kernel-debug-arm64: ## the same for arm64 boards; PAGES=16K, 64K: with pages of 
 
 kernel-newest: ## source of the newest Linux that Debian has, in the cache, to compile the driver against
 	@scripts/kernel-newest.sh $(QUIET)
+
+onnxruntime: ## headers and library of ONNX Runtime, in the cache: builds its plug-in with the next `make build`, and tests it
+	@scripts/onnxruntime.sh $(QUIET)
+	@[ ! -e $(BUILD)/build.ninja ] || [ -e $(BUILD)/ort/CMakeFiles/qnpu_ep.dir ] || cmake $(BUILD) $(QUIET)
 
 module: ## the driver for the stock kernel: build/kernel/npu.ko
 	@scripts/module.sh stock

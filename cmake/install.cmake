@@ -37,6 +37,16 @@ if(TARGET npuc_library)
   install(TARGETS npuc_library LIBRARY DESTINATION ${npu_modules})
 endif()
 
+# The plug-in for ONNX Runtime, and what hosts need that cannot name one.
+if(TARGET qnpu_ep)
+  foreach(library qnpu_ep qnpu_ort)
+    set_target_properties(${library} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(TARGETS ${library} LIBRARY DESTINATION ${npu_modules})
+  endforeach()
+  install(TARGETS qnpu_providers_shared LIBRARY DESTINATION ${npu_modules}/qnpu)
+  install(DIRECTORY ort/js/ DESTINATION ${CMAKE_INSTALL_DATADIR}/qnpu/onnxruntime-qnpu)
+endif()
+
 install(DIRECTORY libnpu/include/ runtime/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "npu_*_internal.h" EXCLUDE)
 install(FILES uapi/drm/npu_accel.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

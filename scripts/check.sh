@@ -230,6 +230,7 @@ sanitize_thread() {
 
 prepare() {
     must setup 4800 make -s setup
+    must onnxruntime 1200 make -s onnxruntime
     must build 7200 make -s build
     must qemu 7200 make -s qemu
     must kernel-stock 3600 make -s kernel-stock
@@ -274,6 +275,7 @@ check() {
     # Other sizes of local memory are other programs, which networks-sim compares; the driver does not see a difference.
     aside guest-networks 4800 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --lmem default
     aside guest-decode 2400 "$NPU_PYTHON" tests/conformance/run_decode.py --guest
+    aside guest-ort 3600 ort/tests/board.sh
     UNSEEN='^(man/|README|CONTRIBUTING|LICENSE|kernel/|tests/(env|guest|qemu)/)'
     # Compiling for one of them takes as long as all boards: a check has the one or the other.
     if [ $((NPU_TENTH % 2)) -eq 0 ]; then sanitize_address; else sanitize_thread; fi

@@ -80,6 +80,9 @@ libfdt-dev|QEMU build
 device-tree-compiler|tests of the device tree of boards
 dt-schema|checks that device trees keep to the driver's binding
 LIST
+    # Debian's and that of others bring them differently; scripts/onnxruntime.sh calls the program.
+    command -v node >/dev/null || echo 'nodejs|tests of ONNX Runtime in JavaScript'
+    command -v npm >/dev/null || echo 'npm|fetches ONNX Runtime for the tests of its plug-in'
     [ "$TRAIN" = no ] || echo 'python3-sklearn|training of the example network'
 }
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+#include "ort/ep/kernel.h"
+
+#include <cstring>
+#include <limits>
+
+#include "ort/ep/cache.h"
+#include "ort/ep/compiler.h"
+#include "ort/ep/stream.h"
+
+namespace npu::ort {
+namespace {
+
+std::string shape_text(const Shape &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? "," : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+bool is_wide(ONNXTensorElementDataType type) {
+  return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
+}
+
+size_t count_of(const Shape &shape) {
+  size_t n = 1;
+  for (int64_t d : shape) n *= static_cast<size_t>(d);
+  return n;
+}
+
+/// Numbers of 64 bits in 32. One that does not fit is an error.
+template <class Wide, class Narrow>
+Status narrow(const void *from, size_t count, const std::string &name, void *to) {
+  for (size_t i = 0; i < count; ++i) {
+    Wide v;
+    std::memcpy(&v, static_cast<const char *>(from) + i * sizeof v, sizeof v);
+    if (v < static_cast<Wide>(std::numeric_limits<Narrow>::min()) ||
+        v > static_cast<Wide>(std::numeric_limits<Narrow>::max()))
+      return Status::error("input '" + name + "': element " + std::to_string(i) + " is " + std::to_string(v) +
+                           ", the chip has integers of 32 bits");
+    const auto n = static_cast<Narrow>(v);
+    std::memcpy(static_cast<char *>(to) + i * sizeof n, &n, sizeof n);
+  }
+  return {};
+}
+
+template <class Wide, class Narrow>
+void widen(const void *from, size_t count, void *to) {
+  for (size_t i = 0; i < count; ++i) {
+    Narrow n;
+    std::memcpy(&n, static_cast<const char *>(from) + i * sizeof n, sizeof n);
+    const Wide v = n;
+    std::memcpy(static_cast<char *>(to) + i * sizeof v, &v, sizeof v);
+  }
+}
+
+/// A tensor of ONNX Runtime's during a run.
+struct Operand {
+  const Port *port = nullptr;
+  Shape shape;
+  void *bytes = nullptr;
+  bool on_card = false;
+  CardMemory own;  ///< what the chip uses in its place
+  uint64_t address = 0;
+
+  size_t count() const { return count_of(shape); }
+  size_t host_bytes() const { return count() * element_size(port->type); }
+  size_t chip_bytes() const { return host_bytes() / (is_wide(port->type) ? 2 : 1); }
+};
+
+bool is_on_card(const OrtValue *value) {
+  return ep_api().MemoryDevice_GetDeviceType(ep_api().Value_GetMemoryDevice(value)) == OrtMemoryInfoDeviceType_NPU;
+}
+
+Status read_input(const Ort::KernelContext &context, const Port &port, Operand &out) {
+  const Ort::ConstValue value = context.GetInput(port.place);
+  if (!value) return Status::error("input '" + port.name + "' is left out");
+  const Ort::TensorTypeAndShapeInfo info = value.GetTensorTypeAndShapeInfo();
+  if (info.GetElementType() != port.type) return Status::error("input '" + port.name + "' has another type");
+  out.port = &port;
+  out.shape = info.GetShape();
+  out.bytes = const_cast<void *>(value.GetTensorRawData());
+  out.on_card = is_on_card(value);
+  for (int64_t d : out.shape)
+    if (d == 0) return Status::error("input '" + port.name + "' of the shape " + shape_text(out.shape) + " is empty");
+  return {};
+}
+
+/// Puts an input where the chip can read it.
+Status bring_in(const std::shared_ptr<Card> &card, Operand &o) {
+  if (o.on_card && !is_wide(o.port->type)) {
+    o.address = address_of(o.bytes);
+    return {};
+  }
+  std::vector<uint8_t> wide, narrowed;
+  const void *host = o.bytes;
+  if (o.on_card) {
+    wide.resize(o.host_bytes());
+    NPU_TRY(card->read(wide.data(), address_of(o.bytes), wide.size()));
+    host = wide.data();
+  }
+  if (is_wide(o.port->type)) {
+    narrowed.resize(o.chip_bytes());
+    NPU_TRY(o.port->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64
+                ? (narrow<int64_t, int32_t>(host, o.count(), o.port->name, narrowed.data()))
+                : (narrow<uint64_t, uint32_t>(host, o.count(), o.port->name, narrowed.data())));
+    host = narrowed.data();
+  }
+  NPU_TRY(o.own.allocate(card, o.chip_bytes()));
+  o.address = o.own.address();
+  return card->write(o.address, host, o.chip_bytes());
+}
+
+/// Has ONNX Runtime make an output, and finds memory for what the chip writes.
+Status make_output(const Ort::KernelContext &context, const std::shared_ptr<Card> &card, const Port &port,
+                   const Shape &shape, Operand &o) {
+  Ort::UnownedValue value = context.GetOutput(port.place, shape);
+  o.port = &port;
+  o.shape = shape;
+  if (value) {
+    o.bytes = value.GetTensorMutableRawData();
+    o.on_card = is_on_card(value);
+  }
+  if (o.bytes && o.on_card && !is_wide(port.type)) {
+    o.address = address_of(o.bytes);
+    return {};
+  }
+  NPU_TRY(o.own.allocate(card, o.chip_bytes()));
+  o.address = o.own.address();
+  return {};
+}
+
+/// Brings an output to where ONNX Runtime wants it. The launch has ended.
+Status bring_out(const std::shared_ptr<Card> &card, Operand &o) {
+  if (!o.own.address() || !o.bytes) return {};
+  std::vector<uint8_t> found(o.chip_bytes()), wide;
+  NPU_TRY(card->read(found.data(), o.address, found.size()));
+  const std::vector<uint8_t> *host = &found;
+  if (is_wide(o.port->type)) {
+    wide.resize(o.host_bytes());
+    if (o.port->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)
+      widen<int64_t, int32_t>(found.data(), o.count(), wide.data());
+    else
+      widen<uint64_t, uint32_t>(found.data(), o.count(), wide.data());
+    host = &wide;
+  }
+  if (o.on_card) return card->write(address_of(o.bytes), host->data(), host->size());
+  std::memcpy(o.bytes, host->data(), host->size());
+  return {};
+}
+
+std::vector<uint64_t> addresses(const std::vector<Operand> &operands) {
+  std::vector<uint64_t> out;
+  for (const Operand &o : operands) out.push_back(o.address);
+  return out;
+}
+
+}  // namespace
+
+Status compile_group(const Group &group, const std::vector<uint8_t> &network, const std::vector<Shape> &shapes,
+                     const Options &options, std::vector<uint8_t> &bmodel, bool &on_chip) {
+  CompileRequest request;
+  request.network = &network;
+  request.name = group.name;
+  request.options = options.compiler;
+  std::string key = options.text() + compiler_identity();
+  if (const auto table = options.compiler.find("quantize_table"); table != options.compiler.end()) {
+    std::vector<uint8_t> bytes;
+    if (read_file(table->second, bytes)) key += digest(bytes.data(), bytes.size());
+  }
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const Port &port = group.inputs[i];
+    request.shapes[port.name] = shapes[i];
+    key += ";" + port.name + shape_text(shapes[i]);
+    if (!stored_type(port.type, request.input_types[port.name])) return Status::error("input '" + port.name + "'");
+  }
+  for (const Port &port : group.outputs)
+    if (!stored_type(port.type, request.output_types[port.name])) return Status::error("output '" + port.name + "'");
+  const Cache cache(options.cache);
+  const std::string entry = cache.entry(key, network);
+  if (cache.find(entry, bmodel)) return on_chip = !bmodel.empty(), Status();
+  CompileResult result;
+  NPU_TRY(compile(request, result));
+  on_chip = result.chip_commands > 0;
+  bmodel = std::move(result.bmodel);
+  if (on_chip) cache.keep(entry, bmodel);
+  return {};
+}
+
+Kernel::Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options)
+    : OrtNodeComputeInfo{}, card_(std::move(card)), group_(std::move(group)), options_(std::move(options)) {
+  ort_version_supported = kAbi;
+  CreateState = [](OrtNodeComputeInfo *p, OrtNodeComputeContext *, void **state) -> OrtStatus * {
+    return *state = p, nullptr;
+  };
+  Compute = [](OrtNodeComputeInfo *p, void *, OrtKernelContext *context) -> OrtStatus * {
+    return guarded([&] { return static_cast<Kernel *>(p)->run(Ort::KernelContext(context)); });
+  };
+  ReleaseState = [](OrtNodeComputeInfo *, void *) {};
+}
+
+Status Kernel::prepare() {
+  if (group_->bmodel.empty()) return {};
+  std::unique_ptr<Program> program;
+  NPU_TRY(Program::load(card_, group_->bmodel, *group_, program));
+  Variant v;
+  for (size_t i = 0; i < group_->inputs.size(); ++i) v.shapes.push_back(program->input_shape(i));
+  v.program = std::move(program);
+  variants_.push_front(std::move(v));
+  return {};
+}
+
+Status Kernel::make_program(const std::vector<Shape> &shapes, std::shared_ptr<const Program> &out) const {
+  std::string text;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    text += (i ? ", '" : "'") + group_->inputs[i].name + "' " + shape_text(shapes[i]);
+  if (group_->network.empty())
+    return Status::error("network '" + group_->name + "' was compiled for other shapes than " + text);
+  std::vector<uint8_t> bmodel;
+  bool on_chip;
+  NPU_TRY(compile_group(*group_, group_->network, shapes, *options_, bmodel, on_chip)
+              .within("network '" + group_->name + "' with " + text));
+  std::unique_ptr<Program> program;
+  NPU_TRY(Program::load(card_, bmodel, *group_, program));
+  out = std::move(program);
+  return {};
+}
+
+Status Kernel::program_for(const std::vector<Shape> &shapes, std::shared_ptr<const Program> &out) {
+  const std::lock_guard lock(mutex_);  // who brings the same new shapes waits for one compilation
+  for (auto v = variants_.begin(); v != variants_.end(); ++v) {
+    if (v->shapes != shapes) continue;
+    variants_.splice(variants_.begin(), variants_, v);
+    out = variants_.front().program;
+    return {};
+  }
+  NPU_TRY(make_program(shapes, out));
+  variants_.push_front({shapes, out});
+  if (variants_.size() > kVariants) variants_.pop_back();
+  return {};
+}
+
+Status Kernel::run(Ort::KernelContext context) {
+  std::vector<Operand> inputs(group_->inputs.size()), outputs(group_->outputs.size());
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    NPU_TRY(read_input(context, group_->inputs[i], inputs[i]));
+    shapes.push_back(inputs[i].shape);
+  }
+  std::shared_ptr<const Program> program;
+  NPU_TRY(program_for(shapes, program));
+  bool to_host = false;
+  for (Operand &o : inputs) NPU_TRY(bring_in(card_, o));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    NPU_TRY(make_output(context, card_, group_->outputs[i], program->output_shape(i), outputs[i]));
+    to_host = to_host || outputs[i].own.address();
+  }
+  NPU_TRY(program->launch(addresses(inputs), addresses(outputs)));
+  auto *const stream = static_cast<Stream *>(context.GetGPUComputeStream());
+  if (stream && !to_host) return stream->note(card_), Status();
+  NPU_TRY(card_->sync_thread());
+  for (Operand &o : outputs) NPU_TRY(bring_out(card_, o));
+  return {};
+}
+
+}  // namespace npu::ort

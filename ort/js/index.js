@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// onnxruntime-node, whose sessions run on the NPU what it can compute:
+//
+//     const ort = require('onnxruntime-qnpu');     // was: require('onnxruntime-node')
+//
+// Options of the provider: { extra: { ep: { qnpuexecutionprovider: { cores: '2' } } } } among those of a session.
+'use strict';
+
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+
+const NAME = 'libqnpu_ort.so';
+const FOLDERS = [process.env.QNPU_LIBRARIES, path.join(__dirname, '../../build/lib'), path.join(__dirname, '../../../lib'),
+                 '/usr/local/lib', '/usr/lib'];
+
+function findLibrary() {
+  const found = FOLDERS.filter(Boolean).map((folder) => path.join(folder, NAME)).find((file) => fs.existsSync(file));
+  if (!found) throw new Error(`onnxruntime-qnpu: there is no ${NAME} in ${FOLDERS.filter(Boolean).join(', ')}`);
+  return fs.realpathSync(found);
+}
+
+// The program's own copy of onnxruntime-node, as it would have loaded it.
+function findRuntime() {
+  const from = [require.main ? path.dirname(require.main.filename) : process.cwd(), process.cwd(), __dirname];
+  return require.resolve('onnxruntime-node', { paths: from });
+}
+
+const runtime = findRuntime();
+if (require.cache[runtime])
+  throw new Error('onnxruntime-qnpu: onnxruntime-node is loaded already; load this module in its place');
+process.dlopen({ exports: {} }, findLibrary(), os.constants.dlopen.RTLD_NOW | os.constants.dlopen.RTLD_GLOBAL);
+module.exports = require(runtime);

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+# Where ONNX Runtime is: ORT_VERSION, ORT_INCLUDE, ORT_LIBRARY, ORT_NODE_MODULES; nothing where it was not fetched.
+execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/onnxruntime.sh --env OUTPUT_VARIABLE environment ERROR_QUIET
+  OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(EXISTS "${environment}")
+  file(STRINGS ${environment} lines)
+  foreach(line ${lines})
+    string(REGEX MATCH "^([A-Z_]+)=(.*)$" matched ${line})
+    set(${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+  endforeach()
+endif()

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// A program that was written for the CPU: the digits of the test pictures, and a network that is only partly the NPU's.
+// It prints what it found, and nothing of where.
+//
+// usage: node run_cpu.js DIGITS NETWORKS
+'use strict';
+
+const ort = require(process.env.TEST_RUNTIME || 'onnxruntime-node'); // the one line
+const fs = require('fs');
+const path = require('path');
+
+const EXTRA = process.env.TEST_OPTIONS ? { extra: JSON.parse(process.env.TEST_OPTIONS) } : {};
+
+function readTable(file) {
+  const bytes = fs.readFileSync(file);
+  return { count: bytes.readUInt32LE(4), size: bytes.readUInt32LE(8) * bytes.readUInt32LE(12), data: bytes.subarray(16) };
+}
+
+async function readDigits(folder) {
+  const session = await ort.InferenceSession.create(path.join(folder, 'digits.onnx'), { ...EXTRA });
+  const pictures = readTable(path.join(folder, 'test_images.bin'));
+  const labels = readTable(path.join(folder, 'test_labels.bin'));
+  let right = 0;
+  for (let i = 0; i < 50; i++) {
+    const pixels = Float32Array.from(pictures.data.subarray(i * 64, i * 64 + 64), (v) => v / 16);
+    const input = new ort.Tensor('float32', pixels, [1, 1, 8, 8]);
+    const results = await session.run({ [session.inputNames[0]]: input });
+    const row = Array.from(results[session.outputNames[0]].data);
+    if (row.indexOf(Math.max(...row)) === labels.data[i]) right++;
+  }
+  return right;
+}
+
+async function runPartly(folder) {
+  const options = { ...EXTRA };
+  if (process.env.TEST_PROFILE) Object.assign(options, { enableProfiling: true, profileFilePrefix: process.env.TEST_PROFILE });
+  const session = await ort.InferenceSession.create(fs.readFileSync(path.join(folder, 'partly.onnx')), options);
+  const numbers = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i));
+  const results = await session.run({ x: new ort.Tensor('float32', numbers, [4, 16]) });
+  session.endProfiling && session.endProfiling();
+  return session.outputNames.map((name) =>
+    Array.from(results[name].data, (v) => (typeof v === 'bigint' ? String(v) : v.toFixed(4))).join(' '));
+}
+
+async function main() {
+  const [digits, networks] = process.argv.slice(2);
+  console.log(`${await readDigits(digits)} of 50 digits`);
+  for (const line of await runPartly(networks)) console.log(line);
+}
+
+main().catch((error) => {
+  console.log(`error: ${error.message}`);
+  process.exitCode = 1;
+});
