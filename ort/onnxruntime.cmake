@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Where ONNX Runtime is: ORT_VERSION, ORT_INCLUDE, ORT_LIBRARY, ORT_NODE_MODULES; nothing where it was not fetched.
+# Where ONNX Runtime is: the variables of scripts/onnxruntime.sh; nothing where it was not fetched.
 execute_process(COMMAND ${CMAKE_SOURCE_DIR}/scripts/onnxruntime.sh --env OUTPUT_VARIABLE environment ERROR_QUIET
   OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(EXISTS "${environment}")

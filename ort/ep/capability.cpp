@@ -12,10 +12,6 @@ namespace {
 /// What open dimensions are when a part is tried: more than 1, because with 1 more is possible than with other numbers.
 constexpr int64_t kTrial = 2;
 
-bool is_wide(ONNXTensorElementDataType type) {
-  return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
-}
-
 bool is_open(const GraphValue &v) {
   return !v.has_shape || std::any_of(v.dims.begin(), v.dims.end(), [](int64_t d) { return d < 0; });
 }

@@ -33,6 +33,7 @@ Status Card::open(int index, std::shared_ptr<Card> &out) {
   if (failed) return about("NPU " + std::to_string(index));
   out->cores_ = static_cast<int>(info.cores);
   out->lmem_bytes_ = info.lmem_bytes;
+  out->clock_khz_ = info.clock_khz;
   return {};
 }
 

@@ -27,6 +27,7 @@ class Card {
   int index() const { return index_; }
   int cores() const { return cores_; }
   uint64_t lmem_bytes() const { return lmem_bytes_; }
+  uint32_t clock_khz() const { return clock_khz_; }
 
   Status allocate(size_t bytes, uint64_t &address) const;
   void release(uint64_t address) const;
@@ -46,6 +47,7 @@ class Card {
   bm_handle_t handle_;
   int cores_ = 1;
   uint64_t lmem_bytes_ = 0;
+  uint32_t clock_khz_ = 0;  ///< nominal
 };
 
 /// Memory on a card that goes with this object.

@@ -3,6 +3,8 @@
 
 #include <npu_regs.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -42,7 +44,7 @@ Status session_options(const OrtSessionOptions *from, const OrtKeyValuePairs *co
 
 }  // namespace
 
-Factory::Factory() : OrtEpFactory{} {
+Factory::Factory(uint32_t interface) : OrtEpFactory{}, interface_(interface) {
   ort_version_supported = kAbi;
   OrtEpFactory::GetName = [](const OrtEpFactory *) noexcept { return kProviderName; };
   OrtEpFactory::GetVendor = [](const OrtEpFactory *) noexcept { return kVendor; };
@@ -113,7 +115,7 @@ Status Factory::create(const OrtKeyValuePairs *const *metadata, size_t count, co
       cores != read.compiler.end() && std::atoi(cores->second.c_str()) > card->cores())
     return Status::error("option cores=" + cores->second + ": NPU " + std::to_string(read.device) + " has " +
                          std::to_string(card->cores()));
-  out = new Provider(std::move(card), std::move(read), logger);
+  out = new Provider(std::move(card), std::move(read), logger, interface_);
   return {};
 }
 
@@ -139,6 +141,12 @@ Status Factory::validate(const char *text, OrtCompiledModelCompatibility &out) {
   return {};
 }
 
+/// Version 1.N of ONNX Runtime has interface N. Asking it for one that it does not have makes it print an error.
+static uint32_t interface_of(const OrtApiBase &base) {
+  unsigned version = 0;
+  return std::sscanf(base.GetVersionString(), "1.%u", &version) == 1 ? std::max(version, kAbi) : kAbi;
+}
+
 }  // namespace npu::ort
 
 #define NPU_ORT_EXPORT extern "C" __attribute__((visibility("default")))
@@ -152,7 +160,7 @@ NPU_ORT_EXPORT OrtStatus *CreateEpFactories(const char *, const OrtApiBase *base
   Ort::InitApi(api);
   return npu::ort::guarded([&]() -> npu::Status {
     if (most < 1) return npu::Status::error("there is no room for a factory");
-    factories[0] = new npu::ort::Factory;
+    factories[0] = new npu::ort::Factory(npu::ort::interface_of(*base));
     *count = 1;
     return {};
   });

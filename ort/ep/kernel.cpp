@@ -17,10 +17,6 @@ std::string shape_text(const Shape &shape) {
   return text + "]";
 }
 
-bool is_wide(ONNXTensorElementDataType type) {
-  return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
-}
-
 size_t count_of(const Shape &shape) {
   size_t n = 1;
   for (int64_t d : shape) n *= static_cast<size_t>(d);
@@ -186,8 +182,13 @@ Status compile_group(const Group &group, const std::vector<uint8_t> &network, co
   return {};
 }
 
-Kernel::Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options)
-    : OrtNodeComputeInfo{}, card_(std::move(card)), group_(std::move(group)), options_(std::move(options)) {
+Kernel::Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options,
+               std::shared_ptr<Profile> profile)
+    : OrtNodeComputeInfo{},
+      card_(std::move(card)),
+      group_(std::move(group)),
+      options_(std::move(options)),
+      profile_(std::move(profile)) {
   ort_version_supported = kAbi;
   CreateState = [](OrtNodeComputeInfo *p, OrtNodeComputeContext *, void **state) -> OrtStatus * {
     return *state = p, nullptr;
@@ -246,19 +247,36 @@ Status Kernel::run(Ort::KernelContext context) {
     NPU_TRY(read_input(context, group_->inputs[i], inputs[i]));
     shapes.push_back(inputs[i].shape);
   }
+  const bool traced = profile_->active();
+  auto begin = Profile::Clock::now();
+  const auto trace = [&](const char *what) {
+    if (traced) profile_->add_host(group_->name + "_" + what, begin);
+    begin = Profile::Clock::now();
+  };
   std::shared_ptr<const Program> program;
   NPU_TRY(program_for(shapes, program));
+  trace("program");
   bool to_host = false;
   for (Operand &o : inputs) NPU_TRY(bring_in(card_, o));
   for (size_t i = 0; i < outputs.size(); ++i) {
     NPU_TRY(make_output(context, card_, group_->outputs[i], program->output_shape(i), outputs[i]));
     to_host = to_host || outputs[i].own.address();
   }
+  trace("inputs");
+  const auto submitted = begin;
   NPU_TRY(program->launch(addresses(inputs), addresses(outputs)));
+  trace("submit");
   auto *const stream = static_cast<Stream *>(context.GetGPUComputeStream());
-  if (stream && !to_host) return stream->note(card_), Status();
+  if (stream && !to_host && !traced) return stream->note(card_), Status();
   NPU_TRY(card_->sync_thread());
+  trace("wait");
+  if (traced) {
+    uint64_t cycles = 0;
+    NPU_TRY(program->last_cycles(cycles));
+    profile_->add_chip(group_->name + "_npu", submitted, cycles, card_->clock_khz());
+  }
   for (Operand &o : outputs) NPU_TRY(bring_out(card_, o));
+  trace("outputs");
   return {};
 }
 

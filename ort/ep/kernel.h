@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "ort/ep/options.h"
+#include "ort/ep/profile.h"
 #include "ort/ep/program.h"
 
 namespace npu::ort {
@@ -19,7 +20,8 @@ Status compile_group(const Group &group, const std::vector<uint8_t> &network, co
 
 class Kernel : public OrtNodeComputeInfo {
  public:
-  Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options);
+  Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options,
+         std::shared_ptr<Profile> profile);
 
   /// Loads what is compiled; a network whose shapes are not known yet is compiled when it runs.
   Status prepare();
@@ -38,6 +40,7 @@ class Kernel : public OrtNodeComputeInfo {
   const std::shared_ptr<Card> card_;
   const std::shared_ptr<const Group> group_;
   const std::shared_ptr<const Options> options_;
+  const std::shared_ptr<Profile> profile_;
   std::mutex mutex_;
   std::list<Variant> variants_;  ///< the one that was used last in front
 };

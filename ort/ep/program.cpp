@@ -38,6 +38,10 @@ bool stored_type(ONNXTensorElementDataType type, bm_data_type_t &out) {
   return row != nullptr;
 }
 
+bool is_wide(ONNXTensorElementDataType type) {
+  return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64;
+}
+
 size_t element_size(ONNXTensorElementDataType type) {
   const TypeRow *const row = row_of(type);
   return row ? row->bytes : 0;
@@ -104,6 +108,10 @@ Status Program::launch(const std::vector<uint64_t> &inputs, const std::vector<ui
     return about("network '" + network_ + "'");
   note_launch(card_);
   return {};
+}
+
+Status Program::last_cycles(uint64_t &cycles) const {
+  return bmrt_last_launch_cycles(runtime_, &cycles) ? Status() : about("network '" + network_ + "'");
 }
 
 }  // namespace npu::ort

@@ -14,6 +14,8 @@ namespace npu::ort {
 
 /// How a tensor of ONNX Runtime's lies in the chip's memory. False: no such tensor can be given to it.
 bool stored_type(ONNXTensorElementDataType type, bm_data_type_t &out);
+/// Whether its elements have 64 bits, and 32 on the chip.
+bool is_wide(ONNXTensorElementDataType type);
 /// Of an element in memory of ONNX Runtime's.
 size_t element_size(ONNXTensorElementDataType type);
 
@@ -33,6 +35,8 @@ class Program {
 
   /// Memory of all ports, in the order of the group's. Returns when the card has the job, or it has ended.
   Status launch(const std::vector<uint64_t> &inputs, const std::vector<uint64_t> &outputs) const;
+  /// Modelled cycles of the calling thread's last launch, which has ended.
+  Status last_cycles(uint64_t &cycles) const;
 
  private:
   struct Slot {

@@ -61,13 +61,13 @@ std::string compatibility_text(const Card &card, const Options &options) {
          ";lmem=" + (lmem == options.compiler.end() ? std::to_string(card.lmem_bytes()) : lmem->second);
 }
 
-Provider::Provider(std::shared_ptr<Card> card, Options options, const OrtLogger *logger)
-    : OrtEp{},
+Provider::Provider(std::shared_ptr<Card> card, Options options, const OrtLogger *logger, uint32_t interface)
+    : Ep25{},
       card_(std::move(card)),
       options_(std::make_shared<const Options>(std::move(options))),
       logger_(logger),
       compatibility_(compatibility_text(*card_, *options_)) {
-  ort_version_supported = kAbi;
+  ort_version_supported = std::min(interface, kAbiProfiler);
   OrtEp::GetName = [](const OrtEp *) noexcept { return kProviderName; };
   OrtEp::GetCapability = [](OrtEp *p, const OrtGraph *graph, OrtEpGraphSupportInfo *support) noexcept {
     return guarded([&] { return self(p)->get_capability(Ort::ConstGraph(graph), support); });
@@ -86,6 +86,9 @@ Provider::Provider(std::shared_ptr<Card> card, Options options, const OrtLogger 
   };
   OrtEp::GetCompiledModelCompatibilityInfo = [](OrtEp *p, const OrtGraph *) noexcept {
     return self(p)->compatibility_.c_str();
+  };
+  Ep25::CreateProfiler = [](OrtEp *p, OrtEpProfilerImpl **out) noexcept {
+    return guarded([&] { return *out = make_profiler(self(p)->profile_), Status(); });
   };
 }
 
@@ -153,7 +156,7 @@ Status Provider::compile(Ort::ConstGraph graph, Ort::ConstNode fused, OrtNodeCom
     NPU_TRY(find_places(fused.GetInputs(), group->inputs));
     NPU_TRY(find_places(fused.GetOutputs(), group->outputs));
   }
-  auto kernel = std::make_unique<Kernel>(card_, group, options_);
+  auto kernel = std::make_unique<Kernel>(card_, group, options_, profile_);
   NPU_TRY(kernel->prepare());
   if (options_->context && context && !loaded)
     NPU_TRY(write_context(fused, graph.GetModelPath(), *options_, *group, contexts_++, context));

@@ -9,9 +9,10 @@
 
 namespace npu::ort {
 
-class Provider : public OrtEp {
+class Provider : public Ep25 {
  public:
-  Provider(std::shared_ptr<Card> card, Options options, const OrtLogger *logger);
+  /// `interface`: the latest version of the plug-in interface that this ONNX Runtime has.
+  Provider(std::shared_ptr<Card> card, Options options, const OrtLogger *logger, uint32_t interface);
 
  private:
   using Nodes = std::vector<const OrtNode *>;
@@ -24,6 +25,7 @@ class Provider : public OrtEp {
   const std::shared_ptr<Card> card_;
   const std::shared_ptr<const Options> options_;
   const OrtLogger *logger_;
+  const std::shared_ptr<Profile> profile_ = std::make_shared<Profile>();
   std::map<std::string, std::shared_ptr<Group>> found_;  ///< by get_capability(), by the results of their nodes
   std::string compatibility_;
   size_t contexts_ = 0;  ///< files beside a model of compiled networks

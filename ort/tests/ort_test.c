@@ -2,7 +2,7 @@
 /*
  * The plug-in under ONNX Runtime: results of the NPU against those of ONNX Runtime's own CPU provider.
  *
- * usage: npu_ort_test PLUGIN NETWORKS DIGITS WORK [TEST]
+ * usage: ort_session_test PLUGIN NETWORKS DIGITS WORK [TEST]
  *        the library, the folder of make_networks.py, the folder of the digits, a folder to write in, cmocka's filter
  */
 #define _GNU_SOURCE
@@ -475,9 +475,14 @@ static void the_trace_has_the_nodes_of_the_npu(void **state) {
   OrtAllocator *allocator;
   OrtSession *session;
   struct results r;
+  int version = 0;
+  bool has_profilers;
   char *trace;
 
   (void)state;
+  print_message("ONNX Runtime %s\n", OrtGetApiBase()->GetVersionString());
+  assert_int_equal(sscanf(OrtGetApiBase()->GetVersionString(), "1.%d", &version), 1);
+  has_profilers = version >= 25;
   must(ort->EnableProfiling(options, scratch("trace")));
   session = open_session(network("residual"), options);
   run(session, 1, 1, &r);
@@ -485,6 +490,10 @@ static void the_trace_has_the_nodes_of_the_npu(void **state) {
   must(ort->GetAllocatorWithDefaultOptions(&allocator));
   must(ort->SessionEndProfiling(session, allocator, &trace));
   assert_true(file_has(trace, "\"provider\" : \"" PROVIDER "\""));
+  /* Our own events came with interface 25. */
+  assert_int_equal(file_has(trace, "_npu\""), has_profilers);
+  assert_int_equal(file_has(trace, "\"cycles\" : \""), has_profilers);
+  assert_int_equal(file_has(trace, "_submit\""), has_profilers);
   unlink(trace);
   must(ort->AllocatorFree(allocator, trace));
   ort->ReleaseSession(session);
@@ -512,7 +521,7 @@ int main(int argc, char **argv) {
   int failed;
 
   if (argc < 5) {
-    fprintf(stderr, "usage: npu_ort_test PLUGIN NETWORKS DIGITS WORK [TEST]\n");
+    fprintf(stderr, "usage: ort_session_test PLUGIN NETWORKS DIGITS WORK [TEST]\n");
     return 2;
   }
   plugin = argv[1];
