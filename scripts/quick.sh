@@ -37,6 +37,7 @@ label() {
             ;;
         tools/npu-vm | scripts/npuvm/* | tests/env/*) echo vm ;;
         tools/* | tests/unit/tools/*) echo tools ;;
+        python/* | pyproject.toml | setup.py) echo python ;;
         tests/abi/*) echo abi ;;
         docs/* | man/* | README.md) echo "documents" ;;
         cmake/install.cmake | tests/install/*) echo install ;;

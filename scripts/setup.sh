@@ -65,11 +65,16 @@ seabios|firmware of the emulated board
 qemu-system-data|firmware of the emulated board
 python3|generators, npu-vm, QEMU build
 python3-venv|QEMU build
-python3-numpy|reference results in tests
-python3-jsonschema|tests of the JSON that tools write
+python3-numpy|reference results in tests; arrays of the package qnpu
+python3-dev|native module of the package qnpu
+pybind11-dev|native module of the package qnpu
+python3-setuptools|the package qnpu by pip
+python3-wheel|the package qnpu by pip
+python3-pip|tests of the package qnpu
+python3-mypy|types of the package qnpu
 python3-pyte|terminal in which the live view of npu-smi is tested
 tmux|likewise, one that people use
-python3-jsonschema|JSON of npu-smi is held against its schema
+python3-jsonschema|JSON of tools is held against its schemas
 python3-prometheus-client|reads what the exporter of npu-smi writes
 libglib2.0-dev|QEMU build
 libpixman-1-dev|QEMU build

@@ -41,6 +41,7 @@ FORBIDDEN = [
     # ends a process that has one.
     ("ort", "|".join([DRIVER, MODEL, ASSEMBLER, r"compiler/(?!api/npuc_c\.h).*", r"runtime/launch/.*",
                       r"onnx/.*", r"google/.*"])),
+    ("python", "|".join([MODEL, COMPILER, CHIP, ASSEMBLER, r"npu_.*_internal\.h", r"runtime/launch/.*", r"libnpu/.*"])),
     # The runtime's rooms: memory <- trace <- model <- exec <- api; error.h is before all of them.
     ("runtime/launch/memory", r"runtime/launch/(trace|model|exec|api)/.*"),
     ("runtime/launch/trace", r"runtime/launch/(model|exec|api)/.*"),

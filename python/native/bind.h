@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The border to Python.
+#ifndef NPU_PYTHON_BIND_H
+#define NPU_PYTHON_BIND_H
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "python/native/tensor.h"
+
+namespace npu::python {
+
+void bind_device(pybind11::module_ &module);
+void bind_tensor(pybind11::module_ &module);
+void bind_runtime(pybind11::module_ &module);
+
+/// numpy's type for elements; bfloat16, which it does not have, is the bits of uint16.
+pybind11::dtype numpy_type(bm_data_type_t type);
+/// The type of an array's elements. `where` and what is expected are for the text of an error.
+bm_data_type_t type_of_array(const pybind11::array &array, const std::string &where, bm_data_type_t expected);
+/// Whether elements lie one behind the other, row by row, in this machine's byte order.
+bool is_dense(const pybind11::array &array);
+
+}  // namespace npu::python
+
+#endif  // NPU_PYTHON_BIND_H

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+#include "python/native/bind.h"
+#include "python/native/dlpack.h"
+
+namespace py = pybind11;
+
+namespace npu::python {
+
+py::dtype numpy_type(bm_data_type_t type) { return py::dtype(type == BM_BFLOAT16 ? "uint16" : type_name(type)); }
+
+bm_data_type_t type_of_array(const py::array &array, const std::string &where, bm_data_type_t expected) {
+  const auto name = py::str(py::object(array.dtype().attr("name"))).cast<std::string>();
+  if (const auto type = find_type(name)) return *type;
+  throw Failure(where + ": dtype " + name + ", expected " + type_name(expected));
+}
+
+bool is_dense(const py::array &array) {
+  return (array.flags() & py::array::c_style) && py::bool_(array.dtype().attr("isnative"));
+}
+
+namespace {
+
+py::tuple shape_tuple(const Shape &shape) {
+  py::tuple t(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) t[i] = shape[i];
+  return t;
+}
+
+std::vector<py::ssize_t> strides_of(const Tensor &tensor) {
+  std::vector<py::ssize_t> strides(tensor.shape().size());
+  auto step = static_cast<py::ssize_t>(type_bytes(tensor.type()));
+  for (size_t i = strides.size(); i-- > 0; step *= tensor.shape()[i]) strides[i] = step;
+  return strides;
+}
+
+/// The letter of Python's module struct.
+std::string format_of(bm_data_type_t type) { return std::string(1, numpy_type(type).char_()); }
+
+py::buffer_info buffer_of(Tensor &tensor) {
+  uint8_t *data;
+  {
+    const py::gil_scoped_release free;
+    data = tensor.map();
+  }
+  const std::vector<py::ssize_t> shape(tensor.shape().begin(), tensor.shape().end());
+  return {data,
+          static_cast<py::ssize_t>(type_bytes(tensor.type())),
+          format_of(tensor.type()),
+          static_cast<py::ssize_t>(shape.size()),
+          shape,
+          strides_of(tensor)};
+}
+
+void check_array(const Tensor &tensor, const py::array &array, const char *what) {
+  const bm_data_type_t type = type_of_array(array, what, tensor.type());
+  if (type != tensor.type() && !(tensor.type() == BM_BFLOAT16 && type == BM_UINT16))
+    throw Failure(std::string(what) + ": dtype " + type_name(type) + ", expected " + type_name(tensor.type()));
+  const Shape shape(array.shape(), array.shape() + array.ndim());
+  if (shape != tensor.shape())
+    throw Failure(std::string(what) + ": shape " + shape_text(shape) + ", expected " + shape_text(tensor.shape()));
+  if (!is_dense(array)) throw Failure(std::string(what) + ": the array is not C-contiguous");
+}
+
+void copy_from(Tensor &tensor, const py::array &array) {
+  check_array(tensor, array, "copy_from");
+  const void *const data = array.data();
+  const py::gil_scoped_release free;
+  tensor.write(data);
+}
+
+void copy_to(const Tensor &tensor, py::array &array) {
+  check_array(tensor, array, "copy_to");
+  if (!array.writeable()) throw Failure("copy_to: the array is read-only");
+  void *const data = array.mutable_data();
+  const py::gil_scoped_release free;
+  tensor.read(data);
+}
+
+py::array to_numpy(const Tensor &tensor) {
+  py::array array(numpy_type(tensor.type()), std::vector<py::ssize_t>(tensor.shape().begin(), tensor.shape().end()));
+  void *const data = array.mutable_data();
+  const py::gil_scoped_release free;
+  tensor.read(data);
+  return array;
+}
+
+// ---- DLPack ----
+
+dlpack::DataType dlpack_type(bm_data_type_t type) {
+  const std::string name = type_name(type);
+  const dlpack::Code code = type == BM_BFLOAT16 ? dlpack::kBfloat
+                            : name[0] == 'f'    ? dlpack::kFloat
+                            : name[0] == 'u'    ? dlpack::kUint
+                                                : dlpack::kInt;
+  return {code, static_cast<uint8_t>(8 * type_bytes(type)), 1};
+}
+
+bm_data_type_t type_of_dlpack(dlpack::DataType type) {
+  if (type.lanes == 1)
+    for (const bm_data_type_t t :
+         {BM_FLOAT32, BM_FLOAT16, BM_BFLOAT16, BM_INT8, BM_UINT8, BM_INT16, BM_UINT16, BM_INT32, BM_UINT32}) {
+      const dlpack::DataType known = dlpack_type(t);
+      if (known.code == type.code && known.bits == type.bits) return t;
+    }
+  throw Failure("from_dlpack: elements of code " + std::to_string(type.code) + " with " + std::to_string(type.bits) +
+                " bits and " + std::to_string(type.lanes) +
+                " lanes: float32, float16, bfloat16 and integers of 8, 16 and 32 bits are expected");
+}
+
+/// What the receiver of a tensor holds until it calls the deleter, from any thread.
+struct Lent {
+  dlpack::ManagedTensor managed{};
+  Tensor tensor;  // keeps memory and mapping
+  Shape shape;
+};
+
+/// Of a capsule that nobody has taken.
+void drop_capsule(PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, "dltensor")) return;
+  auto *const managed = static_cast<dlpack::ManagedTensor *>(PyCapsule_GetPointer(capsule, "dltensor"));
+  managed->deleter(managed);
+}
+
+py::object lend(Tensor &tensor, const py::object &stream) {
+  if (!stream.is_none()) throw Failure("__dlpack__: a tensor in the process has no stream, expected None");
+  auto lent = std::make_unique<Lent>(Lent{{}, tensor, tensor.shape()});
+  {
+    const py::gil_scoped_release free;
+    lent->managed.tensor.data = tensor.map();
+  }
+  lent->managed.tensor.device_type = dlpack::kCpu;
+  lent->managed.tensor.ndim = static_cast<int32_t>(lent->shape.size());
+  lent->managed.tensor.dtype = dlpack_type(tensor.type());
+  lent->managed.tensor.shape = lent->shape.data();
+  lent->managed.manager = lent.get();
+  lent->managed.deleter = [](dlpack::ManagedTensor *self) { delete static_cast<Lent *>(self->manager); };
+  PyObject *const capsule = PyCapsule_New(&lent->managed, "dltensor", drop_capsule);
+  if (!capsule) throw py::error_already_set();
+  (void)lent.release();
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+bool is_dense(const dlpack::DLTensor &t) {
+  if (!t.strides) return true;
+  int64_t step = 1;
+  for (int32_t i = t.ndim; i-- > 0; step *= t.shape[i])
+    if (t.shape[i] != 1 && t.strides[i] != step) return false;
+  return true;
+}
+
+/// A copy of another library's tensor on the device.
+TensorPtr borrow(const py::capsule &capsule, const DevicePtr &device) {
+  auto *const managed = static_cast<dlpack::ManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (!managed) {
+    PyErr_Clear();
+    throw Failure("from_dlpack: a capsule named 'dltensor' that nobody has taken is expected");
+  }
+  const dlpack::DLTensor &t = managed->tensor;
+  if (t.device_type != dlpack::kCpu)
+    throw Failure("from_dlpack: the tensor is on a device of type " + std::to_string(t.device_type) +
+                  ", expected system memory (type 1)");
+  if (!is_dense(t)) throw Failure("from_dlpack: the tensor is not C-contiguous");
+  const py::gil_scoped_release free;
+  auto tensor = std::make_shared<Tensor>(device, Shape(t.shape, t.shape + t.ndim), type_of_dlpack(t.dtype));
+  tensor->write(static_cast<const uint8_t *>(t.data) + t.byte_offset);
+  return tensor;
+}
+
+}  // namespace
+
+void bind_tensor(py::module_ &module) {
+  py::class_<Tensor, TensorPtr>(module, "Tensor", py::buffer_protocol(),
+                                R"(A dense tensor in device memory, row-major. New ones are zero.
+
+device: a qnpu.Device. shape: elements, outermost dimension first, at most 8 dimensions.
+dtype: "float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32" or "uint32".
+
+numpy.asarray(tensor) and numpy.from_dlpack(tensor) are its memory itself, mapped into the process, for as long as the
+array lives; flush() after writing there, invalidate() before reading again. Launches do both for the tensors that they
+are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
+      .def(py::init([](const DevicePtr &device, Shape shape, const std::string &type) {
+             return std::make_shared<Tensor>(device, std::move(shape), type_of(type));
+           }),
+           py::arg("device"), py::arg("shape"), py::arg("dtype"), py::call_guard<py::gil_scoped_release>())
+      .def_buffer(buffer_of)
+      .def_property_readonly(
+          "shape", [](const Tensor &t) { return shape_tuple(t.shape()); }, "Elements, outermost dimension first.")
+      .def_property_readonly(
+          "dtype", [](const Tensor &t) { return type_name(t.type()); }, "Name of the elements' type, as numpy's.")
+      .def_property_readonly("nbytes", &Tensor::bytes, "Bytes of all elements.")
+      .def_property_readonly("address", &Tensor::address, "Device address of the first byte.")
+      .def_property_readonly(
+          "device", [](const Tensor &t) { return t.memory()->device(); }, "Where its memory is.")
+      .def("copy_from", copy_from, py::arg("array").noconvert(),
+           "Copies a C-contiguous array of the same type and shape to the device.")
+      .def("copy_to", copy_to, py::arg("array").noconvert(),
+           "Copies into a C-contiguous array of the same type and shape.")
+      .def("numpy", to_numpy, "A copy as a new array. Waits for launches that use the tensor.")
+      .def(
+          "view", [](const Tensor &t, Shape shape, uint64_t first) { return t.view(std::move(shape), first); },
+          py::arg("shape"), py::arg("first") = 0,
+          "A tensor of another shape in the same memory, from a number of elements on.")
+      .def("flush", &Tensor::flush, py::call_guard<py::gil_scoped_release>(),
+           "The program has written through a view, the device is going to read.")
+      .def("invalidate", &Tensor::invalidate, py::call_guard<py::gil_scoped_release>(),
+           "The device has written, the program is going to read through a view.")
+      .def("__dlpack__", lend, py::arg("stream") = py::none(), "Its memory, mapped, for other libraries.")
+      .def(
+          "__dlpack_device__", [](const Tensor &) { return py::make_tuple(dlpack::kCpu, 0); },
+          "System memory: what is lent is mapped.");
+  module.def("from_dlpack", borrow, py::arg("capsule"), py::arg("device"));
+}
+
+}  // namespace npu::python

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Asynchronous launches: a few threads of the session's that carry any number of them, and a file descriptor that says
+// when some have finished. Nothing here knows Python: the threads never want its lock.
+#ifndef NPU_PYTHON_LANES_H
+#define NPU_PYTHON_LANES_H
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "python/native/runtime.h"
+
+namespace npu::python {
+
+/// A launch on its way. Belongs to Python's event loop, and to a lane until it is done.
+struct Job {
+  Launch launch;
+  std::string error;                   ///< once it is done: why it failed; empty if it did not
+  bool cancelled = false;              ///< once it is done: it was not launched
+  std::atomic<bool> unwanted = false;  ///< whoever awaited it does not any more: a lane that finds it leaves it out
+};
+
+using JobPtr = std::shared_ptr<Job>;
+
+/// Jobs that are done, for one event loop.
+class Completions {
+ public:
+  Completions();
+  ~Completions();
+  Completions(const Completions &) = delete;
+  Completions &operator=(const Completions &) = delete;
+
+  /// For poll(): readable when take() has something.
+  int fd() const { return fd_; }
+  void add(JobPtr job);
+  std::vector<JobPtr> take();
+
+ private:
+  int fd_;
+  std::mutex mutex_;
+  std::vector<JobPtr> done_;  // under mutex_
+};
+
+/// A launch blocks a lane from its upload to the end of its download. BMLIB has eight contexts for a handle, so that
+/// more lanes would only share them.
+class Lanes {
+ public:
+  static constexpr size_t kMost = 8;
+
+  Lanes() = default;
+  /// Jobs that no lane has begun are cancelled, the others are waited for.
+  ~Lanes() { stop(); }
+  Lanes(const Lanes &) = delete;
+  Lanes &operator=(const Lanes &) = delete;
+
+  void submit(JobPtr job, std::shared_ptr<Completions> completions);
+  void stop();
+  size_t threads();
+
+ private:
+  struct Waiting {
+    JobPtr job;
+    std::shared_ptr<Completions> completions;
+  };
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Waiting> waiting_;  // these four under mutex_
+  std::vector<std::thread> threads_;
+  size_t idle_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace npu::python
+
+#endif  // NPU_PYTHON_LANES_H

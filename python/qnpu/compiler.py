@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Compiling ONNX networks. The program npuc does it, in a process of its own."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from typing import Any, Iterable, List, Mapping, Optional, Union
+
+import numpy as np
+
+from ._native import Error
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+_BMODEL_MAGIC = bytes.fromhex("eeaa55ff")
+
+
+class CompileError(Error):
+    """A network that cannot be compiled, or an option that is wrong; the text is the compiler's."""
+
+
+class Model:
+    """A compiled network: the bytes of a .bmodel, and what the compiler says about it."""
+
+    def __init__(self, data: bytes, report: str) -> None:
+        self.data = data
+        self.report = report  #: as npuc prints it
+
+    @property
+    def cycles(self) -> int:
+        """Modelled cycles of a launch (of the largest stage), as predicted; equal to what a launch takes."""
+        found = [int(n) for n in re.findall(r"^cycles\s+(\d+)", self.report, re.MULTILINE)]
+        if not found:
+            raise Error("the compiler's report names no cycles")
+        return max(found)
+
+    def save(self, path: PathLike) -> None:
+        """Writes the .bmodel."""
+        with open(path, "wb") as file:
+            file.write(self.data)
+
+    def __repr__(self) -> str:
+        return f"<qnpu.Model, {len(self.data)} bytes>"
+
+
+def is_bmodel(head: bytes) -> bool:
+    """Whether a file that begins like this is compiled already."""
+    return head[:4] == _BMODEL_MAGIC
+
+
+def program(name: str) -> str:
+    """Where a program of QNPU's is: named by the environment (QNPU_NPUC), in the package, in the build tree, beside an
+    installed package, or on PATH."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    named = os.environ.get("QNPU_" + name.upper())
+    places = [os.path.join(here, "bin", name), os.path.join(here, "..", "..", "bin", name),
+              os.path.join(here, "..", "..", "..", "..", "bin", name)]
+    for path in [named] if named else places:
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return os.path.normpath(path)
+    found = None if named else shutil.which(name)
+    if not found:
+        raise CompileError(f"{named}: no such program (QNPU_{name.upper()})" if named
+                           else f"the compiler {name} is neither beside the package nor on PATH")
+    return found
+
+
+def _numbers(value: Any) -> str:
+    return ",".join(str(v) for v in (value if isinstance(value, (tuple, list)) else [value]))
+
+
+def _shapes(value: Any, where: str) -> List[str]:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, Mapping):
+        raise CompileError(f"{where}: {value!r}: a dict of names and shapes is expected")
+    return [f"{name}={_numbers(shape)}" for name, shape in value.items()]
+
+
+def _values(value: Mapping[str, Any], folder: str) -> List[str]:
+    texts = []
+    for number, (name, constant) in enumerate(value.items()):
+        if isinstance(constant, np.ndarray):
+            path = os.path.join(folder, f"input{number}.npy")
+            np.save(path, constant)
+            texts.append(f"{name}={path}")
+        else:
+            texts.append(f"{name}={_numbers(constant)}")
+    return texts
+
+
+def _samples(samples: Iterable[Any], folder: str) -> str:
+    """A folder with arrays, or with dicts of arrays, for the compiler."""
+    path = os.path.join(folder, "samples")
+    os.mkdir(path)
+    for number, sample in enumerate(samples):
+        if isinstance(sample, Mapping):
+            np.savez(os.path.join(path, f"{number:06}.npz"), **{name: np.asarray(a) for name, a in sample.items()})
+        else:
+            np.save(os.path.join(path, f"{number:06}.npy"), np.asarray(sample))
+    return path
+
+
+def _option(name: str, value: Any, folder: str) -> List[str]:
+    """The values with which an option is repeated."""
+    if name == "shape":
+        return _shapes(value, name)
+    if name == "stage":
+        stages = [value] if isinstance(value, (str, Mapping)) else value
+        return [";".join(_shapes(stage, name)) for stage in stages]
+    if name == "input" and isinstance(value, Mapping):
+        return _values(value, folder)
+    if name == "calibrate" and not isinstance(value, (str, os.PathLike)):
+        return [_samples(value, folder)]
+    if name == "preprocess" and isinstance(value, Mapping):
+        return [",".join(f"{key}={_numbers(v)}" for key, v in value.items())]
+    if isinstance(value, Mapping):
+        return [f"{key}={_numbers(v)}" for key, v in value.items()]
+    return [str(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def arguments(options: Mapping[str, Any], folder: str) -> List[str]:
+    """npuc's command line for keyword arguments; `folder` is for files that it reads."""
+    line: List[str] = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            line.append(flag)
+            continue
+        for text in _option(name, value, folder):
+            line += [f"{flag}={text}"]
+    return line
+
+
+def _model_file(model: Any, folder: str) -> str:
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    data = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+    path = os.path.join(folder, "model.onnx")
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except TypeError:
+        raise CompileError(f"{type(model).__name__} is no model: a path, the bytes of an ONNX file or an object with "
+                           "SerializeToString() is expected") from None
+    return path
+
+
+def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=redefined-builtin
+            **options: Any) -> Model:
+    """Compiles an ONNX network.
+
+    model: path, bytes of an ONNX file, or an onnx.ModelProto.
+    output: path where the .bmodel is kept; without it the result is only in the returned object.
+    options: those of npuc (man npuc), with _ for -: cores=2, reals="fp16", dynamic=True, optimize=20.
+        shape={"x": (1, 3, 224, 224)}; stage=[{"x": (1, 8)}, {"x": (4, 8)}]; input={"k": array or numbers};
+        input_type="uint8" or {"x": "uint8"}; quantize="int8" with calibrate=folder, or arrays, or dicts of arrays by
+        the inputs' names; preprocess={"resize": 256, "mean": (123.7, 116.3, 103.5)}; keep_float=["node", ...].
+
+    Raises CompileError with the compiler's reason.
+    """
+    with tempfile.TemporaryDirectory(prefix="qnpu-") as folder:
+        target = os.path.join(folder, "model.bmodel")
+        line = [program("npuc"), _model_file(model, folder), "-o", target, *arguments(options, folder)]
+        done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            reason = done.stderr.strip() or f"npuc ended with status {done.returncode}"
+            raise CompileError(re.sub(r"^npuc: (error: )?", "", reason))
+        with open(target, "rb") as file:
+            compiled = Model(file.read(), done.stdout)
+    if output is not None:
+        compiled.save(output)
+    return compiled

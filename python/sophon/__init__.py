@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""For programs that import sophon.sail."""

@@ -1,0 +1,760 @@
+# SPDX-License-Identifier: MIT
+"""sophon.sail on QNPU: what programs use of it for networks (Handle, Tensor, Engine, MultiEngine, facts of devices).
+
+Names and meanings are the vendor's; docs/python.md has a table of what is here and what is not. Images and video are
+not: this card has neither a decoder nor an image processor. What fails raises qnpu.Error, where the vendor's logs.
+"""
+from __future__ import annotations
+
+import enum
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+import qnpu
+from qnpu import _native
+
+__version__ = qnpu.__version__
+
+Array = Any  # numpy.ndarray of any type
+
+
+class Dtype(enum.Enum):
+    """Types of elements; numbers are BMRuntime's."""
+
+    BM_FLOAT32 = 0
+    BM_FLOAT16 = 1
+    BM_INT8 = 2
+    BM_UINT8 = 3
+    BM_INT16 = 4
+    BM_UINT16 = 5
+    BM_INT32 = 6
+    BM_UINT32 = 7
+    BM_BFLOAT16 = 8
+
+
+BM_FLOAT32 = Dtype.BM_FLOAT32
+BM_FLOAT16 = Dtype.BM_FLOAT16
+BM_INT8 = Dtype.BM_INT8
+BM_UINT8 = Dtype.BM_UINT8
+BM_INT16 = Dtype.BM_INT16
+BM_UINT16 = Dtype.BM_UINT16
+BM_INT32 = Dtype.BM_INT32
+BM_UINT32 = Dtype.BM_UINT32
+BM_BFLOAT16 = Dtype.BM_BFLOAT16
+
+
+class IOMode(enum.Enum):
+    """Where an engine's own tensors have memory: SYSI inputs in system memory, SYSO outputs, SYSIO both, DEVIO none
+    (all have device memory)."""
+
+    SYSI = 0
+    SYSO = 1
+    SYSIO = 2
+    DEVIO = 3
+
+
+class LogLevel(enum.Enum):
+    """For set_loglevel()."""
+
+    TRACE = 0
+    DEBUG = 1
+    INFO = 2
+    WARN = 3
+    ERROR = 4
+    CRITICAL = 5
+    OFF = 6
+
+
+_LIBRARY_NAMES = {dtype: dtype.name[3:].lower() for dtype in Dtype}
+_DTYPES = {name: dtype for dtype, name in _LIBRARY_NAMES.items()}
+_print_times = False
+
+
+def _elements(shape: Iterable[int]) -> int:
+    return int(np.prod(list(shape), dtype=np.int64))
+
+
+def _numpy_type(dtype: Dtype) -> "np.dtype[Any]":
+    return np.dtype("uint16" if dtype is Dtype.BM_BFLOAT16 else _LIBRARY_NAMES[dtype])
+
+
+def _dtype_of(array: Array) -> Dtype:
+    try:
+        return _DTYPES[array.dtype.name]
+    except KeyError:
+        raise qnpu.Error(f"dtype {array.dtype.name}: tensors may have " + ", ".join(_DTYPES)) from None
+
+
+# ---- devices ----
+
+
+class Handle:
+    """A device."""
+
+    def __init__(self, dev_id: int) -> None:
+        self._device = qnpu.Device(dev_id)
+
+    def get_device_id(self) -> int:
+        """Its number."""
+        return self._device.index
+
+    def get_sn(self) -> str:
+        """Cards of QNPU have no serial number: the empty string."""
+        return ""
+
+    def get_target(self) -> str:
+        """The chip's name."""
+        return "QNPU1"
+
+
+def get_available_tpu_num() -> int:
+    """How many devices there are."""
+    return _native.device_count()
+
+
+def get_dev_stat(dev_id: int) -> List[int]:
+    """Device memory and that in use, in MiB, and the share of the cores that are at work at this moment, in percent."""
+    device = qnpu.Device(dev_id)
+    memory, cores = device.memory(), device.info()["cores"]
+    busy = bin(device.status()["busy_cores"]).count("1")
+    return [memory["total"] >> 20, (memory["total"] - memory["free"]) >> 20, 100 * busy // cores]
+
+
+def get_chip_temp(dev_id: int) -> int:
+    """Degrees Celsius."""
+    return round(qnpu.Device(dev_id).status()["temperature_c"])
+
+
+def get_board_temp(dev_id: int) -> int:
+    """The card has one sensor, the chip's."""
+    return get_chip_temp(dev_id)
+
+
+def get_tpu_util(dev_id: int) -> int:
+    """Percent of the cores that are at work at this moment."""
+    return get_dev_stat(dev_id)[2]
+
+
+def set_print_flag(print_flag: bool) -> None:
+    """Whether Engine.process() prints how long it took."""
+    global _print_times  # pylint: disable=global-statement
+    _print_times = bool(print_flag)
+
+
+def set_dump_io_flag(dump_io_flag: bool) -> None:
+    """Whether launches write their tensors to input_ref_data.dat.bmrt and output_ref_data.dat.bmrt."""
+    os.environ["BMRT_SAVE_IO_TENSORS"] = "1" if dump_io_flag else "0"
+
+
+def set_loglevel(loglevel: LogLevel) -> int:
+    """Nothing is logged here, failures are exceptions: 0."""
+    if not isinstance(loglevel, LogLevel):
+        return -1
+    return 0
+
+
+# ---- tensors ----
+
+
+class Tensor:
+    """Elements in system memory, in device memory, or in both; sync_s2d() and sync_d2s() copy between them.
+
+    Tensor(handle, shape, dtype, own_sys_data, own_dev_data): zeros.
+    Tensor(handle, array, own_sys_data=True, own_dev_data=True): a copy of an array.
+    Tensor(array): in system memory only.
+    Tensor(tensor, ranges): a copy of a part, as tensor[a:b, c:d] of numpy.
+    Tensor(tensor, shape, offset, no_copy=True): another shape in the same memory, from element `offset` on.
+    """
+
+    def __init__(self, first: Any, *more: Any, **named: Any) -> None:
+        self._sys: Optional[Array] = None
+        self._dev: Optional[qnpu.Tensor] = None
+        self._handle: Optional[Handle] = None
+        self._zero_point = 0
+        if isinstance(first, Tensor):
+            self._from_tensor(first, *more, **named)
+        elif isinstance(first, Handle):
+            self._from_handle(first, *more, **named)
+        else:
+            self._from_array(None, first, True, False, *more, **named)
+
+    def _from_handle(self, handle: Handle, what: Any = None, *more: Any, **named: Any) -> None:
+        for name in ("shape", "data", "array_data"):
+            what = named.pop(name, what)
+        if isinstance(what, np.ndarray):
+            sys_data, dev_data = [*more, True, True][:2]
+            self._from_array(handle, what, named.get("own_sys_data", sys_data), named.get("own_dev_data", dev_data))
+        else:
+            self._make(handle, what, *more, **named)
+
+    def _make(self, handle: Handle, shape: Sequence[int], dtype: Dtype = Dtype.BM_FLOAT32, own_sys_data: bool = False,
+              own_dev_data: bool = False) -> None:
+        self._handle, self._dtype, self._shape = handle, Dtype(dtype), [int(n) for n in shape]
+        if own_sys_data:
+            self._sys = np.zeros(self._shape, _numpy_type(self._dtype))
+        if own_dev_data:
+            self._allocate()
+
+    def _from_array(self, handle: Optional[Handle], array: Array, own_sys_data: bool, own_dev_data: bool) -> None:
+        array = np.asarray(array)
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        self._handle, self._dtype, self._shape = handle, _dtype_of(array), list(array.shape)
+        if own_sys_data:
+            self._sys = np.array(array, order="C", copy=True)
+        if own_dev_data:
+            self._allocate()
+            self._device_tensor().copy_from(np.ascontiguousarray(array).reshape(self._shape))
+
+    def _from_tensor(self, other: "Tensor", what: Sequence[Any], offset: Union[int, bool] = 0,
+                     no_copy: bool = True, **named: Any) -> None:
+        self._handle, self._dtype, self._zero_point = other._handle, other._dtype, other._zero_point
+        if len(what) and isinstance(what[0], (tuple, list)):
+            part = tuple(slice(begin, end) for begin, end in what)
+            if other._sys is not None:
+                self._sys = np.array(other._sys.reshape(other._shape)[part], order="C", copy=True)
+                self._shape = list(self._sys.shape)
+            if other._dev is not None:
+                array = np.ascontiguousarray(other._dev_array()[part])
+                self._shape = list(array.shape)
+                self._allocate()
+                self._device_tensor().copy_from(array)
+            return
+        self._shape = [int(n) for n in what]
+        first, count = int(named.get("offset", offset)), _elements(self._shape)
+        copied = not named.get("no_copy", no_copy)
+        if other._sys is not None:
+            part_of = other._sys.reshape(-1)[first:first + count]
+            if part_of.size != count:
+                raise qnpu.Error(f"{count} elements from {first} on: the tensor has {other.size()}")
+            self._sys = (part_of.copy() if copied else part_of).reshape(self._shape)
+        if other._dev is not None:
+            self._dev = other._dev.view(self._shape, first)
+            if copied:
+                array = self._dev.numpy()
+                self._allocate()
+                self._dev.copy_from(array)
+
+    def _allocate(self) -> None:
+        if self._handle is None:
+            raise qnpu.Error("a tensor without a handle has no device memory")
+        self._dev = qnpu.Tensor(self._handle._device, self._shape, _LIBRARY_NAMES[self._dtype])
+
+    def _device_tensor(self) -> qnpu.Tensor:
+        if self._dev is None:
+            raise qnpu.Error("the tensor has no device memory (own_dev_data)")
+        return self._dev if list(self._dev.shape) == self._shape else self._dev.view(self._shape)
+
+    def _system_array(self) -> Array:
+        if self._sys is None:
+            raise qnpu.Error("the tensor has no system memory (own_sys_data)")
+        return self._sys.reshape(-1)[:self.size()].reshape(self._shape)
+
+    def _dev_array(self) -> Array:
+        return self._device_tensor().numpy()
+
+    def shape(self) -> List[int]:
+        """Elements, outermost dimension first."""
+        return list(self._shape)
+
+    def dtype(self) -> Dtype:
+        """Type of the elements."""
+        return self._dtype
+
+    def size(self) -> int:
+        """Number of elements."""
+        return _elements(self._shape)
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return _numpy_type(self._dtype).itemsize
+
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size() * self.element_size()
+
+    def device_id(self) -> int:
+        """Number of its device; -1 without one."""
+        return -1 if self._handle is None else self._handle.get_device_id()
+
+    def own_sys_data(self) -> bool:
+        """Whether it has system memory."""
+        return self._sys is not None
+
+    def own_dev_data(self) -> bool:
+        """Whether it has device memory."""
+        return self._dev is not None
+
+    is_sys_data_valid = own_sys_data
+    is_dev_data_valid = own_dev_data
+
+    def reshape(self, shape: Sequence[int]) -> None:
+        """Another shape. Where it has more elements than there is memory for, memory becomes new (zeros)."""
+        self._shape = [int(n) for n in shape]
+        if self._sys is not None and self._sys.size < self.size():
+            self._sys = np.zeros(self._shape, _numpy_type(self._dtype))
+        if self._dev is not None and self._dev.nbytes < self.nbytes():
+            self._allocate()
+
+    def _fit(self, where: str, shape: Sequence[int]) -> None:
+        """Gives it a shape for which it has memory; an error where it has not."""
+        need = _elements(shape) * self.element_size()
+        have = [memory.nbytes for memory in (self._sys, self._dev) if memory is not None]
+        if not have or min(have) < need:
+            raise qnpu.Error(f"{where}: {need} bytes, the tensor has {min(have, default=0)}")
+        self._shape = [int(n) for n in shape]
+
+    def asnumpy(self, shape: Optional[Sequence[int]] = None) -> Array:
+        """A copy of the elements: of system memory, or of device memory where there is no other."""
+        array = self._dev_array() if self._sys is None else self._system_array().copy()
+        if shape is None:
+            return array
+        count = _elements(shape)
+        if count > array.size:
+            raise qnpu.Error(f"asnumpy: {count} elements, the tensor has {array.size}")
+        return array.reshape(-1)[:count].reshape([int(n) for n in shape])
+
+    def pysys_data(self) -> Array:
+        """The system memory itself."""
+        return self._system_array()
+
+    def update_data(self, data: Array) -> None:
+        """New elements, as many or fewer, of the tensor's type: into system memory, or into device memory where there
+        is no other."""
+        array = np.ascontiguousarray(data)
+        if array.dtype == np.float64 and self._dtype is Dtype.BM_FLOAT32:
+            array = array.astype(np.float32)
+        if array.dtype != _numpy_type(self._dtype):
+            raise qnpu.Error(f"update_data: dtype {array.dtype.name}, expected {_numpy_type(self._dtype).name}")
+        if array.size > self.size():
+            raise qnpu.Error(f"update_data: {array.size} elements, the tensor has {self.size()}")
+        if self._sys is not None:
+            self._system_array().reshape(-1)[:array.size] = array.reshape(-1)
+        else:
+            self._device_tensor().view([array.size]).copy_from(array.reshape(-1))
+
+    def scale_from(self, data: Array, scale: float) -> None:
+        """Numbers times scale, rounded and saturated, into system memory. What an engine made for an input or output
+        adds that one's zero point; else it is 0."""
+        target = _numpy_type(self._dtype)
+        values = np.asarray(data, np.float32) * np.float32(scale)
+        if target.kind in "iu":
+            limits = np.iinfo(target)
+            values = np.clip(np.rint(values) + self._zero_point, limits.min, limits.max)
+        self.update_data(values.astype(target))
+
+    def scale_to(self, scale: float, shape: Optional[Sequence[int]] = None) -> Array:
+        """Elements of system memory (less the zero point of what an engine made) times scale, as float32."""
+        return (self.asnumpy(shape).astype(np.float32) - np.float32(self._zero_point)) * np.float32(scale)
+
+    def sync_s2d(self, *what: Any) -> None:
+        """To device memory: all; the first so many bytes; or (source tensor, its first element, the first one here,
+        number of elements)."""
+        if len(what) == 4:
+            source, here, there, count = what[0], int(what[1]), int(what[2]), int(what[3])
+            flat = source._system_array().reshape(-1)[here:here + count]
+        else:
+            flat, there = self._system_array().reshape(-1)[:self._count(what)], 0
+            count = flat.size
+        if count:
+            self._device_tensor().view([count], there).copy_from(flat)
+
+    def sync_d2s(self, *what: Any) -> None:
+        """From device memory: all; the first so many bytes; or (source tensor, its first element, the first one here,
+        number of elements)."""
+        if len(what) == 4:
+            source, here, there, count = what[0]._device_tensor(), int(what[1]), int(what[2]), int(what[3])
+        else:
+            source, here, there, count = self._device_tensor(), 0, 0, self._count(what)
+        if count:
+            source.view([count], here).copy_to(self._system_array().reshape(-1)[there:there + count])
+
+    def sync_d2d(self, src: "Tensor", offset_src: int, offset_dst: int, length: int) -> None:
+        """Elements of another tensor's device memory into this one's; offsets and length in elements."""
+        array = src._device_tensor().view([int(length)], int(offset_src)).numpy()
+        self._device_tensor().view([int(length)], int(offset_dst)).copy_from(array)
+
+    def _count(self, what: Tuple[Any, ...]) -> int:
+        if not what or what[0] is None:
+            return self.size()
+        count, rest = divmod(int(what[0]), self.element_size())
+        if rest or not 0 <= count <= self.size():
+            raise qnpu.Error(f"{what[0]} bytes: a multiple of {self.element_size()} up to {self.nbytes()} is expected")
+        return count
+
+    def memory_set(self, value: Any) -> None:
+        """Fills all memory that it has."""
+        filled = np.full(self._shape, value, _numpy_type(self._dtype))
+        if self._sys is not None:
+            self._system_array()[...] = filled
+        if self._dev is not None:
+            self._device_tensor().copy_from(filled)
+
+    def zeros(self) -> None:
+        """Fills with 0."""
+        self.memory_set(0)
+
+    def ones(self) -> None:
+        """Fills with 1."""
+        self.memory_set(1)
+
+    def dump_data(self, file_name: str, bin: bool = False) -> None:  # pylint: disable=redefined-builtin
+        """Writes the elements: as text, one a line, or their bytes."""
+        self.asnumpy().tofile(file_name, sep="" if bin else "\n")
+
+
+def argmax(tensor: Tensor) -> int:
+    """Place of the largest element."""
+    return int(np.argmax(tensor.asnumpy()))
+
+
+def argmin(tensor: Tensor) -> int:
+    """Place of the smallest element."""
+    return int(np.argmin(tensor.asnumpy()))
+
+
+# ---- engines ----
+
+
+class Engine:
+    """Loaded models on a device.
+
+    Engine(tpu_id), Engine(handle): without a model; load() follows.
+    Engine(path, tpu_id or handle, mode), Engine(bytes, size, tpu_id or handle, mode).
+    """
+
+    def __init__(self, *what: Any, **named: Any) -> None:
+        what = (*what, *named.values())
+        self._mode = IOMode.SYSIO
+        self._modes: Dict[str, IOMode] = {}
+        self._sessions: Dict[str, qnpu.Session] = {}
+        self._own: Dict[str, Tuple[Dict[str, Tensor], Dict[str, Tensor]]] = {}
+        if what and isinstance(what[-1], IOMode):
+            self._mode, what = what[-1], what[:-1]
+        if not what:
+            raise qnpu.Error("Engine: a device, or a model and a device are expected")
+        self._handle = what[-1] if isinstance(what[-1], Handle) else Handle(what[-1])
+        if len(what) > 1 and not self.load(*what[:-1]):
+            raise qnpu.Error("Engine: the model has no network")
+
+    def load(self, model: Union[str, bytes, bytearray, memoryview], size: Optional[int] = None) -> bool:
+        """Loads a .bmodel (or a network in ONNX) from a file or from memory."""
+        session = qnpu.Session(model if size is None or isinstance(model, str) else memoryview(model)[:size],
+                               device=self._handle._device)
+        for name in session.networks:
+            if name in self._sessions:
+                session.close()
+                raise qnpu.Error(f"load: a network named '{name}' is loaded already")
+        self._sessions.update((name, session) for name in session.networks)
+        return bool(session.networks)
+
+    def _net(self, graph_name: str) -> qnpu.NetworkInfo:
+        try:
+            return self._sessions[graph_name].network(graph_name)
+        except KeyError:
+            raise qnpu.Error(f"graph {graph_name!r} is not loaded; there are: "
+                             + ", ".join(f"'{name}'" for name in self._sessions)) from None
+
+    def _tensor(self, graph_name: str, name: str, side: str) -> qnpu.TensorInfo:
+        infos: Tuple[qnpu.TensorInfo, ...] = getattr(self._net(graph_name), side + "s")
+        for info in infos:
+            if info.name == name:
+                return info
+        raise qnpu.Error(f"graph '{graph_name}': {side} {name!r} does not exist; there are: "
+                         + ", ".join(f"'{info.name}'" for info in infos))
+
+    def get_handle(self) -> Handle:
+        """The engine's device."""
+        return self._handle
+
+    def get_device_id(self) -> int:
+        """Its number."""
+        return self._handle.get_device_id()
+
+    def get_graph_names(self) -> List[str]:
+        """Names of all networks."""
+        return list(self._sessions)
+
+    def graph_is_dynamic(self, graph_name: str) -> bool:
+        """Whether inputs may have other shapes than those of the model, up to these."""
+        return self._net(graph_name).dynamic
+
+    def set_io_mode(self, graph_name: str, mode: IOMode) -> bool:
+        """Where create_input_tensors_map() and create_output_tensors_map() allocate memory."""
+        self._net(graph_name)
+        self._modes[graph_name] = IOMode(mode)
+        return True
+
+    def get_input_names(self, graph_name: str) -> List[str]:
+        """In the network's order."""
+        return [info.name for info in self._net(graph_name).inputs]
+
+    def get_output_names(self, graph_name: str) -> List[str]:
+        """In the network's order."""
+        return [info.name for info in self._net(graph_name).outputs]
+
+    def get_input_num(self, graph_name: str) -> int:
+        """How many inputs there are."""
+        return len(self._net(graph_name).inputs)
+
+    def get_output_num(self, graph_name: str) -> int:
+        """How many outputs there are."""
+        return len(self._net(graph_name).outputs)
+
+    def get_max_input_shapes(self, graph_name: str) -> Dict[str, List[int]]:
+        """Of each input the shape with the most elements, over all stages."""
+        return {info.name: list(max(info.shapes, key=_elements)) for info in self._net(graph_name).inputs}
+
+    def get_max_output_shapes(self, graph_name: str) -> Dict[str, List[int]]:
+        """Likewise of outputs."""
+        return {info.name: list(max(info.shapes, key=_elements)) for info in self._net(graph_name).outputs}
+
+    def get_input_shape(self, graph_name: str, tensor_name: str) -> List[int]:
+        """That of the first stage."""
+        return list(self._tensor(graph_name, tensor_name, "input").shape)
+
+    def get_output_shape(self, graph_name: str, tensor_name: str) -> List[int]:
+        """That of the first stage."""
+        return list(self._tensor(graph_name, tensor_name, "output").shape)
+
+    def get_input_dtype(self, graph_name: str, tensor_name: str) -> Dtype:
+        """Type of its elements."""
+        return _DTYPES[self._tensor(graph_name, tensor_name, "input").dtype]
+
+    def get_output_dtype(self, graph_name: str, tensor_name: str) -> Dtype:
+        """Type of its elements."""
+        return _DTYPES[self._tensor(graph_name, tensor_name, "output").dtype]
+
+    def get_input_scale(self, graph_name: str, tensor_name: str) -> float:
+        """What numbers are multiplied by to become elements."""
+        return self._tensor(graph_name, tensor_name, "input").scale
+
+    def get_output_scale(self, graph_name: str, tensor_name: str) -> float:
+        """What elements are multiplied by to become numbers."""
+        return self._tensor(graph_name, tensor_name, "output").scale
+
+    def _create(self, graph_name: str, infos: Sequence[qnpu.TensorInfo], create_mode: int,
+                system: Tuple[IOMode, IOMode]) -> Dict[str, Tensor]:
+        mode = self._modes.get(graph_name, self._mode)
+        in_system = create_mode == 0 or (create_mode != 1 and mode in system)
+        made = {}
+        for info in infos:
+            made[info.name] = Tensor(self._handle, max(info.shapes, key=_elements), _DTYPES[info.dtype], in_system,
+                                     create_mode != 0)
+            made[info.name]._zero_point = info.zero_point
+        return made
+
+    def create_input_tensors_map(self, graph_name: str, create_mode: int = -1) -> Dict[str, Tensor]:
+        """Tensors for all inputs, of the largest shape: 0 in system memory only, 1 in device memory only, else as the
+        IOMode says (device memory always, system memory with SYSI and SYSIO)."""
+        return self._create(graph_name, self._net(graph_name).inputs, create_mode, (IOMode.SYSI, IOMode.SYSIO))
+
+    def create_output_tensors_map(self, graph_name: str, create_mode: int = -1) -> Dict[str, Tensor]:
+        """Likewise for outputs (SYSO and SYSIO)."""
+        return self._create(graph_name, self._net(graph_name).outputs, create_mode, (IOMode.SYSO, IOMode.SYSIO))
+
+    def process(self, graph_name: str, *what: Any, **named: Any) -> Optional[Dict[str, Any]]:
+        """Launches a network and waits.
+
+        process(graph, arrays[, core_list]): returns arrays. Floating-point arrays for inputs of other types are
+            converted as the model's scales say, and integers with a scale come back as float32.
+        process(graph, tensors[, core_list]): returns tensors in device memory (and system memory as the IOMode says).
+        process(graph, input_tensors, output_tensors[, core_list])
+        process(graph, input_tensors, input_shapes, output_tensors[, core_list]): of tensors that are larger, the part.
+
+        Inputs are read from the tensors' device memory; where they have system memory too, and the IOMode has it for
+        inputs, that is copied first. Outputs likewise, afterwards.
+        """
+        begin = time.perf_counter()
+        arguments = [*what, *(value for name, value in named.items() if name != "core_list")]
+        cores = list(named.get("core_list") or [])
+        if arguments and isinstance(arguments[-1], (list, tuple)):
+            cores = list(arguments.pop())
+        if not 1 <= len(arguments) <= 3 or not all(isinstance(a, Mapping) for a in arguments):
+            raise qnpu.Error("process: a dict of arrays, or dicts of tensors, are expected")
+        net = self._net(graph_name)
+        if any(isinstance(value, Tensor) for value in arguments[0].values()):
+            result = self._process_tensors(net, arguments, cores)
+        else:
+            result = self._process_arrays(net, arguments[0], cores)
+        if _print_times:
+            print(f"Engine.process {graph_name}: {(time.perf_counter() - begin) * 1e3:.3f} ms", file=sys.stderr)
+        return result
+
+    def _process_arrays(self, net: qnpu.NetworkInfo, arrays: Mapping[str, Array], cores: List[int]) -> Dict[str, Any]:
+        session = self._sessions[net.name]
+        feeds = dict(arrays)
+        for info in net.inputs:
+            array = feeds.get(info.name)
+            if array is None:
+                continue
+            array = np.asarray(array)
+            if array.dtype == np.float64 or (array.dtype == np.float32 and info.dtype != "float32"):
+                array = session.quantize(info.name, array, network=net.name)
+            elif array.dtype == np.int64 and info.dtype == "int32":
+                array = array.astype(np.int32)
+            feeds[info.name] = array
+        outputs = session.run(feeds, network=net.name, cores=cores)
+        return {info.name: session.dequantize(info.name, outputs[info.name], network=net.name)
+                if info.dtype in ("float16", "bfloat16") or (info.dtype in ("int8", "uint8", "int16", "uint16")
+                                                             and (info.scale != 1 or info.zero_point))
+                else outputs[info.name] for info in net.outputs}
+
+    def _process_tensors(self, net: qnpu.NetworkInfo, arguments: List[Mapping[str, Any]],
+                         cores: List[int]) -> Optional[Dict[str, Any]]:
+        mode = self._modes.get(net.name, self._mode)
+        feeds = {}
+        for name, tensor in arguments[0].items():
+            if tensor.own_sys_data() and tensor.own_dev_data() and mode in (IOMode.SYSI, IOMode.SYSIO):
+                tensor.sync_s2d()
+            feeds[name] = tensor._device_tensor() if tensor.own_dev_data() else tensor._system_array()
+        if len(arguments) == 3:
+            for name, shape in arguments[1].items():
+                if name in feeds:
+                    feeds[name] = _first_part(feeds[name], shape)
+        session = self._sessions[net.name]
+        in_system = mode in (IOMode.SYSO, IOMode.SYSIO)
+        if len(arguments) == 1:
+            outputs = session.run(feeds, network=net.name, cores=cores, on_device=True)
+            return {info.name: _wrap(self._handle, info, outputs[info.name], in_system) for info in net.outputs}
+        self._fill(net, feeds, arguments[-1], in_system, cores)
+        return None
+
+    def _fill(self, net: qnpu.NetworkInfo, feeds: Mapping[str, Any], targets: Mapping[str, Tensor], in_system: bool,
+              cores: List[int]) -> None:
+        """Tensors of the program's get the outputs and their shapes. Where the shapes are known beforehand, the chip
+        writes into their memory, which other tensors may share; else it is copied."""
+        session = self._sessions[net.name]
+        stage = _stage(net, feeds)
+        places: Dict[str, Any] = {}
+        for name, tensor in targets.items():
+            info = self._tensor(net.name, name, "output")
+            if stage is not None:
+                tensor._fit(f"graph '{net.name}' output '{name}'", info.shapes[stage])
+                places[name] = tensor._device_tensor() if tensor.own_dev_data() else tensor._system_array()
+        outputs = session.run(feeds, network=net.name, cores=cores, out=places, on_device=True)
+        for name, tensor in targets.items():
+            if stage is None:
+                tensor._fit(f"graph '{net.name}' output '{name}'", outputs[name].shape)
+                if tensor.own_dev_data():
+                    tensor._device_tensor().copy_from(outputs[name].numpy())
+                else:
+                    outputs[name].copy_to(tensor._system_array())
+            if in_system and tensor.own_sys_data() and tensor.own_dev_data():
+                tensor.sync_d2s()
+
+
+def _stage(net: qnpu.NetworkInfo, feeds: Mapping[str, Any]) -> Optional[int]:
+    """The stage that inputs of these shapes run, where that decides the outputs' shapes."""
+    if net.dynamic:
+        return None
+    for stage in range(net.stages):
+        if all(info.name in feeds and tuple(feeds[info.name].shape) == info.shapes[stage] for info in net.inputs):
+            return stage
+    return 0 if net.stages == 1 else None
+
+
+def _first_part(value: Any, shape: Sequence[int]) -> Any:
+    count = _elements(shape)
+    if isinstance(value, qnpu.Tensor):
+        return value.view([int(n) for n in shape])
+    return value.reshape(-1)[:count].reshape(shape)
+
+
+def _wrap(handle: Handle, info: qnpu.TensorInfo, made: qnpu.Tensor, in_system: bool) -> Tensor:
+    tensor = Tensor(handle, made.shape, _DTYPES[made.dtype], False, False)
+    tensor._zero_point = info.zero_point
+    tensor._dev = made
+    if in_system:
+        tensor._sys = made.numpy()
+    return tensor
+
+
+class MultiEngine:
+    """A model on several devices: the batch is dealt out among them.
+
+    Each device runs batches of the model's own size; a rest is filled up with zeros.
+    """
+
+    def __init__(self, bmodel_path: str, dev_ids: Sequence[int], sys_out: bool = True, graph_idx: int = 0) -> None:
+        if not dev_ids:
+            raise qnpu.Error("MultiEngine: an empty list of devices")
+        self._engines = [Engine(bmodel_path, dev_id, IOMode.SYSIO) for dev_id in dev_ids]
+        self._sys_out = sys_out
+        names = self._engines[0].get_graph_names()
+        if not 0 <= graph_idx < len(names):
+            raise qnpu.Error(f"MultiEngine: graph {graph_idx}, the model has {len(names)}")
+        self._graph = names[graph_idx]
+        self._pool = ThreadPoolExecutor(len(self._engines))
+
+    def set_print_flag(self, flag: bool) -> None:
+        """As the function of this name."""
+        set_print_flag(flag)
+
+    set_print_time = set_print_flag
+
+    def get_device_ids(self) -> List[int]:
+        """Numbers of its devices."""
+        return [engine.get_device_id() for engine in self._engines]
+
+    def get_graph_names(self) -> List[str]:
+        """Names of all networks of the model."""
+        return self._engines[0].get_graph_names()
+
+    def get_input_names(self, graph_name: str) -> List[str]:
+        """In the network's order."""
+        return self._engines[0].get_input_names(graph_name)
+
+    def get_output_names(self, graph_name: str) -> List[str]:
+        """In the network's order."""
+        return self._engines[0].get_output_names(graph_name)
+
+    def get_input_shape(self, graph_name: str, tensor_name: str) -> List[int]:
+        """Of one launch."""
+        return self._engines[0].get_input_shape(graph_name, tensor_name)
+
+    def get_output_shape(self, graph_name: str, tensor_name: str) -> List[int]:
+        """Of one launch."""
+        return self._engines[0].get_output_shape(graph_name, tensor_name)
+
+    def process(self, input_tensors: Mapping[str, Array]) -> Dict[str, Array]:
+        """Arrays with any batch in dimension 0, the same for all; returns arrays with that batch."""
+        first = self._engines[0]
+        batch = first.get_input_shape(self._graph, first.get_input_names(self._graph)[0])[0]
+        arrays = {name: np.asarray(array) for name, array in input_tensors.items()}
+        total = {array.shape[0] for array in arrays.values()}
+        if len(total) != 1:
+            raise qnpu.Error(f"MultiEngine.process: batches {sorted(total)}, the same is expected for all inputs")
+        rows = total.pop()
+
+        def part(number: int) -> Dict[str, Array]:
+            feeds = {}
+            for name, array in arrays.items():
+                piece = array[number * batch:(number + 1) * batch]
+                feeds[name] = np.concatenate([piece, np.zeros((batch - len(piece), *piece.shape[1:]), piece.dtype)])
+            result = self._engines[number % len(self._engines)].process(self._graph, feeds)
+            assert result is not None
+            return result
+
+        parts = list(self._pool.map(part, range(-(-rows // batch))))
+        return {name: np.concatenate([p[name] for p in parts])[:rows] for name in parts[0]} if parts else {}
+
+
+_ABSENT = {
+    "Bmcv", "BMImage", "BMImageArray", "Decoder", "Decoder_RawStream", "Encoder", "MultiDecoder", "ImagePreProcess",
+    "EngineImagePreProcess", "TensorPTRWithName", "PaddingAtrr", "base64_enc", "base64_dec", "get_vpu_util",
+    "get_vpp_util", "tpu_kernel_api_yolov5_detect_out", "EngineLLM", "algo_yolov5_post_1output",
+    "algo_yolov5_post_3output", "deepsort_tracker_controller", "bytetrack_tracker_controller",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name in _ABSENT:
+        raise AttributeError(f"sophon.sail.{name} is not there: QNPU has no image processor, video or post-processing "
+                             "units; docs/python.md says what there is")
+    raise AttributeError(f"module 'sophon.sail' has no attribute {name!r}")

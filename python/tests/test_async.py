@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""Asynchronous launches: many at once, errors, cancelling, loops that end early."""
+import asyncio
+import gc
+import unittest
+
+import numpy as np
+import qnpu
+import support
+
+
+async def until(condition):
+    """Lets the loop run until it is so."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+class Async(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.session = qnpu.Session(support.digits())
+        self.addCleanup(self.session.close)
+        self.pictures, self.right = support.pictures()
+
+    def one(self, number):
+        return self.session.run_async({"image": self.pictures[number]})
+
+    def check(self, number, outputs):
+        self.assertLess(np.abs(outputs["probabilities"][0] - self.right[number]).max(), 1e-5)
+
+    def test_sixty_four_at_once(self):
+        async def main():
+            return await asyncio.gather(*(self.one(number) for number in range(64)))
+
+        for number, outputs in enumerate(asyncio.run(main())):
+            self.check(number, outputs)
+            self.assertEqual(outputs.cycles, support.digits().cycles)
+
+    def test_the_loop_runs_while_launches_are_held(self):
+        async def main():
+            held = support.Held(self.folder, self.session)
+            self.addCleanup(held.end)
+            tasks = [asyncio.ensure_future(self.one(number)) for number in range(64)]
+            await until(lambda: self.session.in_flight == 8)
+            self.assertEqual(self.session._lanes.threads, 8)  # for 64 launches
+            self.assertFalse(any(task.done() for task in tasks))
+            held.release()
+            return await asyncio.gather(*tasks)
+
+        for number, outputs in enumerate(asyncio.run(main())):
+            self.check(number, outputs)
+
+    def test_cancelled_launches_that_have_not_begun_are_left_out(self):
+        async def main():
+            held = support.Held(self.folder, self.session)
+            self.addCleanup(held.end)
+            tasks = [asyncio.ensure_future(self.one(number)) for number in range(20)]
+            await until(lambda: self.session.in_flight == 8)
+            for task in tasks[8:]:
+                task.cancel()
+            await until(lambda: all(task.done() for task in tasks[8:]))
+            held.release()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+        results = asyncio.run(main())
+        for number, outputs in enumerate(results[:8]):
+            self.check(number, outputs)
+        self.assertTrue(all(isinstance(result, asyncio.CancelledError) for result in results[8:]))
+        self.session.close()
+        self.assertEqual(self.session.profile()["launches"], 8)
+
+    def test_errors(self):
+        async def main():
+            wrong = self.session.run_async(np.zeros((1, 7), np.float32))
+            results = await asyncio.gather(self.one(0), wrong, self.one(1), return_exceptions=True)
+            with self.assertRaisesRegex(qnpu.Error, "dtype float64, expected float32"):
+                await self.session.run_async(self.pictures[0].astype(np.float64))
+            return results
+
+        first, wrong, second = asyncio.run(main())
+        self.check(0, first)
+        self.check(1, second)
+        self.assertIsInstance(wrong, qnpu.Error)
+        self.assertIn("[1,7]", str(wrong))
+
+    def test_outputs_in_the_caller_s_memory_and_on_the_device(self):
+        async def main():
+            place = np.zeros((1, 10), np.float32)
+            outputs = await self.session.run_async(self.pictures[5], out={"probabilities": place})
+            self.assertIs(outputs["probabilities"], place)
+            self.check(5, outputs)
+            tensor = (await self.session.run_async(self.pictures[5], on_device=True))["probabilities"]
+            np.testing.assert_array_equal(tensor.numpy(), place)
+
+        asyncio.run(main())
+
+    def test_inputs_live_as_long_as_their_launch(self):
+        async def main():
+            held = support.Held(self.folder, self.session)
+            self.addCleanup(held.end)
+            tasks = []
+            for number in range(24):
+                tasks.append(asyncio.ensure_future(self.session.run_async(self.pictures[number].copy())))
+                await asyncio.sleep(0)
+            gc.collect()
+            trash = [np.full((1, 1, 8, 8), 9, np.float32) for _ in range(500)]  # where freed arrays were
+            held.release()
+            results = await asyncio.gather(*tasks)
+            del trash
+            return results
+
+        for number, outputs in enumerate(asyncio.run(main())):
+            self.check(number, outputs)
+
+    def test_a_loop_may_end_before_its_launches(self):
+        held = support.Held(self.folder, self.session)
+        self.addCleanup(held.end)
+
+        async def leave():
+            for number in range(12):
+                asyncio.ensure_future(self.session.run_async(self.pictures[number].copy()))
+            await until(lambda: self.session.in_flight == 8)
+
+        asyncio.run(leave())
+        gc.collect()
+        held.release()
+        self.check(3, asyncio.run(self.one(3)))
+
+    def test_two_loops_one_after_the_other(self):
+        for number in range(3):
+            self.check(number, asyncio.run(self.one(number)))
+
+    def test_closing_ends_what_is_awaited(self):
+        async def main():
+            held = support.Held(self.folder, self.session)
+            self.addCleanup(held.end)
+            tasks = [asyncio.ensure_future(self.one(number)) for number in range(20)]
+            await until(lambda: self.session.in_flight == 8)
+            closing = asyncio.get_running_loop().run_in_executor(None, self.session.close)
+            results = asyncio.gather(*tasks, return_exceptions=True)
+            await until(lambda: sum(task.done() for task in tasks) == 12)  # those that had not begun
+            held.release()
+            await closing
+            return await results
+
+        results = asyncio.run(main())
+        self.assertEqual(sum(isinstance(result, qnpu.Error) for result in results), 12)
+        for number, result in enumerate(results[:8]):
+            self.check(number, result)
+        self.assertIn("the session was closed", str(results[19]))
+        with self.assertRaisesRegex(qnpu.Error, "closed"):
+            asyncio.run(self.one(0))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Compiling: options, what is kept where, and the compiler's reasons."""
+import os
+import stat
+import unittest
+
+import numpy as np
+import qnpu
+from qnpu import compiler
+import support
+
+
+class Compile(support.Test):
+    def test_gives_bytes_report_and_cycles(self):
+        model = qnpu.compile(support.digits_model())
+        self.assertTrue(compiler.is_bmodel(model.data))
+        self.assertGreater(model.cycles, 1000)
+        self.assertIn("cycles", model.report)
+        self.assertEqual(model.data, support.digits().data)
+
+    def test_keeps_nothing_that_was_not_asked_for(self):
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        os.environ["TMPDIR"] = self.folder
+        self.addCleanup(os.environ.pop, "TMPDIR")
+        compiler.tempfile.tempdir = None
+        self.addCleanup(setattr, compiler.tempfile, "tempdir", None)
+        model = qnpu.compile(support.digits_model(), "kept.bmodel")
+        self.assertEqual(os.listdir(self.folder), ["kept.bmodel"])
+        with open("kept.bmodel", "rb") as file:
+            self.assertEqual(file.read(), model.data)
+
+    def test_takes_what_has_an_onnx_file_s_bytes(self):
+        class Proto:  # pylint: disable=too-few-public-methods
+            """As onnx.ModelProto."""
+
+            def SerializeToString(self):  # pylint: disable=invalid-name,missing-function-docstring
+                return support.add_model()
+
+        self.assertEqual(qnpu.compile(Proto()).data, qnpu.compile(support.add_model()).data)
+
+    def test_options_reach_the_compiler(self):
+        with qnpu.Session(support.add_model(), name="other", io_alone=True, cores=None, dynamic=False) as session:
+            self.assertEqual(session.networks, ("other",))
+        constant = np.asarray([[1, 2, 3], [4, 5, 6]], np.float32)
+        with qnpu.Session(support.add_model(), input={"b": constant}) as session:
+            self.assertEqual([t.name for t in session.inputs], ["a"])
+            np.testing.assert_array_equal(session.run(constant)["product"], constant * constant)
+        self.assertEqual(compiler.arguments(
+            {"shape": {"x": (1, 3), "y": [4]}, "stage": [{"x": (1,)}, "x=2"], "input_type": {"x": "uint8"},
+             "keep_float": ["a", "b"], "preprocess": {"resize": 8, "mean": (1, 2.5)}, "dynamic": True, "quiet": False},
+            self.folder),
+            ["--shape=x=1,3", "--shape=y=4", "--stage=x=1", "--stage=x=2", "--input-type=x=uint8", "--keep-float=a",
+             "--keep-float=b", "--preprocess=resize=8,mean=1,2.5", "--dynamic"])
+
+    def test_samples_in_every_form_give_the_same(self):
+        pictures = support.pictures()[0][:8]
+        os.mkdir(self.path("samples"))
+        for number, picture in enumerate(pictures):
+            np.save(self.path(f"samples/{number:06}.npy"), picture)
+        models = [qnpu.compile(support.digits_model(), quantize="int8", calibrate=samples).data
+                  for samples in (self.path("samples"), list(pictures), ({"image": p} for p in pictures))]
+        self.assertEqual(models[0], models[1])
+        self.assertEqual(models[0], models[2])
+
+    def test_errors_are_the_compiler_s(self):
+        error = qnpu.CompileError
+        self.fails("--no-such-option", qnpu.compile, support.digits_model(), no_such_option=3, kind=error)
+        self.fails("no-such.onnx", qnpu.compile, self.path("no-such.onnx"), kind=error)
+        self.fails("--reals", qnpu.compile, support.digits_model(), reals="fp7", kind=error)
+        self.fails("onnx", qnpu.compile, b"this is no network", kind=error)
+        self.fails(["shape", "a dict of names"], qnpu.compile, support.digits_model(), shape=5, kind=error)
+        self.fails("list is no model", qnpu.compile, [1], kind=error)
+
+    def test_a_compiler_that_is_not_there(self):
+        os.environ["QNPU_NPUC"] = self.path("npuc")
+        self.addCleanup(os.environ.pop, "QNPU_NPUC")
+        self.fails(["QNPU_NPUC", "no such program"], qnpu.compile, support.digits_model(), kind=qnpu.CompileError)
+        with open(self.path("npuc"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexit 7\n")
+        os.chmod(self.path("npuc"), stat.S_IRWXU)
+        self.fails("status 7", qnpu.compile, support.digits_model(), kind=qnpu.CompileError)
+
+
+if __name__ == "__main__":
+    unittest.main()

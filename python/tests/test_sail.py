@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""sophon.sail, in the ways in which programs for it use it."""
+import unittest
+
+import numpy as np
+import qnpu
+import sophon.sail as sail
+import support
+
+
+class Classifier:
+    """The shape of the vendor's samples: names and shapes of the model, preprocessing, process with arrays."""
+
+    def __init__(self, bmodel, tpu_id):
+        self.engine = sail.Engine(bmodel, tpu_id, sail.IOMode.SYSIO)
+        self.handle = self.engine.get_handle()
+        self.graph_name = self.engine.get_graph_names()[0]
+        self.input_name = self.engine.get_input_names(self.graph_name)[0]
+        self.output_name = self.engine.get_output_names(self.graph_name)[0]
+        self.input_shape = self.engine.get_input_shape(self.graph_name, self.input_name)
+
+    def inference(self, data):
+        return np.array(list(self.engine.process(self.graph_name, {self.input_name: data}).values()))[0]
+
+
+class Detector:
+    """The other shape: tensors of the program's own, on the device."""
+
+    def __init__(self, bmodel, tpu_id):
+        self.net = sail.Engine(tpu_id)
+        assert self.net.load(bmodel)
+        self.handle = self.net.get_handle()
+        self.graph = self.net.get_graph_names()[0]
+        self.net.set_io_mode(self.graph, sail.IOMode.DEVIO)
+        self.input_name = self.net.get_input_names(self.graph)[0]
+        self.input_shapes = {self.input_name: self.net.get_input_shape(self.graph, self.input_name)}
+        self.output_tensors = {}
+        for name in self.net.get_output_names(self.graph):
+            shape, dtype = self.net.get_output_shape(self.graph, name), self.net.get_output_dtype(self.graph, name)
+            self.output_tensors[name] = sail.Tensor(self.handle, shape, dtype, True, True)
+
+    def predict(self, picture):
+        tensor = sail.Tensor(self.handle, picture)
+        self.net.process(self.graph, {self.input_name: tensor}, self.input_shapes, self.output_tensors)
+        out = {}
+        for name, result in self.output_tensors.items():
+            result.sync_d2s()
+            out[name] = result.asnumpy()
+        return out
+
+
+class Sail(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.bmodel = self.path("digits.bmodel")
+        support.digits().save(self.bmodel)
+        self.pictures, self.right = support.pictures()
+
+    def near(self, got, number):
+        self.assertLess(np.abs(np.asarray(got).reshape(10) - self.right[number]).max(), 1e-5)
+
+    def test_a_program_with_arrays(self):
+        classifier = Classifier(self.bmodel, 0)
+        self.assertEqual(classifier.input_shape, [1, 1, 8, 8])
+        self.near(classifier.inference(self.pictures[2]), 2)
+        self.near(classifier.inference(self.pictures[2].astype(np.float64)), 2)  # numpy's arithmetic often gives these
+
+    def test_a_program_with_tensors(self):
+        detector = Detector(self.bmodel, 0)
+        for number in (4, 5):
+            self.near(detector.predict(self.pictures[number])["probabilities"], number)
+
+    def test_engines_in_every_form(self):
+        data = support.digits().data
+        handle = sail.Handle(0)
+        for engine in (sail.Engine(self.bmodel, 0, sail.IOMode.DEVIO), sail.Engine(data, len(data), 0,
+                       sail.IOMode.SYSIO), sail.Engine(self.bmodel, handle, sail.IOMode.SYSI),
+                       sail.Engine(bmodel_path=self.bmodel, tpu_id=0, mode=sail.IOMode.SYSO)):
+            self.assertEqual((engine.get_device_id(), engine.get_graph_names()), (0, ["digits"]))
+            self.near(engine.process("digits", {"image": self.pictures[1]})["probabilities"], 1)
+            self.near(engine.process("digits", {"image": self.pictures[1]}, [0])["probabilities"], 1)
+
+    def test_facts_of_an_engine(self):
+        engine = sail.Engine(self.bmodel, 0, sail.IOMode.SYSIO)
+        self.assertEqual(engine.get_max_input_shapes("digits"), {"image": [1, 1, 8, 8]})
+        self.assertEqual(engine.get_max_output_shapes("digits"), {"probabilities": [1, 10]})
+        self.assertEqual(engine.get_input_dtype("digits", "image"), sail.Dtype.BM_FLOAT32)
+        self.assertEqual(engine.get_output_dtype("digits", "probabilities"), sail.BM_FLOAT32)
+        self.assertEqual((engine.get_input_scale("digits", "image"), engine.get_output_scale("digits", "probabilities")),
+                         (1.0, 1.0))
+        self.assertFalse(engine.graph_is_dynamic("digits"))
+        self.assertEqual((engine.get_input_num("digits"), engine.get_output_num("digits")), (1, 1))
+
+    def test_tensor_maps(self):
+        for mode, in_sys, out_sys in ((sail.IOMode.SYSI, True, False), (sail.IOMode.SYSO, False, True),
+                                      (sail.IOMode.SYSIO, True, True), (sail.IOMode.DEVIO, False, False)):
+            engine = sail.Engine(self.bmodel, 0, mode)
+            inputs, outputs = engine.create_input_tensors_map("digits"), engine.create_output_tensors_map("digits")
+            image, result = inputs["image"], outputs["probabilities"]
+            self.assertEqual((image.own_sys_data(), image.own_dev_data()), (in_sys, True))
+            self.assertEqual((result.own_sys_data(), result.own_dev_data()), (out_sys, True))
+            image.update_data(self.pictures[6])
+            engine.process("digits", inputs, outputs)
+            self.near(result.asnumpy(), 6)
+            made = engine.process("digits", inputs)
+            self.near(made["probabilities"].asnumpy(), 6)
+        self.assertFalse(engine.create_input_tensors_map("digits", 0)["image"].own_dev_data())
+        self.assertFalse(engine.create_input_tensors_map("digits", 1)["image"].own_sys_data())
+
+    def test_outputs_are_written_into_memory_that_tensors_share(self):
+        engine = sail.Engine(self.bmodel, 0, sail.IOMode.DEVIO)
+        both = sail.Tensor(engine.get_handle(), [2, 10], sail.Dtype.BM_FLOAT32, False, True)
+        for row in (0, 1):
+            part = sail.Tensor(both, [1, 10], row * 10)
+            engine.process("digits", {"image": sail.Tensor(engine.get_handle(), self.pictures[row])},
+                           {"probabilities": part})
+        for row in (0, 1):
+            self.near(both.asnumpy()[row], row)
+
+    def test_quantized_models(self):
+        model = qnpu.compile(support.digits_model(), quantize="int8", calibrate=list(self.pictures[:40]),
+                             input_type="int8", output_type="int8")
+        engine = sail.Engine(model.data, len(model.data), 0, sail.IOMode.SYSIO)
+        got = engine.process("digits", {"image": self.pictures[9]})["probabilities"]
+        self.assertEqual((got.dtype, got.argmax()), (np.float32, self.right[9].argmax()))
+        scale_in = engine.get_input_scale("digits", "image")
+        inputs, outputs = engine.create_input_tensors_map("digits"), engine.create_output_tensors_map("digits")
+        inputs["image"].scale_from(self.pictures[9], scale_in)
+        self.assertEqual(inputs["image"].dtype(), sail.Dtype.BM_INT8)
+        engine.process("digits", inputs, outputs)
+        scaled = outputs["probabilities"].scale_to(engine.get_output_scale("digits", "probabilities"))
+        self.assertEqual((scaled.dtype, scaled.argmax()), (np.float32, self.right[9].argmax()))
+
+    def test_tensors(self):
+        handle = sail.Handle(0)
+        values = np.arange(12, dtype=np.float32).reshape(3, 4)
+        tensor = sail.Tensor(handle, values)
+        self.assertEqual((tensor.shape(), tensor.size(), tensor.element_size(), tensor.nbytes(), tensor.device_id()),
+                         ([3, 4], 12, 4, 48, 0))
+        np.testing.assert_array_equal(tensor.asnumpy([2, 2]), [[0, 1], [2, 3]])
+        tensor.update_data(values + 1)
+        np.testing.assert_array_equal(sail.Tensor(handle, values, False).asnumpy(), values)
+        tensor.sync_d2s()
+        np.testing.assert_array_equal(tensor.asnumpy(), values)  # what the device had
+        tensor.update_data(values + 1)
+        tensor.sync_s2d(16)
+        tensor.pysys_data()[...] = 0
+        tensor.sync_d2s()
+        np.testing.assert_array_equal(tensor.asnumpy().reshape(-1)[:6], [1, 2, 3, 4, 4, 5])
+        part = sail.Tensor(tensor, [(1, 3), (0, 2)])
+        np.testing.assert_array_equal(part.asnumpy(), tensor.asnumpy()[1:3, 0:2])
+        other = sail.Tensor(handle, [3, 4], sail.Dtype.BM_FLOAT32, True, True)
+        other.sync_d2d(tensor, 2, 5, 3)
+        other.sync_d2s()
+        np.testing.assert_array_equal(other.asnumpy().reshape(-1)[4:9], [0, 3, 4, 4, 0])
+        other.sync_s2d(tensor, 0, 1, 2)
+        other.sync_d2s(other, 1, 0, 2)
+        np.testing.assert_array_equal(other.asnumpy().reshape(-1)[:2], [1, 2])
+        other.ones()
+        other.reshape([2, 2])
+        np.testing.assert_array_equal(other.asnumpy(), np.ones((2, 2)))
+        self.assertEqual((sail.argmax(tensor), sail.argmin(other)), (11, 0))
+        other.dump_data(self.path("dump"), True)
+        self.assertEqual(np.fromfile(self.path("dump"), np.float32).tolist(), [1.0] * 4)
+
+    def test_devices(self):
+        self.assertEqual(sail.get_available_tpu_num(), len(qnpu.devices()))
+        self.assertEqual(sail.Handle(0).get_target(), "QNPU1")
+        total, used, share = sail.get_dev_stat(0)
+        self.assertTrue(total >= used >= 0 and 0 <= share <= 100)
+        self.assertEqual(sail.get_board_temp(0), sail.get_chip_temp(0))
+
+    def test_several_devices(self):
+        engine = sail.MultiEngine(self.bmodel, [0, 0])
+        self.assertEqual(engine.get_device_ids(), [0, 0])
+        got = engine.process({"image": self.pictures[:7].reshape(7, 1, 8, 8)})["probabilities"]
+        self.assertLess(np.abs(got - self.right[:7]).max(), 1e-5)
+
+    def test_errors(self):
+        engine = sail.Engine(self.bmodel, 0, sail.IOMode.SYSIO)
+        self.fails(["graph 'x'", "'digits'"], engine.get_input_names, "x")
+        self.fails(["input 'x'", "'image'"], engine.get_input_shape, "digits", "x")
+        self.fails("loaded already", engine.load, self.bmodel)
+        self.fails("a dict of arrays", engine.process, "digits", 5)
+        small = sail.Tensor(engine.get_handle(), [9], sail.Dtype.BM_FLOAT32, True, True)
+        self.fails(["output 'probabilities'", "40 bytes, the tensor has 36"], engine.process, "digits",
+                   engine.create_input_tensors_map("digits"), {"probabilities": small})
+        self.fails("own_dev_data", sail.Tensor(self.pictures[0]).sync_s2d)
+        self.fails("12 elements", small.update_data, np.zeros(12, np.float32))
+        with self.assertRaisesRegex(AttributeError, "sophon.sail.Bmcv is not there"):
+            sail.Bmcv  # pylint: disable=no-member,pointless-statement
+
+
+if __name__ == "__main__":
+    unittest.main()

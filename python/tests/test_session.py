@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""Sessions: what networks compute, in the forms in which programs have their data."""
+import array
+import os
+import unittest
+
+import numpy as np
+import qnpu
+import support
+
+
+class Digits(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.session = qnpu.Session(support.digits())
+        self.addCleanup(self.session.close)
+
+    def test_all_pictures_are_what_exact_arithmetic_says(self):
+        pictures, right = support.pictures()
+        got = np.concatenate([self.session.run({"image": picture})["probabilities"] for picture in pictures])
+        self.assertEqual(got.dtype, np.float32)
+        self.assertLess(np.abs(got - right).max(), 1e-5)
+
+    def test_describes_its_network(self):
+        info = self.session.network()
+        self.assertEqual(self.session.networks, (info.name,))
+        self.assertEqual([(t.name, t.dtype, t.shape, t.scale, t.zero_point) for t in info.inputs],
+                         [("image", "float32", (1, 1, 8, 8), 1.0, 0)])
+        self.assertEqual([(t.name, t.dtype, t.shape) for t in info.outputs], [("probabilities", "float32", (1, 10))])
+        self.assertEqual((info.stages, info.dynamic, info.cores), (1, False, 1))
+
+    def test_modelled_cycles_are_those_that_the_compiler_predicts(self):
+        outputs = self.session.run(support.pictures()[0][0])
+        self.assertEqual(outputs.cycles, support.digits().cycles)
+        self.assertGreater(outputs.cycles, 1000)
+
+    def test_takes_inputs_in_many_forms(self):
+        picture = support.pictures()[0][0]
+        right = self.session.run({"image": picture})["probabilities"]
+        wide = np.zeros((1, 1, 8, 16), np.float32)
+        wide[..., ::2] = picture
+        raw = array.array("f", picture.reshape(-1).tolist())
+        for form in ([picture], (picture,), picture, {"image": picture.tolist()}, wide[..., ::2],
+                     np.asfortranarray(picture), picture.astype(">f4"), memoryview(raw), picture.reshape(64),
+                     qnpu.tensor(picture)):
+            np.testing.assert_array_equal(self.session.run(form)["probabilities"], right)
+
+    def test_inputs_stay_as_they_are(self):
+        picture = support.pictures()[0][0].copy()
+        picture.flags.writeable = False
+        before = picture.copy()
+        self.session.run(picture)
+        np.testing.assert_array_equal(picture, before)
+
+    def test_outputs_go_where_the_caller_wants_them(self):
+        picture = support.pictures()[0][3]
+        right = self.session.run(picture)["probabilities"]
+        place = np.zeros((1, 10), np.float32)
+        self.assertIs(self.session.run(picture, out={"probabilities": place})["probabilities"], place)
+        np.testing.assert_array_equal(place, right)
+        tensor = self.session.tensor("probabilities")
+        self.assertIs(self.session.run(picture, out={"probabilities": tensor})["probabilities"], tensor)
+        np.testing.assert_array_equal(tensor.numpy(), right)
+        kept = self.session.run(picture, on_device=True)["probabilities"]
+        self.assertIsInstance(kept, qnpu.Tensor)
+        np.testing.assert_array_equal(kept.numpy(), right)
+
+    def test_outputs_outlive_the_session(self):
+        with qnpu.Session(support.digits()) as session:
+            array_, tensor = (session.run(support.pictures()[0][0], on_device=on)["probabilities"] for on in (0, 1))
+        np.testing.assert_array_equal(tensor.numpy(), array_)
+
+    def test_loads_from_files_and_from_memory(self):
+        bmodel, onnx = self.path("d.bmodel"), support.digits_model()
+        support.digits().save(bmodel)
+        with open(onnx, "rb") as file:
+            onnx_bytes = file.read()
+        right = self.session.run(support.pictures()[0][0])["probabilities"]
+        for model in (bmodel, support.digits().data, bytearray(support.digits().data), onnx, onnx_bytes):
+            with qnpu.Session(model) as session:
+                np.testing.assert_array_equal(session.run(support.pictures()[0][0])["probabilities"], right)
+
+    def test_tells_device_memory_and_profile(self):
+        device = self.session.device
+        info, memory, status = device.info(), device.memory(), device.status()
+        self.assertEqual((info["transport"], info["index"]), (os.environ["NPU_DEVICE"], 0))
+        self.assertGreaterEqual(info["cores"], 1)
+        self.assertEqual(qnpu.devices()[0], info)
+        self.assertEqual(len(status["jobs"]), info["cores"])
+        held = qnpu.Tensor(device, (1 << 20,), "uint8")
+        self.assertEqual(memory["free"] - device.memory()["free"], held.nbytes)
+        before = self.session.profile()
+        self.session.run(support.pictures()[0][0])
+        after = self.session.profile()
+        self.assertEqual([after[key] - before[key] for key in ("launches", "completed", "to_device", "from_device")],
+                         [1, 1, 1, 1])
+        del held
+
+    def test_memory_comes_back(self):
+        for _ in range(3):
+            self.session.run(support.pictures()[0][0], on_device=True)
+        free = self.session.device.memory()["free"]
+        for _ in range(50):
+            self.session.run(support.pictures()[0][0], on_device=True)
+        self.assertEqual(self.session.device.memory()["free"], free)
+
+    def test_writes_a_trace(self):
+        self.session.close()
+        path = self.path("trace.json")
+        with qnpu.trace(path):
+            with qnpu.Session(support.digits()) as session:
+                session.run(support.pictures()[0][0])
+        with open(path, encoding="utf-8") as file:
+            self.assertIn("bmrt_launch_tensor_multi_cores", file.read())
+        self.assertNotIn("BMRUNTIME_ENABLE_PROFILE", os.environ)
+
+
+class OtherNetworks(support.Test):
+    def test_two_inputs_and_outputs_keep_their_names(self):
+        model = support.add_model()
+        a, b = (np.random.default_rng(seed).random((2, 3), np.float32) for seed in (1, 2))
+        right = support.evaluate(model, {"a": a, "b": b})
+        with qnpu.Session(model) as session:
+            outputs = session.run({"b": b, "a": a})
+            self.assertEqual(list(outputs), ["sum", "product"])
+            for name in outputs:
+                np.testing.assert_allclose(outputs[name], right[name], rtol=1e-6)
+            place = session.tensor("product")
+            mixed = session.run({"a": qnpu.tensor(a, session.device), "b": b}, out={"product": place})
+            np.testing.assert_array_equal(mixed["sum"], outputs["sum"])
+            np.testing.assert_array_equal(place.numpy(), outputs["product"])
+
+    def test_stages_are_chosen_by_shapes(self):
+        model = support.add_model(("n", 3))
+        stages = [{"a": (n, 3), "b": (n, 3)} for n in (1, 4)]
+        with qnpu.Session(model, stage=stages) as session:
+            self.assertEqual(session.network().stages, 2)
+            self.assertEqual(session.inputs[0].shapes, ((1, 3), (4, 3)))
+            for n in (1, 4):
+                ones = np.ones((n, 3), np.float32)
+                np.testing.assert_array_equal(session.run([ones, ones])["sum"], 2 * ones)
+
+    def test_dynamic_shapes(self):
+        model = support.add_model(("n", 3))
+        with qnpu.Session(model, shape={"a": (8, 3), "b": (8, 3)}, dynamic=True) as session:
+            self.assertTrue(session.network().dynamic)
+            for n in (1, 5, 8):
+                ones = np.ones((n, 3), np.float32)
+                np.testing.assert_array_equal(session.run([ones, ones])["sum"], 2 * ones)
+
+    def test_sixteen_bits_and_integers(self):
+        for kind, there, back in (("float16", np.float16, np.float16), ("bfloat16", np.uint16, np.uint16)):
+            with qnpu.Session(support.add_model(), input_type=kind, output_type=kind) as session:
+                self.assertEqual([t.dtype for t in (*session.inputs, *session.outputs)], [kind] * 4)
+                a = np.asarray([[1, 2, 3], [0.5, -4, 8]], np.float32)
+                elements = session.quantize("a", a)
+                self.assertEqual(elements.dtype, there)
+                outputs = session.run([elements, elements])
+                self.assertEqual(outputs["sum"].dtype, back)
+                np.testing.assert_array_equal(session.dequantize("sum", outputs["sum"]), 2 * a)
+                np.testing.assert_array_equal(session.run([a, a], numbers=True)["product"], a * a)
+
+    def test_quantized_numbers(self):
+        samples = [picture for picture in support.pictures()[0][:40]]
+        with qnpu.Session(support.digits_model(), quantize="int8", calibrate=samples, input_type="uint8",
+                          output_type="uint8") as session:
+            self.assertEqual((session.inputs[0].dtype, session.outputs[0].dtype), ("uint8", "uint8"))
+            self.assertNotEqual(session.inputs[0].scale, 1)
+            pictures, right = support.pictures()
+            got = [session.run(p, numbers=True)["probabilities"].argmax() for p in pictures[:100]]
+            self.assertGreaterEqual(np.mean(np.asarray(got) == right[:100].argmax(1)), 0.97)
+            q = session.quantize("image", pictures[0])
+            scale, zero = session.inputs[0].scale, session.inputs[0].zero_point
+            np.testing.assert_allclose(q, np.clip(np.rint(pictures[0] * scale) + zero, 0, 255), atol=1)
+            raw = session.run(q)["probabilities"]
+            np.testing.assert_allclose(session.dequantize("probabilities", raw),
+                                       session.run(pictures[0], numbers=True)["probabilities"])
+
+
+if __name__ == "__main__":
+    unittest.main()
