@@ -27,7 +27,7 @@ class TensorInfo(NamedTuple):
 
     name: str
     dtype: str  # numpy's name; bfloat16, which numpy does not have, is passed as its bits in uint16
-    shapes: Tuple[Tuple[int, ...], ...]  # elements, outermost first; one for each stage; of dynamic networks the largest
+    shapes: Tuple[Tuple[int, ...], ...]  # elements, outermost first; of each stage; of dynamic networks the largest
     scale: float  # of integers: what numbers are multiplied by (input), what elements are (output); else 1
     zero_point: int
 

@@ -21,8 +21,8 @@ class Document(support.Test):
         os.symlink(os.path.join(support.TOP, "networks"), self.path("networks"))
         programs = re.findall(r"^```python\n(.*?)^```", self.text, re.MULTILINE | re.DOTALL)
         self.assertEqual(len(programs), 2)
-        done = subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(programs)], capture_output=True, text=True,
-                              check=False, cwd=self.folder)
+        done = subprocess.run([sys.executable, "-W", "error", "-c", "\n".join(programs)], capture_output=True,
+                              text=True, check=False, cwd=self.folder)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         right = int(re.search(r"^(\d+) of 100 right", done.stdout, re.MULTILINE).group(1))
         self.assertGreaterEqual(right, 97)

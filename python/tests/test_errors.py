@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is wrong is an exception that says what, where, and what was expected; and the next call works."""
+import asyncio
 import subprocess
 import sys
 import unittest
@@ -83,6 +84,23 @@ class Errors(support.Test):
         self.fails("bmodel", qnpu.Session, support.digits().data[:1000])
         self.fails("int is no model", qnpu.Session, 5)
         self.fails("is compiled already", qnpu.Session, support.digits(), cores=2)
+
+    def test_jobs_that_fail_on_the_card(self):
+        data = bytearray(support.digits().data)
+        program = data.index(b"QPRG")  # docs/runtime.md, section 7.1
+        first = program + int.from_bytes(data[program + 92:program + 96], "little")
+        data[first:first + 4] = b"\xff" * 4  # no such command
+        with qnpu.Session(bytes(data)) as session:
+            text = ["network 'digits'", "the job failed", "command 0"]
+            self.fails(text, session.run, self.picture)
+            self.fails(text, lambda: asyncio.run(session.run_async(self.picture)))
+            place = qnpu.Tensor(session.device, (1, 10), "float32")
+            self.fails(text, session.run, self.picture, out={"probabilities": place})
+            free = session.device.memory()["free"]
+            for _ in range(20):
+                self.fails(text, session.run, self.picture)
+            self.assertEqual(session.device.memory()["free"], free)
+            self.session.run(self.picture)
 
     def test_closed(self):
         self.session.close()

@@ -86,8 +86,8 @@ class Sail(support.Test):
         self.assertEqual(engine.get_max_output_shapes("digits"), {"probabilities": [1, 10]})
         self.assertEqual(engine.get_input_dtype("digits", "image"), sail.Dtype.BM_FLOAT32)
         self.assertEqual(engine.get_output_dtype("digits", "probabilities"), sail.BM_FLOAT32)
-        self.assertEqual((engine.get_input_scale("digits", "image"), engine.get_output_scale("digits", "probabilities")),
-                         (1.0, 1.0))
+        self.assertEqual(engine.get_input_scale("digits", "image"), 1.0)
+        self.assertEqual(engine.get_output_scale("digits", "probabilities"), 1.0)
         self.assertFalse(engine.graph_is_dynamic("digits"))
         self.assertEqual((engine.get_input_num("digits"), engine.get_output_num("digits")), (1, 1))
 

@@ -11,8 +11,9 @@ import support
 
 class Types(support.Test):
     def mypy(self, *arguments, folder=support.TOP):
+        cache = os.path.join(os.environ["QNPU_BUILD"], "mypy")
         done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, check=False,
-                              cwd=folder, env={**os.environ, "MYPY_CACHE_DIR": os.path.join(os.environ["QNPU_BUILD"], "mypy"),
+                              cwd=folder, env={**os.environ, "MYPY_CACHE_DIR": cache,
                                                "MYPYPATH": os.path.dirname(os.path.dirname(qnpu.__file__))})
         return done.returncode, done.stdout + done.stderr
 

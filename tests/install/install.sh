@@ -167,6 +167,19 @@ is "npuc compiles a network" tool "$root/bin/npuc" "$top/networks/digits/digits.
 is "a network has a name" sh -c "env -i '$root/bin/npuc' model.onnx -o out.bmodel --name '' 2>&1 | grep -q -- --name"
 is "bmrt_test runs it" tool "$root/bin/bmrt_test" --bmodel "$dest/digits.bmodel"
 
+# The package for Python finds libraries and compiler where they are installed.
+python() { tool env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/lib/python3/dist-packages" /usr/bin/python3 "$@"; }
+is "Python compiles and runs it" python -c "
+import numpy, qnpu
+from qnpu import compiler
+assert compiler.program('npuc') == '$root/bin/npuc', compiler.program('npuc')
+with qnpu.Session('$top/networks/digits/digits.onnx') as session:
+    session.run(numpy.zeros((1, 1, 8, 8), numpy.float32))
+    with open('/proc/self/maps') as maps:
+        ours = {line.split()[-1] for line in maps if 'libnpu' in line}
+assert ours and all(path.startswith('$root/lib/') for path in ours), ours
+"
+
 # The runtime compiles for shapes that no stage has, by the compiler beside it; without that it says so, and stages run
 # as ever.
 "$top/tests/oracle/gen_nets.py" "$dest/nets" --only 'relu_*' >"$dest.log" 2>&1 || cat "$dest.log"
