@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "python/native/lock.h"
 #include "python/native/tensor.h"
 
 namespace npu::python {

@@ -74,7 +74,7 @@ void bind_device(py::module_ &module) {
   py::class_<Device, DevicePtr>(module, "Device", R"(A device, with counters of its own.
 
 index: its number, 0 to len(qnpu.devices()) - 1.)")
-      .def(py::init<int>(), py::arg("index"), py::call_guard<py::gil_scoped_release>())
+      .def(py::init<int>(), py::arg("index"), py::call_guard<WithoutLock>())
       .def_property_readonly("index", &Device::index, "Its number.")
       .def("info", info_of, "What never changes: qnpu.DeviceInfo.")
       .def("memory", memory_of, "The card's memory at this moment, in bytes: qnpu.MemoryInfo.")

@@ -134,7 +134,7 @@ py::tuple launch_now(const RuntimePtr &runtime, const std::string &network, cons
                      const py::list &outputs, std::vector<int> cores, bool numbers, bool on_device) {
   Launch launch = prepare(runtime, network, inputs, outputs, std::move(cores), numbers, on_device);
   {
-    const py::gil_scoped_release free;
+    const WithoutLock free;
     launch.run();
   }
   return py::make_tuple(results_of(launch, outputs), launch.cycles);
@@ -145,7 +145,7 @@ JobPtr submit(Lanes &lanes, const RuntimePtr &runtime, const std::shared_ptr<Com
               bool numbers, bool on_device) {
   auto job = std::make_shared<Job>();
   job->launch = prepare(runtime, network, inputs, outputs, std::move(cores), numbers, on_device);
-  const py::gil_scoped_release free;
+  const WithoutLock free;
   lanes.submit(job, completions);
   return job;
 }
@@ -159,7 +159,7 @@ py::tuple result_of(Job &job, const py::list &outputs) {
 
 void load_data(Runtime &runtime, const py::buffer &model) {
   const py::buffer_info info = model.request();
-  const py::gil_scoped_release free;
+  const WithoutLock free;
   runtime.load(info.ptr, static_cast<size_t>(info.size * info.itemsize));
 }
 
@@ -190,7 +190,7 @@ py::array dequantize(const RuntimePtr &runtime, const std::string &network, int 
 }  // namespace
 
 void bind_runtime(py::module_ &module) {
-  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  using Unlocked = py::call_guard<WithoutLock>;
   py::class_<Runtime, RuntimePtr>(module, "Runtime")
       .def(py::init<std::vector<DevicePtr>>(), py::arg("devices"), Unlocked())
       .def("load", py::overload_cast<const std::string &>(&Runtime::load), py::arg("path"), Unlocked())
@@ -198,7 +198,8 @@ void bind_runtime(py::module_ &module) {
       .def("names", &Runtime::names)
       .def("network", network_of, py::arg("name"))
       .def("set_max_launches", &Runtime::set_max_launches, py::arg("count"))
-      .def_property_readonly("in_flight", [](const Runtime &r) { return r.in_flight.load(); })
+      .def_property_readonly("in_flight", &Runtime::in_flight)
+      .def("close", &Runtime::close, Unlocked())
       .def("launch", launch_now, py::arg("network"), py::arg("inputs"), py::arg("outputs"), py::arg("cores"),
            py::arg("numbers"), py::arg("on_device"))
       .def("quantize", quantize, py::arg("network"), py::arg("index"), py::arg("numbers"))

@@ -39,7 +39,7 @@ std::string format_of(bm_data_type_t type) { return std::string(1, numpy_type(ty
 py::buffer_info buffer_of(Tensor &tensor) {
   uint8_t *data;
   {
-    const py::gil_scoped_release free;
+    const WithoutLock free;
     data = tensor.map();
   }
   const std::vector<py::ssize_t> shape(tensor.shape().begin(), tensor.shape().end());
@@ -64,7 +64,7 @@ void check_array(const Tensor &tensor, const py::array &array, const char *what)
 void copy_from(Tensor &tensor, const py::array &array) {
   check_array(tensor, array, "copy_from");
   const void *const data = array.data();
-  const py::gil_scoped_release free;
+  const WithoutLock free;
   tensor.write(data);
 }
 
@@ -72,14 +72,14 @@ void copy_to(const Tensor &tensor, py::array &array) {
   check_array(tensor, array, "copy_to");
   if (!array.writeable()) throw Failure("copy_to: the array is read-only");
   void *const data = array.mutable_data();
-  const py::gil_scoped_release free;
+  const WithoutLock free;
   tensor.read(data);
 }
 
 py::array to_numpy(const Tensor &tensor) {
   py::array array(numpy_type(tensor.type()), std::vector<py::ssize_t>(tensor.shape().begin(), tensor.shape().end()));
   void *const data = array.mutable_data();
-  const py::gil_scoped_release free;
+  const WithoutLock free;
   tensor.read(data);
   return array;
 }
@@ -125,7 +125,7 @@ py::object lend(Tensor &tensor, const py::object &stream) {
   if (!stream.is_none()) throw Failure("__dlpack__: a tensor in the process has no stream, expected None");
   auto lent = std::make_unique<Lent>(Lent{{}, tensor, tensor.shape()});
   {
-    const py::gil_scoped_release free;
+    const WithoutLock free;
     lent->managed.tensor.data = tensor.map();
   }
   lent->managed.tensor.device_type = dlpack::kCpu;
@@ -160,7 +160,7 @@ TensorPtr borrow(const py::capsule &capsule, const DevicePtr &device) {
     throw Failure("from_dlpack: the tensor is on a device of type " + std::to_string(t.device_type) +
                   ", expected system memory (type 1)");
   if (!is_dense(t)) throw Failure("from_dlpack: the tensor is not C-contiguous");
-  const py::gil_scoped_release free;
+  const WithoutLock free;
   auto tensor = std::make_shared<Tensor>(device, Shape(t.shape, t.shape + t.ndim), type_of_dlpack(t.dtype));
   tensor->write(static_cast<const uint8_t *>(t.data) + t.byte_offset);
   return tensor;
@@ -181,7 +181,7 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
       .def(py::init([](const DevicePtr &device, Shape shape, const std::string &type) {
              return std::make_shared<Tensor>(device, std::move(shape), type_of(type));
            }),
-           py::arg("device"), py::arg("shape"), py::arg("dtype"), py::call_guard<py::gil_scoped_release>())
+           py::arg("device"), py::arg("shape"), py::arg("dtype"), py::call_guard<WithoutLock>())
       .def_buffer(buffer_of)
       .def_property_readonly(
           "shape", [](const Tensor &t) { return shape_tuple(t.shape()); }, "Elements, outermost dimension first.")
@@ -197,12 +197,15 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
            "Copies into a C-contiguous array of the same type and shape.")
       .def("numpy", to_numpy, "A copy as a new array. Waits for launches that use the tensor.")
       .def(
-          "view", [](const Tensor &t, Shape shape, uint64_t first) { return t.view(std::move(shape), first); },
-          py::arg("shape"), py::arg("first") = 0,
-          "A tensor of another shape in the same memory, from a number of elements on.")
-      .def("flush", &Tensor::flush, py::call_guard<py::gil_scoped_release>(),
+          "view",
+          [](const Tensor &t, Shape shape, uint64_t first, const std::optional<std::string> &dtype) {
+            return t.view(std::move(shape), first, dtype ? std::optional(type_of(*dtype)) : std::nullopt);
+          },
+          py::arg("shape"), py::arg("first") = 0, py::arg("dtype") = py::none(),
+          "A tensor of another shape (and type) in the same memory, from so many elements of its type on.")
+      .def("flush", &Tensor::flush, py::call_guard<WithoutLock>(),
            "The program has written through a view, the device is going to read.")
-      .def("invalidate", &Tensor::invalidate, py::call_guard<py::gil_scoped_release>(),
+      .def("invalidate", &Tensor::invalidate, py::call_guard<WithoutLock>(),
            "The device has written, the program is going to read through a view.")
       .def("__dlpack__", lend, py::arg("stream") = py::none(), "Its memory, mapped, for other libraries.")
       .def(

@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "python/native/lock.h"
+
 namespace npu::python {
 
 namespace {

@@ -3,9 +3,6 @@
 #ifndef NPU_PYTHON_FAILURE_H
 #define NPU_PYTHON_FAILURE_H
 
-#include <Python.h>
-
-#include <optional>
 #include <stdexcept>
 
 #include "bmruntime_interface.h"
@@ -25,21 +22,6 @@ class Failure : public std::runtime_error {
 inline void check(bm_status_t status) {
   if (status != BM_SUCCESS) library_failed();
 }
-
-/// Lets other Python threads run until the end of the scope; for destructors, which threads with and without the
-/// interpreter's lock get to.
-class WithoutLock {
- public:
-  WithoutLock() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~WithoutLock() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-  WithoutLock(const WithoutLock &) = delete;
-  WithoutLock &operator=(const WithoutLock &) = delete;
-
- private:
-  PyThreadState *state_;
-};
 
 }  // namespace npu::python
 

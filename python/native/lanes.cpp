@@ -2,11 +2,12 @@
 #include "python/native/lanes.h"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "python/native/lock.h"
 
 namespace npu::python {
 
@@ -32,24 +33,36 @@ std::vector<JobPtr> Completions::take() {
   return std::exchange(done_, {});
 }
 
+Lanes::~Lanes() {
+  // In a forked process the threads are not there, but joinable, and the condition still has them waiting: what they
+  // were made of can be neither joined nor destroyed.
+  if (forked())
+    (void)state_.release();
+  else
+    stop();
+}
+
 void Lanes::submit(JobPtr job, std::shared_ptr<Completions> completions) {
-  const std::lock_guard lock(mutex_);
-  if (stopped_) throw Failure("the session is closed");
-  if (idle_ <= waiting_.size() && threads_.size() < kMost) threads_.emplace_back([this] { work(); });
-  waiting_.push_back({std::move(job), std::move(completions)});
-  changed_.notify_one();
+  if (forked()) throw Failure("the session belongs to the process that this one was forked from");
+  State &s = *state_;
+  const std::lock_guard lock(s.mutex);
+  if (s.stopped) throw Failure("the session is closed");
+  if (s.idle <= s.waiting.size() && s.threads.size() < kMost) s.threads.emplace_back([&s] { work(s); });
+  s.waiting.push_back({std::move(job), std::move(completions)});
+  s.changed.notify_one();
 }
 
 void Lanes::stop() {
+  if (forked()) return;
   const WithoutLock free;
   std::deque<Waiting> cancelled;
   std::vector<std::thread> threads;
   {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    cancelled.swap(waiting_);
-    threads.swap(threads_);
-    changed_.notify_all();
+    const std::lock_guard lock(state_->mutex);
+    state_->stopped = true;
+    cancelled.swap(state_->waiting);
+    threads.swap(state_->threads);
+    state_->changed.notify_all();
   }
   for (Waiting &w : cancelled) {
     w.job->cancelled = true;
@@ -59,19 +72,20 @@ void Lanes::stop() {
 }
 
 size_t Lanes::threads() {
-  const std::lock_guard lock(mutex_);
-  return threads_.size();
+  if (forked()) return 0;
+  const std::lock_guard lock(state_->mutex);
+  return state_->threads.size();
 }
 
-void Lanes::work() {
-  std::unique_lock lock(mutex_);
+void Lanes::work(State &state) {
+  std::unique_lock lock(state.mutex);
   for (;;) {
-    ++idle_;
-    changed_.wait(lock, [this] { return stopped_ || !waiting_.empty(); });
-    --idle_;
-    if (waiting_.empty()) return;
-    Waiting w = std::move(waiting_.front());
-    waiting_.pop_front();
+    ++state.idle;
+    state.changed.wait(lock, [&state] { return state.stopped || !state.waiting.empty(); });
+    --state.idle;
+    if (state.waiting.empty()) return;
+    Waiting w = std::move(state.waiting.front());
+    state.waiting.pop_front();
     lock.unlock();
     w.job->cancelled = w.job->unwanted;
     try {

@@ -4,6 +4,8 @@
 #ifndef NPU_PYTHON_LANES_H
 #define NPU_PYTHON_LANES_H
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -52,9 +54,9 @@ class Lanes {
  public:
   static constexpr size_t kMost = 8;
 
-  Lanes() = default;
+  Lanes() : state_(std::make_unique<State>()) {}
   /// Jobs that no lane has begun are cancelled, the others are waited for.
-  ~Lanes() { stop(); }
+  ~Lanes();
   Lanes(const Lanes &) = delete;
   Lanes &operator=(const Lanes &) = delete;
 
@@ -67,14 +69,19 @@ class Lanes {
     JobPtr job;
     std::shared_ptr<Completions> completions;
   };
-  void work();
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Waiting> waiting;  // these four under the mutex
+    std::vector<std::thread> threads;
+    size_t idle = 0;
+    bool stopped = false;
+  };
+  bool forked() const { return getpid() != pid_; }
+  static void work(State &state);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Waiting> waiting_;  // these four under mutex_
-  std::vector<std::thread> threads_;
-  size_t idle_ = 0;
-  bool stopped_ = false;
+  const int pid_ = getpid();  // whose threads they are
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace npu::python

@@ -10,6 +10,8 @@ PYBIND11_MODULE(_native, module) {
   bmrt_set_error_callback([](void *, const char *) {}, nullptr);
   pybind11::register_exception<Failure>(module, "Error", PyExc_RuntimeError).doc() =
       "What failed, where, and what was expected: the runtime's own text.";
+  module.def("end", &WithoutLock::end);
+  module.def("forked", &WithoutLock::forked);
   bind_device(module);
   bind_tensor(module);
   bind_runtime(module);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "python/native/lock.h"
+
 namespace npu::python {
 
 Runtime::Runtime(std::vector<DevicePtr> devices) : devices_(std::move(devices)) {
@@ -39,6 +41,23 @@ const bm_net_info_t &Runtime::info(const std::string &network) const {
 
 void Runtime::set_max_launches(int count) {
   if (!bmrt_set_max_launches(runtime_, count)) runtime_failed();
+}
+
+void Runtime::enter() {
+  ++in_flight_;
+  if (!closed_) return;
+  leave();
+  throw Failure("the session is closed");
+}
+
+void Runtime::leave() {
+  if (--in_flight_ == 0) in_flight_.notify_all();
+}
+
+void Runtime::close() {
+  closed_ = true;
+  if (getpid() != pid_) return;
+  for (int count; (count = in_flight_) != 0;) in_flight_.wait(count);
 }
 
 namespace {
@@ -165,11 +184,11 @@ void Launch::fetch(size_t i, const bm_tensor_t &tensor, MemoryPtr memory) {
 }
 
 void Launch::run() {
-  struct Count {
-    explicit Count(std::atomic<int> &counter) : counter_(counter) { ++counter_; }
-    ~Count() { --counter_; }
-    std::atomic<int> &counter_;
-  } const counted(runtime->in_flight);
+  struct Inside {
+    explicit Inside(Runtime &of) : runtime(of) { runtime.enter(); }
+    ~Inside() { runtime.leave(); }
+    Runtime &runtime;
+  } const inside(*runtime);
   const bm_net_info_t &net = runtime->info(network);
   std::vector<MemoryPtr> input_memory, output_memory;
   std::vector<bm_tensor_t> in(inputs.size()), out(outputs.size());

@@ -3,6 +3,8 @@
 #ifndef NPU_PYTHON_RUNTIME_H
 #define NPU_PYTHON_RUNTIME_H
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -31,9 +33,17 @@ class Runtime {
   const DevicePtr &device(int index) const { return devices_[static_cast<size_t>(index)]; }
 
   /// Launches that are on their way at this moment.
-  std::atomic<int> in_flight{0};
+  int in_flight() const { return in_flight_; }
+  /// For each launch: throws if there may be none any more.
+  void enter();
+  void leave();
+  /// No launch begins from now on; waits for those that have.
+  void close();
 
  private:
+  const int pid_ = getpid();  // whose threads launch
+  std::atomic<int> in_flight_{0};
+  std::atomic<bool> closed_{false};
   std::vector<DevicePtr> devices_;
   void *runtime_;
 };

@@ -99,13 +99,14 @@ uint8_t *Tensor::map() {
   return memory + offset_;
 }
 
-Tensor Tensor::view(Shape shape, uint64_t first) const {
-  const uint64_t size = type_bytes(type_), count = bytes_ / size;
-  const uint64_t wanted = bytes_of(type_, shape, "view") / size;
+Tensor Tensor::view(Shape shape, uint64_t first, std::optional<bm_data_type_t> type) const {
+  const bm_data_type_t elements = type.value_or(type_);
+  const uint64_t size = type_bytes(elements), count = bytes_ / size;
+  const uint64_t wanted = bytes_of(elements, shape, "view") / size;
   if (first > count || wanted > count - first)
     throw Failure("view of " + std::to_string(wanted) + " elements from " + std::to_string(first) +
                   " on: the tensor has " + std::to_string(count));
-  return {memory_, offset_ + first * size, std::move(shape), type_};
+  return {memory_, offset_ + first * size, std::move(shape), elements};
 }
 
 }  // namespace npu::python

@@ -48,8 +48,8 @@ class Tensor {
   uint8_t *map();
   void flush() { memory_->flush(offset_, bytes_); }
   void invalidate() { memory_->invalidate(offset_, bytes_); }
-  /// Another shape in the same memory, from a number of elements on.
-  Tensor view(Shape shape, uint64_t first) const;
+  /// Another shape in the same memory, of another type if there is one, from so many elements of that type on.
+  Tensor view(Shape shape, uint64_t first, std::optional<bm_data_type_t> type = {}) const;
 
  private:
   MemoryPtr memory_;

@@ -64,9 +64,18 @@ _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 def _close_all() -> None:
     for session in list(_sessions):
         session.close()
+    _native.end()
+
+
+def _forked() -> None:
+    """In a forked process the other threads are not there, neither those in the library nor those with a mutex."""
+    _native.forked()
+    for session in list(_sessions):
+        session._mutex = threading.Lock()  # pylint: disable=protected-access
 
 
 atexit.register(_close_all)
+os.register_at_fork(after_in_child=_forked)
 
 
 def _open_device(device: Union[int, Device]) -> Device:
@@ -364,7 +373,8 @@ class Session:
             runtime, self._runtime = self._runtime, None
         if lanes is not None:
             lanes.stop()
-        del runtime
+        if runtime is not None:
+            runtime.close()
 
     def __enter__(self) -> "Session":
         return self

@@ -2,6 +2,8 @@
 """Asynchronous launches: many at once, errors, cancelling, loops that end early."""
 import asyncio
 import gc
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -129,6 +131,26 @@ class Async(support.Test):
     def test_two_loops_one_after_the_other(self):
         for number in range(3):
             self.check(number, asyncio.run(self.one(number)))
+
+    def test_a_forked_process_is_told_and_ends(self):
+        code = ("import asyncio, os, sys, numpy, qnpu\n"
+                "session = qnpu.Session(sys.argv[1])\n"
+                "picture = numpy.zeros((1, 1, 8, 8), numpy.float32)\n"
+                "asyncio.run(session.run_async(picture))\n"
+                "child = os.fork()\n"
+                "if not child:\n"
+                "    for call in (lambda: asyncio.run(session.run_async(picture)), lambda: session.run(picture)):\n"
+                "        try: call()\n"
+                "        except qnpu.Error as error: print(error, flush=True)\n"
+                "    sys.exit(3)\n"
+                "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+                "session.run(picture)\n")
+        done = subprocess.run([sys.executable, "-c", code, support.digits_model()], capture_output=True, text=True,
+                              check=False)
+        lines = done.stdout.splitlines()
+        self.assertEqual((done.returncode, len(lines), done.stderr), (0, 3, ""), done.stdout)
+        self.assertTrue(all("forked from" in line for line in lines[:2]), done.stdout)
+        self.assertEqual(lines[2], "3")
 
     def test_closing_ends_what_is_awaited(self):
         async def main():

@@ -66,6 +66,8 @@ class Tensors(support.Test):
         np.testing.assert_array_equal(tensor.numpy(), [0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 10, 11])
         self.assertEqual(part.address, tensor.address + 8)
         self.fails(["6 elements from 7", "has 12"], tensor.view, (2, 3), 7)
+        self.assertEqual(tensor.view((2,), 2, "uint8").numpy().tolist(), [1, 0])
+        self.fails(["2 elements from 5", "has 6"], tensor.view, (2,), 5, "float32")
 
     def test_dlpack_to_numpy_without_a_copy(self):
         for name in DTYPES:

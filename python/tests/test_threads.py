@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Threads of Python run while launches are on their way, and launches of several threads are on their way at once.
 Judged by state: launches are held inside the runtime until the test lets them go."""
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -95,10 +97,34 @@ class Threads(support.Test):
         held = self.hold()
         threads, results = self.start(1)
         support.wait_until(lambda: self.session.in_flight == 1)
-        self.session.close()
+        closing = threading.Thread(target=self.session.close)
+        closing.start()
+        support.wait_until(lambda: self.session._runtime is None)
+        self.fails("the session is closed", self.session.run, support.pictures()[0][0])
+        self.assertEqual((results, closing.is_alive()), ({}, True))
         held.release()
         threads[0].join()
+        closing.join()
         self.assertEqual(len(results), 1)
+
+    def test_a_program_may_end_while_threads_launch(self):
+        code = ("import sys, threading, numpy, qnpu\n"
+                "session = qnpu.Session(sys.argv[1])\n"
+                "tensor = session.tensor('image')\n"
+                "picture = numpy.zeros((1, 1, 8, 8), numpy.float32)\n"
+                "begun = threading.Semaphore(0)\n"
+                "def loop():\n"
+                "    while True:\n"
+                "        try: session.run(picture)\n"
+                "        except qnpu.Error: tensor.copy_from(picture)\n"
+                "        begun.release()\n"
+                "for _ in range(8): threading.Thread(target=loop, daemon=True).start()\n"
+                "for _ in range(50): begun.acquire()\n")
+        support.digits().save(self.path("digits.bmodel"))
+        for _ in range(5):
+            done = subprocess.run([sys.executable, "-c", code, self.path("digits.bmodel")], capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 if __name__ == "__main__":
