@@ -6,6 +6,7 @@ not: this card has neither a decoder nor an image processor. What fails raises q
 """
 from __future__ import annotations
 
+import base64
 import enum
 import os
 import sys
@@ -56,6 +57,24 @@ class IOMode(enum.Enum):
     SYSO = 1
     SYSIO = 2
     DEVIO = 3
+
+
+SYSI = IOMode.SYSI
+SYSO = IOMode.SYSO
+SYSIO = IOMode.SYSIO
+DEVIO = IOMode.DEVIO
+
+
+class ImgDtype(enum.Enum):
+    """Types of images' elements; numbers are BMCV's."""
+
+    DATA_TYPE_EXT_FLOAT32 = 0
+    DATA_TYPE_EXT_1N_BYTE = 1
+    DATA_TYPE_EXT_4N_BYTE = 2
+    DATA_TYPE_EXT_1N_BYTE_SIGNED = 3
+    DATA_TYPE_EXT_4N_BYTE_SIGNED = 4
+    DATA_TYPE_EXT_FP16 = 5
+    DATA_TYPE_EXT_BF16 = 6
 
 
 class LogLevel(enum.Enum):
@@ -158,7 +177,64 @@ def set_loglevel(loglevel: LogLevel) -> int:
     return 0
 
 
+def base64_encode(handle: Handle, input_bytes: bytes) -> bytes:
+    """By the host."""
+    del handle
+    return base64.b64encode(input_bytes)
+
+
+def base64_decode(handle: Handle, encode_bytes: bytes) -> bytes:
+    """By the host."""
+    del handle
+    return base64.b64decode(encode_bytes)
+
+
+def base64_encode_array(handle: Handle, input_arr: Array) -> bytes:
+    """An array's bytes, row by row."""
+    return base64_encode(handle, np.ascontiguousarray(input_arr).tobytes())
+
+
+def base64_decode_asarray(handle: Handle, encode_arr_bytes: bytes, array_type: str = "uint8") -> Array:
+    """An array with one dimension; array_type: float, uint8, int8, int16, int32 or int64."""
+    return np.frombuffer(base64_decode(handle, encode_arr_bytes),
+                         "float32" if array_type == "float" else array_type).copy()
+
+
+class Bmcv:
+    """Programs that work on images with OpenCV and numpy ask this class for a type. It works on no image itself."""
+
+    _FORMATS = {Dtype.BM_FLOAT32: ImgDtype.DATA_TYPE_EXT_FLOAT32, Dtype.BM_INT8: ImgDtype.DATA_TYPE_EXT_1N_BYTE_SIGNED,
+                Dtype.BM_UINT8: ImgDtype.DATA_TYPE_EXT_1N_BYTE, Dtype.BM_FLOAT16: ImgDtype.DATA_TYPE_EXT_FP16,
+                Dtype.BM_BFLOAT16: ImgDtype.DATA_TYPE_EXT_BF16}
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def get_bm_image_data_format(self, dtype: Dtype) -> ImgDtype:
+        """The images' type for tensors of a type."""
+        try:
+            return self._FORMATS[dtype]
+        except KeyError:
+            raise qnpu.Error(f"get_bm_image_data_format: no image has {dtype}, expected "
+                             + ", ".join(str(known) for known in self._FORMATS)) from None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"sophon.sail.Bmcv.{name} is not there: {_NO_IMAGES}")
+
+
 # ---- tensors ----
+
+
+def _of_a_tensor_s_type(array: Any) -> Array:
+    """The array; of types that tensors do not have, its numbers as float32, where that changes no integer."""
+    array = np.asarray(array)
+    if array.dtype.name in _DTYPES or array.dtype.kind not in "fiub":
+        return array
+    numbers = array.astype(np.float32)
+    if array.dtype.kind != "f" and not np.array_equal(numbers.astype(array.dtype), array):
+        raise qnpu.Error(f"dtype {array.dtype.name}: numbers that float32 does not have; tensors may have "
+                         + ", ".join(_DTYPES))
+    return numbers
 
 
 class Tensor:
@@ -169,9 +245,13 @@ class Tensor:
     Tensor(array): in system memory only.
     Tensor(tensor, ranges): a copy of a part, as tensor[a:b, c:d] of numpy.
     Tensor(tensor, shape, offset, no_copy=True): another shape in the same memory, from element `offset` on.
+
+    Arrays of other types than tensors have (float64, int64) become float32.
     """
 
-    def __init__(self, first: Any, *more: Any, **named: Any) -> None:
+    def __init__(self, *what: Any, **named: Any) -> None:
+        first = [*what[:1], *(named.pop(name) for name in ("handle", "tensor", "src") if not what and name in named)]
+        first, more = (first or [None])[0], what[1:]
         self._sys: Optional[Array] = None
         self._dev: Optional[qnpu.Tensor] = None
         self._handle: Optional[Handle] = None
@@ -186,6 +266,8 @@ class Tensor:
     def _from_handle(self, handle: Handle, what: Any = None, *more: Any, **named: Any) -> None:
         for name in ("shape", "data", "array_data"):
             what = named.pop(name, what)
+        if what is None:
+            raise qnpu.Error("Tensor: a shape or an array is expected after the handle")
         if isinstance(what, np.ndarray):
             sys_data, dev_data = [*more, True, True][:2]
             self._from_array(handle, what, named.get("own_sys_data", sys_data), named.get("own_dev_data", dev_data))
@@ -201,9 +283,7 @@ class Tensor:
             self._allocate()
 
     def _from_array(self, handle: Optional[Handle], array: Array, own_sys_data: bool, own_dev_data: bool) -> None:
-        array = np.asarray(array)
-        if array.dtype == np.float64:
-            array = array.astype(np.float32)
+        array = _of_a_tensor_s_type(array)
         self._handle, self._dtype, self._shape = handle, _dtype_of(array), list(array.shape)
         if own_sys_data:
             self._sys = np.array(array, order="C", copy=True)
@@ -211,9 +291,13 @@ class Tensor:
             self._allocate()
             self._device_tensor().copy_from(np.ascontiguousarray(array).reshape(self._shape))
 
-    def _from_tensor(self, other: "Tensor", what: Sequence[Any], offset: Union[int, bool] = 0,
+    def _from_tensor(self, other: "Tensor", what: Optional[Sequence[Any]] = None, offset: Union[int, bool] = 0,
                      no_copy: bool = True, **named: Any) -> None:
         self._handle, self._dtype, self._zero_point = other._handle, other._dtype, other._zero_point
+        for name in ("shape", "ranges"):
+            what = named.pop(name, what)
+        if what is None:
+            raise qnpu.Error("Tensor: ranges or a shape are expected after the tensor")
         if len(what) and isinstance(what[0], (tuple, list)):
             part = tuple(slice(begin, end) for begin, end in what)
             if other._sys is not None:
@@ -290,6 +374,15 @@ class Tensor:
         """Whether it has device memory."""
         return self._dev is not None
 
+    def __len__(self) -> int:
+        return self.size()
+
+    def __getitem__(self, index: int) -> Any:
+        """An element of system memory, by its place among all."""
+        if not 0 <= index < self.size():
+            raise IndexError(f"element {index}: the tensor has {self.size()}")
+        return self._system_array().reshape(-1)[index].item()
+
     is_sys_data_valid = own_sys_data
     is_dev_data_valid = own_dev_data
 
@@ -325,10 +418,12 @@ class Tensor:
 
     def update_data(self, data: Array) -> None:
         """New elements, as many or fewer, of the tensor's type: into system memory, or into device memory where there
-        is no other."""
+        is no other. float16 may be its bits in uint16."""
         array = np.ascontiguousarray(data)
-        if array.dtype == np.float64 and self._dtype is Dtype.BM_FLOAT32:
-            array = array.astype(np.float32)
+        if self._dtype is Dtype.BM_FLOAT32:
+            array = _of_a_tensor_s_type(array)
+        elif self._dtype is Dtype.BM_FLOAT16 and array.dtype == np.uint16:
+            array = array.view(np.float16)
         if array.dtype != _numpy_type(self._dtype):
             raise qnpu.Error(f"update_data: dtype {array.dtype.name}, expected {_numpy_type(self._dtype).name}")
         if array.size > self.size():
@@ -358,33 +453,48 @@ class Tensor:
         if len(what) == 4:
             source, here, there, count = what[0], int(what[1]), int(what[2]), int(what[3])
             flat = source._system_array().reshape(-1)[here:here + count]
-        else:
-            flat, there = self._system_array().reshape(-1)[:self._count(what)], 0
-            count = flat.size
+            if count:
+                self._device_tensor().view([count], there).copy_from(flat)
+            return
+        count = self._bytes(what)
         if count:
-            self._device_tensor().view([count], there).copy_from(flat)
+            self._device_tensor().view([count], 0, "uint8").copy_from(self._system_bytes()[:count])
 
     def sync_d2s(self, *what: Any) -> None:
         """From device memory: all; the first so many bytes; or (source tensor, its first element, the first one here,
         number of elements)."""
         if len(what) == 4:
             source, here, there, count = what[0]._device_tensor(), int(what[1]), int(what[2]), int(what[3])
-        else:
-            source, here, there, count = self._device_tensor(), 0, 0, self._count(what)
+            if count:
+                source.view([count], here).copy_to(self._system_array().reshape(-1)[there:there + count])
+            return
+        count = self._bytes(what)
         if count:
-            source.view([count], here).copy_to(self._system_array().reshape(-1)[there:there + count])
+            self._device_tensor().view([count], 0, "uint8").copy_to(self._system_bytes()[:count])
 
     def sync_d2d(self, src: "Tensor", offset_src: int, offset_dst: int, length: int) -> None:
         """Elements of another tensor's device memory into this one's; offsets and length in elements."""
         array = src._device_tensor().view([int(length)], int(offset_src)).numpy()
         self._device_tensor().view([int(length)], int(offset_dst)).copy_from(array)
 
-    def _count(self, what: Tuple[Any, ...]) -> int:
-        if not what or what[0] is None:
-            return self.size()
-        count, rest = divmod(int(what[0]), self.element_size())
-        if rest or not 0 <= count <= self.size():
-            raise qnpu.Error(f"{what[0]} bytes: a multiple of {self.element_size()} up to {self.nbytes()} is expected")
+    def sync_d2d_stride(self, src: "Tensor", stride_src: int, stride_dst: int, count: int) -> None:
+        """So many elements of another tensor's device memory, every stride_src-th, to every stride_dst-th here."""
+        steps = [int(stride_src), int(stride_dst)]
+        for name, step, tensor in (("stride_src", steps[0], src), ("stride_dst", steps[1], self)):
+            if step < 1 or int(count) * step > tensor.size():
+                raise qnpu.Error(f"sync_d2d_stride: {count} elements with {name} {step}: the tensor has "
+                                 f"{tensor.size()}")
+        array = self._dev_array()
+        array.reshape(-1)[:int(count) * steps[1]:steps[1]] = src._dev_array().reshape(-1)[:int(count) * steps[0]:steps[0]]
+        self._device_tensor().copy_from(array)
+
+    def _system_bytes(self) -> Array:
+        return self._system_array().reshape(-1).view(np.uint8)
+
+    def _bytes(self, what: Tuple[Any, ...]) -> int:
+        count = self.nbytes() if not what or what[0] is None else int(what[0])
+        if not 0 <= count <= self.nbytes():
+            raise qnpu.Error(f"{count} bytes: the tensor has {self.nbytes()}")
         return count
 
     def memory_set(self, value: Any) -> None:
@@ -433,7 +543,6 @@ class Engine:
         self._mode = IOMode.SYSIO
         self._modes: Dict[str, IOMode] = {}
         self._sessions: Dict[str, qnpu.Session] = {}
-        self._own: Dict[str, Tuple[Dict[str, Tensor], Dict[str, Tensor]]] = {}
         if what and isinstance(what[-1], IOMode):
             self._mode, what = what[-1], what[:-1]
         if not what:
@@ -515,12 +624,12 @@ class Engine:
         return {info.name: list(max(info.shapes, key=_elements)) for info in self._net(graph_name).outputs}
 
     def get_input_shape(self, graph_name: str, tensor_name: str) -> List[int]:
-        """That of the first stage."""
-        return list(self._tensor(graph_name, tensor_name, "input").shape)
+        """That with the most elements, over all stages."""
+        return list(max(self._tensor(graph_name, tensor_name, "input").shapes, key=_elements))
 
     def get_output_shape(self, graph_name: str, tensor_name: str) -> List[int]:
-        """That of the first stage."""
-        return list(self._tensor(graph_name, tensor_name, "output").shape)
+        """That with the most elements, over all stages."""
+        return list(max(self._tensor(graph_name, tensor_name, "output").shapes, key=_elements))
 
     def get_input_dtype(self, graph_name: str, tensor_name: str) -> Dtype:
         """Type of its elements."""
@@ -561,8 +670,9 @@ class Engine:
     def process(self, graph_name: str, *what: Any, **named: Any) -> Optional[Dict[str, Any]]:
         """Launches a network and waits.
 
-        process(graph, arrays[, core_list]): returns arrays. Floating-point arrays for inputs of other types are
-            converted as the model's scales say, and integers with a scale come back as float32.
+        process(graph, arrays[, core_list]): returns arrays. Numbers for inputs of other types are converted: to and
+            from floating-point as the model's scales say, integers where that changes none. Integers with a scale,
+            float16 and bfloat16 come back as float32.
         process(graph, tensors[, core_list]): returns tensors in device memory (and system memory as the IOMode says).
         process(graph, input_tensors, output_tensors[, core_list])
         process(graph, input_tensors, input_shapes, output_tensors[, core_list]): of tensors that are larger, the part.
@@ -571,13 +681,18 @@ class Engine:
         inputs, that is copied first. Outputs likewise, afterwards.
         """
         begin = time.perf_counter()
-        arguments = [*what, *(value for name, value in named.items() if name != "core_list")]
+        known = ("input_tensors", "input", "input_shapes", "output_tensors", "output")
+        unknown = [name for name in named if name not in (*known, "core_list")]
+        if unknown:
+            raise qnpu.Error(f"process: {unknown[0]!r} is no argument; there are: {', '.join(known)}, core_list")
+        arguments = [*what, *(named[name] for name in known if name in named)]
         cores = list(named.get("core_list") or [])
         if arguments and isinstance(arguments[-1], (list, tuple)):
             cores = list(arguments.pop())
         if not 1 <= len(arguments) <= 3 or not all(isinstance(a, Mapping) for a in arguments):
             raise qnpu.Error("process: a dict of arrays, or dicts of tensors, are expected")
         net = self._net(graph_name)
+        cores = cores[:max(net.cores, 1)]
         if any(isinstance(value, Tensor) for value in arguments[0].values()):
             result = self._process_tensors(net, arguments, cores)
         else:
@@ -590,15 +705,8 @@ class Engine:
         session = self._sessions[net.name]
         feeds = dict(arrays)
         for info in net.inputs:
-            array = feeds.get(info.name)
-            if array is None:
-                continue
-            array = np.asarray(array)
-            if array.dtype == np.float64 or (array.dtype == np.float32 and info.dtype != "float32"):
-                array = session.quantize(info.name, array, network=net.name)
-            elif array.dtype == np.int64 and info.dtype == "int32":
-                array = array.astype(np.int32)
-            feeds[info.name] = array
+            if info.name in feeds:
+                feeds[info.name] = _for_input(session, net, info, feeds[info.name])
         outputs = session.run(feeds, network=net.name, cores=cores)
         return {info.name: session.dequantize(info.name, outputs[info.name], network=net.name)
                 if info.dtype in ("float16", "bfloat16") or (info.dtype in ("int8", "uint8", "int16", "uint16")
@@ -659,6 +767,20 @@ def _stage(net: qnpu.NetworkInfo, feeds: Mapping[str, Any]) -> Optional[int]:
     return 0 if net.stages == 1 else None
 
 
+def _for_input(session: qnpu.Session, net: qnpu.NetworkInfo, info: qnpu.TensorInfo, value: Any) -> Array:
+    """An array of the input's type, where the value has one that becomes it; else the launch says what is wrong."""
+    array, wanted = np.asarray(value), _numpy_type(_DTYPES[info.dtype])
+    if array.dtype == wanted:
+        return array
+    if array.dtype.kind == "f" or (array.dtype.kind in "iub" and wanted.kind == "f"):
+        return session.quantize(info.name, array, network=net.name)
+    if array.dtype.kind in "iub" and info.dtype != "bfloat16":
+        cast = array.astype(wanted)
+        if np.array_equal(cast, array):
+            return cast
+    return array
+
+
 def _first_part(value: Any, shape: Sequence[int]) -> Any:
     count = _elements(shape)
     if isinstance(value, qnpu.Tensor):
@@ -681,11 +803,11 @@ class MultiEngine:
     Each device runs batches of the model's own size; a rest is filled up with zeros.
     """
 
-    def __init__(self, bmodel_path: str, dev_ids: Sequence[int], sys_out: bool = True, graph_idx: int = 0) -> None:
-        if not dev_ids:
+    def __init__(self, bmodel_path: str, tpu_ids: Sequence[int], sys_out: bool = True, graph_idx: int = 0) -> None:
+        if not tpu_ids:
             raise qnpu.Error("MultiEngine: an empty list of devices")
-        self._engines = [Engine(bmodel_path, dev_id, IOMode.SYSIO) for dev_id in dev_ids]
-        self._sys_out = sys_out
+        mode = IOMode.SYSIO if sys_out else IOMode.SYSI
+        self._engines = [Engine(bmodel_path, tpu_id, mode) for tpu_id in tpu_ids]
         names = self._engines[0].get_graph_names()
         if not 0 <= graph_idx < len(names):
             raise qnpu.Error(f"MultiEngine: graph {graph_idx}, the model has {len(names)}")
@@ -722,8 +844,23 @@ class MultiEngine:
         """Of one launch."""
         return self._engines[0].get_output_shape(graph_name, tensor_name)
 
-    def process(self, input_tensors: Mapping[str, Array]) -> Dict[str, Array]:
-        """Arrays with any batch in dimension 0, the same for all; returns arrays with that batch."""
+    def process(self, input_tensors: Union[Mapping[str, Array], Sequence[Mapping[str, Tensor]]]) -> Any:
+        """Arrays with any batch in dimension 0, the same for all: returns arrays with that batch. Or a list of dicts of
+        tensors, each on the device of one of the engines: returns a list of dicts of tensors."""
+        if isinstance(input_tensors, Mapping):
+            return self._process_arrays(input_tensors)
+
+        def launch(feeds: Mapping[str, Tensor]) -> Optional[Dict[str, Any]]:
+            ids = {tensor.device_id() for tensor in feeds.values()}
+            for engine in self._engines:
+                if ids == {engine.get_device_id()}:
+                    return engine.process(self._graph, feeds)
+            raise qnpu.Error(f"MultiEngine.process: tensors on devices {sorted(ids)}, one of "
+                             f"{self.get_device_ids()} is expected")
+
+        return list(self._pool.map(launch, input_tensors))
+
+    def _process_arrays(self, input_tensors: Mapping[str, Array]) -> Dict[str, Array]:
         first = self._engines[0]
         batch = first.get_input_shape(self._graph, first.get_input_names(self._graph)[0])[0]
         arrays = {name: np.asarray(array) for name, array in input_tensors.items()}
@@ -746,15 +883,17 @@ class MultiEngine:
 
 
 _ABSENT = {
-    "Bmcv", "BMImage", "BMImageArray", "Decoder", "Decoder_RawStream", "Encoder", "MultiDecoder", "ImagePreProcess",
-    "EngineImagePreProcess", "TensorPTRWithName", "PaddingAtrr", "base64_enc", "base64_dec", "get_vpu_util",
-    "get_vpp_util", "tpu_kernel_api_yolov5_detect_out", "EngineLLM", "algo_yolov5_post_1output",
+    "BMImage", "BMImageArray", "Decoder", "Decoder_RawStream", "Encoder", "MultiDecoder", "ImagePreProcess",
+    "EngineImagePreProcess", "TensorPTRWithName", "PaddingAtrr", "set_decoder_env", "get_vpu_util", "get_vpp_util",
+    "tpu_kernel_api_yolov5_detect_out", "EngineLLM", "algo_yolov5_post_1output",
     "algo_yolov5_post_3output", "deepsort_tracker_controller", "bytetrack_tracker_controller",
 }
 
 
+_NO_IMAGES = "QNPU has no image processor, video or post-processing units; docs/python.md says what there is"
+
+
 def __getattr__(name: str) -> NoReturn:
     if name in _ABSENT:
-        raise AttributeError(f"sophon.sail.{name} is not there: QNPU has no image processor, video or post-processing "
-                             "units; docs/python.md says what there is")
+        raise AttributeError(f"sophon.sail.{name} is not there: {_NO_IMAGES}")
     raise AttributeError(f"module 'sophon.sail' has no attribute {name!r}")

@@ -163,6 +163,66 @@ class Sail(support.Test):
         other.dump_data(self.path("dump"), True)
         self.assertEqual(np.fromfile(self.path("dump"), np.float32).tolist(), [1.0] * 4)
 
+    def test_tensors_as_the_vendor_s_samples_make_them(self):
+        handle = sail.Handle(0)
+        tensor = sail.Tensor(handle, np.array([1, 2, 3]))
+        self.assertEqual((tensor.dtype(), tensor.shape(), len(tensor), tensor[2]), (sail.BM_FLOAT32, [3], 3, 3.0))
+        np.testing.assert_array_equal(tensor.asnumpy((3, 1)), [[1], [2], [3]])
+        other = sail.Tensor(handle=handle, shape=[1, 3], dtype=sail.Dtype.BM_FLOAT32, own_sys_data=True,
+                            own_dev_data=True)
+        other.update_data(np.array([5, 6, 7]))
+        other.sync_s2d()
+        other.sync_s2d(1)  # bytes
+        other.sync_s2d(tensor, 0, 0, 2)
+        other.sync_d2s(3)
+        other.sync_d2s()
+        self.assertEqual(other.asnumpy().tolist(), [[1, 2, 7]])
+        part = sail.Tensor(src=other, shape=[2], offset=1)
+        self.assertEqual(part.asnumpy().tolist(), [2, 7])
+        half = sail.Tensor(handle, (2, 2), sail.BM_FLOAT16, True)
+        half.update_data(np.full((2, 2), 0.5, np.float16).view(np.uint16))
+        self.assertEqual(half.asnumpy().tolist(), [[0.5, 0.5]] * 2)
+        wide = sail.Tensor(handle, [8], sail.BM_FLOAT32, True, True)
+        wide.zeros()
+        wide.sync_d2d_stride(tensor, 1, 2, 3)
+        wide.sync_d2s()
+        self.assertEqual(wide.asnumpy().tolist(), [1, 0, 2, 0, 3, 0, 0, 0])
+        self.fails("float32 does not have", sail.Tensor, handle, np.array([2 ** 24 + 1]))
+        self.fails(["stride_src 3", "has 3"], wide.sync_d2d_stride, tensor, 3, 1, 2)
+        self.fails("13 bytes: the tensor has 12", other.sync_s2d, 13)
+        with self.assertRaises(IndexError):
+            tensor[3]  # pylint: disable=pointless-statement
+
+    def test_bytes_are_copied_to_the_byte(self):
+        tensor = sail.Tensor(sail.Handle(0), np.array([0x11111111, 0x22222222], np.int32))
+        tensor.pysys_data()[...] = 0
+        tensor.sync_d2s(5)
+        self.assertEqual(tensor.asnumpy().tobytes(), b"\x11\x11\x11\x11\x22\0\0\0")
+
+    def test_shapes_are_those_of_the_largest_stage(self):
+        model = qnpu.compile(support.add_model(("n", 3)), stage=[{"a": (n, 3), "b": (n, 3)} for n in (1, 4)])
+        engine = sail.Engine(model.data, len(model.data), 0, sail.IOMode.SYSIO)
+        graph = engine.get_graph_names()[0]
+        self.assertEqual((engine.get_input_shape(graph, "a"), engine.get_output_shape(graph, "sum")), ([4, 3], [4, 3]))
+        ones = np.ones((1, 3), np.uint8)  # becomes float32
+        self.assertEqual(engine.process(graph, {"a": ones, "b": ones}, core_list=[0, 1])["sum"].tolist(), [[2, 2, 2]])
+        inputs, outputs = engine.create_input_tensors_map(graph), engine.create_output_tensors_map(graph)
+        inputs["a"].ones()
+        inputs["b"].ones()
+        engine.process(graph, output=outputs, input_shapes={"a": [1, 3], "b": [1, 3]}, input=inputs)
+        self.assertEqual(outputs["product"].asnumpy().tolist(), [[1, 1, 1]])
+        self.fails(["'outputs'", "there are"], engine.process, graph, inputs, outputs=outputs)
+
+    def test_what_programs_with_opencv_ask_for(self):
+        bmcv = sail.Bmcv(sail.Handle(0))
+        self.assertEqual(bmcv.get_bm_image_data_format(sail.BM_INT8), sail.ImgDtype.DATA_TYPE_EXT_1N_BYTE_SIGNED)
+        self.fails("no image has", bmcv.get_bm_image_data_format, sail.BM_INT32)
+        with self.assertRaisesRegex(AttributeError, "Bmcv.vpp_resize is not there"):
+            bmcv.vpp_resize()
+        handle, array = sail.Handle(0), np.arange(5, dtype=np.int16)
+        np.testing.assert_array_equal(
+            sail.base64_decode_asarray(handle, sail.base64_encode_array(handle, array), "int16"), array)
+
     def test_devices(self):
         self.assertEqual(sail.get_available_tpu_num(), len(qnpu.devices()))
         self.assertEqual(sail.Handle(0).get_target(), "QNPU1")
@@ -175,6 +235,9 @@ class Sail(support.Test):
         self.assertEqual(engine.get_device_ids(), [0, 0])
         got = engine.process({"image": self.pictures[:7].reshape(7, 1, 8, 8)})["probabilities"]
         self.assertLess(np.abs(got - self.right[:7]).max(), 1e-5)
+        tensors = [{"image": sail.Tensor(sail.Handle(0), picture)} for picture in self.pictures[:3]]
+        for number, outputs in enumerate(engine.process(tensors)):
+            self.near(outputs["probabilities"].asnumpy(), number)
 
     def test_errors(self):
         engine = sail.Engine(self.bmodel, 0, sail.IOMode.SYSIO)
@@ -187,8 +250,8 @@ class Sail(support.Test):
                    engine.create_input_tensors_map("digits"), {"probabilities": small})
         self.fails("own_dev_data", sail.Tensor(self.pictures[0]).sync_s2d)
         self.fails("12 elements", small.update_data, np.zeros(12, np.float32))
-        with self.assertRaisesRegex(AttributeError, "sophon.sail.Bmcv is not there"):
-            sail.Bmcv  # pylint: disable=no-member,pointless-statement
+        with self.assertRaisesRegex(AttributeError, "sophon.sail.Decoder is not there"):
+            sail.Decoder  # pylint: disable=no-member,pointless-statement
 
 
 if __name__ == "__main__":
