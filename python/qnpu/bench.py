@@ -2,7 +2,7 @@
 """Measures models: latency, throughput, and what the chip's model says.
 
     python3 -m qnpu.bench digits.bmodel --threads 4
-    python3 -m qnpu.bench a.bmodel b.onnx --json
+    python3 -m qnpu.bench a.bmodel b.onnx --csv
 
 Times are those of the host, which on an emulated chip plays the chip; cycles are the chip's, and the same everywhere.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
+import io
 import json
 import os
 import sys
@@ -49,7 +51,7 @@ class _Measured:
         self.left = runs
         self.mutex = threading.Lock()
         self.latencies: List[float] = []
-        self.failure: Optional[Error] = None
+        self.failure: Optional[Exception] = None
         self.cycles = 0
 
     def take(self) -> bool:
@@ -70,7 +72,7 @@ class _Measured:
             begin = time.perf_counter()
             try:
                 cycles = self.session.run(self.feeds, network=self.net.name).cycles
-            except Error as error:
+            except Exception as error:  # pylint: disable=broad-exception-caught  # raised by by_threads()
                 self.failure = error
                 return
             self.add(time.perf_counter() - begin, cycles)
@@ -109,7 +111,7 @@ def measure(session: Session, *, network: Optional[str] = None, stage: int = 0,
             asynchronous: bool = False) -> Dict[str, Any]:
     """Launches a network `runs` times, by so many threads (or tasks of an event loop) at once.
 
-    Returns network, stage, batch, runs, threads, mode; latency_ms: min, mean, p50, p90, p95, p99, max; throughput:
+    Returns network, stage, shapes (of the inputs, 1x3x8x8 and so on), batch, runs, threads, mode; latency_ms: min, mean, p50, p90, p95, p99, max; throughput:
     launches a second, and items (batch times that); cycles: modelled cycles of a launch; modelled: latency_ms and
     throughput of one launch after another at the nominal clock.
     """
@@ -131,7 +133,8 @@ def measure(session: Session, *, network: Optional[str] = None, stage: int = 0,
     batch = int(shape[0]) if shape else 1
     chip_ms = measured.cycles / session.device.info()["clock_khz"]
     return {
-        "network": net.name, "stage": stage, "batch": batch, "runs": len(times), "threads": threads,
+        "network": net.name, "stage": stage,
+        "shapes": " ".join("x".join(map(str, np.shape(feeds[info.name]))) for info in net.inputs), "batch": batch, "runs": len(times), "threads": threads,
         "mode": "async" if asynchronous else "sync",
         "latency_ms": {name: float(value) for name, value in latency.items()},
         "throughput": {"launches": len(times) / seconds, "items": batch * len(times) / seconds},
@@ -166,6 +169,21 @@ def table(results: List[Dict[str, Any]]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
+def lines(results: List[Dict[str, Any]]) -> str:
+    """Results for programs that read tables: a line of names, then one for each result, all of its values."""
+    def flat(result: Dict[str, Any]) -> Dict[str, Any]:
+        row: Dict[str, Any] = {}
+        for name, value in result.items():
+            row.update({f"{name}_{key}": v for key, v in value.items()} if isinstance(value, dict) else {name: value})
+        return row
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, flat(results[0]) if results else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat(result) for result in results)
+    return text.getvalue().rstrip("\n")
+
+
 def main(arguments: Optional[List[str]] = None) -> int:
     """The program."""
     parser = argparse.ArgumentParser(prog="python3 -m qnpu.bench", description="Measures models on the NPU.")
@@ -177,7 +195,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="that launch side by side (1)")
     parser.add_argument("--async", dest="asynchronous", action="store_true",
                         help="tasks of one event loop instead of threads")
-    parser.add_argument("--json", action="store_true", help="a list of objects instead of a table")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a list of objects instead of a table")
+    form.add_argument("--csv", action="store_true", help="lines of comma-separated values instead")
     args = parser.parse_args(arguments)
     results = []
     try:
@@ -187,7 +207,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except Error as error:
         print(f"qnpu.bench: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(results, indent=2) if args.json else table(results))
+    print(json.dumps(results, indent=2) if args.json else lines(results) if args.csv else table(results))
     return 0
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The benchmark measures what it says, and its program says it."""
 import contextlib
+import csv
 import io
 import json
 import unittest
@@ -52,6 +53,12 @@ class Bench(support.Test):
         self.assertTrue(lines[0].startswith("model"))
         self.assertIn("cycles", lines[0])
         self.assertIn(str(support.digits().cycles), lines[2])
+        status, out, _ = self.program(path, support.digits_model(), "--runs", "3", "--csv")
+        rows = list(csv.DictReader(out.splitlines()))
+        self.assertEqual([(row["network"], row["shapes"], row["runs"]) for row in rows],
+                         [("plus", "2x3 2x3", "3"), ("digits", "1x1x8x8", "3")])
+        self.assertEqual(int(rows[1]["cycles"]), support.digits().cycles)
+        self.assertGreaterEqual(float(rows[1]["latency_ms_p99"]), float(rows[1]["latency_ms_p50"]))
         stages = [{"a": (n, 3), "b": (n, 3)} for n in (1, 4)]
         with qnpu.Session(support.add_model(("n", 3)), stage=stages) as session:
             self.assertEqual([bench.measure(session, stage=s, runs=2)["batch"] for s in (0, 1)], [1, 4])
@@ -66,6 +73,17 @@ class Bench(support.Test):
             for how in ({}, {"asynchronous": True}):
                 self.fails("[1,3]", bench.measure, session, warmup=0, inputs={"image": np.zeros((1, 3), np.float32)},
                            threads=3, **how)
+
+
+            class Broken:  # pylint: disable=too-few-public-methods
+                """An exception of Python's in the threads."""
+
+                def __array__(self, *_, **__):
+                    raise KeyError("broken")
+
+            for how in ({}, {"asynchronous": True}):
+                with self.assertRaisesRegex(KeyError, "broken"):
+                    bench.measure(session, warmup=0, inputs={"image": Broken()}, threads=3, **how)
 
 
 if __name__ == "__main__":
