@@ -111,9 +111,9 @@ def measure(session: Session, *, network: Optional[str] = None, stage: int = 0,
             asynchronous: bool = False) -> Dict[str, Any]:
     """Launches a network `runs` times, by so many threads (or tasks of an event loop) at once.
 
-    Returns network, stage, shapes (of the inputs, 1x3x8x8 and so on), batch, runs, threads, mode; latency_ms: min, mean, p50, p90, p95, p99, max; throughput:
-    launches a second, and items (batch times that); cycles: modelled cycles of a launch; modelled: latency_ms and
-    throughput of one launch after another at the nominal clock.
+    Returns network, stage, shapes (of the inputs, as "1x3x8x8"), batch, runs, threads, mode; latency_ms: min, mean,
+    p50, p90, p95, p99, max; throughput: launches a second, and items (batch times that); cycles: modelled cycles of a
+    launch; modelled: latency_ms and throughput of one launch after another at the nominal clock.
     """
     for name, value, least in (("runs", runs, 1), ("warmup", warmup, 0), ("threads", threads, 1)):
         if value < least:
@@ -134,8 +134,8 @@ def measure(session: Session, *, network: Optional[str] = None, stage: int = 0,
     chip_ms = measured.cycles / session.device.info()["clock_khz"]
     return {
         "network": net.name, "stage": stage,
-        "shapes": " ".join("x".join(map(str, np.shape(feeds[info.name]))) for info in net.inputs), "batch": batch, "runs": len(times), "threads": threads,
-        "mode": "async" if asynchronous else "sync",
+        "shapes": " ".join("x".join(map(str, np.shape(feeds[info.name]))) for info in net.inputs),
+        "batch": batch, "runs": len(times), "threads": threads, "mode": "async" if asynchronous else "sync",
         "latency_ms": {name: float(value) for name, value in latency.items()},
         "throughput": {"launches": len(times) / seconds, "items": batch * len(times) / seconds},
         "cycles": measured.cycles,

@@ -493,8 +493,9 @@ class Tensor:
             if step < 1 or int(count) * step > tensor.size():
                 raise qnpu.Error(f"sync_d2d_stride: {count} elements with {name} {step}: the tensor has "
                                  f"{tensor.size()}")
+        elements = src._dev_array().reshape(-1)[:int(count) * steps[0]:steps[0]]
         array = self._dev_array()
-        array.reshape(-1)[:int(count) * steps[1]:steps[1]] = src._dev_array().reshape(-1)[:int(count) * steps[0]:steps[0]]
+        array.reshape(-1)[:int(count) * steps[1]:steps[1]] = elements
         self._device_tensor().copy_from(array)
 
     def _system_bytes(self) -> Array:

@@ -99,7 +99,7 @@ class Errors(support.Test):
             free = session.device.memory()["free"]
             for _ in range(20):
                 self.fails(text, session.run, self.picture)
-            self.assertEqual(session.device.memory()["free"], free)
+            support.wait_until(lambda: session.device.memory()["free"] >= free)  # the driver frees behind a job
             self.session.run(self.picture)
 
     def test_closed(self):

@@ -102,7 +102,7 @@ class Digits(support.Test):
         free = self.session.device.memory()["free"]
         for _ in range(50):
             self.session.run(support.pictures()[0][0], on_device=True)
-        self.assertEqual(self.session.device.memory()["free"], free)
+        support.wait_until(lambda: self.session.device.memory()["free"] >= free)  # the driver frees behind a job
 
     def test_writes_a_trace(self):
         self.session.close()
