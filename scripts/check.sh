@@ -212,7 +212,7 @@ export JOBS NPU_PYTHON
 
 # Programs of the tests with the label "thread", and what these load.
 THREAD_TARGETS=(npu-sim npu_model_test npu_command_test npu_libnpu_test npu_runtime_test npu_shapes_test npu_quant_test
-    npu_runtime_c_test npu_bmrt_test_test bmrt_test bmodel_seeds fuzz_chip_thread)
+    npu_runtime_c_test npu_bmrt_test_test npu_python_test bmrt_test bmodel_seeds fuzz_chip_thread)
 
 # Of the programs that run in four parts, a check takes one part under ASan, another one with each commit that has it;
 # all of them run without it in every check.
