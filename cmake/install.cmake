@@ -2,8 +2,9 @@
 # What `make install` installs: libraries, headers, pkg-config files, tools, manual pages, the udev rule, documents. No
 # test program, no static library.
 include(GNUInstallDirs)
-# libnpu-sim.so, libnpu-onednn.so and libnpuc.so are looked for beside the library that loads them.
-set(npu_modules ${CMAKE_INSTALL_LIBDIR})
+# For nobody to link with, and without a SONAME: libnpu-sim.so, libnpu-onednn.so and libnpuc.so. The libraries that load
+# them look for them there.
+set(npu_modules ${CMAKE_INSTALL_LIBDIR}/qnpu)
 
 # For programs: with the names that a linker looks for.
 set(npu_libraries npu bmlib npurt)
@@ -22,18 +23,21 @@ foreach(link "libbmrt.so libnpurt.so" "libbmrt.so.1.0 libnpurt.so.1")
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/${name}\" COMMAND_ERROR_IS_FATAL ANY)")
 endforeach()
 
-# The simulator: for nobody to link with.
+# The simulator, and the chip's model, which QEMU uses, too.
 if(TARGET npu-sim)
-  set_target_properties(npumodel npu-sim PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(npumodel PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(npu-sim PROPERTIES INSTALL_RPATH "$ORIGIN/..")
   install(TARGETS npumodel LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
   install(TARGETS npu-sim LIBRARY DESTINATION ${npu_modules})
 endif()
 if(TARGET npu-onednn)
+  set_target_properties(npu-onednn PROPERTIES INSTALL_RPATH "")
   install(TARGETS npu-onednn LIBRARY DESTINATION ${npu_modules})
 endif()
 
 # The compiler for dynamic networks, loaded by libnpurt.
 if(TARGET npuc_library)
+  set_target_properties(npuc_library PROPERTIES INSTALL_RPATH "")
   install(TARGETS npuc_library LIBRARY DESTINATION ${npu_modules})
 endif()
 
@@ -91,11 +95,13 @@ add_custom_command(
   VERBATIM)
 add_custom_target(man3 ALL DEPENDS ${CMAKE_BINARY_DIR}/man/man3.stamp)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/man/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
-install(DIRECTORY man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+foreach(tool ${NPU_TOOLS})
+  install(FILES man/${tool}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endforeach()
 
 install(FILES tools/npu-smi/npu-smi.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/qnpu)
 install(FILES kernel/60-npu.rules DESTINATION lib/udev/rules.d)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
   PATTERN "*.schema.json")
-install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY LICENSES DESTINATION ${CMAKE_INSTALL_DOCDIR})

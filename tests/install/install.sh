@@ -45,10 +45,12 @@ for file in "${tools[@]/#/bin/}" "${pages[@]/%/.1}" include/bmlib_internal.h \
     include/npu_async.hpp include/npu_accel.h \
     include/bmruntime_interface.h include/bmruntime_legacy.h include/bmdef.h lib/libnpu.so lib/libnpu.so.1 \
     lib/libbmlib.so lib/libbmlib.so.0 lib/libnpurt.so lib/libnpurt.so.1 lib/libbmrt.so \
-    lib/libnpu-sim.so lib/libnpumodel.so.1 lib/pkgconfig/npu.pc lib/pkgconfig/bmlib.pc lib/pkgconfig/npurt.pc \
-    lib/pkgconfig/bmrt.pc lib/udev/rules.d/60-npu.rules \
-    share/man/man1/npu-vm.1 share/man/man3/bm_memcpy_s2d.3 share/man/man3/npu_submit.3 \
-    share/man/man3/npu_async_submit.3 share/man/man3/bmrt_launch_tensor_ex.3; do
+    lib/qnpu/libnpu-sim.so lib/qnpu/libnpu-onednn.so lib/qnpu/libnpuc.so lib/libnpumodel.so.1 \
+    lib/pkgconfig/npu.pc lib/pkgconfig/bmlib.pc lib/pkgconfig/npurt.pc lib/pkgconfig/bmrt.pc \
+    lib/udev/rules.d/60-npu.rules \
+    share/doc/qnpu/CHANGELOG.md share/doc/qnpu/LICENSES/CC-BY-4.0.txt \
+    share/man/man3/bm_memcpy_s2d.3 share/man/man3/npu_submit.3 share/man/man3/npu_async_submit.3 \
+    share/man/man3/bmrt_launch_tensor_ex.3; do
     is "$file is installed" test -s "$root/$file"
 done
 
@@ -59,12 +61,19 @@ is "no internal header" sh -c "! find '$root/include' -name 'npu_*internal*' -o 
 is "no path of the build tree" sh -c \
     "! grep -rl --include='*.pc' --include='*.h' --include='*.3' -e '$build' -e '$top' '$root' | grep ."
 is "no run path of the build tree" sh -c \
-    "for f in '$root'/lib/*.so '$root'/bin/*; do
+    "for f in '$root'/lib/*.so '$root'/lib/qnpu/*.so '$root'/bin/*; do
         readelf -d \"\$f\" | grep -E 'R(UN)?PATH' | grep -v '\\[\\\$ORIGIN'
     done | grep . && exit 1; exit 0"
 is "links lead to what is there" sh -c "! find '$root' -xtype l | grep ."
 
 # Names in the libraries: what programs record, and versions of symbols.
+is "every library of the public folder has a soname" sh -c \
+    "for f in '$root'/lib/*.so*; do
+        readelf -d \"\$f\" | grep -q SONAME || echo \"\$f\"
+    done | grep . && exit 1; exit 0"
+is "a manual page for each program, and no others" sh -c \
+    "ls '$root/bin' >'$dest/names' && ls '$root/share/man/man1' | sed 's/\.1\$//' | diff '$dest/names' -"
+is "one udev rule" sh -c "[ \$(ls '$root/lib/udev/rules.d' | wc -l) = 1 ]"
 soname() { readelf -d "$root/lib/$1" | grep -q "SONAME.*\[$2\]"; }
 is "soname of libnpu" soname libnpu.so libnpu.so.1
 is "soname of libbmlib" soname libbmlib.so libbmlib.so.0
@@ -144,8 +153,8 @@ CMAKE
 
 # The simulator that it uses is the installed one, however the library was found.
 uses_installed_sim() { clean env LD_DEBUG=files "$@" 2>&1 | grep -o '/[^ ]*libnpu-sim.so' | sort -u |
-    grep -qx "$root/lib/libnpu-sim.so"; }
-is "the simulator beside the library" uses_installed_sim "$dest/user-c"
+    grep -qx "$root/lib/qnpu/libnpu-sim.so"; }
+is "the simulator of the library" uses_installed_sim "$dest/user-c"
 mkdir "$dest/elsewhere" && ln -s "$root"/lib/libnpu.so.1 "$root"/lib/libbmlib.so.0 "$dest/elsewhere/"
 found_by_links() { env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$dest/elsewhere" NPU_DEVICE=sim \
     NPU_SIM=backend=reference "$dest/user-c"; }
@@ -188,12 +197,12 @@ is "npuc compiles a dynamic network" tool "$root/bin/npuc" "$dest/nets/relu_1x5x
     --dynamic -o "$dest/dynamic.bmodel" -q
 other_shape() { tool "$root/bin/bmrt_test" --bmodel "$dest/dynamic.bmodel" --net_idx 0 --shapes '[1,3,2,2]' 2>&1; }
 is "it runs in another shape" other_shape
-mv "$root/lib/libnpuc.so" "$dest/"
+mv "$root/lib/qnpu/libnpuc.so" "$dest/"
 no_compiler() { ! other_shape >"$dest/out" && grep -q \
     "bmrt_launch_tensor: .*the compiler cannot be loaded: .*libnpuc.so" "$dest/out"; }
 is "without a compiler it says so" no_compiler
 is "its stages need none" tool "$root/bin/bmrt_test" --bmodel "$dest/dynamic.bmodel"
-mv "$dest/libnpuc.so" "$root/lib/"
+mv "$dest/libnpuc.so" "$root/lib/qnpu/"
 
 # Another folder for libraries, as distributions have it, stays below the prefix; its files know their way.
 multiarch() {

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "qemu-device/model/src/compute/onednn_module.h"
 
@@ -18,12 +20,19 @@ std::string own_folder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+// Where the module may be: installed below the library, in the build tree beside it, where a variable says.
+std::vector<std::string> module_folders() {
+  std::vector<std::string> folders;
+  if (const std::string own = own_folder(); !own.empty()) folders = {own + "/qnpu", own};
+  if (const char *configured = std::getenv("NPU_MODEL_LIBDIR"); configured && *configured)
+    folders.push_back(configured);
+  return folders;
+}
+
 // The module stays loaded for good: threads keep objects of it until they end.
 void *open_module(std::string &why) {
   std::string tried;
-  const char *configured = std::getenv("NPU_MODEL_LIBDIR");
-  for (const std::string &folder : {own_folder(), std::string(configured ? configured : "")}) {
-    if (folder.empty()) continue;
+  for (const std::string &folder : module_folders()) {
     const std::string path = folder + "/" + kOnednnModule;
     if (void *module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) return module;
     tried += std::string(tried.empty() ? "" : "; ") + dlerror();
