@@ -39,7 +39,7 @@ label() {
         tools/* | tests/unit/tools/*) echo tools ;;
         python/* | pyproject.toml | setup.py) echo python ;;
         tests/abi/*) echo abi ;;
-        docs/* | man/* | README.md) echo "documents" ;;
+        docs/* | man/* | README.md | CHANGELOG.md | debian/changelog) echo "documents" ;;
         cmake/install.cmake | tests/install/*) echo install ;;
         tests/guest/* | tests/fuzz/kernel/*) echo "driver" ;;
     esac

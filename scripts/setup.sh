@@ -84,6 +84,10 @@ libcap-ng-dev|shared folders of the emulated board (9p)
 libfdt-dev|QEMU build
 device-tree-compiler|tests of the device tree of boards
 dt-schema|checks that device trees keep to the driver's binding
+debhelper|Debian packages
+dh-dkms|Debian package of the driver
+lintian|checks of Debian packages
+mmdebstrap|clean systems in which Debian packages are tried; the image
 LIST
     # Debian's and that of others bring them differently; scripts/onnxruntime.sh calls the program.
     command -v node >/dev/null || echo 'nodejs|tests of ONNX Runtime in JavaScript'
