@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 QUIET  := >/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug module-debug-arm64 demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel hooks clean
+.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug module-debug-arm64 demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel dist deb image hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -104,6 +104,15 @@ explore: build qemu module $(if $(filter debug,$(KERNEL)),module-debug) ## looks
 
 conformance: build ## ONNX's own tests: compiled and right, or refused and why [LIST=FILE.tsv: only those; SUITE=newest: the newest that Debian has]
 	@tests/conformance/conformance.py $(BUILD)/bin/npu_conformance_test $(if $(SUITE),--suite "$(SUITE)") $(if $(LIST),--list "$(LIST)")
+
+dist: ## what is released, from the last commit: build/dist/qnpu-VERSION.tar.xz
+	@scripts/dist.sh $(QUIET)
+
+deb: ## Debian packages of the last commit: build/deb
+	@scripts/deb.sh $(QUIET)
+
+image: programs qemu kernel-stock module ## a system with the packages and the emulated board: build/image
+	@scripts/image.sh
 
 install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)

@@ -44,7 +44,7 @@ endif()
 # The plug-in for ONNX Runtime, and what hosts need that cannot name one.
 if(TARGET qnpu_ep)
   foreach(library qnpu_ep qnpu_ort)
-    set_target_properties(${library} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    set_target_properties(${library} PROPERTIES INSTALL_RPATH "$ORIGIN/..")
     install(TARGETS ${library} LIBRARY DESTINATION ${npu_modules})
   endforeach()
   install(TARGETS qnpu_providers_shared LIBRARY DESTINATION ${npu_modules}/qnpu)

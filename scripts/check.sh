@@ -207,7 +207,10 @@ sanitized() {
 
 qemu_device() { NPU_QEMU=$(qemu-device/qemu/build.sh --print) "$NPU_PYTHON" tests/qemu/test_device.py; }
 
-export -f succeeds run_ctest sanitized qemu_device
+packages() { scripts/deb.sh --quick && scripts/test-deb.sh; }
+image() { make -s image && scripts/image.sh --test; }
+
+export -f succeeds run_ctest sanitized qemu_device packages image
 export JOBS NPU_PYTHON
 
 # Programs of the tests with the label "thread", and what these load.
@@ -289,6 +292,14 @@ check() {
     step demo-sim 1200 succeeds make -s demo BOARD=sim
     step qemu-device 3600 qemu_device
     step demo 2400 succeeds make -s demo
+    UNSEEN='^(qemu-device/qemu/|scripts/npuvm/|tools/npu-vm|tests/(abi|bench|conformance|env|fuzz|guest|install|mutation'
+    UNSEEN+='|qemu|races|static|unit)/)'
+    # They are of the last commit: of other files nothing is known.
+    if [ -z "$(git status --porcelain)" ]; then
+        keep step packages 7200 packages
+    else
+        step packages 7200 packages
+    fi
     aside guest-runtime 3600 tools/npu-vm --timeout 3500 -- "$NPU_TOP/tests/guest/runtime.sh"
     # Other sizes of local memory are other programs, which networks-sim compares; the driver does not see a difference.
     aside guest-networks 4800 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --lmem default
@@ -354,6 +365,7 @@ deep() {
     step deep-fuzz-nets $((seconds + 600)) random_networks "$seconds"
     step deep-fuzz-chip $((seconds + 600)) fuzzer chip "$seconds"
     step deep-fuzz-kernel $((seconds + 1200)) make -s fuzz-kernel SECONDS="$seconds"
+    step deep-image 10800 image
     step deep-tidy 7200 scripts/tidy.sh
     step deep-mutants 14400 scripts/mutate.py --since "${SINCE:-HEAD~1}"
 }

@@ -108,8 +108,10 @@ apt_uri_of() {
     awk -F'|' -v name="$1" '$1 ~ /^Debian/ && $2 == name { print $3; exit }' <<<"$2"
 }
 
-apt_write_sources() {
-    local targets main security keyring=/usr/share/keyrings/debian-archive-keyring.gpg option=
+# Sets, for the two functions below: `main` and `security`, URIs; `option`, whose signatures count.
+apt_find_debian() {
+    local targets keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    option=
     targets=$(apt_targets)
     main=$(apt_uri_of bookworm "$targets")
     security=$(apt_uri_of bookworm-security "$targets")
@@ -117,12 +119,24 @@ apt_write_sources() {
         "this set-up is made for Debian 12; if it is one, run: apt-get update"
     [ -n "$security" ] || die "apt here has no bookworm-security suite, which carries Linux 6.12" \
         "add it to apt's sources and run: apt-get update"
-    [ -e "$keyring" ] && option="[signed-by=$keyring] "
+    [ ! -e "$keyring" ] || option="[signed-by=$keyring] "
+}
+
+# For a Debian 12 of its own, as lines of a sources.list.
+apt_sources_of_debian() {
+    local main security option
+    apt_find_debian
+    echo "deb $option$main bookworm main"
+    echo "deb $option$security bookworm-security main"
+}
+
+apt_write_sources() {
+    local main security option
+    apt_find_debian
     if [ -n "${NPU_APT_SUITE:-}" ]; then
         echo "deb $option$main $NPU_APT_SUITE main"
     else
-        echo "deb $option$main bookworm main"
-        echo "deb $option$security bookworm-security main"
+        apt_sources_of_debian
         echo "deb $option$main bookworm-backports main"
         [ -n "${NPU_APT_ARCH:-}" ] || echo "deb-src $option$main trixie main"
     fi >"$(apt_root)/sources.list"

@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Installs the packages of `make deb` in a clean Debian 12 (mmdebstrap) and uses them as a stranger would: tools on the
+# simulated chip, programs by pkg-config and CMake, the driver by DKMS for Debian's Linux 6.12; then upgrades them over
+# themselves, and purges them. As root, or where users may have namespaces. Prints "N passed, N failed".
+#
+#   test-deb.sh            all of it
+#   test-deb.sh --in ROOT  what mmdebstrap calls, with the new system
+
+NPU_STEP=test-deb
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+ARCHIVES=$NPU_CACHE/deb-archives
+HERE=tmp/qnpu # in the new system
+passed=0
+failed=0
+
+# is WHAT COMMAND...: one test.
+is() {
+    local what=$1 out
+    shift
+    if out=$("$@" 2>&1 </dev/null); then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'not ok: %s\n%s\n' "$what" "$(tail -n 40 <<<"$out")"
+    fi
+}
+
+# The system's own environment, not this one's. Nobody boots its kernel, which Debian's headers bring: no initramfs.
+inside() {
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive INITRD=No \
+        chroot "$ROOT" "$@"
+}
+shell() {
+    inside sh -ec "cd /$HERE; export NPU_DEVICE=sim EXAMPLES=/usr/share/doc/qnpu-doc/examples
+        export DIGITS=\$EXAMPLES/networks/digits; $1"
+}
+apt() { inside apt-get -q -y -o APT::Keep-Downloaded-Packages=true --no-install-recommends "$@"; }
+ours() { (cd "$ROOT" && for name; do ls $HERE/debs/"$name"_*.deb; done) | sed 's|^|/|'; }
+
+# install [OPTION...] -- PACKAGE...: of ours, with what they depend on from Debian. One line a file: no name has blanks.
+install() {
+    local options=() files
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    mapfile -t files < <(ours "$@")
+    [ ${#files[@]} -eq $# ] && apt "${options[@]}" install "${files[@]}"
+}
+
+all_packages() { (cd "$ROOT/$HERE/debs" && for file in *.deb; do echo "${file%%_*}"; done); }
+
+# What a system with packages has that it had not without.
+files_of_ours() {
+    find "$ROOT" -xdev \( -path "$ROOT/$HERE" -o -path "$ROOT/var/cache" -o -path "$ROOT/var/log" \) -prune -o -print |
+        sed "s|^$ROOT||" | grep -E '(/|q|lib)npu|bmlib|bmrt|libsophon' | sort
+}
+
+test_tools() {
+    is "libraries and tools are installed" install -- libnpu1 libbmlib0 libbmrt0 libnpumodel1 libnpu-sim libnpuc \
+        qnpu-tools qnpu-doc
+    is "libraries are in the multiarch folder" shell 'test -e /usr/lib/x86_64-linux-gnu/libnpu.so.1'
+    # No compiler is there: what the compiler as a program and as a module need came with them.
+    is "npuc compiles the demo's network" shell 'npuc -q $DIGITS/digits.onnx -o digits.bmodel'
+    is "bmrt_test runs it" shell 'bmrt_test --bmodel digits.bmodel'
+    is "with oneDNN, which is asked for" shell 'NPU_SIM=backend=onednn bmrt_test --bmodel digits.bmodel'
+    is "npu-smi shows the simulated card" shell 'npu-smi --json | grep -q utilisation'
+    is "a dynamic network is compiled at its launch" shell 'npuc -q open.onnx --shape x0=2,5,7,9 --dynamic \
+        -o open.bmodel; bmrt_test --bmodel open.bmodel --net_idx 0 --shapes "[1,3,2,2]"'
+    for tool in npuc npu-smi bmrt_test tpu_model npu-asm npu-dump; do
+        is "$tool has the version of its package" shell "$tool --version | grep -qx '$tool $VERSION'"
+        is "$tool has a page" shell "test -s /usr/share/man/man1/$tool.1.gz"
+    done
+}
+
+test_programs() {
+    is "headers are installed" install -- libqnpu-dev
+    is "compilers are installed" apt install gcc g++ cmake make pkg-config
+    is "the README's program builds with pkg-config" shell 'gcc -Wall -Werror hello.c $(pkg-config --cflags --libs \
+        npurt) -o hello'
+    is "and runs" shell './hello | grep -q probabilities'
+    for package in npu bmlib npurt bmrt; do
+        is "pkg-config knows $package" shell "pkg-config --modversion $package | grep -qx '$VERSION'"
+    done
+    is "the examples build with find_package(qnpu)" shell 'cmake -S $EXAMPLES -B examples && cmake --build examples -j2'
+    is "the demo reads digits" shell 'examples/digits/digits digits.bmodel $DIGITS >out; grep -q "pictures right" out'
+    for sample in context launch_data launch_tensor launch_tensor_ex mapped one_runtime send_api many_runtimes; do
+        is "sample $sample reads a digit" shell "label=\$(od -An -tu1 -j23 -N1 \$DIGITS/test_labels.bin | tr -d ' ')
+            [ -n \"\$label\" ] && [ \"\$(examples/api/sample_$sample digits.bmodel \$DIGITS/test_images.bin 7)\" = \
+            \"\$label\" ]"
+    done
+    is "a C program builds with find_package(libsophon)" shell 'mkdir sophon; cp hello.c sophon/; cp sophon.cmake \
+        sophon/CMakeLists.txt; cmake -S sophon -B sophon/build; cmake --build sophon/build; sophon/build/hello'
+    is "the C program of pkg-config also builds for C++, with the standard library" shell 'printf "%s\n" \
+        "#include <cstdlib>" "#include <npu_async.hpp>" "int main() { return npu_device_count() < 0; }" >a.cpp
+        g++ -std=c++20 a.cpp $(pkg-config --cflags --libs npu) -o a && ./a'
+}
+
+# The module that DKMS has built for the only kernel that has headers here.
+module() { shell "set -- /lib/modules/*/updates/dkms/npu.ko*; [ -s \"\$1\" ] && $1"; }
+
+test_driver() {
+    local headers=linux-headers-6.12-amd64
+    is "Debian's headers of Linux 6.12 are installed" apt install $headers
+    is "the driver's package builds it" install -- npu-dkms
+    is "DKMS has it installed" shell 'dkms status qnpu | grep -q "qnpu/.*6\.12.*installed"'
+    is "it is a module for that kernel and this card" module 'modinfo -F vermagic "$1" | grep -q "^6\.12\..* " &&
+        modinfo -F alias "$1" | grep -q ^pci:'
+    is "older kernels are left out" shell 'versions=$(sed -n "s/^BUILD_EXCLUSIVE_KERNEL=\"\(.*\)\"/\1/p" \
+        /usr/src/qnpu-*/dkms.conf)
+        [ "$(printf "%s\n" 6.1.0-37-amd64 6.11.10 5.19 6.12.117+deb12-amd64 6.18.1 7.0.1 10.1 |
+        grep -E "$versions" | xargs)" = "6.12.117+deb12-amd64 6.18.1 7.0.1 10.1" ]'
+    is "one udev rule" shell '[ "$(find /usr/lib/udev /etc/udev -name "*npu*.rules" ! -name "*input*")" = \
+        /usr/lib/udev/rules.d/60-npu.rules ]'
+}
+
+test_life() {
+    local packages
+    mapfile -t packages < <(all_packages)
+    is "all packages upgrade over themselves" install --reinstall -- "${packages[@]}"
+    is "nothing of theirs is missing or changed" shell "dpkg -V ${packages[*]}"
+    is "a program that was linked before runs" shell './hello'
+    is "the driver is there again" module true
+    is "all packages are purged" apt purge "${packages[@]}"
+    is "nothing of theirs is left" sh -c "[ -z '$(files_of_ours)' ] || { echo '$(files_of_ours)'; exit 1; }"
+}
+
+# The same commit makes the same bytes, also in another checkout.
+test_dist() {
+    local first other=$NPU_BUILD/test-deb.clone
+    first=$("$NPU_TOP/scripts/dist.sh") || return 1
+    cp "$first" "$NPU_BUILD/test-deb.tar.xz"
+    rm -rf "$other"
+    git clone -q --no-hardlinks "$NPU_TOP" "$other"
+    is "make dist makes the same bytes twice, and elsewhere" sh -c "'$NPU_TOP/scripts/dist.sh' &&
+        cmp '$first' '$NPU_BUILD/test-deb.tar.xz' && cd '$other' && NPU_BUILD='$other/build' scripts/dist.sh &&
+        cmp build/dist/*.tar.xz '$first'"
+    rm -rf "$other" "$NPU_BUILD/test-deb.tar.xz"
+}
+
+# ROOT: the new system, with nothing but Debian's smallest set of packages.
+run_inside() {
+    ROOT=$1
+    VERSION=$("$NPU_TOP/scripts/dist.sh" --version)
+    mkdir -p "$ROOT/$HERE/debs"
+    cp "$NPU_BUILD"/deb/*.deb "$ROOT/$HERE/debs/"
+    rm -f "$ROOT/$HERE"/debs/*-dbgsym_*
+    cp "$NPU_BUILD/test-deb"/* "$ROOT/$HERE/"
+    chmod -R a+rX "$ROOT/$HERE"
+    cp -l "$ARCHIVES"/*.deb "$ROOT/var/cache/apt/archives/" 2>/dev/null ||
+        cp "$ARCHIVES"/*.deb "$ROOT/var/cache/apt/archives/" 2>/dev/null || true
+    [ -z "$(files_of_ours)" ] || die "the new system is not clean:" "$(files_of_ours)"
+    test_dist
+    test_tools
+    test_programs
+    test_driver
+    test_life
+    inside apt-get autoclean >/dev/null
+    cp -lf "$ROOT"/var/cache/apt/archives/*.deb "$ARCHIVES/" 2>/dev/null ||
+        cp -f "$ROOT"/var/cache/apt/archives/*.deb "$ARCHIVES/"
+    echo "$passed passed, $failed failed" >"$NPU_BUILD/test-deb.result"
+}
+
+# What is used in the new system: programs and networks that no package has.
+prepare() {
+    local work=$NPU_BUILD/test-deb
+    rm -rf "$work"
+    mkdir -p "$work" "$ARCHIVES"
+    awk '/^```c( |$)/ { on = 1; next } /^```$/ { on = 0 } on' "$NPU_TOP/README.md" >"$work/hello.c"
+    grep -q bmrt_load_bmodel "$work/hello.c" || die "README.md has no program in C"
+    cat >"$work/sophon.cmake" <<'CMAKE'
+cmake_minimum_required(VERSION 3.10)
+project(hello C)
+find_package(libsophon REQUIRED)
+include_directories(${LIBSOPHON_INCLUDE_DIRS})
+add_executable(hello hello.c)
+target_link_libraries(hello ${the_libbmrt.so} ${the_libbmlib.so})
+CMAKE
+    "$NPU_PYTHON" "$NPU_TOP/tests/oracle/gen_nets.py" "$work/nets" --only 'relu_*' >/dev/null
+    cp "$work/nets/relu_1x5x7x9/open.onnx" "$work/"
+    rm -rf "$work/nets"
+    find "$ARCHIVES" -name '*.deb' -mtime +60 -delete
+}
+
+main() {
+    if [ "${1:-}" = --in ]; then
+        set +e
+        run_inside "$2"
+        return
+    fi
+    need_program mmdebstrap
+    local sources
+    "$NPU_TOP/scripts/deb.sh" --print >/dev/null
+    prepare
+    sources=$(apt_sources_of_debian)
+    rm -f "$NPU_BUILD/test-deb.result"
+    # shellcheck disable=SC2016  # $1 is mmdebstrap's
+    mmdebstrap --quiet --variant=minbase --format=null \
+        --customize-hook="'$NPU_TOP/scripts/test-deb.sh' --in \"\$1\"" bookworm - - <<<"$sources" >&2 ||
+        die "the new system cannot be made, or its test broke off"
+    cat "$NPU_BUILD/test-deb.result"
+    [[ $(cat "$NPU_BUILD/test-deb.result") = *' 0 failed' ]]
+}
+
+main "$@"
