@@ -85,6 +85,7 @@ libfdt-dev|QEMU build
 device-tree-compiler|tests of the device tree of boards
 dt-schema|checks that device trees keep to the driver's binding
 debhelper|Debian packages
+dh-python|Debian package of the package qnpu
 dh-dkms|Debian package of the driver
 lintian|checks of Debian packages
 mmdebstrap|clean systems in which Debian packages are tried; the image

@@ -55,7 +55,7 @@ all_packages() { (cd "$ROOT/$HERE/debs" && for file in *.deb; do echo "${file%%_
 # What a system with packages has that it had not without.
 files_of_ours() {
     find "$ROOT" -xdev \( -path "$ROOT/$HERE" -o -path "$ROOT/var/cache" -o -path "$ROOT/var/log" \) -prune -o -print |
-        sed "s|^$ROOT||" | grep -E '(/|q|lib)npu|bmlib|bmrt|libsophon' | sort
+        sed "s|^$ROOT||" | grep -E '(/|q|lib)npu|bmlib|bmrt|sophon' | sort
 }
 
 test_tools() {
@@ -96,6 +96,15 @@ test_programs() {
     is "the C program of pkg-config also builds for C++, with the standard library" shell 'printf "%s\n" \
         "#include <cstdlib>" "#include <npu_async.hpp>" "int main() { return npu_device_count() < 0; }" >a.cpp
         g++ -std=c++20 a.cpp $(pkg-config --cflags --libs npu) -o a && ./a'
+}
+
+test_python() {
+    is "the package for Python is installed" install -- python3-qnpu
+    is "it compiles the network of digits, and reads one" shell 'python3 digit.py'
+    is "it is in the folder of Debian's Python" shell '[ "$(python3 -c "import qnpu; print(qnpu.__file__)")" = \
+        /usr/lib/python3/dist-packages/qnpu/__init__.py ]'
+    is "it has the version of its package" shell "python3 -c 'import qnpu; print(qnpu.__version__)' | grep -qx $VERSION"
+    is "sophon.sail is there" shell 'python3 -c "import sophon.sail"'
 }
 
 # The module that DKMS has built for the only kernel that has headers here.
@@ -155,6 +164,7 @@ run_inside() {
     test_dist
     test_tools
     test_programs
+    test_python
     test_driver
     test_life
     inside apt-get autoclean >/dev/null
@@ -178,6 +188,19 @@ include_directories(${LIBSOPHON_INCLUDE_DIRS})
 add_executable(hello hello.c)
 target_link_libraries(hello ${the_libbmrt.so} ${the_libbmlib.so})
 CMAKE
+    cat >"$work/digit.py" <<'PYTHON'
+import os
+
+import numpy
+import qnpu
+
+digits = os.environ["DIGITS"]
+picture = numpy.fromfile(f"{digits}/test_images.bin", numpy.uint8, offset=16 + 7 * 64, count=64)
+label = numpy.fromfile(f"{digits}/test_labels.bin", numpy.uint8, offset=16 + 7, count=1)
+with qnpu.Session(f"{digits}/digits.onnx") as session:
+    outputs = session.run({"image": picture.reshape(1, 1, 8, 8).astype(numpy.float32) / 16})
+assert outputs["probabilities"].argmax() == label[0]
+PYTHON
     "$NPU_PYTHON" "$NPU_TOP/tests/oracle/gen_nets.py" "$work/nets" --only 'relu_*' >/dev/null
     cp "$work/nets/relu_1x5x7x9/open.onnx" "$work/"
     rm -rf "$work/nets"
