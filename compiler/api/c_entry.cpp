@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The functions of npuc_c.h.
 #include <charconv>
-#include <cstdlib>
-#include <cstring>
 
-#include "compiler/api/file.h"
-#include "compiler/api/npuc.h"
+#include "compiler/api/entry.h"
 #include "compiler/api/npuc_c.h"
-#include "runtime/cpu/subnet.h"
+#include "runtime/arrays/file.h"
 
 namespace {
 
 using npu::Status;
 using npu::compiler::Options;
-
-void *copied(const void *bytes, size_t size) {
-  void *const p = std::malloc(size ? size : 1);
-  if (p && size) std::memcpy(p, bytes, size);
-  return p;
-}
 
 Status wrong(const std::string &name, const std::string &value, const std::string &expected) {
   return Status::error("option " + name + "=" + value + ": " + expected + " expected");
@@ -38,7 +29,7 @@ Status choose(const std::string &name, const std::string &value, const std::map<
 
 Status read_table(const std::string &path, Options &options) {
   std::string text;
-  NPU_TRY(npu::compiler::read_file(path, text).within("option quantize_table"));
+  NPU_TRY(npu::arrays::read_file(path, text).within("option quantize_table"));
   return npu::quantize::parse_table(text, options.quantize.table.emplace()).within("option quantize_table=" + path);
 }
 
@@ -67,26 +58,13 @@ Status read_option(const std::string &name, const std::string &value, Options &o
   return Status::error("option " + name + ": the options are cores, lmem, reals, turns, quantize, quantize_table");
 }
 
-void read_types(const npu_compile_type *types, uint32_t count, npu::graph::IoTypes::Side &side) {
-  for (uint32_t i = 0; i < count; ++i) {
-    const npu::graph::Dtype type = npu::cpu::dtype_of_bm(types[i].type);
-    if (npu::graph::is_io_type(type)) side.named[types[i].tensor] = type;
-  }
-}
-
 Status read_request(const npuc_request &request, Options &options) {
   for (uint32_t i = 0; i < request.option_count; ++i)
     NPU_TRY(read_option(request.options[i].name, request.options[i].value, options));
   const bool integers = options.quantize.type != npu::quantize::Type::None;
   if (integers != options.quantize.table.has_value())
     return Status::error("options quantize and quantize_table: one is given without the other");
-  options.name = request.name ? request.name : "";
-  for (uint32_t i = 0; i < request.shape_count; ++i) {
-    const npu_compile_shape &s = request.shapes[i];
-    options.shapes[s.input].assign(s.dims, s.dims + s.num_dims);
-  }
-  read_types(request.input_types, request.input_type_count, options.io_types.inputs);
-  read_types(request.output_types, request.output_type_count, options.io_types.outputs);
+  npu::compiler::read_tensors(request, options);
   return {};
 }
 
@@ -125,20 +103,7 @@ Status check(const npuc_request &request, npuc_result &, std::vector<uint8_t> &)
 
 template <class F>
 bool answer(F f, const npuc_request *request, npuc_result *result) {
-  *result = {};
-  try {
-    std::vector<uint8_t> file;
-    const Status status = f(*request, *result, file);
-    if (status.ok()) {
-      result->file = copied(file.data(), file.size());
-      result->file_bytes = file.size();
-    } else {
-      result->error = static_cast<char *>(copied(status.message().c_str(), status.message().size() + 1));
-    }
-  } catch (const std::bad_alloc &) {
-    return false;
-  }
-  return result->file != nullptr;
+  return npu::compiler::answer([&](std::vector<uint8_t> &file) { return f(*request, *result, file); }, *result);
 }
 
 }  // namespace
