@@ -47,7 +47,7 @@ if(TARGET qnpu_ep)
     set_target_properties(${library} PROPERTIES INSTALL_RPATH "$ORIGIN/..")
     install(TARGETS ${library} LIBRARY DESTINATION ${npu_modules})
   endforeach()
-  install(TARGETS qnpu_providers_shared LIBRARY DESTINATION ${npu_modules}/qnpu)
+  install(TARGETS qnpu_providers_shared LIBRARY DESTINATION ${npu_modules}/providers)
   install(DIRECTORY ort/js/ DESTINATION ${CMAKE_INSTALL_DATADIR}/qnpu/onnxruntime-qnpu)
 endif()
 

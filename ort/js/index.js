@@ -11,8 +11,10 @@ const os = require('os');
 const path = require('path');
 
 const NAME = 'libqnpu_ort.so';
-const FOLDERS = [process.env.QNPU_LIBRARIES, path.join(__dirname, '../../build/lib'), path.join(__dirname, '../../../lib'),
-                 '/usr/local/lib', '/usr/lib'];
+// Folders of libraries: the build's, the installed ones' (this file is in share/qnpu/onnxruntime-qnpu), Debian's.
+const TRIPLET = `${{ x64: 'x86_64', arm64: 'aarch64' }[process.arch]}-linux-gnu`;
+const FOLDERS = [process.env.QNPU_LIBRARIES, path.join(__dirname, '../../build/lib'),
+                 path.join(__dirname, '../../../lib/qnpu'), path.join(__dirname, '../../../lib', TRIPLET, 'qnpu')];
 
 function findLibrary() {
   const found = FOLDERS.filter(Boolean).map((folder) => path.join(folder, NAME)).find((file) => fs.existsSync(file));

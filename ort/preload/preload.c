@@ -94,7 +94,7 @@ static void load_bridge(void) {
   char path[PATH_MAX];
 
   if (dlopen("libonnxruntime_providers_shared.so", RTLD_NOW)) return;
-  beside("qnpu/libonnxruntime_providers_shared.so", path);
+  beside("providers/libonnxruntime_providers_shared.so", path);
   if (!dlopen(path, RTLD_NOW)) fprintf(stderr, "libqnpu_ort.so: %s\n", dlerror());
 }
 
