@@ -25,6 +25,7 @@ state() {
     {
         git rev-parse "HEAD^{tree}"
         dpkg-query -W
+        scripts/onnxruntime.sh --env 2>/dev/null || true
     } | hash_of
 }
 
@@ -36,7 +37,7 @@ is_built() {
 }
 
 build() {
-    local tarball version
+    local tarball version env profile=()
     for program in dpkg-buildpackage dh dh_dkms lintian; do need_program "$program"; done
     tarball=$(scripts/dist.sh)
     version=$(scripts/dist.sh --version)
@@ -44,6 +45,12 @@ build() {
     mkdir -p "$OUT"
     cp "$tarball" "$OUT/qnpu_$version.orig.tar.xz"
     tar -C "$OUT" -xf "$tarball"
+    # The plug-in for ONNX Runtime is left out where its headers were not fetched (make onnxruntime).
+    if env=$(scripts/onnxruntime.sh --env 2>/dev/null); then
+        QNPU_ORT_INCLUDE=$(sed -n 's/^ORT_INCLUDE=//p' "$env")
+        export QNPU_ORT_INCLUDE
+        profile=(--build-profiles=pkg.qnpu.onnxruntime)
+    fi
     say "building the packages of version $version; log: $NPU_BUILD/deb.log"
     # debhelper gives the compiler a home of its own, where ccache would find nothing
     (
@@ -51,7 +58,7 @@ build() {
         export DEB_BUILD_OPTIONS="nocheck parallel=${NPU_JOBS:-$(nproc)}${QUICK:+ noautodbgsym}"
         CCACHE_DIR=$(ccache --get-config cache_dir)
         export CCACHE_DIR QNPU_QUICK=$QUICK
-        logged "$NPU_BUILD/deb.log" dpkg-buildpackage --no-sign
+        logged "$NPU_BUILD/deb.log" dpkg-buildpackage --no-sign "${profile[@]}"
     )
     rm -rf "$OUT/qnpu-$version"
 }

@@ -107,6 +107,18 @@ test_python() {
     is "sophon.sail is there" shell 'python3 -c "import sophon.sail"'
 }
 
+# ONNX Runtime comes with programs: without one, the plug-in loads and has its functions. It is one of the packages only
+# where the headers were there (scripts/deb.sh).
+test_plug_in() {
+    ls "$NPU_BUILD"/deb/libqnpu-ep_*.deb >/dev/null 2>&1 || return 0
+    is "the plug-in for ONNX Runtime is installed" install -- libqnpu-ep
+    is "it loads, and has a provider's functions" shell 'python3 -c "import ctypes, glob
+folder, = glob.glob(\"/usr/lib/*/qnpu\")
+library = ctypes.CDLL(folder + \"/libqnpu_ep.so\")
+library.CreateEpFactories, library.ReleaseEpFactory
+ctypes.CDLL(folder + \"/libqnpu_ort.so\")"'
+}
+
 # The module that DKMS has built for the only kernel that has headers here.
 module() { shell "set -- /lib/modules/*/updates/dkms/npu.ko*; [ -s \"\$1\" ] && $1"; }
 
@@ -165,6 +177,7 @@ run_inside() {
     test_tools
     test_programs
     test_python
+    test_plug_in
     test_driver
     test_life
     inside apt-get autoclean >/dev/null
