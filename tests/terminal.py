@@ -38,9 +38,13 @@ class Terminal:
     def lines(self):
         return self._tmux("capture-pane", "-p").splitlines()
 
+    def colored_lines(self):
+        """The lines with their escape sequences."""
+        return self._tmux("capture-pane", "-p", "-e").splitlines()
+
     def colors(self):
         """Whether anything is coloured."""
-        return bool(re.search(r"\x1b\[(?:\d+;)*3[0-7][;m]", self._tmux("capture-pane", "-p", "-e")))
+        return bool(re.search(r"\x1b\[(?:\d+;)*3[0-7][;m]", "\n".join(self.colored_lines())))
 
     def status(self):
         """None while the program runs. Not asked of tmux, which may overlook the end of a process that it has begun."""
