@@ -15,8 +15,10 @@ import tempfile
 import xml.sax.saxutils
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(TOP, "tests"))
-from terminal import Terminal  # noqa: E402, pylint: disable=wrong-import-position
+sys.path[:0] = [os.path.join(TOP, "tests"), os.path.join(TOP, "tests/bench")]
+# pylint: disable=wrong-import-position
+import zoo  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 COLUMNS, ROWS = 100, 28
 HISTORY = 40  # so many columns of a graph are waited for
@@ -27,14 +29,13 @@ BACKGROUND, FOREGROUND = "#16181d", "#d4d7dd"
 COLORS = ["#5c6370", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", FOREGROUND]
 BRIGHT = ["#7f848e", "#ff7b86", "#b5e890", "#ffd68a", "#7cc4ff", "#e29bff", "#7adbe6", "#ffffff"]
 
-# Two programs of a loop each, one of them with pauses, so that there is something to see.
+# One network all the time, another one with pauses, so that there is something to see.
+NETWORKS = ["squeezenet", "mobilenetv2"]
 LOAD = """
 cd /mnt/share
-bmrt_test --bmodel digits.bmodel --loopnum 1000000000 >/dev/null 2>&1 &
-while :; do bmrt_test --bmodel digits.bmodel --loopnum 400; sleep 2; done >/dev/null 2>&1 &
+bmrt_test --bmodel squeezenet.bmodel --loopnum 1000000000 >/dev/null 2>&1 &
+while :; do bmrt_test --bmodel mobilenetv2.bmodel --loopnum 40; sleep 3; done >/dev/null 2>&1 &
 npu-smi live
-kill $!
-kill %1
 """
 
 
@@ -114,8 +115,9 @@ def main():
     parser.add_argument("-o", "--output", default=os.path.join(TOP, "docs/pictures/npu-smi-live.svg"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="npu-picture-") as share:
-        subprocess.run([os.path.join(TOP, "build/bin/npuc"), os.path.join(TOP, "networks/digits/digits.onnx"), "-q",
-                        "-o", os.path.join(share, "digits.bmodel")], check=True)
+        for name in NETWORKS:
+            subprocess.run([os.path.join(TOP, "build/bin/npuc"), zoo.write(name, share, 1), "-q", "-o",
+                            os.path.join(share, name + ".bmodel")], check=True)
         command = [os.path.join(TOP, "tools/npu-vm"), "--interactive", "--share", share, "--", "sh", "-c", LOAD]
         with Terminal(COLUMNS, ROWS, command) as terminal:
             terminal.wait_until(is_full, "a view with some history")
