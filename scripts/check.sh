@@ -304,6 +304,7 @@ check() {
     # Other sizes of local memory are other programs, which networks-sim compares; the driver does not see a difference.
     aside guest-networks 4800 "$NPU_PYTHON" tests/conformance/run_nets.py --quick --guest --lmem default
     aside guest-python 2400 tools/npu-vm --timeout 2300 -- "$NPU_TOP/python/tests/board.sh"
+    aside guest-documents 3600 tests/documents/commands.py --board
     aside guest-decode 2400 "$NPU_PYTHON" tests/conformance/run_decode.py --guest
     if [ -z "$not_built" ]; then
         aside guest-ort 3600 ort/tests/board.sh

@@ -480,6 +480,7 @@ std::string Refusal::text() const {
 }
 
 Status compile_onnx(const void *bytes, size_t size, const Options &options, Compiled &out) {
+  out.refusal = {};
   const Status status = guarded([&]() -> Status {
     graph::RawModel raw;
     NPU_TRY(unreadable(graph::read_onnx(bytes, size, raw)));
@@ -489,6 +490,7 @@ Status compile_onnx(const void *bytes, size_t size, const Options &options, Comp
 }
 
 Status compile_onnx_file(const std::string &path, const Options &options, Compiled &out) {
+  out.refusal = {};
   const Status status = guarded([&]() -> Status {
     graph::RawModel raw;
     NPU_TRY(unreadable(graph::read_onnx_file(path, raw)));

@@ -668,8 +668,10 @@ DeclaredShapes declared_shapes(const RawModel &model, const ImportOptions &optio
 
 Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph, Findings *findings) {
   Findings own;
+  Findings &found = findings ? *findings : own;
+  found = {};
   DeclaredShapes declared = declared_shapes(model, options);
-  NPU_TRY(Importer(model, options, &declared, graph, findings ? *findings : own).run());
+  NPU_TRY(Importer(model, options, &declared, graph, found).run());
   remove_dead(graph);
   return {};
 }

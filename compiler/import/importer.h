@@ -22,7 +22,7 @@ struct ImportOptions {
 /// for bool, int32 and uint32 for 64-bit integers (outputs are saturated).
 ///
 /// Converts all nodes that the outputs need. Every node that cannot be converted is named in one message.
-/// `findings`, if given, gets these nodes.
+/// `findings`, if given, has these nodes afterwards, and none of earlier calls.
 Status import_model(const RawModel &model, const ImportOptions &options, Graph &graph, Findings *findings = nullptr);
 
 /// What the importer says of one node of the file.

@@ -89,7 +89,8 @@ TEST(CriticalPath, ArithmeticThatIsLonger) {
   program.push_back(relu(16, 64, 128, 4));
   program.push_back(store(16, 128, 5));
   program[1] = relu(1 << 16, 0, 2 << 20, 2, NPU_ACT_SIGMOID);
-  const auto path = compiler::critical_path(compiler::schedule(program));
+  const Streams s = compiler::schedule(program);
+  const auto path = compiler::critical_path(s);
   EXPECT_EQ(layers(path), (std::vector<uint32_t>{5, 4, 2, 2, 2, 2, 1}));
 }
 
