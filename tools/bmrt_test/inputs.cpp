@@ -120,6 +120,11 @@ Status read_input(const Given &given, const Options &o, const TensorPlan &input,
   arrays::Input wanted;
   wanted.name = input.name;
   wanted.shape.assign(input.shape.dims, input.shape.dims + input.shape.num_dims);
+  // --shapes may name any; there is room for the network's.
+  if (cpu::element_count(wanted.shape) != static_cast<int64_t>(input.bytes / bmrt_data_type_size(input.dtype)))
+    return Status::error("input '" + input.name + "' has " +
+                         std::to_string(input.bytes / bmrt_data_type_size(input.dtype)) +
+                         " elements, and not those of the shape " + cpu::shape_text(wanted.shape) + " (--shapes)");
   wanted.dtype = cpu::is_integer(raw->dtype) ? dtype_of(input.dtype) : cpu::Dtype::F32;
   cpu::Tensor tensor;
   NPU_TRY(arrays::fit(*raw, wanted, tensor).within(given.path));

@@ -10,6 +10,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <map>
 #include <memory>
 
 #include "tools/npu-smi/report.h"
@@ -85,19 +87,41 @@ struct Answer {
   std::string text;
 };
 
-/// A machine without a card has none, which is worth knowing; what keeps us from looking is no measurement.
-Answer answer_metrics(const std::string &version) {
-  Report report;
-  const Status status = collect({.window_ms = 0, .stop = {}}, report);
-  if (!status.ok() && status.code() != -ENODEV)
-    return {.code = MHD_HTTP_SERVICE_UNAVAILABLE, .text = status.message() + "\n"};
-  return {.type = kType, .text = metrics(report, version)};
+struct Server {
+  std::string version;
+  std::map<unsigned int, Card> known;  ///< cards as they were when they answered last: names only
+};
+
+/// A card that does not answer keeps its names, and so its series.
+void name_lost(Card &card, std::map<unsigned int, Card> &known) {
+  if (card.chip.empty()) {
+    const auto it = known.find(card.index);
+    if (it == known.end()) return;
+    card.chip = it->second.chip;
+    card.bus = it->second.bus;
+    card.transport = it->second.transport;
+    return;
+  }
+  Card &names = known[card.index];
+  names.chip = card.chip;
+  names.bus = card.bus;
+  names.transport = card.transport;
 }
 
-Answer answer_to(const std::string &method, const std::string &path, const std::string &version) {
+/// A machine without a card has none, which is worth knowing; what keeps us from looking is no measurement.
+Answer answer_metrics(Server &server) {
+  Report report;
+  const Status status = collect({.window_ms = 0, .stop = {}, .all_lost = true}, report);
+  if (!status.ok() && status.code() != -ENODEV)
+    return {.code = MHD_HTTP_SERVICE_UNAVAILABLE, .text = status.message() + "\n"};
+  for (Card &card : report.cards) name_lost(card, server.known);
+  return {.type = kType, .text = metrics(report, server.version)};
+}
+
+Answer answer_to(const std::string &method, const std::string &path, Server &server) {
   if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
     return {.code = MHD_HTTP_METHOD_NOT_ALLOWED, .text = "GET and HEAD only\n"};
-  if (path == "/metrics") return answer_metrics(version);
+  if (path == "/metrics") return answer_metrics(server);
   if (path == "/") return {.type = "text/html; charset=utf-8", .text = kPage};
   return {.code = MHD_HTTP_NOT_FOUND, .text = "there is /metrics\n"};
 }
@@ -114,7 +138,12 @@ MHD_Result handle(void *arg, MHD_Connection *connection, const char *url, const 
     *body = 0;
     return MHD_YES;
   }
-  const Answer answer = answer_to(method, url, *static_cast<const std::string *>(arg));
+  Answer answer;
+  try {
+    answer = answer_to(method, url, *static_cast<Server *>(arg));
+  } catch (const std::exception &e) {  // no exception gets through the library's functions of C
+    answer = {.code = MHD_HTTP_INTERNAL_SERVER_ERROR, .text = std::string(e.what()) + "\n"};
+  }
   MHD_Response *response = MHD_create_response_from_buffer(answer.text.size(), const_cast<char *>(answer.text.data()),
                                                            MHD_RESPMEM_MUST_COPY);
   if (!response) return MHD_NO;
@@ -128,12 +157,13 @@ MHD_Result handle(void *arg, MHD_Connection *connection, const char *url, const 
 }  // namespace
 
 Status serve(const std::string &wanted, const std::string &version, const std::function<bool()> &stop) {
-  std::string address = wanted, told = version;
+  std::string address = wanted;
+  Server server{version, {}};
   int fd = -1;
   if (Status status = listen_on(address, fd); !status.ok()) return status;
   signal(SIGPIPE, SIG_IGN);
   // It owns the socket from here on.
-  MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, handle, &told, MHD_OPTION_LISTEN_SOCKET, fd,
+  MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, handle, &server, MHD_OPTION_LISTEN_SOCKET, fd,
                                         MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT,
                                         kIdleSeconds, MHD_OPTION_END);
   if (!daemon) return refuse(address, -EIO, "the HTTP server cannot be started");

@@ -113,7 +113,10 @@ const Metric kMetrics[] = {
      }},
     {"npu_core_busy_seconds_total", "counter",
      "Time in which a job was on the core; its rate is the core's utilisation, from 0 to 1.",
-     OF_CORE(seconds(c.status.busy_ns[core]))},
+     [](const Card &c, Samples &s) {
+       // A driver before 1.4 does not tell.
+       if (c.status.card_ns) each_core(c, s, [&](unsigned int core) { return seconds(c.status.busy_ns[core]); });
+     }},
     {"npu_core_jobs_total", "counter", "Jobs that the core has completed.", OF_CORE(whole(c.status.jobs[core]))},
     {"npu_core_modelled_cycles_total", "counter", "Cycles that the cost model charges for these jobs.",
      OF_CORE(whole(c.status.busy_cycles[core]))},

@@ -58,10 +58,11 @@ struct Look {
   int only = -1;                 ///< this card, or all
   unsigned int window_ms = 100;  ///< how long to look: counters are read before and after
   std::function<bool()> stop;    ///< asked now and then; true ends the window early
+  bool all_lost = false;         ///< cards of which none answers are a report, too, and no error
 };
 
 /// Looks at the cards for a while. A card that goes away meanwhile is in the report as lost. An error:
-/// there is no card at all.
+/// there is no card at all, or nobody may open one.
 Status collect(const Look &look, Report &report);
 
 /// Files of the npu driver that processes have open, from proc (normally "/proc"); what cannot be read is left out.

@@ -131,7 +131,7 @@ const char *const kHelp[] = {
     "engine %              modelled time of its jobs, which is not the emulation's",
 };
 
-/// The second row of each Glyphs is what its first and following steps of a cell look like.
+/// What a cell looks like in which one, two, ... steps are filled.
 std::vector<std::string> steps_of(Glyphs glyphs) {
   switch (glyphs) {
     case Glyphs::Eighths:

@@ -67,7 +67,10 @@ const std::vector<Value> &values() {
          for (const int util : c.core_util) out.push_back(known(util));
          return out;
        }},
-      {"busy_ns", nullptr, nullptr, nullptr, "", "", [](const Card &c) { return of_cores(c, c.status.busy_ns); }},
+      {"busy_ns", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json {
+         // A driver before 1.4 does not tell.
+         return c.status.card_ns ? of_cores(c, c.status.busy_ns) : Json();
+       }},
       {"busy_cycles", nullptr, nullptr, nullptr, "", "",
        [](const Card &c) -> Json { return of_cores(c, c.status.busy_cycles); }},
       {"jobs", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json { return of_cores(c, c.status.jobs); }},

@@ -131,15 +131,20 @@ class Served(unittest.TestCase):
 
 
 class NoCard(unittest.TestCase):
+    def started(self, *arguments, **environment):
+        exporter = Exporter(*arguments, **environment)
+        self.addCleanup(lambda: exporter.process.poll() is not None or exporter.end(signal.SIGKILL))
+        return exporter
+
     def test_a_machine_without_a_card_has_none(self):
-        exporter = Exporter("0", NPU_DEVICE="auto")
+        exporter = self.started("0", NPU_DEVICE="auto")
         families = {family.name: family for family in text_string_to_metric_families(exporter.get()[1])}
         self.assertEqual(exporter.end(), 0)
         self.assertEqual(families["npu_cards"].samples[0].value, 0)
         self.assertEqual(set(families), {"npu_smi_info", "npu_cards"})
 
     def test_what_keeps_it_from_looking_is_told(self):
-        exporter = Exporter("0", NPU_SIM="cores=99")
+        exporter = self.started("0", NPU_SIM="cores=99")
         with self.assertRaises(urllib.error.HTTPError) as caught:
             exporter.get()
         self.assertEqual(caught.exception.code, 503)

@@ -104,6 +104,8 @@ Report example() {
   card.status.temperature_mc = 42500;
   card.status.power_mw = 5250;
   card.status.clock_khz = 1000000;
+  card.status.card_ns = 5000;
+  card.status.busy_ns[1] = 2000;
   card.memory.card_total = 504ull << 20;
   card.memory.card_free = 440ull << 20;
   Client client;
@@ -230,6 +232,16 @@ TEST(Formats, JsonHasNamesOfAnyBytes) {
   report.cards[0].clients[0].process = "\xff\x01x";
   const nlohmann::json all = nlohmann::json::parse(formats()[1].write(report, "1"));
   EXPECT_EQ(all.at("cards").at(0).at("processes").at(0).at("process"), "\xef\xbf\xbd\x01x");
+}
+
+TEST(Formats, TimesThatADriverDoesNotTellAreNotZero) {
+  Report report = example();
+  const auto json = [&] { return nlohmann::json::parse(formats()[1].write(report, "1")).at("cards").at(0); };
+  EXPECT_EQ(json().at("busy_ns"), nlohmann::json({0, 2000}));
+  EXPECT_NE(metrics(report, "1").find("npu_core_busy_seconds_total{"), std::string::npos);
+  report.cards[0].status.card_ns = 0;
+  EXPECT_TRUE(json().at("busy_ns").is_null());
+  EXPECT_EQ(metrics(report, "1").find("npu_core_busy_seconds_total{"), std::string::npos);
 }
 
 Report lost() {

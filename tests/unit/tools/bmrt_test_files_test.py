@@ -158,6 +158,8 @@ class Inputs(Case):
                 result = self.measured("--input", given, code=1)
                 self.assertIn(message, result["error"])
                 self.assertEqual((result["result"], result["cases"]), ("not run", []))
+        larger = self.measured("--net_idx", "0", "--shapes", "[100000,3],[2,3]", "--input", "a=a.npy", code=1)
+        self.assertIn("input 'a' has 6 elements, and not those of the shape [100000, 3] (--shapes)", larger["error"])
         twice = self.measured("--input", "a=a.npy", "--input", "a=wrong.npy", code=1)
         self.assertIn("input 'a' has two files, a.npy and wrong.npy", twice["error"])
         for wrong in (("--context_dir", "d", "--input", "a.npy"), ("--bmodel", "m", "--preprocess", "scale=1/255"),
