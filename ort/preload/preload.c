@@ -2,10 +2,11 @@
 /*
  * libqnpu_ort.so: for hosts of ONNX Runtime that cannot name a plug-in, as its binding for Node.js and servers with a
  * list of providers of their own. It stands in front of OrtGetApiBase(), loaded before the host with LD_PRELOAD or
- * RTLD_GLOBAL, and every session that the host makes gets the QNPU provider behind those that the host asks for.
- * Everything else is ONNX Runtime's own.
+ * RTLD_GLOBAL. Sessions that the host makes with CreateSession and CreateSessionFromArray, or with the forms of these
+ * that take a container of prepacked weights, get the QNPU provider behind those that the host asks for. Everything
+ * else is ONNX Runtime's own.
  *
- * QNPU_ORT_OPTIONS="cores=2;cache=/var/cache/qnpu" has options of the provider.
+ * QNPU_ORT_OPTIONS="cores=2;cache=/var/cache/qnpu" has options of the provider; device=N chooses the card.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,12 +14,15 @@
 #include <link.h>
 #include <onnxruntime_c_api.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define PROVIDER "QNPUExecutionProvider"
+#define DEVICE_ENTRY "ep.qnpuexecutionprovider.device" /* among a session's own */
+#define CARD_KEY "qnpu_device"                         /* in the metadata of an OrtEpDevice: the number of its card */
 #define ABI 23
 #define MAX_OPTIONS 16
 /* More than the functions that any version has; the table of a later version than the headers' is longer than OrtApi.
@@ -28,7 +32,11 @@
 static const OrtApiBase *base; /* ONNX Runtime's */
 static const OrtApi *api;      /* of version ABI */
 static OrtApiBase own_base;
+/* Guards what is above and the tables. Nothing else is called while it is held: ONNX Runtime and the dynamic linker
+ * come back to OrtGetApiBase(), and may wait for a thread that is there. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Held while the provider is registered, so that it happens once. */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 
 /* Tables that were handed out, one for each of ONNX Runtime's. */
 static struct {
@@ -98,63 +106,117 @@ static void load_bridge(void) {
   if (!dlopen(path, RTLD_NOW)) fprintf(stderr, "libqnpu_ort.so: %s\n", dlerror());
 }
 
-/* The first device of the provider, which is registered if it is not yet. */
-static OrtStatus *find_device(OrtEnv *env, const OrtEpDevice **device) {
+/* The device of the card with this number, or the first where it is NULL; *cards is how many the provider has. */
+static OrtStatus *choose_device(OrtEnv *env, const char *card, const OrtEpDevice **device, size_t *cards) {
   const OrtEpDevice *const *devices;
-  char path[PATH_MAX];
+  const char *number;
   OrtStatus *status;
   size_t count;
 
   *device = NULL;
-  for (int round = 0; round < 2; round++) {
-    status = api->GetEpDevices(env, &devices, &count);
-    if (status) return status;
-    for (size_t i = 0; i < count && !*device; i++)
-      if (strcmp(api->EpDevice_EpName(devices[i]), PROVIDER) == 0) *device = devices[i];
-    if (*device || round) break;
-    load_bridge();
-    beside("libqnpu_ep.so", path);
-    status = api->RegisterExecutionProviderLibrary(env, PROVIDER, path);
-    if (status) return status;
+  *cards = 0;
+  status = api->GetEpDevices(env, &devices, &count);
+  if (status) return status;
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(api->EpDevice_EpName(devices[i]), PROVIDER) != 0) continue;
+    ++*cards;
+    number = api->GetKeyValue(api->EpDevice_EpMetadata(devices[i]), CARD_KEY);
+    if (!*device && (!card || (number && strcmp(number, card) == 0))) *device = devices[i];
   }
-  return *device ? NULL : api->CreateStatus(ORT_EP_FAIL, "QNPU: libqnpu_ort.so is loaded, and there is no NPU");
+  return NULL;
 }
 
-/* Splits $QNPU_ORT_OPTIONS in place; returns how many there are, -1 if one has no value. */
-static int split_options(char *text, const char **keys, const char **values) {
-  char *save = NULL, *equals;
-  int count = 0;
+/* The same, of the provider that is registered if it is not yet. It is an error if there is no such device. */
+static OrtStatus *find_device(OrtEnv *env, const char *card, const OrtEpDevice **device) {
+  char text[PATH_MAX];
+  OrtStatus *status;
+  size_t cards;
 
-  for (char *item = strtok_r(text, ";", &save); item; item = strtok_r(NULL, ";", &save)) {
-    equals = strchr(item, '=');
-    if (!equals || count == MAX_OPTIONS) return -1;
-    *equals = '\0';
-    keys[count] = item;
-    values[count++] = equals + 1;
+  pthread_mutex_lock(&registering);
+  status = choose_device(env, card, device, &cards);
+  if (!status && cards == 0) {
+    load_bridge();
+    beside("libqnpu_ep.so", text);
+    status = api->RegisterExecutionProviderLibrary(env, PROVIDER, text);
+    if (!status) status = choose_device(env, card, device, &cards);
   }
-  return count;
+  pthread_mutex_unlock(&registering);
+  if (status || *device) return status;
+  if (cards == 0) return api->CreateStatus(ORT_EP_FAIL, "QNPU: libqnpu_ort.so is loaded, and there is no NPU");
+  snprintf(text, sizeof(text), "QNPU: option device=%.40s: the number of a card from 0 to %zu is expected", card,
+           cards - 1);
+  return api->CreateStatus(ORT_INVALID_ARGUMENT, text);
+}
+
+/* Options as the provider gets them. */
+struct given {
+  char *text; /* has all of them */
+  const char *keys[MAX_OPTIONS], *values[MAX_OPTIONS];
+  size_t count;
+};
+
+/* Reads $QNPU_ORT_OPTIONS; the caller frees the text. False: it has no such form. */
+static bool read_options(struct given *given) {
+  const char *text = getenv("QNPU_ORT_OPTIONS");
+  char *save = NULL, *equals;
+
+  *given = (struct given){.text = strdup(text ? text : "")};
+  if (!given->text) return false;
+  for (char *item = strtok_r(given->text, ";", &save); item; item = strtok_r(NULL, ";", &save)) {
+    equals = strchr(item, '=');
+    if (!equals || given->count == MAX_OPTIONS) return false;
+    *equals = '\0';
+    given->keys[given->count] = item;
+    given->values[given->count++] = equals + 1;
+  }
+  return true;
+}
+
+/* The card that is asked for, in $QNPU_ORT_OPTIONS or else among the session's entries; NULL where none is. */
+static OrtStatus *find_card(const struct given *given, const OrtSessionOptions *options, char entry[64],
+                            const char **card) {
+  OrtStatus *status;
+  size_t size = 64;
+  int has = 0;
+
+  *card = NULL;
+  for (size_t i = 0; i < given->count; i++)
+    if (strcmp(given->keys[i], "device") == 0) *card = given->values[i];
+  if (*card) return NULL;
+  status = api->HasSessionConfigEntry(options, DEVICE_ENTRY, &has);
+  if (!status && has) status = api->GetSessionConfigEntry(options, DEVICE_ENTRY, entry, &size);
+  if (!status && has) *card = entry;
+  return status;
+}
+
+/* Adds the provider to a session's options. */
+static OrtStatus *add_provider(OrtEnv *env, const struct given *given, OrtSessionOptions *options) {
+  const OrtEpDevice *device = NULL;
+  char entry[64];
+  const char *card;
+  OrtStatus *status = find_card(given, options, entry, &card);
+
+  if (!status) status = find_device(env, card, &device);
+  if (status) return status;
+  return api->SessionOptionsAppendExecutionProvider_V2(options, env, &device, 1, given->keys, given->values,
+                                                       given->count);
 }
 
 /* A copy of a session's options with the provider; the caller releases it. */
 static OrtStatus *with_provider(const OrtEnv *env, const OrtSessionOptions *options, OrtSessionOptions **out) {
-  const char *keys[MAX_OPTIONS], *values[MAX_OPTIONS], *given = getenv("QNPU_ORT_OPTIONS");
-  const OrtEpDevice *device;
-  char text[4096];
+  struct given given;
   OrtStatus *status;
-  int count;
 
-  snprintf(text, sizeof(text), "%s", given ? given : "");
-  count = split_options(text, keys, values);
-  if (count < 0) return api->CreateStatus(ORT_INVALID_ARGUMENT, "QNPU_ORT_OPTIONS: NAME=VALUE;... is expected");
-  status = options ? api->CloneSessionOptions(options, out) : api->CreateSessionOptions(out);
-  if (status) return status;
-  pthread_mutex_lock(&lock);
-  status = find_device((OrtEnv *)env, &device);
-  pthread_mutex_unlock(&lock);
-  if (!status)
-    status =
-        api->SessionOptionsAppendExecutionProvider_V2(*out, (OrtEnv *)env, &device, 1, keys, values, (size_t)count);
-  if (status) api->ReleaseSessionOptions(*out);
+  if (!read_options(&given)) {
+    status = api->CreateStatus(ORT_INVALID_ARGUMENT, "QNPU_ORT_OPTIONS: NAME=VALUE;..., at most 16, is expected");
+  } else {
+    status = options ? api->CloneSessionOptions(options, out) : api->CreateSessionOptions(out);
+    if (!status) {
+      status = add_provider((OrtEnv *)env, &given, *out);
+      if (status) api->ReleaseSessionOptions(*out);
+    }
+  }
+  free(given.text);
   return status;
 }
 
@@ -180,6 +242,31 @@ static OrtStatus *ORT_API_CALL create_session_from_array(const OrtEnv *env, cons
   return status;
 }
 
+static OrtStatus *ORT_API_CALL create_session_prepacked(const OrtEnv *env, const ORTCHAR_T *path,
+                                                        const OrtSessionOptions *options,
+                                                        OrtPrepackedWeightsContainer *weights, OrtSession **session) {
+  OrtSessionOptions *more;
+  OrtStatus *status = with_provider(env, options, &more);
+
+  if (status) return status;
+  status = api->CreateSessionWithPrepackedWeightsContainer(env, path, more, weights, session);
+  api->ReleaseSessionOptions(more);
+  return status;
+}
+
+static OrtStatus *ORT_API_CALL create_session_from_array_prepacked(const OrtEnv *env, const void *model, size_t bytes,
+                                                                   const OrtSessionOptions *options,
+                                                                   OrtPrepackedWeightsContainer *weights,
+                                                                   OrtSession **session) {
+  OrtSessionOptions *more;
+  OrtStatus *status = with_provider(env, options, &more);
+
+  if (status) return status;
+  status = api->CreateSessionFromArrayWithPrepackedWeightsContainer(env, model, bytes, more, weights, session);
+  api->ReleaseSessionOptions(more);
+  return status;
+}
+
 /* ---- the interface that the host sees ---- */
 
 static const OrtApi *own_table(const OrtApi *real) {
@@ -187,16 +274,18 @@ static const OrtApi *own_table(const OrtApi *real) {
   const OrtApi *found = NULL;
   OrtApi *own;
 
+  dl_iterate_phdr(find_end, &range);
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && !found; i++) {
     if (tables[i].real && tables[i].real != real) continue;
     own = (OrtApi *)tables[i].own;
     found = own;
     if (tables[i].real) break;
-    dl_iterate_phdr(find_end, &range);
     memcpy(own, real, range.bytes > TABLE_BYTES ? TABLE_BYTES : range.bytes);
     own->CreateSession = create_session;
     own->CreateSessionFromArray = create_session_from_array;
+    own->CreateSessionWithPrepackedWeightsContainer = create_session_prepacked;
+    own->CreateSessionFromArrayWithPrepackedWeightsContainer = create_session_from_array_prepacked;
     tables[i].real = real;
   }
   pthread_mutex_unlock(&lock);
@@ -210,18 +299,31 @@ static const OrtApi *ORT_API_CALL get_api(uint32_t version) {
 }
 
 EXPORT const OrtApiBase *ORT_API_CALL OrtGetApiBase(void) {
+  const OrtApiBase *real;
+  const OrtApi *real_api;
+  bool known;
+
+  pthread_mutex_lock(&lock);
+  known = base != NULL;
+  pthread_mutex_unlock(&lock);
+  if (known) return &own_base;
+  real = real_base();
+  if (!real) {
+    fprintf(stderr, "libqnpu_ort.so: no libonnxruntime.so is loaded\n");
+    return NULL;
+  }
+  real_api = real->GetApi(ABI);
+  if (!real_api)
+    fprintf(stderr, "libqnpu_ort.so: ONNX Runtime %s has no plug-ins, 1.23 or later is expected\n",
+            real->GetVersionString());
   pthread_mutex_lock(&lock);
   if (!base) {
-    base = real_base();
-    api = base ? base->GetApi(ABI) : NULL;
-    if (base) own_base = (OrtApiBase){.GetApi = get_api, .GetVersionString = base->GetVersionString};
+    api = real_api;
+    own_base = (OrtApiBase){.GetApi = get_api, .GetVersionString = real->GetVersionString};
+    base = real;
   }
   pthread_mutex_unlock(&lock);
-  if (!base) fprintf(stderr, "libqnpu_ort.so: no libonnxruntime.so is loaded\n");
-  if (base && !api)
-    fprintf(stderr, "libqnpu_ort.so: ONNX Runtime %s has no plug-ins, 1.23 or later is expected\n",
-            base->GetVersionString());
-  return base ? &own_base : NULL;
+  return &own_base;
 }
 
 /* So that Node.js takes the library with process.dlopen(). */
