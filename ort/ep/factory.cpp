@@ -32,13 +32,20 @@ std::vector<std::pair<std::string, std::string>> entries_of(const OrtSessionOpti
   return out;
 }
 
-/// What the session asks for, checked by whoever knows it.
+/// What the session asks for, checked by whoever knows it. The memory that ONNX Runtime gives to the session is that of
+/// the OrtEpDevice, so the card is.
 Status session_options(const OrtSessionOptions *from, const OrtKeyValuePairs *const *metadata, size_t count,
                        Options &out) {
   if (count > 1) return Status::error("a session runs on one NPU, " + std::to_string(count) + " are given");
-  if (count)
-    if (const char *card = Ort::GetApi().GetKeyValue(metadata[0], kCardKey)) out.device = std::atoi(card);
   NPU_TRY(read_options(entries_of(from), out));
+  const char *const text = count ? Ort::GetApi().GetKeyValue(metadata[0], kCardKey) : nullptr;
+  const int card = text ? std::atoi(text) : 0;
+  if (out.device.value_or(card) != card)
+    return Status::error("option device=" + std::to_string(*out.device) +
+                         ": the session was given the OrtEpDevice of NPU " + std::to_string(card) +
+                         "; give it that of the other card, whose metadata has " + kCardKey + "=" +
+                         std::to_string(*out.device));
+  out.device = card;
   return check_options(out.compiler);
 }
 
@@ -108,12 +115,12 @@ Status Factory::create(const OrtKeyValuePairs *const *metadata, size_t count, co
   std::shared_ptr<Card> card;
   NPU_TRY(session_options(options, metadata, count, read));
   NPU_TRY(Cache(read.cache).prepare());
-  NPU_TRY(Card::open(read.device, card));
+  NPU_TRY(Card::open(*read.device, card));
   // Compiled for the card that it runs on, unless the session wants it for another one.
   read.compiler.emplace("lmem", std::to_string(card->lmem_bytes()));
   if (const auto cores = read.compiler.find("cores");
       cores != read.compiler.end() && std::atoi(cores->second.c_str()) > card->cores())
-    return Status::error("option cores=" + cores->second + ": NPU " + std::to_string(read.device) + " has " +
+    return Status::error("option cores=" + cores->second + ": NPU " + std::to_string(*read.device) + " has " +
                          std::to_string(card->cores()));
   out = new Provider(std::move(card), std::move(read), logger, interface_);
   return {};

@@ -6,6 +6,7 @@
 
 #include "ort/ep/cache.h"
 #include "ort/ep/compiler.h"
+#include "ort/ep/memory.h"
 #include "ort/ep/stream.h"
 
 namespace npu::ort {
@@ -63,11 +64,18 @@ struct Operand {
   size_t chip_bytes() const { return host_bytes() / (is_wide(port->type) ? 2 : 1); }
 };
 
-bool is_on_card(const OrtValue *value) {
-  return ep_api().MemoryDevice_GetDeviceType(ep_api().Value_GetMemoryDevice(value)) == OrtMemoryInfoDeviceType_NPU;
+/// Whether a tensor is on this card; what is neither there nor in the host's memory cannot be used.
+Status find_memory(const Card &card, const OrtValue *value, bool &on_card) {
+  std::optional<int> number;
+  NPU_TRY(card_of(value, number));
+  if (number.value_or(card.index()) != card.index())
+    return Status::error("it is on NPU " + std::to_string(*number) + ", and the session on NPU " +
+                         std::to_string(card.index()));
+  on_card = number.has_value();
+  return {};
 }
 
-Status read_input(const Ort::KernelContext &context, const Port &port, Operand &out) {
+Status read_input(const Ort::KernelContext &context, const Card &card, const Port &port, Operand &out) {
   const Ort::ConstValue value = context.GetInput(port.place);
   if (!value) return Status::error("input '" + port.name + "' is left out");
   const Ort::TensorTypeAndShapeInfo info = value.GetTensorTypeAndShapeInfo();
@@ -75,7 +83,7 @@ Status read_input(const Ort::KernelContext &context, const Port &port, Operand &
   out.port = &port;
   out.shape = info.GetShape();
   out.bytes = const_cast<void *>(value.GetTensorRawData());
-  out.on_card = is_on_card(value);
+  NPU_TRY(find_memory(card, value, out.on_card).within("input '" + port.name + "'"));
   for (int64_t d : out.shape)
     if (d == 0) return Status::error("input '" + port.name + "' of the shape " + shape_text(out.shape) + " is empty");
   return {};
@@ -114,7 +122,7 @@ Status make_output(const Ort::KernelContext &context, const std::shared_ptr<Card
   o.shape = shape;
   if (value) {
     o.bytes = value.GetTensorMutableRawData();
-    o.on_card = is_on_card(value);
+    NPU_TRY(find_memory(*card, value, o.on_card).within("output '" + port.name + "'"));
   }
   if (o.bytes && o.on_card && !is_wide(port.type)) {
     o.address = address_of(o.bytes);
@@ -244,7 +252,7 @@ Status Kernel::run(Ort::KernelContext context) {
   std::vector<Operand> inputs(group_->inputs.size()), outputs(group_->outputs.size());
   std::vector<Shape> shapes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    NPU_TRY(read_input(context, group_->inputs[i], inputs[i]));
+    NPU_TRY(read_input(context, *card_, group_->inputs[i], inputs[i]));
     shapes.push_back(inputs[i].shape);
   }
   const bool traced = profile_->active();

@@ -36,6 +36,16 @@ Status place_of(const OrtValue *value, Cards &cards, Place &out) {
 
 }  // namespace
 
+Status card_of(const OrtValue *value, std::optional<int> &out) {
+  const OrtMemoryDevice *const device = ep_api().Value_GetMemoryDevice(value);
+  out.reset();
+  if (is_card(device))
+    out = static_cast<int>(ep_api().MemoryDevice_GetDeviceId(device));
+  else if (!is_host(device) && ep_api().MemoryDevice_GetMemoryType(device) != OrtDeviceMemoryType_HOST_ACCESSIBLE)
+    return Status::error("it is in memory of a device that is no card of this provider");
+  return {};
+}
+
 Status Cards::get(int index, std::shared_ptr<Card> &out) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Card> &card = open_[index];

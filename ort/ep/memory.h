@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "ort/ep/card.h"
 #include "ort/ep/ort_api.h"
@@ -21,6 +22,10 @@ class Cards {
   std::mutex mutex_;
   std::map<int, std::shared_ptr<Card>> open_;
 };
+
+/// The number of the card that a tensor is on, nothing for one in memory that the host reads. Memory of other devices
+/// is an error.
+Status card_of(const OrtValue *value, std::optional<int> &out);
 
 /// What ONNX Runtime calls the memory of a card.
 Ort::MemoryInfo memory_info(int card);

@@ -31,9 +31,11 @@ Status read_own(const std::string &name, const std::string &value, Options &out)
     return {};
   }
   if (name == "device") {
-    const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), out.device);
-    if (failed != std::errc() || end != value.data() + value.size() || out.device < 0)
+    int card = -1;
+    const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), card);
+    if (failed != std::errc() || end != value.data() + value.size() || card < 0)
       return wrong(name, value, "the number of a card");
+    out.device = card;
     return {};
   }
   std::string names = "cache, device, dynamic";

@@ -4,6 +4,7 @@
 #define NPU_ORT_OPTIONS_H
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "ort/ep/ort_api.h"
@@ -11,9 +12,9 @@
 namespace npu::ort {
 
 struct Options {
-  int device = 0;       ///< number of the card
-  bool dynamic = true;  ///< takes nodes whose shapes are known when they run
-  std::string cache;    ///< folder in which compiled networks are kept; empty: none
+  std::optional<int> device;  ///< number of the card
+  bool dynamic = true;        ///< takes nodes whose shapes are known when they run
+  std::string cache;          ///< folder in which compiled networks are kept; empty: none
   /// Those that the compiler understands (compiler/api/npuc_c.h), as they are.
   std::map<std::string, std::string> compiler;
 

@@ -297,7 +297,7 @@ static void wrong_options_are_named(void **state) {
       {{"core", "1"}, "option core is not known; the options are cache, device, dynamic, cores"},
       {{"reals", "fp8"}, "option reals=fp8: one of bf16, fp16, fp32 is expected"},
       {{"lmem", "much"}, "option lmem=much"},
-      {{"device", "17"}, "NPU 17 cannot be opened"},
+      {{"device", "17"}, "option device=17: the session was given the OrtEpDevice of NPU 0"},
       {{"device", "first"}, "option device=first: the number of a card is expected"},
       {{"dynamic", "yes"}, "option dynamic=yes: 0 or 1 is expected"},
       {{"quantize", "int8"}, "quantize_table"},
