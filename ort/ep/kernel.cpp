@@ -75,11 +75,17 @@ Status find_memory(const Card &card, const OrtValue *value, bool &on_card) {
   return {};
 }
 
+Status check_type(const Ort::TensorTypeAndShapeInfo &info, const Port &port) {
+  if (info.GetElementType() == port.type) return {};
+  return Status::error("its elements have ONNX type " + std::to_string(info.GetElementType()) +
+                       ", and those of its network " + std::to_string(port.type));
+}
+
 Status read_input(const Ort::KernelContext &context, const Card &card, const Port &port, Operand &out) {
   const Ort::ConstValue value = context.GetInput(port.place);
   if (!value) return Status::error("input '" + port.name + "' is left out");
   const Ort::TensorTypeAndShapeInfo info = value.GetTensorTypeAndShapeInfo();
-  if (info.GetElementType() != port.type) return Status::error("input '" + port.name + "' has another type");
+  NPU_TRY(check_type(info, port).within("input '" + port.name + "'"));
   out.port = &port;
   out.shape = info.GetShape();
   out.bytes = const_cast<void *>(value.GetTensorRawData());
@@ -121,6 +127,7 @@ Status make_output(const Ort::KernelContext &context, const std::shared_ptr<Card
   o.port = &port;
   o.shape = shape;
   if (value) {
+    NPU_TRY(check_type(value.GetTensorTypeAndShapeInfo(), port).within("output '" + port.name + "'"));
     o.bytes = value.GetTensorMutableRawData();
     NPU_TRY(find_memory(*card, value, o.on_card).within("output '" + port.name + "'"));
   }

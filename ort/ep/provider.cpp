@@ -38,6 +38,12 @@ Status find_places(const std::vector<Ort::ConstValueInfo> &infos, std::vector<Po
   return {};
 }
 
+ONNXTensorElementDataType type_of(const Ort::ConstValueInfo &value) {
+  const Ort::ConstTypeInfo type = value.TypeInfo();
+  return type && type.GetONNXType() == ONNX_TYPE_TENSOR ? type.GetTensorTypeAndShapeInfo().GetElementType()
+                                                        : ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+}
+
 /// The node that stands for an EPContext node may have its inputs and outputs in another order.
 Status move_places(const std::vector<Ort::ConstValueInfo> &from, const std::vector<Ort::ConstValueInfo> &to,
                    std::vector<Port> &ports) {
@@ -48,6 +54,10 @@ Status move_places(const std::vector<Ort::ConstValueInfo> &from, const std::vect
     const auto same = [&](const Ort::ConstValueInfo &v) { return v && v.GetName() == name; };
     const auto at = std::find_if(to.begin(), to.end(), same);
     if (at == to.end()) return Status::error("'" + name + "' is lost");
+    // The model is anyone's: ONNX Runtime makes memory for the type that it declares.
+    if (const ONNXTensorElementDataType type = type_of(*at); type != port.type)
+      return Status::error("the model declares '" + name + "' with elements of ONNX type " + std::to_string(type) +
+                           ", and its compiled network has " + std::to_string(port.type));
     port.place = static_cast<uint32_t>(at - to.begin());
   }
   return {};

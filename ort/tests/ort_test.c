@@ -229,6 +229,48 @@ static void damaged_compiled_models_are_refused(void **state) {
   free(bytes);
 }
 
+/* Changes the type that a model declares for a tensor, of which it was float; returns how often it is declared. */
+static int declare(char *model, size_t size, const char *name, char type) {
+  const size_t length = strlen(name);
+  int count = 0;
+
+  /* ValueInfoProto: the name, then TypeProto of a tensor, whose first field is the type of its elements. */
+  for (size_t i = 0; i + length + 6 < size; i++) {
+    char *const after = model + i + length;
+
+    if (memcmp(model + i, name, length) != 0 || after[0] != 0x12 || after[2] != 0x0a || after[4] != 0x08) continue;
+    assert_int_equal(after[5], ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT);
+    after[5] = type;
+    count++;
+  }
+  return count;
+}
+
+static void compiled_models_with_other_types_are_refused(void **state) {
+  OrtSession *session;
+  OrtAllocator *allocator;
+  char *names[2];
+  size_t size;
+
+  (void)state;
+  round_trip("residual", "1");
+  session = open_session(scratch("context.onnx"), make_options(true, NULL));
+  must(ort->GetAllocatorWithDefaultOptions(&allocator));
+  must(ort->SessionGetInputName(session, 0, allocator, &names[0]));
+  must(ort->SessionGetOutputName(session, 0, allocator, &names[1]));
+  ort->ReleaseSession(session);
+  for (int i = 0; i < 2; i++) {
+    char *bytes = read_all(scratch("context.onnx"), &size), expected[256];
+
+    assert_true(declare(bytes, size, names[i], ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8) > 0);
+    write_all(scratch("other.onnx"), bytes, size);
+    free(bytes);
+    snprintf(expected, sizeof(expected), "the model declares '%s' with elements of ONNX type 2", names[i]);
+    assert_has(failure(make_session(scratch("other.onnx"), make_options(true, NULL), &session)), expected);
+    must(ort->AllocatorFree(allocator, names[i]));
+  }
+}
+
 /* The one file of a folder. */
 static const char *only_file(const char *folder) {
   static char path[1024];
@@ -508,6 +550,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(open_dimensions_are_compiled_when_they_are_known),
       cmocka_unit_test(compiled_models_are_loaded_again),
       cmocka_unit_test(damaged_compiled_models_are_refused),
+      cmocka_unit_test(compiled_models_with_other_types_are_refused),
       cmocka_unit_test(the_cache_keeps_what_was_compiled),
       cmocka_unit_test(options_are_understood),
       cmocka_unit_test(wrong_options_are_named),
