@@ -2,6 +2,7 @@
 #include "ort/ep/provider.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ort/ep/context.h"
 
@@ -36,6 +37,15 @@ Status find_places(const std::vector<Ort::ConstValueInfo> &infos, std::vector<Po
     port.place = static_cast<uint32_t>(at - infos.begin());
   }
   return {};
+}
+
+/// What a failed Compile leaves behind: nothing that the caller has to know of. ONNX Runtime's documentation does not
+/// say whether it takes over the parts before the one that failed.
+void release_compiled(OrtNodeComputeInfo **infos, OrtNode **contexts, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    delete static_cast<Kernel *>(std::exchange(infos[i], nullptr));
+    if (contexts) Ort::GetApi().ReleaseNode(std::exchange(contexts[i], nullptr));
+  }
 }
 
 ONNXTensorElementDataType type_of(const Ort::ConstValueInfo &value) {
@@ -84,12 +94,17 @@ Provider::Provider(std::shared_ptr<Card> card, Options options, const OrtLogger 
   };
   OrtEp::Compile = [](OrtEp *p, const OrtGraph **graphs, const OrtNode **fused, size_t count,
                       OrtNodeComputeInfo **infos, OrtNode **contexts) noexcept {
-    return guarded([&]() -> Status {
+    const auto each = [&]() -> Status {
       for (size_t i = 0; i < count; ++i)
         NPU_TRY(self(p)->compile(Ort::ConstGraph(graphs[i]), Ort::ConstNode(fused[i]), infos[i],
                                  contexts ? &contexts[i] : nullptr));
       return {};
-    });
+    };
+    std::fill_n(infos, count, nullptr);
+    if (contexts) std::fill_n(contexts, count, nullptr);
+    OrtStatus *const failed = guarded(each);
+    if (failed) release_compiled(infos, contexts, count);
+    return failed;
   };
   OrtEp::ReleaseNodeComputeInfos = [](OrtEp *, OrtNodeComputeInfo **infos, size_t count) noexcept {
     for (size_t i = 0; i < count; ++i) delete static_cast<Kernel *>(infos[i]);

@@ -6,6 +6,7 @@
  *        the library, the folder of make_networks.py, the folder of the digits, a folder to write in, cmocka's filter
  */
 #define _GNU_SOURCE
+#include <bmlib_runtime.h>
 #include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -227,6 +228,35 @@ static void damaged_compiled_models_are_refused(void **state) {
   unlink(file);
   assert_has(failure(make_session(scratch("context.onnx"), make_options(true, NULL), &session)), "cannot read");
   free(bytes);
+}
+
+static unsigned long long card_memory_used(void) {
+  bm_heap_stat_byte_t stat;
+  bm_handle_t card;
+
+  assert_int_equal(bm_dev_request(&card, 0), BM_SUCCESS);
+  assert_int_equal(bm_get_gmem_heap_stat_byte_by_id(card, &stat, 0), BM_SUCCESS);
+  bm_dev_free(card);
+  return stat.mem_used;
+}
+
+/* The first part of two was on the card when the second one turned out to be damaged. */
+static void what_was_compiled_before_a_failure_is_released(void **state) {
+  const char *file = scratch("context_qnpu_1.bin");
+  unsigned long long before;
+  OrtSession *session;
+  size_t size;
+  char *bytes;
+
+  (void)state;
+  round_trip("around", "0");
+  bytes = read_all(file, &size);
+  bytes[size / 2] ^= 1;
+  write_all(file, bytes, size);
+  free(bytes);
+  before = card_memory_used();
+  assert_has(failure(make_session(scratch("context.onnx"), make_options(true, NULL), &session)), "it is damaged");
+  assert_int_equal(card_memory_used(), before);
 }
 
 /* Changes the type that a model declares for a tensor, of which it was float; returns how often it is declared. */
@@ -550,6 +580,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(open_dimensions_are_compiled_when_they_are_known),
       cmocka_unit_test(compiled_models_are_loaded_again),
       cmocka_unit_test(damaged_compiled_models_are_refused),
+      cmocka_unit_test(what_was_compiled_before_a_failure_is_released),
       cmocka_unit_test(compiled_models_with_other_types_are_refused),
       cmocka_unit_test(the_cache_keeps_what_was_compiled),
       cmocka_unit_test(options_are_understood),
