@@ -11,8 +11,24 @@ namespace {
 
 Status about(const std::string &what) { return Status::error(what + ": " + npu_last_error()); }
 
-/// Cards of launches that nobody waited for. A session may be gone by then.
-thread_local std::vector<std::weak_ptr<Card>> noted;
+/// Launches of a session's that nobody waited for. The session may be gone by then.
+struct Note {
+  std::weak_ptr<Card> card;
+  std::vector<Range> written;
+};
+thread_local std::vector<Note> noted;
+/// More than these are noted as one that has all of them.
+constexpr size_t kRanges = 64;
+
+void add_range(std::vector<Range> &ranges, const Range &more) {
+  for (Range &r : ranges)
+    if (r.begin == more.begin) return void(r.end = std::max(r.end, more.end));
+  ranges.push_back(more);
+  if (ranges.size() <= kRanges) return;
+  Range all = more;
+  for (const Range &r : ranges) all = {std::min(all.begin, r.begin), std::max(all.end, r.end)};
+  ranges = {all};
+}
 
 }  // namespace
 
@@ -24,16 +40,17 @@ int count_cards() {
 Status Card::open(int index, std::shared_ptr<Card> &out) {
   bm_handle_t handle;
   if (bm_dev_request(&handle, index) != BM_SUCCESS) return about("NPU " + std::to_string(index) + " cannot be opened");
-  out.reset(new Card(index, handle));
+  const std::shared_ptr<Card> card(new Card(index, handle));
   npu_device *device = nullptr;
   drm_npu_dev_info info{};
   if (npu_device_open(static_cast<unsigned>(index), &device) != 0) return about("NPU " + std::to_string(index));
   const int failed = npu_device_info(device, &info);
   npu_device_close(device);
   if (failed) return about("NPU " + std::to_string(index));
-  out->cores_ = static_cast<int>(info.cores);
-  out->lmem_bytes_ = info.lmem_bytes;
-  out->clock_khz_ = info.clock_khz;
+  card->cores_ = static_cast<int>(info.cores);
+  card->lmem_bytes_ = info.lmem_bytes;
+  card->clock_khz_ = info.clock_khz;
+  out = card;
   return {};
 }
 
@@ -65,7 +82,10 @@ Status Card::copy(uint64_t to, uint64_t from, size_t bytes) const {
                                                                                     : about("copy on the NPU");
 }
 
-Status Card::sync_thread() const { return bm_thread_sync(handle_) == BM_SUCCESS ? Status() : about("a launch failed"); }
+Status Card::sync_thread() const {
+  std::erase_if(noted, [this](const Note &n) { return n.card.lock().get() == this; });
+  return bm_thread_sync(handle_) == BM_SUCCESS ? Status() : about("a launch failed");
+}
 
 Status Card::sync_all() const { return bm_handle_sync(handle_) == BM_SUCCESS ? Status() : about("a launch failed"); }
 
@@ -92,18 +112,23 @@ void CardMemory::reset() {
   card_.reset();
 }
 
-void note_launch(const std::shared_ptr<Card> &card) {
-  std::erase_if(noted, [](const auto &c) { return c.expired(); });
-  for (const auto &c : noted)
-    if (c.lock() == card) return;
-  noted.push_back(card);
+void note_launch(const std::shared_ptr<Card> &card, const std::vector<Range> &written) {
+  std::erase_if(noted, [](const Note &n) { return n.card.expired(); });
+  auto own = std::find_if(noted.begin(), noted.end(), [&](const Note &n) { return n.card.lock() == card; });
+  if (own == noted.end()) own = noted.insert(own, {card, {}});
+  for (const Range &r : written) add_range(own->written, r);
 }
 
-Status sync_noted() {
+Status sync_writers(int index, const Range &memory) {
+  std::vector<std::shared_ptr<Card>> writers;
+  const auto overlaps = [&](const Range &r) { return r.begin < memory.end && memory.begin < r.end; };
+  for (const Note &n : noted)
+    if (const auto card = n.card.lock();
+        card && card->index() == index && std::any_of(n.written.begin(), n.written.end(), overlaps))
+      writers.push_back(card);
   Status first;
-  for (const std::weak_ptr<Card> &c : std::exchange(noted, {}))
-    if (const auto card = c.lock())
-      if (const Status s = card->sync_thread(); !s.ok() && first.ok()) first = s;
+  for (const auto &card : writers)
+    if (const Status s = card->sync_thread(); !s.ok() && first.ok()) first = s;
   return first;
 }
 

@@ -69,10 +69,16 @@ class CardMemory {
 /// Number of cards of this machine; 0 also where they cannot be counted.
 int count_cards();
 
-/// The calling thread has launched something on this card and not waited for it.
-void note_launch(const std::shared_ptr<Card> &card);
-/// Waits for all that note_launch() has noted of the calling thread. The first error.
-Status sync_noted();
+/// Device memory, from `begin` to before `end`.
+struct Range {
+  uint64_t begin = 0, end = 0;
+};
+
+/// The calling thread has launched something that writes this memory, and not waited for it.
+void note_launch(const std::shared_ptr<Card> &card, const std::vector<Range> &written);
+/// Waits for the sessions whose launches of the calling thread write this memory of the card with that number. The
+/// first error; those of other sessions are left for whoever waits for these.
+Status sync_writers(int card, const Range &memory);
 
 }  // namespace npu::ort
 

@@ -130,7 +130,7 @@ DataTransfer::DataTransfer(Cards &cards) : OrtDataTransferImpl{}, cards_(cards) 
   };
 }
 
-/// What leaves a card is told only where the launches before it have succeeded.
+/// What is copied from a card is told only where the launches that made it have succeeded.
 Status DataTransfer::copy(const OrtValue *from, OrtValue *to, OrtSyncStream *stream) {
   Place source, target;
   size_t bytes = 0;
@@ -138,14 +138,15 @@ Status DataTransfer::copy(const OrtValue *from, OrtValue *to, OrtSyncStream *str
   NPU_TRY(place_of(to, cards_, target));
   NPU_TRY(take(Ort::GetApi().GetTensorSizeInBytes(from, &bytes)));
   if (bytes == 0) return {};
-  if (source.card && source.card == target.card)
-    return source.card->copy(address_of(target.bytes), address_of(source.bytes), bytes);
   if (source.card) {
-    NPU_TRY(sync_noted());
+    const uint64_t address = address_of(source.bytes);
+    NPU_TRY(sync_writers(source.card->index(), {address, address + bytes}));
     if (stream)
       if (const auto *impl = ep_api().SyncStream_GetImpl(stream))
         NPU_TRY(const_cast<Stream *>(static_cast<const Stream *>(impl))->flush());
   }
+  if (source.card && source.card == target.card)
+    return source.card->copy(address_of(target.bytes), address_of(source.bytes), bytes);
   if (source.card && !target.card) return source.card->read(target.bytes, address_of(source.bytes), bytes);
   if (target.card && !source.card) return target.card->write(address_of(target.bytes), source.bytes, bytes);
   if (!source.card) return std::memcpy(target.bytes, source.bytes, bytes), Status();

@@ -106,7 +106,12 @@ Status Program::launch(const std::vector<uint64_t> &inputs, const std::vector<ui
   if (!bmrt_launch_tensor_ex(runtime_, network_.c_str(), in.data(), static_cast<int>(in.size()), out.data(),
                              static_cast<int>(out.size()), true, false))
     return about("network '" + network_ + "'");
-  note_launch(card_);
+  std::vector<Range> written;
+  for (const bm_tensor_t &t : out) {
+    const uint64_t address = bm_mem_get_device_addr(t.device_mem);
+    written.push_back({address, address + bmrt_tensor_bytesize(&t)});
+  }
+  note_launch(card_, written);
   return {};
 }
 
