@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ort/ep/kernel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -218,14 +219,13 @@ Status Kernel::prepare() {
   if (group_->bmodel.empty()) return {};
   std::unique_ptr<Program> program;
   NPU_TRY(Program::load(card_, group_->bmodel, *group_, program));
-  Variant v;
-  for (size_t i = 0; i < group_->inputs.size(); ++i) v.shapes.push_back(program->input_shape(i));
-  v.program = std::move(program);
-  variants_.push_front(std::move(v));
+  Shapes shapes;
+  for (size_t i = 0; i < group_->inputs.size(); ++i) shapes.push_back(program->input_shape(i));
+  variant_for(shapes)->program = std::move(program);
   return {};
 }
 
-Status Kernel::make_program(const std::vector<Shape> &shapes, std::shared_ptr<const Program> &out) const {
+Status Kernel::make_program(const Shapes &shapes, std::shared_ptr<const Program> &out) const {
   std::string text;
   for (size_t i = 0; i < shapes.size(); ++i)
     text += (i ? ", '" : "'") + group_->inputs[i].name + "' " + shape_text(shapes[i]);
@@ -241,18 +241,40 @@ Status Kernel::make_program(const std::vector<Shape> &shapes, std::shared_ptr<co
   return {};
 }
 
-Status Kernel::program_for(const std::vector<Shape> &shapes, std::shared_ptr<const Program> &out) {
-  const std::lock_guard lock(mutex_);  // who brings the same new shapes waits for one compilation
-  for (auto v = variants_.begin(); v != variants_.end(); ++v) {
-    if (v->shapes != shapes) continue;
-    variants_.splice(variants_.begin(), variants_, v);
-    out = variants_.front().program;
-    return {};
+/// The variant for these shapes, new or known. The one that was used longest ago is forgotten for a new one.
+std::shared_ptr<Kernel::Variant> Kernel::variant_for(const Shapes &shapes) {
+  std::shared_ptr<Variant> gone;  // waits for its launches, without the lock
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Variant> &known = variants_[shapes];
+  if (!known) known = std::make_shared<Variant>();
+  const std::shared_ptr<Variant> found = known;
+  found->used = ++uses_;
+  if (variants_.size() > kVariants) {
+    const auto oldest = std::min_element(variants_.begin(), variants_.end(),
+                                         [](const auto &a, const auto &b) { return a.second->used < b.second->used; });
+    gone = std::move(oldest->second);
+    variants_.erase(oldest);
   }
-  NPU_TRY(make_program(shapes, out));
-  variants_.push_front({shapes, out});
-  if (variants_.size() > kVariants) variants_.pop_back();
-  return {};
+  return found;
+}
+
+/// Shapes for which nothing can be compiled take no place.
+void Kernel::forget(const Shapes &shapes, const std::shared_ptr<Variant> &variant) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = variants_.find(shapes); at != variants_.end() && at->second == variant) variants_.erase(at);
+}
+
+/// Who brings the same new shapes waits for one compilation, others do not.
+Status Kernel::program_for(const Shapes &shapes, std::shared_ptr<const Program> &out) {
+  const std::shared_ptr<Variant> variant = variant_for(shapes);
+  Status made;
+  {
+    const std::lock_guard lock(variant->mutex);
+    if (!variant->program) made = make_program(shapes, variant->program);
+    out = variant->program;
+  }
+  if (!made.ok()) forget(shapes, variant);
+  return made;
 }
 
 Status Kernel::run(Ort::KernelContext context) {

@@ -3,7 +3,7 @@
 #ifndef NPU_ORT_KERNEL_H
 #define NPU_ORT_KERNEL_H
 
-#include <list>
+#include <map>
 #include <mutex>
 
 #include "ort/ep/options.h"
@@ -28,21 +28,26 @@ class Kernel : public OrtNodeComputeInfo {
   Status run(Ort::KernelContext context);
 
  private:
+  using Shapes = std::vector<Shape>;
   struct Variant {
-    std::vector<Shape> shapes;
-    std::shared_ptr<const Program> program;
+    std::mutex mutex;                        // held while it is compiled
+    std::shared_ptr<const Program> program;  // null: not yet, or it failed; guarded by `mutex`
+    uint64_t used = 0;                       // guarded by the kernel's mutex_
   };
   static constexpr size_t kVariants = 32;  ///< are kept
 
-  Status program_for(const std::vector<Shape> &shapes, std::shared_ptr<const Program> &out);
-  Status make_program(const std::vector<Shape> &shapes, std::shared_ptr<const Program> &out) const;
+  std::shared_ptr<Variant> variant_for(const Shapes &shapes);
+  void forget(const Shapes &shapes, const std::shared_ptr<Variant> &variant);
+  Status program_for(const Shapes &shapes, std::shared_ptr<const Program> &out);
+  Status make_program(const Shapes &shapes, std::shared_ptr<const Program> &out) const;
 
   const std::shared_ptr<Card> card_;
   const std::shared_ptr<const Group> group_;
   const std::shared_ptr<const Options> options_;
   const std::shared_ptr<Profile> profile_;
-  std::mutex mutex_;
-  std::list<Variant> variants_;  ///< the one that was used last in front
+  std::mutex mutex_;  // guards what follows; never held while something is compiled or destroyed
+  std::map<Shapes, std::shared_ptr<Variant>> variants_;
+  uint64_t uses_ = 0;
 };
 
 }  // namespace npu::ort

@@ -8,14 +8,18 @@
 #define _GNU_SOURCE
 #include <bmlib_runtime.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -318,6 +322,14 @@ static const char *only_file(const char *folder) {
   return path;
 }
 
+static void clear_folder(const char *folder) {
+  DIR *dir = opendir(folder);
+
+  assert_non_null(dir);
+  for (struct dirent *entry; (entry = readdir(dir));) unlinkat(dirfd(dir), entry->d_name, 0);
+  closedir(dir);
+}
+
 static ino_t inode_of(const char *path) {
   struct stat s;
 
@@ -334,8 +346,7 @@ static void the_cache_keeps_what_was_compiled(void **state) {
 
   (void)state;
   mkdir(own[0].value, 0777);
-  for (DIR *dir = opendir(own[0].value); dir; closedir(dir), dir = NULL)
-    for (struct dirent *entry; (entry = readdir(dir));) unlinkat(dirfd(dir), entry->d_name, 0);
+  clear_folder(own[0].value);
   compare(network("residual"), make_options(true, own), 0, 1);
   file = only_file(own[0].value);
   first = inode_of(file);
@@ -460,6 +471,78 @@ static void two_sessions_run_in_eight_threads(void **state) {
     ort->ReleaseSession(sessions[i]);
     free_results(&expected[i]);
   }
+}
+
+struct run_of_shape {
+  OrtSession *session;
+  int64_t open;
+  atomic_int id; /* of its thread */
+  struct results results;
+};
+
+static void *run_shape(void *arg) {
+  struct run_of_shape *r = arg;
+
+  atomic_store(&r->id, (int)syscall(SYS_gettid));
+  run(r->session, 1, r->open, &r->results);
+  return NULL;
+}
+
+/* Waits until a thread is in openat(), which does not return: what it opens is a FIFO that nobody writes. */
+static void wait_until_it_opens(const atomic_int *id) {
+  long number = -1;
+  char path[64];
+  FILE *f;
+
+  while (number != SYS_openat) {
+    sched_yield();
+    if (!atomic_load(id)) continue;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", atomic_load(id));
+    f = fopen(path, "r");
+    assert_non_null(f);
+    if (fscanf(f, "%ld", &number) != 1) number = -1; /* it runs */
+    fclose(f);
+  }
+}
+
+/* A compilation that looks into the cache and finds a FIFO there lasts as long as the test wants. */
+static void known_shapes_run_while_new_ones_are_compiled(void **state) {
+  const struct setting own[] = {{"cache", scratch("fifo")}, {NULL, NULL}};
+  struct run_of_shape slow = {.open = 3};
+  OrtSession *session;
+  struct results known;
+  char entry[1024];
+  pthread_t thread;
+  int fifo;
+
+  (void)state;
+  mkdir(own[0].value, 0777);
+  clear_folder(own[0].value);
+  session = open_session(network("batch"), make_options(true, own));
+  clear_folder(own[0].value); /* of the trial's */
+  run(session, 1, 3, &known);
+  free_results(&known);
+  snprintf(entry, sizeof(entry), "%s", only_file(own[0].value));
+  ort->ReleaseSession(session);
+  unlink(entry);
+  assert_int_equal(mkfifo(entry, 0600), 0);
+  slow.session = session = open_session(network("batch"), make_options(true, own));
+  run(session, 1, 2, &known);
+  free_results(&known);
+  assert_int_equal(pthread_create(&thread, NULL, run_shape, &slow), 0);
+  wait_until_it_opens(&slow.id);
+  alarm(60); /* ends the program if the run waits */
+  run(session, 1, 2, &known);
+  alarm(0);
+  assert_int_equal(known.count, 1);
+  fifo = open(entry, O_WRONLY);
+  assert_true(fifo >= 0);
+  close(fifo);
+  pthread_join(thread, NULL);
+  assert_int_equal(slow.results.count, 1);
+  free_results(&slow.results);
+  free_results(&known);
+  ort->ReleaseSession(session);
 }
 
 /* ---- memory, streams, profile ---- */
@@ -588,6 +671,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_run_that_fails_harms_no_other),
       cmocka_unit_test(without_dynamic_open_dimensions_stay_on_the_cpu),
       cmocka_unit_test(two_sessions_run_in_eight_threads),
+      cmocka_unit_test(known_shapes_run_while_new_ones_are_compiled),
       cmocka_unit_test(tensors_stay_in_device_memory),
       cmocka_unit_test(streams_take_copies),
       cmocka_unit_test(the_trace_has_the_nodes_of_the_npu),
