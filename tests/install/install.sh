@@ -56,7 +56,8 @@ done
 
 # The tree holds nothing else that runs or could be linked with.
 is "no test program, no static library" sh -c \
-    "! find '$root' -name '*test*' ! -name 'bmrt_test*' ! -name '*.schema.json' ! -name testing.md -o -name '*.a' | grep ."
+    "! find '$root' -name '*test*' ! -name 'bmrt_test*' ! -name '*.schema.json' ! -name testing.md -o -name '*.a' |
+        grep ."
 is "no internal header" sh -c "! find '$root/include' -name 'npu_*internal*' -o -name '*private*' | grep ."
 is "no path of the build tree" sh -c \
     "! grep -rl --include='*.pc' --include='*.h' --include='*.3' -e '$build' -e '$top' '$root' | grep ."
