@@ -316,7 +316,7 @@ check() {
 
     # Two boards at a time, and no compiler beside them.
     UNSEEN='^(docs/(architecture|boards|compiler|environment|libnpu|runtime|testing|tools)\.md|man/|README|CONTRIBUTING|LICENSE'
-    UNSEEN+='|examples/|networks/|tools/npuc/|compiler/'
+    UNSEEN+='|examples/|networks/|tools/npuc/|compiler/|python/|ort/|debian/'
     UNSEEN+='|tests/(bench|conformance|oracle|static|install|env|mutation|unit/compiler)/)'
     keep aside guest-debug-use 6300 tests/guest/check.sh debug-use
     keep aside guest-iommu 6300 tests/guest/check.sh iommu
@@ -326,7 +326,8 @@ check() {
     together
     keep aside guest-virt 6300 tests/guest/check.sh virt
     keep aside guest-soc-debug 6300 tests/guest/check.sh soc-debug
-    UNSEEN='^(docs/|man/|README|CONTRIBUTING|LICENSE|tests/(bench|conformance|oracle|static|install|env|mutation|unit)/)'
+    UNSEEN='^(docs/|man/|README|CONTRIBUTING|LICENSE|python/|ort/|debian/'
+    UNSEEN+='|tests/(bench|conformance|oracle|static|install|env|mutation|unit)/)'
     keep step guest-soc 6300 tests/guest/check.sh soc
     together
 }
