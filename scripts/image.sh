@@ -182,6 +182,9 @@ main() {
         *) die "usage: image.sh [--quick|--test]" ;;
     esac
     need_program mmdebstrap
+    # The packages are of the last commit, the board's part is of this folder.
+    [ -n "${quick[*]}" ] || [ -z "$(git status --porcelain)" ] ||
+        die "there are changes that are not committed" "commit them, or make an image to try: scripts/image.sh --quick"
     scripts/deb.sh "${quick[@]}" >/dev/null
     mkdir -p "$OUT"
     apt_sources_of_debian >"$OUT/sources.list"
