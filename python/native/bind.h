@@ -18,6 +18,7 @@ void bind_runtime(pybind11::module_ &module);
 
 /// numpy's type for elements; bfloat16, which it does not have, is the bits of uint16.
 pybind11::dtype numpy_type(bm_data_type_t type);
+pybind11::tuple shape_tuple(const Shape &shape);
 /// The type of an array's elements. `where` and what is expected are for the text of an error.
 bm_data_type_t type_of_array(const pybind11::array &array, const std::string &where, bm_data_type_t expected);
 /// Whether elements lie one behind the other, row by row, in this machine's byte order.

@@ -8,18 +8,12 @@ namespace npu::python {
 
 namespace {
 
-py::tuple shape_tuple(const bm_shape_t &shape) {
-  py::tuple t(static_cast<size_t>(shape.num_dims));
-  for (int i = 0; i < shape.num_dims; ++i) t[static_cast<size_t>(i)] = shape.dims[i];
-  return t;
-}
-
 py::list tensors_of(const bm_net_info_t &net, bool inputs) {
   py::list list;
   for (int i = 0; i < (inputs ? net.input_num : net.output_num); ++i) {
     py::list shapes;
     for (int s = 0; s < net.stage_num; ++s)
-      shapes.append(shape_tuple(inputs ? net.stages[s].input_shapes[i] : net.stages[s].output_shapes[i]));
+      shapes.append(shape_tuple(shape_of(inputs ? net.stages[s].input_shapes[i] : net.stages[s].output_shapes[i])));
     py::dict d;
     d["name"] = inputs ? net.input_names[i] : net.output_names[i];
     d["dtype"] = type_name(inputs ? net.input_dtypes[i] : net.output_dtypes[i]);
@@ -46,11 +40,6 @@ py::dict network_of(const Runtime &runtime, const std::string &name) {
 
 Shape shape_of_array(const py::array &array) { return {array.shape(), array.shape() + array.ndim()}; }
 
-std::string tensor_name(const bm_net_info_t &net, bool input, size_t i) {
-  return std::string("network '") + net.name + (input ? "' input '" : "' output '") +
-         (input ? net.input_names[i] : net.output_names[i]) + "'";
-}
-
 void take_inputs(const bm_net_info_t &net, const py::list &values, Launch &launch) {
   for (size_t i = 0; i < values.size(); ++i) {
     Input &in = launch.inputs.emplace_back();
@@ -61,7 +50,7 @@ void take_inputs(const bm_net_info_t &net, const py::list &values, Launch &launc
       continue;
     }
     const auto array = py::cast<py::array>(values[i]);
-    const std::string where = tensor_name(net, true, i);
+    const std::string where = input_name(net, i);
     in.type = type_of_array(array, where, launch.numbers ? BM_FLOAT32 : net.input_dtypes[i]);
     if (!is_dense(array)) throw Failure(where + ": the array is not C-contiguous");
     in.data = array.data();
@@ -81,7 +70,7 @@ void take_outputs(const bm_net_info_t &net, const py::list &values, Launch &laun
       continue;
     }
     auto array = py::cast<py::array>(values[i]);
-    const std::string where = tensor_name(net, false, i);
+    const std::string where = output_name(net, i);
     out.type = type_of_array(array, where, launch.numbers ? BM_FLOAT32 : net.output_dtypes[i]);
     if (!is_dense(array)) throw Failure(where + ": the array is not C-contiguous");
     if (!array.writeable()) throw Failure(where + ": the array is read-only");
@@ -177,9 +166,7 @@ py::array quantize(const RuntimePtr &runtime, const std::string &network, int in
 py::array dequantize(const RuntimePtr &runtime, const std::string &network, int index, const py::array &elements) {
   bmrt_quant_t quant;
   if (!bmrt_get_output_quant(runtime->get(), network.c_str(), index, &quant)) runtime_failed();
-  const auto have = type_of_array(elements, "dequantize", quant.dtype);
-  if (have != quant.dtype && !(quant.dtype == BM_BFLOAT16 && have == BM_UINT16))
-    throw Failure("dequantize: dtype " + type_name(have) + ", expected " + type_name(quant.dtype));
+  check_type("dequantize", type_of_array(elements, "dequantize", quant.dtype), quant.dtype);
   if (!is_dense(elements)) throw Failure("dequantize: the array is not C-contiguous");
   py::array_t<float> numbers(std::vector<py::ssize_t>(elements.shape(), elements.shape() + elements.ndim()));
   if (!bmrt_dequantize(&quant, elements.data(), static_cast<uint64_t>(elements.size()), numbers.mutable_data()))

@@ -18,13 +18,13 @@ bool is_dense(const py::array &array) {
   return (array.flags() & py::array::c_style) && py::bool_(array.dtype().attr("isnative"));
 }
 
-namespace {
-
 py::tuple shape_tuple(const Shape &shape) {
   py::tuple t(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) t[i] = shape[i];
   return t;
 }
+
+namespace {
 
 std::vector<py::ssize_t> strides_of(const Tensor &tensor) {
   std::vector<py::ssize_t> strides(tensor.shape().size());
@@ -52,9 +52,7 @@ py::buffer_info buffer_of(Tensor &tensor) {
 }
 
 void check_array(const Tensor &tensor, const py::array &array, const char *what) {
-  const bm_data_type_t type = type_of_array(array, what, tensor.type());
-  if (type != tensor.type() && !(tensor.type() == BM_BFLOAT16 && type == BM_UINT16))
-    throw Failure(std::string(what) + ": dtype " + type_name(type) + ", expected " + type_name(tensor.type()));
+  check_type(what, type_of_array(array, what, tensor.type()), tensor.type());
   const Shape shape(array.shape(), array.shape() + array.ndim());
   if (shape != tensor.shape())
     throw Failure(std::string(what) + ": shape " + shape_text(shape) + ", expected " + shape_text(tensor.shape()));

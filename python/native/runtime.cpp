@@ -60,8 +60,6 @@ void Runtime::close() {
   for (int count; (count = in_flight_) != 0;) in_flight_.wait(count);
 }
 
-namespace {
-
 std::string input_name(const bm_net_info_t &net, size_t i) {
   return "network '" + std::string(net.name) + "' input '" + net.input_names[i] + "'";
 }
@@ -69,19 +67,6 @@ std::string input_name(const bm_net_info_t &net, size_t i) {
 std::string output_name(const bm_net_info_t &net, size_t i) {
   return "network '" + std::string(net.name) + "' output '" + net.output_names[i] + "'";
 }
-
-/// numpy has no bfloat16: programs pass its bits.
-bool same_type(bm_data_type_t have, bm_data_type_t want) {
-  return have == want || (want == BM_BFLOAT16 && have == BM_UINT16);
-}
-
-void check_type(const std::string &where, bm_data_type_t have, bm_data_type_t want) {
-  if (!same_type(have, want))
-    throw Failure(where + ": dtype " + type_name(have) + ", expected " + type_name(want) +
-                  (want == BM_BFLOAT16 ? " (its bits as uint16)" : ""));
-}
-
-}  // namespace
 
 void Launch::check() const {
   const bm_net_info_t &net = runtime->info(network);

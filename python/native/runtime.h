@@ -50,6 +50,10 @@ class Runtime {
 
 using RuntimePtr = std::shared_ptr<Runtime>;
 
+/// For the texts of errors: "network 'digits' input 'image'".
+std::string input_name(const bm_net_info_t &net, size_t i);
+std::string output_name(const bm_net_info_t &net, size_t i);
+
 /// An input: elements in system memory, or a tensor.
 struct Input {
   const void *data = nullptr;

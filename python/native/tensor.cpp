@@ -40,6 +40,12 @@ bm_data_type_t type_of(const std::string &name) {
   throw Failure("dtype " + name + ": tensors may have " + names);
 }
 
+void check_type(const std::string &where, bm_data_type_t have, bm_data_type_t want) {
+  if (have == want || (want == BM_BFLOAT16 && have == BM_UINT16)) return;
+  throw Failure(where + ": dtype " + type_name(have) + ", expected " + type_name(want) +
+                (want == BM_BFLOAT16 ? " (its bits as uint16)" : ""));
+}
+
 uint64_t type_bytes(bm_data_type_t type) {
   for (const Type &t : kTypes)
     if (t.type == type) return t.bytes;
