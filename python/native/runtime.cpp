@@ -68,17 +68,28 @@ std::string output_name(const bm_net_info_t &net, size_t i) {
   return "network '" + std::string(net.name) + "' output '" + net.output_names[i] + "'";
 }
 
+/// An address says nothing of the card that it is meant for: on another one it is other memory. Any object of the same
+/// device does, since all of a process's have one address space.
+void Launch::check_device(const std::string &where, const TensorPtr &tensor, int device) const {
+  const int have = tensor->memory()->device()->index(), want = runtime->device(device)->index();
+  if (have != want)
+    throw Failure(where + ": the tensor is on device " + std::to_string(have) + ", expected device " +
+                  std::to_string(want));
+}
+
 void Launch::check() const {
   const bm_net_info_t &net = runtime->info(network);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool converted = numbers && !inputs[i].tensor;
     check_type(input_name(net, i), inputs[i].type, converted ? BM_FLOAT32 : net.input_dtypes[i]);
     (void)bytes_of(inputs[i].type, inputs[i].shape, input_name(net, i));
+    if (inputs[i].tensor) check_device(input_name(net, i), inputs[i].tensor, net.input_loc_devices[i]);
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     if (to_caller(i)) {
       const bool converted = numbers && !outputs[i].tensor;
       check_type(output_name(net, i), outputs[i].type, converted ? BM_FLOAT32 : net.output_dtypes[i]);
+      if (outputs[i].tensor) check_device(output_name(net, i), outputs[i].tensor, net.output_loc_devices[i]);
     }
 }
 

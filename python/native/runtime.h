@@ -81,12 +81,13 @@ struct Launch {
   bool on_device = false;  ///< outputs that the caller has no place for become tensors
   uint64_t cycles = 0;     ///< result: modelled
 
-  /// Whether types and numbers of tensors are the network's. Throws; nothing has happened then.
+  /// Whether types, numbers and devices of tensors are the network's. Throws; nothing has happened then.
   void check() const;
   /// Uploads, launches, waits, reads. Throws; outputs of the caller may be written then.
   void run();
 
  private:
+  void check_device(const std::string &where, const TensorPtr &tensor, int device) const;
   bool to_caller(size_t i) const { return outputs[i].data || outputs[i].tensor; }
   void upload(size_t i, bm_tensor_t &tensor, std::vector<MemoryPtr> &memory) const;
   void place_outputs(const bm_tensor_t *in, std::vector<bm_tensor_t> &tensors, std::vector<MemoryPtr> &memory) const;

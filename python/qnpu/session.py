@@ -30,6 +30,7 @@ class TensorInfo(NamedTuple):
     shapes: Tuple[Tuple[int, ...], ...]  # elements, outermost first; of each stage; of dynamic networks the largest
     scale: float  # of integers: what numbers are multiplied by (input), what elements are (output); else 1
     zero_point: int
+    device: int = 0  # where it lies: its place among the session's devices; distributed networks have several
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -261,7 +262,7 @@ class Session:
         net = self.network(network)
         for info in (*net.inputs, *net.outputs):
             if info.name == name:
-                return Tensor(self.device, info.shape, info.dtype)
+                return Tensor(self._devices[info.device], info.shape, info.dtype)
         raise Error(f"network '{net.name}': tensor {name!r} does not exist; there are: "
                     + _names((*net.inputs, *net.outputs)))
 
@@ -392,7 +393,8 @@ class Session:
 
 def _network(found: Mapping[str, Any]) -> NetworkInfo:
     def infos(side: str) -> Tuple[TensorInfo, ...]:
-        return tuple(TensorInfo(t["name"], t["dtype"], t["shapes"], t["scale"], t["zero_point"]) for t in found[side])
+        return tuple(TensorInfo(t["name"], t["dtype"], t["shapes"], t["scale"], t["zero_point"], t["device"])
+                     for t in found[side])
 
     return NetworkInfo(found["name"], infos("inputs"), infos("outputs"), found["stages"], found["dynamic"],
                        found["cores"])
