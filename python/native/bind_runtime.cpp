@@ -148,6 +148,7 @@ py::tuple result_of(Job &job, const py::list &outputs) {
 
 void load_data(Runtime &runtime, const py::buffer &model) {
   const py::buffer_info info = model.request();
+  if (!PyBuffer_IsContiguous(info.view(), 'C')) throw Failure("model: the buffer is not C-contiguous");
   const WithoutLock free;
   runtime.load(info.ptr, static_cast<size_t>(info.size * info.itemsize));
 }

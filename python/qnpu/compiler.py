@@ -51,6 +51,13 @@ def is_bmodel(head: bytes) -> bool:
     return head[:4] == _BMODEL_MAGIC
 
 
+def as_bytes(model: Any) -> Any:
+    """A view of memory as one of bytes that lie one behind the other, a copy where they do not; others as they are."""
+    if not isinstance(model, memoryview):
+        return model
+    return model.cast("B") if model.c_contiguous else model.tobytes()
+
+
 def program(name: str) -> str:
     """Where a program of QNPU's is: named by the environment (QNPU_NPUC), in the package, in the build tree, beside an
     installed package, or on PATH."""
@@ -140,7 +147,7 @@ def arguments(options: Mapping[str, Any], folder: str) -> List[str]:
 def _model_file(model: Any, folder: str) -> str:
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
-    data = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+    data = model.SerializeToString() if hasattr(model, "SerializeToString") else as_bytes(model)
     path = os.path.join(folder, "model.onnx")
     try:
         with open(path, "wb") as file:

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _native
 from ._native import Device, Error, Tensor
-from .compiler import Model, PathLike, is_bmodel
+from .compiler import Model, PathLike, as_bytes, is_bmodel
 from .compiler import compile as compile_onnx
 from .device import Profile
 
@@ -204,6 +204,7 @@ class Session:
             except OSError as error:
                 raise Error(f"{os.fspath(model)}: {error.strerror}") from None
         else:
+            model = as_bytes(model)
             compiled = isinstance(model, Model) or (isinstance(model, (bytes, bytearray, memoryview))
                                                     and is_bmodel(bytes(model[:4])))
         if compiled and options:

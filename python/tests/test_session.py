@@ -80,6 +80,22 @@ class Digits(support.Test):
             with qnpu.Session(model) as session:
                 np.testing.assert_array_equal(session.run(support.pictures()[0][0])["probabilities"], right)
 
+    def test_loads_from_views_that_have_steps(self):
+        picture = support.pictures()[0][0]
+        right = self.session.run(picture)["probabilities"]
+        data = np.frombuffer(support.digits().data, np.uint8)
+        with open(support.digits_model(), "rb") as file:
+            onnx = np.frombuffer(file.read(), np.uint8)
+        views = [memoryview(data[::-1].copy())[::-1], memoryview(np.repeat(data, 3))[::3],
+                 memoryview(np.repeat(onnx, 2))[::2], memoryview(data.reshape(-1, 1))]
+        for view in views:
+            with qnpu.Session(view) as session:
+                np.testing.assert_array_equal(session.run(picture)["probabilities"], right)
+        runtime = qnpu._native.Runtime([self.session.device])
+        for view in views[:2]:
+            self.fails("model: the buffer is not C-contiguous", runtime.load_data, view)
+        runtime.load_data(support.digits().data)
+
     def test_tells_device_memory_and_profile(self):
         device = self.session.device
         info, memory, status = device.info(), device.memory(), device.status()
