@@ -88,7 +88,9 @@ def as_array(value: Any, dtype: str) -> "np.ndarray[Any, Any]":
     if not isinstance(value, np.ndarray):
         if hasattr(value, "__dlpack__"):
             value = np.from_dlpack(value)
-        elif isinstance(value, (bytes, bytearray, memoryview)) or hasattr(value, "__array_interface__") or hasattr(
+        elif isinstance(value, bytes):
+            value = np.frombuffer(value, np.uint8)  # asarray() would make it a text
+        elif isinstance(value, (bytearray, memoryview)) or hasattr(value, "__array_interface__") or hasattr(
                 value, "__array__"):
             value = np.asarray(value)
         else:
@@ -114,27 +116,35 @@ class _EventLoop:
         self.loop = loop
         self.completions = _native.Completions()
         self.pending: Dict[_native.Job, _Pending] = {}
+        self.reading = False
 
     def add(self, job: _native.Job, pending: _Pending) -> None:
-        if not self.pending:
+        self.pending[job] = pending  # from now on its arrays live as long as it wants them
+        if not self.reading:
             self.loop.add_reader(self.completions.fd, self.ready)
-        self.pending[job] = pending
+            self.reading = True
         pending.future.add_done_callback(lambda future: job.forget() if future.cancelled() else None)
 
     def ready(self) -> None:
-        """Some are done."""
+        """Some are done. Each ends whatever becomes of the others; what ends the program (KeyboardInterrupt) goes on,
+        once all have."""
+        ending: Optional[BaseException] = None
         for job in self.completions.take():
             what = self.pending.pop(job)
             if what.future.done():
                 continue
             try:
                 values, cycles = job.result(what.outputs)
-            except Error as error:
-                what.future.set_exception(error)
-            else:
                 what.future.set_result(_outputs(what.network, values, cycles))
+            except BaseException as error:  # pylint: disable=broad-exception-caught  # whoever awaits it gets it
+                what.future.set_exception(error)
+                if not isinstance(error, Exception):
+                    ending = error
         if not self.pending:
             self.loop.remove_reader(self.completions.fd)
+            self.reading = False
+        if ending is not None:
+            raise ending
 
     def forget_done(self) -> None:
         """Of a loop that was closed: nobody reads any more."""
@@ -316,9 +326,10 @@ class Session:
         runtime = self._open()
         net, feeds, places = self._arguments(inputs, network, out, numbers)
         state, lanes = self._state(asyncio.get_running_loop())
-        job = lanes.submit(runtime, state.completions, net.name, feeds, places, list(cores), numbers, on_device)
         future: "asyncio.Future[Outputs]" = state.loop.create_future()
-        state.add(job, _Pending(future, net, feeds, places))
+        pending = _Pending(future, net, feeds, places)
+        job = lanes.submit(runtime, state.completions, net.name, feeds, places, list(cores), numbers, on_device)
+        state.add(job, pending)
         return await future
 
     def _state(self, loop: asyncio.AbstractEventLoop) -> Tuple[_EventLoop, _native.Lanes]:

@@ -5,6 +5,7 @@ import gc
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import numpy as np
 import qnpu
@@ -84,6 +85,52 @@ class Async(support.Test):
         self.check(1, second)
         self.assertIsInstance(wrong, qnpu.Error)
         self.assertIn("[1,7]", str(wrong))
+
+    def test_any_exception_reaches_whoever_awaits_it(self):
+        outputs, calls = qnpu.session._outputs, []
+
+        def failing(*what):
+            calls.append(what)
+            if len(calls) in (2, 5):
+                raise MemoryError("no room")
+            return outputs(*what)
+
+        async def main():
+            stuck = []
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _, context: stuck.append(context))
+            tasks = [asyncio.ensure_future(self.one(number)) for number in range(8)]
+            await until(lambda: stuck or all(task.done() for task in tasks))
+            self.assertEqual(stuck, [])
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+        with unittest.mock.patch("qnpu.session._outputs", failing):
+            results = asyncio.run(main())
+        failed = [result for result in results if isinstance(result, BaseException)]
+        self.assertEqual([(type(error), str(error)) for error in failed], [(MemoryError, "no room")] * 2)
+        for number, result in enumerate(results):
+            if result not in failed:
+                self.check(number, result)
+        self.check(3, asyncio.run(self.one(3)))
+
+    def test_what_ends_the_program_goes_on_once_all_have_ended(self):
+        async def main():
+            errors = [KeyboardInterrupt(), None, ValueError("odd"), None]
+            state = qnpu.session._EventLoop(asyncio.get_running_loop())
+            net, futures = self.session.network(), []
+            for error in errors:
+                job = unittest.mock.Mock()
+                job.result = unittest.mock.Mock(side_effect=error, return_value=([1], 2))
+                futures.append(state.loop.create_future())
+                state.add(job, qnpu.session._Pending(futures[-1], net, [], []))
+            state.completions = unittest.mock.Mock(take=lambda: list(state.pending), fd=state.completions.fd)
+            with self.assertRaises(KeyboardInterrupt):
+                state.ready()
+            self.assertEqual([future.exception() for future in futures], errors)
+            self.assertEqual([future.result().cycles for future in futures[1::2]], [2, 2])
+            self.assertEqual((state.pending, state.loop.remove_reader(state.completions.fd)), ({}, False))
+
+        asyncio.run(main())
 
     def test_outputs_in_the_caller_s_memory_and_on_the_device(self):
         async def main():

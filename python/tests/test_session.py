@@ -176,6 +176,19 @@ class OtherNetworks(support.Test):
                 np.testing.assert_array_equal(session.dequantize("sum", outputs["sum"]), 2 * a)
                 np.testing.assert_array_equal(session.run([a, a], numbers=True)["product"], a * a)
 
+    def test_bytes_are_an_array_of_uint8(self):
+        values = np.arange(6, dtype=np.uint8).reshape(2, 3)
+        raw = values.tobytes()
+        with qnpu.Session(support.add_model(dtype=np.uint8)) as session:
+            right = session.run([values, values])
+            for form in (raw, bytearray(raw), memoryview(raw)):
+                got = session.run([form, form])
+                for name in right:
+                    np.testing.assert_array_equal(got[name], right[name])
+        np.testing.assert_array_equal(qnpu.tensor(raw).numpy(), values.reshape(-1))
+        with qnpu.Session(support.digits()) as session:
+            self.fails(["input 'image'", "dtype uint8, expected float32"], session.run, bytes(64))
+
     def test_quantized_numbers(self):
         samples = [picture for picture in support.pictures()[0][:40]]
         with qnpu.Session(support.digits_model(), quantize="int8", calibrate=samples, input_type="uint8",
