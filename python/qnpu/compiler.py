@@ -174,7 +174,8 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
     with tempfile.TemporaryDirectory(prefix="qnpu-") as folder:
         target = os.path.join(folder, "model.bmodel")
         line = [program("npuc"), _model_file(model, folder), "-o", target, *arguments(options, folder)]
-        done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                              encoding="utf-8", errors="replace")  # names of an ONNX file may be any bytes
         if done.returncode != 0:
             reason = done.stderr.strip() or f"npuc ended with status {done.returncode}"
             raise CompileError(re.sub(r"^npuc: (error: )?", "", reason))

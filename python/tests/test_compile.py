@@ -82,6 +82,21 @@ class Compile(support.Test):
         os.chmod(self.path("npuc"), stat.S_IRWXU)
         self.fails("status 7", qnpu.compile, support.digits_model(), kind=qnpu.CompileError)
 
+    def test_what_the_compiler_says_may_be_no_text(self):
+        os.environ["QNPU_NPUC"] = self.path("npuc")
+        self.addCleanup(os.environ.pop, "QNPU_NPUC")
+        for end, call in (("exit 7", self.reason), ("cp model.onnx model.bmodel", lambda: qnpu.compile(b"x").report)):
+            with open(self.path("npuc"), "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\nprintf 'node \\377 \\303\\244' | tee /dev/stderr\n"
+                           f"cd $(dirname $1) && {end}\n")
+            os.chmod(self.path("npuc"), stat.S_IRWXU)
+            self.assertEqual(call(), "node \ufffd \u00e4")
+
+    def reason(self):
+        with self.assertRaises(qnpu.CompileError) as caught:
+            qnpu.compile(b"x")
+        return str(caught.exception)
+
 
 if __name__ == "__main__":
     unittest.main()
