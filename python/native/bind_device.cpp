@@ -50,6 +50,19 @@ py::dict status_of(const Device &device) {
   return d;
 }
 
+py::dict stat_of(const Device &device) {
+  bm_dev_stat_t s;
+  {
+    const WithoutLock free;  // the first call looks for a while
+    s = device.stat();
+  }
+  py::dict d;
+  d["memory_mib"] = s.mem_total;
+  d["memory_used_mib"] = s.mem_used;
+  d["utilisation"] = s.tpu_util;
+  return d;
+}
+
 py::dict profile_of(const Device &device) {
   const bm_profile_t p = device.profile();
   py::dict d;
@@ -79,6 +92,7 @@ index: its number, 0 to len(qnpu.devices()) - 1.)")
       .def("info", info_of, "What never changes: qnpu.DeviceInfo.")
       .def("memory", memory_of, "The card's memory at this moment, in bytes: qnpu.MemoryInfo.")
       .def("status", status_of, "Sensors and counters at this moment: qnpu.Status.")
+      .def("stat", stat_of, "Memory now, and utilisation since this object was asked before: qnpu.Stat.")
       .def("profile", profile_of, "What was done with this object: qnpu.Profile.");
 }
 

@@ -44,6 +44,12 @@ drm_npu_dev_info Device::info() const { return ask<drm_npu_dev_info>(npu_, DRM_N
 drm_npu_memory_info Device::memory() const { return ask<drm_npu_memory_info>(npu_, DRM_NPU_QUERY_MEMORY); }
 drm_npu_status_info Device::status() const { return ask<drm_npu_status_info>(npu_, DRM_NPU_QUERY_STATUS); }
 
+bm_dev_stat_t Device::stat() const {
+  bm_dev_stat_t stat{};
+  check(bm_get_stat(handle_, &stat));
+  return stat;
+}
+
 bm_profile_t Device::profile() const {
   bm_profile_t profile{};
   check(bm_get_profile(handle_, &profile));

@@ -27,6 +27,7 @@ class Device {
   drm_npu_dev_info info() const;
   drm_npu_memory_info memory() const;
   drm_npu_status_info status() const;
+  bm_dev_stat_t stat() const;
   bm_profile_t profile() const;
 
  private:

@@ -11,7 +11,7 @@ threads, which run side by side: the interpreter's lock is free while a launch i
 """
 from ._native import Device, Error, Tensor
 from .compiler import CompileError, Model, compile  # pylint: disable=redefined-builtin
-from .device import DeviceInfo, MemoryInfo, Profile, Status, devices
+from .device import DeviceInfo, MemoryInfo, Profile, Stat, Status, devices
 from .session import NetworkInfo, Outputs, Session, TensorInfo, from_dlpack, tensor, trace
 
 Error.__module__ = Tensor.__module__ = Device.__module__ = __name__
@@ -19,5 +19,5 @@ Error.__module__ = Tensor.__module__ = Device.__module__ = __name__
 __version__ = "0.1.0"
 __all__ = [
     "CompileError", "Device", "DeviceInfo", "Error", "MemoryInfo", "Model", "NetworkInfo", "Outputs", "Profile",
-    "Session", "Status", "Tensor", "TensorInfo", "compile", "devices", "from_dlpack", "tensor", "trace",
+    "Session", "Stat", "Status", "Tensor", "TensorInfo", "compile", "devices", "from_dlpack", "tensor", "trace",
 ]

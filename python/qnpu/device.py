@@ -46,6 +46,15 @@ class Status(TypedDict):
     resets: int
 
 
+class Stat(TypedDict):
+    """What BMLIB's bm_get_stat() says."""
+
+    memory_mib: int  # of the card; of a block of a system on a chip what buffers can have of the machine's
+    memory_used_mib: int
+    utilisation: int  # percent of the time with a job, the mean of the cores, since the object was asked before; of the
+    # first time 10 ms
+
+
 class Profile(TypedDict):
     """What one Device object (a session has its own) has done. Times in microseconds."""
 

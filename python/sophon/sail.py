@@ -146,11 +146,9 @@ def get_available_tpu_num() -> int:
 
 
 def get_dev_stat(dev_id: int) -> List[int]:
-    """Device memory and that in use, in MiB, and the share of the cores that are at work at this moment, in percent."""
-    device = qnpu.Device(dev_id)
-    memory, cores = device.memory(), device.info()["cores"]
-    busy = bin(device.status()["busy_cores"]).count("1")
-    return [memory["total"] >> 20, (memory["total"] - memory["free"]) >> 20, 100 * busy // cores]
+    """Device memory and that in use, in MiB, and the utilisation of all cores in the next 10 ms, in percent."""
+    stat = qnpu.Device(dev_id).stat()
+    return [stat["memory_mib"], stat["memory_used_mib"], stat["utilisation"]]
 
 
 def get_chip_temp(dev_id: int) -> int:
@@ -164,7 +162,7 @@ def get_board_temp(dev_id: int) -> int:
 
 
 def get_tpu_util(dev_id: int) -> int:
-    """Percent of the cores that are at work at this moment."""
+    """Utilisation of all cores in the next 10 ms, in percent."""
     return get_dev_stat(dev_id)[2]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """sophon.sail, in the ways in which programs for it use it."""
+import threading
 import unittest
 
 import numpy as np
@@ -229,6 +230,28 @@ class Sail(support.Test):
         total, used, share = sail.get_dev_stat(0)
         self.assertTrue(total >= used >= 0 and 0 <= share <= 100)
         self.assertEqual(sail.get_board_temp(0), sail.get_chip_temp(0))
+
+    def test_utilisation_is_a_share_of_time(self):
+        session = qnpu.Session(self.bmodel)
+        self.addCleanup(session.close)
+        ended, failures = threading.Event(), []
+
+        def work():
+            try:
+                while not ended.is_set():
+                    session.run(self.pictures[0])
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                failures.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(ended.set)
+        cores = session.device.info()["cores"]
+        at_once = {100 * busy // cores for busy in range(cores + 1)}  # what a count of busy cores can be
+        support.wait_until(lambda: failures or sail.get_tpu_util(0) not in at_once)
+        support.wait_until(lambda: failures or sail.get_dev_stat(0)[2] not in at_once)
+        self.assertEqual(failures, [])
 
     def test_several_devices(self):
         engine = sail.MultiEngine(self.bmodel, [0, 0])

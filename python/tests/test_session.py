@@ -112,6 +112,20 @@ class Digits(support.Test):
                          [1, 1, 1, 1])
         del held
 
+    def test_tells_utilisation_between_two_looks(self):
+        device = qnpu.Device(0)
+        first = device.stat()
+        self.assertEqual(first["memory_mib"], device.memory()["total"] >> 20)
+        self.assertTrue(0 <= first["memory_used_mib"] <= first["memory_mib"] and 0 <= first["utilisation"] <= 100)
+
+        def launched():
+            device.stat()
+            for _ in range(20):
+                self.session.run(support.pictures()[0][0])
+            return device.stat()["utilisation"] > 0  # though no core has a job any more
+
+        support.wait_until(launched)
+
     def test_memory_comes_back(self):
         for _ in range(3):
             self.session.run(support.pictures()[0][0], on_device=True)
