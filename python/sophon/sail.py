@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import enum
+import operator
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ import numpy as np
 
 import qnpu
 from qnpu import _native
+from qnpu.compiler import as_bytes
 
 __version__ = qnpu.__version__
 
@@ -116,6 +118,30 @@ def _dtype_of(array: Array) -> Dtype:
         return _DTYPES[array.dtype.name]
     except KeyError:
         raise qnpu.Error(f"dtype {array.dtype.name}: tensors may have " + ", ".join(_DTYPES)) from None
+
+
+def _bind(where: str, names: Sequence[str], needed: Sequence[str], what: Sequence[Any], named: Mapping[str, Any],
+          also: Mapping[str, str]) -> Dict[str, Any]:
+    """Arguments by the names that a call of this form has; `also` says what other names mean. A TypeError as Python's
+    own where they do not fit."""
+    def shown(name: str) -> str:
+        return " or ".join([name, *(other for other, meant in also.items() if meant == name)])
+
+    if len(what) > len(names):
+        raise TypeError(f"{where}: {len(what)} arguments, at most {len(names)} are expected: "
+                        + ", ".join(map(shown, names)))
+    bound = dict(zip(names, what))
+    for name, value in named.items():
+        meant = also.get(name, name)
+        if meant not in names:
+            raise TypeError(f"{where}: {name!r} is no argument; there are: " + ", ".join(map(shown, names)))
+        if meant in bound:
+            raise TypeError(f"{where}: {shown(meant)} is there twice")
+        bound[meant] = value
+    for name in needed:
+        if name not in bound:
+            raise TypeError(f"{where}: {shown(name)} is missing")
+    return bound
 
 
 # ---- devices ----
@@ -244,6 +270,11 @@ def _of_a_tensor_s_type(array: Any) -> Array:
     return numbers
 
 
+def _are_ranges(value: Any) -> bool:
+    """As against a shape."""
+    return isinstance(value, (tuple, list)) and len(value) > 0 and isinstance(value[0], (tuple, list))
+
+
 class Tensor:
     """Elements in system memory, in device memory, or in both; sync_s2d() and sync_d2s() copy between them.
 
@@ -257,29 +288,36 @@ class Tensor:
     """
 
     def __init__(self, *what: Any, **named: Any) -> None:
-        first = [*what[:1], *(named.pop(name) for name in ("handle", "tensor", "src") if not what and name in named)]
-        first, more = (first or [None])[0], what[1:]
         self._sys: Optional[Array] = None
         self._dev: Optional[qnpu.Tensor] = None
         self._handle: Optional[Handle] = None
         self._zero_point = 0
-        if isinstance(first, Tensor):
-            self._from_tensor(first, *more, **named)
-        elif isinstance(first, Handle):
-            self._from_handle(first, *more, **named)
+        also = {"src": "tensor", "array_data": "data"}
+        given = {also.get(name, name) for name in named}
+        if isinstance(what[0], Handle) if what else "handle" in given:
+            by_array = isinstance(what[1], np.ndarray) if len(what) > 1 else "data" in given
+            names: Tuple[str, ...] = ("data",) if by_array else ("shape", "dtype")
+            bound = _bind("Tensor", ("handle", *names, "own_sys_data", "own_dev_data"), ("handle", names[0]), what, named,
+                          also)
+            if not isinstance(bound["handle"], Handle):
+                raise TypeError(f"Tensor: 'handle' is {type(bound['handle']).__name__}, a Handle is expected")
+            if by_array:
+                self._from_array(bound["handle"], bound["data"], bound.get("own_sys_data", True),
+                                 bound.get("own_dev_data", True))
+            else:
+                self._make(**bound)
+        elif isinstance(what[0], Tensor) if what else "tensor" in given:
+            by_ranges = _are_ranges(what[1]) if len(what) > 1 else "ranges" in given
+            names = ("ranges", "d2d_flag") if by_ranges else ("shape", "offset", "no_copy")
+            bound = _bind("Tensor", ("tensor", *names), ("tensor", names[0]), what, named, also)
+            if not isinstance(bound["tensor"], Tensor):
+                raise TypeError(f"Tensor: 'tensor' is {type(bound['tensor']).__name__}, a Tensor is expected")
+            if by_ranges:
+                self._from_ranges(bound["tensor"], bound["ranges"])
+            else:
+                self._from_tensor(**bound)
         else:
-            self._from_array(None, first, True, False, *more, **named)
-
-    def _from_handle(self, handle: Handle, what: Any = None, *more: Any, **named: Any) -> None:
-        for name in ("shape", "data", "array_data"):
-            what = named.pop(name, what)
-        if what is None:
-            raise qnpu.Error("Tensor: a shape or an array is expected after the handle")
-        if isinstance(what, np.ndarray):
-            sys_data, dev_data = [*more, True, True][:2]
-            self._from_array(handle, what, named.get("own_sys_data", sys_data), named.get("own_dev_data", dev_data))
-        else:
-            self._make(handle, what, *more, **named)
+            self._from_array(None, _bind("Tensor", ("data",), ("data",), what, named, also)["data"], True, False)
 
     def _make(self, handle: Handle, shape: Sequence[int], dtype: Dtype = Dtype.BM_FLOAT32, own_sys_data: bool = False,
               own_dev_data: bool = False) -> None:
@@ -298,35 +336,33 @@ class Tensor:
             self._allocate()
             self._device_tensor().copy_from(np.ascontiguousarray(array).reshape(self._shape))
 
-    def _from_tensor(self, other: "Tensor", what: Optional[Sequence[Any]] = None, offset: Union[int, bool] = 0,
-                     no_copy: bool = True, **named: Any) -> None:
+    def _share(self, other: "Tensor") -> None:
         self._handle, self._dtype, self._zero_point = other._handle, other._dtype, other._zero_point
-        for name in ("shape", "ranges"):
-            what = named.pop(name, what)
-        if what is None:
-            raise qnpu.Error("Tensor: ranges or a shape are expected after the tensor")
-        if len(what) and isinstance(what[0], (tuple, list)):
-            part = tuple(slice(begin, end) for begin, end in what)
-            if other._sys is not None:
-                self._sys = np.array(other._sys.reshape(other._shape)[part], order="C", copy=True)
-                self._shape = list(self._sys.shape)
-            if other._dev is not None:
-                array = np.ascontiguousarray(other._dev_array()[part])
-                self._shape = list(array.shape)
-                self._allocate()
-                self._device_tensor().copy_from(array)
-            return
-        self._shape = [int(n) for n in what]
-        first, count = int(named.get("offset", offset)), _elements(self._shape)
-        copied = not named.get("no_copy", no_copy)
-        if other._sys is not None:
-            part_of = other._sys.reshape(-1)[first:first + count]
+
+    def _from_ranges(self, tensor: "Tensor", ranges: Sequence[Sequence[int]]) -> None:
+        self._share(tensor)
+        part = tuple(slice(begin, end) for begin, end in ranges)
+        if tensor._sys is not None:
+            self._sys = np.array(tensor._sys.reshape(tensor._shape)[part], order="C", copy=True)
+            self._shape = list(self._sys.shape)
+        if tensor._dev is not None:
+            array = np.ascontiguousarray(tensor._dev_array()[part])
+            self._shape = list(array.shape)
+            self._allocate()
+            self._device_tensor().copy_from(array)
+
+    def _from_tensor(self, tensor: "Tensor", shape: Sequence[int], offset: int = 0, no_copy: bool = True) -> None:
+        self._share(tensor)
+        self._shape = [int(n) for n in shape]
+        first, count = int(offset), _elements(self._shape)
+        if tensor._sys is not None:
+            part_of = tensor._sys.reshape(-1)[first:first + count]
             if part_of.size != count:
-                raise qnpu.Error(f"{count} elements from {first} on: the tensor has {other.size()}")
-            self._sys = (part_of.copy() if copied else part_of).reshape(self._shape)
-        if other._dev is not None:
-            self._dev = other._dev.view(self._shape, first)
-            if copied:
+                raise qnpu.Error(f"{count} elements from {first} on: the tensor has {tensor.size()}")
+            self._sys = (part_of if no_copy else part_of.copy()).reshape(self._shape)
+        if tensor._dev is not None:
+            self._dev = tensor._dev.view(self._shape, first)
+            if not no_copy:
                 array = self._dev.numpy()
                 self._allocate()
                 self._dev.copy_from(array)
@@ -463,7 +499,7 @@ class Tensor:
             if count:
                 self._device_tensor().view([count], there).copy_from(flat)
             return
-        count = self._bytes(what)
+        count = self._bytes("sync_s2d", what)
         if count:
             self._device_tensor().view([count], 0, "uint8").copy_from(self._system_bytes()[:count])
 
@@ -475,7 +511,7 @@ class Tensor:
             if count:
                 source.view([count], here).copy_to(self._system_array().reshape(-1)[there:there + count])
             return
-        count = self._bytes(what)
+        count = self._bytes("sync_d2s", what)
         if count:
             self._device_tensor().view([count], 0, "uint8").copy_to(self._system_bytes()[:count])
 
@@ -499,7 +535,9 @@ class Tensor:
     def _system_bytes(self) -> Array:
         return self._system_array().reshape(-1).view(np.uint8)
 
-    def _bytes(self, what: Tuple[Any, ...]) -> int:
+    def _bytes(self, where: str, what: Tuple[Any, ...]) -> int:
+        if len(what) > 1:
+            raise TypeError(f"{where}: {len(what)} arguments; none, 1 (bytes) or 4 (a part) are expected")
         count = self.nbytes() if not what or what[0] is None else int(what[0])
         if not 0 <= count <= self.nbytes():
             raise qnpu.Error(f"{count} bytes: the tensor has {self.nbytes()}")
@@ -539,30 +577,58 @@ def argmin(tensor: Tensor) -> int:
 # ---- engines ----
 
 
+_ENGINE_NAMES = {"bmodel_path": "model", "bmodel_bytes": "model", "bmodel_size": "size", "tpu_id": "device",
+                 "handle": "device"}
+
+
+def _engine_model(what: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """The model of a call; None without one."""
+    return what[0] if what else next((value for name, value in named.items()
+                                      if _ENGINE_NAMES.get(name, name) == "model"), None)
+
+
+def _model_arguments(what: Sequence[Any], named: Mapping[str, Any]) -> Tuple[str, ...]:
+    """Models in memory have a size."""
+    in_memory = isinstance(_engine_model(what, named), (bytes, bytearray, memoryview))
+    return ("model", "size") if in_memory else ("model",)
+
+
 class Engine:
     """Loaded models on a device.
 
     Engine(tpu_id), Engine(handle): without a model; load() follows.
     Engine(path, tpu_id or handle, mode), Engine(bytes, size, tpu_id or handle, mode).
+
+    By name: bmodel_path, or bmodel_bytes and bmodel_size; tpu_id, or handle; mode.
     """
 
     def __init__(self, *what: Any, **named: Any) -> None:
-        what = (*what, *named.values())
-        self._mode = IOMode.SYSIO
         self._modes: Dict[str, IOMode] = {}
         self._sessions: Dict[str, qnpu.Session] = {}
-        if what and isinstance(what[-1], IOMode):
-            self._mode, what = what[-1], what[:-1]
-        if not what:
-            raise qnpu.Error("Engine: a device, or a model and a device are expected")
-        self._handle = what[-1] if isinstance(what[-1], Handle) else Handle(what[-1])
-        if len(what) > 1 and not self.load(*what[:-1]):
+        if isinstance(what[0], (int, np.integer, Handle)) if what else _engine_model(what, named) is None:
+            names: Tuple[str, ...] = ()
+        else:
+            names = _model_arguments(what, named)
+        bound = _bind("Engine", (*names, "device", "mode"), (*names[:1], "device"), what, named, _ENGINE_NAMES)
+        self._mode = bound.pop("mode", IOMode.SYSIO)
+        if not isinstance(self._mode, IOMode):
+            raise TypeError(f"Engine: mode is {self._mode!r}, an IOMode is expected")
+        device = bound.pop("device")
+        self._handle = device if isinstance(device, Handle) else Handle(device)
+        if bound and not self.load(**bound):
             raise qnpu.Error("Engine: the model has no network")
 
-    def load(self, model: Union[str, bytes, bytearray, memoryview], size: Optional[int] = None) -> bool:
-        """Loads a .bmodel (or a network in ONNX) from a file or from memory."""
-        session = qnpu.Session(model if size is None or isinstance(model, str) else memoryview(model)[:size],
-                               device=self._handle._device)
+    def load(self, *what: Any, **named: Any) -> bool:
+        """load(path), load(bytes, size): a .bmodel, or a network in ONNX, from a file or from memory. Names are the
+        constructor's."""
+        bound = _bind("load", _model_arguments(what, named), ("model",), what, named, _ENGINE_NAMES)
+        model = bound["model"]
+        if bound.get("size") is not None:
+            data, size = as_bytes(memoryview(model)), operator.index(bound["size"])
+            if not 0 <= size <= len(data):
+                raise qnpu.Error(f"load: {size} bytes, the model has {len(data)}")
+            model = data[:size]
+        session = qnpu.Session(model, device=self._handle._device)
         for name in session.networks:
             if name in self._sessions:
                 session.close()
@@ -689,22 +755,30 @@ class Engine:
         inputs, that is copied first. Outputs likewise, afterwards.
         """
         begin = time.perf_counter()
-        known = ("input_tensors", "input", "input_shapes", "output_tensors", "output")
-        unknown = [name for name in named if name not in (*known, "core_list")]
-        if unknown:
-            raise qnpu.Error(f"process: {unknown[0]!r} is no argument; there are: {', '.join(known)}, core_list")
-        arguments = [*what, *(named[name] for name in known if name in named)]
-        cores = list(named.get("core_list") or [])
-        if arguments and isinstance(arguments[-1], (list, tuple)):
-            cores = list(arguments.pop())
-        if not 1 <= len(arguments) <= 3 or not all(isinstance(a, Mapping) for a in arguments):
+        also = {"input_tensors": "input", "output_tensors": "output"}
+        if what and isinstance(what[-1], (list, tuple)):
+            if "core_list" in named:
+                raise TypeError("process: core_list is there twice")
+            named, what = {**named, "core_list": what[-1]}, what[:-1]
+        shapes_before = len(what) > 2 or any(also.get(name, name) == "output" for name in named)
+        names = ("input", "input_shapes", "output") if shapes_before else ("input", "output", "input_shapes")
+        bound = _bind("process", (*names, "core_list"), ("input",), what, named, also)
+        cores = list(bound.pop("core_list", None) or [])
+        if not all(isinstance(a, Mapping) for a in bound.values()):
             raise qnpu.Error("process: a dict of arrays, or dicts of tensors, are expected")
+        feeds, shapes, targets = bound["input"], bound.get("input_shapes"), bound.get("output")
+        if shapes is not None and targets is None:
+            raise TypeError("process: input_shapes without output")
         net = self._net(graph_name)
         cores = cores[:max(net.cores, 1)]
-        if any(isinstance(value, Tensor) for value in arguments[0].values()):
-            result = self._process_tensors(net, arguments, cores)
+        kinds = {isinstance(value, Tensor) for value in (*feeds.values(), *(targets or {}).values())}
+        if len(kinds) > 1 or (targets is not None and False in kinds):
+            raise qnpu.Error("process: arrays and tensors together: either a dict of arrays, or dicts of tensors, are "
+                             "expected")
+        if True in kinds:
+            result = self._process_tensors(net, feeds, shapes, targets, cores)
         else:
-            result = self._process_arrays(net, arguments[0], cores)
+            result = self._process_arrays(net, feeds, cores)
         if _print_times:
             print(f"Engine.process {graph_name}: {(time.perf_counter() - begin) * 1e3:.3f} ms", file=sys.stderr)
         return result
@@ -721,24 +795,24 @@ class Engine:
                                                              and (info.scale != 1 or info.zero_point))
                 else outputs[info.name] for info in net.outputs}
 
-    def _process_tensors(self, net: qnpu.NetworkInfo, arguments: List[Mapping[str, Any]],
+    def _process_tensors(self, net: qnpu.NetworkInfo, tensors: Mapping[str, Tensor],
+                         shapes: Optional[Mapping[str, Sequence[int]]], targets: Optional[Mapping[str, Tensor]],
                          cores: List[int]) -> Optional[Dict[str, Any]]:
         mode = self._modes.get(net.name, self._mode)
         feeds = {}
-        for name, tensor in arguments[0].items():
+        for name, tensor in tensors.items():
             if tensor.own_sys_data() and tensor.own_dev_data() and mode in (IOMode.SYSI, IOMode.SYSIO):
                 tensor.sync_s2d()
             feeds[name] = tensor._device_tensor() if tensor.own_dev_data() else tensor._system_array()
-        if len(arguments) == 3:
-            for name, shape in arguments[1].items():
-                if name in feeds:
-                    feeds[name] = _first_part(feeds[name], shape)
+        for name, shape in (shapes or {}).items():
+            if name in feeds:
+                feeds[name] = _first_part(feeds[name], shape)
         session = self._sessions[net.name]
         in_system = mode in (IOMode.SYSO, IOMode.SYSIO)
-        if len(arguments) == 1:
+        if targets is None:
             outputs = session.run(feeds, network=net.name, cores=cores, on_device=True)
             return {info.name: _wrap(self._handle, info, outputs[info.name], in_system) for info in net.outputs}
-        self._fill(net, feeds, arguments[-1], in_system, cores)
+        self._fill(net, feeds, targets, in_system, cores)
         return None
 
     def _fill(self, net: qnpu.NetworkInfo, feeds: Mapping[str, Any], targets: Mapping[str, Tensor], in_system: bool,

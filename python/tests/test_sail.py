@@ -81,6 +81,34 @@ class Sail(support.Test):
             self.near(engine.process("digits", {"image": self.pictures[1]})["probabilities"], 1)
             self.near(engine.process("digits", {"image": self.pictures[1]}, [0])["probabilities"], 1)
 
+    def test_engines_take_names_in_any_order(self):
+        data = support.digits().data
+        handle = sail.Handle(0)
+        longer = data + bytes(100)
+        for named in ({"mode": sail.SYSO, "tpu_id": 0, "bmodel_path": self.bmodel},
+                      {"handle": handle, "mode": sail.SYSO, "bmodel_bytes": data, "bmodel_size": len(data)},
+                      {"bmodel_size": len(data), "tpu_id": 0, "bmodel_bytes": longer, "mode": sail.SYSO}):
+            engine = sail.Engine(**named)
+            self.assertFalse(engine.create_input_tensors_map("digits")["image"].own_sys_data())
+            self.assertTrue(engine.create_output_tensors_map("digits")["probabilities"].own_sys_data())
+            self.near(engine.process("digits", {"image": self.pictures[1]})["probabilities"], 1)
+        engine = sail.Engine(self.bmodel, mode=sail.SYSO, tpu_id=0)
+        self.assertFalse(engine.create_input_tensors_map("digits")["image"].own_sys_data())
+        for engine, in_system in ((sail.Engine(handle=handle), True), (sail.Engine(mode=sail.SYSO, tpu_id=0), False)):
+            self.assertTrue(engine.load(bmodel_bytes=data, bmodel_size=len(data)))
+            self.assertEqual(engine.create_input_tensors_map("digits")["image"].own_sys_data(), in_system)
+        wrong = {"kind": TypeError}
+        self.fails(["'device_id' is no argument", "tpu_id"], sail.Engine, self.bmodel, device_id=0, **wrong)
+        self.fails("tpu_id or handle is there twice", sail.Engine, self.bmodel, 0, tpu_id=0, **wrong)
+        self.fails("tpu_id or handle is missing", sail.Engine, self.bmodel, **wrong)
+        self.fails("tpu_id or handle is missing", sail.Engine, **wrong)
+        self.fails("an IOMode is expected", sail.Engine, self.bmodel, 0, 7, **wrong)
+        self.fails("'bmodel_size' is no argument", sail.Engine, self.bmodel, tpu_id=0, bmodel_size=8, **wrong)
+        self.fails("4 arguments, at most 3", sail.Engine, self.bmodel, 0, sail.SYSI, 0, **wrong)
+        self.fails("'path' is no argument", sail.Engine(0).load, path=self.bmodel, **wrong)
+        for size in (-1, len(data) + 1):
+            self.fails(f"{size} bytes, the model has {len(data)}", sail.Engine, data, size, 0)
+
     def test_facts_of_an_engine(self):
         engine = sail.Engine(self.bmodel, 0, sail.IOMode.SYSIO)
         self.assertEqual(engine.get_max_input_shapes("digits"), {"image": [1, 1, 8, 8]})
@@ -194,6 +222,51 @@ class Sail(support.Test):
         with self.assertRaises(IndexError):
             tensor[3]  # pylint: disable=pointless-statement
 
+    def test_tensors_take_names_in_any_order(self):
+        handle, values = sail.Handle(0), np.arange(4, dtype=np.float32)
+        tensor = sail.Tensor(own_dev_data=False, data=values, handle=handle)
+        self.assertEqual((tensor.own_sys_data(), tensor.own_dev_data(), tensor.shape()), (True, False, [4]))
+        self.assertEqual(sail.Tensor(handle, data=[5.0, 6.0]).asnumpy().tolist(), [5, 6])  # numbers, no shape
+        tensor = sail.Tensor(own_sys_data=True, dtype=sail.BM_INT8, shape=np.array([2, 3]), handle=handle)
+        self.assertEqual((tensor.dtype(), tensor.shape()), (sail.BM_INT8, [2, 3]))
+        tensor = sail.Tensor(array_data=values)
+        self.assertEqual(sail.Tensor(tensor, ranges=[(1, 3)], d2d_flag=True).asnumpy().tolist(), [1, 2])
+        part = sail.Tensor(no_copy=False, offset=1, shape=[2], tensor=tensor)
+        part.ones()
+        self.assertEqual((part.asnumpy().tolist(), tensor.asnumpy().tolist()), ([1, 1], [0, 1, 2, 3]))
+        wrong = {"kind": TypeError}
+        self.fails(["'own_sys' is no argument", "own_sys_data"], sail.Tensor, handle, values, own_sys=False, **wrong)
+        self.fails("'shape' is no argument", sail.Tensor, handle, values, shape=[4], **wrong)
+        self.fails("'tensor' is no argument", sail.Tensor, handle=handle, shape=[4], tensor=tensor, **wrong)
+        self.fails("'copy' is no argument", sail.Tensor, tensor, [2], copy=True, **wrong)
+        self.fails("5 arguments, at most 4", sail.Tensor, handle, values, True, True, True, **wrong)
+        self.fails("'handle' is int, a Handle", sail.Tensor, handle=0, shape=[4], **wrong)
+        self.fails("shape is missing", sail.Tensor, handle, **wrong)
+        self.fails("shape is missing", sail.Tensor, tensor, **wrong)
+        self.fails("data or array_data is missing", sail.Tensor, **wrong)
+        self.fails("sync_s2d: 2 arguments", sail.Tensor(handle, values).sync_s2d, 4, 4, **wrong)
+        self.fails("sync_d2s: 3 arguments", sail.Tensor(handle, values).sync_d2s, 4, 4, 4, **wrong)
+
+    def test_process_takes_names_in_any_order(self):
+        engine = sail.Engine(self.bmodel, 0, sail.IOMode.SYSIO)
+        inputs, outputs = engine.create_input_tensors_map("digits"), engine.create_output_tensors_map("digits")
+        inputs["image"].update_data(self.pictures[6])
+        shapes = {"image": [1, 1, 8, 8]}
+        for what, named in (((), {"output": outputs, "input": inputs}), ((inputs, shapes), {"output": outputs}),
+                            ((inputs, outputs), {"input_shapes": shapes, "core_list": [0]}),
+                            ((inputs, [0]), {"output_tensors": outputs}), ((inputs, shapes, outputs, [0]), {})):
+            outputs["probabilities"].zeros()
+            self.assertIsNone(engine.process("digits", *what, **named))
+            self.near(outputs["probabilities"].asnumpy(), 6)
+        wrong = {"kind": TypeError}
+        self.fails("input_tensors is there twice", engine.process, "digits", inputs, input=inputs, **wrong)
+        self.fails("core_list is there twice", engine.process, "digits", inputs, [0], core_list=[0], **wrong)
+        self.fails("input_shapes without output", engine.process, "digits", inputs, input_shapes=shapes, **wrong)
+        arrays = {"image": self.pictures[6]}
+        self.fails("arrays and tensors together", engine.process, "digits", arrays, outputs)
+        self.fails("arrays and tensors together", engine.process, "digits", inputs,
+                   {"probabilities": np.zeros((1, 10), np.float32)})
+
     def test_bytes_are_copied_to_the_byte(self):
         tensor = sail.Tensor(sail.Handle(0), np.array([0x11111111, 0x22222222], np.int32))
         tensor.pysys_data()[...] = 0
@@ -212,7 +285,7 @@ class Sail(support.Test):
         inputs["b"].ones()
         engine.process(graph, output=outputs, input_shapes={"a": [1, 3], "b": [1, 3]}, input=inputs)
         self.assertEqual(outputs["product"].asnumpy().tolist(), [[1, 1, 1]])
-        self.fails(["'outputs'", "there are"], engine.process, graph, inputs, outputs=outputs)
+        self.fails(["'outputs'", "there are"], engine.process, graph, inputs, outputs=outputs, kind=TypeError)
 
     def test_what_programs_with_opencv_ask_for(self):
         bmcv = sail.Bmcv(sail.Handle(0))
