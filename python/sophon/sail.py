@@ -297,8 +297,8 @@ class Tensor:
         if isinstance(what[0], Handle) if what else "handle" in given:
             by_array = isinstance(what[1], np.ndarray) if len(what) > 1 else "data" in given
             names: Tuple[str, ...] = ("data",) if by_array else ("shape", "dtype")
-            bound = _bind("Tensor", ("handle", *names, "own_sys_data", "own_dev_data"), ("handle", names[0]), what, named,
-                          also)
+            bound = _bind("Tensor", ("handle", *names, "own_sys_data", "own_dev_data"), ("handle", names[0]), what,
+                          named, also)
             if not isinstance(bound["handle"], Handle):
                 raise TypeError(f"Tensor: 'handle' is {type(bound['handle']).__name__}, a Handle is expected")
             if by_array:
