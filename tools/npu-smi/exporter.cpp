@@ -163,8 +163,8 @@ Status serve(const std::string &wanted, const std::string &version, const std::f
   if (Status status = listen_on(address, fd); !status.ok()) return status;
   signal(SIGPIPE, SIG_IGN);
   // It owns the socket from here on.
-  MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, handle, &server, MHD_OPTION_LISTEN_SOCKET, fd,
-                                        MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT,
+  MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, handle, &server, MHD_OPTION_LISTEN_SOCKET,
+                                        fd, MHD_OPTION_CONNECTION_LIMIT, kConnections, MHD_OPTION_CONNECTION_TIMEOUT,
                                         kIdleSeconds, MHD_OPTION_END);
   if (!daemon) return refuse(address, -EIO, "the HTTP server cannot be started");
   fprintf(stderr, "npu-smi: serving http://%s/metrics\n", address.c_str());

@@ -67,7 +67,8 @@ const std::vector<Value> &values() {
          for (const int util : c.core_util) out.push_back(known(util));
          return out;
        }},
-      {"busy_ns", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json {
+      {"busy_ns", nullptr, nullptr, nullptr, "", "",
+       [](const Card &c) -> Json {
          // A driver before 1.4 does not tell.
          return c.status.card_ns ? of_cores(c, c.status.busy_ns) : Json();
        }},
