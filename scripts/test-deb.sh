@@ -78,9 +78,10 @@ test_tools() {
 test_programs() {
     is "headers are installed" install -- libqnpu-dev
     is "compilers are installed" apt install gcc g++ cmake make pkg-config
-    is "the README's program builds with pkg-config" shell 'gcc -Wall -Werror hello.c $(pkg-config --cflags --libs \
-        npurt) -o hello'
-    is "and runs" shell './hello | grep -q probabilities'
+    is "the README's program builds with pkg-config" shell 'gcc -Wall -Werror digit.c $(pkg-config --cflags --libs \
+        npurt) -o digit'
+    is "and reads a digit" shell 'mkdir networks; ln -s $DIGITS networks/digits; ./digit | grep -c "^[0-9]: [01][.]" |
+        grep -qx 10'
     for package in npu bmlib npurt bmrt; do
         is "pkg-config knows $package" shell "pkg-config --modversion $package | grep -qx '$VERSION'"
     done
@@ -91,8 +92,8 @@ test_programs() {
             [ -n \"\$label\" ] && [ \"\$(examples/api/sample_$sample digits.bmodel \$DIGITS/test_images.bin 7)\" = \
             \"\$label\" ]"
     done
-    is "a C program builds with find_package(libsophon)" shell 'mkdir sophon; cp hello.c sophon/; cp sophon.cmake \
-        sophon/CMakeLists.txt; cmake -S sophon -B sophon/build; cmake --build sophon/build; sophon/build/hello'
+    is "a C program builds with find_package(libsophon)" shell 'mkdir sophon; cp digit.c sophon/; cp sophon.cmake \
+        sophon/CMakeLists.txt; cmake -S sophon -B sophon/build; cmake --build sophon/build; sophon/build/digit'
     is "the C program of pkg-config also builds for C++, with the standard library" shell 'printf "%s\n" \
         "#include <cstdlib>" "#include <npu_async.hpp>" "int main() { return npu_device_count() < 0; }" >a.cpp
         g++ -std=c++20 a.cpp $(pkg-config --cflags --libs npu) -o a && ./a'
@@ -142,7 +143,7 @@ test_life() {
     mapfile -t packages < <(all_packages)
     is "all packages upgrade over themselves" install --reinstall -- "${packages[@]}"
     is "nothing of theirs is missing or changed" shell "dpkg -V ${packages[*]}"
-    is "a program that was linked before runs" shell './hello'
+    is "a program that was linked before runs" shell './digit'
     is "the driver is there again" module true
     is "all packages are purged" apt purge "${packages[@]}"
     is "nothing of theirs is left" sh -c "[ -z '$(files_of_ours)' ] || { echo '$(files_of_ours)'; exit 1; }"
@@ -191,15 +192,15 @@ prepare() {
     local work=$NPU_BUILD/test-deb
     rm -rf "$work"
     mkdir -p "$work" "$ARCHIVES"
-    awk '/^```c( |$)/ { on = 1; next } /^```$/ { on = 0 } on' "$NPU_TOP/README.md" >"$work/hello.c"
-    grep -q bmrt_load_bmodel "$work/hello.c" || die "README.md has no program in C"
+    awk '/^```c( |$)/ { on = 1; next } /^```$/ { on = 0 } on' "$NPU_TOP/README.md" >"$work/digit.c"
+    grep -q bmrt_load_bmodel "$work/digit.c" || die "README.md has no program in C"
     cat >"$work/sophon.cmake" <<'CMAKE'
 cmake_minimum_required(VERSION 3.10)
-project(hello C)
+project(digit C)
 find_package(libsophon REQUIRED)
 include_directories(${LIBSOPHON_INCLUDE_DIRS})
-add_executable(hello hello.c)
-target_link_libraries(hello ${the_libbmrt.so} ${the_libbmlib.so})
+add_executable(digit digit.c)
+target_link_libraries(digit ${the_libbmrt.so} ${the_libbmlib.so})
 CMAKE
     cat >"$work/digit.py" <<'PYTHON'
 import os
