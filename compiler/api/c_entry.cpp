@@ -42,10 +42,11 @@ Status read_option(const std::string &name, const std::string &value, Options &o
       return wrong(name, value, "a number from 1 to " + std::to_string(npu::compiler::kMaxCores) + " is");
     return {};
   }
-  if (name == "lmem")
-    return npu::compiler::parse_size(value, options.lmem_bytes)
-               ? Status()
-               : wrong(name, value, "a size such as 262144, 256K or 8M is");
+  if (name == "lmem") {
+    if (!npu::compiler::parse_size(value, options.lmem_bytes))
+      return wrong(name, value, "a size such as 262144, 256K or 8M is");
+    return npu::compiler::check_lmem(options.lmem_bytes).within("option lmem=" + value);
+  }
   if (name == "reals")
     return choose<Dtype>(name, value, {{"fp32", Dtype::F32}, {"fp16", Dtype::F16}, {"bf16", Dtype::BF16}},
                          options.reals);

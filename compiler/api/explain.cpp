@@ -76,6 +76,7 @@ Kind kind_of(const NodePlace &p) {
 
 Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, std::vector<NodePlace> &out) {
   return guarded([&]() -> Status {
+    NPU_TRY(check_lmem(options.lmem_bytes));
     graph::RawModel raw;
     NPU_TRY(graph::read_onnx(bytes, size, raw));
     return explain(raw, options, places, out);
@@ -84,6 +85,7 @@ Status explain_onnx(const void *bytes, size_t size, const Options &options, bool
 
 Status explain_onnx_file(const std::string &path, const Options &options, std::vector<NodePlace> &out) {
   return guarded([&]() -> Status {
+    NPU_TRY(check_lmem(options.lmem_bytes));
     graph::RawModel raw;
     NPU_TRY(graph::read_onnx_file(path, raw));
     return explain(raw, options, true, out).within(path);

@@ -439,12 +439,16 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   return {};
 }
 
+Status check_lmem(int64_t bytes) {
+  if (bytes >= kMinLmemBytes && bytes <= kMaxLmemBytes && bytes % 4096 == 0) return {};
+  return Status::error("local memory of " + std::to_string(bytes) + " bytes: a multiple of 4096 from " +
+                       std::to_string(kMinLmemBytes) + " to " + std::to_string(kMaxLmemBytes) + " is expected");
+}
+
 namespace {
 
 Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
-  if (options.lmem_bytes < kMinLmemBytes || options.lmem_bytes > kMaxLmemBytes || options.lmem_bytes % 4096)
-    return Status::error("local memory of " + std::to_string(options.lmem_bytes) + " bytes: a multiple of 4096 from " +
-                         std::to_string(kMinLmemBytes) + " to " + std::to_string(kMaxLmemBytes) + " is expected");
+  NPU_TRY(check_lmem(options.lmem_bytes));
   if (options.cores < 1 || options.cores > kMaxCores)
     return Status::error(std::to_string(options.cores) + " cores: 1 to " + std::to_string(kMaxCores) + " are expected");
   graph::Graph g;

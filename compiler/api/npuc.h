@@ -207,6 +207,8 @@ Status write_bmodel(const Compiled &compiled, std::vector<uint8_t> &out);
 
 /// "64K", "8M", "262144": a size in bytes.
 bool parse_size(const std::string &text, int64_t &out);
+/// Whether the chip can have so much local memory.
+Status check_lmem(int64_t bytes);
 /// "input=1,3,224,224;mask=1,224": the shapes of a stage.
 Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes);
 /// "NAME=VALUE[,VALUE...]" (one number: without dimensions) or "NAME=FILE.npy": the value of an input.

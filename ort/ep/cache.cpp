@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ort/ep/cache.h"
 
+#include <bmruntime_interface.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -17,6 +18,9 @@ constexpr size_t kDigits = 64;  // of the checksum in front of a .bmodel
 }  // namespace
 
 bool read_file(const std::string &path, std::vector<uint8_t> &out) {
+  // A folder can be opened, too, and would have a size.
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed)) return false;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return false;
   const std::streamoff size = file.tellg();
@@ -51,6 +55,8 @@ bool Cache::find(const std::string &entry, std::vector<uint8_t> &bmodel) const {
   if (folder_.empty() || !read_file(entry, bytes) || bytes.size() <= kDigits) return false;
   const std::string sum = digest(bytes.data() + kDigits, bytes.size() - kDigits);
   if (std::memcmp(sum.data(), bytes.data(), kDigits) != 0) return false;
+  mem_info_t sizes{};
+  if (!bmrt_get_bmodel_data_info(bytes.data() + kDigits, bytes.size() - kDigits, &sizes)) return false;
   bmodel.assign(bytes.begin() + kDigits, bytes.end());
   return true;
 }

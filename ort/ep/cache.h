@@ -11,7 +11,7 @@
 
 namespace npu::ort {
 
-/// The whole file. False: there is none, or it cannot be read.
+/// The whole file. False: there is none, it is a folder, or it cannot be read.
 bool read_file(const std::string &path, std::vector<uint8_t> &out);
 /// Replaces the file when all of it has been written.
 Status write_file(const std::string &path, const std::vector<uint8_t> &bytes);
@@ -25,7 +25,7 @@ class Cache {
   Status prepare() const;
   /// The name under which a network is kept that was compiled for `key`.
   std::string entry(const std::string &key, const std::vector<uint8_t> &network) const;
-  /// False as well where the file is damaged.
+  /// False as well where the file cannot be read, is damaged or has no .bmodel.
   bool find(const std::string &entry, std::vector<uint8_t> &bmodel) const;
   /// What cannot be kept will be compiled again.
   void keep(const std::string &entry, const std::vector<uint8_t> &bmodel) const;

@@ -92,7 +92,10 @@ Status read_input(const Ort::KernelContext &context, const Card &card, const Por
   out.bytes = const_cast<void *>(value.GetTensorRawData());
   NPU_TRY(find_memory(card, value, out.on_card).within("input '" + port.name + "'"));
   for (int64_t d : out.shape)
-    if (d == 0) return Status::error("input '" + port.name + "' of the shape " + shape_text(out.shape) + " is empty");
+    if (d == 0)
+      return Status::error("input '" + port.name + "' of the shape " + shape_text(out.shape) +
+                           " is empty, and the NPU computes nothing from that; with the option dynamic=0 the CPU "
+                           "computes parts with open dimensions");
   return {};
 }
 
@@ -281,7 +284,7 @@ Status Kernel::run(Ort::KernelContext context) {
   std::vector<Operand> inputs(group_->inputs.size()), outputs(group_->outputs.size());
   std::vector<Shape> shapes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    NPU_TRY(read_input(context, *card_, group_->inputs[i], inputs[i]));
+    NPU_TRY(read_input(context, *card_, group_->inputs[i], inputs[i]).within("network '" + group_->name + "'"));
     shapes.push_back(inputs[i].shape);
   }
   const bool traced = profile_->active();

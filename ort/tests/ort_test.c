@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <sha2.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -360,6 +361,38 @@ static void the_cache_keeps_what_was_compiled(void **state) {
   assert_int_not_equal(inode_of(only_file(own[0].value)), first);
 }
 
+/* Compiles the network, which runs on the NPU alone. */
+static void compare_alone(const struct setting *own, unsigned int seed) {
+  OrtSessionOptions *options = make_options(true, own);
+
+  must(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
+  compare(network("residual"), options, 0, seed);
+}
+
+static void what_the_cache_cannot_give_is_compiled(void **state) {
+  const struct setting own[] = {{"cache", scratch("cache")}, {NULL, NULL}};
+  const char text[] = "no network";
+  char bytes[SHA256_DIGEST_STRING_LENGTH + sizeof(text)];
+  const char *file;
+
+  (void)state;
+  mkdir(own[0].value, 0777);
+  clear_folder(own[0].value);
+  compare_alone(own, 1);
+  file = only_file(own[0].value);
+  /* whole, by its checksum, and no .bmodel */
+  SHA256Data((const uint8_t *)text, strlen(text), bytes);
+  memcpy(bytes + SHA256_DIGEST_STRING_LENGTH - 1, text, strlen(text));
+  write_all(file, bytes, SHA256_DIGEST_STRING_LENGTH - 1 + strlen(text));
+  compare_alone(own, 2);
+  assert_false(file_has(file, text));
+  /* a folder in its place, which stays */
+  assert_int_equal(unlink(file), 0);
+  assert_int_equal(mkdir(file, 0777), 0);
+  compare_alone(own, 3);
+  assert_int_equal(rmdir(file), 0);
+}
+
 /* ---- options and errors ---- */
 
 static void options_are_understood(void **state) {
@@ -380,6 +413,9 @@ static void wrong_options_are_named(void **state) {
       {{"core", "1"}, "option core is not known; the options are cache, device, dynamic, cores"},
       {{"reals", "fp8"}, "option reals=fp8: one of bf16, fp16, fp32 is expected"},
       {{"lmem", "much"}, "option lmem=much"},
+      {{"lmem", "0"}, "option lmem=0: local memory of 0 bytes: a multiple of 4096 from 65536 to 268435456 is expected"},
+      {{"lmem", "999"}, "option lmem=999: local memory of 999 bytes: a multiple of 4096"},
+      {{"lmem", "65537"}, "option lmem=65537: local memory of 65537 bytes"},
       {{"device", "17"}, "option device=17: the session was given the OrtEpDevice of NPU 0"},
       {{"device", "first"}, "option device=first: the number of a card is expected"},
       {{"dynamic", "yes"}, "option dynamic=yes: 0 or 1 is expected"},
@@ -400,10 +436,14 @@ static void wrong_options_are_named(void **state) {
 
 static void a_run_that_fails_harms_no_other(void **state) {
   OrtSession *session = open_session(network("batch"), npu_alone());
+  const char *said;
   struct results r;
 
   (void)state;
-  assert_has(failure(try_run(session, 1, 0, &r)), "is empty");
+  said = failure(try_run(session, 1, 0, &r));
+  assert_has(said, "network '");
+  assert_has(said, "': input 'x' of the shape [0,");
+  assert_has(said, "is empty, and the NPU computes nothing from that; with the option dynamic=0 the CPU computes");
   free_results(&r);
   run(session, 1, 2, &r);
   assert_int_equal(r.count, 1);
@@ -414,12 +454,18 @@ static void a_run_that_fails_harms_no_other(void **state) {
 static void without_dynamic_open_dimensions_stay_on_the_cpu(void **state) {
   const struct setting own[] = {{"dynamic", "0"}, {NULL, NULL}};
   OrtSessionOptions *options = make_options(true, own);
+  struct results nothing;
   OrtSession *session;
 
   (void)state;
   must(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
   assert_non_null(failure(make_session(network("batch"), options, &session)));
   compare(network("batch"), make_options(true, own), 2, 4);
+  session = open_session(network("batch"), make_options(true, own));
+  run(session, 1, 0, &nothing);
+  assert_int_equal(nothing.count, 1);
+  free_results(&nothing);
+  ort->ReleaseSession(session);
 }
 
 /* ---- threads ---- */
@@ -669,6 +715,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(what_was_compiled_before_a_failure_is_released),
       cmocka_unit_test(compiled_models_with_other_types_are_refused),
       cmocka_unit_test(the_cache_keeps_what_was_compiled),
+      cmocka_unit_test(what_the_cache_cannot_give_is_compiled),
       cmocka_unit_test(options_are_understood),
       cmocka_unit_test(wrong_options_are_named),
       cmocka_unit_test(a_run_that_fails_harms_no_other),
