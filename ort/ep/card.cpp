@@ -32,9 +32,17 @@ void add_range(std::vector<Range> &ranges, const Range &more) {
 
 }  // namespace
 
-int count_cards() {
-  int count = 0;
-  return bm_dev_getcount(&count) == BM_SUCCESS ? count : 0;
+Status count_cards(int &out) {
+  const int found = npu_device_count();
+  out = std::max(found, 0);
+  if (found > 0) return {};
+  if (found < 0) return Status::error(found, npu_last_error());
+  // Who opens one is told why there is none.
+  npu_device *device = nullptr;
+  if (const int failed = npu_device_open(0, &device); failed != 0) return Status::error(failed, npu_last_error());
+  npu_device_close(device);
+  out = 1;
+  return {};
 }
 
 Status Card::open(int index, std::shared_ptr<Card> &out) {

@@ -66,8 +66,8 @@ class CardMemory {
   uint64_t address_ = 0;
 };
 
-/// Number of cards of this machine; 0 also where they cannot be counted.
-int count_cards();
+/// Number of cards of this machine. A machine without any is an error that says what was looked for (-ENODEV).
+Status count_cards(int &out);
 
 /// Device memory, from `begin` to before `end`.
 struct Range {

@@ -51,7 +51,7 @@ Status session_options(const OrtSessionOptions *from, const OrtKeyValuePairs *co
 
 }  // namespace
 
-Factory::Factory(uint32_t interface) : OrtEpFactory{}, interface_(interface) {
+Factory::Factory(uint32_t interface, const OrtLogger *logger) : OrtEpFactory{}, interface_(interface), logger_(logger) {
   ort_version_supported = kAbi;
   OrtEpFactory::GetName = [](const OrtEpFactory *) noexcept { return kProviderName; };
   OrtEpFactory::GetVendor = [](const OrtEpFactory *) noexcept { return kVendor; };
@@ -95,7 +95,13 @@ Status Factory::find_devices(const OrtHardwareDevice *const *devices, size_t cou
   *found = 0;
   for (size_t i = 0; i < count; ++i) {
     if (Ort::GetApi().HardwareDevice_Type(devices[i]) != OrtHardwareDeviceType_CPU) continue;
-    const int cards = count_cards();
+    int cards = 0;
+    const Status counted = count_cards(cards);
+    if (counted.code() == -ENODEV)
+      // A machine without an NPU may register the library all the same.
+      return take(Ort::GetApi().Logger_LogMessage(logger_, ORT_LOGGING_LEVEL_WARNING, counted.message().c_str(),
+                                                  ORT_TSTR("factory.cpp"), __LINE__, "QNPU"));
+    NPU_TRY(counted);
     for (int card = 0; card < cards && *found < most; ++card) NPU_TRY(add_device(card, devices[i], out[(*found)++]));
     return {};
   }
@@ -158,7 +164,7 @@ static uint32_t interface_of(const OrtApiBase &base) {
 
 #define NPU_ORT_EXPORT extern "C" __attribute__((visibility("default")))
 
-NPU_ORT_EXPORT OrtStatus *CreateEpFactories(const char *, const OrtApiBase *base, const OrtLogger *,
+NPU_ORT_EXPORT OrtStatus *CreateEpFactories(const char *, const OrtApiBase *base, const OrtLogger *logger,
                                             OrtEpFactory **factories, size_t most, size_t *count) {
   const OrtApi *const api = base->GetApi(npu::ort::kAbi);
   *count = 0;
@@ -167,7 +173,7 @@ NPU_ORT_EXPORT OrtStatus *CreateEpFactories(const char *, const OrtApiBase *base
   Ort::InitApi(api);
   return npu::ort::guarded([&]() -> npu::Status {
     if (most < 1) return npu::Status::error("there is no room for a factory");
-    factories[0] = new npu::ort::Factory(npu::ort::interface_of(*base));
+    factories[0] = new npu::ort::Factory(npu::ort::interface_of(*base), logger);
     *count = 1;
     return {};
   });
@@ -176,4 +182,12 @@ NPU_ORT_EXPORT OrtStatus *CreateEpFactories(const char *, const OrtApiBase *base
 NPU_ORT_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
   delete static_cast<npu::ort::Factory *>(factory);
   return nullptr;
+}
+
+// For libqnpu_ort.so. The text is the calling thread's.
+NPU_ORT_EXPORT const char *qnpu_ep_no_card() {
+  static thread_local std::string text;
+  int cards = 0;
+  text = npu::ort::count_cards(cards).message();
+  return text.c_str();
 }

@@ -11,7 +11,7 @@ namespace npu::ort {
 
 class Factory : public OrtEpFactory {
  public:
-  explicit Factory(uint32_t interface);
+  Factory(uint32_t interface, const OrtLogger *logger);
 
  private:
   Status find_devices(const OrtHardwareDevice *const *devices, size_t count, OrtEpDevice **out, size_t most,
@@ -22,7 +22,8 @@ class Factory : public OrtEpFactory {
   Status create_allocator(const OrtMemoryInfo *info, OrtAllocator *&out);
   Status validate(const char *text, OrtCompiledModelCompatibility &out);
 
-  const uint32_t interface_;  ///< the latest version that this ONNX Runtime has
+  const uint32_t interface_;       ///< the latest version that this ONNX Runtime has
+  const OrtLogger *const logger_;  ///< ONNX Runtime's own
   Cards cards_;
   std::list<Ort::MemoryInfo> memory_;  ///< ONNX Runtime keeps pointers to them
 };

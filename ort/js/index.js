@@ -17,6 +17,9 @@ const FOLDERS = [process.env.QNPU_LIBRARIES, path.join(__dirname, '../../build/l
                  path.join(__dirname, '../../../lib/qnpu'), path.join(__dirname, '../../../lib', TRIPLET, 'qnpu')];
 
 function findLibrary() {
+  const own = process.env.QNPU_LIBRARIES;  // who names a folder wants no other's library
+  if (own && !fs.existsSync(path.join(own, NAME)))
+    throw new Error(`onnxruntime-qnpu: there is no ${NAME} in QNPU_LIBRARIES=${own}`);
   const found = FOLDERS.filter(Boolean).map((folder) => path.join(folder, NAME)).find((file) => fs.existsSync(file));
   if (!found) throw new Error(`onnxruntime-qnpu: there is no ${NAME} in ${FOLDERS.filter(Boolean).join(', ')}`);
   return fs.realpathSync(found);

@@ -106,6 +106,18 @@ static void load_bridge(void) {
   if (!dlopen(path, RTLD_NOW)) fprintf(stderr, "libqnpu_ort.so: %s\n", dlerror());
 }
 
+/* Why the plug-in has no card; what was loaded of it stays. */
+static OrtStatus *no_card(const char *plugin) {
+  void *library = dlopen(plugin, RTLD_LAZY | RTLD_NOLOAD);
+  const char *(*reason)(void) = NULL;
+  char text[PATH_MAX];
+
+  if (library) *(void **)&reason = dlsym(library, "qnpu_ep_no_card");
+  snprintf(text, sizeof(text), "QNPU: libqnpu_ort.so is loaded, and there is no NPU%s%s", reason ? ": " : "",
+           reason ? reason() : "");
+  return api->CreateStatus(ORT_EP_FAIL, text);
+}
+
 /* The device of the card with this number, or the first where it is NULL; *cards is how many the provider has. */
 static OrtStatus *choose_device(OrtEnv *env, const char *card, const OrtEpDevice **device, size_t *cards) {
   const OrtEpDevice *const *devices;
@@ -142,7 +154,7 @@ static OrtStatus *find_device(OrtEnv *env, const char *card, const OrtEpDevice *
   }
   pthread_mutex_unlock(&registering);
   if (status || *device) return status;
-  if (cards == 0) return api->CreateStatus(ORT_EP_FAIL, "QNPU: libqnpu_ort.so is loaded, and there is no NPU");
+  if (cards == 0) return beside("libqnpu_ep.so", text), no_card(text);
   snprintf(text, sizeof(text), "QNPU: option device=%.40s: the number of a card from 0 to %zu is expected", card,
            cards - 1);
   return api->CreateStatus(ORT_INVALID_ARGUMENT, text);

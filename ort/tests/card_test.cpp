@@ -55,6 +55,17 @@ TEST_F(CardTest, OneThatCannotBeOpenedWholeIsNotThere) {
   EXPECT_EQ(card->index(), 0);
 }
 
+TEST_F(CardTest, ThatThereIsNoneHasAReason) {
+  int cards = 0;
+  EXPECT_TRUE(count_cards(cards).ok());
+  EXPECT_EQ(cards, 2);
+  setenv("NPU_DEVICE", "x", 1);
+  const Status wrong = count_cards(cards);
+  setenv("NPU_DEVICE", "sim", 1);
+  EXPECT_EQ(wrong.message(), "NPU_DEVICE=x: expected drm, sim or auto");
+  EXPECT_EQ(cards, 0);
+}
+
 TEST_F(CardTest, ACopyWaitsForThoseWhoWriteWhatItReads) {
   const auto first = open(0), second = open(0), other = open(1);
   note_launch(first, {{0x1000, 0x2000}});

@@ -22,8 +22,8 @@ def run(folder, **environment):
     """The program in a folder that has onnxruntime-node, as npm would have made it."""
     os.symlink(NODE_MODULES, os.path.join(folder, "node_modules"))
     shutil.copy(PROGRAM, os.path.join(folder, "p.js"))
-    env = dict(os.environ, NPU_DEVICE=os.environ.get("NPU_DEVICE", "sim"), NPU_QUIET="1", QNPU_LIBRARIES=LIBRARIES,
-               **environment)
+    env = {**os.environ, "NPU_DEVICE": os.environ.get("NPU_DEVICE", "sim"), "NPU_QUIET": "1",
+           "QNPU_LIBRARIES": LIBRARIES, **environment}
     done = subprocess.run(["node", "p.js", DIGITS, NETWORKS], cwd=folder, env=env, capture_output=True, text=True,
                           check=False)
     return done.returncode, done.stdout, done.stderr
@@ -62,6 +62,20 @@ class JavaScript(unittest.TestCase):
         status, out, err, _ = self.run_in_folder(TEST_RUNTIME=MODULE, QNPU_ORT_OPTIONS="nonsense=1")
         self.assertEqual(status, 1, out + err)
         self.assertIn("option nonsense is not known", out + err)
+
+    def test_a_wrong_folder_of_libraries_is_named(self):
+        status, out, err, _ = self.run_in_folder(TEST_RUNTIME=MODULE, QNPU_LIBRARIES="/nowhere")
+        self.assertEqual(status, 1, out + err)
+        self.assertIn("there is no libqnpu_ort.so in QNPU_LIBRARIES=/nowhere", out + err)
+
+    def test_why_there_is_no_card(self):
+        status, out, err, _ = self.run_in_folder(TEST_RUNTIME=MODULE, NPU_DEVICE="x")
+        self.assertEqual(status, 1, out + err)
+        self.assertIn("NPU_DEVICE=x: expected drm, sim or auto", out + err)
+        if not glob.glob("/dev/accel/*"):
+            status, out, err, _ = self.run_in_folder(TEST_RUNTIME=MODULE, NPU_DEVICE="drm")
+            self.assertEqual(status, 1, out + err)
+            self.assertIn("there is no NPU: no NPU device: there is no /dev/accel/accel*", out + err)
 
 
 if __name__ == "__main__":
