@@ -3,12 +3,13 @@
 #include <cstdio>
 #include <exception>
 
+#include "common/standard_output.h"
 #include "tools/bmrt_test/runner.h"
 
 int main(int argc, char **argv) try {
   bmrt_test::Options options;
   const auto code = bmrt_test::parse_options(argc, argv, options);
-  return code ? *code : bmrt_test::run(options);
+  return npu::written(code ? *code : bmrt_test::run(options), "bmrt_test");
 } catch (const std::exception &e) {
   std::fprintf(stderr, "bmrt_test: %s\n", e.what());
   return bmrt_test::kLoad;

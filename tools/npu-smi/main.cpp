@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "common/standard_output.h"
 #include "tools/npu-smi/report.h"
 
 namespace {
@@ -27,8 +28,8 @@ const char kTitle[] = "npu-smi " NPU_VERSION;
 volatile sig_atomic_t interrupted = 0;
 
 struct Arguments {
-  const Format *format = &npu::smi::formats().front();
-  std::vector<size_t> columns;  ///< of --query
+  const Format *format = nullptr;  ///< one that was asked for
+  std::vector<size_t> columns;     ///< of --query
   int card = -1;
   int loop = -1;       ///< seconds; negative: once
   int count = -1;      ///< of reports; negative: no end
@@ -98,17 +99,20 @@ std::string parse(int argc, char **argv, Arguments &a) {
     const char *value;
     std::string bad;
     bool known;
-    if (word == "-i" && i + 1 < argc)
+    if (word == "-i" && i + 1 < argc) {
       known = parse_number(argv[++i], a.card);
-    else if (word == "--listen" && i + 1 < argc)
+      if (!known) return word + " " + argv[i] + ": the number of a card is expected, 0 or more\n";
+    } else if (word == "--listen" && i + 1 < argc)
       known = !(a.listen = argv[++i]).empty();
     else if ((value = value_of(argv[i], "--listen=")))
       known = !(a.listen = value).empty();
-    else if ((value = value_of(argv[i], "--loop=")))
+    else if ((value = value_of(argv[i], "--loop="))) {
       known = parse_number(value, a.loop);
-    else if ((value = value_of(argv[i], "--count=")))
+      if (!known) return word + ": a number of whole seconds is expected, 0 or more\n";
+    } else if ((value = value_of(argv[i], "--count="))) {
       known = parse_number(value, a.count);
-    else if ((value = value_of(argv[i], "--query=")) && strcmp(value, "help")) {
+      if (!known) return word + ": a number of reports is expected, 0 or more\n";
+    } else if ((value = value_of(argv[i], "--query=")) && strcmp(value, "help")) {
       if (!npu::smi::parse_columns(value, a.columns, bad))
         return "--query: no column '" + bad + "'; the columns are\n" + npu::smi::describe_columns();
       known = true;
@@ -118,6 +122,9 @@ std::string parse(int argc, char **argv, Arguments &a) {
       known = parse_word(argv[i], a);
     if (!known) return word + ": not understood\n" + help();
   }
+  if (a.format && !a.columns.empty())
+    return std::string("--query with ") + a.format->option + ": --query writes CSV, and one form is expected\n";
+  if (!a.format) a.format = &npu::smi::formats().front();
   if (a.reset && a.card < 0) return "--reset: which card? (-i NUMBER)\n";
   if (!a.listen.empty() && strcmp(a.format->option ? a.format->option : "", "exporter") != 0)
     return "--listen is for npu-smi exporter\n";
@@ -125,8 +132,8 @@ std::string parse(int argc, char **argv, Arguments &a) {
   return "";
 }
 
-/// Says what there is; returns whether all cards could tell.
-bool tell(const Arguments &a, const Report &report, unsigned int lines) {
+/// Says what there is; returns whether all cards could tell, and whether it was written.
+bool tell(const Arguments &a, const Report &report, unsigned int lines, bool &written) {
   const bool head = a.head && lines % kHeadEvery == 0;
   std::string text;
   if (!a.columns.empty())
@@ -134,7 +141,7 @@ bool tell(const Arguments &a, const Report &report, unsigned int lines) {
   else
     text = (head && a.format->head ? a.format->head() : "") + a.format->write(report, NPU_VERSION);
   fputs(text.c_str(), stdout);
-  fflush(stdout);
+  written = fflush(stdout) == 0;
   bool all = true;
   for (const npu::smi::Card &card : report.cards) {
     if (card.lost.empty()) continue;
@@ -154,16 +161,16 @@ int tell_often(const Arguments &a, Look look) {
   const int seconds = a.loop >= 0 ? a.loop : stream ? 1 : -1;
   const int count = a.count >= 0 ? a.count : seconds >= 0 ? -1 : 1;
   unsigned int lines = 0;
-  bool all = true;
+  bool all = true, written = true;
   look.stop = [] { return interrupted != 0; };
   // A stream tells of the time between its lines, all else of a short while.
   if (stream && seconds > 0) look.window_ms = 1000u * static_cast<unsigned int>(seconds);
-  for (int i = 0; (count < 0 || i < count) && !interrupted; i++) {
+  for (int i = 0; (count < 0 || i < count) && !interrupted && written; i++) {
     if (i && !stream && seconds > 0) sleep(static_cast<unsigned int>(seconds));
     Report report;
     if (const npu::Status status = npu::smi::collect(look, report); !status.ok()) return fail(status);
     if (interrupted && i) break;
-    all = tell(a, report, lines);
+    all = tell(a, report, lines, written);
     lines += static_cast<unsigned int>(report.cards.size());
   }
   return all ? 0 : kNoDevice;
@@ -210,9 +217,7 @@ int serve(const std::string &address) {
   return status.code() == -EINVAL ? kUsage : kNoDevice;
 }
 
-}  // namespace
-
-int main(int argc, char **argv) {
+int run(int argc, char **argv) {
   if (!simulator_is_asked_for()) npu_require_transport("drm");
   Arguments a;
   if (const std::string wrong = parse(argc, argv, a); !wrong.empty()) {
@@ -235,3 +240,7 @@ int main(int argc, char **argv) {
   if (!a.listen.empty()) return serve(a.listen);
   return tell_often(a, look);
 }
+
+}  // namespace
+
+int main(int argc, char **argv) { return npu::written(run(argc, argv), "npu-smi"); }

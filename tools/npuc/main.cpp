@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <new>
 
+#include "common/standard_output.h"
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
 #include "tools/npuc/outputs.h"
@@ -352,7 +353,7 @@ int run_main(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   try {
-    return run_main(argc, argv);
+    return npu::written(run_main(argc, argv), "npuc");
   } catch (const std::bad_alloc &) {
     return fail("there is not enough memory");
   } catch (const std::exception &e) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <span>
 
+#include "common/standard_output.h"
 #include "tools/tpu_model/edit.h"
 
 namespace {
@@ -177,9 +178,7 @@ int usage() {
   return kUsage;
 }
 
-}  // namespace
-
-int main(int argc, char **argv) {
+int run(int argc, char **argv) {
   std::vector<char *> words;
   const char *out = nullptr;
   for (int i = 2; i < argc; i++) {
@@ -203,3 +202,7 @@ int main(int argc, char **argv) {
   if (command == "--dump" && count == 4) return exit_status(dump(words));
   return usage();
 }
+
+}  // namespace
+
+int main(int argc, char **argv) { return npu::written(run(argc, argv), "tpu_model"); }
