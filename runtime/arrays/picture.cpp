@@ -5,8 +5,10 @@
 #include <png.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csetjmp>
 #include <cstring>
+#include <limits>
 
 namespace npu::arrays {
 namespace {
@@ -117,13 +119,14 @@ Status parse_jpeg(std::string_view bytes, Picture &out) {
   return {};
 }
 
-/// A number of the head of a PPM, behind blanks and comments.
+/// A number of the head of a PPM, behind blanks and comments; the largest there is for one that is larger.
 bool take_number(std::string_view bytes, size_t &at, int64_t &out) {
   while (at < bytes.size() && (std::isspace(static_cast<unsigned char>(bytes[at])) || bytes[at] == '#'))
     if (bytes[at++] == '#') at = std::min(bytes.find('\n', at), bytes.size());
   const size_t first = at;
-  for (out = 0; at < bytes.size() && std::isdigit(static_cast<unsigned char>(bytes[at])) && out <= kMostSide; ++at)
-    out = out * 10 + (bytes[at] - '0');
+  while (at < bytes.size() && std::isdigit(static_cast<unsigned char>(bytes[at]))) ++at;
+  if (std::from_chars(bytes.data() + first, bytes.data() + at, out).ec == std::errc::result_out_of_range)
+    out = std::numeric_limits<int64_t>::max();
   return at > first;
 }
 

@@ -311,6 +311,11 @@ TEST(Pictures, DamagedOnesAreErrorsAndNeverCrash) {
   EXPECT_EQ(arrays::parse_picture("GIF89a", p).message(), "not a picture: PNG, JPEG, BMP, PPM or PGM is expected");
   EXPECT_EQ(arrays::parse_picture("P6 3 0 255\n", p).message(),
             "a picture of 3 x 0 pixels, 1 to 32768 a side and at most 67108864 together are expected");
+  EXPECT_EQ(arrays::parse_picture("P5 4294967297 1 255\n1", p).message(),
+            "a picture of 4294967297 x 1 pixels, 1 to 32768 a side and at most 67108864 together are expected");
+  EXPECT_FALSE(arrays::parse_picture("P5 1 99999999999999999999 255\n1", p).ok());
+  EXPECT_TRUE(arrays::parse_picture("P5 0000000000000000000000001 01 0255\n1", p).ok());
+  EXPECT_EQ(p.pixels.size(), 3u);
   EXPECT_EQ(arrays::parse_picture("P6 2 2 65535\n", p).message(),
             "a PPM with values up to 65535, 1 to 255 is expected");
 }
