@@ -73,9 +73,13 @@ int context_create(npu_device *device, uint32_t priority, uint32_t core_mask, bo
   args.core_mask = core_mask;
   npu_transport_context link{};
   if (int err = device->transport->ctx_create(device->file, &args, &link)) {
-    const char *why = err == -ENOSPC   ? "all queues of the card are in use"
-                      : err == -EACCES ? "the priority needs CAP_SYS_NICE"
-                                       : strerror(-err);
+    drm_npu_dev_info info{};
+    if (err == -ENOSPC && npu_device_info(device, &info) == 0)
+      return fail(err,
+                  "npu_context_create: priority %u, core mask %#x: all queues of the card are in use: it has %u, and "
+                  "each context takes one, as does each thread that launches by a handle",
+                  priority, core_mask, info.queues);
+    const char *why = err == -EACCES ? "the priority needs CAP_SYS_NICE" : strerror(-err);
     return fail(err, "npu_context_create: priority %u, core mask %#x: %s", priority, core_mask, why);
   }
   auto *c = new npu_context{};

@@ -282,14 +282,15 @@ static void there_are_as_many_contexts_as_queues(void **state) {
   struct drm_npu_dev_info info;
   npu_context **all, *one_more = NULL;
   uint32_t count = 0;
+  char text[128];
 
   (void)state;
   MUST(npu_device_info(device, &info));
   all = calloc(info.queues + 1, sizeof(*all));
   while (count <= info.queues && !npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &all[count])) count++;
   assert_in_range(count, 1, info.queues);
-  MUST_FAIL(npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &one_more), ENOSPC,
-            "all queues of the card are in use");
+  snprintf(text, sizeof(text), "all queues of the card are in use: it has %u, and each context takes one", info.queues);
+  MUST_FAIL(npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &one_more), ENOSPC, text);
   npu_context_destroy(all[--count]);
   MUST(npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &one_more));
   assert_works(device, one_more);
