@@ -26,7 +26,10 @@ std::string dims_text(const RawValue &v) {
   std::string text = "[";
   for (size_t i = 0; i < v.dims.size(); ++i) {
     const RawDim &d = v.dims[i];
-    text += (i ? ", " : "") + (d.value >= 0 ? std::to_string(d.value) : d.symbol.empty() ? "?" : d.symbol);
+    text += (i ? ", " : "") + (d.value >= 0       ? std::to_string(d.value)
+                               : d.zero           ? "0"
+                               : d.symbol.empty() ? "?"
+                                                  : d.symbol);
   }
   return text + "]";
 }

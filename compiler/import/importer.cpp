@@ -112,9 +112,11 @@ class ShapeBinder {
         const auto s = symbols_.find(d.symbol);
         out.push_back(d.value >= 0 ? d.value : s != symbols_.end() ? s->second : -1);
       }
+      const bool zero = std::any_of(v.dims.begin(), v.dims.end(), [](const RawDim &d) { return d.zero; });
       for (int64_t d : out)
         if (d < 0)
           return refuse(Obstacle::OpenShape, "input '" + v.name + "' has shape " + dims_text(v) +
+                                                 (zero ? " in the file, where 0 stands for any size" : "") +
                                                  ", and a program needs fixed sizes: give them, for example with " +
                                                  shape_hint(v));
     }

@@ -296,6 +296,7 @@ RawValue read_value(const onnx::ValueInfoProto &v) {
       dim.value = d.dim_value();
     else
       dim.symbol = d.dim_param();
+    dim.zero = d.has_dim_value() && d.dim_value() == 0;
     out.dims.push_back(std::move(dim));
   }
   return out;

@@ -40,6 +40,7 @@ struct RawNode {
 struct RawDim {
   int64_t value = -1;  ///< -1: not fixed
   std::string symbol;  ///< its name, may be empty
+  bool zero = false;   ///< the file has 0 for it, which is taken as not fixed
 };
 
 struct RawValue {
