@@ -13,8 +13,8 @@ namespace npu {
 /// For the end of main(): `status`, or 1 where it is 0 and standard output could not be written, which is said then.
 inline int written(int status, const char *program) {
   errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;  // before std::cout's flush, which would lose the reason
   const bool streamed = static_cast<bool>(std::cout.flush());
-  const bool flushed = std::fflush(stdout) == 0;
   if (streamed && flushed && !std::ferror(stdout)) return status;
   // What failed in an earlier call has left no reason.
   std::fprintf(stderr, "%s: standard output: %s\n", program, errno ? std::strerror(errno) : "it cannot be written");

@@ -132,8 +132,8 @@ std::string parse(int argc, char **argv, Arguments &a) {
   return "";
 }
 
-/// Says what there is; returns whether all cards could tell, and whether it was written.
-bool tell(const Arguments &a, const Report &report, unsigned int lines, bool &written) {
+/// Says what there is; returns whether all cards could tell.
+bool tell(const Arguments &a, const Report &report, unsigned int lines) {
   const bool head = a.head && lines % kHeadEvery == 0;
   std::string text;
   if (!a.columns.empty())
@@ -141,7 +141,7 @@ bool tell(const Arguments &a, const Report &report, unsigned int lines, bool &wr
   else
     text = (head && a.format->head ? a.format->head() : "") + a.format->write(report, NPU_VERSION);
   fputs(text.c_str(), stdout);
-  written = fflush(stdout) == 0;
+  if (npu::written(0, "npu-smi") != 0) exit(1);  // at once: the reason is lost later
   bool all = true;
   for (const npu::smi::Card &card : report.cards) {
     if (card.lost.empty()) continue;
@@ -161,16 +161,16 @@ int tell_often(const Arguments &a, Look look) {
   const int seconds = a.loop >= 0 ? a.loop : stream ? 1 : -1;
   const int count = a.count >= 0 ? a.count : seconds >= 0 ? -1 : 1;
   unsigned int lines = 0;
-  bool all = true, written = true;
+  bool all = true;
   look.stop = [] { return interrupted != 0; };
   // A stream tells of the time between its lines, all else of a short while.
   if (stream && seconds > 0) look.window_ms = 1000u * static_cast<unsigned int>(seconds);
-  for (int i = 0; (count < 0 || i < count) && !interrupted && written; i++) {
+  for (int i = 0; (count < 0 || i < count) && !interrupted; i++) {
     if (i && !stream && seconds > 0) sleep(static_cast<unsigned int>(seconds));
     Report report;
     if (const npu::Status status = npu::smi::collect(look, report); !status.ok()) return fail(status);
     if (interrupted && i) break;
-    all = tell(a, report, lines, written);
+    all = tell(a, report, lines);
     lines += static_cast<unsigned int>(report.cards.size());
   }
   return all ? 0 : kNoDevice;
