@@ -16,7 +16,8 @@ inline int written(int status, const char *program) {
   const bool flushed = std::fflush(stdout) == 0;  // before std::cout's flush, which would lose the reason
   const bool streamed = static_cast<bool>(std::cout.flush());
   if (streamed && flushed && !std::ferror(stdout)) return status;
-  // What failed in an earlier call has left no reason.
+  // What failed in an earlier call has left no reason; one more byte fails for the same.
+  if (!errno && std::fputc('\n', stdout) != EOF) (void)std::fflush(stdout);
   std::fprintf(stderr, "%s: standard output: %s\n", program, errno ? std::strerror(errno) : "it cannot be written");
   return status ? status : 1;
 }
