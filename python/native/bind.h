@@ -21,6 +21,15 @@ pybind11::dtype numpy_type(bm_data_type_t type);
 pybind11::tuple shape_tuple(const Shape &shape);
 /// The type of an array's elements. `where` and what is expected are for the text of an error.
 bm_data_type_t type_of_array(const pybind11::array &array, const std::string &where, bm_data_type_t expected);
+/// A method for Python: a call without an object, as Tensor.flush(None), is a TypeError and not a null pointer.
+template <class Answer, class Class>
+auto method(Answer (Class::*function)()) {
+  return [function](Class &self) { return (self.*function)(); };
+}
+template <class Answer, class Class>
+auto method(Answer (Class::*function)() const) {
+  return [function](const Class &self) { return (self.*function)(); };
+}
 /// Whether elements lie one behind the other, row by row, in this machine's byte order.
 bool is_dense(const pybind11::array &array);
 

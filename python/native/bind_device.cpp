@@ -88,7 +88,7 @@ void bind_device(py::module_ &module) {
 
 index: its number, 0 to len(qnpu.devices()) - 1.)")
       .def(py::init<int>(), py::arg("index"), py::call_guard<WithoutLock>())
-      .def_property_readonly("index", &Device::index, "Its number.")
+      .def_property_readonly("index", method(&Device::index), "Its number.")
       .def("info", info_of, "What never changes: qnpu.DeviceInfo.")
       .def("memory", memory_of, "The card's memory at this moment, in bytes: qnpu.MemoryInfo.")
       .def("status", status_of, "Sensors and counters at this moment: qnpu.Status.")

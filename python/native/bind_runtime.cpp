@@ -183,28 +183,28 @@ void bind_runtime(py::module_ &module) {
       .def(py::init<std::vector<DevicePtr>>(), py::arg("devices"), Unlocked())
       .def("load", py::overload_cast<const std::string &>(&Runtime::load), py::arg("path"), Unlocked())
       .def("load_data", load_data, py::arg("model"))
-      .def("names", &Runtime::names)
+      .def("names", method(&Runtime::names))
       .def("network", network_of, py::arg("name"))
       .def("set_max_launches", &Runtime::set_max_launches, py::arg("count"))
-      .def_property_readonly("in_flight", &Runtime::in_flight)
-      .def("close", &Runtime::close, Unlocked())
+      .def_property_readonly("in_flight", method(&Runtime::in_flight))
+      .def("close", method(&Runtime::close), Unlocked())
       .def("launch", launch_now, py::arg("network"), py::arg("inputs"), py::arg("outputs"), py::arg("cores"),
            py::arg("numbers"), py::arg("on_device"))
       .def("quantize", quantize, py::arg("network"), py::arg("index"), py::arg("numbers"))
       .def("dequantize", dequantize, py::arg("network"), py::arg("index"), py::arg("elements"));
   py::class_<Completions, std::shared_ptr<Completions>>(module, "Completions")
       .def(py::init<>())
-      .def_property_readonly("fd", &Completions::fd)
-      .def("take", &Completions::take);
+      .def_property_readonly("fd", method(&Completions::fd))
+      .def("take", method(&Completions::take));
   py::class_<Job, JobPtr>(module, "Job").def("result", result_of, py::arg("outputs")).def("forget", [](Job &job) {
     job.unwanted = true;
   });
   py::class_<Lanes, std::shared_ptr<Lanes>>(module, "Lanes")
       .def(py::init<>())
-      .def("submit", submit, py::arg("runtime"), py::arg("completions"), py::arg("network"), py::arg("inputs"),
+      .def("submit", submit, py::arg("runtime").none(false), py::arg("completions").none(false), py::arg("network"), py::arg("inputs"),
            py::arg("outputs"), py::arg("cores"), py::arg("numbers"), py::arg("on_device"))
-      .def("stop", &Lanes::stop)
-      .def_property_readonly("threads", &Lanes::threads);
+      .def("stop", method(&Lanes::stop))
+      .def_property_readonly("threads", method(&Lanes::threads));
 }
 
 }  // namespace npu::python

@@ -177,16 +177,17 @@ numpy.asarray(tensor) and numpy.from_dlpack(tensor) are its memory itself, mappe
 array lives; flush() after writing there, invalidate() before reading again. Launches do both for the tensors that they
 are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
       .def(py::init([](const DevicePtr &device, Shape shape, const std::string &type) {
+             const WithoutLock free;  // not a guard of the call: pybind11 notes the object in it, which takes the lock
              return std::make_shared<Tensor>(device, std::move(shape), type_of(type));
            }),
-           py::arg("device"), py::arg("shape"), py::arg("dtype"), py::call_guard<WithoutLock>())
+           py::arg("device").none(false), py::arg("shape"), py::arg("dtype"))
       .def_buffer(buffer_of)
       .def_property_readonly(
           "shape", [](const Tensor &t) { return shape_tuple(t.shape()); }, "Elements, outermost dimension first.")
       .def_property_readonly(
           "dtype", [](const Tensor &t) { return type_name(t.type()); }, "Name of the elements' type, as numpy's.")
-      .def_property_readonly("nbytes", &Tensor::bytes, "Bytes of all elements.")
-      .def_property_readonly("address", &Tensor::address, "Device address of the first byte.")
+      .def_property_readonly("nbytes", method(&Tensor::bytes), "Bytes of all elements.")
+      .def_property_readonly("address", method(&Tensor::address), "Device address of the first byte.")
       .def_property_readonly(
           "device", [](const Tensor &t) { return t.memory()->device(); }, "Where its memory is.")
       .def("copy_from", copy_from, py::arg("array").noconvert(),
@@ -201,15 +202,15 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
           },
           py::arg("shape"), py::arg("first") = 0, py::arg("dtype") = py::none(),
           "A tensor of another shape (and type) in the same memory, from so many elements of its type on.")
-      .def("flush", &Tensor::flush, py::call_guard<WithoutLock>(),
+      .def("flush", method(&Tensor::flush), py::call_guard<WithoutLock>(),
            "The program has written through a view, the device is going to read.")
-      .def("invalidate", &Tensor::invalidate, py::call_guard<WithoutLock>(),
+      .def("invalidate", method(&Tensor::invalidate), py::call_guard<WithoutLock>(),
            "The device has written, the program is going to read through a view.")
       .def("__dlpack__", lend, py::arg("stream") = py::none(), "Its memory, mapped, for other libraries.")
       .def(
           "__dlpack_device__", [](const Tensor &) { return py::make_tuple(dlpack::kCpu, 0); },
           "System memory: what is lent is mapped.");
-  module.def("from_dlpack", borrow, py::arg("capsule"), py::arg("device"));
+  module.def("from_dlpack", borrow, py::arg("capsule"), py::arg("device").none(false));
 }
 
 }  // namespace npu::python

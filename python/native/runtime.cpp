@@ -9,7 +9,10 @@ namespace npu::python {
 
 Runtime::Runtime(std::vector<DevicePtr> devices) : devices_(std::move(devices)) {
   std::vector<bm_handle_t> handles;
-  for (const DevicePtr &device : devices_) handles.push_back(device->handle());
+  for (const DevicePtr &device : devices_) {
+    if (!device) throw Failure("devices: None is among them; Device objects are expected");
+    handles.push_back(device->handle());
+  }
   runtime_ = bmrt_create_ex(handles.data(), static_cast<int>(handles.size()));
   if (!runtime_) runtime_failed();
 }

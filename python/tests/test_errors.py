@@ -76,6 +76,16 @@ class Errors(support.Test):
         self.fails("device -1", qnpu.Device, -1)
         self.fails("empty list", qnpu.Session, support.digits(), device=[])
 
+    def test_none_instead_of_an_object(self):
+        native = qnpu._native
+        capsule = np.zeros(2, np.float32).__dlpack__()
+        self.fails("Tensor", qnpu.Tensor, None, (1,), "float32", kind=TypeError)
+        self.fails("from_dlpack", native.from_dlpack, capsule, None, kind=TypeError)
+        self.fails("devices: None", native.Runtime, [None])
+        for call in (qnpu.Tensor.flush, qnpu.Tensor.nbytes.fget, qnpu.Device.index.fget, native.Lanes.stop,
+                     native.Runtime.names, native.Completions.take):
+            self.fails("None", call, None, kind=TypeError)
+
     def test_files(self):
         self.fails(["no-such.bmodel", "No such file"], qnpu.Session, self.path("no-such.bmodel"))
         with open(self.path("bad.bmodel"), "wb") as file:

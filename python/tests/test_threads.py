@@ -126,6 +126,18 @@ class Threads(support.Test):
                                   text=True, check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_threads_that_make_tensors(self):
+        code = ("import sys, threading, numpy, qnpu\n"
+                "device, array = qnpu.Device(0), numpy.ones(4, 'f4')\n"
+                "sys.setswitchinterval(1e-5)\n"
+                "def make():\n"
+                "    for _ in range(8000): qnpu.tensor(array, device)\n"
+                "threads = [threading.Thread(target=make) for _ in range(6)]\n"
+                "for thread in threads: thread.start()\n"
+                "for thread in threads: thread.join()\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
 
 if __name__ == "__main__":
     unittest.main()
