@@ -30,6 +30,13 @@ template <class Answer, class Class>
 auto method(Answer (Class::*function)() const) {
   return [function](const Class &self) { return (self.*function)(); };
 }
+/// A text of the runtime's, where names are any bytes: those that are not UTF-8 as \xNN.
+pybind11::str text_of(const std::string &bytes);
+/// Arguments of Python's; what they are called is for the text of a TypeError.
+int64_t integer_argument(const pybind11::handle &value, const std::string &where);
+Shape shape_argument(const pybind11::handle &value, const std::string &where);
+std::string name_argument(const pybind11::handle &value, const std::string &where);
+pybind11::array array_argument(const pybind11::handle &value, const std::string &where);
 /// Whether elements lie one behind the other, row by row, in this machine's byte order.
 bool is_dense(const pybind11::array &array);
 

@@ -87,7 +87,12 @@ void bind_device(py::module_ &module) {
   py::class_<Device, DevicePtr>(module, "Device", R"(A device, with counters of its own.
 
 index: its number, 0 to len(qnpu.devices()) - 1.)")
-      .def(py::init<int>(), py::arg("index"), py::call_guard<WithoutLock>())
+      .def(py::init([](const py::object &number) {
+             const int64_t index = integer_argument(number, "Device: index");
+             const WithoutLock free;
+             return std::make_shared<Device>(index);
+           }),
+           py::arg("index"))
       .def_property_readonly("index", method(&Device::index), "Its number.")
       .def("info", info_of, "What never changes: qnpu.DeviceInfo.")
       .def("memory", memory_of, "The card's memory at this moment, in bytes: qnpu.MemoryInfo.")

@@ -8,6 +8,14 @@ namespace npu::python {
 
 namespace {
 
+/// The network with a name that Python has from here: text_of() has changed those that are not UTF-8.
+const bm_net_info_t &find_network(const Runtime &runtime, const std::string &name) {
+  if (name.find('\\') != std::string::npos)
+    for (const std::string &bytes : runtime.names())
+      if (text_of(bytes).cast<std::string>() == name) return runtime.info(bytes);
+  return runtime.info(name);
+}
+
 py::list tensors_of(const bm_net_info_t &net, bool inputs) {
   py::list list;
   for (int i = 0; i < (inputs ? net.input_num : net.output_num); ++i) {
@@ -15,7 +23,7 @@ py::list tensors_of(const bm_net_info_t &net, bool inputs) {
     for (int s = 0; s < net.stage_num; ++s)
       shapes.append(shape_tuple(shape_of(inputs ? net.stages[s].input_shapes[i] : net.stages[s].output_shapes[i])));
     py::dict d;
-    d["name"] = inputs ? net.input_names[i] : net.output_names[i];
+    d["name"] = text_of(inputs ? net.input_names[i] : net.output_names[i]);
     d["dtype"] = type_name(inputs ? net.input_dtypes[i] : net.output_dtypes[i]);
     d["shapes"] = py::tuple(shapes);
     d["scale"] = inputs ? net.input_scales[i] : net.output_scales[i];
@@ -27,9 +35,9 @@ py::list tensors_of(const bm_net_info_t &net, bool inputs) {
 }
 
 py::dict network_of(const Runtime &runtime, const std::string &name) {
-  const bm_net_info_t &net = runtime.info(name);
+  const bm_net_info_t &net = find_network(runtime, name);
   py::dict d;
-  d["name"] = net.name;
+  d["name"] = text_of(net.name);
   d["dynamic"] = net.is_dynamic;
   d["cores"] = net.core_num;
   d["stages"] = net.stage_num;
@@ -82,14 +90,14 @@ void take_outputs(const bm_net_info_t &net, const py::list &values, Launch &laun
 /// The caller keeps the arrays in `inputs` and `outputs` until the launch has ended.
 Launch prepare(const RuntimePtr &runtime, const std::string &network, const py::list &inputs, const py::list &outputs,
                std::vector<int> cores, bool numbers, bool on_device) {
-  const bm_net_info_t &net = runtime->info(network);
+  const bm_net_info_t &net = find_network(*runtime, network);
   if (inputs.size() != static_cast<size_t>(net.input_num) || outputs.size() != static_cast<size_t>(net.output_num))
     throw Failure("network '" + network + "': " + std::to_string(inputs.size()) + " inputs and " +
                   std::to_string(outputs.size()) + " outputs, expected " + std::to_string(net.input_num) + " and " +
                   std::to_string(net.output_num));
   Launch launch;
   launch.runtime = runtime;
-  launch.network = network;
+  launch.network = net.name;
   launch.cores = std::move(cores);
   launch.numbers = numbers;
   launch.on_device = on_device;
@@ -156,7 +164,7 @@ void load_data(Runtime &runtime, const py::buffer &model) {
 /// Numbers to elements of an input; elements of an output to numbers.
 py::array quantize(const RuntimePtr &runtime, const std::string &network, int index, const py::array &numbers) {
   bmrt_quant_t quant;
-  if (!bmrt_get_input_quant(runtime->get(), network.c_str(), index, &quant)) runtime_failed();
+  if (!bmrt_get_input_quant(runtime->get(), find_network(*runtime, network).name, index, &quant)) runtime_failed();
   const auto floats = py::array_t<float, py::array::c_style | py::array::forcecast>(numbers);
   py::array elements(numpy_type(quant.dtype), std::vector<py::ssize_t>(floats.shape(), floats.shape() + floats.ndim()));
   if (!bmrt_quantize(&quant, floats.data(), static_cast<uint64_t>(floats.size()), elements.mutable_data()))
@@ -166,7 +174,7 @@ py::array quantize(const RuntimePtr &runtime, const std::string &network, int in
 
 py::array dequantize(const RuntimePtr &runtime, const std::string &network, int index, const py::array &elements) {
   bmrt_quant_t quant;
-  if (!bmrt_get_output_quant(runtime->get(), network.c_str(), index, &quant)) runtime_failed();
+  if (!bmrt_get_output_quant(runtime->get(), find_network(*runtime, network).name, index, &quant)) runtime_failed();
   check_type("dequantize", type_of_array(elements, "dequantize", quant.dtype), quant.dtype);
   if (!is_dense(elements)) throw Failure("dequantize: the array is not C-contiguous");
   py::array_t<float> numbers(std::vector<py::ssize_t>(elements.shape(), elements.shape() + elements.ndim()));
@@ -183,7 +191,12 @@ void bind_runtime(py::module_ &module) {
       .def(py::init<std::vector<DevicePtr>>(), py::arg("devices"), Unlocked())
       .def("load", py::overload_cast<const std::string &>(&Runtime::load), py::arg("path"), Unlocked())
       .def("load_data", load_data, py::arg("model"))
-      .def("names", method(&Runtime::names))
+      .def("names",
+           [](const Runtime &runtime) {
+             py::list names;
+             for (const std::string &name : runtime.names()) names.append(text_of(name));
+             return names;
+           })
       .def("network", network_of, py::arg("name"))
       .def("set_max_launches", &Runtime::set_max_launches, py::arg("count"))
       .def_property_readonly("in_flight", method(&Runtime::in_flight))
@@ -197,12 +210,13 @@ void bind_runtime(py::module_ &module) {
       .def_property_readonly("fd", method(&Completions::fd))
       .def("take", method(&Completions::take));
   py::class_<Job, JobPtr>(module, "Job").def("result", result_of, py::arg("outputs")).def("forget", [](Job &job) {
-    job.unwanted = true;
+    const WithoutLock free;
+    job.forget();
   });
   py::class_<Lanes, std::shared_ptr<Lanes>>(module, "Lanes")
       .def(py::init<>())
-      .def("submit", submit, py::arg("runtime").none(false), py::arg("completions").none(false), py::arg("network"), py::arg("inputs"),
-           py::arg("outputs"), py::arg("cores"), py::arg("numbers"), py::arg("on_device"))
+      .def("submit", submit, py::arg("runtime").none(false), py::arg("completions").none(false), py::arg("network"),
+           py::arg("inputs"), py::arg("outputs"), py::arg("cores"), py::arg("numbers"), py::arg("on_device"))
       .def("stop", method(&Lanes::stop))
       .def_property_readonly("threads", method(&Lanes::threads));
 }

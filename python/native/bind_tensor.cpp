@@ -24,7 +24,54 @@ py::tuple shape_tuple(const Shape &shape) {
   return t;
 }
 
+py::str text_of(const std::string &bytes) {
+  PyObject *const text = PyUnicode_DecodeUTF8(bytes.data(), static_cast<py::ssize_t>(bytes.size()), "backslashreplace");
+  if (!text) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
 namespace {
+
+[[noreturn]] void wrong_type(const py::handle &value, const std::string &where, const char *expected) {
+  throw py::type_error(where + ": " + Py_TYPE(value.ptr())->tp_name + ", expected " + expected);
+}
+
+}  // namespace
+
+int64_t integer_argument(const py::handle &value, const std::string &where) {
+  if (!PyIndex_Check(value.ptr())) wrong_type(value, where, "an integer");
+  const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (!number) throw py::error_already_set();
+  int overflow = 0;
+  const int64_t result = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow) throw Failure(where + ": " + py::str(number).cast<std::string>() + ", expected at most 63 bits");
+  return result;
+}
+
+Shape shape_argument(const py::handle &value, const std::string &where) {
+  if (!PySequence_Check(value.ptr()) || PyUnicode_Check(value.ptr()) || PyBytes_Check(value.ptr()))
+    wrong_type(value, where, "a sequence of integers");
+  Shape shape;
+  for (const py::handle &dim : value) shape.push_back(integer_argument(dim, where));
+  return shape;
+}
+
+std::string name_argument(const py::handle &value, const std::string &where) {
+  if (!PyUnicode_Check(value.ptr())) wrong_type(value, where, "a name (str)");
+  return value.cast<std::string>();
+}
+
+py::array array_argument(const py::handle &value, const std::string &where) {
+  if (!py::isinstance<py::array>(value)) wrong_type(value, where, "an array of numpy");
+  return py::reinterpret_borrow<py::array>(value);
+}
+
+namespace {
+
+DevicePtr device_argument(const py::handle &value, const std::string &where) {
+  if (!py::isinstance<Device>(value)) wrong_type(value, where, "a qnpu.Device");
+  return value.cast<DevicePtr>();
+}
 
 std::vector<py::ssize_t> strides_of(const Tensor &tensor) {
   std::vector<py::ssize_t> strides(tensor.shape().size());
@@ -59,14 +106,16 @@ void check_array(const Tensor &tensor, const py::array &array, const char *what)
   if (!is_dense(array)) throw Failure(std::string(what) + ": the array is not C-contiguous");
 }
 
-void copy_from(Tensor &tensor, const py::array &array) {
+void copy_from(Tensor &tensor, const py::object &value) {
+  const py::array array = array_argument(value, "copy_from");
   check_array(tensor, array, "copy_from");
   const void *const data = array.data();
   const WithoutLock free;
   tensor.write(data);
 }
 
-void copy_to(const Tensor &tensor, py::array &array) {
+void copy_to(const Tensor &tensor, const py::object &value) {
+  py::array array = array_argument(value, "copy_to");
   check_array(tensor, array, "copy_to");
   if (!array.writeable()) throw Failure("copy_to: the array is read-only");
   void *const data = array.mutable_data();
@@ -147,7 +196,8 @@ bool is_dense(const dlpack::DLTensor &t) {
 }
 
 /// A copy of another library's tensor on the device.
-TensorPtr borrow(const py::capsule &capsule, const DevicePtr &device) {
+TensorPtr borrow(const py::object &capsule, const py::object &place) {
+  const DevicePtr device = device_argument(place, "from_dlpack: device");
   auto *const managed = static_cast<dlpack::ManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   if (!managed) {
     PyErr_Clear();
@@ -176,11 +226,14 @@ dtype: "float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "in
 numpy.asarray(tensor) and numpy.from_dlpack(tensor) are its memory itself, mapped into the process, for as long as the
 array lives; flush() after writing there, invalidate() before reading again. Launches do both for the tensors that they
 are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
-      .def(py::init([](const DevicePtr &device, Shape shape, const std::string &type) {
+      .def(py::init([](const py::object &place, const py::object &dims, const py::object &dtype) {
+             const DevicePtr device = device_argument(place, "Tensor: device");
+             Shape shape = shape_argument(dims, "Tensor: shape");
+             const std::string type = name_argument(dtype, "Tensor: dtype");
              const WithoutLock free;  // not a guard of the call: pybind11 notes the object in it, which takes the lock
              return std::make_shared<Tensor>(device, std::move(shape), type_of(type));
            }),
-           py::arg("device").none(false), py::arg("shape"), py::arg("dtype"))
+           py::arg("device"), py::arg("shape"), py::arg("dtype"))
       .def_buffer(buffer_of)
       .def_property_readonly(
           "shape", [](const Tensor &t) { return shape_tuple(t.shape()); }, "Elements, outermost dimension first.")
@@ -190,15 +243,19 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
       .def_property_readonly("address", method(&Tensor::address), "Device address of the first byte.")
       .def_property_readonly(
           "device", [](const Tensor &t) { return t.memory()->device(); }, "Where its memory is.")
-      .def("copy_from", copy_from, py::arg("array").noconvert(),
+      .def("copy_from", copy_from, py::arg("array"),
            "Copies a C-contiguous array of the same type and shape to the device.")
-      .def("copy_to", copy_to, py::arg("array").noconvert(),
-           "Copies into a C-contiguous array of the same type and shape.")
+      .def("copy_to", copy_to, py::arg("array"), "Copies into a C-contiguous array of the same type and shape.")
       .def("numpy", to_numpy, "A copy as a new array. Waits for launches that use the tensor.")
       .def(
           "view",
-          [](const Tensor &t, Shape shape, uint64_t first, const std::optional<std::string> &dtype) {
-            return t.view(std::move(shape), first, dtype ? std::optional(type_of(*dtype)) : std::nullopt);
+          [](const Tensor &t, const py::object &dims, const py::object &first, const py::object &dtype) {
+            Shape shape = shape_argument(dims, "view: shape");
+            const int64_t from = integer_argument(first, "view: first");
+            if (from < 0) throw Failure("view: first: " + std::to_string(from) + ", expected 0 or more");
+            std::optional<bm_data_type_t> type;
+            if (!dtype.is_none()) type = type_of(name_argument(dtype, "view: dtype"));
+            return t.view(std::move(shape), static_cast<uint64_t>(from), type);
           },
           py::arg("shape"), py::arg("first") = 0, py::arg("dtype") = py::none(),
           "A tensor of another shape (and type) in the same memory, from so many elements of its type on.")
@@ -210,7 +267,7 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
       .def(
           "__dlpack_device__", [](const Tensor &) { return py::make_tuple(dlpack::kCpu, 0); },
           "System memory: what is lent is mapped.");
-  module.def("from_dlpack", borrow, py::arg("capsule"), py::arg("device").none(false));
+  module.def("from_dlpack", borrow, py::arg("capsule"), py::arg("device"));
 }
 
 }  // namespace npu::python

@@ -18,7 +18,7 @@ Answer ask(npu_device *device, uint32_t query) {
 
 }  // namespace
 
-Device::Device(int index) : index_(index) {
+Device::Device(int64_t index) : index_(static_cast<int>(index)) {
   const int count = npu_device_count();
   if (count < 0) library_failed();
   if (index < 0 || index >= count)
@@ -27,7 +27,7 @@ Device::Device(int index) : index_(index) {
                    : count == 1 ? std::string("is only device 0")
                                 : "are devices 0 to " + std::to_string(count - 1)));
   if (npu_device_open(static_cast<unsigned int>(index), &npu_) != 0) library_failed();
-  if (bm_dev_request(&handle_, index) != BM_SUCCESS) {
+  if (bm_dev_request(&handle_, index_) != BM_SUCCESS) {
     const std::string why = npu_last_error();
     npu_device_close(npu_);
     throw Failure(why);

@@ -15,7 +15,7 @@ namespace npu::python {
 /// A device with a BMLIB handle of its own.
 class Device {
  public:
-  explicit Device(int index);
+  explicit Device(int64_t index);
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;

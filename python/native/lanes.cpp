@@ -89,7 +89,12 @@ void Lanes::work(State &state) {
     lock.unlock();
     w.job->cancelled = w.job->unwanted;
     try {
-      if (!w.job->cancelled) w.job->launch.run();
+      std::unique_lock<std::mutex> reading;
+      const auto read = [&] {
+        reading = std::unique_lock(w.job->reading);
+        return !w.job->unwanted;
+      };
+      if (!w.job->cancelled) w.job->launch.run(read);
     } catch (const std::exception &e) {
       w.job->error = *e.what() ? e.what() : "unknown failure";
     }

@@ -25,6 +25,14 @@ struct Job {
   std::string error;                   ///< once it is done: why it failed; empty if it did not
   bool cancelled = false;              ///< once it is done: it was not launched
   std::atomic<bool> unwanted = false;  ///< whoever awaited it does not any more: a lane that finds it leaves it out
+  std::mutex reading;                  ///< held by the lane while it writes the outputs to system memory
+
+  /// Nothing is written to arrays of the caller's from now on. Waits for a lane that is about it; the card goes on to
+  /// write to tensors until the launch has ended.
+  void forget() {
+    const std::lock_guard lock(reading);
+    unwanted = true;
+  }
 };
 
 using JobPtr = std::shared_ptr<Job>;

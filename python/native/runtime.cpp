@@ -182,7 +182,7 @@ void Launch::fetch(size_t i, const bm_tensor_t &tensor, MemoryPtr memory) {
     runtime_failed();
 }
 
-void Launch::run() {
+void Launch::run(const std::function<bool()> &read) {
   struct Inside {
     explicit Inside(Runtime &of) : runtime(of) { runtime.enter(); }
     ~Inside() { runtime.leave(); }
@@ -202,6 +202,7 @@ void Launch::run() {
   for (size_t i = 0; i < out.size() && !user_mem; ++i)
     output_memory[i] = std::make_shared<Memory>(runtime->device(net.output_loc_devices[i]), out[i].device_mem);
   wait();
+  if (read && !read()) return;
   for (size_t i = 0; i < out.size(); ++i) fetch(i, out[i], std::move(output_memory[i]));
 }
 

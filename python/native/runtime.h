@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,8 +84,9 @@ struct Launch {
 
   /// Whether types, numbers and devices of tensors are the network's. Throws; nothing has happened then.
   void check() const;
-  /// Uploads, launches, waits, reads. Throws; outputs of the caller may be written then.
-  void run();
+  /// Uploads, launches, waits, reads. Throws; outputs of the caller may be written then. `read` is asked after the
+  /// wait whether the outputs are still wanted.
+  void run(const std::function<bool()> &read = {});
 
  private:
   void check_device(const std::string &where, const TensorPtr &tensor, int device) const;

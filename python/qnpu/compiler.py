@@ -117,10 +117,15 @@ def _option(name: str, value: Any, folder: str) -> List[str]:
         return _shapes(value, name)
     if name == "stage":
         stages = [value] if isinstance(value, (str, Mapping)) else value
+        if not isinstance(stages, (list, tuple)):
+            raise CompileError(f"stage: {stages!r:.40}: a list of dicts of names and shapes is expected")
         return [";".join(_shapes(stage, name)) for stage in stages]
     if name == "input" and isinstance(value, Mapping):
         return _values(value, folder)
     if name == "calibrate" and not isinstance(value, (str, os.PathLike)):
+        if isinstance(value, (bytes, Mapping)) or not hasattr(value, "__iter__"):
+            raise CompileError(f"calibrate: {value!r:.40}: a folder, or a list of arrays or of dicts of arrays is "
+                               "expected")
         return [_samples(value, folder)]
     if name == "preprocess" and isinstance(value, Mapping):
         return [",".join(f"{key}={_numbers(v)}" for key, v in value.items())]
@@ -133,6 +138,8 @@ def arguments(options: Mapping[str, Any], folder: str) -> List[str]:
     """npuc's command line for keyword arguments; `folder` is for files that it reads."""
     line: List[str] = []
     for name, value in options.items():
+        if name in ("help", "version"):
+            raise CompileError(f"option {name!r}: it compiles nothing; 'npuc --{name}' prints it")
         flag = "--" + name.replace("_", "-")
         if value is None or value is False:
             continue
@@ -146,7 +153,8 @@ def arguments(options: Mapping[str, Any], folder: str) -> List[str]:
 
 def _model_file(model: Any, folder: str) -> str:
     if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model)
+        path = os.fspath(model)
+        return os.path.join(os.curdir, path) if path.startswith("-") else path  # no option
     data = model.SerializeToString() if hasattr(model, "SerializeToString") else as_bytes(model)
     path = os.path.join(folder, "model.onnx")
     try:
@@ -179,8 +187,12 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
         if done.returncode != 0:
             reason = done.stderr.strip() or f"npuc ended with status {done.returncode}"
             raise CompileError(re.sub(r"^npuc: (error: )?", "", reason))
-        with open(target, "rb") as file:
-            compiled = Model(file.read(), done.stdout)
+        try:
+            with open(target, "rb") as file:
+                compiled = Model(file.read(), done.stdout)
+        except FileNotFoundError:
+            raise CompileError(f"{line[0]}: it ended without an error and wrote no file; a .bmodel is "
+                               "expected") from None
     if output is not None:
         compiled.save(output)
     return compiled

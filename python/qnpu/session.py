@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import operator
 import os
+import sys
 import threading
 import weakref
 from typing import (Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union)
@@ -59,6 +61,8 @@ class Outputs(Dict[str, Any]):
         self.cycles = cycles
 
 
+_INT_MAX = 2**31 - 1
+_tracing = threading.Lock()
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
@@ -79,22 +83,93 @@ atexit.register(_close_all)
 os.register_at_fork(after_in_child=_forked)
 
 
-def _open_device(device: Union[int, Device]) -> Device:
-    return device if isinstance(device, Device) else Device(device)
+def _type_name(value: Any) -> str:
+    return type(value).__name__
 
 
-def as_array(value: Any, dtype: str) -> "np.ndarray[Any, Any]":
-    """What the runtime can copy from: the value itself where it is a dense array. Numbers and lists get `dtype`."""
-    if not isinstance(value, np.ndarray):
-        if hasattr(value, "__dlpack__"):
+def _open_device(device: Any) -> Device:
+    if isinstance(device, Device):
+        return device
+    if not hasattr(device, "__index__"):
+        raise TypeError(f"device: {_type_name(device)}, expected a number or a qnpu.Device")
+    return Device(device)
+
+
+def _integer(value: Any, where: str, least: int) -> int:
+    """An argument that becomes a C int."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{where}: {value!r:.40}, expected an integer") from None
+    if not least <= number <= _INT_MAX:
+        raise Error(f"{where}: {number}, expected {least} to {_INT_MAX}")
+    return number
+
+
+def _cores(cores: Any) -> List[int]:
+    if isinstance(cores, (str, bytes, Mapping)) or not hasattr(cores, "__iter__"):
+        raise TypeError(f"cores: {cores!r:.40}, expected a list of numbers")
+    return [_integer(core, "cores", 0) for core in cores]
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, (bool, int, np.bool_, np.integer)) or value not in (0, 1):
+        raise TypeError(f"{where}: {value!r:.40}, expected True or False")
+    return bool(value)
+
+
+def exact(value: Any, target: "np.dtype[Any]") -> "np.ndarray[Any, Any]":
+    """Numbers and lists of them as an array of a type. ValueError for those that an integer type does not have, or that
+    are too large for a floating-point one."""
+    given = np.asarray(value)
+    if given.dtype.kind == "O" and all(isinstance(one, (int, float)) for one in given.flat):
+        with contextlib.suppress(OverflowError):  # integers of more than 64 bits
+            given = given.astype(np.float64)
+    if given.size == 0:
+        return given.astype(target)
+    if given.dtype.kind not in "fiub":
+        raise ValueError("numbers are expected")
+    if target.kind == "f":
+        with np.errstate(over="ignore"):
+            made = given.astype(target)
+        wrong = np.isinf(made) & np.isfinite(given)
+        expected = f"{target.name} has at most {np.finfo(target).max:g}"
+    else:
+        least, most = int(np.iinfo(target).min), int(np.iinfo(target).max)
+        wrong = (given < least) | (given > most) if given.dtype.kind != "b" else np.zeros(given.shape, bool)
+        if given.dtype.kind == "f":
+            wrong = wrong | ~np.isfinite(given) | (np.rint(given) != given)
+        made = np.where(wrong, np.zeros((), given.dtype), given).astype(target)
+        expected = f"{target.name} has integers from {least} to {most}"
+    if wrong.any():
+        raise ValueError(f"{given[wrong].flat[0]}: {expected}")
+    return made
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, Tensor, bytes, bytearray, memoryview)) or any(
+        hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__array__"))
+
+
+def as_array(value: Any, dtype: str, where: str) -> "np.ndarray[Any, Any]":
+    """What the runtime can copy from: the value itself where it is a dense array. Numbers and lists get `dtype`, which
+    must hold them. `where` is for the text of an error."""
+    target = np.dtype("uint16" if dtype == "bfloat16" else dtype)
+    listed = not _is_array(value)
+    try:
+        if isinstance(value, np.ndarray):
+            pass
+        elif isinstance(value, Tensor):
+            value = np.asarray(value)  # bfloat16 too, for which numpy has no DLPack
+        elif hasattr(value, "__dlpack__"):
             value = np.from_dlpack(value)
         elif isinstance(value, bytes):
             value = np.frombuffer(value, np.uint8)  # asarray() would make it a text
-        elif isinstance(value, (bytearray, memoryview)) or hasattr(value, "__array_interface__") or hasattr(
-                value, "__array__"):
-            value = np.asarray(value)
         else:
-            value = np.asarray(value, "uint16" if dtype == "bfloat16" else dtype)
+            value = exact(value, target) if listed else np.asarray(value)
+    except (TypeError, ValueError, BufferError, RuntimeError, OverflowError) as error:
+        raise Error(f"{where}: {_type_name(value)} is no array"
+                    + (f" of {dtype}: {error}" if listed else f": {error}")) from None
     if value.flags.c_contiguous and value.dtype.isnative:
         return value  # type: ignore[no-any-return]
     return np.array(value, dtype=value.dtype.newbyteorder("="), order="C", copy=True)
@@ -120,10 +195,25 @@ class _EventLoop:
 
     def add(self, job: _native.Job, pending: _Pending) -> None:
         self.pending[job] = pending  # from now on its arrays live as long as it wants them
-        if not self.reading:
-            self.loop.add_reader(self.completions.fd, self.ready)
-            self.reading = True
+        self.read()
         pending.future.add_done_callback(lambda future: job.forget() if future.cancelled() else None)
+
+    def read(self) -> None:
+        """From now on the loop hears of launches that are done."""
+        if self.reading:
+            return
+        try:
+            self.loop.add_reader(self.completions.fd, self.ready)
+        except NotImplementedError:
+            raise Error(f"run_async: {_type_name(self.loop)} has no add_reader(); a loop of asyncio that watches files "
+                        "is expected") from None
+        self.reading = True
+
+    def rest(self) -> None:
+        """Until the next launch there is nothing to hear."""
+        if self.reading and not self.pending:
+            self.loop.remove_reader(self.completions.fd)
+            self.reading = False
 
     def ready(self) -> None:
         """Some are done. Each ends whatever becomes of the others; what ends the program (KeyboardInterrupt) goes on,
@@ -140,9 +230,7 @@ class _EventLoop:
                 what.future.set_exception(error)
                 if not isinstance(error, Exception):
                     ending = error
-        if not self.pending:
-            self.loop.remove_reader(self.completions.fd)
-            self.reading = False
+        self.rest()
         if ending is not None:
             raise ending
 
@@ -194,10 +282,16 @@ class Session:
         self._loops: List[_EventLoop] = []
         self._runtime: Optional[_native.Runtime] = None
         self.report: Optional[str] = None  #: what the compiler says of a network that was compiled here
-        listed = [device] if isinstance(device, (int, Device)) else list(device)
+        listed = list(device) if isinstance(device, (list, tuple)) else [device]
         if not listed:
             raise Error("device: an empty list; at least one device is expected")
+        if max_launches is not None:
+            max_launches = _integer(max_launches, "max_launches", 1)
         self._devices = [_open_device(d) for d in listed]
+        self._own = not any(isinstance(d, Device) for d in listed)
+        self._index = self._devices[0].index
+        self._pid = os.getpid()
+        self._profile: Optional[Profile] = None  # once it is closed
         runtime = _native.Runtime(self._devices)
         if max_launches is not None:
             runtime.set_max_launches(max_launches)
@@ -231,8 +325,12 @@ class Session:
 
     @property
     def device(self) -> Device:
-        """The (first) device, with its memory, sensors and this session's profile."""
-        return self._devices[0]
+        """The (first) device, with its memory, sensors and this session's profile; of a session that is closed another
+        object of the same device."""
+        with self._mutex:
+            if not self._devices:
+                self._devices = [Device(self._index)]
+            return self._devices[0]
 
     @property
     def networks(self) -> Tuple[str, ...]:
@@ -243,6 +341,8 @@ class Session:
         """A network; without a name the first."""
         if name is None:
             return next(iter(self._networks.values()))
+        if not isinstance(name, str):
+            raise TypeError(f"network: {_type_name(name)}, expected a name (str)")
         try:
             return self._networks[name]
         except KeyError:
@@ -266,14 +366,17 @@ class Session:
 
     def profile(self) -> Profile:
         """What this session (with one Device object, all that use it) has done so far."""
-        return self.device.profile()
+        with self._mutex:
+            return self._profile or self._devices[0].profile()
 
     def tensor(self, name: str, network: Optional[str] = None) -> Tensor:
         """Zeros in device memory, with type and shape of an input or output."""
+        self._open()
         net = self.network(network)
+        devices = list(self._devices)
         for info in (*net.inputs, *net.outputs):
             if info.name == name:
-                return Tensor(self._devices[info.device], info.shape, info.dtype)
+                return Tensor(devices[info.device], info.shape, info.dtype)
         raise Error(f"network '{net.name}': tensor {name!r} does not exist; there are: "
                     + _names((*net.inputs, *net.outputs)))
 
@@ -281,13 +384,19 @@ class Session:
         """Elements of an input for numbers (float32): as ONNX's QuantizeLinear with the model's scale and zero point;
         for float16 and bfloat16 rounded."""
         net = self.network(network)
-        return self._open().quantize(net.name, _index(net, net.inputs, name, "input"), as_array(numbers, "float32"))
+        index = _index(net, net.inputs, name, "input")
+        where = f"network '{net.name}' input '{name}'"
+        array = as_array(numbers, "float32", where)
+        if array.dtype.kind not in "fiub":
+            raise Error(f"{where}: dtype {array.dtype.name}, expected numbers")
+        return self._open().quantize(net.name, index, array)
 
     def dequantize(self, name: str, elements: Any, network: Optional[str] = None) -> "np.ndarray[Any, Any]":
         """Numbers (float32) that elements of an output stand for."""
         net = self.network(network)
         index = _index(net, net.outputs, name, "output")
-        return self._open().dequantize(net.name, index, as_array(elements, net.outputs[index].dtype))
+        return self._open().dequantize(net.name, index, as_array(
+            elements, net.outputs[index].dtype, f"network '{net.name}' output '{name}'"))
 
     def _open(self) -> _native.Runtime:
         if self._runtime is None:
@@ -313,8 +422,9 @@ class Session:
         Returns Outputs: a dict with new arrays (or what `out` had), and the modelled cycles.
         """
         runtime = self._open()
+        numbers, on_device = _flag(numbers, "numbers"), _flag(on_device, "on_device")
         net, feeds, places = self._arguments(inputs, network, out, numbers)
-        values, cycles = runtime.launch(net.name, feeds, places, list(cores), numbers, on_device)
+        values, cycles = runtime.launch(net.name, feeds, places, _cores(cores), numbers, on_device)
         return _outputs(net, values, cycles)
 
     async def run_async(self, inputs: Any, *, network: Optional[str] = None,
@@ -322,13 +432,20 @@ class Session:
                         on_device: bool = False) -> Outputs:
         """The same for `await`. Launches begin in the order of these calls, as many side by side as the session has
         lanes (8), and end in any. Arrays must not be changed meanwhile. One that is cancelled before it has begun is
-        left out; otherwise it goes on, and its outputs are dropped."""
+        left out; otherwise it goes on, and its outputs are dropped: arrays of `out` are not written any more once
+        whoever awaits it has seen the cancellation, tensors are until the launch has ended."""
         runtime = self._open()
+        numbers, on_device, listed = _flag(numbers, "numbers"), _flag(on_device, "on_device"), _cores(cores)
         net, feeds, places = self._arguments(inputs, network, out, numbers)
         state, lanes = self._state(asyncio.get_running_loop())
         future: "asyncio.Future[Outputs]" = state.loop.create_future()
         pending = _Pending(future, net, feeds, places)
-        job = lanes.submit(runtime, state.completions, net.name, feeds, places, list(cores), numbers, on_device)
+        state.read()
+        try:
+            job = lanes.submit(runtime, state.completions, net.name, feeds, places, listed, numbers, on_device)
+        except BaseException:
+            state.rest()
+            raise
         state.add(job, pending)
         return await future
 
@@ -362,25 +479,25 @@ class Session:
                 raise Error(f"{where}: {len(values)} inputs, expected {len(net.inputs)}: {_names(net.inputs)}")
         feeds = []
         for info, value in zip(net.inputs, values):
-            try:
-                feeds.append(value if isinstance(value, Tensor)
-                             else as_array(value, "float32" if numbers else info.dtype))
-            except (TypeError, ValueError, BufferError) as error:
-                raise Error(f"{where} input '{info.name}': {type(value).__name__} is no array: {error}") from None
+            feeds.append(value if isinstance(value, Tensor)
+                         else as_array(value, "float32" if numbers else info.dtype, f"{where} input '{info.name}'"))
         places: List[Any] = [None] * len(net.outputs)
         if out is not None:
+            if not isinstance(out, Mapping):
+                raise TypeError(f"out: {_type_name(out)}, expected a dict of arrays by the outputs' names")
             places = _in_order(out, net.outputs, where + " output")
             for info, place in zip(net.outputs, places):
                 if place is not None and not isinstance(place, (np.ndarray, Tensor)):
                     raise Error(f"{where} output '{info.name}': {type(place).__name__}, expected an array of numpy or "
                                 "a qnpu.Tensor")
+            _check_apart([(info.name, place) for info, place in zip(net.outputs, places) if place is not None], where)
         return net, feeds, places
 
     # ---- its end ----
 
     def close(self) -> None:
-        """Waits for launches that have begun, cancels those that have not, and frees the device's memory. May be called
-        again."""
+        """Waits for launches that have begun, cancels those that have not, and frees the device's memory and the card's
+        queues. May be called again."""
         with self._mutex:
             lanes, self._lanes = self._lanes, None
             runtime, self._runtime = self._runtime, None
@@ -388,6 +505,12 @@ class Session:
             lanes.stop()
         if runtime is not None:
             runtime.close()
+            if os.getpid() != self._pid:
+                return
+            with self._mutex:  # Device objects hold queues of the card
+                if self._own:
+                    self._profile = self._devices[0].profile()
+                    self._devices = []
 
     def __enter__(self) -> "Session":
         return self
@@ -403,6 +526,21 @@ class Session:
         return f"<qnpu.Session: {', '.join(self._networks)}>"
 
 
+def _check_apart(places: Sequence[Tuple[str, Value]], where: str) -> None:
+    """Each output has memory of its own."""
+    for number, (name, one) in enumerate(places):
+        for other_name, other in places[:number]:
+            if isinstance(one, Tensor) and isinstance(other, Tensor):
+                same = (one.device.index == other.device.index and one.address < other.address + other.nbytes
+                        and other.address < one.address + one.nbytes)
+            else:
+                same = (not isinstance(one, Tensor) and not isinstance(other, Tensor)
+                        and np.may_share_memory(one, other))
+            if same:
+                raise Error(f"{where} output '{name}': shares memory with that of output '{other_name}'; places that "
+                            "do not overlap are expected")
+
+
 def _network(found: Mapping[str, Any]) -> NetworkInfo:
     def infos(side: str) -> Tuple[TensorInfo, ...]:
         return tuple(TensorInfo(t["name"], t["dtype"], t["shapes"], t["scale"], t["zero_point"], t["device"])
@@ -414,8 +552,9 @@ def _network(found: Mapping[str, Any]) -> NetworkInfo:
 
 def tensor(array: Any, device: Union[int, Device] = 0) -> Tensor:
     """A copy of an array (of what numpy makes one of) in device memory, with its type and shape."""
-    dense = as_array(array, "float32")
-    made = Tensor(_open_device(device), dense.shape, dense.dtype.name)
+    dense = as_array(array, "float32", "tensor")
+    dtype = array.dtype if isinstance(array, Tensor) else dense.dtype.name  # bfloat16 is uint16 for numpy
+    made = Tensor(_open_device(device), dense.shape, dtype)
     made.copy_from(dense)
     return made
 
@@ -425,24 +564,55 @@ def from_dlpack(other: Any, device: Union[int, Device] = 0) -> Tensor:
     qnpu.Tensor is returned as it is."""
     if isinstance(other, Tensor):
         return other
-    return _native.from_dlpack(other.__dlpack__(), _open_device(device))
+    if not hasattr(other, "__dlpack__"):
+        raise TypeError(f"from_dlpack: {_type_name(other)}, expected a tensor with __dlpack__()")
+    try:
+        capsule = other.__dlpack__()
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        raise Error(f"from_dlpack: {_type_name(other)}: {error}") from None
+    return _native.from_dlpack(capsule, _open_device(device))
+
+
+def _check_writable(path: str) -> None:
+    """Raises qnpu.Error; a file that was not there is not there afterwards."""
+    new = not os.path.lexists(path)
+    try:
+        with open(path, "ab"):
+            pass
+        if new:
+            os.unlink(path)
+    except OSError as error:
+        raise Error(f"trace: {path}: {error.strerror}") from None
 
 
 @contextlib.contextmanager
 def trace(path: PathLike) -> Iterator[None]:
     """Within `with`, what sessions do is written to a file for https://ui.perfetto.dev: calls, launches, and the chip's
     commands with their layers, cycles and bytes. The file is whole when the sessions that were made within are closed.
-    No other session may be open. Launches take longer."""
+    No other session may be open, and no other trace. Launches take longer."""
+    try:
+        target = os.path.abspath(os.fsdecode(path))
+        target.encode(sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
+        if "\0" in target:
+            raise ValueError("a NUL in the name")
+    except TypeError:
+        raise TypeError(f"trace: path: {_type_name(path)}, expected a path") from None
+    except ValueError as error:
+        raise Error(f"trace: path: {error}") from None
     if any(s._runtime is not None for s in list(_sessions)):  # pylint: disable=protected-access
         raise Error("trace: a session is open already; a trace begins before the first")
-    wanted = {"BMRUNTIME_ENABLE_PROFILE": "1", "BMRUNTIME_PROFILE_FILE": os.fspath(path)}
+    if not _tracing.acquire(blocking=False):  # pylint: disable=consider-using-with
+        raise Error("trace: another trace has not ended yet")
+    wanted = {"BMRUNTIME_ENABLE_PROFILE": "1", "BMRUNTIME_PROFILE_FILE": target}
     before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
     try:
+        _check_writable(target)
+        os.environ.update(wanted)
         yield
     finally:
+        _tracing.release()
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value

@@ -20,6 +20,7 @@ import numpy as np
 import qnpu
 from qnpu import _native
 from qnpu.compiler import as_bytes
+from qnpu.session import exact
 
 __version__ = qnpu.__version__
 
@@ -107,6 +108,43 @@ _print_times = False
 
 def _elements(shape: Iterable[int]) -> int:
     return int(np.prod(list(shape), dtype=np.int64))
+
+
+def _shape_of(where: str, shape: Any, size: Optional[int] = None) -> List[int]:
+    """A shape that a caller gives. Where it is for so many elements, one dimension may be -1, as numpy's."""
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"{where}: shape {shape!r:.40}, expected a list of integers")
+    try:
+        dims = [operator.index(n) for n in shape]
+    except TypeError:
+        raise TypeError(f"{where}: shape {shape!r:.40}, expected a list of integers") from None
+    if size is not None and dims.count(-1) == 1:
+        rest = _elements(n for n in dims if n != -1)
+        if rest < 1 or size % rest:
+            raise qnpu.Error(f"{where}: shape {dims}: -1 for none of the tensor's {size} elements in this shape")
+        dims[dims.index(-1)] = size // rest
+    if any(n < 0 for n in dims):
+        raise qnpu.Error(f"{where}: shape {dims}, expected dimensions of 0 or more"
+                         + ("" if size is None else ", or one -1"))
+    return dims
+
+
+def _number(where: str, name: str, value: Any, most: int) -> int:
+    """A place or a number of elements or bytes, from 0 on."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{where}: {name} {value!r:.40}, expected an integer") from None
+    if not 0 <= number <= most:
+        raise qnpu.Error(f"{where}: {name} {number}, expected 0 to {most}")
+    return number
+
+
+def _part(where: str, source: "Tensor", target: "Tensor", what: Sequence[Any]) -> Tuple[int, int, int]:
+    """First element of the source, first one of the target, and how many, all within both."""
+    count = _number(where, "length", what[2], min(source.size(), target.size()))
+    return (_number(where, "first element of the source", what[0], source.size() - count),
+            _number(where, "first element of the destination", what[1], target.size() - count), count)
 
 
 def _numpy_type(dtype: Dtype) -> "np.dtype[Any]":
@@ -321,7 +359,7 @@ class Tensor:
 
     def _make(self, handle: Handle, shape: Sequence[int], dtype: Dtype = Dtype.BM_FLOAT32, own_sys_data: bool = False,
               own_dev_data: bool = False) -> None:
-        self._handle, self._dtype, self._shape = handle, Dtype(dtype), [int(n) for n in shape]
+        self._handle, self._dtype, self._shape = handle, Dtype(dtype), _shape_of("Tensor", shape)
         if own_sys_data:
             self._sys = np.zeros(self._shape, _numpy_type(self._dtype))
         if own_dev_data:
@@ -353,12 +391,15 @@ class Tensor:
 
     def _from_tensor(self, tensor: "Tensor", shape: Sequence[int], offset: int = 0, no_copy: bool = True) -> None:
         self._share(tensor)
-        self._shape = [int(n) for n in shape]
-        first, count = int(offset), _elements(self._shape)
+        self._shape = _shape_of("Tensor", shape, tensor.size())
+        count = _elements(self._shape)
+        room = min((memory.nbytes // tensor.element_size() for memory in (tensor._sys, tensor._dev)
+                    if memory is not None), default=0)
+        if count > room:
+            raise qnpu.Error(f"Tensor: shape {self._shape}: {count} elements, the tensor has {room}")
+        first = _number("Tensor", "offset", offset, room - count)
         if tensor._sys is not None:
             part_of = tensor._sys.reshape(-1)[first:first + count]
-            if part_of.size != count:
-                raise qnpu.Error(f"{count} elements from {first} on: the tensor has {tensor.size()}")
             self._sys = (part_of if no_copy else part_of.copy()).reshape(self._shape)
         if tensor._dev is not None:
             self._dev = tensor._dev.view(self._shape, first)
@@ -431,7 +472,7 @@ class Tensor:
 
     def reshape(self, shape: Sequence[int]) -> None:
         """Another shape. Where it has more elements than there is memory for, memory becomes new (zeros)."""
-        self._shape = [int(n) for n in shape]
+        self._shape = _shape_of("reshape", shape, self.size())
         if self._sys is not None and self._sys.size < self.size():
             self._sys = np.zeros(self._shape, _numpy_type(self._dtype))
         if self._dev is not None and self._dev.nbytes < self.nbytes():
@@ -450,10 +491,11 @@ class Tensor:
         array = self._dev_array() if self._sys is None else self._system_array().copy()
         if shape is None:
             return array
-        count = _elements(shape)
+        dims = _shape_of("asnumpy", shape, array.size)
+        count = _elements(dims)
         if count > array.size:
             raise qnpu.Error(f"asnumpy: {count} elements, the tensor has {array.size}")
-        return array.reshape(-1)[:count].reshape([int(n) for n in shape])
+        return array.reshape(-1)[:count].reshape(dims)
 
     def pysys_data(self) -> Array:
         """The system memory itself."""
@@ -494,7 +536,8 @@ class Tensor:
         """To device memory: all; the first so many bytes; or (source tensor, its first element, the first one here,
         number of elements)."""
         if len(what) == 4:
-            source, here, there, count = what[0], int(what[1]), int(what[2]), int(what[3])
+            source = what[0]
+            here, there, count = _part("sync_s2d", source, self, what[1:])
             flat = source._system_array().reshape(-1)[here:here + count]
             if count:
                 self._device_tensor().view([count], there).copy_from(flat)
@@ -507,9 +550,10 @@ class Tensor:
         """From device memory: all; the first so many bytes; or (source tensor, its first element, the first one here,
         number of elements)."""
         if len(what) == 4:
-            source, here, there, count = what[0]._device_tensor(), int(what[1]), int(what[2]), int(what[3])
+            here, there, count = _part("sync_d2s", what[0], self, what[1:])
             if count:
-                source.view([count], here).copy_to(self._system_array().reshape(-1)[there:there + count])
+                flat = self._system_array().reshape(-1)[there:there + count]
+                what[0]._device_tensor().view([count], here).copy_to(flat)
             return
         count = self._bytes("sync_d2s", what)
         if count:
@@ -517,19 +561,24 @@ class Tensor:
 
     def sync_d2d(self, src: "Tensor", offset_src: int, offset_dst: int, length: int) -> None:
         """Elements of another tensor's device memory into this one's; offsets and length in elements."""
-        array = src._device_tensor().view([int(length)], int(offset_src)).numpy()
-        self._device_tensor().view([int(length)], int(offset_dst)).copy_from(array)
+        first, to, count = _part("sync_d2d", src, self, (offset_src, offset_dst, length))
+        if count:
+            array = src._device_tensor().view([count], first).numpy()
+            self._device_tensor().view([count], to).copy_from(array)
 
     def sync_d2d_stride(self, src: "Tensor", stride_src: int, stride_dst: int, count: int) -> None:
         """So many elements of another tensor's device memory, every stride_src-th, to every stride_dst-th here."""
-        steps = [int(stride_src), int(stride_dst)]
+        where = "sync_d2d_stride"
+        count = _number(where, "count", count, min(src.size(), self.size()))
+        steps = [_number(where, "stride_src", stride_src, src.size()),
+                 _number(where, "stride_dst", stride_dst, self.size())]
         for name, step, tensor in (("stride_src", steps[0], src), ("stride_dst", steps[1], self)):
-            if step < 1 or int(count) * step > tensor.size():
+            if step < 1 or count * step > tensor.size():
                 raise qnpu.Error(f"sync_d2d_stride: {count} elements with {name} {step}: the tensor has "
                                  f"{tensor.size()}")
-        elements = src._dev_array().reshape(-1)[:int(count) * steps[0]:steps[0]]
+        elements = src._dev_array().reshape(-1)[:count * steps[0]:steps[0]]
         array = self._dev_array()
-        array.reshape(-1)[:int(count) * steps[1]:steps[1]] = elements
+        array.reshape(-1)[:count * steps[1]:steps[1]] = elements
         self._device_tensor().copy_from(array)
 
     def _system_bytes(self) -> Array:
@@ -538,14 +587,17 @@ class Tensor:
     def _bytes(self, where: str, what: Tuple[Any, ...]) -> int:
         if len(what) > 1:
             raise TypeError(f"{where}: {len(what)} arguments; none, 1 (bytes) or 4 (a part) are expected")
-        count = self.nbytes() if not what or what[0] is None else int(what[0])
-        if not 0 <= count <= self.nbytes():
-            raise qnpu.Error(f"{count} bytes: the tensor has {self.nbytes()}")
-        return count
+        if not what or what[0] is None:
+            return self.nbytes()
+        return _number(where, "bytes", what[0], self.nbytes())
 
     def memory_set(self, value: Any) -> None:
         """Fills all memory that it has."""
-        filled = np.full(self._shape, value, _numpy_type(self._dtype))
+        try:
+            number = exact(value, _numpy_type(self._dtype))
+        except ValueError as error:
+            raise qnpu.Error(f"memory_set: {error}") from None
+        filled = np.full(self._shape, number)
         if self._sys is not None:
             self._system_array()[...] = filled
         if self._dev is not None:

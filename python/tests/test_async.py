@@ -72,6 +72,34 @@ class Async(support.Test):
         self.session.close()
         self.assertEqual(self.session.profile()["launches"], 8)
 
+    def test_a_cancelled_launch_writes_no_array_of_the_caller_s(self):
+        places = [np.full((1, 10), 7, np.float32) for _ in range(8)]
+
+        async def main():
+            held = support.Held(self.folder, self.session)
+            self.addCleanup(held.end)
+            tasks = [asyncio.ensure_future(self.session.run_async(self.pictures[0], out={"probabilities": place}))
+                     for place in places]
+            await until(lambda: self.session.in_flight == 8)
+            for task in tasks:
+                task.cancel()
+            await until(lambda: all(task.done() for task in tasks))
+            held.release()
+            await until(lambda: self.session.in_flight == 0)
+
+        asyncio.run(main())
+        np.testing.assert_array_equal(places, np.full((8, 1, 10), 7))
+        self.check(1, asyncio.run(self.one(1)))
+
+    def test_loops_that_watch_no_files(self):
+        loop = asyncio.SelectorEventLoop()
+        self.addCleanup(loop.close)
+        with unittest.mock.patch.object(loop, "add_reader", side_effect=NotImplementedError):
+            with self.assertRaisesRegex(qnpu.Error, "add_reader"):
+                loop.run_until_complete(self.one(0))
+        self.assertEqual(self.session.profile()["launches"], 0)
+        self.check(0, loop.run_until_complete(self.one(0)))
+
     def test_errors(self):
         async def main():
             wrong = self.session.run_async(np.zeros((1, 7), np.float32))

@@ -73,6 +73,24 @@ class Compile(support.Test):
         self.fails(["shape", "a dict of names"], qnpu.compile, support.digits_model(), shape=5, kind=error)
         self.fails("list is no model", qnpu.compile, [1], kind=error)
 
+    def test_what_compiles_nothing(self):
+        for option in ("help", "version"):
+            self.fails([option, "compiles nothing"], qnpu.compile, support.digits_model(), kind=qnpu.CompileError,
+                       **{option: True})
+        self.fails(["stage: 5", "a list"], qnpu.compile, support.digits_model(), stage=5, kind=qnpu.CompileError)
+        self.fails(["calibrate: 5", "a folder"], qnpu.compile, support.digits_model(), quantize="int8", calibrate=5,
+                   kind=qnpu.CompileError)
+        os.environ["QNPU_NPUC"] = "/bin/true"
+        self.addCleanup(os.environ.pop, "QNPU_NPUC")
+        self.fails(["/bin/true", "wrote no file"], qnpu.compile, support.digits_model(), kind=qnpu.CompileError)
+
+    def test_a_name_that_begins_as_an_option(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        with open("-x.onnx", "wb") as file, open(support.digits_model(), "rb") as model:
+            file.write(model.read())
+        self.assertEqual(qnpu.compile("-x.onnx").cycles, support.digits().cycles)
+
     def test_a_compiler_that_is_not_there(self):
         os.environ["QNPU_NPUC"] = self.path("npuc")
         self.addCleanup(os.environ.pop, "QNPU_NPUC")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is wrong is an exception that says what, where, and what was expected; and the next call works."""
 import asyncio
+import os
 import subprocess
 import sys
 import unittest
@@ -85,6 +86,116 @@ class Errors(support.Test):
         for call in (qnpu.Tensor.flush, qnpu.Tensor.nbytes.fget, qnpu.Device.index.fget, native.Lanes.stop,
                      native.Runtime.names, native.Completions.take):
             self.fails("None", call, None, kind=TypeError)
+
+    def test_lists_that_the_type_does_not_hold(self):
+        with qnpu.Session(self.add_int8()) as session:
+            info = session.inputs[0]
+            right = [1] * 6
+            for wrong in ([300] + right[1:], [1.7] + right[1:], [2**40] * 6, [1e30] * 6, [None] * 6, [2**70] * 6,
+                          [float("nan")] * 6, [1j] * 6, ["a"] * 6, [[1], [1, 2]]):
+                self.fails([f"input '{info.name}'", "int8"], session.run, {"a": wrong, "b": right})
+            self.fails(["300", "from -128 to 127"], session.run, {"a": [300] * 6, "b": right})
+            outputs = session.run({"a": [[-128, 1.0, True], [2, 3, 4]], "b": [[0] * 3] * 2})
+            np.testing.assert_array_equal(outputs["sum"], [[-128, 1, 1], [2, 3, 4]])
+        self.fails(["input 'image'", "float32"], self.session.run, {"image": [[None] * 8] * 8})
+        self.fails(["input 'image'", "1e+39"], self.session.run, {"image": [1e39] * 64})
+        self.session.run({"image": [0.1] * 64})
+        self.fails(["input 'image'", "complex"], self.session.quantize, "image", np.array([1j]))
+        self.fails(["output 'probabilities'", "NoneType"], self.session.dequantize, "probabilities", None)
+
+    def add_int8(self):
+        return support.add_model(dtype=np.int8)
+
+    def test_types_of_arguments(self):
+        def wrong(text, call, *what, kind=TypeError, **named):
+            with self.assertRaises(kind) as caught:
+                call(*what, **named)
+            self.assertIn(text, str(caught.exception))
+            self.assertLess(len(str(caught.exception)), 200)
+
+        for named, text, kind in ((dict(cores="a"), "cores: 'a'", TypeError), (dict(cores=1), "cores: 1", TypeError),
+                                  (dict(cores=[1 << 40]), "cores: 1099511627776", qnpu.Error),
+                                  (dict(numbers="no"), "numbers: 'no'", TypeError),
+                                  (dict(on_device=2), "on_device: 2", TypeError),
+                                  (dict(network=[]), "network: list", TypeError),
+                                  (dict(out=[np.zeros((1, 10), np.float32)]), "out: list", TypeError)):
+            wrong(text, self.session.run, self.picture, kind=kind, **named)
+            wrong(text, lambda named=named: asyncio.run(self.session.run_async(self.picture, **named)), kind=kind)
+        model, device = support.digits(), self.session.device
+        wrong("device: str", qnpu.Session, model, device="0")
+        wrong("device: NoneType", qnpu.Session, model, device=None)
+        wrong("max_launches: 'a'", qnpu.Session, model, max_launches="a")
+        wrong("max_launches: 0", qnpu.Session, model, max_launches=0, kind=qnpu.Error)
+        wrong("device 1099511627776", qnpu.Device, 1 << 40, kind=qnpu.Error)
+        wrong("index: str", qnpu.Device, "0")
+        with qnpu.Session(model, device=np.int64(0)) as session:
+            session.run(self.picture)
+        tensor = qnpu.Tensor(device, (4,), "float32")
+        wrong("view: first: -1", tensor.view, (4,), -1, kind=qnpu.Error)
+        wrong("view: shape: int", tensor.view, 4)
+        wrong("Tensor: shape: float", qnpu.Tensor, device, (1.5,), "float32")
+        wrong("Tensor: dtype: type", qnpu.Tensor, device, (1,), np.float32)
+        wrong("copy_from: list", tensor.copy_from, [1.0] * 4)
+        wrong("copy_to: list", tensor.copy_to, [1.0] * 4)
+        wrong("tensor: set is no array", qnpu.tensor, {1, 2}, device, kind=qnpu.Error)
+        wrong("from_dlpack: list", qnpu.from_dlpack, [1], device)
+        read_only = np.ones(4, np.float32)
+        read_only.flags.writeable = False
+        wrong("from_dlpack: ndarray", qnpu.from_dlpack, read_only, device, kind=qnpu.Error)
+        np.testing.assert_array_equal(qnpu.tensor(read_only, device).numpy(), read_only)
+
+    def test_outputs_that_share_memory(self):
+        with qnpu.Session(support.add_model()) as session:
+            a = np.ones((2, 3), np.float32)
+            both = np.zeros((3, 3), np.float32)
+            for one, other in ((a, a), (both[:2], both[1:])):
+                self.fails(["output 'product'", "output 'sum'"], session.run, [a, a],
+                           out={"sum": one, "product": other})
+            tensor = qnpu.Tensor(session.device, (3, 3), "float32")
+            for one, other in ((tensor.view((2, 3)),) * 2, (tensor.view((2, 3)), tensor.view((2, 3), 3))):
+                self.fails("shares memory", session.run, [a, a], out={"sum": one, "product": other})
+            both = np.zeros((2, 2, 3), np.float32)
+            session.run([a, a], out={"sum": both[0], "product": both[1]})
+            np.testing.assert_array_equal(both, [a + a, a * a])
+
+    def test_names_that_are_not_utf_8(self):
+        data = support.digits().data
+        for name in (b"image", b"probabilities", b"digits"):
+            self.assertIn(name, data)
+            data = data.replace(name, b"\xff" + name[1:])
+        with qnpu.Session(data) as session:
+            self.assertEqual(session.networks, ("\\xffigits",))
+            outputs = session.run({"\\xffmage": self.picture}, network="\\xffigits")
+            self.assertEqual(list(outputs), ["\\xffrobabilities"])
+            self.fails("network '\\xffigits' input '\\xffmage': dtype float64", session.run,
+                       self.picture.astype(np.float64))
+            session.dequantize("\\xffrobabilities", outputs["\\xffrobabilities"])
+
+    def test_traces(self):
+        self.session.close()
+        def begin(path):
+            with qnpu.trace(path):
+                pass
+
+        self.fails(["/no/such/t.json", "No such file"], begin, "/no/such/t.json")
+        self.fails("directory", begin, self.folder)
+        self.fails("NUL", begin, "a\0b")
+        self.fails("trace: path: int", begin, 5, kind=TypeError)
+        with qnpu.trace(self.path("t.json")):
+            self.fails("another trace", begin, self.path("u.json"))
+            with qnpu.Session(support.digits()) as session:
+                session.run(self.picture)
+        self.assertGreater(os.path.getsize(self.path("t.json")), 0)
+
+    def test_closed_sessions_hold_no_queue(self):
+        closed = []
+        for _ in range(70):
+            session = qnpu.Session(support.digits())
+            session.run(self.picture)
+            session.close()
+            closed.append(session)
+        self.assertEqual([session.profile()["launches"] for session in closed], [1] * 70)
+        self.assertEqual(closed[0].device.index, 0)
 
     def test_files(self):
         self.fails(["no-such.bmodel", "No such file"], qnpu.Session, self.path("no-such.bmodel"))

@@ -218,7 +218,7 @@ class Sail(support.Test):
         self.assertEqual(wide.asnumpy().tolist(), [1, 0, 2, 0, 3, 0, 0, 0])
         self.fails("float32 does not have", sail.Tensor, handle, np.array([2 ** 24 + 1]))
         self.fails(["stride_src 3", "has 3"], wide.sync_d2d_stride, tensor, 3, 1, 2)
-        self.fails("13 bytes: the tensor has 12", other.sync_s2d, 13)
+        self.fails(["sync_s2d", "13, expected 0 to 12"], other.sync_s2d, 13)
         with self.assertRaises(IndexError):
             tensor[3]  # pylint: disable=pointless-statement
 
@@ -266,6 +266,37 @@ class Sail(support.Test):
         self.fails("arrays and tensors together", engine.process, "digits", arrays, outputs)
         self.fails("arrays and tensors together", engine.process, "digits", inputs,
                    {"probabilities": np.zeros((1, 10), np.float32)})
+
+    def test_numbers_that_a_tensor_does_not_have(self):
+        handle = sail.Handle(0)
+        tensor = sail.Tensor(handle, np.arange(6, dtype=np.float32))
+        other = sail.Tensor(handle, np.zeros(6, np.float32))
+        self.assertEqual((tensor.asnumpy([-1]).shape, tensor.asnumpy([2, -1]).shape), ((6,), (2, 3)))
+        tensor.reshape([-1, 2])
+        self.assertEqual(tensor.shape(), [3, 2])
+        for call, text in ((lambda: tensor.asnumpy([-2]), "asnumpy: shape [-2]"),
+                           (lambda: tensor.asnumpy([-1, -1]), "asnumpy: shape [-1, -1]"),
+                           (lambda: tensor.asnumpy([4, -1]), "asnumpy: shape [4, -1]"),
+                           (lambda: tensor.reshape([-1, 4]), "reshape: shape [-1, 4]"),
+                           (lambda: tensor.reshape([-3, -2]), "reshape: shape [-3, -2]"),
+                           (lambda: sail.Tensor(handle, [-1, 2], sail.BM_INT8, True, True), "Tensor: shape [-1, 2]"),
+                           (lambda: sail.Tensor(tensor, [4], -5), "Tensor: offset -5, expected 0 to 2"),
+                           (lambda: sail.Tensor(tensor, [4], 3), "Tensor: offset 3, expected 0 to 2"),
+                           (lambda: tensor.sync_d2s(other, 0, -3, 2), "sync_d2s: first element of the destination -3"),
+                           (lambda: tensor.sync_s2d(other, -1, 0, 2), "sync_s2d: first element of the source -1"),
+                           (lambda: tensor.sync_s2d(other, 0, 0, 7), "sync_s2d: length 7, expected 0 to 6"),
+                           (lambda: tensor.sync_d2d(other, 5, 0, 2), "first element of the source 5, expected 0 to 4"),
+                           (lambda: tensor.sync_d2d_stride(other, 1, 1, -2), "sync_d2d_stride: count -2"),
+                           (lambda: tensor.sync_d2d_stride(other, -1, 1, 2), "sync_d2d_stride: stride_src -1"),
+                           (lambda: tensor.sync_s2d(-1), "sync_s2d: bytes -1, expected 0 to 24")):
+            self.fails(text, call)
+        self.assertEqual(tensor.shape(), [3, 2])
+        np.testing.assert_array_equal(tensor.asnumpy().reshape(-1), np.arange(6))
+        small = sail.Tensor(handle, [2], sail.BM_INT8, True, True)
+        for value in (300, -129, float("nan"), 1.5, "a"):
+            self.fails("memory_set: ", small.memory_set, value)
+        small.memory_set(-128)
+        np.testing.assert_array_equal(small.asnumpy(), [-128, -128])
 
     def test_bytes_are_copied_to_the_byte(self):
         tensor = sail.Tensor(sail.Handle(0), np.array([0x11111111, 0x22222222], np.int32))

@@ -25,6 +25,15 @@ class Tensors(support.Test):
             tensor.copy_to(place)
             np.testing.assert_array_equal(place, values)
 
+    def test_copies_of_tensors(self):
+        for name in (*DTYPES, "bfloat16"):
+            tensor = qnpu.Tensor(self.device, (2, 3), name)
+            tensor.copy_from(np.arange(6).reshape(2, 3).astype("uint16" if name == "bfloat16" else name))
+            copy = qnpu.tensor(tensor, self.device)
+            self.assertEqual((copy.dtype, copy.shape), (name, (2, 3)))
+            self.assertNotEqual(copy.address, tensor.address)
+            np.testing.assert_array_equal(copy.numpy(), tensor.numpy())
+
     def test_new_tensors_are_zero(self):
         np.testing.assert_array_equal(qnpu.Tensor(self.device, (5, 7), "int32").numpy(), np.zeros((5, 7)))
         self.assertEqual(qnpu.Tensor(self.device, (), "float32").numpy().shape, ())
