@@ -64,12 +64,12 @@ Status explain(const graph::RawModel &raw, const Options &options, bool places, 
 }
 
 /// Of the kinds in explain_text().
-enum Kind { kChip, kCpu, kRefused, kUnknown };
+enum Kind { kOnChip, kOnCpu, kRefused, kUnknown };
 
 Kind kind_of(const NodePlace &p) {
   if (!p.compiled) return kRefused;
   if (p.where.empty()) return kUnknown;
-  return p.where.find("CPU") == std::string::npos ? kChip : kCpu;
+  return p.where.find("CPU") == std::string::npos ? kOnChip : kOnCpu;
 }
 
 }  // namespace
@@ -99,14 +99,14 @@ std::string explain_text(const std::vector<NodePlace> &places) {
   for (const NodePlace &p : places) {
     const Kind kind = kind_of(p);
     ++counts[kind];
-    if (kind == kChip) continue;
+    if (kind == kOnChip) continue;
     std::string reason = p.reason;
     for (char &c : reason) c = c == '\n' ? ' ' : c;
     text.append(kWords[kind]).append(": ").append(p.type).append(" '").append(p.name).append("': ").append(reason) +=
         '\n';
   }
-  text += std::to_string(places.size()) + " nodes: " + std::to_string(counts[kChip]) + " on the NPU, " +
-          std::to_string(counts[kCpu]) + " on the CPU in the .bmodel, " + std::to_string(counts[kRefused]) +
+  text += std::to_string(places.size()) + " nodes: " + std::to_string(counts[kOnChip]) + " on the NPU, " +
+          std::to_string(counts[kOnCpu]) + " on the CPU in the .bmodel, " + std::to_string(counts[kRefused]) +
           " not compiled";
   if (counts[kUnknown]) text += ", " + std::to_string(counts[kUnknown]) + " of which nobody knows";
   return text + '\n';
