@@ -18,7 +18,7 @@ struct npu_utilisation {
 	/** @since: when the present interval began, ns of the card's clock; 0: not yet */
 	u64 since;
 
-	/** @busy_ns: how long each core had had jobs at that time */
+	/** @busy_ns: what each core's time with jobs was then, ns */
 	u64 busy_ns[NPU_MAX_CORES];
 
 	/** @percent: of the last interval, each core */
