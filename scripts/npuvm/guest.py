@@ -21,6 +21,9 @@ SHARE = "/mnt/share"
 # The command's input, where it is there from the start.
 INPUT = "/npu/input"
 
+# What a shell ends with where it finds no such program.
+NOT_FOUND = 127
+
 _KEPT_IMAGES = 8
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
 _GROUP = "root:x:0:\nuser:x:1000:\nrender:x:105:\nnogroup:x:65534:\n"
@@ -59,6 +62,14 @@ def folders(top, build, share, usr_folder):
             raise BoardError(f"--share {share}: there is no such folder")
         found.append(Folder("share", os.path.abspath(share), SHARE, writable=True))
     return found
+
+
+def hint(status, command, share):
+    """What helps where the board has not found a program; "": nothing to say."""
+    if status != NOT_FOUND or share is not None:
+        return ""
+    return (f"status {NOT_FOUND}: {shlex.quote(command[0])}, or a program that it runs, is not in the board: "
+            "--share DIR shows a folder of the host")
 
 
 def base_image(cache, modules, architecture, usr_folder):

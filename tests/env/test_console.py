@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The console reader tells a sick kernel's lines from a healthy one's."""
+"""What needs no board: the console reader tells a sick kernel's lines from a healthy one's, and a program that the
+board does not have brings a hint."""
 
 import os
 import sys
@@ -9,7 +10,9 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "scripts"))
 sys.dont_write_bytecode = True
 
-from npuvm.console import Console  # noqa: E402  pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+from npuvm import guest  # noqa: E402
+from npuvm.console import Console  # noqa: E402
 
 SICK = [
     "[    3.1] ------------[ cut here ]------------",
@@ -90,6 +93,17 @@ class ConsoleTest(unittest.TestCase):
         self.console.feed(data)
         with open(self.console.path, "rb") as file:
             self.assertEqual(file.read(), data)
+
+
+class HintTest(unittest.TestCase):
+    def test_a_program_that_is_not_in_the_board_is_named_with_what_helps(self):
+        text = guest.hint(127, ["./a program", "--share"], None)
+        self.assertIn("'./a program', or a program that it runs, is not in the board", text)
+        self.assertIn("--share DIR", text)
+
+    def test_all_else_has_none(self):
+        for status, share in ((0, None), (1, None), (126, None), (128, None), (127, "."), (0, ".")):
+            self.assertEqual(guest.hint(status, ["true"], share), "", (status, share))
 
 
 if __name__ == "__main__":

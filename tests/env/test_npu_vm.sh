@@ -299,6 +299,7 @@ test_outputs() {
 test_iommu() {
     bare --iommu -- no-such-program
     check "an unknown program is the shell's status 127" is "$STATUS" 127
+    check "an unknown program has a hint" says '^npu-vm: status 127: no-such-program, .*--share DIR shows a folder'
     check "--iommu puts devices behind an IOMMU" grep -q 'DMAR: Intel(R) Virtualization Technology for Directed I/O' \
         "$WORK/console"
 }
@@ -349,7 +350,7 @@ SH
 group_launcher() {
     STATUS=0
     "$NPU_PYTHON" "$HERE/test_console.py" >"$WORK/out" 2>"$WORK/err"
-    check "the console reader tells sick from healthy" is $? 0
+    check "the console reader tells sick from healthy, and hints are right" is $? 0
     build_sick stock || die "the stock kernel is not there; run: make kernel-stock"
     test_usage
     test_outputs
