@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 
+from onnx_ops import OPERATORS
 from onnx_reader import OnnxError, load_model
 from onnx_ref import evaluate
 
@@ -75,7 +76,8 @@ def _named_numbers(convert):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Makes a bmrt_test context directory from an ONNX file.")
+    parser = argparse.ArgumentParser(description="Makes a bmrt_test context directory from an ONNX file.",
+                                     epilog="Operators: %s." % ", ".join(sorted(OPERATORS)))
     parser.add_argument("model")
     parser.add_argument("out_dir")
     parser.add_argument("--seed", type=int, default=0)

@@ -7,10 +7,12 @@ operator-set versions is handled where it changes the result; a case that the sp
 """
 
 import itertools
+import math
 
 import numpy as np
 
 from onnx_reader import OnnxError
+from onnx_resize import resize
 
 
 # ---- windows, common to convolution and pooling --------------------------------------------------------------------
@@ -192,6 +194,14 @@ def _sigmoid(x):
     return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
+def _hard_sigmoid(x, alpha, beta):
+    return np.clip(alpha * x + beta, 0, 1)
+
+
+def hard_sigmoid(inputs, attrs, _):
+    return [_hard_sigmoid(inputs[0], attrs.get("alpha", 0.2), attrs.get("beta", 0.5))]
+
+
 def clip(inputs, attrs, opset):
     x = inputs[0]
     low, high = attrs.get("min"), attrs.get("max")
@@ -230,6 +240,29 @@ def batch_normalization(inputs, attrs, opset):
     shape = [1, -1] + [1] * (x.ndim - 2)
     scale, bias, mean, var = (v.reshape(shape) for v in (scale, bias, mean, var))
     return [(x - mean) / np.sqrt(var + attrs.get("epsilon", 1e-5)) * scale + bias]
+
+
+def layer_normalization(inputs, attrs, _):
+    x, scale = inputs[:2]
+    axes = tuple(range(attrs.get("axis", -1) % x.ndim, x.ndim))
+    mean = x.mean(axis=axes, keepdims=True)
+    inverse = 1 / np.sqrt(((x - mean) ** 2).mean(axis=axes, keepdims=True) + attrs.get("epsilon", 1e-5))
+    y = (x - mean) * inverse * scale
+    if len(inputs) > 2 and inputs[2] is not None:
+        y = y + inputs[2]
+    return [y, mean, inverse]
+
+
+def _reduction(function, axes_are_input_from):
+    """A reduction; its axes are an attribute in operator sets below that."""
+    def reduce(inputs, attrs, opset):
+        x, axes = inputs[0], attrs.get("axes")
+        if opset >= axes_are_input_from:
+            axes = None if len(inputs) < 2 or inputs[1] is None else inputs[1].tolist()
+        if not axes and attrs.get("noop_with_empty_axes", 0):
+            return [x]
+        return [function(x, axis=tuple(axes) if axes else None, keepdims=bool(attrs.get("keepdims", 1)))]
+    return reduce
 
 
 def dropout(inputs, attrs, opset):
@@ -287,6 +320,124 @@ def concat(inputs, attrs, opset):
     return [np.concatenate(inputs, axis=attrs.get("axis", 1) if opset < 4 else attrs["axis"])]
 
 
+def depth_to_space(inputs, attrs, _):
+    n, c, h, w = inputs[0].shape
+    block = attrs["blocksize"]
+    if attrs.get("mode", "DCR") == "DCR":
+        x = inputs[0].reshape(n, block, block, c // block ** 2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        x = inputs[0].reshape(n, c // block ** 2, block, block, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return [x.reshape(n, c // block ** 2, h * block, w * block)]
+
+
+def _padded_positions(size, begin, end, mode):
+    """The element of a dimension that each place of the result has; outside of 0 ... size - 1: the constant."""
+    at = np.arange(-begin, size + end)
+    if mode == "constant":
+        return at
+    if mode == "edge":
+        return np.clip(at, 0, size - 1)
+    if mode == "wrap":
+        return at % size
+    if mode != "reflect":
+        raise OnnxError("Pad: mode %r" % mode)
+    at = at % max(2 * (size - 1), 1)
+    return np.where(at < size, at, 2 * (size - 1) - at)
+
+
+def pad(inputs, attrs, opset):
+    x = inputs[0]
+    if opset < 11:
+        pads, value, axes = attrs["paddings" if opset < 2 else "pads"], attrs.get("value", 0.0), None
+    else:
+        pads, value, axes = (list(inputs[1:]) + [None, None])[:3]
+        pads = pads.tolist()
+    axes = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes.tolist()]
+    for axis, begin, end in zip(axes, pads[:len(axes)], pads[len(axes):]):
+        size = x.shape[axis]
+        at = _padded_positions(size, begin, end, attrs.get("mode", "constant"))
+        inside = ((at >= 0) & (at < size)).reshape([-1] + [1] * (x.ndim - 1 - axis))
+        moved = np.take(x, np.clip(at, 0, size - 1), axis=axis)
+        x = np.where(inside, moved, np.array(0 if value is None else value, x.dtype))
+    return [x]
+
+
+def split(inputs, attrs, opset):
+    """`num_outputs` is among the attributes for every operator set."""
+    x, axis, parts = inputs[0], attrs.get("axis", 0), attrs["num_outputs"]
+    sizes = attrs.get("split")
+    if opset >= 13:
+        sizes = None if len(inputs) < 2 or inputs[1] is None else inputs[1].tolist()
+    if sizes is None:
+        if opset < 18 and x.shape[axis] % parts:
+            raise OnnxError("Split: %d elements in %d equal parts" % (x.shape[axis], parts))
+        whole = -(-x.shape[axis] // parts)
+        sizes = [whole] * (parts - 1) + [x.shape[axis] - whole * (parts - 1)]
+    if sum(sizes) != x.shape[axis] or len(sizes) != parts:
+        raise OnnxError("Split: %d elements in %d parts of %s" % (x.shape[axis], parts, sizes))
+    return np.split(x, np.cumsum(sizes)[:-1], axis=axis)
+
+
+def slice_(inputs, attrs, opset):
+    x = inputs[0]
+    if opset < 10:
+        starts, ends, axes, steps = attrs["starts"], attrs["ends"], attrs.get("axes"), None
+    else:
+        starts, ends, axes, steps = (None if a is None else a.tolist() for a in (list(inputs[1:]) + [None, None])[:4])
+    view = [slice(None)] * x.ndim
+    for k, (start, end) in enumerate(zip(starts, ends)):
+        axis, step = axes[k] if axes else k, steps[k] if steps else 1
+        # An end below the first element is all of it, going down; Python counts it from behind.
+        view[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
+    return [x[tuple(view)]]
+
+
+def _axes(inputs, attrs, opset):
+    if opset < 13:
+        return attrs.get("axes")
+    return inputs[1].tolist() if len(inputs) > 1 and inputs[1] is not None else None
+
+
+def squeeze(inputs, attrs, opset):
+    axes = _axes(inputs, attrs, opset)
+    return [np.squeeze(inputs[0], None if axes is None else tuple(axes))]
+
+
+def unsqueeze(inputs, attrs, opset):
+    return [np.expand_dims(inputs[0], tuple(_axes(inputs, attrs, opset)))]
+
+
+# ---- quantization --------------------------------------------------------------------------------------------------
+
+def _along(values, x, attrs):
+    """A scale or zero point in a shape that goes with x: one number, one for each index of the axis, or one a block."""
+    if values.size == 1 and values.ndim < 2:
+        return values.reshape(())
+    axis = attrs.get("axis", 1) % x.ndim
+    if values.ndim == 1:
+        return values.reshape([-1] + [1] * (x.ndim - 1 - axis))
+    if not attrs.get("block_size", 0):
+        raise OnnxError("scales of shape %s without block_size" % list(values.shape))
+    return np.repeat(values, attrs["block_size"], axis)[tuple(slice(n) for n in x.shape)]
+
+
+def quantize_linear(inputs, attrs, _):
+    """The quotient is of single precision, as in the file's types: that decides what lies in the middle."""
+    x, scale = inputs[0], _along(inputs[1], inputs[0], attrs)
+    types = {0: np.uint8, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16}
+    zero = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros((), types[attrs.get("output_dtype", 0)])
+    steps = np.rint(x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64)
+    limits = np.iinfo(zero.dtype)
+    return [np.clip(steps + _along(zero, x, attrs), limits.min, limits.max).astype(zero.dtype)]
+
+
+def dequantize_linear(inputs, attrs, _):
+    x = inputs[0].astype(np.float64)
+    if len(inputs) > 2 and inputs[2] is not None:
+        x = x - _along(inputs[2], inputs[0], attrs)
+    return [x * _along(inputs[1], inputs[0], attrs)]
+
+
 def constant(_, attrs, __):
     if attrs.get("value") is not None:
         return [attrs["value"]]
@@ -298,35 +449,61 @@ def constant(_, attrs, __):
 
 
 OPERATORS = {
+    "Abs": _unary(np.abs),
     "Add": _binary(np.add),
     "ArgMax": argmax,
     "Atan": _unary(np.arctan),
     "AveragePool": average_pool,
     "BatchNormalization": batch_normalization,
     "Cast": cast,
+    "Ceil": _unary(np.ceil),
     "Clip": clip,
     "Concat": concat,
     "Constant": constant,
     "Conv": conv,
+    "DepthToSpace": depth_to_space,
+    "DequantizeLinear": dequantize_linear,
     "Div": _binary(_divide),
     "Dropout": dropout,
+    "Erf": _unary(np.vectorize(math.erf, otypes=[np.float64])),
+    "Exp": _unary(np.exp),
     "Flatten": flatten,
+    "Floor": _unary(np.floor),
     "Gather": gather,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
     "Greater": _binary(np.greater),
+    "HardSigmoid": hard_sigmoid,
+    "HardSwish": _unary(lambda x: x * _hard_sigmoid(x, 1 / 6, 0.5)),
     "Identity": _unary(lambda x: x),
+    "LayerNormalization": layer_normalization,
     "LeakyRelu": leaky_relu,
+    "Log": _unary(np.log),
     "MatMul": matmul,
     "MaxPool": max_pool,
     "Mod": lambda inputs, attrs, opset: [(np.fmod if attrs.get("fmod", 0) else np.mod)(*inputs)],
     "Mul": _binary(np.multiply),
+    "Neg": _unary(np.negative),
+    "Pad": pad,
+    "Pow": lambda inputs, attrs, opset: [np.power(*_operands(inputs, attrs, opset)).astype(inputs[0].dtype)],
+    "QuantizeLinear": quantize_linear,
+    "Reciprocal": _unary(lambda x: 1 / x),
+    "ReduceMax": _reduction(np.max, 18),
+    "ReduceMean": _reduction(np.mean, 18),
+    "ReduceMin": _reduction(np.min, 18),
+    "ReduceSum": _reduction(np.sum, 13),
     "Relu": _unary(lambda x: np.maximum(x, 0)),
     "Reshape": reshape,
+    "Resize": resize,
     "Sigmoid": _unary(_sigmoid),
+    "Slice": slice_,
     "Softmax": softmax,
+    "Split": split,
+    "Sqrt": _unary(np.sqrt),
+    "Squeeze": squeeze,
     "Sub": _binary(np.subtract),
     "Tanh": _unary(np.tanh),
     "Transpose": transpose,
+    "Unsqueeze": unsqueeze,
     "Where": lambda inputs, attrs, opset: [np.where(*inputs)],
 }

@@ -53,8 +53,11 @@ def evaluate(model, feeds):
             if name and name not in values:
                 raise OnnxError("%s %r: input %r is not computed before it" % (node.op, node.name, name))
         inputs = [values[name] if name else None for name in node.inputs]
+        # What a Split without sizes has to know, and only operator set 18 and above say.
+        attrs = {"num_outputs": len(node.outputs), **node.attrs} if node.op == "Split" else node.attrs
         try:
-            outputs = OPERATORS[node.op](inputs, node.attrs, model.opset)
+            with np.errstate(all="ignore"):  # the root of -1 is NaN, and no mistake
+                outputs = OPERATORS[node.op](inputs, attrs, model.opset)
         except (ValueError, IndexError, KeyError, TypeError) as error:
             raise OnnxError("%s %r: %s" % (node.op, node.name, error)) from error
         values.update((name, _widen(array)) for name, array in zip(node.outputs, outputs) if name)

@@ -25,12 +25,8 @@ def resized_length(length, scale):
     return int(np.floor(F(length) * F(scale)))
 
 
-def indices(length, resized, coordinates, rounding, scale=None):
-    """The element of the input for each of the result; the operator specification's formulas, one rounding a step.
-
-    A result as long as its input is its input whatever the scale is, as ONNX Runtime has it."""
-    if resized == length:
-        return np.arange(length)
+def coordinates_of(length, resized, coordinates, scale=None):
+    """Where each element of the result lies in the input; the specification's formulas, one rounding a step."""
     ratio = F(resized) / F(length) if scale is None else F(scale)
     x = np.arange(resized).astype(F)
     if coordinates == "align_corners":
@@ -44,6 +40,16 @@ def indices(length, resized, coordinates, rounding, scale=None):
     else:  # pytorch_half_pixel with one element
         x = x * F(0)
     assert x.dtype == F
+    return x
+
+
+def indices(length, resized, coordinates, rounding, scale=None):
+    """The element of the input for each of the result.
+
+    A result as long as its input is its input whatever the scale is, as ONNX Runtime has it."""
+    if resized == length:
+        return np.arange(length)
+    x = coordinates_of(length, resized, coordinates, scale)
     below = np.floor(x)
     above = np.ceil(x)
     nearer = {"floor": below, "ceil": above,
