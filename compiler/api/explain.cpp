@@ -12,13 +12,23 @@ namespace npu::compiler {
 namespace {
 
 constexpr const char *kNoCommand = "the chip has no commands for it";
+constexpr const char *kIndices =
+    "its indices are not known when the network is compiled, and npuc has the chip gather by known ones only";
+constexpr const char *kWeights =
+    "its weights are not known when the network is compiled, and too many for a convolution on the chip then";
 constexpr const char *kLittleWork = "it is less work than it takes to go from the CPU to the chip and back";
+
+const char *reason_for_cpu(const graph::Graph &g, const graph::Node &n) {
+  const bool known = n.inputs.size() < 2 || n.inputs[1] == graph::kNoValue || g.is_constant(n.inputs[1]);
+  if (n.op == graph::Op::Gather && !known) return kIndices;
+  return n.op == graph::Op::Conv && !known ? kWeights : kNoCommand;
+}
 
 /// Why nodes of the graph run on the CPU, by their sources.
 std::map<size_t, std::string> reasons_for_cpu(const graph::Graph &g) {
   std::map<size_t, std::string> out;
   for (const graph::Node &n : g.nodes)
-    if (!graph::runs_on_chip(g, n)) out[static_cast<size_t>(n.source)] = kNoCommand;
+    if (!graph::runs_on_chip(g, n)) out[static_cast<size_t>(n.source)] = reason_for_cpu(g, n);
   return out;
 }
 
@@ -50,6 +60,8 @@ Status explain(const graph::RawModel &raw, const Options &options, bool places, 
     place.name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : n.type;
     place.compiled = v.problem.empty();
     place.reason = v.problem;
+    place.input = v.input;
+    place.help = v.help;
     if (!place.compiled) continue;
     if (!placed.ok()) {
       place.reason = placed.message();
@@ -70,6 +82,23 @@ Kind kind_of(const NodePlace &p) {
   if (!p.compiled) return kRefused;
   if (p.where.empty()) return kUnknown;
   return p.where.find("CPU") == std::string::npos ? kOnChip : kOnCpu;
+}
+
+constexpr size_t kNamed = 3;  ///< nodes that an input keeps from being compiled
+
+/// Of a node whose input is the file's and cannot be taken: said once, for all nodes that it keeps from being compiled.
+std::string input_text(const NodePlace &first, const std::vector<NodePlace> &places) {
+  size_t count = 0;
+  std::string names;
+  for (const NodePlace &p : places) {
+    if (p.input != first.input) continue;
+    if (count++ < kNamed) names += (names.empty() ? "'" : ", '") + p.name + "'";
+  }
+  if (count > kNamed) names += ", ...";
+  std::string text = "not compiled: " + std::to_string(count) + (count == 1 ? " node (" : " nodes (") + names +
+                     ") that need input '" + first.input + "': " + first.reason + '\n';
+  if (!first.help.empty()) text += "  help: " + first.help + '\n';
+  return text;
 }
 
 }  // namespace
@@ -96,10 +125,15 @@ std::string explain_text(const std::vector<NodePlace> &places) {
   constexpr std::array kWords{"NPU", "CPU", "not compiled", "unknown"};
   std::array<size_t, kWords.size()> counts{};
   std::string text;
+  std::set<std::string> told;  // inputs
   for (const NodePlace &p : places) {
     const Kind kind = kind_of(p);
     ++counts[kind];
     if (kind == kOnChip) continue;
+    if (!p.input.empty()) {
+      if (told.insert(p.input).second) text += input_text(p, places);
+      continue;
+    }
     std::string reason = p.reason;
     for (char &c : reason) c = c == '\n' ? ' ' : c;
     text.append(kWords[kind]).append(": ").append(p.type).append(" '").append(p.name).append("': ").append(reason) +=

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <set>
 
 #include "compiler/api/compile_graph.h"
@@ -494,13 +495,18 @@ Status compile_onnx(const void *bytes, size_t size, const Options &options, Comp
 }
 
 Status compile_onnx_file(const std::string &path, const Options &options, Compiled &out) {
+  std::error_code ignored;
   out.refusal = {};
   const Status status = guarded([&]() -> Status {
     graph::RawModel raw;
     NPU_TRY(unreadable(graph::read_onnx_file(path, raw)));
     return compile_raw(std::move(raw), options, out).within(path);
   });
-  return explained(status, out);
+  const Status told = explained(status, out);
+  // A path that is wrong says so itself.
+  if (out.refusal.obstacle == graph::Obstacle::File && !std::filesystem::is_regular_file(path, ignored))
+    out.refusal.help.clear();
+  return told;
 }
 
 namespace {

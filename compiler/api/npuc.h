@@ -179,6 +179,8 @@ struct NodePlace {
   bool compiled = true;  ///< false: the file cannot be compiled because of it
   std::string where;     ///< as LayerReport::where; empty where nobody knows
   std::string reason;    ///< why it is not compiled, or not on the chip; else empty
+  std::string input;     ///< not compiled only because of this input of the file, whose shape is open, for example
+  std::string help;      ///< against that
 };
 
 /// Looks at every node that the outputs need, whether or not the file can be compiled. A node behind one that cannot be
@@ -186,7 +188,8 @@ struct NodePlace {
 /// and says of no node where it runs.
 Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, std::vector<NodePlace> &out);
 Status explain_onnx_file(const std::string &path, const Options &options, std::vector<NodePlace> &out);
-/// For people: a line for each node that does not run on the chip, and how many there are of each kind.
+/// For people: a line for each node that does not run on the chip, one for all that an input keeps from being compiled,
+/// and how many there are of each kind.
 std::string explain_text(const std::vector<NodePlace> &places);
 
 /// Adds the stage of `more`, the same network compiled for other shapes.

@@ -119,8 +119,8 @@ std::string Report::text() const {
   out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles,
                percent(tiu_busy, cycles * cores), percent(gdma_busy, cycles * cores));
   out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64, bound, mac_bound, memory_bound);
-  if (order_bound) out += print(", in this order %" PRIu64, order_bound);
-  out += print("): reached to %.0f %%\n", percent(bound, cycles));
+  if (order_bound) out += print(", weights in the operators' order %" PRIu64, order_bound);
+  out += print("): no program takes fewer cycles; it is %.0f %% of these\n", percent(bound, cycles));
   out += turns_text(turns);
   out += search_text(search);
   for (const std::string &note : notes) out += note + "\n";

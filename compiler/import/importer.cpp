@@ -187,13 +187,15 @@ class Importer : private BodyConverter {
     NPU_TRY(live_nodes(model_, live));
     ShapeBinder binder(options_);
     NPU_TRY(collect_shapes(binder));
-    std::map<std::string, std::string> unknown;  // tensors, and why nothing can read them
+    std::map<std::string, Unknown> unknown;  // by their names
     for (const RawValue &v : model_.inputs)
-      if (const Status s = add_input(binder, v); !s.ok()) unknown[v.name] = s.message();
+      if (const Status s = add_input(binder, v); !s.ok())
+        unknown[v.name] = {s.message(), v.name, help_for(obstacle_of(s))};
     NPU_TRY(add_constants(model_));
     for (const RawNode *n : live) {
-      NodeVerdict v{static_cast<size_t>(n - model_.nodes.data()), graph_.sources.size(), explain_node(*n, unknown)};
-      if (!v.problem.empty()) go_around(binder, *n, unknown);
+      NodeVerdict v{static_cast<size_t>(n - model_.nodes.data()), graph_.sources.size(), {}, {}, {}};
+      explain_node(*n, unknown, v);
+      if (!v.problem.empty()) go_around(binder, *n, v, unknown);
       verdicts.push_back(std::move(v));
     }
     add_outputs_of_parts();
@@ -201,24 +203,35 @@ class Importer : private BodyConverter {
   }
 
  private:
-  /// Why a node cannot be converted; empty if it has been.
-  std::string explain_node(const RawNode &n, const std::map<std::string, std::string> &unknown) {
+  /// A tensor that nothing can read.
+  struct Unknown {
+    std::string why, input, help;  ///< as in NodeVerdict
+  };
+
+  /// Says why a node cannot be converted, if it has not been.
+  void explain_node(const RawNode &n, const std::map<std::string, Unknown> &unknown, NodeVerdict &verdict) {
     findings_.list.clear();
     std::set<const RawFunction *> seen;
     check_operator(n, seen);
     if (findings_.empty()) {
       for (const std::string &name : n.inputs)
-        if (const auto it = unknown.find(name); it != unknown.end()) return it->second;
+        if (const auto it = unknown.find(name); it != unknown.end()) {
+          verdict.problem = it->second.why;
+          verdict.input = it->second.input;
+          verdict.help = it->second.help;
+          return;
+        }
       convert(n);
     }
-    if (findings_.empty()) return {};
+    if (findings_.empty()) return;
     const Finding &f = findings_.list.front();
     const bool is_own = f.op == operator_name(n) && f.nodes.front() == node_name(n);
-    return is_own ? f.what : f.op + " '" + f.nodes.front() + "': " + f.what;
+    verdict.problem = is_own ? f.what : f.op + " '" + f.nodes.front() + "': " + f.what;
   }
 
   /// Behind a node that cannot be converted, other nodes read its results as inputs.
-  void go_around(const ShapeBinder &binder, const RawNode &n, std::map<std::string, std::string> &unknown) {
+  void go_around(const ShapeBinder &binder, const RawNode &n, const NodeVerdict &verdict,
+                 std::map<std::string, Unknown> &unknown) {
     std::map<std::string, const RawValue *> declared;
     for (const RawValue &v : model_.values) declared[v.name] = &v;
     for (const RawValue &v : model_.outputs) declared[v.name] = &v;
@@ -229,8 +242,9 @@ class Importer : private BodyConverter {
       scopes_.back().values.erase(name);
       const auto known = declared.find(name);
       if (known != declared.end() && add_input(binder, *known->second).ok()) continue;
-      unknown[name] = "it reads '" + name + "', a result of " + node_title(n) +
-                      ", which cannot be compiled, and the file does not say which shape and type it has";
+      unknown[name] = {"it reads '" + name + "', a result of " + node_title(n) +
+                           ", which cannot be compiled, and the file does not say which shape and type it has",
+                       verdict.input, verdict.help};
     }
   }
 

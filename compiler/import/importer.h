@@ -30,6 +30,8 @@ struct NodeVerdict {
   size_t node = 0;      ///< its place in the file
   size_t source = 0;    ///< its place in the graph's sources
   std::string problem;  ///< why it cannot be converted; empty: it can
+  std::string input;    ///< of the file, where it is only that input, itself or what follows from it, that is wrong
+  std::string help;     ///< against what is wrong with that input
 };
 
 /// Converts what can be converted of the nodes that the outputs need, in their order. What another node reads of one

@@ -120,7 +120,7 @@ std::string parse(int argc, char **argv, Arguments &a) {
       known = a.help = true;
     else
       known = parse_word(argv[i], a);
-    if (!known) return word + ": not understood\n" + help();
+    if (!known) return word + ": not understood; see npu-smi --help\n";
   }
   if (a.format && !a.columns.empty())
     return std::string("--query with ") + a.format->option + ": --query writes CSV, and one form is expected\n";

@@ -256,8 +256,10 @@ int run_main(int argc, char **argv) {
   CLI::App app("Compiles an ONNX network to a .bmodel for QNPU1.");
   app.add_option("model", args.model, "network, ONNX")->required();
   auto *output = app.add_option("-o,--output", args.output, "file to write");
-  app.add_flag("--explain", args.explain,
-               "write no file: print which nodes do not run on the chip and why, all that cannot be compiled included")
+  app.add_flag(
+         "--explain", args.explain,
+         "write no file: print which nodes do not run on the chip and why, all that cannot be compiled included; the "
+         "status is 0 then, too")
       ->excludes(output);
   app.add_option("--lmem", args.lmem, "local memory of the card's cores: 64K to 256M")->capture_default_str();
   auto *cores =
@@ -308,9 +310,10 @@ int run_main(int argc, char **argv) {
                  "write the graph after each pass to this folder, as text and for Graphviz; of the last stage");
   app.add_flag("--io-alone", args.io_alone,
                "addr_mode 1: programs keep state in the memory that the network has for its inputs and outputs");
-  auto *dynamic = app.add_flag("--dynamic", args.dynamic,
-                               "dimensions that the model leaves open may be anything up to those of a stage: the "
-                               "runtime compiles for what a launch has");
+  auto *dynamic =
+      app.add_flag("--dynamic", args.dynamic,
+                   "launches may have anything up to the sizes of --shape or --stage, one of which it needs, "
+                   "in the dimensions that the model leaves open: the runtime compiles for what comes");
   app.add_flag(
          "--dynamic-batch", args.dynamic_batch,
          "launches may have any batch up to the largest stage's, and run in the smallest stage that holds it; rows "

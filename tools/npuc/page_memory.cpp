@@ -101,11 +101,13 @@ std::string memory_map(const MapPicture &p, const std::vector<HeldReport> &held,
   if (held.size() > drawn.size())
     out += ": the largest " + grouped(drawn.size()) + " of " + grouped(held.size()) + " pieces";
   out += "</figcaption>";
-  out += print("<svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"memory over time\">", kWidth,
-               kHeight);
+  out += print(
+      "<div class=\"scroll\"><svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"memory over "
+      "time\">",
+      kWidth, kHeight);
   out += axes(p);
   for (const HeldReport *h : drawn) out += rectangle(*h, p, layers) + "\n";
-  return out + "</svg></figure>\n";
+  return out + "</svg></div></figure>\n";
 }
 
 std::string memory_maps(const compiler::Report &r) {

@@ -90,30 +90,53 @@ std::string roof(const Axes &a, double peak, double bandwidth, const std::string
          label(kWidth - kRight, a.y(peak) - 5, "end", name);
 }
 
+double share_of(const Point &p, uint64_t cycles) {
+  return cycles ? static_cast<double>(p.layer->cycles) / static_cast<double>(cycles) : 0;
+}
+
+double radius(const Point &p, uint64_t cycles) { return 3.5 + 9 * std::sqrt(share_of(p, cycles)); }
+
 std::string point(const Axes &a, const Point &p, uint64_t cycles) {
-  const double share = cycles ? static_cast<double>(p.layer->cycles) / static_cast<double>(cycles) : 0;
-  std::string out =
-      print("<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", bound_class(p.layer->bound()).c_str(),
-            a.x(p.intensity), a.y(p.speed), 3.5 + 9 * std::sqrt(share));
+  const double share = share_of(p, cycles);
+  std::string out = print("<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">",
+                          bound_class(p.layer->bound()).c_str(), a.x(p.intensity), a.y(p.speed), radius(p, cycles));
   out += "<title>" + escaped(p.layer->name) + " (" + escaped(p.layer->type) + "): ";
   out += std::isinf(p.intensity) ? "no bytes" : print("%.3g MACs a byte", p.intensity);
   return out + print(", %.4g MACs a cycle, %.1f %% of all cycles</title></circle>", p.speed, 100 * share);
 }
 
-/// Names beside the first points that have room for them.
-std::string names(const Axes &a, const std::vector<Point> &points) {
-  constexpr double kWide = 110, kHigh = 13;
-  std::vector<std::pair<double, double>> taken;
+/// Where something is drawn.
+struct Area {
+  double left, top, right, bottom;
+
+  bool meets(const Area &o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
+};
+
+/// Names beside the first points that have room for them: on no point and on no other name.
+std::string names(const Axes &a, const std::vector<Point> &points, uint64_t cycles) {
+  constexpr double kLetter = 6.5, kAbove = 9, kBelow = 3;  // of the page's font, at most
+  constexpr size_t kLongest = 40;
+  std::vector<Area> taken;
+  for (const Point &p : points) {
+    const double x = a.x(p.intensity), y = a.y(p.speed), r = radius(p, cycles);
+    taken.push_back({x - r, y - r, x + r, y + r});
+  }
   std::string out;
-  for (size_t i = 0; i < points.size() && taken.size() < kLabels; ++i) {
-    const double x = a.x(points[i].intensity), y = a.y(points[i].speed) + 4;
-    const auto near = [&](const auto &other) {
-      return std::abs(other.first - x) < kWide && std::abs(other.second - y) < kHigh;
-    };
-    if (std::any_of(taken.begin(), taken.end(), near)) continue;
-    taken.emplace_back(x, y);
-    const bool left = x > kWidth * 0.7;
-    out += label(x + (left ? -14 : 14), y, left ? "end" : "start", escaped(points[i].layer->name.substr(0, 40)));
+  size_t labels = 0;
+  for (size_t i = 0; i < points.size() && labels < kLabels; ++i) {
+    const std::string name = points[i].layer->name.substr(0, kLongest);
+    const double x = a.x(points[i].intensity), y = a.y(points[i].speed) + 4, r = radius(points[i], cycles) + 3;
+    const double width = kLetter * static_cast<double>(name.size());
+    for (const bool left : {x > kWidth * 0.7, x <= kWidth * 0.7}) {
+      const double from = left ? x - r - width : x + r;
+      const Area place{from, y - kAbove, from + width, y + kBelow};
+      const auto meets = [&](const Area &other) { return place.meets(other); };
+      if (place.left < kLeft || place.right > kWidth || std::any_of(taken.begin(), taken.end(), meets)) continue;
+      taken.push_back(place);
+      out += label(left ? x - r : x + r, y, left ? "end" : "start", escaped(name));
+      ++labels;
+      break;
+    }
   }
   return out;
 }
@@ -129,8 +152,9 @@ std::string roofline(const Report &r) {
   std::set<uint64_t> rates{1};
   for (const Point &p : points) rates.insert(p.layer->mac_rate);
   const Axes axes = axes_for(points, once * static_cast<double>(*rates.rbegin()), bandwidth);
-  std::string out =
-      print("<svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"roofline\">", kWidth, kHeight);
+  std::string out = print(
+      "<div class=\"scroll\"><svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"roofline\">",
+      kWidth, kHeight);
   out += grid(axes);
   for (const uint64_t rate : rates)
     out += roof(axes, once * static_cast<double>(rate), bandwidth,
@@ -143,8 +167,8 @@ std::string roofline(const Report &r) {
   std::stable_sort(points.begin(), points.end(),
                    [](const Point &a, const Point &b) { return a.layer->cycles > b.layer->cycles; });
   for (const Point &p : points) out += point(axes, p, r.cycles);
-  out += names(axes, points);
-  return out + "</svg>\n";
+  out += names(axes, points, r.cycles);
+  return out + "</svg></div>\n";
 }
 
 }  // namespace npu::npuc::page

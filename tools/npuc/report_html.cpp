@@ -25,6 +25,7 @@ constexpr const char *kStyle = R"(
 --compute:#6ea4f4;--local:#3fc3a8;--memory:#f0914a;--latency:#c190ec;--hidden:#7c848f}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);margin:0 auto;padding:1.5rem;
 max-width:1200px}
+h1,p{overflow-wrap:anywhere}
 h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.2rem;margin:2rem 0 .5rem}h3{font-size:1rem;margin:1.5rem 0 .5rem}
 p.sub{color:var(--soft);margin:.25rem 0}
 dl.keys{display:flex;flex-wrap:wrap;gap:.75rem 2rem;margin:1rem 0}dl.keys div{min-width:7rem}
@@ -45,7 +46,7 @@ tbody tr:hover{background:var(--band)}
 .b-memory.tag::before,.bar.b-memory{background:var(--memory)}
 .b-latency.tag::before,.bar.b-latency{background:var(--latency)}
 .b-hidden.tag::before,.bar.b-hidden{background:var(--hidden)}
-svg.picture{width:100%;height:auto;display:block;font:11px system-ui,sans-serif}
+svg.picture{width:100%;min-width:640px;height:auto;display:block;font:11px system-ui,sans-serif}
 svg text{fill:var(--soft)}svg .grid{stroke:var(--line);stroke-width:1}svg .roof{stroke:var(--ink);stroke-width:2}
 circle{fill:var(--hidden);fill-opacity:.75;stroke:var(--page);stroke-width:1}
 circle.b-compute{fill:var(--compute)}circle.b-local{fill:var(--local)}circle.b-memory{fill:var(--memory)}
@@ -56,6 +57,7 @@ rect.m-tensor{fill:var(--compute)}rect.m-tile-buffer{fill:var(--local)}rect.m-we
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;font-size:.85rem;color:var(--soft);margin:.4rem 0}
 .key i::before{content:"";display:inline-block;width:.8em;height:.8em;margin-right:.4em;background:var(--c)}
 .key i{font-style:normal}
+@media(max-width:640px){body{padding:.75rem}th,td{padding:.25rem .35rem}dl.keys{gap:.5rem 1.25rem}}
 figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.87rem}
 .finding{border-left:3px solid var(--memory);padding:.1rem 0 .1rem .9rem;margin:1rem 0}
 )";
@@ -120,7 +122,10 @@ std::string key_figures(const Report &r) {
   if (r.host_parts)
     out += key_figure("on the CPU", grouped(r.host_nodes) + " operators in " + grouped(r.host_parts) +
                                         " parts, whose time is not modelled");
-  return out + "</dl>\n";
+  return out +
+         "</dl>\n<p class=\"sub\">No program of this network takes fewer cycles than the lower bound, the largest of "
+         "three: all arithmetic at full rate; all coefficients, inputs and outputs moved once; and the arithmetic of "
+         "the operators in their order with the loads of weights that local memory has no room for earlier.</p>\n";
 }
 
 std::string number_cell(uint64_t v, const std::string &text) {

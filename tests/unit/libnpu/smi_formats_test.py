@@ -61,6 +61,14 @@ def members(value, schema, path=""):
             yield from members(item, schema["items"], f"{path}[]")
 
 
+class Options(unittest.TestCase):
+    def test_a_wrong_option_is_one_line(self):
+        for word in ("--nothing", "nothing", "--listen="):
+            done = subprocess.run([SMI, word], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr, f"npu-smi: {word}: not understood; see npu-smi --help\n")
+
+
 class Json(unittest.TestCase):
     def test_the_schema_is_one(self):
         jsonschema.Draft202012Validator.check_schema(SCHEMA)

@@ -9,6 +9,7 @@ import collections
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -183,7 +184,7 @@ class Reports(Case):
                              "json=" + self.path("r.json"), "--report", "html=" + self.path("r.html"), "--dump-asm",
                              self.path("out.asm"))
         self.assertEqual(code, 0, err)
-        self.assertIn("lower bound", out)
+        self.assertRegex(out, r"lower bound +\d+ \(.*\): no program takes fewer cycles; it is \d+ % of these\n")
         report = load(self.path("r.json"))
         jsonschema.validate(report, self.schema)
         self.assertEqual(report["status"], "compiled")
@@ -270,9 +271,26 @@ class Reports(Case):
             if node["commands"]:
                 self.assertEqual([int(v) for v in row[6:10]], [node[k] for k in ("tiles", "bytes", "macs", "cycles")])
                 self.assertEqual(row[12], node["bound"])
+        self.check_narrow(page)
         points = [n for n in stage["nodes"] if n["macs"]]
         self.assertEqual(len(list(page.iter(SVG + "circle"))), len(points))
         self.assertEqual(len(list(page.iter(SVG + "rect"))), sum(len(stage["held"][place]) for place in PLACES))
+
+    def check_narrow(self, page):
+        """In a narrow window tables and pictures scroll on their own; names stand on no point of the roofline."""
+        for parent in page.iter():
+            for child in parent:
+                if child.tag in (SVG + "table", SVG + "svg"):
+                    self.assertEqual(parent.get("class"), "scroll")
+        roofline = [svg for svg in page.iter(SVG + "svg") if svg.get("aria-label") == "roofline"]
+        circles = [[float(c.get(k)) for k in ("cx", "cy", "r")] for svg in roofline for c in svg.iter(SVG + "circle")]
+        names = {c.find(SVG + "title").text.split(" (")[0][:40] for svg in roofline for c in svg.iter(SVG + "circle")}
+        for text in (t for svg in roofline for t in svg.iter(SVG + "text") if t.text in names):
+            x, y, width = float(text.get("x")), float(text.get("y")), 6.5 * len(text.text)
+            left = x - width if text.get("text-anchor") == "end" else x
+            for cx, cy, r in circles:
+                apart = cx + r <= left or cx - r >= left + width or cy + r <= y - 9 or cy - r >= y + 3
+                self.assertTrue(apart, (text.text, x, y, cx, cy, r))
 
     def test_figures_are_those_of_the_chip(self):
         for name, (content, options) in NETWORKS.items():
@@ -425,6 +443,56 @@ class Refusals(Case):
         self.model(one("Relu", ["n", 4]))
         code, _, err = run("npuc", self.path("net.onnx"), "-o", self.path("o"), "--shape", "x=1,4")
         self.assertEqual(code, 0, err)
+
+    def test_a_wrong_path_is_named_with_its_reason_and_nothing_else(self):
+        code, out, err = run("npuc", self.path("none.onnx"), "-o", self.path("o"))
+        self.assertEqual((code, out), (1, ""))
+        self.assertEqual(err, f"npuc: cannot open {self.path('none.onnx')}: No such file or directory\n")
+        code, out, err = run("npuc", self.folder, "-o", self.path("o"))
+        self.assertEqual((code, out), (1, ""))
+        self.assertEqual(err.splitlines(), [f"npuc: {self.folder}: not a regular file of at most 2 GiB"])
+
+    def test_dynamic_needs_the_largest_shape(self):
+        self.model(one("Relu", ["n", 4]))
+        err, report = self.refused(one("Relu", ["n", 4]), "--dynamic")
+        self.assertEqual(report["reason"], "open shape")
+        self.assertIn("with --dynamic as well", err)
+        code, _, err = run("npuc", self.path("net.onnx"), "-o", self.path("o"), "--dynamic", "--shape", "x=8,4")
+        self.assertEqual(code, 0, err)
+        for option in ("--shape", "--stage"):  # says the help
+            self.assertIn(option, re.search(r"\n +--dynamic [^-].*?\n +--dynamic-batch", run("npuc", "--help")[1], re.S)[0])
+
+
+class Explains(Case):
+    def explained(self, content, *options):
+        code, out, err = run("npuc", "--explain", self.model(content), *options)
+        self.assertEqual((code, err), (0, ""))
+        return out.splitlines()
+
+    def test_an_open_shape_is_said_once_with_what_helps(self):
+        g = Graph("net")
+        x = g.input("x", ["n", 4])
+        for _ in range(4):
+            x = g.node("Relu", [x])
+        g.output(g.node("Whatever", [g.node("Relu", [x])]))
+        lines = self.explained(g.serialize())
+        self.assertEqual(len(lines), 4, lines)
+        self.assertRegex(lines[0], r"^not compiled: 5 nodes \('Relu_0', 'Relu_1', 'Relu_2', \.\.\.\) that need input "
+                                   r"'x': ")
+        self.assertIn("--shape", lines[1])
+        self.assertRegex(lines[2], r"^not compiled: Whatever 'Whatever_5': ")
+        self.assertEqual(lines[3], "6 nodes: 0 on the NPU, 0 on the CPU in the .bmodel, 6 not compiled")
+
+    def test_a_gather_by_indices_of_an_input_has_its_own_reason(self):
+        g = Graph("net")
+        g.output(g.node("Gather", [g.input("x", [8, 4]), g.input("at", [3], np.int64)]))
+        lines = self.explained(g.serialize())
+        self.assertRegex(lines[0], r"^CPU: Gather 'Gather_0': its indices are not known when the network is compiled")
+        # The compiled network also has the conversion of the indices, which is no node of the file.
+        self.assertEqual(lines[-1], "1 nodes: 0 on the NPU, 1 on the CPU in the .bmodel, 0 not compiled")
+        code, out, err = run("npuc", self.path("net.onnx"), "-o", self.path("o"))
+        self.assertEqual(code, 0, err)
+        self.assertRegex(out, r"\nat +Cast +CPU\n(.*\n)*CPU +operators 2, parts 1; ")
 
 
 if __name__ == "__main__":
