@@ -58,8 +58,6 @@ Status check(Options &o, const std::string &shapes, bool compare_given) {
     return Status::error("--compare 1 needs the reference data of --context_dir");
   if ((o.float_inputs || o.float_outputs) && o.context_dir.empty())
     return Status::error("--float_inputs and --float_outputs are said of the reference data of --context_dir");
-  if (!o.shapes.empty() && o.network < 0)
-    return Status::error("--shapes needs --net_idx: they are the input shapes of one network");
   if (!o.inputs.empty() && !o.context_dir.empty())
     return Status::error("--input and --context_dir: the inputs come from one of them");
   npu::arrays::Preprocess preprocess;
@@ -88,7 +86,9 @@ std::optional<int> parse_options(int argc, const char *const *argv, Options &out
   app.add_option("--net_idx", out.network, "only this network, from 0 in the order of the file")
       ->check(CLI::Range(0, 1000000));
   app.add_option("--stage_idx", out.stage, "only this stage, from 0")->check(CLI::Range(0, 1000000));
-  app.add_option("--shapes", shapes, "input shapes, [1,3,224,224],[1,10]; default: the stage's (needs --net_idx)");
+  app.add_option("--shapes", shapes,
+                 "input shapes, [1,3,224,224],[1,10]; default: the stage's. Of several networks, --net_idx says "
+                 "which");
   app.add_option("--core_list", out.cores, "cores to run on, 0,1; default: any")->delimiter(',');
   app.add_option("--compare", compare, "0: do not compare with output_ref_data.dat; default 1 with --context_dir")
       ->check(CLI::Range(0, 1));

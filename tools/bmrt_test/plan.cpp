@@ -146,6 +146,9 @@ Status make_plan(void *p_bmrt, const Options &o, Plan &plan) {
   const std::unique_ptr<const char *[], FreeArray> own(names);
   if (!names) return Status::error(bmrt_last_error());
   const int networks = bmrt_get_network_number(p_bmrt);
+  if (!o.shapes.empty() && o.network < 0 && networks > 1)
+    return Status::error("--shapes are the input shapes of one network, and the model has " + std::to_string(networks) +
+                         ": say which with --net_idx");
   Reference in, out;
   for (int n = 0; n < networks; ++n) {
     const bm_net_info_t *info = bmrt_get_network_info(p_bmrt, names[n]);
