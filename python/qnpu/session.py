@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import gc
 import operator
 import os
 import sys
@@ -585,6 +586,10 @@ def _check_writable(path: str) -> None:
         raise Error(f"trace: {path}: {error.strerror}") from None
 
 
+def _any_is_open() -> bool:
+    return any(session._runtime is not None for session in list(_sessions))  # pylint: disable=protected-access
+
+
 @contextlib.contextmanager
 def trace(path: PathLike) -> Iterator[None]:
     """Within `with`, what sessions do is written to a file for https://ui.perfetto.dev: calls, launches, and the chip's
@@ -599,8 +604,10 @@ def trace(path: PathLike) -> Iterator[None]:
         raise TypeError(f"trace: path: {_type_name(path)}, expected a path") from None
     except ValueError as error:
         raise Error(f"trace: path: {error}") from None
-    if any(s._runtime is not None for s in list(_sessions)):  # pylint: disable=protected-access
-        raise Error("trace: a session is open already; a trace begins before the first")
+    if _any_is_open():
+        gc.collect()  # one that nobody holds any more may be left in a reference cycle, as exceptions make them
+        if _any_is_open():
+            raise Error("trace: a session is open already; a trace begins before the first")
     if not _tracing.acquire(blocking=False):  # pylint: disable=consider-using-with
         raise Error("trace: another trace has not ended yet")
     wanted = {"BMRUNTIME_ENABLE_PROFILE": "1", "BMRUNTIME_PROFILE_FILE": target}

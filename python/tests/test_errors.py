@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is wrong is an exception that says what, where, and what was expected; and the next call works."""
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -251,6 +252,16 @@ class Errors(support.Test):
         with self.assertRaises(qnpu.Error):
             with qnpu.trace(self.path("t.json")):
                 pass
+
+    def test_trace_after_a_session_that_nobody_holds(self):
+        self.session.close()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        cycle = [qnpu.Session(support.digits())]
+        cycle.append(cycle)
+        del cycle
+        with qnpu.trace(self.path("t.json")):
+            qnpu.Session(support.digits()).close()
 
 
 if __name__ == "__main__":
