@@ -19,8 +19,11 @@ void bind_runtime(pybind11::module_ &module);
 /// numpy's type for elements; bfloat16, which it does not have, is the bits of uint16.
 pybind11::dtype numpy_type(bm_data_type_t type);
 pybind11::tuple shape_tuple(const Shape &shape);
-/// The type of an array's elements. `where` and what is expected are for the text of an error.
-bm_data_type_t type_of_array(const pybind11::array &array, const std::string &where, bm_data_type_t expected);
+/// The type of an array's elements. `where`, what is expected and the advice are for the text of an error.
+bm_data_type_t type_of_array(const pybind11::array &array, const std::string &where, bm_data_type_t expected,
+                             const std::string &advice = "");
+/// What numpy can do about an array of numbers of another type; empty for types that it does not have.
+std::string cast_advice(const pybind11::array &array, bm_data_type_t wanted);
 /// A method for Python: a call without an object, as Tensor.flush(None), is a TypeError and not a null pointer.
 template <class Answer, class Class>
 auto method(Answer (Class::*function)()) {

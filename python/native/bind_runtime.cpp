@@ -48,6 +48,15 @@ py::dict network_of(const Runtime &runtime, const std::string &name) {
 
 Shape shape_of_array(const py::array &array) { return {array.shape(), array.shape() + array.ndim()}; }
 
+/// What a program can do about an array of another type than an input's.
+std::string input_advice(const py::array &array, bm_data_type_t wanted) {
+  const char kind = array.dtype().kind();
+  const bool whole = kind == 'b' || kind == 'i' || kind == 'u', narrow = type_bytes(wanted) <= 2;
+  const bool scaled = wanted == BM_BFLOAT16 ? whole || kind == 'f' : kind == 'f' && narrow && wanted != BM_FLOAT16;
+  if (scaled) return "; run(..., numbers=True) takes float32 and converts it as the model says";
+  return cast_advice(array, wanted);
+}
+
 void take_inputs(const bm_net_info_t &net, const py::list &values, Launch &launch) {
   for (size_t i = 0; i < values.size(); ++i) {
     Input &in = launch.inputs.emplace_back();
@@ -59,7 +68,10 @@ void take_inputs(const bm_net_info_t &net, const py::list &values, Launch &launc
     }
     const auto array = py::cast<py::array>(values[i]);
     const std::string where = input_name(net, i);
-    in.type = type_of_array(array, where, launch.numbers ? BM_FLOAT32 : net.input_dtypes[i]);
+    const bm_data_type_t wanted = launch.numbers ? BM_FLOAT32 : net.input_dtypes[i];
+    const std::string advice = input_advice(array, wanted);
+    in.type = type_of_array(array, where, wanted, advice);
+    check_type(where, in.type, wanted, advice);
     if (!is_dense(array)) throw Failure(where + ": the array is not C-contiguous");
     in.data = array.data();
     in.shape = shape_of_array(array);

@@ -8,10 +8,17 @@ namespace npu::python {
 
 py::dtype numpy_type(bm_data_type_t type) { return py::dtype(type == BM_BFLOAT16 ? "uint16" : type_name(type)); }
 
-bm_data_type_t type_of_array(const py::array &array, const std::string &where, bm_data_type_t expected) {
+bm_data_type_t type_of_array(const py::array &array, const std::string &where, bm_data_type_t expected,
+                             const std::string &advice) {
   const auto name = py::str(py::object(array.dtype().attr("name"))).cast<std::string>();
   if (const auto type = find_type(name)) return *type;
-  throw Failure(where + ": dtype " + name + ", expected " + type_name(expected));
+  wrong_dtype(where, name, expected, advice);
+}
+
+std::string cast_advice(const py::array &array, bm_data_type_t wanted) {
+  const char kind = array.dtype().kind();
+  if (wanted == BM_BFLOAT16 || (kind != 'b' && kind != 'i' && kind != 'u' && kind != 'f')) return "";
+  return "; x.astype(numpy." + type_name(wanted) + ") makes such an array of x";
 }
 
 bool is_dense(const py::array &array) {
@@ -98,8 +105,8 @@ py::buffer_info buffer_of(Tensor &tensor) {
           strides_of(tensor)};
 }
 
-void check_array(const Tensor &tensor, const py::array &array, const char *what) {
-  check_type(what, type_of_array(array, what, tensor.type()), tensor.type());
+void check_array(const Tensor &tensor, const py::array &array, const char *what, const std::string &advice = "") {
+  check_type(what, type_of_array(array, what, tensor.type(), advice), tensor.type(), advice);
   const Shape shape(array.shape(), array.shape() + array.ndim());
   if (shape != tensor.shape())
     throw Failure(std::string(what) + ": shape " + shape_text(shape) + ", expected " + shape_text(tensor.shape()));
@@ -108,7 +115,7 @@ void check_array(const Tensor &tensor, const py::array &array, const char *what)
 
 void copy_from(Tensor &tensor, const py::object &value) {
   const py::array array = array_argument(value, "copy_from");
-  check_array(tensor, array, "copy_from");
+  check_array(tensor, array, "copy_from", cast_advice(array, tensor.type()));
   const void *const data = array.data();
   const WithoutLock free;
   tensor.write(data);

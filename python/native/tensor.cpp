@@ -40,10 +40,14 @@ bm_data_type_t type_of(const std::string &name) {
   throw Failure("dtype " + name + ": tensors may have " + names);
 }
 
-void check_type(const std::string &where, bm_data_type_t have, bm_data_type_t want) {
+void wrong_dtype(const std::string &where, const std::string &have, bm_data_type_t want, const std::string &advice) {
+  throw Failure(where + ": dtype " + have + ", expected " + type_name(want) +
+                (want == BM_BFLOAT16 ? " (its bits as uint16)" : "") + advice);
+}
+
+void check_type(const std::string &where, bm_data_type_t have, bm_data_type_t want, const std::string &advice) {
   if (have == want || (want == BM_BFLOAT16 && have == BM_UINT16)) return;
-  throw Failure(where + ": dtype " + type_name(have) + ", expected " + type_name(want) +
-                (want == BM_BFLOAT16 ? " (its bits as uint16)" : ""));
+  wrong_dtype(where, type_name(have), want, advice);
 }
 
 uint64_t type_bytes(bm_data_type_t type) {

@@ -20,8 +20,10 @@ std::string type_name(bm_data_type_t type);
 bm_data_type_t type_of(const std::string &name);
 std::optional<bm_data_type_t> find_type(const std::string &name);
 /// Throws, if elements of a type are not taken for those of another; bfloat16, which numpy does not have, may be its
-/// bits in uint16.
-void check_type(const std::string &where, bm_data_type_t have, bm_data_type_t want);
+/// bits in uint16. `advice` is the end of the text.
+void check_type(const std::string &where, bm_data_type_t have, bm_data_type_t want, const std::string &advice = "");
+[[noreturn]] void wrong_dtype(const std::string &where, const std::string &have, bm_data_type_t want,
+                              const std::string &advice);
 /// Bytes of an element.
 uint64_t type_bytes(bm_data_type_t type);
 /// "[1,3,8,8]"

@@ -44,14 +44,42 @@ class Errors(support.Test):
     def test_types(self):
         self.fails(["input 'image'", "dtype float64, expected float32"], self.session.run,
                    self.picture.astype(np.float64))
-        self.fails(["input 'image'", "dtype int64"], self.session.run, self.picture.astype(np.int64))
-        self.fails(["input 'image'", "dtype int32, expected float32"], self.session.run,
-                   self.picture.astype(np.int32))
+        cast = "; x.astype(numpy.float32) makes such an array of x"
+        for kind in (np.float64, np.int64, np.int32, np.uint8, np.bool_):
+            for numbers in (False, True):
+                self.fails(f"input 'image': dtype {kind().dtype.name}, expected float32" + cast, self.session.run,
+                           self.picture.astype(kind), numbers=numbers)
+        self.ends("dtype complex64, expected float32", self.session.run, self.picture.astype(np.complex64))
         self.fails(["output 'probabilities'", "dtype int32, expected float32"], self.session.run, self.picture,
                    out={"probabilities": np.zeros((1, 10), np.int32)})
         self.fails(["input 'image'", "str is no array"], self.session.run, {"image": "seven"})
         self.fails(["output 'probabilities'", "list, expected an array"], self.session.run, self.picture,
                    out={"probabilities": [0.0] * 10})
+
+    def ends(self, text, call, *arguments, **named):
+        with self.assertRaises(qnpu.Error) as caught:
+            call(*arguments, **named)
+        self.assertTrue(str(caught.exception).endswith(text), str(caught.exception))
+
+    def test_what_to_do_about_a_type_is_what_numpy_can(self):
+        place = np.zeros((1, 10), np.float64)
+        self.ends("dtype float64, expected float32", self.session.run, self.picture, out={"probabilities": place})
+        tensor = qnpu.Tensor(self.session.device, (1, 1, 8, 8), "int32")
+        self.ends("dtype int32, expected float32", self.session.run, tensor)
+        a = np.ones((2, 3))
+        with qnpu.Session(support.add_model(), input_type="bfloat16") as session:
+            converts = "; run(..., numbers=True) takes float32 and converts it as the model says"
+            for kind in (np.float64, np.float32, np.int64):
+                self.ends("expected bfloat16 (its bits as uint16)" + converts, session.run, [a.astype(kind)] * 2)
+            session.run([a.astype(np.float32)] * 2, numbers=True)
+        with qnpu.Session(self.add_int8()) as session:
+            self.ends("expected int8" + converts, session.run, [a.astype(np.float32)] * 2)
+            self.ends("expected int8; x.astype(numpy.int8) makes such an array of x", session.run,
+                      [a.astype(np.int64)] * 2)
+        tensor = qnpu.Tensor(self.session.device, (2, 3), "bfloat16")
+        self.ends("expected bfloat16 (its bits as uint16)", tensor.copy_from, a)
+        tensor = qnpu.Tensor(self.session.device, (2, 3), "float16")
+        self.ends("x.astype(numpy.float16) makes such an array of x", tensor.copy_from, a)
 
     def test_shapes(self):
         self.fails(["[1,1,8,7]", "expected [1,1,8,8]"], self.session.run, self.picture[..., :7])
