@@ -76,6 +76,20 @@ py::dict profile_of(const Device &device) {
   return d;
 }
 
+/// Without what a device that is lost does not tell.
+std::string text_of_device(const Device &device) {
+  std::string text = "<qnpu.Device " + std::to_string(device.index()) + ": QNPU1, ";
+  text += device.transport() == "sim" ? "simulator" : "card";
+  try {
+    const drm_npu_dev_info info = device.info();
+    text += ", " + std::to_string(info.cores) + (info.cores == 1 ? " core, " : " cores, ");
+    text += info.ddr_bytes ? std::to_string(info.ddr_bytes >> 20) + " MiB" : std::string("the system's memory");
+  } catch (const Failure &) {
+    text += ", it does not answer";
+  }
+  return text + ">";
+}
+
 }  // namespace
 
 void bind_device(py::module_ &module) {
@@ -94,6 +108,7 @@ index: its number, 0 to len(qnpu.devices()) - 1.)")
            }),
            py::arg("index"))
       .def_property_readonly("index", method(&Device::index), "Its number.")
+      .def("__repr__", text_of_device)
       .def("info", info_of, "What never changes: qnpu.DeviceInfo.")
       .def("memory", memory_of, "The card's memory at this moment, in bytes: qnpu.MemoryInfo.")
       .def("status", status_of, "Sensors and counters at this moment: qnpu.Status.")

@@ -112,6 +112,12 @@ class Digits(support.Test):
                          [1, 1, 1, 1])
         del held
 
+    def test_a_device_s_text_says_what_it_is(self):
+        info = self.session.device.info()
+        kind = {"sim": "simulator", "drm": "card"}[info["transport"]]
+        self.assertEqual(repr(self.session.device), f"<qnpu.Device 0: QNPU1, {kind}, {info['cores']} cores, "
+                                                    f"{info['memory_bytes'] >> 20} MiB>")
+
     def test_tells_utilisation_between_two_looks(self):
         device = qnpu.Device(0)
         first = device.stat()
