@@ -28,7 +28,7 @@ Device::Device(int64_t index) : index_(static_cast<int>(index)) {
                                 : "are devices 0 to " + std::to_string(count - 1)));
   if (npu_device_open(static_cast<unsigned int>(index), &npu_) != 0) library_failed();
   if (bm_dev_request(&handle_, index_) != BM_SUCCESS) {
-    const std::string why = npu_last_error();
+    const std::string why = without_functions(npu_last_error());
     npu_device_close(npu_);
     throw Failure(why);
   }

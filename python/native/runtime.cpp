@@ -27,7 +27,11 @@ void Runtime::load(const std::string &path) {
 }
 
 void Runtime::load(const void *model, size_t bytes) {
-  if (!bmrt_load_bmodel_data(runtime_, model, bytes)) runtime_failed();
+  if (bmrt_load_bmodel_data(runtime_, model, bytes)) return;
+  std::string why = without_functions(bmrt_last_error());
+  if (const std::string_view from = "(memory)"; why.starts_with(from))
+    why.replace(0, from.size(), "the .bmodel's bytes");
+  throw Failure(why);
 }
 
 std::vector<std::string> Runtime::names() const {
@@ -150,10 +154,11 @@ void Launch::place_outputs(const bm_tensor_t *in, std::vector<bm_tensor_t> &tens
 
 void Launch::wait() {
   const bool finished = bm_thread_sync(runtime->device(0)->handle()) == BM_SUCCESS;
-  const std::string why = finished ? "" : npu_last_error();
+  const std::string why = finished ? "" : without_functions(npu_last_error());
   const bool known = bmrt_last_launch_cycles(runtime->get(), &cycles);
   if (finished) return;
-  throw Failure(known ? why : bmrt_last_error());  // the runtime's text names the tensor as well
+  if (!known) runtime_failed();  // this text names the tensor as well
+  throw Failure(why);
 }
 
 void Launch::fetch(size_t i, const bm_tensor_t &tensor, MemoryPtr memory) {

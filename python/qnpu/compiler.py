@@ -161,9 +161,16 @@ def _model_file(model: Any, folder: str) -> str:
         with open(path, "wb") as file:
             file.write(data)
     except TypeError:
-        raise CompileError(f"{type(model).__name__} is no model: a path, the bytes of an ONNX file or an object with "
-                           "SerializeToString() is expected") from None
+        raise CompileError(f"{'None' if model is None else type(model).__name__} is no model: a path, the bytes of an "
+                           "ONNX file or an onnx.ModelProto is expected; a Session also takes the bytes of a .bmodel "
+                           "and a qnpu.Model") from None
     return path
+
+
+def _reason(said: str, folder: str) -> str:
+    """What the compiler has said, in the caller's words: without its name and without files that it was given here."""
+    text = re.sub(r"^npuc: (error: )?", "", said)
+    return text.replace(os.path.join(folder, "model.onnx"), "the model").replace(folder + os.sep, "")
 
 
 def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=redefined-builtin
@@ -186,7 +193,7 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
                               encoding="utf-8", errors="replace")  # names of an ONNX file may be any bytes
         if done.returncode != 0:
             reason = done.stderr.strip() or f"npuc ended with status {done.returncode}"
-            raise CompileError(re.sub(r"^npuc: (error: )?", "", reason))
+            raise CompileError(_reason(reason, folder))
         try:
             with open(target, "rb") as file:
                 compiled = Model(file.read(), done.stdout)

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import weakref
-from typing import (Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union)
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union)
 
 import numpy as np
 
@@ -52,14 +52,28 @@ class NetworkInfo(NamedTuple):
     cores: int  # that a launch takes
 
 
+def there_are(names: Iterable[str]) -> str:
+    """The end of an error about a name that is not among these."""
+    listed = ", ".join(f"'{name}'" for name in names)
+    return f"there are: {listed}" if listed else "there are none"
+
+
 class Outputs(Dict[str, Any]):
-    """What a launch gave: arrays (or tensors) by their names, in the network's order."""
+    """What a launch gave: arrays (or tensors) by their names, in the network's order; also by their places in it, as
+    outputs[0] and outputs[-1]."""
 
     cycles: int  #: modelled cycles of the launch
 
     def __init__(self, values: Mapping[str, Any], cycles: int) -> None:
         super().__init__(values)
         self.cycles = cycles
+
+    def __missing__(self, key: Any) -> Any:
+        if not hasattr(key, "__index__"):
+            raise KeyError(f"output {key!r} does not exist; {there_are(self)}")
+        if not -len(self) <= operator.index(key) < len(self):
+            raise IndexError(f"output {key}: {there_are(self)}")
+        return list(self.values())[operator.index(key)]
 
 
 _INT_MAX = 2**31 - 1
@@ -245,15 +259,15 @@ def _outputs(network: NetworkInfo, values: Sequence[Any], cycles: int) -> Output
     return Outputs({info.name: value for info, value in zip(network.outputs, values)}, cycles)
 
 
-def _names(infos: Sequence[TensorInfo]) -> str:
-    return ", ".join(f"'{info.name}'" for info in infos)
+def _names(infos: Sequence[TensorInfo]) -> List[str]:
+    return [info.name for info in infos]
 
 
 def _in_order(values: Mapping[str, Any], infos: Sequence[TensorInfo], where: str) -> List[Any]:
     """The values by the order of their tensors, None for those that are not there."""
     unknown = [name for name in values if all(name != info.name for info in infos)]
     if unknown:
-        raise Error(f"{where} {unknown[0]!r} does not exist; there are: {_names(infos)}")
+        raise Error(f"{where} {unknown[0]!r} does not exist; {there_are(_names(infos))}")
     return [values.get(info.name) for info in infos]
 
 
@@ -261,7 +275,7 @@ def _index(net: NetworkInfo, infos: Sequence[TensorInfo], name: str, side: str) 
     for index, info in enumerate(infos):
         if info.name == name:
             return index
-    raise Error(f"network '{net.name}' {side} {name!r} does not exist; there are: {_names(infos)}")
+    raise Error(f"network '{net.name}' {side} {name!r} does not exist; {there_are(_names(infos))}")
 
 
 class Session:
@@ -347,8 +361,7 @@ class Session:
         try:
             return self._networks[name]
         except KeyError:
-            raise Error(f"network {name!r} is not in the model; there are: "
-                        + ", ".join(f"'{n}'" for n in self._networks)) from None
+            raise Error(f"network {name!r} is not in the model; {there_are(self._networks)}") from None
 
     @property
     def inputs(self) -> Tuple[TensorInfo, ...]:
@@ -378,8 +391,8 @@ class Session:
         for info in (*net.inputs, *net.outputs):
             if info.name == name:
                 return Tensor(devices[info.device], info.shape, info.dtype)
-        raise Error(f"network '{net.name}': tensor {name!r} does not exist; there are: "
-                    + _names((*net.inputs, *net.outputs)))
+        raise Error(f"network '{net.name}': tensor {name!r} does not exist; "
+                    + there_are(_names((*net.inputs, *net.outputs))))
 
     def quantize(self, name: str, numbers: Any, network: Optional[str] = None) -> "np.ndarray[Any, Any]":
         """Elements of an input for numbers (float32): as ONNX's QuantizeLinear with the model's scale and zero point;
@@ -475,9 +488,13 @@ class Session:
                 if value is None:
                     raise Error(f"{where} input '{info.name}' is missing")
         else:
+            names = ", ".join(f"'{info.name}'" for info in net.inputs)
+            if inputs is None:
+                raise TypeError(f"{where}: inputs: None, expected a dict of arrays by the inputs' names ({names}), a list "
+                                "in this order, or the only array")
             values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
             if len(values) != len(net.inputs):
-                raise Error(f"{where}: {len(values)} inputs, expected {len(net.inputs)}: {_names(net.inputs)}")
+                raise Error(f"{where}: {len(values)} inputs, expected {len(net.inputs)}: {names}")
         feeds = []
         for info, value in zip(net.inputs, values):
             feeds.append(value if isinstance(value, Tensor)

@@ -69,9 +69,18 @@ class Compile(support.Test):
         self.fails("--no-such-option", qnpu.compile, support.digits_model(), no_such_option=3, kind=error)
         self.fails("no-such.onnx", qnpu.compile, self.path("no-such.onnx"), kind=error)
         self.fails("--reals", qnpu.compile, support.digits_model(), reals="fp7", kind=error)
-        self.fails("onnx", qnpu.compile, b"this is no network", kind=error)
+        self.fails("the model: ", qnpu.compile, b"this is no network", kind=error)
         self.fails(["shape", "a dict of names"], qnpu.compile, support.digits_model(), shape=5, kind=error)
         self.fails("list is no model", qnpu.compile, [1], kind=error)
+        self.fails("None is no model: a path", qnpu.compile, None, kind=error)
+
+    def test_errors_name_no_file_that_the_caller_does_not_know(self):
+        for call, named in ((qnpu.compile, {}), (qnpu.Session, {}),
+                            (qnpu.compile, {"quantize": "int8", "calibrate": [np.zeros((1, 3), np.float32)]})):
+            model = support.digits_model() if named else b"hello"
+            with self.assertRaises(qnpu.CompileError) as caught:
+                call(model, **named)
+            self.assertNotIn("/qnpu-", str(caught.exception))
 
     def test_what_compiles_nothing(self):
         for option in ("help", "version"):

@@ -40,6 +40,7 @@ class Errors(support.Test):
 
     def test_numbers_of_inputs(self):
         self.fails("2 inputs, expected 1: 'image'", self.session.run, [self.picture, self.picture])
+        self.fails(["inputs: None", "('image')"], self.session.run, None, kind=TypeError)
 
     def test_types(self):
         self.fails(["input 'image'", "dtype float64, expected float32"], self.session.run,
@@ -83,6 +84,8 @@ class Errors(support.Test):
 
     def test_shapes(self):
         self.fails(["[1,1,8,7]", "expected [1,1,8,8]"], self.session.run, self.picture[..., :7])
+        with self.assertRaisesRegex(qnpu.Error, "^network 'digits': no stage has"):  # no function of C's in front
+            self.session.run(self.picture[..., :7])
         self.fails(["input 'image'", "at most 8 dimensions"], self.session.run, self.picture.reshape((1,) * 7 + (8, 8)))
         self.fails(["input 'image'", "[0,8]", "from 1 to"], self.session.run, np.zeros((0, 8), np.float32))
         self.fails(["output 'probabilities'", "[10], expected [1,10]"], self.session.run, self.picture,
@@ -233,6 +236,7 @@ class Errors(support.Test):
         self.fails("bad.bmodel", qnpu.Session, self.path("bad.bmodel"))
         self.fails("bmodel", qnpu.Session, support.digits().data[:1000])
         self.fails("int is no model", qnpu.Session, 5)
+        self.fails(["None is no model", "a .bmodel"], qnpu.Session, None)
         self.fails("is compiled already", qnpu.Session, support.digits(), cores=2)
 
     def test_jobs_that_fail_on_the_card(self):

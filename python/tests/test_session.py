@@ -159,6 +159,10 @@ class OtherNetworks(support.Test):
         with qnpu.Session(model) as session:
             outputs = session.run({"b": b, "a": a})
             self.assertEqual(list(outputs), ["sum", "product"])
+            for place, name in ((0, "sum"), (1, "product"), (np.int64(-1), "product"), (-2, "sum")):
+                self.assertIs(outputs[place], outputs[name])
+            self.fails(["output 2", "'sum', 'product'"], lambda: outputs[2], kind=IndexError)
+            self.fails(["output 'x'", "'sum', 'product'"], lambda: outputs["x"], kind=KeyError)
             for name in outputs:
                 np.testing.assert_allclose(outputs[name], right[name], rtol=1e-6)
             place = session.tensor("product")
