@@ -3,6 +3,7 @@
 
     python3 -m qnpu.bench digits.bmodel --threads 4
     python3 -m qnpu.bench a.bmodel b.onnx --csv
+    python3 -m qnpu.bench b.onnx --shape x=1,3,224,224 --cores 2
 
 Times are those of the host, which on an emulated chip plays the chip; cycles are the chip's, and the same everywhere.
 """
@@ -22,7 +23,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from ._native import Error
-from .compiler import PathLike
+from .compiler import OPTIONS, REPEATED, PathLike
 from .session import NetworkInfo, Session
 
 _PERCENTILES = (50, 90, 95, 99)
@@ -184,6 +185,20 @@ def lines(results: List[Dict[str, Any]]) -> str:
     return text.getvalue().rstrip("\n")
 
 
+def _add_compile_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("compile options", "of models in ONNX, as npuc has them (npuc --help, man npuc)")
+    for name, value in OPTIONS.items():
+        if value == "True":
+            group.add_argument(f"--{name}", action="store_true")
+        else:
+            group.add_argument(f"--{name}", action="append" if name in REPEATED else "store", metavar="VALUE")
+
+
+def _compile_options(args: argparse.Namespace) -> Dict[str, Any]:
+    values = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in OPTIONS}
+    return {name: value for name, value in values.items() if value}
+
+
 def main(arguments: Optional[List[str]] = None) -> int:
     """The program."""
     parser = argparse.ArgumentParser(prog="python3 -m qnpu.bench", description="Measures models on the NPU.")
@@ -195,6 +210,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="that launch side by side (1)")
     parser.add_argument("--async", dest="asynchronous", action="store_true",
                         help="tasks of one event loop instead of threads")
+    _add_compile_options(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="a list of objects instead of a table")
     form.add_argument("--csv", action="store_true", help="lines of comma-separated values instead")
@@ -202,8 +218,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
     results = []
     try:
         for path in args.models:
-            results += bench(path, device=args.device, network=args.network, runs=args.runs, warmup=args.warmup,
-                             threads=args.threads, asynchronous=args.asynchronous)
+            results += bench(path, device=args.device, network=args.network, compile_options=_compile_options(args),
+                             runs=args.runs, warmup=args.warmup, threads=args.threads,
+                             asynchronous=args.asynchronous)
     except Error as error:
         print(f"qnpu.bench: {error}", file=sys.stderr)
         return 1

@@ -15,6 +15,18 @@ from ._native import Error
 
 PathLike = Union[str, "os.PathLike[str]"]
 
+# npuc's options, and what the value of the keyword argument looks like; "True": there is none.
+OPTIONS = {
+    "shape": '{"x": (1, 3, 224, 224)}', "stage": '[{"x": (1, 8)}, {"x": (4, 8)}]', "input": '{"k": array}',
+    "input-type": '"uint8"', "output-type": '"uint8"', "dynamic": "True", "dynamic-batch": "True",
+    "quantize": '"int8"', "calibrate": "[array, ...]", "calibrate-count": "100", "calibrate-method": '"kl"',
+    "calibration-table": '"FILE"', "save-table": '"FILE"', "preprocess": '{"resize": 256}', "symmetric": "True",
+    "no-bias-correction": "True", "equalize": "True", "accuracy": '"cosine:0.99"', "labels": '"FILE"',
+    "keep-float": '["node", ...]', "reals": '"fp16"', "cores": "2", "lmem": '"8M"', "turns": '"never"',
+    "optimize": "20", "schedule": '"FILE"', "name": '"digits"', "io-alone": "True",
+}
+REPEATED = ("shape", "stage", "input", "input-type", "output-type", "keep-float")
+
 _BMODEL_MAGIC = bytes.fromhex("eeaa55ff")
 
 
@@ -82,6 +94,8 @@ def _numbers(value: Any) -> str:
 def _shapes(value: Any, where: str) -> List[str]:
     if isinstance(value, str):
         return [value]
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return value
     if not isinstance(value, Mapping):
         raise CompileError(f"{where}: {value!r}: a dict of names and shapes is expected")
     return [f"{name}={_numbers(shape)}" for name, shape in value.items()]
@@ -167,10 +181,17 @@ def _model_file(model: Any, folder: str) -> str:
     return path
 
 
-def _reason(said: str, folder: str) -> str:
-    """What the compiler has said, in the caller's words: without its name and without files that it was given here."""
+def _reason(said: str, folder: str, options: Mapping[str, Any]) -> str:
+    """What the compiler has said, in the caller's words: without its name and without files that it was given here, and
+    with the keyword arguments for options that it names."""
     text = re.sub(r"^npuc: (error: )?", "", said)
-    return text.replace(os.path.join(folder, "model.onnx"), "the model").replace(folder + os.sep, "")
+    text = text.replace(os.path.join(folder, "model.onnx"), "the model").replace(folder + os.sep, "")
+    keywords = []
+    for name in dict.fromkeys(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", text)):
+        keyword = name.replace("-", "_")
+        if name in OPTIONS or keyword in options:
+            keywords.append(f"{keyword}={OPTIONS.get(name, '...')}")
+    return text + (f"\nIn Python: {', '.join(keywords)}" if keywords else "")
 
 
 def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=redefined-builtin
@@ -193,7 +214,7 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
                               encoding="utf-8", errors="replace")  # names of an ONNX file may be any bytes
         if done.returncode != 0:
             reason = done.stderr.strip() or f"npuc ended with status {done.returncode}"
-            raise CompileError(_reason(reason, folder))
+            raise CompileError(_reason(reason, folder, options))
         try:
             with open(target, "rb") as file:
                 compiled = Model(file.read(), done.stdout)

@@ -4,11 +4,13 @@ import contextlib
 import csv
 import io
 import json
+import re
+import subprocess
 import unittest
 
 import numpy as np
 import qnpu
-from qnpu import bench
+from qnpu import bench, compiler
 import support
 
 
@@ -62,6 +64,30 @@ class Bench(support.Test):
         stages = [{"a": (n, 3), "b": (n, 3)} for n in (1, 4)]
         with qnpu.Session(support.add_model(("n", 3)), stage=stages) as session:
             self.assertEqual([bench.measure(session, stage=s, runs=2)["batch"] for s in (0, 1)], [1, 4])
+
+    def test_compile_options_are_npuc_s(self):
+        path = self.path("plus.onnx")
+        with open(path, "wb") as file:
+            file.write(support.add_model(("n", 3)))
+        status, out, err = self.program(path, "--shape", "a=4,3", "--shape=b=4,3", "--dynamic", "--name", "other",
+                                        "--runs", "2", "--csv")
+        self.assertEqual((status, err), (0, ""))
+        (row,) = csv.DictReader(out.splitlines())
+        self.assertEqual((row["network"], row["shapes"]), ("other", "4x3 4x3"))
+        status, _, err = self.program(path, "--reals", "fp7")
+        self.assertEqual(status, 1)
+        self.assertIn("--reals", err)
+        path = self.path("digits.bmodel")
+        support.digits().save(path)
+        status, _, err = self.program(path, "--cores", "2")
+        self.assertEqual((status, err), (1, "qnpu.bench: option 'cores': a .bmodel is compiled already\n"))
+
+    def test_every_option_of_the_compiler_is_known(self):
+        shown = subprocess.run([compiler.program("npuc"), "--help"], capture_output=True, text=True, check=True).stdout
+        names = set(re.findall(r"^ +(?:-\w,)?--([a-z-]+)", shown, re.MULTILINE))
+        others = {"help", "version", "output", "quiet", "explain", "report", "all-cores", "dump", "dump-asm",
+                  "quantize-report"}
+        self.assertEqual(names - others, set(compiler.OPTIONS))
 
     def test_errors(self):
         status, out, err = self.program(self.path("no-such.bmodel"))

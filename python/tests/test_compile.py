@@ -74,6 +74,16 @@ class Compile(support.Test):
         self.fails("list is no model", qnpu.compile, [1], kind=error)
         self.fails("None is no model: a path", qnpu.compile, None, kind=error)
 
+    def test_errors_name_the_keyword_arguments(self):
+        error = qnpu.CompileError
+        self.fails(['\nIn Python: shape={"x": (1, 3, 224, 224)}'], qnpu.compile, support.add_model(("n", 3)),
+                   kind=error)
+        self.fails(["--reals", '\nIn Python: reals="fp16"'], qnpu.compile, support.digits_model(), reals="fp7",
+                   kind=error)
+        self.fails("\nIn Python: no_such_option=...", qnpu.compile, support.digits_model(), no_such_option=3,
+                   kind=error)
+        self.assertEqual(compiler._reason("npuc: error: f --explain", "/f", {}), "f --explain")
+
     def test_errors_name_no_file_that_the_caller_does_not_know(self):
         for call, named in ((qnpu.compile, {}), (qnpu.Session, {}),
                             (qnpu.compile, {"quantize": "int8", "calibrate": [np.zeros((1, 3), np.float32)]})):
