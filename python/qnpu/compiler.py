@@ -6,8 +6,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-from typing import Any, Iterable, List, Mapping, Optional, Union
+from typing import Any, Iterable, List, Mapping, NoReturn, Optional, Union
 
 import numpy as np
 
@@ -224,3 +225,14 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
     if output is not None:
         compiled.save(output)
     return compiled
+
+
+def main() -> NoReturn:
+    """The command npuc of a wheel: the program that is in the package."""
+    try:
+        path = program("npuc")
+    except CompileError as error:
+        sys.exit(f"npuc: {error}")
+    if os.path.realpath(path) == os.path.realpath(sys.argv[0]):
+        sys.exit(f"npuc: {path} is this command itself; the package has no compiler (QNPU_NPUC names one)")
+    os.execv(path, ["npuc", *sys.argv[1:]])

@@ -2,6 +2,8 @@
 """Compiling: options, what is kept where, and the compiler's reasons."""
 import os
 import stat
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -118,6 +120,18 @@ class Compile(support.Test):
             file.write("#!/bin/sh\nexit 7\n")
         os.chmod(self.path("npuc"), stat.S_IRWXU)
         self.fails("status 7", qnpu.compile, support.digits_model(), kind=qnpu.CompileError)
+
+    def test_the_command_npuc(self):
+        code = "import sys; from qnpu.compiler import main; sys.argv[0] = sys.argv.pop(1); main()"
+        for named, text in ((self.path("npuc"), "no such program"), (sys.executable, "is this command itself")):
+            done = subprocess.run([sys.executable, "-c", code, sys.executable], capture_output=True, text=True,
+                                  check=False, env={**os.environ, "QNPU_NPUC": named})
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(text, done.stderr)
+        done = subprocess.run([sys.executable, "-c", code, "/usr/bin/npuc-of-a-wheel", "--version"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.startswith("npuc "), done.stdout)
 
     def test_what_the_compiler_says_may_be_no_text(self):
         os.environ["QNPU_NPUC"] = self.path("npuc")

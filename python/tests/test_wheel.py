@@ -75,6 +75,12 @@ class Wheel(support.Test):
         self.run_clean(python, "-m", "pip", "install", "--no-deps", wheel)
         shutil.rmtree(self.path("sources"))
         self.check(python)
+        commands = os.path.dirname(python)
+        self.run_clean(os.path.join(commands, "npuc"), "digits.onnx", "-o", "by_command.bmodel", "-q")
+        with open(self.path("by_command.bmodel"), "rb") as file:
+            self.assertEqual(file.read(), support.digits().data)
+        shown = self.run_clean(os.path.join(commands, "qnpu-bench"), "by_command.bmodel", "--runs", "1")
+        self.assertIn(str(support.digits().cycles), shown)
 
     def test_pip_installs_the_checkout(self):
         python = self.environment("checkout")
