@@ -490,8 +490,8 @@ class Session:
         else:
             names = ", ".join(f"'{info.name}'" for info in net.inputs)
             if inputs is None:
-                raise TypeError(f"{where}: inputs: None, expected a dict of arrays by the inputs' names ({names}), a list "
-                                "in this order, or the only array")
+                raise TypeError(f"{where}: inputs: None, expected a dict of arrays by the inputs' names ({names}), a "
+                                "list in this order, or the only array")
             values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
             if len(values) != len(net.inputs):
                 raise Error(f"{where}: {len(values)} inputs, expected {len(net.inputs)}: {names}")

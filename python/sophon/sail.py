@@ -7,11 +7,13 @@ not: this card has neither a decoder nor an image processor. What fails raises q
 from __future__ import annotations
 
 import base64
+import dis
 import enum
 import operator
 import os
 import sys
 import time
+import types
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
@@ -20,7 +22,7 @@ import numpy as np
 import qnpu
 from qnpu import _native
 from qnpu.compiler import as_bytes
-from qnpu.session import exact
+from qnpu.session import exact, there_are
 
 __version__ = qnpu.__version__
 
@@ -103,6 +105,7 @@ class LogLevel(enum.Enum):
 
 _LIBRARY_NAMES = {dtype: dtype.name[3:].lower() for dtype in Dtype}
 _DTYPES = {name: dtype for dtype, name in _LIBRARY_NAMES.items()}
+_INT_MAX = 2**31 - 1
 _print_times = False
 
 
@@ -692,16 +695,15 @@ class Engine:
         try:
             return self._sessions[graph_name].network(graph_name)
         except KeyError:
-            raise qnpu.Error(f"graph {graph_name!r} is not loaded; there are: "
-                             + ", ".join(f"'{name}'" for name in self._sessions)) from None
+            raise qnpu.Error(f"graph {graph_name!r} is not loaded; {there_are(self._sessions)}") from None
 
     def _tensor(self, graph_name: str, name: str, side: str) -> qnpu.TensorInfo:
         infos: Tuple[qnpu.TensorInfo, ...] = getattr(self._net(graph_name), side + "s")
         for info in infos:
             if info.name == name:
                 return info
-        raise qnpu.Error(f"graph '{graph_name}': {side} {name!r} does not exist; there are: "
-                         + ", ".join(f"'{info.name}'" for info in infos))
+        raise qnpu.Error(f"graph '{graph_name}': {side} {name!r} does not exist; "
+                         + there_are(info.name for info in infos))
 
     def get_handle(self) -> Handle:
         """The engine's device."""
@@ -931,6 +933,10 @@ def _wrap(handle: Handle, info: qnpu.TensorInfo, made: qnpu.Tensor, in_system: b
     return tensor
 
 
+def _are_tensors(feeds: Any) -> bool:
+    return isinstance(feeds, Mapping) and all(isinstance(value, Tensor) for value in feeds.values())
+
+
 class MultiEngine:
     """A model on several devices: the batch is dealt out among them.
 
@@ -938,12 +944,20 @@ class MultiEngine:
     """
 
     def __init__(self, bmodel_path: str, tpu_ids: Sequence[int], sys_out: bool = True, graph_idx: int = 0) -> None:
+        if not isinstance(bmodel_path, (str, os.PathLike)):
+            raise TypeError(f"MultiEngine: bmodel_path is {type(bmodel_path).__name__}, a path is expected")
+        if isinstance(tpu_ids, (str, bytes)) or not hasattr(tpu_ids, "__iter__"):
+            raise TypeError(f"MultiEngine: tpu_ids {tpu_ids!r:.40}, expected a list of integers")
+        tpu_ids = [_number("MultiEngine", "tpu_ids", tpu_id, _INT_MAX) for tpu_id in tpu_ids]
         if not tpu_ids:
             raise qnpu.Error("MultiEngine: an empty list of devices")
+        if not isinstance(sys_out, (bool, np.bool_)):
+            raise TypeError(f"MultiEngine: sys_out {sys_out!r:.40}, expected True or False")
+        graph_idx = _number("MultiEngine", "graph_idx", graph_idx, _INT_MAX)
         mode = IOMode.SYSIO if sys_out else IOMode.SYSI
         self._engines = [Engine(bmodel_path, tpu_id, mode) for tpu_id in tpu_ids]
         names = self._engines[0].get_graph_names()
-        if not 0 <= graph_idx < len(names):
+        if graph_idx >= len(names):
             raise qnpu.Error(f"MultiEngine: graph {graph_idx}, the model has {len(names)}")
         self._graph = names[graph_idx]
         self._pool = ThreadPoolExecutor(len(self._engines))
@@ -983,6 +997,9 @@ class MultiEngine:
         tensors, each on the device of one of the engines: returns a list of dicts of tensors."""
         if isinstance(input_tensors, Mapping):
             return self._process_arrays(input_tensors)
+        if not isinstance(input_tensors, (list, tuple)) or not all(_are_tensors(feeds) for feeds in input_tensors):
+            raise TypeError(f"MultiEngine.process: {type(input_tensors).__name__}, expected a dict of arrays, or a "
+                            "list of dicts of tensors")
 
         def launch(feeds: Mapping[str, Tensor]) -> Optional[Dict[str, Any]]:
             ids = {tensor.device_id() for tensor in feeds.values()}
@@ -996,6 +1013,14 @@ class MultiEngine:
 
     def _process_arrays(self, input_tensors: Mapping[str, Array]) -> Dict[str, Array]:
         first = self._engines[0]
+        for name, value in input_tensors.items():
+            if isinstance(value, Tensor) or np.ndim(value) == 0:
+                raise TypeError(f"MultiEngine.process: input {name!r}: {type(value).__name__}, expected an array with "
+                                "a batch; tensors are given as a list of dicts")
+            first._tensor(self._graph, name, "input")
+        for name in first.get_input_names(self._graph):
+            if name not in input_tensors:
+                raise qnpu.Error(f"MultiEngine.process: input '{name}' is missing")
         batch = first.get_input_shape(self._graph, first.get_input_names(self._graph)[0])[0]
         arrays = {name: np.asarray(array) for name, array in input_tensors.items()}
         total = {array.shape[0] for array in arrays.values()}
@@ -1016,18 +1041,28 @@ class MultiEngine:
         return {name: np.concatenate([p[name] for p in parts])[:rows] for name in parts[0]} if parts else {}
 
 
+_NO_IMAGES = "QNPU has no image processor, video or post-processing units; docs/python.md says what there is"
+_NO_LANGUAGE = ("it is the vendor's engine for language models; here an Engine runs their networks token by token, as "
+                "examples/decode does in C++")
 _ABSENT = {
-    "BMImage", "BMImageArray", "Decoder", "Decoder_RawStream", "Encoder", "MultiDecoder", "ImagePreProcess",
-    "EngineImagePreProcess", "TensorPTRWithName", "PaddingAtrr", "set_decoder_env", "get_vpu_util", "get_vpp_util",
-    "tpu_kernel_api_yolov5_detect_out", "EngineLLM", "algo_yolov5_post_1output",
-    "algo_yolov5_post_3output", "deepsort_tracker_controller", "bytetrack_tracker_controller",
+    **dict.fromkeys((
+        "BMImage", "BMImageArray", "Decoder", "Decoder_RawStream", "Encoder", "MultiDecoder", "ImagePreProcess",
+        "EngineImagePreProcess", "PaddingAtrr", "TensorPTRWithName", "set_decoder_env", "get_vpu_util", "get_vpp_util",
+        "tpu_kernel_api_yolov5_detect_out", "algo_yolov5_post_1output", "algo_yolov5_post_3output",
+        "deepsort_tracker_controller", "bytetrack_tracker_controller"), _NO_IMAGES),
+    "EngineLLM": _NO_LANGUAGE,
 }
 
 
-_NO_IMAGES = "QNPU has no image processor, video or post-processing units; docs/python.md says what there is"
+def _imports_from(frame: types.FrameType) -> bool:
+    """Whether it is at `from sophon.sail import name`, which would replace an AttributeError's text by its own."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
 
 
 def __getattr__(name: str) -> NoReturn:
-    if name in _ABSENT:
-        raise AttributeError(f"sophon.sail.{name} is not there: {_NO_IMAGES}")
-    raise AttributeError(f"module 'sophon.sail' has no attribute {name!r}")
+    if name not in _ABSENT:
+        raise AttributeError(f"module 'sophon.sail' has no attribute {name!r}")
+    text = f"sophon.sail.{name} is not there: {_ABSENT[name]}"
+    if _imports_from(sys._getframe(1)):
+        raise ImportError(text, name=__name__, path=__file__)
+    raise AttributeError(text)

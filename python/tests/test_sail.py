@@ -366,6 +366,38 @@ class Sail(support.Test):
         for number, outputs in enumerate(engine.process(tensors)):
             self.near(outputs["probabilities"].asnumpy(), number)
 
+    def test_several_devices_check_their_arguments(self):
+        wrong = {"kind": TypeError}
+        for ids, text in ((0, "tpu_ids 0"), ("0", "tpu_ids '0'"), (["a"], "tpu_ids 'a'"), ([1.0], "tpu_ids 1.0")):
+            self.fails(["MultiEngine", text, "integer"], sail.MultiEngine, self.bmodel, ids, **wrong)
+        for model in (None, b"hello"):
+            self.fails(f"bmodel_path is {type(model).__name__}", sail.MultiEngine, model, [0], **wrong)
+        self.fails("tpu_ids -1", sail.MultiEngine, self.bmodel, [-1])
+        self.fails("an empty list", sail.MultiEngine, self.bmodel, [])
+        self.fails("sys_out 5", sail.MultiEngine, self.bmodel, [0], 5, **wrong)
+        self.fails("graph_idx 'a'", sail.MultiEngine, self.bmodel, [0], True, "a", **wrong)
+        self.fails("graph_idx -1", sail.MultiEngine, self.bmodel, [0], True, -1)
+        self.fails("graph 1, the model has 1", sail.MultiEngine, self.bmodel, [0], True, 1)
+        engine = sail.MultiEngine(self.bmodel, np.array([0]))
+        tensor = sail.Tensor(sail.Handle(0), self.pictures[0])
+        for what in (5, None, "image", [5], [{"image": self.pictures[0]}], tensor):
+            self.fails("MultiEngine.process: " + type(what).__name__, engine.process, what, **wrong)
+        for value in (tensor, 5.0, None):
+            self.fails(["input 'image'", "expected an array"], engine.process, {"image": value}, **wrong)
+        self.fails(["input 'x'", "there are: 'image'"], engine.process, {"x": self.pictures[0]})
+        self.fails("input 'image' is missing", engine.process, {})
+
+    def test_names_that_are_not_there_say_why(self):
+        for name, text in (("BMImage", "no image processor"), ("EngineLLM", "an Engine runs their networks")):
+            with self.assertRaisesRegex(ImportError, f"sophon.sail.{name} is not there: .*{text}"):
+                exec(f"from sophon.sail import {name}", {})
+            with self.assertRaisesRegex(AttributeError, f"sophon.sail.{name} is not there: .*{text}"):
+                getattr(sail, name)
+            self.assertFalse(hasattr(sail, name))
+        with self.assertRaisesRegex(ImportError, "no_such"):
+            exec("from sophon.sail import Engine, no_such", {})
+        self.fails("'x' is not loaded; there are none", sail.Engine(0).get_input_names, "x")
+
     def test_errors(self):
         engine = sail.Engine(self.bmodel, 0, sail.IOMode.SYSIO)
         self.fails(["graph 'x'", "'digits'"], engine.get_input_names, "x")
