@@ -9,6 +9,7 @@ import gc
 import operator
 import os
 import sys
+import tempfile
 import threading
 import weakref
 from typing import (Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union)
@@ -603,6 +604,26 @@ def _check_writable(path: str) -> None:
         raise Error(f"trace: {path}: {error.strerror}") from None
 
 
+@contextlib.contextmanager
+def _written_as(target: str) -> Iterator[str]:
+    """A path for the runtime's trace. The runtime numbers a process's traces, the first has none: whatever it calls
+    this one's files, they are TARGET, TARGET.1 and so on afterwards, also those that are still written."""
+    if os.path.exists(target) and not os.path.isfile(target):  # a device, a pipe
+        yield target
+        return
+    try:
+        folder = tempfile.mkdtemp(prefix=".qnpu-trace-", dir=os.path.dirname(target))
+    except OSError as error:
+        raise Error(f"trace: {os.path.dirname(target)}: {error.strerror}") from None
+    try:
+        yield os.path.join(folder, "trace")
+    finally:
+        written = sorted(os.listdir(folder), key=lambda name: (len(name), name))
+        for number, name in enumerate(written):
+            os.replace(os.path.join(folder, name), f"{target}.{number}" if number else target)
+        os.rmdir(folder)
+
+
 def _any_is_open() -> bool:
     return any(session._runtime is not None for session in list(_sessions))  # pylint: disable=protected-access
 
@@ -610,8 +631,9 @@ def _any_is_open() -> bool:
 @contextlib.contextmanager
 def trace(path: PathLike) -> Iterator[None]:
     """Within `with`, what sessions do is written to a file for https://ui.perfetto.dev: calls, launches, and the chip's
-    commands with their layers, cycles and bytes. The file is whole when the sessions that were made within are closed.
-    No other session may be open, and no other trace. Launches take longer."""
+    commands with their layers, cycles and bytes. The file is there when `with` ends, and whole when the sessions that
+    were made within are closed; those made after all before were closed have files of their own, PATH.1 and so on. No
+    other session may be open, and no other trace. Launches take longer."""
     try:
         target = os.path.abspath(os.fsdecode(path))
         target.encode(sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
@@ -627,12 +649,12 @@ def trace(path: PathLike) -> Iterator[None]:
             raise Error("trace: a session is open already; a trace begins before the first")
     if not _tracing.acquire(blocking=False):  # pylint: disable=consider-using-with
         raise Error("trace: another trace has not ended yet")
-    wanted = {"BMRUNTIME_ENABLE_PROFILE": "1", "BMRUNTIME_PROFILE_FILE": target}
-    before = {name: os.environ.get(name) for name in wanted}
+    before = {name: os.environ.get(name) for name in ("BMRUNTIME_ENABLE_PROFILE", "BMRUNTIME_PROFILE_FILE")}
     try:
         _check_writable(target)
-        os.environ.update(wanted)
-        yield
+        with _written_as(os.path.realpath(target)) as path_now:
+            os.environ.update(BMRUNTIME_ENABLE_PROFILE="1", BMRUNTIME_PROFILE_FILE=path_now)
+            yield
     finally:
         _tracing.release()
         for name, value in before.items():

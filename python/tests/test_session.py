@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sessions: what networks compute, in the forms in which programs have their data."""
 import array
+import json
 import os
 import unittest
 
@@ -149,6 +150,23 @@ class Digits(support.Test):
         with open(path, encoding="utf-8") as file:
             self.assertIn("bmrt_launch_tensor_multi_cores", file.read())
         self.assertNotIn("BMRUNTIME_ENABLE_PROFILE", os.environ)
+
+
+    def test_every_trace_of_a_process_has_its_name(self):
+        self.session.close()
+        for name in ("a.json", "b.json", "a.json"):
+            with qnpu.trace(self.path(name)):
+                kept = qnpu.Session(support.digits())
+                kept.run(support.pictures()[0][0])
+            kept.close()  # writes the end
+            with open(self.path(name), encoding="utf-8") as file:
+                self.assertGreater(len(json.load(file)), 3)
+        with qnpu.trace(self.path("c.json")):
+            for _ in range(2):
+                qnpu.Session(support.digits()).close()
+        with qnpu.trace(self.path("d.json")):
+            pass
+        self.assertEqual(sorted(os.listdir(self.folder)), ["a.json", "b.json", "c.json", "c.json.1"])
 
 
 class OtherNetworks(support.Test):
