@@ -84,7 +84,8 @@ main() {
         ARCH=${2:-} && shift 2
         case $ARCH in
             amd64) ;;
-            arm64) export NPU_APT_ARCH=arm64 SUFFIX=-arm64 ;;
+            # not for what this calls: programs that run here come with it, too
+            arm64) NPU_APT_ARCH=arm64 SUFFIX=-arm64 ;;
             *) die "there is no board with a processor '$ARCH'" "known: amd64, arm64" ;;
         esac
     fi

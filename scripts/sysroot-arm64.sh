@@ -106,7 +106,7 @@ fetch_board() {
 fetch_compiler() {
     local root=$1 name wanted
     mapfile -t wanted < <(names compiler_packages)
-    apt_unpack "$root" "${wanted[@]}"
+    NPU_APT_ARCH='' apt_unpack "$root" "${wanted[@]}" # they run here
     link_binutils "$root/usr/$TRIPLET/bin"
     for name in gcc g++; do ln -sfn "$TRIPLET-$name-12" "$root/usr/bin/$TRIPLET-$name"; done
     rm -rf "$root"/usr/share/{doc,man}
