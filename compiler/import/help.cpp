@@ -112,8 +112,7 @@ std::string help_for(Obstacle obstacle) {
              "program, or export with a fixed count (TopK); where its data is an input, --input NAME=VALUE";
     case Obstacle::OpenShape:
       return "--shape for one shape, --stage once for each of several; with --dynamic as well launches may have any "
-             "shape "
-             "up to these";
+             "shape up to these";
     case Obstacle::Type:
       return "export with tensors of numbers of at least 8 bits; text, lists and maps are for the program in front of "
              "the network";
