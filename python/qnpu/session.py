@@ -618,10 +618,13 @@ def _written_as(target: str) -> Iterator[str]:
     try:
         yield os.path.join(folder, "trace")
     finally:
-        written = sorted(os.listdir(folder), key=lambda name: (len(name), name))
-        for number, name in enumerate(written):
-            os.replace(os.path.join(folder, name), f"{target}.{number}" if number else target)
-        os.rmdir(folder)
+        try:
+            written = sorted(os.listdir(folder), key=lambda name: (len(name), name))
+            for number, name in enumerate(written):
+                os.replace(os.path.join(folder, name), f"{target}.{number}" if number else target)
+            os.rmdir(folder)
+        except OSError as error:
+            raise Error(f"trace: {target}: {error.strerror}; what was written is in {folder}") from None
 
 
 def _any_is_open() -> bool:

@@ -285,6 +285,18 @@ class Errors(support.Test):
             with qnpu.trace(self.path("t.json")):
                 pass
 
+    def test_trace_whose_place_is_taken_meanwhile(self):
+        self.session.close()
+        def taken():
+            with qnpu.trace(self.path("t.json")):
+                qnpu.Session(support.digits()).close()
+                os.mkdir(self.path("t.json"))
+
+        self.fails(["t.json", "directory", "is in " + self.folder], taken)
+        with qnpu.trace(self.path("u.json")):
+            qnpu.Session(support.digits()).close()
+        self.assertGreater(os.path.getsize(self.path("u.json")), 0)
+
     def test_trace_after_a_session_that_nobody_holds(self):
         self.session.close()
         gc.disable()
