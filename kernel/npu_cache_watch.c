@@ -8,6 +8,7 @@
  */
 #include <linux/cleanup.h>
 #include <linux/ctype.h>
+#include <linux/iommu.h>
 #include <linux/mm.h>
 #include <linux/ratelimit.h>
 #include <linux/rcupdate.h>
@@ -32,7 +33,7 @@
 /* Reports taken at one interrupt; as long as there are more the line stays up. */
 #define NPU_CACHE_AT_ONCE	32
 
-/* Reports looked into at one run of the work. */
+/* Reports looked into at one run of the work: other works may come between. */
 #define NPU_CACHE_BATCH		16
 
 /* Lines in the log, all that is kept at once. */
@@ -93,8 +94,10 @@ static void npu_cache_push(struct npu_cache_watch *watch, const struct npu_cache
  * @npu: device with a watch, awake
  *
  * Any context. A block without power has none, though its registers are not 0.
+ *
+ * Return: how many; less than NPU_CACHE_AT_ONCE if no more were there
  */
-void npu_cache_watch_drain(struct npu_device *npu)
+u32 npu_cache_watch_drain(struct npu_device *npu)
 {
 	struct npu_cache_watch *watch = npu->cache_watch;
 	struct npu_cache_report report;
@@ -113,6 +116,8 @@ void npu_cache_watch_drain(struct npu_device *npu)
 	spin_unlock_irqrestore(&watch->raw_lock, flags);
 	if (n)
 		queue_work(system_freezable_wq, &watch->work);
+
+	return n;
 }
 
 static bool npu_cache_pop(struct npu_cache_watch *watch, struct npu_cache_report *report)
@@ -216,27 +221,47 @@ void npu_cache_watch_opened(struct npu_file *nfile)
 
 /* Memory */
 
+/* The watch sees memory as processors do, before an IOMMU; 0: nothing is mapped there. */
+static u64 npu_cache_phys(struct npu_device *npu, dma_addr_t dma)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(npu->drm.dev);
+
+	return domain ? iommu_iova_to_phys(domain, dma) : dma;
+}
+
 static bool npu_cache_has_memory(const struct npu_bo *bo)
 {
 	return bo->flags & DRM_NPU_BO_SYSTEM && bo->tbo.ttm && bo->tbo.ttm->dma_address;
 }
 
-/* Is a bus address at an offset in a buffer of system memory? */
+/* Of a page of such a buffer. Imported and pinned memory is known by its mapping only. */
+static u64 npu_cache_page(const struct npu_bo *bo, u64 page)
+{
+	const struct ttm_tt *tt = bo->tbo.ttm;
+
+	if (tt->pages && tt->pages[page])
+		return page_to_phys(tt->pages[page]);
+
+	return npu_cache_phys(to_npu_device(bo->tbo.base.dev), tt->dma_address[page]);
+}
+
+/* Is an address of memory at an offset in a buffer? */
 static bool npu_cache_is_at(const struct npu_bo *bo, u64 offset, u64 addr)
 {
 	return offset < bo->tbo.base.size && npu_cache_has_memory(bo) &&
-	       bo->tbo.ttm->dma_address[offset >> PAGE_SHIFT] + offset_in_page(offset) == addr;
+	       npu_cache_page(bo, offset >> PAGE_SHIFT) + offset_in_page(offset) == addr;
 }
 
-/* The offset of a bus address in such a buffer; -1: it is not there. */
+/* The offset of such an address in a buffer; -1: it is not there. */
 static s64 npu_cache_offset(const struct npu_bo *bo, u64 addr)
 {
-	const struct ttm_tt *tt = bo->tbo.ttm;
+	u64 offset;
 	u32 i;
 
-	for (i = 0; npu_cache_has_memory(bo) && i < tt->num_pages; i++) {
-		if (addr - tt->dma_address[i] < PAGE_SIZE)
-			return ((s64)i << PAGE_SHIFT) + (addr - tt->dma_address[i]);
+	for (i = 0; npu_cache_has_memory(bo) && i < bo->tbo.ttm->num_pages; i++) {
+		offset = addr - npu_cache_page(bo, i);
+		if (offset < PAGE_SIZE)
+			return ((s64)i << PAGE_SHIFT) + offset;
 	}
 
 	return -1;
@@ -299,24 +324,33 @@ static bool npu_cache_find_va(struct npu_cache_entry *entry, struct drm_file *fi
 	return found;
 }
 
-/* Memory that the device has not accessed, or by an address that is gone: look at all buffers. */
+/*
+ * Memory that the device has not accessed, or by an address that is gone: look at all buffers. They
+ * are taken from the address space, where one stays that is just being closed.
+ */
 static bool npu_cache_find_addr(struct npu_cache_entry *entry, struct drm_file *file)
 {
-	struct drm_gem_object *obj;
-	int handle;
-	s64 offset;
+	struct npu_vm *vm = READ_ONCE(to_npu_file(file)->vm);
+	struct drm_mm_node *node;
+	bool found = false;
 
-	spin_lock(&file->table_lock);
-	idr_for_each_entry(&file->object_idr, obj, handle) {
-		offset = npu_cache_offset(gem_to_npu_bo(obj), entry->report.addr);
+	if (IS_ERR_OR_NULL(vm))
+		return false;
+
+	mutex_lock(&vm->lock);
+	drm_mm_for_each_node(node, &vm->mm) {
+		struct npu_bo *bo = container_of(node, struct npu_vma, node)->bo;
+		s64 offset = npu_cache_offset(bo, entry->report.addr);
+
 		if (offset < 0)
 			continue;
-		npu_cache_set_buffer(entry, file, gem_to_npu_bo(obj), handle, offset);
+		npu_cache_set_buffer(entry, file, bo, npu_cache_handle(file, bo), offset);
+		found = true;
 		break;
 	}
-	spin_unlock(&file->table_lock);
+	mutex_unlock(&vm->lock);
 
-	return entry->place == NPU_CACHE_BUFFER;
+	return found;
 }
 
 static void npu_cache_find_opener(struct npu_cache_entry *entry, struct drm_file *file)
@@ -342,17 +376,22 @@ static void npu_cache_find_in_files(struct npu_device *npu, struct npu_cache_ent
 	mutex_unlock(&npu->drm.filelist_mutex);
 }
 
-static bool npu_cache_is_in(struct npu_cache_entry *entry, enum npu_cache_place place, u64 start,
-			    u64 bytes)
+/* Memory of the driver's, at a bus address; pages that are neighbours there may be anywhere. */
+static bool npu_cache_is_in(struct npu_device *npu, struct npu_cache_entry *entry,
+			    enum npu_cache_place place, dma_addr_t start, u64 bytes)
 {
-	u64 offset = entry->report.addr - start;
+	u64 at, offset;
 
-	if (offset >= bytes)
-		return false;
-	entry->place = place;
-	entry->offset = offset;
+	for (at = 0; at < bytes; at += PAGE_SIZE) {
+		offset = entry->report.addr - npu_cache_phys(npu, start + at);
+		if (offset >= min_t(u64, PAGE_SIZE, bytes - at))
+			continue;
+		entry->place = place;
+		entry->offset = at + offset;
+		return true;
+	}
 
-	return true;
+	return false;
 }
 
 /* What belongs to a queue, and whose it is. */
@@ -370,9 +409,10 @@ static void npu_cache_find_in_queues(struct npu_device *npu, struct npu_cache_en
 			entry->ctx = queue->ctx->id;
 		if (entry->place != NPU_CACHE_UNKNOWN)
 			continue;
-		if (npu_cache_is_in(entry, NPU_CACHE_RING, queue->rings_dma,
+		if (npu_cache_is_in(npu, entry, NPU_CACHE_RING, queue->rings_dma,
 				    sizeof(*queue->rings)) ||
-		    npu_cache_is_in(entry, NPU_CACHE_FENCE, queue->ctx->fence_dma, PAGE_SIZE))
+		    npu_cache_is_in(npu, entry, NPU_CACHE_FENCE, queue->ctx->fence_dma,
+				    PAGE_SIZE))
 			entry->report.queue = i;
 	}
 	mutex_unlock(&npu->hw_lock);
@@ -380,10 +420,19 @@ static void npu_cache_find_in_queues(struct npu_device *npu, struct npu_cache_en
 
 static void npu_cache_find_in_tables(struct npu_device *npu, struct npu_cache_entry *entry)
 {
-	u64 at = round_down(entry->report.addr, sizeof(u64)), content;
+	struct npu_mmu *mmu = &npu->mmu;
+	struct npu_table *table;
 
-	if (entry->place == NPU_CACHE_UNKNOWN && !npu->mmu.ops->read(npu, at, &content))
-		entry->place = NPU_CACHE_TABLE;
+	if (entry->place != NPU_CACHE_UNKNOWN ||
+	    npu_cache_is_in(npu, entry, NPU_CACHE_TABLE, mmu->asid_table, npu_asid_bytes(npu)))
+		return;
+
+	mutex_lock(&mmu->live_lock);
+	list_for_each_entry(table, &mmu->live, live) {
+		if (npu_cache_is_in(npu, entry, NPU_CACHE_TABLE, table->addr, NPU_TABLE_BYTES))
+			break;
+	}
+	mutex_unlock(&mmu->live_lock);
 }
 
 /* Text */
@@ -588,7 +637,6 @@ static void npu_cache_look_into(struct npu_cache_watch *watch, struct npu_cache_
 	npu_cache_keep(watch, entry);
 }
 
-/* A few at a time: whoever closes something waits for that, and a program may make many reports. */
 static void npu_cache_work(struct work_struct *work)
 {
 	struct npu_cache_watch *watch = container_of(work, struct npu_cache_watch, work);
@@ -612,21 +660,36 @@ static void npu_cache_finish(struct npu_cache_watch *watch)
 		cond_resched();
 }
 
+/* What is there now, as far as there is room for it: others may go on to make reports. */
+static void npu_cache_drain_all(struct npu_device *npu)
+{
+	u32 i;
+
+	for (i = 0; i < NPU_CACHE_RAW; i += NPU_CACHE_AT_ONCE) {
+		if (npu_cache_watch_drain(npu) < NPU_CACHE_AT_ONCE)
+			return;
+	}
+}
+
 /**
- * npu_cache_watch_flush - look into the next reports now, since what they are about goes
+ * npu_cache_watch_flush - look into the reports of until now, since what they are about goes
  * @npu: device; it is woken: while it slept processors may have made mistakes
  */
 void npu_cache_watch_flush(struct npu_device *npu)
 {
 	int idx;
+	u32 i;
 
 	if (!npu->cache_watch)
 		return;
 	if (npu_device_enter_online(npu, &idx)) {
-		npu_cache_watch_drain(npu);
+		npu_cache_drain_all(npu);
 		npu_device_exit(npu, idx);
 	}
-	flush_work(&npu->cache_watch->work);
+	/* One run more: the first one may have begun before. */
+	for (i = 0; i <= NPU_CACHE_RAW && flush_work(&npu->cache_watch->work);
+	     i += NPU_CACHE_BATCH)
+		cond_resched();
 }
 
 /* Answers */

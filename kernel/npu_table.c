@@ -26,8 +26,11 @@ static void npu_table_add(struct npu_mmu *mmu, struct npu_table *table)
 	mutex_unlock(&mmu->live_lock);
 }
 
-/* Bytes of the ASID table, whole pages of the device. */
-static u64 npu_asid_bytes(struct npu_device *npu)
+/**
+ * npu_asid_bytes - bytes of the ASID table, whole pages of the device
+ * @npu: device, identified
+ */
+u64 npu_asid_bytes(struct npu_device *npu)
 {
 	return round_up((u64)npu->asids * sizeof(struct npu_asid_entry), NPU_TABLE_BYTES);
 }

@@ -56,6 +56,8 @@ struct npu_table_ops {
 	int (*read)(struct npu_device *npu, u64 addr, u64 *entry);
 };
 
+u64 npu_asid_bytes(struct npu_device *npu);
+
 extern const struct npu_table_ops npu_tables_on_card;
 extern const struct npu_table_ops npu_tables_in_system;
 

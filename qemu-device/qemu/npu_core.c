@@ -114,7 +114,7 @@ static bool npu_dma_piece(NpuCore *s, const struct npu_model_access *access,
         return false;
     }
     if (s->ops->copy) {
-        s->ops->copy(s, access, mr, offset, addr, buf, *bytes, is_write);
+        s->ops->copy(s, access, mr, offset, buf, *bytes, is_write);
         return true;
     }
     return dma_memory_rw(as, addr, buf, *bytes,

@@ -56,8 +56,8 @@ typedef struct NpuCoreOps {
      * job is the reason. NULL: as the memory core does it. Any thread.
      */
     void (*copy)(NpuCore *core, const struct npu_model_access *access,
-                 MemoryRegion *mr, hwaddr offset, uint64_t addr, void *buf,
-                 hwaddr bytes, bool is_write);
+                 MemoryRegion *mr, hwaddr offset, void *buf, hwaddr bytes,
+                 bool is_write);
     /* A fault has been set, later than by realize; NULL: that is nothing to it. */
     void (*fault_set)(NpuCore *core);
 } NpuCoreOps;

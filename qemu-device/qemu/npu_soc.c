@@ -88,10 +88,10 @@ static void npu_soc_deliver(NpuCore *core, unsigned int vector)
 }
 
 static void npu_soc_copy(NpuCore *core, const struct npu_model_access *access,
-                         MemoryRegion *mr, hwaddr offset, uint64_t addr,
-                         void *buf, hwaddr bytes, bool is_write)
+                         MemoryRegion *mr, hwaddr offset, void *buf,
+                         hwaddr bytes, bool is_write)
 {
-    soc_caches_copy(mr, offset, addr, access, buf, bytes, is_write);
+    soc_caches_copy(mr, offset, access, buf, bytes, is_write);
 }
 
 static const NpuCoreOps npu_soc_ops = {

@@ -96,8 +96,8 @@ typedef struct Page {
     bool cached;                    /* or through it, since maintenance */
     bool past_caches;               /* they have, since it is tracked */
     bool accessed;                  /* by a job: then */
-    uint64_t bus;                   /* its bus address, and */
     struct npu_model_access access; /* which, with va of the page's first byte */
+    uint64_t addr;                  /* of the first byte, for processors */
 } Page;
 
 static struct {
@@ -133,7 +133,7 @@ static const char *const kind_names[KINDS] = {
 
 static void report_fatal(const SocReport *r)
 {
-    error_report("npu-soc: %s: bus address 0x%" PRIx64 ", %" PRIu32
+    error_report("npu-soc: %s: address 0x%" PRIx64 ", %" PRIu32
                  " bytes, pc 0x%" PRIx64 " at EL%" PRIu32 ", job %" PRIu64
                  " of queue %" PRIu32 ", core %" PRIu32 " engine %" PRIu32
                  " command %" PRIu32, kind_names[r->kind], r->addr, r->bytes,
@@ -306,7 +306,7 @@ static bool line_report(Page *page, unsigned number, unsigned kind,
     *out = (SocReport) {
         .kind = kind,
         .bytes = 64 - clz64(bytes) - first,
-        .addr = page->bus + at,
+        .addr = page->addr + at,
         .engine = NPU_ENGINE_NONE,
         .command = NPU_COMMAND_NONE,
     };
@@ -436,8 +436,8 @@ static void page_adopt(Page *page, ram_addr_t addr)
     }
     page->accessed = page->uncached = page->past_caches = false;
     page->cached = false;
-    page->bus = caches.mr->addr + ((addr - caches.start) &
-                                   ~(ram_addr_t)(PAGE_BYTES - 1));
+    page->addr = caches.mr->addr + ((addr - caches.start) &
+                                    ~(ram_addr_t)(PAGE_BYTES - 1));
     page->patience = PAGE_PATIENCE;
 }
 
@@ -783,7 +783,7 @@ static void npu_line_copy(Page *page, ram_addr_t addr, void *buf,
 }
 
 /* @bytes in one page. */
-static void npu_page_copy(ram_addr_t addr, uint64_t bus,
+static void npu_page_copy(ram_addr_t addr,
                           const struct npu_model_access *access, void *buf,
                           unsigned bytes, bool is_write)
 {
@@ -791,7 +791,6 @@ static void npu_page_copy(ram_addr_t addr, uint64_t bus,
     ram_addr_t start = addr;
 
     qemu_spin_lock(lock_of(addr));
-    page->bus = bus & ~(uint64_t)(PAGE_BYTES - 1);
     page->patience = PAGE_PATIENCE;
     page->accessed = access;
     if (access) {
@@ -812,7 +811,7 @@ static void npu_page_copy(ram_addr_t addr, uint64_t bus,
     }
 }
 
-void soc_caches_copy(MemoryRegion *mr, hwaddr offset, uint64_t addr,
+void soc_caches_copy(MemoryRegion *mr, hwaddr offset,
                      const struct npu_model_access *access, void *buf,
                      hwaddr bytes, bool is_write)
 {
@@ -828,10 +827,9 @@ void soc_caches_copy(MemoryRegion *mr, hwaddr offset, uint64_t addr,
     while (bytes) {
         unsigned piece = MIN(bytes, PAGE_BYTES - offset % PAGE_BYTES);
 
-        npu_page_copy(caches.start + offset, addr, access ? &at : NULL, buf,
-                      piece, is_write);
+        npu_page_copy(caches.start + offset, access ? &at : NULL, buf, piece,
+                      is_write);
         buf = (char *)buf + piece;
-        addr += piece;
         at.va += piece;
         offset += piece;
         bytes -= piece;

@@ -48,11 +48,10 @@ void soc_caches_begin(const SocWatch *watch);
 void soc_caches_end(void);
 
 /*
- * The device copies between @buf and memory as DRAM holds it. @addr is the bus
- * address of the first byte, @access says why (NULL: no job is the reason).
- * Any thread.
+ * The device copies between @buf and memory as DRAM holds it. @access says why
+ * (NULL: no job is the reason). Any thread.
  */
-void soc_caches_copy(struct MemoryRegion *mr, hwaddr offset, uint64_t addr,
+void soc_caches_copy(struct MemoryRegion *mr, hwaddr offset,
                      const struct npu_model_access *access, void *buf,
                      hwaddr bytes, bool is_write);
 

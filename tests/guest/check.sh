@@ -78,6 +78,7 @@ case ${1:-} in
         board --board soc --timeout 3000 -- "$PWD/tests/guest/runtime.sh"
         add_up tests/guest/device_tree.sh
         board --board soc --iommu --device cache-seed=7 --timeout 3000 -- "$PWD/tests/guest/caches.sh" digits.bmodel
+        board --board soc --iommu --timeout 3000 -- "$run" coherency
         ;;
     soc-debug)
         make -s module-debug-arm64 || exit 1

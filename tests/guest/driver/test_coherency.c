@@ -4,9 +4,10 @@
  * mappings past the caches, the fence page, seals, and the cache watch with what it says. On boards whose caches are
  * coherent the same calls work, and change nothing.
  */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -612,6 +613,51 @@ static void programs_that_have_ended_are_named(void **state) {
   expect_key(line, "offset", 0);
 }
 
+/* The only one on the processor that gets the interrupts: what the driver puts off it does when we wait for it. */
+static void run_alone(bool alone) {
+  const struct sched_param param = {.sched_priority = alone ? sched_get_priority_max(SCHED_FIFO) : 0};
+  cpu_set_t set;
+
+  CPU_ZERO(&set);
+  for (int i = 0; i < (alone ? 1 : CPU_SETSIZE); i++) CPU_SET(i, &set);
+  assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
+  assert_int_equal(sched_setscheduler(0, alone ? SCHED_FIFO : SCHED_OTHER, &param), 0);
+}
+
+/* Reports that debugfs has with both keys. */
+static uint32_t count_reports(const char *key, const char *other) {
+  FILE *file = popen("cat /sys/kernel/debug/accel/*/cache_watch", "r");
+  uint32_t count = 0;
+  char text[1024];
+
+  assert_non_null(file);
+  while (fgets(text, sizeof(text), file)) count += strstr(text, key) && strstr(text, other);
+  pclose(file);
+  return count;
+}
+
+/* More than are looked into at once, of a buffer that the device knows nothing of, and that is closed right after. */
+static void mistakes_with_closed_buffers_are_named(void **state) {
+  enum { MISTAKES = 60 };
+  char name[32];
+  struct bo bo;
+  uint8_t *p;
+
+  (void)state;
+  if (!has_watch()) return;
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  p = map_cached(&bo);
+  run_alone(true);
+  for (uint32_t i = 0; i < MISTAKES; i++) p[2 * i * LINE] = 1;
+  sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, 0, KIB(64));
+  raw_gem_close(fd, bo.handle);
+  run_alone(false);
+  assert_int_equal(watch().discarded, before.discarded + MISTAKES);
+  snprintf(name, sizeof(name), " buffer=%u ", bo.handle);
+  assert_int_equal(count_reports("kind=discarded place=buffer ", name), MISTAKES);
+  munmap(p, KIB(64));
+}
+
 static void reports_are_cleared(void **state) {
   struct drm_npu_watch_info first, after;
   char line[1024];
@@ -728,6 +774,7 @@ int main(void) {
       TEST(thrown_away_writes_are_reported),
       TEST(replaced_results_are_reported),
       TEST(programs_that_have_ended_are_named),
+      TEST(mistakes_with_closed_buffers_are_named),
       TEST(reports_are_cleared),
       TEST(idle_devices_sleep),
       TEST(a_device_that_does_not_wake_up_is_tried_again),
