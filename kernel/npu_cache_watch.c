@@ -33,8 +33,11 @@
 /* Reports taken at one interrupt; as long as there are more the line stays up. */
 #define NPU_CACHE_AT_ONCE	32
 
-/* Reports looked into at one run of the work: other works may come between. */
+/* Reports looked into at one run of the work, so that other work gets its turn. */
 #define NPU_CACHE_BATCH		16
+
+/* Pages that are looked at in a row, likewise. */
+#define NPU_CACHE_PAGES		1024
 
 /* Lines in the log, all that is kept at once. */
 #define NPU_CACHE_LOG_INTERVAL	(5 * HZ)
@@ -113,9 +116,10 @@ u32 npu_cache_watch_drain(struct npu_device *npu)
 		npu_write(npu, NPU_REG_REPORT_NEXT, 0);
 		npu_cache_push(watch, &report);
 	}
-	spin_unlock_irqrestore(&watch->raw_lock, flags);
+	/* Inside: who finds the block empty waits for the work. */
 	if (n)
 		queue_work(system_freezable_wq, &watch->work);
+	spin_unlock_irqrestore(&watch->raw_lock, flags);
 
 	return n;
 }
@@ -221,7 +225,10 @@ void npu_cache_watch_opened(struct npu_file *nfile)
 
 /* Memory */
 
-/* The watch sees memory as processors do, before an IOMMU; 0: nothing is mapped there. */
+/*
+ * The watch has physical addresses. Without an IOMMU those on the bus are the same ones; behind one
+ * 0 means that nothing is mapped there.
+ */
 static u64 npu_cache_phys(struct npu_device *npu, dma_addr_t dma)
 {
 	struct iommu_domain *domain = iommu_get_domain_for_dev(npu->drm.dev);
@@ -234,15 +241,19 @@ static bool npu_cache_has_memory(const struct npu_bo *bo)
 	return bo->flags & DRM_NPU_BO_SYSTEM && bo->tbo.ttm && bo->tbo.ttm->dma_address;
 }
 
-/* Of a page of such a buffer. Imported and pinned memory is known by its mapping only. */
+/*
+ * Of a page of such a buffer. Imported and pinned memory is known by its mapping only; to look that
+ * up takes longer.
+ */
 static u64 npu_cache_page(const struct npu_bo *bo, u64 page)
 {
+	struct npu_device *npu = to_npu_device(bo->tbo.base.dev);
 	const struct ttm_tt *tt = bo->tbo.ttm;
 
-	if (tt->pages && tt->pages[page])
+	if (tt->pages && tt->pages[page] && iommu_get_domain_for_dev(npu->drm.dev))
 		return page_to_phys(tt->pages[page]);
 
-	return npu_cache_phys(to_npu_device(bo->tbo.base.dev), tt->dma_address[page]);
+	return npu_cache_phys(npu, tt->dma_address[page]);
 }
 
 /* Is an address of memory at an offset in a buffer? */
@@ -262,6 +273,8 @@ static s64 npu_cache_offset(const struct npu_bo *bo, u64 addr)
 		offset = addr - npu_cache_page(bo, i);
 		if (offset < PAGE_SIZE)
 			return ((s64)i << PAGE_SHIFT) + offset;
+		if (i % NPU_CACHE_PAGES == 0)
+			cond_resched();
 	}
 
 	return -1;
@@ -277,14 +290,14 @@ static void npu_cache_set_buffer(struct npu_cache_entry *entry, struct drm_file 
 	npu_cache_name_file(&entry->owner, file);
 }
 
-/* A handle that is just being closed is in no table any more. */
+/*
+ * One that is just being closed is in no table any more: it is the one that the buffer was made
+ * with, unless that is another buffer's by now.
+ */
 static u32 npu_cache_handle(struct drm_file *file, struct npu_bo *bo)
 {
 	struct drm_gem_object *obj;
 	int id, found = 0;
-
-	if (bo->maker == file->client_id)
-		return bo->handle;
 
 	spin_lock(&file->table_lock);
 	idr_for_each_entry(&file->object_idr, obj, id) {
@@ -293,6 +306,8 @@ static u32 npu_cache_handle(struct drm_file *file, struct npu_bo *bo)
 			break;
 		}
 	}
+	if (!found && bo->maker == file->client_id && !idr_find(&file->object_idr, bo->handle))
+		found = bo->handle;
 	spin_unlock(&file->table_lock);
 
 	return found;
@@ -431,6 +446,7 @@ static void npu_cache_find_in_tables(struct npu_device *npu, struct npu_cache_en
 	list_for_each_entry(table, &mmu->live, live) {
 		if (npu_cache_is_in(npu, entry, NPU_CACHE_TABLE, table->addr, NPU_TABLE_BYTES))
 			break;
+		cond_resched();
 	}
 	mutex_unlock(&mmu->live_lock);
 }
@@ -660,36 +676,56 @@ static void npu_cache_finish(struct npu_cache_watch *watch)
 		cond_resched();
 }
 
-/* What is there now, as far as there is room for it: others may go on to make reports. */
-static void npu_cache_drain_all(struct npu_device *npu)
+static bool npu_cache_has_room(struct npu_cache_watch *watch)
 {
+	return READ_ONCE(watch->count) + NPU_CACHE_AT_ONCE <= NPU_CACHE_RAW;
+}
+
+/* Are there more? */
+static bool npu_cache_drain_awake(struct npu_device *npu)
+{
+	bool more = false;
+	int idx;
+
+	if (npu_device_enter_online(npu, &idx)) {
+		more = npu_cache_watch_drain(npu) == NPU_CACHE_AT_ONCE;
+		npu_device_exit(npu, idx);
+	}
+
+	return more;
+}
+
+/**
+ * npu_cache_watch_flush - look into the reports made so far, since what they are about goes
+ * @npu: device; it is woken: while it slept processors may have made mistakes
+ *
+ * As many as the block and the driver have room for, however many others make meanwhile.
+ */
+void npu_cache_watch_flush(struct npu_device *npu)
+{
+	struct npu_cache_watch *watch = npu->cache_watch;
+	bool more = true;
 	u32 i;
 
-	for (i = 0; i < NPU_CACHE_RAW; i += NPU_CACHE_AT_ONCE) {
-		if (npu_cache_watch_drain(npu) < NPU_CACHE_AT_ONCE)
+	if (!watch)
+		return;
+	for (i = 0; i <= 2 * NPU_CACHE_RAW; i += NPU_CACHE_BATCH) {
+		if (more && npu_cache_has_room(watch))
+			more = npu_cache_drain_awake(npu);
+		if (!flush_work(&watch->work) && !more)
 			return;
+		cond_resched();
 	}
 }
 
 /**
- * npu_cache_watch_flush - look into the reports of until now, since what they are about goes
- * @npu: device; it is woken: while it slept processors may have made mistakes
+ * npu_cache_watch_closing - the same for a file that is closed, before any of what it has goes
+ * @nfile: file
  */
-void npu_cache_watch_flush(struct npu_device *npu)
+void npu_cache_watch_closing(struct npu_file *nfile)
 {
-	int idx;
-	u32 i;
-
-	if (!npu->cache_watch)
-		return;
-	if (npu_device_enter_online(npu, &idx)) {
-		npu_cache_drain_all(npu);
-		npu_device_exit(npu, idx);
-	}
-	/* One run more: the first one may have begun before. */
-	for (i = 0; i <= NPU_CACHE_RAW && flush_work(&npu->cache_watch->work);
-	     i += NPU_CACHE_BATCH)
-		cond_resched();
+	npu_cache_watch_flush(nfile->npu);
+	nfile->closing = true;
 }
 
 /* Answers */

@@ -27,7 +27,7 @@ struct npu_cache_report {
 	/** @bytes: from the first to the last one that is meant */
 	u32 bytes;
 
-	/** @addr: address of the first one in memory, as processors have it */
+	/** @addr: physical address of the first one */
 	u64 addr;
 
 	/** @va: the device's address of it; 0: it has none */
@@ -156,6 +156,7 @@ void npu_cache_watch_fini(struct npu_device *npu);
 u32 npu_cache_watch_drain(struct npu_device *npu);
 void npu_cache_watch_flush(struct npu_device *npu);
 void npu_cache_watch_opened(struct npu_file *nfile);
+void npu_cache_watch_closing(struct npu_file *nfile);
 int npu_cache_watch_info(struct npu_device *npu, struct drm_npu_watch_info *info);
 int npu_cache_watch_show(struct npu_device *npu, struct seq_file *m);
 void npu_cache_watch_clear(struct npu_device *npu);

@@ -143,7 +143,7 @@ static int npu_release(struct inode *inode, struct file *filp)
 {
 	struct drm_file *file = filp->private_data;
 
-	npu_cache_watch_flush(to_npu_device(file->minor->dev));
+	npu_cache_watch_closing(to_npu_file(file));
 
 	return drm_release(inode, filp);
 }

@@ -29,6 +29,9 @@ struct npu_file {
 	/** @opener_space: likewise physical address of its page table; 0: not known */
 	u64 opener_space;
 
+	/** @closing: nobody uses it any more, and all reports of the cache watch are looked into */
+	bool closing;
+
 	/** @lock: protects the creation of @vm */
 	struct mutex lock;
 

@@ -71,7 +71,9 @@ static void npu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 {
 	struct npu_vm *vm = npu_file_vm(file);
 
-	npu_cache_watch_flush(to_npu_device(obj->dev));
+	/* Reports would not find a file that is closed itself. */
+	if (!to_npu_file(file)->closing)
+		npu_cache_watch_flush(to_npu_device(obj->dev));
 	if (!IS_ERR(vm))
 		npu_vm_unbind(vm, gem_to_npu_bo(obj));
 }

@@ -184,7 +184,7 @@
 #define NPU_REG_WATCH_DISCARDED 0x394u  /* 32 bits, ro: invalidated lines that held what a processor has written */
 #define NPU_REG_REPORT_KIND 0x3a0u  /* 32 bits, ro: oldest report: NPU_WATCH_ kind; 0: there is none, and the registers below mean nothing */
 #define NPU_REG_REPORT_BYTES 0x3a4u  /* 32 bits, ro: bytes from the first to the last one that is meant */
-#define NPU_REG_REPORT_ADDR 0x3a8u  /* 64 bits, ro: address of the first of them as processors have it: before any IOMMU */
+#define NPU_REG_REPORT_ADDR 0x3a8u  /* 64 bits, ro: physical address of the first of them, as processors have it: behind an IOMMU not the one on the bus */
 #define NPU_REG_REPORT_VA 0x3b0u  /* 64 bits, ro: the address by which this block has accessed it; 0: by none, in a ring or a table */
 #define NPU_REG_REPORT_ASID 0x3b8u  /* 32 bits, ro: address space of that */
 #define NPU_REG_REPORT_QUEUE 0x3bcu  /* 32 bits, ro: queue whose job made the access */
