@@ -564,6 +564,26 @@ static void thrown_away_writes_are_reported(void **state) {
   bo_destroy(fd, &bo);
 }
 
+/* The driver knows such memory by its DMA mapping only: behind an SMMU that is not where it is. */
+static void mistakes_in_process_memory_are_reported(void **state) {
+  char line[1024];
+  struct bo bo;
+  uint8_t *p;
+
+  (void)state;
+  if (!has_watch()) return;
+  p = own_memory(KIB(64));
+  pin(p, KIB(64), &bo);
+  p[KIB(8) + LINE] = 1;
+  sync_range(&bo, DRM_NPU_SYNC_FROM_DEVICE, 0, KIB(64));
+  last_report("discarded", line, sizeof(line));
+  expect_key(line, "buffer", bo.handle);
+  expect_key(line, "offset", KIB(8) + LINE);
+  expect_key(line, "owner_pid", (uint64_t)getpid());
+  bo_destroy(fd, &bo);
+  munmap(p, KIB(64));
+}
+
 static void replaced_results_are_reported(void **state) {
   struct bo bo;
   char line[1024];
@@ -806,6 +826,7 @@ int main(void) {
       TEST(forgotten_cleaning_is_reported),
       TEST(forgotten_invalidation_is_reported),
       TEST(thrown_away_writes_are_reported),
+      TEST(mistakes_in_process_memory_are_reported),
       TEST(replaced_results_are_reported),
       TEST(programs_that_have_ended_are_named),
       TEST(mistakes_with_closed_buffers_are_named),
