@@ -15,8 +15,8 @@ QUIET  := >/dev/null
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: ## installs the Debian packages that are missing
-	@scripts/setup.sh
+setup: ## installs the missing packages [SET=sim, board, build, check, full, package, site]
+	@scripts/setup.sh $(SET)
 
 programs: $(BUILD)/build.ninja ## libraries, compiler, tools, chip model: build/bin, build/lib
 	@cmake --build $(BUILD) --target programs

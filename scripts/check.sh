@@ -250,7 +250,7 @@ onnxruntime() {
 }
 
 prepare() {
-    must setup 4800 make -s setup
+    must setup 4800 make -s setup SET=full
     onnxruntime
     must build 7200 make -s build
     must qemu 7200 make -s qemu

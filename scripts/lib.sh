@@ -31,6 +31,34 @@ need_program() {
     command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: make setup"
 }
 
+# need_network WHY: an error within a second where no package archive can be reached. Asks the proxy instead of the
+# archive's host where apt has one; archives of other kinds than http and https are taken for reachable.
+need_network() {
+    local uri scheme rest host port
+    uri=$(apt-config shell proxy Acquire::http::Proxy 2>/dev/null | sed -n "s/^proxy='\(.*\)'$/\1/p")
+    uri=${uri:-${http_proxy:-}}
+    [ -n "$uri" ] || uri=$(apt-get --print-uris update 2>/dev/null | sed -n "s/^'\(https\{0,1\}:[^']*\)'.*/\1/p" | head -n 1)
+    case $uri in http://* | https://*) ;; *) return 0 ;; esac
+    scheme=${uri%%:*} rest=${uri#*://}
+    rest=${rest%%/*}
+    rest=${rest##*@}
+    host=${rest%%:*} port=${rest##*:}
+    [ "$port" != "$rest" ] || port=$([ "$scheme" = https ] && echo 443 || echo 80)
+    timeout 2 bash -c ': </dev/tcp/"$0"/"$1"' "$host" "$port" 2>/dev/null ||
+        die "the network is needed $1, and $host, port $port, cannot be reached" \
+            "it is the archive (or proxy) of apt's sources; see 'apt-get update'"
+}
+
+# need_space MEGABYTES FOLDER: an error where the file system of a folder, which may not exist yet, has less free space.
+need_space() {
+    local folder=$2 free
+    while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+    [ -w "$folder" ] || die "this user cannot write to $folder" "it is needed for $2"
+    free=$(($(df --output=avail -k "$folder" | tail -n 1) / 1024))
+    [ "$free" -ge "$1" ] || die "only $free MB are free in $folder, and $1 MB are needed" \
+        "builds go to $NPU_BUILD, downloads and QEMU to $NPU_CACHE (XDG_CACHE_HOME chooses another place)"
+}
+
 # Runs a long command with its output in a log; on failure shows the end of that log.
 logged() {
     local log=$1 status=0

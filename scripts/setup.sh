@@ -1,145 +1,193 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Installs the Debian 12 packages that building, running and testing need. Does nothing (in milliseconds)
-# when all are there. What is not a package of the system goes to the cache: docs/environment.md.
+# Installs the Debian packages that a purpose needs. Does nothing (in milliseconds) when all of them are installed.
+# Everything that is not a package of the system goes to the cache: docs/develop/environment.md.
 #
-#   setup.sh           install what is missing (as root, or with sudo)
-#   setup.sh --check   only list what is missing; status 1 if something is
-#   setup.sh --list    print all packages with their purpose
-#   setup.sh --train   also what is needed to train the example network again
+#   setup.sh [SET...]           install the missing packages (as root, or with sudo); without a set: check
+#   setup.sh --missing SET...   only list the missing packages; status 1 if there are any
+#   setup.sh --list [SET...]    print packages and their purpose
+#   setup.sh --sets             print the sets: name, number of packages, purpose
+#
+# Sets: sim, board, build, check, full, package, site, train. Each of the first five contains those before it.
 
 NPU_STEP=setup
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# package | what it is for
+# set | purpose | the sets that it contains
+sets() {
+    cat <<'LIST'
+sim|libraries, compiler, tools and the chip model in the process (make demo BOARD=sim)|
+board|QEMU and the driver for the emulated board (make demo)|sim
+build|all tests are compiled (make build)|sim board
+check|all tests of make check run|sim board build
+full|sanitizers, debug kernels, arm64 boards, static checks of the driver (make check-full)|sim board build check package site
+package|Debian packages, wheels and images (make deb, make release)|sim
+site|the documentation as web pages (make site)|
+train|training of the example network|
+LIST
+}
+
+# package | set | purpose
 packages() {
     cat <<'LIST'
-build-essential|C and C++ compilers, make
-cmake|builds libraries, tools and tests
-ccache|keeps compiled files between builds and checkouts
-ninja-build|runs the builds of QEMU and CMake
-pkg-config|finds libraries
-libdrm-dev|DRM headers for libnpu and the guest tests
-liburing-dev|asynchronous submission through io_uring
-libcmocka-dev|unit tests of the C interfaces
-libgtest-dev|unit tests in C++
-libgmock-dev|unit tests in C++
-libdnnl-dev|fast compute back end of the chip model (oneDNN)
-libonnx-dev|ONNX format, for the compiler
-protobuf-compiler|ONNX format, for the compiler
-libprotobuf-dev|ONNX format, for the compiler
-flatbuffers-compiler|bmodel format
-libflatbuffers-dev|bmodel format
-libmd-dev|checksums in bmodel files
-libncurses-dev|live view of npu-smi
-libmicrohttpd-dev|exporter of npu-smi
-libonnx-testdata|ONNX conformance tests, for the oracle of our tests
-libpng-dev|samples for calibration and inputs (PNG)
-libjpeg-dev|samples for calibration and inputs (JPEG)
-libcli11-dev|command lines of the tools
-nlohmann-json3-dev|JSON output of the tools
-gcc-multilib|32-bit tests of the ABI
-g++-multilib|32-bit tests of the ABI
-clang|sanitizers and fuzzers; 32-bit programs of arm64 boards
-libclang-rt-14-dev|sanitizers and fuzzers
-lld|links what sanitizers are in, in a quarter of the time; 32-bit programs of arm64 boards
-llvm-14|readable stacks in sanitizer reports
-clang-format|source style
-busybox-static|user space of the emulated board
-cpio|initial file system of the emulated board
-kmod|modules of the emulated board
-xz-utils|kernel packages
-dwarves|kernel module build
-binutils-aarch64-linux-gnu|programs and kernel modules of arm64 boards; scripts/sysroot-arm64.sh has the compiler
-bison|kernel and QEMU build
-flex|kernel and QEMU build
-bc|kernel build
-libelf-dev|kernel build
-libssl-dev|kernel build
-sparse|static checks of the driver
-coccinelle|static checks of the driver
-ocaml|scripts in the semantic patches of Linux, which coccinelle runs
-seabios|firmware of the emulated board
-qemu-system-data|firmware of the emulated board
-python3|generators, npu-vm, QEMU build
-python3-venv|QEMU build
-python3-numpy|reference results in tests; arrays of the package qnpu
-python3-dev|native module of the package qnpu
-pybind11-dev|native module of the package qnpu
-python3-setuptools|the package qnpu by pip
-python3-wheel|the package qnpu by pip
-python3-pip|tests of the package qnpu
-python3-mypy|types of the package qnpu
-python3-pyte|terminal in which the live view of npu-smi is tested
-tmux|likewise, one that people use
-python3-jsonschema|JSON of tools is held against its schemas
-python3-prometheus-client|reads what the exporter of npu-smi writes
-libglib2.0-dev|QEMU build
-libpixman-1-dev|QEMU build
-zlib1g-dev|QEMU build; samples for calibration and inputs (.npz)
-libattr1-dev|shared folders of the emulated board (9p)
-libcap-ng-dev|shared folders of the emulated board (9p)
-libfdt-dev|QEMU build
-device-tree-compiler|tests of the device tree of boards
-dt-schema|checks that device trees keep to the driver's binding
-debhelper|Debian packages
-dh-python|Debian package of the package qnpu
-dh-dkms|Debian package of the driver
-lintian|checks of Debian packages
-mmdebstrap|clean systems in which Debian packages are tried; the image
+build-essential|sim|C and C++ compilers, make
+cmake|sim|configures libraries, tools and tests
+ninja-build|sim|runs the builds of CMake and QEMU
+pkg-config|sim|finds libraries
+libdrm-dev|sim|DRM headers for libnpu and the guest tests
+liburing-dev|sim|asynchronous submission through io_uring
+libdnnl-dev|sim|fast compute back end of the chip model (oneDNN)
+libonnx-dev|sim|ONNX format, for the compiler
+protobuf-compiler|sim|ONNX format, for the compiler
+libprotobuf-dev|sim|ONNX format, for the compiler
+flatbuffers-compiler|sim|bmodel format
+libflatbuffers-dev|sim|bmodel format
+libmd-dev|sim|checksums in bmodel files
+libncurses-dev|sim|live view of npu-smi
+libmicrohttpd-dev|sim|exporter of npu-smi
+libpng-dev|sim|samples for calibration and inputs (PNG)
+libjpeg-dev|sim|samples for calibration and inputs (JPEG)
+zlib1g-dev|sim|samples for calibration and inputs (.npz)
+libcli11-dev|sim|command lines of the tools
+nlohmann-json3-dev|sim|JSON output of the tools
+python3|sim|generators, npu-vm, QEMU build
+python3-dev|sim|native module of the package qnpu
+pybind11-dev|sim|native module of the package qnpu
+python3-numpy|sim|arrays of the package qnpu; reference results in tests
+python3-venv|board|QEMU build
+libglib2.0-dev|board|QEMU build
+libpixman-1-dev|board|QEMU build
+libfdt-dev|board|QEMU build
+libattr1-dev|board|shared folders of the emulated board (9p)
+libcap-ng-dev|board|shared folders of the emulated board (9p)
+seabios|board|firmware of the emulated board
+qemu-system-data|board|firmware of the emulated board
+busybox-static|board|user space of the emulated board
+cpio|board|initial file system of the emulated board
+kmod|board|modules of the emulated board
+xz-utils|board|archives of QEMU and kernels
+bc|board|build of the driver
+libelf-dev|board|build of the driver
+ccache|build|keeps compiled files between build folders and checkouts
+git|build|finds changed files
+libcmocka-dev|build|unit tests of the C interfaces
+libgtest-dev|build|unit tests in C++
+libgmock-dev|build|unit tests in C++
+gcc-multilib|build|32-bit tests of the ABI
+g++-multilib|build|32-bit tests of the ABI
+clang|build|fuzzers
+libclang-rt-14-dev|build|fuzzers
+clang-format|check|source style
+libonnx-testdata|check|conformance tests of ONNX
+python3-setuptools|check|the package qnpu by pip
+python3-wheel|check|the package qnpu by pip
+python3-pip|check|the package qnpu by pip
+python3-mypy|check|types of the package qnpu
+python3-pyte|check|terminal in which the live view of npu-smi is tested
+tmux|check|terminal in which the live view of npu-smi is tested
+python3-jsonschema|check|schemas of the tools' JSON output
+python3-prometheus-client|check|reads the output of npu-smi's exporter
+lld|full|links sanitizer builds in a quarter of the time; 32-bit programs of arm64 boards
+llvm-14|full|readable stacks in sanitizer reports
+dwarves|full|debug kernels
+bison|full|debug kernels
+flex|full|debug kernels
+libssl-dev|full|debug kernels
+binutils-aarch64-linux-gnu|full|programs and modules of arm64 boards; scripts/sysroot-arm64.sh has the compiler
+sparse|full|static checks of the driver
+coccinelle|full|static checks of the driver
+ocaml|full|scripts in Linux's semantic patches, which coccinelle runs
+device-tree-compiler|full|tests of the device tree of boards
+dt-schema|full|checks device trees against the driver's binding
+debhelper|package|Debian packages
+dh-python|package|Debian package of the package qnpu
+dh-dkms|package|Debian package of the driver
+lintian|package|checks of Debian packages
+mmdebstrap|package|clean systems in which packages are tested; the image
+python3-sklearn|train|training of the example network
 LIST
-    # Debian's and that of others bring them differently; scripts/onnxruntime.sh calls the program.
-    command -v node >/dev/null || echo 'nodejs|tests of ONNX Runtime in JavaScript'
-    command -v npm >/dev/null || echo 'npm|fetches ONNX Runtime for the tests of its plug-in'
-    [ "$TRAIN" = no ] || echo 'python3-sklearn|training of the example network'
+    # Debian and others package these two differently; scripts/onnxruntime.sh calls the program.
+    command -v node >/dev/null || echo 'nodejs|check|tests of ONNX Runtime in JavaScript'
+    command -v npm >/dev/null || echo 'npm|check|downloads ONNX Runtime for the tests of its plug-in'
+}
+
+# with_contained SET...: these sets and the sets that they contain, one a line.
+with_contained() {
+    local name
+    for name; do
+        sets | awk -F'|' -v name="$name" '$1 == name { found = 1; print $1; n = split($3, more, " ")
+            for (i = 1; i <= n; i++) print more[i] } END { exit !found }' ||
+            die "unknown set of packages: $name" "known: $(sets | cut -d'|' -f1 | xargs)"
+    done | sort -u
+}
+
+# of_sets SET...: lines "package|set|purpose".
+of_sets() {
+    local wanted
+    wanted=$(with_contained "$@") || exit 1
+    packages | awk -F'|' 'NR == FNR { want[$1] = 1; next } $2 in want' <(echo "$wanted") -
 }
 
 missing() {
-    local installed
+    local installed list
+    list=$(of_sets "$@") || exit 1
     installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' 2>/dev/null | awk '$1 == "ii" { print $2 }')
-    packages | awk -F'|' 'NR == FNR { have[$1] = 1; next } !($1 in have)' <(echo "$installed") -
+    awk -F'|' 'NR == FNR { have[$1] = 1; next } !($1 in have)' <(echo "$installed") - <<<"$list"
 }
 
 install_them() {
-    local list=$1 names root=()
+    local list=$1 names root=() size
     mapfile -t names < <(cut -d'|' -f1 <<<"$list")
     if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || die "packages are missing and this user cannot install them" \
-            "as root: apt-get install ${names[*]}"
+        command -v sudo >/dev/null || die "${#names[@]} packages are missing, and only root can install them" \
+            "run as root: apt-get install --no-install-recommends ${names[*]}"
         root=(sudo)
     fi
-    say "installing ${#names[@]} packages; log: $NPU_CACHE/logs/setup.log"
+    need_network "to install ${#names[@]} packages"
     logged "$NPU_CACHE/logs/apt-update.log" "${root[@]}" apt-get -q update
+    size=$(apt-get --assume-no --no-install-recommends install "${names[@]}" 2>/dev/null |
+        sed -n 's/^Need to get \(.*\) of archives.*/, \1 to download/p')
+    say "installing ${#names[@]} packages$size; log: $NPU_CACHE/logs/setup.log"
     logged "$NPU_CACHE/logs/setup.log" "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
         --no-install-recommends "${names[@]}"
 }
 
 main() {
-    local mode=install list
-    TRAIN=no
+    local mode=install list wanted=()
     for argument in "$@"; do
         case $argument in
-            --check | --list) mode=${argument#--} ;;
-            --train) TRAIN=yes ;;
-            *) die "unknown argument: $argument" "known: --check --list --train" ;;
+            --missing | --list | --sets) mode=${argument#--} ;;
+            -*) die "unknown argument: $argument" "known: --missing --list --sets, and names of sets" ;;
+            *) wanted+=("$argument") ;;
         esac
     done
-    [ "$mode" != list ] || { packages | column -t -s'|'; return; }
-    command -v dpkg-query >/dev/null || die "this set-up is made for Debian 12, and dpkg is not here"
-    list=$(missing)
-    if [ -z "$list" ]; then
-        say "all packages are installed"
+    if [ "$mode" = sets ]; then
+        sets | while IFS='|' read -r name purpose _; do
+            printf '%-8s %3d packages  %s\n' "$name" "$(of_sets "$name" | wc -l)" "$purpose"
+        done
         return
     fi
-    say "missing packages:"
-    awk -F'|' '{ printf "  %-22s %s\n", $1, $2 }' <<<"$list" >&2
-    [ "$mode" != check ] || exit 1
+    [ ${#wanted[@]} -gt 0 ] || wanted=(check)
+    if [ "$mode" = list ]; then
+        of_sets "${wanted[@]}" | awk -F'|' '{ printf "%-28s %-8s %s\n", $1, $2, $3 }'
+        return
+    fi
+    command -v dpkg-query >/dev/null || die "this set-up needs a Debian or Ubuntu system: dpkg-query is not here" \
+        "on other systems install what 'scripts/setup.sh --list' names, then use cmake"
+    list=$(missing "${wanted[@]}") || exit 1
+    if [ -z "$list" ]; then
+        say "all packages are installed (${wanted[*]})"
+        return
+    fi
+    say "missing packages (${wanted[*]}):"
+    awk -F'|' '{ printf "  %-28s %s\n", $1, $3 }' <<<"$list" >&2
+    [ "$mode" != missing ] || exit 1
     install_them "$list"
-    list=$(missing)
+    list=$(missing "${wanted[@]}")
     [ -z "$list" ] || die "still missing after the installation: $(cut -d'|' -f1 <<<"$list" | xargs)"
-    say "all packages are installed"
+    say "all packages are installed (${wanted[*]})"
 }
 
 main "$@"
