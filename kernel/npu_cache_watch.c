@@ -606,7 +606,7 @@ static void npu_cache_symbol(const struct npu_cache_report *report, char *text, 
 	strreplace(text, ' ', '_');
 }
 
-/* A line of keys and values that programs read: docs/uapi.md has them. */
+/* A line of keys and values that programs read: docs/reference/uapi.md has them. */
 static void npu_cache_show_entry(struct seq_file *m, const struct npu_cache_entry *entry)
 {
 	const struct npu_cache_report *report = &entry->report;

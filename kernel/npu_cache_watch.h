@@ -19,7 +19,7 @@ struct seq_file;
 #define NPU_CACHE_RAW		256
 #define NPU_CACHE_KEPT		64
 
-/** struct npu_cache_report - what the watch says, docs/hardware.md section 10 */
+/** struct npu_cache_report - what the watch says, docs/reference/hardware.md section 10 */
 struct npu_cache_report {
 	/** @kind: NPU_WATCH_ */
 	u32 kind;

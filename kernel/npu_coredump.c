@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Dumps of the card for those who want to know why a job failed: registers, the queue's rings, the
- * job's descriptor, a walk of the page tables and the commands around the place. docs/uapi.md
- * describes the text; tools/npu-dump shows it with commands disassembled.
+ * job's descriptor, a walk of the page tables and the commands around the place.
+ * docs/reference/uapi.md describes the text; tools/npu-dump shows it with commands disassembled.
  *
  * A job that the watchdog kills is dumped at once, while it is on its core: memory comes without
  * waiting for it then, since jobs may have to end before any can be freed. A job that has failed by

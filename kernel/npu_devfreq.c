@@ -152,7 +152,7 @@ static void npu_devfreq_remove_opps(void *dev)
 	dev_pm_opp_remove_all_dynamic(dev);
 }
 
-/* The clock states, with the voltages of docs/hardware.md. */
+/* The clock states, with the voltages of docs/reference/hardware.md. */
 static int npu_devfreq_add_opps(struct npu_device *npu)
 {
 	struct device *dev = npu->drm.dev;

@@ -9,7 +9,7 @@
 struct devfreq;
 struct npu_device;
 
-/* Clock states of the card, see docs/hardware.md: full, half, a quarter. */
+/* Clock states of the card, see docs/reference/hardware.md: full, half, a quarter. */
 #define NPU_CLOCK_STATES	3
 
 /**

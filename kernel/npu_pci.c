@@ -3,9 +3,9 @@
  * The device as a PCI Express card: BARs, MSI-X vectors, sleep, resets by the PCI core, and errors
  * of the bus.
  *
- * The card's memory keeps its contents in all of these (docs/hardware.md, section 9), so page
- * tables and buffers stay where they are. Queues and everything else that the card knows are made
- * anew.
+ * The card's memory keeps its contents in all of these (docs/reference/hardware.md, section 9), so
+ * page tables and buffers stay where they are. Queues and everything else that the card knows are
+ * made anew.
  */
 #include <linux/dma-mapping.h>
 #include <linux/module.h>

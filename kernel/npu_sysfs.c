@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Attributes of the PCI function, in its folder "npu"; docs/uapi.md describes each.
+ * Attributes of the PCI function, in its folder "npu"; docs/reference/uapi.md describes each.
  */
 #include <linux/device.h>
 #include <linux/math64.h>

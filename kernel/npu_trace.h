@@ -6,7 +6,7 @@
 #define NPU_TRACE_H
 
 /*
- * Events under /sys/kernel/tracing/events/npu, described in docs/uapi.md.
+ * Events under /sys/kernel/tracing/events/npu, described in docs/reference/uapi.md.
  *
  * A job is known by its fence, "fence=CONTEXT:SEQNO": the context of the fence is unique in the
  * system, the number is the one that user space got from the submission. The dma_fence events name

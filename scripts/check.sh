@@ -315,7 +315,7 @@ check() {
     together
 
     # Two boards at a time, and no compiler beside them. Of the documents they read uapi.md.
-    UNSEEN='^(docs/[^u]|man/|README|CONTRIBUTING|LICENSE'
+    UNSEEN='^(docs/([^r]|reference/[^u])|man/|README|CONTRIBUTING|LICENSE'
     UNSEEN+='|examples/|networks/|tools/npuc/|compiler/|python/|ort/|debian/'
     UNSEEN+='|tests/(bench|conformance|oracle|static|install|env|mutation|unit/compiler)/)'
     keep aside guest-debug-use 6300 tests/guest/check.sh debug-use

@@ -16,9 +16,9 @@ usage: explore.py [OPTION...]
   --boot            boot a board for each seed, instead of loading one that was saved before its command began
 
 A seed chooses the number of processors, the card's clock, how the kernel shares a processor, turns of the processors,
-delays of the card, and random numbers of the guest (docs/exact.md). The same seed is the same run: for each failure the
-command that repeats it is printed, and its output and console are kept in build/explore. Status: 0 when nothing
-failed."""
+delays of the card, and random numbers of the guest (docs/explanation/exact.md). The same seed is the same run: for each
+failure the command that repeats it is printed, and its output and console are kept in build/explore. Status: 0 when
+nothing failed."""
 
 import argparse
 import concurrent.futures

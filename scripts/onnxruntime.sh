@@ -53,7 +53,7 @@ fetch_deb() {
     (cd "$INCOMING/$1" && apt_private download "$1=$DEBIAN" </dev/null) ||
         unreachable "Debian's unstable suite does not give $1 $DEBIAN" \
             "it has: $(apt_ask madison "$1" | awk -F' *[|] *' '{ print $2 }' | xargs)" \
-            "$0 has the version and the sums; the headers of a later one will do (docs/onnxruntime.md)"
+            "$0 has the version and the sums; the headers of a later one will do (docs/reference/onnxruntime.md)"
     deb=$(echo "$INCOMING/$1"/*.deb)
     same_sum "$deb" "$(sha256sum "$deb" | cut -d' ' -f1)" "$2"
     dpkg-deb -x "$deb" "$INCOMING/tree"

@@ -13,8 +13,8 @@ usage: plant.py [OPTION...] [NAME...]
 A race is a patch that takes a lock, a reference or an order away, in the driver, in libnpu or in the chip's model. Its
 head says what, and which suites may see it ("Suites:", "Tests:", "Kernel:", "Rounds:", see explore.py). Works on a copy
 of the checkout in build/planted. The suites of a race run under one seed after another until the first failure, which
-is repeated by the command that explore.py has printed. Each is printed as a row of the table in docs/races.md. Status:
-0 when each that was found came back."""
+is repeated by the command that explore.py has printed. Each is printed as a row of the table in docs/develop/races.md.
+Status: 0 when each that was found came back."""
 
 import argparse
 import glob

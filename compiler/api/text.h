@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Commands as text, in the form of docs/hardware.md section 6.2.
+// Commands as text, in the form of docs/reference/hardware.md section 6.2.
 #ifndef NPU_COMPILER_TEXT_H
 #define NPU_COMPILER_TEXT_H
 

@@ -18,7 +18,7 @@ double pixels(const Graph &g, const Node &n) {
   return kChip.mac_pixels * (bytes == 1 ? kChip.rate_8 : bytes == 2 ? kChip.rate_16 : 1.0);
 }
 
-/// The arithmetic of a part of a node, as docs/hardware.md section 8.1 counts it.
+/// The arithmetic of a part of a node, as docs/reference/hardware.md section 8.1 counts it.
 double arithmetic(const Graph &g, const Node &n, const Box &part) {
   const double elements = count(part);
   switch (n.op) {

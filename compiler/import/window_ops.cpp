@@ -395,7 +395,7 @@ Status col2im(OpContext &c) {
 // Pooling.
 
 /// ceil_mode adds a window where the last one does not reach the end, and leaves out one that begins in the padding
-/// behind the data: docs/compiler.md says why. What that changes goes into the padding at the end.
+/// behind the data: docs/reference/compiler.md says why. What that changes goes into the padding at the end.
 void round_up(const Shape &x, Slides &slides) {
   for (size_t i = 0; i < slides.size(); ++i) {
     Slide &s = slides[i];

@@ -46,7 +46,8 @@ class FolderLock {
 };
 
 /// What does not exist yet begins with a comment.
-constexpr const char *kFirstLine = "# Schedules that npuc --optimize has found: docs/compiler.md, \"Search\".\n";
+constexpr const char *kFirstLine =
+    "# Schedules that npuc --optimize has found: docs/reference/compiler.md, \"Search\".\n";
 
 /// The file itself, where the path is a link to it. What exists has to be a file: something else would be replaced by
 /// one, or never end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A language model on the NPU: the prompt at once, then token by token, each the most likely one. The networks are
-// those of tests/bench/llama.py, compiled; docs/runtime.md, "Transformers: the KV cache", has the commands.
+// those of tests/bench/llama.py, compiled; docs/reference/runtime.md, "Transformers: the KV cache", has the commands.
 //
 // The cache lies in the card's memory and is never copied. A launch reads the rows that there are, and its output, the
 // row of the new token, is the memory behind them. What else a launch needs to know are rows of tables on the card:

@@ -34,8 +34,8 @@ uint64_t meminfo(const std::string &key) {
   return 0;
 }
 
-/// The machine's, for a device without memory of its own: what the driver lets new buffers have of it (docs/uapi.md,
-/// "Buffers": seven eighths of three quarters), and what of that neither we nor others have.
+/// The machine's, for a device without memory of its own: what the driver lets new buffers have of it
+/// (docs/reference/uapi.md, "Buffers": seven eighths of three quarters), and what of that neither we nor others have.
 Heap heap_of_machine(uint64_t ours) {
   const uint64_t total = meminfo("MemTotal:") / 32 * 21;
   return {total, std::min(total - std::min(total, ours), meminfo("MemAvailable:"))};

@@ -11,7 +11,7 @@ using namespace npu::bm;
 namespace {
 
 constexpr uint32_t kKhz = 1000;
-constexpr uint32_t kLowestClock = 4;  // the nominal clock's part, docs/hardware.md section 2.3
+constexpr uint32_t kLowestClock = 4;  // the nominal clock's part, docs/reference/hardware.md section 2.3
 
 uint32_t rounded(uint32_t milli) { return (milli + 500) / 1000; }
 

@@ -5,8 +5,8 @@
 /*
  * BMLIB: device handles, device memory, copies and synchronisation, as programs for the BM168x family know them, over
  * libnpu (npu.h). Names, values and layouts are those of the vendor's library, so that sources compile unchanged and
- * object files link. docs/libnpu.md has a table of what every function does here; those that have no meaning on this
- * card are in bmlib_not_supported.h, which this header includes, and say BM_NOT_SUPPORTED.
+ * object files link. docs/reference/libnpu.md has a table of what every function does here; those that have no meaning
+ * on this card are in bmlib_not_supported.h, which this header includes, and say BM_NOT_SUPPORTED.
  *
  * Errors: functions return a bm_status_t; npu_last_error() (npu.h) and the log (bmlib_log_set_level()) have the reason
  * as text. Nothing aborts. Threads: everything may be called by any number of threads at once; a handle must not be

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Launches by the driver's io_uring command (docs/uapi.md, "io_uring"). One submission a call: whether a launch has its
-// number decides whether the next one may follow.
+// Launches by the driver's io_uring command (docs/reference/uapi.md, "io_uring"). One submission a call: whether a
+// launch has its number decides whether the next one may follow.
 #include <liburing.h>
 #include <time.h>
 

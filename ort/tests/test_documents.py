@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""The examples of docs/onnxruntime.md and docs/serving.md: those in C compile, those in Python and YAML can be read.
+"""The examples of docs/reference/onnxruntime.md and docs/guide/serving.md: those in C compile, those in Python and YAML
+can be read.
 
 usage: test_documents.py INCLUDE
 """
@@ -23,19 +24,19 @@ def blocks(document, language):
 
 class Documents(unittest.TestCase):
     def test_c(self):
-        found = blocks("onnxruntime.md", "c")
+        found = blocks("reference/onnxruntime.md", "c")
         self.assertEqual(len(found), 1)
         done = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-isystem", INCLUDE,
                                "-x", "c", "-"], input=found[0], text=True, capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_python(self):
-        found = blocks("serving.md", "python")
+        found = blocks("guide/serving.md", "python")
         self.assertEqual(len(found), 1)
-        compile(found[0], "serving.md", "exec")
+        compile(found[0], "guide/serving.md", "exec")
 
     def test_yaml(self):
-        found = blocks("serving.md", "yaml")
+        found = blocks("guide/serving.md", "yaml")
         self.assertEqual(len(found), 1)
         runtime, service = YAML(typ="safe").load_all(found[0])
         self.assertEqual(runtime["kind"], "ServingRuntime")

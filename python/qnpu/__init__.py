@@ -7,7 +7,8 @@
 
 Arrays are numpy's, dense and row-major; shapes are in elements, outermost dimension first. Sizes are in bytes, cycles
 are the chip's modelled ones. What fails raises qnpu.Error with the reason. Everything may be used by any number of
-threads, which run side by side: the interpreter's lock is free while a launch is on its way. docs/python.md has more.
+threads, which run side by side: the interpreter's lock is free while a launch is on its way. docs/reference/python.md
+has more.
 """
 from ._native import Device, Error, Tensor
 from .compiler import CompileError, Model, compile  # pylint: disable=redefined-builtin

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """sophon.sail on QNPU: what programs use of it for networks (Handle, Tensor, Engine, MultiEngine, facts of devices).
 
-Names and meanings are the vendor's; docs/python.md has a table of what is here and what is not. Images and video are
-not: this card has neither a decoder nor an image processor. What fails raises qnpu.Error, where the vendor's logs.
+Names and meanings are the vendor's; docs/reference/python.md has a table of what is here and what is not. Images and
+video are not: this card has neither a decoder nor an image processor. What fails raises qnpu.Error, where the vendor's
+logs.
 """
 from __future__ import annotations
 
@@ -1041,7 +1042,7 @@ class MultiEngine:
         return {name: np.concatenate([p[name] for p in parts])[:rows] for name in parts[0]} if parts else {}
 
 
-_NO_IMAGES = "QNPU has no image processor, video or post-processing units; docs/python.md says what there is"
+_NO_IMAGES = "QNPU has no image processor, video or post-processing units; docs/reference/python.md says what there is"
 _NO_LANGUAGE = ("it is the vendor's engine for language models; here an Engine runs their networks token by token, as "
                 "examples/decode does in C++")
 _ABSENT = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What docs/python.md shows runs, and says what it says it does."""
+"""What docs/reference/python.md shows runs, and says what it says it does."""
 import os
 import re
 import subprocess
@@ -14,7 +14,7 @@ import support
 class Document(support.Test):
     def setUp(self):
         super().setUp()
-        with open(os.path.join(support.TOP, "docs", "python.md"), encoding="utf-8") as file:
+        with open(os.path.join(support.TOP, "docs", "reference", "python.md"), encoding="utf-8") as file:
             self.text = file.read()
 
     def test_programs_run(self):

@@ -241,7 +241,7 @@ class Errors(support.Test):
 
     def test_jobs_that_fail_on_the_card(self):
         data = bytearray(support.digits().data)
-        program = data.index(b"QPRG")  # docs/runtime.md, section 7.1
+        program = data.index(b"QPRG")  # docs/reference/runtime.md, section 7.1
         first = program + int.from_bytes(data[program + 92:program + 96], "little")
         data[first:first + 4] = b"\xff" * 4  # no such command
         with qnpu.Session(bytes(data)) as session:

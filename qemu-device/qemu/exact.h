@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The exact board: what the guest sees depends on its command line and its
- * input alone, never on the host's time. docs/exact.md of the project says
- * how each way for host time is closed; the small patches of patches/ call
- * these functions.
+ * input alone, never on the host's time.
+ * docs/explanation/exact.md of the project says how each way for host time is
+ * closed; the small patches of patches/ call these functions.
  */
 #ifndef NPU_EXACT_H
 #define NPU_EXACT_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the board of a QNPU1 has in common, whether it is a card or a block in
- * a SoC: the chip (npu_model.h, described in docs/hardware.md of the project),
- * its threads, its time, its faults, and what QEMU has to know of its life.
+ * a SoC: the chip (npu_model.h, described in docs/reference/hardware.md of the
+ * project), its threads, its time, its faults, and what QEMU has to know of its
+ * life.
  *
  * Time
  *

@@ -4,8 +4,8 @@
  * line, without memory of its own, not coherent with the processors' caches
  * (soc_caches.h), and with power, clock and reset from outside (soc_scmi.h).
  * Around the chip of npu_core.h, which says what there is to say about threads
- * and time. It writes its own nodes of the device tree: docs/boards.md of the
- * project describes them.
+ * and time. It writes its own nodes of the device tree:
+ * docs/reference/boards.md of the project describes them.
  */
 
 #include "qemu/osdep.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The caches of a SoC's processors, as far as a device that is not coherent
- * with them can tell, and the watch over their maintenance: docs/hardware.md
- * of the project, section 10.
+ * with them can tell, and the watch over their maintenance: section 10 of
+ * docs/reference/hardware.md of the project.
  */
 #ifndef NPU_SOC_CACHES_H
 #define NPU_SOC_CACHES_H

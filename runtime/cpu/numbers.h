@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Element types as numbers of float32: how elements are read into them, and they are written into elements. As the chip
-// does it (docs/hardware.md, section 7), and ONNX's QuantizeLinear and DequantizeLinear.
+// does it (docs/reference/hardware.md, section 7), and ONNX's QuantizeLinear and DequantizeLinear.
 #ifndef NPU_CPU_NUMBERS_H
 #define NPU_CPU_NUMBERS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* uapi/hw as docs/hardware.md has it: what driver, compiler and chip exchange in memory, and the registers that both
- * sides need first. */
+/* uapi/hw as docs/reference/hardware.md has it: what driver, compiler and chip exchange in memory, and the registers
+ * that both sides need first. */
 #include <npu_isa.h>
 #include <npu_regs.h>
 

@@ -6,8 +6,8 @@ usage: counts.py [--board pc|soc] [--accept] [--json FILE] [OPERATION...]
 
 Prints a table; the last line is "N passed, N failed", and the status 1 where a figure is worse than its tolerance
 allows, or is not recorded. --accept records what was measured in expected.json. --board soc counts what caches that
-are not coherent cost, on a board without exact time. docs/benchmarks.md says what the operations are, and how to read
-the table.
+are not coherent cost, on a board without exact time. docs/develop/benchmarks.md says what the operations are, and how
+to read the table.
 """
 import argparse
 import json

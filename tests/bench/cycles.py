@@ -10,7 +10,7 @@ with that batch, NAME:reals=fp16 with results of 16 bits. --all takes the large 
 NETWORK is taken whatever its size. Prints a table; the last line is "N passed, N failed", and the status 1 where a
 network has more cycles than its tolerance allows, or is not recorded. --accept records all, or the named ones, in
 cycles.json.
-docs/benchmarks.md says how to read the table.
+docs/develop/benchmarks.md says how to read the table.
 """
 import argparse
 import os

@@ -8,8 +8,8 @@ Runs the networks of zoo.py, or the files that are named, by the runtime on the 
 (sim) and on an emulated board through the driver (guest), each in turn with ONNX Runtime with one thread and with two,
 and prints median, best and worst of the ratios of their times. An inference begins and ends in the host's memory. The
 results are compared before anything is timed. A busy host moves these figures, so they decide about no test; the status
-is 1 where something could not be run, or its results differ. docs/benchmarks.md says how to install ONNX Runtime, and
-how to read the tables.
+is 1 where something could not be run, or its results differ. docs/develop/benchmarks.md says how to install ONNX
+Runtime, and how to read the tables.
 """
 import argparse
 import json
@@ -346,7 +346,8 @@ def part_lines(results):
 def report(results, failed, options):
     print(f"inferences on {options.cores} core(s) of the card, {options.pairs} pairs, load {os.getloadavg()[0]:.1f}")
     if not options.peer:
-        print("no ONNX Runtime: give its folder by --peer or NPU_PEER (docs/benchmarks.md); nothing was compared")
+        print("no ONNX Runtime: give its folder by --peer or NPU_PEER (docs/develop/benchmarks.md); "
+              "nothing was compared")
     rates = [r["clock_rate"] for r in results if r["card"] == "guest"]
     if rates:
         print(f"the board's clock went {min(rates):.3f} to {max(rates):.3f} times as fast as the host's; "

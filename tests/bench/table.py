@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The comparison of figures that have no noise with recorded ones: docs/benchmarks.md.
+"""The comparison of figures that have no noise with recorded ones: docs/develop/benchmarks.md.
 
 A row of the file is {figure: N, ...}; recorded ones may have "tolerance" (percent) and its "reason" besides.
 """

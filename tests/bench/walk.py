@@ -26,7 +26,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)
 BUILD = os.path.join(TOP, "build", "walk")
 FLAGS = f"-O0 -finstrument-functions -finstrument-functions-exclude-file-list=/usr/include,{BUILD}/"
 
-# What an input tensor is on its way (docs/runtime.md, "The way of a tensor"), and its memory.
+# What an input tensor is on its way (docs/reference/runtime.md, "The way of a tensor"), and its memory.
 CARRIERS = re.compile(r"\b(bm_tensor_[ts]|bm_device_mem_t|bm_mem_desc|bm_shape_[ts]|TensorInfo|LaunchTensors|Place|"
                       r"npu_job_region|npu_bo|drm_npu_region|npu_region|Bo|Job)\b")
 ENDS = {"the transport": re.compile(r"^npu::sim::ioctl$"), "the chip": re.compile(r"^npu::model::Chip::submit$")}

@@ -17,8 +17,8 @@ import sys
 import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DOCUMENTS = ["README.md", "docs/onnx-file.md", "docs/vendor-program.md", "docs/driver-work.md",
-             "docs/add-an-operator.md"]
+DOCUMENTS = ["README.md", "docs/guide/onnx-file.md", "docs/guide/vendor-program.md", "docs/guide/driver-work.md",
+             "docs/develop/add-an-operator.md"]
 
 # What is not typed here, and why. An entry that no document has is a mistake.
 NOT_RUN = {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""The operators that docs/compiler.md lists are those that the importer has, no more and no fewer.
+"""The operators that docs/reference/compiler.md lists are those that the importer has, no more and no fewer.
 
 usage: operators.py      the last line is "N passed, N failed" (an operator is a test)
 """
@@ -19,7 +19,7 @@ def read(*path):
 
 def listed():
     """(of com.microsoft?, name) of the table of groups."""
-    table = re.search(r"^\| group \| operators \|\n.*?\n\n", read("docs", "compiler.md"), re.M | re.S)[0]
+    table = re.search(r"^\| group \| operators \|\n.*?\n\n", read("docs", "reference", "compiler.md"), re.M | re.S)[0]
     for row in table.strip().splitlines()[2:]:
         group, names = row.strip("|").split("|")
         for name in re.sub(r"\([^)]*\)", "", names).split(","):
@@ -37,7 +37,7 @@ def imported():
 def main():
     told, known = set(listed()), set(imported())
     for microsoft, name in sorted(told ^ known):
-        where = "docs/compiler.md" if (microsoft, name) in known else "the importer"
+        where = "docs/reference/compiler.md" if (microsoft, name) in known else "the importer"
         print(f"FAIL {'com.microsoft.' if microsoft else ''}{name}: {where} does not have it")
     wrong = len(told ^ known)
     print(f"{len(told & known)} passed, {wrong} failed")

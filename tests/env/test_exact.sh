@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Tests of exact boards (docs/exact.md): the same command twice, the second time beside busy processes and with a reader
-# that does not read for a while, has the same console, output, trace, and count of instructions, byte for byte.
+# Tests of exact boards (docs/explanation/exact.md): the same command twice, the second time beside busy processes and
+# with a reader that does not read for a while, has the same console, output, trace, and count of instructions, byte for
+# byte.
 #
 #   test_exact.sh         a script that looks at what could let the host's time in; launches by the guest's clock
 #   test_exact.sh deep    the demo; plugging and unplugging under load; the driver's suites, on one card and on two, and

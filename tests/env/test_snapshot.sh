@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Tests of snapshots (docs/exact.md): a board that is saved in the middle of a job and goes on in another process, once
-# beside busy processes, has the console, output, trace and count of instructions of one that was never saved.
+# Tests of snapshots (docs/explanation/exact.md): a board that is saved in the middle of a job and goes on in another
+# process, once beside busy processes, has the console, output, trace and count of instructions of one that was never
+# saved.
 #
 # Needs QEMU, the stock kernel and the module. Ends with "N passed, N failed".
 

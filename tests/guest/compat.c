@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program of 32 bits and the driver of a kernel of 64: every call of docs/uapi.md, with no library but libc. Each
- * test has a file and a context of its own. Prints what cmocka would, so that run.sh can read it.
+ * A program of 32 bits and the driver of a kernel of 64: every call of docs/reference/uapi.md, with no library but
+ * libc. Each test has a file and a context of its own. Prints what cmocka would, so that run.sh can read it.
  *
  *   compat           all tests
  *   compat --bits    only says what the program is: the kernel can execute it

@@ -12,7 +12,7 @@
 #   run.sh --brief   everything, as little of it as makes sense, for boards on which it runs again and again
 #   run.sh NAME...   only these tests
 #
-# Before these: --exact for what the check runs on exact boards (docs/exact.md), --host for the rest.
+# Before these: --exact for what the check runs on exact boards (docs/explanation/exact.md), --host for the rest.
 #
 # With NPU_TESTS=PATTERN only the tests with such names run in those programs of the driver's that have any (* and ?);
 # with NPU_ROUNDS=N each program runs so often, or until it fails.
@@ -29,7 +29,7 @@ kills=200 buffers=10000 removals=25 plugs=5 loads=50 unwinds=300 evictions=2 reu
 ways="uring threads" launches=2000 tables=yes
 half= now=use third= part= without=
 soc=$(find /sys/bus/platform/devices/ -name '*.npu')
-# Where nothing can be late, and the host has little to compute; docs/testing.md has the others' reasons.
+# Where nothing can be late, and the host has little to compute; docs/develop/testing.md has the others' reasons.
 exact="device uapi_examples observe buffers jobs submit_args fences uring syncfile priority gang faults watchdog"
 exact="$exact fairness isolation prime userptr compat tables attack bugclass recovery coredump reset hotplug suspend"
 exact="$exact modules"

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Makes a test program of the examples in docs/uapi.md.
+"""Makes a test program of the examples in docs/reference/uapi.md.
 
-usage: uapi_examples.py docs/uapi.md OUT.c
+usage: uapi_examples.py docs/reference/uapi.md OUT.c
 
 Takes the C pieces of the section "The calls, with examples", in their order, as the body of one test. A call that fails
 and an assertion that does not hold are told with their line in the document.
@@ -10,7 +10,7 @@ and an assertion that does not hold are told with their line in the document.
 import sys
 
 SECTION = "## The calls, with examples"
-HEAD = """/* Made by tests/guest/uapi_examples.py from docs/uapi.md. */
+HEAD = """/* Made by tests/guest/uapi_examples.py from docs/reference/uapi.md. */
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +33,8 @@ HEAD = """/* Made by tests/guest/uapi_examples.py from docs/uapi.md. */
 
 static void must(int result, const char *call, int line) {
   if (result >= 0) return;
-  print_error("docs/uapi.md:%d: %s: %s\\n", line, call, strerror(errno));
-  _fail("docs/uapi.md", line);
+  print_error("docs/reference/uapi.md:%d: %s: %s\\n", line, call, strerror(errno));
+  _fail("docs/reference/uapi.md", line);
 }
 
 #define open(...) must_open(open(__VA_ARGS__), __LINE__)
@@ -83,7 +83,7 @@ def main():
     with open(out, "w", encoding="utf-8") as file:
         file.write(HEAD)
         for start, piece in found:
-            file.write(f'#line {start} "docs/uapi.md"\n')
+            file.write(f'#line {start} "docs/reference/uapi.md"\n')
             file.writelines(piece)
         file.write(TAIL)
 

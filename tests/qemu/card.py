@@ -26,7 +26,7 @@ C = constants()
 
 
 class Command:
-    """Encodings of the few commands used here (section 6 of docs/hardware.md)."""
+    """Encodings of the few commands used here (section 6 of docs/reference/hardware.md)."""
 
     @staticmethod
     def nop():

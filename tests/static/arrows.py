@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Holds the arrows between the parts (docs/architecture.md): what each folder may include, and what each built object
-may need.
+"""Holds the arrows between the parts (docs/explanation/architecture.md): what each folder may include, and what each
+built object may need.
 
 usage: arrows.py [BUILD]     BUILD: build folder, default: build
 """

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run has shown, for people and as JSON (docs/schemas/bmrt-test.schema.json).
+// What a run has shown, for people and as JSON (docs/reference/schemas/bmrt-test.schema.json).
 #ifndef BMRT_TEST_RESULTS_H
 #define BMRT_TEST_RESULTS_H
 

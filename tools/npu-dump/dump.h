@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dumps of the driver (docs/uapi.md, "Dumps") made readable. Functions keep no state and throw nothing but
+// Dumps of the driver (docs/reference/uapi.md, "Dumps") made readable. Functions keep no state and throw nothing but
 // std::bad_alloc.
 #ifndef NPU_TOOLS_DUMP_H
 #define NPU_TOOLS_DUMP_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// --report: what npuc has made of a network as JSON (docs/schemas/npuc-report.schema.json) or as a page.
+// --report: what npuc has made of a network as JSON (docs/reference/schemas/npuc-report.schema.json) or as a page.
 #ifndef NPU_NPUC_REPORTS_H
 #define NPU_NPUC_REPORTS_H
 

@@ -88,7 +88,7 @@ struct drm_npu_dev_info {
 	__u64 ddr_bytes;	/* 0: no memory of its own, no card buffers */
 	__u64 va_start;		/* device addresses of buffers lie in [va_start, va_end) */
 	__u64 va_end;
-	__u32 mac_ic;		/* cost model parameters, see docs/hardware.md section 8 */
+	__u32 mac_ic;		/* cost model parameters: docs/reference/hardware.md section 8 */
 	__u32 mac_oc;
 	__u32 mac_pixels;
 	__u32 lmem_bw;
@@ -169,7 +169,7 @@ struct drm_npu_time_info {
 
 /**
  * struct drm_npu_watch_info - what the cache watch of a SoC has counted since power-on: lines of 64
- * bytes whose maintenance was forgotten; see docs/hardware.md section 10
+ * bytes whose maintenance was forgotten; see docs/reference/hardware.md section 10
  */
 struct drm_npu_watch_info {
 	__u32 flags;		/* DRM_NPU_WATCH_ */

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Generates npu_regs.h, npu_isa.h, npu_isa.hpp and npu_hw_params.h from npu.json, and the tables of docs/hardware.md.
+"""Generates npu_regs.h, npu_isa.h, npu_isa.hpp and npu_hw_params.h from npu.json, and the tables of docs/reference/hardware.md.
 
 usage: generate.py [--check]     --check writes nothing and fails when a committed file differs
 """
@@ -10,7 +10,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DOC = os.path.join(HERE, "..", "..", "docs", "hardware.md")
+DOC = os.path.join(HERE, "..", "..", "docs", "reference", "hardware.md")
 SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s32": 4, "f32": 4}
 CTYPES = {"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
           "s32": "int32_t", "f32": "float"}
@@ -217,7 +217,7 @@ struct EnumValue {
   uint64_t value;
 };
 
-/// What a field may hold by itself. Relations between fields are the chip's (docs/hardware.md section 6.1).
+/// What a field may hold by itself. Relations between fields are the chip's (docs/reference/hardware.md section 6.1).
 enum class Legal : uint8_t {
   Any,
   NotZero,
@@ -615,12 +615,12 @@ def document(spec, text):
     def fill(m):
         used.add(m.group(1))
         if m.group(1) not in tables:
-            raise SystemExit(f"docs/hardware.md: no table '{m.group(1)}' in npu.json")
+            raise SystemExit(f"docs/reference/hardware.md: no table '{m.group(1)}' in npu.json")
         return f"<!-- npu.json: {m.group(1)} -->\n\n{tables[m.group(1)].rstrip()}\n\n<!-- end -->"
     text = re.sub(r"<!-- npu\.json: (\w+) -->.*?<!-- end -->", fill, text, flags=re.S)
     missing = set(tables) - used
     if missing:
-        raise SystemExit(f"docs/hardware.md lacks the tables {sorted(missing)}")
+        raise SystemExit(f"docs/reference/hardware.md lacks the tables {sorted(missing)}")
     return text
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Modelled time: docs/hardware.md section 8 as code, linked by the chip model and by the compiler alike.
+// Modelled time: docs/reference/hardware.md section 8 as code, linked by the chip model and by the compiler alike.
 #ifndef NPU_HW_COST_HPP
 #define NPU_HW_COST_HPP
 
@@ -251,8 +251,8 @@ inline Cost cost(const npu_cmd_fill &c, const CostParams &p) {
 
 }  // namespace cost_detail
 
-/// Cost of a command whose fields are legal (docs/hardware.md section 6.1); an opcode that is not executed costs
-/// nothing. `gdma` tells the engine, for commands of both.
+/// Cost of a command whose fields are legal (docs/reference/hardware.md section 6.1); an opcode that is not executed
+/// costs nothing. `gdma` tells the engine, for commands of both.
 inline Cost command_cost(const uint8_t (&bytes)[NPU_CMD_BYTES], bool gdma, const CostParams &p) {
   Cost cost;
   if (visit(bytes, [&](const auto &c) { cost = cost_detail::cost(c, p); })) return cost;

@@ -32,7 +32,7 @@ struct EnumValue {
   uint64_t value;
 };
 
-/// What a field may hold by itself. Relations between fields are the chip's (docs/hardware.md section 6.1).
+/// What a field may hold by itself. Relations between fields are the chip's (docs/reference/hardware.md section 6.1).
 enum class Legal : uint8_t {
   Any,
   NotZero,

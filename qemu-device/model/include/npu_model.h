@@ -3,8 +3,8 @@
 #define NPU_MODEL_H
 
 /*
- * The QNPU1 chip as a library: registers in, bus accesses and interrupts out. docs/hardware.md says how the chip
- * behaves.
+ * The QNPU1 chip as a library: registers in, bus accesses and interrupts out. docs/reference/hardware.md says how the
+ * chip behaves.
  *
  * Threads in host time: register accesses may come from any thread and never block for longer than a short critical
  * section. The owner creates the threads that run jobs (npu_model_thread_count() of them, each in
@@ -52,7 +52,7 @@ struct npu_model_board {
   void (*trace)(void *opaque, const char *kind, const char *text);
   /*
    * The board's clock, in nanoseconds, which never goes back. NULL: the chip runs in host time. Otherwise it runs in
-   * virtual time (docs/hardware.md section 8.4), and wake_at has to be there, too.
+   * virtual time (docs/reference/hardware.md section 8.4), and wake_at has to be there, too.
    */
   uint64_t (*now)(void *opaque);
   /*
@@ -143,8 +143,8 @@ void npu_model_write(struct npu_model *model, uint64_t offset, uint64_t value, u
 void npu_model_reset(struct npu_model *model);
 
 /*
- * Faults on demand, docs/hardware.md section 9. Some are counted: the value is how many events are still to be spoiled.
- * Others act at once when they are set, or are states.
+ * Faults on demand, docs/reference/hardware.md section 9. Some are counted: the value is how many events are still to
+ * be spoiled. Others act at once when they are set, or are states.
  */
 enum npu_model_fault {
   NPU_MODEL_FAULT_HANG,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which queue's job a free core gets: priority with ageing, and cores reserved for jobs that need several.
-// docs/hardware.md section 4.2.
+// docs/reference/hardware.md section 4.2.
 #ifndef NPU_MODEL_ARBITER_H
 #define NPU_MODEL_ARBITER_H
 

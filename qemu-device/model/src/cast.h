@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Elements of one type as those of another (docs/hardware.md, section 7): what COPY does where its types differ.
+// Elements of one type as those of another (docs/reference/hardware.md, section 7): what COPY does where its types
+// differ.
 #ifndef NPU_MODEL_CAST_H
 #define NPU_MODEL_CAST_H
 

@@ -7,8 +7,8 @@
 // the core that it got last; the threads of its other cores serve queues meanwhile, and further threads, one for each
 // core but the first, help to compute it (crew.h).
 //
-// In virtual time (docs/hardware.md section 8.4) there are no threads: flights take their place, runs that advance()
-// carries from event to event of the board's clock (flights.cpp). The lock is then free whenever it is taken.
+// In virtual time (docs/reference/hardware.md section 8.4) there are no threads: flights take their place, runs that
+// advance() carries from event to event of the board's clock (flights.cpp). The lock is then free whenever it is taken.
 #ifndef NPU_MODEL_CHIP_H
 #define NPU_MODEL_CHIP_H
 
@@ -89,7 +89,7 @@ class Chip {
   Sensors &sensors();
   uint32_t ecc_corrected() const { return ecc_corrected_.load(); }
   uint32_t ecc_uncorrected() const { return ecc_uncorrected_.load(); }
-  /// Sets a fault of docs/hardware.md section 9, and does what it does at once.
+  /// Sets a fault of docs/reference/hardware.md section 9, and does what it does at once.
   void set_fault(unsigned fault, uint64_t value);
 
   uint64_t queue_config(unsigned queue, uint64_t QueueConfig::*field) const;

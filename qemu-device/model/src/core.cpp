@@ -24,9 +24,9 @@ namespace npu::model {
 namespace {
 
 constexpr unsigned kEngines = 2;
-constexpr uint64_t kStepCycles = 32768;      // between two steps of a command, docs/hardware.md section 8.4
+constexpr uint64_t kStepCycles = 32768;      // between two steps of a command, docs/reference/hardware.md section 8.4
 constexpr uint64_t kStepsAhead = 64;         // of a command that takes longer, before it retires
-constexpr uint64_t kProgressCycles = 65536;  // at work that count as progress, docs/hardware.md section 8.4
+constexpr uint64_t kProgressCycles = 65536;  // at work that count as progress, docs/reference/hardware.md section 8.4
 constexpr uint64_t kBegunAhead = 256;        // commands of a crew that have begun and not taken effect
 
 /// What report_mismatch() said on the thread that runs the command; empty: nothing.
@@ -322,7 +322,7 @@ class Execution {
   }
   void advance_to(uint64_t cycle) { replay_.advance_to(cycle); }
 
-  /// One round of the replay of docs/hardware.md section 8.3: a command takes effect when it begins.
+  /// One round of the replay of docs/reference/hardware.md section 8.3: a command takes effect when it begins.
   Run::State turn() {
     if (result_.error) return Run::State::Ended;
     if (standing_ && lanes_[0].stands()) return Run::State::Stands;

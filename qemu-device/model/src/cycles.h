@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The chip's cycles by the board's clock, docs/hardware.md section 8.4.
+// The chip's cycles by the board's clock, docs/reference/hardware.md section 8.4.
 #ifndef NPU_MODEL_CYCLES_H
 #define NPU_MODEL_CYCLES_H
 

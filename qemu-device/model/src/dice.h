@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the chip's document leaves open, chosen by a seed. docs/hardware.md section 8.5.
+// What the chip's document leaves open, chosen by a seed. docs/reference/hardware.md section 8.5.
 #ifndef NPU_MODEL_DICE_H
 #define NPU_MODEL_DICE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Faults on demand, for those who test what software makes of them. docs/hardware.md section 9.
+// Faults on demand, for those who test what software makes of them. docs/reference/hardware.md section 9.
 #ifndef NPU_MODEL_FAULTS_H
 #define NPU_MODEL_FAULTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The chip in virtual time, docs/hardware.md section 8.4: no threads, but events on the board's clock.
+// The chip in virtual time, docs/reference/hardware.md section 8.4: no threads, but events on the board's clock.
 #include <algorithm>
 #include <exception>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Address translation: the ASID table, page walks, TLBs, and invalidation that is complete exactly when the accesses
-// which began before it have ended. docs/hardware.md section 3.
+// which began before it have ended. docs/reference/hardware.md section 3.
 #ifndef NPU_MODEL_MMU_H
 #define NPU_MODEL_MMU_H
 

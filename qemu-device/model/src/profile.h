@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Profile records of a job: collected while it runs, written to its buffer at its end. docs/hardware.md section 4.4.
+// Profile records of a job: collected while it runs, written to its buffer at its end. docs/reference/hardware.md
+// section 4.4.
 #ifndef NPU_MODEL_PROFILE_H
 #define NPU_MODEL_PROFILE_H
 

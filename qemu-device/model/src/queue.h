@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A queue pair: its registers, the job it has in hand, and the transfers between it and system memory. docs/hardware.md
-// section 4.
+// A queue pair: its registers, the job it has in hand, and the transfers between it and system memory.
+// docs/reference/hardware.md section 4.
 #ifndef NPU_MODEL_QUEUE_H
 #define NPU_MODEL_QUEUE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The race detector: commands of two engines of a job that access the same bytes, at least one of them writing, with
-// neither a `wait` nor a semaphore that orders them. docs/hardware.md section 5.6.
+// neither a `wait` nor a semaphore that orders them. docs/reference/hardware.md section 5.6.
 //
 // A vector clock an engine says how many commands of each other engine have retired before its next one by an order
 // that the program itself demands; the modelled time plays no part, so a race is found however it would have ended.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// BAR0: which access means what. docs/hardware.md section 2.
+// BAR0: which access means what. docs/reference/hardware.md section 2.
 #ifndef NPU_MODEL_REGISTERS_H
 #define NPU_MODEL_REGISTERS_H
 

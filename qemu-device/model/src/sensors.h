@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Temperature, power, voltage and clock, modelled from the busy cycles. docs/hardware.md section 2.3.
+// Temperature, power, voltage and clock, modelled from the busy cycles. docs/reference/hardware.md section 2.3.
 #ifndef NPU_MODEL_SENSORS_H
 #define NPU_MODEL_SENSORS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks of a command before it has any effect: docs/hardware.md sections 5.2 and 6.1.
+// Checks of a command before it has any effect: docs/reference/hardware.md sections 5.2 and 6.1.
 #ifndef NPU_MODEL_VALIDATE_H
 #define NPU_MODEL_VALIDATE_H
 

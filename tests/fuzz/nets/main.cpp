@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random networks of all operators that npuc takes: compiled for three sizes of local memory, run on the chip model,
-// and compared with the evaluator and, where NPU_ONNXRUNTIME names its library, with ONNX Runtime. docs/testing.md.
+// and compared with the evaluator and, where NPU_ONNXRUNTIME names its library, with ONNX Runtime.
+// docs/develop/testing.md.
 #include <getopt.h>
 
 #include <chrono>

@@ -61,9 +61,10 @@ class Choices {
 };
 
 struct Made {
-  std::string model;        ///< the ONNX file
-  uint64_t data = 0;        ///< seed of the inputs
-  bool onnxruntime = true;  ///< ONNX Runtime means the same by all operators in it (docs/testing.md has the exceptions)
+  std::string model;  ///< the ONNX file
+  uint64_t data = 0;  ///< seed of the inputs
+  /// ONNX Runtime means the same by all operators in it (docs/develop/testing.md has the exceptions).
+  bool onnxruntime = true;
   std::shared_ptr<const test::QuantizedNet> quantized;  ///< null: it is not
 };
 

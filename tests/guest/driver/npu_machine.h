@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine around the card, as the board's maker controls it: faults of the card (docs/hardware.md section 9) and
- * plugging, by QEMU's machine protocol on the port that npu-vm --control names in $NPU_MACHINE. What does not work ends
- * the test.
+ * The machine around the card, as the board's maker controls it: faults of the card (docs/reference/hardware.md section
+ * 9) and plugging, by QEMU's machine protocol on the port that npu-vm --control names in $NPU_MACHINE. What does not
+ * work ends the test.
  */
 #ifndef NPU_MACHINE_H
 #define NPU_MACHINE_H

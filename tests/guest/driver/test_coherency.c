@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the driver does about caches that the device does not see (docs/boards.md, board soc): BO_SYNC to the byte,
- * mappings past the caches, the fence page, seals, and the cache watch with what it says. On boards whose caches are
- * coherent the same calls work, and change nothing.
+ * What the driver does about caches that the device does not see (docs/reference/boards.md, board soc): BO_SYNC to the
+ * byte, mappings past the caches, the fence page, seals, and the cache watch with what it says. On boards whose caches
+ * are coherent the same calls work, and change nothing.
  */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <errno.h>

@@ -114,7 +114,7 @@ static unsigned progress_beside(uint32_t own, int jobs, uint32_t rival, int riva
   return done;
 }
 
-/* The card has all of them when it begins, so the order is that of its arbiter (docs/hardware.md, section 4.2). */
+/* The card has all of them when it begins, so the order is that of its arbiter (section 4.2 of hardware.md). */
 static void equal_contexts_share_a_core(void **state) {
   (void)state;
   assert_in_range(progress_beside(DRM_NPU_PRIORITY_HIGH, RING_JOBS, DRM_NPU_PRIORITY_HIGH, RING_JOBS), RING_JOBS - 1,

@@ -25,8 +25,8 @@ namespace npu::test {
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// ---- costs, computed by hand from docs/hardware.md section 8.1: 32 input and 32 output channels, 2 pixels, 512 bytes
-// of local memory, 128 lanes a cycle; 32 fixed cycles ----
+// ---- costs, computed by hand from docs/reference/hardware.md section 8.1: 32 input and 32 output channels, 2 pixels,
+// 512 bytes of local memory, 128 lanes a cycle; 32 fixed cycles ----
 
 inline void expect_cost(const Cmd &c, uint64_t cycles, uint64_t flow, uint64_t macs, const char *what) {
   uint8_t bytes[NPU_CMD_BYTES];

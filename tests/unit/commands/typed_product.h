@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // CONV and MATMUL of all types: random legal commands with their operands, and their results by loops that know only
-// docs/hardware.md.
+// docs/reference/hardware.md.
 #ifndef NPU_TESTS_COMMANDS_TYPED_PRODUCT_H
 #define NPU_TESTS_COMMANDS_TYPED_PRODUCT_H
 

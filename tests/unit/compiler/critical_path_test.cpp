@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The critical path of a schedule, and what the cycles of a command go to: numbers worked out by hand from
-// docs/hardware.md section 8.
+// docs/reference/hardware.md section 8.
 #include <gtest/gtest.h>
 
 #include "compiler/api/schedule_report.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Elements of every type as docs/hardware.md has them, written apart from the chip: halves by a table of all of them,
-// integers in 64 bits, each rounding by what it means.
+// Elements of every type as docs/reference/hardware.md has them, written apart from the chip: halves by a table of all
+// of them, integers in 64 bits, each rounding by what it means.
 #ifndef NPU_TESTS_COMPUTE_ELEMENTS_H
 #define NPU_TESTS_COMPUTE_ELEMENTS_H
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Makes programs of the examples in docs/libnpu.md.
+"""Makes programs of the examples in docs/reference/libnpu.md.
 
-usage: async_examples.py docs/libnpu.md OUT.c OUT.cpp
+usage: async_examples.py docs/reference/libnpu.md OUT.c OUT.cpp
 
 Of the section "Asynchronous launches": the first piece of each language is a function, the rest is the body of main().
 An assertion that does not hold ends the program with its line in the document.
@@ -10,7 +10,7 @@ An assertion that does not hold ends the program with its line in the document.
 import sys
 
 SECTION = "## Asynchronous launches"
-HEAD = """/* Made by tests/unit/libnpu/async_examples.py from docs/libnpu.md. */
+HEAD = """/* Made by tests/unit/libnpu/async_examples.py from docs/reference/libnpu.md. */
 #undef NDEBUG
 #include <assert.h>
 #include <npu.h>
@@ -57,9 +57,9 @@ def write(path, head, found):
         raise SystemExit(f"{path}: a function and a use of it are expected in the section '{SECTION}'")
     with open(path, "w", encoding="utf-8") as file:
         file.write(head)
-        file.write(f'#line {found[0][0]} "docs/libnpu.md"\n{found[0][1]}{BODY}')
+        file.write(f'#line {found[0][0]} "docs/reference/libnpu.md"\n{found[0][1]}{BODY}')
         for start, text in found[1:]:
-            file.write(f'#line {start} "docs/libnpu.md"\n{text}')
+            file.write(f'#line {start} "docs/reference/libnpu.md"\n{text}')
         file.write(TAIL)
 
 

@@ -35,7 +35,7 @@ std::vector<unsigned> compete(const std::vector<uint32_t> &priorities, unsigned 
   return queues;
 }
 
-/// The rule of docs/hardware.md section 4.2, on its own.
+/// The rule of docs/reference/hardware.md section 4.2, on its own.
 std::vector<unsigned> predict(const std::vector<uint32_t> &priorities, unsigned jobs) {
   struct State {
     unsigned left, age, served;

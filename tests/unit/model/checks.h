@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A chip that checks commands (docs/hardware.md sections 5.2 and 6.1), and what is tried on each of them.
+// A chip that checks commands (docs/reference/hardware.md sections 5.2 and 6.1), and what is tried on each of them.
 #ifndef NPU_TEST_MODEL_CHECKS_H
 #define NPU_TEST_MODEL_CHECKS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Faults on demand: each does what docs/hardware.md section 9 says, as often as wanted, and no more.
+// Faults on demand: each does what docs/reference/hardware.md section 9 says, as often as wanted, and no more.
 #include <chrono>
 #include <string>
 

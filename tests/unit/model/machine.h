@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A small driver for the chip model: card memory, page tables, queues, jobs. It knows docs/hardware.md only, nothing of
-// the model's inside.
+// A small driver for the chip model: card memory, page tables, queues, jobs. It knows docs/reference/hardware.md only,
+// nothing of the model's inside.
 #ifndef NPU_TEST_MODEL_MACHINE_H
 #define NPU_TEST_MODEL_MACHINE_H
 
@@ -229,7 +229,8 @@ class Machine {
   std::map<unsigned, std::unique_ptr<TestQueue>> queues_;
 };
 
-/// Does this run of the tests use virtual time (docs/hardware.md section 8.4)? NPU_TEST_TIME=virtual asks for it.
+/// Does this run of the tests use virtual time (docs/reference/hardware.md section 8.4)? NPU_TEST_TIME=virtual asks for
+/// it.
 bool virtual_time();
 /// Waits until f() is true; fails the test after a generous time, in virtual time when the chips wait for nothing.
 void eventually(const std::function<bool()> &f, const char *what);

@@ -61,7 +61,7 @@ class Case(unittest.TestCase):
         status, out, err = self.run_in_folder("bmrt_test", "--bmodel", "net.bmodel", "--json", "r.json", *arguments)
         self.assertEqual(status, code, out + err)
         result = load(self.path("r.json"))
-        jsonschema.validate(result, load(os.path.join(TOP, "docs", "schemas", "bmrt-test.schema.json")))
+        jsonschema.validate(result, load(os.path.join(TOP, "docs", "reference", "schemas", "bmrt-test.schema.json")))
         self.assertEqual(result["status"], code)
         return result
 
@@ -190,7 +190,7 @@ class Inputs(Case):
         code, _, _ = self.run_in_folder("bmrt_test", "--context_dir", "case", "--json", "r.json")
         self.assertEqual(code, 4)
         result = load(self.path("r.json"))
-        jsonschema.validate(result, load(os.path.join(TOP, "docs", "schemas", "bmrt-test.schema.json")))
+        jsonschema.validate(result, load(os.path.join(TOP, "docs", "reference", "schemas", "bmrt-test.schema.json")))
         self.assertEqual((result["status"], result["result"]), (4, "mismatch"))
         found = result["cases"][0]["comparisons"][0]
         self.assertEqual((found["equal"], found["elements"], found["differing"], found["largest_difference"]),

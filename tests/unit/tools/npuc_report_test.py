@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """npuc --report: its figures against what the chip model does with the same file, and against its commands counted by
-docs/hardware.md; its schema, its page; and what npuc says of networks that it refuses.
+docs/reference/hardware.md; its schema, its page; and what npuc says of networks that it refuses.
 
 usage: npuc_report_test.py BIN TOP
 """
@@ -48,7 +48,7 @@ def load(path):
 
 
 def schema(name):
-    return load(os.path.join(TOP, "docs", "schemas", name + ".schema.json"))
+    return load(os.path.join(TOP, "docs", "reference", "schemas", name + ".schema.json"))
 
 
 def network(make):
@@ -79,7 +79,7 @@ SIZES = {"f32": 4, "s32": 4, "u32": 4, "f16": 2, "bf16": 2, "s16": 2, "u16": 2, 
 
 
 class Command:
-    """A command of --dump-asm: its memory traffic and MACs by docs/hardware.md section 8.1."""
+    """A command of --dump-asm: its memory traffic and MACs by docs/reference/hardware.md section 8.1."""
 
     def __init__(self, line):
         self.op, *fields = line.split()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Text form of commands (docs/hardware.md, section 6.2), driven by the tables of npu_isa.hpp. Functions keep no state,
-// may be called from any thread and throw nothing but std::bad_alloc.
+// Text form of commands (docs/reference/hardware.md, section 6.2), driven by the tables of npu_isa.hpp. Functions keep
+// no state, may be called from any thread and throw nothing but std::bad_alloc.
 //
 // Beyond that section: names are not case sensitive; several flags are joined by '|' (flags=bias|psum_in); a
 // hexadecimal value of an f32 field gives its bits; illegal values that fit their field are accepted, so that tests of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Element types as numbers (docs/hardware.md, section 7): how elements are read into f32, and f32 is written into them.
+// Element types as numbers (docs/reference/hardware.md, section 7): how elements are read into f32, and f32 is written
+// into them.
 #ifndef NPU_MODEL_COMPUTE_NUMBERS_H
 #define NPU_MODEL_COMPUTE_NUMBERS_H
 

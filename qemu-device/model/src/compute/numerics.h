@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What one element's arithmetic means (docs/hardware.md, section 7): shared by every back end, so that it is defined
-// once.
+// What one element's arithmetic means (docs/reference/hardware.md, section 7): shared by every back end, so that it is
+// defined once.
 #ifndef NPU_MODEL_COMPUTE_NUMERICS_H
 #define NPU_MODEL_COMPUTE_NUMERICS_H
 
