@@ -3,14 +3,17 @@
 # The front door: everything a person needs. CMake, Kbuild and QEMU's meson do the work behind it.
 
 BUILD  := $(CURDIR)/build
-BOARD  ?= pc
-CONFIG ?= RelWithDebInfo
+BOARD  ?=
 PREFIX ?= /usr/local
 # Output of the scripts that is meant for other scripts.
 QUIET  := >/dev/null
 
+export CONFIG UNITY
+
 .DEFAULT_GOAL := help
-.PHONY: help setup programs programs-arm64 build build-arm64 qemu kernel-stock kernel-stock-arm64 kernel-debug kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug module-debug-arm64 demo quick test check check-deep format bench bench-accept explore install conformance fuzz-kernel dist deb image hooks clean
+.PHONY: help setup programs programs-arm64 build build-arm64 qemu qemu-arm64 kernel-stock kernel-stock-arm64 kernel-debug \
+	kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug module-debug-arm64 demo quick test \
+	check check-full ci nightly format bench bench-accept explore install conformance fuzz-kernel dist deb image hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -18,11 +21,12 @@ help: ## shows this list
 setup: ## installs the missing packages [SET=sim, board, build, check, full, package, site]
 	@scripts/setup.sh $(SET)
 
-programs: $(BUILD)/build.ninja ## libraries, compiler, tools, chip model: build/bin, build/lib
-	@cmake --build $(BUILD) --target programs
+programs: ## libraries, compiler, tools, chip model, Python package: build/bin, build/lib, build/python (3 minutes, once)
+	@scripts/build.sh programs
 
-build: $(BUILD)/build.ninja ## the same and all tests
-	@cmake --build $(BUILD)
+build: ## the same and all tests (10 minutes, once) [CONFIG=Debug; UNITY=OFF: each file compiled alone]
+	@scripts/setup.sh build
+	@scripts/build.sh all
 
 programs-arm64: ## libraries and tools for arm64 boards: build/arm64/bin, build/arm64/lib
 	@scripts/build-arm64.sh programs
@@ -30,11 +34,11 @@ programs-arm64: ## libraries and tools for arm64 boards: build/arm64/bin, build/
 build-arm64: ## the same and the tests that run on these boards
 	@scripts/build-arm64.sh
 
-$(BUILD)/build.ninja:
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=$(CONFIG) -DNPU_WERROR=ON
-
-qemu: ## QEMU 10.0 with the NPU, in the cache (needs: build)
+qemu: ## QEMU 10.0 with the NPU for x86-64 boards, in the cache
 	@qemu-device/qemu/build.sh $(QUIET)
+
+qemu-arm64: ## the same for arm64 boards
+	@qemu-device/qemu/build.sh aarch64 $(QUIET)
 
 kernel-stock: ## Debian's Linux 6.12 for the emulated board, in the cache
 	@scripts/kernel-stock.sh $(QUIET)
@@ -51,7 +55,7 @@ kernel-debug-arm64: ## the same for arm64 boards; PAGES=16K, 64K: with pages of 
 kernel-newest: ## source of the newest Linux that Debian has, in the cache, to compile the driver against
 	@scripts/kernel-newest.sh $(QUIET)
 
-onnxruntime: ## headers and library of ONNX Runtime, in the cache: builds its plug-in with the next `make build`, and tests it
+onnxruntime: ## headers and library of ONNX Runtime, in the cache: the next `make build` compiles its plug-in
 	@scripts/onnxruntime.sh $(QUIET)
 	@[ ! -e $(BUILD)/build.ninja ] || [ -e $(BUILD)/ort/CMakeFiles/qnpu_ep.dir ] || cmake $(BUILD) $(QUIET)
 
@@ -71,21 +75,31 @@ demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=pc|virt
 	@scripts/demo.sh $(or $(BOARD),pc) $(if $(TIME),--time $(TIME))
 
 quick: ## builds, and runs the unit tests of what changed (since the last commit, or SINCE=COMMIT)
-	@SINCE=$(SINCE) scripts/quick.sh
+	@scripts/check.py quick --since "$(SINCE)"
 
-test: ## runs one test, wherever it lives: T=NAME [BOARD=stock|debug|iommu|virt]
-	@BOARD=$(BOARD) scripts/test.sh "$(T)"
+test: ## runs one test, wherever it is, and builds what it needs: T=NAME or a part of it [BOARD=stock|debug|iommu|virt|soc]
+	@scripts/test.py "$(T)" $(BOARD)
 
-check: ## builds and runs every test (ALL=1: also what passed and has not changed)
-	@ALL=$(ALL) scripts/check.sh
+check: ## builds, and runs the tests that find most (15 minutes when built) [ALL=1: also those that are unchanged]
+	@scripts/setup.sh check
+	@scripts/check.py check $(if $(ALL),--all)
 
-check-deep: ## hours: whole fault injection, fuzzers, all networks by all sizes, mutants [MINUTES=of each fuzzer, 60]
-	@MINUTES=$(MINUTES) scripts/check.sh --deep
+check-full: ## all tests: sanitizers, debug kernels, arm64 boards, packages (hours) [ALL=1; SAMPLE=0..9 of what is sampled]
+	@scripts/setup.sh full
+	@$(if $(SAMPLE),NPU_SAMPLE=$(SAMPLE)) scripts/check.py full $(if $(ALL),--all)
+
+ci: ## make check, and as much of make check-full as fits into MINUTES (60); says what was left out
+	@scripts/setup.sh full
+	@scripts/check.py ci --minutes $(or $(MINUTES),60)
+
+nightly: ## a day: all rounds, whole fault injection, mutants, and each fuzzer for MINUTES (60); samples by date
+	@scripts/setup.sh full
+	@MINUTES=$(MINUTES) $(if $(SAMPLE),NPU_SAMPLE=$(SAMPLE)) scripts/check.py nightly
 
 format: ## formats the C++ and C sources that clang-format is for
 	@scripts/format.sh
 
-hooks: ## lets git run make quick's static part before each commit in this checkout
+hooks: ## lets git run the quick static checks before each commit in this checkout
 	@git config core.hooksPath scripts/hooks
 
 bench: build qemu kernel-stock module build-arm64 kernel-stock-arm64 module-arm64 ## instructions and time of jobs, copies, launches against recorded ones; host times in pairs, inferences too
@@ -109,9 +123,11 @@ dist: ## what is released, from the last commit: build/dist/qnpu-VERSION.tar.xz
 	@scripts/dist.sh $(QUIET)
 
 deb: ## Debian packages of the last commit: build/deb
+	@scripts/setup.sh package
 	@scripts/deb.sh $(QUIET)
 
 image: programs qemu kernel-stock module ## a system with the packages and the emulated board: build/image
+	@scripts/setup.sh package
 	@scripts/image.sh
 
 install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages

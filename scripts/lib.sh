@@ -37,7 +37,7 @@ need_network() {
     local uri scheme rest host port
     uri=$(apt-config shell proxy Acquire::http::Proxy 2>/dev/null | sed -n "s/^proxy='\(.*\)'$/\1/p")
     uri=${uri:-${http_proxy:-}}
-    [ -n "$uri" ] || uri=$(apt-get --print-uris update 2>/dev/null | sed -n "s/^'\(https\{0,1\}:[^']*\)'.*/\1/p" | head -n 1)
+    [ -n "$uri" ] || uri=$(apt-get --print-uris update 2>/dev/null | sed -n "s/^'\(http[^']*\)'.*/\1/p" | head -n 1)
     case $uri in http://* | https://*) ;; *) return 0 ;; esac
     scheme=${uri%%:*} rest=${uri#*://}
     rest=${rest%%/*}
@@ -76,6 +76,18 @@ cache_lock() {
     mkdir -p "$NPU_CACHE"
     exec 9>"$NPU_CACHE/.lock-$1"
     flock -n 9 || { say "waiting for another process that fills the cache ($1)"; flock 9; }
+}
+
+# lock_tree FOLDER: only one process at a time may build in a folder; the others name the one that they wait for. The
+# lock ends with the process, or with the one that it becomes by exec.
+lock_tree() {
+    mkdir -p "$1"
+    exec 8>>"$1/.lock"
+    flock -n 8 || {
+        say "waiting for the build of process $(tail -n 1 "$1/.lock") in $1"
+        flock 8
+    }
+    echo "$$ ($(ps -o args= -p $$ | cut -c1-80))" >"$1/.lock"
 }
 
 # Kbuild and CMake find the compiler for arm64 on PATH.

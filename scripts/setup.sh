@@ -22,7 +22,7 @@ sim|libraries, compiler, tools and the chip model in the process (make demo BOAR
 board|QEMU and the driver for the emulated board (make demo)|sim
 build|all tests are compiled (make build)|sim board
 check|all tests of make check run|sim board build
-full|sanitizers, debug kernels, arm64 boards, static checks of the driver (make check-full)|sim board build check package site
+full|sanitizers, debug kernels, arm64 boards, packages (make check-full)|sim board build check package site
 package|Debian packages, wheels and images (make deb, make release)|sim
 site|the documentation as web pages (make site)|
 train|training of the example network|

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Configures the build folder if needed, and builds targets of CMake in it. Only one process at a time: the others say
+# for whom they wait.
+#
+#   build.sh programs     what a demo, C and Python programs need; a new tree is configured without the tests
+#   build.sh all          everything, with the tests
+#   build.sh TARGET...    these
+
+NPU_STEP=build
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+[ $# -gt 0 ] || die "usage: build.sh programs|all|TARGET..."
+lock_tree "$NPU_BUILD"
+options=()
+case "$*" in
+    programs) [ -e "$NPU_BUILD/build.ninja" ] || options=(-DBUILD_TESTING=OFF) ;;
+    *) grep -q '^BUILD_TESTING:BOOL=ON' "$NPU_BUILD/CMakeCache.txt" 2>/dev/null || options=(-DBUILD_TESTING=ON) ;;
+esac
+"$NPU_TOP/scripts/configure.sh" "${options[@]}"
+steps=$(ninja -C "$NPU_BUILD" -n "$@" | sed -nE 's/^\[[0-9]+\/([0-9]+)\].*/\1/p' | tail -n 1)
+# Measured: docs/develop/benchmarks.md.
+[ "${steps:-0}" -lt 20 ] || say "$steps steps, about $((steps * 3 / $(nproc) / 60 + 1)) minutes on $(nproc) processors"
+exec ninja -C "$NPU_BUILD" "$@"

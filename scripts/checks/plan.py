@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Chooses the steps of a run, writes them as tests of ctest, and runs ctest."""
+
+import os
+import subprocess
+import sys
+import time
+
+from checks import result, table
+
+PROGRAM = os.path.join(table.TOP, "scripts", "check.py")
+
+
+def quoted(text):
+    """An argument in CMake's language."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$") + '"'
+
+
+def write_ctest(steps, names, folder, extra):
+    """Writes the tests file. A step that others need is a fixture: ctest runs it first, and none of those where it
+    failed."""
+    os.makedirs(folder, exist_ok=True)
+    lines = ["# Written by scripts/check.py from tests/steps.toml."]
+    needed = {need for name in names for need in steps[name].needs + steps[name].after}
+    for name in names:
+        step = steps[name]
+        lines.append(f"add_test({name} {sys.executable} {quoted(PROGRAM)} run {' '.join(extra)} {name})")
+        values = {"LABELS": step.set, "PROCESSORS": step.cores, "COST": step.seconds, "TIMEOUT": step.limit + 60}
+        if step.needs + step.after:
+            values["FIXTURES_REQUIRED"] = quoted(";".join(step.needs + step.after))
+        if name in needed:
+            values["FIXTURES_SETUP"] = name
+        lines.append(f"set_tests_properties({name} PROPERTIES "
+                     + " ".join(f"{key} {value}" for key, value in values.items()) + ")")
+    with open(os.path.join(folder, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+class Plan:
+    """The steps of one run: those that are asked for, what they need, and what of them the cache answers."""
+
+    def __init__(self, steps_table, wanted, places, digests, use_cache):
+        self.steps = steps_table.steps
+        self.places = places
+        self.unchanged = {}
+        for name in wanted:
+            step = self.steps[name]
+            if use_cache and step.cached:
+                kept = result.read_result(places.record(step, digests.of(step)))
+                if kept and not kept.failed:
+                    kept.since = time.strftime("%F %H:%M",
+                                               time.localtime(os.path.getmtime(places.record(step, digests.of(step)))))
+                    self.unchanged[name] = kept
+        self.to_run = [name for name in wanted if name not in self.unchanged]
+        self.names = steps_table.needed(self.to_run)
+
+    def seconds(self, processors, names=None):
+        """The expected wall time of these steps, or of all: processors are kept busy, but for the longest chain."""
+        names = self.names if names is None else names
+        return sum(self.steps[name].seconds * min(self.steps[name].cores, processors) for name in names) / processors
+
+    def run(self, folder, extra):
+        """Runs them by ctest; returns its status."""
+        for name in self.names:
+            for path in (self.places.result(name), self.places.log(name)):
+                if os.path.exists(path):
+                    os.remove(path)
+        write_ctest(self.steps, self.names, folder, extra)
+        return subprocess.run(["ctest", "--test-dir", folder, "--output-on-failure", "-j", str(os.cpu_count()),
+                               "--no-tests=error", "--output-junit", os.path.join(folder, "junit.xml")],
+                              check=False).returncode
+
+    def results(self):
+        """The results of all steps, those from the cache included. One without a result was not run."""
+        found = []
+        for name in self.names:
+            found.append(result.read_result(self.places.result(name)) or
+                         result.Result(name, 0, 1, -1, 0, 0, [[name, "not run: a step that it needs failed",
+                                                               "make test T=" + name]]))
+        return found + list(self.unchanged.values())

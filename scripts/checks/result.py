@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""Runs one step, and keeps its result: counts of tests, time, and the tests that failed."""
+
+import dataclasses
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from checks import table
+
+# The last line of our programs and scripts, and the closing lines of ctest and unittest.
+PLAIN = re.compile(r"(\d+) passed, (\d+) failed")
+CTEST = re.compile(r"tests passed, (\d+) tests failed out of (\d+)")
+UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
+UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)", re.MULTILINE)
+# A line by which a step names a test that failed, and the command that repeats it.
+FAILED = re.compile(r"^failed: (\S+)(?: \(log (\S+)\))?: (.*)$", re.MULTILINE)
+# Lines that are worth a look in the log of a step that failed.
+SIGNS = re.compile(r"^not ok|FAILED|^FAIL\b|^ERROR:|npu-vm: |\*\*\*Failed|\*\*\*Timeout|kernel reported|[^a-z]error: |"
+                   r"AddressSanitizer|ThreadSanitizer")
+
+
+NOT_AVAILABLE = 75  # the status of a command for which something is missing that cannot be had here
+
+
+@dataclasses.dataclass
+class Result:
+    """`failures`: [test, log, command] of each test that failed; `since`: when a cached result was made."""
+
+    name: str
+    passed: int
+    failed: int
+    status: int
+    seconds: float
+    processors: float
+    failures: list = dataclasses.field(default_factory=list)
+    since: str = ""
+
+    @property
+    def available(self):
+        return self.status != NOT_AVAILABLE
+
+    def write(self, path):
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(self), file)
+        os.replace(path + ".new", path)
+
+
+def read_result(path):
+    """The result in a file, or None."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Result(**json.load(file))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def count(text):
+    """(passed, failed) of a step's output: the sum of its lines "N passed, N failed"; where it has none, of the closing
+    lines of ctest and unittest."""
+    plain = PLAIN.findall(text)
+    if plain:
+        return sum(int(p) for p, _ in plain), sum(int(f) for _, f in plain)
+    passed = failed = 0
+    for bad, all_of in CTEST.findall(text):
+        passed, failed = passed + int(all_of) - int(bad), failed + int(bad)
+    ran = sum(int(n) for n in UNITTEST_RAN.findall(text))
+    bad = sum(int(n) for line in UNITTEST_BAD.findall(text) for n in re.findall(r"(?:failures|errors)=(\d+)", line))
+    return passed + ran - bad, failed + bad
+
+
+class Places:
+    """Where logs and results are: in the build folder; and the cached ones, in the cache."""
+
+    def __init__(self, build, cache):
+        self.logs = os.path.join(build, "check")
+        self.kept = os.path.join(cache, "results")
+        os.makedirs(self.logs, exist_ok=True)
+        os.makedirs(self.kept, exist_ok=True)
+
+    def log(self, name):
+        return os.path.join(self.logs, name + ".log")
+
+    def result(self, name):
+        return os.path.join(self.logs, name + ".json")
+
+    def record(self, step, digest):
+        return os.path.join(self.kept, f"{step.name}-{digest}.json")
+
+    def remove_old(self, days=30):
+        """Removes cached results that are older than so many days."""
+        for name in os.listdir(self.kept):
+            path = os.path.join(self.kept, name)
+            if time.time() - os.path.getmtime(path) > days * 86400:
+                os.remove(path)
+
+
+def _execute(step, log):
+    """Runs the command with its output in a log. Returns its status; one that hangs is ended with all that it
+    started."""
+    with open(log, "wb") as output:
+        process = subprocess.Popen(["bash", "-o", "pipefail", "-c", step.command], cwd=table.TOP, stdout=output,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+
+        def end(*_):
+            os.killpg(process.pid, signal.SIGTERM)
+            sys.exit(130)
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, end)
+        try:
+            return process.wait(step.limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(5)
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+            output.write(f"\nthe step did not end within {step.limit} s\n".encode())
+            return 124
+
+
+def run(step, places):
+    """Runs a step; returns its Result. A step that ends with another status than 0, or that ran no test, has failed."""
+    begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    status = _execute(step, places.log(step.name))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with open(places.log(step.name), encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    if status == NOT_AVAILABLE:
+        passed = failed = 0
+    elif step.set == "prepare":
+        passed, failed = (1, 0) if status == 0 else (0, 1)
+    else:
+        passed, failed = count(text)
+        if status != 0 and failed == 0:
+            failed = 1
+        if passed + failed == 0:
+            failed = 1
+            with open(places.log(step.name), "a", encoding="utf-8") as file:
+                file.write("no test ran\n")
+    again = "make test T=" + step.name
+    failures = [[name, log or places.log(step.name), command] for name, log, command in FAILED.findall(text)]
+    if failed and not failures:
+        failures = [[step.name, places.log(step.name), again]]
+    return Result(step.name, passed, failed, status, time.monotonic() - begun,
+                  after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, failures)
+
+
+def show_failure(step, places):
+    """Prints what a log says of its failure, and its end."""
+    with open(places.log(step.name), encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    signs = [f"{number}: {line[:200]}" for number, line in enumerate(lines, 1) if SIGNS.search(line)]
+    for line in signs[:12] + ["..."] + [line[:400] for line in lines[-20:]]:
+        print("    | " + line)
+
+
+def keep(step, digest, result, places):
+    """Keeps a result that passed, with its log."""
+    shutil.copyfile(places.log(step.name), places.record(step, digest)[:-5] + ".log")
+    result.write(places.record(step, digest))

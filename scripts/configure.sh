@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Configures the build folder ($NPU_BUILD) where that is needed: a new folder, another checkout (one that was copied or
+# moved has its old paths in it), or options that are not in it yet.
+#
+#   configure.sh [-DNAME=VALUE...]
+#
+# CONFIG and UNITY of the environment are CMAKE_BUILD_TYPE and NPU_UNITY; where they are empty, the folder's stay.
+
+NPU_STEP=configure
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+cache=$NPU_BUILD/CMakeCache.txt
+options=("$@")
+[ -z "${CONFIG:-}" ] || options+=("-DCMAKE_BUILD_TYPE=$CONFIG")
+[ -z "${UNITY:-}" ] || options+=("-DNPU_UNITY=$UNITY")
+
+# has NAME=VALUE: true where the folder is configured with it.
+has() { grep -qE "^${1%%=*}:[A-Z]+=${1#*=}\$" "$cache"; }
+
+home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache" 2>/dev/null || true)
+built=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$cache" 2>/dev/null || true)
+if [ -n "$home" ] && { [ "$home" != "$NPU_TOP" ] || [ "$built" != "$NPU_BUILD" ]; }; then
+    say "$NPU_BUILD was configured for the checkout $home, in $built: configuring from nothing"
+    # Objects name the old paths, too.
+    find "$NPU_BUILD" -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
+fi
+if [ -e "$NPU_BUILD/build.ninja" ]; then
+    changed=no
+    for option in "${options[@]}"; do has "${option#-D}" || changed=yes; done
+    [ "$changed" = yes ] || exit 0
+fi
+say "configuring $NPU_BUILD ${options[*]}"
+logged "$NPU_BUILD/configure.log" cmake -S "$NPU_TOP" -B "$NPU_BUILD" -G Ninja -DNPU_WERROR=ON "${options[@]}"

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# One fuzzer for $MINUTES (60); counts as one test. What it finds lies in the build folder.
+#
+#   fuzz.sh bmodel|onnx|chip|nets|kernel
+
+NPU_STEP=fuzz
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$NPU_TOP"
+seconds=$((${MINUTES:-60} * 60))
+
+case ${1:-} in
+    bmodel | onnx | chip)
+        ninja -C "$NPU_BUILD" "fuzz_$1"
+        (cd "$NPU_BUILD" && "$NPU_TOP/tests/fuzz/run.sh" "$NPU_BUILD/bin" "$1" "$seconds" "$NPU_BUILD/corpus-$1")
+        ;;
+    nets)
+        ninja -C "$NPU_BUILD" fuzz_nets
+        "$NPU_BUILD/bin/fuzz_nets" --seconds "$seconds" --salt "$(date)" --out "$NPU_BUILD"
+        ;;
+    kernel) make -s fuzz-kernel SECONDS="$seconds" ;;
+    *) die "usage: fuzz.sh bmodel|onnx|chip|nets|kernel" ;;
+esac
+echo "1 passed, 0 failed"

@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Runs one test, wherever it is (`make test T=NAME [BOARD=B]`), and builds only what that test needs.
+
+usage: test.py NAME [BOARD]
+
+NAME is one of these, or a part of its name that no other has:
+  a step of the checks (tests/steps.toml)         test.py networks
+  a test of ctest, or a label of several          test.py libnpu_launch, test.py compiler
+  a case of a GoogleTest or cmocka program        test.py LaunchTest.RunsTwice; 'LaunchTest.*' runs several
+  a suite on an emulated board                    test.py recovery debug
+
+BOARD is for suites: tests/guest/check.py --boards lists the boards.
+"""
+
+import fnmatch
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from checks import table  # noqa: E402  pylint: disable=wrong-import-position
+
+TOP = table.TOP
+BUILD = os.environ.get("NPU_BUILD") or os.path.join(TOP, "build")
+GUEST = [os.path.join(TOP, "tests", "guest", "check.py")]
+CASE = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
+UNIT = re.compile(r"cmocka_unit_test\w*\(\s*(\w+)")
+LISTED = 20
+
+
+def fail(*lines):
+    sys.exit("test: " + "\n      ".join(lines))
+
+
+def output_of(command):
+    return subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def make(*targets):
+    """Builds by the Makefile, in the order given; what it prints goes to stderr."""
+    for target in targets:
+        subprocess.run(["make", "-s", target], cwd=TOP, stdout=sys.stderr, check=True)
+
+
+def build(targets):
+    """Builds these targets of CMake."""
+    subprocess.run([os.path.join(TOP, "scripts", "build.sh"), *sorted(targets)], stdout=sys.stderr, check=True)
+
+
+class Tree:
+    """The configured build: which files and tests belong to which targets."""
+
+    def __init__(self):
+        query = os.path.join(BUILD, ".cmake", "api", "v1", "query", "codemodel-v2")
+        if not os.path.exists(query) or not os.path.exists(os.path.join(BUILD, "tests", "CTestTestfile.cmake")):
+            os.makedirs(os.path.dirname(query), exist_ok=True)
+            with open(query, "w", encoding="utf-8"):
+                pass
+            subprocess.run([os.path.join(TOP, "scripts", "configure.sh"), "-DBUILD_TESTING=ON"], stdout=sys.stderr,
+                           check=True)
+        self.by_artifact, self.by_source = {}, {}
+        for path in glob.glob(os.path.join(BUILD, ".cmake", "api", "v1", "reply", "target-*.json")):
+            with open(path, encoding="utf-8") as file:
+                target = json.load(file)
+            for artifact in target.get("artifacts", []):
+                self.by_artifact[os.path.join(BUILD, artifact["path"])] = target["name"]
+            for source in target.get("sources", []):
+                self.by_source.setdefault(source["path"], []).append(target)
+        listed = output_of(["ctest", "--test-dir", BUILD, "--show-only=json-v1"])
+        self.tests = {test["name"]: test for test in json.loads(listed)["tests"]}
+
+    def property(self, test, name):
+        """A property of a test of ctest, as a list."""
+        for one in self.tests[test].get("properties", []):
+            if one["name"] == name:
+                return one["value"] if isinstance(one["value"], list) else [one["value"]]
+        return []
+
+    def labels(self):
+        return {label for test in self.tests for label in self.property(test, "LABELS")}
+
+    def targets(self, test):
+        """What a test of ctest needs: the programs that its command names; all programs where it names their folder."""
+        found = set()
+        for word in self.tests[test].get("command", []):
+            if word in self.by_artifact:
+                found.add(self.by_artifact[word])
+            elif word.startswith(BUILD):
+                found.add("programs")
+        return found | {"programs"}
+
+    def program_of(self, source):
+        """The executable that is made of this file, as (target, path), or None."""
+        for target in self.by_source.get(source, []):
+            if target["type"] == "EXECUTABLE" and target.get("artifacts"):
+                return target["name"], os.path.join(BUILD, target["artifacts"][0]["path"])
+        return None
+
+
+def cases_in_sources():
+    """Case to file: "Suite.Name" of GoogleTest, the function's name of cmocka."""
+    found = {}
+    for name in table.files_of_checkout():
+        if name.startswith(("tests/", "ort/tests/")) and name.endswith((".cpp", ".c")):
+            with open(os.path.join(TOP, name), encoding="utf-8") as file:
+                text = file.read()
+            for suite, case in CASE.findall(text):
+                found[f"{suite}.{case}"] = name
+            for case in UNIT.findall(text):
+                found[case] = name
+    return found
+
+
+def suites():
+    """Suites on the board: name to the targets that they need."""
+    lines = output_of(GUEST + ["--suites"]).splitlines()
+    return {line.split("\t")[0]: line.split("\t")[1].split() for line in lines}
+
+
+def run_step(name):
+    os.execv(os.path.join(TOP, "scripts", "check.py"), ["check.py", "steps", "--all", name])
+
+
+def run_suite(name, board, case=None):
+    """A suite on a board. Builds its programs, and what the board needs."""
+    command = GUEST + ["--suite", name, "--board", board] + (["--tests", case] if case else [])
+    if board in ("virt", "soc"):
+        make("programs")
+    else:
+        build(set(suites()[name]) | {"programs"})
+    make(*output_of(command + ["--needs"]).split())
+    os.execv(command[0], command)
+
+
+def run_ctest(tree, tests):
+    """Tests of ctest, with the fixtures that they require."""
+    fixtures = {fixture for test in tests for fixture in tree.property(test, "FIXTURES_REQUIRED")}
+    setups = [test for test in tree.tests if fixtures & set(tree.property(test, "FIXTURES_SETUP"))]
+    build(set().union(*(tree.targets(test) for test in tests + setups)))
+    pattern = "^(" + "|".join(re.escape(test) for test in tests) + ")$"
+    os.execvp(os.path.join(TOP, "scripts", "run_ctest.py"), ["run_ctest.py", BUILD, "-R", pattern])
+
+
+def run_cases(tree, cases, files):
+    """Cases of GoogleTest programs: each program with the environment that ctest gives it."""
+    status = 0
+    by_program = {}
+    for case in cases:
+        program = tree.program_of(files[case])
+        if program is None:
+            fail(f"{case} is in {files[case]}, of which no program is made in {BUILD}")
+        by_program.setdefault(program, []).append(case)
+    for (target, path), names in by_program.items():
+        tests = [name for name, test in tree.tests.items() if path in test.get("command", [])]
+        environment = dict(os.environ)
+        needed = {target, "programs"}
+        setups = []
+        if tests:
+            environment.update(item.split("=", 1) for item in tree.property(tests[0], "ENVIRONMENT")
+                               if not item.startswith("GTEST_"))
+            fixtures = set(tree.property(tests[0], "FIXTURES_REQUIRED"))
+            setups = [test for test in tree.tests if fixtures & set(tree.property(test, "FIXTURES_SETUP"))]
+        build(needed)
+        for setup in setups:
+            subprocess.run(["ctest", "--test-dir", BUILD, "-R", f"^{re.escape(setup)}$"], stdout=sys.stderr, check=True)
+        words = ":".join(f"{name}:{name}/*:*/{name}:*/{name}/*" for name in names)
+        done = subprocess.run([path, f"--gtest_filter={words}"], env=environment, check=False)
+        status = status or done.returncode
+    return 1 if status else 0
+
+
+def choose(name, kinds):
+    """(kind, names): the whole name comes before a pattern, a pattern before a part of one name."""
+    for kind, names in kinds.items():
+        if name in names:
+            return kind, [name]
+    if any(sign in name for sign in "*?"):
+        for kind, names in kinds.items():
+            if found := [one for one in names if fnmatch.fnmatchcase(one, name)]:
+                return kind, found
+    found = [(kind, one) for kind, names in kinds.items() if kind != "label" for one in names
+             if name.lower() in one.lower()]
+    if len(found) == 1:
+        return found[0][0], [found[0][1]]
+    if not found:
+        fail(f"no test has {name} in its name", "steps: scripts/check.py list; suites: tests/guest/check.py --suites",
+             f"tests of ctest: ctest --test-dir {os.path.relpath(BUILD)} -N")
+    lines = [f"{kind:6} {one}" for kind, one in found[:LISTED]]
+    fail(f"{len(found)} tests have {name} in their names:", *lines,
+         *([f"and {len(found) - LISTED} more"] if len(found) > LISTED else []))
+
+
+def main():
+    if len(sys.argv) < 2 or not sys.argv[1]:
+        fail("no test is named: make test T=NAME [BOARD=B]", *__doc__.strip().splitlines()[4:])
+    name, board = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    boards = output_of(GUEST + ["--boards"]).split()
+    if board and board not in boards:
+        fail(f"there is no board {board}", "known: " + ", ".join(boards))
+    # What is known without a configured build comes first.
+    kinds = {"step": table.Table().steps, "suite": suites()}
+    files = cases_in_sources()
+    if not any(name in names for names in kinds.values()) and name not in files:
+        tree = Tree()
+        kinds |= {"ctest": tree.tests, "label": tree.labels()}
+    kinds["case"] = files
+    kind, names = choose(name, kinds)
+    on_board = kind == "case" and files[names[0]].startswith("tests/guest/")
+    if board and kind != "suite" and not on_board:
+        fail(f"{names[0]} ({kind}) does not run on a board", "BOARD is for suites: tests/guest/check.py --suites")
+    print(f"[test] {kind} {' '.join(names[:5])}{' ...' if len(names) > 5 else ''}", file=sys.stderr)
+    if kind == "step":
+        run_step(names[0])
+    if kind == "suite":
+        run_suite(names[0], board or "stock")
+    if on_board:
+        suite = re.sub(r"^test_|\.c$", "", os.path.basename(files[names[0]]))
+        run_suite(suite, board or "stock", names[0])
+    tree = Tree()
+    if kind == "ctest":
+        run_ctest(tree, names)
+    if kind == "label":
+        run_ctest(tree, [test for test in tree.tests if names[0] in tree.property(test, "LABELS")])
+    if files[names[0]].endswith(".c"):
+        target, path = tree.program_of(files[names[0]]) or fail(f"no program is made of {files[names[0]]}")
+        run_ctest(tree, [test for test in tree.tests if path in tree.tests[test].get("command", [])
+                         or target in test])
+    return run_cases(tree, names, files)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"test: {' '.join(map(str, error.cmd))} failed with status {error.returncode}")

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# All static checks that need no build. Each prints its failures; the last line is "N passed, N failed".
+cd "$(dirname "$0")/../.." || exit 1
+passed=0
+failed=0
+names=()
+
+# run NAME COMMAND...: one check; its own count is added where it has one.
+run() {
+    local output status last
+    output=$("${@:2}" 2>&1)
+    status=$?
+    last=$(tail -n 1 <<<"$output")
+    if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+        passed=$((passed + BASH_REMATCH[1]))
+        failed=$((failed + BASH_REMATCH[2]))
+        [ $status -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
+    elif [ $status -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+    [ $status -ne 0 ] || return 0
+    echo "== $1 failed: ${*:2}"
+    head -n -1 <<<"$output"
+    names+=("failed: static.$1: ${*:2}")
+}
+
+run generated-files uapi/hw/generate.py --check
+run licences tests/static/spdx.sh
+run format scripts/format.sh --check
+run lines tests/static/lines.py
+run races scripts/plant.py --check
+run steps tests/static/steps.py
+run step-table scripts/check.py table --check
+run checkers tests/static/test_checkers.sh
+[ ${#names[@]} -eq 0 ] || printf '%s\n' "${names[@]}"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Tests the table of steps and the program that runs it: every file is an input of a step, every pattern matches a
+file, and scripts/check.py runs, caches, reports and leaves out steps as its usage says, on small tables.
+
+usage: steps.py   the last lines are those of unittest, then "N passed, N failed"
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "scripts"))
+from checks import plan, result, table  # noqa: E402  pylint: disable=wrong-import-position
+
+# Files that no test reads: how a person or a service works with the project.
+NOT_TESTED = [".ci/run", ".clangd", ".editorconfig", ".gitattributes", ".github/**", ".gitignore", "scripts/hooks/*"]
+
+
+def a_table(folder, text):
+    path = os.path.join(folder, "steps.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return table.Table(path)
+
+
+def step(name, command, more=""):
+    return (f'[step.{name}]\nset = "check"\npurpose = "p"\nseconds = 1\ninputs = ["LICENSE"]\n'
+            f"command = '''{command}'''\n{more}\n")
+
+
+class TheTable(unittest.TestCase):
+    """tests/steps.toml."""
+
+    def setUp(self):
+        self.table = table.Table()
+        self.files = table.files_of_checkout()
+
+    def test_every_file_is_an_input(self):
+        named = {pattern for one in self.table.of_sets("check", "full") for pattern in one.inputs} - {"**"}
+        known = set(table.matching(sorted(named) + NOT_TESTED, self.files))
+        self.assertEqual([], [name for name in self.files if name not in known])
+
+    def test_every_pattern_matches_a_file(self):
+        patterns = {pattern for one in self.table.steps.values() for pattern in one.inputs}
+        patterns |= {pattern for group in self.table.labels.values() for pattern in group}
+        self.assertEqual([], [one for one in sorted(patterns) if not table.matching([one], self.files)])
+
+    def test_what_others_need_is_prepared(self):
+        for one in self.table.steps.values():
+            for need in one.needs + one.after:
+                self.assertEqual("prepare", self.table.steps[need].set, f"{one.name} needs {need}")
+
+
+class Tables(unittest.TestCase):
+    """Mistakes in a table are named."""
+
+    def check(self, text, pattern):
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(table.TableError, pattern):
+            a_table(folder, text)
+
+    def test_mistakes(self):
+        self.check('[step.a]\nset = "check"', "step a has no purpose")
+        self.check(step("a", "true").replace('"check"', '"chekc"'), "step a is in the unknown set chekc")
+        self.check(step("a", "true", 'need = ["b"]'), "step a has the unknown key need")
+        self.check(step("a", "true", 'needs = ["b"]'), "step a needs the unknown step b")
+        self.check(step("a", "true", 'needs = ["a"]'), "step a needs itself")
+        self.check(step("a", "true", 'needs = ["b"]') + step("b", "true", 'after = ["a"]'), "needs itself")
+        self.check(step("a", "true").replace('inputs = ["LICENSE"]', ""), "step a names no inputs")
+        self.check(step("a", "true").replace("LICENSE", "@x"), "no group of files @x")
+        self.check('[files]\nx = ["@y"]\ny = ["@x"]\n', "contains itself")
+
+    def test_patterns(self):
+        self.assertEqual(["a/b.c", "a/x/y/b.c"], table.matching(["a/**/b.c"], ["a/b.c", "a/x/y/b.c", "b.c"]))
+        self.assertEqual(["a/b", "a/b/c"], table.matching(["a/**"], ["a/b", "a/b/c", "ab"]))
+        self.assertEqual(["a/b.c"], table.matching(["a/*.c"], ["a/b.c", "a/b/d.c", "a/b_c"]))
+
+
+class Runs(unittest.TestCase):
+    """Whole runs of ctest over small tables."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "steps.toml")
+
+    def run_table(self, *arguments, status=0):
+        environment = {**os.environ, "NPU_BUILD": os.path.join(self.folder.name, "build"),
+                       "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
+        done = subprocess.run([sys.executable, os.path.join(TOP, "scripts", "check.py"), *arguments],
+                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=300)
+        self.assertEqual(status, done.returncode, done.stdout)
+        return done.stdout
+
+    def write(self, text):
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_results_are_counted_and_cached(self):
+        self.write(step("a", "echo '3 passed, 0 failed'; echo ran >>$NPU_BUILD/ran")
+                   + step("b", "echo '1 passed, 0 failed'"))
+        self.assertTrue(self.run_table("check").endswith("4 passed, 0 failed\n"))
+        again = self.run_table("check")
+        self.assertRegex(again, "a  +3 passed, 0 failed  \\(unchanged since")
+        self.assertTrue(again.endswith("4 passed, 0 failed\n"))
+        self.run_table("check", "--all")
+        with open(os.path.join(self.folder.name, "build", "ran"), encoding="utf-8") as file:
+            self.assertEqual("ran\nran\n", file.read())
+
+    def test_another_command_is_another_step(self):
+        self.write(step("a", "echo '3 passed, 0 failed'"))
+        self.run_table("check")
+        self.write(step("a", "echo '2 passed, 0 failed'"))
+        self.assertTrue(self.run_table("check").endswith("2 passed, 0 failed\n"))
+
+    def test_failures_are_named_at_the_end(self):
+        inner = "failed: inner (log /x/y.log): make test T=inner"
+        self.write(step("a", f"echo '{inner}'; echo '1 passed, 1 failed'; false")
+                   + step("b", "echo words; exit 3") + step("c", "true")
+                   + step("d", "echo '1 passed, 0 failed'; false"))
+        last = self.run_table("check", status=1).splitlines()[-10:]
+        self.assertEqual("2 passed, 4 failed", last[-1])
+        text = "\n".join(last)
+        self.assertRegex(text, r"failed: inner; log: .*x/y.log; again: make test T=inner")
+        for name in "bcd":
+            self.assertRegex(text, rf"failed: {name}; log: .*{name}.log; again: make test T={name}")
+        self.assertNotIn("unchanged", self.run_table("check", status=1).split("\n\n")[0])
+
+    def test_a_step_that_hangs_is_ended(self):
+        self.write(step("a", "sleep 1000 & echo $! >$NPU_BUILD/pid; wait", "limit = 1"))
+        self.assertIn("did not end within 1 s", self.run_table("check", status=1))
+        with open(os.path.join(self.folder.name, "build", "pid"), encoding="utf-8") as file:
+            self.assertFalse(os.path.exists(f"/proc/{file.read().strip()}"))
+
+    def test_what_needs_a_failed_step_is_not_run(self):
+        self.write('[step.make]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "false"\n'
+                   + step("a", "echo '1 passed, 0 failed'; touch $NPU_BUILD/ran", 'needs = ["make"]'))
+        self.assertIn("failed: a; log: not run", self.run_table("check", status=1))
+        self.assertFalse(os.path.exists(os.path.join(self.folder.name, "build", "ran")))
+
+    def test_what_cannot_be_had_is_reported_and_does_not_fail(self):
+        self.write('[step.get]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "exit 75"\n'
+                   + step("a", "echo '1 passed, 0 failed'", 'needs = ["get"]')
+                   + step("b", "echo '2 passed, 0 failed'", 'after = ["get"]'))
+        output = self.run_table("check")
+        self.assertRegex(output, "NOT AVAILABLE here, and not tested: get, a;")
+        self.assertTrue(output.endswith("2 passed, 0 failed\n"))
+
+    def test_continuous_integration_leaves_out_what_does_not_fit(self):
+        long = step("long", "false").replace('"check"', '"full"').replace("seconds = 1", "seconds = 100000")
+        short = step("short", "echo '5 passed, 0 failed'").replace('"check"', '"full"')
+        self.write(step("a", "echo '1 passed, 0 failed'") + long + short)
+        output = self.run_table("ci", "--minutes", "10")
+        self.assertRegex(output, "left out for lack of time .*: long\n")
+        self.assertTrue(output.endswith("6 passed, 0 failed\n"))
+
+    def test_unknown_names(self):
+        self.write(step("guest-stock", "true"))
+        self.assertIn("there is no step stock; did you mean guest-stock?", self.run_table("steps", "stock", status=2))
+
+
+class Counts(unittest.TestCase):
+    """What the last lines of programs say."""
+
+    def test_counts(self):
+        self.assertEqual((5, 1), result.count("a: 2 passed, 1 failed\n3 passed, 0 failed\n"))
+        self.assertEqual((8, 2), result.count("80% tests passed, 2 tests failed out of 10\n"))
+        self.assertEqual((7, 0), result.count("Ran 7 tests in 0.1s\n\nOK\n"))
+        self.assertEqual((4, 3), result.count("Ran 7 tests in 0.1s\n\nFAILED (failures=1, errors=2)\n"))
+        self.assertEqual((0, 0), result.count("nothing\n"))
+
+    def test_cmake_arguments(self):
+        self.assertEqual('"a \\"b\\" \\$c \\\\d"', plan.quoted('a "b" $c \\d'))
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1).result
+    bad = len(program.failures) + len(program.errors)
+    print(f"{program.testsRun - bad} passed, {bad} failed")
+    sys.exit(1 if bad else 0)
