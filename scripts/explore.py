@@ -7,7 +7,7 @@ usage: explore.py [OPTION...]
   --seeds N         so many at most
   --first SEED      the first one (1); 0 is the board without any variation
   --kernel KERNEL   stock or debug
-  --suite NAME,...  suites of tests/guest/run.sh
+  --suite NAME,...  suites (tests/guest/check.py --suites)
   --test PATTERN    of their tests only those whose names are like that (* and ?)
   --rounds N        runs each suite so often on a board (1)
   --boards N        so many boards at a time (one a processor)
@@ -37,6 +37,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build")))
 KEPT = os.path.join(BUILD, "explore")
 VM = os.path.join(TOP, "tools", "npu-vm")
+# What a board runs; it sees the build folder.
+PLAN = os.path.join(KEPT, "plan")
 # Not "priority": it knows the order in which the card takes jobs, and a seed delays what the card knows of them.
 SUITES = ("jobs", "fences", "uring", "gang", "isolation", "eviction", "prime", "userptr", "kill", "bugclass",
           "recovery", "reset", "hotplug", "removal")
@@ -68,7 +70,7 @@ def boots(seed, options, share, turns=None):
         (["--env", f"NPU_ROUNDS={options.rounds}"] if options.rounds > 1 else [])
     return [VM, "--time", "exact", "--seed", str(seed if turns is None else turns), *CARD, *variation(seed), *kernel,
             *chosen, "--control", "--sleep", "--timeout", str(options.limit), "--share", share, "--",
-            os.path.join(TOP, "tests", "guest", "run.sh"), "--brief", *options.suite]
+            os.path.join(TOP, "tests", "guest", "run.sh"), PLAN]
 
 
 def snapshot_of(seed):
@@ -88,6 +90,15 @@ def as_always(share):
     os.chmod(share, 0o755)
     os.utime(share, (0, 0))
     return share
+
+
+def write_plan(options):
+    """Ends the program if there are no such suites."""
+    board_name = "debug" if options.kernel == "debug" else "exact"
+    command = [os.path.join(TOP, "tests", "guest", "check.py"), "--suite", ",".join(options.suite),
+               "--board", board_name, "--profile", "brief", "--plan", PLAN]
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit(2)
 
 
 SAVING = threading.Lock()
@@ -162,6 +173,7 @@ def main():
     options = parse()
     shutil.rmtree(KEPT, ignore_errors=True)
     os.makedirs(KEPT)
+    write_plan(options)
     begun = time.monotonic()
     end, last = begun + options.seconds, options.first + options.seeds
     seeds, failed = 0, []

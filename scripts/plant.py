@@ -135,10 +135,12 @@ def ordinary(race, options):
     kernel = ["--kernel", "debug", "--memory", "3G"] if race.kernel == "debug" else []
     tests = ["--env", f"NPU_TESTS={race.tests}"] if race.tests else []
     with tempfile.TemporaryDirectory(prefix="npu-plant.") as share:
+        subprocess.run([os.path.join(TOP, "tests", "guest", "check.py"), "--suite", race.suites, "--board",
+                        "debug" if race.kernel == "debug" else "stock", "--profile", "quick", "--plan",
+                        os.path.join(share, "plan")], check=True)
         return finished([os.path.join(TOP, "tools", "npu-vm"), "--device", "ddr=128M", *kernel, *tests, "--control",
                          "--sleep", "--timeout", str(options.limit), "--share", share, "--",
-                         os.path.join(TOP, "tests", "guest", "run.sh"), "--quick", *race.suites.split(",")],
-                        "ordinary.log")
+                         os.path.join(TOP, "tests", "guest", "run.sh"), "/mnt/share/plan"], "ordinary.log")
 
 
 def contents(path):

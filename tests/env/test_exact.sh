@@ -16,6 +16,7 @@ NPU_STEP=test-exact
 . "$(dirname "$0")/exact.sh"
 
 RUN=$NPU_TOP/tests/guest/run.sh
+CHECK=$NPU_TOP/tests/guest/check.py
 DEBUG=(--kernel debug --memory 3G --device ddr=128M,ddr-bw=1 --append kunit.enable=1)
 # What a comparison gives npu-vm, whatever it runs.
 EXACT=()
@@ -84,9 +85,12 @@ script() {
 
 demo() { "$NPU_TOP/scripts/demo.sh" pc "${EXACT[@]}"; }
 
+# suites CHECK-ARGUMENTS NPU-VM-OPTION...: the suites that these arguments of check.py choose.
 suites() {
-    fresh
-    "$VM" "${EXACT[@]}" --share "$WORK/share" --control --sleep --timeout 7000 "$@"
+    # shellcheck disable=SC2086 # several arguments
+    "$CHECK" $1 --plan "$WORK/plan" || return 1
+    fresh "$WORK/plan"
+    "$VM" "${EXACT[@]}" --share "$WORK/share" --control --sleep --timeout 7000 "${@:2}" -- "$RUN" /mnt/share/plan
 }
 
 # board NAME READER COMMAND...: all that the board leaves goes to $WORK/NAME.
@@ -158,13 +162,13 @@ case ${1:-} in
         ;;
     deep)
         twice "demo" demo
-        twice "removal" suites --seed 3 --device ddr-bw=1 -- "$RUN" --quick hotplug
-        twice "driver" suites --device ddr=256M,ddr-bw=1 -- "$RUN" --exact --quick
-        twice "two cards" suites --iommu --cards 2 --device ddr=128M,ddr-bw=1 -- "$RUN" --quick two_cards \
-            runtime_two_cards
-        twice "debug kernel" suites "${DEBUG[@]}" -- "$RUN" --exact --debug
-        twice "two cards on the debug kernel" suites "${DEBUG[@]}" --cards 2 -- "$RUN" --debug two_cards \
-            runtime_two_cards
+        twice "removal" suites "--suite hotplug" --seed 3 --device ddr-bw=1
+        twice "driver" suites exact --device ddr=256M,ddr-bw=1
+        twice "two cards" suites "--suite two_cards,runtime_two_cards --board cards" --iommu --cards 2 \
+            --device ddr=128M,ddr-bw=1
+        twice "debug kernel" suites exact-debug "${DEBUG[@]}"
+        twice "two cards on the debug kernel" suites "--suite two_cards,runtime_two_cards --board cards-debug" \
+            "${DEBUG[@]}" --cards 2
         ;;
     *) die "test_exact.sh $1" "expected nothing, or: deep" ;;
 esac

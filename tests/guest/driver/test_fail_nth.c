@@ -707,6 +707,6 @@ int main(int argc, char **argv) {
   if (argc > 1) stride = (unsigned)atoi(argv[1]);
   if (argc > 2 && strcmp(argv[2], "-")) cmocka_set_test_filter(argv[2]);
   if (argc > 3) only_part = argv[3];
-  if (getenv("NPU_TENTH")) phase = (unsigned)atoi(getenv("NPU_TENTH")) * stride / 10;
+  if (getenv("NPU_SAMPLE")) phase = (unsigned)atoi(getenv("NPU_SAMPLE")) * stride / 10;
   return cmocka_run_group_tests_name("fail_nth", tests, set_up, NULL);
 }

@@ -545,7 +545,7 @@ static void a_bounce_buffer_is_copied_by_sync(void **state) {
   bo_destroy(fd, &out);
 }
 
-/* A folder on a disk that is not made of memory: the host's, which check.sh shares. */
+/* A folder on a disk that is not made of memory: the host's, which check.py shares. */
 static bool disk_folder(char *path, size_t size) {
   FILE *file = fopen("/proc/mounts", "r");
   char device[256], target[256], type[64], options[512];
