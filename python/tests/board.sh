@@ -6,5 +6,5 @@
 
 here=$(dirname "$(readlink -f "$0")")
 cd "$here" || exit 1
-export NPU_DEVICE=drm NPU_QUIET=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$here/../../build/python"
+export NPU_DEVICE=drm NPU_QUIET=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="${NPU_BUILD:-$here/../../build}/python"
 exec /usr/bin/python3 -W error -m unittest -v test_session test_tensor test_errors test_threads test_async test_sail

@@ -24,6 +24,7 @@ import tempfile
 import numpy as np
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build")))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "tests", "bench"))
 
@@ -178,11 +179,11 @@ def refusals(work, cases, bin_dir):
             *(("networks of two models", [other, "4", "1"], no_model) for other in mixed)]
 
 
-def refuse(what, arguments, text, bin_dir):
+def refuse(_, arguments, text, bin_dir):
     """What is wrong, or None."""
     code, output = run([os.path.join(bin_dir, "sample_decode"), *arguments], {"NPU_DEVICE": "sim"})
     good = code == 1 and text in output
-    return None if good else "%s: expected status 1 and '%s', got %d:\n%s" % (what, text, code, output)
+    return None if good else "expected status 1 and '%s', got %d:\n%s" % (text, code, output)
 
 
 def run_in_process(case, bin_dir):
@@ -190,47 +191,88 @@ def run_in_process(case, bin_dir):
                     {"NPU_DEVICE": "sim", "NPU_SIM": "check=races"}))
 
 
-def run_in_guest(cases, work, kind):
-    """All cases in one boot."""
+def write_guest_script(cases, work):
+    """work/run.sh decodes with each model on the board; results go to files beside it."""
     with open(os.path.join(work, "run.sh"), "w", encoding="utf-8") as file:
+        file.write('cd "$(dirname "$0")" || exit 1\n')
         for case in cases:
             command = " ".join(shlex.quote(word) for word in case.command("sample_decode", case.name))
             file.write("%s > %s/log 2>&1; echo $? > %s/status\n" % (command, case.name, case.name))
-    code, output = run([os.path.join(TOP, "tools", "npu-vm"), "--board", kind, "--share", work,
-                        "--timeout", str(STEP_SECONDS), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"])
+
+
+def judge_guest(cases):
+    """Reads what the script has left."""
     for case in cases:
         try:
             with open(os.path.join(case.folder, "status"), encoding="utf-8") as status:
                 with open(os.path.join(case.folder, "log"), encoding="utf-8") as log:
                     case.judge(int(status.read()), log.read())
         except (OSError, ValueError):
-            case.failure = "was not run on the board, which ended with status %d:\n%s" % (code, output)
+            case.failure = "was not run on the board"
 
 
-def main():
+def run_in_guest(cases, work, kind):
+    """All cases in one boot. The board's own failure, a warning of its kernel among them, fails all."""
+    write_guest_script(cases, work)
+    code, output = run([os.path.join(TOP, "tools", "npu-vm"), "--board", kind, "--share", work,
+                        "--timeout", str(STEP_SECONDS), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"])
+    judge_guest(cases)
+    for case in cases:
+        if code:
+            case.failure = "%s; the board ended with status %d:\n%s" % (case.failure or "it passed", code, output)
+
+
+def prepared(work, bin_dir):
+    """All cases, compiled."""
+    cases = make_cases(work)
+    for case in cases:
+        case.compile(bin_dir)
+    return cases
+
+
+def failures(texts, options):
+    """[(name, log, command that repeats it)] of (name, what is wrong or None)."""
+    found = []
+    for name, text in texts:
+        if not text:
+            continue
+        log = os.path.join(BUILD, "decode", name.replace(" ", "-") + ".log")
+        os.makedirs(os.path.dirname(log), exist_ok=True)
+        with open(log, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        found.append(("decode: " + name, log, "tests/conformance/run_decode.py" + (" --guest" if options.guest else "")))
+    return found
+
+
+def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--guest", action="store_true", help="run on an emulated board")
     parser.add_argument("--board", default="pc", metavar="NAME", help="which one (of tools/npu-vm; default: pc)")
-    parser.add_argument("--bin", default=os.path.join(TOP, "build", "bin"), metavar="DIR",
+    parser.add_argument("--bin", default=os.path.join(BUILD, "bin"), metavar="DIR",
                         help="where npuc and sample_decode are")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main():
+    options = parse()
     with tempfile.TemporaryDirectory(prefix="npu-decode-") as work:
-        cases = make_cases(work)
-        for case in cases:
-            case.compile(options.bin)
+        cases = prepared(work, options.bin)
         compiled = [case for case in cases if not case.failure]
         if options.guest and compiled:
             run_in_guest(compiled, work, options.board)
         elif not options.guest:
             for case in compiled:
                 run_in_process(case, options.bin)
-        wrong = [case.failure and "%s: %s" % (case.name, case.failure) for case in cases]
+        wrong = [(case.name, case.failure) for case in cases]
         if not options.guest and compiled == cases:
-            wrong += [refuse(*one, options.bin) for one in refusals(work, cases, options.bin)]
-    for text in filter(None, wrong):
-        print(text)
-    failed = sum(text is not None for text in wrong)
-    print("%d passed, %d failed" % (len(wrong) - failed, failed))
+            wrong += [(one[0], refuse(*one, options.bin)) for one in refusals(work, cases, options.bin)]
+    for name, text in wrong:
+        if text:
+            print("%s: %s" % (name, text))
+    failed = failures(wrong, options)
+    for name, log, command in failed[:8]:
+        print("failed: %s (log %s): %s" % (name, log, command))
+    print("%d passed, %d failed" % (len(wrong) - len(failed), len(failed)))
     return 1 if failed else 0
 
 

@@ -10,8 +10,8 @@ step at most, and for trained networks also the class is the same. The modelled 
 predicted.
 
 Without --guest the chip model in the process runs them, with as much local memory as they were compiled for; with
---guest the card of one emulated board (tools/npu-vm) runs all. Prints a line for each failure; the last line is "N
-passed, N failed".
+--guest the card of one emulated board (tools/npu-vm) runs all. Prints a line for each failure and how to
+repeat it; the last line is "N passed, N failed".
 """
 
 import argparse
@@ -19,6 +19,7 @@ import concurrent.futures
 import fnmatch
 import json
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -32,6 +33,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)
 sys.path.insert(0, os.path.join(TOP, "scripts"))
 from npuvm import boards  # noqa: E402  pylint: disable=wrong-import-position
 
+BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build")))
+LOGS = os.path.join(BUILD, "networks")
 ORACLE = os.path.join(TOP, "tests", "oracle")
 ACCURACY = "1e-3"
 DEFAULT_SIZES = "65536,262144,default"
@@ -70,6 +73,7 @@ class Case:
         self.same_class = same_class
         self.step = step  # by which results may differ, instead of ACCURACY
         self.failure = None
+        self.output = ""  # of the last program that ran for it
 
 
 def run(command, environment=None):
@@ -157,6 +161,7 @@ def npuc(case, bin_dir, arguments, name):
     """Compiles; returns npuc's prediction, or None with the case's failure."""
     path = os.path.join(case.directory, name)
     code, output = run([os.path.join(bin_dir, "npuc"), case.onnx, "-o", path] + list(arguments))
+    case.output = output
     if code:
         case.failure = "npuc ended with status %d: %s" % (code, last_line(output))
         return None
@@ -208,6 +213,7 @@ def predicted_cycles(path):
 
 def judge(case, code, output):
     """Takes a test's exit code and output over into the case."""
+    case.output = output
     if code:
         case.failure = "bmrt_test ended with status %d: %s" % (code, last_line(output))
         return
@@ -235,27 +241,18 @@ def run_in_process(case, bin_dir):
     judge(case, *run(test_command(os.path.join(bin_dir, "bmrt_test"), case, case.directory), environment))
 
 
-GUEST_SCRIPT = """# Runs every case on the board; results go to files beside it.
-{lines}
-: > {done}
-"""
-
-
-def run_in_guest(cases, work, kind):
-    """All cases in one boot."""
-    lines = []
-    for case in cases:
-        inside = os.path.relpath(case.directory, work)
-        command = " ".join(shlex.quote(word) for word in test_command("bmrt_test", case, inside))
-        lines.append("%s > %s/log 2>&1; echo $? > %s/status" % (command, shlex.quote(inside), shlex.quote(inside)))
+def write_guest_script(cases, work):
+    """work/run.sh runs every case on the board; results go to files beside it."""
     with open(os.path.join(work, "run.sh"), "w", encoding="utf-8") as file:
-        file.write(GUEST_SCRIPT.format(lines="\n".join(lines), done="done"))
-    limit = 600 + 4 * len(cases)
-    done = subprocess.run([os.path.join(TOP, "tools", "npu-vm"), "--board", kind, "--share", work,
-                           "--timeout", str(limit), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"],
-                          check=False)
-    if done.returncode or not os.path.exists(os.path.join(work, "done")):
-        print("the board ended with status %d before all was run" % done.returncode)
+        file.write('cd "$(dirname "$0")" || exit 1\n')
+        for case in cases:
+            inside = os.path.relpath(case.directory, work)
+            command = " ".join(shlex.quote(word) for word in test_command("bmrt_test", case, inside))
+            file.write("%s > %s/log 2>&1; echo $? > %s/status\n" % (command, shlex.quote(inside), shlex.quote(inside)))
+
+
+def judge_guest(cases):
+    """Reads what the script has left."""
     for case in cases:
         try:
             with open(os.path.join(case.directory, "status"), encoding="utf-8") as file:
@@ -264,10 +261,20 @@ def run_in_guest(cases, work, kind):
                 judge(case, code, file.read())
         except (OSError, ValueError):
             case.failure = "was not run on the board"
-    return done.returncode
 
 
-def parse():
+def run_in_guest(cases, work, kind):
+    """All cases in one boot; returns npu-vm's status, which is not 0 either if the kernel warned."""
+    write_guest_script(cases, work)
+    limit = 600 + 4 * len(cases)
+    status = subprocess.run([os.path.join(TOP, "tools", "npu-vm"), "--board", kind, "--share", work,
+                             "--timeout", str(limit), "--env", "NPU_DEVICE=drm", "--", "sh", "/mnt/share/run.sh"],
+                            check=False).returncode
+    judge_guest(cases)
+    return status
+
+
+def parse(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     level = parser.add_mutually_exclusive_group()
     level.add_argument("--quick", action="store_const", dest="level", const="quick",
@@ -276,13 +283,14 @@ def parse():
     parser.add_argument("--lmem", default=DEFAULT_SIZES, metavar="SIZES",
                         help="sizes of local memory in bytes, separated by commas (default: %s)" % DEFAULT_SIZES)
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to take, may be repeated")
+    parser.add_argument("--case", metavar="NAME", help="only the case with this whole name")
     parser.add_argument("--guest", action="store_true", help="run on an emulated board")
     parser.add_argument("--board", default="pc", metavar="NAME", help="which one (of tools/npu-vm; default: pc)")
-    parser.add_argument("--bin", default=os.path.join(TOP, "build", "bin"), metavar="DIR",
+    parser.add_argument("--bin", default=os.path.join(BUILD, "bin"), metavar="DIR",
                         help="where npuc and bmrt_test are")
     parser.add_argument("--keep", metavar="DIR", help="work in DIR and leave everything there")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.sizes = options.lmem.split(",")
     for size in options.sizes:
         if size != "default" and not size.isdigit():
@@ -290,8 +298,8 @@ def parse():
     return options
 
 
-def conform(options, work):
-    """Returns the program's exit status."""
+def prepared(options, work):
+    """All cases, compiled; those that npuc refuses have their failure."""
     cases = generated_cases(work, options.level or "quick", options.only, options.sizes)
     models = os.environ.get("NPU_SHARED_MODELS")
     if models:
@@ -301,21 +309,67 @@ def conform(options, work):
     if options.guest and not boards.BOARDS[options.board].architecture.compiler:
         print("no dynamic networks: the board %s has no compiler" % options.board)
         cases = [case for case in cases if not case.shapes]
+    if options.case:
+        cases = [case for case in cases if case.name == options.case]
     if not cases:
         sys.exit("run_nets: no network has such a name")
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(lambda case: compile_case(case, options.bin), cases))
-        compiled = [case for case in cases if not case.failure]
-        board = 0
-        if options.guest:
-            board = run_in_guest(compiled, work, options.board) if compiled else 0
-        else:
+    return cases
+
+
+def repeat_command(case, options):
+    """The command that repeats one case."""
+    network = os.path.basename(os.path.dirname(case.onnx)) if case.onnx.endswith(("/model.onnx", "/open.onnx")) \
+        else case.name.partition(" (")[0]
+    words = ["tests/conformance/run_nets.py", "--" + (options.level or "quick"), "--only", network, "--lmem",
+             ",".join(options.sizes), "--case", case.name]
+    if options.guest:
+        words += ["--guest"] + (["--board", options.board] if options.board != "pc" else [])
+    return " ".join(shlex.quote(word) for word in words)
+
+
+def failures(cases, options):
+    """[(name, log, command that repeats it)]; the logs are written."""
+    found = []
+    for case in cases:
+        if not case.failure:
+            continue
+        os.makedirs(LOGS, exist_ok=True)
+        log = os.path.join(LOGS, re.sub(r"\W+", "-", case.name).strip("-") + ".log")
+        with open(log, "w", encoding="utf-8") as file:
+            file.write("%s\n%s\n" % (case.failure, case.output))
+        found.append((case.name, log, repeat_command(case, options)))
+    return found
+
+
+def report(cases, options, board=0):
+    """Prints what failed; returns the program's exit status. `board` is that of npu-vm."""
+    for case in cases:
+        if case.failure:
+            print("%s: %s" % (case.name, case.failure))
+    failed = failures(cases, options)
+    for name, log, command in failed[:8]:
+        print("failed: %s (log %s): %s" % (name, log, command))
+    if board:
+        print("the board ended with status %d" % board)
+    # A board that failed has failed, even if every case passed.
+    bad = len(failed) or (1 if board else 0)
+    print("%d passed, %d failed" % (len(cases) - len(failed), bad))
+    return 1 if bad else 0
+
+
+def conform(options, work):
+    """Returns the program's exit status."""
+    cases = prepared(options, work)
+    compiled = [case for case in cases if not case.failure]
+    board = 0
+    if not options.guest:
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(lambda case: run_in_process(case, options.bin), compiled))
-    failed = [case for case in cases if case.failure]
-    for case in failed:
-        print("%s: %s" % (case.name, case.failure))
-    print("%d passed, %d failed" % (len(cases) - len(failed), len(failed)))
-    return 1 if failed or board else 0
+    elif compiled:
+        board = run_in_guest(compiled, work, options.board)
+    return report(cases, options, board)
 
 
 def main():

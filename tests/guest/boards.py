@@ -76,16 +76,22 @@ class Section:
 
 
 class Output:
-    """Takes a board's output line by line apart into the sections of its suites."""
+    """Splits a board's output, line by line, into the sections of its suites."""
 
     def __init__(self):
         self.sections = []
         self.sum = None
+        self.reason = ""  # why npu-vm says that the board failed
         self._open = None
 
     def feed(self, text):
+        """Takes a line; returns true if it is the sum of all suites."""
         begin, end, total = _BEGIN.match(text), _END.match(text), _SUM.match(text)
-        self.sum = (int(total[1]), int(total[2])) if total else None
+        if total and (not self.sections or self.sections[-1].name == "kernel log"):
+            self.sum = (int(total[1]), int(total[2]))
+            return True
+        if text.startswith("npu-vm: "):
+            self.reason = text
         if begin:
             self._open = Section(begin[1], [])
             self.sections.append(self._open)
@@ -94,6 +100,7 @@ class Output:
             self._open = None
         elif self._open:
             self._open.lines.append(text)
+        return False
 
 
 @dataclass
@@ -122,16 +129,15 @@ def log_path(*names):
     return os.path.join(LOGS, "-".join(names) + ".log")
 
 
-def run(words, log, hide_sum=True):
-    """Runs a command with its output in a log and on ours; the sum at its end is left out there."""
+def run(words, log):
+    """Runs a command with its output in a log and on ours, there without the sum at its end."""
     output = Output()
     with open(log, "w", encoding="utf-8") as file, \
             subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                              text=True, errors="replace") as process:
         for text in process.stdout:
             file.write(text)
-            output.feed(text.rstrip("\n"))
-            if not (hide_sum and output.sum):
+            if not output.feed(text.rstrip("\n")):
                 sys.stdout.write(text)
                 sys.stdout.flush()
     return Ran(process.returncode, output, log)
@@ -156,6 +162,7 @@ def describe(section):
 def collect(result, ran, repeat, *names):
     """Adds a boot's sections up. `repeat(NAME)` is the command for one suite, `repeat(None)` for the whole boot; `names`
     are the first parts of logs' names."""
+    before = len(result.failures)
     for section in ran.output.sections:
         result.add(section.passed, section.failed)
         if section.failed:
@@ -164,9 +171,9 @@ def collect(result, ran, repeat, *names):
         elif not section.ended and section.name != "kernel log":
             result.fail(f"{section.name}: the board ended before it did",
                         save_section(section, *names, section.name), repeat(section.name), 1)
-    whole = ran.output.sum is not None
-    if not result.failures and (ran.status or not whole):
-        why = f"the board ended with status {ran.status}" + ("" if whole else " before all suites had run")
+    if len(result.failures) == before and (ran.status or not ran.output.sum):
+        why = ran.output.reason or f"the board ended with status {ran.status}" + \
+            ("" if ran.output.sum else " before all suites had run")
         result.fail(why, ran.log, repeat(None), 1)
 
 
