@@ -240,7 +240,8 @@ def failures(texts, options):
         os.makedirs(os.path.dirname(log), exist_ok=True)
         with open(log, "w", encoding="utf-8") as file:
             file.write(text + "\n")
-        found.append(("decode: " + name, log, "tests/conformance/run_decode.py" + (" --guest" if options.guest else "")))
+        command = "tests/conformance/run_decode.py" + (" --guest" if options.guest else "")
+        found.append(("decode: " + name, log, command))
     return found
 
 

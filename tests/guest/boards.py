@@ -160,8 +160,8 @@ def describe(section):
 
 
 def collect(result, ran, repeat, *names):
-    """Adds a boot's sections up. `repeat(NAME)` is the command for one suite, `repeat(None)` for the whole boot; `names`
-    are the first parts of logs' names."""
+    """Adds a boot's sections up. `repeat(NAME)` is the command for one suite, `repeat(None)` that for the whole boot.
+    `names` are the first parts of the logs' names."""
     before = len(result.failures)
     for section in ran.output.sections:
         result.add(section.passed, section.failed)

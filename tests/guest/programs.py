@@ -105,8 +105,8 @@ class OnnxRuntime(Part):
     name = "onnxruntime"
 
     def prepare(self):
-        found = subprocess.run([os.path.join(TOP, "scripts", "onnxruntime.sh"), "--env"], capture_output=True, text=True,
-                               check=False)
+        script = os.path.join(TOP, "scripts", "onnxruntime.sh")
+        found = subprocess.run([script, "--env"], capture_output=True, text=True, check=False)
         if found.returncode:
             raise LeftOut("ONNX Runtime is not in the cache; run: make onnxruntime")
         with open(found.stdout.strip(), encoding="utf-8") as file:
@@ -128,7 +128,8 @@ def parse():
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these parts: {', '.join(PARTS)}")
     parser.add_argument("--board", default="stock-large", metavar="NAME",
                         help="which board, of check.py --boards (default: stock-large)")
-    parser.add_argument("--needs", action="store_true", help="prints the targets of make that it needs, and runs nothing")
+    parser.add_argument("--needs", action="store_true",
+                        help="prints the targets of make that it needs, and runs nothing")
     options = parser.parse_args()
     unknown = [name for name in options.parts if name not in PARTS]
     if unknown:
