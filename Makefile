@@ -11,9 +11,10 @@ QUIET  := >/dev/null
 export CONFIG UNITY
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs programs-arm64 build build-arm64 qemu qemu-arm64 kernel-stock kernel-stock-arm64 kernel-debug \
-	kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug module-debug-arm64 demo quick test \
-	check check-full ci nightly format bench bench-accept explore install conformance fuzz-kernel dist deb image hooks clean
+.PHONY: help setup programs programs-arm64 build build-arm64 qemu qemu-arm64 kernel-stock kernel-stock-arm64 \
+	kernel-debug kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug \
+	module-debug-arm64 demo quick test check check-full ci nightly format bench bench-accept explore install \
+	conformance fuzz-kernel dist deb image site hooks clean
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -125,6 +126,10 @@ dist: ## what is released, from the last commit: build/dist/qnpu-VERSION.tar.xz
 deb: ## Debian packages of the last commit: build/deb
 	@scripts/setup.sh package
 	@scripts/deb.sh $(QUIET)
+
+site: ## the documentation as a searchable site: build/site/index.html
+	@scripts/setup.sh site
+	@scripts/site.py
 
 image: programs qemu kernel-stock module ## a system with the packages and the emulated board: build/image
 	@scripts/setup.sh package

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Runs the commands that documents tell their readers to type, in the documents' order.
 
-usage: commands.py [--board] [DOCUMENT...]
+usage: commands.py [--board] [--arm64] [DOCUMENT...]
 
 Commands are lines indented by four spaces and blocks marked `sh`, one a line; a block that is marked with a language
 and a name (c hello.c) is a file for those behind it. Each document has a folder of its own, in which the checkout's
-files are links: what a command writes goes there. Without --board, commands that boot a board are left out; with it
-everything runs. The last line is "N passed, N failed".
+files are links: what a command writes goes there. Commands that boot a board run with --board, those of arm64 boards
+with --arm64. Without an option the others run. The last line is "N passed, N failed".
 """
 import argparse
+import glob
 import os
 import re
 import subprocess
@@ -17,7 +18,9 @@ import sys
 import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DOCUMENTS = ["README.md", "docs/guide/onnx-file.md", "docs/guide/vendor-program.md", "docs/guide/driver-work.md",
+# serving.md is for a container runtime and a cluster; ort/tests/test_documents.py looks at its examples.
+GUIDES = sorted(set(glob.glob("docs/guide/*.md", root_dir=TOP)) - {"docs/guide/serving.md"})
+DOCUMENTS = ["README.md", *GUIDES, "docs/explanation/caches.md", "docs/explanation/numerics.md",
              "docs/develop/add-an-operator.md"]
 
 # What is not typed here, and why. An entry that no document has is a mistake.
@@ -29,6 +32,7 @@ NOT_RUN = {
     r"tools/npu-vm --interactive\b": "needs a person",
 }
 BOARD = re.compile(r"(^|&& |; )(sudo )?tools/npu-vm\b")
+ARM64 = re.compile(r"tools/npu-vm .*--board (soc|virt)\b")
 TIMEOUT = 900  # for what hangs
 
 
@@ -44,7 +48,7 @@ def parts(path):
         if mark and fence is None:
             fence, name, block, start = mark.group(1) or "text", mark.group(2), [], number
         elif line == "```" and fence is not None:
-            if name:
+            if name and fence != "diff":
                 yield start, name, "\n".join(block) + "\n"
             fence = None
         elif fence is not None:
@@ -86,8 +90,8 @@ def run(command, where):
 class Runner:
     """Counts, and remembers which entries of NOT_RUN are of use."""
 
-    def __init__(self, board):
-        self.board = board
+    def __init__(self, board, arm64):
+        self.board, self.arm64 = board, arm64
         self.passed = self.failed = 0
         self.used = set()
 
@@ -96,7 +100,9 @@ class Runner:
             if re.match(pattern, command):
                 self.used.add(pattern)
                 return reason
-        if not self.board and BOARD.search(command):
+        if ARM64.search(command):
+            return None if self.arm64 else "needs an arm64 board"
+        if BOARD.search(command) and not self.board:
             return "needs a board"
         return None
 
@@ -136,9 +142,10 @@ class Runner:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--board", action="store_true", help="also what boots a board")
+    parser.add_argument("--arm64", action="store_true", help="also what boots an arm64 board")
     parser.add_argument("document", nargs="*", help="of the checkout; default: all that are tested")
     options = parser.parse_args()
-    runner = Runner(options.board)
+    runner = Runner(options.board, options.arm64)
     for name in options.document or DOCUMENTS:
         runner.document(name)
     if not options.document:

@@ -123,7 +123,8 @@ def python_texts(source):
             line = part.start[0]
             if part.type == tokenize.COMMENT:
                 kind = "field" if part.line[:part.start[1]].strip() else "comment"
-                yield Text(line, kind, part.string.lstrip("#! ").strip(), first=kind == "field" or line != last_comment + 1)
+                first = kind == "field" or line != last_comment + 1
+                yield Text(line, kind, part.string.lstrip("#! ").strip(), first=first)
                 last_comment = line
             elif part.type == tokenize.STRING:
                 body = re.sub(r"^\w*(\"\"\"|'''|\"|')", "", part.string)
