@@ -148,6 +148,12 @@ whoever
 |---|---|
 
 What would you like to do?
+
+<!-- options: npuc -->
+
+| `--x` | whoever |
+
+<!-- end -->
 """), [(3, "What"), (3, "knows"), (4, "Of"), (13, "likewise")])
 
     def test_manual_pages(self):

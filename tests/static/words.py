@@ -153,8 +153,8 @@ def hash_texts(source):
 
 
 def page_texts(source):
-    """The prose of Markdown: neither code nor targets of links."""
-    fence = in_html = False
+    """The prose of Markdown: neither code nor targets of links nor generated tables."""
+    fence = in_html = generated = False
     before = ""
     for number, line in enumerate(source.split("\n"), 1):
         if line.lstrip().startswith("```"):
@@ -163,7 +163,8 @@ def page_texts(source):
             line.startswith("    ") and (not before.strip() or before.startswith("    "))
         if line.startswith("<!--"):
             in_html = True
-        if not code and not in_html:
+            generated = bool(re.match(r"<!-- (options|npu\.json):", line))
+        if not code and not in_html and not generated:
             text = re.sub(r"`[^`]*`", "`", re.sub(r"\]\([^)]*\)", "]", line))
             item = re.match(r"\s*(?:[-*]|\d+\.)\s+", text)
             starts = bool(item) or not before.strip()
