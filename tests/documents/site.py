@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Opens the documentation's site in a headless browser: every page is reachable, no link is broken, no anchor is
-missing, every image loads, no page asks another host for anything, and the search finds words, from a server and from
+missing, every image loads, no page loads anything from another host, and the search finds words, from a server and from
 file:// alike.
 
 usage: site.py [SITE]     SITE: a folder that scripts/site.py has written; default: it is written now
@@ -122,7 +122,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Foreign(html.parser.HTMLParser):
-    """What a page loads from another host."""
+    """Collects the resources that a page loads from another host."""
 
     def __init__(self):
         super().__init__()

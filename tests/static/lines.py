@@ -78,7 +78,7 @@ def wrap(text, limit=120):
         if not block:
             return
         if any(columns(line) > limit for line in block):
-            first = re.match(r"(\s*(?:[-*]|\d+\.)?\s*)", block[0]).group(1)
+            first = re.match(r"(\s*(?:(?:[-*]|\d+\.)\s+)?)", block[0]).group(1)
             words = " ".join(line.strip() for line in [block[0][len(first):]] + block[1:])
             out.extend(textwrap.wrap(words, limit, initial_indent=first, subsequent_indent=" " * len(first),
                                      break_long_words=False, break_on_hyphens=False))
