@@ -63,6 +63,16 @@ def rows(program, text):
 
 def simple(option, meaning):
     """CLI11's types of values as a person writes them: N and a range, or the choices."""
+    relation = re.search(r" (Excludes|Needs): (.*)$", option)
+    if relation:
+        option = option[:relation.start()]
+        meaning += "; not with " if relation[1] == "Excludes" else "; only with "
+        meaning += ", ".join(relation[2].split())
+    default = re.search(r" TEXT(?:=| \[)(\S+?)\]?$", option)
+    if default:
+        option = option[:default.start()] + " TEXT"
+        meaning += f"; default {default[1]}"
+    option = option.replace(" UINT:POSITIVE", " N")
     kind, bounds = r" U?(?:INT|FLOAT)", r"(?::(?:INT|FLOAT) in \[(\S+) - (\S+)\])?"
     number = re.search(kind + bounds + r"( \.\.\.)?(?: ?=?\[?([\d.e+-]+)\]?)?$", option)
     if number:
