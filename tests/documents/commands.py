@@ -20,8 +20,8 @@ import tempfile
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # serving.md is for a container runtime and a cluster; ort/tests/test_documents.py looks at its examples.
 GUIDES = sorted(set(glob.glob("docs/guide/*.md", root_dir=TOP)) - {"docs/guide/serving.md"})
-DOCUMENTS = ["README.md", *GUIDES, "docs/explanation/caches.md", "docs/explanation/numerics.md",
-             "docs/develop/add-an-operator.md"]
+DOCUMENTS = ["README.md", *GUIDES, "docs/explanation/caches.md", "docs/explanation/compiler.md",
+             "docs/explanation/numerics.md", "docs/develop/add-an-operator.md"]
 
 # What is not typed here, and why. An entry that no document has is a mistake.
 NOT_RUN = {
