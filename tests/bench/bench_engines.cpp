@@ -191,18 +191,17 @@ class Bare {
   Bare(const npu_cmd_conv &c, bool, Operands &o, Bytes &out) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     using dnnl::memory;
     using Tag = memory::format_tag;
-    using Conv = dnnl::convolution_forward;
     using Type = memory::data_type;
     const memory::desc in_md({1, c.ic, c.ih, c.iw}, type_of(c.in_dtype), Tag::nhwc);
     const memory::desc out_md({1, c.oc, c.oh, c.ow}, type_of(c.out_dtype), Tag::nhwc);
     memory::dims kernel = {c.oc, c.ic, c.kh, c.kw};
     const memory::dims pad = {c.pad_t, c.pad_l};
     if (c.groups > 1) kernel = {c.groups, c.oc / c.groups, c.ic / c.groups, c.kh, c.kw};
-    const dnnl::primitive_attr attr = attributes(c.flags, 1, o);
+    const dnnl::primitive_attr attr = attributes(c.flags, 1 << 1, c.groups > 1 ? 1 << 0 | 1 << 1 : 1 << 0, o);
     const Type weights = type_of(c.wgt_dtype);
-    const Conv::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, in_md,
-                          {kernel, weights, Tag::any}, {{c.oc}, Type::f32, Tag::a}, out_md, {c.sh, c.sw}, pad, pad);
-    const Conv::primitive_desc pd(desc, attr, engine_);
+    const memory::desc kernel_md(kernel, weights, Tag::any), bias_md({c.oc}, Type::f32, Tag::a);
+    const dnnl_api::Conv conv{in_md, kernel_md, &bias_md, out_md, {c.sh, c.sw}, {0, 0}, pad, pad};
+    const auto pd = dnnl_api::describe(conv, attr, engine_);
     const Tag plain_tag = c.groups > 1 ? Tag::gohwi : Tag::ohwi;
     set_up(pd, {kernel, weights, plain_tag}, o, out);
   }
@@ -216,21 +215,23 @@ class Bare {
     };
     const dnnl::memory::dims wgt{c.k, c.n},
         bias = c.batch > 1 ? dnnl::memory::dims{1, 1, c.n} : dnnl::memory::dims{1, c.n};
-    const dnnl::matmul::desc product(desc(c.in_dtype, {c.m, c.k}, false), desc(c.wgt_dtype, wgt, known),
-                                     {bias, dnnl::memory::data_type::f32, c.batch > 1 ? Tag::abc : Tag::ab},
-                                     desc(c.out_dtype, {c.m, c.n}, false));
-    const dnnl::matmul::primitive_desc pd(product, attributes(c.flags, c.batch > 1 ? 2 : 1, o), engine_);
+    const dnnl::memory::desc a_md = desc(c.in_dtype, {c.m, c.k}, false), b_md = desc(c.wgt_dtype, wgt, known),
+                             out_md = desc(c.out_dtype, {c.m, c.n}, false);
+    const dnnl::memory::desc bias_md(bias, dnnl::memory::data_type::f32, c.batch > 1 ? Tag::abc : Tag::ab);
+    const int columns = c.batch > 1 ? 1 << 2 : 1 << 1;  // the last dimension
+    const dnnl_api::Matmul matmul{a_md, b_md, &bias_md, out_md};
+    const auto pd = dnnl_api::describe(matmul, attributes(c.flags, columns, columns, o), engine_);
     set_up(pd, desc(c.wgt_dtype, wgt, false), o, out);
   }
   void run() { primitive_.execute(stream_, arguments_); }
 
  private:
-  /// `channels`: the dimension of the result that has a multiplier for each place.
-  static dnnl::primitive_attr attributes(uint16_t flags, int channels, const Operands &o) {
+  /// The masks name the dimensions whose indices have a multiplier each, of the result and of the weights.
+  static dnnl::primitive_attr attributes(uint16_t flags, int result_mask, int weights_mask, const Operands &o) {
     dnnl::post_ops ops;
-    ops.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+    dnnl_api::append_activation(ops, dnnl::algorithm::eltwise_relu, 0, 0);
     dnnl::primitive_attr attr;
-    if (flags & NPU_CONV_REQUANT) attr.set_output_scales(1 << channels, o.multipliers);
+    if (flags & NPU_CONV_REQUANT) dnnl_api::multiply_result(attr, result_mask, weights_mask, o.multipliers);
     attr.set_post_ops(ops);
     return attr;
   }
@@ -248,6 +249,7 @@ class Bare {
                   {DNNL_ARG_WEIGHTS, weights},
                   {DNNL_ARG_BIAS, memory(pd.bias_desc(), engine_, o.bias.data())},
                   {DNNL_ARG_DST, memory(pd.dst_desc(), engine_, out.data())}};
+    dnnl_api::add_multipliers(arguments_, engine_, o.multipliers);
   }
 
   dnnl::engine engine_;

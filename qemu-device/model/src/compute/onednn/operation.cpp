@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "qemu-device/model/src/compute/numerics.h"
+#include "qemu-device/model/src/compute/onednn/dnnl_api.h"
 
 namespace npu::model {
 namespace {
@@ -30,13 +31,13 @@ dnnl::primitive_attr attributes(const Shape &s) {
   if (s.sum) ops.append_sum(1.0f);
   switch (s.act) {
     case NPU_ACT_RELU:
-      ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      dnnl_api::append_activation(ops, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
       break;
     case NPU_ACT_CLIP:
-      ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, s.act_a, s.act_b);
+      dnnl_api::append_activation(ops, dnnl::algorithm::eltwise_clip, s.act_a, s.act_b);
       break;
     case NPU_ACT_LEAKY_RELU:
-      ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, s.act_a, 0.0f);
+      dnnl_api::append_activation(ops, dnnl::algorithm::eltwise_relu, s.act_a, 0.0f);
       break;
     default:
       break;
@@ -47,17 +48,11 @@ dnnl::primitive_attr attributes(const Shape &s) {
   return attr;
 }
 
-// The fields of a descriptor that say where each element lies.
+// The fields of the descriptors that say where each element lies.
 std::shared_ptr<const Layout> describe(const memory::desc &plain, uint8_t dtype, const memory::desc &packed) {
   auto layout = std::make_shared<Layout>();
-  for (const memory::desc *desc : {&plain, &packed}) {
-    const dnnl_memory_desc_t &d = desc->data;
-    const dnnl_blocking_desc_t &b = d.format_desc.blocking;
-    layout->insert(layout->end(), {d.ndims, d.format_kind, b.inner_nblks, int64_t(d.extra.flags), d.offset0});
-    for (int i = 0; i < d.ndims; ++i)
-      layout->insert(layout->end(), {d.dims[i], d.padded_dims[i], d.padded_offsets[i], b.strides[i]});
-    for (int i = 0; i < b.inner_nblks; ++i) layout->insert(layout->end(), {b.inner_blks[i], b.inner_idxs[i]});
-  }
+  dnnl_api::append_layout(plain, *layout);
+  dnnl_api::append_layout(packed, *layout);
   layout->push_back(dtype);
   return layout;
 }
@@ -98,7 +93,7 @@ void Operation::adopt(PrimitiveDesc &&pd, const Shape &shape) {
   while (std::strstr(pd.impl_info_str(), "ref"))
     if (!pd.next_impl()) return;
   packed_ = pd.weights_desc();
-  if (packed_.data.format_kind != dnnl_blocked) return;
+  if (!dnnl_api::is_blocked(packed_)) return;
   layout_ = describe(plain_, shape.wgt_dtype, packed_);
   const dnnl::engine &engine = cpu_engine();
   primitive_ = dnnl::primitive(pd.get());
@@ -117,7 +112,6 @@ void Operation::adopt(PrimitiveDesc &&pd, const Shape &shape) {
 }
 
 void Operation::create_conv(const Shape &s) {
-  using Conv = dnnl::convolution_forward;
   if (!all_windows_meet(s.ih, s.oh, s.kh, s.sh, s.dh, s.top) || !all_windows_meet(s.iw, s.ow, s.kw, s.sw, s.dw, s.left))
     return;
   const int64_t icg = s.ic / s.groups, ocg = s.oc / s.groups, row = s.kw * icg, filter = s.kh * row;
@@ -132,12 +126,9 @@ void Operation::create_conv(const Shape &s) {
   plain_ = f32(weights, strides);
   const memory::desc any = f32(weights, memory::format_tag::any);
   const Dims step = {s.sh, s.sw}, dilation = {s.dh - 1, s.dw - 1}, near = {s.top, s.left}, far = {s.bottom, s.right};
-  constexpr auto kind = dnnl::prop_kind::forward_inference;
-  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-  const auto desc =
-      s.bias ? Conv::desc(kind, algorithm, in, any, f32({s.oc}, memory::format_tag::a), out, step, dilation, near, far)
-             : Conv::desc(kind, algorithm, in, any, out, step, dilation, near, far);
-  adopt(Conv::primitive_desc(desc, attributes(s), cpu_engine()), s);
+  const memory::desc bias = f32({s.oc}, memory::format_tag::a);
+  const dnnl_api::Conv conv{in, any, s.bias ? &bias : nullptr, out, step, dilation, near, far};
+  adopt(dnnl_api::describe(conv, attributes(s), cpu_engine()), s);
 }
 
 void Operation::create_matmul(const Shape &s) {
@@ -145,10 +136,10 @@ void Operation::create_matmul(const Shape &s) {
   const memory::desc a = f32({s.n, s.ic}, Dims{s.n == 1 ? s.ic : s.a_row, 1});
   const memory::desc out = f32({s.n, s.oc}, Dims{s.n == 1 ? s.oc : s.out_row, 1});
   plain_ = f32({s.ic, s.oc}, s.trans_b ? Dims{1, s.b_row} : Dims{s.b_row, 1});
+  const memory::desc bias = f32({1, s.oc}, memory::format_tag::ab);
   const auto create = [&](const memory::desc &weights) {
-    const auto desc = s.bias ? dnnl::matmul::desc(a, weights, f32({1, s.oc}, memory::format_tag::ab), out)
-                             : dnnl::matmul::desc(a, weights, out);
-    adopt(dnnl::matmul::primitive_desc(desc, attributes(s), cpu_engine()), s);
+    const dnnl_api::Matmul product{a, weights, s.bias ? &bias : nullptr, out};
+    adopt(dnnl_api::describe(product, attributes(s), cpu_engine()), s);
   };
   create(f32({s.ic, s.oc}, memory::format_tag::any));
   // Packed forms have 16 to 64 columns, however few there are: for one column most of that is work for nothing.

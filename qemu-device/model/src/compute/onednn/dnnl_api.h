@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// The parts of oneDNN's interface that differ between its versions 2 and 3. Version 3 has no operation descriptors
+// (primitive descriptors are created from their arguments), opaque memory descriptors, and scales as run-time arguments.
+#ifndef NPU_MODEL_COMPUTE_ONEDNN_DNNL_API_H
+#define NPU_MODEL_COMPUTE_ONEDNN_DNNL_API_H
+
+#include <cstdint>
+#include <dnnl.hpp>
+#include <unordered_map>
+#include <vector>
+
+namespace npu::model::dnnl_api {
+
+/// The arguments of a convolution. `bias` may be null.
+struct Conv {
+  const dnnl::memory::desc &in, &weights, *bias, &out;
+  const dnnl::memory::dims &step, &dilation, &near, &far;
+};
+
+inline dnnl::convolution_forward::primitive_desc describe(const Conv &c, const dnnl::primitive_attr &attr,
+                                                          const dnnl::engine &engine) {
+  using Forward = dnnl::convolution_forward;
+  constexpr auto kind = dnnl::prop_kind::forward_inference;
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  if (!c.bias) return {engine, kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far, attr};
+  return {engine, kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation, c.near, c.far, attr};
+#else
+  const Forward::desc desc =
+      c.bias ? Forward::desc(kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation, c.near, c.far)
+             : Forward::desc(kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far);
+  return {desc, attr, engine};
+#endif
+}
+
+/// The arguments of a product of matrices. `bias` may be null.
+struct Matmul {
+  const dnnl::memory::desc &a, &b, *bias, &out;
+};
+
+inline dnnl::matmul::primitive_desc describe(const Matmul &m, const dnnl::primitive_attr &attr,
+                                             const dnnl::engine &engine) {
+#if DNNL_VERSION_MAJOR >= 3
+  if (!m.bias) return {engine, m.a, m.b, m.out, attr};
+  return {engine, m.a, m.b, *m.bias, m.out, attr};
+#else
+  const dnnl::matmul::desc desc =
+      m.bias ? dnnl::matmul::desc(m.a, m.b, *m.bias, m.out) : dnnl::matmul::desc(m.a, m.b, m.out);
+  return {desc, attr, engine};
+#endif
+}
+
+inline void append_activation(dnnl::post_ops &ops, dnnl::algorithm algorithm, float alpha, float beta) {
+#if DNNL_VERSION_MAJOR >= 3
+  ops.append_eltwise(algorithm, alpha, beta);
+#else
+  ops.append_eltwise(1.0f, algorithm, alpha, beta);
+#endif
+}
+
+/// A product of bytes is multiplied by a value for each index of some dimensions, named by a mask: version 2 asks for
+/// those of the result, and takes the values here; version 3 for those of the weights, and takes the values of
+/// add_multipliers().
+inline void multiply_result(dnnl::primitive_attr &attr, [[maybe_unused]] int result_mask,
+                            [[maybe_unused]] int weights_mask, [[maybe_unused]] const std::vector<float> &values) {
+#if DNNL_VERSION_MAJOR >= 3
+  attr.set_scales_mask(DNNL_ARG_WEIGHTS, weights_mask);
+#else
+  attr.set_output_scales(result_mask, values);
+#endif
+}
+
+/// Adds what a primitive with multiply_result() reads when it runs. The values stay with the caller.
+inline void add_multipliers([[maybe_unused]] std::unordered_map<int, dnnl::memory> &arguments,
+                            [[maybe_unused]] const dnnl::engine &engine,
+                            [[maybe_unused]] std::vector<float> &values) {
+#if DNNL_VERSION_MAJOR >= 3
+  const dnnl::memory::desc desc({static_cast<int64_t>(values.size())}, dnnl::memory::data_type::f32,
+                                dnnl::memory::format_tag::a);
+  arguments[DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS] = dnnl::memory(desc, engine, values.data());
+#endif
+}
+
+/// True if strides and inner blocks say where each element lies.
+inline bool is_blocked(const dnnl::memory::desc &desc) {
+#if DNNL_VERSION_MAJOR >= 3
+  return desc.get_format_kind() == dnnl::memory::format_kind::blocked;
+#else
+  return desc.data.format_kind == dnnl_blocked;
+#endif
+}
+
+/// Appends to `fields` everything that says where each element of a blocked descriptor of f32 lies. (Descriptors of
+/// bytes have compensations as well, which version 3 does not show.)
+inline void append_layout(const dnnl::memory::desc &desc, std::vector<int64_t> &fields) {
+#if DNNL_VERSION_MAJOR >= 3
+  const auto append = [&](const dnnl::memory::dims &list) { fields.insert(fields.end(), list.begin(), list.end()); };
+  const dnnl::memory::dims blocks = desc.get_inner_blks();
+  fields.insert(fields.end(), {desc.get_ndims(), static_cast<int64_t>(desc.get_format_kind()),
+                               static_cast<int64_t>(blocks.size()), desc.get_submemory_offset()});
+  for (const auto &list : {desc.get_dims(), desc.get_padded_dims(), desc.get_padded_offsets(), desc.get_strides()})
+    append(list);
+  append(blocks);
+  append(desc.get_inner_idxs());
+#else
+  const dnnl_memory_desc_t &d = desc.data;
+  const dnnl_blocking_desc_t &b = d.format_desc.blocking;
+  fields.insert(fields.end(), {d.ndims, d.format_kind, b.inner_nblks, int64_t(d.extra.flags), d.offset0});
+  for (int i = 0; i < d.ndims; ++i)
+    fields.insert(fields.end(), {d.dims[i], d.padded_dims[i], d.padded_offsets[i], b.strides[i]});
+  for (int i = 0; i < b.inner_nblks; ++i) fields.insert(fields.end(), {b.inner_blks[i], b.inner_idxs[i]});
+#endif
+}
+
+}  // namespace npu::model::dnnl_api
+
+#endif  // NPU_MODEL_COMPUTE_ONEDNN_DNNL_API_H
