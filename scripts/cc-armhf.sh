@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Makes 32-bit programs for arm64 boards: the system's clang and lld, with the headers and static libraries of Debian
-# 12's packages for armhf, which are unpacked into the cache the first time. The board needs nothing of them.
+# Makes 32-bit programs for arm64 boards: the system's clang and lld, with the headers and static libraries of the
+# host release's packages for armhf, which are unpacked into the cache the first time. The board needs nothing of them.
 #
 #   cc-armhf.sh ARGUMENT...    clang's
 
@@ -14,15 +14,15 @@ BASE=$NPU_CACHE/armhf
 
 # package | what it is for; for any machine, without what they depend on
 packages() {
-    cat <<'LIST'
+    cat <<LIST
 libc6-dev-armhf-cross|C library
 linux-libc-dev-armhf-cross|headers of the kernel
-libgcc-12-dev-armhf-cross|what compiled code and its start call
+libgcc-$(gcc_version)-dev-armhf-cross|what compiled code and its start call
 LIST
 }
 
-# The list above, and what is done with it.
-key() { hash_of <"$0"; }
+# The list above, what is done with it, and the release that it comes from.
+key() { { cat "$0" && host_release; } | hash_of; }
 
 fetch() {
     local root=$1 wanted

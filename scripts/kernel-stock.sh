@@ -53,12 +53,22 @@ header_parts() {
     apt_resolve "$headers" linux-kbuild-
 }
 
+# Debian 12 has Linux 6.12 beside its own; Debian 13's own is 6.12.
+meta_package() {
+    case $(host_release) in
+        bookworm) echo "linux-image-6.12-$ARCH" ;;
+        *) echo "linux-image-$ARCH" ;;
+    esac
+}
+
 fetch() {
-    local meta=linux-image-6.12-$ARCH image headers version root parts
-    image=$(apt_resolve "$meta" linux-image-)
-    headers=$(apt_resolve "${meta/image/headers}" linux-headers-)
+    local meta image headers version root parts
+    meta=$(meta_package)
+    image=$(apt_resolve "$meta" linux-image-6.12)
+    headers=$(apt_resolve "${meta/image/headers}" linux-headers-6.12)
     [ -n "$image" ] && [ -n "$headers" ] ||
-        die "the archive has no $meta" "Debian 12's security suite carries it; is it among apt's sources?"
+        die "the archive has no Linux 6.12 (looked for $meta)" \
+            "Debian 12's security suite carries it, and Debian 13; is it among apt's sources?"
     version=${image#linux-image-}
     root=$BASE/$version
     ! is_complete "$root/npu.env" || return 0

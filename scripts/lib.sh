@@ -102,11 +102,19 @@ cross_path() {
 # One hash over files (contents and names relative to the current directory) and strings.
 hash_of() { sha256sum | cut -c1-16; }
 
+# --- the host -----------------------------------------------------------------------------------
+
+# The codename of the host's release: bookworm (Debian 12), trixie (Debian 13), or another one.
+host_release() { sed -n 's/^VERSION_CODENAME=//p' /etc/os-release; }
+
+# The number of the host's GCC: Debian's names of cross compilers and their libraries have it.
+gcc_version() { gcc -dumpversion | cut -d. -f1; }
+
 # --- apt, asked privately -----------------------------------------------------------------------
 # A package index of our own in the cache, so that nothing of the system's changes and no root is
-# needed. Its sources are the URIs that apt already uses here, with the suites that we ask for: those of
-# Debian 12, or, for a script that sets NPU_APT_SUITE, that suite alone, in an index of its own. A script that sets
-# NPU_APT_ARCH gets packages for that architecture, of a system on which nothing is installed, likewise.
+# needed. Its sources are the URIs that apt already uses here, with the suites that we ask for: those of the
+# host's release, or, for a script that sets NPU_APT_SUITE, that suite alone, in an index of its own. A script that sets
+# NPU_APT_ARCH gets packages for that architecture, of a system on which nothing is installed.
 
 apt_root() { echo "$NPU_CACHE/apt${NPU_APT_SUITE:+-$NPU_APT_SUITE}${NPU_APT_ARCH:+-$NPU_APT_ARCH}"; }
 
@@ -148,36 +156,49 @@ apt_uri_of() {
     awk -F'|' -v name="$1" '$1 ~ /^Debian/ && $2 == name { print $3; exit }' <<<"$2"
 }
 
-# Sets, for the two functions below: `main` and `security`, URIs; `option`, whose signatures count.
+# Sets, for the functions below: `release`, its codename; `main` and `security`, URIs; `option`, a keyring.
 apt_find_debian() {
     local targets keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     option=
     targets=$(apt_targets)
-    main=$(apt_uri_of bookworm "$targets")
-    security=$(apt_uri_of bookworm-security "$targets")
-    [ -n "$main" ] || die "apt here has no Debian 12 (bookworm) archive in its index" \
-        "this set-up is made for Debian 12; if it is one, run: apt-get update"
-    [ -n "$security" ] || die "apt here has no bookworm-security suite, which carries Linux 6.12" \
-        "add it to apt's sources and run: apt-get update"
+    release=$(host_release)
+    main=$(apt_uri_of "$release" "$targets")
+    security=$(apt_uri_of "$release-security" "$targets")
+    case $release in bookworm | trixie) ;; *) main= ;; esac
+    [ -n "$main" ] || die "this host is $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release), or apt has no index of it" \
+        "QEMU and the kernel of the emulated board need Debian 12 or 13: if this is one, run: apt-get update" \
+        "the chip model in the process works on other hosts: make demo BOARD=sim"
+    [ -n "$security" ] || [ "$release" != bookworm ] ||
+        die "apt here has no bookworm-security suite, which carries Linux 6.12" \
+            "add it to apt's sources and run: apt-get update"
     [ ! -e "$keyring" ] || option="[signed-by=$keyring] "
 }
 
-# For a Debian 12 of its own, as lines of a sources.list.
+# apt_sources_of_debian [RELEASE]: a Debian of its own (default: the host's release), as lines of a sources.list.
 apt_sources_of_debian() {
-    local main security option
+    local main security option release
     apt_find_debian
-    echo "deb $option$main bookworm main"
-    echo "deb $option$security bookworm-security main"
+    echo "deb $option$main ${1:-$release} main"
+    [ -z "$security" ] || echo "deb $option$security ${1:-$release}-security main"
+}
+
+# The suite that has meson for QEMU 10.
+apt_meson_suite() {
+    case $(host_release) in
+        bookworm) echo bookworm-backports ;;
+        *) host_release ;;
+    esac
 }
 
 apt_write_sources() {
-    local main security option
+    local main security option release
     apt_find_debian
     if [ -n "${NPU_APT_SUITE:-}" ]; then
         echo "deb $option$main $NPU_APT_SUITE main"
     else
         apt_sources_of_debian
-        echo "deb $option$main bookworm-backports main"
+        [ "$release" != bookworm ] || echo "deb $option$main bookworm-backports main"
+        # the source of QEMU 10.0
         [ -n "${NPU_APT_ARCH:-}" ] || echo "deb-src $option$main trixie main"
     fi >"$(apt_root)/sources.list"
 }

@@ -29,7 +29,7 @@ train|training of the example network|
 LIST
 }
 
-# package | set | purpose
+# package | set | purpose; A/B: the first that the release has; A/-: a release that does not have A does without
 packages() {
     cat <<'LIST'
 build-essential|sim|C and C++ compilers, make
@@ -78,7 +78,7 @@ libgmock-dev|build|unit tests in C++
 gcc-multilib|build|32-bit tests of the ABI
 g++-multilib|build|32-bit tests of the ABI
 clang|build|fuzzers
-libclang-rt-14-dev|build|fuzzers
+libclang-rt-dev/libclang-rt-14-dev|build|fuzzers
 clang-format|check|source style
 libonnx-testdata|check|conformance tests of ONNX
 python3-setuptools|check|the package qnpu by pip
@@ -90,7 +90,7 @@ tmux|check|terminal in which the live view of npu-smi is tested
 python3-jsonschema|check|schemas of the tools' JSON output
 python3-prometheus-client|check|reads the output of npu-smi's exporter
 lld|full|links sanitizer builds in a quarter of the time; 32-bit programs of arm64 boards
-llvm-14|full|readable stacks in sanitizer reports
+llvm|full|readable stacks in sanitizer reports
 dwarves|full|debug kernels
 bison|full|debug kernels
 flex|full|debug kernels
@@ -100,7 +100,7 @@ sparse|full|static checks of the driver
 coccinelle|full|static checks of the driver
 ocaml|full|scripts in Linux's semantic patches, which coccinelle runs
 device-tree-compiler|full|tests of the device tree of boards
-dt-schema|full|checks device trees against the driver's binding
+dt-schema/-|full|checks device trees against the driver's binding
 debhelper|package|Debian packages
 dh-python|package|Debian package of the package qnpu
 dh-dkms|package|Debian package of the driver
@@ -130,24 +130,48 @@ of_sets() {
     packages | awk -F'|' 'NR == FNR { want[$1] = 1; next } $2 in want' <(echo "$wanted") -
 }
 
+# The lines of packages none of whose alternatives is installed.
 missing() {
     local installed list
     list=$(of_sets "$@") || exit 1
     installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' 2>/dev/null | awk '$1 == "ii" { print $2 }')
-    awk -F'|' 'NR == FNR { have[$1] = 1; next } !($1 in have)' <(echo "$installed") - <<<"$list"
+    awk -F'|' 'NR == FNR { have[$1] = 1; next }
+        { n = split($1, names, "/"); for (i = 1; i <= n; i++) if (names[i] in have) next; print }' \
+        <(echo "$installed") - <<<"$list"
+}
+
+# Reads lines of packages, and prints them with the alternative that apt's index has; without those that may be absent.
+# An index that was never read has nothing: then the first alternative stands.
+choose() {
+    local list
+    list=$(cat)
+    [ -n "$list" ] || return 0
+    awk -F'|' -v step="$NPU_STEP" '
+        pass == 1 { known[$1] = read = 1; next }
+        {
+            n = split($1, names, "/")
+            name = names[n] == "-" ? "" : names[1]
+            for (i = n; i >= 1; i--) if (names[i] in known) name = names[i]
+            if (!read) name = names[1]
+            if (name != "") print name "|" $2 "|" $3
+            else printf "[%s] this release has no package %s (%s)\n", step, names[1], $3 >"/dev/stderr"
+        }' pass=1 <(apt-cache pkgnames 2>/dev/null) pass=2 - <<<"$list"
 }
 
 install_them() {
     local list=$1 names root=() size
-    mapfile -t names < <(cut -d'|' -f1 <<<"$list")
     if [ "$(id -u)" -ne 0 ]; then
+        mapfile -t names < <(cut -d'|' -f1 <<<"$list")
         command -v sudo >/dev/null || die "${#names[@]} packages are missing, and only root can install them" \
             "run as root: apt-get install --no-install-recommends ${names[*]}"
         root=(sudo)
     fi
-    need_network "to install ${#names[@]} packages"
+    need_network "to install packages"
     logged "$NPU_CACHE/logs/apt-update.log" "${root[@]}" apt-get -q update
-    size=$(apt-get --assume-no --no-install-recommends install "${names[@]}" 2>/dev/null |
+    mapfile -t names < <(choose <<<"$list" 2>/dev/null | cut -d'|' -f1)
+    [ ${#names[@]} -gt 0 ] || return 0
+    # Status 1: apt-get did not install them.
+    size=$({ apt-get --assume-no --no-install-recommends install "${names[@]}" 2>/dev/null || true; } |
         sed -n 's/^Need to get \(.*\) of archives.*/, \1 to download/p')
     say "installing ${#names[@]} packages$size; log: $NPU_CACHE/logs/setup.log"
     logged "$NPU_CACHE/logs/setup.log" "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
@@ -176,7 +200,7 @@ main() {
     fi
     command -v dpkg-query >/dev/null || die "this set-up needs a Debian or Ubuntu system: dpkg-query is not here" \
         "on other systems install what 'scripts/setup.sh --list' names, then use cmake"
-    list=$(missing "${wanted[@]}") || exit 1
+    list=$(missing "${wanted[@]}" | choose) || exit 1
     if [ -z "$list" ]; then
         say "all packages are installed (${wanted[*]})"
         return
@@ -185,7 +209,7 @@ main() {
     awk -F'|' '{ printf "  %-28s %s\n", $1, $3 }' <<<"$list" >&2
     [ "$mode" != missing ] || exit 1
     install_them "$list"
-    list=$(missing "${wanted[@]}")
+    list=$(missing "${wanted[@]}" | choose 2>/dev/null)
     [ -z "$list" ] || die "still missing after the installation: $(cut -d'|' -f1 <<<"$list" | xargs)"
     say "all packages are installed (${wanted[*]})"
 }

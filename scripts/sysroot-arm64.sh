@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Puts into the cache what arm64 boards need, unpacked, not installed: a system root of Debian 12's arm64 packages,
+# Puts into the cache what arm64 boards need, unpacked, not installed: a system root of the host release's arm64 packages,
 # with which programs are compiled and whose /usr is the board's, and the compiler. Debian's package of that cannot be
 # installed beside gcc-multilib; its assembler and linker can.
 # Prints the path of an env file: SYSROOT, COMPILER (folder of aarch64-linux-gnu-gcc and -g++).
@@ -15,6 +15,7 @@ NPU_STEP=sysroot-arm64
 
 BASE=$NPU_CACHE/arm64
 TRIPLET=aarch64-linux-gnu
+GCC=$(gcc_version)
 
 # package | what it is for; what they depend on comes along
 board_packages() {
@@ -49,21 +50,21 @@ LIST
 
 # package | what it is for; without what they depend on, which the native compiler has installed
 compiler_packages() {
-    cat <<'LIST'
-gcc-12-aarch64-linux-gnu|C compiler
-cpp-12-aarch64-linux-gnu|its preprocessor
-g++-12-aarch64-linux-gnu|C++ compiler
-libgcc-12-dev-arm64-cross|compiler's own library
+    cat <<LIST
+gcc-$GCC-aarch64-linux-gnu|C compiler
+cpp-$GCC-aarch64-linux-gnu|its preprocessor
+g++-$GCC-aarch64-linux-gnu|C++ compiler
+libgcc-$GCC-dev-arm64-cross|compiler's own library
 libgcc-s1-arm64-cross|compiler's own library
-libstdc++-12-dev-arm64-cross|headers of the C++ library
+libstdc++-$GCC-dev-arm64-cross|headers of the C++ library
 libstdc++6-arm64-cross|C++ library
 LIST
 }
 
 names() { "$1" | cut -d'|' -f1; }
 
-# The lists above, and what is done with them.
-key() { hash_of <"$0"; }
+# The lists above, what is done with them, and the release that they come from.
+key() { { cat "$0" && host_release; } | hash_of; }
 
 # /bin, /lib and /sbin are links into /usr, as on an installed system, and links do not lead out of the folder.
 settle() {
@@ -98,7 +99,7 @@ fetch_board() {
     settle "$root"
     # What an installation does: the board cannot, and its interpreter would compile each module at each start.
     logged "$NPU_CACHE/logs/sysroot-python.log" "$NPU_PYTHON" -m compileall -q -s "$root" \
-        "$root/usr/lib/python3.11" "$root/usr/lib/python3"
+        "$root"/usr/lib/python3.[0-9]* "$root/usr/lib/python3"
     # Of no use on a board, and half of it.
     rm -rf "$root"/usr/share/{doc,man,info,locale,i18n} "$root"/usr/src
 }
@@ -108,7 +109,7 @@ fetch_compiler() {
     mapfile -t wanted < <(names compiler_packages)
     NPU_APT_ARCH='' apt_unpack "$root" "${wanted[@]}" # they run here
     link_binutils "$root/usr/$TRIPLET/bin"
-    for name in gcc g++; do ln -sfn "$TRIPLET-$name-12" "$root/usr/bin/$TRIPLET-$name"; done
+    for name in gcc g++; do ln -sfn "$TRIPLET-$name-$GCC" "$root/usr/bin/$TRIPLET-$name"; done
     rm -rf "$root"/usr/share/{doc,man}
 }
 

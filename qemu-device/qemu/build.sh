@@ -213,11 +213,13 @@ configure() {
     echo "${FLAGS[*]}" >"$build/.flags"
 }
 
-# Debian 12's meson is too old for QEMU 10; the backport is unpacked, not installed.
+# Debian 12's meson is too old for QEMU 10; another one is unpacked, not installed.
 fetch_meson() {
+    local suite
     [ ! -e "$BASE/meson/.complete" ] || return 0
     rm -rf "$BASE/meson"
-    apt_unpack "$BASE/meson" meson/bookworm-backports python3-pycotap/bookworm-backports
+    suite=$(apt_meson_suite)
+    apt_unpack "$BASE/meson" "meson/$suite" "python3-pycotap/$suite"
     touch "$BASE/meson/.complete"
 }
 
