@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Installs the packages of `make deb` in a clean Debian 12 (mmdebstrap) and uses them as a stranger would: tools on the
+# Installs the packages of `make deb` in a clean Debian of this release and uses them as a stranger would: tools on the
 # simulated chip, programs by pkg-config and CMake, the driver by DKMS for Debian's Linux 6.12; then upgrades them over
 # themselves, and purges them. As root, or where users may have namespaces. Prints "N passed, N failed".
 #
@@ -12,28 +12,11 @@ NPU_STEP=test-deb
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-ARCHIVES=$NPU_CACHE/deb-archives
+# shellcheck source=scripts/clean-system.sh
+. "$(dirname "$0")/clean-system.sh"
+
 HERE=tmp/qnpu # in the new system
-passed=0
-failed=0
 
-# is WHAT COMMAND...: one test.
-is() {
-    local what=$1 out
-    shift
-    if out=$("$@" 2>&1 </dev/null); then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'not ok: %s\n%s\n' "$what" "$(tail -n 40 <<<"$out")"
-    fi
-}
-
-# The system's own environment, not this one's. Nobody boots its kernel, which Debian's headers bring: no initramfs.
-inside() {
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive INITRD=No \
-        chroot "$ROOT" "$@"
-}
 shell() {
     inside sh -ec "cd /$HERE; export NPU_DEVICE=sim EXAMPLES=/usr/share/doc/qnpu-doc/examples
         export DIGITS=\$EXAMPLES/networks/digits; $1"
@@ -124,7 +107,8 @@ ctypes.CDLL(folder + \"/libqnpu_ort.so\")"'
 module() { shell "set -- /lib/modules/*/updates/dkms/npu.ko*; [ -s \"\$1\" ] && $1"; }
 
 test_driver() {
-    local headers=linux-headers-6.12-amd64
+    local headers=linux-headers-amd64 # of Linux 6.12
+    [ "$(host_release)" != bookworm ] || headers=linux-headers-6.12-amd64
     is "Debian's headers of Linux 6.12 are installed" apt install $headers
     is "the driver's package builds it" install -- npu-dkms
     is "DKMS has it installed" shell 'dkms status qnpu | grep -q "qnpu/.*6\.12.*installed"'
@@ -171,8 +155,7 @@ run_inside() {
     rm -f "$ROOT/$HERE"/debs/*-dbgsym_*
     cp "$NPU_BUILD/test-deb"/* "$ROOT/$HERE/"
     chmod -R a+rX "$ROOT/$HERE"
-    cp -l "$ARCHIVES"/*.deb "$ROOT/var/cache/apt/archives/" 2>/dev/null ||
-        cp "$ARCHIVES"/*.deb "$ROOT/var/cache/apt/archives/" 2>/dev/null || true
+    bring_archives
     [ -z "$(files_of_ours)" ] || die "the new system is not clean:" "$(files_of_ours)"
     test_dist
     test_tools
@@ -182,8 +165,7 @@ run_inside() {
     test_driver
     test_life
     inside apt-get autoclean >/dev/null
-    cp -lf "$ROOT"/var/cache/apt/archives/*.deb "$ARCHIVES/" 2>/dev/null ||
-        cp -f "$ROOT"/var/cache/apt/archives/*.deb "$ARCHIVES/"
+    keep_archives
     echo "$passed passed, $failed failed" >"$NPU_BUILD/test-deb.result"
 }
 
@@ -191,7 +173,7 @@ run_inside() {
 prepare() {
     local work=$NPU_BUILD/test-deb
     rm -rf "$work"
-    mkdir -p "$work" "$ARCHIVES"
+    mkdir -p "$work"
     awk '/^```c( |$)/ { on = 1; next } /^```$/ { on = 0 } on' "$NPU_TOP/README.md" >"$work/digit.c"
     grep -q bmrt_load_bmodel "$work/digit.c" || die "README.md has no program in C"
     cat >"$work/sophon.cmake" <<'CMAKE'
@@ -218,7 +200,6 @@ PYTHON
     "$NPU_PYTHON" "$NPU_TOP/tests/oracle/gen_nets.py" "$work/nets" --only 'relu_*' >/dev/null
     cp "$work/nets/relu_1x5x7x9/open.onnx" "$work/"
     rm -rf "$work/nets"
-    find "$ARCHIVES" -name '*.deb' -mtime +60 -delete
 }
 
 main() {
@@ -227,18 +208,9 @@ main() {
         run_inside "$2"
         return
     fi
-    need_program mmdebstrap
-    local sources
     "$NPU_TOP/scripts/deb.sh" --print >/dev/null
     prepare
-    sources=$(apt_sources_of_debian)
-    rm -f "$NPU_BUILD/test-deb.result"
-    # shellcheck disable=SC2016  # $1 is mmdebstrap's
-    mmdebstrap --quiet --variant=minbase --format=null \
-        --customize-hook="'$NPU_TOP/scripts/test-deb.sh' --in \"\$1\"" bookworm - - <<<"$sources" >&2 ||
-        die "the new system cannot be made, or its test broke off"
-    cat "$NPU_BUILD/test-deb.result"
-    [[ $(cat "$NPU_BUILD/test-deb.result") = *' 0 failed' ]]
+    in_clean_system "$(host_release)" "$NPU_BUILD/test-deb.result" "$NPU_TOP/scripts/test-deb.sh"
 }
 
 main "$@"

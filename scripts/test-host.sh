@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Uses the last commit as a new user of a release would: in a clean system (mmdebstrap) root runs the set-up, then a
+# user clones, builds and tries it. As root, or where users may have namespaces. Prints "N passed, N failed".
+#
+#   test-host.sh RELEASE [STEP...]   bookworm (Debian 12) or trixie (Debian 13); default: sim units
+#   test-host.sh --in ROOT ...       what mmdebstrap calls, with the new system
+#
+# Steps: sim    make demo BOARD=sim
+#        units  make build, and every unit test
+#        board  make demo: QEMU, kernel, driver and a boot
+#        deb    make deb
+
+NPU_STEP=test-host
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/clean-system.sh
+. "$(dirname "$0")/clean-system.sh"
+
+RELEASES=(bookworm trixie)
+STEPS=(sim units board deb)
+CLONE=/home/user/qnpu # in the new system
+LOGS=$NPU_BUILD/test-host
+
+# What comes before a step is root's: packages of these sets.
+set_of() {
+    case $1 in
+        sim) echo sim ;;
+        units) echo check ;;
+        board) echo board ;;
+        deb) echo package ;;
+    esac
+}
+
+set_up() { inside env HOME=/root "$CLONE/scripts/setup.sh" "$1"; }
+
+# As a user who is not root, in the clone.
+user() {
+    env -i PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=C.UTF-8 HOME=/home/user NPU_JOBS="${NPU_JOBS:-$(nproc)}" \
+        chroot --userspec=user:user "$ROOT" sh -ec "cd $CLONE; $1"
+}
+
+clone() {
+    git clone -q --depth 1 "file://$NPU_TOP" "$ROOT$CLONE"
+    inside chown -R user:user /home/user
+}
+
+step_sim() {
+    is "the demo needs no root and says nothing of an error" user 'make demo BOARD=sim >../demo.log 2>&1 ||
+        { tail -n 30 ../demo.log; exit 1; }; ! grep -iE "error|warning" ../demo.log'
+    is "it reads digits" user 'grep -q "[0-9] of [0-9]* .*right" ../demo.log || { tail -n 30 ../demo.log; exit 1; }'
+    is "a second demo builds nothing" user 'make demo BOARD=sim >../again.log 2>&1; ! grep -E "Building|Linking" ../again.log'
+    is "the checkout stays clean" user '[ -z "$(git status --porcelain)" ] || { git status --short; exit 1; }'
+}
+
+# Each unit test counts as one.
+step_units() {
+    local line log=$LOGS/$RELEASE-units.log
+    is "all tests are built" user 'make build >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }'
+    user 'ctest --test-dir build -j"$NPU_JOBS" --output-on-failure' >"$log" 2>&1 </dev/null || true
+    line=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests failed out of [0-9]+' "$log") ||
+        { is "the unit tests run" tail -n 40 "$log" && failed=$((failed + 1)) && return; }
+    read -r _ _ _ bad _ _ _ _ all <<<"${line//,/}"
+    passed=$((passed + all - bad)) failed=$((failed + bad))
+    [ "$bad" -eq 0 ] || sed -n '/^The following tests FAILED/,$p' "$log"
+}
+
+step_board() {
+    is "the demo boots the board and reads digits" user 'make demo >../board.log 2>&1 ||
+        { tail -n 40 ../board.log; exit 1; }; grep -q "[0-9] of [0-9]* .*right" ../board.log'
+}
+
+step_deb() {
+    is "Debian packages are built, without errors of lintian" user 'make deb >../deb.log 2>&1 ||
+        { tail -n 40 ../deb.log; exit 1; }'
+}
+
+run_inside() {
+    ROOT=$1 RELEASE=$2
+    shift 2
+    bring_archives
+    inside useradd --create-home user
+    # What a user who clones it has.
+    is "git is installed" inside sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install git
+        ca-certificates'
+    clone
+    for step; do
+        is "the set-up installs what '$step' needs" set_up "$(set_of "$step")"
+        keep_archives
+        "step_$step"
+    done
+    echo "$passed passed, $failed failed" >"$NPU_BUILD/test-host-$RELEASE.result"
+}
+
+main() {
+    if [ "${1:-}" = --in ]; then
+        set +e
+        run_inside "${@:2}"
+        return
+    fi
+    local release=${1:-} step
+    [[ " ${RELEASES[*]} " = *" $release "* ]] || die "unknown release: '$release'" "known: ${RELEASES[*]}"
+    shift
+    [ $# -gt 0 ] || set -- sim units
+    for step; do
+        [[ " ${STEPS[*]} " = *" $step "* ]] || die "unknown step: '$step'" "known: ${STEPS[*]}"
+    done
+    mkdir -p "$LOGS"
+    in_clean_system "$release" "$NPU_BUILD/test-host-$release.result" "$NPU_TOP/scripts/test-host.sh" "$release" "$@"
+}
+
+main "$@"
