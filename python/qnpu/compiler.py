@@ -6,9 +6,8 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-from typing import Any, Iterable, List, Mapping, NoReturn, Optional, Union
+from typing import Any, Iterable, List, Mapping, Optional, Union
 
 import numpy as np
 
@@ -84,7 +83,7 @@ def program(name: str) -> str:
     found = None if named else shutil.which(name)
     if not found:
         raise CompileError(f"{named}: no such program (QNPU_{name.upper()})" if named
-                           else f"the compiler {name} is neither beside the package nor on PATH")
+                           else f"the program {name} is neither beside the package nor on PATH")
     return found
 
 
@@ -225,14 +224,3 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
     if output is not None:
         compiled.save(output)
     return compiled
-
-
-def main() -> NoReturn:
-    """The command npuc of a wheel: the program that is in the package."""
-    try:
-        path = program("npuc")
-    except CompileError as error:
-        sys.exit(f"npuc: {error}")
-    if os.path.realpath(path) == os.path.realpath(sys.argv[0]):
-        sys.exit(f"npuc: {path} is this command itself; the package has no compiler (QNPU_NPUC names one)")
-    os.execv(path, ["npuc", *sys.argv[1:]])

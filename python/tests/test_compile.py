@@ -122,7 +122,7 @@ class Compile(support.Test):
         self.fails("status 7", qnpu.compile, support.digits_model(), kind=qnpu.CompileError)
 
     def test_the_command_npuc(self):
-        code = "import sys; from qnpu.compiler import main; sys.argv[0] = sys.argv.pop(1); main()"
+        code = "import sys; from qnpu.commands import npuc; sys.argv[0] = sys.argv.pop(1); npuc()"
         for named, text in ((self.path("npuc"), "no such program"), (sys.executable, "is this command itself")):
             done = subprocess.run([sys.executable, "-c", code, sys.executable], capture_output=True, text=True,
                                   check=False, env={**os.environ, "QNPU_NPUC": named})
