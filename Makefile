@@ -11,15 +11,13 @@ QUIET  := >/dev/null
 export CONFIG UNITY
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs programs-arm64 build build-arm64 qemu qemu-arm64 kernel-stock kernel-stock-arm64 \
-	kernel-debug kernel-debug-arm64 kernel-newest onnxruntime module module-arm64 module-debug \
-	module-debug-arm64 demo quick test check check-full ci nightly format bench bench-accept explore install \
-	conformance fuzz-kernel dist deb image site hooks clean
+# None of the targets is a file.
+.PHONY: $(shell sed -nE 's/^([a-z0-9-]+):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## shows this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: ## installs the missing packages [SET=sim, board, build, check, full, package, site]
+setup: ## installs the missing packages [SET=sim, board, build, check, full, wheel, package, site]
 	@scripts/setup.sh $(SET)
 
 programs: ## libraries, compiler, tools, chip model, Python package: build/bin, build/lib, build/python (3 minutes, once)
@@ -131,9 +129,17 @@ site: ## the documentation as a searchable site: build/site/index.html
 	@scripts/setup.sh site
 	@scripts/site.py
 
+wheel: ## a self-contained wheel of the last commit, for this system's Python: build/wheel
+	@scripts/setup.sh wheel
+	@scripts/wheel.sh
+
 image: programs qemu kernel-stock module ## a system with the packages and the emulated board: build/image
 	@scripts/setup.sh package
 	@scripts/image.sh
+
+release: ## all files of a release of the last commit: build/release [PART=...; scripts/release.sh --list names them]
+	@scripts/setup.sh package board
+	@scripts/release.sh $(PART) $(QUIET)
 
 install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)

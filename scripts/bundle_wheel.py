@@ -151,9 +151,10 @@ class Wheel:
             path = os.path.join(self.folder, name)
             if not is_elf(path):
                 continue
-            needs = run("readelf", "-VW", path).partition("version needs section")[2].partition("version def")[0]
-            oldest = max([oldest] + [(int(a), int(b)) for a, b in re.findall(r"\bGLIBC_(\d+)\.(\d+)", needs)])
-            stdcxx = max([stdcxx] + [int(n) for n in re.findall(r"\bGLIBCXX_3\.4\.(\d+)", needs)])
+            needs = re.findall(r"Name: (\S+)  Flags", run("readelf", "-VW", path))
+            found = re.findall(r"\bGLIBC_(\d+)\.(\d+)", " ".join(needs))
+            oldest = max([oldest] + [(int(major), int(minor)) for major, minor in found])
+            stdcxx = max([stdcxx] + [int(n) for n in re.findall(r"\bGLIBCXX_3\.4\.(\d+)", " ".join(needs))])
         return max(oldest, self._glibc_of(stdcxx))
 
     @staticmethod

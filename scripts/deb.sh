@@ -10,6 +10,9 @@
 #                      that nearly all comes from ccache, and without packages of debugging symbols; those of a whole
 #                      build will do as well
 #   deb.sh --print     only prints the folder; fails where the packages of this state are not there
+#
+# QNPU_BOARD=DIR     files of the package qnpu-board that scripts/stage-board.sh has copied elsewhere
+# QNPU_KEEP=1        leaves the build tree in build/deb
 
 NPU_STEP=deb
 # shellcheck source=scripts/lib.sh
@@ -26,6 +29,8 @@ state() {
         git rev-parse "HEAD^{tree}"
         dpkg-query -W
         scripts/onnxruntime.sh --env 2>/dev/null || true
+        echo "${QNPU_BOARD:-}${QNPU_KEEP:-}"
+        scripts/stage-board.sh --state 2>/dev/null || true
     } | hash_of
 }
 
@@ -36,8 +41,47 @@ is_built() {
     return 1
 }
 
+# Sets profiles, and the variables of debian/rules: packages that are made only where their parts are there.
+choose_profiles() {
+    local env
+    # The plug-in for ONNX Runtime is left out where its headers were not fetched (make onnxruntime).
+    if env=$(scripts/onnxruntime.sh --env 2>/dev/null); then
+        QNPU_ORT_INCLUDE=$(sed -n 's/^ORT_INCLUDE=//p' "$env")
+        export QNPU_ORT_INCLUDE
+        profiles=pkg.qnpu.onnxruntime
+    fi
+    # The emulated board is left out where it was not built (make programs qemu kernel-stock module).
+    if [ -z "${QNPU_BOARD:-}" ] && scripts/stage-board.sh --state >/dev/null 2>&1; then
+        QNPU_BOARD=$(scripts/stage-board.sh)
+    fi
+    if [ -z "${QNPU_BOARD:-}" ]; then
+        say "qnpu-board is left out, since its parts are not built (make programs qemu kernel-stock module)"
+        return
+    fi
+    check_glibc "$QNPU_BOARD"/usr/lib/qnpu-board/qemu-system-x86_64
+    export QNPU_BOARD
+    profiles+=${profiles:+,}pkg.qnpu.board
+}
+
+# A program that was built on another release of the distribution.
+check_glibc() {
+    local needed here
+    needed=$(readelf -VW "$1" | sed -nE 's/.*Name: GLIBC_([0-9.]+)  Flags.*/\1/p' | sort -V | tail -n 1)
+    here=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
+    [ "$(printf '%s\n' "$needed" "$here" | sort -V | tail -n 1)" = "$here" ] ||
+        die "$1 was built with glibc $needed, and this system has $here" "build it on this or an older system"
+}
+
+# Packages of each release of a distribution have versions of their own: 0.1.0-1+deb12 for Debian 12.
+set_distribution() {
+    local name
+    # shellcheck source=/dev/null
+    name=$(. /etc/os-release && echo "${ID/debian/deb}$VERSION_ID")
+    sed -i "1s/)/+$name)/" "$1"
+}
+
 build() {
-    local tarball version env profile=()
+    local tarball version profiles=
     for program in dpkg-buildpackage dh dh_dkms lintian; do need_program "$program"; done
     tarball=$(scripts/dist.sh)
     version=$(scripts/dist.sh --version)
@@ -45,12 +89,8 @@ build() {
     mkdir -p "$OUT"
     cp "$tarball" "$OUT/qnpu_$version.orig.tar.xz"
     tar -C "$OUT" -xf "$tarball"
-    # The plug-in for ONNX Runtime is left out where its headers were not fetched (make onnxruntime).
-    if env=$(scripts/onnxruntime.sh --env 2>/dev/null); then
-        QNPU_ORT_INCLUDE=$(sed -n 's/^ORT_INCLUDE=//p' "$env")
-        export QNPU_ORT_INCLUDE
-        profile=(--build-profiles=pkg.qnpu.onnxruntime)
-    fi
+    set_distribution "$OUT/qnpu-$version/debian/changelog"
+    choose_profiles
     say "building the packages of version $version; log: $NPU_BUILD/deb.log"
     # debhelper gives the compiler a home of its own, where ccache would find nothing
     (
@@ -58,9 +98,9 @@ build() {
         export DEB_BUILD_OPTIONS="nocheck parallel=${NPU_JOBS:-$(nproc)}${QUICK:+ noautodbgsym}"
         CCACHE_DIR=$(ccache --get-config cache_dir)
         export CCACHE_DIR QNPU_QUICK=$QUICK
-        logged "$NPU_BUILD/deb.log" dpkg-buildpackage --no-sign "${profile[@]}"
+        logged "$NPU_BUILD/deb.log" dpkg-buildpackage --no-sign ${profiles:+"--build-profiles=$profiles"}
     )
-    rm -rf "$OUT/qnpu-$version"
+    [ -n "${QNPU_KEEP:-}" ] || rm -rf "$OUT/qnpu-$version"
 }
 
 # make_packages KIND

@@ -6,6 +6,8 @@
 #
 #   dist.sh            makes it
 #   dist.sh --version  only prints the version
+#
+# QNPU_DIST=FILE is printed instead, and nothing is made: other versions of xz make other bytes.
 
 NPU_STEP=dist
 # shellcheck source=scripts/lib.sh
@@ -21,6 +23,11 @@ main() {
     [ -n "$version" ] || die "CMakeLists.txt of the last commit has no version"
     if [ "${1:-}" = --version ]; then
         echo "$version"
+        return
+    fi
+    if [ -n "${QNPU_DIST:-}" ]; then
+        [ -e "$QNPU_DIST" ] || die "QNPU_DIST names a file that is missing: $QNPU_DIST"
+        echo "$QNPU_DIST"
         return
     fi
     git diff --quiet HEAD || say "files differ from the last commit, which is what this takes"

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Writes a software bill of materials: CycloneDX 1.5, JSON. Packages of Debian are described by dpkg's database.
 
-    sbom.py --version VERSION [--name NAME] [--file PATH]... [--package PACKAGE]... [--control DEB]... -o FILE
+    sbom.py --version VERSION [--name NAME] [--file PATH]... [--control DEB]... [--merge FILE]... -o FILE
 
 --file     a file that belongs to the product; its component has its name, size and SHA-256
---package  a package of Debian that the product contains or needs, as it is installed here
---control  a .deb; the packages of Debian that it depends on are added
+--control  a .deb; the packages of Debian that it depends on are components
+--merge    a document of this program whose components are added
 The same arguments, files and packages give the same bytes: the time is SOURCE_DATE_EPOCH.
 """
 import argparse
@@ -25,7 +25,7 @@ PROJECT_LICENCE = "MIT AND GPL-2.0-only AND GPL-2.0-or-later AND CC-BY-4.0"
 
 
 class UnknownPackage(Exception):
-    """dpkg has no such package."""
+    """Neither dpkg nor apt has the package."""
 
 
 def digest(path):
@@ -51,13 +51,34 @@ def licence_names(text):
     return list(dict.fromkeys(name.strip() for name in names))
 
 
-def debian_component(package):
-    """The component of an installed package."""
-    form = "${binary:Package}|${Version}|${Architecture}|${source:Package}|${source:Version}|${Homepage}"
+def _installed(package):
+    """Name, version, architecture, source, its version and homepage of an installed package; None of others."""
+    form = ("${db:Status-Status}|${binary:Package}|${Version}|${Architecture}|${source:Package}|${source:Version}|"
+            "${Homepage}")
     found = subprocess.run(["dpkg-query", "-W", "-f", form, package], capture_output=True, text=True, check=False)
-    if found.returncode != 0:
-        raise UnknownPackage(f"{package}: dpkg has no such installed package")
-    name, version, architecture, source, source_version, homepage = found.stdout.split("|")
+    if found.returncode != 0 or not found.stdout.startswith("installed|"):
+        return None
+    return found.stdout.split("|")[1:]
+
+
+def _available(package):
+    """The same of a package that apt would install; None where it knows none."""
+    found = subprocess.run(["apt-cache", "show", "--no-all-versions", package], capture_output=True, text=True,
+                           check=False)
+    fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", found.stdout, re.MULTILINE))
+    if found.returncode != 0 or "Version" not in fields:
+        return None
+    source = re.fullmatch(r"(\S+)(?: \((\S+)\))?", fields.get("Source", package))
+    return [package, fields["Version"], fields["Architecture"], source[1], source[2] or fields["Version"],
+            fields.get("Homepage", "")]
+
+
+def debian_component(package):
+    """The component of a package as it is installed, or as apt would install it."""
+    found = _installed(package) or _available(package)
+    if not found:
+        raise UnknownPackage(f"{package}: neither dpkg nor apt has this package")
+    name, version, architecture, source, source_version, homepage = found
     name = name.split(":")[0]
     vendor, distribution = _distribution()
     url = f"pkg:deb/{vendor}/{name}@{urllib.parse.quote(version, safe='')}"
@@ -101,7 +122,8 @@ def document(name, version, licence, components):
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     product = {"type": "application", "bom-ref": f"{name}@{version}", "name": name, "version": version,
                "licenses": [{"expression": licence}]}
-    components = sorted(components, key=lambda component: (component["type"], component["bom-ref"]))
+    unique = {component["bom-ref"]: component for component in components}
+    components = sorted(unique.values(), key=lambda component: (component["type"], component["bom-ref"]))
     content = {
         "metadata": {
             "timestamp": datetime.fromtimestamp(epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -120,18 +142,21 @@ def main():
     parser.add_argument("--name", default="qnpu")
     parser.add_argument("--version", required=True)
     parser.add_argument("--file", action="append", default=[])
-    parser.add_argument("--package", action="append", default=[])
     parser.add_argument("--control", action="append", default=[])
+    parser.add_argument("--merge", action="append", default=[])
     parser.add_argument("-o", "--output", required=True)
     options = parser.parse_args()
     own = {os.path.basename(path).split("_")[0] for path in options.control}
-    packages = set(options.package)
+    packages = set()
     for deb in options.control:
         packages |= dependencies_of(deb)
     try:
         components = [debian_component(name) for name in sorted(packages - own)]
-        components += [file_component(path, os.path.basename(path)) for path in options.file]
-    except (UnknownPackage, OSError) as error:
+        components += [file_component(path, path) for path in options.file]
+        for path in options.merge:
+            with open(path, encoding="utf-8") as file:
+                components += json.load(file)["components"]
+    except (UnknownPackage, OSError, ValueError, KeyError) as error:
         sys.exit(f"sbom.py: {error}")
     with open(options.output, "w", encoding="utf-8") as file:
         file.write(document(options.name, options.version, PROJECT_LICENCE, components))

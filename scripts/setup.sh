@@ -9,7 +9,7 @@
 #   setup.sh --list [SET...]    print packages and their purpose
 #   setup.sh --sets             print the sets: name, number of packages, purpose
 #
-# Sets: sim, board, build, check, full, package, site, train. Each of the first five contains those before it.
+# Sets: sim, board, build, check, full, wheel, package, site, train. Each of the first five contains those before it.
 
 NPU_STEP=setup
 # shellcheck source=scripts/lib.sh
@@ -21,9 +21,10 @@ sets() {
 sim|libraries, compiler, tools and the chip model in the process (make demo BOARD=sim)|
 board|QEMU and the driver for the emulated board (make demo)|sim
 build|all tests are compiled (make build)|sim board
-check|all tests of make check run|sim board build
-full|sanitizers, debug kernels, arm64 boards, packages (make check-full)|sim board build check package site
-package|Debian packages, wheels and images (make deb, make release)|sim
+check|all tests of make check run|sim board build wheel
+full|sanitizers, debug kernels, arm64 boards, packages (make check-full)|sim board build check wheel package site
+wheel|the self-contained wheel (make wheel)|sim
+package|Debian packages, wheels and images (make deb, make release)|sim wheel
 site|the documentation as web pages (make site)|
 train|training of the example network|
 LIST
@@ -81,9 +82,10 @@ clang|build|fuzzers
 libclang-rt-dev/libclang-rt-14-dev|build|fuzzers
 clang-format|check|source style
 libonnx-testdata|check|conformance tests of ONNX
-python3-setuptools|check|the package qnpu by pip
-python3-wheel|check|the package qnpu by pip
-python3-pip|check|the package qnpu by pip
+python3-setuptools|wheel|the package qnpu by pip
+python3-wheel|wheel|the package qnpu by pip
+python3-pip|wheel|the package qnpu by pip
+patchelf|wheel|run paths of the files of a wheel and of the package qnpu-board
 python3-mypy|check|types of the package qnpu
 python3-pyte|check|terminal in which the live view of npu-smi is tested
 tmux|check|terminal in which the live view of npu-smi is tested

@@ -6,29 +6,32 @@ import os
 import re
 import subprocess
 
-from . import BoardError
+from . import BoardError, installed
 
 # What the guest's own plumbing needs where the kernel has it as modules: shared folders.
 _PLUMBING = ("9p", "9pnet_virtio")
 
 
 class Kernel:
-    """A kernel described by the env file that scripts/kernel-NAME.sh prints."""
+    """A kernel described by an env file: the package's, or the one that scripts/kernel-NAME.sh prints."""
 
     def __init__(self, name, top, architecture):
         self.name = name
         self._architecture = architecture
         self._kind, _, self._pages = name.partition("-")
-        script = os.path.join(top, "scripts", f"kernel-{self._kind}.sh")
-        choice = ["--arch", architecture.debian] if architecture.suffix else []
-        choice += ["--pages", self._pages] if self._pages else []
-        found = subprocess.run([script, *choice, "--env"], capture_output=True, text=True, check=False)
-        if found.returncode != 0:
-            raise BoardError(f"the {name} kernel is not there; run: make kernel-{self._target()}")
-        values = read_env(found.stdout.strip())
+        values = read_env(installed.kernel_env(top, name, architecture) or self._env_of_checkout(top))
         self.image = values["KIMAGE"]
         self.version = values["KVERSION"]
         self._modules = values["KMODULES"]
+
+    def _env_of_checkout(self, top):
+        script = os.path.join(top, "scripts", f"kernel-{self._kind}.sh")
+        choice = ["--arch", self._architecture.debian] if self._architecture.suffix else []
+        choice += ["--pages", self._pages] if self._pages else []
+        found = subprocess.run([script, *choice, "--env"], capture_output=True, text=True, check=False)
+        if found.returncode != 0:
+            raise BoardError(f"the {self.name} kernel is not there; run: make kernel-{self._target()}")
+        return found.stdout.strip()
 
     def driver_path(self, build):
         return os.path.join(build, "kernel", self._architecture.folder,

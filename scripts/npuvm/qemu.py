@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from . import BoardError, snapshot
+from . import BoardError, installed, snapshot
 
 # The guest's side of each channel is a virtio port of this name; "console" is a serial port instead.
 CHANNELS = ("control", "stdout", "stderr", "stdin")
@@ -24,6 +24,9 @@ def binary(top, build, board):
         if not found:
             raise BoardError(f"NPU_QEMU={override}: there is no such program")
         return found
+    packaged = installed.part(top, f"qemu-system-{board.architecture.qemu}", f"QEMU for {board.architecture.name}")
+    if packaged:
+        return packaged
     script = os.path.join(top, "qemu-device", "qemu", "build.sh")
     found = subprocess.run([script, "--print", board.architecture.qemu], capture_output=True, text=True, check=False)
     if found.returncode != 0:
