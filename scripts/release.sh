@@ -71,7 +71,7 @@ build_in_system() {
     ccache=$(ccache --get-config cache_dir)
     version=$(scripts/dist.sh --version)
     bind "$root" "$WORK/checkout" "$work" "$OUT" "$NPU_BUILD/board" "$NPU_CACHE" "$ccache"
-    cat >"$root/root/build.sh" <<SH
+    cat >"$root/build.sh" <<SH
 set -eu
 cd '$WORK/checkout'
 export XDG_CACHE_HOME='${NPU_CACHE%/npu}' CCACHE_DIR='$ccache' NPU_BUILD='$work' NPU_JOBS='${NPU_JOBS:-$(nproc)}'
@@ -89,7 +89,7 @@ controls=; for deb; do case \$deb in *dbgsym*) ;; *) controls="\$controls --cont
 scripts/sbom.py --version '$version' \$controls -o '$work/packages.cdx.json'
 rm -rf '$work/deb/qnpu-$version'
 SH
-    inside "$root" sh /root/build.sh
+    inside "$root" sh /build.sh
 }
 
 make_bookworm() { make_suite bookworm; }
@@ -108,7 +108,8 @@ kernel_source() {
     env=$(scripts/kernel-stock.sh --env)
     history=$(find "$(dirname "$env")/usr/share/doc" -path '*/linux-image-*/changelog*.gz' | head -n 1)
     [ -n "$history" ] || die "the kernel in the cache has no history that names its source" "looked beside $env"
-    zcat "$history" | sed -nE '1s/^linux(-signed)?(-[0-9.]+)?(-amd64)? \((\S+)\).*/linux\2=\4/p' | sed 's/+\([0-9~a-z]*\)$/-\1/'
+    zcat "$history" | sed -nE '1s/^linux(-signed)?(-[0-9.]+)?(-amd64)? \((\S+)\).*/linux\2=\4/p' |
+        sed 's/+\([0-9~a-z]*\)$/-\1/'
 }
 
 # Archives with the sources of Debian 12 and 13, in an index of its own.
@@ -130,8 +131,11 @@ make_sources() {
     mkdir -p "$OUT/sources"
     source_apt update
     say "downloading the sources of QEMU $qemu and $linux"
-    (cd "$OUT/sources" && source_apt --download-only --tar-only source qemu && source_apt --download-only source "$linux") \
-        >"$WORK/sources.log" 2>&1 || die "the sources cannot be downloaded" "$(tail -n 3 "$WORK/sources.log")"
+    (
+        cd "$OUT/sources"
+        source_apt --download-only --tar-only source qemu
+        source_apt --download-only source "$linux"
+    ) >"$WORK/sources.log" 2>&1 || die "the sources cannot be downloaded" "$(tail -n 3 "$WORK/sources.log")"
     compgen -G "$OUT/sources/qemu_$qemu*.orig.tar.xz" >/dev/null ||
         die "the archive has no source of QEMU $qemu, which was built" "remove $NPU_CACHE/qemu and run: make qemu"
 }

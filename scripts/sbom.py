@@ -109,7 +109,8 @@ def file_component(path, name):
 
 def dependencies_of(deb):
     """Names of the packages that a .deb depends on; of alternatives the first."""
-    found = subprocess.run(["dpkg-deb", "-f", deb, "Pre-Depends", "Depends"], capture_output=True, text=True, check=True)
+    found = subprocess.run(["dpkg-deb", "-f", deb, "Pre-Depends", "Depends"], capture_output=True, text=True,
+                           check=True)
     names = set()
     for line in found.stdout.splitlines():
         for entry in line.partition(": ")[2].split(","):

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The files of the package qnpu-board, in build/board: npu-vm, the command qnpu-demo, and what both need: QEMU, a kernel,
-# the driver, the demo's network and program. All of them have been built before (make programs qemu kernel-stock module).
-# scripts/npuvm/installed.py describes the folder. Prints its path.
+# The files of the package qnpu-board, in build/board: npu-vm, the command qnpu-demo, and what both need: QEMU, a
+# kernel, the driver, the demo's network and program. They have been built before (make programs qemu kernel-stock
+# module). scripts/npuvm/installed.py describes the folder. Prints its path.
 #
 #   stage-board.sh          copies the files
 #   stage-board.sh --state  only prints a hash of them; fails where a part is not built

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A self-contained wheel of the last commit, in build/wheel: the packages qnpu and sophon, the compiler and the simulated
-# chip, with all libraries that they need (scripts/bundle_wheel.py). It is for the version of Python of this system.
+# A self-contained wheel of the last commit, in build/wheel: the packages qnpu and sophon, the compiler and the
+# simulated chip, with all libraries that they need (scripts/bundle_wheel.py). It is for this system's Python.
 # The same commit makes the same bytes on the same system. Prints the path.
 #
 #   wheel.sh             makes it

@@ -37,8 +37,9 @@ def part(top, name, what):
 
 def kernel_env(top, name, architecture):
     """Path of the kernel's env file; None in a checkout."""
-    return part(top, "npu.env" if name == "stock" and not architecture.suffix else f"npu-{name}{architecture.suffix}.env",
-                f"kernel {name} for {architecture.name}")
+    usual = name == "stock" and not architecture.suffix
+    file = "npu.env" if usual else f"npu-{name}{architecture.suffix}.env"
+    return part(top, file, f"kernel {name} for {architecture.name}")
 
 
 def version(top):
