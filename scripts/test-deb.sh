@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # Installs the packages of `make deb` in a clean Debian of this release and uses them as a stranger would: tools on the
-# simulated chip, programs by pkg-config and CMake, the driver by DKMS for Debian's Linux 6.12; then upgrades them over
-# themselves, and purges them. As root, or where users may have namespaces. Prints "N passed, N failed".
+# simulated chip, programs by pkg-config and CMake, the emulated board, the driver by DKMS for Debian's Linux 6.12; then
+# upgrades them over themselves, and purges them. As root, or where users may have namespaces. Prints "N passed, N
+# failed".
 #
 #   test-deb.sh            all of it
 #   test-deb.sh --in ROOT  what mmdebstrap calls, with the new system
@@ -103,6 +104,24 @@ library.CreateEpFactories, library.ReleaseEpFactory
 ctypes.CDLL(folder + \"/libqnpu_ort.so\")"'
 }
 
+# The emulated board boots in the new system. It is one of the packages only where its parts were built.
+test_board() {
+    ls "$NPU_BUILD"/deb/qnpu-board_*.deb >/dev/null 2>&1 || {
+        say "qnpu-board is none of the packages: the emulated board is not tested (make qemu kernel-stock module)"
+        return 0
+    }
+    is "the emulated board is installed" install -- qnpu-board
+    is "npu-vm has the version of its package" shell "npu-vm --version | grep -qx 'npu-vm $VERSION'"
+    is "it boots, and npu-smi shows the card" shell 'npu-vm -- npu-smi --json | grep -q utilisation'
+    is "a user without privileges does, too" shell 'chmod 777 . && runuser -u nobody -- env HOME=$PWD/nobody \
+        npu-vm --env NPU_DEVICE=drm -- npu-smi'
+    is "the demo reads digits by the driver" shell 'qnpu-demo >demo.log && grep -q "by transport drm" demo.log &&
+        grep -q "pictures right" demo.log'
+    is "another board is refused with the reason" shell 'npu-vm --board virt -- true 2>err && exit 1
+        grep -q "the package qnpu-board has no" err'
+    for page in npu-vm qnpu-demo; do is "$page has a page" shell "test -s /usr/share/man/man1/$page.1.gz"; done
+}
+
 # The module that DKMS has built for the only kernel that has headers here.
 module() { shell "set -- /lib/modules/*/updates/dkms/npu.ko*; [ -s \"\$1\" ] && $1"; }
 
@@ -162,6 +181,7 @@ run_inside() {
     test_programs
     test_python
     test_plug_in
+    test_board
     test_driver
     test_life
     inside apt-get autoclean >/dev/null

@@ -5,7 +5,7 @@
 # network is compiled and run on the simulated chip, from Python, through sophon.sail, and by the commands. As root, or
 # where users may have namespaces. Prints "N passed, N failed".
 #
-#   test-wheel.sh SUITE=WHEEL...   for example bookworm=build/wheel/qnpu-0.1.0-cp311-....whl
+#   test-wheel.sh WHEEL...   each in the Debian that has its version of Python
 
 NPU_STEP=test-wheel
 # shellcheck source=scripts/lib.sh
@@ -79,19 +79,23 @@ run_inside() {
 }
 
 main() {
-    local pair suite wheel
+    local suite wheel
     if [ "${1:-}" = --in ]; then
         set +e
         run_inside "$2" "$3" "$4"
         return
     fi
-    [ $# -gt 0 ] || die "usage: test-wheel.sh SUITE=WHEEL..." "for example bookworm=build/wheel/qnpu-....whl"
+    [ $# -gt 0 ] || die "usage: test-wheel.sh WHEEL..."
     mkdir -p "$NPU_BUILD"
     rm -rf "$NPU_BUILD/test-wheel.result" "$NPU_BUILD/test-wheel"
     "$NPU_PYTHON" "$NPU_TOP/tests/oracle/gen_nets.py" "$NPU_BUILD/test-wheel/nets" --only 'relu_*' >/dev/null
-    for pair; do
-        suite=${pair%%=*} wheel=${pair#*=}
+    for wheel; do
         [ -e "$wheel" ] || die "there is no wheel $wheel" "run: make wheel"
+        case $wheel in
+            *-cp311-*) suite=bookworm ;;
+            *-cp313-*) suite=trixie ;;
+            *) die "$wheel is for a version of Python that no Debian has" "known: cp311 (Debian 12), cp313 (Debian 13)" ;;
+        esac
         with_system "$suite" python3,python3-venv,python3-numpy "$NPU_TOP/scripts/test-wheel.sh" --in "$suite" \
             "$(realpath "$wheel")" || die "the system $suite cannot be made, or its test broke off"
     done
