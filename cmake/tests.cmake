@@ -12,7 +12,6 @@ function(npu_gtest target)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 1200)
   endif()
-  npu_precompile_test(${target})
   math(EXPR last "${arg_SHARDS} - 1")
   foreach(shard RANGE ${last})
     set(name ${target})
@@ -31,19 +30,6 @@ endfunction()
 # keeps ccache from sharing what it is for with other checkouts.
 function(npu_define file)
   set_source_files_properties(${file} PROPERTIES COMPILE_DEFINITIONS "${ARGN}")
-endfunction()
-
-# One set of precompiled headers for all of them, and no optimisation: the compiler takes longer than they do.
-function(npu_precompile_test target)
-  if(NOT TARGET npu_test_headers)
-    file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/npu_test_headers.cpp CONTENT "int main() {}\n")
-    add_executable(npu_test_headers ${CMAKE_BINARY_DIR}/npu_test_headers.cpp)
-    target_link_libraries(npu_test_headers PRIVATE npu_bmodel GTest::gtest)
-    npu_precompile_own(npu_test_headers [["gtest/gtest.h"]] [["bmodel_generated.h"]])
-    target_compile_options(npu_test_headers PRIVATE -O0)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM npu_test_headers)
-  target_compile_options(${target} PRIVATE ${NPU_PCH_OPTIONS} -O0)
 endfunction()
 
 # npu_expect(NAME STATUS PATTERN COMMAND...): a test that passes when the command ends with this status and its output

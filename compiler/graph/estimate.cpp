@@ -8,8 +8,6 @@
 namespace npu::graph {
 namespace {
 
-constexpr hw::CostParams kChip;
-
 double steps(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
 
 /// Pixels, or rows, that the array takes in a cycle.

@@ -4,8 +4,11 @@
 #define NPU_GRAPH_ESTIMATE_H
 
 #include "compiler/graph/box.h"
+#include "npu_cost.hpp"
 
 namespace npu::graph {
+
+inline constexpr hw::CostParams kChip;
 
 /// Bytes of an element of a value.
 double element_bytes(const Graph &g, ValueId v);

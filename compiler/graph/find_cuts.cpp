@@ -14,13 +14,12 @@
 namespace npu::graph {
 namespace {
 
-constexpr hw::CostParams kChip;
 constexpr size_t kMostCores = NPU_MAX_CORES;
 /// Steps of a search from one start: readers of a value that are looked at for a core. Less than a second.
-constexpr size_t kMaxWork = 50'000'000;
+constexpr size_t kMostCutSteps = 50'000'000;
 /// Nodes that change together at most: as many as let a pass over the network end in time.
 constexpr size_t kLeastStretch = 8, kMostStretch = 256;
-constexpr double kLeastGain = 1;  ///< cycles
+constexpr double kLeastCutGain = 1;  ///< cycles
 /// What a core that reads an exchange waits for, besides the bytes: a store, a load, and the semaphore.
 constexpr double kMeeting = 2.0 * (kChip.gdma_fixed + kChip.ddr_latency) + 2.0 * kChip.gdma_fixed;
 
@@ -40,7 +39,7 @@ class Search {
           ++reads;
         }
     const size_t pass = 2 * kAxes * static_cast<size_t>(cores) * (reads + g.nodes.size() + 1);
-    stretch_ = std::clamp(kMaxWork / pass, kLeastStretch, kMostStretch);
+    stretch_ = std::clamp(kMostCutSteps / pass, kLeastStretch, kMostStretch);
     for (size_t i = 0; i < g.nodes.size(); ++i) learn(i);
     node_cost_.resize(g.nodes.size());
     value_cost_.resize(g.nodes.size());
@@ -56,7 +55,7 @@ class Search {
       total_ += value_cost_[i] = value_cost(i);
     }
     work_ = 0;
-    while (improved && work_ < kMaxWork && improve()) continue;
+    while (improved && work_ < kMostCutSteps && improve()) continue;
     cuts_.cycles = total_;
     return cuts_;
   }
@@ -199,12 +198,12 @@ class Search {
   /// From each node on takes the stretch with which the sum falls most. Returns whether it fell.
   bool improve() {
     const double before = total_;
-    for (size_t i = 0; i < g_.nodes.size() && work_ < kMaxWork; ++i) {
-      Stretch best{total_ - kLeastGain, i, kWhole};
+    for (size_t i = 0; i < g_.nodes.size() && work_ < kMostCutSteps; ++i) {
+      Stretch best{total_ - kLeastCutGain, i, kWhole};
       for (int axis = kWhole; axis < kAxes - 1; ++axis) try_stretches(i, axis, best);
       for (size_t j = i; j < best.end; ++j) change(j, best.axis == kWhole ? kWhole : follow(j, best.axis));
     }
-    return total_ < before - kLeastGain;
+    return total_ < before - kLeastCutGain;
   }
 
   static constexpr float kUnknown = -1;

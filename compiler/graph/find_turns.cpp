@@ -17,16 +17,13 @@
 namespace npu::graph {
 namespace {
 
-constexpr hw::CostParams kChip;
 /// Nodes that are looked at for one division, about. Less than a second.
-constexpr size_t kMaxWork = 400'000;
+constexpr size_t kMostTurnNodes = 400'000;
 constexpr int64_t kMostTurns = 64;
 /// What of the shorter of arithmetic and transfers is not hidden behind the longer.
 constexpr double kNotHidden = 0.25;
 constexpr double kTransfer = kChip.gdma_fixed + kChip.ddr_latency;
-constexpr double kLeastGain = 0.005;  ///< of the whole
-
-size_t index(ValueId v) { return static_cast<size_t>(v); }
+constexpr double kLeastTurnGain = 0.005;  ///< of the whole
 
 double bytes_of(const Graph &g, ValueId v, const Box &box) { return element_bytes(g, v) * count(box); }
 double bytes_of(const Graph &g, ValueId v) {
@@ -231,7 +228,7 @@ class Division {
   };
 
   /// Whether runs that end here are looked for: in large networks only at some nodes, from the first to the last one.
-  bool is_due(size_t end, size_t nodes) const { return end == nodes || work_ <= kMaxWork * end / nodes; }
+  bool is_due(size_t end, size_t nodes) const { return end == nodes || work_ <= kMostTurnNodes * end / nodes; }
 
   /// A node that is not in turns; all of its operands at once.
   double alone(size_t i) {
@@ -305,7 +302,7 @@ std::vector<TurnsFound> find_turns(const Graph &graph, size_t nodes, int64_t lme
     TurnsFound now = Division(facts, share * static_cast<double>(lmem_bytes)).run(nodes);
     const auto same = [&](const TurnsFound &f) { return f.runs == now.runs; };
     if (now.runs.empty() || std::any_of(found.begin(), found.end(), same)) continue;
-    if (now.cycles < now.alone * (1 - kLeastGain)) found.push_back(std::move(now));
+    if (now.cycles < now.alone * (1 - kLeastTurnGain)) found.push_back(std::move(now));
   }
   return found;
 }

@@ -9,8 +9,6 @@
 namespace npu::graph {
 namespace {
 
-size_t index(ValueId v) { return static_cast<size_t>(v); }
-
 /// The dimension in which a box is a part of the whole; kWhole if it is the whole.
 int cut_axis(const Box &box, const Shape &shape) {
   for (size_t d = 0; d < box.size(); ++d)

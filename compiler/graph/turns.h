@@ -12,6 +12,8 @@
 
 namespace npu::graph {
 
+inline size_t index(ValueId v) { return static_cast<size_t>(v); }
+
 /// Nodes [begin, end) in turns.
 struct Turns {
   size_t begin = 0, end = 0;

@@ -33,6 +33,8 @@ hw::Cost cost_of(const Command &command, const hw::CostParams &params) {
       command.body);
 }
 
+uint64_t duration_of(const Command &command) { return hw::uncontended(cost_of(command), {}); }
+
 uint64_t mac_rate(const Command &command) {
   return std::visit(
       [](const auto &c) -> uint64_t {

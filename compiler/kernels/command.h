@@ -63,6 +63,8 @@ struct Command {
 hw::Cost cost_of(const Command &command);
 /// The same of a chip with other parameters.
 hw::Cost cost_of(const Command &command, const hw::CostParams &params);
+/// Cycles of a command that shares no memory bandwidth.
+uint64_t duration_of(const Command &command);
 
 /// How many multiply-accumulates of a command take the place of one of 32 bits.
 uint64_t mac_rate(const Command &command);

@@ -12,7 +12,6 @@ namespace npu::compiler {
 namespace {
 
 constexpr int64_t kMostPackedChannels = 128;  ///< output channels of all pixels that are computed as groups
-constexpr int64_t kSumBytes = 4;              ///< of a sum: float32 or int32
 constexpr int64_t kLightChannels = 32;        ///< output channels that are not cut for the sake of their weights
 
 /// Sizes of one tile, in Plan::tile.

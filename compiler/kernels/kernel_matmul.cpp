@@ -11,9 +11,7 @@ namespace {
 
 constexpr int64_t kLightColumns = 32;  ///< columns that are not cut for the sake of their weights
 
-constexpr int64_t kSumBytes = 4;  ///< of a sum: float32 or int32
-
-struct Tile {
+struct MatmulTile {
   int64_t batch, m, k, n;
 };
 
@@ -42,7 +40,7 @@ class MatMul final : public Kernel {
   }
 
   void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
-    const Tile t{plan.tile[0], plan.tile[1], plan.tile[2], plan.tile[3]};
+    const MatmulTile t{plan.tile[0], plan.tile[1], plan.tile[2], plan.tile[3]};
     size_t at = 0;
     const auto part = [&](bool direct, int64_t tiles) {
       const size_t count = direct ? 0 : tiles > 1 ? 2 : 1;
@@ -76,26 +74,28 @@ class MatMul final : public Kernel {
     std::optional<uint32_t> sums_at = {};  ///< of sums that are larger than what they become
   };
 
-  Shape a_box(const Tile &t) const { return {shared_a_ ? 1 : t.batch, t.m, t.k}; }
-  Shape b_box(const Tile &t) const { return {shared_b_ ? 1 : t.batch, t.k, t.n}; }
-  bool a_direct(const Tile &t) const { return c_.direct(a_, a_box(t)); }
-  bool b_direct(const Tile &t) const { return b_ && (c_.direct(*b_, b_box(t)) || b_transposed(t)); }
+  Shape a_box(const MatmulTile &t) const { return {shared_a_ ? 1 : t.batch, t.m, t.k}; }
+  Shape b_box(const MatmulTile &t) const { return {shared_b_ ? 1 : t.batch, t.k, t.n}; }
+  bool a_direct(const MatmulTile &t) const { return c_.direct(a_, a_box(t)); }
+  bool b_direct(const MatmulTile &t) const { return b_ && (c_.direct(*b_, b_box(t)) || b_transposed(t)); }
   /// B resident as [n][k], which the command can read.
-  bool b_transposed(const Tile &t) const {
+  bool b_transposed(const MatmulTile &t) const {
     return c_.place(*b_).local &&
            is_dense({shared_b_ ? 1 : t.batch, t.n, t.k}, {b_->strides[0], b_->strides[2], b_->strides[1]});
   }
-  int64_t tiles(const Tile &t) const { return tiles_of(batch_, t.batch) * tiles_of(m_, t.m); }
-  int64_t loads_a(const Tile &t) const { return tiles(t) * tiles_of(k_, t.k) * (t.k < k_ ? tiles_of(n_, t.n) : 1); }
-  int64_t loads_b(const Tile &t) const {
+  int64_t tiles(const MatmulTile &t) const { return tiles_of(batch_, t.batch) * tiles_of(m_, t.m); }
+  int64_t loads_a(const MatmulTile &t) const {
+    return tiles(t) * tiles_of(k_, t.k) * (t.k < k_ ? tiles_of(n_, t.n) : 1);
+  }
+  int64_t loads_b(const MatmulTile &t) const {
     const bool whole = t.k == k_ && t.n == n_;
     return whole ? (shared_b_ ? 1 : tiles_of(batch_, t.batch)) : tiles(t) * tiles_of(k_, t.k) * tiles_of(n_, t.n);
   }
-  int64_t stores(const Tile &t) const { return tiles(t) * tiles_of(n_, t.n); }
+  int64_t stores(const MatmulTile &t) const { return tiles(t) * tiles_of(n_, t.n); }
   /// Whether sums of several commands need a place of their own.
-  bool needs_sums(const Tile &t) const { return t.k < k_ && c_.storage(y_).element_bytes() != kSumBytes; }
+  bool needs_sums(const MatmulTile &t) const { return t.k < k_ && c_.storage(y_).element_bytes() != kSumBytes; }
 
-  void consider(const Tile &t, int64_t budget, Plan &best) const {
+  void consider(const MatmulTile &t, int64_t budget, Plan &best) const {
     Plan p;
     const Shape out{t.batch, t.m, t.n};
     add_buffers(p, a_direct(t), c_.bytes(a_, a_box(t)), loads_a(t));
@@ -134,7 +134,7 @@ class MatMul final : public Kernel {
   }
 
   /// Blocks [k][n], in the order of the loops.
-  void pack_weights(const Tile &t, Run &run) const {
+  void pack_weights(const MatmulTile &t, Run &run) const {
     const graph::TensorPtr weights = constant_of(op_.b);
     const int64_t size = graph::dtype_bytes(weights->dtype);
     std::vector<Coefficients::Block> blocks;
@@ -151,7 +151,7 @@ class MatMul final : public Kernel {
     run.blocks = run.emitter.coeff.append({weights.get(), {t.k, t.n}}, std::move(blocks));
   }
 
-  void pack_vectors(const Tile &t, Run &run) const {
+  void pack_vectors(const MatmulTile &t, Run &run) const {
     if (!op_.multiplier) {
       run.bias_offset = op_.bias ? append_tensor(run.emitter.coeff, op_.bias) : 0;
       return;
@@ -160,7 +160,7 @@ class MatMul final : public Kernel {
       run.vectors.push_back(append_vectors(run.emitter.coeff, op_.bias, op_.multiplier, n, std::min(t.n, n_ - n)));
   }
 
-  int64_t vectors_of(const Run &run, const Tile &t, int64_t n) const {
+  int64_t vectors_of(const Run &run, const MatmulTile &t, int64_t n) const {
     if (!run.vectors.empty()) return run.vectors[static_cast<size_t>(n / t.n)];
     return op_.bias ? run.bias_offset + n * graph::dtype_bytes(op_.bias->dtype) : 0;
   }
@@ -174,7 +174,7 @@ class MatMul final : public Kernel {
     return addr;
   }
 
-  void emit_sum(Run &run, const Tile &t, const Shape &at, const Shape &out, size_t &block) const {
+  void emit_sum(Run &run, const MatmulTile &t, const Shape &at, const Shape &out, size_t &block) const {
     const bool direct = run.out.empty() || c_.direct(y_, out);
     const uint32_t to = direct ? c_.address(y_, at) : run.out[run.stored++ % run.out.size()];
     for (int64_t k = 0; k < k_; k += t.k) {
@@ -184,7 +184,7 @@ class MatMul final : public Kernel {
       const uint32_t sums = run.sums_at.value_or(to);
       const bool last = k + ks == k_;
       c.out_addr = last ? to : sums;
-      const Tile now{out[0], out[1], ks, out[2]};
+      const MatmulTile now{out[0], out[1], ks, out[2]};
       const Shape a_start{shared_a_ ? 0 : at[0], at[1], k};
       c.in_addr = a_direct(now) ? c_.address(a_, a_start) : operand(run, run.a, a_, a_start, a_box(now));
       if (b_)
@@ -199,7 +199,7 @@ class MatMul final : public Kernel {
     if (!direct) run.emitter.copy(out, c_.buffer_end(y_, to, out), c_.end(y_, at));
   }
 
-  void set_b(Run &run, npu_cmd_matmul &c, const Tile &now, const Shape &start) const {
+  void set_b(Run &run, npu_cmd_matmul &c, const MatmulTile &now, const Shape &start) const {
     c.wgt_region = NPU_REGION_LOCAL;
     if (c_.direct(*b_, b_box(now))) {
       c.wgt_offset = c_.address(*b_, start);

@@ -7,7 +7,7 @@
 namespace npu::compiler {
 namespace {
 
-struct Tile {
+struct PoolTile {
   int64_t n, rows, columns, channels;
 };
 
@@ -27,7 +27,7 @@ class Pool final : public Kernel {
   }
 
   void emit(const Plan &plan, std::span<const uint32_t> buffers, Emitter &out) const override {
-    const Tile t{plan.tile[0], plan.tile[1], plan.tile[2], plan.tile[3]};
+    const PoolTile t{plan.tile[0], plan.tile[1], plan.tile[2], plan.tile[3]};
     const bool in_direct = c_.direct(x_, input_box(t)), out_direct = c_.direct(y_, output_box(t));
     const size_t each = plan.tiles > 1 ? 2 : 1, ins = in_direct ? 0 : each;
     Run run{out, buffers.subspan(0, ins), buffers.subspan(ins, out_direct ? 0 : each), in_direct, 0};
@@ -51,10 +51,10 @@ class Pool final : public Kernel {
   int64_t extent(int64_t outs, size_t d) const {
     return std::min(x_.dims[d + 1], (outs - 1) * op_.window.stride[d] + op_.window.extent(static_cast<int>(d)));
   }
-  Shape input_box(const Tile &t) const { return {t.n, extent(t.rows, 0), extent(t.columns, 1), t.channels}; }
-  Shape output_box(const Tile &t) const { return {t.n, t.rows, t.columns, t.channels}; }
+  Shape input_box(const PoolTile &t) const { return {t.n, extent(t.rows, 0), extent(t.columns, 1), t.channels}; }
+  Shape output_box(const PoolTile &t) const { return {t.n, t.rows, t.columns, t.channels}; }
 
-  void consider(const Tile &t, int64_t budget, Plan &best) const {
+  void consider(const PoolTile &t, int64_t budget, Plan &best) const {
     Plan p;
     const Shape in = input_box(t), out = output_box(t);
     p.tiles = tiles_of(y_.dims[0], t.n) * tiles_of(y_.dims[1], t.rows) * tiles_of(y_.dims[2], t.columns) *

@@ -37,7 +37,7 @@ struct Touched {
   Clock read{}, write{};
 };
 
-class Space {
+class SyncSpace {
  public:
   /// Calls f(touched, low) for every part of the range, which it may change.
   template <class F>
@@ -172,7 +172,7 @@ class Checker {
       join_command(clock, signals_[wait->sem].lower_bound(wait->value)->second);
   }
 
-  Space &space(size_t engine, const Access &a) {
+  SyncSpace &space(size_t engine, const Access &a) {
     return spaces_[a.region == NPU_REGION_LOCAL ? 256 + engine / 2 : a.region];
   }
 
@@ -204,7 +204,7 @@ class Checker {
   }
 
   std::vector<Stream> streams_;
-  std::vector<Space> spaces_;  ///< of the regions, then the local memories
+  std::vector<SyncSpace> spaces_;  ///< of the regions, then the local memories
   std::array<bool, 256> written_{}, exact_{};
   std::map<uint32_t, std::map<uint64_t, Place>> signals_;
 };

@@ -13,8 +13,6 @@ constexpr size_t kBucket = 64;       ///< commands for which holds are listed to
 constexpr size_t kLookBack = 8192;   ///< commands by which a copy comes ahead at most
 constexpr size_t kMaxPlaces = 4096;  ///< different pieces of local memory that are looked at for one block
 
-uint64_t duration(const Command &c) { return hw::uncontended(cost_of(c), {}); }
-
 /// The weights that a command streams from the coefficients.
 struct Streamed {
   uint64_t offset = 0;
@@ -130,12 +128,12 @@ class Prefetcher {
     for (size_t i = 0; i < candidates_.size(); ++i) {
       Candidate &c = candidates_[i];
       c.weights = std::visit([](const auto &body) { return weights_of(body); }, command(i).body);
-      c.streamed = c.local = duration(command(i));
+      c.streamed = c.local = duration_of(command(i));
       if (c.weights.bytes > lmem_bytes_) c.weights.bytes = 0;
       if (c.weights.bytes == 0) continue;
       Command local = command(i);
       std::visit([](auto &body) { read_locally(body, 0); }, local.body);
-      c.local = duration(local);
+      c.local = duration_of(local);
       c.load = load_cycles(c.weights.bytes);
       if (c.local > c.streamed || !wanted(i, c)) {
         c.weights.bytes = 0;

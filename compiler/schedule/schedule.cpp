@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kWindow = 64;  ///< GDMA commands that are looked at for the next place in the stream
 
-uint64_t duration(const Command &c) { return hw::uncontended(cost_of(c), {}); }
-
 bool is_store(const Command &c) { return c.dst_storage >= 0; }
 
 /// The GDMA commands of each core in order.
@@ -92,7 +90,7 @@ class ListScheduler {
   void place(uint32_t c, uint64_t &engine_free) {
     uint64_t at = 0;
     ready(c, at);
-    end_[c] = engine_free = std::max(at, engine_free) + duration(program_[c]);
+    end_[c] = engine_free = std::max(at, engine_free) + duration_of(program_[c]);
     placed_[c] = true;
   }
 
@@ -122,7 +120,7 @@ class ListScheduler {
     const uint32_t c = core.ahead[core.next_ahead];
     if (other.start == kNever || need_[c] < need_[other.command]) return at <= other.start;
     // What is needed earlier is delayed by no more than the memory would stand idle otherwise.
-    const uint64_t end = at + duration(program_[c]);
+    const uint64_t end = at + duration_of(program_[c]);
     return end <= other.start || (at < other.start && other.start - at >= end - other.start);
   }
 

@@ -6,13 +6,13 @@
 #include <iterator>
 #include <mutex>
 
+#include "libnpu/sim/memory.h"
+
 namespace npu::sim {
 namespace {
 
 constexpr uint64_t kBase = 1ull << 32;
 constexpr uint64_t kSpan = 1ull << 46;
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kBlock = 2u << 20;
 constexpr size_t kSmall = 64;
 
 bool words(const void *a, const void *b, size_t bytes, size_t word) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kCaller[] = "npu_async_submit";
 constexpr char kDestroyed[] = "npu_async_submit: the queue was destroyed before the launch was finished";
-constexpr int64_t kSecond = 1000000000;
+constexpr int64_t kNsPerSecond = 1000000000;
 
 /// Counts forks: cheaper to look at than getpid().
 std::atomic<unsigned int> generation{0};
@@ -297,7 +297,7 @@ bool AsyncQueue::wait(int64_t deadline) const {
   pollfd entry{event_, POLLIN, 0};
   const int64_t left = deadline - now_ns();
   if (left <= 0) return false;
-  const timespec limit{static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
+  const timespec limit{static_cast<time_t>(left / kNsPerSecond), static_cast<long>(left % kNsPerSecond)};
   // A signal is no reason to give up, and a look costs nothing.
   return ppoll(&entry, 1, deadline == INT64_MAX ? nullptr : &limit, nullptr) != 0;
 }

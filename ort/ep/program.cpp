@@ -28,7 +28,7 @@ const TypeRow *row_of(ONNXTensorElementDataType type) {
   return nullptr;
 }
 
-Status about(const std::string &what) { return Status::error(what + ": " + bmrt_last_error()); }
+Status runtime_error_about(const std::string &what) { return Status::error(what + ": " + bmrt_last_error()); }
 
 }  // namespace
 
@@ -50,11 +50,12 @@ size_t element_size(ONNXTensorElementDataType type) {
 Status Program::load(std::shared_ptr<Card> card, const std::vector<uint8_t> &bmodel, const Group &group,
                      std::unique_ptr<Program> &out) {
   void *const runtime = bmrt_create(card->handle());
-  if (!runtime) return about("a runtime cannot be made");
+  if (!runtime) return runtime_error_about("a runtime cannot be made");
   std::unique_ptr<Program> program(new Program(std::move(card), runtime));
-  if (!bmrt_load_bmodel_data(runtime, bmodel.data(), bmodel.size())) return about("network '" + group.name + "'");
+  if (!bmrt_load_bmodel_data(runtime, bmodel.data(), bmodel.size()))
+    return runtime_error_about("network '" + group.name + "'");
   const char *const name = bmrt_get_network_name(runtime, 0);
-  if (!name) return about("network '" + group.name + "'");
+  if (!name) return runtime_error_about("network '" + group.name + "'");
   program->network_ = name;
   NPU_TRY(program->find_ports(group).within("network '" + group.name + "'"));
   out = std::move(program);
@@ -105,7 +106,7 @@ Status Program::launch(const std::vector<uint64_t> &inputs, const std::vector<ui
   fill(outputs_, outputs, out);
   if (!bmrt_launch_tensor_ex(runtime_, network_.c_str(), in.data(), static_cast<int>(in.size()), out.data(),
                              static_cast<int>(out.size()), true, false))
-    return about("network '" + network_ + "'");
+    return runtime_error_about("network '" + network_ + "'");
   std::vector<Range> written;
   for (const bm_tensor_t &t : out) {
     const uint64_t address = bm_mem_get_device_addr(t.device_mem);
@@ -116,7 +117,7 @@ Status Program::launch(const std::vector<uint64_t> &inputs, const std::vector<ui
 }
 
 Status Program::last_cycles(uint64_t &cycles) const {
-  return bmrt_last_launch_cycles(runtime_, &cycles) ? Status() : about("network '" + network_ + "'");
+  return bmrt_last_launch_cycles(runtime_, &cycles) ? Status() : runtime_error_about("network '" + network_ + "'");
 }
 
 }  // namespace npu::ort

@@ -11,16 +11,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/bmodel/text.h"
+
 namespace npu::bmodel {
 
 namespace {
-
-template <class T>
-size_t count(const T *vector) {
-  return vector ? vector->size() : 0;
-}
-
-std::string number(uint64_t v) { return std::to_string(v); }
 
 /// Calls visit(binary, what) for every Binary in the model.
 template <class Visit>

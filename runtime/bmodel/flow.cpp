@@ -5,16 +5,11 @@
 #include <cstring>
 #include <map>
 
+#include "runtime/bmodel/text.h"
+
 namespace npu::bmodel {
 
 namespace {
-
-std::string number(uint64_t v) { return std::to_string(v); }
-
-template <class T>
-unsigned count(const T *vector) {
-  return vector ? vector->size() : 0;
-}
 
 uint64_t elements(const fb::Tensor &t) {
   uint64_t n = 1;

@@ -5,14 +5,13 @@
 
 #include "npu_isa.h"
 #include "runtime/bmodel/flow.h"
+#include "runtime/bmodel/text.h"
 
 namespace npu::bmodel {
 
 namespace {
 
 constexpr uint32_t kRatesSince = 3;  // ISA version
-
-std::string number(uint64_t v) { return std::to_string(v); }
 
 /// Copies `count` elements from a table at `offset` of the binary; false when it does not lie before the commands.
 template <class T>

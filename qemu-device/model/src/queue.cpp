@@ -7,11 +7,11 @@ namespace npu::model {
 
 namespace {
 
-constexpr uint64_t kAlign = 64;
+constexpr uint64_t kQueueAlign = 64;
 constexpr uint32_t kMaxPriority = 3;
 
 bool legal_ring(uint64_t base, uint64_t log2, uint64_t entry) {
-  if (log2 < 1 || log2 > kMaxRingLog2 || base % kAlign) return false;
+  if (log2 < 1 || log2 > kMaxRingLog2 || base % kQueueAlign) return false;
   return base <= UINT64_MAX - (entry << log2);
 }
 
@@ -26,7 +26,7 @@ void publish() {
 
 bool QueueConfig::legal(const Config &c) const {
   return legal_ring(sq_base, sq_log2, sizeof(npu_sqe)) && legal_ring(cq_base, cq_log2, sizeof(npu_cqe)) &&
-         fence_addr % kAlign == 0 && asid < c.asids && priority <= kMaxPriority && core_mask != 0 &&
+         fence_addr % kQueueAlign == 0 && asid < c.asids && priority <= kMaxPriority && core_mask != 0 &&
          core_mask >> c.cores == 0 && vector < c.vectors;
 }
 

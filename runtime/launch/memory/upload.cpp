@@ -16,14 +16,14 @@ namespace {
 using npu::bmodel::MappedFile;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kChunk = 1 << 20, kInFlight = 8;
-constexpr size_t kTrial = 4 * kChunk;  // of each way, where both are tried
+constexpr size_t kUploadChunk = 1 << 20, kInFlight = 8;
+constexpr size_t kTrial = 4 * kUploadChunk;  // of each way, where both are tried
 
 /// Reads pieces of a file, several at a time.
 class Ring {
  public:
   Ring() : made_(io_uring_queue_init(kInFlight, &ring_, 0) == 0) {
-    if (made_) chunks_.reset(new uint8_t[kInFlight * kChunk]);
+    if (made_) chunks_.reset(new uint8_t[kInFlight * kUploadChunk]);
   }
   ~Ring() {
     if (made_) io_uring_queue_exit(&ring_);
@@ -44,7 +44,7 @@ class Ring {
       io_uring_submit(&ring_);
       if (io_uring_wait_cqe(&ring_, &cqe) != 0) continue;  // -EINTR
       const auto slot = static_cast<unsigned>(io_uring_cqe_get_data64(cqe));
-      const size_t at = at_[slot], n = std::min(kChunk, bytes.size() - at);
+      const size_t at = at_[slot], n = std::min(kUploadChunk, bytes.size() - at);
       const bool whole = cqe->res == static_cast<int>(n);
       io_uring_cqe_seen(&ring_, cqe);
       --in_flight;
@@ -57,9 +57,9 @@ class Ring {
   }
 
  private:
-  uint8_t *chunk(unsigned slot) { return chunks_.get() + slot * kChunk; }
+  uint8_t *chunk(unsigned slot) { return chunks_.get() + slot * kUploadChunk; }
   size_t read(unsigned slot, size_t at, std::span<const uint8_t> bytes, const MappedFile &file) {
-    const size_t n = std::min(kChunk, bytes.size() - at);
+    const size_t n = std::min(kUploadChunk, bytes.size() - at);
     io_uring_sqe *const sqe = io_uring_get_sqe(&ring_);  // there is one: at most kInFlight are used
     io_uring_prep_read(sqe, file.fd, chunk(slot), static_cast<unsigned>(n), file.offset_of(bytes.data() + at));
     io_uring_sqe_set_data64(sqe, slot);

@@ -17,7 +17,7 @@ using compiler::Command;
 constexpr size_t kMost = 4096;  // commands of a program here
 
 /// Copies `count` bytes, `pitch` apart in the source and side by side in the destination, within local memory.
-Command copy(uint64_t src, int32_t pitch, uint64_t dst, uint32_t count) {
+Command copy_command(uint64_t src, int32_t pitch, uint64_t dst, uint32_t count) {
   npu_cmd_copy c{};
   c.opcode = NPU_OP_COPY;
   c.src_region = c.dst_region = NPU_REGION_LOCAL;
@@ -67,9 +67,10 @@ size_t length(const std::vector<std::vector<uint32_t>> &after) {
 TEST(Hazards, ManyReadersOfManyPieces) {
   constexpr uint32_t kPieces = 1300, kAt = kPieces * 8;
   std::vector<Command> program;
-  for (uint32_t i = 0; i < kPieces; ++i) program.push_back(copy(1 << 20, 1, i * 8, 8));           // written in pieces
-  for (uint32_t i = 0; i < kPieces; ++i) program.push_back(copy(i, 8, kAt + i * 2048, kPieces));  // each reads all
-  for (uint32_t i = 0; i < kPieces; ++i) program.push_back(copy(1 << 21, 1, i * 8, 8));           // written again
+  for (uint32_t i = 0; i < kPieces; ++i) program.push_back(copy_command(1 << 20, 1, i * 8, 8));  // written in pieces
+  for (uint32_t i = 0; i < kPieces; ++i)
+    program.push_back(copy_command(i, 8, kAt + i * 2048, kPieces));                              // each reads all
+  for (uint32_t i = 0; i < kPieces; ++i) program.push_back(copy_command(1 << 21, 1, i * 8, 8));  // written again
   const auto after = find_hazards(program);
   expect_complete(program, after);
   EXPECT_LT(length(after), program.size() * 300);
@@ -82,7 +83,7 @@ TEST(Hazards, RandomCommands) {
     std::vector<Command> program;
     const uint32_t space = 1000u << (2 * round);
     for (int i = 0; i < 3000; ++i)
-      program.push_back(copy(below(space), 1 + static_cast<int32_t>(below(40)), below(space), 1 + below(30)));
+      program.push_back(copy_command(below(space), 1 + static_cast<int32_t>(below(40)), below(space), 1 + below(30)));
     const auto after = find_hazards(program);
     expect_complete(program, after);
   }

@@ -9,7 +9,7 @@ namespace npu::model {
 namespace {
 
 /// A command with all its strides, and the batch joined where it is one product with more rows.
-struct Plan {
+struct ByteMatmulPlan {
   bool trans;
   size_t m, k, n, products;
   size_t a_row, b_row, out_row, out_batch;  // elements
@@ -17,7 +17,7 @@ struct Plan {
   size_t row;  // bytes from one row to the next, as tiles read them
   size_t chunk_rows;
 
-  explicit Plan(const npu_cmd_matmul &c)
+  explicit ByteMatmulPlan(const npu_cmd_matmul &c)
       : trans(c.flags & NPU_CONV_TRANS_B),
         m(c.m),
         k(c.k),
@@ -41,7 +41,8 @@ struct Plan {
 };
 
 /// Rows [first, first + count) of A as tiles read them.
-void prepare(const npu_cmd_matmul &c, const Plan &p, const char *a, size_t first, size_t count, ByteRows &rows) {
+void prepare(const npu_cmd_matmul &c, const ByteMatmulPlan &p, const char *a, size_t first, size_t count,
+             ByteRows &rows) {
   rows.in = a + first * p.a_row;
   if (!p.in_place) {
     auto *to = static_cast<char *>(ThreadState::current().staged.reserve(count * p.row + kByteOverread));
@@ -59,7 +60,7 @@ void prepare(const npu_cmd_matmul &c, const Plan &p, const char *a, size_t first
 bool Onednn::run_bytes(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params,
                        const void *psum, void *out) {
   if (byte_kernels().factor_bytes == 0) return Reference::run(c, in, wgt, params, psum, out);
-  const Plan p(c);
+  const ByteMatmulPlan p(c);
   if (!p.usable()) return Reference::run(c, in, wgt, params, psum, out);
   const ByteEpilogue epilogue(c, p.n, params);
   const ColumnForm form{p.n, 1, p.k};

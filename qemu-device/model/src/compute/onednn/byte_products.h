@@ -18,6 +18,7 @@
 #include "npu_arith.hpp"
 #include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/onednn/byte_kernels.h"
+#include "qemu-device/model/src/compute/onednn/geometry.h"
 #include "qemu-device/model/src/compute/onednn/packed_cache.h"
 
 namespace npu::model {
@@ -27,7 +28,6 @@ inline constexpr size_t kByteChunk = size_t{128} << 10;  ///< bytes of inputs th
 inline constexpr int64_t kByteMostStaged = int64_t{256} << 20;
 
 inline size_t divide_up(size_t a, size_t b) { return (a + b - 1) / b; }
-inline size_t or_else(uint32_t value, size_t otherwise) { return value ? value : otherwise; }
 
 inline bool vnni() { return byte_kernels().factor_bytes == 1; }
 

@@ -20,7 +20,6 @@ namespace {
 // summation.
 constexpr double kSafe = 1e37;
 
-size_t or_else(uint32_t value, size_t otherwise) { return value ? value : otherwise; }
 bool aligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % alignof(float) == 0; }
 
 // A packed copy with the memory object that refers to it, for all threads.
@@ -282,12 +281,12 @@ namespace {
 // ---- matrix products ----
 
 /// A command with all its strides, and the batch joined where it is one product with more rows.
-struct Plan {
+struct FloatMatmulPlan {
   bool trans;
   size_t m, k, n, products;
   size_t a_row, b_row, out_row, out_batch;  // elements
 
-  explicit Plan(const npu_cmd_matmul &c)
+  explicit FloatMatmulPlan(const npu_cmd_matmul &c)
       : trans(c.flags & NPU_CONV_TRANS_B),
         m(c.m),
         k(c.k),
@@ -311,7 +310,7 @@ struct FloatInput {
   const float *data;
   size_t row;
 
-  FloatInput(uint8_t dtype, const void *a, const Plan &p) : data(f32(a)), row(p.a_row) {
+  FloatInput(uint8_t dtype, const void *a, const FloatMatmulPlan &p) : data(f32(a)), row(p.a_row) {
     if (dtype == NPU_DTYPE_F32) return;
     auto *to = static_cast<float *>(ThreadState::current().staged.reserve(p.m * p.k * sizeof(float)));
     const size_t size = hw::arith::dtype_bytes(dtype);
@@ -329,7 +328,8 @@ constexpr size_t kFewRows = 4;
 constexpr size_t kPiece = size_t{1} << 15;
 
 /// Adds the product with B, which is read once.
-void multiply_few_rows(const Plan &p, const FloatInput &a, uint8_t dtype, const char *b, const FloatRows &result) {
+void multiply_few_rows(const FloatMatmulPlan &p, const FloatInput &a, uint8_t dtype, const char *b,
+                       const FloatRows &result) {
   const Kernels &k = kernels();
   float *out = result.data();
   if (dtype == NPU_DTYPE_F32)
@@ -356,7 +356,7 @@ void multiply_few_rows(const Plan &p, const FloatInput &a, uint8_t dtype, const 
 bool Onednn::run(const npu_cmd_matmul &c, const void *in, const Streamed &wgt, const ProductParams &params,
                  const void *psum, void *out) {
   if (!is_float(c.in_dtype)) return run_bytes(c, in, wgt, params, psum, out);
-  const Plan p(c);
+  const FloatMatmulPlan p(c);
   const void *bias = params.bias;
   const char *few = nullptr;
   if (p.m <= kFewRows && aligned(bias)) {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Brings the windows of CONV into the form that oneDNN takes: no negative padding, no input that no window reaches.
+// Pitches of commands, and windows of CONV in the form that oneDNN takes: no negative padding, no input that no window
+// reaches.
 #ifndef NPU_MODEL_COMPUTE_ONEDNN_GEOMETRY_H
 #define NPU_MODEL_COMPUTE_ONEDNN_GEOMETRY_H
 
+#include <cstddef>
 #include <cstdint>
 
 namespace npu::model {
+
+/// A field of a command, where 0 stands for its default.
+inline size_t or_else(uint32_t value, size_t otherwise) { return value ? value : otherwise; }
 
 /// One dimension of the windows: `skip` leading cells of the input are passed over, `in` cells follow, with zeroes
 /// before and behind.

@@ -46,7 +46,7 @@ void Onednn::run(const npu_cmd_norm &c, const void *in, const void *scale, const
 
 namespace {
 
-constexpr size_t kChunk = 512;  // elements that are reduced beside each other
+constexpr size_t kReducedChunk = 512;  // elements that are reduced beside each other
 
 bool finds_places(const npu_cmd_reduce &c) { return c.subop == NPU_REDUCE_ARGMAX || c.subop == NPU_REDUCE_ARGMIN; }
 bool finds_end(const npu_cmd_reduce &c) { return c.subop == NPU_REDUCE_MAX || c.subop == NPU_REDUCE_MIN; }
@@ -114,9 +114,9 @@ class Reduction {
 
   const npu_cmd_reduce &c_;
   const size_t count_;
-  double sums_[kChunk];
-  float best_[kChunk];
-  int32_t where_[kChunk];
+  double sums_[kReducedChunk];
+  float best_[kReducedChunk];
+  int32_t where_[kReducedChunk];
 };
 
 /// A row that becomes one element. Ends and their places are looked for in lanes beside each other first.
@@ -161,7 +161,7 @@ class RowReduction {
 void Onednn::run(const npu_cmd_reduce &c, const void *in, void *out) {
   const Number number{c.in_dtype, c.in_scale, c.in_zp}, result{c.out_dtype, c.out_scale, c.out_zp};
   const size_t in_size = hw::arith::dtype_bytes(c.in_dtype), out_size = hw::arith::dtype_bytes(c.out_dtype);
-  float room[kChunk];
+  float room[kReducedChunk];
   const auto load = [&](size_t first, size_t count) -> const float * {
     const char *from = static_cast<const char *>(in) + first * in_size;
     if (number.plain()) return reinterpret_cast<const float *>(from);
@@ -173,8 +173,8 @@ void Onednn::run(const npu_cmd_reduce &c, const void *in, void *out) {
     const size_t block = o * c.n * c.inner;
     if (c.inner == 1) {
       RowReduction row(c);
-      for (size_t i = 0; i < c.n; i += kChunk) {
-        const size_t count = std::min<size_t>(kChunk, c.n - i);
+      for (size_t i = 0; i < c.n; i += kReducedChunk) {
+        const size_t count = std::min<size_t>(kReducedChunk, c.n - i);
         row.take(load(block + i, count), i, count);
       }
       row.put(result, to);
@@ -182,7 +182,7 @@ void Onednn::run(const npu_cmd_reduce &c, const void *in, void *out) {
       continue;
     }
     for (size_t i = 0, count; i < c.inner; i += count, to += count * out_size) {
-      count = std::min<size_t>(kChunk, c.inner - i);
+      count = std::min<size_t>(kReducedChunk, c.inner - i);
       Reduction part(c, count);
       for (size_t k = 0; k < c.n; ++k) part.take(load(block + k * c.inner + i, count), k, count);
       part.put(result, to);
