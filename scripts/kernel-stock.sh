@@ -14,6 +14,16 @@ NPU_STEP=kernel-stock
 . "$(dirname "$0")/lib.sh"
 
 BASE=$NPU_CACHE/kernel-stock
+# MB that one kernel takes, with the packages while they are unpacked.
+SPACE=500
+
+# Modules of devices and protocols that no board can have, nine of ten, and headers of other processors: they would cost
+# as much time as the rest, most of it in depmod. Patterns of tar; ./net/9p stays.
+MODULES=./lib/modules/*/kernel
+APT_LEAVE_OUT=("$MODULES/sound" "$MODULES/net/[!9]*" "$MODULES"/drivers/gpu/drm/{amd,gma500,i915,nouveau,radeon,xe}
+    "$MODULES"/drivers/{ata,bluetooth,comedi,hid,hwmon,iio,infiniband,input,isdn,md,media,mmc,mtd,net,platform}
+    "$MODULES"/drivers/{scsi,staging,target,usb,watchdog} "$MODULES"/fs/{[!9n]*,n[!e]*}
+    './usr/src/linux-headers-*-common/arch/[!ax]*' './usr/src/linux-headers-*-common/arch/a[!r]*')
 ARCH=amd64
 SUFFIX= # of the targets in the Makefile
 
@@ -104,6 +114,7 @@ main() {
         [ "${1:-}" != --env ] || die "the stock kernel is not in the cache" "run: make kernel-stock$SUFFIX"
         PATH=$PATH:/usr/sbin:/sbin
         need_program depmod
+        cache_space "$SPACE"
         cache_lock kernel-stock
         fetch
         env=$(newest_env)

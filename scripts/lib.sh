@@ -71,6 +71,16 @@ logged() {
     fi
 }
 
+# cache_space MB: ends with a message where the cache cannot be written, or has less room than that.
+cache_space() {
+    local free
+    { mkdir -p "$NPU_CACHE" && [ -w "$NPU_CACHE" ]; } 2>/dev/null || die "the cache $NPU_CACHE cannot be written" \
+        "set XDG_CACHE_HOME to a folder that can"
+    free=$(df -Pm "$NPU_CACHE" | awk 'NR == 2 { print $4 }')
+    [ "$free" -ge "$1" ] || die "the cache $NPU_CACHE has room for $free MB; this step needs $1 MB" \
+        "free some space, or set XDG_CACHE_HOME to a folder on another disk"
+}
+
 # Only one process at a time may fill one part of the cache; the others wait for it.
 cache_lock() {
     mkdir -p "$NPU_CACHE"
@@ -203,6 +213,18 @@ apt_write_sources() {
     fi >"$(apt_root)/sources.list"
 }
 
+# Ends with a message where nothing answers at the archive $1: apt tries several times, for much longer. A proxy, a mirror
+# list or a local archive is left to apt.
+apt_probe() {
+    local host port
+    [[ $1 =~ ^(https?)://([^/:@]+)(:([0-9]+))?/ ]] || return 0
+    host=${BASH_REMATCH[2]} port=${BASH_REMATCH[4]:-${BASH_REMATCH[1]}}
+    [ -z "${http_proxy:-}${https_proxy:-}${HTTPS_PROXY:-}" ] || return 0
+    ! apt-config dump | grep -qiE '^Acquire::https?::Proxy' || return 0
+    timeout 5 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>/dev/null ||
+        die "the package archive $host does not answer" "is there a network? behind a proxy, set http_proxy"
+}
+
 # Brings the private index up to date, at most once per hour.
 apt_refresh() {
     local root
@@ -211,6 +233,7 @@ apt_refresh() {
     mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial"
     [ -z "${NPU_APT_ARCH:-}" ] || : >"$root/status"
     apt_write_sources
+    apt_probe "$(awk '{ for (i = 1; i <= NF; i++) if ($i ~ /:\//) { print $i; exit } }' "$root/sources.list")"
     say "reading the package index (into $root)"
     apt_private update >"$root/update.log" 2>&1 </dev/null || {
         tail -n 5 "$root/update.log" >&2
@@ -219,10 +242,15 @@ apt_refresh() {
     touch "$root/updated"
 }
 
-# apt_unpack DIR PACKAGE[=VERSION|/SUITE]...: downloads (checked by apt) and unpacks, installs nothing.
+APT_LEAVE_OUT=()
+
+# apt_unpack DIR PACKAGE[=VERSION|/SUITE]...: downloads (checked by apt) and unpacks, installs nothing. Leaves out the
+# files that match a pattern of tar in the array APT_LEAVE_OUT.
 apt_unpack() {
     local dir=$1 debs deb
     shift
+    # those of runs that were interrupted
+    find "$NPU_CACHE" -maxdepth 1 -name 'debs.*' -mmin +120 -exec rm -rf {} +
     apt_refresh
     debs=$(mktemp -d "$NPU_CACHE/debs.XXXXXX")
     if [ $# -le 8 ]; then say "downloading $*"; else say "downloading $# packages: ${*:1:4} ..."; fi
@@ -230,7 +258,8 @@ apt_unpack() {
         { rm -rf "$debs"; die "cannot download: $*" "is there a network, and has the archive this package?"; }
     mkdir -p "$dir"
     for deb in "$debs"/*.deb; do
-        dpkg-deb -x "$deb" "$dir" || { rm -rf "$debs"; die "cannot unpack $(basename "$deb")"; }
+        dpkg-deb --fsys-tarfile "$deb" | tar -C "$dir" -xpf - "${APT_LEAVE_OUT[@]/#/--exclude=}" ||
+            { rm -rf "$debs"; die "cannot unpack $(basename "$deb")" "is there room in $NPU_CACHE?"; }
     done
     rm -rf "$debs"
 }

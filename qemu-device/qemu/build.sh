@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Builds QEMU 10.0 with the NPU device of this directory, in the cache: a binary for each kind of processor, of one
-# source and one folder of objects. Prints the path of the binary for x86_64, or of the one for TARGET.
-# A change of the device rebuilds in seconds; a change of the chip model's inside rebuilds nothing, since
-# the model is a shared library that is found when QEMU starts.
+# Builds QEMU 10.0 with the NPU device of this directory, in the cache: a binary for each kind of processor, from one
+# source tree with a build folder per binary. Prints the path of the binary for x86_64, or of the one for TARGET.
+# A change of the device rebuilds in seconds. A change of the chip model rebuilds nothing: the model is a shared
+# library that the loader finds when QEMU starts, and QEMU is linked with a stand-in for it (stage_model).
 #
-#   build.sh [TARGET]          build what is missing, print the binary's path
+#   build.sh [TARGET]          build the binary for TARGET where it is missing, print its path
 #   build.sh --print [TARGET]  only print the path; fails where the binary is not built
 #   build.sh --plugin NAME     build plugins/NAME.c for it, print the plugin's path; needs the binary
 #
@@ -19,6 +19,7 @@ NPU_STEP=qemu
 BASE=$NPU_CACHE/qemu
 DEVICE=$NPU_TOP/qemu-device/qemu
 FACADE=$NPU_TOP/qemu-device/model/include/npu_model.h
+MAP=$NPU_TOP/qemu-device/model/libnpumodel.map
 
 # Source archives whose contents were looked at; another 10.0.x is taken on the word of the archive's signed index.
 known_checksum() {
@@ -30,12 +31,19 @@ known_checksum() {
 # The processors that boards have; devices-TARGET.mak lists what else.
 TARGETS=(x86_64 aarch64)
 
-FLAGS=(--target-list="$(printf '%s-softmmu,' "${TARGETS[@]}")" --without-default-features --without-default-devices)
-for target in "${TARGETS[@]}"; do FLAGS+=("--with-devices-$target=npu"); done
-FLAGS+=(--enable-tcg --enable-plugins --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs
+FLAGS=(--without-default-features --without-default-devices
+    --enable-tcg --enable-plugins --enable-fdt=system --enable-attr --enable-cap-ng --enable-virtfs
     --enable-trace-backends=log
     --disable-docs --disable-tools --disable-guest-agent --disable-install-blobs --disable-download
-    --disable-werror --disable-debug-info)
+    --disable-werror --disable-debug-info -Dwarning_level=0)
+
+# Most of the archive: firmware sources, tests and documentation. patches/boards-only.patch takes these folders out of
+# the build. Patterns of tar.
+UNUSED=('qemu-*/roms' 'qemu-*/tests' 'qemu-*/docs' 'qemu-*/pc-bios')
+
+# MB that the first build for a target takes, with the source; and a later one.
+SPACE_FIRST=500
+SPACE_LATER=100
 
 device_files() {
     find "$DEVICE" -maxdepth 1 -type f \( -name '*.c' -o -name '*.h' -o -name meson.build -o -name Kconfig \
@@ -53,13 +61,13 @@ key() {
         basename "$1"
         echo "${FLAGS[*]}"
         { device_files; patch_files; } | xargs -d '\n' sha256sum | sed 's| .*/| |'
-        contract_headers | xargs -d '\n' sha256sum | sed 's| .*/| |'
+        { contract_headers; echo "$MAP"; } | xargs -d '\n' sha256sum | sed 's| .*/| |'
     } | hash_of
 }
 
 source_dir() {
     local mark
-    for mark in $(printf '%s\n' "$BASE"/tree-10.0.*/.complete | sort -V); do
+    for mark in $(printf '%s\n' "$BASE"/source-10.0.*/.complete | sort -V); do
         [ ! -e "$mark" ] || dirname "$mark"
     done | tail -n 1
 }
@@ -103,32 +111,20 @@ fetch_source() {
     [ "$actual" = "$wanted" ] || die "wrong checksum of $name" "expected SHA-256 $wanted" "found            $actual"
     say "unpacking $name"
     mkdir "$incoming/tree"
-    tar -C "$incoming/tree" --strip-components=1 -xf "$incoming/$name"
+    tar -C "$incoming/tree" --strip-components=1 "${UNUSED[@]/#/--exclude=}" -xf "$incoming/$name" ||
+        die "cannot unpack $name into $incoming"
     version=$(cat "$incoming/tree/VERSION")
-    add_hooks "$incoming/tree"
-    rm -rf "$BASE/tree-$version"
-    mv "$incoming/tree" "$BASE/tree-$version"
-    touch "$BASE/tree-$version/.complete"
+    rm -rf "$BASE/source-$version"
+    mv "$incoming/tree" "$BASE/source-$version"
+    touch "$BASE/source-$version/.complete"
     rm -rf "$incoming"
-}
-
-# The three places where QEMU has to know about a new directory, and the files that Debian's archive lacks.
-add_hooks() {
-    local tree=$1 blob
-    echo "subdir('npu')" >>"$tree/hw/misc/meson.build"
-    echo 'source npu/Kconfig' >>"$tree/hw/misc/Kconfig"
-    sed -i "s|^    'hw/misc',|&\n    'hw/misc/npu',|" "$tree/meson.build"
-    grep -q "'hw/misc/npu'" "$tree/meson.build" || die "QEMU's list of trace-events directories has changed"
-    for blob in aarch64-code arm-code arm-vars riscv-code riscv-vars i386-code i386-secure-code i386-vars \
-        x86_64-code x86_64-secure-code loongarch64-code loongarch64-vars x86_64-microvm; do
-        [ -e "$tree/pc-bios/edk2-$blob.fd.bz2" ] || : | bzip2 >"$tree/pc-bios/edk2-$blob.fd.bz2"
-    done
 }
 
 # --- build ----------------------------------------------------------------------------------------
 
 # The tree follows the checkout that builds: it keeps a copy of each patch that it has, in their order, and those from
-# the first one on that this checkout has not are taken back before this checkout's are applied.
+# the first one on that this checkout has not are taken back before this checkout's are applied. An interruption between
+# leaves a tree without its mark, and the next run unpacks the source again.
 apply_patches() {
     local tree=$1 have=$1/.patches file number=0
     local -a wanted
@@ -138,6 +134,7 @@ apply_patches() {
         cmp -s "$file" "$(applied_name "$have" "$number" "$file")" || break
         number=$((number + 1))
     done
+    rm -f "$tree/.complete"
     for file in $(find "$have" -name '*.patch' | sort -r); do
         [ $((10#$(basename "$file" | cut -d- -f1))) -ge "$number" ] || break
         patch_tree "$tree" "$file" --reverse
@@ -148,6 +145,7 @@ apply_patches() {
         cp "$file" "$(applied_name "$have" "$number" "$file")"
         number=$((number + 1))
     done
+    touch "$tree/.complete"
 }
 
 applied_name() { printf '%s/%03d-%s' "$1" "$2" "$(basename "$3")"; }
@@ -176,17 +174,24 @@ sync_files() {
     done
 }
 
-# The model as the device's meson.build finds it: pkg-config file, library and headers at one place in the
-# cache, so that the configured build directory serves every checkout. The linker's flags are written so
-# that meson sees no path in them, or it would note it in the binary, which then runs with this copy.
+# What the device's meson.build finds through pkg-config: the model's headers, and a library to link with. That library
+# is a stand-in with the model's SONAME and the symbols of its map, so that QEMU is built without the model, beside it.
+# The loader finds the real one, in the build folder of the checkout that starts QEMU, and a symbol that it lacks ends
+# QEMU there. All is in the cache, so that a configured build folder serves every checkout. The linker's flags are
+# written so that meson sees no path in them: it would note the path in the binary, which would run with the stand-in.
 stage_model() {
-    local stage=$BASE/model library=$NPU_BUILD/lib/libnpumodel.so
-    [ -e "$library" ] || die "the chip model is not built: $library is missing" "run: make build"
+    local stage=$BASE/model stub
     mkdir -p "$stage/lib/pkgconfig"
-    cmp -s "$library" "$stage/lib/libnpumodel.so" || cp -L "$library" "$stage/lib/libnpumodel.so"
-    ln -sfn libnpumodel.so "$stage/lib/$(soname "$library")"
     mapfile -t headers < <(contract_headers)
     sync_files "$stage/include" "${headers[@]}"
+    stub=$(sed -nE 's/^[[:space:]]*(npu_model_[a-z_]+);$/void \1(void); void \1(void) {}/p' "$MAP")
+    [ -n "$stub" ] || die "$MAP names no symbol of the chip model"
+    if [ "$(cat "$stage/stub.c" 2>/dev/null)" != "$stub" ] || [ ! -e "$stage/lib/libnpumodel.so" ]; then
+        echo "$stub" >"$stage/stub.c"
+        gcc -shared -fPIC -Wl,-soname,libnpumodel.so.1 -Wl,--version-script="$MAP" \
+            -o "$stage/lib/libnpumodel.so.new" "$stage/stub.c" || die "cannot link the stand-in for the chip model"
+        mv "$stage/lib/libnpumodel.so.new" "$stage/lib/libnpumodel.so"
+    fi
     cat >"$stage/lib/pkgconfig/npumodel.pc" <<PC
 Name: npumodel
 Description: model of the NPU
@@ -196,21 +201,18 @@ Libs: -Wl,-L$stage/lib,-lnpumodel
 PC
 }
 
-soname() { readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\].*/\1/p'; }
-
-# Anew when the flags have changed; ninja itself sees to a change of the list of devices.
+# Again when the flags have changed, or where configure did not get to its end; ninja itself sees to a change of the
+# list of devices.
 configure() {
-    local tree=$1 build=$2 target devices
-    for target in "${TARGETS[@]}"; do
-        devices=$tree/configs/devices/$target-softmmu/npu.mak
-        cmp -s "$DEVICE/devices-$target.mak" "$devices" || cp "$DEVICE/devices-$target.mak" "$devices"
-    done
-    [ ! -e "$build/build.ninja" ] || [ "$(cat "$build/.flags" 2>/dev/null)" != "${FLAGS[*]}" ] || return 0
+    local tree=$1 build=$2 target=$3 flags=("${FLAGS[@]}" "--target-list=$3-softmmu" "--with-devices-$3=npu") devices
+    devices=$tree/configs/devices/$target-softmmu/npu.mak
+    cmp -s "$DEVICE/devices-$target.mak" "$devices" || cp "$DEVICE/devices-$target.mak" "$devices"
+    [ "$(cat "$build/.flags" 2>/dev/null)" != "${flags[*]}" ] || return 0
     rm -rf "$build"
     mkdir -p "$build"
-    say "configuring QEMU ${tree##*tree-}"
-    (cd "$build" && logged "$BASE/configure.log" "$tree/configure" --python="$NPU_PYTHON" "${FLAGS[@]}")
-    echo "${FLAGS[*]}" >"$build/.flags"
+    say "configuring QEMU ${tree##*/source-} for $target (half a minute); log: $BASE/configure-$target.log"
+    (cd "$build" && logged "$BASE/configure-$target.log" nice "$tree/configure" --python="$NPU_PYTHON" "${flags[@]}")
+    echo "${flags[*]}" >"$build/.flags"
 }
 
 # Debian 12's meson is too old for QEMU 10; another one is unpacked, not installed.
@@ -224,7 +226,7 @@ fetch_meson() {
 }
 
 build() {
-    local tree=$1 bin=$2 build=$1/build programs=("${TARGETS[@]/#/qemu-system-}") program
+    local tree=$1 bin=$2 target=$3 build=$1/build-$3 program=qemu-system-$3 log=$BASE/build-$3.log
     fetch_meson
     export PYTHONPATH=$BASE/meson/usr/lib/python3/dist-packages
     export PATH=$BASE/meson/usr/bin:$PATH
@@ -233,18 +235,15 @@ build() {
     mapfile -t files < <(device_files)
     sync_files "$tree/hw/misc/npu" "${files[@]}"
     apply_patches "$tree"
-    configure "$tree" "$build"
-    say "building QEMU with the device (seconds after a change, about 5 minutes the first time); log: $BASE/build.log"
-    logged "$BASE/build.log" nice ninja -C "$build" -j"${NPU_JOBS:-$(nproc)}" "${programs[@]}"
+    configure "$tree" "$build" "$target"
+    say "building $program (seconds after a change, 2 to 4 minutes the first time); log: $log"
+    logged "$log" nice ninja -C "$build" -j"${NPU_JOBS:-$(nproc)}" "$program"
     mkdir -p "$bin"
-    for program in "${programs[@]}"; do
-        cp "$build/$program" "$bin/$program.new"
-        strip --strip-debug "$bin/$program.new"
-        mv "$bin/$program.new" "$bin/$program"
-    done
+    strip --strip-debug -o "$bin/$program.new" "$build/$program"
+    mv "$bin/$program.new" "$bin/$program"
     # those of some states of the device are enough for some checkouts; older ones can be built again
     ls -dt "$BASE"/bin/*/ | tail -n +9 | xargs -r rm -rf
-    say "built ${programs[*]} in $bin"
+    say "built $bin/$program"
 }
 
 # In the checkout's build folder: a plugin is loaded by whatever board wants it, and no part of the binary.
@@ -265,13 +264,8 @@ plugin() {
     echo "$plugin"
 }
 
-is_built() {
-    local target
-    for target in "${TARGETS[@]}"; do [ -x "$1/qemu-system-$target" ] || return 1; done
-}
-
 main() {
-    local tree bin print=no target
+    local tree bin print=no target space
     case ${1:-} in
         --plugin)
             plugin "${2:-}"
@@ -284,14 +278,17 @@ main() {
     [ -e "$DEVICE/meson.build" ] || die "there is no device in $DEVICE (its meson.build is missing)"
     tree=$(source_dir)
     bin=${tree:+$BASE/bin/$(key "$tree")}
-    if [ -z "$tree" ] || ! is_built "$bin"; then
-        [ $print = no ] || die "QEMU with the device is not built" "run: make qemu"
-        for program in gcc ninja pkg-config readelf bzip2; do need_program "$program"; done
+    if [ -z "$tree" ] || [ ! -x "$bin/qemu-system-$target" ]; then
+        [ $print = no ] || die "QEMU for $target with the device is not built" "run: $0 $target"
+        for program in gcc ninja pkg-config patch xz; do need_program "$program"; done
+        space=$SPACE_FIRST
+        [ ! -e "${tree:-.}/build-$target/build.ninja" ] || space=$SPACE_LATER
+        cache_space "$space"
         cache_lock qemu
-        [ -n "$tree" ] || fetch_source
+        [ -n "$(source_dir)" ] || fetch_source
         tree=$(source_dir)
         bin=$BASE/bin/$(key "$tree")
-        is_built "$bin" || build "$tree" "$bin"
+        [ -x "$bin/qemu-system-$target" ] || build "$tree" "$bin" "$target"
     fi
     echo "$bin/qemu-system-$target"
 }
