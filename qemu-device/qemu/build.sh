@@ -67,7 +67,7 @@ key() {
 
 source_dir() {
     local mark
-    for mark in $(printf '%s\n' "$BASE"/source-10.0.*/.complete | sort -V); do
+    for mark in $(printf '%s\n' "$BASE"/tree-10.0.*/.unpacked | sort -V); do
         [ ! -e "$mark" ] || dirname "$mark"
     done | tail -n 1
 }
@@ -114,9 +114,9 @@ fetch_source() {
     tar -C "$incoming/tree" --strip-components=1 "${UNUSED[@]/#/--exclude=}" -xf "$incoming/$name" ||
         die "cannot unpack $name into $incoming"
     version=$(cat "$incoming/tree/VERSION")
-    rm -rf "$BASE/source-$version"
-    mv "$incoming/tree" "$BASE/source-$version"
-    touch "$BASE/source-$version/.complete"
+    rm -rf "$BASE/tree-$version"
+    mv "$incoming/tree" "$BASE/tree-$version"
+    touch "$BASE/tree-$version/.unpacked"
     rm -rf "$incoming"
 }
 
@@ -134,7 +134,7 @@ apply_patches() {
         cmp -s "$file" "$(applied_name "$have" "$number" "$file")" || break
         number=$((number + 1))
     done
-    rm -f "$tree/.complete"
+    rm -f "$tree/.unpacked"
     for file in $(find "$have" -name '*.patch' | sort -r); do
         [ $((10#$(basename "$file" | cut -d- -f1))) -ge "$number" ] || break
         patch_tree "$tree" "$file" --reverse
@@ -145,7 +145,7 @@ apply_patches() {
         cp "$file" "$(applied_name "$have" "$number" "$file")"
         number=$((number + 1))
     done
-    touch "$tree/.complete"
+    touch "$tree/.unpacked"
 }
 
 applied_name() { printf '%s/%03d-%s' "$1" "$2" "$(basename "$3")"; }
@@ -210,7 +210,7 @@ configure() {
     [ "$(cat "$build/.flags" 2>/dev/null)" != "${flags[*]}" ] || return 0
     rm -rf "$build"
     mkdir -p "$build"
-    say "configuring QEMU ${tree##*/source-} for $target (half a minute); log: $BASE/configure-$target.log"
+    say "configuring QEMU ${tree##*/tree-} for $target (half a minute); log: $BASE/configure-$target.log"
     (cd "$build" && logged "$BASE/configure-$target.log" nice "$tree/configure" --python="$NPU_PYTHON" "${flags[@]}")
     echo "${flags[*]}" >"$build/.flags"
 }

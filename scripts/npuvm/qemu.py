@@ -30,7 +30,8 @@ def binary(top, build, board):
     script = os.path.join(top, "qemu-device", "qemu", "build.sh")
     found = subprocess.run([script, "--print", board.architecture.qemu], capture_output=True, text=True, check=False)
     if found.returncode != 0:
-        raise BoardError("QEMU with this checkout's NPU device is not built; run: make qemu")
+        raise BoardError(f"QEMU for {board.architecture.name} with this checkout's NPU device is not built; "
+                         f"run: make qemu{board.architecture.suffix}")
     if not os.path.exists(model(build)):
         raise BoardError(f"the chip model is not built ({model(build)} is missing); run: make build")
     return found.stdout.strip()
