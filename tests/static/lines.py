@@ -72,7 +72,7 @@ def long_lines(path, limit):
 
 def wrap(text, limit=120):
     """Markdown with the long lines of its paragraphs and lists broken; code and tables stay as they are."""
-    out, fence, block = [], False, []
+    out, fence, generated, block = [], False, False, []
 
     def flush():
         if not block:
@@ -87,11 +87,13 @@ def wrap(text, limit=120):
         block.clear()
 
     for line in text.split("\n"):
+        if line.startswith("<!-- "):
+            generated = line.startswith(("<!-- npu.json", "<!-- options"))
         if line.lstrip().startswith("```"):
             flush()
             fence = not fence
             out.append(line)
-        elif fence or not line.strip() or line.startswith(("    ", "#", "|", "<!--")) and not block:
+        elif fence or generated or not line.strip() or line.startswith(("    ", "#", "|", "<!--")) and not block:
             flush()
             out.append(line)
         elif line.lstrip().startswith(("|", "#", "<!--")):
