@@ -109,6 +109,10 @@ dh-dkms|package|Debian package of the driver
 lintian|package|checks of Debian packages
 mmdebstrap|package|clean systems in which packages are tested; the image
 python3-sklearn|train|training of the example network
+python3-sphinx|site|the documentation as web pages
+python3-myst-parser|site|Markdown of the documentation
+furo|site|theme of the documentation's pages
+chromium|site|opens the documentation's pages in a test
 LIST
     # Debian and others package these two differently; scripts/onnxruntime.sh calls the program.
     command -v node >/dev/null || echo 'nodejs|check|tests of ONNX Runtime in JavaScript'

@@ -154,7 +154,7 @@ def main():
     parser.add_argument("--output", default=os.path.join(build, "site"))
     options = parser.parse_args()
     if not shutil.which("sphinx-build"):
-        die("sphinx-build is missing: apt-get install python3-sphinx python3-myst-parser furo")
+        die("sphinx-build is missing: make setup SET=site")
     output = os.path.abspath(options.output)
     source = output + "-source"
     for folder in (source, output):

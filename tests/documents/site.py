@@ -181,7 +181,7 @@ def html_pages(site):
 
 def main():
     if not shutil.which("chromium"):
-        raise SystemExit("site.py: chromium is missing: apt-get install chromium")
+        raise SystemExit("site.py: chromium is missing: make setup SET=site")
     with tempfile.TemporaryDirectory(prefix="npu-site-") as work:
         site = os.path.abspath(sys.argv[1]) if sys.argv[1:] else os.path.join(work, "site")
         if not sys.argv[1:]:
