@@ -51,13 +51,13 @@ def show(options):
     """--list, --suites, --boards."""
     if options.list:
         for name, run in plan.runs().items():
-            print(f"{name:14} {run['purpose']}")
+            print(f"{name}\t{run['purpose']}")
     elif options.suites:
         for suite in plan.suites().values():
             print(f"{suite.name}\t{' '.join(suite.targets)}")
     else:
         for name, board in plan.boards().items():
-            print(f"{name:14} {board['purpose']}")
+            print(f"{name}\t{board['purpose']}")
 
 
 def boots_of(options):
