@@ -56,8 +56,7 @@ def show(options):
         for suite in plan.suites().values():
             print(f"{suite.name}\t{' '.join(suite.targets)}")
     else:
-        for name, board in plan.boards().items():
-            print(f"{name}\t{board['purpose']}")
+        print("\n".join(plan.boards()))
 
 
 def boots_of(options):
