@@ -40,10 +40,9 @@ def output_of(command):
     return subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def make(*targets):
-    """Builds by the Makefile, in the order given; what it prints goes to stderr."""
-    for target in targets:
-        subprocess.run(["make", "-s", target], cwd=TOP, stdout=sys.stderr, check=True)
+def make(words):
+    """One call of make; its output goes to stderr."""
+    subprocess.run(["make", "-s", *words.split()], cwd=TOP, stdout=sys.stderr, check=True)
 
 
 def build(targets):
@@ -128,11 +127,11 @@ def run_step(name):
 def run_suite(name, board, case=None):
     """A suite on a board. Builds its programs, and what the board needs."""
     command = GUEST + ["--suite", name, "--board", board] + (["--tests", case] if case else [])
-    if board in ("virt", "soc"):
-        make("programs")
-    else:
+    needs = output_of(command + ["--needs"]).splitlines()
+    if not any("build-arm64" in words for words in needs):
         build(set(suites()[name]) | {"programs"})
-    make(*output_of(command + ["--needs"]).split())
+    for words in needs:
+        make(words)
     os.execv(command[0], command)
 
 
