@@ -213,8 +213,8 @@ apt_write_sources() {
     fi >"$(apt_root)/sources.list"
 }
 
-# Ends with a message where nothing answers at the archive $1: apt tries several times, for much longer. A proxy, a mirror
-# list or a local archive is left to apt.
+# Ends with a message where nothing answers at the archive $1: apt tries several times, for much longer. A proxy, a
+# mirror list or a local archive is left to apt.
 apt_probe() {
     local host port
     [[ $1 =~ ^(https?)://([^/:@]+)(:([0-9]+))?/ ]] || return 0

@@ -32,8 +32,8 @@ main() {
         *) die "usage: module.sh stock|debug[-arm64] [MAKE ARGUMENT...]; module.sh debug-16K-arm64|debug-64K-arm64" ;;
     esac
     name=npu-$kind.ko
-    # Debian's configuration has debugging information in all modules, a quarter of the time of compiling them. Tools that
-    # need it use the debug kernel.
+    # Debian's configuration has debugging information in all modules, which takes a fifth of the time of compiling
+    # them. Tools that need it use the debug kernel.
     [ "$kind" != stock ] || name=npu.ko lean=(CONFIG_DEBUG_INFO= CONFIG_DEBUG_INFO_BTF_MODULES=)
     [ ${#cross[@]} -eq 0 ] || name=arm64/$name
     shift
