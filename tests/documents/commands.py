@@ -21,18 +21,24 @@ import tempfile
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # serving.md is for a container runtime and a cluster; ort/tests/test_documents.py looks at its examples.
 GUIDES = sorted(set(glob.glob("docs/guide/*.md", root_dir=TOP)) - {"docs/guide/serving.md"})
-DOCUMENTS = ["README.md", *GUIDES, "docs/explanation/caches.md", "docs/explanation/compiler.md",
+REFERENCES = ["docs/reference/%s.md" % name
+              for name in ("boards", "compiler", "hardware", "libnpu", "python", "runtime", "tools")]
+DOCUMENTS = ["README.md", *GUIDES, *REFERENCES, "docs/explanation/caches.md", "docs/explanation/compiler.md",
              "docs/explanation/numerics.md", "docs/develop/add-an-operator.md"]
 
 # What is not typed here, and why. An entry that no document has is a mistake.
 NOT_RUN = {
     r"make demo\b": "a step of the check of its own",
     r"make (build|qemu|kernel-stock|module)\b": "the check begins with it",
-    r"make (test|quick|bench)\b": "other steps of the check run the same",
+    r"make (test|quick|bench|install)\b": "other steps of the check run the same",
+    r"tests/fuzz/": "the nightly check fuzzes",
+    r"/tmp/env/bin/pip\b": "python/tests/test_wheel.py does the same",
+    r"npu-smi exporter --listen\b": "serves until it is interrupted",
+    r"tools/npu-vm --interactive\b": "needs a person",
     r"tests/bench/cycles.py": "a step of the check of its own",
 }
 BOARD = re.compile(r"(^|&& |; )(sudo )?tools/npu-vm\b")
-ARM64 = re.compile(r"tools/npu-vm .*--board (soc|virt)\b")
+ARM64 = re.compile(r"tools/npu-vm .*--board (soc|virt)\b|sysroot-arm64\.sh|\$COMPILER/")
 TIMEOUT = 900  # seconds after which a command counts as hung
 WORK = "work"  # the folder for files of readers
 
@@ -96,6 +102,14 @@ class Runner:
         self.board, self.arm64 = board, arm64
         self.passed = self.failed = 0
         self.used = set()
+        self.exports = []
+
+    def exported(self, command):
+        """The command behind the document's lines that set variables: readers type all in one shell."""
+        before = "; ".join([*self.exports, command])
+        if command.startswith(("export ", ". ")):
+            self.exports.append(command)
+        return before
 
     def left_out(self, command):
         for pattern, reason in NOT_RUN.items():
@@ -117,6 +131,7 @@ class Runner:
             print("".join("    | %s\n" % line for line in output.splitlines()[-30:]), end="", flush=True)
 
     def document(self, name):
+        self.exports = []
         with tempfile.TemporaryDirectory(prefix="npu-documents-") as where:
             folder_for(where)
             commands = 0
@@ -135,7 +150,7 @@ class Runner:
                 if reason:
                     print("not run %s: %s (%s)" % (at, text, reason), flush=True)
                     continue
-                status, output = run(text, where)
+                status, output = run(self.exported(text), where)
                 self.result(status == 0, "%s: %s" % (at, text), "status %s\n%s" % (status, output))
             strange = sorted(set(os.listdir(where)) - set(os.listdir(TOP)) - {WORK})
             if strange:
