@@ -33,6 +33,12 @@ programs-arm64: ## libraries and tools for arm64 boards: build/arm64/bin, build/
 build-arm64: ## the same and the tests that run on these boards
 	@scripts/build-arm64.sh
 
+build-arm64-host: ## libraries, compiler, tools, chip model and tests for arm64 hosts: build/arm64-host
+	@scripts/build-arm64.sh --host
+
+test-arm64-host: build-arm64-host ## their unit tests, in qemu-user
+	@scripts/build-arm64.sh --test
+
 qemu: ## QEMU 10.0 with the NPU for x86-64 boards, in the cache
 	@qemu-device/qemu/build.sh $(QUIET)
 

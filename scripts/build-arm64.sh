@@ -1,24 +1,39 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds what runs on arm64 boards: build/arm64/bin, build/arm64/lib. Networks are compiled by the host's npuc.
+# Builds for arm64. For boards: build/arm64/bin, build/arm64/lib; networks are compiled by the host's npuc. For arm64
+# hosts: build/arm64-host, with compiler and chip model, but without the packages for Python.
 #
-#   build-arm64.sh [TARGET...]    of CMake's targets; default: everything
+#   build-arm64.sh [TARGET...]         for boards; of CMake's targets; default: everything
+#   build-arm64.sh --host [TARGET...]  for hosts
+#   build-arm64.sh --test [ARGUMENT...]  the unit tests of the latter, in qemu-user; arguments are ctest's
 
 NPU_STEP=build-arm64
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 main() {
-    local folder=$NPU_BUILD/arm64 env targets=("${@/#/--target=}")
-    env=$("$NPU_TOP/scripts/sysroot-arm64.sh")
+    local folder=$NPU_BUILD/arm64 toolchain=arm64 env sysroot=() options=(-DNPU_BOARD_ONLY=ON) test=
+    case ${1:-} in
+        --host | --test)
+            [ "$1" = --host ] || test=yes
+            folder+=-host toolchain+=-host sysroot=(--host) options=(-DNPU_PYTHON=OFF)
+            shift
+            ;;
+    esac
+    if [ -n "$test" ]; then
+        [ -e "$folder/build.ninja" ] || die "nothing is built for arm64 hosts" "run: make build-arm64-host"
+        need_program qemu-aarch64
+        exec ctest --test-dir "$folder" --output-on-failure "$@"
+    fi
+    env=$("$NPU_TOP/scripts/sysroot-arm64.sh" "${sysroot[@]}")
     # CMake has found things in there that may have gone.
     [ "$(cat "$folder/.sysroot" 2>/dev/null)" = "$env" ] || rm -rf "$folder"
     [ -e "$folder/build.ninja" ] ||
-        cmake -S "$NPU_TOP" -B "$folder" -G Ninja --toolchain "$NPU_TOP/cmake/arm64.cmake" -DNPU_BOARD_ONLY=ON \
+        cmake -S "$NPU_TOP" -B "$folder" -G Ninja --toolchain "$NPU_TOP/cmake/$toolchain.cmake" "${options[@]}" \
             -DNPU_WERROR=ON
     echo "$env" >"$folder/.sysroot"
-    cmake --build "$folder" "${targets[@]}"
+    cmake --build "$folder" "${@/#/--target=}"
 }
 
 main "$@"

@@ -6,8 +6,10 @@
 # installed beside gcc-multilib; its assembler and linker can.
 # Prints the path of an env file: SYSROOT, COMPILER (folder of aarch64-linux-gnu-gcc and -g++).
 #
-#   sysroot-arm64.sh        fetch what is missing, print the env file's path
-#   sysroot-arm64.sh --env  only print the path; fails where it is not in the cache
+#   sysroot-arm64.sh [--host]        fetch what is missing, print the env file's path
+#   sysroot-arm64.sh [--host] --env  only print the path; fails where it is not in the cache
+#
+# --host: a system root for arm64 hosts, which also has what the compiler and the chip model are compiled with.
 
 NPU_STEP=sysroot-arm64
 # shellcheck source=scripts/lib.sh
@@ -16,6 +18,8 @@ NPU_STEP=sysroot-arm64
 BASE=$NPU_CACHE/arm64
 TRIPLET=aarch64-linux-gnu
 GCC=$(gcc_version)
+KIND=board
+SUFFIX= # of the target in the Makefile
 
 # package | what it is for; what they depend on comes along
 board_packages() {
@@ -48,6 +52,16 @@ python3-pyte|terminal in which the live view of npu-smi is tested
 LIST
 }
 
+# package | what it is for, beside the above
+host_packages() {
+    cat <<'LIST'
+libdnnl-dev|fast compute back end of the chip model (oneDNN)
+libonnx-dev|ONNX format, for the compiler
+libprotobuf-dev|ONNX format, for the compiler
+libgomp1|OpenMP, for oneDNN
+LIST
+}
+
 # package | what it is for; without what they depend on, which the native compiler has installed
 compiler_packages() {
     cat <<LIST
@@ -64,7 +78,7 @@ LIST
 names() { "$1" | cut -d'|' -f1; }
 
 # The lists above, what is done with them, and the release that they come from.
-key() { { cat "$0" && host_release; } | hash_of; }
+key() { { cat "$0" && host_release && echo "$KIND"; } | hash_of; }
 
 # /bin, /lib and /sbin are links into /usr, as on an installed system, and links do not lead out of the folder.
 settle() {
@@ -92,7 +106,7 @@ link_binutils() {
 
 fetch_board() {
     local root=$1 wanted packages
-    mapfile -t wanted < <(names board_packages)
+    mapfile -t wanted < <(names board_packages && { [ $KIND = board ] || names host_packages; })
     mapfile -t packages < <(NPU_APT_ARCH=arm64 apt_closure "${wanted[@]}")
     [ ${#packages[@]} -gt 0 ] || die "the archive does not have all of these for arm64: ${wanted[*]}"
     NPU_APT_ARCH=arm64 apt_unpack "$root" "${packages[@]}"
@@ -120,16 +134,17 @@ fetch() {
     fetch_board "$root/sysroot"
     fetch_compiler "$root/compiler"
     printf 'SYSROOT=%s\nCOMPILER=%s\n' "$root/sysroot" "$root/compiler/usr/bin" >"$root/npu.env"
-    # other checkouts may use others
-    ls -dt "$BASE"/*/ | tail -n +4 | xargs -r rm -rf
+    # other checkouts may use others; each may have one for boards and one for hosts
+    ls -dt "$BASE"/*/ | tail -n +6 | xargs -r rm -rf
     say "system root and compiler are in $root"
 }
 
 main() {
     local root
+    [ "${1:-}" != --host ] || { KIND=host SUFFIX=-host && shift; }
     root=$BASE/$(key)
     if [ ! -e "$root/npu.env" ]; then
-        [ "${1:-}" != --env ] || die "the arm64 system root is not in the cache" "run: make build-arm64"
+        [ "${1:-}" != --env ] || die "the arm64 system root is not in the cache" "run: make build-arm64$SUFFIX"
         need_program "$TRIPLET-as"
         cache_lock arm64
         [ -e "$root/npu.env" ] || fetch "$root"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The parts of oneDNN's interface that differ between its versions 2 and 3. Version 3 has no operation descriptors
-// (primitive descriptors are created from their arguments), opaque memory descriptors, and scales as run-time arguments.
+// (primitive descriptors are created from their arguments), opaque memory descriptors, and scales as run-time
+// arguments.
 #ifndef NPU_MODEL_COMPUTE_ONEDNN_DNNL_API_H
 #define NPU_MODEL_COMPUTE_ONEDNN_DNNL_API_H
 
@@ -19,16 +20,17 @@ struct Conv {
 
 inline dnnl::convolution_forward::primitive_desc describe(const Conv &c, const dnnl::primitive_attr &attr,
                                                           const dnnl::engine &engine) {
-  using Forward = dnnl::convolution_forward;
   constexpr auto kind = dnnl::prop_kind::forward_inference;
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
   if (!c.bias) return {engine, kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far, attr};
   return {engine, kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation, c.near, c.far, attr};
 #else
-  const Forward::desc desc =
-      c.bias ? Forward::desc(kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation, c.near, c.far)
-             : Forward::desc(kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far);
+  const dnnl::convolution_forward::desc desc =
+      c.bias
+          ? dnnl::convolution_forward::desc(kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation,
+                                            c.near, c.far)
+          : dnnl::convolution_forward::desc(kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far);
   return {desc, attr, engine};
 #endif
 }
@@ -72,8 +74,7 @@ inline void multiply_result(dnnl::primitive_attr &attr, [[maybe_unused]] int res
 
 /// Adds what a primitive with multiply_result() reads when it runs. The values stay with the caller.
 inline void add_multipliers([[maybe_unused]] std::unordered_map<int, dnnl::memory> &arguments,
-                            [[maybe_unused]] const dnnl::engine &engine,
-                            [[maybe_unused]] std::vector<float> &values) {
+                            [[maybe_unused]] const dnnl::engine &engine, [[maybe_unused]] std::vector<float> &values) {
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::memory::desc desc({static_cast<int64_t>(values.size())}, dnnl::memory::data_type::f32,
                                 dnnl::memory::format_tag::a);
