@@ -86,6 +86,8 @@ fetch() {
     [ ${#parts[@]} -eq 2 ] || die "$headers does not name its common headers and linux-kbuild"
     rm -rf "$root"
     apt_unpack "$root" "$image" "$headers" "${parts[0]}"
+    # Debian 13's modules are in /usr/lib.
+    [ -e "$root/lib" ] || ln -s usr/lib "$root/lib"
     # programs that run here, whatever the kernel is for
     NPU_APT_ARCH='' apt_unpack "$root" "${parts[1]}"
     [ -e "$root/boot/vmlinuz-$version" ] || die "$image holds no kernel image" "looked in $root/boot"

@@ -69,6 +69,7 @@ busybox-static|board|user space of the emulated board
 cpio|board|initial file system of the emulated board
 kmod|board|modules of the emulated board
 xz-utils|board|archives of QEMU and kernels
+zstd|board|kernel images of Debian 13
 bc|board|build of the driver
 libelf-dev|board|build of the driver
 ccache|build|keeps compiled files between build folders and checkouts
