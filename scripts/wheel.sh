@@ -18,8 +18,8 @@ OUT=$NPU_BUILD/wheel
 build_here() {
     local out=$1 plain
     for program in cmake ninja patchelf readelf strip; do need_program "$program"; done
-    "$NPU_PYTHON" -c 'import pip, setuptools, wheel' 2>/dev/null ||
-        die "pip, setuptools or wheel is missing for $NPU_PYTHON" "run: make setup SET=package"
+    "$NPU_PYTHON" -c 'import setuptools, pip, wheel' 2>/dev/null ||
+        die "pip, setuptools or wheel is missing for $NPU_PYTHON" "run: make setup SET=wheel"
     mkdir -p "$out"
     out=$(cd "$out" && pwd)
     rm -rf "$out/plain"
