@@ -29,6 +29,18 @@ inside() {
         chroot "$ROOT" "$@"
 }
 
+# bind FOLDER...: shows folders of this machine in the system under their own paths, until the script ends.
+bind() {
+    local folder
+    for folder; do
+        mkdir -p "$folder" "$ROOT$folder"
+        mount --bind "$folder" "$ROOT$folder"
+        bound=("$ROOT$folder" "${bound[@]}")
+    done
+    trap 'umount "${bound[@]}"' EXIT
+}
+bound=()
+
 # Packages that earlier systems downloaded.
 bring_archives() {
     cp -l "$ARCHIVES"/*.deb "$ROOT/var/cache/apt/archives/" 2>/dev/null ||
@@ -58,20 +70,28 @@ base_system() {
     echo "$archive"
 }
 
-# in_clean_system RELEASE RESULT SCRIPT [ARGUMENT...]: the result is the last line that the tests print, and a file.
-in_clean_system() {
-    local release=$1 result=$2 script=$3 sources base
-    shift 3
+# with_clean_system RELEASE SCRIPT [ARGUMENT...]: runs the script with a new system, which is removed afterwards.
+with_clean_system() {
+    local release=$1 script=$2 sources base
+    shift 2
     need_program mmdebstrap
-    mkdir -p "$ARCHIVES" "$(dirname "$result")"
+    mkdir -p "$ARCHIVES"
     find "$ARCHIVES" -name '*.deb' -mtime +60 -delete
     sources=$(apt_sources_of_debian "$release")
     base=$(base_system "$release" "$sources")
-    rm -f "$result"
     # shellcheck disable=SC2016  # $1 is mmdebstrap's
     mmdebstrap --quiet --variant=custom --format=null --setup-hook="tar -C \"\$1\" -xf $(printf %q "$base")" \
         --customize-hook="$(printf '%q --in "$1"' "$script")$(printf ' %q' "$@")" "$release" - - <<<"$sources" >&2 ||
-        die "the new system cannot be made, or its test broke off"
+        die "the new system cannot be made, or $(basename "$script") broke off in it"
+}
+
+# in_clean_system RELEASE RESULT SCRIPT [ARGUMENT...]: the result is the last line that the tests print, and a file.
+in_clean_system() {
+    local release=$1 result=$2
+    shift 2
+    mkdir -p "$(dirname "$result")"
+    rm -f "$result"
+    with_clean_system "$release" "$@"
     cat "$result"
     [[ $(cat "$result") = *' 0 failed' ]]
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A system that has everything to boot the emulated board, in build/image: Debian 12 with the packages of `make deb`,
+# A system that has everything to boot the emulated board, in build/image: Debian with the packages of `make deb`,
 # qnpu-board among them. Its command qnpu-demo boots the board and reads handwritten digits on it; npu-vm is there, too.
 # The root file system is a tarball; where podman or buildah is installed, it also becomes a container image,
 # qnpu:VERSION (STORAGE_DRIVER=vfs where their overlay does not work).
@@ -10,7 +10,8 @@
 #   image.sh --quick  to try it: with packages of deb.sh --quick
 #   image.sh --test   unpacks the tarball, and runs the demo in it
 #
-# QNPU_DEBS=DIR takes packages that were built elsewhere.
+# QNPU_DEBS=DIR takes packages that were built elsewhere, QNPU_RELEASE=CODENAME the release of Debian that they are for
+# (default: this host's).
 
 NPU_STEP=image
 # shellcheck source=scripts/lib.sh
@@ -18,6 +19,7 @@ NPU_STEP=image
 cd "$NPU_TOP"
 
 OUT=$NPU_BUILD/image
+RELEASE=${QNPU_RELEASE:-$(host_release)} # of Debian
 PACKAGES=(libnpu1 libbmlib0 libbmrt0 libnpumodel1 libnpu-sim libnpuc qnpu-tools qnpu-board qnpu-doc)
 
 # Run by mmdebstrap, with the new system.
@@ -38,7 +40,7 @@ make_tarball() {
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
         --dpkgopt='path-include=/usr/share/doc/qnpu*' \
         --customize-hook="'$NPU_TOP/scripts/image.sh' --furnish \"\$1\" '$debs'" \
-        bookworm "$tarball" "$OUT/sources.list"
+        "$RELEASE" "$tarball" "$OUT/sources.list"
 }
 
 # As a container image, by whichever program is there.
@@ -98,7 +100,7 @@ main() {
     compgen -G "$debs/qnpu-board_*.deb" >/dev/null || die "$debs has no package qnpu-board" \
         "its parts were not built; run: make programs qemu kernel-stock module"
     mkdir -p "$OUT"
-    apt_sources_of_debian >"$OUT/sources.list"
+    apt_sources_of_debian "$RELEASE" >"$OUT/sources.list"
     say "making the image; log: $NPU_BUILD/image.log"
     # the same packages make the same bytes
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)

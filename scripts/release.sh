@@ -13,8 +13,8 @@
 NPU_STEP=release
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=scripts/systems.sh
-. "$(dirname "$0")/systems.sh"
+# shellcheck source=scripts/clean-system.sh
+. "$(dirname "$0")/clean-system.sh"
 cd "$NPU_TOP"
 
 OUT=$NPU_BUILD/release
@@ -60,18 +60,19 @@ make_suite() {
     make_clone
     rm -rf "$work"
     mkdir -p "$work"
-    with_system "$suite" ca-certificates,ccache,git "$NPU_TOP/scripts/release.sh" --build "$suite"
+    with_clean_system "$suite" "$NPU_TOP/scripts/release.sh" "$suite"
     rm -f "$OUT"/*"+$(cat "$work/distribution")"[_.]* "$OUT"/qnpu-*-"$(cat "$work/python")"-*.whl
     for file in "$work"/deb/*.{deb,dsc,debian.tar.xz} "$work"/wheel/*.whl; do cp "$file" "$OUT/"; done
 }
 
 # Run by mmdebstrap, with the new system.
 build_in_system() {
-    local suite=$1 root=$2 work=$WORK/$1 ccache version
+    local work=$WORK/$1 ccache
     ccache=$(ccache --get-config cache_dir)
-    version=$(scripts/dist.sh --version)
-    bind "$root" "$WORK/checkout" "$work" "$OUT" "$NPU_BUILD/board" "$NPU_CACHE" "$ccache"
-    cat >"$root/build.sh" <<SH
+    bring_archives
+    inside apt-get -q -y --no-install-recommends install ca-certificates ccache git
+    bind "$WORK/checkout" "$work" "$OUT" "$NPU_BUILD/board" "$NPU_CACHE" "$ccache"
+    cat >"$ROOT/build.sh" <<SH
 set -eu
 cd '$WORK/checkout'
 export XDG_CACHE_HOME='${NPU_CACHE%/npu}' CCACHE_DIR='$ccache' NPU_BUILD='$work' NPU_JOBS='${NPU_JOBS:-$(nproc)}'
@@ -89,7 +90,8 @@ controls=; for deb; do case \$deb in *dbgsym*) ;; *) controls="\$controls --cont
 scripts/sbom.py --version '$version' \$controls -o '$work/packages.cdx.json'
 rm -rf '$work/deb/qnpu-$version'
 SH
-    inside "$root" sh /build.sh
+    inside env HOME=/tmp sh /build.sh
+    keep_archives
 }
 
 make_bookworm() { make_suite bookworm; }
@@ -98,7 +100,7 @@ make_trixie() { make_suite trixie; }
 make_image() {
     local name=qnpu-image-$version.tar.gz
     is_done bookworm || make_part bookworm
-    QNPU_DEBS=$WORK/bookworm/deb scripts/image.sh
+    QNPU_DEBS=$WORK/bookworm/deb QNPU_RELEASE=bookworm scripts/image.sh >/dev/null
     cp "$NPU_BUILD/image/$name" "$OUT/$name"
 }
 
@@ -116,7 +118,8 @@ kernel_source() {
 source_apt() {
     local root=$WORK/apt suite
     mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial"
-    for suite in bookworm trixie; do system_sources "$suite"; done | sed 's/^deb /deb-src /' >"$root/sources.list"
+    for suite in bookworm trixie; do apt_sources_of_debian "$suite"; done |
+        sed 's/^deb /deb-src /' >"$root/sources.list"
     apt-get -qq -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State="$root/state" \
         -o Dir::Cache="$root/cache" -o APT::Sandbox::User=root "$@"
 }
@@ -190,8 +193,9 @@ main() {
             parts | awk -F'|' '{ printf "%-10s %s\n", $1, $2 }'
             return
             ;;
-        --build)
-            build_in_system "$2" "$3"
+        --in)
+            ROOT=$2
+            build_in_system "$3"
             return
             ;;
         --verify)

@@ -3,33 +3,19 @@
 #
 # Installs self-contained wheels in clean systems that have Python and numpy alone, and uses them as a stranger would: a
 # network is compiled and run on the simulated chip, from Python, through sophon.sail, and by the commands. As root, or
-# where users may have namespaces. Prints "N passed, N failed".
+# where users may have namespaces. Prints "N passed, N failed" for each.
 #
 #   test-wheel.sh WHEEL...   each in the Debian that has its version of Python
 
 NPU_STEP=test-wheel
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
-# shellcheck source=scripts/systems.sh
-. "$(dirname "$0")/systems.sh"
+# shellcheck source=scripts/clean-system.sh
+. "$(dirname "$0")/clean-system.sh"
 
 HERE=tmp/qnpu # in the new system
-passed=0
-failed=0
 
-# is WHAT COMMAND...: one test.
-is() {
-    local what=$1 out
-    shift
-    if out=$("$@" 2>&1 </dev/null); then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'not ok: %s: %s\n%s\n' "$SUITE" "$what" "$(tail -n 40 <<<"$out")"
-    fi
-}
-
-shell() { inside "$ROOT" sh -ec "cd /$HERE; export NPU_DEVICE=sim PATH=/$HERE/venv/bin:\$PATH; $1"; }
+shell() { inside sh -ec "cd /$HERE; export NPU_DEVICE=sim PATH=/$HERE/venv/bin:\$PATH; $1"; }
 
 # Libraries outside of the environment that the process uses, but those of every system.
 program() {
@@ -55,8 +41,10 @@ PYTHON
 }
 
 run_inside() {
-    SUITE=$1 ROOT=$3
-    local wheel=$2
+    local wheel=$1
+    bring_archives
+    inside apt-get -q -y --no-install-recommends install python3 python3-venv python3-numpy >&2
+    keep_archives
     mkdir -p "$ROOT/$HERE"
     cp "$wheel" "$NPU_TOP"/networks/digits/{digits.onnx,test_images.bin,test_labels.bin} \
         "$NPU_BUILD/test-wheel/nets/relu_1x5x7x9/open.onnx" "$ROOT/$HERE/"
@@ -75,19 +63,20 @@ run_inside() {
     is "licences of the libraries are there" shell 'set -- venv/lib/python3*/site-packages/qnpu-*.dist-info
         test -s "$1"/licenses/libdnnl*/copyright'
     is "pip removes it" shell 'venv/bin/pip uninstall -y qnpu && [ -z "$(find venv -name "*npu*")" ]'
-    echo "$passed passed, $failed failed" >>"$NPU_BUILD/test-wheel.result"
+    echo "$passed passed, $failed failed" >"$NPU_BUILD/test-wheel.result"
 }
 
 main() {
     local suite wheel
     if [ "${1:-}" = --in ]; then
         set +e
-        run_inside "$2" "$3" "$4"
+        ROOT=$2
+        run_inside "$3"
         return
     fi
     [ $# -gt 0 ] || die "usage: test-wheel.sh WHEEL..."
     mkdir -p "$NPU_BUILD"
-    rm -rf "$NPU_BUILD/test-wheel.result" "$NPU_BUILD/test-wheel"
+    rm -rf "$NPU_BUILD/test-wheel"
     "$NPU_PYTHON" "$NPU_TOP/tests/oracle/gen_nets.py" "$NPU_BUILD/test-wheel/nets" --only 'relu_*' >/dev/null
     for wheel; do
         [ -e "$wheel" ] || die "there is no wheel $wheel" "run: make wheel"
@@ -96,11 +85,8 @@ main() {
             *-cp313-*) suite=trixie ;;
             *) die "$wheel is for a version of Python that no Debian has" "known: cp311 (Debian 12), cp313 (Debian 13)" ;;
         esac
-        with_system "$suite" python3,python3-venv,python3-numpy "$NPU_TOP/scripts/test-wheel.sh" --in "$suite" \
-            "$(realpath "$wheel")" || die "the system $suite cannot be made, or its test broke off"
+        in_clean_system "$suite" "$NPU_BUILD/test-wheel.result" "$NPU_TOP/scripts/test-wheel.sh" "$(realpath "$wheel")"
     done
-    awk '{ passed += $1; failed += $3 } END { print passed " passed, " failed " failed"; exit failed > 0 }' \
-        "$NPU_BUILD/test-wheel.result"
 }
 
 main "$@"
