@@ -7,6 +7,8 @@
 #
 #   stage-board.sh          copies the files
 #   stage-board.sh --state  only prints a hash of them; fails where a part is not built
+#
+# NPU_QEMU=FILE takes another QEMU with the device than the one of this checkout.
 
 NPU_STEP=stage-board
 # shellcheck source=scripts/lib.sh
@@ -19,7 +21,7 @@ SHARE=usr/share/qnpu/board
 
 # Sets: qemu, env (and its variables), driver, digits.
 find_parts() {
-    qemu=$(qemu-device/qemu/build.sh --print) || exit 1
+    qemu=${NPU_QEMU:-$(qemu-device/qemu/build.sh --print)} || exit 1
     env=$(scripts/kernel-stock.sh --env) || exit 1
     driver=$NPU_BUILD/kernel/npu.ko
     digits=$NPU_BUILD/bin/digits
@@ -70,9 +72,11 @@ stage_programs() {
     ln -s "../../../lib/${PARTS##*/}" "$OUT/$SHARE/installed"
     install -D -m 0644 -t "$OUT/$SHARE/digits" networks/digits/{digits.onnx,test_images.bin,test_labels.bin}
     echo "$version" >"$OUT/$PARTS/version"
-    install -m 0755 "$qemu" "$OUT/$PARTS/"
+    install -m 0755 "$qemu" "$OUT/$PARTS/qemu-system-x86_64"
     install -D -m 0644 "$driver" "$OUT/$PARTS/kernel/npu.ko"
+    strip --strip-debug "$OUT/$PARTS/kernel/npu.ko"
     install -D -m 0755 "$digits" "$OUT/$PARTS/bin/digits"
+    strip --strip-unneeded "$OUT/$PARTS/bin/digits" "$OUT/$PARTS/qemu-system-x86_64"
     patchelf --remove-rpath "$OUT/$PARTS/bin/digits"
     mkdir -p "$OUT/$PARTS/lib"
     ln -s "../../$(gcc -print-multiarch)/libnpumodel.so.1" "$OUT/$PARTS/lib/libnpumodel.so"
@@ -84,16 +88,16 @@ stage_programs() {
 
 # Exact versions of the programs under the GPL, whose sources a release has beside it (scripts/release.sh sources).
 stage_sources() {
-    local history linux tree
+    local history linux version
     history=$(find "$(dirname "$env")/usr/share/doc" -path '*/linux-image-*/changelog*.gz' | head -n 1)
     linux=$(zcat "$history" | sed -nE '1s/^(\S+) \((\S+)\).*/\1 \2/p')
-    tree=$(find "$NPU_CACHE/qemu" -maxdepth 1 -name 'tree-10.0.*' | sort -V | tail -n 1)
-    tree=${tree##*/tree-}
+    version=$(LD_LIBRARY_PATH=$NPU_BUILD/lib "$qemu" --version | sed -nE '1s/.* version ([0-9.]+).*/\1/p')
+    [ -n "$linux" ] && [ -n "$version" ] || die "the versions of QEMU or of Linux are unknown: '$version', '$linux'"
     install -d "$OUT/usr/share/doc/qnpu-board"
     cat >"$OUT/usr/share/doc/qnpu-board/SOURCES" <<TEXT
 Programs of this package under the GNU General Public License, and their sources:
 
-QEMU $tree: the source archive of Debian's package qemu, with the device and the patches of qemu-device/qemu
+QEMU $version: the source archive of Debian's package qemu, with the device and the patches of qemu-device/qemu
 in the source package qnpu of this version; qemu-device/qemu/build.sh builds it.
 Linux $KVERSION: the kernel and its modules are those of Debian's package linux-image-$KVERSION
 (source: $linux).
