@@ -3,6 +3,7 @@
 installs the checkout itself."""
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,9 @@ import zipfile
 
 import numpy as np
 import support
+
+# Libraries that every system has.
+PLATFORM = re.compile(r"(libc|libm|libgcc_s|libstdc\+\+|libz|ld-linux[\w-]*)\.so\.")
 
 PROGRAM = """
 import numpy, os, sys
@@ -60,6 +64,33 @@ class Wheel(support.Test):
         got = np.load(self.path("result.npy"))
         self.assertLess(np.abs(got[0] - support.pictures()[1][7]).max(), 1e-5)
 
+    def check_bundled(self, wheel):
+        """The self-contained wheel has all libraries but the platform's, with their licences, and is reproducible."""
+        bundle = os.path.join(support.TOP, "scripts", "bundle_wheel.py")
+        made = []
+        for folder in ("first", "second"):
+            made.append(self.run_clean(sys.executable, bundle, wheel, self.path(folder), SOURCE_DATE_EPOCH="1700000000")
+                        .strip())
+        self.assertRegex(os.path.basename(made[0]), r"^qnpu-[\d.]+-cp3\d+-cp3\d+-manylinux_2_\d+_\w+\.whl$")
+        contents = []
+        for path in made:
+            with open(path, "rb") as file:
+                contents.append(file.read())
+        self.assertEqual(contents[0], contents[1])
+        with zipfile.ZipFile(made[0]) as archive:
+            archive.extractall(self.path("unpacked"))
+            names = archive.namelist()
+        inside = {os.path.basename(name) for name in names}
+        libraries = [name for name in names if ".so" in name or "/bin/" in name]
+        self.assertTrue([name for name in libraries if name.startswith("qnpu.libs/libdnnl-")], libraries)
+        for name in libraries:
+            shown = self.run_clean("readelf", "-dW", self.path(os.path.join("unpacked", name)))
+            for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", shown):
+                self.assertTrue(needed in inside or PLATFORM.match(needed), f"{name} needs {needed}")
+            for run_path in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", shown):
+                self.assertTrue(all(part.startswith("$ORIGIN") for part in run_path.split(":")), f"{name}: {run_path}")
+        self.assertTrue([name for name in names if re.search(r"/licenses/libdnnl\d+(\.\d+)?/copyright$", name)], names)
+
     def test_a_wheel_is_built_installed_and_runs(self):
         build = os.environ["QNPU_BUILD"]
         self.run_clean(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w",
@@ -68,13 +99,14 @@ class Wheel(support.Test):
         self.assertRegex(os.path.basename(wheel), r"^qnpu-[\d.]+-cp3\d+-cp3\d+-linux_\w+\.whl$")
         names = zipfile.ZipFile(wheel).namelist()
         for name in ("qnpu/__init__.py", "qnpu/_native.pyi", "qnpu/py.typed", "sophon/sail.py", "qnpu/bin/npuc",
-                     "qnpu/lib/libnpurt.so.1", "qnpu/lib/libnpu-sim.so"):
+                     "qnpu/bin/bmrt_test", "qnpu/bin/tpu_model", "qnpu/lib/libnpurt.so.1", "qnpu/lib/libnpu-sim.so"):
             self.assertIn(name, names)
-        self.assertFalse([name for name in names if "test" in name])
+        self.assertFalse([name for name in names if re.search(r"(^|/)tests?(/|_.*\.py$)", name)])
         python = self.environment("wheel")
         self.run_clean(python, "-m", "pip", "install", "--no-deps", wheel)
         shutil.rmtree(self.path("sources"))
         self.check(python)
+        self.check_bundled(wheel)
         commands = os.path.dirname(python)
         self.run_clean(os.path.join(commands, "npuc"), "digits.onnx", "-o", "by_command.bmodel", "-q")
         with open(self.path("by_command.bmodel"), "rb") as file:
