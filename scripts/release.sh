@@ -126,9 +126,8 @@ source_apt() {
 
 make_sources() {
     local qemu linux
-    # the source that qemu-device/qemu/build.sh has built
-    qemu=$(find "$NPU_CACHE/qemu" -maxdepth 1 -name 'tree-10.0.*' | sort -V | tail -n 1)
-    qemu=${qemu##*/tree-}
+    is_done board || make_part board
+    qemu=$(sed -nE 's/^QEMU ([0-9.]+):.*/\1/p' "$NPU_BUILD/board/usr/share/doc/qnpu-board/SOURCES")
     linux=$(kernel_source)
     rm -rf "$OUT/sources"
     mkdir -p "$OUT/sources"
