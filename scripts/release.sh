@@ -137,7 +137,8 @@ make_sources() {
         cd "$OUT/sources"
         source_apt --download-only --tar-only source qemu
         source_apt --download-only source "$linux"
-    ) >"$WORK/sources.log" 2>&1 || die "the sources cannot be downloaded" "$(tail -n 3 "$WORK/sources.log")"
+    ) >"$WORK/sources.log" 2>&1 ||
+        die "the sources of QEMU $qemu or $linux cannot be downloaded" "$(grep '^E:' "$WORK/sources.log" | head -n 3)"
     compgen -G "$OUT/sources/qemu_$qemu*.orig.tar.xz" >/dev/null ||
         die "the archive has no source of QEMU $qemu, which was built" "remove $NPU_CACHE/qemu and run: make qemu"
 }
@@ -151,7 +152,10 @@ files() {
 make_sbom() {
     local arguments=() file
     while read -r file; do arguments+=(--file "$file"); done < <(files)
-    for file in "$WORK"/*/packages.cdx.json; do arguments+=(--merge "$file"); done
+    for file in "$WORK"/*/packages.cdx.json; do
+        [ -e "$file" ] || die "there are no packages in the release yet" "run: scripts/release.sh bookworm trixie"
+        arguments+=(--merge "$file")
+    done
     (cd "$OUT" && "$NPU_PYTHON" "$NPU_TOP/scripts/sbom.py" --version "$version" "${arguments[@]}" \
         -o "qnpu-$version.cdx.json")
 }
