@@ -63,7 +63,7 @@ base_system() {
         mkdir -p "$folder"
         say "making a system of $release"
         mmdebstrap --quiet --variant=minbase --format=tar "$release" "$archive.new" - <<<"$sources" >&2 ||
-            die "a system of $release cannot be made" "mmdebstrap needs root, or a system where users may have namespaces"
+            die "a system of $release cannot be made" "mmdebstrap needs root, or users who may have namespaces"
         rm -f "$folder/$release"-*.tar
         mv "$archive.new" "$archive"
     fi

@@ -83,7 +83,7 @@ main() {
         case $wheel in
             *-cp311-*) suite=bookworm ;;
             *-cp313-*) suite=trixie ;;
-            *) die "$wheel is for a version of Python that no Debian has" "known: cp311 (Debian 12), cp313 (Debian 13)" ;;
+            *) die "$wheel is for a Python that no Debian has" "known: cp311 (Debian 12), cp313 (Debian 13)" ;;
         esac
         in_clean_system "$suite" "$NPU_BUILD/test-wheel.result" "$NPU_TOP/scripts/test-wheel.sh" "$(realpath "$wheel")"
     done
