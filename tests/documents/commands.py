@@ -142,6 +142,9 @@ class Runner:
                     if os.path.dirname(kind) != WORK:
                         self.result(False, "%s: %s is not in %s/" % (at, kind, WORK))
                         continue
+                    if not os.path.isdir(os.path.dirname(path)):
+                        self.result(False, "%s: no command before it makes %s/" % (at, WORK))
+                        continue
                     with open(path, "w", encoding="utf-8") as file:
                         file.write(text)
                     continue
