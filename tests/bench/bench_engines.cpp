@@ -19,8 +19,11 @@
 
 #include "npu_isa.hpp"
 #include "qemu-device/model/src/backend.h"
+#include "qemu-device/model/src/compute/onednn/dnnl_api.h"
 
 namespace {
+
+namespace dnnl_api = npu::model::dnnl_api;
 
 using Clock = std::chrono::steady_clock;
 using Bytes = std::vector<char>;
