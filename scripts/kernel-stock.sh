@@ -19,7 +19,8 @@ SPACE=500
 
 # Modules of devices and protocols that no board can have, nine of ten, and headers of other processors: they would cost
 # as much time as the rest, most of it in depmod. Patterns of tar; ./net/9p stays.
-MODULES=./lib/modules/*/kernel
+# (Debian 13 has modules in /usr/lib.)
+MODULES=./*lib/modules/*/kernel
 APT_LEAVE_OUT=("$MODULES/sound" "$MODULES/net/[!9]*" "$MODULES"/drivers/gpu/drm/{amd,gma500,i915,nouveau,radeon,xe}
     "$MODULES"/drivers/{ata,bluetooth,comedi,hid,hwmon,iio,infiniband,input,isdn,md,media,mmc,mtd,net,platform}
     "$MODULES"/drivers/{scsi,staging,target,usb,watchdog} "$MODULES"/fs/{[!9n]*,n[!e]*}
