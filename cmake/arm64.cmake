@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Toolchain file for the programs of arm64 boards, and of arm64 hosts (arm64-host.cmake): compiler and system root are
 # in the cache.
-execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../scripts/sysroot-arm64.sh ${npu_sysroot_options} --env OUTPUT_VARIABLE environment
-  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../scripts/sysroot-arm64.sh ${npu_sysroot_options} --env
+  OUTPUT_VARIABLE environment OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 file(STRINGS ${environment} lines)
 foreach(line ${lines})
   string(REGEX MATCH "^([A-Z]+)=(.*)$" matched ${line})

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Puts into the cache what arm64 boards need, unpacked, not installed: a system root of the host release's arm64 packages,
-# with which programs are compiled and whose /usr is the board's, and the compiler. Debian's package of that cannot be
-# installed beside gcc-multilib; its assembler and linker can.
+# Puts into the cache what arm64 boards need, unpacked, not installed: a system root of the arm64 packages of this
+# host's release, with which programs are compiled and whose /usr is the board's, and the compiler. Debian's package of
+# that cannot be installed beside gcc-multilib; its assembler and linker can.
 # Prints the path of an env file: SYSROOT, COMPILER (folder of aarch64-linux-gnu-gcc and -g++).
 #
 #   sysroot-arm64.sh [--host]        fetch what is missing, print the env file's path

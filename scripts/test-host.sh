@@ -50,7 +50,8 @@ step_sim() {
     is "the demo needs no root and says nothing of an error" user 'make demo BOARD=sim >../demo.log 2>&1 ||
         { tail -n 30 ../demo.log; exit 1; }; ! grep -iE "error|warning" ../demo.log'
     is "it reads digits" user 'grep -q "[0-9] of [0-9]* .*right" ../demo.log || { tail -n 30 ../demo.log; exit 1; }'
-    is "a second demo builds nothing" user 'make demo BOARD=sim >../again.log 2>&1; ! grep -E "Building|Linking" ../again.log'
+    is "a second demo builds nothing" user 'make demo BOARD=sim >../again.log 2>&1
+        ! grep -E "Building|Linking" ../again.log'
     is "the checkout stays clean" user '[ -z "$(git status --porcelain)" ] || { git status --short; exit 1; }'
 }
 
