@@ -5,7 +5,9 @@
 #ifndef NPU_MODEL_COMPUTE_ONEDNN_DNNL_API_H
 #define NPU_MODEL_COMPUTE_ONEDNN_DNNL_API_H
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <dnnl.hpp>
 #include <unordered_map>
 #include <vector>
@@ -112,6 +114,76 @@ inline void append_layout(const dnnl::memory::desc &desc, std::vector<int64_t> &
   for (int i = 0; i < b.inner_nblks; ++i) fields.insert(fields.end(), {b.inner_blks[i], b.inner_idxs[i]});
 #endif
 }
+
+/// Brings plain weights of f32 into packed form.
+class Packer {
+ public:
+#if DNNL_VERSION_MAJOR >= 3
+  /// Not by a primitive: the reorder of oneDNN 3.7 writes wrong elements where the last block of a transposed matrix is
+  /// not full (45 x 69, transposed, to BA16a64b, on AVX-512).
+  Packer(const dnnl::memory::desc &plain, const dnnl::memory::desc &packed, const dnnl::engine &)
+      : dims_(plain.get_dims()), from_(offsets_of(plain)), to_(offsets_of(packed)), bytes_(packed.get_size()) {
+    inner_ = static_cast<size_t>(std::max_element(dims_.begin(), dims_.end()) - dims_.begin());
+    padded_ = packed.get_padded_dims() != dims_;
+  }
+
+  void pack(const void *plain, const dnnl::memory &packed, dnnl::stream &) const {
+    const auto *from = static_cast<const float *>(plain);
+    auto *to = static_cast<float *>(packed.get_data_handle());
+    if (padded_) std::memset(to, 0, bytes_);
+    const std::vector<int64_t> &inner_from = from_[inner_], &inner_to = to_[inner_];
+    std::vector<int64_t> index(dims_.size());
+    for (;;) {
+      int64_t base_from = 0, base_to = 0;
+      for (size_t d = 0; d < index.size(); ++d)
+        if (d != inner_) base_from += from_[d][index[d]], base_to += to_[d][index[d]];
+      for (size_t i = 0; i < inner_from.size(); ++i) to[base_to + inner_to[i]] = from[base_from + inner_from[i]];
+      size_t d = 0;
+      while (d < index.size() && (d == inner_ || ++index[d] == dims_[d])) index[d++] = 0;
+      if (d == index.size()) return;
+    }
+  }
+
+ private:
+  /// The offset of each index of each dimension: that of an element is their sum.
+  using Offsets = std::vector<std::vector<int64_t>>;
+  static Offsets offsets_of(const dnnl::memory::desc &desc) {
+    const auto dims = desc.get_dims(), strides = desc.get_strides();
+    const auto blocks = desc.get_inner_blks(), dimension = desc.get_inner_idxs();
+    Offsets offsets(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d)
+      for (int64_t i = 0; i < dims[d]; ++i) {
+        int64_t rest = i, step = 1, at = 0;
+        for (size_t b = blocks.size(); b-- > 0; step *= blocks[b]) {
+          if (static_cast<size_t>(dimension[b]) != d) continue;
+          at += rest % blocks[b] * step;
+          rest /= blocks[b];
+        }
+        offsets[d].push_back(at + rest * strides[d]);
+      }
+    return offsets;
+  }
+
+  dnnl::memory::dims dims_;
+  Offsets from_, to_;
+  size_t bytes_, inner_;
+  bool padded_;
+#else
+  Packer(const dnnl::memory::desc &plain, const dnnl::memory::desc &packed, const dnnl::engine &engine)
+      : plain_(plain, engine, nullptr), reorder_(plain_, dnnl::memory(packed, engine, nullptr)) {}
+
+  void pack(const void *plain, const dnnl::memory &packed, dnnl::stream &stream) const {
+    plain_.set_data_handle(const_cast<void *>(plain));
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, plain_.get()}, {DNNL_ARG_TO, packed.get()}};
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(reorder_.get(), stream.get(), 2, arguments),
+                            "could not execute a reorder");
+  }
+
+ private:
+  dnnl::memory plain_;
+  dnnl::reorder reorder_;
+#endif
+};
 
 }  // namespace npu::model::dnnl_api
 

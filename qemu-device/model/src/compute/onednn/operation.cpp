@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "qemu-device/model/src/compute/numerics.h"
-#include "qemu-device/model/src/compute/onednn/dnnl_api.h"
 
 namespace npu::model {
 namespace {
@@ -148,14 +147,8 @@ void Operation::create_matmul(const Shape &s) {
 }
 
 void Operation::pack(const void *plain, const memory &packed) {
-  if (!reorder_) {
-    plain_memory_ = memory(plain_, cpu_engine(), nullptr);
-    reorder_ = dnnl::reorder(plain_memory_, packed);
-  }
-  plain_memory_.set_data_handle(const_cast<void *>(plain));
-  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, plain_memory_.get()}, {DNNL_ARG_TO, packed.get()}};
-  dnnl::error::wrap_c_api(dnnl_primitive_execute(reorder_.get(), ThreadState::current().stream().get(), 2, arguments),
-                          "could not execute a reorder");
+  if (!packer_) packer_.emplace(plain_, packed_, cpu_engine());
+  packer_->pack(plain, packed, ThreadState::current().stream());
 }
 
 void Operation::run(const void *in, const memory &weights, const void *bias, void *out) {

@@ -6,9 +6,11 @@
 #include <array>
 #include <dnnl.hpp>
 #include <list>
+#include <optional>
 #include <unordered_map>
 
 #include "npu_isa.h"
+#include "qemu-device/model/src/compute/onednn/dnnl_api.h"
 #include "qemu-device/model/src/compute/onednn/packed_cache.h"
 
 namespace npu::model {
@@ -58,8 +60,9 @@ class Operation {
   bool usable_ = false;
   dnnl::memory::desc plain_, packed_;
   std::shared_ptr<const Layout> layout_;
-  dnnl::primitive primitive_, reorder_;
-  dnnl::memory in_, bias_, out_, scratchpad_, plain_memory_;
+  dnnl::primitive primitive_;
+  std::optional<dnnl_api::Packer> packer_;
+  dnnl::memory in_, bias_, out_, scratchpad_;
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
