@@ -4,7 +4,7 @@
 
 usage: check.py check|full|nightly [--all]   the steps of a set; full contains check, nightly contains both
        check.py ci --minutes N               all of the set check, then the steps of full that have no cached result and
-                                             fit into the rest of N minutes, in the table's order, which is that of value
+                                             fit into the rest of N minutes, in the table's order, that of value
        check.py steps [--all] NAME...        these steps
        check.py quick [--since COMMIT]       builds, and runs the unit tests of the files that changed
        check.py list [SET]                   names and purposes

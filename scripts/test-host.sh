@@ -20,7 +20,7 @@ NPU_STEP=test-host
 
 RELEASES=(bookworm trixie)
 STEPS=(sim units board deb)
-CLONE=/home/user/qnpu # in the new system
+CLONE=/srv/user/qnpu # in the new system
 LOGS=$NPU_BUILD/test-host
 
 # What comes before a step is root's: packages of these sets.
@@ -37,13 +37,13 @@ set_up() { inside env HOME=/root "$CLONE/scripts/setup.sh" "$1"; }
 
 # As a user who is not root, in the clone.
 user() {
-    env -i PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=C.UTF-8 HOME=/home/user NPU_JOBS="${NPU_JOBS:-$(nproc)}" \
+    env -i PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=C.UTF-8 HOME=/srv/user NPU_JOBS="${NPU_JOBS:-$(nproc)}" \
         chroot --userspec=user:user "$ROOT" sh -ec "cd $CLONE; $1"
 }
 
 clone() {
     git clone -q --depth 1 "file://$NPU_TOP" "$ROOT$CLONE"
-    inside chown -R user:user /home/user
+    inside chown -R user:user /srv/user
 }
 
 step_sim() {
@@ -81,7 +81,7 @@ run_inside() {
     ROOT=$1 RELEASE=$2
     shift 2
     bring_archives
-    inside useradd --create-home user
+    inside useradd --create-home --home-dir /srv/user user
     # What a user who clones it has.
     is "git is installed" inside sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install git
         ca-certificates'

@@ -14,7 +14,7 @@ import time
 
 from checks import table
 
-# The last line of our programs and scripts, and the closing lines of ctest and unittest.
+# The last line of our programs and scripts; and the closing lines of ctest and unittest.
 PLAIN = re.compile(r"(\d+) passed, (\d+) failed")
 CTEST = re.compile(r"tests passed, (\d+) tests failed out of (\d+)")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
@@ -62,11 +62,11 @@ def read_result(path):
 
 
 def count(text):
-    """(passed, failed) of a step's output: the sum of its lines "N passed, N failed"; where it has none, of the closing
-    lines of ctest and unittest."""
-    plain = PLAIN.findall(text)
-    if plain:
-        return sum(int(p) for p, _ in plain), sum(int(f) for _, f in plain)
+    """(passed, failed) of a step's output: its last line, "N passed, N failed"; where it has none, the closing lines of
+    ctest and unittest."""
+    last = PLAIN.fullmatch(text.strip().rpartition("\n")[2])
+    if last:
+        return int(last[1]), int(last[2])
     passed = failed = 0
     for bad, all_of in CTEST.findall(text):
         passed, failed = passed + int(all_of) - int(bad), failed + int(bad)

@@ -166,7 +166,7 @@ class Counts(unittest.TestCase):
     """What the last lines of programs say."""
 
     def test_counts(self):
-        self.assertEqual((5, 1), result.count("a: 2 passed, 1 failed\n3 passed, 0 failed\n"))
+        self.assertEqual((3, 0), result.count("== a: 2 passed, 1 failed\n3 passed, 0 failed\n"))
         self.assertEqual((8, 2), result.count("80% tests passed, 2 tests failed out of 10\n"))
         self.assertEqual((7, 0), result.count("Ran 7 tests in 0.1s\n\nOK\n"))
         self.assertEqual((4, 3), result.count("Ran 7 tests in 0.1s\n\nFAILED (failures=1, errors=2)\n"))
