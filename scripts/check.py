@@ -116,8 +116,10 @@ def run_steps(wanted, steps_table, places, digests, use_cache):
         print(f"unchanged since they passed ({'--all' if use_cache else ''} runs them again): "
               + " ".join(chosen.unchanged))
     if chosen.names:
-        print(f"{len(chosen.names)} steps, about {minutes(chosen.seconds(os.cpu_count()))} on {os.cpu_count()} "
-              "processors when everything is built", flush=True)
+        tests = [name for name in chosen.names if steps_table.steps[name].cached]
+        processors = os.cpu_count()
+        print(f"{len(chosen.names)} steps on {processors} processors, about {minutes(chosen.seconds(processors, tests))} "
+              f"when everything is built, {minutes(chosen.seconds(processors))} from nothing", flush=True)
         chosen.run(os.path.join(places.logs, "ctest"), [])
     return chosen.results(), set(chosen.unchanged)
 

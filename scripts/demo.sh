@@ -79,7 +79,7 @@ finish() {
                 end_all
                 tail -n 25 "${log[$name]}" >&2
                 die "${label[$name]} failed with status $status" "whole output: ${log[$name]}" \
-                    "after it is mended, 'make demo' continues here"
+                    "after the cause is removed, 'make demo' continues here"
             fi
             headline "${label[$name]}: done in $(elapsed "${begun[$name]}")"
         done

@@ -31,7 +31,7 @@ need_program() {
     command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: make setup"
 }
 
-# need_network WHY: an error within a second where no package archive can be reached. Asks the proxy instead of the
+# need_network WHY: an error within a second where no package archive can be reached. Tries the proxy instead of the
 # archive's host where apt has one; archives of other kinds than http and https are taken for reachable.
 need_network() {
     local uri scheme rest host port

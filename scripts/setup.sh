@@ -131,7 +131,7 @@ with_contained() {
     done | sort -u
 }
 
-# of_sets SET...: lines "package|set|purpose".
+# of_sets SET...: the packages of these sets, as lines "package|set|purpose".
 of_sets() {
     local wanted
     wanted=$(with_contained "$@") || exit 1

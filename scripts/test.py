@@ -83,7 +83,7 @@ class Tree:
         return {label for test in self.tests for label in self.property(test, "LABELS")}
 
     def targets(self, test):
-        """What a test of ctest needs: the programs that its command names; all programs where it names their folder."""
+        """The targets that a test of ctest needs: the programs that its command names, and all others that users run."""
         found = set()
         for word in self.tests[test].get("command", []):
             if word in self.by_artifact:
@@ -93,7 +93,7 @@ class Tree:
         return found | {"programs"}
 
     def program_of(self, source):
-        """The executable that is made of this file, as (target, path), or None."""
+        """The executable with this source, as (target, path), or None."""
         for target in self.by_source.get(source, []):
             if target["type"] == "EXECUTABLE" and target.get("artifacts"):
                 return target["name"], os.path.join(BUILD, target["artifacts"][0]["path"])
@@ -151,7 +151,7 @@ def run_cases(tree, cases, files):
     for case in cases:
         program = tree.program_of(files[case])
         if program is None:
-            fail(f"{case} is in {files[case]}, of which no program is made in {BUILD}")
+            fail(f"{case} is in {files[case]}, which is in no program of {BUILD}")
         by_program.setdefault(program, []).append(case)
     for (target, path), names in by_program.items():
         tests = [name for name, test in tree.tests.items() if path in test.get("command", [])]
@@ -200,7 +200,7 @@ def main():
     boards = output_of(GUEST + ["--boards"]).split()
     if board and board not in boards:
         fail(f"there is no board {board}", "known: " + ", ".join(boards))
-    # What is known without a configured build comes first.
+    # Names that need no configured build come first.
     kinds = {"step": table.Table().steps, "suite": suites()}
     files = cases_in_sources()
     if not any(name in names for names in kinds.values()) and name not in files:
@@ -225,7 +225,7 @@ def main():
     if kind == "label":
         run_ctest(tree, [test for test in tree.tests if names[0] in tree.property(test, "LABELS")])
     if files[names[0]].endswith(".c"):
-        target, path = tree.program_of(files[names[0]]) or fail(f"no program is made of {files[names[0]]}")
+        target, path = tree.program_of(files[names[0]]) or fail(f"{files[names[0]]} is in no program of {BUILD}")
         run_ctest(tree, [test for test in tree.tests if path in tree.tests[test].get("command", [])
                          or target in test])
     return run_cases(tree, names, files)

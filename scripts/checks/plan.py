@@ -55,9 +55,9 @@ class Plan:
         self.names = steps_table.needed(self.to_run)
 
     def seconds(self, processors, names=None):
-        """The expected wall time of these steps, or of all: processors are kept busy, but for the longest chain."""
+        """The expected wall time of these steps, or of all, where all processors are busy."""
         names = self.names if names is None else names
-        return sum(self.steps[name].seconds * min(self.steps[name].cores, processors) for name in names) / processors
+        return sum(self.steps[name].seconds for name in names) / processors
 
     def run(self, folder, extra):
         """Runs them by ctest; returns its status."""

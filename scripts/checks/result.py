@@ -62,8 +62,8 @@ def read_result(path):
 
 
 def count(text):
-    """(passed, failed) of a step's output: its last line, "N passed, N failed"; where it has none, the closing lines of
-    ctest and unittest."""
+    """(passed, failed) of a step's output: its last line, "N passed, N failed"; without one, the closing lines of ctest
+    and unittest."""
     last = PLAIN.fullmatch(text.strip().rpartition("\n")[2])
     if last:
         return int(last[1]), int(last[2])

@@ -119,7 +119,7 @@ def pattern_expression(pattern):
 
 
 def files_of_checkout():
-    """All files that git knows or does not ignore; without git, all that are not built."""
+    """All files that git tracks or does not ignore; without git, all that are not built."""
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=TOP,
                             capture_output=True, check=False)
     if listed.returncode == 0:

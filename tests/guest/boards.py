@@ -92,7 +92,7 @@ class Output:
             return True
         if text.startswith("npu-vm: "):
             self.reason = text
-        if begin:
+        if begin and not self._open:  # a suite may print such lines, too
             self._open = Section(begin[1], [])
             self.sections.append(self._open)
         elif end and self._open and self._open.name == end[1]:
@@ -126,7 +126,7 @@ def write_plan(share, text):
 
 def log_path(*names):
     os.makedirs(LOGS, exist_ok=True)
-    return os.path.join(LOGS, "-".join(names) + ".log")
+    return os.path.join(LOGS, "-".join(names).replace("/", "_") + ".log")
 
 
 def run(words, log):

@@ -158,6 +158,13 @@ class Outputs(unittest.TestCase):
         self.assertRegex(str(result.failures[0]), r"^failed: a: some_test \(log .*/plan-test-a\.log\): again a$")
         os.unlink(result.failures[0].log)
 
+    def test_a_suite_may_print_lines_like_those_of_the_loop(self):
+        output = boards.Output()
+        for line in ("== runtime", "== /x/npu_upload_test", "3 passed, 0 failed", "== runtime: 3 passed, 0 failed, 1 s"):
+            output.feed(line)
+        self.assertEqual([("runtime", 3, 0, True)],
+                         [(one.name, one.passed, one.failed, one.ended) for one in output.sections])
+
     def test_a_board_that_ends_early_has_failed(self):
         result = self.collect("== a\n== a: 3 passed, 0 failed, 2 s\n== b\nsome line\n", 125)
         self.assertEqual((result.passed, result.failed), (3, 1))

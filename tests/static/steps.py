@@ -163,7 +163,7 @@ class Runs(unittest.TestCase):
 
 
 class Counts(unittest.TestCase):
-    """What the last lines of programs say."""
+    """Counts in the last lines of programs."""
 
     def test_counts(self):
         self.assertEqual((3, 0), result.count("== a: 2 passed, 1 failed\n3 passed, 0 failed\n"))

@@ -29,7 +29,7 @@ without() {
     return $status
 }
 
-test_of "spdx.sh needs git" not without git tests/static/spdx.sh
+test_of "spdx.py needs git" not without git tests/static/spdx.py
 test_of "format.sh needs git" not without git scripts/format.sh --check
 test_of "format.sh needs clang-format" not without clang-format scripts/format.sh --check
 test_of "arrows.py needs ldd" not without ldd tests/static/arrows.py "${NPU_BUILD:-build}"
