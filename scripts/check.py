@@ -118,8 +118,8 @@ def run_steps(wanted, steps_table, places, digests, use_cache):
     if chosen.names:
         tests = [name for name in chosen.names if steps_table.steps[name].cached]
         processors = os.cpu_count()
-        print(f"{len(chosen.names)} steps on {processors} processors, about {minutes(chosen.seconds(processors, tests))} "
-              f"when everything is built, {minutes(chosen.seconds(processors))} from nothing", flush=True)
+        print(f"{len(chosen.names)} steps on {processors} processors: {minutes(chosen.seconds(processors, tests))} when "
+              f"everything is built, {minutes(chosen.seconds(processors))} from nothing", flush=True)
         chosen.run(os.path.join(places.logs, "ctest"), [])
     return chosen.results(), set(chosen.unchanged)
 
@@ -164,7 +164,7 @@ def parse(steps_table):
     parser.add_argument("--since", default="")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     known = {"steps": steps_table.steps, "run": steps_table.steps, "list": table.SETS}.get(arguments.mode, {})
     for name in arguments.names:
         if name not in known:

@@ -83,7 +83,7 @@ class Tree:
         return {label for test in self.tests for label in self.property(test, "LABELS")}
 
     def targets(self, test):
-        """The targets that a test of ctest needs: the programs that its command names, and all others that users run."""
+        """The targets that a test of ctest needs: the programs that its command names, and those for users."""
         found = set()
         for word in self.tests[test].get("command", []):
             if word in self.by_artifact:

@@ -160,7 +160,7 @@ class Outputs(unittest.TestCase):
 
     def test_a_suite_may_print_lines_like_those_of_the_loop(self):
         output = boards.Output()
-        for line in ("== runtime", "== /x/npu_upload_test", "3 passed, 0 failed", "== runtime: 3 passed, 0 failed, 1 s"):
+        for line in ("== runtime", "== /x/upload_test", "3 passed, 0 failed", "== runtime: 3 passed, 0 failed, 1 s"):
             output.feed(line)
         self.assertEqual([("runtime", 3, 0, True)],
                          [(one.name, one.passed, one.failed, one.ended) for one in output.sections])

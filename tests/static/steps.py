@@ -106,7 +106,7 @@ class Runs(unittest.TestCase):
         again = self.run_table("check")
         self.assertRegex(again, "a  +3 passed, 0 failed  \\(unchanged since")
         self.assertTrue(again.endswith("4 passed, 0 failed\n"))
-        self.run_table("check", "--all")
+        self.run_table("steps", "--all", "a")
         with open(os.path.join(self.folder.name, "build", "ran"), encoding="utf-8") as file:
             self.assertEqual("ran\nran\n", file.read())
 
