@@ -118,8 +118,9 @@ def run_steps(wanted, steps_table, places, digests, use_cache):
     if chosen.names:
         tests = [name for name in chosen.names if steps_table.steps[name].cached]
         processors = os.cpu_count()
-        print(f"{len(chosen.names)} steps on {processors} processors: {minutes(chosen.seconds(processors, tests))} when "
-              f"everything is built, {minutes(chosen.seconds(processors))} from nothing", flush=True)
+        built, nothing = (minutes(chosen.seconds(processors, names)) for names in (tests, None))
+        print(f"{len(chosen.names)} steps on {processors} processors: {built} when everything is built, {nothing} from "
+              "nothing", flush=True)
         chosen.run(os.path.join(places.logs, "ctest"), [])
     return chosen.results(), set(chosen.unchanged)
 

@@ -131,8 +131,8 @@ with_contained() {
     done | sort -u
 }
 
-# of_sets SET...: the packages of these sets, as lines "package|set|purpose".
-of_sets() {
+# list_packages SET...: the packages of these sets, as lines "package|set|purpose".
+list_packages() {
     local wanted
     wanted=$(with_contained "$@") || exit 1
     packages | awk -F'|' 'NR == FNR { want[$1] = 1; next } $2 in want' <(echo "$wanted") -
@@ -141,7 +141,7 @@ of_sets() {
 # The lines of packages none of whose alternatives is installed.
 missing() {
     local installed list
-    list=$(of_sets "$@") || exit 1
+    list=$(list_packages "$@") || exit 1
     installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' 2>/dev/null | awk '$1 == "ii" { print $2 }')
     awk -F'|' 'NR == FNR { have[$1] = 1; next }
         { n = split($1, names, "/"); for (i = 1; i <= n; i++) if (names[i] in have) next; print }' \
@@ -197,13 +197,13 @@ main() {
     done
     if [ "$mode" = sets ]; then
         sets | while IFS='|' read -r name purpose _; do
-            printf '%-8s %3d packages  %s\n' "$name" "$(of_sets "$name" | wc -l)" "$purpose"
+            printf '%-8s %3d packages  %s\n' "$name" "$(list_packages "$name" | wc -l)" "$purpose"
         done
         return
     fi
     [ ${#wanted[@]} -gt 0 ] || wanted=(check)
     if [ "$mode" = list ]; then
-        of_sets "${wanted[@]}" | awk -F'|' '{ printf "%-28s %-8s %s\n", $1, $2, $3 }'
+        list_packages "${wanted[@]}" | awk -F'|' '{ printf "%-28s %-8s %s\n", $1, $2, $3 }'
         return
     fi
     command -v dpkg-query >/dev/null || die "this set-up needs a Debian or Ubuntu system: dpkg-query is not here" \
