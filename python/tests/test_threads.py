@@ -109,7 +109,6 @@ class Threads(support.Test):
         self.assertEqual(len(results), 1)
 
     def test_a_program_may_end_while_threads_launch(self):
-        rounds = 8000 if os.environ.get("NPU_DEVICE") == "sim" else 400  # an emulated processor takes 20 times as long
         code = ("import sys, threading, numpy, qnpu\n"
                 "session = qnpu.Session(sys.argv[1])\n"
                 "tensor = session.tensor('image')\n"
@@ -129,6 +128,7 @@ class Threads(support.Test):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_threads_that_make_tensors(self):
+        rounds = 8000 if os.environ.get("NPU_DEVICE") == "sim" else 400  # an emulated processor takes 20 times as long
         code = ("import sys, threading, numpy, qnpu\n"
                 "device, array = qnpu.Device(0), numpy.ones(4, 'f4')\n"
                 "sys.setswitchinterval(1e-5)\n"

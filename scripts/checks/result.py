@@ -20,7 +20,7 @@ CTEST = re.compile(r"tests passed, (\d+) tests failed out of (\d+)")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
 UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)", re.MULTILINE)
 # A line by which a step names a test that failed, and the command that repeats it.
-FAILED = re.compile(r"^failed: (\S+)(?: \(log (\S+)\))?: (.*)$", re.MULTILINE)
+FAILED = re.compile(r"^failed: (?:(.+?) \(log (\S+)\)|([^:\s]+)): (.*)$", re.MULTILINE)
 # Lines that are worth a look in the log of a step that failed.
 SIGNS = re.compile(r"^not ok|FAILED|^FAIL\b|^ERROR:|npu-vm: |\*\*\*Failed|\*\*\*Timeout|kernel reported|[^a-z]error: |"
                    r"AddressSanitizer|ThreadSanitizer")
@@ -148,7 +148,8 @@ def run(step, places):
             with open(places.log(step.name), "a", encoding="utf-8") as file:
                 file.write("no test ran\n")
     again = "make test T=" + step.name
-    failures = [[name, log or places.log(step.name), command] for name, log, command in FAILED.findall(text)]
+    failures = [[name or bare, log or places.log(step.name), command]
+                for name, log, bare, command in FAILED.findall(text)]
     if failed and not failures:
         failures = [[step.name, places.log(step.name), again]]
     return Result(step.name, passed, failed, status, time.monotonic() - begun,

@@ -117,14 +117,14 @@ class Runs(unittest.TestCase):
         self.assertTrue(self.run_table("check").endswith("2 passed, 0 failed\n"))
 
     def test_failures_are_named_at_the_end(self):
-        inner = "failed: inner (log /x/y.log): make test T=inner"
+        inner = "failed: suite: inner (log /x/y.log): make test T=inner"
         self.write(step("a", f"echo '{inner}'; echo '1 passed, 1 failed'; false")
                    + step("b", "echo words; exit 3") + step("c", "true")
                    + step("d", "echo '1 passed, 0 failed'; false"))
         last = self.run_table("check", status=1).splitlines()[-10:]
         self.assertEqual("2 passed, 4 failed", last[-1])
         text = "\n".join(last)
-        self.assertRegex(text, r"failed: inner; log: .*x/y.log; again: make test T=inner")
+        self.assertRegex(text, r"failed: suite: inner; log: .*x/y.log; again: make test T=inner")
         for name in "bcd":
             self.assertRegex(text, rf"failed: {name}; log: .*{name}.log; again: make test T={name}")
         self.assertNotIn("unchanged", self.run_table("check", status=1).split("\n\n")[0])
