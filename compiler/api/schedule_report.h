@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a program's schedule says about the nodes that it computes: docs/reference/compiler.md, "The report's figures".
+// The figures of the nodes in a schedule: docs/reference/compiler.md, "The report's figures".
 #ifndef NPU_COMPILER_SCHEDULE_REPORT_H
 #define NPU_COMPILER_SCHEDULE_REPORT_H
 
