@@ -22,8 +22,12 @@ has() { grep -qE "^${1%%=*}:[A-Z]+=${1#*=}\$" "$cache"; }
 
 home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache" 2>/dev/null || true)
 built=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$cache" 2>/dev/null || true)
-if [ -n "$home" ] && { [ "$home" != "$NPU_TOP" ] || [ "$built" != "$NPU_BUILD" ]; }; then
-    say "$NPU_BUILD was configured for the checkout $home, in $built: configuring from nothing"
+# Paths by symbolic links are the same folder.
+if [ -n "$home" ] && ! { [ "$home" -ef "$NPU_TOP" ] && [ "$built" -ef "$NPU_BUILD" ]; }; then
+    if [ "$built" -ef "$NPU_BUILD" ] && [ -d "$home" ]; then
+        die "$NPU_BUILD is the build folder of another checkout, $home" "set NPU_BUILD to a folder of this checkout"
+    fi
+    say "$NPU_BUILD was copied or moved from $built, of the checkout $home: configuring from nothing"
     # Objects name the old paths, too.
     find "$NPU_BUILD" -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
 fi

@@ -36,6 +36,7 @@ run races scripts/plant.py --check
 run steps tests/static/steps.py
 run step-table scripts/check.py table --check
 run checkers tests/static/test_checkers.sh
+run setup tests/static/test_setup.py
 [ ${#names[@]} -eq 0 ] || printf '%s\n' "${names[@]}"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

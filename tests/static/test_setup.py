@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Tests the scripts that set up and build, with programs in the place of apt, CMake and ninja that record their calls:
+copied and moved checkouts, builds at the same time, missing packages, no network, no space, and interruptions.
+
+usage: test_setup.py   the last line is "N passed, N failed"
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CMAKE = """#!/bin/sh
+echo "cmake $*" >>"$CALLS"
+cat >"$4/CMakeCache.txt" <<CACHE
+CMAKE_HOME_DIRECTORY:INTERNAL=$2
+CMAKE_CACHEFILE_DIR:INTERNAL=$4
+BUILD_TESTING:BOOL=$(case "$*" in *BUILD_TESTING=ON*) echo ON ;; *) echo OFF ;; esac)
+CACHE
+touch "$4/build.ninja"
+"""
+NINJA = """#!/bin/sh
+echo "ninja $*" >>"$CALLS"
+case "$*" in *" -n "*) exit ;; esac
+[ -z "$HELD" ] || while [ -e "$HELD" ]; do sleep 0.05; done
+"""
+
+
+class Scripts(unittest.TestCase):
+    """A checkout that has nothing but the scripts."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.calls = os.path.join(self.folder, "calls")
+        self.bin = os.path.join(self.folder, "bin")
+        os.mkdir(self.bin)
+        self.program("cmake", CMAKE)
+        self.program("ninja", NINJA)
+        self.top = self.checkout("one")
+
+    def program(self, name, text):
+        path = os.path.join(self.bin, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+    def checkout(self, name):
+        path = os.path.join(self.folder, name)
+        os.mkdir(path)
+        shutil.copytree(os.path.join(TOP, "scripts"), os.path.join(path, "scripts"))
+        return path
+
+    def start(self, top, script, *arguments, **variables):
+        environment = {**os.environ, "PATH": self.bin + ":" + os.environ["PATH"], "CALLS": self.calls, "HELD": "",
+                       "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), **variables}
+        for name in ("NPU_BUILD", "CONFIG", "UNITY", "http_proxy"):
+            if name not in variables:
+                environment.pop(name, None)
+        return subprocess.Popen([os.path.join(top, "scripts", script), *arguments], env=environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def run_script(self, top, script, *arguments, status=0, **variables):
+        process = self.start(top, script, *arguments, **variables)
+        output = process.communicate(timeout=300)[0]
+        self.assertEqual(status, process.returncode, output)
+        return output
+
+    def recorded(self, program):
+        """The calls of a program since the last look."""
+        if not os.path.exists(self.calls):
+            return []
+        with open(self.calls, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        os.remove(self.calls)
+        return [line for line in lines if line.startswith(program + " ")]
+
+
+class Configure(Scripts):
+    """scripts/configure.sh and scripts/build.sh."""
+
+    def test_a_tree_is_configured_once(self):
+        self.run_script(self.top, "build.sh", "programs")
+        self.assertEqual(1, len(self.recorded("cmake")))
+        self.run_script(self.top, "build.sh", "programs")
+        self.assertEqual([], self.recorded("cmake"))
+        self.run_script(self.top, "build.sh", "all")
+        self.assertRegex(self.recorded("cmake")[0], "BUILD_TESTING=ON")
+        self.run_script(self.top, "build.sh", "programs")
+        self.assertEqual([], self.recorded("cmake"))
+
+    def test_a_symbolic_link_to_the_checkout_is_the_checkout(self):
+        self.run_script(self.top, "build.sh", "programs")
+        self.recorded("cmake")
+        link = os.path.join(self.folder, "link")
+        os.symlink(self.top, link)
+        self.run_script(link, "build.sh", "programs")
+        self.assertEqual([], self.recorded("cmake"))
+
+    def test_a_copied_and_a_moved_checkout_are_configured_from_nothing(self):
+        self.run_script(self.top, "build.sh", "programs")
+        copy, moved = os.path.join(self.folder, "copy"), os.path.join(self.folder, "moved")
+        shutil.copytree(self.top, copy)
+        shutil.move(self.top, moved)
+        for place in (copy, moved):
+            self.recorded("cmake")
+            with open(os.path.join(place, "build", "old.o"), "w", encoding="utf-8"):
+                pass
+            self.assertIn("copied or moved from", self.run_script(place, "build.sh", "programs"))
+            self.assertRegex(self.recorded("cmake")[0], f"-S {place} ")
+            self.assertFalse(os.path.exists(os.path.join(place, "build", "old.o")))
+
+    def test_the_build_folder_of_another_checkout_is_left_alone(self):
+        self.run_script(self.top, "build.sh", "programs")
+        other, build = self.checkout("two"), os.path.join(self.top, "build")
+        output = self.run_script(other, "build.sh", "programs", status=1, NPU_BUILD=build)
+        self.assertIn(f"{build} is the build folder of another checkout, {self.top}", output)
+        self.assertTrue(os.path.exists(os.path.join(build, "build.ninja")))
+
+    def test_two_builds_of_one_folder_wait_for_each_other(self):
+        held = os.path.join(self.folder, "held")
+        with open(held, "w", encoding="utf-8"):
+            pass
+        first = self.start(self.top, "build.sh", "programs", HELD=held)
+        self.wait_for_ninja()
+        second = self.start(self.top, "build.sh", "programs")
+        line = second.stdout.readline()
+        self.assertRegex(line, f"waiting for the build of process {first.pid} ")
+        os.remove(held)
+        self.assertEqual(0, first.wait(300))
+        second.communicate(timeout=300)
+        first.stdout.close()
+        self.assertEqual(0, second.returncode)
+
+    def test_a_killed_build_holds_nothing(self):
+        held = os.path.join(self.folder, "held")
+        with open(held, "w", encoding="utf-8"):
+            pass
+        first = self.start(self.top, "build.sh", "programs", HELD=held)
+        self.wait_for_ninja()
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+        self.assertNotIn("waiting", self.run_script(self.top, "build.sh", "programs"))
+
+
+    def wait_for_ninja(self):
+        """Until the build of `programs` holds the folder."""
+        wanted, text = f"ninja -C {self.top}/build programs", ""
+        while wanted not in text:
+            time.sleep(0.05)
+            if os.path.exists(self.calls):
+                with open(self.calls, encoding="utf-8") as file:
+                    text = file.read()
+
+
+class Setup(Scripts):
+    """scripts/setup.sh."""
+
+    def setUp(self):
+        super().setUp()
+        self.program("dpkg-query", "#!/bin/sh\necho 'ii  cmake'\n")
+        self.program("apt-get", '#!/bin/sh\necho "apt-get $*" >>"$CALLS"\n'
+                     "case \"$*\" in *--print-uris*) echo \"'http://127.0.0.1:9/debian x' 1\" ;; esac\n")
+        self.program("apt-config", "#!/bin/sh\n")
+
+    def test_without_root_the_packages_and_one_command_are_named(self):
+        self.program("id", "#!/bin/sh\necho 1000\n")
+        os.remove(os.path.join(self.bin, "apt-get"))
+        hidden = ":".join(part for part in os.environ["PATH"].split(":")
+                          if not os.path.exists(os.path.join(part, "sudo")))
+        output = self.run_script(self.top, "setup.sh", "sim", status=1, PATH=self.bin + ":" + hidden)
+        self.assertRegex(output, r"run as root: apt-get install --no-install-recommends .*ninja-build")
+        self.assertNotRegex(output, "apt-get install .*[^-]cmake ")
+
+    def test_without_a_network_nothing_is_begun(self):
+        self.program("id", "#!/bin/sh\necho 0\n")
+        output = self.run_script(self.top, "setup.sh", "sim", status=1)
+        self.assertRegex(output, "the network is needed to install packages, and 127.0.0.1, port 9, cannot be reached")
+        self.assertFalse([call for call in self.recorded("apt-get") if "install" in call])
+
+    def test_unknown_sets(self):
+        self.assertRegex(self.run_script(self.top, "setup.sh", "smi", status=1), "unknown set of packages: smi")
+
+    def test_missing_lists_and_installs_nothing(self):
+        output = self.run_script(self.top, "setup.sh", "--missing", "sim", status=1)
+        self.assertIn("ninja-build", output)
+        self.assertEqual([], self.recorded("apt-get"))
+
+
+class Demo(Scripts):
+    """scripts/demo.sh, before it begins anything."""
+
+    def test_no_space(self):
+        self.program("df", "#!/bin/sh\necho Avail\necho 1000\n")
+        output = self.run_script(self.top, "demo.sh", "sim", status=1)
+        self.assertRegex(output, "only 0 MB are free in .*, and [0-9]+ MB are needed")
+
+    def test_an_unknown_board(self):
+        self.assertRegex(self.run_script(self.top, "demo.sh", "vrit", status=1), "vrit")
+
+    def test_an_interruption_ends_all_tasks(self):
+        self.program("make", "#!/bin/sh\necho \"make $*\" >>\"$CALLS\"\necho $$ >\"$CALLS.pid\"\nsleep 1000\n")
+        process = self.start(self.top, "demo.sh", "sim")
+        while not os.path.exists(self.calls + ".pid") or not os.path.getsize(self.calls + ".pid"):
+            if process.poll() is not None:
+                self.fail(process.communicate()[0])
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        output = process.communicate(timeout=60)[0]
+        self.assertEqual(130, process.returncode, output)
+        self.assertIn("interrupted; the next run continues here", output)
+        with open(self.calls + ".pid", encoding="utf-8") as file:
+            child = file.read().strip()
+        for _ in range(600):
+            if not os.path.exists(f"/proc/{child}"):
+                break
+            time.sleep(0.1)
+        self.assertFalse(os.path.exists(f"/proc/{child}"))
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False).result
+    bad = len(program.failures) + len(program.errors)
+    print(f"{program.testsRun - bad} passed, {bad} failed")
+    sys.exit(1 if bad else 0)
