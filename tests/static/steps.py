@@ -6,9 +6,11 @@ file, and scripts/check.py runs, caches, reports and leaves out steps as its usa
 usage: steps.py   the last lines are those of unittest, then "N passed, N failed"
 """
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -134,6 +136,26 @@ class Runs(unittest.TestCase):
         self.assertIn("did not end within 1 s", self.run_table("check", status=1))
         with open(os.path.join(self.folder.name, "build", "pid"), encoding="utf-8") as file:
             self.assertFalse(os.path.exists(f"/proc/{file.read().strip()}"))
+
+    def test_an_interrupted_check_leaves_no_process(self):
+        self.write(step("a", "echo $$ >$NPU_BUILD/pid; sleep 1000"))
+        build = os.path.join(self.folder.name, "build")
+        environment = {**os.environ, "NPU_BUILD": build, "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
+        process = subprocess.Popen([sys.executable, os.path.join(TOP, "scripts", "check.py"), "check"], env=environment,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        pid = ""
+        while not pid:
+            time.sleep(0.05)
+            if os.path.exists(os.path.join(build, "pid")):
+                with open(os.path.join(build, "pid"), encoding="utf-8") as file:
+                    pid = file.read().strip()
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertNotEqual(0, process.wait(120))
+        for _ in range(1200):
+            if not os.path.exists(f"/proc/{pid}"):
+                break
+            time.sleep(0.1)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
 
     def test_what_needs_a_failed_step_is_not_run(self):
         self.write('[step.make]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "false"\n'
