@@ -24,7 +24,7 @@ import urllib.parse
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server"]
-HANGS = 300  # seconds after which the browser counts as hung
+HANGS = 1800  # seconds after which the browser counts as hung
 SEARCHES = [("semaphore", "docs/reference/hardware.html"), ("invalidate", "docs/explanation/caches.html"),
             ("quantization", "docs/reference/compiler.html")]
 
@@ -158,7 +158,9 @@ def crawl(site, profile):
     with open(os.path.join(profile, "chromium.log"), "wb") as log, \
             subprocess.Popen(command, stdout=log, stderr=log) as browser:
         try:
-            server.done.wait(HANGS)
+            for _ in range(HANGS):
+                if server.done.wait(1) or browser.poll() is not None:
+                    break
         finally:
             browser.terminate()
     server.shutdown()
@@ -182,6 +184,8 @@ def html_pages(site):
 def main():
     if not shutil.which("chromium"):
         raise SystemExit("site.py: chromium is missing: make setup SET=site")
+    if sys.argv[1:] and not os.path.exists(os.path.join(sys.argv[1], "index.html")):
+        raise SystemExit(f"site.py: {sys.argv[1]} is no site: it has no index.html (make site writes build/site)")
     with tempfile.TemporaryDirectory(prefix="npu-site-") as work:
         site = os.path.abspath(sys.argv[1]) if sys.argv[1:] else os.path.join(work, "site")
         if not sys.argv[1:]:
@@ -198,7 +202,8 @@ def main():
         os.mkdir(profile)
         report, missing = crawl(site, profile)
         if not report or "error" in report:
-            results.check("the browser visits all pages", [str((report or {}).get("error", f"no report in {HANGS} s"))])
+            nothing = f"the browser ended, or sent no report in {HANGS} s"
+            results.check("the browser visits all pages", [str((report or {}).get("error", nothing))])
         else:
             lost = [f"not found: {path}" for path in missing if path != "/favicon.ico"]
             results.check("links, anchors and images", report["problems"] + lost)
