@@ -32,8 +32,8 @@ PLATFORM = re.compile(r"(ld-linux.*|lib(c|m|mvec|dl|rt|pthread|util|resolv|nsl|a
                       r"|libgcc_s\.so\.1|libstdc\+\+\.so\.6|libatomic\.so\.1|libz\.so\.1|libexpat\.so\.1")
 # Newest symbol version of libstdc++ -> first glibc whose distributions have it.
 LIBSTDCXX = ((29, (2, 34)), (30, (2, 35)), (32, (2, 38)), (33, (2, 39)))
-EARLIEST = (2, 17)  # of x86-64 and arm64
-OLDEST_DATE = 315532800  # of a zip archive's members: 1980-01-01
+EARLIEST = (2, 17)  # the first glibc tag, for x86-64 and arm64
+OLDEST_DATE = 315532800  # the earliest date of a zip archive's members: 1980-01-01
 
 
 class BundleError(Exception):

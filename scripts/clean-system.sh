@@ -23,7 +23,7 @@ is() {
     fi
 }
 
-# The system's own environment, not this one's. Nobody boots its kernel, which Debian's headers bring: no initramfs.
+# The system's own environment, not this one's. Its kernel, a dependency of the headers, is never booted: no initramfs.
 inside() {
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive INITRD=No \
         chroot "$ROOT" "$@"

@@ -98,7 +98,7 @@ finish() {
 
 set_of_packages=sim
 STEPS=4
-SUFFIX= # of make's targets for the board
+SUFFIX= # the end of the names of make's targets for the board
 case $BOARD in
     sim) ;;
     pc) set_of_packages=board STEPS=6 ;; # a new system has no Python to ask

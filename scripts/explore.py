@@ -37,7 +37,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build")))
 KEPT = os.path.join(BUILD, "explore")
 VM = os.path.join(TOP, "tools", "npu-vm")
-# What a board runs; it sees the build folder.
+# The programs that a board runs; it sees the build folder.
 PLAN = os.path.join(KEPT, "plan")
 # Not "priority": it knows the order in which the card takes jobs, and a seed delays what the card knows of them.
 SUITES = ("jobs", "fences", "uring", "gang", "isolation", "eviction", "prime", "userptr", "kill", "bugclass",

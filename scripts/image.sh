@@ -19,7 +19,7 @@ NPU_STEP=image
 cd "$NPU_TOP"
 
 OUT=$NPU_BUILD/image
-RELEASE=${QNPU_RELEASE:-$(host_release)} # of Debian
+RELEASE=${QNPU_RELEASE:-$(host_release)} # the codename of Debian
 PACKAGES=(libnpu1 libbmlib0 libbmrt0 libnpumodel1 libnpu-sim libnpuc qnpu-tools qnpu-board qnpu-doc)
 
 # Run by mmdebstrap, with the new system.

@@ -143,7 +143,7 @@ make_sources() {
         die "the archive has no source of QEMU $qemu, which was built" "remove $NPU_CACHE/qemu and run: make qemu"
 }
 
-# Files of the release, relative to its folder, but the three that are made of the others.
+# Files of the release, relative to its folder, but the three that are computed from the others.
 files() {
     (cd "$OUT" && find . -type f ! -name SHA256SUMS ! -name '*.cdx.json' ! -name tag.txt ! -path './.done/*' |
         sed 's|^\./||' | LC_ALL=C sort)
@@ -213,7 +213,7 @@ main() {
         wanted+=("$name")
     done
     [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed" \
-        "a release is made of a commit; commit or remove: $(git status --porcelain | head -n 3 | cut -c4- | xargs)"
+        "a release is built from a commit; commit or remove: $(git status --porcelain | head -n 3 | cut -c4- | xargs)"
     [ "$(id -u)" -eq 0 ] || die "a release is built in clean systems, which needs root" "run: sudo make release"
     [ ${#wanted[@]} -gt 0 ] || mapfile -t wanted < <(parts | cut -d'|' -f1)
     for name in "${wanted[@]}"; do

@@ -62,7 +62,7 @@ def _installed(package):
 
 
 def _available(package):
-    """The same of a package that apt would install; None where it knows none."""
+    """The same of a package that apt would install; None where there is none."""
     found = subprocess.run(["apt-cache", "show", "--no-all-versions", package], capture_output=True, text=True,
                            check=False)
     fields = dict(re.findall(r"^([A-Z][\w-]*): (.*)$", found.stdout, re.MULTILINE))

@@ -19,7 +19,7 @@ BASE=$NPU_CACHE/arm64
 TRIPLET=aarch64-linux-gnu
 GCC=$(gcc_version)
 KIND=board
-SUFFIX= # of the target in the Makefile
+SUFFIX= # the end of the target's name in the Makefile
 
 # package | what it is for; what they depend on comes along
 board_packages() {

@@ -126,7 +126,7 @@ test_board() {
 module() { shell "set -- /lib/modules/*/updates/dkms/npu.ko*; [ -s \"\$1\" ] && $1"; }
 
 test_driver() {
-    local headers=linux-headers-amd64 # of Linux 6.12
+    local headers=linux-headers-amd64 # those of Linux 6.12
     [ "$(host_release)" != bookworm ] || headers=linux-headers-6.12-amd64
     is "Debian's headers of Linux 6.12 are installed" apt install $headers
     is "the driver's package builds it" install -- npu-dkms

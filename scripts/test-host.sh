@@ -23,7 +23,7 @@ STEPS=(sim units board deb)
 CLONE=/srv/user/qnpu # in the new system
 LOGS=$NPU_BUILD/test-host
 
-# What comes before a step is root's: packages of these sets.
+# Root installs the packages of these sets before a step.
 set_of() {
     case $1 in
         sim) echo sim ;;
@@ -82,7 +82,7 @@ run_inside() {
     shift 2
     bring_archives
     inside useradd --create-home --home-dir /srv/user user
-    # What a user who clones it has.
+    # The checkout of a user who clones it.
     is "git is installed" inside sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install git
         ca-certificates'
     clone

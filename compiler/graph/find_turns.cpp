@@ -23,7 +23,7 @@ constexpr int64_t kMostTurns = 64;
 /// What of the shorter of arithmetic and transfers is not hidden behind the longer.
 constexpr double kNotHidden = 0.25;
 constexpr double kTransfer = kChip.gdma_fixed + kChip.ddr_latency;
-constexpr double kLeastTurnGain = 0.005;  ///< of the whole
+constexpr double kLeastTurnGain = 0.005;  ///< as a part of the whole
 
 double bytes_of(const Graph &g, ValueId v, const Box &box) { return element_bytes(g, v) * count(box); }
 double bytes_of(const Graph &g, ValueId v) {

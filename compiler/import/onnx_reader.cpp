@@ -196,7 +196,8 @@ Status read_tensor(const onnx::TensorProto &t, const Folder &folder, const std::
   return {};
 }
 
-/// The contents of a field of bytes, texts or messages that Debian 12's ONNX does not know yet. Debian 13's knows all.
+/// The contents of a field of bytes, texts or messages that Debian 12's ONNX does not declare; Debian 13's declares
+/// all.
 [[maybe_unused]] std::vector<std::string> unknown_field(const google::protobuf::UnknownFieldSet &fields, int number) {
   std::vector<std::string> out;
   for (int i = 0; i < fields.field_count(); ++i) {

@@ -115,7 +115,7 @@ std::vector<int64_t> tile_sizes(int64_t size);
 /// Sizes of channel tiles: the whole, then multiples of `grain`, then everything below.
 std::vector<int64_t> channel_tiles(int64_t size, int64_t grain);
 
-inline constexpr int64_t kSumBytes = 4;  ///< of a partial sum: float32 or int32
+inline constexpr int64_t kSumBytes = 4;  ///< size of a partial sum: float32 or int32
 
 inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 

@@ -204,7 +204,7 @@ class Checker {
   }
 
   std::vector<Stream> streams_;
-  std::vector<SyncSpace> spaces_;  ///< of the regions, then the local memories
+  std::vector<SyncSpace> spaces_;  ///< first those of the regions, then those of the local memories
   std::array<bool, 256> written_{}, exact_{};
   std::map<uint32_t, std::map<uint64_t, Place>> signals_;
 };

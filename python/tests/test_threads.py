@@ -128,7 +128,7 @@ class Threads(support.Test):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_threads_that_make_tensors(self):
-        rounds = 8000 if os.environ.get("NPU_DEVICE") == "sim" else 400  # an emulated processor takes 20 times as long
+        rounds = 8000 if os.environ.get("NPU_DEVICE") == "sim" else 400  # 8000 take eight minutes on an emulated one
         code = ("import sys, threading, numpy, qnpu\n"
                 "device, array = qnpu.Device(0), numpy.ones(4, 'f4')\n"
                 "sys.setswitchinterval(1e-5)\n"

@@ -174,7 +174,7 @@ sync_files() {
     done
 }
 
-# What the device's meson.build finds through pkg-config: the model's headers, and a library to link with. That library
+# The device's meson.build finds the model's headers and a library to link with through pkg-config. That library
 # is a stand-in with the model's SONAME and the symbols of its map, so that QEMU is built without the model, beside it.
 # The loader finds the real one, in the build folder of the checkout that starts QEMU, and a symbol that it lacks ends
 # QEMU there. All is in the cache, so that a configured build folder serves every checkout. The linker's flags are

@@ -76,7 +76,7 @@ def count(text):
 
 
 class Places:
-    """Where logs and results are: in the build folder; and the cached ones, in the cache."""
+    """The folders of logs and results (in the build folder) and of cached results (in the cache)."""
 
     def __init__(self, build, cache):
         self.logs = os.path.join(build, "check")

@@ -62,7 +62,7 @@ class Result:
 
 @dataclass
 class Section:
-    """What a suite printed on the board, with its tests; without `ended` the board ended first."""
+    """A suite's output on the board and its counts; without `ended` the board ended first."""
     name: str
     lines: list
     passed: int = 0
@@ -105,7 +105,7 @@ class Output:
 
 @dataclass
 class Ran:
-    """How a boot ended."""
+    """The end of a boot."""
     status: int
     output: Output
     log: str

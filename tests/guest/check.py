@@ -60,7 +60,7 @@ def show(options):
 
 
 def boots_of(options):
-    """The boots that the command line asks for."""
+    """The boots that the command line names."""
     if options.run:
         return list(plan.boots(options.run))
     names = tuple(options.suite.split(","))
@@ -157,7 +157,7 @@ def main():
         return 0
     for boot in boots:
         if not boot.host:
-            plan.plan(boot)  # what is wrong is said before anything runs
+            plan.plan(boot)  # mistakes in the table show before anything runs
     if options.make:
         for call in needs(boots):
             subprocess.run(["make", "-s", "-C", plan.TOP, *call.split()], check=True)

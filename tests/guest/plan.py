@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build")))
 SHARE = "/mnt/share"  # the shared folder, as the board sees it
-PART = 3  # of suites that are `sampled`, one in so many runs on the debug kernel
+PART = 3  # one in so many of the suites that are `sampled` runs on the debug kernel
 
 sys.path.insert(0, os.path.join(TOP, "scripts"))
 from npuvm import boards as kinds  # noqa: E402  pylint: disable=wrong-import-position
@@ -204,7 +204,7 @@ def select(boot):
 
 
 def folders(boot):
-    """What {bin}, {guest}, {here} and {share} in a command stand for."""
+    """The values of {bin}, {guest}, {here} and {share} in a command."""
     bin_folder = os.path.join(BUILD, kind(options(boot)).architecture.folder, "bin")
     return {"bin": bin_folder, "guest": os.path.join(bin_folder, "tests", "guest"), "here": HERE, "share": SHARE}
 

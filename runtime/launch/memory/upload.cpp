@@ -17,7 +17,7 @@ using npu::bmodel::MappedFile;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kUploadChunk = 1 << 20, kInFlight = 8;
-constexpr size_t kTrial = 4 * kUploadChunk;  // of each way, where both are tried
+constexpr size_t kTrial = 4 * kUploadChunk;  // bytes that each way gets when both are tried
 
 /// Reads pieces of a file, several at a time.
 class Ring {

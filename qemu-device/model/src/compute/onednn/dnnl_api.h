@@ -62,7 +62,7 @@ inline void append_activation(dnnl::post_ops &ops, dnnl::algorithm algorithm, fl
 #endif
 }
 
-/// A product of bytes is multiplied by a value for each index of some dimensions, named by a mask: version 2 asks for
+/// A product of bytes is multiplied by a value for each index of some dimensions, named by a mask: version 2 takes
 /// those of the result, and takes the values here; version 3 for those of the weights, and takes the values of
 /// add_multipliers().
 inline void multiply_result(dnnl::primitive_attr &attr, [[maybe_unused]] int result_mask,
