@@ -11,7 +11,7 @@ else()
   set(unity ON)
 endif()
 option(NPU_UNITY "compile the sources of a target in batches" ${unity})
-set(NPU_UNITY_BATCH 16 CACHE STRING "sources in a batch of a unity build")
+set(NPU_UNITY_BATCH 64 CACHE STRING "sources in a batch of a unity build")
 
 # npu_alone(FILE...): sources of this folder's targets that are not part of a batch.
 function(npu_alone)

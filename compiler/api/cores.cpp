@@ -13,12 +13,10 @@ namespace npu::compiler {
 namespace {
 
 /// Commands of all programs that are made for several cores, behind which no further one is begun.
-constexpr size_t kMostTried = size_t{1} << 14;
+constexpr size_t kMostCoreCommands = size_t{1} << 14;
 
 /// Of the files of --dump with what is computed in turns, and by each core: behind those of all passes.
 constexpr size_t kDumpNumber = 99;
-
-uint64_t cycles_of(const Made &made) { return made.program.streams.timeline.cycles; }
 
 /// Lowers what each core computes. `sources` are those of the network, and get what the compiler adds.
 Status lower_cores(std::vector<graph::CoreGraph> &cores, std::vector<graph::Source> &sources, int64_t coeff_bytes,
@@ -74,12 +72,6 @@ Status make_on_several(const graph::Graph &g, const graph::Cuts &cuts, const Opt
   return make_program(lowered, out.sources, options.lmem_bytes, kMinLmemBytes, out.program);
 }
 
-size_t commands_of(const Program &program) {
-  size_t n = 0;
-  for (const CoreStreams &core : program.streams.cores) n += core.tiu.size() + core.gdma.size();
-  return n;
-}
-
 /// Ways of cutting a network between some or all of the cores, the fastest first by an estimate.
 std::vector<graph::Cuts> ways_of(const graph::Graph &g, const Options &options) {
   std::vector<graph::Cuts> ways;
@@ -97,14 +89,14 @@ Status try_several(const graph::Graph &g, const Options &options, int64_t coeff_
   bool forced = options.all_cores;
   size_t tried = 0;
   for (const graph::Cuts &cuts : ways_of(g, options)) {
-    if (tried > kMostTried) return {};
+    if (tried > kMostCoreCommands) return {};
     Made made;
     const Status status = make_on_several(g, cuts, options, coeff_bytes, made);
     if (status.message().starts_with(kInternalError)) return status;
     // What fits one core may not fit several: a core gets what others write in one piece.
     if (!status.ok()) continue;
-    tried += commands_of(made.program);
-    if (!forced && cycles_of(made) >= cycles_of(out)) continue;
+    tried += made.program.command_count();
+    if (!forced && made.program.cycles() >= out.program.cycles()) continue;
     out = std::move(made);
     taken = cuts;
     forced = false;

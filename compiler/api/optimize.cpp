@@ -9,13 +9,10 @@
 namespace npu::compiler {
 namespace {
 
-uint64_t cycles_of(const Program &p) { return p.streams.timeline.cycles; }
-
 /// Makes the program of a record; false if there is none, or if it has become another one than it was.
 bool make_recorded(const Lowered &lowered, const std::vector<graph::Source> &sources, const Record *record,
                    Program &out) {
-  return record && make_program(lowered, sources, record->choices, nullptr, out).ok() &&
-         cycles_of(out) == record->cycles;
+  return record && make_program(lowered, sources, record->choices, nullptr, out).ok() && out.cycles() == record->cycles;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -41,17 +38,17 @@ Status choose_program(const Lowered &lowered, const std::vector<graph::Source> &
   }
   NPU_TRY(make_program(LoweredCores{{lowered}, {}}, sources, options.lmem_bytes, kMinLmemBytes, out));
   if (!options.optimize) return {};
-  const uint64_t plain = cycles_of(out);
+  const uint64_t plain = out.cycles();
   if (known && better(recorded, out)) out = std::move(recorded);
-  const uint64_t before = cycles_of(out);
+  const uint64_t before = out.cycles();
   SearchState state;
   NPU_TRY(search(lowered, sources, options.lmem_bytes, kMinLmemBytes, options.optimize, out, state));
   report.tried += state.tried;
   report.plain_cycles += plain;
-  report.cycles += cycles_of(out);
+  report.cycles += out.cycles();
   report.seconds += seconds_since(start);
-  if (options.schedule_file.empty() || (known && cycles_of(out) == before)) return {};
-  return write_record(options.schedule_file, key, {out.choices, cycles_of(out)}, known ? nullptr : record);
+  if (options.schedule_file.empty() || (known && out.cycles() == before)) return {};
+  return write_record(options.schedule_file, key, {out.choices, out.cycles()}, known ? nullptr : record);
 }
 
 }  // namespace npu::compiler

@@ -16,14 +16,10 @@ using graph::Turns;
 using Runs = std::vector<Turns>;
 
 /// Commands of all programs that are made with changed runs, behind which no further one is begun.
-constexpr size_t kMostTried = size_t{1} << 17;
+constexpr size_t kMostTurnCommands = size_t{1} << 17;
 
 /// Nodes of a network in turns that it is worth to make: the rows of a matrix are as many pictures of a batch, too.
 constexpr int64_t kMostNodes = int64_t{1} << 15;
-
-uint64_t cycles_of(const Program &p) { return p.streams.timeline.cycles; }
-
-size_t commands_of(const Program &p) { return p.streams.cores[0].tiu.size() + p.streams.cores[0].gdma.size(); }
 
 Status lower_one(Graph &&g, int64_t coeff_bytes, int64_t lmem_bytes, Lowered &lowered,
                  std::vector<graph::Source> &sources) {
@@ -144,7 +140,7 @@ class Chooser {
       try_runs(p, f.runs, best);
     for (int64_t count = batch_of(p.graph); count > 1 && p.copies == 1; count = (count + 1) / 2)
       try_runs(p, whole(p.graph, count), best);
-    const size_t last = tried_ + kMostTried;
+    const size_t last = tried_ + kMostTurnCommands;
     while (tried_ < last && improve(p, best, last)) continue;
     return best;
   }
@@ -160,9 +156,9 @@ class Chooser {
     Program program;
     if (!lower_one(std::move(turned), coeff_bytes_, options_.lmem_bytes, lowered, sources).ok()) return false;
     if (!make_program(lowered, sources, choices, &memo_, program).ok()) return false;
-    tried_ += commands_of(program);
-    if (cycles_of(program) >= best.cycles) return false;
-    best = {runs, cycles_of(program), activation_bytes(program)};
+    tried_ += program.command_count();
+    if (program.cycles() >= best.cycles) return false;
+    best = {runs, program.cycles(), activation_bytes(program)};
     return true;
   }
 
@@ -255,7 +251,7 @@ Status try_turns(const Options &options, int64_t coeff_bytes, const SearchReport
   const bool forced = options.turns == TakeTurns::Always;
   const uint64_t bytes = activation_bytes(made.program);
   // Where nothing moves that the network computes, there is nothing to be gained.
-  if ((bytes == 0 && !forced) || commands_of(made.program) > kMostTried) return {};
+  if ((bytes == 0 && !forced) || made.program.command_count() > kMostTurnCommands) return {};
   const Rounds rounds = Chooser(options, coeff_bytes, bytes).run(g);
   Graph turned;
   if (rounds.empty() || rounds[0].empty()) return {};
@@ -265,10 +261,10 @@ Status try_turns(const Options &options, int64_t coeff_bytes, const SearchReport
   SearchReport search = before;
   const Status status = make_scheduled(turned, options, coeff_bytes, with, search);
   if (!status.ok()) return status.message().starts_with(kInternalError) ? status : Status();
-  if (!forced && cycles_of(with.program) >= cycles_of(made.program)) return {};
+  if (!forced && with.program.cycles() >= made.program.cycles()) return {};
   report_rounds(g, rounds, report.turns);
-  report.turns.plain_cycles += cycles_of(made.program);
-  report.turns.cycles += cycles_of(with.program);
+  report.turns.plain_cycles += made.program.cycles();
+  report.turns.cycles += with.program.cycles();
   report.turns.plain_bytes += bytes;
   report.turns.bytes += activation_bytes(with.program);
   report.search = search;

@@ -18,6 +18,8 @@ namespace npu::graph {
 /// Index of a value in Graph::values. A type of its own: an operand is easily mistaken for a number.
 enum class ValueId : int {};
 inline constexpr ValueId kNoValue{-1};
+/// A value's number as the index of an array.
+constexpr size_t at(ValueId v) { return static_cast<size_t>(v); }
 
 using cpu::Activation;
 using cpu::ActKind;

@@ -10,30 +10,30 @@ namespace {
 constexpr struct {
   const char *name;
   int code;  ///< of a Status: one for each
-} kTable[] = {{"other", -EINVAL},
-              {"operator", -ENOSYS},
-              {"operator set", -EPROTONOSUPPORT},
-              {"attribute", -ENOPROTOOPT},
-              {"value", -ENODATA},
-              {"data-dependent shape", -EDOM},
-              {"open shape", -EDESTADDRREQ},
-              {"type", -EPROTOTYPE},
-              {"declared shape", -EILSEQ},
-              {"local memory", -ENOSPC},
-              {"file", -ENOEXEC}};
-static_assert(std::size(kTable) == static_cast<size_t>(Obstacle::File) + 1);
+} kObstacles[] = {{"other", -EINVAL},
+                  {"operator", -ENOSYS},
+                  {"operator set", -EPROTONOSUPPORT},
+                  {"attribute", -ENOPROTOOPT},
+                  {"value", -ENODATA},
+                  {"data-dependent shape", -EDOM},
+                  {"open shape", -EDESTADDRREQ},
+                  {"type", -EPROTOTYPE},
+                  {"declared shape", -EILSEQ},
+                  {"local memory", -ENOSPC},
+                  {"file", -ENOEXEC}};
+static_assert(std::size(kObstacles) == static_cast<size_t>(Obstacle::File) + 1);
 
 }  // namespace
 
-const char *obstacle_name(Obstacle obstacle) { return kTable[static_cast<size_t>(obstacle)].name; }
+const char *obstacle_name(Obstacle obstacle) { return kObstacles[static_cast<size_t>(obstacle)].name; }
 
 Status refuse(Obstacle obstacle, std::string message) {
-  return Status::error(kTable[static_cast<size_t>(obstacle)].code, std::move(message));
+  return Status::error(kObstacles[static_cast<size_t>(obstacle)].code, std::move(message));
 }
 
 Obstacle obstacle_of(const Status &status) {
-  for (size_t i = 0; i < std::size(kTable); ++i)
-    if (kTable[i].code == status.code()) return static_cast<Obstacle>(i);
+  for (size_t i = 0; i < std::size(kObstacles); ++i)
+    if (kObstacles[i].code == status.code()) return static_cast<Obstacle>(i);
   return Obstacle::Other;
 }
 

@@ -29,11 +29,6 @@ Status binary_operator(OpContext &c, BinaryKind kind, bool swapped) {
 namespace {
 
 template <BinaryKind kind>
-Status binary(OpContext &c) {
-  return binary_operator(c, kind);
-}
-
-template <BinaryKind kind>
 Status variadic(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1 << 20));
   ValueId y = c.in(0);

@@ -6,7 +6,7 @@ namespace npu::graph {
 namespace {
 
 /// By operator and version, a line for each in which the names have changed.
-constexpr AttributeNames kTable[] = {
+constexpr AttributeNames kAttributeNames[] = {
     {"Abs", 1, "consumed_inputs"},
     {"Abs", 6, ""},
     {"Acos", 7, ""},
@@ -322,6 +322,6 @@ constexpr AttributeNames kTable[] = {
 
 }  // namespace
 
-std::span<const AttributeNames> attribute_names() { return kTable; }
+std::span<const AttributeNames> attribute_names() { return kAttributeNames; }
 
 }  // namespace npu::graph

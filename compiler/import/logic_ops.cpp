@@ -5,11 +5,6 @@
 namespace npu::graph {
 namespace {
 
-template <BinaryKind kind>
-Status binary(OpContext &c) {
-  return binary_operator(c, kind);
-}
-
 /// a > b is b < a.
 template <BinaryKind kind>
 Status swapped(OpContext &c) {

@@ -96,7 +96,7 @@ Status need_sequence(const OpContext &c, size_t k) {
 }
 
 /// Operands: input, weights, bias, mask, past, bias of scores, length of the past.
-Status attention(OpContext &c) {
+Status microsoft_attention(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 7));
   NPU_TRY(need_sequence(c, 0));
   for (size_t k : {4, 6})
@@ -195,7 +195,7 @@ Status embed_layer_normalization(OpContext &c) {
 }
 
 constexpr MicrosoftEntry kMicrosoftAttentionOps[] = {
-    {"Attention", attention,
+    {"Attention", microsoft_attention,
      "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes rotary_embedding_dim scale "
      "unidirectional"},
     {"EmbedLayerNormalization", embed_layer_normalization, "epsilon mask_index_type"},

@@ -127,7 +127,7 @@ Status skip_simplified_layer_normalization(OpContext &c) { return skip_norm(c, "
 
 /// How the weights of a MatMulNBits lie: `rows` rows of `columns` numbers in blocks, each with a scale and a zero
 /// point. Blocks are padded to whole bytes, and zero points of a row as well.
-struct Blocks {
+struct WeightBlocks {
   int64_t columns = 0, rows = 0, size = 0, bits = 0;
   int64_t count() const { return (columns + size - 1) / size; }  ///< in a row
   int64_t bytes() const { return (size * bits + 7) / 8; }        ///< of one
@@ -140,7 +140,7 @@ int packed(const uint8_t *bytes, int64_t k, int64_t bits) {
   return bytes[at / 8] >> at % 8 & ((1 << bits) - 1);
 }
 
-Status read_blocks(const OpContext &c, Blocks &out) {
+Status read_blocks(const OpContext &c, WeightBlocks &out) {
   out = {c.attr_i("K", 0), c.attr_i("N", 0), c.attr_i("block_size", 0), c.attr_i("bits", 4)};
   constexpr int64_t kMost = int64_t{1} << 30;  // each; of a product below, no overflow
   if (out.columns < 1 || out.rows < 1 || out.columns > kMost || out.rows > kMost)
@@ -164,7 +164,7 @@ Status known(const OpContext &c, size_t k, const char *what, int64_t count) {
 }
 
 /// Zero points of all blocks: packed, or floating point; without them the middle of the numbers.
-Status block_zeros(const OpContext &c, const Blocks &b, std::vector<float> &out) {
+Status block_zeros(const OpContext &c, const WeightBlocks &b, std::vector<float> &out) {
   out.assign(static_cast<size_t>(b.rows * b.count()), static_cast<float>(1 << (b.bits - 1)));
   if (!c.has_input(3)) return {};
   if (c.value(3).dtype == Dtype::F32) {
@@ -187,7 +187,7 @@ Status block_zeros(const OpContext &c, const Blocks &b, std::vector<float> &out)
 /// a * w + bias, where row n of the weights makes column n of the result. They become float32.
 Status matmul_nbits(OpContext &c) {
   NPU_TRY(c.need_inputs(3, 6));
-  Blocks b;
+  WeightBlocks b;
   NPU_TRY(read_blocks(c, b));
   if (c.has_input(4)) return Status::error("g_idx, an order of the blocks, is not supported");
   if (c.value(1).dtype != Dtype::U8 || c.value(2).dtype != Dtype::F32)

@@ -234,11 +234,11 @@ Status on_onnx(OpContext &c, const char *type) {
   return standard(c, type, std::move(inputs), c.results[0]);
 }
 
-Status quantize_linear(OpContext &c) { return on_onnx(c, "QuantizeLinear"); }
-Status dequantize_linear(OpContext &c) { return on_onnx(c, "DequantizeLinear"); }
+Status microsoft_quantize_linear(OpContext &c) { return on_onnx(c, "QuantizeLinear"); }
+Status microsoft_dequantize_linear(OpContext &c) { return on_onnx(c, "DequantizeLinear"); }
 
 constexpr MicrosoftEntry kMicrosoftOps[] = {
-    {"DequantizeLinear", dequantize_linear, "axis block_size"},
+    {"DequantizeLinear", microsoft_dequantize_linear, "axis block_size"},
     {"DynamicQuantizeMatMul", dynamic_quantize_matmul, ""},
     {"MatMulIntegerToFloat", matmul_integer_to_float, ""},
     {"QGemm", qgemm, "alpha transA transB"},
@@ -253,7 +253,7 @@ constexpr MicrosoftEntry kMicrosoftOps[] = {
     {"QLinearSigmoid", qlinear_sigmoid, ""},
     {"QLinearSoftmax", qlinear_softmax, "axis opset"},
     {"QLinearWhere", qlinear_where, ""},
-    {"QuantizeLinear", quantize_linear, "axis block_size"},
+    {"QuantizeLinear", microsoft_quantize_linear, "axis block_size"},
 };
 
 }  // namespace

@@ -163,6 +163,9 @@ const MicrosoftEntry *find_microsoft(std::string_view type);
 /// nullptr for an operator that is not supported.
 OpHandler find_op(std::string_view domain, std::string_view type);
 
+/// Input k, or kNoValue where it is left out.
+inline ValueId optional_input(const OpContext &c, size_t k) { return c.has_input(k) ? c.in(k) : kNoValue; }
+
 }  // namespace npu::graph
 
 #endif  // NPU_GRAPH_OP_CONTEXT_H

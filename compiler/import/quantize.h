@@ -8,8 +8,6 @@
 
 namespace npu::graph {
 
-inline ValueId optional_input(const OpContext &c, size_t k) { return c.has_input(k) ? c.in(k) : kNoValue; }
-
 /// Whether a zero point is left out, or known and 0 everywhere.
 bool is_zero(const Graph &graph, ValueId v);
 

@@ -301,7 +301,7 @@ Status take_nearest(OpContext &c, const Method &how, const Axis &a, size_t d, st
 // Linear and cubic.
 
 /// Each result is a sum of elements: tap t of position i is element index[t][i], times weight[t][i].
-struct Taps {
+struct TapMatrix {
   std::vector<std::vector<int64_t>> index;
   std::vector<std::vector<float>> weight;
 };
@@ -316,12 +316,12 @@ double weight_at(const Method &how, double distance) {
 
 /// Elements beyond the ends are those at the ends, or left out. Where weights are missing or stretched (antialias, for
 /// smaller results), they are divided by their sum.
-Taps taps_of(const Method &how, const Axis &axis) {
+TapMatrix taps_of(const Method &how, const Axis &axis) {
   const double stretch = how.antialias ? std::min(axis.scale, 1.0f) : 1;
   const auto reach = static_cast<int64_t>(std::ceil((how.mode == Mode::Cubic ? 2 : 1) / stretch));
   const auto count = static_cast<size_t>(2 * reach), length = static_cast<size_t>(axis.out);
-  Taps taps{std::vector<std::vector<int64_t>>(count, std::vector<int64_t>(length)),
-            std::vector<std::vector<float>>(count, std::vector<float>(length))};
+  TapMatrix taps{std::vector<std::vector<int64_t>>(count, std::vector<int64_t>(length)),
+                 std::vector<std::vector<float>>(count, std::vector<float>(length))};
   std::vector<double> weights(count);
   for (size_t i = 0; i < length; ++i) {
     const float x = original(how.coordinates, axis, static_cast<int64_t>(i));
@@ -346,7 +346,7 @@ constexpr int64_t kSmallMatrix = 1 << 16, kLargestMatrix = 1 << 24;
 constexpr size_t kFewTaps = 16;
 
 /// y has [outer, in, inner], or [outer, in] for an inner dimension of 1.
-Status times_matrix(OpContext &c, const Axis &a, const Taps &taps, bool last, ValueId &y) {
+Status times_matrix(OpContext &c, const Axis &a, const TapMatrix &taps, bool last, ValueId &y) {
   auto matrix = std::make_shared<Tensor>(Dtype::F32, last ? Shape{a.in, a.out} : Shape{a.out, a.in});
   for (size_t t = 0; t < taps.index.size(); ++t)
     for (int64_t i = 0; i < a.out; ++i) {
@@ -358,7 +358,7 @@ Status times_matrix(OpContext &c, const Axis &a, const Taps &taps, bool last, Va
 }
 
 /// y has [outer, in, inner].
-Status sum_of_taps(OpContext &c, const Axis &a, const Taps &taps, ValueId &y) {
+Status sum_of_taps(OpContext &c, const Axis &a, const TapMatrix &taps, ValueId &y) {
   ValueId sum = kNoValue;
   for (size_t t = 0; t < taps.index.size(); ++t) {
     ValueId term;
@@ -371,7 +371,7 @@ Status sum_of_taps(OpContext &c, const Axis &a, const Taps &taps, ValueId &y) {
 }
 
 Status interpolate(OpContext &c, const Method &how, const Axis &a, size_t d, ValueId &y) {
-  const Taps taps = taps_of(how, a);
+  const TapMatrix taps = taps_of(how, a);
   Shape shape = c.graph[y].shape;
   const auto at = shape.begin() + static_cast<int64_t>(d);
   const int64_t outer = element_count(Shape(shape.begin(), at)), inner = element_count(Shape(at + 1, shape.end()));

@@ -70,12 +70,12 @@ Status read_taps(OpContext &c, const Picture &picture, std::span<const Taps> tap
 }
 
 /// What lies beyond the ends of a dimension.
-enum class Border : uint8_t { Zeros, Clamp, Reflect };
+enum class SampleBorder : uint8_t { Zeros, Clamp, Reflect };
 
 /// One dimension of a picture. Its elements lie at 0 to length - 1; its borders there, or half an element further out.
-struct Line {
+struct SampledLine {
   int64_t length = 1;
-  Border border = Border::Zeros;
+  SampleBorder border = SampleBorder::Zeros;
   bool at_centres = false;
   float low() const { return at_centres ? 0 : -0.5f; }
   float high() const { return static_cast<float>(length) - (at_centres ? 1 : 0.5f); }
@@ -93,7 +93,7 @@ Status equal(OpContext &c, ValueId a, ValueId b, ValueId &out) {
 }
 
 /// Mirrors at both borders, any number of times: low + range - |(x - low) mod (2 * range) - range|.
-Status reflect(OpContext &c, const Line &line, ValueId x, ValueId &out) {
+Status reflect(OpContext &c, const SampledLine &line, ValueId x, ValueId &out) {
   const double range = static_cast<double>(line.high()) - line.low();
   if (range == 0) return clip(c, x, line.low(), line.low(), out);
   ValueId turns;
@@ -108,19 +108,19 @@ Status reflect(OpContext &c, const Line &line, ValueId x, ValueId &out) {
 }
 
 /// The tap at an integral place (float32), inside or outside.
-Status make_tap(OpContext &c, const Line &line, ValueId place, ValueId weight, Tap &out) {
-  if (line.border == Border::Reflect) NPU_TRY(reflect(c, line, place, place));
+Status make_tap(OpContext &c, const SampledLine &line, ValueId place, ValueId weight, Tap &out) {
+  if (line.border == SampleBorder::Reflect) NPU_TRY(reflect(c, line, place, place));
   ValueId inside;
   NPU_TRY(clip(c, place, 0, line.last(), inside));
   NPU_TRY(c.cast(inside, Dtype::I64, out.index));
   out.weight = weight;
-  if (line.border != Border::Zeros) return {};
+  if (line.border != SampleBorder::Zeros) return {};
   NPU_TRY(equal(c, place, inside, inside));
   return multiply(c, weight, inside, out.weight);
 }
 
 /// Taps at the places floor(x) + first and the following ones, one for each weight.
-Status make_taps(OpContext &c, const Line &line, ValueId below, int first, std::span<const ValueId> weights,
+Status make_taps(OpContext &c, const SampledLine &line, ValueId below, int first, std::span<const ValueId> weights,
                  Taps &taps) {
   for (ValueId weight : weights) {
     ValueId place;
@@ -135,7 +135,7 @@ Status split(OpContext &c, ValueId x, ValueId &below, ValueId &rest) {
   return c.binary(BinaryKind::Sub, x, below, rest);
 }
 
-Status linear_taps(OpContext &c, const Line &line, ValueId x, Taps &taps) {
+Status linear_taps(OpContext &c, const SampledLine &line, ValueId x, Taps &taps) {
   ValueId below, weights[2];
   NPU_TRY(split(c, x, below, weights[1]));
   NPU_TRY(c.binary(BinaryKind::Sub, c.scalar(1), weights[1], weights[0]));
@@ -153,7 +153,7 @@ Status polynomial(OpContext &c, ValueId t, const double (&factors)[4], ValueId &
 }
 
 /// The weights of Keys' cubic convolution (1981) as polynomials of the distance from the element below.
-Status cubic_taps(OpContext &c, const Line &line, ValueId x, Taps &taps) {
+Status cubic_taps(OpContext &c, const SampledLine &line, ValueId x, Taps &taps) {
   constexpr double a = -0.75;
   constexpr double kFactors[4][4] = {
       {a, -2 * a, a, 0}, {a + 2, -(a + 3), 0, 1}, {-(a + 2), 2 * a + 3, -a, 0}, {-a, a, 0, 0}};
@@ -164,7 +164,7 @@ Status cubic_taps(OpContext &c, const Line &line, ValueId x, Taps &taps) {
 }
 
 /// Halves to the even neighbour, in any number of dimensions (the text of operator set 20).
-Status nearest_tap(OpContext &c, const Line &line, ValueId x, Taps &taps) {
+Status nearest_tap(OpContext &c, const SampledLine &line, ValueId x, Taps &taps) {
   ValueId place;
   NPU_TRY(c.unary(ActKind::Round, x, place));
   return make_tap(c, line, place, kNoValue, taps.emplace_back());
@@ -186,11 +186,11 @@ Status read_points(OpContext &c, const Picture &picture, int64_t pictures, std::
 
 // GridSample.
 
-enum class Mode : uint8_t { Nearest, Linear, Cubic };
+enum class SampleMode : uint8_t { Nearest, Linear, Cubic };
 
 struct GridMethod {
-  Mode mode = Mode::Linear;
-  Border border = Border::Zeros;
+  SampleMode mode = SampleMode::Linear;
+  SampleBorder border = SampleBorder::Zeros;
   bool align_corners = false;
 };
 
@@ -198,15 +198,15 @@ struct GridMethod {
 Status read_grid_method(const OpContext &c, GridMethod &out) {
   const std::string mode = c.attr_s("mode", "linear"), padding = c.attr_s("padding_mode", "zeros");
   if (mode == "nearest")
-    out.mode = Mode::Nearest;
+    out.mode = SampleMode::Nearest;
   else if (mode == "cubic" || mode == "bicubic")
-    out.mode = Mode::Cubic;
+    out.mode = SampleMode::Cubic;
   else if (mode != "linear" && mode != "bilinear")
     return Status::error("mode '" + mode + "' is not known");
   if (padding == "border")
-    out.border = Border::Clamp;
+    out.border = SampleBorder::Clamp;
   else if (padding == "reflection")
-    out.border = Border::Reflect;
+    out.border = SampleBorder::Reflect;
   else if (padding != "zeros")
     return Status::error("padding_mode '" + padding + "' is not known");
   out.align_corners = c.attr_i("align_corners", 0) != 0;
@@ -214,7 +214,7 @@ Status read_grid_method(const OpContext &c, GridMethod &out) {
 }
 
 /// From -1 to 1 between the borders to elements, in the order of ONNX's reference.
-Status from_normalized(OpContext &c, const Line &line, ValueId x, ValueId &out) {
+Status from_normalized(OpContext &c, const SampledLine &line, ValueId x, ValueId &out) {
   const auto length = static_cast<double>(line.length);
   NPU_TRY(c.binary(BinaryKind::Add, x, 1, out));
   if (line.at_centres) {
@@ -228,9 +228,9 @@ Status from_normalized(OpContext &c, const Line &line, ValueId x, ValueId &out) 
 
 /// Brings a coordinate from beyond the borders to where it is read. With zeros it only becomes finite: three elements
 /// outside is as good as anywhere.
-Status settle(OpContext &c, const Line &line, bool cubic, ValueId x, ValueId &out) {
-  if (line.border == Border::Reflect) return reflect(c, line, x, out);
-  if (line.border == Border::Zeros) return clip(c, x, -3, line.last() + 3, out);
+Status settle(OpContext &c, const SampledLine &line, bool cubic, ValueId x, ValueId &out) {
+  if (line.border == SampleBorder::Reflect) return reflect(c, line, x, out);
+  if (line.border == SampleBorder::Zeros) return clip(c, x, -3, line.last() + 3, out);
   ValueId clipped, inside;
   NPU_TRY(clip(c, x, 0, line.last(), clipped));
   out = clipped;
@@ -242,11 +242,11 @@ Status settle(OpContext &c, const Line &line, bool cubic, ValueId x, ValueId &ou
 }
 
 Status grid_taps(OpContext &c, const GridMethod &how, int64_t length, ValueId x, Taps &taps) {
-  const Line line{length, how.border, how.align_corners};
+  const SampledLine line{length, how.border, how.align_corners};
   NPU_TRY(from_normalized(c, line, x, x));
-  if (how.mode == Mode::Nearest) return nearest_tap(c, line, x, taps);
-  NPU_TRY(settle(c, line, how.mode == Mode::Cubic, x, x));
-  return how.mode == Mode::Linear ? linear_taps(c, line, x, taps) : cubic_taps(c, line, x, taps);
+  if (how.mode == SampleMode::Nearest) return nearest_tap(c, line, x, taps);
+  NPU_TRY(settle(c, line, how.mode == SampleMode::Cubic, x, x));
+  return how.mode == SampleMode::Linear ? linear_taps(c, line, x, taps) : cubic_taps(c, line, x, taps);
 }
 
 /// Integers are read as float32.
@@ -385,7 +385,7 @@ Status read_deformed(OpContext &c, const Deform &d, ValueId &y) {
     NPU_TRY(c.reshape(at, {sets, d.taps(), area}, at));
     NPU_TRY(c.binary(BinaryKind::Add, at, c.constant(tap_places(d, i, offset[2], offset[3])), at));
     NPU_TRY(c.reshape(at, {sets, points}, at));
-    const Line line{x[i + 2], Border::Zeros, true};
+    const SampledLine line{x[i + 2], SampleBorder::Zeros, true};
     NPU_TRY(settle(c, line, false, at, at));
     NPU_TRY(linear_taps(c, line, at, taps[i]));
   }
@@ -451,7 +451,7 @@ Status region_taps(OpContext &c, const Regions &r, size_t dimension, int64_t len
   NPU_TRY(c.binary(BinaryKind::Add, start, at, at));
   NPU_TRY(clip(c, at, -1, static_cast<float>(length), inside));
   NPU_TRY(equal(c, at, inside, inside));
-  const Line line{length, Border::Clamp, true};
+  const SampledLine line{length, SampleBorder::Clamp, true};
   NPU_TRY(clip(c, at, 0, line.last(), at));
   NPU_TRY(linear_taps(c, line, at, taps));
   for (Tap &t : taps) NPU_TRY(multiply(c, t.weight, inside, t.weight));

@@ -184,8 +184,6 @@ Status weight_slides(const OpContext &c, Slides &slides) {
                        std::to_string(kMaxPlanes) + " planes");
 }
 
-ValueId optional_input(const OpContext &c, size_t k) { return c.has_input(k) ? c.in(k) : kNoValue; }
-
 Status conv(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 3));
   Slides slides;
@@ -319,14 +317,14 @@ Shape grid_places(const Shape &points, const Shape &steps, const Shape &image) {
 }
 
 /// Col2Im: blocks that lie in an image with padding.
-struct Blocks {
+struct ImageBlocks {
   Slides slides;
   Shape image;   ///< padded
   Shape counts;  ///< of blocks, in each dimension
 };
 
 /// Where element k of block b lies, for all (k, b).
-TensorPtr block_places(const Blocks &blocks) {
+TensorPtr block_places(const ImageBlocks &blocks) {
   Shape kernel, strides, dilations;
   for (const Slide &s : blocks.slides) {
     kernel.push_back(s.kernel);
@@ -344,7 +342,7 @@ TensorPtr block_places(const Blocks &blocks) {
 }
 
 /// The blocks of input [n, c * kernel, number of blocks].
-Status read_blocks(const OpContext &c, const Shape &x, Blocks &out) {
+Status read_blocks(const OpContext &c, const Shape &x, ImageBlocks &out) {
   Shape kernel;
   NPU_TRY(c.const_ints(1, "image_shape", out.image));
   NPU_TRY(c.const_ints(2, "block_shape", kernel));
@@ -371,7 +369,7 @@ Status read_blocks(const OpContext &c, const Shape &x, Blocks &out) {
 Status col2im(OpContext &c) {
   NPU_TRY(c.need_inputs(3, 3));
   const Shape x = c.shape(0);
-  Blocks blocks;
+  ImageBlocks blocks;
   NPU_TRY(read_blocks(c, x, blocks));
   const TensorPtr places = block_places(blocks);
   const int64_t channels = element_count(x) / places->count(), area = element_count(blocks.image);

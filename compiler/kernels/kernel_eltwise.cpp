@@ -5,7 +5,7 @@
 namespace npu::compiler {
 namespace {
 
-constexpr size_t kDims = 5;
+constexpr size_t kEltwiseDims = 5;
 
 /// What both have in common: how boxes are cut, and where their results go.
 class Eltwise : public Kernel {
@@ -83,7 +83,7 @@ class Eltwise : public Kernel {
     const Shape box = box_of(y_.dims, split, chunk);
     const size_t first =
         static_cast<size_t>(std::find_if(box.begin(), box.end(), [](int64_t d) { return d > 1; }) - box.begin());
-    if (box.size() - first > kDims && first < box.size()) return;
+    if (box.size() - first > kEltwiseDims && first < box.size()) return;
     Plan p;
     p.tiles = box_count(y_.dims, split, chunk);
     double load = 0;
@@ -233,9 +233,9 @@ class Binary final : public Eltwise {
 
   /// Address and strides of an operand for a box, loading it where needed.
   uint32_t operand(Emitter &out, TileInput &buffers, const View &v, const Shape &start, const Shape &box,
-                   uint32_t (&strides)[kDims]) const {
-    const size_t skip = box.size() > kDims ? box.size() - kDims : 0;
-    const size_t shift = box.size() < kDims ? kDims - box.size() : 0;
+                   uint32_t (&strides)[kEltwiseDims]) const {
+    const size_t skip = box.size() > kEltwiseDims ? box.size() - kEltwiseDims : 0;
+    const size_t shift = box.size() < kEltwiseDims ? kEltwiseDims - box.size() : 0;
     const bool resident = readable(v, box);
     const Shape own = own_box(v, box);
     const Strides used = resident ? v.strides : graph::dense_strides(own);
@@ -263,8 +263,8 @@ class Binary final : public Eltwise {
     set_number(c.out_dtype, op_.out_quant, c.out_scale, c.out_zp);
     c.out_addr = to;
     std::fill(std::begin(c.dims), std::end(c.dims), 1u);
-    const size_t skip = box.size() > kDims ? box.size() - kDims : 0,
-                 shift = box.size() < kDims ? kDims - box.size() : 0;
+    const size_t skip = box.size() > kEltwiseDims ? box.size() - kEltwiseDims : 0,
+                 shift = box.size() < kEltwiseDims ? kEltwiseDims - box.size() : 0;
     for (size_t i = skip; i < box.size(); ++i) c.dims[i - skip + shift] = static_cast<uint32_t>(box[i]);
     c.a_addr = operand(out, inputs[0], in_[0], start, box, c.a_stride);
     if (const float *number = std::get_if<float>(&op_.b)) {

@@ -20,8 +20,6 @@ using graph::ValueId;
 constexpr int kMostSweeps = 20;
 constexpr double kStill = 1e-3;  ///< factors that are as near to 1 change nothing any more
 
-size_t at(ValueId v) { return static_cast<size_t>(v); }
-
 bool has_weights(const Graph &g, const Node &n) {
   return n.op == Op::Conv && g.is_constant(n.inputs[1]) && g[n.inputs[1]].dtype == graph::Dtype::F32 &&
          (n.inputs.size() < 3 || n.inputs[2] == kNoValue || g.is_constant(n.inputs[2]));

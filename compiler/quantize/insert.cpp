@@ -24,8 +24,6 @@ constexpr float kMostWeight = 127;  // -128 is left out: weights are symmetric
 /// Units of the sums that a bias has at most: sums of products have room beside it.
 constexpr double kMostBias = 1 << 29;
 
-size_t at(ValueId v) { return static_cast<size_t>(v); }
-
 Dtype dtype_of(Type type) { return type == Type::Uint8 ? Dtype::U8 : Dtype::I8; }
 
 /// Puts a pair behind each value that has a scale.

@@ -30,8 +30,6 @@ enum class Kind : uint8_t {
   Move,  ///< of one operand: integers go through
 };
 
-size_t at(ValueId v) { return static_cast<size_t>(v); }
-
 /// Functions whose results span too many orders of magnitude for 256 steps.
 bool is_steep(const Graph &g, const Node &n) {
   if (const auto *unary = std::get_if<graph::UnaryAttrs>(&n.attrs)) {

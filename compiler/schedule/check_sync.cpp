@@ -22,7 +22,7 @@ void join(Clock &a, const Clock &b) {
 }
 
 /// A command of an engine.
-struct Place {
+struct CommandPlace {
   size_t engine = 0, index = 0;
 };
 
@@ -57,9 +57,9 @@ class SyncSpace {
   std::map<int64_t, Touched> parts_;
 };
 
-class Checker {
+class SyncChecker {
  public:
-  Checker(size_t cores, std::span<const uint8_t> exact) : streams_(cores * 2), spaces_(256 + cores) {
+  SyncChecker(size_t cores, std::span<const uint8_t> exact) : streams_(cores * 2), spaces_(256 + cores) {
     for (uint8_t region : exact) exact_[region] = true;
   }
 
@@ -70,9 +70,9 @@ class Checker {
     }
     NPU_TRY(find_signals());
     find_written();
-    std::vector<Place> order;
+    std::vector<CommandPlace> order;
     NPU_TRY(find_order(order));
-    for (const Place &p : order) {
+    for (const CommandPlace &p : order) {
       set_clock(p);
       NPU_TRY(check(p));
     }
@@ -85,7 +85,7 @@ class Checker {
     return core + kEngines[engine % 2];
   }
 
-  const Command &command(const Place &p) const { return streams_[p.engine].commands[p.index]; }
+  const Command &command(const CommandPlace &p) const { return streams_[p.engine].commands[p.index]; }
 
   Status decode_stream(std::span<const uint8_t> bytes, size_t engine) {
     Stream &s = streams_[engine];
@@ -141,7 +141,7 @@ class Checker {
 
   /// One order in which the commands may begin; whatever two commands nothing orders can also begin the other way
   /// round.
-  Status find_order(std::vector<Place> &order) {
+  Status find_order(std::vector<CommandPlace> &order) {
     std::vector<CoreStreams> cores(streams_.size() / 2);
     for (size_t c = 0; c < cores.size(); ++c)
       cores[c] = {streams_[c * 2 + NPU_ENGINE_TIU].commands, streams_[c * 2 + NPU_ENGINE_GDMA].commands};
@@ -149,8 +149,8 @@ class Checker {
     if (timeline.deadlock) return Status::error("the engines wait for each other for ever");
     for (size_t e = 0; e < streams_.size(); ++e)
       for (size_t i = 0; i < streams_[e].commands.size(); ++i) order.push_back({e, i});
-    std::sort(order.begin(), order.end(), [&](const Place &a, const Place &b) {
-      const auto key = [&](const Place &p) {
+    std::sort(order.begin(), order.end(), [&](const CommandPlace &a, const CommandPlace &b) {
+      const auto key = [&](const CommandPlace &p) {
         return std::array<uint64_t, 3>{timeline.spans[p.engine][p.index].start, p.engine, p.index};
       };
       return key(a) < key(b);
@@ -159,12 +159,12 @@ class Checker {
   }
 
   /// Everything that has certainly retired when a command has.
-  void join_command(Clock &clock, const Place &p) const {
+  void join_command(Clock &clock, const CommandPlace &p) const {
     join(clock, streams_[p.engine].clocks[p.index]);
     clock[p.engine] = std::max(clock[p.engine], static_cast<uint32_t>(p.index) + 1);
   }
 
-  void set_clock(const Place &p) {
+  void set_clock(const CommandPlace &p) {
     Clock &clock = streams_[p.engine].clocks[p.index];
     if (p.index > 0) join_command(clock, {p.engine, p.index - 1});
     if (const uint32_t wait = command(p).wait()) join_command(clock, {p.engine ^ 1, wait - size_t{1}});
@@ -176,7 +176,7 @@ class Checker {
     return spaces_[a.region == NPU_REGION_LOCAL ? 256 + engine / 2 : a.region];
   }
 
-  Status check(const Place &p) {
+  Status check(const CommandPlace &p) {
     const Clock &clock = streams_[p.engine].clocks[p.index];
     const std::vector<Access> list = accesses_to_check(command(p));
     std::string problem;
@@ -206,13 +206,13 @@ class Checker {
   std::vector<Stream> streams_;
   std::vector<SyncSpace> spaces_;  ///< first those of the regions, then those of the local memories
   std::array<bool, 256> written_{}, exact_{};
-  std::map<uint32_t, std::map<uint64_t, Place>> signals_;
+  std::map<uint32_t, std::map<uint64_t, CommandPlace>> signals_;
 };
 
 }  // namespace
 
 Status check_sync(std::span<const EncodedCore> cores, std::span<const uint8_t> exact) {
-  return Checker(cores.size(), exact).run(cores);
+  return SyncChecker(cores.size(), exact).run(cores);
 }
 
 }  // namespace npu::compiler

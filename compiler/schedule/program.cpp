@@ -130,6 +130,12 @@ class Maker {
 
 }  // namespace
 
+size_t Program::command_count() const {
+  size_t count = 0;
+  for (const CoreStreams &core : streams.cores) count += core.tiu.size() + core.gdma.size();
+  return count;
+}
+
 bool better(const Program &a, const Program &b) {
   const auto key = [](const Program &p) { return std::pair(p.streams.timeline.cycles, p.lmem_bytes - p.gap_bytes); };
   return key(a) < key(b);

@@ -25,6 +25,9 @@ struct Program {
   Bound bound;
   Streams streams;
   Choices choices;  ///< that make it; of several cores, each one's
+
+  uint64_t cycles() const { return streams.timeline.cycles; }
+  size_t command_count() const;  ///< of all cores and engines
 };
 
 /// Fewer cycles, or as many with less local memory.

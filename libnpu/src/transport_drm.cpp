@@ -21,7 +21,7 @@ struct npu_transport_file {
   int fd;
 };
 
-namespace npu {
+namespace npu::drm {
 namespace {
 
 constexpr char kFolder[] = "/dev/accel";
@@ -30,7 +30,7 @@ constexpr size_t kPage = 4096;
 
 /// 0 or -errno of an ioctl; the DRM core's -EINTR and -EAGAIN are taken care of.
 int call(npu_transport_file *file, unsigned long request, void *args) {
-  while (ioctl(file->fd, request, args))
+  while (::ioctl(file->fd, request, args))
     if (errno != EINTR && errno != EAGAIN) return -errno;
   return 0;
 }
@@ -74,7 +74,7 @@ int each_device(char *why, size_t why_bytes, Use use) {
   unsigned int number = 0;
   for (const std::string &name : nodes()) {
     const std::string path = std::string(kFolder) + "/" + name;
-    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) {
       const int error = errno;
       const std::string driver = driver_by_sysfs(name);
@@ -86,7 +86,7 @@ int each_device(char *why, size_t why_bytes, Use use) {
       if (use(fd, number)) return 0;
       number++;
     }
-    close(fd);
+    ::close(fd);
   }
   return static_cast<int>(number);
 }
@@ -111,7 +111,7 @@ int open_device(unsigned int index, npu_transport_file **file, char *why, size_t
 }
 
 void close_device(npu_transport_file *file) {
-  close(file->fd);
+  ::close(file->fd);
   delete file;
 }
 
@@ -187,6 +187,6 @@ const npu_transport kTable = {
 };
 
 }  // namespace
-}  // namespace npu
+}  // namespace npu::drm
 
-const npu_transport *npu_drm_transport() { return &npu::kTable; }
+const npu_transport *npu_drm_transport() { return &npu::drm::kTable; }

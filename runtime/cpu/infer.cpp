@@ -526,20 +526,20 @@ Status call(Status (*f)(const A &, Operands, TensorKind &), const Attrs &attrs, 
   return mine ? f(*mine, in, out) : mismatch("the attributes are those of another operator");
 }
 
-struct Row {
+struct InferRow {
   size_t least, most;  ///< operands; those from `least` on may be left out
   Status (*infer)(const Attrs &, Operands, TensorKind &);
 };
 
 template <auto kInfer>
-constexpr Row row(size_t least, size_t most) {
+constexpr InferRow row(size_t least, size_t most) {
   return {least, most, [](const Attrs &attrs, Operands in, TensorKind &out) { return call(kInfer, attrs, in, out); }};
 }
 
 constexpr size_t kAny = SIZE_MAX;
 
 /// In the order of Op.
-constexpr Row kRows[] = {
+constexpr InferRow kInferRows[] = {
     row<infer_conv>(2, 4),       row<infer_matmul>(2, 4),
     row<infer_pool>(1, 1),       row<infer_binary>(2, 2),
     row<infer_unary>(1, 1),      row<infer_softmax>(1, 1),
@@ -554,9 +554,9 @@ constexpr Row kRows[] = {
     row<infer_scatter_nd>(3, 3), row<infer_pool_indices>(1, 1),
     row<infer_requant>(1, 1),    row<infer_lookup>(2, 2),
 };
-static_assert(std::size(kRows) == kOps);
+static_assert(std::size(kInferRows) == kOps);
 
-Status check_operands(const Row &row, Operands in) {
+Status check_operands(const InferRow &row, Operands in) {
   if (in.size() < row.least || in.size() > row.most)
     return mismatch(std::to_string(in.size()) + " operands, expected " + std::to_string(row.least) +
                     (row.most == row.least ? ""
@@ -603,10 +603,10 @@ Status check_fused(const Activation &act, Dtype type) {
 
 Status infer(Op op, const Attrs &attrs, std::span<const TensorKind *const> operands, TensorKind &out) {
   const auto number = static_cast<size_t>(op);
-  if (number >= std::size(kRows)) return mismatch("operator " + std::to_string(number) + " is unknown");
-  NPU_TRY(check_operands(kRows[number], operands));
+  if (number >= std::size(kInferRows)) return mismatch("operator " + std::to_string(number) + " is unknown");
+  NPU_TRY(check_operands(kInferRows[number], operands));
   TensorKind result = *operands[0];  // most operators keep type or shape; `out` may be an operand
-  NPU_TRY(kRows[number].infer(attrs, operands, result));
+  NPU_TRY(kInferRows[number].infer(attrs, operands, result));
   NPU_TRY(check_kind("the result", result));
   out = std::move(result);
   return {};

@@ -94,7 +94,7 @@ Status check_nms(const Op &op) {
   return expect(op.out[1], "its second output", Dtype::I32, {1});
 }
 
-struct Row {
+struct SubnetRule {
   int32_t op;
   const char *name;
   size_t inputs, outputs;
@@ -103,7 +103,7 @@ struct Row {
   Status (*check)(const Op &);
 };
 
-constexpr Row kRows[] = {
+constexpr SubnetRule kSubnetRules[] = {
     {NPU_CPU_CAST, "Cast", 1, 1, false, false, false, 0, check_cast},
     {NPU_CPU_COPY, "Copy", 1, 1, false, false, false, 0, check_copy},
     {NPU_CPU_ARGMAX, "ArgMax", 1, 1, true, false, false, NPU_CPU_LAST_INDEX, check_argmax},
@@ -113,8 +113,8 @@ constexpr Row kRows[] = {
     {NPU_CPU_NMS, "NonMaxSuppression", 2, 2, false, true, true, NPU_CPU_CENTER, check_nms},
 };
 
-const Row *find(int32_t op) {
-  for (const Row &r : kRows)
+const SubnetRule *find(int32_t op) {
+  for (const SubnetRule &r : kSubnetRules)
     if (r.op == op) return &r;
   return nullptr;
 }
@@ -141,14 +141,14 @@ Tensor make_kind(uint32_t bm_type, Shape shape) {
 }
 
 const char *cpu_operator_name(int32_t op) {
-  const Row *row = find(op);
+  const SubnetRule *row = find(op);
   if (op == NPU_CPU_GRAPH) return "Graph";
   return row ? row->name : "unknown";
 }
 
 Status check_cpu_operator(int32_t op, const npu_cpu_param &param, std::span<const Tensor> inputs,
                           std::span<const Tensor> outputs) {
-  const Row *row = find(op);
+  const SubnetRule *row = find(op);
   if (!row) return Status::error("CPU operator " + std::to_string(op) + " is unknown, there are 1 to 8");
   const auto wrong = [&](const std::string &what) {
     return Status::error(what).within(std::string("CPU operator ") + row->name);

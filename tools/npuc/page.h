@@ -33,6 +33,11 @@ std::string bound_class(const std::string &bound);
 /// MACs a byte against MACs a cycle, with what the chip can do.
 std::string roofline(const compiler::Report &report);
 
+/// A drawing in SVG: its size and the margins around what is drawn, in pixels.
+struct Frame {
+  double width, height, left, right, top, bottom;
+};
+
 /// One picture of a memory: addresses against cycles.
 struct MapPicture {
   std::string title;

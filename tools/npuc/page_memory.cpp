@@ -11,20 +11,20 @@ namespace {
 using compiler::HeldReport;
 using compiler::LayerReport;
 
-constexpr double kWidth = 920, kHeight = 240, kLeft = 76, kRight = 14, kTop = 8, kBottom = 36;
+constexpr Frame kMap{.width = 920, .height = 240, .left = 76, .right = 14, .top = 8, .bottom = 36};
 constexpr size_t kMost = 4000;   ///< rectangles of a picture; the largest ones are drawn
 constexpr double kLeast = 0.75;  ///< height and width of the smallest
 
 double area(const HeldReport &h) { return static_cast<double>(h.bytes) * static_cast<double>(h.to - h.from); }
 
 std::string rectangle(const HeldReport &h, const MapPicture &p, const std::vector<LayerReport> &layers) {
-  const double width = kWidth - kLeft - kRight, height = kHeight - kTop - kBottom;
+  const double width = kMap.width - kMap.left - kMap.right, height = kMap.height - kMap.top - kMap.bottom;
   const auto x = [&](uint64_t cycle) {
-    return kLeft + width * static_cast<double>(cycle) / static_cast<double>(p.cycles);
+    return kMap.left + width * static_cast<double>(cycle) / static_cast<double>(p.cycles);
   };
   const double bytes = static_cast<double>(p.bytes);
   const double high = std::max(kLeast, height * static_cast<double>(h.bytes) / bytes);
-  const double bottom = kHeight - kBottom - height * static_cast<double>(h.address) / bytes;
+  const double bottom = kMap.height - kMap.bottom - height * static_cast<double>(h.address) / bytes;
   std::string kind = h.kind;
   std::replace(kind.begin(), kind.end(), ' ', '-');
   std::string out = print("<rect class=\"m-%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"><title>",
@@ -49,25 +49,26 @@ uint64_t byte_step(uint64_t all) {
 }
 
 std::string axes(const MapPicture &p) {
-  const double width = kWidth - kLeft - kRight, height = kHeight - kTop - kBottom, bottom = kHeight - kBottom;
+  const double width = kMap.width - kMap.left - kMap.right, height = kMap.height - kMap.top - kMap.bottom,
+               bottom = kMap.height - kMap.bottom;
   const auto part = [](uint64_t v, uint64_t all) { return static_cast<double>(v) / static_cast<double>(all); };
   std::string out;
   for (uint64_t v = 0; v <= p.bytes; v += byte_step(p.bytes)) {
     const double y = bottom - height * part(v, p.bytes);
-    out +=
-        print("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", kLeft, y, kWidth - kRight, y);
-    out += print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", kLeft - 6, y + 4) + (v ? size_text(v) : "0") +
+    out += print("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", kMap.left, y,
+                 kMap.width - kMap.right, y);
+    out += print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", kMap.left - 6, y + 4) + (v ? size_text(v) : "0") +
            "</text>";
   }
   for (uint64_t v = 0; v <= p.cycles; v += cycle_step(p.cycles)) {
-    const double x = kLeft + width * part(v, p.cycles);
+    const double x = kMap.left + width * part(v, p.cycles);
     out += print("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", x, bottom, x, bottom + 4);
     out += print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, bottom + 16,
                  part(v, p.cycles) > 0.97 ? "end" : "middle") +
            grouped(v) + "</text>";
   }
   return out +
-         print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">cycles</text>", kLeft + width / 2, bottom + 30);
+         print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">cycles</text>", kMap.left + width / 2, bottom + 30);
 }
 
 /// Inputs and outputs have no addresses before a launch: each has a place of its own here.
@@ -104,7 +105,7 @@ std::string memory_map(const MapPicture &p, const std::vector<HeldReport> &held,
   out += print(
       "<div class=\"scroll\"><svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"memory over "
       "time\">",
-      kWidth, kHeight);
+      kMap.width, kMap.height);
   out += axes(p);
   for (const HeldReport *h : drawn) out += rectangle(*h, p, layers) + "\n";
   return out + "</svg></div></figure>\n";

@@ -13,7 +13,7 @@ namespace {
 using compiler::LayerReport;
 using compiler::Report;
 
-constexpr double kWidth = 920, kHeight = 430, kLeft = 64, kRight = 24, kTop = 18, kBottom = 46;
+constexpr Frame kPlot{.width = 920, .height = 430, .left = 64, .right = 24, .top = 18, .bottom = 46};
 constexpr double kBeside = 80;  ///< where nodes stand that move nothing through memory, right of the scale
 constexpr size_t kLabels = 6;   ///< points that have their name beside them
 
@@ -27,12 +27,13 @@ struct Axes {
   double x_low, x_high, y_low, y_high;
 
   double x(double v) const {
-    const double right = kWidth - kRight - kBeside;
+    const double right = kPlot.width - kPlot.right - kBeside;
     if (std::isinf(v)) return right + kBeside * 0.65;
-    return kLeft + (right - kLeft) * std::log(v / x_low) / std::log(x_high / x_low);
+    return kPlot.left + (right - kPlot.left) * std::log(v / x_low) / std::log(x_high / x_low);
   }
   double y(double v) const {
-    return kHeight - kBottom - (kHeight - kBottom - kTop) * std::log(v / y_low) / std::log(y_high / y_low);
+    return kPlot.height - kPlot.bottom -
+           (kPlot.height - kPlot.bottom - kPlot.top) * std::log(v / y_low) / std::log(y_high / y_low);
   }
 };
 
@@ -71,14 +72,15 @@ std::string label(double x, double y, const char *anchor, const std::string &tex
 std::string grid(const Axes &a) {
   std::string out;
   for (double v = a.x_low; v <= a.x_high * 1.001; v *= 10)
-    out += line(a.x(v), kTop, a.x(v), kHeight - kBottom, "grid") +
-           label(a.x(v), kHeight - kBottom + 16, "middle", print("%g", v));
+    out += line(a.x(v), kPlot.top, a.x(v), kPlot.height - kPlot.bottom, "grid") +
+           label(a.x(v), kPlot.height - kPlot.bottom + 16, "middle", print("%g", v));
   for (double v = a.y_low; v <= a.y_high; v *= 10)
-    out += line(kLeft, a.y(v), kWidth - kRight, a.y(v), "grid") + label(kLeft - 6, a.y(v) + 4, "end", print("%g", v));
-  out += label((kLeft + kWidth) / 2, kHeight - 10, "middle", "MACs per byte of memory traffic");
-  out += label(a.x(std::numeric_limits<double>::infinity()), kHeight - kBottom + 16, "middle", "no bytes");
+    out += line(kPlot.left, a.y(v), kPlot.width - kPlot.right, a.y(v), "grid") +
+           label(kPlot.left - 6, a.y(v) + 4, "end", print("%g", v));
+  out += label((kPlot.left + kPlot.width) / 2, kPlot.height - 10, "middle", "MACs per byte of memory traffic");
+  out += label(a.x(std::numeric_limits<double>::infinity()), kPlot.height - kPlot.bottom + 16, "middle", "no bytes");
   out += print("<text transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">MACs per cycle</text>",
-               kHeight / 2);
+               kPlot.height / 2);
   return out;
 }
 
@@ -86,8 +88,8 @@ std::string grid(const Axes &a) {
 std::string roof(const Axes &a, double peak, double bandwidth, const std::string &name) {
   const double ridge = peak / bandwidth, from = std::max(a.x_low, a.y_low / bandwidth);
   return line(a.x(from), a.y(from * bandwidth), a.x(ridge), a.y(peak), "roof") +
-         line(a.x(ridge), a.y(peak), kWidth - kRight, a.y(peak), "roof") +
-         label(kWidth - kRight, a.y(peak) - 5, "end", name);
+         line(a.x(ridge), a.y(peak), kPlot.width - kPlot.right, a.y(peak), "roof") +
+         label(kPlot.width - kPlot.right, a.y(peak) - 5, "end", name);
 }
 
 double share_of(const Point &p, uint64_t cycles) {
@@ -127,11 +129,12 @@ std::string names(const Axes &a, const std::vector<Point> &points, uint64_t cycl
     const std::string name = points[i].layer->name.substr(0, kLongest);
     const double x = a.x(points[i].intensity), y = a.y(points[i].speed) + 4, r = radius(points[i], cycles) + 3;
     const double width = kLetter * static_cast<double>(name.size());
-    for (const bool left : {x > kWidth * 0.7, x <= kWidth * 0.7}) {
+    for (const bool left : {x > kPlot.width * 0.7, x <= kPlot.width * 0.7}) {
       const double from = left ? x - r - width : x + r;
       const Area place{from, y - kAbove, from + width, y + kBelow};
       const auto meets = [&](const Area &other) { return place.meets(other); };
-      if (place.left < kLeft || place.right > kWidth || std::any_of(taken.begin(), taken.end(), meets)) continue;
+      if (place.left < kPlot.left || place.right > kPlot.width || std::any_of(taken.begin(), taken.end(), meets))
+        continue;
       taken.push_back(place);
       out += label(left ? x - r : x + r, y, left ? "end" : "start", escaped(name));
       ++labels;
@@ -154,7 +157,7 @@ std::string roofline(const Report &r) {
   const Axes axes = axes_for(points, once * static_cast<double>(*rates.rbegin()), bandwidth);
   std::string out = print(
       "<div class=\"scroll\"><svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"roofline\">",
-      kWidth, kHeight);
+      kPlot.width, kPlot.height);
   out += grid(axes);
   for (const uint64_t rate : rates)
     out += roof(axes, once * static_cast<double>(rate), bandwidth,

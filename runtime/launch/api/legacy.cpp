@@ -7,10 +7,12 @@
 #include "bmruntime_legacy.h"
 #include "runtime/launch/api/guard.h"
 #include "runtime/launch/exec/launch_check.h"
+#include "runtime/launch/model/quant.h"
 
 using npurt::guarded;
 using npurt::Network;
 using npurt::Runtime;
+using npurt::Side;
 using npurt::Status;
 
 namespace {
@@ -40,11 +42,9 @@ struct Tensors {
   const char *what;
 };
 
-enum class Side { kInput, kOutput };
-
 Tensors tensors_of(const Network &net, Side side) {
   const bm_net_info_t &info = *net.info();
-  if (side == Side::kInput)
+  if (side == Side::Input)
     return {static_cast<size_t>(info.input_num), info.input_names, info.input_dtypes, &npurt::Stage::inputs, "input"};
   return {static_cast<size_t>(info.output_num), info.output_names, info.output_dtypes, &npurt::Stage::outputs,
           "output"};
@@ -187,7 +187,7 @@ bool launch_nhw(const char *function, void *p_bmrt, int net_idx, const char *net
       function, p_bmrt, net_idx, net_name, a, [&](const Network &net, std::vector<bm_shape_t> &shapes) -> Status {
         if (!h || !w) return Status::error("null pointer instead of heights or widths");
         for (size_t i = 0; i < shapes.size(); ++i) {
-          shapes[i] = largest(net, tensors_of(net, Side::kInput), i);
+          shapes[i] = largest(net, tensors_of(net, Side::Input), i);
           if (shapes[i].num_dims != 4)
             return Status::error("network '" + net.name() + "' input " + std::to_string(i) + " has " +
                                  std::to_string(shapes[i].num_dims) + " dims, batch, height and width are of 4");
@@ -280,48 +280,48 @@ bool bmrt_can_height_and_width_change(void *p_bmrt, int net_idx, const char *net
 }
 
 bool bmrt_get_input_tensor(void *p_bmrt, int net_idx, const char *net_name, int *input_num, const char ***input_names) {
-  return names_of(__func__, p_bmrt, net_idx, net_name, Side::kInput, input_num, input_names);
+  return names_of(__func__, p_bmrt, net_idx, net_name, Side::Input, input_num, input_names);
 }
 
 bool bmrt_get_output_tensor(void *p_bmrt, int net_idx, const char *net_name, int *output_num,
                             const char ***output_names) {
-  return names_of(__func__, p_bmrt, net_idx, net_name, Side::kOutput, output_num, output_names);
+  return names_of(__func__, p_bmrt, net_idx, net_name, Side::Output, output_num, output_names);
 }
 
 int bmrt_get_input_blob_max_shape(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name,
                                   int *shape) {
-  return max_shape(__func__, p_bmrt, net_idx, net_name, Side::kInput, tensor_name, shape);
+  return max_shape(__func__, p_bmrt, net_idx, net_name, Side::Input, tensor_name, shape);
 }
 
 int bmrt_get_output_blob_max_shape(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name,
                                    int *shape) {
-  return max_shape(__func__, p_bmrt, net_idx, net_name, Side::kOutput, tensor_name, shape);
+  return max_shape(__func__, p_bmrt, net_idx, net_name, Side::Output, tensor_name, shape);
 }
 
 void bmrt_get_input_blob_max_nhw(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name, int *max_n,
                                  int *max_c, int *max_h, int *max_w) {
-  max_nchw(__func__, p_bmrt, net_idx, net_name, Side::kInput, tensor_name, {max_n, max_c, max_h, max_w});
+  max_nchw(__func__, p_bmrt, net_idx, net_name, Side::Input, tensor_name, {max_n, max_c, max_h, max_w});
 }
 
 void bmrt_get_output_blob_max_nhw(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name, int *max_n,
                                   int *max_c, int *max_h, int *max_w) {
-  max_nchw(__func__, p_bmrt, net_idx, net_name, Side::kOutput, tensor_name, {max_n, max_c, max_h, max_w});
+  max_nchw(__func__, p_bmrt, net_idx, net_name, Side::Output, tensor_name, {max_n, max_c, max_h, max_w});
 }
 
 int bmrt_get_input_data_type(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name) {
-  return dtype_of(__func__, p_bmrt, net_idx, net_name, Side::kInput, tensor_name);
+  return dtype_of(__func__, p_bmrt, net_idx, net_name, Side::Input, tensor_name);
 }
 
 int bmrt_get_output_data_type(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name) {
-  return dtype_of(__func__, p_bmrt, net_idx, net_name, Side::kOutput, tensor_name);
+  return dtype_of(__func__, p_bmrt, net_idx, net_name, Side::Output, tensor_name);
 }
 
 int bmrt_get_input_gmem_stmode(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name) {
-  return store_mode_of(__func__, p_bmrt, net_idx, net_name, Side::kInput, tensor_name);
+  return store_mode_of(__func__, p_bmrt, net_idx, net_name, Side::Input, tensor_name);
 }
 
 int bmrt_get_output_gmem_stmode(void *p_bmrt, const char *tensor_name, int net_idx, const char *net_name) {
-  return store_mode_of(__func__, p_bmrt, net_idx, net_name, Side::kOutput, tensor_name);
+  return store_mode_of(__func__, p_bmrt, net_idx, net_name, Side::Output, tensor_name);
 }
 
 // ---- launching ----
@@ -393,7 +393,7 @@ bool bmrt_launch_cpu_data(void *p_bmrt, int net_idx, const char *net_name, void 
     place = static_cast<uint8_t *>(output_tensors);
     for (size_t i = 0; i < found.size(); ++i) {
       out.push_back(place);
-      place += bmrt_shape_count(&largest(net, tensors_of(net, Side::kOutput), i)) *
+      place += bmrt_shape_count(&largest(net, tensors_of(net, Side::Output), i)) *
                bmrt_data_type_size(info.output_dtypes[i]);
     }
     NPU_TRY(r.launch_data(net.name().c_str(), in, shapes, out, found, true, {}));

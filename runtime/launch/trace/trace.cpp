@@ -101,7 +101,7 @@ unsigned traces;               // opened so far, guarded by users_mutex
 std::unique_ptr<Trace> owner;  // guarded by users_mutex
 std::atomic<bool> active{false};
 std::mutex calls_mutex;  // held while a call is written: the trace may not go meanwhile
-Trace *current;          // guarded by calls_mutex
+Trace *current_trace;    // guarded by calls_mutex
 
 bool wanted() {
   const char *value = std::getenv("BMRUNTIME_ENABLE_PROFILE");
@@ -253,7 +253,7 @@ void Trace::write_record(const Pending &p, const View &view, size_t stream, cons
                      member("cycles", r.end - r.start) + "," + member("bytes", r.bytes);
   if (r.macs) args += "," + member("macs", r.macs);
   if (const uint8_t *const command = p.what.code.find(stream, r)) {
-    const std::string shape = shape_of(command), types = types_of(command);
+    const std::string shape = command_shape(command), types = command_types(command);
     if (!shape.empty()) args += ",\"shape\":" + json_string(shape);
     if (!types.empty()) args += ",\"types\":" + json_string(types);
   }
@@ -314,7 +314,8 @@ void Trace::write_counters(const Pending &p, const View &view, const Cores &core
 
 void write_call(const char *name, int64_t begin_ns, int64_t end_ns) {
   std::lock_guard lock(calls_mutex);
-  if (current) current->call(name, current->microseconds(begin_ns), current->microseconds(end_ns));
+  if (current_trace)
+    current_trace->call(name, current_trace->microseconds(begin_ns), current_trace->microseconds(end_ns));
 }
 
 }  // namespace
@@ -333,7 +334,7 @@ Tracing::Tracing(npu_device *device) : device_(device) {
     if (!report("BMRUNTIME_ENABLE_PROFILE", Trace::open(owner))) return;
     ++traces;
     std::lock_guard calls(calls_mutex);
-    current = owner.get();
+    current_trace = owner.get();
     active = true;
     npu_bm_set_trace(write_call);
   }
@@ -349,7 +350,7 @@ Tracing::~Tracing() {
   npu_bm_set_trace(nullptr);
   std::lock_guard calls(calls_mutex);
   active = false;
-  current = nullptr;
+  current_trace = nullptr;
   owner.reset();
 }
 

@@ -48,7 +48,7 @@ const uint8_t *TracedCode::find(size_t stream, const npu_profile &r) const {
   return head.opcode == r.opcode && head.layer == r.layer ? bytes.data() + at : nullptr;
 }
 
-std::string shape_of(const uint8_t *command) {
+std::string command_shape(const uint8_t *command) {
   const npu::hw::Command *const known = npu::hw::find_command(command[0]);
   std::string out;
   for (const npu::hw::Field &field : known ? known->fields : std::span<const npu::hw::Field>())
@@ -56,7 +56,7 @@ std::string shape_of(const uint8_t *command) {
   return out;
 }
 
-std::string types_of(const uint8_t *command) {
+std::string command_types(const uint8_t *command) {
   const npu::hw::Command *const known = npu::hw::find_command(command[0]);
   std::vector<std::string_view> names;
   for (const npu::hw::Field &field : known ? known->fields : std::span<const npu::hw::Field>()) {

@@ -22,9 +22,9 @@ struct TracedCode {
 };
 
 /// "n=1 ih=28 iw=28 ic=1 oc=8 oh=28 ow=28 kh=3 kw=3": the sizes in a command; empty: it has none.
-std::string shape_of(const uint8_t *command);
+std::string command_shape(const uint8_t *command);
 /// "F32", "S8, F32": its element types, each once, in the order of its fields.
-std::string types_of(const uint8_t *command);
+std::string command_types(const uint8_t *command);
 /// How many multiply-accumulates of it the chip can do in a cycle at most; 0: it does none.
 double most_macs(const uint8_t *command);
 
