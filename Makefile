@@ -21,6 +21,7 @@ setup: ## installs the missing packages [SET=sim, board, build, check, full, whe
 	@scripts/setup.sh $(SET)
 
 programs: ## libraries, compiler, tools, chip model, Python package: build/bin, build/lib, build/python (3 minutes, once)
+	@scripts/setup.sh sim
 	@scripts/build.sh programs
 
 build: ## the same and all tests (10 minutes, once) [CONFIG=Debug; UNITY=OFF: each file compiled alone]

@@ -128,7 +128,7 @@ mkdir -p "$LOGS"
 
 scripts/setup.sh "$set_of_packages"
 headline "packages: all installed"
-start programs "libraries, compiler, tools, chip model" make -s programs
+start programs "libraries, compiler, chip model, npu-smi" scripts/build.sh demo
 if [ "$BOARD" != sim ]; then
     start qemu "QEMU with the NPU" make -s "qemu$SUFFIX"
     start driver "Linux 6.12 of Debian and the driver npu.ko" \
