@@ -14,15 +14,13 @@
 #include "bmodel_generated.h"
 #include "common/status.h"
 #include "runtime/bmodel/program.h"
+#include "runtime/bmodel/types.h"
 
 namespace npu::bmodel {
 
 inline constexpr uint32_t kMagic = 0xFF55AAEEu;
 inline constexpr std::string_view kChip = "QNPU1";
 inline constexpr std::string_view kVersion = "2.2";
-
-/// bm_store_mode_t, as Tensor.gmem_stmode has it.
-inline constexpr int32_t kStore1N = 0, kStore2N = 1, kStore4N = 2;
 
 struct FileHeader {
   uint32_t magic;
@@ -122,19 +120,6 @@ Status read_program(const Container &container, const fb::Net &net, const fb::Ne
 bool has_source(const fb::Net &net);
 /// What follows its header, which is checked. Precondition: it has one.
 Status read_source(const Container &container, const fb::Net &net, std::span<const uint8_t> &network);
-
-/// Bytes of an element of a bm_data_type_t, 0 for an unknown one.
-uint32_t dtype_bytes(uint32_t dtype);
-/// "float32" and so on; "unknown" for other numbers.
-const char *dtype_name(uint32_t dtype);
-
-/// How many batches share a 32-bit word in a store mode (bm_store_mode_t): 1 if they do not, 0 if tensors of this type
-/// cannot have the mode.
-uint32_t store_lanes(int32_t mode, uint32_t dtype);
-/// "BM_STORE_1N" and so on, the number itself for others.
-std::string store_mode_name(int32_t mode);
-/// What is wrong with a store mode that store_lanes() does not know for the type.
-std::string store_mode_error(int32_t mode, uint32_t dtype);
 
 }  // namespace npu::bmodel
 

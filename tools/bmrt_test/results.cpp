@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "runtime/bmodel/container.h"
+#include "runtime/bmodel/types.h"
 
 namespace bmrt_test {
 

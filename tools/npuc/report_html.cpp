@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "npu_clock.h"
-#include "runtime/bmodel/container.h"
+#include "runtime/bmodel/types.h"
 #include "tools/npuc/page.h"
 #include "tools/npuc/reports.h"
 

@@ -4,7 +4,7 @@
 
 #include "npu_clock.h"
 #include "npu_cost.hpp"
-#include "runtime/bmodel/container.h"
+#include "runtime/bmodel/types.h"
 #include "tools/npuc/reports.h"
 
 namespace npu::npuc {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Shapes and tensors: plain arithmetic of the C API.
 #include "bmruntime_interface.h"
-#include "runtime/bmodel/container.h"
+#include "runtime/bmodel/types.h"
 #include "runtime/launch/error.h"
 
 namespace {
