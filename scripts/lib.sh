@@ -231,6 +231,13 @@ apt_refresh() {
     root=$(apt_root)
     [ -z "$(find "$root/updated" -mmin -60 2>/dev/null)" ] || return 0
     mkdir -p "$root/state/lists/partial" "$root/cache/archives/partial"
+    # One process at a time, and the second one finds what the first one read.
+    exec 7>"$root/lock"
+    flock 7
+    if [ -n "$(find "$root/updated" -mmin -60 2>/dev/null)" ]; then
+        exec 7>&-
+        return 0
+    fi
     [ -z "${NPU_APT_ARCH:-}" ] || : >"$root/status"
     apt_write_sources
     apt_probe "$(awk '{ for (i = 1; i <= NF; i++) if ($i ~ /:\//) { print $i; exit } }' "$root/sources.list")"
@@ -240,6 +247,7 @@ apt_refresh() {
         die "the package index cannot be read; is there a network?"
     }
     touch "$root/updated"
+    exec 7>&-
 }
 
 APT_LEAVE_OUT=()

@@ -192,6 +192,57 @@ class Setup(Scripts):
         self.assertEqual([], self.recorded("apt-get"))
 
 
+class Index(Scripts):
+    """The package index in the cache."""
+
+    def test_processes_that_need_the_index_at_once_read_it_once(self):
+        """apt-get fails where another one is at work in the same folders, as the real one does."""
+        self.program("apt-config", "#!/bin/sh\n")
+        self.program("apt-get", """#!/bin/sh
+case "$*" in
+    *indextargets*)
+        echo "Debian|bookworm|file:/debian"
+        echo "Debian|bookworm-security|file:/security"
+        ;;
+    *update*)
+        echo "apt-get update" >>"$CALLS"
+        mkdir "$CALLS.busy" || exit 100
+        while [ -e "$HELD" ]; do sleep 0.05; done
+        rmdir "$CALLS.busy"
+        ;;
+esac
+""")
+        script = os.path.join(self.top, "scripts", "refresh.sh")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write('#!/bin/bash\nNPU_STEP=index\n. "$(dirname "$0")/lib.sh"\nhost_release() { echo bookworm; }\n'
+                       'apt_refresh\n')
+        os.chmod(script, 0o755)
+        held = os.path.join(self.folder, "held")
+        with open(held, "w", encoding="utf-8"):
+            pass
+        first = self.start(self.top, "refresh.sh", HELD=held)
+        while not os.path.exists(self.calls + ".busy"):
+            if first.poll() is not None:
+                self.fail(first.communicate()[0])
+            time.sleep(0.05)
+        second = self.start(self.top, "refresh.sh", HELD=held)
+        # It waits where another process holds the lock that it wants, or it has failed.
+        while second.poll() is None and not self.waits_for_a_lock(second.pid):
+            time.sleep(0.05)
+        os.remove(held)
+        for process in (first, second):
+            output = process.communicate(timeout=60)[0]
+            self.assertEqual(0, process.returncode, output)
+        self.assertEqual(1, len(self.recorded("apt-get")))
+
+    @staticmethod
+    def waits_for_a_lock(leader):
+        """Whether flock of this process's group waits."""
+        with open("/proc/locks", encoding="utf-8") as file:
+            waiting = [int(line.split()[5]) for line in file if "->" in line]
+        return any(os.path.exists(f"/proc/{pid}") and os.getpgid(pid) == leader for pid in waiting)
+
+
 class Demo(Scripts):
     """scripts/demo.sh, before it begins anything."""
 
@@ -204,7 +255,8 @@ class Demo(Scripts):
         self.assertRegex(self.run_script(self.top, "demo.sh", "vrit", status=1), "vrit")
 
     def test_an_interruption_ends_all_tasks(self):
-        self.program("make", "#!/bin/sh\necho \"make $*\" >>\"$CALLS\"\necho $$ >\"$CALLS.pid\"\nsleep 1000\n")
+        self.program("ninja", '#!/bin/sh\ncase "$*" in *" -n "*) exit ;; esac\n'
+                     'echo "ninja $*" >>"$CALLS"\necho $$ >"$CALLS.pid"\nsleep 1000\n')
         process = self.start(self.top, "demo.sh", "sim")
         while not os.path.exists(self.calls + ".pid") or not os.path.getsize(self.calls + ".pid"):
             if process.poll() is not None:
