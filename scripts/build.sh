@@ -22,6 +22,6 @@ case "$*" in
 esac
 "$NPU_TOP/scripts/configure.sh" "${options[@]}"
 steps=$(ninja -C "$NPU_BUILD" -n "$@" | sed -nE 's/^\[[0-9]+\/([0-9]+)\].*/\1/p' | tail -n 1)
-# Measured: docs/develop/benchmarks.md.
-[ "${steps:-0}" -lt 20 ] || say "$steps steps, about $((steps * 3 / $(nproc) / 60 + 1)) minutes on $(nproc) processors"
+# Measured: docs/develop/environment.md.
+[ "${steps:-0}" -lt 20 ] || say "$steps steps, about $((steps * 4 / $(nproc) / 60 + 1)) minutes on $(nproc) processors"
 exec ninja -C "$NPU_BUILD" "$@"

@@ -110,14 +110,14 @@ case $BOARD in
         ;;
 esac
 
-# The rest of the work in seconds of one processor, as measured (docs/develop/benchmarks.md), and in megabytes.
+# The rest of the work in seconds of one processor, as measured (docs/develop/environment.md), and in megabytes.
 seconds=2 space=0 downloads=
 needs() { seconds=$((seconds + $1)) space=$((space + $2)); }
-[ -e "$NPU_BUILD/bin/digits" ] || needs 240 300
+[ -e "$NPU_BUILD/bin/digits" ] || needs 300 300
 if [ "$BOARD" != sim ]; then
-    qemu-device/qemu/build.sh --print >/dev/null 2>&1 || { needs 260 1500 && downloads="QEMU's source"; }
+    qemu-device/qemu/build.sh --print >/dev/null 2>&1 || { needs 300 1500 && downloads="QEMU's source"; }
     compgen -G "$NPU_CACHE/kernel-stock/*/npu.env" >/dev/null ||
-        { needs 60 1200 && downloads+="${downloads:+ and }a kernel"; }
+        { needs 130 1200 && downloads+="${downloads:+ and }a kernel"; }
 fi
 need_space $((space + 50)) "$NPU_BUILD"
 need_space $((space + 50)) "$NPU_CACHE"
