@@ -8,7 +8,7 @@
 namespace npu::cpu {
 namespace {
 
-struct Op {
+struct SubnetOp {
   const npu_cpu_param &p;
   std::span<const Tensor> in, out;
 };
@@ -23,7 +23,7 @@ Status expect(const Tensor &t, const char *what, Dtype type, const Shape &shape)
 }
 
 /// The axis counted from 0.
-Status axis(const Op &op, size_t &at) {
+Status axis(const SubnetOp &op, size_t &at) {
   const auto rank = static_cast<int64_t>(op.in[0].shape.size());
   const int64_t a = op.p.axis < 0 ? op.p.axis + rank : op.p.axis;
   if (a < 0 || a >= rank)
@@ -32,17 +32,17 @@ Status axis(const Op &op, size_t &at) {
   return {};
 }
 
-Status check_cast(const Op &op) {
+Status check_cast(const SubnetOp &op) {
   if (op.in[0].count() == op.out[0].count()) return {};
   return Status::error(std::to_string(op.in[0].count()) + " elements become " + std::to_string(op.out[0].count()));
 }
 
-Status check_copy(const Op &op) {
+Status check_copy(const SubnetOp &op) {
   return op.in[0].dtype == op.out[0].dtype ? check_cast(op)
                                            : Status::error("its output has another type than its input");
 }
 
-Status check_argmax(const Op &op) {
+Status check_argmax(const SubnetOp &op) {
   size_t at;
   NPU_TRY(axis(op, at));
   Shape kept = op.in[0].shape, dropped = kept;
@@ -51,7 +51,7 @@ Status check_argmax(const Op &op) {
   return expect(op.out[0], "its output", Dtype::I32, op.out[0].shape == kept ? kept : dropped);
 }
 
-Status check_topk(const Op &op) {
+Status check_topk(const SubnetOp &op) {
   size_t at;
   NPU_TRY(axis(op, at));
   Shape shape = op.in[0].shape;
@@ -62,14 +62,14 @@ Status check_topk(const Op &op) {
   return expect(op.out[1], "its second output", Dtype::I32, shape);
 }
 
-Status check_softmax(const Op &op) {
+Status check_softmax(const SubnetOp &op) {
   size_t at;
   NPU_TRY(axis(op, at));
   NPU_TRY(expect(op.in[0], "its input", Dtype::F32, op.in[0].shape));
   return expect(op.out[0], "its output", Dtype::F32, op.in[0].shape);
 }
 
-Status check_nonzero(const Op &op) {
+Status check_nonzero(const SubnetOp &op) {
   const auto rank = static_cast<int64_t>(op.in[0].shape.size());
   if (op.out[0].shape.size() != 2 || op.out[0].shape[1] < op.in[0].count())
     return Status::error("its first output has the shape " + shape_text(op.out[0].shape) + ", expected [" +
@@ -78,7 +78,7 @@ Status check_nonzero(const Op &op) {
   return expect(op.out[1], "its second output", Dtype::I32, {1});
 }
 
-Status check_nms(const Op &op) {
+Status check_nms(const SubnetOp &op) {
   const Shape &boxes = op.in[0].shape, &scores = op.in[1].shape;
   if (boxes.size() != 3 || boxes[2] != 4)
     return Status::error("its boxes have the shape " + shape_text(boxes) + ", expected [batch, boxes, 4]");
@@ -100,7 +100,7 @@ struct SubnetRule {
   size_t inputs, outputs;
   bool axis, count, iou_score;  ///< parameters that it has; others must be 0
   uint32_t flags;
-  Status (*check)(const Op &);
+  Status (*check)(const SubnetOp &);
 };
 
 constexpr SubnetRule kSubnetRules[] = {
