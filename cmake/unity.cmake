@@ -48,7 +48,7 @@ endfunction()
 # npu_unity_batch(TARGET NUMBER NAME...): compiles these sources of the target as one.
 function(npu_unity_batch target number)
   list(LENGTH ARGN count)
-  if(count LESS 2)
+  if(count EQUAL 0)
     return()
   endif()
   list(GET ARGN 0 first)

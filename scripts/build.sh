@@ -21,7 +21,9 @@ case "$*" in
     *) grep -q '^BUILD_TESTING:BOOL=ON' "$NPU_BUILD/CMakeCache.txt" 2>/dev/null || options=(-DBUILD_TESTING=ON) ;;
 esac
 "$NPU_TOP/scripts/configure.sh" "${options[@]}"
-steps=$(ninja -C "$NPU_BUILD" -n "$@" | sed -nE 's/^\[[0-9]+\/([0-9]+)\].*/\1/p' | tail -n 1)
-# Measured: docs/develop/environment.md.
-[ "${steps:-0}" -lt 20 ] || say "$steps steps, about $((steps * 4 / $(nproc) / 60 + 1)) minutes on $(nproc) processors"
+if [ ! -e "$NPU_BUILD/.ninja_log" ]; then
+    steps=$(ninja -C "$NPU_BUILD" -t commands "$@" | wc -l)
+    # Measured: docs/develop/environment.md.
+    say "$steps steps, about $((steps * 4 / $(nproc) / 60 + 1)) minutes on $(nproc) processors"
+fi
 exec ninja -C "$NPU_BUILD" "$@"

@@ -16,6 +16,7 @@ A step whose inputs have not changed since it passed on this machine is not run 
 
 import argparse
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -55,6 +56,8 @@ def run_one(arguments, steps_table, places):
             print(f"not available: it needs the step {need}")
             return 0
     digest = table.Digests(CACHE).of(step) if step.cached else None
+    with open(places.sources, encoding="utf-8") as file:
+        sources = json.load(file)[step.name]
     found = result.run(step, places)
     found.write(places.result(step.name))
     if found.failed:
@@ -64,7 +67,8 @@ def run_one(arguments, steps_table, places):
         result.show_failure(step, places)
         return 0
     # A file that changed meanwhile leaves in doubt what was tested.
-    if step.cached and table.Digests(CACHE).of(step) == digest:
+    now = table.Digests(CACHE)
+    if step.cached and now.of(step) == digest and now.sources(step) == sources:
         result.keep(step, digest, found, places)
     return 0
 

@@ -31,10 +31,14 @@ if [ -n "$home" ] && ! { [ "$home" -ef "$NPU_TOP" ] && [ "$built" -ef "$NPU_BUIL
     # Objects name the old paths, too.
     find "$NPU_BUILD" -mindepth 1 -maxdepth 1 ! -name .lock -exec rm -rf {} +
 fi
-if [ -e "$NPU_BUILD/build.ninja" ]; then
+# CMake answers this question with the files and tests of each target, for scripts/test.py.
+query=$NPU_BUILD/.cmake/api/v1/query/codemodel-v2
+if [ -e "$NPU_BUILD/build.ninja" ] && [ -e "$query" ]; then
     changed=no
     for option in "${options[@]}"; do has "${option#-D}" || changed=yes; done
     [ "$changed" = yes ] || exit 0
 fi
+mkdir -p "${query%/*}"
+: >"$query"
 say "configuring $NPU_BUILD ${options[*]}"
 logged "$NPU_BUILD/configure.log" cmake -S "$NPU_TOP" -B "$NPU_BUILD" -G Ninja -DNPU_WERROR=ON "${options[@]}"

@@ -142,7 +142,7 @@ fi
 
 headline "compiling networks/digits/digits.onnx for the NPU"
 "$NPU_BUILD/bin/npuc" "$NET/digits.onnx" -o "$WORK/digits.bmodel"
-next="Next: your own network (docs/guide/onnx-file.md) or program (docs/guide/vendor-program.md)"
+next="Next: your own network (docs/guide/onnx-file.md) or program (docs/guide/port-a-program.md)"
 if [ "$BOARD" = sim ]; then
     headline "reading digits on the chip model in this process"
     export NPU_DEVICE=sim

@@ -54,13 +54,8 @@ class Tree:
     """The configured build: which files and tests belong to which targets."""
 
     def __init__(self):
-        query = os.path.join(BUILD, ".cmake", "api", "v1", "query", "codemodel-v2")
-        if not os.path.exists(query) or not os.path.exists(os.path.join(BUILD, "tests", "CTestTestfile.cmake")):
-            os.makedirs(os.path.dirname(query), exist_ok=True)
-            with open(query, "w", encoding="utf-8"):
-                pass
-            subprocess.run([os.path.join(TOP, "scripts", "configure.sh"), "-DBUILD_TESTING=ON"], stdout=sys.stderr,
-                           check=True)
+        subprocess.run([os.path.join(TOP, "scripts", "configure.sh"), "-DBUILD_TESTING=ON"], stdout=sys.stderr,
+                       check=True)
         self.by_artifact, self.by_source = {}, {}
         for path in glob.glob(os.path.join(BUILD, ".cmake", "api", "v1", "reply", "target-*.json")):
             with open(path, encoding="utf-8") as file:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Chooses the steps of a run, writes them as tests of ctest, and runs ctest."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -43,6 +45,7 @@ class Plan:
         self.steps = steps_table.steps
         self.places = places
         self.unchanged = {}
+        self._digests = digests
         for name in wanted:
             step = self.steps[name]
             if use_cache and step.cached:
@@ -66,9 +69,23 @@ class Plan:
                 if os.path.exists(path):
                     os.remove(path)
         write_ctest(self.steps, self.names, folder, extra)
-        return subprocess.run(["ctest", "--test-dir", folder, "--output-on-failure", "-j", str(os.cpu_count()),
+        # run_one() in check.py compares: where a file has changed since, nobody knows what was built from which state.
+        with open(self.places.sources, "w", encoding="utf-8") as file:
+            json.dump({name: self._digests.sources(self.steps[name]) for name in self.names}, file)
+        def end(number, _):
+            raise SystemExit(128 + number)
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, end)
+        with subprocess.Popen(["ctest", "--test-dir", folder, "--output-on-failure", "-j", str(os.cpu_count()),
                                "--no-tests=error", "--output-junit", os.path.join(folder, "junit.xml")],
-                              check=False).returncode
+                              start_new_session=True) as ctest:
+            try:
+                return ctest.wait()
+            except SystemExit:
+                # With the steps that run, each of which ends what it started.
+                os.killpg(ctest.pid, signal.SIGTERM)
+                raise
 
     def results(self):
         """The results of all steps, those from the cache included. One without a result was not run."""

@@ -81,6 +81,7 @@ class Places:
     def __init__(self, build, cache):
         self.logs = os.path.join(build, "check")
         self.kept = os.path.join(cache, "results")
+        self.sources = os.path.join(self.logs, "sources.json")  # of each step when the run began
         os.makedirs(self.logs, exist_ok=True)
         os.makedirs(self.kept, exist_ok=True)
 

@@ -10,6 +10,8 @@ import tomllib
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 FILE = os.environ.get("NPU_STEPS") or os.path.join(TOP, "tests", "steps.toml")
+# Variables that change what a step does, besides those that begin with NPU_.
+VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CONFIG", "UNITY", "MINUTES", "SINCE")
 SETS = ("prepare", "check", "full", "nightly")
 
 
@@ -31,11 +33,12 @@ class Step:
     inputs: list[str] = dataclasses.field(default_factory=list)
     cores: int = 1
     limit: int = 3600
+    keep: bool = True
 
     @property
     def cached(self):
         """True where a result may come from the cache."""
-        return self.set != "prepare"
+        return self.set != "prepare" and self.keep
 
 
 class Table:
@@ -79,7 +82,7 @@ class Table:
         if row["set"] not in SETS:
             raise TableError(f"{self.path}: step {name} is in the unknown set {row['set']}; known: {', '.join(SETS)}")
         step = Step(name, **row)
-        if step.cached and not step.inputs:
+        if step.set != "prepare" and not step.inputs:
             raise TableError(f"{self.path}: step {name} names no inputs")
         step.inputs = self._resolved(step.inputs, [])
         return step
@@ -162,14 +165,18 @@ class Digests:
                 folder = os.path.join(self._cache, name)
                 folders.append((name, sorted(os.listdir(folder)) if os.path.isdir(folder) else []))
             variables = sorted(item for item in os.environ.items()
-                               if item[0].startswith("NPU_") and item[0] not in ("NPU_BUILD", "NPU_STEPS"))
+                               if item[0] in VARIABLES or item[0].startswith("NPU_")
+                               and item[0] not in ("NPU_BUILD", "NPU_STEPS"))
             self._surroundings = repr((packages, folders, os.cpu_count(), variables))
         return self._surroundings
 
-    def of(self, step):
-        """The digest of a step: its command, its files with their contents, and the environment."""
+    def sources(self, step):
+        """The digest of a step's command and of its files with their contents."""
         digest = hashlib.sha256(step.command.encode())
         for name in matching(step.inputs, self._files):
             digest.update(f"\0{name}\0{self._content(name)}".encode())
-        digest.update(self._environment().encode())
-        return digest.hexdigest()[:16]
+        return digest.hexdigest()
+
+    def of(self, step):
+        """The digest of a step: its sources and the environment."""
+        return hashlib.sha256((self.sources(step) + self._environment()).encode()).hexdigest()[:16]

@@ -56,6 +56,16 @@ class TheTable(unittest.TestCase):
                 self.assertEqual("prepare", self.table.steps[need].set, f"{one.name} needs {need}")
 
 
+    def test_what_is_built_for_a_step_is_its_input(self):
+        """A result from the cache says nothing of a chip model, a driver or a build that has changed since."""
+        parts = {"build": ["build"], "qemu": ["device", "chip"], "module": ["driver"]}
+        for one in self.table.of_sets("check", "full", "nightly"):
+            for need in self.table.needed([one.name], below=True):
+                for group in parts.get(need.removesuffix("-arm64").removesuffix("-debug"), []):
+                    missing = set(self.table.groups[group]) - set(one.inputs)
+                    self.assertTrue("**" in one.inputs or not missing, f"{one.name} needs {need}: add @{group}")
+
+
 class Tables(unittest.TestCase):
     """Mistakes in a table are named."""
 
@@ -156,6 +166,49 @@ class Runs(unittest.TestCase):
                 break
             time.sleep(0.1)
         self.assertFalse(os.path.exists(f"/proc/{pid}"))
+
+    def test_a_check_that_is_terminated_ends_ctest_first(self):
+        """The signal goes to the check alone, as a service manager or `kill` sends it."""
+        self.write(step("a", "echo $$ >$NPU_BUILD/pid; sleep 1000") + step("b", "touch $NPU_BUILD/ran; echo '1 passed, "
+                                                                             "0 failed'", 'after = ["c"]')
+                   + '[step.c]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "sleep 1000"\n')
+        build = os.path.join(self.folder.name, "build")
+        environment = {**os.environ, "NPU_BUILD": build, "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
+        process = subprocess.Popen([sys.executable, os.path.join(TOP, "scripts", "check.py"), "check"], env=environment,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        pid = ""
+        while not pid:
+            time.sleep(0.05)
+            if os.path.exists(os.path.join(build, "pid")):
+                with open(os.path.join(build, "pid"), encoding="utf-8") as file:
+                    pid = file.read().strip()
+        children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True,
+                                  check=True).stdout.split()
+        process.terminate()
+        self.assertEqual(128 + signal.SIGTERM, process.wait(120))
+        for child in children:
+            self.assertFalse(os.path.exists(f"/proc/{child}"))
+        for _ in range(1200):
+            if not os.path.exists(f"/proc/{pid}"):
+                break
+            time.sleep(0.1)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+
+    def test_a_file_that_changes_while_others_are_built_leaves_no_result(self):
+        source = os.path.join(TOP, "tests", "static", "untracked-source")
+        self.addCleanup(lambda: os.path.exists(source) and os.remove(source))
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("1")
+        make = f'[step.make]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "echo 2 >{source}"\n'
+        self.write(make + step("a", "echo '1 passed, 0 failed'", 'needs = ["make"]').replace(
+            '["LICENSE"]', '["tests/static/untracked-source"]'))
+        self.run_table("check")
+        self.assertNotIn("unchanged since", self.run_table("check"))
+
+    def test_what_takes_new_random_numbers_is_not_kept(self):
+        self.write(step("a", "echo '1 passed, 0 failed'", "keep = false"))
+        self.run_table("check")
+        self.assertNotIn("unchanged since", self.run_table("check"))
 
     def test_what_needs_a_failed_step_is_not_run(self):
         self.write('[step.make]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "false"\n'

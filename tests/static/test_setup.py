@@ -26,7 +26,7 @@ touch "$4/build.ninja"
 """
 NINJA = """#!/bin/sh
 echo "ninja $*" >>"$CALLS"
-case "$*" in *" -n "*) exit ;; esac
+case "$*" in *" -t "*) exit ;; esac
 [ -z "$HELD" ] || while [ -e "$HELD" ]; do sleep 0.05; done
 """
 
@@ -255,7 +255,7 @@ class Demo(Scripts):
         self.assertRegex(self.run_script(self.top, "demo.sh", "vrit", status=1), "vrit")
 
     def test_an_interruption_ends_all_tasks(self):
-        self.program("ninja", '#!/bin/sh\ncase "$*" in *" -n "*) exit ;; esac\n'
+        self.program("ninja", '#!/bin/sh\ncase "$*" in *" -t "*) exit ;; esac\n'
                      'echo "ninja $*" >>"$CALLS"\necho $$ >"$CALLS.pid"\nsleep 1000\n')
         process = self.start(self.top, "demo.sh", "sim")
         while not os.path.exists(self.calls + ".pid") or not os.path.getsize(self.calls + ".pid"):
