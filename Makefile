@@ -148,7 +148,9 @@ release: ## all files of a release of the last commit: build/release [PART=...; 
 	@scripts/setup.sh package board
 	@scripts/release.sh $(PART) $(QUIET)
 
-install: build ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
+install: ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
+	@scripts/setup.sh sim
+	@scripts/build.sh programs extras
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)
 
 clean: ## removes what was built here; the cache stays

@@ -94,6 +94,7 @@ add_custom_command(
   COMMENT "Manual pages from the headers"
   VERBATIM)
 add_custom_target(man3 ALL DEPENDS ${CMAKE_BINARY_DIR}/man/man3.stamp)
+add_dependencies(extras man3)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/man/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
 foreach(tool ${NPU_TOOLS})
   install(FILES man/${tool}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -69,7 +69,7 @@ class Plan:
                 if os.path.exists(path):
                     os.remove(path)
         write_ctest(self.steps, self.names, folder, extra)
-        # run_one() in check.py compares: where a file has changed since, nobody knows what was built from which state.
+        # A step in check.py compares: a file that has changed since may or may not be part of what was built.
         with open(self.places.sources, "w", encoding="utf-8") as file:
             json.dump({name: self._digests.sources(self.steps[name]) for name in self.names}, file)
         def end(number, _):
