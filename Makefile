@@ -2,7 +2,8 @@
 #
 # The front door: everything a person needs. CMake, Kbuild and QEMU's meson do the work behind it.
 
-BUILD  := $(CURDIR)/build
+# As in the scripts (scripts/lib.sh). A path may have spaces: every use is in quotes.
+BUILD  := $(or $(NPU_BUILD),$(CURDIR)/build)
 BOARD  ?=
 PREFIX ?= /usr/local
 # Output of the scripts that is meant for other scripts.
@@ -63,7 +64,7 @@ kernel-newest: ## source of the newest Linux that Debian has, in the cache, to c
 
 onnxruntime: ## headers and library of ONNX Runtime, in the cache: the next `make build` compiles its plug-in
 	@scripts/onnxruntime.sh $(QUIET)
-	@[ ! -e $(BUILD)/build.ninja ] || [ -e $(BUILD)/ort/CMakeFiles/qnpu_ep.dir ] || cmake $(BUILD) $(QUIET)
+	@[ ! -e "$(BUILD)/build.ninja" ] || [ -e "$(BUILD)/ort/CMakeFiles/qnpu_ep.dir" ] || cmake "$(BUILD)" $(QUIET)
 
 module: ## the driver for the stock kernel: build/kernel/npu.ko
 	@scripts/module.sh stock
@@ -123,7 +124,7 @@ explore: build qemu module $(if $(filter debug,$(KERNEL)),module-debug) ## looks
 		--rounds $(or $(ROUNDS),1) $(if $(SUITE),--suite $(SUITE)) $(if $(TEST),--test '$(TEST)')
 
 conformance: build ## ONNX's own tests: compiled and right, or refused and why [LIST=FILE.tsv: only those; SUITE=newest: the newest that Debian has]
-	@tests/conformance/conformance.py $(BUILD)/bin/npu_conformance_test $(if $(SUITE),--suite "$(SUITE)") $(if $(LIST),--list "$(LIST)")
+	@tests/conformance/conformance.py "$(BUILD)/bin/npu_conformance_test" $(if $(SUITE),--suite "$(SUITE)") $(if $(LIST),--list "$(LIST)")
 
 dist: ## what is released, from the last commit: build/dist/qnpu-VERSION.tar.xz
 	@scripts/dist.sh $(QUIET)
@@ -151,7 +152,7 @@ release: ## all files of a release of the last commit: build/release [PART=...; 
 install: ## installs into $(DESTDIR)$(PREFIX) (PREFIX: /usr/local): libraries, headers, tools, manual pages
 	@scripts/setup.sh sim
 	@scripts/build.sh programs extras
-	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" $(QUIET)
+	@DESTDIR="$(DESTDIR)" cmake --install "$(BUILD)" --prefix "$(PREFIX)" $(QUIET)
 
 clean: ## removes what was built here; the cache stays
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
+	rm -rf "$(BUILD)" "$(BUILD)-asan" "$(BUILD)-tsan"

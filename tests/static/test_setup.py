@@ -158,6 +158,42 @@ class Configure(Scripts):
                     text = file.read()
 
 
+class Make(Scripts):
+    """The Makefile's own commands on the build folder."""
+
+    def make(self, top, *arguments, **variables):
+        shutil.copy(os.path.join(TOP, "Makefile"), top)
+        environment = {name: value for name, value in os.environ.items()
+                       if name not in ("NPU_BUILD", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+        environment.update(variables)
+        done = subprocess.run(["make", "-C", top, *arguments], env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
+        self.assertEqual(0, done.returncode, done.stdout)
+        return done.stdout
+
+    def test_clean_in_a_folder_with_a_space_removes_its_own_build_folders(self):
+        top = self.checkout("one two")
+        own = [os.path.join(top, name) for name in ("build", "build-asan", "build-tsan")]
+        other = [self.top, os.path.join(top, "scripts"), os.path.join(self.folder, "two")]
+        for path in own + [other[-1]]:
+            os.mkdir(path)
+        self.make(top, "clean")
+        self.assertEqual([], [path for path in own if os.path.exists(path)])
+        self.assertEqual([], [path for path in other if not os.path.exists(path)])
+
+    def test_the_build_folder_of_the_environment_is_used(self):
+        build = os.path.join(self.folder, "my build")
+        os.mkdir(build)
+        os.mkdir(os.path.join(self.top, "build"))
+        for target, command in (("install", f'cmake --install "{build}" '),
+                                ("conformance", f'conformance.py "{build}/bin/npu_conformance_test"'),
+                                ("onnxruntime", f'cmake "{build}"')):
+            self.assertIn(command, self.make(self.top, "-n", target, NPU_BUILD=build))
+        self.make(self.top, "clean", NPU_BUILD=build)
+        self.assertFalse(os.path.exists(build))
+        self.assertTrue(os.path.exists(os.path.join(self.top, "build")))
+
+
 class Setup(Scripts):
     """scripts/setup.sh."""
 
