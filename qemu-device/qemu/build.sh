@@ -65,11 +65,13 @@ key() {
     } | hash_of
 }
 
+# The newest source tree; nothing where there is none. One with the mark .patching has an unknown part of its patches:
+# what was built from it is whole, and nothing more is built in it.
 source_dir() {
-    local mark
-    for mark in $(printf '%s\n' "$BASE"/tree-10.0.*/.unpacked | sort -V); do
-        [ ! -e "$mark" ] || dirname "$mark"
-    done | tail -n 1
+    local tree
+    for tree in "$BASE"/tree-10.0.*; do
+        [ ! -e "$tree/.unpacked" ] || echo "$tree"
+    done | sort -V | tail -n 1
 }
 
 # --- source ---------------------------------------------------------------------------------------
@@ -114,9 +116,10 @@ fetch_source() {
     tar -C "$incoming/tree" --strip-components=1 "${UNUSED[@]/#/--exclude=}" -xf "$incoming/$name" ||
         die "cannot unpack $name into $incoming"
     version=$(cat "$incoming/tree/VERSION")
-    rm -rf "$BASE/tree-$version"
+    case $version in 10.0.*) ;; *) die "$name has QEMU $version; the device is for QEMU 10.0.x" ;; esac
+    touch "$incoming/tree/.unpacked"
+    [ ! -e "$BASE/tree-$version" ] || mv "$BASE/tree-$version" "$incoming/old"
     mv "$incoming/tree" "$BASE/tree-$version"
-    touch "$BASE/tree-$version/.unpacked"
     rm -rf "$incoming"
 }
 
@@ -124,18 +127,20 @@ fetch_source() {
 
 # The tree follows the checkout that builds: it keeps a copy of each patch that it has, in their order, and those from
 # the first one on that this checkout has not are taken back before this checkout's are applied. An interruption between
-# leaves a tree without its mark, and the next run unpacks the source again.
+# leaves a tree with the mark .patching, and the next build unpacks the source again.
 apply_patches() {
     local tree=$1 have=$1/.patches file number=0
-    local -a wanted
+    local -a wanted applied
     mkdir -p "$have"
     mapfile -t wanted < <(patch_files)
+    mapfile -t applied < <(find "$have" -name '*.patch' | sort -r)
     for file in "${wanted[@]}"; do
         cmp -s "$file" "$(applied_name "$have" "$number" "$file")" || break
         number=$((number + 1))
     done
-    rm -f "$tree/.unpacked"
-    for file in $(find "$have" -name '*.patch' | sort -r); do
+    [ "$number" -ne ${#wanted[@]} ] || [ "$number" -ne ${#applied[@]} ] || return 0
+    touch "$tree/.patching"
+    for file in "${applied[@]}"; do
         [ $((10#$(basename "$file" | cut -d- -f1))) -ge "$number" ] || break
         patch_tree "$tree" "$file" --reverse
         rm "$file"
@@ -145,7 +150,7 @@ apply_patches() {
         cp "$file" "$(applied_name "$have" "$number" "$file")"
         number=$((number + 1))
     done
-    touch "$tree/.unpacked"
+    rm "$tree/.patching"
 }
 
 applied_name() { printf '%s/%03d-%s' "$1" "$2" "$(basename "$3")"; }
@@ -242,7 +247,7 @@ build() {
     strip --strip-debug -o "$bin/$program.new" "$build/$program"
     mv "$bin/$program.new" "$bin/$program"
     # those of some states of the device are enough for some checkouts; older ones can be built again
-    ls -dt "$BASE"/bin/*/ | tail -n +9 | xargs -r rm -rf
+    ls -dt "$BASE"/bin/*/ | tail -n +9 | xargs -d '\n' -r rm -rf
     say "built $bin/$program"
 }
 
@@ -280,13 +285,19 @@ main() {
     bin=${tree:+$BASE/bin/$(key "$tree")}
     if [ -z "$tree" ] || [ ! -x "$bin/qemu-system-$target" ]; then
         [ $print = no ] || die "QEMU for $target with the device is not built" "run: $0 $target"
+        [[ $BASE != *[[:space:]:]* ]] || die "QEMU cannot be built in a folder with a space or a colon: $BASE" \
+            "set XDG_CACHE_HOME to a folder without"
         for program in gcc ninja pkg-config patch xz; do need_program "$program"; done
         space=$SPACE_FIRST
         [ ! -e "${tree:-.}/build-$target/build.ninja" ] || space=$SPACE_LATER
         cache_space "$space"
         cache_lock qemu
-        [ -n "$(source_dir)" ] || fetch_source
         tree=$(source_dir)
+        if [ -z "$tree" ] || [ -e "$tree/.patching" ]; then
+            fetch_source
+            tree=$(source_dir)
+            [ -n "$tree" ] || die "the source of QEMU 10.0 is not in $BASE"
+        fi
         bin=$BASE/bin/$(key "$tree")
         [ -x "$bin/qemu-system-$target" ] || build "$tree" "$bin" "$target"
     fi

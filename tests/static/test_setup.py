@@ -5,11 +5,13 @@ copied and moved checkouts, builds at the same time, missing packages, no networ
 
 usage: test_setup.py   the last line is "N passed, N failed"
 """
+import hashlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import unittest
@@ -277,6 +279,89 @@ esac
         with open("/proc/locks", encoding="utf-8") as file:
             waiting = [int(line.split()[5]) for line in file if "->" in line]
         return any(os.path.exists(f"/proc/{pid}") and os.getpgid(pid) == leader for pid in waiting)
+
+
+class Qemu(Scripts):
+    """qemu-device/qemu/build.sh, with a source that has nothing but what the script looks at."""
+
+    SCRIPT = "../qemu-device/qemu/build.sh"
+
+    def setUp(self):
+        super().setUp()
+        for name in (self.SCRIPT[3:], "qemu-device/qemu/meson.build", "qemu-device/qemu/devices-x86_64.mak",
+                     "qemu-device/qemu/npu.c", "qemu-device/qemu/patches/npu-folder.patch",
+                     "qemu-device/qemu/patches/soc-node.patch", "qemu-device/model/include/npu_model.h",
+                     "qemu-device/model/libnpumodel.map", "uapi/hw/npu_regs.h"):
+            os.makedirs(os.path.dirname(os.path.join(self.top, name)), exist_ok=True)
+            shutil.copy(os.path.join(TOP, name), os.path.join(self.top, name))
+        self.base = os.path.join(self.folder, "cache", "npu", "qemu")
+        os.makedirs(os.path.join(self.base, "meson"))
+        with open(os.path.join(self.base, "meson", ".complete"), "w", encoding="utf-8"):
+            pass
+        for name in ("pkg-config", "xz"):
+            self.program(name, "#!/bin/sh\n")
+        self.program("gcc", '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ntouch "$2"\n')
+        self.program("strip", '#!/bin/sh\ncp "$4" "$3"\n')
+        self.program("patch", '#!/bin/sh\n[ ! -e "$CALLS.bad" ]\n')
+        self.program("ninja", '#!/bin/sh\n[ ! -e "$CALLS.bad" ] && touch "$2/$4" && chmod +x "$2/$4"\n')
+
+    def archive(self, version):
+        """The source archive of a version of QEMU, as variables of the script."""
+        tree = os.path.join(self.folder, "qemu-" + version)
+        for folder in ("configs/devices/x86_64-softmmu", "hw/misc"):
+            os.makedirs(os.path.join(tree, folder))
+        for name, text in (("VERSION", version), ("configure", "#!/bin/sh\ntouch build.ninja\n")):
+            with open(os.path.join(tree, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        os.chmod(os.path.join(tree, "configure"), 0o755)
+        with tarfile.open(tree + ".tar", "w") as file:
+            file.add(tree, arcname=os.path.basename(tree))
+        with open(tree + ".tar", "rb") as file:
+            return {"NPU_QEMU_TARBALL": tree + ".tar", "NPU_QEMU_SHA256": hashlib.sha256(file.read()).hexdigest()}
+
+    def change(self, name):
+        with open(os.path.join(self.top, "qemu-device", "qemu", name), "a", encoding="utf-8") as file:
+            file.write("\n")
+
+    def break_programs(self, bad):
+        """From now on patch and ninja fail, or not."""
+        if bad:
+            with open(self.calls + ".bad", "w", encoding="utf-8"):
+                pass
+        else:
+            os.remove(self.calls + ".bad")
+
+    def test_a_build_that_failed_hides_no_binary(self):
+        source = self.archive("10.0.99")
+        built = self.run_script(self.top, self.SCRIPT, **source).splitlines()[-1]
+        self.assertTrue(os.access(built, os.X_OK), built)
+        for name in ("npu.c", "patches/npu-folder.patch"):
+            path = os.path.join(self.top, "qemu-device", "qemu", name)
+            shutil.copy(path, path + ".before")
+            self.change(name)
+            self.break_programs(True)
+            self.assertIn("failed with status", self.run_script(self.top, self.SCRIPT, status=1))
+            self.break_programs(False)
+            os.replace(path + ".before", path)
+            self.assertEqual(built + "\n", self.run_script(self.top, self.SCRIPT, "--print"))
+        # The patches of the source are in doubt now, so another one is unpacked.
+        self.change("npu.c")
+        output = self.run_script(self.top, self.SCRIPT, **source)
+        self.assertIn("unpacking", output)
+        self.change("npu.c")
+        output = self.run_script(self.top, self.SCRIPT, NPU_QEMU_TARBALL="/nowhere")
+        self.assertNotIn("patching", output)
+
+    def test_a_cache_with_a_space_in_its_path(self):
+        cache = os.path.join(self.folder, "my cache")
+        output = self.run_script(self.top, self.SCRIPT, status=1, XDG_CACHE_HOME=cache, **self.archive("10.0.99"))
+        self.assertIn(f"QEMU cannot be built in a folder with a space or a colon: {cache}/npu/qemu", output)
+        self.assertFalse(os.path.exists(cache))
+
+    def test_the_source_of_another_version(self):
+        output = self.run_script(self.top, self.SCRIPT, status=1, **self.archive("9.2.0"))
+        self.assertIn("qemu-9.2.0.tar has QEMU 9.2.0; the device is for QEMU 10.0.x", output)
+        self.assertEqual([], [name for name in os.listdir(self.base) if name.startswith("tree")])
 
 
 class Demo(Scripts):
