@@ -13,11 +13,11 @@ seconds=$((${MINUTES:-60} * 60))
 
 case ${1:-} in
     bmodel | onnx | chip)
-        ninja -C "$NPU_BUILD" "fuzz_$1"
+        scripts/build.sh "fuzz_$1"
         (cd "$NPU_BUILD" && "$NPU_TOP/tests/fuzz/run.sh" "$NPU_BUILD/bin" "$1" "$seconds" "$NPU_BUILD/corpus-$1")
         ;;
     nets)
-        ninja -C "$NPU_BUILD" fuzz_nets
+        scripts/build.sh fuzz_nets
         "$NPU_BUILD/bin/fuzz_nets" --seconds "$seconds" --salt "$(date)" --out "$NPU_BUILD"
         ;;
     kernel) make -s fuzz-kernel SECONDS="$seconds" ;;

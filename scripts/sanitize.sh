@@ -26,6 +26,8 @@ case ${1:-} in
         ;;
     *) die "usage: sanitize.sh address|thread" ;;
 esac
+# The tests run under the lock, too: nothing may build beneath them.
+lock_tree "$tree"
 NPU_BUILD=$tree CC=clang CXX=clang++ scripts/configure.sh -DNPU_SANITIZE="$sanitizers"
 ninja -C "$tree" "${targets[@]}"
 exec scripts/run_ctest.py "$tree" "${tests[@]}"

@@ -124,20 +124,47 @@ class Configure(Scripts):
         self.assertIn(f"{build} is the build folder of another checkout, {self.top}", output)
         self.assertTrue(os.path.exists(os.path.join(build, "build.ninja")))
 
-    def test_two_builds_of_one_folder_wait_for_each_other(self):
+    def check_waiting(self, *second):
+        """While a build holds build/, the second script waits for it, and succeeds afterwards."""
         held = os.path.join(self.folder, "held")
         with open(held, "w", encoding="utf-8"):
             pass
         first = self.start(self.top, "build.sh", "programs", HELD=held)
         self.wait_for_ninja()
-        second = self.start(self.top, "build.sh", "programs")
+        second = self.start(self.top, *second, NPU_BUILD=os.path.join(self.top, "build"))
         line = second.stdout.readline()
-        self.assertRegex(line, f"waiting for the build of process {first.pid} ")
         os.remove(held)
         self.assertEqual(0, first.wait(300))
-        second.communicate(timeout=300)
         first.stdout.close()
-        self.assertEqual(0, second.returncode)
+        output = second.communicate(timeout=300)[0]
+        self.assertEqual(0, second.returncode, line + output)
+        self.assertRegex(line, f"waiting for the build of process {first.pid} ")
+
+    def test_two_builds_of_one_folder_wait_for_each_other(self):
+        self.check_waiting("build.sh", "programs")
+
+    def test_a_fuzzer_is_built_when_no_other_build_is_at_work(self):
+        os.makedirs(os.path.join(self.top, "build", "bin"))
+        os.symlink("/bin/true", os.path.join(self.top, "build", "bin", "fuzz_nets"))
+        self.check_waiting("fuzz.sh", "nets")
+        self.assertIn(f"ninja -C {self.top}/build fuzz_nets", self.recorded("ninja"))
+
+    def test_one_build_with_a_sanitizer_in_a_folder(self):
+        """Also while its tests run."""
+        held = os.path.join(self.folder, "held")
+        with open(held, "w", encoding="utf-8"):
+            pass
+        self.program("ctest", '#!/bin/sh\necho ctest runs\nwhile [ -e "$HELD" ]; do sleep 0.05; done\n')
+        self.program("ninja", "#!/bin/sh\n")
+        first = self.start(self.top, "sanitize.sh", "thread", HELD=held)
+        for line in first.stdout:
+            if line == "ctest runs\n":
+                break
+        second = self.start(self.top, "sanitize.sh", "thread")
+        self.assertRegex(second.stdout.readline(), f"waiting for the build of process {first.pid} ")
+        os.remove(held)
+        for process in (first, second):
+            process.communicate(timeout=300)
 
     def test_a_killed_build_holds_nothing(self):
         held = os.path.join(self.folder, "held")
