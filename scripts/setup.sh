@@ -100,6 +100,7 @@ flex|full|debug kernels
 libssl-dev|full|debug kernels
 binutils-aarch64-linux-gnu|full|programs and modules of arm64 boards; scripts/sysroot-arm64.sh has the compiler
 qemu-user|full|unit tests of programs for arm64 hosts
+clang-tidy|full|static checks of the C++ sources (make nightly)
 sparse|full|static checks of the driver
 coccinelle|full|static checks of the driver
 ocaml|full|scripts in Linux's semantic patches, which coccinelle runs

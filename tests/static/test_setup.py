@@ -248,6 +248,11 @@ class Setup(Scripts):
         self.assertRegex(output, "the network is needed to install packages, and 127.0.0.1, port 9, cannot be reached")
         self.assertFalse([call for call in self.recorded("apt-get") if "install" in call])
 
+    def test_what_a_check_needs_is_in_its_set(self):
+        output = self.run_script(self.top, "setup.sh", "--list", "full")
+        for package in ("ninja-build", "clang-format", "clang-tidy", "sparse", "coccinelle"):
+            self.assertRegex(output, f"(?m)^{package} ")
+
     def test_unknown_sets(self):
         self.assertRegex(self.run_script(self.top, "setup.sh", "smi", status=1), "unknown set of packages: smi")
 
