@@ -19,6 +19,13 @@ def changed(since):
     return _git("diff", "--name-only", since) + _git("ls-files", "--others", "--exclude-standard")
 
 
+def run_labels(build, labels):
+    """The unit tests of these labels; returns ctest's status. No test with any of them is a failure."""
+    return subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "-j", str(os.cpu_count()),
+                           "--no-tests=error", "-L", f"^({'|'.join(labels)})$", "-LE", "^full$"],
+                          check=False).returncode
+
+
 def main(steps_table, since):
     files = changed(since)
     labels = [label for label, patterns in steps_table.labels.items() if table.matching(patterns, files)]
@@ -30,7 +37,5 @@ def main(steps_table, since):
     if not labels:
         print("no unit tests for what changed")
         return 0
-    print("unit tests of: " + " ".join(labels))
-    return subprocess.run(["ctest", "--test-dir", os.environ["NPU_BUILD"], "--output-on-failure", "-j",
-                           str(os.cpu_count()), "-L", f"^({'|'.join(labels)})$", "-LE", "^full$"],
-                          check=False).returncode
+    print("unit tests of: " + " ".join(labels), flush=True)
+    return run_labels(os.environ["NPU_BUILD"], labels)

@@ -18,7 +18,7 @@ from checks import table
 PLAIN = re.compile(r"(\d+) passed, (\d+) failed")
 CTEST = re.compile(r"tests passed, (\d+) tests failed out of (\d+)")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
-UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)", re.MULTILINE)
+UNITTEST_END = re.compile(r"^(?:OK|FAILED) \(([a-z]+[a-z ]*=.*)\)$", re.MULTILINE)
 # A line by which a step names a test that failed, and the command that repeats it.
 FAILED = re.compile(r"^failed: (?:(.+?) \(log (\S+)\)|([^:\s]+)): (.*)$", re.MULTILINE)
 # Lines that are worth a look in the log of a step that failed.
@@ -61,18 +61,29 @@ def read_result(path):
         return None
 
 
+def _count_unittest(text):
+    """(passed, failed) of the runs of unittest in a text. A skipped test did not pass; a run of no other has failed."""
+    passed = failed = 0
+    parts = UNITTEST_RAN.split(text)
+    for ran, rest in zip(parts[1::2], parts[2::2]):
+        end = UNITTEST_END.search(rest)
+        numbers = dict(part.split("=") for part in end[1].split(", ")) if end else {}
+        bad = sum(int(numbers.get(name, 0)) for name in ("failures", "errors", "unexpected successes"))
+        good = max(0, int(ran) - bad - int(numbers.get("skipped", 0)))
+        passed, failed = passed + good, failed + (bad if good or bad else 1)
+    return passed, failed
+
+
 def count(text):
     """(passed, failed) of a step's output: its last line, "N passed, N failed"; without one, the closing lines of ctest
     and unittest."""
     last = PLAIN.fullmatch(text.strip().rpartition("\n")[2])
     if last:
         return int(last[1]), int(last[2])
-    passed = failed = 0
+    passed, failed = _count_unittest(text)
     for bad, all_of in CTEST.findall(text):
         passed, failed = passed + int(all_of) - int(bad), failed + int(bad)
-    ran = sum(int(n) for n in UNITTEST_RAN.findall(text))
-    bad = sum(int(n) for line in UNITTEST_BAD.findall(text) for n in re.findall(r"(?:failures|errors)=(\d+)", line))
-    return passed + ran - bad, failed + bad
+    return passed, failed
 
 
 class Places:

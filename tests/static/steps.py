@@ -15,7 +15,7 @@ import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "scripts"))
-from checks import plan, result, table  # noqa: E402  pylint: disable=wrong-import-position
+from checks import plan, quick, result, table  # noqa: E402  pylint: disable=wrong-import-position
 
 # Files that no test reads: how a person or a service works with the project.
 NOT_TESTED = [".ci/run", ".clangd", ".editorconfig", ".gitattributes", ".github/**", ".gitignore", "scripts/hooks/*"]
@@ -237,6 +237,17 @@ class Runs(unittest.TestCase):
         self.assertIn("there is no step stock; did you mean guest-stock?", self.run_table("steps", "stock", status=2))
 
 
+class Quick(unittest.TestCase):
+    """The unit tests of `make quick`."""
+
+    def test_a_label_without_a_test_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "CTestTestfile.cmake"), "w", encoding="utf-8") as file:
+                file.write("add_test(one true)\nset_tests_properties(one PROPERTIES LABELS some)\n")
+            self.assertEqual(0, quick.run_labels(folder, ["other", "some"]))
+            self.assertNotEqual(0, quick.run_labels(folder, ["other"]))
+
+
 class Counts(unittest.TestCase):
     """Counts in the last lines of programs."""
 
@@ -246,6 +257,13 @@ class Counts(unittest.TestCase):
         self.assertEqual((7, 0), result.count("Ran 7 tests in 0.1s\n\nOK\n"))
         self.assertEqual((4, 3), result.count("Ran 7 tests in 0.1s\n\nFAILED (failures=1, errors=2)\n"))
         self.assertEqual((0, 0), result.count("nothing\n"))
+
+    def test_a_skipped_test_did_not_pass(self):
+        self.assertEqual((5, 0), result.count("Ran 7 tests in 0.1s\n\nOK (skipped=2)\n"))
+        self.assertEqual((6, 0), result.count("Ran 7 tests in 0.1s\n\nOK (skipped=1, expected failures=2)\n"))
+        self.assertEqual((3, 2), result.count("Ran 7 tests in 0.1s\n\nFAILED (failures=1, errors=1, skipped=2)\n"))
+        self.assertEqual((0, 1), result.count("Ran 7 tests in 0.1s\n\nOK (skipped=7)\n"))
+        self.assertEqual((3, 1), result.count("Ran 3 tests in 1s\n\nOK\nRan 1 test in 0.1s\n\nOK (skipped=1)\n"))
 
     def test_cmake_arguments(self):
         self.assertEqual('"a \\"b\\" \\$c \\\\d"', plan.quoted('a "b" $c \\d'))
