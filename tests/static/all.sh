@@ -17,6 +17,7 @@ run() {
         passed=$((passed + BASH_REMATCH[1]))
         failed=$((failed + BASH_REMATCH[2]))
         [ $status -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ] || failed=$((failed + 1))
+        output=${output%"$last"} output=${output%$'\n'}
     elif [ $status -eq 0 ]; then
         passed=$((passed + 1))
     else
@@ -24,7 +25,7 @@ run() {
     fi
     [ $status -ne 0 ] || return 0
     echo "== $1 failed: ${*:2}"
-    head -n -1 <<<"$output"
+    echo "$output"
     names+=("failed: static.$1: ${*:2}")
 }
 

@@ -32,7 +32,21 @@ without() {
 test_of "spdx.py needs git" not without git tests/static/spdx.py
 test_of "format.sh needs git" not without git scripts/format.sh --check
 test_of "format.sh needs clang-format" not without clang-format scripts/format.sh --check
-test_of "arrows.py needs ldd" not without ldd tests/static/arrows.py "${NPU_BUILD:-build}"
+
+# A build folder in which every object needs nothing but libc, so that only ldd makes a difference.
+mkdir -p "$work/build/bin" "$work/build/lib"
+objects=$(sed -nE 's/^ *\("((bin|lib)\/[^"]+)", .*/\1/p' tests/static/arrows.py)
+for object in $objects; do ln -s "$(type -P true)" "$work/build/$object"; done
+test_of "arrows.py reads the objects of a build" tests/static/arrows.py "$work/build" >/dev/null
+test_of "arrows.py needs ldd" not without ldd tests/static/arrows.py "$work/build"
+ln -sf "$PWD/LICENSE" "$work/build/bin/npuc"
+test_of "arrows.py refuses what is no program" not tests/static/arrows.py "$work/build" >/dev/null
+
+# In a folder without any checker: the shell's only line about each is shown.
+mkdir -p "$work/tests/static"
+cp tests/static/all.sh "$work/tests/static/"
+test_of "all.sh shows an error of one line" \
+    grep -q 'tests/static/spdx.py: ' <<<"$("$work/tests/static/all.sh" 2>/dev/null)"
 
 # shellcheck source=tests/static/newest.sh
 . tests/static/newest.sh
