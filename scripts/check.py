@@ -8,7 +8,7 @@ usage: check.py check|full|nightly [--all]   the steps of a set; full contains c
        check.py steps [--all] NAME...        these steps
        check.py quick [--since COMMIT]       builds, and runs the unit tests of the files that changed
        check.py list [SET]                   names and purposes
-       check.py table [--write|--check]      the table in docs/develop/testing.md
+       check.py table [--write]              compares, or writes, the table in docs/develop/testing.md
 
 A step whose inputs have not changed since it passed on this machine is not run again; --all runs it. The last line is
 "N passed, N failed"; the lines before it name each test that failed, its log, and the command that repeats it.
@@ -146,15 +146,16 @@ def run_sets(arguments, steps_table, places):
     if arguments.mode == "ci":
         rest = arguments.minutes * 60 - (time.monotonic() - begun)
         chosen, left = fitting(steps_table, places, digests, rest)
-        if chosen and not any(one.failed for one in results):
+        why = f"for lack of time ({arguments.minutes} minutes)"
+        if any(one.failed for one in results):
+            left, why = chosen + left, "after a failure"
+        elif chosen:
             more, more_unchanged = run_steps(chosen, steps_table, places, digests, True)
             known = {one.name for one in results}
             results += [one for one in more if one.name not in known]
             unchanged |= more_unchanged
-        else:
-            left = chosen + left
         if left:
-            print(f"\nleft out for lack of time ({arguments.minutes} minutes): {' '.join(left)}")
+            print(f"\nleft out {why}: {' '.join(left)}")
     lock.close()
     return report(results, unchanged, begun)
 
@@ -168,7 +169,6 @@ def parse(steps_table):
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("--since", default="")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
     arguments = parser.parse_intermixed_args()
     known = {"steps": steps_table.steps, "run": steps_table.steps, "list": table.SETS}.get(arguments.mode, {})
     for name in arguments.names:

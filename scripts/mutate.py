@@ -34,7 +34,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = os.path.join(TOP, "build-mutants")
 # The build lies in the copy as it does in a checkout, so that ccache knows what it compiles.
 SOURCE, BUILD = WORK, os.path.join(WORK, "build")
-# folder -> label of its tests, as in scripts/quick.sh
+# folder -> label of its tests, as in [labels] of tests/steps.toml
 COMPONENTS = {"qemu-device/model/": "chip", "uapi/hw/": "chip", "libnpu/": "libnpu", "runtime/": "runtime",
               "compiler/": "compiler", "tools/npu-smi/": "libnpu", "tools/npuc/": "compiler",
               "tools/bmrt_test/": "runtime", "tools/": "tools"}

@@ -21,7 +21,7 @@ class TableError(Exception):
 
 @dataclasses.dataclass
 class Step:
-    """One row. `inputs` are patterns, with groups resolved; `seconds` and `limit` are wall time."""
+    """One row. `inputs` are patterns, with groups resolved; `seconds` is processor time, `limit` wall time."""
 
     name: str
     set: str

@@ -35,7 +35,7 @@ run format scripts/format.sh --check
 run lines tests/static/lines.py
 run races scripts/plant.py --check
 run steps tests/static/steps.py
-run step-table scripts/check.py table --check
+run step-table scripts/check.py table
 run checkers tests/static/test_checkers.sh
 run setup tests/static/test_setup.py
 [ ${#names[@]} -eq 0 ] || printf '%s\n' "${names[@]}"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # The driver without a warning: W=1 and sparse for the kernels that it runs on and for the newest one that Debian has,
-# checkpatch --strict, coccicheck. Needs all three kernels in the cache.
+# checkpatch --strict, coccicheck. Needs all four kernels in the cache.
 
 cd "$(dirname "$0")/../.." || exit 1
 passed=0
@@ -38,6 +38,8 @@ grep -q '  CHECK ' "$work/build/kernel/stock/build.log" || echo "sparse did not 
 check "W=1 and sparse, stock kernel" "$work/complaints"
 build debug W=1
 check "W=1, debug kernel" "$work/complaints"
+build stock-arm64 W=1
+check "W=1, arm64 boards' kernel" "$work/complaints"
 
 # shellcheck source=tests/static/newest.sh
 . tests/static/newest.sh

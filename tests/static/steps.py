@@ -232,6 +232,10 @@ class Runs(unittest.TestCase):
         self.assertRegex(output, "left out for lack of time .*: long\n")
         self.assertTrue(output.endswith("6 passed, 0 failed\n"))
 
+    def test_continuous_integration_ends_after_a_failure(self):
+        self.write(step("a", "false") + step("b", "echo '1 passed, 0 failed'").replace('"check"', '"full"'))
+        self.assertRegex(self.run_table("ci", "--minutes", "10", status=1), "left out after a failure: b\n")
+
     def test_unknown_names(self):
         self.write(step("guest-stock", "true"))
         self.assertIn("there is no step stock; did you mean guest-stock?", self.run_table("steps", "stock", status=2))
