@@ -117,7 +117,7 @@ main() {
         [ "${1:-}" != --env ] || die "the stock kernel is not in the cache" "run: make kernel-stock$SUFFIX"
         PATH=$PATH:/usr/sbin:/sbin
         need_program depmod
-        cache_space "$SPACE"
+        need_space "$SPACE" "$NPU_CACHE"
         cache_lock kernel-stock
         fetch
         env=$(newest_env)

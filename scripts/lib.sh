@@ -31,20 +31,20 @@ need_program() {
     command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: make setup"
 }
 
-# need_network WHY: an error within a second where no package archive can be reached. Tries the proxy instead of the
-# archive's host where apt has one; archives of other kinds than http and https are taken for reachable.
+# need_network WHY [URI]: an error within seconds where nothing answers at a package archive: that of the URI, or else
+# the first of apt's sources; at the proxy, where there is one. Archives and proxies of other kinds than http and https
+# are taken for reachable.
 need_network() {
-    local uri scheme rest host port
-    uri=$(apt-config shell proxy Acquire::http::Proxy 2>/dev/null | sed -n "s/^proxy='\(.*\)'$/\1/p")
-    uri=${uri:-${http_proxy:-}}
-    [ -n "$uri" ] || uri=$(apt-get --print-uris update 2>/dev/null | sed -n "s/^'\(http[^']*\)'.*/\1/p" | head -n 1)
-    case $uri in http://* | https://*) ;; *) return 0 ;; esac
-    scheme=${uri%%:*} rest=${uri#*://}
-    rest=${rest%%/*}
-    rest=${rest##*@}
-    host=${rest%%:*} port=${rest##*:}
-    [ "$port" != "$rest" ] || port=$([ "$scheme" = https ] && echo 443 || echo 80)
-    timeout 2 bash -c ': </dev/tcp/"$0"/"$1"' "$host" "$port" 2>/dev/null ||
+    local uri host port
+    uri=$(apt-config dump 2>/dev/null |
+        awk -F'"' 'tolower($1) ~ /^acquire::https?::proxy/ && $2 != "" && !n++ { print $2 }' || true)
+    uri=${uri:-${http_proxy:-${https_proxy:-${HTTPS_PROXY:-${2:-}}}}}
+    [ -n "$uri" ] ||
+        uri=$(apt-get --print-uris update 2>/dev/null | awk -F"'" '$2 ~ /^http/ && !n++ { print $2 }' || true)
+    [[ $uri =~ ^(https?)://([^/@]*@)?([^]/:@[]+)(:([0-9]+))?(/|$) ]] || return 0
+    host=${BASH_REMATCH[3]} port=${BASH_REMATCH[5]}
+    [ -n "$port" ] || port=$([ "${BASH_REMATCH[1]}" = https ] && echo 443 || echo 80)
+    timeout 5 bash -c ': <"/dev/tcp/$0/$1"' "$host" "$port" 2>/dev/null ||
         die "the network is needed $1, and $host, port $port, cannot be reached" \
             "it is the archive (or proxy) of apt's sources; see 'apt-get update'"
 }
@@ -69,16 +69,6 @@ logged() {
         tail -n 25 "$log" >&2
         die "'$1' failed with status $status" "whole output: $log"
     fi
-}
-
-# cache_space MB: ends with a message where the cache cannot be written, or has less room than that.
-cache_space() {
-    local free
-    { mkdir -p "$NPU_CACHE" && [ -w "$NPU_CACHE" ]; } 2>/dev/null || die "the cache $NPU_CACHE cannot be written" \
-        "set XDG_CACHE_HOME to a folder that can"
-    free=$(df -Pm "$NPU_CACHE" | awk 'NR == 2 { print $4 }')
-    [ "$free" -ge "$1" ] || die "the cache $NPU_CACHE has room for $free MB; this step needs $1 MB" \
-        "free some space, or set XDG_CACHE_HOME to a folder on another disk"
 }
 
 # Only one process at a time may fill one part of the cache; the others wait for it.
@@ -213,18 +203,6 @@ apt_write_sources() {
     fi >"$(apt_root)/sources.list"
 }
 
-# Ends with a message where nothing answers at the archive $1: apt tries several times, for much longer. A proxy, a
-# mirror list or a local archive is left to apt.
-apt_probe() {
-    local host port
-    [[ $1 =~ ^(https?)://([^/:@]+)(:([0-9]+))?/ ]] || return 0
-    host=${BASH_REMATCH[2]} port=${BASH_REMATCH[4]:-${BASH_REMATCH[1]}}
-    [ -z "${http_proxy:-}${https_proxy:-}${HTTPS_PROXY:-}" ] || return 0
-    ! apt-config dump | grep -qiE '^Acquire::https?::Proxy' || return 0
-    timeout 5 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port" 2>/dev/null ||
-        die "the package archive $host does not answer" "is there a network? behind a proxy, set http_proxy"
-}
-
 # Brings the private index up to date, at most once per hour.
 apt_refresh() {
     local root
@@ -240,7 +218,8 @@ apt_refresh() {
     fi
     [ -z "${NPU_APT_ARCH:-}" ] || : >"$root/status"
     apt_write_sources
-    apt_probe "$(awk '{ for (i = 1; i <= NF; i++) if ($i ~ /:\//) { print $i; exit } }' "$root/sources.list")"
+    need_network "to read the package index" \
+        "$(awk '{ for (i = 1; i <= NF; i++) if ($i ~ /:\//) { print $i; exit } }' "$root/sources.list")"
     say "reading the package index (into $root)"
     apt_private update >"$root/update.log" 2>&1 </dev/null || {
         tail -n 5 "$root/update.log" >&2

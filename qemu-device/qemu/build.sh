@@ -290,7 +290,7 @@ main() {
         for program in gcc ninja pkg-config patch xz; do need_program "$program"; done
         space=$SPACE_FIRST
         [ ! -e "${tree:-.}/build-$target/build.ninja" ] || space=$SPACE_LATER
-        cache_space "$space"
+        need_space "$space" "$NPU_CACHE"
         cache_lock qemu
         tree=$(source_dir)
         if [ -z "$tree" ] || [ -e "$tree/.patching" ]; then

@@ -61,7 +61,7 @@ class Scripts(unittest.TestCase):
     def start(self, top, script, *arguments, **variables):
         environment = {**os.environ, "PATH": self.bin + ":" + os.environ["PATH"], "CALLS": self.calls, "HELD": "",
                        "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), **variables}
-        for name in ("NPU_BUILD", "CONFIG", "UNITY", "http_proxy"):
+        for name in ("NPU_BUILD", "CONFIG", "UNITY", "http_proxy", "https_proxy", "HTTPS_PROXY"):
             if name not in variables:
                 environment.pop(name, None)
         return subprocess.Popen([os.path.join(top, "scripts", script), *arguments], env=environment, text=True,
@@ -248,6 +248,11 @@ class Setup(Scripts):
         self.assertRegex(output, "the network is needed to install packages, and 127.0.0.1, port 9, cannot be reached")
         self.assertFalse([call for call in self.recorded("apt-get") if "install" in call])
 
+    def test_where_apt_has_a_proxy_that_is_tried(self):
+        self.program("id", "#!/bin/sh\necho 0\n")
+        self.program("apt-config", "#!/bin/sh\necho 'Acquire::http::Proxy \"http://user:word@127.0.0.2:9\";'\n")
+        self.assertIn("127.0.0.2, port 9, cannot be reached", self.run_script(self.top, "setup.sh", "sim", status=1))
+
     def test_what_a_check_needs_is_in_its_set(self):
         output = self.run_script(self.top, "setup.sh", "--list", "full")
         for package in ("ninja-build", "clang-format", "clang-tidy", "sparse", "coccinelle"):
@@ -265,9 +270,27 @@ class Setup(Scripts):
 class Index(Scripts):
     """The package index in the cache."""
 
+    def setUp(self):
+        super().setUp()
+        self.program("apt-config", "#!/bin/sh\n")
+        script = os.path.join(self.top, "scripts", "refresh.sh")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write('#!/bin/bash\nNPU_STEP=index\n. "$(dirname "$0")/lib.sh"\nhost_release() { echo bookworm; }\n'
+                       'apt_refresh\n')
+        os.chmod(script, 0o755)
+
+    def test_without_a_network_the_index_is_not_read(self):
+        self.program("apt-get", """#!/bin/sh
+echo "apt-get $*" >>"$CALLS"
+echo "Debian|bookworm|http://127.0.0.1:9/debian"
+echo "Debian|bookworm-security|http://127.0.0.1:9/security"
+""")
+        output = self.run_script(self.top, "refresh.sh", status=1)
+        self.assertRegex(output, "the network is needed to read the package index, and 127.0.0.1, port 9, cannot be")
+        self.assertFalse([call for call in self.recorded("apt-get") if "update" in call])
+
     def test_processes_that_need_the_index_at_once_read_it_once(self):
         """apt-get fails where another one is at work in the same folders, as the real one does."""
-        self.program("apt-config", "#!/bin/sh\n")
         self.program("apt-get", """#!/bin/sh
 case "$*" in
     *indextargets*)
@@ -282,11 +305,6 @@ case "$*" in
         ;;
 esac
 """)
-        script = os.path.join(self.top, "scripts", "refresh.sh")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write('#!/bin/bash\nNPU_STEP=index\n. "$(dirname "$0")/lib.sh"\nhost_release() { echo bookworm; }\n'
-                       'apt_refresh\n')
-        os.chmod(script, 0o755)
         held = os.path.join(self.folder, "held")
         with open(held, "w", encoding="utf-8"):
             pass
@@ -389,6 +407,11 @@ class Qemu(Scripts):
         output = self.run_script(self.top, self.SCRIPT, status=1, XDG_CACHE_HOME=cache, **self.archive("10.0.99"))
         self.assertIn(f"QEMU cannot be built in a folder with a space or a colon: {cache}/npu/qemu", output)
         self.assertFalse(os.path.exists(cache))
+
+    def test_no_space(self):
+        self.program("df", "#!/bin/sh\necho Avail\necho 1000\n")
+        output = self.run_script(self.top, self.SCRIPT, status=1)
+        self.assertRegex(output, "only 0 MB are free in .*/cache/npu, and 500 MB are needed")
 
     def test_the_source_of_another_version(self):
         output = self.run_script(self.top, self.SCRIPT, status=1, **self.archive("9.2.0"))
