@@ -87,7 +87,7 @@ quick: ## builds, and runs the unit tests of what changed (since the last commit
 test: ## runs one test, wherever it is, and builds what it needs: T=NAME or a part of it [BOARD=stock|debug|iommu|virt|soc]
 	@scripts/test.py "$(T)" $(BOARD)
 
-check: ## builds, and runs the tests that find most (under half an hour when built) [ALL=1: also those that are unchanged]
+check: ## builds, and runs the tests that find most (a quarter of an hour when built) [ALL=1: also those that are unchanged]
 	@scripts/setup.sh check
 	@scripts/check.py check $(if $(ALL),--all)
 
