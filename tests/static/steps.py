@@ -6,6 +6,7 @@ file, and scripts/check.py runs, caches, reports and leaves out steps as its usa
 usage: steps.py   the last lines are those of unittest, then "N passed, N failed"
 """
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,10 +99,10 @@ class Runs(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = os.path.join(self.folder.name, "steps.toml")
 
-    def run_table(self, *arguments, status=0):
+    def run_table(self, *arguments, status=0, top=TOP):
         environment = {**os.environ, "NPU_BUILD": os.path.join(self.folder.name, "build"),
                        "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
-        done = subprocess.run([sys.executable, os.path.join(TOP, "scripts", "check.py"), *arguments],
+        done = subprocess.run([sys.executable, os.path.join(top, "scripts", "check.py"), *arguments],
                               env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False, timeout=300)
         self.assertEqual(status, done.returncode, done.stdout)
@@ -147,63 +148,59 @@ class Runs(unittest.TestCase):
         with open(os.path.join(self.folder.name, "build", "pid"), encoding="utf-8") as file:
             self.assertFalse(os.path.exists(f"/proc/{file.read().strip()}"))
 
-    def test_an_interrupted_check_leaves_no_process(self):
+    def interrupt(self, send, status):
+        """Runs a check of a step that hangs, and send(process). The check ends, and nothing that it started is left."""
         self.write(step("a", "echo $$ >$NPU_BUILD/pid; sleep 1000"))
         build = os.path.join(self.folder.name, "build")
         environment = {**os.environ, "NPU_BUILD": build, "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
         process = subprocess.Popen([sys.executable, os.path.join(TOP, "scripts", "check.py"), "check"], env=environment,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
         pid = ""
         while not pid:
-            time.sleep(0.05)
-            if os.path.exists(os.path.join(build, "pid")):
-                with open(os.path.join(build, "pid"), encoding="utf-8") as file:
-                    pid = file.read().strip()
-        os.killpg(process.pid, signal.SIGINT)
-        self.assertNotEqual(0, process.wait(120))
-        for _ in range(1200):
-            if not os.path.exists(f"/proc/{pid}"):
-                break
-            time.sleep(0.1)
-        self.assertFalse(os.path.exists(f"/proc/{pid}"))
-
-    def test_a_check_that_is_terminated_ends_ctest_first(self):
-        """The signal goes to the check alone, as a service manager or `kill` sends it."""
-        self.write(step("a", "echo $$ >$NPU_BUILD/pid; sleep 1000") + step("b", "touch $NPU_BUILD/ran; echo '1 passed, "
-                                                                             "0 failed'", 'after = ["c"]')
-                   + '[step.c]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "sleep 1000"\n')
-        build = os.path.join(self.folder.name, "build")
-        environment = {**os.environ, "NPU_BUILD": build, "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
-        process = subprocess.Popen([sys.executable, os.path.join(TOP, "scripts", "check.py"), "check"], env=environment,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        pid = ""
-        while not pid:
+            if process.poll() is not None:
+                self.fail(process.communicate()[0])
             time.sleep(0.05)
             if os.path.exists(os.path.join(build, "pid")):
                 with open(os.path.join(build, "pid"), encoding="utf-8") as file:
                     pid = file.read().strip()
         children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True,
                                   check=True).stdout.split()
-        process.terminate()
-        self.assertEqual(128 + signal.SIGTERM, process.wait(120))
-        for child in children:
+        send(process)
+        process.communicate(timeout=120)
+        self.assertEqual(status, process.returncode)
+        for child in [*children, pid]:
+            for _ in range(1200):
+                if not os.path.exists(f"/proc/{child}"):
+                    break
+                time.sleep(0.1)
             self.assertFalse(os.path.exists(f"/proc/{child}"))
-        for _ in range(1200):
-            if not os.path.exists(f"/proc/{pid}"):
-                break
-            time.sleep(0.1)
-        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+
+    def test_an_interrupted_check_leaves_no_process(self):
+        """As by Ctrl-C in a terminal, which all processes get."""
+        self.interrupt(lambda process: os.killpg(process.pid, signal.SIGINT), 128 + signal.SIGINT)
+
+    def test_a_terminated_check_leaves_no_process(self):
+        """As by `kill` or a service manager: the signal goes to the check alone."""
+        self.interrupt(lambda process: process.terminate(), 128 + signal.SIGTERM)
 
     def test_a_file_that_changes_while_others_are_built_leaves_no_result(self):
-        source = os.path.join(TOP, "tests", "static", "untracked-source")
-        self.addCleanup(lambda: os.path.exists(source) and os.remove(source))
-        with open(source, "w", encoding="utf-8") as file:
-            file.write("1")
-        make = f'[step.make]\nset = "prepare"\npurpose = "p"\nseconds = 1\ncommand = "echo 2 >{source}"\n'
-        self.write(make + step("a", "echo '1 passed, 0 failed'", 'needs = ["make"]').replace(
-            '["LICENSE"]', '["tests/static/untracked-source"]'))
-        self.run_table("check")
-        self.assertNotIn("unchanged since", self.run_table("check"))
+        checkout = os.path.join(self.folder.name, "checkout")
+        shutil.copytree(os.path.join(TOP, "scripts"), os.path.join(checkout, "scripts"))
+        source = os.path.join(checkout, "source")
+        make = (f'[step.make]\nset = "prepare"\npurpose = "p"\nseconds = 1\n'
+                f"command = '[ ! -e {source}.edited ] || echo 2 >{source}'\n")
+        self.write(make + step("a", "echo '1 passed, 0 failed'", 'needs = ["make"]').replace("LICENSE", "source"))
+        for edited, kept in ((True, False), (False, True)):
+            with open(source, "w", encoding="utf-8") as file:
+                file.write("1")
+            if edited:
+                with open(source + ".edited", "w", encoding="utf-8"):
+                    pass
+            else:
+                os.remove(source + ".edited")
+            self.run_table("check", top=checkout)
+            found = self.run_table("check", top=checkout)
+            self.assertEqual(kept, "unchanged since" in found, found)
 
     def test_what_takes_new_random_numbers_is_not_kept(self):
         self.write(step("a", "echo '1 passed, 0 failed'", "keep = false"))
