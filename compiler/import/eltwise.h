@@ -12,7 +12,7 @@ Status second_operand(OpContext &c, ValueId &b);
 
 /// An operator that is one of the graph's functions of two numbers; `swapped`: of operand 1 and operand 0.
 Status binary_operator(OpContext &c, BinaryKind kind, bool swapped = false);
-/// The same as a handler.
+/// The handler of such an operator; operands in their order.
 template <BinaryKind kind>
 Status binary(OpContext &c) {
   return binary_operator(c, kind);

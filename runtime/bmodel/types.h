@@ -13,12 +13,11 @@ uint32_t dtype_bytes(uint32_t dtype);
 /// "float32" and so on; "unknown" for other numbers.
 const char *dtype_name(uint32_t dtype);
 
-/// How many batches share a 32-bit word in a store mode (bm_store_mode_t): 1 if they do not, 0 if tensors of this type
-/// cannot have the mode.
+/// Batches in a 32-bit word of a store mode (bm_store_mode_t): 1, 2 or 4; 0: tensors of this type cannot have the mode.
 uint32_t store_lanes(int32_t mode, uint32_t dtype);
 /// "BM_STORE_1N" and so on, the number itself for others.
 std::string store_mode_name(int32_t mode);
-/// What is wrong with a store mode that store_lanes() does not know for the type.
+/// The error message for a store mode that the type cannot have.
 std::string store_mode_error(int32_t mode, uint32_t dtype);
 
 /// bm_store_mode_t, as Tensor.gmem_stmode has it.
