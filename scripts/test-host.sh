@@ -37,8 +37,8 @@ set_up() { inside env HOME=/root "$CLONE/scripts/setup.sh" "$1"; }
 
 # As a user who is not root, in the clone.
 user() {
-    env -i PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=C.UTF-8 HOME=/srv/user NPU_JOBS="${NPU_JOBS:-$(nproc)}" \
-        chroot --userspec=user:user "$ROOT" sh -ec "cd $CLONE; $1"
+    inside chroot --userspec=user:user / env PATH=/usr/local/bin:/usr/bin:/bin HOME=/srv/user \
+        NPU_JOBS="${NPU_JOBS:-$(nproc)}" bash -ec "TIMEFORMAT='%R s, %U + %S processor seconds'; cd $CLONE; $1"
 }
 
 clone() {
@@ -47,7 +47,8 @@ clone() {
 }
 
 step_sim() {
-    is "the demo needs no root and says nothing of an error" user 'make demo BOARD=sim >../demo.log 2>&1 ||
+    is "the demo needs no root and says nothing of an error" user '
+        { time make demo BOARD=sim >../demo.log 2>&1; } 2>../demo.time ||
         { tail -n 30 ../demo.log; exit 1; }; ! grep -iE "error|warning" ../demo.log'
     is "it reads digits" user 'grep -q "[0-9] of [0-9]* .*right" ../demo.log || { tail -n 30 ../demo.log; exit 1; }'
     is "a second demo builds nothing" user 'make demo BOARD=sim >../again.log 2>&1
@@ -58,7 +59,8 @@ step_sim() {
 # Each unit test counts as one.
 step_units() {
     local line log=$LOGS/$RELEASE-units.log
-    is "all tests are built" user 'make build >../build.log 2>&1 || { tail -n 30 ../build.log; exit 1; }'
+    is "all tests are built" user '{ time make build >../build.log 2>&1; } 2>../build.time ||
+        { tail -n 30 ../build.log; exit 1; }'
     user 'ctest --test-dir build -j"$NPU_JOBS" --output-on-failure' >"$log" 2>&1 </dev/null || true
     line=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests failed out of [0-9]+' "$log") ||
         { is "the unit tests run" tail -n 40 "$log" && failed=$((failed + 1)) && return; }
@@ -68,7 +70,7 @@ step_units() {
 }
 
 step_board() {
-    is "the demo boots the board and reads digits" user 'make demo >../board.log 2>&1 ||
+    is "the demo boots the board and reads digits" user '{ time make demo >../board.log 2>&1; } 2>../board.time ||
         { tail -n 40 ../board.log; exit 1; }; grep -q "[0-9] of [0-9]* .*right" ../board.log'
 }
 
@@ -83,14 +85,15 @@ run_inside() {
     bring_archives
     inside useradd --create-home --home-dir /srv/user user
     # The checkout of a user who clones it.
-    is "git is installed" inside sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install git
-        ca-certificates'
+    is "git is installed" inside sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install git'
     clone
     for step; do
         is "the set-up installs what '$step' needs" set_up "$(set_of "$step")"
         keep_archives
         "step_$step"
     done
+    # What the commands took, in the order in which they ran.
+    (cd "$ROOT/srv/user" && grep -H . /dev/null ./*.time) || true
     echo "$passed passed, $failed failed" >"$NPU_BUILD/test-host-$RELEASE.result"
 }
 
