@@ -4,11 +4,11 @@
 # Configures the build folder if needed, and builds targets of CMake in it. Only one process at a time: the others say
 # for whom they wait.
 #
-#   build.sh demo         what a demo and programs in C, C++ and Python need; a new tree is configured without tests
-#   build.sh programs     the same and all tools
+#   build.sh demo [npu-smi]   what a demo and programs in C, C++ and Python need, without tests
+#   build.sh programs         the same and all tools
 #   build.sh programs extras  what `make install` installs
-#   build.sh all          everything, with the tests
-#   build.sh TARGET...    these
+#   build.sh all              everything, with the tests
+#   build.sh TARGET...        these
 
 NPU_STEP=build
 # shellcheck source=scripts/lib.sh
@@ -18,7 +18,7 @@ NPU_STEP=build
 lock_tree "$NPU_BUILD"
 options=()
 case "$*" in
-    demo | programs | "programs extras") [ -e "$NPU_BUILD/build.ninja" ] || options=(-DBUILD_TESTING=OFF) ;;
+    demo | "demo npu-smi" | programs | "programs extras") [ -e "$NPU_BUILD/build.ninja" ] || options=(-DBUILD_TESTING=OFF) ;;
     *) grep -q '^BUILD_TESTING:BOOL=ON' "$NPU_BUILD/CMakeCache.txt" 2>/dev/null || options=(-DBUILD_TESTING=ON) ;;
 esac
 "$NPU_TOP/scripts/configure.sh" "${options[@]}"

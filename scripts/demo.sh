@@ -128,7 +128,9 @@ mkdir -p "$LOGS"
 
 scripts/setup.sh "$set_of_packages"
 headline "packages: all installed"
-start programs "libraries, compiler, chip model, npu-smi" scripts/build.sh demo
+programs=(demo)
+[ "$BOARD" = sim ] || programs+=(npu-smi)
+start programs "libraries, compiler, chip model" scripts/build.sh "${programs[@]}"
 if [ "$BOARD" != sim ]; then
     start qemu "QEMU with the NPU" make -s "qemu$SUFFIX"
     start driver "Linux 6.12 of Debian and the driver npu.ko" \
@@ -145,9 +147,7 @@ headline "compiling networks/digits/digits.onnx for the NPU"
 next="Next: your own network (docs/guide/onnx-file.md) or program (docs/guide/port-a-program.md)"
 if [ "$BOARD" = sim ]; then
     headline "reading digits on the chip model in this process"
-    export NPU_DEVICE=sim
-    "$NPU_BUILD/bin/npu-smi"
-    "$NPU_BUILD/bin/digits" "$WORK/digits.bmodel" "$NET"
+    NPU_DEVICE=sim "$NPU_BUILD/bin/digits" "$WORK/digits.bmodel" "$NET"
     echo "$next, or the same through the real driver on an emulated board: make demo"
     exit
 fi
