@@ -29,6 +29,7 @@ main() {
     env=$("$NPU_TOP/scripts/sysroot-arm64.sh" "${sysroot[@]}")
     # CMake has found things in there that may have gone.
     [ "$(cat "$folder/.sysroot" 2>/dev/null)" = "$env" ] || rm -rf "$folder"
+    [ -e "$folder/build.ninja" ] || need_space 300 "$folder"
     [ -e "$folder/build.ninja" ] ||
         cmake -S "$NPU_TOP" -B "$folder" -G Ninja --toolchain "$NPU_TOP/cmake/$toolchain.cmake" "${options[@]}" \
             -DNPU_WERROR=ON

@@ -16,11 +16,17 @@ NPU_STEP=build
 
 [ $# -gt 0 ] || die "usage: build.sh programs|all|TARGET..."
 lock_tree "$NPU_BUILD"
-options=()
+options=() space=350
 case "$*" in
-    demo | "demo npu-smi" | programs | "programs extras") [ -e "$NPU_BUILD/build.ninja" ] || options=(-DBUILD_TESTING=OFF) ;;
-    *) grep -q '^BUILD_TESTING:BOOL=ON' "$NPU_BUILD/CMakeCache.txt" 2>/dev/null || options=(-DBUILD_TESTING=ON) ;;
+    demo | "demo npu-smi" | programs | "programs extras")
+        [ -e "$NPU_BUILD/build.ninja" ] || options=(-DBUILD_TESTING=OFF)
+        ;;
+    *)
+        space=700
+        grep -q '^BUILD_TESTING:BOOL=ON' "$NPU_BUILD/CMakeCache.txt" 2>/dev/null || options=(-DBUILD_TESTING=ON)
+        ;;
 esac
+[ -e "$NPU_BUILD/.ninja_log" ] || need_space "$space" "$NPU_BUILD"
 "$NPU_TOP/scripts/configure.sh" "${options[@]}"
 if [ ! -e "$NPU_BUILD/.ninja_log" ]; then
     steps=$(ninja -C "$NPU_BUILD" -t commands "$@" | wc -l)

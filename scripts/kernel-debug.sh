@@ -175,6 +175,7 @@ main() {
     [ "${REST[0]:-}" != --env ] || die "the debug kernel is not built" "run: $0 ${*%--env}"
     for program in gcc bison flex bc make; do need_program "$program"; done
     cache_lock kernel-debug
+    if [ -n "$SOURCE" ]; then need_space 450 "$BASE"; else need_space 2300 "$BASE"; fi
     fetch_source
     [ "$ARCH" != arm64 ] || cross_path
     OBJ=$BASE/obj-$(key)

@@ -58,6 +58,7 @@ main() {
     if [ ! -e "$env" ] || [ "${1:-}" = --update ]; then
         [ "${1:-}" != --env ] || die "the newest kernel's source is not in the cache" "run: scripts/kernel-newest.sh"
         cache_lock kernel-newest
+        need_space 2000 "$BASE"
         env=$(newest_env)
         [ -e "$env" ] && [ "${1:-}" != --update ] || fetch
         env=$(newest_env)

@@ -130,6 +130,7 @@ fetch_compiler() {
 fetch() {
     local root=$1
     rm -rf "$root"
+    need_space 800 "$root"
     mkdir -p "$root"
     fetch_board "$root/sysroot"
     fetch_compiler "$root/compiler"

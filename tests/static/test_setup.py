@@ -419,13 +419,22 @@ class Qemu(Scripts):
         self.assertEqual([], [name for name in os.listdir(self.base) if name.startswith("tree")])
 
 
-class Demo(Scripts):
-    """scripts/demo.sh, before it begins anything."""
+class Space(Scripts):
+    """Scripts that fill a disk, on one that is full: they end before they begin anything."""
+
+    COMMANDS = (("demo.sh", "sim"), ("build.sh", "all"), ("build.sh", "programs"), ("kernel-stock.sh",),
+                ("kernel-debug.sh",), ("kernel-newest.sh",), ("sysroot-arm64.sh",))
 
     def test_no_space(self):
         self.program("df", "#!/bin/sh\necho Avail\necho 1000\n")
-        output = self.run_script(self.top, "demo.sh", "sim", status=1)
-        self.assertRegex(output, "only 0 MB are free in .*, and [0-9]+ MB are needed")
+        for command in self.COMMANDS:
+            with self.subTest(command):
+                output = self.run_script(self.top, *command, status=1)
+                self.assertRegex(output, "only 0 MB are free in .*, and [0-9]+ MB are needed")
+
+
+class Demo(Scripts):
+    """scripts/demo.sh, before it begins anything."""
 
     def test_an_unknown_board(self):
         self.assertRegex(self.run_script(self.top, "demo.sh", "vrit", status=1), "vrit")
