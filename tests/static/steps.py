@@ -229,6 +229,13 @@ class Runs(unittest.TestCase):
         self.assertRegex(output, "left out for lack of time .*: long\n")
         self.assertTrue(output.endswith("6 passed, 0 failed\n"))
 
+    def test_continuous_integration_leaves_out_what_does_not_fit_on_a_slow_machine(self):
+        hour = step("hour", "echo '1 passed, 0 failed'").replace('"check"', '"full"')
+        hour = hour.replace("seconds = 1", f"seconds = {3600 * os.cpu_count()}")
+        count = "for i in $(seq 100000); do :; done; echo '1 passed, 0 failed'"
+        self.write(step("slow", count).replace("seconds = 1", "seconds = 0.0001") + hour)
+        self.assertRegex(self.run_table("ci", "--minutes", "70"), "left out for lack of time .*: hour\n")
+
     def test_continuous_integration_ends_after_a_failure(self):
         self.write(step("a", "false") + step("b", "echo '1 passed, 0 failed'").replace('"check"', '"full"'))
         self.assertRegex(self.run_table("ci", "--minutes", "10", status=1), "left out after a failure: b\n")
