@@ -2,6 +2,7 @@
 #include "compiler/import/node_order.h"
 
 #include <algorithm>
+#include <functional>
 #include <queue>
 
 namespace npu::graph {

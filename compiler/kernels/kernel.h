@@ -3,6 +3,7 @@
 #ifndef NPU_COMPILER_KERNEL_H
 #define NPU_COMPILER_KERNEL_H
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>

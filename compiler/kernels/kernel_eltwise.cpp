@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Binary and unary operators, element by element, in the order of the result's storage.
+#include <algorithm>
+
 #include "compiler/kernels/box_tiles.h"
 
 namespace npu::compiler {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Softmax over the last dimension. Rows that fit are worked on in place; longer ones in blocks.
+#include <algorithm>
+
 #include "compiler/kernels/box_tiles.h"
 #include "compiler/kernels/lmem.h"
 

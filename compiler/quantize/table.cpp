@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/quantize/table.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>

@@ -3,6 +3,8 @@
 #ifndef NPU_QUANTIZE_TRIAL_H
 #define NPU_QUANTIZE_TRIAL_H
 
+#include <functional>
+
 #include "compiler/quantize/insert.h"
 #include "compiler/quantize/result.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Copies and fills.
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>

@@ -2,6 +2,7 @@
 // The environment's NPU_SIM: "cores=2,lmem=8M,ddr=512M,queues=64,backend=auto,cards=1,check=races", all optional.
 #include <npu_regs.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <string_view>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies: small ones through a mapping, large ones by whatever was measured to be faster, sealed buffers only by the
 // card's DMA.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies by the card: GDMA commands of contexts of the library's own, each with a pinned staging buffer of two halves,
 // one being filled (or emptied) by the CPU while the card works on the other.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>

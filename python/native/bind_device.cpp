@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+
 #include "python/native/bind.h"
 
 namespace py = pybind11;

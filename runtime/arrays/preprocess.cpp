@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The text form of a preprocessing.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>

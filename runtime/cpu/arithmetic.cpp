@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Functions of one number, softmax and matrix products.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>

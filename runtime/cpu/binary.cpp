@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Functions of two numbers, with broadcasting.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

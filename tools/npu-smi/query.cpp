@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // --query: chosen columns of each card as CSV.
+#include <algorithm>
 #include <cstring>
 
 #include "tools/npu-smi/values.h"

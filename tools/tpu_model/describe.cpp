@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <flatbuffers/minireflect.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/bmodel/flow.h"

@@ -2,6 +2,7 @@
 // A chip in virtual time as bytes, with the jobs that wait and run.
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "qemu-device/model/src/archive.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "qemu-device/model/src/validate.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>

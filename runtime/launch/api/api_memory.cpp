@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The C API: tensors in device memory, and copies on all devices of a runtime at once.
+#include <algorithm>
 #include <thread>
 
 #include "runtime/launch/api/guard.h"

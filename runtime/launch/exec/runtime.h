@@ -4,6 +4,7 @@
 #define NPURT_RUNTIME_H
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <shared_mutex>

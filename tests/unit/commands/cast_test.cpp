@@ -2,6 +2,7 @@
 // Casts, which COPY does where its types differ: every pair of types, every number of up to 16 bits, every way to lie.
 #include "qemu-device/model/src/cast.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/unit/commands/command.h"

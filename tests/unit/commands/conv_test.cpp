@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // CONV: what the chip accepts, what it costs, how it is cut, and its results for all types. Those of f32 alone:
 // tests/unit/compute/mac_test.cpp.
+#include <algorithm>
+
 #include "tests/unit/commands/product.h"
 #include "tests/unit/commands/typed_product.h"
 

@@ -4,6 +4,7 @@
 #ifndef NPU_TESTS_COMMANDS_INDEXED_H
 #define NPU_TESTS_COMMANDS_INDEXED_H
 
+#include <algorithm>
 #include <sstream>
 
 #include "tests/unit/commands/command.h"

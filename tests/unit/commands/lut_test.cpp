@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // LUT: what the chip accepts, what it costs, how it is cut, and its results on every back end.
+#include <algorithm>
+
 #include "tests/unit/commands/command.h"
 
 namespace npu::test {

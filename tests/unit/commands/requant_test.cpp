@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // REQUANT: what the chip accepts, what it costs, how it is cut, and its results for all types on every back end.
+#include <algorithm>
 #include <sstream>
 
 #include "tests/unit/commands/arithmetic.h"

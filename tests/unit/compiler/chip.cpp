@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/unit/compiler/chip.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

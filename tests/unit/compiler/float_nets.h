@@ -3,6 +3,8 @@
 #ifndef NPU_TEST_COMPILER_FLOAT_NETS_H
 #define NPU_TEST_COMPILER_FLOAT_NETS_H
 
+#include <functional>
+
 #include "compiler/quantize/options.h"
 #include "tests/unit/compiler/onnx_builder.h"
 

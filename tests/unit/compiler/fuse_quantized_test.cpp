@@ -2,6 +2,8 @@
 // What becomes of operators between nodes that quantize: as text, and computed, against the file as it is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compiler/api/npuc.h"
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/print.h"

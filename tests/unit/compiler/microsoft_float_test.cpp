@@ -2,6 +2,7 @@
 // Operators of ONNX Runtime on floating point, against their formulas.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 

@@ -2,6 +2,8 @@
 // Networks that the chip cannot compute alone: how they are cut, and that the parts together compute the whole.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/partition.h"
 #include "runtime/cpu/element.h"

@@ -2,6 +2,7 @@
 // Networks of float32 that become networks of integers by samples.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/api/npuc.h"

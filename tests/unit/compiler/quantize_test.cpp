@@ -3,6 +3,7 @@
 // against the same networks whose scales arrive at run time, and errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>

@@ -2,6 +2,7 @@
 // CONV and MATMUL of every back end against double precision, within the documented bound.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <thread>

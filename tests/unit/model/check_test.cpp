@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks of commands (docs/reference/hardware.md sections 5.2 and 6.1): every rule with the byte it blames, exact
 // bounds, the order of the checks.
+#include <algorithm>
 #include <limits>
 
 #include "tests/unit/model/checks.h"

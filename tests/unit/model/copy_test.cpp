@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The DMA unit against a loop over elements: random shapes, strides, types and places.
+#include <algorithm>
 #include <random>
 
 #include "tests/unit/model/machine.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Register accesses while the host has no memory: none needs any for what it does, and none throws. A program
 // of its own, since it replaces operator new.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Faults on demand: each does what docs/reference/hardware.md section 9 says, as often as wanted, and no more.
+#include <algorithm>
 #include <chrono>
 #include <string>
 

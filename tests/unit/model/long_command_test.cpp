@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Commands of hours: abort, queue disable, core reset, device reset and the end of the model end each of them, on every
 // back end, and the progress register moves meanwhile.
+#include <algorithm>
 #include <cstdlib>
 
 #include "tests/unit/model/machine.h"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Address spaces: walks, every kind of fault with its address, cached translations, invalidation that waits for the
 // accesses in progress only.
+#include <algorithm>
+#include <functional>
+
 #include "tests/unit/model/machine.h"
 
 namespace npu::test {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Queue pairs: configuration, order, wraps, full completion rings, fences, vectors, malformed entries and descriptors.
+#include <functional>
+
 #include "tests/unit/model/machine.h"
 
 namespace npu::test {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A chip that is saved and loaded does from there on what it would have done: trace, counters, memory.
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "tests/unit/model/machine.h"

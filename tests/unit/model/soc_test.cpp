@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The chip as a block of a SoC: no memory of its own, tables in system memory, and a board that is told on whose behalf
 // the bus is accessed. docs/reference/hardware.md section 1.1.
+#include <algorithm>
 #include <mutex>
 
 #include "tests/unit/model/machine.h"

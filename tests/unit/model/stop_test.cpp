@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Ending jobs early: abort, queue disable, core reset, device reset, the end of the model; while running, waiting, and
 // in a bus access. Others are never affected.
+#include <algorithm>
+
 #include "tests/unit/model/machine.h"
 
 namespace npu::test {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Everything at once: many queues on several threads, random aborts, disables, invalidations, core and device resets.
 // What must hold: completions in order and exactly once, right results of the jobs that say OK, an end.
+#include <algorithm>
 #include <random>
 
 #include "tests/unit/model/machine.h"

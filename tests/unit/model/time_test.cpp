@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Modelled time: cycles as the compiler predicts them, waits, deadlocks, budgets, profiles.
+#include <algorithm>
 #include <random>
 
 #include "npu_cost.hpp"

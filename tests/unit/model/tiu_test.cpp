@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tensor unit's operands: where weights and bias come from, what may be kept of them, what happens when they fault.
 // Arithmetic has its own tests.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <optional>

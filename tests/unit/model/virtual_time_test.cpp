@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Virtual time, docs/reference/hardware.md section 8.4: everything has its instant on the board's clock. Expected
 // instants are written out from the tables of section 8.1 (a NOP is 32 cycles; a cycle of 1 GHz is a nanosecond).
+#include <algorithm>
 #include <numeric>
 
 #include "npu_hw_params.h"

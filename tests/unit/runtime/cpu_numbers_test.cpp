@@ -2,6 +2,7 @@
 // Elements as numbers of float32 and back: against definitions that go another way, and numbers worked out by hand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <random>

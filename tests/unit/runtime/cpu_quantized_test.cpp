@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Quantized operators: numbers worked out by hand, extremes, references that are written here, and what is refused.
+#include <algorithm>
 #include <random>
 
 #include "runtime/cpu/element.h"

@@ -2,6 +2,8 @@
 // Graphs for the CPU: their bytes, what is refused, and what goes wrong only with the data.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/subnet_graph.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "uapi/hw/asm/assembler.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <limits>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // CONV and MATMUL as they are defined: one accumulator an output element, products added in the order ky, kx, c (or k).
 // Floating-point numbers are multiplied as f32, those of 8 bits as integers modulo 2^32.
+#include <algorithm>
 #include <type_traits>
 #include <vector>
 

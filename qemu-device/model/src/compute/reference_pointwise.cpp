@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ELTWISE, UNARY, REQUANT, LUT and SELECT as they are defined. Transcendental functions are computed in double and
 // rounded once.
+#include <algorithm>
 #include <numbers>
 
 #include "npu_arith.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // POOL as it is defined. Windows are those of CONV; cells outside the image take no part.
+#include <algorithm>
 #include <vector>
 
 #include "npu_arith.hpp"

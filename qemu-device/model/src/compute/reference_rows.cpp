@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // SOFTMAX, NORM and REDUCE as they are defined: in double, rounded once.
+#include <algorithm>
 #include <limits>
 #include <vector>
 
