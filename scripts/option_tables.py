@@ -32,11 +32,19 @@ def help_of(program):
     raise SystemExit(f"{program}: there is no tools/{program} and no {BUILD}/bin/{program}: make build")
 
 
+def older(line):
+    """CLI11 2.4 writes a default in brackets, 2.1 behind an equals sign; as the latter, in the same columns."""
+    found = re.match(r"( +-\S+(?: \S+)*?)(?<! in) \[([^\[\]]+)\] ( (?=Needs|Excludes))?", line)
+    if not found:
+        return line
+    return f"{found[1]}={found[2]}{' ' if found[3] else '   '}{line[found.end():]}".rstrip()
+
+
 def rows(program, text):
     """Yields (option, meaning). An option's line is indented; its meaning begins at the column of most meanings, or on
     the next line."""
     text = re.split(r"^Exit status", text, maxsplit=1, flags=re.M)[0]
-    lines = [re.sub(r"^usage: ", "       ", line) for line in text.split("\n")]
+    lines = [older(re.sub(r"^usage: ", "       ", line)) for line in text.split("\n")]
     starts = re.compile(r"^ {2,8}(-|%s |\((?:nothing)\)|[a-z]+ {2,}|\{)" % re.escape(program))
     split = [re.match(r" +\S.*?\S {2,}(?=\S)", line) for line in lines if starts.match(line)]
     found = collections.Counter(match.end() for match in split if match)

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from typing import Any, Iterable, List, Mapping, Optional, Union
 
 import numpy as np
@@ -113,13 +114,21 @@ def _values(value: Mapping[str, Any], folder: str) -> List[str]:
     return texts
 
 
+def _save_arrays(path: str, arrays: Mapping[str, Any]) -> None:
+    """An .npz file. numpy.savez has parameters of its own, which an input may have as its name."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.save(file, np.asarray(array), allow_pickle=False)
+
+
 def _samples(samples: Iterable[Any], folder: str) -> str:
     """A folder with arrays, or with dicts of arrays, for the compiler."""
     path = os.path.join(folder, "samples")
     os.mkdir(path)
     for number, sample in enumerate(samples):
         if isinstance(sample, Mapping):
-            np.savez(os.path.join(path, f"{number:06}.npz"), **{name: np.asarray(a) for name, a in sample.items()})
+            _save_arrays(os.path.join(path, f"{number:06}.npz"), sample)
         else:
             np.save(os.path.join(path, f"{number:06}.npy"), np.asarray(sample))
     return path

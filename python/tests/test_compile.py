@@ -56,6 +56,16 @@ class Compile(support.Test):
             ["--shape=x=1,3", "--shape=y=4", "--stage=x=1", "--stage=x=2", "--input-type=x=uint8", "--keep-float=a",
              "--keep-float=b", "--preprocess=resize=8,mean=1,2.5", "--dynamic"])
 
+    def test_inputs_with_the_names_of_numpys_parameters_are_samples(self):
+        path = self.path("names.npz")
+        arrays = {name: np.full((2, 3), number, np.float32)
+                  for number, name in enumerate(("file", "args", "kwds", "allow_pickle"))}
+        compiler._save_arrays(path, arrays)  # pylint: disable=protected-access
+        with np.load(path) as found:
+            self.assertEqual(sorted(found), sorted(arrays))
+            for name, array in arrays.items():
+                np.testing.assert_array_equal(found[name], array)
+
     def test_samples_in_every_form_give_the_same(self):
         pictures = support.pictures()[0][:8]
         os.mkdir(self.path("samples"))
