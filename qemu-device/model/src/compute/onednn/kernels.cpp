@@ -17,13 +17,12 @@ struct Tables {
   const ByteKernels *bytes;
 };
 
-bool has(dnnl::cpu_isa isa) {
-  const auto wanted = static_cast<unsigned>(isa);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
-}
-
 Tables choose() {
 #if defined(__x86_64__)
+  const auto has = [](dnnl::cpu_isa isa) {
+    const auto wanted = static_cast<unsigned>(isa);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  };
   if (has(dnnl::cpu_isa::avx512_core_vnni)) return {&kKernelsAvx512, &kNumberKernelsAvx512, &kByteKernelsVnni};
   if (has(dnnl::cpu_isa::avx512_core)) return {&kKernelsAvx512, &kNumberKernelsAvx512, &kByteKernelsAvx512};
   if (has(dnnl::cpu_isa::avx2)) return {&kKernelsAvx2, &kNumberKernelsAvx2, &kByteKernelsAvx2};
