@@ -34,7 +34,7 @@ main() {
         cmake -S "$NPU_TOP" -B "$folder" -G Ninja --toolchain "$NPU_TOP/cmake/$toolchain.cmake" "${options[@]}" \
             -DNPU_WERROR=ON
     echo "$env" >"$folder/.sysroot"
-    cmake --build "$folder" "${@/#/--target=}"
+    cmake --build "$folder" -j"$NPU_JOBS" "${@/#/--target=}"
 }
 
 main "$@"

@@ -33,4 +33,4 @@ if [ ! -e "$NPU_BUILD/.ninja_log" ]; then
     # Measured: docs/develop/environment.md.
     say "$steps steps, about $((steps * 4 / $(nproc) / 60 + 1)) minutes on $(nproc) processors"
 fi
-exec ninja -C "$NPU_BUILD" "$@"
+exec ninja -C "$NPU_BUILD" -j"$NPU_JOBS" "$@"

@@ -14,6 +14,15 @@ NPU_STEP=configure
 
 cache=$NPU_BUILD/CMakeCache.txt
 options=("$@")
+# CMake takes any word, and keeps it.
+case ${CONFIG:-} in
+    '' | Release | RelWithDebInfo | Debug) ;;
+    *) die "CONFIG is '$CONFIG'" "known: Release, RelWithDebInfo, Debug" ;;
+esac
+case ${UNITY:-} in
+    '' | ON | OFF) ;;
+    *) die "UNITY is '$UNITY'" "known: ON, OFF" ;;
+esac
 [ -z "${CONFIG:-}" ] || options+=("-DCMAKE_BUILD_TYPE=$CONFIG")
 [ -z "${UNITY:-}" ] || options+=("-DNPU_UNITY=$UNITY")
 

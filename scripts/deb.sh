@@ -95,7 +95,7 @@ build() {
     # debhelper gives the compiler a home of its own, where ccache would find nothing
     (
         cd "$OUT/qnpu-$version"
-        export DEB_BUILD_OPTIONS="nocheck parallel=${NPU_JOBS:-$(nproc)}${QUICK:+ noautodbgsym}"
+        export DEB_BUILD_OPTIONS="nocheck parallel=$NPU_JOBS${QUICK:+ noautodbgsym}"
         CCACHE_DIR=$(ccache --get-config cache_dir)
         export CCACHE_DIR QNPU_QUICK=$QUICK
         logged "$NPU_BUILD/deb.log" dpkg-buildpackage --no-sign ${profiles:+"--build-profiles=$profiles"}

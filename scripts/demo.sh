@@ -100,7 +100,7 @@ set_of_packages=sim
 STEPS=4
 SUFFIX= # the end of the names of make's targets for the board
 case $BOARD in
-    sim) ;;
+    sim) [ $# -le 1 ] || die "options of npu-vm are for boards: ${*:2}" "sim has no board and no TIME" ;;
     pc) set_of_packages=board STEPS=6 ;; # a new system has no Python to ask
     *)
         known=$("$NPU_PYTHON" scripts/npuvm/boards.py "$BOARD" 2>&1) ||
@@ -119,6 +119,7 @@ if [ "$BOARD" != sim ]; then
     compgen -G "$NPU_CACHE/kernel-stock/*/npu.env" >/dev/null ||
         { needs 130 1200 && downloads+="${downloads:+ and }a kernel"; }
 fi
+[ "$BOARD" = sim ] || need_plain "$NPU_BUILD" "the driver"
 need_space $((space + 50)) "$NPU_BUILD"
 need_space $((space + 50)) "$NPU_CACHE"
 [ -z "$downloads" ] || need_network "to download $downloads"

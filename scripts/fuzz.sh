@@ -9,6 +9,7 @@ NPU_STEP=fuzz
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$NPU_TOP"
+[[ ${MINUTES:-60} =~ ^[1-9][0-9]*$ ]] || die "MINUTES is '$MINUTES'" "expected: a number of minutes, 1 or more"
 seconds=$((${MINUTES:-60} * 60))
 
 case ${1:-} in

@@ -65,7 +65,7 @@ main() {
     cross_path
     switch_on "$headers"
     say "building drm.ko for Linux $version with $OPTION"
-    logged "$NPU_CACHE/logs/kernel-accel.log" nice make -C "$headers" M="$folder" -j"${NPU_JOBS:-$(nproc)}" modules
+    logged "$NPU_CACHE/logs/kernel-accel.log" nice make -C "$headers" M="$folder" -j"$NPU_JOBS" modules
     exports "$headers" "$folder"
     mkdir -p "$modules/updates"
     cp "$folder/drm.ko" "$modules/updates/"

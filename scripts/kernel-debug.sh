@@ -114,7 +114,7 @@ configure() {
 }
 
 write_env() {
-    cat >"$OBJ/npu.env" <<ENV
+    write_whole "$OBJ/npu.env" <<ENV
 KDIR=$OBJ
 KIMAGE=$OBJ/$IMAGE
 KVERSION=$(cat "$OBJ/include/config/kernel.release")
@@ -148,10 +148,11 @@ built_env() {
 choose() {
     while [ $# -gt 0 ]; do
         case $1 in
-            --arch) ARCH=${2:-} && shift 2 ;;
-            --pages) PAGES=${2:-} && shift 2 ;;
+            --arch) ARCH=${2:-} ;;
+            --pages) PAGES=${2:-} ;;
             *) break ;;
         esac
+        shift $(($# > 1 ? 2 : 1))
     done
     REST=("$@")
     case $ARCH-$PAGES in
@@ -183,7 +184,7 @@ main() {
     leave_unchecked
     configure
     say "building Linux $(basename "$SOURCE") with KASAN and lockdep (about 6 minutes with 2 jobs); log: $OBJ/build.log"
-    logged "$OBJ/build.log" nice make -C "$SOURCE" O="$OBJ" "${MAKE[@]}" -j"${NPU_JOBS:-$(nproc)}" "${UNCHECKED[@]}" \
+    logged "$OBJ/build.log" nice make -C "$SOURCE" O="$OBJ" "${MAKE[@]}" -j"$NPU_JOBS" "${UNCHECKED[@]}" \
         "${TARGETS[@]}"
     write_env
     say "built $OBJ/$IMAGE"

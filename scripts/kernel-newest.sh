@@ -43,7 +43,7 @@ fetch() {
     mkdir -p "$root"
     mv "$incoming/$package" "$root/source"
     list_exports "$root/source" >"$root/exports"
-    cat >"$root/npu.env" <<ENV
+    write_whole "$root/npu.env" <<ENV
 KSOURCE=$root/source
 KVERSION=$version
 KEXPORTS=$root/exports

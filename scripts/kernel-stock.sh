@@ -29,8 +29,8 @@ ARCH=amd64
 SUFFIX= # of the targets in the Makefile
 
 newest_env() { printf '%s\n' "$BASE"/*-"$ARCH"/npu.env | sort -V | tail -n 1; }
-# What an earlier version of this script left in the cache has a packed image.
-is_complete() { [ -e "$1" ] && ! grep -q '^KIMAGE=.*/vmlinuz-' "$1"; }
+# What an earlier version of this script left in the cache has a packed image (vmlinuz), or is empty after a full disk.
+is_complete() { grep -q '^KIMAGE=.*/vmlinux-' "$1" 2>/dev/null; }
 
 # The packages expect to live in /; inside the cache their absolute paths have to be made relative to it.
 relocate() {
@@ -48,7 +48,7 @@ relocate() {
 
 write_env() {
     local root=$1 version=$2
-    cat >"$root/npu.env" <<ENV
+    write_whole "$root/npu.env" <<ENV
 KDIR=$root/usr/src/linux-headers-$version
 KIMAGE=$root/boot/vmlinux-$version
 KVERSION=$version
@@ -104,7 +104,8 @@ fetch() {
 main() {
     local env
     if [ "${1:-}" = --arch ]; then
-        ARCH=${2:-} && shift 2
+        ARCH=${2:-}
+        shift $(($# > 1 ? 2 : 1))
         case $ARCH in
             amd64) ;;
             # not for what this calls: programs that run here come with it, too
@@ -112,12 +113,17 @@ main() {
             *) die "there is no board with a processor '$ARCH'" "known: amd64, arm64" ;;
         esac
     fi
+    case ${1:-} in
+        '' | --env | --update) ;;
+        *) die "unknown argument: '$1'" "known: --arch amd64|arm64, --env, --update" ;;
+    esac
     env=$(newest_env)
     if ! is_complete "$env" || [ "${1:-}" = --update ]; then
         [ "${1:-}" != --env ] || die "the stock kernel is not in the cache" "run: make kernel-stock$SUFFIX"
         PATH=$PATH:/usr/sbin:/sbin
         need_program depmod
         need_space "$SPACE" "$NPU_CACHE"
+        need_plain "$NPU_CACHE" "the driver"
         cache_lock kernel-stock
         fetch
         env=$(newest_env)

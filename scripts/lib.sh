@@ -6,12 +6,18 @@
 
 set -euo pipefail
 
+# The same words of other programs, and the same order of names, in every locale; and cd prints nothing.
+export LC_ALL=C.UTF-8
+unset LANGUAGE CDPATH
+
 NPU_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # libnpu reads a variable of this name: programs that scripts start do not get this one.
 unset NPU_CACHE
-NPU_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/npu
+NPU_CACHE=${XDG_CACHE_HOME:-${HOME:-}/.cache}/npu
 # shellcheck disable=SC2034  # used by the scripts that source this file
-NPU_BUILD=${NPU_BUILD:-$NPU_TOP/build}
+NPU_BUILD=$(realpath -ms "${NPU_BUILD:-$NPU_TOP/build}")
+# shellcheck disable=SC2034
+NPU_JOBS=${NPU_JOBS:-$(nproc)}
 
 # Every generated source needs Debian's own python3 and its modules; another one may come first on PATH.
 # shellcheck disable=SC2034
@@ -26,6 +32,10 @@ die() {
     for line in "$@"; do printf '[%s]        %s\n' "$NPU_STEP" "$line" >&2; done
     exit 1
 }
+
+[ -n "${XDG_CACHE_HOME:-}${HOME:-}" ] || die "neither HOME nor XDG_CACHE_HOME is set" "the cache is below one of them"
+[ "${NPU_CACHE#/}" != "$NPU_CACHE" ] || die "XDG_CACHE_HOME is '${XDG_CACHE_HOME:-}'" "expected: a path from the root"
+[[ $NPU_JOBS =~ ^[1-9][0-9]*$ ]] || die "NPU_JOBS is '$NPU_JOBS'" "expected: a number of jobs, 1 or more"
 
 need_program() {
     command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: make setup"
@@ -48,6 +58,15 @@ need_network() {
         die "the network is needed $1, and $host, port $port, cannot be reached" \
             "it is the archive (or proxy) of apt's sources; see 'apt-get update'"
 }
+
+# need_plain PATH WHAT: an error where a path has a space or a colon, which make and meson take for its end.
+need_plain() {
+    [[ $1 != *[[:space:]:]* ]] || die "$2 cannot be built in a folder with a space or a colon: $1" \
+        "NPU_BUILD and XDG_CACHE_HOME choose other folders"
+}
+
+# write_whole FILE: writes the standard input to a file that is there as a whole or not at all.
+write_whole() { cat >"$1.new" && mv "$1.new" "$1"; }
 
 # need_space MEGABYTES FOLDER: an error where the file system of a folder, which may not exist yet, has less free space.
 need_space() {

@@ -42,13 +42,14 @@ main() {
     # shellcheck source=/dev/null
     . "$env"
     folder=$NPU_BUILD/kernel/$kernel
+    need_plain "$folder" "the driver"
     mkdir -p "$folder" "$(dirname "$NPU_BUILD/kernel/$name")"
     exec 9>"$folder/.lock" # two boards may ask for the same driver
     flock 9
     link_sources "$NPU_TOP/kernel" "$folder/kernel"
     link_sources "$NPU_TOP/uapi" "$folder/uapi"
     say "building the driver for Linux $KVERSION"
-    PATH=$PATH:/usr/sbin:/sbin make -C "$KDIR" M="$folder/kernel" -j"${NPU_JOBS:-$(nproc)}" \
+    PATH=$PATH:/usr/sbin:/sbin make -C "$KDIR" M="$folder/kernel" -j"$NPU_JOBS" \
         CONFIG_DRM_ACCEL_NPU=m "${cross[@]}" "${lean[@]}" "$@" modules >"$folder/build.log" 2>&1 || {
         cat "$folder/build.log" >&2
         die "the driver does not build for Linux $KVERSION" "whole output: $folder/build.log"

@@ -32,7 +32,7 @@ fetch() {
     [ ! -e "$root/npu.env" ] || return 0
     rm -rf "$root"
     apt_unpack "$root" "libonnx-testdata=$version"
-    cat >"$root/npu.env" <<ENV
+    write_whole "$root/npu.env" <<ENV
 ONNX_TESTS=$root/usr/share/libonnx-testdata/data
 ONNX_VERSION=$version
 ENV

@@ -88,7 +88,7 @@ fetch() {
     rm -rf "$ROOT"
     mv "$INCOMING/tree" "$ROOT"
     rm -rf "$INCOMING"
-    cat >"$ROOT/npu.env" <<ENV
+    write_whole "$ROOT/npu.env" <<ENV
 ORT_VERSION=$VERSION
 ORT_INCLUDE=$ROOT/usr/include/onnxruntime
 ORT_LIBRARY=$ROOT/node_modules/onnxruntime-node/bin/napi-v6/linux/x64

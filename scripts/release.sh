@@ -75,7 +75,7 @@ build_in_system() {
     cat >"$ROOT/build.sh" <<SH
 set -eu
 cd '$WORK/checkout'
-export XDG_CACHE_HOME='${NPU_CACHE%/npu}' CCACHE_DIR='$ccache' NPU_BUILD='$work' NPU_JOBS='${NPU_JOBS:-$(nproc)}'
+export XDG_CACHE_HOME='${NPU_CACHE%/npu}' CCACHE_DIR='$ccache' NPU_BUILD='$work' NPU_JOBS='$NPU_JOBS'
 export QNPU_DIST='$OUT/qnpu-$version.tar.xz' QNPU_BOARD='$NPU_BUILD/board' QNPU_KEEP=1
 export SOURCE_DATE_EPOCH='$SOURCE_DATE_EPOCH'
 git config --global --add safe.directory '*'
@@ -206,7 +206,10 @@ main() {
             (cd "$OUT" && sha256sum --quiet -c SHA256SUMS) || die "files of $OUT differ from SHA256SUMS (above)"
             return
             ;;
-        --again) again=yes && shift ;;
+        --again)
+            [ $# -gt 1 ] || die "--again needs a part" "known: $(parts | cut -d'|' -f1 | xargs)"
+            again=yes && shift
+            ;;
     esac
     for name; do
         parts | grep -q "^$name|" || die "unknown part: $name" "known: $(parts | cut -d'|' -f1 | xargs)"

@@ -29,5 +29,5 @@ esac
 # The tests run under the lock, too: nothing may build beneath them.
 lock_tree "$tree"
 NPU_BUILD=$tree CC=clang CXX=clang++ scripts/configure.sh -DNPU_SANITIZE="$sanitizers"
-ninja -C "$tree" "${targets[@]}"
+ninja -C "$tree" -j"$NPU_JOBS" "${targets[@]}"
 exec scripts/run_ctest.py "$tree" "${tests[@]}"

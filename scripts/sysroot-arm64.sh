@@ -70,6 +70,7 @@ cpp-$GCC-aarch64-linux-gnu|its preprocessor
 g++-$GCC-aarch64-linux-gnu|C++ compiler
 libgcc-$GCC-dev-arm64-cross|compiler's own library
 libgcc-s1-arm64-cross|compiler's own library
+libgomp1-arm64-cross|OpenMP
 libstdc++-$GCC-dev-arm64-cross|headers of the C++ library
 libstdc++6-arm64-cross|C++ library
 LIST
@@ -134,7 +135,8 @@ fetch() {
     mkdir -p "$root"
     fetch_board "$root/sysroot"
     fetch_compiler "$root/compiler"
-    printf 'SYSROOT=%s\nCOMPILER=%s\n' "$root/sysroot" "$root/compiler/usr/bin" >"$root/npu.env"
+    printf 'SYSROOT=%s\nCOMPILER=%s\n' "$root/sysroot" "$root/compiler/usr/bin" |
+        write_whole "$root/npu.env"
     # other checkouts may use others; each may have one for boards and one for hosts
     ls -dt "$BASE"/*/ | tail -n +6 | xargs -r rm -rf
     say "system root and compiler are in $root"

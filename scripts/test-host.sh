@@ -38,7 +38,7 @@ set_up() { inside env HOME=/root "$CLONE/scripts/setup.sh" "$1"; }
 # As a user who is not root, in the clone.
 user() {
     inside chroot --userspec=user:user / env PATH=/usr/local/bin:/usr/bin:/bin HOME=/srv/user \
-        NPU_JOBS="${NPU_JOBS:-$(nproc)}" bash -ec "TIMEFORMAT='%R s, %U + %S processor seconds'; cd $CLONE; $1"
+        NPU_JOBS="$NPU_JOBS" bash -ec "TIMEFORMAT='%R s, %U + %S processor seconds'; cd $CLONE; $1"
 }
 
 clone() {

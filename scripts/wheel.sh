@@ -24,7 +24,7 @@ build_here() {
     out=$(cd "$out" && pwd)
     rm -rf "$out/plain"
     say "building the wheel; log: $out/wheel.log"
-    logged "$out/wheel.log" env CMAKE_BUILD_PARALLEL_LEVEL="${NPU_JOBS:-$(nproc)}" PIP_NO_CACHE_DIR=1 \
+    logged "$out/wheel.log" env CMAKE_BUILD_PARALLEL_LEVEL="$NPU_JOBS" PIP_NO_CACHE_DIR=1 \
         "$NPU_PYTHON" -m pip wheel --no-index --no-build-isolation --no-deps -w "$out/plain" .
     plain=$(echo "$out"/plain/qnpu-*.whl)
     rm -f "$out"/qnpu-*.whl

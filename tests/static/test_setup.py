@@ -61,7 +61,7 @@ class Scripts(unittest.TestCase):
     def start(self, top, script, *arguments, **variables):
         environment = {**os.environ, "PATH": self.bin + ":" + os.environ["PATH"], "CALLS": self.calls, "HELD": "",
                        "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), **variables}
-        for name in ("NPU_BUILD", "CONFIG", "UNITY", "http_proxy", "https_proxy", "HTTPS_PROXY"):
+        for name in ("NPU_BUILD", "NPU_JOBS", "CONFIG", "UNITY", "http_proxy", "https_proxy", "HTTPS_PROXY"):
             if name not in variables:
                 environment.pop(name, None)
         return subprocess.Popen([os.path.join(top, "scripts", script), *arguments], env=environment, text=True,
@@ -147,7 +147,7 @@ class Configure(Scripts):
         os.makedirs(os.path.join(self.top, "build", "bin"))
         os.symlink("/bin/true", os.path.join(self.top, "build", "bin", "fuzz_nets"))
         self.check_waiting("fuzz.sh", "nets")
-        self.assertIn(f"ninja -C {self.top}/build fuzz_nets", self.recorded("ninja"))
+        self.assertIn(f"ninja -C {self.top}/build -j{len(os.sched_getaffinity(0))} fuzz_nets", self.recorded("ninja"))
 
     def test_one_build_with_a_sanitizer_in_a_folder(self):
         """Also while its tests run."""
@@ -179,7 +179,7 @@ class Configure(Scripts):
 
     def wait_for_ninja(self):
         """Until the build of `programs` holds the folder."""
-        wanted, text = f"ninja -C {self.top}/build programs", ""
+        wanted, text = f"ninja -C {self.top}/build -j{len(os.sched_getaffinity(0))} programs", ""
         while wanted not in text:
             time.sleep(0.05)
             if os.path.exists(self.calls):
@@ -417,6 +417,56 @@ class Qemu(Scripts):
         output = self.run_script(self.top, self.SCRIPT, status=1, **self.archive("9.2.0"))
         self.assertIn("qemu-9.2.0.tar has QEMU 9.2.0; the device is for QEMU 10.0.x", output)
         self.assertEqual([], [name for name in os.listdir(self.base) if name.startswith("tree")])
+
+
+class Environment(Scripts):
+    """Variables that a user's shell may have."""
+
+    def test_a_locale_changes_neither_words_nor_order(self):
+        path = os.path.join(self.top, "scripts", "locale.sh")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('NPU_STEP=locale\n. "$(dirname "$0")/lib.sh"\necho "$LC_ALL ${LANGUAGE-unset}"\n')
+        done = subprocess.run(["bash", path], env={**os.environ, "LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"}, text=True,
+                              check=True, stdout=subprocess.PIPE)
+        self.assertEqual("C.UTF-8 unset\n", done.stdout)
+
+    def test_cdpath(self):
+        self.run_script(self.top, "build.sh", "programs", CDPATH=".")
+        self.assertIn(f"-C {self.top}/build ", self.recorded("ninja")[-1])
+
+    def test_a_relative_build_folder(self):
+        folder = os.path.join(self.folder, "elsewhere")
+        self.run_script(self.top, "build.sh", "programs", NPU_BUILD=os.path.relpath(folder))
+        self.assertIn(f"-C {folder} ", self.recorded("ninja")[-1])
+
+    def test_values_that_are_refused(self):
+        for name, value in (("NPU_JOBS", "0"), ("NPU_JOBS", "-1"), ("NPU_JOBS", "x"), ("CONFIG", "nope"),
+                            ("UNITY", "yes"), ("XDG_CACHE_HOME", "cache")):
+            with self.subTest(name=name, value=value):
+                output = self.run_script(self.top, "build.sh", "programs", status=1, **{name: value})
+                self.assertIn(f"error: {name} is '{value}'", output)
+        self.assertEqual([], [call for call in self.recorded("ninja") if " -t " not in call])
+
+    def test_jobs(self):
+        self.run_script(self.top, "build.sh", "programs", NPU_JOBS="7")
+        self.assertIn(" -j7 ", self.recorded("ninja")[-1])
+
+    def test_a_build_folder_with_a_space(self):
+        os.makedirs(os.path.join(self.top, "kernel"))
+        with open(os.path.join(self.top, "kernel", "Makefile"), "w", encoding="utf-8"):
+            pass
+        folder = os.path.join(self.folder, "my build")
+        self.program("df", "#!/bin/sh\necho Avail\necho 99999999\n")
+        output = self.run_script(self.top, "demo.sh", "pc", status=1, NPU_BUILD=folder)
+        self.assertIn(f"the driver cannot be built in a folder with a space or a colon: {folder}", output)
+
+    def test_an_incomplete_record_of_a_kernel_is_made_again(self):
+        folder = os.path.join(self.folder, "cache", "npu", "kernel-stock", "6.12.1-amd64")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "npu.env"), "w", encoding="utf-8"):
+            pass
+        output = self.run_script(self.top, "kernel-stock.sh", "--env", status=1)
+        self.assertIn("the stock kernel is not in the cache", output)
 
 
 class Space(Scripts):
