@@ -242,7 +242,7 @@ build() {
     apply_patches "$tree"
     configure "$tree" "$build" "$target"
     say "building $program (seconds after a change, 2 to 4 minutes the first time); log: $log"
-    logged "$log" nice ninja -C "$build" -j"${NPU_JOBS:-$(nproc)}" "$program"
+    logged "$log" nice ninja -C "$build" -j"$NPU_JOBS" "$program"
     mkdir -p "$bin"
     strip --strip-debug -o "$bin/$program.new" "$build/$program"
     mv "$bin/$program.new" "$bin/$program"
@@ -285,8 +285,7 @@ main() {
     bin=${tree:+$BASE/bin/$(key "$tree")}
     if [ -z "$tree" ] || [ ! -x "$bin/qemu-system-$target" ]; then
         [ $print = no ] || die "QEMU for $target with the device is not built" "run: $0 $target"
-        [[ $BASE != *[[:space:]:]* ]] || die "QEMU cannot be built in a folder with a space or a colon: $BASE" \
-            "set XDG_CACHE_HOME to a folder without"
+        need_plain "$BASE" QEMU
         for program in gcc ninja pkg-config patch xz; do need_program "$program"; done
         space=$SPACE_FIRST
         [ ! -e "${tree:-.}/build-$target/build.ninja" ] || space=$SPACE_LATER

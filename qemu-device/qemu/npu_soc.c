@@ -12,6 +12,7 @@
 #include "qemu/main-loop.h"
 #include "qemu/module.h"
 #include "qapi/error.h"
+#include "qapi/visitor.h"
 #include "exec/address-spaces.h"
 #include "hw/arm/fdt.h"
 #include "hw/arm/firmware-call.h"
