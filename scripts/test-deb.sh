@@ -39,7 +39,8 @@ all_packages() { (cd "$ROOT/$HERE/debs" && for file in *.deb; do echo "${file%%_
 # What a system with packages has that it had not without. A user's cache is the user's, root's too.
 files_of_ours() {
     find "$ROOT" -xdev \( -path "$ROOT/$HERE" -o -path "$ROOT/var/cache" -o -path "$ROOT/var/log" -o \
-        -path "$ROOT/root/.cache" \) -prune -o -print | sed "s|^$ROOT||" | grep -E '(/|q|lib)npu|bmlib|bmrt|sophon' | sort
+        -path "$ROOT/root/.cache" \) -prune -o -print | sed "s|^$ROOT||" |
+        grep -E '(/|q|lib)npu|bmlib|bmrt|sophon' | sort
 }
 
 test_tools() {
