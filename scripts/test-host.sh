@@ -61,7 +61,8 @@ step_units() {
     local line log=$LOGS/$RELEASE-units.log
     is "all tests are built" user '{ time make build >../build.log 2>&1; } 2>../build.time ||
         { tail -n 30 ../build.log; exit 1; }'
-    user 'ctest --test-dir build -j"$NPU_JOBS" --output-on-failure' >"$log" 2>&1 </dev/null || true
+    # ONNX Runtime comes from the registry of npm and is no part of this.
+    user 'ctest --test-dir build -j"$NPU_JOBS" -LE "^ort$" --output-on-failure' >"$log" 2>&1 </dev/null || true
     line=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests failed out of [0-9]+' "$log") ||
         { is "the unit tests run" tail -n 40 "$log" && failed=$((failed + 1)) && return; }
     read -r _ _ _ bad _ _ _ _ all <<<"${line//,/}"
