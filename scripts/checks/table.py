@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import tomllib
 
@@ -13,6 +14,7 @@ FILE = os.environ.get("NPU_STEPS") or os.path.join(TOP, "tests", "steps.toml")
 # Variables that change what a step does, besides those that begin with NPU_.
 VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CONFIG", "UNITY", "MINUTES", "SINCE")
 SETS = ("prepare", "check", "full", "nightly")
+TYPES = {dict: "a table", str: "a string", bool: "true or false", int: "a number", list[str]: "a list of strings"}
 
 
 class TableError(Exception):
@@ -45,9 +47,19 @@ class Table:
     """`steps`: name to Step, in the file's order, which is that of value; `groups` and `labels`: name to patterns."""
 
     def __init__(self, path=FILE):
-        with open(path, "rb") as file:
-            data = tomllib.load(file)
         self.path = path
+        try:
+            with open(path, "rb") as file:
+                data = tomllib.load(file)
+        except OSError as error:
+            raise TableError(f"{path}: {error.strerror}; expected the table of steps") from error
+        except ValueError as error:  # no TOML, or no UTF-8
+            raise TableError(f"{path}: {error}; expected TOML") from error
+        for key in ("files", "labels", "step"):
+            self._expect(key, data.get(key, {}), dict)
+        for key in ("files", "labels"):
+            for name, patterns in data.get(key, {}).items():
+                self._expect(f"{key}.{name}", patterns, list[str])
         self.groups = {}
         self._raw = data.get("files", {})
         for name in self._raw:
@@ -55,6 +67,12 @@ class Table:
         self.labels = {name: self._resolved(patterns, []) for name, patterns in data.get("labels", {}).items()}
         self.steps = {name: self._step(name, row) for name, row in data.get("step", {}).items()}
         self._check_needs()
+
+    def _expect(self, what, value, kind):
+        """An error where a value of the file is not of this one of TYPES."""
+        good = isinstance(value, {int: (int, float), list[str]: list}.get(kind, kind))
+        if not good or kind == list[str] and not all(isinstance(one, str) for one in value):
+            raise TableError(f"{self.path}: {what} is {value!r}; expected {TYPES[kind]}")
 
     def _resolved(self, patterns, above):
         """Patterns with groups replaced by their patterns; `above` are the groups that are being resolved."""
@@ -72,13 +90,16 @@ class Table:
         return list(dict.fromkeys(found))
 
     def _step(self, name, row):
-        known = {field.name for field in dataclasses.fields(Step)} - {"name"}
-        if unknown := set(row) - known:
+        self._expect(f"step {name}", row, dict)
+        known = {field.name: field.type for field in dataclasses.fields(Step) if field.name != "name"}
+        if unknown := set(row) - set(known):
             raise TableError(f"{self.path}: step {name} has the unknown key {sorted(unknown)[0]}; known: "
                              + ", ".join(sorted(known)))
         for key in ("set", "purpose", "command", "seconds"):
             if key not in row:
                 raise TableError(f"{self.path}: step {name} has no {key}")
+        for key, value in row.items():
+            self._expect(f"{key} of step {name}", value, known[key])
         if row["set"] not in SETS:
             raise TableError(f"{self.path}: step {name} is in the unknown set {row['set']}; known: {', '.join(SETS)}")
         step = Step(name, **row)
@@ -121,18 +142,22 @@ def pattern_expression(pattern):
                               for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern)) + r"\Z")
 
 
+def _git(*arguments):
+    return os.fsdecode(subprocess.run(["git", *arguments], cwd=TOP, capture_output=True, check=False).stdout)
+
+
 def files_of_checkout():
     """All files that git tracks or does not ignore; without git, all that are not built."""
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=TOP,
-                            capture_output=True, check=False)
-    if listed.returncode == 0:
-        names = os.fsdecode(listed.stdout).split("\0")
-        return sorted(name for name in names if name and os.path.isfile(os.path.join(TOP, name)))
-    found = []
-    for folder, folders, names in os.walk(TOP):
-        folders[:] = [name for name in folders if not (folder == TOP and name.startswith(("build", ".")))]
-        found += [os.path.relpath(os.path.join(folder, name), TOP) for name in names]
-    return sorted(found)
+    # A repository around this folder may ignore all of its files.
+    if shutil.which("git") and os.path.realpath(_git("rev-parse", "--show-toplevel").rstrip("\n") or "/") == TOP:
+        found = _git("ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+    else:
+        found = []
+        for folder, folders, names in os.walk(TOP):
+            folders[:] = [name for name in folders if name != "__pycache__"
+                          and not (folder == TOP and name.startswith(("build", ".")))]
+            found += [os.path.relpath(os.path.join(folder, name), TOP) for name in names]
+    return sorted(name for name in found if name and os.path.isfile(os.path.join(TOP, name)))
 
 
 def matching(patterns, files):
@@ -173,7 +198,10 @@ class Digests:
     def sources(self, step):
         """The digest of a step's command and of its files with their contents."""
         digest = hashlib.sha256(step.command.encode())
-        for name in matching(step.inputs, self._files):
+        names = matching(step.inputs, self._files)
+        if step.inputs and not names:
+            raise TableError(f"{FILE}: no file of {TOP} is an input of step {step.name}: {' '.join(step.inputs)}")
+        for name in names:
             digest.update(f"\0{name}\0{self._content(name)}".encode())
         return digest.hexdigest()
 

@@ -85,6 +85,18 @@ class Tables(unittest.TestCase):
         self.check(step("a", "true").replace("LICENSE", "@x"), "no group of files @x")
         self.check('[files]\nx = ["@y"]\ny = ["@x"]\n', "contains itself")
 
+    def test_what_is_no_table(self):
+        self.check("[step", "steps.toml: .*expected TOML")
+        self.check("step = 1", "steps.toml: step is 1; expected a table")
+        self.check("[step]\na = 1", "step a is 1; expected a table")
+        self.check('[files]\nx = "y"', "files.x is 'y'; expected a list of strings")
+        self.check("[labels]\nx = [1]", "labels.x is .1.; expected a list of strings")
+        self.check(step("a", "true").replace("seconds = 1", 'seconds = "1"'), "seconds of step a .* expected a number")
+        self.check(step("a", "true").replace('"p"', "3"), "purpose of step a is 3; expected a string")
+        self.check(step("a", "true", 'needs = "b"'), "needs of step a is 'b'; expected a list of strings")
+        with self.assertRaisesRegex(table.TableError, "/absent: No such file or directory; expected the table"):
+            table.Table("/absent")
+
     def test_patterns(self):
         self.assertEqual(["a/b.c", "a/x/y/b.c"], table.matching(["a/**/b.c"], ["a/b.c", "a/x/y/b.c", "b.c"]))
         self.assertEqual(["a/b", "a/b/c"], table.matching(["a/**"], ["a/b", "a/b/c", "ab"]))
@@ -243,6 +255,39 @@ class Runs(unittest.TestCase):
     def test_unknown_names(self):
         self.write(step("guest-stock", "true"))
         self.assertIn("there is no step stock; did you mean guest-stock?", self.run_table("steps", "stock", status=2))
+
+
+class Git(unittest.TestCase):
+    """Checkouts that are no repository of git, or a part of another."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.outer = os.path.realpath(folder.name)
+        self.top = os.path.join(self.outer, "checkout")
+        shutil.copytree(os.path.join(TOP, "scripts"), os.path.join(self.top, "scripts"))
+        os.mkdir(os.path.join(self.top, "tests"))
+        a_table(os.path.join(self.top, "tests"), step("a", "true"))
+        with open(os.path.join(self.outer, ".gitignore"), "w", encoding="utf-8") as file:
+            file.write("checkout/\n")
+
+    def init(self, folder):
+        subprocess.run(["git", "init", "-q", folder], check=True)
+
+    def run_python(self, *arguments):
+        environment = {name: value for name, value in os.environ.items() if name != "NPU_STEPS"}
+        return subprocess.run([sys.executable, *arguments], cwd=os.path.join(self.top, "scripts"), env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+    def test_a_repository_around_the_checkout_is_not_asked(self):
+        self.init(self.outer)
+        target = os.path.join(self.outer, "copy")
+        files = "import checkout; checkout.copy('../../copy'); print(*checkout.table.files_of_checkout())"
+        found = self.run_python("-c", files)
+        self.assertEqual(0, found.returncode, found.stdout)
+        self.assertIn("scripts/check.py", found.stdout.split())
+        self.assertNotIn("__pycache__", found.stdout)
+        self.assertTrue(os.path.exists(os.path.join(target, "scripts", "check.py")))
 
 
 class Quick(unittest.TestCase):
