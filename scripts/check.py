@@ -28,6 +28,9 @@ from checks import pages, plan, quick, result, table  # noqa: E402  pylint: disa
 BUILD = os.environ.setdefault("NPU_BUILD", os.path.join(table.TOP, "build"))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "npu")
 os.environ.setdefault("NPU_PYTHON", "/usr/bin/python3")
+# Output of other programs is read here and in steps: it has to be in one language.
+os.environ["LC_ALL"] = "C.UTF-8"
+os.environ.pop("LANGUAGE", None)
 SHOWN = 6  # failures that are named at the end
 
 
@@ -37,13 +40,13 @@ def minutes(seconds):
 
 def one_at_a_time(places):
     """Waits for another check of this checkout."""
-    lock = open(os.path.join(places.logs, ".lock"), "w", encoding="utf-8")  # pylint: disable=consider-using-with
+    path = os.path.join(places.logs, ".lock")
+    places.lock = open(path, "w", encoding="utf-8")  # pylint: disable=consider-using-with
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(places.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         print("another check of this checkout is running: waiting for it", flush=True)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+        fcntl.flock(places.lock, fcntl.LOCK_EX)
 
 
 def run_one(arguments, steps_table, places):
@@ -69,7 +72,10 @@ def run_one(arguments, steps_table, places):
     # A file that changed meanwhile leaves in doubt what was tested.
     now = table.Digests(CACHE)
     if step.cached and now.of(step) == digest and now.sources(step) == sources:
-        result.keep(step, digest, found, places)
+        try:
+            result.keep(step, digest, found, places)
+        except OSError as error:
+            print(f"the result is not kept: {error}")
     return 0
 
 
@@ -141,7 +147,7 @@ def run_sets(arguments, steps_table, places):
     begun = time.monotonic()
     if arguments.mode == "nightly":
         os.environ.setdefault("NPU_SAMPLE", str(time.localtime().tm_yday % 10))
-    lock = one_at_a_time(places)
+    one_at_a_time(places)
     places.remove_old()
     digests = table.Digests(CACHE)
     sets = {"check": ["check"], "ci": ["check"], "full": ["check", "full"], "nightly": ["check", "full", "nightly"]}
@@ -163,7 +169,7 @@ def run_sets(arguments, steps_table, places):
             unchanged |= more_unchanged
         if left:
             print(f"\nleft out {why}: {' '.join(left)}")
-    lock.close()
+    places.lock.close()
     return report(results, unchanged, begun)
 
 
@@ -178,6 +184,8 @@ def parse(steps_table):
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_intermixed_args()
     known = {"steps": steps_table.steps, "run": steps_table.steps, "list": table.SETS}.get(arguments.mode, {})
+    if arguments.names and not known:
+        parser.error(f"the mode {arguments.mode} takes no names; `check.py steps NAME` runs single steps")
     for name in arguments.names:
         if name not in known:
             near = [one for one in known if name in one]
@@ -189,10 +197,7 @@ def parse(steps_table):
 
 
 def main():
-    try:
-        steps_table = table.Table()
-    except table.TableError as error:
-        sys.exit(f"check: {error}")
+    steps_table = table.Table()
     arguments = parse(steps_table)
     if arguments.mode == "list":
         for step in steps_table.of_sets(*(arguments.names or table.SETS)):
@@ -214,4 +219,8 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.exit(130)
     except subprocess.CalledProcessError as failure:
-        sys.exit(f"check: {failure}")
+        reason = (failure.stderr or "").strip() or f"failed with status {failure.returncode}"
+        print(f"check: {' '.join(failure.cmd)}: {reason}", file=sys.stderr)
+    except (OSError, table.TableError) as failure:
+        print(f"check: {failure}", file=sys.stderr)
+    sys.exit(2)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 from checks import result, table
 
@@ -50,9 +49,7 @@ class Plan:
             step = self.steps[name]
             if use_cache and step.cached:
                 kept = result.read_result(places.record(step, digests.of(step)))
-                if kept and not kept.failed:
-                    kept.since = time.strftime("%F %H:%M",
-                                               time.localtime(os.path.getmtime(places.record(step, digests.of(step)))))
+                if kept and kept.name == name and kept.available and kept.passed and not kept.failed:
                     self.unchanged[name] = kept
         self.to_run = [name for name in wanted if name not in self.unchanged]
         self.names = steps_table.needed(self.to_run)
@@ -72,19 +69,22 @@ class Plan:
         # A step in check.py compares: a file that has changed since may or may not be part of what was built.
         with open(self.places.sources, "w", encoding="utf-8") as file:
             json.dump({name: self._digests.sources(self.steps[name]) for name in self.names}, file)
-        def end(number, _):
+
+        def interrupted(number, _):
+            result.on_signals(signal.SIG_IGN)  # a second signal does not keep us from ending the steps
             raise SystemExit(128 + number)
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, end)
+        result.on_signals(interrupted)
+        # ctest and its children, check.py, have the lock, too: where this process is killed, they still run. Steps and
+        # what these leave behind do not have it.
         with subprocess.Popen(["ctest", "--test-dir", folder, "--output-on-failure", "-j", str(os.cpu_count()),
                                "--no-tests=error", "--output-junit", os.path.join(folder, "junit.xml")],
-                              start_new_session=True) as ctest:
+                              start_new_session=True, pass_fds=[self.places.lock.fileno()]) as ctest:
             try:
                 return ctest.wait()
             except SystemExit:
-                # With the steps that run, each of which ends what it started.
-                os.killpg(ctest.pid, signal.SIGTERM)
+                # With the steps that run, each of which ends what it started, in five seconds at most.
+                result.end(ctest, 10)
                 raise
 
     def results(self):

@@ -14,9 +14,12 @@ def _git(*arguments):
 
 def changed(since):
     """Files that changed since a commit; by default since the last one, or, where nothing changed, in it."""
+    top = _git("rev-parse", "--show-toplevel")[0]
+    if os.path.realpath(top) != table.TOP:
+        raise table.TableError(f"{table.TOP} is no checkout of git, but part of {top}: what changed is not known")
     if not since:
         since = "HEAD" if _git("status", "--porcelain") else "HEAD~1"
-    return _git("diff", "--name-only", since) + _git("ls-files", "--others", "--exclude-standard")
+    return _git("diff", "--name-only", since, "--") + _git("ls-files", "--others", "--exclude-standard")
 
 
 def run_labels(build, labels):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs one step, and keeps its result: counts of tests, time, and the tests that failed."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -53,12 +54,17 @@ class Result:
 
 
 def read_result(path):
-    """The result in a file, or None."""
+    """The result in a file, with the file's time, or None. The file may be of another version, or no result at all."""
     try:
         with open(path, encoding="utf-8") as file:
-            return Result(**json.load(file))
-    except (OSError, ValueError, TypeError):
+            found = Result(**json.load(file))
+            found.since = time.strftime("%F %H:%M", time.localtime(os.fstat(file.fileno()).st_mtime))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
+    good = all(isinstance(getattr(found, field.name), (int, float) if field.type is float else field.type)
+               for field in dataclasses.fields(Result))
+    good = good and all(isinstance(one, list) and [type(part) for part in one] == [str] * 3 for one in found.failures)
+    return found if good else None
 
 
 def _count_unittest(text):
@@ -93,8 +99,12 @@ class Places:
         self.logs = os.path.join(build, "check")
         self.kept = os.path.join(cache, "results")
         self.sources = os.path.join(self.logs, "sources.json")  # of each step when the run began
-        os.makedirs(self.logs, exist_ok=True)
-        os.makedirs(self.kept, exist_ok=True)
+        self.lock = None  # an open file: other checks wait until no process has it open
+        for folder, variable in ((self.logs, "NPU_BUILD"), (self.kept, "XDG_CACHE_HOME")):
+            with contextlib.suppress(OSError):
+                os.makedirs(folder, exist_ok=True)
+            if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+                raise OSError(f"{folder}: expected a folder that can be written; {variable} chooses another")
 
     def log(self, name):
         return os.path.join(self.logs, name + ".log")
@@ -109,8 +119,27 @@ class Places:
         """Removes cached results that are older than so many days."""
         for name in os.listdir(self.kept):
             path = os.path.join(self.kept, name)
-            if time.time() - os.path.getmtime(path) > days * 86400:
-                os.remove(path)
+            with contextlib.suppress(OSError):  # a folder, or another check removed it
+                if time.time() - os.lstat(path).st_mtime > days * 86400:
+                    os.remove(path)
+
+
+def on_signals(action):
+    """Sets the action for each signal that interrupts or ends this process."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, action)
+
+
+def end(process, seconds):
+    """Ends a process that leads a group, with its group: what is left after so many seconds is killed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        for _ in range(seconds * 10):
+            process.poll()  # it belongs to the group until its status is read
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _execute(step, log):
@@ -120,22 +149,18 @@ def _execute(step, log):
         process = subprocess.Popen(["bash", "-o", "pipefail", "-c", step.command], cwd=table.TOP, stdout=output,
                                    stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
 
-        def end(*_):
-            os.killpg(process.pid, signal.SIGTERM)
+        def interrupted(*_):
+            on_signals(signal.SIG_IGN)  # a second signal does not keep us from ending the step
             sys.exit(130)
 
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, end)
+        on_signals(interrupted)
         try:
             return process.wait(step.limit)
+        except SystemExit:
+            end(process, 5)
+            raise
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)
-            time.sleep(5)
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+            end(process, 5)
             output.write(f"\nthe step did not end within {step.limit} s\n".encode())
             return 124
 

@@ -5,6 +5,9 @@ file, and scripts/check.py runs, caches, reports and leaves out steps as its usa
 
 usage: steps.py   the last lines are those of unittest, then "N passed, N failed"
 """
+import dataclasses
+import fcntl
+import json
 import os
 import shutil
 import signal
@@ -13,6 +16,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "scripts"))
@@ -55,7 +59,6 @@ class TheTable(unittest.TestCase):
         for one in self.table.steps.values():
             for need in one.needs + one.after:
                 self.assertEqual("prepare", self.table.steps[need].set, f"{one.name} needs {need}")
-
 
     def test_what_is_built_for_a_step_is_its_input(self):
         """A result from the cache says nothing of a chip model, a driver or a build that has changed since."""
@@ -103,6 +106,40 @@ class Tables(unittest.TestCase):
         self.assertEqual(["a/b.c"], table.matching(["a/*.c"], ["a/b.c", "a/b/d.c", "a/b_c"]))
 
 
+class Kept(unittest.TestCase):
+    """Results in the cache, which other versions and other checkouts write, too."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.table = a_table(folder.name, step("a", "true"))
+        self.places = result.Places(folder.name, folder.name)
+        self.digests = mock.Mock(of=lambda _: "1")
+        self.record = self.places.record(self.table.steps["a"], "1")
+
+    def unchanged(self, values):
+        with open(self.record, "w", encoding="utf-8") as file:
+            json.dump(values, file)
+        return "a" in plan.Plan(self.table, ["a"], self.places, self.digests, True).unchanged
+
+    def test_only_a_result_that_passed_counts(self):
+        good = dataclasses.asdict(result.Result("a", 1, 0, 0, 0.5, 1))
+        self.assertTrue(self.unchanged(good))
+        for wrong in ({"passed": "1"}, {"passed": 0}, {"failed": 1}, {"failed": None}, {"status": 75}, {"status": "0"},
+                      {"seconds": []}, {"failures": {}}, {"failures": ["x"]}, {"failures": [["x", 1, "y"]]},
+                      {"name": "b"}, {"name": ["a"]}, {"more": 1}):
+            self.assertFalse(self.unchanged(good | wrong), wrong)
+        self.assertFalse(self.unchanged([good]))
+
+    def test_odd_entries_do_not_matter(self):
+        os.mkdir(self.record)
+        os.symlink("absent", self.places.record(self.table.steps["a"], "2"))
+        for days in (30, -1):
+            self.places.remove_old(days)
+        self.assertEqual([os.path.basename(self.record)], os.listdir(self.places.kept))
+        self.assertFalse(plan.Plan(self.table, ["a"], self.places, self.digests, True).unchanged)
+
+
 class Runs(unittest.TestCase):
     """Whole runs of ctest over small tables."""
 
@@ -111,12 +148,14 @@ class Runs(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = os.path.join(self.folder.name, "steps.toml")
 
-    def run_table(self, *arguments, status=0, top=TOP):
-        environment = {**os.environ, "NPU_BUILD": os.path.join(self.folder.name, "build"),
-                       "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
+    def environment(self):
+        return {**os.environ, "NPU_BUILD": os.path.join(self.folder.name, "build"),
+                "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
+
+    def run_table(self, *arguments, status=0, top=TOP, **variables):
         done = subprocess.run([sys.executable, os.path.join(top, "scripts", "check.py"), *arguments],
-                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False, timeout=300)
+                              env=self.environment() | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False, timeout=300)
         self.assertEqual(status, done.returncode, done.stdout)
         return done.stdout
 
@@ -160,13 +199,13 @@ class Runs(unittest.TestCase):
         with open(os.path.join(self.folder.name, "build", "pid"), encoding="utf-8") as file:
             self.assertFalse(os.path.exists(f"/proc/{file.read().strip()}"))
 
-    def interrupt(self, send, status):
-        """Runs a check of a step that hangs, and send(process). The check ends, and nothing that it started is left."""
-        self.write(step("a", "echo $$ >$NPU_BUILD/pid; sleep 1000"))
+    def start(self, command):
+        """Starts a check of a step with this command. Returns the check, and the step's process."""
+        self.write(step("a", "echo $$ >$NPU_BUILD/pid; " + command))
         build = os.path.join(self.folder.name, "build")
-        environment = {**os.environ, "NPU_BUILD": build, "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
-        process = subprocess.Popen([sys.executable, os.path.join(TOP, "scripts", "check.py"), "check"], env=environment,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        process = subprocess.Popen([sys.executable, os.path.join(TOP, "scripts", "check.py"), "check"],
+                                   env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   start_new_session=True)
         pid = ""
         while not pid:
             if process.poll() is not None:
@@ -175,6 +214,11 @@ class Runs(unittest.TestCase):
             if os.path.exists(os.path.join(build, "pid")):
                 with open(os.path.join(build, "pid"), encoding="utf-8") as file:
                     pid = file.read().strip()
+        return process, pid
+
+    def interrupt(self, send, status, command="sleep 1000"):
+        """Runs a check of a step that hangs, and send(process). The check ends, and nothing that it started is left."""
+        process, pid = self.start(command)
         children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True,
                                   check=True).stdout.split()
         send(process)
@@ -194,6 +238,62 @@ class Runs(unittest.TestCase):
     def test_a_terminated_check_leaves_no_process(self):
         """As by `kill` or a service manager: the signal goes to the check alone."""
         self.interrupt(lambda process: process.terminate(), 128 + signal.SIGTERM)
+
+    def test_a_step_that_ignores_signals_is_ended_with_its_check(self):
+        self.interrupt(lambda process: process.terminate(), 128 + signal.SIGTERM, 'trap "" TERM; sleep 1000')
+
+    def test_another_check_waits_for_the_steps_of_a_killed_check(self):
+        """And not for what a step leaves behind."""
+        build = os.path.join(self.folder.name, "build")
+        process, _ = self.start("sleep 1000 & echo $! >$NPU_BUILD/left; until [ -e $NPU_BUILD/go ]; do sleep 0.1; done;"
+                                "echo '1 passed, 0 failed'")
+        process.kill()
+        process.wait()
+        with open(os.path.join(build, "check", ".lock"), encoding="utf-8") as lock:
+            try:
+                with self.assertRaises(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                with open(os.path.join(build, "go"), "w", encoding="utf-8"):
+                    pass
+        process.communicate()
+        with open(os.path.join(build, "left"), encoding="utf-8") as file:
+            self.addCleanup(os.kill, int(file.read()), signal.SIGKILL)
+        self.assertTrue(self.run_table("check").endswith("1 passed, 0 failed\n"))
+
+    def test_mistakes_around_a_check_are_one_line(self):
+        """That names the file and what was expected."""
+        def line(*arguments, **more):
+            output = self.run_table(*arguments, status=2, **more)
+            self.assertEqual(1, output.count("\n"), output)
+            return output
+
+        self.assertIn("absent: No such file or directory; expected the table of steps",
+                      line("check", NPU_STEPS="absent"))
+        self.write(step("a", "echo '1 passed, 0 failed'"))
+        file = self.path + "/build"
+        self.assertIn(f"check: {file}/check: expected a folder that can be written; NPU_BUILD chooses another",
+                      line("check", NPU_BUILD=file))
+        self.assertIn(f"check: {self.path}/npu/results: expected a folder that can be written; XDG_CACHE_HOME",
+                      line("check", XDG_CACHE_HOME=self.path))
+        self.write(step("a", "true").replace("LICENSE", "absent"))
+        self.assertRegex(line("check"), "no file of .* is an input of step a: absent")
+
+    def test_a_result_that_cannot_be_kept_counts(self):
+        self.write(step("a", "echo '1 passed, 0 failed'"))
+        self.run_table("check")
+        results = os.path.join(self.folder.name, "npu", "results")
+        record, = [name for name in os.listdir(results) if name.endswith(".json")]
+        os.remove(os.path.join(results, record))
+        os.mkdir(os.path.join(results, record))
+        output = self.run_table("check")
+        self.assertNotIn("Traceback", output)
+        self.assertTrue(output.endswith("1 passed, 0 failed\n"))
+
+    def test_other_programs_speak_english(self):
+        self.write(step("a", '[ "$LC_ALL:$LANGUAGE" = C.UTF-8: ] && echo "1 passed, 0 failed"'))
+        self.run_table("check", LC_ALL="de_DE.UTF-8", LANGUAGE="de")
 
     def test_a_file_that_changes_while_others_are_built_leaves_no_result(self):
         checkout = os.path.join(self.folder.name, "checkout")
@@ -255,6 +355,7 @@ class Runs(unittest.TestCase):
     def test_unknown_names(self):
         self.write(step("guest-stock", "true"))
         self.assertIn("there is no step stock; did you mean guest-stock?", self.run_table("steps", "stock", status=2))
+        self.assertIn("the mode check takes no names", self.run_table("check", "guest-stock", status=2))
 
 
 class Git(unittest.TestCase):
@@ -288,6 +389,18 @@ class Git(unittest.TestCase):
         self.assertIn("scripts/check.py", found.stdout.split())
         self.assertNotIn("__pycache__", found.stdout)
         self.assertTrue(os.path.exists(os.path.join(target, "scripts", "check.py")))
+
+    def test_quick_prints_the_reason_of_git(self):
+        def output(*arguments):
+            done = self.run_python("check.py", "quick", *arguments)
+            self.assertEqual(2, done.returncode, done.stdout)
+            return done.stdout
+
+        self.assertIn("not a git repository", output())
+        self.init(self.outer)
+        self.assertIn(f"is no checkout of git, but part of {self.outer}", output())
+        self.init(self.top)
+        self.assertIn("bad revision 'absent'", output("--since", "absent"))
 
 
 class Quick(unittest.TestCase):
