@@ -7,8 +7,11 @@ usage: test.py NAME [BOARD]
 NAME is one of these, or a part of its name that no other has:
   a step of the checks (tests/steps.toml)         test.py networks
   a test of ctest, or a label of several          test.py libnpu_launch, test.py compiler
-  a case of a GoogleTest or cmocka program        test.py LaunchTest.RunsTwice; 'LaunchTest.*' runs several
+  a case of a GoogleTest or cmocka program        test.py LaunchTest.RunsTwice
   a suite on an emulated board                    test.py recovery debug
+
+A pattern (* and ?) runs all that it matches of the first of these kinds: steps, tests of ctest, labels, cases. Suites,
+and cases of different kinds of programs, run one at a time.
 
 BOARD is for suites: tests/guest/check.py --boards lists the boards.
 """
@@ -30,6 +33,9 @@ GUEST = [os.path.join(TOP, "tests", "guest", "check.py")]
 CASE = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 UNIT = re.compile(r"cmocka_unit_test\w*\(\s*(\w+)")
 LISTED = 20
+# Output of other programs is read here and in scripts: it has to be in one language.
+os.environ["LC_ALL"] = "C.UTF-8"
+os.environ.pop("LANGUAGE", None)
 
 
 def fail(*lines):
@@ -109,14 +115,21 @@ def cases_in_sources():
     return found
 
 
+def runner_of(source):
+    """The runner of the cases in a file."""
+    if source.startswith("tests/guest/"):
+        return "suite " + re.sub(r"^test_|\.c$", "", os.path.basename(source))
+    return "cmocka" if source.endswith(".c") else "GoogleTest"
+
+
 def suites():
     """Suites on the board: name to the targets that they need."""
     lines = output_of(GUEST + ["--suites"]).splitlines()
     return {line.split("\t")[0]: line.split("\t")[1].split() for line in lines}
 
 
-def run_step(name):
-    os.execv(os.path.join(TOP, "scripts", "check.py"), ["check.py", "steps", "--all", name])
+def run_steps(names):
+    os.execv(os.path.join(TOP, "scripts", "check.py"), ["check.py", "steps", "--all", *names])
 
 
 def run_suite(name, board, case=None):
@@ -198,31 +211,35 @@ def main():
     # Names that need no configured build come first.
     kinds = {"step": table.Table().steps, "suite": suites()}
     files = cases_in_sources()
-    if not any(name in names for names in kinds.values()) and name not in files:
+    if name not in files and not any(fnmatch.filter(names, name) for names in kinds.values()):
         tree = Tree()
         kinds |= {"ctest": tree.tests, "label": tree.labels()}
     kinds["case"] = files
     kind, names = choose(name, kinds)
-    on_board = kind == "case" and files[names[0]].startswith("tests/guest/")
-    if board and kind != "suite" and not on_board:
+    runners = sorted({"suite " + one if kind == "suite" else runner_of(files[one]) if kind == "case" else kind
+                      for one in names})
+    if len(runners) > 1:
+        fail(f"{name} matches several, and one runs at a time:", *runners)
+    on_board = runners[0].startswith("suite ")
+    if board and not on_board:
         fail(f"{names[0]} ({kind}) does not run on a board", "BOARD is for suites: tests/guest/check.py --suites")
     print(f"[test] {kind} {' '.join(names[:5])}{' ...' if len(names) > 5 else ''}", file=sys.stderr)
     if kind == "step":
-        run_step(names[0])
-    if kind == "suite":
-        run_suite(names[0], board or "stock")
+        run_steps(names)
     if on_board:
-        suite = re.sub(r"^test_|\.c$", "", os.path.basename(files[names[0]]))
-        run_suite(suite, board or "stock", names[0])
+        cases = None if kind == "suite" else names[0] if len(names) == 1 else name
+        run_suite(runners[0].removeprefix("suite "), board or "stock", cases)
     tree = Tree()
     if kind == "ctest":
         run_ctest(tree, names)
     if kind == "label":
-        run_ctest(tree, [test for test in tree.tests if names[0] in tree.property(test, "LABELS")])
-    if files[names[0]].endswith(".c"):
-        target, path = tree.program_of(files[names[0]]) or fail(f"{files[names[0]]} is in no program of {BUILD}")
-        run_ctest(tree, [test for test in tree.tests if path in tree.tests[test].get("command", [])
-                         or target in test])
+        run_ctest(tree, [test for test in tree.tests if set(names) & set(tree.property(test, "LABELS"))])
+    if runners == ["cmocka"]:
+        programs = [tree.program_of(source) or fail(f"{source} is in no program of {BUILD}")
+                    for source in sorted({files[one] for one in names})]
+        run_ctest(tree, [test for test in tree.tests
+                         if any(path in tree.tests[test].get("command", []) or target in test
+                                for target, path in programs)])
     return run_cases(tree, names, files)
 
 
@@ -231,3 +248,6 @@ if __name__ == "__main__":
         sys.exit(main())
     except subprocess.CalledProcessError as error:
         sys.exit(f"test: {' '.join(map(str, error.cmd))} failed with status {error.returncode}")
+    except (OSError, table.TableError) as error:
+        print(f"test: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Tests the table of steps and the program that runs it: every file is an input of a step, every pattern matches a
-file, and scripts/check.py runs, caches, reports and leaves out steps as its usage says, on small tables.
+"""Tests the table of steps and the programs that read it: every file is an input of a step, every pattern matches a
+file, scripts/check.py runs, caches, reports and leaves out steps as its usage says, on small tables, and
+scripts/test.py runs all that a pattern matches.
 
 usage: steps.py   the last lines are those of unittest, then "N passed, N failed"
 """
+import contextlib
 import dataclasses
 import fcntl
+import importlib.util
+import io
 import json
 import os
 import shutil
@@ -59,6 +63,7 @@ class TheTable(unittest.TestCase):
         for one in self.table.steps.values():
             for need in one.needs + one.after:
                 self.assertEqual("prepare", self.table.steps[need].set, f"{one.name} needs {need}")
+
 
     def test_what_is_built_for_a_step_is_its_input(self):
         """A result from the cache says nothing of a chip model, a driver or a build that has changed since."""
@@ -152,8 +157,8 @@ class Runs(unittest.TestCase):
         return {**os.environ, "NPU_BUILD": os.path.join(self.folder.name, "build"),
                 "XDG_CACHE_HOME": self.folder.name, "NPU_STEPS": self.path}
 
-    def run_table(self, *arguments, status=0, top=TOP, **variables):
-        done = subprocess.run([sys.executable, os.path.join(top, "scripts", "check.py"), *arguments],
+    def run_table(self, *arguments, status=0, top=TOP, program="check.py", **variables):
+        done = subprocess.run([sys.executable, os.path.join(top, "scripts", program), *arguments],
                               env=self.environment() | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False, timeout=300)
         self.assertEqual(status, done.returncode, done.stdout)
@@ -263,14 +268,15 @@ class Runs(unittest.TestCase):
         self.assertTrue(self.run_table("check").endswith("1 passed, 0 failed\n"))
 
     def test_mistakes_around_a_check_are_one_line(self):
-        """That names the file and what was expected."""
+        """That names the file and what was expected, for both programs."""
         def line(*arguments, **more):
             output = self.run_table(*arguments, status=2, **more)
             self.assertEqual(1, output.count("\n"), output)
             return output
 
-        self.assertIn("absent: No such file or directory; expected the table of steps",
-                      line("check", NPU_STEPS="absent"))
+        for program, arguments in (("check.py", ["check"]), ("test.py", ["a"])):
+            self.assertIn("absent: No such file or directory; expected the table of steps",
+                          line(*arguments, program=program, NPU_STEPS="absent"))
         self.write(step("a", "echo '1 passed, 0 failed'"))
         file = self.path + "/build"
         self.assertIn(f"check: {file}/check: expected a folder that can be written; NPU_BUILD chooses another",
@@ -294,6 +300,15 @@ class Runs(unittest.TestCase):
     def test_other_programs_speak_english(self):
         self.write(step("a", '[ "$LC_ALL:$LANGUAGE" = C.UTF-8: ] && echo "1 passed, 0 failed"'))
         self.run_table("check", LC_ALL="de_DE.UTF-8", LANGUAGE="de")
+        load = "import os, runpy; runpy.run_path('scripts/test.py'); print(os.getenv('LC_ALL'), os.getenv('LANGUAGE'))"
+        done = subprocess.run([sys.executable, "-c", load], cwd=TOP, stdout=subprocess.PIPE, text=True, check=True,
+                              env=self.environment() | {"LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"})
+        self.assertEqual("C.UTF-8 None\n", done.stdout)
+
+    def test_a_pattern_runs_all_steps(self):
+        self.write(step("a1", "echo '1 passed, 0 failed'") + step("a2", "echo '2 passed, 1 failed'")
+                   + step("b", "echo '4 passed, 0 failed'"))
+        self.assertTrue(self.run_table("a*", program="test.py", status=1).endswith("3 passed, 1 failed\n"))
 
     def test_a_file_that_changes_while_others_are_built_leaves_no_result(self):
         checkout = os.path.join(self.folder.name, "checkout")
@@ -401,6 +416,51 @@ class Git(unittest.TestCase):
         self.assertIn(f"is no checkout of git, but part of {self.outer}", output())
         self.init(self.top)
         self.assertIn("bad revision 'absent'", output("--since", "absent"))
+
+
+class OneTest(unittest.TestCase):
+    """Patterns of scripts/test.py."""
+
+    def setUp(self):
+        spec = importlib.util.spec_from_file_location("one_test", os.path.join(TOP, "scripts", "test.py"))
+        self.program = importlib.util.module_from_spec(spec)
+        with mock.patch.dict(os.environ):
+            spec.loader.exec_module(self.program)
+
+    def run_pattern(self, pattern):
+        """The name of the function that runs it, and its arguments but the first."""
+        files = {"test_one": "tests/unit/a.c", "test_two": "tests/unit/b.c", "One.one": "tests/unit/a.cpp",
+                 "case_one": "tests/guest/test_x.c", "case_two": "tests/guest/test_x.c", "case_y": "tests/guest/y.c"}
+        tests = {"a": {"command": ["bin/a"]}, "b": {"command": ["bin/b"]}, "c": {"command": ["bin/c"]}}
+        tree = mock.Mock(tests=tests, labels=lambda: {"label-a", "label-b"},
+                         property=lambda test, _: ["label-" + test],
+                         program_of=lambda source: ("program", "bin/" + source[-3]))
+        suites = {"suite-x": [], "suite-y": []}
+        with contextlib.ExitStack() as stack:
+            for name, value in (("Tree", lambda: tree), ("suites", lambda: suites), ("cases_in_sources", lambda: files),
+                                ("output_of", lambda _: "stock")):
+                stack.enter_context(mock.patch.object(self.program, name, value))
+            stack.enter_context(mock.patch.object(sys, "argv", ["test.py", pattern]))
+            stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+            # As execv, none of them returns.
+            runs = {name: stack.enter_context(mock.patch.object(self.program, name, side_effect=SystemExit))
+                    for name in ("run_suite", "run_ctest", "run_cases")}
+            try:
+                self.program.main()
+            except SystemExit as end:
+                called = [(name, *run.call_args.args) for name, run in runs.items() if run.called]
+                return called[0] if called else end.code
+
+    def test_a_pattern_runs_all_that_it_matches(self):
+        self.assertEqual(["a", "b"], self.run_pattern("label-*")[2])
+        self.assertEqual(["a", "b"], self.run_pattern("test_*")[2])
+        self.assertEqual(("run_suite", "x", "stock", "case_*o*"), self.run_pattern("case_*o*"))
+        self.assertEqual(("run_suite", "x", "stock", "case_one"), self.run_pattern("case_on*"))
+
+    def test_what_cannot_run_together_is_an_error(self):
+        self.assertRegex(self.run_pattern("suite-*"), "one runs at a time:\n +suite suite-x\n +suite suite-y")
+        self.assertRegex(self.run_pattern("case_*"), "one runs at a time:\n +suite x\n +suite y")
+        self.assertRegex(self.run_pattern("*one*"), "one runs at a time:\n +GoogleTest\n +cmocka\n +suite x")
 
 
 class Quick(unittest.TestCase):
