@@ -499,9 +499,9 @@ void depth_bytes(const ByteDepth &d) {
 }
 
 // Rows of windows of three columns, one or two columns apart. The words of a column serve all windows that see it.
+#if defined(NPU_VNNI)
 constexpr size_t kColumns = 3;
 
-#if defined(NPU_VNNI)
 template <bool adjust>
 void depth_columns(const ByteDepth &d) {
   const Rounding round(*d.result);
