@@ -29,7 +29,7 @@ ARCH=amd64
 SUFFIX= # of the targets in the Makefile
 
 newest_env() { printf '%s\n' "$BASE"/*-"$ARCH"/npu.env | sort -V | tail -n 1; }
-# What an earlier version of this script left in the cache has a packed image (vmlinuz), or is empty after a full disk.
+# The record of an earlier version of this script names a packed image (vmlinuz); one from a full disk is empty.
 is_complete() { grep -q '^KIMAGE=.*/vmlinux-' "$1" 2>/dev/null; }
 
 # The packages expect to live in /; inside the cache their absolute paths have to be made relative to it.

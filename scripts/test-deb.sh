@@ -36,7 +36,7 @@ install() {
 
 all_packages() { (cd "$ROOT/$HERE/debs" && for file in *.deb; do echo "${file%%_*}"; done); }
 
-# What a system with packages has that it had not without. A user's cache is the user's, root's too.
+# Prints the paths of our files in the system. root's cache is left out: it belongs to the user, not to the packages.
 files_of_ours() {
     find "$ROOT" -xdev \( -path "$ROOT/$HERE" -o -path "$ROOT/var/cache" -o -path "$ROOT/var/log" -o \
         -path "$ROOT/root/.cache" \) -prune -o -print | sed "s|^$ROOT||" |
@@ -65,7 +65,7 @@ test_programs() {
     is "compilers are installed" apt install gcc g++ cmake make pkg-config
     is "the first program builds with pkg-config" shell 'gcc -Wall -Werror digit.c $(pkg-config --cflags --libs \
         npurt) -o digit'
-    # They name files as in the checkout.
+    # Programs of the guide name files by their paths in a checkout.
     is "and reads a digit" shell 'mkdir networks work; ln -s $DIGITS networks/digits; cp digits.bmodel work/
         ./digit | grep -c "^[0-9]: [01][.]" | grep -qx 10'
     for package in npu bmlib npurt bmrt; do

@@ -61,7 +61,7 @@ step_units() {
     local line log=$LOGS/$RELEASE-units.log
     is "all tests are built" user '{ time make build >../build.log 2>&1; } 2>../build.time ||
         { tail -n 30 ../build.log; exit 1; }'
-    # ONNX Runtime comes from the registry of npm and is no part of this.
+    # The tests with the label ort need ONNX Runtime, which is not a package of Debian.
     user 'ctest --test-dir build -j"$NPU_JOBS" -LE "^ort$" --output-on-failure' >"$log" 2>&1 </dev/null || true
     line=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests failed out of [0-9]+' "$log") ||
         { is "the unit tests run" tail -n 40 "$log" && failed=$((failed + 1)) && return; }
@@ -93,7 +93,7 @@ run_inside() {
         keep_archives
         "step_$step"
     done
-    # What the commands took, in the order in which they ran.
+    # Prints the time of each command.
     (cd "$ROOT/srv/user" && grep -H . /dev/null ./*.time) || true
     echo "$passed passed, $failed failed" >"$NPU_BUILD/test-host-$RELEASE.result"
 }

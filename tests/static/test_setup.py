@@ -447,6 +447,9 @@ class Environment(Scripts):
                 self.assertIn(f"error: {name} is '{value}'", output)
         self.assertEqual([], [call for call in self.recorded("ninja") if " -t " not in call])
 
+    def test_minutes_of_a_fuzzer(self):
+        self.assertIn("error: MINUTES is 'x'", self.run_script(self.top, "fuzz.sh", "nets", status=1, MINUTES="x"))
+
     def test_jobs(self):
         self.run_script(self.top, "build.sh", "programs", NPU_JOBS="7")
         self.assertIn(" -j7 ", self.recorded("ninja")[-1])
@@ -485,6 +488,10 @@ class Space(Scripts):
 
 class Demo(Scripts):
     """scripts/demo.sh, before it begins anything."""
+
+    def test_options_of_a_board_without_one(self):
+        self.assertIn("options of npu-vm are for boards: --time exact",
+                      self.run_script(self.top, "demo.sh", "sim", "--time", "exact", status=1))
 
     def test_an_unknown_board(self):
         self.assertRegex(self.run_script(self.top, "demo.sh", "vrit", status=1), "vrit")
