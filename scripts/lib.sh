@@ -17,7 +17,7 @@ NPU_CACHE=${XDG_CACHE_HOME:-${HOME:-}/.cache}/npu
 # shellcheck disable=SC2034  # used by the scripts that source this file
 NPU_BUILD=$(realpath -ms "${NPU_BUILD:-$NPU_TOP/build}")
 # shellcheck disable=SC2034
-NPU_JOBS=${NPU_JOBS:-$(nproc)}
+NPU_JOBS=${NPU_JOBS:-$(($(nproc) + 1))} # one more than processors, which keeps them busy while one waits
 
 # Every generated source needs Debian's own python3 and its modules; another one may come first on PATH.
 # shellcheck disable=SC2034

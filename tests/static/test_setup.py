@@ -147,7 +147,7 @@ class Configure(Scripts):
         os.makedirs(os.path.join(self.top, "build", "bin"))
         os.symlink("/bin/true", os.path.join(self.top, "build", "bin", "fuzz_nets"))
         self.check_waiting("fuzz.sh", "nets")
-        self.assertIn(f"ninja -C {self.top}/build -j{len(os.sched_getaffinity(0))} fuzz_nets", self.recorded("ninja"))
+        self.assertIn(f"ninja -C {self.top}/build -j{len(os.sched_getaffinity(0)) + 1} fuzz_nets", self.recorded("ninja"))
 
     def test_one_build_with_a_sanitizer_in_a_folder(self):
         """Also while its tests run."""
@@ -179,7 +179,7 @@ class Configure(Scripts):
 
     def wait_for_ninja(self):
         """Until the build of `programs` holds the folder."""
-        wanted, text = f"ninja -C {self.top}/build -j{len(os.sched_getaffinity(0))} programs", ""
+        wanted, text = f"ninja -C {self.top}/build -j{len(os.sched_getaffinity(0)) + 1} programs", ""
         while wanted not in text:
             time.sleep(0.05)
             if os.path.exists(self.calls):
