@@ -147,7 +147,8 @@ class Configure(Scripts):
         os.makedirs(os.path.join(self.top, "build", "bin"))
         os.symlink("/bin/true", os.path.join(self.top, "build", "bin", "fuzz_nets"))
         self.check_waiting("fuzz.sh", "nets")
-        self.assertIn(f"ninja -C {self.top}/build -j{len(os.sched_getaffinity(0)) + 1} fuzz_nets", self.recorded("ninja"))
+        jobs = len(os.sched_getaffinity(0)) + 1
+        self.assertIn(f"ninja -C {self.top}/build -j{jobs} fuzz_nets", self.recorded("ninja"))
 
     def test_one_build_with_a_sanitizer_in_a_folder(self):
         """Also while its tests run."""
