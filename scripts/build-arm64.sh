@@ -24,7 +24,7 @@ main() {
     if [ -n "$test" ]; then
         [ -e "$folder/build.ninja" ] || die "nothing is built for arm64 hosts" "run: make build-arm64-host"
         need_program qemu-aarch64
-        exec ctest --test-dir "$folder" --output-on-failure "$@"
+        exec "$NPU_TOP/scripts/run_ctest.py" "$folder" "$@"
     fi
     env=$("$NPU_TOP/scripts/sysroot-arm64.sh" "${sysroot[@]}")
     # CMake has found things in there that may have gone.

@@ -55,10 +55,8 @@ LIST
 # package | what it is for, beside the above
 host_packages() {
     cat <<'LIST'
-libdnnl-dev|fast compute back end of the chip model (oneDNN)
 libonnx-dev|ONNX format, for the compiler
 libprotobuf-dev|ONNX format, for the compiler
-libgomp1|OpenMP, for oneDNN
 LIST
 }
 
@@ -70,7 +68,6 @@ cpp-$GCC-aarch64-linux-gnu|its preprocessor
 g++-$GCC-aarch64-linux-gnu|C++ compiler
 libgcc-$GCC-dev-arm64-cross|compiler's own library
 libgcc-s1-arm64-cross|compiler's own library
-libgomp1-arm64-cross|OpenMP
 libstdc++-$GCC-dev-arm64-cross|headers of the C++ library
 libstdc++6-arm64-cross|C++ library
 LIST
