@@ -13,7 +13,7 @@ NPU_STEP=build-arm64
 . "$(dirname "$0")/lib.sh"
 
 main() {
-    local folder=$NPU_BUILD/arm64 toolchain=arm64 env sysroot=() options=(-DNPU_BOARD_ONLY=ON) test=
+    local folder=$NPU_BUILD/arm64 toolchain=arm64 env sysroot=() options=(-DNPU_BOARD_ONLY=ON) test= starters
     case ${1:-} in
         --host | --test)
             [ "$1" = --host ] || test=yes
@@ -24,7 +24,12 @@ main() {
     if [ -n "$test" ]; then
         [ -e "$folder/build.ninja" ] || die "nothing is built for arm64 hosts" "run: make build-arm64-host"
         need_program qemu-aarch64
-        exec "$NPU_TOP/scripts/run_ctest.py" "$folder" "$@"
+        # Left out: tests that start arm64 programs themselves, and children that start threads after a fork. qemu-user
+        # runs neither.
+        starters='^(examples|npu-smi|npuc|tpu_model|bmrt_test)\.|^libnpu\.(auto|log-level)$'
+        starters+='|^npu_(bmrt_test_test|runtime_c_test)|^cpu_operators$'
+        export GTEST_FILTER=-ThreadsTest.AForkedChildLeavesItsParentsObjectsAlone
+        exec "$NPU_TOP/scripts/run_ctest.py" "$folder" -LE '^fork$' -E "$starters" "$@"
     fi
     env=$("$NPU_TOP/scripts/sysroot-arm64.sh" "${sysroot[@]}")
     # CMake has found things in there that may have gone.
