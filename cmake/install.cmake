@@ -83,11 +83,10 @@ foreach(tool ${NPU_TOOLS})
 endforeach()
 
 # Manual pages: of tools written by hand, of functions made from the headers' comments.
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 file(GLOB npu_headers CONFIGURE_DEPENDS libnpu/include/npu.h libnpu/include/bmlib_*.h runtime/include/*.h)
 add_custom_command(
   OUTPUT ${CMAKE_BINARY_DIR}/man/man3.stamp
-  COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/reference.py --version ${PROJECT_VERSION} --man
+  COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/scripts/reference.py --version ${PROJECT_VERSION} --man
   ${CMAKE_BINARY_DIR}/man/man3 ${npu_headers}
   COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/man/man3.stamp
   DEPENDS ${npu_headers} ${CMAKE_SOURCE_DIR}/scripts/reference.py
