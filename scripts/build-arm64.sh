@@ -29,6 +29,9 @@ main() {
         starters='^(examples|npu-smi|npuc|tpu_model|bmrt_test)\.|^libnpu\.(auto|log-level)$'
         starters+='|^npu_(bmrt_test_test|runtime_c_test)|^cpu_operators$'
         export GTEST_FILTER=-ThreadsTest.AForkedChildLeavesItsParentsObjectsAlone
+        # Who lists /tmp in there gets the system root's.
+        export TEST_TMPDIR=$folder/tmp
+        mkdir -p "$TEST_TMPDIR"
         exec "$NPU_TOP/scripts/run_ctest.py" "$folder" -LE '^fork$' -E "$starters" "$@"
     fi
     env=$("$NPU_TOP/scripts/sysroot-arm64.sh" "${sysroot[@]}")
