@@ -574,8 +574,10 @@ static int joins_and_fills_with_pages(int socket) {
       int ret = raw_bo_create(own, 4096, places[i], &bo);
 
       CHECK(!ret || ret == -ENOMEM);
-      if (ret) refused++;
-      else made++;
+      if (ret)
+        refused++;
+      else
+        made++;
     }
     CHECK(made > 256 && refused == 100);
     close(own);
