@@ -103,13 +103,7 @@ TEST_P(HostMemory, CoresOfAJobGiveBackWhatTheirThreadsHeld) {
   EXPECT_LT((memory("VmRSS") - before) / kMiB, 12u);
 }
 
-INSTANTIATE_TEST_SUITE_P(, HostMemory,
-                         testing::Values("reference"
-#ifdef NPU_TEST_ONEDNN
-                                         ,
-                                         "onednn"
-#endif
-                                         ),
+INSTANTIATE_TEST_SUITE_P(, HostMemory, testing::ValuesIn(backends()),
                          [](const auto &info) { return std::string(info.param); });
 
 }  // namespace

@@ -167,14 +167,6 @@ TEST_P(LongCommand, HoldsNoInvalidationBackForLongerThanAStep) {
   EXPECT_STATUS(q.wait(), NPU_STATUS_ABORTED);
 }
 
-std::vector<const char *> backends() {
-#ifdef NPU_TEST_ONEDNN
-  return {"reference", "onednn"};
-#else
-  return {"reference"};
-#endif
-}
-
 INSTANTIATE_TEST_SUITE_P(All, LongCommand,
                          testing::Combine(testing::ValuesIn(kCommands), testing::ValuesIn(backends())),
                          [](const auto &info) {

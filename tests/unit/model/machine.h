@@ -232,6 +232,14 @@ class Machine {
 /// Does this run of the tests use virtual time (docs/reference/hardware.md section 8.4)? NPU_TEST_TIME=virtual asks for
 /// it.
 bool virtual_time();
+/// The back ends that this build has.
+inline std::vector<const char *> backends() {
+#ifdef NPU_TEST_ONEDNN
+  return {"reference", "onednn"};
+#else
+  return {"reference"};
+#endif
+}
 /// Waits until f() is true; fails the test after a generous time, in virtual time when the chips wait for nothing.
 void eventually(const std::function<bool()> &f, const char *what);
 /// A name for a status, for messages.
