@@ -29,7 +29,7 @@ main() {
         starters='^(examples|npu-smi|npuc|tpu_model|bmrt_test)\.|^libnpu\.(auto|log-level)$'
         starters+='|^npu_(bmrt_test_test|runtime_c_test)|^cpu_operators$'
         export GTEST_FILTER=-ThreadsTest.AForkedChildLeavesItsParentsObjectsAlone
-        # Who lists /tmp in there gets the system root's.
+        # A program in qemu-user that lists /tmp sees the folder of that name in the system root.
         export TEST_TMPDIR=$folder/tmp
         mkdir -p "$TEST_TMPDIR"
         exec "$NPU_TOP/scripts/run_ctest.py" "$folder" -LE '^fork$' -E "$starters" "$@"

@@ -455,6 +455,11 @@ class Environment(Scripts):
         self.run_script(self.top, "build.sh", "programs", NPU_JOBS="7")
         self.assertIn(" -j7 ", self.recorded("ninja")[-1])
 
+    def test_tests_for_arm64_hosts_without_a_build(self):
+        output = self.run_script(self.top, "build-arm64.sh", "--test", status=1)
+        self.assertIn("nothing is built for arm64 hosts\n", output)
+        self.assertIn("run: make build-arm64-host", output)
+
     def test_a_build_folder_with_a_space(self):
         os.makedirs(os.path.join(self.top, "kernel"))
         with open(os.path.join(self.top, "kernel", "Makefile"), "w", encoding="utf-8"):
