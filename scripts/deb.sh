@@ -96,8 +96,11 @@ build() {
     (
         cd "$OUT/qnpu-$version"
         export DEB_BUILD_OPTIONS="nocheck parallel=$NPU_JOBS${QUICK:+ noautodbgsym}"
-        CCACHE_DIR=$(ccache --get-config cache_dir)
-        export CCACHE_DIR QNPU_QUICK=$QUICK
+        export QNPU_QUICK=$QUICK
+        if type ccache >/dev/null 2>&1; then
+            CCACHE_DIR=$(ccache --get-config cache_dir)
+            export CCACHE_DIR
+        fi
         logged "$NPU_BUILD/deb.log" dpkg-buildpackage --no-sign ${profiles:+"--build-profiles=$profiles"}
     )
     [ -n "${QNPU_KEEP:-}" ] || rm -rf "$OUT/qnpu-$version"
