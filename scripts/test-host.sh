@@ -9,6 +9,7 @@
 #
 # Steps: sim    make demo BOARD=sim
 #        units  make build, and every unit test
+#        check  make check
 #        board  make demo: QEMU, kernel, driver and a boot
 #        deb    make deb
 
@@ -19,7 +20,7 @@ NPU_STEP=test-host
 . "$(dirname "$0")/clean-system.sh"
 
 RELEASES=(bookworm trixie)
-STEPS=(sim units board deb)
+STEPS=(sim units check board deb)
 CLONE=/srv/user/qnpu # in the new system
 LOGS=$NPU_BUILD/test-host
 
@@ -27,7 +28,7 @@ LOGS=$NPU_BUILD/test-host
 set_of() {
     case $1 in
         sim) echo sim ;;
-        units) echo check ;;
+        units | check) echo check ;;
         board) echo board ;;
         deb) echo package ;;
     esac
@@ -56,6 +57,8 @@ step_sim() {
     is "the checkout stays clean" user '[ -z "$(git status --porcelain)" ] || { git status --short; exit 1; }'
 }
 
+shows_and_fails() { tail -n 40 "$1" && false; }
+
 # Each unit test counts as one.
 step_units() {
     local line log=$LOGS/$RELEASE-units.log
@@ -64,10 +67,22 @@ step_units() {
     # The tests with the label ort need ONNX Runtime, which is not a package of Debian.
     user 'ctest --test-dir build -j"$NPU_JOBS" -LE "^ort$" --output-on-failure' >"$log" 2>&1 </dev/null || true
     line=$(grep -E '^[0-9]+% tests passed, [0-9]+ tests failed out of [0-9]+' "$log") ||
-        { is "the unit tests run" tail -n 40 "$log" && failed=$((failed + 1)) && return; }
+        { is "the unit tests run" shows_and_fails "$log" && return; }
     read -r _ _ _ bad _ _ _ _ all <<<"${line//,/}"
     passed=$((passed + all - bad)) failed=$((failed + bad))
     [ "$bad" -eq 0 ] || sed -n '/^The following tests FAILED/,$p' "$log"
+}
+
+# Its own tests are counted.
+step_check() {
+    local line log=$LOGS/$RELEASE-check.log
+    user '{ time make check >../check.log 2>&1; } 2>../check.time; cat ../check.log; cat ../check.time' \
+        >"$log" 2>&1 </dev/null || true
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+    [ -n "$line" ] || { is "make check comes to its end" shows_and_fails "$log" && return; }
+    read -r good _ bad _ <<<"$line"
+    passed=$((passed + good)) failed=$((failed + bad))
+    [ "$bad" -eq 0 ] || tail -n 60 "$log"
 }
 
 step_board() {
