@@ -10,7 +10,16 @@ NPU_STEP=format
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$NPU_TOP"
-need_program clang-format
+
+# Versions format differently. Status 75: another one is here than the sources are formatted with.
+VERSION=14
+program=clang-format-$VERSION
+type "$program" >/dev/null 2>&1 || program=clang-format
+need_program "$program"
+"$program" --version | grep -q " version $VERSION\." || {
+    echo "[format] clang-format $VERSION is needed (that of Debian 12), this is: $("$program" --version)" >&2
+    exit 75
+}
 
 sources() {
     git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.hpp' |
@@ -22,14 +31,14 @@ sources() {
 files=$(sources) || die "git does not list the sources of this checkout"
 [ -n "$files" ] || die "no sources to format"
 if [ "${1:-}" != --check ]; then
-    xargs clang-format -i <<<"$files"
+    xargs "$program" -i <<<"$files"
     exit 0
 fi
 shift
 # Only those of the files that were named.
 [ $# -eq 0 ] || files=$(grep -xF -f <(printf '%s\n' "$@") <<<"$files" || true)
 # A complaint begins with FILE:LINE:COLUMN. A clang-format that does not run has no complaints, and is a failure.
-complaints=$(xargs -r -P "$(nproc)" -n 40 clang-format --dry-run -Werror <<<"$files" 2>&1) && status=0 || status=$?
+complaints=$(xargs -r -P "$(nproc)" -n 40 "$program" --dry-run -Werror <<<"$files" 2>&1) && status=0 || status=$?
 differing=$(sed -nE 's/^([^ :]+):[0-9]+:[0-9]+: error: .*/\1/p' <<<"$complaints" | sort -u)
 [ "$status" -eq 0 ] || [ -n "$differing" ] || die "clang-format ended with status $status" "$complaints"
 for file in $differing; do echo "FAIL $file is not formatted: make format"; done

@@ -30,15 +30,19 @@ NOT_INFERENCE = {
     "test_training_dropout_zero_ratio", "test_training_dropout_zero_ratio_mask", "test_identity_opt",
     "test_identity_sequence",
 }
-# Stored results that are not what the specification says (the last element of align_corners is the input's last one),
-# and what Resize refuses.
+# Stored results that are not what the specification says: the last element of align_corners is the input's last one;
+# before ONNX 1.18 a window of AveragePool counted what lies beyond the padding. And what numpy and Resize refuse.
 NOT_COMPARED = {
+    "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True",
+    "test_reduce_max_empty_set", "test_reduce_min_empty_set",
     "test_resize_downsample_scales_cubic_align_corners", "test_resize_downsample_scales_linear_align_corners",
     "test_resize_tf_crop_and_resize",
 }
 # Types that numpy does not have.
-NOT_NUMPY = ("BFLOAT16", "STRING")
-BACKEND_TESTS_AT_LEAST = 440  # ONNX 1.12 has 445
+NOT_NUMPY = ("BFLOAT16", "STRING", "FLOAT8", "INT4")
+# What the oracle says of attributes and types that came after ONNX 1.12. BACKEND_TESTS_AT_LEAST counts what is left.
+NOT_COVERED = ("is not covered", "is not supported")
+BACKEND_TESTS_AT_LEAST = 440  # ONNX 1.12 has 445, 1.17 more
 
 
 def run(op, *inputs, opset=13, outputs=1, **attrs):
@@ -393,12 +397,21 @@ class BackendTests(unittest.TestCase):
                     continue
                 self.assertIn("no operator set", str(error))  # the training operators' domain, and nothing else
                 continue
+            try:
+                inputs = load_inputs(path)
+            except OnnxError as error:
+                self.assertTrue(str(error).endswith(NOT_COVERED), "%s: %s" % (name, error))
+                continue
             with self.subTest(name):
-                self.assertEqual(load_inputs(path), model.inputs)
+                self.assertEqual(inputs, model.inputs)
             if unsupported(model) or name in NOT_INFERENCE | NOT_COMPARED or any(t in name for t in NOT_NUMPY):
                 continue
             with self.subTest(name):
-                self.expect(os.path.dirname(path), model)
+                try:
+                    self.expect(os.path.dirname(path), model)
+                except OnnxError as error:
+                    self.assertTrue(str(error).endswith(NOT_COVERED), error)
+                    continue
                 done += 1
         print("%d ONNX backend tests agree" % done, file=sys.stderr)
         self.assertGreaterEqual(done, BACKEND_TESTS_AT_LEAST, "in %s" % TESTDATA)
