@@ -16,8 +16,9 @@ VERSION=14
 program=clang-format-$VERSION
 type "$program" >/dev/null 2>&1 || program=clang-format
 need_program "$program"
-"$program" --version | grep -q " version $VERSION\." || {
-    echo "[format] clang-format $VERSION is needed (that of Debian 12), this is: $("$program" --version)" >&2
+found=$("$program" --version) || die "$program does not run"
+grep -q " version $VERSION\." <<<"$found" || {
+    echo "[format] clang-format $VERSION is needed (that of Debian 12), this is: $found" >&2
     exit 75
 }
 
