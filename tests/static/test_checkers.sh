@@ -41,6 +41,10 @@ objects=$(sed -nE 's/^ *\("((bin|lib)\/[^"]+)", .*/\1/p' tests/static/arrows.py)
 for object in $objects; do ln -s "$(type -P true)" "$work/build/$object"; done
 test_of "arrows.py reads the objects of a build" tests/static/arrows.py "$work/build" >/dev/null
 test_of "arrows.py needs ldd" not without ldd tests/static/arrows.py "$work/build"
+rm "$work/build/lib/libqnpu_ep.so" "$work/build/lib/libqnpu_ort.so"
+test_of "arrows.py wants the plug-in" not tests/static/arrows.py "$work/build" >/dev/null
+touch "$work/build/build.ninja"
+test_of "arrows.py: a build without ONNX Runtime" tests/static/arrows.py "$work/build" >/dev/null
 ln -sf "$PWD/LICENSE" "$work/build/bin/npuc"
 test_of "arrows.py refuses what is no program" not tests/static/arrows.py "$work/build" >/dev/null
 
