@@ -182,7 +182,7 @@ class Digests:
         return self._contents[name]
 
     def _environment(self):
-        """All that is not in the checkout: packages, kernels, QEMU, processors, our variables."""
+        """All that is not in the checkout: packages, kernels, QEMU, processors, our variables that are not empty."""
         if self._surroundings is None:
             packages = subprocess.run(["dpkg-query", "-W"], capture_output=True, text=True, check=False).stdout
             folders = []
@@ -190,8 +190,8 @@ class Digests:
                 folder = os.path.join(self._cache, name)
                 folders.append((name, sorted(os.listdir(folder)) if os.path.isdir(folder) else []))
             variables = sorted(item for item in os.environ.items()
-                               if item[0] in VARIABLES or item[0].startswith("NPU_")
-                               and item[0] not in ("NPU_BUILD", "NPU_STEPS"))
+                               if item[1] and (item[0] in VARIABLES or item[0].startswith("NPU_")
+                                               and item[0] not in ("NPU_BUILD", "NPU_STEPS")))
             self._surroundings = repr((packages, folders, os.cpu_count(), variables))
         return self._surroundings
 

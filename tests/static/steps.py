@@ -185,6 +185,23 @@ class Runs(unittest.TestCase):
         self.write(step("a", "echo '2 passed, 0 failed'"))
         self.assertTrue(self.run_table("check").endswith("2 passed, 0 failed\n"))
 
+    def test_a_variable_that_is_empty_is_not_set(self):
+        """make exports CONFIG to its commands, empty unless a user gave it."""
+        self.write(step("a", "echo '3 passed, 0 failed'"))
+        for value, unchanged in (("", False), ("Debug", False), ("", True)):
+            self.assertEqual(unchanged, "unchanged since" in self.run_table("check", CONFIG=value), value)
+        variables = os.environ.copy()
+        variables.pop("CONFIG", None)
+        with mock.patch.dict(os.environ, variables, clear=True):
+            self.assertIn("unchanged since", self.run_table("check"))
+
+    def test_the_minutes_of_ci_change_no_step(self):
+        """A step of the full check that is unchanged does not run."""
+        full = step("b", "echo '1 passed, 0 failed'").replace("check", "full")
+        self.write(step("a", "echo '3 passed, 0 failed'") + full)
+        self.run_table("full")
+        self.assertTrue(self.run_table("ci", MINUTES="5").endswith("\n3 passed, 0 failed\n"))
+
     def test_failures_are_named_at_the_end(self):
         inner = "failed: suite: inner (log /x/y.log): make test T=inner"
         self.write(step("a", f"echo '{inner}'; echo '1 passed, 1 failed'; false")
