@@ -216,9 +216,14 @@ class Runs(unittest.TestCase):
         self.assertNotIn("unchanged", self.run_table("check", status=1).split("\n\n")[0])
 
     def test_a_step_that_hangs_is_ended(self):
-        self.write(step("a", "sleep 1000 & echo $! >$NPU_BUILD/pid; wait", "limit = 1"))
-        self.assertIn("did not end within 1 s", self.run_table("check", status=1))
-        with open(os.path.join(self.folder.name, "build", "pid"), encoding="utf-8") as file:
+        """On a busy machine it may be ended before it begins; then with a longer limit."""
+        pid = os.path.join(self.folder.name, "build", "pid")
+        for limit in (1, 10, 100):
+            self.write(step("a", "sleep 1000 & echo $! >$NPU_BUILD/pid; wait", f"limit = {limit}"))
+            self.assertIn(f"did not end within {limit} s", self.run_table("check", status=1))
+            if os.path.exists(pid):
+                break
+        with open(pid, encoding="utf-8") as file:
             self.assertFalse(os.path.exists(f"/proc/{file.read().strip()}"))
 
     def start(self, command):
