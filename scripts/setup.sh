@@ -92,6 +92,7 @@ python3-pyte|check|terminal in which the live view of npu-smi is tested
 tmux|check|terminal in which the live view of npu-smi is tested
 python3-jsonschema|check|schemas of the tools' JSON output
 python3-prometheus-client|check|reads the output of npu-smi's exporter
+python3-yaml|check|reads the examples in YAML of the documentation
 lld|full|links sanitizer builds in a quarter of the time; 32-bit programs of arm64 boards
 llvm|full|readable stacks in sanitizer reports
 dwarves|full|debug kernels

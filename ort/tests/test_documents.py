@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from ruamel.yaml import YAML
+import yaml
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INCLUDE = sys.argv[1]
@@ -38,7 +38,7 @@ class Documents(unittest.TestCase):
     def test_yaml(self):
         found = blocks("guide/serving.md", "yaml")
         self.assertEqual(len(found), 1)
-        runtime, service = YAML(typ="safe").load_all(found[0])
+        runtime, service = yaml.safe_load_all(found[0])
         self.assertEqual(runtime["kind"], "ServingRuntime")
         container = runtime["spec"]["containers"][0]
         self.assertEqual({e["name"] for e in container["env"]}, {"LD_PRELOAD", "QNPU_ORT_OPTIONS"})
