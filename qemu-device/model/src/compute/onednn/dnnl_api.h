@@ -20,20 +20,24 @@ struct Conv {
   const dnnl::memory::dims &step, &dilation, &near, &far;
 };
 
-inline dnnl::convolution_forward::primitive_desc describe(const Conv &c, const dnnl::primitive_attr &attr,
-                                                          const dnnl::engine &engine) {
+/// Calls `use` with the primitive descriptor of a convolution, which is valid for the length of the call: next_impl()
+/// of version 2 reads the operation descriptor that it was built from.
+template <class Use>
+void describe(const Conv &c, const dnnl::primitive_attr &attr, const dnnl::engine &engine, Use use) {
+  using dnnl::convolution_forward;
   constexpr auto kind = dnnl::prop_kind::forward_inference;
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  if (!c.bias) return {engine, kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far, attr};
-  return {engine, kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation, c.near, c.far, attr};
+  use(c.bias ? convolution_forward::primitive_desc(engine, kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step,
+                                                   c.dilation, c.near, c.far, attr)
+             : convolution_forward::primitive_desc(engine, kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation,
+                                                   c.near, c.far, attr));
 #else
-  const dnnl::convolution_forward::desc desc =
-      c.bias
-          ? dnnl::convolution_forward::desc(kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation,
-                                            c.near, c.far)
-          : dnnl::convolution_forward::desc(kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far);
-  return {desc, attr, engine};
+  const convolution_forward::desc desc =
+      c.bias ? convolution_forward::desc(kind, algorithm, c.in, c.weights, *c.bias, c.out, c.step, c.dilation, c.near,
+                                         c.far)
+             : convolution_forward::desc(kind, algorithm, c.in, c.weights, c.out, c.step, c.dilation, c.near, c.far);
+  use(convolution_forward::primitive_desc(desc, attr, engine));
 #endif
 }
 
@@ -42,15 +46,16 @@ struct Matmul {
   const dnnl::memory::desc &a, &b, *bias, &out;
 };
 
-inline dnnl::matmul::primitive_desc describe(const Matmul &m, const dnnl::primitive_attr &attr,
-                                             const dnnl::engine &engine) {
+/// Calls `use` with the primitive descriptor of a product, under the same rule.
+template <class Use>
+void describe(const Matmul &m, const dnnl::primitive_attr &attr, const dnnl::engine &engine, Use use) {
+  using dnnl::matmul;
 #if DNNL_VERSION_MAJOR >= 3
-  if (!m.bias) return {engine, m.a, m.b, m.out, attr};
-  return {engine, m.a, m.b, *m.bias, m.out, attr};
+  use(m.bias ? matmul::primitive_desc(engine, m.a, m.b, *m.bias, m.out, attr)
+             : matmul::primitive_desc(engine, m.a, m.b, m.out, attr));
 #else
-  const dnnl::matmul::desc desc =
-      m.bias ? dnnl::matmul::desc(m.a, m.b, *m.bias, m.out) : dnnl::matmul::desc(m.a, m.b, m.out);
-  return {desc, attr, engine};
+  const matmul::desc desc = m.bias ? matmul::desc(m.a, m.b, *m.bias, m.out) : matmul::desc(m.a, m.b, m.out);
+  use(matmul::primitive_desc(desc, attr, engine));
 #endif
 }
 

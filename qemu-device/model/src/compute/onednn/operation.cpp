@@ -88,7 +88,7 @@ Operation::Operation(const Shape &shape) {
 
 // Takes the first implementation that is not the slow `ref` one.
 template <class PrimitiveDesc>
-void Operation::adopt(PrimitiveDesc &&pd, const Shape &shape) {
+void Operation::adopt(PrimitiveDesc &pd, const Shape &shape) {
   while (std::strstr(pd.impl_info_str(), "ref"))
     if (!pd.next_impl()) return;
   packed_ = pd.weights_desc();
@@ -127,7 +127,7 @@ void Operation::create_conv(const Shape &s) {
   const Dims step = {s.sh, s.sw}, dilation = {s.dh - 1, s.dw - 1}, near = {s.top, s.left}, far = {s.bottom, s.right};
   const memory::desc bias = f32({s.oc}, memory::format_tag::a);
   const dnnl_api::Conv conv{in, any, s.bias ? &bias : nullptr, out, step, dilation, near, far};
-  adopt(dnnl_api::describe(conv, attributes(s), cpu_engine()), s);
+  dnnl_api::describe(conv, attributes(s), cpu_engine(), [&](auto &&pd) { adopt(pd, s); });
 }
 
 void Operation::create_matmul(const Shape &s) {
@@ -138,7 +138,7 @@ void Operation::create_matmul(const Shape &s) {
   const memory::desc bias = f32({1, s.oc}, memory::format_tag::ab);
   const auto create = [&](const memory::desc &weights) {
     const dnnl_api::Matmul product{a, weights, s.bias ? &bias : nullptr, out};
-    adopt(dnnl_api::describe(product, attributes(s), cpu_engine()), s);
+    dnnl_api::describe(product, attributes(s), cpu_engine(), [&](auto &&pd) { adopt(pd, s); });
   };
   create(f32({s.ic, s.oc}, memory::format_tag::any));
   // Packed forms have 16 to 64 columns, however few there are: for one column most of that is work for nothing.

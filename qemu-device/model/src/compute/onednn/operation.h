@@ -53,7 +53,7 @@ class Operation {
 
  private:
   template <class PrimitiveDesc>
-  void adopt(PrimitiveDesc &&pd, const Shape &shape);
+  void adopt(PrimitiveDesc &pd, const Shape &shape);
   void create_conv(const Shape &shape);
   void create_matmul(const Shape &shape);
 
