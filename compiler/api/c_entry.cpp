@@ -84,10 +84,10 @@ Status compile(const npuc_request &request, npuc_result &result, std::vector<uin
 Status explain(const npuc_request &request, npuc_result &, std::vector<uint8_t> &file) {
   Options options;
   NPU_TRY(read_request(request, options));
-  std::vector<npu::compiler::NodePlace> places;
-  NPU_TRY(npu::compiler::explain_onnx(request.network, request.network_bytes, options, false, places));
+  npu::compiler::Explanation explanation;
+  NPU_TRY(npu::compiler::explain_onnx(request.network, request.network_bytes, options, false, explanation));
   std::string text;
-  for (const npu::compiler::NodePlace &p : places) {
+  for (const npu::compiler::NodePlace &p : explanation.nodes) {
     if (p.compiled) continue;
     std::string reason = p.reason;
     for (char &c : reason) c = c == '\n' ? ' ' : c;

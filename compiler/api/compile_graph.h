@@ -15,6 +15,9 @@ namespace npu::compiler {
 /// Compiles a graph as it is: no pass looks at it any more. What the chip cannot compute becomes parts for the CPU.
 Status compile_graph(graph::Graph &graph, const Options &options, Compiled &out);
 
+/// "TIU", "GDMA", "CPU", or several of them with +; empty: the layer has no command and no operator on the CPU.
+std::string engines_text(const LayerReport &layer);
+
 /// The passes between importer and compile_graph() of a network that is not quantized.
 Status run_passes(graph::Graph &graph, const Options &options);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // npuc --explain: which nodes of a file run where, and why not on the chip.
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -11,6 +12,7 @@
 namespace npu::compiler {
 namespace {
 
+constexpr const char *kFolded = "folded";
 constexpr const char *kNoCommand = "the chip has no commands for it";
 constexpr const char *kIndices =
     "its indices are not known when the network is compiled, and npuc has the chip gather by known ones only";
@@ -32,29 +34,83 @@ std::map<size_t, std::string> reasons_for_cpu(const graph::Graph &g) {
   return out;
 }
 
+/// The outcome for each of the graph's sources.
+struct Places {
+  std::vector<LayerReport> layers;  ///< the graph's sources, then what compiling has added
+  std::map<size_t, std::string> reasons;
+};
+
 /// Compiles what can be, to see where it runs.
-Status find_places(graph::Graph g, const Options &options, std::vector<LayerReport> &layers,
-                   std::map<size_t, std::string> &reasons) {
+Status find_places(graph::Graph g, const Options &options, Places &out) {
   graph::remove_dead(g);
   NPU_TRY(run_passes(g, options));
-  reasons = reasons_for_cpu(g);
+  out.reasons = reasons_for_cpu(g);
   Compiled compiled;
   if (!g.outputs.empty() && !g.inputs.empty()) NPU_TRY(compile_graph(g, options, compiled));
-  layers = std::move(compiled.report.layers);
+  out.layers = std::move(compiled.report.layers);
   return {};
 }
 
-Status explain(const graph::RawModel &raw, const Options &options, bool places, std::vector<NodePlace> &out) {
+bool runs(const LayerReport &l) { return l.on_tiu || l.on_gdma || l.on_cpu; }
+
+/// The engines of the layers [from, end): of a node, and of the nodes of its body or function.
+std::string where_all(const std::vector<LayerReport> &layers, size_t from, size_t end) {
+  LayerReport sum;
+  std::string where;
+  for (size_t i = from; i < std::min(end, layers.size()); ++i) {
+    const LayerReport &l = layers[i];
+    sum.on_tiu |= l.on_tiu;
+    sum.on_gdma |= l.on_gdma;
+    sum.on_cpu |= l.on_cpu;
+    const bool folded = l.where.empty() || l.where == "nothing to do" || l.where == "dead" || l.where == kFolded;
+    if (where.empty() && !folded) where = l.where;
+  }
+  const std::string engines = engines_text(sum);
+  return !engines.empty() ? engines : where.empty() ? kFolded : where;
+}
+
+void place_node(const graph::NodeVerdict &v, const Places &places, NodePlace &place) {
+  place.where = where_all(places.layers, v.source, v.end);
+  if (place.where.find("CPU") == std::string::npos) return;
+  place.reason = kLittleWork;
+  for (size_t i = v.source; i < v.end; ++i)
+    if (const auto known = places.reasons.find(i); known != places.reasons.end()) {
+      place.reason = known->second;
+      break;
+    }
+}
+
+/// Nodes with commands that are none of the file's.
+void add_others(const std::vector<graph::NodeVerdict> &verdicts, const Places &places, std::vector<NodePlace> &out) {
+  std::vector<bool> in_file(places.layers.size());
+  for (const graph::NodeVerdict &v : verdicts)
+    for (size_t i = v.source; i < std::min(v.end, in_file.size()); ++i) in_file[i] = true;
+  for (size_t i = 0; i < places.layers.size(); ++i) {
+    const LayerReport &l = places.layers[i];
+    if (in_file[i] || !runs(l)) continue;
+    NodePlace &place = out.emplace_back();
+    place.name = l.name;
+    place.type = l.type;
+    place.added = true;
+    place.where = l.where;
+    place.reason = l.type == "Cast"   ? "npuc adds it, a conversion between types of the file and of the .bmodel"
+                   : l.type == "Copy" ? "npuc adds it, for an output that is an input, a constant or another output"
+                                      : "npuc adds it";
+  }
+}
+
+Status explain(const graph::RawModel &raw, const Options &options, bool places, Explanation &out) {
   graph::Graph g;
   std::vector<graph::NodeVerdict> verdicts;
-  NPU_TRY(graph::explain_model(raw, {options.shapes, options.values}, g, verdicts));
-  std::vector<LayerReport> layers;
-  std::map<size_t, std::string> reasons;
-  const Status placed = places ? find_places(std::move(g), options, layers, reasons) : Status();
-  out.clear();
+  graph::ImportOptions import{options.shapes, options.values};
+  import.failing_branches = places;
+  NPU_TRY(graph::explain_model(raw, import, g, verdicts));
+  out = {{}, g.notes};
+  Places found;
+  const Status placed = places ? find_places(std::move(g), options, found) : Status();
   for (const graph::NodeVerdict &v : verdicts) {
     const graph::RawNode &n = raw.nodes[v.node];
-    NodePlace &place = out.emplace_back();
+    NodePlace &place = out.nodes.emplace_back();
     place.node = v.node;
     place.type = n.type;
     place.name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : n.type;
@@ -62,48 +118,89 @@ Status explain(const graph::RawModel &raw, const Options &options, bool places, 
     place.reason = v.problem;
     place.input = v.input;
     place.help = v.help;
-    if (!place.compiled) continue;
-    if (!placed.ok()) {
+    if (!place.compiled || !places) continue;
+    if (placed.ok())
+      place_node(v, found, place);
+    else
       place.reason = placed.message();
-      continue;
-    }
-    if (v.source < layers.size()) place.where = layers[v.source].where;
-    if (place.where.find("CPU") == std::string::npos) continue;
-    const auto known = reasons.find(v.source);
-    place.reason = known == reasons.end() ? kLittleWork : known->second;
   }
+  if (places && placed.ok()) add_others(verdicts, found, out.nodes);
   return {};
 }
 
 /// Of the kinds in explain_text().
-enum Kind { kOnChip, kOnCpu, kRefused, kUnknown };
+enum Kind { kOnChip, kOnCpu, kIsFolded, kRefused, kUnknown, kKinds };
 
 Kind kind_of(const NodePlace &p) {
   if (!p.compiled) return kRefused;
   if (p.where.empty()) return kUnknown;
+  if (p.where == kFolded) return kIsFolded;
   return p.where.find("CPU") == std::string::npos ? kOnChip : kOnCpu;
 }
 
-constexpr size_t kNamed = 3;  ///< nodes that an input keeps from being compiled
+constexpr size_t kNamed = 3;  ///< nodes that have one reason together
 
-/// Of a node whose input is the file's and cannot be taken: said once, for all nodes that it keeps from being compiled.
-std::string input_text(const NodePlace &first, const std::vector<NodePlace> &places) {
+/// "2 nodes ('a', 'b')": those for which like() holds.
+template <class Like>
+std::string group_text(const std::vector<NodePlace> &places, Like like) {
   size_t count = 0;
   std::string names;
   for (const NodePlace &p : places) {
-    if (p.input != first.input) continue;
+    if (!like(p)) continue;
     if (count++ < kNamed) names += (names.empty() ? "'" : ", '") + p.name + "'";
   }
   if (count > kNamed) names += ", ...";
-  std::string text = "not compiled: " + std::to_string(count) + (count == 1 ? " node (" : " nodes (") + names +
-                     ") that need input '" + first.input + "': " + first.reason + '\n';
-  if (!first.help.empty()) text += "  help: " + first.help + '\n';
+  return std::to_string(count) + (count == 1 ? " node (" : " nodes (") + names + ")";
+}
+
+std::string one_line(std::string text) {
+  for (char &c : text) c = c == '\n' ? ' ' : c;
+  return text;
+}
+
+/// The lines about nodes, a reason of many nodes once.
+class Lines {
+ public:
+  explicit Lines(const std::vector<NodePlace> &places) : places_(places) {}
+
+  void add(const NodePlace &p, Kind kind) {
+    constexpr std::array<const char *, kKinds> kWords{"NPU", "CPU", kFolded, "not compiled", "unknown"};
+    if (kind == kUnknown) {
+      if (!told_.insert(p.reason).second) return;
+      const auto like = [&](const NodePlace &q) { return kind_of(q) == kUnknown && q.reason == p.reason; };
+      text_ += "unknown: " + group_text(places_, like) + ": " + one_line(p.reason) + '\n';
+    } else if (!p.input.empty()) {
+      if (!inputs_.insert(p.input).second) return;
+      const auto like = [&](const NodePlace &q) { return q.input == p.input; };
+      text_ += "not compiled: " + group_text(places_, like) + " that need input '" + p.input +
+               "': " + one_line(p.reason) + '\n';
+    } else {
+      text_ += std::string(kWords[kind]) + ": " + p.type + " '" + p.name + "': " + one_line(p.reason) + '\n';
+    }
+    if (!p.help.empty() && told_.insert(p.help).second) text_ += "  help: " + p.help + '\n';
+  }
+
+  const std::string &text() const { return text_; }
+
+ private:
+  const std::vector<NodePlace> &places_;
+  std::set<std::string> inputs_, told_;
+  std::string text_;
+};
+
+/// "2 on the NPU, 1 on the CPU in the .bmodel", with the kinds that there are.
+std::string counts_text(const std::array<size_t, kKinds> &counts, bool of_file) {
+  std::string text = std::to_string(counts[kOnChip]) + " on the NPU, " + std::to_string(counts[kOnCpu]) +
+                     " on the CPU" + (of_file ? " in the .bmodel" : "");
+  if (counts[kIsFolded]) text += ", " + std::to_string(counts[kIsFolded]) + " folded";
+  if (of_file) text += ", " + std::to_string(counts[kRefused]) + " not compiled";
+  if (counts[kUnknown]) text += ", " + std::to_string(counts[kUnknown]) + " of unknown place";
   return text;
 }
 
 }  // namespace
 
-Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, std::vector<NodePlace> &out) {
+Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, Explanation &out) {
   return guarded([&]() -> Status {
     NPU_TRY(check_lmem(options.lmem_bytes));
     graph::RawModel raw;
@@ -112,7 +209,7 @@ Status explain_onnx(const void *bytes, size_t size, const Options &options, bool
   });
 }
 
-Status explain_onnx_file(const std::string &path, const Options &options, std::vector<NodePlace> &out) {
+Status explain_onnx_file(const std::string &path, const Options &options, Explanation &out) {
   return guarded([&]() -> Status {
     NPU_TRY(check_lmem(options.lmem_bytes));
     graph::RawModel raw;
@@ -121,29 +218,21 @@ Status explain_onnx_file(const std::string &path, const Options &options, std::v
   });
 }
 
-std::string explain_text(const std::vector<NodePlace> &places) {
-  constexpr std::array kWords{"NPU", "CPU", "not compiled", "unknown"};
-  std::array<size_t, kWords.size()> counts{};
-  std::string text;
-  std::set<std::string> told;  // inputs
-  for (const NodePlace &p : places) {
+std::string explain_text(const Explanation &explanation) {
+  std::array<size_t, kKinds> counts{}, added{};
+  Lines lines(explanation.nodes);
+  size_t more = 0;
+  for (const NodePlace &p : explanation.nodes) {
     const Kind kind = kind_of(p);
-    ++counts[kind];
-    if (kind == kOnChip) continue;
-    if (!p.input.empty()) {
-      if (told.insert(p.input).second) text += input_text(p, places);
-      continue;
-    }
-    std::string reason = p.reason;
-    for (char &c : reason) c = c == '\n' ? ' ' : c;
-    text.append(kWords[kind]).append(": ").append(p.type).append(" '").append(p.name).append("': ").append(reason) +=
-        '\n';
+    ++(p.added ? added : counts)[kind];
+    more += p.added;
+    if (p.added || (kind != kOnChip && kind != kIsFolded)) lines.add(p, kind);
   }
-  text += std::to_string(places.size()) + " nodes: " + std::to_string(counts[kOnChip]) + " on the NPU, " +
-          std::to_string(counts[kOnCpu]) + " on the CPU in the .bmodel, " + std::to_string(counts[kRefused]) +
-          " not compiled";
-  if (counts[kUnknown]) text += ", " + std::to_string(counts[kUnknown]) + " of which nobody knows";
-  return text + '\n';
+  std::string text = lines.text();
+  for (const std::string &note : explanation.notes) text += "note: " + one_line(note) + '\n';
+  text += std::to_string(explanation.nodes.size() - more) + " nodes: " + counts_text(counts, true) + '\n';
+  if (more) text += std::to_string(more) + " more that npuc adds: " + counts_text(added, false) + '\n';
+  return text;
 }
 
 }  // namespace npu::compiler

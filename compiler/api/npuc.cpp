@@ -274,9 +274,7 @@ void report_host_part(const graph::Part &part, size_t shared, Report &r) {
 /// Where each layer runs, once all parts are known.
 void report_places(Report &r) {
   for (LayerReport &l : r.layers) {
-    std::string places = l.on_tiu ? "TIU" : "";
-    if (l.on_gdma) places += places.empty() ? "GDMA" : "+GDMA";
-    if (l.on_cpu) places += places.empty() ? "CPU" : "+CPU";
+    const std::string places = engines_text(l);
     if (!places.empty())
       l.where = places;
     else if (l.where.empty())
@@ -339,8 +337,11 @@ Status compile_program(const graph::Graph &g, size_t shared, const Options &opti
 class TensorNames {
  public:
   explicit TensorNames(const graph::Graph &g) : graph_(g) {
-    for (graph::ValueId v : g.inputs) set(v, g[v].name);
-    for (size_t k = 0; k < g.outputs.size(); ++k) set(g.outputs[k], g.output_names[k]);
+    std::vector<std::string> inputs;
+    for (graph::ValueId v : g.inputs) set(v, inputs.emplace_back(g[v].name));
+    const std::vector<std::string> outputs = bmodel::written_names(inputs, g.output_names);
+    for (size_t k = 0; k < g.outputs.size(); ++k) set(g.outputs[k], outputs[k]);
+    taken_.insert(g.output_names.begin(), g.output_names.end());
   }
 
   const std::string &name(graph::ValueId v) {
@@ -369,22 +370,9 @@ class TensorNames {
   std::set<std::string> taken_;
 };
 
-/// A flow tells tensors apart by their names.
-Status check_flow_names(const graph::Graph &g) {
-  std::set<std::string> names;
-  for (graph::ValueId v : g.inputs) names.insert(g[v].name);
-  for (const std::string &name : g.output_names)
-    if (!names.insert(name).second)
-      return Status::error("output '" + name +
-                           "' has the name of an input or of another output, which a network with "
-                           "nodes on the CPU cannot have");
-  return {};
-}
-
 /// A network of several parts: sub-networks one after another.
 Status compile_parts(const graph::Graph &g, std::vector<graph::Part> &parts, const Options &options,
                      bmodel::StageDesc &stage, Report &report) {
-  NPU_TRY(check_flow_names(g));
   TensorNames names(g);
   std::vector<Bound> bounds(parts.size());
   const size_t shared = g.sources.size();
@@ -408,6 +396,13 @@ Status compile_parts(const graph::Graph &g, std::vector<graph::Part> &parts, con
 }
 
 }  // namespace
+
+std::string engines_text(const LayerReport &l) {
+  std::string places = l.on_tiu ? "TIU" : "";
+  if (l.on_gdma) places += places.empty() ? "GDMA" : "+GDMA";
+  if (l.on_cpu) places += places.empty() ? "CPU" : "+CPU";
+  return places;
+}
 
 Status run_passes(graph::Graph &g, const Options &options) {
   for (const Pass &pass : kPasses) NPU_TRY(pass.run(g, options));
@@ -454,13 +449,15 @@ Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
     return Status::error(std::to_string(options.cores) + " cores: 1 to " + std::to_string(kMaxCores) + " are expected");
   graph::Graph g;
   NPU_TRY(make_graph(std::move(raw), options, g, out));
-  if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");
+  if (g.inputs.empty())
+    return graph::refuse(graph::Obstacle::Option, "the network has no input: all that it computes is constant");
   return compile_graph(g, options, out);
 }
 
 /// Of a file that cannot be read.
 Status unreadable(const Status &status) {
-  return status.ok() ? status : graph::refuse(graph::Obstacle::File, status.message());
+  const bool known = graph::obstacle_of(status) != graph::Obstacle::Other;
+  return status.ok() || known ? status : graph::refuse(graph::Obstacle::File, status.message());
 }
 
 /// Says what would help against an error.
@@ -470,7 +467,7 @@ Status explained(const Status &status, Compiled &out) {
   r.obstacle = graph::obstacle_of(status);
   if (status.ok() || !r.findings.empty()) return status;
   if (r.message.find(kInternalError) != std::string::npos)
-    r.help = "a report with the file, or one that does the same, helps to mend it";
+    r.help = "please report it with the model, or with a smaller one that reproduces it";
   else if (r.obstacle != graph::Obstacle::Other)
     r.help = graph::help_for(r.obstacle);
   return status;
@@ -521,8 +518,10 @@ Status refuse_host_parts(const char *option, const Compiled &compiled) {
   for (const bmodel::StageDesc &stage : compiled.net.stages)
     if (!stage.subs.empty())
       return Status::error(std::string(option) +
-                           ": the network has nodes that run on the CPU, and then its shapes are "
-                           "fixed: give each shape as a --stage");
+                           (compiled.report.host_parts
+                                ? ": the network has nodes that run on the CPU"
+                                : ": the network has so many inputs and outputs that it is several programs") +
+                           ", and then its shapes are fixed: give each shape as a --stage");
   return {};
 }
 

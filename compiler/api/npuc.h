@@ -177,20 +177,27 @@ struct NodePlace {
   size_t node = 0;  ///< its place in the file
   std::string name, type;
   bool compiled = true;  ///< false: the file cannot be compiled because of it
-  std::string where;     ///< as LayerReport::where; empty where nobody knows
-  std::string reason;    ///< why it is not compiled, or not on the chip; else empty
+  bool added = false;    ///< by npuc: the file does not have it, and `node` means nothing
+  std::string where;     ///< as LayerReport::where, "folded" also where nothing is to do; empty where it is not known
+  std::string reason;    ///< why it is not compiled, not on the chip or of unknown place; what it was added for
   std::string input;     ///< not compiled only because of this input of the file, whose shape is open, for example
-  std::string help;      ///< against that
+  std::string help;      ///< a remedy where it is not compiled
+};
+
+/// The findings of --explain.
+struct Explanation {
+  std::vector<NodePlace> nodes;    ///< those of the file, then those that npuc adds
+  std::vector<std::string> notes;  ///< as Report::notes
 };
 
 /// Looks at every node that the outputs need, whether or not the file can be compiled. A node behind one that cannot be
 /// is looked at, too, where the file says which shape and type its operands have. Without `places` it compiles nothing,
-/// and says of no node where it runs.
-Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, std::vector<NodePlace> &out);
-Status explain_onnx_file(const std::string &path, const Options &options, std::vector<NodePlace> &out);
+/// and says of no node where it runs; a node of which a branch cannot be compiled is not compiled then.
+Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, Explanation &out);
+Status explain_onnx_file(const std::string &path, const Options &options, Explanation &out);
 /// For people: a line for each node that does not run on the chip, one for all that an input keeps from being compiled,
-/// and how many there are of each kind.
-std::string explain_text(const std::vector<NodePlace> &places);
+/// what would help, and how many there are of each kind.
+std::string explain_text(const Explanation &explanation);
 
 /// Adds the stage of `more`, the same network compiled for other shapes.
 Status add_stage(const Compiled &more, Compiled &to);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/graph/evaluate.h"
 
+#include <map>
+
 namespace npu::graph {
 namespace {
 
@@ -15,14 +17,17 @@ class Values {
   void set(ValueId v, const Tensor &tensor) { now_[static_cast<size_t>(v)] = &tensor; }
   const Tensor *get(ValueId v) const { return v == kNoValue ? nullptr : now_[static_cast<size_t>(v)]; }
 
-  Status run(const Node &n) {
-    std::vector<const Tensor *> operands;
-    for (ValueId v : n.inputs) operands.push_back(get(v));
+  /// Computes a result. One with wrong data is an error only where an output depends on it.
+  void run(const Node &n) {
     auto made = std::make_unique<Tensor>(graph_[n.output].dtype, graph_[n.output].shape);
-    NPU_TRY(cpu::evaluate(n.op, n.attrs, operands, *made));
+    if (Status status = compute(n, *made); !status.ok()) wrong_[n.output] = std::move(status);
     set(n.output, *made);
     made_[static_cast<size_t>(n.output)] = std::move(made);
-    return {};
+  }
+
+  Status error_of(ValueId v) const {
+    const auto it = wrong_.find(v);
+    return it == wrong_.end() ? Status() : it->second;
   }
 
   /// A node has read its operands.
@@ -32,7 +37,21 @@ class Values {
   }
 
  private:
+  Status compute(const Node &n, Tensor &out) {
+    std::vector<const Tensor *> operands;
+    for (ValueId v : n.inputs) operands.push_back(get(v));
+    size_t left = n.inputs.size();  // the operand of a Where that does not count
+    if (!wrong_.empty() && n.op == Op::Where && operands[0]->count() == 1) {
+      NPU_TRY(error_of(n.inputs[0]));
+      left = operands[0]->data[0] ? 2 : 1;
+    }
+    for (size_t k = 0; k < n.inputs.size() && !wrong_.empty(); ++k)
+      if (k != left) NPU_TRY(error_of(n.inputs[k]));
+    return cpu::evaluate(n.op, n.attrs, operands, out);
+  }
+
   const Graph &graph_;
+  std::map<ValueId, Status> wrong_;
   std::vector<const Tensor *> now_;
   std::vector<std::unique_ptr<Tensor>> made_;
   std::vector<int> left_;  // how often a value is still read
@@ -62,12 +81,15 @@ Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, con
     if (see) see(graph.inputs[i], inputs[i]);
   }
   for (const Node &n : graph.nodes) {
-    NPU_TRY(values.run(n));
-    if (see) see(n.output, *values.get(n.output));
+    values.run(n);
+    if (see && values.error_of(n.output).ok()) see(n.output, *values.get(n.output));
     values.drop(n);
   }
   outputs.clear();
-  for (ValueId v : graph.outputs) outputs.push_back(*values.get(v));
+  for (ValueId v : graph.outputs) {
+    NPU_TRY(values.error_of(v));
+    outputs.push_back(*values.get(v));
+  }
   return {};
 }
 

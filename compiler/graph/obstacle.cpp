@@ -3,6 +3,8 @@
 
 #include <iterator>
 
+#include "runtime/cpu/node.h"
+
 namespace npu::graph {
 namespace {
 
@@ -17,7 +19,10 @@ constexpr struct {
                   {"value", -ENODATA},
                   {"data-dependent shape", -EDOM},
                   {"open shape", -EDESTADDRREQ},
-                  {"type", -EPROTOTYPE},
+                  {"type", cpu::kWrongType},
+                  {"form", -EOPNOTSUPP},
+                  {"size", -EFBIG},
+                  {"option", -ERANGE},
                   {"declared shape", -EILSEQ},
                   {"local memory", -ENOSPC},
                   {"file", -ENOEXEC}};

@@ -12,7 +12,7 @@
 namespace npu::graph {
 
 enum class Obstacle : uint8_t {
-  Other,
+  Other,          ///< mostly a node that breaks the rules of its operator
   Operator,       ///< there is no such operator here
   OperatorSet,    ///< the file's is not taken
   Attribute,      ///< the operator does not have it
@@ -20,13 +20,16 @@ enum class Obstacle : uint8_t {
   DataShape,      ///< of a result, which depends on data
   OpenShape,      ///< of an input, which nobody has fixed
   Type,           ///< of elements, or no tensor at all
+  Form,           ///< the operator is there, but not with this attribute, input or result
+  Size,           ///< more than there may be, of elements, turns, nodes or dimensions
+  Option,         ///< a shape or a value that was given does not fit the model
   DeclaredShape,  ///< the file says another one than its nodes make
   LocalMemory,    ///< too little
   File,           ///< it cannot be read, or is no network
 };
 
-/// "operator", "operator set", "attribute", "value", "data-dependent shape", "open shape", "type", "declared shape",
-/// "local memory", "file", "other".
+/// "operator", "operator set", "attribute", "value", "data-dependent shape", "open shape", "type", "form", "size",
+/// "option", "declared shape", "local memory", "file", "other".
 const char *obstacle_name(Obstacle obstacle);
 
 /// An error whose code says what is in the way.

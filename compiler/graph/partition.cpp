@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compiler/graph/moves.h"
 
@@ -130,16 +131,29 @@ struct Cut {
   std::vector<bool> on_chip;
 };
 
+/// Puts each Fail into the part with the Where that decides whether it counts.
+void join_failures(const Graph &g, Cut &cut) {
+  for (size_t i = 0; i < g.nodes.size(); ++i)
+    for (size_t k = 0; k < g.nodes.size() && g.nodes[i].op == Op::Fail; ++k)
+      if (std::ranges::count(g.nodes[k].inputs, g.nodes[i].output)) {
+        cut.part[i] = cut.part[k];
+        break;
+      }
+}
+
 Cut take_turns(const Graph &g, const std::vector<bool> &chip, bool first) {
   Cut cut{std::vector<size_t>(g.nodes.size()), {}};
   std::vector<bool> ready(g.values.size(), true), done(g.nodes.size());
-  for (const Node &n : g.nodes) ready[static_cast<size_t>(n.output)] = false;
-  size_t left = g.nodes.size();
+  size_t left = 0;
+  for (const Node &n : g.nodes) {
+    left += n.op != Op::Fail;
+    ready[at(n.output)] = n.op == Op::Fail;
+  }
   for (bool side = first; left; side = !side) {
     bool any = false;
     for (size_t i = 0; i < g.nodes.size(); ++i) {
       const Node &n = g.nodes[i];
-      if (done[i] || chip[i] != side) continue;
+      if (done[i] || chip[i] != side || n.op == Op::Fail) continue;
       if (!std::all_of(n.inputs.begin(), n.inputs.end(),
                        [&](ValueId v) { return v == kNoValue || ready[static_cast<size_t>(v)]; }))
         continue;
@@ -149,6 +163,7 @@ Cut take_turns(const Graph &g, const std::vector<bool> &chip, bool first) {
     }
     if (any) cut.on_chip.push_back(side);
   }
+  join_failures(g, cut);
   return cut;
 }
 
@@ -157,20 +172,101 @@ Cut best_turns(const Graph &g, const std::vector<bool> &chip) {
   return a.on_chip.size() <= b.on_chip.size() ? a : b;
 }
 
+/// Cuts the nodes of one part into runs that have at most kMaxPartTensors inputs and outputs each.
+class Pieces {
+ public:
+  Pieces(const Graph &g, const Cut &cut)
+      : g_(g), uses_(g.use_counts()), inside_(g.values.size()), state_(g.values.size()) {
+    // Reads by the part that makes a value.
+    const std::vector<int> made = g.producers();
+    for (size_t i = 0; i < g.nodes.size(); ++i)
+      for (ValueId v : g.nodes[i].inputs)
+        if (v != kNoValue && made[at(v)] >= 0 && cut.part[static_cast<size_t>(made[at(v)])] == cut.part[i])
+          ++inside_[at(v)];
+  }
+
+  /// Returns the end of the longest run from nodes[first] on that fits, or of one node.
+  size_t end_of_run(const std::vector<size_t> &nodes, size_t first) {
+    ++run_;
+    size_t end = first + 1;
+    // Neither number falls when a run grows; `open` results may still get their last reader.
+    size_t inputs = 0, outputs = 0, open = 0;
+    for (size_t i = first; i < nodes.size() && inputs + outputs <= kMaxPartTensors; ++i) {
+      const Node &n = g_.nodes[nodes[i]];
+      for (ValueId v : n.inputs) {
+        if (v == kNoValue || g_.is_constant(v)) continue;
+        State &s = state_of(v);
+        if (s.made)
+          open -= s.left > 0 && --s.left == 0;
+        else if (!s.read)
+          s.read = true, ++inputs;
+      }
+      const ValueId v = n.output;
+      State &s = state_of(v);
+      s.made = true;
+      if (uses_[at(v)] > inside_[at(v)])
+        ++outputs;
+      else if (inside_[at(v)])
+        s.left = inside_[at(v)], ++open;
+      if (std::max<size_t>(inputs, 1) + outputs + open <= kMaxPartTensors) end = i + 1;
+    }
+    return end;
+  }
+
+ private:
+  struct State {
+    size_t run = 0;  ///< the run to which the other fields belong
+    bool made = false, read = false;
+    int left = 0;  ///< readers that are not in the run yet, where all are in its part
+  };
+
+  State &state_of(ValueId v) {
+    State &s = state_[at(v)];
+    if (s.run != run_) {
+      s = {};
+      s.run = run_;
+    }
+    return s;
+  }
+
+  const Graph &g_;
+  const std::vector<int> uses_;
+  std::vector<int> inside_;
+  std::vector<State> state_;
+  size_t run_ = 0;
+};
+
+/// The same cut, in which the parts of the chip fit.
+Cut in_pieces(const Graph &g, const Cut &cut) {
+  std::vector<std::vector<size_t>> nodes(cut.on_chip.size());
+  for (size_t i = 0; i < g.nodes.size(); ++i) nodes[cut.part[i]].push_back(i);
+  Pieces pieces(g, cut);
+  Cut out{cut.part, {}};
+  for (size_t p = 0; p < nodes.size(); ++p)
+    for (size_t first = 0; first < nodes[p].size();) {
+      const size_t end = cut.on_chip[p] ? pieces.end_of_run(nodes[p], first) : nodes[p].size();
+      for (; first < end; ++first) out.part[nodes[p][first]] = out.on_chip.size();
+      out.on_chip.push_back(cut.on_chip[p]);
+    }
+  return out;
+}
+
 /// Gives the parts of the chip that have least work to the CPU, as long as one has too little or there are too many.
 Cut cut_by_cost(const Graph &g) {
   std::vector<bool> chip;
   for (const Node &n : g.nodes) chip.push_back(runs_on_chip(g, n));
   for (;;) {
-    Cut cut = best_turns(g, chip);
-    if (cut.on_chip.size() < 2) return cut;
+    const Cut cut = best_turns(g, chip);
+    Cut pieces = in_pieces(g, cut);
     std::vector<int64_t> work(cut.on_chip.size());
     for (size_t i = 0; i < g.nodes.size(); ++i) work[cut.part[i]] += work_of(g, g.nodes[i]);
     std::vector<int64_t> of_chip;
     for (size_t p = 0; p < work.size(); ++p)
       if (cut.on_chip[p]) of_chip.push_back(work[p]);
+    if (of_chip.empty()) return pieces;
     const int64_t least = *std::min_element(of_chip.begin(), of_chip.end());
-    if (least >= kLittleWork && cut.on_chip.size() <= kMaxParts) return cut;
+    const bool enough = least >= kLittleWork || cut.on_chip.size() == 1;
+    if (enough && pieces.on_chip.size() <= kMaxParts) return pieces;
     const int64_t limit = std::max(least, kLittleWork - 1);
     for (size_t i = 0; i < g.nodes.size(); ++i)
       if (cut.on_chip[cut.part[i]] && work[cut.part[i]] <= limit) chip[i] = false;
@@ -199,6 +295,71 @@ void make_outputs_own(Graph &g) {
     g.nodes.push_back(std::move(copy));
     taken.resize(g.values.size(), true);
   }
+}
+
+/// Operands of an inner node of a tree of concatenations.
+constexpr size_t kConcatGroup = 16;
+
+/// Groups of neighbours with so many different tensors each, constants left out.
+std::vector<std::vector<ValueId>> concat_groups(const Graph &g, const std::vector<ValueId> &operands) {
+  std::vector<std::vector<ValueId>> groups(1);
+  std::set<ValueId> tensors;
+  for (ValueId v : operands) {
+    const bool counts = !g.is_constant(v) && !tensors.count(v);
+    if (counts && tensors.size() == kConcatGroup) {
+      groups.emplace_back();
+      tensors.clear();
+    }
+    if (counts) tensors.insert(v);
+    groups.back().push_back(v);
+  }
+  return groups;
+}
+
+bool is_wide_concat(const Graph &g, const Node &n) {
+  if (n.op != Op::Concat || n.inputs.size() < kMaxPartTensors || !runs_on_chip(g, n)) return false;
+  std::set<ValueId> tensors;
+  for (ValueId v : n.inputs)
+    if (!g.is_constant(v)) tensors.insert(v);
+  return tensors.size() >= kMaxPartTensors;
+}
+
+/// Makes a tree of each concatenation of more tensors than a part can have. Inner nodes stand where their operands are
+/// ready, so that few tensors are alive at any place where the network may be cut.
+void split_wide_concats(Graph &g) {
+  std::vector<size_t> ready(g.values.size());  // nodes that come before a value
+  for (size_t i = 0; i < g.nodes.size(); ++i) ready[at(g.nodes[i].output)] = i + 1;
+  std::vector<std::vector<Node>> inner(g.nodes.size() + 1);  // in front of a node
+  bool any = false;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    while (is_wide_concat(g, g.nodes[i])) {
+      std::vector<ValueId> joined;
+      for (std::vector<ValueId> &group : concat_groups(g, g.nodes[i].inputs)) {
+        Node n = g.nodes[i];
+        size_t from = 0;
+        for (ValueId v : group) from = std::max(from, ready[at(v)]);
+        n.inputs = std::move(group);
+        Value result;
+        result.quant = g[n.output].quant;
+        result.dtype = g[n.output].dtype;
+        result.shape = g[n.inputs[0]].shape;
+        int64_t &length = result.shape[static_cast<size_t>(std::get<ConcatAttrs>(n.attrs).axis)] = 0;
+        for (ValueId v : n.inputs) length += g[v].shape[static_cast<size_t>(std::get<ConcatAttrs>(n.attrs).axis)];
+        joined.push_back(n.output = g.add_value(std::move(result)));
+        ready.push_back(from);
+        inner[from].push_back(std::move(n));
+      }
+      g.nodes[i].inputs = std::move(joined);
+      any = true;
+    }
+  }
+  if (!any) return;
+  std::vector<Node> nodes;
+  for (size_t i = 0; i < inner.size(); ++i) {
+    std::move(inner[i].begin(), inner[i].end(), std::back_inserter(nodes));
+    if (i < g.nodes.size()) nodes.push_back(std::move(g.nodes[i]));
+  }
+  g.nodes = std::move(nodes);
 }
 
 /// Copies the nodes of a part into a graph of its own.
@@ -263,20 +424,31 @@ bool runs_on_chip(const Graph &g, const Node &n) {
   return has_command(g, n);
 }
 
-std::vector<Part> partition(Graph &graph) {
+namespace {
+
+/// The network as the only part.
+Part whole_part(const Graph &graph) { return {true, graph, graph.inputs, graph.outputs}; }
+
+/// True if the chip computes a network in one part.
+bool is_one_program(const Graph &graph) {
   const std::vector<int> made = graph.producers();  // an output that no node makes is copied
+  const std::vector<int> uses = graph.use_counts();
   const auto on_chip = [&](const Node &n) { return runs_on_chip(graph, n); };
-  const auto stored = [&](ValueId v) { return made[static_cast<size_t>(v)] >= 0 || is_number(graph[v].dtype); };
-  if (std::all_of(graph.nodes.begin(), graph.nodes.end(), on_chip) &&
-      std::all_of(graph.outputs.begin(), graph.outputs.end(), stored)) {
-    std::vector<Part> whole(1);
-    whole[0].graph = graph;
-    whole[0].inputs = graph.inputs;
-    whole[0].outputs = graph.outputs;
-    return whole;
-  }
+  const auto stored = [&](ValueId v) { return made[at(v)] >= 0 || is_number(graph[v].dtype); };
+  const auto read =
+      static_cast<size_t>(std::ranges::count_if(graph.inputs, [&](ValueId v) { return uses[at(v)] > 0; }));
+  return std::ranges::all_of(graph.nodes, on_chip) && std::ranges::all_of(graph.outputs, stored) &&
+         read + graph.outputs.size() <= kMaxPartTensors;
+}
+
+}  // namespace
+
+std::vector<Part> partition(Graph &graph) {
+  if (is_one_program(graph)) return {whole_part(graph)};
   make_outputs_own(graph);
+  split_wide_concats(graph);
   const Cut cut = cut_by_cost(graph);
+  if (cut.on_chip == std::vector<bool>{true}) return {whole_part(graph)};
   std::vector<Part> parts(cut.on_chip.size());
   std::vector<Extraction> extractions;
   for (size_t p = 0; p < parts.size(); ++p) {

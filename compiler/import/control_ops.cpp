@@ -2,7 +2,9 @@
 // Control flow. A branch that is known at compile time is taken; else both are computed and one is chosen. Loops are
 // unrolled: their number of turns must be known, a condition that arrives at run time only stops changing the state.
 #include <algorithm>
+#include <set>
 
+#include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
 
 namespace npu::graph {
@@ -30,33 +32,126 @@ Status scalar_condition(OpContext &c, ValueId v, ValueId &out) {
   return c.reshape(v, {}, out);
 }
 
+/// The inputs of the network that a value follows from, and the numbers that they are compared with on the way.
+void find_origins(const Graph &g, ValueId v, std::set<ValueId> &inputs, std::set<int64_t> &numbers) {
+  const std::vector<int> made = g.producers();
+  std::set<ValueId> seen;
+  for (std::vector<ValueId> open{v}; !open.empty();) {
+    const ValueId now = open.back();
+    open.pop_back();
+    if (now == kNoValue || g.is_constant(now) || !seen.insert(now).second) continue;
+    if (made[at(now)] < 0) {
+      inputs.insert(now);
+      continue;
+    }
+    const Node &n = g.nodes[static_cast<size_t>(made[at(now)])];
+    open.insert(open.end(), n.inputs.begin(), n.inputs.end());
+    std::vector<int64_t> known;
+    for (ValueId k : n.inputs)
+      if (n.op == Op::Binary && g.is_constant(k) && to_ints(*g[k].constant, known) && known.size() == 1)
+        numbers.insert(known[0]);
+  }
+}
+
+/// Says which option would make the condition of an If known: ": --input sr=16000, or another value, decides it ...".
+std::string condition_hint(const OpContext &c) {
+  std::set<ValueId> inputs;
+  std::set<int64_t> numbers;
+  find_origins(c.graph, c.in(0), inputs, numbers);
+  if (inputs.size() != 1) return {};
+  const Value &input = c.graph[*inputs.begin()];
+  if (element_count(input.shape) != 1) return {};
+  const bool is_flag = input.dtype == Dtype::U8;  // a bool, as it is stored
+  const std::string value = !numbers.empty() ? std::to_string(*numbers.rbegin()) : is_flag ? "1" : "VALUE";
+  return ": --input " + input.name + "=" + value + ", or another value, decides it when the network is compiled";
+}
+
+constexpr const char *kBranches[] = {"else_branch", "then_branch"};
+
+/// The bodies of an If, and what they become.
+struct Branches {
+  const RawGraph *bodies[2] = {};
+  std::vector<ValueId> outputs[2];
+};
+
+Status check_outputs(const OpContext &c, const Branches &branches, bool branch) {
+  const size_t count = branches.outputs[branch].size();
+  return count >= c.results.size() ? Status()
+                                   : Status::error(std::string(kBranches[branch]) + " has " + std::to_string(count) +
+                                                   " outputs, expected " + std::to_string(c.results.size()));
+}
+
+Status convert_branch(OpContext &c, bool perhaps, bool branch, Branches &branches) {
+  NPU_TRY(c.bodies->convert_body(*branches.bodies[branch], {}, perhaps, branches.outputs[branch]));
+  return check_outputs(c, branches, branch);
+}
+
+Status try_branch(OpContext &c, bool branch, Branches &branches) {
+  NPU_TRY(c.bodies->try_branch(*branches.bodies[branch], branches.outputs[branch]));
+  return check_outputs(c, branches, branch);
+}
+
+/// Results of a branch that cannot be converted: of the kinds of the other one, and errors at run time.
+void fail_later(OpContext &c, bool branch, Branches &branches) {
+  const std::string name = std::string(kBranches[branch]) + " of " + node_name(c.node);
+  const auto source = static_cast<int>(c.graph.sources.size());
+  c.graph.sources.push_back({name, "Fail", {}});
+  branches.outputs[branch].clear();
+  for (size_t k = 0; k < c.results.size(); ++k) {
+    const TensorKind kind = c.graph[branches.outputs[!branch][k]];
+    Value result;
+    static_cast<TensorKind &>(result) = kind;
+    Node n;
+    n.op = Op::Fail;
+    n.source = source;
+    n.attrs = ShapeAttrs{kind.shape};
+    n.inputs = {c.scalar(0, kind.dtype)};
+    n.output = c.graph.add_value(std::move(result));
+    branches.outputs[branch].push_back(n.output);
+    c.graph.nodes.push_back(std::move(n));
+  }
+}
+
+/// Both branches where the condition arrives at run time. One that cannot be converted is an error then.
+Status convert_both(OpContext &c, Branches &branches) {
+  Status wrong[2];
+  for (const bool branch : {false, true}) wrong[branch] = try_branch(c, branch, branches);
+  const bool one = wrong[0].ok() != wrong[1].ok();
+  if (!one || !c.bodies->may_fail_later()) {
+    for (const bool branch : {false, true})
+      if (!wrong[branch].ok()) NPU_TRY(convert_branch(c, true, branch, branches));
+    return {};
+  }
+  const bool failed = !wrong[1].ok();
+  c.graph.notes.push_back(node_title(c.node) + ": its " + kBranches[failed] + " cannot be compiled (" +
+                          wrong[failed].message() + "), so launches that choose it fail" + condition_hint(c));
+  fail_later(c, failed, branches);
+  return {};
+}
+
 Status if_op(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 1));
   NPU_TRY(check_condition(c, c.in(0)));
-  std::vector<ValueId> outputs[2];
+  Branches branches;
+  for (const bool branch : {false, true})
+    if (!(branches.bodies[branch] = c.attr_graph(kBranches[branch])))
+      return Status::error(std::string("it has no ") + kBranches[branch]);
   bool value = false;
-  const bool is_known = known(c, c.in(0), value);
-  const std::string names[] = {"else_branch", "then_branch"};
-  for (const bool branch : {false, true}) {
-    const std::string &name = names[branch];
-    const RawGraph *body = c.attr_graph(name.c_str());
-    if (!body) return Status::error("it has no " + name);
-    if (is_known && value != branch) continue;
-    NPU_TRY(c.bodies->convert_body(*body, {}, !is_known, outputs[branch]));
-    if (outputs[branch].size() < c.results.size())
-      return Status::error(name + " has " + std::to_string(outputs[branch].size()) + " outputs, expected " +
-                           std::to_string(c.results.size()));
+  if (known(c, c.in(0), value)) {
+    NPU_TRY(convert_branch(c, false, value, branches));
+    for (size_t k = 0; k < c.results.size(); ++k) c.results[k] = branches.outputs[value][k];
+    return {};
   }
+  NPU_TRY(convert_both(c, branches));
   ValueId condition = kNoValue;
-  if (!is_known) NPU_TRY(scalar_condition(c, c.in(0), condition));
+  NPU_TRY(scalar_condition(c, c.in(0), condition));
   for (size_t k = 0; k < c.results.size(); ++k) {
-    c.results[k] = outputs[value][k];
-    if (is_known) continue;
-    const Value &a = c.graph[outputs[1][k]], &b = c.graph[outputs[0][k]];
+    const ValueId yes = branches.outputs[1][k], no = branches.outputs[0][k];
+    const Value &a = c.graph[yes], &b = c.graph[no];
     if (static_cast<const TensorKind &>(a) != b)
       return refuse(Obstacle::Value, "output " + std::to_string(k) + " is " + kind_text(a) + " or " + kind_text(b) +
-                                         ", and its condition is not known at compile time");
-    NPU_TRY(c.where(condition, outputs[1][k], outputs[0][k], c.results[k]));
+                                         ", and its condition is not known at compile time" + condition_hint(c));
+    NPU_TRY(c.where(condition, yes, no, c.results[k]));
   }
   return {};
 }
@@ -144,7 +239,7 @@ Status loop_op(OpContext &c) {
   for (int64_t turn = 0; turn < turns && !(known(c, running, value) && !value); ++turn) {
     if (!c.has_input(0) && !known(c, running, value))
       return refuse(Obstacle::Value, "it has no trip count, and its condition is not known at compile time");
-    if (turn == kMaxTurns) return Status::error("it has more than " + std::to_string(kMaxTurns) + " turns");
+    if (turn == kMaxTurns) return refuse(Obstacle::Size, "it has more than " + std::to_string(kMaxTurns) + " turns");
     NPU_TRY(loop_turn(c, loop, turn, running));
   }
   for (size_t k = 0; k < loop.state.size(); ++k) c.results[k] = loop.state[k];
@@ -215,7 +310,8 @@ Status scan_turns(OpContext &c, const Scan &scan, std::vector<ValueId> state, co
 }
 
 Status check_turns(int64_t turns) {
-  return turns > kMaxTurns ? Status::error("it has more than " + std::to_string(kMaxTurns) + " turns") : Status();
+  return turns > kMaxTurns ? refuse(Obstacle::Size, "it has more than " + std::to_string(kMaxTurns) + " turns")
+                           : Status();
 }
 
 /// The axes of the sequences from that operand on, and their common length.

@@ -29,6 +29,49 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// Operators of other frameworks and of experiments of old ONNX versions, and what ONNX has for them.
+struct Foreign {
+  std::string_view type, onnx;
+};
+constexpr Foreign kForeign[] = {
+    {"affine", "Mul and Add"},
+    {"batchmatmul", "MatMul"},
+    {"batchnorm", "BatchNormalization"},
+    {"constantfill", "ConstantOfShape"},
+    {"conv1d", "Conv"},
+    {"conv2d", "Conv"},
+    {"conv3d", "Conv"},
+    {"crop", "Slice"},
+    {"deconvolution", "ConvTranspose"},
+    {"dense", "Gemm"},
+    {"dynamicslice", "Slice"},
+    {"floordiv", "Div and Floor"},
+    {"fullyconnected", "Gemm"},
+    {"giventensorfill", "Constant"},
+    {"groupnorm", "GroupNormalization"},
+    {"gruunit", "GRU"},
+    {"imagescaler", "Mul and Add"},
+    {"innerproduct", "Gemm"},
+    {"instancenorm", "InstanceNormalization"},
+    {"interpolate", "Resize"},
+    {"layernorm", "LayerNormalization"},
+    {"linear", "Gemm"},
+    {"lstmunit", "LSTM"},
+    {"parametricsoftplus", "Softplus and Mul"},
+    {"permute", "Transpose"},
+    {"relu6", "Clip"},
+    {"rmsnorm", "RMSNormalization"},
+    {"rsqrt", "Sqrt and Reciprocal"},
+    {"scale", "Mul and Add"},
+    {"scaledtanh", "Mul and Tanh"},
+    {"silu", "Sigmoid and Mul"},
+    {"square", "Mul"},
+    {"stack", "Unsqueeze and Concat"},
+    {"swish", "Sigmoid and Mul"},
+    {"upscale", "Resize"},
+    {"view", "Reshape"},
+};
+
 /// How many letters have to be put in, left out or changed.
 size_t distance(const std::string &a, const std::string &b) {
   std::vector<size_t> row(b.size() + 1);
@@ -45,15 +88,16 @@ size_t distance(const std::string &a, const std::string &b) {
   return row.back();
 }
 
-/// The operator of ONNX whose name is nearest; empty: none is near.
+/// The operator of ONNX whose name is nearest, as far as that is a slip of the keyboard: one letter, in long names two.
+/// Empty: none is near.
 std::string_view nearest(std::string_view type) {
-  constexpr size_t kLongest = 64;
+  constexpr size_t kLongest = 64, kLong = 8;
   std::string_view best;
-  size_t least = 3;
+  size_t least = type.size() < kLong ? 2 : 3;
   if (type.size() > kLongest) return best;
   for (const AttributeNames &known : attribute_names()) {
     const size_t d = distance(lower(type), lower(known.op));
-    if (d >= least || d * 2 > type.size()) continue;
+    if (d >= least || d * 3 > type.size()) continue;
     least = d;
     best = known.op;
   }
@@ -67,9 +111,14 @@ std::string help_for_onnx(std::string_view type) {
   if (!is_onnx(type)) {
     const std::string none = "ONNX has no such operator up to operator set " + std::to_string(kMaxOpset);
     if (find_microsoft(type)) return none + ", com.microsoft has: the node lacks its domain";
+    for (const Foreign &f : kForeign)
+      if (lower(type) == f.type) return none + ": export with " + std::string(f.onnx);
+    if (type == "ATen")
+      return "PyTorch writes it for what ONNX lacks in the operator set of the export: export with a newer one "
+             "(opset_version), without the fallback to ATen";
     const std::string_view near = nearest(type);
-    return none + (near.empty() ? "; a newer one may be written with operators of that set (onnx.version_converter), "
-                                  "one of a tool's own can be defined in the file as a function"
+    return none + (near.empty() ? ": define it in the file as a function of ONNX's operators, which npuc expands, or "
+                                  "export without it"
                                 : "; is " + quoted(near) + " meant?");
   }
   if (has("Random") || type == "Bernoulli" || type == "Multinomial")
@@ -87,8 +136,9 @@ std::string help_for_onnx(std::string_view type) {
 std::string help_for_operator(std::string_view domain, std::string_view type) {
   if (domain.empty()) return help_for_onnx(type);
   if (domain == kMicrosoft)
-    return "ONNX Runtime writes it when it optimizes or quantizes: save the model before that, or with its "
-           "optimizations off (ORT_DISABLE_ALL)";
+    return "npuc has none of that name in com.microsoft: where an exporter or you wrote it, use ONNX's own operators, "
+           "or define it in the file as a function of these, which npuc expands; where ONNX Runtime's optimizer wrote "
+           "it, save the model before that (ORT_DISABLE_ALL)";
   if (domain == "ai.onnx.ml")
     return "it is none of neural networks: end the network in front of it, and compute it in the program";
   if (domain.find("training") != domain.npos) return "it is for training: export the network for inference";
@@ -105,8 +155,9 @@ std::string help_for(Obstacle obstacle) {
       return "where the attribute belongs to another operator set, write the file with that "
              "(onnx.version_converter); otherwise remove it";
     case Obstacle::Value:
-      return "an input gets its value with --input NAME=VALUE; what is computed from shapes is known once all of these "
-             "are fixed (--shape, --stage); a simplifier (onnxsim) may compute the rest";
+      return "what follows from an input is known with --input NAME=VALUE, what follows from shapes once all of these "
+             "are "
+             "fixed (--shape, --stage); what the network computes from data has to be a constant in the export";
     case Obstacle::DataShape:
       return "shapes are fixed when a network is compiled: end the network in front of it and compute it in the "
              "program, or export with a fixed count (TopK); where its data is an input, --input NAME=VALUE";
@@ -114,23 +165,33 @@ std::string help_for(Obstacle obstacle) {
       return "--shape for one shape, --stage once for each of several; with --dynamic as well launches may have any "
              "shape up to these";
     case Obstacle::Type:
-      return "export with tensors of numbers of at least 8 bits; text, lists and maps are for the program in front of "
-             "the network";
+      return "put a Cast to a type that the message lists in front of it, or export with that type; text, lists and "
+             "maps are for the program in front of the network";
+    case Obstacle::Form:
+      return "export without what the message names, or with ONNX's basic operators in place of this one; or " + kCut;
+    case Obstacle::Size:
+      return "smaller sizes help: of the inputs (--shape, a smaller batch, image or sequence), or of what the message "
+             "counts";
+    case Obstacle::Option:
+      return "--shape and --input give an input what its dimensions and its type in the file allow; the message has "
+             "both";
     case Obstacle::DeclaredShape:
       return "remove what the file says of results and infer it anew (clear value_info, "
              "onnx.shape_inference.infer_shapes), or fix open dimensions with --shape";
     case Obstacle::LocalMemory:
       return "more local memory (--lmem, and a card that has it), a smaller batch, or smaller tensors";
     case Obstacle::File:
-      return "onnx.checker.check_model says whether it is whole; weights beside the file have to lie in its folder";
+      return "onnx.checker.check_model says whether the file is whole and where it breaks a rule: download or export "
+             "it "
+             "again; weights beside the file have to lie in its folder";
     case Obstacle::Operator:
       return kCut;
     case Obstacle::Other:
       break;
   }
-  return "onnx.checker.check_model(model, full_check=True) says whether the node is right; a simplifier (onnxsim) may "
-         "write it in another form; or " +
-         kCut;
+  return "what it reads does not fit the operator: give other sizes where they come from the inputs (--shape), or "
+         "correct the export (onnx.checker.check_model(model, full_check=True) finds nodes that are wrong for every "
+         "size)";
 }
 
 }  // namespace npu::graph

@@ -11,6 +11,8 @@
 #include "compiler/import/narrow.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
+#include "compiler/import/open_shapes.h"
+#include "runtime/cpu/element.h"
 #include "runtime/cpu/operators.h"
 
 namespace npu::graph {
@@ -21,7 +23,7 @@ Status live_nodes(const RawGraph &graph, std::vector<const RawNode *> &live) {
   for (const RawNode &n : graph.nodes)
     for (const std::string &name : n.outputs)
       if (graph.initializers.count(name))
-        return Status::error("'" + name + "' is made by " + node_title(n) + ", and an initializer as well");
+        return refuse(Obstacle::File, "'" + name + "' is made by " + node_title(n) + ", and an initializer as well");
   std::vector<size_t> order;
   NPU_TRY(order_nodes(graph.nodes, order));
   std::set<std::string> wanted;
@@ -62,13 +64,6 @@ std::string about_type(Dtype type) {
                                               : ", tensors of numbers are supported");
 }
 
-std::string shape_hint(const RawValue &v) {
-  std::string text = "--shape " + v.name + "=";
-  for (size_t i = 0; i < v.dims.size(); ++i)
-    text += (i ? "," : "") + std::to_string(v.dims[i].value >= 0 ? v.dims[i].value : 1);
-  return text;
-}
-
 /// Combines what the file says about an input with what the user says.
 class ShapeBinder {
  public:
@@ -84,47 +79,51 @@ class ShapeBinder {
     const auto it = options_.shapes.find(v.name);
     if (it == options_.shapes.end() || !v.has_shape) return {};
     if (it->second.size() != v.dims.size())
-      return Status::error("input '" + v.name + "' is given " + std::to_string(it->second.size()) +
-                           " dimensions, the model has " + dims_text(v));
+      return refuse(Obstacle::Option, "input '" + v.name + "' is given " + std::to_string(it->second.size()) +
+                                          " dimensions, the model has " + dims_text(v));
     for (size_t i = 0; i < v.dims.size(); ++i) {
       const int64_t given = it->second[i];
       if (v.dims[i].value >= 0 && v.dims[i].value != given)
-        return Status::error("input '" + v.name + "' is given the shape " + shape_text(it->second) +
-                             ", the model has " + dims_text(v));
+        return refuse(Obstacle::Option, "input '" + v.name + "' is given the shape " + shape_text(it->second) +
+                                            ", the model has " + dims_text(v));
       if (v.dims[i].symbol.empty()) continue;
       const auto [known, inserted] = symbols_.emplace(v.dims[i].symbol, given);
       if (!inserted && known->second != given)
-        return Status::error("dimension '" + v.dims[i].symbol + "' is given two values: " +
-                             std::to_string(known->second) + " and " + std::to_string(given));
+        return refuse(Obstacle::Option, "dimension '" + v.dims[i].symbol + "' is given two values: " +
+                                            std::to_string(known->second) + " and " + std::to_string(given));
     }
     return {};
   }
 
-  Status bind(const RawValue &v, Shape &out) const {
+  /// The shape of an input as far as it is known; -1: a dimension is open. False: it is not known.
+  bool find_dims(const RawValue &v, Shape &out) const {
     const auto it = options_.shapes.find(v.name);
-    if (it != options_.shapes.end())
+    if (it != options_.shapes.end()) {
       out = it->second;
-    else if (!v.has_shape)
-      return refuse(Obstacle::OpenShape,
-                    "input '" + v.name + "' has no shape in the file: give it with --shape " + v.name + "=...");
-    else {
-      for (const RawDim &d : v.dims) {
-        const auto s = symbols_.find(d.symbol);
-        out.push_back(d.value >= 0 ? d.value : s != symbols_.end() ? s->second : -1);
-      }
-      const bool zero = std::any_of(v.dims.begin(), v.dims.end(), [](const RawDim &d) { return d.zero; });
-      for (int64_t d : out)
-        if (d < 0)
-          return refuse(Obstacle::OpenShape, "input '" + v.name + "' has shape " + dims_text(v) +
-                                                 (zero ? " in the file, where 0 stands for any size" : "") +
-                                                 ", and a program needs fixed sizes: give them, for example with " +
-                                                 shape_hint(v));
+      return true;
     }
+    for (const RawDim &d : v.dims) {
+      const auto s = symbols_.find(d.symbol);
+      out.push_back(d.value >= 0 ? d.value : s != symbols_.end() ? s->second : -1);
+    }
+    return v.has_shape && std::ranges::none_of(out, [](int64_t d) { return d < 0; });
+  }
+
+  /// Inputs of the model that have no fixed shape yet.
+  std::vector<OpenInput> open_inputs(const RawModel &model) const {
+    std::vector<OpenInput> out;
+    for (const RawValue &v : model.inputs)
+      if (Shape dims; v.is_tensor && !options_.values.count(v.name) && !find_dims(v, dims)) out.push_back({&v, dims});
+    return out;
+  }
+
+  Status bind(const RawValue &v, Shape &out) const {
+    if (!find_dims(v, out)) return refuse(Obstacle::OpenShape, open_inputs_text({{&v, out}}));
     const int64_t count = element_count(out);
     if (count < 0)
-      return Status::error("input '" + v.name + "' of shape " + shape_text(out) + " has more than " +
-                           std::to_string(kMaxElements) + " elements");
-    if (count == 0) return Status::error("input '" + v.name + "' of shape " + shape_text(out) + " is empty");
+      return refuse(Obstacle::Size, "input '" + v.name + "' of shape " + shape_text(out) + " has more than " +
+                                        std::to_string(kMaxElements) + " elements");
+    if (count == 0) return refuse(Obstacle::Option, "input '" + v.name + "' of shape " + shape_text(out) + " is empty");
     return {};
   }
 
@@ -135,7 +134,7 @@ class ShapeBinder {
       if (v.name == name) return {};
       names += (names.empty() ? "'" : ", '") + v.name + "'";
     }
-    return Status::error(std::string("a ") + what + " is given for '" + name + "', the inputs are " + names);
+    return refuse(Obstacle::Option, std::string("a ") + what + " is given for '" + name + "', the inputs are " + names);
   }
 
   const ImportOptions &options_;
@@ -173,6 +172,7 @@ class Importer : private BodyConverter {
     graph_.name = model_.graph_name;
     std::vector<const RawNode *> live;
     NPU_TRY(live_nodes(model_, live));
+    note_opset(live);
     NPU_TRY(check_operators(live));
     NPU_TRY(add_inputs());
     for (const RawNode *n : live) convert(*n);
@@ -185,16 +185,23 @@ class Importer : private BodyConverter {
     graph_.name = model_.graph_name;
     std::vector<const RawNode *> live;
     NPU_TRY(live_nodes(model_, live));
+    note_opset(live);
     ShapeBinder binder(options_);
     NPU_TRY(collect_shapes(binder));
     std::map<std::string, Unknown> unknown;  // by their names
+    std::string shapes;
+    if (const std::vector<OpenInput> open = binder.open_inputs(model_); !open.empty())
+      shapes = ": give them" + suggested_shapes(model_, options_, open);
     for (const RawValue &v : model_.inputs)
-      if (const Status s = add_input(binder, v); !s.ok())
-        unknown[v.name] = {s.message(), v.name, help_for(obstacle_of(s))};
+      if (const Status s = add_input(binder, v); !s.ok()) {
+        const bool is_open = obstacle_of(s) == Obstacle::OpenShape;
+        unknown[v.name] = {s.message() + (is_open ? shapes : ""), v.name, help_for(obstacle_of(s))};
+      }
     NPU_TRY(add_constants(model_));
     for (const RawNode *n : live) {
-      NodeVerdict v{static_cast<size_t>(n - model_.nodes.data()), graph_.sources.size(), {}, {}, {}};
+      NodeVerdict v{static_cast<size_t>(n - model_.nodes.data()), graph_.sources.size(), 0, {}, {}, {}};
       explain_node(*n, unknown, v);
+      v.end = graph_.sources.size();
       if (!v.problem.empty()) go_around(binder, *n, v, unknown);
       verdicts.push_back(std::move(v));
     }
@@ -227,6 +234,7 @@ class Importer : private BodyConverter {
     const Finding &f = findings_.list.front();
     const bool is_own = f.op == operator_name(n) && f.nodes.front() == node_name(n);
     verdict.problem = is_own ? f.what : f.op + " '" + f.nodes.front() + "': " + f.what;
+    verdict.help = f.help;
   }
 
   /// Behind a node that cannot be converted, other nodes read its results as inputs.
@@ -271,6 +279,7 @@ class Importer : private BodyConverter {
     bool closed = false;
   };
   using Arguments = std::map<std::string, RawAttribute>;
+  static constexpr const char *kNotSupported = "the operator is not supported";
   static constexpr size_t kMaxDepth = 64;        // bodies in bodies, functions in functions
   static constexpr size_t kMaxNodes = 1u << 18;  // conversions, with those of bodies and functions
 
@@ -279,6 +288,14 @@ class Importer : private BodyConverter {
     return refuse(Obstacle::OperatorSet, "the model uses operator set " + std::to_string(opset) + ", versions " +
                                              std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset) +
                                              " are supported");
+  }
+
+  /// ONNX's own operators in a file that imports other domains alone.
+  void note_opset(const std::vector<const RawNode *> &nodes) {
+    const bool used = std::ranges::any_of(nodes, [](const RawNode *n) { return n->domain.empty(); });
+    if (used && !model_.has_opset)
+      graph_.notes.push_back("the file imports no version of ONNX's operator set: version " +
+                             std::to_string(model_.opset) + " is taken");
   }
 
   static std::string operator_name(const RawNode &n) {
@@ -322,9 +339,10 @@ class Importer : private BodyConverter {
         for (const RawNode &inner : f->nodes) check_operator(inner, seen);
       return;
     }
-    if (!find_op(n.domain, n.type)) add_problem(n, "the operator is not supported", Obstacle::Operator);
+    if (!find_op(n.domain, n.type)) add_problem(n, kNotSupported, Obstacle::Operator);
+    // A branch that is not taken does no harm.
     for (const auto &[name, a] : n.attributes)
-      if (a.graph)
+      if (a.graph && n.type != "If")
         for (const RawNode &inner : a.graph->nodes) check_operator(inner, seen);
   }
 
@@ -359,6 +377,9 @@ class Importer : private BodyConverter {
   Status add_inputs() {
     ShapeBinder binder(options_);
     NPU_TRY(collect_shapes(binder));
+    if (const std::vector<OpenInput> open = binder.open_inputs(model_); !open.empty())
+      return refuse(Obstacle::OpenShape,
+                    open_inputs_text(open) + ": give them" + suggested_shapes(model_, options_, open));
     for (const RawValue &v : model_.inputs) NPU_TRY(add_input(binder, v));
     return add_constants(model_);
   }
@@ -380,25 +401,65 @@ class Importer : private BodyConverter {
     return {};
   }
 
+  /// The shape of an input whose value has that shape. Dimensions of 1 may be left out, as numbers of a command line
+  /// do; a number for a dimension that is open has to be clear then.
+  static bool fit_value(const RawValue &v, const Shape &given, Shape &out) {
+    out = given;
+    if (!v.has_shape) return true;
+    const auto fits = [&] {
+      bool same = v.dims.size() == out.size();
+      for (size_t i = 0; same && i < out.size(); ++i) same = v.dims[i].value < 0 || v.dims[i].value == out[i];
+      return same;
+    };
+    if (fits()) return true;
+    Shape long_ones;
+    for (int64_t d : given)
+      if (d != 1) long_ones.push_back(d);
+    size_t fixed = 0, open = 0;
+    for (const RawDim &d : v.dims) d.value < 0 ? ++open : fixed += d.value != 1;
+    if (long_ones.size() != fixed && long_ones.size() != fixed + open) return false;
+    const bool takes_open = long_ones.size() > fixed;
+    out.clear();
+    size_t next = 0;
+    for (const RawDim &d : v.dims) out.push_back((d.value < 0 && takes_open) || d.value > 1 ? long_ones[next++] : 1);
+    return fits();
+  }
+
   /// An input whose value the caller gives.
   Status add_given(const RawValue &v) {
     const TensorPtr given = options_.values.at(v.name);
-    bool fits = !v.has_shape || v.dims.size() == given->shape.size();
-    for (size_t i = 0; fits && v.has_shape && i < v.dims.size(); ++i)
-      fits = v.dims[i].value < 0 || v.dims[i].value == given->shape[i];
-    if (!fits)
-      return Status::error("input '" + v.name + "' is given a value of the shape " + shape_text(given->shape) +
-                           ", the model has " + dims_text(v));
+    Shape shape;
+    if (!fit_value(v, given->shape, shape))
+      return refuse(Obstacle::Option, "input '" + v.name + "' is given a value of the shape " +
+                                          shape_text(given->shape) + ", the model has " + dims_text(v));
     if (dtype_bytes(v.dtype) == 0) return refuse(Obstacle::Type, "input '" + v.name + "' is " + about_type(v.dtype));
-    auto tensor = std::make_shared<Tensor>(working_type(v.dtype), given->shape);
-    cpu::cast(*given, cpu::Overflow::Saturate, *tensor);
-    scopes_.front().values[v.name] = graph_.add_constant(std::move(tensor), v.name);
+    NPU_TRY(check_given(v, *given));
+    TensorPtr tensor = given;
+    if (working_type(v.dtype) == Dtype::F32) {
+      tensor = working_tensor(given, "the value of input '" + v.name + "'", graph_);
+    }
+    auto converted = std::make_shared<Tensor>(working_type(v.dtype), shape);
+    cpu::cast(*tensor, cpu::Overflow::Saturate, *converted);
+    scopes_.front().values[v.name] = graph_.add_constant(std::move(converted), v.name);
+    return {};
+  }
+
+  /// Integers are given as such.
+  static Status check_given(const RawValue &v, const Tensor &given) {
+    if (!is_integer(v.dtype) || v.dtype == Dtype::Bool) return {};
+    Tensor converted(v.dtype, given.shape);
+    cpu::cast(given, cpu::Overflow::Saturate, converted);
+    for (int64_t i = 0; i < given.count(); ++i)
+      if (cpu::load(converted, i) != cpu::load(given, i))
+        return refuse(Obstacle::Option, "input '" + v.name + "' is " + dtype_name(v.dtype) + ", and is given " +
+                                            std::to_string(cpu::load(given, i)) + ", which that type does not have");
     return {};
   }
 
   Status add_constants(const RawGraph &graph) {
     for (const auto &[name, tensor] : graph.initializers)
-      scopes_.back().values[name] = graph_.add_constant(working_tensor(tensor), name);
+      scopes_.back().values[name] =
+          graph_.add_constant(working_tensor(tensor, "initializer '" + printable(name) + "'", graph_), name);
     return {};
   }
 
@@ -459,12 +520,14 @@ class Importer : private BodyConverter {
 
   Status convert_one(const RawNode &n, int source, std::vector<ValueId> inputs, std::vector<ValueId> &results) {
     if (graph_.sources.size() > kMaxNodes)
-      return Status::error("the network has more than " + std::to_string(kMaxNodes) +
-                           " nodes, with those of bodies and functions");
+      return refuse(Obstacle::Size, "the network has more than " + std::to_string(kMaxNodes) +
+                                        " nodes, with those of bodies and functions");
     if (has_references(n) && calls_.empty())
       return Status::error("an attribute refers to one of a function, and it is in none");
     if (has_references(n)) return convert_one(with_arguments(n), source, std::move(inputs), results);
     if (const RawFunction *f = find_function(n)) return call(*f, n, inputs, results);
+    const OpHandler handler = find_op(n.domain, n.type);
+    if (!handler) return refuse(Obstacle::Operator, kNotSupported);
     for (const auto &[name, attribute] : n.attributes) {
       const std::string wrong =
           n.domain == kMicrosoft ? wrong_microsoft_attribute(n.type, name) : wrong_attribute_name(n.type, opset_, name);
@@ -474,7 +537,7 @@ class Importer : private BodyConverter {
     NPU_TRY(widen(n, inputs, narrow_floats));
     OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
     context.narrow_floats = narrow_floats;
-    NPU_TRY(find_op(n.domain, n.type)(context));
+    NPU_TRY(handler(context));
     if (!context.wrong_attribute().empty()) return refuse(Obstacle::Attribute, context.wrong_attribute());
     results = std::move(context.results);
     return {};
@@ -516,7 +579,8 @@ class Importer : private BodyConverter {
   /// Opens a scope in which a body is converted.
   Status enter(bool closed) {
     if (scopes_.size() >= kMaxDepth)
-      return Status::error("bodies or functions lie in each other more than " + std::to_string(kMaxDepth) + " deep");
+      return refuse(Obstacle::Size,
+                    "bodies or functions lie in each other more than " + std::to_string(kMaxDepth) + " deep");
     scopes_.emplace_back().closed = closed;
     return {};
   }
@@ -553,6 +617,25 @@ class Importer : private BodyConverter {
     for (const RawValue &o : body.outputs) names.push_back(o.name);
     return leave(names, outputs);
   }
+
+  Status try_branch(const RawGraph &body, std::vector<ValueId> &outputs) override {
+    std::vector<Finding> before;
+    before.swap(findings_.list);
+    const size_t nodes = graph_.nodes.size(), sources = graph_.sources.size(), notes = graph_.notes.size();
+    Status status = convert_body(body, {}, true, outputs);
+    if (!findings_.empty()) {
+      const Finding &f = findings_.list.front();
+      status = refuse(f.obstacle, f.op + " '" + f.nodes.front() + "': " + f.what);
+    }
+    before.swap(findings_.list);
+    if (status.ok()) return {};
+    graph_.nodes.resize(nodes);
+    graph_.sources.resize(sources);
+    graph_.notes.resize(notes);
+    return status;
+  }
+
+  bool may_fail_later() const override { return options_.failing_branches && !perhaps_; }
 
   static bool has_references(const RawNode &n) {
     return std::any_of(n.attributes.begin(), n.attributes.end(),
@@ -633,7 +716,8 @@ class Importer : private BodyConverter {
   Status add_outputs() {
     for (const RawValue &o : model_.outputs) {
       const auto it = scopes_.front().values.find(o.name);
-      if (it == scopes_.front().values.end()) return Status::error("nothing makes the output '" + o.name + "'");
+      if (it == scopes_.front().values.end())
+        return refuse(Obstacle::File, "nothing makes the output '" + o.name + "'");
       ValueId v = it->second;
       const Dtype type = graph_[v].dtype, stored = stored_type(type);
       if (dtype_bytes(stored) == 0) return refuse(Obstacle::Type, "output '" + o.name + "' is " + about_type(type));

@@ -11,11 +11,12 @@
 
 namespace npu::graph {
 
-inline constexpr int64_t kMinOpset = 1, kMaxOpset = 25;
-
 struct ImportOptions {
   std::map<std::string, Shape> shapes;      ///< of inputs whose dimensions the file leaves open
   std::map<std::string, TensorPtr> values;  ///< of inputs that are known at compile time: they are no inputs any more
+  /// A branch of an If that cannot be converted is an error of launches that choose it, where the other one can be.
+  bool failing_branches = true;
+  bool suggest = true;  ///< an error about open shapes suggests some, which takes a few imports
 };
 
 /// The element types of inputs and outputs are those that a .bmodel has: float32 for all floating-point types, uint8
@@ -28,10 +29,11 @@ Status import_model(const RawModel &model, const ImportOptions &options, Graph &
 /// What the importer says of one node of the file.
 struct NodeVerdict {
   size_t node = 0;      ///< its place in the file
-  size_t source = 0;    ///< its place in the graph's sources
+  size_t source = 0;    ///< its place in the graph's sources; those of its body or function follow
+  size_t end = 0;       ///< number of the first source behind these
   std::string problem;  ///< why it cannot be converted; empty: it can
   std::string input;    ///< of the file, where it is only that input, itself or what follows from it, that is wrong
-  std::string help;     ///< against what is wrong with that input
+  std::string help;     ///< against the problem
 };
 
 /// Converts what can be converted of the nodes that the outputs need, in their order. What another node reads of one

@@ -322,8 +322,8 @@ Status non_zero(OpContext &c) {
   const TensorPtr x = c.value(0).constant;
   const Shape shape{c.rank(0), x->count()};
   if (element_count(shape) < 0)
-    return Status::error("input " + shape_text(x->shape) + " may have more than " + std::to_string(kMaxElements) +
-                         " indices");
+    return refuse(Obstacle::Size,
+                  "input " + shape_text(x->shape) + " may have more than " + std::to_string(kMaxElements) + " indices");
   auto positions = std::make_shared<Tensor>(Dtype::I64, shape);
   Tensor number(Dtype::I64, {1});
   cpu::nonzero(*x, *positions, number);
@@ -428,7 +428,7 @@ Status non_max_suppression(OpContext &c) {
   attrs.center = c.attr_i("center_point_box", 0) != 0;
   attrs.per_class = static_cast<uint32_t>(per_class);
   const Shape most{scores[0] * scores[1] * per_class, 3};
-  if (element_count(most) < 0) return Status::error("its result may be as large as " + shape_text(most));
+  if (element_count(most) < 0) return refuse(Obstacle::Size, "its result may be as large as " + shape_text(most));
   auto selected = std::make_shared<Tensor>(Dtype::I64, most);
   Tensor number(Dtype::I64, {1});
   if (per_class) cpu::nms(attrs, *c.value(0).constant, *c.value(1).constant, *selected, number);

@@ -16,7 +16,8 @@ namespace {
 Status product(OpContext &c, ValueId a, ValueId b, ValueId &out) {
   const Dtype type = c.graph[a].dtype;
   if (c.graph[b].dtype != type || type == Dtype::Bool)
-    return Status::error(std::string("a product of ") + dtype_name(type) + " and " + dtype_name(c.graph[b].dtype));
+    return refuse(Obstacle::Type,
+                  std::string("a product of ") + dtype_name(type) + " and " + dtype_name(c.graph[b].dtype));
   if (dtype_bytes(type) >= 4) return c.matmul(a, b, out);
   NPU_TRY(c.cast(a, Dtype::I32, a));
   NPU_TRY(c.cast(b, Dtype::I32, b));
@@ -31,7 +32,8 @@ Status scaled(OpContext &c, ValueId x, float factor, ValueId &out) {
   if (factor == 1.0f) return {};
   if (type != Dtype::F32 &&
       (factor != std::trunc(factor) || (factor < 0 && (type == Dtype::U32 || type == Dtype::U64))))
-    return Status::error("a factor of " + std::to_string(factor) + " for operands of type " + dtype_name(type));
+    return refuse(Obstacle::Form,
+                  "a factor of " + std::to_string(factor) + " for operands of type " + dtype_name(type));
   return c.binary(BinaryKind::Mul, x, factor, out);
 }
 
@@ -341,8 +343,9 @@ Status det(OpContext &c) {
   const int64_t n = x.empty() ? 0 : x.back();
   if (x.size() < 2 || x[x.size() - 2] != n) return Status::error("input " + shape_text(x) + " is not square matrices");
   if (n > kMaxDetRows)
-    return Status::error("a determinant of " + std::to_string(n) + " rows, up to " + std::to_string(kMaxDetRows) +
-                         " are supported: it is expanded by minors, which double in number with each row");
+    return refuse(Obstacle::Form, "a determinant of " + std::to_string(n) + " rows, up to " +
+                                      std::to_string(kMaxDetRows) +
+                                      " are supported: it is expanded by minors, which double in number with each row");
   const Shape outer(x.begin(), x.end() - 2);
   if (n == 0) return c.expand(c.scalar(1), outer, c.results[0]);
   ValueId all, row, minors = kNoValue;
@@ -400,7 +403,7 @@ Status mask_padding(OpContext &c, int64_t columns, ValueId &bias) {
   if (lengths != Shape{batch[0]})
     return Status::error("nonpad_kv_seqlen is " + shape_text(lengths) + ", one number for each of " +
                          std::to_string(batch[0]) + " was expected");
-  if (element_count({columns}) < 0) return Status::error("the scores have too many elements");
+  if (element_count({columns}) < 0) return refuse(Obstacle::Size, "the scores have too many elements");
   auto numbers = std::make_shared<Tensor>(Dtype::I64, Shape{columns});
   std::iota(numbers->as<int64_t>(), numbers->as<int64_t>() + columns, int64_t{0});
   ValueId counts, length, padding;
@@ -420,7 +423,7 @@ Status attention_bias(OpContext &c, int64_t rows, int64_t columns, int64_t past,
   if (c.has_input(3)) NPU_TRY(mask_bias(c, columns, bias));
   if (c.has_input(6)) NPU_TRY(mask_padding(c, columns, bias));
   if (!c.attr_i("is_causal", 0)) return {};
-  if (element_count({rows, columns}) < 0) return Status::error("the scores have too many elements");
+  if (element_count({rows, columns}) < 0) return refuse(Obstacle::Size, "the scores have too many elements");
   std::vector<float> causal;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) causal.push_back(j <= i + past ? 0.0f : kMasked);

@@ -52,8 +52,9 @@ Status attend(OpContext &c, const std::array<ValueId, 3> &qkv, size_t mask, size
   if (k[0] != q[0])
     return Status::error("queries " + shape_text(q) + " and keys " + shape_text(k) + " differ in batch");
   for (const char *name : {"do_rotary", "past_present_share_buffer"})
-    if (c.attr_i(name, 0)) return Status::error(std::string(name) + " is not supported");
-  if (c.wants_output(1) || c.wants_output(2)) return Status::error("results behind the first are not supported");
+    if (c.attr_i(name, 0)) return refuse(Obstacle::Form, std::string(name) + " is not supported");
+  if (c.wants_output(1) || c.wants_output(2))
+    return refuse(Obstacle::Form, "results behind the first are not supported");
   const bool biased = bias != kNoOperand && c.has_input(bias);
   std::vector<ValueId> inputs(qkv.begin(), qkv.end());
   ValueId added = kNoValue;
@@ -100,7 +101,7 @@ Status microsoft_attention(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 7));
   NPU_TRY(need_sequence(c, 0));
   for (size_t k : {4, 6})
-    if (c.has_input(k)) return Status::error("past keys and values are not supported");
+    if (c.has_input(k)) return refuse(Obstacle::Form, "past keys and values are not supported");
   if (c.rank(1) != 2) return Status::error("weights are " + shape_text(c.shape(1)) + ", a matrix was expected");
   RawNode node = c.node;
   node.outputs.resize(1);
@@ -119,7 +120,7 @@ Status microsoft_attention(OpContext &c) {
 Status qattention(OpContext &c) {
   NPU_TRY(c.need_inputs(5, 9));
   NPU_TRY(need_sequence(c, 0));
-  if (c.has_input(8)) return Status::error("past keys and values are not supported");
+  if (c.has_input(8)) return refuse(Obstacle::Form, "past keys and values are not supported");
   std::vector<ValueId> inputs{c.in(0), c.in(1), c.in(3), c.in(4), optional_input(c, 6), optional_input(c, 7)};
   if (c.has_input(2)) inputs.push_back(c.in(2));
   RawNode node = c.node;
@@ -135,11 +136,11 @@ Status qattention(OpContext &c) {
 Status multi_head_attention(OpContext &c) {
   NPU_TRY(c.need_inputs(1, 8));
   for (size_t k : {6, 7})
-    if (c.has_input(k)) return Status::error("past keys and values are not supported");
+    if (c.has_input(k)) return refuse(Obstacle::Form, "past keys and values are not supported");
   std::array<ValueId, 3> qkv{};
   int64_t from = 0;
   for (size_t k = 0; k < 3; ++k) {
-    if (!c.has_input(k)) return Status::error("packed queries, keys and values are not supported");
+    if (!c.has_input(k)) return refuse(Obstacle::Form, "packed queries, keys and values are not supported");
     NPU_TRY(need_sequence(c, k));
     qkv[k] = c.in(k);
     if (!c.has_input(3)) continue;

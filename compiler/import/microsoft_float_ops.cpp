@@ -83,7 +83,7 @@ Status fused_gemm(OpContext &c) {
 Status fused_matmul(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 2));
   for (const char *name : {"transBatchA", "transBatchB"})
-    if (c.attr_i(name, 0)) return Status::error(std::string(name) + " is not supported");
+    if (c.attr_i(name, 0)) return refuse(Obstacle::Form, std::string(name) + " is not supported");
   std::array<ValueId, 2> operands{c.in(0), c.in(1)};
   for (size_t k : {0, 1}) {
     const int64_t rank = c.rank(k);
@@ -104,7 +104,7 @@ Status fused_matmul(OpContext &c) {
 Status skip_norm(OpContext &c, const char *type, size_t beta, size_t bias) {
   NPU_TRY(c.need_inputs(3, bias + 1));
   for (size_t k : {1, 2})
-    if (c.wants_output(k)) return Status::error("output " + std::to_string(k) + " is not supported");
+    if (c.wants_output(k)) return refuse(Obstacle::Form, "output " + std::to_string(k) + " is not supported");
   ValueId sum;
   NPU_TRY(c.binary(BinaryKind::Add, c.in(0), c.in(1), sum));
   if (c.has_input(bias)) NPU_TRY(c.binary(BinaryKind::Add, sum, c.in(bias), sum));
@@ -189,7 +189,7 @@ Status matmul_nbits(OpContext &c) {
   NPU_TRY(c.need_inputs(3, 6));
   WeightBlocks b;
   NPU_TRY(read_blocks(c, b));
-  if (c.has_input(4)) return Status::error("g_idx, an order of the blocks, is not supported");
+  if (c.has_input(4)) return refuse(Obstacle::Form, "g_idx, an order of the blocks, is not supported");
   if (c.value(1).dtype != Dtype::U8 || c.value(2).dtype != Dtype::F32)
     return Status::error(std::string("weights are ") + dtype_name(c.value(1).dtype) + " and scales " +
                          dtype_name(c.value(2).dtype) + ", uint8 and floating point were expected");

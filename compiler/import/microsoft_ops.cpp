@@ -27,7 +27,8 @@ Status load(OpContext &c, size_t x, size_t scale, size_t zero, ValueId &out) {
 /// The result, in the type of its zero point or, without one, of operand `like`.
 Status store(OpContext &c, ValueId y, size_t scale, size_t zero, size_t like) {
   const Dtype type = c.value(c.has_input(zero) ? zero : like).dtype;
-  if (!is_byte(type)) return Status::error(std::string("a result of ") + dtype_name(type) + ", supported: uint8, int8");
+  if (!is_byte(type))
+    return refuse(Obstacle::Type, std::string("a result of ") + dtype_name(type) + ", supported: uint8, int8");
   return quantize(c, y, c.in(scale), optional_input(c, zero), 0, type, c.results[0]);
 }
 

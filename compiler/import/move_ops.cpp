@@ -201,7 +201,7 @@ Status pad_with_border(OpContext &c, Border border, const Padding &p, ValueId x,
     wide[i] += p.begin[i] + p.end[i];
     if (shape[i] == 0 && wide[i] > 0) return Status::error(shape_text(shape) + " has no border");
   }
-  if (element_count(wide) < 0) return Status::error("the result " + shape_text(wide) + " is too large");
+  if (element_count(wide) < 0) return refuse(Obstacle::Size, "the result " + shape_text(wide) + " is too large");
   out = x;
   if (element_count(wide) == 0) return c.reshape(x, wide, out);
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -280,7 +280,7 @@ Status tile(OpContext &c) {
     wide.back() *= out[i];
     out[i] *= repeats[i];
   }
-  if (element_count(out) < 0) return Status::error("the result " + shape_text(out) + " is too large");
+  if (element_count(out) < 0) return refuse(Obstacle::Size, "the result " + shape_text(out) + " is too large");
   if (element_count(out) == 0) {
     c.results[0] = c.constant(std::make_shared<Tensor>(c.value(0).dtype, out));
     return {};

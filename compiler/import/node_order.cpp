@@ -5,6 +5,8 @@
 #include <functional>
 #include <queue>
 
+#include "compiler/graph/obstacle.h"
+
 namespace npu::graph {
 namespace {
 
@@ -15,8 +17,8 @@ Status find_makers(const std::vector<RawNode> &nodes, std::map<std::string, size
       if (name.empty()) continue;
       const auto [known, is_new] = makers.emplace(name, i);
       if (!is_new)
-        return Status::error("'" + name + "' is made twice: by " + node_title(nodes[known->second]) + " and by " +
-                             node_title(nodes[i]));
+        return refuse(Obstacle::File, "'" + name + "' is made twice: by " + node_title(nodes[known->second]) +
+                                          " and by " + node_title(nodes[i]));
     }
   return {};
 }
@@ -107,7 +109,8 @@ Status order_nodes(const std::vector<RawNode> &nodes, std::vector<size_t> &order
       if (--waiting[r] == 0) ready.push(r);
   }
   for (size_t i = 0; i < nodes.size(); ++i)
-    if (!done[i]) return Status::error("nodes need each other's results: " + cycle_text(nodes, needs, done, i));
+    if (!done[i])
+      return refuse(Obstacle::File, "nodes need each other's results: " + cycle_text(nodes, needs, done, i));
   return {};
 }
 

@@ -13,11 +13,15 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/import/content_store.h"
 #include "compiler/import/narrow.h"
 #include "compiler/import/raw_model.h"
 
 namespace npu::graph {
 namespace {
+
+/// The version for a file that imports operator sets of other domains alone; ONNX Runtime takes its newest, too.
+constexpr int64_t kNewestOpset = kMaxOpset;
 
 constexpr uint64_t kMaxFileBytes = (uint64_t{1} << 31) - 1;  // protobuf's own limit
 
@@ -81,8 +85,22 @@ void copy_typed(const onnx::TensorProto &t, Tensor &out) {
   }
 }
 
-/// Where tensors with external data are looked for: the folder of the model's file; empty: nowhere.
-using Folder = std::filesystem::path;
+/// The folders of external data. By default there are none.
+struct Folder {
+  Folder() = default;
+  /// `model`: path of the file, which may be a link.
+  explicit Folder(const std::filesystem::path &model)
+      : given(std::filesystem::absolute(model).parent_path()), real(real_path(model)) {}
+
+  std::filesystem::path given;  ///< folder of the model's file
+  std::filesystem::path real;   ///< the file itself, behind all links
+
+  static std::filesystem::path real_path(const std::filesystem::path &path) {
+    std::error_code failed;
+    const auto out = std::filesystem::canonical(path, failed);
+    return failed ? std::filesystem::path() : out;
+  }
+};
 
 /// The fields of a tensor with external data.
 struct External {
@@ -104,21 +122,58 @@ Status read_external(const onnx::TensorProto &t, External &out) {
   return out.location.empty() ? Status::error("external data without a location") : Status();
 }
 
-/// Only files in the model's folder and below are read, also not by way of a link.
+bool lies_below(const std::filesystem::path &path, const std::filesystem::path &folder) {
+  const auto relative = path.lexically_relative(folder);
+  return !folder.empty() && !relative.empty() && *relative.begin() != "..";
+}
+
+/// True if a model's data may be read from a file; both paths are free of links. Only files of the model's folder, and
+/// where the model is a link of the folder that the link leads to, or of the same store.
+bool is_permitted(const Folder &folder, const std::filesystem::path &data) {
+  return lies_below(data, Folder::real_path(folder.given)) || lies_below(data, folder.real.parent_path()) ||
+         in_one_store(folder.real, data);
+}
+
+/// Why a file may not be read, and what to do.
+Status outside(const Folder &folder, const std::string &location, const std::filesystem::path &data) {
+  const auto given = Folder::real_path(folder.given), real = folder.real.parent_path();
+  std::string text = "external data: '" + location + "' lies outside of the model's folder " + given.string();
+  if (real != given) text += ", and of " + real.string() + ", to which the model is a link";
+  text += ": it is " + data.string();
+  return Status::error(text + "; copy model and data into one folder (cp -L follows links)");
+}
+
+/// Finds the file of external data in the model's folder, or beside the file that the model is a link to.
 Status external_path(const Folder &folder, const std::string &location, std::filesystem::path &out) {
-  if (folder.empty())
+  if (folder.given.empty())
     return Status::error(
         "its data is in another file (external data): that needs the model's file, not its bytes alone");
   if (location.find('\0') != location.npos) return Status::error("external data: its location has a byte 0");
-  std::error_code failed;
-  const auto base = std::filesystem::canonical(folder, failed);
-  if (!failed) out = std::filesystem::canonical(base / location, failed);
-  if (failed) return Status::error("external data: cannot open '" + location + "': " + failed.message());
+  std::error_code failed, ignored;
+  out = std::filesystem::canonical(folder.given / location, failed);
+  if (failed) {
+    const auto beside = Folder::real_path(folder.real.parent_path() / location);
+    const bool dangling = std::filesystem::is_symlink(folder.given / location, ignored);
+    if (beside.empty())
+      return Status::error("external data: cannot open '" + location + "': " + failed.message() +
+                           (dangling ? ", to which it is a link" : ""));
+    out = beside;
+  }
+  if (!is_permitted(folder, out)) return outside(folder, location, out);
   if (!std::filesystem::is_regular_file(out, failed))
     return Status::error("external data: '" + location + "' is not a regular file");
-  const auto relative = out.lexically_relative(base);
-  if (relative.empty() || *relative.begin() == "..")
-    return Status::error("external data: '" + location + "' lies outside of the model's folder");
+  return {};
+}
+
+/// "; it is a Git LFS pointer, ...": where a file stands for another one that was not fetched. Else empty.
+std::string pointer_text(const std::filesystem::path &path) {
+  char begin[48] = {};
+  std::ifstream(path, std::ios::binary).read(begin, sizeof begin - 1);
+  const std::string_view text(begin);
+  if (text.starts_with("version https://git-lfs.github.com/spec/"))
+    return "; it is a Git LFS pointer, which stands for the file until `git lfs pull` fetches it";
+  if (text.starts_with("/annex/objects/"))
+    return "; it is a git-annex pointer, which stands for the file until `git annex get` fetches it";
   return {};
 }
 
@@ -137,7 +192,7 @@ Status load_external(const onnx::TensorProto &t, const Folder &folder, const Ten
   const auto size = file ? static_cast<uint64_t>(std::max<std::streamoff>(file.tellg(), 0)) : 0;
   if (external.offset > size || size - external.offset < bytes)
     return Status::error(who + ": it has " + std::to_string(size) + " bytes, the tensor begins at " +
-                         std::to_string(external.offset) + " and has " + std::to_string(bytes));
+                         std::to_string(external.offset) + " and has " + std::to_string(bytes) + pointer_text(path));
   file.seekg(static_cast<std::streamoff>(external.offset));
   auto tensor = std::make_shared<Tensor>(kind.dtype, kind.shape);
   tensor->data.resize(bytes);
@@ -340,6 +395,7 @@ Status read_graph(onnx::GraphProto &g, const Folder &folder, RawGraph &model) {
   return {};
 }
 
+/// The version of ONNX's own operators; 0: the list has none.
 template <class Imports>
 int64_t standard_opset(const Imports &imports) {
   int64_t version = 0;
@@ -367,7 +423,11 @@ Status read_model(onnx::ModelProto &proto, const Folder &folder, RawModel &model
   if (!proto.has_graph() || !proto.has_ir_version() || proto.graph().output_size() == 0)
     return Status::error("not an ONNX file: it has no graph with outputs");
   model.opset = standard_opset(proto.opset_import());
-  if (model.opset == 0) return Status::error("the file names no version of the standard operator set");
+  model.has_opset = model.opset != 0;
+  constexpr int64_t kFirstIrWithImports = 3;
+  if (!model.has_opset && proto.opset_import().empty() && proto.ir_version() >= kFirstIrWithImports)
+    return Status::error("the file names no operator set (opset_import is empty), at least one was expected");
+  if (!model.has_opset) model.opset = proto.ir_version() < kFirstIrWithImports ? 1 : kNewestOpset;
   model.producer = proto.producer_name();
   for (const auto &f : proto.functions())
     NPU_TRY(read_function(f, folder, model.functions.emplace_back()).within("function '" + f.name() + "'"));
@@ -427,8 +487,9 @@ Status read_onnx_file(const std::string &path, RawModel &model) {
   onnx::ModelProto proto;
   google::protobuf::io::IstreamInputStream stream(&file);
   if (!parse(stream, proto))
-    return Status::error(path + (file.bad() ? ": cannot read it" : std::string(": ") + kNoMessage));
-  return read_model(proto, std::filesystem::absolute(path).parent_path(), model).within(path);
+    return Status::error(path +
+                         (file.bad() ? ": cannot read it" : std::string(": ") + kNoMessage + pointer_text(path)));
+  return read_model(proto, Folder(path), model).within(path);
 }
 
 }  // namespace npu::graph

@@ -2,6 +2,9 @@
 #include "compiler/import/op_context.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
 
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/quantized_constant.h"
@@ -100,7 +103,7 @@ Status OpContext::const_ints(size_t k, const char *what, std::vector<int64_t> &o
   if (!v.constant)
     return refuse(Obstacle::Value, std::string(what) + " ('" + v.name + "') is not known at compile time");
   if (!to_ints(*v.constant, out))
-    return Status::error(std::string(what) + " is " + dtype_name(v.dtype) + ", integers were expected");
+    return refuse(Obstacle::Type, std::string(what) + " is " + dtype_name(v.dtype) + ", integers were expected");
   return {};
 }
 
@@ -109,7 +112,7 @@ Status OpContext::const_floats(size_t k, const char *what, std::vector<float> &o
   if (!v.constant)
     return refuse(Obstacle::Value, std::string(what) + " ('" + v.name + "') is not known at compile time");
   if (v.dtype != Dtype::F32)
-    return Status::error(std::string(what) + " is " + dtype_name(v.dtype) + ", float32 was expected");
+    return refuse(Obstacle::Type, std::string(what) + " is " + dtype_name(v.dtype) + ", float32 was expected");
   out.assign(v.constant->as<float>(), v.constant->as<float>() + v.constant->count());
   return {};
 }
@@ -124,11 +127,11 @@ Status OpContext::axis(int64_t value, int64_t rank, int &out, bool end) const {
 Status OpContext::count_constant(const TensorKind &kind) {
   const int64_t bytes = element_count(kind.shape) * dtype_bytes(kind.dtype);
   if (bytes > kMaxConstantBytes)
-    return Status::error("its result " + kind_text(kind) + " is constant and has more than 4 GiB");
+    return refuse(Obstacle::Size, "its result " + kind_text(kind) + " is constant and has more than 4 GiB");
   graph.folded_bytes += bytes;
   if (graph.folded_bytes > kMaxFoldedBytes)
-    return Status::error("the constants that are computed at compile time have more than " +
-                         std::to_string(kMaxFoldedBytes >> 30) + " GiB together");
+    return refuse(Obstacle::Size, "the constants that are computed at compile time have more than " +
+                                      std::to_string(kMaxFoldedBytes >> 30) + " GiB together");
   return {};
 }
 
@@ -254,10 +257,37 @@ Dtype working_type(Dtype type) {
   return type == Dtype::F16 || type == Dtype::BF16 || type == Dtype::F64 ? Dtype::F32 : type;
 }
 
-TensorPtr working_tensor(TensorPtr tensor) {
+namespace {
+
+/// "%.9g"
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+}  // namespace
+
+TensorPtr working_tensor(TensorPtr tensor, const std::string &what, Graph &graph) {
   if (working_type(tensor->dtype) == tensor->dtype) return tensor;
   auto out = std::make_shared<Tensor>(Dtype::F32, tensor->shape);
   cpu::cast(*tensor, cpu::Overflow::Saturate, *out);
+  if (tensor->dtype != Dtype::F64) return out;
+  constexpr float kMost = std::numeric_limits<float>::max();
+  int64_t count = 0, first = 0;
+  for (int64_t i = 0; i < out->count(); ++i) {
+    const double given = tensor->as<double>()[i];
+    float &value = out->as<float>()[i];
+    if (!std::isfinite(given) || std::isfinite(value)) continue;
+    value = given < 0 ? -kMost : kMost;
+    if (count++ == 0) first = i;
+  }
+  if (count)
+    graph.notes.push_back(what + ": element " + std::to_string(first) + " is " +
+                          number_text(tensor->as<double>()[first]) +
+                          " in float64, which float32 cannot hold, and became " +
+                          number_text(static_cast<double>(out->as<float>()[first])) +
+                          (count > 1 ? "; so did " + std::to_string(count - 1) + " more" : ""));
   return out;
 }
 

@@ -18,6 +18,10 @@ class BodyConverter {
   /// `perhaps`: at run time it may not count, and then what is wrong in it does no harm.
   virtual Status convert_body(const RawGraph &body, const std::vector<ValueId> &inputs, bool perhaps,
                               std::vector<ValueId> &outputs) = 0;
+  /// The same for a branch that may not count. After an error, which names the node, nothing of it is left.
+  virtual Status try_branch(const RawGraph &body, std::vector<ValueId> &outputs) = 0;
+  /// True if a branch that cannot be converted may become an error of launches that choose it.
+  virtual bool may_fail_later() const = 0;
 };
 
 class OpContext {
@@ -120,7 +124,9 @@ class OpContext {
 
 /// The element type that the graph computes in: float32 for all floating-point types, others as they are.
 Dtype working_type(Dtype type);
-TensorPtr working_tensor(TensorPtr tensor);
+/// The same numbers in that type. Finite numbers that float32 cannot hold become its largest ones, and the graph has a
+/// note about `what` then.
+TensorPtr working_tensor(TensorPtr tensor, const std::string &what, Graph &graph);
 
 using OpHandler = Status (*)(OpContext &);
 struct OpEntry {

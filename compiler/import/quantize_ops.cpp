@@ -295,7 +295,7 @@ Status quantized_type(OpContext &c, Dtype &out) {
   out = static_cast<Dtype>(type);
   return type > 0 && type <= 16 && is_short(out)
              ? Status()
-             : Status::error("quantization to " + type_text(type) + ", supported: uint8, int8, uint16, int16");
+             : refuse(Obstacle::Type, "quantization to " + type_text(type) + ", supported: uint8, int8, uint16, int16");
 }
 
 Status quantize_linear(OpContext &c) {
@@ -317,8 +317,8 @@ Status dequantize_linear(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 3));
   const Dtype type = c.value(0).dtype;
   if (!is_short(type) && type != Dtype::I32 && !c.narrow_floats)
-    return Status::error("input of type " + type_text(static_cast<int64_t>(type)) +
-                         ", supported: uint8, int8, uint16, int16, int32");
+    return refuse(Obstacle::Type, "input of type " + type_text(static_cast<int64_t>(type)) +
+                                      ", supported: uint8, int8, uint16, int16, int32");
   const int64_t to = c.attr_i("output_dtype", 1);
   if (to && (to < 0 || to > 16 || working_type(static_cast<Dtype>(to)) != Dtype::F32))
     return Status::error("output_dtype is " + type_text(to) + ", a floating-point type was expected");

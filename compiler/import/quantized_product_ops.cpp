@@ -20,8 +20,9 @@ constexpr int64_t kExact = int64_t{1} << 24;
 constexpr int64_t kMaxParts = 64;
 
 Status check_result(Dtype type) {
-  return is_byte(type) ? Status()
-                       : Status::error(std::string("a result of ") + dtype_name(type) + ", supported: uint8, int8");
+  return is_byte(type)
+             ? Status()
+             : refuse(Obstacle::Type, std::string("a result of ") + dtype_name(type) + ", supported: uint8, int8");
 }
 
 // As float32.
@@ -36,7 +37,7 @@ struct Centred {
 Status centre(OpContext &c, ValueId x, ValueId zero, Centred &out) {
   const Dtype type = c.graph[x].dtype;
   if (!is_byte(type))
-    return Status::error(std::string("an operand is ") + dtype_name(type) + ", supported: uint8, int8");
+    return refuse(Obstacle::Type, std::string("an operand is ") + dtype_name(type) + ", supported: uint8, int8");
   NPU_TRY(check_zero(c.graph, zero, type));
   const TensorPtr shift = zero == kNoValue ? nullptr : c.graph[zero].constant;
   std::vector<int64_t> zeros{0};
@@ -161,8 +162,8 @@ Status integer_conv(OpContext &c, const Centred &x, const Centred &w, ValueId &o
   const int64_t most = exact_terms(x, w) / taps, groups = from[1] / channels;
   if (channels <= most) return convolve(c, x.value, w.value, out);
   if (most < 1)
-    return Status::error("a kernel of " + std::to_string(taps) + " elements, up to " +
-                         std::to_string(exact_terms(x, w)) + " have sums that float32 holds exactly");
+    return refuse(Obstacle::Form, "a kernel of " + std::to_string(taps) + " elements, up to " +
+                                      std::to_string(exact_terms(x, w)) + " have sums that float32 holds exactly");
   if (c.attr_i("group", 1) != groups || from[1] % channels)
     return Status::error("input " + shape_text(from) + ", weights " + shape_text(weights) + " and group " +
                          std::to_string(c.attr_i("group", 1)) + " do not fit");
@@ -408,7 +409,7 @@ Status check_operands(const OpContext &c, const ProductOperands &k) {
   for (const auto &[operand, zero] : {std::pair(k.x, k.x_zero), std::pair(k.w, k.w_zero)}) {
     const Dtype type = c.value(operand).dtype;
     if (!is_byte(type))
-      return Status::error(std::string("an operand is ") + dtype_name(type) + ", supported: uint8, int8");
+      return refuse(Obstacle::Type, std::string("an operand is ") + dtype_name(type) + ", supported: uint8, int8");
     NPU_TRY(check_zero(c.graph, optional_input(c, zero), type));
   }
   if (k.x_scale == kNoOperand) return {};

@@ -70,16 +70,20 @@ struct RawFunction {
   std::vector<RawNode> nodes;
 };
 
+inline constexpr int64_t kMinOpset = 1, kMaxOpset = 25;
+
 struct RawModel : RawGraph {
   std::string producer;
-  int64_t opset = 0;
+  int64_t opset = 0;       ///< version of ONNX's own operators
+  bool has_opset = false;  ///< the file says so; else it has imports of other domains only, and `opset` is the newest
   std::vector<RawFunction> functions;
 };
 
 /// Reads an ONNX file's bytes. External data and sparse initializers are errors.
 Status read_onnx(const void *bytes, size_t size, RawModel &model);
 
-/// The same from a file; external data from files in its folder and below.
+/// The same from a file. External data comes from files in its folder and below. Where the model is a link, also from
+/// the folder of the file that it leads to and below, and from the same content store (content_store.h).
 Status read_onnx_file(const std::string &path, RawModel &model);
 /// The file's bytes; not more than an ONNX file can have.
 Status read_bytes(const std::string &path, std::vector<char> &bytes);

@@ -271,8 +271,8 @@ Status read_input(OpContext &c, Recurrence &r) {
   r.inputs = x[2];
   r.hidden = c.shape(2)[2];
   if (r.steps > kMaxSteps)
-    return Status::error("sequences of " + std::to_string(r.steps) + " steps, up to " + std::to_string(kMaxSteps) +
-                         " are supported");
+    return refuse(Obstacle::Size, "sequences of " + std::to_string(r.steps) + " steps, up to " +
+                                      std::to_string(kMaxSteps) + " are supported");
   if (c.has("hidden_size") && c.attr_i("hidden_size", 0) != r.hidden)
     return Status::error("hidden_size is " + std::to_string(c.attr_i("hidden_size", 0)) + ", R is " +
                          shape_text(c.shape(2)));

@@ -60,7 +60,7 @@ Status choose(const OpContext &c, const std::string &attribute, const char *fall
       out = value;
       return {};
     }
-  return Status::error(attribute + " '" + given + "' is not supported");
+  return refuse(Obstacle::Form, attribute + " '" + given + "' is not supported");
 }
 
 /// How a node resizes.
@@ -128,7 +128,7 @@ Status axes_from_scales(const OpContext &c, const std::vector<size_t> &dims, std
   for (size_t i = 0; i < dims.size(); ++i) {
     Axis &a = axes[dims[i]];
     a.scale = scales[i];
-    if (!(a.scale > 0) || a.scale < least || a.scale > 65536) return Status::error("a scale is out of range");
+    if (!(a.scale > 0) || a.scale < least || a.scale > 65536) return refuse(Obstacle::Size, "a scale is out of range");
     // Without the factor (roi_end - roi_start) of the specification's text, which no shape inference knows.
     a.out = static_cast<int64_t>(std::floor(static_cast<float>(a.in) * a.scale));
   }

@@ -289,7 +289,7 @@ Status affine_grid(OpContext &c) {
   const bool align = c.attr_i("align_corners", 0) != 0;
   const Shape space(size.begin() + 2, size.end());
   const int64_t points = element_count(space);
-  if (points > kMaxPlaces) return Status::error("a grid of " + shape_text(space) + " is too large");
+  if (points > kMaxPlaces) return refuse(Obstacle::Size, "a grid of " + shape_text(space) + " is too large");
   std::vector<float> places(static_cast<size_t>(points * (dims + 1)), 1.0f);
   for (int64_t p = 0; p < points; ++p) {
     int64_t rest = p;
@@ -443,7 +443,8 @@ Status region_bins(OpContext &c, const Regions &r, size_t dimension, ValueId &st
 Status region_taps(OpContext &c, const Regions &r, size_t dimension, int64_t length, Taps &taps) {
   ValueId start, bin, at, inside;
   NPU_TRY(region_bins(c, r, dimension, start, bin));
-  if (r.bins[dimension] * r.samples[dimension] > kMaxPlaces) return Status::error("a region has too many samples");
+  if (r.bins[dimension] * r.samples[dimension] > kMaxPlaces)
+    return refuse(Obstacle::Size, "a region has too many samples");
   std::vector<float> steps(static_cast<size_t>(r.bins[dimension] * r.samples[dimension]));
   for (size_t i = 0; i < steps.size(); ++i)
     steps[i] = (static_cast<float>(i) + 0.5f) / static_cast<float>(r.samples[dimension]);
@@ -500,10 +501,10 @@ constexpr int64_t kMaxSamples = 65535;  // in a bin, along one dimension
 Status align_adaptively(OpContext &c, const Picture &picture, const Regions &all, ValueId &y) {
   const int64_t count = c.graph[all.rois].shape[0], channels = c.graph[picture.rows].shape[1];
   if (!c.graph[all.rois].constant || count > kMaxRegions)
-    return Status::error(
-        "sampling_ratio 0 has the sizes of the regions decide how much is read: it needs regions that "
-        "are known at compile time, at most " +
-        std::to_string(kMaxRegions));
+    return refuse(Obstacle::Value,
+                  "sampling_ratio 0 has the sizes of the regions decide how much is read: it needs regions that "
+                  "are known at compile time, at most " +
+                      std::to_string(kMaxRegions));
   std::vector<ValueId> parts;
   for (int64_t i = 0; i < count; ++i) {
     Regions r = all;
@@ -631,7 +632,7 @@ Status max_roi_pool(OpContext &c) {
   const float scale = c.attr_f("spatial_scale", 1);
   NPU_TRY(c.const_floats(1, "rois", rois));
   NPU_TRY(set_bins(pooled[0], pooled[1], bins));
-  if (shape[0] > kMaxPlaces / (bins[0] * bins[1])) return Status::error("there are too many regions");
+  if (shape[0] > kMaxPlaces / (bins[0] * bins[1])) return refuse(Obstacle::Size, "there are too many regions");
   NPU_TRY(make_picture(c, c.in(0), picture));
   NPU_TRY(pool_bins(rois, 2, scale, bins[0], x[2], along[0]));
   NPU_TRY(pool_bins(rois, 1, scale, bins[1], x[3], along[1]));
@@ -640,7 +641,7 @@ Status max_roi_pool(OpContext &c) {
       return Status::error("a region of batch " + std::to_string(rois[r]) + ", there are " + std::to_string(x[0]));
   const Shape read{shape[0], bins[0] * along[0].longest, bins[1] * along[1].longest};
   if (element_count(read) < 0 || element_count(read) > kMaxPlaces)
-    return Status::error("the regions read " + shape_text(read) + " elements, which are too many");
+    return refuse(Obstacle::Size, "the regions read " + shape_text(read) + " elements, which are too many");
   auto index = std::make_shared<Tensor>(Dtype::I64, read);
   auto empty = std::make_shared<Tensor>(Dtype::Bool, Shape{shape[0], 1, bins[0], bins[1]});
   pool_indices(picture, rois, along, bins, *index, *empty);

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "compiler/import/narrow.h"
+#include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
 
 namespace npu::graph {
@@ -13,7 +14,7 @@ Status constant(OpContext &c) {
   TensorPtr value;
   for (const auto &[name, a] : c.node.attributes) {
     if (name == "value" && a.tensor)
-      value = working_tensor(a.tensor);
+      value = working_tensor(a.tensor, "the value of " + node_title(c.node), c.graph);
     else if (name == "value_float" && a.f)
       value = make_scalar(*a.f);
     else if (name == "value_floats")
@@ -21,7 +22,7 @@ Status constant(OpContext &c) {
     else if (name == "value_ints")
       value = make_i64(a.ints);
     else if (name == "value_string" || name == "value_strings")
-      return Status::error("its value is text, tensors of numbers are supported");
+      return refuse(Obstacle::Type, "its value is text, tensors of numbers are supported");
     else if (name == "value_int" && a.i) {
       auto scalar = std::make_shared<Tensor>(Dtype::I64, Shape{});
       *scalar->as<int64_t>() = *a.i;
@@ -30,8 +31,8 @@ Status constant(OpContext &c) {
   }
   if (!value) return Status::error("it has none of the attributes value, value_float(s), value_int(s)");
   if (dtype_bytes(value->dtype) == 0 && narrow_bits(value->dtype) == 0)
-    return Status::error(std::string("its value is of ") + dtype_name(value->dtype) +
-                         ", tensors of numbers are supported");
+    return refuse(Obstacle::Type,
+                  std::string("its value is of ") + dtype_name(value->dtype) + ", tensors of numbers are supported");
   c.results[0] = c.constant(std::move(value));
   return {};
 }
@@ -52,7 +53,7 @@ Status dropout(OpContext &c) {
     if (training.size() != 1) return Status::error("training_mode is not one truth value");
     if (training[0] && c.has_input(1)) NPU_TRY(c.const_floats(1, "ratio", ratio));
     if (training[0] && (ratio.size() != 1 || ratio[0] != 0))
-      return Status::error("training mode is not inference: it drops elements at random");
+      return refuse(Obstacle::Form, "training mode is not inference: it drops elements at random");
   }
   c.results[0] = c.in(0);
   if (!c.wants_output(1)) return {};
@@ -170,10 +171,11 @@ Status cast(OpContext &c) {
   if (c.opset < 6)
     to = std::find(std::begin(kTypeNames), std::end(kTypeNames), c.attr_s("to", "")) - std::begin(kTypeNames);
   if (to > 0 && to < 32 && dtype_bytes(static_cast<Dtype>(to))) return cast_to(c, static_cast<Dtype>(to));
-  if (to == static_cast<int64_t>(Dtype::String)) return Status::error("cannot cast to text");
-  if (c.opset < 6) return Status::error("cannot cast to type '" + c.attr_s("to", "") + "'");
+  if (to == static_cast<int64_t>(Dtype::String)) return refuse(Obstacle::Type, "cannot cast to text");
+  if (c.opset < 6) return refuse(Obstacle::Type, "cannot cast to type '" + c.attr_s("to", "") + "'");
   const Dtype type = to > 0 && to < 256 ? static_cast<Dtype>(to) : Dtype::Undefined;
-  return Status::error("cannot cast to " + std::string(dtype_name(type)) + " (type " + std::to_string(to) + ")");
+  return refuse(Obstacle::Type,
+                "cannot cast to " + std::string(dtype_name(type)) + " (type " + std::to_string(to) + ")");
 }
 
 Status cast_like(OpContext &c) {
@@ -188,7 +190,8 @@ Status constant_of_shape(OpContext &c) {
   if (element_count(shape) < 0) return Status::error("shape " + shape_text(shape) + " is negative or too large");
   TensorPtr value = make_scalar(0);
   const auto it = c.node.attributes.find("value");
-  if (it != c.node.attributes.end() && it->second.tensor) value = working_tensor(it->second.tensor);
+  if (it != c.node.attributes.end() && it->second.tensor)
+    value = working_tensor(it->second.tensor, "the value of " + node_title(c.node), c.graph);
   if (value->count() != 1 || dtype_bytes(value->dtype) == 0) return Status::error("value is not one number");
   ValueId y;
   NPU_TRY(c.reshape(c.constant(value), {}, y));

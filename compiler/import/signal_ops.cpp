@@ -37,7 +37,7 @@ Status put_table(OpContext &c, const Shape &shape, const std::vector<float> &val
   const int64_t type = c.attr_i("output_datatype", 1);
   const auto to = static_cast<Dtype>(type);
   if (type < 1 || type > 255 || dtype_bytes(to) == 0 || to == Dtype::Bool)
-    return Status::error("output_datatype " + std::to_string(type) + " is not a type that is supported");
+    return refuse(Obstacle::Type, "output_datatype " + std::to_string(type) + " is not a type that is supported");
   return c.cast(c.constant(make_f32(shape, values)), working_type(to), c.results[0]);
 }
 
@@ -145,8 +145,9 @@ Status transform_matrix(OpContext &c, const Transform &t, ValueId &out) {
   const Shape shape{t.used * t.parts_in(), t.results * t.parts_out()};
   const int64_t count = element_count(shape);
   if (count < 0 || count > kMaxTable)
-    return Status::error("a Fourier transform of " + std::to_string(t.points) + " points needs a matrix of " +
-                         shape_text(shape) + ", up to " + std::to_string(kMaxTable) + " elements are supported");
+    return refuse(Obstacle::Size, "a Fourier transform of " + std::to_string(t.points) + " points needs a matrix of " +
+                                      shape_text(shape) + ", up to " + std::to_string(kMaxTable) +
+                                      " elements are supported");
   std::vector<float> values;
   values.reserve(static_cast<size_t>(count));
   const auto points = static_cast<double>(t.points);
@@ -235,12 +236,11 @@ Status dft(OpContext &c) {
   return c.transpose(y, back, c.results[0]);
 }
 
-/// The sizes of an STFT, from the signal [batch, length, parts]; a known window joins the transform.
-Status read_frames(const OpContext &c, Transform &t, int64_t &step) {
-  const Shape x = c.shape(0);
+/// The sizes of an STFT, from the shape [batch, length, parts] of the signal; a known window joins the transform.
+Status read_frames(const OpContext &c, const Shape &x, Transform &t, int64_t &step) {
   const bool onesided = c.attr_i("onesided", 1) != 0;
   if (x.size() != 3 || (x[2] != 1 && x[2] != 2))
-    return Status::error("signal " + shape_text(x) + " is not [batch, length, 1 or 2]");
+    return Status::error("signal " + shape_text(c.shape(0)) + " is not [batch, length] or [batch, length, 1 or 2]");
   t.complex = x[2] == 2;
   if (onesided && t.complex) return Status::error("onesided: the signal is complex, a real one was expected");
   const bool window = c.has_input(2);
@@ -256,20 +256,24 @@ Status read_frames(const OpContext &c, Transform &t, int64_t &step) {
   return {};
 }
 
-/// Frames are rows of a matrix. A window that is shorter than they are leaves the rest of them 0.
+/// Frames are rows of a matrix. A window that is shorter than they are leaves the rest of them 0. PyTorch exports a
+/// real signal without the last dimension.
 Status stft(OpContext &c) {
   NPU_TRY(c.need_inputs(2, 4));
   Transform t;
   int64_t step;
-  NPU_TRY(read_frames(c, t, step));
-  const Shape x = c.shape(0);
+  Shape x = c.shape(0);
+  if (x.size() == 2) x.push_back(1);
+  NPU_TRY(read_frames(c, x, t, step));
   const int64_t frames = (x[1] - t.points) / step + 1;
-  if (element_count({frames, t.used, x[0], x[2]}) < 0) return Status::error("the frames have too many elements");
+  if (element_count({frames, t.used, x[0], x[2]}) < 0)
+    return refuse(Obstacle::Size, "the frames have too many elements");
   auto places = std::make_shared<Tensor>(Dtype::I64, Shape{frames, t.used});
   for (int64_t f = 0; f < frames; ++f)
     for (int64_t i = 0; i < t.used; ++i) places->as<int64_t>()[f * t.used + i] = f * step + i;
   ValueId y, window;
-  NPU_TRY(c.gather(1, c.in(0), c.constant(std::move(places)), y));
+  NPU_TRY(c.reshape(c.in(0), x, y));
+  NPU_TRY(c.gather(1, y, c.constant(std::move(places)), y));
   if (c.has_input(2) && t.window.empty()) {
     NPU_TRY(c.slice(c.in(2), 0, 0, t.used, window));
     NPU_TRY(c.reshape(window, {t.used, 1}, window));

@@ -180,8 +180,8 @@ Status weight_slides(const OpContext &c, Slides &slides) {
   NPU_TRY(read_slides(c, x, kernel, slides));
   const int64_t planes = element_count(Shape(kernel.begin(), kernel.end() - std::min<int64_t>(2, std::ssize(kernel))));
   if (planes >= 0 && planes <= kMaxPlanes) return {};
-  return Status::error("a kernel of " + shape_text(Shape(kernel.begin(), kernel.end())) + " has more than " +
-                       std::to_string(kMaxPlanes) + " planes");
+  return refuse(Obstacle::Form, "a kernel of " + shape_text(Shape(kernel.begin(), kernel.end())) + " has more than " +
+                                    std::to_string(kMaxPlanes) + " planes");
 }
 
 Status conv(OpContext &c) {
@@ -373,7 +373,7 @@ Status col2im(OpContext &c) {
   NPU_TRY(read_blocks(c, x, blocks));
   const TensorPtr places = block_places(blocks);
   const int64_t channels = element_count(x) / places->count(), area = element_count(blocks.image);
-  if (element_count({area, channels}) < 0) return Status::error("the padded image is too large");
+  if (element_count({area, channels}) < 0) return refuse(Obstacle::Size, "the padded image is too large");
   ValueId y, updates;
   NPU_TRY(c.reshape(c.in(0), {channels, places->count()}, updates));
   NPU_TRY(c.transpose(updates, {1, 0}, updates));

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/graph/partition.h"
+
 namespace npu::compiler {
 namespace {
 
 constexpr int64_t kAlign = 64;
-constexpr size_t kCodeRegions = 2;  // the runtime appends them
-constexpr size_t kGroup = 128;      // storages at most that are passed together when a place is looked for
+constexpr size_t kGroup = 128;  // storages at most that are passed together when a place is looked for
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -175,21 +176,25 @@ class Binder {
     };
     if (coeff_bytes_) coeff_ = add(StorageKind::Const, 0, static_cast<uint64_t>(coeff_bytes_));
     ctx_ = out_.ctx_bytes ? add(StorageKind::Temp, 0, out_.ctx_bytes) : uint8_t{0};
+    // Inputs that no command reads have no region.
     std::map<std::pair<StorageKind, int>, uint8_t> tensors;
     for (StorageKind kind : {StorageKind::Input, StorageKind::Output})
-      for (const CorePlan &core : cores_)
-        for (const Storage &st : core.lowered.storages) {
-          if (st.kind != kind || tensors.count({kind, st.index})) continue;
-          if (tensors.size() + 1 + 2 + kCodeRegions > NPU_MAX_REGIONS)
-            return Status::error("the network has more than " + std::to_string(NPU_MAX_REGIONS - 2 - kCodeRegions) +
+      for (CorePlan &core : cores_)
+        for (size_t s = 0; s < core.regions.size(); ++s) {
+          const Storage &st = core.lowered.storages[s];
+          if (st.kind != kind || !core.lives[s].used()) continue;
+          const auto [known, is_new] = tensors.try_emplace({kind, st.index});
+          if (is_new && tensors.size() > graph::kMaxPartTensors)
+            return Status::error("the program has more than " + std::to_string(graph::kMaxPartTensors) +
                                  " inputs and outputs");
-          tensors[{kind, st.index}] = add(kind, st.index, static_cast<uint64_t>(st.bytes()));
+          if (is_new) known->second = add(kind, st.index, static_cast<uint64_t>(st.bytes()));
+          core.regions[s] = known->second;
         }
     for (CorePlan &core : cores_)
       for (size_t s = 0; s < core.regions.size(); ++s) {
-        const Storage &st = core.lowered.storages[s];
-        const bool outside = st.kind == StorageKind::Input || st.kind == StorageKind::Output;
-        core.regions[s] = outside ? tensors.at({st.kind, st.index}) : st.kind == StorageKind::Const ? coeff_ : ctx_;
+        const StorageKind kind = core.lowered.storages[s].kind;
+        if (kind != StorageKind::Input && kind != StorageKind::Output)
+          core.regions[s] = kind == StorageKind::Const ? coeff_ : ctx_;
       }
     return {};
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <set>
 
 #include "npu_isa.h"
 #include "runtime/bmodel/container.h"
@@ -253,6 +254,20 @@ Status build_nets(std::span<const NetDesc> nets, const std::string &time, std::v
 }
 
 }  // namespace
+
+std::vector<std::string> written_names(const std::vector<std::string> &inputs,
+                                       const std::vector<std::string> &outputs) {
+  std::set<std::string> used(inputs.begin(), inputs.end()), taken = used;
+  taken.insert(outputs.begin(), outputs.end());
+  std::vector<std::string> out;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    std::string &name = out.emplace_back(outputs[k]);
+    if (used.insert(name).second) continue;
+    name += " (output " + std::to_string(k) + ")";
+    while (!taken.insert(name).second) name += "'";
+  }
+  return out;
+}
 
 Status build(const ModelDesc &model, std::vector<uint8_t> &out) { return build_nets(model.nets, model.time, out); }
 

@@ -82,6 +82,10 @@ struct ModelDesc {
   std::string time;  ///< creation time as text; empty for reproducible files
 };
 
+/// Names under which sub-networks write the outputs of a stage. Usually they are those of the outputs. An output with
+/// the name of an input, or of an output in front of it, has another one here: "NAME (output 2)".
+std::vector<std::string> written_names(const std::vector<std::string> &inputs, const std::vector<std::string> &outputs);
+
 /// Serialises to container bytes. An error says what is wrong with the description.
 Status build(const ModelDesc &model, std::vector<uint8_t> &out);
 /// A file of one network, without a time.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "runtime/bmodel/builder.h"
 #include "runtime/bmodel/text.h"
 
 namespace npu::bmodel {
@@ -24,6 +25,12 @@ bool same_kind(const fb::Tensor &a, const fb::Tensor &b) {
 bool same_shape(const fb::Tensor &a, const fb::Tensor &b) {
   const auto &x = *a.shape()->Get(0)->dim(), &y = *b.shape()->Get(0)->dim();
   return std::equal(x.begin(), x.end(), y.begin(), y.end());
+}
+
+std::vector<std::string> names_of(const TensorList *list) {
+  std::vector<std::string> out;
+  for (const fb::Tensor *t : *list) out.push_back(t->name()->str());
+  return out;
 }
 
 /// float32, int8, uint8, int32, uint32: what a condition may be.
@@ -60,9 +67,10 @@ class Reader {
 
   std::string node_name(size_t node) const { return "sub-network " + std::to_string(flow_.nodes[node].id); }
 
-  /// The tensor of that name, made if it is new.
-  Status find(const fb::Tensor &t, uint32_t &index) {
-    const auto [at, is_new] = by_name_.try_emplace(t.name()->str(), static_cast<uint32_t>(flow_.tensors.size()));
+  /// The tensor that sub-networks name so, made if it is new.
+  Status find(const fb::Tensor &t, uint32_t &index) { return find(t, t.name()->str(), index); }
+  Status find(const fb::Tensor &t, const std::string &name_in_subs, uint32_t &index) {
+    const auto [at, is_new] = by_name_.try_emplace(name_in_subs, static_cast<uint32_t>(flow_.tensors.size()));
     index = at->second;
     if (is_new) {
       if (flow_.tensors.size() == kMaxFlowTensors)
@@ -83,6 +91,8 @@ class Reader {
     NPU_TRY(check_tensors(stage_.input_tensor(), "input"));
     NPU_TRY(check_tensors(stage_.output_tensor(), "output"));
     uint32_t index;
+    const std::vector<std::string> names =
+        written_names(names_of(stage_.input_tensor()), names_of(stage_.output_tensor()));
     for (unsigned i = 0; i < count(stage_.input_tensor()); ++i) {
       NPU_TRY(find(*stage_.input_tensor()->Get(i), index));
       FlowTensor &t = flow_.tensors[index];
@@ -90,11 +100,8 @@ class Reader {
       t.input = static_cast<int>(i);
     }
     for (unsigned i = 0; i < count(stage_.output_tensor()); ++i) {
-      NPU_TRY(find(*stage_.output_tensor()->Get(i), index));
-      FlowTensor &t = flow_.tensors[index];
-      if (t.output >= 0) return Status::error("two outputs are named " + name(index));
-      if (t.input >= 0) return Status::error("tensor " + name(index) + " is an input and an output");
-      t.output = static_cast<int>(i);
+      NPU_TRY(find(*stage_.output_tensor()->Get(i), names[i], index));
+      flow_.tensors[index].output = static_cast<int>(i);
     }
     return {};
   }

@@ -10,11 +10,11 @@ namespace npu::bmodel {
 
 using TensorList = flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>>;
 
-inline constexpr size_t kMaxSubNets = 256, kMaxFlowTensors = 4096;
+inline constexpr size_t kMaxSubNets = 256, kMaxFlowTensors = 65536;
 
 enum class SubNetMode : int32_t { kNpu = 0, kCpu = 1, kMerge = 2, kSwitch = 3 };
 
-/// A tensor of a stage. Names are unique in a stage.
+/// A tensor of a stage. Sub-networks name it, each by a name of its own.
 struct FlowTensor {
   const fb::Tensor *tensor = nullptr;
   int input = -1, output = -1;  ///< number among the stage's inputs or outputs, or -1

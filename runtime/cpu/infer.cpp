@@ -53,8 +53,8 @@ Status check_indices(const TensorKind &indices) {
 
 Status check_equal_types(const TensorKind &a, const TensorKind &b) {
   return a.dtype == b.dtype ? Status()
-                            : mismatch(std::string("operands of different types, ") + dtype_name(a.dtype) + " and " +
-                                       dtype_name(b.dtype));
+                            : Status::error(kWrongType, std::string("operands of different types, ") +
+                                                            dtype_name(a.dtype) + " and " + dtype_name(b.dtype));
 }
 
 Status broadcast(const Shape &a, const Shape &b, Shape &out) {
@@ -553,6 +553,7 @@ constexpr InferRow kInferRows[] = {
     row<infer_gather_nd>(2, 2),  row<infer_scatter_elements>(3, 3),
     row<infer_scatter_nd>(3, 3), row<infer_pool_indices>(1, 1),
     row<infer_requant>(1, 1),    row<infer_lookup>(2, 2),
+    row<infer_expand>(1, 1),  // Fail
 };
 static_assert(std::size(kInferRows) == kOps);
 
@@ -574,7 +575,8 @@ Status check_operands(const InferRow &row, Operands in) {
 }  // namespace
 
 Status check_type(bool fits, const char *what, Dtype type, const char *supported) {
-  return fits ? Status() : mismatch(std::string(what) + " is " + dtype_name(type) + ", supported: " + supported);
+  return fits ? Status()
+              : Status::error(kWrongType, std::string(what) + " is " + dtype_name(type) + ", supported: " + supported);
 }
 
 Status check_activation(const Activation &act) {

@@ -14,7 +14,7 @@ constexpr const char *kNames[] = {
     "Transpose", "Reshape",        "Concat",   "Slice",           "Pad",       "Expand",
     "Gather",    "Cast",           "Where",    "Reduce",          "ArgMax",    "TopK",
     "CumSum",    "GatherElements", "GatherNd", "ScatterElements", "ScatterNd", "PoolIndices",
-    "Requant",   "Lookup",
+    "Requant",   "Lookup",         "Fail",
 };
 static_assert(std::size(kNames) == kOps);
 
@@ -36,6 +36,8 @@ Status evaluate_checked(Op op, const Attrs &attrs, std::span<const Tensor *const
       return scatter_elements(std::get<ScatterAttrs>(attrs), *in[0], *in[1], *in[2], out);
     case Op::ScatterNd:
       return scatter_nd(std::get<ScatterAttrs>(attrs).reduction, *in[0], *in[1], *in[2], out);
+    case Op::Fail:
+      return Status::error("the network was compiled without this branch");
     default:
       return Status::error("operator " + std::to_string(static_cast<int>(op)) + " is unknown");
   }

@@ -44,13 +44,17 @@ enum class Op : uint8_t {
   PoolIndices,      ///< x [n, c, spatial...]; int64
   Requant,          ///< x; int8, uint8, int16, uint16 and reals
   Lookup,           ///< x (int8, uint8), table [256]: the element whose index is the byte
+  Fail,             ///< x, whose type the result has; ShapeAttrs. Always an error: a branch that could not be compiled
 };
-inline constexpr int kOps = static_cast<int>(Op::Lookup) + 1;
+inline constexpr int kOps = static_cast<int>(Op::Fail) + 1;
 
 const char *op_name(Op op);
 
-/// The alternative of each operator is the one that is named after it; MatMul, Reshape, Expand: see above; Where and
-/// Lookup have none.
+/// The code of infer()'s error where an operand has a type that the operator does not take.
+inline constexpr int kWrongType = -EPROTOTYPE;
+
+/// The alternative of each operator is the one that is named after it; MatMul, Reshape, Expand, Fail: see above; Where
+/// and Lookup have none.
 using Attrs =
     std::variant<std::monostate, ConvAttrs, PoolAttrs, MatMulAttrs, BinaryAttrs, UnaryAttrs, SoftmaxAttrs,
                  TransposeAttrs, ConcatAttrs, SliceAttrs, PadAttrs, GatherAttrs, CastAttrs, ShapeAttrs, ReduceAttrs,

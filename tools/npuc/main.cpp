@@ -207,9 +207,9 @@ Status report_refusal(const Arguments &args, const npu::compiler::Refusal &refus
 
 /// Says which nodes do not run on the chip, and writes nothing.
 Status explain(const Arguments &args, const npu::compiler::Options &options) {
-  std::vector<npu::compiler::NodePlace> places;
-  NPU_TRY(npu::compiler::explain_onnx_file(args.model, options, places));
-  std::fputs(npu::compiler::explain_text(places).c_str(), stdout);
+  npu::compiler::Explanation explanation;
+  NPU_TRY(npu::compiler::explain_onnx_file(args.model, options, explanation));
+  std::fputs(npu::compiler::explain_text(explanation).c_str(), stdout);
   return {};
 }
 

@@ -149,7 +149,11 @@ StageResult run_stage(const bmodel::StageDesc &stage, const std::vector<graph::T
     result.error = sub.mode ? run_on_cpu(sub, tensors) : run_on_npu(sub, stage, lmem, tensors, result.cycles);
     if (!result.error.empty()) return result;
   }
-  for (const auto &t : stage.outputs) result.outputs.push_back(tensors.at(t.name));
+  std::vector<std::string> in, out;
+  for (const auto &t : stage.inputs) in.push_back(t.name);
+  for (const auto &t : stage.outputs) out.push_back(t.name);
+  if (!stage.subs.empty()) out = bmodel::written_names(in, out);
+  for (const std::string &name : out) result.outputs.push_back(tensors.at(name));
   return result;
 }
 

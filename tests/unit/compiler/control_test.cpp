@@ -109,6 +109,73 @@ TEST(If, WhatIsWrongInABranchThatIsNotTakenDoesNoHarm) {
   EXPECT_NE(index.find("(Gather 'Gather_0')"), std::string::npos) << index;
 }
 
+/// With sr = 16000 x is cut into rows of 64, else into rows of 7, which 128 elements do not fill.
+OnnxBuilder two_rates() {
+  OnnxBuilder b, fits, odd;
+  b.input({128}, "x");
+  fits.output(fits.op("ReduceSum", {fits.op("Reshape", {"x", fits.ints({2, 64})})}));
+  fits.attr("keepdims", int64_t{0});
+  odd.output(odd.op("ReduceSum", {odd.op("Reshape", {"x", odd.ints({-1, 7})})}));
+  odd.attr("keepdims", int64_t{0});
+  const std::string sr = b.input({1}, "sr", TensorProto::INT64);
+  b.output(b.op("If", {b.op("Equal", {sr, b.indices({1}, {16000})})}));
+  b.attr("then_branch", fits).attr("else_branch", odd).named("rate");
+  return b;
+}
+
+TEST(If, ABranchThatCannotBeCompiledFailsWhenItIsChosen) {
+  Numbers out;
+  const Numbers ones(128, 1);
+  EXPECT_EQ(run_part(two_rates(), {ones, {16000}}, out), "");
+  EXPECT_EQ(out, (Numbers{128}));
+  const std::string error = run_part(two_rates(), {ones, {8000}}, out);
+  EXPECT_NE(error.find("(Fail 'else_branch of rate'): the network was compiled without this branch"), std::string::npos)
+      << error;
+  EXPECT_EQ(run(two_rates(), {ones, {16000}}), (std::vector<Numbers>{{128}})) << "also by the evaluator";
+  graph::Graph g;
+  ASSERT_EQ(import(two_rates(), g), "");
+  std::string notes;
+  for (const std::string &note : g.notes) notes += note + "\n";
+  EXPECT_NE(notes.find("If 'rate': its else_branch cannot be compiled (Reshape 'Reshape_0': cannot reshape [128] to "
+                       "[-1, 7]), so launches that choose it fail: --input sr=16000"),
+            std::string::npos)
+      << notes;
+}
+
+/// The failure is in the part of the CPU that chooses, not in one before.
+TEST(If, AFailingBranchBehindOtherPartsDoesNoHarm) {
+  OnnxBuilder b, good, bad;
+  const std::string w = b.weights({64, 64}), x = b.input({64, 64});
+  const std::string y = b.op("MatMul", {b.op("Atan", {b.op("MatMul", {x, w})}), w});
+  good.output(good.op("Neg", {y}));
+  bad.output(bad.op("MatMul", {y, bad.weights({3, 64})}));
+  const std::string z = b.op("If", {b.input({}, "flag", TensorProto::BOOL)});
+  b.attr("then_branch", good).attr("else_branch", bad);
+  b.output(b.op("MatMul", {z, w}));
+  Numbers out;
+  EXPECT_EQ(run_part(b, {Numbers(64 * 64, 0.5), {1}}, out), "");
+  EXPECT_EQ(out.size(), 64u * 64);
+  EXPECT_NE(run_part(b, {Numbers(64 * 64, 0.5), {0}}, out), "");
+}
+
+TEST(If, WhatIsNotSupportedInABranchThatIsNotTakenDoesNoHarm) {
+  OnnxBuilder b = choose(false), known, flag = choose(true);
+  known.output(known.op("Bernoulli", {"x"}));
+  b.attr("else_branch", known);
+  auto &node = *b.model.mutable_graph()->mutable_node(1);
+  node.mutable_attribute()->DeleteSubrange(1, 1);
+  EXPECT_EQ(run(b, {{1, 2}}), (std::vector<Numbers>{{11, 12}}));
+  flag.attr("else_branch", known);
+  flag.model.mutable_graph()->mutable_node(0)->mutable_attribute()->DeleteSubrange(1, 1);
+  EXPECT_EQ(run(flag, {{1, 2}, {1}}), (std::vector<Numbers>{{11, 12}}));
+  compiler::Explanation found;
+  const std::string file = flag.bytes();
+  ASSERT_EQ(compiler::explain_onnx(file.data(), file.size(), {}, false, found).message(), "");
+  ASSERT_EQ(found.nodes.size(), 1u);
+  EXPECT_FALSE(found.nodes[0].compiled) << "a provider of ONNX Runtime leaves it to another one";
+  EXPECT_EQ(found.nodes[0].reason, "Bernoulli 'Bernoulli_0': the operator is not supported");
+}
+
 /// Ten turns of sum += x[i] while i + 1 < length: x has four elements.
 TEST(Loop, TurnsThatDoNotHappenMayReadBehindTheData) {
   OnnxBuilder b, body;
@@ -133,7 +200,10 @@ TEST(If, BranchesOfDifferentShapesNeedAKnownCondition) {
   b.output(b.op("If", {b.input({}, "flag", TensorProto::BOOL)}));
   b.attr("then_branch", add_to_x(10)).attr("else_branch", other).named("odd");
   graph::Graph g;
-  EXPECT_NE(import(b, g).find("If 'odd': output 0 is float32 [2] or float32 [4]"), std::string::npos);
+  EXPECT_NE(import(b, g).find("If 'odd': output 0 is float32 [2] or float32 [4], and its condition is not known at "
+                              "compile time: --input flag=1, or another value, decides it"),
+            std::string::npos)
+      << import(b, g);
 }
 
 TEST(If, ErrorsInABranchNameItsNode) {

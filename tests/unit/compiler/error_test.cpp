@@ -196,6 +196,91 @@ TEST(Shapes, OpenDimensionsAreNamedWithTheOptionThatSetsThem) {
   EXPECT_SAYS(text, "--shape x=1,3");
 }
 
+/// All inputs are named at once, with sizes that work.
+TEST(Shapes, AllOpenDimensionsAreNamedWithSizesThatWork) {
+  const auto open = [](OnnxBuilder &b, int input, int dim, const char *symbol) {
+    auto &shape =
+        *b.model.mutable_graph()->mutable_input(input)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    symbol ? shape.mutable_dim(dim)->set_dim_param(symbol) : shape.mutable_dim(dim)->clear_value();
+  };
+  OnnxBuilder text, image;
+  const std::string sum = text.op("Add", {text.input({1, 9}, "ids"), text.input({1, 9}, "mask")});
+  text.output(text.op("Concat", {sum, text.input({1, 9}, "past")}));
+  text.attr("axis", int64_t{1});
+  text.output(text.op("Mul", {text.input({1, 9}, "all"), "Concat_1"}));
+  text.model.mutable_graph()->mutable_node(2)->set_input(1, text.model.graph().node(1).output(0));
+  for (int i = 0; i < 4; ++i) open(text, i, 0, "batch");
+  const char *const names[] = {"sequence", "sequence", "past", "past + sequence"};
+  for (int i = 0; i < 4; ++i) open(text, i, 1, names[i]);
+  EXPECT_SAYS(message(text.bytes()),
+              "inputs 'ids' [batch, sequence], 'mask' [batch, sequence], 'past' [batch, past] and 'all' [batch, past + "
+              "sequence] have open dimensions, and a program needs fixed sizes: give them, for example with --shape "
+              "ids=1,128 --shape mask=1,128 --shape past=1,128 --shape all=1,256");
+  image.output(image.op("Conv", {image.input({1, 3, 9, 9}, "x"), image.weights({2, 3, 65, 65})}));
+  for (int d : {0, 2, 3}) open(image, 0, d, nullptr);
+  EXPECT_SAYS(message(image.bytes()), "for example with --shape x=1,3,224,224");
+  // None of the sizes that are tried is right.
+  OnnxBuilder odd;
+  odd.output(odd.op("Reshape", {odd.input({1, 9}, "x"), odd.ints({-1, 10007})}));
+  open(odd, 0, 1, "length");
+  EXPECT_SAYS(message(odd.bytes()), "give them with --shape x=1,length, with numbers for the names");
+  OnnxBuilder unknown;
+  unknown.output(unknown.op("Relu", {unknown.input({1}, "x")}));
+  unknown.model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->clear_shape();
+  EXPECT_SAYS(message(unknown.bytes()),
+              "input 'x' has no shape in the file, and a program needs fixed sizes: give "
+              "them with --shape x=D0,D1,...");
+}
+
+/// Which operator sets a file imports; com.microsoft has Gelu.
+TEST(Files, MayImportOtherDomainsAlone) {
+  const auto with = [](const char *domain, const char *op_domain, compiler::Compiled &out) {
+    OnnxBuilder b;
+    b.output(b.op("Gelu", {b.input({3})}));
+    b.model.mutable_graph()->mutable_node(0)->set_domain(op_domain);
+    b.model.clear_opset_import();
+    if (*domain) b.model.add_opset_import()->set_domain(domain);
+    if (*domain) b.model.mutable_opset_import(0)->set_version(1);
+    const std::string file = b.bytes();
+    return compiler::compile_onnx(file.data(), file.size(), {}, out).message();
+  };
+  compiler::Compiled microsoft, standard, none;
+  EXPECT_EQ(with("com.microsoft", "com.microsoft", microsoft), "");
+  EXPECT_TRUE(microsoft.report.notes.empty());
+  EXPECT_EQ(with("ai.onnx.ml", "", standard), "");
+  ASSERT_EQ(standard.report.notes.size(), 1u);
+  EXPECT_EQ(standard.report.notes[0], "the file imports no version of ONNX's operator set: version 25 is taken");
+  EXPECT_SAYS(with("", "", none), "the file names no operator set");
+}
+
+/// Help that would have helped.
+TEST(Help, FitsTheProblem) {
+  const auto help = [](OnnxBuilder b, const char *domain = "") {
+    for (auto &n : *b.model.mutable_graph()->mutable_node()) n.set_domain(domain);
+    compiler::Compiled out;
+    const std::string file = b.bytes();
+    EXPECT_FALSE(compiler::compile_onnx(file.data(), file.size(), {}, out).ok());
+    return out.refusal.findings.empty() ? out.refusal.help : out.refusal.findings.list[0].help;
+  };
+  const auto one = [](const char *type) {
+    OnnxBuilder b;
+    b.output(b.op(type, {b.input({2, 3})}));
+    return b;
+  };
+  EXPECT_SAYS(help(one("Crop")), "export with Slice");
+  EXPECT_EQ(help(one("Crop")).find("Clip"), std::string::npos);
+  EXPECT_SAYS(help(one("LayerNorm")), "export with LayerNormalization");
+  EXPECT_SAYS(help(one("Rely")), "is 'Relu' meant?");
+  EXPECT_SAYS(help(one("Cast2")), "is 'Cast' meant?");
+  EXPECT_SAYS(help(one("Grid")), "define it in the file as a function");
+  EXPECT_SAYS(help(one("Whatever"), "com.microsoft"), "define it in the file as a function");
+  OnnxBuilder type, size;
+  type.output(type.op("MatMul", {type.input({2, 2}, "", onnx::TensorProto::UINT8), type.input({2, 2})}));
+  EXPECT_SAYS(help(type), "put a Cast");
+  size.output(size.op("Expand", {size.input({1}), size.ints({1 << 20, 1 << 20})}));
+  EXPECT_SAYS(help(size), "sizes");
+}
+
 TEST(Shapes, GivenOnesAreUsed) {
   compiler::Options options;
   ASSERT_TRUE(compiler::parse_shape("x=4,3", options.shapes).ok());

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "compiler/api/npuc.h"
+#include "compiler/import/content_store.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/onnx_builder.h"
 
@@ -119,6 +120,8 @@ class ExternalData : public testing::Test {
     return compiler::compile_onnx_file(path, {}, out_ = {}).message();
   }
 
+  std::string compile_linked(const fs::path &model, const fs::path &data, const fs::path &links);
+
   fs::path folder_;
   compiler::Compiled out_;
 };
@@ -139,6 +142,82 @@ TEST_F(ExternalData, FromElsewhereIsRefused) {
     const std::string text = compile(location);
     EXPECT_NE(text.find("'" + location + "' lies outside of the model's folder"), std::string::npos) << text;
   }
+}
+
+/// Compiles by way of a link to the model, with the data behind another one.
+std::string ExternalData::compile_linked(const fs::path &model, const fs::path &data, const fs::path &links) {
+  for (const fs::path &folder : {model.parent_path(), data.parent_path(), links}) fs::create_directories(folder);
+  (void)compile("net.data");
+  fs::rename(folder_ / "model" / "net.onnx", model);
+  fs::copy_file(folder_ / "outside", data, fs::copy_options::overwrite_existing);
+  fs::create_symlink(model, links / "net.onnx");
+  fs::create_symlink(data, links / "net.data");
+  return compiler::compile_onnx_file(links / "net.onnx", {}, out_ = {}).message();
+}
+
+TEST_F(ExternalData, MayLieInTheStoreThatTheModelIsALinkTo) {
+  const std::string a(30, 'a'), b(30, 'b');
+  EXPECT_EQ(compile_linked(folder_ / "hub" / "blobs" / (a + "1"), folder_ / "hub" / "blobs" / (b + "2"),
+                           folder_ / "hub" / "snapshots" / "main"),
+            "")
+      << "the cache of Hugging Face";
+  const fs::path dvc = folder_ / ".dvc" / "cache" / "files" / "md5";
+  EXPECT_EQ(compile_linked(dvc / "0a" / a, dvc / "0b" / b, folder_ / "dvc"), "");
+  const fs::path annex = folder_ / ".git" / "annex" / "objects";
+  const std::string key = "SHA256E-s20--" + a;
+  EXPECT_EQ(compile_linked(annex / "Xy" / "9K" / key / key, annex / "0J" / "kP" / (key + "b") / (key + "b"),
+                           folder_ / "annex"),
+            "");
+  const ChipResult result = run_on_chip(out_.net.stages[0], {{1, 1, 1}}, lmem_of(out_.net.stages[0]));
+  EXPECT_EQ(result.outputs[0], (std::vector<float>{-2, -3, 0}));
+}
+
+/// A link to a model leads to its own folder and below, and to objects of its store, nowhere else.
+TEST_F(ExternalData, BesideTheLinkedModelsFolderIsRefused) {
+  const std::string a(30, 'a'), b(30, 'b');
+  const fs::path dvc = folder_ / "files" / "md5";
+  EXPECT_NE(compile_linked(folder_ / "real" / "net.onnx", folder_ / "secret" / "key", folder_ / "links")
+                .find("external data: 'net.data' lies outside of the model's folder " + (folder_ / "links").string() +
+                      ", and of " + (folder_ / "real").string() + ", to which the model is a link: it is " +
+                      (folder_ / "secret" / "key").string() + "; copy model and data into one folder"),
+            std::string::npos);
+  // In the folders of a store, but no object of it.
+  EXPECT_NE(compile_linked(dvc / "0a" / a, dvc / "0b" / "secret", folder_ / "two"), "");
+  EXPECT_NE(compile_linked(dvc / "0a" / a, dvc / "secret" / b, folder_ / "three"), "");
+  EXPECT_NE(compile_linked(dvc / "0a" / a, folder_ / "other" / "files" / "md5" / "0b" / b, folder_ / "four"), "");
+  EXPECT_NE(compile_linked(folder_ / "md5" / "0a" / a, folder_ / "md5" / "0b" / b, folder_ / "five"), "");
+}
+
+/// The model alone is a link: its data is looked for beside it, then beside the file.
+TEST_F(ExternalData, OfALinkIsFoundBesideTheFile) {
+  ASSERT_EQ(compile("data"), "");
+  fs::create_directories(folder_ / "links");
+  fs::create_symlink(folder_ / "model" / "net.onnx", folder_ / "links" / "net.onnx");
+  EXPECT_EQ(compiler::compile_onnx_file(folder_ / "links" / "net.onnx", {}, out_ = {}).message(), "");
+  compile("../outside");
+  const std::string text = compiler::compile_onnx_file(folder_ / "links" / "net.onnx", {}, out_ = {}).message();
+  EXPECT_NE(text.find("'../outside' lies outside of the model's folder"), std::string::npos) << text;
+  fs::create_symlink(folder_ / "nowhere", folder_ / "model" / "dangling");
+  EXPECT_NE(compile("dangling").find("No such file or directory, to which it is a link"), std::string::npos);
+}
+
+TEST_F(ExternalData, ThatWasNotFetchedIsNamed) {
+  std::ofstream(folder_ / "model" / "pointer") << "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 20\n";
+  EXPECT_NE(compile("pointer", "60").find("it is a Git LFS pointer"), std::string::npos);
+  const std::string text = compiler::compile_onnx_file(folder_ / "model" / "pointer", {}, out_ = {}).message();
+  EXPECT_NE(text.find("it is a Git LFS pointer, which stands for the file until `git lfs pull`"), std::string::npos);
+}
+
+TEST(ContentStore, HasObjectsWithKeysAlone) {
+  const std::string hash(64, 'c'), nix = "/nix/store/" + std::string(32, 'q');
+  EXPECT_TRUE(graph::in_one_store(nix + "-model/net.onnx", nix + "-data/net.data"));
+  EXPECT_TRUE(graph::in_one_store("/r/.git/lfs/objects/ab/cd/" + hash, "/r/.git/lfs/objects/01/23/" + hash));
+  EXPECT_TRUE(graph::in_one_store("/c/cas/ab/" + hash, "/c/cas/cd/" + hash));
+  EXPECT_FALSE(graph::in_one_store(nix + "-model/net.onnx", "/nix/secret"));
+  EXPECT_FALSE(graph::in_one_store("/r/.git/lfs/objects/ab/cd/" + hash, "/r/.git/config"));
+  EXPECT_FALSE(graph::in_one_store("/home/ab/" + hash, "/home/cd/" + hash));
+  EXPECT_FALSE(graph::in_one_store("/", "/"));
+  EXPECT_FALSE(graph::in_one_store("", ""));
 }
 
 TEST_F(ExternalData, ThatIsNoRegularFileIsRefused) {

@@ -331,5 +331,21 @@ INSTANTIATE_TEST_SUITE_P(
                             }}),
     [](const auto &info) { return std::string(info.param.name); });
 
+/// PyTorch exports a real signal as [batch, length], without the dimension of its one part.
+TEST(Stft, TakesARealSignalWithAndWithoutItsLastDimension) {
+  for (const Ints &shape : {Ints{2, 4}, Ints{2, 4, 1}}) {
+    OnnxBuilder b(17);
+    b.output(b.op("STFT", {b.input(shape), b.indices({}, {2}), "", b.indices({}, {2})}));
+    // Frames (1, 2), (3, 4), (5, 7), (0, -1): their sums and differences, whose imaginary parts are 0.
+    Floats got = run(b, {{1, 2, 3, 4, 5, 7, 0, -1}}).at(0);
+    ASSERT_EQ(got.size(), 16u);
+    const Floats want{3, 0, -1, 0, 7, 0, -1, 0, 12, 0, -2, 0, -1, 0, 1, 0};
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << i;
+  }
+  OnnxBuilder flat(17);
+  flat.output(flat.op("STFT", {flat.input({4}), flat.indices({}, {2}), "", flat.indices({}, {2})}));
+  EXPECT_SAYS(refusal(flat), "signal [4] is not [batch, length] or [batch, length, 1 or 2]");
+}
+
 }  // namespace
 }  // namespace npu::test

@@ -101,6 +101,124 @@ TEST(Partition, OutputsThatAreInputsConstantsOrTwiceTheSame) {
   expect_right(b);
 }
 
+/// Outputs that have the name of an input, or are listed twice, keep their names.
+TEST(Partition, OutputsMayShareNamesWithInputsAndEachOther) {
+  OnnxBuilder b;
+  const std::string x = b.input({70, 70}, "x"), y = arctan(b, b.op("Sigmoid", {x}));
+  b.input({3}, "y (output 2)");
+  b.output(y).output(x).output(y);
+  expect_right(b);
+  compiler::Compiled out;
+  const std::string file = b.bytes();
+  ASSERT_EQ(compiler::compile_onnx(file.data(), file.size(), {}, out).message(), "");
+  std::vector<std::string> names;
+  for (const auto &t : out.net.stages[0].outputs) names.push_back(t.name);
+  EXPECT_EQ(names, (std::vector<std::string>{y, x, y}));
+}
+
+/// `count` inputs and as many results of them.
+std::vector<std::string> relus(OnnxBuilder &b, size_t count) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(b.op("Relu", {b.input({2, 3})}));
+  return out;
+}
+
+std::string concat(OnnxBuilder &b, const std::vector<std::string> &parts) {
+  const std::string y = b.op("Concat", parts);
+  b.attr("axis", int64_t{0});
+  return y;
+}
+
+/// Cuts a network, and checks that no part of the chip has too many tensors. Returns the number of parts.
+size_t count_parts(const OnnxBuilder &b) {
+  graph::Graph g = import(b);
+  const std::vector<graph::Part> parts = graph::partition(g);
+  for (const graph::Part &p : parts) {
+    EXPECT_TRUE(!p.on_chip || p.inputs.size() + p.outputs.size() <= graph::kMaxPartTensors);
+    EXPECT_FALSE(p.outputs.empty());
+  }
+  return parts.size();
+}
+
+TEST(ManyTensors, AsManyAsAPartHasAreOneProgram) {
+  OnnxBuilder fits, more;
+  for (const std::string &y : relus(fits, graph::kMaxPartTensors / 2)) fits.output(y);
+  EXPECT_EQ(cut(fits), "NPU 30");
+  for (const std::string &y : relus(more, graph::kMaxPartTensors / 2)) more.output(y);
+  more.output(more.op("Neg", {"Relu_0"}));
+  more.model.mutable_graph()->mutable_node(30)->set_input(0, more.model.graph().node(0).output(0));
+  EXPECT_EQ(count_parts(more), 2u);
+  expect_right(more);
+}
+
+TEST(ManyTensors, InputsThatNothingReadDoNotCount) {
+  OnnxBuilder b;
+  b.output(b.op("Relu", {b.input({2, 3})}));
+  for (int i = 0; i < 80; ++i) b.input({2, 3});
+  EXPECT_EQ(cut(b), "NPU 1");
+  expect_right(b);
+}
+
+TEST(ManyTensors, Inputs) {
+  OnnxBuilder b;
+  b.output(concat(b, relus(b, 300)));
+  EXPECT_LE(count_parts(b), 9u) << "groups of the tree are joined where their operands are made";
+  expect_right(b);
+}
+
+TEST(ManyTensors, InputsInOneConcatenationAlone) {
+  OnnxBuilder b;
+  std::vector<std::string> inputs;
+  for (int i = 0; i < 100; ++i) inputs.push_back(b.input({1, 3}));
+  inputs.insert(inputs.begin() + 50, b.weights({2, 3}));
+  inputs.push_back(inputs[0]);
+  b.output(concat(b, inputs));
+  expect_right(b);
+}
+
+TEST(ManyTensors, OutputsOfASplit) {
+  OnnxBuilder b;
+  std::vector<std::string> parts{b.op("Split", {b.op("Relu", {b.input({300, 2})})})};
+  for (int i = 1; i < 300; ++i) parts.push_back(b.more_output());
+  for (size_t i = 0; i < parts.size(); ++i) b.output(i % 3 ? parts[i] : b.op("Neg", {parts[i]}));
+  EXPECT_LE(count_parts(b), 10u);
+  expect_right(b);
+}
+
+/// A cache for each of many layers goes through, and each layer reads its own.
+TEST(ManyTensors, BothAndAChainBetweenThem) {
+  OnnxBuilder b;
+  std::string x = b.input({2, 3});
+  for (int i = 0; i < 100; ++i) {
+    const std::string cache = b.op("Add", {b.input({2, 3}), x});
+    b.output(cache);
+    x = b.op("Tanh", {cache});
+  }
+  b.output(x);
+  expect_right(b);
+}
+
+TEST(ManyTensors, BetweenPartsOfTheCpu) {
+  OnnxBuilder b;
+  const std::string w = b.weights({3, 6000});
+  std::vector<std::string> rows;
+  for (const std::string &y : relus(b, 70)) rows.push_back(arctan(b, b.op("Neg", {y})));
+  std::vector<std::string> products;
+  for (const std::string &y : rows) products.push_back(b.op("ReduceMax", {b.op("MatMul", {y, w})}));
+  for (const std::string &y : products) b.output(arctan(b, y));
+  const size_t parts = count_parts(b);
+  EXPECT_GT(parts, 3u);
+  EXPECT_LT(parts, 12u);
+  expect_right(b);
+}
+
+/// More parts than a .bmodel has: the rest is the CPU's.
+TEST(ManyTensors, MoreThanAllPartsHave) {
+  OnnxBuilder b;
+  for (const std::string &y : relus(b, 8000)) b.output(y);
+  EXPECT_EQ(cut(b), "CPU 8000");
+}
+
 TEST(Parts, ManyWithValuesThatCrossSeveral) {
   OnnxBuilder b;
   const std::string w = b.weights({32, 32});

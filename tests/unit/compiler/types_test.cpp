@@ -160,6 +160,66 @@ TEST_F(GivenInputs, ThatDoNotFitAreNamed) {
   EXPECT_NE(compile_with("shape=/nonexistent.npy", out).find("cannot read /nonexistent.npy"), std::string::npos);
 }
 
+/// Numbers of a command line have no dimensions, or one.
+TEST_F(GivenInputs, MayLeaveOutDimensionsOfOne) {
+  compiler::Compiled out;
+  ASSERT_EQ(compile_with("shape=6", out), "");
+  EXPECT_EQ(out.net.stages[0].outputs[0].shape, (std::vector<uint64_t>{6}));
+  for (const auto &[dims, text, error] :
+       std::initializer_list<std::tuple<std::vector<int64_t>, const char *, const char *>>{
+           {{1, 2}, "shape=3,2", ""},
+           {{1, -1}, "shape=3,2", ""},
+           {{-1, 1}, "shape=3,2", ""},
+           {{-1}, "shape=6", ""},
+           {{2, 1}, "shape=3,2", ""},
+           {{-1, -1}, "shape=3,2", "input 'shape' is given a value of the shape [2], the model has [?, ?]"},
+           {{3}, "shape=3,2", "input 'shape' is given a value of the shape [2], the model has [3]"},
+           {{2, 2}, "shape=3,2", "input 'shape' is given a value of the shape [2], the model has [2, 2]"}}) {
+    auto &shape = *b_.model.mutable_graph()->mutable_input(1)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape.clear_dim();
+    for (const int64_t d : dims) d < 0 ? (void)shape.add_dim() : shape.add_dim()->set_dim_value(d);
+    out = {};
+    EXPECT_EQ(compile_with(text, out), error);
+  }
+  b_.model.mutable_graph()->mutable_input(1)->mutable_type()->mutable_tensor_type()->clear_shape();
+  EXPECT_EQ(compile_with("shape=2.5", out),
+            "input 'shape' is int64, and is given 2.500000, which that type does not have");
+}
+
+/// Finite numbers of float64 stay finite, and the report says which did not fit.
+TEST(Types, NumbersOfFloat64ThatFloat32DoesNotHaveAreNamed) {
+  for (const bool attribute : {false, true}) {
+    OnnxBuilder b;
+    TensorProto wide;
+    wide.set_name("w");
+    wide.set_data_type(TensorProto::DOUBLE);
+    wide.add_dims(5);
+    for (const double v : {1.5, 1e300, -1.7976931348623157e308, HUGE_VAL, 3.4028235677973366e38})
+      wide.add_double_data(v);
+    std::string w = "w";
+    if (attribute) {
+      w = b.op("Constant", {});
+      auto &a = *b.model.mutable_graph()->mutable_node(0)->add_attribute();
+      a.set_name("value");
+      a.set_type(onnx::AttributeProto::TENSOR);
+      *a.mutable_t() = wide;
+    } else {
+      *b.model.mutable_graph()->add_initializer() = wide;
+    }
+    b.output(b.op("Min", {b.input({5}, "x", TensorProto::DOUBLE), w}));
+    compiler::Compiled out;
+    ASSERT_EQ(compile(b, out), "");
+    constexpr double kMost = std::numeric_limits<float>::max();
+    EXPECT_EQ(run(out.net.stages[0], {std::vector<double>(5, HUGE_VAL)}),
+              (std::vector<double>{1.5, kMost, -kMost, HUGE_VAL, kMost}));
+    EXPECT_NE(out.report.text().find(std::string(attribute ? "the value of Constant 'Constant_0'" : "initializer 'w'") +
+                                     ": element 1 is 1e+300 in float64, which float32 cannot hold, and became "
+                                     "3.40282347e+38; so did 2 more"),
+              std::string::npos)
+        << out.report.text();
+  }
+}
+
 /// A .npy file of format 1, as numpy writes it.
 void write_npy(const std::string &path, const std::string &descr, const std::string &shape, const std::string &data,
                const char *fortran = "False") {

@@ -84,6 +84,7 @@ const Accepted kAccepted[] = {
     {Op::PoolIndices, PoolIndicesAttrs{window(2, 2), true}, {f32({2, 3, 5, 4})}, i64({2, 3, 2, 2})},
     {Op::Requant, RequantAttrs{{0.5f, -3}, {0.25f, 7}, {}, Dtype::U8}, {i8({2, 3})}, u8({2, 3})},
     {Op::Lookup, {}, {u8({2, 3}), f32({256})}, f32({2, 3})},
+    {Op::Fail, ShapeAttrs{{2, 3}}, {u8({})}, u8({2, 3})},
 };
 static_assert(std::size(kAccepted) == kOps);
 
@@ -167,7 +168,7 @@ TEST(Infer, RefusesUnknownOperators) {
     EXPECT_STREQ(op_name(static_cast<Op>(op)), "unknown");
   }
   EXPECT_STREQ(op_name(Op::Conv), "Conv");
-  EXPECT_STREQ(op_name(Op::Lookup), "Lookup");
+  EXPECT_STREQ(op_name(Op::Fail), "Fail");
 }
 
 struct Refused {

@@ -108,7 +108,7 @@ const Damage kDamages[] = {
      "no sub-network writes the output 'y'"},
     {"OutputOnOneWayOnly", [](StageDesc &s) { s.subs[2].next = {}; },
      "sub-network 2: the network may end here without its output 'y'"},
-    {"InputIsOutput", [](StageDesc &s) { s.outputs[0].name = "x"; }, "tensor 'x' is an input and an output"},
+    {"InputIsOutput", [](StageDesc &s) { s.outputs[0].name = "x"; }, "no sub-network writes the output 'x'"},
     {"TwoInputsOfAName", [](StageDesc &s) { s.inputs[1] = s.inputs[0]; }, "two inputs are named 'x'"},
     {"OtherShape",
      [](StageDesc &s) {
@@ -154,6 +154,21 @@ const Damage kDamages[] = {
 
 INSTANTIATE_TEST_SUITE_P(Flow, DamagedFlow, testing::ValuesIn(kDamages),
                          [](const auto &info) { return std::string(info.param.name); });
+
+// An output may have the name of an input, and several the same: sub-networks write them under names of their own.
+TEST(FlowReader, OutputsMayShareNames) {
+  StageDesc stage = choose();
+  stage.outputs[0].name = "x";
+  for (auto &sub : stage.subs)
+    for (auto *list : {&sub.inputs, &sub.outputs})
+      for (auto &t : *list)
+        if (t.name == "y") t.name = "x (output 0)";
+  Flow flow;
+  EXPECT_EQ(read(stage, flow), "");
+  EXPECT_EQ(npu::bmodel::written_names({"x", "z (output 3)"}, {"y", "x", "y", "z", "z"}),
+            (std::vector<std::string>{"y", "x (output 1)", "y (output 2)", "z", "z (output 4)"}));
+  EXPECT_EQ(npu::bmodel::written_names({"y (output 1)"}, {"y", "y"}), (std::vector<std::string>{"y", "y (output 1)'"}));
+}
 
 // A sub-network without an id has its place as id; one switch may lead to the same place twice.
 TEST(FlowReader, IdsMayBeLeftOut) {

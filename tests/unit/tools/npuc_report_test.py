@@ -477,12 +477,33 @@ class Explains(Case):
             x = g.node("Relu", [x])
         g.output(g.node("Whatever", [g.node("Relu", [x])]))
         lines = self.explained(g.serialize())
-        self.assertEqual(len(lines), 4, lines)
+        self.assertEqual(len(lines), 5, lines)
         self.assertRegex(lines[0], r"^not compiled: 5 nodes \('Relu_0', 'Relu_1', 'Relu_2', \.\.\.\) that need input "
                                    r"'x': ")
         self.assertIn("--shape", lines[1])
         self.assertRegex(lines[2], r"^not compiled: Whatever 'Whatever_5': ")
-        self.assertEqual(lines[3], "6 nodes: 0 on the NPU, 0 on the CPU in the .bmodel, 6 not compiled")
+        self.assertRegex(lines[3], r"^  help: ONNX has no such operator")
+        self.assertEqual(lines[4], "6 nodes: 0 on the NPU, 0 on the CPU in the .bmodel, 6 not compiled")
+
+    def test_every_node_has_a_place_and_a_reason(self):
+        """Constants and identities are folded, nodes that npuc adds are named, and functions count as one node."""
+        g = Graph("net")
+        x, ids = g.input("x", [128, 130]), g.input("ids", [3], np.int64)
+        y = g.node("Add", [g.node("Identity", [x]), g.node("Neg", [g.const(np.ones(130, np.float32))])])
+        g.output(g.node("Relu", [y]))
+        g.output(g.node("Add", [ids, ids]))
+        lines = self.explained(g.serialize())
+        self.assertEqual([line for line in lines if line.rstrip().endswith(":")], [])
+        self.assertIn("CPU: Cast 'ids': npuc adds it, a conversion between types of the file and of the .bmodel", lines)
+        self.assertEqual(lines[-2], "5 nodes: 2 on the NPU, 1 on the CPU in the .bmodel, 2 folded, 0 not compiled")
+        self.assertEqual(lines[-1], "2 more that npuc adds: 0 on the NPU, 2 on the CPU")
+
+    def test_a_network_of_constants_is_folded(self):
+        g = Graph("net")
+        g.input("x", [2])
+        g.output(g.node("Neg", [g.const(np.ones(3, np.float32))]))
+        self.assertEqual(self.explained(g.serialize()),
+                         ["1 nodes: 0 on the NPU, 0 on the CPU in the .bmodel, 1 folded, 0 not compiled"])
 
     def test_a_gather_by_indices_of_an_input_has_its_own_reason(self):
         g = Graph("net")
@@ -490,7 +511,9 @@ class Explains(Case):
         lines = self.explained(g.serialize())
         self.assertRegex(lines[0], r"^CPU: Gather 'Gather_0': its indices are not known when the network is compiled")
         # The compiled network also has the conversion of the indices, which is no node of the file.
-        self.assertEqual(lines[-1], "1 nodes: 0 on the NPU, 1 on the CPU in the .bmodel, 0 not compiled")
+        self.assertRegex(lines[1], r"^CPU: Cast 'at': npuc adds it")
+        self.assertEqual(lines[-2:], ["1 nodes: 0 on the NPU, 1 on the CPU in the .bmodel, 0 not compiled",
+                                      "1 more that npuc adds: 0 on the NPU, 1 on the CPU"])
         code, out, err = run("npuc", self.path("net.onnx"), "-o", self.path("o"))
         self.assertEqual(code, 0, err)
         self.assertRegex(out, r"\nat +Cast +CPU\n(.*\n)*CPU +operators 2, parts 1; ")
