@@ -56,6 +56,7 @@ class Splitter {
     first.attrs = std::move(attrs);
     Value between = graph_[n.output];
     if (!infer(graph_, first, between).ok()) return false;
+    between.inner = true;
     n.inputs[0] = first.output = graph_.add_value(std::move(between));
     return true;
   }
@@ -90,6 +91,7 @@ class Splitter {
     n.attrs = first_of(second);
     Value between = graph_[larger.output];
     between.dtype = Dtype::F32;
+    between.inner = true;
     n.output = graph_.add_value(std::move(between));
     larger.inputs = {n.output, graph_.add_constant(make_scalar(static_cast<float>(factor)))};
     nodes_.push_back(std::move(n));
