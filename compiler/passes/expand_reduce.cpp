@@ -83,7 +83,7 @@ class Expander {
     v = add(Op::Pool, {v}, pool);
     if (kind == ReduceKind::Min) v = add(Op::Unary, {v}, UnaryAttrs{{ActKind::Neg}});
     if (kind != ReduceKind::Sum) return v;
-    graph_[v].inner = true;
+    graph_[v].single = true;
     return add(Op::Binary, {v, graph_.add_constant(make_scalar(static_cast<float>(order.reduced)))},
                BinaryAttrs{BinaryKind::Mul, {}});
   }
@@ -96,7 +96,7 @@ class Expander {
     };
     const auto times = [&](ValueId a, ValueId b) {
       const ValueId made = add(Op::Binary, {a, b}, BinaryAttrs{BinaryKind::Mul, {}});
-      graph_[made].inner = true;
+      graph_[made].single = true;
       return made;
     };
     v = add(Op::Reshape, {v}, ShapeAttrs{{rows, order.reduced}});
@@ -110,7 +110,7 @@ class Expander {
       v = times(first, second);
     }
     if (odd != kNoValue) v = times(v, odd);
-    graph_[v].inner = false;
+    graph_[v].single = false;
     return v;
   }
 

@@ -206,7 +206,7 @@ class Finder {
     single_ = read_by([this](const Node &n) { return decides(n) || has_long_rows(n); });
     for (ValueId v : g_.outputs) single_[at(v)] = true;
     for (size_t v = 0; v < single_.size(); ++v) {
-      if (angles_[v]) single_[v] = true;
+      if (angles_[v] || g_.values[v].single) single_[v] = true;
       if (scores_[v] && (half_ == Dtype::F16 || foreign_[v])) single_[v] = true;
       if (decided_[v] && foreign_[v]) single_[v] = true;
     }
