@@ -177,6 +177,11 @@ bool brings_extremes(const Graph &g, const Node &n, Dtype half) {
       n.inputs, [&](ValueId v) { return g.is_constant(v) && g[v].dtype == Dtype::F32 && !fits(*g[v].constant, half); });
 }
 
+bool has_tiny_bound(const Node &n, Dtype half) {
+  const Activation act = activation_of(n);
+  return act.kind == ActKind::Clip && (is_tiny(act.a, half) || is_tiny(act.b, half));
+}
+
 bool has_other_bounds(const Graph &g, const Node &n, Dtype half) {
   const auto other = [half](float c) { return std::isfinite(c) && rounded(c, half) != c; };
   const Activation act = activation_of(n);

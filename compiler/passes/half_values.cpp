@@ -2,7 +2,7 @@
 #include "compiler/passes/half_values.h"
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 
 #include "compiler/graph/moves.h"
 #include "compiler/graph/partition.h"
@@ -213,7 +213,7 @@ class Finder {
     for (size_t i = g_.nodes.size(); i-- > 0;) {
       const Node &n = g_.nodes[i];
       repeat_statistics(n);
-      if (is_needed_inside(n) || is_bound_of_difference(n)) single_[at(n.output)] = true;
+      if (is_needed_inside(n) || is_bound_of_difference(n) || has_tiny_bound(n, half_)) single_[at(n.output)] = true;
       if (single_[at(n.output)]) pass_to_operands(n);
     }
   }
@@ -245,10 +245,17 @@ class Finder {
   /// Calls f for all readers of a value, also behind moves, until one returns true.
   template <class F>
   bool any_reader(ValueId v, F f) const {
-    return std::ranges::any_of(readers_[at(v)], [&](size_t i) {
-      const Node &n = g_.nodes[i];
-      return moves(n) ? any_reader(n.output, f) : f(n);
-    });
+    std::set<ValueId> seen{v};
+    for (std::vector<ValueId> left{v}; !left.empty();) {
+      const ValueId next = left.back();
+      left.pop_back();
+      for (size_t i : readers_[at(next)]) {
+        const Node &n = g_.nodes[i];
+        if (!moves(n) && f(n)) return true;
+        if (moves(n) && seen.insert(n.output).second) left.push_back(n.output);
+      }
+    }
+    return false;
   }
 
   /// An intermediate result of an operator whose rounding the rest of the operator would make larger, or that might

@@ -165,12 +165,18 @@ double weight(const std::vector<double> &others, size_t i, double x) {
 class Evaluation {
  public:
   Evaluation(const Graph &g, Dtype half)
-      : g_(g), half_(half), made_(g.producers()), ranges_(g.values.size()), readers_(g.values.size()) {
+      : g_(g),
+        half_(half),
+        made_(g.producers()),
+        ranges_(g.values.size()),
+        readers_(g.values.size()),
+        scores_(g.values.size()) {
     for (const Node &n : g.nodes)
       for (ValueId v : n.inputs)
         if (v != graph::kNoValue) readers_[graph::at(v)].push_back(&n);
     for (size_t v = 0; v < ranges_.size(); ++v)
       if (const graph::TensorPtr &c = g.values[v].constant) ranges_[v] = {*c, *c};
+    find_scores();
   }
 
   Status run(const std::vector<Tensor> &inputs, std::vector<Range> &outputs) {
@@ -224,11 +230,15 @@ class Evaluation {
   }
 
   /// A Softmax reads it, or what is computed from it element by element.
-  bool is_score(ValueId v) const {
-    return read_by(v, [this](const Node &r) {
-      return r.op == Op::Softmax || ((r.op == Op::Binary || r.op == Op::Unary || r.op == Op::Where) &&
-                                     g_[r.output].dtype == Dtype::F32 && is_score(r.output));
-    });
+  bool is_score(ValueId v) const { return scores_[graph::at(v)]; }
+  void find_scores() {
+    for (size_t i = g_.nodes.size(); i-- > 0;) {
+      const Node &n = g_.nodes[i];
+      const bool passes = graph::moves(n) || n.op == Op::Binary || n.op == Op::Unary || n.op == Op::Where;
+      if (n.op != Op::Softmax && !(passes && is_score(n.output))) continue;
+      for (ValueId v : n.inputs)
+        if (v != graph::kNoValue) scores_[graph::at(v)] = true;
+    }
   }
 
   bool may_be_infinite(const Node &n) const { return !g_[n.output].inner && !is_masked_sum(n) && !is_score(n.output); }
@@ -533,6 +543,7 @@ class Evaluation {
   const std::vector<int> made_;
   std::vector<Range> ranges_;
   std::vector<std::vector<const Node *>> readers_;
+  std::vector<bool> scores_;
 };
 
 }  // namespace

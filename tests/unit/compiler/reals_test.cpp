@@ -147,7 +147,7 @@ const Masking kMaskings[] = {
      }},
 };
 
-/// e^(2 * 4) lies between two scores, each of which has one rounding of 4 at most: so much may a weight differ by.
+/// The scores are numbers of both types, so that a weight has the roundings of its own computation alone.
 TEST(Reals, MasksInFrontOfASoftmax) {
   for (const Masking &masking : kMaskings)
     for (const float masked : {kLowest, -1e9f, -1e5f, -65504.0f, -1e4f, -300.0f})
@@ -166,8 +166,9 @@ TEST(Reals, MasksInFrontOfASoftmax) {
         } else {
           y = b.op(type, {y});
         }
-        b.output(same(b, y, 4));
-        ASSERT_NO_FATAL_FAILURE(expect_like_single(b, data, 8, 1));
+        // Logarithms of masked weights are no numbers of 16 bits.
+        b.output(type == std::string("LogSoftmax") ? y : same(b, y, 4));
+        ASSERT_NO_FATAL_FAILURE(expect_like_single(b, data, 3, 1));
       }
 }
 
@@ -377,8 +378,8 @@ std::vector<Limit> limits() {
   return out;
 }
 
-/// From results of 16 bits, and from an input of float32 itself. A rounding of the result, and of what float16 lacks
-/// nothing of between: a second and a third of bfloat16.
+/// From results of 16 bits, and from an input of float32 itself. The result is rounded, and what bfloat16 stores inside
+/// a normalization: centred, divided, multiplied.
 TEST(Reals, OperatorsAtTheLimits) {
   for (const Limit &limit : limits())
     for (const bool input : {false, true}) {
@@ -394,7 +395,7 @@ TEST(Reals, OperatorsAtTheLimits) {
       y = limit.make(b, y);
       if (picture) y = b.op("Reshape", {y, b.ints({4, 4})});
       b.output(same(b, y, limit.columns));
-      ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, numbers)}, 3, 0.5));
+      ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, numbers)}, 4, 1));
     }
 }
 
