@@ -177,6 +177,11 @@ bool brings_extremes(const Graph &g, const Node &n, Dtype half) {
       n.inputs, [&](ValueId v) { return g.is_constant(v) && g[v].dtype == Dtype::F32 && !fits(*g[v].constant, half); });
 }
 
+bool has_large_bias(const Graph &g, const Node &n) {
+  return (n.op == Op::Conv || n.op == Op::MatMul) && n.inputs.size() > 2 && !is_bounded(n, Dtype::F16) &&
+         std::ranges::any_of(numbers_of(g, n.inputs[2]), is_large);
+}
+
 bool has_tiny_bound(const Node &n, Dtype half) {
   const Activation act = activation_of(n);
   return act.kind == ActKind::Clip && (is_tiny(act.a, half) || is_tiny(act.b, half));

@@ -25,6 +25,8 @@ bool may_leave_range(const Graph &g, const Node &n);
 bool has_extreme_operand(const Graph &g, const Node &n, Dtype half);
 /// A Pad, Concat or Where has constants that are no finite numbers in 16 bits, or masks.
 bool brings_extremes(const Graph &g, const Node &n, Dtype half);
+/// A product adds such numbers.
+bool has_large_bias(const Graph &g, const Node &n);
 /// A limit of the result is below the smallest numbers of float16 and keeps a divisor from 0.
 bool has_tiny_bound(const Node &n, Dtype half);
 /// The result is limited by numbers that 16 bits do not have.

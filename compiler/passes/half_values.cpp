@@ -30,10 +30,10 @@ class Finder {
     find_statistics();
     scores_ = leading_to(compared_by_softmax());
     angles_ = leading_to(read_by(is_periodic));
-    decided_ = leading_to(read_by([this](const Node &n) { return decides(n) || covers_rows(n); }));
+    decided_ = leading_to(read_by([this](const Node &n) { return decides(n) || (is_max_pool(n) && covers_rows(n)); }));
     find_wide();
     find_single();
-    return {std::move(single_), std::move(wide_)};
+    return {std::move(single_), std::move(wide_), std::move(angles_)};
   }
 
  private:
@@ -173,7 +173,8 @@ class Finder {
     switch (n.op) {
       case Op::Conv:
       case Op::MatMul:
-        return angles_[at(n.output)];  // a position times a frequency: products in 16 bits would be other angles
+        // A position times a frequency: products in 16 bits would be other angles. A bias may be a mask.
+        return angles_[at(n.output)] || (scores_[at(n.output)] && has_large_bias(g_, n));
       case Op::Concat:
       case Op::Pad:
       case Op::Where:
@@ -210,10 +211,13 @@ class Finder {
       if (scores_[v] && (half_ == Dtype::F16 || foreign_[v])) single_[v] = true;
       if (decided_[v] && foreign_[v]) single_[v] = true;
     }
+    enlarged_ = none();
     for (size_t i = g_.nodes.size(); i-- > 0;) {
       const Node &n = g_.nodes[i];
       repeat_statistics(n);
-      if (is_needed_inside(n) || is_bound_of_difference(n) || has_tiny_bound(n, half_)) single_[at(n.output)] = true;
+      mark_enlarged(n);
+      if (is_needed_inside(n) || is_bound_of_difference(n) || has_tiny_bound(n, half_) || has_large_bias(g_, n))
+        single_[at(n.output)] = true;
       if (single_[at(n.output)]) pass_to_operands(n);
     }
   }
@@ -264,8 +268,21 @@ class Finder {
     if (!g_[n.output].inner || !is_real(g_[n.output].dtype) || moves(n) || keeps_numbers(n)) return false;
     const auto is_other = [](const Node &r) { return r.op != Op::Conv && r.op != Op::MatMul; };
     if (!any_reader(n.output, is_other)) return false;
-    if (half_ == Dtype::F16 && may_leave_range(g_, n)) return true;
-    return any_reader(n.output, [&](const Node &r) { return enlarges_rounding(r); });
+    return enlarged_[at(n.output)] || (half_ == Dtype::F16 && may_leave_range(g_, n));
+  }
+
+  /// Marks operands whose relative error the node, or a later one of the same operator, makes larger.
+  void mark_enlarged(const Node &n) {
+    bool passes = n.op == Op::Unary;
+    if (const auto *a = std::get_if<BinaryAttrs>(&n.attrs))
+      passes = (a->kind == BinaryKind::Mul || a->kind == BinaryKind::Div) && has_constant(n);
+    const bool later = enlarged_[at(n.output)] && (moves(n) || (passes && g_[n.output].inner));
+    if (!later && !enlarges_rounding(n)) return;
+    for (ValueId v : n.inputs)
+      if (is_variable(v)) enlarged_[at(v)] = true;
+  }
+  bool has_constant(const Node &n) const {
+    return std::ranges::any_of(n.inputs, [this](ValueId v) { return v != kNoValue && g_.is_constant(v); });
   }
 
   /// A sum with a constant that makes the operator's result adds one rounding, as any sum of two results has.
@@ -273,8 +290,7 @@ class Finder {
     const auto *binary = std::get_if<BinaryAttrs>(&r.attrs);
     if (!binary) return enlarges_errors(r);
     if (binary->kind != BinaryKind::Add && binary->kind != BinaryKind::Sub) return false;
-    const bool constant = std::ranges::any_of(r.inputs, [this](ValueId v) { return g_.is_constant(v); });
-    return !constant || g_[r.output].inner;
+    return !has_constant(r) || g_[r.output].inner;
   }
 
   /// A number at its bound may be compared with that bound, which 16 bits might not have.
@@ -291,7 +307,7 @@ class Finder {
   const std::vector<int> made_;
   std::vector<std::vector<size_t>> readers_;  // nodes that read a value
   Flags chip_;                                // one for each node
-  Flags foreign_, statistic_, scores_, angles_, decided_, wide_, exact_, single_;
+  Flags foreign_, statistic_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace npu::graph {
 struct HalfValues {
   std::vector<bool> single;  ///< stored in float32; a product reads them in 16 bits
   std::vector<bool> wide;    ///< stored in float32 for all readers: 16 bits might not hold the numbers
+  std::vector<bool> angles;  ///< products that lead to these read float32
 };
 
 /// Chooses them by these rules, of which docs/reference/compiler.md ("Half precision") has the reasons:

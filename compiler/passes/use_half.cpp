@@ -99,7 +99,7 @@ class Narrowing {
   /// Whether an operand of a node is stored in 16 bits: a constant as large as a result, what products multiply.
   void narrow_operands(Node &n) {
     const bool product = n.op == Op::Conv || n.op == Op::MatMul;
-    if (product && is_wide(n.output)) return;
+    if (product && flag(stay_.angles, n.output)) return;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       ValueId &v = n.inputs[k];
       if (v == kNoValue || !is_real(g_[v].dtype) || (product && k > 1)) continue;

@@ -221,12 +221,17 @@ class Evaluation {
     if (made < 0) return true;
     const Node &n = g_.nodes[static_cast<size_t>(made)];
     if (graph::rearranges(n)) return may_be_mask(n.inputs[0]);
-    return !graph::runs_on_chip(g_, n) ||
+    return !on_chip(n) ||
            (n.op == Op::Binary && std::ranges::any_of(n.inputs, [this](ValueId x) { return is_mask(x); }));
   }
   bool is_masked_sum(const Node &n) const {
     return is_sum(n) && std::ranges::any_of(
                             n.inputs, [&](ValueId v) { return is_mask(v) || (is_score(n.output) && may_be_mask(v)); });
+  }
+
+  /// Reductions become poolings.
+  bool on_chip(const Node &n) const {
+    return graph::runs_on_chip(g_, n) || (n.op == Op::Reduce && g_[n.output].dtype == Dtype::F32);
   }
 
   /// A Softmax reads it, or what is computed from it element by element.
@@ -246,22 +251,39 @@ class Evaluation {
   /// Readers to which a rounding of an intermediate result does no more than one of a result.
   bool is_calm(const Node &r) const {
     if (r.op == Op::Conv || r.op == Op::MatMul || r.op == Op::Softmax) return true;
-    if (const auto *a = std::get_if<graph::BinaryAttrs>(&r.attrs)) {
-      if (a->kind == BinaryKind::Mul || a->kind == BinaryKind::Div) return true;
-      return is_sum(r) && !g_[r.output].inner &&
-             std::ranges::any_of(r.inputs, [this](ValueId v) { return g_.is_constant(v); });
-    }
+    const bool constant =
+        std::ranges::any_of(r.inputs, [this](ValueId v) { return v != graph::kNoValue && g_.is_constant(v); });
+    const auto *a = std::get_if<graph::BinaryAttrs>(&r.attrs);
     const auto *u = std::get_if<graph::UnaryAttrs>(&r.attrs);
-    return u && u->act.kind != ActKind::Exp && u->act.kind != ActKind::Log;
+    const bool factor = a && (a->kind == BinaryKind::Mul || a->kind == BinaryKind::Div);
+    if (factor && !constant) return true;
+    if (is_sum(r)) return constant && !g_[r.output].inner;
+    if (!factor && !(u && keeps_relative_errors(u->act.kind))) return a && !factor;
+    return !g_[r.output].inner || !read_by(r.output, [this](const Node &later) { return !is_calm(later); });
+  }
+
+  static bool keeps_relative_errors(ActKind kind) {
+    switch (kind) {
+      case ActKind::Exp:
+      case ActKind::Log:
+      case ActKind::Sin:
+      case ActKind::Cos:
+      case ActKind::Sign:
+      case ActKind::Floor:
+      case ActKind::Ceil:
+      case ActKind::Round:
+        return false;
+      default:
+        return true;
+    }
   }
 
   bool is_rounded(const Node &n) const {
-    if (!graph::runs_on_chip(g_, n) || g_.is_output(n.output) || graph::moves(n) || graph::is_max_pool(n) ||
-        is_masked_sum(n))
+    if (!on_chip(n) || g_.is_output(n.output) || graph::moves(n) || graph::is_max_pool(n) || is_masked_sum(n))
       return false;
     if (const auto *reduce = std::get_if<graph::ReduceAttrs>(&n.attrs))
       if (reduce->kind == ReduceKind::Max || reduce->kind == ReduceKind::Min) return false;
-    if (read_by(n.output, [this](const Node &r) { return !graph::runs_on_chip(g_, r); })) return false;
+    if (read_by(n.output, [this](const Node &r) { return !on_chip(r); })) return false;
     return !g_[n.output].inner || !read_by(n.output, [this](const Node &r) { return !is_calm(r); });
   }
 
