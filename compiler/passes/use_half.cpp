@@ -99,7 +99,7 @@ class Narrowing {
   /// Whether an operand of a node is stored in 16 bits: a constant as large as a result, what products multiply.
   void narrow_operands(Node &n) {
     const bool product = n.op == Op::Conv || n.op == Op::MatMul;
-    if (product && flag(stay_.angles, n.output)) return;
+    if (chooses(n) || (product && flag(stay_.angles, n.output))) return;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       ValueId &v = n.inputs[k];
       if (v == kNoValue || !is_real(g_[v].dtype) || (product && k > 1)) continue;
@@ -154,11 +154,13 @@ class Narrowing {
 
   void store(const Node &n, Dtype as_type, Dtype &type) { g_[n.output].dtype = type = as_type; }
 
+  static bool chooses(const Node &n) {
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    return binary && (binary->kind == BinaryKind::Max || binary->kind == BinaryKind::Min);
+  }
   /// A maximum is one of its operands: rounded, it would be above or below what it was taken from.
   bool keeps_single(const Node &n) const {
-    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
-    const bool chooses = binary && (binary->kind == BinaryKind::Max || binary->kind == BinaryKind::Min);
-    return (chooses || is_max_pool(n)) && std::ranges::any_of(n.inputs, [this](ValueId v) {
+    return (chooses(n) || is_max_pool(n)) && std::ranges::any_of(n.inputs, [this](ValueId v) {
              return v != kNoValue && !g_.is_constant(v) && g_[v].dtype == Dtype::F32;
            });
   }
