@@ -172,7 +172,7 @@ Finding compile_and_run(const Made &made, const Reference &r, Counts &counts) {
   return {};
 }
 
-/// Of either type, with one of the sizes of local memory.
+/// Compiles and runs it with either type, with one of the sizes of local memory.
 Finding check_reals(const Made &made, const Reference &r, Counts &counts) {
   for (const graph::Dtype half : {graph::Dtype::F16, graph::Dtype::BF16}) {
     const std::string where = std::string(", --reals ") + graph::dtype_name(half);

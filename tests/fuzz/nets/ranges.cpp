@@ -195,7 +195,7 @@ class Evaluation {
   const Range &range(ValueId v) const { return ranges_[graph::at(v)]; }
   const Range &operand(const Node &n, size_t k) const { return range(n.inputs[k]); }
 
-  // What is rounded.
+  // Rules of rounding.
 
   template <class F>
   bool read_by(ValueId v, F wanted) const {
