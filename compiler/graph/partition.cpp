@@ -48,9 +48,6 @@ bool has_weights_for_chip(const Graph &g, const Node &n) {
   return element_count(w) <= kMadeWeights && w[1] * window.extent(0) * window.extent(1) <= kMadeWeights;
 }
 
-/// Only a softmax of float32 is cut within a row; else a row has to fit the smallest local memory with its result.
-constexpr int64_t kWholeRow = 8192;
-
 bool has_whole_rows(const Graph &g, const Node &n) {
   return g[n.output].shape[static_cast<size_t>(std::get<SoftmaxAttrs>(n.attrs).axis)] <= kWholeRow;
 }

@@ -22,6 +22,9 @@ struct Part {
   std::vector<ValueId> inputs, outputs;  ///< values of the whole network, in the order of graph.inputs and outputs
 };
 
+/// Only a softmax of float32 is cut within a row; else a row has to fit the smallest local memory with its result.
+inline constexpr int64_t kWholeRow = 8192;
+
 /// Whether the chip has commands for a node. Else the CPU computes it.
 bool runs_on_chip(const Graph &graph, const Node &node);
 

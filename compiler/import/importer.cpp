@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/graph/moves.h"
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/declared_shapes.h"
 #include "compiler/import/help.h"
@@ -518,6 +519,18 @@ class Importer : private BodyConverter {
     return {};
   }
 
+  /// Marks what the nodes of an operator, those from `first` on, pass to each other. What only moves into a result is
+  /// one itself. Bodies have sources of their own.
+  void mark_inner(size_t first, int source, const std::vector<ValueId> &results) {
+    std::set<ValueId> outer(results.begin(), results.end());
+    for (size_t i = graph_.nodes.size(); i-- > first;) {
+      const Node &n = graph_.nodes[i];
+      if (n.source != source) continue;
+      if (outer.count(n.output) && moves(n)) outer.insert(n.inputs.begin(), n.inputs.end());
+      graph_[n.output].inner = !outer.count(n.output) && !moves(n);
+    }
+  }
+
   Status convert_one(const RawNode &n, int source, std::vector<ValueId> inputs, std::vector<ValueId> &results) {
     if (graph_.sources.size() > kMaxNodes)
       return refuse(Obstacle::Size, "the network has more than " + std::to_string(kMaxNodes) +
@@ -537,9 +550,11 @@ class Importer : private BodyConverter {
     NPU_TRY(widen(n, inputs, narrow_floats));
     OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
     context.narrow_floats = narrow_floats;
+    const size_t first = graph_.nodes.size();
     NPU_TRY(handler(context));
     if (!context.wrong_attribute().empty()) return refuse(Obstacle::Attribute, context.wrong_attribute());
     results = std::move(context.results);
+    mark_inner(first, source, results);
     return {};
   }
 

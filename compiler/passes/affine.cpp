@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/passes/affine.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace npu::graph {
 namespace {
+
+/// Masks begin at 10^4; factors and summands of normalizations stay below, also those of channels without variance.
+constexpr double kMostOfChannel = 8192;
+
+bool is_of_channel(double v) { return std::fabs(v) <= kMostOfChannel; }
 
 /// A constant operand as one number a channel of `shape`, where `axis` is the channels; false when it varies along
 /// another dimension.
@@ -48,7 +56,7 @@ bool affine_of(const Graph &g, const Node &n, ValueId x, const Shape &shape, siz
         return false;
     }
   }
-  return true;
+  return std::ranges::all_of(out.factor, is_of_channel) && std::ranges::all_of(out.summand, is_of_channel);
 }
 
 bool foldable(const Graph &g, const Node &p, size_t &axis) {

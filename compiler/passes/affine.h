@@ -13,7 +13,8 @@ struct Affine {
 };
 
 /// What a Binary node does to its operand x of this shape, where `axis` is the channels; false when it is something
-/// else or varies along another dimension.
+/// else, varies along another dimension, or is so large that it is a mask: among the terms of a sum it would take away
+/// the bits of all others.
 bool affine_of(const Graph &g, const Node &n, ValueId x, const Shape &shape, size_t axis, Affine &out);
 
 /// Whether a factor or summand a channel of its result can go into a node's weights and bias, and the dimension of the

@@ -83,6 +83,7 @@ class Expander {
     v = add(Op::Pool, {v}, pool);
     if (kind == ReduceKind::Min) v = add(Op::Unary, {v}, UnaryAttrs{{ActKind::Neg}});
     if (kind != ReduceKind::Sum) return v;
+    graph_[v].single = true;
     return add(Op::Binary, {v, graph_.add_constant(make_scalar(static_cast<float>(order.reduced)))},
                BinaryAttrs{BinaryKind::Mul, {}});
   }
@@ -93,7 +94,11 @@ class Expander {
     const auto part = [&](ValueId of, int64_t start, int64_t count) {
       return add(Op::Slice, {of}, SliceAttrs{{0, start}, {1, 1}, {rows, count}});
     };
-    const auto times = [&](ValueId a, ValueId b) { return add(Op::Binary, {a, b}, BinaryAttrs{BinaryKind::Mul, {}}); };
+    const auto times = [&](ValueId a, ValueId b) {
+      const ValueId made = add(Op::Binary, {a, b}, BinaryAttrs{BinaryKind::Mul, {}});
+      graph_[made].single = true;
+      return made;
+    };
     v = add(Op::Reshape, {v}, ShapeAttrs{{rows, order.reduced}});
     ValueId odd = kNoValue;  // elements that were left over
     for (int64_t length = order.reduced; length > 1; length /= 2) {
@@ -104,7 +109,9 @@ class Expander {
       const ValueId first = part(v, 0, length / 2), second = part(v, length / 2, length / 2);
       v = times(first, second);
     }
-    return odd == kNoValue ? v : times(v, odd);
+    if (odd != kNoValue) v = times(v, odd);
+    graph_[v].single = false;
+    return v;
   }
 
   ValueId add(Op op, std::vector<ValueId> inputs, Attrs attrs) {

@@ -53,8 +53,9 @@ class Splitter {
 
   /// Makes `first` compute what n reads from now on; false where that has no shape.
   bool insert(Node &first, PoolAttrs attrs, Node &n) {
-    first.attrs = std::move(attrs);
     Value between = graph_[n.output];
+    between.single = !attrs.max;
+    first.attrs = std::move(attrs);
     if (!infer(graph_, first, between).ok()) return false;
     n.inputs[0] = first.output = graph_.add_value(std::move(between));
     return true;
@@ -90,6 +91,7 @@ class Splitter {
     n.attrs = first_of(second);
     Value between = graph_[larger.output];
     between.dtype = Dtype::F32;
+    between.single = true;
     n.output = graph_.add_value(std::move(between));
     larger.inputs = {n.output, graph_.add_constant(make_scalar(static_cast<float>(factor)))};
     nodes_.push_back(std::move(n));

@@ -8,6 +8,7 @@
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
 #include "runtime/cpu/element.h"
+#include "tests/fuzz/nets/ranges.h"
 #include "tests/fuzz/nets/tolerance.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/compare_quantized.h"
@@ -43,13 +44,21 @@ double make_element(Random &random, graph::Dtype type) {
   }
 }
 
-std::vector<graph::Tensor> make_inputs(const Reference &r, uint64_t seed) {
+/// An element of an input whose numbers the network names.
+double make_number(Random &random, const InputNumbers &numbers) {
+  const auto bits = static_cast<double>(random.next() >> 40);
+  if (numbers.mask) return bits < 8388608 ? 0 : numbers.most;
+  return (bits / 8388608 - 1) * numbers.most;
+}
+
+std::vector<graph::Tensor> make_inputs(const Reference &r, uint64_t seed, const std::vector<InputNumbers> &numbers) {
   Random random(seed ^ 0x1234567);
   std::vector<graph::Tensor> out;
   for (size_t k = 0; k < r.input_types.size(); ++k) {
     const graph::Value &v = r.graph[r.graph.inputs[k]];
     graph::Tensor t(v.dtype, v.shape);
-    for (int64_t i = 0; i < t.count(); ++i) cpu::store(t, i, make_element(random, r.input_types[k]));
+    for (int64_t i = 0; i < t.count(); ++i)
+      cpu::store(t, i, numbers.empty() ? make_element(random, r.input_types[k]) : make_number(random, numbers[k]));
     out.push_back(std::move(t));
   }
   return out;
@@ -70,7 +79,8 @@ Status make_reference(const Made &made, Reference &r) {
   NPU_TRY(graph::import_model(raw, {}, r.graph));
   for (const graph::RawValue &v : raw.inputs) r.input_types.push_back(v.dtype);
   if (made.quantized) return make_quantized_reference(made, r);
-  r.inputs = make_inputs(r, made.data);
+  r.inputs = make_inputs(r, made.data, made.inputs);
+  if (made.reals) return {};
   return evaluate_with_tolerance(r.graph, r.inputs, made.data, r.outputs, r.tolerances);
 }
 
@@ -162,6 +172,31 @@ Finding compile_and_run(const Made &made, const Reference &r, Counts &counts) {
   return {};
 }
 
+/// Compiles and runs it with either type, with one of the sizes of local memory.
+Finding check_reals(const Made &made, const Reference &r, Counts &counts) {
+  for (const graph::Dtype half : {graph::Dtype::F16, graph::Dtype::BF16}) {
+    const std::string where = std::string(", --reals ") + graph::dtype_name(half);
+    std::vector<Range> ranges;
+    const Status derived = evaluate_ranges(r.graph, r.inputs, half, ranges);
+    if (!derived.ok()) return {"refused", "refused: " + derived.message() + where};
+    compiler::Options options;
+    options.reals = half;
+    options.lmem_bytes = kLocalMemory[made.data % std::size(kLocalMemory)];
+    compiler::Compiled compiled;
+    const Status status = compiler::compile_onnx(made.model.data(), made.model.size(), options, compiled);
+    if (!status.ok()) return {"refused", "refused: " + status.message() + where};
+    ++counts.programs;
+    ++counts.runs;
+    const test::StageResult result = test::run_stage(compiled.net.stages[0], r.inputs, options.lmem_bytes);
+    if (!result.error.empty()) return {"chip", "the stage fails: " + result.error + where};
+    for (size_t k = 0; k < ranges.size(); ++k) {
+      const std::string text = outside(result.outputs.at(k), ranges[k]);
+      if (!text.empty()) return {"result", "'" + r.graph.output_names[k] + "'" + where + ": " + text};
+    }
+  }
+  return {};
+}
+
 graph::Tensor converted(const graph::Tensor &t, graph::Dtype type) {
   graph::Tensor out(type, t.shape);
   cpu::cast(t, cpu::Overflow::Saturate, out);
@@ -209,6 +244,7 @@ Finding check_network(const Made &made, const OnnxRuntime *runtime, Counts &coun
     const std::string text = step_difference(r, r.outputs, 0);
     if (!text.empty()) return {"fused", "what fuse_quantized() makes is something else: " + text};
   }
+  if (made.reals) return check_reals(made, r, counts);
   Finding finding = compile_and_run(made, r, counts);
   if (!finding.kind.empty() || !runtime || !made.onnxruntime) return finding;
   ++counts.compared;

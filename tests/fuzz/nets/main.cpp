@@ -16,9 +16,10 @@ namespace npu::fuzz {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: fuzz_nets [--quantized] [--seeds FIRST[-LAST]]... [--fresh COUNT] [--salt TEXT] [--seconds N]\n"
+    "usage: fuzz_nets [--quantized | --reals] [--seeds FIRST[-LAST]]... [--fresh COUNT] [--salt TEXT] [--seconds N]\n"
     "                 [--out DIR]\n"
     "  --quantized networks of operators between nodes that quantize, compared bit for bit\n"
+    "  --reals     networks with numbers at the limits of 16 bits and masks, compiled with --reals fp16 and bf16\n"
     "  --seeds     networks of these seeds\n"
     "  --fresh     so many networks more, of seeds that follow from the salt\n"
     "  --seconds   fresh ones until time is up\n"
@@ -32,7 +33,7 @@ struct Arguments {
   std::vector<uint64_t> seeds;
   uint64_t fresh = 0, salt = 0;
   double seconds = 0;
-  bool quantized = false;
+  NetKind kind = NetKind::Float;
   std::string out = ".";
 };
 
@@ -57,7 +58,7 @@ bool parse(int argc, char **argv, Arguments &a) {
   static const option kOptions[] = {{"seeds", 1, nullptr, 's'}, {"fresh", 1, nullptr, 'f'},
                                     {"salt", 1, nullptr, 'a'},  {"seconds", 1, nullptr, 't'},
                                     {"out", 1, nullptr, 'o'},   {"quantized", 0, nullptr, 'q'},
-                                    {nullptr, 0, nullptr, 0}};
+                                    {"reals", 0, nullptr, 'r'}, {nullptr, 0, nullptr, 0}};
   bool ok = true;
   for (int c; (c = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     if (c == 's') ok = ok && add_seeds(optarg, a);
@@ -65,10 +66,15 @@ bool parse(int argc, char **argv, Arguments &a) {
     if (c == 'a') a.salt = hash_of(optarg);
     if (c == 't') a.seconds = std::strtod(optarg, nullptr);
     if (c == 'o') a.out = optarg;
-    if (c == 'q') a.quantized = true;
+    if (c == 'q') a.kind = NetKind::Quantized;
+    if (c == 'r') a.kind = NetKind::Reals;
     ok = ok && c != '?';
   }
   return ok && optind == argc && (!a.seeds.empty() || a.fresh || a.seconds > 0);
+}
+
+const char *option_of(NetKind kind) {
+  return kind == NetKind::Quantized ? "--quantized " : kind == NetKind::Reals ? "--reals " : "";
 }
 
 /// Shrinks a finding, writes its network and says how to see it again.
@@ -86,12 +92,11 @@ void report(uint64_t seed, const Finding &f, const Arguments &a) {
     return false;
   };
   const Made made =
-      make_network(shrink(random_plan(seed, a.quantized), fails, f.kind == kSlow ? kSlowTrials : kShrinkTrials));
+      make_network(shrink(random_plan(seed, a.kind), fails, f.kind == kSlow ? kSlowTrials : kShrinkTrials));
   const std::string path = a.out + "/fuzz-nets-" + std::to_string(seed) + ".onnx";
   std::ofstream(path, std::ios::binary) << made.model;
   std::printf("shrunk: %s\n%sthe network: %s\nagain: fuzz_nets %s--seeds %llu\n", last.text.c_str(),
-              describe(made.model).c_str(), path.c_str(), a.quantized ? "--quantized " : "",
-              static_cast<unsigned long long>(seed));
+              describe(made.model).c_str(), path.c_str(), option_of(a.kind), static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 }
 
@@ -103,7 +108,7 @@ class Run {
     size_t next = 0;
     for (std::vector<uint64_t> seeds = batch(next); !seeds.empty() && findings_ < kMostFindings; seeds = batch(next)) {
       std::vector<Plan> plans;
-      for (uint64_t seed : seeds) plans.push_back(random_plan(seed, a_.quantized));
+      for (uint64_t seed : seeds) plans.push_back(random_plan(seed, a_.kind));
       for (const Found &found : check_apart(plans, true, counts_)) {
         if (found.finding.kind == "usage") {
           std::fprintf(stderr, "fuzz_nets: %s\n", found.finding.text.c_str());

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "tests/fuzz/nets/reals.h"
+
 namespace npu::fuzz {
 namespace {
 
@@ -41,8 +43,9 @@ const Tensor *Net::pick_any(Choices &c, const std::function<bool(const Tensor &)
   return &tensors_[all[static_cast<size_t>(latest ? 0 : c.below(static_cast<int64_t>(all.size())))]];
 }
 
-Tensor Net::input(const Dims &dims, int type) {
-  Tensor t{b.input(dims, "x" + std::to_string(inputs_++), type), dims, most_of_inputs(type)};
+Tensor Net::input(const Dims &dims, int type, const std::string &name) {
+  const std::string numbered = "x" + std::to_string(inputs_++);
+  Tensor t{b.input(dims, name.empty() ? numbered : name, type), dims, most_of_inputs(type)};
   t.type = type;
   t.exact = true;
   tensors_.push_back(t);
@@ -136,7 +139,7 @@ Made Net::finish(Choices &c) {
     b.output(b.op("Relu", {tensors_[0].name}));
     b.declare_output(tensors_[0].dims);
   }
-  return {b.bytes(), data_, onnxruntime};
+  return {b.bytes(), data_, onnxruntime, nullptr};
 }
 
 bool broadcast(const Dims &a, const Dims &b, Dims &out) {
@@ -244,7 +247,8 @@ const std::vector<Op> &all_ops() {
 }  // namespace
 
 Made make_network(const Plan &plan, Plan *smallest) {
-  if (plan.quantized) return make_quantized_network(plan, smallest);
+  if (plan.kind == NetKind::Quantized) return make_quantized_network(plan, smallest);
+  if (plan.kind == NetKind::Reals) return make_reals_network(plan, smallest);
   Choices head(plan.head);
   const int64_t opset = choose_opset(head);
   // Small ones are many; large ones fill the smallest local memory several times.
@@ -260,7 +264,7 @@ Made make_network(const Plan &plan, Plan *smallest) {
     net.input(first);
   }
   if (host) add_integer_inputs(net, head, first);
-  Plan used{false, plan.data, {}, {}};
+  Plan used{plan.kind, plan.data, {}, {}};
   for (const std::vector<uint32_t> &numbers : plan.nodes) {
     Choices c(numbers);
     net.begin_node(used.nodes.size());

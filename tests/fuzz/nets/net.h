@@ -61,7 +61,7 @@ class Net {
 
   /// Before each node: its constants follow from its number, and not from what was begun and given up before it.
   void begin_node(size_t number) { random_ = Random(data_ + number); }
-  Tensor input(const Dims &dims, int type = onnx::TensorProto::FLOAT);
+  Tensor input(const Dims &dims, int type = onnx::TensorProto::FLOAT, const std::string &name = {});
   /// An initializer of numbers in [-most, most], or, with least > 0, of absolute values in [least, most].
   Tensor constant(const Dims &dims, double most, double least = 0);
   /// The same as a list of numbers that the caller has.

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "compiler/import/op_context.h"
 #include "tests/fuzz/nets/check.h"
+#include "tests/fuzz/nets/ranges.h"
 #include "tests/fuzz/nets/shrink.h"
 #include "tests/fuzz/nets/tolerance.h"
+#include "tests/unit/compiler/chip.h"
+#include "tests/unit/compiler/onnx_builder.h"
 
 namespace npu::fuzz {
 namespace {
@@ -75,7 +79,7 @@ TEST(QuantizedNetworks, HaveAllForms) {
   std::set<std::string> found;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     onnx::ModelProto model;
-    EXPECT_TRUE(model.ParseFromString(make_network(random_plan(seed, true)).model));
+    EXPECT_TRUE(model.ParseFromString(make_network(random_plan(seed, NetKind::Quantized)).model));
     EXPECT_GT(model.graph().output_size(), 0) << "seed " << seed;
     for (const auto &n : model.graph().node()) found.insert(n.op_type());
   }
@@ -86,7 +90,7 @@ TEST(QuantizedNetworks, HaveAllForms) {
 
 TEST(QuantizedNetworks, AreTheSameOfTheSmallestNumbers) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
-    const Plan plan = random_plan(seed, true);
+    const Plan plan = random_plan(seed, NetKind::Quantized);
     Plan smallest, again;
     EXPECT_EQ(make_network(plan, &smallest).model, make_network(plan).model);
     make_network(smallest, &again);
@@ -97,10 +101,72 @@ TEST(QuantizedNetworks, AreTheSameOfTheSmallestNumbers) {
 
 TEST(QuantizedNetworks, OfNoNumbersAreRight) {
   Plan plan;
-  plan.quantized = true;
+  plan.kind = NetKind::Quantized;
   plan.nodes.resize(3);
   Counts counts;
   EXPECT_EQ(check_network(make_network(plan), nullptr, counts).text, "");
+}
+
+TEST(RealsNetworks, OfNoNumbersAreRight) {
+  Plan plan;
+  plan.kind = NetKind::Reals;
+  plan.nodes.resize(3);
+  Counts counts;
+  EXPECT_EQ(check_network(make_network(plan), nullptr, counts).text, "");
+  EXPECT_EQ(counts.programs, 2);
+}
+
+TEST(RealsNetworks, HaveMasksInputsOfAllSizesAndFollowFromTheirSeed) {
+  std::set<std::string> types, inputs;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const Plan plan = random_plan(seed, NetKind::Reals);
+    const onnx::ModelProto model = parsed(plan);
+    EXPECT_EQ(make_network(plan).model, make_network(plan).model);
+    EXPECT_EQ(std::ssize(make_network(plan).inputs), model.graph().input_size());
+    for (const auto &n : model.graph().node()) types.insert(n.op_type());
+    for (const auto &v : model.graph().input()) inputs.insert(v.name().substr(0, 1));
+  }
+  EXPECT_EQ(inputs, (std::set<std::string>{"L", "b", "m", "x"}));
+  for (const char *type : {"Softmax", "LogSoftmax", "Where", "ReduceMax", "Celu", "LayerNormalization", "Conv"})
+    EXPECT_TRUE(types.count(type)) << type;
+}
+
+/// The range of the only output for this input.
+Range range_of(const test::OnnxBuilder &b, const graph::Tensor &x, graph::Dtype half) {
+  std::vector<Range> out;
+  const Status status = evaluate_ranges(test::import_graph(b.bytes()), {x}, half, out);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return out.at(0);
+}
+
+/// A row that is masked altogether: its sums are float32, so the weights are those of the scores that are left.
+TEST(Ranges, OfMaskedScoresHaveNoNan) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  test::OnnxBuilder b;
+  b.output(b.op("Softmax", {b.op("Add", {b.input({2, 2}), b.constant({2, 2}, {0, 0, kLowest, kLowest})})}));
+  const graph::Tensor x = *graph::make_f32({2, 2}, {1, 1, 2, 3});
+  for (const graph::Dtype half : {graph::Dtype::F16, graph::Dtype::BF16}) {
+    const Range range = range_of(b, x, half);
+    EXPECT_EQ(outside(*graph::make_f32({2, 2}, {0.5f, 0.5f, 0.5f, 0.5f}), range), "");
+    EXPECT_NE(outside(*graph::make_f32({2, 2}, {0.5f, 0.5f, std::nanf(""), 0.5f}), range), "");
+    EXPECT_NE(outside(*graph::make_f32({2, 2}, {0.5f, 0.5f, 0.4f, 0.6f}), range), "");
+  }
+}
+
+/// A maximum of an input is not rounded, a product is, and beyond the largest number it may be infinite.
+TEST(Ranges, FollowFromTheRules) {
+  test::OnnxBuilder difference(13), product(13);
+  const std::string x = difference.input({2}), top = difference.op("ReduceMax", {x});
+  difference.output(difference.op("Exp", {difference.op("Sub", {x, top})}));
+  const graph::Tensor numbers = *graph::make_f32({2}, {60001, 60000});
+  EXPECT_NE(outside(*graph::make_f32({2}, {2.7f, 1}), range_of(difference, numbers, graph::Dtype::F16)), "");
+  EXPECT_EQ(outside(*graph::make_f32({2}, {1, std::exp(-1.0f)}), range_of(difference, numbers, graph::Dtype::F16)), "");
+  const std::string y = product.op("Mul", {product.input({2}), product.scalar(2)});
+  product.output(product.op("Mul", {y, product.scalar(0.5f)}));
+  const Range range = range_of(product, numbers, graph::Dtype::F16);
+  EXPECT_EQ(range.high.as<float>()[0], std::numeric_limits<float>::infinity());
+  EXPECT_GT(range.low.as<float>()[0], 59990);
+  EXPECT_LT(range_of(product, numbers, graph::Dtype::BF16).high.as<float>()[0], 60500);
 }
 
 TEST(Networks, AreTheSameOfTheSmallestNumbers) {

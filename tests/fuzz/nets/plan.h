@@ -27,14 +27,20 @@ class Random {
   uint64_t state_;
 };
 
+enum class NetKind : uint8_t {
+  Float,
+  Quantized,  ///< operators between nodes that quantize
+  Reals,      ///< float32, compiled for results of 16 bits
+};
+
 struct Plan {
-  bool quantized = false;
+  NetKind kind = NetKind::Float;
   uint64_t data = 0;                         ///< seed of weights and inputs
   std::vector<uint32_t> head;                ///< operator set, sizes, inputs
   std::vector<std::vector<uint32_t>> nodes;  ///< of each: operator, operands, attributes
 };
 
-Plan random_plan(uint64_t seed, bool quantized = false);
+Plan random_plan(uint64_t seed, NetKind kind = NetKind::Float);
 
 /// The numbers of a part of a plan, one after another; 0 where there are no more.
 class Choices {
@@ -60,12 +66,20 @@ class Choices {
   std::vector<uint32_t> chosen_;
 };
 
+/// The elements of an input: between -most and most, or with `mask` 0 or `most`.
+struct InputNumbers {
+  double most = 1;
+  bool mask = false;
+};
+
 struct Made {
   std::string model;  ///< the ONNX file
   uint64_t data = 0;  ///< seed of the inputs
   /// ONNX Runtime means the same by all operators in it (docs/develop/testing.md has the exceptions).
   bool onnxruntime = true;
   std::shared_ptr<const test::QuantizedNet> quantized;  ///< null: it is not
+  bool reals = false;                                   ///< for results of 16 bits
+  std::vector<InputNumbers> inputs = {};                ///< one an input, or empty
 };
 
 /// With `smallest`: the smallest numbers that make the same network.

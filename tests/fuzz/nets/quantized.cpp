@@ -7,7 +7,7 @@ namespace npu::fuzz {
 
 Made make_quantized_network(const Plan &plan, Plan *smallest) {
   Choices head(plan.head);
-  Plan used{true, plan.data, {}, {}};
+  Plan used{plan.kind, plan.data, {}, {}};
   const auto seed = static_cast<uint32_t>(plan.data);
   const auto made = std::make_shared<test::QuantizedNet>();
   if (head.chance(20)) {

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "compiler/graph/evaluate.h"
 #include "compiler/graph/print.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/onnx_builder.h"
@@ -133,6 +136,27 @@ TEST(FoldAffine, LeavesAFactorThatSomethingElseReads) {
 }
 
 /// Two convolutions, joined, scaled and shifted: batch normalization behind the Concat.
+/// As a bias a mask takes the bits of a sum's other terms, and as a factor it enlarges their roundings: 3 - 2 of a
+/// product is exact, and (1 - m) * L is 0 there.
+TEST(FoldAffine, LeavesMasksOutside) {
+  for (const float masked : {-1e4f, -1e9f, std::numeric_limits<float>::lowest()})
+    for (const bool factor : {false, true}) {
+      SCOPED_TRACE(std::to_string(masked) + (factor ? " as a factor" : " as a summand"));
+      OnnxBuilder b;
+      std::string x = b.op("MatMul", {b.input({2, 2}), b.constant({2, 2}, {3, 3, -2, -2})});
+      if (factor) x = b.op("Sub", {b.scalar(1), x});
+      b.output(b.op(factor ? "Mul" : "Add", {x, b.floats({factor ? masked : 0, masked})}));
+      graph::Graph g = import(b);
+      const std::vector<graph::Tensor> in{*graph::make_f32({2, 2}, {1, 1, 0, 0})};
+      std::vector<graph::Tensor> wanted, got;
+      ASSERT_TRUE(graph::evaluate_graph(g, in, wanted).ok());
+      graph::fold_affine(g);
+      EXPECT_EQ(g.nodes.size(), 2u);
+      ASSERT_TRUE(graph::evaluate_graph(g, in, got).ok());
+      EXPECT_EQ(got[0].data, wanted[0].data);
+    }
+}
+
 TEST(FoldAffine, PassesAConcatAndAPositiveFactorARelu) {
   OnnxBuilder b;
   const std::string x = b.input({1, 1, 2, 2}, "x");

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/passes/half_values.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/graph/moves.h"
+#include "compiler/graph/partition.h"
+#include "compiler/passes/half_nodes.h"
+
+namespace npu::graph {
+namespace {
+
+/// Flags of the values of a graph.
+using Flags = std::vector<bool>;
+
+class Finder {
+ public:
+  Finder(const Graph &graph, Dtype half)
+      : g_(graph), half_(half), made_(graph.producers()), readers_(graph.values.size()), chip_(graph.nodes.size()) {
+    for (size_t i = 0; i < g_.nodes.size(); ++i) {
+      chip_[i] = runs_on_chip(g_, g_.nodes[i]);
+      for (ValueId v : g_.nodes[i].inputs)
+        if (v != kNoValue) readers_[at(v)].push_back(i);
+    }
+  }
+
+  HalfValues run() {
+    find_foreign();
+    find_statistics();
+    scores_ = leading_to(compared_by_softmax());
+    angles_ = leading_to(read_by(is_periodic));
+    decided_ = leading_to(read_by([this](const Node &n) { return decides(n) || (is_max_pool(n) && covers_rows(n)); }));
+    find_wide();
+    find_single();
+    return {std::move(single_), std::move(wide_), std::move(angles_)};
+  }
+
+ private:
+  Flags none() const { return Flags(g_.values.size()); }
+  const Node *maker(ValueId v) const {
+    return made_[at(v)] < 0 ? nullptr : &g_.nodes[static_cast<size_t>(made_[at(v)])];
+  }
+  bool on_chip(const Node &n) const { return chip_[static_cast<size_t>(&n - g_.nodes.data())]; }
+
+  /// Operands that arrive at run time and hold real numbers.
+  bool is_variable(ValueId v) const { return v != kNoValue && !g_.is_constant(v) && is_real(g_[v].dtype); }
+  bool any_of(const Node &n, const Flags &flags) const {
+    return std::ranges::any_of(n.inputs, [&](ValueId v) { return is_variable(v) && flags[at(v)]; });
+  }
+  bool all_of(const Node &n, const Flags &flags) const {
+    return any_of(n, flags) &&
+           std::ranges::all_of(n.inputs, [&](ValueId v) { return !is_variable(v) || flags[at(v)]; });
+  }
+
+  // Flags that follow from the operands.
+
+  /// Element by element, or a maximum: an operand's size is the result's.
+  bool passes_on(const Node &n) const {
+    return moves(n) || n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Where || n.op == Op::Cast ||
+           is_max_pool(n);
+  }
+
+  /// Numbers of any size: inputs and results of the CPU, and what is computed from these alone.
+  void find_foreign() {
+    foreign_ = none();
+    for (ValueId v : g_.inputs) foreign_[at(v)] = is_real(g_[v].dtype);
+    for (const Node &n : g_.nodes) {
+      if (!is_real(g_[n.output].dtype)) continue;
+      const bool arrives = n.op == Op::Concat ? any_of(n, foreign_) : passes_on(n) && all_of(n, foreign_);
+      foreign_[at(n.output)] = arrives || !on_chip(n);
+    }
+  }
+
+  /// A pooling over everything: a reduction.
+  bool covers_rows(const Node &n) const {
+    const auto *pool = std::get_if<PoolAttrs>(&n.attrs);
+    if (!pool) return false;
+    const Shape &x = g_[n.inputs[0]].shape;
+    for (size_t d = 2; d < x.size(); ++d)
+      if (pool->window.kernel[d - 2] != x[d]) return false;
+    return element_count(g_[n.output].shape) < element_count(x);
+  }
+
+  /// Means, maxima and the like, and what is computed from these alone.
+  void find_statistics() {
+    statistic_ = none();
+    for (const Node &n : g_.nodes)
+      statistic_[at(n.output)] =
+          covers_rows(n) || ((moves(n) || n.op == Op::Unary || n.op == Op::Binary) && all_of(n, statistic_));
+  }
+
+  // Flags that follow from the readers.
+
+  template <class Wanted>
+  Flags read_by(Wanted wanted) const {
+    Flags flags = none();
+    for (const Node &n : g_.nodes)
+      if (wanted(n))
+        for (ValueId v : n.inputs)
+          if (is_variable(v)) flags[at(v)] = true;
+    return flags;
+  }
+
+  /// A small change of the operand may change the result altogether.
+  bool decides(const Node &n) const { return !on_chip(n) || has_steps(n); }
+
+  /// Values from which a Softmax, or one that is spelled out, computes differences.
+  Flags compared_by_softmax() const {
+    Flags flags = read_by([](const Node &n) { return n.op == Op::Softmax; });
+    for (const Node &n : g_.nodes) {
+      const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+      if (!binary || binary->kind != BinaryKind::Sub || !is_variable(n.inputs[0]) || !is_variable(n.inputs[1]))
+        continue;
+      bool maximum = false, other = false;
+      const ValueId x = origin(n.inputs[0], false, other);
+      if (x == origin(n.inputs[1], true, maximum) && maximum) flags[at(x)] = true;
+    }
+    return flags;
+  }
+
+  /// The value from which moves lead to v, or moves, functions and maxima.
+  ValueId origin(ValueId v, bool behind_maxima, bool &maximum) const {
+    for (const Node *n = maker(v); n; n = maker(v)) {
+      if (!rearranges(*n) && !(behind_maxima && (is_max_pool(*n) || n->op == Op::Unary))) break;
+      maximum = maximum || is_max_pool(*n);
+      v = n->inputs[0];
+    }
+    return v;
+  }
+
+  /// The same values, and those from which they are computed element by element.
+  Flags leading_to(Flags flags) const {
+    for (size_t i = g_.nodes.size(); i-- > 0;) {
+      const Node &n = g_.nodes[i];
+      if (!flags[at(n.output)] || !passes_on(n)) continue;
+      for (ValueId v : n.inputs)
+        if (is_variable(v)) flags[at(v)] = true;
+    }
+    return flags;
+  }
+
+  // Numbers that 16 bits might not hold.
+
+  void find_wide() {
+    wide_ = exact_ = none();
+    for (size_t v = 0; v < wide_.size(); ++v) wide_[v] = exact_[v] = g_.values[v].exact;
+    for (const Node &n : g_.nodes) {
+      if (is_exact(n)) exact_[at(n.output)] = true;
+      if (is_wide(n) || exact_[at(n.output)]) wide_[at(n.output)] = true;
+    }
+  }
+
+  /// True for results that are as exact as their operands: moves of sums of integers, sums of such, functions.
+  /// Multiplied by their scale they are as other numbers; scales, of one element, stay exact.
+  bool is_exact(const Node &n) const {
+    const auto exact = [this](ValueId v) { return v != kNoValue && exact_[at(v)]; };
+    if (const auto *a = std::get_if<BinaryAttrs>(&n.attrs);
+        a && a->kind != BinaryKind::Add && a->kind != BinaryKind::Sub && element_count(g_[n.output].shape) != 1)
+      return false;
+    return (n.op == Op::Binary || n.op == Op::Unary || moves(n)) && std::ranges::any_of(n.inputs, exact);
+  }
+
+  /// Exact operands are none: a product with their scale makes them ordinary numbers.
+  bool all_wide(const Node &n) const { return all_of(n, wide_) && !any_of(n, exact_); }
+  bool any_wide(const Node &n) const {
+    return std::ranges::any_of(n.inputs,
+                               [this](ValueId v) { return is_variable(v) && wide_[at(v)] && !exact_[at(v)]; });
+  }
+
+  bool is_wide(const Node &n) const {
+    if (!is_real(g_[n.output].dtype)) return false;
+    switch (n.op) {
+      case Op::Conv:
+      case Op::MatMul:
+        // A position times a frequency: products in 16 bits would be other angles. A bias may be a mask.
+        return angles_[at(n.output)] || (scores_[at(n.output)] && has_large_bias(g_, n));
+      case Op::Concat:
+      case Op::Pad:
+      case Op::Where:
+        return any_wide(n) || brings_extremes(g_, n, half_);
+      case Op::Binary:
+        return is_wide_binary(n);
+      case Op::Unary:
+        return !is_bounded(n, half_) && all_wide(n);
+      case Op::Pool:
+        return all_wide(n);
+      default:
+        return moves(n) && all_wide(n);
+    }
+  }
+
+  bool is_wide_binary(const Node &n) const {
+    if (is_bounded(n, half_)) return false;
+    if (has_extreme_operand(g_, n, half_)) return true;
+    const BinaryKind kind = std::get<BinaryAttrs>(n.attrs).kind;
+    const bool factor = kind == BinaryKind::Mul || kind == BinaryKind::Div, score = scores_[at(n.output)];
+    if (kind == BinaryKind::Mul && n.inputs[0] == n.inputs[1]) return true;  // variances, norms
+    if (factor && !score) return all_wide(n);
+    // A sum of scores and what arrives may be masked.
+    return any_wide(n) || (score && !factor && any_of(n, foreign_));
+  }
+
+  // Numbers that are stored in float32 for other reasons.
+
+  void find_single() {
+    single_ = read_by([this](const Node &n) { return decides(n) || has_long_rows(n); });
+    for (ValueId v : g_.outputs) single_[at(v)] = true;
+    for (size_t v = 0; v < single_.size(); ++v) {
+      if (angles_[v] || g_.values[v].single) single_[v] = true;
+      if (scores_[v] && (half_ == Dtype::F16 || foreign_[v])) single_[v] = true;
+      if (decided_[v] && foreign_[v]) single_[v] = true;
+    }
+    enlarged_ = none();
+    for (size_t i = g_.nodes.size(); i-- > 0;) {
+      const Node &n = g_.nodes[i];
+      repeat_statistics(n);
+      mark_enlarged(n);
+      if (is_needed_inside(n) || is_bound_of_difference(n) || has_tiny_bound(n, half_) || has_large_bias(g_, n))
+        single_[at(n.output)] = true;
+      if (single_[at(n.output)]) pass_to_operands(n);
+    }
+  }
+
+  /// Moves and functions keep the type of their operand: the operator in front of them stores float32. So does a cast
+  /// to the other type of 16 bits.
+  void pass_to_operands(const Node &n) {
+    const bool to_other = n.op == Op::Cast && is_half(g_[n.output].dtype) && g_[n.output].dtype != half_;
+    const bool statistic = n.op == Op::Binary && statistic_[at(n.output)];
+    if (!moves(n) && n.op != Op::Unary && !to_other && !statistic) return;
+    for (ValueId v : n.inputs)
+      if (v != kNoValue && !g_.is_constant(v)) single_[at(v)] = true;
+  }
+
+  /// An element of a statistic meets many: its rounding would move all of them in one direction.
+  void repeat_statistics(const Node &n) {
+    if (n.op != Op::Binary || statistic_[at(n.output)]) return;
+    for (ValueId v : n.inputs)
+      if (is_variable(v) && statistic_[at(v)] && element_count(g_[v].shape) < element_count(g_[n.output].shape))
+        single_[at(v)] = true;
+  }
+
+  /// A row of a softmax that only a result of float32 lets the chip compute.
+  bool has_long_rows(const Node &n) const {
+    return n.op == Op::Softmax && is_real(g_[n.output].dtype) &&
+           g_[n.output].shape[static_cast<size_t>(std::get<SoftmaxAttrs>(n.attrs).axis)] > kWholeRow;
+  }
+
+  /// Calls f for all readers of a value, also behind moves, until one returns true.
+  template <class F>
+  bool any_reader(ValueId v, F f) const {
+    std::set<ValueId> seen{v};
+    for (std::vector<ValueId> left{v}; !left.empty();) {
+      const ValueId next = left.back();
+      left.pop_back();
+      for (size_t i : readers_[at(next)]) {
+        const Node &n = g_.nodes[i];
+        if (!moves(n) && f(n)) return true;
+        if (moves(n) && seen.insert(n.output).second) left.push_back(n.output);
+      }
+    }
+    return false;
+  }
+
+  /// An intermediate result of an operator whose rounding the rest of the operator would make larger, or that might
+  /// leave the range of the type where the operator's result does not.
+  bool is_needed_inside(const Node &n) const {
+    if (!g_[n.output].inner || !is_real(g_[n.output].dtype) || moves(n) || keeps_numbers(n)) return false;
+    const auto is_other = [](const Node &r) { return r.op != Op::Conv && r.op != Op::MatMul; };
+    if (!any_reader(n.output, is_other)) return false;
+    return enlarged_[at(n.output)] || (half_ == Dtype::F16 && may_leave_range(g_, n));
+  }
+
+  /// Marks operands whose relative error the node, or a later one of the same operator, makes larger.
+  void mark_enlarged(const Node &n) {
+    bool passes = n.op == Op::Unary;
+    if (const auto *a = std::get_if<BinaryAttrs>(&n.attrs))
+      passes = (a->kind == BinaryKind::Mul || a->kind == BinaryKind::Div) && has_constant(n);
+    const bool later = enlarged_[at(n.output)] && (moves(n) || (passes && g_[n.output].inner));
+    if (!later && !enlarges_rounding(n)) return;
+    for (ValueId v : n.inputs)
+      if (is_variable(v)) enlarged_[at(v)] = true;
+  }
+  bool has_constant(const Node &n) const {
+    return std::ranges::any_of(n.inputs, [this](ValueId v) { return v != kNoValue && g_.is_constant(v); });
+  }
+
+  /// A sum with a constant that makes the operator's result adds one rounding, as any sum of two results has.
+  bool enlarges_rounding(const Node &r) const {
+    const auto *binary = std::get_if<BinaryAttrs>(&r.attrs);
+    if (!binary) return enlarges_errors(r);
+    if (binary->kind != BinaryKind::Add && binary->kind != BinaryKind::Sub) return false;
+    return !has_constant(r) || g_[r.output].inner;
+  }
+
+  /// A number at its bound may be compared with that bound, which 16 bits might not have.
+  bool is_bound_of_difference(const Node &n) const {
+    if (!is_real(g_[n.output].dtype) || !has_other_bounds(g_, n, half_)) return false;
+    return any_reader(n.output, [](const Node &r) {
+      const auto *binary = std::get_if<BinaryAttrs>(&r.attrs);
+      return binary && (binary->kind == BinaryKind::Add || binary->kind == BinaryKind::Sub);
+    });
+  }
+
+  const Graph &g_;
+  const Dtype half_;
+  const std::vector<int> made_;
+  std::vector<std::vector<size_t>> readers_;  // nodes that read a value
+  Flags chip_;                                // one for each node
+  Flags foreign_, statistic_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_;
+};
+
+}  // namespace
+
+HalfValues find_half_values(const Graph &graph, Dtype half) { return Finder(graph, half).run(); }
+
+}  // namespace npu::graph
