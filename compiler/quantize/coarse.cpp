@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "compiler/graph/moves.h"
-#include "compiler/quantize/histogram.h"
 
 namespace npu::quantize {
 namespace {
@@ -25,7 +24,7 @@ using graph::ValueId;
 enum class Side : uint8_t { Low, High };
 Side other(Side side) { return side == Side::Low ? Side::High : Side::Low; }
 
-/// What reads masked numbers. Each is stricter than the next one.
+/// Readers of masked numbers. Each is stricter than the next one.
 enum class Reader : uint8_t {
   Number,       ///< something for which they count
   Order,        ///< comparisons, maxima, and functions behind which nothing of them is left
@@ -112,9 +111,10 @@ class Finder {
       if (coarse.empty()) continue;
       std::string help;
       for (size_t r : products_of(g_, plan_, n.output)) help += " --keep-float '" + source_of(g_.nodes[r]).name + "'";
+      help = help.empty() ? "--keep-float '" + source_of(n).name + "' keeps it in float32"
+                          : help.substr(1) + " keeps what reads it in float32";
       out.push_back("tensor '" + names_[at(n.output)] + "' of node '" + source_of(n).name +
-                    "' has one scale for all its parts: " + coarse +
-                    (help.empty() ? "" : "; " + help.substr(1) + " keeps what reads it in float32"));
+                    "' has one scale for all its parts: " + coarse + "; " + help);
     }
     return out;
   }
@@ -140,15 +140,27 @@ class Finder {
     if (found == seen_.histograms.end() || !can_be_real(v)) return "";
     if (found->second.infinities()) return "it has numbers that are infinite";
     std::string out = mask_in(v, found->second);
-    if (const int i = made_by_[at(v)]; out.empty() && i >= 0 && g_.nodes[static_cast<size_t>(i)].op == Op::Concat)
+    const int i = made_by_[at(v)];
+    if (std::set<ValueId> seen;
+        out.empty() && i >= 0 && g_.nodes[static_cast<size_t>(i)].op == Op::Concat && keeps_apart(v, seen))
       out = coarse_piece(g_.nodes[static_cast<size_t>(i)]);
     if (out.empty()) out = coarse_slice(v, v);
-    const bool is_rounded = made_by_[at(v)] >= 0 && plan_.integer[static_cast<size_t>(made_by_[at(v)])];
+    const bool is_rounded = i >= 0 && plan_.integer[static_cast<size_t>(i)];
     if (out.empty() && is_rounded && near_float_.count(v)) out = coarse_group(v);
     return out;
   }
 
-  /// Whether something that is not a product reads a value, and no product does. Parts and maxima of a value in float32
+  /// True if parts of a value become outputs or are read by themselves before a product makes sums of them.
+  bool keeps_apart(ValueId v, std::set<ValueId> &seen) const {
+    if (!seen.insert(v).second) return false;
+    if (output_[at(v)].reals || output_[at(v)].integers) return true;
+    return std::ranges::any_of(readers_[at(v)], [&](size_t r) {
+      const Node &n = g_.nodes[r];
+      return n.op == Op::Slice || n.op == Op::Gather || (!is_product(n) && keeps_apart(n.output, seen));
+    });
+  }
+
+  /// True if something that is not a product reads a value, and no product does. Parts and maxima of a value in float32
   /// become integers by themselves.
   bool can_be_real(ValueId v) const {
     bool any = false;
@@ -161,23 +173,25 @@ class Finder {
       const Node &n = g_.nodes[r];
       const bool carries = passes_integers(n) && n.op != Op::Slice && !(graph::is_max_pool(n) && is_less(n.output, v));
       if (carries) return reads_product(n.output, any);
-      any = any || !is_product(n);
-      return is_product(n) && plan_.integer[r];
+      const bool found = is_product(n) && plan_.integer[r];
+      any = any || !found;
+      return found;
     });
   }
 
-  /// Whether the maxima of a value have a smaller range than the value.
+  /// True if the maxima of a value have a smaller range than the value.
   bool is_less(ValueId maxima, ValueId v) const {
-    const auto found = seen_.histograms.find(v);
-    if (found != seen_.histograms.end() && found->second.infinities()) return true;
-    const Range *a = range_of(maxima), *b = range_of(v);
-    return a && b && (a->high - a->low) * 2 <= b->high - b->low;
+    const Histogram *a = find(seen_.histograms, maxima), *b = find(seen_.histograms, v);
+    if (!a || !b || a->infinities()) return false;
+    const auto span = [](const Histogram &h) { return std::max<double>(h.high(), 0) - std::min<double>(h.low(), 0); };
+    return b->infinities() || span(*a) * 2 <= span(*b);
   }
 
-  /// The range of a value by itself; null: it has not been seen.
-  const Range *range_of(ValueId v) const {
+  /// The record of a value, or of the one that has the same numbers; null: there is none.
+  template <class T>
+  const T *find(const std::map<ValueId, T> &seen, ValueId v) const {
     for (;;) {
-      if (const auto found = seen_.ranges.find(v); found != seen_.ranges.end()) return &found->second;
+      if (const auto found = seen.find(v); found != seen.end()) return &found->second;
       const int i = made_by_[at(v)];
       if (i < 0 || !keeps_numbers(g_.nodes[static_cast<size_t>(i)])) return nullptr;
       v = g_.nodes[static_cast<size_t>(i)].inputs[0];
@@ -199,11 +213,12 @@ class Finder {
   }
 
   bool is_far(ValueId v, Side side) const {
-    const auto found = seen_.histograms.find(v);
-    return found == seen_.histograms.end() || found->second.infinities() || split(found->second, side, Reader::Order);
+    const Histogram *h = find(seen_.histograms, v);
+    return !h || h->infinities() || split(*h, side, Reader::Order);
   }
 
-  /// What reads masked numbers of a value, the strictest of all readers. `seen`: values that have been looked at.
+  /// The kind of what reads masked numbers of a value, the strictest of all readers. `seen`: values that have been
+  /// looked at.
   Reader reader_of(ValueId v, Side side, std::set<ValueId> &seen) const {
     if (!seen.insert(v).second) return Reader::Exponential;
     Reader out = output_[at(v)].reals ? Reader::Order : Reader::Exponential;
@@ -273,7 +288,7 @@ class Finder {
       if (g_.is_constant(x)) {
         const float *c = g_[x].constant->as<float>();
         for (int64_t i = 0; i < g_[x].constant->count(); ++i) r = {std::min(r.low, c[i]), std::max(r.high, c[i])};
-      } else if (const Range *known = range_of(x)) {
+      } else if (const Range *known = find(seen_.ranges, x)) {
         r = *known;
       }
       const std::string &name = g_[x].name.empty() ? names_[at(x)] : g_[x].name;
@@ -288,7 +303,7 @@ class Finder {
       const Node &n = g_.nodes[r];
       std::string out;
       if (keeps_numbers(n)) out = coarse_slice(n.output, whole);
-      if (const Range *part = n.op == Op::Slice ? range_of(n.output) : nullptr;
+      if (const Range *part = n.op == Op::Slice ? find(seen_.ranges, n.output) : nullptr;
           part && is_coarse(*part, scale_of(whole)))
         out = "part '" + names_[at(n.output)] + "' has numbers from " + steps_text(*part, scale_of(whole));
       if (!out.empty()) return out;

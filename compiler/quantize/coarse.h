@@ -4,24 +4,23 @@
 #ifndef NPU_QUANTIZE_COARSE_H
 #define NPU_QUANTIZE_COARSE_H
 
+#include "compiler/quantize/histogram.h"
 #include "compiler/quantize/insert.h"
 #include "compiler/quantize/parts.h"
 
 namespace npu::quantize {
-
-class Histogram;
 
 /// Steps that a part needs for its own range: with fewer it is coarse.
 inline constexpr double kLeastSteps = 16;
 
 /// Steps of a range that has 0, by the scale of its integers.
 double steps_of(const Range &range, float scale);
-/// Whether a part has numbers other than 0 and too few steps.
+/// True if a part has numbers other than 0 and too few steps.
 bool is_coarse(const Range &range, float scale);
-/// "0 to 0.87: 0.35 of its 256 steps"
+/// "LOW to HIGH, for which N of 256 steps are left"
 std::string steps_text(const Range &range, float scale);
 
-/// What calibration has shown of a network.
+/// Results of a calibration.
 struct Seen {
   std::map<graph::ValueId, Histogram> histograms;
   std::map<graph::ValueId, Range> ranges;  ///< of each value by itself

@@ -208,11 +208,7 @@ class Quantizer {
     for (ValueId v : g_.outputs)
       if (near.count(v)) wanted.pieces.emplace(v, find_pieces(g_, v, names_));
     Observed seen;
-    NPU_TRY(observe(g_, wanted, options_, seen));
-    for (size_t k = 0; k < wanted.values.size(); ++k) {
-      seen_.ranges.emplace(wanted.values[k], find_range(seen.histograms[k], options_.rule));
-      seen_.histograms.emplace(wanted.values[k], std::move(seen.histograms[k]));
-    }
+    NPU_TRY(see(wanted, seen));
     for (size_t k = 0; k < wanted.sliced.size(); ++k) seen_.slices.emplace(wanted.sliced[k], std::move(seen.slices[k]));
     for (size_t k = 0; k < nodes.size(); ++k) {
       out_.means[name(wanted.channels[k].value)] = seen.means[k];
@@ -221,6 +217,24 @@ class Quantizer {
     for (ValueId v : g_.outputs)
       output_parts_.push_back(near.count(v) ? Parts(g_[v].shape, wanted.pieces[v], seen_.slices.at(v)) : Parts());
     out_.samples = options_.samples->count();
+    return {};
+  }
+
+  /// Values of a plan that no plan before had.
+  Status observe_missing() {
+    Wanted wanted;
+    for (ValueId v : first_.values)
+      if (!seen_.ranges.count(v)) wanted.values.push_back(v);
+    Observed ignored;
+    return wanted.values.empty() ? Status() : see(wanted, ignored);
+  }
+
+  Status see(const Wanted &wanted, Observed &seen) {
+    NPU_TRY(observe(g_, wanted, options_, seen));
+    for (size_t k = 0; k < wanted.values.size(); ++k) {
+      seen_.ranges.emplace(wanted.values[k], find_range(seen.histograms[k], options_.rule));
+      seen_.histograms.emplace(wanted.values[k], std::move(seen.histograms[k]));
+    }
     return {};
   }
 
@@ -244,6 +258,7 @@ class Quantizer {
       }
       if (!more) break;
       first_ = plan();
+      NPU_TRY(observe_missing());
       set_quants();
     }
     return check_infinities();

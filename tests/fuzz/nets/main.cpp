@@ -16,13 +16,17 @@ namespace npu::fuzz {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: fuzz_nets [--quantized] [--seeds FIRST[-LAST]]... [--fresh COUNT] [--salt TEXT] [--seconds N]\n"
-    "                 [--out DIR]\n"
-    "  --quantized networks of operators between nodes that quantize, compared bit for bit\n"
-    "  --seeds     networks of these seeds\n"
-    "  --fresh     so many networks more, of seeds that follow from the salt\n"
-    "  --seconds   fresh ones until time is up\n"
-    "  --out       where networks that failed are written (default: here)\n";
+    "usage: fuzz_nets [--quantized|--calibrated] [--seeds FIRST[-LAST]]... [--fresh COUNT] [--salt TEXT]\n"
+    "                 [--seconds N] [--out DIR]\n"
+    "  --quantized  networks of operators between nodes that quantize, compared bit for bit\n"
+    "  --calibrated networks with masks and small parts, of which npuc makes integers by samples\n"
+    "  --seeds      networks of these seeds\n"
+    "  --fresh      so many networks more, of seeds that follow from the salt\n"
+    "  --seconds    fresh ones until time is up\n"
+    "  --out        where networks that failed are written (default: here)\n";
+
+/// The option that makes networks of a kind.
+constexpr const char *kOption[] = {"", "--quantized ", "--calibrated "};
 
 constexpr size_t kBatch = 250, kMostFindings = 5;
 constexpr int kShrinkTrials = 3000;
@@ -32,7 +36,7 @@ struct Arguments {
   std::vector<uint64_t> seeds;
   uint64_t fresh = 0, salt = 0;
   double seconds = 0;
-  bool quantized = false;
+  Kind kind = Kind::Float;
   std::string out = ".";
 };
 
@@ -54,10 +58,10 @@ uint64_t hash_of(const std::string &text) {
 }
 
 bool parse(int argc, char **argv, Arguments &a) {
-  static const option kOptions[] = {{"seeds", 1, nullptr, 's'}, {"fresh", 1, nullptr, 'f'},
-                                    {"salt", 1, nullptr, 'a'},  {"seconds", 1, nullptr, 't'},
-                                    {"out", 1, nullptr, 'o'},   {"quantized", 0, nullptr, 'q'},
-                                    {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {{"seeds", 1, nullptr, 's'},      {"fresh", 1, nullptr, 'f'},
+                                    {"salt", 1, nullptr, 'a'},       {"seconds", 1, nullptr, 't'},
+                                    {"out", 1, nullptr, 'o'},        {"quantized", 0, nullptr, 'q'},
+                                    {"calibrated", 0, nullptr, 'c'}, {nullptr, 0, nullptr, 0}};
   bool ok = true;
   for (int c; (c = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     if (c == 's') ok = ok && add_seeds(optarg, a);
@@ -65,7 +69,8 @@ bool parse(int argc, char **argv, Arguments &a) {
     if (c == 'a') a.salt = hash_of(optarg);
     if (c == 't') a.seconds = std::strtod(optarg, nullptr);
     if (c == 'o') a.out = optarg;
-    if (c == 'q') a.quantized = true;
+    if (c == 'q') a.kind = Kind::Quantized;
+    if (c == 'c') a.kind = Kind::Calibrated;
     ok = ok && c != '?';
   }
   return ok && optind == argc && (!a.seeds.empty() || a.fresh || a.seconds > 0);
@@ -86,11 +91,11 @@ void report(uint64_t seed, const Finding &f, const Arguments &a) {
     return false;
   };
   const Made made =
-      make_network(shrink(random_plan(seed, a.quantized), fails, f.kind == kSlow ? kSlowTrials : kShrinkTrials));
+      make_network(shrink(random_plan(seed, a.kind), fails, f.kind == kSlow ? kSlowTrials : kShrinkTrials));
   const std::string path = a.out + "/fuzz-nets-" + std::to_string(seed) + ".onnx";
   std::ofstream(path, std::ios::binary) << made.model;
   std::printf("shrunk: %s\n%sthe network: %s\nagain: fuzz_nets %s--seeds %llu\n", last.text.c_str(),
-              describe(made.model).c_str(), path.c_str(), a.quantized ? "--quantized " : "",
+              describe(made.model).c_str(), path.c_str(), kOption[static_cast<size_t>(a.kind)],
               static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 }
@@ -103,7 +108,7 @@ class Run {
     size_t next = 0;
     for (std::vector<uint64_t> seeds = batch(next); !seeds.empty() && findings_ < kMostFindings; seeds = batch(next)) {
       std::vector<Plan> plans;
-      for (uint64_t seed : seeds) plans.push_back(random_plan(seed, a_.quantized));
+      for (uint64_t seed : seeds) plans.push_back(random_plan(seed, a_.kind));
       for (const Found &found : check_apart(plans, true, counts_)) {
         if (found.finding.kind == "usage") {
           std::fprintf(stderr, "fuzz_nets: %s\n", found.finding.text.c_str());

@@ -244,7 +244,8 @@ const std::vector<Op> &all_ops() {
 }  // namespace
 
 Made make_network(const Plan &plan, Plan *smallest) {
-  if (plan.quantized) return make_quantized_network(plan, smallest);
+  if (plan.kind == Kind::Quantized) return make_quantized_network(plan, smallest);
+  if (plan.kind == Kind::Calibrated) return make_calibrated_network(plan, smallest);
   Choices head(plan.head);
   const int64_t opset = choose_opset(head);
   // Small ones are many; large ones fill the smallest local memory several times.

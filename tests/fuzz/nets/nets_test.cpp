@@ -75,7 +75,7 @@ TEST(QuantizedNetworks, HaveAllForms) {
   std::set<std::string> found;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     onnx::ModelProto model;
-    EXPECT_TRUE(model.ParseFromString(make_network(random_plan(seed, true)).model));
+    EXPECT_TRUE(model.ParseFromString(make_network(random_plan(seed, Kind::Quantized)).model));
     EXPECT_GT(model.graph().output_size(), 0) << "seed " << seed;
     for (const auto &n : model.graph().node()) found.insert(n.op_type());
   }
@@ -86,7 +86,7 @@ TEST(QuantizedNetworks, HaveAllForms) {
 
 TEST(QuantizedNetworks, AreTheSameOfTheSmallestNumbers) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
-    const Plan plan = random_plan(seed, true);
+    const Plan plan = random_plan(seed, Kind::Quantized);
     Plan smallest, again;
     EXPECT_EQ(make_network(plan, &smallest).model, make_network(plan).model);
     make_network(smallest, &again);
@@ -97,7 +97,7 @@ TEST(QuantizedNetworks, AreTheSameOfTheSmallestNumbers) {
 
 TEST(QuantizedNetworks, OfNoNumbersAreRight) {
   Plan plan;
-  plan.quantized = true;
+  plan.kind = Kind::Quantized;
   plan.nodes.resize(3);
   Counts counts;
   EXPECT_EQ(check_network(make_network(plan), nullptr, counts).text, "");

@@ -23,10 +23,10 @@ std::vector<uint32_t> numbers(Random &random, size_t count) {
 
 }  // namespace
 
-Plan random_plan(uint64_t seed, bool quantized) {
+Plan random_plan(uint64_t seed, Kind kind) {
   Random random(seed);
   Plan plan;
-  plan.quantized = quantized;
+  plan.kind = kind;
   plan.data = random.next();
   plan.head = numbers(random, kHeadNumbers);
   for (uint32_t n = 1 + random.below(kMostNodes); n--;) plan.nodes.push_back(numbers(random, kNodeNumbers));

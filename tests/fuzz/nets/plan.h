@@ -10,8 +10,9 @@
 #include <vector>
 
 namespace npu::test {
+struct PartsNet;
 struct QuantizedNet;
-}
+}  // namespace npu::test
 
 namespace npu::fuzz {
 
@@ -27,14 +28,20 @@ class Random {
   uint64_t state_;
 };
 
+enum class Kind : uint8_t {
+  Float,       ///< all operators
+  Quantized,   ///< operators between nodes that quantize
+  Calibrated,  ///< float32 with masks and small parts, of which npuc makes integers by samples
+};
+
 struct Plan {
-  bool quantized = false;
+  Kind kind = Kind::Float;
   uint64_t data = 0;                         ///< seed of weights and inputs
   std::vector<uint32_t> head;                ///< operator set, sizes, inputs
   std::vector<std::vector<uint32_t>> nodes;  ///< of each: operator, operands, attributes
 };
 
-Plan random_plan(uint64_t seed, bool quantized = false);
+Plan random_plan(uint64_t seed, Kind kind = Kind::Float);
 
 /// The numbers of a part of a plan, one after another; 0 where there are no more.
 class Choices {
@@ -66,6 +73,7 @@ struct Made {
   /// ONNX Runtime means the same by all operators in it (docs/develop/testing.md has the exceptions).
   bool onnxruntime = true;
   std::shared_ptr<const test::QuantizedNet> quantized;  ///< null: it is not
+  std::shared_ptr<const test::PartsNet> parts;          ///< null: npuc makes no integers of it
 };
 
 /// With `smallest`: the smallest numbers that make the same network.
