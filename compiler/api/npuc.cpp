@@ -83,10 +83,10 @@ constexpr Pass kFloatPasses[] = {
      }},
 };
 
-/// Outputs that --output-type makes integers of 8 bits.
-std::set<std::string> outputs_of_bytes(const graph::Graph &g, const graph::IoTypes::Side &types) {
+/// Inputs or outputs that --input-type or --output-type makes integers of 8 bits.
+std::set<std::string> made_bytes(const std::vector<std::string> &names, const graph::IoTypes::Side &types) {
   std::set<std::string> out;
-  for (const std::string &name : g.output_names) {
+  for (const std::string &name : names) {
     const auto named = types.named.find(name);
     if (graph::is_byte(named == types.named.end() ? types.all : named->second)) out.insert(name);
   }
@@ -112,7 +112,10 @@ Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, 
   };
   quantize::Options how = options.quantize;
   how.reals = options.reals;
-  how.outputs = outputs_of_bytes(g, options.io_types.outputs);
+  std::vector<std::string> inputs;
+  for (graph::ValueId v : g.inputs) inputs.push_back(g[v].name);
+  how.inputs = made_bytes(inputs, options.io_types.inputs);
+  how.outputs = made_bytes(g.output_names, options.io_types.outputs);
   const bool integers = how.type != quantize::Type::None;
   if (integers) {
     for (const Pass &pass : kFloatPasses) NPU_TRY(run(pass));

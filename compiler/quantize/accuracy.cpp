@@ -21,8 +21,9 @@ std::string number_text(double v) {
 
 class Search {
  public:
-  Search(const Graph &graph, const Plan &plan, const Known &known, const Options &options, std::set<int> &kept)
-      : g_(graph), plan_(plan), known_(known), options_(options), kept_(kept) {}
+  Search(const Graph &graph, const Plan &plan, const Known &known, const Options &options,
+         const std::vector<Parts> &parts, std::set<int> &kept)
+      : g_(graph), plan_(plan), known_(known), options_(options), parts_(parts), kept_(kept) {}
 
   Status run(std::vector<double> &sensitivities, Result &result) {
     NPU_TRY(find_samples());
@@ -76,10 +77,25 @@ class Search {
     return static_cast<double>(right) / static_cast<double>(samples_.size());
   }
 
-  double score(const Outputs &got) const {
+  /// What the limit is about. Of cosines the least: of all outputs and of all their parts, since large numbers hide
+  /// what becomes of small ones. `where`: what it is the cosine of.
+  double score(const Outputs &got, std::string &where) const {
     if (options_.accuracy.kind == AccuracyLimit::Kind::Top1) return top1(got);
     double least = 1;
-    for (const Difference &d : compare_outputs(wanted_, got)) least = std::min(least, d.cosine());
+    const std::vector<OutputDifference> outputs = compare_outputs(wanted_, got, parts_);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      const auto add = [&](const Difference &d, const std::string &part) {
+        if (d.cosine() >= least) return;
+        least = d.cosine();
+        where = part + "of output '" + g_.output_names[o] + "'";
+        if (plan_.outputs[o] && !part.empty())
+          where += ", whose parts share a scale: --output-type '" + g_.output_names[o] +
+                   "=float32' keeps it in real numbers, or make each part an output of its own in the file";
+      };
+      add(outputs[o].all, "");
+      for (size_t p = 0; p < outputs[o].parts.size(); ++p)
+        if (outputs[o].parts[p].signal > 0) add(outputs[o].parts[p], parts_[o].list()[p].name + " ");
+    }
     return least;
   }
 
@@ -100,16 +116,18 @@ class Search {
     std::set<int> sources = kept_;
     keep(count, sources);
     holds = false;
-    const Plan plan = make_plan(g_, sources, options_.outputs);
+    const Plan plan = make_plan(g_, sources, known_.reals, options_.outputs);
     if (plan.layers.empty()) return {};  // what is left has no integers without the layers that were kept
     Rounded rounded = make_rounded(g_, plan, known_, options_.type);
     fuse(rounded.graph, options_);
     Outputs got;
     NPU_TRY(compute_outputs(rounded.graph, samples_, "accuracy", options_, got));
-    reached = score(got);
+    std::string where;
+    reached = score(got, where);
     holds = is_enough(reached);
     if (tries_++ == 0 || reached > best_) {
       best_ = reached;
+      best_where_ = std::move(where);
       best_kept_ = count;
     }
     return {};
@@ -127,8 +145,11 @@ class Search {
       const Rounded one = make_rounded(g_, single_layer(g_, plan_, k), known_, options_.type);
       NPU_TRY(compute_outputs(one.graph, samples, "", quiet, got));
       double worst = 0;
-      for (const Difference &d : compare_outputs(wanted, got))
-        if (d.noise > 0) worst = std::max(worst, d.noise / d.signal);
+      for (const OutputDifference &output : compare_outputs(wanted, got, parts_)) {
+        if (output.all.noise > 0) worst = std::max(worst, output.all.noise / output.all.signal);
+        for (const Difference &d : output.parts)
+          if (d.noise > 0 && d.signal > 0) worst = std::max(worst, d.noise / d.signal);
+      }
       sensitivities_.push_back(worst);
       if (options_.progress) options_.progress({"sensitivity", k + 1, plan_.layers.size()});
     }
@@ -147,7 +168,8 @@ class Search {
       if (low == most)
         return Status::error("the accuracy is not reached as long as any layer has integers: with " +
                              std::to_string(best_kept_) + " of " + std::to_string(all) + " layers in float32 it is " +
-                             reached_text(best_) + ", " + limit_text() + " is expected");
+                             reached_text(best_) + ", " + limit_text() + " is expected" +
+                             (best_where_.empty() ? "" : "; that is the cosine " + best_where_));
       high = std::min(std::max<size_t>(2 * low, 1), most);
       NPU_TRY(try_without(high, holds, reached));
       if (!holds) low = high;
@@ -179,6 +201,7 @@ class Search {
   const Plan &plan_;
   const Known &known_;
   const Options &options_;
+  const std::vector<Parts> &parts_;
   std::set<int> &kept_;
   std::vector<size_t> samples_;
   Outputs wanted_;
@@ -187,6 +210,7 @@ class Search {
   std::vector<size_t> order_;          // layers, the worst first
   size_t tries_ = 0, best_kept_ = 0;   // how many layers were kept where most was reached
   double best_ = 0;
+  std::string best_where_;  // what the cosine there is of
 };
 
 }  // namespace
@@ -205,8 +229,9 @@ bool parse_accuracy(const std::string &text, AccuracyLimit &out) {
 }
 
 Status reach_accuracy(const Graph &graph, const Plan &plan, const Known &known, const Options &options,
-                      std::set<int> &kept, std::vector<double> &sensitivities, Result &result) {
-  return Search(graph, plan, known, options, kept).run(sensitivities, result);
+                      const std::vector<Parts> &parts, std::set<int> &kept, std::vector<double> &sensitivities,
+                      Result &result) {
+  return Search(graph, plan, known, options, parts, kept).run(sensitivities, result);
 }
 
 }  // namespace npu::quantize

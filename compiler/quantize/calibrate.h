@@ -6,13 +6,14 @@
 #include "compiler/graph/ir.h"
 #include "compiler/quantize/histogram.h"
 #include "compiler/quantize/options.h"
+#include "compiler/quantize/parts.h"
 
 namespace npu::quantize {
 
 /// The network's inputs, as samples give them.
 std::vector<Input> inputs_of(const graph::Graph &graph);
 
-/// A sample for a network. Numbers that are not finite, and tensors of other types and shapes, are errors.
+/// A sample for a network. NaN, and tensors of other types and shapes, are errors.
 Status load_sample(const graph::Graph &graph, const Samples &samples, size_t index, std::vector<graph::Tensor> &out);
 
 /// Of a value, one of whose dimensions is channels.
@@ -21,13 +22,21 @@ struct Channelled {
   size_t axis = 0;
 };
 
-/// What values have been, over all samples.
+/// Values to look at.
+struct Wanted {
+  std::vector<graph::ValueId> values;            ///< whose histograms are wanted
+  std::vector<Channelled> channels;              ///< whose means are wanted
+  std::vector<graph::ValueId> sliced;            ///< whose slices are wanted
+  std::map<graph::ValueId, Pieces> pieces = {};  ///< of those
+};
+
+/// What values have been, over all samples. Each list is in the order of what was wanted.
 struct Observed {
   std::vector<Histogram> histograms;
   std::vector<std::vector<double>> means;  ///< for each channel
+  std::vector<Slices> slices;
 };
-Status observe(const graph::Graph &graph, const std::vector<graph::ValueId> &values,
-               const std::vector<Channelled> &channels, const Options &options, Observed &out);
+Status observe(const graph::Graph &graph, const Wanted &wanted, const Options &options, Observed &out);
 
 }  // namespace npu::quantize
 

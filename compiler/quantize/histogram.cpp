@@ -50,7 +50,19 @@ bool Histogram::add(std::span<const float> numbers) {
   return true;
 }
 
+bool Histogram::add_finite(std::span<const float> numbers) {
+  if (add(numbers)) return true;
+  std::vector<float> finite;
+  for (float v : numbers) {
+    if (std::isnan(v)) return false;
+    if (std::isfinite(v)) finite.push_back(v);
+  }
+  infinities_ += numbers.size() - finite.size();
+  return add(finite);
+}
+
 void Histogram::merge(const Histogram &other) {
+  infinities_ += other.infinities_;
   if (other.total_ == 0) return;
   low_ = total_ ? std::min(low_, other.low_) : other.low_;
   high_ = total_ ? std::max(high_, other.high_) : other.high_;

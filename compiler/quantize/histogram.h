@@ -18,11 +18,15 @@ class Histogram {
 
   /// False: one of the numbers is not finite, and nothing has been added.
   bool add(std::span<const float> numbers);
+  /// The same, where infinities are counted and left out. False: one of the numbers is NaN.
+  bool add_finite(std::span<const float> numbers);
   void merge(const Histogram &other);
 
   uint64_t total() const { return total_; }
   /// Numbers that are exactly 0; they are in no bin.
   uint64_t zeros() const { return zeros_; }
+  /// Infinite numbers that add_finite() has left out; they are not in the total.
+  uint64_t infinities() const { return infinities_; }
   float low() const { return low_; }
   float high() const { return high_; }
   bool empty() const { return counts_.empty(); }  ///< there were no numbers but 0
@@ -38,7 +42,7 @@ class Histogram {
 
   std::vector<uint64_t> counts_;
   double width_ = 0;
-  uint64_t total_ = 0, zeros_ = 0;
+  uint64_t total_ = 0, zeros_ = 0, infinities_ = 0;
   float low_ = 0, high_ = 0;
 };
 

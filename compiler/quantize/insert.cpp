@@ -42,7 +42,7 @@ class Inserter {
       for (ValueId &v : n.inputs)
         if (v != kNoValue) v = read(v, reads_integers_[i] && !rounded_.count(old[i].output));
       g_.nodes.push_back(std::move(n));
-      add_pair(old[i].output, old[i].source, plan_.integer[i]);
+      add_pair(old[i].output, old[i].source, plan_.integer[i] && !plan_.real[at(old[i].output)]);
     }
     for (size_t k = 0; k < g_.outputs.size(); ++k) g_.outputs[k] = read(g_.outputs[k], plan_.outputs[k]);
   }

@@ -44,13 +44,18 @@ bool is_steep(const Graph &g, const Node &n) {
 
 class Planner {
  public:
-  Planner(const Graph &graph, const std::set<int> &keep, const std::set<std::string> &outputs)
+  Planner(const Graph &graph, const std::set<int> &keep, const std::set<ValueId> &reals,
+          const std::set<std::string> &outputs)
       : g_(graph),
         kind_(graph.nodes.size()),
         readers_(graph.values.size()),
         is_output_(graph.values.size()),
-        is_float_output_(graph.values.size()) {
+        is_float_output_(graph.values.size()),
+        is_real_(graph.values.size()) {
     made_by_ = g_.producers();
+    for (ValueId v : reals) is_real_[at(v)] = true;
+    for (const Node &n : g_.nodes)
+      if (keeps_numbers(n) && is_real_[at(n.inputs[0])]) is_real_[at(n.output)] = true;
     for (size_t k = 0; k < g_.outputs.size(); ++k) {
       const ValueId v = g_.outputs[k];
       plan_.outputs.push_back(outputs.count(g_.output_names[k]) && g_[v].dtype == Dtype::F32 &&
@@ -73,6 +78,7 @@ class Planner {
     plan_.integer.assign(g_.nodes.size(), false);
     for (size_t i = 0; i < g_.nodes.size(); ++i) add_layer(i);
     list_values();
+    plan_.real = is_real_;
     return std::move(plan_);
   }
 
@@ -82,8 +88,11 @@ class Planner {
     if (graph::element_count(g_[n.output].shape) == 0) return Kind::Float;
     for (ValueId v : n.inputs)
       if (v != kNoValue && g_[v].dtype != Dtype::F32) return Kind::Float;
-    if (passes_integers(n)) return Kind::Move;
-    if (keep.count(n.source)) return Kind::Float;
+    const bool reads_real =
+        std::ranges::any_of(n.inputs, [this](ValueId v) { return v != kNoValue && is_real_[at(v)]; });
+    if (passes_integers(n)) return reads_real && !is_real_[at(n.output)] ? Kind::Float : Kind::Move;
+    if (keep.count(n.source) || reads_real) return Kind::Float;
+    if (is_real_[at(n.output)] && n.op != Op::Conv && n.op != Op::MatMul) return Kind::Float;
     switch (n.op) {
       case Op::Conv:
         return g_.is_constant(n.inputs[1]) && has_known_bias(n) ? Kind::Product : Kind::Float;
@@ -117,8 +126,11 @@ class Planner {
   /// What a value is made of by other orders, parts and copies of it. Such an output gets the type of integers in
   /// io_types(), which passes the same nodes.
   ValueId before_rearranging(ValueId v) const {
-    while (made_by_[at(v)] >= 0 && graph::rearranges(g_.nodes[static_cast<size_t>(made_by_[at(v)])]))
-      v = g_.nodes[static_cast<size_t>(made_by_[at(v)])].inputs[0];
+    while (made_by_[at(v)] >= 0) {
+      const Node &n = g_.nodes[static_cast<size_t>(made_by_[at(v)])];
+      if (!graph::rearranges(n) || (is_real_[at(n.inputs[0])] && !is_real_[at(v)])) break;
+      v = n.inputs[0];
+    }
     return v;
   }
 
@@ -363,6 +375,7 @@ class Planner {
   std::vector<Kind> kind_;
   std::vector<std::vector<size_t>> readers_;
   std::vector<bool> is_output_, is_float_output_;  // the latter: one that is not stored as integers
+  std::vector<bool> is_real_;                      // values that no integers stand for
   std::set<ValueId> integer_outputs_;
   std::vector<int> made_by_;
   std::vector<size_t> into_;  // for each node: the one that computes it as well; kOutput: none
@@ -378,8 +391,11 @@ bool passes_integers(const Node &n) {
   return graph::rearranges(n) || graph::is_max_pool(n);
 }
 
-Plan make_plan(const Graph &graph, const std::set<int> &keep, const std::set<std::string> &outputs) {
-  return Planner(graph, keep, outputs).run();
+bool keeps_numbers(const Node &n) { return n.op == Op::Transpose || n.op == Op::Reshape || n.op == Op::Expand; }
+
+Plan make_plan(const Graph &graph, const std::set<int> &keep, const std::set<ValueId> &reals,
+               const std::set<std::string> &outputs) {
+  return Planner(graph, keep, reals, outputs).run();
 }
 
 }  // namespace npu::quantize

@@ -22,15 +22,20 @@ struct Plan {
   std::vector<graph::ValueId> values;   ///< that become integers, in the order in which they are made
   std::vector<graph::ValueId> leaders;  ///< of each of these: values with the same leader have the same range
   std::vector<bool> outputs;            ///< for each of the network: whether it is stored as integers
+  std::vector<bool> real;               ///< for each value: whether float32 operators read it as it is
 };
 
 /// Whether integers go through a node as they are: what it makes are elements of its first operand, or zeros.
 bool passes_integers(const graph::Node &node);
 
-/// `keep`: nodes that stay in float32, by source. `outputs`: those of the network that become integers, by name; one
-/// that is an input or a constant, or is not float32, does not. Passes that make other operators of float32 ones have
-/// run.
-Plan make_plan(const graph::Graph &graph, const std::set<int> &keep, const std::set<std::string> &outputs);
+/// Whether the result of a node has the numbers of its only operand and no others.
+bool keeps_numbers(const graph::Node &node);
+
+/// `keep`: nodes that stay in float32, by source. `reals`: values that no integers stand for; parts and maxima of them
+/// may become integers. `outputs`: those of the network that become integers, by name; one that is an input or a
+/// constant, or is not float32, does not. Passes that make other operators of float32 ones have run.
+Plan make_plan(const graph::Graph &graph, const std::set<int> &keep, const std::set<graph::ValueId> &reals,
+               const std::set<std::string> &outputs);
 
 }  // namespace npu::quantize
 

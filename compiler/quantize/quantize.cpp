@@ -6,6 +6,7 @@
 
 #include "compiler/quantize/accuracy.h"
 #include "compiler/quantize/calibrate.h"
+#include "compiler/quantize/coarse.h"
 #include "compiler/quantize/equalize.h"
 #include "compiler/quantize/names.h"
 #include "compiler/quantize/ranges.h"
@@ -64,17 +65,21 @@ class Quantizer {
     NPU_TRY(find_kept(g_, kept, kept_));
     out_.named = kept_.size();
     if (options_.equalize) equalize(g_);
-    first_ = make_plan(g_, kept_, options_.outputs);
-    if (first_.layers.empty()) return Status::error("the network has no operator that integers could compute");
+    NPU_TRY(take_reals());
+    keep_infinite_biases();
+    first_ = plan();
+    if (first_.layers.empty() && known_.reals.empty())
+      return Status::error("the network has no operator that integers could compute");
     NPU_TRY(check_weights());
     NPU_TRY(check_table());
     NPU_TRY(find_ranges());
-    keep_masks();
-    if (options_.accuracy.kind != AccuracyLimit::Kind::None)
-      NPU_TRY(reach_accuracy(g_, first_, known_, options_, kept_, sensitivities_, out_));
-    Rounded rounded = make_rounded(g_, make_plan(g_, kept_, options_.outputs), known_, options_.type);
+    if (options_.samples) NPU_TRY(leave_coarse());
+    if (options_.accuracy.kind != AccuracyLimit::Kind::None && !first_.layers.empty())
+      NPU_TRY(reach_accuracy(g_, first_, known_, options_, output_parts_, kept_, sensitivities_, out_));
+    Rounded rounded = make_rounded(g_, plan(), known_, options_.type);
     list_table(rounded.plan);
     list_layers(rounded.plan);
+    warn_of_parts(rounded.plan);
     if (options_.samples && options_.compare) NPU_TRY(compare(rounded));
     g_ = std::move(rounded.graph);
     return {};
@@ -83,10 +88,39 @@ class Quantizer {
  private:
   const std::string &name(ValueId v) const { return names_[static_cast<size_t>(v)]; }
 
+  Plan plan() const { return make_plan(g_, kept_, known_.reals, options_.outputs); }
+
+  const graph::Source &source_of(size_t node) const { return g_.sources[static_cast<size_t>(g_.nodes[node].source)]; }
+
   const TableLine *find_in_table(ValueId v) const {
     if (!options_.table) return nullptr;
     const auto found = options_.table->tensors.find(name(v));
     return found == options_.table->tensors.end() ? nullptr : &found->second;
+  }
+
+  /// Tensors of the table that no integers stand for.
+  Status take_reals() {
+    if (!options_.table) return {};
+    for (const std::string &tensor : options_.table->reals) {
+      const auto found = std::find(names_.begin(), names_.end(), tensor);
+      if (found == names_.end() || tensor.empty())
+        return Status::error("the calibration table has a line for '" + tensor + "', which the network does not have");
+      known_.reals.insert(static_cast<ValueId>(found - names_.begin()));
+      out_.real_tensors.push_back({tensor, "the calibration table says so"});
+    }
+    return {};
+  }
+
+  /// A mask that is the same for all rows is a part of the bias in front of it.
+  void keep_infinite_biases() {
+    for (const Node &n : g_.nodes) {
+      if ((n.op != graph::Op::Conv && n.op != graph::Op::MatMul) || n.inputs.size() < 3) continue;
+      const ValueId v = n.inputs[2];
+      if (v == kNoValue || !g_.is_constant(v) || g_[v].dtype != graph::Dtype::F32) continue;
+      const float *w = g_[v].constant->as<float>(), *end = w + g_[v].constant->count();
+      if (std::none_of(w, end, [](float x) { return std::isinf(x); }) || !kept_.insert(n.source).second) continue;
+      out_.real_tensors.push_back({name(n.output), "the bias of its node has numbers that are infinite"});
+    }
   }
 
   Status check_weights() const {
@@ -121,11 +155,14 @@ class Quantizer {
     return {};
   }
 
-  /// What layers read and make: also values that become integers only where other layers stay in float32.
+  /// Values of layers: also those that become integers only where other layers stay in float32, and where parts and
+  /// maxima of a value do instead of the whole.
   std::vector<ValueId> values_of_layers() const {
     std::set<ValueId> out(first_.values.begin(), first_.values.end());
     for (const Layer &layer : first_.layers)
       for (size_t i : layer.nodes) out.insert(g_.nodes[i].output);
+    for (const Node &n : g_.nodes)
+      if (passes_integers(n) && !keeps_numbers(n) && g_[n.output].dtype == graph::Dtype::F32) out.insert(n.output);
     return {out.begin(), out.end()};
   }
 
@@ -151,49 +188,98 @@ class Quantizer {
   }
 
   Status find_ranges() {
-    const std::vector<ValueId> values = values_of_layers();
-    for (ValueId v : values)
-      if (const TableLine *line = find_in_table(v)) ranges_[v] = line->range;
+    Wanted wanted{values_of_layers(), {}, {}};
+    for (ValueId v : wanted.values)
+      if (const TableLine *line = find_in_table(v)) seen_.ranges[v] = line->range;
     std::vector<size_t> nodes;
-    std::vector<Channelled> channels;
-    if (options_.correct_biases) channels = operands_of_products(nodes);
+    if (options_.correct_biases) wanted.channels = operands_of_products(nodes);
     if (options_.samples) {
-      Observed seen;
-      NPU_TRY(observe(g_, values, channels, options_, seen));
-      for (size_t k = 0; k < values.size(); ++k) {
-        ranges_.emplace(values[k], find_range(seen.histograms[k], options_.rule));
-        histograms_.emplace(values[k], std::move(seen.histograms[k]));
-      }
-      for (size_t k = 0; k < nodes.size(); ++k) {
-        out_.means[name(channels[k].value)] = seen.means[k];
-        known_.means[nodes[k]] = std::move(seen.means[k]);
-      }
-      out_.samples = options_.samples->count();
+      NPU_TRY(observe_all(wanted, nodes));
     } else {
-      for (size_t k = 0; k < nodes.size(); ++k) take_means(nodes[k], channels[k]);
+      for (size_t k = 0; k < nodes.size(); ++k) take_means(nodes[k], wanted.channels[k]);
     }
-    join_groups();
-    for (const auto &[v, range] : ranges_) known_.quants[v] = quant_of(range, options_.type, options_.symmetric);
+    set_quants();
     return {};
   }
 
-  /// Sums with a mask in front of a softmax stay in float32: steps of integers that reach to -1e9 are larger than all
-  /// that the mask leaves.
-  void keep_masks() {
-    constexpr float kMask = -1e4f;
-    const std::vector<int> made = g_.producers();
-    for (const Node &n : g_.nodes) {
-      if (n.op != graph::Op::Softmax) continue;
-      ValueId v = n.inputs[0];
-      while (made[static_cast<size_t>(v)] >= 0 &&
-             passes_integers(g_.nodes[static_cast<size_t>(made[static_cast<size_t>(v)])]))
-        v = g_.nodes[static_cast<size_t>(made[static_cast<size_t>(v)])].inputs[0];
-      const auto range = ranges_.find(v);
-      if (range == ranges_.end() || range->second.low > kMask) continue;
-      for (const Layer &layer : first_.layers)
-        if (layer.result == v)
-          for (size_t i : layer.nodes) kept_.insert(g_.nodes[i].source);
+  Status observe_all(Wanted &wanted, const std::vector<size_t> &nodes) {
+    const std::set<ValueId> near = find_near_outputs(g_);
+    wanted.sliced.assign(near.begin(), near.end());
+    for (ValueId v : g_.outputs)
+      if (near.count(v)) wanted.pieces.emplace(v, find_pieces(g_, v, names_));
+    Observed seen;
+    NPU_TRY(see(wanted, seen));
+    for (size_t k = 0; k < wanted.sliced.size(); ++k) seen_.slices.emplace(wanted.sliced[k], std::move(seen.slices[k]));
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      out_.means[name(wanted.channels[k].value)] = seen.means[k];
+      known_.means[nodes[k]] = std::move(seen.means[k]);
     }
+    for (ValueId v : g_.outputs)
+      output_parts_.push_back(near.count(v) ? Parts(g_[v].shape, wanted.pieces[v], seen_.slices.at(v)) : Parts());
+    out_.samples = options_.samples->count();
+    return {};
+  }
+
+  /// Values of a plan that no plan before had.
+  Status observe_missing() {
+    Wanted wanted;
+    for (ValueId v : first_.values)
+      if (!seen_.ranges.count(v)) wanted.values.push_back(v);
+    Observed ignored;
+    return wanted.values.empty() ? Status() : see(wanted, ignored);
+  }
+
+  Status see(const Wanted &wanted, Observed &seen) {
+    NPU_TRY(observe(g_, wanted, options_, seen));
+    for (size_t k = 0; k < wanted.values.size(); ++k) {
+      seen_.ranges.emplace(wanted.values[k], find_range(seen.histograms[k], options_.rule));
+      seen_.histograms.emplace(wanted.values[k], std::move(seen.histograms[k]));
+    }
+    return {};
+  }
+
+  /// Scales for the plan as it is now.
+  void set_quants() {
+    ranges_ = seen_.ranges;
+    join_groups();
+    for (const auto &[v, range] : ranges_) known_.quants[v] = quant_of(range, options_.type, options_.symmetric);
+  }
+
+  /// Tensors whose integers would be too coarse stay in float32. That changes the plan, and what is read instead of
+  /// them is looked at in its turn.
+  Status leave_coarse() {
+    for (bool more = true; more;) {
+      more = false;
+      for (const CoarseTensor &tensor : find_coarse(g_, first_, seen_, known_.quants, names_)) {
+        if (find_in_table(tensor.value) || is_byte_input(tensor.value)) continue;  // asked for
+        if (!known_.reals.insert(tensor.value).second) continue;
+        out_.real_tensors.push_back({name(tensor.value), tensor.reason});
+        more = true;
+      }
+      if (!more) break;
+      first_ = plan();
+      NPU_TRY(observe_missing());
+      set_quants();
+    }
+    return check_infinities();
+  }
+
+  bool is_byte_input(ValueId v) const {
+    return std::count(g_.inputs.begin(), g_.inputs.end(), v) && options_.inputs.count(g_[v].name);
+  }
+
+  Status check_infinities() const {
+    for (ValueId v : first_.values) {
+      const auto seen = seen_.histograms.find(v);
+      if (seen == seen_.histograms.end() || seen->second.infinities() == 0) continue;
+      std::string help;
+      for (size_t i : products_of(g_, first_, v)) help += " --keep-float '" + source_of(i).name + "'";
+      help = help.empty() ? "leave its --output-type or --input-type out"
+                          : help.substr(1) + " keeps what multiplies them in float32";
+      return Status::error("tensor '" + name(v) + "' has numbers that are not finite, for which no integers stand: " +
+                           std::to_string(seen->second.infinities()) + " infinite ones; " + help);
+    }
+    return {};
   }
 
   /// Values of one group get the range that holds all of theirs.
@@ -213,6 +299,7 @@ class Quantizer {
       out_.table.tensors[name(v)] = {ranges_[v], known ? known->method : rule_text(options_.rule)};
     }
     for (int source : kept_) out_.table.keep.insert(g_.sources[static_cast<size_t>(source)].name);
+    for (ValueId v : known_.reals) out_.table.reals.insert(name(v));
   }
 
   void list_layers(const Plan &plan) {
@@ -232,9 +319,39 @@ class Quantizer {
         r.range = ranges_[layer.result];
         r.quant = known_.quants[layer.result];
       }
-      if (const auto seen = histograms_.find(layer.result); seen != histograms_.end()) set_shares(seen->second, r);
+      if (const auto seen = seen_.histograms.find(layer.result); seen != seen_.histograms.end())
+        set_shares(seen->second, r);
       if (!sensitivities_.empty()) r.sensitivity = sensitivities_[k];
     }
+  }
+
+  /// Parts that have too few steps of a scale that stays.
+  void warn_of_parts(const Plan &plan) {
+    if (!options_.samples) return;
+    out_.warnings = find_coarse_parts(g_, plan, seen_, known_.quants, names_);
+    for (size_t k = 0; k < g_.outputs.size(); ++k) {
+      if (!plan.outputs[k]) continue;
+      const float scale = scale_of_output(k);
+      std::vector<const Part *> coarse;
+      for (const Part &part : output_parts_[k].list())
+        if (is_coarse(part.range, scale)) coarse.push_back(&part);
+      if (coarse.empty()) continue;
+      std::string text = "output '" + g_.output_names[k] + "' has one scale for all its parts: ";
+      for (size_t i = 0; i < std::min<size_t>(coarse.size(), 3); ++i)
+        text += (i ? "; " : "") + coarse[i]->name + " has numbers from " + steps_text(coarse[i]->range, scale);
+      out_.warnings.push_back(text + ". --output-type '" + g_.output_names[k] +
+                              "=float32' keeps it in real numbers; or make each part an output of its own in the file");
+    }
+  }
+
+  /// The scale of an output of integers: that of the value that it is a rearrangement of.
+  float scale_of_output(size_t k) const {
+    const std::vector<int> made = g_.producers();
+    ValueId v = g_.outputs[k];
+    const std::set<ValueId> rounded(first_.values.begin(), first_.values.end());
+    while (!rounded.count(v) && made[at(v)] >= 0) v = g_.nodes[static_cast<size_t>(made[at(v)])].inputs[0];
+    const auto found = known_.quants.find(v);
+    return found == known_.quants.end() ? 0 : found->second.scale;
   }
 
   Status compare(const Rounded &rounded) {
@@ -250,7 +367,9 @@ class Quantizer {
     for (size_t k = 0; k < out_.layers.size(); ++k) out_.layers[k].difference = differences[k];
     Graph integers = rounded.graph;
     fuse(integers, options_);
-    return compare_results(g_, integers, samples, options_, out_);
+    NPU_TRY(compare_results(g_, integers, samples, options_, output_parts_, out_));
+    out_.warn_of_differences();
+    return {};
   }
 
   Graph &g_;
@@ -259,8 +378,9 @@ class Quantizer {
   const std::vector<std::string> names_;
   std::set<int> kept_;
   Plan first_;  ///< with as many layers as there can be
-  std::map<ValueId, Range> ranges_;
-  std::map<ValueId, Histogram> histograms_;
+  Seen seen_;
+  std::vector<Parts> output_parts_;  ///< of each output; empty without samples
+  std::map<ValueId, Range> ranges_;  ///< joined where values share a scale
   Known known_;
   std::vector<double> sensitivities_;  ///< of the layers of first_
 };

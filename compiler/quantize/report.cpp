@@ -40,11 +40,18 @@ std::string place(const LayerResult &l) {
   return !l.integer ? "kept in float32" : l.rounded ? "" : "to float32";
 }
 
-std::string output_text(const OutputResult &o) {
-  std::string out = print("SQNR %s dB, cosine %.6f, largest error %.4g", decibels(o.difference.sqnr()).c_str(),
-                          o.difference.cosine(), o.difference.most);
-  if (o.difference.left_out)
-    out += print(", without %lld numbers that are NaN or infinite", static_cast<long long>(o.difference.left_out));
+std::string difference_text(const Difference &d) {
+  std::string out =
+      print("SQNR %s dB, cosine %.6f, largest error %.4g", decibels(d.sqnr()).c_str(), d.cosine(), d.most);
+  if (d.left_out) out += print(", without %lld numbers that are NaN or infinite", static_cast<long long>(d.left_out));
+  return out;
+}
+
+/// The parts of an output that its own cosine says too much good of.
+std::vector<const PartResult *> worse_parts(const OutputResult &o) {
+  std::vector<const PartResult *> out;
+  for (const PartResult &p : o.parts)
+    if (p.difference.signal > 0 && p.difference.cosine() < o.difference.cosine()) out.push_back(&p);
   return out;
 }
 
@@ -160,8 +167,27 @@ std::string Result::text() const {
   }
   out += head_text(*this);
   for (const InputResult &i : inputs) out += fitted("input", 14) + " " + i.name + ": " + range_text(i) + "\n";
-  for (const OutputResult &o : outputs) out += fitted("output", 14) + " " + o.name + ": " + output_text(o) + "\n";
+  for (const OutputResult &o : outputs) {
+    out += fitted("output", 14) + " " + o.name + ": " + difference_text(o.difference) + "\n";
+    for (const PartResult *p : worse_parts(o))
+      out += fitted("", 14) + " " + p->name + ": " + difference_text(p->difference) + "\n";
+  }
+  for (const RealResult &r : real_tensors)
+    out += fitted("in float32", 14) + " tensor '" + r.name + "': " + r.reason + "\n";
+  for (const std::string &w : warnings) out += fitted("warning", 14) + " " + w + "\n";
   return out + top1_text(*this);
+}
+
+void Result::warn_of_differences() {
+  const auto add = [this](const std::string &what, const Difference &d) {
+    if (d.cosine() < kLeastCosine && (d.signal > 0 || d.noise > 0))
+      warnings.push_back(what + print(" has a cosine of %.4f with float32", d.cosine()));
+  };
+  for (const LayerResult &l : layers) add("the result of " + l.type + " '" + l.name + "'", l.difference);
+  for (const OutputResult &o : outputs) {
+    add("output '" + o.name + "'", o.difference);
+    for (const PartResult *p : worse_parts(o)) add(p->name + " of output '" + o.name + "'", p->difference);
+  }
 }
 
 std::string Result::html(const std::string &title) const {
@@ -169,7 +195,14 @@ std::string Result::html(const std::string &title) const {
                     kStyle + "</head><body>\n<h1>" + escaped(title) + "</h1>\n<p>" + escaped(head_text(*this)) +
                     "</p>\n";
   for (const InputResult &i : inputs) out += "<p>Input <b>" + escaped(i.name) + "</b>: " + range_text(i) + "</p>\n";
-  for (const OutputResult &o : outputs) out += "<p>Output <b>" + escaped(o.name) + "</b>: " + output_text(o) + "</p>\n";
+  for (const OutputResult &o : outputs) {
+    out += "<p>Output <b>" + escaped(o.name) + "</b>: " + difference_text(o.difference) + "</p>\n";
+    for (const PartResult *p : worse_parts(o))
+      out += "<p>&ndash; " + escaped(p->name) + ": " + difference_text(p->difference) + "</p>\n";
+  }
+  for (const RealResult &r : real_tensors)
+    out += "<p>In float32: tensor <b>" + escaped(r.name) + "</b>: " + escaped(r.reason) + "</p>\n";
+  for (const std::string &w : warnings) out += "<p><b>Warning:</b> " + escaped(w) + "</p>\n";
   if (top1) out += "<p>" + escaped(top1_text(*this)) + "</p>\n";
   out +=
       "<table><tr><th>layer<th>operator<th>noise<th>SQNR dB<th>cosine<th>largest error<th>sensitivity<th>range<th>"

@@ -25,6 +25,9 @@ struct Difference {
   double cosine() const;  ///< 1: of the same direction
 };
 
+/// A layer or an output with a smaller cosine is likely to be wrong.
+inline constexpr double kLeastCosine = 0.9;
+
 /// One operator of integers, or one that was kept in float32, with what it absorbs.
 struct LayerResult {
   std::string name, type;  ///< of the node of the file
@@ -47,9 +50,21 @@ struct InputResult {
   cpu::Quant quant;
 };
 
+/// A part of an output whose numbers have a magnitude of their own.
+struct PartResult {
+  std::string name;
+  Difference difference;
+};
+
 struct OutputResult {
   std::string name;
   Difference difference;
+  std::vector<PartResult> parts = {};
+};
+
+/// A tensor for which no integers stand, though operators of integers could make or read it.
+struct RealResult {
+  std::string name, reason;
 };
 
 struct Result {
@@ -58,11 +73,16 @@ struct Result {
   std::vector<LayerResult> layers;
   std::vector<InputResult> inputs;
   std::vector<OutputResult> outputs;
-  size_t samples = 0, compared = 0;  ///< that ranges are from; that differences are from
-  std::string reals;                 ///< the type of 16 bits of a network without integers
-  size_t named = 0;                  ///< nodes that stay in float32 by name; they are in no layer
+  std::vector<RealResult> real_tensors;
+  std::vector<std::string> warnings;  ///< sentences
+  size_t samples = 0, compared = 0;   ///< that ranges are from; that differences are from
+  std::string reals;                  ///< the type of 16 bits of a network without integers
+  size_t named = 0;                   ///< nodes that stay in float32 by name; they are in no layer
   /// Shares of labelled samples whose class is right, in float32 and in integers.
   std::optional<double> float_top1, top1;
+
+  /// Adds a warning for each layer, output and part whose cosine is below kLeastCosine.
+  void warn_of_differences();
 
   /// The layers as a table, that with most noise first, and what was reached.
   std::string text() const;

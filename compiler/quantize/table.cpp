@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <tuple>
 
 namespace npu::quantize {
 namespace {
@@ -62,13 +63,16 @@ bool parse_number(std::string_view word, T &out) {
 Status parse_line(std::string_view line, Table &out) {
   std::string name;
   TableLine entry;
-  constexpr std::string_view kKeep = "keep";
-  if (line.substr(0, kKeep.size()) == kKeep) {
-    line.remove_prefix(kKeep.size());
+  for (const auto &[word, what, list] :
+       {std::tuple{"keep", "node", &Table::keep}, std::tuple{"real", "tensor", &Table::reals}}) {
+    if (!line.starts_with(word)) continue;
+    line.remove_prefix(std::string_view(word).size());
     line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
     if (!take_name(line, name) || !take_word(line).empty())
-      return Status::error("a node's name between double quotes is expected behind 'keep', and nothing else");
-    return out.keep.insert(name).second ? Status() : Status::error("node '" + name + "' has a line already");
+      return Status::error("a " + std::string(what) + "'s name between double quotes is expected behind '" + word +
+                           "', and nothing else");
+    return (out.*list).insert(name).second ? Status()
+                                           : Status::error(std::string(what) + " '" + name + "' has a line already");
   }
   if (!take_name(line, name)) return Status::error("a tensor's name between double quotes is expected first");
   const std::string where = "tensor '" + name + "': ";
@@ -128,6 +132,7 @@ std::string table_text(const Table &table) {
     out += quoted(name) + "  " + number_text(line.range.low) + "  " + number_text(line.range.high) + "  " +
            line.method + "\n";
   for (const std::string &node : table.keep) out += "keep " + quoted(node) + "\n";
+  for (const std::string &tensor : table.reals) out += "real " + quoted(tensor) + "\n";
   return out;
 }
 

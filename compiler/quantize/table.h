@@ -5,10 +5,12 @@
 //   # npuc calibration table 1
 //   "conv1/out"  -1.25  3.5  kl
 //   keep "conv2"
+//   real "sum/out"
 //
 // A tensor's name between double quotes (\" \\ \n within stand for " \ and the end of a line), the lowest and the
-// highest number that integers stand for, and the method that found them, or "manual". Empty lines and lines that begin
-// with # are comments; one such as the first above that has another version is an error.
+// highest number that integers stand for, and the method that found them, or "manual". A node behind `keep` stays in
+// float32; for a tensor behind `real` no integers stand. Empty lines and lines that begin with # are comments; one such
+// as the first above that has another version is an error.
 #ifndef NPU_QUANTIZE_TABLE_H
 #define NPU_QUANTIZE_TABLE_H
 
@@ -50,6 +52,7 @@ struct TableLine {
 struct Table {
   std::map<std::string, TableLine> tensors;  ///< by their names (names.h)
   std::set<std::string> keep;                ///< nodes of the file
+  std::set<std::string> reals;               ///< tensors that no integers stand for
 };
 
 std::string table_text(const Table &table);

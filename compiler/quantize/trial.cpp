@@ -74,6 +74,7 @@ Plan single_layer(const Graph &graph, const Plan &plan, size_t layer) {
   out.layers = {plan.layers[layer]};
   out.integer.assign(graph.nodes.size(), false);
   out.outputs.assign(graph.outputs.size(), false);
+  out.real = plan.real;
   const std::vector<int> made = graph.producers();
   std::set<ValueId> touched{out.layers[0].result};
   for (size_t i : out.layers[0].nodes) {
@@ -118,12 +119,16 @@ Status compute_outputs(const Graph &graph, const std::vector<size_t> &samples, c
   });
 }
 
-std::vector<Difference> compare_outputs(const Outputs &wanted, const Outputs &got) {
-  std::vector<Difference> out(wanted.empty() ? 0 : wanted[0].size());
+std::vector<OutputDifference> compare_outputs(const Outputs &wanted, const Outputs &got,
+                                              const std::vector<Parts> &parts) {
+  std::vector<OutputDifference> out(wanted.empty() ? 0 : wanted[0].size());
   for (size_t k = 0; k < wanted.size(); ++k)
-    for (size_t o = 0; o < out.size(); ++o)
-      if (wanted[k][o].dtype == graph::Dtype::F32)
-        out[o].add(wanted[k][o].as<float>(), got[k][o].as<float>(), wanted[k][o].count());
+    for (size_t o = 0; o < out.size(); ++o) {
+      if (wanted[k][o].dtype != graph::Dtype::F32) continue;
+      const float *a = wanted[k][o].as<float>(), *b = got[k][o].as<float>();
+      out[o].all.add(a, b, wanted[k][o].count());
+      if (!parts.empty()) parts[o].add(a, b, out[o].parts);
+    }
   return out;
 }
 
@@ -168,14 +173,19 @@ Status compare_values(const Graph &graph, const Graph &other, const std::vector<
 }
 
 Status compare_results(const Graph &graph, const Graph &other, const std::vector<size_t> &samples,
-                       const Options &options, Result &out) {
+                       const Options &options, const std::vector<Parts> &parts, Result &out) {
   Outputs wanted, got;
   NPU_TRY(compute_outputs(graph, samples, "float32", options, wanted));
   NPU_TRY(compute_outputs(other, samples, "comparison", options, got));
-  const std::vector<Difference> differences = compare_outputs(wanted, got);
-  for (size_t k = 0; k < differences.size(); ++k)
-    if (graph[graph.outputs[k]].dtype == graph::Dtype::F32)
-      out.outputs.push_back({graph.output_names[k], differences[k]});
+  const std::vector<OutputDifference> differences = compare_outputs(wanted, got, parts);
+  for (size_t k = 0; k < differences.size(); ++k) {
+    if (graph[graph.outputs[k]].dtype != graph::Dtype::F32) continue;
+    OutputResult &output = out.outputs.emplace_back();
+    output.name = graph.output_names[k];
+    output.difference = differences[k].all;
+    for (size_t p = 0; p < differences[k].parts.size(); ++p)
+      output.parts.push_back({parts[k].list()[p].name, differences[k].parts[p]});
+  }
   return {};
 }
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "compiler/quantize/insert.h"
-#include "compiler/quantize/result.h"
+#include "compiler/quantize/parts.h"
 
 namespace npu::quantize {
 
@@ -15,8 +15,9 @@ inline constexpr size_t kCompared = 32;
 
 /// What calibration has shown.
 struct Known {
-  Quants quants;     ///< of all values that may become integers
-  InputMeans means;  ///< empty: biases are not corrected
+  Quants quants;                   ///< of all values that may become integers
+  InputMeans means;                ///< empty: biases are not corrected
+  std::set<graph::ValueId> reals;  ///< values that no integers stand for
 };
 
 /// A network with pairs and rounded weights.
@@ -46,17 +47,23 @@ using Outputs = std::vector<std::vector<graph::Tensor>>;
 Status compute_outputs(const graph::Graph &graph, const std::vector<size_t> &samples, const char *what,
                        const Options &options, Outputs &out);
 
-/// Differences of each output of two sets.
-std::vector<Difference> compare_outputs(const Outputs &wanted, const Outputs &got);
+/// Differences of an output of two sets, and of its parts.
+struct OutputDifference {
+  Difference all;
+  std::vector<Difference> parts;
+};
+/// Of each output. `parts`: those of each, or empty.
+std::vector<OutputDifference> compare_outputs(const Outputs &wanted, const Outputs &got,
+                                              const std::vector<Parts> &parts);
 
 /// Differences of values of the float32 network, and what those of the other network are that stand for them.
 Status compare_values(const graph::Graph &graph, const graph::Graph &other,
                       const std::vector<std::pair<graph::ValueId, graph::ValueId>> &values,
                       const std::vector<size_t> &samples, const Options &options, std::vector<Difference> &out);
 
-/// Adds the differences of the outputs of float32 to a result.
+/// Adds the differences of the outputs of float32 to a result. `parts`: those of each output, or empty.
 Status compare_results(const graph::Graph &graph, const graph::Graph &other, const std::vector<size_t> &samples,
-                       const Options &options, Result &out);
+                       const Options &options, const std::vector<Parts> &parts, Result &out);
 
 }  // namespace npu::quantize
 

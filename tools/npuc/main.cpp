@@ -174,18 +174,23 @@ Status write_files(const Arguments &args, const std::vector<npu::compiler::Compi
   return npu::npuc::write_outputs(outputs);
 }
 
+/// What the table says last, where there is no table.
+void print_warnings(const npu::quantize::Result &quantized) {
+  for (const std::string &warning : quantized.warnings) std::fprintf(stderr, "npuc: warning: %s\n", warning.c_str());
+}
+
 void print_reports(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
   for (const npu::npuc::ReportRequest &r : args.reports)
     if (r.path.empty()) {
       std::fputs(npu::npuc::report_text(r.format, {args.model, args.stages, stages}).c_str(), stdout);
-      return;
+      return print_warnings(stages[0].quantized);
     }
-  if (args.quiet) return;
+  if (args.quiet) return print_warnings(stages[0].quantized);
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
     std::fputs(stages[s].report.text().c_str(), stdout);
     const npu::quantize::Result &quantized = stages[s].quantized;
-    if (s == 0 && (!quantized.layers.empty() || !quantized.outputs.empty()))
+    if (s == 0 && (!quantized.layers.empty() || !quantized.outputs.empty() || !quantized.real_tensors.empty()))
       std::fputs(quantized.text().c_str(), stdout);
   }
 }

@@ -109,8 +109,8 @@ void add_options(CLI::App &app, QuantizeArguments &args) {
       ->needs(quantize);
   auto *accuracy =
       app.add_option("--accuracy", args.accuracy,
-                     "cosine:C or top1:SHARE: keep the layers that hurt most in float32 until outputs have "
-                     "that cosine, or the share of samples whose class is right is at most SHARE below float32's")
+                     "cosine:C or top1:SHARE: keep the layers that hurt most in float32 until outputs and their parts "
+                     "have that cosine, or the share of samples whose class is right is at most SHARE below float32's")
           ->needs(samples);
   app.add_option("--labels", args.labels, "file with a sample's name and class on each line, for --accuracy top1")
       ->needs(accuracy);

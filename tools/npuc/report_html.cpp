@@ -211,6 +211,8 @@ std::string stage_text(const Reported &what, size_t s) {
   if (all.size() < r.layers.size())
     out += "<p class=\"sub\">" + grouped(r.layers.size() - all.size()) + " more are in the report as JSON.</p>\n";
   for (const std::string &note : r.notes) out += "<p class=\"sub\">" + escaped(note) + "</p>\n";
+  for (const std::string &warning : what.stage[s].quantized.warnings)
+    out += "<p class=\"sub\">warning: " + escaped(warning) + "</p>\n";
   return out;
 }
 

@@ -104,6 +104,8 @@ ordered_json stage_json(const Reported &what, size_t s) {
   const Totals all = totals(r);
   ordered_json nodes = ordered_json::array();
   for (size_t i = 0; i < r.layers.size(); ++i) nodes.push_back(node_json(r.layers[i], i, r));
+  std::vector<std::string> notes = r.notes;
+  for (const std::string &warning : what.stage[s].quantized.warnings) notes.push_back("warning: " + warning);
   return {{"shapes", s < what.stages.size() ? ordered_json(what.stages[s]) : ordered_json(nullptr)},
           {"inputs", tensors_json(stage.inputs)},
           {"outputs", tensors_json(stage.outputs)},
@@ -119,7 +121,7 @@ ordered_json stage_json(const Reported &what, size_t s) {
           {"memory", {{"coefficients", r.coeff_bytes}, {"inputs_outputs", r.io_bytes}, {"activations", r.ctx_bytes}}},
           {"cpu", {{"parts", r.host_parts}, {"operators", r.host_nodes}}},
           {"turns", turns_json(r.turns)},
-          {"notes", r.notes},
+          {"notes", notes},
           {"costliest", r.costliest(kCostliest)},
           {"nodes", nodes},
           {"held",

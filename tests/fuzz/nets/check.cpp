@@ -12,6 +12,7 @@
 #include "tests/fuzz/nets/tolerance.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/compare_quantized.h"
+#include "tests/unit/compiler/parts_nets.h"
 
 namespace npu::fuzz {
 namespace {
@@ -20,6 +21,8 @@ namespace {
 constexpr int64_t kLocalMemory[] = {64 << 10, 256 << 10, 8 << 20};
 /// ONNX Runtime rounds at other places than the evaluator, as the chip does, and has exponential functions of its own.
 constexpr double kRuntimeFactor = 2;
+/// The cosine with float32 that each part has at least, where npuc makes integers by samples.
+constexpr double kLeastCosine = 0.97;
 
 struct Reference {
   graph::Graph graph;
@@ -234,6 +237,12 @@ Finding compare_with_runtime(const Made &made, const Reference &r, const OnnxRun
 }  // namespace
 
 Finding check_network(const Made &made, const OnnxRuntime *runtime, Counts &counts) {
+  if (made.parts) {
+    ++counts.networks;
+    ++counts.runs;
+    const std::string text = test::check_parts(*made.parts, kLeastCosine);
+    return text.empty() ? Finding() : Finding{"integers", text};
+  }
   Reference r;
   const Status status = make_reference(made, r);
   if (!status.ok()) return {"refused", "refused: " + status.message()};

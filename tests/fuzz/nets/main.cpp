@@ -16,14 +16,15 @@ namespace npu::fuzz {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: fuzz_nets [--quantized | --reals] [--seeds FIRST[-LAST]]... [--fresh COUNT] [--salt TEXT] [--seconds N]\n"
-    "                 [--out DIR]\n"
-    "  --quantized networks of operators between nodes that quantize, compared bit for bit\n"
-    "  --reals     networks with numbers at the limits of 16 bits and masks, compiled with --reals fp16 and bf16\n"
-    "  --seeds     networks of these seeds\n"
-    "  --fresh     so many networks more, of seeds that follow from the salt\n"
-    "  --seconds   fresh ones until time is up\n"
-    "  --out       where networks that failed are written (default: here)\n";
+    "usage: fuzz_nets [--quantized|--calibrated|--reals] [--seeds FIRST[-LAST]]... [--fresh COUNT]\n"
+    "                 [--salt TEXT] [--seconds N] [--out DIR]\n"
+    "  --quantized  networks of operators between nodes that quantize, compared bit for bit\n"
+    "  --calibrated networks with masks and small parts, of which npuc makes integers by samples\n"
+    "  --reals      networks with numbers at the limits of 16 bits and masks, compiled with --reals fp16 and bf16\n"
+    "  --seeds      networks of these seeds\n"
+    "  --fresh      so many networks more, of seeds that follow from the salt\n"
+    "  --seconds    fresh ones until time is up\n"
+    "  --out        where networks that failed are written (default: here)\n";
 
 constexpr size_t kBatch = 250, kMostFindings = 5;
 constexpr int kShrinkTrials = 3000;
@@ -55,10 +56,11 @@ uint64_t hash_of(const std::string &text) {
 }
 
 bool parse(int argc, char **argv, Arguments &a) {
-  static const option kOptions[] = {{"seeds", 1, nullptr, 's'}, {"fresh", 1, nullptr, 'f'},
-                                    {"salt", 1, nullptr, 'a'},  {"seconds", 1, nullptr, 't'},
-                                    {"out", 1, nullptr, 'o'},   {"quantized", 0, nullptr, 'q'},
-                                    {"reals", 0, nullptr, 'r'}, {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {{"seeds", 1, nullptr, 's'},      {"fresh", 1, nullptr, 'f'},
+                                    {"salt", 1, nullptr, 'a'},       {"seconds", 1, nullptr, 't'},
+                                    {"out", 1, nullptr, 'o'},        {"quantized", 0, nullptr, 'q'},
+                                    {"calibrated", 0, nullptr, 'c'},
+                                    {"reals", 0, nullptr, 'r'},      {nullptr, 0, nullptr, 0}};
   bool ok = true;
   for (int c; (c = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     if (c == 's') ok = ok && add_seeds(optarg, a);
@@ -67,6 +69,7 @@ bool parse(int argc, char **argv, Arguments &a) {
     if (c == 't') a.seconds = std::strtod(optarg, nullptr);
     if (c == 'o') a.out = optarg;
     if (c == 'q') a.kind = NetKind::Quantized;
+    if (c == 'c') a.kind = NetKind::Calibrated;
     if (c == 'r') a.kind = NetKind::Reals;
     ok = ok && c != '?';
   }
@@ -74,7 +77,17 @@ bool parse(int argc, char **argv, Arguments &a) {
 }
 
 const char *option_of(NetKind kind) {
-  return kind == NetKind::Quantized ? "--quantized " : kind == NetKind::Reals ? "--reals " : "";
+  switch (kind) {
+    case NetKind::Float:
+      return "";
+    case NetKind::Quantized:
+      return "--quantized ";
+    case NetKind::Calibrated:
+      return "--calibrated ";
+    case NetKind::Reals:
+      return "--reals ";
+  }
+  return "";
 }
 
 /// Shrinks a finding, writes its network and says how to see it again.

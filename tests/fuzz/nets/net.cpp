@@ -249,6 +249,7 @@ const std::vector<Op> &all_ops() {
 Made make_network(const Plan &plan, Plan *smallest) {
   if (plan.kind == NetKind::Quantized) return make_quantized_network(plan, smallest);
   if (plan.kind == NetKind::Reals) return make_reals_network(plan, smallest);
+  if (plan.kind == NetKind::Calibrated) return make_calibrated_network(plan, smallest);
   Choices head(plan.head);
   const int64_t opset = choose_opset(head);
   // Small ones are many; large ones fill the smallest local memory several times.

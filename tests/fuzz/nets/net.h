@@ -121,6 +121,8 @@ std::span<const Op> signal_ops();
 
 /// The network of a plan for quantized operators (quantized.cpp).
 Made make_quantized_network(const Plan &plan, Plan *smallest);
+/// The network of a plan of float32 that becomes integers by samples.
+Made make_calibrated_network(const Plan &plan, Plan *smallest);
 
 /// The shape of a result of two operands; false where they do not fit.
 bool broadcast(const Dims &a, const Dims &b, Dims &out);

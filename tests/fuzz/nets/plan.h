@@ -10,8 +10,9 @@
 #include <vector>
 
 namespace npu::test {
+struct PartsNet;
 struct QuantizedNet;
-}
+}  // namespace npu::test
 
 namespace npu::fuzz {
 
@@ -29,8 +30,9 @@ class Random {
 
 enum class NetKind : uint8_t {
   Float,
-  Quantized,  ///< operators between nodes that quantize
-  Reals,      ///< float32, compiled for results of 16 bits
+  Quantized,   ///< operators between nodes that quantize
+  Calibrated,  ///< float32 with masks and small parts, of which npuc makes integers by samples
+  Reals,       ///< float32, compiled for results of 16 bits
 };
 
 struct Plan {
@@ -80,6 +82,7 @@ struct Made {
   std::shared_ptr<const test::QuantizedNet> quantized;  ///< null: it is not
   bool reals = false;                                   ///< for results of 16 bits
   std::vector<InputNumbers> inputs = {};                ///< one an input, or empty
+  std::shared_ptr<const test::PartsNet> parts;          ///< null: npuc makes no integers of it
 };
 
 /// With `smallest`: the smallest numbers that make the same network.

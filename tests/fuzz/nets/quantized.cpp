@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Networks of operators between nodes that quantize: random ones, and the forms that tools write.
+// Networks of operators between nodes that quantize: random ones, and the forms that tools write. Networks of float32
+// that become integers by samples.
 #include "tests/fuzz/nets/net.h"
 #include "tests/unit/compiler/exported_nets.h"
+#include "tests/unit/compiler/parts_nets.h"
 
 namespace npu::fuzz {
 
@@ -32,6 +34,16 @@ Made make_quantized_network(const Plan &plan, Plan *smallest) {
   if (smallest) *smallest = std::move(used);
   Made out{made->b.bytes(), plan.data, true, made};
   out.onnxruntime = !made->has_half && made->b.model.opset_import(0).version() <= 21;
+  return out;
+}
+
+Made make_calibrated_network(const Plan &plan, Plan *smallest) {
+  Choices head(plan.head);
+  const auto below = [&head](int64_t n) { return head.below(n); };
+  const auto made = std::make_shared<const test::PartsNet>(test::make_parts_net(below));
+  if (smallest) *smallest = {NetKind::Calibrated, plan.data, head.chosen(), {}};
+  Made out{made->b.bytes(), plan.data, false, nullptr};
+  out.parts = made;
   return out;
 }
 

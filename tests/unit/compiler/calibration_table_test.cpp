@@ -15,10 +15,12 @@ TEST(CalibrationTable, IsTheSameAgain) {
   table.tensors["a \"quoted\" \\ name\nof two lines"] = {{0, 1e-30f}, "percentile:99.9"};
   table.tensors[""] = {{-0.1f, 0.f}, "manual"};
   table.keep = {"conv 1", "b\\"};
+  table.reals = {"sum 1", "\""};
   const std::string text = table_text(table);
   ASSERT_EQ(parse_table(text, again).message(), "");
   EXPECT_EQ(table_text(again), text);
   EXPECT_EQ(again.keep, table.keep);
+  EXPECT_EQ(again.reals, table.reals);
   ASSERT_EQ(again.tensors.size(), 3u);
   for (const auto &[name, line] : table.tensors) {
     EXPECT_EQ(again.tensors[name].range, line.range);
@@ -60,6 +62,9 @@ TEST(CalibrationTable, ErrorsNameTheLine) {
   EXPECT_EQ(message("keep n"),
             "line 2: a node's name between double quotes is expected behind 'keep', and nothing else");
   EXPECT_EQ(message("keep \"n\"\nkeep \"n\""), "line 3: node 'n' has a line already");
+  EXPECT_EQ(message("real \"n\" 0"),
+            "line 2: a tensor's name between double quotes is expected behind 'real', and nothing else");
+  EXPECT_EQ(message("real \"n\"\nreal \"n\""), "line 3: tensor 'n' has a line already");
 }
 
 TEST(CalibrationTable, Rules) {

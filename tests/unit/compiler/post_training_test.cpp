@@ -13,9 +13,11 @@
 #include "compiler/quantize/equalize.h"
 #include "compiler/quantize/half.h"
 #include "compiler/quantize/insert.h"
+#include "compiler/quantize/parts.h"
 #include "runtime/cpu/element.h"
 #include "tests/unit/compiler/chip.h"
 #include "tests/unit/compiler/float_nets.h"
+#include "tests/unit/compiler/parts_nets.h"
 #include "tests/unit/compiler/quantized_nets.h"
 #include "tests/unit/compiler/share.h"
 
@@ -197,8 +199,116 @@ TEST(Quantize, MasksStayInFloat) {
   b.output(b.op("MatMul", {shares, x}));
   const Made made = make(b, int8_options(4));
   ASSERT_EQ(made.error, "");
-  EXPECT_EQ(made.result.table.keep, (std::set<std::string>{"masked"}));
+  EXPECT_EQ(made.result.table.reals, (std::set<std::string>{sum}));
+  EXPECT_SAYS(made.result.text(), "in float32     tensor '" + sum + "': numbers from ");
   EXPECT_GE(made.result.outputs.at(0).difference.cosine(), 0.999);
+}
+
+/// Masks of all sizes, and wherever they come in.
+TEST(Quantize, MasksTakeNoSteps) {
+  for (const char *kind : {"constant", "input", "where", "times", "scaled", "columns", "twice", "spelled"})
+    for (float far : {-100.f, -300.f, -9000.f, -1e9f, -3.4028235e38f, -INFINITY})
+      if (kind != std::string("times") || std::isfinite(far)) {
+        EXPECT_EQ(check_parts(masked_attention(kind, far), 0.99), "") << kind << " " << far;
+      }
+  for (float far : {-100.f, -9000.f, -1e9f, -INFINITY}) {
+    EXPECT_EQ(check_parts(masked_maximum(far), 0.99), "") << far;
+  }
+}
+
+/// Scores of a mask that is no mask: a number that all others are near.
+TEST(Quantize, ScoresWithoutAMaskBecomeIntegers) {
+  quantize::Result result;
+  EXPECT_EQ(check_parts(masked_attention("constant", -2), 0.99, &result), "");
+  EXPECT_EQ(result.table.reals, std::set<std::string>());
+}
+
+TEST(Quantize, RandomPartsAreNearOrWarnedOf) {
+  for (uint32_t seed = 0; seed < share_of(96); ++seed) {
+    EXPECT_EQ(check_parts(random_parts_net(seed), 0.97), "") << seed;
+  }
+}
+
+/// Boxes of 0 to 640 beside scores of 0 to 1, in one output of integers or behind arithmetic.
+OnnxBuilder boxes_and_scores(bool read_by_conv = false) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 4, 4, 4}, "x");
+  const std::string boxes = b.op("Mul", {b.op("Relu", {b.op("Conv", {x, b.weights({4, 4, 1, 1})})}), b.scalar(640)});
+  const std::string scores = b.op("Sigmoid", {b.op("Conv", {x, b.weights({2, 4, 1, 1})})});
+  const std::string all = b.op("Concat", {boxes, scores});
+  b.attr("axis", int64_t{1}).named("join");
+  if (read_by_conv) {
+    b.output(b.op("Conv", {all, b.constant({1, 6, 1, 1}, {0, 0, 0, 0, 1, 1})}));
+    b.named("reader");
+  } else {
+    b.output(b.op("Mul", {all, b.scalar(0.5f)}));
+  }
+  return b;
+}
+
+TEST(Quantize, SmallPartsOfAnOutputOfIntegersAreWarnedOf) {
+  const OnnxBuilder b = boxes_and_scores();
+  Options options = int8_options();
+  const std::string name = import_graph(b.bytes()).output_names[0];
+  const Made real = make(b, options);
+  ASSERT_EQ(real.error, "");
+  EXPECT_TRUE(real.result.warnings.empty()) << real.result.text();
+  options.outputs = {name};
+  const Made made = make(b, options);
+  ASSERT_EQ(made.error, "");
+  EXPECT_GT(made.result.outputs.at(0).difference.cosine(), 0.999);
+  ASSERT_FALSE(made.result.warnings.empty());
+  EXPECT_SAYS(made.result.warnings[0], "output '" + name + "' has one scale for all its parts: part '");
+  EXPECT_SAYS(made.result.warnings[0], "--output-type '" + name + "=float32' keeps it in real numbers");
+  EXPECT_SAYS(made.result.warnings.back(), "of output '" + name + "' has a cosine of 0.0");
+  ASSERT_TRUE(quantize::parse_accuracy("cosine:0.9", options.accuracy));
+  EXPECT_SAYS(make(b, options).error, "whose parts share a scale: --output-type '" + name + "=float32'");
+}
+
+/// A product that reads all parts needs one scale for them, and the warning names a remedy.
+TEST(Quantize, SmallPartsThatAProductReadsAreWarnedOf) {
+  const OnnxBuilder b = boxes_and_scores(true);
+  Options options = int8_options();
+  Made made = make(b, options);
+  ASSERT_EQ(made.error, "");
+  ASSERT_FALSE(made.result.warnings.empty());
+  EXPECT_SAYS(made.result.warnings[0], "of node 'join' has one scale for all its parts");
+  EXPECT_SAYS(made.result.warnings[0], "--keep-float 'reader' keeps what reads it in float32");
+  EXPECT_LT(made.result.outputs.at(0).difference.cosine(), quantize::kLeastCosine);
+  EXPECT_SAYS(made.result.warnings.back(), "has a cosine of 0.");
+  options.keep = {"reader"};
+  made = make(b, options);
+  ASSERT_EQ(made.error, "");
+  EXPECT_TRUE(made.result.warnings.empty()) << made.result.text();
+  EXPECT_GT(made.result.outputs.at(0).difference.cosine(), 0.99);
+}
+
+/// Each slice of each dimension counts: groups of similar ones are found wherever they are.
+TEST(Parts, AreFoundAlongEveryDimension) {
+  const graph::Shape shape{3, 4, 5};
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    Tensor wanted(Dtype::F32, shape), got(Dtype::F32, shape);
+    int64_t inner = 1;
+    for (size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
+    for (int64_t i = 0; i < wanted.count(); ++i) {
+      const bool small = i / inner % shape[axis] == 1;
+      wanted.as<float>()[i] = (small ? 0.5f : 500) + static_cast<float>(i % 3);
+      got.as<float>()[i] = small ? 0 : wanted.as<float>()[i];
+    }
+    quantize::Slices slices(shape, {});
+    slices.add(wanted.as<float>(), {});
+    const quantize::Parts parts(shape, {}, slices);
+    ASSERT_EQ(parts.list().size(), 2u) << axis;
+    EXPECT_EQ(parts.list()[1].name, "index 1 of dimension " + std::to_string(axis));
+    EXPECT_EQ(parts.list()[1].range, (Range{0, 2.5f}));
+    std::vector<quantize::Difference> differences;
+    parts.add(wanted.as<float>(), got.as<float>(), differences);
+    quantize::Difference all;
+    all.add(wanted.as<float>(), got.as<float>(), wanted.count());
+    EXPECT_GT(all.cosine(), 0.9999);
+    EXPECT_EQ(differences[0].cosine(), 1);
+    EXPECT_EQ(differences[1].cosine(), 0);
+  }
 }
 
 TEST(Quantize, NodesThatAreKeptStayInFloat) {
@@ -310,6 +420,22 @@ TEST(Quantize, ATableAndMeansMakeTheSameWithoutSamples) {
   options.means = made.quantized.means;
   ASSERT_TRUE(quantize::parse_table(quantize::table_text(made.quantized.table), options.table.emplace()).ok());
   EXPECT_EQ(bytes_of(compiled(b, options)), bytes_of(made));
+}
+
+TEST(Quantize, ATableKnowsWhatStaysReal) {
+  for (const float far : {-300.f, -INFINITY}) {
+    const PartsNet net = masked_attention("constant", far);
+    Options options = int8_options(4);
+    const auto made = compiled(net.b, options);
+    EXPECT_FALSE(made.quantized.table.reals.empty());
+    options.samples = nullptr;
+    options.means = made.quantized.means;
+    ASSERT_TRUE(quantize::parse_table(quantize::table_text(made.quantized.table), options.table.emplace()).ok());
+    EXPECT_EQ(bytes_of(compiled(net.b, options)), bytes_of(made));
+    options.table->reals.insert("nowhere");
+    EXPECT_EQ(make(net.b, options).error,
+              "the calibration table has a line for 'nowhere', which the network does not have");
+  }
 }
 
 TEST(Quantize, TheChipComputesWhatTheIntegersAre) {
@@ -868,6 +994,28 @@ TEST(QuantizeErrors, Samples) {
   const std::string far = huge.op("Conv", {huge.input({1, 1, 2, 2}, "x"), huge.constant({1, 1, 1, 1}, {3e38f})});
   huge.output(huge.op("Conv", {huge.op("Add", {far, far}), huge.weights({1, 1, 1, 1})}));
   EXPECT_SAYS(make(huge, int8_options()).error, "that are not finite");
+}
+
+/// The operand of a product needs integers. The message names a remedy.
+TEST(QuantizeErrors, InfinityThatAProductReads) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 1, 2, 2}, "x");
+  b.output(b.op("Conv", {b.op("Conv", {x, b.weights({1, 1, 1, 1})}), b.weights({1, 1, 1, 1})}));
+  b.named("last");
+  b.output(b.op("Conv", {x, b.weights({1, 1, 1, 1})}));
+  b.named("other");
+  const auto infinite = [](size_t, std::vector<Tensor> &t) { t[0].as<float>()[1] = INFINITY; };
+  Options options = int8_options(2, infinite);
+  const std::string error = make(b, options).error;
+  EXPECT_SAYS(error, "tensor 'x' has numbers that are not finite, for which no integers stand: 2 infinite ones; ");
+  EXPECT_SAYS(error, "--keep-float 'other' keeps what multiplies them in float32");
+  const auto nan = [](size_t, std::vector<Tensor> &t) { t[0].as<float>()[1] = NAN; };
+  EXPECT_SAYS(make(b, int8_options(2, nan)).error, "a finite number is expected");
+  OnnxBuilder n(14);
+  const std::string y = n.op("Sqrt", {n.op("Conv", {n.input({1, 1, 2, 2}, "x"), n.weights({1, 1, 1, 1})})});
+  n.named("root");
+  n.output(n.op("Conv", {y, n.weights({1, 1, 1, 1})}));
+  EXPECT_SAYS(make(n, int8_options()).error, "float32 makes NaN in tensor '" + y + "' of node 'root'");
 }
 
 TEST(QuantizeErrors, WeightsThatAreNotFinite) {

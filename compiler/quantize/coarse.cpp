@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT
+#include "compiler/quantize/coarse.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "compiler/graph/moves.h"
+
+namespace npu::quantize {
+namespace {
+
+using graph::ActKind;
+using graph::BinaryAttrs;
+using graph::BinaryKind;
+using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
+using graph::Op;
+using graph::ValueId;
+
+/// The end of a range at which masked numbers are.
+enum class Side : uint8_t { Low, High };
+Side other(Side side) { return side == Side::Low ? Side::High : Side::Low; }
+
+/// Readers of masked numbers. Each is stricter than the next one.
+enum class Reader : uint8_t {
+  Number,       ///< something for which they count
+  Order,        ///< comparisons, maxima, and functions behind which nothing of them is left
+  Exponential,  ///< Softmax, Exp: a difference of kNats is all that counts
+};
+
+/// Masked numbers are so many times as far from the others as those are from each other, ...
+constexpr double kFar = 4, kFarExponential = 1;
+/// ... and in front of an exponential function at least that far: exp(-16) is 1e-7.
+constexpr double kNats = 16;
+
+/// The numbers of a histogram without those that lie far away on one side.
+struct Split {
+  Range near, far;
+};
+
+/// Goes from 0 to one end. The first gap that is wide enough separates what is far.
+std::optional<Split> split(const Histogram &h, Side side, Reader reader) {
+  const bool low = side == Side::Low;
+  const double far = reader == Reader::Exponential ? kFarExponential : kFar;
+  const double least = reader == Reader::Exponential ? kNats : 0;
+  const double begin = low ? std::max(h.high(), 0.f) : -std::min(h.low(), 0.f);  // the other end
+  bool any = begin > 0;                                                          // there are numbers that are near
+  double end = 0;
+  for (int k = 0; k < Histogram::kBins; ++k) {
+    if (h[low ? -1 - k : k] == 0) continue;
+    const double gap = k * h.width() - end;
+    if (any && gap >= far * (begin + end) && gap >= least && gap > h.width()) {
+      const auto e = static_cast<float>(end), b = static_cast<float>(begin), g = static_cast<float>(k * h.width());
+      return low ? Split{{-e, b}, {h.low(), -g}} : Split{{-b, e}, {g, h.high()}};
+    }
+    any = true;
+    end = (k + 1) * h.width();
+  }
+  return std::nullopt;
+}
+
+bool is_product(const Node &n) { return n.op == Op::Conv || n.op == Op::MatMul; }
+
+std::string number(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", v);
+  return text;
+}
+
+std::string range_text(const Range &r) { return number(r.low) + " to " + number(r.high); }
+
+class Finder {
+ public:
+  Finder(const Graph &graph, const Plan &plan, const Seen &seen, const Quants &quants,
+         const std::vector<std::string> &names)
+      : g_(graph),
+        plan_(plan),
+        seen_(seen),
+        quants_(quants),
+        names_(names),
+        readers_(graph.values.size()),
+        made_by_(graph.producers()),
+        output_(graph.values.size()) {
+    for (size_t i = 0; i < g_.nodes.size(); ++i)
+      for (ValueId v : g_.nodes[i].inputs)
+        if (v != kNoValue) readers_[at(v)].push_back(i);
+    for (size_t k = 0; k < g_.outputs.size(); ++k) {
+      Stored &to = output_[at(g_.outputs[k])];
+      (plan_.outputs[k] ? to.integers : to.reals) = true;
+    }
+    for (size_t k = 0; k < g_.outputs.size(); ++k)
+      if (!plan_.outputs[k]) add_near(g_.outputs[k]);
+  }
+
+  std::vector<CoarseTensor> run() {
+    std::vector<CoarseTensor> out;
+    for (ValueId v : plan_.values)
+      if (std::string reason = reason_of(v); !reason.empty()) out.push_back({v, std::move(reason)});
+    return out;
+  }
+
+  std::vector<std::string> parts() const {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < g_.nodes.size(); ++i) {
+      const Node &n = g_.nodes[i];
+      if (n.op != Op::Concat || !plan_.integer[i]) continue;
+      const std::string coarse = coarse_piece(n);
+      if (coarse.empty()) continue;
+      std::string help;
+      for (size_t r : products_of(g_, plan_, n.output)) help += " --keep-float '" + source_of(g_.nodes[r]).name + "'";
+      help = help.empty() ? "--keep-float '" + source_of(n).name + "' keeps it in float32"
+                          : help.substr(1) + " keeps what reads it in float32";
+      out.push_back("tensor '" + names_[at(n.output)] + "' of node '" + source_of(n).name +
+                    "' has one scale for all its parts: " + coarse + "; " + help);
+    }
+    return out;
+  }
+
+ private:
+  struct Stored {
+    bool integers = false, reals = false;
+  };
+
+  /// Values that an output in float32 is a rearrangement of, or a concatenation in float32.
+  void add_near(ValueId v) {
+    if (!near_float_.insert(v).second || made_by_[at(v)] < 0) return;
+    const auto i = static_cast<size_t>(made_by_[at(v)]);
+    if (passes_integers(g_.nodes[i])) add_near(g_.nodes[i].inputs[0]);
+    if (g_.nodes[i].op == Op::Concat && !plan_.integer[i])
+      for (ValueId x : g_.nodes[i].inputs) add_near(x);
+  }
+
+  const graph::Source &source_of(const Node &n) const { return g_.sources[static_cast<size_t>(n.source)]; }
+
+  std::string reason_of(ValueId v) const {
+    const auto found = seen_.histograms.find(v);
+    if (found == seen_.histograms.end() || !can_be_real(v)) return "";
+    if (found->second.infinities()) return "it has numbers that are infinite";
+    std::string out = mask_in(v, found->second);
+    const int i = made_by_[at(v)];
+    if (std::set<ValueId> seen;
+        out.empty() && i >= 0 && g_.nodes[static_cast<size_t>(i)].op == Op::Concat && keeps_apart(v, seen))
+      out = coarse_piece(g_.nodes[static_cast<size_t>(i)]);
+    if (out.empty()) out = coarse_slice(v, v);
+    const bool is_rounded = i >= 0 && plan_.integer[static_cast<size_t>(i)];
+    if (out.empty() && is_rounded && near_float_.count(v)) out = coarse_group(v);
+    return out;
+  }
+
+  /// True if parts of a value become outputs or are read by themselves before a product makes sums of them.
+  bool keeps_apart(ValueId v, std::set<ValueId> &seen) const {
+    if (!seen.insert(v).second) return false;
+    if (output_[at(v)].reals || output_[at(v)].integers) return true;
+    return std::ranges::any_of(readers_[at(v)], [&](size_t r) {
+      const Node &n = g_.nodes[r];
+      return n.op == Op::Slice || n.op == Op::Gather || (!is_product(n) && keeps_apart(n.output, seen));
+    });
+  }
+
+  /// True if something that is not a product reads a value, and no product does. Parts and maxima of a value in float32
+  /// become integers by themselves.
+  bool can_be_real(ValueId v) const {
+    bool any = false;
+    return !reads_product(v, any) && any;
+  }
+
+  bool reads_product(ValueId v, bool &any) const {
+    any = any || output_[at(v)].reals;
+    return std::ranges::any_of(readers_[at(v)], [&](size_t r) {
+      const Node &n = g_.nodes[r];
+      const bool carries = passes_integers(n) && n.op != Op::Slice && !(graph::is_max_pool(n) && is_less(n.output, v));
+      if (carries) return reads_product(n.output, any);
+      const bool found = is_product(n) && plan_.integer[r];
+      any = any || !found;
+      return found;
+    });
+  }
+
+  /// True if the maxima of a value have a smaller range than the value.
+  bool is_less(ValueId maxima, ValueId v) const {
+    const Histogram *a = find(seen_.histograms, maxima), *b = find(seen_.histograms, v);
+    if (!a || !b || a->infinities()) return false;
+    const auto span = [](const Histogram &h) { return std::max<double>(h.high(), 0) - std::min<double>(h.low(), 0); };
+    return b->infinities() || span(*a) * 2 <= span(*b);
+  }
+
+  /// The record of a value, or of the one that has the same numbers; null: there is none.
+  template <class T>
+  const T *find(const std::map<ValueId, T> &seen, ValueId v) const {
+    for (;;) {
+      if (const auto found = seen.find(v); found != seen.end()) return &found->second;
+      const int i = made_by_[at(v)];
+      if (i < 0 || !keeps_numbers(g_.nodes[static_cast<size_t>(i)])) return nullptr;
+      v = g_.nodes[static_cast<size_t>(i)].inputs[0];
+    }
+  }
+
+  // Masked numbers.
+
+  std::string mask_in(ValueId v, const Histogram &h) const {
+    for (const Side side : {Side::Low, Side::High}) {
+      if (!split(h, side, Reader::Order) && !split(h, side, Reader::Exponential)) continue;
+      std::set<ValueId> seen;
+      const Reader reader = reader_of(v, side, seen);
+      if (reader == Reader::Number) continue;
+      if (const std::optional<Split> s = split(h, side, reader))
+        return "numbers from " + range_text(s->near) + " count, beside masked ones from " + range_text(s->far);
+    }
+    return "";
+  }
+
+  bool is_far(ValueId v, Side side) const {
+    const Histogram *h = find(seen_.histograms, v);
+    return !h || h->infinities() || split(*h, side, Reader::Order);
+  }
+
+  /// The kind of what reads masked numbers of a value, the strictest of all readers. `seen`: values that have been
+  /// looked at.
+  Reader reader_of(ValueId v, Side side, std::set<ValueId> &seen) const {
+    if (!seen.insert(v).second) return Reader::Exponential;
+    Reader out = output_[at(v)].reals ? Reader::Order : Reader::Exponential;
+    for (size_t r : readers_[at(v)]) {
+      if (out == Reader::Number) break;
+      out = std::min(out, reader_kind(g_.nodes[r], v, side, seen));
+    }
+    return out;
+  }
+
+  Reader reader_kind(const Node &n, ValueId v, Side side, std::set<ValueId> &seen) const {
+    switch (n.op) {
+      case Op::Softmax:
+        return side == Side::Low ? Reader::Exponential : Reader::Number;
+      case Op::ArgMax:
+      case Op::TopK:
+        return Reader::Order;
+      case Op::Reduce: {
+        const auto kind = std::get<graph::ReduceAttrs>(n.attrs).kind;
+        return (kind == graph::ReduceKind::Max && side == Side::Low) ||
+                       (kind == graph::ReduceKind::Min && side == Side::High)
+                   ? Reader::Order
+                   : Reader::Number;
+      }
+      case Op::Pool:
+        return graph::is_max_pool(n) && side == Side::Low ? Reader::Order : Reader::Number;
+      case Op::Unary:
+        if (std::get<graph::UnaryAttrs>(n.attrs).act.kind == ActKind::Exp && side == Side::Low)
+          return Reader::Exponential;
+        break;
+      case Op::Where:
+      case Op::Binary:
+        break;
+      default:
+        return graph::moves(n) ? reader_of(n.output, side, seen) : Reader::Number;
+    }
+    if (g_[n.output].dtype != graph::Dtype::F32) return Reader::Order;  // a comparison
+    const Side made = side_behind(n, v, side);
+    return is_far(n.output, made) ? std::min(Reader::Order, reader_of(n.output, made, seen)) : Reader::Order;
+  }
+
+  /// The side on which an element-wise operator puts masked numbers of its operand.
+  Side side_behind(const Node &n, ValueId v, Side side) const {
+    if (const auto *unary = std::get_if<graph::UnaryAttrs>(&n.attrs))
+      return unary->act.kind == ActKind::Neg ? other(side) : side;
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    if (!binary) return side;
+    const ValueId second = n.inputs[n.inputs[0] == v ? 1 : 0];
+    const bool product = binary->kind == BinaryKind::Mul || binary->kind == BinaryKind::Div;
+    const bool negative = product && g_.is_constant(second) && g_[second].constant->count() > 0 &&
+                          g_[second].constant->as<float>()[0] < 0;
+    const bool subtracted = binary->kind == BinaryKind::Sub && n.inputs[0] != v;
+    return negative || subtracted ? other(side) : side;
+  }
+
+  // Parts.
+
+  float scale_of(ValueId v) const {
+    const auto found = quants_.find(v);
+    return found == quants_.end() ? 0 : found->second.scale;
+  }
+
+  std::string coarse_piece(const Node &concat) const {
+    const float scale = scale_of(concat.output);
+    for (ValueId x : concat.inputs) {
+      Range r;
+      if (g_.is_constant(x)) {
+        const float *c = g_[x].constant->as<float>();
+        for (int64_t i = 0; i < g_[x].constant->count(); ++i) r = {std::min(r.low, c[i]), std::max(r.high, c[i])};
+      } else if (const Range *known = find(seen_.ranges, x)) {
+        r = *known;
+      }
+      const std::string &name = g_[x].name.empty() ? names_[at(x)] : g_[x].name;
+      if (is_coarse(r, scale)) return "part '" + name + "' has numbers from " + steps_text(r, scale);
+    }
+    return "";
+  }
+
+  /// Slices that are read of a value, also behind moves that keep its numbers.
+  std::string coarse_slice(ValueId v, ValueId whole) const {
+    for (size_t r : readers_[at(v)]) {
+      const Node &n = g_.nodes[r];
+      std::string out;
+      if (keeps_numbers(n)) out = coarse_slice(n.output, whole);
+      if (const Range *part = n.op == Op::Slice ? find(seen_.ranges, n.output) : nullptr;
+          part && is_coarse(*part, scale_of(whole)))
+        out = "part '" + names_[at(n.output)] + "' has numbers from " + steps_text(*part, scale_of(whole));
+      if (!out.empty()) return out;
+    }
+    return "";
+  }
+
+  std::string coarse_group(ValueId v) const {
+    const auto found = seen_.slices.find(v);
+    if (found == seen_.slices.end()) return "";
+    for (const Part &part : Parts(g_[v].shape, {}, found->second).list())
+      if (is_coarse(part.range, scale_of(v)))
+        return part.name + " has numbers from " + steps_text(part.range, scale_of(v));
+    return "";
+  }
+
+  const Graph &g_;
+  const Plan &plan_;
+  const Seen &seen_;
+  const Quants &quants_;
+  const std::vector<std::string> &names_;
+  std::vector<std::vector<size_t>> readers_;
+  const std::vector<int> made_by_;
+  std::vector<Stored> output_;    // for each value: types in which outputs are stored that it is
+  std::set<ValueId> near_float_;  // values that become outputs in float32
+};
+
+}  // namespace
+
+double steps_of(const Range &range, float scale) {
+  return (std::max<double>(range.high, 0) - std::min<double>(range.low, 0)) / static_cast<double>(scale);
+}
+
+bool is_coarse(const Range &range, float scale) {
+  const double steps = scale > 0 ? steps_of(range, scale) : 0;
+  return steps > 0 && steps < kLeastSteps;
+}
+
+std::string steps_text(const Range &range, float scale) {
+  return range_text(range) + ", for which " + number(steps_of(range, scale)) + " of 256 steps are left";
+}
+
+std::set<ValueId> find_near_outputs(const Graph &g) {
+  const std::vector<int> made = g.producers();
+  std::set<ValueId> out;
+  std::vector<ValueId> left(g.outputs.begin(), g.outputs.end());
+  while (!left.empty()) {
+    const ValueId v = left.back();
+    left.pop_back();
+    if (g.is_constant(v) || g[v].dtype != graph::Dtype::F32 || !out.insert(v).second || made[at(v)] < 0) continue;
+    const Node &n = g.nodes[static_cast<size_t>(made[at(v)])];
+    if (n.op == Op::Concat || passes_integers(n)) left.insert(left.end(), n.inputs.begin(), n.inputs.end());
+  }
+  return out;
+}
+
+std::vector<CoarseTensor> find_coarse(const Graph &graph, const Plan &plan, const Seen &seen, const Quants &quants,
+                                      const std::vector<std::string> &names) {
+  return Finder(graph, plan, seen, quants, names).run();
+}
+
+std::vector<std::string> find_coarse_parts(const Graph &graph, const Plan &plan, const Seen &seen, const Quants &quants,
+                                           const std::vector<std::string> &names) {
+  return Finder(graph, plan, seen, quants, names).parts();
+}
+
+std::vector<size_t> products_of(const Graph &g, const Plan &plan, ValueId v) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const Node &n = g.nodes[i];
+    if (std::find(n.inputs.begin(), n.inputs.end(), v) == n.inputs.end()) continue;
+    if (passes_integers(n)) {
+      const std::vector<size_t> more = products_of(g, plan, n.output);
+      out.insert(out.end(), more.begin(), more.end());
+    } else if (is_product(n) && plan.integer[i]) {
+      out.push_back(i);
+    }
+  }
+  return out;
+}
+
+}  // namespace npu::quantize
