@@ -224,6 +224,7 @@ static int npu_adopt_wq(struct npu_device *npu, struct workqueue_struct *wq)
 
 static int npu_probe_software(struct npu_device *npu)
 {
+	u64 window;
 	int ret;
 
 	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
@@ -243,8 +244,9 @@ static int npu_probe_software(struct npu_device *npu)
 	INIT_WORK(&npu->lost_work, npu_recover_lost_work);
 	npu_coredump_init(npu);
 
-	npu->info.va_start = NPU_VA_START;
-	npu->info.va_end = NPU_VA_END;
+	window = npu->drm.accel->index % NPU_VA_WINDOWS * NPU_VA_WINDOW;
+	npu->info.va_start = window + NPU_VA_EMPTY;
+	npu->info.va_end = window + NPU_VA_WINDOW;
 	npu->info.max_regions = NPU_MAX_REGIONS;
 	npu->info.max_jobs = NPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = NPU_CTX_MAX_JOBS;

@@ -17,9 +17,14 @@ struct npu_bo;
 struct npu_device;
 struct npu_user;
 
-/* Below 4 GiB is nothing, so that a truncated address never hits. */
-#define NPU_VA_START	SZ_4G
-#define NPU_VA_END	BIT_ULL(NPU_VA_BITS)
+/*
+ * Each device has a window of addresses, chosen by the number of its node: an address of one
+ * device means nothing on another. The first 4 GiB of a window are empty, so that a truncated
+ * address never hits.
+ */
+#define NPU_VA_WINDOW	BIT_ULL(40)
+#define NPU_VA_WINDOWS	(BIT_ULL(NPU_VA_BITS) / NPU_VA_WINDOW)
+#define NPU_VA_EMPTY	SZ_4G
 
 /** struct npu_vm - address space of a file */
 struct npu_vm {

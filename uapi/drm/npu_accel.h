@@ -86,7 +86,8 @@ struct drm_npu_dev_info {
 	__u32 lmem_bytes;	/* of each core */
 	__u32 clock_khz;
 	__u64 ddr_bytes;	/* 0: no memory of its own, no card buffers */
-	__u64 va_start;		/* device addresses of buffers lie in [va_start, va_end) */
+	/* device addresses of buffers lie in [va_start, va_end), which no two devices share */
+	__u64 va_start;
 	__u64 va_end;
 	__u32 mac_ic;		/* cost model parameters: docs/reference/hardware.md section 8 */
 	__u32 mac_oc;
