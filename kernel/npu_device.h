@@ -58,6 +58,9 @@ struct npu_counters {
 
 	/** @thermal_events: times that the temperature limit was passed, either way */
 	atomic_t thermal_events;
+
+	/** @done_ns: when the last job of each core was seen to be done, ktime_get_ns() */
+	atomic64_t done_ns[NPU_MAX_CORES];
 };
 
 /**

@@ -35,7 +35,7 @@
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
-#define NPU_DRIVER_MINOR	4
+#define NPU_DRIVER_MINOR	5
 
 /* Calls */
 
@@ -186,6 +186,7 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
  * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
+ * 1.5: files in struct drm_npu_status_info
  */
 const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |

@@ -418,8 +418,37 @@ static void npu_job_fill_fault(const struct npu_ctx_job *job, const struct npu_c
 }
 
 /*
+ * A core has one job at a time: it was busy with this one since the one before was seen to be done,
+ * or since the card got this one, whichever was later. The times of a core's jobs do not overlap.
+ */
+static u64 npu_job_busy_ns(struct npu_ctx_job *job, u32 core)
+{
+	atomic64_t *done = &job->ctx->npu->counters.done_ns[core];
+	s64 begin, now = job->ctx->queue.done_ns, last = atomic64_read(done);
+
+	do {
+		begin = max_t(s64, last, job->given_ns);
+		if (begin >= now)
+			return 0;
+	} while (!atomic64_try_cmpxchg(done, &last, now));
+
+	return now - begin;
+}
+
+/* The card says which core it was; it is not to be trusted with an index. */
+static void npu_job_account_core(struct npu_ctx_job *job, u32 core, u64 cycles)
+{
+	struct npu_vm *vm = job->ctx->vm;
+
+	if (core >= NPU_MAX_CORES)
+		return;
+	atomic64_add(cycles, &vm->cycles[core]);
+	atomic64_add(npu_job_busy_ns(job, core), &vm->busy_ns[core]);
+}
+
+/*
  * A job has all its cores for all its time. Where there were more to choose from than it has
- * streams, the card names only one of them.
+ * streams, the card names only one of them, and none if the job is lost.
  */
 static void npu_job_account(struct npu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
 {
@@ -428,12 +457,13 @@ static void npu_job_account(struct npu_ctx_job *job, const struct npu_cqe *cqe, 
 	unsigned int core;
 
 	if (hweight_long(mask) != desc->stream_count) {
-		npu_vm_account(job->ctx->vm, cqe->core, cycles);
+		if (cqe)
+			npu_job_account_core(job, cqe->core, cycles);
 		return;
 	}
 
 	for_each_set_bit(core, &mask, NPU_MAX_CORES)
-		npu_vm_account(job->ctx->vm, core, cycles);
+		npu_job_account_core(job, core, cycles);
 }
 
 /* Remember the result in the context, under the queue's lock. */
@@ -445,10 +475,11 @@ static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_
 	memset(result, 0, sizeof(*result));
 	result->seqno = job->seqno;
 	result->error = error;
-	if (cqe) {
+	if (cqe)
 		result->cycles = cqe->end_cycle - cqe->start_cycle;
+	/* One that the card never got has taken no time. */
+	if (job->given_ns && ctx->vm)
 		npu_job_account(job, cqe, result->cycles);
-	}
 
 	if (error) {
 		/* A job that never ran has no fault to tell. */

@@ -49,6 +49,12 @@ struct npu_vm {
 	/** @cycles: modelled cycles of the file's finished jobs, by core */
 	atomic64_t cycles[NPU_MAX_CORES];
 
+	/** @busy_ns: time that each core was busy with the file's finished jobs */
+	atomic64_t busy_ns[NPU_MAX_CORES];
+
+	/** @submissions: the file's submissions, of one job or more */
+	atomic64_t submissions;
+
 	/** @jobs: the file's finished jobs */
 	atomic64_t jobs;
 };
@@ -88,13 +94,6 @@ int npu_vm_address(struct drm_file *file, struct npu_bo *bo, u64 *va);
 struct npu_vma *npu_vma_find(struct npu_vm *vm, struct npu_bo *bo);
 int npu_vma_map(struct npu_vma *vma);
 void npu_vma_put(struct npu_vma *vma);
-
-/* The card says which core it was; it is not to be trusted with an index. */
-static inline void npu_vm_account(struct npu_vm *vm, u32 core, u64 cycles)
-{
-	if (core < NPU_MAX_CORES)
-		atomic64_add(cycles, &vm->cycles[core]);
-}
 
 static inline struct npu_vm *npu_vm_get(struct npu_vm *vm)
 {

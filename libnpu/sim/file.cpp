@@ -139,6 +139,7 @@ void File::memory_info(drm_npu_memory_info &info) {
 }
 
 void File::status_info(drm_npu_status_info &info) {
+  info.files = 1;
   info.temperature_mc = static_cast<int32_t>(chip_->read32(NPU_REG_TEMP_MC));
   info.power_mw = chip_->read32(NPU_REG_POWER_MW);
   info.voltage_mv = chip_->read32(NPU_REG_VOLTAGE_MV);

@@ -29,6 +29,7 @@ extern "C" {
  * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
+ * 1.5: files in struct drm_npu_status_info
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -152,6 +153,8 @@ struct drm_npu_status_info {
 	 */
 	__u64 busy_ns[DRM_NPU_MAX_CORES];
 	__u64 card_ns;		/* register TIME_NS when this was asked */
+	__u32 files;		/* open files of the device, of all processes, this one included */
+	__u32 pad;		/* 0 */
 };
 
 /**
