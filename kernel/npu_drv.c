@@ -186,7 +186,7 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
  * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
- * 1.5: files in struct drm_npu_status_info
+ * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
  */
 const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |

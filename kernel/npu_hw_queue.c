@@ -839,7 +839,7 @@ int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno)
 	job = npu_hw_queue_first(queue);
 	found = queue->enabled && job && job->seqno == seqno;
 	if (found) {
-		WRITE_ONCE(job->timed_out, true);
+		WRITE_ONCE(job->killed, DRM_NPU_CAUSE_CONTENTION);
 		trace_npu_job_abort(job, queue->core_mask);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);

@@ -380,13 +380,26 @@ int npu_job_error(const struct npu_ctx_job *job, const struct npu_cqe *cqe)
 		return -ETIME;
 	case NPU_STATUS_ABORTED:
 	case NPU_STATUS_CORE_RESET:
-		return job->timed_out ? -ETIME : -ECANCELED;
+		return READ_ONCE(job->killed) ? -ETIME : -ECANCELED;
 	default:
 		return -EIO;
 	}
 }
 
-static void npu_job_fill_fault(const struct npu_ctx_job *job, const struct npu_cqe *cqe,
+/* Who has ended a job that did not end by itself. */
+static u32 npu_job_cause(const struct npu_ctx_job *job, int error, const struct npu_cqe *cqe)
+{
+	if (error == -ENODEV)
+		return DRM_NPU_CAUSE_LOST;
+	if (job->killed)
+		return job->killed;
+	if (job->ctx->queue.error)
+		return DRM_NPU_CAUSE_DESTROYED;
+
+	return cqe ? DRM_NPU_CAUSE_NONE : READ_ONCE(job->ctx->npu->reset_cause);
+}
+
+static void npu_job_fill_fault(const struct npu_ctx_job *job, int error, const struct npu_cqe *cqe,
 			       struct drm_npu_fault *fault)
 {
 	BUILD_BUG_ON(DRM_NPU_REGION_READ != NPU_ACCESS_READ);
@@ -394,6 +407,8 @@ static void npu_job_fill_fault(const struct npu_ctx_job *job, const struct npu_c
 
 	memset(fault, 0, sizeof(*fault));
 	fault->seqno = job->seqno;
+	if (!cqe || cqe->status == NPU_STATUS_ABORTED || cqe->status == NPU_STATUS_CORE_RESET)
+		fault->cause = npu_job_cause(job, error, cqe);
 	if (!cqe) {
 		fault->status = NPU_STATUS_ABORTED;
 		fault->engine = NPU_ENGINE_NONE;
@@ -484,7 +499,7 @@ static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_
 	if (error) {
 		/* A job that never ran has no fault to tell. */
 		if (!job->skip_error)
-			npu_job_fill_fault(job, cqe, &result->fault);
+			npu_job_fill_fault(job, error, cqe, &result->fault);
 		if (error == -ECANCELED || error == -ENODEV)
 			ctx->victims++;
 		else

@@ -183,7 +183,7 @@ AT(struct drm_npu_fault, command, 36);
 AT(struct drm_npu_fault, region, 40);
 AT(struct drm_npu_fault, access, 44);
 AT(struct drm_npu_fault, bytes, 48);
-AT(struct drm_npu_fault, pad, 52);
+AT(struct drm_npu_fault, cause, 52);
 
 SIZE(struct drm_npu_ctx_query, 96);
 AT(struct drm_npu_ctx_query, ctx_id, 0);

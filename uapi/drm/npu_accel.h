@@ -29,7 +29,7 @@ extern "C" {
  * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
- * 1.5: files in struct drm_npu_status_info
+ * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -345,6 +345,21 @@ struct drm_npu_ctx_destroy {
 	__u32 pad;
 };
 
+/*
+ * Who ended a job with status ABORTED or CORE_RESET. NONE: the driver is older than 1.5; other
+ * values may follow.
+ */
+#define DRM_NPU_CAUSE_NONE		0
+#define DRM_NPU_CAUSE_STALL		1	/* the watchdog saw no progress */
+#define DRM_NPU_CAUSE_LIMIT		2	/* it ran for longer than the module's job_limit_ms */
+#define DRM_NPU_CAUSE_CONTENTION	3	/* longer than contended_ms while another user waited */
+#define DRM_NPU_CAUSE_RESET		4	/* the device was reset from outside of the driver */
+#define DRM_NPU_CAUSE_RECOVERY		5	/* the driver has reset it after another failure */
+#define DRM_NPU_CAUSE_BUS		6	/* the device's bus has failed, or was repaired */
+#define DRM_NPU_CAUSE_SLEEP		7	/* the system went to sleep, and the job did not end */
+#define DRM_NPU_CAUSE_DESTROYED		8	/* its context was destroyed */
+#define DRM_NPU_CAUSE_LOST		9	/* the device is gone */
+
 /** struct drm_npu_fault - what went wrong with a job; all zero for a job that did not fail */
 struct drm_npu_fault {
 	__u64 seqno;
@@ -357,7 +372,7 @@ struct drm_npu_fault {
 	__u32 region;		/* index in the job's regions, 0xff local memory, 0x1ff none */
 	__u32 access;		/* DRM_NPU_REGION_ flags of the failing access */
 	__u32 bytes;		/* size of the failing access */
-	__u32 pad;
+	__u32 cause;		/* DRM_NPU_CAUSE_; was pad until 1.5 */
 };
 
 /** struct drm_npu_ctx_query - state of a context */
