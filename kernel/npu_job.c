@@ -386,7 +386,7 @@ int npu_job_error(const struct npu_ctx_job *job, const struct npu_cqe *cqe)
 	}
 }
 
-/* Who has ended a job that did not end by itself. */
+/* The cause of a job's end that was not its own doing. */
 static u32 npu_job_cause(const struct npu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
 	if (error == -ENODEV)

@@ -107,7 +107,7 @@ struct npu_ctx_job {
 	/** @user: who it is charged to until it is finished, and no longer than that; or NULL */
 	struct npu_user *user;
 
-	/** @killed: why the driver has killed it, DRM_NPU_CAUSE_; set before the card is told */
+	/** @killed: the cause, DRM_NPU_CAUSE_, if the driver kills it; set before the abort */
 	u32 killed;
 
 	/** @explicit: no implicit fences */

@@ -46,7 +46,7 @@ std::string address(const drm_npu_fault &f) {
 
 std::string byte(const drm_npu_fault &f) { return format(", byte %llu", static_cast<unsigned long long>(f.offset)); }
 
-/// Who ended a job that did not end by itself, and where to look.
+/// The cause of a job's end that was not its own doing, and the next step.
 std::string cause(const drm_npu_fault &f) {
   static const char kDump[] = "; npu-dump, or npu-dump --commands, shows what it was doing";
   switch (f.cause) {
