@@ -153,9 +153,9 @@ static void npu_devfreq_remove_opps(void *dev)
 }
 
 /*
- * The clock states, with the voltages of docs/reference/hardware.md. devfreq takes a device only with
- * a table of the OPP core, and that core has an error instead of "no paths" in its stub for kernels
- * without CONFIG_OF, and warns of it.
+ * The clock states, with the voltages of docs/reference/hardware.md. devfreq takes a device only
+ * with a table of the OPP core. That core warns of interconnect paths in kernels without CONFIG_OF,
+ * where its own stub returns an error instead of "none".
  */
 static int npu_devfreq_add_opps(struct npu_device *npu)
 {
