@@ -95,6 +95,7 @@ python3-prometheus-client|check|reads the output of npu-smi's exporter
 lld|full|links sanitizer builds in a quarter of the time; 32-bit programs of arm64 boards
 llvm|full|readable stacks in sanitizer reports
 dwarves|full|debug kernels
+gdb|full|debugging session of the driver (npu-vm --gdb)
 bison|full|debug kernels
 flex|full|debug kernels
 libssl-dev|full|debug kernels
