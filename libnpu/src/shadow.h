@@ -26,7 +26,7 @@ struct Difference {
   uint64_t count = 0;
 };
 
-/// A job's write, for reports.
+/// A job's write, for reports; of a copy, which has no context.
 struct Writer {
   Extent extent;
   uint32_t context;

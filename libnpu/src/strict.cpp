@@ -333,7 +333,7 @@ void check_end(StrictFile &s, uint32_t handle, Bo &bo, Reports &reports) {
   if (!stale.count) return;
   const Writer *writer = bo.shadow->writer_of(stale.first);
   reports.push_back("cache: the mapping of " + name_of(bo) + " ends, and " + text_of(stale) + " were written by " +
-                    (writer ? name_of(writer->seqno, writer->context) : "a copy") +
+                    (writer && writer->context ? name_of(writer->seqno, writer->context) : "a copy") +
                     " and never invalidated: with caches that are not coherent, a program that reads them there sees "
                     "what was there before");
 }
@@ -455,7 +455,10 @@ int sync_uncached(npu_transport_file *f, drm_npu_bo_sync *args) {
     return !p.context && p.handle == args->handle && p.extent.offset == args->offset && p.extent.size == args->size;
   });
   if (copy == s.pending.end()) return err;
-  if (Bo *bo = s.find(args->handle)) look(s, args->handle, *bo, copy->extent);
+  if (Bo *bo = s.find(args->handle); bo && bo->shadow) {
+    look(s, args->handle, *bo, copy->extent);
+    bo->shadow->wrote({copy->extent, 0, 0});
+  }
   s.pending.erase(copy);
   return err;
 }

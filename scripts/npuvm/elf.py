@@ -46,7 +46,7 @@ def write_symbols(path, kallsyms, machine):
     names, table = b"\0", _SYMBOL.pack(0, 0, 0, 0, 0, 0)
     for address, kind, name in symbols:
         if not text <= address < end:
-            continue  # of a processor
+            continue  # a variable that each processor has
         of_text = address < etext
         info = (1 << 4 if kind.isupper() else 0) | (2 if kind in "tTwW" else 1)
         table += _SYMBOL.pack(len(names), info, 0, 1 if of_text else 2, address, 0)
