@@ -43,7 +43,7 @@ def write_symbols(path, kallsyms, machine):
     symbols = list(_kernel_symbols(kallsyms))
     bounds = {name: address for address, _, name in symbols if name in ("_text", "_etext", "_end")}
     text, etext, end = (bounds[name] for name in ("_text", "_etext", "_end"))
-    names, table = b"\0", _SYMBOL.pack(0, 0, 0, 0, 0, 0)
+    names, table = bytearray(1), bytearray(_SYMBOL.size)  # the first symbol is none
     for address, kind, name in symbols:
         if not text <= address < end:
             continue  # a variable that each processor has
@@ -62,7 +62,7 @@ def write_symbols(path, kallsyms, machine):
     ]
     shift = len(names)  # names of sections stand behind those of symbols
     parts = [(p[0] + shift if p[1] else 0,) + p[1:] for p in parts]
-    body = table + names + strings
+    body = bytes(table + names) + strings
     with open(path, "wb") as file:
         file.write(_HEADER.pack(b"\x7fELF\x02\x01\x01" + bytes(9), 2, MACHINES[machine], 1, text, 0, at + len(body), 0,
                                 _HEADER.size, 0, 0, _SECTION.size, len(parts), 4))
