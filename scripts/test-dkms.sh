@@ -58,7 +58,7 @@ run_inside() {
     cp "$deb" "$ROOT/tmp/npu-dkms.deb"
     bring_archives
     mapfile -t names < <(headers)
-    [ ${#names[@]} -gt 1 ] || die "$release has no packages with headers of kernels"
+    [ ${#names[@]} -gt 0 ] || die "$release has no packages with headers of kernels"
     first=${names[0]}
     is "$first is installed before the driver" apt install "$first"
     is "npu-dkms is installed" apt install /tmp/npu-dkms.deb
