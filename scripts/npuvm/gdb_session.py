@@ -2,6 +2,9 @@
 """Inside of gdb: connects to a board that waits, and runs it to the moment at which the driver's module is in place and
 has not begun. Then symbols of kernel and module are there, and breakpoints can be set anywhere in the driver."""
 
+import os
+import time
+
 import gdb  # pylint: disable=import-error
 
 from . import elf
@@ -15,6 +18,7 @@ _AFTER_INIT = (".data..ro_after_init", "__jump_table")
 _NOT_KEPT = (".modinfo", "__versions", ".data..percpu")
 # An unused address: types of the module are needed before it is loaded.
 _NOWHERE = 0x1000
+_START_LIMIT = 120  # seconds until QEMU has its socket
 
 
 def _kinds(section):
@@ -54,6 +58,9 @@ def _wait_for(name, argument):
 def run(socket, module, argument):
     """socket: where the board waits. module: path of the driver's module, or None: the board stops at its first
     instruction. argument: register with a function's first argument."""
+    limit = time.monotonic() + _START_LIMIT
+    while not os.path.exists(socket) and time.monotonic() < limit:
+        time.sleep(0.1)
     gdb.execute(f"target remote {socket}", to_string=True)
     if not module:
         return
