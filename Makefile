@@ -72,6 +72,9 @@ module: ## the driver for the stock kernel: build/kernel/npu.ko
 module-arm64: ## the driver for arm64 boards' kernel: build/kernel/arm64/npu.ko
 	@scripts/module.sh stock-arm64
 
+module-gdb: ## the driver for the stock kernel with debugging information, for npu-vm --gdb: build/kernel/npu-gdb.ko
+	@scripts/module.sh stock-gdb
+
 module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
 	@scripts/module.sh debug
 

@@ -477,7 +477,7 @@ static void npu_coredump_publish(struct npu_device *npu)
 	if (!data)
 		return;
 	memcpy(data, text->data, text->used);
-	drm_info(&npu->drm, "dump of job %llu: see /sys/class/devcoredump\n",
+	drm_info(&npu->drm, "dump of job %llu: npu-dump shows it (/sys/class/devcoredump)\n",
 		 npu->coredump.seqno);
 	dev_coredumpv(npu->drm.dev, data, text->used, GFP_KERNEL);
 }

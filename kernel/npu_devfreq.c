@@ -152,7 +152,11 @@ static void npu_devfreq_remove_opps(void *dev)
 	dev_pm_opp_remove_all_dynamic(dev);
 }
 
-/* The clock states, with the voltages of docs/reference/hardware.md. */
+/*
+ * The clock states, with the voltages of docs/reference/hardware.md. devfreq takes a device only
+ * with a table of the OPP core. That core warns of interconnect paths in kernels without CONFIG_OF,
+ * where its own stub returns an error instead of "none".
+ */
 static int npu_devfreq_add_opps(struct npu_device *npu)
 {
 	struct device *dev = npu->drm.dev;
@@ -162,6 +166,8 @@ static int npu_devfreq_add_opps(struct npu_device *npu)
 	ret = devm_add_action(dev, npu_devfreq_remove_opps, dev);
 	for (i = 0; i < NPU_CLOCK_STATES && !ret; i++)
 		ret = dev_pm_opp_add(dev, npu->clock.hz[i], NPU_UVOLT_MIN + i * NPU_UVOLT_STEP);
+	if (!ret && !IS_ENABLED(CONFIG_OF))
+		drm_info(&npu->drm, "clock states are set up; a warning of interconnect paths means a kernel without CONFIG_OF, and nothing else\n");
 
 	return ret;
 }

@@ -58,6 +58,9 @@ struct npu_counters {
 
 	/** @thermal_events: times that the temperature limit was passed, either way */
 	atomic_t thermal_events;
+
+	/** @done_ns: when the last job of each core was seen to be done, ktime_get_ns() */
+	atomic64_t done_ns[NPU_MAX_CORES];
 };
 
 /**
@@ -141,6 +144,9 @@ struct npu_device {
 
 	/** @resets: device resets since probe; written under @hw_lock */
 	u32 resets;
+
+	/** @reset_cause: why the last one was begun, DRM_NPU_CAUSE_; written under @hw_lock */
+	u32 reset_cause;
 
 	/** @offline: after an error of the bus, until it is repaired; written under @reset_lock */
 	bool offline;

@@ -35,7 +35,7 @@
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
-#define NPU_DRIVER_MINOR	4
+#define NPU_DRIVER_MINOR	5
 
 /* Calls */
 
@@ -186,6 +186,7 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
  * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
+ * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
  */
 const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
@@ -224,6 +225,7 @@ static int npu_adopt_wq(struct npu_device *npu, struct workqueue_struct *wq)
 
 static int npu_probe_software(struct npu_device *npu)
 {
+	u64 window;
 	int ret;
 
 	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
@@ -243,8 +245,9 @@ static int npu_probe_software(struct npu_device *npu)
 	INIT_WORK(&npu->lost_work, npu_recover_lost_work);
 	npu_coredump_init(npu);
 
-	npu->info.va_start = NPU_VA_START;
-	npu->info.va_end = NPU_VA_END;
+	window = npu->drm.accel->index % NPU_VA_WINDOWS * NPU_VA_WINDOW;
+	npu->info.va_start = window + NPU_VA_EMPTY;
+	npu->info.va_end = window + NPU_VA_WINDOW;
 	npu->info.max_regions = NPU_MAX_REGIONS;
 	npu->info.max_jobs = NPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = NPU_CTX_MAX_JOBS;

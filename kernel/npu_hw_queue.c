@@ -346,6 +346,28 @@ u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 }
 
 /**
+ * npu_hw_queue_given_ns - when the card got the job that a core works on
+ * @queue: queue
+ * @seqno: the job, as the core names it
+ *
+ * Returns 0 if it is finished by now.
+ */
+u64 npu_hw_queue_given_ns(struct npu_hw_queue *queue, u64 seqno)
+{
+	struct npu_ctx_job *job;
+	unsigned long flags;
+	u64 given = 0;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	job = npu_hw_queue_first(queue);
+	if (job && job->on_card && job->seqno == seqno)
+		given = job->given_ns;
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return given;
+}
+
+/**
  * npu_hw_queue_on_card - has the card jobs of a queue?
  * @queue: queue
  */
@@ -817,7 +839,7 @@ int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno)
 	job = npu_hw_queue_first(queue);
 	found = queue->enabled && job && job->seqno == seqno;
 	if (found) {
-		WRITE_ONCE(job->timed_out, true);
+		WRITE_ONCE(job->killed, DRM_NPU_CAUSE_CONTENTION);
 		trace_npu_job_abort(job, queue->core_mask);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);

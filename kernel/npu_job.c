@@ -380,13 +380,26 @@ int npu_job_error(const struct npu_ctx_job *job, const struct npu_cqe *cqe)
 		return -ETIME;
 	case NPU_STATUS_ABORTED:
 	case NPU_STATUS_CORE_RESET:
-		return job->timed_out ? -ETIME : -ECANCELED;
+		return READ_ONCE(job->killed) ? -ETIME : -ECANCELED;
 	default:
 		return -EIO;
 	}
 }
 
-static void npu_job_fill_fault(const struct npu_ctx_job *job, const struct npu_cqe *cqe,
+/* The cause of a job's end that was not its own doing. */
+static u32 npu_job_cause(const struct npu_ctx_job *job, int error, const struct npu_cqe *cqe)
+{
+	if (error == -ENODEV)
+		return DRM_NPU_CAUSE_LOST;
+	if (job->killed)
+		return job->killed;
+	if (job->ctx->queue.error)
+		return DRM_NPU_CAUSE_DESTROYED;
+
+	return cqe ? DRM_NPU_CAUSE_NONE : READ_ONCE(job->ctx->npu->reset_cause);
+}
+
+static void npu_job_fill_fault(const struct npu_ctx_job *job, int error, const struct npu_cqe *cqe,
 			       struct drm_npu_fault *fault)
 {
 	BUILD_BUG_ON(DRM_NPU_REGION_READ != NPU_ACCESS_READ);
@@ -394,6 +407,8 @@ static void npu_job_fill_fault(const struct npu_ctx_job *job, const struct npu_c
 
 	memset(fault, 0, sizeof(*fault));
 	fault->seqno = job->seqno;
+	if (!cqe || cqe->status == NPU_STATUS_ABORTED || cqe->status == NPU_STATUS_CORE_RESET)
+		fault->cause = npu_job_cause(job, error, cqe);
 	if (!cqe) {
 		fault->status = NPU_STATUS_ABORTED;
 		fault->engine = NPU_ENGINE_NONE;
@@ -418,8 +433,37 @@ static void npu_job_fill_fault(const struct npu_ctx_job *job, const struct npu_c
 }
 
 /*
+ * A core has one job at a time: it was busy with this one since the one before was seen to be done,
+ * or since the card got this one, whichever was later. The times of a core's jobs do not overlap.
+ */
+static u64 npu_job_busy_ns(struct npu_ctx_job *job, u32 core)
+{
+	atomic64_t *done = &job->ctx->npu->counters.done_ns[core];
+	s64 begin, now = job->ctx->queue.done_ns, last = atomic64_read(done);
+
+	do {
+		begin = max_t(s64, last, job->given_ns);
+		if (begin >= now)
+			return 0;
+	} while (!atomic64_try_cmpxchg(done, &last, now));
+
+	return now - begin;
+}
+
+/* The card says which core it was; it is not to be trusted with an index. */
+static void npu_job_account_core(struct npu_ctx_job *job, u32 core, u64 cycles)
+{
+	struct npu_vm *vm = job->ctx->vm;
+
+	if (core >= NPU_MAX_CORES)
+		return;
+	atomic64_add(cycles, &vm->cycles[core]);
+	atomic64_add(npu_job_busy_ns(job, core), &vm->busy_ns[core]);
+}
+
+/*
  * A job has all its cores for all its time. Where there were more to choose from than it has
- * streams, the card names only one of them.
+ * streams, the card names only one of them, and none if the job is lost.
  */
 static void npu_job_account(struct npu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
 {
@@ -428,12 +472,13 @@ static void npu_job_account(struct npu_ctx_job *job, const struct npu_cqe *cqe, 
 	unsigned int core;
 
 	if (hweight_long(mask) != desc->stream_count) {
-		npu_vm_account(job->ctx->vm, cqe->core, cycles);
+		if (cqe)
+			npu_job_account_core(job, cqe->core, cycles);
 		return;
 	}
 
 	for_each_set_bit(core, &mask, NPU_MAX_CORES)
-		npu_vm_account(job->ctx->vm, core, cycles);
+		npu_job_account_core(job, core, cycles);
 }
 
 /* Remember the result in the context, under the queue's lock. */
@@ -445,15 +490,16 @@ static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_
 	memset(result, 0, sizeof(*result));
 	result->seqno = job->seqno;
 	result->error = error;
-	if (cqe) {
+	if (cqe)
 		result->cycles = cqe->end_cycle - cqe->start_cycle;
+	/* One that the card never got has taken no time. */
+	if (job->given_ns && ctx->vm)
 		npu_job_account(job, cqe, result->cycles);
-	}
 
 	if (error) {
 		/* A job that never ran has no fault to tell. */
 		if (!job->skip_error)
-			npu_job_fill_fault(job, cqe, &result->fault);
+			npu_job_fill_fault(job, error, cqe, &result->fault);
 		if (error == -ECANCELED || error == -ENODEV)
 			ctx->victims++;
 		else

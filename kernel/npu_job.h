@@ -107,8 +107,8 @@ struct npu_ctx_job {
 	/** @user: who it is charged to until it is finished, and no longer than that; or NULL */
 	struct npu_user *user;
 
-	/** @timed_out: the watchdog has killed it; set before the card is told */
-	bool timed_out;
+	/** @killed: the cause, DRM_NPU_CAUSE_, if the driver kills it; set before the abort */
+	u32 killed;
 
 	/** @explicit: no implicit fences */
 	bool explicit;

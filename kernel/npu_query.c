@@ -8,6 +8,7 @@
 #include <drm/drm_file.h>
 #include <drm/drm_print.h>
 
+#include "npu_ctx.h"
 #include "npu_device.h"
 #include "npu_file.h"
 #include "npu_gem.h"
@@ -58,6 +59,7 @@ static int npu_query_status(struct npu_device *npu, struct drm_npu_status_info *
 		return -ENODEV;
 	npu_device_status(npu, info);
 	npu_device_exit(npu, idx);
+	info->files = atomic_read(&npu->drm.open_count);
 
 	return 0;
 }
@@ -151,28 +153,79 @@ static void npu_show_memory(struct drm_printer *p, struct drm_file *file)
 	drm_print_memory_stats(p, &system, DRM_GEM_OBJECT_RESIDENT, "system");
 }
 
+/* Time that a core has spent on its present job, if that is of this address space. */
+static u64 npu_query_running_ns(struct npu_device *npu, struct npu_vm *vm, u32 core)
+{
+	u32 index = npu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE));
+	u64 seqno = npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOB_ID));
+	struct npu_hw_queue *queue;
+	u64 given, begin, now;
+
+	lockdep_assert_held(&npu->hw_lock);
+
+	queue = index < npu->info.queues ? npu->queues[index] : NULL;
+	if (!queue || READ_ONCE(queue->ctx->vm) != vm)
+		return 0;
+	given = npu_hw_queue_given_ns(queue, seqno);
+	begin = max_t(u64, given, atomic64_read(&npu->counters.done_ns[core]));
+	now = ktime_get_ns();
+
+	return given && now > begin ? now - begin : 0;
+}
+
+/*
+ * Add the time of jobs that run at present, without waiting for anything: a card that is asleep has
+ * none, and one that is being reset is asked again later. Readers expect that a value may lag.
+ */
+static void npu_query_add_running(struct npu_device *npu, struct npu_vm *vm, u64 *busy_ns)
+{
+	u32 core, busy;
+	int idx;
+
+	if (!npu_device_enter_awake(npu, &idx))
+		return;
+	if (mutex_trylock(&npu->hw_lock)) {
+		busy = npu_read(npu, NPU_REG_CORE_BUSY);
+		for (core = 0; core < npu->info.cores && !npu_is_gone(busy); core++) {
+			if (busy & BIT(core))
+				busy_ns[core] += npu_query_running_ns(npu, vm, core);
+		}
+		mutex_unlock(&npu->hw_lock);
+	}
+	npu_device_exit(npu, idx);
+}
+
 /**
  * npu_show_fdinfo - what a file uses, as Documentation/gpu/drm-usage-stats.rst has it
  * @p: where to
  * @file: file
  *
- * Engine time is modelled time: that of the chip, not of the host that plays it.
+ * Engine time is the time that a core was busy with the file's jobs. Modelled time and cycles are
+ * those of the chip and not of the host that plays it: they have keys of the driver's own, so that
+ * no monitor computes a utilisation from them.
  */
 void npu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 {
 	struct npu_file *nfile = to_npu_file(file);
 	struct npu_device *npu = nfile->npu;
 	struct npu_vm *vm = READ_ONCE(nfile->vm);
+	u64 cycles, busy_ns[NPU_MAX_CORES] = {};
 	u32 core;
-	u64 cycles;
 
+	for (core = 0; vm && core < npu->info.cores; core++)
+		busy_ns[core] = atomic64_read(&vm->busy_ns[core]);
+	/* After that: a job that ends meanwhile must not count twice. */
+	if (vm)
+		npu_query_add_running(npu, vm, busy_ns);
 	for (core = 0; core < npu->info.cores; core++) {
 		cycles = vm ? atomic64_read(&vm->cycles[core]) : 0;
-		drm_printf(p, "drm-engine-core%u:\t%llu ns\n", core,
+		drm_printf(p, "drm-engine-core%u:\t%llu ns\n", core, busy_ns[core]);
+		drm_printf(p, "npu-modelled-core%u:\t%llu ns\n", core,
 			   mul_u64_u32_div(cycles, NSEC_PER_MSEC, npu->info.clock_khz));
-		drm_printf(p, "drm-cycles-core%u:\t%llu\n", core, cycles);
-		drm_printf(p, "drm-maxfreq-core%u:\t%u KHz\n", core, npu->info.clock_khz);
+		drm_printf(p, "npu-cycles-core%u:\t%llu\n", core, cycles);
 	}
+	drm_printf(p, "npu-submissions:\t%llu\n",
+		   vm ? (u64)atomic64_read(&vm->submissions) : 0);
 	drm_printf(p, "npu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
 
 	npu_show_memory(p, file);

@@ -124,11 +124,11 @@ static bool npu_recover_wait(struct npu_ctx_job *job)
 }
 
 /* Abort a job, or reset its cores. Returns true if only a reset of the card is left. */
-static bool npu_recover_kill(struct npu_ctx_job *job, const struct npu_core_view *view)
+static bool npu_recover_kill(struct npu_ctx_job *job, const struct npu_core_view *view, u32 cause)
 {
 	struct npu_device *npu = job->ctx->npu;
 
-	WRITE_ONCE(job->timed_out, true);
+	WRITE_ONCE(job->killed, cause);
 	mutex_lock(&npu->hw_lock);
 	npu_coredump_kill(job, "watchdog");
 	mutex_unlock(&npu->hw_lock);
@@ -195,6 +195,7 @@ static bool npu_recover_look(struct npu_ctx_job *job)
 {
 	struct npu_device *npu = job->ctx->npu;
 	struct npu_core_view view;
+	bool moved;
 
 	/* One that has died is noticed by npu_recover_pulse_work(). */
 	if (npu_is_gone(npu_read(npu, NPU_REG_ID)))
@@ -207,13 +208,16 @@ static bool npu_recover_look(struct npu_ctx_job *job)
 
 	if (!npu_recover_find(job, &view))
 		return npu_recover_lost(job);
-	if (npu_recover_moved(job, &view) && !npu_recover_over_limit(job))
+	moved = npu_recover_moved(job, &view);
+	if (moved && !npu_recover_over_limit(job))
 		return false;
 
-	drm_warn(&npu->drm, "queue %u, job %llu: no end in sight on cores %#x, after %llu commands\n",
-		 job->ctx->queue.index, job->seqno, view.cores, view.commands);
+	drm_warn(&npu->drm, "queue %u, job %llu: %s on cores %#x after %llu commands, aborting it\n",
+		 job->ctx->queue.index, job->seqno,
+		 moved ? "longer than job_limit_ms" : "no progress", view.cores, view.commands);
 
-	return npu_recover_kill(job, &view);
+	return npu_recover_kill(job, &view,
+				moved ? DRM_NPU_CAUSE_LIMIT : DRM_NPU_CAUSE_STALL);
 }
 
 static void npu_recover_watch(struct npu_ctx_job *job)
@@ -341,7 +345,7 @@ static void npu_recover_lose_dead(struct npu_device *npu)
  * Leave the card alone, and remember which queues have a job on a core: what they wrote so far is
  * not known, so these jobs are lost. No job begins any more before that is asked.
  */
-static void npu_recover_begin(struct npu_device *npu)
+static void npu_recover_begin(struct npu_device *npu, u32 cause)
 {
 	struct npu_hw_queue *queue;
 	u32 i;
@@ -351,6 +355,7 @@ static void npu_recover_begin(struct npu_device *npu)
 	lockdep_assert_held_write(&npu->reset_lock);
 
 	trace_npu_device_reset(npu);
+	WRITE_ONCE(npu->reset_cause, cause);
 	npu_write(npu, NPU_REG_CTRL, 0);
 	/* What an earlier one has found that was not finished stays. */
 	for (i = 0; i < npu->info.queues; i++) {
@@ -415,7 +420,7 @@ static void npu_recover_finish(struct npu_device *npu)
 static void npu_recover_reset(struct npu_device *npu)
 {
 	drm_warn(&npu->drm, "device reset\n");
-	npu_recover_begin(npu);
+	npu_recover_begin(npu, DRM_NPU_CAUSE_RECOVERY);
 	memset(&npu->kept, 0, sizeof(npu->kept));
 	WRITE_ONCE(npu->resets, npu->resets + 1);
 	npu_recover_finish(npu);
@@ -430,7 +435,7 @@ void npu_recover_reset_prepare(struct npu_device *npu)
 {
 	npu_recover_lock(npu);
 	npu_mem_unmap_cpu(npu);
-	npu_recover_begin(npu);
+	npu_recover_begin(npu, DRM_NPU_CAUSE_RESET);
 	npu_irq_disable(npu);
 }
 
@@ -515,7 +520,7 @@ void npu_recover_sleep(struct npu_device *npu)
 		if (npu_recover_rest(npu))
 			drm_warn(&npu->drm, "a job does not end: it is lost in the sleep\n");
 		npu_mem_unmap_cpu(npu);
-		npu_recover_begin(npu);
+		npu_recover_begin(npu, DRM_NPU_CAUSE_SLEEP);
 		if (npu->runtime_pm)
 			npu_device_keep_counters(npu);
 		npu_device_reset(npu);
@@ -535,7 +540,7 @@ void npu_recover_offline(struct npu_device *npu)
 	npu_recover_lock(npu);
 	if (!npu->wedged) {
 		npu_mem_unmap_cpu(npu);
-		npu_recover_begin(npu);
+		npu_recover_begin(npu, DRM_NPU_CAUSE_BUS);
 		npu->offline_since = jiffies;
 		WRITE_ONCE(npu->offline, true);
 		npu_bus_cut_off(npu);

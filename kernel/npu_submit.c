@@ -862,8 +862,10 @@ static int npu_batch_submit(struct npu_batch *batch, struct drm_file *file,
 		ret = npu_write_seqnos(args, 0);
 	if (!ret)
 		ret = npu_batch_queue(batch);
-	if (!ret)
+	if (!ret) {
+		atomic64_inc(&to_npu_file(file)->vm->submissions);
 		return npu_write_seqnos(args, batch->first);
+	}
 
 	for (i = 0; i < batch->count; i++)
 		npu_job_discard(batch->jobs[i]);

@@ -40,7 +40,7 @@ struct npu_vm *npu_vm_create(struct npu_device *npu, struct npu_user *user)
 	if (user)
 		npu_user_get(user);
 	mutex_init(&vm->lock);
-	drm_mm_init(&vm->mm, NPU_VA_START, NPU_VA_END - NPU_VA_START);
+	drm_mm_init(&vm->mm, npu->info.va_start, npu->info.va_end - npu->info.va_start);
 
 	return vm;
 }

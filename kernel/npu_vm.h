@@ -17,9 +17,14 @@ struct npu_bo;
 struct npu_device;
 struct npu_user;
 
-/* Below 4 GiB is nothing, so that a truncated address never hits. */
-#define NPU_VA_START	SZ_4G
-#define NPU_VA_END	BIT_ULL(NPU_VA_BITS)
+/*
+ * Each device has a window of addresses, chosen by the number of its node: an address of one
+ * device means nothing on another. The first 4 GiB of a window are empty, so that a truncated
+ * address never hits.
+ */
+#define NPU_VA_WINDOW	BIT_ULL(40)
+#define NPU_VA_WINDOWS	(BIT_ULL(NPU_VA_BITS) / NPU_VA_WINDOW)
+#define NPU_VA_EMPTY	SZ_4G
 
 /** struct npu_vm - address space of a file */
 struct npu_vm {
@@ -43,6 +48,12 @@ struct npu_vm {
 
 	/** @cycles: modelled cycles of the file's finished jobs, by core */
 	atomic64_t cycles[NPU_MAX_CORES];
+
+	/** @busy_ns: time that each core was busy with the file's finished jobs */
+	atomic64_t busy_ns[NPU_MAX_CORES];
+
+	/** @submissions: the file's submissions, of one job or more */
+	atomic64_t submissions;
 
 	/** @jobs: the file's finished jobs */
 	atomic64_t jobs;
@@ -83,13 +94,6 @@ int npu_vm_address(struct drm_file *file, struct npu_bo *bo, u64 *va);
 struct npu_vma *npu_vma_find(struct npu_vm *vm, struct npu_bo *bo);
 int npu_vma_map(struct npu_vma *vma);
 void npu_vma_put(struct npu_vma *vma);
-
-/* The card says which core it was; it is not to be trusted with an index. */
-static inline void npu_vm_account(struct npu_vm *vm, u32 core, u64 cycles)
-{
-	if (core < NPU_MAX_CORES)
-		atomic64_add(cycles, &vm->cycles[core]);
-}
 
 static inline struct npu_vm *npu_vm_get(struct npu_vm *vm)
 {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko;
+# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko,
+# module.sh stock-gdb -> build/kernel/npu-gdb.ko, with debugging information;
 # for arm64 boards module.sh stock-arm64 -> build/kernel/arm64/npu.ko, and debug-arm64, debug-16K-arm64,
 # debug-64K-arm64 likewise.
 # Further arguments go to make (W=1, C=1, ...). The objects of the kernels are kept apart, and the
@@ -23,17 +24,19 @@ main() {
     local kernel=${1:-} kind name folder env choice=() cross=() lean=()
     kind=${kernel%-arm64}
     case $kernel in
-        stock | debug) ;;
+        stock | stock-gdb | debug) ;;
         stock-arm64 | debug-arm64 | debug-16K-arm64 | debug-64K-arm64)
             choice=(--arch arm64) cross=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
             [ "${kind#debug-}" = "$kind" ] || choice+=(--pages "${kind#debug-}")
             cross_path
             ;;
-        *) die "usage: module.sh stock|debug[-arm64] [MAKE ARGUMENT...]; module.sh debug-16K-arm64|debug-64K-arm64" ;;
+        *) die "usage: module.sh stock|stock-gdb|debug|stock-arm64|debug-arm64|debug-16K-arm64|debug-64K-arm64" \
+            "further arguments go to make" ;;
     esac
     name=npu-$kind.ko
     # Debian's configuration has debugging information in all modules, which takes a fifth of the time of compiling
     # them. Tools that need it use the debug kernel.
+    [ "$kind" != stock-gdb ] || name=npu-gdb.ko lean=(CONFIG_DEBUG_INFO_BTF_MODULES=)
     [ "$kind" != stock ] || name=npu.ko lean=(CONFIG_DEBUG_INFO= CONFIG_DEBUG_INFO_BTF_MODULES=)
     [ ${#cross[@]} -eq 0 ] || name=arm64/$name
     shift

@@ -96,6 +96,7 @@ python3-yaml|check|reads the examples in YAML of the documentation
 lld|full|links sanitizer builds in a quarter of the time; 32-bit programs of arm64 boards
 llvm|full|readable stacks in sanitizer reports
 dwarves|full|debug kernels
+gdb|full|debugging session of the driver (npu-vm --gdb)
 bison|full|debug kernels
 flex|full|debug kernels
 libssl-dev|full|debug kernels

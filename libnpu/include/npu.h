@@ -65,9 +65,9 @@ NPU_API int npu_device_count(void);
 /*
  * Opens device `index`. Within a process all opens of one index share one device file, hence one address space; close
  * as often as opened. -ENODEV: no such device. The sim transport takes its properties from
- * NPU_SIM="cores=2,lmem=8M,ddr=512M,queues=64,backend=auto", all optional. NPU_CACHE=strict: mappings need
- * npu_bo_sync() even where the CPU's caches are coherent, and what was forgotten is told (docs/reference/libnpu.md,
- * "Cache").
+ * NPU_SIM="cores=2,lmem=8M,ddr=512M,queues=64,backend=auto", all optional. NPU_CACHE=strict reports each forgotten
+ * npu_bo_sync(), also where the CPU's caches are coherent; NPU_CACHE=abort ends the process at the first one
+ * (docs/reference/libnpu.md, "Cache").
  */
 NPU_API int npu_device_open(unsigned int index, npu_device **device);
 NPU_API npu_device *npu_device_ref(npu_device *device);
@@ -134,12 +134,12 @@ NPU_API npu_bo *npu_bo_ref(npu_bo *bo);
 NPU_API void npu_bo_unref(npu_bo *bo);
 NPU_API uint64_t npu_bo_size(const npu_bo *bo);
 NPU_API uint32_t npu_bo_flags(const npu_bo *bo);
-/* Device address, page aligned, fixed for the buffer's life, never 0. */
+/* Device address, page aligned, fixed for the buffer's life, never 0. Devices have no address in common. */
 NPU_API uint64_t npu_bo_address(const npu_bo *bo);
 NPU_API npu_device *npu_bo_device(const npu_bo *bo);
 
-/* The buffer that contains a device address, with a new reference, and the offset in it. -ENOENT: no buffer of this
- * process contains it. */
+/* The buffer of the device that contains an address, with a new reference, and the offset in it. -ENOENT: no buffer of
+ * this process contains it, or one of another device, which the text names. */
 NPU_API int npu_bo_find(npu_device *device, uint64_t address, npu_bo **bo, uint64_t *offset);
 
 /* Maps the whole buffer, read-write. Mappings are counted: the first maps, the last unmap unmaps, equal pointers

@@ -11,9 +11,11 @@
 namespace npu::sim {
 namespace {
 
-// Device addresses of buffers. 0 stays invalid, and 2 MiB above it catch small offsets from a null address.
+// Device addresses of buffers. Each card has a window of its own, so that an address of one card means nothing on
+// another. 0 stays invalid, and 2 MiB above it catch small offsets from a null address.
+constexpr uint64_t kVaWindow = 1ull << 40;
+constexpr uint64_t kVaWindows = (1ull << NPU_VA_BITS) / kVaWindow;
 constexpr uint64_t kVaStart = kBlock;
-constexpr uint64_t kVaEnd = 1ull << NPU_VA_BITS;
 constexpr uint64_t kMinTableBytes = 1 << 20;
 
 /// Copies an answer as the query ioctl does: at most what the caller has room for, the rest of his room zero.
@@ -31,8 +33,10 @@ int answer(drm_npu_dev_query &args, const Answer &value) {
 
 }  // namespace
 
-Status File::open(const Options &options, std::unique_ptr<File> &out) {
+Status File::open(const Options &options, unsigned int index, std::unique_ptr<File> &out) {
   std::unique_ptr<File> file(new File);
+  file->va_start_ = index % kVaWindows * kVaWindow + kVaStart;
+  file->va_end_ = (index % kVaWindows + 1) * kVaWindow;
   NPU_TRY(Chip::create(
       options, [f = file.get()] { f->on_interrupt(); }, file->chip_));
   Lock lock(file->mutex_);
@@ -50,7 +54,7 @@ Status File::init() {
   card_total_ = ddr - tables;
   ddr_space_ = std::make_unique<Ranges>(0, card_total_);
   table_space_ = std::make_unique<Ranges>(card_total_, tables);
-  va_space_ = std::make_unique<Ranges>(kVaStart, kVaEnd - kVaStart);
+  va_space_ = std::make_unique<Ranges>(va_start_, va_end_ - va_start_);
   queue_taken_.assign(chip_->read32(NPU_REG_QUEUES), false);
   space_ = std::make_unique<AddressSpace>(chip_->ddr(), *table_space_);
 
@@ -106,8 +110,8 @@ void File::dev_info(drm_npu_dev_info &info) {
   info.lmem_bytes = chip_->read32(NPU_REG_LMEM_BYTES);
   info.clock_khz = chip_->read32(NPU_REG_CLOCK_KHZ);
   info.ddr_bytes = chip_->read64(NPU_REG_DDR_BYTES);
-  info.va_start = kVaStart;
-  info.va_end = kVaEnd;
+  info.va_start = va_start_;
+  info.va_end = va_end_;
   info.mac_ic = chip_->read32(NPU_REG_MAC_IC);
   info.mac_oc = chip_->read32(NPU_REG_MAC_OC);
   info.mac_pixels = chip_->read32(NPU_REG_MAC_PIXELS);
@@ -135,6 +139,7 @@ void File::memory_info(drm_npu_memory_info &info) {
 }
 
 void File::status_info(drm_npu_status_info &info) {
+  info.files = 1;
   info.temperature_mc = static_cast<int32_t>(chip_->read32(NPU_REG_TEMP_MC));
   info.power_mw = chip_->read32(NPU_REG_POWER_MW);
   info.voltage_mv = chip_->read32(NPU_REG_VOLTAGE_MV);

@@ -130,7 +130,8 @@ struct Context {
 /// All functions are the ioctls of the same names and may be called by any thread.
 class File {
  public:
-  static Status open(const Options &options, std::unique_ptr<File> &out);
+  /// Card number `index`.
+  static Status open(const Options &options, unsigned int index, std::unique_ptr<File> &out);
   ~File();
   /// The process ends: threads are stopped, every unfinished job ends with -ENODEV, later calls fail with it.
   void die();
@@ -194,6 +195,8 @@ class File {
   uint32_t asid_ = 0;
   std::unique_ptr<Ranges> table_space_;
   std::unique_ptr<Ranges> ddr_space_;
+  uint64_t va_start_ = 0;  // constant, as va_end_
+  uint64_t va_end_ = 0;
   std::unique_ptr<Ranges> va_space_;
   std::unique_ptr<AddressSpace> space_;
   uint64_t asid_table_ = 0;

@@ -47,7 +47,7 @@ Status open_file(unsigned int index, std::unique_ptr<File> &file) {
   if (index >= options.cards)
     return Status::error(-ENODEV,
                          "there are " + std::to_string(options.cards) + " simulated cards; NPU_SIM=cards= makes more");
-  return File::open(options, file);
+  return File::open(options, index, file);
 }
 
 int open(unsigned int index, npu_transport_file **out, char *why, size_t why_bytes) {
@@ -123,8 +123,8 @@ int ctx_create(npu_transport_file *f, drm_npu_ctx_create *args, npu_transport_co
 void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) { f->file->ctx_destroy(context->id); }
 
 const npu_transport kTable = {
-    kNpuTransportAbi, sizeof(npu_transport), "sim",   count,   open,    close, driver, ioctl, map, unmap,
-    ctx_create,       ctx_destroy,           nullptr, nullptr, nullptr,
+    kNpuTransportAbi, sizeof(npu_transport), "sim",   count,   open,    close,   driver,  ioctl, map, unmap,
+    ctx_create,       ctx_destroy,           nullptr, nullptr, nullptr, nullptr, nullptr,
 };
 
 }  // namespace

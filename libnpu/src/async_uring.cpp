@@ -54,8 +54,8 @@ AsyncUring::~AsyncUring() {
 Status AsyncUring::open() {
   const npu_device *const device = queue_.device();
   if (!device->transport->node)
-    return Status::error(device->cached ? "NPU_CACHE=strict looks at every job that is submitted"
-                                        : std::string("the transport ") + device->name + " has no kernel behind it");
+    return Status::error(device->checked ? "NPU_CACHE=strict looks at every job that is submitted"
+                                         : std::string("the transport ") + device->name + " has no kernel behind it");
   node_ = device->transport->node(device->file);
   io_uring_params params{};
   params.flags = IORING_SETUP_CQSIZE;

@@ -90,6 +90,10 @@ int map_uncached_locked(npu_bo *bo) {
   return map_error(bo, "uncached mapping", err);
 }
 
+void begin_uncached(npu_bo *bo, uint64_t offset, uint64_t size) {
+  bo->device->transport->begin_uncached(bo->device->file, bo->handle, offset, size);
+}
+
 int sync_uncached(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {
   drm_npu_bo_sync args = sync_of(bo, offset, size, direction);
   return sync_ended(direction, bo->device->transport->sync_uncached(bo->device->file, &args));
@@ -170,7 +174,7 @@ npu_device *npu_bo_device(const npu_bo *bo) { return bo->device; }
 int npu_bo_find(npu_device *device, uint64_t address, npu_bo **bo, uint64_t *offset) {
   if (!device || !bo) return npu::fail(-EINVAL, "npu_bo_find: no device or no place for the buffer");
   *bo = nullptr;
-  std::lock_guard lock(device->bos_mutex);
+  std::unique_lock lock(device->bos_mutex);
   auto it = device->bos.upper_bound(address);
   if (it != device->bos.begin() && address - (--it)->first < it->second->size) {
     npu_bo *found = it->second;
@@ -183,6 +187,11 @@ int npu_bo_find(npu_device *device, uint64_t address, npu_bo **bo, uint64_t *off
       return 0;
     }
   }
+  lock.unlock();
+  const int other = npu::device_with(address, device);
+  if (other >= 0)
+    return npu::fail(-ENOENT, "device address %#llx belongs to a buffer of device %d, expected one of device %u",
+                     (unsigned long long)address, other, device->index);
   return npu::fail(-ENOENT, "device address %#llx belongs to no buffer of this process", (unsigned long long)address);
 }
 
@@ -211,25 +220,28 @@ void npu_bo_unmap(npu_bo *bo) {
 
 int npu_private_bo_map_uncached(npu_bo *bo, void **ptr) {
   if (!bo || !ptr) return npu::fail(-EINVAL, "uncached mapping: no buffer or no place for the pointer");
-  if (!bo->device->cached && bo->device->coherent) return npu_bo_map(bo, ptr);
+  if (!bo->device->checked && bo->device->coherent) return npu_bo_map(bo, ptr);
   std::unique_lock lock(bo->map_mutex);
   *ptr = nullptr;
   if (bo->sealed) return npu::fail(-EACCES, "uncached mapping: the buffer is sealed");
   if (int err = npu::map_uncached_locked(bo)) return err;
   bo->uncached_maps++;
+  if (bo->device->checked) bo->device->transport->share_uncached(bo->device->file, bo->handle, true);
   *ptr = bo->uncached;
   return 0;
 }
 
 void npu_private_bo_unmap_uncached(npu_bo *bo) {
   if (!bo) return;
-  if (!bo->device->cached && bo->device->coherent) {
+  if (!bo->device->checked && bo->device->coherent) {
     npu_bo_unmap(bo);
     return;
   }
   // The mapping itself stays for copies.
   std::unique_lock lock(bo->map_mutex);
-  if (bo->uncached_maps) bo->uncached_maps--;
+  if (!bo->uncached_maps) return;
+  bo->uncached_maps--;
+  if (bo->device->checked) bo->device->transport->share_uncached(bo->device->file, bo->handle, false);
 }
 
 int npu_bo_sync(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction) {

@@ -35,7 +35,7 @@ class Mapping {
  public:
   int open(npu_bo *bo) {
     bo_ = bo;
-    if (bo->device->cached) return open_uncached();
+    if (bo->device->checked) return open_uncached();
     lock_ = std::shared_lock(bo->map_mutex);
     if (bo->ptr && !bo->sealed) return 0;
     lock_.unlock();
@@ -53,15 +53,19 @@ class Mapping {
     if (lock_.owns_lock()) lock_.unlock();
     if (counted_) npu_bo_unmap(bo_);
   }
-  uint8_t *data() const { return static_cast<uint8_t *>(bo_->device->cached ? bo_->uncached : bo_->ptr); }
+  uint8_t *data() const { return static_cast<uint8_t *>(bo_->device->checked ? bo_->uncached : bo_->ptr); }
+  /// Before a write of the extent; sync() ends it.
+  void begin_write(uint64_t offset, uint64_t size) const {
+    if (bo_->device->checked) begin_uncached(bo_, offset, size);
+  }
   /// Around the accesses.
   int sync(uint64_t offset, uint64_t size, uint32_t direction) const {
-    return bo_->device->cached ? sync_uncached(bo_, offset, size, direction)
-                               : npu_bo_sync(bo_, offset, size, direction);
+    return bo_->device->checked ? sync_uncached(bo_, offset, size, direction)
+                                : npu_bo_sync(bo_, offset, size, direction);
   }
 
  private:
-  /// A program's own mapping is a copy: like the card's DMA, we go past it.
+  /// Like the card's DMA, a copy goes past the cache.
   int open_uncached() {
     {
       std::unique_lock unique(bo_->map_mutex);
@@ -96,6 +100,7 @@ int by_mapping(const Side &s) {
   if (int err = mapping.open(s.bo)) return err;
   if (s.from) {
     if (int err = fetch_edges(mapping, s.bo->device, s.offset, s.size)) return err;
+    mapping.begin_write(s.offset, s.size);
     memcpy(mapping.data() + s.offset, s.from, s.size);
     return mapping.sync(s.offset, s.size, DRM_NPU_SYNC_TO_DEVICE);
   }
@@ -174,6 +179,7 @@ int fill_by_mapping(npu_bo *bo, uint64_t offset, uint64_t size, uint64_t value, 
   Mapping mapping;
   if (int err = mapping.open(bo)) return err;
   if (int err = fetch_edges(mapping, bo->device, offset, size)) return err;
+  mapping.begin_write(offset, size);
   uint8_t *to = mapping.data() + offset;
   for (uint64_t i = 0; i < size; i += value_bytes) memcpy(to + i, &value, value_bytes);
   return mapping.sync(offset, size, DRM_NPU_SYNC_TO_DEVICE);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "libnpu/src/internal.h"
 #include "libnpu/src/strict.h"
@@ -52,6 +53,8 @@ constexpr npu_transport kParents = {
     .map_uncached = parents_map,
     .sync_uncached = parents_sync,
     .node = [](npu_transport_file *) { return of_parent(); },
+    .begin_uncached = [](npu_transport_file *, uint32_t, uint64_t, uint64_t) {},
+    .share_uncached = [](npu_transport_file *, uint32_t, bool) {},
 };
 
 // Nobody opens or closes a device while the process is copied.
@@ -93,8 +96,8 @@ int open_locked(unsigned int index, npu_device **device) {
   const npu_transport *transport = nullptr;
   int count = 0;
   if (int err = choose_transport(&transport, &count)) return err;
-  bool strict = false;
-  if (int err = cache_choice(&strict)) return err;
+  Cache cache = Cache::kCoherent;
+  if (int err = cache_choice(&cache)) return err;
   if (index >= static_cast<unsigned int>(count)) return no_device(index, transport, count);
   char why[256] = "unknown reason";
   npu_transport_file *file = nullptr;
@@ -104,8 +107,8 @@ int open_locked(unsigned int index, npu_device **device) {
   d->transport = transport;
   d->file = file;
   d->name = transport->name;
-  if (strict) make_strict(d);
-  d->cached = d->transport->map_uncached != nullptr;
+  d->checked = cache != Cache::kCoherent;
+  if (d->checked) make_strict(d, cache == Cache::kAbort);
   look_at_memory(d);
   d->index = index;
   d->pid = getpid();
@@ -117,6 +120,18 @@ int open_locked(unsigned int index, npu_device **device) {
 }
 
 }  // namespace
+
+int device_with(uint64_t address, const npu_device *but) {
+  std::lock_guard lock(registry().mutex);
+  for (const auto &[index, device] : registry().open) {
+    std::lock_guard bos_lock(device->bos_mutex);
+    const auto it = device->bos.upper_bound(address);
+    if (device == but || it == device->bos.begin()) continue;
+    const npu_bo *const bo = std::prev(it)->second;
+    if (address - bo->va < bo->size) return static_cast<int>(index);
+  }
+  return -1;
+}
 
 void device_unref(npu_device *device) {
   {

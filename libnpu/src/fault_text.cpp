@@ -46,6 +46,35 @@ std::string address(const drm_npu_fault &f) {
 
 std::string byte(const drm_npu_fault &f) { return format(", byte %llu", static_cast<unsigned long long>(f.offset)); }
 
+/// The cause of a job's end that was not its own doing, and the next step.
+std::string cause(const drm_npu_fault &f) {
+  static const char kDump[] = "; npu-dump, or npu-dump --commands, shows what it was doing";
+  switch (f.cause) {
+    case DRM_NPU_CAUSE_STALL:
+      return std::string(" by the driver, which saw no progress") + kDump;
+    case DRM_NPU_CAUSE_LIMIT:
+      return std::string(" by the driver: it ran for longer than the limit (module parameter job_limit_ms)") + kDump;
+    case DRM_NPU_CAUSE_CONTENTION:
+      return " by the driver: it ran for long while another user waited (module parameter contended_ms)";
+    case DRM_NPU_CAUSE_RESET:
+      return " by a reset of the device that was asked for (npu-smi --reset, or the bus's reset in sysfs): launch "
+             "again";
+    case DRM_NPU_CAUSE_RECOVERY:
+      return " by a reset of the device, with which the driver ended another failure (see the kernel's log): launch "
+             "again";
+    case DRM_NPU_CAUSE_BUS:
+      return " by a failure of the device's bus (see the kernel's log): launch again";
+    case DRM_NPU_CAUSE_SLEEP:
+      return ": the system went to sleep before the job ended: launch again";
+    case DRM_NPU_CAUSE_DESTROYED:
+      return ": its context was destroyed";
+    case DRM_NPU_CAUSE_LOST:
+      return ": the device is gone";
+    default:
+      return "";
+  }
+}
+
 std::string reason(const drm_npu_fault &f) {
   const bool of_command = f.command != NPU_COMMAND_NONE;
   switch (f.status) {
@@ -76,9 +105,9 @@ std::string reason(const drm_npu_fault &f) {
     case NPU_STATUS_BUDGET:
       return ": more modelled cycles than the job's budget";
     case NPU_STATUS_ABORTED:
-      return ": aborted";
+      return ": aborted" + cause(f);
     case NPU_STATUS_CORE_RESET:
-      return format(": core %u was reset", f.core);
+      return format(": core %u was reset", f.core) + cause(f);
     case NPU_STATUS_ECC:
       return memory(f) + ": uncorrectable memory error";
     case NPU_STATUS_UNALIGNED:

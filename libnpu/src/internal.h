@@ -66,7 +66,7 @@ struct npu_device {
   const npu_transport *transport;
   npu_transport_file *file;
   const char *name;  // of the transport that reaches the chip
-  bool cached;       // mappings are copies (strict.h)
+  bool checked;      // flushes and invalidations of mappings are (strict.h)
   bool own_memory;   // it has card memory; else its buffers are system memory
   bool coherent;  // the chip sees the CPU's caches; else mappings need maintenance, and there are such without a cache
   unsigned int index;
@@ -104,8 +104,8 @@ struct npu_bo {
   std::shared_mutex map_mutex;
   void *ptr;          // under map_mutex
   unsigned int maps;  // npu_bo_map() calls not yet undone, under map_mutex
-  // The memory itself, where ptr is a copy (npu_device.cached), or past the caches, where the chip does not see them:
-  // kept until the end or the seal.
+  // Mapped past the caches, where the chip does not see them or flushes are checked (npu_device.checked): kept until
+  // the end or the seal.
   void *uncached;              // under map_mutex
   unsigned int uncached_maps;  // under map_mutex
   bool kept;                   // the mapping is also kept for small copies, under map_mutex
@@ -137,14 +137,18 @@ namespace npu {
 // ---- device.cpp ----
 
 void device_unref(npu_device *device);
+/// Number of the open device, other than this one, with a buffer at the address; negative: there is none.
+int device_with(uint64_t address, const npu_device *but);
 
 // ---- bo.cpp ----
 
 int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_device, npu_bo **bo);
 /// Until no unfinished job uses the buffer, or, with DRM_NPU_BO_WAIT_WRITERS, none writes it.
 int bo_wait(npu_bo *bo, uint32_t flags, int64_t timeout_ns);
-/// The memory itself, where npu_bo_map() gives a copy; negative errno.
+/// Maps bo->uncached; negative errno.
 int map_uncached_locked(npu_bo *bo);
+/// A write through bo->uncached of a checked device begins; sync_uncached() of the same extent ends it.
+void begin_uncached(npu_bo *bo, uint64_t offset, uint64_t size);
 /// npu_bo_sync() for accesses through it.
 int sync_uncached(npu_bo *bo, uint64_t offset, uint64_t size, uint32_t direction);
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "libnpu/src/shadow.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -14,62 +12,51 @@ namespace {
 constexpr uint64_t kStep = 256;  // compared at once
 constexpr size_t kWriters = 64;  // remembered
 
-/// Calls use(i) for every byte of [offset, offset + size) in which a and b differ.
-template <typename Use>
-void each_difference(const uint8_t *a, const uint8_t *b, uint64_t offset, uint64_t size, Use use) {
-  const uint64_t end = offset + size;
-  for (uint64_t at = offset; at < end;) {
-    const uint64_t piece = std::min(kStep, end - at);
-    if (memcmp(a + at, b + at, piece) != 0)
-      for (uint64_t i = at; i < at + piece; i++)
-        if (a[i] != b[i]) use(i);
-    at += piece;
+}  // namespace
+
+std::unique_ptr<Shadow> Shadow::create(const uint8_t *mapping, uint64_t bytes) {
+  Bytes seen(new (std::nothrow) uint8_t[bytes]), states(new (std::nothrow) uint8_t[bytes]());
+  if (!seen || !states) return nullptr;
+  memcpy(seen.get(), mapping, bytes);
+  return std::unique_ptr<Shadow>(new Shadow(mapping, std::move(seen), std::move(states)));
+}
+
+void Shadow::look(const Extent &extent, const std::vector<Extent> &chip) {
+  const auto by_chip = [&](uint64_t at) {
+    return std::any_of(chip.begin(), chip.end(), [at](const Extent &e) { return e.contains(at); });
+  };
+  const uint64_t end = extent.offset + extent.size;
+  for (uint64_t at = extent.offset; at < end;) {
+    const uint64_t stop = std::min(end, at + kStep);
+    if (memcmp(memory_ + at, seen_.get() + at, stop - at) != 0)
+      for (uint64_t i = at; i < stop; i++) {
+        // Read once: the program may be writing it.
+        const uint8_t now = __atomic_load_n(memory_ + i, __ATOMIC_RELAXED);
+        if (now == seen_[i]) continue;
+        seen_[i] = now;
+        if (states_[i] != kDirty) states_[i] = by_chip(i) ? kStale : kDirty;
+      }
+    at = stop;
   }
 }
 
-Difference compare(const uint8_t *a, const uint8_t *b, uint64_t offset, uint64_t size) {
-  Difference d;
-  each_difference(a, b, offset, size, [&](uint64_t i) {
-    if (!d.count++) d.first = i;
-  });
-  return d;
+void Shadow::synchronize(const Extent &extent) {
+  memcpy(seen_.get() + extent.offset, memory_ + extent.offset, extent.size);
+  memset(states_.get() + extent.offset, kClean, extent.size);
 }
 
-}  // namespace
-
-std::unique_ptr<Shadow> Shadow::create(uint8_t *memory, uint64_t bytes) {
-  std::unique_ptr<uint8_t[]> base(new (std::nothrow) uint8_t[bytes]);
-  if (!base) return nullptr;
-  void *cpu = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (cpu == MAP_FAILED) return nullptr;
-  std::unique_ptr<Shadow> shadow(new Shadow(memory, static_cast<uint8_t *>(cpu), bytes, std::move(base)));
-  memcpy(shadow->base_.get(), memory, bytes);
-  memcpy(cpu, shadow->base_.get(), bytes);
-  return shadow;
+Difference Shadow::find(const Extent &extent, State state) const {
+  const uint8_t *const begin = states_.get() + extent.offset, *const end = begin + extent.size;
+  const void *const first = memchr(begin, state, extent.size);
+  if (!first) return {};
+  const auto *const from = static_cast<const uint8_t *>(first);
+  return {static_cast<uint64_t>(from - states_.get()), static_cast<uint64_t>(std::count(from, end, state))};
 }
-
-Shadow::~Shadow() {
-  if (cpu_) munmap(cpu_, bytes_);
-}
-
-void Shadow::flush(uint64_t offset, uint64_t size) {
-  each_difference(cpu_, base_.get(), offset, size, [this](uint64_t i) { memory_[i] = base_[i] = cpu_[i]; });
-}
-
-Difference Shadow::invalidate(uint64_t offset, uint64_t size) {
-  const Difference lost = dirty(offset, size);
-  memcpy(base_.get() + offset, memory_ + offset, size);
-  memcpy(cpu_ + offset, base_.get() + offset, size);
-  return lost;
-}
-
-Difference Shadow::dirty(uint64_t offset, uint64_t size) const { return compare(cpu_, base_.get(), offset, size); }
-
-Difference Shadow::stale(uint64_t offset, uint64_t size) const { return compare(memory_, base_.get(), offset, size); }
 
 void Shadow::wrote(const Writer &writer) {
-  const auto same = std::find_if(writers_.begin(), writers_.end(),
-                                 [&](const Writer &w) { return w.offset == writer.offset && w.size == writer.size; });
+  const auto same = std::find_if(writers_.begin(), writers_.end(), [&](const Writer &w) {
+    return w.extent.offset == writer.extent.offset && w.extent.size == writer.extent.size;
+  });
   if (same != writers_.end())
     writers_.erase(same);
   else if (writers_.size() == kWriters)
@@ -78,8 +65,8 @@ void Shadow::wrote(const Writer &writer) {
 }
 
 const Writer *Shadow::writer_of(uint64_t offset) const {
-  const auto it = std::find_if(writers_.rbegin(), writers_.rend(),
-                               [&](const Writer &w) { return offset >= w.offset && offset - w.offset < w.size; });
+  const auto it =
+      std::find_if(writers_.rbegin(), writers_.rend(), [&](const Writer &w) { return w.extent.contains(offset); });
   return it == writers_.rend() ? nullptr : &*it;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "libnpu/src/strict.h"
 
-#include <sys/mman.h>
+#include <npu_regs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "libnpu/src/revoke.h"
 #include "libnpu/src/shadow.h"
 
 namespace npu {
@@ -18,20 +17,34 @@ namespace {
 struct Bo {
   uint64_t va = 0, size = 0, mmap_offset = 0;
   bool sealed = false;
+  unsigned int uncached = 0;       // mappings past the cache that the program has
   std::unique_ptr<Shadow> shadow;  // while the program has a mapping
-  void *memory = nullptr;          // what the shadow is a copy of
-  void *revoked = nullptr;         // the mapping of a buffer that was sealed
+};
+
+constexpr uint64_t kNotYet = UINT64_MAX;  // number of a job whose submission is in progress
+
+/// A write by the chip that may be going on: of a job, or of a copy past the cache, which has no context.
+struct Pending {
+  uint32_t handle;
+  Extent extent;
+  uint32_t context;
+  uint64_t seqno;
+  const void *submission;  // the call in progress, of kNotYet
 };
 
 using Reports = std::vector<std::string>;
 
-/// Of the file behind it. Reports are told when no lock is held.
+/// An open file and what stands behind it. Reports are written when no lock is held.
 struct StrictFile {
   npu_device *device;
   const npu_transport *inner;
   npu_transport_file *file;
+  bool aborts;  // the first report ends the process
   std::mutex mutex;
-  std::map<uint32_t, Bo> bos;  // by handle, under mutex
+  std::map<uint32_t, Bo> bos;                          // by handle, under mutex
+  std::map<uint32_t, npu_transport_context> contexts;  // as the transport made them, by id, under mutex
+  std::map<uint32_t, uint64_t> waited;                 // last job that a wait has seen the end of, under mutex
+  std::vector<Pending> pending;                        // under mutex
 
   Bo *find(uint32_t handle) {
     const auto it = bos.find(handle);
@@ -41,8 +54,9 @@ struct StrictFile {
 
 StrictFile &of(npu_transport_file *file) { return *reinterpret_cast<StrictFile *>(file); }
 
-void tell_all(const Reports &reports) {
+void tell_all(const StrictFile &s, const Reports &reports) {
   for (const std::string &text : reports) tell(NPU_LOG_WARNING, text.c_str());
+  if (s.aborts && !reports.empty()) abort();
 }
 
 std::string name_of(const Bo &bo) {
@@ -56,10 +70,41 @@ std::string name_of(uint64_t seqno, uint32_t context) {
   return "job " + std::to_string(seqno) + " of context " + std::to_string(context);
 }
 
-/// The memory of a buffer as the chip sees it: past caches that it does not see.
-int map_memory(const StrictFile &s, uint32_t handle, const Bo &bo, void **memory) {
-  const uint64_t offset = bo.mmap_offset | (s.device->coherent ? 0 : DRM_NPU_MMAP_WC);
-  return s.inner->map(s.file, handle, offset, bo.size, memory);
+Extent whole(const Bo &bo) { return {0, bo.size}; }
+
+// ---- attribution ----
+
+/// Notes what has changed in a buffer's extent. The mutex is held, as in all functions of this section.
+void look(StrictFile &s, uint32_t handle, Bo &bo, const Extent &extent) {
+  if (!bo.shadow) return;
+  std::vector<Extent> chip;
+  // Stores through a mapping past the cache look like the chip's.
+  if (bo.uncached) chip.push_back(whole(bo));
+  for (const Pending &p : s.pending)
+    if (p.handle == handle) chip.push_back(p.extent);
+  bo.shadow->look(extent, chip);
+}
+
+bool has_ended(const StrictFile &s, const Pending &p) {
+  if (!p.context || p.seqno == kNotYet) return false;
+  const auto context = s.contexts.find(p.context);
+  if (context == s.contexts.end()) return true;
+  const auto waited = s.waited.find(p.context);
+  return (waited != s.waited.end() && p.seqno <= waited->second) ||
+         p.seqno <= read_fence_page(context->second.fence_page).seqno;
+}
+
+/// Notes what jobs have written that have ended: what the program writes there from now on is its own.
+void settle(StrictFile &s) {
+  std::vector<bool> ended;
+  // Before the look: then all that they have written is in it.
+  for (const Pending &p : s.pending) ended.push_back(has_ended(s, p));
+  for (size_t i = 0; i < ended.size(); i++) {
+    Bo *bo = ended[i] ? s.find(s.pending[i].handle) : nullptr;
+    if (bo) look(s, s.pending[i].handle, *bo, s.pending[i].extent);
+  }
+  size_t i = 0;
+  std::erase_if(s.pending, [&](const Pending &) { return ended[i++]; });
 }
 
 // ---- jobs ----
@@ -87,6 +132,12 @@ struct Finding {
   std::string buffer;
   Difference dirty;
 };
+
+/// The memory of a buffer as the chip sees it: past caches that it does not see.
+int map_memory(const StrictFile &s, uint32_t handle, const Bo &bo, void **memory) {
+  const uint64_t offset = bo.mmap_offset | (s.device->coherent ? 0 : DRM_NPU_MMAP_WC);
+  return s.inner->map(s.file, handle, offset, bo.size, memory);
+}
 
 /// The bytes of a buffer as the chip sees them; false: not known.
 bool peek(StrictFile &s, uint32_t handle, uint64_t offset, std::vector<uint8_t> &out) {
@@ -135,41 +186,63 @@ std::string reader_of(StrictFile &s, const drm_npu_job &job, uint32_t region, ui
   return "";
 }
 
-std::vector<Finding> find_unflushed(StrictFile &s, const drm_npu_submit &args) {
+/// Before the jobs of a submission can write: what the program has written so far is its own, and what they may write
+/// is pending from now on. Returns what they are going to read and was not flushed.
+std::vector<Finding> announce(StrictFile &s, const drm_npu_submit &args) {
   std::vector<Finding> found;
   std::lock_guard lock(s.mutex);
+  settle(s);
   for (uint32_t i = 0; i < args.job_count; i++) {
     const drm_npu_job job = job_of(args, i);
     for (uint32_t k = 0; k < job.region_count; k++) {
       const drm_npu_region r = region_of(job, k);
-      const Bo *bo = r.access & DRM_NPU_REGION_READ ? s.find(r.handle) : nullptr;
-      if (!bo || !bo->shadow || r.offset > bo->size || r.size > bo->size - r.offset) continue;
-      const Difference dirty = bo->shadow->dirty(r.offset, r.size);
-      if (dirty.count) found.push_back({i, k, r.offset, name_of(*bo), dirty});
+      const Extent extent{r.offset, r.size};
+      Bo *bo = s.find(r.handle);
+      if (!bo || r.offset > bo->size || r.size > bo->size - r.offset) continue;
+      look(s, r.handle, *bo, extent);
+      if (bo->shadow && r.access & DRM_NPU_REGION_READ)
+        if (const Difference dirty = bo->shadow->dirty(extent); dirty.count)
+          found.push_back({i, k, r.offset, name_of(*bo), dirty});
+      if (r.access & DRM_NPU_REGION_WRITE) s.pending.push_back({r.handle, extent, args.ctx_id, kNotYet, &args});
     }
   }
   return found;
 }
 
-void note_writes(StrictFile &s, const drm_npu_submit &args) {
+/// The driver has taken the jobs, and they have numbers; or it has refused them.
+void number_pending(StrictFile &s, const drm_npu_submit &args, bool taken) {
   std::lock_guard lock(s.mutex);
+  size_t at = 0;
+  const auto next = [&] {
+    while (at < s.pending.size() && (s.pending[at].submission != &args || s.pending[at].seqno != kNotYet)) at++;
+    return at < s.pending.size() ? &s.pending[at] : nullptr;
+  };
+  if (!taken) {
+    std::erase_if(s.pending, [&](const Pending &p) { return p.submission == &args && p.seqno == kNotYet; });
+    return;
+  }
+  // In the order of announce().
   for (uint32_t i = 0; i < args.job_count; i++) {
     const drm_npu_job job = job_of(args, i);
     for (uint32_t k = 0; k < job.region_count; k++) {
       const drm_npu_region r = region_of(job, k);
-      const Bo *bo = r.access & DRM_NPU_REGION_WRITE ? s.find(r.handle) : nullptr;
-      if (bo && bo->shadow) bo->shadow->wrote({r.offset, r.size, args.ctx_id, job.seqno});
+      Pending *const p = r.access & DRM_NPU_REGION_WRITE ? next() : nullptr;
+      if (!p || p->handle != r.handle || p->extent.offset != r.offset || p->extent.size != r.size) continue;
+      p->seqno = job.seqno;
+      p->submission = nullptr;
+      if (const Bo *bo = s.find(r.handle); bo && bo->shadow) bo->shadow->wrote({p->extent, args.ctx_id, job.seqno});
     }
   }
 }
 
 int submit(StrictFile &s, drm_npu_submit *args) {
-  const std::vector<Finding> found = find_unflushed(s, *args);
+  const std::vector<Finding> found = announce(s, *args);
   std::vector<std::string> readers;
   for (const Finding &x : found)
     readers.push_back(reader_of(s, job_of(*args, x.job), x.region, x.dirty.first - x.region_offset));
-  if (int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_SUBMIT, args)) return err;
-  note_writes(s, *args);
+  const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_SUBMIT, args);
+  number_pending(s, *args, !err);
+  if (err) return err;
   Reports reports;
   for (size_t i = 0; i < found.size(); i++) {
     const Finding &x = found[i];
@@ -177,32 +250,92 @@ int submit(StrictFile &s, drm_npu_submit *args) {
                       std::to_string(x.region) + readers[i] + ", " + x.buffer + ", but " + text_of(x.dirty) +
                       " were written by the program and not flushed");
   }
-  tell_all(reports);
+  tell_all(s, reports);
   return 0;
+}
+
+/// A call has shown the end of a job, and so of those before it in its context. The mutex is held.
+void saw_end(StrictFile &s, uint32_t context, uint64_t seqno) {
+  if (s.contexts.count(context)) s.waited[context] = std::max(s.waited[context], seqno);
+}
+
+int wait(StrictFile &s, drm_npu_wait *args) {
+  const uint32_t context = args->ctx_id;
+  const uint64_t seqno = args->seqno;
+  const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_WAIT, args);
+  std::lock_guard lock(s.mutex);
+  if (!err) saw_end(s, context, seqno);
+  settle(s);
+  return err;
+}
+
+int bo_wait(StrictFile &s, drm_npu_bo_wait *args) {
+  std::vector<Pending> writers;
+  {
+    std::lock_guard lock(s.mutex);
+    for (const Pending &p : s.pending)
+      if (p.handle == args->handle && p.context && p.seqno != kNotYet) writers.push_back(p);
+  }
+  const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_WAIT, args);
+  std::lock_guard lock(s.mutex);
+  for (const Pending &p : writers)
+    if (!err) saw_end(s, p.context, p.seqno);
+  settle(s);
+  return err;
+}
+
+int ctx_query(StrictFile &s, drm_npu_ctx_query *args) {
+  const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_CTX_QUERY, args);
+  std::lock_guard lock(s.mutex);
+  if (!err) saw_end(s, args->ctx_id, args->completed);
+  settle(s);
+  return err;
+}
+
+/// Shows no end of a job: the program learns it from calls, which settle().
+const npu_fence kNoJob{};
+
+int ctx_create(npu_transport_file *f, drm_npu_ctx_create *args, npu_transport_context *context) {
+  StrictFile &s = of(f);
+  if (int err = s.inner->ctx_create(s.file, args, context)) return err;
+  std::lock_guard lock(s.mutex);
+  s.contexts[context->id] = *context;
+  context->fence_page = &kNoJob;
+  return 0;
+}
+
+void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) {
+  StrictFile &s = of(f);
+  npu_transport_context made;
+  {
+    std::lock_guard lock(s.mutex);
+    made = s.contexts[context->id];
+    s.contexts[context->id].fence_page = &kNoJob;
+  }
+  s.inner->ctx_destroy(s.file, &made);
+  std::lock_guard lock(s.mutex);
+  s.contexts.erase(context->id);
+  s.waited.erase(context->id);
+  settle(s);
 }
 
 // ---- buffers ----
 
-/// A mapping ends: what it and the memory never told each other. The mutex is held.
-void check_end(const Bo &bo, Reports &reports) {
+/// A mapping ends: what was never flushed or invalidated. The mutex is held.
+void check_end(StrictFile &s, uint32_t handle, Bo &bo, Reports &reports) {
   if (!bo.shadow) return;
-  const Difference dirty = bo.shadow->dirty(0, bo.size), stale = bo.shadow->stale(0, bo.size);
+  settle(s);
+  look(s, handle, bo, whole(bo));
+  const Difference dirty = bo.shadow->dirty(whole(bo)), stale = bo.shadow->stale(whole(bo));
   if (dirty.count)
     reports.push_back("cache: the mapping of " + name_of(bo) + " ends, and " + text_of(dirty) +
                       " were written by the program and never flushed");
   if (!stale.count) return;
   const Writer *writer = bo.shadow->writer_of(stale.first);
   reports.push_back("cache: the mapping of " + name_of(bo) + " ends, and " + text_of(stale) + " were written by " +
-                    (writer ? name_of(writer->seqno, writer->context) : "a copy") +
-                    " and never invalidated: a program that read them there saw what was there before");
-}
-
-/// The mutex is held.
-void end_mapping(StrictFile &s, uint32_t handle, Bo &bo, Reports &reports) {
-  check_end(bo, reports);
-  bo.shadow.reset();
-  if (bo.memory) s.inner->unmap(s.file, handle, bo.memory, bo.size);
-  bo.memory = nullptr;
+                    (writer && writer->context ? name_of(writer->seqno, writer->context) : "a copy") +
+                    " and never invalidated: with caches that are not coherent, a program that reads them there sees "
+                    "what was there before");
 }
 
 int bo_create(StrictFile &s, drm_npu_bo_create *args) {
@@ -219,17 +352,14 @@ int bo_close(StrictFile &s, drm_gem_close *args) {
   Reports reports;
   {
     std::lock_guard lock(s.mutex);
-    if (Bo *bo = s.find(args->handle)) end_mapping(s, args->handle, *bo, reports);
+    if (Bo *bo = s.find(args->handle)) check_end(s, args->handle, *bo, reports);
     s.bos.erase(args->handle);
+    // The number may be another buffer's next.
+    std::erase_if(s.pending, [&](const Pending &p) { return p.handle == args->handle; });
   }
   const int err = s.inner->ioctl(s.file, DRM_IOCTL_GEM_CLOSE, args);
-  tell_all(reports);
+  tell_all(s, reports);
   return err;
-}
-
-int map_uncached(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr) {
-  StrictFile &s = of(f);
-  return s.inner->map(s.file, handle, mmap_offset, size, ptr);
 }
 
 int map(npu_transport_file *f, uint32_t handle, uint64_t, uint64_t size, void **ptr) {
@@ -237,16 +367,15 @@ int map(npu_transport_file *f, uint32_t handle, uint64_t, uint64_t size, void **
   std::lock_guard lock(s.mutex);
   Bo *bo = s.find(handle);
   if (!bo || size != bo->size) return bo ? -EINVAL : -ENOENT;
-  if (bo->shadow || bo->revoked) return -EBUSY;
+  if (bo->shadow) return -EBUSY;
   void *memory = nullptr;
   if (int err = map_memory(s, handle, *bo, &memory)) return err;
-  bo->shadow = Shadow::create(static_cast<uint8_t *>(memory), size);
+  bo->shadow = Shadow::create(static_cast<const uint8_t *>(memory), size);
   if (!bo->shadow) {
     s.inner->unmap(s.file, handle, memory, size);
     return -ENOMEM;
   }
-  bo->memory = memory;
-  *ptr = bo->shadow->mapping();
+  *ptr = memory;
   return 0;
 }
 
@@ -257,39 +386,33 @@ void unmap(npu_transport_file *f, uint32_t handle, void *ptr, uint64_t size) {
     std::lock_guard lock(s.mutex);
     Bo *bo = s.find(handle);
     if (bo && bo->shadow && bo->shadow->mapping() == ptr) {
-      end_mapping(s, handle, *bo, reports);
-    } else if (bo && bo->revoked == ptr) {
-      munmap(ptr, size);
-      bo->revoked = nullptr;
-    } else {
-      s.inner->unmap(s.file, handle, ptr, size);
+      check_end(s, handle, *bo, reports);
+      bo->shadow.reset();
     }
+    s.inner->unmap(s.file, handle, ptr, size);
   }
-  tell_all(reports);
-}
-
-int sync_uncached(npu_transport_file *f, drm_npu_bo_sync *args) {
-  return of(f).inner->ioctl(of(f).file, DRM_IOCTL_NPU_BO_SYNC, args);
+  tell_all(s, reports);
 }
 
 int bo_sync(StrictFile &s, drm_npu_bo_sync *args) {
-  constexpr uint32_t kBoth = DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE;
   Reports reports;
   int err;
   {
     std::lock_guard lock(s.mutex);
-    const Bo *bo = s.find(args->handle);
-    const bool known = bo && bo->shadow && !(args->direction & ~kBoth);
-    if (known && args->direction & DRM_NPU_SYNC_TO_DEVICE) bo->shadow->flush(args->offset, args->size);
+    settle(s);
     err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_SYNC, args);
-    if (!err && known && args->direction & DRM_NPU_SYNC_FROM_DEVICE) {
-      const Difference lost = bo->shadow->invalidate(args->offset, args->size);
-      if (lost.count)
-        reports.push_back("cache: an invalidation of " + name_of(*bo) + " has discarded " + text_of(lost) +
+    Bo *bo = err ? nullptr : s.find(args->handle);
+    if (bo && bo->shadow) {
+      const Extent extent{args->offset, args->size};
+      look(s, args->handle, *bo, extent);
+      const Difference lost = bo->shadow->dirty(extent);
+      if (lost.count && !(args->direction & DRM_NPU_SYNC_TO_DEVICE))
+        reports.push_back("cache: an invalidation of " + name_of(*bo) + " discards " + text_of(lost) +
                           ", written by the program and not flushed");
+      bo->shadow->synchronize(extent);
     }
   }
-  tell_all(reports);
+  tell_all(s, reports);
   return err;
 }
 
@@ -298,19 +421,56 @@ int bo_seal(StrictFile &s, drm_npu_bo_seal *args) {
   {
     std::lock_guard lock(s.mutex);
     Bo *bo = s.find(args->handle);
-    if (bo) check_end(*bo, reports);  // sealed, the memory cannot be looked at any more
+    if (bo) check_end(s, args->handle, *bo, reports);  // sealed, the memory cannot be looked at any more
     if (int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_SEAL, args)) return err;
-    if (bo) bo->sealed = true;
-    if (bo && bo->shadow) {
-      bo->revoked = bo->shadow->release();
-      revoke(bo->revoked, bo->size);
+    if (bo) {
+      bo->sealed = true;
       bo->shadow.reset();
-      s.inner->unmap(s.file, args->handle, bo->memory, bo->size);
-      bo->memory = nullptr;
     }
   }
-  tell_all(reports);
+  tell_all(s, reports);
   return 0;
+}
+
+// ---- past the cache ----
+
+int map_uncached(npu_transport_file *f, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr) {
+  return of(f).inner->map(of(f).file, handle, mmap_offset, size, ptr);
+}
+
+void begin_uncached(npu_transport_file *f, uint32_t handle, uint64_t offset, uint64_t size) {
+  StrictFile &s = of(f);
+  std::lock_guard lock(s.mutex);
+  settle(s);
+  if (Bo *bo = s.find(handle)) look(s, handle, *bo, {offset, size});
+  s.pending.push_back({handle, {offset, size}, 0, 0, nullptr});
+}
+
+int sync_uncached(npu_transport_file *f, drm_npu_bo_sync *args) {
+  StrictFile &s = of(f);
+  const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_SYNC, args);
+  if (!(args->direction & DRM_NPU_SYNC_TO_DEVICE)) return err;
+  std::lock_guard lock(s.mutex);
+  const auto copy = std::find_if(s.pending.begin(), s.pending.end(), [&](const Pending &p) {
+    return !p.context && p.handle == args->handle && p.extent.offset == args->offset && p.extent.size == args->size;
+  });
+  if (copy == s.pending.end()) return err;
+  if (Bo *bo = s.find(args->handle); bo && bo->shadow) {
+    look(s, args->handle, *bo, copy->extent);
+    bo->shadow->wrote({copy->extent, 0, 0});
+  }
+  s.pending.erase(copy);
+  return err;
+}
+
+void share_uncached(npu_transport_file *f, uint32_t handle, bool begins) {
+  StrictFile &s = of(f);
+  std::lock_guard lock(s.mutex);
+  Bo *bo = s.find(handle);
+  if (!bo) return;
+  settle(s);
+  look(s, handle, *bo, whole(*bo));
+  bo->uncached = begins ? bo->uncached + 1 : bo->uncached - 1;
 }
 
 // Files that are open, for the end of a process that closes nothing. Never destroyed.
@@ -326,15 +486,18 @@ Open &open_files() {
 
 void at_exit() {
   Reports reports;
+  bool aborts = false;
   {
     std::lock_guard lock(open_files().mutex);
     for (StrictFile *s : open_files().files) {
       if (s->device->pid != getpid()) continue;
       std::lock_guard file_lock(s->mutex);
-      for (const auto &[handle, bo] : s->bos) check_end(bo, reports);
+      for (auto &[handle, bo] : s->bos) check_end(*s, handle, bo, reports);
+      aborts = aborts || s->aborts;
     }
   }
-  tell_all(reports);
+  for (const std::string &text : reports) tell(NPU_LOG_WARNING, text.c_str());
+  if (aborts && !reports.empty()) abort();
 }
 
 void close(npu_transport_file *f) {
@@ -344,10 +507,13 @@ void close(npu_transport_file *f) {
     std::lock_guard lock(open_files().mutex);
     open_files().files.erase(s);
   }
-  for (auto &[handle, bo] : s->bos) end_mapping(*s, handle, bo, reports);
+  {
+    std::lock_guard lock(s->mutex);
+    for (auto &[handle, bo] : s->bos) check_end(*s, handle, bo, reports);
+  }
   s->inner->close(s->file);
+  tell_all(*s, reports);
   delete s;
-  tell_all(reports);
 }
 
 // ---- what has no cache in it ----
@@ -374,6 +540,12 @@ int ioctl(npu_transport_file *f, unsigned long request, void *args) {
       return bo_seal(s, static_cast<drm_npu_bo_seal *>(args));
     case DRM_IOCTL_NPU_SUBMIT:
       return submit(s, static_cast<drm_npu_submit *>(args));
+    case DRM_IOCTL_NPU_WAIT:
+      return wait(s, static_cast<drm_npu_wait *>(args));
+    case DRM_IOCTL_NPU_BO_WAIT:
+      return bo_wait(s, static_cast<drm_npu_bo_wait *>(args));
+    case DRM_IOCTL_NPU_CTX_QUERY:
+      return ctx_query(s, static_cast<drm_npu_ctx_query *>(args));
     default:
       return s.inner->ioctl(s.file, request, args);
   }
@@ -390,28 +562,38 @@ const npu_transport kTable = {
     ioctl,
     map,
     unmap,
-    pass<&npu_transport::ctx_create>,
-    pass<&npu_transport::ctx_destroy>,
+    ctx_create,
+    ctx_destroy,
     map_uncached,
     sync_uncached,
     nullptr,  // jobs that go through a ring could not be looked at
+    begin_uncached,
+    share_uncached,
 };
 
 }  // namespace
 
-int cache_choice(bool *strict) {
+int cache_choice(Cache *cache) {
   const char *text = getenv("NPU_CACHE");
   const std::string wish = text && *text ? text : "coherent";
-  *strict = wish == "strict";
-  if (*strict || wish == "coherent") return 0;
-  return fail(-EINVAL, "NPU_CACHE=%s: expected coherent or strict", wish.c_str());
+  const struct {
+    const char *name;
+    Cache cache;
+  } all[] = {{"coherent", Cache::kCoherent}, {"strict", Cache::kStrict}, {"abort", Cache::kAbort}};
+  for (const auto &known : all) {
+    if (wish != known.name) continue;
+    *cache = known.cache;
+    return 0;
+  }
+  return fail(-EINVAL, "NPU_CACHE=%s: expected coherent, strict or abort", wish.c_str());
 }
 
-void make_strict(npu_device *device) {
+void make_strict(npu_device *device, bool aborts) {
   auto *s = new StrictFile;
   s->device = device;
   s->inner = device->transport;
   s->file = device->file;
+  s->aborts = aborts;
   {
     static const int registered = atexit(at_exit);
     (void)registered;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// NPU_CACHE=strict: a cache between program and chip that nothing but flush and invalidate keeps coherent, so that a
-// forgotten call shows on hosts whose caches are. It stands in front of any transport: mappings are copies of the
-// memory (shadow.h), and what was forgotten is told with buffer, offset and command.
+// NPU_CACHE=strict: finds forgotten flushes and invalidations, also on hosts whose caches are coherent. It stands in
+// front of any transport. Mappings stay those of the memory, so no result changes; a record beside each (shadow.h)
+// tells which bytes a cache that nothing but flush and invalidate keeps coherent would get wrong. Reports name buffer,
+// offset and command.
 #ifndef NPU_STRICT_H
 #define NPU_STRICT_H
 
@@ -9,12 +10,18 @@
 
 namespace npu {
 
-/// What NPU_CACHE=coherent|strict says; -EINVAL with a text in npu_last_error().
-int cache_choice(bool *strict);
+enum class Cache {
+  kCoherent,
+  kStrict,  ///< mistakes are reported
+  kAbort,   ///< and the first report ends the process
+};
 
-/// Puts the cache in front of a file, which it owns from then on: afterwards device->transport and device->file are the
-/// cache's.
-void make_strict(npu_device *device);
+/// The choice of the environment's NPU_CACHE; -EINVAL with a text in npu_last_error().
+int cache_choice(Cache *cache);
+
+/// Puts the checks in front of a file, which they own from then on: afterwards device->transport and device->file are
+/// theirs.
+void make_strict(npu_device *device, bool aborts);
 
 }  // namespace npu
 

@@ -48,16 +48,22 @@ struct npu_transport {
   int (*ctx_create)(npu_transport_file *file, drm_npu_ctx_create *args, npu_transport_context *context);
   void (*ctx_destroy)(npu_transport_file *file, const npu_transport_context *context);
 
-  // Null where map maps the memory itself. Otherwise it gives copies, which only DRM_IOCTL_NPU_BO_SYNC brings up to
-  // date, either way: a CPU cache that nothing but software keeps coherent (strict.h).
+  // Null but in front of another transport, where each flush and invalidation of map's mapping counts (strict.h).
 
-  /// A mapping of the memory itself, undone by unmap.
+  /// A mapping for which no calls are needed, undone by unmap.
   int (*map_uncached)(npu_transport_file *file, uint32_t handle, uint64_t mmap_offset, uint64_t size, void **ptr);
   /// For accesses through that mapping.
   int (*sync_uncached)(npu_transport_file *file, drm_npu_bo_sync *args);
 
   /// Optional: descriptor of the device node, for io_uring. It belongs to the file.
   int (*node)(npu_transport_file *file);
+
+  // As map_uncached.
+
+  /// A copy begins to write through such a mapping; sync_uncached with the same extent ends it.
+  void (*begin_uncached)(npu_transport_file *file, uint32_t handle, uint64_t offset, uint64_t size);
+  /// The program gets such a mapping, or gives it back.
+  void (*share_uncached)(npu_transport_file *file, uint32_t handle, bool begins);
 };
 
 /// The kernel driver.

@@ -184,6 +184,8 @@ const npu_transport kTable = {
     nullptr,
     nullptr,
     node,
+    nullptr,
+    nullptr,
 };
 
 }  // namespace

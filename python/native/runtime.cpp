@@ -75,8 +75,8 @@ std::string output_name(const bm_net_info_t &net, size_t i) {
   return "network '" + std::string(net.name) + "' output '" + net.output_names[i] + "'";
 }
 
-/// An address says nothing of the card that it is meant for: on another one it is other memory. Any object of the same
-/// device does, since all of a process's have one address space.
+/// A tensor of another card is refused with the name of the input or output. Any Device object of the same card will
+/// do: a process has one address space on each card.
 void Launch::check_device(const std::string &where, const TensorPtr &tensor, int device) const {
   const int have = tensor->memory()->device()->index(), want = runtime->device(device)->index();
   if (have != want)

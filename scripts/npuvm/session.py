@@ -40,12 +40,13 @@ def _die_with_parent():
 class Session:
     """State of a running board. run() returns the command's status, or raises BoardError or ReaderGone."""
 
-    def __init__(self, console, limit, interactive, live):
-        """`live`: the board may be given something while it runs."""
+    def __init__(self, console, limit, interactive, live, patient=False):
+        """`live`: the board may be given something while it runs. `patient`: a debugger may stop it for any time."""
         self._console = console
         self._limit = limit
         self._interactive = interactive
         self._live = live
+        self._patient = patient
         self._selector = selectors.DefaultSelector()
         self._ends = {}
         self._messages = b""
@@ -231,7 +232,7 @@ class Session:
             self._phase, self._deadline = phase, time.monotonic() + limit
 
     def _watch_time(self):
-        if time.monotonic() < self._deadline or self._failure:
+        if time.monotonic() < self._deadline or self._failure or (self._patient and self._phase != "splat"):
             return
         self._failure = {
             "boot": f"the board did not boot within {BOOT_LIMIT} s",

@@ -92,7 +92,7 @@ AT(struct drm_npu_memory_info, file_evicted, 56);
 AT(struct drm_npu_memory_info, card_evicted, 64);
 AT(struct drm_npu_memory_info, evictions, 72);
 
-SIZE(struct drm_npu_status_info, 248);
+SIZE(struct drm_npu_status_info, 256);
 AT(struct drm_npu_status_info, temperature_mc, 0);
 AT(struct drm_npu_status_info, power_mw, 4);
 AT(struct drm_npu_status_info, voltage_mv, 8);
@@ -109,6 +109,8 @@ AT(struct drm_npu_status_info, aborted_jobs, 168);
 AT(struct drm_npu_status_info, thermal_events, 172);
 AT(struct drm_npu_status_info, busy_ns, 176);
 AT(struct drm_npu_status_info, card_ns, 240);
+AT(struct drm_npu_status_info, files, 248);
+AT(struct drm_npu_status_info, pad, 252);
 
 SIZE(struct drm_npu_time_info, 24);
 AT(struct drm_npu_time_info, card_ns, 0);
@@ -181,7 +183,7 @@ AT(struct drm_npu_fault, command, 36);
 AT(struct drm_npu_fault, region, 40);
 AT(struct drm_npu_fault, access, 44);
 AT(struct drm_npu_fault, bytes, 48);
-AT(struct drm_npu_fault, pad, 52);
+AT(struct drm_npu_fault, cause, 52);
 
 SIZE(struct drm_npu_ctx_query, 96);
 AT(struct drm_npu_ctx_query, ctx_id, 0);

@@ -47,10 +47,17 @@ user=$!
 "$bin/npu-smi" exporter >$out/exporter 2>&1
 "$bin/npu-smi" --json >$out/json 2>&1
 "$bin/npu-smi" >$out/table 2>&1
+# The process is hidden, and not denied: another user, another PID namespace, no /proc at all.
+other="/usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups"
+$other "$bin/npu-smi" >$out/other-user 2>&1
+$other "$bin/npu-smi" --json >$out/other-user.json 2>&1
+/usr/bin/unshare --pid --fork --mount-proc "$bin/npu-smi" >$out/namespace 2>&1
+/usr/bin/unshare --mount sh -c "mount -t tmpfs none /proc && exec '$bin/npu-smi'" >$out/no-proc 2>&1
 is "the program still runs" kill $user
 wait $user
 is "dmon sees jobs" has dmon '^ +0 .* [1-9][0-9]*$'
-is "pmon sees the process and its jobs" has pmon '^ +0 +[0-9]+ .* [1-9][0-9]* +[0-9.]+  bmrt_test'
+is "pmon sees the process, its jobs and busy time" has pmon \
+    '^ +0 +[0-9]+ .* [1-9][0-9]* +[0-9.]*[1-9][0-9.]* +[0-9.]+  bmrt_test'
 is "the exporter sees cores at work" has exporter '^npu_core_busy_seconds_total\{card="0",.*\} [0-9.]*[1-9]'
 is "and whose process that is" has exporter \
     '^npu_process_jobs_total\{card="0",.*,process="bmrt_test",user="[^"]+"\} [1-9]'
@@ -63,6 +70,11 @@ else
 	is "a block of a SoC is not called a card" has table '^NPU 0: driver npu 1\.'
 	is "and has no memory of its own" has json '"memory_total":null'
 fi
+for who in other-user namespace no-proc; do
+	is "$who: the process is not visible" has $who '1 open file is not visible to you'
+done
+is "and null in JSON" has other-user.json '"hidden_files":1,"processes":null'
+is "root sees it" sh -c "! grep -q 'not visible' $out/table"
 is "pmon does not list itself" sh -c "! grep -q npu-smi $out/pmon"
 
 # On the terminal that the board has: TERM=linux.

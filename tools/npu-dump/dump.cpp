@@ -97,9 +97,28 @@ std::string readable(std::string_view line) {
   return unchanged(line);
 }
 
+/// stream ENGINE core C region R offset O count N at I
+std::string stream(std::string_view line, const Words &w) {
+  if (w.size() != 12) return unchanged(line);
+  const std::string engine = w[1] == "gdma" ? "GDMA" : w[1] == "tiu" ? "TIU" : std::string(w[1]);
+  const std::string where = engine + " of core " + std::string(w[3]) + ": ";
+  if (w[9] == w[11]) return where + "all " + std::string(w[9]) + " commands are retired\n";
+  return where + "at command " + std::string(w[11]) + " of " + std::string(w[9]) + "\n";
+}
+
+/// A line of Part::kCommands; "" for what does not belong there.
+std::string activity(std::string_view line) {
+  const Words words = split(line);
+  if (words.empty()) return "";
+  if (words[0] == "stream") return stream(line, words);
+  for (const char *kind : {"reason", "job", "completion", "command", "unreadable"})
+    if (words[0] == kind) return readable(line);
+  return "";
+}
+
 }  // namespace
 
-Status decode(std::string_view text, std::string &out) {
+Status decode(std::string_view text, std::string &out, Part part) {
   out.clear();
   const std::string head = "npu-coredump " + std::to_string(kVersion);
   if (text.substr(0, text.find('\n')) != head) return Status::error("this does not begin with \"" + head + "\"");
@@ -107,7 +126,7 @@ Status decode(std::string_view text, std::string &out) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     last = text.substr(0, end);
-    out += readable(last);
+    out += part == Part::kAll ? readable(last) : activity(last);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return last == "end" ? Status() : Status::error("the dump is cut off: its last line is not \"end\"");

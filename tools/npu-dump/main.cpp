@@ -16,11 +16,12 @@
 namespace {
 
 constexpr char kUsage[] =
-    "usage: npu-dump [FILE]       show a dump; without FILE the one that the kernel has\n"
-    "       npu-dump --raw        that one as it is\n"
-    "       npu-dump --discard    make room for the next one\n"
-    "       npu-dump --version    version of this program\n"
-    "       npu-dump --help       this text\n";
+    "usage: npu-dump [FILE]             show a dump; without FILE the one that the kernel has\n"
+    "       npu-dump --commands [FILE]  what the job was doing: its commands where each stream stood\n"
+    "       npu-dump --raw              the kernel's dump as it is\n"
+    "       npu-dump --discard          make room for the next one\n"
+    "       npu-dump --version          version of this program\n"
+    "       npu-dump --help             this text\n";
 constexpr char kFolder[] = "/sys/class/devcoredump";
 
 int fail(const std::string &file, const char *what) {
@@ -52,10 +53,10 @@ std::string find_dump() {
   return found;
 }
 
-int show(const std::string &name, bool raw) {
+int show(const std::string &name, bool raw, npu::dump::Part part) {
   std::string text, readable;
   if (!read(name, text)) return fail(name, std::strerror(errno));
-  const npu::Status decoded = npu::dump::decode(text, readable);
+  const npu::Status decoded = npu::dump::decode(text, readable, part);
   std::fputs((raw ? text : readable).c_str(), stdout);
   return decoded.ok() ? 0 : fail(name, decoded.message().c_str());
 }
@@ -75,13 +76,16 @@ int main(int argc, char **argv) {
     std::puts("npu-dump " NPU_VERSION);
     return 0;
   }
-  const bool raw = word == "--raw", drop = word == "--discard";
-  if (argc > 2 || (word.starts_with("-") && !raw && !drop)) {
+  const bool raw = word == "--raw", drop = word == "--discard",
+             commands = argc > 1 && !std::strcmp(argv[1], "--commands");
+  if (argc > 2 + commands || (word.starts_with("-") && !raw && !drop && !commands)) {
     std::fputs(kUsage, word == "--help" ? stdout : stderr);
     return word == "--help" ? 0 : 2;
   }
-  if (!word.empty() && !raw && !drop) return show(word, false);
+  const auto part = commands ? npu::dump::Part::kCommands : npu::dump::Part::kAll;
+  const std::string file = argc == 2 + commands && !raw && !drop ? argv[argc - 1] : "";
+  if (!file.empty()) return show(file, false, part);
   const std::string name = find_dump();
   if (name.empty()) return fail(kFolder, "there is no dump of an NPU");
-  return drop ? discard(name) : show(name, raw);
+  return drop ? discard(name) : show(name, raw, part);
 }

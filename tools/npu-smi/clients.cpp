@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "tools/npu-smi/report.h"
@@ -33,10 +34,19 @@ uint64_t number(std::string_view text) {
   return unit == "KiB" ? value << 10 : unit == "MiB" ? value << 20 : value;
 }
 
+using Keys = std::map<std::string, std::string, std::less<>>;
+
+uint64_t sum_of_cores(const Keys &keys, const std::string &prefix) {
+  uint64_t sum = 0;
+  for (auto at = keys.lower_bound(prefix); at != keys.end() && at->first.starts_with(prefix); ++at)
+    sum += number(at->second);
+  return sum;
+}
+
 /// True when the file belongs to the npu driver.
 bool read_fdinfo(const fs::path &path, Client &client) {
   std::ifstream in(path);
-  std::map<std::string, std::string, std::less<>> keys;
+  Keys keys;
   for (std::string line; std::getline(in, line);) {
     const size_t colon = line.find(':');
     if (colon != line.npos) keys[line.substr(0, colon)] = trim(std::string_view(line).substr(colon + 1));
@@ -46,10 +56,9 @@ bool read_fdinfo(const fs::path &path, Client &client) {
   client.client = number(keys["drm-client-id"]);
   client.card_bytes = number(keys["drm-resident-card"]);
   client.system_bytes = number(keys["drm-resident-system"]);
-  // One engine a core.
-  for (auto at = keys.lower_bound("drm-engine-core"); at != keys.end() && at->first.starts_with("drm-engine-core");
-       ++at)
-    client.engine_ns += number(at->second);
+  client.busy_ns = sum_of_cores(keys, "drm-engine-core");
+  client.modelled_ns = sum_of_cores(keys, "npu-modelled-core");
+  client.submissions = number(keys["npu-submissions"]);
   client.jobs = number(keys["npu-jobs"]);
   return true;
 }
@@ -92,7 +101,8 @@ std::string user_name(long uid) {
   return found ? found->pw_name : std::to_string(uid);
 }
 
-void add_process(const fs::path &process, long pid, std::vector<Client> &clients) {
+/// False: this user may not look.
+bool add_process(const fs::path &process, long pid, std::vector<Client> &clients) {
   std::error_code error;
   const size_t before = clients.size();
   for (const auto &entry : fs::directory_iterator(process / "fdinfo", error)) {
@@ -106,6 +116,8 @@ void add_process(const fs::path &process, long pid, std::vector<Client> &clients
     describe_process(process.string(), client);
     clients.push_back(std::move(client));
   }
+  // A process that has ended meanwhile has no files.
+  return error != std::errc::permission_denied;
 }
 
 }  // namespace
@@ -118,18 +130,29 @@ void describe_process(const std::string &folder, Client &client) {
   client.user = user_name(client.uid);
 }
 
-std::vector<Client> find_clients(const std::string &proc) {
+std::vector<Client> find_clients(const std::string &proc, bool *complete) {
   std::vector<Client> clients;
   std::error_code error;
+  bool all = true;
   for (const auto &entry : fs::directory_iterator(proc, error)) {
     const std::string name = entry.path().filename().string();
     long pid = 0;
     const auto [rest, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (bad == std::errc() && rest == name.data() + name.size()) add_process(entry.path(), pid, clients);
+    if (bad == std::errc() && rest == name.data() + name.size()) all = add_process(entry.path(), pid, clients) && all;
   }
+  if (complete) *complete = all && !error;
   std::sort(clients.begin(), clients.end(),
             [](const Client &a, const Client &b) { return a.pid != b.pid ? a.pid < b.pid : a.client < b.client; });
   return clients;
+}
+
+int count_hidden(uint32_t files, const std::vector<Client> &clients, bool complete) {
+  if (!files) return complete ? 0 : -1;
+  // Processes can share a file.
+  std::set<uint64_t> numbers;
+  for (const Client &client : clients) numbers.insert(client.client);
+  const size_t own = 1, seen = own + numbers.size();
+  return files > seen ? static_cast<int>(files - seen) : 0;
 }
 
 }  // namespace npu::smi

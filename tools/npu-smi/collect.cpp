@@ -118,7 +118,8 @@ void subtract(const std::vector<Client> &before, std::vector<Client> &now) {
   for (Client &c : now)
     for (const Client &b : before) {
       if (b.client != c.client || b.bus != c.bus || b.pid != c.pid) continue;
-      c.window_ns = c.engine_ns - std::min(b.engine_ns, c.engine_ns);
+      c.window_ns = c.busy_ns - std::min(b.busy_ns, c.busy_ns);
+      c.window_modelled_ns = c.modelled_ns - std::min(b.modelled_ns, c.modelled_ns);
       c.window_jobs = c.jobs - std::min(b.jobs, c.jobs);
     }
 }
@@ -128,7 +129,13 @@ bool is_of(const Client &client, const Card &card) {
   return client.bus == (card.info.bus == DRM_NPU_BUS_PLATFORM ? "" : card.bus);
 }
 
-void finish(const std::vector<Client> &clients, Watched &w) {
+/// Files come and go while processes are looked at: one that was open before and afterwards was open meanwhile.
+uint32_t files_of(const Watched &w) {
+  drm_npu_status_info now{};
+  return npu_device_status(w.device.get(), &now) ? w.card.status.files : std::min(w.card.status.files, now.files);
+}
+
+void finish(const std::vector<Client> &clients, bool complete, Watched &w) {
   Card &card = w.card;
   if (card.lost.empty() && npu_device_memory(w.device.get(), &card.memory)) card.lost = npu_last_error();
   if (!card.lost.empty()) return;
@@ -147,6 +154,7 @@ void finish(const std::vector<Client> &clients, Watched &w) {
   if (card.bus.empty()) card.clients.push_back(myself(card));
   for (const Client &client : clients)
     if (!card.bus.empty() && is_of(client, card) && client.pid != getpid()) card.clients.push_back(client);
+  if (!card.bus.empty()) card.hidden = count_hidden(files_of(w), card.clients, complete);
 }
 
 }  // namespace
@@ -175,11 +183,12 @@ Status collect(const Look &look, Report &report) {
   if (lost && !(look.all_lost && is_of_a_card(last.code()))) return last;
   report.window_ms = watch(look, cards);
   report.time = rfc3339(std::chrono::system_clock::now());
-  std::vector<Client> clients = find_clients("/proc");
+  bool complete = true;
+  std::vector<Client> clients = find_clients("/proc", &complete);
   subtract(before, clients);
   report.cards.clear();
   for (Watched &w : cards) {
-    finish(clients, w);
+    finish(clients, complete, w);
     report.cards.push_back(std::move(w.card));
   }
   return {};

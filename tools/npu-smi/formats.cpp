@@ -46,6 +46,12 @@ uint64_t system_bytes(const Card &card) {
   return sum;
 }
 
+std::string hidden_text(const Card &card) {
+  if (card.hidden < 0) return "processes of other users are not visible to you";
+  if (!card.hidden) return "";
+  return format("%d open file%s not visible to you", card.hidden, card.hidden == 1 ? " is" : "s are");
+}
+
 namespace {
 
 const char *or_dash(const std::string &text) { return text.empty() ? "-" : text.c_str(); }
@@ -54,11 +60,15 @@ const char kRule[] =
     "+------+---------+--------------+-------+------------------+---------+---------+--------------------+------+------"
     "-+\n";
 const char kClientRule[] =
-    "+------+---------+------------------+-----------------+-----------------+------------+----------------------------"
-    "-+\n";
+    "+------+---------+------------------+-------------+-------------+-------------+------------+---------------+"
+    "---------------+\n";
+const char kLegend[] =
+    "A launch of a network is one submission or more, a submission one job or more. Busy: time that cores were busy\n"
+    "with these jobs. Modelled: time that they take the chip itself.\n";
 
 std::string memory_cell(const Card &c) {
-  if (!c.memory.card_total) return format("%7llu MiB system", ull(mib(system_bytes(c))));
+  if (!c.memory.card_total)
+    return format("%7s MiB system", c.hidden ? "-" : std::to_string(mib(system_bytes(c))).c_str());
   return format("%6llu / %-5llu MiB", ull(mib(c.memory.card_total - c.memory.card_free)),
                 ull(mib(c.memory.card_total)));
 }
@@ -73,9 +83,29 @@ std::string card_row(const Card &c) {
 }
 
 std::string client_row(const Card &card, const Client &c) {
-  return format("| %4u | %7ld | %-16.16s | %11s MiB | %11.1f MiB | %10llu | %24.3f ms |\n", card.index, c.pid,
-                harmless(c.process).c_str(), card_mib(card, c.card_bytes, 1).c_str(),
-                static_cast<double>(c.system_bytes) / (1 << 20), ull(c.jobs), static_cast<double>(c.engine_ns) / 1e6);
+  return format("| %4u | %7ld | %-16.16s | %7s MiB | %7.1f MiB | %11llu | %10llu | %10.3f ms | %10.3f ms |\n",
+                card.index, c.pid, harmless(c.process).c_str(), card_mib(card, c.card_bytes, 1).c_str(),
+                static_cast<double>(c.system_bytes) / (1 << 20), ull(c.submissions), ull(c.jobs),
+                static_cast<double>(c.busy_ns) / 1e6, static_cast<double>(c.modelled_ns) / 1e6);
+}
+
+/// A row that is one text.
+std::string client_text(const std::string &text) { return format("| %-120.120s |\n", text.c_str()); }
+
+std::string client_table(const Report &report) {
+  std::string rows;
+  for (const Card &c : report.cards) {
+    for (const Client &client : c.clients) rows += client_row(c, client);
+    if (const std::string hidden = hidden_text(c); !hidden.empty())
+      rows += client_text(format("%4u   ", c.index) + hidden);
+  }
+  if (rows.empty()) rows = client_text("no process has an NPU open");
+  return kClientRule +
+         std::string(
+             "|  NPU |     PID | Process          | Card memory | Sys. memory | Submissions |       Jobs |          "
+             "Busy |"
+             "      Modelled |\n") +
+         kClientRule + rows + kClientRule + kLegend;
 }
 
 std::string table(const Report &report, const std::string &version) {
@@ -94,36 +124,19 @@ std::string table(const Report &report, const std::string &version) {
       "|  NPU | Chip    | Bus          | Cores | Clock            | Temp    | Power   | Memory used        | Util | "
       "ECC   |\n";
   out += kRule;
-  size_t clients = 0;
-  for (const Card &c : report.cards) {
-    out += card_row(c);
-    clients += c.clients.size();
-  }
-  out += kRule + std::string("\n") + kClientRule;
-  out +=
-      "|  NPU |     PID | Process          |     Card memory |   System memory |       Jobs | Modelled engine time     "
-      "   |\n";
-  out += kClientRule;
-  for (const Card &c : report.cards)
-    for (const Client &client : c.clients) out += client_row(c, client);
-  if (!clients) out += format("| %-112s |\n", "no process has an NPU open");
-  return out + kClientRule;
+  for (const Card &c : report.cards) out += card_row(c);
+  return out + kRule + "\n" + client_table(report);
 }
 
 /// Of npu-smi.schema.json: the first number changes when programs that knew it would misunderstand, the second one when
 /// there are more members.
-constexpr char kSchemaVersion[] = "1.0";
+constexpr char kSchemaVersion[] = "2.0";
 
 Json client_json(const Client &c) {
-  Json out = {{"pid", c.pid},
-              {"process", c.process},
-              {"arguments", c.arguments},
-              {"uid", c.uid},
-              {"user", c.user},
-              {"card_bytes", c.card_bytes},
-              {"system_bytes", c.system_bytes},
-              {"jobs", c.jobs},
-              {"engine_ns", c.engine_ns}};
+  Json out = {
+      {"pid", c.pid},   {"process", c.process},       {"arguments", c.arguments},       {"uid", c.uid},
+      {"user", c.user}, {"card_bytes", c.card_bytes}, {"system_bytes", c.system_bytes}, {"submissions", c.submissions},
+      {"jobs", c.jobs}, {"busy_ns", c.busy_ns},       {"modelled_ns", c.modelled_ns}};
   if (c.uid < 0) out["uid"] = nullptr;
   return out;
 }
@@ -134,7 +147,10 @@ Json card_json(const Card &c) {
   for (const Value &v : values())
     if (v.member) out[v.member] = v.get(c);
   for (const Client &client : c.clients) clients.push_back(client_json(client));
-  out["processes"] = std::move(clients);
+  if (clients.empty() && c.hidden)
+    out["processes"] = nullptr;
+  else
+    out["processes"] = std::move(clients);
   return out;
 }
 
@@ -170,11 +186,17 @@ std::string details_of_cores(const Card &c) {
 std::string details_of_clients(const Card &c) {
   std::string out = "    Processes\n";
   for (const Client &p : c.clients)
-    out += entry(2, format("PID %ld", p.pid),
-                 format("%s (user %s), card %s MiB, system %llu MiB, %llu jobs, %.3f ms", harmless(p.process).c_str(),
-                        or_dash(harmless(p.user)), card_mib(c, p.card_bytes, 0).c_str(), ull(mib(p.system_bytes)),
-                        ull(p.jobs), static_cast<double>(p.engine_ns) / 1e6));
-  if (c.clients.empty()) out += entry(2, "None", "no process has it open");
+    out +=
+        entry(2, format("PID %ld", p.pid),
+              format("%s (user %s), card %s MiB, system %llu MiB, %llu submissions, %llu jobs, busy %.3f ms, modelled "
+                     "%.3f ms",
+                     harmless(p.process).c_str(), or_dash(harmless(p.user)), card_mib(c, p.card_bytes, 0).c_str(),
+                     ull(mib(p.system_bytes)), ull(p.submissions), ull(p.jobs), static_cast<double>(p.busy_ns) / 1e6,
+                     static_cast<double>(p.modelled_ns) / 1e6));
+  if (const std::string hidden = hidden_text(c); !hidden.empty())
+    out += entry(2, "Others", hidden);
+  else if (c.clients.empty())
+    out += entry(2, "None", "no process has it open");
   return out;
 }
 
@@ -225,19 +247,39 @@ std::string dmon(const Report &report, const std::string &) {
 }
 
 std::string pmon_head() {
-  return "#  NPU      pid   card  system    jobs  engine  command\n"
-         "#  idx        #    MiB     MiB     1/s    ms/s  name\n";
+  return "#  NPU      pid   card  system    jobs    busy   model  command\n"
+         "#  idx        #    MiB     MiB     1/s    ms/s    ms/s  name\n";
 }
 
 std::string pmon(const Report &report, const std::string &) {
   std::string out;
   for (const Card &c : report.cards) {
     if (!c.lost.empty()) out += format("%6u  lost: %s\n", c.index, c.lost.c_str());
-    if (c.lost.empty() && c.clients.empty()) out += format("%6u        -      -       -       -       -  -\n", c.index);
+    const std::string hidden = hidden_text(c);
+    if (c.lost.empty() && (c.clients.empty() || !hidden.empty()))
+      out += format("%6u        -      -       -       -       -       -  %s\n", c.index, or_dash(hidden));
     for (const Client &p : c.clients)
-      out += format("%6u %8ld %6s %7llu %7.0f %7.1f  %s\n", c.index, p.pid, card_mib(c, p.card_bytes, 0).c_str(),
+      out += format("%6u %8ld %6s %7llu %7.0f %7.1f %7.1f  %s\n", c.index, p.pid, card_mib(c, p.card_bytes, 0).c_str(),
                     ull(mib(p.system_bytes)), per_second(p.window_jobs, report), per_second(p.window_ns, report) / 1e6,
-                    harmless(p.process).c_str());
+                    per_second(p.window_modelled_ns, report) / 1e6, harmless(p.process).c_str());
+  }
+  return out;
+}
+
+// ---- list ----
+
+std::string list(const Report &report, const std::string &) {
+  std::string out;
+  for (const Card &c : report.cards) {
+    const std::string name = format("NPU %u: ", c.index);
+    if (!c.lost.empty()) {
+      out += name + "lost: " + c.lost + "\n";
+      continue;
+    }
+    out += name + format("%s (bus %s, driver %s, %u core%s, %s)\n", c.chip.c_str(), or_dash(c.bus), c.driver.c_str(),
+                         c.info.cores, c.info.cores == 1 ? "" : "s",
+                         c.memory.card_total ? format("%llu MiB", ull(mib(c.memory.card_total))).c_str()
+                                             : "no memory of its own");
   }
   return out;
 }
@@ -249,6 +291,7 @@ const std::vector<Format> &formats() {
       {nullptr, "a table", table, nullptr},
       {"--json", "for programs", json, nullptr},
       {"-q", "everything, a line each", details, nullptr},
+      {"-L", "the NPUs, a line each", list, nullptr},
       {"dmon", "a line an NPU, again and again", dmon, dmon_head},
       {"pmon", "a line a process, again and again", pmon, pmon_head},
       {"exporter", "Prometheus' text format, once, or served (--listen)", metrics, nullptr},

@@ -3,12 +3,16 @@
 #include <npu.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <string_view>
+#include <vector>
 
 #include "common/standard_output.h"
 #include "tools/npu-smi/report.h"
@@ -92,34 +96,43 @@ bool parse_word(const char *word, Arguments &a) {
   return true;
 }
 
+/// The arguments with each option and its value in one: "--count 1" is "--count=1", and "-i 0" is "-i=0".
+std::vector<std::string> joined(int argc, char **argv) {
+  const std::string_view with_value[] = {"--query", "--loop", "--count", "--listen", "-i"};
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; i++) {
+    words.emplace_back(argv[i]);
+    if (i + 1 < argc && std::count(std::begin(with_value), std::end(with_value), argv[i]))
+      words.back() += std::string("=") + argv[++i];
+  }
+  return words;
+}
+
 /// Empty, or what is wrong.
 std::string parse(int argc, char **argv, Arguments &a) {
-  for (int i = 1; i < argc; i++) {
-    const std::string word = argv[i];
+  for (const std::string &word : joined(argc, argv)) {
     const char *value;
     std::string bad;
     bool known;
-    if (word == "-i" && i + 1 < argc) {
-      known = parse_number(argv[++i], a.card);
-      if (!known) return word + " " + argv[i] + ": the number of a card is expected, 0 or more\n";
-    } else if (word == "--listen" && i + 1 < argc)
-      known = !(a.listen = argv[++i]).empty();
-    else if ((value = value_of(argv[i], "--listen=")))
+    if ((value = value_of(word.c_str(), "-i="))) {
+      known = parse_number(value, a.card);
+      if (!known) return std::string("-i ") + value + ": the number of a card is expected, 0 or more\n";
+    } else if ((value = value_of(word.c_str(), "--listen=")))
       known = !(a.listen = value).empty();
-    else if ((value = value_of(argv[i], "--loop="))) {
+    else if ((value = value_of(word.c_str(), "--loop="))) {
       known = parse_number(value, a.loop);
       if (!known) return word + ": a number of whole seconds is expected, 0 or more\n";
-    } else if ((value = value_of(argv[i], "--count="))) {
+    } else if ((value = value_of(word.c_str(), "--count="))) {
       known = parse_number(value, a.count);
       if (!known) return word + ": a number of reports is expected, 0 or more\n";
-    } else if ((value = value_of(argv[i], "--query=")) && strcmp(value, "help")) {
+    } else if ((value = value_of(word.c_str(), "--query=")) && strcmp(value, "help")) {
       if (!npu::smi::parse_columns(value, a.columns, bad))
         return "--query: no column '" + bad + "'; the columns are\n" + npu::smi::describe_columns();
       known = true;
     } else if (value)
       known = a.help = true;
     else
-      known = parse_word(argv[i], a);
+      known = parse_word(word.c_str(), a);
     if (!known) return word + ": not understood; see npu-smi --help\n";
   }
   if (a.format && !a.columns.empty())

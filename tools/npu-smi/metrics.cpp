@@ -86,7 +86,9 @@ void each_process(const Card &card, Samples &samples, Value value) {
     if (first) continue;
     at->second.card_bytes += c.card_bytes;
     at->second.system_bytes += c.system_bytes;
-    at->second.engine_ns += c.engine_ns;
+    at->second.busy_ns += c.busy_ns;
+    at->second.modelled_ns += c.modelled_ns;
+    at->second.submissions += c.submissions;
     at->second.jobs += c.jobs;
   }
   for (const auto &[pid, c] : sums)
@@ -163,8 +165,16 @@ const Metric kMetrics[] = {
      OF_PROCESS(whole(p.system_bytes))},
     {"npu_process_jobs_total", "counter", "Jobs of the process that have ended, of its present files.",
      OF_PROCESS(whole(p.jobs))},
-    {"npu_process_engine_seconds_total", "counter", "Modelled time of these jobs, of all cores.",
-     OF_PROCESS(seconds(p.engine_ns))},
+    {"npu_process_submissions_total", "counter", "Submissions of the process, each of one job or more.",
+     OF_PROCESS(whole(p.submissions))},
+    {"npu_process_busy_seconds_total", "counter", "Time that cores were busy with the process's jobs.",
+     OF_PROCESS(seconds(p.busy_ns))},
+    {"npu_process_modelled_seconds_total", "counter", "Time of the chip itself that these jobs took.",
+     OF_PROCESS(seconds(p.modelled_ns))},
+    {"npu_card_hidden_files", "gauge", "Open files whose process is not visible to the exporter.",
+     [](const Card &c, Samples &s) {
+       if (c.hidden >= 0) s.add(c, {}, std::to_string(c.hidden));
+     }},
 };
 
 #undef OF_CARD

@@ -25,10 +25,13 @@ struct Client {
   uint64_t client = 0;    ///< the driver's number of the file
   uint64_t card_bytes = 0;
   uint64_t system_bytes = 0;
-  uint64_t engine_ns = 0;  ///< modelled time
+  uint64_t busy_ns = 0;      ///< time that cores were busy with its jobs, all cores together
+  uint64_t modelled_ns = 0;  ///< time of the chip itself that these jobs took
+  uint64_t submissions = 0;  ///< each of one job or more
   uint64_t jobs = 0;
-  uint64_t window_ns = 0;    ///< modelled time of the last window
-  uint64_t window_jobs = 0;  ///< jobs of the last window
+  uint64_t window_ns = 0;           ///< busy time of the last window
+  uint64_t window_modelled_ns = 0;  ///< modelled time of the last window
+  uint64_t window_jobs = 0;         ///< jobs of the last window
 };
 
 struct Card {
@@ -46,6 +49,7 @@ struct Card {
   std::vector<int> core_util;  ///< of each core in the window: npu_utilisation()
   uint64_t window_jobs = 0;    ///< jobs that all cores have finished in the window
   std::vector<Client> clients;
+  int hidden = 0;  ///< open files of other processes that /proc does not show to this user; -1: not known
 };
 
 struct Report {
@@ -65,8 +69,11 @@ struct Look {
 /// there is no card at all, or nobody may open one.
 Status collect(const Look &look, Report &report);
 
-/// Files of the npu driver that processes have open, from proc (normally "/proc"); what cannot be read is left out.
-std::vector<Client> find_clients(const std::string &proc);
+/// Files of the npu driver that processes have open, from proc (normally "/proc"). What cannot be read is left out, and
+/// *complete is false then.
+std::vector<Client> find_clients(const std::string &proc, bool *complete = nullptr);
+/// Card::hidden, from the driver's count of open files (0: not known) and the clients of other processes.
+int count_hidden(uint32_t files, const std::vector<Client> &clients, bool complete);
 /// Fills in process, arguments and user from a folder like /proc/PID.
 void describe_process(const std::string &folder, Client &client);
 
@@ -111,8 +118,10 @@ std::string cache_mistakes(const Card &card);
 std::string card_mib(const Card &card, uint64_t bytes, int digits);
 /// "50", or "-" where it is not known.
 std::string percent(int value);
-/// System memory of all clients.
+/// System memory of all clients; not all of it where some are hidden.
 uint64_t system_bytes(const Card &card);
+/// "2 open files are not visible to you"; "" where all are.
+std::string hidden_text(const Card &card);
 
 }  // namespace npu::smi
 

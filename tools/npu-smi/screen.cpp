@@ -128,7 +128,7 @@ const char *const kHelp[] = {
     "and is full at 100 %. Memory is that of the card, and what of it is taken.",
     "card MiB, sys. MiB    memory of the process on the card, and of the machine",
     "jobs/s                jobs of the process that ended",
-    "engine %              modelled time of its jobs, which is not the emulation's",
+    "engine %              time that cores were busy with its jobs; 100: one core, always",
 };
 
 /// What a cell looks like in which one, two, ... steps are filled.
@@ -305,7 +305,13 @@ void View::add_processes(size_t rows, size_t columns, std::vector<Line> &lines) 
   }
   head.push_back({std::string(columns, ' '), Style::Head});
   lines.push_back(std::move(head));
-  if (all.empty()) lines.push_back({{"     no process has an NPU open", Style::Faint}});
+  bool hidden = false;
+  for (const Card &card : report_.cards) {
+    const std::string text = hidden_text(card);
+    if (!text.empty()) lines.push_back({{format("%4u ", card.index) + text, Style::Faint}});
+    hidden = hidden || !text.empty();
+  }
+  if (all.empty() && !hidden) lines.push_back({{"     no process has an NPU open", Style::Faint}});
   const size_t room = rows > lines.size() ? rows - lines.size() : 0;
   page_ = std::max<size_t>(room, 2) - 1;
   // All of them, or a page and a line that says how many more there are.

@@ -89,7 +89,8 @@ const std::vector<Value> &values() {
       {"evictions", nullptr, "Memory", "Evictions", "", "",
        [](const Card &c) { return of_memory(c, c.memory.evictions); }},
       {"memory_system", "memory.system", "Memory", "System memory of processes", "MiB",
-       "memory of the system, of all processes", [](const Card &c) -> Json { return system_bytes(c); }},
+       "memory of the system, of all processes",
+       [](const Card &c) -> Json { return c.hidden ? Json() : Json(system_bytes(c)); }},
 
       {"temperature_mc", "temperature", "Sensors", "Temperature", "mC", "of the chip",
        [](const Card &c) -> Json { return c.status.temperature_mc; }},
@@ -123,8 +124,10 @@ const std::vector<Value> &values() {
        "cleaned over what the chip had written", [](const Card &c) { return of_watch(c, c.watch.overwritten); }},
       {"cache_discarded", "cache.discarded", "Errors", "Cache lines discarded", "",
        "invalidated before they were cleaned", [](const Card &c) { return of_watch(c, c.watch.discarded); }},
-      {nullptr, "processes", nullptr, nullptr, "", "that have it open",
-       [](const Card &c) -> Json { return c.clients.size(); }},
+      {nullptr, "processes", nullptr, nullptr, "",
+       "files of it that processes have open, empty where not all are visible",
+       [](const Card &c) -> Json { return c.hidden ? Json() : Json(c.clients.size()); }},
+      {"hidden_files", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json { return known(c.hidden); }},
   };
   return all;
 }

@@ -29,6 +29,7 @@ extern "C" {
  * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
+ * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -86,7 +87,8 @@ struct drm_npu_dev_info {
 	__u32 lmem_bytes;	/* of each core */
 	__u32 clock_khz;
 	__u64 ddr_bytes;	/* 0: no memory of its own, no card buffers */
-	__u64 va_start;		/* device addresses of buffers lie in [va_start, va_end) */
+	/* device addresses of buffers lie in [va_start, va_end), which no two devices share */
+	__u64 va_start;
 	__u64 va_end;
 	__u32 mac_ic;		/* cost model parameters: docs/reference/hardware.md section 8 */
 	__u32 mac_oc;
@@ -151,6 +153,8 @@ struct drm_npu_status_info {
 	 */
 	__u64 busy_ns[DRM_NPU_MAX_CORES];
 	__u64 card_ns;		/* register TIME_NS when this was asked */
+	__u32 files;		/* open files of the device, of all processes, this one included */
+	__u32 pad;		/* 0 */
 };
 
 /**
@@ -341,6 +345,21 @@ struct drm_npu_ctx_destroy {
 	__u32 pad;
 };
 
+/*
+ * The end of a job with status ABORTED or CORE_RESET. NONE: the driver is older than 1.5; other
+ * values may follow.
+ */
+#define DRM_NPU_CAUSE_NONE	0
+#define DRM_NPU_CAUSE_STALL	1	/* the watchdog saw no progress */
+#define DRM_NPU_CAUSE_LIMIT	2	/* longer than the module's job_limit_ms */
+#define DRM_NPU_CAUSE_CONTENTION 3	/* longer than contended_ms, another user waited */
+#define DRM_NPU_CAUSE_RESET	4	/* the device was reset from outside of the driver */
+#define DRM_NPU_CAUSE_RECOVERY	5	/* the driver has reset it after another failure */
+#define DRM_NPU_CAUSE_BUS	6	/* the device's bus has failed */
+#define DRM_NPU_CAUSE_SLEEP	7	/* the system went to sleep, and the job did not end */
+#define DRM_NPU_CAUSE_DESTROYED	8	/* its context was destroyed */
+#define DRM_NPU_CAUSE_LOST	9	/* the device is gone */
+
 /** struct drm_npu_fault - what went wrong with a job; all zero for a job that did not fail */
 struct drm_npu_fault {
 	__u64 seqno;
@@ -353,7 +372,7 @@ struct drm_npu_fault {
 	__u32 region;		/* index in the job's regions, 0xff local memory, 0x1ff none */
 	__u32 access;		/* DRM_NPU_REGION_ flags of the failing access */
 	__u32 bytes;		/* size of the failing access */
-	__u32 pad;
+	__u32 cause;		/* DRM_NPU_CAUSE_; was pad until 1.5 */
 };
 
 /** struct drm_npu_ctx_query - state of a context */

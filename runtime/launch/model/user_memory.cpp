@@ -168,19 +168,7 @@ struct UserRange {
   bool wanted() const { return mem.addr != -1 && mem.addr != 0 && mem.size != 0 && need != 0; }
 };
 
-/// On which of the other cards it is, in words; empty: on none.
-std::string elsewhere(std::span<const Card> cards, uint64_t address) {
-  for (size_t c = 1; c < cards.size(); ++c) {
-    npu_bo *bo;
-    uint64_t offset;
-    if (npu_bo_find(cards[c].device, address, &bo, &offset) != 0) continue;
-    npu_bo_unref(bo);
-    return ", it is on device " + std::to_string(c) + " of the runtime, expected on device 0";
-  }
-  return {};
-}
-
-Status locate(std::span<const Card> cards, UserRange &range) {
+Status locate(const Card &card, UserRange &range) {
   const auto fail = [&range](const std::string &text) { return Status::error(std::string(range.name) + ": " + text); };
   const auto number = [](uint64_t v) { return std::to_string(v); };
   if (range.mem.type != 0) return fail("memory of type " + std::to_string(range.mem.type) + ", expected 0 (device)");
@@ -188,10 +176,7 @@ Status locate(std::span<const Card> cards, UserRange &range) {
     return fail("it has " + number(range.mem.size) + " bytes, the model needs " + number(range.need));
   const auto address = static_cast<uint64_t>(range.mem.addr);
   npu_bo *bo;
-  if (npu_bo_find(cards[0].device, address, &bo, &range.offset) != 0) {
-    const std::string text = npu_last_error();
-    return fail(text + elsewhere(cards, address));
-  }
+  if (npu_bo_find(card.device, address, &bo, &range.offset) != 0) return fail(npu_last_error());
   range.bo.reset(bo);
   const uint64_t left = npu_bo_size(bo) - range.offset;
   if (left < range.mem.size)
@@ -226,7 +211,7 @@ Status UserMemory::find(std::span<const Card> cards, const Container &model, con
       if (npu::bmodel::is_step(*net))
         return Status::error(std::string(range.name) + ": the network '" + net->cascade()->main_name()->str() +
                              "' is for several devices, memory cannot be given for it");
-    NPU_TRY(locate(cards, range));
+    NPU_TRY(locate(cards[0], range));
   }
   NPU_TRY(check_apart(ranges));
   if (ranges[3].bo)
@@ -244,7 +229,7 @@ Status UserMemory::find_activations(std::span<const Card> cards, const memory_t 
                                     std::shared_ptr<SharedScratch> &out) {
   UserRange range{"neuron_mem", mem, need};
   if (!range.wanted()) return {};
-  NPU_TRY(locate(cards, range));
+  NPU_TRY(locate(cards[0], range));
   return SharedScratch::of(std::move(range.bo), range.offset, mem.size, out).within("neuron_mem");
 }
 

@@ -249,6 +249,7 @@ static void the_tool_shows_commands(void **state) {
   text[n] = 0;
   assert_int_equal(pclose(tool), 0);
   assert_says("\n>   11  fill value=0xc dst_offset=0x2c0 dst_region=0x1");
+  assert_int_equal(system("npu-dump --commands | grep -q '^GDMA of core [01]: at command 11 of '"), 0);
   assert_int_equal(system("npu-dump --discard"), 0);
   for (int tries = 0; tries < 100 && !system("npu-dump --raw >/dev/null 2>&1"); tries++) usleep(10000);
   assert_int_not_equal(system("npu-dump >/dev/null 2>&1"), 0);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/klog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -218,8 +219,47 @@ static void hwmon_shows_temperature(void **state) {
   assert_in_range(value, 1000, 150000);
 }
 
+/* Warnings and errors that the kernel logs when the driver is loaded; the guide explains each of them
+ * (docs/guide/driver-work.md). */
+static const struct {
+  const char *text, *followed_by;
+} explained[] = {
+    {"loading out-of-tree module taints kernel", NULL},
+    {"module verification failed", NULL},
+    {"Error finding interconnect paths", "means a kernel without CONFIG_OF"},
+};
+
+static bool is_explained(const char *log, const char *line) {
+  for (size_t i = 0; i < sizeof(explained) / sizeof(explained[0]); i++)
+    if (strstr(line, explained[i].text)) return !explained[i].followed_by || strstr(log, explained[i].followed_by);
+  return false;
+}
+
+/* This suite is the first program on its board. */
+static void messages_at_load_are_explained(void **state) {
+  enum { READ_ALL = 3, ROOM = 1 << 20, WARNING = 4 };
+  char *log = calloc(1, ROOM), *lines = calloc(1, ROOM), *rest, *line;
+  int length;
+
+  (void)state;
+  assert_non_null(log);
+  assert_non_null(lines);
+  length = klogctl(READ_ALL, log, ROOM - 1);
+  assert_true(length > 0);
+  memcpy(lines, log, (size_t)length);
+  for (line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    int level = 7;
+
+    if (sscanf(line, "<%d>", &level) != 1 || level % 8 > WARNING) continue;
+    if (strstr(line, "npu") && !is_explained(log, line)) fail_msg("at load: %s", line);
+  }
+  free(lines);
+  free(log);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(messages_at_load_are_explained),
       cmocka_unit_test(version_is_1_0),
       cmocka_unit_test(null_pointer_asks_for_the_size),
       cmocka_unit_test(info_describes_the_chip),

@@ -122,13 +122,13 @@ static void each_core_is_accounted_for(void **state) {
   for (int i = 0; i < CORES; i++) stream_nop(&gang.dma[i], 0);
   gang_finish(&gang);
   for (int i = 0; i < CORES; i++) {
-    snprintf(key, sizeof(key), "drm-cycles-core%d", i);
+    snprintf(key, sizeof(key), "npu-cycles-core%d", i);
     before[i] = fdinfo_number(fd, key);
   }
   wait_result(fd, ctx, submit(fd, ctx, &gang.job), &wait);
   assert_true(wait.cycles > 0);
   for (int i = 0; i < CORES; i++) {
-    snprintf(key, sizeof(key), "drm-cycles-core%d", i);
+    snprintf(key, sizeof(key), "npu-cycles-core%d", i);
     assert_int_equal(fdinfo_number(fd, key), before[i] + wait.cycles);
   }
   gang_destroy(&gang);

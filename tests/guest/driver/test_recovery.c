@@ -126,6 +126,7 @@ static void assert_killed(uint64_t seqno, uint32_t how) {
   assert_int_equal(wait.error, -ETIME);
   assert_int_equal(wait.fault.seqno, seqno);
   assert_int_equal(wait.fault.status, how);
+  assert_int_equal(wait.fault.cause, DRM_NPU_CAUSE_STALL);
 }
 
 static void a_hanging_job_is_aborted(void **state) {
@@ -205,6 +206,7 @@ static void a_card_that_does_not_reset_a_core_is_reset(void **state) {
   wait_result(fd, good, hit, &wait);
   assert_int_equal(wait.error, -ECANCELED);
   assert_int_equal(wait.fault.status, NPU_STATUS_ABORTED);
+  assert_int_equal(wait.fault.cause, DRM_NPU_CAUSE_RECOVERY);
   for (int i = 0; i < 4; i++) wait_ok(fd, good, others[i]);
   wait_ok(fd, bad, next);
   assert_guilt(before, 1, 1);

@@ -409,6 +409,51 @@ static void copies_between_devices(void **state) {
   free(got);
 }
 
+static void expect_other_card(bm_status_t status) {
+  assert_int_equal(status, BM_ERR_PARAM);
+  assert_text(npu_last_error(), " belongs to a buffer of device 1, expected one of device 0");
+}
+
+/* Cards have no address in common: a descriptor that is used with the handle of another card never hits. */
+static void memory_of_another_card_is_refused(void **state) {
+  bm_handle_t other = NULL;
+  bm_device_mem_t here, there;
+  unsigned long long address = 0;
+  uint8_t data[64], got[64];
+  int count = 0;
+
+  (void)state;
+  OK(bm_dev_getcount(&count));
+  if (count < 2) skip();
+  fill_pattern(data, sizeof(data), 9);
+  OK(bm_dev_request(&other, 1));
+  OK(bm_malloc_device_byte(handle, &here, 64));
+  OK(bm_malloc_device_byte(other, &there, 64));
+  OK(bm_memcpy_s2d(other, there, data));
+  assert_true(bm_mem_get_device_addr(here) != bm_mem_get_device_addr(there));
+  expect_other_card(bm_memcpy_s2d(handle, there, data));
+  expect_other_card(bm_memcpy_d2s(handle, got, there));
+  expect_other_card(bm_memcpy_s2d_gather(handle, there, 2, data, 64ull));
+  expect_other_card(bm_memcpy_d2s_scatter(handle, there, 2, got, 64ull));
+  expect_other_card(bm_memcpy_d2d_byte(handle, there, 0, here, 0, 64));
+  expect_other_card(bm_memcpy_d2d_byte(handle, here, 0, there, 0, 64));
+  expect_other_card(bm_memcpy_d2d_stride(handle, here, 1, there, 1, 64, 1));
+  expect_other_card(bm_memcpy_c2c(handle, other, there, there, false));
+  expect_other_card(bm_memset_device(handle, 0, there));
+  expect_other_card(bm_memset_device_ext(handle, data, 4, there));
+  expect_other_card(bm_mem_mmap_device_mem(handle, &there, &address));
+  expect_other_card(bm_mem_mmap_device_mem_no_cache(handle, &there, &address));
+  expect_other_card(bm_mem_flush_device_mem(handle, &there));
+  expect_other_card(bm_mem_invalidate_partial_device_mem(handle, &there, 0, 1));
+  bm_free_device(handle, there);
+  assert_text(logged, "nothing was freed");
+  OK(bm_memcpy_d2s(other, got, there));
+  assert_bytes(got, data, 64);
+  bm_free_device(handle, here);
+  bm_free_device(other, there);
+  bm_dev_free(other);
+}
+
 int bm_wide_tests(void) {
 #define BM_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -426,6 +471,7 @@ int bm_wide_tests(void) {
       BM_TEST(conversions_allocate_and_copy),
       BM_TEST(mapped_addresses_lead_back),
       BM_TEST(copies_between_devices),
+      BM_TEST(memory_of_another_card_is_refused),
   };
   return cmocka_run_group_tests_name("bm_wide", tests, NULL, NULL);
 }

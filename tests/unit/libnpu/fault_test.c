@@ -266,6 +266,37 @@ static void a_stream_that_is_rewritten_while_it_runs(void **state) {
   free(got);
 }
 
+/* The text names who has ended a job that did not end by itself. */
+static void every_cause_is_named(void **state) {
+  static const struct {
+    uint32_t cause;
+    const char *text;
+  } causes[] = {
+      {DRM_NPU_CAUSE_STALL, "which saw no progress; npu-dump"},
+      {DRM_NPU_CAUSE_LIMIT, "job_limit_ms); npu-dump"},
+      {DRM_NPU_CAUSE_CONTENTION, "while another user waited"},
+      {DRM_NPU_CAUSE_RESET, "by a reset of the device that was asked for (npu-smi --reset"},
+      {DRM_NPU_CAUSE_RECOVERY, "by a reset of the device, with which the driver ended another failure"},
+      {DRM_NPU_CAUSE_BUS, "by a failure of the device's bus"},
+      {DRM_NPU_CAUSE_SLEEP, "the system went to sleep"},
+      {DRM_NPU_CAUSE_DESTROYED, "its context was destroyed"},
+      {DRM_NPU_CAUSE_LOST, "the device is gone"},
+  };
+  struct drm_npu_fault fault = {.status = NPU_STATUS_ABORTED, .engine = NPU_ENGINE_NONE};
+  char text[256];
+
+  (void)state;
+  for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+    fault.cause = causes[i].cause;
+    assert_true(npu_describe_fault(&fault, text, sizeof(text)) < (int)sizeof(text));
+    assert_memory_equal(text, "job: aborted", 12);
+    assert_text(text, causes[i].text);
+  }
+  fault.cause = DRM_NPU_CAUSE_NONE;
+  npu_describe_fault(&fault, text, sizeof(text));
+  assert_string_equal(text, "job: aborted");
+}
+
 /* Text for every status that exists, and for one that does not. */
 static void every_status_has_a_description(void **state) {
   char text[256], unknown[256];
@@ -311,6 +342,7 @@ int fault_tests(void) {
       FAULT_TEST(a_failing_job_harms_no_other_context),
       FAULT_TEST(a_stream_that_is_rewritten_while_it_runs),
       cmocka_unit_test(every_status_has_a_description),
+      cmocka_unit_test(every_cause_is_named),
   };
   return cmocka_run_group_tests_name("fault", tests, set_up_all, tear_down_all);
 }

@@ -19,6 +19,10 @@ int bm_wide_tests(void);
 int bm_sensor_tests(void);
 int bm_not_supported_tests(void);
 int cache_tests(void);
+/* A part of cache_tests(); strict: NPU_CACHE=strict is set. */
+int cache_random_tests(bool strict);
+/* A child, see run_child(). */
+int child_forgets_a_flush(void);
 int async_tests(void);
 int async_fork_tests(void);
 int async_coroutine_tests(void);

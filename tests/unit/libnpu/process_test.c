@@ -143,6 +143,7 @@ static const struct {
     {"without_permission", child_without_permission}, {"without_device", child_without_device},
     {"with_small_card", child_with_small_card},       {"with_bad_options", child_with_bad_options},
     {"open_and_fail", child_opens_and_fails},         {"requires_a_card", child_requires_a_card},
+    {"forgets_a_flush", child_forgets_a_flush},
 };
 
 int run_child(const char *name) {

@@ -69,6 +69,17 @@ class Options(unittest.TestCase):
             self.assertEqual(done.stderr, f"npu-smi: {word}: not understood; see npu-smi --help\n")
 
 
+    def test_a_value_can_be_a_word_of_its_own(self):
+        for words in (["dmon", "--count", "1"], ["dmon", "--count=1"], ["--query", "index"], ["--query=index"],
+                      ["-i", "0", "--loop", "0", "--count", "1"], ["-i=0", "--loop=0", "--count=1"], ["-L"]):
+            done = subprocess.run([SMI, *words], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+        self.assertRegex(smi("-L"), r"^NPU 0: QNPU1 \(bus -, driver sim [0-9.]+, [0-9]+ cores, [0-9]+ MiB\)\n$")
+        done = subprocess.run([SMI, "--count", "x"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "npu-smi: --count=x: a number of reports is expected, 0 or more\n"))
+
+
 class Json(unittest.TestCase):
     def test_the_schema_is_one(self):
         jsonschema.Draft202012Validator.check_schema(SCHEMA)
@@ -92,8 +103,8 @@ class Json(unittest.TestCase):
             return not VALIDATOR.is_valid(report)
 
         self.assertFalse(broken(lambda report: None))
-        self.assertFalse(broken(lambda report: report.update(later="a member of 1.1")))
-        self.assertTrue(broken(lambda report: report.update(schema_version="2.0")))
+        self.assertFalse(broken(lambda report: report.update(later="a member of 2.1")))
+        self.assertTrue(broken(lambda report: report.update(schema_version="1.0")))
         self.assertTrue(broken(lambda report: report.pop("time")))
         self.assertTrue(broken(lambda report: report.update(time="yesterday")))
         self.assertTrue(broken(lambda report: report["cards"][0].pop("busy_ns")))
@@ -129,7 +140,7 @@ class Metrics(unittest.TestCase):
 
     def test_the_parser_reads_all_of_them(self):
         seen = {name: self.families(text) for name, text in examples("prom")}
-        self.assertEqual(len(seen), 5)
+        self.assertEqual(len(seen), 6)
         busy = seen["busy.prom"]
         used = busy["npu_card_memory_used_bytes"].samples[0]
         self.assertEqual(used.value, 64 << 20)

@@ -4,6 +4,7 @@
 #include <npu.h>
 #include <pwd.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <clocale>
 #include <cstring>
@@ -43,7 +44,8 @@ class Clients : public testing::Test {
   static std::string info(const std::string &driver, const std::string &client) {
     return "pos:\t0\nflags:\t02\ndrm-driver:\t" + driver + "\ndrm-client-id:\t" + client +
            "\ndrm-pdev:\t0000:01:00.0\ndrm-engine-core0:\t1000000 ns\ndrm-engine-core1:\t500000 "
-           "ns\nnpu-jobs:\t7\ndrm-resident-card:\t64 MiB\n"
+           "ns\nnpu-modelled-core0:\t30 ns\nnpu-modelled-core1:\t12 ns\nnpu-cycles-core0:\t30\n"
+           "npu-submissions:\t3\nnpu-jobs:\t7\ndrm-resident-card:\t64 MiB\n"
            "drm-resident-system:\t5 KiB\n";
   }
 
@@ -64,7 +66,9 @@ TEST_F(Clients, FilesOfTheDriverAreFoundOncePerClient) {
   EXPECT_EQ(clients[1].bus, "0000:01:00.0");
   EXPECT_EQ(clients[1].card_bytes, 64u << 20);
   EXPECT_EQ(clients[1].system_bytes, 5u << 10);
-  EXPECT_EQ(clients[1].engine_ns, 1500000u);
+  EXPECT_EQ(clients[1].busy_ns, 1500000u);
+  EXPECT_EQ(clients[1].modelled_ns, 42u);
+  EXPECT_EQ(clients[1].submissions, 3u);
   EXPECT_EQ(clients[1].jobs, 7u);
   EXPECT_EQ(clients[2].client, 5u);
 }
@@ -81,6 +85,29 @@ TEST_F(Clients, ProcessesHaveAUserAndArguments) {
   EXPECT_EQ(clients[0].user, getpwuid(0) ? "root" : "0");
   EXPECT_EQ(clients[1].arguments, "");
   EXPECT_EQ(clients[1].user, "987654");  // who has no name
+}
+
+TEST_F(Clients, WhatCannotBeSeenIsKnown) {
+  bool complete = false;
+  add("77", "infer", "3", info("npu", "4"));
+  add("78", "infer", "3", info("npu", "4"));  // a file that two processes share
+  add("79", "infer", "3", info("npu", "5"));
+  const auto clients = find_clients(proc_.string(), &complete);
+  EXPECT_TRUE(complete);
+  // The driver's count has npu-smi's own file, too.
+  EXPECT_EQ(count_hidden(3, clients, complete), 0);
+  EXPECT_EQ(count_hidden(5, clients, complete), 2);
+  EXPECT_EQ(count_hidden(1, clients, complete), 0);
+  // A driver that does not count.
+  EXPECT_EQ(count_hidden(0, clients, true), 0);
+  EXPECT_EQ(count_hidden(0, clients, false), -1);
+  find_clients("/nonexistent", &complete);
+  EXPECT_FALSE(complete);
+  if (geteuid() == 0) return;  // for root nothing is unreadable
+  fs::permissions(proc_ / "77" / "fdinfo", fs::perms::none);
+  EXPECT_EQ(find_clients(proc_.string(), &complete).size(), 2u);
+  EXPECT_FALSE(complete);
+  fs::permissions(proc_ / "77" / "fdinfo", fs::perms::owner_all);
 }
 
 TEST_F(Clients, EverythingElseIsLeftOut) {
@@ -211,6 +238,69 @@ TEST(Formats, WithoutProcessesTheTableSaysSo) {
   EXPECT_NE(formats()[0].write(report, "1").find("no process has an NPU open"), std::string::npos);
 }
 
+/// Files of processes that /proc does not show.
+Report hidden(int count, bool others) {
+  Report report = example();
+  report.cards[0].hidden = count;
+  if (!others) report.cards[0].clients.clear();
+  return report;
+}
+
+TEST(Formats, HiddenProcessesAreNotDenied) {
+  const char *const two = "2 open files are not visible to you";
+  for (const char *option : {"", "-q", "pmon", "live"}) {
+    const bool live = !strcmp(option, "live");
+    const auto text = [&](const Report &report) {
+      return live ? shown(report, 40, 120) : (*option ? format_of(option) : formats()[0]).write(report, "1");
+    };
+    EXPECT_NE(text(hidden(2, false)).find(two), std::string::npos) << text(hidden(2, false));
+    EXPECT_EQ(text(hidden(2, false)).find("no process has"), std::string::npos) << option;
+    EXPECT_NE(text(hidden(2, true)).find(two), std::string::npos) << option;
+    EXPECT_NE(text(hidden(2, true)).find("321"), std::string::npos) << option;
+    EXPECT_NE(text(hidden(-1, false)).find("not visible to you"), std::string::npos) << option;
+  }
+  const auto card = [](const Report &report) {
+    return nlohmann::json::parse(formats()[1].write(report, "1")).at("cards").at(0);
+  };
+  EXPECT_TRUE(card(hidden(2, false)).at("processes").is_null());
+  EXPECT_EQ(card(hidden(2, false)).at("hidden_files"), 2);
+  EXPECT_TRUE(card(hidden(-1, false)).at("processes").is_null());
+  EXPECT_TRUE(card(hidden(-1, false)).at("hidden_files").is_null());
+  EXPECT_TRUE(card(hidden(1, true)).at("memory_system").is_null());
+  EXPECT_EQ(card(hidden(1, true)).at("processes").size(), 1u);
+  EXPECT_EQ(card(hidden(0, false)).at("processes").size(), 0u);
+  EXPECT_NE(metrics(hidden(2, false), "1").find("npu_card_hidden_files{"), std::string::npos);
+  std::vector<size_t> columns;
+  std::string bad;
+  ASSERT_TRUE(parse_columns("index,processes", columns, bad)) << bad;
+  EXPECT_EQ(csv(hidden(2, true), columns), "0,\n");
+  EXPECT_EQ(csv(hidden(0, true), columns), "0,1\n");
+}
+
+TEST(Formats, BusyAndModelledTimeAreTwo) {
+  Report report = example();
+  Client &client = report.cards[0].clients[0];
+  client.submissions = 3;
+  client.jobs = 12;
+  client.busy_ns = 790000000;
+  client.modelled_ns = 17000000;
+  const std::string table = formats()[0].write(report, "1");
+  EXPECT_NE(table.find("|           3 |         12 |    790.000 ms |     17.000 ms |"), table.npos) << table;
+  const nlohmann::json process =
+      nlohmann::json::parse(formats()[1].write(report, "1")).at("cards").at(0).at("processes").at(0);
+  EXPECT_EQ(process.at("submissions"), 3);
+  EXPECT_EQ(process.at("jobs"), 12);
+  EXPECT_EQ(process.at("busy_ns"), 790000000);
+  EXPECT_EQ(process.at("modelled_ns"), 17000000);
+}
+
+TEST(Formats, TheListHasALineEach) {
+  EXPECT_EQ(format_of("-L").write(example(), "1"),
+            "NPU 0: QNPU1 (bus 0000:01:00.0, driver npu 1.0.0, 2 cores, 504 MiB)\n");
+  EXPECT_EQ(format_of("-L").write(soc(), "1"),
+            "NPU 0: QNPU1 (bus soc, driver npu 1.0.0, 2 cores, no memory of its own)\n");
+}
+
 TEST(Formats, JsonIsJson) {
   ASSERT_STREQ(formats()[1].option, "--json");
   Report report = example();
@@ -266,10 +356,11 @@ TEST(Formats, StreamsTellOfTheWindow) {
   report.cards[0].window_jobs = 100;
   report.cards[0].clients[0].window_jobs = 50;
   report.cards[0].clients[0].window_ns = 10000000;
+  report.cards[0].clients[0].window_modelled_ns = 2000000;
   report.cards[0].utilisation = 0;
   EXPECT_EQ(format_of("dmon").write(report, "1"), "     0     0   12   42.5    5.2   1000      0    0    200\n");
   report.cards[0].clients[0].process = "infer";
-  EXPECT_EQ(format_of("pmon").write(report, "1"), "     0      321     64       0     100    20.0  infer\n");
+  EXPECT_EQ(format_of("pmon").write(report, "1"), "     0      321     64       0     100    20.0     4.0  infer\n");
   // A line of values has as many columns as the heads.
   for (const char *option : {"dmon", "pmon"}) {
     std::istringstream heads(format_of(option).head()), values(format_of(option).write(report, "1"));
@@ -519,8 +610,9 @@ TEST(Examples, AreWritten) {
   if (!folder) return;
   Report strange = busy();
   strange.cards[0].clients[1].process = "a\\b \"c\"\n\xff";
-  const std::pair<const char *, Report> examples[] = {
-      {"example", example()}, {"busy", busy()}, {"lost", lost()}, {"soc", soc()}, {"strange", strange}};
+  const std::pair<const char *, Report> examples[] = {{"example", example()}, {"busy", busy()},
+                                                      {"lost", lost()},       {"soc", soc()},
+                                                      {"strange", strange},   {"hidden", hidden(2, false)}};
   for (const auto &[name, report] : examples) {
     Report dated = report;
     dated.time = "2026-01-02T03:04:05.678Z";

@@ -611,6 +611,21 @@ TEST_F(TwoCardsTest, CopiesReachEveryCard) {
   }
 }
 
+TEST_F(TwoCardsTest, MemoryOfTheOtherCardIsRefused) {
+  const auto bytes = sample();
+  ASSERT_TRUE(bmrt_load_bmodel_data(p_bmrt, bytes.data(), bytes.size())) << bmrt_last_error();
+  const DeviceFloats x(handles[0], kX), y(handles[0], Floats(8)), far(handles[1], kX);
+  const bm_tensor_t near_in = tensor(x.mem(), {1, 8}), far_in = tensor(far.mem(), {1, 8});
+  bm_tensor_t near_out = tensor(y.mem(), {1, 8}), far_out = tensor(far.mem(), {1, 8});
+  const char *const why = "belongs to a buffer of device 1, expected one of device 0";
+  EXPECT_FALSE(bmrt_launch_tensor_ex(p_bmrt, "plus", &far_in, 1, &near_out, 1, true, false));
+  EXPECT_TRUE(contains(bmrt_last_error(), why)) << bmrt_last_error();
+  EXPECT_FALSE(bmrt_launch_tensor_ex(p_bmrt, "plus", &near_in, 1, &far_out, 1, true, false));
+  EXPECT_TRUE(contains(bmrt_last_error(), why)) << bmrt_last_error();
+  EXPECT_EQ(y.read(), Floats(8));
+  EXPECT_EQ(far.read(), kX);
+}
+
 TEST_F(TwoCardsTest, NetworksRunOnTheFirst) {
   const auto bytes = sample();
   ASSERT_TRUE(bmrt_load_bmodel_data(p_bmrt, bytes.data(), bytes.size())) << bmrt_last_error();

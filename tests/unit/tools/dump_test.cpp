@@ -77,6 +77,18 @@ TEST(Dump, WhatIsNotKnownStaysAsItIs) {
   EXPECT_EQ(decode(lines), lines);
 }
 
+TEST(Dump, CommandsOfAJobStandAlone) {
+  const std::string lines =
+      "reason watchdog\nkernel 6.12\njob 5 queue 3\nregister CTRL 0x1\n"
+      "stream gdma core 0 region 2 offset 0x0 count 24 at 3\ncommand gdma 0 3 > " +
+      fill() + "\nstream tiu core 1 region 2 offset 0x0 count 7 at 7\nsq 0 00\n";
+  std::string text;
+  EXPECT_EQ(dump::decode(dump(lines), text, dump::Part::kCommands).message(), "");
+  EXPECT_EQ(text.find("reason watchdog\njob 5 queue 3\nGDMA of core 0: at command 3 of 24\n>    3  fill "), 0u) << text;
+  EXPECT_TRUE(text.ends_with("\nTIU of core 1: all 7 commands are retired\n")) << text;
+  EXPECT_EQ(text.find("register"), std::string::npos) << text;
+}
+
 TEST(Dump, OthersAndPartsAreErrors) {
   std::string text;
   EXPECT_EQ(dump::decode("", text).message(), "this does not begin with \"npu-coredump 1\"");
