@@ -114,6 +114,8 @@ static OrtValue *make_input(OrtSession *session, size_t index, unsigned int *sta
 
     if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)
       ((int64_t *)data)[i] = n % 8;
+    else if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL)
+      ((bool *)data)[i] = n % 2;
     else
       ((float *)data)[i] = (float)n / (1 << 23) - 1;
   }

@@ -44,7 +44,7 @@ struct results {
   } of[MAX_TENSORS];
 };
 
-/* Runs with inputs of that seed; open dimensions are `open`. Indices (int64) are 0 to 7. */
+/* Runs with inputs of that seed; open dimensions are `open`. Integers (int64) are 0 to 7. */
 OrtStatus *try_run(OrtSession *session, unsigned int seed, int64_t open, struct results *out);
 void run(OrtSession *session, unsigned int seed, int64_t open, struct results *out);
 void free_results(struct results *r);
