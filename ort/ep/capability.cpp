@@ -126,8 +126,7 @@ class Finder {
     const GraphValue &v = graph_.values.at(name);
     const auto is_read = [&](size_t i) { return reads(graph_.nodes[i], name); };
     if (!reads(n, name) && !captures(n, name)) return {};
-    if (is_wide(v.type) && !reads_index(n, name))
-      return "'" + name + "' has integers of 64 bits, and the chip has 32";
+    if (is_wide(v.type) && !reads_index(n, name)) return "'" + name + "' has integers of 64 bits, and the chip has 32";
     if (!v.has_shape) return "the number of dimensions of '" + name + "' is not known before it runs, or is 0";
     if (!has_captures_ && std::none_of(nodes.begin(), nodes.end(), is_read))
       return "only its bodies read '" + name + "', which ONNX Runtime before 1.28 does not give to a part";

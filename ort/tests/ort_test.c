@@ -189,8 +189,8 @@ static OrtSession *open_in_memory(const char *model, OrtSessionOptions *options)
   return session;
 }
 
-/* Runs a network of control flow from its file and from memory, with inputs that take all its ways. With `outside`, nodes
- * outside of its bodies run on the NPU, and those in its bodies do not. */
+/* Runs a network of control flow from its file and from memory, with inputs that take all its ways. With `outside`,
+ * nodes outside of its bodies run on the NPU, and those in its bodies do not. */
 static void compare_control(const char *name, bool outside) {
   OrtSession *const cpu = open_session(network(name), make_options(false, NULL));
 

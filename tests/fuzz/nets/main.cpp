@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "tests/fuzz/nets/apart.h"
+#include "tests/fuzz/nets/save.h"
 #include "tests/fuzz/nets/shrink.h"
 
 namespace npu::fuzz {
@@ -17,12 +18,13 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: fuzz_nets [--quantized] [--seeds FIRST[-LAST]]... [--fresh COUNT] [--salt TEXT] [--seconds N]\n"
-    "                 [--out DIR]\n"
+    "                 [--out DIR | --save DIR]\n"
     "  --quantized networks of operators between nodes that quantize, compared bit for bit\n"
     "  --seeds     networks of these seeds\n"
     "  --fresh     so many networks more, of seeds that follow from the salt\n"
     "  --seconds   fresh ones until time is up\n"
-    "  --out       where networks that failed are written (default: here)\n";
+    "  --out       where networks that failed are written (default: here)\n"
+    "  --save      checks nothing, and writes each network with its inputs into a folder of its own below this one\n";
 
 constexpr size_t kBatch = 250, kMostFindings = 5;
 constexpr int kShrinkTrials = 3000;
@@ -33,7 +35,7 @@ struct Arguments {
   uint64_t fresh = 0, salt = 0;
   double seconds = 0;
   bool quantized = false;
-  std::string out = ".";
+  std::string out = ".", save;
 };
 
 bool add_seeds(const std::string &text, Arguments &a) {
@@ -57,7 +59,7 @@ bool parse(int argc, char **argv, Arguments &a) {
   static const option kOptions[] = {{"seeds", 1, nullptr, 's'}, {"fresh", 1, nullptr, 'f'},
                                     {"salt", 1, nullptr, 'a'},  {"seconds", 1, nullptr, 't'},
                                     {"out", 1, nullptr, 'o'},   {"quantized", 0, nullptr, 'q'},
-                                    {nullptr, 0, nullptr, 0}};
+                                    {"save", 1, nullptr, 'w'},  {nullptr, 0, nullptr, 0}};
   bool ok = true;
   for (int c; (c = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     if (c == 's') ok = ok && add_seeds(optarg, a);
@@ -65,6 +67,7 @@ bool parse(int argc, char **argv, Arguments &a) {
     if (c == 'a') a.salt = hash_of(optarg);
     if (c == 't') a.seconds = std::strtod(optarg, nullptr);
     if (c == 'o') a.out = optarg;
+    if (c == 'w') a.save = optarg;
     if (c == 'q') a.quantized = true;
     ok = ok && c != '?';
   }
@@ -102,6 +105,10 @@ class Run {
   int all() {
     size_t next = 0;
     for (std::vector<uint64_t> seeds = batch(next); !seeds.empty() && findings_ < kMostFindings; seeds = batch(next)) {
+      if (!a_.save.empty()) {
+        if (!save(seeds)) return 1;
+        continue;
+      }
       std::vector<Plan> plans;
       for (uint64_t seed : seeds) plans.push_back(random_plan(seed, a_.quantized));
       for (const Found &found : check_apart(plans, true, counts_)) {
@@ -112,6 +119,7 @@ class Run {
         if (findings_++ < kMostFindings) report(seeds[found.index], found.finding, a_);
       }
     }
+    if (!a_.save.empty()) return 0;
     const bool runtime = std::getenv("NPU_ONNXRUNTIME") && *std::getenv("NPU_ONNXRUNTIME");
     const auto number = [](int64_t n) { return std::to_string(n); };
     const std::string text = number(counts_.networks) + " networks (" + number(counts_.nodes) + " nodes), " +
@@ -125,6 +133,18 @@ class Run {
   }
 
  private:
+  bool save(const std::vector<uint64_t> &seeds) const {
+    for (const uint64_t seed : seeds) {
+      const std::string folder = a_.save + "/" + (a_.quantized ? "quantized-" : "") + std::to_string(seed);
+      const Status saved = save_network(make_network(random_plan(seed, a_.quantized)), folder);
+      if (saved.ok()) continue;
+      std::fprintf(stderr, "fuzz_nets: seed %llu: %s\n", static_cast<unsigned long long>(seed),
+                   saved.message().c_str());
+      return false;
+    }
+    return true;
+  }
+
   /// The next seeds: the given ones, then fresh ones as long as they are wanted.
   std::vector<uint64_t> batch(size_t &next) {
     std::vector<uint64_t> out;
