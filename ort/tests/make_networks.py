@@ -133,9 +133,17 @@ def batch():
 # names of nodes in bodies begin with "body_".
 
 
+SIDE = 128  # the chip leaves less work to the CPU
+
+
+def square():
+    """Numbers with which a product keeps its size."""
+    return weights(SIDE, SIDE) / 4
+
+
 def dense(g, x, w=None):
     """A product with numbers of the graph, or with those of the graph around it."""
-    return g.node("Relu", [g.node("MatMul", [x, w or g.const(weights(16, 16))])])
+    return g.node("Relu", [g.node("MatMul", [x, w or g.const(square())])])
 
 
 def branches(net, g, x, w, name, shape=None):
@@ -151,7 +159,7 @@ def branches(net, g, x, w, name, shape=None):
 def if_shapes(net="if_shapes", name=None):
     """Results of two shapes."""
     g = Graph(net)
-    x, go, w = g.input("x", (4, 16)), g.input("go", (1,), np.bool_), g.const(weights(16, 16))
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (1,), np.bool_), g.const(square())
     g.output(branches(net, g, dense(g, x, w), w, name)(go), (4, "columns"))
     g.output(dense(g, x))
     return g
@@ -161,22 +169,22 @@ def loop_body(net, w, name, turn_of=None):
     """A state that is multiplied by w of the graph around the body, and a scan output."""
     body = Graph(name or "turn", prefix=f"body_{net}_")
     turn, go = body.input(f"{net}_turn", (), np.int64), body.input(f"{net}_go", (), np.bool_)
-    state = body.input(f"{net}_state", (4, 16))
+    state = body.input(f"{net}_state", (4, SIDE))
     body.output(body.node("Identity", [go]), (), np.bool_)
     state = turn_of(body, turn, state) if turn_of else dense(body, state, w)
-    body.output(state, (4, 16))
-    body.output(dense(body, state), (4, 16))
+    body.output(state, (4, SIDE))
+    body.output(dense(body, state), (4, SIDE))
     return body
 
 
 def loop_turns(net="loop_turns", name=None, turn_of=None):
     """The number of turns is an input."""
     g = Graph(net)
-    x, turns, w = g.input("x", (4, 16)), g.input("turns", (1,), np.int64), g.const(weights(16, 16) / 2)
+    x, turns, w = g.input("x", (4, SIDE)), g.input("turns", (1,), np.int64), g.const(square())
     body = loop_body(net, w, name, turn_of and (lambda *a: turn_of(w, *a)))
     y, states = g.node("Loop", [turns, "", dense(g, x)], ["last", "states"], body=body)
     g.output(dense(g, y))
-    g.output(states, ("turns", 4, 16))
+    g.output(states, ("turns", 4, SIDE))
     return g
 
 
@@ -184,24 +192,24 @@ def nested():
     """An If in a Loop, whose branches read the state of the Loop and numbers of the network."""
     def turn_of(w, body, turn, state):
         few = body.node("Less", [turn, body.const(np.array(2))])
-        return branches("nested", body, state, w, None, (4, 16))(few)
+        return branches("nested", body, state, w, None, (4, SIDE))(few)
     return loop_turns("nested", turn_of=turn_of)
 
 
 def scan(net, name=None, wide=False, reads=True):
     """A sum along an axis that forgets; with `wide` in numbers of 64 bits. With `reads` it reads numbers of the network."""
     g = Graph(net)
-    x, start = g.input("x", (4, 16)), g.const(weights(16))
+    x, start = g.input("x", (4, SIDE)), g.const(weights(SIDE))
     body = Graph(name or "turn", prefix=f"body_{net}_")
-    state, element = body.input(f"{net}_state", (16,)), body.input(f"{net}_element", (16,))
-    element = body.node("Mul", [element, start if reads else body.const(weights(16))])
+    state, element = body.input(f"{net}_state", (SIDE,)), body.input(f"{net}_element", (SIDE,))
+    element = body.node("Mul", [element, start if reads else body.const(weights(SIDE))])
     if wide:
         element = body.node("Cast", [body.node("Tanh", [body.node("Cast", [element], to=11)])], to=1)
     total = body.node("Add", [body.node("Mul", [state, body.const(np.float32(0.5))]), element])
-    body.output(total, (16,))
-    body.output(body.node("Identity", [total]), (16,))
+    body.output(total, (SIDE,))
+    body.output(body.node("Identity", [total]), (SIDE,))
     y, states = g.node("Scan", [start, dense(g, x)], ["last", "states"], body=body, num_scan_inputs=1)
-    g.output(y, (16,))
+    g.output(y, (SIDE,))
     g.output(dense(g, states))
     return g
 
@@ -209,24 +217,24 @@ def scan(net, name=None, wide=False, reads=True):
 def if_inside():
     """Both branches read what the network has computed, and nothing else of it."""
     g = Graph("if_inside")
-    x, go, w = g.input("x", (4, 16)), g.input("go", (1,), np.bool_), g.const(weights(16, 16))
-    g.output(dense(g, branches("if_inside", g, dense(g, x), w, None, (4, 16))(go)), (4, 16))
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (1,), np.bool_), g.const(square())
+    g.output(dense(g, branches("if_inside", g, dense(g, x), w, None, (4, SIDE))(go)), (4, SIDE))
     return g
 
 
 def if_captures():
     """Only the branches read the input."""
     g = Graph("if_captures")
-    x, go, w = g.input("x", (4, 16)), g.input("go", (1,), np.bool_), g.const(weights(16, 16))
-    g.output(dense(g, branches("if_captures", g, x, w, None, (4, 16))(go)), (4, 16))
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (1,), np.bool_), g.const(square())
+    g.output(dense(g, branches("if_captures", g, x, w, None, (4, SIDE))(go)), (4, SIDE))
     return g
 
 
 def scalar():
     """A condition without dimensions, and beside it what does not read it."""
     g = Graph("scalar")
-    x, go, w = g.input("x", (4, 16)), g.input("go", (), np.bool_), g.const(weights(16, 16))
-    g.output(branches("scalar", g, dense(g, x), w, None, (4, 16))(go), (4, 16))
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (), np.bool_), g.const(square())
+    g.output(branches("scalar", g, dense(g, x), w, None, (4, SIDE))(go), (4, SIDE))
     return g
 
 

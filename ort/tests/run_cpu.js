@@ -45,7 +45,7 @@ async function runPartly(folder) {
 // Inputs take both branches of an If, and a Loop no turn and several.
 async function runBodies(folder) {
   const lines = [];
-  const x = new ort.Tensor('float32', Float32Array.from({ length: 64 }, (_, i) => Math.cos(i)), [4, 16]);
+  const x = new ort.Tensor('float32', Float32Array.from({ length: 512 }, (_, i) => Math.cos(i)), [4, 128]);
   for (const name of ['if_shapes', 'if_captures', 'loop_turns', 'nested', 'scan_wide', 'same_if', 'same_scan_alone']) {
     const session = await ort.InferenceSession.create(path.join(folder, `${name}.onnx`), { ...EXTRA });
     for (const choice of [0, 3]) {
@@ -56,8 +56,9 @@ async function runBodies(folder) {
       };
       const results = await session.run(Object.fromEntries(session.inputNames.map((input) => [input, all[input]])));
       for (const output of session.outputNames) {
-        const sum = Array.from(results[output].data).reduce((a, b) => a + b, 0);
-        lines.push(`${name} ${choice} ${output} [${results[output].dims}] ${sum.toFixed(2)}`);
+        const { data, dims } = results[output];
+        const mean = Array.from(data).reduce((a, b) => a + Math.abs(b), 0) / data.length;
+        lines.push(`${name} ${choice} ${output} [${dims}] ${mean.toFixed(3)}`);
       }
     }
   }
