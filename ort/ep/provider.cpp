@@ -189,7 +189,7 @@ Status Provider::compile(Ort::ConstGraph graph, Ort::ConstNode fused, OrtNodeCom
     NPU_TRY(find_places(fused.GetInputs(), group->inputs));
     NPU_TRY(find_places(fused.GetOutputs(), group->outputs));
   }
-  auto kernel = std::make_unique<Kernel>(card_, group, options_, profile_);
+  auto kernel = std::make_unique<Kernel>(card_, group, options_, profile_, logger_);
   NPU_TRY(kernel->prepare());
   if (options_->context && context && !loaded)
     NPU_TRY(write_context(fused, graph.GetModelPath(), *options_, *group, contexts_++, context));

@@ -528,12 +528,23 @@ static void a_run_that_fails_harms_no_other(void **state) {
   said = failure(try_run(session, 1, 0, &r));
   assert_has(said, "network '");
   assert_has(said, "': input 'x' of the shape [0,");
-  assert_has(said, "is empty, and the NPU computes nothing from that; with the option dynamic=0 the CPU computes");
+  assert_has(said, "is empty, and the NPU computes nothing from that");
   free_results(&r);
   run(session, 1, 2, &r);
   assert_int_equal(r.count, 1);
   free_results(&r);
   ort->ReleaseSession(session);
+}
+
+static void shapes_without_a_program_are_computed_by_the_cpu(void **state) {
+  static const int64_t sizes[] = {0, 2, 0, 1};
+  OrtSession *cpu = open_session(network("past"), make_options(false, NULL));
+  OrtSession *with_npu = open_session(network("past"), make_options(true, NULL));
+
+  (void)state;
+  for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) compare_runs(cpu, with_npu, sizes[i], i);
+  ort->ReleaseSession(cpu);
+  ort->ReleaseSession(with_npu);
 }
 
 static void without_dynamic_open_dimensions_stay_on_the_cpu(void **state) {
@@ -802,6 +813,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(options_are_understood),
       cmocka_unit_test(wrong_options_are_named),
       cmocka_unit_test(a_run_that_fails_harms_no_other),
+      cmocka_unit_test(shapes_without_a_program_are_computed_by_the_cpu),
       cmocka_unit_test(without_dynamic_open_dimensions_stay_on_the_cpu),
       cmocka_unit_test(two_sessions_run_in_eight_threads),
       cmocka_unit_test(known_shapes_run_while_new_ones_are_compiled),
