@@ -24,7 +24,9 @@ constexpr char kUsage[] =
     "  --fresh     so many networks more, of seeds that follow from the salt\n"
     "  --seconds   fresh ones until time is up\n"
     "  --out       where networks that failed are written (default: here)\n"
-    "  --save      checks nothing, and writes each network with its inputs into a folder of its own below this one\n";
+    "  --save      checks nothing, and writes each network that ONNX Runtime understands as the compiler does, with "
+    "its\n"
+    "              inputs, into a folder of its own below this one\n";
 
 constexpr size_t kBatch = 250, kMostFindings = 5;
 constexpr int kShrinkTrials = 3000;
@@ -135,8 +137,10 @@ class Run {
  private:
   bool save(const std::vector<uint64_t> &seeds) const {
     for (const uint64_t seed : seeds) {
+      const Made made = make_network(random_plan(seed, a_.quantized));
+      if (!made.onnxruntime) continue;
       const std::string folder = a_.save + "/" + (a_.quantized ? "quantized-" : "") + std::to_string(seed);
-      const Status saved = save_network(make_network(random_plan(seed, a_.quantized)), folder);
+      const Status saved = save_network(made, folder);
       if (saved.ok()) continue;
       std::fprintf(stderr, "fuzz_nets: seed %llu: %s\n", static_cast<unsigned long long>(seed),
                    saved.message().c_str());
