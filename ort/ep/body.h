@@ -7,9 +7,8 @@
 
 namespace npu::ort {
 
-/// ONNX Runtime asks for the nodes of each body before it asks for those of the network around it, and mostly does not
-/// name the node that a body belongs to. A graph that is called as the network, and has nothing that only a body has,
-/// counts as the network.
+/// ONNX Runtime partitions each body before the graph around it, and version 1.23 does not give the node that a body
+/// belongs to. There a graph counts as the network if it has its name and nothing that only a body has.
 bool is_body(Ort::ConstGraph graph);
 
 }  // namespace npu::ort

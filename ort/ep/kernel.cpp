@@ -57,7 +57,7 @@ void widen(const void *from, size_t count, void *to) {
 struct Operand {
   const Port *port = nullptr;
   Shape shape;
-  const OrtValue *value = nullptr;  ///< of an input
+  const OrtValue *value = nullptr;  ///< null for an output
   void *bytes = nullptr;
   bool on_card = false;
   CardMemory own;  ///< what the chip uses in its place

@@ -51,7 +51,7 @@ class Kernel : public OrtNodeComputeInfo {
   const std::shared_ptr<Profile> profile_;
   const OrtLogger *const logger_;
   CpuPart cpu_;
-  std::atomic<bool> warned_ = false;  ///< that the CPU computed the part
+  std::atomic<bool> warned_ = false;  ///< the log has a warning that the CPU computes
   std::mutex mutex_;  // guards what follows; never held while something is compiled or destroyed
   std::map<Shapes, std::shared_ptr<Variant>> variants_;
   uint64_t uses_ = 0;

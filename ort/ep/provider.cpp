@@ -128,7 +128,7 @@ Status Provider::get_capability(Ort::ConstGraph graph, OrtEpGraphSupportInfo *su
   if (is_body(graph)) return {};
   if (has_parts_ && interface_ < kAbiUniqueNames) {
     log(ORT_LOGGING_LEVEL_INFO, "not on the NPU: graph '" + std::string(graph.GetName()) +
-                                    "': ONNX Runtime before 1.25 takes parts of one graph of a model only");
+                                    "': ONNX Runtime before 1.26 takes parts of one graph of a model only");
     return {};
   }
   GraphView view = read_graph(graph);

@@ -18,7 +18,7 @@
 
 #include "session.h"
 
-#define TOLERANCE 1e-3 /* of the largest element of a tensor */
+#define TOLERANCE 1e-3 /* as a part of a tensor's largest element */
 #define ABSOLUTE 1e-6
 #define MOST 256 /* inputs, and outputs */
 
@@ -27,7 +27,7 @@ static char reason[4096];
 
 /* ---- inputs ---- */
 
-/* What a TensorProto has, as far as the tests use it. */
+/* The fields of a TensorProto that the tests use. */
 struct proto {
   int64_t dims[16];
   size_t rank;
@@ -246,7 +246,7 @@ struct network {
   bool on_npu; /* a node was */
 };
 
-/* Whether the trace of a session has nodes of the provider. */
+/* True if the trace of a session has nodes of the provider. */
 static bool traced(OrtSession *session) {
   OrtAllocator *allocator;
   char *path, *bytes;

@@ -154,7 +154,7 @@ def past():
     return g
 
 
-# Control flow. The compiler takes it where it knows how often a body runs, and the types and shapes of its results. The
+# Control flow. The compiler takes it where the number of turns, and types and shapes of the results, are constant. The
 # names of nodes in bodies begin with "body_".
 
 
@@ -209,7 +209,7 @@ def nested():
 
 
 def scan(net, name=None, wide=False, reads=True):
-    """A sum along an axis that forgets; with `wide` in numbers of 64 bits. With `reads` it reads numbers of the network."""
+    """A sum along an axis that forgets. `wide`: in 64 bits; `reads`: the body reads numbers of the network."""
     g = Graph(net)
     x, start = g.input("x", (4, SIDE)), g.const(weights(SIDE))
     body = Graph(name or "turn", prefix=f"body_{net}_")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program that was written for the CPU: the digits of the test pictures, a network that is only partly the NPU's, and
+// A program that was written for the CPU: the digits of the test images, a network that is only partly the NPU's, and
 // networks with bodies. It prints what it found, and nothing of where.
 //
 // usage: node run_cpu.js DIGITS NETWORKS
