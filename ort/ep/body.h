@@ -8,7 +8,7 @@
 namespace npu::ort {
 
 /// ONNX Runtime partitions each body before the graph around it, and version 1.23 does not give the node that a body
-/// belongs to. There a graph counts as the network if it has its name and nothing that only a body has.
+/// belongs to. A graph without one counts as the network if it has its name and nothing that only a body has.
 bool is_body(Ort::ConstGraph graph);
 
 }  // namespace npu::ort
