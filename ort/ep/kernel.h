@@ -52,7 +52,7 @@ class Kernel : public OrtNodeComputeInfo {
   const OrtLogger *const logger_;
   CpuPart cpu_;
   std::atomic<bool> warned_ = false;  ///< the log has a warning that the CPU computes
-  std::mutex mutex_;  // guards what follows; never held while something is compiled or destroyed
+  std::mutex mutex_;                  // guards what follows; never held while something is compiled or destroyed
   std::map<Shapes, std::shared_ptr<Variant>> variants_;
   uint64_t uses_ = 0;
 };
