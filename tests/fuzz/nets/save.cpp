@@ -11,7 +11,7 @@
 namespace npu::fuzz {
 namespace {
 
-Status write(const std::filesystem::path &path, const std::string &bytes) {
+Status write_bytes(const std::filesystem::path &path, const std::string &bytes) {
   std::ofstream file(path, std::ios::binary);
   file << bytes;
   file.close();
@@ -35,9 +35,9 @@ Status save_network(const Made &made, const std::string &folder) {
   std::error_code failed;
   std::filesystem::create_directories(data, failed);
   if (failed) return Status::error("cannot make the folder " + data.string() + ": " + failed.message());
-  NPU_TRY(write(std::filesystem::path(folder) / "model.onnx", made.model));
+  NPU_TRY(write_bytes(std::filesystem::path(folder) / "model.onnx", made.model));
   for (size_t k = 0; k < inputs.size(); ++k)
-    NPU_TRY(write(data / ("input_" + std::to_string(k) + ".pb"), serialized(inputs[k])));
+    NPU_TRY(write_bytes(data / ("input_" + std::to_string(k) + ".pb"), serialized(inputs[k])));
   return {};
 }
 
