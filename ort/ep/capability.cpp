@@ -35,20 +35,50 @@ bool reads_index(const GraphNode &n, const std::string &name) {
   return true;
 }
 
+bool reads(const GraphNode &n, const std::string &name) {
+  return std::find(n.inputs.begin(), n.inputs.end(), name) != n.inputs.end();
+}
+
+bool captures(const GraphNode &n, const std::string &name) {
+  return std::find(n.implicit.begin(), n.implicit.end(), name) != n.implicit.end();
+}
+
+/// A type with which the compiler would compute, but not to the bit or to the type that the model has. Bodies count,
+/// too.
+std::string type_problem(const GraphView &graph, const GraphNode &n) {
+  for (const auto *names : {&n.inputs, &n.implicit, &n.outputs})
+    for (const std::string &name : *names) {
+      if (name.empty()) continue;
+      const GraphValue &v = graph.values.at(name);
+      bm_data_type_t type;
+      if (v.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE)
+        return "'" + name + "' is float64, and the chip computes in float32";
+      if (!v.constant && !stored_type(v.type, type)) return "'" + name + "' has a type that the chip does not have";
+    }
+  for (const Ort::AttrNameSubgraph &body : n.node.GetSubgraphs()) {
+    const GraphView inside = read_graph(body.sub_graph);
+    for (const GraphNode &inner : inside.nodes)
+      if (const std::string problem = type_problem(inside, inner); !problem.empty())
+        return "in " + body.attr_name + ", " + inner.title() + ": " + problem;
+  }
+  return {};
+}
+
 bool makes_index(const GraphNode &n) {
   return n.type == "ArgMax" || n.type == "ArgMin" || n.type == "TopK" || n.type == "Shape" || n.type == "Size";
 }
 
 class Finder {
  public:
-  Finder(const GraphView &graph, const Options &options) : graph_(graph), options_(options) {}
+  Finder(const GraphView &graph, const Options &options, bool has_captures)
+      : graph_(graph), options_(options), has_captures_(has_captures) {}
 
   Status run(Capability &out) {
     NPU_TRY(ask_compiler());
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (const std::string reason = own_reason(graph_.nodes[i]); !reason.empty()) problems_.emplace(i, reason);
     std::vector<std::vector<size_t>> groups = find_connected();
-    while (refuse_wide(groups)) groups = find_connected();
+    while (refuse_at_edges(groups)) groups = find_connected();
     for (std::vector<size_t> &nodes : groups) take(make_part(graph_, std::move(nodes)), out);
     for (const auto &[node, reason] : problems_) out.refused.push_back(graph_.nodes[node].title() + ": " + reason);
     return {};
@@ -71,20 +101,13 @@ class Finder {
     return explain(request, problems_);
   }
 
-  /// What the compiler would do, but not to the bit or to the type that the model has.
   std::string own_reason(const GraphNode &n) const {
-    for (const auto *names : {&n.inputs, &n.implicit, &n.outputs})
-      for (const std::string &name : *names) {
-        if (name.empty()) continue;
-        const GraphValue &v = graph_.values.at(name);
-        bm_data_type_t type;
-        if (v.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE)
-          return "'" + name + "' is float64, and the chip computes in float32";
-        if (!v.constant && !stored_type(v.type, type)) return "'" + name + "' has a type that the chip does not have";
-        if (!options_.dynamic && !v.constant && is_open(v))
-          return "the shape of '" + name + "' is not known before it runs, and the option dynamic is 0";
-      }
-    return {};
+    if (!options_.dynamic)
+      for (const auto *names : {&n.inputs, &n.implicit, &n.outputs})
+        for (const std::string &name : *names)
+          if (!name.empty() && !graph_.values.at(name).constant && is_open(graph_.values.at(name)))
+            return "the shape of '" + name + "' is not known before it runs, and the option dynamic is 0";
+    return type_problem(graph_, n);
   }
 
   std::vector<std::vector<size_t>> find_connected() const {
@@ -98,19 +121,27 @@ class Finder {
     return find_groups(nodes);
   }
 
-  /// Refuses nodes at the edge of a group that would bring integers of 64 bits across it. True: there were some.
-  bool refuse_wide(const std::vector<std::vector<size_t>> &groups) {
+  /// Why this node of a group cannot read this tensor from outside of it.
+  std::string edge_problem(const GraphNode &n, const std::vector<size_t> &nodes, const std::string &name) const {
+    const GraphValue &v = graph_.values.at(name);
+    const auto is_read = [&](size_t i) { return reads(graph_.nodes[i], name); };
+    if (!reads(n, name) && !captures(n, name)) return {};
+    if (is_wide(v.type) && !reads_index(n, name)) return "'" + name + "' has integers of 64 bits, and the chip has 32";
+    if (!v.has_shape) return "the number of dimensions of '" + name + "' is not known before it runs, or is 0";
+    if (!has_captures_ && std::none_of(nodes.begin(), nodes.end(), is_read))
+      return "only its bodies read '" + name + "', which ONNX Runtime before 1.28 does not give to a part";
+    return {};
+  }
+
+  /// Refuses nodes at the edge of a group that read or give what cannot cross it. True: there were some.
+  bool refuse_at_edges(const std::vector<std::vector<size_t>> &groups) {
     const size_t before = problems_.size();
     for (const std::vector<size_t> &nodes : groups) {
       const Part part = make_part(graph_, nodes);
       for (const std::string &name : part.inputs)
-        for (size_t i : nodes) {
-          const GraphNode &n = graph_.nodes[i];
-          const bool reads = std::find(n.inputs.begin(), n.inputs.end(), name) != n.inputs.end() ||
-                             std::find(n.implicit.begin(), n.implicit.end(), name) != n.implicit.end();
-          if (is_wide(graph_.values.at(name).type) && reads && !reads_index(n, name))
-            problems_.emplace(i, "'" + name + "' has integers of 64 bits, and the chip has 32");
-        }
+        for (size_t i : nodes)
+          if (const std::string problem = edge_problem(graph_.nodes[i], nodes, name); !problem.empty())
+            problems_.emplace(i, problem);
       for (const std::string &name : part.outputs)
         if (is_wide(graph_.values.at(name).type) && !makes_index(graph_.nodes[makers_.at(name)]))
           problems_.emplace(makers_.at(name), "'" + name + "' has integers of 64 bits, and the chip has 32");
@@ -134,14 +165,15 @@ class Finder {
 
   const GraphView &graph_;
   const Options &options_;
+  const bool has_captures_;
   std::map<std::string, size_t> makers_;
   std::map<size_t, std::string> problems_;
 };
 
 }  // namespace
 
-Status find_capability(const GraphView &graph, const Options &options, Capability &out) {
-  return Finder(graph, options).run(out);
+Status find_capability(const GraphView &graph, const Options &options, bool captures, Capability &out) {
+  return Finder(graph, options, captures).run(out);
 }
 
 Status make_group(const GraphView &graph, const Part &part, const Options &options, Group &out, bool &on_chip) {

@@ -22,7 +22,8 @@ struct Capability {
   std::vector<std::string> refused;
 };
 
-Status find_capability(const GraphView &graph, const Options &options, Capability &out);
+/// `captures`: ONNX Runtime gives a part the tensors that only bodies in it read.
+Status find_capability(const GraphView &graph, const Options &options, bool captures, Capability &out);
 
 /// Compiles a part. With open dimensions that is a trial, and the group has the network; `on_chip` is false where the
 /// chip would have nothing to do.

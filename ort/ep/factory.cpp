@@ -10,6 +10,7 @@
 
 #include "ort/ep/cache.h"
 #include "ort/ep/compiler.h"
+#include "ort/ep/newer_interface.h"
 #include "ort/ep/provider.h"
 #include "ort/ep/stream.h"
 
@@ -171,9 +172,11 @@ NPU_ORT_EXPORT OrtStatus *CreateEpFactories(const char *, const OrtApiBase *base
   // Without an interface there is none to make an error with: no factory is one for whoever registers the library.
   if (!api) return nullptr;
   Ort::InitApi(api);
+  const uint32_t interface = npu::ort::interface_of(*base);
+  if (interface >= 24) npu::ort::api24 = static_cast<const npu::ort::Api24 *>(base->GetApi(24));
   return npu::ort::guarded([&]() -> npu::Status {
     if (most < 1) return npu::Status::error("there is no room for a factory");
-    factories[0] = new npu::ort::Factory(npu::ort::interface_of(*base), logger);
+    factories[0] = new npu::ort::Factory(interface, logger);
     *count = 1;
     return {};
   });

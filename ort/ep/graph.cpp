@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ort/ep/newer_interface.h"
 #include "ort/ep/onnx_writer.h"
 
 namespace npu::ort {
@@ -17,8 +18,8 @@ void read_type(Ort::ConstValueInfo info, GraphValue &out) {
   const auto tensor = type.GetTensorTypeAndShapeInfo();
   out.type = tensor.GetElementType();
   out.dims = tensor.GetShape();
-  // Interface 23 does not tell a number without dimensions from a tensor of which nobody knows how many it has.
-  out.has_shape = !out.dims.empty();
+  // Interface 23 does not tell a tensor without dimensions from one with an unknown number of them.
+  out.has_shape = api24 ? api24->TensorTypeAndShape_HasShape(tensor) : !out.dims.empty();
   for (const char *symbol : tensor.GetSymbolicDimensions()) out.symbols.emplace_back(symbol ? symbol : "");
 }
 

@@ -51,10 +51,13 @@ void widen(const void *from, size_t count, void *to) {
   }
 }
 
+}  // namespace
+
 /// A tensor of ONNX Runtime's during a run.
 struct Operand {
   const Port *port = nullptr;
   Shape shape;
+  const OrtValue *value = nullptr;  ///< null for an output
   void *bytes = nullptr;
   bool on_card = false;
   CardMemory own;  ///< what the chip uses in its place
@@ -64,6 +67,8 @@ struct Operand {
   size_t host_bytes() const { return count() * element_size(port->type); }
   size_t chip_bytes() const { return host_bytes() / (is_wide(port->type) ? 2 : 1); }
 };
+
+namespace {
 
 /// Whether a tensor is on this card; what is neither there nor in the host's memory cannot be used.
 Status find_memory(const Card &card, const OrtValue *value, bool &on_card) {
@@ -90,12 +95,36 @@ Status read_input(const Ort::KernelContext &context, const Card &card, const Por
   out.port = &port;
   out.shape = info.GetShape();
   out.bytes = const_cast<void *>(value.GetTensorRawData());
-  NPU_TRY(find_memory(card, value, out.on_card).within("input '" + port.name + "'"));
-  for (int64_t d : out.shape)
-    if (d == 0)
-      return Status::error("input '" + port.name + "' of the shape " + shape_text(out.shape) +
-                           " is empty, and the NPU computes nothing from that; with the option dynamic=0 the CPU "
-                           "computes parts with open dimensions");
+  out.value = value;
+  return find_memory(card, value, out.on_card).within("input '" + port.name + "'");
+}
+
+Status check_not_empty(const std::vector<Operand> &inputs) {
+  for (const Operand &o : inputs)
+    if (o.count() == 0)
+      return Status::error("input '" + o.port->name + "' of the shape " + shape_text(o.shape) +
+                           " is empty, and the NPU computes nothing from that");
+  return {};
+}
+
+/// A copy of a tensor on the card in the host's memory.
+Status copy_to_host(const Card &card, const Operand &o, Ort::Value &out) {
+  Ort::AllocatorWithDefaultOptions allocator;
+  out = Ort::Value::CreateTensor(allocator, o.shape.data(), o.shape.size(), o.port->type);
+  return o.count() ? card.read(out.GetTensorMutableRawData(), address_of(o.bytes), o.host_bytes()) : Status();
+}
+
+/// Gives ONNX Runtime an output that is in the host's memory.
+Status give_output(const Ort::KernelContext &context, const Card &card, const Port &port, const Ort::Value &from) {
+  const Ort::TensorTypeAndShapeInfo info = from.GetTensorTypeAndShapeInfo();
+  NPU_TRY(check_type(info, port).within("output '" + port.name + "'"));
+  Ort::UnownedValue value = context.GetOutput(port.place, info.GetShape());
+  const size_t bytes = value ? from.GetTensorSizeInBytes() : 0;
+  if (bytes == 0) return {};
+  bool on_card = false;
+  NPU_TRY(find_memory(card, value, on_card).within("output '" + port.name + "'"));
+  if (on_card) return card.write(address_of(value.GetTensorMutableRawData()), from.GetTensorRawData(), bytes);
+  std::memcpy(value.GetTensorMutableRawData(), from.GetTensorRawData(), bytes);
   return {};
 }
 
@@ -202,12 +231,13 @@ Status compile_group(const Group &group, const std::vector<uint8_t> &network, co
 }
 
 Kernel::Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options,
-               std::shared_ptr<Profile> profile)
+               std::shared_ptr<Profile> profile, const OrtLogger *logger)
     : OrtNodeComputeInfo{},
       card_(std::move(card)),
       group_(std::move(group)),
       options_(std::move(options)),
-      profile_(std::move(profile)) {
+      profile_(std::move(profile)),
+      logger_(logger) {
   ort_version_supported = kAbi;
   CreateState = [](OrtNodeComputeInfo *p, OrtNodeComputeContext *, void **state) -> OrtStatus * {
     return *state = p, nullptr;
@@ -280,6 +310,28 @@ Status Kernel::program_for(const Shapes &shapes, std::shared_ptr<const Program> 
   return made;
 }
 
+/// Computes the part where the NPU has no program for these shapes, for `reason`. The network is there where a
+/// dimension was open.
+Status Kernel::run_on_cpu(const Ort::KernelContext &context, const std::vector<Operand> &inputs, const Status &reason) {
+  if (!options_->cpu || group_->network.empty()) return reason;
+  const std::string text = "on the CPU for these shapes: " + reason.message();
+  const OrtLoggingLevel level = warned_.exchange(true) ? ORT_LOGGING_LEVEL_INFO : ORT_LOGGING_LEVEL_WARNING;
+  NPU_TRY(
+      take(Ort::GetApi().Logger_LogMessage(logger_, level, text.c_str(), ORT_TSTR("kernel.cpp"), __LINE__, "QNPU")));
+  NPU_TRY(card_->sync_thread());
+  std::vector<Ort::Value> copies, results;
+  std::vector<const OrtValue *> values;
+  for (const Operand &o : inputs) {
+    values.push_back(o.value);
+    if (!o.on_card) continue;
+    NPU_TRY(copy_to_host(*card_, o, copies.emplace_back(nullptr)));
+    values.back() = copies.back();
+  }
+  NPU_TRY(cpu_.run(*group_, values, results).within(reason.message() + "; and on the CPU"));
+  for (size_t i = 0; i < results.size(); ++i) NPU_TRY(give_output(context, *card_, group_->outputs[i], results[i]));
+  return {};
+}
+
 Status Kernel::run(Ort::KernelContext context) {
   std::vector<Operand> inputs(group_->inputs.size()), outputs(group_->outputs.size());
   std::vector<Shape> shapes;
@@ -294,8 +346,13 @@ Status Kernel::run(Ort::KernelContext context) {
     begin = Profile::Clock::now();
   };
   std::shared_ptr<const Program> program;
-  NPU_TRY(program_for(shapes, program));
+  Status found = check_not_empty(inputs).within("network '" + group_->name + "'");
+  if (found.ok()) found = program_for(shapes, program);
   trace("program");
+  if (!found.ok()) {
+    NPU_TRY(run_on_cpu(context, inputs, found));
+    return trace("cpu"), Status();
+  }
   bool to_host = false;
   for (Operand &o : inputs) NPU_TRY(bring_in(card_, o));
   for (size_t i = 0; i < outputs.size(); ++i) {

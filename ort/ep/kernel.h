@@ -3,9 +3,11 @@
 #ifndef NPU_ORT_KERNEL_H
 #define NPU_ORT_KERNEL_H
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
+#include "ort/ep/cpu_part.h"
 #include "ort/ep/options.h"
 #include "ort/ep/profile.h"
 #include "ort/ep/program.h"
@@ -13,6 +15,7 @@
 namespace npu::ort {
 
 class Stream;
+struct Operand;
 
 /// A .bmodel of the group for these shapes of its inputs, from the cache where the options have one.
 Status compile_group(const Group &group, const std::vector<uint8_t> &network, const std::vector<Shape> &shapes,
@@ -21,7 +24,7 @@ Status compile_group(const Group &group, const std::vector<uint8_t> &network, co
 class Kernel : public OrtNodeComputeInfo {
  public:
   Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options,
-         std::shared_ptr<Profile> profile);
+         std::shared_ptr<Profile> profile, const OrtLogger *logger);
 
   /// Loads what is compiled; a network whose shapes are not known yet is compiled when it runs.
   Status prepare();
@@ -40,12 +43,16 @@ class Kernel : public OrtNodeComputeInfo {
   void forget(const Shapes &shapes, const std::shared_ptr<Variant> &variant);
   Status program_for(const Shapes &shapes, std::shared_ptr<const Program> &out);
   Status make_program(const Shapes &shapes, std::shared_ptr<const Program> &out) const;
+  Status run_on_cpu(const Ort::KernelContext &context, const std::vector<Operand> &inputs, const Status &reason);
 
   const std::shared_ptr<Card> card_;
   const std::shared_ptr<const Group> group_;
   const std::shared_ptr<const Options> options_;
   const std::shared_ptr<Profile> profile_;
-  std::mutex mutex_;  // guards what follows; never held while something is compiled or destroyed
+  const OrtLogger *const logger_;
+  CpuPart cpu_;
+  std::atomic<bool> warned_ = false;  ///< the log has a warning that the CPU computes
+  std::mutex mutex_;                  // guards what follows; never held while something is compiled or destroyed
   std::map<Shapes, std::shared_ptr<Variant>> variants_;
   uint64_t uses_ = 0;
 };

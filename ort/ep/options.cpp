@@ -54,6 +54,7 @@ std::string Options::text() const {
 Status read_options(const std::vector<std::pair<std::string, std::string>> &entries, Options &out) {
   for (const auto &[key, value] : entries) {
     if (key.starts_with(kOptionPrefix)) NPU_TRY(read_own(key.substr(std::strlen(kOptionPrefix)), value, out));
+    if (key == "session.disable_cpu_ep_fallback") out.cpu = value != "1";
     if (key == "ep.context_enable") NPU_TRY(read_flag(key, value, out.context));
     if (key == "ep.context_embed_mode") NPU_TRY(read_flag(key, value, out.context_embed));
     if (key == "ep.context_file_path") out.context_path = value;

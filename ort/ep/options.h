@@ -14,6 +14,7 @@ namespace npu::ort {
 struct Options {
   std::optional<int> device;  ///< number of the card
   bool dynamic = true;        ///< takes nodes whose shapes are known when they run
+  bool cpu = true;            ///< the CPU may compute what was given to the NPU
   std::string cache;          ///< folder in which compiled networks are kept; empty: none
   /// Those that the compiler understands (compiler/api/npuc_c.h), as they are.
   std::map<std::string, std::string> compiler;

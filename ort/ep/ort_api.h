@@ -20,6 +20,10 @@ namespace npu::ort {
 inline constexpr uint32_t kAbi = 23;
 /// The first version in which a provider adds events to the trace, which is used where there is one.
 inline constexpr uint32_t kAbiProfiler = 25;
+/// Before this version the parts of two graphs of a model may get the same name, and then the session is not made.
+inline constexpr uint32_t kAbiUniqueNames = 26;
+/// Before this version a part does not get the tensors that only the bodies of its nodes read.
+inline constexpr uint32_t kAbiCaptures = 28;
 
 inline constexpr const char *kProviderName = "QNPUExecutionProvider";
 inline constexpr const char *kVendor = "QNPU";

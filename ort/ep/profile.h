@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "ort/ep/interface25.h"
+#include "ort/ep/newer_interface.h"
 
 namespace npu::ort {
 

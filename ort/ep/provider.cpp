@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ort/ep/body.h"
 #include "ort/ep/context.h"
 
 namespace npu::ort {
@@ -86,6 +87,7 @@ Provider::Provider(std::shared_ptr<Card> card, Options options, const OrtLogger 
       card_(std::move(card)),
       options_(std::make_shared<const Options>(std::move(options))),
       logger_(logger),
+      interface_(interface),
       compatibility_(compatibility_text(*card_, *options_)) {
   ort_version_supported = std::min(interface, kAbiProfiler);
   OrtEp::GetName = [](const OrtEp *) noexcept { return kProviderName; };
@@ -122,8 +124,13 @@ void Provider::log(OrtLoggingLevel level, const std::string &text) const {
 }
 
 Status Provider::get_capability(Ort::ConstGraph graph, OrtEpGraphSupportInfo *support) {
-  // What runs in a body is taken with the node that has it, or not at all.
-  if (graph.GetParentNode()) return {};
+  // The nodes of a body are taken with the node that has it, or not at all.
+  if (is_body(graph)) return {};
+  if (has_parts_ && interface_ < kAbiUniqueNames) {
+    log(ORT_LOGGING_LEVEL_INFO, "not on the NPU: graph '" + std::string(graph.GetName()) +
+                                    "': ONNX Runtime before 1.26 takes parts of one graph of a model only");
+    return {};
+  }
   GraphView view = read_graph(graph);
   bool contexts = false;
   for (const GraphNode &n : view.nodes) {
@@ -134,7 +141,7 @@ Status Provider::get_capability(Ort::ConstGraph graph, OrtEpGraphSupportInfo *su
   }
   if (contexts || view.nodes.empty()) return {};
   Capability capability;
-  const Status found = find_capability(view, *options_, capability);
+  const Status found = find_capability(view, *options_, interface_ >= kAbiCaptures, capability);
   if (!found.ok()) {
     log(ORT_LOGGING_LEVEL_WARNING, "the NPU takes nothing of graph '" + view.name + "': " + found.message());
     return {};
@@ -168,6 +175,7 @@ Status Provider::compile_nodes(Ort::ConstGraph graph, Group &out) {
 }
 
 Status Provider::compile(Ort::ConstGraph graph, Ort::ConstNode fused, OrtNodeComputeInfo *&info, OrtNode **context) {
+  has_parts_ = true;
   auto group = std::make_shared<Group>();
   const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
   const bool loaded = nodes.size() == 1 && is_own_context(nodes[0]);
@@ -181,7 +189,7 @@ Status Provider::compile(Ort::ConstGraph graph, Ort::ConstNode fused, OrtNodeCom
     NPU_TRY(find_places(fused.GetInputs(), group->inputs));
     NPU_TRY(find_places(fused.GetOutputs(), group->outputs));
   }
-  auto kernel = std::make_unique<Kernel>(card_, group, options_, profile_);
+  auto kernel = std::make_unique<Kernel>(card_, group, options_, profile_, logger_);
   NPU_TRY(kernel->prepare());
   if (options_->context && context && !loaded)
     NPU_TRY(write_context(fused, graph.GetModelPath(), *options_, *group, contexts_++, context));

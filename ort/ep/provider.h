@@ -25,8 +25,10 @@ class Provider : public Ep25 {
   const std::shared_ptr<Card> card_;
   const std::shared_ptr<const Options> options_;
   const OrtLogger *logger_;
+  const uint32_t interface_;
   const std::shared_ptr<Profile> profile_ = std::make_shared<Profile>();
   std::map<std::string, std::shared_ptr<Group>> found_;  ///< by get_capability(), by the results of their nodes
+  bool has_parts_ = false;                               ///< a graph of the model has parts that were compiled
   std::string compatibility_;
   size_t contexts_ = 0;  ///< files beside a model of compiled networks
 };

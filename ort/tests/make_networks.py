@@ -129,7 +129,134 @@ def batch():
     return g
 
 
-OTHERS = [gather(), wide(), partly(), around(), batch()]
+SIDE = 128  # the chip leaves less work to the CPU
+
+
+def square():
+    """Numbers with which a product keeps its size."""
+    return weights(SIDE, SIDE) / 4
+
+
+def dense(g, x, w=None):
+    """A product with numbers of the graph, or with those of the graph around it."""
+    return g.node("Relu", [g.node("MatMul", [x, w or g.const(square())])])
+
+
+def past():
+    """A cache that is empty in the first run, behind another part whose result is on the card."""
+    g = Graph("past")
+    old, new = g.input("old", (2, "past", SIDE)), g.input("new", (2, 3, SIDE))
+    y = dense(g, new)
+    back = g.node("Cast", [g.node("Add", [g.node("Cast", [y], to=11), g.const(np.array([0.5], np.float64))])], to=1)
+    whole = g.node("Concat", [old, g.node("Add", [y, back])], axis=1)
+    g.output(dense(g, whole), (2, "length", SIDE))
+    g.output(g.node("Shape", [whole]), (3,), np.int64)
+    return g
+
+
+# Control flow. The compiler takes it where the number of turns, and types and shapes of the results, are constant. The
+# names of nodes in bodies begin with "body_".
+
+
+def branches(net, g, x, w, name, shape=None):
+    """An If in `g` whose branches read x and w of the graph around them; with two shapes, or one that both have."""
+    yes, no = (Graph(name or title, prefix=f"body_{net}_{title}_") for title in ("then", "else"))
+    yes.output(dense(yes, dense(yes, x, w)), shape)
+    y = dense(no, x)
+    no.output(y if shape else no.node("Slice", [y, no.const(np.array([0])), no.const(np.array([8])),
+                                                no.const(np.array([-1]))]), shape)
+    return lambda condition, out=None: g.node("If", [condition], out, then_branch=yes, else_branch=no)
+
+
+def if_shapes(net="if_shapes", name=None):
+    """Results of two shapes."""
+    g = Graph(net)
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (1,), np.bool_), g.const(square())
+    g.output(branches(net, g, dense(g, x, w), w, name)(go), (4, "columns"))
+    g.output(dense(g, x))
+    return g
+
+
+def loop_body(net, w, name, turn_of=None):
+    """A state that is multiplied by w of the graph around the body, and a scan output."""
+    body = Graph(name or "turn", prefix=f"body_{net}_")
+    turn, go = body.input(f"{net}_turn", (), np.int64), body.input(f"{net}_go", (), np.bool_)
+    state = body.input(f"{net}_state", (4, SIDE))
+    body.output(body.node("Identity", [go]), (), np.bool_)
+    state = turn_of(body, turn, state) if turn_of else dense(body, state, w)
+    body.output(state, (4, SIDE))
+    body.output(dense(body, state), (4, SIDE))
+    return body
+
+
+def loop_turns(net="loop_turns", name=None, turn_of=None):
+    """The number of turns is an input."""
+    g = Graph(net)
+    x, turns, w = g.input("x", (4, SIDE)), g.input("turns", (1,), np.int64), g.const(square())
+    body = loop_body(net, w, name, turn_of and (lambda *a: turn_of(w, *a)))
+    y, states = g.node("Loop", [turns, "", dense(g, x)], ["last", "states"], body=body)
+    g.output(dense(g, y))
+    g.output(states, ("turns", 4, SIDE))
+    return g
+
+
+def nested():
+    """An If in a Loop, whose branches read the state of the Loop and numbers of the network."""
+    def turn_of(w, body, turn, state):
+        few = body.node("Less", [turn, body.const(np.array(2))])
+        return branches("nested", body, state, w, None, (4, SIDE))(few)
+    return loop_turns("nested", turn_of=turn_of)
+
+
+def scan(net, name=None, wide=False, reads=True):
+    """A sum along an axis that forgets. `wide`: in 64 bits; `reads`: the body reads numbers of the network."""
+    g = Graph(net)
+    x, start = g.input("x", (4, SIDE)), g.const(weights(SIDE))
+    body = Graph(name or "turn", prefix=f"body_{net}_")
+    state, element = body.input(f"{net}_state", (SIDE,)), body.input(f"{net}_element", (SIDE,))
+    element = body.node("Mul", [element, start if reads else body.const(weights(SIDE))])
+    if wide:
+        element = body.node("Cast", [body.node("Tanh", [body.node("Cast", [element], to=11)])], to=1)
+    total = body.node("Add", [body.node("Mul", [state, body.const(np.float32(0.5))]), element])
+    body.output(total, (SIDE,))
+    body.output(body.node("Identity", [total]), (SIDE,))
+    y, states = g.node("Scan", [start, dense(g, x)], ["last", "states"], body=body, num_scan_inputs=1)
+    g.output(y, (SIDE,))
+    g.output(dense(g, states))
+    return g
+
+
+def if_inside():
+    """Both branches read what the network has computed, and nothing else of it."""
+    g = Graph("if_inside")
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (1,), np.bool_), g.const(square())
+    g.output(dense(g, branches("if_inside", g, dense(g, x), w, None, (4, SIDE))(go)), (4, SIDE))
+    return g
+
+
+def if_captures():
+    """Only the branches read the input."""
+    g = Graph("if_captures")
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (1,), np.bool_), g.const(square())
+    g.output(dense(g, branches("if_captures", g, x, w, None, (4, SIDE))(go)), (4, SIDE))
+    return g
+
+
+def scalar():
+    """A condition without dimensions, and beside it what does not read it."""
+    g = Graph("scalar")
+    x, go, w = g.input("x", (4, SIDE)), g.input("go", (), np.bool_), g.const(square())
+    g.output(branches("scalar", g, dense(g, x), w, None, (4, SIDE))(go), (4, SIDE))
+    return g
+
+
+CONTROL = [
+    if_shapes(), loop_turns(), nested(), scan("scan_wide", wide=True), scan("scan_whole"), if_inside(), if_captures(),
+    scalar(), if_shapes("same_if", "same_if"), loop_turns("same_loop", "same_loop"),
+    scan("same_scan", "same_scan", wide=True), scan("same_scan_alone", "same_scan_alone", wide=True, reads=False),
+]
+
+OTHERS = [gather(), wide(), partly(), around(), batch(), past(), *CONTROL]
 
 
 def main():

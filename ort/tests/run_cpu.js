@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program that was written for the CPU: the digits of the test pictures, and a network that is only partly the NPU's.
-// It prints what it found, and nothing of where.
+// A program that was written for the CPU: the digits of the test images, a network that is only partly the NPU's, and
+// networks with bodies. It prints what it found, and nothing of where.
 //
 // usage: node run_cpu.js DIGITS NETWORKS
 'use strict';
@@ -42,10 +42,34 @@ async function runPartly(folder) {
     Array.from(results[name].data, (v) => (typeof v === 'bigint' ? String(v) : v.toFixed(4))).join(' '));
 }
 
+// Inputs take both branches of an If, and a Loop no turn and several.
+async function runBodies(folder) {
+  const lines = [];
+  const x = new ort.Tensor('float32', Float32Array.from({ length: 512 }, (_, i) => Math.cos(i)), [4, 128]);
+  for (const name of ['if_shapes', 'if_captures', 'loop_turns', 'nested', 'scan_wide', 'same_if', 'same_scan_alone']) {
+    const session = await ort.InferenceSession.create(path.join(folder, `${name}.onnx`), { ...EXTRA });
+    for (const choice of [0, 3]) {
+      const all = {
+        x,
+        go: new ort.Tensor('bool', Uint8Array.of(choice ? 1 : 0), [1]),
+        turns: new ort.Tensor('int64', BigInt64Array.of(BigInt(choice)), [1]),
+      };
+      const results = await session.run(Object.fromEntries(session.inputNames.map((input) => [input, all[input]])));
+      for (const output of session.outputNames) {
+        const { data, dims } = results[output];
+        const mean = Array.from(data).reduce((a, b) => a + Math.abs(b), 0) / data.length;
+        lines.push(`${name} ${choice} ${output} [${dims}] ${mean.toFixed(3)}`);
+      }
+    }
+  }
+  return lines;
+}
+
 async function main() {
   const [digits, networks] = process.argv.slice(2);
   console.log(`${await readDigits(digits)} of 50 digits`);
   for (const line of await runPartly(networks)) console.log(line);
+  for (const line of await runBodies(networks)) console.log(line);
 }
 
 main().catch((error) => {

@@ -86,7 +86,7 @@ static unsigned int next_number(unsigned int *state) {
   return *state >> 8;
 }
 
-static OrtValue *make_input(OrtSession *session, size_t index, unsigned int *state, int64_t open) {
+OrtValue *make_input(OrtSession *session, size_t index, unsigned int *state, int64_t open) {
   const OrtTensorTypeAndShapeInfo *tensor;
   ONNXTensorElementDataType type;
   OrtAllocator *allocator;
@@ -114,8 +114,12 @@ static OrtValue *make_input(OrtSession *session, size_t index, unsigned int *sta
 
     if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)
       ((int64_t *)data)[i] = n % 8;
-    else
+    else if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL)
+      ((bool *)data)[i] = n % 2;
+    else if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)
       ((float *)data)[i] = (float)n / (1 << 23) - 1;
+    else
+      must(ort->CreateStatus(ORT_FAIL, "an input's type has no random numbers"));
   }
   return value;
 }

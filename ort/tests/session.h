@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #define PROVIDER "QNPUExecutionProvider"
-#define MAX_TENSORS 8
+#define MAX_TENSORS 128
 
 extern const OrtApi *ort;
 extern OrtEnv *env;
@@ -44,7 +44,9 @@ struct results {
   } of[MAX_TENSORS];
 };
 
-/* Runs with inputs of that seed; open dimensions are `open`. Indices (int64) are 0 to 7. */
+/* An input of a session, from that state of random numbers; open dimensions are `open`. */
+OrtValue *make_input(OrtSession *session, size_t index, unsigned int *state, int64_t open);
+/* Runs with inputs of that seed; open dimensions are `open`. Integers (int64) are 0 to 7. */
 OrtStatus *try_run(OrtSession *session, unsigned int seed, int64_t open, struct results *out);
 void run(OrtSession *session, unsigned int seed, int64_t open, struct results *out);
 void free_results(struct results *r);

@@ -29,7 +29,7 @@ DATA_TYPES = {
 }
 
 # AttributeProto.AttributeType
-ATTR_FLOAT, ATTR_INT, ATTR_STRING, ATTR_TENSOR, ATTR_FLOATS, ATTR_INTS, ATTR_STRINGS = 1, 2, 3, 4, 6, 7, 8
+ATTR_FLOAT, ATTR_INT, ATTR_STRING, ATTR_TENSOR, ATTR_GRAPH, ATTR_FLOATS, ATTR_INTS, ATTR_STRINGS = range(1, 9)
 
 
 def _varint(value):
@@ -66,6 +66,8 @@ def _tensor(name, array):
 
 def _attribute(name, value):
     head = _bytes(1, name)
+    if isinstance(value, Graph):
+        return head + _bytes(6, value.body()) + _int(20, ATTR_GRAPH)
     if isinstance(value, np.ndarray):
         return head + _bytes(5, _tensor("", value)) + _int(20, ATTR_TENSOR)
     if isinstance(value, str):
@@ -93,9 +95,12 @@ def _value_info(name, shape, dtype):
 class Graph:
     """A graph under construction. Every method that makes a tensor returns its name."""
 
-    def __init__(self, name, opset=13):
+    def __init__(self, name, opset=13, prefix=""):
+        """`prefix` stands in front of the names of nodes and tensors: those of a body must not be the network's. A body
+        is the value of a node's attribute."""
         self.name = name
         self.opset = opset
+        self.prefix = prefix
         self._nodes = []
         self._initializers = []
         self._inputs = []
@@ -127,20 +132,23 @@ class Graph:
         input. `domain`: where the operator is not one of ONNX's own."""
         outputs = [out or self._fresh(op.lower())] if not isinstance(out, (list, tuple)) else list(out)
         body = b"".join(_bytes(1, i) for i in inputs) + b"".join(_bytes(2, o) for o in outputs)
-        body += _bytes(3, "%s_%d" % (op, len(self._nodes))) + _bytes(4, op)
+        body += _bytes(3, "%s%s_%d" % (self.prefix, op, len(self._nodes))) + _bytes(4, op)
         body += b"".join(_bytes(5, _attribute(k, attrs[k])) for k in sorted(attrs))
         body += _bytes(7, domain) if domain else b""
         self._nodes.append(body)
         return outputs[0] if not isinstance(out, (list, tuple)) else outputs
 
-    def serialize(self):
-        """The bytes of the ModelProto."""
+    def body(self):
+        """The bytes of the GraphProto."""
         outputs = [_value_info(*output) for output in self._outputs]
         parts = [(1, self._nodes), (2, [self.name]), (5, self._initializers), (11, self._inputs), (12, outputs)]
-        graph = b"".join(_bytes(field, body) for field, bodies in parts for body in bodies)
+        return b"".join(_bytes(field, body) for field, bodies in parts for body in bodies)
+
+    def serialize(self):
+        """The bytes of the ModelProto."""
         opset = _bytes(1, "") + _int(2, self.opset)
-        return _int(1, IR_VERSION) + _bytes(2, PRODUCER) + _bytes(7, graph) + _bytes(8, opset)
+        return _int(1, IR_VERSION) + _bytes(2, PRODUCER) + _bytes(7, self.body()) + _bytes(8, opset)
 
     def _fresh(self, stem):
         self._count += 1
-        return "%s_%d" % (stem, self._count)
+        return "%s%s_%d" % (self.prefix, stem, self._count)

@@ -67,22 +67,28 @@ std::vector<graph::Tensor> make_inputs(const Reference &r, uint64_t seed, const 
   return out;
 }
 
-/// The outputs are those of the graph in which integers have been fused, and nothing else.
-Status make_quantized_reference(const Made &made, Reference &r) {
+/// The graph and its inputs.
+Status read_network(const Made &made, Reference &r) {
+  graph::RawModel raw;
+  NPU_TRY(graph::read_onnx(made.model.data(), made.model.size(), raw));
+  NPU_TRY(graph::import_model(raw, {}, r.graph));
+  for (const graph::RawValue &v : raw.inputs) r.input_types.push_back(v.dtype);
   r.quantized = made.quantized;
-  r.inputs = test::random_inputs(r.graph, static_cast<uint32_t>(made.data));
+  r.inputs = made.quantized ? test::random_inputs(r.graph, static_cast<uint32_t>(made.data))
+                            : make_inputs(r, made.data, made.inputs);
+  return {};
+}
+
+/// The outputs are those of the graph in which integers have been fused, and nothing else.
+Status evaluate_quantized(Reference &r) {
   graph::Graph fused = r.graph;
   graph::fuse_quantized(fused);
   return graph::evaluate_graph(fused, r.inputs, r.outputs);
 }
 
 Status make_reference(const Made &made, Reference &r) {
-  graph::RawModel raw;
-  NPU_TRY(graph::read_onnx(made.model.data(), made.model.size(), raw));
-  NPU_TRY(graph::import_model(raw, {}, r.graph));
-  for (const graph::RawValue &v : raw.inputs) r.input_types.push_back(v.dtype);
-  if (made.quantized) return make_quantized_reference(made, r);
-  r.inputs = make_inputs(r, made.data, made.inputs);
+  NPU_TRY(read_network(made, r));
+  if (made.quantized) return evaluate_quantized(r);
   if (made.reals) return {};
   return evaluate_with_tolerance(r.graph, r.inputs, made.data, r.outputs, r.tolerances);
 }
@@ -258,6 +264,16 @@ Finding check_network(const Made &made, const OnnxRuntime *runtime, Counts &coun
   if (!finding.kind.empty() || !runtime || !made.onnxruntime) return finding;
   ++counts.compared;
   return compare_with_runtime(made, r, *runtime);
+}
+
+Status make_declared_inputs(const Made &made, std::vector<cpu::Tensor> &out) {
+  Reference r;
+  NPU_TRY(read_network(made, r));
+  for (size_t k = 0; k < r.inputs.size(); ++k) {
+    cpu::Tensor &t = out.emplace_back(r.input_types[k], r.inputs[k].shape);
+    for (int64_t i = 0; i < t.count(); ++i) cpu::store(t, i, cpu::load(r.inputs[k], i));
+  }
+  return {};
 }
 
 }  // namespace npu::fuzz

@@ -23,6 +23,9 @@ struct Counts {
 /// `runtime` may be null. A network that the compiler refuses is a finding: the generator makes only what it takes.
 Finding check_network(const Made &made, const OnnxRuntime *runtime, Counts &counts);
 
+/// The inputs with which a network is checked, of the types that its file declares.
+Status make_declared_inputs(const Made &made, std::vector<cpu::Tensor> &out);
+
 }  // namespace npu::fuzz
 
 #endif  // NPU_FUZZ_NETS_CHECK_H

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "tests/fuzz/nets/apart.h"
+#include "tests/fuzz/nets/save.h"
 #include "tests/fuzz/nets/shrink.h"
 
 namespace npu::fuzz {
@@ -17,14 +18,17 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: fuzz_nets [--quantized|--calibrated|--reals] [--seeds FIRST[-LAST]]... [--fresh COUNT]\n"
-    "                 [--salt TEXT] [--seconds N] [--out DIR]\n"
+    "                 [--salt TEXT] [--seconds N] [--out DIR | --save DIR]\n"
     "  --quantized  networks of operators between nodes that quantize, compared bit for bit\n"
     "  --calibrated networks with masks and small parts, of which npuc makes integers by samples\n"
     "  --reals      networks with numbers at the limits of 16 bits and masks, compiled with --reals fp16 and bf16\n"
     "  --seeds      networks of these seeds\n"
     "  --fresh      so many networks more, of seeds that follow from the salt\n"
     "  --seconds    fresh ones until time is up\n"
-    "  --out        where networks that failed are written (default: here)\n";
+    "  --out        where networks that failed are written (default: here)\n"
+    "  --save       checks nothing, and writes each network that ONNX Runtime understands as the compiler does, with "
+    "its\n"
+    "               inputs, into a folder of its own below this one\n";
 
 constexpr size_t kBatch = 250, kMostFindings = 5;
 constexpr int kShrinkTrials = 3000;
@@ -35,7 +39,7 @@ struct Arguments {
   uint64_t fresh = 0, salt = 0;
   double seconds = 0;
   NetKind kind = NetKind::Float;
-  std::string out = ".";
+  std::string out = ".", save;
 };
 
 bool add_seeds(const std::string &text, Arguments &a) {
@@ -59,8 +63,8 @@ bool parse(int argc, char **argv, Arguments &a) {
   static const option kOptions[] = {{"seeds", 1, nullptr, 's'},      {"fresh", 1, nullptr, 'f'},
                                     {"salt", 1, nullptr, 'a'},       {"seconds", 1, nullptr, 't'},
                                     {"out", 1, nullptr, 'o'},        {"quantized", 0, nullptr, 'q'},
-                                    {"calibrated", 0, nullptr, 'c'},
-                                    {"reals", 0, nullptr, 'r'},      {nullptr, 0, nullptr, 0}};
+                                    {"calibrated", 0, nullptr, 'c'}, {"reals", 0, nullptr, 'r'},
+                                    {"save", 1, nullptr, 'w'},       {nullptr, 0, nullptr, 0}};
   bool ok = true;
   for (int c; (c = getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     if (c == 's') ok = ok && add_seeds(optarg, a);
@@ -68,6 +72,7 @@ bool parse(int argc, char **argv, Arguments &a) {
     if (c == 'a') a.salt = hash_of(optarg);
     if (c == 't') a.seconds = std::strtod(optarg, nullptr);
     if (c == 'o') a.out = optarg;
+    if (c == 'w') a.save = optarg;
     if (c == 'q') a.kind = NetKind::Quantized;
     if (c == 'c') a.kind = NetKind::Calibrated;
     if (c == 'r') a.kind = NetKind::Reals;
@@ -76,19 +81,22 @@ bool parse(int argc, char **argv, Arguments &a) {
   return ok && optind == argc && (!a.seeds.empty() || a.fresh || a.seconds > 0);
 }
 
-const char *option_of(NetKind kind) {
+const char *name_of(NetKind kind) {
   switch (kind) {
     case NetKind::Float:
-      return "";
+      break;
     case NetKind::Quantized:
-      return "--quantized ";
+      return "quantized";
     case NetKind::Calibrated:
-      return "--calibrated ";
+      return "calibrated";
     case NetKind::Reals:
-      return "--reals ";
+      return "reals";
   }
   return "";
 }
+
+/// The option that makes networks of a kind.
+std::string option_of(NetKind kind) { return kind == NetKind::Float ? "" : "--" + std::string(name_of(kind)) + " "; }
 
 /// Shrinks a finding, writes its network and says how to see it again.
 void report(uint64_t seed, const Finding &f, const Arguments &a) {
@@ -109,7 +117,8 @@ void report(uint64_t seed, const Finding &f, const Arguments &a) {
   const std::string path = a.out + "/fuzz-nets-" + std::to_string(seed) + ".onnx";
   std::ofstream(path, std::ios::binary) << made.model;
   std::printf("shrunk: %s\n%sthe network: %s\nagain: fuzz_nets %s--seeds %llu\n", last.text.c_str(),
-              describe(made.model).c_str(), path.c_str(), option_of(a.kind), static_cast<unsigned long long>(seed));
+              describe(made.model).c_str(), path.c_str(), option_of(a.kind).c_str(),
+              static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 }
 
@@ -120,6 +129,10 @@ class Run {
   int all() {
     size_t next = 0;
     for (std::vector<uint64_t> seeds = batch(next); !seeds.empty() && findings_ < kMostFindings; seeds = batch(next)) {
+      if (!a_.save.empty()) {
+        if (!save(seeds)) return 1;
+        continue;
+      }
       std::vector<Plan> plans;
       for (uint64_t seed : seeds) plans.push_back(random_plan(seed, a_.kind));
       for (const Found &found : check_apart(plans, true, counts_)) {
@@ -130,6 +143,7 @@ class Run {
         if (findings_++ < kMostFindings) report(seeds[found.index], found.finding, a_);
       }
     }
+    if (!a_.save.empty()) return 0;
     const bool runtime = std::getenv("NPU_ONNXRUNTIME") && *std::getenv("NPU_ONNXRUNTIME");
     const auto number = [](int64_t n) { return std::to_string(n); };
     const std::string text = number(counts_.networks) + " networks (" + number(counts_.nodes) + " nodes), " +
@@ -143,6 +157,21 @@ class Run {
   }
 
  private:
+  bool save(const std::vector<uint64_t> &seeds) const {
+    for (const uint64_t seed : seeds) {
+      const Made made = make_network(random_plan(seed, a_.kind));
+      if (!made.onnxruntime) continue;
+      const std::string folder =
+          a_.save + "/" + (a_.kind == NetKind::Float ? "" : name_of(a_.kind) + std::string("-")) + std::to_string(seed);
+      const Status saved = save_network(made, folder);
+      if (saved.ok()) continue;
+      std::fprintf(stderr, "fuzz_nets: seed %llu: %s\n", static_cast<unsigned long long>(seed),
+                   saved.message().c_str());
+      return false;
+    }
+    return true;
+  }
+
   /// The next seeds: the given ones, then fresh ones as long as they are wanted.
   std::vector<uint64_t> batch(size_t &next) {
     std::vector<uint64_t> out;

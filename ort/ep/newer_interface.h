@@ -1,10 +1,35 @@
 // SPDX-License-Identifier: MIT
-// What version 25 of ONNX Runtime's plug-in interface has for providers that add events to its trace. The structures of
-// the interface only grow at their end, so that this stands behind what headers of version 23 declare.
-#ifndef NPU_ORT_INTERFACE25_H
-#define NPU_ORT_INTERFACE25_H
+// Functions of newer versions of ONNX Runtime's interface: from version 24 whether a tensor has a shape, from 25 events
+// of providers in the trace. The structures of the interface only grow at their end, so that this stands behind what
+// headers of version 23 declare.
+#ifndef NPU_ORT_NEWER_INTERFACE_H
+#define NPU_ORT_NEWER_INTERFACE_H
 
 #include "ort/ep/ort_api.h"
+
+#if ORT_API_VERSION < 24
+
+namespace npu::ort {
+
+struct Api24 : OrtApi {
+  bool (*TensorTypeAndShape_HasShape)(const OrtTensorTypeAndShapeInfo *) = nullptr;
+};
+static_assert(sizeof(OrtApi) == 390 * sizeof(void *), "these are headers of version 23");
+
+}  // namespace npu::ort
+
+#else
+
+namespace npu::ort {
+using Api24 = OrtApi;
+}  // namespace npu::ort
+
+#endif
+
+namespace npu::ort {
+/// Null where ONNX Runtime is older. Set when the library is registered.
+inline const Api24 *api24 = nullptr;
+}  // namespace npu::ort
 
 #if ORT_API_VERSION < 25
 
@@ -54,4 +79,4 @@ using EpApi25 = OrtEpApi;
 
 #endif
 
-#endif  // NPU_ORT_INTERFACE25_H
+#endif  // NPU_ORT_NEWER_INTERFACE_H
