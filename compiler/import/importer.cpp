@@ -11,6 +11,7 @@
 #include "compiler/import/narrow.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
+#include "compiler/import/plugin_ops.h"
 #include "runtime/cpu/operators.h"
 
 namespace npu::graph {
@@ -322,7 +323,8 @@ class Importer : private BodyConverter {
         for (const RawNode &inner : f->nodes) check_operator(inner, seen);
       return;
     }
-    if (!find_op(n.domain, n.type)) add_problem(n, "the operator is not supported", Obstacle::Operator);
+    if (!find_op(n.domain, n.type) && !is_plugin_operator(n))
+      add_problem(n, "the operator is not supported", Obstacle::Operator);
     for (const auto &[name, a] : n.attributes)
       if (a.graph)
         for (const RawNode &inner : a.graph->nodes) check_operator(inner, seen);
@@ -474,7 +476,8 @@ class Importer : private BodyConverter {
     NPU_TRY(widen(n, inputs, narrow_floats));
     OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
     context.narrow_floats = narrow_floats;
-    NPU_TRY(find_op(n.domain, n.type)(context));
+    const OpHandler handler = find_op(n.domain, n.type);
+    NPU_TRY(handler ? handler(context) : plugin_operator(context));
     if (!context.wrong_attribute().empty()) return refuse(Obstacle::Attribute, context.wrong_attribute());
     results = std::move(context.results);
     return {};
