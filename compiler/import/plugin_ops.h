@@ -7,7 +7,7 @@
 
 namespace npu::graph {
 
-/// Whether a plug-in that is loaded has the node's operator.
+/// True if a plug-in that is loaded has the node's operator.
 bool is_plugin_operator(const RawNode &n);
 
 /// Converts such a node.

@@ -12,7 +12,7 @@ def _build() -> str:
     """The command that makes the module, and where it is then."""
     top = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     if not os.path.isfile(os.path.join(top, "native", "module.cpp")):
-        return "install the package anew"
+        return "install the package again"
     top = os.path.dirname(top)
     return f"run `make programs` in {top}, and name its package: PYTHONPATH={os.path.join(top, 'build', 'python')}"
 

@@ -29,7 +29,7 @@ OPTIONS = {
 }
 REPEATED = ("shape", "stage", "input", "input-type", "output-type", "keep-float", "plugin")
 
-_plugins: List[str] = []  # that load_plugin() has loaded
+_plugins: List[str] = []  # files that load_plugin() has loaded
 
 _BMODEL_MAGIC = bytes.fromhex("eeaa55ff")
 
@@ -240,7 +240,7 @@ _PROGRESS = re.compile(r"^npuc: ([^:\n]+ \d+ of \d+| *\d+ s, \d+ schedules tried
 
 
 def _reason(said: str, folder: str, options: Mapping[str, Any]) -> str:
-    """What the compiler has said, in the caller's words: without its progress, its name and files that it was given
+    """The compiler's reason in the caller's words: without its progress, its name and files that it was given
     here, and with the keyword arguments for options that it names."""
     text = re.sub(r"^npuc: (error: )?", "", _PROGRESS.sub("", said).strip())
     text = text.replace(os.path.join(folder, "model.onnx"), "the model").replace(folder + os.sep, "")

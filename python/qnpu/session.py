@@ -49,7 +49,7 @@ class NodeArg(NamedTuple):
     """An input or output as ONNX Runtime describes it."""
 
     name: str
-    shape: List[int]  # of the first stage
+    shape: List[int]  # the first stage's
     type: str  # "tensor(float)"
 
 
@@ -178,7 +178,7 @@ def _is_array(value: Any) -> bool:
         hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__array__"))
 
 
-_MOST_BYTES = 2**32 - 1  # of a tensor
+_MOST_BYTES = 2**32 - 1  # a tensor's
 
 
 def as_array(value: Any, dtype: str, where: str, most: Optional[int] = None) -> "np.ndarray[Any, Any]":

@@ -353,7 +353,7 @@ class Errors(support.Test):
 
 class Import(support.Test):
     def text(self):
-        """What an import of the package in the test's folder says."""
+        """The error of an import of the package in the test's folder."""
         done = subprocess.run([sys.executable, "-c", "import qnpu"], capture_output=True, text=True, check=False,
                               env={**os.environ, "PYTHONPATH": self.folder})
         self.assertEqual(done.returncode, 1)
@@ -366,7 +366,7 @@ class Import(support.Test):
         for words in ("qnpu._native is not built", f"`make programs` in {support.TOP}", "PYTHONPATH="):
             self.assertIn(words, done.stderr.splitlines()[-1])
         shutil.copytree(os.path.join(support.TOP, "python", "qnpu"), self.path("qnpu"))
-        self.assertIn("install the package anew", self.text())
+        self.assertIn("install the package again", self.text())
         name = "_native.cpython-399-x86_64-linux-gnu.so"
         with open(self.path("qnpu/" + name), "wb"):
             pass
