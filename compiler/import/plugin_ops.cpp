@@ -7,7 +7,7 @@
 namespace npu::graph {
 namespace {
 
-Status read_attribute(const std::string &name, const RawAttribute &from, cpu::PluginAttribute &out) {
+Status plugin_attribute(const std::string &name, const RawAttribute &from, cpu::PluginAttribute &out) {
   out.name = name;
   if (from.graph || from.other)
     return refuse(Obstacle::Attribute, "attribute '" + name +
@@ -41,7 +41,7 @@ Status plugin_operator(OpContext &c) {
   attrs.domain = c.node.domain;
   attrs.op = c.node.type;
   for (const auto &[name, value] : c.node.attributes)
-    NPU_TRY(read_attribute(name, value, attrs.attributes.emplace_back()));
+    NPU_TRY(plugin_attribute(name, value, attrs.attributes.emplace_back()));
   attrs.outputs.resize(c.node.outputs.size());
   std::vector<ValueId> operands;
   std::vector<const TensorKind *> kinds;

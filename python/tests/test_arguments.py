@@ -63,7 +63,8 @@ class Values:
 
     def shape(self):
         return self.pick((), (1,), [1, 1, 8, 8], (8, 8), (64,), 64, 8, [0], [-1, 64], (1,) * 9, (2**40,),
-                         (2**31, 2**31), [2**64], (1.5,), ["8"], None, "88", np.array([8, 8]), np.int64(64), range(3), Rude(), {1: 2},
+                         (2**31, 2**31), [2**64], (1.5,), ["8"], None, "88", np.array([8, 8]), np.int64(64), range(3),
+                         Rude(), {1: 2},
                          (8, None), True, [[8, 8]], self.number(), tuple(self.random.choices(range(-1, 9), k=3)))
 
     def dtype(self):
@@ -110,7 +111,8 @@ class Values:
             return self.pick(*self.tensors) if self.tensors else None
         return self.pick(None, 5, "seven", b"123", bytes(256), bytearray(64), memoryview(bytes(64)), [0] * 64,
                          [[0.5] * 8] * 8, [None], [1, [2]], [10**400], [float("nan")] * 64, {}, {"image": 1}, set(),
-                         Rude(), [Rude()], object(), range(64), (x for x in [1]), np.float32(1), memoryview(bytes(64))[::2],
+                         Rude(), [Rude()], object(), range(64), (x for x in [1]), np.float32(1),
+                         memoryview(bytes(64))[::2],
                          memoryview(np.zeros((8, 8), np.float32)), lambda: 0, qnpu, 1j, [1j], [["a"]], self.number())
 
     def feed(self):

@@ -167,7 +167,7 @@ bool is_plugin_type(Dtype type) {
   return false;
 }
 
-Status check_kind(const std::string &what, const TensorKind &kind) {
+Status check_plugin_tensor(const std::string &what, const TensorKind &kind) {
   if (!is_plugin_type(kind.dtype))
     return Status::error(what + " is " + dtype_name(kind.dtype) + ", which operators of plug-ins do not have");
   if (kind.shape.size() > NPU_PLUGIN_MAX_DIMS)
@@ -294,7 +294,7 @@ Status check_attribute(const PluginAttribute &a) {
   if (a.kind > PluginValue::Tensor)
     return Status::error("values of kind " + std::to_string(static_cast<int>(a.kind)) + ", there are 0 to 3");
   if (a.kind != PluginValue::Tensor) return {};
-  NPU_TRY(check_kind("the tensor", a.tensor));
+  NPU_TRY(check_plugin_tensor("the tensor", a.tensor));
   const auto bytes = static_cast<uint64_t>(element_count(a.tensor.shape)) * dtype_bytes(a.tensor.dtype);
   return a.tensor.data.size() == bytes ? Status()
                                        : Status::error("a tensor of " + std::to_string(a.tensor.data.size()) +
@@ -309,7 +309,7 @@ Status check_inputs(const npu_plugin_op &op, std::span<const TensorKind *const> 
   for (size_t k = 0; k < std::max<size_t>(operands.size(), op.least_inputs); ++k) {
     const bool missing = k >= operands.size() || !operands[k];
     if (missing && k < op.least_inputs) return Status::error("input " + std::to_string(k) + " is missing");
-    if (!missing) NPU_TRY(check_kind("input " + std::to_string(k), *operands[k]));
+    if (!missing) NPU_TRY(check_plugin_tensor("input " + std::to_string(k), *operands[k]));
   }
   return {};
 }
@@ -324,7 +324,7 @@ Status check_outputs(const std::vector<npu_plugin_tensor> &got, std::vector<Tens
                            std::to_string(NPU_PLUGIN_MAX_DIMS));
     const Dtype type = got[k].type > UINT8_MAX ? Dtype::Undefined : static_cast<Dtype>(got[k].type);
     out.push_back({type, Shape(got[k].dims, got[k].dims + got[k].rank)});
-    NPU_TRY(check_kind(what, out.back()));
+    NPU_TRY(check_plugin_tensor(what, out.back()));
   }
   return {};
 }
