@@ -67,11 +67,14 @@ def load_plugin(path: PathLike) -> None:
     have them can be compiled and run from now on, until the process ends."""
     try:
         text = os.path.abspath(os.fsdecode(path))
+        name = os.fsencode(text)
     except TypeError:
         raise TypeError(f"load_plugin: path: {type(path).__name__}, expected a path") from None
+    except ValueError as error:
+        raise Error(f"load_plugin: path: {error}") from None
     if "\0" in text:
-        raise Error(f"load_plugin: {text!r}: a NUL in the path")
-    _native.load_plugin(os.fsencode(text))
+        raise Error(f"load_plugin: path: {text!r}: a NUL in it")
+    _native.load_plugin(name)
     if text not in _plugins:
         _plugins.append(text)
 
@@ -116,7 +119,7 @@ def _type_name(value: Any, short: bool) -> str:
     if not isinstance(value, str):
         try:
             name = np.dtype(value).name if value is not None else name
-        except TypeError:
+        except (TypeError, ValueError):
             pass  # npuc says what is expected
     return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}.get(name, name) if short else name
 

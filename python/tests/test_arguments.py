@@ -235,37 +235,40 @@ def sail_handle():
     return sail.Handle(0)
 
 
-def open_files():
-    return len(os.listdir("/proc/self/fd"))
+def held():
+    """Device memory of the process, and its open files."""
+    gc.collect()
+    return qnpu.Device(0).memory()["process"], len(os.listdir("/proc/self/fd"))
 
 
-def rounds(session, folder, seed, count):
+def rounds(folder, seed, count):
     """Raises AssertionError where a call raises something else, or where something is left behind."""
     picture, right = (array[0] for array in support.pictures())
-    values = Values(seed)
-    calls = Calls(session, folder, values)
-    session.run(picture)
-    gc.collect()
-    before = session.device.memory()["process"], open_files()
+    with qnpu.Session(support.digits()) as session:
+        session.run(picture)
+    before = held()
     outcomes = {True: 0, False: 0}
-    for number in range(count):
-        call = values.random.choice(calls.all())
-        where = f"seed {seed}, round {number}, {call.__name__}"
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # numpy's, about the arrays
-                call()
-            outcomes[True] += 1
-        except DOCUMENTED as error:
-            outcomes[False] += 1
-            assert len(str(error)) < 12000, f"{where}: a text of {len(str(error))} characters"
-        except BaseException as error:
-            raise AssertionError(f"{where}: {type(error).__name__}: {error!s:.300}") from error
-        if number % 16 == 0:
-            assert np.abs(session.run(picture)[0] - right).max() < 1e-5, where
-    values.tensors = []
-    gc.collect()
-    assert (session.device.memory()["process"], open_files()) == before, f"seed {seed}: {before} is not the same again"
+    with qnpu.Session(support.digits()) as session:
+        values = Values(seed)
+        calls = Calls(session, folder, values)
+        for number in range(count):
+            call = values.random.choice(calls.all())
+            where = f"seed {seed}, round {number}, {call.__name__}"
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # numpy's, about the arrays
+                    call()
+                outcomes[True] += 1
+            except DOCUMENTED as error:
+                outcomes[False] += 1
+                assert len(str(error)) < 12000, f"{where}: a text of {len(str(error))} characters"
+            except BaseException as error:
+                raise AssertionError(f"{where}: {type(error).__name__}: {error!s:.300}") from error
+            if number % 16 == 0:
+                assert np.abs(session.run(picture)[0] - right).max() < 1e-5, where
+    del session, values, calls, call
+    after = held()
+    assert after == before, f"seed {seed}: bytes and files {before} before, {after} after"
     return outcomes
 
 
@@ -273,8 +276,7 @@ class Arguments(support.Test):
     def test_random_ones(self):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
-        with qnpu.Session(support.digits()) as session:
-            outcomes = rounds(session, self.folder, 1, 600)
+        outcomes = rounds(self.folder, 1, 600)
         self.assertGreater(min(outcomes.values()), 60, outcomes)
 
 
@@ -288,8 +290,7 @@ def main():
     try:
         os.chdir(test.folder)
         for seed in range(args.seed, args.seed + (args.rounds + 999) // 1000):
-            with qnpu.Session(support.digits()) as session:
-                print(f"seed {seed}: {rounds(session, test.folder, seed, min(args.rounds, 1000))}", flush=True)
+            print(f"seed {seed}: {rounds(test.folder, seed, min(args.rounds, 1000))}", flush=True)
     finally:
         os.chdir("/")
         test.doCleanups()

@@ -65,8 +65,8 @@ class Compile(support.Test):
              "reals": "bfloat16"}, self.folder),
             ["--quantize=int8", "--input-type=uint8", "--output-type=x=float32", "--output-type=y=bfloat16",
              "--reals=bf16"])
-        with qnpu.Session(support.digits_model(), input_type=np.uint8) as session:
-            self.assertEqual(session.inputs[0].dtype, "uint8")
+        with qnpu.Session(support.digits_model(), input_type=np.float16) as session:
+            self.assertEqual(session.inputs[0].dtype, "float16")
 
     def test_arrays_in_another_byte_order_are_what_they_stand_for(self):
         constant = np.arange(6, dtype=">f4").reshape(2, 3)

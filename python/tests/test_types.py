@@ -36,7 +36,7 @@ class Types(support.Test):
                        "cycles: int = session.run({}).cycles\n"
                        "name: str = session.inputs[0].shape\n"
                        "session.run({}, outputs={})\n"
-                       "first: np.ndarray = session.run(None, {})[0]\n")
+                       "outputs: list[object] = session.run(None, {})\n")
         code, output = self.mypy("mypy", "--strict", "program.py", folder=self.folder)
         self.assertEqual(code, 1, output)
         self.assertRegex(output, r'program.py:4: error: Incompatible types in assignment \(expression has type '
