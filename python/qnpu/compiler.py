@@ -132,6 +132,8 @@ def _as_file(value: Any, where: str) -> "np.ndarray[Any, Any]":
         raise CompileError(f"{where}: {type(value).__name__} is no array: {error}") from None
     if array.dtype.kind not in "fiub":
         raise CompileError(f"{where}: dtype {array.dtype.name}, expected numbers")
+    if array.nbytes >= 2**32:  # strides of 0 may make it larger than memory
+        raise CompileError(f"{where}: shape {list(array.shape)}: {array.nbytes} bytes, expected less than 4 GiB")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
@@ -231,7 +233,7 @@ def _model_file(model: Any, folder: str) -> str:
     try:
         with open(path, "wb") as file:
             file.write(data)
-    except TypeError:
+    except (TypeError, ValueError, BufferError):  # no buffer, or one with gaps
         raise CompileError(f"{'None' if model is None else type(model).__name__} is no model: a path, the bytes of an "
                            "ONNX file or an onnx.ModelProto is expected; a Session also takes the bytes of a .bmodel "
                            "and a qnpu.Model") from None

@@ -479,6 +479,8 @@ class Session:
         array = as_array(numbers, "float32", where)
         if array.dtype.kind not in "fiub":
             raise Error(f"{where}: dtype {array.dtype.name}, expected numbers")
+        if 4 * array.size > _MOST_BYTES:
+            raise Error(f"{where}: shape {list(array.shape)}, expected less than 4 GiB of float32")
         return self._open().quantize(net.name, index, array)
 
     def dequantize(self, name: str, elements: Any, network: Optional[str] = None) -> "np.ndarray[Any, Any]":

@@ -109,7 +109,7 @@ class LogLevel(enum.Enum):
 _LIBRARY_NAMES = {dtype: dtype.name[3:].lower() for dtype in Dtype}
 _DTYPES = {name: dtype for dtype, name in _LIBRARY_NAMES.items()}
 _INT_MAX = 2**31 - 1
-_MOST_ELEMENTS = 2**32 - 1
+_MOST_ELEMENTS = _MOST_BYTES = 2**32 - 1
 _print_times = False
 
 
@@ -321,6 +321,13 @@ class Bmcv:
 # ---- tensors ----
 
 
+def _array_of(value: Any, where: str) -> Array:
+    try:
+        return np.asarray(value)
+    except (ValueError, OverflowError, BufferError) as error:  # lists of different lengths
+        raise qnpu.Error(f"{where}: {type(value).__name__} is no array: {error}") from None
+
+
 def _native_order(array: Array) -> Array:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
@@ -328,7 +335,10 @@ def _native_order(array: Array) -> Array:
 def _of_a_tensor_s_type(array: Any) -> Array:
     """The array in this machine's byte order; of types that tensors do not have, its numbers as float32, where that
     changes no integer."""
-    array = _native_order(np.asarray(array))
+    array = _array_of(array, "Tensor")
+    if max(array.nbytes, 4 * array.size) > _MOST_BYTES:  # strides of 0 may make it larger than memory
+        raise qnpu.Error(f"Tensor: shape {list(array.shape)}, expected less than 4 GiB")
+    array = _native_order(array)
     if array.dtype.name in _DTYPES or array.dtype.kind not in "fiub":
         return array
     numbers = array.astype(np.float32)
@@ -534,15 +544,16 @@ class Tensor:
     def update_data(self, data: Array) -> None:
         """New elements, as many or fewer, of the tensor's type: into system memory, or into device memory where there
         is no other. float16 may be its bits in uint16."""
-        array = _native_order(np.ascontiguousarray(data))
+        array = _array_of(data, "update_data")
+        if array.size > self.size():
+            raise qnpu.Error(f"update_data: {array.size} elements, the tensor has {self.size()}")
+        array = _native_order(np.ascontiguousarray(array))
         if self._dtype is Dtype.BM_FLOAT32:
             array = _of_a_tensor_s_type(array)
         elif self._dtype is Dtype.BM_FLOAT16 and array.dtype == np.uint16:
             array = array.view(np.float16)
         if array.dtype != _numpy_type(self._dtype):
             raise qnpu.Error(f"update_data: dtype {array.dtype.name}, expected {_numpy_type(self._dtype).name}")
-        if array.size > self.size():
-            raise qnpu.Error(f"update_data: {array.size} elements, the tensor has {self.size()}")
         if self._sys is not None:
             self._system_array().reshape(-1)[:array.size] = array.reshape(-1)
         else:
@@ -932,7 +943,7 @@ def _stage(net: qnpu.NetworkInfo, feeds: Mapping[str, Any]) -> Optional[int]:
 
 def _for_input(session: qnpu.Session, net: qnpu.NetworkInfo, info: qnpu.TensorInfo, value: Any) -> Array:
     """An array of the input's type, where the value has one that becomes it; else the launch says what is wrong."""
-    array, wanted = _native_order(np.asarray(value)), _numpy_type(_DTYPES[info.dtype])
+    array, wanted = _native_order(_array_of(value, f"input '{info.name}'")), _numpy_type(_DTYPES[info.dtype])
     if array.dtype == wanted:
         return array
     if array.dtype.kind == "f" or (array.dtype.kind in "iub" and wanted.kind == "f"):
