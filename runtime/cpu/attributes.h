@@ -50,7 +50,7 @@ enum class ActKind : uint8_t {
   Asinh = 134,
   Acosh = 135,
   Atanh = 136,
-  Not = 137,    ///< of bool; of integers each bit
+  Not = 137,    ///< a bool; each bit of an integer
   IsNan = 138,  ///< to bool
   IsInf = 139,  ///< to bool; a: whether plus infinity counts, b: minus infinity
 };
@@ -72,7 +72,7 @@ enum class BinaryKind : uint8_t {
   Pow = 128,   ///< the exponent may have another type than base and result
   Mod = 129,   ///< with the sign of the divisor
   Fmod = 130,  ///< with the sign of the dividend
-  And = 131,   ///< of bool and of integers, bit by bit, as the next two
+  And = 131,   ///< bools, and integers bit by bit, as the next two
   Or = 132,
   Xor = 133,
   ShiftLeft = 134,
@@ -220,7 +220,7 @@ struct RequantAttrs {
   Dtype to = Dtype::F32;
 };
 
-/// What an attribute of a user's own operator has: one number or text is a list of one.
+/// The values of an attribute of a user's own operator: one number or text is a list of one.
 enum class PluginValue : uint8_t { Ints = 0, Floats = 1, Strings = 2, Tensor = 3 };
 struct PluginAttribute {
   std::string name;

@@ -52,7 +52,7 @@ enum class Op : uint8_t {
 const char *op_name(Op op);
 
 /// The alternative of each operator is the one that is named after it; MatMul, Reshape, Expand: see above; Where and
-/// Lookup have none. Places in this list stand in .bmodel files: a new alternative goes to the end.
+/// Lookup have none. Indices into this list stand in .bmodel files: a new alternative goes to the end.
 using Attrs = std::variant<std::monostate, ConvAttrs, PoolAttrs, MatMulAttrs, BinaryAttrs, UnaryAttrs, SoftmaxAttrs,
                            TransposeAttrs, ConcatAttrs, SliceAttrs, PadAttrs, GatherAttrs, CastAttrs, ShapeAttrs,
                            ReduceAttrs, ArgMaxAttrs, TopKAttrs, CumSumAttrs, GatherNdAttrs, ScatterAttrs,

@@ -32,10 +32,10 @@ struct Operator {
 
 /// The libraries of the process; never destroyed, since threads may still compute while it ends.
 struct Registry {
-  std::mutex lock;  ///< of all members
+  std::mutex lock;  ///< protects all members
   std::vector<Library> libraries;
   std::map<std::pair<std::string, std::string>, Operator> operators;  ///< by domain and type
-  std::string environment_error;                                      ///< of NPU_PLUGINS
+  std::string environment_error;                                      ///< why a library of NPU_PLUGINS is not loaded
 };
 
 Registry &plain_registry() {
@@ -190,7 +190,7 @@ npu_plugin_tensor tensor_of(const TensorKind &kind, const void *data) {
   return t;
 }
 
-/// What the callbacks of one call see.
+/// One call of a callback, with all that it may look at.
 class Call : private npu_plugin_call {
  public:
   Call(const PluginAttrs &attrs, const Operator &op, std::vector<npu_plugin_tensor> inputs,

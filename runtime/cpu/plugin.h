@@ -18,7 +18,7 @@ Status load_plugin(const std::string &path);
 /// Real paths of the libraries that are loaded, in their order.
 std::vector<std::string> loaded_plugins();
 
-/// Whether a library has the operator; `library` gets its file name.
+/// True if a library has the operator; `library` gets its file name.
 bool find_plugin_operator(const std::string &domain, const std::string &op, std::string &library);
 
 /// Sets attrs.outputs, as many as it has elements, to what infer() of the operator gives. An operand that is left out

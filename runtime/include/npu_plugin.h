@@ -71,7 +71,7 @@ struct npu_plugin_call {
 };
 
 struct npu_plugin_op {
-  const char *domain;                   /* of the ONNX operator, "com.example" */
+  const char *domain;                   /* domain of the ONNX operator, "com.example" */
   const char *name;                     /* its type */
   uint32_t least_inputs, most_inputs;   /* most_inputs at least 1; those from least_inputs on may be left out */
   uint32_t least_outputs, most_outputs; /* 1 to NPU_PLUGIN_MAX_OUTPUTS */

@@ -23,7 +23,7 @@ double gelu_tanh(double x) {
 /// max(0, min(1, y)); the comparisons are false for NaN, which stays.
 double unit(double y) { return y <= 0 ? 0 : (y > 1 ? 1 : y); }
 
-/// What is not exact in binary32.
+/// Functions that are not exact in binary32.
 double function(hw::Act act, double a, double b, double x) {
   switch (act) {
     case hw::Act::Sigmoid:
