@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // libnpuc.so: the compiler for who runs networks, behind one function of C.
 #include <algorithm>
+#include <cstring>
 
 #include "compiler/api/entry.h"
 #include "runtime/bmodel/source.h"
+#include "runtime/cpu/plugin.h"
 
 namespace {
 
@@ -23,4 +25,9 @@ Status compile(const npu_compile_request &request, std::vector<uint8_t> &file) {
 extern "C" __attribute__((visibility("default"))) bool npuc_compile_2(const npu_compile_request *request,
                                                                       npu_compile_result *result) {
   return npu::compiler::answer([&](std::vector<uint8_t> &file) { return compile(*request, file); }, *result);
+}
+
+extern "C" __attribute__((visibility("default"))) char *npuc_load_plugin_1(const char *path) {
+  const Status status = npu::cpu::load_plugin(path);
+  return status.ok() ? nullptr : ::strdup(status.message().c_str());
 }

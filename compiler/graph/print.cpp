@@ -6,6 +6,7 @@
 
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/fields.h"
+#include "runtime/cpu/names.h"
 
 namespace npu::graph {
 namespace {
@@ -18,38 +19,12 @@ std::string number_text(double v) {
   return text;
 }
 
-const char *act_name(ActKind kind) {
-  constexpr const char *kChip[] = {"None",  "Relu", "Clip",        "LeakyRelu",  "Sigmoid",  "Tanh",  "Exp",
-                                   "Log",   "Sqrt", "Rsqrt",       "Reciprocal", "Abs",      "Neg",   "Erf",
-                                   "Gelu",  "Elu",  "HardSigmoid", "HardSwish",  "Softplus", "Floor", "Ceil",
-                                   "Round", "Sign", "Sin",         "Cos"};
-  constexpr const char *kHost[] = {"Tan",   "Asin",  "Acos",  "Atan", "Sinh",  "Cosh",
-                                   "Asinh", "Acosh", "Atanh", "Not",  "IsNan", "IsInf"};
-  const auto n = static_cast<size_t>(kind), first = static_cast<size_t>(cpu::kFirstHostAct);
-  if (n < std::size(kChip)) return kChip[n];
-  return n >= first && n - first < std::size(kHost) ? kHost[n - first] : "?";
-}
-
-const char *binary_name(BinaryKind kind) {
-  constexpr const char *kChip[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
-  constexpr const char *kHost[] = {"Pow",       "Mod",        "Fmod",  "And",  "Or",         "Xor",
-                                   "ShiftLeft", "ShiftRight", "Equal", "Less", "LessOrEqual"};
-  const auto n = static_cast<size_t>(kind), first = static_cast<size_t>(cpu::kFirstHostBinary);
-  if (n < std::size(kChip)) return kChip[n];
-  return n >= first && n - first < std::size(kHost) ? kHost[n - first] : "?";
-}
-
-std::string field_text(ActKind v) { return act_name(v); }
-std::string field_text(BinaryKind v) { return binary_name(v); }
+template <class T>
+requires requires(T v) { cpu::name_of(v); }
+std::string field_text(T v) { return cpu::name_of(v); }
 std::string field_text(Dtype v) { return cpu::dtype_name(v); }
-std::string field_text(ReduceKind v) {
-  constexpr const char *kNames[] = {"Sum", "Mean", "Max", "Min", "Prod"};
-  return kNames[static_cast<size_t>(v)];
-}
-std::string field_text(Reduction v) {
-  constexpr const char *kNames[] = {"None", "Add", "Mul", "Max", "Min"};
-  return kNames[static_cast<size_t>(v)];
-}
+std::string field_text(const std::string &v) { return v; }
+std::string field_text(const TensorKind &v) { return kind_text(v); }
 /// "scale@zero"
 std::string field_text(const cpu::Quant &v) {
   return number_text(static_cast<double>(v.scale)) + "@" + std::to_string(v.zero);
@@ -59,12 +34,27 @@ template <class T>
 requires std::is_integral_v<T> std::string field_text(T v) { return std::to_string(v); }
 template <class T>
 requires std::is_floating_point_v<T> std::string field_text(T v) { return number_text(static_cast<double>(v)); }
+std::string field_text(const cpu::PluginAttribute &v);
 template <class List>
 requires requires(const List &list) { list.size(); }
 std::string field_text(const List &list) {
   std::string text;
   for (const auto &v : list) text += (text.empty() ? "" : ", ") + field_text(v);
   return "[" + text + "]";
+}
+
+std::string field_text(const cpu::PluginAttribute &v) {
+  switch (v.kind) {
+    case cpu::PluginValue::Ints:
+      return v.name + "=" + field_text(v.ints);
+    case cpu::PluginValue::Floats:
+      return v.name + "=" + field_text(v.floats);
+    case cpu::PluginValue::Strings:
+      return v.name + "=" + field_text(v.strings);
+    case cpu::PluginValue::Tensor:
+      break;
+  }
+  return v.name + "=" + kind_text(v.tensor);
 }
 
 /// " name=value" for each field that is not at its default; those of inner structs with their own names.

@@ -143,7 +143,8 @@ std::string help_for_operator(std::string_view domain, std::string_view type) {
     return "it is none of neural networks: end the network in front of it, and compute it in the program";
   if (domain.find("training") != domain.npos) return "it is for training: export the network for inference";
   if (is_onnx(type)) return "ONNX has " + quoted(type) + " in its own domain: export with that, if it means the same";
-  return "define it in the file as a function of ONNX's operators, which npuc expands, or export without it";
+  return "define it in the file as a function of ONNX's operators, which npuc expands; or give npuc a plug-in that "
+         "computes it on the CPU (--plugin FILE, docs/guide/own-operators.md)";
 }
 
 std::string help_for(Obstacle obstacle) {

@@ -13,6 +13,7 @@
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
 #include "compiler/import/open_shapes.h"
+#include "compiler/import/plugin_ops.h"
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/operators.h"
 
@@ -340,7 +341,7 @@ class Importer : private BodyConverter {
         for (const RawNode &inner : f->nodes) check_operator(inner, seen);
       return;
     }
-    if (!find_op(n.domain, n.type)) add_problem(n, kNotSupported, Obstacle::Operator);
+    if (!find_op(n.domain, n.type) && !is_plugin_operator(n)) add_problem(n, kNotSupported, Obstacle::Operator);
     // A branch that is not taken does no harm.
     for (const auto &[name, a] : n.attributes)
       if (a.graph && n.type != "If")
@@ -540,7 +541,7 @@ class Importer : private BodyConverter {
     if (has_references(n)) return convert_one(with_arguments(n), source, std::move(inputs), results);
     if (const RawFunction *f = find_function(n)) return call(*f, n, inputs, results);
     const OpHandler handler = find_op(n.domain, n.type);
-    if (!handler) return refuse(Obstacle::Operator, kNotSupported);
+    if (!handler && !is_plugin_operator(n)) return refuse(Obstacle::Operator, kNotSupported);
     for (const auto &[name, attribute] : n.attributes) {
       const std::string wrong =
           n.domain == kMicrosoft ? wrong_microsoft_attribute(n.type, name) : wrong_attribute_name(n.type, opset_, name);
@@ -551,7 +552,7 @@ class Importer : private BodyConverter {
     OpContext context(graph_, n, opset_, source, std::move(inputs), this, perhaps_);
     context.narrow_floats = narrow_floats;
     const size_t first = graph_.nodes.size();
-    NPU_TRY(handler(context));
+    NPU_TRY(handler ? handler(context) : plugin_operator(context));
     if (!context.wrong_attribute().empty()) return refuse(Obstacle::Attribute, context.wrong_attribute());
     results = std::move(context.results);
     mark_inner(first, source, results);

@@ -37,11 +37,14 @@ auto method(Answer (Class::*function)() const) {
 pybind11::str text_of(const std::string &bytes);
 /// Arguments of Python's; what they are called is for the text of a TypeError.
 int64_t integer_argument(const pybind11::handle &value, const std::string &where);
+/// A sequence of integers, or one integer for one dimension.
 Shape shape_argument(const pybind11::handle &value, const std::string &where);
+/// A type's name, or what numpy takes for its dtype: numpy.float32, numpy.dtype("float32").
+bm_data_type_t dtype_argument(const pybind11::handle &value, const std::string &where);
 std::string name_argument(const pybind11::handle &value, const std::string &where);
 pybind11::array array_argument(const pybind11::handle &value, const std::string &where);
-/// Whether elements lie one behind the other, row by row, in this machine's byte order.
-bool is_dense(const pybind11::array &array);
+/// Throws unless elements lie one behind the other, row by row, in this machine's byte order.
+void check_dense(const pybind11::array &array, const std::string &where);
 
 }  // namespace npu::python
 

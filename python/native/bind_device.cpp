@@ -111,6 +111,12 @@ index: its number, 0 to len(qnpu.devices()) - 1.)")
            py::arg("index"))
       .def_property_readonly("index", method(&Device::index), "Its number.")
       .def("__repr__", text_of_device)
+      .def("__reduce__",
+           [](const Device &) -> py::object {
+             throw py::type_error(
+                 "a qnpu.Device cannot be pickled or copied: it is a connection to a device. Pass "
+                 "device.index, and make a qnpu.Device of it in the other process");
+           })
       .def("info", info_of, "What never changes: qnpu.DeviceInfo.")
       .def("memory", memory_of, "The card's memory at this moment, in bytes: qnpu.MemoryInfo.")
       .def("status", status_of, "Sensors and counters at this moment: qnpu.Status.")

@@ -72,7 +72,7 @@ void take_inputs(const bm_net_info_t &net, const py::list &values, Launch &launc
     const std::string advice = input_advice(array, wanted);
     in.type = type_of_array(array, where, wanted, advice);
     check_type(where, in.type, wanted, advice);
-    if (!is_dense(array)) throw Failure(where + ": the array is not C-contiguous");
+    check_dense(array, where);
     in.data = array.data();
     in.shape = shape_of_array(array);
   }
@@ -92,7 +92,7 @@ void take_outputs(const bm_net_info_t &net, const py::list &values, Launch &laun
     auto array = py::cast<py::array>(values[i]);
     const std::string where = output_name(net, i);
     out.type = type_of_array(array, where, launch.numbers ? BM_FLOAT32 : net.output_dtypes[i]);
-    if (!is_dense(array)) throw Failure(where + ": the array is not C-contiguous");
+    check_dense(array, where);
     if (!array.writeable()) throw Failure(where + ": the array is read-only");
     out.data = array.mutable_data();
     out.shape = shape_of_array(array);
@@ -188,7 +188,7 @@ py::array dequantize(const RuntimePtr &runtime, const std::string &network, int 
   bmrt_quant_t quant;
   if (!bmrt_get_output_quant(runtime->get(), find_network(*runtime, network).name, index, &quant)) runtime_failed();
   check_type("dequantize", type_of_array(elements, "dequantize", quant.dtype), quant.dtype);
-  if (!is_dense(elements)) throw Failure("dequantize: the array is not C-contiguous");
+  check_dense(elements, "dequantize");
   py::array_t<float> numbers(std::vector<py::ssize_t>(elements.shape(), elements.shape() + elements.ndim()));
   if (!bmrt_dequantize(&quant, elements.data(), static_cast<uint64_t>(elements.size()), numbers.mutable_data()))
     runtime_failed();
@@ -199,6 +199,12 @@ py::array dequantize(const RuntimePtr &runtime, const std::string &network, int 
 
 void bind_runtime(py::module_ &module) {
   using Unlocked = py::call_guard<WithoutLock>;
+  module.def(
+      "load_plugin",
+      [](const std::string &path) {
+        if (!bmrt_load_plugin(path.c_str())) runtime_failed();
+      },
+      py::arg("path"), Unlocked());
   py::class_<Runtime, RuntimePtr>(module, "Runtime")
       .def(py::init<std::vector<DevicePtr>>(), py::arg("devices"), Unlocked())
       .def("load", py::overload_cast<const std::string &>(&Runtime::load), py::arg("path"), Unlocked())

@@ -21,8 +21,12 @@ std::string cast_advice(const py::array &array, bm_data_type_t wanted) {
   return "; x.astype(numpy." + type_name(wanted) + ") makes such an array of x";
 }
 
-bool is_dense(const py::array &array) {
-  return (array.flags() & py::array::c_style) && py::bool_(array.dtype().attr("isnative"));
+void check_dense(const py::array &array, const std::string &where) {
+  if (!py::bool_(array.dtype().attr("isnative")))
+    throw Failure(where + ": dtype " + py::str(array.dtype().attr("str")).cast<std::string>() +
+                  " has the byte order of other machines (big-endian), expected this machine's; x.astype(numpy." +
+                  py::str(array.dtype().attr("name")).cast<std::string>() + ") makes such an array of x");
+  if (!(array.flags() & py::array::c_style)) throw Failure(where + ": the array is not C-contiguous");
 }
 
 py::tuple shape_tuple(const Shape &shape) {
@@ -56,11 +60,30 @@ int64_t integer_argument(const py::handle &value, const std::string &where) {
 }
 
 Shape shape_argument(const py::handle &value, const std::string &where) {
+  if (PyIndex_Check(value.ptr()) && !PySequence_Check(value.ptr())) return {integer_argument(value, where)};
   if (!PySequence_Check(value.ptr()) || PyUnicode_Check(value.ptr()) || PyBytes_Check(value.ptr()))
-    wrong_type(value, where, "a sequence of integers");
+    wrong_type(value, where, "an integer or a sequence of integers");
   Shape shape;
   for (const py::handle &dim : value) shape.push_back(integer_argument(dim, where));
   return shape;
+}
+
+bm_data_type_t dtype_argument(const py::handle &value, const std::string &where) {
+  if (PyUnicode_Check(value.ptr()))
+    if (const auto type = find_type(value.cast<std::string>())) return *type;
+  if (value.is_none()) wrong_type(value, where, "a type such as 'float32' or numpy.float32");
+  py::object type;
+  try {
+    type = py::dtype::from_args(py::reinterpret_borrow<py::object>(value));
+  } catch (py::error_already_set &error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
+    if (PyUnicode_Check(value.ptr())) return type_of(value.cast<std::string>());
+    wrong_type(value, where, "a type such as 'float32' or numpy.float32");
+  }
+  if (!py::bool_(type.attr("isnative")))
+    throw Failure(where + ": " + py::str(type.attr("str")).cast<std::string>() +
+                  " has the byte order of other machines (big-endian), expected this machine's");
+  return type_of(py::str(type.attr("name")).cast<std::string>());
 }
 
 std::string name_argument(const py::handle &value, const std::string &where) {
@@ -110,7 +133,7 @@ void check_array(const Tensor &tensor, const py::array &array, const char *what,
   const Shape shape(array.shape(), array.shape() + array.ndim());
   if (shape != tensor.shape())
     throw Failure(std::string(what) + ": shape " + shape_text(shape) + ", expected " + shape_text(tensor.shape()));
-  if (!is_dense(array)) throw Failure(std::string(what) + ": the array is not C-contiguous");
+  check_dense(array, what);
 }
 
 void copy_from(Tensor &tensor, const py::object &value) {
@@ -227,8 +250,8 @@ void bind_tensor(py::module_ &module) {
   py::class_<Tensor, TensorPtr>(module, "Tensor", py::buffer_protocol(),
                                 R"(A dense tensor in device memory, row-major. New ones are zero.
 
-device: a qnpu.Device. shape: elements, outermost dimension first, at most 8 dimensions.
-dtype: "float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32" or "uint32".
+device: a qnpu.Device. shape: elements, outermost dimension first, at most 8 dimensions; a number for one dimension.
+dtype: "float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32", or numpy's type.
 
 numpy.asarray(tensor) and numpy.from_dlpack(tensor) are its memory itself, mapped into the process, for as long as the
 array lives; flush() after writing there, invalidate() before reading again. Launches do both for the tensors that they
@@ -236,9 +259,9 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
       .def(py::init([](const py::object &place, const py::object &dims, const py::object &dtype) {
              const DevicePtr device = device_argument(place, "Tensor: device");
              Shape shape = shape_argument(dims, "Tensor: shape");
-             const std::string type = name_argument(dtype, "Tensor: dtype");
+             const bm_data_type_t type = dtype_argument(dtype, "Tensor: dtype");
              const WithoutLock free;  // not a guard of the call: pybind11 notes the object in it, which takes the lock
-             return std::make_shared<Tensor>(device, std::move(shape), type_of(type));
+             return std::make_shared<Tensor>(device, std::move(shape), type);
            }),
            py::arg("device"), py::arg("shape"), py::arg("dtype"))
       .def_buffer(buffer_of)
@@ -261,7 +284,7 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
             const int64_t from = integer_argument(first, "view: first");
             if (from < 0) throw Failure("view: first: " + std::to_string(from) + ", expected 0 or more");
             std::optional<bm_data_type_t> type;
-            if (!dtype.is_none()) type = type_of(name_argument(dtype, "view: dtype"));
+            if (!dtype.is_none()) type = dtype_argument(dtype, "view: dtype");
             return t.view(std::move(shape), static_cast<uint64_t>(from), type);
           },
           py::arg("shape"), py::arg("first") = 0, py::arg("dtype") = py::none(),
@@ -273,7 +296,12 @@ are given. bfloat16 is uint16 in numpy. numpy() is a copy.)")
       .def("__dlpack__", lend, py::arg("stream") = py::none(), "Its memory, mapped, for other libraries.")
       .def(
           "__dlpack_device__", [](const Tensor &) { return py::make_tuple(dlpack::kCpu, 0); },
-          "System memory: what is lent is mapped.");
+          "System memory: what is lent is mapped.")
+      .def("__reduce__", [](const Tensor &) -> py::object {
+        throw py::type_error(
+            "a qnpu.Tensor cannot be pickled or copied: it is memory of a device. Pass tensor.numpy(), "
+            "and make a tensor of that with qnpu.tensor(array, device)");
+      });
   module.def("from_dlpack", borrow, py::arg("capsule"), py::arg("device"));
 }
 

@@ -12,6 +12,7 @@ from typing import Any, Iterable, List, Mapping, Optional, Union
 
 import numpy as np
 
+from . import _native
 from ._native import Error
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -24,9 +25,11 @@ OPTIONS = {
     "calibration-table": '"FILE"', "save-table": '"FILE"', "preprocess": '{"resize": 256}', "symmetric": "True",
     "no-bias-correction": "True", "equalize": "True", "accuracy": '"cosine:0.99"', "labels": '"FILE"',
     "keep-float": '["node", ...]', "reals": '"fp16"', "cores": "2", "lmem": '"8M"', "turns": '"never"',
-    "optimize": "20", "schedule": '"FILE"', "name": '"digits"', "io-alone": "True",
+    "optimize": "20", "schedule": '"FILE"', "name": '"digits"', "io-alone": "True", "plugin": '"FILE"',
 }
-REPEATED = ("shape", "stage", "input", "input-type", "output-type", "keep-float")
+REPEATED = ("shape", "stage", "input", "input-type", "output-type", "keep-float", "plugin")
+
+_plugins: List[str] = []  # files that load_plugin() has loaded
 
 _BMODEL_MAGIC = bytes.fromhex("eeaa55ff")
 
@@ -59,6 +62,23 @@ class Model:
         return f"<qnpu.Model, {len(self.data)} bytes>"
 
 
+def load_plugin(path: PathLike) -> None:
+    """Loads a shared library with operators of your own, which are computed on the CPU (npu_plugin.h). Networks that
+    have them can be compiled and run from now on, until the process ends."""
+    try:
+        text = os.path.abspath(os.fsdecode(path))
+        name = os.fsencode(text)
+    except TypeError:
+        raise TypeError(f"load_plugin: path: {type(path).__name__}, expected a path") from None
+    except ValueError as error:
+        raise Error(f"load_plugin: path: {error}") from None
+    if "\0" in text:
+        raise Error(f"load_plugin: path: {text!r}: a NUL in it")
+    _native.load_plugin(name)
+    if text not in _plugins:
+        _plugins.append(text)
+
+
 def is_bmodel(head: bytes) -> bool:
     """Whether a file that begins like this is compiled already."""
     return head[:4] == _BMODEL_MAGIC
@@ -84,12 +104,37 @@ def program(name: str) -> str:
     found = None if named else shutil.which(name)
     if not found:
         raise CompileError(f"{named}: no such program (QNPU_{name.upper()})" if named
-                           else f"the program {name} is neither beside the package nor on PATH")
+                           else f"the program {name} is neither beside the package nor on PATH; `make programs` "
+                                "builds it in a checkout")
     return found
 
 
 def _numbers(value: Any) -> str:
     return ",".join(str(v) for v in (value if isinstance(value, (tuple, list)) else [value]))
+
+
+def _type_name(value: Any, short: bool) -> str:
+    """npuc's name of a type: of "float32", numpy.float32, numpy.dtype("float32"). `short`: fp32 instead of float32."""
+    name = str(value)
+    if not isinstance(value, str):
+        try:
+            name = np.dtype(value).name if value is not None else name
+        except (TypeError, ValueError):
+            pass  # npuc says what is expected
+    return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}.get(name, name) if short else name
+
+
+def _as_file(value: Any, where: str) -> "np.ndarray[Any, Any]":
+    """An array as npuc reads it from a file: of numbers, row by row, in this machine's byte order."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise CompileError(f"{where}: {type(value).__name__} is no array: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise CompileError(f"{where}: dtype {array.dtype.name}, expected numbers")
+    if array.nbytes >= 2**32:  # strides of 0 may make it larger than memory
+        raise CompileError(f"{where}: shape {list(array.shape)}: {array.nbytes} bytes, expected less than 4 GiB")
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
 def _shapes(value: Any, where: str) -> List[str]:
@@ -107,7 +152,7 @@ def _values(value: Mapping[str, Any], folder: str) -> List[str]:
     for number, (name, constant) in enumerate(value.items()):
         if isinstance(constant, np.ndarray):
             path = os.path.join(folder, f"input{number}.npy")
-            np.save(path, constant)
+            np.save(path, _as_file(constant, f"input {name!r}"))
             texts.append(f"{name}={path}")
         else:
             texts.append(f"{name}={_numbers(constant)}")
@@ -119,7 +164,7 @@ def _save_arrays(path: str, arrays: Mapping[str, Any]) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.save(file, np.asarray(array), allow_pickle=False)
+                np.save(file, _as_file(array, f"calibrate: {name!r}"))
 
 
 def _samples(samples: Iterable[Any], folder: str) -> str:
@@ -130,7 +175,7 @@ def _samples(samples: Iterable[Any], folder: str) -> str:
         if isinstance(sample, Mapping):
             _save_arrays(os.path.join(path, f"{number:06}.npz"), sample)
         else:
-            np.save(os.path.join(path, f"{number:06}.npy"), np.asarray(sample))
+            np.save(os.path.join(path, f"{number:06}.npy"), _as_file(sample, f"calibrate: sample {number}"))
     return path
 
 
@@ -152,6 +197,11 @@ def _option(name: str, value: Any, folder: str) -> List[str]:
         return [_samples(value, folder)]
     if name == "preprocess" and isinstance(value, Mapping):
         return [",".join(f"{key}={_numbers(v)}" for key, v in value.items())]
+    if name in ("input_type", "output_type", "reals", "quantize"):
+        short = name in ("reals", "quantize")
+        if isinstance(value, Mapping):
+            return [f"{key}={_type_name(v, short)}" for key, v in value.items()]
+        return [_type_name(v, short) for v in (value if isinstance(value, (list, tuple)) else [value])]
     if isinstance(value, Mapping):
         return [f"{key}={_numbers(v)}" for key, v in value.items()]
     return [str(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
@@ -176,24 +226,28 @@ def arguments(options: Mapping[str, Any], folder: str) -> List[str]:
 
 def _model_file(model: Any, folder: str) -> str:
     if isinstance(model, (str, os.PathLike)):
-        path = os.fspath(model)
+        path = os.fsdecode(model)
         return os.path.join(os.curdir, path) if path.startswith("-") else path  # no option
     data = model.SerializeToString() if hasattr(model, "SerializeToString") else as_bytes(model)
     path = os.path.join(folder, "model.onnx")
     try:
         with open(path, "wb") as file:
             file.write(data)
-    except TypeError:
+    except (TypeError, ValueError, BufferError):  # no buffer, or one with gaps
         raise CompileError(f"{'None' if model is None else type(model).__name__} is no model: a path, the bytes of an "
                            "ONNX file or an onnx.ModelProto is expected; a Session also takes the bytes of a .bmodel "
                            "and a qnpu.Model") from None
     return path
 
 
+# Lines in which npuc says how far it is, and what a search has found.
+_PROGRESS = re.compile(r"^npuc: ([^:\n]+ \d+ of \d+| *\d+ s, \d+ schedules tried, .*)(\n|$)", re.MULTILINE)
+
+
 def _reason(said: str, folder: str, options: Mapping[str, Any]) -> str:
-    """What the compiler has said, in the caller's words: without its name and without files that it was given here, and
-    with the keyword arguments for options that it names."""
-    text = re.sub(r"^npuc: (error: )?", "", said)
+    """The compiler's reason in the caller's words: without its progress, its name and files that it was given
+    here, and with the keyword arguments for options that it names."""
+    text = re.sub(r"^npuc: (error: )?", "", _PROGRESS.sub("", said).strip())
     text = text.replace(os.path.join(folder, "model.onnx"), "the model").replace(folder + os.sep, "")
     keywords = []
     for name in dict.fromkeys(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", text)):
@@ -218,12 +272,15 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
     """
     with tempfile.TemporaryDirectory(prefix="qnpu-") as folder:
         target = os.path.join(folder, "model.bmodel")
-        line = [program("npuc"), _model_file(model, folder), "-o", target, *arguments(options, folder)]
-        done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                              encoding="utf-8", errors="replace")  # names of an ONNX file may be any bytes
+        line = [program("npuc"), _model_file(model, folder), "-o", target, *(f"--plugin={path}" for path in _plugins),
+                *arguments(options, folder)]
+        try:
+            done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                                  encoding="utf-8", errors="replace")  # names of an ONNX file may be any bytes
+        except (OSError, ValueError) as error:  # a text that is too long, has a NUL or half a surrogate pair
+            raise CompileError(f"{line[0]}: it cannot be run with these arguments: {error}") from None
         if done.returncode != 0:
-            reason = done.stderr.strip() or f"npuc ended with status {done.returncode}"
-            raise CompileError(_reason(reason, folder, options))
+            raise CompileError(_reason(done.stderr, folder, options) or f"npuc ended with status {done.returncode}")
         try:
             with open(target, "rb") as file:
                 compiled = Model(file.read(), done.stdout)

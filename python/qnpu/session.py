@@ -6,13 +6,15 @@ import asyncio
 import atexit
 import contextlib
 import gc
+import math
 import operator
 import os
 import sys
 import tempfile
 import threading
 import weakref
-from typing import (Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union)
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple,
+                    Union, overload)
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from . import _native
 from ._native import Device, Error, Tensor
 from .compiler import Model, PathLike, as_bytes, is_bmodel
 from .compiler import compile as compile_onnx
+from .compiler import load_plugin
 from .device import Profile
 
 Array = np.ndarray  # of any type
@@ -40,6 +43,14 @@ class TensorInfo(NamedTuple):
     def shape(self) -> Tuple[int, ...]:
         """That of the first stage."""
         return self.shapes[0]
+
+
+class NodeArg(NamedTuple):
+    """An input or output as ONNX Runtime describes it."""
+
+    name: str
+    shape: List[int]  # the first stage's
+    type: str  # "tensor(float)"
 
 
 class NetworkInfo(NamedTuple):
@@ -167,9 +178,13 @@ def _is_array(value: Any) -> bool:
         hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__array__"))
 
 
-def as_array(value: Any, dtype: str, where: str) -> "np.ndarray[Any, Any]":
+_MOST_BYTES = 2**32 - 1  # a tensor's
+
+
+def as_array(value: Any, dtype: str, where: str, most: Optional[int] = None) -> "np.ndarray[Any, Any]":
     """What the runtime can copy from: the value itself where it is a dense array. Numbers and lists get `dtype`, which
-    must hold them. `where` is for the text of an error."""
+    must hold them. `where` is for the text of an error. An array of more than `most` elements is not copied: one with
+    strides of 0 may be larger than memory."""
     target = np.dtype("uint16" if dtype == "bfloat16" else dtype)
     listed = not _is_array(value)
     try:
@@ -188,6 +203,10 @@ def as_array(value: Any, dtype: str, where: str) -> "np.ndarray[Any, Any]":
                     + (f" of {dtype}: {error}" if listed else f": {error}")) from None
     if value.flags.c_contiguous and value.dtype.isnative:
         return value  # type: ignore[no-any-return]
+    if most is not None and value.size > most:
+        raise Error(f"{where}: shape {list(value.shape)}: {value.size} elements, expected at most {most}")
+    if value.nbytes > _MOST_BYTES:
+        raise Error(f"{where}: shape {list(value.shape)}: {value.nbytes} bytes, expected less than 4 GiB")
     return np.array(value, dtype=value.dtype.newbyteorder("="), order="C", copy=True)
 
 
@@ -264,6 +283,48 @@ def _names(infos: Sequence[TensorInfo]) -> List[str]:
     return [info.name for info in infos]
 
 
+def _node_args(infos: Sequence[TensorInfo]) -> List[NodeArg]:
+    return [NodeArg(info.name, list(info.shape), f"tensor({'float' if info.dtype == 'float32' else info.dtype})")
+            for info in infos]
+
+
+def _bind(arguments: Sequence[Any], named: Dict[str, Any]) -> Tuple[Any, Any, bool]:
+    """The inputs and the outputs' names of a call of run(), and whether it is one in the style of ONNX Runtime."""
+    as_there = ("output_names", "input_feed", "run_options")
+    styled = len(arguments) > 1 or any(name in named for name in as_there)
+    names, feed = (as_there, "input_feed") if styled else (("inputs",), "inputs")
+    if len(arguments) > len(names):
+        raise TypeError(f"run: {len(arguments)} positional arguments, expected at most {len(names)}: "
+                        + ", ".join(names))
+    for name, value in zip(names, arguments):
+        if name in named:
+            raise TypeError(f"run: {name} is given twice")
+        named[name] = value
+    for name in named:
+        if name not in names:
+            raise TypeError(f"run: unexpected argument {name!r}; run(inputs, *, network, out, cores, numbers, "
+                            "on_device) and run(output_names, input_feed) are expected")
+    if feed not in named:
+        raise TypeError(f"run: {feed} is missing")
+    if named.get("run_options") is not None:
+        raise TypeError(f"run: run_options: {_type_name(named['run_options'])}, expected None")
+    return named[feed], named.get("output_names"), styled
+
+
+def _selected(outputs: Outputs, output_names: Any) -> List[Any]:
+    """The outputs that run(output_names, input_feed) returns; all for None and for an empty list, as there."""
+    return [outputs[name] for name in output_names or outputs]
+
+
+def _check_output_names(net: NetworkInfo, output_names: Any) -> None:
+    if output_names is None:
+        return
+    if not isinstance(output_names, (list, tuple)) or not all(isinstance(name, str) for name in output_names):
+        raise TypeError(f"network '{net.name}': output_names: {output_names!r:.40}, expected None or a list of names")
+    for name in output_names:
+        _index(net, net.outputs, name, "output")
+
+
 def _in_order(values: Mapping[str, Any], infos: Sequence[TensorInfo], where: str) -> List[Any]:
     """The values by the order of their tensors, None for those that are not there."""
     unknown = [name for name in values if all(name != info.name for info in infos)]
@@ -286,7 +347,7 @@ class Session:
         compiled now; the result is kept in memory only (qnpu.compile(..., output=) keeps it in a file).
     device: number, or Device object; for distributed networks a list of them.
     max_launches: so many launches of a network have activation memory at the same time (16); others wait for it.
-    compile_options: of networks in ONNX, see qnpu.compile.
+    compile_options: of networks in ONNX, see qnpu.compile; plugin="FILE" is also for compiled ones (qnpu.load_plugin).
 
     Close it, use it in `with`, or leave it to Python. Any number of threads may use it at once.
     """
@@ -298,6 +359,9 @@ class Session:
         self._loops: List[_EventLoop] = []
         self._runtime: Optional[_native.Runtime] = None
         self.report: Optional[str] = None  #: what the compiler says of a network that was compiled here
+        plugins = compile_options.pop("plugin", None) or ()
+        for plugin in plugins if isinstance(plugins, (list, tuple)) else [plugins]:
+            load_plugin(plugin)
         listed = list(device) if isinstance(device, (list, tuple)) else [device]
         if not listed:
             raise Error("device: an empty list; at least one device is expected")
@@ -318,11 +382,14 @@ class Session:
 
     def _load(self, runtime: _native.Runtime, model: Any, options: Mapping[str, Any]) -> None:
         if isinstance(model, (str, os.PathLike)):
+            model = os.fsdecode(model)
             try:
                 with open(model, "rb") as file:
-                    compiled = is_bmodel(file.read(4)) or os.fspath(model).endswith(".bmodel")
+                    compiled = is_bmodel(file.read(4)) or model.endswith(".bmodel")
             except OSError as error:
-                raise Error(f"{os.fspath(model)}: {error.strerror}") from None
+                raise Error(f"{model}: {error.strerror}") from None
+            except ValueError as error:  # a NUL in the path, or half a surrogate pair
+                raise Error(f"{model!r}: {error}") from None
         else:
             model = as_bytes(model)
             compiled = isinstance(model, Model) or (isinstance(model, (bytes, bytearray, memoryview))
@@ -332,8 +399,8 @@ class Session:
         if not compiled:
             model = compile_onnx(model, **options)
             self.report = model.report
-        if isinstance(model, (str, os.PathLike)):
-            runtime.load(os.fspath(model))
+        if isinstance(model, str):
+            runtime.load(os.fsencode(model))
         else:
             runtime.load_data(model.data if isinstance(model, Model) else model)
 
@@ -374,6 +441,14 @@ class Session:
         """Of the first network."""
         return self.network().outputs
 
+    def get_inputs(self) -> List[NodeArg]:
+        """Inputs of the first network, described as in ONNX Runtime: name, shape, type ("tensor(float)")."""
+        return _node_args(self.inputs)
+
+    def get_outputs(self) -> List[NodeArg]:
+        """Outputs of the first network, described as in ONNX Runtime."""
+        return _node_args(self.outputs)
+
     @property
     def in_flight(self) -> int:
         """Launches that are on their way at this moment."""
@@ -404,6 +479,8 @@ class Session:
         array = as_array(numbers, "float32", where)
         if array.dtype.kind not in "fiub":
             raise Error(f"{where}: dtype {array.dtype.name}, expected numbers")
+        if 4 * array.size > _MOST_BYTES:
+            raise Error(f"{where}: shape {list(array.shape)}, expected less than 4 GiB of float32")
         return self._open().quantize(net.name, index, array)
 
     def dequantize(self, name: str, elements: Any, network: Optional[str] = None) -> "np.ndarray[Any, Any]":
@@ -420,9 +497,18 @@ class Session:
 
     # ---- launches ----
 
-    def run(self, inputs: Any, *, network: Optional[str] = None, out: Optional[Mapping[str, Value]] = None,
-            cores: Sequence[int] = (), numbers: bool = False, on_device: bool = False) -> Outputs:
-        """Launches a network and waits for its outputs.
+    @overload
+    def run(self, inputs: Any, *, network: Optional[str] = ..., out: Optional[Mapping[str, Value]] = ...,
+            cores: Sequence[int] = ..., numbers: bool = ..., on_device: bool = ...) -> Outputs: ...
+
+    @overload
+    def run(self, output_names: Optional[Sequence[str]], input_feed: Any, run_options: None = ..., *,
+            network: Optional[str] = ..., out: Optional[Mapping[str, Value]] = ..., cores: Sequence[int] = ...,
+            numbers: bool = ..., on_device: bool = ...) -> List[Any]: ...
+
+    def run(self, *arguments: Any, network: Optional[str] = None, out: Optional[Mapping[str, Value]] = None,
+            cores: Sequence[int] = (), numbers: bool = False, on_device: bool = False, **named: Any) -> Any:
+        """Launches a network and waits for its outputs: run(inputs), or run(output_names, input_feed) as ONNX Runtime.
 
         inputs: arrays or qnpu.Tensor by their names; or in the network's order in a list or tuple; or the only input
             itself. Type and shape must be the network's (a network with one stage takes any shape with as many
@@ -433,14 +519,19 @@ class Session:
         cores: numbers of those to run on, for networks that take some of the card's.
         numbers: all arrays are float32, whatever the network's types are: converted as the model's scales say.
         on_device: outputs stay in device memory, as qnpu.Tensor.
+        output_names: None for all outputs, or a list of names. input_feed: as inputs. run_options: None.
 
-        Returns Outputs: a dict with new arrays (or what `out` had), and the modelled cycles.
+        Returns Outputs: a dict with new arrays (or what `out` had), and the modelled cycles. With output_names and
+        input_feed a list: the outputs in the order of these names.
         """
+        inputs, output_names, styled = _bind(arguments, named)
         runtime = self._open()
         numbers, on_device = _flag(numbers, "numbers"), _flag(on_device, "on_device")
+        _check_output_names(self.network(network), output_names)
         net, feeds, places = self._arguments(inputs, network, out, numbers)
         values, cycles = runtime.launch(net.name, feeds, places, _cores(cores), numbers, on_device)
-        return _outputs(net, values, cycles)
+        outputs = _outputs(net, values, cycles)
+        return _selected(outputs, output_names) if styled else outputs
 
     async def run_async(self, inputs: Any, *, network: Optional[str] = None,
                         out: Optional[Mapping[str, Value]] = None, cores: Sequence[int] = (), numbers: bool = False,
@@ -499,7 +590,8 @@ class Session:
         feeds = []
         for info, value in zip(net.inputs, values):
             feeds.append(value if isinstance(value, Tensor)
-                         else as_array(value, "float32" if numbers else info.dtype, f"{where} input '{info.name}'"))
+                         else as_array(value, "float32" if numbers else info.dtype, f"{where} input '{info.name}'",
+                                       max(math.prod(shape) for shape in info.shapes)))
         places: List[Any] = [None] * len(net.outputs)
         if out is not None:
             if not isinstance(out, Mapping):
@@ -540,6 +632,10 @@ class Session:
     def __del__(self) -> None:
         if hasattr(self, "_runtime"):
             self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a qnpu.Session cannot be pickled or copied: it holds a device. Pass the model (its path, or "
+                        "the qnpu.Model that qnpu.compile returns), and make a Session of it in the other process")
 
     def __repr__(self) -> str:
         return f"<qnpu.Session: {', '.join(self._networks)}>"

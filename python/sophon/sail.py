@@ -8,8 +8,10 @@ logs.
 from __future__ import annotations
 
 import base64
+import contextlib
 import dis
 import enum
+import math
 import operator
 import os
 import sys
@@ -107,15 +109,19 @@ class LogLevel(enum.Enum):
 _LIBRARY_NAMES = {dtype: dtype.name[3:].lower() for dtype in Dtype}
 _DTYPES = {name: dtype for dtype, name in _LIBRARY_NAMES.items()}
 _INT_MAX = 2**31 - 1
+_MOST_ELEMENTS = _MOST_BYTES = 2**32 - 1
 _print_times = False
 
 
 def _elements(shape: Iterable[int]) -> int:
-    return int(np.prod(list(shape), dtype=np.int64))
+    return math.prod(int(n) for n in shape)
 
 
 def _shape_of(where: str, shape: Any, size: Optional[int] = None) -> List[int]:
-    """A shape that a caller gives. Where it is for so many elements, one dimension may be -1, as numpy's."""
+    """A shape that a caller gives; a number is one dimension. Where it is for so many elements, one dimension may be
+    -1, as numpy's."""
+    if hasattr(shape, "__index__") and not hasattr(shape, "__iter__"):
+        shape = [shape]
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"{where}: shape {shape!r:.40}, expected a list of integers")
     try:
@@ -130,6 +136,8 @@ def _shape_of(where: str, shape: Any, size: Optional[int] = None) -> List[int]:
     if any(n < 0 for n in dims):
         raise qnpu.Error(f"{where}: shape {dims}, expected dimensions of 0 or more"
                          + ("" if size is None else ", or one -1"))
+    if _elements(dims) > _MOST_ELEMENTS:
+        raise qnpu.Error(f"{where}: shape {dims}, expected at most {_MOST_ELEMENTS} elements")
     return dims
 
 
@@ -153,6 +161,19 @@ def _part(where: str, source: "Tensor", target: "Tensor", what: Sequence[Any]) -
 
 def _numpy_type(dtype: Dtype) -> "np.dtype[Any]":
     return np.dtype("uint16" if dtype is Dtype.BM_BFLOAT16 else _LIBRARY_NAMES[dtype])
+
+
+def _dtype_argument(where: str, dtype: Any) -> Dtype:
+    """A Dtype, its number, or what numpy takes for one: numpy.float32, "float32"."""
+    if isinstance(dtype, str) and dtype in _DTYPES:
+        return _DTYPES[dtype]
+    if isinstance(dtype, (Dtype, int)):
+        with contextlib.suppress(ValueError):
+            return Dtype(dtype)
+    elif dtype is not None:
+        with contextlib.suppress(TypeError, ValueError, KeyError):
+            return _DTYPES[np.dtype(dtype).name]
+    raise qnpu.Error(f"{where}: dtype {dtype!r:.40}, expected one of sail.Dtype, or numpy's: " + ", ".join(_DTYPES))
 
 
 def _dtype_of(array: Array) -> Dtype:
@@ -300,9 +321,24 @@ class Bmcv:
 # ---- tensors ----
 
 
+def _array_of(value: Any, where: str) -> Array:
+    try:
+        return np.asarray(value)
+    except (ValueError, OverflowError, BufferError) as error:  # lists of different lengths
+        raise qnpu.Error(f"{where}: {type(value).__name__} is no array: {error}") from None
+
+
+def _native_order(array: Array) -> Array:
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def _of_a_tensor_s_type(array: Any) -> Array:
-    """The array; of types that tensors do not have, its numbers as float32, where that changes no integer."""
-    array = np.asarray(array)
+    """The array in this machine's byte order; of types that tensors do not have, its numbers as float32, where that
+    changes no integer."""
+    array = _array_of(array, "Tensor")
+    if max(array.nbytes, 4 * array.size) > _MOST_BYTES:  # strides of 0 may make it larger than memory
+        raise qnpu.Error(f"Tensor: shape {list(array.shape)}, expected less than 4 GiB")
+    array = _native_order(array)
     if array.dtype.name in _DTYPES or array.dtype.kind not in "fiub":
         return array
     numbers = array.astype(np.float32)
@@ -363,7 +399,7 @@ class Tensor:
 
     def _make(self, handle: Handle, shape: Sequence[int], dtype: Dtype = Dtype.BM_FLOAT32, own_sys_data: bool = False,
               own_dev_data: bool = False) -> None:
-        self._handle, self._dtype, self._shape = handle, Dtype(dtype), _shape_of("Tensor", shape)
+        self._handle, self._shape, self._dtype = handle, _shape_of("Tensor", shape), _dtype_argument("Tensor", dtype)
         if own_sys_data:
             self._sys = np.zeros(self._shape, _numpy_type(self._dtype))
         if own_dev_data:
@@ -508,15 +544,16 @@ class Tensor:
     def update_data(self, data: Array) -> None:
         """New elements, as many or fewer, of the tensor's type: into system memory, or into device memory where there
         is no other. float16 may be its bits in uint16."""
-        array = np.ascontiguousarray(data)
+        array = _array_of(data, "update_data")
+        if array.size > self.size():
+            raise qnpu.Error(f"update_data: {array.size} elements, the tensor has {self.size()}")
+        array = _native_order(np.ascontiguousarray(array))
         if self._dtype is Dtype.BM_FLOAT32:
             array = _of_a_tensor_s_type(array)
         elif self._dtype is Dtype.BM_FLOAT16 and array.dtype == np.uint16:
             array = array.view(np.float16)
         if array.dtype != _numpy_type(self._dtype):
             raise qnpu.Error(f"update_data: dtype {array.dtype.name}, expected {_numpy_type(self._dtype).name}")
-        if array.size > self.size():
-            raise qnpu.Error(f"update_data: {array.size} elements, the tensor has {self.size()}")
         if self._sys is not None:
             self._system_array().reshape(-1)[:array.size] = array.reshape(-1)
         else:
@@ -906,7 +943,7 @@ def _stage(net: qnpu.NetworkInfo, feeds: Mapping[str, Any]) -> Optional[int]:
 
 def _for_input(session: qnpu.Session, net: qnpu.NetworkInfo, info: qnpu.TensorInfo, value: Any) -> Array:
     """An array of the input's type, where the value has one that becomes it; else the launch says what is wrong."""
-    array, wanted = np.asarray(value), _numpy_type(_DTYPES[info.dtype])
+    array, wanted = _native_order(_array_of(value, f"input '{info.name}'")), _numpy_type(_DTYPES[info.dtype])
     if array.dtype == wanted:
         return array
     if array.dtype.kind == "f" or (array.dtype.kind in "iub" and wanted.kind == "f"):

@@ -56,6 +56,30 @@ class Compile(support.Test):
             ["--shape=x=1,3", "--shape=y=4", "--stage=x=1", "--stage=x=2", "--input-type=x=uint8", "--keep-float=a",
              "--keep-float=b", "--preprocess=resize=8,mean=1,2.5", "--dynamic"])
 
+    def test_types_may_be_numpys(self):
+        for kind in (np.float16, np.dtype("float16"), "float16"):
+            self.assertEqual(compiler.arguments({"reals": kind, "input_type": {"x": kind}}, self.folder),
+                             ["--reals=fp16", "--input-type=x=float16"])
+        self.assertEqual(compiler.arguments(
+            {"quantize": np.int8, "input_type": np.uint8, "output_type": {"x": np.dtype("float32"), "y": "bfloat16"},
+             "reals": "bfloat16"}, self.folder),
+            ["--quantize=int8", "--input-type=uint8", "--output-type=x=float32", "--output-type=y=bfloat16",
+             "--reals=bf16"])
+        with qnpu.Session(support.digits_model(), input_type=np.float16) as session:
+            self.assertEqual(session.inputs[0].dtype, "float16")
+
+    def test_arrays_in_another_byte_order_are_what_they_stand_for(self):
+        constant = np.arange(6, dtype=">f4").reshape(2, 3)
+        data = [qnpu.compile(support.add_model(), input={"b": b}).data
+                for b in (constant, constant.astype("<f4"), np.asfortranarray(constant))]
+        self.assertEqual(data[0], data[1])
+        self.assertEqual(data[0], data[2])
+        self.fails(["input 'b'", "dtype object, expected numbers"], qnpu.compile, support.add_model(),
+                   input={"b": np.array([None])}, kind=qnpu.CompileError)
+        for sample in ([None], ["a"], [[1], [1, 2]]):
+            self.fails("calibrate: sample 0: ", qnpu.compile, support.digits_model(), quantize="int8",
+                       calibrate=[sample], kind=qnpu.CompileError)
+
     def test_inputs_with_the_names_of_numpys_parameters_are_samples(self):
         path = self.path("names.npz")
         arrays = {name: np.full((2, 3), number, np.float32)
@@ -95,6 +119,29 @@ class Compile(support.Test):
         self.fails("\nIn Python: no_such_option=...", qnpu.compile, support.digits_model(), no_such_option=3,
                    kind=error)
         self.assertEqual(compiler._reason("npuc: error: f --explain", "/f", {}), "f --explain")
+
+    def test_errors_are_reasons_without_progress(self):
+        os.environ["QNPU_NPUC"] = self.path("npuc")
+        self.addCleanup(os.environ.pop, "QNPU_NPUC")
+        said = "".join(f"npuc: calibration {n} of 60\n" for n in range(60)) + \
+            "npuc:    2 s, 400 schedules tried, cycles 5120 -> 4711\nnpuc: node 'a': 3 of 4\nof its inputs\n"
+        with open(self.path("npuc"), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\ncat >&2 <<'END'\n{said}END\nexit 1\n")
+        os.chmod(self.path("npuc"), stat.S_IRWXU)
+        self.assertEqual(self.reason(), "node 'a': 3 of 4\nof its inputs")
+        del os.environ["QNPU_NPUC"]
+        samples = list(support.pictures()[0][:20]) + [np.zeros((3, 5), np.float32)]
+        with self.assertRaises(qnpu.CompileError) as caught:
+            qnpu.compile(support.digits_model(), quantize="int8", calibrate=samples)
+        self.assertNotIn(" of 21", str(caught.exception))
+        os.environ["QNPU_NPUC"] = self.path("npuc")
+
+    def test_arguments_that_no_program_takes(self):
+        for model, named in (("a\0b", {}), (support.digits_model(), {"name": "a\0b"}),
+                             (support.digits_model(), {"name": "\udcff" * 2 + "\ud800"}),
+                             (support.digits_model(), {"name": "a" * (1 << 18)})):
+            self.fails("cannot be run", qnpu.compile, model, kind=qnpu.CompileError, **named)
+        self.fails("null byte", qnpu.Session, "a\0b")
 
     def test_errors_name_no_file_that_the_caller_does_not_know(self):
         for call, named in ((qnpu.compile, {}), (qnpu.Session, {}),

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What is wrong is an exception that says what, where, and what was expected; and the next call works."""
 import asyncio
+import copy
 import gc
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 import unittest
@@ -101,6 +104,43 @@ class Errors(support.Test):
         self.fails(["output 'probabilities'", "not C-contiguous"], self.session.run, self.picture,
                    out={"probabilities": np.zeros((1, 20), np.float32)[:, ::2]})
 
+    def test_byte_order_of_other_machines(self):
+        words = ["dtype >f4", "byte order", "x.astype(numpy.float32) makes such an array of x"]
+        tensor = qnpu.Tensor(self.session.device, 10, "float32")
+        for call in (tensor.copy_from, tensor.copy_to):
+            self.fails(words, call, np.zeros(10, ">f4"))
+        self.fails(["output 'probabilities'", *words], self.session.run, self.picture,
+                   out={"probabilities": np.zeros((1, 10), ">f4")})
+        self.fails("dtype float64, expected float32", tensor.copy_from, np.zeros(10, ">f8"))
+
+    def test_arrays_larger_than_memory(self):
+        huge = np.broadcast_to(np.float32(0), (1 << 40,))  # 4 bytes of it exist
+        self.fails(["input 'image'", "1099511627776 elements, expected at most 64"], self.session.run, huge)
+        self.fails(["tensor", "less than 4 GiB"], qnpu.tensor, huge)
+
+    def test_what_cannot_be_pickled_says_what_to_pass_instead(self):
+        tensor = qnpu.Tensor(self.session.device, 1, "float32")
+        for thing, words in ((self.session, ["qnpu.Session", "Pass the model"]), (tensor, ["qnpu.Tensor", "numpy()"]),
+                             (self.session.device, ["qnpu.Device", "device.index"])):
+            for call in (pickle.dumps, copy.copy, copy.deepcopy):
+                self.fails([*words, "cannot be pickled or copied"], call, thing, kind=TypeError)
+        outputs = self.session.run(self.picture)
+        model, copied = pickle.loads(pickle.dumps((support.digits(), outputs)))
+        self.assertEqual((model.data, copied.cycles), (support.digits().data, outputs.cycles))
+        np.testing.assert_array_equal(copied[0], outputs[0])
+
+    def test_arguments_of_run(self):
+        run, feed = self.session.run, {"image": self.picture}
+        for words, what, named in (("inputs is missing", (), {}), ("input_feed is missing", (), {"output_names": None}),
+                                   ("'x'", (feed,), {"x": 1}), ("4 positional", (None, feed, None, 1), {}),
+                                   ("input_feed is given twice", (None, feed), {"input_feed": feed}),
+                                   ("run_options: int", (None, feed, 1), {}),
+                                   ("output_names: 'probabilities'", ("probabilities", feed), {}),
+                                   ("output_names: [1]", ([1], feed), {})):
+            self.fails(words, run, *what, kind=TypeError, **named)
+        self.fails(["output 'x' does not exist", "'probabilities'"], run, ["x"], feed)
+        self.fails("input 'image' is missing", run, None, {})
+
     def test_cores(self):
         self.fails("core", self.session.run, self.picture, cores=[99])
 
@@ -164,9 +204,13 @@ class Errors(support.Test):
             session.run(self.picture)
         tensor = qnpu.Tensor(device, (4,), "float32")
         wrong("view: first: -1", tensor.view, (4,), -1, kind=qnpu.Error)
-        wrong("view: shape: int", tensor.view, 4)
+        wrong("view: shape: float", tensor.view, 4.0)
         wrong("Tensor: shape: float", qnpu.Tensor, device, (1.5,), "float32")
-        wrong("Tensor: dtype: type", qnpu.Tensor, device, (1,), np.float32)
+        wrong("Tensor: dtype: NoneType", qnpu.Tensor, device, (1,), None)
+        wrong("Tensor: dtype: int", qnpu.Tensor, device, (1,), 5)
+        wrong("dtype float64: tensors may have float32", qnpu.Tensor, device, (1,), float, kind=qnpu.Error)
+        wrong("dtype no such: tensors may have float32", qnpu.Tensor, device, (1,), "no such", kind=qnpu.Error)
+        wrong("Tensor: dtype: >f4 has the byte order", qnpu.Tensor, device, (1,), ">f4", kind=qnpu.Error)
         wrong("copy_from: list", tensor.copy_from, [1.0] * 4)
         wrong("copy_to: list", tensor.copy_to, [1.0] * 4)
         wrong("tensor: set is no array", qnpu.tensor, {1, 2}, device, kind=qnpu.Error)
@@ -306,6 +350,30 @@ class Errors(support.Test):
         del cycle
         with qnpu.trace(self.path("t.json")):
             qnpu.Session(support.digits()).close()
+
+class Import(support.Test):
+    def text(self):
+        """The error of an import of the package in the test's folder."""
+        done = subprocess.run([sys.executable, "-c", "import qnpu"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": self.folder})
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.splitlines()[-1].startswith("ImportError: qnpu: "), done.stderr)
+        return done.stderr.splitlines()[-1]
+
+    def test_says_what_to_build(self):
+        done = subprocess.run([sys.executable, "-c", "import qnpu"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYTHONPATH": os.path.join(support.TOP, "python")})
+        for words in ("qnpu._native is not built", f"`make programs` in {support.TOP}", "PYTHONPATH="):
+            self.assertIn(words, done.stderr.splitlines()[-1])
+        shutil.copytree(os.path.join(support.TOP, "python", "qnpu"), self.path("qnpu"))
+        self.assertIn("install the package again", self.text())
+        name = "_native.cpython-399-x86_64-linux-gnu.so"
+        with open(self.path("qnpu/" + name), "wb"):
+            pass
+        self.assertIn(f"{name} is for another Python than this one, {sys.executable}", self.text())
+        with open(self.path("qnpu/_native.so"), "wb"):
+            pass
+        self.assertIn("cannot be loaded: ", self.text())
 
 
 if __name__ == "__main__":

@@ -30,6 +30,23 @@ class Digits(support.Test):
         self.assertEqual([(t.name, t.dtype, t.shape) for t in info.outputs], [("probabilities", "float32", (1, 10))])
         self.assertEqual((info.stages, info.dynamic, info.cores), (1, False, 1))
 
+    def test_runs_in_the_style_of_onnx_runtime(self):
+        feed = {"image": support.pictures()[0][0]}
+        right = self.session.run(feed)["probabilities"]
+        for outputs in (self.session.run(None, feed), self.session.run([], feed),
+                        self.session.run(["probabilities"], feed), self.session.run(output_names=None, input_feed=feed),
+                        self.session.run(("probabilities",), input_feed=feed), self.session.run(None, feed, None),
+                        self.session.run(None, feed, network="digits", numbers=True)):
+            self.assertIs(type(outputs), list)
+            np.testing.assert_array_equal(outputs, [right])
+        with qnpu.Session(support.add_model(dtype=np.int8)) as session:
+            one = np.ones((2, 3), np.int8)
+            product, total = session.run(["product", "sum"], {"a": one, "b": 3 * one})
+            self.assertEqual((product[0, 0], total[0, 0]), (3, 4))
+            self.assertEqual([(a.name, a.shape, a.type) for a in session.get_outputs()],
+                             [("sum", [2, 3], "tensor(int8)"), ("product", [2, 3], "tensor(int8)")])
+        self.assertEqual(self.session.get_inputs(), [("image", [1, 1, 8, 8], "tensor(float)")])
+
     def test_modelled_cycles_are_those_that_the_compiler_predicts(self):
         outputs = self.session.run(support.pictures()[0][0])
         self.assertEqual(outputs.cycles, support.digits().cycles)

@@ -38,6 +38,15 @@ class Tensors(support.Test):
         np.testing.assert_array_equal(qnpu.Tensor(self.device, (5, 7), "int32").numpy(), np.zeros((5, 7)))
         self.assertEqual(qnpu.Tensor(self.device, (), "float32").numpy().shape, ())
 
+    def test_types_and_shapes_as_numpy_takes_them(self):
+        for kind in (np.float32, np.dtype("float32"), "float32", "f4", "<f4", "=f", np.float32(1).dtype):
+            self.assertEqual(qnpu.Tensor(self.device, 6, kind).dtype, "float32")
+        tensor = qnpu.Tensor(self.device, np.int64(6), np.float32)
+        self.assertEqual((tensor.shape, tensor.view([2, 3]).shape, tensor.view(3).shape), ((6,), (2, 3), (3,)))
+        self.assertEqual(tensor.view(24, dtype=np.uint8).dtype, "uint8")
+        for name in DTYPES:
+            self.assertEqual(qnpu.Tensor(self.device, (2,), getattr(np, name)).dtype, name)
+
     def test_the_buffer_protocol_is_the_device_s_memory(self):
         for name in DTYPES:
             tensor = qnpu.Tensor(self.device, (2, 3), name)

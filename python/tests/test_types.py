@@ -35,12 +35,13 @@ class Types(support.Test):
                        "session = qnpu.Session('a.bmodel')\n"
                        "cycles: int = session.run({}).cycles\n"
                        "name: str = session.inputs[0].shape\n"
-                       "session.run({}, outputs={})\n")
+                       "session.run({}, outputs={})\n"
+                       "outputs: list[object] = session.run(None, {})\n")
         code, output = self.mypy("mypy", "--strict", "program.py", folder=self.folder)
         self.assertEqual(code, 1, output)
         self.assertRegex(output, r'program.py:4: error: Incompatible types in assignment \(expression has type '
                                  r'"[Tt]uple\[int, ...]"')
-        self.assertIn('program.py:5: error: Unexpected keyword argument "outputs" for "run"', output)
+        self.assertIn('program.py:5: error: No overload variant of "run" of "Session" matches', output)
         self.assertIn("Found 2 errors", output)
 
     def test_everything_public_is_described(self):

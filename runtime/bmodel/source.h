@@ -67,4 +67,9 @@ struct npu_compile_result {
 #define NPU_COMPILE_ENTRY "npuc_compile_2"
 typedef bool (*npu_compile_entry)(const struct npu_compile_request *request, struct npu_compile_result *result);
 
+/* Symbol of a function of libnpuc.so that loads a plug-in (npu_plugin.h), which the library needs for itself; nothing
+ * happens for one that is loaded. Returns null, or what is wrong, from malloc(). */
+#define NPU_COMPILE_PLUGIN_ENTRY "npuc_load_plugin_1"
+typedef char *(*npu_compile_plugin_entry)(const char *path);
+
 #endif /* NPU_BMODEL_SOURCE_H */

@@ -91,9 +91,13 @@ auto with_function(const Activation &act, F f) {
       return f([](double x) { return std::acosh(x); });
     case ActKind::Atanh:
       return f([](double x) { return std::atanh(x); });
-    default:
-      return f([](double x) { return x; });
+    case ActKind::None:
+    case ActKind::Not:
+    case ActKind::IsNan:
+    case ActKind::IsInf:
+      break;
   }
+  return f([](double x) { return x; });
 }
 
 template <class T, class R, class F>
@@ -116,8 +120,42 @@ void unary_integer(ActKind kind, const Tensor &x, Tensor &out) {
       return each([](T v) { return minus(T{0}, v); });
     case ActKind::Sign:
       return each([](T v) { return (v > T{0}) - (v < T{0}); });
-    default:
+    case ActKind::Not:
       return each([](T v) { return ~v; });
+    // infer() has refused integers for the others.
+    case ActKind::None:
+    case ActKind::Clip:
+    case ActKind::LeakyRelu:
+    case ActKind::Sigmoid:
+    case ActKind::Tanh:
+    case ActKind::Exp:
+    case ActKind::Log:
+    case ActKind::Sqrt:
+    case ActKind::Rsqrt:
+    case ActKind::Reciprocal:
+    case ActKind::Erf:
+    case ActKind::Gelu:
+    case ActKind::Elu:
+    case ActKind::HardSigmoid:
+    case ActKind::HardSwish:
+    case ActKind::Softplus:
+    case ActKind::Floor:
+    case ActKind::Ceil:
+    case ActKind::Round:
+    case ActKind::Sin:
+    case ActKind::Cos:
+    case ActKind::Tan:
+    case ActKind::Asin:
+    case ActKind::Acos:
+    case ActKind::Atan:
+    case ActKind::Sinh:
+    case ActKind::Cosh:
+    case ActKind::Asinh:
+    case ActKind::Acosh:
+    case ActKind::Atanh:
+    case ActKind::IsNan:
+    case ActKind::IsInf:
+      break;
   }
 }
 

@@ -11,6 +11,9 @@
 
 namespace npu::cpu {
 
+// Numbers of all enumerators stand in .bmodel files: none is ever changed or used for something else, which
+// tests/unit/runtime/stored_numbers_test.cpp checks. Names are in runtime/cpu/names.h.
+
 /// Functions of one number: the chip's, and from kFirstHostAct on those that only the CPU has.
 enum class ActKind : uint8_t {
   None = NPU_ACT_NONE,
@@ -39,17 +42,17 @@ enum class ActKind : uint8_t {
   Sin = NPU_ACT_SIN,
   Cos = NPU_ACT_COS,
   Tan = 128,
-  Asin,
-  Acos,
-  Atan,
-  Sinh,
-  Cosh,
-  Asinh,
-  Acosh,
-  Atanh,
-  Not,    ///< of bool; of integers each bit
-  IsNan,  ///< to bool
-  IsInf,  ///< to bool; a: whether plus infinity counts, b: minus infinity
+  Asin = 129,
+  Acos = 130,
+  Atan = 131,
+  Sinh = 132,
+  Cosh = 133,
+  Asinh = 134,
+  Acosh = 135,
+  Atanh = 136,
+  Not = 137,    ///< a bool; each bit of an integer
+  IsNan = 138,  ///< to bool
+  IsInf = 139,  ///< to bool; a: whether plus infinity counts, b: minus infinity
 };
 inline constexpr int kFirstHostAct = 128;
 
@@ -66,17 +69,17 @@ enum class BinaryKind : uint8_t {
   Div = NPU_ELTWISE_DIV,  ///< of integers towards zero
   Max = NPU_ELTWISE_MAX,
   Min = NPU_ELTWISE_MIN,
-  Pow = 128,  ///< the exponent may have another type than base and result
-  Mod,        ///< with the sign of the divisor
-  Fmod,       ///< with the sign of the dividend
-  And,        ///< of bool and of integers, bit by bit, as the next two
-  Or,
-  Xor,
-  ShiftLeft,
-  ShiftRight,
-  Equal,  ///< to bool, as the next two
-  Less,
-  LessOrEqual,
+  Pow = 128,   ///< the exponent may have another type than base and result
+  Mod = 129,   ///< with the sign of the divisor
+  Fmod = 130,  ///< with the sign of the dividend
+  And = 131,   ///< bools, and integers bit by bit, as the next two
+  Or = 132,
+  Xor = 133,
+  ShiftLeft = 134,
+  ShiftRight = 135,
+  Equal = 136,  ///< to bool, as the next two
+  Less = 137,
+  LessOrEqual = 138,
 };
 inline constexpr int kFirstHostBinary = 128;
 
@@ -180,7 +183,7 @@ struct TopKAttrs {
   int64_t count = 1;
   bool smallest = false;
 };
-enum class ReduceKind : uint8_t { Sum, Mean, Max, Min, Prod };
+enum class ReduceKind : uint8_t { Sum = 0, Mean = 1, Max = 2, Min = 3, Prod = 4 };
 struct ReduceAttrs {
   ReduceKind kind = ReduceKind::Sum;
   std::vector<int> axes;  ///< rising, without repetition; they stay, with length 1
@@ -193,7 +196,7 @@ struct GatherNdAttrs {
   int batch_dims = 0;
 };
 /// How an element joins what is at its place.
-enum class Reduction : uint8_t { None, Add, Mul, Max, Min };
+enum class Reduction : uint8_t { None = 0, Add = 1, Mul = 2, Max = 3, Min = 4 };
 struct ScatterAttrs {
   int axis = 0;  ///< ScatterElements only
   Reduction reduction = Reduction::None;
@@ -215,6 +218,29 @@ struct RequantAttrs {
   Quant in, out;
   Activation act;  ///< of the number in between
   Dtype to = Dtype::F32;
+};
+
+/// The values of an attribute of a user's own operator: one number or text is a list of one.
+enum class PluginValue : uint8_t { Ints = 0, Floats = 1, Strings = 2, Tensor = 3 };
+struct PluginAttribute {
+  std::string name;
+  PluginValue kind = PluginValue::Ints;
+  std::vector<int64_t> ints;
+  std::vector<float> floats;
+  std::vector<std::string> strings;
+  Tensor tensor;
+};
+/// An operator of a user's own (runtime/cpu/plugin.h).
+struct PluginAttrs {
+  std::string library;  ///< file name of the plug-in that the network was compiled with, for messages
+  std::string domain, op;
+  std::vector<PluginAttribute> attributes;
+  std::vector<TensorKind> outputs;
+};
+/// One of the outputs in the result of such an operator.
+struct PluginOutputAttrs {
+  int64_t offset = 0;  ///< in bytes
+  TensorKind kind;
 };
 
 }  // namespace npu::cpu

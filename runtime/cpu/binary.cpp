@@ -67,22 +67,11 @@ T shift_right(T a, T by) {
   return static_cast<T>(a >> by);
 }
 
-template <class T>
-void compare(BinaryKind kind, const Tensor &a, const Tensor &b, Tensor &out) {
-  const auto each = [&](auto f) { map<T, uint8_t>(a, b, out, f); };
-  switch (kind) {
-    case BinaryKind::Equal:
-      return each([](T x, T y) { return x == y; });
-    case BinaryKind::Less:
-      return each([](T x, T y) { return x < y; });
-    default:
-      return each([](T x, T y) { return x <= y; });
-  }
-}
-
+/// The functions of all numbers.
 template <class T>
 void arithmetic(BinaryKind kind, const Tensor &a, const Tensor &b, Tensor &out) {
   const auto each = [&](auto f) { map<T, T>(a, b, out, f); };
+  const auto compare = [&](auto f) { map<T, uint8_t>(a, b, out, f); };
   switch (kind) {
     case BinaryKind::Add:
       return each([](T x, T y) { return plus(x, y); });
@@ -100,8 +89,19 @@ void arithmetic(BinaryKind kind, const Tensor &a, const Tensor &b, Tensor &out) 
       return each([](T x, T y) { return modulo(x, y); });
     case BinaryKind::Fmod:
       return each([](T x, T y) { return remainder(x, y); });
-    default:
-      return compare<T>(kind, a, b, out);
+    case BinaryKind::Equal:
+      return compare([](T x, T y) { return x == y; });
+    case BinaryKind::Less:
+      return compare([](T x, T y) { return x < y; });
+    case BinaryKind::LessOrEqual:
+      return compare([](T x, T y) { return x <= y; });
+    case BinaryKind::Pow:  // power()
+    case BinaryKind::And:  // infer() has refused these for floating point
+    case BinaryKind::Or:
+    case BinaryKind::Xor:
+    case BinaryKind::ShiftLeft:
+    case BinaryKind::ShiftRight:
+      break;
   }
 }
 
@@ -119,7 +119,18 @@ void of_integers(BinaryKind kind, const Tensor &a, const Tensor &b, Tensor &out)
       return each([](T x, T y) { return shift_left(x, y); });
     case BinaryKind::ShiftRight:
       return each([](T x, T y) { return shift_right(x, y); });
-    default:
+    case BinaryKind::Add:
+    case BinaryKind::Sub:
+    case BinaryKind::Mul:
+    case BinaryKind::Div:
+    case BinaryKind::Max:
+    case BinaryKind::Min:
+    case BinaryKind::Pow:
+    case BinaryKind::Mod:
+    case BinaryKind::Fmod:
+    case BinaryKind::Equal:
+    case BinaryKind::Less:
+    case BinaryKind::LessOrEqual:
       return arithmetic<T>(kind, a, b, out);
   }
 }
@@ -140,8 +151,20 @@ void of_bools(BinaryKind kind, const Tensor &a, const Tensor &b, Tensor &out) {
       return each([](bool x, bool y) { return x == y; });
     case BinaryKind::Less:
       return each([](bool x, bool y) { return !x && y; });
-    default:
+    case BinaryKind::LessOrEqual:
       return each([](bool x, bool y) { return !x || y; });
+    case BinaryKind::Add:  // infer() has refused bool for the others
+    case BinaryKind::Sub:
+    case BinaryKind::Mul:
+    case BinaryKind::Div:
+    case BinaryKind::Max:
+    case BinaryKind::Min:
+    case BinaryKind::Pow:
+    case BinaryKind::Mod:
+    case BinaryKind::Fmod:
+    case BinaryKind::ShiftLeft:
+    case BinaryKind::ShiftRight:
+      break;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The fields of attributes, in the order of their declaration: what writes, reads or prints attributes goes by this
-// list.
+// list. The structured bindings name all fields of a struct: a new one that is not listed does not compile.
 #ifndef NPU_CPU_FIELDS_H
 #define NPU_CPU_FIELDS_H
 
@@ -12,60 +12,96 @@ namespace npu::cpu {
 
 /// Calls f(name, field) for each field of an alternative of Attrs, or of a struct that is a field itself.
 template <class A, class F>
-void for_each_field(A &a, F f) {
+void for_each_field(A &s, F f) {
   using T = std::remove_const_t<A>;
   if constexpr (std::is_same_v<T, std::monostate>) {
   } else if constexpr (std::is_same_v<T, Activation>) {
-    f("kind", a.kind), f("a", a.a), f("b", a.b);
+    auto &[kind, a, b] = s;
+    f("kind", kind), f("a", a), f("b", b);
   } else if constexpr (std::is_same_v<T, Window>) {
-    f("kernel", a.kernel), f("stride", a.stride), f("dilation", a.dilation), f("begin", a.begin), f("end", a.end);
+    auto &[kernel, stride, dilation, begin, end] = s;
+    f("kernel", kernel), f("stride", stride), f("dilation", dilation), f("begin", begin), f("end", end);
   } else if constexpr (std::is_same_v<T, Quant>) {
-    f("scale", a.scale), f("zero", a.zero);
+    auto &[scale, zero] = s;
+    f("scale", scale), f("zero", zero);
   } else if constexpr (std::is_same_v<T, ProductQuant>) {
-    f("quantized", a.on), f("x_zero", a.x_zero), f("w_zero", a.w_zero), f("out_zero", a.out_zero), f("out", a.out);
+    auto &[on, x_zero, w_zero, out_zero, out] = s;
+    f("quantized", on), f("x_zero", x_zero), f("w_zero", w_zero), f("out_zero", out_zero), f("out", out);
   } else if constexpr (std::is_same_v<T, ConvAttrs>) {
-    f("window", a.window), f("groups", a.groups), f("act", a.act), f("quant", a.quant);
+    auto &[window, groups, act, quant] = s;
+    f("window", window), f("groups", groups), f("act", act), f("quant", quant);
   } else if constexpr (std::is_same_v<T, PoolAttrs>) {
-    f("window", a.window), f("max", a.max), f("count_pad", a.count_pad), f("counted_end", a.counted_end);
-    f("in_quant", a.in), f("out_quant", a.out), f("out_type", a.out_type);
+    auto &[window, max, count_pad, counted_end, in, out, out_type] = s;
+    f("window", window), f("max", max), f("count_pad", count_pad), f("counted_end", counted_end), f("in_quant", in);
+    f("out_quant", out), f("out_type", out_type);
   } else if constexpr (std::is_same_v<T, MatMulAttrs>) {
-    f("act", a.act), f("quant", a.quant);
+    auto &[act, quant] = s;
+    f("act", act), f("quant", quant);
   } else if constexpr (std::is_same_v<T, UnaryAttrs>) {
-    f("act", a.act);
+    auto &[act] = s;
+    f("act", act);
   } else if constexpr (std::is_same_v<T, BinaryAttrs>) {
-    f("kind", a.kind), f("act", a.act);
-    f("a_quant", a.a), f("b_quant", a.b), f("out_quant", a.out), f("out_type", a.out_type);
+    auto &[kind, act, x, y, out, out_type] = s;
+    f("kind", kind), f("act", act), f("a_quant", x), f("b_quant", y), f("out_quant", out), f("out_type", out_type);
   } else if constexpr (std::is_same_v<T, SoftmaxAttrs>) {
-    f("axis", a.axis), f("log", a.log), f("in_quant", a.in), f("out_quant", a.out), f("out_type", a.out_type);
+    auto &[axis, log, in, out, out_type] = s;
+    f("axis", axis), f("log", log), f("in_quant", in), f("out_quant", out), f("out_type", out_type);
   } else if constexpr (std::is_same_v<T, TransposeAttrs>) {
-    f("perm", a.perm);
-  } else if constexpr (std::is_same_v<T, ConcatAttrs> || std::is_same_v<T, GatherAttrs>) {
-    f("axis", a.axis);
+    auto &[perm] = s;
+    f("perm", perm);
+  } else if constexpr (std::is_same_v<T, ConcatAttrs>) {
+    auto &[axis] = s;
+    f("axis", axis);
+  } else if constexpr (std::is_same_v<T, GatherAttrs>) {
+    auto &[axis] = s;
+    f("axis", axis);
   } else if constexpr (std::is_same_v<T, SliceAttrs>) {
-    f("start", a.start), f("step", a.step), f("count", a.count);
+    auto &[start, step, count] = s;
+    f("start", start), f("step", step), f("count", count);
   } else if constexpr (std::is_same_v<T, PadAttrs>) {
-    f("begin", a.begin), f("end", a.end), f("value", a.value);
+    auto &[begin, end, value] = s;
+    f("begin", begin), f("end", end), f("value", value);
   } else if constexpr (std::is_same_v<T, CastAttrs>) {
-    f("to", a.to), f("saturate", a.saturate);
+    auto &[to, saturate] = s;
+    f("to", to), f("saturate", saturate);
   } else if constexpr (std::is_same_v<T, ShapeAttrs>) {
-    f("shape", a.shape);
+    auto &[shape] = s;
+    f("shape", shape);
   } else if constexpr (std::is_same_v<T, ReduceAttrs>) {
-    f("kind", a.kind), f("axes", a.axes);
+    auto &[kind, axes] = s;
+    f("kind", kind), f("axes", axes);
   } else if constexpr (std::is_same_v<T, ArgMaxAttrs>) {
-    f("axis", a.axis), f("last", a.last), f("smallest", a.smallest);
+    auto &[axis, last, smallest] = s;
+    f("axis", axis), f("last", last), f("smallest", smallest);
   } else if constexpr (std::is_same_v<T, TopKAttrs>) {
-    f("axis", a.axis), f("count", a.count), f("smallest", a.smallest);
+    auto &[axis, count, smallest] = s;
+    f("axis", axis), f("count", count), f("smallest", smallest);
   } else if constexpr (std::is_same_v<T, CumSumAttrs>) {
-    f("axis", a.axis), f("exclusive", a.exclusive), f("reverse", a.reverse);
+    auto &[axis, exclusive, reverse] = s;
+    f("axis", axis), f("exclusive", exclusive), f("reverse", reverse);
   } else if constexpr (std::is_same_v<T, GatherNdAttrs>) {
-    f("batch_dims", a.batch_dims);
+    auto &[batch_dims] = s;
+    f("batch_dims", batch_dims);
   } else if constexpr (std::is_same_v<T, ScatterAttrs>) {
-    f("axis", a.axis), f("reduction", a.reduction);
+    auto &[axis, reduction] = s;
+    f("axis", axis), f("reduction", reduction);
   } else if constexpr (std::is_same_v<T, RequantAttrs>) {
-    f("in_quant", a.in), f("out_quant", a.out), f("act", a.act), f("to", a.to);
+    auto &[in, out, act, to] = s;
+    f("in_quant", in), f("out_quant", out), f("act", act), f("to", to);
+  } else if constexpr (std::is_same_v<T, PluginAttribute>) {
+    auto &[name, kind, ints, floats, strings, tensor] = s;
+    f("name", name), f("kind", kind), f("ints", ints), f("floats", floats), f("strings", strings);
+    f("tensor", tensor);
+  } else if constexpr (std::is_same_v<T, PluginAttrs>) {
+    auto &[library, domain, op, attributes, outputs] = s;
+    f("library", library), f("domain", domain), f("op", op), f("attributes", attributes), f("outputs", outputs);
+  } else if constexpr (std::is_same_v<T, PluginOutputAttrs>) {
+    auto &[offset, kind] = s;
+    f("offset", offset), f("kind", kind);
   } else {
     static_assert(std::is_same_v<T, PoolIndicesAttrs>, "a struct whose fields are not listed");
-    f("window", a.window), f("column_major", a.column_major);
+    auto &[window, column_major] = s;
+    f("window", window), f("column_major", column_major);
   }
 }
 

@@ -2,12 +2,13 @@
 // Graphs for the CPU as bytes: little endian, no padding. A list is its length (u32) and its elements; a tensor's kind
 // is its type (u8, the number of ONNX) and its shape (a list of i64). The whole: magic, version, the kinds of the
 // inputs, the constants (kind and data), the nodes (operator u8, alternative of Attrs u8, its fields in the order of
-// their declaration, operands, name), the outputs. A text is a list of bytes.
+// their declaration, operands, name), the outputs. A text is a list of bytes; a tensor its kind and a list of bytes.
 #include <cstring>
 #include <string_view>
 
 #include "runtime/cpu/fields.h"
 #include "runtime/cpu/host_graph.h"
+#include "runtime/cpu/names.h"
 
 namespace npu::cpu {
 namespace {
@@ -42,7 +43,16 @@ class Writer {
   template <class T>
   void one(const std::vector<T> &list) {
     one(static_cast<uint32_t>(list.size()));
-    raw(list.data(), list.size() * sizeof(T));
+    if constexpr (kIsPlain<T>)
+      raw(list.data(), list.size() * sizeof(T));
+    else
+      for (const T &value : list) one(value);
+  }
+  void one(const TensorKind &k) { kind(k); }
+  void one(const std::string &value) { text(value); }
+  void one(const Tensor &tensor) {
+    kind(tensor);
+    one(tensor.data);
   }
   void one(const std::array<int64_t, 2> &list) { raw(list.data(), sizeof list); }
   void text(const std::string &text) {
@@ -82,9 +92,18 @@ class Reader {
   }
   template <class T>
   void one(std::vector<T> &list) {
-    const size_t size = length(sizeof(T));
-    list.resize(size);
-    raw(list.data(), size * sizeof(T));
+    const size_t size = length(kIsPlain<T> ? sizeof(T) : 1);
+    list.resize(kIsPlain<T> ? size : 0);
+    if constexpr (kIsPlain<T>)
+      raw(list.data(), size * sizeof(T));
+    else
+      for (size_t i = 0; i < size && ok_; ++i) one(list.emplace_back());
+  }
+  void one(TensorKind &k) { kind(k); }
+  void one(std::string &value) { text(value); }
+  void one(Tensor &tensor) {
+    kind(tensor);
+    one(tensor.data);
   }
   void one(std::array<int64_t, 2> &list) { raw(list.data(), sizeof list); }
 
@@ -141,7 +160,7 @@ Status read_constant(Reader &in, TensorPtr &out) {
 
 Status read_node(Reader &in, HostNode &node) {
   const auto op = in.number<uint8_t>(), alternative = in.number<uint8_t>();
-  if (op >= kOps) return Status::error("operator number " + std::to_string(op) + " is unknown");
+  if (!name_of(static_cast<Op>(op))) return Status::error("operator number " + std::to_string(op) + " is unknown");
   node.op = static_cast<Op>(op);
   if (!set_alternative(alternative, node.attrs))
     return Status::error("attributes number " + std::to_string(alternative) + " are unknown");

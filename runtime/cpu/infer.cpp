@@ -6,6 +6,8 @@
 
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/infer_checks.h"
+#include "runtime/cpu/names.h"
+#include "runtime/cpu/plugin.h"
 
 namespace npu::cpu {
 namespace {
@@ -236,10 +238,21 @@ Status check_binary_types(BinaryKind kind, const TensorKind &a, const TensorKind
     case BinaryKind::Pow:
       NPU_TRY(check_type(is_number(b.dtype), "the exponent", b.dtype, "float32, integers"));
       return check(is_number(a.dtype), "float32, integers");
-    default:
-      return check(is_number(a.dtype) || (is_comparison(kind) && a.dtype == Dtype::Bool),
-                   is_comparison(kind) ? "float32, integers, bool" : "float32, integers");
+    case BinaryKind::Equal:
+    case BinaryKind::Less:
+    case BinaryKind::LessOrEqual:
+      return check(is_number(a.dtype) || a.dtype == Dtype::Bool, "float32, integers, bool");
+    case BinaryKind::Add:
+    case BinaryKind::Sub:
+    case BinaryKind::Mul:
+    case BinaryKind::Div:
+    case BinaryKind::Max:
+    case BinaryKind::Min:
+    case BinaryKind::Mod:
+    case BinaryKind::Fmod:
+      break;
   }
+  return check(is_number(a.dtype), "float32, integers");
 }
 
 Status infer_quantized_binary(const BinaryAttrs &attrs, Operands in, TensorKind &out) {
@@ -255,9 +268,7 @@ Status infer_quantized_binary(const BinaryAttrs &attrs, Operands in, TensorKind 
 
 Status infer_binary(const BinaryAttrs &attrs, Operands in, TensorKind &out) {
   const int kind = static_cast<int>(attrs.kind);
-  if (kind > static_cast<int>(BinaryKind::Min) &&
-      (kind < kFirstHostBinary || kind > static_cast<int>(BinaryKind::LessOrEqual)))
-    return mismatch("function " + std::to_string(kind) + " of two numbers is unknown");
+  if (!name_of(attrs.kind)) return mismatch("function " + std::to_string(kind) + " of two numbers is unknown");
   if (is_quantized(attrs)) return infer_quantized_binary(attrs, in, out);
   NPU_TRY(check_no_quant(std::array{attrs.a, attrs.b, attrs.out}, attrs.out_type));
   if (kind < kFirstHostBinary && is_real(in[0]->dtype) && is_real(in[1]->dtype)) {
@@ -306,7 +317,7 @@ Status infer_softmax(const SoftmaxAttrs &attrs, Operands in, TensorKind &out) {
 }
 
 Status infer_reduce(const ReduceAttrs &attrs, Operands in, TensorKind &out) {
-  if (attrs.kind > ReduceKind::Prod)
+  if (!name_of(attrs.kind))
     return mismatch("reduction " + std::to_string(static_cast<int>(attrs.kind)) + " is unknown");
   const bool extreme = attrs.kind == ReduceKind::Max || attrs.kind == ReduceKind::Min;
   NPU_TRY(check_type(is_number(out.dtype) || (extreme && out.dtype == Dtype::Bool), "the input", out.dtype,
@@ -496,7 +507,7 @@ Status infer_gather_nd(const GatherNdAttrs &attrs, Operands in, TensorKind &out)
 }
 
 Status check_updates(const ScatterAttrs &attrs, Operands in, const Shape &expected) {
-  if (attrs.reduction > Reduction::Min)
+  if (!name_of(attrs.reduction))
     return mismatch("reduction " + std::to_string(static_cast<int>(attrs.reduction)) + " is unknown");
   NPU_TRY(check_type(attrs.reduction == Reduction::None || is_number(in[0]->dtype), "the input of a reduction",
                      in[0]->dtype, "float32, integers"));
@@ -515,6 +526,20 @@ Status infer_scatter_nd(const ScatterAttrs &attrs, Operands in, TensorKind &) {
   Shape expected;
   NPU_TRY(check_index_rows(0, *in[0], *in[1], expected));
   return check_updates(attrs, in, expected);
+}
+
+// Operators of users' own.
+
+Status infer_plugin_output(const PluginOutputAttrs &attrs, Operands in, TensorKind &out) {
+  NPU_TRY(check_type(in[0]->dtype == Dtype::U8, "the operand", in[0]->dtype, "uint8"));
+  NPU_TRY(check_kind("the result", attrs.kind));
+  const int64_t have = element_count(in[0]->shape);
+  const int64_t need = element_count(attrs.kind.shape) * dtype_bytes(attrs.kind.dtype);
+  if (attrs.offset < 0 || attrs.offset > have || need > have - attrs.offset)
+    return mismatch("an output of " + std::to_string(need) + " bytes at offset " + std::to_string(attrs.offset) +
+                    " of " + std::to_string(have) + " bytes");
+  out = attrs.kind;
+  return {};
 }
 
 // All together.
@@ -538,24 +563,70 @@ constexpr InferRow row(size_t least, size_t most) {
 
 constexpr size_t kAny = SIZE_MAX;
 
-/// In the order of Op.
-constexpr InferRow kInferRows[] = {
-    row<infer_conv>(2, 4),       row<infer_matmul>(2, 4),
-    row<infer_pool>(1, 1),       row<infer_binary>(2, 2),
-    row<infer_unary>(1, 1),      row<infer_softmax>(1, 1),
-    row<infer_transpose>(1, 1),  row<infer_reshape>(1, 1),
-    row<infer_concat>(1, kAny),  row<infer_slice>(1, 1),
-    row<infer_pad>(1, 1),        row<infer_expand>(1, 1),
-    row<infer_gather>(2, 2),     row<infer_cast>(1, 1),
-    row<infer_where>(3, 3),      row<infer_reduce>(1, 1),
-    row<infer_argmax>(1, 1),     row<infer_topk>(1, 1),
-    row<infer_cumsum>(1, 1),     row<infer_gather_elements>(2, 2),
-    row<infer_gather_nd>(2, 2),  row<infer_scatter_elements>(3, 3),
-    row<infer_scatter_nd>(3, 3), row<infer_pool_indices>(1, 1),
-    row<infer_requant>(1, 1),    row<infer_lookup>(2, 2),
-    row<infer_expand>(1, 1),  // Fail
-};
-static_assert(std::size(kInferRows) == kOps);
+/// infer() of an operator; null for a number that is none.
+constexpr InferRow row_of(Op op) {
+  switch (op) {
+    case Op::Conv:
+      return row<infer_conv>(2, 4);
+    case Op::MatMul:
+      return row<infer_matmul>(2, 4);
+    case Op::Pool:
+      return row<infer_pool>(1, 1);
+    case Op::Binary:
+      return row<infer_binary>(2, 2);
+    case Op::Unary:
+      return row<infer_unary>(1, 1);
+    case Op::Softmax:
+      return row<infer_softmax>(1, 1);
+    case Op::Transpose:
+      return row<infer_transpose>(1, 1);
+    case Op::Reshape:
+      return row<infer_reshape>(1, 1);
+    case Op::Concat:
+      return row<infer_concat>(1, kAny);
+    case Op::Slice:
+      return row<infer_slice>(1, 1);
+    case Op::Pad:
+      return row<infer_pad>(1, 1);
+    case Op::Expand:
+      return row<infer_expand>(1, 1);
+    case Op::Gather:
+      return row<infer_gather>(2, 2);
+    case Op::Cast:
+      return row<infer_cast>(1, 1);
+    case Op::Where:
+      return row<infer_where>(3, 3);
+    case Op::Reduce:
+      return row<infer_reduce>(1, 1);
+    case Op::ArgMax:
+      return row<infer_argmax>(1, 1);
+    case Op::TopK:
+      return row<infer_topk>(1, 1);
+    case Op::CumSum:
+      return row<infer_cumsum>(1, 1);
+    case Op::GatherElements:
+      return row<infer_gather_elements>(2, 2);
+    case Op::GatherNd:
+      return row<infer_gather_nd>(2, 2);
+    case Op::ScatterElements:
+      return row<infer_scatter_elements>(3, 3);
+    case Op::ScatterNd:
+      return row<infer_scatter_nd>(3, 3);
+    case Op::PoolIndices:
+      return row<infer_pool_indices>(1, 1);
+    case Op::Requant:
+      return row<infer_requant>(1, 1);
+    case Op::Lookup:
+      return row<infer_lookup>(2, 2);
+    case Op::Plugin:
+      return row<check_plugin>(0, kAny);
+    case Op::PluginOutput:
+      return row<infer_plugin_output>(1, 1);
+    case Op::Fail:
+      return row<infer_expand>(1, 1);
+  }
+  return {0, 0, nullptr};
+}
 
 Status check_operands(const InferRow &row, Operands in) {
   if (in.size() < row.least || in.size() > row.most)
@@ -566,7 +637,7 @@ Status check_operands(const InferRow &row, Operands in) {
   for (size_t k = 0; k < in.size(); ++k) {
     if (in[k])
       NPU_TRY(check_kind("operand " + std::to_string(k), *in[k]));
-    else if (k < row.least || row.most == kAny)
+    else if (k < row.least || (row.least && row.most == kAny))
       return mismatch("operand " + std::to_string(k) + " is missing");
   }
   return {};
@@ -581,11 +652,9 @@ Status check_type(bool fits, const char *what, Dtype type, const char *supported
 
 Status check_activation(const Activation &act) {
   const int kind = static_cast<int>(act.kind);
-  if (kind > static_cast<int>(ActKind::Cos) && (kind < kFirstHostAct || kind > static_cast<int>(ActKind::IsInf)))
-    return mismatch("function " + std::to_string(kind) + " is unknown");
-  const bool two = act.kind == ActKind::Clip || act.kind == ActKind::HardSigmoid || act.kind == ActKind::IsInf;
-  const bool one = two || act.kind == ActKind::LeakyRelu || act.kind == ActKind::Gelu || act.kind == ActKind::Elu;
-  if ((!one && act.a != 0) || (!two && act.b != 0))
+  if (!name_of(act.kind)) return mismatch("function " + std::to_string(kind) + " is unknown");
+  const int parameters = parameters_of(act.kind);
+  if ((parameters < 1 && act.a != 0) || (parameters < 2 && act.b != 0))
     return mismatch("a parameter that function " + std::to_string(kind) + " does not have is not 0");
   if (act.kind == ActKind::Clip && !(act.a <= act.b))
     return mismatch("bounds " + std::to_string(act.a) + " and " + std::to_string(act.b) + " are not in order");
@@ -604,11 +673,12 @@ Status check_fused(const Activation &act, Dtype type) {
 }
 
 Status infer(Op op, const Attrs &attrs, std::span<const TensorKind *const> operands, TensorKind &out) {
-  const auto number = static_cast<size_t>(op);
-  if (number >= std::size(kInferRows)) return mismatch("operator " + std::to_string(number) + " is unknown");
-  NPU_TRY(check_operands(kInferRows[number], operands));
-  TensorKind result = *operands[0];  // most operators keep type or shape; `out` may be an operand
-  NPU_TRY(kInferRows[number].infer(attrs, operands, result));
+  const InferRow row = row_of(op);
+  if (!row.infer) return mismatch("operator " + std::to_string(static_cast<int>(op)) + " is unknown");
+  NPU_TRY(check_operands(row, operands));
+  TensorKind result;  // most operators keep type or shape; `out` may be an operand
+  if (row.least) result = *operands[0];
+  NPU_TRY(row.infer(attrs, operands, result));
   NPU_TRY(check_kind("the result", result));
   out = std::move(result);
   return {};

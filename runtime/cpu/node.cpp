@@ -2,45 +2,40 @@
 #include "runtime/cpu/node.h"
 
 #include <algorithm>
-#include <iterator>
 
+#include "npu_isa.hpp"
+#include "runtime/cpu/names.h"
 #include "runtime/cpu/operators.h"
+#include "runtime/cpu/plugin.h"
 
 namespace npu::cpu {
 namespace {
 
-constexpr const char *kNames[] = {
-    "Conv",      "MatMul",         "Pool",     "Binary",          "Unary",     "Softmax",
-    "Transpose", "Reshape",        "Concat",   "Slice",           "Pad",       "Expand",
-    "Gather",    "Cast",           "Where",    "Reduce",          "ArgMax",    "TopK",
-    "CumSum",    "GatherElements", "GatherNd", "ScatterElements", "ScatterNd", "PoolIndices",
-    "Requant",   "Lookup",         "Fail",
-};
-static_assert(std::size(kNames) == kOps);
+void evaluate_conv(const ConvAttrs &a, std::span<const Tensor *const> in, const Tensor *bias, const Tensor *factor,
+                   Tensor &out) {
+  a.quant.on ? quantized_conv(a, *in[0], *in[1], bias, factor, out) : conv(a, *in[0], *in[1], bias, out);
+}
 
-/// Operators whose result may fail on account of their data.
-Status evaluate_checked(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Tensor &out) {
-  switch (op) {
-    case Op::Binary:
-      if (const auto &a = std::get<BinaryAttrs>(attrs); is_quantized(a))
-        return quantized_binary(a, *in[0], *in[1], out);
-      else
-        return binary(a, *in[0], *in[1], out);
-    case Op::Gather:
-      return gather(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
-    case Op::GatherElements:
-      return gather_elements(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
-    case Op::GatherNd:
-      return gather_nd(std::get<GatherNdAttrs>(attrs).batch_dims, *in[0], *in[1], out);
-    case Op::ScatterElements:
-      return scatter_elements(std::get<ScatterAttrs>(attrs), *in[0], *in[1], *in[2], out);
-    case Op::ScatterNd:
-      return scatter_nd(std::get<ScatterAttrs>(attrs).reduction, *in[0], *in[1], *in[2], out);
-    case Op::Fail:
-      return Status::error("the network was compiled without this branch");
-    default:
-      return Status::error("operator " + std::to_string(static_cast<int>(op)) + " is unknown");
-  }
+void evaluate_matmul(const MatMulAttrs &a, std::span<const Tensor *const> in, const Tensor *bias, const Tensor *factor,
+                     Tensor &out) {
+  a.quant.on ? quantized_matmul(a, *in[0], *in[1], bias, factor, out) : matmul(a, *in[0], *in[1], bias, out);
+}
+
+Status evaluate_binary(const BinaryAttrs &a, std::span<const Tensor *const> in, Tensor &out) {
+  return is_quantized(a) ? quantized_binary(a, *in[0], *in[1], out) : binary(a, *in[0], *in[1], out);
+}
+
+void evaluate_pool(const PoolAttrs &a, const Tensor &x, Tensor &out) {
+  is_quantized(a) ? quantized_average(a, x, out) : pool(a, x, out);
+}
+
+void evaluate_softmax(const SoftmaxAttrs &a, const Tensor &x, Tensor &out) {
+  is_quantized(a) ? quantized_softmax(a, x, out) : softmax(a, x, out);
+}
+
+void take_output(const PluginOutputAttrs &a, const Tensor &packed, Tensor &out) {
+  const auto from = packed.data.begin() + static_cast<std::ptrdiff_t>(a.offset);
+  std::copy(from, from + static_cast<std::ptrdiff_t>(out.data.size()), out.data.begin());
 }
 
 /// Computes with numbers; the others move them as they are, or take no reals of 16 bits.
@@ -69,96 +64,102 @@ Status evaluate_wide(Op op, const Attrs &attrs, std::span<const Tensor *const> o
 
 }  // namespace
 
+// The chip's functions that ActKind lacks would be unknown to importer and evaluator.
+static_assert(std::ranges::all_of(hw::k_npu_act, [](const hw::EnumValue &v) {
+  return name_of(static_cast<ActKind>(v.value)) != nullptr;
+}));
+
 const char *op_name(Op op) {
-  const auto number = static_cast<size_t>(op);
-  return number < std::size(kNames) ? kNames[number] : "unknown";
+  const char *const name = name_of(op);
+  return name ? name : "unknown";
 }
 
-Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> operands, Tensor &out) {
-  const Tensor &x = *operands[0];
-  const Tensor *third = operands.size() > 2 ? operands[2] : nullptr;
-  const Tensor *fourth = operands.size() > 3 ? operands[3] : nullptr;
+Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Tensor &out) {
   const auto half = [](const Tensor *t) { return t && is_half(t->dtype); };
-  if (computes(op) && (half(&out) || std::ranges::any_of(operands, half)))
-    return evaluate_wide(op, attrs, operands, out);
+  if (computes(op) && (half(&out) || std::ranges::any_of(in, half))) return evaluate_wide(op, attrs, in, out);
+  const auto operand = [&](size_t k) { return in.size() > k ? in[k] : nullptr; };
   switch (op) {
     case Op::Conv:
-      if (const auto &a = std::get<ConvAttrs>(attrs); a.quant.on)
-        quantized_conv(a, x, *operands[1], third, fourth, out);
-      else
-        conv(a, x, *operands[1], third, out);
-      return {};
+      evaluate_conv(std::get<ConvAttrs>(attrs), in, operand(2), operand(3), out);
+      break;
     case Op::MatMul:
-      if (const auto &a = std::get<MatMulAttrs>(attrs); a.quant.on)
-        quantized_matmul(a, x, *operands[1], third, fourth, out);
-      else
-        matmul(a, x, *operands[1], third, out);
-      return {};
+      evaluate_matmul(std::get<MatMulAttrs>(attrs), in, operand(2), operand(3), out);
+      break;
     case Op::Pool:
-      if (const auto &a = std::get<PoolAttrs>(attrs); is_quantized(a))
-        quantized_average(a, x, out);
-      else
-        pool(a, x, out);
-      return {};
+      evaluate_pool(std::get<PoolAttrs>(attrs), *in[0], out);
+      break;
+    case Op::Binary:
+      return evaluate_binary(std::get<BinaryAttrs>(attrs), in, out);
     case Op::Unary:
-      unary(std::get<UnaryAttrs>(attrs), x, out);
-      return {};
+      unary(std::get<UnaryAttrs>(attrs), *in[0], out);
+      break;
     case Op::Softmax:
-      if (const auto &a = std::get<SoftmaxAttrs>(attrs); is_quantized(a))
-        quantized_softmax(a, x, out);
-      else
-        softmax(a, x, out);
-      return {};
+      evaluate_softmax(std::get<SoftmaxAttrs>(attrs), *in[0], out);
+      break;
     case Op::Transpose:
-      transpose(std::get<TransposeAttrs>(attrs), x, out);
-      return {};
+      transpose(std::get<TransposeAttrs>(attrs), *in[0], out);
+      break;
     case Op::Reshape:
-      out.data = x.data;
-      return {};
+      out.data = in[0]->data;
+      break;
     case Op::Concat:
-      concat(std::get<ConcatAttrs>(attrs).axis, operands, out);
-      return {};
+      concat(std::get<ConcatAttrs>(attrs).axis, in, out);
+      break;
     case Op::Slice:
-      slice(std::get<SliceAttrs>(attrs), x, out);
-      return {};
+      slice(std::get<SliceAttrs>(attrs), *in[0], out);
+      break;
     case Op::Pad:
-      pad(std::get<PadAttrs>(attrs), x, out);
-      return {};
+      pad(std::get<PadAttrs>(attrs), *in[0], out);
+      break;
     case Op::Expand:
-      expand(x, out);
-      return {};
-    case Op::Cast: {
-      const auto &to = std::get<CastAttrs>(attrs);
-      cast(x, to.saturate ? Overflow::Saturate : Overflow::Wrap, out);
-      return {};
-    }
+      expand(*in[0], out);
+      break;
+    case Op::Gather:
+      return gather(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
+    case Op::Cast:
+      cast(*in[0], std::get<CastAttrs>(attrs).saturate ? Overflow::Saturate : Overflow::Wrap, out);
+      break;
     case Op::Where:
-      where(x, *operands[1], *third, out);
-      return {};
+      where(*in[0], *in[1], *in[2], out);
+      break;
     case Op::Reduce:
-      reduce(std::get<ReduceAttrs>(attrs), x, out);
-      return {};
+      reduce(std::get<ReduceAttrs>(attrs), *in[0], out);
+      break;
     case Op::ArgMax:
-      argmax(std::get<ArgMaxAttrs>(attrs), x, out);
-      return {};
+      argmax(std::get<ArgMaxAttrs>(attrs), *in[0], out);
+      break;
     case Op::TopK:
-      topk(std::get<TopKAttrs>(attrs), x, out);
-      return {};
+      topk(std::get<TopKAttrs>(attrs), *in[0], out);
+      break;
     case Op::CumSum:
-      cumsum(std::get<CumSumAttrs>(attrs), x, out);
-      return {};
+      cumsum(std::get<CumSumAttrs>(attrs), *in[0], out);
+      break;
+    case Op::GatherElements:
+      return gather_elements(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
+    case Op::GatherNd:
+      return gather_nd(std::get<GatherNdAttrs>(attrs).batch_dims, *in[0], *in[1], out);
+    case Op::ScatterElements:
+      return scatter_elements(std::get<ScatterAttrs>(attrs), *in[0], *in[1], *in[2], out);
+    case Op::ScatterNd:
+      return scatter_nd(std::get<ScatterAttrs>(attrs).reduction, *in[0], *in[1], *in[2], out);
     case Op::PoolIndices:
-      pool_indices(std::get<PoolIndicesAttrs>(attrs), x, out);
-      return {};
+      pool_indices(std::get<PoolIndicesAttrs>(attrs), *in[0], out);
+      break;
     case Op::Requant:
-      requant(std::get<RequantAttrs>(attrs), x, out);
-      return {};
+      requant(std::get<RequantAttrs>(attrs), *in[0], out);
+      break;
     case Op::Lookup:
-      lookup(x, *operands[1], out);
-      return {};
-    default:
-      return evaluate_checked(op, attrs, operands, out);
+      lookup(*in[0], *in[1], out);
+      break;
+    case Op::Plugin:
+      return run_plugin(std::get<PluginAttrs>(attrs), in, out);
+    case Op::PluginOutput:
+      take_output(std::get<PluginOutputAttrs>(attrs), *in[0], out);
+      break;
+    case Op::Fail:
+      return Status::error("the network was compiled without this branch");
   }
+  return {};
 }
 
 }  // namespace npu::cpu

@@ -37,10 +37,11 @@ Status run_cpu_operator(int32_t op, const npu_cpu_param &p, std::span<const Tens
     case NPU_CPU_NONZERO:
       nonzero(x, out[0], out[1]);
       return {};
-    default:
+    case NPU_CPU_NMS:
       nms({(p.flags & NPU_CPU_CENTER) != 0, p.count, p.iou, p.score}, x, in[1], out[0], out[1]);
       return {};
   }
+  return Status::error("CPU operator " + std::to_string(op) + " has no function");
 }
 
 }  // namespace npu::cpu

@@ -290,6 +290,12 @@ BMRT_API bool bmrt_last_launch_cycles(void *p_bmrt, uint64_t *cycles);
 /* Upper bound of the launches of one stage of a network that have activation memory of their own at the same time;
  * default 16. A launch beyond waits for the oldest. */
 BMRT_API bool bmrt_set_max_launches(void *p_bmrt, int count);
+/*
+ * Loads a shared library with operators of the user's own, computed on the CPU (npu_plugin.h): before the .bmodel files
+ * that have such operators are loaded. It is there for all runtimes and stays until the process ends; nothing happens
+ * for one that is loaded. The files that NPU_PLUGINS lists, with colons between them, are loaded by themselves.
+ */
+BMRT_API bool bmrt_load_plugin(const char *path);
 
 #ifdef __cplusplus
 }

@@ -106,6 +106,7 @@ static const function functions[] = {
     (function)bmrt_load_bmodel_with_decrypt_lib,
     (function)bmrt_load_bmodel_with_mem,
     (function)bmrt_load_context,
+    (function)bmrt_load_plugin,
     (function)bmrt_malloc_device_byte,
     (function)bmrt_malloc_neuron_device,
     (function)bmrt_memcpy_d2d_byte_parallel,

@@ -105,6 +105,7 @@ class Graph:
         self._initializers = []
         self._inputs = []
         self._outputs = []
+        self._functions = []
         self._count = 0
 
     def input(self, name, shape, dtype=np.float32):
@@ -138,6 +139,13 @@ class Graph:
         self._nodes.append(body)
         return outputs[0] if not isinstance(out, (list, tuple)) else outputs
 
+    def function(self, name, domain, inputs, outputs, body):
+        """An operator that the file defines, by the nodes of another Graph."""
+        fields = [(1, [name]), (4, inputs), (5, outputs), (7, body._nodes)]  # pylint: disable=protected-access
+        opset = _bytes(1, "") + _int(2, self.opset)
+        self._functions.append(b"".join(_bytes(field, part) for field, parts in fields for part in parts)
+                               + _bytes(9, opset) + _bytes(10, domain))
+
     def body(self):
         """The bytes of the GraphProto."""
         outputs = [_value_info(*output) for output in self._outputs]
@@ -147,7 +155,9 @@ class Graph:
     def serialize(self):
         """The bytes of the ModelProto."""
         opset = _bytes(1, "") + _int(2, self.opset)
-        return _int(1, IR_VERSION) + _bytes(2, PRODUCER) + _bytes(7, self.body()) + _bytes(8, opset)
+        functions = b"".join(_bytes(25, function) for function in self._functions)
+        version = 8 if functions else IR_VERSION
+        return _int(1, version) + _bytes(2, PRODUCER) + _bytes(7, self.body()) + _bytes(8, opset) + functions
 
     def _fresh(self, stem):
         self._count += 1

@@ -18,7 +18,7 @@ LIBRARY = r"(.*/)?npu\.h|bmlib_runtime\.h|npu_bm_internal\.h"
 COMPILER = r"compiler/.*"
 RUNTIME = r"bmdef\.h|bmruntime_.*\.h"
 MODEL = r"npu_model\.h"
-CHIP = r"npu_clock\.h|npu_regs\.h|npu_isa\.hp?p?|npu_(cost|arith)\.hpp|npu_hw_params\.h"
+CHIP = r"npu_clock\.h|npu_regs\.h|npu_isa\.hp?p?|npu_(cost|arith|enums)\.hpp|npu_hw_params\.h"
 ASSEMBLER = r"uapi/hw/asm/.*"
 FORBIDDEN = [
     ("common", r".*\.hp?p?"),

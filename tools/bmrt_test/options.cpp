@@ -115,6 +115,10 @@ std::optional<int> parse_options(int argc, const char *const *argv, Options &out
   app.add_option("--preprocess", out.preprocess,
                  "what pictures of --input become, as npuc --preprocess has it; default: as large as the input, 0 to "
                  "255");
+  app.add_option("--plugin", out.plugins,
+                 "FILE: shared library with operators of your own that the model has; may be repeated")
+      ->take_all()
+      ->expected(1);
   app.add_option("--json", out.json, "file for results, latencies and throughput as JSON")
       ->check([](const std::string &path) { return std::string(path.empty() ? "a file has a name" : ""); });
   app.add_flag("--export_output", out.export_output,

@@ -37,6 +37,7 @@ struct Options {
   bool float_inputs = false, float_outputs = false;  ///< the reference data are float32 for all tensors
   std::vector<std::string> inputs;                   ///< FILE or NAME=FILE: in place of zeros
   std::string preprocess;                            ///< of pictures among them; empty: as large as the input, 0 to 255
+  std::vector<std::string> plugins;                  ///< shared libraries with operators of the user's own
   std::string json;                                  ///< file for the results; empty: none
   bool export_output = false;
   bool profile = false;  ///< write a trace of the runtime

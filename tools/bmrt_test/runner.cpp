@@ -88,6 +88,8 @@ void run_all(const Options &options, Run &run) {
   if (options.profile) ask_for_profile(options);
   const std::unique_ptr<void, DestroyRuntime> p_bmrt(bmrt_create(raw));
   if (!p_bmrt) return fail(run, kLoad, bmrt_last_error());
+  for (const std::string &path : options.plugins)
+    if (!bmrt_load_plugin(path.c_str())) return fail(run, kLoad, std::string("--plugin: ") + bmrt_last_error());
   const auto start = std::chrono::steady_clock::now();
   if (!bmrt_load_bmodel(p_bmrt.get(), options.bmodel.c_str())) return fail(run, kLoad, bmrt_last_error());
   run.load = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -11,6 +11,7 @@
 #include "common/standard_output.h"
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
+#include "runtime/cpu/plugin.h"
 #include "tools/npuc/outputs.h"
 #include "tools/npuc/quantize_arguments.h"
 #include "tools/npuc/reports.h"
@@ -23,7 +24,7 @@ struct Arguments {
   std::string model, output, lmem = "8M", name, asm_file, dump_folder;
   std::string schedule_file;
   double optimize_seconds = 0;
-  std::vector<std::string> shapes, stages, inputs, input_types, output_types;
+  std::vector<std::string> shapes, stages, inputs, input_types, output_types, plugins;
   std::vector<npu::npuc::ReportRequest> reports;
   int cores = 1;
   npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
@@ -220,6 +221,7 @@ Status explain(const Arguments &args, const npu::compiler::Options &options) {
 
 /// `refusal`: why the network cannot be compiled, if that is the error.
 Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
+  for (const std::string &path : args.plugins) NPU_TRY(npu::cpu::load_plugin(path).within("--plugin"));
   npu::compiler::Options options;
   options.memory_maps = !args.reports.empty();
   options.name = args.name;
@@ -302,6 +304,10 @@ int run_main(int argc, char **argv) {
       ->take_all()
       ->expected(1);
   app.add_option("--output-type", args.output_types, "the same of outputs")->take_all()->expected(1);
+  app.add_option("--plugin", args.plugins,
+                 "FILE: shared library with operators of your own, which run on the CPU; may be repeated")
+      ->take_all()
+      ->expected(1);
   app.add_option("--optimize", args.optimize_seconds,
                  "SECONDS: look for a better schedule for so long, for each program; says on stderr what it finds")
       ->check([](const std::string &text) { return text.find("nan") == text.npos ? "" : "a number is expected"; })

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/cpu/plugin.h"
 #include "runtime/launch/api/guard.h"
 
 using npu::bmodel::Container;
@@ -116,6 +117,12 @@ bool bmrt_update_bmodel_weight_with_decrypt(void *p_bmrt, const char *, const ch
 bool bmrt_empty_bmodel_weight_with_decrypt(void *p_bmrt, const char *, const char *, const char *, const char **, int,
                                            decrypt_func) {
   return not_supported(__func__, p_bmrt);
+}
+
+bool bmrt_load_plugin(const char *path) {
+  return guarded(__func__, [&]() -> Status {
+    return path ? npu::cpu::load_plugin(path) : Status::error("null pointer instead of a path");
+  });
 }
 
 bool bmrt_get_bmodel_info(const char *bmodel_path, mem_info_t *mem_info) {

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "npu_enums.hpp"
 
 namespace npu::test {
 namespace {
@@ -100,31 +103,48 @@ bool apply_exact(uint8_t act, double x, double &value) {
 }
 
 // What only UNARY has, by its definition, with more digits than the chip's.
-long double function(uint8_t act, long double a, long double b, long double x) {
+long double function(uint8_t number, long double a, long double b, long double x) {
   const auto unit = [](long double y) { return std::isnan(y) ? y : std::fmin(std::fmax(y, 0.0L), 1.0L); };
   const long double pi = std::acos(-1.0L), cubic = x + 0.044715L * x * x * x;
-  switch (act) {
-    case NPU_ACT_EXP:
+  switch (static_cast<hw::Act>(number)) {
+    case hw::Act::Exp:
       return std::exp(x);
-    case NPU_ACT_LOG:
+    case hw::Act::Log:
       return std::log(x);
-    case NPU_ACT_ERF:
+    case hw::Act::Erf:
       return std::erf(x);
-    case NPU_ACT_GELU:
+    case hw::Act::Gelu:
       return 0.5L * x * (1 + (a == 0 ? std::erf(x / std::sqrt(2.0L)) : std::tanh(std::sqrt(2 / pi) * cubic)));
-    case NPU_ACT_ELU:
+    case hw::Act::Elu:
       return x < 0 ? a * std::expm1(x) : x;
-    case NPU_ACT_HARD_SIGMOID:
+    case hw::Act::HardSigmoid:
       return unit(a * x + b);
-    case NPU_ACT_HARD_SWISH:
+    case hw::Act::HardSwish:
       return x * unit(x / 6 + 0.5L);
-    case NPU_ACT_SOFTPLUS:
+    case hw::Act::Softplus:
       return x > 50 ? x : std::log1p(std::exp(x));
-    case NPU_ACT_SIN:
+    case hw::Act::Sin:
       return std::sin(x);
-    default:
+    case hw::Act::Cos:
       return std::cos(x);
+    case hw::Act::None:  // apply() and apply_exact() have the others
+    case hw::Act::Relu:
+    case hw::Act::Clip:
+    case hw::Act::LeakyRelu:
+    case hw::Act::Sigmoid:
+    case hw::Act::Tanh:
+    case hw::Act::Sqrt:
+    case hw::Act::Rsqrt:
+    case hw::Act::Reciprocal:
+    case hw::Act::Abs:
+    case hw::Act::Neg:
+    case hw::Act::Floor:
+    case hw::Act::Ceil:
+    case hw::Act::Round:
+    case hw::Act::Sign:
+      break;
   }
+  return std::numeric_limits<long double>::quiet_NaN();
 }
 
 }  // namespace

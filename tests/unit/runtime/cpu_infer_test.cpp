@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "runtime/cpu/node.h"
+#include "runtime/cpu/names.h"
 
 namespace npu::cpu {
 namespace {
@@ -85,8 +85,17 @@ const Accepted kAccepted[] = {
     {Op::Requant, RequantAttrs{{0.5f, -3}, {0.25f, 7}, {}, Dtype::U8}, {i8({2, 3})}, u8({2, 3})},
     {Op::Lookup, {}, {u8({2, 3}), f32({256})}, f32({2, 3})},
     {Op::Fail, ShapeAttrs{{2, 3}}, {u8({})}, u8({2, 3})},
+    {Op::PluginOutput, PluginOutputAttrs{64, f32({2, 3})}, {u8({88})}, f32({2, 3})},
 };
-static_assert(std::size(kAccepted) == kOps);
+
+/// Number of the operators, which are numbered from 0 on.
+constexpr int count_ops() {
+  int count = 0;
+  while (name_of(static_cast<Op>(count))) ++count;
+  return count;
+}
+constexpr int kOps = count_ops();
+static_assert(std::size(kAccepted) == kOps - 1);  // a Plugin needs a library: python/tests/test_plugin.py
 
 /// Real numbers of 16 bits, alone and beside others.
 const Accepted kHalf[] = {
@@ -110,6 +119,7 @@ TEST(Infer, GivesTypeAndShape) {
   };
   int number = 0;
   for (const Accepted &a : kAccepted) {
+    number += static_cast<Op>(number) == Op::Plugin;
     EXPECT_EQ(static_cast<int>(a.op), number++);
     expect_result(a);
   }

@@ -94,6 +94,8 @@ std::vector<HostNode> all_attributes() {
   const Activation act{ActKind::Clip, -1.5f, 6.25f};
   const ProductQuant product{true, -3, 4, 5, Dtype::U8};
   const Quant a{0.5f, -7}, b{1.5f, 8}, c{2.5f, 9};
+  const PluginAttribute attribute{"name", PluginValue::Tensor, {1, 2}, {0.5f}, {"a", ""}, *make_i64({3, 4})};
+  const PluginAttrs plugin{"lib.so", "domain", "op", {attribute, attribute}, {{Dtype::I8, {5}}, {Dtype::F32, {}}}};
   return {{Op::Conv, ConvAttrs{w, 4, act, product}, {0}},
           {Op::Pool, PoolAttrs{w, false, true, {7, 8}, a, b, Dtype::I8}, {1}},
           {Op::MatMul, MatMulAttrs{act, product}, {0, 1, -1}},
@@ -115,7 +117,9 @@ std::vector<HostNode> all_attributes() {
           {Op::GatherNd, GatherNdAttrs{2}, {}},
           {Op::ScatterNd, ScatterAttrs{1, Reduction::Max}, {}},
           {Op::PoolIndices, PoolIndicesAttrs{w, true}, {}},
-          {Op::Requant, RequantAttrs{a, b, act, Dtype::I16}, {}}};
+          {Op::Requant, RequantAttrs{a, b, act, Dtype::I16}, {}},
+          {Op::Plugin, plugin, {}},
+          {Op::PluginOutput, PluginOutputAttrs{64, {Dtype::U8, {3}}}, {}}};
 }
 
 TEST(HostGraph, EveryFieldOfAttributesIsInTheBytes) {

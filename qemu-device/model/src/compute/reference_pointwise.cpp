@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "npu_arith.hpp"
+#include "npu_enums.hpp"
 #include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/numbers.h"
 #include "qemu-device/model/src/compute/numerics.h"
@@ -12,23 +13,6 @@
 
 namespace npu::model {
 namespace {
-
-float activate_one(uint8_t act, float a, float b, float x) {
-  switch (act) {
-    case NPU_ACT_RELU:
-      return relu(x);
-    case NPU_ACT_CLIP:
-      return clip(x, a, b);
-    case NPU_ACT_LEAKY_RELU:
-      return leaky_relu(x, a);
-    case NPU_ACT_SIGMOID:
-      return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(x))));
-    case NPU_ACT_TANH:
-      return static_cast<float>(std::tanh(static_cast<double>(x)));
-    default:
-      return x;
-  }
-}
 
 /// 0.5 x (1 + tanh(u)), written so that no digits cancel where tanh is near -1.
 double gelu_tanh(double x) {
@@ -39,80 +23,108 @@ double gelu_tanh(double x) {
 /// max(0, min(1, y)); the comparisons are false for NaN, which stays.
 double unit(double y) { return y <= 0 ? 0 : (y > 1 ? 1 : y); }
 
-/// What only UNARY has, as far as it is not exact in binary32.
-double function(uint8_t act, double a, double b, double x) {
+/// Functions that are not exact in binary32.
+double function(hw::Act act, double a, double b, double x) {
   switch (act) {
-    case NPU_ACT_EXP:
+    case hw::Act::Sigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
+    case hw::Act::Tanh:
+      return std::tanh(x);
+    case hw::Act::Exp:
       return std::exp(x);
-    case NPU_ACT_LOG:
+    case hw::Act::Log:
       return std::log(x);
-    case NPU_ACT_RSQRT:
+    case hw::Act::Rsqrt:
       return 1 / std::sqrt(x);
-    case NPU_ACT_ERF:
+    case hw::Act::Erf:
       return std::erf(x);
-    case NPU_ACT_GELU:
+    case hw::Act::Gelu:
       return a == 0 ? 0.5 * x * std::erfc(-x / std::numbers::sqrt2) : gelu_tanh(x);
-    case NPU_ACT_ELU:
+    case hw::Act::Elu:
       return x < 0 ? a * std::expm1(x) : x;
-    case NPU_ACT_HARD_SIGMOID:
+    case hw::Act::HardSigmoid:
       return unit(a * x + b);
-    case NPU_ACT_HARD_SWISH:
+    case hw::Act::HardSwish:
       return x * unit(x / 6 + 0.5);
-    case NPU_ACT_SOFTPLUS:
+    case hw::Act::Softplus:
       return std::log1p(std::exp(-std::fabs(x))) + (x > 0 ? x : 0);
-    case NPU_ACT_SIN:
+    case hw::Act::Sin:
       return std::sin(x);
-    default:
+    case hw::Act::Cos:
       return std::cos(x);
+    case hw::Act::None:  // activate_one() has the others
+    case hw::Act::Relu:
+    case hw::Act::Clip:
+    case hw::Act::LeakyRelu:
+    case hw::Act::Sqrt:
+    case hw::Act::Reciprocal:
+    case hw::Act::Abs:
+    case hw::Act::Neg:
+    case hw::Act::Floor:
+    case hw::Act::Ceil:
+    case hw::Act::Round:
+    case hw::Act::Sign:
+      break;
   }
+  return x;
 }
 
-float function_one(uint8_t act, float a, float b, float x) {
+float activate_one(uint8_t number, float a, float b, float x) {
+  const hw::Act act{number};
   switch (act) {
-    case NPU_ACT_SQRT:
+    case hw::Act::None:
+      return x;
+    case hw::Act::Relu:
+      return relu(x);
+    case hw::Act::Clip:
+      return clip(x, a, b);
+    case hw::Act::LeakyRelu:
+      return leaky_relu(x, a);
+    case hw::Act::Sqrt:
       return std::sqrt(x);
-    case NPU_ACT_RECIPROCAL:
+    case hw::Act::Reciprocal:
       return 1 / x;
-    case NPU_ACT_ABS:
+    case hw::Act::Abs:
       return std::fabs(x);
-    case NPU_ACT_NEG:
+    case hw::Act::Neg:
       return -x;
-    case NPU_ACT_FLOOR:
+    case hw::Act::Floor:
       return std::floor(x);
-    case NPU_ACT_CEIL:
+    case hw::Act::Ceil:
       return std::ceil(x);
-    case NPU_ACT_ROUND:
+    case hw::Act::Round:
       return std::nearbyint(x);
-    case NPU_ACT_SIGN:
+    case hw::Act::Sign:
       return sign(x);
-    default:
+    default:  // function() names all others
       return static_cast<float>(function(act, a, b, x));
   }
 }
 
 float combine(uint8_t op, float a, float b) {
-  switch (op) {
-    case NPU_ELTWISE_ADD:
+  switch (hw::Eltwise{op}) {
+    case hw::Eltwise::Add:
       return a + b;
-    case NPU_ELTWISE_SUB:
+    case hw::Eltwise::Sub:
       return a - b;
-    case NPU_ELTWISE_MUL:
+    case hw::Eltwise::Mul:
       return a * b;
-    case NPU_ELTWISE_DIV:
+    case hw::Eltwise::Div:
       return a / b;
-    case NPU_ELTWISE_MAX:
+    case hw::Eltwise::Max:
       return maximum(a, b);
-    case NPU_ELTWISE_MIN:
+    case hw::Eltwise::Min:
       return minimum(a, b);
-    case NPU_ELTWISE_POW:
+    case hw::Eltwise::Pow:
       return static_cast<float>(std::pow(double{a}, double{b}));
-    case NPU_ELTWISE_CMP_EQ:
+    case hw::Eltwise::CmpEq:
       return a == b ? 1 : 0;
-    case NPU_ELTWISE_CMP_LT:
+    case hw::Eltwise::CmpLt:
       return a < b ? 1 : 0;
-    default:
+    case hw::Eltwise::CmpLe:
       return a <= b ? 1 : 0;
   }
+  return 0;
 }
 
 /// Elements that are brought into f32 at a time.
@@ -215,7 +227,7 @@ void Reference::run(const npu_cmd_unary &c, const void *in, void *out) {
       store_numbers(result, x, count, static_cast<char *>(out) + k * size);
     }
   };
-  c.subop <= NPU_ACT_TANH ? each(activate_one) : each(function_one);
+  each(activate_one);
 }
 
 void Reference::run(const npu_cmd_requant &c, const void *in, const void *in_scales, const void *out_scales,

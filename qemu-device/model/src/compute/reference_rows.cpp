@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "npu_arith.hpp"
+#include "npu_enums.hpp"
 #include "qemu-device/model/src/backend.h"
 #include "qemu-device/model/src/compute/numbers.h"
 #include "qemu-device/model/src/compute/numerics.h"
@@ -58,27 +59,28 @@ struct Seen {
 };
 
 void take(const npu_cmd_reduce &c, float x, int32_t place, Seen &seen) {
-  switch (c.subop) {
-    case NPU_REDUCE_SUM:
-    case NPU_REDUCE_MEAN:
+  switch (hw::Reduce{c.subop}) {
+    case hw::Reduce::Sum:
+    case hw::Reduce::Mean:
       seen.value += x;
       return;
-    case NPU_REDUCE_L1:
+    case hw::Reduce::L1:
       seen.value += std::fabs(x);
       return;
-    case NPU_REDUCE_L2:
+    case hw::Reduce::L2:
       seen.value += double{x} * x;
       return;
-    case NPU_REDUCE_PROD:
+    case hw::Reduce::Prod:
       seen.value = place ? seen.value * x : x;
       return;
-    case NPU_REDUCE_MAX:
+    case hw::Reduce::Max:
       seen.value = place ? maximum(static_cast<float>(seen.value), x) : x;
       return;
-    case NPU_REDUCE_MIN:
+    case hw::Reduce::Min:
       seen.value = place ? minimum(static_cast<float>(seen.value), x) : x;
       return;
-    default:
+    case hw::Reduce::Argmax:
+    case hw::Reduce::Argmin:
       break;
   }
   if (std::isnan(x)) return;
@@ -87,14 +89,21 @@ void take(const npu_cmd_reduce &c, float x, int32_t place, Seen &seen) {
 }
 
 float result_of(const npu_cmd_reduce &c, double value) {
-  switch (c.subop) {
-    case NPU_REDUCE_MEAN:
+  switch (hw::Reduce{c.subop}) {
+    case hw::Reduce::Mean:
       return static_cast<float>(value / c.n);
-    case NPU_REDUCE_L2:
+    case hw::Reduce::L2:
       return static_cast<float>(std::sqrt(value));
-    default:
-      return static_cast<float>(value);
+    case hw::Reduce::Sum:
+    case hw::Reduce::L1:
+    case hw::Reduce::Prod:
+    case hw::Reduce::Max:
+    case hw::Reduce::Min:
+    case hw::Reduce::Argmax:
+    case hw::Reduce::Argmin:
+      break;
   }
+  return static_cast<float>(value);
 }
 
 }  // namespace
