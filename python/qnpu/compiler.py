@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import warnings
 import zipfile
 from typing import Any, Iterable, List, Mapping, Optional, Union
 
@@ -224,6 +225,9 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
         if done.returncode != 0:
             reason = done.stderr.strip() or f"npuc ended with status {done.returncode}"
             raise CompileError(_reason(reason, folder, options))
+        for line_said in done.stderr.splitlines():
+            if line_said.startswith("npuc: warning: "):
+                warnings.warn(_reason(line_said, folder, options).replace("warning: ", "", 1), stacklevel=2)
         try:
             with open(target, "rb") as file:
                 compiled = Model(file.read(), done.stdout)
