@@ -7,6 +7,7 @@
 #include "compiler/graph/partition.h"
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/open_batch.h"
 
 namespace npu::compiler {
 namespace {
@@ -47,7 +48,9 @@ Status find_places(graph::Graph g, const Options &options, std::vector<LayerRepo
 Status explain(const graph::RawModel &raw, const Options &options, bool places, std::vector<NodePlace> &out) {
   graph::Graph g;
   std::vector<graph::NodeVerdict> verdicts;
-  NPU_TRY(graph::explain_model(raw, {options.shapes, options.values}, g, verdicts));
+  graph::ImportOptions import_options{options.shapes, options.values};
+  if (options.assume_batch) graph::assume_batch(raw, import_options);
+  NPU_TRY(graph::explain_model(raw, import_options, g, verdicts));
   std::vector<LayerReport> layers;
   std::map<size_t, std::string> reasons;
   const Status placed = places ? find_places(std::move(g), options, layers, reasons) : Status();
