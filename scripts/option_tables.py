@@ -32,30 +32,17 @@ def help_of(program):
     raise SystemExit(f"{program}: there is no tools/{program} and no {BUILD}/bin/{program}: make build")
 
 
-def older(line):
-    """CLI11 2.4 writes a default in brackets, 2.1 behind an equals sign; as the latter, in the same columns."""
-    found = re.match(r"( +-\S+(?: \S+)*?)(?<! in) \[([^\[\]]+)\] ( (?=Needs|Excludes))?", line)
-    if not found:
-        return line
-    return f"{found[1]}={found[2]}{' ' if found[3] else '   '}{line[found.end():]}".rstrip()
-
-
-def rows(program, text):
-    """Yields (option, meaning). An option's line is indented; its meaning begins at the column of most meanings, or on
-    the next line."""
-    text = re.split(r"^Exit status", text, maxsplit=1, flags=re.M)[0]
-    lines = [older(re.sub(r"^usage: ", "       ", line)) for line in text.split("\n")]
-    starts = re.compile(r"^ {2,8}(-|%s |\((?:nothing)\)|[a-z]+ {2,}|\{)" % re.escape(program))
+def rows(text):
+    """Yields (option, meaning). An option's line is indented by two columns; its meaning begins at the column of most
+    meanings, or on the next line."""
+    lines = re.split(r"^Exit status", text, maxsplit=1, flags=re.M)[0].split("\n")
+    starts = re.compile(r"^  (-|[a-z]+ {2,})")
     split = [re.match(r" +\S.*?\S {2,}(?=\S)", line) for line in lines if starts.match(line)]
     found = collections.Counter(match.end() for match in split if match)
     column = found.most_common(1)[0][0] if found else 0
-
-    def continues(line):
-        return line.strip() and line.startswith(" " * max(column - 2, 9))
-
     option, meaning = None, []
-    for line, following in zip(lines + [""], lines[1:] + ["", ""]):
-        if option and continues(line):
+    for line in lines + [""]:
+        if option and line.strip() and line.startswith(" " * max(column - 2, 9)):
             meaning.append(line.strip())
             continue
         if option:
@@ -63,41 +50,7 @@ def rows(program, text):
             option = None
         if starts.match(line):
             parts = re.match(r" +(\S.*?)(?: {2,}(\S.*))?$", line)
-            option, rest = parts[1], parts[2] or ""
-            if not rest and not continues(following) and len(line) > column > 0 and line[column - 1] == " ":
-                option, rest = line[:column].strip(), line[column:].strip()
-            meaning = [rest] if rest else []
-
-
-def simple(option, meaning):
-    """CLI11's types of values as a person writes them: N and a range, or the choices."""
-    relation = re.search(r" (Excludes|Needs): (.*)$", option)
-    if relation:
-        option = option[:relation.start()]
-        meaning += "; not with " if relation[1] == "Excludes" else "; only with "
-        meaning += ", ".join(relation[2].split())
-    default = re.search(r" TEXT(?:=| \[)(\S+?)\]?$", option)
-    if default:
-        option = option[:default.start()] + " TEXT"
-        meaning += f"; default {default[1]}"
-    option = option.replace(" UINT:POSITIVE", " N")
-    kind, bounds = r" U?(?:INT|FLOAT)", r"(?::(?:INT|FLOAT) in \[(\S+) - (\S+)\])?"
-    number = re.search(kind + bounds + r"( \.\.\.)?(?: ?=?\[?([\d.e+-]+)\]?)?$", option)
-    if number:
-        low, high, several, default = number.groups()
-        option = option[:number.start()] + (" N,..." if several else " N")
-        if low and (low, high) != ("0", "1") and float(high) <= 65536:
-            meaning += f"; {low} to {high}"
-        if default:
-            meaning += f"; default {default}"
-    choice = re.search(r":value in \{([^}]*)\}(?: OR \{[^}]*\})?(.*)$", option)
-    if choice:
-        names = "|".join(name.split("->")[0] for name in choice[1].split(","))
-        option = option[:choice.start()].rsplit(" ", 1)[0] + " " + names
-    choice = re.search(r":\{([^}]*)\}", option)
-    if choice:
-        option = option[:choice.start()].rsplit(" ", 1)[0] + " " + choice[1].replace(",", "|")
-    return re.sub(r" REQUIRED| \.\.\.$", "", option), meaning
+            option, meaning = parts[1], [parts[2]] if parts[2] else []
 
 
 def escaped(text):
@@ -106,11 +59,9 @@ def escaped(text):
 
 def table(program):
     out = ["| option | meaning |", "|---|---|"]
-    for option, meaning in rows(program, help_of(program)):
-        option = re.sub(r"^%s " % re.escape(program), "", option)
+    for option, meaning in rows(help_of(program)):
         if option.split(",")[0].split()[0] in LEFT_OUT or not meaning or option.count("[") != option.count("]"):
             continue
-        option, meaning = simple(option, meaning)
         out.append(f"| `{option.replace('|', chr(92) + '|')}` | {escaped(meaning)} |")
     if len(out) == 2:
         raise SystemExit(f"{program} --help: no options were found in it")

@@ -51,7 +51,6 @@ libmicrohttpd-dev|sim|exporter of npu-smi
 libpng-dev|sim|samples for calibration and inputs (PNG)
 libjpeg-dev|sim|samples for calibration and inputs (JPEG)
 zlib1g-dev|sim|samples for calibration and inputs (.npz)
-libcli11-dev|sim|command lines of the tools
 nlohmann-json3-dev|sim|JSON output of the tools
 python3|sim|generators, npu-vm, QEMU build
 python3-dev|sim|native module of the package qnpu

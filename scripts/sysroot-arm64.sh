@@ -35,7 +35,6 @@ libflatbuffers-dev|bmodel format
 libmd-dev|checksums in bmodel files
 libncurses-dev|live view of npu-smi
 libmicrohttpd-dev|exporter of npu-smi
-libcli11-dev|command lines of the tools
 nlohmann-json3-dev|JSON output of the tools
 libpng-dev|inputs as pictures (PNG)
 libjpeg-dev|inputs as pictures (JPEG)

@@ -2,6 +2,8 @@
 #include "compiler/api/bounds.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -39,7 +41,43 @@ int64_t first_bytes(const LoweredOp &op, std::set<const graph::Tensor *> &used) 
   return bytes;
 }
 
+/// Elements that a command of the GDMA moves.
+uint64_t moved_elements(const Command &command) {
+  const auto product = [](const uint32_t(&dims)[6]) {
+    return std::accumulate(std::begin(dims), std::end(dims), uint64_t{1}, std::multiplies<>());
+  };
+  if (const auto *copy = std::get_if<npu_cmd_copy>(&command.body)) return product(copy->dims);
+  if (const auto *fill = std::get_if<npu_cmd_fill>(&command.body)) return product(fill->dims);
+  return 0;
+}
+
 }  // namespace
+
+uint64_t io_bytes(const Program &program) {
+  struct Tensor {
+    uint64_t bytes = 0, moved = 0;
+  };
+  std::map<std::pair<StorageKind, int>, Tensor> tensors;
+  for (size_t core = 0; core < program.streams.cores.size(); ++core) {
+    const std::vector<Storage> &storages = program.lowered.cores[core].storages;
+    const auto add = [&](int s, uint64_t elements) {
+      if (s < 0 || static_cast<size_t>(s) >= storages.size()) return;
+      const Storage &storage = storages[static_cast<size_t>(s)];
+      if (storage.kind != StorageKind::Input && storage.kind != StorageKind::Output) return;
+      Tensor &tensor = tensors[{storage.kind, storage.index}];
+      tensor.bytes = static_cast<uint64_t>(storage.bytes());
+      tensor.moved += elements * static_cast<uint64_t>(storage.element_bytes());
+    };
+    for (const Command &c : program.streams.cores[core].gdma) {
+      add(c.src_storage, moved_elements(c));
+      add(c.dst_storage, moved_elements(c));
+    }
+  }
+  uint64_t bytes = 0;
+  for (const auto &[name, tensor] : tensors)
+    if (tensor.moved >= tensor.bytes) bytes += tensor.bytes;
+  return bytes;
+}
 
 uint64_t constant_bytes(const Lowered &lowered) {
   std::set<const graph::Tensor *> used;

@@ -8,6 +8,7 @@
 #include "compiler/graph/partition.h"
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/open_batch.h"
 
 namespace npu::compiler {
 namespace {
@@ -104,6 +105,7 @@ Status explain(const graph::RawModel &raw, const Options &options, bool places, 
   std::vector<graph::NodeVerdict> verdicts;
   graph::ImportOptions import{options.shapes, options.values};
   import.failing_branches = places;
+  if (options.assume_batch) graph::assume_batch(raw, import);
   NPU_TRY(graph::explain_model(raw, import, g, verdicts));
   out = {{}, g.notes};
   Places found;

@@ -6,13 +6,16 @@
 #include <filesystem>
 #include <set>
 
+#include "compiler/api/bounds.h"
 #include "compiler/api/compile_graph.h"
 #include "compiler/api/cores.h"
 #include "compiler/api/dump.h"
+#include "compiler/api/edges.h"
 #include "compiler/api/host_part.h"
 #include "compiler/api/schedule_report.h"
 #include "compiler/import/help.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/open_batch.h"
 #include "compiler/passes/passes.h"
 #include "compiler/quantize/half.h"
 #include "compiler/schedule/check_sync.h"
@@ -102,8 +105,12 @@ Status compare_half(graph::Graph g, Options options, const quantize::Options &ho
 
 Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, Compiled &out) {
   quantize::Result &quantized = out.quantized;
-  NPU_TRY(graph::import_model(raw, {options.shapes, options.values}, g, &out.refusal.findings));
+  graph::ImportOptions import_options{options.shapes, options.values};
+  if (options.assume_batch) out.report.warnings = graph::assume_batch(raw, import_options);
+  NPU_TRY(graph::import_model(raw, import_options, g, &out.refusal.findings));
   raw = {};  // weights that passes replace are needed no more
+  out.report.imported_layers = g.sources.size();
+  if (options.memory_maps) out.report.edges = edges_of(g);
   size_t number = 0;
   NPU_TRY(dump(g, options, number, "import"));
   const auto run = [&](const Pass &pass) {
@@ -285,14 +292,12 @@ void report_places(Report &r) {
   }
 }
 
-/// The least that the network's arithmetic and its compulsory traffic can take, on cores that each have a part of both.
+/// The least that the arithmetic and the compulsory traffic of the programs can take, on cores that each have a part of
+/// both. Parts for the CPU have no cycles.
 void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   const hw::CostParams p;
-  uint64_t bytes = r.constant_bytes;
-  for (const auto &t : stage.inputs) bytes += t.bytes;
-  for (const auto &t : stage.outputs) bytes += t.bytes;
   r.mac_bound = r.array_macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
-  r.memory_bound = bytes / (uint64_t{p.ddr_bw} * r.cores);
+  r.memory_bound = (r.constant_bytes + r.moved_io_bytes) / (uint64_t{p.ddr_bw} * r.cores);
   r.coeff_bytes = stage.coeff.size();
   r.io_bytes = stage.io_bytes;
   r.ctx_bytes = stage.ctx_bytes;
@@ -330,6 +335,7 @@ Status compile_program(const graph::Graph &g, size_t shared, const Options &opti
   for (const graph::Source &s : made.sources) out.layers.push_back(s.name);
   find_aliases(program, out);
   report_program(made.sources, shared, program, options.memory_maps, report);
+  report.moved_io_bytes += io_bytes(program);
   program.coeff.write(stage.coeff);
   stage.ctx_bytes = std::max(stage.ctx_bytes, program.bound.ctx_bytes);
   bound = std::move(program.bound);
@@ -418,6 +424,7 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   r.notes = g.notes;
   std::vector<graph::Part> parts = graph::partition(g);
   add_layers(g, r);
+  if (options.memory_maps) add_edges_of_passes(g, r.imported_layers, r.edges);
   for (size_t p = 0; p < parts.size(); ++p)
     NPU_TRY(dump(parts[p].graph, options, number_of_parts(options),
                  "part" + std::to_string(p) + (parts[p].on_chip ? "-npu" : "-cpu")));

@@ -6,6 +6,7 @@
 #ifndef NPU_COMPILER_NPUC_H
 #define NPU_COMPILER_NPUC_H
 
+#include <algorithm>
 #include <map>
 
 #include "common/status.h"
@@ -29,7 +30,9 @@ struct Options {
   std::string name;                                ///< of the network; empty: the graph's
   std::map<std::string, graph::Shape> shapes;      ///< of inputs whose dimensions the file leaves open
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
-  graph::IoTypes io_types;                         ///< of inputs and outputs
+  /// Inputs whose batch alone is open get the batch 1, with a sentence in Report::warnings.
+  bool assume_batch = false;
+  graph::IoTypes io_types;  ///< element types at the border
   /// Where the graph is written after each pass, as NN-PASS.txt and NN-PASS.dot; empty: nowhere. The folder exists.
   std::string dump_folder;
   /// A search for a better schedule, one for each program of the network; null: none. Asked before each batch of
@@ -43,7 +46,7 @@ struct Options {
   graph::Dtype reals = graph::Dtype::F32;
   /// Makes a network of integers of one of float32.
   quantize::Options quantize;
-  bool memory_maps = false;  ///< the report has Report::memory
+  bool memory_maps = false;  ///< the report has Report::memory and Report::edges
   bool io_alone = false;     ///< addr_mode 1: programs keep state in the network's own input memory
 };
 
@@ -71,7 +74,6 @@ struct LayerReport {
   std::string where;
   bool on_tiu = false, on_gdma = false, on_cpu = false;
   int64_t commands = 0, tiles = 0, lmem_bytes = 0;
-  uint64_t busy = 0;  ///< cycles of its commands on the engine that is longer at work for it
   uint64_t macs = 0;
   uint64_t mac_rate = 1;                 ///< of 8 or 16 bits: so many take the place of one of 32 bits
   uint64_t bytes = 0;                    ///< from and to memory, as the chip's model counts them
@@ -102,6 +104,16 @@ struct MemoryReport {
   std::vector<HeldReport> activations;   ///< by offsets in activation memory
   std::vector<HeldReport> outside;       ///< inputs and outputs; without addresses, which come with a launch
   std::vector<HeldReport> coefficients;  ///< by offsets in the coefficients: what each node reads
+};
+
+/// A tensor that one node computes and another one reads.
+struct EdgeReport {
+  /// In place of a node: the tensor is an input or output of the network.
+  static constexpr size_t kOutside = SIZE_MAX;
+
+  size_t from = kOutside, to = kOutside;  ///< indices in Report::layers
+  std::string tensor;                     ///< name, may be empty
+  graph::TensorKind kind;                 ///< type and shape, as they are in the file
 };
 
 /// Nodes of the file, from one to another one, that are computed in turns.
@@ -135,17 +147,26 @@ struct Report {
   uint64_t macs = 0;                             ///< of what the chip computes, however many cores repeat some of them
   uint64_t array_macs = 0;                       ///< the same, those of 8 or 16 bits as so many of 32 as take that time
   uint64_t order_bound = 0, constant_bytes = 0;  ///< bounds.h; the former of parts that one core computes
+  uint64_t moved_io_bytes = 0;                   ///< bounds.h: inputs and outputs of the programs
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
   uint64_t tiu_commands = 0, gdma_commands = 0;
-  MemoryReport memory;  ///< empty unless the options want it
+  MemoryReport memory;            ///< empty unless the options want it
+  std::vector<EdgeReport> edges;  ///< the network's graph; empty unless the options want it
+  size_t imported_layers = 0;     ///< layers of the file; passes have added those behind them
   TurnsReport turns;
   SearchReport search;
   uint64_t host_parts = 0, host_nodes = 0;  ///< sub-networks for the CPU, and their operators
+  /// Sentences about what the user may not expect.
+  std::vector<std::string> warnings;
   /// What the importer has changed: types that were converted.
   std::vector<std::string> notes;
   /// Indices of the layers with most cycles, the most first, of those that have any.
   std::vector<size_t> costliest(size_t most) const;
+  /// The largest of the lower bounds. No program of the network takes fewer cycles.
+  uint64_t bound() const { return std::max({mac_bound, memory_bound, order_bound}); }
+  /// False where the CPU computes all of the network.
+  bool uses_chip() const { return tiu_commands + gdma_commands > 0; }
   /// The report as a table for people.
   std::string text() const;
 };

@@ -112,24 +112,38 @@ Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> 
   }
 }
 
-Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes) {
-  const size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0)
-    return Status::error("--shape " + text + ": NAME=D0,D1,... is expected");
-  graph::Shape shape;
-  std::string_view rest = std::string_view(text).substr(equals + 1);
+namespace {
+
+/// Reads "1,3,224,224", "1x3x224x224", or either in brackets. False: `wrong` is the dimension behind those in `shape`
+/// that is no positive number.
+bool parse_dims(std::string_view text, graph::Shape &shape, std::string_view &wrong) {
+  if (text.size() > 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
+  const char separator = text.find(',') != text.npos ? ',' : 'x';
   for (;;) {
-    const size_t comma = rest.find(',');
+    const size_t end = text.find(separator);
+    wrong = text.substr(0, end);
+    while (separator == ',' && wrong.starts_with(' ')) wrong.remove_prefix(1);
     int64_t d;
-    if (!parse_number(rest.substr(0, comma), d) || d < 1)
-      return Status::error("--shape " + text + ": dimension " + std::to_string(shape.size()) +
-                           " is not a positive number");
+    if (!parse_number(wrong, d) || d < 1) return false;
     shape.push_back(d);
-    if (comma == rest.npos) break;
-    rest.remove_prefix(comma + 1);
+    if (end == text.npos) return true;
+    text.remove_prefix(end + 1);
   }
-  if (!shapes.emplace(text.substr(0, equals), shape).second)
-    return Status::error("--shape names '" + text.substr(0, equals) + "' twice");
+}
+
+}  // namespace
+
+Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes) {
+  static const std::string expected = "NAME=D0,D1,... or NAME=D0xD1x... is expected, as image=1,3,224,224";
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return Status::error("--shape " + text + ": " + expected);
+  const std::string name = text.substr(0, equals);
+  graph::Shape shape;
+  std::string_view wrong;
+  if (!parse_dims(std::string_view(text).substr(equals + 1), shape, wrong))
+    return Status::error("--shape " + text + ": dimension " + std::to_string(shape.size()) + ", '" +
+                         std::string(wrong) + "', is not a positive number; " + expected);
+  if (!shapes.emplace(name, shape).second) return Status::error("--shape names '" + name + "' twice");
   return {};
 }
 

@@ -91,22 +91,37 @@ std::vector<size_t> Report::costliest(size_t most) const {
   return out;
 }
 
+namespace {
+
+/// The row of a node: cycles and active cycles as in the other forms of the report.
+std::string row_text(const LayerReport &l) {
+  std::string out = fitted(l.name, 32) + " " + fitted(l.type, 20) + " " + fitted(l.where, 24);
+  if (l.commands) {
+    out += print(" %8" PRId64 " %6" PRId64 " %11s %10" PRIu64 " %10" PRIu64 " %12" PRIu64, l.commands, l.tiles,
+                 size_text(static_cast<uint64_t>(l.lmem_bytes)).c_str(), l.cycles, l.active, l.macs);
+  } else {
+    while (out.back() == ' ') out.pop_back();
+  }
+  return out + "\n";
+}
+
+std::string cycles_text(const Report &r) {
+  if (!r.uses_chip()) return "cycles         none: the CPU computes the whole network, and its time is not modelled\n";
+  std::string out = print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", r.cycles,
+                          percent(r.tiu_busy, r.cycles * r.cores), percent(r.gdma_busy, r.cycles * r.cores));
+  out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64, r.bound(), r.mac_bound,
+               r.memory_bound);
+  if (r.order_bound) out += print(", weights in the operators' order %" PRIu64, r.order_bound);
+  return out + print("): no program takes fewer cycles; it is %.0f %% of these\n", percent(r.bound(), r.cycles));
+}
+
+}  // namespace
+
 std::string Report::text() const {
   std::string out;
   out += fitted("node", 32) + " " + fitted("operator", 20) + " " + fitted("runs on", 24) +
-         print(" %8s %6s %11s %10s %12s\n", "commands", "tiles", "local mem", "cycles", "MACs");
-  for (const LayerReport &l : layers) {
-    out += fitted(l.name, 32) + " " + fitted(l.type, 20) + " ";
-    if (l.commands == 0) {
-      out += fitted(l.where, 24);
-      while (out.back() == ' ') out.pop_back();
-      out += "\n";
-      continue;
-    }
-    out += fitted(l.where, 24) + print(" %8" PRId64 " %6" PRId64 " %11s %10" PRIu64 " %12" PRIu64 "\n", l.commands,
-                                       l.tiles, size_text(static_cast<uint64_t>(l.lmem_bytes)).c_str(), l.busy, l.macs);
-  }
-  const uint64_t bound = std::max({mac_bound, memory_bound, order_bound});
+         print(" %8s %6s %11s %10s %10s %12s\n", "commands", "tiles", "local mem", "cycles", "active", "MACs");
+  for (const LayerReport &l : layers) out += row_text(l);
   out += print("local memory   %s of %s\n", size_text(static_cast<uint64_t>(lmem_used)).c_str(),
                size_text(static_cast<uint64_t>(lmem_bytes)).c_str());
   out += print("memory         coefficients %s, inputs and outputs %s, activations %s\n",
@@ -116,11 +131,7 @@ std::string Report::text() const {
     out += print("CPU            operators %" PRIu64 ", parts %" PRIu64 "; their time is not modelled\n", host_nodes,
                  host_parts);
   if (cores > 1) out += print("cores          %zu\n", cores);
-  out += print("cycles         %" PRIu64 " (TIU at work %.0f %%, GDMA %.0f %%)\n", cycles,
-               percent(tiu_busy, cycles * cores), percent(gdma_busy, cycles * cores));
-  out += print("lower bound    %" PRIu64 " (arithmetic %" PRIu64 ", memory %" PRIu64, bound, mac_bound, memory_bound);
-  if (order_bound) out += print(", weights in the operators' order %" PRIu64, order_bound);
-  out += print("): no program takes fewer cycles; it is %.0f %% of these\n", percent(bound, cycles));
+  out += cycles_text(*this);
   out += turns_text(turns);
   out += search_text(search);
   for (const std::string &note : notes) out += note + "\n";

@@ -281,7 +281,6 @@ void report_schedule(const Program &program, std::span<const size_t> layer_of, b
     l.active += covered(list);
     l.tiu_busy += tiu;
     l.gdma_busy += gdma;
-    l.busy += std::max(tiu, gdma);
     l.on_tiu = l.on_tiu || tiu;
     l.on_gdma = l.on_gdma || gdma;
   }

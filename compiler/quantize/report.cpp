@@ -94,24 +94,29 @@ std::string escaped(const std::string &text) {
 std::string cell(const std::string &text, const char *kind = "") {
   return "<td" + std::string(kind) + ">" + text + "</td>";
 }
-std::string number_cell(const std::string &text) { return cell(text, " class=n"); }
+std::string number_cell(const std::string &text) { return cell(text, " class=\"n\""); }
+/// A cell whose column is sorted by `value`.
+std::string number_cell(const std::string &text, double value) {
+  return cell(text, print(" class=\"n\" data-v=\"%.9g\"", std::isfinite(value) ? value : 1e9).c_str());
+}
 
 /// Bars as high as the logarithm of the shares, with the range of the integers as a line below.
 std::string histogram_picture(const LayerResult &l) {
   constexpr double kWidth = 128, kHeight = 28, kDecades = 5;  // of shares that are seen
   const double span = static_cast<double>(l.high) - l.low;
   if (span <= 0) return "";
-  std::string out = print("<svg width=%.0f height=%.0f>", kWidth, kHeight + 4);
+  std::string out =
+      print("<svg width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"histogram\">", kWidth, kHeight + 4);
   const double step = kWidth / static_cast<double>(l.shares.size());
   for (size_t i = 0; i < l.shares.size(); ++i) {
     if (l.shares[i] <= 0) continue;
     const double height = std::clamp(1 + std::log10(l.shares[i]) / kDecades, 0.04, 1.0) * kHeight;
-    out += print("<rect class=h x=%.1f y=%.1f width=%.1f height=%.1f />", static_cast<double>(i) * step,
-                 kHeight - height, step, height);
+    out += print("<rect class=\"h\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
+                 static_cast<double>(i) * step, kHeight - height, step, height);
   }
   if (l.rounded) {
     const auto x = [&](double v) { return std::clamp((v - l.low) / span, 0., 1.) * kWidth; };
-    out += print("<rect class=r x=%.1f y=%.1f width=%.1f height=3 />", x(l.range.low), kHeight + 1,
+    out += print("<rect class=\"r\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"3\"/>", x(l.range.low), kHeight + 1,
                  x(l.range.high) - x(l.range.low));
   }
   return out + "</svg>";
@@ -121,29 +126,26 @@ std::string histogram_picture(const LayerResult &l) {
 std::string noise_picture(const LayerResult &l) {
   constexpr double kWidth = 100, kClean = 60;
   const double noise = std::clamp(1 - l.difference.sqnr() / kClean, 0.0, 1.0) * kWidth;
-  return print("<svg width=%.0f height=12><rect class=%s x=0 y=0 width=%.1f height=12 /></svg>", kWidth,
-               l.integer ? "b" : "k", noise);
+  return print(
+      "<svg width=\"%.0f\" height=\"12\" role=\"img\" aria-label=\"noise\"><rect class=\"%s\" width=\"%.1f\" "
+      "height=\"12\"/></svg>",
+      kWidth, l.integer ? "b" : "k", noise);
 }
 
 std::string row(const LayerResult &l) {
-  std::string out = "<tr>" + cell(escaped(l.name)) + cell(escaped(l.type)) + cell(noise_picture(l)) +
-                    number_cell(decibels(l.difference.sqnr())) + number_cell(print("%.6f", l.difference.cosine())) +
-                    number_cell(print("%.4g", l.difference.most));
-  out += number_cell(l.sensitivity ? print("%.3g", *l.sensitivity) : "");
+  const Difference &d = l.difference;
+  std::string out = "<tr>" + cell(escaped(l.name), " class=\"name\"") + cell(escaped(l.type)) + cell(noise_picture(l)) +
+                    number_cell(decibels(d.sqnr()), d.sqnr()) + number_cell(print("%.6f", d.cosine()), d.cosine()) +
+                    number_cell(print("%.4g", d.most), d.most);
+  out += l.sensitivity ? number_cell(print("%.3g", *l.sensitivity), *l.sensitivity) : number_cell("");
   if (l.rounded)
-    out +=
-        cell(print("%.4g to %.4g", static_cast<double>(l.range.low), static_cast<double>(l.range.high)), " class=n") +
-        number_cell(print("%.4g", static_cast<double>(l.quant.scale))) + number_cell(std::to_string(l.quant.zero));
+    out += number_cell(print("%.4g to %.4g", static_cast<double>(l.range.low), static_cast<double>(l.range.high))) +
+           number_cell(print("%.4g", static_cast<double>(l.quant.scale)), static_cast<double>(l.quant.scale)) +
+           number_cell(std::to_string(l.quant.zero), l.quant.zero);
   else
-    out += "<td colspan=3>" + place(l) + "</td>";
+    out += cell(place(l)) + cell("") + cell("");
   return out + cell(histogram_picture(l)) + "</tr>\n";
 }
-
-constexpr const char *kStyle =
-    "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:2px "
-    "8px;border-bottom:1px "
-    "solid #ddd;text-align:left}.n{text-align:right;font-variant-numeric:tabular-nums}.b{fill:#c43}.k{fill:#999}"
-    ".h{fill:#47a}.r{fill:#c43}</style>";
 
 }  // namespace
 
@@ -190,10 +192,8 @@ void Result::warn_of_differences() {
   }
 }
 
-std::string Result::html(const std::string &title) const {
-  std::string out = "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>" + escaped(title) + "</title>" +
-                    kStyle + "</head><body>\n<h1>" + escaped(title) + "</h1>\n<p>" + escaped(head_text(*this)) +
-                    "</p>\n";
+std::string Result::html() const {
+  std::string out = "<p>" + escaped(head_text(*this)) + "</p>\n";
   for (const InputResult &i : inputs) out += "<p>Input <b>" + escaped(i.name) + "</b>: " + range_text(i) + "</p>\n";
   for (const OutputResult &o : outputs) {
     out += "<p>Output <b>" + escaped(o.name) + "</b>: " + difference_text(o.difference) + "</p>\n";
@@ -204,11 +204,13 @@ std::string Result::html(const std::string &title) const {
     out += "<p>In float32: tensor <b>" + escaped(r.name) + "</b>: " + escaped(r.reason) + "</p>\n";
   for (const std::string &w : warnings) out += "<p><b>Warning:</b> " + escaped(w) + "</p>\n";
   if (top1) out += "<p>" + escaped(top1_text(*this)) + "</p>\n";
-  out +=
-      "<table><tr><th>layer<th>operator<th>noise<th>SQNR dB<th>cosine<th>largest error<th>sensitivity<th>range<th>"
-      "scale<th>zero<th>numbers in float32 (logarithmic) and range</tr>\n";
+  out += "<div class=\"scroll\"><table><thead><tr>";
+  for (const char *head : {"layer", "operator", "noise", "SQNR dB", "cosine", "largest error", "sensitivity", "range",
+                           "scale", "zero", "numbers in float32 (logarithmic) and range"})
+    out += "<th scope=\"col\"><button type=\"button\">" + std::string(head) + "</button></th>";
+  out += "</tr></thead><tbody>\n";
   for (const LayerResult *l : ranked(*this)) out += row(*l);
-  return out + "</table></body></html>\n";
+  return out + "</tbody></table></div>\n";
 }
 
 }  // namespace npu::quantize

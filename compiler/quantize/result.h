@@ -86,8 +86,8 @@ struct Result {
 
   /// The layers as a table, that with most noise first, and what was reached.
   std::string text() const;
-  /// The same as a page that needs no other file, with pictures of what the tensors are.
-  std::string html(const std::string &title) const;
+  /// The same as the content of a page, in XML, with histograms of the tensors.
+  std::string html() const;
 };
 
 }  // namespace npu::quantize

@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NoReturn, Optional
 
 import numpy as np
 
@@ -185,6 +185,13 @@ def lines(results: List[Dict[str, Any]]) -> str:
     return text.getvalue().rstrip("\n")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Prints one line for a wrong command line, which begins with the program's name."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"qnpu.bench: {message}; see {self.prog} --help\n")
+
+
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("compile options", "of models in ONNX, as npuc has them (npuc --help, man npuc)")
     for name, value in OPTIONS.items():
@@ -201,7 +208,7 @@ def _compile_options(args: argparse.Namespace) -> Dict[str, Any]:
 
 def main(arguments: Optional[List[str]] = None) -> int:
     """The program."""
-    parser = argparse.ArgumentParser(prog="python3 -m qnpu.bench", description="Measures models on the NPU.")
+    parser = _Parser(prog="python3 -m qnpu.bench", description="Measures models on the NPU.")
     parser.add_argument("models", nargs="+", metavar="MODEL", help=".bmodel, or .onnx, which is compiled first")
     parser.add_argument("--device", type=int, default=0, help="its number (0)")
     parser.add_argument("--network", help="only this network of a model")

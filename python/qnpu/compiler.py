@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import warnings
 import zipfile
 from typing import Any, Iterable, List, Mapping, Optional, Union
 
@@ -281,6 +282,9 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
             raise CompileError(f"{line[0]}: it cannot be run with these arguments: {error}") from None
         if done.returncode != 0:
             raise CompileError(_reason(done.stderr, folder, options) or f"npuc ended with status {done.returncode}")
+        for line_said in done.stderr.splitlines():
+            if line_said.startswith("npuc: warning: "):
+                warnings.warn(_reason(line_said, folder, options).replace("warning: ", "", 1), stacklevel=2)
         try:
             with open(target, "rb") as file:
                 compiled = Model(file.read(), done.stdout)

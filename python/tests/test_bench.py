@@ -93,6 +93,10 @@ class Bench(support.Test):
         status, out, err = self.program(self.path("no-such.bmodel"))
         self.assertEqual((status, out), (1, ""))
         self.assertIn("no-such.bmodel", err)
+        with self.assertRaises(SystemExit) as ended, contextlib.redirect_stderr(io.StringIO()) as printed:
+            bench.main(["--runs", "x", "m.bmodel"])
+        self.assertEqual((ended.exception.code, printed.getvalue()), (
+            2, "qnpu.bench: argument --runs: invalid int value: 'x'; see python3 -m qnpu.bench --help\n"))
         with qnpu.Session(support.digits()) as session:
             self.fails("runs: 0", bench.measure, session, runs=0)
             self.fails("stage 1, expected 0 to 0", bench.measure, session, stage=1)

@@ -112,8 +112,10 @@ class Compile(support.Test):
 
     def test_errors_name_the_keyword_arguments(self):
         error = qnpu.CompileError
-        self.fails(['\nIn Python: shape={"x": (1, 3, 224, 224)}'], qnpu.compile, support.add_model(("n", 3)),
+        self.fails(['\nIn Python: shape={"x": (1, 3, 224, 224)}'], qnpu.compile, support.add_model(("n", "m")),
                    kind=error)
+        with self.assertWarnsRegex(UserWarning, "open batch: compiled for 1, shape 1,3.*\nIn Python: shape="):
+            qnpu.compile(support.add_model(("n", 3)))
         self.fails(["--reals", '\nIn Python: reals="fp16"'], qnpu.compile, support.digits_model(), reals="fp7",
                    kind=error)
         self.fails("\nIn Python: no_such_option=...", qnpu.compile, support.digits_model(), no_such_option=3,

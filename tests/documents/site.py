@@ -10,7 +10,6 @@ Needs Debian's chromium. The last line is "N passed, N failed".
 """
 import glob
 import html.parser
-import http.server
 import json
 import os
 import re
@@ -18,28 +17,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import urllib.parse
 
+sys.dont_write_bytecode = True
+import browser  # noqa: E402  pylint: disable=wrong-import-position
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server"]
-HANGS = 1800  # seconds after which the browser counts as hung
 SEARCHES = [("semaphore", "docs/reference/hardware.html"), ("invalidate", "docs/explanation/caches.html"),
             ("quantization", "docs/reference/compiler.html")]
 
 # Visits all pages from index.html on, each in a frame, and reports what it sees.
-CRAWLER = """<!doctype html><meta charset="utf-8"><title>crawler</title><script>
-const frame = document.createElement("iframe");
-frame.width = 1200;
-frame.height = 900;
-const open = url => new Promise(done => { frame.onload = () => done(frame.contentDocument); frame.src = url; });
-const until = condition => new Promise(done => {
-  const look = () => condition() ? done() : setTimeout(look, 20);
-  look();
-});
+CRAWLER = """
 async function crawl() {
-  document.body.append(frame);
   const todo = ["/index.html"], seen = new Set(todo), result = {pages: {}, problems: [], files: [], searches: {}};
   while (todo.length) {
     const page = todo.shift();
@@ -76,49 +65,10 @@ async function crawl() {
   }
   delete result.ids;
   delete result.anchors;
-  await fetch("/__result__", {method: "POST", body: JSON.stringify(result)});
+  return result;
 }
-addEventListener("load", () => crawl().catch(
-    error => fetch("/__result__", {method: "POST", body: JSON.stringify({error: String(error)})})));
-</script><body></body>"""
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Serves the site and the crawler, and keeps what the crawler sends."""
-    daemon_threads = True
-
-    def __init__(self, site):
-        self.result, self.done, self.missing = None, threading.Event(), []
-        server = self
-
-        class Handler(http.server.SimpleHTTPRequestHandler):
-            def __init__(self, *arguments):
-                super().__init__(*arguments, directory=site)
-
-            def log_message(self, *_):
-                pass
-
-            def log_error(self, *_):
-                server.missing.append(self.path)
-
-            def do_GET(self):
-                if self.path != "/__crawl__.html":
-                    super().do_GET()
-                    return
-                body = CRAWLER.replace("WORDS", json.dumps([word for word, _ in SEARCHES])).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_POST(self):
-                server.result = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(204)
-                self.end_headers()
-                server.done.set()
-
-        super().__init__(("127.0.0.1", 0), Handler)
+start(crawl);
+"""
 
 
 class Foreign(html.parser.HTMLParser):
@@ -136,42 +86,17 @@ class Foreign(html.parser.HTMLParser):
                 self.found.append(attrs[name])
 
 
-class Results:
-    passed = failed = 0
-
-    def check(self, name, problems):
-        for problem in problems:
-            print(f"FAIL {name}: {problem}")
-        if problems:
-            self.failed += 1
-        else:
-            self.passed += 1
-            print(f"ok {name}")
-
-
 def crawl(site, profile):
     """The crawler's report."""
-    server = Server(site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}/__crawl__.html"
-    command = ["chromium", *FLAGS, "--user-data-dir=" + profile, url]
-    with open(os.path.join(profile, "chromium.log"), "wb") as log, \
-            subprocess.Popen(command, stdout=log, stderr=log) as browser:
-        try:
-            for _ in range(HANGS):
-                if server.done.wait(1) or browser.poll() is not None:
-                    break
-        finally:
-            browser.terminate()
-    server.shutdown()
-    return server.result, server.missing
+    return browser.run(site, CRAWLER.replace("WORDS", json.dumps([word for word, _ in SEARCHES])), profile)
 
 
 def search_from_files(site, profile, word):
     """Links of the result list of a search without a server."""
     url = "file://" + urllib.parse.quote(os.path.join(site, "search.html")) + "?q=" + word
-    command = ["chromium", *FLAGS, "--user-data-dir=" + profile, "--virtual-time-budget=20000", "--dump-dom", url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
+    command = ["chromium", *browser.FLAGS, "--user-data-dir=" + profile, "--virtual-time-budget=20000", "--dump-dom",
+               url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=browser.HANGS)
     return re.findall(r'href="([^"#?]*\.html)', done.stdout[done.stdout.find('id="search-results"'):])
 
 
@@ -190,7 +115,7 @@ def main():
         site = os.path.abspath(sys.argv[1]) if sys.argv[1:] else os.path.join(work, "site")
         if not sys.argv[1:]:
             subprocess.run([os.path.join(TOP, "scripts", "site.py"), "--output", site], check=True)
-        results, pages = Results(), html_pages(site)
+        results, pages = browser.Results(), html_pages(site)
         foreign = []
         for page in pages:
             parser = Foreign()
@@ -199,11 +124,9 @@ def main():
             foreign += [f"{page}: {url}" for url in parser.found]
         results.check("no page loads anything from another host", foreign)
         profile = os.path.join(work, "profile")
-        os.mkdir(profile)
         report, missing = crawl(site, profile)
-        if not report or "error" in report:
-            nothing = f"the browser ended, or sent no report in {HANGS} s"
-            results.check("the browser visits all pages", [str((report or {}).get("error", nothing))])
+        if "error" in report:
+            results.check("the browser visits all pages", [report["error"]])
         else:
             lost = [f"not found: {path}" for path in missing if path != "/favicon.ico"]
             results.check("links, anchors and images", report["problems"] + lost)

@@ -214,7 +214,8 @@ test_usage() {
     check "no command is a usage error" is "$STATUS" 2
     board echo hello
     check "a command without -- is a usage error" is "$STATUS" 2
-    check "and the right call is told" says 'echo: the command comes after --: npu-vm .OPTION\.\.\.. -- echo hello$'
+    check "and the right call is shown" says \
+        'echo: the command comes after --: npu-vm .OPTION\.\.\.. -- echo hello; see npu-vm --help$'
     for size in 64M 2x ''; do
         board --memory "$size" -- true
         check "--memory '$size' is a usage error" is "$STATUS" 2
@@ -228,7 +229,7 @@ test_usage() {
         shift
         board "$@" -- true
         check "$* is a usage error" is "$STATUS" 2
-        check "$*: why is told" says "error: $said"
+        check "$*: the reason is printed" says "^npu-vm: $said"
     }
     usage '--seed needs --time exact' --seed 1
     usage '--report needs --time exact' --report "$WORK/report"

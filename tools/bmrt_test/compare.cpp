@@ -106,6 +106,15 @@ double largest_size(bm_data_type_t dtype, const void *expected, uint64_t count) 
   return largest;
 }
 
+/// The limit of |got - expected| for floating point.
+double absolute_limit(bm_data_type_t dtype, const void *expected, uint64_t count, const Tolerance &tolerance,
+                      bool &tiny) {
+  const double largest = largest_size(dtype, expected, count);
+  const double tiny_limit = dtype == BM_FLOAT32 ? kTinyLimit : kTinyLimit16;
+  tiny = tolerance.accuracy_abs < 0 && largest < kTiny * tiny_limit && tolerance.accuracy_f * largest < tiny_limit;
+  return std::max({tolerance.accuracy_f * largest, tiny ? tiny_limit : tolerance.accuracy_abs, smallest_normal(dtype)});
+}
+
 }  // namespace
 
 Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
@@ -116,7 +125,7 @@ Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, 
     out.limit = static_cast<double>(tolerance.ulp);
     out.unit = " ULP";
   } else if (floats) {
-    out.limit = std::max(tolerance.accuracy_f * largest_size(dtype, expected, count), smallest_normal(dtype));
+    out.limit = absolute_limit(dtype, expected, count, tolerance, out.tiny);
   } else {
     out.limit = static_cast<double>(tolerance.accuracy_i);
     out.unit = " LSB";
@@ -172,7 +181,8 @@ std::string summary(const Comparison &c, const bm_shape_t &shape) {
   if (c.differing == 0) return print("all %llu elements are equal", all);
   return print("%llu of %llu elements differ, at most by %.6g%s, first ", static_cast<unsigned long long>(c.differing),
                all, c.largest.difference, c.unit) +
-         element_text(c.first_differing, shape) + (std::isnan(c.cosine) ? "" : print("; cosine %.6f", c.cosine));
+         element_text(c.first_differing, shape) + (std::isnan(c.cosine) ? "" : print("; cosine %.6f", c.cosine)) +
+         (c.tiny ? print("; may differ by %.6g, as all expected numbers are tiny (--accuracy_abs)", c.limit) : "");
 }
 
 std::string describe(const Comparison &c, const bm_shape_t &shape) {

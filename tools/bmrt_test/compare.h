@@ -13,8 +13,14 @@ namespace bmrt_test {
 struct Tolerance {
   double accuracy_f = 1e-2;
   long long accuracy_i = 0;
-  long long ulp = -1;  ///< of floating point instead of accuracy_f; negative: accuracy_f counts
+  long long ulp = -1;       ///< floating point, instead of accuracy_f; negative: accuracy_f counts
+  double accuracy_abs = 0;  ///< floating point, besides accuracy_f; negative: kTinyLimit for tiny numbers
 };
+
+/// Rounding errors of numbers near 1, in float32 and in types of 16 bits. They are the limit for a tensor all of whose
+/// expected numbers are smaller than kTiny times that: results of cancellation, for which a share of the largest
+/// number means nothing.
+inline constexpr double kTinyLimit = 1e-7, kTinyLimit16 = 1e-5, kTiny = 10;
 
 /// An element that differs, or the one that differs most.
 struct Element {
@@ -27,6 +33,7 @@ struct Comparison {
   bool equal = true;
   uint64_t mismatches = 0, differing = 0;  ///< beyond the limit; at all
   double limit = 0;                        ///< what a difference may be
+  bool tiny = false;                       ///< the limit is that of tensors of tiny numbers
   const char *unit = "";                   ///< of differences: " LSB", " ULP", or nothing for |got - expected|
   Element first;                           ///< first mismatch
   Element first_differing;
@@ -37,8 +44,9 @@ struct Comparison {
 
 /*
  * Floating point: got and expected agree if |got - expected| <= accuracy_f * max |expected|, the maximum taken over the
- * finite elements of the tensor: what is small because large numbers cancel each other has their errors. Below the
- * type's smallest normal number, which a device may flush to zero, all agree. NaN agrees with NaN, an infinity with
+ * finite elements of the tensor: what is small because large numbers cancel each other has their errors. They also
+ * agree if |got - expected| <= accuracy_abs. Below the type's smallest normal number, which a device may flush to zero,
+ * all agree. NaN agrees with NaN, an infinity with
  * itself. With `ulp`: if as many steps of the type lie between them at most; 0 and -0 are the same, NaN and infinities
  * as before. Integers: if |got - expected| <= accuracy_i, steps of what they stand for (LSB). `zero_point` is the
  * integer that stands for 0, for the cosine.

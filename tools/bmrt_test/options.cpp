@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bmrt_test/options.h"
 
-#include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstdlib>
 
+#include "common/command_line.h"
 #include "common/status.h"
 #include "runtime/arrays/picture.h"
 
@@ -53,7 +52,6 @@ Status check(Options &o, const std::string &shapes, bool compare_given) {
     return Status::error("--shapes " + shapes + ": expected [1,3,224,224] for each input, separated by commas");
   if (o.bmodel.empty() == o.context_dir.empty())
     return Status::error("exactly one of --bmodel and --context_dir is needed");
-  if (std::isnan(o.accuracy_f)) return Status::error("--accuracy_f: expected a number");
   if (compare_given && o.compare && o.context_dir.empty())
     return Status::error("--compare 1 needs the reference data of --context_dir");
   if ((o.float_inputs || o.float_outputs) && o.context_dir.empty())
@@ -70,75 +68,75 @@ Status check(Options &o, const std::string &shapes, bool compare_given) {
 
 }  // namespace
 
+namespace {
+
+/// Options of the runs: how many, of what, where.
+void add_run_options(npu::CommandLine &line, Options &out, std::string &shapes) {
+  line.text("--bmodel", "FILE", out.bmodel, "model to run with inputs of zeros; nothing is compared");
+  line.text("--context_dir", "DIR", out.context_dir,
+            "directory with compilation.bmodel, input_ref_data.dat and output_ref_data.dat");
+  line.number("--loopnum", "N", out.loops, 1, 1000000000, "how often everything is repeated").shows("1");
+  line.number("--thread_num", "N", out.threads, 1, 1024, "threads that do the same at once, 1 to 1024").shows("1");
+  line.number("--calculate_times", "N", out.calculate_times, 1, 1000000, "launches in flight in each loop").shows("1");
+  line.number("--devid", "N", out.device, 0, 65535, "device number").shows("0");
+  line.number("--net_idx", "N", out.network, 0, 1000000, "only this network, from 0 in the order of the file");
+  line.number("--stage_idx", "N", out.stage, 0, 1000000, "only this stage, from 0");
+  line.text("--shapes", "[D0,D1,...],...", shapes,
+            "shape of each input, as [1,3,224,224],[1,10]; default: the stage's. Of several networks, --net_idx says "
+            "which");
+  line.list("--core_list", "N,...", out.cores, 0, 65535, "cores to run on, 0,1; default: any");
+}
+
+/// Options of the comparison with reference data.
+void add_comparison_options(npu::CommandLine &line, Options &out, int &compare) {
+  line.number("--compare", "0|1", compare, 0, 1,
+              "0: do not compare with output_ref_data.dat; default 1 with --context_dir");
+  line.real("--accuracy_f", "X", out.accuracy_f, 0, 1e30,
+            "floating point: |got - expected| may be this much times the largest |expected| of the tensor")
+      .shows("0.01");
+  line.real(
+      "--accuracy_abs", "X", out.accuracy_abs, 0, 1e30,
+      "floating point: |got - expected| may be this much in any case; default 0, or 1e-7 (types of 16 bits: 1e-5) "
+      "where no |expected| of the tensor reaches ten times that");
+  line.number("--ulp", "N", out.ulp, 0, int64_t{1} << 32,
+              "floating point: so many numbers of the type may lie between got and expected; instead of --accuracy_f");
+  line.number("--accuracy_i,--lsb", "N", out.accuracy_i, 0, int64_t{1} << 40,
+              "integers: |got - expected| may be this much, counted in steps of what they stand for")
+      .shows("0");
+  line.flag("--float_inputs", out.float_inputs,
+            "input_ref_data.dat has float32 for all tensors, which becomes their type by scale and zero point");
+  line.flag("--float_outputs", out.float_outputs,
+            "output_ref_data.dat has float32 for all tensors, which becomes their type before it is compared");
+}
+
+void add_file_options(npu::CommandLine &line, Options &out) {
+  line.texts("--input", "[NAME=]FILE", out.inputs, "an input as .npy, .npz or image instead of zeros");
+  line.text("--preprocess", "KEY=VALUE,...", out.preprocess,
+            "steps from an image of --input to the input, as npuc --preprocess has them; default: as large as the "
+            "input, 0 to 255");
+  line.texts("--plugin", "FILE", out.plugins, "shared library with operators of your own that the model has");
+  line.text("--json", "FILE", out.json, "file for results, latencies and throughput as JSON");
+  line.flag("--export_output", out.export_output,
+            "write the outputs to output_ref_data.dat.bmrt_test in --context_dir, or here");
+  line.flag("--profile", out.profile, "write a trace for Perfetto to bmrt_test_profile.json in --context_dir, or here");
+}
+
+}  // namespace
+
 std::optional<int> parse_options(int argc, const char *const *argv, Options &out) {
-  CLI::App app{"Runs the networks of a .bmodel on the NPU and compares their outputs with reference data.",
-               "bmrt_test"};
+  npu::CommandLine line("bmrt_test", BMRT_TEST_VERSION, "--bmodel FILE [OPTION...]\n--context_dir DIR [OPTION...]",
+                        "Runs the networks of a .bmodel on the NPU and compares their outputs with reference data.");
   int compare = -1;
   std::string shapes;
-  app.add_option("--bmodel", out.bmodel, "model to run with inputs of zeros; nothing is compared");
-  app.add_option("--context_dir", out.context_dir,
-                 "directory with compilation.bmodel, input_ref_data.dat and output_ref_data.dat");
-  app.add_option("--loopnum", out.loops, "how often everything is repeated")->check(CLI::Range(1, 1000000000));
-  app.add_option("--thread_num", out.threads, "threads that do the same at once")->check(CLI::Range(1, 1024));
-  app.add_option("--calculate_times", out.calculate_times, "launches in flight in each loop")
-      ->check(CLI::Range(1, 1000000));
-  app.add_option("--devid", out.device, "device number")->check(CLI::Range(0, 65535));
-  app.add_option("--net_idx", out.network, "only this network, from 0 in the order of the file")
-      ->check(CLI::Range(0, 1000000));
-  app.add_option("--stage_idx", out.stage, "only this stage, from 0")->check(CLI::Range(0, 1000000));
-  app.add_option("--shapes", shapes,
-                 "input shapes, [1,3,224,224],[1,10]; default: the stage's. Of several networks, --net_idx says "
-                 "which");
-  app.add_option("--core_list", out.cores, "cores to run on, 0,1; default: any")->delimiter(',');
-  app.add_option("--compare", compare, "0: do not compare with output_ref_data.dat; default 1 with --context_dir")
-      ->check(CLI::Range(0, 1));
-  app.add_option("--accuracy_f", out.accuracy_f,
-                 "floating point: |got - expected| may be this much times the largest |expected| of the tensor")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e30));
-  app.add_option(
-         "--ulp", out.ulp,
-         "floating point: so many numbers of the type may lie between got and expected; instead of --accuracy_f")
-      ->check(CLI::Range(0ll, 1ll << 32));
-  app.add_option("--accuracy_i,--lsb", out.accuracy_i,
-                 "integers: |got - expected| may be this much, counted in steps of what they stand for")
-      ->capture_default_str()
-      ->check(CLI::Range(0ll, 1ll << 40));
-  app.add_flag("--float_inputs", out.float_inputs,
-               "input_ref_data.dat has float32 for all tensors, which becomes their type by scale and zero point");
-  app.add_flag("--float_outputs", out.float_outputs,
-               "output_ref_data.dat has float32 for all tensors, which becomes their type before it is compared");
-  app.add_option("--input", out.inputs,
-                 "FILE or NAME=FILE: an input as .npy, .npz or picture instead of zeros; may be repeated")
-      ->take_all()
-      ->expected(1);
-  app.add_option("--preprocess", out.preprocess,
-                 "what pictures of --input become, as npuc --preprocess has it; default: as large as the input, 0 to "
-                 "255");
-  app.add_option("--plugin", out.plugins,
-                 "FILE: shared library with operators of your own that the model has; may be repeated")
-      ->take_all()
-      ->expected(1);
-  app.add_option("--json", out.json, "file for results, latencies and throughput as JSON")
-      ->check([](const std::string &path) { return std::string(path.empty() ? "a file has a name" : ""); });
-  app.add_flag("--export_output", out.export_output,
-               "write the outputs to output_ref_data.dat.bmrt_test in --context_dir, or here");
-  app.add_flag("--profile", out.profile,
-               "write a trace for Perfetto to bmrt_test_profile.json in --context_dir, or here");
-  app.set_version_flag("--version", "bmrt_test " BMRT_TEST_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? kSuccess : kUsage;
-  }
+  add_run_options(line, out, shapes);
+  add_comparison_options(line, out, compare);
+  add_file_options(line, out);
+  if (const auto status = line.parse(argc, argv)) return status;
   out.compare = compare < 0 ? !out.context_dir.empty() : compare == 1;
   const Status status = check(out, shapes, compare >= 0);
-  if (status.ok()) {
-    if (!out.context_dir.empty()) out.bmodel = out.context_dir + "/compilation.bmodel";
-    return std::nullopt;
-  }
-  std::fprintf(stderr, "bmrt_test: %s\nRun with --help for more information.\n", status.message().c_str());
-  return kUsage;
+  if (!status.ok()) return line.refuse(status.message());
+  if (!out.context_dir.empty()) out.bmodel = out.context_dir + "/compilation.bmodel";
+  return std::nullopt;
 }
 
 }  // namespace bmrt_test

@@ -32,6 +32,7 @@ struct Options {
   std::vector<int> cores;          ///< empty: any
   bool compare = false;
   double accuracy_f = 1e-2;
+  double accuracy_abs = -1;  ///< negative: the default of compare.h
   long long accuracy_i = 0;
   long long ulp = -1;                                ///< negative: not given
   bool float_inputs = false, float_outputs = false;  ///< the reference data are float32 for all tensors

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/bmrt_test/plan.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,8 @@
 #include <iterator>
 #include <memory>
 
+#include "runtime/bmodel/types.h"
+#include "runtime/cpu/tensor.h"
 #include "tools/bmrt_test/inputs.h"
 
 namespace bmrt_test {
@@ -24,12 +27,41 @@ struct FreeArray {
 /// The tensors of reference data, of all networks and stages, in the order of the file.
 struct Reference {
   struct Part {
+    std::string name;
     bmrt_quant_t quant;
-    uint64_t count;
+    bm_shape_t shape;
+
+    uint64_t count() const { return bmrt_shape_count(&shape); }
+    uint64_t bytes() const { return count() * bmrt_data_type_size(quant.dtype); }
+    /// True for types that networks have in place of int64 and uint64.
+    bool narrowed() const { return quant.dtype == BM_INT32 || quant.dtype == BM_UINT32; }
+    std::string text() const;
   };
   std::vector<Part> tensors;
   uint64_t bytes = 0;  ///< in the tensors' own types
+
+  uint64_t count() const;
+  /// Size with 64 bits for each integer of 32.
+  uint64_t wide_bytes() const;
 };
+
+/// "'ids' int32 [1, 64], 256 bytes"
+std::string Reference::Part::text() const {
+  return "'" + name + "' " + npu::bmodel::dtype_name(static_cast<uint32_t>(quant.dtype)) + " " +
+         npu::cpu::shape_text({shape.dims, shape.dims + shape.num_dims}) + ", " + std::to_string(bytes()) + " bytes";
+}
+
+uint64_t Reference::count() const {
+  uint64_t sum = 0;
+  for (const Part &t : tensors) sum += t.count();
+  return sum;
+}
+
+uint64_t Reference::wide_bytes() const {
+  uint64_t sum = 0;
+  for (const Part &t : tensors) sum += t.narrowed() ? 2 * t.bytes() : t.bytes();
+  return sum;
+}
 
 /// A stage as a case, with these shapes; adds its tensors to the reference data.
 Case make_case(void *p_bmrt, const bm_net_info_t &info, int network, int stage, const bm_shape_t *inputs,
@@ -40,7 +72,7 @@ Case make_case(void *p_bmrt, const bm_net_info_t &info, int network, int stage, 
     const uint64_t bytes = bmrt_shape_count(&shape) * bmrt_data_type_size(quant.dtype);
     list.push_back({name, quant.dtype, shape, bytes, reference.bytes, quant.zero_point});
     reference.bytes += bytes;
-    reference.tensors.push_back({quant, bmrt_shape_count(&shape)});
+    reference.tensors.push_back({name, quant, shape});
   };
   bmrt_quant_t quant{};
   for (int i = 0; i < info.input_num; ++i) {
@@ -104,38 +136,94 @@ bool wanted(const bm_net_info_t &info, int network, int stage, const Options &o)
   return true;
 }
 
-/// The file must have exactly the bytes that the tensors need.
-Status read_bytes(const std::string &path, uint64_t bytes, const std::string &needs, std::vector<uint8_t> &out) {
+Status read_bytes(const std::string &path, std::vector<uint8_t> &out) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Status::error(path + ": cannot open: " + std::strerror(errno));
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return Status::error(path + ": is a directory");
   out.assign(std::istreambuf_iterator<char>(file), {});
-  if (out.size() == bytes) return {};
-  return Status::error(path + ": has " + std::to_string(out.size()) + " bytes, the tensors of the model need " +
-                       std::to_string(bytes) + needs);
+  return {};
+}
+
+/// The file's size fits none of the forms that it may have.
+Status wrong_size(const std::string &path, uint64_t bytes, const Reference &reference, bool floats,
+                  const char *option) {
+  constexpr size_t kMost = 8;  // tensors that are named
+  const uint64_t in_float32 = reference.count() * sizeof(float), wide = reference.wide_bytes();
+  std::string text = path + ": has " + std::to_string(bytes) + " bytes, the tensors of the model need ";
+  if (floats) {
+    text += std::to_string(in_float32) + " in float32 (" + option + ")";
+  } else {
+    text += std::to_string(reference.bytes);
+    if (wide != reference.bytes) text += ", or " + std::to_string(wide) + " with integers of 64 bits for those of 32";
+    if (in_float32 != reference.bytes) text += ", or " + std::to_string(in_float32) + " with " + option;
+  }
+  for (size_t i = 0; i < std::min(reference.tensors.size(), kMost); ++i)
+    text += (i ? "; " : ": ") + reference.tensors[i].text();
+  if (reference.tensors.size() > kMost) text += "; and " + std::to_string(reference.tensors.size() - kMost) + " more";
+  return Status::error(text);
+}
+
+/// Integers of 64 bits as those of 32 that the network has in their place; `from` has them at any address.
+template <class Wide, class Narrow>
+Status narrow(const Reference::Part &t, const uint8_t *from, uint8_t *to) {
+  for (uint64_t i = 0; i < t.count(); ++i) {
+    Wide value;
+    std::memcpy(&value, from + i * sizeof value, sizeof value);
+    const auto narrowed = static_cast<Narrow>(value);
+    if (static_cast<Wide>(narrowed) != value)
+      return Status::error("element " + std::to_string(i) + " of '" + t.name + "' is " + std::to_string(value) +
+                           " in 64 bits, which " + npu::bmodel::dtype_name(static_cast<uint32_t>(t.quant.dtype)) +
+                           ", the type in the network, cannot hold");
+    std::memcpy(to + i * sizeof narrowed, &narrowed, sizeof narrowed);
+  }
+  return {};
+}
+
+/// Reference data of an ONNX file, in which integers of 32 bits of the network have 64.
+Status read_wide(const std::vector<uint8_t> &bytes, const Reference &reference, std::vector<uint8_t> &out) {
+  const uint8_t *from = bytes.data();
+  uint8_t *to = out.data();
+  for (const Reference::Part &t : reference.tensors) {
+    if (t.quant.dtype == BM_INT32)
+      NPU_TRY((narrow<int64_t, int32_t>(t, from, to)));
+    else if (t.quant.dtype == BM_UINT32)
+      NPU_TRY((narrow<uint64_t, uint32_t>(t, from, to)));
+    else
+      std::memcpy(to, from, t.bytes());
+    from += t.narrowed() ? 2 * t.bytes() : t.bytes();
+    to += t.bytes();
+  }
+  return {};
+}
+
+Status read_floats(const std::vector<uint8_t> &bytes, const Reference &reference, std::vector<uint8_t> &out) {
+  std::vector<float> values(reference.count());
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  uint64_t from = 0, to = 0;
+  for (const Reference::Part &t : reference.tensors) {
+    if (!bmrt_quantize(&t.quant, values.data() + from, t.count(), out.data() + to))
+      return Status::error(bmrt_last_error());
+    from += t.count();
+    to += t.bytes();
+  }
+  return {};
 }
 
 /// Reference data in the types of the tensors; `floats`: the file has float32 instead, `option` says so.
 Status read_reference(const std::string &path, const Reference &reference, bool floats, const char *option,
                       std::vector<uint8_t> &out) {
-  uint64_t count = 0;
-  for (const auto &t : reference.tensors) count += t.count;
-  const std::string in_float32 = std::to_string(count * sizeof(float));
-  if (!floats) return read_bytes(path, reference.bytes, ", or " + in_float32 + " with " + option, out);
   std::vector<uint8_t> bytes;
-  NPU_TRY(read_bytes(path, count * sizeof(float), " in float32", bytes));
-  std::vector<float> values(count);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  NPU_TRY(read_bytes(path, bytes));
   out.resize(reference.bytes);
-  uint64_t from = 0, to = 0;
-  for (const auto &t : reference.tensors) {
-    if (!bmrt_quantize(&t.quant, values.data() + from, t.count, out.data() + to))
-      return Status::error(path + ": " + bmrt_last_error());
-    from += t.count;
-    to += t.count * bmrt_data_type_size(t.quant.dtype);
+  if (floats && bytes.size() == reference.count() * sizeof(float))
+    return read_floats(bytes, reference, out).within(path);
+  if (!floats && bytes.size() == reference.bytes) {
+    out = std::move(bytes);
+    return {};
   }
-  return {};
+  if (!floats && bytes.size() == reference.wide_bytes()) return read_wide(bytes, reference, out).within(path);
+  return wrong_size(path, bytes.size(), reference, floats, option);
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ ordered_json comparisons_json(const Case &c, const CaseResult &seen) {
                    {"differing", cmp.differing},
                    {"mismatches", cmp.mismatches},
                    {"largest_difference", number(cmp.largest.difference)},
+                   {"limit", cmp.limit},
                    {"cosine", number(cmp.cosine)}});
   }
   return out;

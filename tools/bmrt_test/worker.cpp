@@ -153,7 +153,8 @@ int Worker::launch(const Case &c, Tensors &t, CaseResult &seen) {
 }
 
 int Worker::check_outputs(const Case &c, size_t first_byte, CaseResult &seen) {
-  const Tolerance tolerance{session_.options.accuracy_f, session_.options.accuracy_i, session_.options.ulp};
+  const Options &o = session_.options;
+  const Tolerance tolerance{o.accuracy_f, o.accuracy_i, o.ulp, o.accuracy_abs};
   int result = kSuccess;
   seen.outputs.clear();
   for (size_t i = 0, at = first_byte; i < c.outputs.size(); at += c.outputs[i++].bytes) {

@@ -8,15 +8,11 @@
 #include <fstream>
 #include <iterator>
 
+#include "common/command_line.h"
+#include "common/standard_output.h"
 #include "uapi/hw/asm/assembler.h"
 
 namespace {
-
-constexpr char kUsage[] =
-    "usage: npu-asm FILE -o OUT    assemble FILE to OUT\n"
-    "       npu-asm -d FILE        disassemble FILE to standard output\n"
-    "       npu-asm --version      version of this program\n"
-    "       npu-asm --help         this text\n";
 
 int fail(const char *file, const char *what) {
   std::fprintf(stderr, "npu-asm: %s: %s\n", file, what);
@@ -41,7 +37,7 @@ int assemble(const char *name, const char *out_name) {
   npu::assembly::Program program;
   const auto error = npu::assembly::assemble({reinterpret_cast<const char *>(text.data()), text.size()}, program);
   if (error) {
-    std::fprintf(stderr, "%s:%u:%u: %s\n", name, error->line, error->column, error->message.c_str());
+    std::fprintf(stderr, "npu-asm: %s:%u:%u: %s\n", name, error->line, error->column, error->message.c_str());
     return 1;
   }
   const std::vector<uint8_t> file = to_file(program);
@@ -61,17 +57,24 @@ int disassemble(const char *name) {
   return exact ? 0 : fail(name, "some commands are not valid: see the comments");
 }
 
+int run(int argc, char **argv) {
+  std::string file, out;
+  bool text = false;
+  npu::CommandLine line("npu-asm", NPU_VERSION, "FILE -o OUT\n-d FILE",
+                        "Assembles commands of the NPU, and disassembles them to standard output.");
+  line.operand("FILE", file, "text, or with -d a file of commands");
+  npu::Option &output = line.text("-o", "OUT", out, "assemble FILE to OUT");
+  npu::Option &disassembles = line.flag("-d", text, "disassemble FILE to standard output").excludes(output);
+  if (const auto status = line.parse(argc, argv)) return *status;
+  if (!output.given() && !disassembles.given()) return line.refuse("-o OUT or -d is needed");
+  return text ? disassemble(file.c_str()) : assemble(file.c_str(), out.c_str());
+}
+
 }  // namespace
 
-int main(int argc, char **argv) {
-  if (argc == 4 && !std::strcmp(argv[2], "-o")) return assemble(argv[1], argv[3]);
-  if (argc == 4 && !std::strcmp(argv[1], "-o")) return assemble(argv[3], argv[2]);
-  if (argc == 3 && !std::strcmp(argv[1], "-d")) return disassemble(argv[2]);
-  if (argc == 2 && !std::strcmp(argv[1], "--version")) {
-    std::puts("npu-asm " NPU_VERSION);
-    return 0;
-  }
-  const bool help = argc == 2 && !std::strcmp(argv[1], "--help");
-  std::fputs(kUsage, help ? stdout : stderr);
-  return help ? 0 : 2;
+int main(int argc, char **argv) try {
+  return npu::written(run(argc, argv), "npu-asm");
+} catch (const std::exception &e) {
+  std::fprintf(stderr, "npu-asm: %s\n", e.what());
+  return 1;
 }

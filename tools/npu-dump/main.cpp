@@ -11,17 +11,12 @@
 #include <iterator>
 #include <string>
 
+#include "common/command_line.h"
+#include "common/standard_output.h"
 #include "tools/npu-dump/dump.h"
 
 namespace {
 
-constexpr char kUsage[] =
-    "usage: npu-dump [FILE]             show a dump; without FILE the one that the kernel has\n"
-    "       npu-dump --commands [FILE]  what the job was doing: its commands where each stream stood\n"
-    "       npu-dump --raw              the kernel's dump as it is\n"
-    "       npu-dump --discard          make room for the next one\n"
-    "       npu-dump --version          version of this program\n"
-    "       npu-dump --help             this text\n";
 constexpr char kFolder[] = "/sys/class/devcoredump";
 
 int fail(const std::string &file, const char *what) {
@@ -68,24 +63,34 @@ int discard(const std::string &name) {
   return out ? 0 : fail(name, std::strerror(errno));
 }
 
-}  // namespace
-
-int main(int argc, char **argv) {
-  const std::string word = argc == 2 ? argv[1] : "";
-  if (word == "--version") {
-    std::puts("npu-dump " NPU_VERSION);
-    return 0;
-  }
-  const bool raw = word == "--raw", drop = word == "--discard",
-             commands = argc > 1 && !std::strcmp(argv[1], "--commands");
-  if (argc > 2 + commands || (word.starts_with("-") && !raw && !drop && !commands)) {
-    std::fputs(kUsage, word == "--help" ? stdout : stderr);
-    return word == "--help" ? 0 : 2;
-  }
+int run(int argc, char **argv) {
+  std::vector<std::string> files;
+  bool raw = false, drop = false, commands = false;
+  npu::CommandLine line("npu-dump", NPU_VERSION, "[--commands] [FILE]\n--raw|--discard",
+                        "Shows the dump of a failed job or card: that of FILE, or the one that the kernel has.");
+  line.operands("FILE", 1, files, "dump to show; default: the kernel's");
+  line.flag("--commands", commands, "show what the job was doing: its commands where each stream stood");
+  npu::Option &as_it_is = line.flag("--raw", raw, "print the kernel's dump as it is");
+  npu::Option &discards =
+      line.flag("--discard", drop, "make room for the kernel's next dump: it keeps one at a time").excludes(as_it_is);
+  if (const auto status = line.parse(argc, argv)) return *status;
+  if (!files.empty() && (raw || drop))
+    return line.refuse((discards.given() ? "--discard is" : "--raw is") +
+                       std::string(" for the kernel's dump: no FILE"));
+  if (commands && (raw || drop))
+    return line.refuse("--commands shows a dump: neither --raw nor --discard goes with it");
   const auto part = commands ? npu::dump::Part::kCommands : npu::dump::Part::kAll;
-  const std::string file = argc == 2 + commands && !raw && !drop ? argv[argc - 1] : "";
-  if (!file.empty()) return show(file, false, part);
+  if (!files.empty()) return show(files[0], false, part);
   const std::string name = find_dump();
   if (name.empty()) return fail(kFolder, "there is no dump of an NPU");
   return drop ? discard(name) : show(name, raw, part);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) try {
+  return npu::written(run(argc, argv), "npu-dump");
+} catch (const std::exception &e) {
+  std::fprintf(stderr, "npu-dump: %s\n", e.what());
+  return 1;
 }

@@ -3,17 +3,18 @@
 #include <npu.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "common/command_line.h"
 #include "common/standard_output.h"
 #include "tools/npu-smi/report.h"
 
@@ -24,7 +25,6 @@ using npu::smi::Look;
 using npu::smi::Report;
 
 constexpr int kNoDevice = 1;
-constexpr int kUsage = 2;
 constexpr unsigned int kHeadEvery = 20;  // lines of a stream
 
 const char kTitle[] = "npu-smi " NPU_VERSION;
@@ -38,119 +38,77 @@ struct Arguments {
   int loop = -1;       ///< seconds; negative: once
   int count = -1;      ///< of reports; negative: no end
   std::string listen;  ///< address of the exporter; "": it does not serve
-  bool live = false, reset = false, head = true, help = false, version = false;
+  bool live = false, reset = false, no_head = false;
+  bool list_columns = false;  ///< --query=help
 };
 
-std::string help() {
-  std::string text =
-      "usage: npu-smi [live | dmon | pmon | exporter] [OPTION...]\n"
-      "Shows the NPUs of this machine, cards or blocks of a SoC: driver, chip, memory, clock, temperature, power, "
-      "utilisation, errors, "
-      "processes.\n"
-      "  (nothing)          a table, once\n"
-      "  live               the whole screen, until q is pressed; h shows its keys\n";
-  for (const Format &f : npu::smi::formats())
-    if (f.option) text += npu::smi::format("  %-18s %s\n", f.option, f.help);
-  return text +
-         "  --query=COLUMN,... CSV with these columns; --query=help lists them\n"
-         "  --no-head          no line of heads above CSV, dmon and pmon\n"
-         "  -i NUMBER          this one only\n"
-         "  --loop=SECONDS     again and again, with so much time between (live, dmon, pmon: 1)\n"
-         "  --count=N          at most so many times\n"
-         "  --listen=ADDRESS   exporter: serves http://ADDRESS/metrics until it is interrupted; ADDRESS is "
-         "127.0.0.1:9400, [::1]:9400, or a port of 127.0.0.1; port 0: any\n"
-         "  --reset            resets a card (with -i; needs root): jobs on its cores are lost, all else stays\n"
-         "  --version          version of this program\n"
-         "  --help             this text\n"
-         "Exit status: 0, 1 when there is no card or it cannot be used, 2 for a wrong option.\n"
-         "NPU_DEVICE=sim shows the simulator's cards, anything else the driver's. NO_COLOR: live without colours.\n";
+/// A value of --query; returns the expected form, or an empty text.
+std::string take_columns(const std::string &value, Arguments &a) {
+  std::string bad;
+  if (value == "help") return a.list_columns = true, "";
+  if (npu::smi::parse_columns(value, a.columns, bad)) return "";
+  return "columns with commas between them; there is no column '" + npu::printable(bad) +
+         "' (npu-smi --query=help lists them)";
 }
 
-bool parse_number(const char *text, int &value) {
-  const char *end = text + strlen(text);
-  const auto [rest, error] = std::from_chars(text, end, value);
-  return error == std::errc() && rest == end && value >= 0;
-}
-
-/// The value of "--name=value", or nullptr.
-const char *value_of(const char *argument, const char *name) {
-  const size_t length = strlen(name);
-  return strncmp(argument, name, length) ? nullptr : argument + length;
-}
-
-/// One argument without a value of its own.
-bool parse_word(const char *word, Arguments &a) {
-  for (const Format &format : npu::smi::formats()) {
-    if (!format.option || strcmp(word, format.option)) continue;
-    a.format = &format;
-    return true;
-  }
-  const struct {
-    const char *word;
-    bool *flag;
-  } flags[] = {{"live", &a.live}, {"--reset", &a.reset}, {"--help", &a.help}, {"--version", &a.version}};
-  for (const auto &f : flags)
-    if (!strcmp(word, f.word)) return *f.flag = true;
-  if (strcmp(word, "--no-head")) return false;
-  a.head = false;
-  return true;
-}
-
-/// The arguments with each option and its value in one: "--count 1" is "--count=1", and "-i 0" is "-i=0".
-std::vector<std::string> joined(int argc, char **argv) {
-  const std::string_view with_value[] = {"--query", "--loop", "--count", "--listen", "-i"};
-  std::vector<std::string> words;
-  for (int i = 1; i < argc; i++) {
-    words.emplace_back(argv[i]);
-    if (i + 1 < argc && std::count(std::begin(with_value), std::end(with_value), argv[i]))
-      words.back() += std::string("=") + argv[++i];
-  }
-  return words;
-}
-
-/// Empty, or what is wrong.
-std::string parse(int argc, char **argv, Arguments &a) {
-  for (const std::string &word : joined(argc, argv)) {
-    const char *value;
-    std::string bad;
-    bool known;
-    if ((value = value_of(word.c_str(), "-i="))) {
-      known = parse_number(value, a.card);
-      if (!known) return std::string("-i ") + value + ": the number of a card is expected, 0 or more\n";
-    } else if ((value = value_of(word.c_str(), "--listen=")))
-      known = !(a.listen = value).empty();
-    else if ((value = value_of(word.c_str(), "--loop="))) {
-      known = parse_number(value, a.loop);
-      if (!known) return word + ": a number of whole seconds is expected, 0 or more\n";
-    } else if ((value = value_of(word.c_str(), "--count="))) {
-      known = parse_number(value, a.count);
-      if (!known) return word + ": a number of reports is expected, 0 or more\n";
-    } else if ((value = value_of(word.c_str(), "--query=")) && strcmp(value, "help")) {
-      if (!npu::smi::parse_columns(value, a.columns, bad))
-        return "--query: no column '" + bad + "'; the columns are\n" + npu::smi::describe_columns();
-      known = true;
-    } else if (value)
-      known = a.help = true;
-    else
-      known = parse_word(word.c_str(), a);
-    if (!known) return word + ": not understood; see npu-smi --help\n";
-  }
-  if (a.format && !a.columns.empty())
-    return std::string("--query with ") + a.format->option + ": --query writes CSV, and one form is expected\n";
-  if (!a.format) a.format = &npu::smi::formats().front();
-  if (a.reset && a.card < 0) return "--reset: which card? (-i NUMBER)\n";
-  if (!a.listen.empty() && strcmp(a.format->option ? a.format->option : "", "exporter") != 0)
-    return "--listen is for npu-smi exporter\n";
-  if (!a.listen.empty() && a.card >= 0) return "--listen serves all cards: no -i\n";
+/// Returns the reason why arguments do not go together; empty: they do.
+std::string check(const Arguments &a, size_t forms) {
+  if (forms > 1) return "one of the forms is expected, and " + std::to_string(forms) + " are given";
+  if (forms && !a.columns.empty())
+    return std::string("--query with ") + (a.live ? "live" : a.format->option) +
+           ": --query writes CSV, and one form is expected";
+  if (a.reset && a.card < 0) return "--reset needs -i NUMBER, the card to reset";
+  if (!a.listen.empty() && (a.live || std::string(a.format->option ? a.format->option : "") != "exporter"))
+    return "--listen is for npu-smi exporter";
+  if (!a.listen.empty() && a.card >= 0) return "--listen serves all cards: no -i";
   return "";
+}
+
+/// The exit status if the program is to end: after --help, --version or a wrong command line.
+std::optional<int> parse(int argc, char **argv, Arguments &a) {
+  npu::CommandLine line("npu-smi", NPU_VERSION, "[live | dmon | pmon | exporter] [OPTION...]",
+                        "Shows the NPUs of this machine, cards or blocks of a SoC: driver, chip, memory, clock, "
+                        "temperature, power, utilisation, errors, processes. Without a form: as a table, once.");
+  std::deque<bool> chosen;
+  line.flag("live", a.live, "the whole screen, until q is pressed; h shows its keys");
+  for (const Format &f : npu::smi::formats())
+    if (f.option) line.flag(f.option, chosen.emplace_back(), f.help);
+  line.value(
+      "--query", "COLUMN,...", [&a](const std::string &value) { return take_columns(value, a); },
+      "CSV with these columns; --query=help lists them");
+  line.flag("--no-head", a.no_head, "no line of heads above CSV, dmon and pmon");
+  line.number("-i", "NUMBER", a.card, 0, INT_MAX, "this one only");
+  line.number("--loop", "SECONDS", a.loop, 0, INT_MAX / 1000,
+              "again and again, with so much time between (live, dmon, pmon: 1)");
+  line.number("--count", "N", a.count, 0, INT_MAX, "at most so many times");
+  line.text("--listen", "ADDRESS", a.listen,
+            "exporter: serves http://ADDRESS/metrics until it is interrupted; ADDRESS is 127.0.0.1:9400, [::1]:9400, "
+            "or a port of 127.0.0.1; port 0: any");
+  line.flag("--reset", a.reset, "resets a card (with -i; needs root): jobs on its cores are lost, all else stays");
+  line.epilog(
+      "Exit status: 0, 1 when there is no card or it cannot be used, 2 for a wrong option.\n"
+      "NPU_DEVICE=sim shows the simulator's cards, anything else the driver's. NO_COLOR: live without "
+      "colours.\ncolumns of --query:\n" +
+      npu::smi::describe_columns());
+  if (const auto status = line.parse(argc, argv)) return status;
+  size_t forms = a.live;
+  a.format = &npu::smi::formats().front();
+  const std::vector<Format> &formats = npu::smi::formats();
+  for (size_t i = 0, option = 0; i < formats.size(); ++i) {
+    if (!formats[i].option || !chosen[option++]) continue;
+    a.format = &formats[i];
+    ++forms;
+  }
+  if (const std::string wrong = check(a, forms); !wrong.empty()) return line.refuse(wrong);
+  return std::nullopt;
 }
 
 /// Says what there is; returns whether all cards could tell.
 bool tell(const Arguments &a, const Report &report, unsigned int lines) {
-  const bool head = a.head && lines % kHeadEvery == 0;
+  const bool head = !a.no_head && lines % kHeadEvery == 0;
   std::string text;
   if (!a.columns.empty())
-    text = (a.head && !lines ? npu::smi::csv_head(a.columns) : "") + npu::smi::csv(report, a.columns);
+    text = (!a.no_head && !lines ? npu::smi::csv_head(a.columns) : "") + npu::smi::csv(report, a.columns);
   else
     text = (head && a.format->head ? a.format->head() : "") + a.format->write(report, NPU_VERSION);
   fputs(text.c_str(), stdout);
@@ -227,19 +185,15 @@ int serve(const std::string &address) {
   const npu::Status status = npu::smi::serve(address, NPU_VERSION, [] { return interrupted != 0; });
   if (status.ok()) return 0;
   fail(status);
-  return status.code() == -EINVAL ? kUsage : kNoDevice;
+  return status.code() == -EINVAL ? npu::kUsageStatus : kNoDevice;
 }
 
 int run(int argc, char **argv) {
   if (!simulator_is_asked_for()) npu_require_transport("drm");
   Arguments a;
-  if (const std::string wrong = parse(argc, argv, a); !wrong.empty()) {
-    fprintf(stderr, "npu-smi: %s", wrong.c_str());
-    return kUsage;
-  }
-  if (a.help || a.version) {
-    printf("%s", a.version ? "npu-smi " NPU_VERSION "\n"
-                           : (help() + "columns of --query:\n" + npu::smi::describe_columns()).c_str());
+  if (const auto status = parse(argc, argv, a)) return *status;
+  if (a.list_columns) {
+    fputs(npu::smi::describe_columns().c_str(), stdout);
     return 0;
   }
   if (a.reset) return reset(a.card);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // npuc: compiles an ONNX network to a .bmodel.
-#include <CLI/CLI.hpp>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <new>
 
+#include "common/command_line.h"
 #include "common/standard_output.h"
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
@@ -27,13 +29,11 @@ struct Arguments {
   std::vector<std::string> shapes, stages, inputs, input_types, output_types, plugins;
   std::vector<npu::npuc::ReportRequest> reports;
   int cores = 1;
-  npu::compiler::TakeTurns turns = npu::compiler::TakeTurns::Faster;
-  std::string reals;  ///< of kReals; empty: as --quantize says
+  std::string turns = "faster";  ///< key of kTurns
+  std::string reals;             ///< key of kReals; empty: as --quantize says
   npu::npuc::QuantizeArguments quantize;
   bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false, explain = false;
 };
-
-constexpr int kUsage = 2;
 
 const std::map<std::string, npu::compiler::TakeTurns> kTurns{{"faster", npu::compiler::TakeTurns::Faster},
                                                              {"never", npu::compiler::TakeTurns::Never},
@@ -53,10 +53,10 @@ Status make_folder(const std::string &path) {
   return failed ? Status::error("cannot make the folder " + path + ": " + failed.message()) : Status();
 }
 
-/// Goes on for so many seconds a program, and says on stderr what has been found.
+/// Searches for so many seconds a program. Reports progress on standard error, if that is a terminal.
 class Search {
  public:
-  Search(double seconds, bool quiet) : seconds_(seconds), quiet_(quiet) {}
+  Search(double seconds, bool quiet) : seconds_(seconds), quiet_(quiet || !::isatty(STDERR_FILENO)) {}
 
   bool operator()(const npu::compiler::SearchState &s) {
     const auto now = std::chrono::steady_clock::now();
@@ -161,7 +161,8 @@ Status write_files(const Arguments &args, const std::vector<npu::compiler::Compi
   NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
   std::vector<std::pair<std::string, std::string>> texts;  // path, text
   const npu::quantize::Result &quantized = stages[0].quantized;
-  if (!args.quantize.report.empty()) texts.emplace_back(args.quantize.report, quantized.html(args.model));
+  if (!args.quantize.report.empty())
+    texts.emplace_back(args.quantize.report, npu::npuc::quantize_page(args.model, quantized));
   if (!args.quantize.saved_table.empty())
     texts.emplace_back(args.quantize.saved_table, npu::quantize::table_text(quantized.table));
   for (size_t s = 0; s < stages.size() && !args.asm_file.empty(); ++s)
@@ -228,8 +229,9 @@ Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
   options.io_alone = args.io_alone;
   options.cores = args.cores;
   options.all_cores = args.all_cores;
-  options.turns = args.turns;
+  options.turns = kTurns.at(args.turns);
   NPU_TRY(choose_reals(args, options.reals));
+  options.assume_batch = !args.dynamic && !args.dynamic_batch;
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
   if (!args.explain) NPU_TRY(check_files(args));
@@ -254,106 +256,94 @@ Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
   if (args.dynamic_batch) NPU_TRY(npu::compiler::make_batch_dynamic(stages[0]));
   NPU_TRY(write_files(args, stages));
+  for (const std::string &warning : stages[0].report.warnings)
+    std::fprintf(stderr, "npuc: warning: %s\n", warning.c_str());
   print_reports(args, stages);
   return {};
 }
 
+/// Options of the network: shapes, values, types.
+void add_network_options(npu::CommandLine &line, Arguments &args) {
+  line.text("--name", "NAME", args.name, "name of the network in the file; else the graph's");
+  line.texts(
+      "--shape", "NAME=D0,D1,...", args.shapes,
+      "shape of an input whose dimensions the file leaves open; D0xD1x... as well. Without it an open batch is 1");
+  line.texts("--stage", "NAME=D0,D1,...[;NAME=...]", args.stages, "shapes of one stage of the network");
+  line.texts("--input", "NAME=VALUE[,VALUE...]|NAME=FILE.npy", args.inputs,
+             "value of an input that is a constant from now on");
+  line.texts("--input-type", "[NAME=]TYPE", args.input_types,
+             "type of all inputs of float32 or of integers with a scale, or of one: int8, uint8, float16, bfloat16, "
+             "float32");
+  line.texts("--output-type", "[NAME=]TYPE", args.output_types, "the same of outputs");
+  line.texts("--plugin", "FILE", args.plugins, "shared library with operators of your own, which run on the CPU");
+  line.flag("--io-alone", args.io_alone,
+            "addr_mode 1: programs keep state in the memory that the network has for its inputs and outputs");
+  npu::Option &dynamic =
+      line.flag("--dynamic", args.dynamic,
+                "launches may have anything up to the sizes of --shape or --stage, one of which it needs, in the "
+                "dimensions that the model leaves open: the runtime compiles for what comes");
+  line.flag("--dynamic-batch", args.dynamic_batch,
+            "launches may have any batch up to the largest stage's, and run in the smallest stage that holds it; rows "
+            "of the batch must not depend on each other")
+      .excludes(dynamic);
+}
+
+/// Options of the programs that are generated.
+void add_program_options(npu::CommandLine &line, Arguments &args) {
+  line.text("--lmem", "SIZE", args.lmem, "local memory of the card's cores: 64K to 256M").shows(args.lmem);
+  npu::Option &cores = line.number("--cores", "N", args.cores, 1, npu::compiler::kMaxCores,
+                                   "cores that may compute the network together, 1 to 8; fewer where that is faster")
+                           .shows("1");
+  line.flag("--all-cores", args.all_cores, "as many cores also where fewer are faster; for tests").needs(cores);
+  line.choice("--turns", {"faster", "never", "always"}, args.turns,
+              "fused tiling of several operators, over rows or parts of the batch: where it is faster, never, or "
+              "always, for tests")
+      .shows(args.turns);
+  line.choice("--reals", {"fp32", "fp16", "bf16"}, args.reals,
+              "type in which results of floating point are stored between operators, and weights; inputs and outputs "
+              "keep theirs");
+  line.real("--optimize", "SECONDS", args.optimize_seconds, 0.1, 1e6,
+            "search so long for a faster schedule, for each program; progress is on standard error, if that is a "
+            "terminal");
+  line.text("--schedule", "FILE", args.schedule_file,
+            "file of the best schedules found: they are used, and --optimize begins with them and adds to it");
+}
+
+void add_output_options(npu::CommandLine &line, Arguments &args, std::vector<std::string> &reports) {
+  line.text("--dump-asm", "FILE", args.asm_file,
+            "write the commands as text to this file; those of stage 1 to FILE.1 and so on");
+  line.text("--dump", "DIR", args.dump_folder,
+            "write the graph after each pass to this folder, as text and for Graphviz; of the last stage");
+  line.texts("--report", "json|html[=FILE]", reports,
+             "all figures of each node, as JSON or as a page with the network's graph, to standard output in place of "
+             "the table, or to a file");
+  line.flag("-q,--quiet", args.quiet, "no table");
+}
+
+/// The exit status if the program is to end: after --help, --version or a wrong command line.
+std::optional<int> parse_arguments(int argc, char **argv, Arguments &args) {
+  npu::CommandLine line("npuc", NPU_VERSION, "MODEL -o FILE [OPTION...]\nMODEL --explain [OPTION...]",
+                        "Compiles an ONNX network to a .bmodel for QNPU1.");
+  std::vector<std::string> reports;
+  line.operand("MODEL", args.model, "network, ONNX");
+  npu::Option &output = line.text("-o,--output", "FILE", args.output, "file to write");
+  line.flag("--explain", args.explain,
+            "write no file: print which nodes do not run on the chip and why, all that cannot be compiled included; "
+            "the status is 0 then, too")
+      .excludes(output);
+  add_network_options(line, args);
+  add_program_options(line, args);
+  add_output_options(line, args, reports);
+  npu::npuc::add_options(line, args.quantize);
+  if (const auto status = line.parse(argc, argv)) return status;
+  if (!args.explain && !output.given()) return line.refuse("--output is needed: the file to write");
+  const Status parsed = npu::npuc::parse_reports(reports, args.reports);
+  return parsed.ok() ? std::nullopt : std::optional<int>(line.refuse(parsed.message()));
+}
+
 int run_main(int argc, char **argv) {
   Arguments args;
-  CLI::App app("Compiles an ONNX network to a .bmodel for QNPU1.");
-  app.add_option("model", args.model, "network, ONNX")->required();
-  auto *output = app.add_option("-o,--output", args.output, "file to write");
-  app.add_flag(
-         "--explain", args.explain,
-         "write no file: print which nodes do not run on the chip and why, all that cannot be compiled included; the "
-         "status is 0 then, too")
-      ->excludes(output);
-  app.add_option("--lmem", args.lmem, "local memory of the card's cores: 64K to 256M")->capture_default_str();
-  auto *cores =
-      app.add_option("--cores", args.cores, "cores that may compute the network together; fewer where that is faster")
-          ->check(CLI::Range(1, npu::compiler::kMaxCores))
-          ->capture_default_str();
-  app.add_flag("--all-cores", args.all_cores, "with --cores: as many also where fewer are faster; for tests")
-      ->needs(cores);
-  app.add_option("--turns", args.turns,
-                 "whether operators are computed in turns, rows or pictures of a batch after the other: where that is "
-                 "faster, never, or always, for tests")
-      ->transform(CLI::CheckedTransformer(kTurns).description("{faster,never,always}"))
-      ->default_str("faster");
-  app.add_option("--reals", args.reals,
-                 "type in which results of floating point are stored between operators, and weights: fp32, fp16 or "
-                 "bf16; inputs and outputs keep theirs")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
-  app.add_option("--name", args.name, "name of the network in the file; else the graph's")
-      ->check([](const std::string &name) { return std::string(name.empty() ? "a network has a name" : ""); });
-  app.add_option("--shape", args.shapes,
-                 "NAME=D0,D1,...: shape of an input whose dimensions the file leaves open; may be repeated")
-      ->take_all()
-      ->expected(1);
-  app.add_option("--stage", args.stages,
-                 "NAME=D0,D1,...[;NAME=...]: shapes of one stage; repeated: a network with as many stages")
-      ->take_all()
-      ->expected(1);
-  app.add_option("--input", args.inputs,
-                 "NAME=VALUE[,VALUE...] or NAME=FILE.npy: an input that is a constant from now on; may be repeated")
-      ->take_all()
-      ->expected(1);
-  app.add_option("--input-type", args.input_types,
-                 "TYPE or NAME=TYPE: type of all inputs of float32 or of integers with a scale, or of one: int8, "
-                 "uint8, float16, bfloat16, float32; may be repeated")
-      ->take_all()
-      ->expected(1);
-  app.add_option("--output-type", args.output_types, "the same of outputs")->take_all()->expected(1);
-  app.add_option("--plugin", args.plugins,
-                 "FILE: shared library with operators of your own, which run on the CPU; may be repeated")
-      ->take_all()
-      ->expected(1);
-  app.add_option("--optimize", args.optimize_seconds,
-                 "SECONDS: look for a better schedule for so long, for each program; says on stderr what it finds")
-      ->check([](const std::string &text) { return text.find("nan") == text.npos ? "" : "a number is expected"; })
-      ->check(CLI::Range(0.1, 1e6));
-  app.add_option("--schedule", args.schedule_file,
-                 "file of the best schedules found: they are used, and --optimize begins with them and adds to it")
-      ->check([](const std::string &path) { return std::string(path.empty() ? "a file has a name" : ""); });
-  app.add_option("--dump-asm", args.asm_file,
-                 "write the commands as text to this file; those of stage 1 to FILE.1 and so on");
-  app.add_option("--dump", args.dump_folder,
-                 "write the graph after each pass to this folder, as text and for Graphviz; of the last stage");
-  app.add_flag("--io-alone", args.io_alone,
-               "addr_mode 1: programs keep state in the memory that the network has for its inputs and outputs");
-  auto *dynamic =
-      app.add_flag("--dynamic", args.dynamic,
-                   "launches may have anything up to the sizes of --shape or --stage, one of which it needs, "
-                   "in the dimensions that the model leaves open: the runtime compiles for what comes");
-  app.add_flag(
-         "--dynamic-batch", args.dynamic_batch,
-         "launches may have any batch up to the largest stage's, and run in the smallest stage that holds it; rows "
-         "of the batch must not depend on each other")
-      ->excludes(dynamic);
-  npu::npuc::add_options(app, args.quantize);
-  std::vector<std::string> reports;
-  app.add_option("--report", reports,
-                 "json, html, json=FILE or html=FILE: all figures of each node, as JSON or as a page with pictures, to "
-                 "standard output in place of the table, or to a file; may be repeated")
-      ->take_all()
-      ->expected(1);
-  app.add_flag("-q,--quiet", args.quiet, "no table");
-  app.set_version_flag("--version", "npuc " NPU_VERSION, "version of this program");
-  try {
-    app.parse(argc, argv);
-    if (!args.explain && output->empty()) throw CLI::RequiredError("--output");
-  } catch (const CLI::RequiredError &e) {
-    // A misspelt option is the reason rather than what is missing then.
-    const auto unknown = app.remaining();
-    unknown.empty() ? app.exit(e) : app.exit(CLI::ExtrasError("npuc", unknown));
-    return kUsage;
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : kUsage;
-  }
-  if (const Status parsed = npu::npuc::parse_reports(reports, args.reports); !parsed.ok()) {
-    fail(parsed.message());
-    return kUsage;
-  }
+  if (const auto status = parse_arguments(argc, argv, args)) return *status;
   npu::compiler::Refusal refusal;
   const Status status = run(args, refusal);
   if (status.ok()) return 0;

@@ -29,16 +29,20 @@ size_t utf8_length(const std::string &text, size_t at) {
 
 }  // namespace
 
-std::string escaped(const std::string &text) {
+std::string valid(const std::string &text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at);
-    const char c = text[at];
-    if (length == 0)
-      out += "?";
-    else if (length > 1)
-      out += text.substr(at, length);
-    else if (c == '<')
+    out += length ? text.substr(at, length) : "?";
+    at += std::max<size_t>(length, 1);
+  }
+  return out;
+}
+
+std::string escaped(const std::string &text) {
+  std::string out;
+  for (const char c : valid(text)) {
+    if (c == '<')
       out += "&lt;";
     else if (c == '>')
       out += "&gt;";
@@ -48,7 +52,6 @@ std::string escaped(const std::string &text) {
       out += "&quot;";
     else
       out += static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c;
-    at += std::max<size_t>(length, 1);
   }
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pieces of the report's page: text, numbers, pictures.
+// Pieces of the pages that npuc writes: frame, text, numbers, drawings.
 #ifndef NPU_NPUC_PAGE_H
 #define NPU_NPUC_PAGE_H
 
@@ -18,6 +18,12 @@ std::string print(const char *format, T... args) {
   return text;
 }
 
+/// A page up to its content, and behind it: the style, and the scripts of tables and graphs, are part of it.
+std::string begin_page(const std::string &title);
+std::string end_page();
+
+/// Replaces bytes that are no UTF-8.
+std::string valid(const std::string &text);
 /// Text of a page: valid UTF-8 without control characters, markup and quotes escaped.
 std::string escaped(const std::string &text);
 /// "1 234 567", with narrow blanks that do not break.
@@ -29,6 +35,10 @@ std::string short_number(double v);
 
 /// The class of a node's bound in the page's style: "b-compute".
 std::string bound_class(const std::string &bound);
+
+/// The network's graph, with zoom and search; empty where the report has none. A node's row is in the table
+/// "nodesSTAGE".
+std::string network_graph(const compiler::Report &report, size_t stage);
 
 /// MACs a byte against MACs a cycle, with what the chip can do.
 std::string roofline(const compiler::Report &report);

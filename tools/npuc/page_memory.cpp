@@ -11,7 +11,7 @@ namespace {
 using compiler::HeldReport;
 using compiler::LayerReport;
 
-constexpr Frame kMap{.width = 920, .height = 240, .left = 76, .right = 14, .top = 8, .bottom = 36};
+constexpr Frame kMap{.width = 920, .height = 240, .left = 84, .right = 14, .top = 8, .bottom = 42};
 constexpr size_t kMost = 4000;   ///< rectangles of a picture; the largest ones are drawn
 constexpr double kLeast = 0.75;  ///< height and width of the smallest
 
@@ -64,11 +64,11 @@ std::string axes(const MapPicture &p) {
     const double x = kMap.left + width * part(v, p.cycles);
     out += print("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", x, bottom, x, bottom + 4);
     out += print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, bottom + 16,
-                 part(v, p.cycles) > 0.97 ? "end" : "middle") +
+                 part(v, p.cycles) > 0.94 ? "end" : "middle") +
            grouped(v) + "</text>";
   }
   return out +
-         print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">cycles</text>", kMap.left + width / 2, bottom + 30);
+         print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">cycles</text>", kMap.left + width / 2, bottom + 36);
 }
 
 /// Inputs and outputs have no addresses before a launch: each has a place of its own here.
@@ -103,7 +103,7 @@ std::string memory_map(const MapPicture &p, const std::vector<HeldReport> &held,
     out += ": the largest " + grouped(drawn.size()) + " of " + grouped(held.size()) + " pieces";
   out += "</figcaption>";
   out += print(
-      "<div class=\"scroll\"><svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"memory over "
+      "<div class=\"scroll\"><svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"memory over "
       "time\">",
       kMap.width, kMap.height);
   out += axes(p);

@@ -13,9 +13,11 @@ namespace {
 using compiler::LayerReport;
 using compiler::Report;
 
-constexpr Frame kPlot{.width = 920, .height = 430, .left = 64, .right = 24, .top = 18, .bottom = 46};
-constexpr double kBeside = 80;  ///< where nodes stand that move nothing through memory, right of the scale
-constexpr size_t kLabels = 6;   ///< points that have their name beside them
+constexpr Frame kPlot{.width = 920, .height = 430, .left = 72, .right = 24, .top = 18, .bottom = 46};
+constexpr double kBeside = 80;             ///< room right of the scale, for nodes that move nothing through memory
+constexpr size_t kLabels = 10;             ///< points that have their number beside them
+constexpr double kLetter = 7;              ///< width of a letter of the page's font, about
+constexpr double kAbove = 10, kBelow = 3;  ///< height of text above and below its line
 
 struct Point {
   const LayerReport *layer;
@@ -54,9 +56,10 @@ double power_above(double v) { return std::pow(10, std::ceil(std::log10(v))); }
 Axes axes_for(const std::vector<Point> &points, double peak, double bandwidth) {
   double x_low = peak / bandwidth / 4, x_high = peak / bandwidth * 4, y_low = peak / 100;
   for (const Point &p : points) {
-    if (std::isfinite(p.intensity)) x_low = std::min(x_low, p.intensity);
-    if (std::isfinite(p.intensity)) x_high = std::max(x_high, p.intensity);
-    y_low = std::min(y_low, p.speed);
+    // Circles stay apart from the numbers of the axes.
+    if (std::isfinite(p.intensity)) x_low = std::min(x_low, 0.8 * p.intensity);
+    if (std::isfinite(p.intensity)) x_high = std::max(x_high, 1.25 * p.intensity);
+    y_low = std::min(y_low, 0.7 * p.speed);
   }
   return {power_below(x_low), power_above(x_high), power_below(y_low), peak * 1.6};
 }
@@ -73,23 +76,63 @@ std::string grid(const Axes &a) {
   std::string out;
   for (double v = a.x_low; v <= a.x_high * 1.001; v *= 10)
     out += line(a.x(v), kPlot.top, a.x(v), kPlot.height - kPlot.bottom, "grid") +
-           label(a.x(v), kPlot.height - kPlot.bottom + 16, "middle", print("%g", v));
+           label(a.x(v), kPlot.height - kPlot.bottom + 20, "middle", print("%g", v));
   for (double v = a.y_low; v <= a.y_high; v *= 10)
     out += line(kPlot.left, a.y(v), kPlot.width - kPlot.right, a.y(v), "grid") +
            label(kPlot.left - 6, a.y(v) + 4, "end", print("%g", v));
   out += label((kPlot.left + kPlot.width) / 2, kPlot.height - 10, "middle", "MACs per byte of memory traffic");
-  out += label(a.x(std::numeric_limits<double>::infinity()), kPlot.height - kPlot.bottom + 16, "middle", "no bytes");
+  out += label(a.x(std::numeric_limits<double>::infinity()), kPlot.height - kPlot.bottom + 20, "middle", "no bytes");
   out += print("<text transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">MACs per cycle</text>",
                kPlot.height / 2);
   return out;
 }
 
-/// One roof: memory up to the ridge, arithmetic behind it.
-std::string roof(const Axes &a, double peak, double bandwidth, const std::string &name) {
-  const double ridge = peak / bandwidth, from = std::max(a.x_low, a.y_low / bandwidth);
-  return line(a.x(from), a.y(from * bandwidth), a.x(ridge), a.y(peak), "roof") +
-         line(a.x(ridge), a.y(peak), kPlot.width - kPlot.right, a.y(peak), "roof") +
-         label(kPlot.width - kPlot.right, a.y(peak) - 5, "end", name);
+/// Area of a text.
+struct Area {
+  double left, top, right, bottom;
+
+  bool meets(const Area &o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
+};
+
+/// Texts on the plot, none of which overlaps another one or a point.
+class Labels {
+ public:
+  void keep_free(const Area &area) { taken_.push_back(area); }
+
+  /// Adds a text that ends or begins at `x`, unless something is there. Returns false then.
+  bool add(double x, double y, const char *anchor, const std::string &text, const char *style = "") {
+    const double width = kLetter * static_cast<double>(text.size());
+    const double left = anchor[0] == 'e' ? x - width : anchor[0] == 'm' ? x - width / 2 : x;
+    const Area place{left, y - kAbove, left + width, y + kBelow};
+    const auto meets = [&](const Area &other) { return place.meets(other); };
+    if (place.left < kPlot.left || place.right > kPlot.width || place.top < 0 ||
+        place.bottom > kPlot.height - kPlot.bottom || std::any_of(taken_.begin(), taken_.end(), meets))
+      return false;
+    taken_.push_back(place);
+    text_ += print("<text class=\"%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", style, x, y, anchor) +
+             escaped(text) + "</text>";
+    return true;
+  }
+  const std::string &text() const { return text_; }
+
+ private:
+  std::vector<Area> taken_;
+  std::string text_;
+};
+
+/// One roof: memory up to the ridge, arithmetic behind it. Its name stands left of the ridge, where no point can be, or
+/// at the right end.
+std::string roof(const Axes &a, double peak, double bandwidth, const std::string &name, Labels &labels) {
+  constexpr int kPieces = 60;  // pieces of the slope, which labels keep off
+  const double ridge = a.x(peak / bandwidth), from = a.x(std::max(a.x_low, a.y_low / bandwidth));
+  const double low = a.y(std::max(a.x_low * bandwidth, a.y_low)), high = a.y(peak), right = kPlot.width - kPlot.right;
+  if (!labels.add(ridge - 8, high - 5, "end", name)) labels.add(right, high - 5, "end", name);
+  labels.keep_free({ridge, high - 1, right, high + 1});
+  for (int i = 0; i < kPieces; ++i) {
+    const double x = from + (ridge - from) * i / kPieces, y = low + (high - low) * i / kPieces;
+    labels.keep_free({x, y + (high - low) / kPieces - 1, x + (ridge - from) / kPieces, y + 1});
+  }
+  return line(from, low, ridge, high, "roof") + line(ridge, high, right, high, "roof");
 }
 
 double share_of(const Point &p, uint64_t cycles) {
@@ -107,41 +150,28 @@ std::string point(const Axes &a, const Point &p, uint64_t cycles) {
   return out + print(", %.4g MACs a cycle, %.1f %% of all cycles</title></circle>", p.speed, 100 * share);
 }
 
-/// Where something is drawn.
-struct Area {
-  double left, top, right, bottom;
-
-  bool meets(const Area &o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
-};
-
-/// Names beside the first points that have room for them: on no point and on no other name.
-std::string names(const Axes &a, const std::vector<Point> &points, uint64_t cycles) {
-  constexpr double kLetter = 6.5, kAbove = 9, kBelow = 3;  // of the page's font, at most
-  constexpr size_t kLongest = 40;
-  std::vector<Area> taken;
-  for (const Point &p : points) {
-    const double x = a.x(p.intensity), y = a.y(p.speed), r = radius(p, cycles);
-    taken.push_back({x - r, y - r, x + r, y + r});
-  }
-  std::string out;
-  size_t labels = 0;
-  for (size_t i = 0; i < points.size() && labels < kLabels; ++i) {
-    const std::string name = points[i].layer->name.substr(0, kLongest);
-    const double x = a.x(points[i].intensity), y = a.y(points[i].speed) + 4, r = radius(points[i], cycles) + 3;
-    const double width = kLetter * static_cast<double>(name.size());
-    for (const bool left : {x > kPlot.width * 0.7, x <= kPlot.width * 0.7}) {
-      const double from = left ? x - r - width : x + r;
-      const Area place{from, y - kAbove, from + width, y + kBelow};
-      const auto meets = [&](const Area &other) { return place.meets(other); };
-      if (place.left < kPlot.left || place.right > kPlot.width || std::any_of(taken.begin(), taken.end(), meets))
-        continue;
-      taken.push_back(place);
-      out += label(left ? x - r : x + r, y, left ? "end" : "start", escaped(name));
-      ++labels;
-      break;
-    }
+/// Numbers beside the first points that have room for them. Returns the indices of these points.
+std::vector<size_t> add_numbers(const Axes &a, const std::vector<Point> &points, const Report &r, Labels &labels) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < points.size() && out.size() < kLabels; ++i) {
+    const std::string number = std::to_string(points[i].layer - r.layers.data());
+    const double x = a.x(points[i].intensity), y = a.y(points[i].speed), size = radius(points[i], r.cycles) + 3;
+    if (labels.add(x + size, y + 4, "start", number, "point") || labels.add(x - size, y + 4, "end", number, "point") ||
+        labels.add(x, y - size - kBelow, "middle", number, "point") ||
+        labels.add(x, y + size + kAbove, "middle", number, "point"))
+      out.push_back(i);
   }
   return out;
+}
+
+/// The names behind the numbers.
+std::string legend(const std::vector<Point> &points, const std::vector<size_t> &numbered, const Report &r) {
+  std::string out = "<ul class=\"points\">";
+  for (const size_t i : numbered) {
+    const LayerReport &l = *points[i].layer;
+    out += "<li>" + std::to_string(&l - r.layers.data()) + ": " + escaped(l.name) + " (" + escaped(l.type) + ")</li>";
+  }
+  return out + "</ul>\n";
 }
 
 }  // namespace
@@ -155,23 +185,29 @@ std::string roofline(const Report &r) {
   std::set<uint64_t> rates{1};
   for (const Point &p : points) rates.insert(p.layer->mac_rate);
   const Axes axes = axes_for(points, once * static_cast<double>(*rates.rbegin()), bandwidth);
-  std::string out = print(
-      "<div class=\"scroll\"><svg class=\"picture\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"roofline\">",
-      kPlot.width, kPlot.height);
+  std::string out =
+      print("<div class=\"scroll\"><svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"roofline\">",
+            kPlot.width, kPlot.height);
+  Labels labels;
+  for (const Point &p : points) {
+    const double x = axes.x(p.intensity), y = axes.y(p.speed), size = radius(p, r.cycles);
+    labels.keep_free({x - size, y - size, x + size, y + size});
+  }
   out += grid(axes);
   for (const uint64_t rate : rates)
     out += roof(axes, once * static_cast<double>(rate), bandwidth,
                 print("%.0f MACs a cycle, %s bits", once * static_cast<double>(rate),
                       rate == 1              ? "32"
                       : rate == chip.rate_16 ? "16"
-                                             : "8"));
+                                             : "8"),
+                labels);
   const double slope = std::sqrt(std::max(axes.x_low, axes.y_low / bandwidth) * once / bandwidth);
-  out += label(axes.x(slope) - 8, axes.y(slope * bandwidth) - 6, "end", print("%.0f bytes a cycle", bandwidth));
+  labels.add(axes.x(slope) - 8, axes.y(slope * bandwidth) - 6, "end", print("%.0f bytes a cycle", bandwidth));
   std::stable_sort(points.begin(), points.end(),
                    [](const Point &a, const Point &b) { return a.layer->cycles > b.layer->cycles; });
   for (const Point &p : points) out += point(axes, p, r.cycles);
-  out += names(axes, points, r.cycles);
-  return out + "</svg></div>\n";
+  const std::vector<size_t> numbered = add_numbers(axes, points, r, labels);
+  return out + labels.text() + "</svg></div>\n" + legend(points, numbered, r);
 }
 
 }  // namespace npu::npuc::page

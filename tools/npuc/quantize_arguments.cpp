@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "runtime/arrays/file.h"
@@ -14,34 +13,25 @@ namespace {
 
 const std::map<std::string, quantize::Type> kTypes{{"int8", quantize::Type::Int8}, {"uint8", quantize::Type::Uint8}};
 
-/// How far calibration is, on stderr: a bar on a terminal, else a line for each tenth.
+/// Progress of a calibration: a bar on standard error, for a terminal.
 class Bar {
  public:
   Bar() = default;
   Bar(const Bar &) = delete;
   Bar &operator=(const Bar &) = delete;
-  /// What comes next, an error, has a line of its own.
+  /// The next message, an error, has a line of its own.
   ~Bar() {
     if (open_) std::fputc('\n', stderr);
   }
   void operator()(const quantize::Progress &p) {
-    const size_t tenths = p.total ? 10 * p.done / p.total : 10;
-    if (terminal_) {
-      std::fprintf(stderr, "\rnpuc: %s [%-20s] %zu of %zu%s", p.what, std::string(2 * tenths, '#').c_str(), p.done,
-                   p.total, p.done == p.total ? "\n" : "");
-    } else if (tenths != said_ || p.what != what_) {
-      std::fprintf(stderr, "npuc: %s %zu of %zu\n", p.what, p.done, p.total);
-    }
-    open_ = terminal_ && p.done != p.total;
-    said_ = tenths;
-    what_ = p.what;
+    const size_t twentieths = p.total ? 20 * p.done / p.total : 20;
+    open_ = p.done != p.total;
+    std::fprintf(stderr, "\rnpuc: %s [%-20s] %zu of %zu%s", p.what, std::string(twentieths, '#').c_str(), p.done,
+                 p.total, open_ ? "" : "\n");
   }
 
  private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
   bool open_ = false;  ///< the line has no end yet
-  size_t said_ = 0;
-  const char *what_ = nullptr;
 };
 
 /// With a type of reals options of integers mean nothing: samples are for a comparison alone.
@@ -62,7 +52,8 @@ Status check_reals(const QuantizeArguments &args) {
 /// The samples, and how it is said how far they are.
 Status sample_options(const QuantizeArguments &args, bool quiet, quantize::Options &out) {
   out.compare = !quiet || !args.report.empty();
-  if (!quiet) out.progress = [bar = std::make_shared<Bar>()](const quantize::Progress &p) { (*bar)(p); };
+  if (!quiet && ::isatty(STDERR_FILENO))
+    out.progress = [bar = std::make_shared<Bar>()](const quantize::Progress &p) { (*bar)(p); };
   std::optional<arrays::Preprocess> preprocess;
   if (!args.preprocess.empty()) NPU_TRY(arrays::parse_preprocess(args.preprocess, preprocess.emplace()));
   if (!args.samples.empty()) out.samples = std::make_shared<FolderSamples>(args.samples, args.most_samples, preprocess);
@@ -71,55 +62,50 @@ Status sample_options(const QuantizeArguments &args, bool quiet, quantize::Optio
 
 }  // namespace
 
-void add_options(CLI::App &app, QuantizeArguments &args) {
-  const std::string group = app.option_defaults()->get_group();
-  app.option_defaults()->group("Quantization");
-  auto *quantize =
-      app.add_option("--quantize", args.type,
-                     "int8 or uint8: compute a network of float32 with integers of 8 bits; fp16 or bf16: as --reals")
-          ->check(CLI::IsMember({"int8", "uint8", "fp16", "bf16"}));
-  auto *samples =
-      app.add_option(
-             "--calibrate", args.samples,
-             "folder of samples of the inputs that show which numbers the network's tensors have: .npy files or "
-             "pictures, .npz files with an array for each input, or a folder of files for each input")
-          ->needs(quantize);
-  app.add_option("--calibrate-count", args.most_samples, "at most so many of the samples, spread over all of them")
-      ->check(CLI::PositiveNumber)
-      ->needs(samples);
-  app.add_option("--calibrate-method", args.method,
-                 "range of a tensor's numbers that integers stand for: minmax, percentile:P (P % of them), kl or mse")
-      ->capture_default_str()
-      ->needs(samples);
-  app.add_option(
-         "--preprocess", args.preprocess,
-         "what happens to pictures: resize=N|WxH,crop=N|WxH,scale=1/255,mean=R,G,B,std=R,G,B,order=rgb|bgr|gray,"
-         "layout=nchw|nhwc; a value is (pixel * scale - mean) / std")
-      ->needs(samples);
-  app.add_option("--calibration-table", args.table, "file of ranges that are known; samples are for the other tensors")
-      ->needs(quantize);
-  app.add_option("--save-table", args.saved_table, "write the ranges of all tensors to this file")->needs(quantize);
-  app.add_flag("--symmetric", args.symmetric, "zero points in the middle, but for tensors that are never negative")
-      ->needs(quantize);
-  app.add_flag("--no-bias-correction", args.keep_biases,
-               "leave biases as they are; else they make up for what rounding the weights changes in the mean")
-      ->needs(samples);
-  app.add_flag("--equalize", args.equalize,
-               "give the channels between two convolutions weights of the same magnitude on both sides first")
-      ->needs(quantize);
-  auto *accuracy =
-      app.add_option("--accuracy", args.accuracy,
-                     "cosine:C or top1:SHARE: keep the layers that hurt most in float32 until outputs and their parts "
-                     "have that cosine, or the share of samples whose class is right is at most SHARE below float32's")
-          ->needs(samples);
-  app.add_option("--labels", args.labels, "file with a sample's name and class on each line, for --accuracy top1")
-      ->needs(accuracy);
-  app.add_option("--quantize-report", args.report, "write a page with all layers, ranked by error")->needs(samples);
-  app.add_option("--keep-float", args.keep, "NODE: a node of the file that stays in float32; may be repeated")
-      ->take_all()
-      ->expected(1)
-      ->needs(quantize);
-  app.option_defaults()->group(group);
+void add_options(CommandLine &line, QuantizeArguments &args) {
+  line.heading("Quantization");
+  Option &quantize =
+      line.choice("--quantize", {"int8", "uint8", "fp16", "bf16"}, args.type,
+                  "int8 or uint8: compute a network of float32 with integers of 8 bits; fp16 or bf16: as --reals");
+  Option &samples =
+      line.text("--calibrate", "DIR", args.samples,
+                "folder of samples of the inputs that show which numbers the network's tensors have: .npy files or "
+                "images, .npz files with an array for each input, or a folder of files for each input")
+          .needs(quantize);
+  line.number("--calibrate-count", "N", args.most_samples, 1, INT64_MAX,
+              "at most so many of the samples, spread over all of them")
+      .needs(samples);
+  line.text("--calibrate-method", "METHOD", args.method,
+            "range of a tensor's numbers that integers stand for: minmax, percentile:P (P % of them), kl or mse")
+      .shows(args.method)
+      .needs(samples);
+  line.text("--preprocess", "KEY=VALUE,...", args.preprocess,
+            "steps from an image's pixels to the input: resize=N|WxH, crop=N|WxH, scale=1/255, mean=R,G,B, "
+            "std=R,G,B, order=rgb|bgr|gray, layout=nchw|nhwc, with commas between them and no blanks; a value is "
+            "(pixel * scale - mean) / std")
+      .needs(samples);
+  line.text("--calibration-table", "FILE", args.table,
+            "file of ranges that are known; samples are for the other tensors")
+      .needs(quantize);
+  line.text("--save-table", "FILE", args.saved_table, "write the ranges of all tensors to this file").needs(quantize);
+  line.flag("--symmetric", args.symmetric, "zero points in the middle, but for tensors that are never negative")
+      .needs(quantize);
+  line.flag("--no-bias-correction", args.keep_biases,
+            "leave biases as they are; else they make up for what rounding the weights changes in the mean")
+      .needs(samples);
+  line.flag("--equalize", args.equalize,
+            "give the channels between two convolutions weights of the same magnitude on both sides first")
+      .needs(quantize);
+  Option &accuracy =
+      line.text("--accuracy", "cosine:C|top1:SHARE", args.accuracy,
+                "keep the layers that hurt most in float32 until outputs and their parts have that cosine, or the "
+                "share of samples "
+                "whose class is right is at most SHARE below float32's")
+          .needs(samples);
+  line.text("--labels", "FILE", args.labels, "file with a sample's name and class on each line, for --accuracy top1")
+      .needs(accuracy);
+  line.text("--quantize-report", "FILE", args.report, "write a page with all layers, ranked by error").needs(samples);
+  line.texts("--keep-float", "NODE", args.keep, "a node of the file that stays in float32").needs(quantize);
 }
 
 Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic, quantize::Options &out) {

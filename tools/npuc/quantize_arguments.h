@@ -3,11 +3,11 @@
 #ifndef NPU_NPUC_QUANTIZE_ARGUMENTS_H
 #define NPU_NPUC_QUANTIZE_ARGUMENTS_H
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "common/command_line.h"
 #include "compiler/quantize/quantize.h"
 
 namespace npu::npuc {
@@ -21,7 +21,7 @@ struct QuantizeArguments {
 };
 
 /// Lets a command line set the arguments, which must outlive it.
-void add_options(CLI::App &app, QuantizeArguments &args);
+void add_options(CommandLine &line, QuantizeArguments &args);
 
 /// What the arguments ask for; reads tables and labels. `quiet`: no progress, and no comparison but for a page.
 /// `dynamic`: the runtime is to compile from the file, which is an error with integers.

@@ -87,6 +87,20 @@ ordered_json held_json(const std::vector<HeldReport> &list, bool addresses) {
   return out;
 }
 
+ordered_json edges_json(const std::vector<compiler::EdgeReport> &edges) {
+  const auto end = [](size_t node) {
+    return node == compiler::EdgeReport::kOutside ? ordered_json(nullptr) : ordered_json(node);
+  };
+  ordered_json out = ordered_json::array();
+  for (const compiler::EdgeReport &e : edges)
+    out.push_back({{"from", end(e.from)},
+                   {"to", end(e.to)},
+                   {"tensor", text_or_null(e.tensor)},
+                   {"dtype", graph::dtype_name(e.kind.dtype)},
+                   {"shape", e.kind.shape}});
+  return out;
+}
+
 ordered_json turns_json(const compiler::TurnsReport &turns) {
   ordered_json out = ordered_json::array();
   for (const compiler::RunReport &run : turns.runs)
@@ -104,8 +118,9 @@ ordered_json stage_json(const Reported &what, size_t s) {
   const Totals all = totals(r);
   ordered_json nodes = ordered_json::array();
   for (size_t i = 0; i < r.layers.size(); ++i) nodes.push_back(node_json(r.layers[i], i, r));
-  std::vector<std::string> notes = r.notes;
-  for (const std::string &warning : what.stage[s].quantized.warnings) notes.push_back("warning: " + warning);
+  std::vector<std::string> warnings = r.warnings;
+  const std::vector<std::string> &more = what.stage[s].quantized.warnings;
+  warnings.insert(warnings.end(), more.begin(), more.end());
   return {{"shapes", s < what.stages.size() ? ordered_json(what.stages[s]) : ordered_json(nullptr)},
           {"inputs", tensors_json(stage.inputs)},
           {"outputs", tensors_json(stage.outputs)},
@@ -121,9 +136,11 @@ ordered_json stage_json(const Reported &what, size_t s) {
           {"memory", {{"coefficients", r.coeff_bytes}, {"inputs_outputs", r.io_bytes}, {"activations", r.ctx_bytes}}},
           {"cpu", {{"parts", r.host_parts}, {"operators", r.host_nodes}}},
           {"turns", turns_json(r.turns)},
-          {"notes", notes},
+          {"warnings", warnings},
+          {"notes", r.notes},
           {"costliest", r.costliest(kCostliest)},
           {"nodes", nodes},
+          {"edges", edges_json(r.edges)},
           {"held",
            {{"local_memory", held_json(r.memory.local, true)},
             {"activations", held_json(r.memory.activations, true)},

@@ -33,6 +33,9 @@ std::string report_text(ReportFormat format, const Reported &what);
 /// Of a network that could not be compiled.
 std::string report_text(ReportFormat format, const std::string &model, const compiler::Refusal &refusal);
 
+/// The page of --quantize-report.
+std::string quantize_page(const std::string &model, const quantize::Result &result);
+
 /// Nodes that are named first.
 inline constexpr size_t kCostliest = 10;
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tpu_model: shows, takes apart and puts together .bmodel files.
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -7,6 +9,7 @@
 #include <fstream>
 #include <span>
 
+#include "common/command_line.h"
 #include "common/standard_output.h"
 #include "tools/tpu_model/edit.h"
 
@@ -15,25 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace npu::tpu_model;
 using npu::Status;
-using Words = std::span<char *const>;
+using Words = std::span<const std::string>;
 
-constexpr int kFailed = 1, kUsage = 2;
-
-const char kHelp[] =
-    "usage:\n"
-    "  tpu_model --info FILE                   networks, stages, tensors, sizes\n"
-    "  tpu_model --print FILE                  everything, as JSON\n"
-    "  tpu_model --weight FILE                 where the weights are\n"
-    "  tpu_model --layers FILE                 the nodes behind the numbers in profiles and cache reports\n"
-    "  tpu_model --update_weight FILE NET OFFSET SOURCE NET OFFSET\n"
-    "                                          replaces weights in FILE by those of another model\n"
-    "  tpu_model --extract FILE [-o DIR]       a file NET.bmodel for each network\n"
-    "  tpu_model --combine FILE... -o NEW      one file; networks of the same name become stages of one\n"
-    "  tpu_model --combine_dir DIR... -o NEW   the same with compilation.bmodel, input_ref_data.dat, "
-    "output_ref_data.dat\n"
-    "  tpu_model --dump FILE START BYTES OUT   a part of the binary data\n"
-    "  tpu_model --version\n"
-    "Exit status: 0, 1 when something could not be done, 2 for a wrong command line.\n";
+constexpr int kFailed = 1;
 
 /// The exit status of a command.
 int exit_status(const Status &status) {
@@ -42,9 +29,9 @@ int exit_status(const Status &status) {
   return kFailed;
 }
 
-bool number(const char *text, uint64_t &value) {
-  const bool hex = !strncmp(text, "0x", 2);
-  const char *end = text + strlen(text), *begin = text + (hex ? 2 : 0);
+bool number(const std::string &text, uint64_t &value) {
+  const bool hex = text.starts_with("0x");
+  const char *end = text.data() + text.size(), *begin = text.data() + (hex ? 2 : 0);
   const auto [rest, error] = std::from_chars(begin, end, value, hex ? 16 : 10);
   return error == std::errc() && rest == end && begin != end;
 }
@@ -69,7 +56,7 @@ Status read_file(const fs::path &path, Bytes &bytes) {
   return in.good() || in.eof() ? Status() : Status::error(path.string() + ": cannot read: " + strerror(errno));
 }
 
-Status show(const char *path, std::string (*text)(const Container &)) {
+Status show(const std::string &path, std::string (*text)(const Container &)) {
   std::unique_ptr<Container> model;
   NPU_TRY(Container::open(path, model));
   fputs(text(*model).c_str(), stdout);
@@ -100,7 +87,8 @@ Status update_weight(Words w) {
   Weights to{w[1], 0}, from{w[4], 0};
   Bytes bytes;
   if (!number(w[2], to.offset) || !number(w[5], from.offset))
-    return Status::error("--update_weight: an offset is not a number");
+    return Status::error("--update_weight: the offsets '" + w[2] + "' and '" + w[5] +
+                         "': numbers of bytes are expected, as 64 or 0x40");
   std::unique_ptr<Container> source;
   NPU_TRY(Container::open(w[3], source));
   NPU_TRY(read_file(w[0], bytes));
@@ -115,10 +103,10 @@ std::string file_name(std::string net) {
   return (net == "." || net == ".." ? "_" : net) + ".bmodel";
 }
 
-Status extract_all(Words w, const char *out) {
+Status extract_all(Words w, const std::string &out) {
   std::unique_ptr<Container> model;
   NPU_TRY(Container::open(w[0], model));
-  const fs::path folder = out ? out : ".";
+  const fs::path folder = out.empty() ? "." : out;
   std::error_code error;
   fs::create_directories(folder, error);
   for (size_t i = 0; i < model->model().net()->size(); i++) {
@@ -132,7 +120,7 @@ Status extract_all(Words w, const char *out) {
   return {};
 }
 
-Status combine_files(const std::vector<std::string> &paths, const fs::path &out) {
+Status combine_files(Words paths, const std::string &out) {
   std::vector<std::unique_ptr<Container>> models;
   std::vector<const Container *> all;
   for (const std::string &path : paths) {
@@ -144,15 +132,16 @@ Status combine_files(const std::vector<std::string> &paths, const fs::path &out)
   return write_file(out, bytes);
 }
 
-Status combine_dirs(Words dirs, const fs::path &out) {
+Status combine_dirs(Words dirs, const std::string &folder) {
+  const fs::path out = folder;
   std::vector<std::string> models;
   std::error_code error;
   fs::create_directories(out, error);
-  for (char *dir : dirs) models.push_back(fs::path(dir) / "compilation.bmodel");
-  NPU_TRY(combine_files(models, out / "compilation.bmodel"));
+  for (const std::string &dir : dirs) models.push_back(fs::path(dir) / "compilation.bmodel");
+  NPU_TRY(combine_files(models, (out / "compilation.bmodel").string()));
   for (const char *name : {"input_ref_data.dat", "output_ref_data.dat"}) {
     Bytes all, part;
-    for (char *dir : dirs) {
+    for (const std::string &dir : dirs) {
       NPU_TRY(read_file(fs::path(dir) / name, part));
       all.insert(all.end(), part.begin(), part.end());
     }
@@ -163,7 +152,9 @@ Status combine_dirs(Words dirs, const fs::path &out) {
 
 Status dump(Words w) {
   uint64_t start, size;
-  if (!number(w[1], start) || !number(w[2], size)) return Status::error("--dump: start and size are numbers of bytes");
+  if (!number(w[1], start) || !number(w[2], size))
+    return Status::error("--dump: START '" + w[1] + "' and BYTES '" + w[2] +
+                         "': numbers of bytes are expected, as 64 or 0x40");
   std::unique_ptr<Container> model;
   NPU_TRY(Container::open(w[0], model));
   const auto blob = model->blob();
@@ -173,36 +164,71 @@ Status dump(Words w) {
   return write_file(w[3], blob.subspan(start, size));
 }
 
-int usage() {
-  fputs(kHelp, stderr);
-  return kUsage;
+/// One command: its operands, and the function that carries it out. The function gets the path of -o, which may be
+/// empty.
+struct Command {
+  const char *name, *operands;
+  size_t least, most;
+  bool output;  ///< needs -o
+  const char *help;
+  Status (*run)(Words words, const std::string &out);
+};
+
+template <Status (*function)(Words)>
+Status without_output(Words w, const std::string &) {
+  return function(w);
+}
+
+constexpr Command kCommands[] = {
+    {"--info", "FILE", 1, 1, false, "networks, stages, tensors, sizes", without_output<info>},
+    {"--print", "FILE", 1, 1, false, "everything, as JSON", without_output<print>},
+    {"--weight", "FILE", 1, 1, false, "positions of the weights", without_output<weight>},
+    {"--layers", "FILE", 1, 1, false, "the nodes behind the numbers in profiles and cache reports",
+     without_output<layers>},
+    {"--update_weight", "FILE NET OFFSET SOURCE NET OFFSET", 6, 6, false,
+     "replaces weights in FILE by those of another model", without_output<update_weight>},
+    {"--extract", "FILE [-o DIR]", 1, 1, false, "a file NET.bmodel for each network", extract_all},
+    {"--combine", "FILE... -o NEW", 1, SIZE_MAX, true, "one file; networks of the same name become stages of one",
+     combine_files},
+    {"--combine_dir", "DIR... -o NEW", 1, SIZE_MAX, true,
+     "the same with compilation.bmodel, input_ref_data.dat, output_ref_data.dat", combine_dirs},
+    {"--dump", "FILE START BYTES OUT", 4, 4, false, "a part of the binary data", without_output<dump>},
+};
+
+/// Returns what is wrong with the operands of a command; empty: nothing.
+std::string check(const Command &c, size_t words, const std::string &out) {
+  const std::string expected = std::string(c.name) + ": expected " + c.operands;
+  if (words < c.least || words > c.most) return expected + ", and " + std::to_string(words) + " operands are given";
+  if (c.output && out.empty()) return expected + ", and -o is missing";
+  if (!out.empty() && !c.output && !std::strstr(c.operands, "-o")) return expected + ", without -o";
+  return "";
 }
 
 int run(int argc, char **argv) {
-  std::vector<char *> words;
-  const char *out = nullptr;
-  for (int i = 2; i < argc; i++) {
-    if (!strcmp(argv[i], "-o") && i + 1 < argc)
-      out = argv[++i];
-    else
-      words.push_back(argv[i]);
-  }
-  const std::string command = argc > 1 ? argv[1] : "";
-  const size_t count = words.size();
-  if (command == "--version") return puts("tpu_model " NPU_VERSION), 0;
-  if (command == "--help") return fputs(kHelp, stdout), 0;
-  if (command == "--info" && count == 1) return exit_status(info(words));
-  if (command == "--print" && count == 1) return exit_status(print(words));
-  if (command == "--weight" && count == 1) return exit_status(weight(words));
-  if (command == "--layers" && count == 1) return exit_status(layers(words));
-  if (command == "--update_weight" && count == 6) return exit_status(update_weight(words));
-  if (command == "--extract" && count == 1) return exit_status(extract_all(words, out));
-  if (command == "--combine" && count && out) return exit_status(combine_files({words.begin(), words.end()}, out));
-  if (command == "--combine_dir" && count && out) return exit_status(combine_dirs(words, out));
-  if (command == "--dump" && count == 4) return exit_status(dump(words));
-  return usage();
+  std::vector<std::string> words;
+  std::string out;
+  std::array<bool, std::size(kCommands)> chosen{};
+  npu::CommandLine line("tpu_model", NPU_VERSION, "COMMAND OPERAND...",
+                        "Shows .bmodel files, takes them apart and puts them together.");
+  for (size_t i = 0; i < chosen.size(); ++i)
+    line.flag(kCommands[i].name, chosen[i], kCommands[i].help).operands(kCommands[i].operands);
+  line.text("-o", "PATH", out, "file or folder to write");
+  line.operands("OPERAND", SIZE_MAX, words, "");
+  line.epilog("Exit status: 0, 1 when something could not be done, 2 for a wrong command line.\n");
+  if (const auto status = line.parse(argc, argv)) return *status;
+  const auto commands = std::count(chosen.begin(), chosen.end(), true);
+  if (commands != 1)
+    return line.refuse("one command is expected, as --info FILE, and " + std::to_string(commands) + " are given");
+  const Command &command = kCommands[std::find(chosen.begin(), chosen.end(), true) - chosen.begin()];
+  if (const std::string wrong = check(command, words.size(), out); !wrong.empty()) return line.refuse(wrong);
+  return exit_status(command.run(words, out));
 }
 
 }  // namespace
 
-int main(int argc, char **argv) { return npu::written(run(argc, argv), "tpu_model"); }
+int main(int argc, char **argv) try {
+  return npu::written(run(argc, argv), "tpu_model");
+} catch (const std::exception &e) {
+  fprintf(stderr, "tpu_model: %s\n", e.what());
+  return kFailed;
+}

@@ -63,10 +63,11 @@ def members(value, schema, path=""):
 
 class Options(unittest.TestCase):
     def test_a_wrong_option_is_one_line(self):
-        for word in ("--nothing", "nothing", "--listen="):
+        for word, reason in (("--nothing", "--nothing: unknown option"), ("nothing", "nothing: unexpected argument"),
+                             ("--listen=", "--listen is empty: expected ADDRESS")):
             done = subprocess.run([SMI, word], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertEqual(done.stderr, f"npu-smi: {word}: not understood; see npu-smi --help\n")
+            self.assertEqual(done.stderr, f"npu-smi: {reason}; see npu-smi --help\n")
 
 
     def test_a_value_can_be_a_word_of_its_own(self):

@@ -44,6 +44,30 @@ TEST(Compare, FloatsAreRelativeToTheLargestExpectedOne) {
   EXPECT_FALSE(floats({std::nextafter(1.0f, 2.0f)}, {1.0f}, 0).equal);
 }
 
+TEST(Compare, AnAbsoluteLimitAddsToTheRelativeOne) {
+  const auto with = [](const Floats &got, const Floats &expected, double limit, double accuracy = 1e-2) {
+    return compare(BM_FLOAT32, got.data(), expected.data(), got.size(), {accuracy, 0, -1, limit});
+  };
+  EXPECT_TRUE(with({0.5f}, {0.0f}, 0.5).equal);
+  EXPECT_FALSE(with({0.6f}, {0.0f}, 0.5).equal);
+  EXPECT_TRUE(with({0.9f, 100}, {0, 100}, 0.5).equal);  // 1e-2 * 100
+  EXPECT_FALSE(with({1e-9f}, {0}, 0).equal);
+  // Without one: rounding errors where all that is expected is tiny, and nowhere else.
+  EXPECT_TRUE(with({1e-8f, -9e-8f, 0}, {0, 0, 0}, -1).equal);
+  EXPECT_TRUE(with({1e-8f}, {0}, -1).tiny);
+  EXPECT_FALSE(with({2e-7f}, {0}, -1).equal);
+  EXPECT_FALSE(with({1e-8f, 2e-6f}, {0, 2e-6f}, -1, 1e-4).equal);
+  EXPECT_TRUE(with({1e-8f, 9e-7f}, {0, 9e-7f}, -1, 1e-4).equal);
+  const uint16_t got[] = {0x002a}, zero[] = {0}, more[] = {0x0400};  // 2.5e-6, 6.1e-5
+  EXPECT_TRUE(compare(BM_FLOAT16, got, zero, 1, {0, 0, -1, -1}).equal);
+  EXPECT_EQ(compare(BM_BFLOAT16, more, zero, 1, {0, 0, -1, -1}).limit, bmrt_test::kTinyLimit16);
+  const int dims[] = {1};
+  bm_shape_t shape;
+  bmrt_shape(&shape, dims, 1);
+  EXPECT_NE(bmrt_test::summary(with({1e-8f}, {0}, -1), shape).find("may differ by 1e-07, as all expected"),
+            std::string::npos);
+}
+
 TEST(Compare, WhatADeviceMayFlushToZeroIsZero) {
   constexpr float kNormal = std::numeric_limits<float>::min();
   EXPECT_TRUE(floats({0.0f}, {kNormal / 2}).equal);

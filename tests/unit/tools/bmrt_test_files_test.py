@@ -198,6 +198,57 @@ class Inputs(Case):
         self.assertIn("element 3", result["error"])
 
 
+class References(Case):
+    """Reference data of an ONNX file: integers of 64 bits, of which the network has 32."""
+
+    def case(self, content, inputs, outputs):
+        self.compiled(content)
+        os.makedirs(self.path("case"), exist_ok=True)
+        shutil.copy(self.path("net.bmodel"), self.path("case", "compilation.bmodel"))
+        for name, arrays in (("input", inputs), ("output", outputs)):
+            with open(self.path("case", name + "_ref_data.dat"), "wb") as file:
+                for array in arrays:
+                    file.write(array.tobytes())
+
+    def ends(self, code, *arguments):
+        status, out, err = self.run_in_folder("bmrt_test", "--context_dir", "case", *arguments)
+        self.assertEqual(status, code, out + err)
+        return err
+
+    def test_wide_integers(self):
+        g = Graph("net")
+        x, ids = g.input("x", [2, 3]), g.input("ids", [3], np.int64)
+        g.output(g.node("Add", [x, x]), [2, 3])
+        g.output(g.node("Add", [ids, ids]), [3], np.int64)
+        g.output(g.node("Greater", [x, x]), [2, 3], np.bool_)
+        numbers, ids = np.arange(6, dtype=np.float32), np.array([1, -(1 << 30), 3], np.int64)
+        outputs = [2 * numbers, 2 * ids, np.zeros(6, np.bool_)]
+        for kind in np.int64, np.int32:
+            self.case(g.serialize(), [numbers, ids.astype(kind)],
+                      [v.astype(kind) if v.dtype == np.int64 else v for v in outputs])
+            self.ends(0)
+        outputs[1][2] += 1
+        self.case(g.serialize(), [numbers, ids], outputs)
+        self.assertIn("element 2 (index [2]): got 6, expected 7", self.ends(4))
+        self.case(g.serialize(), [numbers, ids + (1 << 40)], outputs)
+        self.assertEqual(self.ends(1), "bmrt_test: case/input_ref_data.dat: element 0 of 'ids' is 1099511627777 in 64 "
+                                       "bits, which int32, the type in the network, cannot hold\n")
+        self.case(g.serialize(), [numbers[:5], ids], outputs)
+        self.assertEqual(self.ends(1), "bmrt_test: case/input_ref_data.dat: has 44 bytes, the tensors of the model "
+                                       "need 36, or 48 with integers of 64 bits for those of 32: 'x' float32 [2, 3], "
+                                       "24 bytes; 'ids' int32 [3], 12 bytes\n")
+        self.assertIn("need 36 in float32 (--float_inputs): 'x' float32", self.ends(1, "--float_inputs"))
+
+    def test_tiny_numbers(self):
+        zeros = np.zeros(4, np.float32)
+        self.case(same([4]), [zeros], [zeros + np.float32(1e-8)])
+        self.ends(0)
+        self.ends(4, "--accuracy_abs", "0")
+        self.case(same([4]), [zeros], [zeros + np.float32(0.25)])
+        self.ends(4)
+        self.ends(0, "--accuracy_abs=0.3")
+
+
 class Traces(Case):
     """The view by cycles is the chip's profile; the view by time is the same at the clock."""
 

@@ -184,8 +184,8 @@ class Reports(Case):
                              "json=" + self.path("r.json"), "--report", "html=" + self.path("r.html"), "--dump-asm",
                              self.path("out.asm"))
         self.assertEqual(code, 0, err)
-        self.assertRegex(out, r"lower bound +\d+ \(.*\): no program takes fewer cycles; it is \d+ % of these\n")
         report = load(self.path("r.json"))
+        self.table = out
         jsonschema.validate(report, self.schema)
         self.assertEqual(report["status"], "compiled")
         return report, ElementTree.parse(self.path("r.html")).getroot()
@@ -229,6 +229,18 @@ class Reports(Case):
                 told[n["name"]] += [n["commands"], n["bytes"], n["macs"]]
         self.assertEqual(found, {name: v.tolist() for name, v in told.items()})
 
+    def check_table(self, stage):
+        """Cycles are the same in the table and in the other forms; no bound is above them."""
+        bound = re.search(r"\nlower bound +(\d+) \(.*\): no program takes fewer cycles; it is \d+ % of these\n",
+                          self.table)
+        self.assertEqual(int(bound[1]), max(stage["bounds"].values()))
+        self.assertLessEqual(int(bound[1]), stage["cycles"])
+        rows = [line.split() for line in self.table.splitlines()[1:len(stage["nodes"]) + 1]]
+        for row, node in zip(rows, stage["nodes"]):
+            if node["commands"]:
+                self.assertEqual([int(v) for v in row[-3:]], [node[k] for k in ("cycles", "active_cycles", "macs")])
+        self.assertEqual(re.split(" {2,}| (?=MACs)", self.table.splitlines()[0])[-3:], ["cycles", "active", "MACs"])
+
     def check_nodes(self, stage):
         for n in stage["nodes"]:
             self.assertEqual(sum(n["spent"].values()), n["cycles"], n)
@@ -269,25 +281,59 @@ class Reports(Case):
         self.assertEqual([row[1] for row in rows["nodes"]], [n["name"] for n in stage["nodes"]])
         for row, node in zip(rows["nodes"], stage["nodes"]):
             if node["commands"]:
-                self.assertEqual([int(v) for v in row[6:10]], [node[k] for k in ("tiles", "bytes", "macs", "cycles")])
-                self.assertEqual(row[12], node["bound"])
+                self.assertEqual([int(v) for v in row[6:11]],
+                                 [node[k] for k in ("tiles", "bytes", "macs", "active_cycles", "cycles")])
+                self.assertEqual(row[13], node["bound"])
         self.check_narrow(page)
+        self.check_graph(page, stage)
         points = [n for n in stage["nodes"] if n["macs"]]
         self.assertEqual(len(list(page.iter(SVG + "circle"))), len(points))
-        self.assertEqual(len(list(page.iter(SVG + "rect"))), sum(len(stage["held"][place]) for place in PLACES))
+        maps = [svg for svg in page.iter(SVG + "svg") if svg.get("aria-label") == "memory over time"]
+        self.assertEqual(sum(len(list(svg.iter(SVG + "rect"))) for svg in maps),
+                         sum(len(stage["held"][place]) for place in PLACES))
+
+    def check_graph(self, page, stage):
+        """The drawing has the report's edges; boxes do not overlap, and their texts are inside."""
+        boxes = [g for g in page.iter(SVG + "g") if "node" in g.get("class", "").split()]
+        drawn = {int(g.get("data-i")): g for g in boxes if g.get("data-i")}
+        edges = stage["edges"]
+        self.assertEqual(set(drawn), {e[end] for e in edges for end in ("from", "to")} - {None})
+        for edge in edges:
+            if None not in (edge["from"], edge["to"]):
+                source, target = drawn[edge["from"]], drawn[edge["to"]]
+                self.assertTrue(set(source.get("data-out").split()) & set(target.get("data-in").split()), edge)
+                self.assertLess(int(source.get("data-r")), int(target.get("data-r")), edge)
+        places = []
+        for g in boxes:
+            x, y = (float(v) for v in re.fullmatch(r"translate\((\S+) (\S+)\)", g.get("transform")).groups())
+            box = g.find(SVG + "rect")
+            width, height = float(box.get("width")), float(box.get("height"))
+            places.append((x, y, x + width, y + height))
+            lines = list(g.iter(SVG + "tspan"))
+            self.assertLessEqual(max(6.7 * len(line.text) for line in lines), width - 16, g.get("aria-label"))
+            self.assertLessEqual(sum(15 for _ in lines), height)
+            if g.get("data-i"):
+                node = stage["nodes"][int(g.get("data-i"))]
+                self.assertIn(node["name"], "".join(line.text for line in lines[1:]))
+        for i, a in enumerate(places):
+            for b in places[:i]:
+                self.assertTrue(a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (a, b))
 
     def check_narrow(self, page):
-        """In a narrow window tables and pictures scroll on their own; names stand on no point of the roofline."""
+        """In a narrow window tables and drawings scroll on their own; numbers stand on no point of the roofline."""
         for parent in page.iter():
             for child in parent:
                 if child.tag in (SVG + "table", SVG + "svg"):
-                    self.assertEqual(parent.get("class"), "scroll")
+                    self.assertIn(parent.get("class"), ("scroll", "graph"))
         roofline = [svg for svg in page.iter(SVG + "svg") if svg.get("aria-label") == "roofline"]
         circles = [[float(c.get(k)) for k in ("cx", "cy", "r")] for svg in roofline for c in svg.iter(SVG + "circle")]
-        names = {c.find(SVG + "title").text.split(" (")[0][:40] for svg in roofline for c in svg.iter(SVG + "circle")}
-        for text in (t for svg in roofline for t in svg.iter(SVG + "text") if t.text in names):
-            x, y, width = float(text.get("x")), float(text.get("y")), 6.5 * len(text.text)
-            left = x - width if text.get("text-anchor") == "end" else x
+        legend = [li.text for ul in page.iter(SVG + "ul") if ul.get("class") == "points" for li in ul]
+        numbers = [t for svg in roofline for t in svg.iter(SVG + "text") if t.get("class") == "point"]
+        self.assertEqual([int(line.split(":")[0]) for line in legend], [int(t.text) for t in numbers])
+        self.assertEqual(bool(numbers), bool(circles))
+        for text in numbers:
+            x, y, width = float(text.get("x")), float(text.get("y")), 7 * len(text.text)
+            left = x - {"end": 1, "middle": 0.5, "start": 0}[text.get("text-anchor")] * width
             for cx, cy, r in circles:
                 apart = cx + r <= left or cx - r >= left + width or cy + r <= y - 9 or cy - r >= y + 3
                 self.assertTrue(apart, (text.text, x, y, cx, cy, r))
@@ -299,9 +345,68 @@ class Reports(Case):
                 stage = report["stages"][0]
                 self.check_against_chip(report)
                 self.check_against_commands(stage)
+                self.check_table(stage)
                 self.check_nodes(stage)
                 self.check_memory(stage)
                 self.check_page(page, stage)
+
+    def test_the_cpu_has_no_cycles(self):
+        g = Graph("net")
+        x = g.input("x", [4, 4], np.int64)
+        g.output(g.node("Mod", [x, g.const(np.int64(3))]), [4, 4], np.int64)
+        report, page = self.compiled(g.serialize())
+        stage = report["stages"][0]
+        self.assertEqual((stage["cycles"], stage["bounds"]), (0, {"arithmetic": 0, "memory": 0, "order": 0}))
+        self.assertRegex(self.table, r"\ncycles +none: the CPU computes the whole network")
+        self.assertNotIn("lower bound", self.table)
+        self.assertNotIn("lower bound", "".join(page.itertext()))
+
+    def test_what_is_not_read_is_in_no_bound(self):
+        g = Graph("net")
+        ends = [g.const(np.array([n], np.int64)) for n in (0, 16, 0)]
+        y = g.node("Slice", [g.input("x", [1 << 20]), *ends])
+        g.output(g.node("Relu", [y]), [16])
+        stage = self.compiled(g.serialize())[0]["stages"][0]
+        self.check_table(stage)
+
+    def test_edges_are_those_of_the_file(self):
+        g = Graph("net")
+        x = g.input("x", [1, 4, 8, 8])
+        a = g.node("Relu", [x], out="a")
+        b = g.node("Sigmoid", [a], out="b")
+        c = g.node("Tanh", [a], out="c")
+        g.output(g.node("Mul", [b, c], out="d"), [1, 4, 8, 8])
+        g.output(c, [1, 4, 8, 8])
+        stage = self.compiled(g.serialize())[0]["stages"][0]
+        names = [n["name"] for n in stage["nodes"]] + [None]
+        found = {(names[-1 if e["from"] is None else e["from"]], names[-1 if e["to"] is None else e["to"]], e["tensor"])
+                 for e in stage["edges"]}
+        self.assertEqual(found, {(None, "Relu_0", "x"), ("Relu_0", "Sigmoid_1", "a"), ("Relu_0", "Tanh_2", "a"),
+                                 ("Sigmoid_1", "Mul_3", "b"), ("Tanh_2", "Mul_3", "c"), ("Mul_3", None, "d"),
+                                 ("Tanh_2", None, "c")})
+        self.assertEqual({(e["dtype"], *e["shape"]) for e in stage["edges"]}, {("float32", 1, 4, 8, 8)})
+
+    def test_an_open_batch_is_one(self):
+        g = Graph("open")
+        x = g.input("x", ["batch", 8])
+        g.output(g.node("Add", [x, g.input("y", ["batch", "batch"])]), ["batch", 8])
+        plain = Graph("open")
+        plain.output(plain.node("Relu", [plain.input("x", ["n", 8])]), ["n", 8])
+        code, _, err = run("npuc", self.model(plain.serialize()), "-o", self.path("o"), "-q", "--report",
+                           "json=" + self.path("r.json"))
+        self.assertEqual((code, err), (0, "npuc: warning: input 'x' has an open batch: compiled for 1, shape 1,8; "
+                                          "--shape x=N,8 with a number for N chooses another\n"))
+        stage = load(self.path("r.json"))["stages"][0]
+        self.assertEqual(stage["inputs"][0]["shape"], [1, 8])
+        self.assertEqual(err, f"npuc: warning: {stage['warnings'][0]}\n")
+        code, _, err = run("npuc", self.model(g.serialize()), "-o", self.path("o"), "-q")
+        self.assertEqual((code, err.count("has an open batch")), (0, 2), err)
+        for shape in (["sequence", 8], ["n", "m"], ["n"]):
+            other = Graph("open")
+            other.output(other.node("Relu", [other.input("x", shape)]), shape)
+            code, _, err = run("npuc", self.model(other.serialize()), "-o", self.path("o"))
+            self.assertEqual(code, 1, shape)
+            self.assertIn("--shape x=", err)
 
     def test_networks_are_what_they_are_for(self):
         def stage_of(name):
@@ -426,7 +531,7 @@ class Refusals(Case):
         for content, options, reason, part in (
                 (b"no network", (), "file", "onnx.checker"),
                 (one("Relu", [4], opset=99), (), "operator set", "convert_version"),
-                (one("Relu", ["n", 4]), (), "open shape", "--shape"),
+                (one("Relu", ["n", "m"]), (), "open shape", "--shape"),
                 (one("MaxPool", [1, 1, 1, 60000], kernel_shape=[1, 50000]), ("--lmem", "64K"), "local memory",
                  "--lmem")):
             with self.subTest(reason):
@@ -472,7 +577,7 @@ class Explains(Case):
 
     def test_an_open_shape_is_said_once_with_what_helps(self):
         g = Graph("net")
-        x = g.input("x", ["n", 4])
+        x = g.input("x", ["n", "m"])
         for _ in range(4):
             x = g.node("Relu", [x])
         g.output(g.node("Whatever", [g.node("Relu", [x])]))

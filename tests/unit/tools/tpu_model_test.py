@@ -187,7 +187,7 @@ class TpuModel(unittest.TestCase):
         self.runs(self.path("to.bmodel"), 1)
         for text, arguments in (("no network 'nobody'", ("nobody", "0")), ("has no weights at offset 5",
                                                                            ("affine", "5")),
-                                ("is not a number", ("affine", "five"))):
+                                ("numbers of bytes are expected", ("affine", "five"))):
             self.fails(text, "--update_weight", self.path("to.bmodel"), *arguments, self.path("from.bmodel"), "affine",
                        "0")
 
