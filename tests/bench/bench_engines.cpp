@@ -204,9 +204,8 @@ class Bare {
     const Type weights = type_of(c.wgt_dtype);
     const memory::desc kernel_md(kernel, weights, Tag::any), bias_md({c.oc}, Type::f32, Tag::a);
     const dnnl_api::Conv conv{in_md, kernel_md, &bias_md, out_md, {c.sh, c.sw}, {0, 0}, pad, pad};
-    const auto pd = dnnl_api::describe(conv, attr, engine_);
     const Tag plain_tag = c.groups > 1 ? Tag::gohwi : Tag::ohwi;
-    set_up(pd, {kernel, weights, plain_tag}, o, out);
+    dnnl_api::describe(conv, attr, engine_, [&](const auto &pd) { set_up(pd, {kernel, weights, plain_tag}, o, out); });
   }
 
   Bare(const npu_cmd_matmul &c, bool known, Operands &o, Bytes &out)
@@ -223,8 +222,8 @@ class Bare {
     const dnnl::memory::desc bias_md(bias, dnnl::memory::data_type::f32, c.batch > 1 ? Tag::abc : Tag::ab);
     const int columns = c.batch > 1 ? 1 << 2 : 1 << 1;  // the last dimension
     const dnnl_api::Matmul matmul{a_md, b_md, &bias_md, out_md};
-    const auto pd = dnnl_api::describe(matmul, attributes(c.flags, columns, columns, o), engine_);
-    set_up(pd, desc(c.wgt_dtype, wgt, false), o, out);
+    dnnl_api::describe(matmul, attributes(c.flags, columns, columns, o), engine_,
+                       [&](const auto &pd) { set_up(pd, desc(c.wgt_dtype, wgt, false), o, out); });
   }
   void run() { primitive_.execute(stream_, arguments_); }
 
