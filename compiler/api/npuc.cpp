@@ -516,13 +516,13 @@ bool same_tensors(const std::vector<bmodel::TensorDesc> &a, const std::vector<bm
                     [](const auto &x, const auto &y) { return x.name == y.name && x.dtype == y.dtype; });
 }
 
-/// What varies is compiled for, or cut from, one program.
-Status refuse_host_parts(const char *option, const Compiled &compiled) {
+/// A batch is cut from one program.
+Status refuse_host_parts(const Compiled &compiled) {
   for (const bmodel::StageDesc &stage : compiled.net.stages)
     if (!stage.subs.empty())
-      return Status::error(std::string(option) +
-                           ": the network has nodes that run on the CPU, and then its shapes are "
-                           "fixed: give each shape as a --stage");
+      return Status::error(
+          "--dynamic-batch: the network has nodes that run on the CPU, and a stage of such a network runs with its own "
+          "batch alone: use --dynamic, which compiles for the batch of a launch, or give each batch as a --stage");
   return {};
 }
 
@@ -543,7 +543,6 @@ Status add_stage(const Compiled &more, Compiled &to) {
 
 Status make_dynamic(const void *bytes, size_t size, Compiled &compiled) {
   return guarded([&]() -> Status {
-    NPU_TRY(refuse_host_parts("--dynamic", compiled));
     graph::RawModel raw;
     NPU_TRY(graph::read_onnx(bytes, size, raw));
     bool open = false;
@@ -567,7 +566,7 @@ Status make_dynamic_file(const std::string &path, Compiled &compiled) {
 }
 
 Status make_batch_dynamic(Compiled &compiled) {
-  NPU_TRY(refuse_host_parts("--dynamic-batch", compiled));
+  NPU_TRY(refuse_host_parts(compiled));
   for (bmodel::StageDesc &stage : compiled.net.stages) {
     for (const auto *list : {&stage.inputs, &stage.outputs})
       for (const bmodel::TensorDesc &t : *list)

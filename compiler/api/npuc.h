@@ -196,8 +196,7 @@ std::string explain_text(const std::vector<NodePlace> &places);
 Status add_stage(const Compiled &more, Compiled &to);
 
 /// Marks the network as dynamic and puts the ONNX file into it: dimensions that the file leaves open may be anything up
-/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error, and so is
-/// a network with nodes that run on the CPU.
+/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error.
 Status make_dynamic(const void *bytes, size_t size, Compiled &compiled);
 Status make_dynamic_file(const std::string &path, Compiled &compiled);
 

@@ -32,6 +32,16 @@ Status load_program(npu_device *device, const Container &container, const fb::Ne
   return {};
 }
 
+/// A stage of one program, or of sub-networks. The container can be one of this chip's runtime.
+Status load_tensors_and_plan(const Card &card, const std::string &who, const Container &container, const fb::Net &net,
+                             const fb::NetParameter &p, UserMemory &user, Stage &stage) {
+  NPU_TRY(npu::bmodel::has_flow(p) ? Plan::load(card.device, who, container, p, user, stage.plan)
+                                   : load_program(card.device, container, net, p, user, stage));
+  stage.inputs = read_tensors(*p.input_tensor());
+  stage.outputs = read_tensors(*p.output_tensor());
+  return {};
+}
+
 /// Memory of the launches of a stage with a plan.
 void make_pools(std::span<const Card> cards, Stage &stage) {
   for (size_t c = 0; c < stage.plan.scratch_bytes.size(); ++c)
@@ -47,10 +57,7 @@ Status load_stage(std::span<const Card> cards, const Container &container, const
     NPU_TRY(load_cascade(cards, who, container, nets, index, stage));
   } else {
     NPU_TRY(npu::bmodel::check_supported(container, net, p));
-    NPU_TRY(npu::bmodel::has_flow(p) ? Plan::load(cards[0].device, who, container, p, user, stage.plan)
-                                     : load_program(cards[0].device, container, net, p, user, stage));
-    stage.inputs = read_tensors(*p.input_tensor());
-    stage.outputs = read_tensors(*p.output_tensor());
+    NPU_TRY(load_tensors_and_plan(cards[0], who, container, net, p, user, stage));
   }
   make_pools(cards, stage);
   NPU_TRY(allocate_io(cards, net.addr_mode() == ADDR_MODE_BASIC, user.io, stage));
@@ -77,9 +84,9 @@ Status load_stage_alone(const Card &card, const Container &container, Stage &sta
   const fb::Net &net = *nets->Get(0);
   UserMemory nothing;
   const fb::NetParameter &p = *net.parameter()->Get(0);
-  NPU_TRY(load_program(card.device, container, net, p, nothing, stage));
-  stage.inputs = read_tensors(*p.input_tensor());
-  stage.outputs = read_tensors(*p.output_tensor());
+  const std::string who = container.name() + ": network '" + net.name()->str() + "'";
+  NPU_TRY(npu::bmodel::check_supported(container, net, p));
+  NPU_TRY(load_tensors_and_plan(card, who, container, net, p, nothing, stage));
   make_pools({&card, 1}, stage);
   stage.input_device.resize(stage.inputs.size());
   stage.output_device.resize(stage.outputs.size());
