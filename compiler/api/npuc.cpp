@@ -297,6 +297,24 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   r.ctx_bytes = stage.ctx_bytes;
 }
 
+/// What a launch needs on the card besides: commands with one copy for each output that may have to be staged, and
+/// tensors between sub-networks, at pages as the runtime places them.
+void report_memory(const bmodel::StageDesc &stage, Report &r) {
+  const auto add_code = [&r](const bmodel::ProgramDesc &p, size_t outputs) {
+    if (p.tiu.empty() && p.gdma.empty()) return;
+    r.code_bytes += p.tiu.size() + p.gdma.size() + outputs * NPU_CMD_BYTES;
+    for (const bmodel::CoreDesc &core : p.more_cores) r.code_bytes += core.tiu.size() + core.gdma.size();
+  };
+  add_code(stage, stage.outputs.size());
+  std::set<std::string> outer;
+  for (const bmodel::TensorDesc &t : stage.outputs) outer.insert(t.name);
+  for (const bmodel::SubNetDesc &sub : stage.subs) {
+    add_code(sub, sub.outputs.size());
+    for (const bmodel::TensorDesc &t : sub.outputs)
+      if (!outer.count(t.name)) r.between_bytes += aligned(t.bytes, 4096);
+  }
+}
+
 /// Encodes the streams of a program, and checks that what has to be is ordered.
 Status encode_streams(const Streams &streams, const Bound &bound, bmodel::ProgramDesc &out) {
   std::vector<bmodel::CoreDesc> cores;
@@ -434,6 +452,7 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   r.lmem_bytes = options.lmem_bytes;
   report_places(r);
   report_bounds(stage, r);
+  report_memory(stage, r);
   out.net.name = !options.name.empty() ? options.name : !g.name.empty() ? g.name : "network";
   out.net.addr_mode = options.io_alone ? 1 : 0;
   out.net.stages.push_back(std::move(stage));
@@ -446,12 +465,30 @@ Status check_lmem(int64_t bytes) {
                        std::to_string(kMinLmemBytes) + " to " + std::to_string(kMaxLmemBytes) + " is expected");
 }
 
+Status replace_outputs(const std::vector<std::string> &names, graph::RawModel &raw) {
+  if (names.empty()) return {};
+  std::map<std::string, graph::RawValue> known;
+  for (const graph::RawNode &n : raw.nodes)
+    for (const std::string &name : n.outputs) known[name].name = name;
+  for (const std::vector<graph::RawValue> *list : {&raw.values, &raw.outputs})
+    for (const graph::RawValue &v : *list)
+      if (known.count(v.name)) known[v.name] = v;
+  std::vector<graph::RawValue> outputs;
+  for (const std::string &name : names) {
+    if (!known.count(name)) return Status::error("no node of the file makes a tensor '" + name + "'");
+    outputs.push_back(known[name]);
+  }
+  raw.outputs = std::move(outputs);
+  return {};
+}
+
 namespace {
 
 Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   NPU_TRY(check_lmem(options.lmem_bytes));
   if (options.cores < 1 || options.cores > kMaxCores)
     return Status::error(std::to_string(options.cores) + " cores: 1 to " + std::to_string(kMaxCores) + " are expected");
+  NPU_TRY(replace_outputs(options.outputs, raw));
   graph::Graph g;
   NPU_TRY(make_graph(std::move(raw), options, g, out));
   if (g.inputs.empty()) return Status::error("the network has no input: all that it computes is constant");

@@ -29,6 +29,7 @@ struct Options {
   std::string name;                                ///< of the network; empty: the graph's
   std::map<std::string, graph::Shape> shapes;      ///< of inputs whose dimensions the file leaves open
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
+  std::vector<std::string> outputs;                ///< tensors of the file in place of its outputs; none: its own
   graph::IoTypes io_types;                         ///< of inputs and outputs
   /// Where the graph is written after each pass, as NN-PASS.txt and NN-PASS.dot; empty: nowhere. The folder exists.
   std::string dump_folder;
@@ -137,6 +138,10 @@ struct Report {
   uint64_t order_bound = 0, constant_bytes = 0;  ///< bounds.h; the former of parts that one core computes
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
+  uint64_t code_bytes = 0;     ///< of commands, as the runtime uploads them
+  uint64_t between_bytes = 0;  ///< of tensors between sub-networks
+  /// Of a card, for one launch at a time.
+  uint64_t launch_bytes() const { return coeff_bytes + code_bytes + io_bytes + ctx_bytes + between_bytes; }
   uint64_t tiu_commands = 0, gdma_commands = 0;
   MemoryReport memory;  ///< empty unless the options want it
   TurnsReport turns;

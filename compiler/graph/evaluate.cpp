@@ -15,11 +15,12 @@ class Values {
   void set(ValueId v, const Tensor &tensor) { now_[static_cast<size_t>(v)] = &tensor; }
   const Tensor *get(ValueId v) const { return v == kNoValue ? nullptr : now_[static_cast<size_t>(v)]; }
 
-  Status run(const Node &n) {
+  Status run(const Node &n, const ChangeValue &change = {}) {
     std::vector<const Tensor *> operands;
     for (ValueId v : n.inputs) operands.push_back(get(v));
     auto made = std::make_unique<Tensor>(graph_[n.output].dtype, graph_[n.output].shape);
-    NPU_TRY(cpu::evaluate(n.op, n.attrs, operands, *made));
+    NPU_TRY(cpu::evaluate(n.op, n.attrs, operands, *made).within(node_text(n)));
+    if (change) change(n, *made);
     set(n.output, *made);
     made_[static_cast<size_t>(n.output)] = std::move(made);
     return {};
@@ -32,6 +33,12 @@ class Values {
   }
 
  private:
+  /// For messages.
+  std::string node_text(const Node &n) const {
+    const bool named = static_cast<size_t>(n.source) < graph_.sources.size();
+    return std::string(op_name(n.op)) + (named ? " '" + graph_.sources[static_cast<size_t>(n.source)].name + "'" : "");
+  }
+
   const Graph &graph_;
   std::vector<const Tensor *> now_;
   std::vector<std::unique_ptr<Tensor>> made_;
@@ -50,8 +57,10 @@ Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, std
   return evaluate_graph(graph, inputs, {}, outputs);
 }
 
-Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, const SeeValue &see,
-                      std::vector<Tensor> &outputs) {
+namespace {
+
+Status evaluate(const Graph &graph, const std::vector<Tensor> &inputs, const SeeValue &see, const ChangeValue &change,
+                std::vector<Tensor> &outputs) {
   Values values(graph);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const TensorKind &wanted = graph[graph.inputs[i]];
@@ -62,13 +71,25 @@ Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, con
     if (see) see(graph.inputs[i], inputs[i]);
   }
   for (const Node &n : graph.nodes) {
-    NPU_TRY(values.run(n));
+    NPU_TRY(values.run(n, change));
     if (see) see(n.output, *values.get(n.output));
     values.drop(n);
   }
   outputs.clear();
   for (ValueId v : graph.outputs) outputs.push_back(*values.get(v));
   return {};
+}
+
+}  // namespace
+
+Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, const SeeValue &see,
+                      std::vector<Tensor> &outputs) {
+  return evaluate(graph, inputs, see, {}, outputs);
+}
+
+Status evaluate_changed(const Graph &graph, const std::vector<Tensor> &inputs, const ChangeValue &change,
+                        std::vector<Tensor> &outputs) {
+  return evaluate(graph, inputs, {}, change, outputs);
 }
 
 }  // namespace npu::graph

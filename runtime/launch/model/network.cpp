@@ -2,6 +2,7 @@
 #include "runtime/launch/model/network.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "runtime/launch/model/cascade.h"
 #include "runtime/launch/model/io_memory.h"
@@ -121,6 +122,21 @@ bool Stage::holds(const bm_shape_t *shapes) const {
       if (shapes[i].dims[d] < 1 || shapes[i].dims[d] > most.dims[d]) return false;
   }
   return true;
+}
+
+Status Stage::with_needs(const Status &status) const {
+  if (status.code() != -ENOSPC && status.code() != -ENOMEM) return status;
+  const Plan::Totals totals = plan.totals();
+  const uint64_t most = *std::max_element(plan.scratch_bytes.begin(), plan.scratch_bytes.end());
+  uint64_t tensors = 0;
+  for (const auto *list : {&inputs, &outputs})
+    for (const TensorInfo &t : *list) tensors += t.bytes;
+  const auto mib = [](uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; };
+  return Status::error(status.code(), status.message() + "; a launch needs " +
+                                          mib(totals.code_bytes + totals.coeff_bytes + most + tensors) +
+                                          " (activations " + mib(most) + ", coefficients " + mib(totals.coeff_bytes) +
+                                          ", commands " + mib(totals.code_bytes) + ", inputs and outputs " +
+                                          mib(tensors) + ")");
 }
 
 Status Network::load(std::span<const Card> cards, const Container &container, const std::string &name, const Nets &nets,
