@@ -16,6 +16,7 @@ Status import_reference(const std::string &path, const Options &options, Referen
       FileTensor &t = out.inputs.emplace_back(FileTensor{v.name, v.dtype, {}, v.has_shape});
       for (const graph::RawDim &d : v.dims) t.open.push_back(d.value < 0);
     }
+    for (const graph::RawNode &n : raw.nodes) out.results.insert(n.outputs.begin(), n.outputs.end());
     return graph::import_model(raw, {options.shapes, options.values}, out.graph).within(path);
   });
 }

@@ -3,6 +3,8 @@
 #ifndef NPU_COMPILER_REFERENCE_H
 #define NPU_COMPILER_REFERENCE_H
 
+#include <set>
+
 #include "compiler/api/npuc.h"
 #include "compiler/graph/ir.h"
 
@@ -19,6 +21,7 @@ struct FileTensor {
 struct Reference {
   graph::Graph graph;
   std::vector<FileTensor> inputs;  ///< of the file; those with a value are no inputs of the graph
+  std::set<std::string> results;   ///< tensors that the file's nodes make, but for those in bodies and functions
 };
 
 /// Imports a file with the shapes, values and outputs of the options.
