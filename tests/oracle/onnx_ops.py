@@ -317,6 +317,7 @@ def conv_transpose(inputs, attrs, _):
         pads = small + large if attrs.get("auto_pad") != "SAME_LOWER" else large + small
         if attrs.get("auto_pad", "NOTSET") == "NOTSET":
             pads = large + small
+        whole = [max(a, b) for a, b in zip(whole, size[-rank:])]
     batch, per_in, per_out = x.shape[0], x.shape[1] // group, w.shape[1]
     y = np.zeros([batch, group * per_out] + whole)
     for g in range(group):
