@@ -79,7 +79,6 @@ void add_options(CLI::App &app, VerifyArguments &args) {
       ->needs(on);
   app.add_option("--verify-bmodel", args.bmodel,
                  "a .bmodel that was compiled from this file before, with the same options: it runs instead")
-      ->check(CLI::ExistingFile)
       ->needs(on);
   app.add_flag("--verify-first", args.first,
                "if an output is wrong, look for the first tensor of the file that is, by compiling parts of it")

@@ -4,9 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "bmlib_runtime.h"
-#include "bmruntime_log.h"
-#include "npu.h"
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/subnet.h"
 
@@ -16,7 +13,13 @@ namespace {
 using graph::Dtype;
 using graph::Tensor;
 
-Status failed() { return Status::error(bmrt_last_error()); }
+Status failed(const Runtime &r) { return Status::error(r.bmrt_last_error()); }
+
+uint64_t count_of(const bm_shape_t &shape) {
+  uint64_t count = 1;
+  for (int d = 0; d < shape.num_dims; ++d) count *= static_cast<uint64_t>(shape.dims[d]);
+  return count;
+}
 
 Status shape_for(const Tensor &tensor, bm_shape_t &out) {
   out.num_dims = static_cast<int>(tensor.shape.size());
@@ -28,7 +31,7 @@ Status shape_for(const Tensor &tensor, bm_shape_t &out) {
 }
 
 /// Elements of an input of the .bmodel.
-Status to_elements(const bmrt_quant_t &quant, const Tensor &tensor, std::vector<uint8_t> &out) {
+Status to_elements(const Runtime &r, const bmrt_quant_t &quant, const Tensor &tensor, std::vector<uint8_t> &out) {
   const auto type = cpu::dtype_of_bm(static_cast<uint32_t>(quant.dtype));
   if (type == tensor.dtype) {
     out = tensor.data;
@@ -39,10 +42,10 @@ Status to_elements(const bmrt_quant_t &quant, const Tensor &tensor, std::vector<
                          " in the file: such inputs cannot be compared");
   const auto count = static_cast<uint64_t>(tensor.count());
   out.resize(count * cpu::dtype_bytes(type));
-  return bmrt_quantize(&quant, tensor.as<float>(), count, out.data()) ? Status() : failed();
+  return r.bmrt_quantize(&quant, tensor.as<float>(), count, out.data()) ? Status() : failed(r);
 }
 
-Status from_elements(const bmrt_quant_t &quant, const void *elements, Tensor &out) {
+Status from_elements(const Runtime &r, const bmrt_quant_t &quant, const void *elements, Tensor &out) {
   const auto type = cpu::dtype_of_bm(static_cast<uint32_t>(quant.dtype));
   if (type == out.dtype) {
     std::memcpy(out.data.data(), elements, out.data.size());
@@ -51,7 +54,7 @@ Status from_elements(const bmrt_quant_t &quant, const void *elements, Tensor &ou
   if (out.dtype != Dtype::F32)
     return Status::error(std::string("it is ") + cpu::dtype_name(type) + ", and " + cpu::dtype_name(out.dtype) +
                          " in the file: such outputs cannot be compared");
-  return bmrt_dequantize(&quant, elements, static_cast<uint64_t>(out.count()), out.as<float>()) ? Status() : failed();
+  return r.bmrt_dequantize(&quant, elements, static_cast<uint64_t>(out.count()), out.as<float>()) ? Status() : failed(r);
 }
 
 /// What system memory holds in place of malloc's results.
@@ -69,22 +72,23 @@ struct Outputs {
 }  // namespace
 
 Chip::~Chip() {
-  if (runtime_) bmrt_destroy(runtime_);
-  if (handle_) bm_dev_free(handle_);
+  if (runtime_) r_->bmrt_destroy(runtime_);
+  if (handle_) r_->bm_dev_free(handle_);
 }
 
 Status Chip::load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes) {
+  NPU_TRY(Runtime::load(r_));
   const std::string properties = "cores=" + std::to_string(cores) + ",lmem=" + std::to_string(lmem_bytes);
   setenv("NPU_DEVICE", "sim", 0);
   if (!std::strcmp(getenv("NPU_DEVICE"), "sim")) setenv("NPU_SIM", properties.c_str(), 0);
-  bmlib_log_set_level(BMLIB_LOG_QUIET);
-  bmrt_set_current_log_level(BMRT_LogLevel::FATAL);
-  if (bm_dev_request(&handle_, 0) != BM_SUCCESS) return Status::error("--verify: " + std::string(npu_last_error()));
-  runtime_ = bmrt_create(handle_);
-  if (!runtime_ || !bmrt_load_bmodel_data(runtime_, bmodel.data(), bmodel.size())) return failed().within("--verify");
-  const char *const name = bmrt_get_network_name(runtime_, 0);
-  net_ = name ? bmrt_get_network_info(runtime_, name) : nullptr;
-  return net_ ? Status() : failed().within("--verify");
+  r_->bmlib_log_set_level(BMLIB_LOG_QUIET);
+  r_->bmrt_set_current_log_level(BMRT_LogLevel::FATAL);
+  if (r_->bm_dev_request(&handle_, 0) != BM_SUCCESS) return Status::error("--verify: " + std::string(r_->npu_last_error()));
+  runtime_ = r_->bmrt_create(handle_);
+  if (!runtime_ || !r_->bmrt_load_bmodel_data(runtime_, bmodel.data(), bmodel.size())) return failed(*r_).within("--verify");
+  const char *const name = r_->bmrt_get_network_name(runtime_, 0);
+  net_ = name ? r_->bmrt_get_network_info(runtime_, name) : nullptr;
+  return net_ ? Status() : failed(*r_).within("--verify");
 }
 
 std::string Chip::device() const {
@@ -96,9 +100,9 @@ Status Chip::settle(std::vector<Tensor> &inputs) const {
   for (size_t i = 0; i < inputs.size() && i < static_cast<size_t>(net_->input_num); ++i) {
     bmrt_quant_t quant;
     std::vector<uint8_t> elements;
-    if (!bmrt_get_input_quant(runtime_, net_->name, static_cast<int>(i), &quant)) return failed();
-    NPU_TRY(to_elements(quant, inputs[i], elements).within(std::string("input '") + net_->input_names[i] + "'"));
-    NPU_TRY(from_elements(quant, elements.data(), inputs[i]));
+    if (!r_->bmrt_get_input_quant(runtime_, net_->name, static_cast<int>(i), &quant)) return failed(*r_);
+    NPU_TRY(to_elements(*r_, quant, inputs[i], elements).within(std::string("input '") + net_->input_names[i] + "'"));
+    NPU_TRY(from_elements(*r_, quant, elements.data(), inputs[i]));
   }
   return {};
 }
@@ -113,30 +117,30 @@ Status Chip::run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs
   std::vector<bm_shape_t> shapes(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     bmrt_quant_t quant;
-    if (!bmrt_get_input_quant(runtime_, net_->name, static_cast<int>(i), &quant)) return failed();
-    NPU_TRY(to_elements(quant, inputs[i], elements[i]));
+    if (!r_->bmrt_get_input_quant(runtime_, net_->name, static_cast<int>(i), &quant)) return failed(*r_);
+    NPU_TRY(to_elements(*r_, quant, inputs[i], elements[i]));
     NPU_TRY(shape_for(inputs[i], shapes[i]));
     data.push_back(elements[i].data());
   }
   Outputs out(net_->output_num);
-  if (!bmrt_launch_data(runtime_, net_->name, data.data(), shapes.data(), net_->input_num, out.data.data(),
+  if (!r_->bmrt_launch_data(runtime_, net_->name, data.data(), shapes.data(), net_->input_num, out.data.data(),
                         out.shapes.data(), net_->output_num, false))
-    return failed();
+    return failed(*r_);
   for (size_t k = 0; k < outputs.size(); ++k) {
     const std::string name = std::string("output '") + net_->output_names[k] + "'";
-    if (bmrt_shape_count(&out.shapes[k]) != static_cast<uint64_t>(outputs[k].count()))
-      return Status::error(name + " has " + std::to_string(bmrt_shape_count(&out.shapes[k])) + " elements, the file's " +
+    if (count_of(out.shapes[k]) != static_cast<uint64_t>(outputs[k].count()))
+      return Status::error(name + " has " + std::to_string(count_of(out.shapes[k])) + " elements, the file's " +
                            std::to_string(outputs[k].count()));
     bmrt_quant_t quant;
-    if (!bmrt_get_output_quant(runtime_, net_->name, static_cast<int>(k), &quant)) return failed();
-    NPU_TRY(from_elements(quant, out.data[k], outputs[k]).within(name));
+    if (!r_->bmrt_get_output_quant(runtime_, net_->name, static_cast<int>(k), &quant)) return failed(*r_);
+    NPU_TRY(from_elements(*r_, quant, out.data[k], outputs[k]).within(name));
   }
   return {};
 }
 
 void Chip::stored(size_t index, Dtype &type, double &step) const {
   bmrt_quant_t quant{};
-  if (!bmrt_get_output_quant(runtime_, net_->name, static_cast<int>(index), &quant)) return;
+  if (!r_->bmrt_get_output_quant(runtime_, net_->name, static_cast<int>(index), &quant)) return;
   type = cpu::dtype_of_bm(static_cast<uint32_t>(quant.dtype));
   step = graph::is_byte(type) ? quant.step : 0;
 }

@@ -6,9 +6,9 @@
 #include <memory>
 #include <span>
 
-#include "bmruntime_interface.h"
 #include "compiler/graph/ir.h"
 #include "tools/npuc/verify_compare.h"
+#include "tools/npuc/verify_runtime.h"
 
 namespace npu::npuc {
 
@@ -33,6 +33,7 @@ class Chip {
   void stored(size_t index, graph::Dtype &type, double &step) const;
 
  private:
+  const Runtime *r_ = nullptr;  // set before the others
   bm_handle_t handle_ = nullptr;
   void *runtime_ = nullptr;
   const bm_net_info_t *net_ = nullptr;

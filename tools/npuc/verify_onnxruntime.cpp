@@ -11,8 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "bmruntime_interface.h"
-#include "npu_beside_internal.h"
+#include "tools/npuc/verify_runtime.h"
 
 namespace npu::npuc {
 namespace {
@@ -78,8 +77,7 @@ Status run_program(const std::vector<std::string> &words, const std::string &log
 std::string onnxruntime_program() {
   const char *const named = std::getenv("NPUC_ONNXRUNTIME");
   if (named && *named) return named;
-  const std::string path = beside(reinterpret_cast<const void *>(&bmrt_create), "npuc-onnxruntime");
-  return access(path.c_str(), X_OK) == 0 ? path : "";
+  return beside_libraries("npuc-onnxruntime");
 }
 
 Status run_onnxruntime(const std::string &program, const std::string &model, const std::vector<NamedTensor> &inputs,

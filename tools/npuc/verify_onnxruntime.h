@@ -7,8 +7,8 @@
 
 namespace npu::npuc {
 
-/// The program npuc-onnxruntime: NPUC_ONNXRUNTIME of the environment, else beside the runtime's library; empty: it is
-/// not there, because it was built without ONNX Runtime.
+/// The program npuc-onnxruntime: NPUC_ONNXRUNTIME of the environment, else one beside the libraries; empty: it is not
+/// there, because it was built without ONNX Runtime.
 std::string onnxruntime_program();
 
 /// Runs a model. `inputs` become the types that it has; `wanted`: tensors of the model, empty: its outputs.
