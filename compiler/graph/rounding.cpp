@@ -134,7 +134,8 @@ class Errors {
     if (is_byte(t.dtype)) return move_steps(t);
     if (t.dtype != Dtype::F32) return;
     const bool function = n.op == Op::Unary || n.op == Op::Softmax;
-    const double relative = (function ? kFunctionUlp : 1) * kUlp + (rounding_.type == Dtype::F32 ? 0 : rounding_.unit());
+    const double relative =
+        (function ? kFunctionUlp : 1) * kUlp + (rounding_.type == Dtype::F32 ? 0 : rounding_.unit());
     const double sums = n.op == Op::Binary || function ? 0 : kUlp * std::sqrt(static_cast<double>(terms_of(g_, n)));
     double same = (function ? kFunctionDifference : 0) + sums * size_of(t);
     if (rounding_.type == Dtype::I8) {

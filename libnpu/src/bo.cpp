@@ -17,7 +17,8 @@ std::string more_memory(const npu_device *device, uint64_t used, uint64_t size) 
   constexpr uint64_t kMost = uint64_t{1} << 40;  // bytes that either setting takes
   const bool simulated = !strcmp(device->name, "sim");
   if (size > kMost / 4 || used > kMost / 4) return {};
-  const std::string ddr = "ddr=" + std::to_string(std::max<uint64_t>(std::bit_ceil(used + size + size / 8) >> 20, 1)) + "M";
+  const std::string ddr =
+      "ddr=" + std::to_string(std::max<uint64_t>(std::bit_ceil(used + size + size / 8) >> 20, 1)) + "M";
   return simulated ? "; NPU_SIM=" + ddr + " gives the simulated card more"
                    : "; an emulated board's card gets more by npu-vm --device " + ddr;
 }

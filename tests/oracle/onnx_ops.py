@@ -215,6 +215,11 @@ def clip(inputs, attrs, opset):
     return [x.astype(inputs[0].dtype)]
 
 
+def elu(inputs, attrs, _):
+    x = inputs[0]
+    return [np.where(x < 0, attrs.get("alpha", 1.0) * np.expm1(np.minimum(x, 0)), x)]
+
+
 def leaky_relu(inputs, attrs, _):
     x = inputs[0]
     return [np.where(x < 0, attrs.get("alpha", 0.01) * x, x)]
@@ -538,8 +543,7 @@ OPERATORS = {
     "Div": _binary(_divide),
     "Dropout": dropout,
     "Einsum": lambda inputs, attrs, _: [np.einsum(attrs["equation"].replace(" ", ""), *inputs)],
-    "Elu": lambda inputs, attrs, _: [np.where(inputs[0] < 0, attrs.get("alpha", 1.0) * np.expm1(np.minimum(inputs[0], 0)),
-                                              inputs[0])],
+    "Elu": elu,
     "Erf": _unary(np.vectorize(math.erf, otypes=[np.float64])),
     "Exp": _unary(np.exp),
     "Flatten": flatten,

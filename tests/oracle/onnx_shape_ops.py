@@ -109,7 +109,7 @@ def scatter_nd(inputs, attrs, _):
 
 
 def top_k(inputs, attrs, opset):
-    """Of equal elements the lower index first. `sorted` 0 leaves the order open: sorted is one of them."""
+    """The lower index comes first of equal elements. `sorted` 0 leaves the order open: sorted is one of them."""
     x, axis = inputs[0], attrs.get("axis", -1)
     k = attrs["k"] if opset < 10 else int(np.asarray(inputs[1]).reshape(-1)[0])
     keys = -x.astype(np.float64) if attrs.get("largest", 1) else x.astype(np.float64)
@@ -138,7 +138,7 @@ def _compare(function):
 
 
 def _of_all(function, mean=False):
-    """Of any number of operands, one after another."""
+    """Joins any number of operands, one after another."""
     def operator(inputs, _, __):
         y = inputs[0]
         for other in inputs[1:]:

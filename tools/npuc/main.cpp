@@ -159,7 +159,7 @@ std::string asm_text(const npu::bmodel::StageDesc &stage) {
   return text;
 }
 
-/// What was compiled, and what became of its comparison.
+/// A compiled network, and the result of its comparison.
 struct Made {
   std::vector<npu::compiler::Compiled> stages;
   std::vector<uint8_t> bmodel;
@@ -182,8 +182,7 @@ Status write_files(const Arguments &args, const Made &made) {
   for (size_t s = 0; s < stages.size() && !args.asm_file.empty(); ++s)
     texts.emplace_back(asm_file(args, s), asm_text(stages[0].net.stages[s]));
   for (const npu::npuc::ReportRequest &r : args.reports)
-    if (!r.path.empty())
-      texts.emplace_back(r.path, npu::npuc::report_text(r.format, made.reported(args)));
+    if (!r.path.empty()) texts.emplace_back(r.path, npu::npuc::report_text(r.format, made.reported(args)));
   std::vector<npu::npuc::Output> outputs;
   if (!args.output.empty())
     outputs.push_back({args.output, std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size())});

@@ -98,7 +98,7 @@ Status verify(const Verified &what, const VerifyArguments &args, Verification &o
     Shapes &half = s ? ignored : less;
     NPU_TRY(run_shapes(what, args, chip, shapes, out, half, s ? again : has_less));
   }
-  // What the runtime compiles is compared as well. Arrays that are given have the shapes of the stage.
+  // Programs that the runtime compiles are compared as well. Arrays that are given have the shapes of the stage.
   if (!(what.dynamic || what.dynamic_batch) || !has_less || !args.inputs.empty()) return {};
   compiler::Options options = what.options;
   for (const auto &[name, shape] : less) options.shapes[name] = shape;

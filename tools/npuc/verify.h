@@ -23,9 +23,9 @@ void add_options(CLI::App &app, VerifyArguments &args);
 
 /// One launch.
 struct VerifiedRun {
-  std::string shapes;  ///< of the inputs
-  std::string inputs;  ///< where their values are from
-  std::vector<graph::Tensor> values;  ///< of the inputs
+  std::string shapes;                 ///< names and shapes of the inputs
+  std::string inputs;                 ///< origin of their values
+  std::vector<graph::Tensor> values;  ///< inputs, in the order of the graph
   std::vector<OutputResult> outputs;
   Verdict verdict() const;
 };
@@ -52,13 +52,13 @@ struct Verification {
   std::string text() const;
 };
 
-/// What was compiled.
+/// A compiled network, and how it was compiled.
 struct Verified {
-  std::string model;                   ///< path of the file
-  const compiler::Options &options;    ///< without the shapes of stages
-  std::vector<std::string> stages;     ///< the --stage options
+  std::string model;                 ///< path of the file
+  const compiler::Options &options;  ///< without the shapes of stages
+  std::vector<std::string> stages;   ///< the --stage options
   std::span<const compiler::Compiled> compiled;
-  std::span<const uint8_t> bmodel;     ///< the file's bytes
+  std::span<const uint8_t> bmodel;  ///< the file's bytes
   bool dynamic = false, dynamic_batch = false;
   bool quiet = false;
 };

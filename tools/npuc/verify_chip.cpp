@@ -54,10 +54,11 @@ Status from_elements(const Runtime &r, const bmrt_quant_t &quant, const void *el
   if (out.dtype != Dtype::F32)
     return Status::error(std::string("it is ") + cpu::dtype_name(type) + ", and " + cpu::dtype_name(out.dtype) +
                          " in the file: such outputs cannot be compared");
-  return r.bmrt_dequantize(&quant, elements, static_cast<uint64_t>(out.count()), out.as<float>()) ? Status() : failed(r);
+  return r.bmrt_dequantize(&quant, elements, static_cast<uint64_t>(out.count()), out.as<float>()) ? Status()
+                                                                                                  : failed(r);
 }
 
-/// What system memory holds in place of malloc's results.
+/// Memory of outputs, which the runtime allocates with malloc().
 struct Outputs {
   explicit Outputs(int count) : data(static_cast<size_t>(count)), shapes(static_cast<size_t>(count)) {}
   ~Outputs() {
@@ -83,9 +84,11 @@ Status Chip::load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes
   if (!std::strcmp(getenv("NPU_DEVICE"), "sim")) setenv("NPU_SIM", properties.c_str(), 0);
   r_->bmlib_log_set_level(BMLIB_LOG_QUIET);
   r_->bmrt_set_current_log_level(BMRT_LogLevel::FATAL);
-  if (r_->bm_dev_request(&handle_, 0) != BM_SUCCESS) return Status::error("--verify: " + std::string(r_->npu_last_error()));
+  if (r_->bm_dev_request(&handle_, 0) != BM_SUCCESS)
+    return Status::error("--verify: " + std::string(r_->npu_last_error()));
   runtime_ = r_->bmrt_create(handle_);
-  if (!runtime_ || !r_->bmrt_load_bmodel_data(runtime_, bmodel.data(), bmodel.size())) return failed(*r_).within("--verify");
+  if (!runtime_ || !r_->bmrt_load_bmodel_data(runtime_, bmodel.data(), bmodel.size()))
+    return failed(*r_).within("--verify");
   const char *const name = r_->bmrt_get_network_name(runtime_, 0);
   net_ = name ? r_->bmrt_get_network_info(runtime_, name) : nullptr;
   return net_ ? Status() : failed(*r_).within("--verify");
@@ -124,7 +127,7 @@ Status Chip::run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs
   }
   Outputs out(net_->output_num);
   if (!r_->bmrt_launch_data(runtime_, net_->name, data.data(), shapes.data(), net_->input_num, out.data.data(),
-                        out.shapes.data(), net_->output_num, false))
+                            out.shapes.data(), net_->output_num, false))
     return failed(*r_);
   for (size_t k = 0; k < outputs.size(); ++k) {
     const std::string name = std::string("output '") + net_->output_names[k] + "'";

@@ -29,7 +29,7 @@ class Chip {
   Status settle(std::vector<graph::Tensor> &inputs) const;
   /// Launches, and waits. `outputs` have their kinds and get their data.
   Status run(const std::vector<graph::Tensor> &inputs, std::vector<graph::Tensor> &outputs) const;
-  /// How output `index` is stored.
+  /// The type of output `index` in the .bmodel, and the step of its integers.
   void stored(size_t index, graph::Dtype &type, double &step) const;
 
  private:

@@ -28,16 +28,19 @@ constexpr int64_t kMostSlices = 128, kLeastInSlice = 16;
 struct Sums {
   int64_t count = 0, finite = 0, lost = 0, unsteady = 0, differing = 0, at = -1;
   double largest = 0, got = 0, wanted = 0, squares = 0;
-  double deviation = 0;                 // the largest of all runs
-  std::vector<double> deviation_squares;  // of each run
-  std::vector<int64_t> flips;             // of each run
+  double deviation = 0;                   // the largest of all runs
+  std::vector<double> deviation_squares;  // sums, one a run
+  std::vector<int64_t> flips;             // changed elements, one a run
   double size = 0, wanted_power = 0, got_power = 0, product = 0;
 };
 
 class Comparison {
  public:
   Comparison(const Tensor &got, const Expected &expected, const graph::OutputParts &parts)
-      : got_(got), e_(expected), parts_(parts), integers_(cpu::is_integer(got.dtype) && (!graph::is_byte(got.dtype) || expected.decisions)) {}
+      : got_(got),
+        e_(expected),
+        parts_(parts),
+        integers_(cpu::is_integer(got.dtype) && (!graph::is_byte(got.dtype) || expected.decisions)) {}
 
   std::vector<PartResult> run() {
     std::vector<Sums> sums = sums_of(1, [](int64_t) { return 0; });
@@ -103,12 +106,13 @@ class Comparison {
     s.largest = std::max(s.largest, d);
   }
 
-  /// What rounding the output itself makes of numbers up to a size.
+  /// The error of rounding an output whose numbers have at most this size.
   double own_rounding(double size) const {
     constexpr double kUlps = 4;
-    const double ulp = std::max({0x1p-23, e_.rounding.unit(), graph::is_half(e_.stored) ? graph::Rounding{e_.stored}.unit() : 0});
+    const double ulp =
+        std::max({0x1p-23, e_.rounding.unit(), graph::is_half(e_.stored) ? graph::Rounding{e_.stored}.unit() : 0});
     const double integers = graph::is_byte(got_.dtype) ? 1 : e_.step;  // one step
-    const double smallest = 0x1p-126;                                  // of float32's normal numbers
+    const double smallest = 0x1p-126;                                  // smallest normal number of float32
     return (e_.rounding.type == Dtype::I8 ? 2 * e_.rounding.unit() * size : kUlps * ulp * size) + integers + smallest;
   }
 

@@ -32,7 +32,9 @@ std::vector<arrays::Input> inputs_of(const Graph &g) {
 Status read_given(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
                   std::map<std::string, graph::TensorPtr> &out) {
   for (const std::string &text : texts) {
-    const auto wrong = [&text](const std::string &what) { return Status::error("--verify-input " + text + ": " + what); };
+    const auto wrong = [&text](const std::string &what) {
+      return Status::error("--verify-input " + text + ": " + what);
+    };
     if (arrays::kind_of(text) == FileKind::Archive) {
       std::set<std::string> names;
       for (const arrays::Input &input : inputs) names.insert(input.name);
@@ -57,7 +59,9 @@ struct Range {
 Status read_ranges(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
                    std::map<std::string, Range> &out) {
   for (const std::string &text : texts) {
-    const auto wrong = [&text](const std::string &what) { return Status::error("--verify-range " + text + ": " + what); };
+    const auto wrong = [&text](const std::string &what) {
+      return Status::error("--verify-range " + text + ": " + what);
+    };
     const size_t equals = text.rfind('='), comma = text.find(',', equals == std::string::npos ? 0 : equals);
     if (equals == std::string::npos || comma == std::string::npos) return wrong("NAME=LOW,HIGH is expected");
     const std::string name = text.substr(0, equals);
@@ -119,7 +123,8 @@ Status make_inputs(const compiler::Reference &reference, const VerifyArguments &
     }
   }
   const bool all_given = given.size() == inputs.size();
-  where = all_given ? "given" : (given.empty() ? "random, seed " : "given, others random, seed ") + std::to_string(args.seed);
+  where = all_given ? "given"
+                    : (given.empty() ? "random, seed " : "given, others random, seed ") + std::to_string(args.seed);
   Status last;
   constexpr int64_t kChoices[] = {8, 2, 1};
   for (const int64_t most : kChoices) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/graph/evaluate.h"
+#include "compiler/quantize/parallel.h"
 #include "runtime/cpu/operators.h"
 #include "tools/npuc/verify_inputs.h"
 #include "tools/npuc/verify_onnxruntime.h"
@@ -15,7 +16,7 @@ using graph::Dtype;
 using graph::Tensor;
 
 /// Runs with errors of rounding: more find rarer decisions that depend on it.
-constexpr uint64_t kRoundedRuns = 3;
+constexpr size_t kRoundedRuns = 3;
 
 graph::Rounding rounding_of(const compiler::Options &options) {
   return {options.quantize.type == quantize::Type::None ? options.reals : Dtype::I8};
@@ -50,29 +51,25 @@ Status convert(const std::string &name, const Tensor &from, const graph::TensorK
 
 }  // namespace
 
-Status ComparedNetwork::compute(const std::vector<Tensor> &values) {
-  inputs_ = values;
-  NPU_TRY(graph::evaluate_graph(reference_.graph, inputs_, exact_));
-  for (uint64_t r = 0; r < kRoundedRuns; ++r)
-    NPU_TRY(graph::evaluate_rounded(reference_.graph, inputs_, rounding_of(options_), args_.seed + r,
-                                    rounded_.emplace_back()));
-  return {};
+Status ComparedNetwork::compute_rounded() {
+  rounded_.resize(kRoundedRuns);
+  return quantize::for_each(kRoundedRuns, "", {}, [&](size_t r, size_t) {
+    return graph::evaluate_rounded(reference_.graph, inputs_, rounding_of(options_), args_.seed + r, rounded_[r]);
+  });
 }
 
 Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *values, VerifiedRun &out) {
   const graph::Graph &g = reference_.graph;
-  const auto can = [&](const std::vector<Tensor> &inputs) -> Status {
-    std::vector<Tensor> settled = inputs, outputs;
-    NPU_TRY(chip.settle(settled));
-    return graph::evaluate_graph(g, settled, outputs);
+  const auto compute = [&](const std::vector<Tensor> &inputs) -> Status {
+    inputs_ = inputs;
+    NPU_TRY(chip.settle(inputs_));
+    return graph::evaluate_graph(g, inputs_, exact_);
   };
   out.shapes = shapes_text(g);
-  if (values)
-    out.values = *values;
-  else
-    NPU_TRY(make_inputs(reference_, args_, options_.quantize.samples.get(), can, out.values, out.inputs));
-  NPU_TRY(chip.settle(out.values));
-  NPU_TRY(compute(out.values));
+  NPU_TRY(values ? compute(*values)
+                 : make_inputs(reference_, args_, options_.quantize.samples.get(), compute, out.values, out.inputs));
+  out.values = inputs_;
+  NPU_TRY(compute_rounded());
   std::vector<Tensor> got;
   for (graph::ValueId v : g.outputs) got.emplace_back(g[v].dtype, g[v].shape);
   NPU_TRY(chip.run(inputs_, got).within(out.shapes));
@@ -87,7 +84,9 @@ Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *val
 }
 
 Status ComparedNetwork::understand(const std::vector<Tensor> &values) {
-  NPU_TRY(compute(values));
+  inputs_ = values;
+  NPU_TRY(graph::evaluate_graph(reference_.graph, inputs_, exact_));
+  NPU_TRY(compute_rounded());
   std::vector<Tensor> wanted = exact_;
   return ask_onnxruntime(wanted);
 }
@@ -134,8 +133,7 @@ Status ComparedNetwork::run_onnxruntime(const std::string &program, std::string 
   }
   wanted = std::move(theirs);
   for (size_t k = 0; k < wanted.size(); ++k) {
-    OutputResult own =
-        compare_output(g.output_names[k], exact_[k], expected(k, wanted[k]), graph::output_parts(g, k));
+    OutputResult own = compare_output(g.output_names[k], exact_[k], expected(k, wanted[k]), graph::output_parts(g, k));
     if (own.verdict() == Verdict::Wrong) result_.understood.push_back(std::move(own));
   }
   return {};

@@ -24,7 +24,7 @@ class ComparedNetwork {
   Status understand(const std::vector<graph::Tensor> &values);
 
  private:
-  Status compute(const std::vector<graph::Tensor> &values);
+  Status compute_rounded();
   Expected expected(size_t k, const graph::Tensor &wanted) const;
   Status ask_onnxruntime(std::vector<graph::Tensor> &wanted);
   Status run_onnxruntime(const std::string &program, std::string &version, std::vector<graph::Tensor> &wanted);

@@ -52,8 +52,8 @@ std::string line(const std::string &output, const PartResult &p) {
 std::string reason(const OutputResult &o, const PartResult &p) {
   std::string out = "'" + o.name + "'" + (p.name.empty() ? "" : ", part '" + p.name + "'") +
                     (p.where.empty() ? "" : ", " + p.where) + ": " + p.reason;
-  return out + print("; element %" PRId64, p.at) + " (index " + index_text(p.at, o.kind.shape) + "): " +
-         print("got %.9g, expected %.9g", p.got, p.wanted);
+  return out + print("; element %" PRId64, p.at) + " (index " + index_text(p.at, o.kind.shape) +
+         "): " + print("got %.9g, expected %.9g", p.got, p.wanted);
 }
 
 void add_reasons(const std::vector<OutputResult> &outputs, Verdict verdict, const char *what, std::string &out) {

@@ -77,7 +77,7 @@ Status show(const char *path, std::string (*text)(const Container &)) {
   return {};
 }
 
-/// What a launch of the largest stage needs on the card, with all networks of the file loaded.
+/// Prints the card memory that a launch of the largest stage needs, with all networks of the file loaded.
 Status print_needs(const char *path) {
   mem_info_t needs;
   if (!bmrt_get_bmodel_info(path, &needs)) return Status::error(bmrt_last_error());

@@ -220,8 +220,7 @@ Status Runtime::reserve(const char *name, int stage, std::span<const int> cores)
   const std::string where = "network '" + net->name() + "'";
   NPU_TRY(choose_cores(*net, cores, cards_[0].cores, mask).within(where));
   for (int s = 0; s < stages; ++s)
-    if (stage == kAllStages || s == stage)
-      NPU_TRY(reserve_stage(*net->stages()[static_cast<size_t>(s)]).within(where));
+    if (stage == kAllStages || s == stage) NPU_TRY(reserve_stage(*net->stages()[static_cast<size_t>(s)]).within(where));
   return {};
 }
 

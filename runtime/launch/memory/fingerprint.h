@@ -9,7 +9,7 @@
 
 namespace npurt {
 
-/// Of a few hundred bytes from everywhere: a hash of all would cost more than it saves.
+/// Samples a few hundred bytes from everywhere: a hash of all would cost more than it saves.
 inline uint64_t fingerprint(std::span<const uint8_t> bytes) {
   uint64_t h = 0xcbf29ce484222325u;
   const size_t step = std::max<size_t>(bytes.size() / 512, 1);

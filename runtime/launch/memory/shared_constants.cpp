@@ -13,7 +13,7 @@ namespace {
 using npu::cpu::Tensor;
 using npu::cpu::TensorPtr;
 
-constexpr size_t kLeastBytes = 4096;  // of a constant that is worth an entry
+constexpr size_t kLeastBytes = 4096;  // smaller constants are not worth an entry
 
 std::mutex known_mutex;
 std::multimap<uint64_t, std::weak_ptr<const Tensor>> known;  // by fingerprint; guarded by known_mutex

@@ -159,11 +159,11 @@ static const struct {
   const char *name;
   int (*run)(void);
 } children[] = {
-    {"leaves_everything", child_leaves_everything},   {"is_killed", child_is_killed},
-    {"without_permission", child_without_permission}, {"without_device", child_without_device},
-    {"with_small_card", child_with_small_card},       {"with_bad_options", child_with_bad_options},
-    {"with_default_memory", child_with_default_memory},
-    {"open_and_fail", child_opens_and_fails},         {"requires_a_card", child_requires_a_card},
+    {"leaves_everything", child_leaves_everything},     {"is_killed", child_is_killed},
+    {"without_permission", child_without_permission},   {"without_device", child_without_device},
+    {"with_small_card", child_with_small_card},         {"with_bad_options", child_with_bad_options},
+    {"with_default_memory", child_with_default_memory}, {"open_and_fail", child_opens_and_fails},
+    {"requires_a_card", child_requires_a_card},
 };
 
 int run_child(const char *name) {

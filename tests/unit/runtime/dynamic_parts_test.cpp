@@ -19,7 +19,7 @@ using npu::test::OnnxBuilder;
 
 constexpr int kTokens = 64, kWidth = 64;
 
-/// y = table[ids] @ weights [n,t,64], picked = GridSample(picture 3x3, grid) [1,1,h,2], size = shape of ids (int64).
+/// y = table[ids] @ weights [n,t,64], picked = GridSample(image 3x3, grid) [1,1,h,2], size = shape of ids (int64).
 struct Text {
   Text() {
     OnnxBuilder b(16);
@@ -28,12 +28,12 @@ struct Text {
     const std::string rows = b.op("Gather", {b.weights({kTokens, kWidth}), ids});
     b.named("look up");
     y = b.op("MatMul", {rows, b.weights({kWidth, kWidth})});
-    const std::string picture = b.constant({1, 1, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
-    picked = b.op("GridSample", {picture, grid});
+    const std::string image = b.constant({1, 1, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+    picked = b.op("GridSample", {image, grid});
     b.attr("align_corners", int64_t{1});
     size = b.op("Shape", {ids});
     b.output(y).output(picked).output(size);
-    for (int i = 0; i < 3; ++i)  // the file knows no shape of these
+    for (int i = 0; i < 3; ++i)  // the file has no shapes of outputs
       b.model.mutable_graph()->mutable_output(i)->mutable_type()->mutable_tensor_type()->clear_shape();
     b.model.mutable_graph()->mutable_output(2)->mutable_type()->mutable_tensor_type()->set_elem_type(
         onnx::TensorProto::INT64);

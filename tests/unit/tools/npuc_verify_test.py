@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""npuc --verify: right networks of all kinds are right, wrong ones are found and named, and what stands for ONNX Runtime
-here may fail, crash or disagree. Wrong results are made by another network's .bmodel, and by scores that share a scale
-of 8 bits with boxes.
+"""npuc --verify: right networks of all kinds are right, wrong ones are found and named, and a stand-in for ONNX Runtime
+fails, crashes or disagrees. Results are wrong by another network's .bmodel, or by scores that share a scale of 8 bits
+with boxes.
 
 usage: npuc_verify_test.py BIN TOP
 """

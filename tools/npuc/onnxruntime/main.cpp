@@ -3,8 +3,8 @@
 //
 //   npuc-onnxruntime MODEL INPUTS NAMES OUTPUTS VERSION
 //
-// INPUTS and OUTPUTS are files of tensor_file.h, NAMES is one of tensors that are wanted, a line each; none: all outputs
-// of the model. VERSION gets the version of ONNX Runtime.
+// INPUTS and OUTPUTS are files of tensor_file.h, NAMES is one of tensors that are wanted, a line each; none: all
+// outputs of the model. VERSION gets the version of ONNX Runtime.
 #include <onnxruntime_cxx_api.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void put_field(std::string &out, unsigned number, const std::string &bytes) {
   out += bytes;
 }
 
-/// What makes tensors outputs of a model when it is appended to its bytes: a message in parts is merged.
+/// The bytes that make tensors outputs of a model when they are appended to it: protobuf merges a message in parts.
 std::string more_outputs(const std::vector<std::string> &names) {
   constexpr unsigned kModelGraph = 7, kGraphOutput = 12, kValueName = 1;
   std::string graph, out;
