@@ -57,7 +57,7 @@ class Comparison {
  private:
   size_t part_of(int64_t i) const { return parts_.of.empty() ? 0 : parts_.of[static_cast<size_t>(i)]; }
 
-  /// Of each part and each of its slices; `slice` says to which of them an element belongs.
+  /// Sums of each part and each of its slices; `slice` says to which of them an element belongs.
   template <class Slice>
   std::vector<Sums> sums_of(int64_t slices, Slice slice) const {
     std::vector<Sums> sums(parts_.names.size() * static_cast<size_t>(slices));
