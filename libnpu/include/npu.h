@@ -67,8 +67,8 @@ NPU_API int npu_device_count(void);
  * as often as opened. -ENODEV: no such device. The sim transport takes its properties from
  * NPU_SIM="cores=2,lmem=8M,ddr=2G,queues=64,backend=auto", all optional; without ddr a card has half of the host's
  * memory, rounded down to a power of two, from 512 MiB to 64 GiB; several cards share that half. NPU_CACHE=strict:
- * mappings need npu_bo_sync() even where the CPU's caches are coherent, and what was forgotten is told
- * (docs/reference/libnpu.md, "Cache").
+ * mappings need npu_bo_sync() even where the CPU's caches are coherent, and what was forgotten is
+ * reported (docs/reference/libnpu.md, "Cache").
  */
 NPU_API int npu_device_open(unsigned int index, npu_device **device);
 NPU_API npu_device *npu_device_ref(npu_device *device);
