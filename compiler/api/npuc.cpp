@@ -297,8 +297,8 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   r.ctx_bytes = stage.ctx_bytes;
 }
 
-/// What a launch needs on the card besides: commands with one copy for each output that may have to be staged, and
-/// tensors between sub-networks, at pages as the runtime places them.
+/// Counts what else a launch needs on the card: commands, with one copy for each output that may have to be staged, and
+/// tensors between sub-networks, in whole pages as in the runtime.
 void report_memory(const bmodel::StageDesc &stage, Report &r) {
   const auto add_code = [&r](const bmodel::ProgramDesc &p, size_t outputs) {
     if (p.tiu.empty() && p.gdma.empty()) return;

@@ -138,9 +138,9 @@ struct Report {
   uint64_t order_bound = 0, constant_bytes = 0;  ///< bounds.h; the former of parts that one core computes
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
-  uint64_t code_bytes = 0;     ///< of commands, as the runtime uploads them
-  uint64_t between_bytes = 0;  ///< of tensors between sub-networks
-  /// Of a card, for one launch at a time.
+  uint64_t code_bytes = 0;     ///< commands as the runtime uploads them
+  uint64_t between_bytes = 0;  ///< tensors between sub-networks
+  /// Card memory for one launch at a time.
   uint64_t launch_bytes() const { return coeff_bytes + code_bytes + io_bytes + ctx_bytes + between_bytes; }
   uint64_t tiu_commands = 0, gdma_commands = 0;
   MemoryReport memory;  ///< empty unless the options want it

@@ -20,7 +20,7 @@ struct FileTensor {
 
 struct Reference {
   graph::Graph graph;
-  std::vector<FileTensor> inputs;  ///< of the file; those with a value are no inputs of the graph
+  std::vector<FileTensor> inputs;  ///< inputs of the file; those with a value are no inputs of the graph
   std::set<std::string> results;   ///< tensors that the file's nodes make, but for those in bodies and functions
 };
 

@@ -64,7 +64,7 @@ class Finder {
         operands = {&parts(n.inputs[0])};
         break;
       case Op::Concat:
-        for (ValueId v : n.inputs) (void)parts(v);  // which may move the others
+        for (ValueId v : n.inputs) (void)parts(v);  // before a pointer to one of them is kept
         for (ValueId v : n.inputs) operands.push_back(&parts_.at(v));
         break;
       default:

@@ -8,7 +8,7 @@
 namespace npu::graph {
 
 struct OutputParts {
-  std::vector<std::string> names;  ///< of the tensors that were concatenated; one without a name: the whole output
+  std::vector<std::string> names;  ///< tensors that were concatenated; one without a name: the whole output
   std::vector<uint16_t> of;        ///< part of each element; empty: there is one
 };
 

@@ -11,7 +11,7 @@
 namespace npu::graph {
 namespace {
 
-/// docs/explanation/numerics.md: of functions of one number, in ULP and as a difference.
+/// Errors of functions of one number, in ULP and as a difference: docs/explanation/numerics.md.
 constexpr double kFunctionUlp = 4, kFunctionDifference = 1e-7;
 constexpr double kUlp = 0x1p-23;
 
@@ -56,7 +56,7 @@ bool is_exact_unary(ActKind kind) {
   }
 }
 
-/// Whether each element of the result is one of an operand's, or follows from it without rounding.
+/// True if each element of the result is one of an operand's, or follows from it without rounding.
 bool is_exact(const Node &n) {
   if (moves(n) || is_max_pool(n)) return true;
   switch (n.op) {

@@ -9,7 +9,8 @@
 
 namespace npu::graph {
 
-/// The numbers that results are rounded to: a type of real numbers, or integers of 8 bits with a range of their own for each tensor
+/// The numbers that results are rounded to: a type of real numbers, or integers of 8 bits with a range of their own for
+/// each tensor
 /// (Dtype::I8).
 struct Rounding {
   Dtype type = Dtype::F32;
