@@ -20,7 +20,7 @@ class Values {
     for (ValueId v : n.inputs) operands.push_back(get(v));
     auto made = std::make_unique<Tensor>(graph_[n.output].dtype, graph_[n.output].shape);
     NPU_TRY(cpu::evaluate(n.op, n.attrs, operands, *made).within(node_text(n)));
-    if (change) change(n, *made);
+    if (change) change(n, operands, *made);
     set(n.output, *made);
     made_[static_cast<size_t>(n.output)] = std::move(made);
     return {};

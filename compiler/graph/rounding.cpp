@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/moves.h"
@@ -13,11 +14,14 @@ namespace {
 
 /// Errors of functions of one number, in ULP and as a difference: docs/explanation/numerics.md.
 constexpr double kFunctionUlp = 4, kFunctionDifference = 1e-7;
-constexpr double kUlp = 0x1p-23;
+constexpr double kUlp = 0x1p-23, kLargest = std::numeric_limits<float>::max();
 
-/// Of integers that are computed from numbers: one in so many is a step off, since what it is rounded from has an error
-/// of up to a quarter of a step (a bias in units of the sums).
-constexpr uint64_t kStepsApart = 4;
+/// A number beyond this hides others in front of a Softmax, and is none that integers of 8 bits have to hold.
+constexpr double kMask = 9e3;
+
+/// One in so many integers that are rounded from numbers is a step off. These have an error of up to a quarter of a
+/// step, where a bias is in units of the sums.
+constexpr uint64_t kStepsApart = 16;
 
 /// splitmix64
 class Random {
@@ -104,12 +108,12 @@ int64_t terms_of(const Graph &g, const Node &n) {
 
 /// The root of the mean square of the elements that are finite and no mask.
 double size_of(const Tensor &t) {
-  constexpr double kMask = 1e18;
+  constexpr double kHuge = 1e18;
   double sum = 0;
   int64_t count = 0;
   const float *const x = t.as<float>();
   for (int64_t i = 0; i < t.count(); ++i)
-    if (std::fabs(x[i]) < kMask) sum += double{x[i]} * x[i], ++count;
+    if (std::fabs(x[i]) < kHuge) sum += double{x[i]} * x[i], ++count;
   return count ? std::sqrt(sum / static_cast<double>(count)) : 0;
 }
 
@@ -118,7 +122,7 @@ double range_of(const float *x, int64_t count, int64_t stride) {
   double low = 0, high = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double v = x[i * stride];
-    if (!std::isfinite(v)) continue;
+    if (!(std::fabs(v) < kMask)) continue;
     low = std::min(low, v);
     high = std::max(high, v);
   }
@@ -129,7 +133,7 @@ class Errors {
  public:
   Errors(const Graph &g, const Rounding &rounding, uint64_t seed) : g_(g), rounding_(rounding), random_(seed) {}
 
-  void add(const Node &n, Tensor &t) {
+  void add(const Node &n, std::span<const Tensor *const> operands, Tensor &t) {
     if (is_exact(n)) return;
     if (is_byte(t.dtype)) return move_steps(t);
     if (t.dtype != Dtype::F32) return;
@@ -137,7 +141,7 @@ class Errors {
     const double relative =
         (function ? kFunctionUlp : 1) * kUlp + (rounding_.type == Dtype::F32 ? 0 : rounding_.unit());
     const double sums = n.op == Op::Binary || function ? 0 : kUlp * std::sqrt(static_cast<double>(terms_of(g_, n)));
-    double same = (function ? kFunctionDifference : 0) + sums * size_of(t);
+    double same = (function ? kFunctionDifference : 0) + sums * size_of_sums(n, operands, t);
     if (rounding_.type == Dtype::I8) {
       same += rounding_.unit() * range_of(t.as<float>(), t.count(), 1);
       add(t, kUlp, same);
@@ -155,11 +159,21 @@ class Errors {
   }
 
  private:
+  /// Sums of products have the errors of their terms, also where these cancel.
+  double size_of_sums(const Node &n, std::span<const Tensor *const> operands, const Tensor &t) const {
+    const bool product = n.op == Op::Conv || n.op == Op::MatMul;
+    if (!product || operands[0]->dtype != Dtype::F32 || operands[1]->dtype != Dtype::F32) return size_of(t);
+    const double root = std::sqrt(static_cast<double>(terms_of(g_, n)));
+    return std::max(size_of(t), root * size_of(*operands[0]) * size_of(*operands[1]));
+  }
+
   void add(Tensor &t, double relative, double same) {
     float *const x = t.as<float>();
     for (int64_t i = 0; i < t.count(); ++i)
-      if (std::isfinite(x[i]))
-        x[i] = static_cast<float>(x[i] + random_.error() * (relative * std::fabs(double{x[i]}) + same));
+      if (std::isfinite(x[i])) {
+        const double moved = x[i] + random_.error() * (relative * std::fabs(double{x[i]}) + same);
+        x[i] = static_cast<float>(std::clamp<double>(moved, -kLargest, kLargest));  // no mask becomes infinite
+      }
   }
 
   void move_steps(Tensor &t) {
@@ -221,7 +235,7 @@ double Rounding::unit() const {
 Status evaluate_rounded(const Graph &graph, const std::vector<Tensor> &inputs, const Rounding &rounding, uint64_t seed,
                         std::vector<Tensor> &outputs) {
   Errors errors(graph, rounding, seed);
-  const auto change = [&](const Node &n, Tensor &t) { errors.add(n, t); };
+  const auto change = [&](const Node &n, std::span<const Tensor *const> operands, Tensor &t) { errors.add(n, operands, t); };
   if (rounding.type == Dtype::F32) return evaluate_changed(graph, inputs, change, outputs);
   return evaluate_changed(with_stored_weights(graph, errors), inputs, change, outputs);
 }
