@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "bmruntime_legacy.h"
 #include "compiler/api/npuc.h"
 #include "tests/unit/compiler/onnx_builder.h"
 #include "tests/unit/runtime/fixture.h"
