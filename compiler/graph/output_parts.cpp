@@ -33,6 +33,13 @@ class Finder {
     for (int64_t i = 0; i < out.count(); ++i) out.as<int32_t>()[i] = number;
   }
 
+  /// A part has the name of the operand, not of the tensor in front of its functions of single elements.
+  void visit_operand(ValueId v) {
+    const size_t before = names_.size();
+    (void)parts(v);
+    if (names_.size() == before + 1 && !g_[v].name.empty()) names_[before] = g_[v].name;
+  }
+
   /// The operand that gives each element of the result; kNoValue: there is none.
   ValueId same_element(const Node &n) const {
     switch (n.op) {
@@ -64,7 +71,7 @@ class Finder {
         operands = {&parts(n.inputs[0])};
         break;
       case Op::Concat:
-        for (ValueId v : n.inputs) (void)parts(v);  // before a pointer to one of them is kept
+        for (ValueId v : n.inputs) visit_operand(v);  // before a pointer to one of them is kept
         for (ValueId v : n.inputs) operands.push_back(&parts_.at(v));
         break;
       default:

@@ -86,13 +86,19 @@ Dtype type_in_file(const compiler::Reference &reference, const std::string &name
   return Dtype::Undefined;
 }
 
-/// Integers are below `most`; those of 8 bits have all values where `most` is the largest choice.
-Tensor random_tensor(const graph::TensorKind &kind, Dtype in_file, const Range *range, int64_t most, bool largest,
+/// Integers that are tried, the last one exclusive: indices of small tables, and divisors, are not all of these.
+struct Integers {
+  double low, high;
+};
+constexpr Integers kChoices[] = {{0, 8}, {1, 8}, {0, 2}, {1, 2}, {0, 1}};
+
+/// Integers of 8 bits have all values at the first choice.
+Tensor random_tensor(const graph::TensorKind &kind, Dtype in_file, const Range *range, const Integers &choice,
                      std::mt19937_64 &random) {
   Tensor out(kind.dtype, kind.shape);
-  double low = 0, high = static_cast<double>(most);
+  double low = choice.low, high = choice.high;
   if (in_file == Dtype::Bool) high = std::min(high, 2.0);
-  if (graph::is_byte(kind.dtype) && in_file != Dtype::Bool && largest) {
+  if (graph::is_byte(kind.dtype) && in_file != Dtype::Bool && &choice == kChoices) {
     low = kind.dtype == Dtype::I8 ? -128 : 0;
     high = low + 256;
   }
@@ -126,8 +132,7 @@ Status make_inputs(const compiler::Reference &reference, const VerifyArguments &
   where = all_given ? "given"
                     : (given.empty() ? "random, seed " : "given, others random, seed ") + std::to_string(args.seed);
   Status last;
-  constexpr int64_t kChoices[] = {8, 2, 1};
-  for (const int64_t most : kChoices) {
+  for (const Integers &choice : kChoices) {
     std::mt19937_64 random(args.seed);
     out.clear();
     for (const arrays::Input &input : inputs) {
@@ -137,7 +142,7 @@ Status make_inputs(const compiler::Reference &reference, const VerifyArguments &
       }
       const auto range = ranges.find(input.name);
       out.push_back(random_tensor(input, type_in_file(reference, input.name),
-                                  range == ranges.end() ? nullptr : &range->second, most, most == kChoices[0], random));
+                                  range == ranges.end() ? nullptr : &range->second, choice, random));
     }
     last = can(out);
     if (last.ok() || all_given) return last;

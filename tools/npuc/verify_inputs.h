@@ -14,7 +14,7 @@ namespace npu::npuc {
 using TryInputs = std::function<Status(const std::vector<graph::Tensor> &)>;
 
 /// Makes inputs of the reference's kinds that `can` accepts, and says where they are from. Random integers are from 0
-/// to 7, if that is too many for an index from 0 to 1, or 0; random numbers from -1 to 1 or as --verify-range says.
+/// to 7, or fewer where one is no index or divides by 0; random numbers from -1 to 1 or as --verify-range says.
 Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, quantize::Samples *samples,
                    const TryInputs &can, std::vector<graph::Tensor> &out, std::string &where);
 

@@ -22,6 +22,9 @@ class Search {
  public:
   Search(const Verified &what, const VerifyArguments &args, const VerifiedRun &run, Verification &out)
       : what_(what), args_(args), run_(run), out_(out), options_(what.options) {
+    options_.optimize = {};
+    options_.dump_folder.clear();
+    options_.memory_maps = false;
     if (options_.quantize.type == quantize::Type::None) return;
     // The same integers as those of the whole network.
     options_.quantize.samples = nullptr;

@@ -66,10 +66,20 @@ def boxes_and_scores(b):
     b.graph.output(b.graph.node("Concat", [boxes, scores], "detections", axis=1))
 
 
-def made(make, seed=3, **options):
-    builder = Builder(make.__name__, seed, **options)
+def built(make, seed=3):
+    builder = Builder(make.__name__, seed)
     make(builder)
-    return builder.graph.serialize()
+    return builder
+
+
+def made(make, seed=3):
+    return built(make, seed).graph.serialize()
+
+
+def ranges(make):
+    """The options for inputs that are not from -1 to 1. The builder's integers are below the upper end."""
+    return [word for name, (low, high) in built(make).ranges.items()
+            for word in ("--verify-range", "%s=%d,%d" % (name, low, high - (not name.startswith("x"))))]
 
 
 def text_network():
@@ -122,7 +132,7 @@ class Verify(unittest.TestCase):
         return folder
 
     def test_right_networks_of_all_kinds(self):
-        parts = [(name, made(make), ()) for name, make in net_parts.nets()]
+        parts = [(name, made(make), ranges(make)) for name, make in net_parts.nets()]
         reals = [("digits " + t, DIGITS, ("--reals", t)) for t in ("fp16", "bf16")]
         image = ("--verify-range", "image=0,1")
         more = [("digits", DIGITS, image),
@@ -159,9 +169,9 @@ class Verify(unittest.TestCase):
         self.verified(model)
         options = ("--quantize", "int8", "--calibrate", self.samples([1, 3, 8, 8]))
         out = self.verified(model, *options, "--verify-first", status=WRONG)
-        lines = {line.split()[4]: line for line in out.splitlines() if line.startswith("detections float32")}
-        self.assertTrue(lines["scores"].endswith("wrong"), out)
-        self.assertTrue(next(line for name, line in lines.items() if name != "scores").endswith("right"), out)
+        parts = dict(re.findall(r"(?m)^detections float32 \[1, 10, 8, 8\] +(\S+) .* (right|wrong)$", out))
+        self.assertEqual(parts.pop("scores"), "wrong")
+        self.assertEqual(list(parts.values()), ["right"], "the boxes")
         self.assertRegex(out, r"first wrong +'detections', result of Concat 'Concat_\d+'; right: '.*'")
 
     def test_json(self):
@@ -203,6 +213,7 @@ class Verify(unittest.TestCase):
         b = Builder("few", 1)  # a table of two rows: random indices are 0 and 1
         b.output(b.op("Gather", b.uniform([2, 5]), b.graph.input("i", [9], np.int64), axis=0))
         self.verified(self.write("few.onnx", b.graph.serialize()))
+        self.verified(self.write("divide.onnx", made(net_parts.integers)))  # by integers that may be 0
         g = Graph("none")
         g.output(g.node("Log", [g.input("x", [4, 4])]))
         model = self.write("log.onnx", g.serialize())
