@@ -135,7 +135,7 @@ class Errors {
 
   void add(const Node &n, std::span<const Tensor *const> operands, Tensor &t) {
     if (is_exact(n)) return;
-    if (is_byte(t.dtype)) return move_steps(t);
+    if (is_byte(t.dtype) && is_quantized(n)) return move_steps(t);
     if (t.dtype != Dtype::F32) return;
     const bool function = n.op == Op::Unary || n.op == Op::Softmax;
     const double relative =
