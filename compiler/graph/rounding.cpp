@@ -235,7 +235,9 @@ double Rounding::unit() const {
 Status evaluate_rounded(const Graph &graph, const std::vector<Tensor> &inputs, const Rounding &rounding, uint64_t seed,
                         std::vector<Tensor> &outputs) {
   Errors errors(graph, rounding, seed);
-  const auto change = [&](const Node &n, std::span<const Tensor *const> operands, Tensor &t) { errors.add(n, operands, t); };
+  const auto change = [&](const Node &n, std::span<const Tensor *const> operands, Tensor &t) {
+    errors.add(n, operands, t);
+  };
   if (rounding.type == Dtype::F32) return evaluate_changed(graph, inputs, change, outputs);
   return evaluate_changed(with_stored_weights(graph, errors), inputs, change, outputs);
 }
