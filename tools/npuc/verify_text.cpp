@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 
+#include "tools/npuc/page.h"
 #include "tools/npuc/verify.h"
 
 namespace npu::npuc {
 namespace {
 
-template <class... T>
-std::string print(const char *format, T... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
+using page::print;
 
 std::string padded(std::string text, size_t width) {
   for (char &c : text)
@@ -38,7 +33,7 @@ std::string part_name(const PartResult &p) {
   return p.where.empty() ? out : out + ", " + p.where;
 }
 
-std::string line(const std::string &output, const PartResult &p) {
+std::string part_line(const std::string &output, const PartResult &p) {
   std::string out = padded(output, 32) + " " + padded(part_name(p), 24) + print(" %10" PRId64, p.count);
   if (p.integers)
     out += print(" %10.0f differ %10.0f", p.largest, p.allowed);
@@ -62,11 +57,11 @@ void add_reasons(const std::vector<OutputResult> &outputs, Verdict verdict, cons
       if (p.verdict == verdict) out += std::string("  ") + what + " " + reason(o, p) + "\n";
 }
 
-std::string table(const VerifiedRun &run) {
+std::string run_table(const VerifiedRun &run) {
   std::string out = "inputs         " + run.shapes + ": " + run.inputs + "\n" + padded("output", 32) + " " +
                     padded("part", 24) + "   elements largest difference    allowed     cosine\n";
   for (const OutputResult &o : run.outputs)
-    for (const PartResult &p : o.parts) out += line(o.name + " " + graph::kind_text(o.kind), p);
+    for (const PartResult &p : o.parts) out += part_line(o.name + " " + graph::kind_text(o.kind), p);
   return out;
 }
 
@@ -77,7 +72,7 @@ std::string Verification::text() const {
   if (!note.empty()) out += "               " + note + "\n";
   if (reference.starts_with("npuc"))
     out += "               the evaluator reads the file with npuc's importer, and would share its mistakes\n";
-  for (const VerifiedRun &run : runs) out += table(run);
+  for (const VerifiedRun &run : runs) out += run_table(run);
   const Verdict worst = verdict();
   out += std::string("verdict        ") + verdict_name(worst) + "\n";
   for (const VerifiedRun &run : runs)
