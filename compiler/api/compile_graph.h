@@ -8,6 +8,7 @@
 
 #include "compiler/api/npuc.h"
 #include "compiler/graph/ir.h"
+#include "compiler/import/raw_model.h"
 #include "compiler/lowering/lowered.h"
 
 namespace npu::compiler {
@@ -20,6 +21,9 @@ std::string engines_text(const LayerReport &layer);
 
 /// The passes between importer and compile_graph() of a network that is not quantized.
 Status run_passes(graph::Graph &graph, const Options &options);
+
+/// Makes tensors of the file its outputs, instead of its own; none: its own stay.
+Status replace_outputs(const std::vector<std::string> &names, graph::RawModel &raw);
 
 /// Runs f; running out of memory is an error like any other.
 template <class F>

@@ -303,6 +303,24 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   r.ctx_bytes = stage.ctx_bytes;
 }
 
+/// Counts what else a launch needs on the card: commands, with one copy for each output that may have to be staged, and
+/// tensors between sub-networks, in whole pages as in the runtime.
+void report_memory(const bmodel::StageDesc &stage, Report &r) {
+  const auto add_code = [&r](const bmodel::ProgramDesc &p, size_t outputs) {
+    if (p.tiu.empty() && p.gdma.empty()) return;
+    r.code_bytes += p.tiu.size() + p.gdma.size() + outputs * NPU_CMD_BYTES;
+    for (const bmodel::CoreDesc &core : p.more_cores) r.code_bytes += core.tiu.size() + core.gdma.size();
+  };
+  add_code(stage, stage.outputs.size());
+  std::set<std::string> outer;
+  for (const bmodel::TensorDesc &t : stage.outputs) outer.insert(t.name);
+  for (const bmodel::SubNetDesc &sub : stage.subs) {
+    add_code(sub, sub.outputs.size());
+    for (const bmodel::TensorDesc &t : sub.outputs)
+      if (!outer.count(t.name)) r.between_bytes += aligned(t.bytes, 4096);
+  }
+}
+
 /// Encodes the streams of a program, and checks that what has to be is ordered.
 Status encode_streams(const Streams &streams, const Bound &bound, bmodel::ProgramDesc &out) {
   std::vector<bmodel::CoreDesc> cores;
@@ -439,6 +457,7 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   r.lmem_bytes = options.lmem_bytes;
   report_places(r);
   report_bounds(stage, r);
+  report_memory(stage, r);
   out.net.name = !options.name.empty() ? options.name : !g.name.empty() ? g.name : "network";
   out.net.addr_mode = options.io_alone ? 1 : 0;
   out.net.stages.push_back(std::move(stage));
@@ -451,12 +470,30 @@ Status check_lmem(int64_t bytes) {
                        std::to_string(kMinLmemBytes) + " to " + std::to_string(kMaxLmemBytes) + " is expected");
 }
 
+Status replace_outputs(const std::vector<std::string> &names, graph::RawModel &raw) {
+  if (names.empty()) return {};
+  std::map<std::string, graph::RawValue> known;
+  for (const graph::RawNode &n : raw.nodes)
+    for (const std::string &name : n.outputs) known[name].name = name;
+  for (const std::vector<graph::RawValue> *list : {&raw.values, &raw.outputs})
+    for (const graph::RawValue &v : *list)
+      if (known.count(v.name)) known[v.name] = v;
+  std::vector<graph::RawValue> outputs;
+  for (const std::string &name : names) {
+    if (!known.count(name)) return Status::error("no node of the file makes a tensor '" + name + "'");
+    outputs.push_back(known[name]);
+  }
+  raw.outputs = std::move(outputs);
+  return {};
+}
+
 namespace {
 
 Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   NPU_TRY(check_lmem(options.lmem_bytes));
   if (options.cores < 1 || options.cores > kMaxCores)
     return Status::error(std::to_string(options.cores) + " cores: 1 to " + std::to_string(kMaxCores) + " are expected");
+  NPU_TRY(replace_outputs(options.outputs, raw));
   graph::Graph g;
   NPU_TRY(make_graph(std::move(raw), options, g, out));
   if (g.inputs.empty())
@@ -523,15 +560,16 @@ bool same_tensors(const std::vector<bmodel::TensorDesc> &a, const std::vector<bm
                     [](const auto &x, const auto &y) { return x.name == y.name && x.dtype == y.dtype; });
 }
 
-/// What varies is compiled for, or cut from, one program.
-Status refuse_host_parts(const char *option, const Compiled &compiled) {
+/// A batch is cut from one program.
+Status refuse_host_parts(const Compiled &compiled) {
   for (const bmodel::StageDesc &stage : compiled.net.stages)
     if (!stage.subs.empty())
-      return Status::error(std::string(option) +
-                           (compiled.report.host_parts
-                                ? ": the network has nodes that run on the CPU"
-                                : ": the network has so many inputs and outputs that it is several programs") +
-                           ", and then its shapes are fixed: give each shape as a --stage");
+      return Status::error(
+          std::string("--dynamic-batch: the network ") +
+          (compiled.report.host_parts ? "has nodes that run on the CPU"
+                                      : "has so many inputs and outputs that it is several programs") +
+          ", and a stage of such a network runs with its own batch alone: use --dynamic, which compiles for the batch "
+          "of a launch, or give each batch as a --stage");
   return {};
 }
 
@@ -552,7 +590,6 @@ Status add_stage(const Compiled &more, Compiled &to) {
 
 Status make_dynamic(const void *bytes, size_t size, Compiled &compiled) {
   return guarded([&]() -> Status {
-    NPU_TRY(refuse_host_parts("--dynamic", compiled));
     graph::RawModel raw;
     NPU_TRY(graph::read_onnx(bytes, size, raw));
     bool open = false;
@@ -576,7 +613,7 @@ Status make_dynamic_file(const std::string &path, Compiled &compiled) {
 }
 
 Status make_batch_dynamic(Compiled &compiled) {
-  NPU_TRY(refuse_host_parts("--dynamic-batch", compiled));
+  NPU_TRY(refuse_host_parts(compiled));
   for (bmodel::StageDesc &stage : compiled.net.stages) {
     for (const auto *list : {&stage.inputs, &stage.outputs})
       for (const bmodel::TensorDesc &t : *list)

@@ -32,7 +32,8 @@ struct Options {
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
   /// Inputs whose batch alone is open get the batch 1, with a sentence in Report::warnings.
   bool assume_batch = false;
-  graph::IoTypes io_types;  ///< element types at the border
+  std::vector<std::string> outputs;  ///< tensors of the file in place of its outputs; none: its own
+  graph::IoTypes io_types;           ///< element types of inputs and outputs
   /// Where the graph is written after each pass, as NN-PASS.txt and NN-PASS.dot; empty: nowhere. The folder exists.
   std::string dump_folder;
   /// A search for a better schedule, one for each program of the network; null: none. Asked before each batch of
@@ -150,6 +151,10 @@ struct Report {
   uint64_t moved_io_bytes = 0;                   ///< bounds.h: inputs and outputs of the programs
   uint64_t tiu_busy = 0, gdma_busy = 0;
   uint64_t coeff_bytes = 0, io_bytes = 0, ctx_bytes = 0;
+  uint64_t code_bytes = 0;     ///< commands as the runtime uploads them
+  uint64_t between_bytes = 0;  ///< tensors between sub-networks
+  /// Card memory for one launch at a time.
+  uint64_t launch_bytes() const { return coeff_bytes + code_bytes + io_bytes + ctx_bytes + between_bytes; }
   uint64_t tiu_commands = 0, gdma_commands = 0;
   MemoryReport memory;            ///< empty unless the options want it
   std::vector<EdgeReport> edges;  ///< the network's graph; empty unless the options want it
@@ -224,8 +229,7 @@ std::string explain_text(const Explanation &explanation);
 Status add_stage(const Compiled &more, Compiled &to);
 
 /// Marks the network as dynamic and puts the ONNX file into it: dimensions that the file leaves open may be anything up
-/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error, and so is
-/// a network with nodes that run on the CPU.
+/// to those of a stage, the runtime compiles for what a launch has. A file that leaves none open is an error.
 Status make_dynamic(const void *bytes, size_t size, Compiled &compiled);
 Status make_dynamic_file(const std::string &path, Compiled &compiled);
 

@@ -124,8 +124,11 @@ std::string Report::text() const {
   for (const LayerReport &l : layers) out += row_text(l);
   out += print("local memory   %s of %s\n", size_text(static_cast<uint64_t>(lmem_used)).c_str(),
                size_text(static_cast<uint64_t>(lmem_bytes)).c_str());
-  out += print("memory         coefficients %s, inputs and outputs %s, activations %s\n",
-               size_text(coeff_bytes).c_str(), size_text(io_bytes).c_str(), size_text(ctx_bytes).c_str());
+  out += print("memory         %s for a launch: ", size_text(launch_bytes()).c_str()) +
+         print("coefficients %s, inputs and outputs %s, activations %s, ", size_text(coeff_bytes).c_str(),
+               size_text(io_bytes).c_str(), size_text(ctx_bytes).c_str());
+  if (between_bytes) out += print("tensors between parts %s, ", size_text(between_bytes).c_str());
+  out += print("commands %s\n", size_text(code_bytes).c_str());
   out += print("commands       TIU %" PRIu64 ", GDMA %" PRIu64 "\n", tiu_commands, gdma_commands);
   if (host_parts)
     out += print("CPU            operators %" PRIu64 ", parts %" PRIu64 "; their time is not modelled\n", host_nodes,

@@ -18,9 +18,9 @@ class Values {
   const Tensor *get(ValueId v) const { return v == kNoValue ? nullptr : now_[static_cast<size_t>(v)]; }
 
   /// Computes a result. One with wrong data is an error only where an output depends on it.
-  void run(const Node &n) {
+  void run(const Node &n, const ChangeValue &change) {
     auto made = std::make_unique<Tensor>(graph_[n.output].dtype, graph_[n.output].shape);
-    if (Status status = compute(n, *made); !status.ok()) wrong_[n.output] = std::move(status);
+    if (Status status = compute(n, *made, change); !status.ok()) wrong_[n.output] = std::move(status);
     set(n.output, *made);
     made_[static_cast<size_t>(n.output)] = std::move(made);
   }
@@ -37,7 +37,7 @@ class Values {
   }
 
  private:
-  Status compute(const Node &n, Tensor &out) {
+  Status compute(const Node &n, Tensor &out, const ChangeValue &change) {
     std::vector<const Tensor *> operands;
     for (ValueId v : n.inputs) operands.push_back(get(v));
     size_t left = n.inputs.size();  // the operand of a Where that does not count
@@ -47,7 +47,15 @@ class Values {
     }
     for (size_t k = 0; k < n.inputs.size() && !wrong_.empty(); ++k)
       if (k != left) NPU_TRY(error_of(n.inputs[k]));
-    return cpu::evaluate(n.op, n.attrs, operands, out);
+    NPU_TRY(cpu::evaluate(n.op, n.attrs, operands, out).within(node_text(n)));
+    if (change) change(n, operands, out);
+    return {};
+  }
+
+  /// For messages.
+  std::string node_text(const Node &n) const {
+    const bool named = static_cast<size_t>(n.source) < graph_.sources.size();
+    return std::string(op_name(n.op)) + (named ? " '" + graph_.sources[static_cast<size_t>(n.source)].name + "'" : "");
   }
 
   const Graph &graph_;
@@ -69,8 +77,10 @@ Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, std
   return evaluate_graph(graph, inputs, {}, outputs);
 }
 
-Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, const SeeValue &see,
-                      std::vector<Tensor> &outputs) {
+namespace {
+
+Status evaluate(const Graph &graph, const std::vector<Tensor> &inputs, const SeeValue &see, const ChangeValue &change,
+                std::vector<Tensor> &outputs) {
   Values values(graph);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const TensorKind &wanted = graph[graph.inputs[i]];
@@ -81,7 +91,7 @@ Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, con
     if (see) see(graph.inputs[i], inputs[i]);
   }
   for (const Node &n : graph.nodes) {
-    values.run(n);
+    values.run(n, change);
     if (see && values.error_of(n.output).ok()) see(n.output, *values.get(n.output));
     values.drop(n);
   }
@@ -91,6 +101,18 @@ Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, con
     outputs.push_back(*values.get(v));
   }
   return {};
+}
+
+}  // namespace
+
+Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, const SeeValue &see,
+                      std::vector<Tensor> &outputs) {
+  return evaluate(graph, inputs, see, {}, outputs);
+}
+
+Status evaluate_changed(const Graph &graph, const std::vector<Tensor> &inputs, const ChangeValue &change,
+                        std::vector<Tensor> &outputs) {
+  return evaluate(graph, inputs, {}, change, outputs);
 }
 
 }  // namespace npu::graph

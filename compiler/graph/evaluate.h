@@ -4,6 +4,7 @@
 #define NPU_GRAPH_EVALUATE_H
 
 #include <functional>
+#include <span>
 
 #include "compiler/graph/ir.h"
 
@@ -14,6 +15,13 @@ Status fold_node(const Graph &graph, const Node &node, Tensor &out);
 
 /// The whole network, inputs and outputs in the graph's order.
 Status evaluate_graph(const Graph &graph, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs);
+
+/// Called with a node's operands, null where one is left out, and its result, before others read that.
+using ChangeValue = std::function<void(const Node &, std::span<const Tensor *const>, Tensor &)>;
+
+/// The whole network with results that are changed on the way.
+Status evaluate_changed(const Graph &graph, const std::vector<Tensor> &inputs, const ChangeValue &change,
+                        std::vector<Tensor> &outputs);
 
 /// Called with an input, or with what a node has made; the tensor lives as long as nodes are left that read it.
 using SeeValue = std::function<void(ValueId, const Tensor &)>;

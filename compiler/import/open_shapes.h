@@ -15,8 +15,9 @@ struct OpenInput {
 /// "input 'x' has shape [N, 3], and a program needs fixed sizes", for all of them.
 std::string open_inputs_text(const std::vector<OpenInput> &inputs);
 
-/// ", for example with --shape x=1,3 --shape y=1,128": sizes with which the network can be imported. Where none of those
-/// that are tried is right, names stand in place of numbers: " with --shape x=1,length, with numbers for the names".
+/// ", for example with --shape x=1,3 --shape y=1,128": sizes with which the network can be imported. Where none of
+/// those that are tried is right, names stand in place of numbers: " with --shape x=1,length, with numbers for the
+/// names".
 std::string suggested_shapes(const RawModel &model, const ImportOptions &options, const std::vector<OpenInput> &inputs);
 
 }  // namespace npu::graph

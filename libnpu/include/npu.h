@@ -65,9 +65,10 @@ NPU_API int npu_device_count(void);
 /*
  * Opens device `index`. Within a process all opens of one index share one device file, hence one address space; close
  * as often as opened. -ENODEV: no such device. The sim transport takes its properties from
- * NPU_SIM="cores=2,lmem=8M,ddr=512M,queues=64,backend=auto", all optional. NPU_CACHE=strict reports each forgotten
- * npu_bo_sync(), also where the CPU's caches are coherent; NPU_CACHE=abort ends the process at the first one
- * (docs/reference/libnpu.md, "Cache").
+ * NPU_SIM="cores=2,lmem=8M,ddr=2G,queues=64,backend=auto", all optional; without ddr a card has half of the host's
+ * memory, rounded down to a power of two, from 512 MiB to 64 GiB; several cards share that half. NPU_CACHE=strict
+ * reports each forgotten npu_bo_sync(), also where the CPU's caches are coherent; NPU_CACHE=abort ends the process at
+ * the first one (docs/reference/libnpu.md, "Cache").
  */
 NPU_API int npu_device_open(unsigned int index, npu_device **device);
 NPU_API npu_device *npu_device_ref(npu_device *device);

@@ -25,7 +25,7 @@ struct Options {
   uint32_t cores = 2;
   uint32_t queues = 64;
   uint32_t lmem_bytes = 8u << 20;
-  uint64_t ddr_bytes = 512ull << 20;
+  uint64_t ddr_bytes = 0;  ///< parse_options() fills in the default
   std::string backend = "auto";
   uint32_t cards = 1;
   bool check_races = false;  ///< jobs fail with INTERNAL at a race, which is printed

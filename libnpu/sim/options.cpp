@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The environment's NPU_SIM: "cores=2,lmem=8M,ddr=512M,queues=64,backend=auto,cards=1,check=races", all optional.
+// The environment's NPU_SIM: "cores=2,lmem=8M,ddr=2G,queues=64,backend=auto,cards=1,check=races", all optional.
 #include <npu_regs.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "libnpu/sim/chip.h"
+#include "libnpu/sim/host_memory.h"
 
 namespace npu::sim {
 namespace {
@@ -92,6 +93,7 @@ Status parse_options(const char *text, Options &options) {
     const std::string_view value = equals == item.npos ? "" : item.substr(equals + 1);
     NPU_TRY(set_option(item.substr(0, equals), value, options));
   }
+  if (options.ddr_bytes == 0) options.ddr_bytes = default_ddr_bytes(host_memory(), options.cards);
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -9,6 +10,18 @@
 
 namespace npu {
 namespace {
+
+/// The setting that gives an emulated card memory for what is used and as much again as was requested; empty: none
+/// would. A card needs a part for page tables, too.
+std::string more_memory(const npu_device *device, uint64_t used, uint64_t size) {
+  constexpr uint64_t kMost = uint64_t{1} << 40;  // bytes that either setting takes
+  const bool simulated = !strcmp(device->name, "sim");
+  if (size > kMost / 4 || used > kMost / 4) return {};
+  const std::string ddr =
+      "ddr=" + std::to_string(std::max<uint64_t>(std::bit_ceil(used + size + size / 8) >> 20, 1)) + "M";
+  return simulated ? "; NPU_SIM=" + ddr + " gives the simulated card more"
+                   : "; an emulated board's card gets more by npu-vm --device " + ddr;
+}
 
 /// Requested, free, largest block, owner: what a person needs to know when memory ran out.
 int out_of_memory(npu_device *device, int error, uint64_t size, uint32_t flags) {
@@ -20,10 +33,11 @@ int out_of_memory(npu_device *device, int error, uint64_t size, uint32_t flags) 
     return fail(
         error,
         "device %u is out of memory: requested %s, free %s of %s, largest free block %s; this process holds %s of at "
-        "most %s (its largest buffer: %s), others %s",
+        "most %s (its largest buffer: %s), others %s%s",
         device->index, bytes_text(size).c_str(), bytes_text(m.card_free).c_str(), bytes_text(m.card_total).c_str(),
         bytes_text(m.card_largest).c_str(), in_card.c_str(), bytes_text(m.file_card_max).c_str(), largest.c_str(),
-        bytes_text(used - std::min<uint64_t>(m.file_card - m.file_evicted, used)).c_str());
+        bytes_text(used - std::min<uint64_t>(m.file_card - m.file_evicted, used)).c_str(),
+        more_memory(device, used, size).c_str());
   return fail(error,
               "not enough system memory or device addresses for a buffer of %s; this process' system buffers hold %s",
               bytes_text(size).c_str(), bytes_text(m.file_system).c_str());

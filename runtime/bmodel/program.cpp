@@ -245,8 +245,10 @@ Status check_supported(const Container &container, const fb::Net &net, const fb:
   const bool batch_only = stage.n_dynamic() == 1 && !stage.h_w_dynamic();
   if ((stage.is_dynamic() && !batch_only && !has_source(net)) || (net.net_dynamic() && net.net_dynamic()->size()))
     why = "compiled for any shape (dynamic), but the network is not in the file: only the batch may vary (n_dynamic)";
-  else if (stage.is_dynamic() && (has_flow(stage) || is_step(net)))
-    why = "dynamic, and of several sub-networks or steps: not supported";
+  else if (stage.is_dynamic() && is_step(net))
+    why = "dynamic, and a step of a network for several devices: not supported";
+  else if (stage.is_dynamic() && has_flow(stage) && !has_source(net))
+    why = "dynamic in its batch alone, and of several sub-networks: not supported; npuc --dynamic puts the network in";
   return why ? Status::error(container.name() + ": network '" + net.name()->str() + "': " + why) : Status();
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from onnx_reader import OnnxError
 from onnx_resize import resize
+from onnx_shape_ops import OPERATORS as SHAPE_OPERATORS
 
 
 # ---- windows, common to convolution and pooling --------------------------------------------------------------------
@@ -214,9 +215,20 @@ def clip(inputs, attrs, opset):
     return [x.astype(inputs[0].dtype)]
 
 
+def elu(inputs, attrs, _):
+    x = inputs[0]
+    return [np.where(x < 0, attrs.get("alpha", 1.0) * np.expm1(np.minimum(x, 0)), x)]
+
+
 def leaky_relu(inputs, attrs, _):
     x = inputs[0]
     return [np.where(x < 0, attrs.get("alpha", 0.01) * x, x)]
+
+
+def _slope(x, slope):
+    """Operator sets below 7 give one number a channel as a vector."""
+    return slope.reshape([-1] + [1] * (x.ndim - 2)) if slope.ndim == 1 and slope.size > 1 and x.ndim > 2 and \
+        slope.size == x.shape[1] and slope.size != x.shape[-1] else slope
 
 
 def softmax(inputs, attrs, opset):
@@ -263,6 +275,68 @@ def _reduction(function, axes_are_input_from):
             return [x]
         return [function(x, axis=tuple(axes) if axes else None, keepdims=bool(attrs.get("keepdims", 1)))]
     return reduce
+
+
+def _log_sum_exp(x, axis=None, keepdims=False):
+    top = np.max(x, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    y = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
+    return y if keepdims else np.squeeze(y, axis)
+
+
+def log_softmax(inputs, attrs, opset):
+    return [np.log(softmax(inputs, attrs if attrs.get("axis") is not None or opset >= 13 else {"axis": 1}, opset)[0])]
+
+
+def instance_normalization(inputs, attrs, _):
+    x, scale, bias = inputs
+    axes, shape = tuple(range(2, x.ndim)), [1, -1] + [1] * (x.ndim - 2)
+    mean, var = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+    y = (x - mean) / np.sqrt(var + attrs.get("epsilon", 1e-5))
+    return [y * scale.reshape(shape) + bias.reshape(shape)]
+
+
+def _gelu(inputs, attrs, _):
+    x = inputs[0]
+    if attrs.get("approximate", "none") == "tanh":
+        return [0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))]
+    return [0.5 * x * (1 + np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2)))]
+
+
+def conv_transpose(inputs, attrs, _):
+    """The windows of a convolution the other way round: each element of x adds its weights to the result."""
+    x, w = inputs[:2]
+    bias = inputs[2] if len(inputs) > 2 else None
+    rank, group = x.ndim - 2, attrs.get("group", 1)
+    kernel = list(w.shape[2:])
+    strides, dilations = (list(attrs.get(n) or [1] * rank) for n in ("strides", "dilations"))
+    extra = list(attrs.get("output_padding") or [0] * rank)
+    pads = list(attrs.get("pads") or [0] * (2 * rank))
+    whole = [(n - 1) * s + (k - 1) * d + 1 + e
+             for n, s, k, d, e in zip(x.shape[2:], strides, kernel, dilations, extra)]
+    if attrs.get("output_shape") or attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        size = attrs.get("output_shape") or [n * s for n, s in zip(x.shape[2:], strides)]
+        total = [max(a - b, 0) for a, b in zip(whole, size[-rank:])]
+        small = [t // 2 for t in total]
+        large = [t - s for t, s in zip(total, small)]
+        pads = small + large if attrs.get("auto_pad") != "SAME_LOWER" else large + small
+        if attrs.get("auto_pad", "NOTSET") == "NOTSET":
+            pads = large + small
+        whole = [max(a, b) for a, b in zip(whole, size[-rank:])]
+    batch, per_in, per_out = x.shape[0], x.shape[1] // group, w.shape[1]
+    y = np.zeros([batch, group * per_out] + whole)
+    for g in range(group):
+        of_group = x[:, g * per_in:(g + 1) * per_in]
+        for tap in itertools.product(*(range(k) for k in kernel)):
+            view = tuple(slice(t * d, t * d + (n - 1) * s + 1, s)
+                         for t, d, n, s in zip(tap, dilations, x.shape[2:], strides))
+            weights = w[(slice(g * per_in, (g + 1) * per_in), slice(None)) + tap]
+            y[(slice(None), slice(g * per_out, (g + 1) * per_out)) + view] += np.einsum("nc...,co->no...",
+                                                                                        of_group, weights)
+    y = y[(slice(None), slice(None)) + tuple(slice(pads[i], y.shape[2 + i] - pads[rank + i]) for i in range(rank))]
+    if bias is not None:
+        y = y + bias.reshape([1, -1] + [1] * rank)
+    return [y]
 
 
 def dropout(inputs, attrs, opset):
@@ -452,6 +526,7 @@ OPERATORS = {
     "Abs": _unary(np.abs),
     "Add": _binary(np.add),
     "ArgMax": argmax,
+    "ArgMin": lambda inputs, attrs, opset: argmax([-inputs[0].astype(np.float64)], attrs, opset),
     "Atan": _unary(np.arctan),
     "AveragePool": average_pool,
     "BatchNormalization": batch_normalization,
@@ -461,43 +536,63 @@ OPERATORS = {
     "Concat": concat,
     "Constant": constant,
     "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "Cos": _unary(np.cos),
     "DepthToSpace": depth_to_space,
     "DequantizeLinear": dequantize_linear,
     "Div": _binary(_divide),
     "Dropout": dropout,
+    "Einsum": lambda inputs, attrs, _: [np.einsum(attrs["equation"].replace(" ", ""), *inputs)],
+    "Elu": elu,
     "Erf": _unary(np.vectorize(math.erf, otypes=[np.float64])),
     "Exp": _unary(np.exp),
     "Flatten": flatten,
     "Floor": _unary(np.floor),
     "Gather": gather,
+    "Gelu": _gelu,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
+    "GlobalMaxPool": lambda inputs, _, __: [inputs[0].max(axis=tuple(range(2, inputs[0].ndim)), keepdims=True)],
     "Greater": _binary(np.greater),
     "HardSigmoid": hard_sigmoid,
     "HardSwish": _unary(lambda x: x * _hard_sigmoid(x, 1 / 6, 0.5)),
     "Identity": _unary(lambda x: x),
+    "InstanceNormalization": instance_normalization,
     "LayerNormalization": layer_normalization,
     "LeakyRelu": leaky_relu,
     "Log": _unary(np.log),
+    "LogSoftmax": log_softmax,
     "MatMul": matmul,
     "MaxPool": max_pool,
     "Mod": lambda inputs, attrs, opset: [(np.fmod if attrs.get("fmod", 0) else np.mod)(*inputs)],
     "Mul": _binary(np.multiply),
     "Neg": _unary(np.negative),
+    "PRelu": lambda inputs, attrs, opset: [np.where(inputs[0] < 0, inputs[0] * _slope(*inputs[:2]), inputs[0])],
     "Pad": pad,
     "Pow": lambda inputs, attrs, opset: [np.power(*_operands(inputs, attrs, opset)).astype(inputs[0].dtype)],
     "QuantizeLinear": quantize_linear,
     "Reciprocal": _unary(lambda x: 1 / x),
+    "ReduceL1": _reduction(lambda x, **how: np.sum(np.abs(x), **how), 18),
+    "ReduceL2": _reduction(lambda x, **how: np.sqrt(np.sum(x * x, **how)), 18),
+    "ReduceLogSum": _reduction(lambda x, **how: np.log(np.sum(x, **how)), 18),
+    "ReduceLogSumExp": _reduction(_log_sum_exp, 18),
     "ReduceMax": _reduction(np.max, 18),
     "ReduceMean": _reduction(np.mean, 18),
     "ReduceMin": _reduction(np.min, 18),
+    "ReduceProd": _reduction(np.prod, 18),
     "ReduceSum": _reduction(np.sum, 13),
+    "ReduceSumSquare": _reduction(lambda x, **how: np.sum(x * x, **how), 18),
     "Relu": _unary(lambda x: np.maximum(x, 0)),
     "Reshape": reshape,
     "Resize": resize,
+    "Round": _unary(np.rint),
     "Sigmoid": _unary(_sigmoid),
+    "Sign": _unary(np.sign),
+    "Sin": _unary(np.sin),
     "Slice": slice_,
     "Softmax": softmax,
+    "Softplus": _unary(lambda x: np.logaddexp(x, 0)),
+    "Softsign": _unary(lambda x: x / (1 + np.abs(x))),
     "Split": split,
     "Sqrt": _unary(np.sqrt),
     "Squeeze": squeeze,
@@ -506,4 +601,5 @@ OPERATORS = {
     "Transpose": transpose,
     "Unsqueeze": unsqueeze,
     "Where": lambda inputs, attrs, opset: [np.where(*inputs)],
+    **SHAPE_OPERATORS,
 }

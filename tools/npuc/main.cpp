@@ -13,10 +13,12 @@
 #include "common/standard_output.h"
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
+#include "runtime/arrays/file.h"
 #include "runtime/cpu/plugin.h"
 #include "tools/npuc/outputs.h"
 #include "tools/npuc/quantize_arguments.h"
 #include "tools/npuc/reports.h"
+#include "tools/npuc/verify.h"
 
 namespace {
 
@@ -32,8 +34,11 @@ struct Arguments {
   std::string turns = "faster";  ///< key of kTurns
   std::string reals;             ///< key of kReals; empty: as --quantize says
   npu::npuc::QuantizeArguments quantize;
+  npu::npuc::VerifyArguments verify;
   bool quiet = false, all_cores = false, io_alone = false, dynamic = false, dynamic_batch = false, explain = false;
 };
+
+constexpr int kWrong = 3, kUnclear = 4;  // statuses of --verify
 
 const std::map<std::string, npu::compiler::TakeTurns> kTurns{{"faster", npu::compiler::TakeTurns::Faster},
                                                              {"never", npu::compiler::TakeTurns::Never},
@@ -88,10 +93,11 @@ std::string asm_file(const Arguments &args, size_t stage) {
 
 /// Before work that may take long: whether its results can be kept.
 Status check_files(const Arguments &args) {
-  std::vector<npu::npuc::NamedFile> outputs{{"--output", args.output}}, others{{"the model", args.model}};
+  std::vector<npu::npuc::NamedFile> outputs, others{{"the model", args.model}};
   const auto add = [](std::vector<npu::npuc::NamedFile> &list, const char *option, const std::string &path) {
     if (!path.empty()) list.push_back({option, path});
   };
+  add(outputs, "--output", args.output);
   add(outputs, "--quantize-report", args.quantize.report);
   add(outputs, "--save-table", args.quantize.saved_table);
   for (const npu::npuc::ReportRequest &r : args.reports) add(outputs, "--report", r.path);
@@ -99,6 +105,7 @@ Status check_files(const Arguments &args) {
     add(outputs, "--dump-asm", asm_file(args, s));
   add(others, "--schedule", args.schedule_file);
   add(others, "--labels", args.quantize.labels);
+  add(others, "--verify-bmodel", args.verify.bmodel);
   return npu::npuc::check_outputs(outputs, others);
 }
 
@@ -155,10 +162,21 @@ std::string asm_text(const npu::bmodel::StageDesc &stage) {
   return text;
 }
 
+/// A compiled network, and the result of its comparison.
+struct Made {
+  std::vector<npu::compiler::Compiled> stages;
+  std::vector<uint8_t> bmodel;
+  std::optional<npu::npuc::Verification> verification;
+
+  npu::npuc::Reported reported(const Arguments &args) const {
+    return {args.model, args.stages, stages, verification ? &*verification : nullptr};
+  }
+};
+
 /// The .bmodel, and what else was asked for.
-Status write_files(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
-  std::vector<uint8_t> bytes;
-  NPU_TRY(npu::compiler::write_bmodel(stages[0], bytes));
+Status write_files(const Arguments &args, const Made &made) {
+  const std::vector<npu::compiler::Compiled> &stages = made.stages;
+  const std::vector<uint8_t> &bytes = made.bmodel;
   std::vector<std::pair<std::string, std::string>> texts;  // path, text
   const npu::quantize::Result &quantized = stages[0].quantized;
   if (!args.quantize.report.empty())
@@ -168,26 +186,20 @@ Status write_files(const Arguments &args, const std::vector<npu::compiler::Compi
   for (size_t s = 0; s < stages.size() && !args.asm_file.empty(); ++s)
     texts.emplace_back(asm_file(args, s), asm_text(stages[0].net.stages[s]));
   for (const npu::npuc::ReportRequest &r : args.reports)
-    if (!r.path.empty())
-      texts.emplace_back(r.path, npu::npuc::report_text(r.format, {args.model, args.stages, stages}));
-  std::vector<npu::npuc::Output> outputs{
-      {args.output, std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size())}};
+    if (!r.path.empty()) texts.emplace_back(r.path, npu::npuc::report_text(r.format, made.reported(args)));
+  std::vector<npu::npuc::Output> outputs;
+  if (!args.output.empty())
+    outputs.push_back({args.output, std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size())});
   for (const auto &[path, text] : texts) outputs.push_back({path, text});
   return npu::npuc::write_outputs(outputs);
 }
 
-/// What the table says last, where there is no table.
+/// Where there is no table, which says the same last.
 void print_warnings(const npu::quantize::Result &quantized) {
   for (const std::string &warning : quantized.warnings) std::fprintf(stderr, "npuc: warning: %s\n", warning.c_str());
 }
 
-void print_reports(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
-  for (const npu::npuc::ReportRequest &r : args.reports)
-    if (r.path.empty()) {
-      std::fputs(npu::npuc::report_text(r.format, {args.model, args.stages, stages}).c_str(), stdout);
-      return print_warnings(stages[0].quantized);
-    }
-  if (args.quiet) return print_warnings(stages[0].quantized);
+void print_tables(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages.size() > 1) std::printf("%sstage %zu: %s\n", s ? "\n" : "", s, args.stages[s].c_str());
     std::fputs(stages[s].report.text().c_str(), stdout);
@@ -195,6 +207,33 @@ void print_reports(const Arguments &args, const std::vector<npu::compiler::Compi
     if (s == 0 && (!quantized.layers.empty() || !quantized.outputs.empty() || !quantized.real_tensors.empty()))
       std::fputs(quantized.text().c_str(), stdout);
   }
+}
+
+void print_reports(const Arguments &args, const Made &made) {
+  for (const npu::npuc::ReportRequest &r : args.reports)
+    if (r.path.empty()) {
+      std::fputs(npu::npuc::report_text(r.format, made.reported(args)).c_str(), stdout);
+      return print_warnings(made.stages[0].quantized);
+    }
+  args.quiet ? print_warnings(made.stages[0].quantized) : print_tables(args, made.stages);
+  if (made.verification) std::fputs(made.verification->text().c_str(), stdout);
+}
+
+/// Runs what was compiled, or a file that was compiled before.
+Status verify(const Arguments &args, const npu::compiler::Options &options, Made &made) {
+  std::string given;
+  if (!args.verify.bmodel.empty()) NPU_TRY(npu::arrays::read_file(args.verify.bmodel, given));
+  const auto *const bytes = reinterpret_cast<const uint8_t *>(given.data());
+  const npu::npuc::Verified what{args.model,
+                                 options,
+                                 args.stages,
+                                 made.stages,
+                                 given.empty() ? std::span<const uint8_t>(made.bmodel) : std::span(bytes, given.size()),
+                                 args.dynamic,
+                                 args.dynamic_batch};
+  npu::npuc::Verification &result = made.verification.emplace();
+  NPU_TRY(npu::npuc::verify(what, args.verify, result));
+  return args.verify.first ? npu::npuc::find_first(what, args.verify, result) : Status();
 }
 
 /// A file that npuc refuses has its reports all the same.
@@ -221,7 +260,7 @@ Status explain(const Arguments &args, const npu::compiler::Options &options) {
 }
 
 /// `refusal`: why the network cannot be compiled, if that is the error.
-Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
+Status run(const Arguments &args, npu::compiler::Refusal &refusal, npu::npuc::Verdict &verdict) {
   for (const std::string &path : args.plugins) NPU_TRY(npu::cpu::load_plugin(path).within("--plugin"));
   npu::compiler::Options options;
   options.memory_maps = !args.reports.empty();
@@ -251,14 +290,17 @@ Status run(const Arguments &args, npu::compiler::Refusal &refusal) {
     NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
   if (args.explain) return explain(args, options);
   NPU_TRY(npu::npuc::quantize_options(args.quantize, args.quiet, args.dynamic, options.quantize));
-  std::vector<npu::compiler::Compiled> stages;
-  NPU_TRY(compile_stages(args, options, stages, refusal));
-  if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, stages[0]));
-  if (args.dynamic_batch) NPU_TRY(npu::compiler::make_batch_dynamic(stages[0]));
-  NPU_TRY(write_files(args, stages));
-  for (const std::string &warning : stages[0].report.warnings)
+  Made made;
+  NPU_TRY(compile_stages(args, options, made.stages, refusal));
+  if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, made.stages[0]));
+  if (args.dynamic_batch) NPU_TRY(npu::compiler::make_batch_dynamic(made.stages[0]));
+  NPU_TRY(npu::compiler::write_bmodel(made.stages[0], made.bmodel));
+  if (args.verify.on) NPU_TRY(verify(args, options, made));
+  NPU_TRY(write_files(args, made));
+  for (const std::string &warning : made.stages[0].report.warnings)
     std::fprintf(stderr, "npuc: warning: %s\n", warning.c_str());
-  print_reports(args, stages);
+  print_reports(args, made);
+  if (made.verification) verdict = made.verification->verdict();
   return {};
 }
 
@@ -322,7 +364,8 @@ void add_output_options(npu::CommandLine &line, Arguments &args, std::vector<std
 
 /// The exit status if the program is to end: after --help, --version or a wrong command line.
 std::optional<int> parse_arguments(int argc, char **argv, Arguments &args) {
-  npu::CommandLine line("npuc", NPU_VERSION, "MODEL -o FILE [OPTION...]\nMODEL --explain [OPTION...]",
+  npu::CommandLine line("npuc", NPU_VERSION,
+                        "MODEL -o FILE [OPTION...]\nMODEL --verify [OPTION...]\nMODEL --explain [OPTION...]",
                         "Compiles an ONNX network to a .bmodel for QNPU1.");
   std::vector<std::string> reports;
   line.operand("MODEL", args.model, "network, ONNX");
@@ -335,8 +378,9 @@ std::optional<int> parse_arguments(int argc, char **argv, Arguments &args) {
   add_program_options(line, args);
   add_output_options(line, args, reports);
   npu::npuc::add_options(line, args.quantize);
+  npu::npuc::add_options(line, args.verify);
   if (const auto status = line.parse(argc, argv)) return status;
-  if (!args.explain && !output.given()) return line.refuse("--output is needed: the file to write");
+  if (!args.explain && !args.verify.on && !output.given()) return line.refuse("--output is needed: the file to write");
   const Status parsed = npu::npuc::parse_reports(reports, args.reports);
   return parsed.ok() ? std::nullopt : std::optional<int>(line.refuse(parsed.message()));
 }
@@ -345,8 +389,10 @@ int run_main(int argc, char **argv) {
   Arguments args;
   if (const auto status = parse_arguments(argc, argv, args)) return *status;
   npu::compiler::Refusal refusal;
-  const Status status = run(args, refusal);
-  if (status.ok()) return 0;
+  npu::npuc::Verdict verdict = npu::npuc::Verdict::Right;
+  const Status status = run(args, refusal, verdict);
+  if (status.ok() && verdict == npu::npuc::Verdict::Right) return 0;
+  if (status.ok()) return verdict == npu::npuc::Verdict::Wrong ? kWrong : kUnclear;
   if (refusal.message.empty() || refusal.message != status.message()) return fail(status.message());
   fail(refusal.text());
   const Status reported = report_refusal(args, refusal);

@@ -52,6 +52,7 @@ std::string key_figures(const Report &r) {
                                         page::size_text(static_cast<uint64_t>(r.lmem_bytes)));
   out += key_figure("coefficients", page::size_text(r.coeff_bytes));
   out += key_figure("activations", page::size_text(r.ctx_bytes));
+  out += key_figure("card memory for a launch", page::size_text(r.launch_bytes()));
   if (r.host_parts)
     out += key_figure("on the CPU", grouped(r.host_nodes) + " operators in " + grouped(r.host_parts) +
                                         " parts, whose time is not modelled");

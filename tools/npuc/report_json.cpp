@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "npu_clock.h"
@@ -133,7 +134,13 @@ ordered_json stage_json(const Reported &what, size_t s) {
           {"busy_cycles", {{"tiu", r.tiu_busy}, {"gdma", r.gdma_busy}}},
           {"bounds", {{"arithmetic", r.mac_bound}, {"memory", r.memory_bound}, {"order", r.order_bound}}},
           {"local_memory", {{"used", r.lmem_used}, {"available", r.lmem_bytes}}},
-          {"memory", {{"coefficients", r.coeff_bytes}, {"inputs_outputs", r.io_bytes}, {"activations", r.ctx_bytes}}},
+          {"memory",
+           {{"coefficients", r.coeff_bytes},
+            {"inputs_outputs", r.io_bytes},
+            {"activations", r.ctx_bytes},
+            {"between_parts", r.between_bytes},
+            {"commands", r.code_bytes},
+            {"launch", r.launch_bytes()}}},
           {"cpu", {{"parts", r.host_parts}, {"operators", r.host_nodes}}},
           {"turns", turns_json(r.turns)},
           {"warnings", warnings},
@@ -146,6 +153,61 @@ ordered_json stage_json(const Reported &what, size_t s) {
             {"activations", held_json(r.memory.activations, true)},
             {"inputs_outputs", held_json(r.memory.outside, false)},
             {"coefficients", held_json(r.memory.coefficients, true)}}}};
+}
+
+/// JSON has no NaN and no infinity.
+ordered_json number_json(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr); }
+
+ordered_json output_json(const OutputResult &o) {
+  ordered_json parts = ordered_json::array();
+  for (const PartResult &p : o.parts)
+    parts.push_back({{"part", text_or_null(p.name)},
+                     {"where", text_or_null(p.where)},
+                     {"verdict", verdict_name(p.verdict)},
+                     {"reason", text_or_null(p.reason)},
+                     {"elements", p.count},
+                     {"measure", p.integers ? "elements that differ" : "difference"},
+                     {"largest", number_json(p.largest)},
+                     {"allowed", number_json(p.allowed)},
+                     {"rms", number_json(p.rms)},
+                     {"allowed_rms", number_json(p.allowed_rms)},
+                     {"cosine", number_json(p.cosine)},
+                     {"element", p.at},
+                     {"got", number_json(p.got)},
+                     {"expected", number_json(p.wanted)}});
+  return {{"name", o.name},
+          {"dtype", graph::dtype_name(o.kind.dtype)},
+          {"shape", o.kind.shape},
+          {"verdict", verdict_name(o.verdict())},
+          {"parts", parts}};
+}
+
+ordered_json verification_json(const Verification &v) {
+  const auto outputs_json = [](const std::vector<OutputResult> &list) {
+    ordered_json out = ordered_json::array();
+    for (const OutputResult &o : list) out.push_back(output_json(o));
+    return out;
+  };
+  ordered_json runs = ordered_json::array(), first = nullptr;
+  for (const VerifiedRun &r : v.runs)
+    runs.push_back({{"shapes", r.shapes},
+                    {"inputs", r.inputs},
+                    {"verdict", verdict_name(r.verdict())},
+                    {"outputs", outputs_json(r.outputs)}});
+  if (v.first)
+    first = {{"tensor", v.first->tensor},
+             {"node", v.first->node},
+             {"operator", v.first->type},
+             {"right", v.first->agreed},
+             {"result", output_json(v.first->result)}};
+  return {{"verdict", verdict_name(v.verdict())},
+          {"device", v.device},
+          {"reference", v.reference},
+          {"note", text_or_null(v.note)},
+          {"runs", runs},
+          {"read_differently", outputs_json(v.understood)},
+          {"first", first},
+          {"search", text_or_null(v.searched)}};
 }
 
 /// Names that are no UTF-8 lose what is not.
@@ -161,6 +223,7 @@ std::string json_report(const Reported &what) {
   out["chip"] = chip_json();
   out["stages"] = ordered_json::array();
   for (size_t s = 0; s < what.stage.size(); ++s) out["stages"].push_back(stage_json(what, s));
+  if (what.verification) out["verification"] = verification_json(*what.verification);
   return dumped(out);
 }
 

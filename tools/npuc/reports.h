@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/api/npuc.h"
+#include "tools/npuc/verify.h"
 
 namespace npu::npuc {
 
@@ -24,9 +25,10 @@ Status parse_reports(const std::vector<std::string> &texts, std::vector<ReportRe
 
 /// What a report is about.
 struct Reported {
-  std::string model;                          ///< path of the file
-  std::span<const std::string> stages;        ///< the --stage options; there may be none
-  std::span<const compiler::Compiled> stage;  ///< each as it was compiled; the first has the network's name
+  std::string model;                           ///< path of the file
+  std::span<const std::string> stages;         ///< the --stage options; there may be none
+  std::span<const compiler::Compiled> stage;   ///< each as it was compiled; the first has the network's name
+  const Verification *verification = nullptr;  ///< null: without --verify
 };
 
 std::string report_text(ReportFormat format, const Reported &what);

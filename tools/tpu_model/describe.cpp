@@ -30,13 +30,6 @@ size_t count(const List *list) {
   return list ? list->size() : 0;
 }
 
-std::string mib(uint64_t bytes) {
-  char out[64];
-  snprintf(out, sizeof(out), "%llu bytes (%.2f MiB)", static_cast<unsigned long long>(bytes),
-           static_cast<double>(bytes) / (1 << 20));
-  return out;
-}
-
 std::string names(const flatbuffers::Vector<flatbuffers::Offset<fb::Tensor>> *list) {
   std::string out;
   for (size_t i = 0; i < count(list); i++)
@@ -73,13 +66,20 @@ std::string stage_lines(const fb::NetParameter &p, size_t number) {
   for (size_t i = 0; i < count(p.output_tensor()); i++)
     out += tensor_line("output", *p.output_tensor()->Get(static_cast<flatbuffers::uoffset_t>(i)));
   const fb::Binary *coeff = p.coeff_mem() ? p.coeff_mem()->binary_coeff() : nullptr;
-  out += "    coefficients: " + mib(coeff ? coeff->size() : 0) + "\n";
-  out += "    activations: " + mib(p.ctx_size()) + "\n";
+  out += "    coefficients: " + bytes_text(coeff ? coeff->size() : 0) + "\n";
+  out += "    activations: " + bytes_text(p.ctx_size()) + "\n";
   if (bmodel::has_flow(p)) out += sub_net_lines(p);
   return out;
 }
 
 }  // namespace
+
+std::string bytes_text(uint64_t bytes) {
+  char out[64];
+  snprintf(out, sizeof(out), "%llu bytes (%.2f MiB)", static_cast<unsigned long long>(bytes),
+           static_cast<double>(bytes) / (1 << 20));
+  return out;
+}
 
 std::string describe(const Container &model) {
   const fb::Model &m = model.model();

@@ -48,6 +48,9 @@ struct Weights {
 /// Replaces coefficients of `model`, a file's bytes, by those of another model, and their SHA-256. Sizes must be equal.
 Status update_weights(Bytes &model, const Weights &to, const Container &source, const Weights &from);
 
+/// "1048576 bytes (1.00 MiB)"
+std::string bytes_text(uint64_t bytes);
+
 /// Texts for people and programs.
 std::string describe(const Container &model);
 std::string describe_weights(const Container &model);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <span>
 
+#include "bmruntime_interface.h"
 #include "common/command_line.h"
 #include "common/standard_output.h"
 #include "tools/tpu_model/edit.h"
@@ -63,7 +64,23 @@ Status show(const std::string &path, std::string (*text)(const Container &)) {
   return {};
 }
 
-Status info(Words w) { return show(w[0], describe); }
+/// Prints the card memory that a launch of the largest stage needs, with all networks of the file loaded.
+Status print_needs(const char *path) {
+  mem_info_t needs;
+  if (!bmrt_get_bmodel_info(path, &needs)) return Status::error(bmrt_last_error());
+  const uint64_t code = needs.instruction_mem.size, coeff = needs.coeff_mem.size, io = needs.io_mem.size;
+  const uint64_t activations = needs.neuron_mem.size;
+  printf("==========================================\ncard memory for a launch: %s\n",
+         bytes_text(code + coeff + io + activations).c_str());
+  printf("  coefficients %s, inputs and outputs %s, activations %s, commands %s\n", bytes_text(coeff).c_str(),
+         bytes_text(io).c_str(), bytes_text(activations).c_str(), bytes_text(code).c_str());
+  return {};
+}
+
+Status info(Words w) {
+  NPU_TRY(show(w[0], describe));
+  return print_needs(w[0]);
+}
 Status print(Words w) { return show(w[0], json); }
 Status weight(Words w) { return show(w[0], describe_weights); }
 

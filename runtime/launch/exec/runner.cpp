@@ -98,7 +98,7 @@ Status Runner::acquire_scratch() {
   scratch_.reserve(stage_.pools.size());
   for (const auto &pool : stage_.pools) {  // always in this order, so that two launches cannot wait for each other
     Scratch *scratch;
-    NPU_TRY(pool->acquire(&scratch));
+    NPU_TRY(stage_.with_needs(pool->acquire(&scratch)));
     scratch_.emplace_back(*pool, scratch);
   }
   return {};

@@ -61,6 +61,11 @@ std::shared_ptr<Runtime::Calls> take(const void *runtime) {
   return calls;
 }
 
+Status reserve_stage(const Stage &stage) {
+  for (const auto &pool : stage.pools) NPU_TRY(stage.with_needs(pool->reserve()));
+  return {};
+}
+
 bool wants_verification() {
   const char *value = std::getenv("NPU_VERIFY_MODEL");
   return value && *value && std::string_view(value) != "0";
@@ -215,8 +220,7 @@ Status Runtime::reserve(const char *name, int stage, std::span<const int> cores)
   const std::string where = "network '" + net->name() + "'";
   NPU_TRY(choose_cores(*net, cores, cards_[0].cores, mask).within(where));
   for (int s = 0; s < stages; ++s)
-    if (stage == kAllStages || s == stage)
-      for (const auto &pool : net->stages()[static_cast<size_t>(s)]->pools) NPU_TRY(pool->reserve().within(where));
+    if (stage == kAllStages || s == stage) NPU_TRY(reserve_stage(*net->stages()[static_cast<size_t>(s)]).within(where));
   return {};
 }
 

@@ -126,7 +126,7 @@ Status Pool::make(Scratch &scratch, bool &short_of_memory) const {
   npu_bo *bo;
   const int err = npu_bo_create(device_, ctx_bytes_, DRM_NPU_BO_CARD, &bo);
   short_of_memory = err == -ENOSPC || err == -ENOMEM;
-  if (err) return npu_error().within("activation memory");
+  if (err) return Status::error(err, npu_last_error()).within("activation memory");
   scratch.ctx.reset(bo);
   return {};
 }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/launch/memory/fingerprint.h"
 #include "runtime/launch/memory/upload.h"
 
 namespace npurt {
@@ -25,14 +26,6 @@ using Key = std::tuple<npu_device *, size_t, uint64_t>;
 
 std::mutex slots_mutex;
 std::map<Key, std::shared_ptr<Slot>> slots;  // guarded by slots_mutex
-
-/// Of a few hundred bytes from everywhere: a hash of all would cost more than it saves.
-uint64_t fingerprint(std::span<const uint8_t> bytes) {
-  uint64_t h = 0xcbf29ce484222325u;
-  const size_t step = std::max<size_t>(bytes.size() / 512, 1);
-  for (size_t i = 0; i < bytes.size(); i += step) h = (h ^ bytes[i]) * 0x100000001b3u;
-  return h;
-}
 
 bool unused(Slot &slot) {
   std::lock_guard lock(slot.mutex);

@@ -2,6 +2,7 @@
 #include "runtime/launch/model/network.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "runtime/launch/model/cascade.h"
 #include "runtime/launch/model/io_memory.h"
@@ -32,6 +33,16 @@ Status load_program(npu_device *device, const Container &container, const fb::Ne
   return {};
 }
 
+/// A stage of one program, or of sub-networks. The container can be one of this chip's runtime.
+Status load_tensors_and_plan(const Card &card, const std::string &who, const Container &container, const fb::Net &net,
+                             const fb::NetParameter &p, UserMemory &user, Stage &stage) {
+  NPU_TRY(npu::bmodel::has_flow(p) ? Plan::load(card.device, who, container, p, user, stage.plan)
+                                   : load_program(card.device, container, net, p, user, stage));
+  stage.inputs = read_tensors(*p.input_tensor());
+  stage.outputs = read_tensors(*p.output_tensor());
+  return {};
+}
+
 /// Memory of the launches of a stage with a plan.
 void make_pools(std::span<const Card> cards, Stage &stage) {
   for (size_t c = 0; c < stage.plan.scratch_bytes.size(); ++c)
@@ -47,10 +58,7 @@ Status load_stage(std::span<const Card> cards, const Container &container, const
     NPU_TRY(load_cascade(cards, who, container, nets, index, stage));
   } else {
     NPU_TRY(npu::bmodel::check_supported(container, net, p));
-    NPU_TRY(npu::bmodel::has_flow(p) ? Plan::load(cards[0].device, who, container, p, user, stage.plan)
-                                     : load_program(cards[0].device, container, net, p, user, stage));
-    stage.inputs = read_tensors(*p.input_tensor());
-    stage.outputs = read_tensors(*p.output_tensor());
+    NPU_TRY(load_tensors_and_plan(cards[0], who, container, net, p, user, stage));
   }
   make_pools(cards, stage);
   NPU_TRY(allocate_io(cards, net.addr_mode() == ADDR_MODE_BASIC, user.io, stage));
@@ -77,9 +85,9 @@ Status load_stage_alone(const Card &card, const Container &container, Stage &sta
   const fb::Net &net = *nets->Get(0);
   UserMemory nothing;
   const fb::NetParameter &p = *net.parameter()->Get(0);
-  NPU_TRY(load_program(card.device, container, net, p, nothing, stage));
-  stage.inputs = read_tensors(*p.input_tensor());
-  stage.outputs = read_tensors(*p.output_tensor());
+  const std::string who = container.name() + ": network '" + net.name()->str() + "'";
+  NPU_TRY(npu::bmodel::check_supported(container, net, p));
+  NPU_TRY(load_tensors_and_plan(card, who, container, net, p, nothing, stage));
   make_pools({&card, 1}, stage);
   stage.input_device.resize(stage.inputs.size());
   stage.output_device.resize(stage.outputs.size());
@@ -114,6 +122,21 @@ bool Stage::holds(const bm_shape_t *shapes) const {
       if (shapes[i].dims[d] < 1 || shapes[i].dims[d] > most.dims[d]) return false;
   }
   return true;
+}
+
+Status Stage::with_needs(const Status &status) const {
+  if (status.code() != -ENOSPC && status.code() != -ENOMEM) return status;
+  const Plan::Totals totals = plan.totals();
+  const uint64_t most = *std::max_element(plan.scratch_bytes.begin(), plan.scratch_bytes.end());
+  uint64_t tensors = 0;
+  for (const auto *list : {&inputs, &outputs})
+    for (const TensorInfo &t : *list) tensors += t.bytes;
+  const auto mib = [](uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; };
+  return Status::error(status.code(), status.message() + "; a launch needs " +
+                                          mib(totals.code_bytes + totals.coeff_bytes + most + tensors) +
+                                          " (activations " + mib(most) + ", coefficients " + mib(totals.coeff_bytes) +
+                                          ", commands " + mib(totals.code_bytes) + ", inputs and outputs " +
+                                          mib(tensors) + ")");
 }
 
 Status Network::load(std::span<const Card> cards, const Container &container, const std::string &name, const Nets &nets,

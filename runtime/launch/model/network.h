@@ -30,6 +30,9 @@ struct Stage {
   bool has_shapes(const bm_shape_t *shapes) const;
   /// Whether no dimension is larger.
   bool holds(const bm_shape_t *shapes) const;
+
+  /// An error of memory that ran out also says what a launch needs on a card in all.
+  Status with_needs(const Status &status) const;
 };
 
 /// Makes the only stage of a container's only network, on one card and without memory for its tensors.

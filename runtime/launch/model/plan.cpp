@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/launch/memory/shared_constants.h"
+
 namespace npurt {
 
 namespace fb = npu::bmodel::fb;
@@ -25,6 +27,7 @@ Status load_cpu(const Plan &plan, std::span<const uint8_t> bytes, Plan::Node &no
   if (node.op != NPU_CPU_GRAPH) return npu::cpu::check_cpu_operator(node.op, node.param, in, out);
   auto graph = std::make_shared<npu::cpu::HostGraph>();
   NPU_TRY(npu::cpu::read_subnet_graph(bytes, in, out, *graph));
+  share_constants(*graph);
   node.graph = std::move(graph);
   return {};
 }

@@ -97,6 +97,26 @@ static int child_with_small_card(void) {
   return 0;
 }
 
+/* Half of the host's memory for all cards, rounded down to a power of two, within limits. */
+static int child_with_default_memory(void) {
+  const uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+  static const char *const cards[] = {"cards=1", "cards=4"};
+  struct drm_npu_dev_info info;
+  uint64_t bytes[2];
+
+  for (int i = 0; i < 2; i++) {
+    setenv("NPU_SIM", cards[i], 1);
+    CHECK(!npu_device_open(0, &left_device));
+    CHECK(!npu_device_info(left_device, &info));
+    npu_device_close(left_device);
+    bytes[i] = info.ddr_bytes;
+    CHECK((bytes[i] & (bytes[i] - 1)) == 0 && bytes[i] >= 512 * MIB && bytes[i] <= 65536 * MIB);
+    CHECK(bytes[i] == 512 * MIB || bytes[i] <= host / 2 / (i ? 4 : 1)); /* a control group may allow less */
+  }
+  CHECK(bytes[1] == 512 * MIB || bytes[1] == 65536 * MIB || bytes[1] * 4 == bytes[0] || bytes[0] == 65536 * MIB);
+  return 0;
+}
+
 static int child_with_bad_options(void) {
   static const char *const bad[] = {"cores=99", "cores=",   "cores=two",    "lmem=1000", "ddr=1X",
                                     "speed=3",  "queues=0", "backend=fpga", "check=all"};
@@ -139,11 +159,11 @@ static const struct {
   const char *name;
   int (*run)(void);
 } children[] = {
-    {"leaves_everything", child_leaves_everything},   {"is_killed", child_is_killed},
-    {"without_permission", child_without_permission}, {"without_device", child_without_device},
-    {"with_small_card", child_with_small_card},       {"with_bad_options", child_with_bad_options},
-    {"open_and_fail", child_opens_and_fails},         {"requires_a_card", child_requires_a_card},
-    {"forgets_a_flush", child_forgets_a_flush},
+    {"leaves_everything", child_leaves_everything},     {"is_killed", child_is_killed},
+    {"without_permission", child_without_permission},   {"without_device", child_without_device},
+    {"with_small_card", child_with_small_card},         {"with_bad_options", child_with_bad_options},
+    {"with_default_memory", child_with_default_memory}, {"open_and_fail", child_opens_and_fails},
+    {"requires_a_card", child_requires_a_card},         {"forgets_a_flush", child_forgets_a_flush},
 };
 
 int run_child(const char *name) {
@@ -274,6 +294,7 @@ static void no_device_is_said(void **state) {
 static void the_simulated_card_has_the_wanted_size(void **state) {
   (void)state;
   assert_child("with_small_card", "sim", "cores=1,lmem=64K,ddr=16M,queues=3");
+  assert_child("with_default_memory", "sim", NULL);
 }
 
 static void bad_options_of_the_simulator_are_named(void **state) {

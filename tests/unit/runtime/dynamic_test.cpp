@@ -146,7 +146,7 @@ TEST_F(DynamicTest, WhatCannotBeDynamicIsRefused) {
        "compiled for any shape (dynamic), but the network is not in the file: only the batch may vary (n_dynamic)"},
       {{mixed, fixed}, "some of its stages are dynamic and others are not"},
       {{outputs}, "dynamic, but tensor 'y' has another dimension 0 than input 'x'"},
-      {{flow}, "dynamic, and of several sub-networks or steps: not supported"},
+      {{flow}, "dynamic in its batch alone, and of several sub-networks: not supported"},
   };
   for (const auto &c : cases) {
     EXPECT_FALSE(load(file({net("other", c.stages)})));

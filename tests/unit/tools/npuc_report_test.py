@@ -270,6 +270,14 @@ class Reports(Case):
         for piece in stage["held"]["coefficients"]:
             self.assertLessEqual(piece["address"] + piece["bytes"], stage["memory"]["coefficients"])
 
+    def check_needs(self, stage):
+        """A launch needs what the runtime says, which counts whole pages."""
+        code, out, err = run("tpu_model", "--info", self.path("out.bmodel"))
+        self.assertEqual(code, 0, err)
+        needs = int(re.search(r"card memory for a launch: (\d+) bytes", out).group(1))
+        pages = len(stage["inputs"]) + len(stage["outputs"]) + 2 * stage["cpu"]["parts"] + 2
+        self.assertLessEqual(abs(needs - stage["memory"]["launch"]), 4096 * pages)
+
     def check_page(self, page, stage):
         text = ElementTree.tostring(page, encoding="unicode")
         self.assertNotRegex(text, r"(src|href)=|url\(|@import")
@@ -348,6 +356,7 @@ class Reports(Case):
                 self.check_table(stage)
                 self.check_nodes(stage)
                 self.check_memory(stage)
+                self.check_needs(stage)
                 self.check_page(page, stage)
 
     def test_the_cpu_has_no_cycles(self):

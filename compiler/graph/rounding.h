@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// How far rounding moves the outputs of a network: the graph on the host, with an error of the size of the rounding
+// added to what each node computes. Differences between several such runs and an exact one show which differences
+// between two right computations are to be expected, also where a network amplifies errors or decides by them.
+#ifndef NPU_GRAPH_ROUNDING_H
+#define NPU_GRAPH_ROUNDING_H
+
+#include "compiler/graph/ir.h"
+
+namespace npu::graph {
+
+/// The numbers that results are rounded to: a type of real numbers, or integers of 8 bits with a range of their own for
+/// each tensor
+/// (Dtype::I8).
+struct Rounding {
+  Dtype type = Dtype::F32;
+  /// Half of the distance between two numbers of the type next to 1; of integers, half a step of a range of size 1.
+  double unit() const;
+};
+
+/// Evaluates with errors that `seed` decides: of each computed number at most the rounding of the type, of a product
+/// also that of its sums; of integers that stand for numbers a step here and there. Moves and maxima are exact.
+Status evaluate_rounded(const Graph &graph, const std::vector<Tensor> &inputs, const Rounding &rounding, uint64_t seed,
+                        std::vector<Tensor> &outputs);
+
+}  // namespace npu::graph
+
+#endif  // NPU_GRAPH_ROUNDING_H

@@ -1,0 +1,290 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""npuc --verify: right networks of all kinds are right, wrong ones are found and named, and a stand-in for ONNX Runtime
+fails, crashes or disagrees. Results are wrong by another network's .bmodel, or by scores that share a scale of 8 bits
+with boxes.
+
+usage: npuc_verify_test.py BIN TOP
+"""
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import jsonschema
+import numpy as np
+
+BIN, TOP = sys.argv.pop(1), sys.argv.pop(1)
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
+
+# pylint: disable=wrong-import-position
+import net_parts  # noqa: E402
+from net_builder import Builder  # noqa: E402
+from onnx_writer import Graph  # noqa: E402
+
+DIGITS = os.path.join(TOP, "networks", "digits", "digits.onnx")
+RIGHT, FAILED, USAGE, WRONG, UNCLEAR = 0, 1, 2, 3, 4
+
+# Stands for npuc-onnxruntime: MODEL INPUTS NAMES OUTPUTS VERSION. The network is y = 2 x.
+STAND_IN = """#!/usr/bin/python3
+import os, struct, sys
+import numpy as np
+KIND = %r
+if KIND == "crash":
+    os.kill(os.getpid(), 11)
+if KIND == "fail":
+    sys.exit("Not implemented: this operator")
+data = open(sys.argv[2], "rb").read()
+size, kind, rank = struct.unpack_from("<3I", data)
+dims = struct.unpack_from("<%%dq" %% rank, data, 12 + size)
+x = np.frombuffer(data, np.float32, int(np.prod(dims)), 12 + size + 8 * rank)
+y = (x * (2 if KIND == "right" else 3)).astype(np.float32)
+with open(sys.argv[4], "wb") as out:
+    out.write(struct.pack("<3I", 1, 1, rank) + b"y" + struct.pack("<%%dq" %% rank, *dims) + y.tobytes())
+with open(sys.argv[5], "w") as out:
+    out.write("9.9.9")
+"""
+
+
+def double(opset=13):
+    g = Graph("double", opset)
+    g.output(g.node("Add", [g.input("x", [2, 8])] * 2, "y"), [2, 8])
+    return g.serialize()
+
+
+def boxes_and_scores(b):
+    """One output of boxes up to 640 and scores up to 1."""
+    x = b.op("Relu", b.conv(b.input([1, 3, 8, 8], 0, 1), 3, 8, 3, pads=[1, 1, 1, 1]))
+    boxes = b.op("Mul", b.op("Sigmoid", b.conv(x, 8, 4, 1)), b.graph.const(np.array(640, np.float32)))
+    scores = b.graph.node("Sigmoid", [b.conv(x, 8, 6, 1)], "scores")
+    b.graph.output(b.graph.node("Concat", [boxes, scores], "detections", axis=1))
+
+
+def built(make, seed=3):
+    builder = Builder(make.__name__, seed)
+    make(builder)
+    return builder
+
+
+def made(make, seed=3):
+    return built(make, seed).graph.serialize()
+
+
+def ranges(make):
+    """The options for inputs that are not from -1 to 1. The builder's integers are below the upper end."""
+    return [word for name, (low, high) in built(make).ranges.items()
+            for word in ("--verify-range", "%s=%d,%d" % (name, low, high - (not name.startswith("x"))))]
+
+
+def text_network():
+    """Token indices and a table, and an output that is a shape; batch and length are open."""
+    b = Builder("text", 5)
+    ids = b.graph.input("ids", ["n", "t"], np.int64)
+    x = b.op("MatMul", b.op("Gather", b.uniform([6, 64]), ids, axis=0), b.weights([64, 64], 64))
+    b.graph.output(b.graph.node("Softmax", [x], "y", axis=-1), ["n", "t", 64])
+    b.graph.output(b.graph.node("Shape", [ids], "size"), [2], np.int64)
+    return b.graph.serialize()
+
+
+class Verify(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with open(os.path.join(TOP, "docs/reference/schemas/npuc-report.schema.json"), encoding="utf-8") as file:
+            cls.schema = json.load(file)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="npuc-verify-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        with open(self.path(name), "wb") as file:
+            file.write(content)
+        return self.path(name)
+
+    def npuc(self, *arguments, **environment):
+        """Status, standard output, standard error; by npuc's evaluator unless the test has a stand-in."""
+        base = {k: v for k, v in os.environ.items() if k not in ("NPU_SIM", "NPUC_ONNXRUNTIME")}
+        done = subprocess.run([os.path.join(BIN, "npuc"), *arguments], capture_output=True, text=True, check=False,
+                              timeout=300, env={**base, "NPU_DEVICE": "sim", "NPU_QUIET": "1", **environment})
+        return done.returncode, done.stdout, done.stderr
+
+    def verified(self, model, *options, status=RIGHT, **environment):
+        reference = () if environment else ("--verify-reference", "npuc")
+        code, out, err = self.npuc(model, "--verify", "-q", *reference, *options, **environment)
+        self.assertEqual(code, status, out + err)
+        return out
+
+    def samples(self, shape, count=6):
+        folder = self.path("samples")
+        os.makedirs(folder, exist_ok=True)
+        random = np.random.RandomState(1)
+        for i in range(count):
+            np.save(os.path.join(folder, "%d.npy" % i), random.random_sample(shape).astype(np.float32))
+        return folder
+
+    def test_right_networks_of_all_kinds(self):
+        parts = [(name, made(make), ranges(make)) for name, make in net_parts.nets()]
+        reals = [("digits " + t, DIGITS, ("--reals", t)) for t in ("fp16", "bf16")]
+        image = ("--verify-range", "image=0,1")
+        more = [("digits", DIGITS, image),
+                ("lanes", DIGITS, ("--input-type", "fp16", "--output-type", "bf16", *image)),
+                ("small local memory", DIGITS, ("--lmem", "64K", "--cores", "2")),
+                ("int8", DIGITS, ("--quantize", "int8", "--calibrate", self.samples([1, 1, 8, 8])))]
+        for name, model, options in parts + reals + more:
+            with self.subTest(name):
+                path = model if isinstance(model, str) else self.write("net.onnx", model)
+                out = self.verified(path, *options)
+                self.assertRegex(out, r"(?m)^verdict +right$")
+                self.assertIn("device sim, reference npuc's evaluator", out)
+
+    def test_dynamic_networks_also_with_smaller_shapes(self):
+        model = self.write("text.onnx", text_network())
+        out = self.verified(model, "--dynamic", "--shape", "ids=2,20")
+        self.assertEqual(re.findall(r"(?m)^inputs +(\S+ \[.*?\]): random", out), ["ids [2, 20]", "ids [1, 10]"])
+        self.assertEqual(len(re.findall(r"(?m)^size int32 \[2\] .* right$", out)), 2)
+        out = self.verified(model, "--stage", "ids=1,8", "--stage", "ids=1,4")
+        self.assertEqual(out.count("inputs  "), 2)
+
+    def test_another_networks_program_is_wrong(self):
+        models = [self.write("%d.onnx" % seed, made(net_parts.classify, seed)) for seed in (3, 4)]
+        self.assertEqual(self.npuc(models[1], "-q", "-o", self.path("other.bmodel"))[0], 0)
+        out = self.verified(models[0], "--verify-bmodel", self.path("other.bmodel"), status=WRONG)
+        self.assertRegex(out, r"(?m)^verdict +wrong$")
+        self.assertRegex(out, r"output 'softmax_\d+': .* rounding explains; element \d+ \(index \[\d,\d\]\): got \S+, "
+                              r"expected \S+")
+        out = self.verified(models[0], "--verify-bmodel", self.path("other.bmodel"), "--verify-first", status=WRONG)
+        self.assertIn("is right where it is the only output", out)
+
+    def test_scores_beside_boxes_in_one_scale(self):
+        model = self.write("detect.onnx", made(boxes_and_scores))
+        self.verified(model)
+        options = ("--quantize", "int8", "--calibrate", self.samples([1, 3, 8, 8]))
+        out = self.verified(model, *options, "--verify-first", status=WRONG)
+        parts = dict(re.findall(r"(?m)^detections float32 \[1, 10, 8, 8\] +(\S+) .* (right|wrong)$", out))
+        self.assertEqual(parts.pop("scores"), "wrong")
+        self.assertEqual(list(parts.values()), ["right"], "the boxes")
+        self.assertRegex(out, r"first wrong +'detections', result of Concat 'Concat_\d+'; right: '.*'")
+
+    def test_json(self):
+        model = self.write("detect.onnx", made(boxes_and_scores))
+        code, out, err = self.npuc(model, "--verify", "--verify-reference", "npuc", "--report", "json")
+        self.assertEqual(code, RIGHT, err)
+        report = json.loads(out)
+        jsonschema.validate(report, self.schema)
+        verification = report["verification"]
+        self.assertEqual((verification["verdict"], verification["device"]), ("right", "sim"))
+        parts = verification["runs"][0]["outputs"][0]["parts"]
+        self.assertEqual([p["elements"] for p in parts], [4 * 64, 6 * 64])
+        for p in parts:
+            self.assertLessEqual(p["largest"], p["allowed"])
+            self.assertLess(p["allowed"], 1e-3 * (640 if p["part"] != "scores" else 1), "a bound that finds mistakes")
+
+    def test_given_inputs(self):
+        model = self.write("double.onnx", double())
+        x = np.arange(16, dtype=np.float32).reshape(2, 8)
+        np.save(self.path("x.npy"), x)
+        np.savez(self.path("all.npz"), x=x)
+        for given in (self.path("x.npy"), "x=" + self.path("x.npy"), self.path("all.npz")):
+            self.assertIn("x [2, 8]: given", self.verified(model, "--verify-input", given))
+        np.save(self.path("short.npy"), x[:, :3])
+        for given, message in (("y=" + self.path("x.npy"), "the network has no input 'y'"),
+                               (self.path("short.npy"), "input 'x' has [2, 8]"),
+                               (self.path("none.npy"), "none.npy")):
+            code, _, err = self.npuc(model, "--verify", "--verify-input", given)
+            self.assertEqual(code, FAILED)
+            self.assertIn("--verify-input", err)
+            self.assertIn(message, err)
+        for value, message in (("x=2,1", "the lower one first"), ("x", "NAME=LOW,HIGH"), ("z=0,1", "no input 'z'")):
+            code, _, err = self.npuc(model, "--verify", "--verify-range", value)
+            self.assertEqual(code, FAILED)
+            self.assertIn(message, err)
+        self.assertEqual(self.npuc(model, "-o", self.path("o"), "--verify-input", "x")[0], USAGE)
+
+    def test_indices_and_numbers_that_mean_something(self):
+        b = Builder("few", 1)  # a table of two rows: random indices are 0 and 1
+        b.output(b.op("Gather", b.uniform([2, 5]), b.graph.input("i", [9], np.int64), axis=0))
+        self.verified(self.write("few.onnx", b.graph.serialize()))
+        self.verified(self.write("divide.onnx", made(net_parts.integers)))  # by integers that may be 0
+        g = Graph("none")
+        g.output(g.node("Log", [g.input("x", [4, 4])]))
+        model = self.write("log.onnx", g.serialize())
+        out = self.verified(model, "--verify-range", "x=-2,-1", status=UNCLEAR)
+        self.assertIn("no element is a finite number", out)
+        self.assertIn("--verify-range", out)
+        self.verified(model, "--verify-range", "x=1,2")
+
+    def stand_in(self, kind):
+        path = self.write(kind, (STAND_IN % kind).encode())
+        os.chmod(path, stat.S_IRWXU)
+        return path
+
+    def test_onnx_runtime_agrees(self):
+        out = self.verified(self.write("double.onnx", double()), NPUC_ONNXRUNTIME=self.stand_in("right"))
+        self.assertIn("reference ONNX Runtime 9.9.9\n", out)
+
+    def test_onnx_runtime_reads_the_file_differently(self):
+        out = self.verified(self.write("double.onnx", double()), "--verify-first", status=WRONG,
+                            NPUC_ONNXRUNTIME=self.stand_in("other"))
+        self.assertIn("npuc reads the file differently: its evaluator's output 'y': ", out)
+        self.assertRegex(out, r"first wrong +'y', result of Add 'Add_0'")
+
+    def test_onnx_runtime_fails_or_crashes(self):
+        model = self.write("double.onnx", double())
+        for kind, message in (("crash", "ONNX Runtime ended by signal 11"), ("fail", "Not implemented: this operator")):
+            program = self.stand_in(kind)
+            out = self.verified(model, NPUC_ONNXRUNTIME=program)
+            self.assertIn("reference npuc's evaluator", out)
+            self.assertIn("not compared with ONNX Runtime: ", out)
+            self.assertIn(message, out)
+            code, _, err = self.npuc(model, "--verify", "--verify-reference", "onnxruntime", NPUC_ONNXRUNTIME=program)
+            self.assertEqual(code, FAILED)
+            self.assertIn("--verify-reference onnxruntime: ", err)
+            self.assertIn(message, err)
+        code, _, err = self.npuc(model, "--verify", "--verify-reference", "onnxruntime", NPUC_ONNXRUNTIME="/none")
+        self.assertEqual(code, FAILED)
+        self.assertIn("cannot start /none", err)
+
+    @unittest.skipUnless(os.path.exists(os.path.join(BIN, "..", "lib", "npuc-onnxruntime")), "make onnxruntime")
+    def test_onnx_runtime_itself(self):
+        for name, model, options in (("digits", DIGITS, ()), ("text", self.write("text.onnx", text_network()),
+                                                              ("--dynamic", "--shape", "ids=2,20"))):
+            with self.subTest(name):
+                code, out, err = self.npuc(model, "--verify", "--verify-reference", "onnxruntime", "-q", *options)
+                self.assertEqual(code, RIGHT, out + err)
+                self.assertRegex(out, r"reference ONNX Runtime \d+\.\d+")
+
+    def test_memory_that_is_missing_is_named(self):
+        b = Builder("large", 2)
+        x = b.op("MatMul", b.input([1024, 1]), b.uniform([1, 1024]))  # 4 MiB
+        y = b.op("MatMul", b.op("Transpose", x, perm=[1, 0]), b.weights([1024, 8], 1024))
+        b.output(b.op("MatMul", b.op("Transpose", y, perm=[1, 0]), x))
+        model = self.write("large.onnx", b.graph.serialize())
+        code, out, err = self.npuc(model, "-o", self.path("large.bmodel"), "--lmem", "64K", "--report", "json")
+        self.assertEqual(code, 0, err)
+        memory = json.loads(out)["stages"][0]["memory"]
+        self.assertGreaterEqual(memory["activations"], 4 << 20)
+        self.assertEqual(memory["launch"], sum(v for k, v in memory.items() if k != "launch"))
+        run = [os.path.join(BIN, "bmrt_test"), "--bmodel", self.path("large.bmodel")]
+        environment = {**os.environ, "NPU_DEVICE": "sim", "NPU_QUIET": "1"}
+        done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=300,
+                              env={**environment, "NPU_SIM": "ddr=4M"})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"out of memory: requested .* free .*NPU_SIM=ddr=(\d+)M gives the simulated card "
+                                      r"more; a launch needs \d+ MiB \(activations \d+ MiB, ")
+        setting = re.search(r"NPU_SIM=(ddr=\d+M)", done.stderr).group(1)
+        done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=300,
+                              env={**environment, "NPU_SIM": setting})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "tools/npuc/verify.h"
+
+#include <algorithm>
+
+#include "tools/npuc/verify_network.h"
+
+namespace npu::npuc {
+namespace {
+
+using Shapes = std::map<std::string, graph::Shape>;
+
+/// Half of each dimension that the file leaves open; false: that is the same.
+bool smaller(const compiler::Reference &reference, Shapes &shapes) {
+  bool changed = false;
+  for (const compiler::FileTensor &t : reference.inputs) {
+    const auto &g = reference.graph;
+    for (graph::ValueId v : g.inputs) {
+      if (g[v].name != t.name) continue;
+      graph::Shape shape = g[v].shape;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (t.has_shape && !t.open[d]) continue;
+        changed = changed || shape[d] > 1;
+        shape[d] = (shape[d] + 1) / 2;
+      }
+      shapes[t.name] = shape;
+    }
+  }
+  return changed;
+}
+
+Status run_shapes(const Verified &what, const VerifyArguments &args, const Chip &chip, const Shapes &shapes,
+                  Verification &out, Shapes &less, bool &has_less) {
+  compiler::Options options = what.options;
+  for (const auto &[name, shape] : shapes) options.shapes[name] = shape;
+  ComparedNetwork network(what, args, std::move(options), out);
+  NPU_TRY(network.import());
+  has_less = smaller(network.reference(), less);
+  return network.compare(chip, nullptr, out.runs.emplace_back());
+}
+
+}  // namespace
+
+Verdict VerifiedRun::verdict() const {
+  Verdict worst = Verdict::Right;
+  for (const OutputResult &o : outputs) worst = std::max(worst, o.verdict());
+  return worst;
+}
+
+Verdict Verification::verdict() const {
+  Verdict worst = understood.empty() ? Verdict::Right : Verdict::Wrong;
+  for (const VerifiedRun &r : runs) worst = std::max(worst, r.verdict());
+  return worst;
+}
+
+void add_options(CommandLine &line, VerifyArguments &args) {
+  line.heading("Verification");
+  Option &on =
+      line.flag("--verify", args.on,
+                "run what was compiled, and compare each output, part by part, with ONNX Runtime or npuc's evaluator; "
+                "status 0: right, 3: wrong, 4: these inputs do not decide it");
+  line.texts("--verify-input", "NAME=FILE.npy|FILE.npz", args.inputs,
+             "values of an input, or of all: an array for each. Without it, inputs are the first sample of "
+             "--calibrate, or random")
+      .needs(on);
+  line.texts("--verify-range", "NAME=LOW,HIGH", args.ranges, "random numbers of an input are between these").needs(on);
+  line.number("--verify-seed", "N", args.seed, 0, INT64_MAX, "seed of random inputs").shows("1").needs(on);
+  line.choice("--verify-reference", {"auto", "onnxruntime", "npuc"}, args.reference,
+              "auto is ONNX Runtime where it is there and takes the file, else npuc's evaluator")
+      .shows(args.reference)
+      .needs(on);
+  line.text("--verify-bmodel", "FILE", args.bmodel,
+            "a .bmodel that was compiled from this file before, with the same options: it runs instead")
+      .needs(on);
+  line.flag("--verify-first", args.first,
+            "if an output is wrong, look for the first tensor of the file that is, by compiling parts of it")
+      .needs(on);
+}
+
+Status verify(const Verified &what, const VerifyArguments &args, Verification &out) {
+  Chip chip;
+  NPU_TRY(chip.load(what.bmodel, what.options.cores, what.options.lmem_bytes));
+  out.device = chip.device();
+  Shapes less, ignored;
+  bool has_less = false, again = false;
+  for (size_t s = 0; s < std::max<size_t>(what.stages.size(), 1); ++s) {
+    Shapes shapes;
+    if (!what.stages.empty()) NPU_TRY(compiler::parse_stage(what.stages[s], shapes));
+    Shapes &half = s ? ignored : less;
+    NPU_TRY(run_shapes(what, args, chip, shapes, out, half, s ? again : has_less));
+  }
+  // Programs that the runtime compiles are compared as well. Arrays that are given have the shapes of the stage.
+  if (!(what.dynamic || what.dynamic_batch) || !has_less || !args.inputs.empty()) return {};
+  compiler::Options options = what.options;
+  for (const auto &[name, shape] : less) options.shapes[name] = shape;
+  ComparedNetwork network(what, args, std::move(options), out);
+  if (const Status imported = network.import(); !imported.ok()) {
+    out.note += (out.note.empty() ? "" : "; ") + ("not compared with smaller shapes: " + imported.message());
+    return {};
+  }
+  return network.compare(chip, nullptr, out.runs.emplace_back());
+}
+
+}  // namespace npu::npuc

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#include "tools/npuc/verify_inputs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+
+#include "runtime/arrays/inputs.h"
+#include "runtime/arrays/npy.h"
+#include "runtime/cpu/element.h"
+
+namespace npu::npuc {
+namespace {
+
+using arrays::FileKind;
+using graph::Dtype;
+using graph::Graph;
+using graph::Tensor;
+
+std::vector<arrays::Input> inputs_of(const Graph &g) {
+  std::vector<arrays::Input> out;
+  for (graph::ValueId v : g.inputs) {
+    arrays::Input input;
+    static_cast<graph::TensorKind &>(input) = g[v];
+    input.name = g[v].name;
+    out.push_back(std::move(input));
+  }
+  return out;
+}
+
+/// Arrays of --verify-input by the names of their inputs.
+Status read_given(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
+                  std::map<std::string, graph::TensorPtr> &out) {
+  for (const std::string &text : texts) {
+    const auto wrong = [&text](const std::string &what) {
+      return Status::error("--verify-input " + text + ": " + what);
+    };
+    if (arrays::kind_of(text) == FileKind::Archive) {
+      std::set<std::string> names;
+      for (const arrays::Input &input : inputs) names.insert(input.name);
+      NPU_TRY(arrays::read_archive(text, names, out).within("--verify-input"));
+      continue;
+    }
+    const size_t equals = text.rfind('=');
+    const bool alone = equals == std::string::npos && inputs.size() == 1;
+    if (equals == std::string::npos && !alone) return wrong("NAME=FILE.npy or FILE.npz is expected");
+    const std::string name = alone ? inputs[0].name : text.substr(0, equals);
+    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const auto &i) { return i.name == name; });
+    if (!known) return wrong("the network has no input '" + name + "'");
+    NPU_TRY(arrays::read_npy(alone ? text : text.substr(equals + 1), out[name]).within("--verify-input"));
+  }
+  return {};
+}
+
+struct Range {
+  double low = -1, high = 1;
+};
+
+Status read_ranges(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
+                   std::map<std::string, Range> &out) {
+  for (const std::string &text : texts) {
+    const auto wrong = [&text](const std::string &what) {
+      return Status::error("--verify-range " + text + ": " + what);
+    };
+    const size_t equals = text.rfind('='), comma = text.find(',', equals == std::string::npos ? 0 : equals);
+    if (equals == std::string::npos || comma == std::string::npos) return wrong("NAME=LOW,HIGH is expected");
+    const std::string name = text.substr(0, equals);
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const auto &i) { return i.name == name; }))
+      return wrong("the network has no input '" + name + "'");
+    Range &range = out[name];
+    const char *const low = text.data() + equals + 1, *const middle = text.data() + comma;
+    const char *const end = text.data() + text.size();
+    const auto [low_end, low_error] = std::from_chars(low, middle, range.low);
+    const auto [high_end, high_error] = std::from_chars(middle + 1, end, range.high);
+    if (low_error != std::errc() || low_end != middle || high_error != std::errc() || high_end != end ||
+        !(range.low <= range.high))
+      return wrong("two numbers are expected, the lower one first");
+  }
+  return {};
+}
+
+/// Inputs that the file has as truth values are uint8 in the graph.
+Dtype type_in_file(const compiler::Reference &reference, const std::string &name) {
+  for (const compiler::FileTensor &t : reference.inputs)
+    if (t.name == name) return t.dtype;
+  return Dtype::Undefined;
+}
+
+/// Integers that are tried, the last one exclusive: indices of small tables, and divisors, are not all of these.
+struct Integers {
+  double low, high;
+};
+constexpr Integers kChoices[] = {{0, 8}, {1, 8}, {0, 2}, {1, 2}, {0, 1}};
+
+/// Integers of 8 bits have all values at the first choice.
+Tensor random_tensor(const graph::TensorKind &kind, Dtype in_file, const Range *range, const Integers &choice,
+                     std::mt19937_64 &random) {
+  Tensor out(kind.dtype, kind.shape);
+  double low = choice.low, high = choice.high;
+  if (in_file == Dtype::Bool) high = std::min(high, 2.0);
+  if (graph::is_byte(kind.dtype) && in_file != Dtype::Bool && &choice == kChoices) {
+    low = kind.dtype == Dtype::I8 ? -128 : 0;
+    high = low + 256;
+  }
+  if (range) low = range->low, high = range->high + (cpu::is_integer(kind.dtype) ? 1 : 0);
+  if (!cpu::is_integer(kind.dtype) && !range) low = -1, high = 1;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    const double unit = static_cast<double>(random() >> 11) * 0x1p-53, v = low + (high - low) * unit;
+    cpu::store(out, i, cpu::is_integer(kind.dtype) ? std::floor(v) : v);
+  }
+  return out;
+}
+
+}  // namespace
+
+Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, quantize::Samples *samples,
+                   const TryInputs &can, std::vector<Tensor> &out, std::string &where) {
+  const std::vector<arrays::Input> inputs = inputs_of(reference.graph);
+  std::map<std::string, graph::TensorPtr> given;
+  std::map<std::string, Range> ranges;
+  NPU_TRY(read_given(args.inputs, inputs, given));
+  NPU_TRY(read_ranges(args.ranges, inputs, ranges));
+  if (samples && given.empty() && ranges.empty()) {
+    NPU_TRY(samples->open(inputs));
+    if (samples->count() > 0) {
+      where = "sample " + samples->name(0);
+      NPU_TRY(samples->load(0, out));
+      return can(out);
+    }
+  }
+  const bool all_given = given.size() == inputs.size();
+  where = all_given ? "given"
+                    : (given.empty() ? "random, seed " : "given, others random, seed ") + std::to_string(args.seed);
+  Status last;
+  for (const Integers &choice : kChoices) {
+    std::mt19937_64 random(args.seed);
+    out.clear();
+    for (const arrays::Input &input : inputs) {
+      if (const auto it = given.find(input.name); it != given.end()) {
+        NPU_TRY(arrays::fit(*it->second, input, out.emplace_back()).within("--verify-input " + input.name));
+        continue;
+      }
+      const auto range = ranges.find(input.name);
+      out.push_back(random_tensor(input, type_in_file(reference, input.name),
+                                  range == ranges.end() ? nullptr : &range->second, choice, random));
+    }
+    last = can(out);
+    if (last.ok() || all_given) return last;
+  }
+  return Status::error("--verify: the network cannot be computed with random inputs: " + last.message() +
+                       ". Give inputs that it is for, with --verify-input or --verify-range");
+}
+
+}  // namespace npu::npuc

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "tools/npuc/verify_network.h"
+
+#include <algorithm>
+
+#include "compiler/graph/evaluate.h"
+#include "compiler/quantize/parallel.h"
+#include "runtime/cpu/operators.h"
+#include "tools/npuc/verify_inputs.h"
+#include "tools/npuc/verify_onnxruntime.h"
+
+namespace npu::npuc {
+namespace {
+
+using graph::Dtype;
+using graph::Tensor;
+
+/// Runs with errors of rounding: more find rarer decisions that depend on it.
+constexpr size_t kRoundedRuns = 3;
+
+graph::Rounding rounding_of(const compiler::Options &options) {
+  return {options.quantize.type == quantize::Type::None ? options.reals : Dtype::I8};
+}
+
+std::string shapes_text(const graph::Graph &g) {
+  std::string out;
+  for (graph::ValueId v : g.inputs) out += (out.empty() ? "" : ", ") + g[v].name + " " + graph::shape_text(g[v].shape);
+  return out;
+}
+
+/// Truth values that an output has as integers of 8 bits.
+bool are_decisions(const graph::Graph &g, size_t output) {
+  const int made = g.producers()[graph::at(g.outputs[output])];
+  if (made < 0) return false;
+  const graph::Node &n = g.nodes[static_cast<size_t>(made)];
+  return n.op == graph::Op::Cast && g[n.inputs[0]].dtype == Dtype::Bool;
+}
+
+/// ONNX Runtime's output in the type and shape of the evaluator's.
+Status convert(const std::string &name, const Tensor &from, const graph::TensorKind &kind, Tensor &out) {
+  if (from.shape != kind.shape)
+    return Status::error("output '" + name + "' has the shape " + graph::shape_text(from.shape) + " there, and " +
+                         graph::shape_text(kind.shape) + " as npuc reads the file");
+  out = Tensor(kind.dtype, kind.shape);
+  if (from.dtype == kind.dtype)
+    out.data = from.data;
+  else
+    cpu::cast(from, cpu::Overflow::Saturate, out);
+  return {};
+}
+
+}  // namespace
+
+Status ComparedNetwork::compute_rounded() {
+  rounded_.resize(kRoundedRuns);
+  return quantize::for_each(kRoundedRuns, "", {}, [&](size_t r, size_t) {
+    return graph::evaluate_rounded(reference_.graph, inputs_, rounding_of(options_), args_.seed + r, rounded_[r]);
+  });
+}
+
+Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *values, VerifiedRun &out) {
+  const graph::Graph &g = reference_.graph;
+  const auto compute = [&](const std::vector<Tensor> &inputs) -> Status {
+    inputs_ = inputs;
+    NPU_TRY(chip.settle(inputs_));
+    return graph::evaluate_graph(g, inputs_, exact_);
+  };
+  out.shapes = shapes_text(g);
+  NPU_TRY(values ? compute(*values)
+                 : make_inputs(reference_, args_, options_.quantize.samples.get(), compute, out.values, out.inputs));
+  out.values = inputs_;
+  NPU_TRY(compute_rounded());
+  std::vector<Tensor> got;
+  for (graph::ValueId v : g.outputs) got.emplace_back(g[v].dtype, g[v].shape);
+  NPU_TRY(chip.run(inputs_, got).within(out.shapes));
+  std::vector<Tensor> wanted = exact_;
+  NPU_TRY(ask_onnxruntime(wanted));
+  for (size_t k = 0; k < got.size(); ++k) {
+    Expected e = expected(k, wanted[k]);
+    chip.stored(k, e.stored, e.step);
+    out.outputs.push_back(compare_output(g.output_names[k], got[k], e, graph::output_parts(g, k)));
+  }
+  return {};
+}
+
+Status ComparedNetwork::understand(const std::vector<Tensor> &values) {
+  inputs_ = values;
+  NPU_TRY(graph::evaluate_graph(reference_.graph, inputs_, exact_));
+  NPU_TRY(compute_rounded());
+  std::vector<Tensor> wanted = exact_;
+  return ask_onnxruntime(wanted);
+}
+
+Expected ComparedNetwork::expected(size_t k, const Tensor &wanted) const {
+  Expected e;
+  e.wanted = &wanted;
+  e.exact = &exact_[k];
+  for (const auto &run : rounded_) e.rounded.push_back(&run[k]);
+  e.rounding = rounding_of(options_);
+  e.decisions = are_decisions(reference_.graph, k);
+  return e;
+}
+
+/// Replaces the evaluator's outputs by ONNX Runtime's, if that is wished and there.
+Status ComparedNetwork::ask_onnxruntime(std::vector<Tensor> &wanted) {
+  result_.reference = "npuc's evaluator";
+  if (args_.reference == "npuc") return {};
+  const std::string program = onnxruntime_program();
+  Status status = Status::error("npuc was built without it (make onnxruntime, then make build)");
+  std::string version;
+  if (!program.empty()) status = run_onnxruntime(program, version, wanted);
+  if (status.ok()) {
+    result_.reference = "ONNX Runtime " + version;
+    return {};
+  }
+  if (args_.reference == "onnxruntime") return status.within("--verify-reference onnxruntime");
+  result_.note = "not compared with ONNX Runtime: " + status.message();
+  return {};
+}
+
+Status ComparedNetwork::run_onnxruntime(const std::string &program, std::string &version, std::vector<Tensor> &wanted) {
+  const graph::Graph &g = reference_.graph;
+  std::vector<NamedTensor> inputs, found;
+  for (size_t i = 0; i < inputs_.size(); ++i) inputs.push_back({g[g.inputs[i]].name, inputs_[i]});
+  for (const auto &[name, value] : options_.values) inputs.push_back({name, *value});
+  NPU_TRY(npuc::run_onnxruntime(program, what_.model, inputs, options_.outputs, found, version));
+  std::vector<Tensor> theirs;
+  for (size_t k = 0; k < g.outputs.size(); ++k) {
+    const auto it =
+        std::find_if(found.begin(), found.end(), [&](const NamedTensor &t) { return t.name == g.output_names[k]; });
+    if (it == found.end()) return Status::error("it gives no output '" + g.output_names[k] + "'");
+    NPU_TRY(convert(g.output_names[k], it->tensor, g[g.outputs[k]], theirs.emplace_back()));
+  }
+  wanted = std::move(theirs);
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    OutputResult own = compare_output(g.output_names[k], exact_[k], expected(k, wanted[k]), graph::output_parts(g, k));
+    if (own.verdict() == Verdict::Wrong) result_.understood.push_back(std::move(own));
+  }
+  return {};
+}
+
+}  // namespace npu::npuc

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// A file with one set of shapes and outputs: what the chip computes against what the evaluator and ONNX Runtime do.
+#ifndef NPU_NPUC_VERIFY_NETWORK_H
+#define NPU_NPUC_VERIFY_NETWORK_H
+
+#include "compiler/api/reference.h"
+#include "tools/npuc/verify.h"
+#include "tools/npuc/verify_chip.h"
+
+namespace npu::npuc {
+
+class ComparedNetwork {
+ public:
+  /// `options` have the shapes, and outputs in place of the file's own. The result gets the reference that was used.
+  ComparedNetwork(const Verified &what, const VerifyArguments &args, compiler::Options options, Verification &result)
+      : what_(what), args_(args), options_(std::move(options)), result_(result) {}
+
+  Status import() { return compiler::import_reference(what_.model, options_, reference_); }
+  const compiler::Reference &reference() const { return reference_; }
+
+  /// Precondition of what follows: import() has succeeded. `values`: those of the inputs; null: they are chosen.
+  Status compare(const Chip &chip, const std::vector<graph::Tensor> *values, VerifiedRun &out);
+  /// Compares the evaluator with ONNX Runtime alone.
+  Status understand(const std::vector<graph::Tensor> &values);
+
+ private:
+  Status compute_rounded();
+  Expected expected(size_t k, const graph::Tensor &wanted) const;
+  Status ask_onnxruntime(std::vector<graph::Tensor> &wanted);
+  Status run_onnxruntime(const std::string &program, std::string &version, std::vector<graph::Tensor> &wanted);
+
+  const Verified &what_;
+  const VerifyArguments &args_;
+  compiler::Options options_;
+  Verification &result_;
+  compiler::Reference reference_;
+  std::vector<graph::Tensor> inputs_, exact_;
+  std::vector<std::vector<graph::Tensor>> rounded_;
+};
+
+}  // namespace npu::npuc
+
+#endif  // NPU_NPUC_VERIFY_NETWORK_H

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "tools/npuc/verify_onnxruntime.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "tools/npuc/verify_runtime.h"
+
+namespace npu::npuc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that goes with its object.
+class Folder {
+ public:
+  Folder() {
+    std::error_code failed;
+    std::string path = (fs::temp_directory_path(failed) / "npuc-XXXXXX").string();
+    if (mkdtemp(path.data())) path_ = path;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder &) = delete;
+  Folder &operator=(const Folder &) = delete;
+  std::string operator/(const char *name) const { return path_ + "/" + name; }
+  bool ok() const { return !path_.empty(); }
+
+ private:
+  std::string path_;
+};
+
+/// The last lines of a file of messages.
+std::string tail(const std::string &path) {
+  constexpr size_t kMost = 600;
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.size() <= kMost ? text : "..." + text.substr(text.size() - kMost);
+}
+
+/// Runs a program to its end; standard output and standard error go to `log`.
+Status run_program(const std::vector<std::string> &words, const std::string &log) {
+  std::vector<char *> argv;
+  for (const std::string &w : words) argv.push_back(const_cast<char *>(w.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = -1;
+  const int error = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error) return Status::error("cannot start " + words[0] + ": " + std::strerror(error));
+  int state = 0;
+  while (waitpid(child, &state, 0) < 0)
+    if (errno != EINTR) return Status::error("cannot wait for " + words[0] + ": " + std::strerror(errno));
+  if (WIFSIGNALED(state))
+    return Status::error("ONNX Runtime ended by signal " + std::to_string(WTERMSIG(state)) + " (" +
+                         strsignal(WTERMSIG(state)) + ")" + (tail(log).empty() ? "" : ": " + tail(log)));
+  if (WEXITSTATUS(state) == 0) return {};
+  const std::string why = tail(log);
+  return Status::error("ONNX Runtime failed: " + (why.empty() ? "status " + std::to_string(WEXITSTATUS(state)) : why));
+}
+
+}  // namespace
+
+std::string onnxruntime_program() {
+  const char *const named = std::getenv("NPUC_ONNXRUNTIME");
+  if (named && *named) return named;
+  return beside_libraries("npuc-onnxruntime");
+}
+
+Status run_onnxruntime(const std::string &program, const std::string &model, const std::vector<NamedTensor> &inputs,
+                       const std::vector<std::string> &wanted, std::vector<NamedTensor> &outputs,
+                       std::string &version) {
+  const Folder folder;
+  if (!folder.ok()) return Status::error("cannot make a temporary folder: " + std::string(std::strerror(errno)));
+  NPU_TRY(write_tensors(folder / "inputs", inputs));
+  std::ofstream names(folder / "names");
+  for (const std::string &name : wanted) names << name << '\n';
+  names.close();
+  NPU_TRY(run_program({program, model, folder / "inputs", folder / "names", folder / "outputs", folder / "version"},
+                      folder / "log"));
+  NPU_TRY(read_tensors(folder / "outputs", outputs));
+  std::ifstream(folder / "version") >> version;
+  return {};
+}
+
+}  // namespace npu::npuc
