@@ -3,6 +3,7 @@
 
 #include "compiler/api/compile_graph.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/open_batch.h"
 
 namespace npu::compiler {
 
@@ -17,7 +18,9 @@ Status import_reference(const std::string &path, const Options &options, Referen
       for (const graph::RawDim &d : v.dims) t.open.push_back(d.value < 0);
     }
     for (const graph::RawNode &n : raw.nodes) out.results.insert(n.outputs.begin(), n.outputs.end());
-    return graph::import_model(raw, {options.shapes, options.values}, out.graph).within(path);
+    graph::ImportOptions import_options{options.shapes, options.values};
+    if (options.assume_batch) graph::assume_batch(raw, import_options);
+    return graph::import_model(raw, import_options, out.graph).within(path);
   });
 }
 

@@ -24,7 +24,7 @@ struct Reference {
   std::set<std::string> results;   ///< tensors that the file's nodes make, but for those in bodies and functions
 };
 
-/// Imports a file with the shapes, values and outputs of the options.
+/// Imports a file with the shapes, values and outputs of the options, and with the batch that is assumed.
 Status import_reference(const std::string &path, const Options &options, Reference &out);
 
 }  // namespace npu::compiler

@@ -52,6 +52,21 @@ int fail(const std::string &message) {
   return 1;
 }
 
+/// The exit status of --verify. The figures are on standard output or in the reports.
+int exit_status(npu::npuc::Verdict verdict) {
+  switch (verdict) {
+    case npu::npuc::Verdict::Right:
+      return 0;
+    case npu::npuc::Verdict::Unclear:
+      fail("--verify: these inputs do not decide if the outputs are right");
+      return kUnclear;
+    case npu::npuc::Verdict::Wrong:
+      fail("--verify: the outputs are wrong");
+      return kWrong;
+  }
+  return 1;
+}
+
 Status make_folder(const std::string &path) {
   std::error_code failed;
   std::filesystem::create_directories(path, failed);
@@ -194,7 +209,7 @@ Status write_files(const Arguments &args, const Made &made) {
   return npu::npuc::write_outputs(outputs);
 }
 
-/// Where there is no table, which says the same last.
+/// Prints warnings of the quantization if no table is printed, which ends with them.
 void print_warnings(const npu::quantize::Result &quantized) {
   for (const std::string &warning : quantized.warnings) std::fprintf(stderr, "npuc: warning: %s\n", warning.c_str());
 }
@@ -391,8 +406,7 @@ int run_main(int argc, char **argv) {
   npu::compiler::Refusal refusal;
   npu::npuc::Verdict verdict = npu::npuc::Verdict::Right;
   const Status status = run(args, refusal, verdict);
-  if (status.ok() && verdict == npu::npuc::Verdict::Right) return 0;
-  if (status.ok()) return verdict == npu::npuc::Verdict::Wrong ? kWrong : kUnclear;
+  if (status.ok()) return exit_status(verdict);
   if (refusal.message.empty() || refusal.message != status.message()) return fail(status.message());
   fail(refusal.text());
   const Status reported = report_refusal(args, refusal);

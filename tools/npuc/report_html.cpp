@@ -134,7 +134,9 @@ std::string stage_text(const Reported &what, size_t s) {
   out += tensors_text("inputs", stage.inputs) + tensors_text("outputs", stage.outputs) + key_figures(r);
   std::vector<size_t> all;
   for (size_t i = 0; i < std::min(r.layers.size(), kMostRows); ++i) all.push_back(i);
-  for (const std::string &warning : r.warnings) out += "<div class=\"finding\"><p>" + escaped(warning) + "</p></div>\n";
+  for (const auto *warnings : {&r.warnings, &what.stage[s].quantized.warnings})
+    for (const std::string &warning : *warnings)
+      out += "<div class=\"finding\"><p>" + escaped(warning) + "</p></div>\n";
   out += page::network_graph(r, s);
   const std::vector<size_t> costliest = r.costliest(kCostliest);
   out += "<h2>Costliest nodes</h2>\n" + table(r, costliest, "costliest", s);
@@ -152,8 +154,6 @@ std::string stage_text(const Reported &what, size_t s) {
   if (all.size() < r.layers.size())
     out += "<p class=\"sub\">" + grouped(r.layers.size() - all.size()) + " more are in the report as JSON.</p>\n";
   for (const std::string &note : r.notes) out += "<p class=\"sub\">" + escaped(note) + "</p>\n";
-  for (const std::string &warning : what.stage[s].quantized.warnings)
-    out += "<p class=\"sub\">warning: " + escaped(warning) + "</p>\n";
   return out;
 }
 

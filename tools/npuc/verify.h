@@ -60,7 +60,6 @@ struct Verified {
   std::span<const compiler::Compiled> compiled;
   std::span<const uint8_t> bmodel;  ///< the file's bytes
   bool dynamic = false, dynamic_batch = false;
-  bool quiet = false;
 };
 
 Status verify(const Verified &what, const VerifyArguments &args, Verification &out);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/cpu/element.h"
+#include "runtime/cpu/plugin.h"
 #include "runtime/cpu/subnet.h"
 
 namespace npu::npuc {
@@ -86,6 +87,9 @@ Status Chip::load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes
   r_->bmrt_set_current_log_level(BMRT_LogLevel::FATAL);
   if (r_->bm_dev_request(&handle_, 0) != BM_SUCCESS)
     return Status::error("--verify: " + std::string(r_->npu_last_error()));
+  // The runtime has its own list of plug-ins.
+  for (const std::string &path : cpu::loaded_plugins())
+    if (!r_->bmrt_load_plugin(path.c_str())) return failed(*r_).within("--verify");
   runtime_ = r_->bmrt_create(handle_);
   if (!runtime_ || !r_->bmrt_load_bmodel_data(runtime_, bmodel.data(), bmodel.size()))
     return failed(*r_).within("--verify");

@@ -22,6 +22,7 @@ struct Runtime {
   decltype(&::bmrt_destroy) bmrt_destroy = nullptr;
   decltype(&::bmrt_last_error) bmrt_last_error = nullptr;
   decltype(&::bmrt_set_current_log_level) bmrt_set_current_log_level = nullptr;
+  decltype(&::bmrt_load_plugin) bmrt_load_plugin = nullptr;
   decltype(&::bmrt_load_bmodel_data) bmrt_load_bmodel_data = nullptr;
   decltype(&::bmrt_get_network_name) bmrt_get_network_name = nullptr;
   decltype(&::bmrt_get_network_info) bmrt_get_network_info = nullptr;

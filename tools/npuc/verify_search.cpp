@@ -84,10 +84,22 @@ class Search {
     return known->second.verdict() == Verdict::Wrong;
   }
 
+  /// The types that an output of the network was compiled with; none for other tensors.
+  graph::IoTypes::Side types_of(const std::string &tensor) const {
+    graph::IoTypes::Side out;
+    const bool is_output = std::ranges::any_of(run_.outputs, [&](const OutputResult &o) { return o.name == tensor; });
+    if (!is_output) return out;
+    out.all = what_.options.io_types.outputs.all;
+    if (const auto found = what_.options.io_types.outputs.named.find(tensor);
+        found != what_.options.io_types.outputs.named.end())
+      out.named.insert(*found);
+    return out;
+  }
+
   Status judge(const std::string &tensor, OutputResult &out) {
     compiler::Options options = options_;
     options.outputs = {tensor};
-    options.io_types.outputs = {};
+    options.io_types.outputs = types_of(tensor);
     compiler::Compiled compiled;
     std::vector<uint8_t> bytes;
     NPU_TRY(compiler::compile_onnx_file(what_.model, options, compiled));

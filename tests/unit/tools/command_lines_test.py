@@ -26,7 +26,7 @@ DIGITS = os.path.join(TOP, "networks", "digits", "digits.onnx")
 HANGS = 120  # seconds after which a tool counts as hung
 
 # tool -> statuses besides 0, 1 and 2
-TOOLS = {"npuc": (), "bmrt_test": (3, 4), "tpu_model": (), "npu-asm": (), "npu-dump": (), "npu-smi": (),
+TOOLS = {"npuc": (3, 4), "bmrt_test": (3, 4), "tpu_model": (), "npu-asm": (), "npu-dump": (), "npu-smi": (),
          "npu-vm": (125,)}
 # Options that would boot a board, serve, or take as long as their value says.
 LEFT_OUT = {"--interactive", "--listen", "--optimize", "--loopnum", "--loop", "--timeout", "--load"}

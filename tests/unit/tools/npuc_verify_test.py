@@ -165,14 +165,24 @@ class Verify(unittest.TestCase):
         self.assertIn("is right where it is the only output", out)
 
     def test_scores_beside_boxes_in_one_scale(self):
+        """An output of integers has one scale. In float32 each part keeps a scale of its own."""
         model = self.write("detect.onnx", made(boxes_and_scores))
         self.verified(model)
         options = ("--quantize", "int8", "--calibrate", self.samples([1, 3, 8, 8]))
-        out = self.verified(model, *options, "--verify-first", status=WRONG)
-        parts = dict(re.findall(r"(?m)^detections float32 \[1, 10, 8, 8\] +(\S+) .* (right|wrong)$", out))
-        self.assertEqual(parts.pop("scores"), "wrong")
-        self.assertEqual(list(parts.values()), ["right"], "the boxes")
-        self.assertRegex(out, r"first wrong +'detections', result of Concat 'Concat_\d+'; right: '.*'")
+        self.assertEqual(self.parts(self.verified(model, *options)), {"scores": "right", "boxes": "right"})
+        code, out, err = self.npuc(model, "--verify", "--verify-reference", "npuc", "--verify-first", *options,
+                                   "--output-type", "int8")
+        self.assertEqual(code, WRONG, out + err)
+        self.assertEqual(self.parts(out), {"scores": "wrong", "boxes": "right"})
+        self.assertRegex(out, r"(?m)^warning +output 'detections' has one scale for all its parts: part 'scores' has ")
+        self.assertRegex(out, r"first wrong +'(detections', result of Concat|scores', result of Sigmoid) '\w+'")
+        self.assertEqual(err, "npuc: --verify: the outputs are wrong\n")
+
+    def parts(self, out):
+        """The verdicts of the parts of boxes_and_scores()."""
+        found = re.findall(r"(?m)^detections float32 \[1, 10, 8, 8\] +(\S+) .* (right|wrong|unclear)$", out)
+        self.assertEqual(len(found), 2, out)
+        return {"scores" if name == "scores" else "boxes": verdict for name, verdict in found}
 
     def test_json(self):
         model = self.write("detect.onnx", made(boxes_and_scores))
@@ -208,6 +218,25 @@ class Verify(unittest.TestCase):
             self.assertEqual(code, FAILED)
             self.assertIn(message, err)
         self.assertEqual(self.npuc(model, "-o", self.path("o"), "--verify-input", "x")[0], USAGE)
+
+    def test_an_open_batch_is_one(self):
+        g = Graph("open")
+        g.output(g.node("Relu", [g.input("x", ["batch", 8])]), ["batch", 8])
+        code, out, err = self.npuc(self.write("open.onnx", g.serialize()), "--verify", "--verify-reference", "npuc")
+        self.assertEqual(code, RIGHT, out + err)
+        self.assertIn("x [1, 8]: random", out)
+        self.assertIn("npuc: warning: input 'x' has an open batch", err)
+
+    def test_operators_of_a_plug_in(self):
+        library = self.path("signal_operators.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(TOP, "runtime", "include"), "-o", library,
+                        os.path.join(TOP, "examples", "plugin", "signal_operators.c")], check=True)
+        g = Graph("own")
+        on = g.node("Hysteresis", [g.node("Tanh", [g.input("x", [4, 64])])], domain="com.example", low=-0.5, high=0.5)
+        g.output(g.node("Cast", [on], to=1), [4, 64])
+        model = self.write("own.onnx", g.serialize())
+        self.verified(model, "--plugin", library)
+        self.assertEqual(self.npuc(model, "--verify", "-q")[0], FAILED)
 
     def test_indices_and_numbers_that_mean_something(self):
         b = Builder("few", 1)  # a table of two rows: random indices are 0 and 1

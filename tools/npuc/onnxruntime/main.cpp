@@ -74,6 +74,9 @@ class Session {
       std::ifstream file(model, std::ios::binary);
       std::string bytes{std::istreambuf_iterator<char>(file), {}};
       bytes += more_outputs(more);
+      // The folder of data beside the file. Versions that do not know the key ignore it.
+      options.AddConfigEntry("session.model_external_initializers_file_folder_path",
+                             fs::absolute(model).parent_path().c_str());
       session_ = Ort::Session(env_, bytes.data(), bytes.size(), options);
     }
     if (!names.empty()) outputs_ = names;
