@@ -48,8 +48,10 @@ class Model:
 
     @property
     def cycles(self) -> int:
-        """Modelled cycles of a launch (of the largest stage), as predicted; equal to what a launch takes."""
-        found = [int(n) for n in re.findall(r"^cycles\s+(\d+)", self.report, re.MULTILINE)]
+        """Modelled cycles of a launch (of the largest stage), as predicted; equal to what a launch takes. 0: the CPU
+        computes the whole network."""
+        found = [0 if n == "none" else int(n)
+                 for n in re.findall(r"^cycles\s+(\d+|none)", self.report, re.MULTILINE)]
         if not found:
             raise Error("the compiler's report names no cycles")
         return max(found)
@@ -280,6 +282,8 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
                                   encoding="utf-8", errors="replace")  # names of an ONNX file may be any bytes
         except (OSError, ValueError) as error:  # a text that is too long, has a NUL or half a surrogate pair
             raise CompileError(f"{line[0]}: it cannot be run with these arguments: {error}") from None
+        if done.returncode in (3, 4):  # --verify: standard output has the figures
+            raise CompileError(done.stdout.strip() or done.stderr.strip())
         if done.returncode != 0:
             raise CompileError(_reason(done.stderr, folder, options) or f"npuc ended with status {done.returncode}")
         for line_said in done.stderr.splitlines():

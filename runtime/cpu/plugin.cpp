@@ -351,6 +351,10 @@ bool find_plugin_operator(const std::string &domain, const std::string &op, std:
 Status infer_plugin(PluginAttrs &attrs, std::span<const TensorKind *const> operands) {
   Operator op;
   NPU_TRY(need_operator(attrs, op));
+  for (const PluginAttribute &a : attrs.attributes)
+    NPU_TRY(check_attribute(a)
+                .within("attribute '" + a.name + "'")
+                .within("operator " + full_name(attrs.domain, attrs.op)));
   std::vector<npu_plugin_tensor> inputs, outputs(attrs.outputs.size());
   for (const TensorKind *kind : operands) {
     const bool fits = kind && kind->shape.size() <= NPU_PLUGIN_MAX_DIMS;  // else check_inputs() says so
@@ -381,7 +385,6 @@ Status pack_outputs(std::span<const TensorKind> outputs, std::vector<int64_t> &o
 }
 
 Status check_plugin(const PluginAttrs &attrs, std::span<const TensorKind *const> operands, TensorKind &packed) {
-  for (const PluginAttribute &a : attrs.attributes) NPU_TRY(check_attribute(a).within("attribute '" + a.name + "'"));
   PluginAttrs now = attrs;
   NPU_TRY(infer_plugin(now, operands));
   for (size_t k = 0; k < now.outputs.size(); ++k)

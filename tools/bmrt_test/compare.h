@@ -46,10 +46,9 @@ struct Comparison {
  * Floating point: got and expected agree if |got - expected| <= accuracy_f * max |expected|, the maximum taken over the
  * finite elements of the tensor: what is small because large numbers cancel each other has their errors. They also
  * agree if |got - expected| <= accuracy_abs. Below the type's smallest normal number, which a device may flush to zero,
- * all agree. NaN agrees with NaN, an infinity with
- * itself. With `ulp`: if as many steps of the type lie between them at most; 0 and -0 are the same, NaN and infinities
- * as before. Integers: if |got - expected| <= accuracy_i, steps of what they stand for (LSB). `zero_point` is the
- * integer that stands for 0, for the cosine.
+ * all agree. NaN agrees with NaN, an infinity with itself. With `ulp`: if as many steps of the type lie between them at
+ * most; 0 and -0 are the same, NaN and infinities as before. Integers: if |got - expected| <= accuracy_i, steps of what
+ * they stand for (LSB). `zero_point` is the integer that stands for 0, for the cosine.
  */
 Comparison compare(bm_data_type_t dtype, const void *got, const void *expected, uint64_t count,
                    const Tolerance &tolerance, int zero_point = 0);

@@ -65,9 +65,9 @@ Status show(const std::string &path, std::string (*text)(const Container &)) {
 }
 
 /// Prints the card memory that a launch of the largest stage needs, with all networks of the file loaded.
-Status print_needs(const char *path) {
+Status print_needs(const std::string &path) {
   mem_info_t needs;
-  if (!bmrt_get_bmodel_info(path, &needs)) return Status::error(bmrt_last_error());
+  if (!bmrt_get_bmodel_info(path.c_str(), &needs)) return Status::error(bmrt_last_error());
   const uint64_t code = needs.instruction_mem.size, coeff = needs.coeff_mem.size, io = needs.io_mem.size;
   const uint64_t activations = needs.neuron_mem.size;
   printf("==========================================\ncard memory for a launch: %s\n",
