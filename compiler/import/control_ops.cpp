@@ -2,10 +2,13 @@
 // Control flow. A branch that is known at compile time is taken; else both are computed and one is chosen. Loops are
 // unrolled: their number of turns must be known, a condition that arrives at run time only stops changing the state.
 #include <algorithm>
+#include <optional>
 #include <set>
 
+#include "compiler/graph/evaluate.h"
 #include "compiler/import/node_order.h"
 #include "compiler/import/op_context.h"
+#include "runtime/cpu/element.h"
 
 namespace npu::graph {
 namespace {
@@ -32,8 +35,17 @@ Status scalar_condition(OpContext &c, ValueId v, ValueId &out) {
   return c.reshape(v, {}, out);
 }
 
-/// The inputs of the network that a value follows from, and the numbers that they are compared with on the way.
-void find_origins(const Graph &g, ValueId v, std::set<ValueId> &inputs, std::set<int64_t> &numbers) {
+constexpr const char *kBranches[] = {"else_branch", "then_branch"};
+
+/// Everything that a value follows from.
+struct Origins {
+  std::set<ValueId> inputs;   ///< of the network
+  std::set<size_t> nodes;     ///< by index
+  std::set<int64_t> numbers;  ///< constants that are compared on the way
+};
+
+Origins find_origins(const Graph &g, ValueId v) {
+  Origins out;
   const std::vector<int> made = g.producers();
   std::set<ValueId> seen;
   for (std::vector<ValueId> open{v}; !open.empty();) {
@@ -41,32 +53,60 @@ void find_origins(const Graph &g, ValueId v, std::set<ValueId> &inputs, std::set
     open.pop_back();
     if (now == kNoValue || g.is_constant(now) || !seen.insert(now).second) continue;
     if (made[at(now)] < 0) {
-      inputs.insert(now);
+      out.inputs.insert(now);
       continue;
     }
-    const Node &n = g.nodes[static_cast<size_t>(made[at(now)])];
+    const auto i = static_cast<size_t>(made[at(now)]);
+    out.nodes.insert(i);
+    const Node &n = g.nodes[i];
     open.insert(open.end(), n.inputs.begin(), n.inputs.end());
     std::vector<int64_t> known;
     for (ValueId k : n.inputs)
-      if (n.op == Op::Binary && g.is_constant(k) && to_ints(*g[k].constant, known) && known.size() == 1)
-        numbers.insert(known[0]);
+      if (k != kNoValue && n.op == Op::Binary && g.is_constant(k) && to_ints(*g[k].constant, known) &&
+          known.size() == 1)
+        out.numbers.insert(known[0]);
   }
+  return out;
 }
 
-/// Says which option would make the condition of an If known: ": --input sr=16000, or another value, decides it ...".
-std::string condition_hint(const OpContext &c) {
-  std::set<ValueId> inputs;
-  std::set<int64_t> numbers;
-  find_origins(c.graph, c.in(0), inputs, numbers);
-  if (inputs.size() != 1) return {};
-  const Value &input = c.graph[*inputs.begin()];
+/// Finds a number for the only input that a condition follows from, with which the condition has the wanted value.
+std::optional<int64_t> deciding_number(const Graph &g, ValueId condition, const Origins &origins, bool wanted) {
+  const ValueId input = *origins.inputs.begin();
+  Graph part;
+  part.sources = g.sources;
+  part.values = g.values;
+  for (size_t i : origins.nodes) part.nodes.push_back(g.nodes[i]);
+  part.inputs = {input};
+  part.outputs = {condition};
+  constexpr size_t kMostNumbers = 8;
+  constexpr int64_t kLarge = int64_t{1} << 31;
+  std::vector<int64_t> candidates(origins.numbers.rbegin(), origins.numbers.rend());
+  if (candidates.size() > kMostNumbers) candidates.resize(kMostNumbers);
+  for (size_t k = 0, count = candidates.size(); k < count; ++k)  // beside the number of a comparison
+    if (const int64_t n = candidates[k]; n > -kLarge && n < kLarge) candidates.insert(candidates.end(), {n + 1, n - 1});
+  candidates.insert(candidates.end(), {1, 0});
+  for (int64_t n : candidates) {
+    Tensor value(g[input].dtype, g[input].shape);
+    cpu::store(value, 0, static_cast<double>(n));
+    std::vector<Tensor> results;
+    if (cpu::load(value, 0) == static_cast<double>(n) && evaluate_graph(part, {value}, results).ok() &&
+        (cpu::load(results[0], 0) != 0) == wanted)
+      return n;
+  }
+  return {};
+}
+
+/// Says which option would make the condition of an If known: ": --input sr=16000 chooses the then_branch ...".
+std::string condition_hint(const OpContext &c, bool branch) {
+  const Origins origins = find_origins(c.graph, c.in(0));
+  if (origins.inputs.size() != 1) return {};
+  const Value &input = c.graph[*origins.inputs.begin()];
   if (element_count(input.shape) != 1) return {};
-  const bool is_flag = input.dtype == Dtype::U8;  // a bool, as it is stored
-  const std::string value = !numbers.empty() ? std::to_string(*numbers.rbegin()) : is_flag ? "1" : "VALUE";
-  return ": --input " + input.name + "=" + value + ", or another value, decides it when the network is compiled";
+  const std::optional<int64_t> number = deciding_number(c.graph, c.in(0), origins, branch);
+  return ": --input " + input.name + "=" +
+         (number ? std::to_string(*number) + " chooses the " + kBranches[branch] : "VALUE chooses a branch") +
+         " when the network is compiled";
 }
-
-constexpr const char *kBranches[] = {"else_branch", "then_branch"};
 
 /// The bodies of an If, and what they become.
 struct Branches {
@@ -114,17 +154,21 @@ void fail_later(OpContext &c, bool branch, Branches &branches) {
 
 /// Both branches where the condition arrives at run time. One that cannot be converted is an error then.
 Status convert_both(OpContext &c, Branches &branches) {
+  if (!c.bodies->may_fail_later()) {
+    // Also in a branch of another If: with attempts, the work would double from level to level.
+    for (const bool branch : {false, true}) NPU_TRY(convert_branch(c, true, branch, branches));
+    return {};
+  }
   Status wrong[2];
   for (const bool branch : {false, true}) wrong[branch] = try_branch(c, branch, branches);
-  const bool one = wrong[0].ok() != wrong[1].ok();
-  if (!one || !c.bodies->may_fail_later()) {
+  if (wrong[0].ok() == wrong[1].ok()) {
     for (const bool branch : {false, true})
       if (!wrong[branch].ok()) NPU_TRY(convert_branch(c, true, branch, branches));
     return {};
   }
   const bool failed = !wrong[1].ok();
   c.graph.notes.push_back(node_title(c.node) + ": its " + kBranches[failed] + " cannot be compiled (" +
-                          wrong[failed].message() + "), so launches that choose it fail" + condition_hint(c));
+                          wrong[failed].message() + "), so launches that choose it fail" + condition_hint(c, !failed));
   fail_later(c, failed, branches);
   return {};
 }
@@ -150,7 +194,7 @@ Status if_op(OpContext &c) {
     const Value &a = c.graph[yes], &b = c.graph[no];
     if (static_cast<const TensorKind &>(a) != b)
       return refuse(Obstacle::Value, "output " + std::to_string(k) + " is " + kind_text(a) + " or " + kind_text(b) +
-                                         ", and its condition is not known at compile time" + condition_hint(c));
+                                         ", and its condition is not known at compile time" + condition_hint(c, true));
     NPU_TRY(c.where(condition, yes, no, c.results[k]));
   }
   return {};

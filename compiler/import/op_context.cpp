@@ -282,12 +282,14 @@ TensorPtr working_tensor(TensorPtr tensor, const std::string &what, Graph &graph
     value = given < 0 ? -kMost : kMost;
     if (count++ == 0) first = i;
   }
-  if (count)
-    graph.notes.push_back(what + ": element " + std::to_string(first) + " is " +
-                          number_text(tensor->as<double>()[first]) +
-                          " in float64, which float32 cannot hold, and became " +
-                          number_text(static_cast<double>(out->as<float>()[first])) +
-                          (count > 1 ? "; so did " + std::to_string(count - 1) + " more" : ""));
+  if (count == 0) return out;
+  const std::string note = what + ": element " + std::to_string(first) + " is " +
+                           number_text(tensor->as<double>()[first]) +
+                           " in float64, which float32 cannot hold, and became " +
+                           number_text(static_cast<double>(out->as<float>()[first])) +
+                           (count > 1 ? "; so did " + std::to_string(count - 1) + " more" : "");
+  // A loop converts its body many times.
+  if (std::ranges::find(graph.notes, note) == graph.notes.end()) graph.notes.push_back(note);
   return out;
 }
 

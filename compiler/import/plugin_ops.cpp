@@ -2,12 +2,14 @@
 // Operators of users' own, which a plug-in computes on the CPU (runtime/cpu/plugin.h).
 #include "compiler/import/plugin_ops.h"
 
+#include "compiler/import/node_order.h"
 #include "runtime/cpu/plugin.h"
 
 namespace npu::graph {
 namespace {
 
-Status plugin_attribute(const std::string &name, const RawAttribute &from, cpu::PluginAttribute &out) {
+Status plugin_attribute(const OpContext &c, const std::string &name, const RawAttribute &from,
+                        cpu::PluginAttribute &out) {
   out.name = name;
   if (from.graph || from.other)
     return refuse(Obstacle::Attribute, "attribute '" + name +
@@ -15,7 +17,7 @@ Status plugin_attribute(const std::string &name, const RawAttribute &from, cpu::
                                            "have numbers, strings, lists of these, and tensors");
   if (from.tensor) {
     out.kind = cpu::PluginValue::Tensor;
-    out.tensor = *working_tensor(from.tensor);
+    out.tensor = *working_tensor(from.tensor, "attribute '" + name + "' of " + node_title(c.node), c.graph);
   } else if (from.s || !from.strings.empty()) {
     out.kind = cpu::PluginValue::Strings;
     out.strings = from.s ? std::vector{*from.s} : from.strings;
@@ -41,7 +43,7 @@ Status plugin_operator(OpContext &c) {
   attrs.domain = c.node.domain;
   attrs.op = c.node.type;
   for (const auto &[name, value] : c.node.attributes)
-    NPU_TRY(plugin_attribute(name, value, attrs.attributes.emplace_back()));
+    NPU_TRY(plugin_attribute(c, name, value, attrs.attributes.emplace_back()));
   attrs.outputs.resize(c.node.outputs.size());
   std::vector<ValueId> operands;
   std::vector<const TensorKind *> kinds;

@@ -3,6 +3,7 @@
 #ifndef NPU_CPU_NODE_H
 #define NPU_CPU_NODE_H
 
+#include <cerrno>
 #include <span>
 #include <variant>
 
@@ -51,6 +52,9 @@ enum class Op : uint8_t {
 
 /// "unknown" for a number that is none.
 const char *op_name(Op op);
+
+/// The code of infer()'s error where an operand has a type that the operator does not take.
+inline constexpr int kWrongType = -EPROTOTYPE;
 
 /// The alternative of each operator is the one that is named after it; MatMul, Reshape, Expand, Fail: see above; Where
 /// and Lookup have none. Indices into this list stand in .bmodel files: a new alternative goes to the end.

@@ -137,9 +137,43 @@ TEST(If, ABranchThatCannotBeCompiledFailsWhenItIsChosen) {
   std::string notes;
   for (const std::string &note : g.notes) notes += note + "\n";
   EXPECT_NE(notes.find("If 'rate': its else_branch cannot be compiled (Reshape 'Reshape_0': cannot reshape [128] to "
-                       "[-1, 7]), so launches that choose it fail: --input sr=16000"),
+                       "[-1, 7]), so launches that choose it fail: --input sr=16000 chooses the then_branch"),
             std::string::npos)
       << notes;
+}
+
+/// The suggested number is one for the branch that can be compiled, also where the condition names the other one.
+TEST(If, TheSuggestedInputChoosesTheBranchThatCanBeCompiled) {
+  OnnxBuilder b = two_rates();
+  b.model.mutable_graph()->mutable_node(1)->mutable_attribute(0)->set_name("else_branch");
+  b.model.mutable_graph()->mutable_node(1)->mutable_attribute(1)->set_name("then_branch");
+  graph::Graph g;
+  ASSERT_EQ(import(b, g), "");
+  ASSERT_FALSE(g.notes.empty());
+  EXPECT_NE(g.notes.back().find("so launches that choose it fail: --input sr=16001 chooses the else_branch"),
+            std::string::npos)
+      << g.notes.back();
+}
+
+/// Attempts to convert a branch do not double from level to level.
+TEST(If, FailingBranchesInEachOtherAreConvertedOnce) {
+  OnnxBuilder inner;
+  inner.output(inner.op("Reshape", {"x", inner.ints({-1, 7})}));
+  for (int level = 0; level < 40; ++level) {
+    OnnxBuilder outer, other;
+    other.output(other.op("Neg", {"x"}));
+    outer.output(outer.op("If", {"flag"}));
+    outer.attr("then_branch", inner).attr("else_branch", other);
+    inner = outer;
+  }
+  OnnxBuilder b, other;
+  b.input({128}, "x");
+  b.input({}, "flag", TensorProto::BOOL);
+  other.output(other.op("Neg", {"x"}));
+  b.output(b.op("If", {"flag"}));
+  b.attr("then_branch", inner).attr("else_branch", other);
+  graph::Graph g;
+  EXPECT_EQ(import(b, g), "");
 }
 
 /// The failure is in the part of the CPU that chooses, not in one before.
@@ -201,7 +235,7 @@ TEST(If, BranchesOfDifferentShapesNeedAKnownCondition) {
   b.attr("then_branch", add_to_x(10)).attr("else_branch", other).named("odd");
   graph::Graph g;
   EXPECT_NE(import(b, g).find("If 'odd': output 0 is float32 [2] or float32 [4], and its condition is not known at "
-                              "compile time: --input flag=1, or another value, decides it"),
+                              "compile time: --input flag=1 chooses the then_branch when the network is compiled"),
             std::string::npos)
       << import(b, g);
 }
