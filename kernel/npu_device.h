@@ -145,7 +145,10 @@ struct npu_device {
 	/** @resets: device resets since probe; written under @hw_lock */
 	u32 resets;
 
-	/** @reset_cause: why the last one was begun, DRM_NPU_CAUSE_; written under @hw_lock */
+	/**
+	 * @reset_cause: cause of the last reset, or stop of a queue, DRM_NPU_CAUSE_; written under
+	 * @hw_lock
+	 */
 	u32 reset_cause;
 
 	/** @offline: after an error of the bus, until it is repaired; written under @reset_lock */

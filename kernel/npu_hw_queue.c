@@ -663,8 +663,11 @@ static bool npu_hw_queue_account(struct npu_hw_queue *queue)
 
 	first = npu_hw_queue_first(queue);
 	npu_hw_queue_process_locked(queue);
+	running = running && first && npu_hw_queue_first(queue) == first;
+	if (running)
+		first->begun = true;
 
-	return running && first && npu_hw_queue_first(queue) == first;
+	return running;
 }
 
 /**

@@ -386,17 +386,22 @@ int npu_job_error(const struct npu_ctx_job *job, const struct npu_cqe *cqe)
 	}
 }
 
-/* The cause of a job's end that was not its own doing. */
+/* The cause of an abort, or of the reset that cost the job. */
 static u32 npu_job_cause(const struct npu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
+	u32 killed = READ_ONCE(job->killed);
+
 	if (error == -ENODEV)
 		return DRM_NPU_CAUSE_LOST;
-	if (job->killed)
-		return job->killed;
-	if (job->ctx->queue.error)
+	if (killed)
+		return killed;
+	if (READ_ONCE(job->ctx->dead))
 		return DRM_NPU_CAUSE_DESTROYED;
+	/* A core was reset because of another job, or the queue was stopped or given up. */
+	if (cqe || job->ctx->queue.error)
+		return DRM_NPU_CAUSE_RECOVERY;
 
-	return cqe ? DRM_NPU_CAUSE_NONE : READ_ONCE(job->ctx->npu->reset_cause);
+	return READ_ONCE(job->ctx->npu->reset_cause);
 }
 
 static void npu_job_fill_fault(const struct npu_ctx_job *job, int error, const struct npu_cqe *cqe,
@@ -433,8 +438,8 @@ static void npu_job_fill_fault(const struct npu_ctx_job *job, int error, const s
 }
 
 /*
- * A core has one job at a time: it was busy with this one since the one before was seen to be done,
- * or since the card got this one, whichever was later. The times of a core's jobs do not overlap.
+ * A core runs one job at a time: its time with this job begins when the card has the job and the
+ * core's job before is seen to be done. So the times of a core's jobs do not overlap.
  */
 static u64 npu_job_busy_ns(struct npu_ctx_job *job, u32 core)
 {
@@ -492,8 +497,8 @@ static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_
 	result->error = error;
 	if (cqe)
 		result->cycles = cqe->end_cycle - cqe->start_cycle;
-	/* One that the card never got has taken no time. */
-	if (job->given_ns && ctx->vm)
+	/* The card names no core for a job that has not begun. */
+	if (ctx->vm && (cqe ? cqe->core < NPU_MAX_CORES : job->begun))
 		npu_job_account(job, cqe, result->cycles);
 
 	if (error) {

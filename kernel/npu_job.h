@@ -119,6 +119,9 @@ struct npu_ctx_job {
 	/** @on_card: it has been given to the card; under the queue's lock */
 	bool on_card;
 
+	/** @begun: it was on a core when its queue was suspended; under the queue's lock */
+	bool begun;
+
 	/** @seqno: number in the context, and its id for the card */
 	u64 seqno;
 

@@ -182,7 +182,7 @@ static void npu_query_add_running(struct npu_device *npu, struct npu_vm *vm, u64
 	u32 core, busy;
 	int idx;
 
-	if (!npu_device_enter_awake(npu, &idx))
+	if (!npu_device_try_enter(npu, &idx))
 		return;
 	if (mutex_trylock(&npu->hw_lock)) {
 		busy = npu_read(npu, NPU_REG_CORE_BUSY);

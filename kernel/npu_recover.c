@@ -604,6 +604,7 @@ static bool npu_recover_bad_completion(struct npu_device *npu, struct npu_hw_que
 	drm_err(&npu->drm, "queue %u: a completion that cannot be true\n", queue->index);
 	npu_hw_queue_dump(queue, "a completion that cannot be true");
 
+	WRITE_ONCE(npu->reset_cause, DRM_NPU_CAUSE_RECOVERY);
 	npu_write(npu, NPU_REG_CTRL, 0);
 	ret = npu_hw_queue_settle(queue);
 	if (ret || ++npu->bad_completions >= NPU_MAX_BAD_COMPLETIONS)

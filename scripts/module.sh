@@ -30,8 +30,7 @@ main() {
             [ "${kind#debug-}" = "$kind" ] || choice+=(--pages "${kind#debug-}")
             cross_path
             ;;
-        *) die "usage: module.sh stock|stock-gdb|debug|stock-arm64|debug-arm64|debug-16K-arm64|debug-64K-arm64" \
-            "further arguments go to make" ;;
+        *) die "usage: module.sh stock|stock-gdb|debug|stock-arm64|debug[-16K|-64K]-arm64 [MAKE ARGUMENT...]" ;;
     esac
     name=npu-$kind.ko
     # Debian's configuration has debugging information in all modules, which takes a fifth of the time of compiling

@@ -46,7 +46,7 @@ std::string address(const drm_npu_fault &f) {
 
 std::string byte(const drm_npu_fault &f) { return format(", byte %llu", static_cast<unsigned long long>(f.offset)); }
 
-/// The cause of a job's end that was not its own doing, and the next step.
+/// The cause of an abort, and the next step.
 std::string cause(const drm_npu_fault &f) {
   static const char kDump[] = "; npu-dump, or npu-dump --commands, shows what it was doing";
   switch (f.cause) {
@@ -60,8 +60,7 @@ std::string cause(const drm_npu_fault &f) {
       return " by a reset of the device that was asked for (npu-smi --reset, or the bus's reset in sysfs): launch "
              "again";
     case DRM_NPU_CAUSE_RECOVERY:
-      return " by a reset of the device, with which the driver ended another failure (see the kernel's log): launch "
-             "again";
+      return " by the driver, while it recovered the device from another failure (see the kernel's log): launch again";
     case DRM_NPU_CAUSE_BUS:
       return " by a failure of the device's bus (see the kernel's log): launch again";
     case DRM_NPU_CAUSE_SLEEP:

@@ -21,7 +21,7 @@ struct Bo {
   std::unique_ptr<Shadow> shadow;  // while the program has a mapping
 };
 
-constexpr uint64_t kNotYet = UINT64_MAX;  // number of a job whose submission is in progress
+constexpr uint64_t kNotYet = UINT64_MAX;  // number of a job while a call decides on it
 
 /// A write by the chip that may be going on: of a job, or of a copy past the cache, which has no context.
 struct Pending {
@@ -29,7 +29,7 @@ struct Pending {
   Extent extent;
   uint32_t context;
   uint64_t seqno;
-  const void *submission;  // the call in progress, of kNotYet
+  const void *call;  // submission or end of the context that is in progress, of kNotYet
 };
 
 using Reports = std::vector<std::string>;
@@ -214,11 +214,11 @@ void number_pending(StrictFile &s, const drm_npu_submit &args, bool taken) {
   std::lock_guard lock(s.mutex);
   size_t at = 0;
   const auto next = [&] {
-    while (at < s.pending.size() && (s.pending[at].submission != &args || s.pending[at].seqno != kNotYet)) at++;
+    while (at < s.pending.size() && (s.pending[at].call != &args || s.pending[at].seqno != kNotYet)) at++;
     return at < s.pending.size() ? &s.pending[at] : nullptr;
   };
   if (!taken) {
-    std::erase_if(s.pending, [&](const Pending &p) { return p.submission == &args && p.seqno == kNotYet; });
+    std::erase_if(s.pending, [&](const Pending &p) { return p.call == &args && p.seqno == kNotYet; });
     return;
   }
   // In the order of announce().
@@ -229,7 +229,7 @@ void number_pending(StrictFile &s, const drm_npu_submit &args, bool taken) {
       Pending *const p = r.access & DRM_NPU_REGION_WRITE ? next() : nullptr;
       if (!p || p->handle != r.handle || p->extent.offset != r.offset || p->extent.size != r.size) continue;
       p->seqno = job.seqno;
-      p->submission = nullptr;
+      p->call = nullptr;
       if (const Bo *bo = s.find(r.handle); bo && bo->shadow) bo->shadow->wrote({p->extent, args.ctx_id, job.seqno});
     }
   }
@@ -310,12 +310,22 @@ void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) {
   {
     std::lock_guard lock(s.mutex);
     made = s.contexts[context->id];
-    s.contexts[context->id].fence_page = &kNoJob;
+    // Before the transport: the next context may get the same number at once.
+    s.contexts.erase(context->id);
+    s.waited.erase(context->id);
+    for (Pending &p : s.pending) {
+      if (p.context != context->id) continue;
+      p.seqno = kNotYet;
+      p.call = &made;
+    }
   }
   s.inner->ctx_destroy(s.file, &made);
   std::lock_guard lock(s.mutex);
-  s.contexts.erase(context->id);
-  s.waited.erase(context->id);
+  for (Pending &p : s.pending) {
+    if (p.call != &made) continue;
+    p.seqno = 0;  // ended, in whichever context has the number now
+    p.call = nullptr;
+  }
   settle(s);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <string_view>
@@ -210,4 +211,9 @@ int run(int argc, char **argv) {
 
 }  // namespace
 
-int main(int argc, char **argv) { return npu::written(run(argc, argv), "npu-smi"); }
+int main(int argc, char **argv) try {
+  return npu::written(run(argc, argv), "npu-smi");
+} catch (const std::exception &e) {
+  fprintf(stderr, "npu-smi: %s\n", e.what());
+  return kNoDevice;
+}

@@ -346,15 +346,15 @@ struct drm_npu_ctx_destroy {
 };
 
 /*
- * The end of a job with status ABORTED or CORE_RESET. NONE: the driver is older than 1.5; other
- * values may follow.
+ * Causes of the end of a job with status ABORTED or CORE_RESET. NONE: the driver is older than 1.5.
+ * Later versions may add others.
  */
 #define DRM_NPU_CAUSE_NONE	0
 #define DRM_NPU_CAUSE_STALL	1	/* the watchdog saw no progress */
 #define DRM_NPU_CAUSE_LIMIT	2	/* longer than the module's job_limit_ms */
 #define DRM_NPU_CAUSE_CONTENTION 3	/* longer than contended_ms, another user waited */
 #define DRM_NPU_CAUSE_RESET	4	/* the device was reset from outside of the driver */
-#define DRM_NPU_CAUSE_RECOVERY	5	/* the driver has reset it after another failure */
+#define DRM_NPU_CAUSE_RECOVERY	5	/* the driver has recovered it from another failure */
 #define DRM_NPU_CAUSE_BUS	6	/* the device's bus has failed */
 #define DRM_NPU_CAUSE_SLEEP	7	/* the system went to sleep, and the job did not end */
 #define DRM_NPU_CAUSE_DESTROYED	8	/* its context was destroyed */

@@ -276,7 +276,7 @@ static void every_cause_is_named(void **state) {
       {DRM_NPU_CAUSE_LIMIT, "job_limit_ms); npu-dump"},
       {DRM_NPU_CAUSE_CONTENTION, "while another user waited"},
       {DRM_NPU_CAUSE_RESET, "by a reset of the device that was asked for (npu-smi --reset"},
-      {DRM_NPU_CAUSE_RECOVERY, "by a reset of the device, with which the driver ended another failure"},
+      {DRM_NPU_CAUSE_RECOVERY, "by the driver, while it recovered the device from another failure"},
       {DRM_NPU_CAUSE_BUS, "by a failure of the device's bus"},
       {DRM_NPU_CAUSE_SLEEP, "the system went to sleep"},
       {DRM_NPU_CAUSE_DESTROYED, "its context was destroyed"},
