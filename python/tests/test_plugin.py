@@ -232,6 +232,8 @@ class Own(support.Test):
                    network("RunLengths", outputs=2, more=[np.ones(1, np.int64)] * 2), kind=qnpu.CompileError)
         self.fails("low is above high", qnpu.compile, network("Hysteresis", low=2.0, high=1.0), kind=qnpu.CompileError)
         self.fails("9 dimensions", qnpu.compile, network("Hysteresis", shape=(1,) * 9), kind=qnpu.CompileError)
+        self.fails("attribute 't': the tensor has 9 dimensions", qnpu.compile,
+                   network("Hysteresis", t=np.zeros((1,) * 9, np.float32)), kind=qnpu.CompileError)
 
     def test_attributes(self):
         texts = ('uint64_t n; const char *const *s = call->get_strings(call, "s", &n);'

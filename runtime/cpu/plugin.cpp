@@ -190,12 +190,17 @@ npu_plugin_tensor tensor_of(const TensorKind &kind, const void *data) {
   return t;
 }
 
+/// The error with the operator and its library in front.
+Status named(const Status &status, const PluginAttrs &attrs, const Operator &op) {
+  return status.within("operator " + full_name(attrs.domain, attrs.op) + " of plug-in " + op.library);
+}
+
 /// One call of a callback, with all that it may look at.
 class Call : private npu_plugin_call {
  public:
   Call(const PluginAttrs &attrs, const Operator &op, std::vector<npu_plugin_tensor> inputs,
        std::vector<npu_plugin_tensor> outputs)
-      : npu_plugin_call{}, attrs_(attrs), library_(op.library), in_(std::move(inputs)), out_(std::move(outputs)) {
+      : npu_plugin_call{}, attrs_(attrs), operator_(op), in_(std::move(inputs)), out_(std::move(outputs)) {
     this->op = op.table;
     input_count = static_cast<uint32_t>(in_.size());
     output_count = static_cast<uint32_t>(out_.size());
@@ -204,7 +209,9 @@ class Call : private npu_plugin_call {
     for (const PluginAttribute &a : attrs.attributes) {
       std::vector<const char *> &texts = texts_.emplace_back();
       for (const std::string &s : a.strings) texts.push_back(s.c_str());
-      tensors_.push_back(tensor_of(a.tensor, a.tensor.data.data()));
+      // Attributes of other kinds in a file may have a tensor that nothing has checked.
+      tensors_.push_back(a.kind == PluginValue::Tensor ? tensor_of(a.tensor, a.tensor.data.data())
+                                                       : npu_plugin_tensor{});
     }
     get_ints = [](const npu_plugin_call *call, const char *name, uint64_t *count) {
       const Call &c = of(call);
@@ -243,11 +250,7 @@ class Call : private npu_plugin_call {
       set_error("a C++ exception left it");
     }
     if (status != 0 && !failed_) set_error("it failed with status " + std::to_string(status) + " and gave no reason");
-    return named(failed_ ? Status::error(error_) : Status());
-  }
-
-  Status named(const Status &status) const {
-    return status.within("operator " + full_name(attrs_.domain, attrs_.op) + " of plug-in " + library_);
+    return failed_ ? named(Status::error(error_), attrs_, operator_) : Status();
   }
 
  private:
@@ -282,7 +285,7 @@ class Call : private npu_plugin_call {
   }
 
   const PluginAttrs &attrs_;
-  const std::string library_;
+  const Operator operator_;
   std::vector<npu_plugin_tensor> in_, out_, tensors_;
   std::vector<std::vector<const char *>> texts_;
   mutable std::string error_;
@@ -352,22 +355,18 @@ Status infer_plugin(PluginAttrs &attrs, std::span<const TensorKind *const> opera
   Operator op;
   NPU_TRY(need_operator(attrs, op));
   for (const PluginAttribute &a : attrs.attributes)
-    NPU_TRY(check_attribute(a)
-                .within("attribute '" + a.name + "'")
-                .within("operator " + full_name(attrs.domain, attrs.op)));
-  std::vector<npu_plugin_tensor> inputs, outputs(attrs.outputs.size());
-  for (const TensorKind *kind : operands) {
-    const bool fits = kind && kind->shape.size() <= NPU_PLUGIN_MAX_DIMS;  // else check_inputs() says so
-    inputs.push_back(fits ? tensor_of(*kind, nullptr) : npu_plugin_tensor{});
-  }
-  Call call(attrs, op, std::move(inputs), std::move(outputs));
-  NPU_TRY(call.named(check_inputs(*op.table, operands)));
+    NPU_TRY(named(check_attribute(a).within("attribute '" + a.name + "'"), attrs, op));
+  NPU_TRY(named(check_inputs(*op.table, operands), attrs, op));
   if (attrs.outputs.size() < op.table->least_outputs || attrs.outputs.size() > op.table->most_outputs)
-    return call.named(Status::error(std::to_string(attrs.outputs.size()) + " outputs, expected " +
-                                    std::to_string(op.table->least_outputs) + " to " +
-                                    std::to_string(op.table->most_outputs)));
+    return named(
+        Status::error(std::to_string(attrs.outputs.size()) + " outputs, expected " +
+                      std::to_string(op.table->least_outputs) + " to " + std::to_string(op.table->most_outputs)),
+        attrs, op);
+  std::vector<npu_plugin_tensor> inputs, outputs(attrs.outputs.size());
+  for (const TensorKind *kind : operands) inputs.push_back(kind ? tensor_of(*kind, nullptr) : npu_plugin_tensor{});
+  Call call(attrs, op, std::move(inputs), std::move(outputs));
   NPU_TRY(call.run(op.table->infer));
-  return call.named(check_outputs(call.results(), attrs.outputs));
+  return named(check_outputs(call.results(), attrs.outputs), attrs, op);
 }
 
 Status pack_outputs(std::span<const TensorKind> outputs, std::vector<int64_t> &offsets, TensorKind &packed) {
