@@ -144,6 +144,38 @@ static void a_hanging_job_is_aborted(void **state) {
   assert_int_equal(resets(), had);
 }
 
+/* Another file's job waits for the core of a job that hangs, and ends with its context. */
+static void a_job_that_never_began_takes_no_time(void **state) {
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  const int other = npu_open();
+  struct drm_npu_status_info info;
+  struct stream own;
+  struct job job;
+  uint64_t seqno;
+  char busy[40], cycles[40];
+
+  (void)state;
+  stream_create(other, 1, &own);
+  stream_nop(&own, 0);
+  job_init(&job);
+  job_gdma(&job, &own);
+  seqno = stand_still("hang");
+  npu_status(fd, &info);
+  assert_int_not_equal(info.core_busy, 0);
+  args.core_mask = info.core_busy & -info.core_busy;
+  assert_int_equal(raw_ctx_create(other, &args), 0);
+  submit(other, args.ctx_id, &job);
+  usleep(1000);
+  ctx_destroy(other, args.ctx_id);
+  snprintf(busy, sizeof(busy), "drm-engine-core%d", __builtin_ctz(args.core_mask));
+  snprintf(cycles, sizeof(cycles), "npu-cycles-core%d", __builtin_ctz(args.core_mask));
+  /* Unless the host was so slow that the watchdog has made room for it. */
+  if (!fdinfo_number(other, cycles)) assert_int_equal(fdinfo_number(other, busy), 0);
+  assert_killed(seqno, NPU_STATUS_ABORTED);
+  stream_destroy(other, &own);
+  close(other);
+}
+
 static void a_stuck_core_is_reset(void **state) {
   struct counts before[2] = {counts(bad), counts(good)};
   uint32_t had = resets();
@@ -488,6 +520,7 @@ static void waiters_learn_of_the_loss(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_hanging_job_is_aborted),
+      cmocka_unit_test(a_job_that_never_began_takes_no_time),
       cmocka_unit_test(a_stuck_core_is_reset),
       cmocka_unit_test(a_card_that_does_not_reset_a_core_is_reset),
       cmocka_unit_test(sixteen_others_wait_in_the_arbiter),

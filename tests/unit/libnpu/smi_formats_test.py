@@ -69,7 +69,6 @@ class Options(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertEqual(done.stderr, f"npu-smi: {reason}; see npu-smi --help\n")
 
-
     def test_a_value_can_be_a_word_of_its_own(self):
         for words in (["dmon", "--count", "1"], ["dmon", "--count=1"], ["--query", "index"], ["--query=index"],
                       ["-i", "0", "--loop", "0", "--count", "1"], ["-i=0", "--loop=0", "--count=1"], ["-L"]):
@@ -78,7 +77,7 @@ class Options(unittest.TestCase):
         self.assertRegex(smi("-L"), r"^NPU 0: QNPU1 \(bus -, driver sim [0-9.]+, [0-9]+ cores, [0-9]+ MiB\)\n$")
         done = subprocess.run([SMI, "--count", "x"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr),
-                         (2, "npu-smi: --count=x: a number of reports is expected, 0 or more\n"))
+                         (2, "npu-smi: --count x: expected a whole number from 0 to 2147483647; see npu-smi --help\n"))
 
 
 class Json(unittest.TestCase):
