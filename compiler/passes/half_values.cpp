@@ -14,9 +14,9 @@ namespace {
 /// Flags of the values of a graph.
 using Flags = std::vector<bool>;
 
-class Finder {
+class ValueFinder {
  public:
-  Finder(const Graph &graph, Dtype half)
+  ValueFinder(const Graph &graph, Dtype half)
       : g_(graph), half_(half), made_(graph.producers()), readers_(graph.values.size()), chip_(graph.nodes.size()) {
     for (size_t i = 0; i < g_.nodes.size(); ++i) {
       chip_[i] = runs_on_chip(g_, g_.nodes[i]);
@@ -183,6 +183,9 @@ class Finder {
         return is_wide_binary(n);
       case Op::Unary:
         return !is_bounded(n, half_) && all_wide(n);
+      case Op::Softmax:
+        // The logarithm of a masked weight times the weight is 0, and NaN if it were infinite.
+        return std::get<SoftmaxAttrs>(n.attrs).log && all_wide(n);
       case Op::Pool:
         return all_wide(n);
       default:
@@ -194,10 +197,11 @@ class Finder {
     if (is_bounded(n, half_)) return false;
     if (has_extreme_operand(g_, n, half_)) return true;
     const BinaryKind kind = std::get<BinaryAttrs>(n.attrs).kind;
-    const bool factor = kind == BinaryKind::Mul || kind == BinaryKind::Div, score = scores_[at(n.output)];
+    const bool factor = kind == BinaryKind::Mul || kind == BinaryKind::Div;
+    const bool score = scores_[at(n.output)] || decided_[at(n.output)];
     if (kind == BinaryKind::Mul && n.inputs[0] == n.inputs[1]) return true;  // variances, norms
     if (factor && !score) return all_wide(n);
-    // A sum of scores and what arrives may be masked.
+    // A sum of scores and what arrives may be masked, also in front of a maximum or a comparison.
     return any_wide(n) || (score && !factor && any_of(n, foreign_));
   }
 
@@ -312,6 +316,6 @@ class Finder {
 
 }  // namespace
 
-HalfValues find_half_values(const Graph &graph, Dtype half) { return Finder(graph, half).run(); }
+HalfValues find_half_values(const Graph &graph, Dtype half) { return ValueFinder(graph, half).run(); }
 
 }  // namespace npu::graph

@@ -18,7 +18,7 @@ struct HalfValues {
 
 /// Chooses them by these rules, of which docs/reference/compiler.md ("Half precision") has the reasons:
 /// - outputs of the network, and what the CPU or a function with steps reads;
-/// - squares, products with large numbers, sums with numbers that the type does not hold or that mask scores;
+/// - squares, products with large numbers, sums with numbers that the type does not hold or that may be masks;
 /// - scores that a Softmax compares, where they might leave the range of the type;
 /// - statistics of rows that an element-wise node repeats;
 /// - intermediate results of one operator of the file that a sum, a difference or an exponential reads.

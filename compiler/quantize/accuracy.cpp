@@ -77,8 +77,8 @@ class Search {
     return static_cast<double>(right) / static_cast<double>(samples_.size());
   }
 
-  /// What the limit is about. Of cosines the least: of all outputs and of all their parts, since large numbers hide
-  /// what becomes of small ones. `where`: what it is the cosine of.
+  /// The share of samples whose class is right, or the least cosine of all outputs and all their parts, since large
+  /// numbers hide the errors of small ones. `where`: the output or part with that cosine.
   double score(const Outputs &got, std::string &where) const {
     if (options_.accuracy.kind == AccuracyLimit::Kind::Top1) return top1(got);
     double least = 1;
@@ -210,7 +210,7 @@ class Search {
   std::vector<size_t> order_;          // layers, the worst first
   size_t tries_ = 0, best_kept_ = 0;   // how many layers were kept where most was reached
   double best_ = 0;
-  std::string best_where_;  // what the cosine there is of
+  std::string best_where_;  // the output or part with that cosine
 };
 
 }  // namespace

@@ -100,8 +100,8 @@ class Observer {
   }
 
  private:
-  const Pieces &pieces_of(graph::ValueId v) const {
-    static const Pieces kNone;
+  const graph::OutputParts &pieces_of(graph::ValueId v) const {
+    static const graph::OutputParts kNone;
     const auto found = wanted_.pieces.find(v);
     return found == wanted_.pieces.end() ? kNone : found->second;
   }

@@ -24,13 +24,13 @@ struct Channelled {
 
 /// Values to look at.
 struct Wanted {
-  std::vector<graph::ValueId> values;            ///< whose histograms are wanted
-  std::vector<Channelled> channels;              ///< whose means are wanted
-  std::vector<graph::ValueId> sliced;            ///< whose slices are wanted
-  std::map<graph::ValueId, Pieces> pieces = {};  ///< of those
+  std::vector<graph::ValueId> values;                        ///< histograms are wanted
+  std::vector<Channelled> channels;                          ///< means are wanted
+  std::vector<graph::ValueId> sliced;                        ///< ranges of slices are wanted
+  std::map<graph::ValueId, graph::OutputParts> pieces = {};  ///< tensors that sliced values were concatenated from
 };
 
-/// What values have been, over all samples. Each list is in the order of what was wanted.
+/// Statistics of values over all samples. Each list is in the order of the list that wanted it.
 struct Observed {
   std::vector<Histogram> histograms;
   std::vector<std::vector<double>> means;  ///< for each channel

@@ -24,25 +24,21 @@ using graph::ValueId;
 enum class Side : uint8_t { Low, High };
 Side other(Side side) { return side == Side::Low ? Side::High : Side::Low; }
 
-/// Readers of masked numbers. Each is stricter than the next one.
+/// Kinds of readers of masked numbers. Each is stricter than the next one.
 enum class Reader : uint8_t {
-  Number,       ///< something for which they count
-  Order,        ///< comparisons, maxima, and functions behind which nothing of them is left
-  Exponential,  ///< Softmax, Exp: a difference of kNats is all that counts
+  Number,       ///< their size counts
+  Order,        ///< comparisons, maxima, and functions that map them to ordinary numbers
+  Exponential,  ///< Softmax, Exp: every difference above kNats is the same
 };
 
-/// Masked numbers are so many times as far from the others as those are from each other, ...
+/// Masked numbers are at least so many times as far from the others as those are from each other, ...
 constexpr double kFar = 4, kFarExponential = 1;
 /// ... and in front of an exponential function at least that far: exp(-16) is 1e-7.
 constexpr double kNats = 16;
 
-/// The numbers of a histogram without those that lie far away on one side.
-struct Split {
-  Range near, far;
-};
-
-/// Goes from 0 to one end. The first gap that is wide enough separates what is far.
-std::optional<Split> split(const Histogram &h, Side side, Reader reader) {
+/// The numbers that lie far from the others on one side. Goes from 0 to that end: the first gap that is wide enough
+/// separates them.
+std::optional<Range> masked(const Histogram &h, Side side, Reader reader) {
   const bool low = side == Side::Low;
   const double far = reader == Reader::Exponential ? kFarExponential : kFar;
   const double least = reader == Reader::Exponential ? kNats : 0;
@@ -53,8 +49,8 @@ std::optional<Split> split(const Histogram &h, Side side, Reader reader) {
     if (h[low ? -1 - k : k] == 0) continue;
     const double gap = k * h.width() - end;
     if (any && gap >= far * (begin + end) && gap >= least && gap > h.width()) {
-      const auto e = static_cast<float>(end), b = static_cast<float>(begin), g = static_cast<float>(k * h.width());
-      return low ? Split{{-e, b}, {h.low(), -g}} : Split{{-b, e}, {g, h.high()}};
+      const auto first = static_cast<float>(k * h.width());
+      return low ? Range{h.low(), -first} : Range{first, h.high()};
     }
     any = true;
     end = (k + 1) * h.width();
@@ -202,19 +198,19 @@ class Finder {
 
   std::string mask_in(ValueId v, const Histogram &h) const {
     for (const Side side : {Side::Low, Side::High}) {
-      if (!split(h, side, Reader::Order) && !split(h, side, Reader::Exponential)) continue;
+      if (!masked(h, side, Reader::Order) && !masked(h, side, Reader::Exponential)) continue;
       std::set<ValueId> seen;
       const Reader reader = reader_of(v, side, seen);
       if (reader == Reader::Number) continue;
-      if (const std::optional<Split> s = split(h, side, reader))
-        return "numbers from " + range_text(s->near) + " count, beside masked ones from " + range_text(s->far);
+      if (const std::optional<Range> range = masked(h, side, reader))
+        return "half of the steps or more would go to masked numbers, from " + range_text(*range);
     }
     return "";
   }
 
   bool is_far(ValueId v, Side side) const {
     const Histogram *h = find(seen_.histograms, v);
-    return !h || h->infinities() || split(*h, side, Reader::Order);
+    return !h || h->infinities() || masked(*h, side, Reader::Order);
   }
 
   /// The kind of what reads masked numbers of a value, the strictest of all readers. `seen`: values that have been

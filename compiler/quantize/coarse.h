@@ -23,7 +23,7 @@ std::string steps_text(const Range &range, float scale);
 /// Results of a calibration.
 struct Seen {
   std::map<graph::ValueId, Histogram> histograms;
-  std::map<graph::ValueId, Range> ranges;  ///< of each value by itself
+  std::map<graph::ValueId, Range> ranges;  ///< each value by itself
   std::map<graph::ValueId, Slices> slices;
 };
 

@@ -46,7 +46,7 @@ struct Progress {
 struct AccuracyLimit {
   enum class Kind : uint8_t {
     None,
-    Cosine,  ///< of each output and each of its parts over all samples, against float32: at least that
+    Cosine,  ///< each output and each of its parts has at least this cosine with float32, over all samples
     Top1,    ///< share of labelled samples whose class is right: at most that much less than in float32
   };
   Kind kind = Kind::None;
@@ -68,7 +68,7 @@ struct Options {
   Means means;                    ///< that are known, where there are no samples: those of another shape of the network
   bool equalize = false;          ///< weights of consecutive convolutions, by their channels (equalize.h)
   std::set<std::string> keep;     ///< nodes of the file that stay in float32
-  std::set<std::string> inputs;   ///< of the network, that arrive as integers
+  std::set<std::string> inputs;   ///< the network's inputs that arrive as integers
   std::set<std::string> outputs;  ///< of the network, that get a scale as integers, even if they are made in float32
   /// In which type real numbers are stored between operators, in the end (graph::use_half).
   graph::Dtype reals = graph::Dtype::F32;

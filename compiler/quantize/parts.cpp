@@ -3,110 +3,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
-#include <optional>
-
-#include "compiler/graph/moves.h"
 
 namespace npu::quantize {
 namespace {
 
-using graph::Graph;
-using graph::kNoValue;
-using graph::Node;
-using graph::Op;
+using graph::OutputParts;
 using graph::Shape;
-using graph::Tensor;
-using graph::ValueId;
 
-constexpr size_t kMostPieces = 64, kMostGroups = 8;
+constexpr size_t kMostGroups = 8;
 /// Slices of one group: the magnitude of each is less than so many times smaller than that of the next larger one, ...
 constexpr float kGap = 4;
-/// ... and than that of the largest.
+/// ... and less than so many times smaller than that of the largest.
 constexpr float kSpread = 64;
 /// Slices that are smaller than this part of the tensor's magnitude are what rounding leaves of 0.
 constexpr float kNothing = 1e-6f;
 
 float magnitude(const Range &r) { return std::max(-r.low, r.high); }
-
-/// Tensors in which each element is the number of its piece.
-class PieceFinder {
- public:
-  PieceFinder(const Graph &graph, const std::vector<std::string> &names)
-      : g_(graph), names_(names), made_by_(graph.producers()) {}
-
-  Pieces run(ValueId v) {
-    Pieces out;
-    const std::optional<Tensor> found = numbers(v);
-    if (!found || pieces_.size() < 2 || pieces_.size() > kMostPieces) return out;
-    out.names = std::move(pieces_);
-    for (int64_t i = 0; i < found->count(); ++i) out.of.push_back(static_cast<uint8_t>(found->as<float>()[i]));
-    return out;
-  }
-
- private:
-  const std::optional<Tensor> &numbers(ValueId v) {
-    const auto known = known_.find(v);
-    if (known != known_.end()) return known->second;
-    std::optional<Tensor> made;
-    if (const int i = made_by_[at(v)]; i >= 0 && g_[v].dtype == graph::Dtype::F32) made = of_node(g_.nodes[at(i)]);
-    return known_[v] = std::move(made);
-  }
-  static size_t at(int i) { return static_cast<size_t>(i); }
-  static size_t at(ValueId v) { return graph::at(v); }
-
-  std::optional<Tensor> of_node(const Node &n) {
-    if (n.op == Op::Concat) return concat(n);
-    if (graph::rearranges(n)) {
-      const std::optional<Tensor> &x = numbers(n.inputs[0]);
-      return x ? evaluated(n, {&*x}) : std::nullopt;
-    }
-    if (n.op != Op::Unary && n.op != Op::Binary && n.op != Op::Where) return std::nullopt;
-    for (ValueId x : n.inputs)
-      if (g_[x].shape == g_[n.output].shape)
-        if (const std::optional<Tensor> &found = numbers(x)) return found;
-    return std::nullopt;
-  }
-
-  /// Operands that are concatenated themselves bring their own pieces.
-  std::optional<Tensor> concat(const Node &n) {
-    std::vector<Tensor> tensors;
-    for (ValueId x : n.inputs) {
-      if (pieces_.size() > kMostPieces) return std::nullopt;
-      if (const std::optional<Tensor> &found = numbers(x)) {
-        tensors.push_back(*found);
-        continue;
-      }
-      Tensor &t = tensors.emplace_back(graph::Dtype::F32, g_[x].shape);
-      std::fill_n(t.as<float>(), t.count(), static_cast<float>(pieces_.size()));
-      pieces_.push_back(name_of(x));
-    }
-    std::vector<const Tensor *> operands;
-    for (const Tensor &t : tensors) operands.push_back(&t);
-    return evaluated(n, operands);
-  }
-
-  /// The name of the file: moves in front may have none.
-  std::string name_of(ValueId v) const {
-    const ValueId first = v;
-    while (g_[v].name.empty() && made_by_[at(v)] >= 0 && graph::rearranges(g_.nodes[at(made_by_[at(v)])]))
-      v = g_.nodes[at(made_by_[at(v)])].inputs[0];
-    return !g_[v].name.empty() ? g_[v].name : names_[at(first)];
-  }
-
-  std::optional<Tensor> evaluated(const Node &n, const std::vector<const Tensor *> &operands) const {
-    Tensor out(graph::Dtype::F32, g_[n.output].shape);
-    if (!cpu::evaluate(n.op, n.attrs, operands, out).ok()) return std::nullopt;
-    return out;
-  }
-
-  const Graph &g_;
-  const std::vector<std::string> &names_;
-  const std::vector<int> made_by_;
-  std::vector<std::string> pieces_;
-  std::map<ValueId, std::optional<Tensor>> known_;
-};
 
 void widen(Range &r, float v) {
   if (!std::isfinite(v)) return;
@@ -139,14 +52,14 @@ std::string indices_text(const std::vector<size_t> &indices) {
   return out;
 }
 
-/// Slices by their magnitudes, the largest first, in groups of similar ones.
+/// Groups of slices with similar magnitudes, the largest first.
 std::vector<std::vector<size_t>> grouped(const std::vector<Range> &slices) {
   std::vector<size_t> order(slices.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return magnitude(slices[a]) > magnitude(slices[b]); });
   std::vector<std::vector<size_t>> out;
-  float largest = 0, last = 0;  // of the group, and the slice before
+  float largest = 0, last = 0;  // magnitudes: the group's largest slice, and the slice before
   for (size_t i : order) {
     const float m = magnitude(slices[i]);
     if (m == 0 || m < magnitude(slices[order[0]]) * kNothing) break;
@@ -163,15 +76,12 @@ std::vector<std::vector<size_t>> grouped(const std::vector<Range> &slices) {
 
 }  // namespace
 
-Pieces find_pieces(const Graph &graph, ValueId v, const std::vector<std::string> &names) {
-  return PieceFinder(graph, names).run(v);
-}
-
-Slices::Slices(const Shape &shape, const Pieces &pieces) : shape_(shape), pieces_(pieces.names.size()) {
+Slices::Slices(const Shape &shape, const OutputParts &pieces)
+    : shape_(shape), pieces_(pieces.of.empty() ? 0 : pieces.names.size()) {
   for (int64_t n : shape) axes_.emplace_back(static_cast<size_t>(n));
 }
 
-void Slices::add(const float *numbers, const Pieces &pieces) {
+void Slices::add(const float *numbers, const OutputParts &pieces) {
   const int64_t count = graph::element_count(shape_);
   for (size_t d = 0; d < axes_.size(); ++d) {
     std::vector<Range> &axis = axes_[d];
@@ -192,16 +102,17 @@ void Slices::merge(const Slices &other) {
   for (size_t i = 0; i < pieces_.size(); ++i) widen(pieces_[i], other.pieces_[i]);
 }
 
-Parts::Parts(const Shape &shape, const Pieces &pieces, const Slices &slices) : shape_(shape) {
-  if (!pieces.empty()) cut_pieces(pieces, slices.pieces());
+Parts::Parts(const Shape &shape, const OutputParts &pieces, const Slices &slices) : shape_(shape) {
+  if (!pieces.of.empty()) cut_pieces(pieces, slices.pieces());
   for (size_t d = 0; d < slices.axes().size(); ++d) cut_axis(d, slices.axes()[d]);
 }
 
-void Parts::cut_pieces(const Pieces &pieces, const std::vector<Range> &ranges) {
+void Parts::cut_pieces(const OutputParts &pieces, const std::vector<Range> &ranges) {
   Cut cut;
   const int first = static_cast<int>(list_.size());
-  for (size_t p = 0; p < ranges.size(); ++p) list_.push_back({"part '" + pieces.names[p] + "'", ranges[p]});
-  for (uint8_t p : pieces.of) cut.part.push_back(first + p);
+  for (size_t p = 0; p < ranges.size(); ++p)
+    list_.push_back({"part " + (pieces.names[p].empty() ? std::to_string(p) : "'" + pieces.names[p] + "'"), ranges[p]});
+  for (uint16_t p : pieces.of) cut.part.push_back(first + p);
   cuts_.push_back(std::move(cut));
 }
 

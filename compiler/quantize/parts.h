@@ -1,34 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Parts of a tensor whose numbers have magnitudes of their own: the tensors that it was concatenated of, and groups of
-// indices of one dimension. One cosine or one scale for all of them says nothing about the small ones.
+// Parts of a tensor whose numbers have magnitudes of their own: the tensors that it was concatenated from (pieces), and
+// groups of indices of one dimension. One cosine or one scale for all of them says nothing about the small ones.
 #ifndef NPU_QUANTIZE_PARTS_H
 #define NPU_QUANTIZE_PARTS_H
 
-#include "compiler/graph/ir.h"
+#include "compiler/graph/output_parts.h"
 #include "compiler/quantize/result.h"
 
 namespace npu::quantize {
 
-/// The tensors that a value was concatenated of.
-struct Pieces {
-  std::vector<std::string> names;  ///< empty: it was not concatenated
-  std::vector<uint8_t> of;         ///< for each element of the value: index of its piece
-
-  bool empty() const { return names.empty(); }
-};
-
-/// Goes back from a value through moves and element-wise operators to the Concat nodes in front of them. `names`: those
-/// of all values (tensor_names).
-Pieces find_pieces(const graph::Graph &graph, graph::ValueId v, const std::vector<std::string> &names);
-
-/// Ranges of a tensor's slices: for each dimension and each index of it, and for each piece. Infinite numbers and NaN
-/// have no part in them.
+/// Ranges of a tensor's slices: one for each index of each dimension, and one for each piece. Infinite numbers and NaN
+/// are left out.
 class Slices {
  public:
   Slices() = default;
-  Slices(const graph::Shape &shape, const Pieces &pieces);
+  Slices(const graph::Shape &shape, const graph::OutputParts &pieces);
 
-  void add(const float *numbers, const Pieces &pieces);
+  void add(const float *numbers, const graph::OutputParts &pieces);
   void merge(const Slices &other);
 
   const std::vector<std::vector<Range>> &axes() const { return axes_; }
@@ -50,7 +38,7 @@ struct Part {
 class Parts {
  public:
   Parts() = default;
-  Parts(const graph::Shape &shape, const Pieces &pieces, const Slices &slices);
+  Parts(const graph::Shape &shape, const graph::OutputParts &pieces, const Slices &slices);
 
   const std::vector<Part> &list() const { return list_; }
   /// Adds the differences of each part.
@@ -60,10 +48,10 @@ class Parts {
   /// A way to cut the tensor: runs of elements, each of which belongs to a part or to none.
   struct Cut {
     int64_t run = 1;        ///< elements
-    std::vector<int> part;  ///< of each run, repeated to the end of the tensor; -1: none
+    std::vector<int> part;  ///< index of each run's part, repeated to the end of the tensor; -1: none
   };
 
-  void cut_pieces(const Pieces &pieces, const std::vector<Range> &ranges);
+  void cut_pieces(const graph::OutputParts &pieces, const std::vector<Range> &ranges);
   void cut_axis(size_t axis, const std::vector<Range> &ranges);
 
   graph::Shape shape_;

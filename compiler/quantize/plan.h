@@ -22,13 +22,13 @@ struct Plan {
   std::vector<graph::ValueId> values;   ///< that become integers, in the order in which they are made
   std::vector<graph::ValueId> leaders;  ///< of each of these: values with the same leader have the same range
   std::vector<bool> outputs;            ///< for each of the network: whether it is stored as integers
-  std::vector<bool> real;               ///< for each value: whether float32 operators read it as it is
+  std::vector<bool> real;               ///< for each value: float32 operators read it as it is
 };
 
 /// Whether integers go through a node as they are: what it makes are elements of its first operand, or zeros.
 bool passes_integers(const graph::Node &node);
 
-/// Whether the result of a node has the numbers of its only operand and no others.
+/// True if the result of a node has the numbers of its only operand and no others.
 bool keeps_numbers(const graph::Node &node);
 
 /// `keep`: nodes that stay in float32, by source. `reals`: values that no integers stand for; parts and maxima of them

@@ -205,8 +205,8 @@ class Quantizer {
   Status observe_all(Wanted &wanted, const std::vector<size_t> &nodes) {
     const std::set<ValueId> near = find_near_outputs(g_);
     wanted.sliced.assign(near.begin(), near.end());
-    for (ValueId v : g_.outputs)
-      if (near.count(v)) wanted.pieces.emplace(v, find_pieces(g_, v, names_));
+    for (size_t k = 0; k < g_.outputs.size(); ++k)
+      if (near.count(g_.outputs[k])) wanted.pieces.emplace(g_.outputs[k], graph::output_parts(g_, k));
     Observed seen;
     NPU_TRY(see(wanted, seen));
     for (size_t k = 0; k < wanted.sliced.size(); ++k) seen_.slices.emplace(wanted.sliced[k], std::move(seen.slices[k]));
@@ -215,7 +215,7 @@ class Quantizer {
       known_.means[nodes[k]] = std::move(seen.means[k]);
     }
     for (ValueId v : g_.outputs)
-      output_parts_.push_back(near.count(v) ? Parts(g_[v].shape, wanted.pieces[v], seen_.slices.at(v)) : Parts());
+      output_parts_.push_back(near.count(v) ? Parts(g_[v].shape, wanted.pieces.at(v), seen_.slices.at(v)) : Parts());
     out_.samples = options_.samples->count();
     return {};
   }
@@ -245,8 +245,8 @@ class Quantizer {
     for (const auto &[v, range] : ranges_) known_.quants[v] = quant_of(range, options_.type, options_.symmetric);
   }
 
-  /// Tensors whose integers would be too coarse stay in float32. That changes the plan, and what is read instead of
-  /// them is looked at in its turn.
+  /// Tensors whose integers would be too coarse stay in float32. That changes the plan, so values that are read instead
+  /// of them are looked at next.
   Status leave_coarse() {
     for (bool more = true; more;) {
       more = false;
@@ -379,7 +379,7 @@ class Quantizer {
   std::set<int> kept_;
   Plan first_;  ///< with as many layers as there can be
   Seen seen_;
-  std::vector<Parts> output_parts_;  ///< of each output; empty without samples
+  std::vector<Parts> output_parts_;  ///< one for each output; empty without samples
   std::map<ValueId, Range> ranges_;  ///< joined where values share a scale
   Known known_;
   std::vector<double> sensitivities_;  ///< of the layers of first_

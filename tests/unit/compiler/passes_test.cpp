@@ -135,7 +135,6 @@ TEST(FoldAffine, LeavesAFactorThatSomethingElseReads) {
   EXPECT_EQ(graph::to_text(g), before);
 }
 
-/// Two convolutions, joined, scaled and shifted: batch normalization behind the Concat.
 /// As a bias a mask takes the bits of a sum's other terms, and as a factor it enlarges their roundings: 3 - 2 of a
 /// product is exact, and (1 - m) * L is 0 there.
 TEST(FoldAffine, LeavesMasksOutside) {
@@ -157,6 +156,7 @@ TEST(FoldAffine, LeavesMasksOutside) {
     }
 }
 
+/// Two convolutions, joined, scaled and shifted: batch normalization behind the Concat.
 TEST(FoldAffine, PassesAConcatAndAPositiveFactorARelu) {
   OnnxBuilder b;
   const std::string x = b.input({1, 1, 2, 2}, "x");

@@ -151,7 +151,7 @@ const Masking kMaskings[] = {
 TEST(Reals, MasksInFrontOfASoftmax) {
   for (const Masking &masking : kMaskings)
     for (const float masked : {kLowest, -1e9f, -1e5f, -65504.0f, -1e4f, -300.0f})
-      for (const char *type : {"Softmax", "LogSoftmax", "spelled out"}) {
+      for (const char *type : {"Softmax", "LogSoftmax", "entropy", "spelled out"}) {
         if (std::string(type) != "Softmax" && masked != kLowest && masked != -1e4f) continue;
         SCOPED_TRACE(std::string(masking.name) + ", " + std::to_string(masked) + ", " + type);
         OnnxBuilder b;
@@ -163,6 +163,8 @@ TEST(Reals, MasksInFrontOfASoftmax) {
           b.attr("axes", std::vector<int64_t>{-1});
           y = b.op("Exp", {b.op("Sub", {y, top})});
           y = b.op("Div", {y, b.op("ReduceSum", {y, b.ints({-1})})});
+        } else if (std::string(type) == "entropy") {
+          y = b.op("Mul", {b.op("Softmax", {y}), b.op("LogSoftmax", {y})});
         } else {
           y = b.op(type, {y});
         }
@@ -172,22 +174,26 @@ TEST(Reals, MasksInFrontOfASoftmax) {
       }
 }
 
-/// A maximum of masked scores, and which of them it is.
+/// A maximum of masked scores, alone and with a comparison that finds it.
 TEST(Reals, MasksInFrontOfAMaximum) {
   for (const Masking &masking : kMaskings)
-    for (const float masked : {kLowest, -1e9f, -1e4f}) {
-      SCOPED_TRACE(std::string(masking.name) + ", " + std::to_string(masked));
-      OnnxBuilder b;
-      std::vector<Tensor> data{tensor({4, 4}, kScores)};
-      std::string y = same(b, b.input({4, 4}, "x"), 4);
-      y = masking.make(b, y, masked, data);
-      const std::string top = b.op("ReduceMax", {y});
-      b.attr("axes", std::vector<int64_t>{-1});
-      b.output(top);
-      b.output(b.op("Cast", {b.op("Equal", {y, top})}));
-      b.attr("to", int64_t{1});
-      ASSERT_NO_FATAL_FAILURE(expect_like_single(b, data, 1));
-    }
+    for (const float masked : {kLowest, -1e9f, -1e4f})
+      for (const bool compared : {true, false}) {
+        if (!compared && masked != kLowest) continue;
+        SCOPED_TRACE(std::string(masking.name) + ", " + std::to_string(masked) + (compared ? "" : ", alone"));
+        OnnxBuilder b;
+        std::vector<Tensor> data{tensor({4, 4}, kScores)};
+        std::string y = same(b, b.input({4, 4}, "x"), 4);
+        y = masking.make(b, y, masked, data);
+        const std::string top = b.op("ReduceMax", {y});
+        b.attr("axes", std::vector<int64_t>{-1});
+        b.output(top);
+        if (compared) {
+          b.output(b.op("Cast", {b.op("Equal", {y, top})}));
+          b.attr("to", int64_t{1});
+        }
+        ASSERT_NO_FATAL_FAILURE(expect_like_single(b, data, 1));
+      }
 }
 
 /// Two layers of attention with 2 of 8 tokens padded, and one token that attends to nothing.
