@@ -38,6 +38,8 @@ uint64_t group_limit() {
 }  // namespace
 
 uint64_t host_memory() {
+  // Without overcommitment a mapping takes all of its memory at once.
+  if (number_in("/proc/sys/vm/overcommit_memory") == 2) return 0;
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   uint64_t bytes = pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
   rlimit addresses{};

@@ -7,7 +7,8 @@
 
 namespace npu::sim {
 
-/// Memory that this process may use: the machine's, or less where a control group or RLIMIT_AS limits it.
+/// Memory that this process may use: the machine's, or less where a control group or RLIMIT_AS limits it. 0 where the
+/// kernel does not overcommit memory (vm.overcommit_memory=2).
 uint64_t host_memory();
 
 /// The largest power of two that half of the host's memory has for each card, from 512 MiB to 64 GiB. Pages of a card

@@ -14,7 +14,7 @@ inline constexpr size_t kMaxSubNets = 256, kMaxFlowTensors = 65536;
 
 enum class SubNetMode : int32_t { kNpu = 0, kCpu = 1, kMerge = 2, kSwitch = 3 };
 
-/// A tensor of a stage. Sub-networks name it, each by a name of its own.
+/// A tensor of a stage. Its name in the sub-networks is unique.
 struct FlowTensor {
   const fb::Tensor *tensor = nullptr;
   int input = -1, output = -1;  ///< number among the stage's inputs or outputs, or -1
