@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <random>
 
 #include "runtime/arrays/inputs.h"
@@ -73,7 +74,7 @@ Status read_ranges(const std::vector<std::string> &texts, const std::vector<arra
     const auto [low_end, low_error] = std::from_chars(low, middle, range.low);
     const auto [high_end, high_error] = std::from_chars(middle + 1, end, range.high);
     if (low_error != std::errc() || low_end != middle || high_error != std::errc() || high_end != end ||
-        !(range.low <= range.high))
+        !std::isfinite(range.low) || !std::isfinite(range.high) || range.low > range.high)
       return wrong("two numbers are expected, the lower one first");
   }
   return {};
@@ -113,21 +114,22 @@ Tensor random_tensor(const graph::TensorKind &kind, Dtype in_file, const Range *
 
 }  // namespace
 
-Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, quantize::Samples *samples,
+Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, const Calibrated &calibrated,
                    const TryInputs &can, std::vector<Tensor> &out, std::string &where) {
   const std::vector<arrays::Input> inputs = inputs_of(reference.graph);
   std::map<std::string, graph::TensorPtr> given;
   std::map<std::string, Range> ranges;
   NPU_TRY(read_given(args.inputs, inputs, given));
   NPU_TRY(read_ranges(args.ranges, inputs, ranges));
-  if (samples && given.empty() && ranges.empty()) {
-    NPU_TRY(samples->open(inputs));
-    if (samples->count() > 0) {
-      where = "sample " + samples->name(0);
-      NPU_TRY(samples->load(0, out));
-      return can(out);
-    }
+  // Samples have the shapes of the first stage, and do not fit others.
+  if (quantize::Samples *const samples = calibrated.samples; samples && given.empty() && ranges.empty() &&
+                                                             samples->open(inputs).ok() && samples->count() > 0 &&
+                                                             samples->load(0, out).ok()) {
+    where = "sample " + samples->name(0);
+    return can(out);
   }
+  // Integers do not hold numbers outside of the range.
+  for (const quantize::InputResult &i : calibrated.inputs) ranges.try_emplace(i.name, Range{i.range.low, i.range.high});
   const bool all_given = given.size() == inputs.size();
   where = all_given ? "given"
                     : (given.empty() ? "random, seed " : "given, others random, seed ") + std::to_string(args.seed);

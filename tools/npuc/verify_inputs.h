@@ -4,6 +4,7 @@
 #define NPU_NPUC_VERIFY_INPUTS_H
 
 #include <functional>
+#include <span>
 
 #include "compiler/api/reference.h"
 #include "tools/npuc/verify.h"
@@ -13,9 +14,16 @@ namespace npu::npuc {
 /// Called with inputs: whether the network can be computed with them.
 using TryInputs = std::function<Status(const std::vector<graph::Tensor> &)>;
 
+/// What a calibration has seen: samples, which may be null, and ranges of the inputs.
+struct Calibrated {
+  quantize::Samples *samples = nullptr;
+  std::span<const quantize::InputResult> inputs;
+};
+
 /// Makes inputs of the reference's kinds that `can` accepts, and says where they are from. Random integers are from 0
-/// to 7, or fewer where one is no index or divides by 0; random numbers from -1 to 1 or as --verify-range says.
-Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, quantize::Samples *samples,
+/// to 7, or fewer where one is no index or divides by 0. Random numbers are as --verify-range says, else of the
+/// calibrated range, else from -1 to 1.
+Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, const Calibrated &calibrated,
                    const TryInputs &can, std::vector<graph::Tensor> &out, std::string &where);
 
 }  // namespace npu::npuc

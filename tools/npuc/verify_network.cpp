@@ -66,8 +66,9 @@ Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *val
     return graph::evaluate_graph(g, inputs_, exact_);
   };
   out.shapes = shapes_text(g);
-  NPU_TRY(values ? compute(*values)
-                 : make_inputs(reference_, args_, options_.quantize.samples.get(), compute, out.values, out.inputs));
+  Calibrated calibrated{options_.quantize.samples.get(), {}};
+  if (!what_.compiled.empty()) calibrated.inputs = what_.compiled[0].quantized.inputs;
+  NPU_TRY(values ? compute(*values) : make_inputs(reference_, args_, calibrated, compute, out.values, out.inputs));
   out.values = inputs_;
   NPU_TRY(compute_rounded());
   std::vector<Tensor> got;

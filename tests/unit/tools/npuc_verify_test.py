@@ -154,6 +154,16 @@ class Verify(unittest.TestCase):
         out = self.verified(model, "--stage", "ids=1,8", "--stage", "ids=1,4")
         self.assertEqual(out.count("inputs  "), 2)
 
+    def test_inputs_of_stages_that_no_sample_fits(self):
+        """They are in the range of the samples."""
+        b = Builder("rows", 4)
+        b.graph.output(b.op("MatMul", b.graph.input("x", ["n", 64]), b.weights([64, 32], 64)), ["n", 32])
+        model = self.write("rows.onnx", b.graph.serialize())
+        out = self.verified(model, "--quantize", "int8", "--calibrate", self.samples([2, 64]), "--stage", "x=2,64",
+                            "--stage", "x=1,64")
+        self.assertRegex(out, r"(?m)^inputs +x \[2, 64\]: sample 0")
+        self.assertRegex(out, r"(?m)^inputs +x \[1, 64\]: random, seed 1$")
+
     def test_another_networks_program_is_wrong(self):
         models = [self.write("%d.onnx" % seed, made(net_parts.classify, seed)) for seed in (3, 4)]
         self.assertEqual(self.npuc(models[1], "-q", "-o", self.path("other.bmodel"))[0], 0)
@@ -213,7 +223,8 @@ class Verify(unittest.TestCase):
             self.assertEqual(code, FAILED)
             self.assertIn("--verify-input", err)
             self.assertIn(message, err)
-        for value, message in (("x=2,1", "the lower one first"), ("x", "NAME=LOW,HIGH"), ("z=0,1", "no input 'z'")):
+        for value, message in (("x=2,1", "the lower one first"), ("x=0,inf", "two numbers"), ("x", "NAME=LOW,HIGH"),
+                               ("z=0,1", "no input 'z'")):
             code, _, err = self.npuc(model, "--verify", "--verify-range", value)
             self.assertEqual(code, FAILED)
             self.assertIn(message, err)
