@@ -60,6 +60,7 @@ Status read_option(const std::string &name, const std::string &value, Options &o
 }
 
 Status read_request(const npuc_request &request, Options &options) {
+  options.failing_branches = false;  // ONNX Runtime's own provider computes what cannot be compiled
   for (uint32_t i = 0; i < request.option_count; ++i)
     NPU_TRY(read_option(request.options[i].name, request.options[i].value, options));
   const bool integers = options.quantize.type != npu::quantize::Type::None;

@@ -104,10 +104,11 @@ Status explain(const graph::RawModel &raw, const Options &options, bool places, 
   graph::Graph g;
   std::vector<graph::NodeVerdict> verdicts;
   graph::ImportOptions import{options.shapes, options.values};
-  import.failing_branches = places;
-  if (options.assume_batch) graph::assume_batch(raw, import);
+  import.failing_branches = options.failing_branches;
+  out = {};
+  if (options.assume_batch) out.notes = graph::assume_batch(raw, import);
   NPU_TRY(graph::explain_model(raw, import, g, verdicts));
-  out = {{}, g.notes};
+  out.notes.insert(out.notes.end(), g.notes.begin(), g.notes.end());
   Places found;
   const Status placed = places ? find_places(std::move(g), options, found) : Status();
   for (const graph::NodeVerdict &v : verdicts) {

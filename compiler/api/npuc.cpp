@@ -106,6 +106,7 @@ Status compare_half(graph::Graph g, Options options, const quantize::Options &ho
 Status make_graph(graph::RawModel raw, const Options &options, graph::Graph &g, Compiled &out) {
   quantize::Result &quantized = out.quantized;
   graph::ImportOptions import_options{options.shapes, options.values};
+  import_options.failing_branches = options.failing_branches;
   if (options.assume_batch) out.report.warnings = graph::assume_batch(raw, import_options);
   NPU_TRY(graph::import_model(raw, import_options, g, &out.refusal.findings));
   raw = {};  // weights that passes replace are needed no more
@@ -312,8 +313,11 @@ void report_memory(const bmodel::StageDesc &stage, Report &r) {
     for (const bmodel::CoreDesc &core : p.more_cores) r.code_bytes += core.tiu.size() + core.gdma.size();
   };
   add_code(stage, stage.outputs.size());
-  std::set<std::string> outer;
-  for (const bmodel::TensorDesc &t : stage.outputs) outer.insert(t.name);
+  std::vector<std::string> inputs, outputs;
+  for (const bmodel::TensorDesc &t : stage.inputs) inputs.push_back(t.name);
+  for (const bmodel::TensorDesc &t : stage.outputs) outputs.push_back(t.name);
+  const std::vector<std::string> names = bmodel::written_names(inputs, outputs);
+  const std::set<std::string> outer(names.begin(), names.end());
   for (const bmodel::SubNetDesc &sub : stage.subs) {
     add_code(sub, sub.outputs.size());
     for (const bmodel::TensorDesc &t : sub.outputs)

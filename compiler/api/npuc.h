@@ -32,6 +32,8 @@ struct Options {
   std::map<std::string, graph::TensorPtr> values;  ///< of inputs that are constants: they are no inputs any more
   /// Inputs whose batch alone is open get the batch 1, with a sentence in Report::warnings.
   bool assume_batch = false;
+  /// A branch of an If that cannot be compiled becomes an error of launches that choose it, where the other one can be.
+  bool failing_branches = true;
   std::vector<std::string> outputs;  ///< tensors of the file in place of its outputs; none: its own
   graph::IoTypes io_types;           ///< element types of inputs and outputs
   /// Where the graph is written after each pass, as NN-PASS.txt and NN-PASS.dot; empty: nowhere. The folder exists.
@@ -218,7 +220,7 @@ struct Explanation {
 
 /// Looks at every node that the outputs need, whether or not the file can be compiled. A node behind one that cannot be
 /// is looked at, too, where the file says which shape and type its operands have. Without `places` it compiles nothing,
-/// and says of no node where it runs; a node of which a branch cannot be compiled is not compiled then.
+/// and says of no node where it runs.
 Status explain_onnx(const void *bytes, size_t size, const Options &options, bool places, Explanation &out);
 Status explain_onnx_file(const std::string &path, const Options &options, Explanation &out);
 /// For people: a line for each node that does not run on the chip, one for all that an input keeps from being compiled,

@@ -39,7 +39,7 @@ constexpr const char *kBranches[] = {"else_branch", "then_branch"};
 
 /// Everything that a value follows from.
 struct Origins {
-  std::set<ValueId> inputs;   ///< of the network
+  std::set<ValueId> inputs;   ///< inputs of the network
   std::set<size_t> nodes;     ///< by index
   std::set<int64_t> numbers;  ///< constants that are compared on the way
 };

@@ -25,7 +25,8 @@ Status live_nodes(const RawGraph &graph, std::vector<const RawNode *> &live) {
   for (const RawNode &n : graph.nodes)
     for (const std::string &name : n.outputs)
       if (graph.initializers.count(name))
-        return refuse(Obstacle::File, "'" + name + "' is made by " + node_title(n) + ", and an initializer as well");
+        return refuse(Obstacle::File,
+                      "'" + name + "' is a result of " + node_title(n) + ", and an initializer as well");
   std::vector<size_t> order;
   NPU_TRY(order_nodes(graph.nodes, order));
   std::set<std::string> wanted;

@@ -82,7 +82,7 @@ TEST(Names, ThatAreMadeTwice) {
 TEST(Names, OfInitializersThatANodeMakes) {
   OnnxBuilder b = chain();
   b.model.mutable_graph()->mutable_node(1)->set_output(0, b.model.graph().initializer(0).name());
-  EXPECT_EQ(message(b), "'c1' is made by Relu 'Relu_1', and an initializer as well");
+  EXPECT_EQ(message(b), "'c1' is a result of Relu 'Relu_1', and an initializer as well");
 }
 
 TEST(Names, OfInitializersThatAreMissing) {
