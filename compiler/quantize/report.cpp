@@ -198,7 +198,7 @@ std::string Result::html() const {
   for (const OutputResult &o : outputs) {
     out += "<p>Output <b>" + escaped(o.name) + "</b>: " + difference_text(o.difference) + "</p>\n";
     for (const PartResult *p : worse_parts(o))
-      out += "<p>&ndash; " + escaped(p->name) + ": " + difference_text(p->difference) + "</p>\n";
+      out += "<p>&#8211; " + escaped(p->name) + ": " + difference_text(p->difference) + "</p>\n";
   }
   for (const RealResult &r : real_tensors)
     out += "<p>In float32: tensor <b>" + escaped(r.name) + "</b>: " + escaped(r.reason) + "</p>\n";
