@@ -260,6 +260,11 @@ def _reason(said: str, folder: str, options: Mapping[str, Any]) -> str:
     return text + (f"\nIn Python: {', '.join(keywords)}" if keywords else "")
 
 
+def _warnings(said: str, report: str) -> List[str]:
+    """Warnings on standard error, and those of a quantization, with which the report ends."""
+    return re.findall(r"^npuc: warning: (.+)$", said, re.M) + re.findall(r"^warning +(.+)$", report, re.M)
+
+
 def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=redefined-builtin
             **options: Any) -> Model:
     """Compiles an ONNX network.
@@ -286,9 +291,8 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
             raise CompileError(done.stdout.strip() or done.stderr.strip())
         if done.returncode != 0:
             raise CompileError(_reason(done.stderr, folder, options) or f"npuc ended with status {done.returncode}")
-        for line_said in done.stderr.splitlines():
-            if line_said.startswith("npuc: warning: "):
-                warnings.warn(_reason(line_said, folder, options).replace("warning: ", "", 1), stacklevel=2)
+        for said in _warnings(done.stderr, done.stdout):
+            warnings.warn(_reason(said, folder, options), stacklevel=2)
         try:
             with open(target, "rb") as file:
                 compiled = Model(file.read(), done.stdout)

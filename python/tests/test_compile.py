@@ -138,6 +138,20 @@ class Compile(support.Test):
         self.assertNotIn(" of 21", str(caught.exception))
         os.environ["QNPU_NPUC"] = self.path("npuc")
 
+    def test_warnings_of_both_streams(self):
+        os.environ["QNPU_NPUC"] = self.path("npuc")
+        self.addCleanup(os.environ.pop, "QNPU_NPUC")
+        with open(self.path("npuc"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\ntouch \"$2\"\n"
+                       "echo \"npuc: warning: input 'x' has an open batch\" >&2\n"
+                       "echo \"warning        tensor 't' has one scale; --keep-float 'n' helps\"\n")
+        os.chmod(self.path("npuc"), stat.S_IRWXU)
+        with self.assertWarns(UserWarning) as caught:
+            qnpu.compile(support.digits_model())
+        self.assertEqual([str(w.message) for w in caught.warnings],
+                         ["input 'x' has an open batch", "tensor 't' has one scale; --keep-float 'n' helps\n"
+                                                         'In Python: keep_float=["node", ...]'])
+
     def test_arguments_that_no_program_takes(self):
         for model, named in (("a\0b", {}), (support.digits_model(), {"name": "a\0b"}),
                              (support.digits_model(), {"name": "\udcff" * 2 + "\ud800"}),
