@@ -60,7 +60,7 @@ Status check(Options &o, const std::string &shapes, bool compare_given) {
     return Status::error("--input and --context_dir: the inputs come from one of them");
   npu::arrays::Preprocess preprocess;
   if (!o.preprocess.empty()) {
-    if (o.inputs.empty()) return Status::error("--preprocess is for pictures of --input");
+    if (o.inputs.empty()) return Status::error("--preprocess is for images of --input");
     NPU_TRY(npu::arrays::parse_preprocess(o.preprocess, preprocess));
   }
   return {};
