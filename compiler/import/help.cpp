@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 #include <vector>
 
+#include "common/nearest.h"
 #include "compiler/import/importer.h"
 #include "compiler/import/known_attributes.h"
 #include "compiler/import/op_context.h"
@@ -72,22 +72,6 @@ constexpr Foreign kForeign[] = {
     {"view", "Reshape"},
 };
 
-/// How many letters have to be put in, left out or changed.
-size_t distance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = corner + (a[i - 1] != b[j - 1]);
-      corner = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 /// The operator of ONNX whose name is nearest, as far as that is a slip of the keyboard: one letter, in long names two.
 /// Empty: none is near.
 std::string_view nearest(std::string_view type) {
@@ -96,7 +80,7 @@ std::string_view nearest(std::string_view type) {
   size_t least = type.size() < kLong ? 2 : 3;
   if (type.size() > kLongest) return best;
   for (const AttributeNames &known : attribute_names()) {
-    const size_t d = distance(lower(type), lower(known.op));
+    const size_t d = edit_distance(lower(type), lower(known.op));
     if (d >= least || d * 3 > type.size()) continue;
     least = d;
     best = known.op;
