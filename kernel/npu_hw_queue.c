@@ -346,25 +346,25 @@ u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 }
 
 /**
- * npu_hw_queue_given_ns - when the card got the job that a core works on
+ * npu_hw_queue_since_ns - earliest time at which the job that a core works on can have begun
  * @queue: queue
  * @seqno: the job, as the core names it
  *
  * Returns 0 if it is finished by now.
  */
-u64 npu_hw_queue_given_ns(struct npu_hw_queue *queue, u64 seqno)
+u64 npu_hw_queue_since_ns(struct npu_hw_queue *queue, u64 seqno)
 {
 	struct npu_ctx_job *job;
 	unsigned long flags;
-	u64 given = 0;
+	u64 since = 0;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	job = npu_hw_queue_first(queue);
 	if (job && job->on_card && job->seqno == seqno)
-		given = job->given_ns;
+		since = max(queue->done_ns, job->given_ns);
 	spin_unlock_irqrestore(&queue->lock, flags);
 
-	return given;
+	return since;
 }
 
 /**

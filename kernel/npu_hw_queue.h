@@ -159,7 +159,7 @@ bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue);
 bool npu_hw_queue_process(struct npu_hw_queue *queue);
 
 u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most);
-u64 npu_hw_queue_given_ns(struct npu_hw_queue *queue, u64 seqno);
+u64 npu_hw_queue_since_ns(struct npu_hw_queue *queue, u64 seqno);
 bool npu_hw_queue_on_card(struct npu_hw_queue *queue);
 bool npu_hw_queue_is_waiting(struct npu_hw_queue *queue);
 

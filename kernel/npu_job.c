@@ -438,16 +438,18 @@ static void npu_job_fill_fault(const struct npu_ctx_job *job, int error, const s
 }
 
 /*
- * A core runs one job at a time: its time with this job begins when the card has the job and the
- * core's job before is seen to be done. So the times of a core's jobs do not overlap.
+ * A queue and a core run one job at a time: the core's time with this job begins when the card has
+ * the job, and the jobs before it, of the queue and of the core, are seen to be done. So the times
+ * of a core's jobs do not overlap.
  */
-static u64 npu_job_busy_ns(struct npu_ctx_job *job, u32 core)
+static u64 npu_job_busy_ns(const struct npu_ctx_job *job, u32 core)
 {
+	const struct npu_hw_queue *queue = &job->ctx->queue;
 	atomic64_t *done = &job->ctx->npu->counters.done_ns[core];
-	s64 begin, now = job->ctx->queue.done_ns, last = atomic64_read(done);
+	s64 begin, now = queue->done_ns, last = atomic64_read(done);
 
 	do {
-		begin = max_t(s64, last, job->given_ns);
+		begin = max_t(s64, last, now - queue->job_ns);
 		if (begin >= now)
 			return 0;
 	} while (!atomic64_try_cmpxchg(done, &last, now));
@@ -456,7 +458,7 @@ static u64 npu_job_busy_ns(struct npu_ctx_job *job, u32 core)
 }
 
 /* The card says which core it was; it is not to be trusted with an index. */
-static void npu_job_account_core(struct npu_ctx_job *job, u32 core, u64 cycles)
+static void npu_job_account_core(const struct npu_ctx_job *job, u32 core, u64 cycles)
 {
 	struct npu_vm *vm = job->ctx->vm;
 
@@ -470,7 +472,7 @@ static void npu_job_account_core(struct npu_ctx_job *job, u32 core, u64 cycles)
  * A job has all its cores for all its time. Where there were more to choose from than it has
  * streams, the card names only one of them, and none if the job is lost.
  */
-static void npu_job_account(struct npu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
+static void npu_job_account(const struct npu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
 {
 	const struct npu_job *desc = job->desc;
 	unsigned long mask = desc->core_mask;

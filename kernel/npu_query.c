@@ -159,18 +159,18 @@ static u64 npu_query_running_ns(struct npu_device *npu, struct npu_vm *vm, u32 c
 	u32 index = npu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE));
 	u64 seqno = npu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOB_ID));
 	struct npu_hw_queue *queue;
-	u64 given, begin, now;
+	u64 since, begin, now;
 
 	lockdep_assert_held(&npu->hw_lock);
 
 	queue = index < npu->info.queues ? npu->queues[index] : NULL;
 	if (!queue || READ_ONCE(queue->ctx->vm) != vm)
 		return 0;
-	given = npu_hw_queue_given_ns(queue, seqno);
-	begin = max_t(u64, given, atomic64_read(&npu->counters.done_ns[core]));
+	since = npu_hw_queue_since_ns(queue, seqno);
+	begin = max_t(u64, since, atomic64_read(&npu->counters.done_ns[core]));
 	now = ktime_get_ns();
 
-	return given && now > begin ? now - begin : 0;
+	return since && now > begin ? now - begin : 0;
 }
 
 /*

@@ -331,9 +331,19 @@ void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) {
 
 // ---- buffers ----
 
+/// True once the device is gone: its mappings show dummy pages.
+bool is_lost(const StrictFile &s) {
+  drm_npu_status_info status{};
+  drm_npu_dev_query args{};
+  args.type = DRM_NPU_QUERY_STATUS;
+  args.size = sizeof(status);
+  args.pointer = reinterpret_cast<uintptr_t>(&status);
+  return s.inner->ioctl(s.file, DRM_IOCTL_NPU_DEV_QUERY, &args) == -ENODEV;
+}
+
 /// A mapping ends: what was never flushed or invalidated. The mutex is held.
 void check_end(StrictFile &s, uint32_t handle, Bo &bo, Reports &reports) {
-  if (!bo.shadow) return;
+  if (!bo.shadow || is_lost(s)) return;
   settle(s);
   look(s, handle, bo, whole(bo));
   const Difference dirty = bo.shadow->dirty(whole(bo)), stale = bo.shadow->stale(whole(bo));

@@ -631,6 +631,27 @@ static void engine_time_is_that_of_the_card(void **state) {
   bo_destroy(fd, &bo);
 }
 
+/* They run one after the other, whichever cores they get: together they take no more than the time that passes. */
+static void jobs_of_a_queue_share_the_time(void **state) {
+  const int64_t begin = monotonic_ns();
+  struct drm_npu_dev_info info;
+  unsigned long long before;
+  struct stream stream;
+  struct job job;
+  struct bo bo;
+  uint64_t last = 0;
+
+  (void)state;
+  npu_info(fd, &info);
+  before = engine_ns(info.cores);
+  job_slow(fd, 20, &stream, &bo, &job);
+  for (int i = 0; i < 6; i++) last = submit(fd, ctx, &job);
+  wait_ok(fd, ctx, last);
+  assert_in_range(engine_ns(info.cores) - before, 1, monotonic_ns() - begin);
+  stream_destroy(fd, &stream);
+  bo_destroy(fd, &bo);
+}
+
 /* A size, which has a unit behind it. */
 static unsigned long long fdinfo_bytes(const char *key) {
   unsigned long long value = 0;
@@ -732,6 +753,7 @@ int main(void) {
       cmocka_unit_test(debugfs_shows_buffers_and_tables),
       cmocka_unit_test(fdinfo_has_the_time_of_each_core),
       cmocka_unit_test(engine_time_is_that_of_the_card),
+      cmocka_unit_test(jobs_of_a_queue_share_the_time),
       cmocka_unit_test(fdinfo_tells_shared_memory),
   };
 
