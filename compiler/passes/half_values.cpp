@@ -197,12 +197,12 @@ class ValueFinder {
     if (is_bounded(n, half_)) return false;
     if (has_extreme_operand(g_, n, half_)) return true;
     const BinaryKind kind = std::get<BinaryAttrs>(n.attrs).kind;
-    const bool factor = kind == BinaryKind::Mul || kind == BinaryKind::Div;
-    const bool score = scores_[at(n.output)] || decided_[at(n.output)];
+    const bool factor = kind == BinaryKind::Mul || kind == BinaryKind::Div, score = scores_[at(n.output)];
     if (kind == BinaryKind::Mul && n.inputs[0] == n.inputs[1]) return true;  // variances, norms
     if (factor && !score) return all_wide(n);
     // A sum of scores and what arrives may be masked, also in front of a maximum or a comparison.
-    return any_wide(n) || (score && !factor && any_of(n, foreign_));
+    const bool compared = score || decided_[at(n.output)];
+    return any_wide(n) || (compared && !factor && any_of(n, foreign_));
   }
 
   // Numbers that are stored in float32 for other reasons.
