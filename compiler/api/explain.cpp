@@ -7,6 +7,7 @@
 #include "compiler/api/compile_graph.h"
 #include "compiler/graph/partition.h"
 #include "compiler/graph/remove_dead.h"
+#include "compiler/import/help.h"
 #include "compiler/import/importer.h"
 #include "compiler/import/open_batch.h"
 
@@ -122,10 +123,13 @@ Status explain(const graph::RawModel &raw, const Options &options, bool places, 
     place.input = v.input;
     place.help = v.help;
     if (!place.compiled || !places) continue;
-    if (placed.ok())
+    if (placed.ok()) {
       place_node(v, found, place);
-    else
-      place.reason = placed.message();
+      continue;
+    }
+    place.reason = placed.message();
+    if (const graph::Obstacle obstacle = graph::obstacle_of(placed); obstacle != graph::Obstacle::Other)
+      place.help = graph::help_for(obstacle);
   }
   if (places && placed.ok()) add_others(verdicts, found, out.nodes);
   return {};

@@ -141,8 +141,7 @@ std::string help_for(Obstacle obstacle) {
              "(onnx.version_converter); otherwise remove it";
     case Obstacle::Value:
       return "what follows from an input is known with --input NAME=VALUE, what follows from shapes once all of these "
-             "are "
-             "fixed (--shape, --stage); what the network computes from data has to be a constant in the export";
+             "are fixed (--shape, --stage); what the network computes from data has to be a constant in the export";
     case Obstacle::DataShape:
       return "shapes are fixed when a network is compiled: end the network in front of it and compute it in the "
              "program, or export with a fixed count (TopK); where its data is an input, --input NAME=VALUE";
@@ -167,8 +166,7 @@ std::string help_for(Obstacle obstacle) {
       return "more local memory (--lmem, and a card that has it), a smaller batch, or smaller tensors";
     case Obstacle::File:
       return "onnx.checker.check_model says whether the file is whole and where it breaks a rule: download or export "
-             "it "
-             "again; weights beside the file have to lie in its folder";
+             "it again; weights beside the file have to lie in its folder";
     case Obstacle::Operator:
       return kCut;
     case Obstacle::Other:
