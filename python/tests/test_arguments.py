@@ -6,6 +6,7 @@ usage: test_arguments.py --rounds N [--seed S]     more rounds; a failure names 
 """
 import argparse
 import asyncio
+import faulthandler
 import gc
 import os
 import pathlib
@@ -289,8 +290,11 @@ def main():
     test.setUp()
     try:
         os.chdir(test.folder)
-        for seed in range(args.seed, args.seed + (args.rounds + 999) // 1000):
+        seeds = range(args.seed, args.seed + (args.rounds + 999) // 1000)
+        for seed in seeds:
+            faulthandler.dump_traceback_later(support.HANGS_AFTER, exit=True)  # for each seed
             print(f"seed {seed}: {rounds(test.folder, seed, min(args.rounds, 1000))}", flush=True)
+        print(f"{len(seeds)} passed, 0 failed")
     finally:
         os.chdir("/")
         test.doCleanups()
