@@ -59,6 +59,15 @@ Status from_elements(const Runtime &r, const bmrt_quant_t &quant, const void *el
                                                                                                   : failed(r);
 }
 
+/// Sets a property of the simulated card, unless the environment does.
+void set_property(const std::string &name, int64_t value) {
+  const char *const given = getenv("NPU_SIM");
+  std::string all = given ? given : "";
+  if (all.find(name + "=") != std::string::npos) return;
+  all += (all.empty() ? "" : ",") + name + "=" + std::to_string(value);
+  setenv("NPU_SIM", all.c_str(), 1);
+}
+
 /// Memory of outputs, which the runtime allocates with malloc().
 struct Outputs {
   explicit Outputs(int count) : data(static_cast<size_t>(count)), shapes(static_cast<size_t>(count)) {}
@@ -80,9 +89,9 @@ Chip::~Chip() {
 
 Status Chip::load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes) {
   NPU_TRY(Runtime::load(r_));
-  const std::string properties = "cores=" + std::to_string(cores) + ",lmem=" + std::to_string(lmem_bytes);
   setenv("NPU_DEVICE", "sim", 0);
-  if (!std::strcmp(getenv("NPU_DEVICE"), "sim")) setenv("NPU_SIM", properties.c_str(), 0);
+  set_property("cores", cores);
+  set_property("lmem", lmem_bytes);
   r_->bmlib_log_set_level(BMLIB_LOG_QUIET);
   r_->bmrt_set_current_log_level(BMRT_LogLevel::FATAL);
   if (r_->bm_dev_request(&handle_, 0) != BM_SUCCESS)
