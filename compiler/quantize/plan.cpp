@@ -44,7 +44,7 @@ bool is_steep(const Graph &g, const Node &n) {
 
 class Planner {
  public:
-  Planner(const Graph &graph, const std::set<int> &keep, const std::set<ValueId> &reals,
+  Planner(const Graph &graph, const std::set<int> &keep, const std::set<ValueId> &real,
           const std::set<std::string> &outputs)
       : g_(graph),
         kind_(graph.nodes.size()),
@@ -53,7 +53,7 @@ class Planner {
         is_float_output_(graph.values.size()),
         is_real_(graph.values.size()) {
     made_by_ = g_.producers();
-    for (ValueId v : reals) is_real_[at(v)] = true;
+    for (ValueId v : real) is_real_[at(v)] = true;
     for (const Node &n : g_.nodes)
       if (keeps_numbers(n) && is_real_[at(n.inputs[0])]) is_real_[at(n.output)] = true;
     for (size_t k = 0; k < g_.outputs.size(); ++k) {
@@ -393,9 +393,9 @@ bool passes_integers(const Node &n) {
 
 bool keeps_numbers(const Node &n) { return n.op == Op::Transpose || n.op == Op::Reshape || n.op == Op::Expand; }
 
-Plan make_plan(const Graph &graph, const std::set<int> &keep, const std::set<ValueId> &reals,
+Plan make_plan(const Graph &graph, const std::set<int> &keep, const std::set<ValueId> &real,
                const std::set<std::string> &outputs) {
-  return Planner(graph, keep, reals, outputs).run();
+  return Planner(graph, keep, real, outputs).run();
 }
 
 }  // namespace npu::quantize

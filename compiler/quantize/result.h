@@ -75,7 +75,7 @@ struct Result {
   std::vector<OutputResult> outputs;
   std::vector<RealResult> real_tensors;
   std::vector<std::string> warnings;  ///< sentences
-  size_t samples = 0, compared = 0;   ///< that ranges are from; that differences are from
+  size_t samples = 0, compared = 0;   ///< numbers of samples: for ranges; for differences
   std::string reals;                  ///< the type of 16 bits of a network without integers
   size_t named = 0;                   ///< nodes that stay in float32 by name; they are in no layer
   /// Shares of labelled samples whose class is right, in float32 and in integers.

@@ -15,7 +15,7 @@ inline constexpr size_t kCompared = 32;
 
 /// What calibration has shown.
 struct Known {
-  Quants quants;                   ///< of all values that may become integers
+  Quants quants;                   ///< all values that may become integers
   InputMeans means;                ///< empty: biases are not corrected
   std::set<graph::ValueId> reals;  ///< values that no integers stand for
 };
@@ -52,7 +52,7 @@ struct OutputDifference {
   Difference all;
   std::vector<Difference> parts;
 };
-/// Of each output. `parts`: those of each, or empty.
+/// Compares each output. `parts`: those of each output, or empty.
 std::vector<OutputDifference> compare_outputs(const Outputs &wanted, const Outputs &got,
                                               const std::vector<Parts> &parts);
 
