@@ -14,7 +14,7 @@ namespace npu::npuc {
 /// Called with inputs: whether the network can be computed with them.
 using TryInputs = std::function<Status(const std::vector<graph::Tensor> &)>;
 
-/// What a calibration has seen: samples, which may be null, and ranges of the inputs.
+/// Results of a calibration: samples, which may be null, and ranges of the inputs.
 struct Calibrated {
   quantize::Samples *samples = nullptr;
   std::span<const quantize::InputResult> inputs;
