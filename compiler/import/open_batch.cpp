@@ -32,7 +32,7 @@ std::vector<const RawValue *> open_inputs(const RawModel &model, const ImportOpt
   return out;
 }
 
-std::string shape_text(const RawValue &v, const Shape *shape) {
+std::string open_shape_text(const RawValue &v, const Shape *shape) {
   std::string out;
   for (size_t i = 0; i < v.dims.size(); ++i)
     out +=
@@ -63,8 +63,8 @@ std::vector<std::string> assume_batch(const RawModel &model, ImportOptions &opti
       if (is_open(d) && !batch) return {};
       shape.push_back(batch ? 1 : d.value);
     }
-    sentences.push_back("input '" + v->name + "' has an open batch: compiled for 1, shape " + shape_text(*v, &shape) +
-                        "; --shape " + v->name + "=" + shape_text(*v, nullptr) +
+    sentences.push_back("input '" + v->name + "' has an open batch: compiled for 1, shape " +
+                        open_shape_text(*v, &shape) + "; --shape " + v->name + "=" + open_shape_text(*v, nullptr) +
                         " with a number for N chooses another");
     shapes.emplace(v->name, std::move(shape));
   }

@@ -310,7 +310,8 @@ class Finder {
   std::string coarse_group(ValueId v) const {
     const auto found = seen_.slices.find(v);
     if (found == seen_.slices.end()) return "";
-    for (const Part &part : Parts(g_[v].shape, {}, found->second).list())
+    const Parts parts(g_[v].shape, {}, found->second);
+    for (const Part &part : parts.list())
       if (is_coarse(part.range, scale_of(v)))
         return part.name + " has numbers from " + steps_text(part.range, scale_of(v));
     return "";
