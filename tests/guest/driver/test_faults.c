@@ -86,7 +86,7 @@ static void check(const struct expected *want, uint64_t budget) {
   assert_int_equal(fault->access, want->access);
   assert_int_equal(fault->bytes, want->bytes);
   assert_int_equal(fault->offset, want->offset);
-  assert_int_equal(fault->pad, 0);
+  assert_int_equal(fault->cause, DRM_NPU_CAUSE_NONE);
   assert_true(fault->core < NPU_MAX_CORES);
 
   ctx_query(fd, ctx, &after);
