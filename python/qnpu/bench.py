@@ -194,7 +194,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("compile options", "of models in ONNX, as npuc has them (npuc --help, man npuc)")
-    for name, value in OPTIONS.items():
+    for name, value in OPTIONS.items():  # also --verify: then a wrong network is not measured
         if value == "True":
             group.add_argument(f"--{name}", action="store_true")
         else:

@@ -27,8 +27,11 @@ OPTIONS = {
     "no-bias-correction": "True", "equalize": "True", "accuracy": '"cosine:0.99"', "labels": '"FILE"',
     "keep-float": '["node", ...]', "reals": '"fp16"', "cores": "2", "lmem": '"8M"', "turns": '"never"',
     "optimize": "20", "schedule": '"FILE"', "name": '"digits"', "io-alone": "True", "plugin": '"FILE"',
+    "verify": "True", "verify-input": '{"x": array}', "verify-range": '{"x": (0, 1)}', "verify-seed": "2",
+    "verify-reference": '"npuc"', "verify-bmodel": '"FILE"', "verify-first": "True",
 }
-REPEATED = ("shape", "stage", "input", "input-type", "output-type", "keep-float", "plugin")
+REPEATED = ("shape", "stage", "input", "input-type", "output-type", "keep-float", "plugin", "verify-input",
+            "verify-range")
 
 _plugins: List[str] = []  # files that load_plugin() has loaded
 
@@ -150,12 +153,12 @@ def _shapes(value: Any, where: str) -> List[str]:
     return [f"{name}={_numbers(shape)}" for name, shape in value.items()]
 
 
-def _values(value: Mapping[str, Any], folder: str) -> List[str]:
+def _values(option: str, value: Mapping[str, Any], folder: str) -> List[str]:
     texts = []
     for number, (name, constant) in enumerate(value.items()):
-        if isinstance(constant, np.ndarray):
-            path = os.path.join(folder, f"input{number}.npy")
-            np.save(path, _as_file(constant, f"input {name!r}"))
+        if option == "verify_input" or isinstance(constant, np.ndarray):
+            path = os.path.join(folder, f"{option}{number}.npy")
+            np.save(path, _as_file(constant, f"{option} {name!r}"))
             texts.append(f"{name}={path}")
         else:
             texts.append(f"{name}={_numbers(constant)}")
@@ -191,8 +194,8 @@ def _option(name: str, value: Any, folder: str) -> List[str]:
         if not isinstance(stages, (list, tuple)):
             raise CompileError(f"stage: {stages!r:.40}: a list of dicts of names and shapes is expected")
         return [";".join(_shapes(stage, name)) for stage in stages]
-    if name == "input" and isinstance(value, Mapping):
-        return _values(value, folder)
+    if name in ("input", "verify_input") and isinstance(value, Mapping):
+        return _values(name, value, folder)
     if name == "calibrate" and not isinstance(value, (str, os.PathLike)):
         if isinstance(value, (bytes, Mapping)) or not hasattr(value, "__iter__"):
             raise CompileError(f"calibrate: {value!r:.40}: a folder, or a list of arrays or of dicts of arrays is "

@@ -14,6 +14,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)
 DIGITS = os.path.join(TOP, "networks", "digits")
 sys.path[1:1] = [os.path.join(TOP, "tests", "oracle")]
 
+os.environ.setdefault("NPU_SIM", "ddr=512M")  # the same card on each host
+
 import qnpu  # pylint: disable=wrong-import-position  # noqa: E402
 
 # A test that waits for ever has failed: the stacks of all threads, and the end.

@@ -84,7 +84,7 @@ class Bench(support.Test):
 
     def test_every_option_of_the_compiler_is_known(self):
         shown = subprocess.run([compiler.program("npuc"), "--help"], capture_output=True, text=True, check=True).stdout
-        names = set(re.findall(r"^ +(?:-\w,)?--([a-z-]+)", shown, re.MULTILINE))
+        names = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", shown, re.MULTILINE))
         others = {"help", "version", "output", "quiet", "explain", "report", "all-cores", "dump", "dump-asm",
                   "quantize-report"}
         self.assertEqual(names - others, set(compiler.OPTIONS))
