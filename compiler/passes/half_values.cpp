@@ -28,6 +28,7 @@ class ValueFinder {
   HalfValues run() {
     find_foreign();
     find_statistics();
+    find_large();
     scores_ = leading_to(compared_by_softmax());
     angles_ = leading_to(read_by(is_periodic));
     decided_ = leading_to(read_by([this](const Node &n) { return decides(n) || (is_max_pool(n) && covers_rows(n)); }));
@@ -88,6 +89,17 @@ class ValueFinder {
     for (const Node &n : g_.nodes)
       statistic_[at(n.output)] =
           covers_rows(n) || ((moves(n) || n.op == Op::Unary || n.op == Op::Binary) && all_of(n, statistic_));
+  }
+
+  /// Intermediate results of an operator that the type might not hold: of bfloat16, which has the range of float32 but
+  /// for its last numbers, those that an input may bring.
+  void find_large() {
+    large_ = none();
+    for (const Node &n : g_.nodes) {
+      if (!g_[n.output].inner || is_bounded(n, half_)) continue;
+      large_[at(n.output)] =
+          half_ == Dtype::F16 ? may_leave_range(g_, n) || (passes_on(n) && any_of(n, large_)) : foreign_[at(n.output)];
+    }
   }
 
   // Flags that follow from the readers.
@@ -272,7 +284,7 @@ class ValueFinder {
     if (!g_[n.output].inner || !is_real(g_[n.output].dtype) || moves(n) || keeps_numbers(n)) return false;
     const auto is_other = [](const Node &r) { return r.op != Op::Conv && r.op != Op::MatMul; };
     if (!any_reader(n.output, is_other)) return false;
-    return enlarged_[at(n.output)] || (half_ == Dtype::F16 && may_leave_range(g_, n));
+    return enlarged_[at(n.output)] || large_[at(n.output)];
   }
 
   /// Marks operands whose relative error the node, or a later one of the same operator, makes larger.
@@ -311,7 +323,7 @@ class ValueFinder {
   const std::vector<int> made_;
   std::vector<std::vector<size_t>> readers_;  // nodes that read a value
   Flags chip_;                                // one for each node
-  Flags foreign_, statistic_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_;
+  Flags foreign_, statistic_, large_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_;
 };
 
 }  // namespace

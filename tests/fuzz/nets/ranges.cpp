@@ -154,12 +154,16 @@ Interval arithmetic(BinaryKind kind, bool same, const Interval &a, const Interva
   }
 }
 
-/// An ordered row of a softmax: element i is largest where it is high and all others are low.
-double weight(const std::vector<double> &others, size_t i, double x) {
-  double sum = 0;
+/// The logarithm of the sum of exp(others[j] - x) over all j but i. In a row of a softmax, element i is largest where
+/// it is high and all others are low.
+double log_weight(const std::vector<double> &others, size_t i, double x) {
+  double most = -kInfinity, sum = 0;
   for (size_t j = 0; j < others.size(); ++j)
-    if (j != i) sum += std::exp(others[j] - x);
-  return sum;
+    if (j != i) most = std::max(most, others[j] - x);
+  if (std::isinf(most)) return most;
+  for (size_t j = 0; j < others.size(); ++j)
+    if (j != i) sum += std::exp(others[j] - x - most);
+  return most + std::log(sum);
 }
 
 class Evaluation {
@@ -427,8 +431,11 @@ class Evaluation {
       const bool nan = std::ranges::any_of(high, [](double v) { return v == kInfinity; }) ||
                        std::ranges::all_of(low, [](double v) { return v == -kInfinity; });
       for (size_t j = 0; j < count; ++j) {
-        Interval y{1 / (1 + weight(high, j, low[j])), 1 / (1 + weight(low, j, high[j]))};
-        if (attrs.log) y = {-std::log1p(weight(high, j, low[j])), -std::log1p(weight(low, j, high[j]))};
+        const double least = log_weight(high, j, low[j]), most = log_weight(low, j, high[j]);
+        Interval y{1 / (1 + std::exp(least)), 1 / (1 + std::exp(most))};
+        // log(1 + exp(x)) is x where exp(x) would overflow.
+        const auto log1p_exp = [](double x) { return x > 40 ? x : std::log1p(std::exp(x)); };
+        if (attrs.log) y = {-log1p_exp(least), -log1p_exp(most)};
         const double error = (8 + static_cast<double>(count) / 4) * kUlp;
         put(out, first + static_cast<int64_t>(j) * step, nan ? kAny : widened(y, error, 1e-6));
       }
@@ -450,10 +457,18 @@ class Evaluation {
     return {};
   }
 
-  /// Middle and radius of an operand of a product, which is rounded to 16 bits.
+  /// Middle and radius of an operand of a product, which is rounded to 16 bits. A factor may have moved into constants:
+  /// then other numbers are rounded, in the same proportion.
   void split(ValueId v, bool positive, Tensor &middle, Tensor &radius) const {
     Range x = range(v);
     round(x, true);
+    const double rounding = !g_.is_constant(v) ? 0 : half_ == Dtype::F16 ? 0x1p-11 : 0x1p-8;
+    for (int64_t i = 0; i < x.low.count(); ++i) {
+      const Interval e = get(x, i), c = get(range(v), i);
+      put(x, i,
+          {std::min(e.low, c.low - rounding * std::fabs(c.low)),
+           std::max(e.high, c.high + rounding * std::fabs(c.high))});
+    }
     middle = radius = x.low;
     for (int64_t i = 0; i < middle.count(); ++i) {
       const Interval e = get(x, i);
@@ -508,7 +523,8 @@ class Evaluation {
     for (int64_t i = 0; i < sum.count(); ++i) {
       const Interval x = get(out, i);
       const double error = (6 + cells) * kUlp * cpu::load(sum, i);
-      put(out, i, {x.low - error, x.high + error});
+      const bool overflows = cpu::load(sum, i) * cells > std::numeric_limits<float>::max();  // before it is divided
+      put(out, i, overflows ? kAny : Interval{x.low - error, x.high + error});
     }
     return {};
   }
