@@ -74,6 +74,12 @@ bool fits(const Tensor &constant, Dtype half) {
                     [](float now, float was) { return std::isfinite(now) || !std::isfinite(was); });
 }
 
+bool is_subnormal(const Tensor &constant, Dtype half) {
+  float most = 0;
+  for (int64_t i = 0; i < constant.count(); ++i) most = std::max(most, std::fabs(constant.as<float>()[i]));
+  return half == Dtype::F16 && most > 0 && most < 0x1p-14f;
+}
+
 bool is_periodic(const Node &n) {
   const auto *a = std::get_if<UnaryAttrs>(&n.attrs);
   return a && (a->act.kind == ActKind::Sin || a->act.kind == ActKind::Cos);

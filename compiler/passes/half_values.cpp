@@ -34,7 +34,10 @@ class ValueFinder {
     decided_ = leading_to(read_by([this](const Node &n) { return decides(n) || (is_max_pool(n) && covers_rows(n)); }));
     find_wide();
     find_single();
-    return {std::move(single_), std::move(wide_), std::move(angles_)};
+    Flags whole = angles_;  // a position times a frequency; scores times numbers, as in an element-wise node
+    for (const Node &n : g_.nodes)
+      if (scales_channels(n) && scores_[at(n.output)]) whole[at(n.output)] = true;
+    return {std::move(single_), std::move(wide_), std::move(whole)};
   }
 
  private:
@@ -56,10 +59,18 @@ class ValueFinder {
 
   // Flags that follow from the operands.
 
+  /// A convolution that multiplies each channel by a number of its own: fold_affine() made it of an element-wise node.
+  bool scales_channels(const Node &n) const {
+    const auto *conv = std::get_if<ConvAttrs>(&n.attrs);
+    if (!conv || !g_.is_constant(n.inputs[1])) return false;
+    const Shape &weights = g_[n.inputs[1]].shape;
+    return conv->groups == weights[0] && element_count(weights) == weights[0];
+  }
+
   /// Element by element, or a maximum: an operand's size is the result's.
   bool passes_on(const Node &n) const {
     return moves(n) || n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Where || n.op == Op::Cast ||
-           is_max_pool(n);
+           is_max_pool(n) || scales_channels(n);
   }
 
   /// Numbers of any size: inputs and results of the CPU, and what is computed from these alone.

@@ -13,7 +13,7 @@ namespace npu::graph {
 struct HalfValues {
   std::vector<bool> single;  ///< stored in float32; a product reads them in 16 bits
   std::vector<bool> wide;    ///< stored in float32 for all readers: 16 bits might not hold the numbers
-  std::vector<bool> angles;  ///< products that lead to these read float32
+  std::vector<bool> whole;   ///< results of products that read float32 as well
 };
 
 /// Chooses them by these rules, of which docs/reference/compiler.md ("Half precision") has the reasons:
@@ -26,6 +26,9 @@ HalfValues find_half_values(const Graph &graph, Dtype half);
 
 /// True if all finite numbers of a constant of float32 are finite in 16 bits.
 bool fits(const Tensor &constant, Dtype half);
+
+/// True if all numbers of a constant of float32 are so small that 16 bits have fewer digits for them.
+bool is_subnormal(const Tensor &constant, Dtype half);
 
 }  // namespace npu::graph
 

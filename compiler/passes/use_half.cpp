@@ -80,18 +80,18 @@ class Narrowing {
     return cast.output;
   }
 
-  /// A constant in 16 bits; itself where those do not have all of its numbers.
+  /// A constant in 16 bits; itself where those do not have its numbers.
   ValueId narrowed(ValueId v) {
     if (g_[v].dtype != Dtype::F32) return v;
     const auto known = casts_.find({v, half_});
     if (known != casts_.end()) return known->second;
     ValueId to = v;
-    if (fits(*g_[v].constant, half_)) {
+    if (fits(*g_[v].constant, half_) && !is_subnormal(*g_[v].constant, half_)) {
       auto tensor = std::make_shared<Tensor>(half_, g_[v].shape);
       cpu::cast(*g_[v].constant, cpu::Overflow::Wrap, *tensor);
       to = g_.add_constant(std::move(tensor), g_[v].name);
     } else {
-      g_.notes.push_back("'" + g_[v].name + "' stays float32: " + dtype_name(half_) + " has not all its numbers");
+      g_.notes.push_back("'" + g_[v].name + "' stays float32: " + dtype_name(half_) + " does not have its numbers");
     }
     return casts_[{v, half_}] = to;
   }
@@ -99,7 +99,7 @@ class Narrowing {
   /// Whether an operand of a node is stored in 16 bits: a constant as large as a result, what products multiply.
   void narrow_operands(Node &n) {
     const bool product = n.op == Op::Conv || n.op == Op::MatMul;
-    if (chooses(n) || (product && flag(stay_.angles, n.output))) return;
+    if (chooses(n) || (product && flag(stay_.whole, n.output))) return;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       ValueId &v = n.inputs[k];
       if (v == kNoValue || !is_real(g_[v].dtype) || (product && k > 1)) continue;

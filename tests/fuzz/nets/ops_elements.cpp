@@ -95,9 +95,9 @@ Tensor partner(Net &net, Choices &c, const Tensor &x, bool divides, bool equal_s
       Dims wide;
       return equal_shape ? t.dims == x.dims : broadcast(x.dims, t.dims, wide) && net.allows(wide);
     };
-    return *net.pick(c, fits);
+    if (const Tensor *t = net.pick(c, fits)) return *t;
   }
-  if (how < 2)
+  if (how < 2 && divides)
     if (const Tensor *t = net.pick(c, [&](const Tensor &d) { return d.dims == x.dims && d.least > 0.05; })) return *t;
   const Dims dims = equal_shape ? x.dims : narrowed(c, x.dims);
   return divides ? net.constant(dims, 2, 0.5) : net.constant(dims, 1);

@@ -305,11 +305,24 @@ class Evaluation {
     for (int64_t i = 0; i < x.low.count(); ++i) put(x, i, rounded(get(x, i), half_, may_be_infinite));
   }
 
+  /// A range, rounded. A factor may have moved into a constant, or a constant into another: then other numbers are
+  /// rounded, in the same proportion.
+  Range operand_in_half(ValueId v) const {
+    Range x = range(v);
+    round(x, true);
+    if (!g_.is_constant(v)) return x;
+    const double rounding = half_ == Dtype::F16 ? 0x1p-11 : 0x1p-8;
+    for (int64_t i = 0; i < x.low.count(); ++i) {
+      const Interval e = get(x, i);
+      const double number = get(range(v), i).low, step = rounding * std::fabs(number);
+      put(x, i, {std::min(e.low, number - step), std::max(e.high, number + step)});
+    }
+    return x;
+  }
+
   /// Constants of masks are not rounded; others may be, also as weights that a factor has moved into.
   Range factor(ValueId v) const {
-    Range x = range(v);
-    if (g_.is_constant(v) && !is_mask(v) && g_[v].dtype == Dtype::F32) round(x, true);
-    return x;
+    return g_.is_constant(v) && !is_mask(v) && g_[v].dtype == Dtype::F32 ? operand_in_half(v) : range(v);
   }
 
   // Nodes.
@@ -457,18 +470,9 @@ class Evaluation {
     return {};
   }
 
-  /// Middle and radius of an operand of a product, which is rounded to 16 bits. A factor may have moved into constants:
-  /// then other numbers are rounded, in the same proportion.
+  /// Middle and radius of an operand of a product, which is rounded to 16 bits.
   void split(ValueId v, bool positive, Tensor &middle, Tensor &radius) const {
-    Range x = range(v);
-    round(x, true);
-    const double rounding = !g_.is_constant(v) ? 0 : half_ == Dtype::F16 ? 0x1p-11 : 0x1p-8;
-    for (int64_t i = 0; i < x.low.count(); ++i) {
-      const Interval e = get(x, i), c = get(range(v), i);
-      put(x, i,
-          {std::min(e.low, c.low - rounding * std::fabs(c.low)),
-           std::max(e.high, c.high + rounding * std::fabs(c.high))});
-    }
+    const Range x = operand_in_half(v);
     middle = radius = x.low;
     for (int64_t i = 0; i < middle.count(); ++i) {
       const Interval e = get(x, i);

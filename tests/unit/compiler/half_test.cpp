@@ -241,7 +241,7 @@ TEST(UseHalf, WeightsThatFloat16DoesNotHaveStaySingle) {
   Graph g = halved(b, Dtype::F16);
   EXPECT_EQ(g[g.nodes[1].inputs[1]].dtype, Dtype::F32);
   ASSERT_EQ(g.notes.size(), 1u);
-  EXPECT_EQ(g.notes[0], "'" + w + "' stays float32: float16 has not all its numbers");
+  EXPECT_EQ(g.notes[0], "'" + w + "' stays float32: float16 does not have its numbers");
   g = halved(b, Dtype::BF16);
   EXPECT_EQ(g[g.nodes[1].inputs[1]].dtype, Dtype::BF16);
 }
