@@ -11,11 +11,19 @@ OPTION = r'(?<![\w-])(--?[a-zA-Z][\w-]*)'
 
 
 def options_of_page(text):
-    """What stands in the lines after .TP, which name options."""
+    """Option names in the lines after .TP."""
     names = set()
     for line in re.findall(r'^\.TP\n(.*)$', text, flags=re.M):
         line = re.sub(r'\\f.', '', line).replace('\\-', '-')
         names.update(re.findall(OPTION, line))
+    return names
+
+
+def options_of_help(text):
+    """Option names at the beginnings of lines: in the explanations, a sentence may name an option of another tool."""
+    names = set()
+    for line in re.findall(r'^ +(-.*)$', text, flags=re.M):
+        names.update(re.findall(OPTION, re.split(r' {2,}', line)[0]))
     return names
 
 
@@ -25,7 +33,7 @@ def main():
     shown = run.stdout + run.stderr
     with open(page, encoding='utf-8') as f:
         text = f.read()
-    have, want = options_of_page(text), set(re.findall(OPTION, shown))
+    have, want = options_of_page(text), options_of_help(shown)
     # A program without --help shows its usage when it is asked for it, and that is no option.
     if run.returncode:
         want.discard('--help')

@@ -84,8 +84,8 @@ const Accepted kAccepted[] = {
     {Op::PoolIndices, PoolIndicesAttrs{window(2, 2), true}, {f32({2, 3, 5, 4})}, i64({2, 3, 2, 2})},
     {Op::Requant, RequantAttrs{{0.5f, -3}, {0.25f, 7}, {}, Dtype::U8}, {i8({2, 3})}, u8({2, 3})},
     {Op::Lookup, {}, {u8({2, 3}), f32({256})}, f32({2, 3})},
-    {Op::Fail, ShapeAttrs{{2, 3}}, {u8({})}, u8({2, 3})},
     {Op::PluginOutput, PluginOutputAttrs{64, f32({2, 3})}, {u8({88})}, f32({2, 3})},
+    {Op::Fail, ShapeAttrs{{2, 3}}, {u8({})}, u8({2, 3})},
 };
 
 /// Number of the operators, which are numbered from 0 on.
