@@ -20,21 +20,30 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-/// The end of a range at which masked numbers are.
+/// An end of a range at which masked numbers are.
 enum class Side : uint8_t { Low, High };
-Side other(Side side) { return side == Side::Low ? Side::High : Side::Low; }
+/// Ends at which a result has masked numbers: factors of both signs bring them to both.
+struct Sides {
+  bool low = false, high = false;
+  Sides flipped() const { return {high, low}; }
+  bool has(Side side) const { return side == Side::Low ? low : high; }
+};
 
-/// Kinds of readers of masked numbers. Each is stricter than the next one.
+/// Kinds of readers of masked numbers. Several readers are as strict as the last kind of this list that one of them
+/// has.
 enum class Reader : uint8_t {
-  Number,       ///< their size counts
-  Order,        ///< comparisons, maxima, and functions that map them to ordinary numbers
-  Exponential,  ///< Softmax, Exp: every difference above kNats is the same
+  Order,        ///< comparisons, maxima, and functions that map masked numbers to ordinary ones
+  Exponential,  ///< Softmax, Exp: every difference above kNats is the same, and steps between the others count most
+  Number,       ///< the size of masked numbers counts: they are none
 };
 
 /// Masked numbers are at least so many times as far from the others as those are from each other, ...
 constexpr double kFar = 4, kFarExponential = 1;
 /// ... and in front of an exponential function at least that far: exp(-16) is 1e-7.
 constexpr double kNats = 16;
+
+/// Steps of a whole range.
+constexpr double kSteps = 255;
 
 /// The numbers that lie far from the others on one side. Goes from 0 to that end: the first gap that is wide enough
 /// separates them.
@@ -58,7 +67,28 @@ std::optional<Range> masked(const Histogram &h, Side side, Reader reader) {
   return std::nullopt;
 }
 
-bool is_product(const Node &n) { return n.op == Op::Conv || n.op == Op::MatMul; }
+/// True for operators that add up products. Those that scale channels only are arithmetic, which float32 can do as
+/// well.
+bool is_product(const Graph &g, const Node &n) {
+  return n.op == Op::MatMul || (n.op == Op::Conv && !scales_channels(g, n));
+}
+
+/// The operand that a node only scales and shifts by constants; kNoValue: there is none.
+ValueId scaled_operand(const Graph &g, const Node &n) {
+  if (scales_channels(g, n)) return n.inputs[0];
+  const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+  if (!binary || static_cast<int>(binary->kind) > static_cast<int>(BinaryKind::Div)) return kNoValue;
+  for (const size_t k : {0, 1})
+    if (g.is_constant(n.inputs[1 - k]) && !g.is_constant(n.inputs[k])) return n.inputs[k];
+  return kNoValue;
+}
+
+/// The least and the largest of a constant's numbers.
+Range range_of(const graph::Tensor &constant) {
+  const float *c = constant.as<float>();
+  const auto [low, high] = std::minmax_element(c, c + constant.count());
+  return constant.count() ? Range{*low, *high} : Range{};
+}
 
 std::string number(double v) {
   char text[32];
@@ -120,11 +150,13 @@ class Finder {
     bool integers = false, reals = false;
   };
 
-  /// Values that an output in float32 is a rearrangement of, or a concatenation in float32.
+  /// Values that an output in float32 is a rearrangement of, with other scales of channels or not, or a concatenation
+  /// in float32.
   void add_near(ValueId v) {
     if (!near_float_.insert(v).second || made_by_[at(v)] < 0) return;
     const auto i = static_cast<size_t>(made_by_[at(v)]);
     if (passes_integers(g_.nodes[i])) add_near(g_.nodes[i].inputs[0]);
+    if (const ValueId x = scaled_operand(g_, g_.nodes[i]); x != kNoValue) add_near(x);
     if (g_.nodes[i].op == Op::Concat && !plan_.integer[i])
       for (ValueId x : g_.nodes[i].inputs) add_near(x);
   }
@@ -152,7 +184,7 @@ class Finder {
     if (output_[at(v)].reals || output_[at(v)].integers) return true;
     return std::ranges::any_of(readers_[at(v)], [&](size_t r) {
       const Node &n = g_.nodes[r];
-      return n.op == Op::Slice || n.op == Op::Gather || (!is_product(n) && keeps_apart(n.output, seen));
+      return n.op == Op::Slice || n.op == Op::Gather || (!is_product(g_, n) && keeps_apart(n.output, seen));
     });
   }
 
@@ -169,7 +201,7 @@ class Finder {
       const Node &n = g_.nodes[r];
       const bool carries = passes_integers(n) && n.op != Op::Slice && !(graph::is_max_pool(n) && is_less(n.output, v));
       if (carries) return reads_product(n.output, any);
-      const bool found = is_product(n) && plan_.integer[r];
+      const bool found = is_product(g_, n) && plan_.integer[r];
       any = any || !found;
       return found;
     });
@@ -200,7 +232,7 @@ class Finder {
     for (const Side side : {Side::Low, Side::High}) {
       if (!masked(h, side, Reader::Order) && !masked(h, side, Reader::Exponential)) continue;
       std::set<ValueId> seen;
-      const Reader reader = reader_of(v, side, seen);
+      const Reader reader = reader_of(v, {side == Side::Low, side == Side::High}, seen);
       if (reader == Reader::Number) continue;
       if (const std::optional<Range> range = masked(h, side, reader))
         return "half of the steps or more would go to masked numbers, from " + range_text(*range);
@@ -208,66 +240,96 @@ class Finder {
     return "";
   }
 
-  bool is_far(ValueId v, Side side) const {
-    const Histogram *h = find(seen_.histograms, v);
-    return !h || h->infinities() || masked(*h, side, Reader::Order);
-  }
-
-  /// The kind of what reads masked numbers of a value, the strictest of all readers. `seen`: values that have been
-  /// looked at.
-  Reader reader_of(ValueId v, Side side, std::set<ValueId> &seen) const {
-    if (!seen.insert(v).second) return Reader::Exponential;
-    Reader out = output_[at(v)].reals ? Reader::Order : Reader::Exponential;
+  /// The strictest kind of all that reads masked numbers of a value. `seen`: values that have been looked at.
+  Reader reader_of(ValueId v, Sides sides, std::set<ValueId> &seen) const {
+    Reader out = Reader::Order;
+    if (!seen.insert(v).second) return out;
     for (size_t r : readers_[at(v)]) {
       if (out == Reader::Number) break;
-      out = std::min(out, reader_kind(g_.nodes[r], v, side, seen));
+      out = std::max(out, reader_kind(g_.nodes[r], v, sides, seen));
     }
     return out;
   }
 
-  Reader reader_kind(const Node &n, ValueId v, Side side, std::set<ValueId> &seen) const {
+  Reader reader_kind(const Node &n, ValueId v, Sides sides, std::set<ValueId> &seen) const {
+    const auto order_at = [&](Side side) { return sides.has(side) ? Reader::Order : Reader::Number; };
     switch (n.op) {
       case Op::Softmax:
-        return side == Side::Low ? Reader::Exponential : Reader::Number;
+        return sides.low ? Reader::Exponential : Reader::Number;
       case Op::ArgMax:
       case Op::TopK:
         return Reader::Order;
       case Op::Reduce: {
         const auto kind = std::get<graph::ReduceAttrs>(n.attrs).kind;
-        return (kind == graph::ReduceKind::Max && side == Side::Low) ||
-                       (kind == graph::ReduceKind::Min && side == Side::High)
-                   ? Reader::Order
-                   : Reader::Number;
+        if (kind == graph::ReduceKind::Max) return order_at(Side::Low);
+        return kind == graph::ReduceKind::Min ? order_at(Side::High) : Reader::Number;
       }
       case Op::Pool:
-        return graph::is_max_pool(n) && side == Side::Low ? Reader::Order : Reader::Number;
+        return graph::is_max_pool(n) ? order_at(Side::Low) : Reader::Number;
       case Op::Unary:
-        if (std::get<graph::UnaryAttrs>(n.attrs).act.kind == ActKind::Exp && side == Side::Low)
-          return Reader::Exponential;
+        if (std::get<graph::UnaryAttrs>(n.attrs).act.kind == ActKind::Exp && sides.low) return Reader::Exponential;
+        break;
+      case Op::Conv:
+        if (!scales_channels(g_, n)) return Reader::Number;
         break;
       case Op::Where:
       case Op::Binary:
         break;
       default:
-        return graph::moves(n) ? reader_of(n.output, side, seen) : Reader::Number;
+        return graph::moves(n) ? reader_of(n.output, sides, seen) : Reader::Number;
     }
     if (g_[n.output].dtype != graph::Dtype::F32) return Reader::Order;  // a comparison
-    const Side made = side_behind(n, v, side);
-    return is_far(n.output, made) ? std::min(Reader::Order, reader_of(n.output, made, seen)) : Reader::Order;
+    if (is_divisor(n, v)) return Reader::Order;
+    return is_lost(n, v) ? Reader::Order : reader_of(n.output, sides_behind(n, v, sides), seen);
   }
 
-  /// The side on which an element-wise operator puts masked numbers of its operand.
-  Side side_behind(const Node &n, ValueId v, Side side) const {
-    if (const auto *unary = std::get_if<graph::UnaryAttrs>(&n.attrs))
-      return unary->act.kind == ActKind::Neg ? other(side) : side;
+  /// The quotient is near 0 for all masked numbers.
+  static bool is_divisor(const Node &n, ValueId v) {
     const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
-    if (!binary) return side;
+    return binary && binary->kind == BinaryKind::Div && n.inputs[0] != v;
+  }
+
+  /// True if an element-wise operator maps masked numbers to ordinary ones: its result spans much less than its
+  /// operand. Where it does not, all numbers of the operand reach the readers of the result.
+  bool is_lost(const Node &n, ValueId v) const {
+    const Range *result = find(seen_.ranges, n.output);
+    const graph::Quant *quant = find(quants_, v);
+    if (!result || !quant) return false;
+    double gain = 1;
+    if (const std::optional<Range> factors = factors_of(n, v))
+      gain = std::max(std::fabs(factors->low), std::fabs(factors->high));
+    return steps_of(*result, static_cast<float>(quant->scale * gain)) * kFar < kSteps;
+  }
+
+  /// The numbers that an element-wise operator multiplies an operand with, where they are known.
+  std::optional<Range> factors_of(const Node &n, ValueId v) const {
+    if (n.op == Op::Conv) return range_of(*g_[n.inputs[1]].constant);
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    if (!binary || (binary->kind != BinaryKind::Mul && binary->kind != BinaryKind::Div)) return std::nullopt;
     const ValueId second = n.inputs[n.inputs[0] == v ? 1 : 0];
-    const bool product = binary->kind == BinaryKind::Mul || binary->kind == BinaryKind::Div;
-    const bool negative = product && g_.is_constant(second) && g_[second].constant->count() > 0 &&
-                          g_[second].constant->as<float>()[0] < 0;
-    const bool subtracted = binary->kind == BinaryKind::Sub && n.inputs[0] != v;
-    return negative || subtracted ? other(side) : side;
+    std::optional<Range> r;
+    if (g_.is_constant(second))
+      r = range_of(*g_[second].constant);
+    else if (const Range *known = find(seen_.ranges, second))
+      r = *known;
+    if (!r || binary->kind == BinaryKind::Mul) return r;
+    return r->low > 0 || r->high < 0 ? std::optional(Range{1 / r->high, 1 / r->low}) : std::nullopt;
+  }
+
+  /// The ends to which an element-wise operator brings masked numbers of its operand.
+  Sides sides_behind(const Node &n, ValueId v, Sides sides) const {
+    if (const auto *unary = std::get_if<graph::UnaryAttrs>(&n.attrs)) {
+      if (unary->act.kind == ActKind::Abs) return {false, true};
+      return unary->act.kind == ActKind::Neg ? sides.flipped() : sides;
+    }
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    if (binary && binary->kind == BinaryKind::Sub && n.inputs[0] != v) return sides.flipped();
+    const bool keeps_sign = binary && binary->kind != BinaryKind::Mul && binary->kind != BinaryKind::Div &&
+                            static_cast<int>(binary->kind) < cpu::kFirstHostBinary;
+    if (n.op == Op::Where || keeps_sign) return sides;
+    const std::optional<Range> factors = factors_of(n, v);
+    if (factors && factors->low >= 0) return sides;
+    return factors && factors->high <= 0 ? sides.flipped() : Sides{true, true};
   }
 
   // Parts.
@@ -282,8 +344,8 @@ class Finder {
     for (ValueId x : concat.inputs) {
       Range r;
       if (g_.is_constant(x)) {
-        const float *c = g_[x].constant->as<float>();
-        for (int64_t i = 0; i < g_[x].constant->count(); ++i) r = {std::min(r.low, c[i]), std::max(r.high, c[i])};
+        r = range_of(*g_[x].constant);
+        r = {std::min(r.low, 0.f), std::max(r.high, 0.f)};
       } else if (const Range *known = find(seen_.ranges, x)) {
         r = *known;
       }
@@ -353,6 +415,7 @@ std::set<ValueId> find_near_outputs(const Graph &g) {
     if (g.is_constant(v) || g[v].dtype != graph::Dtype::F32 || !out.insert(v).second || made[at(v)] < 0) continue;
     const Node &n = g.nodes[static_cast<size_t>(made[at(v)])];
     if (n.op == Op::Concat || passes_integers(n)) left.insert(left.end(), n.inputs.begin(), n.inputs.end());
+    if (const ValueId x = scaled_operand(g, n); x != kNoValue) left.push_back(x);
   }
   return out;
 }
@@ -375,7 +438,7 @@ std::vector<size_t> products_of(const Graph &g, const Plan &plan, ValueId v) {
     if (passes_integers(n)) {
       const std::vector<size_t> more = products_of(g, plan, n.output);
       out.insert(out.end(), more.begin(), more.end());
-    } else if (is_product(n) && plan.integer[i]) {
+    } else if (is_product(g, n) && plan.integer[i]) {
       out.push_back(i);
     }
   }

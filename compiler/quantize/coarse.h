@@ -27,7 +27,7 @@ struct Seen {
   std::map<graph::ValueId, Slices> slices;
 };
 
-/// Values that outputs are rearrangements or concatenations of, and the outputs.
+/// Values that outputs are rearrangements, concatenations or multiples of, and the outputs.
 std::set<graph::ValueId> find_near_outputs(const graph::Graph &graph);
 
 struct CoarseTensor {

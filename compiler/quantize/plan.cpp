@@ -393,6 +393,13 @@ bool passes_integers(const Node &n) {
 
 bool keeps_numbers(const Node &n) { return n.op == Op::Transpose || n.op == Op::Reshape || n.op == Op::Expand; }
 
+bool scales_channels(const Graph &graph, const Node &n) {
+  if (n.op != Op::Conv || !graph.is_constant(n.inputs[1])) return false;
+  const int64_t channels = graph[n.output].shape[1];
+  return graph[n.output].shape == graph[n.inputs[0]].shape && channels == std::get<graph::ConvAttrs>(n.attrs).groups &&
+         graph[n.inputs[1]].constant->count() == channels;
+}
+
 Plan make_plan(const Graph &graph, const std::set<int> &keep, const std::set<ValueId> &real,
                const std::set<std::string> &outputs) {
   return Planner(graph, keep, real, outputs).run();

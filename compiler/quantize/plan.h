@@ -31,6 +31,9 @@ bool passes_integers(const graph::Node &node);
 /// True if the result of a node has the numbers of its only operand and no others.
 bool keeps_numbers(const graph::Node &node);
 
+/// True for a convolution that multiplies each channel with a number of its own, as join_affine() makes it.
+bool scales_channels(const graph::Graph &graph, const graph::Node &node);
+
 /// `keep`: nodes that stay in float32, by source. `real`: values that no integers stand for; parts and maxima of them
 /// may become integers. `outputs`: those of the network that become integers, by name; one that is an input or a
 /// constant, or is not float32, does not. Passes that make other operators of float32 ones have run.

@@ -36,6 +36,11 @@ class Attention {
     b_.attr("perm", std::vector<int64_t>{0, 2, 1});
     const std::string scores = b_.op("MatMul", {project(x, kWidth), keys});
     const std::string shares = softmax(masked(scores));
+    if (kind_ == "output") {
+      b_.output(shares);
+      net_.outputs = {{2, {kRows}}};
+      return std::move(net_);
+    }
     b_.output(project(b_.op("MatMul", {shares, project(x, kWidth)}), 4));
     net_.outputs = {{2, {4}}};
     return std::move(net_);
@@ -66,9 +71,17 @@ class Attention {
       last[kRows - 1] = last[1] = far_;
       return b_.op("Add", {scores, b_.constant({kRows}, last)});
     }
+    if (kind_ == "negative") {
+      const std::string sum = b_.op("Sub", {scores, b_.constant({kRows, kRows}, mask_of(0, far_))});
+      return b_.op("Mul", {sum, b_.scalar(-0.5f)});
+    }
     const std::string mask = b_.constant({kRows, kRows}, mask_of(0, far_));
     const std::string sum = b_.op("Add", {scores, mask});
     if (kind_ == "twice") return b_.op("Add", {sum, mask});
+    if (kind_ == "rows") {
+      const std::string factors = b_.constant({kRows, 1}, {0.5f, 0.7f, 1, 0.4f, 1.5f, 0.6f});
+      return b_.op("Mul", {b_.op("Mul", {sum, factors}), b_.scalar(0.8f)});
+    }
     return kind_ == "scaled" ? b_.op("Mul", {sum, b_.scalar(0.35f)}) : sum;
   }
 
@@ -136,8 +149,13 @@ class Heads {
       }
       case 1:
         return b_.op("Mul", {y, b_.scalar(0.5f)});
-      default:
-        return b_.op("Mul", {y, b_.constant({1, 1, 1, 1}, {1.5f})});
+      default: {
+        std::vector<float> factors;
+        for (const int64_t length : out.lengths)
+          for (int64_t i = 0; i < length; ++i) factors.push_back(i % 2 ? -0.75f : 1.5f);
+        const auto channels = static_cast<int64_t>(factors.size());
+        return b_.op("Mul", {y, b_.constant(turned_ ? Dims{channels} : Dims{1, channels, 1, 1}, factors)});
+      }
     }
   }
 
@@ -153,7 +171,7 @@ class Heads {
   void added(float large) {
     std::string y = b_.op("Add", {uneven(large), uneven(large)});
     PartsNet::Output out{1, {2, 4}};
-    if (below_(2)) y = behind(y, out);
+    for (int64_t left = below_(4); left > 0; --left) y = behind(y, out);
     b_.output(y);
     net_.outputs = {out};
   }
@@ -203,7 +221,7 @@ void collect(const Tensor &t, const PartsNet::Output &output, std::vector<std::v
 
 PartsNet masked_attention(const std::string &kind, float far) { return Attention(kind, far).run(); }
 
-PartsNet masked_maximum(float far) {
+PartsNet masked_maximum(float far, bool negated) {
   PartsNet net;
   OnnxBuilder &b = net.b;
   const std::string x = b.input({1, 4, kRows, kWidth}, "x"), m = b.input({1, 1, kRows, kWidth}, "mask");
@@ -212,7 +230,7 @@ PartsNet masked_maximum(float far) {
   };
   const std::string y = b.op("Conv", {x, b.weights({4, 4, 1, 1})});
   const std::string kept = b.op("Where", {b.op("Greater", {m, b.scalar(0.5f)}), y, b.scalar(far)});
-  const std::string most = b.op("ReduceMax", {kept});
+  const std::string most = negated ? b.op("ReduceMin", {b.op("Neg", {kept})}) : b.op("ReduceMax", {kept});
   b.attr("axes", std::vector<int64_t>{2, 3}).attr("keepdims", int64_t{0});
   b.output(b.op("MatMul", {most, b.weights({4, 5})}));
   net.outputs = {{1, {5}}};
@@ -220,13 +238,12 @@ PartsNet masked_maximum(float far) {
 }
 
 PartsNet make_parts_net(const std::function<int64_t(int64_t n)> &below) {
-  static const char *const kKinds[] = {"constant", "input", "where", "times", "scaled", "columns", "twice", "spelled"};
   static const float kFar[] = {-100, -300, -3000, -9000, -1e4f, -1e9f, -3.4028235e38f, -INFINITY};
   const int64_t what = below(4);
   if (what >= 2) return Heads(below).run();
   const float far = kFar[below(std::size(kFar))];
-  if (what == 1) return masked_maximum(far);
-  const std::string kind = kKinds[below(std::size(kKinds))];
+  if (what == 1) return masked_maximum(far, below(2) == 1);
+  const std::string kind = kMaskKinds[below(std::size(kMaskKinds))];
   return masked_attention(kind, kind == "times" && std::isinf(far) ? -1e5f : far);  // 0 times infinity is NaN
 }
 

@@ -27,11 +27,16 @@ struct PartsNet {
 PartsNet make_parts_net(const std::function<int64_t(int64_t n)> &below);
 PartsNet random_parts_net(uint32_t seed);
 
-/// A score matrix with masked numbers, which Softmax and a product read. `kind`: "constant", "input", "where", "times",
-/// "scaled", "columns", "twice", "spelled": how the mask comes in; `far`: what masked numbers are.
+/// The ways in which masks come to scores. "negative": masked numbers are far above the others in front of a negative
+/// factor; "rows": rows have factors, which become a convolution; "output": the Softmax is the network's output.
+inline constexpr const char *kMaskKinds[] = {"constant", "input",   "where",    "times", "scaled", "columns",
+                                             "twice",    "spelled", "negative", "rows",  "output"};
+/// A score matrix with masked numbers, which Softmax and a product read. `kind`: one of kMaskKinds; `far`: what masked
+/// numbers are.
 PartsNet masked_attention(const std::string &kind, float far);
-/// The maximum of what a condition selects, which a product reads. `far`: what it leaves out becomes that.
-PartsNet masked_maximum(float far);
+/// The maximum of what a condition selects, which a product reads. `far`: what it leaves out becomes that. `negated`:
+/// computed as the minimum of the opposite numbers.
+PartsNet masked_maximum(float far, bool negated = false);
 
 /// Makes integers of a network and compares. Empty: each part has at least this cosine, or outputs are integers and a
 /// warning names them; else what is wrong.

@@ -206,14 +206,43 @@ TEST(Quantize, MasksStayInFloat) {
 
 /// Masks of all sizes, and wherever they come in.
 TEST(Quantize, MasksTakeNoSteps) {
-  for (const char *kind : {"constant", "input", "where", "times", "scaled", "columns", "twice", "spelled"})
-    for (float far : {-100.f, -300.f, -9000.f, -1e9f, -3.4028235e38f, -INFINITY})
+  for (const char *kind : kMaskKinds)
+    for (float far : {-100.f, -300.f, -9000.f, -1e4f, -1e9f, -3.4028235e38f, -INFINITY})
       if (kind != std::string("times") || std::isfinite(far)) {
         EXPECT_EQ(check_parts(masked_attention(kind, far), 0.99), "") << kind << " " << far;
       }
   for (float far : {-100.f, -9000.f, -1e9f, -INFINITY}) {
     EXPECT_EQ(check_parts(masked_maximum(far), 0.99), "") << far;
+    EXPECT_EQ(check_parts(masked_maximum(far, true), 0.99), "") << far;
   }
+}
+
+/// Numbers of two magnitudes, which a function reads. The large ones are a mask only if the function's result spans
+/// less than a fourth of both. x is 0.5 to 1, so channels of `reader` are 0.005 to 0.01 and `large` / 2 to `large`.
+std::set<std::string> reals_in_front_of(const char *reader, float large) {
+  OnnxBuilder b(14);
+  const std::string x = b.input({1, 1, 4, 4}, "x");
+  const std::string u = b.op("Conv", {x, b.constant({2, 1, 1, 1}, {0.01f, large})});
+  const bool adds = reader == std::string("Add");
+  const std::string y = adds ? b.op("Add", {u, b.weights({1, 2, 4, 4})}) : b.op(reader, {u});
+  b.output(b.op("Gemm", {b.op("Flatten", {b.op("GlobalAveragePool", {y})}), b.weights({2, 3})}));
+  PartsNet net;
+  net.b = b;
+  net.outputs = {{1, {3}}};
+  net.change = [](size_t, std::vector<Tensor> &inputs) {
+    for (int64_t i = 0; i < inputs[0].count(); ++i) inputs[0].as<float>()[i] = inputs[0].as<float>()[i] / 4 + 0.75f;
+  };
+  quantize::Result result;
+  EXPECT_EQ(check_parts(net, 0.99, &result), "") << reader << " " << large;
+  return result.table.reals;
+}
+
+/// A sigmoid's result spans 0.982 behind numbers up to 4, and 0.976 behind numbers up to 3.7: a fourth of their range.
+/// A sum has the magnitude of its operand, so an average that reads it needs all numbers, whatever they are.
+TEST(Quantize, OrdinaryNumbersOfTwoMagnitudesAreNoMask) {
+  for (const float large : {1.f, 2.f, 3.7f}) EXPECT_TRUE(reals_in_front_of("Sigmoid", large).empty()) << large;
+  for (const float large : {4.1f, 300.f, 1e4f}) EXPECT_EQ(reals_in_front_of("Sigmoid", large).size(), 1u) << large;
+  for (const float large : {1.f, 17.f, 300.f}) EXPECT_TRUE(reals_in_front_of("Add", large).empty()) << large;
 }
 
 /// Scores of a mask that is no mask: a number that all others are near.
@@ -263,6 +292,33 @@ TEST(Quantize, SmallPartsOfAnOutputOfIntegersAreWarnedOf) {
   EXPECT_SAYS(made.result.warnings.back(), "of output '" + name + "' has a cosine of 0.0");
   ASSERT_TRUE(quantize::parse_accuracy("cosine:0.9", options.accuracy));
   EXPECT_SAYS(make(b, options).error, "whose parts share a scale: --output-type '" + name + "=float32'");
+}
+
+/// Factors of channels, which become a convolution, leave parts what they are: nothing is added up.
+TEST(Quantize, FactorsOfChannelsKeepPartsApart) {
+  for (const bool concat : {true, false}) {
+    PartsNet net;
+    OnnxBuilder &b = net.b;
+    const std::string x = b.input({1, 4, 4, 4}, "x");
+    std::vector<float> uneven(24, 0.5f);
+    std::fill_n(uneven.begin(), 16, 3e4f);
+    const std::string large = b.op("Relu", {b.op("Conv", {x, b.weights({4, 4, 1, 1})})});
+    std::string y;
+    if (concat) {
+      y = b.op("Concat",
+               {b.op("Mul", {large, b.scalar(3e4f)}), b.op("Sigmoid", {b.op("Conv", {x, b.weights({2, 4, 1, 1})})})});
+      b.attr("axis", int64_t{1});
+    } else {
+      y = b.op("Add", {b.op("Conv", {x, b.constant({6, 4, 1, 1}, uneven)}),
+                       b.op("Conv", {x, b.constant({6, 4, 1, 1}, uneven)})});
+    }
+    y = b.op("Mul", {y, b.scalar(0.5f)});
+    b.output(b.op("Mul", {y, b.constant({1, 6, 1, 1}, {1, -2, 0.5f, -0.25f, 3, -1})}));
+    net.outputs = {{1, {4, 2}}};
+    quantize::Result result;
+    EXPECT_EQ(check_parts(net, 0.99, &result), "") << concat;
+    EXPECT_EQ(result.warnings, std::vector<std::string>()) << concat;
+  }
 }
 
 /// A product that reads all parts needs one scale for them, and the warning names a remedy.
@@ -992,17 +1048,18 @@ TEST(QuantizeErrors, Samples) {
             "sample '0' has 0 tensors, the network has 1 inputs");
   OnnxBuilder huge(14);
   const std::string far = huge.op("Conv", {huge.input({1, 1, 2, 2}, "x"), huge.constant({1, 1, 1, 1}, {3e38f})});
-  huge.output(huge.op("Conv", {huge.op("Add", {far, far}), huge.weights({1, 1, 1, 1})}));
+  huge.output(huge.op("Conv", {huge.op("Add", {far, far}), huge.weights({2, 1, 1, 1})}));
   EXPECT_SAYS(make(huge, int8_options()).error, "that are not finite");
 }
 
-/// The operand of a product needs integers. The message names a remedy.
+/// The operand of a product needs integers. The message names a remedy. A convolution from one channel to one with one
+/// weight would be no product: it adds nothing up.
 TEST(QuantizeErrors, InfinityThatAProductReads) {
   OnnxBuilder b(14);
   const std::string x = b.input({1, 1, 2, 2}, "x");
-  b.output(b.op("Conv", {b.op("Conv", {x, b.weights({1, 1, 1, 1})}), b.weights({1, 1, 1, 1})}));
+  b.output(b.op("Conv", {b.op("Conv", {x, b.weights({2, 1, 1, 1})}), b.weights({1, 2, 1, 1})}));
   b.named("last");
-  b.output(b.op("Conv", {x, b.weights({1, 1, 1, 1})}));
+  b.output(b.op("Conv", {x, b.weights({2, 1, 1, 1})}));
   b.named("other");
   const auto infinite = [](size_t, std::vector<Tensor> &t) { t[0].as<float>()[1] = INFINITY; };
   Options options = int8_options(2, infinite);
