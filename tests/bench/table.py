@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The comparison of figures that have no noise with recorded ones: docs/develop/benchmarks.md.
 
-A row of the file is {figure: N, ...}; recorded ones may have "tolerance" (percent) and its "reason" besides.
+A row of the file is {figure: N, ...}; recorded ones may have "tolerance" (percent: one number, or {figure:
+N} for some of the figures) and its "reason" besides.
 """
 import collections
 import json
@@ -32,13 +33,14 @@ def strangers(taken_with, now):
 class Comparison:
     """One row. verdict: "", "WORSE", "better", "NEW" (not recorded), "GONE" (recorded, not measured)."""
 
-    def __init__(self, name, measured, recorded, limits, tolerance):
+    def __init__(self, name, measured, recorded, tolerances):
+        """tolerances: {figure: percent}, of the figures that count."""
         self.name = name
         self.measured = measured
         self.recorded = recorded
-        self.tolerance = tolerance
+        self.tolerances = tolerances
         self.percent = {figure: 100 * (measured[figure] - recorded[figure]) / recorded[figure] if measured and recorded
-                        else None for figure in limits}
+                        else None for figure in tolerances}
         self.verdict = self._verdict()
 
     def _verdict(self):
@@ -46,9 +48,14 @@ class Comparison:
             return "NEW"
         if not self.measured:
             return "GONE"
-        if max(self.percent.values()) > self.tolerance:
+        if self.exceeded:
             return "WORSE"
-        return "better" if min(self.percent.values()) < -self.tolerance else ""
+        return "better" if any(self.percent[figure] < -most for figure, most in self.tolerances.items()) else ""
+
+    @property
+    def exceeded(self):
+        """The tolerances that do not hold, in percent."""
+        return [most for figure, most in self.tolerances.items() if self.percent[figure] > most]
 
     @property
     def failed(self):
@@ -92,8 +99,20 @@ class Table:
             raise BadRecord(f"{where}: unknown: {', '.join(sorted(set(row) - {*names, 'tolerance', 'reason'}))}")
         if ("tolerance" in row) != ("reason" in row):
             raise BadRecord(f"{where}: a tolerance has a reason")
-        if not isinstance(row.get("tolerance", self.tolerance), (int, float)):
-            raise BadRecord(f"{where}: tolerance is {row['tolerance']!r}, expected percent")
+        try:
+            self._tolerances(row, 0.0)
+        except (TypeError, ValueError) as error:
+            raise BadRecord(f"{where}: tolerance is {row['tolerance']!r}, expected percent, or percent by figure "
+                            f"({', '.join(self.limits)})") from error
+
+    def _tolerances(self, row, least):
+        """{figure: percent} of a recorded row; raises TypeError or ValueError where it has others."""
+        own = row.get("tolerance", {})
+        if not isinstance(own, dict):
+            own = dict.fromkeys(self.limits, own)
+        if set(own) - set(self.limits):
+            raise ValueError
+        return {name: max(own.get(name, self.tolerance), least) for name in self.limits}
 
     def accept(self, measured, recorded):
         """The rows to record: tolerances stay."""
@@ -118,8 +137,8 @@ class Table:
         """Comparisons: those that were measured in their order, then those that are gone. least: tolerance of each, in
         percent, where its own is smaller."""
         names = list(measured) + sorted(set(recorded) - set(measured))
-        return [Comparison(name, measured.get(name), recorded.get(name), self.limits,
-                           max(recorded.get(name, {}).get("tolerance", self.tolerance), least)) for name in names]
+        return [Comparison(name, measured.get(name), recorded.get(name),
+                           self._tolerances(recorded.get(name, {}), least)) for name in names]
 
     def lines(self, comparisons, title, beside):
         """Those that are printed; title and beside(comparison): the last column."""
@@ -130,7 +149,8 @@ class Table:
         heads = [f"{figure.title:>12} {'recorded':>12} {'':>9}" for figure in limits]
         yield f"{self.subject:{width}} {' '.join(heads)}  {title}"
         for c in comparisons:
-            verdict = c.verdict + (f" (limit {c.tolerance:g} %)" if c.verdict == "WORSE" else "")
+            limit = ", ".join(f"{most:g} %" for most in sorted(set(c.exceeded))) if c.verdict == "WORSE" else ""
+            verdict = c.verdict + (f" (limit {limit})" if limit else "")
             cells = [f"{number(c.measured, name):>12} {number(c.recorded, name):>12} {percent(c.percent[name]):>9}"
                      for name in self.limits]
             yield f"{c.name:{width}} {' '.join(cells)}  {beside(c):{max(len(title), 24)}} {verdict}".rstrip()

@@ -59,6 +59,14 @@ class Compare(unittest.TestCase):
         recorded = {"a": row(1000, tolerance=5, reason="r"), "b": row(1000)}
         self.assertEqual(verdicts({"a": row(1040), "b": row(1040)}, recorded), {"a": "", "b": "WORSE"})
 
+    def test_a_figure_has_its_own_tolerance(self):
+        recorded = {name: row(1000, tolerance={"ns": 15}, reason="r") for name in "abc"}
+        measured = {"a": row(1020, 1150), "b": row(1020, 1151), "c": row(1021, 1150)}
+        self.assertEqual(verdicts(measured, recorded), {"a": "", "b": "WORSE", "c": "WORSE"})
+        _, _, b, c = TABLE.lines(TABLE.compare(measured, recorded), "ratio", lambda _: "")
+        self.assertTrue(b.endswith("WORSE (limit 15 %)"), b)
+        self.assertTrue(c.endswith("WORSE (limit 2 %)"), c)
+
     def test_new_and_gone(self):
         self.assertEqual(verdicts({"a": row(1)}, {"b": row(1)}), {"a": "NEW", "b": "GONE"})
 
@@ -140,7 +148,9 @@ class Record(unittest.TestCase):
         for row_text, words in (('{"instructions": 0, "ns": 1}', "row a: instructions is 0"),
                                 ('{"instructions": 1}', "row a: ns is None"),
                                 ('{"instructions": 1, "ns": 1, "x": 1}', "unknown: x"),
-                                ('{"instructions": 1, "ns": 1, "tolerance": 9}', "a tolerance has a reason")):
+                                ('{"instructions": 1, "ns": 1, "tolerance": 9}', "a tolerance has a reason"),
+                                ('{"instructions": 1, "ns": 1, "tolerance": {"x": 9}, "reason": "r"}', "by figure"),
+                                ('{"instructions": 1, "ns": 1, "tolerance": "9", "reason": "r"}', "percent")):
             text = '{"spdx": "MIT", "taken with": {}, "rows": {"a": %s}}' % row_text
             with self.subTest(text), self.assertRaisesRegex(table.BadRecord, words):
                 self.load(text)
