@@ -64,7 +64,7 @@ struct Value : TensorKind {
   ValueId as_float = kNoValue;  ///< of int32, while importing: the same numbers as float32, for a Cast to take
   bool exact = false;           ///< of float32: integers, sums or scales that 16 bits might not hold
   bool inner = false;           ///< an intermediate result of one operator of the file
-  bool single = false;          ///< the same of one node that a pass has cut in several: never rounded to 16 bits
+  bool single = false;          ///< set by passes that cut or join nodes: 16 bits might not hold it
   bool in_memory = false;       ///< never kept in local memory: it is written to memory piece by piece
 };
 

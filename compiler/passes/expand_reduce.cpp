@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/graph/moves.h"
 #include "compiler/passes/passes.h"
 
 namespace npu::graph {
@@ -62,6 +63,7 @@ class Expander {
     if (!as_kernel(order.reduced, window.kernel[0], window.kernel[1])) return false;
     source_ = n.source;
     exact_ = graph_[n.output].exact;
+    inner_ = graph_[n.output].inner;
     ValueId v = n.inputs[0];
     if (!std::is_sorted(order.perm.begin(), order.perm.end())) v = add(Op::Transpose, {v}, TransposeAttrs{order.perm});
     v = attrs.kind == ReduceKind::Prod ? product(v, order) : pooled(v, order, attrs.kind, window);
@@ -123,6 +125,7 @@ class Expander {
     Value result;
     (void)infer(graph_, n, result);  // passes for all that expand() makes
     result.exact = exact_;
+    result.inner = inner_ && !moves(n);
     n.output = graph_.add_value(std::move(result));
     nodes_.push_back(std::move(n));
     return nodes_.back().output;
@@ -132,7 +135,7 @@ class Expander {
   const std::function<bool(const Node &)> &wanted_;
   std::vector<Node> nodes_;
   int source_ = 0;
-  bool exact_ = false;
+  bool exact_ = false, inner_ = false;
 };
 
 }  // namespace

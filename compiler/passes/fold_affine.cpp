@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
 #include "compiler/passes/affine.h"
 #include "compiler/passes/passes.h"
 
@@ -52,6 +55,11 @@ void fold_backwards(Graph &graph) {
   remove_dead(graph);
 }
 
+/// An operand that is multiplied by these may leave the range of 16 bits where the product of both does not.
+bool rescales(const std::vector<double> &factor) {
+  return std::ranges::any_of(factor, [](double f) { return std::fabs(f) < 1 || std::fabs(f) > 16; });
+}
+
 /// Whether all readers are products of this value with constant matrices.
 bool only_products(const Graph &g, ValueId v, const std::vector<size_t> &readers) {
   for (size_t r : readers) {
@@ -80,8 +88,10 @@ void fold_forwards(Graph &graph) {
       if (shape.empty() || graph.is_constant(x) || !affine_of(graph, n, x, shape, shape.size() - 1, affine)) continue;
       for (size_t r : products) {
         Node &p = graph.nodes[r];
+        const bool rescaled = graph[p.inputs[1]].single || rescales(affine.factor);
         p.inputs = {x, graph.add_constant(scale_weights(*graph[p.inputs[1]].constant, affine.factor, true)),
                     p.inputs[2]};
+        graph[p.inputs[1]].single = rescaled;
       }
       const int into = graph.nodes[products[0]].source;
       graph.sources[static_cast<size_t>(n.source)].fate = "in " + graph.sources[static_cast<size_t>(into)].name;

@@ -17,6 +17,10 @@ namespace {
 /// the number of its elements, a mask in front of a Softmax.
 constexpr float kLarge = 256;
 
+/// Summands from here on may mask scores, of which a rounding of the sum would take the bits. Where all scores of a row
+/// are masked, or a second mask comes after, these decide.
+constexpr float kScoreMask = 16;
+
 /// Factors below make a product so small that float16 has few bits of it.
 constexpr float kSmallFactor = 1.0f / 16;
 
@@ -186,6 +190,13 @@ bool brings_extremes(const Graph &g, const Node &n, Dtype half) {
 bool has_large_bias(const Graph &g, const Node &n) {
   return (n.op == Op::Conv || n.op == Op::MatMul) && n.inputs.size() > 2 && !is_bounded(n, Dtype::F16) &&
          std::ranges::any_of(numbers_of(g, n.inputs[2]), is_large);
+}
+
+bool masks_scores(const Graph &g, const Node &n) {
+  const auto masks = [](float c) { return std::isfinite(c) && std::fabs(c) > kScoreMask; };
+  if (const auto *binary = std::get_if<BinaryAttrs>(&n.attrs))
+    return (binary->kind == BinaryKind::Add || binary->kind == BinaryKind::Sub) && any_number(g, n, masks);
+  return n.inputs.size() > 2 && std::ranges::any_of(numbers_of(g, n.inputs[2]), masks);
 }
 
 bool has_tiny_bound(const Node &n, Dtype half) {

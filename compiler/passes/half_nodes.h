@@ -27,6 +27,8 @@ bool has_extreme_operand(const Graph &g, const Node &n, Dtype half);
 bool brings_extremes(const Graph &g, const Node &n, Dtype half);
 /// A product adds such numbers.
 bool has_large_bias(const Graph &g, const Node &n);
+/// A sum, or a product's bias, has summands that may mask scores.
+bool masks_scores(const Graph &g, const Node &n);
 /// A limit of the result is below the smallest numbers of float16 and keeps a divisor from 0.
 bool has_tiny_bound(const Node &n, Dtype half);
 /// The result is limited by numbers that 16 bits do not have.

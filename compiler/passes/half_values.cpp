@@ -34,9 +34,9 @@ class ValueFinder {
     decided_ = leading_to(read_by([this](const Node &n) { return decides(n) || (is_max_pool(n) && covers_rows(n)); }));
     find_wide();
     find_single();
-    Flags whole = angles_;  // a position times a frequency; scores times numbers, as in an element-wise node
+    Flags whole = angles_;  // a position times a frequency
     for (const Node &n : g_.nodes)
-      if (scales_channels(n) && scores_[at(n.output)]) whole[at(n.output)] = true;
+      if (reads_whole(n)) whole[at(n.output)] = true;
     return {std::move(single_), std::move(wide_), std::move(whole)};
   }
 
@@ -67,19 +67,35 @@ class ValueFinder {
     return conv->groups == weights[0] && element_count(weights) == weights[0];
   }
 
+  /// A product that reads its operand as the element-wise nodes did that became part of it: in the type in which it is
+  /// stored. Inputs of the network may be as large.
+  bool reads_whole(const Node &n) const {
+    if (scales_channels(n)) return true;
+    const ValueId x = n.inputs[0];
+    const bool normalized = maker(x) && normalizes(*maker(x));
+    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)]);
+  }
+  bool is_rescaled(const Node &n) const {
+    return n.op == Op::MatMul && g_.is_constant(n.inputs[1]) && g_[n.inputs[1]].single;
+  }
+
   /// Element by element, or a maximum: an operand's size is the result's.
   bool passes_on(const Node &n) const {
     return moves(n) || n.op == Op::Unary || n.op == Op::Binary || n.op == Op::Where || n.op == Op::Cast ||
            is_max_pool(n) || scales_channels(n);
   }
 
-  /// Numbers of any size: inputs and results of the CPU, and what is computed from these alone.
+  /// Numbers of any size: inputs, results of the CPU, casts of integers, a choice of constants, and what is computed
+  /// from these alone.
   void find_foreign() {
     foreign_ = none();
     for (ValueId v : g_.inputs) foreign_[at(v)] = is_real(g_[v].dtype);
     for (const Node &n : g_.nodes) {
       if (!is_real(g_[n.output].dtype)) continue;
-      const bool arrives = n.op == Op::Concat ? any_of(n, foreign_) : passes_on(n) && all_of(n, foreign_);
+      const bool variable = std::ranges::any_of(n.inputs, [this](ValueId v) { return is_variable(v); });
+      const bool arrives = n.op == Op::Concat ? any_of(n, foreign_)
+                           : variable         ? passes_on(n) && all_of(n, foreign_)
+                                              : n.op == Op::Cast || n.op == Op::Where;
       foreign_[at(n.output)] = arrives || !on_chip(n);
     }
   }
@@ -102,14 +118,15 @@ class ValueFinder {
           covers_rows(n) || ((moves(n) || n.op == Op::Unary || n.op == Op::Binary) && all_of(n, statistic_));
   }
 
-  /// Intermediate results of an operator that the type might not hold: of bfloat16, which has the range of float32 but
-  /// for its last numbers, those that an input may bring.
+  /// Intermediate results of an operator that the type might not hold: with float16 those that may be larger than their
+  /// operands, and of numbers that arrive all. bfloat16 does not have the last numbers of float32, which are masks.
   void find_large() {
     large_ = none();
     for (const Node &n : g_.nodes) {
-      if (!g_[n.output].inner || is_bounded(n, half_)) continue;
-      large_[at(n.output)] =
-          half_ == Dtype::F16 ? may_leave_range(g_, n) || (passes_on(n) && any_of(n, large_)) : foreign_[at(n.output)];
+      if (is_bounded(n, half_) || !(g_[n.output].inner || moves(n))) continue;
+      const bool own = g_[n.output].inner, carries = passes_on(n) || n.op == Op::Pool;
+      const bool starts = own && ((half_ == Dtype::F16 && may_leave_range(g_, n)) || (carries && any_of(n, foreign_)));
+      large_[at(n.output)] = starts || (carries && any_of(n, large_));
     }
   }
 
@@ -132,14 +149,18 @@ class ValueFinder {
   Flags compared_by_softmax() const {
     Flags flags = read_by([](const Node &n) { return n.op == Op::Softmax; });
     for (const Node &n : g_.nodes) {
-      const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
-      if (!binary || binary->kind != BinaryKind::Sub || !is_variable(n.inputs[0]) || !is_variable(n.inputs[1]))
-        continue;
-      bool maximum = false, other = false;
-      const ValueId x = origin(n.inputs[0], false, other);
-      if (x == origin(n.inputs[1], true, maximum) && maximum) flags[at(x)] = true;
+      bool other = false;
+      if (subtracts_maximum(n)) flags[at(origin(n.inputs[0], false, other))] = true;
     }
     return flags;
+  }
+
+  bool subtracts_maximum(const Node &n) const {
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    if (!binary || binary->kind != BinaryKind::Sub || !is_variable(n.inputs[0]) || !is_variable(n.inputs[1]))
+      return false;
+    bool maximum = false, other = false;
+    return origin(n.inputs[0], false, other) == origin(n.inputs[1], true, maximum) && maximum;
   }
 
   /// The value from which moves lead to v, or moves, functions and maxima.
@@ -197,7 +218,7 @@ class ValueFinder {
       case Op::Conv:
       case Op::MatMul:
         // A position times a frequency: products in 16 bits would be other angles. A bias may be a mask.
-        return angles_[at(n.output)] || (scores_[at(n.output)] && has_large_bias(g_, n));
+        return angles_[at(n.output)] || (scores_[at(n.output)] && masks_scores(g_, n)) || is_factor_inside(n);
       case Op::Concat:
       case Op::Pad:
       case Op::Where:
@@ -216,22 +237,33 @@ class ValueFinder {
     }
   }
 
+  /// A product of two variables that a product of the same operator multiplies: Einsum of three operands.
+  bool is_factor_inside(const Node &n) const {
+    if (half_ != Dtype::F16 || !g_[n.output].inner || !is_variable(n.inputs[0]) || !is_variable(n.inputs[1]))
+      return false;
+    const auto shrinks = [this](ValueId v) { return maker(v) && is_bounded(*maker(v), half_); };
+    if (shrinks(n.inputs[0]) || shrinks(n.inputs[1]) || normalizes(n)) return false;
+    return any_reader(n.output, [](const Node &r) { return r.op == Op::MatMul; });
+  }
+
   bool is_wide_binary(const Node &n) const {
     if (is_bounded(n, half_)) return false;
     if (has_extreme_operand(g_, n, half_)) return true;
     const BinaryKind kind = std::get<BinaryAttrs>(n.attrs).kind;
     const bool factor = kind == BinaryKind::Mul || kind == BinaryKind::Div, score = scores_[at(n.output)];
     if (kind == BinaryKind::Mul && n.inputs[0] == n.inputs[1]) return true;  // variances, norms
+    if (kind == BinaryKind::Mul && is_factor_inside(n)) return true;
     if (factor && !score) return all_wide(n);
     // A sum of scores and what arrives may be masked, also in front of a maximum or a comparison.
     const bool compared = score || decided_[at(n.output)];
-    return any_wide(n) || (compared && !factor && any_of(n, foreign_));
+    return any_wide(n) || (compared && !factor && any_of(n, foreign_)) || (score && masks_scores(g_, n));
   }
 
   // Numbers that are stored in float32 for other reasons.
 
   void find_single() {
     single_ = read_by([this](const Node &n) { return decides(n) || has_long_rows(n); });
+    keep_exponentials();
     for (ValueId v : g_.outputs) single_[at(v)] = true;
     for (size_t v = 0; v < single_.size(); ++v) {
       if (angles_[v] || g_.values[v].single) single_[v] = true;
@@ -247,6 +279,26 @@ class ValueFinder {
         single_[at(n.output)] = true;
       if (single_[at(n.output)]) pass_to_operands(n);
     }
+  }
+
+  /// Exponentials reach 65504 at 11.1. Quotients and logarithms of their sums are numbers of float16 again. The
+  /// exponential of a difference to a maximum is at most 1.
+  void keep_exponentials() {
+    if (half_ != Dtype::F16) return;
+    Flags large = none();
+    for (const Node &n : g_.nodes) {
+      const auto *unary = std::get_if<UnaryAttrs>(&n.attrs);
+      const bool starts =
+          unary && unary->act.kind == ActKind::Exp && !(maker(n.inputs[0]) && subtracts_maximum(*maker(n.inputs[0])));
+      if (!starts && !(combines(n) && any_of(n, large))) continue;
+      const auto belongs = [&](ValueId v) { return !is_variable(v) || large[at(v)] || foreign_[at(v)]; };
+      if (starts || std::ranges::all_of(n.inputs, belongs)) large[at(n.output)] = single_[at(n.output)] = true;
+    }
+  }
+  bool combines(const Node &n) const {
+    if (is_bounded(n, half_)) return false;
+    if (const auto *a = std::get_if<BinaryAttrs>(&n.attrs)) return a->kind != BinaryKind::Div && on_chip(n);
+    return moves(n) || n.op == Op::Where || n.op == Op::Pool || scales_channels(n);
   }
 
   /// Moves and functions keep the type of their operand: the operator in front of them stores float32. So does a cast
@@ -293,9 +345,20 @@ class ValueFinder {
   /// leave the range of the type where the operator's result does not.
   bool is_needed_inside(const Node &n) const {
     if (!g_[n.output].inner || !is_real(g_[n.output].dtype) || moves(n) || keeps_numbers(n)) return false;
-    const auto is_other = [](const Node &r) { return r.op != Op::Conv && r.op != Op::MatMul; };
+    const auto is_other = [&](const Node &r) {
+      if (is_rescaled(r)) return large_[at(n.output)] && !normalizes(n);
+      return (r.op != Op::Conv && r.op != Op::MatMul) || scales_channels(r);
+    };
     if (!any_reader(n.output, is_other)) return false;
     return enlarged_[at(n.output)] || large_[at(n.output)];
+  }
+
+  /// Multiplies rows by a statistic of theirs or divides by it: the result is at most the root of their length.
+  bool normalizes(const Node &n) const {
+    return n.op == Op::Binary && std::ranges::any_of(n.inputs, [&](ValueId v) {
+             return is_variable(v) && statistic_[at(v)] &&
+                    element_count(g_[v].shape) < element_count(g_[n.output].shape);
+           });
   }
 
   /// Marks operands whose relative error the node, or a later one of the same operator, makes larger.

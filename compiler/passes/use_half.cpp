@@ -105,7 +105,8 @@ class Narrowing {
       if (v == kNoValue || !is_real(g_[v].dtype) || (product && k > 1)) continue;
       if (!g_.is_constant(v) && product && !is_wide(v)) v = as(v, half_);
       if (!g_.is_constant(v) || is_wide(n.output)) continue;
-      if (product || g_[v].shape == g_[n.output].shape) v = narrowed(v);
+      const bool as_large = g_[v].shape == g_[n.output].shape && element_count(g_[v].shape) > 1;
+      if (product || as_large) v = narrowed(v);
     }
   }
 

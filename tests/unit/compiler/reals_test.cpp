@@ -141,6 +141,13 @@ const Masking kMaskings[] = {
        const std::string y = b.op("Add", {x, b.constant({4, 4}, masks(masked / 2))});
        return b.op("Add", {y, mask_input(b, masks(masked / 2), data)});
      }},
+    {"integers",
+     [](OnnxBuilder &b, const std::string &x, float masked, std::vector<Tensor> &data) {
+       data.push_back(tensor({4, 4}, kCounts, Dtype::I32));
+       const std::string m = b.op("Cast", {b.input({4, 4}, "mask", kInt32)});
+       b.attr("to", int64_t{onnx::TensorProto::FLOAT});
+       return b.op("Add", {x, b.op("Mul", {b.op("Sub", {b.scalar(1), m}), b.scalar(masked)})});
+     }},
     {"a maximum behind the sum",
      [](OnnxBuilder &b, const std::string &x, float masked, std::vector<Tensor> &data) {
        return b.op("Max", {b.op("Add", {x, mask_input(b, masks(masked), data)}), b.scalar(masked)});
@@ -150,7 +157,7 @@ const Masking kMaskings[] = {
 /// The scores are numbers of both types, so that a weight has the roundings of its own computation alone.
 TEST(Reals, MasksInFrontOfASoftmax) {
   for (const Masking &masking : kMaskings)
-    for (const float masked : {kLowest, -1e9f, -1e5f, -65504.0f, -1e4f, -300.0f})
+    for (const float masked : {kLowest, -1e9f, -1e5f, -65504.0f, -1e4f, -300.0f, -100.0f})
       for (const char *type : {"Softmax", "LogSoftmax", "entropy", "spelled out"}) {
         if (std::string(type) != "Softmax" && masked != kLowest && masked != -1e4f) continue;
         SCOPED_TRACE(std::string(masking.name) + ", " + std::to_string(masked) + ", " + type);
@@ -286,8 +293,48 @@ Limit norm(const char *type, bool bias) {
           }};
 }
 
+std::string reduced(OnnxBuilder &b, const char *type, const std::string &x) {
+  if (type == std::string("ReduceSum")) return b.op(type, {x, b.ints({1})});
+  const std::string y = b.op(type, {x});
+  b.attr("axes", std::vector<int64_t>{1});
+  return y;
+}
+
+/// exp(x) and exp(-x) on the way to numbers that both types have.
+std::vector<Limit> exponentials() {
+  constexpr float kFactor = 0x1p-11f;
+  return {
+      {"a Softmax without its maximum",
+       [](OnnxBuilder &b, const std::string &x) {
+         const std::string e = b.op("Exp", {x});
+         return b.op("Div", {e, reduced(b, "ReduceSum", e)});
+       },
+       4, kFactor},
+      {"a logarithm of a sum of exponentials",
+       [](OnnxBuilder &b, const std::string &x) { return b.op("Log", {reduced(b, "ReduceSum", b.op("Exp", {x}))}); }, 1,
+       kFactor},
+      {"Softplus spelled out",
+       [](OnnxBuilder &b, const std::string &x) {
+         return b.op("Log", {b.op("Add", {b.scalar(1), b.op("Exp", {x})})});
+       },
+       4, kFactor},
+      {"Tanh spelled out",
+       [](OnnxBuilder &b, const std::string &x) {
+         const std::string e = b.op("Exp", {x}), f = b.op("Exp", {b.op("Mul", {x, b.scalar(-1)})});
+         return b.op("Div", {b.op("Sub", {e, f}), b.op("Add", {e, f})});
+       },
+       4, kFactor},
+  };
+}
+
 std::vector<Limit> limits() {
   std::vector<Limit> out{
+      {"Celu and a quotient",
+       [](OnnxBuilder &b, const std::string &x) {
+         const std::string y = b.op("Celu", {x});
+         b.attr("alpha", 0.1f);
+         return b.op("Div", {y, b.scalar(16)});
+       }},
       function("Celu", {{"alpha", 0.1f}}),
       function("Celu", {{"alpha", 4096.0f}}),
       function("Selu"),
@@ -381,6 +428,7 @@ std::vector<Limit> limits() {
          return b.op("Sign", {y});
        }},
   };
+  for (Limit &l : exponentials()) out.push_back(std::move(l));
   return out;
 }
 
@@ -403,6 +451,62 @@ TEST(Reals, OperatorsAtTheLimits) {
       b.output(same(b, y, limit.columns));
       ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, numbers)}, 4, 1));
     }
+}
+
+/// Operators whose intermediate results alone leave the range of float16.
+TEST(Reals, IntermediateResultsAboveTheRange) {
+  OnnxBuilder sum(17);
+  sum.output(sum.op("Sum", {sum.input({4}, "x"), sum.input({4}, "L"), sum.floats({0.625f}), sum.floats({-0.125f})}));
+  ASSERT_NO_FATAL_FAILURE(
+      expect_like_single(sum, {tensor({4}, {0, 60000, -7, 100}), tensor({4}, {kLowest, 60000, 0, -1e9f})}, 1));
+
+  // Only one of the summands is an input.
+  OnnxBuilder mixed(17);
+  const std::string x = mixed.op("Softmax", {mixed.input({4}, "x")});
+  mixed.output(mixed.op("Sum", {x, mixed.input({4}, "L"), mixed.floats({0.625f}), mixed.floats({-0.125f})}));
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(mixed, {tensor({4}, {0}), tensor({4}, {kLowest, 4, 0, -1e9f})}, 1));
+
+  // A factor and a summand, of which the first does not make a mask small enough.
+  OnnxBuilder norm(17);
+  const std::string one = norm.floats({1}), scale = norm.floats({0.375f}), shift = norm.floats({0.75f});
+  norm.output(norm.op("BatchNormalization", {norm.input({1, 1, 4}, "L"), scale, shift, norm.floats({0}), one}));
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(norm, {tensor({1, 1, 4}, {kLowest, 1, 3e38f, -7e5f})}, 1));
+
+  // 2^15 * 2^15 * 1 * 2, with others beside the diagonal.
+  OnnxBuilder det(17);
+  det.output(det.op("Det", {det.input({4, 4}, "x")}));
+  ASSERT_NO_FATAL_FAILURE(
+      expect_like_single(det, {tensor({4, 4}, {0x1p15f, 1, 3, 0, 0, 0x1p15f, 0, 8, 0, 2, 1, 0, 4, 0, 0, 2})}, 1));
+
+  OnnxBuilder einsum(17);
+  einsum.output(einsum.op("Einsum", {einsum.input({2, 4}, "x"), einsum.input({4, 4}, "y"), einsum.input({4, 2}, "z")}));
+  einsum.attr("equation", "ij,jk,kl->il");
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(
+      einsum, {tensor({2, 4}, {256, 1024, 3}), tensor({4, 4}, {512, 96, 7}), tensor({4, 2}, {0x1p-10f, 0x1p-7f})}, 1));
+}
+
+/// Single numbers are not rounded, also where the result is one.
+TEST(Reals, SingleNumbersStaySingle) {
+  OnnxBuilder b(17);
+  const std::string top = b.op("ReduceMax", {b.input({4}, "x")});
+  b.attr("keepdims", int64_t{0});
+  b.output(b.op("Mul", {top, b.scalar(3.1f)}));
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4}, {7, 9, -3, 0})}, 0));
+}
+
+/// A factor that becomes part of a product's weights brings numbers beyond the types' range back into it.
+TEST(Reals, ScaledInputsOfProducts) {
+  for (const bool each : {false, true}) {
+    OnnxBuilder b(17);
+    const std::string factor = each ? b.floats({0x1p-16f, 0x1p-18f, 0x1p-10f, 1}) : b.scalar(0x1p-16f);
+    b.output(same(b, b.op("Mul", {b.input({4, 4}, "x"), factor}), 4));
+    std::vector<float> x;
+    for (float v : kLimits) x.push_back(v * (x.size() % 4 == 3 ? 1.0f : 16.0f));
+    SCOPED_TRACE(each ? "a factor for each column" : "one factor");
+    ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, x)}, 2));
+    x[2] = -kLowest;
+    ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, x)}, 2));
+  }
 }
 
 /// The difference to a maximum or minimum is never on the wrong side, of whatever numbers.
