@@ -429,7 +429,8 @@ int bo_sync(StrictFile &s, drm_npu_bo_sync *args) {
       if (lost.count && !(args->direction & DRM_NPU_SYNC_TO_DEVICE))
         reports.push_back("cache: an invalidation of " + name_of(*bo) + " discards " + text_of(lost) +
                           ", written by the program and not flushed");
-      bo->shadow->synchronize(extent);
+      // A flush alone leaves what the chip wrote where the program wrote nothing: it was meant as an invalidation.
+      if (lost.count || args->direction & DRM_NPU_SYNC_FROM_DEVICE) bo->shadow->synchronize(extent);
     }
   }
   tell_all(s, reports);

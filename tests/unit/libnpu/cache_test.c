@@ -269,6 +269,29 @@ static void a_forgotten_invalidation_is_reported(void **state) {
   assert_bytes(out + 200, in, 100);
 }
 
+static void a_flush_in_place_of_an_invalidation_is_reported(void **state) {
+  (void)state;
+  memset(in, 9, 100);
+  flush(src, 0, BYTES);
+  program_copy(&p, 200, 0, 100);
+  run();
+  flush(dst, 0, BYTES);
+  npu_bo_unmap(dst);
+  assert_text(told, "100 bytes from offset 0xc8 on were written by job ");
+  assert_text(told, "never invalidated");
+  /* With a store of its own the program may have overwritten all of them. */
+  *told = 0;
+  MUST(npu_bo_map(dst, (void **)&out));
+  memset(in, 7, 100);
+  flush(src, 0, BYTES);
+  run();
+  out[250] = 8;
+  flush(dst, 0, BYTES);
+  npu_bo_unmap(dst);
+  assert_string_equal(told, "");
+  MUST(npu_bo_map(dst, (void **)&out));
+}
+
 static void an_invalidation_of_unflushed_bytes_is_reported(void **state) {
   (void)state;
   memset(in + 500, 5, 10);
@@ -367,6 +390,7 @@ int cache_tests(void) {
       CACHE_TEST(forgotten_commands_are_reported),
       CACHE_TEST(a_forgotten_flush_is_found_in_sealed_commands),
       CACHE_TEST(a_forgotten_invalidation_is_reported),
+      CACHE_TEST(a_flush_in_place_of_an_invalidation_is_reported),
       CACHE_TEST(an_invalidation_of_unflushed_bytes_is_reported),
       CACHE_TEST(an_invalidation_before_the_end_is_reported),
       CACHE_TEST(a_mapping_that_ends_with_unflushed_bytes_is_reported),
