@@ -46,20 +46,22 @@ class Clock:
 
     LEAST_S = 1.0
 
-    def __init__(self, worker):
+    def __init__(self, worker, host=time):
+        """host: has the host's monotonic() and sleep()."""
         self._worker = worker
+        self._host = host
         worker.ask("clock")  # until a board has booted
         self._start = self._now()
 
     def _now(self):
         """(the worker's microseconds, the host's)."""
-        before = time.monotonic()
+        before = self._host.monotonic()
         answer = float(self._worker.ask("clock")[0])
-        return answer, (before + time.monotonic()) / 2 * 1e6
+        return answer, (before + self._host.monotonic()) / 2 * 1e6
 
     def rate(self):
         """Seconds that the worker has counted in one of the host, since the beginning."""
-        time.sleep(max(0.0, self._start[1] / 1e6 + self.LEAST_S - time.monotonic()))
+        self._host.sleep(max(0.0, self._start[1] / 1e6 + self.LEAST_S - self._host.monotonic()))
         theirs, host = (now - start for now, start in zip(self._now(), self._start))
         return theirs / host
 
