@@ -29,7 +29,8 @@ DOCUMENTS = ["README.md", *GUIDES, *REFERENCES, "docs/explanation/caches.md", "d
 # What is not typed here, and why. An entry that no document has is a mistake.
 NOT_RUN = {
     r"make demo\b": "a step of the check of its own",
-    r"make (programs|build|qemu|kernel-stock|module)\b": "the check begins with it",
+    r"make (programs|build|qemu|kernel-stock|module)(?!-)\b": "the check begins with it",
+    r"make module-gdb\b|tools/npu-vm --gdb\b": "tests/env/gdb_session.py runs the session",
     r"make (test|quick|bench|install)\b": "other steps of the check run the same",
     r"tests/fuzz/": "the nightly check fuzzes",
     r"/tmp/env/bin/pip\b": "python/tests/test_wheel.py does the same",
