@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The comparison of figures that have no noise with recorded ones: docs/develop/benchmarks.md.
 
-A row of the file is {figure: N, ...}; recorded ones may have "tolerance" (percent: one number, or {figure:
-N} for some of the figures) and its "reason" besides.
+A row of the file is {figure: N, ...}; recorded ones may have "tolerance" (percent: one number, or
+{figure: N} for some of the figures) and its "reason" besides.
 """
 import collections
 import json
@@ -99,20 +99,16 @@ class Table:
             raise BadRecord(f"{where}: unknown: {', '.join(sorted(set(row) - {*names, 'tolerance', 'reason'}))}")
         if ("tolerance" in row) != ("reason" in row):
             raise BadRecord(f"{where}: a tolerance has a reason")
-        try:
-            self._tolerances(row, 0.0)
-        except (TypeError, ValueError) as error:
+        tolerances = self._tolerances(row)
+        if set(tolerances) != set(self.limits) or not all(isinstance(x, (int, float)) for x in tolerances.values()):
             raise BadRecord(f"{where}: tolerance is {row['tolerance']!r}, expected percent, or percent by figure "
-                            f"({', '.join(self.limits)})") from error
+                            f"({', '.join(self.limits)})")
 
-    def _tolerances(self, row, least):
-        """{figure: percent} of a recorded row; raises TypeError or ValueError where it has others."""
+    def _tolerances(self, row):
+        """{figure: percent} of a recorded row."""
         own = row.get("tolerance", {})
-        if not isinstance(own, dict):
-            own = dict.fromkeys(self.limits, own)
-        if set(own) - set(self.limits):
-            raise ValueError
-        return {name: max(own.get(name, self.tolerance), least) for name in self.limits}
+        return dict.fromkeys(self.limits, self.tolerance) | (
+            own if isinstance(own, dict) else dict.fromkeys(self.limits, own))
 
     def accept(self, measured, recorded):
         """The rows to record: tolerances stay."""
@@ -138,7 +134,8 @@ class Table:
         percent, where its own is smaller."""
         names = list(measured) + sorted(set(recorded) - set(measured))
         return [Comparison(name, measured.get(name), recorded.get(name),
-                           self._tolerances(recorded.get(name, {}), least)) for name in names]
+                           {figure: max(most, least) for figure, most in
+                            self._tolerances(recorded.get(name, {})).items()}) for name in names]
 
     def lines(self, comparisons, title, beside):
         """Those that are printed; title and beside(comparison): the last column."""
@@ -149,8 +146,7 @@ class Table:
         heads = [f"{figure.title:>12} {'recorded':>12} {'':>9}" for figure in limits]
         yield f"{self.subject:{width}} {' '.join(heads)}  {title}"
         for c in comparisons:
-            limit = ", ".join(f"{most:g} %" for most in sorted(set(c.exceeded))) if c.verdict == "WORSE" else ""
-            verdict = c.verdict + (f" (limit {limit})" if limit else "")
+            verdict = c.verdict + (f" (limit {min(c.exceeded):g} %)" if c.verdict == "WORSE" else "")
             cells = [f"{number(c.measured, name):>12} {number(c.recorded, name):>12} {percent(c.percent[name]):>9}"
                      for name in self.limits]
             yield f"{c.name:{width}} {' '.join(cells)}  {beside(c):{max(len(title), 24)}} {verdict}".rstrip()
