@@ -167,7 +167,7 @@ static int npu_devfreq_add_opps(struct npu_device *npu)
 	for (i = 0; i < NPU_CLOCK_STATES && !ret; i++)
 		ret = dev_pm_opp_add(dev, npu->clock.hz[i], NPU_UVOLT_MIN + i * NPU_UVOLT_STEP);
 	if (!ret && !IS_ENABLED(CONFIG_OF))
-		drm_info(&npu->drm, "clock states are set up; a warning of interconnect paths means a kernel without CONFIG_OF, and nothing else\n");
+		drm_info(&npu->drm, "clock states are set up; without CONFIG_OF a message about interconnect paths can be ignored\n");
 
 	return ret;
 }

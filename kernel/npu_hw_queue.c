@@ -8,6 +8,7 @@
  * fences, and all that are behind them, are in a list of their own; whoever has the lock and has
  * changed what they may wait for moves those on that are ready.
  */
+#include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
 #include <linux/iopoll.h>
 
@@ -417,7 +418,9 @@ static bool npu_cqe_is_sane(struct npu_hw_queue *queue, const struct npu_cqe *cq
 	       (cqe->core < queue->npu->info.cores || cqe->core == 0xff) &&
 	       (cqe->region <= NPU_REGION_LOCAL || cqe->region == NPU_REGION_NONE) &&
 	       cqe->end_cycle >= cqe->start_cycle && cqe->sq_head < NPU_RING_ENTRIES &&
-	       !(cqe->phase & ~(NPU_CQE_PHASE | NPU_CQE_ACCESS_READ | NPU_CQE_ACCESS_WRITE));
+	       FIELD_GET(NPU_CQE_CORES, cqe->phase) < BIT(queue->npu->info.cores) &&
+	       !(cqe->phase & ~(NPU_CQE_PHASE | NPU_CQE_ACCESS_READ | NPU_CQE_ACCESS_WRITE |
+				NPU_CQE_CORES));
 }
 
 /* The first job is finished as a completion says; without one it was on a core and is lost. */

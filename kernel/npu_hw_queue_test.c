@@ -133,7 +133,7 @@ static void npu_ring_test_sanity(struct kunit *test)
 		.region = NPU_REGION_NONE,
 		.start_cycle = 100,
 		.end_cycle = 100,
-		.phase = NPU_CQE_PHASE,
+		.phase = NPU_CQE_PHASE | FIELD_PREP_CONST(NPU_CQE_CORES, BIT(1)),
 	};
 	struct npu_hw_queue *queue = test->priv;
 	struct npu_ctx_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
@@ -154,7 +154,7 @@ static void npu_ring_test_sanity(struct kunit *test)
 	bad[2].core = 2;
 	bad[3].end_cycle = 99;
 	bad[4].sq_head = NPU_RING_ENTRIES;
-	bad[5].phase |= 1u << 15;
+	bad[5].phase |= FIELD_PREP(NPU_CQE_CORES, BIT(2));
 	bad[6].region = NPU_REGION_LOCAL + 1;
 	for (i = 0; i < ARRAY_SIZE(bad); i++)
 		KUNIT_EXPECT_FALSE_MSG(test, npu_cqe_is_sane(queue, &bad[i]), "number %u", i);

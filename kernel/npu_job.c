@@ -10,6 +10,7 @@
  * since the queue looks after each completion; callbacks of others count down, and the last one
  * starts a work, since it may run under any lock.
  */
+#include <linux/bitfield.h>
 #include <linux/dma-fence-chain.h>
 #include <linux/slab.h>
 
@@ -457,20 +458,17 @@ static u64 npu_job_busy_ns(const struct npu_ctx_job *job, u32 core)
 	return now - begin;
 }
 
-/* The card says which core it was; it is not to be trusted with an index. */
 static void npu_job_account_core(const struct npu_ctx_job *job, u32 core, u64 cycles)
 {
 	struct npu_vm *vm = job->ctx->vm;
 
-	if (core >= NPU_MAX_CORES)
-		return;
 	atomic64_add(cycles, &vm->cycles[core]);
 	atomic64_add(npu_job_busy_ns(job, core), &vm->busy_ns[core]);
 }
 
 /*
- * A job has all its cores for all its time. Where there were more to choose from than it has
- * streams, the card names only one of them, and none if the job is lost.
+ * A job has all its cores for all its time. The completion names them; if the job is lost they are
+ * known where there were none to choose from.
  */
 static void npu_job_account(const struct npu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
 {
@@ -478,11 +476,10 @@ static void npu_job_account(const struct npu_ctx_job *job, const struct npu_cqe 
 	unsigned long mask = desc->core_mask;
 	unsigned int core;
 
-	if (hweight_long(mask) != desc->stream_count) {
-		if (cqe)
-			npu_job_account_core(job, cqe->core, cycles);
+	if (cqe)
+		mask &= FIELD_GET(NPU_CQE_CORES, cqe->phase);
+	else if (hweight_long(mask) != desc->stream_count)
 		return;
-	}
 
 	for_each_set_bit(core, &mask, NPU_MAX_CORES)
 		npu_job_account_core(job, core, cycles);
@@ -499,8 +496,8 @@ static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_
 	result->error = error;
 	if (cqe)
 		result->cycles = cqe->end_cycle - cqe->start_cycle;
-	/* The card names no core for a job that has not begun. */
-	if (ctx->vm && (cqe ? cqe->core < NPU_MAX_CORES : job->begun))
+	/* The card names no cores for a job that has not begun. */
+	if (ctx->vm && (cqe || job->begun))
 		npu_job_account(job, cqe, result->cycles);
 
 	if (error) {

@@ -101,6 +101,7 @@
 #define NPU_CQE_PHASE 0x1u  /* 1 on the first pass through the ring after enable, then alternating */
 #define NPU_CQE_ACCESS_READ 0x2u  /* the failing access was a read */
 #define NPU_CQE_ACCESS_WRITE 0x4u  /* the failing access was a write */
+#define NPU_CQE_CORES 0xff00u  /* cores that had the job, core 0 in bit 8; none: it did not begin */
 
 /* flags of a job descriptor. */
 #define NPU_JOB_PROFILE 0x1u  /* write profile records */

@@ -293,6 +293,7 @@ bool Chip::start_job(unsigned core, Lock &lock) {
   }
   Queue &q = *queues_[grant->queue];
   q.phase = Queue::Phase::Running;
+  q.cores = grant->cores;
   std::array<Core *, NPU_MAX_CORES> chosen;
   size_t count = 0;
   for (unsigned c = 0; c < config_.cores; ++c) {

@@ -79,6 +79,7 @@ Queue::Fetched Queue::fetch(const Board &board) {
   job = {};
   job.id = entry.job_id;
   result = {};
+  cores = 0;
   interrupt = true;  // whose descriptor cannot be trusted shall know
   result.error = check_entry(entry);
   if (result.error) return Fetched::Bad;
@@ -113,7 +114,7 @@ npu_cqe Queue::completion() const {
   c.core = result.core;
   c.sq_head = sq_head;
   c.phase = pass | (e.access & NPU_ACCESS_READ ? NPU_CQE_ACCESS_READ : 0) |
-            (e.access & NPU_ACCESS_WRITE ? NPU_CQE_ACCESS_WRITE : 0);
+            (e.access & NPU_ACCESS_WRITE ? NPU_CQE_ACCESS_WRITE : 0) | cores * (NPU_CQE_CORES & -NPU_CQE_CORES);
   return c;
 }
 

@@ -59,6 +59,7 @@ struct Queue {
   unsigned told = 0;      ///< parts of the completion that are out
   Job job;
   JobResult result;
+  uint32_t cores = 0;      ///< that the job has, or had
   bool interrupt = false;  ///< the completion raises the vector
   std::atomic<Stop> stop{Stop::None};
 
@@ -88,7 +89,7 @@ struct Queue {
   template <class A>
   void visit_state(A &a) {
     a(config, control, enabled, disabling, error, phase, sq_head, sq_tail, cq_head, cq_tail, pass, errors, abort_id);
-    a(due, told, job, result, interrupt, stop);
+    a(due, told, job, result, cores, interrupt, stop);
   }
 
  private:

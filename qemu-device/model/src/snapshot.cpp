@@ -13,7 +13,7 @@ namespace npu::model {
 namespace {
 
 constexpr uint64_t kMagic = 0x50414e5355504e51u;  // "QNPUSNAP", lowest byte first
-constexpr uint32_t kVersion = 4;                  // of all that follows
+constexpr uint32_t kVersion = 5;                  // of all that follows
 
 struct Number {
   const char *name;

@@ -226,7 +226,7 @@ static const struct {
 } explained[] = {
     {"loading out-of-tree module taints kernel", NULL},
     {"module verification failed", NULL},
-    {"Error finding interconnect paths", "means a kernel without CONFIG_OF"},
+    {"Error finding interconnect paths", "without CONFIG_OF a message about interconnect paths"},
 };
 
 static bool is_explained(const char *log, const char *line) {

@@ -41,7 +41,7 @@ class Checks : public testing::Test {
     EXPECT_EQ(done.offset, offset);
     EXPECT_EQ(done.region, NPU_REGION_NONE);
     EXPECT_EQ(done.bytes, 0u);
-    EXPECT_EQ(done.phase & ~NPU_CQE_PHASE, 0u);
+    EXPECT_EQ(done.phase & ~(NPU_CQE_PHASE | NPU_CQE_CORES), 0u);
   }
 
   /// Edits a legal command into one with an illegal field at `offset`.
@@ -60,7 +60,7 @@ class Checks : public testing::Test {
     EXPECT_EQ(done.region, region);
     EXPECT_EQ(done.offset, offset);
     EXPECT_EQ(done.bytes, bytes);
-    EXPECT_EQ(done.phase & ~NPU_CQE_PHASE, write ? NPU_CQE_ACCESS_WRITE : NPU_CQE_ACCESS_READ);
+    EXPECT_EQ(done.phase & ~(NPU_CQE_PHASE | NPU_CQE_CORES), write ? NPU_CQE_ACCESS_WRITE : NPU_CQE_ACCESS_READ);
   }
 
   /// What is encoded beside the fields: the command belongs to these engines, has sub-operations up to `last_subop` and

@@ -290,6 +290,7 @@ TEST(Gang, DeadlockIsFoundOverAllCores) {
   EXPECT_EQ(c.core, 0);
   EXPECT_EQ(c.engine, NPU_ENGINE_GDMA);
   EXPECT_EQ(c.command, 1u);
+  EXPECT_EQ(c.phase & NPU_CQE_CORES, 0x300u);
   EXPECT_EQ(c.end_cycle - c.start_cycle, 32u);
   JobSpec late = gang(1);
   late.at(0, kGdma) = {post(0, 2)};

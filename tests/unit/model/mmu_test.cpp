@@ -103,7 +103,7 @@ TEST_P(PageFault, IsPreciseAndHarmless) {
     EXPECT_EQ(c.bytes, 2 * kPage);
     EXPECT_EQ(c.engine, NPU_ENGINE_GDMA);
     EXPECT_EQ(c.command, 0u);
-    EXPECT_EQ(c.phase & ~NPU_CQE_PHASE, f.write ? NPU_CQE_ACCESS_WRITE : NPU_CQE_ACCESS_READ);
+    EXPECT_EQ(c.phase & ~(NPU_CQE_PHASE | NPU_CQE_CORES), f.write ? NPU_CQE_ACCESS_WRITE : NPU_CQE_ACCESS_READ);
     EXPECT_EQ(c.start_cycle, c.end_cycle) << "the time at which the failing command began";
     m.store(m.entry_of(0, va), good);
     m.wait_invalidated(m.invalidate(0, side.va, side.bytes));

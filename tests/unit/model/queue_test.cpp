@@ -26,7 +26,7 @@ TEST(Queue, EmptyJobCompletesAndSaysWhere) {
   EXPECT_EQ(c.sq_head, 1u);
   EXPECT_EQ(c.offset, 0u);
   EXPECT_EQ(c.fault_addr, 0u);
-  EXPECT_EQ(c.phase, NPU_CQE_PHASE);
+  EXPECT_EQ(c.phase, NPU_CQE_PHASE | 0x100u << c.core);
 }
 
 TEST(Queue, CyclesCountOnFromTheCoresCounter) {
@@ -260,6 +260,7 @@ void expect_bad_entry(uint64_t byte, const std::function<void(npu_sqe &)> &edit)
   EXPECT_EQ(c.offset, byte);
   EXPECT_EQ(c.bytes, 64u);
   EXPECT_EQ(c.core, 0xff);
+  EXPECT_EQ(c.phase & NPU_CQE_CORES, 0u);
   EXPECT_EQ(c.engine, NPU_ENGINE_NONE);
   eventually([&] { return m.board.interrupts(4) == 1; }, "interrupt");
   EXPECT_STATUS(q.run(nops(1)), NPU_STATUS_OK);
@@ -340,7 +341,7 @@ TEST(Descriptor, ProfileBufferIsCheckedBeforeTheJob) {
   EXPECT_EQ(c.region, 1u);
   EXPECT_EQ(c.bytes, 4097u);
   EXPECT_EQ(c.engine, NPU_ENGINE_NONE);
-  EXPECT_EQ(c.phase, NPU_CQE_PHASE | NPU_CQE_ACCESS_WRITE);
+  EXPECT_EQ(c.phase & ~NPU_CQE_CORES, NPU_CQE_PHASE | NPU_CQE_ACCESS_WRITE);
   EXPECT_EQ(c.start_cycle, c.end_cycle);
   j.profile_bytes = sizeof(npu_profile_header);
   j.profile_region = 0;
