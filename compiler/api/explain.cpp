@@ -107,9 +107,10 @@ Status explain(const graph::RawModel &raw, const Options &options, bool places, 
   graph::ImportOptions import{options.shapes, options.values};
   import.failing_branches = options.failing_branches;
   out = {};
-  if (options.assume_batch) out.notes = graph::assume_batch(raw, import);
+  if (options.assume_batch) out.warnings = graph::assume_batch(raw, import);
   NPU_TRY(graph::explain_model(raw, import, g, verdicts));
-  out.notes.insert(out.notes.end(), g.notes.begin(), g.notes.end());
+  out.notes = g.notes;
+  out.warnings.insert(out.warnings.end(), g.warnings.begin(), g.warnings.end());
   Places found;
   const Status placed = places ? find_places(std::move(g), options, found) : Status();
   for (const graph::NodeVerdict &v : verdicts) {
@@ -236,6 +237,7 @@ std::string explain_text(const Explanation &explanation) {
     if (p.added || (kind != kOnChip && kind != kIsFolded)) lines.add(p, kind);
   }
   std::string text = lines.text();
+  for (const std::string &warning : explanation.warnings) text += "warning: " + one_line(warning) + '\n';
   for (const std::string &note : explanation.notes) text += "note: " + one_line(note) + '\n';
   text += std::to_string(explanation.nodes.size() - more) + " nodes: " + counts_text(counts, true) + '\n';
   if (more) text += std::to_string(more) + " more that npuc adds: " + counts_text(added, false) + '\n';

@@ -444,6 +444,7 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   bmodel::StageDesc stage;
   Report &r = out.report;
   r.notes = g.notes;
+  r.warnings.insert(r.warnings.end(), g.warnings.begin(), g.warnings.end());
   std::vector<graph::Part> parts = graph::partition(g);
   add_layers(g, r);
   if (options.memory_maps) add_edges_of_passes(g, r.imported_layers, r.edges);

@@ -164,7 +164,7 @@ struct Report {
   TurnsReport turns;
   SearchReport search;
   uint64_t host_parts = 0, host_nodes = 0;  ///< sub-networks for the CPU, and their operators
-  /// Sentences about what the user may not expect.
+  /// Sentences about what the user may not expect: assumed shapes, branches and numbers that are not as in the file.
   std::vector<std::string> warnings;
   /// What the importer has changed: types that were converted.
   std::vector<std::string> notes;
@@ -214,8 +214,8 @@ struct NodePlace {
 
 /// The findings of --explain.
 struct Explanation {
-  std::vector<NodePlace> nodes;    ///< those of the file, then those that npuc adds
-  std::vector<std::string> notes;  ///< as Report::notes
+  std::vector<NodePlace> nodes;              ///< those of the file, then those that npuc adds
+  std::vector<std::string> warnings, notes;  ///< as Report's
 };
 
 /// Looks at every node that the outputs need, whether or not the file can be compiled. A node behind one that cannot be

@@ -90,8 +90,9 @@ struct Graph {
   std::vector<ValueId> inputs, outputs;
   std::vector<std::string> output_names;  ///< one an output: a value may be several outputs, or an input as well
   std::vector<Source> sources;
-  int64_t folded_bytes = 0;        ///< of all constants that were computed from others
-  std::vector<std::string> notes;  ///< for the report: what is not as in the file
+  int64_t folded_bytes = 0;           ///< of all constants that were computed from others
+  std::vector<std::string> notes;     ///< for the report: what is not as in the file
+  std::vector<std::string> warnings;  ///< of these what may give other results than the file's
 
   ValueId add_value(Value value) {
     values.push_back(std::move(value));

@@ -32,6 +32,7 @@ class TurnTaker {
     out_.name = g_.name;
     out_.sources = g_.sources;
     out_.notes = g_.notes;
+    out_.warnings = g_.warnings;
     out_.folded_bytes = g_.folded_bytes;
     for (ValueId v : g_.inputs) {
       map_[index(v)] = out_.add_value(g_[v]);

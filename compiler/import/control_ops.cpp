@@ -167,8 +167,9 @@ Status convert_both(OpContext &c, Branches &branches) {
     return {};
   }
   const bool failed = !wrong[1].ok();
-  c.graph.notes.push_back(node_title(c.node) + ": its " + kBranches[failed] + " cannot be compiled (" +
-                          wrong[failed].message() + "), so launches that choose it fail" + condition_hint(c, !failed));
+  c.graph.warnings.push_back(node_title(c.node) + ": its " + kBranches[failed] + " cannot be compiled (" +
+                             wrong[failed].message() + "), so launches that choose it fail" +
+                             condition_hint(c, !failed));
   fail_later(c, failed, branches);
   return {};
 }

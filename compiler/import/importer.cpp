@@ -638,7 +638,8 @@ class Importer : private BodyConverter {
   Status try_branch(const RawGraph &body, std::vector<ValueId> &outputs) override {
     std::vector<Finding> before;
     before.swap(findings_.list);
-    const size_t nodes = graph_.nodes.size(), sources = graph_.sources.size(), notes = graph_.notes.size();
+    const size_t nodes = graph_.nodes.size(), sources = graph_.sources.size(), notes = graph_.notes.size(),
+                 warnings = graph_.warnings.size();
     Status status = convert_body(body, {}, true, outputs);
     if (!findings_.empty()) {
       const Finding &f = findings_.list.front();
@@ -649,6 +650,7 @@ class Importer : private BodyConverter {
     graph_.nodes.resize(nodes);
     graph_.sources.resize(sources);
     graph_.notes.resize(notes);
+    graph_.warnings.resize(warnings);
     return status;
   }
 

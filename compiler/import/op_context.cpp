@@ -289,7 +289,7 @@ TensorPtr working_tensor(TensorPtr tensor, const std::string &what, Graph &graph
                            number_text(static_cast<double>(out->as<float>()[first])) +
                            (count > 1 ? "; so did " + std::to_string(count - 1) + " more" : "");
   // A loop converts its body many times.
-  if (std::ranges::find(graph.notes, note) == graph.notes.end()) graph.notes.push_back(note);
+  if (std::ranges::find(graph.warnings, note) == graph.warnings.end()) graph.warnings.push_back(note);
   return out;
 }
 

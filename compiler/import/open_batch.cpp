@@ -5,6 +5,8 @@
 #include <cctype>
 #include <set>
 
+#include "compiler/import/node_order.h"
+
 namespace npu::graph {
 namespace {
 
@@ -63,8 +65,9 @@ std::vector<std::string> assume_batch(const RawModel &model, ImportOptions &opti
       if (is_open(d) && !batch) return {};
       shape.push_back(batch ? 1 : d.value);
     }
-    sentences.push_back("input '" + v->name + "' has an open batch: compiled for 1, shape " +
-                        open_shape_text(*v, &shape) + "; --shape " + v->name + "=" + open_shape_text(*v, nullptr) +
+    const std::string name = printable(v->name);
+    sentences.push_back("input '" + name + "' has an open batch: compiled for 1, shape " + open_shape_text(*v, &shape) +
+                        "; --shape " + name + "=" + open_shape_text(*v, nullptr) +
                         " with a number for N chooses another");
     shapes.emplace(v->name, std::move(shape));
   }

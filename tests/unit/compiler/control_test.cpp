@@ -134,12 +134,12 @@ TEST(If, ABranchThatCannotBeCompiledFailsWhenItIsChosen) {
   EXPECT_EQ(run(two_rates(), {ones, {16000}}), (std::vector<Numbers>{{128}})) << "also by the evaluator";
   graph::Graph g;
   ASSERT_EQ(import(two_rates(), g), "");
-  std::string notes;
-  for (const std::string &note : g.notes) notes += note + "\n";
-  EXPECT_NE(notes.find("If 'rate': its else_branch cannot be compiled (Reshape 'Reshape_0': cannot reshape [128] to "
-                       "[-1, 7]), so launches that choose it fail: --input sr=16000 chooses the then_branch"),
+  std::string warnings;
+  for (const std::string &warning : g.warnings) warnings += warning + "\n";
+  EXPECT_NE(warnings.find("If 'rate': its else_branch cannot be compiled (Reshape 'Reshape_0': cannot reshape [128] to "
+                          "[-1, 7]), so launches that choose it fail: --input sr=16000 chooses the then_branch"),
             std::string::npos)
-      << notes;
+      << warnings;
 }
 
 /// The suggested number is one for the branch that can be compiled, also where the condition names the other one.
@@ -149,10 +149,10 @@ TEST(If, TheSuggestedInputChoosesTheBranchThatCanBeCompiled) {
   b.model.mutable_graph()->mutable_node(1)->mutable_attribute(1)->set_name("then_branch");
   graph::Graph g;
   ASSERT_EQ(import(b, g), "");
-  ASSERT_FALSE(g.notes.empty());
-  EXPECT_NE(g.notes.back().find("so launches that choose it fail: --input sr=16001 chooses the else_branch"),
+  ASSERT_FALSE(g.warnings.empty());
+  EXPECT_NE(g.warnings.back().find("so launches that choose it fail: --input sr=16001 chooses the else_branch"),
             std::string::npos)
-      << g.notes.back();
+      << g.warnings.back();
 }
 
 /// Attempts to convert a branch do not double from level to level.
