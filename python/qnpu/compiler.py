@@ -268,6 +268,15 @@ def _warnings(said: str, report: str) -> List[str]:
     return re.findall(r"^npuc: warning: (.+)$", said, re.M) + re.findall(r"^warning +(.+)$", report, re.M)
 
 
+# Statuses of npuc with --verify.
+_WRONG, _UNCLEAR = 3, 4
+
+
+def _verification(report: str) -> str:
+    """The verdict of --verify and its reasons, without the tables."""
+    return report[max(report.rfind("\nverdict "), 0):].strip()
+
+
 def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=redefined-builtin
             **options: Any) -> Model:
     """Compiles an ONNX network.
@@ -278,6 +287,9 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
         shape={"x": (1, 3, 224, 224)}; stage=[{"x": (1, 8)}, {"x": (4, 8)}]; input={"k": array or numbers};
         input_type="uint8" or {"x": "uint8"}; quantize="int8" with calibrate=folder, or arrays, or dicts of arrays by
         the inputs' names; preprocess={"resize": 256, "mean": (123.7, 116.3, 103.5)}; keep_float=["node", ...].
+
+    verify=True compares the outputs with ONNX Runtime's or the evaluator's, as npuc --verify does: wrong outputs raise
+    CompileError, inputs that do not decide it are a warning, and the comparison is in the result's report.
 
     Raises CompileError with the compiler's reason.
     """
@@ -290,9 +302,11 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
                                   encoding="utf-8", errors="replace")  # names of an ONNX file may be any bytes
         except (OSError, ValueError) as error:  # a text that is too long, has a NUL or half a surrogate pair
             raise CompileError(f"{line[0]}: it cannot be run with these arguments: {error}") from None
-        if done.returncode in (3, 4):  # --verify: standard output has the figures
-            raise CompileError(done.stdout.strip() or done.stderr.strip())
-        if done.returncode != 0:
+        if done.returncode == _WRONG:
+            raise CompileError(_verification(done.stdout))
+        if done.returncode == _UNCLEAR:
+            warnings.warn(_verification(done.stdout), stacklevel=2)
+        elif done.returncode != 0:
             raise CompileError(_reason(done.stderr, folder, options) or f"npuc ended with status {done.returncode}")
         for said in _warnings(done.stderr, done.stdout):
             warnings.warn(_reason(said, folder, options), stacklevel=2)

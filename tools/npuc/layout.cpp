@@ -15,6 +15,8 @@ constexpr double kGap = 24, kDummyGap = 10, kDummyWidth = 6, kRowGap = 44, kMarg
 constexpr int kSweeps = 12;
 /// Rows that a net passes at most. Longer ones are drawn without a way of their own.
 constexpr size_t kLongestNet = 400;
+/// Rows that all nets pass at most, likewise.
+constexpr size_t kMostDummies = 200'000;
 constexpr size_t kNone = SIZE_MAX;
 
 /// A box, or a dummy of a net.
@@ -114,7 +116,7 @@ class Layers {
     for (const LayoutEdge &e : edges_) {
       const size_t from = boxes_[e.from].row, to = boxes_[e.to].row;
       if (from >= to) continue;
-      if (to - from > kLongestNet) {
+      if (to - from > kLongestNet || items_.size() > boxes_.size() + kMostDummies) {
         direct_.push_back(e);
         continue;
       }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <set>
 
 #include "common/command_line.h"
 #include "common/standard_output.h"
@@ -121,6 +122,19 @@ Status check_files(const Arguments &args) {
   add(others, "--schedule", args.schedule_file);
   add(others, "--labels", args.quantize.labels);
   add(others, "--verify-bmodel", args.verify.bmodel);
+  add(others, "--calibration-table", args.quantize.table);
+  for (const std::string &path : args.plugins) add(others, "--plugin", path);
+  add(others, "--calibrate", args.quantize.samples);
+  // NAME=FILE, and a name or a path may have the character as well.
+  const auto add_parts = [&](const char *option, const std::vector<std::string> &texts) {
+    for (const std::string &text : texts)
+      for (size_t at = 0; at < text.size(); at = text.find('=', at) + 1) {
+        add(others, option, text.substr(at));
+        if (text.find('=', at) == std::string::npos) break;
+      }
+  };
+  add_parts("--input", args.inputs);
+  add_parts("--verify-input", args.verify.inputs);
   return npu::npuc::check_outputs(outputs, others);
 }
 
@@ -210,8 +224,18 @@ Status write_files(const Arguments &args, const Made &made) {
 }
 
 /// Prints warnings of the quantization if no table is printed, which ends with them.
-void print_warnings(const npu::quantize::Result &quantized) {
+void print_quantize_warnings(const npu::quantize::Result &quantized) {
   for (const std::string &warning : quantized.warnings) std::fprintf(stderr, "npuc: warning: %s\n", warning.c_str());
+}
+
+/// Prints the warnings of all stages, each one once.
+void print_warnings(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
+  std::set<std::string> printed;
+  for (size_t s = 0; s < stages.size(); ++s)
+    for (const std::string &warning : stages[s].report.warnings)
+      if (printed.insert(warning).second)
+        std::fprintf(stderr, "npuc: warning: %s%s\n", s ? ("--stage " + args.stages[s] + ": ").c_str() : "",
+                     warning.c_str());
 }
 
 void print_tables(const Arguments &args, const std::vector<npu::compiler::Compiled> &stages) {
@@ -228,9 +252,9 @@ void print_reports(const Arguments &args, const Made &made) {
   for (const npu::npuc::ReportRequest &r : args.reports)
     if (r.path.empty()) {
       std::fputs(npu::npuc::report_text(r.format, made.reported(args)).c_str(), stdout);
-      return print_warnings(made.stages[0].quantized);
+      return print_quantize_warnings(made.stages[0].quantized);
     }
-  args.quiet ? print_warnings(made.stages[0].quantized) : print_tables(args, made.stages);
+  args.quiet ? print_quantize_warnings(made.stages[0].quantized) : print_tables(args, made.stages);
   if (made.verification) std::fputs(made.verification->text().c_str(), stdout);
 }
 
@@ -239,13 +263,14 @@ Status verify(const Arguments &args, const npu::compiler::Options &options, Made
   std::string given;
   if (!args.verify.bmodel.empty()) NPU_TRY(npu::arrays::read_file(args.verify.bmodel, given));
   const auto *const bytes = reinterpret_cast<const uint8_t *>(given.data());
-  const npu::npuc::Verified what{args.model,
-                                 options,
-                                 args.stages,
-                                 made.stages,
-                                 given.empty() ? std::span<const uint8_t>(made.bmodel) : std::span(bytes, given.size()),
-                                 args.dynamic,
-                                 args.dynamic_batch};
+  const npu::npuc::Verified what{
+      args.model,
+      options,
+      args.stages,
+      made.stages,
+      args.verify.bmodel.empty() ? std::span<const uint8_t>(made.bmodel) : std::span(bytes, given.size()),
+      args.dynamic,
+      args.dynamic_batch};
   npu::npuc::Verification &result = made.verification.emplace();
   NPU_TRY(npu::npuc::verify(what, args.verify, result));
   return args.verify.first ? npu::npuc::find_first(what, args.verify, result) : Status();
@@ -310,11 +335,13 @@ Status run(const Arguments &args, npu::compiler::Refusal &refusal, npu::npuc::Ve
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, made.stages[0]));
   if (args.dynamic_batch) NPU_TRY(npu::compiler::make_batch_dynamic(made.stages[0]));
   NPU_TRY(npu::compiler::write_bmodel(made.stages[0], made.bmodel));
-  if (args.verify.on) NPU_TRY(verify(args, options, made));
-  NPU_TRY(write_files(args, made));
-  for (const std::string &warning : made.stages[0].report.warnings)
-    std::fprintf(stderr, "npuc: warning: %s\n", warning.c_str());
+  Status verified;
+  if (args.verify.on) verified = verify(args, options, made);
+  if (!verified.ok()) made.verification.reset();
+  NPU_TRY(write_files(args, made));  // also what could not be compared
+  print_warnings(args, made.stages);
   print_reports(args, made);
+  NPU_TRY(verified);
   if (made.verification) verdict = made.verification->verdict();
   return {};
 }

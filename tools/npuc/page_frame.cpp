@@ -222,7 +222,8 @@ for (const stage of document.querySelectorAll('.stage-graph')) {
       const text = n.getAttribute('aria-label').toLowerCase();
       return words.every(w => text.includes(w));
     }) : [];
-    for (const n of nodes) n.classList.toggle('hit', hits.includes(n));
+    const are = new Set(hits);
+    for (const n of nodes) n.classList.toggle('hit', are.has(n));
     at = -1;
     found.textContent = words.length ? hits.length + ' found' : '';
     if (hits.length) step(1);

@@ -192,6 +192,7 @@ ordered_json verification_json(const Verification &v) {
   for (const VerifiedRun &r : v.runs)
     runs.push_back({{"shapes", r.shapes},
                     {"inputs", r.inputs},
+                    {"reference", r.reference},
                     {"verdict", verdict_name(r.verdict())},
                     {"outputs", outputs_json(r.outputs)}});
   if (v.first)
@@ -202,8 +203,8 @@ ordered_json verification_json(const Verification &v) {
              {"result", output_json(v.first->result)}};
   return {{"verdict", verdict_name(v.verdict())},
           {"device", v.device},
-          {"reference", v.reference},
-          {"note", text_or_null(v.note)},
+          {"reference", v.reference()},
+          {"notes", v.notes},
           {"runs", runs},
           {"read_differently", outputs_json(v.understood)},
           {"first", first},

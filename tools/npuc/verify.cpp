@@ -2,6 +2,7 @@
 #include "tools/npuc/verify.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tools/npuc/verify_network.h"
 
@@ -10,8 +11,8 @@ namespace {
 
 using Shapes = std::map<std::string, graph::Shape>;
 
-/// Half of each dimension that the file leaves open; false: that is the same.
-bool smaller(const compiler::Reference &reference, Shapes &shapes) {
+/// Half of each dimension that a launch may choose and that the file leaves open; false: that is the same.
+bool smaller(const compiler::Reference &reference, bool batch_alone, Shapes &shapes) {
   bool changed = false;
   for (const compiler::FileTensor &t : reference.inputs) {
     const auto &g = reference.graph;
@@ -19,7 +20,7 @@ bool smaller(const compiler::Reference &reference, Shapes &shapes) {
       if (g[v].name != t.name) continue;
       graph::Shape shape = g[v].shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (t.has_shape && !t.open[d]) continue;
+        if ((t.has_shape && !t.open[d]) || (batch_alone && d > 0)) continue;
         changed = changed || shape[d] > 1;
         shape[d] = (shape[d] + 1) / 2;
       }
@@ -35,7 +36,7 @@ Status run_shapes(const Verified &what, const VerifyArguments &args, const Chip 
   for (const auto &[name, shape] : shapes) options.shapes[name] = shape;
   ComparedNetwork network(what, args, std::move(options), out);
   NPU_TRY(network.import());
-  has_less = smaller(network.reference(), less);
+  has_less = smaller(network.reference(), what.dynamic_batch, less);
   return network.compare(chip, nullptr, out.runs.emplace_back());
 }
 
@@ -51,6 +52,18 @@ Verdict Verification::verdict() const {
   Verdict worst = understood.empty() ? Verdict::Right : Verdict::Wrong;
   for (const VerifiedRun &r : runs) worst = std::max(worst, r.verdict());
   return worst;
+}
+
+std::string Verification::reference() const {
+  std::set<std::string> names;
+  for (const VerifiedRun &r : runs) names.insert(r.reference);
+  std::string out;
+  for (const std::string &name : names) out += (out.empty() ? "" : " and ") + name;
+  return out;
+}
+
+void Verification::add_note(const std::string &note) {
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
 }
 
 void add_options(CommandLine &line, VerifyArguments &args) {
@@ -79,7 +92,9 @@ void add_options(CommandLine &line, VerifyArguments &args) {
 
 Status verify(const Verified &what, const VerifyArguments &args, Verification &out) {
   Chip chip;
-  NPU_TRY(chip.load(what.bmodel, what.options.cores, what.options.lmem_bytes));
+  const bmodel::NetDesc &net = what.compiled[0].net;
+  NPU_TRY(chip.load(what.bmodel, what.options.cores, what.options.lmem_bytes, args.bmodel.empty() ? nullptr : &net)
+              .within(args.bmodel.empty() ? "--verify" : "--verify-bmodel " + args.bmodel));
   out.device = chip.device();
   Shapes less, ignored;
   bool has_less = false, again = false;
@@ -95,7 +110,7 @@ Status verify(const Verified &what, const VerifyArguments &args, Verification &o
   for (const auto &[name, shape] : less) options.shapes[name] = shape;
   ComparedNetwork network(what, args, std::move(options), out);
   if (const Status imported = network.import(); !imported.ok()) {
-    out.note += (out.note.empty() ? "" : "; ") + ("not compared with smaller shapes: " + imported.message());
+    out.add_note("not compared with smaller shapes: " + imported.message());
     return {};
   }
   return network.compare(chip, nullptr, out.runs.emplace_back());

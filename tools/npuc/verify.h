@@ -21,10 +21,13 @@ struct VerifyArguments {
 /// Lets a command line set the arguments, which must outlive it.
 void add_options(CommandLine &line, VerifyArguments &args);
 
+constexpr char kEvaluator[] = "npuc's evaluator";  ///< a reference
+
 /// One launch.
 struct VerifiedRun {
   std::string shapes;                 ///< names and shapes of the inputs
   std::string inputs;                 ///< origin of their values
+  std::string reference;              ///< "ONNX Runtime 1.23.2", "npuc's evaluator"
   std::vector<graph::Tensor> values;  ///< inputs, in the order of the graph
   std::vector<OutputResult> outputs;
   Verdict verdict() const;
@@ -38,9 +41,8 @@ struct FirstDifference {
 };
 
 struct Verification {
-  std::string reference;  ///< "ONNX Runtime 1.23.2", "npuc's evaluator"
-  std::string device;     ///< "sim" or "drm"
-  std::string note;       ///< why it is not the reference that was wished; may be empty
+  std::string device;              ///< "sim" or "drm"
+  std::vector<std::string> notes;  ///< what was not compared, or not with the reference that was wished, and why
   std::vector<VerifiedRun> runs;
   /// Outputs of the evaluator that are not those of ONNX Runtime: then the file is understood differently.
   std::vector<OutputResult> understood;
@@ -48,6 +50,9 @@ struct Verification {
   std::string searched;  ///< result of a search that found no tensor
 
   Verdict verdict() const;
+  /// The references of all launches; mostly there is one.
+  std::string reference() const;
+  void add_note(const std::string &note);
   /// The tables and the verdict, for people.
   std::string text() const;
 };

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/plugin.h"
@@ -94,17 +95,56 @@ Status Chip::load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes
   set_property("lmem", lmem_bytes);
   r_->bmlib_log_set_level(BMLIB_LOG_QUIET);
   r_->bmrt_set_current_log_level(BMRT_LogLevel::FATAL);
-  if (r_->bm_dev_request(&handle_, 0) != BM_SUCCESS)
-    return Status::error("--verify: " + std::string(r_->npu_last_error()));
+  if (r_->bm_dev_request(&handle_, 0) != BM_SUCCESS) return Status::error(r_->npu_last_error());
   // The runtime has its own list of plug-ins.
   for (const std::string &path : cpu::loaded_plugins())
-    if (!r_->bmrt_load_plugin(path.c_str())) return failed(*r_).within("--verify");
+    if (!r_->bmrt_load_plugin(path.c_str())) return failed(*r_);
   runtime_ = r_->bmrt_create(handle_);
-  if (!runtime_ || !r_->bmrt_load_bmodel_data(runtime_, bmodel.data(), bmodel.size()))
-    return failed(*r_).within("--verify");
-  const char *const name = r_->bmrt_get_network_name(runtime_, 0);
-  net_ = name ? r_->bmrt_get_network_info(runtime_, name) : nullptr;
-  return net_ ? Status() : failed(*r_).within("--verify");
+  if (!runtime_ || !r_->bmrt_load_bmodel_data(runtime_, bmodel.data(), bmodel.size())) return failed(*r_);
+  NPU_TRY(find_network(like));
+  if (like) return find_tensors(*like);
+  inputs_.resize(static_cast<size_t>(net_->input_num));
+  outputs_.resize(static_cast<size_t>(net_->output_num));
+  std::iota(inputs_.begin(), inputs_.end(), 0);
+  std::iota(outputs_.begin(), outputs_.end(), 0);
+  return {};
+}
+
+/// The only network, or the one of the same name.
+Status Chip::find_network(const bmodel::NetDesc *like) {
+  const int count = r_->bmrt_get_network_number(runtime_);
+  std::string names;
+  for (int i = 0; i < count; ++i) {
+    const char *const name = r_->bmrt_get_network_name(runtime_, i);
+    if (count == 1 || (name && like && name == like->name)) net_ = r_->bmrt_get_network_info(runtime_, name);
+    names += std::string(i ? ", '" : "'") + (name ? name : "") + "'";
+  }
+  if (net_) return {};
+  return Status::error("it has the networks " + names + ", and none is '" + (like ? like->name : "") +
+                       "': npuc --name chooses one");
+}
+
+Status Chip::find_tensors(const bmodel::NetDesc &like) {
+  const auto find = [](const char *what, const std::vector<bmodel::TensorDesc> &wanted, const char *const *names,
+                       int count, std::vector<int> &out) -> Status {
+    const std::vector<std::string> given(names, names + count);
+    std::string expected, got;
+    bool same = wanted.size() == given.size();
+    std::vector<bool> taken(given.size());
+    for (const bmodel::TensorDesc &t : wanted) {
+      size_t at = 0;
+      while (at < given.size() && (taken[at] || given[at] != t.name)) ++at;
+      same = same && at < given.size();
+      if (at < given.size()) taken[at] = true;
+      out.push_back(static_cast<int>(at));
+      expected += (expected.empty() ? "'" : ", '") + t.name + "'";
+    }
+    for (const std::string &name : given) got += (got.empty() ? "'" : ", '") + name + "'";
+    return same ? Status()
+                : Status::error(std::string("its ") + what + " are " + got + ", those of the file " + expected);
+  };
+  NPU_TRY(find("inputs", like.stages[0].inputs, net_->input_names, net_->input_num, inputs_));
+  return find("outputs", like.stages[0].outputs, net_->output_names, net_->output_num, outputs_);
 }
 
 std::string Chip::device() const {
@@ -113,50 +153,53 @@ std::string Chip::device() const {
 }
 
 Status Chip::settle(std::vector<Tensor> &inputs) const {
-  for (size_t i = 0; i < inputs.size() && i < static_cast<size_t>(net_->input_num); ++i) {
+  for (size_t i = 0; i < inputs.size() && i < inputs_.size(); ++i) {
     bmrt_quant_t quant;
     std::vector<uint8_t> elements;
-    if (!r_->bmrt_get_input_quant(runtime_, net_->name, static_cast<int>(i), &quant)) return failed(*r_);
-    NPU_TRY(to_elements(*r_, quant, inputs[i], elements).within(std::string("input '") + net_->input_names[i] + "'"));
+    if (!r_->bmrt_get_input_quant(runtime_, net_->name, inputs_[i], &quant)) return failed(*r_);
+    NPU_TRY(to_elements(*r_, quant, inputs[i], elements)
+                .within(std::string("input '") + net_->input_names[inputs_[i]] + "'"));
     NPU_TRY(from_elements(*r_, quant, elements.data(), inputs[i]));
   }
   return {};
 }
 
 Status Chip::run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs) const {
-  if (inputs.size() != static_cast<size_t>(net_->input_num) || outputs.size() != static_cast<size_t>(net_->output_num))
+  if (inputs.size() != inputs_.size() || outputs.size() != outputs_.size())
     return Status::error("the .bmodel has " + std::to_string(net_->input_num) + " inputs and " +
                          std::to_string(net_->output_num) + " outputs, the file has " + std::to_string(inputs.size()) +
                          " and " + std::to_string(outputs.size()));
   std::vector<std::vector<uint8_t>> elements(inputs.size());
-  std::vector<void *> data;
+  std::vector<void *> data(inputs.size());
   std::vector<bm_shape_t> shapes(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     bmrt_quant_t quant;
-    if (!r_->bmrt_get_input_quant(runtime_, net_->name, static_cast<int>(i), &quant)) return failed(*r_);
+    const int at = inputs_[i];
+    if (!r_->bmrt_get_input_quant(runtime_, net_->name, at, &quant)) return failed(*r_);
     NPU_TRY(to_elements(*r_, quant, inputs[i], elements[i]));
-    NPU_TRY(shape_for(inputs[i], shapes[i]));
-    data.push_back(elements[i].data());
+    NPU_TRY(shape_for(inputs[i], shapes[static_cast<size_t>(at)]));
+    data[static_cast<size_t>(at)] = elements[i].data();
   }
   Outputs out(net_->output_num);
   if (!r_->bmrt_launch_data(runtime_, net_->name, data.data(), shapes.data(), net_->input_num, out.data.data(),
                             out.shapes.data(), net_->output_num, false))
     return failed(*r_);
   for (size_t k = 0; k < outputs.size(); ++k) {
-    const std::string name = std::string("output '") + net_->output_names[k] + "'";
-    if (count_of(out.shapes[k]) != static_cast<uint64_t>(outputs[k].count()))
-      return Status::error(name + " has " + std::to_string(count_of(out.shapes[k])) + " elements, the file's " +
+    const auto at = static_cast<size_t>(outputs_[k]);
+    const std::string name = std::string("output '") + net_->output_names[at] + "'";
+    if (count_of(out.shapes[at]) != static_cast<uint64_t>(outputs[k].count()))
+      return Status::error(name + " has " + std::to_string(count_of(out.shapes[at])) + " elements, the file's " +
                            std::to_string(outputs[k].count()));
     bmrt_quant_t quant;
-    if (!r_->bmrt_get_output_quant(runtime_, net_->name, static_cast<int>(k), &quant)) return failed(*r_);
-    NPU_TRY(from_elements(*r_, quant, out.data[k], outputs[k]).within(name));
+    if (!r_->bmrt_get_output_quant(runtime_, net_->name, outputs_[k], &quant)) return failed(*r_);
+    NPU_TRY(from_elements(*r_, quant, out.data[at], outputs[k]).within(name));
   }
   return {};
 }
 
 void Chip::stored(size_t index, Dtype &type, double &step) const {
   bmrt_quant_t quant{};
-  if (!r_->bmrt_get_output_quant(runtime_, net_->name, static_cast<int>(index), &quant)) return;
+  if (!r_->bmrt_get_output_quant(runtime_, net_->name, outputs_[index], &quant)) return;
   type = cpu::dtype_of_bm(static_cast<uint32_t>(quant.dtype));
   step = graph::is_byte(type) ? quant.step : 0;
 }

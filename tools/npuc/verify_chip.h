@@ -7,6 +7,7 @@
 #include <span>
 
 #include "compiler/graph/ir.h"
+#include "runtime/bmodel/builder.h"
 #include "tools/npuc/verify_compare.h"
 #include "tools/npuc/verify_runtime.h"
 
@@ -20,9 +21,10 @@ class Chip {
   Chip(const Chip &) = delete;
   Chip &operator=(const Chip &) = delete;
 
-  /// Loads the first network of a .bmodel on the device that NPU_DEVICE names, or a simulated one, which has as many
-  /// cores and as much local memory as the file needs.
-  Status load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes);
+  /// Loads a .bmodel on the device that NPU_DEVICE names, or a simulated one, which has as many cores and as much local
+  /// memory as the file needs. `like`: a file of another origin must have a network with the names of this one's
+  /// tensors, in any order; null: the file has this one network alone.
+  Status load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes, const bmodel::NetDesc *like = nullptr);
   std::string device() const;
 
   /// Makes the inputs numbers that the .bmodel's inputs can hold.
@@ -33,10 +35,14 @@ class Chip {
   void stored(size_t index, graph::Dtype &type, double &step) const;
 
  private:
+  Status find_network(const bmodel::NetDesc *like);
+  Status find_tensors(const bmodel::NetDesc &like);
+
   const Runtime *r_ = nullptr;  // set before the others
   bm_handle_t handle_ = nullptr;
   void *runtime_ = nullptr;
   const bm_net_info_t *net_ = nullptr;
+  std::vector<int> inputs_, outputs_;  ///< where the .bmodel has the tensors of the graph
 };
 
 }  // namespace npu::npuc

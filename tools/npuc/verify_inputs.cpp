@@ -29,6 +29,14 @@ std::vector<arrays::Input> inputs_of(const Graph &g) {
   return out;
 }
 
+/// The input that NAME=... names: names and paths may have the character as well.
+const arrays::Input *named_in(const std::string &text, const std::vector<arrays::Input> &inputs) {
+  const arrays::Input *found = nullptr;
+  for (const arrays::Input &input : inputs)
+    if (text.starts_with(input.name + "=") && (!found || input.name.size() > found->name.size())) found = &input;
+  return found;
+}
+
 /// Arrays of --verify-input by the names of their inputs.
 Status read_given(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
                   std::map<std::string, graph::TensorPtr> &out) {
@@ -42,13 +50,14 @@ Status read_given(const std::vector<std::string> &texts, const std::vector<array
       NPU_TRY(arrays::read_archive(text, names, out).within("--verify-input"));
       continue;
     }
-    const size_t equals = text.rfind('=');
-    const bool alone = equals == std::string::npos && inputs.size() == 1;
-    if (equals == std::string::npos && !alone) return wrong("NAME=FILE.npy or FILE.npz is expected");
-    const std::string name = alone ? inputs[0].name : text.substr(0, equals);
-    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const auto &i) { return i.name == name; });
-    if (!known) return wrong("the network has no input '" + name + "'");
-    NPU_TRY(arrays::read_npy(alone ? text : text.substr(equals + 1), out[name]).within("--verify-input"));
+    const arrays::Input *input = named_in(text, inputs);
+    const bool alone = !input && text.find('=') == std::string::npos;
+    if (alone && inputs.size() == 1) input = &inputs[0];
+    if (!input)
+      return wrong(alone ? "NAME=FILE.npy or FILE.npz is expected"
+                         : "the network has no input '" + text.substr(0, text.find('=')) + "'");
+    NPU_TRY(arrays::read_npy(alone ? text : text.substr(input->name.size() + 1), out[input->name])
+                .within("--verify-input"));
   }
   return {};
 }
@@ -66,8 +75,8 @@ Status read_ranges(const std::vector<std::string> &texts, const std::vector<arra
     const size_t equals = text.rfind('='), comma = text.find(',', equals == std::string::npos ? 0 : equals);
     if (equals == std::string::npos || comma == std::string::npos) return wrong("NAME=LOW,HIGH is expected");
     const std::string name = text.substr(0, equals);
-    if (std::none_of(inputs.begin(), inputs.end(), [&](const auto &i) { return i.name == name; }))
-      return wrong("the network has no input '" + name + "'");
+    const arrays::Input *const input = named_in(text, inputs);
+    if (!input || input->name != name) return wrong("the network has no input '" + name + "'");
     Range &range = out[name];
     const char *const low = text.data() + equals + 1, *const middle = text.data() + comma;
     const char *const end = text.data() + text.size();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/command_line.h"
 #include "compiler/graph/evaluate.h"
 #include "compiler/quantize/parallel.h"
 #include "runtime/cpu/operators.h"
@@ -24,7 +25,8 @@ graph::Rounding rounding_of(const compiler::Options &options) {
 
 std::string shapes_text(const graph::Graph &g) {
   std::string out;
-  for (graph::ValueId v : g.inputs) out += (out.empty() ? "" : ", ") + g[v].name + " " + graph::shape_text(g[v].shape);
+  for (graph::ValueId v : g.inputs)
+    out += (out.empty() ? "" : ", ") + printable(g[v].name) + " " + graph::shape_text(g[v].shape);
   return out;
 }
 
@@ -76,6 +78,7 @@ Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *val
   NPU_TRY(chip.run(inputs_, got).within(out.shapes));
   std::vector<Tensor> wanted = exact_;
   NPU_TRY(ask_onnxruntime(wanted));
+  out.reference = used_;
   for (size_t k = 0; k < got.size(); ++k) {
     Expected e = expected(k, wanted[k]);
     chip.stored(k, e.stored, e.step);
@@ -104,18 +107,18 @@ Expected ComparedNetwork::expected(size_t k, const Tensor &wanted) const {
 
 /// Replaces the evaluator's outputs by ONNX Runtime's, if that is wished and there.
 Status ComparedNetwork::ask_onnxruntime(std::vector<Tensor> &wanted) {
-  result_.reference = "npuc's evaluator";
+  used_ = kEvaluator;
   if (args_.reference == "npuc") return {};
   const std::string program = onnxruntime_program();
   Status status = Status::error("npuc was built without it (make onnxruntime, then make build)");
   std::string version;
   if (!program.empty()) status = run_onnxruntime(program, version, wanted);
   if (status.ok()) {
-    result_.reference = "ONNX Runtime " + version;
+    used_ = "ONNX Runtime " + version;
     return {};
   }
   if (args_.reference == "onnxruntime") return status.within("--verify-reference onnxruntime");
-  result_.note = "not compared with ONNX Runtime: " + status.message();
+  result_.add_note("not compared with ONNX Runtime: " + status.message());
   return {};
 }
 

@@ -11,7 +11,7 @@ namespace npu::npuc {
 
 class ComparedNetwork {
  public:
-  /// `options` have the shapes, and outputs in place of the file's own. The result gets the reference that was used.
+  /// `options` have the shapes, and outputs in place of the file's own. The result gets notes.
   ComparedNetwork(const Verified &what, const VerifyArguments &args, compiler::Options options, Verification &result)
       : what_(what), args_(args), options_(std::move(options)), result_(result) {}
 
@@ -34,6 +34,7 @@ class ComparedNetwork {
   compiler::Options options_;
   Verification &result_;
   compiler::Reference reference_;
+  std::string used_;  ///< the reference of the last comparison
   std::vector<graph::Tensor> inputs_, exact_;
   std::vector<std::vector<graph::Tensor>> rounded_;
 };

@@ -32,6 +32,7 @@ Status load_all(Runtime &r) {
   find(library, "bmrt_set_current_log_level", r.bmrt_set_current_log_level, missing);
   find(library, "bmrt_load_plugin", r.bmrt_load_plugin, missing);
   find(library, "bmrt_load_bmodel_data", r.bmrt_load_bmodel_data, missing);
+  find(library, "bmrt_get_network_number", r.bmrt_get_network_number, missing);
   find(library, "bmrt_get_network_name", r.bmrt_get_network_name, missing);
   find(library, "bmrt_get_network_info", r.bmrt_get_network_info, missing);
   find(library, "bmrt_get_input_quant", r.bmrt_get_input_quant, missing);

@@ -24,6 +24,7 @@ struct Runtime {
   decltype(&::bmrt_set_current_log_level) bmrt_set_current_log_level = nullptr;
   decltype(&::bmrt_load_plugin) bmrt_load_plugin = nullptr;
   decltype(&::bmrt_load_bmodel_data) bmrt_load_bmodel_data = nullptr;
+  decltype(&::bmrt_get_network_number) bmrt_get_network_number = nullptr;
   decltype(&::bmrt_get_network_name) bmrt_get_network_name = nullptr;
   decltype(&::bmrt_get_network_info) bmrt_get_network_info = nullptr;
   decltype(&::bmrt_get_input_quant) bmrt_get_input_quant = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What npuc --verify prints.
+// The text that npuc --verify prints.
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
@@ -57,8 +57,8 @@ void add_reasons(const std::vector<OutputResult> &outputs, Verdict verdict, cons
       if (p.verdict == verdict) out += std::string("  ") + what + " " + reason(o, p) + "\n";
 }
 
-std::string run_table(const VerifiedRun &run) {
-  std::string out = "inputs         " + run.shapes + ": " + run.inputs + "\n" + padded("output", 32) + " " +
+std::string run_table(const VerifiedRun &run, const std::string &reference) {
+  std::string out = "inputs         " + run.shapes + ": " + run.inputs + reference + "\n" + padded("output", 32) + " " +
                     padded("part", 24) + "   elements largest difference    allowed     cosine\n";
   for (const OutputResult &o : run.outputs)
     for (const PartResult &p : o.parts) out += part_line(o.name + " " + graph::kind_text(o.kind), p);
@@ -68,11 +68,13 @@ std::string run_table(const VerifiedRun &run) {
 }  // namespace
 
 std::string Verification::text() const {
-  std::string out = "verification   device " + device + ", reference " + reference + "\n";
-  if (!note.empty()) out += "               " + note + "\n";
-  if (reference.starts_with("npuc"))
+  std::string out = "verification   device " + device + ", reference " + reference() + "\n";
+  for (const std::string &note : notes) out += "               " + note + "\n";
+  if (std::any_of(runs.begin(), runs.end(), [](const VerifiedRun &r) { return r.reference == kEvaluator; }))
     out += "               the evaluator reads the file with npuc's importer, and would share its mistakes\n";
-  for (const VerifiedRun &run : runs) out += run_table(run);
+  const bool same =
+      std::all_of(runs.begin(), runs.end(), [&](const auto &r) { return r.reference == runs[0].reference; });
+  for (const VerifiedRun &run : runs) out += run_table(run, same ? "" : ", reference " + run.reference);
   const Verdict worst = verdict();
   out += std::string("verdict        ") + verdict_name(worst) + "\n";
   for (const VerifiedRun &run : runs)

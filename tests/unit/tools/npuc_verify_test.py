@@ -230,6 +230,66 @@ class Verify(unittest.TestCase):
             self.assertIn(message, err)
         self.assertEqual(self.npuc(model, "-o", self.path("o"), "--verify-input", "x")[0], USAGE)
 
+    def test_an_input_may_have_the_character_that_ends_its_name(self):
+        g = Graph("names")
+        g.output(g.node("Add", [g.input("x", [3]), g.input("x=1", [3])]))
+        model, folder = self.write("names.onnx", g.serialize()), self.path("a=b")
+        os.mkdir(folder)
+        np.save(os.path.join(folder, "x.npy"), np.ones(3, np.float32))
+        self.assertIn("x [3], x=1 [3]: given", self.verified(
+            model, *(f"--verify-input={name}={folder}/x.npy" for name in ("x", "x=1"))))
+
+    def test_a_file_that_was_compiled_before(self):
+        def minus(names, of=None):
+            g = Graph(of or "minus")
+            a, b = (g.input(name, [2, 3]) for name in names)
+            g.output(g.node("Sub", [a, b] if names[0] == "a" else [b, a], outputs=["y"]))
+            return self.write("".join(names) + ".onnx", g.serialize())
+
+        model, other, third = minus("ab"), minus("ba"), minus("ac")
+        for path in (model, other, third):
+            self.assertEqual(self.npuc(path, "-q", "-o", path + ".bmodel")[0], RIGHT)
+        for path in (model, other):  # tensors are found by their names
+            self.verified(model, "--verify-bmodel", path + ".bmodel")
+        code, _, err = self.npuc(model, "--verify", "-q", "--verify-bmodel", third + ".bmodel")
+        self.assertEqual(code, FAILED)
+        self.assertIn("its inputs are 'a', 'c', those of the file 'a', 'b'", err)
+        two = self.path("two.bmodel")
+        subprocess.run([os.path.join(BIN, "tpu_model"), "--combine", model + ".bmodel", other + ".bmodel", "-o", two],
+                       check=False)
+        code, _, err = self.npuc(model, "--verify", "-q", "--verify-bmodel", self.write("empty.bmodel", b""))
+        self.assertEqual(code, FAILED, "not the file that was just compiled")
+        self.assertIn("--verify-bmodel", err)
+
+    def test_smaller_launches_of_a_dynamic_batch(self):
+        g = Graph("batch")
+        g.output(g.node("Relu", [g.input("x", ["batch", "height", 8])]))
+        model = self.write("batch.onnx", g.serialize())
+        out = self.verified(model, "--dynamic-batch", "--shape", "x=4,6,8", "-o", self.path("batch.bmodel"))
+        self.assertIn("x [4, 6, 8]: random", out)
+        self.assertIn("x [2, 6, 8]: random", out)
+        out = self.verified(model, "--dynamic", "--shape", "x=4,6,8")
+        self.assertIn("x [2, 3, 8]: random", out)
+
+    def test_the_file_is_kept_where_nothing_can_be_compared(self):
+        target = self.path("kept.bmodel")
+        code, _, err = self.npuc(self.write("double.onnx", double()), "--verify", "-q", "-o", target,
+                                 "--verify-reference", "onnxruntime", NPUC_ONNXRUNTIME="/none")
+        self.assertEqual(code, FAILED)
+        self.assertIn("cannot start /none", err)
+        self.assertTrue(os.path.exists(target))
+
+    def test_files_that_are_read_are_not_overwritten(self):
+        model, values = self.write("double.onnx", double()), self.path("values=1.npy")
+        np.save(values, np.zeros((2, 8), np.float32))
+        before = open(values, "rb").read()
+        for options in (("--verify", "--verify-input", "x=" + values), ("--input", "x=" + values),
+                        ("--plugin", values), ("--calibrate", values), ("--calibration-table", values)):
+            code, _, err = self.npuc(model, "-q", "-o", values, *options)
+            self.assertEqual(code, FAILED, (options, err))
+            self.assertEqual(open(values, "rb").read(), before)
+        self.assertIn("--output", err)
+
     def test_an_open_batch_is_one(self):
         g = Graph("open")
         g.output(g.node("Relu", [g.input("x", ["batch", 8])]), ["batch", 8])
