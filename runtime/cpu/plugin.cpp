@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/cpu/plugin.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -20,11 +21,6 @@ std::string full_name(const std::string &domain, const std::string &op) {
   return domain.empty() ? op : domain + "." + op;
 }
 
-struct Library {
-  void *handle;
-  std::string path;
-};
-
 struct Operator {
   const npu_plugin_op *table;
   std::string library;  ///< file name
@@ -33,7 +29,7 @@ struct Operator {
 /// The libraries of the process; never destroyed, since threads may still compute while it ends.
 struct Registry {
   std::mutex lock;  ///< protects all members
-  std::vector<Library> libraries;
+  std::vector<LoadedPlugin> libraries;
   std::map<std::pair<std::string, std::string>, Operator> operators;  ///< by domain and type
   std::string environment_error;                                      ///< why a library of NPU_PLUGINS is not loaded
 };
@@ -71,7 +67,7 @@ std::string domain_of(const npu_plugin_op &op) { return std::strcmp(op.domain, "
 
 Status register_library(Registry &r, void *handle, const std::string &path, const npu_plugin &table) {
   const std::lock_guard hold(r.lock);
-  for (const Library &l : r.libraries)
+  for (const LoadedPlugin &l : r.libraries)
     if (l.handle == handle) return {};
   std::map<std::pair<std::string, std::string>, Operator> operators;
   for (uint32_t i = 0; i < table.op_count; ++i) {
@@ -82,28 +78,44 @@ Status register_library(Registry &r, void *handle, const std::string &path, cons
       return Status::error("operator " + full_name(key.first, key.second) + ": plug-in " +
                            (known != r.operators.end() ? known->second.library : file_name(path)) + " has it already");
   }
-  r.operators.merge(operators);
+  // Both or neither: without memory, the library is closed again.
   r.libraries.push_back({handle, path});
+  r.operators.merge(operators);
   return {};
+}
+
+/// Calls npu_plugin_entry(), which no exception may leave.
+Status call_entry(const npu_plugin *(*entry)(), const npu_plugin *&table) {
+  try {
+    table = entry();
+    return {};
+  } catch (const abi::__forced_unwind &) {  // the thread ends
+    throw;
+  } catch (const std::exception &e) {
+    return Status::error(std::string("a C++ exception left npu_plugin_entry(): ") + e.what());
+  } catch (...) {
+    return Status::error("a C++ exception left npu_plugin_entry()");
+  }
+}
+
+Status adopt_into(Registry &r, void *handle, const std::string &path) {
+  const auto entry = reinterpret_cast<const npu_plugin *(*)()>(::dlsym(handle, "npu_plugin_entry"));
+  if (!entry) return Status::error("it has no function npu_plugin_entry(), which every plug-in has (npu_plugin.h)");
+  const npu_plugin *table = nullptr;
+  NPU_TRY(call_entry(entry, table));
+  NPU_TRY(check_table(table));
+  return register_library(r, handle, path, *table);
 }
 
 Status load_into(Registry &r, const std::string &path) {
   // A name without a slash is a file, too: dlopen() would look for it among the system's libraries.
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), std::free);
   if (!real) return Status::error("plug-in " + path + ": " + std::strerror(errno));
-  void *const handle = ::dlopen(real.get(), RTLD_NOW | RTLD_LOCAL);
+  std::unique_ptr<void, int (*)(void *)> handle(::dlopen(real.get(), RTLD_NOW | RTLD_LOCAL), ::dlclose);
   if (!handle) return Status::error("plug-in " + path + " cannot be loaded: " + ::dlerror());
-  const auto entry = reinterpret_cast<const npu_plugin *(*)()>(::dlsym(handle, "npu_plugin_entry"));
-  Status status;
-  if (!entry) {
-    status = Status::error("it has no function npu_plugin_entry(), which every plug-in has (npu_plugin.h)");
-  } else {
-    const npu_plugin *const table = entry();
-    status = check_table(table);
-    if (status.ok()) status = register_library(r, handle, real.get(), *table);
-  }
-  if (!status.ok()) ::dlclose(handle);
-  return status.within("plug-in " + path);
+  NPU_TRY(adopt_into(r, handle.get(), real.get()).within("plug-in " + path));
+  (void)handle.release();
+  return {};
 }
 
 void load_environment(Registry &r) {
@@ -244,6 +256,8 @@ class Call : private npu_plugin_call {
     int status = 0;
     try {
       status = callback(this);
+    } catch (const abi::__forced_unwind &) {  // the thread ends
+      throw;
     } catch (const std::exception &e) {
       set_error(std::string("a C++ exception left it: ") + e.what());
     } catch (...) {
@@ -336,11 +350,19 @@ Status check_outputs(const std::vector<npu_plugin_tensor> &got, std::vector<Tens
 
 Status load_plugin(const std::string &path) { return load_into(registry(), path); }
 
-std::vector<std::string> loaded_plugins() {
+Status adopt_plugin(void *handle, const std::string &path) {
+  return adopt_into(registry(), handle, path).within("plug-in " + path);
+}
+
+std::vector<LoadedPlugin> plugin_libraries() {
   Registry &r = registry();
   const std::lock_guard hold(r.lock);
+  return r.libraries;
+}
+
+std::vector<std::string> loaded_plugins() {
   std::vector<std::string> out;
-  for (const Library &l : r.libraries) out.push_back(l.path);
+  for (const LoadedPlugin &l : plugin_libraries()) out.push_back(l.path);
   return out;
 }
 
