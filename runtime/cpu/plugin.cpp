@@ -245,7 +245,9 @@ class Call : private npu_plugin_call {
       const size_t i = c.find(name, PluginValue::Tensor);
       return i < c.tensors_.size() ? &c.tensors_[i] : nullptr;
     };
-    fail = [](const npu_plugin_call *call, const char *reason) { of(call).set_error(reason ? reason : ""); };
+    fail = [](const npu_plugin_call *call, const char *reason) {
+      of(call).set_error([&] { return reason && *reason ? std::string(reason) : "it failed and gave no reason"; });
+    };
   }
   Call(const Call &) = delete;  // the base points into the vectors
   Call &operator=(const Call &) = delete;
@@ -259,32 +261,41 @@ class Call : private npu_plugin_call {
     } catch (const abi::__forced_unwind &) {  // the thread ends
       throw;
     } catch (const std::exception &e) {
-      set_error(std::string("a C++ exception left it: ") + e.what());
+      set_error([&] { return std::string("a C++ exception left it: ") + e.what(); });
     } catch (...) {
-      set_error("a C++ exception left it");
+      set_error([] { return std::string("a C++ exception left it"); });
     }
-    if (status != 0 && !failed_) set_error("it failed with status " + std::to_string(status) + " and gave no reason");
-    return failed_ ? named(Status::error(error_), attrs_, operator_) : Status();
+    if (status != 0)
+      set_error([&] { return "it failed with status " + std::to_string(status) + " and gave no reason"; });
+    const std::lock_guard hold(lock_);
+    if (!failed_) return {};
+    return named(Status::error(error_.empty() ? "it failed, and there is no memory for the reason" : error_), attrs_,
+                 operator_);
   }
 
  private:
   static const Call &of(const npu_plugin_call *call) { return *static_cast<const Call *>(call); }
 
-  void set_error(const std::string &reason) const {
-    if (!failed_) error_ = reason.empty() ? "it failed and gave no reason" : reason;
+  /// The first error of all threads counts. Plug-ins call this through C.
+  template <class F>
+  void set_error(F text) const noexcept {
+    const std::lock_guard hold(lock_);
+    if (failed_) return;
     failed_ = true;
   }
 
   /// The place of an attribute, or SIZE_MAX. A list without elements has any type.
-  size_t find(const char *name, PluginValue kind) const {
+  size_t find(const char *name, PluginValue kind) const noexcept {
     for (size_t i = 0; name && i < attrs_.attributes.size(); ++i) {
       const PluginAttribute &a = attrs_.attributes[i];
       if (a.name != name) continue;
       const bool empty = a.kind == PluginValue::Ints && a.ints.empty();
       if (a.kind == kind || (empty && kind != PluginValue::Tensor)) return i;
       constexpr const char *kTexts[] = {"integers", "floats", "strings", "a tensor"};
-      set_error("attribute '" + a.name + "' has " + kTexts[static_cast<size_t>(a.kind)] + ", expected " +
-                kTexts[static_cast<size_t>(kind)]);
+      set_error([&] {
+        return "attribute '" + a.name + "' has " + kTexts[static_cast<size_t>(a.kind)] + ", expected " +
+               kTexts[static_cast<size_t>(kind)];
+      });
     }
     return SIZE_MAX;
   }
@@ -302,8 +313,9 @@ class Call : private npu_plugin_call {
   const Operator operator_;
   std::vector<npu_plugin_tensor> in_, out_, tensors_;
   std::vector<std::vector<const char *>> texts_;
-  mutable std::string error_;
-  mutable bool failed_ = false;
+  mutable std::mutex lock_;
+  mutable std::string error_;    // under lock_; empty after a failure for whose reason there was no memory
+  mutable bool failed_ = false;  // under lock_
 };
 
 /// One that may come from a file.

@@ -66,7 +66,7 @@ struct npu_plugin_call {
   const float *(*get_floats)(const struct npu_plugin_call *call, const char *name, uint64_t *count);
   const char *const *(*get_strings)(const struct npu_plugin_call *call, const char *name, uint64_t *count);
   const struct npu_plugin_tensor *(*get_tensor)(const struct npu_plugin_call *call, const char *name);
-  /* Copies the reason for a failure; the first one counts. */
+  /* Copies the reason for a failure; the first one of all threads counts. */
   void (*fail)(const struct npu_plugin_call *call, const char *reason);
 };
 
