@@ -39,6 +39,12 @@ Registry &plain_registry() {
   return *registry;
 }
 
+/// Reserved fields belong to later versions.
+template <size_t count>
+bool is_null(const void *const (&reserved)[count]) {
+  return std::ranges::none_of(reserved, [](const void *p) { return p; });
+}
+
 Status check_operator(const npu_plugin_op &op, uint32_t number) {
   const std::string name = op.domain && op.name ? full_name(op.domain, op.name) : "number " + std::to_string(number);
   const auto wrong = [&](const char *what) { return Status::error("operator " + name + ": " + what); };
@@ -48,16 +54,17 @@ Status check_operator(const npu_plugin_op &op, uint32_t number) {
     return wrong("least_inputs and most_inputs are not in order, or most_inputs is 0");
   if (op.least_outputs < 1 || op.least_outputs > op.most_outputs || op.most_outputs > NPU_PLUGIN_MAX_OUTPUTS)
     return wrong("least_outputs and most_outputs are not in order, or outside of 1 to 16");
-  return {};
+  return is_null(op.reserved) ? Status() : wrong("a reserved field is not null");
 }
 
 Status check_table(const npu_plugin *table) {
   if (!table) return Status::error("npu_plugin_entry() returns null");
-  if (table->version != NPU_PLUGIN_VERSION)
+  if (table->version < 1 || table->version > NPU_PLUGIN_VERSION)
     return Status::error("it is of version " + std::to_string(table->version) + ", expected version " +
                          std::to_string(NPU_PLUGIN_VERSION) +
-                         ": compile it with the npu_plugin.h of this installation");
+                         " or an older one: compile it with the npu_plugin.h of this installation");
   if (!table->ops || !table->op_count) return Status::error("it has no operators");
+  if (!is_null(table->reserved)) return Status::error("a reserved field is not null");
   for (uint32_t i = 0; i < table->op_count; ++i) NPU_TRY(check_operator(table->ops[i], i));
   return {};
 }
@@ -282,6 +289,10 @@ class Call : private npu_plugin_call {
     const std::lock_guard hold(lock_);
     if (failed_) return;
     failed_ = true;
+    try {
+      error_ = text();
+    } catch (const std::bad_alloc &) {  // it stays empty
+    }
   }
 
   /// The place of an attribute, or SIZE_MAX. A list without elements has any type.
