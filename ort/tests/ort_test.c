@@ -247,6 +247,16 @@ static void nodes_with_their_bodies_run_on_the_npu(void **state) {
   compare_whole("if_captures", 28);
 }
 
+/* Version 1.23 cannot distinguish the network from a body. */
+static void a_network_with_the_ports_of_a_body_is_no_body(void **state) {
+  OrtSession *session = NULL;
+
+  (void)state;
+  compare(network("loop_ports"), make_options(true, NULL), 0, 1);
+  assert_int_equal(failure(make_session(network("loop_ports"), npu_alone(), &session)) == NULL, minor_version() > 23);
+  ort->ReleaseSession(session);
+}
+
 static void open_dimensions_are_compiled_when_they_are_known(void **state) {
   OrtSession *cpu = open_session(network("batch"), make_options(false, NULL));
   OrtSession *with_npu = open_session(network("batch"), npu_alone());
@@ -803,6 +813,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(what_cannot_be_compiled_runs_on_the_cpu),
       cmocka_unit_test(bodies_are_left_to_the_cpu),
       cmocka_unit_test(nodes_with_their_bodies_run_on_the_npu),
+      cmocka_unit_test(a_network_with_the_ports_of_a_body_is_no_body),
       cmocka_unit_test(open_dimensions_are_compiled_when_they_are_known),
       cmocka_unit_test(compiled_models_are_loaded_again),
       cmocka_unit_test(damaged_compiled_models_are_refused),
