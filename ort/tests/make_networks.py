@@ -260,13 +260,21 @@ def loop_ports():
     return g
 
 
+def pairs():
+    """There is no such network for an odd number of rows."""
+    g = Graph("pairs")
+    x = g.input("x", ("N", 3, SIDE))
+    g.output(dense(g, g.node("Reshape", [x, g.const(np.array([2, -1, SIDE]))])), (2, "rows", SIDE))
+    return g
+
+
 CONTROL = [
     if_shapes(), loop_turns(), nested(), scan("scan_wide", wide=True), scan("scan_whole"), if_inside(), if_captures(),
     scalar(), if_shapes("same_if", "same_if"), loop_turns("same_loop", "same_loop"),
     scan("same_scan", "same_scan", wide=True), scan("same_scan_alone", "same_scan_alone", wide=True, reads=False),
 ]
 
-OTHERS = [gather(), wide(), partly(), around(), batch(), past(), *CONTROL, loop_ports()]
+OTHERS = [gather(), wide(), partly(), around(), batch(), past(), *CONTROL, loop_ports(), pairs()]
 
 
 def main():

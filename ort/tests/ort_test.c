@@ -557,6 +557,28 @@ static void shapes_without_a_program_are_computed_by_the_cpu(void **state) {
   ort->ReleaseSession(with_npu);
 }
 
+/* Each compilation reads the table of ranges, which is gone after the first run. */
+static void shapes_that_are_refused_are_compiled_once(void **state) {
+  const struct setting own[] = {{"quantize", "int8"}, {"quantize_table", scratch("ranges")}, {NULL, NULL}};
+  OrtSessionOptions *options = make_options(true, own);
+  OrtSession *session;
+  struct results r;
+
+  (void)state;
+  write_all(own[1].value, "#\n", 2);
+  must(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
+  session = open_session(network("pairs"), options);
+  for (int i = 0; i < 2; i++) {
+    assert_has(failure(try_run(session, 1, 3, &r)), "Reshape");
+    free_results(&r);
+    unlink(own[1].value);
+  }
+  /* Shapes that are new are compiled. */
+  assert_has(failure(try_run(session, 1, 4, &r)), "quantize_table");
+  free_results(&r);
+  ort->ReleaseSession(session);
+}
+
 static void without_dynamic_open_dimensions_stay_on_the_cpu(void **state) {
   const struct setting own[] = {{"dynamic", "0"}, {NULL, NULL}};
   OrtSessionOptions *options = make_options(true, own);
@@ -825,6 +847,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(wrong_options_are_named),
       cmocka_unit_test(a_run_that_fails_harms_no_other),
       cmocka_unit_test(shapes_without_a_program_are_computed_by_the_cpu),
+      cmocka_unit_test(shapes_that_are_refused_are_compiled_once),
       cmocka_unit_test(without_dynamic_open_dimensions_stay_on_the_cpu),
       cmocka_unit_test(two_sessions_run_in_eight_threads),
       cmocka_unit_test(known_shapes_run_while_new_ones_are_compiled),
