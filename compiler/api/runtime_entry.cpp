@@ -2,6 +2,7 @@
 // libnpuc.so: the compiler for who runs networks, behind one function of C.
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "compiler/api/entry.h"
 #include "runtime/bmodel/source.h"
@@ -27,7 +28,12 @@ extern "C" __attribute__((visibility("default"))) bool npuc_compile_2(const npu_
   return npu::compiler::answer([&](std::vector<uint8_t> &file) { return compile(*request, file); }, *result);
 }
 
-extern "C" __attribute__((visibility("default"))) char *npuc_load_plugin_1(const char *path) {
-  const Status status = npu::cpu::load_plugin(path);
-  return status.ok() ? nullptr : ::strdup(status.message().c_str());
+extern "C" __attribute__((visibility("default"))) char *npuc_adopt_plugin_1(void *handle, const char *path) {
+  try {
+    if (!handle || !path) return ::strdup("null pointer instead of a plug-in");
+    const Status status = npu::cpu::adopt_plugin(handle, path);
+    return status.ok() ? nullptr : ::strdup(status.message().c_str());
+  } catch (const std::exception &e) {
+    return ::strdup(e.what());
+  }
 }

@@ -21,7 +21,7 @@ enum class Obstacle : uint8_t {
   OpenShape,      ///< of an input, which nobody has fixed
   Type,           ///< of elements, or no tensor at all
   Form,           ///< the operator is there, but not with this attribute, input or result
-  Size,           ///< more than there may be, of elements, turns, nodes or dimensions
+  Size,           ///< more than there may be, of elements, iterations, nodes or dimensions
   Option,         ///< a shape or a value that was given does not fit the model
   DeclaredShape,  ///< the file says another one than its nodes make
   LocalMemory,    ///< too little

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an output was put together from: boxes and scores in one tensor are two parts.
+// The parts of an output that was concatenated: boxes and scores in one tensor are two.
 #ifndef NPU_GRAPH_OUTPUT_PARTS_H
 #define NPU_GRAPH_OUTPUT_PARTS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How far rounding moves the outputs of a network: the graph on the host, with an error of the size of the rounding
+// The effect of rounding on the outputs of a network: the graph on the host, with an error of the size of the rounding
 // added to what each node computes. Differences between several such runs and an exact one show which differences
 // between two right computations are to be expected, also where a network amplifies errors or decides by them.
 #ifndef NPU_GRAPH_ROUNDING_H

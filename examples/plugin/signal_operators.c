@@ -126,11 +126,26 @@ static int compute_run_lengths(const struct npu_plugin_call *call) {
 /* ---- the table ---- */
 
 static const struct npu_plugin_op ops[] = {
-    {"com.example", "Hysteresis", 1, 1, 1, 1, infer_hysteresis, compute_hysteresis},
-    {"com.example", "RunLengths", 1, 2, 2, 3, infer_run_lengths, compute_run_lengths},
+    {.domain = "com.example",
+     .name = "Hysteresis",
+     .least_inputs = 1,
+     .most_inputs = 1,
+     .least_outputs = 1,
+     .most_outputs = 1,
+     .infer = infer_hysteresis,
+     .compute = compute_hysteresis},
+    {.domain = "com.example",
+     .name = "RunLengths",
+     .least_inputs = 1,
+     .most_inputs = 2,
+     .least_outputs = 2,
+     .most_outputs = 3,
+     .infer = infer_run_lengths,
+     .compute = compute_run_lengths},
 };
 
 const struct npu_plugin *npu_plugin_entry(void) {
-  static const struct npu_plugin plugin = {NPU_PLUGIN_VERSION, sizeof ops / sizeof ops[0], ops};
+  static const struct npu_plugin plugin = {
+      .version = NPU_PLUGIN_VERSION, .op_count = sizeof ops / sizeof ops[0], .ops = ops};
   return &plugin;
 }

@@ -32,6 +32,12 @@ struct Pending {
   const void *call;  // submission or end of the context that is in progress, of kNotYet
 };
 
+struct Context {
+  npu_transport_context made;  // as the transport made it
+  uint64_t generation = 0;     // differs from that of an earlier context of the same id
+  uint64_t waited = 0;         // last job that a call has seen the end of
+};
+
 using Reports = std::vector<std::string>;
 
 /// An open file and what stands behind it. Reports are written when no lock is held.
@@ -41,10 +47,10 @@ struct StrictFile {
   npu_transport_file *file;
   bool aborts;  // the first report ends the process
   std::mutex mutex;
-  std::map<uint32_t, Bo> bos;                          // by handle, under mutex
-  std::map<uint32_t, npu_transport_context> contexts;  // as the transport made them, by id, under mutex
-  std::map<uint32_t, uint64_t> waited;                 // last job that a wait has seen the end of, under mutex
-  std::vector<Pending> pending;                        // under mutex
+  std::map<uint32_t, Bo> bos;            // by handle, under mutex
+  std::map<uint32_t, Context> contexts;  // by id, under mutex
+  uint64_t generations = 0;              // contexts made so far, under mutex
+  std::vector<Pending> pending;          // under mutex
 
   Bo *find(uint32_t handle) {
     const auto it = bos.find(handle);
@@ -89,9 +95,7 @@ bool has_ended(const StrictFile &s, const Pending &p) {
   if (!p.context || p.seqno == kNotYet) return false;
   const auto context = s.contexts.find(p.context);
   if (context == s.contexts.end()) return true;
-  const auto waited = s.waited.find(p.context);
-  return (waited != s.waited.end() && p.seqno <= waited->second) ||
-         p.seqno <= read_fence_page(context->second.fence_page).seqno;
+  return p.seqno <= context->second.waited || p.seqno <= read_fence_page(context->second.made.fence_page).seqno;
 }
 
 /// Notes what jobs have written that have ended: what the program writes there from now on is its own.
@@ -254,40 +258,61 @@ int submit(StrictFile &s, drm_npu_submit *args) {
   return 0;
 }
 
+/// Names a context across an ioctl: meanwhile it may be destroyed, and another one may get its id.
+struct ContextKey {
+  uint32_t id;
+  uint64_t generation;  // 0: there is no such context
+};
+
+/// The mutex is held.
+ContextKey key_of(const StrictFile &s, uint32_t id) {
+  const auto it = s.contexts.find(id);
+  return {id, it == s.contexts.end() ? 0 : it->second.generation};
+}
+
 /// A call has shown the end of a job, and so of those before it in its context. The mutex is held.
-void saw_end(StrictFile &s, uint32_t context, uint64_t seqno) {
-  if (s.contexts.count(context)) s.waited[context] = std::max(s.waited[context], seqno);
+void saw_end(StrictFile &s, const ContextKey &key, uint64_t seqno) {
+  const auto it = s.contexts.find(key.id);
+  if (it == s.contexts.end() || it->second.generation != key.generation) return;
+  it->second.waited = std::max(it->second.waited, seqno);
+}
+
+ContextKey lock_key_of(StrictFile &s, uint32_t id) {
+  std::lock_guard lock(s.mutex);
+  return key_of(s, id);
 }
 
 int wait(StrictFile &s, drm_npu_wait *args) {
-  const uint32_t context = args->ctx_id;
+  const ContextKey key = lock_key_of(s, args->ctx_id);
   const uint64_t seqno = args->seqno;
   const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_WAIT, args);
   std::lock_guard lock(s.mutex);
-  if (!err) saw_end(s, context, seqno);
+  if (!err) saw_end(s, key, seqno);
   settle(s);
   return err;
 }
 
 int bo_wait(StrictFile &s, drm_npu_bo_wait *args) {
-  std::vector<Pending> writers;
+  std::vector<std::pair<ContextKey, uint64_t>> writers;  // jobs
   {
     std::lock_guard lock(s.mutex);
     for (const Pending &p : s.pending)
-      if (p.handle == args->handle && p.context && p.seqno != kNotYet) writers.push_back(p);
+      if (p.handle == args->handle && p.context && p.seqno != kNotYet)
+        writers.emplace_back(key_of(s, p.context), p.seqno);
   }
   const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_BO_WAIT, args);
   std::lock_guard lock(s.mutex);
-  for (const Pending &p : writers)
-    if (!err) saw_end(s, p.context, p.seqno);
+  for (const auto &[key, seqno] : writers)
+    if (!err) saw_end(s, key, seqno);
   settle(s);
   return err;
 }
 
 int ctx_query(StrictFile &s, drm_npu_ctx_query *args) {
+  const ContextKey key = lock_key_of(s, args->ctx_id);
   const int err = s.inner->ioctl(s.file, DRM_IOCTL_NPU_CTX_QUERY, args);
   std::lock_guard lock(s.mutex);
-  if (!err) saw_end(s, args->ctx_id, args->completed);
+  if (!err) saw_end(s, key, args->completed);
   settle(s);
   return err;
 }
@@ -299,7 +324,7 @@ int ctx_create(npu_transport_file *f, drm_npu_ctx_create *args, npu_transport_co
   StrictFile &s = of(f);
   if (int err = s.inner->ctx_create(s.file, args, context)) return err;
   std::lock_guard lock(s.mutex);
-  s.contexts[context->id] = *context;
+  s.contexts[context->id] = {*context, ++s.generations};
   context->fence_page = &kNoJob;
   return 0;
 }
@@ -309,10 +334,9 @@ void ctx_destroy(npu_transport_file *f, const npu_transport_context *context) {
   npu_transport_context made;
   {
     std::lock_guard lock(s.mutex);
-    made = s.contexts[context->id];
+    made = s.contexts[context->id].made;
     // Before the transport: the next context may get the same number at once.
     s.contexts.erase(context->id);
-    s.waited.erase(context->id);
     for (Pending &p : s.pending) {
       if (p.context != context->id) continue;
       p.seqno = kNotYet;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // NPU_CACHE=strict: finds forgotten flushes and invalidations, also on hosts whose caches are coherent. It stands in
 // front of any transport. Mappings stay those of the memory, so no result changes; a record beside each (shadow.h)
-// tells which bytes a cache that nothing but flush and invalidate keeps coherent would get wrong. Reports name buffer,
-// offset and command.
+// holds the bytes that are wrong in a cache which only flush and invalidate keep coherent. Reports name buffer, offset
+// and command.
 #ifndef NPU_STRICT_H
 #define NPU_STRICT_H
 

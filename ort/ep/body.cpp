@@ -43,7 +43,8 @@ bool reads_outside(Ort::ConstGraph graph) {
 
 }  // namespace
 
-bool is_body(Ort::ConstGraph graph) {
+bool is_body(Ort::ConstGraph graph, uint32_t interface) {
+  if (interface >= kAbiParents) return graph.GetParentNode() != nullptr;
   if (graph.GetParentNode() || network_name(graph) != std::string(graph.GetName())) return true;
   // A branch of If has no inputs. A network without inputs is constant, and ONNX Runtime has computed it.
   return graph.GetInputs().empty() || has_ports_of_loop(graph) || reads_outside(graph);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tells the bodies of If, Loop and Scan from the network.
+// Distinguishes the bodies of If, Loop and Scan from the network.
 #ifndef NPU_ORT_BODY_H
 #define NPU_ORT_BODY_H
 
@@ -7,9 +7,10 @@
 
 namespace npu::ort {
 
-/// ONNX Runtime partitions each body before the graph around it, and version 1.23 does not give the node that a body
-/// belongs to. A graph without one counts as the network if it has its name and nothing that only a body has.
-bool is_body(Ort::ConstGraph graph);
+/// ONNX Runtime partitions each body before the graph around it. `interface` is the version of its interface: 23 does
+/// not give the node that a body belongs to, and there a graph counts as the network if it has the network's name and
+/// nothing that only a body has.
+bool is_body(Ort::ConstGraph graph, uint32_t interface);
 
 }  // namespace npu::ort
 

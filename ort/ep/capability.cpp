@@ -191,7 +191,10 @@ Status make_group(const GraphView &graph, const Part &part, const Options &optio
   }
   for (const std::string &name : part.outputs) out.outputs.push_back({0, name, graph.values.at(name).type});
   out.network = write_onnx(graph, part);
-  NPU_TRY(compile_group(out, out.network, shapes, options, out.bmodel, on_chip));
+  CompiledGroup compiled;
+  NPU_TRY(compile_group(out, out.network, shapes, options, compiled));
+  on_chip = compiled.on_chip;
+  out.bmodel = std::move(compiled.bmodel);
   // What is known only when it runs is compiled then.
   (open ? out.bmodel : out.network).clear();
   return {};

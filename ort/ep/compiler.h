@@ -25,6 +25,7 @@ struct CompileRequest {
 struct CompileResult {
   std::vector<uint8_t> bmodel;
   uint64_t chip_commands = 0, host_nodes = 0;
+  bool refused = false;  ///< the compiler cannot compile the network; other errors may pass, as a lack of memory
 };
 
 Status compile(const CompileRequest &request, CompileResult &out);

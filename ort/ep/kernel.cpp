@@ -201,7 +201,7 @@ std::vector<uint64_t> addresses(const std::vector<Operand> &operands) {
 }  // namespace
 
 Status compile_group(const Group &group, const std::vector<uint8_t> &network, const std::vector<Shape> &shapes,
-                     const Options &options, std::vector<uint8_t> &bmodel, bool &on_chip) {
+                     const Options &options, CompiledGroup &out) {
   CompileRequest request;
   request.network = &network;
   request.name = group.name;
@@ -221,13 +221,17 @@ Status compile_group(const Group &group, const std::vector<uint8_t> &network, co
     if (!stored_type(port.type, request.output_types[port.name])) return Status::error("output '" + port.name + "'");
   const Cache cache(options.cache);
   const std::string entry = cache.entry(key, network);
-  if (cache.find(entry, bmodel)) return on_chip = !bmodel.empty(), Status();
+  if (cache.find(entry, out.bmodel)) {
+    out.on_chip = !out.bmodel.empty();
+    return {};
+  }
   CompileResult result;
-  NPU_TRY(compile(request, result));
-  on_chip = result.chip_commands > 0;
-  bmodel = std::move(result.bmodel);
-  if (on_chip) cache.keep(entry, bmodel);
-  return {};
+  const Status compiled = compile(request, result);
+  out.refused = result.refused;
+  out.on_chip = result.chip_commands > 0;
+  out.bmodel = std::move(result.bmodel);
+  if (compiled.ok() && out.on_chip) cache.keep(entry, out.bmodel);
+  return compiled;
 }
 
 Kernel::Kernel(std::shared_ptr<Card> card, std::shared_ptr<const Group> group, std::shared_ptr<const Options> options,
@@ -258,19 +262,21 @@ Status Kernel::prepare() {
   return {};
 }
 
-Status Kernel::make_program(const Shapes &shapes, std::shared_ptr<const Program> &out) const {
+/// Sets the variant's program, or `refused` if there is none for these shapes. Its mutex is held.
+Status Kernel::make_program(const Shapes &shapes, Variant &variant) const {
   std::string text;
   for (size_t i = 0; i < shapes.size(); ++i)
     text += (i ? ", '" : "'") + group_->inputs[i].name + "' " + shape_text(shapes[i]);
   if (group_->network.empty())
     return Status::error("network '" + group_->name + "' was compiled for other shapes than " + text);
-  std::vector<uint8_t> bmodel;
-  bool on_chip;
-  NPU_TRY(compile_group(*group_, group_->network, shapes, *options_, bmodel, on_chip)
-              .within("network '" + group_->name + "' with " + text));
+  CompiledGroup compiled;
+  const Status status = compile_group(*group_, group_->network, shapes, *options_, compiled)
+                            .within("network '" + group_->name + "' with " + text);
+  if (compiled.refused) variant.refused = status;
+  NPU_TRY(status);
   std::unique_ptr<Program> program;
-  NPU_TRY(Program::load(card_, bmodel, *group_, program));
-  out = std::move(program);
+  NPU_TRY(Program::load(card_, compiled.bmodel, *group_, program));
+  variant.program = std::move(program);
   return {};
 }
 
@@ -291,22 +297,25 @@ std::shared_ptr<Kernel::Variant> Kernel::variant_for(const Shapes &shapes) {
   return found;
 }
 
-/// Shapes for which nothing can be compiled take no place.
+/// A variant that failed for another reason than its shapes takes no place: its next run tries again.
 void Kernel::forget(const Shapes &shapes, const std::shared_ptr<Variant> &variant) {
   const std::lock_guard lock(mutex_);
   if (const auto at = variants_.find(shapes); at != variants_.end() && at->second == variant) variants_.erase(at);
 }
 
-/// Who brings the same new shapes waits for one compilation, others do not.
-Status Kernel::program_for(const Shapes &shapes, std::shared_ptr<const Program> &out) {
+/// Runs with the same new shapes wait for one compilation, others do not. `refused`: the compiler has no program for
+/// these shapes, which later runs know without it.
+Status Kernel::program_for(const Shapes &shapes, std::shared_ptr<const Program> &out, bool &refused) {
   const std::shared_ptr<Variant> variant = variant_for(shapes);
   Status made;
   {
     const std::lock_guard lock(variant->mutex);
-    if (!variant->program) made = make_program(shapes, variant->program);
+    made = variant->refused;
+    if (made.ok() && !variant->program) made = make_program(shapes, *variant);
+    refused = !variant->refused.ok();
     out = variant->program;
   }
-  if (!made.ok()) forget(shapes, variant);
+  if (!made.ok() && !refused) forget(shapes, variant);
   return made;
 }
 
@@ -347,9 +356,11 @@ Status Kernel::run(Ort::KernelContext context) {
   };
   std::shared_ptr<const Program> program;
   Status found = check_not_empty(inputs).within("network '" + group_->name + "'");
-  if (found.ok()) found = program_for(shapes, program);
+  bool refused = !found.ok();
+  if (found.ok()) found = program_for(shapes, program, refused);
   trace("program");
   if (!found.ok()) {
+    if (!refused) return found;
     NPU_TRY(run_on_cpu(context, inputs, found));
     return trace("cpu"), Status();
   }

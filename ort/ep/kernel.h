@@ -17,9 +17,15 @@ namespace npu::ort {
 class Stream;
 struct Operand;
 
+struct CompiledGroup {
+  std::vector<uint8_t> bmodel;
+  bool on_chip = false;  ///< the chip has something to do
+  bool refused = false;  ///< there is no program for these shapes, and no later call makes one
+};
+
 /// A .bmodel of the group for these shapes of its inputs, from the cache where the options have one.
 Status compile_group(const Group &group, const std::vector<uint8_t> &network, const std::vector<Shape> &shapes,
-                     const Options &options, std::vector<uint8_t> &bmodel, bool &on_chip);
+                     const Options &options, CompiledGroup &out);
 
 class Kernel : public OrtNodeComputeInfo {
  public:
@@ -35,14 +41,15 @@ class Kernel : public OrtNodeComputeInfo {
   struct Variant {
     std::mutex mutex;                        // held while it is compiled
     std::shared_ptr<const Program> program;  // null: not yet, or it failed; guarded by `mutex`
+    Status refused;                          // the compiler's error for these shapes; guarded by `mutex`
     uint64_t used = 0;                       // guarded by the kernel's mutex_
   };
   static constexpr size_t kVariants = 32;  ///< are kept
 
   std::shared_ptr<Variant> variant_for(const Shapes &shapes);
   void forget(const Shapes &shapes, const std::shared_ptr<Variant> &variant);
-  Status program_for(const Shapes &shapes, std::shared_ptr<const Program> &out);
-  Status make_program(const Shapes &shapes, std::shared_ptr<const Program> &out) const;
+  Status program_for(const Shapes &shapes, std::shared_ptr<const Program> &out, bool &refused);
+  Status make_program(const Shapes &shapes, Variant &variant) const;
   Status run_on_cpu(const Ort::KernelContext &context, const std::vector<Operand> &inputs, const Status &reason);
 
   const std::shared_ptr<Card> card_;

@@ -18,6 +18,8 @@ namespace npu::ort {
 /// The version of the plug-in interface that this is written for: later versions of ONNX Runtime support it, whatever
 /// the headers are that it is compiled with.
 inline constexpr uint32_t kAbi = 23;
+/// The first version that gives the node which a body belongs to.
+inline constexpr uint32_t kAbiParents = 24;
 /// The first version in which a provider adds events to the trace, which is used where there is one.
 inline constexpr uint32_t kAbiProfiler = 25;
 /// Before this version the parts of two graphs of a model may get the same name, and then the session is not made.

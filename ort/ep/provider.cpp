@@ -125,7 +125,11 @@ void Provider::log(OrtLoggingLevel level, const std::string &text) const {
 
 Status Provider::get_capability(Ort::ConstGraph graph, OrtEpGraphSupportInfo *support) {
   // The nodes of a body are taken with the node that has it, or not at all.
-  if (is_body(graph)) return {};
+  if (is_body(graph, interface_)) {
+    log(ORT_LOGGING_LEVEL_INFO, "not on the NPU: graph '" + std::string(graph.GetName()) +
+                                    "' by itself: it is taken for the body of an If, Loop or Scan");
+    return {};
+  }
   if (has_parts_ && interface_ < kAbiUniqueNames) {
     log(ORT_LOGGING_LEVEL_INFO, "not on the NPU: graph '" + std::string(graph.GetName()) +
                                     "': ONNX Runtime before 1.26 takes parts of one graph of a model only");

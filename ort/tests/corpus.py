@@ -3,15 +3,16 @@
 """Runs networks under ONNX Runtime with the plug-in, and compares with ONNX Runtime's own CPU provider.
 
 corpus.py [--build DIR] [--runtime VERSION]... [--seeds FIRST-LAST] [--quantized FIRST-LAST] [--onnx]
-          [--folder DIR]... [--every N] [--all]
+          [--folder DIR]... [--every N] [--all] [--least-npu N] [--most-skipped N]
 
 Without options: ONNX's own tests (Debian's libonnx-testdata), random networks of the seeds 1 to 400, and the network of
 networks/digits, with each version of ONNX Runtime that scripts/onnxruntime.sh has. --seeds, --quantized, --onnx and
 --folder choose. --folder takes folders that have folders as ONNX's tests are. --quantized takes seeds of quantized
 networks: a NaN that is quantized there may be another number than ONNX Runtime's.
 
-Prints each network with another result than the CPU's, and counts; --all prints every network. Status 0 if nothing is
-wrong.
+Prints each network with another result than the CPU's, and counts; --all prints every network. A process that does not
+reach its end counts as wrong, too. --least-npu and --most-skipped are limits for each version: without them a plug-in
+that takes nothing is right. Status 0 if nothing is wrong.
 """
 
 import argparse
@@ -44,7 +45,8 @@ def environment(build):
 
 
 def run_batch(program, env, plugin, work, folders):
-    """[(folder, verdict, text)]; a process that ends in the middle is that network's verdict."""
+    """[(folder, verdict, text)]; a process that ends in the middle is that network's verdict, and one that ends badly
+    after its last network is the verdict of that one."""
     results, left = [], list(folders)
     while left:
         try:
@@ -53,7 +55,7 @@ def run_batch(program, env, plugin, work, folders):
             status, output = done.returncode, done.stdout
         except subprocess.TimeoutExpired as expired:
             status, output = "no end", expired.stdout or b""
-        begun = None
+        begun, ended = None, False
         for line in output.decode(errors="replace").splitlines():
             verdict, _, text = line.partition(" ")
             if verdict == "begin":
@@ -61,12 +63,16 @@ def run_batch(program, env, plugin, work, folders):
             elif begun and verdict in ("right", "wrong", "skipped"):
                 results.append((begun, verdict, text))
                 begun = None
+            ended = ended or verdict == "end"
         known = {folder for folder, _, _ in results}
         rest = [folder for folder in left if folder not in known]
-        if rest:
+        if rest or not ended or status not in (0, 1):
             tail = output.decode(errors="replace").strip().splitlines()[-1:]
-            results.append((begun or rest[0], "wrong", f"the process ended: {status} {tail}"))
-            rest.remove(begun or rest[0])
+            # After the last network: closing the sessions, the plug-in and the runtime.
+            blamed = begun or rest[0] if rest else left[-1]
+            results = [result for result in results if result[0] != blamed]
+            results.append((blamed, "wrong", f"the process ended: {status} {tail}"))
+            rest = [folder for folder in rest if folder != blamed]
         left = rest
     return results
 
@@ -103,15 +109,25 @@ def folders_of(arguments, work):
     return found
 
 
-def report(version, results, show_all):
+def report(version, results, arguments):
+    """Prints the results of a version; returns how many are wrong, where a limit that is missed counts as one."""
     counts = collections.Counter()
     for folder, verdict, text in sorted(results):
         counts[verdict + (" on the " + text.upper() if verdict == "right" else "")] += 1
-        if verdict == "wrong" or show_all:
+        if verdict == "wrong" or arguments.all:
             print(f"{version} {folder}: {verdict}: {text}")
     print(f"ONNX Runtime {version}: {len(results)} networks: " + ", ".join(f"{n} {what}"
                                                                             for what, n in sorted(counts.items())))
-    return counts["wrong"]
+    wrong = counts["wrong"]
+    for what, found, missed in (
+            (f"at least {arguments.least_npu} right on the NPU", counts["right on the NPU"],
+             counts["right on the NPU"] < arguments.least_npu),
+            (f"at most {arguments.most_skipped} skipped", counts["skipped"],
+             arguments.most_skipped is not None and counts["skipped"] > arguments.most_skipped)):
+        if missed:
+            print(f"ONNX Runtime {version}: {found} found, expected {what}; --all shows each network")
+            wrong += 1
+    return wrong
 
 
 def main():
@@ -124,6 +140,8 @@ def main():
     parser.add_argument("--folder", action="append", default=[])
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth network")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--least-npu", type=int, default=0, metavar="N", help="right on the NPU")
+    parser.add_argument("--most-skipped", type=int, metavar="N")
     arguments = parser.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -135,7 +153,7 @@ def main():
         for version, (program, env) in environment(arguments.build).items():
             if version in (arguments.runtime or [version]):
                 done = pool.map(lambda batch, p=program, e=env: run_batch(p, e, plugin, work, batch), batches)
-                wrong += report(version, [result for results in done for result in results], arguments.all)
+                wrong += report(version, [result for results in done for result in results], arguments)
     print(f"{'nothing' if not wrong else wrong} wrong")
     return 1 if wrong else 0
 

@@ -250,13 +250,31 @@ def scalar():
     return g
 
 
+def loop_ports():
+    """Its first inputs and output have the types of those of a Loop's body."""
+    g = Graph("loop_ports")
+    index, keep, x = g.input("index", (5,), np.int64), g.input("keep", (5, SIDE), np.bool_), g.input("x", (5, SIDE))
+    y = g.node("Where", [keep, dense(g, g.node("Gather", [g.const(weights(8, SIDE)), index])), x])
+    g.output(g.node("Greater", [y, g.const(np.float32(0.125))]), (5, SIDE), np.bool_)
+    g.output(dense(g, y), (5, SIDE))
+    return g
+
+
+def pairs():
+    """There is no such network for an odd number of rows."""
+    g = Graph("pairs")
+    x = g.input("x", ("N", 3, SIDE))
+    g.output(dense(g, g.node("Reshape", [x, g.const(np.array([2, -1, SIDE]))])), (2, "rows", SIDE))
+    return g
+
+
 CONTROL = [
     if_shapes(), loop_turns(), nested(), scan("scan_wide", wide=True), scan("scan_whole"), if_inside(), if_captures(),
     scalar(), if_shapes("same_if", "same_if"), loop_turns("same_loop", "same_loop"),
     scan("same_scan", "same_scan", wide=True), scan("same_scan_alone", "same_scan_alone", wide=True, reads=False),
 ]
 
-OTHERS = [gather(), wide(), partly(), around(), batch(), past(), *CONTROL]
+OTHERS = [gather(), wide(), partly(), around(), batch(), past(), *CONTROL, loop_ports(), pairs()]
 
 
 def main():

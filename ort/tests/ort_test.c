@@ -247,6 +247,16 @@ static void nodes_with_their_bodies_run_on_the_npu(void **state) {
   compare_whole("if_captures", 28);
 }
 
+/* Version 1.23 cannot distinguish the network from a body. */
+static void a_network_with_the_ports_of_a_body_is_no_body(void **state) {
+  OrtSession *session = NULL;
+
+  (void)state;
+  compare(network("loop_ports"), make_options(true, NULL), 0, 1);
+  assert_int_equal(failure(make_session(network("loop_ports"), npu_alone(), &session)) == NULL, minor_version() > 23);
+  ort->ReleaseSession(session);
+}
+
 static void open_dimensions_are_compiled_when_they_are_known(void **state) {
   OrtSession *cpu = open_session(network("batch"), make_options(false, NULL));
   OrtSession *with_npu = open_session(network("batch"), npu_alone());
@@ -547,6 +557,28 @@ static void shapes_without_a_program_are_computed_by_the_cpu(void **state) {
   ort->ReleaseSession(with_npu);
 }
 
+/* Each compilation reads the table of ranges, which is gone after the first run. */
+static void shapes_that_are_refused_are_compiled_once(void **state) {
+  const struct setting own[] = {{"quantize", "int8"}, {"quantize_table", scratch("ranges")}, {NULL, NULL}};
+  OrtSessionOptions *options = make_options(true, own);
+  OrtSession *session;
+  struct results r;
+
+  (void)state;
+  write_all(own[1].value, "#\n", 2);
+  must(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
+  session = open_session(network("pairs"), options);
+  for (int i = 0; i < 2; i++) {
+    assert_has(failure(try_run(session, 1, 3, &r)), "Reshape");
+    free_results(&r);
+    unlink(own[1].value);
+  }
+  /* Shapes that are new are compiled. */
+  assert_has(failure(try_run(session, 1, 4, &r)), "quantize_table");
+  free_results(&r);
+  ort->ReleaseSession(session);
+}
+
 static void without_dynamic_open_dimensions_stay_on_the_cpu(void **state) {
   const struct setting own[] = {{"dynamic", "0"}, {NULL, NULL}};
   OrtSessionOptions *options = make_options(true, own);
@@ -803,6 +835,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(what_cannot_be_compiled_runs_on_the_cpu),
       cmocka_unit_test(bodies_are_left_to_the_cpu),
       cmocka_unit_test(nodes_with_their_bodies_run_on_the_npu),
+      cmocka_unit_test(a_network_with_the_ports_of_a_body_is_no_body),
       cmocka_unit_test(open_dimensions_are_compiled_when_they_are_known),
       cmocka_unit_test(compiled_models_are_loaded_again),
       cmocka_unit_test(damaged_compiled_models_are_refused),
@@ -814,6 +847,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(wrong_options_are_named),
       cmocka_unit_test(a_run_that_fails_harms_no_other),
       cmocka_unit_test(shapes_without_a_program_are_computed_by_the_cpu),
+      cmocka_unit_test(shapes_that_are_refused_are_compiled_once),
       cmocka_unit_test(without_dynamic_open_dimensions_stay_on_the_cpu),
       cmocka_unit_test(two_sessions_run_in_eight_threads),
       cmocka_unit_test(known_shapes_run_while_new_ones_are_compiled),

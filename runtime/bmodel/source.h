@@ -67,9 +67,10 @@ struct npu_compile_result {
 #define NPU_COMPILE_ENTRY "npuc_compile_2"
 typedef bool (*npu_compile_entry)(const struct npu_compile_request *request, struct npu_compile_result *result);
 
-/* Symbol of a function of libnpuc.so that loads a plug-in (npu_plugin.h), which the library needs for itself; nothing
- * happens for one that is loaded. Returns null, or what is wrong, from malloc(). */
-#define NPU_COMPILE_PLUGIN_ENTRY "npuc_load_plugin_1"
-typedef char *(*npu_compile_plugin_entry)(const char *path);
+/* Symbol of a function of libnpuc.so that registers a plug-in (npu_plugin.h) of this process, which the library needs
+ * for itself, by dlopen()'s handle, which stays open; nothing happens for one that it has. The path is for messages.
+ * Returns null, or an error's text, from malloc(). */
+#define NPU_COMPILE_PLUGIN_ENTRY "npuc_adopt_plugin_1"
+typedef char *(*npu_compile_plugin_entry)(void *handle, const char *path);
 
 #endif /* NPU_BMODEL_SOURCE_H */

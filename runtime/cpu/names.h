@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is known of each enumerator: its name, and the parameters of functions. The switches have no default, so that
-// the compiler names what a new enumerator lacks (-Wswitch). A number that is no enumerator has no name.
+// The name of each enumerator, and the parameters of functions. The switches have no default, so that the
+// compiler names what a new enumerator lacks (-Wswitch). A number that is no enumerator has no name.
 #ifndef NPU_CPU_NAMES_H
 #define NPU_CPU_NAMES_H
 

@@ -44,6 +44,46 @@ bool computes(Op op) {
          op == Op::Softmax || op == Op::Requant;
 }
 
+/// Moves elements as the attributes say.
+void evaluate_move(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Tensor &out) {
+  switch (op) {
+    case Op::Transpose:
+      transpose(std::get<TransposeAttrs>(attrs), *in[0], out);
+      break;
+    case Op::Reshape:
+      out.data = in[0]->data;
+      break;
+    case Op::Concat:
+      concat(std::get<ConcatAttrs>(attrs).axis, in, out);
+      break;
+    case Op::Slice:
+      slice(std::get<SliceAttrs>(attrs), *in[0], out);
+      break;
+    case Op::Pad:
+      pad(std::get<PadAttrs>(attrs), *in[0], out);
+      break;
+    default:  // Expand
+      expand(*in[0], out);
+      break;
+  }
+}
+
+/// Moves elements by the indices of the second operand, which are checked.
+Status evaluate_indexed(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Tensor &out) {
+  switch (op) {
+    case Op::Gather:
+      return gather(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
+    case Op::GatherElements:
+      return gather_elements(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
+    case Op::GatherNd:
+      return gather_nd(std::get<GatherNdAttrs>(attrs).batch_dims, *in[0], *in[1], out);
+    case Op::ScatterElements:
+      return scatter_elements(std::get<ScatterAttrs>(attrs), *in[0], *in[1], *in[2], out);
+    default:  // ScatterNd
+      return scatter_nd(std::get<ScatterAttrs>(attrs).reduction, *in[0], *in[1], *in[2], out);
+  }
+}
+
 /// Computes in float32 what has reals of 16 bits.
 Status evaluate_wide(Op op, const Attrs &attrs, std::span<const Tensor *const> operands, Tensor &out) {
   std::vector<Tensor> wide;
@@ -97,25 +137,13 @@ Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Te
       evaluate_softmax(std::get<SoftmaxAttrs>(attrs), *in[0], out);
       break;
     case Op::Transpose:
-      transpose(std::get<TransposeAttrs>(attrs), *in[0], out);
-      break;
     case Op::Reshape:
-      out.data = in[0]->data;
-      break;
     case Op::Concat:
-      concat(std::get<ConcatAttrs>(attrs).axis, in, out);
-      break;
     case Op::Slice:
-      slice(std::get<SliceAttrs>(attrs), *in[0], out);
-      break;
     case Op::Pad:
-      pad(std::get<PadAttrs>(attrs), *in[0], out);
-      break;
     case Op::Expand:
-      expand(*in[0], out);
+      evaluate_move(op, attrs, in, out);
       break;
-    case Op::Gather:
-      return gather(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
     case Op::Cast:
       cast(*in[0], std::get<CastAttrs>(attrs).saturate ? Overflow::Saturate : Overflow::Wrap, out);
       break;
@@ -134,14 +162,12 @@ Status evaluate(Op op, const Attrs &attrs, std::span<const Tensor *const> in, Te
     case Op::CumSum:
       cumsum(std::get<CumSumAttrs>(attrs), *in[0], out);
       break;
+    case Op::Gather:
     case Op::GatherElements:
-      return gather_elements(std::get<GatherAttrs>(attrs).axis, *in[0], *in[1], out);
     case Op::GatherNd:
-      return gather_nd(std::get<GatherNdAttrs>(attrs).batch_dims, *in[0], *in[1], out);
     case Op::ScatterElements:
-      return scatter_elements(std::get<ScatterAttrs>(attrs), *in[0], *in[1], *in[2], out);
     case Op::ScatterNd:
-      return scatter_nd(std::get<ScatterAttrs>(attrs).reduction, *in[0], *in[1], *in[2], out);
+      return evaluate_indexed(op, attrs, in, out);
     case Op::PoolIndices:
       pool_indices(std::get<PoolIndicesAttrs>(attrs), *in[0], out);
       break;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/cpu/plugin.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -20,11 +21,6 @@ std::string full_name(const std::string &domain, const std::string &op) {
   return domain.empty() ? op : domain + "." + op;
 }
 
-struct Library {
-  void *handle;
-  std::string path;
-};
-
 struct Operator {
   const npu_plugin_op *table;
   std::string library;  ///< file name
@@ -33,7 +29,7 @@ struct Operator {
 /// The libraries of the process; never destroyed, since threads may still compute while it ends.
 struct Registry {
   std::mutex lock;  ///< protects all members
-  std::vector<Library> libraries;
+  std::vector<LoadedPlugin> libraries;
   std::map<std::pair<std::string, std::string>, Operator> operators;  ///< by domain and type
   std::string environment_error;                                      ///< why a library of NPU_PLUGINS is not loaded
 };
@@ -41,6 +37,12 @@ struct Registry {
 Registry &plain_registry() {
   static auto *const registry = new Registry;
   return *registry;
+}
+
+/// Reserved fields belong to later versions.
+template <size_t count>
+bool is_null(const void *const (&reserved)[count]) {
+  return std::ranges::none_of(reserved, [](const void *p) { return p; });
 }
 
 Status check_operator(const npu_plugin_op &op, uint32_t number) {
@@ -52,16 +54,17 @@ Status check_operator(const npu_plugin_op &op, uint32_t number) {
     return wrong("least_inputs and most_inputs are not in order, or most_inputs is 0");
   if (op.least_outputs < 1 || op.least_outputs > op.most_outputs || op.most_outputs > NPU_PLUGIN_MAX_OUTPUTS)
     return wrong("least_outputs and most_outputs are not in order, or outside of 1 to 16");
-  return {};
+  return is_null(op.reserved) ? Status() : wrong("a reserved field is not null");
 }
 
 Status check_table(const npu_plugin *table) {
   if (!table) return Status::error("npu_plugin_entry() returns null");
-  if (table->version != NPU_PLUGIN_VERSION)
+  if (table->version < 1 || table->version > NPU_PLUGIN_VERSION)
     return Status::error("it is of version " + std::to_string(table->version) + ", expected version " +
                          std::to_string(NPU_PLUGIN_VERSION) +
-                         ": compile it with the npu_plugin.h of this installation");
+                         " or an older one: compile it with the npu_plugin.h of this installation");
   if (!table->ops || !table->op_count) return Status::error("it has no operators");
+  if (!is_null(table->reserved)) return Status::error("a reserved field is not null");
   for (uint32_t i = 0; i < table->op_count; ++i) NPU_TRY(check_operator(table->ops[i], i));
   return {};
 }
@@ -71,7 +74,7 @@ std::string domain_of(const npu_plugin_op &op) { return std::strcmp(op.domain, "
 
 Status register_library(Registry &r, void *handle, const std::string &path, const npu_plugin &table) {
   const std::lock_guard hold(r.lock);
-  for (const Library &l : r.libraries)
+  for (const LoadedPlugin &l : r.libraries)
     if (l.handle == handle) return {};
   std::map<std::pair<std::string, std::string>, Operator> operators;
   for (uint32_t i = 0; i < table.op_count; ++i) {
@@ -82,28 +85,44 @@ Status register_library(Registry &r, void *handle, const std::string &path, cons
       return Status::error("operator " + full_name(key.first, key.second) + ": plug-in " +
                            (known != r.operators.end() ? known->second.library : file_name(path)) + " has it already");
   }
-  r.operators.merge(operators);
+  // Both or neither: without memory, the library is closed again.
   r.libraries.push_back({handle, path});
+  r.operators.merge(operators);
   return {};
+}
+
+/// Calls npu_plugin_entry(), which no exception may leave.
+Status call_entry(const npu_plugin *(*entry)(), const npu_plugin *&table) {
+  try {
+    table = entry();
+    return {};
+  } catch (const abi::__forced_unwind &) {  // the thread ends
+    throw;
+  } catch (const std::exception &e) {
+    return Status::error(std::string("a C++ exception left npu_plugin_entry(): ") + e.what());
+  } catch (...) {
+    return Status::error("a C++ exception left npu_plugin_entry()");
+  }
+}
+
+Status adopt_into(Registry &r, void *handle, const std::string &path) {
+  const auto entry = reinterpret_cast<const npu_plugin *(*)()>(::dlsym(handle, "npu_plugin_entry"));
+  if (!entry) return Status::error("it has no function npu_plugin_entry(), which every plug-in has (npu_plugin.h)");
+  const npu_plugin *table = nullptr;
+  NPU_TRY(call_entry(entry, table));
+  NPU_TRY(check_table(table));
+  return register_library(r, handle, path, *table);
 }
 
 Status load_into(Registry &r, const std::string &path) {
   // A name without a slash is a file, too: dlopen() would look for it among the system's libraries.
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), std::free);
   if (!real) return Status::error("plug-in " + path + ": " + std::strerror(errno));
-  void *const handle = ::dlopen(real.get(), RTLD_NOW | RTLD_LOCAL);
+  std::unique_ptr<void, int (*)(void *)> handle(::dlopen(real.get(), RTLD_NOW | RTLD_LOCAL), ::dlclose);
   if (!handle) return Status::error("plug-in " + path + " cannot be loaded: " + ::dlerror());
-  const auto entry = reinterpret_cast<const npu_plugin *(*)()>(::dlsym(handle, "npu_plugin_entry"));
-  Status status;
-  if (!entry) {
-    status = Status::error("it has no function npu_plugin_entry(), which every plug-in has (npu_plugin.h)");
-  } else {
-    const npu_plugin *const table = entry();
-    status = check_table(table);
-    if (status.ok()) status = register_library(r, handle, real.get(), *table);
-  }
-  if (!status.ok()) ::dlclose(handle);
-  return status.within("plug-in " + path);
+  NPU_TRY(adopt_into(r, handle.get(), real.get()).within("plug-in " + path));
+  (void)handle.release();
+  return {};
 }
 
 void load_environment(Registry &r) {
@@ -233,7 +252,9 @@ class Call : private npu_plugin_call {
       const size_t i = c.find(name, PluginValue::Tensor);
       return i < c.tensors_.size() ? &c.tensors_[i] : nullptr;
     };
-    fail = [](const npu_plugin_call *call, const char *reason) { of(call).set_error(reason ? reason : ""); };
+    fail = [](const npu_plugin_call *call, const char *reason) {
+      of(call).set_error([&] { return reason && *reason ? std::string(reason) : "it failed and gave no reason"; });
+    };
   }
   Call(const Call &) = delete;  // the base points into the vectors
   Call &operator=(const Call &) = delete;
@@ -244,33 +265,48 @@ class Call : private npu_plugin_call {
     int status = 0;
     try {
       status = callback(this);
+    } catch (const abi::__forced_unwind &) {  // the thread ends
+      throw;
     } catch (const std::exception &e) {
-      set_error(std::string("a C++ exception left it: ") + e.what());
+      set_error([&] { return std::string("a C++ exception left it: ") + e.what(); });
     } catch (...) {
-      set_error("a C++ exception left it");
+      set_error([] { return std::string("a C++ exception left it"); });
     }
-    if (status != 0 && !failed_) set_error("it failed with status " + std::to_string(status) + " and gave no reason");
-    return failed_ ? named(Status::error(error_), attrs_, operator_) : Status();
+    if (status != 0)
+      set_error([&] { return "it failed with status " + std::to_string(status) + " and gave no reason"; });
+    const std::lock_guard hold(lock_);
+    if (!failed_) return {};
+    return named(Status::error(error_.empty() ? "it failed, and there is no memory for the reason" : error_), attrs_,
+                 operator_);
   }
 
  private:
   static const Call &of(const npu_plugin_call *call) { return *static_cast<const Call *>(call); }
 
-  void set_error(const std::string &reason) const {
-    if (!failed_) error_ = reason.empty() ? "it failed and gave no reason" : reason;
+  /// The first error of all threads counts. Plug-ins call this through C.
+  template <class F>
+  void set_error(F text) const noexcept {
+    const std::lock_guard hold(lock_);
+    if (failed_) return;
     failed_ = true;
+    try {
+      error_ = text();
+    } catch (const std::bad_alloc &) {  // it stays empty
+    }
   }
 
   /// The place of an attribute, or SIZE_MAX. A list without elements has any type.
-  size_t find(const char *name, PluginValue kind) const {
+  size_t find(const char *name, PluginValue kind) const noexcept {
     for (size_t i = 0; name && i < attrs_.attributes.size(); ++i) {
       const PluginAttribute &a = attrs_.attributes[i];
       if (a.name != name) continue;
       const bool empty = a.kind == PluginValue::Ints && a.ints.empty();
       if (a.kind == kind || (empty && kind != PluginValue::Tensor)) return i;
       constexpr const char *kTexts[] = {"integers", "floats", "strings", "a tensor"};
-      set_error("attribute '" + a.name + "' has " + kTexts[static_cast<size_t>(a.kind)] + ", expected " +
-                kTexts[static_cast<size_t>(kind)]);
+      set_error([&] {
+        return "attribute '" + a.name + "' has " + kTexts[static_cast<size_t>(a.kind)] + ", expected " +
+               kTexts[static_cast<size_t>(kind)];
+      });
     }
     return SIZE_MAX;
   }
@@ -288,8 +324,9 @@ class Call : private npu_plugin_call {
   const Operator operator_;
   std::vector<npu_plugin_tensor> in_, out_, tensors_;
   std::vector<std::vector<const char *>> texts_;
-  mutable std::string error_;
-  mutable bool failed_ = false;
+  mutable std::mutex lock_;
+  mutable std::string error_;    // under lock_; empty after a failure for whose reason there was no memory
+  mutable bool failed_ = false;  // under lock_
 };
 
 /// One that may come from a file.
@@ -336,11 +373,19 @@ Status check_outputs(const std::vector<npu_plugin_tensor> &got, std::vector<Tens
 
 Status load_plugin(const std::string &path) { return load_into(registry(), path); }
 
-std::vector<std::string> loaded_plugins() {
+Status adopt_plugin(void *handle, const std::string &path) {
+  return adopt_into(registry(), handle, path).within("plug-in " + path);
+}
+
+std::vector<LoadedPlugin> plugin_libraries() {
   Registry &r = registry();
   const std::lock_guard hold(r.lock);
+  return r.libraries;
+}
+
+std::vector<std::string> loaded_plugins() {
   std::vector<std::string> out;
-  for (const Library &l : r.libraries) out.push_back(l.path);
+  for (const LoadedPlugin &l : plugin_libraries()) out.push_back(l.path);
   return out;
 }
 

@@ -15,7 +15,19 @@ namespace npu::cpu {
 /// Loads a library and registers its operators. Nothing happens for one that is loaded already.
 Status load_plugin(const std::string &path);
 
-/// Real paths of the libraries that are loaded, in their order.
+/// Registers the operators of a library that is loaded in this process already, by dlopen()'s handle, which stays open.
+/// Its file need not exist any more; `path` is for messages.
+Status adopt_plugin(void *handle, const std::string &path);
+
+struct LoadedPlugin {
+  void *handle;
+  std::string path;
+};
+
+/// The libraries that are loaded, in their order; later calls return the same ones and those that came after.
+std::vector<LoadedPlugin> plugin_libraries();
+
+/// Their real paths.
 std::vector<std::string> loaded_plugins();
 
 /// True if a library has the operator; `library` gets its file name.

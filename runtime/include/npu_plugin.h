@@ -7,14 +7,20 @@
  * them. npuc --plugin FILE, NPU_PLUGINS, bmrt_load_plugin() and qnpu.load_plugin() load one; it stays loaded until the
  * process ends. docs/guide/own-operators.md describes it step by step.
  *
- * A plug-in defines npu_plugin_entry(), which returns its table of operators. The table and what it points to live as
- * long as the library.
+ * A plug-in defines npu_plugin_entry(), which returns its table of operators. It may be called several times, and
+ * returns the same table each time. The table and all it points to live as long as the library.
  *
  * Callbacks run in any thread, also at the same time for the same operator. Everything in `struct npu_plugin_call` is
  * the caller's and valid until the callback returns. A callback returns 0, or another number for a failure, whose
- * reason it gives to fail() before. It must not end the process, and no C++ exception may leave it.
+ * reason it gives to fail() before. It must not end the process, and no C++ exception may leave it, nor
+ * npu_plugin_entry().
  *
- * Changes: NPU_PLUGIN_VERSION grows with every change of these structures. A library of another version is refused.
+ * A callback may have threads of its own. Any of them may call the functions of `struct npu_plugin_call`, at the same
+ * time, until the callback returns.
+ *
+ * Changes: NPU_PLUGIN_VERSION grows with every change. Structures keep their sizes and the offsets of their fields: new
+ * fields take the place of reserved ones, which are null. `struct npu_plugin_call` also grows at its end. A runtime
+ * takes libraries of its own version and of all older ones.
  */
 
 #include <stdint.h>
@@ -46,6 +52,7 @@ struct npu_plugin_tensor {
   int64_t dims[NPU_PLUGIN_MAX_DIMS]; /* outermost first; may be 0 */
   uint64_t count;                    /* elements; set by the caller */
   void *data;                        /* null in infer(); aligned to 16 bytes */
+  void *reserved;                    /* null */
 };
 
 struct npu_plugin_op;
@@ -66,7 +73,7 @@ struct npu_plugin_call {
   const float *(*get_floats)(const struct npu_plugin_call *call, const char *name, uint64_t *count);
   const char *const *(*get_strings)(const struct npu_plugin_call *call, const char *name, uint64_t *count);
   const struct npu_plugin_tensor *(*get_tensor)(const struct npu_plugin_call *call, const char *name);
-  /* Copies the reason for a failure; the first one counts. */
+  /* Copies the reason for a failure; the first one of all threads counts. */
   void (*fail)(const struct npu_plugin_call *call, const char *reason);
 };
 
@@ -79,12 +86,15 @@ struct npu_plugin_op {
   int (*infer)(const struct npu_plugin_call *call);
   /* Computes: equal inputs give equal outputs, since constants are computed when a network is compiled. */
   int (*compute)(const struct npu_plugin_call *call);
+  void *user; /* for the plug-in: callbacks find it in call->op */
+  const void *reserved[4];
 };
 
 struct npu_plugin {
-  uint32_t version;  /* NPU_PLUGIN_VERSION */
+  uint32_t version;  /* NPU_PLUGIN_VERSION of the header that it is compiled with */
   uint32_t op_count; /* at least 1 */
   const struct npu_plugin_op *ops;
+  const void *reserved[4];
 };
 
 /* Defined by the plug-in. */

@@ -3,6 +3,8 @@
 #ifndef NPURT_GUARD_H
 #define NPURT_GUARD_H
 
+#include <cxxabi.h>
+
 #include <exception>
 #include <new>
 
@@ -11,7 +13,7 @@
 
 namespace npurt {
 
-/// Of the exception that is being handled, if it is one of the standard library (memory).
+/// The error for the exception that is being handled. The end of a thread is none.
 inline Status thrown() {
   try {
     throw;
@@ -19,6 +21,10 @@ inline Status thrown() {
     return Status::error("out of system memory");
   } catch (const std::exception &e) {
     return Status::error(std::string("internal error: ") + e.what());
+  } catch (const abi::__forced_unwind &) {
+    throw;
+  } catch (...) {
+    return Status::error("internal error: an exception of an unknown type");
   }
 }
 

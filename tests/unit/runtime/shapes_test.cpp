@@ -174,6 +174,18 @@ TEST_F(ShapesTest, AShapeIsCompiledOnce) {
   EXPECT_GT(held(), before) << "another program";
 }
 
+/// The file of a plug-in may be replaced while programs run that have loaded it.
+TEST_F(ShapesTest, ALoadedPluginNeedsItsFileNoMore) {
+  char dir[] = "/tmp/shapes-XXXXXX";
+  ASSERT_TRUE(mkdtemp(dir));
+  const std::string copy = std::string(dir) + "/plugin.so";
+  std::filesystem::copy_file(getenv("NPU_TEST_PLUGIN_FILE"), copy);
+  EXPECT_TRUE(bmrt_load_plugin(copy.c_str())) << bmrt_last_error();
+  std::filesystem::remove_all(dir);
+  run(2, 5, 9);
+  run(1, 9, 5);
+}
+
 TEST_F(ShapesTest, TheOldInterfaceVariesHeightAndWidth) {
   EXPECT_TRUE(bmrt_can_batch_size_change(p_bmrt, 0, "conv"));
   EXPECT_TRUE(bmrt_can_height_and_width_change(p_bmrt, 0, "conv"));
