@@ -302,9 +302,12 @@ Status explain(const Arguments &args, const npu::compiler::Options &options) {
 /// Checks all values of --shape, --stage, --input and of types. No file is read.
 Status tensor_options(const Arguments &args, npu::compiler::Options &options) {
   for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
+  std::set<std::map<std::string, npu::graph::Shape>> stages;
   for (const std::string &s : args.stages) {
     std::map<std::string, npu::graph::Shape> shapes = options.shapes;
     NPU_TRY(npu::compiler::parse_stage(s, shapes));
+    if (!stages.insert(std::move(shapes)).second)
+      return Status::error("--stage " + s + ": another --stage has the same shapes");
   }
   if (args.dynamic && !args.inputs.empty())
     return Status::error(
