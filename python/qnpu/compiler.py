@@ -256,7 +256,7 @@ _PROGRESS = re.compile(r"^npuc: ([^:\n]+ \d+ of \d+| *\d+ s, \d+ schedules tried
 def _reason(said: str, folder: str, options: Mapping[str, Any]) -> str:
     """The compiler's reason in the caller's words: without its progress, its name and files that it was given
     here, and with the keyword arguments for options that it names."""
-    text = re.sub(r"^npuc: (error: )?", "", _PROGRESS.sub("", said).strip())
+    text = re.sub(r"^npuc: (error: )?|; see npuc --help$", "", _PROGRESS.sub("", said).strip())
     text = text.replace(os.path.join(folder, "model.onnx"), "the model").replace(folder + os.sep, "")
     unknown = _UNKNOWN.match(text)
     if unknown:  # a suggestion that follows is an option

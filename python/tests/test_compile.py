@@ -103,8 +103,11 @@ class Compile(support.Test):
     def test_errors_are_the_compiler_s(self):
         error = qnpu.CompileError
         for value in 3, ["CPUExecutionProvider"], True:
-            self.fails("no_such_option: unknown option; see", qnpu.compile, support.digits_model(),
+            self.fails("no_such_option: unknown option", qnpu.compile, support.digits_model(),
                        no_such_option=value, kind=error)
+        with self.assertRaises(error) as caught:
+            qnpu.compile(support.digits_model(), shape="image=")
+        self.assertNotIn("--help", str(caught.exception))
         self.fails(["input_typ: unknown option; is --input-type meant?", "\nIn Python: input_type="], qnpu.compile,
                    support.digits_model(), input_typ="uint8", kind=error)
         self.fails("no-such.onnx", qnpu.compile, self.path("no-such.onnx"), kind=error)
