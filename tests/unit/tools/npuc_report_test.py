@@ -574,6 +574,24 @@ class Refusals(Case):
         _, out, _ = run("tpu_model", "--info", self.path("o"))
         self.assertNotIn("create time", out)
 
+    def test_a_layer_in_another_one_has_the_type_of_its_result(self):
+        """A Relu that a convolution of 8 bits computes, between two of them; the edges say the same."""
+        g = Graph("net")
+        values = np.random.default_rng(1)
+        weights = [g.const(values.normal(size=shape).astype(np.float32)) for shape in ((8, 3, 3, 3), (4, 8, 3, 3))]
+        y = g.node("Relu", [g.node("Conv", [g.input("x", [1, 3, 12, 12]), weights[0]])])
+        g.output(g.node("Conv", [y, weights[1]]))
+        self.model(g.serialize())
+        os.mkdir(self.path("samples"))
+        np.save(self.path("samples", "0.npy"), values.normal(size=(1, 3, 12, 12)).astype(np.float32))
+        code, out, err = run("npuc", self.path("net.onnx"), "-o", self.path("o"), "--quantize", "int8", "--calibrate",
+                             self.path("samples"), "--report", "json")
+        self.assertEqual(code, 0, err)
+        stage = json.loads(out)["stages"][0]
+        self.assertEqual([(n["runs_on"], n["outputs"][0]["dtype"]) for n in stage["nodes"][:3]],
+                         [("TIU+GDMA", "int8"), ("in Conv_0", "int8"), ("TIU+GDMA", "float32")])
+        self.assertEqual([e["dtype"] for e in stage["edges"] if e["from"] in (0, 1)], ["int8", "int8"])
+
     def test_a_full_device_is_the_cause(self):
         self.model(one("Relu", [4]))
         code, _, err = run("npuc", self.path("net.onnx"), "-q", "-o", "/dev/full")
