@@ -240,7 +240,7 @@ void CommandLine::operands(std::string name, size_t most, std::vector<std::strin
 }
 
 int CommandLine::refuse(const std::string &message) const {
-  std::fprintf(stderr, "%s: %s; see %s --help\n", program_.c_str(), message.c_str(), program_.c_str());
+  std::fprintf(stderr, "%s: %s; see %s --help\n", program_.c_str(), printable(message).c_str(), program_.c_str());
   return kUsageStatus;
 }
 

@@ -22,17 +22,33 @@ constexpr const char *kWeights =
     "its weights are not known when the network is compiled, and too many for a convolution on the chip then";
 constexpr const char *kLittleWork = "it is less work than it takes to go from the CPU to the chip and back";
 
-const char *reason_for_cpu(const graph::Graph &g, const graph::Node &n) {
-  const bool known = n.inputs.size() < 2 || n.inputs[1] == graph::kNoValue || g.is_constant(n.inputs[1]);
-  if (n.op == graph::Op::Gather && !known) return kIndices;
-  return n.op == graph::Op::Conv && !known ? kWeights : kNoCommand;
+/// "'sl', which is int32": a tensor, by its name if it has one.
+std::string tensor_text(const graph::Graph &g, graph::ValueId v) {
+  const graph::Value &value = g[v];
+  return (value.name.empty() ? "a tensor" : "'" + value.name + "'") + ", which is " + graph::dtype_name(value.dtype);
 }
 
-/// Why nodes of the graph run on the CPU, by their sources.
+/// `alone`: the node is all that its operator of the file has become.
+std::string reason_for_cpu(const graph::Graph &g, const graph::Node &n, bool alone) {
+  const bool known = n.inputs.size() < 2 || n.inputs[1] == graph::kNoValue || g.is_constant(n.inputs[1]);
+  if (n.op == graph::Op::Gather && !known) return kIndices;
+  if (n.op == graph::Op::Conv && !known) return kWeights;
+  const graph::ValueId tensor = is_quantized(n) ? graph::kNoValue : graph::unsuitable_tensor(g, n);
+  if (graph::has_command(g, n) && tensor != graph::kNoValue)
+    return std::string(kNoCommand) + " with " + tensor_text(g, tensor);
+  if (alone) return kNoCommand;
+  return "the chip has no commands for a part of it, " + std::string(graph::op_name(n.op)) +
+         (tensor == graph::kNoValue ? "" : " of " + tensor_text(g, tensor));
+}
+
+/// Why nodes of the graph run on the CPU, by their sources: for each the first reason.
 std::map<size_t, std::string> reasons_for_cpu(const graph::Graph &g) {
+  std::map<int, size_t> count;
+  for (const graph::Node &n : g.nodes) ++count[n.source];
   std::map<size_t, std::string> out;
   for (const graph::Node &n : g.nodes)
-    if (!graph::runs_on_chip(g, n)) out[static_cast<size_t>(n.source)] = reason_for_cpu(g, n);
+    if (!graph::runs_on_chip(g, n))
+      out.try_emplace(static_cast<size_t>(n.source), reason_for_cpu(g, n, count[n.source] == 1));
   return out;
 }
 
@@ -64,7 +80,8 @@ std::string where_all(const std::vector<LayerReport> &layers, size_t from, size_
     sum.on_tiu |= l.on_tiu;
     sum.on_gdma |= l.on_gdma;
     sum.on_cpu |= l.on_cpu;
-    const bool folded = l.where.empty() || l.where == "nothing to do" || l.where == "dead" || l.where == kFolded;
+    const bool folded = l.where.empty() || l.where == "nothing to do" || l.where == "dead" ||
+                        l.where == graph::kInItsNodes || l.where == kFolded;
     if (where.empty() && !folded) where = l.where;
   }
   const std::string engines = engines_text(sum);
@@ -148,6 +165,8 @@ Kind kind_of(const NodePlace &p) {
 
 constexpr size_t kNamed = 3;  ///< nodes that have one reason together
 
+std::string nodes_text(size_t count) { return std::to_string(count) + (count == 1 ? " node" : " nodes"); }
+
 /// "2 nodes ('a', 'b')": those for which like() holds.
 template <class Like>
 std::string group_text(const std::vector<NodePlace> &places, Like like) {
@@ -158,7 +177,7 @@ std::string group_text(const std::vector<NodePlace> &places, Like like) {
     if (count++ < kNamed) names += (names.empty() ? "'" : ", '") + p.name + "'";
   }
   if (count > kNamed) names += ", ...";
-  return std::to_string(count) + (count == 1 ? " node (" : " nodes (") + names + ")";
+  return nodes_text(count) + " (" + names + ")";
 }
 
 std::string one_line(std::string text) {
@@ -239,7 +258,7 @@ std::string explain_text(const Explanation &explanation) {
   std::string text = lines.text();
   for (const std::string &warning : explanation.warnings) text += "warning: " + one_line(warning) + '\n';
   for (const std::string &note : explanation.notes) text += "note: " + one_line(note) + '\n';
-  text += std::to_string(explanation.nodes.size() - more) + " nodes: " + counts_text(counts, true) + '\n';
+  text += nodes_text(explanation.nodes.size() - more) + ": " + counts_text(counts, true) + '\n';
   if (more) text += std::to_string(more) + " more that npuc adds: " + counts_text(added, false) + '\n';
   return text;
 }

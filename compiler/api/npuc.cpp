@@ -20,6 +20,7 @@
 #include "compiler/quantize/half.h"
 #include "compiler/schedule/check_sync.h"
 #include "compiler/schedule/program.h"
+#include "runtime/bmodel/room.h"
 
 namespace npu::compiler {
 namespace {
@@ -242,6 +243,55 @@ void add_layers(const graph::Graph &g, Report &r) {
   }
 }
 
+/// Gives layers that passes have put into another one the type in which that one computes: of its operand for a layer
+/// in front of it, else of its result.
+void set_joined_types(const graph::Graph &g, Report &r) {
+  struct Place {
+    size_t source;
+    graph::Dtype reads, makes;
+  };
+  std::map<std::string, Place> places;
+  std::map<std::string, std::string> fates;
+  for (const graph::Source &s : g.sources) fates.emplace(s.name, s.fate);
+  for (const graph::Node &n : g.nodes) {
+    const graph::Dtype makes = g[n.output].dtype;
+    const bool reads = !n.inputs.empty() && n.inputs[0] != graph::kNoValue;
+    const auto source = static_cast<size_t>(n.source);
+    places.try_emplace(g.sources[source].name, Place{source, reads ? g[n.inputs[0]].dtype : makes, makes})
+        .first->second.makes = makes;
+  }
+  constexpr std::string_view kIn = "in ";
+  for (size_t i = 0; i < g.sources.size(); ++i) {
+    std::string fate = g.sources[i].fate;
+    for (size_t steps = 0; fate.starts_with(kIn) && steps < g.sources.size(); ++steps) {
+      const std::string name = fate.substr(kIn.size());
+      const auto place = places.find(name);
+      if (place != places.end()) {
+        for (graph::TensorKind &kind : r.layers[i].outputs)
+          if (graph::is_real(kind.dtype))
+            kind.dtype = i < place->second.source ? place->second.reads : place->second.makes;
+        break;
+      }
+      const auto next = fates.find(name);
+      fate = next == fates.end() ? "" : next->second;
+    }
+  }
+}
+
+/// Gives edges of the file the types of the layers that make them, and of the network's inputs.
+void set_edge_types(const graph::Graph &g, Report &r) {
+  std::map<std::string, graph::Dtype> inputs;
+  for (graph::ValueId v : g.inputs) inputs.emplace(g[v].name, g[v].dtype);
+  for (EdgeReport &e : r.edges) {
+    if (e.from == EdgeReport::kOutside) {
+      if (const auto input = inputs.find(e.tensor); input != inputs.end()) e.kind.dtype = input->second;
+    } else if (const auto &outputs = r.layers[e.from].outputs;
+               outputs.size() == 1 && outputs[0].shape == e.kind.shape) {
+      e.kind.dtype = outputs[0].dtype;
+    }
+  }
+}
+
 /// The report's layers for those of a part: of the first `shared` they are the same, the others are its own.
 std::vector<size_t> layers_of(const std::vector<graph::Source> &sources, size_t shared, Report &r) {
   std::vector<size_t> out;
@@ -300,8 +350,9 @@ void report_bounds(const bmodel::StageDesc &stage, Report &r) {
   r.mac_bound = r.array_macs / (uint64_t{p.mac_ic} * p.mac_oc * p.mac_pixels * r.cores);
   r.memory_bound = (r.constant_bytes + r.moved_io_bytes) / (uint64_t{p.ddr_bw} * r.cores);
   r.coeff_bytes = stage.coeff.size();
-  r.io_bytes = stage.io_bytes;
-  r.ctx_bytes = stage.ctx_bytes;
+  for (const auto *list : {&stage.inputs, &stage.outputs})
+    for (const bmodel::TensorDesc &t : *list) r.io_bytes += bmodel::tensor_room(t.bytes);
+  r.ctx_bytes = stage.subs.empty() ? stage.ctx_bytes : bmodel::tensor_room(stage.ctx_bytes);
 }
 
 /// Counts what else a launch needs on the card: commands, with one copy for each output that may have to be staged, and
@@ -321,7 +372,7 @@ void report_memory(const bmodel::StageDesc &stage, Report &r) {
   for (const bmodel::SubNetDesc &sub : stage.subs) {
     add_code(sub, sub.outputs.size());
     for (const bmodel::TensorDesc &t : sub.outputs)
-      if (!outer.count(t.name)) r.between_bytes += aligned(t.bytes, 4096);
+      if (!outer.count(t.name)) r.between_bytes += bmodel::tensor_room(t.bytes);
   }
 }
 
@@ -447,7 +498,9 @@ Status compile_graph(graph::Graph &g, const Options &options, Compiled &out) {
   r.warnings.insert(r.warnings.end(), g.warnings.begin(), g.warnings.end());
   std::vector<graph::Part> parts = graph::partition(g);
   add_layers(g, r);
+  set_joined_types(g, r);
   if (options.memory_maps) add_edges_of_passes(g, r.imported_layers, r.edges);
+  set_edge_types(g, r);
   for (size_t p = 0; p < parts.size(); ++p)
     NPU_TRY(dump(parts[p].graph, options, number_of_parts(options),
                  "part" + std::to_string(p) + (parts[p].on_chip ? "-npu" : "-cpu")));
@@ -502,7 +555,7 @@ Status compile_raw(graph::RawModel raw, const Options &options, Compiled &out) {
   graph::Graph g;
   NPU_TRY(make_graph(std::move(raw), options, g, out));
   if (g.inputs.empty())
-    return graph::refuse(graph::Obstacle::Option, "the network has no input: all that it computes is constant");
+    return graph::refuse(graph::Obstacle::NoInput, "the network has no input: all that it computes is constant");
   return compile_graph(g, options, out);
 }
 

@@ -248,13 +248,22 @@ bool parse_size(const std::string &text, int64_t &out);
 Status check_lmem(int64_t bytes);
 /// "input=1,3,224,224;mask=1,224": the shapes of a stage.
 Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes);
+/// The parts of parse_input()'s text.
+struct InputValue {
+  std::string name;
+  graph::TensorPtr numbers;  ///< null: they are in the file
+  std::string file;
+};
+/// Takes such a text apart; reads no file.
+Status split_input(const std::string &text, InputValue &out);
 /// "NAME=VALUE[,VALUE...]" (one number: without dimensions) or "NAME=FILE.npy": the value of an input.
 Status parse_input(const std::string &text, std::map<std::string, graph::TensorPtr> &values);
 /// "TYPE" (of all) or "NAME=TYPE"; TYPE is int8, uint8, float16 or fp16, bfloat16 or bf16, float32 or fp32. `option` is
 /// for the message of an error.
 Status parse_io_type(const std::string &option, const std::string &text, graph::IoTypes::Side &side);
-/// "input=1,3,224,224"
-Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes);
+/// "input=1,3,224,224". `option` is for the message of an error.
+Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes,
+                   const std::string &option = "--shape");
 
 }  // namespace npu::compiler
 

@@ -61,18 +61,24 @@ bool parse_numbers(std::string_view text, graph::TensorPtr &out) {
 
 }  // namespace
 
-Status parse_input(const std::string &text, std::map<std::string, graph::TensorPtr> &values) {
+Status split_input(const std::string &text, InputValue &out) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
     return Status::error("--input " + text + ": NAME=VALUE or NAME=FILE.npy is expected");
-  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
-  graph::TensorPtr tensor;
-  if (!parse_numbers(value, tensor)) {
-    if (!value.ends_with(".npy"))
-      return Status::error("--input " + text + ": '" + value + "' is neither numbers nor the name of a .npy file");
-    NPU_TRY(arrays::read_npy(value, tensor).within("--input " + name));
-  }
-  return values.emplace(name, tensor).second ? Status() : Status::error("--input names '" + name + "' twice");
+  out.name = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  if (parse_numbers(value, out.numbers)) return {};
+  out.file = value;
+  if (value.ends_with(".npy")) return {};
+  return Status::error("--input " + text + ": '" + value + "' is neither numbers nor the name of a .npy file");
+}
+
+Status parse_input(const std::string &text, std::map<std::string, graph::TensorPtr> &values) {
+  InputValue value;
+  NPU_TRY(split_input(text, value));
+  if (!value.numbers) NPU_TRY(arrays::read_npy(value.file, value.numbers).within("--input " + value.name));
+  return values.emplace(value.name, value.numbers).second ? Status()
+                                                          : Status::error("--input names '" + value.name + "' twice");
 }
 
 namespace {
@@ -106,7 +112,7 @@ Status parse_io_type(const std::string &option, const std::string &text, graph::
 Status parse_stage(const std::string &text, std::map<std::string, graph::Shape> &shapes) {
   for (size_t from = 0;;) {
     const size_t end = text.find(';', from);
-    NPU_TRY(parse_shape(text.substr(from, end - from), shapes));
+    NPU_TRY(parse_shape(text.substr(from, end - from), shapes, "--stage"));
     if (end == std::string::npos) return {};
     from = end + 1;
   }
@@ -133,18 +139,19 @@ bool parse_dims(std::string_view text, graph::Shape &shape, std::string_view &wr
 
 }  // namespace
 
-Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes) {
+Status parse_shape(const std::string &text, std::map<std::string, graph::Shape> &shapes, const std::string &option) {
   static const std::string expected = "NAME=D0,D1,... or NAME=D0xD1x... is expected, as image=1,3,224,224";
   const size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0) return Status::error("--shape " + text + ": " + expected);
+  if (equals == std::string::npos || equals == 0) return Status::error(option + " " + text + ": " + expected);
   const std::string name = text.substr(0, equals);
   graph::Shape shape;
   std::string_view wrong;
   if (!parse_dims(std::string_view(text).substr(equals + 1), shape, wrong))
-    return Status::error("--shape " + text + ": dimension " + std::to_string(shape.size()) + ", '" +
+    return Status::error(option + " " + text + ": dimension " + std::to_string(shape.size()) + ", '" +
                          std::string(wrong) + "', is not a positive number; " + expected);
-  if (!shapes.emplace(name, shape).second) return Status::error("--shape names '" + name + "' twice");
-  return {};
+  if (shapes.emplace(name, shape).second) return {};
+  if (option == "--shape") return Status::error("--shape names '" + name + "' twice");
+  return Status::error(option + " " + text + ": '" + name + "' has a shape already, from " + option + " or --shape");
 }
 
 }  // namespace npu::compiler

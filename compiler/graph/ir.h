@@ -68,6 +68,9 @@ struct Value : TensorKind {
   bool in_memory = false;       ///< never kept in local memory: it is written to memory piece by piece
 };
 
+/// The place in the report of a node whose nodes stand for it: a call of a function, a node with bodies.
+inline constexpr const char *kInItsNodes = "in its nodes";
+
 /// Where a node of the ONNX file went, for the report.
 struct Source {
   std::string name, type;

@@ -25,8 +25,12 @@ constexpr struct {
                   {"option", -ERANGE},
                   {"declared shape", -EILSEQ},
                   {"local memory", -ENOSPC},
-                  {"file", -ENOEXEC}};
-static_assert(std::size(kObstacles) == static_cast<size_t>(Obstacle::File) + 1);
+                  {"file", -ENOEXEC},
+                  {"file", -EUNATCH},
+                  {"plug-in", -ELIBBAD},
+                  {"function", -ELOOP},
+                  {"no input", -ENXIO}};
+static_assert(std::size(kObstacles) == static_cast<size_t>(Obstacle::NoInput) + 1);
 
 }  // namespace
 

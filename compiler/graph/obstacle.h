@@ -26,10 +26,14 @@ enum class Obstacle : uint8_t {
   DeclaredShape,  ///< the file says another one than its nodes make
   LocalMemory,    ///< too little
   File,           ///< it cannot be read, or is no network
+  Unsuitable,     ///< it is something else, or a file that it needs is missing: the message has the remedy
+  Plugin,         ///< refuses, or breaks the rules of plug-ins
+  Function,       ///< one of the file, or its call, breaks the rules of functions
+  NoInput,        ///< none is left: all is constant
 };
 
 /// "operator", "operator set", "attribute", "value", "data-dependent shape", "open shape", "type", "form", "size",
-/// "option", "declared shape", "local memory", "file", "other".
+/// "option", "declared shape", "local memory", "file" (two of them), "plug-in", "function", "no input", "other".
 const char *obstacle_name(Obstacle obstacle);
 
 /// An error whose code says what is in the way.

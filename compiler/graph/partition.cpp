@@ -52,6 +52,8 @@ bool has_whole_rows(const Graph &g, const Node &n) {
   return g[n.output].shape[static_cast<size_t>(std::get<SoftmaxAttrs>(n.attrs).axis)] <= kWholeRow;
 }
 
+}  // namespace
+
 bool has_command(const Graph &g, const Node &n) {
   switch (n.op) {
     case Op::Conv:
@@ -81,6 +83,8 @@ bool has_command(const Graph &g, const Node &n) {
       return false;
   }
 }
+
+namespace {
 
 /// Whether a command takes 8 bits without knowing what they stand for.
 bool takes_bytes(const Node &n) { return moves(n) || is_max_pool(n); }
@@ -407,18 +411,21 @@ class Extraction {
 
 }  // namespace
 
-bool runs_on_chip(const Graph &g, const Node &n) {
-  if (is_quantized(n)) return has_integer_command(g, n);
+ValueId unsuitable_tensor(const Graph &g, const Node &n) {
   const auto fits = [&](Dtype type) {
     return is_real(type) || (is_byte(type) && takes_bytes(n)) ||
            (is_word(type) && (rearranges(n) || n.op == Op::Concat));
   };
-  if (!fits(g[n.output].dtype)) return false;
   for (size_t k = 0; k < n.inputs.size(); ++k) {
     const bool index = n.op == Op::Gather && k == 1;
-    if (n.inputs[k] != kNoValue && !index && !fits(g[n.inputs[k]].dtype)) return false;
+    if (n.inputs[k] != kNoValue && !index && !fits(g[n.inputs[k]].dtype)) return n.inputs[k];
   }
-  return has_command(g, n);
+  return fits(g[n.output].dtype) ? kNoValue : n.output;
+}
+
+bool runs_on_chip(const Graph &g, const Node &n) {
+  if (is_quantized(n)) return has_integer_command(g, n);
+  return unsuitable_tensor(g, n) == kNoValue && has_command(g, n);
 }
 
 namespace {

@@ -25,6 +25,13 @@ struct Part {
 /// Only a softmax of float32 is cut within a row; else a row has to fit the smallest local memory with its result.
 inline constexpr int64_t kWholeRow = 8192;
 
+/// The first tensor of a node, operands before the result, whose type keeps the node from the chip; kNoValue: types do
+/// not.
+ValueId unsuitable_tensor(const Graph &graph, const Node &node);
+
+/// True if the chip has commands for an operator like this node's, of any types.
+bool has_command(const Graph &graph, const Node &node);
+
 /// Whether the chip has commands for a node. Else the CPU computes it.
 bool runs_on_chip(const Graph &graph, const Node &node);
 

@@ -18,6 +18,14 @@ bool is_hex(std::string_view text) {
 /// The rest of a hash of at least 128 bits, of which folders have the first digits.
 bool is_hash(std::string_view text) { return text.size() >= 28 && is_hex(text); }
 
+/// True for an object of Nix or Guix, HASH-NAME: 32 digits and small letters in front of the name.
+bool is_object(std::string_view text) {
+  constexpr size_t kHash = 32;
+  return text.size() > kHash + 1 && text[kHash] == '-' && std::ranges::all_of(text.substr(0, kHash), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+         });
+}
+
 /// True if the first `end` names end with those of a store.
 bool ends_with(const Names &names, size_t end, const Names &last) {
   if (end < last.size()) return false;
@@ -29,6 +37,9 @@ bool ends_with(const Names &names, size_t end, const Names &last) {
 size_t store_length(const Names &names) {
   const size_t n = names.size();
   if (n > 3 && names[2] == "store" && (names[1] == "nix" || names[1] == "gnu")) return 3;
+  // A store of Nix elsewhere: of a user, in a chroot, mounted.
+  for (size_t i = 0; i + 2 < n; ++i)
+    if (names[i] == "store" && is_object(names[i + 1])) return i + 1;
   if (n == 0) return 0;
   const std::string &file = names[n - 1];
   const auto fan = [&](size_t i) { return names[i].size() == 2 && is_hex(names[i]); };

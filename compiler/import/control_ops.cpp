@@ -96,16 +96,10 @@ std::optional<int64_t> deciding_number(const Graph &g, ValueId condition, const 
   return {};
 }
 
-/// Says which option would make the condition of an If known: ": --input sr=16000 chooses the then_branch ...".
-std::string condition_hint(const OpContext &c, bool branch) {
-  const Origins origins = find_origins(c.graph, c.in(0));
-  if (origins.inputs.size() != 1) return {};
-  const Value &input = c.graph[*origins.inputs.begin()];
-  if (element_count(input.shape) != 1) return {};
-  const std::optional<int64_t> number = deciding_number(c.graph, c.in(0), origins, branch);
-  return ": --input " + input.name + "=" +
-         (number ? std::to_string(*number) + " chooses the " + kBranches[branch] : "VALUE chooses a branch") +
-         " when the network is compiled";
+/// ": " and the hint, where there is one.
+std::string added_hint(const OpContext &c, bool branch) {
+  const std::string hint = condition_hint(c.graph, c.in(0), branch);
+  return hint.empty() ? "" : ": " + hint;
 }
 
 /// The bodies of an If, and what they become.
@@ -121,8 +115,8 @@ Status check_outputs(const OpContext &c, const Branches &branches, bool branch) 
                                                    " outputs, expected " + std::to_string(c.results.size()));
 }
 
-Status convert_branch(OpContext &c, bool perhaps, bool branch, Branches &branches) {
-  NPU_TRY(c.bodies->convert_body(*branches.bodies[branch], {}, perhaps, branches.outputs[branch]));
+Status convert_branch(OpContext &c, bool branch, Branches &branches) {
+  NPU_TRY(c.bodies->convert_body(*branches.bodies[branch], {}, true, branches.outputs[branch]));
   return check_outputs(c, branches, branch);
 }
 
@@ -156,20 +150,19 @@ void fail_later(OpContext &c, bool branch, Branches &branches) {
 Status convert_both(OpContext &c, Branches &branches) {
   if (!c.bodies->may_fail_later()) {
     // Also in a branch of another If: with attempts, the work would double from level to level.
-    for (const bool branch : {false, true}) NPU_TRY(convert_branch(c, true, branch, branches));
+    for (const bool branch : {false, true}) NPU_TRY(convert_branch(c, branch, branches));
     return {};
   }
   Status wrong[2];
   for (const bool branch : {false, true}) wrong[branch] = try_branch(c, branch, branches);
-  if (wrong[0].ok() == wrong[1].ok()) {
-    for (const bool branch : {false, true})
-      if (!wrong[branch].ok()) NPU_TRY(convert_branch(c, true, branch, branches));
-    return {};
-  }
+  if (wrong[0].ok() && wrong[1].ok()) return {};
+  if (!wrong[0].ok() && !wrong[1].ok())
+    return refuse(obstacle_of(wrong[0]), "neither of its branches can be compiled: " + std::string(kBranches[0]) +
+                                             ": " + wrong[0].message() + "; " + kBranches[1] + ": " +
+                                             wrong[1].message());
   const bool failed = !wrong[1].ok();
   c.graph.warnings.push_back(node_title(c.node) + ": its " + kBranches[failed] + " cannot be compiled (" +
-                             wrong[failed].message() + "), so launches that choose it fail" +
-                             condition_hint(c, !failed));
+                             wrong[failed].message() + "), so launches that choose it fail" + added_hint(c, !failed));
   fail_later(c, failed, branches);
   return {};
 }
@@ -183,7 +176,8 @@ Status if_op(OpContext &c) {
       return Status::error(std::string("it has no ") + kBranches[branch]);
   bool value = false;
   if (known(c, c.in(0), value)) {
-    NPU_TRY(convert_branch(c, false, value, branches));
+    NPU_TRY(c.bodies->convert_chosen(*branches.bodies[value], c.node.inputs[0], value, branches.outputs[value]));
+    NPU_TRY(check_outputs(c, branches, value));
     for (size_t k = 0; k < c.results.size(); ++k) c.results[k] = branches.outputs[value][k];
     return {};
   }
@@ -195,7 +189,7 @@ Status if_op(OpContext &c) {
     const Value &a = c.graph[yes], &b = c.graph[no];
     if (static_cast<const TensorKind &>(a) != b)
       return refuse(Obstacle::Value, "output " + std::to_string(k) + " is " + kind_text(a) + " or " + kind_text(b) +
-                                         ", and its condition is not known at compile time" + condition_hint(c, true));
+                                         ", and its condition is not known at compile time" + added_hint(c, true));
     NPU_TRY(c.where(condition, yes, no, c.results[k]));
   }
   return {};
@@ -454,5 +448,21 @@ constexpr OpEntry kControlOps[] = {{"If", if_op}, {"Loop", loop_op}, {"Scan", sc
 }  // namespace
 
 std::span<const OpEntry> control_ops() { return kControlOps; }
+
+ValueId only_origin(const Graph &g, ValueId v) {
+  const Origins origins = find_origins(g, v);
+  return origins.inputs.size() == 1 ? *origins.inputs.begin() : kNoValue;
+}
+
+std::string condition_hint(const Graph &g, ValueId condition, bool branch) {
+  const Origins origins = find_origins(g, condition);
+  if (origins.inputs.size() != 1) return {};
+  const Value &input = g[*origins.inputs.begin()];
+  if (element_count(input.shape) != 1) return {};
+  const std::optional<int64_t> number = deciding_number(g, condition, origins, branch);
+  return "--input " + input.name + "=" +
+         (number ? std::to_string(*number) + " chooses the " + kBranches[branch] : "VALUE chooses a branch") +
+         " when the network is compiled";
+}
 
 }  // namespace npu::graph

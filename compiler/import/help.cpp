@@ -167,6 +167,18 @@ std::string help_for(Obstacle obstacle) {
     case Obstacle::File:
       return "onnx.checker.check_model says whether the file is whole and where it breaks a rule: download or export "
              "it again; weights beside the file have to lie in its folder";
+    case Obstacle::Unsuitable:
+      return "";
+    case Obstacle::Plugin:
+      return "the plug-in decides what its operator takes and makes: correct the plug-in, whose rules are in "
+             "docs/guide/own-operators.md, or give its operator other inputs or attributes";
+    case Obstacle::Function:
+      return "correct the function or its calls in the file: a call gives each attribute that has no default and that "
+             "a "
+             "node of the function needs, and no function calls itself, directly or through others";
+    case Obstacle::NoInput:
+      return "leave out an --input, if one made the last input a constant; else compute the outputs once, without a "
+             "program (onnx.reference.ReferenceEvaluator), or export with the data as an input";
     case Obstacle::Operator:
       return kCut;
     case Obstacle::Other:

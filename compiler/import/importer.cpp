@@ -282,7 +282,7 @@ class Importer : private BodyConverter {
     bool closed = false;
   };
   using Arguments = std::map<std::string, RawAttribute>;
-  static constexpr const char *kNotSupported = "the operator is not supported";
+  static inline const std::string kNotSupported = "the operator is not supported";
   static constexpr size_t kMaxDepth = 64;        // bodies in bodies, functions in functions
   static constexpr size_t kMaxNodes = 1u << 18;  // conversions, with those of bodies and functions
 
@@ -301,6 +301,12 @@ class Importer : private BodyConverter {
                              std::to_string(model_.opset) + " is taken");
   }
 
+  /// A node's name behind those of the calls that it is in: "call/node".
+  std::string path_of(std::string name) const {
+    for (auto caller = callers_.rbegin(); caller != callers_.rend(); ++caller) name = node_name(**caller) + "/" + name;
+    return name;
+  }
+
   static std::string operator_name(const RawNode &n) {
     return printable((n.domain.empty() ? "" : n.domain + ".") + n.type);
   }
@@ -313,7 +319,7 @@ class Importer : private BodyConverter {
       f = findings_.list.insert(f, Finding{op, what, {}, obstacle, 0, {}});
       f->help = obstacle == Obstacle::Operator ? help_for_operator(n.domain, n.type) : help_for(obstacle);
     }
-    if (f->nodes.size() < Finding::kNamed) f->nodes.push_back(node_name(n));
+    if (f->nodes.size() < Finding::kNamed) f->nodes.push_back(path_of(node_name(n)));
     ++f->count;
   }
 
@@ -342,7 +348,8 @@ class Importer : private BodyConverter {
         for (const RawNode &inner : f->nodes) check_operator(inner, seen);
       return;
     }
-    if (!find_op(n.domain, n.type) && !is_plugin_operator(n)) add_problem(n, kNotSupported, Obstacle::Operator);
+    if (!find_op(n.domain, n.type) && !is_plugin_operator(n))
+      add_problem(n, kNotSupported + plugin_advice(n), Obstacle::Operator);
     // A branch that is not taken does no harm.
     for (const auto &[name, a] : n.attributes)
       if (a.graph && n.type != "If")
@@ -539,10 +546,16 @@ class Importer : private BodyConverter {
                                         " nodes, with those of bodies and functions");
     if (has_references(n) && calls_.empty())
       return Status::error("an attribute refers to one of a function, and it is in none");
-    if (has_references(n)) return convert_one(with_arguments(n), source, std::move(inputs), results);
+    if (has_references(n)) {
+      std::string missing;
+      const Status status = convert_one(with_arguments(n, missing), source, std::move(inputs), results);
+      if (status.ok() || missing.empty()) return status;
+      const Obstacle obstacle = obstacle_of(status);
+      return refuse(obstacle == Obstacle::Other ? Obstacle::Function : obstacle, status.message() + missing);
+    }
     if (const RawFunction *f = find_function(n)) return call(*f, n, inputs, results);
     const OpHandler handler = find_op(n.domain, n.type);
-    if (!handler && !is_plugin_operator(n)) return refuse(Obstacle::Operator, kNotSupported);
+    if (!handler && !is_plugin_operator(n)) return refuse(Obstacle::Operator, kNotSupported + plugin_advice(n));
     for (const auto &[name, attribute] : n.attributes) {
       const std::string wrong =
           n.domain == kMicrosoft ? wrong_microsoft_attribute(n.type, name) : wrong_attribute_name(n.type, opset_, name);
@@ -563,7 +576,7 @@ class Importer : private BodyConverter {
   void convert(const RawNode &n) {
     Source source;
     source.type = n.type;
-    source.name = !n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : n.type;
+    source.name = path_of(!n.name.empty() ? n.name : !n.outputs.empty() ? n.outputs[0] : n.type);
     graph_.sources.push_back(std::move(source));
     const size_t source_index = graph_.sources.size() - 1, nodes_before = graph_.nodes.size();
     const size_t problems_before = problem_count();
@@ -580,6 +593,10 @@ class Importer : private BodyConverter {
       if (problem.empty() && graph_.nodes.size() == nodes_before) {
         const bool constant = !results.empty() && results[0] != kNoValue && graph_.is_constant(results[0]);
         graph_.sources[source_index].fate = constant ? "folded" : "nothing to do";
+      } else if (problem.empty() &&
+                 std::none_of(graph_.nodes.begin() + static_cast<std::ptrdiff_t>(nodes_before), graph_.nodes.end(),
+                              [&](const Node &made) { return made.source == static_cast<int>(source_index); })) {
+        graph_.sources[source_index].fate = kInItsNodes;  // a call, or a body
       }
     }
     // A node whose body has failed says nothing of its own.
@@ -635,6 +652,35 @@ class Importer : private BodyConverter {
     return leave(names, outputs);
   }
 
+  Status convert_chosen(const RawGraph &body, const std::string &condition, bool branch,
+                        std::vector<ValueId> &outputs) override {
+    const size_t before = findings_.list.size();
+    const Status status = convert_body(body, {}, false, outputs);
+    if (findings_.list.size() == before) return status;
+    const std::string hint = other_choice(condition, !branch);
+    for (size_t i = before; i < findings_.list.size() && !hint.empty(); ++i)
+      findings_.list[i].help = hint + "; otherwise " + findings_.list[i].help;
+    return status;
+  }
+
+  /// The hint for a condition that is known from values that are given for inputs: without them it is converted again,
+  /// by itself. Empty: it does not follow from one of them alone.
+  std::string other_choice(const std::string &condition, bool branch) const {
+    if (options_.values.empty()) return {};
+    RawModel part = model_;
+    std::erase_if(part.inputs, [&](const RawValue &v) { return !options_.values.count(v.name); });
+    part.outputs.assign(1, RawValue{});
+    part.outputs[0].name = condition;
+    ImportOptions none;
+    for (const RawValue &v : part.inputs) none.shapes[v.name] = options_.values.at(v.name)->shape;
+    for (RawValue &v : part.inputs)
+      if (std::ranges::all_of(v.dims, [](const RawDim &d) { return d.value >= 0; })) none.shapes.erase(v.name);
+    Graph scratch;
+    Findings ignored;
+    if (!Importer(part, none, nullptr, scratch, ignored).run().ok() || scratch.outputs.empty()) return {};
+    return condition_hint(scratch, scratch.outputs[0], branch);
+  }
+
   Status try_branch(const RawGraph &body, std::vector<ValueId> &outputs) override {
     std::vector<Finding> before;
     before.swap(findings_.list);
@@ -662,12 +708,14 @@ class Importer : private BodyConverter {
   }
 
   /// The same node, also in a body in the function, where attributes that refer to the call's have its values. What the
-  /// call leaves out, and the function has no value for, is left out.
-  RawNode with_arguments(RawNode n) const {
+  /// call leaves out, and the function has no value for, is left out; `missing` says so.
+  RawNode with_arguments(RawNode n, std::string &missing) const {
     for (auto it = n.attributes.begin(); it != n.attributes.end();) {
       const std::string name = it->second.reference;
       const auto value = arguments_.find(name);
       if (!name.empty() && value == arguments_.end()) {
+        missing += "; its attribute '" + printable(it->first) + "' is attribute '" + printable(name) +
+                   "' of the function, which the call '" + node_name(*callers_.back()) + "' does not give";
         it = n.attributes.erase(it);
         continue;
       }
@@ -704,7 +752,7 @@ class Importer : private BodyConverter {
                            std::to_string(f.outputs.size()) + " outputs, the call " + std::to_string(n.inputs.size()) +
                            " and " + std::to_string(n.outputs.size()));
     NPU_TRY(check_opset(f.opset ? f.opset : opset_));
-    if (calls_.count(&f)) return Status::error("the function calls itself");
+    if (calls_.count(&f)) return refuse(Obstacle::Function, "the function calls itself");
     Arguments given;
     NPU_TRY(read_arguments(f, n, given));
     NPU_TRY(enter(true));
@@ -719,9 +767,11 @@ class Importer : private BodyConverter {
       pointers.push_back(&inner);
     }
     calls_.insert(&f);
+    callers_.push_back(&n);
     arguments_.swap(given);
     convert_while_right(pointers);
     arguments_.swap(given);
+    callers_.pop_back();
     calls_.erase(&f);
     opset_ = opset;
     return leave({f.outputs.begin(), f.outputs.begin() + static_cast<std::ptrdiff_t>(n.outputs.size())}, results);
@@ -759,10 +809,11 @@ class Importer : private BodyConverter {
   int64_t opset_;
   // By domain, name and overload.
   std::map<std::tuple<std::string, std::string, std::string>, const RawFunction *> functions_;
-  std::set<const RawFunction *> calls_;  // that are being expanded
-  Arguments arguments_;                  // of the innermost of them
-  std::map<ValueId, ValueId> widened_;   // constants as operators have read them
-  bool perhaps_ = false;                 // inside of a body that may not count
+  std::set<const RawFunction *> calls_;   // functions that are being expanded
+  std::vector<const RawNode *> callers_;  // the nodes that call them, the outermost first
+  Arguments arguments_;                   // attributes of the innermost call
+  std::map<ValueId, ValueId> widened_;    // constants as operators have read them
+  bool perhaps_ = false;                  // inside of a body that may not count
   std::vector<Scope> scopes_{1};
   Findings &findings_;
   std::set<std::string> read_outside_;  // by nodes that cannot be converted

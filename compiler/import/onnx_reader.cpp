@@ -13,6 +13,7 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/graph/obstacle.h"
 #include "compiler/import/content_store.h"
 #include "compiler/import/narrow.h"
 #include "compiler/import/raw_model.h"
@@ -140,7 +141,7 @@ Status outside(const Folder &folder, const std::string &location, const std::fil
   std::string text = "external data: '" + location + "' lies outside of the model's folder " + given.string();
   if (real != given) text += ", and of " + real.string() + ", to which the model is a link";
   text += ": it is " + data.string();
-  return Status::error(text + "; copy model and data into one folder (cp -L follows links)");
+  return refuse(Obstacle::Unsuitable, text + "; copy model and data into one folder (cp -L follows links)");
 }
 
 /// Finds the file of external data in the model's folder, or beside the file that the model is a link to.
@@ -155,13 +156,17 @@ Status external_path(const Folder &folder, const std::string &location, std::fil
     const auto beside = Folder::real_path(folder.real.parent_path() / location);
     const bool dangling = std::filesystem::is_symlink(folder.given / location, ignored);
     if (beside.empty())
-      return Status::error("external data: cannot open '" + location + "': " + failed.message() +
-                           (dangling ? ", to which it is a link" : ""));
+      return refuse(
+          Obstacle::Unsuitable,
+          "external data: cannot open '" + location + "': " + failed.message() +
+              (dangling ? ", to which it is a link" : "") + "; the model's weights are expected in " +
+              (folder.given / location).lexically_normal().string() +
+              ": copy the file there, or save the model with its weights inside (onnx.save of a loaded model)");
     out = beside;
   }
   if (!is_permitted(folder, out)) return outside(folder, location, out);
   if (!std::filesystem::is_regular_file(out, failed))
-    return Status::error("external data: '" + location + "' is not a regular file");
+    return refuse(Obstacle::Unsuitable, "external data: '" + location + "' is not a regular file; copy the data there");
   return {};
 }
 
@@ -186,13 +191,15 @@ Status load_external(const onnx::TensorProto &t, const Folder &folder, const Ten
   NPU_TRY(external_path(folder, external.location, path));
   const std::string who = "external data '" + external.location + "'";
   if (external.has_length && external.length != bytes)
-    return Status::error(who + ": " + std::to_string(external.length) + " bytes, the tensor has " +
-                         std::to_string(bytes));
+    return refuse(Obstacle::Unsuitable, who + ": " + std::to_string(external.length) + " bytes, the tensor has " +
+                                            std::to_string(bytes) + "; export model and data again");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   const auto size = file ? static_cast<uint64_t>(std::max<std::streamoff>(file.tellg(), 0)) : 0;
   if (external.offset > size || size - external.offset < bytes)
-    return Status::error(who + ": it has " + std::to_string(size) + " bytes, the tensor begins at " +
-                         std::to_string(external.offset) + " and has " + std::to_string(bytes) + pointer_text(path));
+    return refuse(Obstacle::Unsuitable, who + ": it has " + std::to_string(size) + " bytes, the tensor begins at " +
+                                            std::to_string(external.offset) + " and has " + std::to_string(bytes) +
+                                            pointer_text(path) + "; " + path.string() +
+                                            " is not whole, or of another model: copy, download or export both again");
   file.seekg(static_cast<std::streamoff>(external.offset));
   auto tensor = std::make_shared<Tensor>(kind.dtype, kind.shape);
   tensor->data.resize(bytes);
@@ -443,15 +450,29 @@ bool parse(google::protobuf::io::ZeroCopyInputStream &bytes, onnx::ModelProto &p
   return proto.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
 }
 
-constexpr char kNoMessage[] = "not an ONNX file, or a truncated one: it cannot be parsed as a protobuf message";
+/// Refuses bytes that are no protobuf message, of which `begin` are the first.
+Status no_message(std::string_view begin, const std::string &pointer = {}) {
+  constexpr std::string_view kBmodel = "\xee\xaa\x55\xff";
+  if (begin.starts_with(kBmodel))
+    return refuse(
+        Obstacle::Unsuitable,
+        "it is a .bmodel, which is compiled already: bmrt_test and the runtime run it, tpu_model --info shows "
+        "it; npuc compiles its ONNX file");
+  return Status::error("not an ONNX file, or a truncated one: it cannot be parsed as a protobuf message" + pointer);
+}
 
 /// Opens a regular file of a size that an ONNX file may have.
 Status open_file(const std::string &path, std::ifstream &file, uint64_t &size) {
   file.open(path, std::ios::binary | std::ios::ate);
   if (!file) return Status::error("cannot open " + path + ": " + std::strerror(errno));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return Status::error("cannot read " + path + ": it is a folder, expected an ONNX file");
   const std::streamoff end = file.tellg();
-  if (end < 0 || static_cast<uint64_t>(end) > kMaxFileBytes)
-    return Status::error(path + ": not a regular file of at most 2 GiB");
+  if (end < 0) return Status::error("cannot read " + path + ": its size is not known, expected a regular file");
+  if (static_cast<uint64_t>(end) > kMaxFileBytes)
+    return Status::error(path + ": it has " + std::to_string(end) + " bytes, an ONNX file has at most " +
+                         std::to_string(kMaxFileBytes) + ": save its weights beside it (external data)");
   size = static_cast<uint64_t>(end);
   file.seekg(0);
   return {};
@@ -467,7 +488,8 @@ Status read_onnx(const void *bytes, size_t size, RawModel &model) {
   google::protobuf::SetLogHandler(nullptr);
   onnx::ModelProto proto;
   google::protobuf::io::ArrayInputStream stream(bytes, static_cast<int>(size));
-  return parse(stream, proto) ? read_model(proto, {}, model) : Status::error(kNoMessage);
+  if (parse(stream, proto)) return read_model(proto, {}, model);
+  return no_message({static_cast<const char *>(bytes), size});
 }
 
 Status read_bytes(const std::string &path, std::vector<char> &bytes) {
@@ -486,9 +508,12 @@ Status read_onnx_file(const std::string &path, RawModel &model) {
   google::protobuf::SetLogHandler(nullptr);
   onnx::ModelProto proto;
   google::protobuf::io::IstreamInputStream stream(&file);
-  if (!parse(stream, proto))
-    return Status::error(path +
-                         (file.bad() ? ": cannot read it" : std::string(": ") + kNoMessage + pointer_text(path)));
+  if (!parse(stream, proto)) {
+    if (file.bad()) return Status::error(path + ": cannot read it");
+    char begin[4] = {};
+    std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
+    return no_message({begin, sizeof begin}, pointer_text(path)).within(path);
+  }
   return read_model(proto, Folder(path), model).within(path);
 }
 

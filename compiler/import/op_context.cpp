@@ -98,10 +98,24 @@ Status OpContext::need_inputs(size_t least, size_t most) const {
   return {};
 }
 
+namespace {
+
+/// Refuses an operand that arrives at run time. Names the option that would make it known, if one small input does.
+Status not_known(const Graph &g, ValueId v, const char *what) {
+  constexpr int64_t kFewElements = 8;
+  const ValueId origin = only_origin(g, v);
+  std::string hint;
+  if (const int64_t count = origin == kNoValue ? 0 : element_count(g[origin].shape);
+      count >= 1 && count <= kFewElements)
+    hint = ": --input " + g[origin].name + (count == 1 ? "=VALUE" : "=VALUE,...") + " makes it known";
+  return refuse(Obstacle::Value, std::string(what) + " ('" + g[v].name + "') is not known at compile time" + hint);
+}
+
+}  // namespace
+
 Status OpContext::const_ints(size_t k, const char *what, std::vector<int64_t> &out) const {
   const Value &v = value(k);
-  if (!v.constant)
-    return refuse(Obstacle::Value, std::string(what) + " ('" + v.name + "') is not known at compile time");
+  if (!v.constant) return not_known(graph, in(k), what);
   if (!to_ints(*v.constant, out))
     return refuse(Obstacle::Type, std::string(what) + " is " + dtype_name(v.dtype) + ", integers were expected");
   return {};
@@ -109,8 +123,7 @@ Status OpContext::const_ints(size_t k, const char *what, std::vector<int64_t> &o
 
 Status OpContext::const_floats(size_t k, const char *what, std::vector<float> &out) const {
   const Value &v = value(k);
-  if (!v.constant)
-    return refuse(Obstacle::Value, std::string(what) + " ('" + v.name + "') is not known at compile time");
+  if (!v.constant) return not_known(graph, in(k), what);
   if (v.dtype != Dtype::F32)
     return refuse(Obstacle::Type, std::string(what) + " is " + dtype_name(v.dtype) + ", float32 was expected");
   out.assign(v.constant->as<float>(), v.constant->as<float>() + v.constant->count());

@@ -20,6 +20,10 @@ class BodyConverter {
                               std::vector<ValueId> &outputs) = 0;
   /// The same for a branch that may not count. After an error, which names the node, nothing of it is left.
   virtual Status try_branch(const RawGraph &body, std::vector<ValueId> &outputs) = 0;
+  /// convert_body() of the branch that a known condition chooses. If a value that is given for an input decides that,
+  /// the help of what cannot be converted names one that chooses the other branch.
+  virtual Status convert_chosen(const RawGraph &body, const std::string &condition, bool branch,
+                                std::vector<ValueId> &outputs) = 0;
   /// True if a branch that cannot be converted may become an error of launches that choose it.
   virtual bool may_fail_later() const = 0;
 };
@@ -121,6 +125,12 @@ class OpContext {
   int source_;
   std::vector<ValueId> inputs_;
 };
+
+/// The only input of the network that a value follows from; kNoValue: there are several, or none.
+ValueId only_origin(const Graph &g, ValueId v);
+/// Says which option would make the condition of an If true or false: "--input sr=16000 chooses the then_branch when
+/// the network is compiled". Empty: none would.
+std::string condition_hint(const Graph &g, ValueId condition, bool branch);
 
 /// The element type that the graph computes in: float32 for all floating-point types, others as they are.
 Dtype working_type(Dtype type);

@@ -149,7 +149,7 @@ def _shapes(value: Any, where: str) -> List[str]:
     if isinstance(value, list) and all(isinstance(text, str) for text in value):
         return value
     if not isinstance(value, Mapping):
-        raise CompileError(f"{where}: {value!r}: a dict of names and shapes is expected")
+        raise TypeError(f"{where}: {value!r:.40}: a dict of names and shapes is expected")
     return [f"{name}={_numbers(shape)}" for name, shape in value.items()]
 
 
@@ -192,14 +192,14 @@ def _option(name: str, value: Any, folder: str) -> List[str]:
     if name == "stage":
         stages = [value] if isinstance(value, (str, Mapping)) else value
         if not isinstance(stages, (list, tuple)):
-            raise CompileError(f"stage: {stages!r:.40}: a list of dicts of names and shapes is expected")
+            raise TypeError(f"stage: {stages!r:.40}: a list of dicts of names and shapes is expected")
         return [";".join(_shapes(stage, name)) for stage in stages]
     if name in ("input", "verify_input") and isinstance(value, Mapping):
         return _values(name, value, folder)
     if name == "calibrate" and not isinstance(value, (str, os.PathLike)):
         if isinstance(value, (bytes, Mapping)) or not hasattr(value, "__iter__"):
-            raise CompileError(f"calibrate: {value!r:.40}: a folder, or a list of arrays or of dicts of arrays is "
-                               "expected")
+            raise TypeError(f"calibrate: {value!r:.40}: a folder, or a list of arrays or of dicts of arrays is "
+                            "expected")
         return [_samples(value, folder)]
     if name == "preprocess" and isinstance(value, Mapping):
         return [",".join(f"{key}={_numbers(v)}" for key, v in value.items())]
@@ -240,11 +240,14 @@ def _model_file(model: Any, folder: str) -> str:
         with open(path, "wb") as file:
             file.write(data)
     except (TypeError, ValueError, BufferError):  # no buffer, or one with gaps
-        raise CompileError(f"{'None' if model is None else type(model).__name__} is no model: a path, the bytes of an "
-                           "ONNX file or an onnx.ModelProto is expected; a Session also takes the bytes of a .bmodel "
-                           "and a qnpu.Model") from None
+        raise TypeError(f"{'None' if model is None else type(model).__name__} is no model: a path, the bytes of an "
+                        "ONNX file or an onnx.ModelProto is expected; a Session also takes the bytes of a .bmodel and "
+                        "a qnpu.Model") from None
     return path
 
+
+# An option that npuc does not have.
+_UNKNOWN = re.compile(r"--([a-z][a-z0-9-]*)(?:=.*?)?: unknown option", re.DOTALL | re.IGNORECASE)
 
 # Lines in which npuc says how far it is, and what a search has found.
 _PROGRESS = re.compile(r"^npuc: ([^:\n]+ \d+ of \d+| *\d+ s, \d+ schedules tried, .*)(\n|$)", re.MULTILINE)
@@ -253,8 +256,11 @@ _PROGRESS = re.compile(r"^npuc: ([^:\n]+ \d+ of \d+| *\d+ s, \d+ schedules tried
 def _reason(said: str, folder: str, options: Mapping[str, Any]) -> str:
     """The compiler's reason in the caller's words: without its progress, its name and files that it was given
     here, and with the keyword arguments for options that it names."""
-    text = re.sub(r"^npuc: (error: )?", "", _PROGRESS.sub("", said).strip())
+    text = re.sub(r"^npuc: (error: )?|; see npuc --help$", "", _PROGRESS.sub("", said).strip())
     text = text.replace(os.path.join(folder, "model.onnx"), "the model").replace(folder + os.sep, "")
+    unknown = _UNKNOWN.match(text)
+    if unknown:  # a suggestion that follows is an option
+        text = f"{unknown[1].replace('-', '_')}: unknown option{text[unknown.end():]}"
     keywords = []
     for name in dict.fromkeys(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", text)):
         keyword = name.replace("-", "_")
@@ -291,7 +297,7 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
     verify=True compares the outputs with ONNX Runtime's or the evaluator's, as npuc --verify does: wrong outputs raise
     CompileError, inputs that do not decide it are a warning, and the comparison is in the result's report.
 
-    Raises CompileError with the compiler's reason.
+    Raises CompileError with the compiler's reason, and TypeError for arguments of another kind.
     """
     with tempfile.TemporaryDirectory(prefix="qnpu-") as folder:
         target = os.path.join(folder, "model.bmodel")

@@ -279,8 +279,8 @@ class Errors(support.Test):
             file.write(support.digits().data[:1000])
         self.fails("bad.bmodel", qnpu.Session, self.path("bad.bmodel"))
         self.fails("bmodel", qnpu.Session, support.digits().data[:1000])
-        self.fails("int is no model", qnpu.Session, 5)
-        self.fails(["None is no model", "a .bmodel"], qnpu.Session, None)
+        self.fails("int is no model", qnpu.Session, 5, kind=TypeError)
+        self.fails(["None is no model", "a .bmodel"], qnpu.Session, None, kind=TypeError)
         self.fails("is compiled already", qnpu.Session, support.digits(), cores=2)
 
     def test_jobs_that_fail_on_the_card(self):

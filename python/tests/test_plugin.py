@@ -220,7 +220,8 @@ class Own(support.Test):
                  'uint64_t n = 1; if (call->get_floats(call, "a", &n) || n) return 1; ' + SAME),
                 ("attribute 'a' has integers, expected a tensor", 'call->get_tensor(call, "a"); ' + SAME))):
             qnpu.load_plugin(written(f"Fails{number}", infer))
-            self.fails([words, f"operator test.Fails{number} of plug-in libFails{number}.so: "], qnpu.compile,
+            self.fails([words, f"operator test.Fails{number} of plug-in libFails{number}.so: ",
+                        "help: the plug-in decides what its operator takes"], qnpu.compile,
                        network(f"Fails{number}", "test", a=[1, 2]), kind=qnpu.CompileError)
         graph = Graph("missing")
         for y in graph.node("RunLengths", ["", graph.input("x", (1,))], ["v", "n"], domain=DOMAIN):
@@ -234,6 +235,16 @@ class Own(support.Test):
         self.fails("9 dimensions", qnpu.compile, network("Hysteresis", shape=(1,) * 9), kind=qnpu.CompileError)
         self.fails("attribute 't': the tensor has 9 dimensions", qnpu.compile,
                    network("Hysteresis", t=np.zeros((1,) * 9, np.float32)), kind=qnpu.CompileError)
+
+    def test_refusals_say_what_the_plug_ins_have_instead(self):
+        qnpu.load_plugin(example())
+        self.fails("com.examples.Hysteresis 'Hysteresis_0': the operator is not supported; plug-in "
+                   "libsignal_operators.so has com.example.Hysteresis, the file has com.examples.Hysteresis",
+                   qnpu.compile, network("Hysteresis", "com.examples"), kind=qnpu.CompileError)
+        os.environ["NPU_PLUGINS"] = example() + ":" + self.path("none.so")
+        self.addCleanup(os.environ.pop, "NPU_PLUGINS")
+        self.fails(f"the operator is not supported; NPU_PLUGINS: plug-in {self.path('none.so')}: No such file",
+                   qnpu.compile, network("Other", "test"), kind=qnpu.CompileError)
 
     def test_attributes(self):
         texts = ('uint64_t n; const char *const *s = call->get_strings(call, "s", &n);'

@@ -299,10 +299,35 @@ Status explain(const Arguments &args, const npu::compiler::Options &options) {
   return {};
 }
 
-/// `refusal`: why the network cannot be compiled, if that is the error.
-Status run(const Arguments &args, npu::compiler::Refusal &refusal, npu::npuc::Verdict &verdict) {
-  for (const std::string &path : args.plugins) NPU_TRY(npu::cpu::load_plugin(path).within("--plugin"));
-  npu::compiler::Options options;
+/// Checks all values of --shape, --stage, --input and of types. No file is read.
+Status tensor_options(const Arguments &args, npu::compiler::Options &options) {
+  for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
+  std::set<std::map<std::string, npu::graph::Shape>> stages;
+  for (const std::string &s : args.stages) {
+    std::map<std::string, npu::graph::Shape> shapes = options.shapes;
+    NPU_TRY(npu::compiler::parse_stage(s, shapes));
+    if (!stages.insert(std::move(shapes)).second)
+      return Status::error("--stage " + s + ": another --stage has the same shapes");
+  }
+  if (args.dynamic && !args.inputs.empty())
+    return Status::error(
+        "--input with --dynamic: the runtime compiles other shapes from the ONNX file, which does not "
+        "have the value. Give each shape as a --stage");
+  std::set<std::string> names;
+  for (const std::string &s : args.inputs) {
+    npu::compiler::InputValue value;
+    NPU_TRY(npu::compiler::split_input(s, value));
+    if (!names.insert(value.name).second) return Status::error("--input names '" + value.name + "' twice");
+  }
+  for (const std::string &s : args.input_types)
+    NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));
+  for (const std::string &s : args.output_types)
+    NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
+  return {};
+}
+
+/// The options of the compiler. An error is one of the command line alone: no file is read.
+Status command_options(const Arguments &args, npu::compiler::Options &options) {
   options.memory_maps = !args.reports.empty();
   options.name = args.name;
   options.io_alone = args.io_alone;
@@ -313,23 +338,24 @@ Status run(const Arguments &args, npu::compiler::Refusal &refusal, npu::npuc::Ve
   options.assume_batch = !args.dynamic && !args.dynamic_batch;
   options.dump_folder = args.dump_folder;
   options.schedule_file = args.schedule_file;
-  if (!args.explain) NPU_TRY(check_files(args));
   if (args.optimize_seconds > 0) options.optimize = Search(args.optimize_seconds, args.quiet);
-  if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   if (!npu::compiler::parse_size(args.lmem, options.lmem_bytes))
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
-  for (const std::string &s : args.shapes) NPU_TRY(npu::compiler::parse_shape(s, options.shapes));
-  if (args.dynamic && !args.inputs.empty())
-    return Status::error(
-        "--input with --dynamic: the runtime compiles other shapes from the ONNX file, which does not "
-        "have the value. Give each shape as a --stage");
+  NPU_TRY(npu::compiler::check_lmem(options.lmem_bytes).within("--lmem " + args.lmem));
+  NPU_TRY(tensor_options(args, options));
+  if (args.explain) return {};
+  return npu::npuc::quantize_options(args.quantize, args.quiet, args.dynamic, options.quantize);
+}
+
+/// `refusal`: why the network cannot be compiled, if that is the error.
+Status run(const Arguments &args, npu::compiler::Options &options, npu::compiler::Refusal &refusal,
+           npu::npuc::Verdict &verdict) {
+  for (const std::string &path : args.plugins) NPU_TRY(npu::cpu::load_plugin(path).within("--plugin"));
+  if (!args.explain) NPU_TRY(check_files(args));
+  if (!args.dump_folder.empty()) NPU_TRY(make_folder(args.dump_folder));
   for (const std::string &s : args.inputs) NPU_TRY(npu::compiler::parse_input(s, options.values));
-  for (const std::string &s : args.input_types)
-    NPU_TRY(npu::compiler::parse_io_type("--input-type", s, options.io_types.inputs));
-  for (const std::string &s : args.output_types)
-    NPU_TRY(npu::compiler::parse_io_type("--output-type", s, options.io_types.outputs));
   if (args.explain) return explain(args, options);
-  NPU_TRY(npu::npuc::quantize_options(args.quantize, args.quiet, args.dynamic, options.quantize));
+  NPU_TRY(npu::npuc::read_quantize_files(args.quantize, options.quantize));
   Made made;
   NPU_TRY(compile_stages(args, options, made.stages, refusal));
   if (args.dynamic) NPU_TRY(npu::compiler::make_dynamic_file(args.model, made.stages[0]));
@@ -405,7 +431,7 @@ void add_output_options(npu::CommandLine &line, Arguments &args, std::vector<std
 }
 
 /// The exit status if the program is to end: after --help, --version or a wrong command line.
-std::optional<int> parse_arguments(int argc, char **argv, Arguments &args) {
+std::optional<int> parse_arguments(int argc, char **argv, Arguments &args, npu::compiler::Options &options) {
   npu::CommandLine line("npuc", NPU_VERSION,
                         "MODEL -o FILE [OPTION...]\nMODEL --verify [OPTION...]\nMODEL --explain [OPTION...]",
                         "Compiles an ONNX network to a .bmodel for QNPU1.");
@@ -423,16 +449,18 @@ std::optional<int> parse_arguments(int argc, char **argv, Arguments &args) {
   npu::npuc::add_options(line, args.verify);
   if (const auto status = line.parse(argc, argv)) return status;
   if (!args.explain && !args.verify.on && !output.given()) return line.refuse("--output is needed: the file to write");
-  const Status parsed = npu::npuc::parse_reports(reports, args.reports);
+  Status parsed = npu::npuc::parse_reports(reports, args.reports);
+  if (parsed.ok()) parsed = command_options(args, options);
   return parsed.ok() ? std::nullopt : std::optional<int>(line.refuse(parsed.message()));
 }
 
 int run_main(int argc, char **argv) {
   Arguments args;
-  if (const auto status = parse_arguments(argc, argv, args)) return *status;
+  npu::compiler::Options options;
+  if (const auto status = parse_arguments(argc, argv, args, options)) return *status;
   npu::compiler::Refusal refusal;
   npu::npuc::Verdict verdict = npu::npuc::Verdict::Right;
-  const Status status = run(args, refusal, verdict);
+  const Status status = run(args, options, refusal, verdict);
   if (status.ok()) return exit_status(verdict);
   if (refusal.message.empty() || refusal.message != status.message()) return fail(status.message());
   fail(refusal.text());

@@ -50,10 +50,12 @@ Status check_place(const std::string &path) {
 }
 
 Status write_in_place(const Output &output) {
+  errno = 0;
   std::ofstream file(output.path, std::ios::binary | std::ios::trunc);
   file.write(output.bytes.data(), static_cast<std::streamsize>(output.bytes.size()));
   file.close();
-  return file ? Status() : Status::error("cannot write " + output.path);
+  if (file) return {};
+  return Status::error("cannot write " + output.path + (errno ? std::string(": ") + std::strerror(errno) : ""));
 }
 
 }  // namespace

@@ -131,14 +131,17 @@ Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic,
                          ": cosine:C or top1:SHARE is expected, with a number from 0 to 1");
   if (out.accuracy.kind == quantize::AccuracyLimit::Kind::Top1 && args.labels.empty())
     return Status::error("--accuracy top1 needs --labels, a file with the class of each sample");
-  if (!args.labels.empty()) NPU_TRY(read_labels(args.labels, out.labels));
   out.keep.insert(args.keep.begin(), args.keep.end());
-  if (!args.table.empty()) {
-    std::string text;
-    NPU_TRY(arrays::read_file(args.table, text));
-    NPU_TRY(quantize::parse_table(text, out.table.emplace()).within(args.table));
-  }
   return sample_options(args, quiet, out);
+}
+
+Status read_quantize_files(const QuantizeArguments &args, quantize::Options &out) {
+  if (out.type == quantize::Type::None) return {};
+  if (!args.labels.empty()) NPU_TRY(read_labels(args.labels, out.labels));
+  if (args.table.empty()) return {};
+  std::string text;
+  NPU_TRY(arrays::read_file(args.table, text));
+  return quantize::parse_table(text, out.table.emplace()).within(args.table);
 }
 
 }  // namespace npu::npuc

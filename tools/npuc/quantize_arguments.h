@@ -23,9 +23,12 @@ struct QuantizeArguments {
 /// Lets a command line set the arguments, which must outlive it.
 void add_options(CommandLine &line, QuantizeArguments &args);
 
-/// What the arguments ask for; reads tables and labels. `quiet`: no progress, and no comparison but for a page.
-/// `dynamic`: the runtime is to compile from the file, which is an error with integers.
+/// Translates the arguments and reads no file. `quiet`: no progress, and no comparison but for a page. `dynamic`: the
+/// runtime is to compile from the file, which is an error with integers.
 Status quantize_options(const QuantizeArguments &args, bool quiet, bool dynamic, quantize::Options &out);
+
+/// Reads the table and the labels, which integers have.
+Status read_quantize_files(const QuantizeArguments &args, quantize::Options &out);
 
 }  // namespace npu::npuc
 

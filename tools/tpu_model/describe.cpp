@@ -83,8 +83,8 @@ std::string bytes_text(uint64_t bytes) {
 
 std::string describe(const Container &model) {
   const fb::Model &m = model.model();
-  std::string out = "bmodel version: " + text(m.type()) + "." + text(m.version()) + "\nchip: " + text(m.chip()) +
-                    "\ncreate time: " + text(m.time()) + "\n";
+  std::string out = "bmodel version: " + text(m.type()) + "." + text(m.version()) + "\nchip: " + text(m.chip()) + "\n";
+  if (m.time() && m.time()->size()) out += "create time: " + text(m.time()) + "\n";
   for (size_t n = 0; n < m.net()->size(); n++) {
     const fb::Net &net = *m.net()->Get(static_cast<flatbuffers::uoffset_t>(n));
     out += "==========================================\nnet " + std::to_string(n) + ": [" + text(net.name()) +

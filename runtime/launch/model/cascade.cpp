@@ -157,12 +157,12 @@ class Builder {
   void finish() {
     for (size_t n = 0; n + 1 < plan().nodes.size(); ++n) plan().nodes[n].next = static_cast<int>(n + 1);
     plan().scratch_bytes = context_;
-    for (uint64_t &bytes : plan().scratch_bytes) bytes = (bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign;
+    for (uint64_t &bytes : plan().scratch_bytes) bytes = npu::bmodel::tensor_room(bytes);
     for (Plan::Slot &slot : plan().slots) {
       if (slot.input >= 0 || slot.output >= 0) continue;
       uint64_t &end = plan().scratch_bytes[slot.device];
       slot.offset = end;
-      end += (slot.info.bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign;
+      end += npu::bmodel::tensor_room(slot.info.bytes);
     }
     plan().waits = true;
   }

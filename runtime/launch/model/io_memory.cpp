@@ -11,10 +11,6 @@ namespace npurt {
 
 namespace {
 
-constexpr uint64_t kIoAlign = Extent::kIoAlign;
-
-uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
-
 Status create(npu_device *device, uint64_t bytes, SharedBo &out) {
   npu_bo *bo = nullptr;
   if (npu_bo_create(device, bytes, DRM_NPU_BO_CARD, &bo) != 0) return npu_error().within("input and output memory");
@@ -29,7 +25,7 @@ void lay_out(const std::vector<TensorInfo> &tensors, const std::vector<unsigned>
   for (size_t i = 0; i < tensors.size(); ++i) {
     sizes.insert(sizes.end(), {devices[i], tensors[i].bytes});
     uint64_t &end = bytes[devices[i]];
-    offsets.push_back(std::exchange(end, end + round_up(tensors[i].bytes, kIoAlign)));
+    offsets.push_back(std::exchange(end, end + npu::bmodel::tensor_room(tensors[i].bytes)));
   }
 }
 

@@ -63,12 +63,12 @@ Status Plan::load(npu_device *device, const std::string &who, const Container &c
                   UserMemory &user, Plan &plan) {
   Flow flow;
   NPU_TRY(npu::bmodel::read_flow(container, stage, flow).within(who));
-  uint64_t end = (stage.ctx_size() + kAlign - 1) / kAlign * kAlign;
+  uint64_t end = npu::bmodel::tensor_room(stage.ctx_size());
   for (const auto &t : flow.tensors) {
     Slot &slot = plan.slots.emplace_back(Slot{read_tensor(*t.tensor), t.input, t.output});
     if (t.input >= 0 || t.output >= 0) continue;
     slot.offset = end;
-    end += (slot.info.bytes + kAlign - 1) / kAlign * kAlign;
+    end += npu::bmodel::tensor_room(slot.info.bytes);
   }
   plan.scratch_bytes = {end};
   const auto coeff =
@@ -80,9 +80,9 @@ Status Plan::load(npu_device *device, const std::string &who, const Container &c
 }
 
 uint64_t Plan::activations(const fb::NetParameter &stage, const Flow &flow) {
-  uint64_t end = (stage.ctx_size() + kAlign - 1) / kAlign * kAlign;
+  uint64_t end = npu::bmodel::tensor_room(stage.ctx_size());
   for (const auto &t : flow.tensors)
-    if (t.input < 0 && t.output < 0) end += (npu::bmodel::tensor_bytes(*t.tensor) + kAlign - 1) / kAlign * kAlign;
+    if (t.input < 0 && t.output < 0) end += npu::bmodel::tensor_room(npu::bmodel::tensor_bytes(*t.tensor));
   return end;
 }
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "runtime/bmodel/room.h"
 #include "runtime/cpu/subnet.h"
 #include "runtime/cpu/subnet_graph.h"
 #include "runtime/launch/model/unit.h"
@@ -15,7 +16,7 @@ namespace npurt {
 /// Constant once it is made.
 struct Plan {
   static constexpr int kEnd = npu::bmodel::FlowNode::kEnd;
-  static constexpr uint64_t kAlign = 4096;
+  static constexpr uint64_t kAlign = npu::bmodel::kTensorAlign;
 
   struct Slot {
     TensorInfo info;

@@ -73,7 +73,7 @@ void add_io(const fb::NetParameter &p, bool shared, Needs &needs) {
     sizes.push_back(list->size());
     for (const fb::Tensor *t : *list) {
       sizes.push_back(npu::bmodel::tensor_bytes(*t));
-      bytes += (sizes.back() + Extent::kIoAlign - 1) / Extent::kIoAlign * Extent::kIoAlign;
+      bytes += npu::bmodel::tensor_room(sizes.back());
     }
   }
   needs.io.add_io(bytes, shared ? &sizes : nullptr);

@@ -11,6 +11,7 @@
 
 #include "bmruntime_interface.h"
 #include "runtime/bmodel/container.h"
+#include "runtime/bmodel/room.h"
 #include "runtime/launch/memory/sealed.h"
 #include "runtime/launch/memory/shared_scratch.h"
 
@@ -21,7 +22,7 @@ struct Card;
 /// Fills memory from its beginning; without memory it only counts.
 class Extent {
  public:
-  static constexpr uint64_t kIoAlign = 4096;  ///< of inputs and outputs
+  static constexpr uint64_t kIoAlign = npu::bmodel::kTensorAlign;
 
   /// Where the next `bytes` go.
   uint64_t add(uint64_t bytes, uint64_t align) {

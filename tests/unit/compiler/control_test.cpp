@@ -142,6 +142,38 @@ TEST(If, ABranchThatCannotBeCompiledFailsWhenItIsChosen) {
       << warnings;
 }
 
+/// 128 elements fill neither rows of 7 nor rows of 100.
+TEST(If, TwoBranchesThatCannotBeCompiledAreBothExplained) {
+  OnnxBuilder b = two_rates(), odd;
+  odd.output(odd.op("Reshape", {"x", odd.ints({-1, 100})}));
+  b.attr("then_branch", odd);
+  b.model.mutable_graph()->mutable_node(1)->mutable_attribute()->DeleteSubrange(0, 1);
+  graph::Graph g;
+  const std::string text = import(b, g);
+  EXPECT_NE(text.find("If 'rate': neither of its branches can be compiled: else_branch: Reshape 'Reshape_0': cannot "
+                      "reshape [128] to [-1, 7]; then_branch: Reshape 'Reshape_0': cannot reshape [128] to [-1, 100]"),
+            std::string::npos)
+      << text;
+}
+
+/// A value that is given for an input has chosen the branch that cannot be compiled.
+TEST(If, AGivenInputThatChoosesTheWrongBranchIsNamed) {
+  const std::string file = two_rates().bytes();
+  graph::RawModel raw;
+  ASSERT_EQ(graph::read_onnx(file.data(), file.size(), raw).message(), "");
+  graph::ImportOptions options;
+  graph::Tensor rate(graph::Dtype::I64, {});
+  cpu::store_integer(rate, 0, 8000);
+  options.values["sr"] = std::make_shared<graph::Tensor>(rate);
+  graph::Graph g;
+  graph::Findings found;
+  EXPECT_FALSE(graph::import_model(raw, options, g, &found).ok());
+  ASSERT_EQ(found.list.size(), 1u);
+  EXPECT_EQ(found.list[0].op, "Reshape");
+  EXPECT_TRUE(found.list[0].help.starts_with("--input sr=16000 chooses the then_branch when the network is compiled; "))
+      << found.list[0].help;
+}
+
 /// The suggested number is one for the branch that can be compiled, also where the condition names the other one.
 TEST(If, TheSuggestedInputChoosesTheBranchThatCanBeCompiled) {
   OnnxBuilder b = two_rates();
@@ -307,6 +339,17 @@ TEST(Loop, ThatEndsByAKnownCondition) {
   b.output(b.op("Loop", {b.indices({}, {100}), "", "x"})).output(b.more_output());
   b.attr("body", body);
   EXPECT_EQ(run(b, {{1, 2}}), (std::vector<Numbers>{{4, 8}, {-2, -4, -3, -6, -4, -8}}));
+}
+
+TEST(Loop, ATripCountThatAnInputGivesNamesTheOption) {
+  OnnxBuilder b, body = sums("limit", false);
+  b.input({}, "limit", TensorProto::INT64);
+  const std::string count = b.op("Add", {b.input({}, "n", TensorProto::INT64), b.indices({}, {1})});
+  b.output(b.op("Loop", {count, "", b.indices({}, {0})}));
+  b.attr("body", body);
+  graph::Graph g;
+  const std::string text = import(b, g);
+  EXPECT_NE(text.find("is not known at compile time: --input n=VALUE makes it known"), std::string::npos) << text;
 }
 
 TEST(Loop, WithoutATripCountIsRefused) {
@@ -531,6 +574,44 @@ TEST(Functions, AFailureIsSaidOnce) {
   EXPECT_EQ(import(b, g),
             "one node has an operator that is not supported:\n  Bernoulli 'inner': the operator is not "
             "supported");
+}
+
+TEST(Functions, AnAttributeThatACallLacksIsNamedWithTheCall) {
+  OnnxBuilder b = with_function();
+  onnx::NodeProto &constant = *b.model.mutable_functions(0)->mutable_node(0);
+  constant.set_op_type("Constant");
+  constant.clear_input();
+  constant.mutable_attribute(0)->set_name("value_float");
+  b.output(b.op("Scale", {b.input({2})}));
+  b.named("c1");
+  only_node(b).set_domain("own");
+  graph::Graph g;
+  const std::string text = import(b, g);
+  EXPECT_NE(
+      text.find("Constant 'c1/inner': it has none of the attributes value, value_float(s), value_int(s); its "
+                "attribute 'value_float' is attribute 'alpha' of the function, which the call 'c1' does not give"),
+      std::string::npos)
+      << text;
+}
+
+/// The nodes of two calls have different names, and calls are not dead.
+TEST(Functions, NodesAreNamedWithTheirCall) {
+  OnnxBuilder b = with_function();
+  const std::string first = b.op("Scale", {b.input({2})});
+  b.named("c1");
+  b.output(b.op("Scale", {first}));
+  b.named("c2");
+  for (int i = 0; i < 2; ++i) b.model.mutable_graph()->mutable_node(i)->set_domain("own");
+  graph::Graph g;
+  ASSERT_EQ(import(b, g), "");
+  std::vector<std::string> names, fates;
+  for (const graph::Source &s : g.sources) {
+    names.push_back(s.name);
+    fates.push_back(s.fate);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"c1", "c1/inner", "c1/y", "c2", "c2/inner", "c2/y"}));
+  EXPECT_EQ(fates[0], graph::kInItsNodes);
+  EXPECT_EQ(fates[3], graph::kInItsNodes);
 }
 
 TEST(Functions, ThatCallThemselvesAreRefused) {

@@ -28,6 +28,8 @@ TEST(Files, ThatAreNoOnnxFile) {
   EXPECT_SAYS(message("#!/bin/sh\necho hello\n"), "not an ONNX file");
   EXPECT_SAYS(message(std::string(4096, '\xff')), "not an ONNX file");
   EXPECT_SAYS(message(std::string(4096, '\0')), "not an ONNX file");
+  EXPECT_SAYS(message(std::string("\xee\xaa\x55\xff", 4) + std::string(60, '\0')),
+              "a .bmodel, which is compiled already");
   compiler::Compiled out;
   EXPECT_SAYS(compiler::compile_onnx_file("/nonexistent/model.onnx", {}, out).message(),
               "cannot open /nonexistent/model.onnx: No such file");

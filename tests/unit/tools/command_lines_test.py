@@ -108,6 +108,32 @@ class Common(Case):
                 ("npuc", (DIGITS, "-ox", "--quiet=1"), "--quiet=1: --quiet takes no value"),
                 ("npuc", (DIGITS, "-o", "x", "--reals", "fp8"), "--reals fp8: expected fp32, fp16 or bf16"),
                 ("npuc", (DIGITS, "-o", "x", "--symmetric"), "--symmetric needs --quantize"),
+                ("npuc", (DIGITS, "-o", "x", "--input", "a\n"), "--input a\\x0a: NAME=VALUE or NAME=FILE.npy is "
+                                                                "expected"),
+                ("npuc", (DIGITS, "-o", "x", "--shape", "1,8"), "--shape 1,8: NAME=D0,D1,... or NAME=D0xD1x... is "
+                                                                "expected, as image=1,3,224,224"),
+                ("npuc", (DIGITS, "-o", "x", "--stage", "image="), "--stage image=: dimension 0, '', is not a "
+                 "positive number; NAME=D0,D1,... or NAME=D0xD1x... is expected, as image=1,3,224,224"),
+                ("npuc", (DIGITS, "-o", "x", "--shape", "a=1", "--shape", "a=2"), "--shape names 'a' twice"),
+                ("npuc", (DIGITS, "-o", "x", "--shape", "a=1", "--stage", "b=1", "--stage", "a=1"),
+                 "--stage a=1: 'a' has a shape already, from --stage or --shape"),
+                ("npuc", (DIGITS, "-o", "x", "--stage", "a=1;b=2", "--stage", "b=2;a=1"),
+                 "--stage b=2;a=1: another --stage has the same shapes"),
+                ("npuc", (DIGITS, "-o", "x", "--input", "n=x"), "--input n=x: 'x' is neither numbers nor the name of "
+                                                                "a .npy file"),
+                ("npuc", (DIGITS, "-o", "x", "--input", "n=1", "--input", "n=x.npy"), "--input names 'n' twice"),
+                ("npuc", (DIGITS, "-o", "x", "--input-type", "int4"), "--input-type int4: TYPE or NAME=TYPE is "
+                 "expected, TYPE is int8, uint8, float16, bfloat16 or float32"),
+                ("npuc", (DIGITS, "-o", "x", "--lmem", "1K"), "--lmem 1K: local memory of 1024 bytes: a multiple of "
+                                                              "4096 from 65536 to 268435456 is expected"),
+                ("npuc", (DIGITS, "--explain", "--lmem", "much"), "--lmem much: a size such as 262144, 256K or 8M is "
+                                                                  "expected"),
+                ("npuc", (DIGITS, "-o", "x", "--quantize", "int8"), "--quantize needs --calibrate, a folder of "
+                                                                    "samples, or --calibration-table"),
+                ("npuc", (DIGITS, "-o", "x", "--quantize", "fp16", "--symmetric"), "--symmetric is for --quantize "
+                                                                                   "int8 and uint8, not for fp16"),
+                ("npuc", (DIGITS, "-o", "x", "--quantize", "fp16", "--reals", "bf16"), "--quantize fp16 and --reals "
+                                                                                       "bf16: one of them is expected"),
                 ("npuc", (DIGITS, "other.onnx", "-o", "x"), "other.onnx: unexpected operand, one MODEL is expected"),
                 ("npuc", ("-o", "x"), "a MODEL is expected"),
                 ("npuc", (DIGITS,), "--output is needed: the file to write"),

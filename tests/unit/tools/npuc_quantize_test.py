@@ -210,9 +210,9 @@ class Digits(WithDigits):
 class Files(WithDigits):
     """What npuc reads and writes."""
 
-    def refuses(self, text, *arguments, **more):
+    def refuses(self, text, *arguments, status=1, **more):
         code, _, err = run("npuc", *arguments, **more)
-        self.assertEqual(code, 1, err)
+        self.assertEqual(code, status, err)
         self.assertIn("npuc: ", err)
         self.assertIn(text, err)
         return err
@@ -252,7 +252,7 @@ class Files(WithDigits):
                        ("--keep-float", "conv"), ("--calibrate-method", "kl", *samples),
                        ("--no-bias-correction", *samples), ("--accuracy", "cosine:0.9", *samples)):
             self.refuses(option[0] + " is for --quantize int8 and uint8, not for fp16", self.MODEL, "-o",
-                         self.path("out.bmodel"), "--quantize", "fp16", *option)
+                         self.path("out.bmodel"), "--quantize", "fp16", *option, status=2)
         self.assertEqual(self.read("table"), b"mine")
         self.npuc(self.MODEL, "--quantize", "bf16")
 
@@ -260,7 +260,7 @@ class Files(WithDigits):
         for option in "--reals", "--quantize":
             for kind in "fp16", "bf16":
                 self.refuses(f"{option} {kind} with --dynamic: the runtime compiles other shapes in float32",
-                             self.MODEL, "-o", self.path("out.bmodel"), option, kind, "--dynamic")
+                             self.MODEL, "-o", self.path("out.bmodel"), option, kind, "--dynamic", status=2)
 
     def test_samples_have_the_types_of_the_file(self):
         plain = self.npuc(self.MODEL, "--quantize", "bf16", *self.samples(0, 10))
