@@ -39,7 +39,7 @@ npu::Status compute(const char *op, Tensor &result) {
   attrs.attributes[0].name = "axis";
   attrs.attributes[0].ints = {1};
   attrs.outputs.resize(1);
-  const Tensor x(npu::Dtype::F32, {4});
+  const Tensor x(Dtype::F32, {4});
   const std::vector<const TensorKind *> kinds{&x};
   NPU_TRY(infer_plugin(attrs, kinds));
   TensorKind packed;
