@@ -73,7 +73,8 @@ struct Spent {
 struct LayerReport {
   std::string name, type;
   std::vector<graph::TensorKind> outputs;  ///< its results, as they are computed
-  /// "TIU", "GDMA", "CPU", several of them with +, or what made commands unnecessary: "view", "folded", "in NODE"
+  /// "TIU", "GDMA", "CPU", several of them with +, or what made commands unnecessary: "view", "folded", "in NODE", "in
+  /// its nodes"
   std::string where;
   bool on_tiu = false, on_gdma = false, on_cpu = false;
   int64_t commands = 0, tiles = 0, lmem_bytes = 0;

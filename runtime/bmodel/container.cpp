@@ -118,16 +118,15 @@ Status Container::from_head(const void *data, size_t size, std::unique_ptr<Conta
 }
 
 Status Container::parse(std::span<const uint8_t> bytes) {
+  constexpr uint8_t kOnnxField = 0x08;  // an ONNX file begins with its ir_version
+  const bool onnx = name_.ends_with(".onnx") || (!bytes.empty() && bytes[0] == kOnnxField);
+  const std::string step = onnx ? "; it looks like an ONNX file: compile it first, npuc FILE.onnx -o FILE.bmodel" : "";
   FileHeader h;
   if (bytes.size() < sizeof h)
-    return Status::error("not a bmodel: " + number(bytes.size()) + " bytes, shorter than the 64-byte header");
+    return Status::error("not a bmodel: " + number(bytes.size()) + " bytes, shorter than the 64-byte header" + step);
   std::memcpy(&h, bytes.data(), sizeof h);
-  if (h.magic != kMagic) {
-    constexpr uint8_t kOnnxField = 0x08;  // an ONNX file begins with its ir_version
-    const bool onnx = name_.ends_with(".onnx") || bytes[0] == kOnnxField;
-    return Status::error(std::string("not a bmodel: the first four bytes are not the magic number 0xff55aaee") +
-                         (onnx ? "; it looks like an ONNX file: compile it first, npuc FILE.onnx -o FILE.bmodel" : ""));
-  }
+  if (h.magic != kMagic)
+    return Status::error("not a bmodel: the first four bytes are not the magic number 0xff55aaee" + step);
   if (h.header_size != sizeof h) return Status::error("header size is " + number(h.header_size) + ", expected 64");
   const uint64_t need = sizeof h + uint64_t{h.flatbuffers_size} + h.binary_size;
   const uint64_t have = head_only_ ? model_bytes_ : bytes.size();
