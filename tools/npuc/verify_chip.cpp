@@ -88,7 +88,7 @@ Chip::~Chip() {
   if (handle_) r_->bm_dev_free(handle_);
 }
 
-Status Chip::load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes) {
+Status Chip::load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes, const bmodel::NetDesc *like) {
   NPU_TRY(Runtime::load(r_));
   setenv("NPU_DEVICE", "sim", 0);
   set_property("cores", cores);
