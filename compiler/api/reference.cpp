@@ -20,7 +20,7 @@ Status import_reference(const std::string &path, const Options &options, Referen
     for (const graph::RawNode &n : raw.nodes) out.results.insert(n.outputs.begin(), n.outputs.end());
     graph::ImportOptions import_options{options.shapes, options.values};
     if (options.assume_batch) graph::assume_batch(raw, import_options);
-    return graph::import_model(raw, import_options, out.graph).within(path);
+    return graph::import_with_types(raw, import_options, out.graph, out.types).within(path);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "compiler/api/npuc.h"
 #include "compiler/graph/ir.h"
+#include "compiler/import/file_types.h"
 
 namespace npu::compiler {
 
@@ -20,6 +21,7 @@ struct FileTensor {
 
 struct Reference {
   graph::Graph graph;
+  graph::FileTypes types;          ///< those of 16 bits that the graph's values have in the file
   std::vector<FileTensor> inputs;  ///< inputs of the file; those with a value are no inputs of the graph
   std::set<std::string> results;   ///< tensors that the file's nodes make, but for those in bodies and functions
 };

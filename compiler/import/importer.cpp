@@ -2,11 +2,13 @@
 #include "compiler/import/importer.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "compiler/graph/moves.h"
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/declared_shapes.h"
+#include "compiler/import/file_types.h"
 #include "compiler/import/help.h"
 #include "compiler/import/known_attributes.h"
 #include "compiler/import/narrow.h"
@@ -162,6 +164,9 @@ class Importer : private BodyConverter {
       : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset), findings_(findings) {
     for (const RawFunction &f : model.functions) functions_.emplace(std::tuple(f.domain, f.name, f.overload), &f);
   }
+
+  /// Lets the import say which types values have in the file.
+  void follow_types(FileTypes &types) { types_.emplace(model_, graph_, types); }
 
   /// Of all tensors that have been converted.
   DeclaredShapes::Shapes shapes() const {
@@ -399,6 +404,7 @@ class Importer : private BodyConverter {
     note_type("input", v.name, v.dtype, stored);
     ValueId id = graph_.add_value(std::move(value));
     graph_.inputs.push_back(id);
+    if (types_) types_->set(id, v.dtype);
     if (working_type(v.dtype) != stored) NPU_TRY(convert_type(id, v.dtype, id));
     scopes_.front().values[v.name] = id;
     return {};
@@ -443,7 +449,8 @@ class Importer : private BodyConverter {
     }
     auto converted = std::make_shared<Tensor>(working_type(v.dtype), shape);
     cpu::cast(*tensor, cpu::Overflow::Saturate, *converted);
-    scopes_.front().values[v.name] = graph_.add_constant(std::move(converted), v.name);
+    const ValueId id = scopes_.front().values[v.name] = graph_.add_constant(std::move(converted), v.name);
+    if (types_) types_->set(id, v.dtype);
     return {};
   }
 
@@ -460,9 +467,11 @@ class Importer : private BodyConverter {
   }
 
   Status add_constants(const RawGraph &graph) {
-    for (const auto &[name, tensor] : graph.initializers)
-      scopes_.back().values[name] =
-          graph_.add_constant(working_tensor(tensor, "initializer '" + printable(name) + "'", graph_), name);
+    for (const auto &[name, tensor] : graph.initializers) {
+      const TensorPtr working = working_tensor(tensor, "initializer '" + printable(name) + "'", graph_);
+      const ValueId id = scopes_.back().values[name] = graph_.add_constant(working, name);
+      if (types_) types_->set(id, tensor->dtype);
+    }
     return {};
   }
 
@@ -555,6 +564,7 @@ class Importer : private BodyConverter {
     const size_t first = graph_.nodes.size();
     NPU_TRY(handler ? handler(context) : plugin_operator(context));
     if (!context.wrong_attribute().empty()) return refuse(Obstacle::Attribute, context.wrong_attribute());
+    if (types_) NPU_TRY(types_->follow(context, first, scopes_.size() == 1));
     results = std::move(context.results);
     mark_inner(first, source, results);
     return {};
@@ -762,7 +772,8 @@ class Importer : private BodyConverter {
   std::set<const RawFunction *> calls_;  // that are being expanded
   Arguments arguments_;                  // of the innermost of them
   std::map<ValueId, ValueId> widened_;   // constants as operators have read them
-  bool perhaps_ = false;                 // inside of a body that may not count
+  std::optional<TypeFollower> types_;
+  bool perhaps_ = false;  // inside of a body that may not count
   std::vector<Scope> scopes_{1};
   Findings &findings_;
   std::set<std::string> read_outside_;  // by nodes that cannot be converted
@@ -791,6 +802,16 @@ Status import_model(const RawModel &model, const ImportOptions &options, Graph &
   found = {};
   DeclaredShapes declared = declared_shapes(model, options);
   NPU_TRY(Importer(model, options, &declared, graph, found).run());
+  remove_dead(graph);
+  return {};
+}
+
+Status import_with_types(const RawModel &model, const ImportOptions &options, Graph &graph, FileTypes &types) {
+  Findings ignored;
+  DeclaredShapes declared = declared_shapes(model, options);
+  Importer importer(model, options, &declared, graph, ignored);
+  importer.follow_types(types);
+  NPU_TRY(importer.run());
   remove_dead(graph);
   return {};
 }

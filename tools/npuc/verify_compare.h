@@ -48,9 +48,10 @@ struct Expected {
   const graph::Tensor *exact;                  ///< results of the evaluator
   std::vector<const graph::Tensor *> rounded;  ///< the same with errors of rounding (graph::evaluate_rounded)
   graph::Rounding rounding;
-  graph::Dtype stored = graph::Dtype::F32;  ///< type of the output in the .bmodel
-  bool decisions = false;                   ///< integers of 8 bits are truth values, not numbers
-  double step = 0;                          ///< distance of two integers as numbers; 0: they are numbers themselves
+  graph::Dtype stored = graph::Dtype::F32;   ///< type of the output in the .bmodel
+  graph::Dtype in_file = graph::Dtype::F32;  ///< 16-bit type to which the reference has rounded; F32: none
+  bool decisions = false;                    ///< integers of 8 bits are truth values, not numbers
+  double step = 0;                           ///< distance of two integers as numbers; 0: they are numbers themselves
 };
 
 /// `got` has the type and shape of the expected tensors.

@@ -19,10 +19,6 @@ using graph::Tensor;
 /// Runs with errors of rounding: more find rarer decisions that depend on it.
 constexpr size_t kRoundedRuns = 3;
 
-graph::Rounding rounding_of(const compiler::Options &options) {
-  return {options.quantize.type == quantize::Type::None ? options.reals : Dtype::I8};
-}
-
 std::string shapes_text(const graph::Graph &g) {
   std::string out;
   for (graph::ValueId v : g.inputs)
@@ -53,10 +49,26 @@ Status convert(const std::string &name, const Tensor &from, const graph::TensorK
 
 }  // namespace
 
+graph::Rounding ComparedNetwork::rounding() const {
+  return {options_.quantize.type == quantize::Type::None ? options_.reals : Dtype::I8,
+          rounds_as_file_ ? &reference_.types : nullptr};
+}
+
+void ComparedNetwork::round_inputs() {
+  const graph::Graph &g = reference_.graph;
+  for (size_t i = 0; i < inputs_.size() && i < g.inputs.size(); ++i) {
+    const Dtype type = graph::type_of(reference_.types, g.inputs[i]);
+    if (!graph::is_half(type) || inputs_[i].dtype != Dtype::F32) continue;
+    Tensor rounded(type, inputs_[i].shape);
+    cpu::cast(inputs_[i], cpu::Overflow::Saturate, rounded);
+    cpu::cast(rounded, cpu::Overflow::Saturate, inputs_[i]);
+  }
+}
+
 Status ComparedNetwork::compute_rounded() {
   rounded_.resize(kRoundedRuns);
   return quantize::for_each(kRoundedRuns, "", {}, [&](size_t r, size_t) {
-    return graph::evaluate_rounded(reference_.graph, inputs_, rounding_of(options_), args_.seed + r, rounded_[r]);
+    return graph::evaluate_rounded(reference_.graph, inputs_, rounding(), args_.seed + r, rounded_[r]);
   });
 }
 
@@ -64,6 +76,7 @@ Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *val
   const graph::Graph &g = reference_.graph;
   const auto compute = [&](const std::vector<Tensor> &inputs) -> Status {
     inputs_ = inputs;
+    round_inputs();
     NPU_TRY(chip.settle(inputs_));
     return graph::evaluate_graph(g, inputs_, exact_);
   };
@@ -72,7 +85,6 @@ Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *val
   if (!what_.compiled.empty()) calibrated.inputs = what_.compiled[0].quantized.inputs;
   NPU_TRY(values ? compute(*values) : make_inputs(reference_, args_, calibrated, compute, out.values, out.inputs));
   out.values = inputs_;
-  NPU_TRY(compute_rounded());
   std::vector<Tensor> got;
   for (graph::ValueId v : g.outputs) got.emplace_back(g[v].dtype, g[v].shape);
   NPU_TRY(chip.run(inputs_, got).within(out.shapes));
@@ -90,7 +102,6 @@ Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *val
 Status ComparedNetwork::understand(const std::vector<Tensor> &values) {
   inputs_ = values;
   NPU_TRY(graph::evaluate_graph(reference_.graph, inputs_, exact_));
-  NPU_TRY(compute_rounded());
   std::vector<Tensor> wanted = exact_;
   return ask_onnxruntime(wanted);
 }
@@ -100,26 +111,32 @@ Expected ComparedNetwork::expected(size_t k, const Tensor &wanted) const {
   e.wanted = &wanted;
   e.exact = &exact_[k];
   for (const auto &run : rounded_) e.rounded.push_back(&run[k]);
-  e.rounding = rounding_of(options_);
+  e.rounding = rounding();
+  e.in_file = graph::type_in_file(e.rounding, reference_.graph.outputs[k]);
   e.decisions = are_decisions(reference_.graph, k);
   return e;
 }
 
-/// Replaces the evaluator's outputs by ONNX Runtime's, if that is wished and there.
+/// Replaces the evaluator's outputs by ONNX Runtime's, if that is wished and there; then computes how far rounding
+/// moves them.
 Status ComparedNetwork::ask_onnxruntime(std::vector<Tensor> &wanted) {
   used_ = kEvaluator;
-  if (args_.reference == "npuc") return {};
+  rounds_as_file_ = false;
+  if (args_.reference == "npuc") return compute_rounded();
   const std::string program = onnxruntime_program();
   Status status = Status::error("npuc was built without it (make onnxruntime, then make build)");
   std::string version;
   if (!program.empty()) status = run_onnxruntime(program, version, wanted);
   if (status.ok()) {
     used_ = "ONNX Runtime " + version;
+    rounds_as_file_ = true;
+    NPU_TRY(compute_rounded());
+    compare_evaluator(wanted);
     return {};
   }
   if (args_.reference == "onnxruntime") return status.within("--verify-reference onnxruntime");
   result_.add_note("not compared with ONNX Runtime: " + status.message());
-  return {};
+  return compute_rounded();
 }
 
 Status ComparedNetwork::run_onnxruntime(const std::string &program, std::string &version, std::vector<Tensor> &wanted) {
@@ -136,11 +153,15 @@ Status ComparedNetwork::run_onnxruntime(const std::string &program, std::string 
     NPU_TRY(convert(g.output_names[k], it->tensor, g[g.outputs[k]], theirs.emplace_back()));
   }
   wanted = std::move(theirs);
+  return {};
+}
+
+void ComparedNetwork::compare_evaluator(const std::vector<Tensor> &wanted) {
+  const graph::Graph &g = reference_.graph;
   for (size_t k = 0; k < wanted.size(); ++k) {
     OutputResult own = compare_output(g.output_names[k], exact_[k], expected(k, wanted[k]), graph::output_parts(g, k));
     if (own.verdict() == Verdict::Wrong) result_.understood.push_back(std::move(own));
   }
-  return {};
 }
 
 }  // namespace npu::npuc

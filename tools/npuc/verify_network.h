@@ -24,9 +24,14 @@ class ComparedNetwork {
   Status understand(const std::vector<graph::Tensor> &values);
 
  private:
+  graph::Rounding rounding() const;
+  /// Makes the inputs numbers that the file's types have.
+  void round_inputs();
   Status compute_rounded();
   Expected expected(size_t k, const graph::Tensor &wanted) const;
   Status ask_onnxruntime(std::vector<graph::Tensor> &wanted);
+  /// Compares the evaluator with ONNX Runtime.
+  void compare_evaluator(const std::vector<graph::Tensor> &wanted);
   Status run_onnxruntime(const std::string &program, std::string &version, std::vector<graph::Tensor> &wanted);
 
   const Verified &what_;
@@ -34,7 +39,8 @@ class ComparedNetwork {
   compiler::Options options_;
   Verification &result_;
   compiler::Reference reference_;
-  std::string used_;  ///< the reference of the last comparison
+  bool rounds_as_file_ = false;  ///< the reference rounds to the 16-bit types of the file
+  std::string used_;             ///< the reference of the last comparison
   std::vector<graph::Tensor> inputs_, exact_;
   std::vector<std::vector<graph::Tensor>> rounded_;
 };
